@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Context, statuses, logging and progress: what every other header needs. */
+#ifndef ATVI_CORE_H
+#define ATVI_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATVI_VERSION "0.1.0"
+
+#define ATVI_API __attribute__((visibility("default")))
+#define ATVI_CHECKED __attribute__((warn_unused_result))
+
+typedef ptrdiff_t atvi_idx; /* counts and indices */
+
+typedef enum {
+  ATVI_OK = 0,
+  ATVI_EINVAL = -1, /* wrong call: an argument out of range */
+  ATVI_ENOMEM = -2, /* memory */
+  ATVI_EIO = -3,    /* a file cannot be read or written */
+  ATVI_EMODEL = -4, /* the model file is wrong (message has file:line:col) */
+  ATVI_EDATA = -5,  /* a data file is wrong (message has file:line:col) */
+  ATVI_ECALL = -6,  /* a callback or an outside program failed */
+  ATVI_ESTOP = -7,  /* the caller asked to stop before anything useful was done */
+  ATVI_EEXIST = -8, /* would overwrite something */
+} atvi_status;
+
+typedef struct atvi_ctx atvi_ctx;
+
+/* Where memory comes from. NULL members mean malloc and free. alloc returns memory
+ * aligned for any type or NULL. Both may be called from several threads at once. */
+typedef struct {
+  void *(*alloc)(void *user, size_t bytes);
+  void (*free)(void *user, void *block);
+  void *user;
+} atvi_allocator;
+
+typedef enum { ATVI_LOG_NOTE = 0, ATVI_LOG_WARN = 1 } atvi_log_level;
+
+/* What a long computation tells about itself, now and then, from the calling thread. */
+typedef struct {
+  const char *phase;   /* e.g. "warm-up", "sampling" */
+  double done;         /* share of the work done, in [0, 1]; < 0: unknown */
+  double elapsed_s;    /* since the computation began */
+  const char *detail;  /* one short line, e.g. "R-hat 1.013, ESS 840"; never NULL */
+} atvi_progress;
+
+/* Creates a context. alloc NULL: malloc. One context serves one thread at a time; the
+ * objects made from it must be freed before it. Errors: ENOMEM. */
+ATVI_API ATVI_CHECKED atvi_status atvi_ctx_new(const atvi_allocator *alloc, atvi_ctx **out);
+ATVI_API void atvi_ctx_free(atvi_ctx *ctx); /* NULL is fine */
+
+/* The message of the last failure in ctx; "" if there was none. May hold several lines. */
+ATVI_API const char *atvi_errmsg(const atvi_ctx *ctx);
+
+/* Number of threads used by batched work; n < 1 means one per core this process may use.
+ * Results do not depend on it. */
+ATVI_API void atvi_ctx_set_threads(atvi_ctx *ctx, int n);
+ATVI_API int atvi_ctx_threads(const atvi_ctx *ctx);
+
+/* Receivers of log lines and progress; NULL: silence. */
+ATVI_API void atvi_ctx_set_log(atvi_ctx *ctx, void (*fn)(void *user, atvi_log_level level, const char *line),
+                               void *user);
+ATVI_API void atvi_ctx_set_progress(atvi_ctx *ctx, void (*fn)(void *user, const atvi_progress *p), void *user);
+
+/* Asks long work to stop soon and hand over what it has: fn returns true to stop. It is
+ * polled from the calling thread. NULL: never. */
+ATVI_API void atvi_ctx_set_stop(atvi_ctx *ctx, bool (*fn)(void *user), void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "core/ctx.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Seconds between two progress calls. */
+static const double TELL_EVERY_S = 0.1;
+
+static void *default_alloc(void *user, size_t bytes) {
+  (void)user;
+  return malloc(bytes);
+}
+
+static void default_free(void *user, void *block) {
+  (void)user;
+  free(block);
+}
+
+atvi_status atvi_ctx_new(const atvi_allocator *alloc, atvi_ctx **out) {
+  atvi_allocator use = {default_alloc, default_free, NULL};
+  if (alloc && alloc->alloc && alloc->free) use = *alloc;
+  *out = NULL;
+  atvi_ctx *ctx = use.alloc(use.user, sizeof *ctx);
+  if (!ctx) return ATVI_ENOMEM;
+  memset(ctx, 0, sizeof *ctx);
+  ctx->alloc = use;
+  atvi_ctx_set_threads(ctx, 0);
+  *out = ctx;
+  return ATVI_OK;
+}
+
+void atvi_ctx_free(atvi_ctx *ctx) {
+  if (!ctx) return;
+  atvi_threads_end(ctx);
+  atvi_allocator use = ctx->alloc;
+  use.free(use.user, ctx);
+}
+
+const char *atvi_errmsg(const atvi_ctx *ctx) { return ctx->message; }
+
+atvi_status atvi_fail_(atvi_ctx *ctx, atvi_status code, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+  va_end(args);
+  return code;
+}
+
+void atvi_ctx_set_threads(atvi_ctx *ctx, int n) {
+  if (n < 1) {
+    cpu_set_t set;
+    n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  }
+  if (n > ATVI_MAX_THREADS) n = ATVI_MAX_THREADS;
+  if (n != ctx->threads) atvi_threads_end(ctx);
+  ctx->threads = n;
+}
+
+int atvi_ctx_threads(const atvi_ctx *ctx) { return ctx->threads; }
+
+void atvi_ctx_set_log(atvi_ctx *ctx, void (*fn)(void *, atvi_log_level, const char *), void *user) {
+  ctx->log = fn;
+  ctx->log_user = user;
+}
+
+void atvi_ctx_set_progress(atvi_ctx *ctx, void (*fn)(void *, const atvi_progress *), void *user) {
+  ctx->progress = fn;
+  ctx->progress_user = user;
+}
+
+void atvi_ctx_set_stop(atvi_ctx *ctx, bool (*fn)(void *), void *user) {
+  ctx->stop = fn;
+  ctx->stop_user = user;
+}
+
+void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) {
+  if (!ctx->log) return;
+  char line[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(line, sizeof line, fmt, args);
+  va_end(args);
+  ctx->log(ctx->log_user, level, line);
+}
+
+void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...) {
+  if (!ctx->progress) return;
+  double now = atvi_clock_s();
+  if (done < 1 && now - ctx->told_s < TELL_EVERY_S) return;
+  ctx->told_s = now;
+  char detail[256];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(detail, sizeof detail, fmt, args);
+  va_end(args);
+  ctx->progress(ctx->progress_user, &(atvi_progress){phase, done, elapsed_s, detail});
+}
+
+bool atvi_stop_asked(atvi_ctx *ctx) { return ctx->stop && ctx->stop(ctx->stop_user); }
+
+double atvi_clock_s(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+atvi_isa atvi_isa_best(void) {
+#ifdef ATVI_HAVE_X86_ISA
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return ATVI_ISA_AVX512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return ATVI_ISA_AVX2;
+#endif
+  return ATVI_ISA_BASE;
+}

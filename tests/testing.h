@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Thin macros over Check, a counting allocator, and the main of every test program.
+ *
+ *   static void adds(void) { CHECK(1 + 1 == 2); }
+ *   TESTS({"adds", adds})
+ *
+ * Each case runs in its own process (Check's default); one alone: CK_RUN_CASE=adds ./unit_math_rng */
+#ifndef ATVI_TESTING_H
+#define ATVI_TESTING_H
+
+#include "atvi/core.h"
+#include <check.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(cond) ck_assert_msg((cond), "%s", #cond)
+#define CHECK_OK(call) ck_assert_int_eq((call), ATVI_OK)
+#define CHECK_STATUS(call, code) ck_assert_int_eq((call), (code))
+#define CHECK_INT(a, b) ck_assert_int_eq((long long)(a), (long long)(b))
+#define CHECK_STR(a, b) ck_assert_str_eq((a), (b))
+/* |a - b| <= tol, both finite */
+#define CHECK_ABS(a, b, tol)                                                                                 \
+  do {                                                                                                       \
+    double a_ = (a), b_ = (b), t_ = (tol);                                                                   \
+    ck_assert_msg(fabs(a_ - b_) <= t_, "%s = %.17g, want %s = %.17g +- %g", #a, a_, #b, b_, t_);             \
+  } while (0)
+/* |a - b| <= tol * |b| */
+#define CHECK_REL(a, b, tol)                                                                                 \
+  do {                                                                                                       \
+    double a_ = (a), b_ = (b), t_ = (tol);                                                                   \
+    ck_assert_msg(fabs(a_ - b_) <= t_ * fabs(b_), "%s = %.17g, want %s = %.17g, relative %g", #a, a_, #b, b_, t_); \
+  } while (0)
+
+#define TEST_UNUSED __attribute__((unused))
+
+/* Allocator that counts, and fails allocation number test_fail_at (1-based; 0: never). */
+static TEST_UNUSED atomic_long test_allocs, test_live;
+static TEST_UNUSED long test_fail_at;
+
+static TEST_UNUSED void *test_alloc(void *user, size_t bytes) {
+  (void)user;
+  if (atomic_fetch_add(&test_allocs, 1) + 1 == test_fail_at) return NULL;
+  void *p = malloc(bytes);
+  if (p) atomic_fetch_add(&test_live, 1);
+  return p;
+}
+
+static TEST_UNUSED void test_release(void *user, void *block) {
+  (void)user;
+  if (block) atomic_fetch_sub(&test_live, 1);
+  free(block);
+}
+
+static TEST_UNUSED const atvi_allocator test_allocator = {test_alloc, test_release, NULL};
+
+/* A fresh context; fails the test if it cannot be had. */
+static TEST_UNUSED atvi_ctx *test_ctx(void) {
+  atvi_ctx *ctx;
+  ck_assert_int_eq(atvi_ctx_new(&test_allocator, &ctx), ATVI_OK);
+  return ctx;
+}
+
+typedef struct {
+  const char *name;
+  void (*fn)(void);
+} test_case;
+
+static const test_case *test_cases_;
+static int test_count_;
+static void test_run_one_(int i) { test_cases_[i].fn(); }
+
+START_TEST(test_loop_) { test_run_one_(_i); }
+END_TEST
+
+static TEST_UNUSED int test_main_(const test_case *cases, int n) {
+  test_cases_ = cases;
+  test_count_ = n;
+  Suite *suite = suite_create("atvi");
+  const char *only = getenv("CK_RUN_CASE");
+  for (int i = 0; i < n; i++) {
+    if (only && strcmp(only, cases[i].name) != 0) continue;
+    TCase *tc = tcase_create(cases[i].name);
+    tcase_set_timeout(tc, 600);
+    tcase_add_loop_test(tc, test_loop_, i, i + 1);
+    suite_add_tcase(suite, tc);
+  }
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? 1 : 0;
+}
+
+#define TESTS(...)                                                                                           \
+  int main(void) {                                                                                           \
+    static const test_case cases[] = {__VA_ARGS__};                                                          \
+    return test_main_(cases, (int)(sizeof cases / sizeof cases[0]));                                         \
+  }
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/core.h"
+#include "testing.h"
+
+static void blocks_are_aligned_zeroed_and_counted(void) {
+  atvi_ctx *ctx = test_ctx();
+  char *p = atvi_block(ctx, 1234);
+  CHECK((uintptr_t)p % ATVI_ALIGN == 0);
+  for (int i = 0; i < 1234; i++) CHECK(p[i] == 0);
+  CHECK(atvi_block(ctx, SIZE_MAX) == NULL);
+  atvi_block_free(ctx, p);
+  atvi_block_free(ctx, NULL);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void pool_keeps_pieces_and_fails_for_good(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  int *arr = NULL;
+  atvi_idx cap = 0;
+  for (int n = 0; n < 100000; n++) {
+    CHECK(ATVI_PUSH(pool, arr, n, cap));
+    arr[n] = 3 * n;
+  }
+  for (int n = 0; n < 100000; n++) CHECK(arr[n] == 3 * n);
+  CHECK_STR(atvi_pool_printf(pool, "%s-%d", "ab", 7), "ab-7");
+  test_fail_at = test_allocs + 1;
+  CHECK(atvi_pool_take(pool, 1 << 20, 1) == NULL);
+  CHECK(atvi_pool_failed(pool));
+  CHECK(atvi_pool_take(pool, 1, 1) == NULL);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void failure_keeps_its_message(void) {
+  atvi_ctx *ctx = test_ctx();
+  CHECK_STR(atvi_errmsg(ctx), "");
+  CHECK_STATUS(ATVI_FAIL(ctx, ATVI_EIO, "file %s", "x.csv"), ATVI_EIO);
+  CHECK_STR(atvi_errmsg(ctx), "file x.csv");
+  atvi_ctx_free(ctx);
+  test_fail_at = test_allocs + 1;
+  CHECK_STATUS(atvi_ctx_new(&test_allocator, &ctx), ATVI_ENOMEM);
+  CHECK(ctx == NULL);
+}
+
+typedef struct {
+  int seen[1000];
+  int by[8];
+} tally;
+
+static void count(void *arg, atvi_idx item, int worker) {
+  tally *t = arg;
+  t->seen[item]++;
+  t->by[worker]++;
+}
+
+static void parallel_runs_every_item_once(void) {
+  atvi_ctx *ctx = test_ctx();
+  for (int threads = 1; threads <= 4; threads++) {
+    atvi_ctx_set_threads(ctx, threads);
+    for (int again = 0; again < 50; again++) {
+      tally t = {0};
+      atvi_parallel(ctx, 1000, count, &t);
+      int sum = 0;
+      for (int i = 0; i < 1000; i++) CHECK_INT(t.seen[i], 1);
+      for (int i = 0; i < 8; i++) sum += t.by[i];
+      CHECK_INT(sum, 1000);
+    }
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"blocks", blocks_are_aligned_zeroed_and_counted}, {"pool", pool_keeps_pieces_and_fails_for_good},
+      {"failure", failure_keeps_its_message}, {"parallel", parallel_runs_every_item_once})
