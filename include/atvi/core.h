@@ -32,6 +32,15 @@ typedef enum {
 
 typedef struct atvi_ctx atvi_ctx;
 
+typedef enum { /* how the evaluation of one point ended; 0 is success */
+  ATVI_RUN_OK = 0,
+  ATVI_RUN_NONFINITE = 1, /* state or density became infinite or NaN */
+  ATVI_RUN_STEPS = 2,     /* step limit reached */
+  ATVI_RUN_SMALL = 3,     /* step size fell below rounding */
+  ATVI_RUN_OUTSIDE = 4,   /* the point violates the bounds or the prior's support; nothing was run */
+  ATVI_RUN_CALL = 5,      /* an outside program or callback failed */
+} atvi_outcome;
+
 /* Where memory comes from. NULL members mean malloc and free. alloc returns memory
  * aligned for any type or NULL. Both may be called from several threads at once. */
 typedef struct {

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* DRAWS: the second waist. What inference yields, and all that diagnosis, reports and files know.
+ *
+ * Draws are columns x[cols][n], chain after chain. Parameters come first, derived quantities
+ * after them. Everything a summary says about how the draws were made is in `made`. */
+#ifndef ATVI_DRAWS_H
+#define ATVI_DRAWS_H
+
+#include "atvi/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum { ATVI_END_DONE, ATVI_END_LIMIT, ATVI_END_STOPPED } atvi_end; /* criteria met, limit hit, asked to stop */
+
+typedef struct {
+  const char *method;   /* "ram", "map", ... */
+  const char *model;    /* name of the target */
+  uint64_t seed;
+  double seconds;
+  int64_t evaluations, failures;
+  atvi_end end;
+  double log_evidence, log_evidence_se; /* NaN where the method gives none */
+  double elbo, khat;                    /* NaN where the method gives none */
+  double accept;                        /* mean acceptance rate of MCMC; NaN */
+  double ess_wanted;                    /* what ess_bulk and ess_tail were to reach; NaN */
+} atvi_made;
+
+typedef struct {
+  const char *name;
+  double lower, upper; /* hard bounds; infinite where open (derived quantities: always) */
+} atvi_column;
+
+typedef struct atvi_draws {
+  atvi_ctx *ctx;
+  atvi_idx n;       /* draws in all: n_chain * draws per chain */
+  atvi_idx n_chain; /* 1 for methods without chains */
+  bool chains;      /* false: independent draws, R-hat does not apply */
+  atvi_idx n_param, n_col; /* n_col = n_param + derived */
+  const atvi_column *col;  /* [n_col] */
+  double *x;               /* [n_col][n] */
+  double *log_prior;       /* [n] */
+  double *log_lik;         /* [n] */
+  double *weight;          /* [n], sum 1; NULL: equal */
+  atvi_made made;
+  atvi_idx n_message;
+  const char **message; /* [n_message] sentences for the user, most important first */
+} atvi_draws;
+
+/* Room for n draws (NULL weights unless weighted). Names are copied. Errors: EINVAL, ENOMEM. */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx n_param,
+                                                 atvi_idx n_col, const atvi_column *col, bool weighted,
+                                                 atvi_draws **out);
+ATVI_API void atvi_draws_free(atvi_draws *d); /* NULL is fine */
+/* Adds a sentence; copied. Errors: ENOMEM. */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* TARGET: the first waist. Everything that knows what a model is ends here; everything that
+ * infers knows only this.
+ *
+ * A target gives, for B points at once, log prior and log likelihood (all normalising constants
+ * kept), their gradients, and how each evaluation ended. Points are theta[d][B], draws innermost. */
+#ifndef ATVI_TARGET_H
+#define ATVI_TARGET_H
+
+#include "atvi/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  const char *name;    /* "beta.2" */
+  double lower, upper; /* the box of the prior's support; -+HUGE_VAL where open */
+} atvi_param;
+
+/* One batched evaluation. Pointers to outputs not wanted may be NULL. */
+typedef struct {
+  atvi_idx B;
+  const double *theta;   /* [d][B] */
+  double *log_prior;     /* [B]; -inf outside the support, the likelihood is then not run */
+  double *log_lik;       /* [B]; -inf or NaN where the run failed */
+  double *grad_prior;    /* [d][B] */
+  double *grad_lik;      /* [d][B] */
+  atvi_outcome *outcome; /* [B] */
+} atvi_batch;
+
+/* A named series that a model predicts: an observed or a tracked quantity over its times. */
+typedef struct {
+  const char *name;
+  atvi_idx n;
+  const double *time;  /* [n]; row numbers where the model has no time */
+  const double *value; /* [n] the data, NaN where missing; NULL: tracked, not observed */
+} atvi_series;
+
+/* What a kind of model implements. self is read-only and shared by threads; scratch is per thread.
+ * Results for a point depend neither on B nor on the other points. */
+typedef struct {
+  size_t size; /* sizeof(atvi_target_ops) */
+
+  /* required */
+  void (*eval)(const void *self, void *work, const atvi_batch *batch);
+
+  /* optional; NULL: no scratch, nothing to free */
+  atvi_status (*work_new)(const void *self, atvi_ctx *ctx, void **work);
+  void (*work_free)(void *work);
+  void (*free)(void *self);
+
+  /* Draws number first .. first+B-1 of the prior for this seed: theta[d][B]. NULL: the prior cannot be drawn. */
+  void (*prior_draw)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta);
+
+  /* Derived quantities: out[n_derived][B]. NULL: none. */
+  void (*derived)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
+
+  /* Log likelihood of every observation: out[n_obs][B], in the order of the observed series, NaN where missing. */
+  void (*pointwise)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
+
+  /* The mean of every observed series and the value of every tracked one, one after the other in the order of
+   * `series`: out[n_out][B]; NaN for points whose run failed. */
+  void (*predict)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
+
+  /* Simulated observations for draws first .. first+B-1: out[n_obs][B], missing cells included. */
+  void (*simulate)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
+                   double *out);
+
+  /* As eval without gradients, but with everything adaptive (step sizes) frozen as it is at theta0[d]: smooth
+   * in theta, for finite differences. NULL: eval is smooth already. */
+  void (*eval_frozen)(const void *self, void *work, const double *theta0, const atvi_batch *batch);
+} atvi_target_ops;
+
+typedef struct {
+  const atvi_target_ops *ops;
+  void *self;
+  const char *name;         /* for messages and run folders */
+  atvi_idx d;               /* parameters */
+  const atvi_param *param;  /* [d] */
+  atvi_idx n_derived;
+  const char *const *derived; /* [n_derived] names */
+  atvi_idx n_series;
+  const atvi_series *series; /* observed ones first */
+  atvi_idx n_obs;            /* values in observed series */
+  atvi_idx n_out;            /* values in all series */
+} atvi_target;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

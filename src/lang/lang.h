@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* From a model file to a model description: names, priors, equations and data, with every
+ * expression a node of one graph. docs/language.md is the reference of the language.
+ *
+ * Reading order: lex.c, parse.c (text to tree), elab*.c (tree to this description), dist.c. */
+#ifndef ATVI_LANG_LANG_H
+#define ATVI_LANG_LANG_H
+
+#include "graph/graph.h"
+#include "io/csv.h"
+#include "lang/dist.h"
+
+/* Input kinds of the graph. */
+enum {
+  ATVI_IN_PARAM, /* index: scalar parameter */
+  ATVI_IN_TIME,  /* index 0: t */
+  ATVI_IN_STATE, /* index: scalar state */
+  ATVI_IN_PREV,  /* index: scalar state at the previous row of the data set (start time for the first) */
+  ATVI_IN_TABLE, /* index 2k, 2k+1: value of table k now = [2k] + [2k+1] * t */
+  ATVI_IN_DATA,  /* index: column of the observation's data set, in the current row */
+  ATVI_IN_HOIST, /* made by the model: work done once per point */
+  ATVI_IN_SEED,  /* made by the model: adjoint seeds */
+};
+
+typedef enum { ATVI_MODEL_STATIC, ATVI_MODEL_ODE, ATVI_MODEL_MAP } atvi_model_kind;
+typedef enum { ATVI_SOLVER_DEFAULT, ATVI_SOLVER_RK45, ATVI_SOLVER_RK4, ATVI_SOLVER_STIFF } atvi_solver_kind;
+
+typedef struct {
+  int line, column; /* 1-based */
+} atvi_place;
+
+typedef struct {
+  const char *name; /* "beta.2" */
+  atvi_dist dist;
+  int n_arg;
+  atvi_node arg[ATVI_DIST_ARGS]; /* may depend on other parameters */
+  double lower, upper;           /* box of the support, from prior and bounds; infinite where open */
+  bool truncated;                /* bounds were given: the density is renormalised to them */
+  const char *map;               /* "auto" unless the file says otherwise */
+  atvi_place place;
+} atvi_lang_param;
+
+typedef struct {
+  const char *name;
+  atvi_node node;
+} atvi_lang_value;
+
+typedef struct {
+  const char *name;
+  atvi_node init; /* depends on parameters only */
+  atvi_node rhs;  /* dy/dt, or the next value */
+} atvi_lang_state;
+
+typedef enum { ATVI_TABLE_STEP, ATVI_TABLE_LINEAR, ATVI_TABLE_MONTH } atvi_table_kind;
+
+typedef struct {
+  const char *name;
+  atvi_table_kind kind;
+  atvi_idx n;      /* knots; 12 for MONTH */
+  const double *t; /* [n] ascending; NULL for MONTH */
+  const double *v; /* [n] */
+} atvi_lang_table;
+
+/* At t, going forward: value = a + b t until *next (inf if for ever). Before the first knot the first value
+ * holds, after the last the last. */
+struct atvi_lang;
+void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *b, double *next);
+
+typedef struct {
+  atvi_idx n_time;
+  const double *time; /* [n_time] ascending */
+  atvi_idx n;
+  const atvi_idx *state;     /* [n] states that change */
+  const atvi_node *increase; /* [n] what is added, from the state just before */
+} atvi_lang_pulse;
+
+typedef struct {
+  const char *name; /* "" if the file did not give one */
+  const char *path; /* as read */
+  const atvi_csv *csv; /* NULL where the file is missing and that was allowed */
+  atvi_idx n_row;
+  const double *time;    /* [n_row] ascending, in model time; NULL if the data have no time */
+  atvi_idx n_col;        /* columns as inputs of kind ATVI_IN_DATA */
+  const double *value;   /* [n_row][n_col] numbers; NaN where missing */
+} atvi_lang_data;
+
+typedef struct {
+  const char *name;  /* "infected", "cases.3" */
+  atvi_idx data;     /* which data set */
+  atvi_idx column;   /* its column; -1 where the file is missing */
+  atvi_dist dist;
+  int n_arg;
+  atvi_node arg[ATVI_DIST_ARGS];
+  double limit_lower, limit_upper; /* detection limits: values <= lower or >= upper are censored; infinite: none */
+  atvi_idx n_missing, n_censored;
+  atvi_place place;
+} atvi_lang_observe;
+
+typedef struct atvi_lang {
+  atvi_pool *pool;
+  atvi_graph *graph;
+  const char *path, *title;
+  const char *source; /* the text */
+  atvi_model_kind kind;
+  atvi_idx n_param;
+  atvi_lang_param *param;
+  atvi_node log_prior; /* sum over parameters, normalised */
+  atvi_node log_extra; /* sum of `logp` terms, parameters only; a constant 0 if none */
+  atvi_idx n_derived;
+  atvi_lang_value *derived;
+  atvi_idx n_state;
+  atvi_lang_state *state;
+  double start;        /* start time */
+  double step;         /* MAP: time between two states */
+  bool has_calendar;
+  double calendar_day0; /* days since 1970-01-01 at t = 0 */
+  double calendar_unit; /* days per unit of t */
+  atvi_solver_kind solver;
+  double tol_rel, tol_abs, solver_step; /* NaN where not given */
+  atvi_idx max_steps;                   /* 0 where not given */
+  atvi_idx n_table;
+  atvi_lang_table *table;
+  atvi_idx n_pulse;
+  atvi_lang_pulse *pulse;
+  atvi_idx n_data;
+  atvi_lang_data *data;
+  atvi_idx n_observe;
+  atvi_lang_observe *observe;
+  atvi_idx n_track;
+  atvi_lang_value *track; /* of parameters, states, time and tables */
+} atvi_lang;
+
+typedef struct {
+  const char *name; /* data set to replace; NULL or "": the only one */
+  const char *path;
+} atvi_lang_replace;
+
+typedef struct {
+  atvi_idx n_replace;
+  const atvi_lang_replace *replace; /* data files put in the place of the model's */
+  bool data_optional;               /* a missing data file is not an error (simulate) */
+} atvi_lang_opts;
+
+/* Reads a model file and its data. Paths of data are relative to the model file (replacements: to the working folder).
+ * Errors: EIO, EMODEL, EDATA, ENOMEM; the message is file:line:column, the line, a caret, a hint. */
+ATVI_CHECKED atvi_status atvi_lang_load(atvi_ctx *ctx, const char *path, const atvi_lang_opts *opts, atvi_lang **out);
+/* The same from memory; path is for messages and the place of data. */
+ATVI_CHECKED atvi_status atvi_lang_parse(atvi_ctx *ctx, const char *path, const char *text, size_t n,
+                                         const atvi_lang_opts *opts, atvi_lang **out);
+void atvi_lang_free(atvi_lang *lang); /* NULL is fine */
+
+#endif

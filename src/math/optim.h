@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* L-BFGS with box bounds by projection, for a few dozen unknowns. Minimises.
+ * The caller owns the loop's inside: f is called with one point at a time. */
+#ifndef ATVI_MATH_OPTIM_H
+#define ATVI_MATH_OPTIM_H
+
+#include "core/core.h"
+
+typedef struct {
+  /* Value and gradient g[n] at x[n]. May return NaN or inf for a point that cannot be evaluated. */
+  double (*f)(void *user, const double *x, double *g);
+  void *user;
+  const double *lower, *upper; /* [n], +-inf where free; NULL: no bounds */
+  int max_evals;               /* > 0 */
+  double tol_grad;             /* on the projected gradient, max norm, relative to 1 + |f| */
+} atvi_lbfgs_opts;
+
+typedef struct {
+  double value;
+  double grad_norm; /* projected, max norm */
+  int evals;
+  bool converged;
+} atvi_lbfgs_info;
+
+/* Minimises from x[n], in place. Errors: EINVAL (n < 1), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_lbfgs(atvi_ctx *ctx, atvi_idx n, const atvi_lbfgs_opts *opts, double *x,
+                                    atvi_lbfgs_info *info);
+
+#endif

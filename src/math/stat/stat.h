@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Statistics of draws: used by infer to stop and by diag to judge. Pure kernels; scratch is
+ * passed in by the caller where it is needed. Chains: x[m][n], chain-major, n draws each. */
+#ifndef ATVI_MATH_STAT_STAT_H
+#define ATVI_MATH_STAT_STAT_H
+
+#include "core/core.h"
+
+/* Convergence of m chains of n draws (Vehtari and others 2021). work: atvi_stat_work(m, n) doubles.
+ * n >= 4. Constant or non-finite input gives NaN. */
+size_t atvi_stat_work(atvi_idx m, atvi_idx n);
+double atvi_rhat(atvi_idx m, atvi_idx n, const double *x, double *work);     /* max of rank-normalised split and folded */
+double atvi_ess_bulk(atvi_idx m, atvi_idx n, const double *x, double *work); /* rank-normalised split */
+double atvi_ess_tail(atvi_idx m, atvi_idx n, const double *x, double *work); /* min over the 5 % and 95 % quantiles */
+double atvi_ess_mean(atvi_idx m, atvi_idx n, const double *x, double *work); /* split, for the MCSE of the mean */
+
+/* Weighted summaries of n draws; w NULL: equal weights; weights need not sum to one.
+ * sorted x is required where the argument is called xs, with ws its weights in the same order. */
+double atvi_mean(atvi_idx n, const double *x, const double *w);
+double atvi_sd(atvi_idx n, const double *x, const double *w); /* divisor n - 1 for equal weights */
+double atvi_quantile(atvi_idx n, const double *xs, const double *ws, double p); /* type 7 for equal weights */
+/* Shortest interval with mass p. */
+void atvi_hpd(atvi_idx n, const double *xs, const double *ws, double p, double out[2]);
+/* Maximiser of the kernel density, reflected at finite bounds (+-inf: none). Bandwidth: Sheather-Jones
+ * or improved plug-in; robust to long tails. work: n + 4 * 1024 doubles. */
+double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work);
+/* Sorts x ascending and carries w along (w may be NULL). work: 2 n doubles. */
+void atvi_sort(atvi_idx n, double *x, double *w, double *work);
+
+#endif

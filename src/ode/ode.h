@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Batched initial value problems and difference equations, with exact discrete adjoints.
+ *
+ * A group of ATVI_LANES points is integrated together, lanes innermost: y[n][ATVI_LANES]. Every
+ * lane has its own time, step and acceptance, so that a point's result never depends on its
+ * neighbours; the group runs until its slowest lane is done. Lanes land exactly on the stops
+ * (observation times, jumps of tables, pulses), which are common to all lanes.
+ *
+ * The adjoint differentiates the accepted steps (step sizes held fixed), to rounding. */
+#ifndef ATVI_ODE_ODE_H
+#define ATVI_ODE_ODE_H
+
+#include "graph/program.h"
+
+typedef enum {
+  ATVI_ODE_RK45,  /* adaptive explicit 5(4) pair, the default */
+  ATVI_ODE_RK4,   /* classical, fixed step `h` (shortened to land on stops) */
+  ATVI_ODE_STIFF, /* adaptive L-stable ESDIRK 4(3), Newton with exact Jacobians, lane by lane */
+  ATVI_ODE_MAP,   /* difference equation y <- f(t, y), t <- t + h, h > 0 given */
+} atvi_ode_method;
+
+typedef struct {
+  double t;
+  atvi_idx output;    /* >= 0: store the state there, as it is just before any pulse; -1: no output */
+  atvi_idx pulse;     /* >= 0: index into pulses, applied after the output; -1: none */
+  const double *tab;  /* [n_tab] table coefficients from here to the next stop */
+} atvi_ode_stop;
+
+/* Slots of the programs, in this order (a program that does not use a slot still declares it):
+ *   rhs    in: t [1], y [n], par [n_par], tab [n_tab]             out: f [n]
+ *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate)
+ *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j   (STIFF only)
+ *   pulse  in: t, y, par, tab  out: y after [n];  pulse_vjp: as vjp                         (one pair per pulse)
+ * For MAP, rhs gives the next state. */
+typedef struct {
+  atvi_ode_method method;
+  atvi_idx n, n_par, n_tab;
+  atvi_prog rhs, vjp, jac;
+  atvi_idx n_pulse;
+  const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
+  atvi_idx n_stop;
+  const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
+  atvi_idx n_output;
+  double tol_rel;  /* RK45, STIFF */
+  double tol_abs;  /* in units of each state's own size so far; see ode.c */
+  double h;        /* RK4, MAP */
+  atvi_idx max_steps; /* accepted and rejected, per lane */
+} atvi_ode;          /* borrowed: everything it points to outlives its use */
+
+typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
+
+/* Errors: EINVAL (sizes, stops not ascending), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out);
+void atvi_ode_work_free(atvi_ode_work *w);
+
+/* Integrates from y0[n][L] with par[n_par][L]; states at outputs go to yout[n_output][n][L]. tape: remember
+ * the steps for adjoint or replay. outcome[L] is set for every lane; failed lanes have unspecified yout.
+ * A tape that cannot grow fails its lanes with ATVI_RUN_STEPS. */
+void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
+                    bool tape, atvi_outcome *outcome);
+
+/* Integrates again, every lane following the recorded step sequence of lane `lane` of the last solve with tape: for
+ * finite differences with frozen steps. Leaves the tape as it was. */
+void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
+                     double *yout, atvi_outcome *outcome);
+
+/* Adjoint of the last solve with tape: given ybar[n_output][n][L] = d ell / d yout, stores y0bar[n][L] and adds to
+ * parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */
+void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar, double *y0bar,
+                      double *parbar);
+
+/* Steps of the last solve, per lane. */
+typedef struct {
+  atvi_idx accepted, rejected;
+} atvi_ode_count;
+void atvi_ode_counts(const atvi_ode_work *w, atvi_ode_count count[ATVI_LANES]);
+
+#endif
