@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands' work. Each function does what one command does and hands back text to print;
+ * nothing here prints, parses arguments or exits. Text is owned by the pool given. */
+#ifndef ATVI_APP_APP_H
+#define ATVI_APP_APP_H
+
+#include "core/core.h"
+
+typedef struct {
+  const char *name;  /* a parameter ("beta.1") or a whole array ("beta") */
+  const char *value; /* a number; for an array one number for all or a comma list */
+} atvi_app_set;
+
+typedef struct {
+  const char *name; /* data set; NULL: the only one */
+  const char *path;
+} atvi_app_data;
+
+/* What every command that reads a model takes. */
+typedef struct {
+  const char *path; /* model file */
+  atvi_idx n_data;
+  const atvi_app_data *data; /* --data */
+  atvi_idx n_fix;
+  const atvi_app_set *fix; /* --fix: parameters held at a value */
+  bool interpret;          /* --no-compile */
+} atvi_app_model;
+
+/* Statuses of all: EMODEL, EDATA, EINVAL (wrong usage: unknown name, bad number) mean exit code 2; others 1. */
+
+/* atvi check: shapes, data summary, gradient self-check, cost. *ok is false if the gradient check failed. */
+ATVI_CHECKED atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, uint64_t seed,
+                                        const char **text, bool *ok);
+
+/* atvi eval: JSON with log_prior, log_likelihood, gradient {name: value}, outcome, at a point. */
+ATVI_CHECKED atvi_status atvi_app_eval(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_idx n_set,
+                                       const atvi_app_set *set, const char **text);
+
+typedef struct {
+  atvi_app_model model;
+  atvi_idx n_set;
+  const atvi_app_set *set;
+  bool observe;       /* --observe: synthetic data in the layout of the model's data file */
+  atvi_idx prior;     /* --prior N: N prior predictive draws instead of one point; 0: no */
+  const char *times;  /* --times a:b[:step] or a comma list; NULL: the data's times */
+  const char *data;   /* with --observe and several data sets: which one to write; NULL: the only one */
+  uint64_t seed;
+} atvi_app_simulate_opts;
+
+/* atvi simulate: CSV. */
+ATVI_CHECKED atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts,
+                                           const char **text);
+
+typedef struct {
+  atvi_app_model model;
+  const char *method; /* "ram" (default if NULL), "map" */
+  uint64_t seed;
+  const char *out; /* --out; NULL: the next free numbered folder here */
+  bool force;      /* write into an existing folder */
+  int chains;          /* 0: default */
+  double ess;          /* 0: default */
+  atvi_idx max_iter;   /* 0: default */
+  double max_seconds;  /* 0: no limit */
+} atvi_app_fit_opts;
+
+typedef struct {
+  const char *dir;     /* where draws.csv and summary.json are */
+  const char *verdict; /* "ok", "warn", "bad" */
+  bool stopped;        /* by the stop callback */
+  const char *text;    /* table and messages for the terminal */
+} atvi_app_fit_result;
+
+/* atvi fit. EEXIST: the folder exists and force is not set. ESTOP: stopped before there was anything to keep. */
+ATVI_CHECKED atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
+                                      atvi_app_fit_result *result);
+
+/* atvi summary: `where` is a run folder, or a model file, whose newest run folder here is taken. json: the text of
+ * summary.json instead of the table. */
+ATVI_CHECKED atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json,
+                                          const char **text);
+
+#endif
