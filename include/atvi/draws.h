@@ -15,8 +15,8 @@ extern "C" {
 typedef enum { ATVI_END_DONE, ATVI_END_LIMIT, ATVI_END_STOPPED } atvi_end; /* criteria met, limit hit, asked to stop */
 
 typedef struct {
-  const char *method;   /* "ram", "map", ... */
-  const char *model;    /* name of the target */
+  const char *method;   /* "ram", "map", ...; not owned, see atvi_draws_keep */
+  const char *model;    /* name of the target; not owned */
   uint64_t seed;
   double seconds;
   int64_t evaluations, failures;
@@ -48,11 +48,14 @@ typedef struct atvi_draws {
   const char **message; /* [n_message] sentences for the user, most important first */
 } atvi_draws;
 
-/* Room for n draws (NULL weights unless weighted). Names are copied. Errors: EINVAL, ENOMEM. */
+/* Room for n >= 1 draws, a multiple of n_chain >= 1; 0 <= n_param <= n_col. Numbers are 0 (weights: 1/n; NULL unless
+ * weighted), chains is n_chain > 1, made is empty ("" and NaN). Names are copied. *out is NULL on any error. Errors: EINVAL, ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx n_param,
                                                  atvi_idx n_col, const atvi_column *col, bool weighted,
                                                  atvi_draws **out);
 ATVI_API void atvi_draws_free(atvi_draws *d); /* NULL is fine */
+/* A copy of s that lives as long as d, for made.method and made.model. Errors: ENOMEM (*copy is then NULL). */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_keep(atvi_draws *d, const char *s, const char **copy);
 /* Adds a sentence; copied. Errors: ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

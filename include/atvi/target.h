@@ -29,12 +29,15 @@ typedef struct {
   atvi_outcome *outcome; /* [B] */
 } atvi_batch;
 
-/* A named series that a model predicts: an observed or a tracked quantity over its times. */
+/* A named series that a model predicts: an observed or a tracked quantity, or a state, over its times. */
+typedef enum { ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE } atvi_series_kind;
 typedef struct {
   const char *name;
+  atvi_series_kind kind;
+  atvi_idx group; /* observed: which data set, 0-based */
   atvi_idx n;
   const double *time;  /* [n]; row numbers where the model has no time */
-  const double *value; /* [n] the data, NaN where missing; NULL: tracked, not observed */
+  const double *value; /* [n] the data, NaN where missing; NULL: not observed */
 } atvi_series;
 
 /* What a kind of model implements. self is read-only and shared by threads; scratch is per thread.
@@ -59,7 +62,7 @@ typedef struct {
   /* Log likelihood of every observation: out[n_obs][B], in the order of the observed series, NaN where missing. */
   void (*pointwise)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 
-  /* The mean of every observed series and the value of every tracked one, one after the other in the order of
+  /* The mean of every observed series and the value of every other, one after the other in the order of
    * `series`: out[n_out][B]; NaN for points whose run failed. */
   void (*predict)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 
@@ -81,7 +84,7 @@ typedef struct {
   atvi_idx n_derived;
   const char *const *derived; /* [n_derived] names */
   atvi_idx n_series;
-  const atvi_series *series; /* observed ones first */
+  const atvi_series *series; /* observed ones first, then tracked, then states */
   atvi_idx n_obs;            /* values in observed series */
   atvi_idx n_out;            /* values in all series */
 } atvi_target;

@@ -2,9 +2,11 @@
 /* Reading CSV into numbers, with errors that name file:line:column.
  *
  * Accepts: either line ending, UTF-8 BOM, quoted fields, comma / semicolon / tab (found from the first line, announced if not comma), comment
- * lines starting with #, empty trailing lines, spaces around fields, ISO dates (2009-12-19). Missing: empty, NA, NaN, "." .
+ * lines starting with #, empty lines (in a file of one column an empty line between others is a missing value), spaces around fields,
+ * ISO dates (2009-12-19). Missing: empty, NA, NaN, "." .
  * Censored: "<x", "<=x", ">x", ">=x". Anything else in a cell is text and kept as such: an error only when asked for as a number.
- * A first line whose cells are all numbers is data, not a header: columns are then named "1", "2", ... */
+ * A first line whose cells are all numbers (or dates or missing) is data, not a header: columns are then named "1", "2", ...
+ * A header cell that is empty is named by its position too. Time and memory are linear in the size of the file. */
 #ifndef ATVI_IO_CSV_H
 #define ATVI_IO_CSV_H
 
@@ -24,21 +26,31 @@ typedef enum {
 typedef struct {
   const char *path;
   atvi_idx n_row, n_col;
-  const char **name;     /* [n_col] */
-  bool header;           /* false: names were made up */
-  double *value;         /* [n_row][n_col]; NaN if missing or text */
-  unsigned char *kind;   /* [n_row][n_col] atvi_cell_kind */
-  const char **text;     /* [n_row][n_col] the cell as written, trimmed */
-  int *line;             /* [n_row] 1-based line in the file */
-  int *column;           /* [n_row][n_col] 1-based byte column of the cell in its line */
+  const char **name;   /* [n_col] */
+  bool header;         /* false: names were made up */
+  double *value;       /* [n_row][n_col]; NaN if missing or text */
+  unsigned char *kind; /* [n_row][n_col] atvi_cell_kind */
+  const char **text;   /* [n_row][n_col] the cell as written, trimmed */
+  int *line;           /* [n_row] 1-based line in the file */
+  int *column;         /* [n_row][n_col] 1-based byte column of the cell in its line */
 } atvi_csv;
 
-/* Reads a file; memory from pool. Errors: EIO (cannot be read), EDATA (empty, ragged row, unclosed quote, NUL byte,
- * duplicate column name), ENOMEM. Each message is file:line:column: what, and what to do. */
+/* Reads a file; memory from pool. Errors: EIO (cannot be read), EDATA (empty, ragged row, unclosed quote, text after a closing
+ * quote, NUL byte, duplicate column name), ENOMEM. Each message is file:line:column: what, and what to do. */
 ATVI_CHECKED atvi_status atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
 /* The same from memory; path is for messages. */
-ATVI_CHECKED atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n, atvi_csv **out);
+ATVI_CHECKED atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n,
+                                        atvi_csv **out);
 atvi_idx atvi_csv_find(const atvi_csv *csv, const char *name); /* -1 if there is none */
+
+/* A finite decimal number that takes up all of s[n]: [+-] digits [. digits] [e [+-] digits], whatever the locale. No blanks, no
+ * hex, no inf or nan, nothing that overflows; *out is left alone if it is not one. Correctly rounded. */
+bool atvi_parse_number(const char *s, size_t n, double *out);
+/* x with 17 significant digits (which bring it back exactly), or nan, inf, -inf, whatever the locale. Returns the length. */
+enum { ATVI_NUMBER_BYTES = 32 };
+int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x);
+/* As atvi_parse_number for a date YYYY-MM-DD that exists; *days since 1970-01-01. */
+bool atvi_parse_date(const char *s, size_t n, int64_t *days);
 /* Days since 1970-01-01 of a date (proleptic Gregorian), and back. */
 int64_t atvi_days_from_date(int year, int month, int day);
 void atvi_date_from_days(int64_t days, int *year, int *month, int *day);

@@ -79,6 +79,7 @@ typedef struct {
   const char *path; /* as read */
   const atvi_csv *csv; /* NULL where the file is missing and that was allowed */
   atvi_idx n_row;
+  const char *time_name; /* the time column's name as the model file has it; NULL if the data have no time */
   const double *time;    /* [n_row] ascending, in model time; NULL if the data have no time */
   atvi_idx n_col;        /* columns as inputs of kind ATVI_IN_DATA */
   const double *value;   /* [n_row][n_col] numbers; NaN where missing */

@@ -14,6 +14,12 @@ double atvi_ess_bulk(atvi_idx m, atvi_idx n, const double *x, double *work); /* 
 double atvi_ess_tail(atvi_idx m, atvi_idx n, const double *x, double *work); /* min over the 5 % and 95 % quantiles */
 double atvi_ess_mean(atvi_idx m, atvi_idx n, const double *x, double *work); /* split, for the MCSE of the mean */
 
+/* The four of them for the price of one sort. */
+typedef struct {
+  double rhat, ess_bulk, ess_tail, ess_mean;
+} atvi_convergence;
+atvi_convergence atvi_converge(atvi_idx m, atvi_idx n, const double *x, double *work);
+
 /* Weighted summaries of n draws; w NULL: equal weights; weights need not sum to one.
  * sorted x is required where the argument is called xs, with ws its weights in the same order. */
 double atvi_mean(atvi_idx n, const double *x, const double *w);
@@ -22,7 +28,7 @@ double atvi_quantile(atvi_idx n, const double *xs, const double *ws, double p); 
 /* Shortest interval with mass p. */
 void atvi_hpd(atvi_idx n, const double *xs, const double *ws, double p, double out[2]);
 /* Maximiser of the kernel density, reflected at finite bounds (+-inf: none). Bandwidth: Sheather-Jones
- * or improved plug-in; robust to long tails. work: n + 4 * 1024 doubles. */
+ * or improved plug-in; robust to long tails. Constant xs give that value. work: n + 4 * 1024 doubles. */
 double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work);
 /* Sorts x ascending and carries w along (w may be NULL). work: 2 n doubles. */
 void atvi_sort(atvi_idx n, double *x, double *w, double *work);

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# Short front of CMake and Ninja. What the words do is in CMakeLists.txt, tests/run and tools/.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CMAKE   ?= cmake
+SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
+
+.PHONY: all configure demo test bench acceptance fmt lint install clean
+
+all: configure
+	@$(CMAKE) --build build
+
+configure:
+	@tools/setup --check build
+	@[ -f build/build.ninja ] || $(CMAKE) -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DATVI_TESTS=OFF
+
+demo:
+	@tools/setup build
+	@$(MAKE) --no-print-directory all
+	build/atvi fit examples/cold/cold.atvi --seed 1 --out build/demo --force
+
+test:
+	@tools/setup build test
+	@$(MAKE) --no-print-directory configure
+	@tests/run
+
+bench: configure
+	@$(CMAKE) --build build --target all benches
+	@for b in build/bench/bench_*; do [ ! -x $$b ] || $$b || exit 1; done
+
+acceptance: all
+	@$(CMAKE) --build build --target benches
+	@tools/acceptance.py
+
+fmt:
+	@clang-format -i $(SOURCES)
+
+lint:
+	@tools/setup lint
+	@tools/lint
+
+install: all
+	@DESTDIR=$(DESTDIR) $(CMAKE) --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-asan build-clang build-fuzz

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+
+static const char *const after[] = {
+    "EXIT STATUS",
+    "0   all is well\n"
+    "1   the gradient check failed, or something could not be read\n"
+    "2   wrong usage, or the model or its data are wrong\n",
+    "EXAMPLES",
+    "atvi check examples/cold/cold.atvi\n"
+    "atvi check examples/rotavirus/rotavirus.atvi --data set_1.csv\n",
+    NULL,
+};
+
+static int run(int argc, char **argv) {
+  atvi_arg_list data = {0};
+  bool no_compile = false;
+  long long threads = 0;
+  uint64_t seed = 1;
+  const atvi_arg arg[] = {
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
+       "Put FILE in the place of the model's data file. A model with several data files names them: "
+       "NAME=FILE."},
+      {"seed", "N", ATVI_ARG_SEED, &seed, "Seed of the points at which the gradient is tested (default 1)."},
+      {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads for the timing (default: one per core)."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
+      {0},
+  };
+  const char *path;
+  int code = atvi_args_parse(&atvi_cmd_check, arg, argc, argv, &path);
+  if (code >= 0) return code;
+
+  atvi_session s;
+  if (!atvi_session_open(&s, &atvi_cmd_check, threads, false)) return ATVI_EXIT_FAILED;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_session_data(&s, &data, &files)) {
+    const atvi_app_model model = {.path = path, .n_data = data.n, .data = files, .interpret = no_compile};
+    const char *text = "";
+    bool ok = false;
+    atvi_status status = atvi_app_check(s.ctx, s.pool, &model, seed, &text, &ok);
+    if (status != ATVI_OK)
+      code = atvi_session_fail(&s, status);
+    else
+      code = atvi_print(text) || !ok ? ATVI_EXIT_FAILED : ATVI_EXIT_DONE;
+  }
+  atvi_session_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_check = {
+    .name = "check",
+    .brief = "read a model and its data, and test them",
+    .usage = "MODEL [--data FILE] [--no-compile]",
+    .operand = "MODEL",
+    .about =
+        "Reads the model file MODEL and its data and tells what they hold: parameters and their priors, "
+        "states, "
+        "observations, and how many values are there, missing or censored. Then it tests the gradient of the "
+        "log density against finite differences at points drawn from the prior, and measures what one "
+        "evaluation and one gradient cost."
+        "\n\n"
+        "A mistake in the model or in the data is told with file, line and column, the line itself, and a "
+        "hint. "
+        "docs/language.md is the reference of the language.",
+    .after = after,
+    .run = run,
+};

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+
+static const char *const after[] = {
+    "OUTPUT",
+    "One JSON object:\n"
+    "  log_prior         log density of the prior, normalised\n"
+    "  log_likelihood    log density of the data, all constants kept\n"
+    "  gradient          derivative of their sum by each parameter, by name\n"
+    "  outcome           \"ok\", or why the model could not be run there\n",
+    "EXIT STATUS",
+    "0   done\n"
+    "1   failed\n"
+    "2   wrong usage, or the model or its data are wrong\n",
+    "EXAMPLES",
+    "atvi eval cold.atvi --set beta=0.9 --set gamma=0.3 --set S0=39\n"
+    "atvi eval rotavirus.atvi --set w=0.43 ... \\\n"
+    "     --set beta=1.3,3.1,0.03,3.2,0.3,0.1\n",
+    NULL,
+};
+
+static int run(int argc, char **argv) {
+  atvi_arg_list set = {0}, fix = {0}, data = {0};
+  bool no_compile = false;
+  const atvi_arg arg[] = {
+      {"set", "NAME=VALUE", ATVI_ARG_LIST, &set,
+       "Value of a parameter; one for every parameter. beta.1=0.9 sets an element of an array, beta=0.9 all "
+       "elements, beta=0.9,1.2 each its own."},
+      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &fix,
+       "Hold a parameter at a value: it is no parameter any more and has no prior and no gradient."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
+       "Put FILE in the place of the model's data file. A model with several data files names them: "
+       "NAME=FILE."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
+      {0},
+  };
+  const char *path;
+  int code = atvi_args_parse(&atvi_cmd_eval, arg, argc, argv, &path);
+  if (code >= 0) return code;
+
+  atvi_session s;
+  if (!atvi_session_open(&s, &atvi_cmd_eval, 1, true)) return ATVI_EXIT_FAILED;
+  atvi_app_set *sets, *fixed;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_session_sets(&s, "set", &set, &sets) && atvi_session_sets(&s, "fix", &fix, &fixed) &&
+      atvi_session_data(&s, &data, &files)) {
+    const atvi_app_model model = {path, data.n, files, fix.n, fixed, no_compile};
+    const char *text = "";
+    atvi_status status = atvi_app_eval(s.ctx, s.pool, &model, set.n, sets, &text);
+    code = status == ATVI_OK ? atvi_print(text) : atvi_session_fail(&s, status);
+  }
+  atvi_session_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_eval = {
+    .name = "eval",
+    .brief = "log density and gradient at a point, as JSON",
+    .usage = "MODEL --set NAME=VALUE ... [--data FILE]",
+    .operand = "MODEL",
+    .about = "Evaluates the model at one point: log prior, log likelihood and the gradient of their sum.",
+    .after = after,
+    .run = run,
+};

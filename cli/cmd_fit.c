@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const after[] = {
+    "METHODS",
+    "ram   Robust adaptive Metropolis: several chains from dispersed starts,\n"
+    "      run until R-hat < 1.01 and bulk and tail ESS reach --ess for every\n"
+    "      parameter, or a limit. The default.\n"
+    "map   The maximum of the posterior from several starts, standard\n"
+    "      deviations by Laplace's method, and the directions that the data\n"
+    "      do not inform.\n",
+    "FILES",
+    "DIR/draws.csv      the draws, as Stan CSV: # lines with the configuration,\n"
+    "                   a header, lp__, log_lik__, then parameters and derived\n"
+    "                   quantities\n"
+    "DIR/summary.json   method, seed, cost, verdict and messages; for every\n"
+    "                   parameter mean, sd, mode, median, hpd95, quantiles,\n"
+    "                   ess_bulk, ess_tail, rhat, mcse\n"
+    "$XDG_CACHE_HOME/atvi\n"
+    "                   compiled models (default ~/.cache/atvi); may be deleted\n",
+    "SIGNALS",
+    "Ctrl-C (SIGINT) and SIGTERM end the run early: what there is is written,\n"
+    "the summary says so, and the exit status is 130. A second signal ends at\n"
+    "once.\n",
+    "EXIT STATUS",
+    "0     done\n"
+    "1     failed\n"
+    "2     wrong usage, or the model or its data are wrong\n"
+    "3     done, but not to be trusted (only with --strict)\n"
+    "130   interrupted\n",
+    "EXAMPLES",
+    "atvi fit examples/cold/cold.atvi\n"
+    "atvi fit rotavirus.atvi --data set_1.csv --out set1 --max-time 10m\n"
+    "atvi fit cold.atvi --fix S0=38 --method map\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_app_fit_opts fit;
+  atvi_arg_list fix, data;
+  long long chains, max_iter, threads;
+  bool strict, quiet;
+} options;
+
+static int parse(options *o, int argc, char **argv, const char **path) {
+  const atvi_arg arg[] = {
+      {"method", "METHOD", ATVI_ARG_TEXT, &o->fit.method, "ram or map; see METHODS (default ram)."},
+      {"seed", "N", ATVI_ARG_SEED, &o->fit.seed,
+       "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
+      {"out", "DIR", ATVI_ARG_TEXT, &o->fit.out,
+       "Folder for the results. Default: a new numbered folder here, named after the model (cold-001, "
+       "cold-002, "
+       "...)."},
+      {"force", NULL, ATVI_ARG_FLAG, &o->fit.force, "Write into DIR even if it exists."},
+      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix,
+       "Hold a parameter at a value; may be repeated. beta.1=0.9 holds an element of an array, beta=0.9 "
+       "all."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
+       "Put FILE in the place of the model's data file. A model with several data files names them: "
+       "NAME=FILE."},
+      {"ess", "N", ATVI_ARG_NUMBER, &o->fit.ess,
+       "Effective sample size that every parameter must reach (default 1000)."},
+      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16)."},
+      {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter, "Most iterations of each chain (ram)."},
+      {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.max_seconds,
+       "Most time to spend: 90s, 10m, 1.5h, 2d. What there is then is written."},
+      {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless the verdict is ok."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &o->fit.model.interpret,
+       "Use the interpreter instead of compiling the model."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only warnings and the folder's name."},
+      {0},
+  };
+  return atvi_args_parse(&atvi_cmd_fit, arg, argc, argv, path);
+}
+
+static int report(const options *o, const atvi_app_fit_result *r) {
+  int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(r->text);
+  if (code == ATVI_EXIT_DONE) {
+    char line[PATH_MAX + 32];
+    snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
+    code = atvi_print(line);
+  }
+  if (code != ATVI_EXIT_DONE) return code;
+  if (r->stopped || atvi_signals_seen()) return ATVI_EXIT_STOPPED;
+  return o->strict && strcmp(r->verdict, "ok") != 0 ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
+}
+
+static int run(int argc, char **argv) {
+  options o = {.fit.seed = 1};
+  int code = parse(&o, argc, argv, &o.fit.model.path);
+  if (code >= 0) return code;
+  o.fit.chains = o.chains > INT_MAX ? INT_MAX : (int)o.chains;
+  o.fit.max_iter = (atvi_idx)o.max_iter;
+
+  atvi_session s;
+  if (!atvi_session_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
+  atvi_app_set *fixed;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_session_sets(&s, "fix", &o.fix, &fixed) && atvi_session_data(&s, &o.data, &files)) {
+    o.fit.model.n_fix = o.fix.n;
+    o.fit.model.fix = fixed;
+    o.fit.model.n_data = o.data.n;
+    o.fit.model.data = files;
+    atvi_app_fit_result result = {0};
+    atvi_signals_catch(s.ctx);
+    atvi_status status = atvi_app_fit(s.ctx, s.pool, &o.fit, &result);
+    code = status == ATVI_OK ? report(&o, &result) : atvi_session_fail(&s, status);
+    if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
+  }
+  atvi_session_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_fit = {
+    .name = "fit",
+    .brief = "infer the parameters of a model from its data",
+    .usage = "MODEL [--method ram|map] [--seed N] [--out DIR] [--threads N]\n"
+             "         [--fix NAME=VALUE] [--max-time TIME] [--data FILE] ...",
+    .operand = "MODEL",
+    .about =
+        "Draws from the posterior distribution of the parameters of MODEL given its data, writes the draws "
+        "and a "
+        "summary into a folder, and prints the summary with a verdict: ok, warn or bad, and why. Progress "
+        "goes to "
+        "standard error."
+        "\n\n"
+        "An existing folder is not written into without --force. Without --out every fit gets a new numbered "
+        "folder, and 'atvi summary MODEL' shows the newest.",
+    .after = after,
+    .run = run,
+};

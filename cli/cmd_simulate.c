@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include <stdio.h>
+
+static const char *const after[] = {
+    "OUTPUT",
+    "CSV with a header, on standard output. Array elements are named beta.1,\n"
+    "beta.2, ... With --prior the first column is the number of the draw.\n",
+    "EXIT STATUS",
+    "0   done\n"
+    "1   failed\n"
+    "2   wrong usage, or the model or its data are wrong\n",
+    "EXAMPLES",
+    "atvi simulate cold.atvi --set beta=0.9 --set gamma=0.3 --set S0=39 \\\n"
+    "     --times 0:30:0.5\n"
+    "atvi simulate cold.atvi --set beta=0.9 --set gamma=0.3 --set S0=39 \\\n"
+    "     --observe >new.csv\n"
+    "atvi simulate cold.atvi --prior 100 --seed 2\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_arg_list set, fix, data;
+  const char *observe, *times;
+  long long prior;
+  uint64_t seed;
+  bool no_compile;
+} options;
+
+static int parse(options *o, int argc, char **argv, const char **path) {
+  const atvi_arg arg[] = {
+      {"set", "NAME=VALUE", ATVI_ARG_LIST, &o->set,
+       "Value of a parameter; one for every parameter. beta.1=0.9 sets an element of an array, beta=0.9 all "
+       "elements, beta=0.9,1.2 each its own."},
+      {"observe", "NAME", ATVI_ARG_MAYBE, &o->observe,
+       "Draw synthetic observations in the layout of the model's data file, ready for --data. NAME says "
+       "which "
+       "data file where the model has several."},
+      {"prior", "N", ATVI_ARG_COUNT, &o->prior,
+       "Instead of one point: N draws from the prior and what the model predicts for each."},
+      {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
+       "Times from A to B (default STEP 1), or a list A,B,C. Default: the times of the data."},
+      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "With --prior: hold a parameter at a value."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
+       "Put FILE in the place of the model's data file. A model with several data files names them: "
+       "NAME=FILE."},
+      {"seed", "N", ATVI_ARG_SEED, &o->seed, "Seed of all random numbers (default 1)."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &o->no_compile,
+       "Use the interpreter instead of compiling the model."},
+      {0},
+  };
+  int code = atvi_args_parse(&atvi_cmd_simulate, arg, argc, argv, path);
+  if (code >= 0) return code;
+  if (o->prior && o->set.n) {
+    fprintf(stderr, "atvi simulate: --prior draws the parameters, --set gives them; want one of the two "
+                    "(to hold a parameter in prior draws: --fix)\n");
+    return ATVI_EXIT_USAGE;
+  }
+  return -1;
+}
+
+static int run(int argc, char **argv) {
+  options o = {.seed = 1};
+  const char *path;
+  int code = parse(&o, argc, argv, &path);
+  if (code >= 0) return code;
+
+  atvi_session s;
+  if (!atvi_session_open(&s, &atvi_cmd_simulate, 0, true)) return ATVI_EXIT_FAILED;
+  atvi_app_set *sets, *fixed;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_session_sets(&s, "set", &o.set, &sets) && atvi_session_sets(&s, "fix", &o.fix, &fixed) &&
+      atvi_session_data(&s, &o.data, &files)) {
+    const atvi_app_simulate_opts opts = {
+        .model = {path, o.data.n, files, o.fix.n, fixed, o.no_compile},
+        .n_set = o.set.n,
+        .set = sets,
+        .observe = o.observe != NULL,
+        .data = o.observe && o.observe[0] ? o.observe : NULL,
+        .prior = (atvi_idx)o.prior,
+        .times = o.times,
+        .seed = o.seed,
+    };
+    const char *text = "";
+    atvi_status status = atvi_app_simulate(s.ctx, s.pool, &opts, &text);
+    code = status == ATVI_OK ? atvi_print(text) : atvi_session_fail(&s, status);
+  }
+  atvi_session_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_simulate = {
+    .name = "simulate",
+    .brief = "trajectories, synthetic data or prior predictions, as CSV",
+    .usage = "MODEL --set NAME=VALUE ... [--times A:B[:STEP]] [--observe]\n"
+             "MODEL --prior N [--times A:B[:STEP]] [--observe]",
+    .operand = "MODEL",
+    .about =
+        "Runs the model forward. At a point given by --set it writes the trajectories, or with --observe "
+        "data "
+        "drawn from the model's distributions. With --prior it does so for draws from the prior, which shows "
+        "what the priors mean before any data are used. The data file of the model need not exist where "
+        "--times is given.",
+    .after = after,
+    .run = run,
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+
+static const char *const after[] = {
+    "EXIT STATUS",
+    "0   done\n"
+    "1   there is no such run, or it cannot be read\n"
+    "2   wrong usage\n",
+    "EXAMPLES",
+    "atvi summary cold-001\n"
+    "atvi summary examples/cold/cold.atvi\n"
+    "atvi summary cold-001 --json | jq .verdict\n",
+    NULL,
+};
+
+static int run(int argc, char **argv) {
+  bool json = false;
+  const atvi_arg arg[] = {
+      {"json", NULL, ATVI_ARG_FLAG, &json, "The summary as JSON instead of a table."},
+      {0},
+  };
+  const char *where;
+  int code = atvi_args_parse(&atvi_cmd_summary, arg, argc, argv, &where);
+  if (code >= 0) return code;
+
+  atvi_session s;
+  if (!atvi_session_open(&s, &atvi_cmd_summary, 1, true)) return ATVI_EXIT_FAILED;
+  const char *text = "";
+  atvi_status status = atvi_app_summary(s.ctx, s.pool, where, json, &text);
+  code = status == ATVI_OK ? atvi_print(text) : atvi_session_fail(&s, status);
+  atvi_session_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_summary = {
+    .name = "summary",
+    .brief = "show the result of a fit again",
+    .usage = "DIR | MODEL [--json]",
+    .operand = "DIR",
+    .about = "Prints the table, verdict and messages of a run: of the folder DIR, or of the newest numbered "
+             "folder "
+             "here that a fit of MODEL has made.",
+    .after = after,
+    .run = run,
+};

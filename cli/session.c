@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+bool atvi_session_open(atvi_session *s, const atvi_command *command, long long threads, bool quiet) {
+  *s = (atvi_session){.command = command};
+  if (atvi_ctx_new(NULL, &s->ctx) != ATVI_OK || atvi_pool_new(s->ctx, &s->pool) != ATVI_OK) {
+    fprintf(stderr, "atvi: no memory\n");
+    atvi_session_close(s);
+    return false;
+  }
+  atvi_ctx_set_threads(s->ctx, threads > INT_MAX ? INT_MAX : (int)threads);
+  atvi_show_attach(s->ctx, quiet);
+  return true;
+}
+
+void atvi_session_close(atvi_session *s) {
+  atvi_pool_free(s->pool);
+  atvi_ctx_free(s->ctx);
+}
+
+int atvi_session_fail(const atvi_session *s, atvi_status status) {
+  atvi_show_end();
+  const char *message = atvi_errmsg(s->ctx);
+  /* Messages about the model bring their own place in the file. */
+  bool placed = status == ATVI_EMODEL || status == ATVI_EDATA;
+  if (!placed) fprintf(stderr, "%satvi %s:%s ", atvi_show_strong(), s->command->name, atvi_show_plain());
+  fprintf(stderr, "%s\n", message[0] ? message : "failed");
+  switch (status) {
+  case ATVI_EMODEL:
+  case ATVI_EDATA: return ATVI_EXIT_USAGE;
+  case ATVI_EINVAL:
+    fprintf(stderr, "'atvi %s --help' lists the options.\n", s->command->name);
+    return ATVI_EXIT_USAGE;
+  case ATVI_ESTOP: return ATVI_EXIT_STOPPED;
+  default: return ATVI_EXIT_FAILED;
+  }
+}
+
+static int no_memory(void) {
+  fprintf(stderr, "atvi: no memory\n");
+  return false;
+}
+
+bool atvi_session_sets(const atvi_session *s, const char *option, const atvi_arg_list *list,
+                       atvi_app_set **out) {
+  *out = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof **out);
+  if (!*out) return no_memory();
+  for (int i = 0; i < list->n; i++) {
+    const char *text = list->text[i], *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1]) {
+      fprintf(stderr, "atvi %s: --%s %s: want name=value, such as --%s beta=0.9 or --%s beta.1=0.9\n",
+              s->command->name, option, text, option, option);
+      return false;
+    }
+    (*out)[i].name = atvi_pool_strndup(s->pool, text, (size_t)(equals - text));
+    (*out)[i].value = equals + 1;
+    if (!(*out)[i].name) return no_memory();
+  }
+  return true;
+}
+
+bool atvi_session_data(const atvi_session *s, const atvi_arg_list *list, atvi_app_data **out) {
+  *out = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof **out);
+  if (!*out) return no_memory();
+  for (int i = 0; i < list->n; i++) {
+    const char *text = list->text[i], *equals = strchr(text, '=');
+    /* A path may contain `=`; a name of a data set has no slash before it. */
+    bool named = equals && equals > text && !memchr(text, '/', (size_t)(equals - text));
+    (*out)[i].path = named ? equals + 1 : text;
+    if (!named) continue;
+    (*out)[i].name = atvi_pool_strndup(s->pool, text, (size_t)(equals - text));
+    if (!(*out)[i].name) return no_memory();
+  }
+  return true;
+}
+
+int atvi_print(const char *text) {
+  atvi_show_end();
+  errno = 0;
+  if (fputs(text, stdout) >= 0 && fflush(stdout) == 0) return ATVI_EXIT_DONE;
+  fprintf(stderr, "atvi: cannot write to standard output: %s\n", strerror(errno));
+  return ATVI_EXIT_FAILED;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* A model file and its data, ready to be evaluated: the usual way to a TARGET. */
+#ifndef ATVI_MODEL_H
+#define ATVI_MODEL_H
+
+#include "atvi/target.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  const char *name; /* data set; NULL or "": the only one */
+  const char *path;
+} atvi_model_data;
+
+typedef struct {
+  atvi_idx n_data;
+  const atvi_model_data *data; /* files put in the place of the model's */
+  bool interpret;              /* do not generate and compile code */
+  atvi_idx n_time;
+  const double *time; /* [n_time] ascending: predict at these times, without data (NULL: at the data's) */
+} atvi_model_opts;
+
+typedef struct atvi_model atvi_model;
+
+/* Reads a model file (docs/language.md) and its data. opts NULL: defaults. Errors: EIO, EMODEL, EDATA, EINVAL
+ * (times), ENOMEM. */
+ATVI_API ATVI_CHECKED atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_opts *opts,
+                                                  atvi_model **out);
+ATVI_API void atvi_model_free(atvi_model *model); /* NULL is fine */
+/* Valid as long as the model. */
+ATVI_API const atvi_target *atvi_model_target(const atvi_model *model);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/common.h"
+#include "io/csv.h"
+#include "model/fixed.h"
+#include <math.h>
+#include <string.h>
+
+/* Does parameter name belong to what the user wrote: itself, or an element of that array? "beta[1]" is "beta.1". */
+static bool matches(const char *given, const char *name) {
+  size_t n = 0;
+  for (; given[n] && name[n]; n++) {
+    char c = given[n] == '[' || given[n] == ',' ? '.' : given[n];
+    if (c != name[n]) break;
+  }
+  if (given[n] == ']' && given[n + 1] == 0 && name[n] == 0) return true;
+  return given[n] == 0 && (name[n] == 0 || name[n] == '.');
+}
+
+static atvi_status unknown(atvi_ctx *ctx, const char *what, const atvi_target *target, const char *name) {
+  char list[600] = "";
+  for (atvi_idx i = 0; i < target->d && strlen(list) < sizeof list - 80; i++) {
+    if (i) strcat(list, ", ");
+    strncat(list, target->param[i].name, 60);
+  }
+  return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s: the model has no parameter of that name; it has %s", what, name, list);
+}
+
+static atvi_status bad_number(atvi_ctx *ctx, const char *what, const atvi_app_set *s) {
+  return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s=%s: want a number, or for an array one number per element separated by commas",
+                   what, s->name, s->value);
+}
+
+static atvi_status assign(atvi_ctx *ctx, const char *what, const atvi_target *target, const atvi_app_set *s, double *value) {
+  const char *at = s->value;
+  bool list = strchr(at, ',') != NULL;
+  atvi_idx found = 0;
+  for (atvi_idx i = 0; i < target->d; i++) {
+    if (!matches(s->name, target->param[i].name)) continue;
+    if (!at) return bad_number(ctx, what, s);
+    size_t n = strcspn(at, ",");
+    double x;
+    if (!atvi_parse_number(at, n, &x)) return bad_number(ctx, what, s);
+    value[i] = x;
+    found++;
+    if (list) at = at[n] ? at + n + 1 : NULL;
+  }
+  if (found == 0) return unknown(ctx, what, target, s->name);
+  return list && at ? bad_number(ctx, what, s) : ATVI_OK;
+}
+
+atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const atvi_target *target, atvi_idx n, const atvi_app_set *set,
+                            double *value) {
+  for (atvi_idx i = 0; i < target->d; i++) value[i] = NAN;
+  for (atvi_idx k = 0; k < n; k++) ATVI_TRY(assign(ctx, what, target, &set[k], value));
+  return ATVI_OK;
+}
+
+atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const atvi_app_set *set, double *theta) {
+  ATVI_TRY(atvi_app_values(ctx, "--set", target, n, set, theta));
+  for (atvi_idx i = 0; i < target->d; i++) {
+    const atvi_param *p = &target->param[i];
+    if (isnan(theta[i]))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "no value for %s: add --set %s=... (its bounds are [%g, %g])", p->name, p->name,
+                       p->lower, p->upper);
+    if (theta[i] < p->lower || theta[i] > p->upper)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "--set %s=%g is outside its bounds [%g, %g]", p->name, theta[i], p->lower,
+                       p->upper);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l) {
+  const atvi_target *base = atvi_model_target(l->model);
+  l->target = base;
+  if (base->d == 0) return ATVI_FAIL(ctx, ATVI_EMODEL, "%s: the model has no parameters\nhint: add a line such as: param beta ~ uniform(0, 3)", opts->path);
+  if (opts->n_fix == 0) return ATVI_OK;
+  double *value = atvi_block(ctx, (size_t)base->d * (sizeof(double) + sizeof(atvi_idx)));
+  if (!value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  atvi_idx *index = (atvi_idx *)(value + base->d), n = 0;
+  atvi_status status = atvi_app_values(ctx, "--fix", base, opts->n_fix, opts->fix, value);
+  for (atvi_idx i = 0; status == ATVI_OK && i < base->d; i++)
+    if (!isnan(value[i])) {
+      value[n] = value[i];
+      index[n++] = i;
+    }
+  if (status == ATVI_OK) status = atvi_fixed_new(ctx, base, n, index, value, &l->fixed);
+  if (status == ATVI_OK) l->target = l->fixed;
+  atvi_block_free(ctx, value);
+  return status;
+}
+
+atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, atvi_idx n_time, const double *time, atvi_loaded *out) {
+  *out = (atvi_loaded){0};
+  atvi_model_data *data = atvi_block(ctx, ((size_t)opts->n_data + 1) * sizeof *data);
+  if (!data) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < opts->n_data; i++) data[i] = (atvi_model_data){opts->data[i].name, opts->data[i].path};
+  atvi_model_opts use = {opts->n_data, data, opts->interpret, n_time, time};
+  atvi_status status = atvi_model_load(ctx, opts->path, &use, &out->model);
+  atvi_block_free(ctx, data);
+  if (status == ATVI_EIO) status = ATVI_EDATA; /* a file that cannot be read is for the user to mend, like a wrong one */
+  if (status == ATVI_OK) status = fix(ctx, opts, out);
+  if (status == ATVI_OK) status = atvi_evaluator_new(ctx, out->target, &out->ev);
+  if (status != ATVI_OK) atvi_app_unload(out);
+  else if (out->model->info.reason[0])
+    atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, several times slower: %s", out->model->info.reason);
+  return status;
+}
+
+void atvi_app_unload(atvi_loaded *l) {
+  atvi_evaluator_free(l->ev);
+  atvi_fixed_free(l->fixed);
+  atvi_model_free(l->model);
+  *l = (atvi_loaded){0};
+}

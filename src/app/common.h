@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What the commands share; for src/app alone. */
+#ifndef ATVI_APP_COMMON_H
+#define ATVI_APP_COMMON_H
+
+#include "app/app.h"
+#include "model/evaluator.h"
+#include "model/model.h"
+
+/* A model with its fixed parameters and scratch. */
+typedef struct {
+  atvi_model *model;
+  atvi_target *fixed;        /* NULL if nothing is fixed */
+  const atvi_target *target; /* what to infer */
+  atvi_evaluator *ev;
+} atvi_loaded;
+
+/* n_time, time: as in atvi_model_opts. On failure everything is freed and *out zeroed. */
+ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, atvi_idx n_time, const double *time,
+                                       atvi_loaded *out);
+void atvi_app_unload(atvi_loaded *l);
+
+/* Resolves name=value pairs against a target's parameters: value[d], NaN where nothing was said. what: the option, for messages. */
+ATVI_CHECKED atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const atvi_target *target, atvi_idx n,
+                                         const atvi_app_set *set, double *value);
+/* The same, and every parameter must get a value inside its bounds. */
+ATVI_CHECKED atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const atvi_app_set *set,
+                                        double *theta);
+
+#endif

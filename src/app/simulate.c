@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* atvi simulate: trajectories, synthetic data or prior predictive draws, as CSV.
+ *
+ *   (default)   t, tracked quantities, states, one line per time
+ *   --observe   synthetic data in the layout of the model's data file
+ *   --prior N   N draws from the prior: draw, parameters, derived quantities, and simulated observations
+ *               (tracked quantities and states if the model observes nothing), one line per draw and time */
+#include "app/common.h"
+#include "io/csv.h"
+#include "io/text.h"
+#include <math.h>
+#include <string.h>
+
+/* More times than this in one range is a slip of the pen. */
+enum { MAX_TIMES = 1000000 };
+
+static atvi_status bad_times(atvi_ctx *ctx, const char *times) {
+  return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: want first:last, first:last:step or a list t1,t2,... of ascending numbers",
+                   times);
+}
+
+static atvi_status parse_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n, double **out) {
+  double part[3] = {0, 0, 1};
+  int n_part = 0;
+  *n = 0;
+  *out = NULL;
+  if (!times) return ATVI_OK;
+  if (strchr(times, ':')) {
+    for (const char *at = times; at && n_part < 4; n_part++) {
+      size_t len = strcspn(at, ":");
+      if (n_part == 3 || !atvi_parse_number(at, len, &part[n_part])) return bad_times(ctx, times);
+      at = at[len] ? at + len + 1 : NULL;
+    }
+    double count = floor((part[1] - part[0]) / part[2] + 1e-9) + 1;
+    if (!(part[2] > 0) || !(count >= 1) || !(count <= MAX_TIMES)) return bad_times(ctx, times);
+    *n = (atvi_idx)count;
+    *out = atvi_pool_take(pool, (size_t)*n, sizeof **out);
+    for (atvi_idx i = 0; *out && i < *n; i++) (*out)[i] = part[0] + (double)i * part[2];
+  } else {
+    atvi_idx cap = 0;
+    for (const char *at = times; at;) {
+      size_t len = strcspn(at, ",");
+      double x;
+      if (!atvi_parse_number(at, len, &x)) return bad_times(ctx, times);
+      if (!ATVI_PUSH(pool, *out, *n, cap)) break;
+      (*out)[(*n)++] = x;
+      at = at[len] ? at + len + 1 : NULL;
+    }
+  }
+  return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+}
+
+static void field(atvi_text *out, const char *s) {
+  if (!strpbrk(s, ",\"; \t")) {
+    atvi_text_add(out, "%s", s);
+    return;
+  }
+  atvi_text_add(out, "\"");
+  for (; *s; s++) atvi_text_add(out, *s == '"' ? "\"\"" : "%c", *s);
+  atvi_text_add(out, "\"");
+}
+
+/* One block of lines: the series chosen, side by side, at their common times. */
+typedef struct {
+  const atvi_target *target;
+  const atvi_lang_data *data; /* observations: their data set; NULL: tracked quantities and states */
+  atvi_idx group;
+  const double *value; /* [values of all series][B] */
+  atvi_idx B;
+} table;
+
+static bool mine(const table *t, const atvi_series *s) {
+  return t->data ? s->kind == ATVI_SERIES_OBSERVED && s->group == t->group : s->kind != ATVI_SERIES_OBSERVED;
+}
+
+/* The observed series that stands in column c of the data file: its index and where its values start. */
+static const atvi_series *in_column(const table *t, const atvi_lang *lang, atvi_idx c, atvi_idx *offset) {
+  *offset = 0;
+  for (atvi_idx s = 0; s < lang->n_observe; s++) {
+    if (mine(t, &t->target->series[s]) && lang->observe[s].column == c) return &t->target->series[s];
+    *offset += t->target->series[s].n;
+  }
+  return NULL;
+}
+
+static void names(atvi_text *out, const table *t) {
+  const atvi_csv *csv = t->data ? t->data->csv : NULL;
+  for (atvi_idx c = 0; csv && c < csv->n_col; c++) {
+    if (c) atvi_text_add(out, ",");
+    field(out, csv->name[c]);
+  }
+  if (csv) return;
+  field(out, t->data && t->data->time_name ? t->data->time_name : "t");
+  for (atvi_idx s = 0; s < t->target->n_series; s++)
+    if (mine(t, &t->target->series[s])) {
+      atvi_text_add(out, ",");
+      field(out, t->target->series[s].name);
+    }
+}
+
+/* Line r in the data file's own layout, observed columns replaced. */
+static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atvi_idx r, atvi_idx draw) {
+  const atvi_csv *csv = t->data->csv;
+  for (atvi_idx c = 0; c < csv->n_col; c++) {
+    atvi_idx offset;
+    if (c) atvi_text_add(out, ",");
+    if (in_column(t, lang, c, &offset)) atvi_text_number(out, t->value[(offset + r) * t->B + draw]);
+    else field(out, csv->text[r * csv->n_col + c]);
+  }
+}
+
+static void series_line(atvi_text *out, const table *t, const double *time, atvi_idx r, atvi_idx draw) {
+  atvi_idx offset = 0;
+  atvi_text_number(out, time[r]);
+  for (atvi_idx s = 0; s < t->target->n_series; s++) {
+    if (mine(t, &t->target->series[s])) {
+      atvi_text_add(out, ",");
+      atvi_text_number(out, t->value[(offset + r) * t->B + draw]);
+    }
+    offset += t->target->series[s].n;
+  }
+}
+
+/* The lines of one draw, each after `lead`. */
+static void lines(atvi_text *out, const table *t, const atvi_lang *lang, const char *lead, atvi_idx draw) {
+  const atvi_series *first = NULL;
+  for (atvi_idx s = 0; s < t->target->n_series && !first; s++)
+    if (mine(t, &t->target->series[s])) first = &t->target->series[s];
+  for (atvi_idx r = 0; first && r < first->n; r++) {
+    atvi_text_add(out, "%s", lead);
+    if (t->data && t->data->csv) data_line(out, t, lang, r, draw);
+    else series_line(out, t, first->time, r, draw);
+    atvi_text_add(out, "\n");
+  }
+}
+
+static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *data, atvi_idx *group) {
+  const atvi_lang *lang = l->model->lang;
+  *group = 0;
+  if (data) {
+    while (*group < lang->n_data && strcmp(lang->data[*group].name, data) != 0) ++*group;
+    if (*group == lang->n_data) return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
+  } else if (lang->n_data > 1) {
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has %td data sets; say which one to simulate with --observe NAME", lang->n_data);
+  }
+  return lang->n_observe ? ATVI_OK : ATVI_FAIL(ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to simulate with --observe");
+}
+
+/* "draw,parameters,derived," of draw j, or of the header (j < 0). */
+static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_idx j, const double *theta,
+                        const double *derived, bool more, const char **text) {
+  atvi_text out = {.pool = pool};
+  if (j < 0) atvi_text_add(&out, "draw");
+  else atvi_text_add(&out, "%td", j + 1);
+  for (atvi_idx i = 0; i < t->d + t->n_derived; i++) {
+    atvi_text_add(&out, ",");
+    if (j < 0) field(&out, i < t->d ? t->param[i].name : t->derived[i - t->d]);
+    else atvi_text_number(&out, i < t->d ? theta[i * B + j] : derived[(i - t->d) * B + j]);
+  }
+  atvi_text_add(&out, more ? "," : "\n");
+  return atvi_text_get(&out, text);
+}
+
+static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_loaded *l, const char **text) {
+  const atvi_target *t = l->target;
+  const atvi_lang *lang = l->model->lang;
+  void *work = atvi_evaluator_work(l->ev);
+  bool prior = o->prior > 0, observe = o->observe || (prior && lang->n_observe > 0);
+  atvi_idx B = prior ? o->prior : 1, group = 0;
+  if (observe) ATVI_TRY(which_group(ctx, l, o->data, &group));
+  double *theta = atvi_pool_take(pool, (size_t)(t->d * B), sizeof *theta);
+  double *derived = atvi_pool_take(pool, (size_t)(t->n_derived * B + 1), sizeof *derived);
+  double *value = atvi_pool_take(pool, (size_t)((observe ? t->n_obs : t->n_out) * B + 1), sizeof *value);
+  if (!theta || !derived || !value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", B);
+  if (prior) t->ops->prior_draw(t->self, work, o->seed, 0, B, theta);
+  else ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, theta));
+  if (t->n_derived) t->ops->derived(t->self, work, B, theta, derived);
+  if (observe) t->ops->simulate(t->self, work, o->seed, 0, B, theta, value);
+  else t->ops->predict(t->self, work, B, theta, value);
+
+  table one = {t, observe ? &lang->data[group] : NULL, group, value, B};
+  bool any = observe || t->n_out > t->n_obs;
+  atvi_text out = {.pool = pool};
+  const char *before = "";
+  for (atvi_idx j = -1; j < B; j++) {
+    if (prior) ATVI_TRY(lead(pool, t, B, j, theta, derived, any, &before));
+    if (!any) atvi_text_add(&out, "%s", before);
+    else if (j >= 0) lines(&out, &one, lang, before, j);
+    else {
+      atvi_text_add(&out, "%s", before);
+      names(&out, &one);
+      atvi_text_add(&out, "\n");
+    }
+  }
+  return atvi_text_get(&out, text);
+}
+
+atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts, const char **text) {
+  atvi_idx n_time;
+  double *time;
+  atvi_loaded l;
+  ATVI_TRY(parse_times(ctx, pool, opts->times, &n_time, &time));
+  ATVI_TRY(atvi_app_load(ctx, &opts->model, n_time, time, &l));
+  atvi_status status = simulate(ctx, pool, opts, &l, text);
+  atvi_app_unload(&l);
+  return status;
+}

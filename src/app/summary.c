@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* atvi summary: the table of a finished fit, computed again from its draws. */
+#include "app/app.h"
+#include "diag/summary.h"
+#include "io/draws_csv.h"
+#include "io/file.h"
+#include <string.h>
+#include <sys/stat.h>
+
+static atvi_status find_dir(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char **dir) {
+  struct stat st;
+  *dir = where;
+  if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
+  const char *slash = strrchr(where, '/'), *base = slash ? slash + 1 : where, *dot = strrchr(base, '.');
+  char *name = atvi_pool_strndup(pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base)), *path;
+  if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (atvi_rundir_latest(ctx, pool, name, &path) != ATVI_OK)
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "%s is not a folder of a fit, and there is no folder %s-NNN here; run atvi fit first, or name the folder",
+                     where, name);
+  *dir = path;
+  return ATVI_OK;
+}
+
+atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json, const char **text) {
+  const char *dir;
+  atvi_draws *draws;
+  atvi_summary *s;
+  ATVI_TRY(find_dir(ctx, pool, where, &dir));
+  const char *path = atvi_pool_printf(pool, "%s/draws.csv", dir);
+  if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(atvi_draws_csv_read(ctx, path, &draws));
+  atvi_status status = atvi_summary_new(pool, draws, &s);
+  if (status == ATVI_OK) status = json ? atvi_summary_json(pool, s, text) : atvi_summary_text(pool, s, text);
+  atvi_draws_free(draws);
+  return status;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* The numbers of a summary; columns are independent and shared out to the threads. */
+#include "diag/summary.h"
+#include "math/stat/stat.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+  MODE_GRID = 4 * 1024, /* scratch of atvi_mode beyond n */
+  CHAIN_MIN = 4,        /* shortest chain the kernels take */
+  SHARES_MAX = 8,
+};
+static const double NEAR = 0.01; /* share of the range that is "near" a bound */
+static const double PROB[ATVI_SUMMARY_QUANTILES] = {0.025, 0.25, 0.5, 0.75, 0.975};
+
+typedef struct {
+  const atvi_draws *d;
+  atvi_summary_column *col;
+  double *scratch; /* [n_share][per_share] */
+  size_t per_share;
+  atvi_idx n_share;  /* columns are dealt out to so many shares, which run at once: bounds the scratch */
+  double ess_weight; /* 1 / sum w^2, or n */
+} job;
+
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+static size_t work_size(const atvi_draws *d) {
+  size_t n = (size_t)d->n, chain = atvi_stat_work(d->n_chain, d->n / d->n_chain);
+  return max_size(max_size(chain, 2 * n), n + MODE_GRID);
+}
+
+/* Share of the posterior with lower <= x <= upper. */
+static double share(const atvi_draws *d, const double *x, double lower, double upper) {
+  double in = 0, all = 0;
+  for (atvi_idx i = 0; i < d->n; i++) {
+    double w = d->weight ? d->weight[i] : 1;
+    all += w;
+    if (x[i] >= lower && x[i] <= upper) in += w;
+  }
+  return in / all;
+}
+
+static void bounds_share(const atvi_draws *d, const double *x, atvi_summary_column *c) {
+  double near = NEAR * (c->upper - c->lower);
+  if (!isfinite(near) || !(near > 0)) return;
+  c->near_lower = share(d, x, -HUGE_VAL, c->lower + near);
+  c->near_upper = share(d, x, c->upper - near, HUGE_VAL);
+}
+
+/* Standard error of a weighted mean with the weights taken as given: sqrt(sum w^2 (x - mean)^2). */
+static double weighted_mcse(const atvi_draws *d, const double *x, double mean) {
+  double sum = 0, all = 0;
+  for (atvi_idx i = 0; i < d->n; i++) {
+    double r = d->weight[i] * (x[i] - mean);
+    sum += r * r;
+    all += d->weight[i];
+  }
+  return sqrt(sum) / all;
+}
+
+static void convergence(const job *j, const double *x, double *work, atvi_summary_column *c) {
+  const atvi_draws *d = j->d;
+  atvi_idx m = d->n_chain, n = d->n / m;
+  if (!d->chains) {
+    c->ess_bulk = c->ess_tail = j->ess_weight;
+    c->mcse = d->weight ? weighted_mcse(d, x, c->mean) : c->sd / sqrt((double)d->n);
+    return;
+  }
+  if (n < CHAIN_MIN) return;
+  c->rhat = atvi_rhat(m, n, x, work);
+  c->ess_bulk = atvi_ess_bulk(m, n, x, work);
+  c->ess_tail = atvi_ess_tail(m, n, x, work);
+  c->mcse = c->sd / sqrt(atvi_ess_mean(m, n, x, work));
+}
+
+static bool all_finite(atvi_idx n, const double *x) {
+  for (atvi_idx i = 0; i < n; i++)
+    if (!isfinite(x[i])) return false;
+  return true;
+}
+
+/* scratch: j->per_share doubles */
+static void summarise(const job *j, atvi_idx item, double *scratch) {
+  const atvi_draws *d = j->d;
+  atvi_idx n = d->n;
+  const double *x = d->x + item * n;
+  double *xs = scratch, *ws = d->weight ? xs + n : NULL, *work = xs + 2 * n;
+  atvi_summary_column *c = &j->col[item];
+  bounds_share(d, x, c);
+  if (!all_finite(n, x)) return; /* everything else stays unknown */
+  c->mean = atvi_mean(n, x, d->weight);
+  c->sd = n > 1 ? atvi_sd(n, x, d->weight) : NAN;
+  convergence(j, x, work, c);
+  memcpy(xs, x, (size_t)n * sizeof *xs);
+  if (ws) memcpy(ws, d->weight, (size_t)n * sizeof *ws);
+  atvi_sort(n, xs, ws, work);
+  for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++) c->quantile[k] = atvi_quantile(n, xs, ws, PROB[k]);
+  c->median = c->quantile[2];
+  atvi_hpd(n, xs, ws, 0.95, c->hpd95);
+  c->mode = xs[0] < xs[n - 1] ? atvi_mode(n, xs, ws, c->lower, c->upper, work) : xs[0];
+}
+
+static void summarise_share(void *arg, atvi_idx share_index, int worker) {
+  const job *j = arg;
+  (void)worker;
+  for (atvi_idx k = share_index; k < j->d->n_col; k += j->n_share)
+    summarise(j, k, j->scratch + (size_t)share_index * j->per_share);
+}
+
+static double effective(const atvi_draws *d) {
+  double sum = 0, squares = 0;
+  if (!d->weight) return (double)d->n;
+  for (atvi_idx i = 0; i < d->n; i++) {
+    sum += d->weight[i];
+    squares += d->weight[i] * d->weight[i];
+  }
+  return sum * sum / squares;
+}
+
+static atvi_status all_columns(atvi_ctx *ctx, const atvi_draws *d, atvi_summary_column *col) {
+  job j = {.d = d, .col = col, .ess_weight = effective(d)};
+  j.n_share = atvi_ctx_threads(ctx);
+  if (j.n_share > d->n_col) j.n_share = d->n_col;
+  if (j.n_share > SHARES_MAX) j.n_share = SHARES_MAX;
+  j.per_share = 2 * (size_t)d->n + work_size(d);
+  j.scratch = atvi_block(ctx, (size_t)j.n_share * j.per_share * sizeof *j.scratch);
+  if (!j.scratch) return ATVI_FAIL(ctx, ATVI_ENOMEM, "summary: out of memory");
+  atvi_parallel(ctx, j.n_share, summarise_share, &j);
+  atvi_block_free(ctx, j.scratch);
+  return ATVI_OK;
+}
+
+static atvi_summary_column unknown(const char *name, const atvi_column *bounds) {
+  return (atvi_summary_column){.name = name,
+                               .lower = bounds->lower,
+                               .upper = bounds->upper,
+                               .mean = NAN,
+                               .sd = NAN,
+                               .mode = NAN,
+                               .median = NAN,
+                               .hpd95 = {NAN, NAN},
+                               .quantile = {NAN, NAN, NAN, NAN, NAN},
+                               .ess_bulk = NAN,
+                               .ess_tail = NAN,
+                               .rhat = NAN,
+                               .mcse = NAN,
+                               .near_lower = NAN,
+                               .near_upper = NAN};
+}
+
+static char *copy(atvi_pool *pool, const char *s) {
+  return atvi_pool_strndup(pool, s ? s : "", s ? strlen(s) : 0);
+}
+
+atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
+  *out = NULL;
+  atvi_summary *s = atvi_pool_take(pool, 1, sizeof *s);
+  atvi_summary_column *col = atvi_pool_take(pool, (size_t)d->n_col, sizeof *col);
+  if (!s || !col) return ATVI_FAIL(ctx, ATVI_ENOMEM, "summary: out of memory");
+  *s = (atvi_summary){.made = d->made,
+                      .n = d->n,
+                      .n_chain = d->n_chain,
+                      .chains = d->chains,
+                      .n_param = d->n_param,
+                      .n_col = d->n_col,
+                      .col = col};
+  s->made.method = copy(pool, d->made.method);
+  s->made.model = copy(pool, d->made.model);
+  for (atvi_idx j = 0; j < d->n_col; j++) col[j] = unknown(copy(pool, d->col[j].name), &d->col[j]);
+  if (atvi_pool_failed(pool)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "summary: out of memory");
+  s->log_map = -HUGE_VAL;
+  for (atvi_idx i = 0; i < d->n; i++) s->log_map = fmax(s->log_map, d->log_prior[i] + d->log_lik[i]);
+  ATVI_TRY(all_columns(ctx, d, col));
+  ATVI_TRY(atvi_summary_judge(pool, d, s));
+  *out = s;
+  return ATVI_OK;
+}
+
+const char *atvi_verdict_name(atvi_verdict v) {
+  return v == ATVI_VERDICT_OK ? "ok" : v == ATVI_VERDICT_WARN ? "warn" : "bad";
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* What the draws say about every quantity, whether to believe it, and why, in words for the user.
+ *
+ * The verdict: "bad" where numbers should not be used (chains disagree, stand still, or R-hat > 1.05; far too few effective
+ * draws; k-hat > 1), "warn" where they should be used with care (R-hat > 1.01, ESS below what was asked for, the run ended
+ * early, more than 1 % of model runs failed, k-hat > 0.7), else "ok". Only parameters count, not derived quantities. */
+#ifndef ATVI_DIAG_SUMMARY_H
+#define ATVI_DIAG_SUMMARY_H
+
+#include "atvi/draws.h"
+#include "core/core.h"
+
+typedef enum { ATVI_VERDICT_OK, ATVI_VERDICT_WARN, ATVI_VERDICT_BAD } atvi_verdict;
+
+enum { ATVI_SUMMARY_QUANTILES = 5 }; /* 2.5, 25, 50, 75, 97.5 % */
+
+typedef struct {
+  const char *name;
+  double lower, upper; /* bounds, as in the draws */
+  double mean, sd, mode, median, hpd95[2], quantile[ATVI_SUMMARY_QUANTILES];
+  double ess_bulk, ess_tail; /* without chains: number of draws, or 1 / sum of squared weights */
+  double rhat;               /* NaN without chains, or where the column is constant or not finite */
+  double mcse;               /* Monte Carlo standard error of the mean */
+  double near_lower,
+      near_upper; /* share of the posterior within 1 % of the range of a bound; NaN unless both are finite */
+} atvi_summary_column;
+
+typedef struct {
+  atvi_made made; /* strings from the pool */
+  atvi_idx n, n_chain;
+  bool chains;
+  atvi_idx n_param, n_col;
+  atvi_summary_column *col; /* [n_col], parameters first */
+  double log_map;           /* highest log prior + log likelihood among the draws */
+  atvi_verdict verdict;
+  atvi_idx n_message;
+  const char **message; /* [n_message] most important first; the draws' own messages last */
+} atvi_summary;
+
+/* Everything above; memory from pool, d may be freed afterwards. Uses the context's threads. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
+
+const char *atvi_verdict_name(atvi_verdict v); /* "ok", "warn", "bad" */
+
+/* summary.json; NaN and infinite become null. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text);
+
+/* A table and the messages for a terminal, at most 100 columns wide. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text);
+
+/* For summary.c: sets verdict and messages from the numbers, which must be there. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* Verdict and messages. Every message says what is the matter and what to do, to someone who knows the disease and the
+ * data but not the sampler. Rules run from the most to the least important, which is the order of the messages. */
+#include "diag/summary.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* R-hat: 1.01 is the advice of Vehtari and others (2021); 1.05 means chains have plainly not mixed; above 1.2 they are
+ * in different places. */
+static const double RHAT_WARN = 1.01, RHAT_BAD = 1.05, RHAT_APART = 1.2;
+static const double ESS_DEFAULT = 400; /* the same authors' minimum, where nothing was asked for */
+static const double ESS_BAD = 100;     /* below, even standard deviations are guesses */
+static const double KHAT_WARN = 0.7, KHAT_BAD = 1.0;
+static const double FAILURES_WARN = 0.01, BOUND_NOTE = 0.05;
+enum { MEANS_SHOWN = 8, NAMES_SHOWN = 5 };
+
+typedef struct {
+  atvi_pool *pool;
+  const atvi_draws *d;
+  atvi_summary *s;
+  atvi_idx cap;
+} judge;
+
+/* Adds a message (NULL: out of memory, noticed at the end) and makes the verdict at least v. */
+static void add(judge *j, atvi_verdict v, const char *text) {
+  atvi_summary *s = j->s;
+  if (v > s->verdict) s->verdict = v;
+  const char **bigger =
+      text ? atvi_pool_grow(j->pool, s->message, s->n_message, &j->cap, sizeof *s->message) : NULL;
+  if (!bigger) return;
+  s->message = bigger;
+  s->message[s->n_message++] = text;
+}
+
+#define ADD(j, v, ...) add((j), (v), atvi_pool_printf((j)->pool, __VA_ARGS__))
+
+/* Names of the parameters that pick() picks: "beta, gamma and 3 more". */
+static const char *names(const judge *j, bool (*pick)(const judge *, const atvi_summary_column *)) {
+  const char *list = "";
+  atvi_idx n = 0;
+  for (atvi_idx k = 0; k < j->s->n_param && list; k++) {
+    if (!pick(j, &j->s->col[k])) continue;
+    if (n < NAMES_SHOWN) list = atvi_pool_printf(j->pool, "%s%s%s", list, n ? ", " : "", j->s->col[k].name);
+    n++;
+  }
+  if (list && n > NAMES_SHOWN) list = atvi_pool_printf(j->pool, "%s and %td more", list, n - NAMES_SHOWN);
+  return list ? list : "";
+}
+
+static bool constant(const double *x, atvi_idx n) {
+  for (atvi_idx i = 1; i < n; i++)
+    if (x[i] != x[0]) return false;
+  return true;
+}
+
+/* Chains in which no parameter ever changed. */
+static void stuck_chains(judge *j) {
+  const atvi_draws *d = j->d;
+  atvi_idx m = d->n_chain, n = d->n / m, n_stuck = 0, first = -1;
+  if (!d->chains || d->n_param == 0 || n < 2) return;
+  for (atvi_idx c = 0; c < m; c++) {
+    bool stuck = true;
+    for (atvi_idx k = 0; k < d->n_param && stuck; k++) stuck = constant(d->x + k * d->n + c * n, n);
+    if (stuck && first < 0) first = c;
+    n_stuck += stuck;
+  }
+  if (n_stuck == m)
+    ADD(j, ATVI_VERDICT_BAD,
+        "No chain ever moved: every proposed point was rejected. These are not draws from the posterior. "
+        "Check with 'atvi check' "
+        "that the model can be evaluated near its prior, and let it run longer.");
+  else if (n_stuck == 1)
+    ADD(j, ATVI_VERDICT_BAD,
+        "Chain %td never moved from its starting point and spoils all results. Run again with another --seed "
+        "or for longer; if it "
+        "happens again, narrow the priors.",
+        first + 1);
+  else if (n_stuck > 1)
+    ADD(j, ATVI_VERDICT_BAD,
+        "%td of %td chains never moved from their starting points and spoil all results. Run again with "
+        "another --seed or for "
+        "longer; if it happens again, narrow the priors.",
+        n_stuck, m);
+}
+
+static bool is_not_finite(const judge *j, const atvi_summary_column *c) {
+  (void)j;
+  return isnan(c->mean);
+}
+
+static void not_finite(judge *j) {
+  const char *list = names(j, is_not_finite);
+  if (*list)
+    ADD(j, ATVI_VERDICT_BAD, "Some draws of %s are not numbers; nothing can be said about them.", list);
+}
+
+static bool rhat_high(const judge *j, const atvi_summary_column *c) {
+  (void)j;
+  return c->rhat > RHAT_WARN;
+}
+
+static const char *chain_means(const judge *j, atvi_idx k) {
+  const atvi_draws *d = j->d;
+  atvi_idx m = d->n_chain, n = d->n / m;
+  const char *list = "";
+  for (atvi_idx c = 0; c < m && c < MEANS_SHOWN && list; c++) {
+    double sum = 0;
+    for (atvi_idx i = 0; i < n; i++) sum += d->x[k * d->n + c * n + i];
+    list = atvi_pool_printf(j->pool, "%s%s%.3g", list, c ? ", " : "", sum / (double)n);
+  }
+  if (list && m > MEANS_SHOWN) list = atvi_pool_printf(j->pool, "%s, ...", list);
+  return list ? list : "";
+}
+
+static void rhat_rule(judge *j) {
+  atvi_idx worst = -1;
+  const atvi_summary *s = j->s;
+  for (atvi_idx k = 0; k < s->n_param; k++)
+    if (s->col[k].rhat > RHAT_WARN && (worst < 0 || s->col[k].rhat > s->col[worst].rhat)) worst = k;
+  if (worst < 0) return;
+  double rhat = s->col[worst].rhat;
+  if (rhat > RHAT_APART)
+    ADD(j, ATVI_VERDICT_BAD,
+        "The chains disagree about %s (R-hat %.2f, should be below 1.01): the chains' means are %s. Either "
+        "the run was far too short, "
+        "or the data allow several different explanations. Run longer; if they still disagree, narrow the "
+        "priors or use more data. "
+        "Affected: %s.",
+        s->col[worst].name, rhat, chain_means(j, worst), names(j, rhat_high));
+  else if (rhat > RHAT_BAD)
+    ADD(j, ATVI_VERDICT_BAD,
+        "The chains have not come to agree (R-hat of %s is %.3f, should be below 1.01). Do not use these "
+        "numbers; run longer. "
+        "Affected: %s.",
+        s->col[worst].name, rhat, names(j, rhat_high));
+  else
+    ADD(j, ATVI_VERDICT_WARN,
+        "The chains do not quite agree yet (R-hat of %s is %.3f, should be below 1.01). Run longer for final "
+        "numbers. Affected: %s.",
+        s->col[worst].name, rhat, names(j, rhat_high));
+}
+
+static double ess_wanted(const judge *j) {
+  return j->d->made.ess_wanted > 0 ? j->d->made.ess_wanted : ESS_DEFAULT;
+}
+
+static double ess_of(const atvi_summary_column *c) { return fmin(c->ess_bulk, c->ess_tail); }
+
+static bool ess_low(const judge *j, const atvi_summary_column *c) { return ess_of(c) < ess_wanted(j); }
+
+static void ess_rule(judge *j) {
+  const atvi_summary *s = j->s;
+  if (!s->chains && !j->d->weight) return; /* independent draws: as many as were asked for */
+  atvi_idx worst = -1;
+  for (atvi_idx k = 0; k < s->n_param; k++)
+    if (ess_low(j, &s->col[k]) && (worst < 0 || ess_of(&s->col[k]) < ess_of(&s->col[worst]))) worst = k;
+  if (worst < 0) return;
+  double ess = ess_of(&s->col[worst]), wanted = ess_wanted(j), bad = fmin(ESS_BAD, 0.5 * wanted);
+  const char *todo = s->chains ? "run longer" : "take more draws, or use --method ram";
+  if (!s->chains)
+    ADD(j, ess < bad ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+        "The weighted draws are worth only %.0f independent ones (%.0f wanted)%s; %s.", ess, wanted,
+        ess < bad ? ": too few to trust means, let alone intervals" : ", so intervals are rough", todo);
+  else
+    ADD(j, ess < bad ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+        "The draws of %s are worth only %.0f independent ones (effective sample size; %.0f wanted)%s; %s. "
+        "Affected: %s.",
+        s->col[worst].name, ess, wanted,
+        ess < bad ? ": too few to trust means, let alone intervals" : ", so its intervals are rough", todo,
+        names(j, ess_low));
+}
+
+static void short_chains(judge *j) {
+  atvi_idx n = j->d->n / j->d->n_chain;
+  if (j->d->chains && n < 4)
+    ADD(j, ATVI_VERDICT_BAD,
+        "There are only %td draws per chain: too few to tell whether the chains agree. Run longer.", n);
+}
+
+static void end_rule(judge *j) {
+  if (j->d->made.end == ATVI_END_LIMIT)
+    ADD(j, ATVI_VERDICT_WARN,
+        "The run ended at its limit before it reached the precision asked for. Raise the limit (--max-time, "
+        "--max-iter) or ask for "
+        "less (--ess).");
+  if (j->d->made.end == ATVI_END_STOPPED)
+    ADD(j, ATVI_VERDICT_WARN, "The run was stopped before it was finished; this is what there was by then.");
+}
+
+static void khat_rule(judge *j) {
+  double k = j->d->made.khat;
+  if (k > KHAT_WARN)
+    ADD(j, k > KHAT_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+        "The approximation misses part of the posterior (k-hat %.2f, should be below 0.7)%s. Check the "
+        "result with --method ram.",
+        k, k > KHAT_BAD ? ": do not use these numbers" : "");
+}
+
+static void failures_rule(judge *j) {
+  const atvi_made *m = &j->d->made;
+  if (m->evaluations <= 0 || !((double)m->failures > FAILURES_WARN * (double)m->evaluations)) return;
+  ADD(j, ATVI_VERDICT_WARN,
+      "%.2g %% of the model's runs failed (%" PRId64 " of %" PRId64
+      ") and were treated as impossible, which may cut off part of the "
+      "posterior. Failed runs usually come from extreme parameter values: narrow the priors, or try another "
+      "solver ('solver stiff', "
+      "a larger 'maxsteps').",
+      100.0 * (double)m->failures / (double)m->evaluations, m->failures, m->evaluations);
+}
+
+static void bound_note(judge *j, const atvi_summary_column *c, double share, const char *side, double bound) {
+  if (share > BOUND_NOTE)
+    ADD(j, ATVI_VERDICT_OK,
+        "%s: %.0f %% of the posterior lies at its %s bound %g. If that bound is a guess rather than a fact, "
+        "widen the prior and see "
+        "whether the result moves.",
+        c->name, 100 * share, side, bound);
+}
+
+static void bounds_rule(judge *j) {
+  for (atvi_idx k = 0; k < j->s->n_param; k++) {
+    const atvi_summary_column *c = &j->s->col[k];
+    bound_note(j, c, c->near_lower, "lower", c->lower);
+    bound_note(j, c, c->near_upper, "upper", c->upper);
+  }
+}
+
+static void derived_note(judge *j) {
+  for (atvi_idx k = j->s->n_param; k < j->s->n_col; k++)
+    if (isnan(j->s->col[k].mean))
+      ADD(j, ATVI_VERDICT_OK,
+          "%s is not a finite number in some draws (a division by zero?), so it has no summary.",
+          j->s->col[k].name);
+}
+
+atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s) {
+  judge j = {.pool = pool, .d = d, .s = s};
+  s->verdict = ATVI_VERDICT_OK;
+  s->n_message = 0;
+  s->message = NULL;
+  stuck_chains(&j);
+  not_finite(&j);
+  short_chains(&j);
+  rhat_rule(&j);
+  khat_rule(&j);
+  ess_rule(&j);
+  end_rule(&j);
+  failures_rule(&j);
+  bounds_rule(&j);
+  derived_note(&j);
+  for (atvi_idx i = 0; i < d->n_message; i++) ADD(&j, ATVI_VERDICT_OK, "%s", d->message[i]);
+  return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "summary: out of memory")
+                                : ATVI_OK;
+}

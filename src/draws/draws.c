@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "atvi/draws.h"
+#include "core/core.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+  atvi_draws d; /* first: what callers see */
+  atvi_pool *pool;
+  atvi_idx message_cap;
+} whole;
+
+static whole *carve(atvi_arena *a, atvi_idx n, atvi_idx n_col, bool weighted, size_t name_bytes,
+                    atvi_column **col, char **names) {
+  whole *o;
+  atvi_draws d = {0};
+  ATVI_TAKE(a, o, 1);
+  ATVI_TAKE(a, *col, n_col);
+  ATVI_TAKE(a, *names, name_bytes);
+  d.x = atvi_arena_take(a, (size_t)n_col, (size_t)n * sizeof *d.x);
+  ATVI_TAKE(a, d.log_prior, n);
+  ATVI_TAKE(a, d.log_lik, n);
+  if (weighted) ATVI_TAKE(a, d.weight, n);
+  d.col = *col;
+  if (o) o->d = d;
+  return o;
+}
+
+static atvi_status check(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx n_param, atvi_idx n_col,
+                         const atvi_column *col) {
+  if (n < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "draws: n = %td, want >= 1", n);
+  if (n_chain < 1 || n % n_chain != 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "draws: n = %td is not a multiple of n_chain = %td", n, n_chain);
+  if (n_param < 0 || n_col < n_param)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "draws: n_param = %td, n_col = %td, want 0 <= n_param <= n_col",
+                     n_param, n_col);
+  for (atvi_idx j = 0; j < n_col; j++)
+    if (!col || !col[j].name) return ATVI_FAIL(ctx, ATVI_EINVAL, "draws: column %td has no name", j);
+  return ATVI_OK;
+}
+
+static const char *put_name(char **at, const char *name) {
+  char *copy = *at;
+  size_t bytes = strlen(name) + 1;
+  memcpy(copy, name, bytes);
+  *at += bytes;
+  return copy;
+}
+
+atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx n_param, atvi_idx n_col,
+                           const atvi_column *col, bool weighted, atvi_draws **out) {
+  *out = NULL;
+  ATVI_TRY(check(ctx, n, n_chain, n_param, n_col, col));
+  if ((size_t)n > SIZE_MAX / 64) return ATVI_FAIL(ctx, ATVI_ENOMEM, "draws: n = %td, n_col = %td", n, n_col);
+  size_t name_bytes = 0;
+  for (atvi_idx j = 0; j < n_col; j++) name_bytes += strlen(col[j].name) + 1;
+  atvi_arena a = {0};
+  atvi_column *cols;
+  char *names;
+  carve(&a, n, n_col, weighted, name_bytes, &cols, &names);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "draws: n = %td, n_col = %td", n, n_col);
+  whole *o = carve(&a, n, n_col, weighted, name_bytes, &cols, &names);
+  atvi_draws *d = &o->d;
+  for (atvi_idx j = 0; j < n_col; j++)
+    cols[j] = (atvi_column){put_name(&names, col[j].name), col[j].lower, col[j].upper};
+  for (atvi_idx i = 0; weighted && i < n; i++) d->weight[i] = 1.0 / (double)n;
+  d->ctx = ctx;
+  d->n = n;
+  d->n_chain = n_chain;
+  d->chains = n_chain > 1;
+  d->n_param = n_param;
+  d->n_col = n_col;
+  d->made = (atvi_made){.method = "",
+                        .model = "",
+                        .log_evidence = NAN,
+                        .log_evidence_se = NAN,
+                        .elbo = NAN,
+                        .khat = NAN,
+                        .accept = NAN,
+                        .ess_wanted = NAN};
+  atvi_status status = atvi_pool_new(ctx, &o->pool);
+  if (status != ATVI_OK) {
+    atvi_block_free(ctx, o);
+    return status;
+  }
+  *out = d;
+  return ATVI_OK;
+}
+
+void atvi_draws_free(atvi_draws *d) {
+  if (!d) return;
+  whole *o = (whole *)(void *)d;
+  atvi_pool_free(o->pool);
+  atvi_block_free(d->ctx, o);
+}
+
+atvi_status atvi_draws_keep(atvi_draws *d, const char *s, const char **copy) {
+  whole *o = (whole *)(void *)d;
+  *copy = atvi_pool_strndup(o->pool, s, strlen(s));
+  return *copy ? ATVI_OK : ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
+}
+
+atvi_status atvi_draws_say(atvi_draws *d, const char *fmt, ...) {
+  whole *o = (whole *)(void *)d;
+  va_list args, again;
+  va_start(args, fmt);
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, fmt, args);
+  char *text = n < 0 ? NULL : atvi_pool_take(o->pool, (size_t)n + 1, 1);
+  if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
+  va_end(again);
+  va_end(args);
+  const char **bigger =
+      text ? atvi_pool_grow(o->pool, d->message, d->n_message, &o->message_cap, sizeof *d->message) : NULL;
+  if (!bigger) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
+  d->message = bigger;
+  d->message[d->n_message++] = text;
+  return ATVI_OK;
+}

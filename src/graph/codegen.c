@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* Generated C: one function per program, one statement per instruction.
+ *
+ * Instruction i is the vector v<i>; truth values are also the bit mask m<i>, which is what select and
+ * logic use. Inputs are read where they are used. A program longer than PART instructions becomes
+ * several functions, for compilers take more than linear time over one; values that live from one
+ * part into another go through scratch, in slots that are reused part by part. */
+#include "graph/internal.h"
+#include "graph/prelude.h"
+#include "math/special.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PART = 1500 };
+
+const atvi_callbacks atvi_gen_callbacks = {
+    .f1 = {atvi_lgamma, atvi_digamma, atvi_trigamma, atvi_log_ndtr, atvi_log_ndtr_d},
+    .f2 = {atvi_lrise, atvi_lrise_dnu},
+    .fn = atvi_fn_eval,
+};
+
+typedef struct {
+  atvi_pool *pool;
+  char *text;
+  size_t n, cap;
+  bool failed;
+} text;
+
+static void put(text *t, const char *fmt, ...) ATVI_PRINTF(2, 3);
+static void put(text *t, const char *fmt, ...) {
+  for (int again = 0; again < 2 && !t->failed; again++) {
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(t->text ? t->text + t->n : NULL, t->cap - t->n, fmt, args);
+    va_end(args);
+    if (len >= 0 && (size_t)len < t->cap - t->n) {
+      t->n += (size_t)len;
+      return;
+    }
+    size_t cap = 2 * (t->cap + (size_t)(len < 0 ? 0 : len) + 4096);
+    char *bigger = atvi_pool_take(t->pool, cap, 1);
+    t->failed = !bigger || len < 0;
+    if (t->failed) return;
+    if (t->n) memcpy(bigger, t->text, t->n);
+    t->text = bigger;
+    t->cap = cap;
+  }
+}
+
+static const char *const math1[ATVI_OP_COUNT] = {
+    [ATVI_OP_EXP] = "exp",   [ATVI_OP_LOG] = "log",   [ATVI_OP_LOG1P] = "log1p", [ATVI_OP_EXPM1] = "expm1",
+    [ATVI_OP_SIN] = "sin",   [ATVI_OP_COS] = "cos",   [ATVI_OP_TAN] = "tan",     [ATVI_OP_ASIN] = "asin",
+    [ATVI_OP_ACOS] = "acos", [ATVI_OP_ATAN] = "atan", [ATVI_OP_SINH] = "sinh",   [ATVI_OP_COSH] = "cosh",
+    [ATVI_OP_TANH] = "tanh", [ATVI_OP_ERF] = "erf",
+};
+static const char *const math2[ATVI_OP_COUNT] = {[ATVI_OP_POW] = "pow", [ATVI_OP_ATAN2] = "atan2"};
+static const char *const inline_fn[ATVI_OP_COUNT] = {
+    [ATVI_OP_ABS] = "v_abs", [ATVI_OP_SIGN] = "v_sign", [ATVI_OP_FLOOR] = "v_floor", [ATVI_OP_SQRT] = "v_sqrt",
+    [ATVI_OP_MIN] = "v_min", [ATVI_OP_MAX] = "v_max",   [ATVI_OP_XDIVY] = "v_xdivy", [ATVI_OP_XLOGY] = "v_xlogy",
+};
+static const char *const infix[ATVI_OP_COUNT] = {
+    [ATVI_OP_ADD] = "+", [ATVI_OP_SUB] = "-",  [ATVI_OP_MUL] = "*",  [ATVI_OP_DIV] = "/", [ATVI_OP_LT] = "<",
+    [ATVI_OP_LE] = "<=", [ATVI_OP_EQ] = "==", [ATVI_OP_AND] = "&", [ATVI_OP_OR] = "|",
+};
+
+typedef struct {
+  text *t;
+  const atvi_prog_spec *spec;
+  const atvi_code *code;
+  int32_t *slot;            /* [n] scratch slot of values that leave their part, else -1 */
+  int32_t *dying, *next;    /* [n_part], [n] lists of the values last used in a part */
+  int32_t *free;            /* stack of free slots */
+  atvi_idx n_free, cap_free, n_slot, n_part, part;
+} gen;
+
+static void put_number(text *t, double v) {
+  if (isnan(v))
+    put(t, "K(NOT_A_NUMBER)");
+  else if (isinf(v))
+    put(t, v > 0 ? "K(INF)" : "K(-INF)");
+  else
+    put(t, "K(%a)", v);
+}
+
+static void put_operand(gen *e, int32_t i) {
+  const atvi_ins *s = &e->code->ins[i];
+  if (s->op == ATVI_OP_CONST)
+    put_number(e->t, s->value);
+  else if (s->op == ATVI_OP_INPUT)
+    put(e->t, "%c(x%d, %d)", s->uniform ? 'U' : 'A', (int)s->index2, (int)s->index);
+  else if (i / PART != e->part)
+    put(e->t, "A(s, %d)", (int)e->slot[i]);
+  else
+    put(e->t, "v%d", (int)i);
+}
+
+static void put_mask(gen *e, int32_t i) {
+  if (atvi_op_is_truth(e->code->ins[i].op) && i / PART == e->part) {
+    put(e->t, "m%d", (int)i);
+    return;
+  }
+  put(e->t, "holds(");
+  put_operand(e, i);
+  put(e->t, ")");
+}
+
+static void put_call(gen *e, const atvi_ins *s) {
+  for (int k = 0; k < s->n_arg; k++) {
+    if (k) put(e->t, ", ");
+    put_operand(e, s->arg[k]);
+  }
+  put(e->t, ");\n");
+}
+
+static void put_truth(gen *e, int32_t i, const atvi_ins *s) {
+  bool logic = s->op == ATVI_OP_AND || s->op == ATVI_OP_OR;
+  put(e->t, "const M m%d = ", (int)i);
+  if (s->op == ATVI_OP_NOT) {
+    put(e->t, "~");
+    put_mask(e, s->arg[0]);
+  } else if (logic) {
+    put_mask(e, s->arg[0]);
+    put(e->t, " %s ", infix[s->op]);
+    put_mask(e, s->arg[1]);
+  } else {
+    put(e->t, "(M)(");
+    put_operand(e, s->arg[0]);
+    put(e->t, " %s ", infix[s->op]);
+    put_operand(e, s->arg[1]);
+    put(e->t, ")");
+  }
+  put(e->t, "; const V v%d = truth(m%d);\n", (int)i, (int)i);
+}
+
+static void put_fn(gen *e, const atvi_ins *s) {
+  put(e->t, "calln(T, %d, %d", (int)s->index, (int)s->index2);
+  for (int k = 0; k < 4; k++) {
+    put(e->t, ", ");
+    put_operand(e, s->arg[k < s->n_arg ? k : 0]);
+  }
+  put(e->t, ");\n");
+}
+
+static void put_select(gen *e, const atvi_ins *s) {
+  put(e->t, "pick(");
+  put_mask(e, s->arg[0]);
+  put(e->t, ", ");
+  put_operand(e, s->arg[1]);
+  put(e->t, ", ");
+  put_operand(e, s->arg[2]);
+  put(e->t, ");\n");
+}
+
+static void put_value(gen *e, int32_t i, const atvi_ins *s) {
+  put(e->t, "const V v%d = ", (int)i);
+  int op = s->op;
+  if (op == ATVI_INS_RECIP || op == ATVI_OP_NEG) {
+    put(e->t, op == ATVI_OP_NEG ? "-" : "K(1.0) / ");
+    put_operand(e, s->arg[0]);
+    put(e->t, ";\n");
+  } else if (op == ATVI_OP_SELECT) {
+    put_select(e, s);
+  } else if (op == ATVI_OP_FN) {
+    put_fn(e, s);
+  } else if (infix[op]) {
+    put_operand(e, s->arg[0]);
+    put(e->t, " %s ", infix[op]);
+    put_operand(e, s->arg[1]);
+    put(e->t, ";\n");
+  } else {
+    if (math1[op] || math2[op])
+      put(e->t, "v_%s(", math1[op] ? math1[op] : math2[op]);
+    else if (inline_fn[op])
+      put(e->t, "%s(", inline_fn[op]);
+    else if (op == ATVI_OP_LRISE || op == ATVI_OP_LRISE_D)
+      put(e->t, "call2(T->f2[%d], ", op - ATVI_OP_LRISE);
+    else
+      put(e->t, "call1(T->f1[%d], ", op - ATVI_OP_LGAMMA);
+    put_call(e, s);
+  }
+}
+
+static void put_ins(gen *e, int32_t i) {
+  const atvi_ins *s = &e->code->ins[i];
+  if (s->op == ATVI_OP_CONST || s->op == ATVI_OP_INPUT) return;
+  if (s->op == ATVI_INS_STORE || s->op == ATVI_INS_ADD_TO) {
+    put(e->t, "O(y%d, %d) %s ", (int)s->index2, (int)s->index, s->op == ATVI_INS_STORE ? "=" : "+=");
+    put_operand(e, s->arg[0]);
+    put(e->t, ";\n");
+    return;
+  }
+  if (atvi_op_is_truth(s->op))
+    put_truth(e, i, s);
+  else
+    put_value(e, i, s);
+  if (e->slot[i] >= 0) put(e->t, "O(s, %d) = v%d;\n", (int)e->slot[i], (int)i);
+}
+
+/* Slots for the values of a part that are used in later ones; then those last used here become free. */
+static bool assign_slots(gen *e, atvi_idx from, atvi_idx to) {
+  for (atvi_idx i = from; i < to; i++) {
+    const atvi_ins *s = &e->code->ins[i];
+    bool leaves = s->op != ATVI_OP_CONST && s->op != ATVI_OP_INPUT && s->last / PART != e->part;
+    e->slot[i] = -1;
+    if (!leaves) continue;
+    if (e->n_free) {
+      e->slot[i] = e->free[--e->n_free];
+    } else {
+      if (!ATVI_PUSH(e->t->pool, e->free, e->n_slot, e->cap_free)) return false;
+      e->slot[i] = (int32_t)e->n_slot++;
+    }
+    e->next[i] = e->dying[s->last / PART];
+    e->dying[s->last / PART] = (int32_t)i;
+  }
+  for (int32_t i = e->dying[e->part]; i >= 0; i = e->next[i]) e->free[e->n_free++] = e->slot[i];
+  return true;
+}
+
+#define SIGNATURE "(const void *self, double *scratch, const double *const *in, double *const *out)"
+
+static void put_head(gen *e) {
+  if (e->n_part == 1)
+    put(e->t, "void atvi_prog_%s" SIGNATURE " {\n", e->spec->name);
+  else
+    put(e->t, "static __attribute__((noinline)) void part_%s_%d" SIGNATURE " {\n", e->spec->name, (int)e->part);
+  put(e->t, "const table *T = self; (void)T;\ndouble *restrict s = scratch; (void)s; (void)in; (void)out;\n");
+  for (int k = 0; k < e->spec->n_in; k++) put(e->t, "const double *restrict x%d = in[%d]; (void)x%d;\n", k, k, k);
+  for (int k = 0; k < e->spec->n_out; k++) put(e->t, "double *restrict y%d = out[%d]; (void)y%d;\n", k, k, k);
+  put(e->t, "for (int c = 0; c < C; c++) {\n");
+}
+
+static bool put_program(gen *e) {
+  atvi_idx n = e->code->n;
+  e->n_part = n ? (n + PART - 1) / PART : 1;
+  e->slot = atvi_pool_take(e->t->pool, (size_t)n + 1, sizeof *e->slot);
+  e->next = atvi_pool_take(e->t->pool, (size_t)n + 1, sizeof *e->next);
+  e->dying = atvi_pool_take(e->t->pool, (size_t)e->n_part, sizeof *e->dying);
+  if (!e->slot || !e->next || !e->dying) return false;
+  for (atvi_idx p = 0; p < e->n_part; p++) e->dying[p] = -1;
+  for (e->part = 0; e->part < e->n_part; e->part++) {
+    atvi_idx from = e->part * PART, to = from + PART < n ? from + PART : n;
+    if (!assign_slots(e, from, to)) return false;
+    put_head(e);
+    for (atvi_idx i = from; i < to; i++) put_ins(e, (int32_t)i);
+    put(e->t, "}\n}\n");
+  }
+  if (e->n_part > 1) {
+    put(e->t, "void atvi_prog_%s" SIGNATURE " {\n", e->spec->name);
+    for (atvi_idx p = 0; p < e->n_part; p++)
+      put(e->t, "part_%s_%d(self, scratch, in, out);\n", e->spec->name, (int)p);
+    put(e->t, "}\n");
+  }
+  return !e->t->failed;
+}
+
+static void put_prelude(text *t, atvi_idx n, const atvi_code *code) {
+  bool used[ATVI_INS_RECIP + 1] = {0};
+  for (atvi_idx k = 0; k < n; k++)
+    for (atvi_idx i = 0; i < code[k].n; i++) used[code[k].ins[i].op] = true;
+  used[ATVI_OP_LOG] = used[ATVI_OP_LOG] || used[ATVI_OP_XLOGY];
+  for (int k = 0; atvi_gen_prelude[k]; k++) put(t, "%s", atvi_gen_prelude[k]);
+  for (int op = 0; op < ATVI_OP_COUNT; op++) {
+    if (used[op] && math1[op]) put(t, "MATH1(%s)\n", math1[op]);
+    if (used[op] && math2[op]) put(t, "MATH2(%s)\n", math2[op]);
+  }
+  if (used[ATVI_OP_XLOGY]) put(t, "%s", atvi_gen_xlogy);
+}
+
+const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec, const atvi_code *code,
+                            size_t *scratch) {
+  text t = {.pool = pool};
+  put_prelude(&t, n, code);
+  for (atvi_idx k = 0; k < n; k++) {
+    gen e = {.t = &t, .spec = &spec[k], .code = &code[k]};
+    if (!put_program(&e)) return NULL;
+    scratch[k] = (size_t)e.n_slot * ATVI_LANES;
+  }
+  return t.failed ? NULL : t.text;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* From generated C to loaded code: find a compiler, look in the cache, else run the compiler in a
+ * private folder and put the result into the cache. No shell is involved. Where the cache
+ * cannot be used (no home, not ours, read-only, full) the code is compiled in a temporary folder
+ * for this run only. Whatever goes wrong ends in a reason, never in an error. */
+#include "graph/cache.h"
+#include "graph/cpu.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const double time_limit_s = 60;
+
+static const char *const flags[] = {
+    "-std=gnu11", "-O1", "-fPIC", "-shared", "-pipe", "-w", "-ffp-contract=fast", "-fno-math-errno",
+    "-fno-trapping-math", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-Wl,-z,defs",
+#if defined __x86_64__
+    "-march=native",
+#else
+    "-mcpu=native",
+#endif
+};
+enum { N_FLAG = sizeof flags / sizeof flags[0] };
+
+typedef struct {
+  atvi_pool *pool;
+  const char *source, *compiler; /* the compiler as a path */
+  const char *dir;               /* of the cache; NULL: not used */
+  char key[ATVI_KEY_HEX + 1];
+  atvi_compiled *out;
+} job;
+
+/* The file that exec would run: name itself if it has a slash, else the first in PATH. */
+static const char *find_in_path(atvi_pool *pool, const char *name) {
+  const char *path = getenv("PATH");
+  if (strchr(name, '/')) return access(name, X_OK) == 0 ? name : NULL;
+  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+    size_t len = strcspn(p, ":");
+    const char *full = len ? atvi_pool_printf(pool, "%.*s/%s", (int)len, p, name) : NULL;
+    struct stat st;
+    if (full && stat(full, &st) == 0 && S_ISREG(st.st_mode) && access(full, X_OK) == 0) return full;
+    p += len + (p[len] == ':');
+  }
+  return NULL;
+}
+
+static void add_text(atvi_sha256 *s, const char *text) { atvi_sha256_add(s, text, strlen(text) + 1); }
+
+/* A compiler is known by where it is, its size and its date: asking its version costs more than loading. */
+static bool make_key(job *j) {
+  struct stat st;
+  char number[128], cpu[512] = "";
+  unsigned char digest[32];
+  if (stat(j->compiler, &st) != 0) return false;
+  atvi_sha256 s;
+  atvi_sha256_begin(&s);
+  add_text(&s, ATVI_VERSION);
+  for (int k = 0; k < N_FLAG; k++) add_text(&s, flags[k]);
+  add_text(&s, j->compiler);
+  snprintf(number, sizeof number, "%lld %lld %ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+           (long)st.st_mtim.tv_nsec);
+  add_text(&s, number);
+  atvi_cpu_describe_base(cpu, sizeof cpu);
+  add_text(&s, cpu);
+  add_text(&s, j->source);
+  atvi_sha256_end(&s, digest);
+  for (int k = 0; k < 32; k++) snprintf(j->key + 2 * k, 3, "%02x", digest[k]);
+  return true;
+}
+
+static bool write_file(const char *path, const char *text) {
+  size_t left = strlen(text);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  while (left) {
+    ssize_t put = write(fd, text, left);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) break;
+    text += put;
+    left -= (size_t)put;
+  }
+  return close(fd) == 0 && left == 0;
+}
+
+/* Waits for the compiler; ends it when its time is over or the user asks to stop. Its status, or -1. */
+static int wait_for(atvi_ctx *ctx, pid_t pid, char *why, size_t room) {
+  const struct timespec nap = {.tv_nsec = 1000000};
+  double start = atvi_clock_s();
+  bool ended = false;
+  for (int status;;) {
+    pid_t got = waitpid(pid, &status, ended ? 0 : WNOHANG);
+    if (got == pid) return ended ? -1 : status;
+    if (got < 0 && errno != EINTR) return ended ? -1 : 0; /* SIGCHLD ignored: the output tells */
+    bool late = atvi_clock_s() - start > time_limit_s;
+    if (!ended && (late || atvi_stop_asked(ctx))) {
+      snprintf(why, room, late ? "the compiler took more than %g s" : "stopped", time_limit_s);
+      kill(pid, SIGKILL);
+      ended = true;
+    }
+    if (!ended) nanosleep(&nap, NULL);
+  }
+}
+
+/* The first line of the compiler's messages that names an error, else the first. */
+static void first_error(const char *path, char *why, size_t room) {
+  char line[200], best[200] = "";
+  FILE *f = fopen(path, "re");
+  if (!f) return;
+  while (fgets(line, sizeof line, f)) {
+    line[strcspn(line, "\n")] = 0;
+    bool error = strstr(line, "error") != NULL;
+    if (error || !best[0]) memcpy(best, line, sizeof best);
+    if (error) break;
+  }
+  fclose(f);
+  if (best[0]) snprintf(why, room, "compiler: %s", best);
+}
+
+static bool run_compiler(job *j, const char *c_file, const char *so_file, const char *err_file) {
+  char *why = j->out->reason;
+  size_t room = sizeof j->out->reason;
+  const char *argv[N_FLAG + 8];
+  int n = 0;
+  argv[n++] = j->compiler;
+  for (int k = 0; k < N_FLAG; k++) argv[n++] = flags[k];
+  argv[n++] = "-o";
+  argv[n++] = so_file;
+  argv[n++] = c_file;
+#if defined __x86_64__ && defined __GLIBC__
+  argv[n++] = "-lmvec";
+#endif
+  argv[n++] = "-lm";
+  argv[n] = NULL;
+  posix_spawn_file_actions_t act;
+  if (posix_spawn_file_actions_init(&act) != 0) return false;
+  pid_t pid;
+  int bad = posix_spawn_file_actions_addopen(&act, 0, "/dev/null", O_RDONLY, 0);
+  bad = bad ? bad : posix_spawn_file_actions_addopen(&act, 1, "/dev/null", O_WRONLY, 0);
+  bad = bad ? bad : posix_spawn_file_actions_addopen(&act, 2, err_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  bad = bad ? bad : posix_spawn(&pid, j->compiler, &act, NULL, (char *const *)argv, environ);
+  posix_spawn_file_actions_destroy(&act);
+  if (bad) {
+    snprintf(why, room, "cannot run %s: %s", j->compiler, strerror(bad));
+    return false;
+  }
+  int status = wait_for(atvi_pool_ctx(j->pool), pid, why, room);
+  if (status == 0 && access(so_file, R_OK) == 0) return true;
+  if (status != -1) {
+    snprintf(why, room, "%s failed with status %d", j->compiler, status);
+    first_error(err_file, why, room);
+  }
+  return false;
+}
+
+/* Compiles in a folder of its own below dir (NULL: temporary) and loads the result. *tried tells
+ * whether the compiler had its chance. */
+static bool build_in(job *j, const char *dir, bool *tried) {
+  char *why = j->out->reason;
+  size_t room = sizeof j->out->reason;
+  *tried = false;
+  const char *folder = atvi_cache_temp(j->pool, dir);
+  if (!folder) {
+    snprintf(why, room, "cannot make a folder in %s: %s", dir ? dir : "the temporary directory", strerror(errno));
+    return false;
+  }
+  const char *c_file = atvi_pool_printf(j->pool, "%s/m.c", folder);
+  const char *so_file = atvi_pool_printf(j->pool, "%s/m.so", folder);
+  const char *err_file = atvi_pool_printf(j->pool, "%s/err", folder);
+  const char *entry = dir ? atvi_pool_printf(j->pool, "%s/%s.so", dir, j->key) : so_file;
+  if (!entry || !err_file || !so_file || !c_file) {
+    snprintf(why, room, "out of memory");
+  } else if (!write_file(c_file, j->source)) {
+    snprintf(why, room, "cannot write %s: %s", c_file, strerror(errno));
+  } else if ((*tried = run_compiler(j, c_file, so_file, err_file))) {
+    if (!atvi_cache_seal(j->pool, so_file, j->key) || (dir && rename(so_file, entry) != 0)) {
+      snprintf(why, room, "cannot write %s: %s", entry, strerror(errno));
+      *tried = false;
+    } else {
+      j->out->handle = atvi_cache_load(j->pool, entry, j->key, why, room);
+    }
+  }
+  atvi_cache_temp_remove(folder);
+  return j->out->handle != NULL;
+}
+
+static bool try_compiler(job *j) {
+  char why[256];
+  if (!make_key(j)) return false;
+  if (j->dir) {
+    const char *entry = atvi_pool_printf(j->pool, "%s/%s.so", j->dir, j->key);
+    if (!entry) return false;
+    j->out->handle = atvi_cache_load(j->pool, entry, j->key, why, sizeof why);
+    j->out->from_cache = j->out->handle != NULL;
+    if (j->out->handle) return true;
+    if (*why) atvi_log(atvi_pool_ctx(j->pool), ATVI_LOG_NOTE, "compiling anew: %s", why);
+  }
+  double start = atvi_clock_s();
+  bool tried = false, done = false;
+  if (j->dir) {
+    atvi_cache_tidy(j->pool, j->dir);
+    done = build_in(j, j->dir, &tried);
+  }
+  if (!done && !atvi_stop_asked(atvi_pool_ctx(j->pool))) done = build_in(j, NULL, &tried);
+  j->out->compile_s = atvi_clock_s() - start;
+  if (done) j->out->reason[0] = 0;
+  return done;
+}
+
+void atvi_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts, atvi_compiled *out) {
+  static const char *const usual[] = {"cc", "gcc", "clang"};
+  char why[256];
+  *out = (atvi_compiled){0};
+  job j = {.pool = pool, .source = source, .out = out};
+  j.dir = atvi_cache_dir(pool, opts->cache_dir, why, sizeof why);
+  if (!j.dir) atvi_log(atvi_pool_ctx(pool), ATVI_LOG_NOTE, "compiled code is not kept: %s", why);
+  const char *wish = opts->compiler ? opts->compiler : getenv("ATVI_CC");
+  if (wish && !*wish) wish = NULL;
+  snprintf(out->reason, sizeof out->reason, "no compiler found (tried %s)", wish ? wish : "cc, gcc, clang");
+  for (int k = 0; k < (wish ? 1 : 3) && !out->handle && !atvi_pool_failed(pool); k++) {
+    j.compiler = find_in_path(pool, wish ? wish : usual[k]);
+    if (j.compiler) try_compiler(&j);
+  }
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Storage of the graph: an array of nodes in topological order and a hash table over it, so
+ * that equal nodes are one. Identities and folding are in simplify.c. */
+#include "graph/internal.h"
+#include <math.h>
+#include <string.h>
+
+enum { FIRST_NODES = 256, MAX_NODES = 1 << 29 };
+
+atvi_status atvi_graph_new(atvi_ctx *ctx, atvi_graph **out) {
+  *out = NULL;
+  atvi_graph *g = atvi_block(ctx, sizeof *g);
+  if (!g) return ATVI_FAIL(ctx, ATVI_ENOMEM, "graph: out of memory");
+  g->ctx = ctx;
+  g->cap = FIRST_NODES;
+  g->n_table = 2 * FIRST_NODES;
+  g->node = atvi_block(ctx, (size_t)g->cap * sizeof *g->node);
+  g->table = atvi_block(ctx, (size_t)g->n_table * sizeof *g->table);
+  if (!g->node || !g->table) {
+    atvi_graph_free(g);
+    return ATVI_FAIL(ctx, ATVI_ENOMEM, "graph: out of memory");
+  }
+  *out = g;
+  return ATVI_OK;
+}
+
+void atvi_graph_free(atvi_graph *g) {
+  if (!g) return;
+  atvi_block_free(g->ctx, g->node);
+  atvi_block_free(g->ctx, g->table);
+  atvi_block_free(g->ctx, g);
+}
+
+bool atvi_graph_failed(const atvi_graph *g) { return g->failed; }
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) * 0x9e3779b97f4a7c15u;
+  return h ^ (h >> 29);
+}
+
+static uint64_t hash(const atvi_gnode *x) {
+  uint64_t bits;
+  memcpy(&bits, &x->value, sizeof bits);
+  uint64_t h = mix(x->op, bits);
+  h = mix(h, (uint64_t)(uint32_t)x->index << 32 | (uint32_t)x->index2);
+  h = mix(h, (uint64_t)(uint32_t)x->arg[0] << 32 | (uint32_t)x->arg[1]);
+  return mix(h, (uint64_t)(uint32_t)x->arg[2] << 32 | (uint32_t)x->arg[3]);
+}
+
+/* Bit patterns of constants, so that a NaN equals itself and -0 is not 0. */
+static bool same(const atvi_gnode *a, const atvi_gnode *b) {
+  return a->op == b->op && a->index == b->index && a->index2 == b->index2 &&
+         memcmp(a->arg, b->arg, sizeof a->arg) == 0 && memcmp(&a->value, &b->value, sizeof a->value) == 0;
+}
+
+/* The place of x in the table: where it is or where it belongs. */
+static atvi_idx place(const atvi_graph *g, const atvi_gnode *x) {
+  size_t mask = (size_t)g->n_table - 1, i = (size_t)hash(x) & mask;
+  while (g->table[i] && !same(&g->node[g->table[i] - 1], x)) i = (i + 1) & mask;
+  return (atvi_idx)i;
+}
+
+static bool grow(atvi_graph *g) {
+  if (g->cap >= MAX_NODES) return false;
+  atvi_gnode *node = atvi_block(g->ctx, 2 * (size_t)g->cap * sizeof *node);
+  int32_t *table = atvi_block(g->ctx, 2 * (size_t)g->n_table * sizeof *table);
+  if (!node || !table) {
+    atvi_block_free(g->ctx, node);
+    atvi_block_free(g->ctx, table);
+    return false;
+  }
+  memcpy(node, g->node, (size_t)g->n * sizeof *node);
+  atvi_block_free(g->ctx, g->node);
+  atvi_block_free(g->ctx, g->table);
+  g->node = node;
+  g->table = table;
+  g->cap *= 2;
+  g->n_table *= 2;
+  for (atvi_idx i = 0; i < g->n; i++) g->table[place(g, &node[i])] = (int32_t)i + 1;
+  return true;
+}
+
+/* Overflow of sums and products is left out of account: it takes values no model has. */
+static bool is_tame(const atvi_graph *g, const atvi_gnode *x) {
+  bool args = true;
+  for (int k = 0; k < x->n_arg; k++) args = args && g->node[x->arg[k]].tame;
+  switch (x->op) {
+  case ATVI_OP_CONST: return isfinite(x->value);
+  case ATVI_OP_INPUT: return true;
+  case ATVI_OP_LT:
+  case ATVI_OP_LE:
+  case ATVI_OP_EQ:
+  case ATVI_OP_AND:
+  case ATVI_OP_OR:
+  case ATVI_OP_NOT:
+  case ATVI_OP_SIGN: return true;
+  case ATVI_OP_ADD:
+  case ATVI_OP_SUB:
+  case ATVI_OP_MUL:
+  case ATVI_OP_MIN:
+  case ATVI_OP_MAX:
+  case ATVI_OP_ATAN2:
+  case ATVI_OP_NEG:
+  case ATVI_OP_ABS:
+  case ATVI_OP_FLOOR:
+  case ATVI_OP_SIN:
+  case ATVI_OP_COS:
+  case ATVI_OP_ATAN:
+  case ATVI_OP_TANH:
+  case ATVI_OP_ERF:
+  case ATVI_OP_SELECT: return args;
+  default: return false;
+  }
+}
+
+atvi_node atvi_graph_intern(atvi_graph *g, atvi_gnode x) {
+  if (g->failed) return ATVI_NODE_NONE;
+  for (int k = x.n_arg; k < 4; k++) x.arg[k] = ATVI_NODE_NONE;
+  for (int k = 0; k < x.n_arg; k++) {
+    if (x.arg[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+    ATVI_ASSERT(x.arg[k] >= 0 && x.arg[k] < g->n);
+    x.kinds |= g->node[x.arg[k]].kinds;
+  }
+  atvi_idx at = place(g, &x);
+  if (g->table[at]) return g->table[at] - 1;
+  if (g->n == g->cap) {
+    if (!grow(g)) {
+      g->failed = true;
+      return ATVI_NODE_NONE;
+    }
+    at = place(g, &x);
+  }
+  x.tame = is_tame(g, &x);
+  g->node[g->n] = x;
+  g->table[at] = (int32_t)g->n + 1;
+  return (atvi_node)g->n++;
+}
+
+atvi_node atvi_graph_const(atvi_graph *g, double value) {
+  if (isnan(value)) value = NAN; /* one NaN is enough */
+  return atvi_graph_intern(g, (atvi_gnode){.op = ATVI_OP_CONST, .value = value});
+}
+
+atvi_node atvi_graph_input(atvi_graph *g, int kind, atvi_idx index) {
+  ATVI_ASSERT(kind >= 0 && kind < 32 && index >= 0 && index <= INT32_MAX);
+  atvi_gnode x = {.op = ATVI_OP_INPUT, .index = (int32_t)index, .index2 = kind, .kinds = (uint32_t)1 << kind};
+  return atvi_graph_intern(g, x);
+}
+
+/* Pairs, then pairs of pairs: depth and rounding grow with log n. */
+atvi_node atvi_graph_sum(atvi_graph *g, atvi_idx n, const atvi_node *x) {
+  if (n <= 0) return atvi_graph_const(g, 0);
+  if (n == 1) return x[0];
+  atvi_node *part = atvi_block(g->ctx, (size_t)n * sizeof *part);
+  if (!part) {
+    g->failed = true;
+    return ATVI_NODE_NONE;
+  }
+  memcpy(part, x, (size_t)n * sizeof *part);
+  for (; n > 1; n = (n + 1) / 2) {
+    for (atvi_idx i = 0; i + 1 < n; i += 2) part[i / 2] = atvi_graph_op2(g, ATVI_OP_ADD, part[i], part[i + 1]);
+    if (n % 2) part[n / 2] = part[n - 1];
+  }
+  atvi_node sum = part[0];
+  atvi_block_free(g->ctx, part);
+  return sum;
+}
+
+atvi_idx atvi_graph_size(const atvi_graph *g) { return g->n; }
+
+atvi_node_info atvi_graph_get(const atvi_graph *g, atvi_node x) {
+  ATVI_ASSERT(x >= 0 && x < g->n);
+  const atvi_gnode *s = &g->node[x];
+  atvi_node_info info = {.op = s->op,
+                         .index = s->index,
+                         .index2 = s->index2,
+                         .n_arg = s->n_arg,
+                         .value = s->value,
+                         .kinds = s->kinds};
+  memcpy(info.arg, s->arg, sizeof info.arg);
+  return info;
+}
+
+bool atvi_graph_is_const(const atvi_graph *g, atvi_node x, double *value) {
+  if (x == ATVI_NODE_NONE || g->node[x].op != ATVI_OP_CONST) return false;
+  if (value) *value = g->node[x].value;
+  return true;
+}
+
+uint32_t atvi_graph_kinds(const atvi_graph *g, atvi_node x) { return x == ATVI_NODE_NONE ? 0 : g->node[x].kinds; }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this module share: the graph's storage, the straight-line code that
+ * programs are made of, and the steps from there to something that runs. */
+#ifndef ATVI_GRAPH_INTERNAL_H
+#define ATVI_GRAPH_INTERNAL_H
+
+#include "graph/program.h"
+
+/* ---- graph storage ---- */
+typedef struct {
+  uint8_t op, n_arg;
+  bool tame; /* finite wherever its inputs are, short of overflow: never spoils a product with 0 */
+  int32_t index, index2;
+  atvi_node arg[4]; /* ATVI_NODE_NONE beyond n_arg */
+  double value;
+  uint32_t kinds;
+} atvi_gnode;
+
+struct atvi_graph {
+  atvi_ctx *ctx;
+  atvi_gnode *node; /* [cap], n used; arguments come before the nodes that use them */
+  atvi_idx n, cap;
+  int32_t *table; /* [n_table] open addressing, node + 1, 0 where free; n_table a power of 2 */
+  atvi_idx n_table;
+  bool failed;
+};
+
+/* The node itself, made or found; no identities, no folding. */
+atvi_node atvi_graph_intern(atvi_graph *g, atvi_gnode node);
+/* Any operation with given arguments, through the identities. */
+atvi_node atvi_graph_make(atvi_graph *g, const atvi_gnode *like, const atvi_node *arg);
+/* Value of one operation: the definition of what each op means. */
+double atvi_op_eval(atvi_op op, int index, int index2, const double *a);
+double atvi_fn_eval(int fn, int derivative, const double *a);
+int atvi_op_arity(atvi_op op); /* 0 for leaves and FN */
+bool atvi_op_is_truth(int op); /* yields 0 or 1 only */
+
+/* ---- straight-line code ---- */
+/* An instruction is a node in its place, or one of the operations that only programs have. */
+enum {
+  ATVI_INS_STORE = ATVI_OP_COUNT, /* out[index2][index] = arg[0] */
+  ATVI_INS_ADD_TO,                /* out[index2][index] += arg[0] */
+  ATVI_INS_RECIP                  /* 1 / arg[0], shared by several divisions */
+};
+
+typedef struct {
+  uint8_t op, n_arg;
+  bool uniform;          /* INPUT: one value for all lanes */
+  int32_t index, index2; /* INPUT: index, slot of the program */
+  int32_t arg[4];        /* instructions */
+  double value;          /* CONST */
+  int32_t last;          /* last instruction that uses the result; own place if none */
+} atvi_ins;
+
+typedef struct {
+  atvi_idx n;
+  atvi_ins *ins; /* [n] */
+} atvi_code;
+
+/* Nodes of one program in the order of work. Everything is owned by pool.
+ * Errors: EINVAL (an input that is in no slot, a bad spec), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
+                                       atvi_code *out);
+
+/* ---- interpreter ---- */
+enum { ATVI_BASE_SCRATCH, ATVI_BASE_CONST, ATVI_BASE_IN, ATVI_BASE_OUT = ATVI_BASE_IN + ATVI_PROG_IN };
+#define ATVI_OPERAND(base, offset) ((uint32_t)(base) << 28 | (uint32_t)(offset))
+enum { ATVI_ISTEP_SPLAT = ATVI_INS_RECIP + 1, ATVI_ISTEP_MULADD };
+
+typedef struct {
+  uint8_t op, index, index2;
+  uint32_t dst, arg[4]; /* operands: base and offset in groups of lanes (SPLAT: in doubles) */
+} atvi_istep;
+
+typedef struct {
+  atvi_idx n;
+  const atvi_istep *step; /* [n] */
+  const double *constant; /* [..][ATVI_LANES] */
+  int n_in, n_out;
+} atvi_interp;
+
+ATVI_CHECKED atvi_status atvi_interp_new(atvi_pool *pool, const atvi_code *code, const atvi_prog_spec *spec,
+                                         atvi_prog *out);
+void atvi_interp_run_base(const void *self, double *scratch, const double *const *in, double *const *out);
+void atvi_interp_run_avx2(const void *self, double *scratch, const double *const *in, double *const *out);
+void atvi_interp_run_avx512(const void *self, double *scratch, const double *const *in, double *const *out);
+
+/* ---- generated C ---- */
+/* The functions that generated code calls back; a program's `self`. */
+typedef struct {
+  double (*f1[5])(double);
+  double (*f2[2])(double, double);
+  double (*fn)(int fn, int derivative, const double *arg);
+} atvi_callbacks;
+extern const atvi_callbacks atvi_gen_callbacks;
+
+/* C source of n programs; scratch[i] receives the doubles that program i needs. NULL on ENOMEM. */
+const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec, const atvi_code *code,
+                            size_t *scratch);
+
+typedef struct {
+  void *handle; /* of dlopen */
+  bool from_cache;
+  double compile_s;
+  char reason[256]; /* why there is no handle */
+} atvi_compiled;
+
+/* Compiles source, or finds it in the cache, and loads it. Never fails: without a handle the reason says why. */
+void atvi_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts, atvi_compiled *out);
+
+/* ---- SHA-256 (FIPS 180-4) ---- */
+typedef struct {
+  uint32_t h[8];
+  uint64_t bytes;
+  unsigned char part[64];
+} atvi_sha256;
+void atvi_sha256_begin(atvi_sha256 *s);
+void atvi_sha256_add(atvi_sha256 *s, const void *data, size_t bytes);
+void atvi_sha256_end(atvi_sha256 *s, unsigned char digest[32]);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* From nodes to straight-line code.
+ *
+ * Instructions come in depth-first order from the outputs, each output stored as soon as it is
+ * known: values live briefly, and nothing is computed that no output needs. Where several
+ * divisions have the same denominator it is inverted once: id n + b stands for 1 / node b. */
+#include "graph/internal.h"
+#include <string.h>
+
+enum { MAX_INDEX = 1 << 27 }; /* what an operand of the interpreter can hold */
+
+typedef struct {
+  atvi_pool *pool;
+  const atvi_graph *g;
+  const atvi_prog_spec *spec;
+  atvi_idx n;        /* nodes of the graph */
+  int32_t *place;    /* [2n] instruction of a node or inverse, -1 if not there yet */
+  int32_t *divided;  /* [n] divisions by this node */
+  int32_t *stack;    /* ids being worked on */
+  atvi_idx n_stack, cap_stack;
+  atvi_ins *ins;
+  atvi_idx n_ins, cap_ins;
+} lower;
+
+static int slot_of(const atvi_prog_spec *spec, int kind) {
+  for (int k = 0; k < spec->n_in; k++)
+    if (spec->in[k].kind == kind) return k;
+  return -1;
+}
+
+static bool push_id(lower *w, int32_t id) {
+  int32_t *stack = ATVI_PUSH(w->pool, w->stack, w->n_stack, w->cap_stack);
+  if (stack) w->stack[w->n_stack++] = id;
+  return stack != NULL;
+}
+
+static atvi_ins *push_ins(lower *w) {
+  atvi_ins *ins = ATVI_PUSH(w->pool, w->ins, w->n_ins, w->cap_ins);
+  if (!ins) return NULL;
+  w->ins[w->n_ins].last = (int32_t)w->n_ins;
+  return &w->ins[w->n_ins++];
+}
+
+/* The ids an id is computed from. */
+static int operands(const lower *w, int32_t id, int32_t *arg) {
+  if (id >= w->n) {
+    arg[0] = (int32_t)(id - w->n);
+    return 1;
+  }
+  const atvi_gnode *x = &w->g->node[id];
+  for (int k = 0; k < x->n_arg; k++) arg[k] = x->arg[k];
+  if (x->op == ATVI_OP_DIV && w->divided[x->arg[1]] > 1) arg[1] = (int32_t)(w->n + x->arg[1]);
+  return x->n_arg;
+}
+
+static atvi_status emit(lower *w, int32_t id, int n_arg, const int32_t *arg) {
+  atvi_ctx *ctx = atvi_pool_ctx(w->pool);
+  atvi_ins *s = push_ins(w);
+  if (!s) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", w->spec->name);
+  s->n_arg = (uint8_t)n_arg;
+  for (int k = 0; k < n_arg; k++) {
+    s->arg[k] = w->place[arg[k]];
+    w->ins[s->arg[k]].last = s->last;
+  }
+  w->place[id] = s->last;
+  if (id >= w->n) {
+    s->op = ATVI_INS_RECIP;
+    return ATVI_OK;
+  }
+  const atvi_gnode *x = &w->g->node[id];
+  s->op = x->op;
+  s->index = x->index;
+  s->index2 = x->index2;
+  s->value = x->value;
+  if (x->op == ATVI_OP_DIV && n_arg == 2 && arg[1] >= w->n) s->op = ATVI_OP_MUL;
+  if (x->op != ATVI_OP_INPUT) return ATVI_OK;
+  int slot = slot_of(w->spec, x->index2);
+  if (slot < 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: no slot for input %d of kind %d", w->spec->name,
+                     (int)x->index, (int)x->index2);
+  if (x->index >= w->spec->in[slot].n)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: input %d of kind %d, the slot has %td", w->spec->name,
+                     (int)x->index, (int)x->index2, w->spec->in[slot].n);
+  s->index2 = slot;
+  s->uniform = w->spec->in[slot].uniform;
+  return ATVI_OK;
+}
+
+static atvi_status visit(lower *w, atvi_node root) {
+  atvi_ctx *ctx = atvi_pool_ctx(w->pool);
+  w->n_stack = 0;
+  if (!push_id(w, root)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", w->spec->name);
+  while (w->n_stack) {
+    int32_t id = w->stack[w->n_stack - 1], arg[4];
+    int n_arg = operands(w, id, arg), waiting = 0;
+    for (int k = n_arg - 1; k >= 0 && w->place[id] < 0; k--) {
+      if (w->place[arg[k]] >= 0) continue;
+      waiting++;
+      if (!push_id(w, arg[k])) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", w->spec->name);
+    }
+    if (waiting) continue;
+    w->n_stack--;
+    if (w->place[id] < 0) ATVI_TRY(emit(w, id, n_arg, arg));
+  }
+  return ATVI_OK;
+}
+
+static void count_divisions(lower *w, bool *need) {
+  for (int k = 0; k < w->spec->n_out; k++)
+    for (atvi_idx i = 0; i < w->spec->out[k].n; i++) need[w->spec->out[k].nodes[i]] = true;
+  for (atvi_idx i = w->n - 1; i >= 0; i--) {
+    const atvi_gnode *x = &w->g->node[i];
+    if (!need[i]) continue;
+    for (int k = 0; k < x->n_arg; k++) need[x->arg[k]] = true;
+    if (x->op == ATVI_OP_DIV) w->divided[x->arg[1]]++;
+  }
+}
+
+static atvi_status check(atvi_ctx *ctx, const atvi_graph *g, const atvi_prog_spec *spec) {
+  if (g->failed) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: the graph ran out of memory", spec->name);
+  if (!spec->name || !*spec->name || strspn(spec->name, "abcdefghijklmnopqrstuvwxyz_0123456789") != strlen(spec->name))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "program: name \"%s\", want [a-z_0-9]+", spec->name ? spec->name : "");
+  if (spec->n_in < 0 || spec->n_in > ATVI_PROG_IN || spec->n_out < 0 || spec->n_out > ATVI_PROG_OUT)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: %d inputs and %d outputs, want at most %d and %d", spec->name,
+                     spec->n_in, spec->n_out, (int)ATVI_PROG_IN, (int)ATVI_PROG_OUT);
+  for (int k = 0; k < spec->n_in; k++)
+    if (spec->in[k].n < 0 || spec->in[k].n > MAX_INDEX)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: input %d has n = %td", spec->name, k, spec->in[k].n);
+  for (int k = 0; k < spec->n_out; k++)
+    if (spec->out[k].n < 0 || spec->out[k].n > MAX_INDEX)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: output %d has n = %td", spec->name, k, spec->out[k].n);
+  for (int k = 0; k < spec->n_out; k++)
+    for (atvi_idx i = 0; i < spec->out[k].n; i++)
+      if (spec->out[k].nodes[i] < 0 || spec->out[k].nodes[i] >= g->n)
+        return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: output %d has no node %td", spec->name, k, i);
+  return ATVI_OK;
+}
+
+atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec, atvi_code *out) {
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
+  lower w = {.pool = pool, .g = g, .spec = spec, .n = g->n};
+  *out = (atvi_code){0};
+  ATVI_TRY(check(ctx, g, spec));
+  bool *need = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *need);
+  w.place = atvi_pool_take(pool, 2 * (size_t)w.n + 1, sizeof *w.place);
+  w.divided = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.divided);
+  if (!need || !w.place || !w.divided) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
+  for (atvi_idx i = 0; i < 2 * w.n; i++) w.place[i] = -1;
+  count_divisions(&w, need);
+  for (int k = 0; k < spec->n_out; k++)
+    for (atvi_idx i = 0; i < spec->out[k].n; i++) {
+      atvi_node x = spec->out[k].nodes[i];
+      if (spec->out[k].accumulate && atvi_graph_is_const(g, x, NULL) && g->node[x].value == 0) continue;
+      ATVI_TRY(visit(&w, x));
+      atvi_ins *s = push_ins(&w);
+      if (!s) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
+      *s = (atvi_ins){.op = spec->out[k].accumulate ? ATVI_INS_ADD_TO : ATVI_INS_STORE,
+                      .n_arg = 1,
+                      .index = (int32_t)i,
+                      .index2 = k,
+                      .arg = {w.place[x]},
+                      .last = s->last};
+      w.ins[s->arg[0]].last = s->last;
+    }
+  *out = (atvi_code){.n = w.n_ins, .ins = w.ins};
+  return ATVI_OK;
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/* The driver of adaptive Metropolis: starts, blocks of iterations on threads, checkpoints, delivery.
+ *
+ * Starts      candidates from the prior, of which `chains` are drawn with weight likelihood^beta0 (start.c).
+ * Annealing   in the first `anneal` iterations the likelihood counts with a power that grows from beta0 to 1
+ *             geometrically, so that chains do not freeze in the first hollow they meet. Nothing of this
+ *             part is ever kept. Chains stay independent: disagreement between modes remains visible.
+ * Adaptation  goes on all the time with eta_n = min(1, d n^(-2/3)), as in the paper: it diminishes, so the
+ *             chains are ergodic, and since warm-up ends only in hindsight there is no moment to freeze it.
+ * Warm-up     is the first half of what was run so far. At checkpoints spaced by CHECK_RATIO the second half
+ *             is judged; the run ends when R-hat and both ESS are good for every parameter.
+ * Storage     every thin-th state of the whole run; when the store is full every second one is dropped and
+ *             thin doubles. Between 1/4 and 1/2 of the store is delivered.
+ * Threads     a group of ATVI_LANES chains runs a whole block alone. Where blocks end follows the clock, and
+ *             means nothing to the results: random numbers belong to (seed, iteration, chain), checkpoints
+ *             to iteration numbers. */
+#include "infer/ram.h"
+#include "infer/lanes.h"
+#include "infer/start.h"
+#include "math/stat/stat.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+  STORE = 40960,     /* states stored of all chains together, unless ess asks for more */
+  STORE_PER_ESS = 8, /* so many per effective draw wanted: thinning then costs little */
+  STORE_MIN = 64,    /* per chain */
+  KEEP_MIN = 4000,   /* delivered draws before the criteria are looked at */
+  FIRST_CHECK = 400, /* iterations; nor are they looked at before */
+  KEEP_LEAST = 4,    /* delivered draws per chain without which nothing is delivered */
+  BLOCK_MAX = 20000,
+};
+#define CHECK_RATIO 1.2
+#define BLOCK_S 0.1    /* how long a block of iterations shall last: stop requests are seen in time */
+#define FEW_STARTS 0.5 /* share of evaluable prior draws below which the user is told */
+#define START_STEP 0.5 /* first proposals, as a share of the optimum for the spread of the starts */
+
+typedef struct {
+  atvi_lanes lanes;
+  int n;                                /* chains in use, <= ATVI_LANES */
+  double *pack, *pack_prior, *pack_lik; /* [d][n], [n], [n] evaluation of some of the lanes */
+  atvi_outcome *outcome;                /* [LANES] */
+} group;
+
+typedef struct {
+  double rhat, ess; /* ess: the smaller of bulk and tail */
+} quality;
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_evaluator *ev;
+  const atvi_target *target;
+  atvi_ram_opts opts;
+  atvi_idx d, n_group;
+  group *group;    /* [n_group] */
+  double *bounds;  /* [2][d] */
+  atvi_idx room;   /* states per chain in the store, even */
+  double *store;   /* [d + 2][chains][room]; the last two rows are log prior and log likelihood */
+  atvi_idx thin;   /* iterations per stored state */
+  atvi_idx done;   /* iterations run */
+  atvi_idx to;     /* where the current block ends */
+  atvi_idx anneal; /* iterations below full likelihood */
+  double log_beta0;
+  int workers;
+  double **judge;   /* [workers] room for the second half of one parameter and the work of the statistics */
+  quality *quality; /* [d] at the last checkpoint that looked at them all */
+  atvi_idx worst;   /* the parameter that was farthest from the criteria */
+  double begun_s;
+  atvi_lanes_propose_fn *propose;
+  atvi_lanes_update_fn *update;
+} ram;
+
+atvi_ram_opts atvi_ram_defaults(void) {
+  return (atvi_ram_opts){.seed = 1,
+                         .chains = 16,
+                         .ess = 1000,
+                         .rhat = 1.01,
+                         .max_iter = 500000,
+                         .max_seconds = HUGE_VAL,
+                         .candidates = 50};
+}
+
+static atvi_status check_opts(atvi_ctx *ctx, const atvi_ram_opts *o) {
+  if (o->chains < 1 || o->chains > 100000)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: chains = %d, want >= 1", o->chains);
+  if (!(o->ess > 0) || o->ess > 1e7)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: ess = %g, want > 0 and <= 1e7", o->ess);
+  if (!(o->rhat > 1)) return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: rhat = %g, want > 1", o->rhat);
+  if (o->max_iter < 16 || o->max_iter > (atvi_idx)UINT32_MAX)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: max_iter = %td, want >= 16 and < 2^32", o->max_iter);
+  if (!(o->max_seconds > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: max_seconds = %g, want > 0", o->max_seconds);
+  if (o->candidates < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: candidates = %d, want >= 1", o->candidates);
+  return ATVI_OK;
+}
+
+static void carve_group(atvi_arena *a, group *g, atvi_idx d) {
+  atvi_lanes *l = &g->lanes;
+  ATVI_TAKE(a, l->S, d * (d + 1) / 2 * ATVI_LANES);
+  ATVI_TAKE(a, l->x, d * ATVI_LANES);
+  ATVI_TAKE(a, l->log_prior, ATVI_LANES);
+  ATVI_TAKE(a, l->log_lik, ATVI_LANES);
+  ATVI_TAKE(a, l->u, (d + 1) * ATVI_LANES);
+  ATVI_TAKE(a, l->log_u, ATVI_LANES);
+  ATVI_TAKE(a, l->prop, d * ATVI_LANES);
+  ATVI_TAKE(a, l->prop_log_prior, ATVI_LANES);
+  ATVI_TAKE(a, l->prop_log_lik, ATVI_LANES);
+  ATVI_TAKE(a, l->outside, ATVI_LANES);
+  ATVI_TAKE(a, l->diag, d * ATVI_LANES);
+  ATVI_TAKE(a, l->gain, d * ATVI_LANES);
+  ATVI_TAKE(a, l->accepted, ATVI_LANES);
+  ATVI_TAKE(a, g->pack, d * ATVI_LANES);
+  ATVI_TAKE(a, g->pack_prior, ATVI_LANES);
+  ATVI_TAKE(a, g->pack_lik, ATVI_LANES);
+  ATVI_TAKE(a, g->outcome, ATVI_LANES);
+}
+
+static ram *carve(atvi_arena *a, ram head) {
+  ram *r;
+  atvi_idx m = head.opts.chains, half = head.room / 2 + 1;
+  ATVI_TAKE(a, r, 1);
+  ATVI_TAKE(a, head.group, head.n_group);
+  for (atvi_idx i = 0; i < head.n_group; i++) {
+    group g = {0};
+    carve_group(a, &g, head.d);
+    if (r) head.group[i] = g;
+  }
+  ATVI_TAKE(a, head.bounds, 2 * head.d);
+  ATVI_TAKE(a, head.store, (head.d + 2) * m * head.room);
+  ATVI_TAKE(a, head.quality, head.d);
+  ATVI_TAKE(a, head.judge, head.workers);
+  for (int i = 0; i < head.workers; i++) {
+    double *room;
+    ATVI_TAKE(a, room, (size_t)(m * half) + atvi_stat_work(m, half));
+    if (r) head.judge[i] = room;
+  }
+  if (r) *r = head;
+  return r;
+}
+
+/* ---- running ---- */
+
+/* Fills prop_log_prior and prop_log_lik. Lanes outside the box are left out of the batch: they cost nothing,
+ * and a point's value does not depend on its neighbours. */
+static void evaluate(atvi_evaluator *ev, group *g, int worker) {
+  atvi_lanes *l = &g->lanes;
+  int lane[ATVI_LANES], n = 0;
+  for (int i = 0; i < ATVI_LANES; i++) {
+    bool in = i < g->n && l->outside[i] == 0;
+    if (in) lane[n++] = i;
+  }
+  atvi_batch b = {.B = n,
+                  .theta = l->prop,
+                  .log_prior = l->prop_log_prior,
+                  .log_lik = l->prop_log_lik,
+                  .outcome = g->outcome};
+  if (n < ATVI_LANES) {
+    for (int i = 0; i < ATVI_LANES; i++) l->prop_log_prior[i] = l->prop_log_lik[i] = -HUGE_VAL;
+    if (n == 0) return;
+    for (atvi_idx j = 0; j < l->d; j++)
+      for (int i = 0; i < n; i++) g->pack[j * n + i] = l->prop[j * ATVI_LANES + lane[i]];
+    b.theta = g->pack;
+    b.log_prior = g->pack_prior;
+    b.log_lik = g->pack_lik;
+  }
+  atvi_evaluator_run_on(ev, worker, &b);
+  for (int i = 0; i < n; i++) {
+    double lp = b.log_prior[i], ll = b.log_lik[i];
+    bool good = g->outcome[i] == ATVI_RUN_OK && isfinite(lp) && isfinite(ll);
+    l->prop_log_prior[lane[i]] = good ? lp : -HUGE_VAL;
+    l->prop_log_lik[lane[i]] = good ? ll : -HUGE_VAL;
+  }
+}
+
+static void keep_state(ram *r, const group *g, atvi_idx iteration) {
+  const atvi_lanes *l = &g->lanes;
+  atvi_idx at = iteration / r->thin - 1, stride = r->opts.chains * r->room;
+  for (int i = 0; i < g->n; i++) {
+    double *to = r->store + ((atvi_idx)l->chain + i) * r->room + at;
+    for (atvi_idx j = 0; j < r->d; j++) to[j * stride] = l->x[j * ATVI_LANES + i];
+    to[r->d * stride] = l->log_prior[i];
+    to[(r->d + 1) * stride] = l->log_lik[i];
+  }
+}
+
+static void run_group(void *arg, atvi_idx item, int worker) {
+  ram *r = arg;
+  group *g = &r->group[item];
+  for (atvi_idx n = r->done + 1; n <= r->to; n++) {
+    double beta = n <= r->anneal ? exp(r->log_beta0 * (1 - (double)n / (double)(r->anneal + 1))) : 1;
+    double eta = fmin(1, (double)r->d * pow((double)n, -2.0 / 3));
+    if (n == r->anneal + 1)
+      for (int i = 0; i < ATVI_LANES; i++) g->lanes.accepted[i] = 0;
+    r->propose(&g->lanes, (uint32_t)n);
+    evaluate(r->ev, g, worker);
+    r->update(&g->lanes, beta, eta);
+    if (n % r->thin == 0) keep_state(r, g, n);
+  }
+}
+
+/* Drops every second stored state: what is left are the states of iterations 2 thin, 4 thin, ... */
+static void halve_store(ram *r) {
+  atvi_idx rows = (r->d + 2) * r->opts.chains;
+  for (atvi_idx k = 0; k < rows; k++) {
+    double *s = r->store + k * r->room;
+    for (atvi_idx i = 0; i < r->room / 2; i++) s[i] = s[2 * i + 1];
+  }
+  r->thin *= 2;
+}
+
+/* Runs up to iteration `goal` in blocks of about BLOCK_S; returns how it went on. */
+static bool run_to(ram *r, atvi_idx goal, atvi_idx *block, atvi_end *end, const char *phase, double share,
+                   const char *detail) {
+  while (r->done < goal) {
+    double now = atvi_clock_s() - r->begun_s;
+    if (atvi_stop_asked(r->ctx)) return *end = ATVI_END_STOPPED, false;
+    if (now > r->opts.max_seconds) return *end = ATVI_END_LIMIT, false;
+    double limit = fmax((double)r->done / (double)r->opts.max_iter, now / r->opts.max_seconds);
+    atvi_tell(r->ctx, phase, fmin(0.999, fmax(share, limit)), now, "%s", detail);
+    r->to = r->done + *block;
+    if (r->to > goal) r->to = goal;
+    if (r->to > r->room * r->thin) r->to = r->room * r->thin;
+    atvi_parallel(r->ctx, r->n_group, run_group, r);
+    double each = (atvi_clock_s() - r->begun_s - now) / (double)(r->to - r->done);
+    r->done = r->to;
+    if (r->done == r->room * r->thin) halve_store(r);
+    *block = each * BLOCK_MAX < BLOCK_S ? BLOCK_MAX : each > BLOCK_S ? 1 : (atvi_idx)(BLOCK_S / each);
+  }
+  return true;
+}
+
+/* ---- judging ---- */
+
+/* The stored states to keep are first .. last-1: the second half, without annealing. */
+static void kept(const ram *r, atvi_idx *first, atvi_idx *last) {
+  atvi_idx warm = r->done / 2 > r->anneal ? r->done / 2 : r->anneal;
+  *last = r->done / r->thin;
+  *first = warm / r->thin;
+  if (*last - *first > r->room / 2 + 1) *first = *last - (r->room / 2 + 1);
+}
+
+static quality judge_one(const ram *r, atvi_idx j, int worker) {
+  atvi_idx first, last, m = r->opts.chains;
+  kept(r, &first, &last);
+  atvi_idx n = last - first;
+  double *x = r->judge[worker], *work = x + m * n;
+  for (atvi_idx c = 0; c < m; c++)
+    memcpy(x + c * n, r->store + (j * m + c) * r->room + first, (size_t)n * sizeof *x);
+  double bulk = atvi_ess_bulk(m, n, x, work), tail = atvi_ess_tail(m, n, x, work);
+  return (quality){.rhat = atvi_rhat(m, n, x, work), .ess = isnan(tail) || tail < bulk ? tail : bulk};
+}
+
+static void judge_item(void *arg, atvi_idx j, int worker) {
+  ram *r = arg;
+  r->quality[j] = judge_one(r, j, worker);
+}
+
+/* How far from the criteria: share of the way, 1 and more is there. */
+static double share_of(const ram *r, quality q) {
+  double rhat = (r->opts.rhat - 1) / fmax(q.rhat - 1, 1e-9), ess = q.ess / r->opts.ess;
+  if (!(q.rhat >= 0) || !(q.ess >= 0)) return 0;
+  return fmin(rhat, ess);
+}
+
+/* A checkpoint: the parameter that was worst is looked at first, and while it is not good enough the others
+ * are not looked at, so that checkpoints stay cheap. Returns whether all are good. */
+static bool judge(ram *r, double *share, char detail[64]) {
+  quality q = judge_one(r, r->worst, 0);
+  *share = share_of(r, q);
+  if (*share > 1) {
+    atvi_parallel(r->ctx, r->d, judge_item, r);
+    for (atvi_idx j = 0; j < r->d; j++) {
+      if (share_of(r, r->quality[j]) >= *share) continue;
+      *share = share_of(r, r->quality[j]);
+      r->worst = j;
+    }
+    q = r->quality[r->worst];
+  }
+  snprintf(detail, 64, "R-hat %.3f, ESS %.0f", q.rhat, q.ess);
+  return *share > 1;
+}
+
+static atvi_idx first_check(const ram *r) {
+  atvi_idx n = 2 * KEEP_MIN / r->opts.chains + 1;
+  if (n < FIRST_CHECK) n = FIRST_CHECK;
+  if (n < 2 * r->anneal) n = 2 * r->anneal;
+  return n;
+}
+
+static atvi_end loop(ram *r) {
+  atvi_end end = ATVI_END_LIMIT;
+  atvi_idx block = 4, goal = first_check(r);
+  double share = 0;
+  char detail[64] = "";
+  for (bool first = true;; first = false) {
+    bool last = goal >= r->opts.max_iter;
+    if (last) goal = r->opts.max_iter;
+    if (!run_to(r, goal, &block, &end, first ? "warm-up" : "sampling", share, detail)) return end;
+    atvi_idx from, to;
+    kept(r, &from, &to);
+    if (to - from >= KEEP_LEAST && judge(r, &share, detail)) return ATVI_END_DONE;
+    if (last) return ATVI_END_LIMIT;
+    goal = (atvi_idx)ceil(CHECK_RATIO * (double)goal);
+  }
+}
+
+/* ---- beginning and end ---- */
+
+static void place(ram *r, const atvi_starts *s, const atvi_idx *index) {
+  atvi_idx m = r->opts.chains;
+  double step = START_STEP * 2.38 / sqrt((double)r->d);
+  for (atvi_idx k = 0; k < r->n_group * ATVI_LANES; k++) {
+    atvi_lanes *l = &r->group[k / ATVI_LANES].lanes;
+    atvi_idx lane = k % ATVI_LANES, from = index[k < m ? k : 0];
+    for (atvi_idx j = 0; j < r->d; j++) l->x[j * ATVI_LANES + lane] = s->theta[j * s->cap + from];
+    l->log_prior[lane] = s->log_prior[from];
+    l->log_lik[lane] = s->log_lik[from];
+  }
+  for (atvi_idx j = 0; j < r->d; j++) {
+    double mean = 0, var = 0;
+    for (atvi_idx k = 0; k < m; k++) mean += s->theta[j * s->cap + index[k]] / (double)m;
+    for (atvi_idx k = 0; k < m; k++) var += pow(s->theta[j * s->cap + index[k]] - mean, 2) / (double)m;
+    /* The spread of the chosen, but never so small that nothing could be learnt from a proposal. */
+    double sd = fmin(fmax(sqrt(var), 0.01 * s->scale[j]), s->scale[j]);
+    for (atvi_idx g = 0; g < r->n_group; g++)
+      for (int i = 0; i < ATVI_LANES; i++)
+        r->group[g].lanes.S[(j * (j + 1) / 2 + j) * ATVI_LANES + i] = step * sd;
+  }
+}
+
+static atvi_status ram_new(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opts *opts, ram **out) {
+  *out = NULL;
+  const atvi_target *t = atvi_evaluator_target(ev);
+  double want = fmax(STORE, STORE_PER_ESS * opts->ess);
+  ram head = {.ctx = ctx,
+              .ev = ev,
+              .target = t,
+              .opts = *opts,
+              .d = t->d,
+              .thin = 1,
+              .workers = atvi_ctx_threads(ctx)};
+  head.n_group = (opts->chains + ATVI_LANES - 1) / ATVI_LANES;
+  head.room = (atvi_idx)(want / opts->chains) / 2 * 2;
+  if (head.room < STORE_MIN) head.room = STORE_MIN;
+  head.propose = ATVI_ISA_PICK(atvi_lanes_propose);
+  head.update = ATVI_ISA_PICK(atvi_lanes_update);
+  atvi_arena a = {0};
+  carve(&a, head);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "ram: %d chains, d = %td", opts->chains, t->d);
+  ram *r = carve(&a, head);
+  for (atvi_idx j = 0; j < r->d; j++) {
+    r->bounds[j] = t->param[j].lower;
+    r->bounds[r->d + j] = t->param[j].upper;
+  }
+  for (atvi_idx i = 0; i < r->n_group; i++) {
+    atvi_idx left = opts->chains - i * ATVI_LANES;
+    atvi_lanes *l = &r->group[i].lanes;
+    r->group[i].n = left < ATVI_LANES ? (int)left : ATVI_LANES;
+    l->d = r->d;
+    l->seed = opts->seed;
+    l->chain = (uint32_t)(i * ATVI_LANES);
+    l->lower = r->bounds;
+    l->upper = r->bounds + r->d;
+  }
+  *out = r;
+  return ATVI_OK;
+}
+
+static double accept_rate(const ram *r) {
+  double sum = 0, n = (double)(r->done > r->anneal ? r->done - r->anneal : r->done);
+  for (atvi_idx g = 0; g < r->n_group; g++)
+    for (int i = 0; i < r->group[g].n; i++) sum += r->group[g].lanes.accepted[i];
+  return sum / (n * r->opts.chains);
+}
+
+static atvi_status columns_new(atvi_ctx *ctx, const atvi_target *t, atvi_column **out) {
+  atvi_idx n = t->d + t->n_derived;
+  *out = atvi_block(ctx, (size_t)n * sizeof **out);
+  if (!*out) return ATVI_FAIL(ctx, ATVI_ENOMEM, "ram: %td columns", n);
+  for (atvi_idx j = 0; j < t->d; j++)
+    (*out)[j] = (atvi_column){t->param[j].name, t->param[j].lower, t->param[j].upper};
+  for (atvi_idx j = 0; j < t->n_derived; j++)
+    (*out)[t->d + j] = (atvi_column){t->derived[j], -HUGE_VAL, HUGE_VAL};
+  return ATVI_OK;
+}
+
+static atvi_status deliver(const ram *r, atvi_draws **out) {
+  const atvi_target *t = r->target;
+  atvi_idx first, last, m = r->opts.chains, d = r->d;
+  kept(r, &first, &last);
+  atvi_idx n = last - first;
+  if (n < KEEP_LEAST)
+    return ATVI_FAIL(r->ctx, ATVI_ESTOP, "ended after %td iterations per chain: too few to keep any draw",
+                     r->done);
+  atvi_column *col;
+  ATVI_TRY(columns_new(r->ctx, t, &col));
+  atvi_status st = atvi_draws_new(r->ctx, m * n, m, d, d + t->n_derived, col, false, out);
+  atvi_block_free(r->ctx, col);
+  if (st != ATVI_OK) return st;
+  for (atvi_idx j = 0; j < d + 2; j++) {
+    double *to = j < d ? (*out)->x + j * m * n : j == d ? (*out)->log_prior : (*out)->log_lik;
+    for (atvi_idx c = 0; c < m; c++)
+      memcpy(to + c * n, r->store + (j * m + c) * r->room + first, (size_t)n * sizeof *to);
+  }
+  if (t->n_derived > 0 && t->ops->derived)
+    t->ops->derived(t->self, atvi_evaluator_work(r->ev), m * n, (*out)->x, (*out)->x + d * m * n);
+  (*out)->chains = true;
+  return ATVI_OK;
+}
+
+static atvi_status say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws *d) {
+  int worst = 0;
+  for (int k = 1; k < 6; k++)
+    if (s->bad[k] > s->bad[worst]) worst = k;
+  if (s->n < chains)
+    ATVI_TRY(atvi_draws_say(
+        d, "Only %td starting points were found for %td chains, so some chains began at the same point.",
+        s->n, chains));
+  atvi_idx bad = 0;
+  for (int k = 0; k < 6; k++) bad += s->bad[k];
+  if ((double)bad > FEW_STARTS * (double)s->tried)
+    ATVI_TRY(atvi_draws_say(d, "Of %td draws from the prior %td could not be evaluated; most often %s.",
+                            s->tried, bad, atvi_outcome_words((atvi_outcome)worst)));
+  return ATVI_OK;
+}
+
+static atvi_status run(ram *r, const atvi_starts *s, atvi_idx *index, atvi_draws **out) {
+  double beta0 = atvi_starts_pick(s, r->opts.seed, r->opts.chains, index);
+  place(r, s, index);
+  r->log_beta0 = log(beta0);
+  r->anneal = beta0 < 1 ? 300 + 30 * r->d : 0;
+  if (r->anneal > r->opts.max_iter / 4) r->anneal = r->opts.max_iter / 4;
+  atvi_end end = loop(r);
+  ATVI_TRY(deliver(r, out));
+  (*out)->made.end = end;
+  (*out)->made.accept = accept_rate(r);
+  return say_starts(s, r->opts.chains, *out);
+}
+
+atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opts *opts, atvi_draws **out) {
+  *out = NULL;
+  atvi_ram_opts o = opts ? *opts : atvi_ram_defaults();
+  ATVI_TRY(check_opts(ctx, &o));
+  double begun = atvi_clock_s();
+  int64_t count = atvi_evaluator_count(ev), failures = atvi_evaluator_failures(ev);
+  atvi_starts *s = NULL;
+  ram *r = NULL;
+  atvi_idx *index = NULL;
+  atvi_status st = atvi_starts_new(ctx, ev, o.seed, (atvi_idx)o.chains * o.candidates, &s);
+  if (st == ATVI_OK) st = ram_new(ctx, ev, &o, &r);
+  if (st == ATVI_OK) {
+    index = atvi_block(ctx, (size_t)o.chains * sizeof *index);
+    if (!index) st = ATVI_FAIL(ctx, ATVI_ENOMEM, "ram: %d chains", o.chains);
+  }
+  if (st == ATVI_OK) {
+    r->begun_s = begun;
+    st = run(r, s, index, out);
+  }
+  if (st == ATVI_OK) {
+    atvi_made *made = &(*out)->made;
+    made->method = "ram";
+    made->model = atvi_evaluator_target(ev)->name;
+    made->seed = o.seed;
+    made->evaluations = atvi_evaluator_count(ev) - count;
+    made->failures = atvi_evaluator_failures(ev) - failures;
+    made->ess_wanted = o.ess;
+    made->log_evidence = made->log_evidence_se = made->elbo = made->khat = NAN;
+    made->seconds = atvi_clock_s() - begun;
+    atvi_tell(ctx, "done", 1, made->seconds, "%td draws", (*out)->n);
+  } else {
+    atvi_draws_free(*out);
+    *out = NULL;
+  }
+  atvi_block_free(ctx, index);
+  atvi_block_free(ctx, r);
+  atvi_starts_free(s);
+  return st;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* Candidates are drawn from the prior, evaluated in batches, and kept if their density is positive.
+ *
+ * The choice among them is by weights L^beta, drawn without replacement by the Gumbel trick: the m largest
+ * of beta log L_i + G_i, G_i standard Gumbel. beta makes the effective number of candidates,
+ * (sum w)^2 / sum w^2, equal to 2 m. With a prior far wider than the posterior beta is tiny and only hopeless
+ * regions are avoided; with an uninformative likelihood beta = 1. Either way every region that competes at
+ * temperature 1/beta gets its share of the starts, so that several modes stay visible to R-hat. */
+#include "infer/start.h"
+#include "math/rng.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+  ROUND = 200,    /* points drawn at a time */
+  GIVE_UP = 2000, /* tries without any success: the model cannot be evaluated */
+  TRIES_PER = 10, /* tries per wanted point before going on with fewer */
+};
+
+const char *atvi_outcome_words(atvi_outcome outcome) {
+  switch (outcome) {
+  case ATVI_RUN_OK: return "the likelihood is zero";
+  case ATVI_RUN_NONFINITE: return "the state or the density became infinite or NaN";
+  case ATVI_RUN_STEPS: return "the solver reached its limit of steps";
+  case ATVI_RUN_SMALL: return "the solver's step fell below rounding";
+  case ATVI_RUN_OUTSIDE: return "the point lies outside the prior's support";
+  case ATVI_RUN_CALL: return "the outside program or callback failed";
+  }
+  return "unknown";
+}
+
+/* Where the prior cannot be drawn: uniform in a finite box; beyond a single bound and on the whole line
+ * log-normal distances, so that several orders of magnitude get a chance. */
+static double spread_one(const atvi_param *p, atvi_rng *r) {
+  double u = atvi_rng_uniform(r), z = atvi_rng_normal(r), far = exp(1.5 * z);
+  bool lo = p->lower > -HUGE_VAL, hi = p->upper < HUGE_VAL;
+  if (lo && hi) return p->lower + u * (p->upper - p->lower);
+  if (lo) return p->lower + far;
+  if (hi) return p->upper - far;
+  return u < 0.5 ? far : -far;
+}
+
+static void spread(const atvi_target *t, uint64_t seed, atvi_idx first, atvi_idx B, double *theta) {
+  for (atvi_idx i = 0; i < B; i++) {
+    atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_START, 0, (uint32_t)(first + i));
+    for (atvi_idx j = 0; j < t->d; j++) theta[j * B + i] = spread_one(&t->param[j], &r);
+  }
+}
+
+typedef struct {
+  double *theta, *log_prior, *log_lik, *mean, *m2; /* [d][ROUND], [ROUND], [ROUND], [d], [d] */
+  atvi_outcome *outcome;                           /* [ROUND] */
+} round_work;
+
+static atvi_starts *carve(atvi_arena *a, atvi_idx d, atvi_idx cap, round_work *w) {
+  atvi_starts *s, head = {.d = d, .cap = cap};
+  ATVI_TAKE(a, s, 1);
+  ATVI_TAKE(a, head.theta, d * cap);
+  ATVI_TAKE(a, head.log_prior, cap);
+  ATVI_TAKE(a, head.log_lik, cap);
+  ATVI_TAKE(a, head.scale, d);
+  ATVI_TAKE(a, w->theta, d * ROUND);
+  ATVI_TAKE(a, w->log_prior, ROUND);
+  ATVI_TAKE(a, w->log_lik, ROUND);
+  ATVI_TAKE(a, w->mean, d);
+  ATVI_TAKE(a, w->m2, d);
+  ATVI_TAKE(a, w->outcome, ROUND);
+  if (s) *s = head;
+  return s;
+}
+
+/* Running mean and sum of squares of every draw, evaluated or not: the prior's own spread. Infinite
+ * variances do no harm, the scale is only where adaptation begins. */
+static void spread_add(const atvi_starts *s, const round_work *w, atvi_idx i) {
+  double n = (double)s->tried;
+  for (atvi_idx j = 0; j < s->d; j++) {
+    double x = w->theta[j * ROUND + i], delta = x - w->mean[j];
+    w->mean[j] += delta / n;
+    w->m2[j] += delta * (x - w->mean[j]);
+  }
+}
+
+static void take_round(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, round_work *w) {
+  const atvi_target *t = atvi_evaluator_target(ev);
+  if (t->ops->prior_draw)
+    t->ops->prior_draw(t->self, atvi_evaluator_work(ev), seed, s->tried, ROUND, w->theta);
+  else
+    spread(t, seed, s->tried, ROUND, w->theta);
+  atvi_evaluator_run(ev, &(atvi_batch){.B = ROUND,
+                                       .theta = w->theta,
+                                       .log_prior = w->log_prior,
+                                       .log_lik = w->log_lik,
+                                       .outcome = w->outcome});
+  for (atvi_idx i = 0; i < ROUND; i++) {
+    s->tried++;
+    spread_add(s, w, i);
+    if (w->outcome[i] != ATVI_RUN_OK || !isfinite(w->log_prior[i] + w->log_lik[i])) {
+      s->bad[w->outcome[i]]++;
+      continue;
+    }
+    if (s->n == s->cap) continue;
+    for (atvi_idx j = 0; j < s->d; j++) s->theta[j * s->cap + s->n] = w->theta[j * ROUND + i];
+    s->log_prior[s->n] = w->log_prior[i];
+    s->log_lik[s->n] = w->log_lik[i];
+    s->n++;
+  }
+}
+
+static void set_scale(atvi_starts *s, const atvi_target *t, const round_work *w) {
+  for (atvi_idx j = 0; j < s->d; j++) {
+    double sd = sqrt(w->m2[j] / (double)(s->tried - 1)), width = t->param[j].upper - t->param[j].lower;
+    if (!(sd > 0) || !isfinite(sd)) sd = isfinite(width) ? width / 4 : fmax(1, fabs(w->mean[j]));
+    if (!(sd > 0) || !isfinite(sd)) sd = 1;
+    s->scale[j] = sd;
+  }
+}
+
+static atvi_status fail_none(atvi_ctx *ctx, const atvi_starts *s, const atvi_target *t) {
+  int worst = 0;
+  for (int k = 1; k < 6; k++)
+    if (s->bad[k] > s->bad[worst]) worst = k;
+  return ATVI_FAIL(ctx, ATVI_EMODEL, "%s: none of %td %s could be evaluated; for %td of them %s",
+                   t->name ? t->name : "model", s->tried,
+                   s->from_prior ? "draws from the prior" : "points spread over the bounds", s->bad[worst],
+                   atvi_outcome_words((atvi_outcome)worst));
+}
+
+atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, atvi_idx want,
+                            atvi_starts **out) {
+  *out = NULL;
+  const atvi_target *t = atvi_evaluator_target(ev);
+  if (want < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "starts: want = %td, want >= 1", want);
+  round_work w = {0};
+  atvi_arena a = {0};
+  carve(&a, t->d, want, &w);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "starts: %td points, d = %td", want, t->d);
+  atvi_starts *s = carve(&a, t->d, want, &w);
+  s->ctx = ctx;
+  s->from_prior = t->ops->prior_draw != NULL;
+  double begun = atvi_clock_s();
+  atvi_idx limit = want * TRIES_PER > GIVE_UP ? want * TRIES_PER : GIVE_UP;
+  while (s->n < want && s->tried < limit && (s->n > 0 || s->tried < GIVE_UP)) {
+    if (atvi_stop_asked(ctx)) {
+      atvi_starts_free(s);
+      return ATVI_FAIL(ctx, ATVI_ESTOP, "stopped while looking for starting points");
+    }
+    take_round(s, ev, seed, &w);
+    atvi_tell(ctx, "starting", -1, atvi_clock_s() - begun, "%td of %td points can be evaluated",
+              s->tried == 0 ? 0 : s->n, s->tried);
+  }
+  if (s->n == 0) {
+    atvi_status st = fail_none(ctx, s, t);
+    atvi_starts_free(s);
+    return st;
+  }
+  set_scale(s, t, &w);
+  *out = s;
+  return ATVI_OK;
+}
+
+void atvi_starts_free(atvi_starts *s) {
+  if (s) atvi_block_free(s->ctx, s);
+}
+
+/* What the weights are powers of: the likelihood for draws from the prior, else the whole density. */
+static double strength(const atvi_starts *s, atvi_idx i) {
+  return s->log_lik[i] + (s->from_prior ? 0 : s->log_prior[i]);
+}
+
+static double effective(const atvi_starts *s, double beta, double top) {
+  double sum = 0, sum2 = 0;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    double w = exp(beta * (strength(s, i) - top));
+    sum += w;
+    sum2 += w * w;
+  }
+  return sum * sum / sum2;
+}
+
+double atvi_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_idx *index) {
+  double top = -HUGE_VAL;
+  for (atvi_idx i = 0; i < s->n; i++) top = fmax(top, strength(s, i));
+  double want = fmin(2 * (double)m, 0.5 * (double)s->n), lo = -30, hi = 0; /* log beta */
+  if (effective(s, 1, top) < want) {
+    for (int k = 0; k < 60; k++) {
+      double mid = 0.5 * (lo + hi);
+      if (effective(s, exp(mid), top) < want)
+        hi = mid;
+      else
+        lo = mid;
+    }
+  } else
+    lo = 0;
+  double beta = exp(lo), last = HUGE_VAL;
+  /* Selection in descending order of the keys; m is small, so a scan per point will do. */
+  for (atvi_idx k = 0; k < m; k++) {
+    if (k >= s->n) {
+      index[k] = index[k % s->n];
+      continue;
+    }
+    double best = -HUGE_VAL;
+    atvi_idx at = 0;
+    for (atvi_idx i = 0; i < s->n; i++) {
+      atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_START, 1, (uint32_t)i);
+      double key = beta * (strength(s, i) - top) - log(atvi_rng_exponential(&r));
+      if (key < last && key > best) best = key, at = i;
+    }
+    index[k] = at;
+    last = best;
+  }
+  return beta;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* One pass over a private copy of the text. Cells are unquoted, trimmed and NUL-terminated in place, so a cell costs no
+ * allocation: the table holds pointers into the copy. A row of c cells takes at least c bytes, which bounds the number of
+ * rows and so all memory by the size of the file, whatever it contains. */
+#include "io/csv.h"
+#include "io/file.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  atvi_pool *pool;
+  atvi_ctx *ctx;
+  const char *path;
+  char *p, *end;    /* *end is 0 and nothing before it is */
+  char *line_start; /* where the present line begins */
+  int line;         /* 1-based */
+  int first_line;   /* line of the header or of the first row */
+  char delim;
+} scan;
+
+typedef struct {
+  char *text; /* NUL-terminated */
+  size_t n;
+  int line, column;
+  bool last; /* of its row */
+} cell;
+
+static int clip(ptrdiff_t x) { return x > INT_MAX ? INT_MAX : (int)x; }
+
+static int column_of(const scan *s, const char *at) { return clip(at - s->line_start + 1); }
+
+static atvi_status no_memory(const scan *s) {
+  return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "%s: out of memory", s->path);
+}
+
+static bool blank(const scan *s, char c) { return (c == ' ' || c == '\t') && c != s->delim; }
+
+/* s->p is at a line ending (LF, CR LF or CR) or at the end: goes past it. */
+static void end_line(scan *s) {
+  if (s->p == s->end) return;
+  if (*s->p == '\r' && s->p[1] == '\n') s->p++;
+  s->p++;
+  s->line_start = s->p;
+  if (s->line < INT_MAX) s->line++;
+}
+
+/* From the start of a line: skips comment lines and empty lines, counting the latter. False at the end. */
+static bool next_line(scan *s, atvi_idx *n_empty) {
+  for (; s->p < s->end; end_line(s)) {
+    char *p = s->p;
+    while (blank(s, *p)) p++;
+    if (*p == '#') {
+      s->p = p + strcspn(p, "\r\n");
+    } else if (*p == '\n' || *p == '\r' || p == s->end) {
+      s->p = p;
+      ++*n_empty;
+    } else {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* s->p is after the opening quote. Doubled quotes become one; line ends inside are kept. */
+static atvi_status quoted_cell(scan *s, cell *c) {
+  char *from = s->p, *to = s->p;
+  c->text = to;
+  for (;; from++) {
+    if (from == s->end)
+      return ATVI_FAIL(s->ctx, ATVI_EDATA,
+                       "%s:%d:%d: this quote is never closed; add a closing \" to the cell", s->path, c->line,
+                       c->column);
+    if (*from == '"') {
+      if (from[1] != '"') break;
+      from++;
+    } else if (*from == '\n' || (*from == '\r' && from[1] != '\n')) {
+      s->line_start = from + 1;
+      if (s->line < INT_MAX) s->line++;
+    }
+    *to++ = *from;
+  }
+  c->n = (size_t)(to - c->text);
+  s->p = from + 1;
+  while (blank(s, *s->p)) s->p++;
+  if (s->p < s->end && *s->p != s->delim && *s->p != '\n' && *s->p != '\r')
+    return ATVI_FAIL(s->ctx, ATVI_EDATA,
+                     "%s:%d:%d: text after a closing quote; put the whole cell in quotes, and write \"\" for "
+                     "a quote inside it",
+                     s->path, s->line, column_of(s, s->p));
+  return ATVI_OK;
+}
+
+/* Takes the cell at s->p and goes past its separator or line ending. */
+static atvi_status next_cell(scan *s, cell *c) {
+  while (blank(s, *s->p)) s->p++;
+  c->line = s->line;
+  c->column = column_of(s, s->p);
+  if (*s->p == '"') {
+    s->p++;
+    ATVI_TRY(quoted_cell(s, c));
+    while (c->n && blank(s, *c->text)) c->text++, c->n--;
+  } else {
+    char *p = c->text = s->p;
+    while (*p != s->delim && *p != '\n' && *p != '\r' && *p) p++;
+    c->n = (size_t)(p - c->text);
+    s->p = p;
+  }
+  while (c->n && blank(s, c->text[c->n - 1])) c->n--;
+  c->last = s->p == s->end || *s->p != s->delim;
+  if (c->last)
+    end_line(s);
+  else
+    s->p++;
+  c->text[c->n] = 0;
+  return ATVI_OK;
+}
+
+static bool is_missing(const char *t, size_t n) {
+  return n == 0 || (n == 1 && t[0] == '.') || (n == 2 && memcmp(t, "NA", 2) == 0) ||
+         (n == 3 && (t[0] == 'N' || t[0] == 'n') && t[1] == 'a' && (t[2] == 'N' || t[2] == 'n'));
+}
+
+static atvi_cell_kind classify(const char *t, size_t n, double *value) {
+  int64_t days;
+  if (atvi_parse_number(t, n, value)) return ATVI_CELL_NUMBER;
+  *value = NAN;
+  if (is_missing(t, n)) return ATVI_CELL_MISSING;
+  if (t[0] == '<' || t[0] == '>') {
+    size_t skip = n > 1 && t[1] == '=' ? 2 : 1;
+    bool or_equal = skip == 2;
+    while (skip < n && t[skip] == ' ') skip++;
+    if (!atvi_parse_number(t + skip, n - skip, value)) return ATVI_CELL_TEXT;
+    if (t[0] == '<') return or_equal ? ATVI_CELL_LE : ATVI_CELL_LT;
+    return or_equal ? ATVI_CELL_GE : ATVI_CELL_GT;
+  }
+  if (atvi_parse_date(t, n, &days)) {
+    *value = (double)days;
+    return ATVI_CELL_DATE;
+  }
+  return ATVI_CELL_TEXT;
+}
+
+/* The most frequent of comma, semicolon and tab outside quotes in the line at s->p; comma wins ties. */
+static void find_delim(scan *s) {
+  atvi_idx comma = 0, semicolon = 0, tab = 0;
+  bool quoted = false;
+  for (const char *p = s->p; *p && (quoted || (*p != '\n' && *p != '\r')); p++) {
+    if (*p == '"') quoted = !quoted;
+    if (quoted) continue;
+    comma += *p == ',';
+    semicolon += *p == ';';
+    tab += *p == '\t';
+  }
+  s->delim = comma >= semicolon && comma >= tab ? ',' : semicolon >= tab ? ';' : '\t';
+  if (s->delim != ',')
+    atvi_log(s->ctx, ATVI_LOG_NOTE, "%s: columns are separated by %ss", s->path,
+             s->delim == ';' ? "semicolon" : "tab");
+}
+
+static atvi_status check_bytes(const scan *s) {
+  const char *nul = memchr(s->p, 0, (size_t)(s->end - s->p));
+  if (!nul) return ATVI_OK;
+  int line = 1;
+  const char *start = s->p;
+  for (const char *p = s->p; p < nul; p++)
+    if (*p == '\n' || (*p == '\r' && p[1] != '\n')) {
+      if (line < INT_MAX) line++;
+      start = p + 1;
+    }
+  return ATVI_FAIL(s->ctx, ATVI_EDATA,
+                   "%s:%d:%d: a zero byte: this is not plain text; save it as CSV in UTF-8 (not UTF-16, not "
+                   "a spreadsheet)",
+                   s->path, line, clip(nul - start + 1));
+}
+
+typedef struct {
+  const char *name;
+  atvi_idx index;
+} named;
+
+static int by_name(const void *a, const void *b) {
+  const named *x = a, *y = b;
+  int order = strcmp(x->name, y->name);
+  return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+static atvi_status check_names(const scan *s, const atvi_csv *csv, const cell *cells) {
+  named *sorted = atvi_pool_take(s->pool, (size_t)csv->n_col, sizeof *sorted);
+  if (!sorted) return no_memory(s);
+  for (atvi_idx j = 0; j < csv->n_col; j++) sorted[j] = (named){csv->name[j], j};
+  qsort(sorted, (size_t)csv->n_col, sizeof *sorted, by_name);
+  for (atvi_idx j = 1; j < csv->n_col; j++) {
+    if (strcmp(sorted[j - 1].name, sorted[j].name) != 0) continue;
+    const cell *c = &cells[sorted[j].index];
+    return ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: two columns are named '%s'; rename one of them", s->path,
+                     c->line, c->column, sorted[j].name);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status name_columns(const scan *s, atvi_csv *csv, const cell *cells) {
+  atvi_idx n_value = 0, n_text = 0;
+  double ignored;
+  for (atvi_idx j = 0; j < csv->n_col; j++) {
+    atvi_cell_kind kind = classify(cells[j].text, cells[j].n, &ignored);
+    n_text += kind == ATVI_CELL_TEXT;
+    n_value += kind != ATVI_CELL_TEXT && kind != ATVI_CELL_MISSING;
+  }
+  csv->header = n_text > 0 || n_value == 0;
+  csv->name = atvi_pool_take(s->pool, (size_t)csv->n_col, sizeof *csv->name);
+  if (!csv->name) return no_memory(s);
+  for (atvi_idx j = 0; j < csv->n_col; j++) {
+    csv->name[j] = csv->header && cells[j].n ? cells[j].text : atvi_pool_printf(s->pool, "%td", j + 1);
+    if (!csv->name[j]) return no_memory(s);
+  }
+  return csv->header ? check_names(s, csv, cells) : ATVI_OK;
+}
+
+static void put(atvi_csv *csv, atvi_idx row, atvi_idx col, const cell *c) {
+  atvi_idx at = row * csv->n_col + col;
+  csv->kind[at] = (unsigned char)classify(c->text, c->n, &csv->value[at]);
+  csv->text[at] = c->text;
+  csv->column[at] = c->column;
+}
+
+/* Room for every row that the rest of the text can hold, and for n_first rows already taken. */
+static atvi_status make_room(const scan *s, atvi_csv *csv, atvi_idx n_first) {
+  atvi_idx rows = 1;
+  for (const char *p = s->p; p < s->end; p++) rows += *p == '\n' || (*p == '\r' && p[1] != '\n');
+  atvi_idx fit = (s->end - s->p) / csv->n_col + 1;
+  rows = (rows < fit ? rows : fit) + n_first;
+  size_t cells = (size_t)rows * (size_t)csv->n_col;
+  csv->value = atvi_pool_take(s->pool, cells, sizeof *csv->value);
+  csv->kind = atvi_pool_take(s->pool, cells, sizeof *csv->kind);
+  csv->text = atvi_pool_take(s->pool, cells, sizeof *csv->text);
+  csv->column = atvi_pool_take(s->pool, cells, sizeof *csv->column);
+  csv->line = atvi_pool_take(s->pool, (size_t)rows, sizeof *csv->line);
+  return atvi_pool_failed(s->pool) ? no_memory(s) : ATVI_OK;
+}
+
+static atvi_status read_row(scan *s, atvi_csv *csv, atvi_idx row) {
+  cell c = {.last = false};
+  csv->line[row] = s->line;
+  for (atvi_idx j = 0; j < csv->n_col; j++) {
+    if (c.last)
+      return ATVI_FAIL(
+          s->ctx, ATVI_EDATA,
+          "%s:%d:%d: this row has %td cells, but line %d has %td columns; write NA for a missing value",
+          s->path, c.line, c.column, j, s->first_line, csv->n_col);
+    ATVI_TRY(next_cell(s, &c));
+    put(csv, row, j, &c);
+  }
+  if (!c.last)
+    return ATVI_FAIL(
+        s->ctx, ATVI_EDATA,
+        "%s:%d:%d: this row has more cells than the %td columns of line %d; is there a stray '%s'?", s->path,
+        s->line, column_of(s, s->p), csv->n_col, s->first_line,
+        s->delim == '\t' ? "tab" : (char[]){s->delim, 0});
+  return ATVI_OK;
+}
+
+static atvi_status read_rows(scan *s, atvi_csv *csv, const cell *first) {
+  atvi_idx n_empty = 0, n = 0;
+  ATVI_TRY(make_room(s, csv, csv->header ? 0 : 1));
+  if (!csv->header) {
+    csv->line[0] = s->first_line;
+    for (atvi_idx j = 0; j < csv->n_col; j++) put(csv, 0, j, &first[j]);
+    n = 1;
+  }
+  for (int line = s->line; next_line(s, &n_empty); n_empty = 0, line = s->line) {
+    for (; csv->n_col == 1 && n_empty > 0; n_empty--, n++) {
+      cell c = {.text = s->end, .column = 1};
+      csv->line[n] = line; /* of the first of them; comment lines may stand between */
+      put(csv, n, 0, &c);
+    }
+    ATVI_TRY(read_row(s, csv, n));
+    n++;
+  }
+  csv->n_row = n;
+  if (n == 0)
+    return ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:1: there is a header but no row of data below it", s->path,
+                     s->first_line);
+  return ATVI_OK;
+}
+
+/* Parses s->p .. s->end, which it owns and changes. */
+static atvi_status parse(scan *s, atvi_csv **out) {
+  atvi_csv *csv = atvi_pool_take(s->pool, 1, sizeof *csv);
+  if (!csv) return no_memory(s);
+  csv->path = s->path;
+  ATVI_TRY(check_bytes(s));
+  if (s->end - s->p >= 3 && memcmp(s->p, "\xEF\xBB\xBF", 3) == 0) s->p += 3;
+  s->line_start = s->p;
+  s->line = 1;
+  atvi_idx n_empty = 0;
+  if (!next_line(s, &n_empty))
+    return ATVI_FAIL(s->ctx, ATVI_EDATA,
+                     "%s:1:1: the file is empty; it needs a line of column names and rows of data", s->path);
+  find_delim(s);
+  s->first_line = s->line;
+  cell *cells = NULL;
+  atvi_idx n = 0, cap = 0;
+  do {
+    if (!ATVI_PUSH(s->pool, cells, n, cap)) return no_memory(s);
+    ATVI_TRY(next_cell(s, &cells[n]));
+  } while (!cells[n++].last);
+  csv->n_col = n;
+  ATVI_TRY(name_columns(s, csv, cells));
+  ATVI_TRY(read_rows(s, csv, cells));
+  *out = csv;
+  return ATVI_OK;
+}
+
+atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n, atvi_csv **out) {
+  scan s = {.pool = pool, .ctx = atvi_pool_ctx(pool), .path = path};
+  *out = NULL;
+  s.p = atvi_pool_strndup(pool, text, n);
+  s.path = atvi_pool_strndup(pool, path, strlen(path));
+  if (!s.p || !s.path) return ATVI_FAIL(s.ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  s.end = s.p + n;
+  return parse(&s, out);
+}
+
+atvi_status atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out) {
+  scan s = {.pool = pool, .ctx = atvi_pool_ctx(pool)};
+  size_t n;
+  *out = NULL;
+  ATVI_TRY(atvi_file_read(pool, path, &s.p, &n));
+  s.path = atvi_pool_strndup(pool, path, strlen(path));
+  if (!s.path) return ATVI_FAIL(s.ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  s.end = s.p + n;
+  return parse(&s, out);
+}
+
+atvi_idx atvi_csv_find(const atvi_csv *csv, const char *name) {
+  for (atvi_idx j = 0; j < csv->n_col; j++)
+    if (strcmp(csv->name[j], name) == 0) return j;
+  return -1;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "io/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  BUFFER = 1 << 16,
+  NAMES_MAX = 1000, /* temporary names tried before giving up */
+};
+static const size_t READ_MAX = (size_t)1
+                               << 34; /* of something without a size, such as a pipe that never ends */
+
+static atvi_status cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
+  return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
+}
+
+/* ---- reading ---- */
+
+/* Fills text[0..cap) from fd as far as it goes. -1 on error, errno set. */
+static ssize_t fill(int fd, char *text, size_t cap) {
+  size_t n = 0;
+  while (n < cap) {
+    size_t want = cap - n < (size_t)1 << 30 ? cap - n : (size_t)1 << 30;
+    ssize_t got = read(fd, text + n, want);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    n += (size_t)got;
+  }
+  return (ssize_t)n;
+}
+
+/* size is what the file system says; wrong for pipes, and for files that grow while being read. */
+static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t size, char **text, size_t *n) {
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
+  size_t cap = size + 1, have = 0;
+  char *buf = atvi_pool_take(pool, cap + 1, 1);
+  for (;;) {
+    if (!buf) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+    ssize_t got = fill(fd, buf + have, cap - have);
+    if (got < 0) return cannot(ctx, "read", path, errno);
+    have += (size_t)got;
+    if (have < cap) break;
+    if (have > READ_MAX) return cannot(ctx, "read", path, EFBIG);
+    cap = 2 * cap + BUFFER;
+    char *bigger = atvi_pool_take(pool, cap + 1, 1);
+    if (bigger) memcpy(bigger, buf, have);
+    buf = bigger;
+  }
+  buf[have] = 0;
+  *text = buf;
+  *n = have;
+  return ATVI_OK;
+}
+
+atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n) {
+  *text = NULL;
+  *n = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return cannot(atvi_pool_ctx(pool), "read", path, errno);
+  struct stat st;
+  size_t size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size : 0;
+  atvi_status status = read_fd(pool, path, fd, size, text, n);
+  close(fd);
+  return status;
+}
+
+/* ---- writing ---- */
+
+struct atvi_file {
+  atvi_ctx *ctx;
+  int fd;
+  int err;      /* errno of the first failure; 0: none */
+  char *path;   /* as given */
+  char *target; /* path with symbolic links followed */
+  char *temp;   /* name until commit; "" if target is written directly */
+  char *buf;    /* [BUFFER] */
+  size_t used;
+};
+
+static atvi_file *carve(atvi_arena *a, size_t path, size_t target) {
+  atvi_file *f, head = {0};
+  ATVI_TAKE(a, f, 1);
+  ATVI_TAKE(a, head.path, path + 1);
+  ATVI_TAKE(a, head.target, target + 1);
+  ATVI_TAKE(a, head.temp, target + 64);
+  ATVI_TAKE(a, head.buf, BUFFER);
+  if (f) *f = head;
+  return f;
+}
+
+/* Length of the folder part of path, with its slash; 0 if there is none. */
+static size_t folder_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* The dot keeps half-written files out of listings and patterns such as *.csv. */
+static int open_temp(atvi_file *f) {
+  size_t folder = folder_length(f->target);
+  for (int k = 0; k < NAMES_MAX; k++) {
+    snprintf(f->temp, strlen(f->target) + 64, "%.*s.%s.%ld-%d.tmp", (int)folder, f->target,
+             f->target + folder, (long)getpid(), k);
+    int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
+static int open_target(atvi_file *f) {
+  struct stat st;
+  bool there = stat(f->target, &st) == 0;
+  if (there && S_ISDIR(st.st_mode)) {
+    errno = EISDIR;
+    return -1;
+  }
+  if (there && !S_ISREG(st.st_mode)) return open(f->target, O_WRONLY | O_CLOEXEC);
+  if (there && access(f->target, W_OK) != 0) return -1; /* a rename would quietly replace a protected file */
+  int fd = open_temp(f);
+  if (fd < 0)
+    f->temp[0] = 0;
+  else if (there && fchmod(fd, st.st_mode & 0777) != 0)
+    return fd; /* a nicety: the new file keeps the old one's rights */
+  return fd;
+}
+
+atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out) {
+  *out = NULL;
+  char real[PATH_MAX];
+  const char *target = realpath(path, real) ? real : path; /* path: not there yet, or to fail below */
+  atvi_arena a = {0};
+  carve(&a, strlen(path), strlen(target));
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  atvi_file *f = a.base ? carve(&a, strlen(path), strlen(target)) : NULL;
+  if (!f) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  f->ctx = ctx;
+  memcpy(f->path, path, strlen(path));
+  memcpy(f->target, target, strlen(target));
+  f->fd = open_target(f);
+  if (f->fd < 0) {
+    atvi_status status = cannot(ctx, "write", path, errno);
+    atvi_block_free(ctx, f);
+    return status;
+  }
+  *out = f;
+  return ATVI_OK;
+}
+
+static void write_out(atvi_file *f, const char *bytes, size_t n) {
+  while (n > 0 && !f->err) {
+    ssize_t put = write(f->fd, bytes, n);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0)
+      f->err = errno;
+    else {
+      bytes += put;
+      n -= (size_t)put;
+    }
+  }
+}
+
+static void flush(atvi_file *f) {
+  write_out(f, f->buf, f->used);
+  f->used = 0;
+}
+
+void atvi_file_put(atvi_file *f, const char *bytes, size_t n) {
+  if (n > BUFFER - f->used) flush(f);
+  if (n > BUFFER) {
+    write_out(f, bytes, n);
+    return;
+  }
+  memcpy(f->buf + f->used, bytes, n);
+  f->used += n;
+}
+
+void atvi_file_printf(atvi_file *f, const char *fmt, ...) {
+  char small[512], *text = small;
+  va_list args, again;
+  va_start(args, fmt);
+  va_copy(again, args);
+  int n = vsnprintf(small, sizeof small, fmt, args);
+  if (n >= (int)sizeof small) {
+    text = atvi_block(f->ctx, (size_t)n + 1);
+    if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
+  }
+  if (n >= 0 && text)
+    atvi_file_put(f, text, (size_t)n);
+  else if (!f->err)
+    f->err = ENOMEM;
+  if (text != small) atvi_block_free(f->ctx, text);
+  va_end(again);
+  va_end(args);
+}
+
+/* Makes the rename durable. Some file systems cannot; the data are safe by then, so failure is not reported. */
+static void sync_folder(const atvi_file *f, char *scratch) {
+  size_t n = folder_length(f->target);
+  memcpy(scratch, f->target, n);
+  scratch[n] = 0;
+  int fd = open(n ? scratch : ".", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)fsync(fd);
+  close(fd);
+}
+
+/* fsync of a pipe or terminal says EINVAL or ENOTSUP: there is nothing to sync. */
+static bool real_sync_error(int err) { return err != EINVAL && err != ENOTSUP && err != EROFS; }
+
+atvi_status atvi_file_commit(atvi_file *f) {
+  ATVI_ASSERT(f->fd >= 0);
+  flush(f);
+  if (!f->err && fsync(f->fd) != 0 && real_sync_error(errno)) f->err = errno;
+  if (close(f->fd) != 0 && !f->err) f->err = errno;
+  f->fd = -1;
+  if (!f->err && f->temp[0] && rename(f->temp, f->target) != 0) f->err = errno;
+  if (f->err) {
+    if (f->temp[0]) unlink(f->temp);
+    f->temp[0] = 0;
+    return cannot(f->ctx, "write", f->path, f->err);
+  }
+  if (f->temp[0]) sync_folder(f, f->temp);
+  f->temp[0] = 0;
+  return ATVI_OK;
+}
+
+void atvi_file_free(atvi_file *f) {
+  if (!f) return;
+  if (f->fd >= 0) close(f->fd);
+  if (f->temp[0]) unlink(f->temp);
+  atvi_block_free(f->ctx, f);
+}
+
+atvi_status atvi_file_save(atvi_ctx *ctx, const char *path, const char *text, size_t n) {
+  atvi_file *f;
+  ATVI_TRY(atvi_file_new(ctx, path, &f));
+  atvi_file_put(f, text, n);
+  atvi_status status = atvi_file_commit(f);
+  atvi_file_free(f);
+  return status;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Files: whole-file reading, writing that either happens completely or not at all, folders of runs.
+ *
+ * A file being written has a temporary name in its folder and gets its own name only when every byte is on the disk, so
+ * neither a full disk nor a killed run can damage what was there before. A path that exists and is not an ordinary file
+ * (a terminal, a pipe, /dev/null) is written directly. */
+#ifndef ATVI_IO_FILE_H
+#define ATVI_IO_FILE_H
+
+#include "core/core.h"
+
+/* The whole file, with a NUL after its *n bytes; memory from pool. Errors: EIO (message has path and reason), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n);
+
+/* A file being written. new opens it; put and printf never fail but remember the first error; commit makes everything
+ * durable and puts the file in its place, or tells what went wrong and leaves the old file as it was; free gives up a file
+ * that was not committed. free after commit is right and needed.
+ * Errors of new and commit: EIO (path and reason: disk full, no permission, ...), ENOMEM. */
+typedef struct atvi_file atvi_file;
+ATVI_CHECKED atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out);
+void atvi_file_put(atvi_file *f, const char *bytes, size_t n);
+void atvi_file_printf(atvi_file *f, const char *fmt, ...) ATVI_PRINTF(2, 3);
+ATVI_CHECKED atvi_status atvi_file_commit(atvi_file *f);
+void atvi_file_free(atvi_file *f); /* NULL is fine */
+
+/* All of the above at once. */
+ATVI_CHECKED atvi_status atvi_file_save(atvi_ctx *ctx, const char *path, const char *text, size_t n);
+
+/* Makes a folder and the ones above it. fresh: it must not exist yet. Errors: EEXIST (fresh, and something has that name),
+ * EIO (including: a file is in the way), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_dir_make(atvi_ctx *ctx, const char *path, bool fresh);
+
+/* Makes the folder <base>-NNN, NNN one more than the highest there is (first: 001), safely against others doing the same.
+ * base may contain folders, which must exist. *path from pool. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path);
+/* The folder <base>-NNN with the highest number. Errors: EIO (there is none, or the folder cannot be read), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* The inside of the language: words, tokens, syntax tree, error messages.
+ *
+ * Names are interned: equal names are one ast_word, so that looking a name up is following a
+ * pointer. Everything lives in the pool of the model. The first error is kept in ast_source;
+ * after it functions return NULL and callers only have to stop. */
+#ifndef ATVI_LANG_AST_H
+#define ATVI_LANG_AST_H
+
+#include "lang/lang.h"
+
+enum {
+  AST_MAX_DIM = 3,
+  AST_MAX_DEPTH = 200,     /* nested brackets */
+  AST_MAX_CHAIN = 1000,    /* height of a tree; a + b + c + ... counts too */
+  AST_MAX_TEXT = 256 * 1024 /* bytes of a model file */
+};
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const char *path;
+  const char *text; /* [n], then a NUL */
+  size_t n;
+  atvi_status status; /* of the first error */
+} ast_source;
+
+/* The one way to complain: keeps the first error and returns its status. hint may be NULL. */
+atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, const char *fmt, ...) ATVI_PRINTF(4, 5);
+/* The same about a cell of a data file (row < 0: the header line); `about` is the statement that wanted it, line 0 if none. */
+atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
+                                 const char *hint, const char *fmt, ...) ATVI_PRINTF(7, 8);
+atvi_status atvi_lang_nomem(ast_source *s);
+/* Memory from the pool; NULL also marks the source as failed. */
+void *atvi_lang_take(ast_source *s, atvi_idx count, size_t size);
+
+typedef enum {
+  KW_NONE,
+  /* statements */
+  KW_MODEL,
+  KW_INDEX,
+  KW_CONST,
+  KW_PARAM,
+  KW_LET,
+  KW_FUNCTION,
+  KW_STATE,
+  KW_NEXT,
+  KW_STEP,
+  KW_START,
+  KW_BURNIN,
+  KW_CALENDAR,
+  KW_TABLE,
+  KW_PULSE,
+  KW_DATA,
+  KW_OBSERVE,
+  KW_DERIVED,
+  KW_TRACK,
+  KW_LOGP,
+  KW_SOLVER,
+  /* expressions */
+  KW_IF,
+  KW_THEN,
+  KW_ELSE,
+  KW_AND,
+  KW_OR,
+  KW_NOT,
+  KW_IN,
+  KW_INF,
+  KW_PI,
+  KW_T,
+  KW_SUM,
+  KW_PROD,
+  KW_INCREASE,
+  KW_BUILTIN /* name of a function; ast_word.builtin says which */
+} ast_keyword;
+
+struct elab_symbol;
+
+typedef struct ast_word {
+  const char *text;
+  uint32_t hash;
+  ast_keyword keyword;
+  int builtin;
+  struct elab_symbol *symbol; /* what the model defines under this name */
+  struct ast_word *next;      /* in its bucket */
+} ast_word;
+
+enum { AST_BUCKETS = 1024 };
+
+typedef struct {
+  ast_word *bucket[AST_BUCKETS];
+} ast_words;
+
+ast_word *atvi_lang_word(ast_source *s, ast_words *words, const char *text, size_t n);
+bool atvi_lang_words_init(ast_source *s, ast_words *words); /* enters keywords and functions */
+
+enum { /* tokens; single characters stand for themselves */
+  TOK_END = 0,
+  TOK_LINE = 256, /* end of a statement's line */
+  TOK_NUMBER,
+  TOK_NAME,
+  TOK_STRING,
+  TOK_DATE,
+  TOK_LE,
+  TOK_GE,
+  TOK_EQ,
+  TOK_NE,
+  TOK_RANGE,
+  TOK_PLUS_EQ,
+  TOK_MINUS_EQ
+};
+
+typedef struct {
+  int kind;
+  atvi_place at;
+  double number;    /* NUMBER; DATE: days since 1970-01-01 */
+  ast_word *word;   /* NAME */
+  const char *text; /* STRING */
+} ast_token;
+
+/* Cuts the text into tokens, ending with TOK_LINE, TOK_END. NULL on error. */
+ast_token *atvi_lang_lex(ast_source *s, ast_words *words);
+
+typedef enum {
+  EX_NUMBER,
+  EX_DATE,
+  EX_TIME,   /* t */
+  EX_NAME,   /* word, arg[n] indices; qualifier: data set */
+  EX_NEG,
+  EX_NOT,
+  EX_BINARY, /* op */
+  EX_IF,     /* arg[0] condition, arg[1], arg[2] */
+  EX_CALL,   /* word, arg[n] */
+  EX_REDUCE, /* op '+' or '*', dim[n_dim], arg[0] body */
+  EX_LIST,   /* arg[n] */
+} ast_kind;
+
+typedef struct ast_expr ast_expr;
+
+typedef struct {
+  ast_word *var;       /* NULL: none */
+  ast_expr *lo, *hi;   /* hi NULL: lo is the name of a set, or an index */
+  atvi_place at;
+} ast_dim;
+
+struct ast_expr {
+  ast_kind kind;
+  int op; /* token of a binary operator; KW_AND and KW_OR as 1000 + keyword */
+  int height;
+  int n_dim;
+  atvi_idx n;
+  atvi_place at;
+  double number;
+  ast_word *word, *qualifier;
+  ast_expr **arg;
+  ast_dim *dim;
+};
+
+typedef struct ast_stmt {
+  ast_keyword kind; /* KW_STATE ...; equations: KW_NEXT, or KW_NONE for d/dt */
+  atvi_place at;    /* of the name if there is one */
+  ast_word *name, *qualifier;
+  int n_dim;
+  ast_dim dim[AST_MAX_DIM];
+  ast_expr *value;  /* right-hand side; list of a table or pulse: see times */
+  ast_expr *times;  /* TABLE: list of times, NULL for monthly; PULSE: list */
+  /* param, observe */
+  ast_word *dist;
+  atvi_place dist_at;
+  ast_expr *args; /* EX_CALL: the distribution with its arguments */
+  bool has_range; /* bounds, limits */
+  atvi_place range_at;
+  ast_expr *lower, *upper;
+  ast_word *map;
+  /* files */
+  const char *file;
+  atvi_place file_at;
+  const char *time_column, *value_column;
+  atvi_place time_at, column_at;
+  /* observe: columns by position, or by name */
+  ast_expr *first_column, *last_column;
+  atvi_idx n_word;
+  ast_token *words; /* [n_word] labels of an index, arguments of a function, names of columns */
+  /* table, solver, calendar */
+  ast_word *option;
+  ast_expr *tol, *atol, *step, *maxsteps;
+  double date;
+  int sign; /* PULSE: +1 or -1 */
+} ast_stmt;
+
+typedef struct {
+  atvi_idx n;
+  ast_stmt *stmt;
+} ast_file;
+
+/* Text to tree. Errors are in s->status. */
+bool atvi_lang_parse_text(ast_source *s, ast_words *words, ast_file *file);
+
+/* The parser's state, shared by parse.c and parse_expr.c. */
+typedef struct {
+  ast_source *s;
+  ast_words *words;
+  const ast_token *tok; /* the present token */
+  int depth;
+} ast_parser;
+
+ast_expr *atvi_lang_expr(ast_parser *p);
+ast_expr *atvi_lang_expr_sum(ast_parser *p); /* without comparisons and logic */
+ast_expr *atvi_lang_expr_list(ast_parser *p, atvi_place at, atvi_idx n, ast_expr **arg);
+ast_expr *atvi_lang_expr_args(ast_parser *p, ast_word *word, atvi_place at); /* at '(': a call */
+bool atvi_lang_dims(ast_parser *p, int *n, ast_dim *dim, int closing);       /* after the opening bracket */
+bool atvi_lang_expect(ast_parser *p, int kind, const char *hint);
+const char *atvi_lang_token_text(ast_parser *p, const ast_token *tok);
+
+/* The candidate nearest to text (edit distance <= 2), or NULL: keep calling with the best so far. */
+typedef struct {
+  const char *text, *best;
+  int distance;
+} ast_guess;
+void atvi_lang_guess(ast_guess *g, const char *candidate);
+
+/* Functions of the language. */
+typedef struct {
+  const char *name;
+  int min_arg, max_arg;
+  int op; /* atvi_op of the direct ones, -1 - k for the k-th special one */
+} ast_builtin;
+enum { FN_LOG10, FN_LOGIT, FN_INVLOGIT, FN_PHI, FN_MIN, FN_MAX };
+const ast_builtin *atvi_lang_builtin(int k); /* NULL past the end */
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Elaboration: from the tree to the description in lang.h.
+ *
+ * Names resolve on use. A const, let, derived or tracked element is evaluated once and kept (once
+ * more inside increase(), where states mean their previous values, and per data set if it uses
+ * data columns). An element met again while it is being evaluated is a circle. The work is
+ * bounded by counters, so that no text takes long: see the limits below. */
+#ifndef ATVI_LANG_ELAB_H
+#define ATVI_LANG_ELAB_H
+
+#include "lang/ast.h"
+
+enum {
+  ELAB_MAX_ELEMENTS = 200000, /* scalar elements of all arrays together */
+  ELAB_MAX_WORK = 2000000,    /* expressions evaluated */
+  ELAB_MAX_DEPTH = 1500       /* evaluations inside each other */
+};
+
+#define ELAB_KIND(k) (1u << (k))
+#define ELAB_ALL 0xFFFFFFFFu
+
+typedef struct {
+  atvi_idx lo, n;
+  struct elab_symbol *set; /* NULL for a range without a name */
+} elab_range;
+
+typedef enum {
+  SYM_SET,
+  SYM_LABEL,
+  SYM_CONST,
+  SYM_PARAM,
+  SYM_LET,
+  SYM_FUNCTION,
+  SYM_STATE,
+  SYM_TABLE,
+  SYM_DERIVED,
+  SYM_TRACK,
+  SYM_DATA
+} elab_kind;
+
+enum { MEMO_NONE, MEMO_BUSY, MEMO_DONE };
+
+typedef struct {
+  atvi_node node;
+  int16_t state;
+  int16_t data; /* data set it was evaluated for */
+} elab_memo;
+
+typedef struct elab_symbol {
+  elab_kind kind;
+  const ast_stmt *stmt;
+  ast_word *word;
+  atvi_place at;
+  int n_dim;
+  elab_range dim[AST_MAX_DIM]; /* SET: dim[0] */
+  atvi_idx total;              /* elements */
+  atvi_idx base;               /* PARAM, STATE: number of the first element; LABEL: position; TABLE, DATA: number */
+  elab_memo *memo;             /* [2][total] */
+  bool busy, ready, used;
+  const char *const *label; /* SET of labels: [n] */
+} elab_symbol;
+
+typedef struct elab_binding {
+  ast_word *word;
+  atvi_node node;
+  elab_symbol *array; /* a whole array, in place of a node */
+  const struct elab_binding *next;
+} elab_binding;
+
+/* Where an expression stands. */
+typedef struct {
+  const elab_binding *vars;
+  uint32_t allowed;  /* input kinds */
+  const char *where; /* "a prior": for messages */
+  atvi_idx data;     /* data set whose columns may be used, -1 if none */
+  bool prev;         /* inside increase() */
+  const elab_symbol *list; /* const array being filled element by element, or NULL */
+  const atvi_idx *at;      /* its element: [n_dim] positions from 0 */
+} elab_env;
+
+typedef struct elab_active {
+  const elab_symbol *symbol;
+  const struct elab_active *outer;
+} elab_active;
+
+typedef struct {
+  ast_source *s;
+  ast_words *words;
+  const ast_file *file;
+  const atvi_lang_opts *opts;
+  atvi_graph *g;
+  atvi_lang *lang;
+  atvi_idx n_symbol;
+  elab_symbol **symbol; /* in the order of the file */
+  const elab_active *active;
+  int depth;
+  atvi_idx work, elements;
+  const ast_stmt **data_stmt; /* [n_data] */
+} elab;
+
+/* elab_name.c */
+bool atvi_elab_declare(elab *e);
+bool atvi_elab_shapes(elab *e);
+bool atvi_elab_shape(elab *e, elab_symbol *sym);
+elab_symbol *atvi_elab_symbol(elab *e, ast_word *word, elab_kind kind);
+const char *atvi_elab_kind_name(elab_kind kind);
+const char *atvi_elab_element_name(elab *e, const char *base, int n_dim, const elab_range *dim, atvi_idx k);
+void atvi_elab_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at);
+/* Range of one index; an index that stands for itself (dS[1]/dt) has n = 1 if `single` allows it. */
+bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r);
+bool atvi_elab_resolve_set(elab *e, elab_symbol *set);
+
+/* The elements that an indexed statement speaks of. */
+typedef struct {
+  int n_dim;
+  const ast_dim *dim;
+  elab_range range[AST_MAX_DIM];
+  atvi_idx total;
+  elab_binding var[AST_MAX_DIM];
+  const elab_binding *outer;
+  const elab_binding *vars; /* after atvi_elab_loop_at: those of the loop, then the outer ones */
+  atvi_idx at[AST_MAX_DIM]; /* index values */
+} elab_loop;
+bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single, elab_loop *loop);
+void atvi_elab_loop_at(elab *e, elab_loop *loop, atvi_idx k);
+/* Number of the element at index values at[] of an array; -1 after an error. */
+atvi_idx atvi_elab_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx *at, atvi_place place);
+
+/* elab_expr.c, elab_call.c */
+atvi_node atvi_elab_eval(elab *e, const elab_env *v, const ast_expr *x);
+atvi_node atvi_elab_call(elab *e, const elab_env *v, const ast_expr *x);
+atvi_node atvi_elab_reduce(elab *e, const elab_env *v, const ast_expr *x);
+atvi_node atvi_elab_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k);
+elab_symbol *atvi_elab_find(const elab_env *v, ast_word *word, const elab_binding **binding);
+bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function);
+bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, double *value);
+bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, atvi_idx *value);
+bool atvi_elab_constant(const elab *e, atvi_node x, double *value); /* false for ATVI_NODE_NONE */
+atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+
+/* The rest, one file each; all return false after an error. */
+bool atvi_elab_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
+bool atvi_elab_tables(elab *e);
+bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */
+bool atvi_elab_start(elab *e);
+bool atvi_elab_params(elab *e);    /* elab_param.c */
+bool atvi_elab_values(elab *e);    /* elab.c: derived, track, logp */
+bool atvi_elab_states(elab *e);    /* elab_state.c */
+bool atvi_elab_pulses(elab *e);
+bool atvi_elab_data(elab *e);      /* elab_data.c */
+bool atvi_elab_observe(elab *e);   /* elab_observe.c */
+bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
+bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
+/* Path of a file that the model names. */
+const char *atvi_elab_path(elab *e, const char *file);
+/* Position of a column, -1 after an error that names what there is. */
+atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions: built-in ones, the model's own, sum and prod, increase. */
+#include "lang/elab.h"
+#include <math.h>
+#include <string.h>
+
+enum { MAX_ARGS = 20 };
+
+static bool check_count(elab *e, const ast_expr *x, atvi_idx least, atvi_idx most) {
+  if (x->n >= least && x->n <= most) return true;
+  if (least == most)
+    atvi_lang_error(e->s, x->at, NULL, "'%.60s' takes %td %s, not %td", x->word->text, least,
+                    least == 1 ? "argument" : "arguments", x->n);
+  else
+    atvi_lang_error(e->s, x->at, NULL, "'%.60s' takes at least %td arguments, not %td", x->word->text, least, x->n);
+  return false;
+}
+
+static atvi_node special(elab *e, int which, atvi_node a) {
+  atvi_graph *g = e->g;
+  atvi_node half = atvi_graph_const(g, 0.5), one = atvi_graph_const(g, 1);
+  switch (which) {
+  case FN_LOG10:
+    return atvi_graph_op2(g, ATVI_OP_DIV, atvi_graph_op1(g, ATVI_OP_LOG, a), atvi_graph_const(g, log(10.0)));
+  case FN_LOGIT:
+    return atvi_graph_op2(g, ATVI_OP_SUB, atvi_graph_op1(g, ATVI_OP_LOG, a),
+                          atvi_graph_op1(g, ATVI_OP_LOG1P, atvi_graph_op1(g, ATVI_OP_NEG, a)));
+  case FN_INVLOGIT: /* by tanh: exp(-a) overflows, and its derivative then is 0 times infinity */
+    a = atvi_graph_op1(g, ATVI_OP_TANH, atvi_graph_op2(g, ATVI_OP_MUL, half, a));
+    return atvi_graph_op2(g, ATVI_OP_MUL, half, atvi_graph_op2(g, ATVI_OP_ADD, one, a));
+  default: return atvi_graph_op1(g, ATVI_OP_EXP, atvi_graph_op1(g, ATVI_OP_LOG_NDTR, a)); /* FN_PHI */
+  }
+}
+
+static atvi_node builtin(elab *e, const elab_env *v, const ast_expr *x) {
+  const ast_builtin *b = atvi_lang_builtin(x->word->builtin);
+  if (!check_count(e, x, b->min_arg, b->max_arg)) return ATVI_NODE_NONE;
+  atvi_node a = atvi_elab_eval(e, v, x->arg[0]);
+  if (a == ATVI_NODE_NONE) return a;
+  if (b->min_arg == 1) return b->op >= 0 ? atvi_graph_op1(e->g, (atvi_op)b->op, a) : special(e, -1 - b->op, a);
+  atvi_op op = b->op >= 0 ? (atvi_op)b->op : b->op == -1 - FN_MIN ? ATVI_OP_MIN : ATVI_OP_MAX;
+  for (atvi_idx i = 1; i < x->n && a != ATVI_NODE_NONE; i++)
+    a = atvi_graph_op2(e->g, op, a, atvi_elab_eval(e, v, x->arg[i]));
+  return a;
+}
+
+/* An argument that is the bare name of an array is handed over whole. */
+static bool bind(elab *e, const elab_env *v, const ast_expr *arg, ast_word *word, elab_binding *b) {
+  *b = (elab_binding){.word = word, .node = ATVI_NODE_NONE};
+  if (arg->kind == EX_NAME && arg->n == 0 && !arg->qualifier) {
+    const elab_binding *outer = NULL;
+    elab_symbol *sym = atvi_elab_find(v, arg->word, &outer);
+    bool array = sym && sym->kind != SYM_SET && sym->kind != SYM_LABEL && sym->kind != SYM_FUNCTION &&
+                 sym->kind != SYM_DATA && sym->kind != SYM_TABLE;
+    if (array && !atvi_elab_shape(e, sym)) return false;
+    if (array && sym->n_dim > 0) {
+      b->array = sym;
+      return true;
+    }
+  }
+  b->node = atvi_elab_eval(e, v, arg);
+  return b->node != ATVI_NODE_NONE;
+}
+
+static atvi_node own_function(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *fn) {
+  elab_binding var[MAX_ARGS];
+  atvi_idx n = fn->stmt->n_word;
+  if (!check_count(e, x, n, n)) return ATVI_NODE_NONE;
+  for (atvi_idx i = 0; i < n; i++) {
+    if (!bind(e, v, x->arg[i], fn->stmt->words[i].word, &var[i])) return ATVI_NODE_NONE;
+    var[i].next = i ? &var[i - 1] : NULL;
+  }
+  if (fn->busy) {
+    atvi_lang_error(e->s, x->at, "a function cannot use itself", "circular definition of the function '%.60s'",
+                    x->word->text);
+    return ATVI_NODE_NONE;
+  }
+  elab_env inner = *v;
+  inner.vars = n ? &var[n - 1] : NULL;
+  inner.list = NULL;
+  fn->busy = true;
+  atvi_node y = atvi_elab_eval(e, &inner, fn->stmt->value);
+  fn->busy = false;
+  return y;
+}
+
+static atvi_node increase(elab *e, const elab_env *v, const ast_expr *x) {
+  if (!check_count(e, x, 1, 1)) return ATVI_NODE_NONE;
+  if (v->prev) {
+    atvi_lang_error(e->s, x->at, NULL, "increase() inside increase() has no meaning");
+    return ATVI_NODE_NONE;
+  }
+  if (v->data < 0 || !(v->allowed & ELAB_KIND(ATVI_IN_PREV))) {
+    atvi_lang_error(e->s, x->at, "it means what a state gained since the previous row of the data, so it belongs into "
+                                 "the arguments of 'observe'",
+                    "increase() cannot be used outside observations");
+    return ATVI_NODE_NONE;
+  }
+  elab_env before = *v;
+  before.prev = true;
+  atvi_node now = atvi_elab_eval(e, v, x->arg[0]);
+  atvi_node then = now == ATVI_NODE_NONE ? now : atvi_elab_eval(e, &before, x->arg[0]);
+  if (then == ATVI_NODE_NONE) return then;
+  uint32_t kinds = atvi_graph_kinds(e->g, now);
+  if (kinds & ~(ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_PARAM))) {
+    atvi_lang_error(e->s, x->at, "make what you want to count a state of its own",
+                    "increase() takes an expression of states and parameters alone");
+    return ATVI_NODE_NONE;
+  }
+  if (!(kinds & ELAB_KIND(ATVI_IN_STATE))) {
+    atvi_lang_error(e->s, x->arg[0]->at, NULL, "increase() of something that is not a state is always 0");
+    return ATVI_NODE_NONE;
+  }
+  return atvi_graph_op2(e->g, ATVI_OP_SUB, now, then);
+}
+
+static atvi_node combine(elab *e, int op, atvi_idx n, atvi_node *x) {
+  if (op == '+') return atvi_graph_sum(e->g, n, x);
+  for (; n > 1; n = (n + 1) / 2) /* balanced, so that derivatives stay shallow */
+    for (atvi_idx i = 0; i < (n + 1) / 2; i++)
+      x[i] = 2 * i + 1 < n ? atvi_graph_op2(e->g, ATVI_OP_MUL, x[2 * i], x[2 * i + 1]) : x[2 * i];
+  return x[0];
+}
+
+/* sum(X) of a whole array: the indices are written out as numbers. */
+static atvi_node whole_array(elab *e, const elab_env *v, const ast_expr *x) {
+  const ast_expr *arg = x->arg[0];
+  const elab_binding *b = NULL;
+  elab_symbol *sym = arg->kind == EX_NAME && arg->n == 0 && !arg->qualifier ? atvi_elab_find(v, arg->word, &b) : NULL;
+  bool array = sym && sym->kind != SYM_SET && sym->kind != SYM_LABEL && sym->kind != SYM_FUNCTION &&
+               (v->allowed || sym->kind == SYM_CONST);
+  if (array && !atvi_elab_shape(e, sym)) return ATVI_NODE_NONE;
+  if (!array || sym->n_dim == 0) {
+    if (arg->kind == EX_NAME && !sym && !b) return atvi_elab_unknown(e, arg, false), ATVI_NODE_NONE;
+    atvi_lang_error(e->s, arg->at, "write sum(i in set: expression), or sum(X) of a whole array",
+                    "wrong shape: '%s' needs a whole array here", x->word->text);
+    return ATVI_NODE_NONE;
+  }
+  atvi_node *item = atvi_lang_take(e->s, sym->total, sizeof *item);
+  ast_expr index[AST_MAX_DIM], *arg_of[AST_MAX_DIM];
+  ast_expr element = *arg;
+  element.n = sym->n_dim;
+  element.arg = arg_of;
+  for (atvi_idx k = 0; item && k < sym->total; k++) {
+    atvi_idx at[AST_MAX_DIM];
+    atvi_elab_position(sym->n_dim, sym->dim, k, at);
+    for (int d = 0; d < sym->n_dim; d++) {
+      index[d] = (ast_expr){.kind = EX_NUMBER, .at = arg->at, .number = (double)(sym->dim[d].lo + at[d])};
+      arg_of[d] = &index[d];
+    }
+    item[k] = atvi_elab_eval(e, v, &element);
+    if (item[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  }
+  return item ? combine(e, x->op, sym->total, item) : ATVI_NODE_NONE;
+}
+
+atvi_node atvi_elab_reduce(elab *e, const elab_env *v, const ast_expr *x) {
+  elab_loop loop;
+  if (!atvi_elab_loop(e, v->vars, x->n_dim, x->dim, false, &loop)) return ATVI_NODE_NONE;
+  atvi_node *item = NULL;
+  atvi_idx n = 0, cap = 0;
+  for (atvi_idx k = 0; k < loop.total; k++) {
+    atvi_elab_loop_at(e, &loop, k);
+    elab_env inner = *v;
+    inner.vars = loop.vars;
+    atvi_node y = atvi_elab_eval(e, &inner, x->arg[0]);
+    if (y == ATVI_NODE_NONE) return y;
+    if (!ATVI_PUSH(e->s->pool, item, n, cap)) return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
+    item[n++] = y;
+  }
+  return combine(e, x->op, n, item);
+}
+
+atvi_node atvi_elab_call(elab *e, const elab_env *v, const ast_expr *x) {
+  switch (x->word->keyword) {
+  case KW_BUILTIN: return builtin(e, v, x);
+  case KW_INCREASE: return increase(e, v, x);
+  case KW_SUM:
+  case KW_PROD: return whole_array(e, v, x);
+  default: break;
+  }
+  const elab_binding *b = NULL;
+  elab_symbol *fn = atvi_elab_find(v, x->word, &b);
+  if (fn && !b && fn->kind == SYM_FUNCTION) return own_function(e, v, x, fn);
+  if (!fn && !b) return atvi_elab_unknown(e, x, true), ATVI_NODE_NONE;
+  const char *hint = fn && fn->n_dim ? "elements of arrays are written with [ ]" : "write a * where you mean a product";
+  atvi_lang_error(e->s, x->at, hint, "'%.60s' is not a function", x->word->text);
+  return ATVI_NODE_NONE;
+}

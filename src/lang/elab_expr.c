@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/* Expressions to nodes: names, elements, operators. */
+#include "lang/elab.h"
+#include <math.h>
+#include <string.h>
+
+bool atvi_elab_constant(const elab *e, atvi_node x, double *value) {
+  return x != ATVI_NODE_NONE && atvi_graph_is_const(e->g, x, value);
+}
+
+bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, double *value) {
+  elab_env v = {.vars = vars, .where = where, .data = -1};
+  atvi_node n = atvi_elab_eval(e, &v, x);
+  if (atvi_elab_constant(e, n, value) && !isnan(*value)) return true;
+  if (n == ATVI_NODE_NONE) {
+    if (e->s->status == ATVI_OK) atvi_lang_nomem(e->s);
+  } else
+    atvi_lang_error(e->s, x->at, "use numbers and constants", "%s must be a number", where);
+  return false;
+}
+
+bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, atvi_idx *value) {
+  double real;
+  if (!atvi_elab_number(e, vars, x, where, &real)) return false;
+  if (real != floor(real) || fabs(real) > 1e9) {
+    atvi_lang_error(e->s, x->at, NULL, "%s must be a whole number, not %g", where, real);
+    return false;
+  }
+  *value = (atvi_idx)real;
+  return true;
+}
+
+elab_symbol *atvi_elab_find(const elab_env *v, ast_word *word, const elab_binding **binding) {
+  for (const elab_binding *b = v->vars; b; b = b->next)
+    if (b->word == word) {
+      *binding = b;
+      return b->array;
+    }
+  *binding = NULL;
+  return word->symbol;
+}
+
+bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function) {
+  ast_guess g = {.text = x->word->text};
+  for (atvi_idx i = 0; i < e->n_symbol; i++)
+    if ((e->symbol[i]->kind == SYM_FUNCTION) == function) atvi_lang_guess(&g, e->symbol[i]->word->text);
+  const ast_builtin *b;
+  for (int k = 0; function && (b = atvi_lang_builtin(k)); k++) atvi_lang_guess(&g, b->name);
+  const char *hint = function ? "functions of your own are defined with: function f(x) = ..."
+                              : "define it with param, state, const or let";
+  for (atvi_idx d = 0; !function && d < e->lang->n_data; d++)
+    if (e->lang->data[d].csv && atvi_csv_find(e->lang->data[d].csv, x->word->text) >= 0)
+      hint = "a column of that name is in the data, but columns can be used only in the arguments of 'observe'";
+  if (g.best) hint = atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best);
+  atvi_lang_error(e->s, x->at, hint, "unknown %s '%.60s'", function ? "function" : "name", x->word->text);
+  return false;
+}
+
+/* Complains if what `x` stands for depends on something that has no place here. */
+static bool permit(elab *e, const elab_env *v, const ast_expr *x, uint32_t kinds, bool direct) {
+  static const struct {
+    int kind;
+    const char *what, *hint;
+  } RULES[] = {
+      {ATVI_IN_PREV, "increase()", "increase() belongs into the arguments of 'observe'"},
+      {ATVI_IN_DATA, "columns of the data", "columns can be used only in the arguments of 'observe'"},
+      {ATVI_IN_STATE, "a state", NULL},
+      {ATVI_IN_TABLE, "a table", NULL},
+      {ATVI_IN_TIME, "the time t", NULL},
+      {ATVI_IN_PARAM, "a parameter", NULL},
+  };
+  uint32_t bad = kinds & ~v->allowed;
+  for (size_t i = 0; bad && i < sizeof RULES / sizeof *RULES; i++) {
+    if (!(bad & ELAB_KIND(RULES[i].kind))) continue;
+    const char *text = x->kind == EX_TIME ? "t" : x->word ? x->word->text : "this";
+    const char *hint = RULES[i].hint;
+    if (!hint) hint = v->allowed ? "only parameters and constants can be used here" : "only constants can be used here";
+    if (direct)
+      atvi_lang_error(e->s, x->at, hint, "%s cannot use '%.60s': it is %s", v->where, text, RULES[i].what);
+    else
+      atvi_lang_error(e->s, x->at, hint, "%s cannot use '%.60s': it depends on %s", v->where, text, RULES[i].what);
+    return false;
+  }
+  return true;
+}
+
+static bool circle(elab *e, const ast_expr *use, const elab_symbol *sym) {
+  const char *path = sym->word->text;
+  int shown = 0;
+  for (const elab_active *a = e->active; a && path; a = a->outer) {
+    if (++shown <= 6) path = atvi_pool_printf(e->s->pool, "%.60s -> %.400s", a->symbol->word->text, path);
+    if (a->symbol == sym) break;
+  }
+  atvi_lang_error(e->s, use->at, "one of them must be defined without the others", "circular definition: %s",
+                  path ? path : "");
+  return false;
+}
+
+static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_idx k) {
+  const ast_stmt *st = sym->stmt;
+  elab_binding var[AST_MAX_DIM];
+  const elab_binding *vars = NULL;
+  atvi_idx at[AST_MAX_DIM];
+  atvi_elab_position(sym->n_dim, sym->dim, k, at);
+  for (int d = 0; d < sym->n_dim; d++)
+    if (st->dim[d].var) {
+      var[d] = (elab_binding){st->dim[d].var, atvi_graph_const(e->g, (double)(sym->dim[d].lo + at[d])), NULL, vars};
+      vars = &var[d];
+    }
+  bool constant = sym->kind == SYM_CONST;
+  elab_env v = {.vars = vars, .allowed = constant ? 0 : ELAB_ALL, .where = constant ? "a constant" : "this"};
+  v.data = constant ? -1 : outer->data;
+  v.prev = !constant && outer->prev;
+  if (constant) {
+    v.list = sym;
+    v.at = at;
+  }
+  elab_active active = {sym, e->active};
+  e->active = &active;
+  atvi_node x = atvi_elab_eval(e, &v, st->value);
+  e->active = active.outer;
+  if (constant && x != ATVI_NODE_NONE && !atvi_elab_constant(e, x, NULL))
+    return atvi_lang_error(e->s, sym->at, NULL, "'%.60s' is not a constant", sym->word->text), ATVI_NODE_NONE;
+  return x;
+}
+
+atvi_node atvi_elab_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k) {
+  bool prev = v->prev && sym->kind != SYM_CONST;
+  elab_memo *m = &sym->memo[prev ? sym->total + k : k];
+  uint32_t bound = ELAB_KIND(ATVI_IN_DATA);
+  bool valid = m->state == MEMO_DONE && (m->data == v->data || !(atvi_graph_kinds(e->g, m->node) & bound));
+  if (!valid) {
+    if (m->state == MEMO_BUSY) return circle(e, use, sym), ATVI_NODE_NONE;
+    m->state = MEMO_BUSY;
+    atvi_node x = compute(e, v, sym, k);
+    if (x == ATVI_NODE_NONE) return ATVI_NODE_NONE; /* for good: the first error ends the work */
+    *m = (elab_memo){x, MEMO_DONE, (int16_t)v->data};
+  }
+  return permit(e, v, use, atvi_graph_kinds(e->g, m->node), false) ? m->node : ATVI_NODE_NONE;
+}
+
+static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
+  if (!permit(e, v, x, ELAB_KIND(ATVI_IN_TABLE), true)) return ATVI_NODE_NONE;
+  if (e->lang->kind == ATVI_MODEL_STATIC) {
+    atvi_lang_error(e->s, x->at, "tables need a model with states", "the table '%.60s' has no time to follow here",
+                    sym->word->text);
+    return ATVI_NODE_NONE;
+  }
+  atvi_node a = atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base);
+  if (strcmp(sym->stmt->option->text, "linear") != 0) return a;
+  atvi_node b = atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base + 1);
+  atvi_node t = atvi_graph_input(e->g, ATVI_IN_TIME, 0);
+  return atvi_graph_op2(e->g, ATVI_OP_ADD, a, atvi_graph_op2(e->g, ATVI_OP_MUL, b, t));
+}
+
+/* Number of the element that x names. */
+static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
+  atvi_idx at[AST_MAX_DIM];
+  if (x->n == 0 && sym->n_dim > 0 && v->list && v->list->n_dim == sym->n_dim) {
+    for (int d = 0; d < sym->n_dim; d++) {
+      at[d] = sym->dim[d].lo + v->at[d];
+      if (sym->dim[d].n != v->list->dim[d].n) {
+        atvi_lang_error(e->s, x->at, NULL, "wrong shape: '%.60s' and '%.60s' have different sizes", sym->word->text,
+                        v->list->word->text);
+        return -1;
+      }
+    }
+    return atvi_elab_offset(e, sym, sym->n_dim, at, x->at);
+  }
+  for (atvi_idx d = 0; d < x->n; d++)
+    if (!atvi_elab_whole(e, v->vars, x->arg[d], "an index", &at[d])) return -1;
+  return atvi_elab_offset(e, sym, (int)x->n, at, x->at);
+}
+
+static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym) {
+  const char *text = sym->word->text;
+  switch (sym->kind) {
+  case SYM_SET:
+    atvi_lang_error(e->s, x->at, "an index set is for ranges, such as: sum(i in age: X[i])", "'%.60s' is an index set and has no value", text);
+    return ATVI_NODE_NONE;
+  case SYM_FUNCTION:
+    atvi_lang_error(e->s, x->at, "its arguments go in brackets after it", "'%.60s' is a function", text);
+    return ATVI_NODE_NONE;
+  case SYM_DATA:
+    atvi_lang_error(e->s, x->at, "a column of it is written name.column", "'%.60s' is a data set", text);
+    return ATVI_NODE_NONE;
+  case SYM_LABEL:
+    if (x->n == 0) return atvi_graph_const(e->g, (double)sym->base);
+    atvi_lang_error(e->s, x->at, NULL, "'%.60s' is a label and has no elements", text);
+    return ATVI_NODE_NONE;
+  default: break;
+  }
+  if (!v->allowed && sym->kind != SYM_CONST) {
+    atvi_lang_error(e->s, x->at, "only numbers and constants can be used here", "%s cannot use '%.60s': it is %s",
+                    v->where, text, atvi_elab_kind_name(sym->kind));
+    return ATVI_NODE_NONE;
+  }
+  if (!atvi_elab_shape(e, sym)) return ATVI_NODE_NONE;
+  atvi_idx k = element_of(e, v, x, sym);
+  if (k < 0) return ATVI_NODE_NONE;
+  switch (sym->kind) {
+  case SYM_PARAM:
+    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_PARAM), true)) return ATVI_NODE_NONE;
+    return atvi_graph_input(e->g, ATVI_IN_PARAM, sym->base + k);
+  case SYM_STATE:
+    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_STATE), true)) return ATVI_NODE_NONE;
+    return atvi_graph_input(e->g, v->prev ? ATVI_IN_PREV : ATVI_IN_STATE, sym->base + k);
+  case SYM_TABLE: return table_node(e, v, x, sym);
+  default: return atvi_elab_element(e, v, x, sym, k);
+  }
+}
+
+static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
+  const elab_binding *b = NULL;
+  elab_symbol *sym = x->qualifier ? NULL : atvi_elab_find(v, x->word, &b);
+  if (b && !b->array) {
+    if (x->n == 0) return b->node;
+    atvi_lang_error(e->s, x->at, NULL, "wrong shape: '%.60s' is a single value here and has no elements",
+                    x->word->text);
+    return ATVI_NODE_NONE;
+  }
+  if (sym) return symbol_node(e, v, x, sym);
+  bool found;
+  atvi_node column = atvi_elab_column(e, v, x, &found);
+  if (!found) atvi_elab_unknown(e, x, false);
+  return found ? column : ATVI_NODE_NONE;
+}
+
+static atvi_node list_node(elab *e, const elab_env *v, const ast_expr *x) {
+  if (!v->list || v->list->n_dim == 0) {
+    atvi_lang_error(e->s, x->at, "for example: const f[age] = [1, 2, 3]",
+                    v->list ? "wrong shape: a list needs a const with an index"
+                            : "a list can stand only in a 'const' with an index");
+    return ATVI_NODE_NONE;
+  }
+  const ast_expr *item = x;
+  for (int d = 0; d < v->list->n_dim; d++) {
+    atvi_idx want = v->list->dim[d].n;
+    if (item->kind != EX_LIST) {
+      atvi_lang_error(e->s, item->at, "a matrix is written by rows: [[1, 2], [3, 4]]",
+                      "wrong shape: '%.60s' has %d indices, so this must be a list of %td", v->list->word->text,
+                      v->list->n_dim, want);
+      return ATVI_NODE_NONE;
+    }
+    if (item->n != want) {
+      atvi_lang_error(e->s, item->at, NULL, "wrong shape: '%.60s' needs %td values here, the list has %td",
+                      v->list->word->text, want, item->n);
+      return ATVI_NODE_NONE;
+    }
+    item = item->arg[v->at[d]];
+  }
+  if (item->kind == EX_LIST) {
+    atvi_lang_error(e->s, item->at, NULL, "wrong shape: lists are nested deeper than '%.60s' has indices",
+                    v->list->word->text);
+    return ATVI_NODE_NONE;
+  }
+  return atvi_elab_eval(e, v, item);
+}
+
+static atvi_node binary_node(elab *e, const elab_env *v, const ast_expr *x) {
+  atvi_node a = atvi_elab_eval(e, v, x->arg[0]);
+  if (a == ATVI_NODE_NONE) return a;
+  atvi_node b = atvi_elab_eval(e, v, x->arg[1]);
+  if (b == ATVI_NODE_NONE) return b;
+  switch (x->op) {
+  case '+': return atvi_graph_op2(e->g, ATVI_OP_ADD, a, b);
+  case '-': return atvi_graph_op2(e->g, ATVI_OP_SUB, a, b);
+  case '*': return atvi_graph_op2(e->g, ATVI_OP_MUL, a, b);
+  case '/': return atvi_graph_op2(e->g, ATVI_OP_DIV, a, b);
+  case '^': return atvi_graph_op2(e->g, ATVI_OP_POW, a, b);
+  case '<': return atvi_graph_op2(e->g, ATVI_OP_LT, a, b);
+  case '>': return atvi_graph_op2(e->g, ATVI_OP_LT, b, a);
+  case TOK_LE: return atvi_graph_op2(e->g, ATVI_OP_LE, a, b);
+  case TOK_GE: return atvi_graph_op2(e->g, ATVI_OP_LE, b, a);
+  case TOK_EQ: return atvi_graph_op2(e->g, ATVI_OP_EQ, a, b);
+  case TOK_NE: return atvi_graph_op1(e->g, ATVI_OP_NOT, atvi_graph_op2(e->g, ATVI_OP_EQ, a, b));
+  case 1000 + KW_AND: return atvi_graph_op2(e->g, ATVI_OP_AND, a, b);
+  default: return atvi_graph_op2(e->g, ATVI_OP_OR, a, b);
+  }
+}
+
+/* A condition known now decides which branch has to make sense. */
+static atvi_node if_node(elab *e, const elab_env *v, const ast_expr *x) {
+  atvi_node c = atvi_elab_eval(e, v, x->arg[0]);
+  if (c == ATVI_NODE_NONE) return c;
+  double known;
+  if (atvi_elab_constant(e, c, &known)) return atvi_elab_eval(e, v, x->arg[known != 0 ? 1 : 2]);
+  atvi_node a = atvi_elab_eval(e, v, x->arg[1]);
+  if (a == ATVI_NODE_NONE) return a;
+  atvi_node b = atvi_elab_eval(e, v, x->arg[2]);
+  return b == ATVI_NODE_NONE ? b : atvi_graph_select(e->g, c, a, b);
+}
+
+static atvi_node time_node(elab *e, const elab_env *v, const ast_expr *x) {
+  if (!permit(e, v, x, ELAB_KIND(ATVI_IN_TIME), true)) return ATVI_NODE_NONE;
+  if (e->lang->kind != ATVI_MODEL_STATIC) return atvi_graph_input(e->g, ATVI_IN_TIME, 0);
+  atvi_lang_error(e->s, x->at, "use the name of the data's time column instead",
+                  "a model without states has no time t");
+  return ATVI_NODE_NONE;
+}
+
+static atvi_node dispatch(elab *e, const elab_env *v, const ast_expr *x) {
+  switch (x->kind) {
+  case EX_NUMBER: return atvi_graph_const(e->g, x->number);
+  case EX_DATE:
+    atvi_lang_error(e->s, x->at, "dates can stand in start, calendar, pulse and table",
+                    "a date cannot be used in an expression");
+    return ATVI_NODE_NONE;
+  case EX_TIME: return time_node(e, v, x);
+  case EX_NAME: return name_node(e, v, x);
+  case EX_NEG: return atvi_graph_op1(e->g, ATVI_OP_NEG, atvi_elab_eval(e, v, x->arg[0]));
+  case EX_NOT: return atvi_graph_op1(e->g, ATVI_OP_NOT, atvi_elab_eval(e, v, x->arg[0]));
+  case EX_BINARY: return binary_node(e, v, x);
+  case EX_IF: return if_node(e, v, x);
+  case EX_CALL: return atvi_elab_call(e, v, x);
+  case EX_REDUCE: return atvi_elab_reduce(e, v, x);
+  default: return list_node(e, v, x);
+  }
+}
+
+atvi_node atvi_elab_eval(elab *e, const elab_env *v, const ast_expr *x) {
+  if (e->s->status != ATVI_OK) return ATVI_NODE_NONE;
+  if (++e->work > ELAB_MAX_WORK) {
+    atvi_lang_error(e->s, x->at, "the sizes of index sets multiply", "the model is too large when written out");
+    return ATVI_NODE_NONE;
+  }
+  if (e->depth >= ELAB_MAX_DEPTH) {
+    atvi_lang_error(e->s, x->at, NULL, "definitions are nested too deeply");
+    return ATVI_NODE_NONE;
+  }
+  e->depth++;
+  atvi_node n = dispatch(e, v, x);
+  e->depth--;
+  if (n == ATVI_NODE_NONE && e->s->status == ATVI_OK) atvi_lang_nomem(e->s);
+  return n;
+}

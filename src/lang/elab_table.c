@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables in time: from lists, months or files. */
+#include "lang/elab.h"
+#include <math.h>
+#include <string.h>
+
+static bool monthly(elab *e, const ast_stmt *st, atvi_lang_table *table) {
+  if (!e->lang->has_calendar) {
+    atvi_lang_error(e->s, st->at, "say what date t = 0 is, for example: calendar 2009-12-19 week",
+                    "a monthly table needs a calendar");
+    return false;
+  }
+  if (st->value->kind != EX_LIST || st->value->n != 12) {
+    atvi_lang_error(e->s, st->value->at, "January first: [1, 2, ..., 12]", "a monthly table has 12 values, this has %td",
+                    st->value->kind == EX_LIST ? st->value->n : 1);
+    return false;
+  }
+  double *v = atvi_lang_take(e->s, 12, sizeof *v);
+  for (int k = 0; v && k < 12; k++)
+    if (!atvi_elab_number(e, NULL, st->value->arg[k], "a value of a table", &v[k])) return false;
+  table->kind = ATVI_TABLE_MONTH;
+  table->n = 12;
+  table->v = v;
+  return v != NULL;
+}
+
+static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table) {
+  atvi_idx n = st->times->n;
+  if (n < 1) return atvi_lang_error(e->s, st->times->at, "for example: [0: 1, 10: 0.4]", "the table is empty"), false;
+  double *t = atvi_lang_take(e->s, n, sizeof *t), *v = atvi_lang_take(e->s, n, sizeof *v);
+  for (atvi_idx k = 0; t && v && k < n; k++) {
+    if (!atvi_elab_time(e, st->times->arg[k], "a time of a table", &t[k])) return false;
+    if (!atvi_elab_number(e, NULL, st->value->arg[k], "a value of a table", &v[k])) return false;
+    if (k > 0 && !(t[k] > t[k - 1])) {
+      atvi_lang_error(e->s, st->times->arg[k]->at, "sort them", "times of a table must ascend: %g follows %g", t[k],
+                      t[k - 1]);
+      return false;
+    }
+  }
+  table->n = n;
+  table->t = t;
+  table->v = v;
+  return t && v;
+}
+
+/* A cell as a time of the model; false if it is neither number nor date. */
+static bool cell_time(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about, double *t) {
+  atvi_idx at = row * csv->n_col + col;
+  if (csv->kind[at] == ATVI_CELL_NUMBER) return *t = csv->value[at], true;
+  if (csv->kind[at] == ATVI_CELL_DATE && e->lang->has_calendar)
+    return *t = (csv->value[at] - e->lang->calendar_day0) / e->lang->calendar_unit, true;
+  const char *hint = "times are numbers, or dates such as 2009-12-19";
+  if (csv->kind[at] == ATVI_CELL_DATE) hint = "say what date t = 0 is, for example: calendar 2009-12-19 week";
+  atvi_lang_data_error(e->s, csv, row, col, about, hint, "'%.60s' cannot be used as a time", csv->text[at]);
+  return false;
+}
+
+static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
+  const char *path = atvi_elab_path(e, st->file);
+  atvi_csv *csv;
+  if (!path) return false;
+  atvi_status status = atvi_csv_read(e->s->pool, path, &csv);
+  if (status != ATVI_OK) return e->s->status = status, false;
+  atvi_idx ct = atvi_elab_find_column(e, csv, st->time_column, st->time_at);
+  atvi_idx cv = ct < 0 ? -1 : atvi_elab_find_column(e, csv, st->value_column, st->column_at);
+  if (cv < 0) return false;
+  if (csv->n_row < 1) return atvi_lang_data_error(e->s, csv, -1, -1, st->file_at, NULL, "the file has no rows"), false;
+  double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t), *v = atvi_lang_take(e->s, csv->n_row, sizeof *v);
+  for (atvi_idx k = 0; t && v && k < csv->n_row; k++) {
+    if (!cell_time(e, csv, k, ct, st->time_at, &t[k])) return false;
+    atvi_idx at = k * csv->n_col + cv;
+    v[k] = csv->value[at];
+    if (csv->kind[at] != ATVI_CELL_NUMBER) {
+      atvi_lang_data_error(e->s, csv, k, cv, st->column_at, "a table has no gaps: drop the row or fill it in",
+                           "'%.60s' is not a number", csv->text[at]);
+      return false;
+    }
+    if (k > 0 && !(t[k] > t[k - 1])) {
+      atvi_lang_data_error(e->s, csv, k, ct, st->time_at, "sort the file by time",
+                           "times of a table must ascend: %g follows %g", t[k], t[k - 1]);
+      return false;
+    }
+  }
+  table->n = csv->n_row;
+  table->t = t;
+  table->v = v;
+  return t && v;
+}
+
+bool atvi_elab_tables(elab *e) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < e->n_symbol; i++)
+    if (e->symbol[i]->kind == SYM_TABLE) e->symbol[i]->base = n++;
+  if (!(e->lang->table = atvi_lang_take(e->s, n, sizeof *e->lang->table))) return false;
+  e->lang->n_table = n;
+  for (atvi_idx i = 0; i < e->n_symbol; i++) {
+    const elab_symbol *sym = e->symbol[i];
+    if (sym->kind != SYM_TABLE) continue;
+    atvi_lang_table *table = &e->lang->table[sym->base];
+    const char *kind = sym->stmt->option->text;
+    table->name = sym->word->text;
+    table->kind = strcmp(kind, "linear") == 0 ? ATVI_TABLE_LINEAR : ATVI_TABLE_STEP;
+    bool ok = strcmp(kind, "monthly") == 0 ? monthly(e, sym->stmt, table)
+              : sym->stmt->file            ? from_file(e, sym->stmt, table)
+                                           : from_list(e, sym->stmt, table);
+    if (!ok) return false;
+  }
+  return true;
+}

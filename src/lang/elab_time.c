@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* What kind of model it is, and its time: calendar, start, step, solver, tables. */
+#include "lang/elab.h"
+#include <math.h>
+#include <string.h>
+
+/* The only statement of a kind, or NULL; a second one is an error. */
+static const ast_stmt *only(elab *e, ast_keyword kind, const char *word) {
+  const ast_stmt *found = NULL;
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    if (st->kind != kind) continue;
+    if (found)
+      atvi_lang_error(e->s, st->at, NULL, "'%s' stands twice: line %d already has it", word, found->at.line);
+    else
+      found = st;
+  }
+  return found;
+}
+
+static const ast_stmt *first_equation(const elab *e, bool next) {
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    if (next ? st->kind == KW_NEXT : st->kind == KW_NONE) return st;
+  }
+  return NULL;
+}
+
+static bool model_kind(elab *e) {
+  const ast_stmt *ode = first_equation(e, false), *map = first_equation(e, true);
+  if (ode && map) {
+    const ast_stmt *later = ode->at.line > map->at.line ? ode : map;
+    atvi_lang_error(e->s, later->at, "all states follow d/dt equations, or all follow 'next' equations",
+                    "a model cannot have both d/dt and next equations");
+    return false;
+  }
+  e->lang->kind = ode ? ATVI_MODEL_ODE : map ? ATVI_MODEL_MAP : ATVI_MODEL_STATIC;
+  const ast_stmt *step = only(e, KW_STEP, "step");
+  e->lang->step = 1;
+  if (!step || e->s->status != ATVI_OK) return e->s->status == ATVI_OK;
+  if (!map) {
+    atvi_lang_error(e->s, step->at, "the step of a solver is set with: solver rk4 step 0.1",
+                    "'step' is the time between two states of 'next' equations, and there are none");
+    return false;
+  }
+  if (!atvi_elab_number(e, NULL, step->value, "the step", &e->lang->step)) return false;
+  if (e->lang->step > 0 && e->lang->step < INFINITY) return true;
+  atvi_lang_error(e->s, step->at, NULL, "the step must be above 0, not %g", e->lang->step);
+  return false;
+}
+
+static bool calendar(elab *e) {
+  const ast_stmt *st = only(e, KW_CALENDAR, "calendar");
+  if (!st || e->s->status != ATVI_OK) return e->s->status == ATVI_OK;
+  const char *unit = st->option->text;
+  e->lang->has_calendar = true;
+  e->lang->calendar_day0 = st->date;
+  e->lang->calendar_unit = strcmp(unit, "day") == 0    ? 1
+                           : strcmp(unit, "week") == 0 ? 7
+                           : strcmp(unit, "year") == 0 ? 365.25
+                                                       : 0;
+  if (e->lang->calendar_unit > 0) return true;
+  atvi_lang_error(e->s, st->time_at, "for example: calendar 2009-12-19 week",
+                  "the unit of time is day, week or year, not '%.60s'", unit);
+  return false;
+}
+
+static bool setting(elab *e, const ast_expr *x, const char *name, double *value) {
+  if (!x) return true;
+  if (!atvi_elab_number(e, NULL, x, name, value)) return false;
+  if (*value > 0 && *value < INFINITY) return true;
+  atvi_lang_error(e->s, x->at, NULL, "%s must be above 0, not %g", name, *value);
+  return false;
+}
+
+static bool solver(elab *e) {
+  atvi_lang *m = e->lang;
+  m->tol_rel = m->tol_abs = m->solver_step = NAN;
+  const ast_stmt *st = only(e, KW_SOLVER, "solver");
+  if (!st || e->s->status != ATVI_OK) return e->s->status == ATVI_OK;
+  const char *name = st->option->text;
+  m->solver = strcmp(name, "rk45") == 0    ? ATVI_SOLVER_RK45
+              : strcmp(name, "rk4") == 0   ? ATVI_SOLVER_RK4
+              : strcmp(name, "stiff") == 0 ? ATVI_SOLVER_STIFF
+                                           : ATVI_SOLVER_DEFAULT;
+  if (m->solver == ATVI_SOLVER_DEFAULT) {
+    atvi_lang_error(e->s, st->at, "there are rk45, rk4 and stiff", "unknown solver '%.60s'", name);
+    return false;
+  }
+  if (m->kind != ATVI_MODEL_ODE) {
+    atvi_lang_error(e->s, st->at, "remove the line", "there are no differential equations to solve");
+    return false;
+  }
+  if (m->solver == ATVI_SOLVER_RK4 ? !st->step || st->tol || st->atol : st->step != NULL) {
+    atvi_lang_error(e->s, st->at, "rk4 has a fixed step: solver rk4 step 0.1; the others have tol and atol",
+                    m->solver == ATVI_SOLVER_RK4 ? "rk4 needs a step and takes no tolerance" : "'%.60s' takes no step",
+                    name);
+    return false;
+  }
+  double most = 0;
+  if (!setting(e, st->tol, "tol", &m->tol_rel) || !setting(e, st->atol, "atol", &m->tol_abs) ||
+      !setting(e, st->step, "step", &m->solver_step) || !setting(e, st->maxsteps, "maxsteps", &most))
+    return false;
+  if (st->maxsteps && (most != floor(most) || most > 1e12)) {
+    atvi_lang_error(e->s, st->maxsteps->at, NULL, "maxsteps must be a whole number, not %g", most);
+    return false;
+  }
+  m->max_steps = (atvi_idx)most;
+  return true;
+}
+
+bool atvi_elab_settings(elab *e) {
+  const ast_stmt *title = only(e, KW_MODEL, "model");
+  e->lang->title = title ? title->file : "";
+  return e->s->status == ATVI_OK && model_kind(e) && calendar(e) && solver(e);
+}
+
+bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value) {
+  if (x->kind != EX_DATE) {
+    if (!atvi_elab_number(e, NULL, x, where, value)) return false;
+    if (isfinite(*value)) return true;
+    atvi_lang_error(e->s, x->at, NULL, "%s must be finite", where);
+    return false;
+  }
+  if (!e->lang->has_calendar) {
+    atvi_lang_error(e->s, x->at, "say what date t = 0 is, for example: calendar 2009-12-19 week",
+                    "a date needs a calendar");
+    return false;
+  }
+  *value = (x->number - e->lang->calendar_day0) / e->lang->calendar_unit;
+  return true;
+}
+
+static double first_time(const elab *e) {
+  double first = INFINITY;
+  for (atvi_idx d = 0; d < e->lang->n_data; d++)
+    if (e->lang->data[d].time && e->lang->data[d].n_row && e->lang->data[d].time[0] < first)
+      first = e->lang->data[d].time[0];
+  return first;
+}
+
+/* Difference equations have states only at start + k step. */
+static bool on_grid(const elab *e, double t) {
+  double k = (t - e->lang->start) / e->lang->step;
+  return fabs(k - nearbyint(k)) <= 1e-9 * fmax(1, fabs(k));
+}
+
+static bool check_times(elab *e, const ast_stmt *start) {
+  for (atvi_idx d = 0; d < e->lang->n_data; d++) {
+    const atvi_lang_data *data = &e->lang->data[d];
+    if (!data->time || e->lang->kind == ATVI_MODEL_STATIC) continue;
+    atvi_idx col = atvi_csv_find(data->csv, e->data_stmt[d]->time_column);
+    for (atvi_idx r = 0; r < data->n_row; r++) {
+      if (data->time[r] < e->lang->start) {
+        atvi_lang_data_error(e->s, data->csv, r, col, start ? start->at : (atvi_place){0}, "start earlier, or drop these rows",
+                             "time %g lies before the start time %g", data->time[r], e->lang->start);
+        return false;
+      }
+      if (e->lang->kind == ATVI_MODEL_MAP && !on_grid(e, data->time[r])) {
+        atvi_lang_data_error(e->s, data->csv, r, col, e->data_stmt[d]->at,
+                             "choose 'start' and 'step' so that every time of the data is a whole number of steps away",
+                             "time %g is not a whole number of steps of %g after the start %g", data->time[r],
+                             e->lang->step, e->lang->start);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool atvi_elab_start(elab *e) {
+  const ast_stmt *start = only(e, KW_START, "start"), *burnin = only(e, KW_BURNIN, "burnin");
+  if (e->s->status != ATVI_OK) return false;
+  if (start && burnin) {
+    atvi_lang_error(e->s, burnin->at, "keep one of them", "both 'start' and 'burnin' are given");
+    return false;
+  }
+  double first = first_time(e);
+  e->lang->start = first < INFINITY ? first : 0;
+  if (start && !atvi_elab_time(e, start->value, "the start time", &e->lang->start)) return false;
+  if (burnin) {
+    double length;
+    if (!atvi_elab_number(e, NULL, burnin->value, "the burn-in", &length)) return false;
+    if (!(length >= 0) || !(length < INFINITY)) {
+      atvi_lang_error(e->s, burnin->at, NULL, "the burn-in must be 0 or more, not %g", length);
+      return false;
+    }
+    e->lang->start -= length;
+  }
+  return check_times(e, start ? start : burnin);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* Text to tokens. A line goes on inside brackets and after a token that cannot end a statement. */
+#include "lang/ast.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *text;
+  ast_keyword keyword;
+} KEYWORDS[] = {
+    {"model", KW_MODEL},     {"index", KW_INDEX},   {"const", KW_CONST},       {"param", KW_PARAM},
+    {"let", KW_LET},         {"state", KW_STATE},   {"function", KW_FUNCTION}, {"next", KW_NEXT},
+    {"step", KW_STEP},       {"start", KW_START},   {"burnin", KW_BURNIN},     {"calendar", KW_CALENDAR},
+    {"table", KW_TABLE},     {"pulse", KW_PULSE},   {"data", KW_DATA},         {"observe", KW_OBSERVE},
+    {"derived", KW_DERIVED}, {"track", KW_TRACK},   {"logp", KW_LOGP},         {"solver", KW_SOLVER},
+    {"if", KW_IF},           {"then", KW_THEN},     {"else", KW_ELSE},         {"and", KW_AND},
+    {"or", KW_OR},           {"not", KW_NOT},       {"in", KW_IN},             {"inf", KW_INF},
+    {"pi", KW_PI},           {"t", KW_T},           {"sum", KW_SUM},           {"prod", KW_PROD},
+    {"increase", KW_INCREASE},
+};
+
+static const ast_builtin BUILTINS[] = {
+    {"exp", 1, 1, ATVI_OP_EXP},       {"log", 1, 1, ATVI_OP_LOG},       {"log1p", 1, 1, ATVI_OP_LOG1P},
+    {"expm1", 1, 1, ATVI_OP_EXPM1},   {"sqrt", 1, 1, ATVI_OP_SQRT},     {"abs", 1, 1, ATVI_OP_ABS},
+    {"sign", 1, 1, ATVI_OP_SIGN},     {"floor", 1, 1, ATVI_OP_FLOOR},   {"sin", 1, 1, ATVI_OP_SIN},
+    {"cos", 1, 1, ATVI_OP_COS},       {"tan", 1, 1, ATVI_OP_TAN},       {"asin", 1, 1, ATVI_OP_ASIN},
+    {"acos", 1, 1, ATVI_OP_ACOS},     {"atan", 1, 1, ATVI_OP_ATAN},     {"sinh", 1, 1, ATVI_OP_SINH},
+    {"cosh", 1, 1, ATVI_OP_COSH},     {"tanh", 1, 1, ATVI_OP_TANH},     {"erf", 1, 1, ATVI_OP_ERF},
+    {"lgamma", 1, 1, ATVI_OP_LGAMMA}, {"atan2", 2, 2, ATVI_OP_ATAN2},   {"pow", 2, 2, ATVI_OP_POW},
+    {"log10", 1, 1, -1 - FN_LOG10},   {"logit", 1, 1, -1 - FN_LOGIT},   {"invlogit", 1, 1, -1 - FN_INVLOGIT},
+    {"Phi", 1, 1, -1 - FN_PHI},       {"min", 2, 10000, -1 - FN_MIN},   {"max", 2, 10000, -1 - FN_MAX},
+};
+
+const ast_builtin *atvi_lang_builtin(int k) {
+  return k >= 0 && k < (int)(sizeof BUILTINS / sizeof *BUILTINS) ? &BUILTINS[k] : NULL;
+}
+
+ast_word *atvi_lang_word(ast_source *s, ast_words *words, const char *text, size_t n) {
+  uint32_t h = 2166136261u;
+  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 16777619u;
+  ast_word **bucket = &words->bucket[h % AST_BUCKETS];
+  for (ast_word *w = *bucket; w; w = w->next)
+    if (w->hash == h && strncmp(w->text, text, n) == 0 && w->text[n] == 0) return w;
+  ast_word *w = atvi_lang_take(s, 1, sizeof *w);
+  char *copy = w ? atvi_pool_strndup(s->pool, text, n) : NULL;
+  if (!copy) {
+    atvi_lang_nomem(s);
+    return NULL;
+  }
+  *w = (ast_word){.text = copy, .hash = h, .next = *bucket};
+  return *bucket = w;
+}
+
+bool atvi_lang_words_init(ast_source *s, ast_words *words) {
+  for (size_t i = 0; i < sizeof KEYWORDS / sizeof *KEYWORDS; i++) {
+    ast_word *w = atvi_lang_word(s, words, KEYWORDS[i].text, strlen(KEYWORDS[i].text));
+    if (!w) return false;
+    w->keyword = KEYWORDS[i].keyword;
+  }
+  for (int i = 0; atvi_lang_builtin(i); i++) {
+    ast_word *w = atvi_lang_word(s, words, BUILTINS[i].name, strlen(BUILTINS[i].name));
+    if (!w) return false;
+    w->keyword = KW_BUILTIN;
+    w->builtin = i;
+  }
+  return true;
+}
+
+typedef struct {
+  ast_source *s;
+  ast_words *words;
+  const char *p, *line_start;
+  int line;
+  ast_token *tok;
+  atvi_idx n, cap;
+  atvi_idx n_open, open_cap;
+  ast_token *open; /* brackets not yet closed */
+} lexer;
+
+static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_digit(int c) { return c >= '0' && c <= '9'; }
+static atvi_place here(const lexer *l) { return (atvi_place){l->line, (int)(l->p - l->line_start) + 1}; }
+
+static ast_token *push(lexer *l, int kind, atvi_place at) {
+  if (!ATVI_PUSH(l->s->pool, l->tok, l->n, l->cap)) {
+    atvi_lang_nomem(l->s);
+    return NULL;
+  }
+  l->tok[l->n] = (ast_token){.kind = kind, .at = at};
+  return &l->tok[l->n++];
+}
+
+/* After these a statement cannot be over. */
+static bool goes_on(const ast_token *t) {
+  if (t->kind == TOK_NAME)
+    return t->word->keyword == KW_THEN || t->word->keyword == KW_ELSE || t->word->keyword == KW_AND ||
+           t->word->keyword == KW_OR || t->word->keyword == KW_NOT;
+  return (t->kind > 0 && t->kind < 256 && strchr("+-*/^<>=~,:", t->kind)) || t->kind == TOK_LE || t->kind == TOK_GE ||
+         t->kind == TOK_EQ || t->kind == TOK_NE || t->kind == TOK_RANGE || t->kind == TOK_PLUS_EQ ||
+         t->kind == TOK_MINUS_EQ;
+}
+
+static bool lex_newline(lexer *l) {
+  const ast_token *last = l->n ? &l->tok[l->n - 1] : NULL;
+  bool ends = last && last->kind != TOK_LINE && l->n_open == 0 && !goes_on(last);
+  if (ends && !push(l, TOK_LINE, here(l))) return false;
+  l->p++;
+  l->line++;
+  l->line_start = l->p;
+  return true;
+}
+
+/* yyyy-mm-dd and nothing else; false where the text is something else. */
+static bool date_shape(const char *p) {
+  for (int i = 0; i < 10; i++)
+    if (i == 4 || i == 7 ? p[i] != '-' : !is_digit((unsigned char)p[i])) return false;
+  return !is_digit((unsigned char)p[10]) && !is_letter((unsigned char)p[10]) && p[10] != '.';
+}
+
+static bool lex_date(lexer *l) {
+  int y = atoi(l->p), m = atoi(l->p + 5), d = atoi(l->p + 8), y2, m2, d2;
+  int64_t days = m >= 1 && m <= 12 && d >= 1 && d <= 31 ? atvi_days_from_date(y, m, d) : 0;
+  atvi_date_from_days(days, &y2, &m2, &d2);
+  if (y != y2 || m != m2 || d != d2) {
+    atvi_lang_error(l->s, here(l), "dates are written year-month-day", "there is no day %.10s", l->p);
+    return false;
+  }
+  ast_token *t = push(l, TOK_DATE, here(l));
+  if (!t) return false;
+  t->number = (double)days;
+  l->p += 10;
+  return true;
+}
+
+static bool lex_number(lexer *l) {
+  const char *q = l->p;
+  while (is_digit((unsigned char)*q)) q++;
+  if (*q == '.' && q[1] != '.') {
+    q++;
+    while (is_digit((unsigned char)*q)) q++;
+  }
+  if (*q == 'e' || *q == 'E') {
+    const char *e = q + 1;
+    if (*e == '+' || *e == '-') e++;
+    if (is_digit((unsigned char)*e)) {
+      while (is_digit((unsigned char)*e)) e++;
+      q = e;
+    }
+  }
+  atvi_place at = here(l);
+  if (is_letter((unsigned char)*q)) {
+    atvi_lang_error(l->s, at, "write a * between a number and a name; names begin with a letter",
+                    "a number runs into a name: '%.*s'", (int)(q - l->p + 1 < 60 ? q - l->p + 1 : 60), l->p);
+    return false;
+  }
+  double value;
+  if (!atvi_parse_number(l->p, (size_t)(q - l->p), &value)) {
+    atvi_lang_error(l->s, at, "the largest number is about 1.8e308; 'inf' means infinity", "this number is too large");
+    return false;
+  }
+  ast_token *t = push(l, TOK_NUMBER, at);
+  if (!t) return false;
+  t->number = value;
+  l->p = q;
+  return true;
+}
+
+static bool lex_string(lexer *l) {
+  atvi_place at = here(l);
+  const char *q = l->p + 1, *end = l->s->text + l->s->n;
+  while (q < end && *q != '"' && *q != '\n') q++;
+  if (q >= end || *q != '"') {
+    atvi_lang_error(l->s, at, "close it with \" on the same line", "this text in quotes has no end");
+    return false;
+  }
+  char *copy = atvi_pool_strndup(l->s->pool, l->p + 1, (size_t)(q - l->p - 1));
+  ast_token *t = copy ? push(l, TOK_STRING, at) : NULL;
+  if (!t) {
+    atvi_lang_nomem(l->s);
+    return false;
+  }
+  t->text = copy;
+  l->p = q + 1;
+  return true;
+}
+
+static bool lex_name(lexer *l) {
+  const char *q = l->p;
+  while (is_letter((unsigned char)*q) || is_digit((unsigned char)*q)) q++;
+  ast_word *w = atvi_lang_word(l->s, l->words, l->p, (size_t)(q - l->p));
+  ast_token *t = w ? push(l, TOK_NAME, here(l)) : NULL;
+  if (!t) return false;
+  t->word = w;
+  l->p = q;
+  return true;
+}
+
+static bool lex_bracket(lexer *l, int c) {
+  if (c == '(' || c == '[') {
+    if (!ATVI_PUSH(l->s->pool, l->open, l->n_open, l->open_cap)) {
+      atvi_lang_nomem(l->s);
+      return false;
+    }
+    l->open[l->n_open++] = (ast_token){.kind = c, .at = here(l)};
+    return true;
+  }
+  int want = c == ')' ? '(' : '[';
+  if (l->n_open == 0 || l->open[l->n_open - 1].kind != want) {
+    atvi_lang_error(l->s, here(l), l->n_open ? "brackets must be closed in the order they were opened" : NULL,
+                    "this '%c' closes no '%c'", c, want);
+    return false;
+  }
+  l->n_open--;
+  return true;
+}
+
+static bool lex_punctuation(lexer *l) {
+  static const struct {
+    char text[3];
+    int kind;
+  } PAIRS[] = {{"<=", TOK_LE}, {">=", TOK_GE},    {"==", TOK_EQ},     {"!=", TOK_NE},
+               {"..", TOK_RANGE}, {"+=", TOK_PLUS_EQ}, {"-=", TOK_MINUS_EQ}};
+  for (size_t i = 0; i < sizeof PAIRS / sizeof *PAIRS; i++)
+    if (l->p[0] == PAIRS[i].text[0] && l->p[1] == PAIRS[i].text[1]) {
+      if (!push(l, PAIRS[i].kind, here(l))) return false;
+      l->p += 2;
+      return true;
+    }
+  int c = (unsigned char)*l->p;
+  if (!c || !strchr("+-*/^<>=~,:()[].", c)) {
+    const char *hint = "names are made of the letters a to z and A to Z, digits and _";
+    if (c > 32 && c < 127)
+      atvi_lang_error(l->s, here(l), hint, "unexpected character '%c'", c);
+    else
+      atvi_lang_error(l->s, here(l), hint, "unexpected character (byte 0x%02x)", (unsigned)c);
+    return false;
+  }
+  if (strchr("()[]", c) && !lex_bracket(l, c)) return false;
+  if (!push(l, c, here(l))) return false;
+  l->p++;
+  return true;
+}
+
+static bool lex_one(lexer *l) {
+  int c = (unsigned char)*l->p;
+  if (c == ' ' || c == '\t' || c == '\r') {
+    l->p++;
+    return true;
+  }
+  if (c == '\n') return lex_newline(l);
+  if (c == '#') {
+    while (l->p < l->s->text + l->s->n && *l->p != '\n') l->p++;
+    return true;
+  }
+  if (is_digit(c) && date_shape(l->p)) return lex_date(l);
+  if (is_digit(c) || (c == '.' && is_digit((unsigned char)l->p[1]))) return lex_number(l);
+  if (c == '"') return lex_string(l);
+  if (is_letter(c)) return lex_name(l);
+  return lex_punctuation(l);
+}
+
+ast_token *atvi_lang_lex(ast_source *s, ast_words *words) {
+  lexer l = {.s = s, .words = words, .p = s->text, .line_start = s->text, .line = 1};
+  if (s->n >= 3 && memcmp(s->text, "\xEF\xBB\xBF", 3) == 0) l.p += 3;
+  while (l.p < s->text + s->n)
+    if (!lex_one(&l)) return NULL;
+  if (l.n_open) {
+    const ast_token *open = &l.open[l.n_open - 1];
+    atvi_lang_error(s, open->at, "the statement goes on until the bracket is closed", "this '%c' is never closed",
+                    open->kind);
+    return NULL;
+  }
+  if (!push(&l, TOK_LINE, here(&l)) || !push(&l, TOK_END, here(&l))) return NULL;
+  return l.tok;
+}

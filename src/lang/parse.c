@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/* Statements. Each begins with a word and ends with its line. */
+#include "lang/ast.h"
+#include <stdio.h>
+#include <string.h>
+
+static bool at_text(const ast_parser *p, const char *text) {
+  return p->tok->kind == TOK_NAME && strcmp(p->tok->word->text, text) == 0;
+}
+
+static bool eat_text(ast_parser *p, const char *text) {
+  if (!at_text(p, text)) return false;
+  p->tok++;
+  return true;
+}
+
+/* The name a statement defines. */
+static bool define(ast_parser *p, ast_stmt *st) {
+  st->at = p->tok->at;
+  if (p->tok->kind == TOK_NAME && p->tok->word->keyword != KW_NONE) {
+    atvi_lang_error(p->s, p->tok->at, "choose another name", "'%s' is a word of the language and cannot be a name",
+                    p->tok->word->text);
+    return false;
+  }
+  st->name = p->tok->word;
+  return atvi_lang_expect(p, TOK_NAME, "names begin with a letter");
+}
+
+static bool dims(ast_parser *p, ast_stmt *st) {
+  if (p->tok->kind != '[') return true;
+  p->tok++;
+  return atvi_lang_dims(p, &st->n_dim, st->dim, ']');
+}
+
+static bool value(ast_parser *p, ast_stmt *st) {
+  if (!atvi_lang_expect(p, '=', NULL)) return false;
+  st->value = atvi_lang_expr(p);
+  return st->value != NULL;
+}
+
+static bool define_array(ast_parser *p, ast_stmt *st) { return define(p, st) && dims(p, st) && value(p, st); }
+
+static bool file_name(ast_parser *p, ast_stmt *st) {
+  st->file_at = p->tok->at;
+  st->file = p->tok->text;
+  return atvi_lang_expect(p, TOK_STRING, "the name of a file, in quotes: \"cases.csv\"");
+}
+
+/* The name of a column: a name, or text in quotes, or a number for files without a header. */
+static const char *column_name(ast_parser *p, atvi_place *at) {
+  const ast_token *t = p->tok;
+  *at = t->at;
+  const char *text = NULL;
+  if (t->kind == TOK_NAME) text = t->word->text;
+  if (t->kind == TOK_STRING) text = t->text;
+  if (t->kind == TOK_NUMBER && !(text = atvi_pool_printf(p->s->pool, "%.10g", t->number))) atvi_lang_nomem(p->s);
+  if (!text) {
+    atvi_lang_error(p->s, *at, "names with spaces go in quotes", "expected the name of a column, found %s",
+                    atvi_lang_token_text(p, t));
+    return NULL;
+  }
+  p->tok++;
+  return text;
+}
+
+/* (lower, upper) */
+static bool range(ast_parser *p, ast_stmt *st) {
+  st->has_range = true;
+  st->range_at = p->tok->at;
+  if (!atvi_lang_expect(p, '(', "two ends in brackets: (0, inf)") || !(st->lower = atvi_lang_expr(p)) ||
+      !atvi_lang_expect(p, ',', "two ends in brackets: (0, inf)"))
+    return false;
+  st->upper = atvi_lang_expr(p);
+  return st->upper && atvi_lang_expect(p, ')', "two ends in brackets: (0, inf)");
+}
+
+static bool distribution(ast_parser *p, ast_stmt *st) {
+  st->dist_at = p->tok->at;
+  st->dist = p->tok->word;
+  if (!atvi_lang_expect(p, TOK_NAME, "a distribution and its arguments: normal(0, 1)")) return false;
+  st->args = atvi_lang_expr_args(p, st->dist, st->dist_at);
+  return st->args != NULL;
+}
+
+static bool parse_model(ast_parser *p, ast_stmt *st) {
+  st->file = p->tok->text;
+  return atvi_lang_expect(p, TOK_STRING, "a title in quotes: model \"Common cold\"");
+}
+
+/* Names separated by commas. */
+static bool word_list(ast_parser *p, ast_stmt *st, bool strings) {
+  atvi_idx cap = 0;
+  for (;; p->tok++) {
+    bool ok = p->tok->kind == TOK_NAME || (strings && p->tok->kind == TOK_STRING);
+    if (!ok) return atvi_lang_expect(p, TOK_NAME, NULL);
+    if (!ATVI_PUSH(p->s->pool, st->words, st->n_word, cap)) {
+      atvi_lang_nomem(p->s);
+      return false;
+    }
+    st->words[st->n_word++] = *p->tok++;
+    if (p->tok->kind != ',') return true;
+  }
+}
+
+static bool reserved_in(ast_parser *p, const ast_stmt *st) {
+  for (atvi_idx i = 0; i < st->n_word; i++)
+    if (st->words[i].word->keyword != KW_NONE) {
+      atvi_lang_error(p->s, st->words[i].at, "choose another name",
+                      "'%s' is a word of the language and cannot be a name", st->words[i].word->text);
+      return true;
+    }
+  return false;
+}
+
+static bool parse_index(ast_parser *p, ast_stmt *st) {
+  if (!define(p, st) || !atvi_lang_expect(p, '=', NULL)) return false;
+  bool labels = p->tok->kind == TOK_NAME && (p->tok[1].kind == ',' || p->tok[1].kind == TOK_LINE);
+  if (labels) return word_list(p, st, false) && !reserved_in(p, st);
+  st->dim[0].at = p->tok->at;
+  st->dim[0].lo = atvi_lang_expr_sum(p);
+  if (!st->dim[0].lo) return false;
+  if (!atvi_lang_expect(p, TOK_RANGE, "for example: index age = 1..6, or index place = north, south")) return false;
+  st->dim[0].hi = atvi_lang_expr_sum(p);
+  return st->dim[0].hi != NULL;
+}
+
+static bool parse_const(ast_parser *p, ast_stmt *st) {
+  if (!define(p, st) || !dims(p, st)) return false;
+  if (eat_text(p, "from")) return file_name(p, st);
+  return value(p, st);
+}
+
+static bool parse_param(ast_parser *p, ast_stmt *st) {
+  if (!define(p, st) || !dims(p, st)) return false;
+  if (p->tok->kind == '~') {
+    p->tok++;
+    if (!distribution(p, st)) return false;
+  }
+  if (eat_text(p, "in") && !range(p, st)) return false;
+  if (eat_text(p, "map")) {
+    st->option = p->tok->word;
+    st->time_at = p->tok->at;
+    if (!atvi_lang_expect(p, TOK_NAME, "one of auto, surjection, probit, logit, log, none")) return false;
+  }
+  if (st->args || st->has_range) return true;
+  if (p->tok->kind == '=')
+    atvi_lang_error(p->s, p->tok->at, "a fixed number is a 'const'", "a parameter has a prior, not a value");
+  else
+    atvi_lang_error(p->s, st->at, "for example: param x ~ normal(0, 1), or param x in (0, 1)",
+                    "parameter '%s' has no prior", st->name->text);
+  return false;
+}
+
+static bool parse_function(ast_parser *p, ast_stmt *st) {
+  if (!define(p, st) || !atvi_lang_expect(p, '(', "for example: function f(x, y) = x + y")) return false;
+  if (p->tok->kind != ')' && (!word_list(p, st, false) || reserved_in(p, st))) return false;
+  for (atvi_idx i = 0; i < st->n_word; i++)
+    for (atvi_idx j = 0; j < i; j++)
+      if (st->words[i].word == st->words[j].word) {
+        atvi_lang_error(p->s, st->words[i].at, NULL, "two arguments are called '%s'", st->words[i].word->text);
+        return false;
+      }
+  if (st->n_word > 20) {
+    atvi_lang_error(p->s, st->at, NULL, "a function has at most 20 arguments");
+    return false;
+  }
+  return atvi_lang_expect(p, ')', NULL) && value(p, st);
+}
+
+static bool parse_expr_only(ast_parser *p, ast_stmt *st) {
+  st->at = p->tok->at;
+  st->value = atvi_lang_expr(p);
+  return st->value != NULL;
+}
+
+static bool parse_calendar(ast_parser *p, ast_stmt *st) {
+  const char *hint = "the date of t = 0 and the unit of time: calendar 2009-12-19 week";
+  st->date = p->tok->number;
+  st->at = p->tok->at;
+  if (!atvi_lang_expect(p, TOK_DATE, hint)) return false;
+  st->time_at = p->tok->at;
+  st->option = p->tok->word;
+  return atvi_lang_expect(p, TOK_NAME, hint);
+}
+
+/* [time: value, ...] into two lists. */
+static bool knots(ast_parser *p, ast_stmt *st) {
+  atvi_place at = p->tok->at;
+  ast_expr **t = NULL, **v = NULL;
+  atvi_idx n = 0, cap_t = 0, cap_v = 0;
+  if (!atvi_lang_expect(p, '[', "times and values: [0: 1, 10: 0.4]")) return false;
+  while (p->tok->kind != ']') {
+    if (!ATVI_PUSH(p->s->pool, t, n, cap_t) || !ATVI_PUSH(p->s->pool, v, n, cap_v)) {
+      atvi_lang_nomem(p->s);
+      return false;
+    }
+    t[n] = atvi_lang_expr(p);
+    if (!t[n] || !atvi_lang_expect(p, ':', "times and values: [0: 1, 10: 0.4]")) return false;
+    v[n] = atvi_lang_expr(p);
+    if (!v[n++]) return false;
+    if (p->tok->kind != ',') break;
+    p->tok++;
+  }
+  if (!atvi_lang_expect(p, ']', "separate the parts with commas")) return false;
+  st->times = atvi_lang_expr_list(p, at, n, t);
+  st->value = atvi_lang_expr_list(p, at, n, v);
+  return st->times && st->value;
+}
+
+static bool parse_table(ast_parser *p, ast_stmt *st) {
+  if (!define(p, st)) return false;
+  st->option = p->tok->word;
+  atvi_place at = p->tok->at;
+  bool monthly = at_text(p, "monthly");
+  if (!monthly && !at_text(p, "step") && !at_text(p, "linear")) {
+    atvi_lang_error(p->s, at, "for example: table k step = [0: 1, 10: 0.4]",
+                    "a table is 'step', 'linear' or 'monthly', not %s", atvi_lang_token_text(p, p->tok));
+    return false;
+  }
+  p->tok++;
+  if (!monthly && eat_text(p, "from")) {
+    const char *hint = "for example: from \"weather.csv\" time day column temperature";
+    if (!file_name(p, st)) return false;
+    if (!eat_text(p, "time")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'time'"), false;
+    if (!(st->time_column = column_name(p, &st->time_at))) return false;
+    if (!eat_text(p, "column")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'column'"), false;
+    return (st->value_column = column_name(p, &st->column_at)) != NULL;
+  }
+  if (monthly) return value(p, st);
+  return atvi_lang_expect(p, '=', NULL) && knots(p, st);
+}
+
+static bool parse_pulse(ast_parser *p, ast_stmt *st) {
+  if (!define(p, st) || !dims(p, st)) return false;
+  st->sign = p->tok->kind == TOK_MINUS_EQ ? -1 : 1;
+  if (p->tok->kind == TOK_MINUS_EQ)
+    p->tok++;
+  else if (!atvi_lang_expect(p, TOK_PLUS_EQ, "for example: pulse I += 10 at [5, 12]"))
+    return false;
+  if (!(st->value = atvi_lang_expr(p))) return false;
+  if (!eat_text(p, "at")) {
+    atvi_lang_error(p->s, p->tok->at, "for example: pulse I += 10 at [5, 12]", "expected 'at', found %s",
+                    atvi_lang_token_text(p, p->tok));
+    return false;
+  }
+  st->times = atvi_lang_expr(p);
+  if (st->times && st->times->kind != EX_LIST) {
+    ast_expr **one = atvi_lang_take(p->s, 1, sizeof *one);
+    if (!one) return false;
+    *one = st->times;
+    st->times = atvi_lang_expr_list(p, st->times->at, 1, one);
+  }
+  return st->times != NULL;
+}
+
+static bool parse_data(ast_parser *p, ast_stmt *st) {
+  st->at = p->tok->at;
+  if (p->tok->kind == TOK_NAME && !define(p, st)) return false;
+  if (!file_name(p, st)) return false;
+  if (eat_text(p, "time")) return (st->time_column = column_name(p, &st->time_at)) != NULL;
+  return true;
+}
+
+static bool parse_columns(ast_parser *p, ast_stmt *st) {
+  st->column_at = p->tok->at;
+  if (p->tok->kind == TOK_NAME || p->tok->kind == TOK_STRING) return word_list(p, st, true);
+  if (!(st->first_column = atvi_lang_expr_sum(p))) return false;
+  if (p->tok->kind != TOK_RANGE) return true;
+  p->tok++;
+  st->last_column = atvi_lang_expr_sum(p);
+  return st->last_column != NULL;
+}
+
+static bool parse_observe(ast_parser *p, ast_stmt *st) {
+  st->at = p->tok->at;
+  if (p->tok->kind == TOK_NAME && p->tok[1].kind == '.' && p->tok[2].kind == TOK_NAME) {
+    st->qualifier = p->tok->word;
+    p->tok += 2;
+  }
+  if (p->tok->kind == TOK_STRING) {
+    st->name = atvi_lang_word(p->s, p->words, p->tok->text, strlen(p->tok->text));
+    p->tok++;
+  } else {
+    st->name = p->tok->word;
+    if (!atvi_lang_expect(p, TOK_NAME, "the name of a column of the data: observe cases ~ poisson(I)")) return false;
+  }
+  if (!st->name || !dims(p, st)) return false;
+  if ((eat_text(p, "columns") || eat_text(p, "column")) && !parse_columns(p, st)) return false;
+  if (!atvi_lang_expect(p, '~', "for example: observe cases ~ poisson(I)") || !distribution(p, st)) return false;
+  return !eat_text(p, "limits") || range(p, st);
+}
+
+static bool parse_solver(ast_parser *p, ast_stmt *st) {
+  const char *hint = "for example: solver rk45 tol 1e-6, solver rk4 step 0.1, solver stiff";
+  st->at = p->tok->at;
+  st->option = p->tok->word;
+  if (!atvi_lang_expect(p, TOK_NAME, hint)) return false;
+  while (p->tok->kind != TOK_LINE) {
+    ast_expr **slot = at_text(p, "tol")        ? &st->tol
+                      : at_text(p, "atol")     ? &st->atol
+                      : at_text(p, "step")     ? &st->step
+                      : at_text(p, "maxsteps") ? &st->maxsteps
+                                               : NULL;
+    if (!slot || *slot) {
+      atvi_lang_error(p->s, p->tok->at, "there are tol, atol, step and maxsteps, each once", "unexpected %s",
+                      atvi_lang_token_text(p, p->tok));
+      return false;
+    }
+    p->tok++;
+    if (!(*slot = atvi_lang_expr_sum(p))) return false;
+  }
+  return true;
+}
+
+/* dS/dt = ..., dS[i in age]/dt = ... */
+static bool parse_derivative(ast_parser *p, ast_stmt *st) {
+  const char *name = p->tok->word->text;
+  st->at = p->tok->at;
+  st->name = atvi_lang_word(p->s, p->words, name + 1, strlen(name) - 1);
+  p->tok++;
+  if (!st->name || !dims(p, st)) return false;
+  const char *hint = "an equation reads dS/dt = ..., or dS[i in age]/dt = ...";
+  if (!atvi_lang_expect(p, '/', hint)) return false;
+  if (!eat_text(p, "dt")) {
+    atvi_lang_error(p->s, p->tok->at, hint, "expected 'dt', found %s", atvi_lang_token_text(p, p->tok));
+    return false;
+  }
+  return value(p, st);
+}
+
+static bool unknown_statement(ast_parser *p) {
+  const ast_token *t = p->tok;
+  static const char *const FIRST[] = {"model",   "index", "const",   "param",    "let",   "function", "state",
+                                      "next",    "step",  "start",   "burnin",   "table", "calendar", "pulse",
+                                      "observe", "data",  "derived", "track",    "logp",  "solver"};
+  if (t->kind != TOK_NAME) {
+    atvi_lang_error(p->s, t->at, "a statement begins with a word, such as param, state, let, data or observe",
+                    "a line cannot begin with %s", atvi_lang_token_text(p, t));
+    return false;
+  }
+  ast_guess g = {.text = t->word->text};
+  for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) atvi_lang_guess(&g, FIRST[i]);
+  const char *hint = "statements begin with model, index, const, param, let, function, state, d.../dt, next, step, "
+                     "start, burnin, calendar, table, pulse, data, observe, derived, track, logp or solver";
+  if (t[1].kind == '=') hint = "a name for an expression is defined with 'let', a number with 'const'";
+  if (t[1].kind == '~') hint = "a prior belongs to 'param', a distribution of data to 'observe'";
+  if (g.best) hint = atvi_pool_printf(p->s->pool, "did you mean '%s'?", g.best);
+  atvi_lang_error(p->s, t->at, hint, "'%.60s' does not begin a statement", t->word->text);
+  return false;
+}
+
+static bool statement(ast_parser *p, ast_stmt *st) {
+  const ast_token *first = p->tok;
+  *st = (ast_stmt){.at = first->at};
+  ast_keyword k = first->kind == TOK_NAME ? first->word->keyword : KW_NONE;
+  if (k == KW_NONE) {
+    bool derivative = first->kind == TOK_NAME && first->word->text[0] == 'd' && first->word->text[1] &&
+                      (first[1].kind == '/' || first[1].kind == '[');
+    return derivative ? parse_derivative(p, st) : unknown_statement(p);
+  }
+  st->kind = k;
+  p->tok++;
+  switch (k) {
+  case KW_MODEL: return parse_model(p, st);
+  case KW_INDEX: return parse_index(p, st);
+  case KW_CONST: return parse_const(p, st);
+  case KW_PARAM: return parse_param(p, st);
+  case KW_FUNCTION: return parse_function(p, st);
+  case KW_LET:
+  case KW_STATE:
+  case KW_NEXT:
+  case KW_DERIVED:
+  case KW_TRACK: return define_array(p, st);
+  case KW_STEP:
+  case KW_START:
+  case KW_BURNIN:
+  case KW_LOGP: return parse_expr_only(p, st);
+  case KW_CALENDAR: return parse_calendar(p, st);
+  case KW_TABLE: return parse_table(p, st);
+  case KW_PULSE: return parse_pulse(p, st);
+  case KW_DATA: return parse_data(p, st);
+  case KW_OBSERVE: return parse_observe(p, st);
+  case KW_SOLVER: return parse_solver(p, st);
+  default: p->tok--; return unknown_statement(p);
+  }
+}
+
+bool atvi_lang_parse_text(ast_source *s, ast_words *words, ast_file *file) {
+  *file = (ast_file){0};
+  const ast_token *tok = atvi_lang_lex(s, words);
+  if (!tok) return false;
+  ast_parser p = {.s = s, .words = words, .tok = tok};
+  atvi_idx cap = 0;
+  for (;;) {
+    while (p.tok->kind == TOK_LINE) p.tok++;
+    if (p.tok->kind == TOK_END) return true;
+    if (!ATVI_PUSH(s->pool, file->stmt, file->n, cap)) return atvi_lang_nomem(s), false;
+    p.depth = 0;
+    if (!statement(&p, &file->stmt[file->n])) return false;
+    file->n++;
+    if (p.tok->kind != TOK_LINE) {
+      atvi_lang_error(s, p.tok->at, "one statement per line; a line goes on inside brackets and after an operator",
+                      "unexpected %s", atvi_lang_token_text(&p, p.tok));
+      return false;
+    }
+  }
+}

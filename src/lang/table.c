@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables at work: the line a + b t that holds from t on, and how long it holds. */
+#include "lang/lang.h"
+#include <math.h>
+
+/* A solver that was sent to the first of a month arrives there up to rounding: within this many days it is there. */
+static const double DAY_SLACK = 1e-6;
+/* Beyond this many days (2.7 million years) a month is not worth looking for. */
+static const double DAY_MOST = 1e9;
+
+static void month_at(const atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *next) {
+  double day = lang->calendar_day0 + t * lang->calendar_unit + DAY_SLACK;
+  *a = table->v[0];
+  *next = INFINITY;
+  if (!(fabs(day) < DAY_MOST)) return;
+  int year, month, mday;
+  atvi_date_from_days((int64_t)floor(day), &year, &month, &mday);
+  *a = table->v[month - 1];
+  int64_t first = month == 12 ? atvi_days_from_date(year + 1, 1, 1) : atvi_days_from_date(year, month + 1, 1);
+  *next = ((double)first - lang->calendar_day0) / lang->calendar_unit;
+}
+
+/* Number of knots at or before t. */
+static atvi_idx passed(const atvi_lang_table *table, double t) {
+  atvi_idx lo = 0, hi = table->n;
+  while (lo < hi) {
+    atvi_idx mid = lo + (hi - lo) / 2;
+    if (table->t[mid] <= t)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+void atvi_lang_table_at(const atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *b,
+                        double *next) {
+  *b = 0;
+  if (table->kind == ATVI_TABLE_MONTH) {
+    month_at(lang, table, t, a, next);
+    return;
+  }
+  atvi_idx k = passed(table, t);
+  *next = k < table->n ? table->t[k] : INFINITY;
+  *a = table->v[k > 0 ? k - 1 : 0];
+  if (table->kind != ATVI_TABLE_LINEAR || k == 0 || k == table->n) return;
+  *b = (table->v[k] - table->v[k - 1]) / (table->t[k] - table->t[k - 1]);
+  *a = table->v[k - 1] - *b * table->t[k - 1];
+}

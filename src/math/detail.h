@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Building blocks shared by the files of this module; not for others. */
+#ifndef ATVI_MATH_DETAIL_H
+#define ATVI_MATH_DETAIL_H
+
+#include "core/core.h"
+
+#define ATVI_PI 3.14159265358979323846
+#define ATVI_LN_SQRT_2PI 0.91893853320467274178 /* log sqrt(2 pi) */
+#define ATVI_SQRT_2PI 2.50662827463100050242
+#define ATVI_SQRT_HALF 0.70710678118654752440
+
+/* Gauss-Legendre on [-1, 1] with 32 points: nodes are +-atvi_gl_x[i]. */
+enum { ATVI_GL_HALF = 16 };
+extern const double atvi_gl_x[ATVI_GL_HALF], atvi_gl_w[ATVI_GL_HALF];
+
+/* log(1 + u) - u without cancellation, u > -1. */
+double atvi_log1pmx(double u);
+/* lgamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi)), x > 0. */
+double atvi_stirling(double x);
+/* log(x^a e^-x / Gamma(a + 1)), a >= 0, x > 0: the Poisson mass for whole a. */
+double atvi_log_pois(double a, double x);
+/* log(x^a y^b Gamma(a + b + 1) / (Gamma(a + 1) Gamma(b + 1))), a, b >= 0, x + y = 1: the binomial mass. */
+double atvi_log_binom(double a, double b, double x, double y);
+/* log P(a, x) and log Q(a, x) at once; right in both tails. a > 0, x >= 0. */
+void atvi_log_gamma_pq(double a, double x, double *log_p, double *log_q);
+/* log I_x(a, b) and log of its complement; x + y = 1, both given so that neither is rounded. */
+void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, double *log_q);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Mode of a kernel density, by diffusion on a grid (Botev, Grotowski, Kroese 2010).
+ *
+ * The draws are counted into GRID cells; the density is their cosine series damped by
+ * exp(-k^2 pi^2 t / 2), t the squared bandwidth in units of the grid's width. The cosine series reflects at
+ * both ends of the grid: wanted at hard bounds, and without effect at the other ends, which are padded.
+ * The bandwidth is the fixed point of Botev's improved Sheather-Jones iteration; if there is none, or if it
+ * is far below Silverman's, the latter decides. Long tails are cut at CUT interquartile ranges beyond
+ * the quartiles: the maximum is not there, and the grid stays fine. Equal draws (a chain that
+ * stood still) are one draw for the number that sets the bandwidth. */
+#include "math/detail.h"
+#include "math/stat/fft.h"
+#include "math/stat/stat.h"
+#include <math.h>
+#include <string.h>
+
+enum { GRID = 1024, SCAN = 48, STAGES = 7 };
+#define CUT 4.0
+#define PAD 0.15  /* of the range, at open ends */
+#define FLOOR 0.3 /* least bandwidth in units of Silverman's */
+
+typedef struct {
+  double lo, hi; /* grid */
+} span;
+
+/* out[k] = sum_i x_i cos(pi k (2 i + 1) / (2 GRID)) through one complex transform (Makhoul 1980). */
+static void cosines(const double *x, double *out, double *re, double *im) {
+  double tw[2 * GRID];
+  for (int i = 0; i < GRID / 2; i++) {
+    re[i] = x[2 * i];
+    re[GRID - 1 - i] = x[2 * i + 1];
+  }
+  memset(im, 0, GRID * sizeof *im);
+  atvi_fft_plan(GRID, tw);
+  atvi_fft_fwd(GRID, tw, re, im);
+  for (int k = 0; k < GRID; k++) {
+    atvi_idx at = atvi_fft_place(GRID, k);
+    double angle = ATVI_PI * k / (2.0 * GRID);
+    out[k] = re[at] * cos(angle) + im[at] * sin(angle);
+  }
+}
+
+/* Back: x_i = (a_0 + 2 sum_k a_k cos(pi k (2 i + 1) / (2 GRID))) / GRID. */
+static void cosines_back(const double *a, double *x, double *re, double *im) {
+  double tw[2 * GRID];
+  atvi_fft_plan(GRID, tw);
+  for (int k = 0; k < GRID; k++) {
+    atvi_idx at = atvi_fft_place(GRID, k);
+    double angle = ATVI_PI * k / (2.0 * GRID), c = cos(angle), s = sin(angle), b = k ? a[GRID - k] : 0;
+    re[at] = a[k] * c + b * s;
+    im[at] = a[k] * s - b * c;
+  }
+  atvi_fft_inv(GRID, tw, re, im);
+  for (int i = 0; i < GRID / 2; i++) {
+    x[2 * i] = re[i] / GRID;
+    x[2 * i + 1] = re[GRID - 1 - i] / GRID;
+  }
+}
+
+/* || f^(s) ||^2 of the density damped with t, a[k] its cosine coefficients; without the factor pi^2s / 2. */
+static double roughness(const double *a, int s, double t) {
+  double sum = 0;
+  for (int k = 1; k < GRID; k++) {
+    double k2 = (double)k * k, e = k2 * ATVI_PI * ATVI_PI * t;
+    if (e > 60.0) break;
+    sum += pow(k2, s) * a[k] * a[k] * exp(-e);
+  }
+  return sum;
+}
+
+/* xi gamma^[STAGES](t), eq. (29) there. */
+static double plug_in(const double *a, double n, double t) {
+  double f = 2.0 * pow(ATVI_PI, 2 * STAGES) * roughness(a, STAGES, t);
+  for (int s = STAGES - 1; s >= 2; s--) {
+    double odd = 1; /* (2 s - 1)!! */
+    for (int k = 3; k <= 2 * s - 1; k += 2) odd *= k;
+    double c = (1.0 + pow(0.5, s + 0.5)) / 3.0;
+    double time = pow(2.0 * c * odd / (n * sqrt(ATVI_PI / 2.0) * f), 2.0 / (3.0 + 2.0 * s));
+    f = 2.0 * pow(ATVI_PI, 2 * s) * roughness(a, s, time);
+  }
+  return pow(2.0 * n * sqrt(ATVI_PI) * f, -0.4);
+}
+
+/* Smallest root of t = plug_in(t), or NaN. */
+static double fixed_point(const double *a, double n) {
+  double lo = log(1e-9), hi = log(0.1), step = (hi - lo) / SCAN, left = NAN;
+  for (int i = 0; i <= SCAN && isnan(left); i++) {
+    double t = exp(lo + i * step), d = t - plug_in(a, n, t);
+    if (isnan(d)) return NAN;
+    if (d > 0) {
+      if (i == 0) return NAN;
+      left = lo + (i - 1) * step;
+    }
+  }
+  if (isnan(left)) return NAN;
+  double right = left + step;
+  for (int k = 0; k < 14; k++) { /* a bandwidth to 1e-5 is plenty */
+    double mid = 0.5 * (left + right), t = exp(mid);
+    if (t - plug_in(a, n, t) > 0)
+      right = mid;
+    else
+      left = mid;
+  }
+  return exp(0.5 * (left + right));
+}
+
+static span choose_span(atvi_idx n, const double *xs, const double *ws, double lower, double upper) {
+  double q1 = atvi_quantile(n, xs, ws, 0.25), q3 = atvi_quantile(n, xs, ws, 0.75);
+  double q05 = atvi_quantile(n, xs, ws, 0.05), q95 = atvi_quantile(n, xs, ws, 0.95);
+  double iqr = q3 > q1 ? q3 - q1 : (q95 - q05) / 2.44; /* the normal's ratio */
+  span s = {xs[0], xs[n - 1]};
+  if (iqr > 0) {
+    s.lo = fmax(s.lo, q1 - CUT * iqr);
+    s.hi = fmin(s.hi, q3 + CUT * iqr);
+  }
+  double pad = PAD * (s.hi - s.lo);
+  s.lo = fmax(s.lo - pad, lower);
+  s.hi = fmin(s.hi + pad, upper);
+  return s;
+}
+
+/* Shares per cell, spread linearly over the two nearest centres. Returns the effective number of draws. */
+static double count(atvi_idx n, const double *xs, const double *ws, span g, double *cell) {
+  double total = 0, squares = 0, scale = GRID / (g.hi - g.lo);
+  memset(cell, 0, GRID * sizeof *cell);
+  for (atvi_idx i = 0, j; i < n; i = j) {
+    double w = 0;
+    for (j = i; j < n && xs[j] == xs[i]; j++) w += ws ? ws[j] : 1.0;
+    double at = (xs[i] - g.lo) * scale - 0.5;
+    if (!(at >= -0.5 && at <= GRID - 0.5)) continue;
+    int k = (int)floor(at);
+    double f = at - k;
+    cell[k < 0 ? 0 : k] += w * (1.0 - f); /* half cells at the ends reflect */
+    cell[k + 1 >= GRID ? GRID - 1 : k + 1] += w * f;
+    total += w;
+    squares += w * w;
+  }
+  for (int k = 0; k < GRID; k++) cell[k] /= total;
+  return total * total / squares;
+}
+
+/* Silverman's rule, squared and in units of the grid's width. */
+static double silverman(atvi_idx n, const double *xs, const double *ws, double count_eff, double width) {
+  double sd = atvi_sd(n, xs, ws);
+  double iqr = atvi_quantile(n, xs, ws, 0.75) - atvi_quantile(n, xs, ws, 0.25);
+  double s = iqr > 0 ? fmin(sd, iqr / 1.34) : sd;
+  double h = 0.9 * s * pow(count_eff, -0.2) / width;
+  return h * h;
+}
+
+double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work) {
+  if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1])) return NAN;
+  span g = choose_span(n, xs, ws, lower, upper);
+  if (!(g.hi > g.lo)) return atvi_quantile(n, xs, ws, 0.5);
+  double *cell = work, *a = cell + GRID, *re = a + GRID, *im = re + GRID;
+  double n_eff = count(n, xs, ws, g, cell), t_rule = silverman(n, xs, ws, n_eff, g.hi - g.lo);
+  cosines(cell, a, re, im);
+  double t = fixed_point(a, n_eff);
+  if (isnan(t)) t = t_rule;
+  t = fmax(t, FLOOR * FLOOR * t_rule);
+  for (int k = 0; k < GRID; k++) a[k] *= exp(-0.5 * ATVI_PI * ATVI_PI * k * k * t);
+  cosines_back(a, cell, re, im);
+  int top = 0;
+  for (int k = 1; k < GRID; k++)
+    if (cell[k] > cell[top]) top = k;
+  double left = cell[top > 0 ? top - 1 : 0], right = cell[top + 1 < GRID ? top + 1 : GRID - 1];
+  double bend = left - 2.0 * cell[top] + right, shift = bend < 0 ? 0.5 * (left - right) / bend : 0;
+  double width = (g.hi - g.lo) / GRID;
+  return fmin(fmax(g.lo + (top + 0.5 + shift) * width, g.lo), g.hi);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Evaluation of a model: log prior, log likelihood and gradients for groups of ATVI_LANES points.
+ *
+ *   theta --prior--> log prior
+ *   theta --setup--> H, y0 --solver--> states at outputs --rows--> log likelihood
+ * and back: rows' adjoints -> solver's adjoint -> setup's adjoint -> gradient. */
+#include "model/model.h"
+#include <math.h>
+#include <string.h>
+
+enum { L = ATVI_LANES };
+
+static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
+  atvi_model_work *o, head = {0};
+  atvi_idx d = m->target.d, n = m->lang->n_state, nh = m->n_hoist, n_el = m->max_el;
+  atvi_idx n_report = m->n_prior_arg;
+  for (atvi_idx k = 0; k < m->lang->n_data; k++)
+    if (m->report_args[k] + m->lang->n_observe > n_report) n_report = m->report_args[k] + m->lang->n_observe;
+  if (m->lang->n_derived > n_report) n_report = m->lang->n_derived;
+  if (m->lang->n_track > n_report) n_report = m->lang->n_track;
+  if (n_report > n_el) n_el = n_report;
+  ATVI_TAKE(a, o, 1);
+  ATVI_TAKE(a, head.theta, (d + 1) * L);
+  ATVI_TAKE(a, head.grad_p, (d + 1) * L);
+  ATVI_TAKE(a, head.grad_x, (d + 1) * L);
+  ATVI_TAKE(a, head.grad_l, (d + 1) * L);
+  ATVI_TAKE(a, head.value, L);
+  ATVI_TAKE(a, head.hoist, (nh + 1) * L);
+  ATVI_TAKE(a, head.seeds, (nh + n + 1) * L);
+  ATVI_TAKE(a, head.y0, (n + 1) * L);
+  ATVI_TAKE(a, head.yout, (m->n_output * n + 1) * L);
+  ATVI_TAKE(a, head.ybar, (m->n_output * n + 1) * L);
+  ATVI_TAKE(a, head.el, (n_el + 1) * L);
+  ATVI_TAKE(a, head.scratch, m->scratch + 1);
+  ATVI_TAKE(a, head.time, 1);
+  head.hoist_bar = head.seeds;
+  if (o) {
+    head.y0_bar = head.seeds + nh * L;
+    *o = head;
+  }
+  return o;
+}
+
+atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
+  const atvi_model *m = self;
+  atvi_arena a = {0};
+  *work = NULL;
+  carve(&a, m);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: evaluation");
+  atvi_model_work *w = carve(&a, m);
+  w->ctx = ctx;
+  if (m->has_ode) {
+    atvi_status status = atvi_ode_work_new(ctx, &m->ode, &w->ode);
+    if (status != ATVI_OK) {
+      atvi_block_free(ctx, w);
+      return status;
+    }
+  }
+  *work = w;
+  return ATVI_OK;
+}
+
+void atvi_model_work_free(void *work) {
+  atvi_model_work *w = work;
+  if (!w) return;
+  if (w->ode) atvi_ode_work_free(w->ode);
+  atvi_block_free(w->ctx, w);
+}
+
+int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta, atvi_idx first) {
+  int real = B - first < L ? (int)(B - first) : L;
+  for (atvi_idx i = 0; i < m->target.d; i++)
+    for (int l = 0; l < L; l++) w->theta[i * L + l] = theta[i * B + first + (l < real ? l : real - 1)];
+  return real;
+}
+
+static void setup(const atvi_model *m, atvi_model_work *w) {
+  atvi_prog_run(&m->setup, w->scratch, (const double *[]){w->theta}, (double *[]){w->hoist, w->y0});
+}
+
+void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
+  setup(m, w);
+  for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
+  if (m->has_ode) atvi_ode_solve(&m->ode, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
+}
+
+static double *state_at(const atvi_model *m, double *states, atvi_idx output) {
+  return output >= 0 ? states + output * m->lang->n_state * L : states;
+}
+
+/* Adds the log likelihood of all rows to sum[L]; with gradients, adjoints to w->ybar and w->hoist_bar. */
+static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, double sum[L]) {
+  for (atvi_idx k = 0; k < m->n_rows; k++) {
+    const atvi_rows *rows = &m->rows[k];
+    for (atvi_idx r = 0; r < rows->n_row; r++) {
+      const double *mask = rows->mask + r * rows->n_el;
+      const double *in[] = {w->hoist, state_at(m, w->yout, rows->out[r]), state_at(m, w->yout, rows->prev[r]),
+                            rows->known + r * rows->n_known, mask};
+      if (grad) {
+        double *out[] = {w->el, state_at(m, w->ybar, rows->out[r]), state_at(m, w->ybar, rows->prev[r]), w->hoist_bar};
+        atvi_prog_run(&rows->grad, w->scratch, in, out);
+      } else {
+        atvi_prog_run(&rows->value, w->scratch, in, (double *[]){w->el});
+      }
+      for (atvi_idx e = 0; e < rows->n_el; e++)
+        if (mask[e] != 0)
+          for (int l = 0; l < L; l++) sum[l] += w->el[e * L + l];
+    }
+  }
+}
+
+/* Log prior of the lanes; lanes outside the support become a copy of one inside, so that the solver never meets
+ * them. Returns whether any lane is inside. */
+static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_outcome outcome[L]) {
+  int inside = -1;
+  atvi_prog_run(&m->prior, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_p});
+  for (int l = 0; l < L; l++) {
+    bool in = w->value[l] > -HUGE_VAL && w->value[l] < HUGE_VAL;
+    for (atvi_idx i = 0; in && i < m->target.d; i++) {
+      double x = w->theta[i * L + l];
+      in = x >= m->target.param[i].lower && x <= m->target.param[i].upper && isfinite(x);
+    }
+    lp[l] = in ? w->value[l] : -HUGE_VAL;
+    outcome[l] = in ? ATVI_RUN_OK : ATVI_RUN_OUTSIDE;
+    if (in) inside = l;
+  }
+  for (int l = 0; inside >= 0 && l < L; l++)
+    if (outcome[l] == ATVI_RUN_OUTSIDE)
+      for (atvi_idx i = 0; i < m->target.d; i++) w->theta[i * L + l] = w->theta[i * L + inside];
+  return inside >= 0;
+}
+
+static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
+  if (!m->has_extra) return;
+  atvi_prog_run(&m->extra, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_x});
+  for (int l = 0; l < L; l++) ll[l] += w->value[l];
+}
+
+/* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. */
+static void evaluate(const atvi_model *m, atvi_model_work *w, bool grad, double ll[L], atvi_outcome outcome[L]) {
+  atvi_idx d = m->target.d, n = m->lang->n_state;
+  atvi_outcome run[L];
+  atvi_model_solve(m, w, grad, run);
+  if (grad) {
+    memset(w->ybar, 0, (size_t)(m->n_output * n * L) * sizeof *w->ybar);
+    memset(w->seeds, 0, (size_t)((m->n_hoist + n) * L) * sizeof *w->seeds);
+  }
+  for (int l = 0; l < L; l++) ll[l] = 0;
+  likelihood(m, w, grad, ll);
+  extra(m, w, ll);
+  if (grad) {
+    if (m->has_ode) atvi_ode_adjoint(&m->ode, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
+    atvi_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds}, (double *[]){w->grad_l});
+    for (atvi_idx i = 0; m->has_extra && i < d * L; i++) w->grad_l[i] += w->grad_x[i];
+  }
+  for (int l = 0; l < L; l++) {
+    if (outcome[l] == ATVI_RUN_OK) outcome[l] = run[l];
+    if (outcome[l] == ATVI_RUN_OK && (isnan(ll[l]) || ll[l] == HUGE_VAL)) outcome[l] = ATVI_RUN_NONFINITE;
+    if (outcome[l] != ATVI_RUN_OK) ll[l] = -HUGE_VAL;
+  }
+}
+
+static void put(double *to, atvi_idx first, int real, const double *from) {
+  for (int l = 0; to && l < real; l++) to[first + l] = from[l];
+}
+
+static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real,
+                         const double *from, const double value[L]) {
+  for (atvi_idx i = 0; to && i < m->target.d; i++)
+    for (int l = 0; l < real; l++) to[i * b->B + first + l] = isfinite(value[l]) ? from[i * L + l] : 0;
+}
+
+static void eval(const void *self, void *work, const atvi_batch *b) {
+  const atvi_model *m = self;
+  atvi_model_work *w = work;
+  bool want = b->log_lik || b->grad_lik;
+  for (atvi_idx first = 0; first < b->B; first += L) {
+    int real = atvi_model_load_lanes(m, w, b->B, b->theta, first);
+    double lp[L], ll[L];
+    atvi_outcome outcome[L];
+    for (int l = 0; l < L; l++) ll[l] = -HUGE_VAL;
+    if (prior(m, w, lp, outcome) && want) evaluate(m, w, b->grad_lik != NULL, ll, outcome);
+    for (int l = 0; l < L; l++)
+      if (outcome[l] == ATVI_RUN_OUTSIDE) ll[l] = -HUGE_VAL;
+    put(b->log_prior, first, real, lp);
+    put(b->log_lik, first, real, ll);
+    put_gradient(m, b, b->grad_prior, first, real, w->grad_p, lp);
+    put_gradient(m, b, b->grad_lik, first, real, w->grad_l, ll);
+    for (int l = 0; b->outcome && l < real; l++) b->outcome[first + l] = outcome[l];
+  }
+}
+
+static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *b) {
+  const atvi_model *m = self;
+  atvi_model_work *w = work;
+  atvi_outcome outcome[L];
+  for (atvi_idx i = 0; i < m->target.d; i++)
+    for (int l = 0; l < L; l++) w->theta[i * L + l] = theta0[i];
+  atvi_model_solve(m, w, true, outcome);
+  for (atvi_idx first = 0; first < b->B; first += L) {
+    int real = atvi_model_load_lanes(m, w, b->B, b->theta, first);
+    double lp[L], ll[L] = {0};
+    bool in = prior(m, w, lp, outcome);
+    if (in) {
+      atvi_outcome run[L] = {0};
+      setup(m, w);
+      if (m->has_ode) atvi_ode_replay(&m->ode, w->ode, 0, w->y0, w->hoist, w->yout, run);
+      likelihood(m, w, false, ll);
+      extra(m, w, ll);
+      for (int l = 0; l < L; l++)
+        if (outcome[l] == ATVI_RUN_OK) outcome[l] = run[l];
+    }
+    for (int l = 0; l < L; l++)
+      if (outcome[l] != ATVI_RUN_OK) ll[l] = -HUGE_VAL;
+    put(b->log_prior, first, real, lp);
+    put(b->log_lik, first, real, ll);
+    for (int l = 0; b->outcome && l < real; l++) b->outcome[first + l] = outcome[l];
+  }
+}
+
+const char *atvi_outcome_word(atvi_outcome outcome) {
+  switch (outcome) {
+  case ATVI_RUN_OK: return "fine";
+  case ATVI_RUN_NONFINITE: return "a state or the likelihood became infinite or undefined";
+  case ATVI_RUN_STEPS: return "the solver's step limit was reached";
+  case ATVI_RUN_SMALL: return "the solver's step became too small";
+  case ATVI_RUN_OUTSIDE: return "the point is outside the prior's support";
+  case ATVI_RUN_CALL: return "an outside program failed";
+  }
+  return "unknown";
+}
+
+const atvi_target_ops atvi_model_ops = {
+    .size = sizeof(atvi_target_ops),
+    .eval = eval,
+    .work_new = atvi_model_work_new,
+    .work_free = atvi_model_work_free,
+    .prior_draw = atvi_model_prior_draw,
+    .derived = atvi_model_derived,
+    .pointwise = atvi_model_pointwise,
+    .predict = atvi_model_predict,
+    .simulate = atvi_model_simulate,
+    .eval_frozen = eval_frozen,
+};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* A seat per worker holds the target's scratch, room for one group of points and the counters, so that
+ * nothing is shared while threads run. Seats are laid out ATVI_ALIGN apart: no false sharing. */
+#include "model/evaluator.h"
+#include <math.h>
+
+typedef struct {
+  void *work;
+  int64_t count, failures;
+  double *theta;         /* [d][ATVI_LANES] */
+  double *log_prior;     /* [ATVI_LANES] */
+  double *log_lik;       /* [ATVI_LANES] */
+  double *grad_prior;    /* [d][ATVI_LANES] */
+  double *grad_lik;      /* [d][ATVI_LANES] */
+  atvi_outcome *outcome; /* [ATVI_LANES] */
+} seat;
+
+struct atvi_evaluator {
+  atvi_ctx *ctx;
+  const atvi_target *target;
+  int n_seat;
+  seat **seats; /* [n_seat] */
+};
+
+static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d) {
+  atvi_evaluator *ev, head = {.n_seat = n_seat};
+  ATVI_TAKE(a, ev, 1);
+  ATVI_TAKE(a, head.seats, n_seat);
+  for (int i = 0; i < n_seat; i++) {
+    seat *s, in = {0};
+    ATVI_TAKE(a, s, 1);
+    ATVI_TAKE(a, in.theta, d * ATVI_LANES);
+    ATVI_TAKE(a, in.log_prior, ATVI_LANES);
+    ATVI_TAKE(a, in.log_lik, ATVI_LANES);
+    ATVI_TAKE(a, in.grad_prior, d * ATVI_LANES);
+    ATVI_TAKE(a, in.grad_lik, d * ATVI_LANES);
+    ATVI_TAKE(a, in.outcome, ATVI_LANES);
+    if (s) {
+      *s = in;
+      head.seats[i] = s;
+    }
+  }
+  if (ev) *ev = head;
+  return ev;
+}
+
+atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_evaluator **out) {
+  *out = NULL;
+  const atvi_target_ops *ops = target->ops;
+  if (!ops || ops->size != sizeof *ops || !ops->eval)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "evaluator: the target has no eval, or was built for another version");
+  if (target->d < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "evaluator: d = %td, want >= 1", target->d);
+  int n = atvi_ctx_threads(ctx);
+  atvi_arena a = {0};
+  carve(&a, n, target->d);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "evaluator: %d threads, d = %td", n, target->d);
+  atvi_evaluator *ev = carve(&a, n, target->d);
+  ev->ctx = ctx;
+  ev->target = target;
+  for (int i = 0; i < n && ops->work_new; i++) {
+    atvi_status st = ops->work_new(target->self, ctx, &ev->seats[i]->work);
+    if (st != ATVI_OK) {
+      ev->seats[i]->work = NULL;
+      atvi_evaluator_free(ev);
+      return st;
+    }
+  }
+  *out = ev;
+  return ATVI_OK;
+}
+
+void atvi_evaluator_free(atvi_evaluator *ev) {
+  if (!ev) return;
+  const atvi_target_ops *ops = ev->target->ops;
+  for (int i = 0; i < ev->n_seat && ops->work_free; i++)
+    if (ev->seats[i]->work) ops->work_free(ev->seats[i]->work);
+  atvi_block_free(ev->ctx, ev);
+}
+
+const atvi_target *atvi_evaluator_target(const atvi_evaluator *ev) { return ev->target; }
+void *atvi_evaluator_work(atvi_evaluator *ev) { return ev->seats[0]->work; }
+
+/* At most ATVI_LANES points. A density that is NaN or +inf is a failure even if the target did not notice. */
+static void run_group(const atvi_evaluator *ev, seat *s, const atvi_batch *batch) {
+  atvi_batch b = *batch;
+  if (!b.outcome) b.outcome = s->outcome;
+  for (atvi_idx i = 0; i < b.B; i++) b.outcome[i] = ATVI_RUN_OK;
+  ev->target->ops->eval(ev->target->self, s->work, &b);
+  for (atvi_idx i = 0; i < b.B; i++) {
+    if (b.outcome[i] == ATVI_RUN_OK) {
+      bool bad = (b.log_prior && !(b.log_prior[i] < HUGE_VAL)) || (b.log_lik && !(b.log_lik[i] < HUGE_VAL));
+      if (bad) b.outcome[i] = ATVI_RUN_NONFINITE;
+    }
+    s->count += b.outcome[i] != ATVI_RUN_OUTSIDE;
+    s->failures += b.outcome[i] != ATVI_RUN_OK && b.outcome[i] != ATVI_RUN_OUTSIDE;
+  }
+}
+
+static void scatter(atvi_idx rows, atvi_idx n, const double *from, double *to, atvi_idx stride) {
+  for (atvi_idx j = 0; j < rows && to; j++)
+    for (atvi_idx i = 0; i < n; i++) to[j * stride + i] = from[j * n + i];
+}
+
+/* Points first .. first+n-1 of a larger batch, by way of the seat's contiguous buffers. */
+static void run_part(const atvi_evaluator *ev, seat *s, const atvi_batch *batch, atvi_idx first) {
+  atvi_idx d = ev->target->d, B = batch->B, n = B - first < ATVI_LANES ? B - first : ATVI_LANES;
+  for (atvi_idx j = 0; j < d; j++)
+    for (atvi_idx i = 0; i < n; i++) s->theta[j * n + i] = batch->theta[j * B + first + i];
+  atvi_batch b = {.B = n,
+                  .theta = s->theta,
+                  .log_prior = batch->log_prior ? s->log_prior : NULL,
+                  .log_lik = batch->log_lik ? s->log_lik : NULL,
+                  .grad_prior = batch->grad_prior ? s->grad_prior : NULL,
+                  .grad_lik = batch->grad_lik ? s->grad_lik : NULL,
+                  .outcome = s->outcome};
+  run_group(ev, s, &b);
+  scatter(1, n, s->log_prior, batch->log_prior ? batch->log_prior + first : NULL, B);
+  scatter(1, n, s->log_lik, batch->log_lik ? batch->log_lik + first : NULL, B);
+  scatter(d, n, s->grad_prior, batch->grad_prior ? batch->grad_prior + first : NULL, B);
+  scatter(d, n, s->grad_lik, batch->grad_lik ? batch->grad_lik + first : NULL, B);
+  for (atvi_idx i = 0; i < n && batch->outcome; i++) batch->outcome[first + i] = s->outcome[i];
+}
+
+typedef struct {
+  const atvi_evaluator *ev;
+  const atvi_batch *batch;
+} job;
+
+static void run_item(void *arg, atvi_idx item, int worker) {
+  const job *j = arg;
+  run_part(j->ev, j->ev->seats[worker], j->batch, item * ATVI_LANES);
+}
+
+void atvi_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch) {
+  /* More threads than seats (the context was changed after new): one thread is always right. */
+  if (batch->B <= ATVI_LANES || atvi_ctx_threads(ev->ctx) > ev->n_seat) {
+    atvi_evaluator_run_on(ev, 0, batch);
+    return;
+  }
+  job j = {ev, batch};
+  atvi_parallel(ev->ctx, (batch->B + ATVI_LANES - 1) / ATVI_LANES, run_item, &j);
+}
+
+void atvi_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch) {
+  ATVI_ASSERT(worker >= 0 && worker < ev->n_seat);
+  seat *s = ev->seats[worker];
+  if (batch->B <= ATVI_LANES) {
+    run_group(ev, s, batch);
+    return;
+  }
+  for (atvi_idx first = 0; first < batch->B; first += ATVI_LANES) run_part(ev, s, batch, first);
+}
+
+int64_t atvi_evaluator_count(const atvi_evaluator *ev) {
+  int64_t sum = 0;
+  for (int i = 0; i < ev->n_seat; i++) sum += ev->seats[i]->count;
+  return sum;
+}
+
+int64_t atvi_evaluator_failures(const atvi_evaluator *ev) {
+  int64_t sum = 0;
+  for (int i = 0; i < ev->n_seat; i++) sum += ev->seats[i]->failures;
+  return sum;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/fixed.h"
+#include <math.h>
+
+enum { L = ATVI_LANES };
+
+typedef struct {
+  atvi_target target; /* first: what the caller sees */
+  atvi_ctx *ctx;
+  const atvi_target *base;
+  atvi_target_ops ops;
+  atvi_param *param; /* [target.d] */
+  double *value;     /* [base->d] values of the fixed ones */
+  atvi_idx *at;      /* [base->d] index among the free ones, -1 if fixed */
+} fixed;
+
+typedef struct {
+  atvi_ctx *ctx;
+  const fixed *f;
+  void *base;
+  double *theta, *grad; /* [base->d][L] */
+} fixed_work;
+
+static atvi_status work_new(const void *self, atvi_ctx *ctx, void **work) {
+  const fixed *f = self;
+  size_t n = (size_t)(f->base->d * L);
+  fixed_work *w = atvi_block(ctx, sizeof *w + ATVI_ALIGN + 2 * n * sizeof(double));
+  *work = NULL;
+  if (!w) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: fixed parameters");
+  w->ctx = ctx;
+  w->f = f;
+  w->theta = (double *)((char *)w + (sizeof *w + ATVI_ALIGN - 1) / ATVI_ALIGN * ATVI_ALIGN);
+  w->grad = w->theta + n;
+  if (f->base->ops->work_new) {
+    atvi_status status = f->base->ops->work_new(f->base->self, ctx, &w->base);
+    if (status != ATVI_OK) {
+      atvi_block_free(ctx, w);
+      return status;
+    }
+  }
+  *work = w;
+  return ATVI_OK;
+}
+
+static void work_free(void *work) {
+  fixed_work *w = work;
+  if (!w) return;
+  if (w->f->base->ops->work_free) w->f->base->ops->work_free(w->base);
+  atvi_block_free(w->ctx, w);
+}
+
+/* Points first .. first+b-1 of theta[d][B] with the fixed values put in: w->theta[base d][b]. */
+static void expand(const fixed *f, fixed_work *w, atvi_idx B, const double *theta, atvi_idx first, atvi_idx b) {
+  for (atvi_idx i = 0; i < f->base->d; i++)
+    for (atvi_idx l = 0; l < b; l++)
+      w->theta[i * b + l] = f->at[i] < 0 ? f->value[i] : theta[f->at[i] * B + first + l];
+}
+
+static void pick(const fixed *f, const double *from, atvi_idx B, double *to, atvi_idx first, atvi_idx b) {
+  for (atvi_idx i = 0; i < f->base->d; i++)
+    for (atvi_idx l = 0; f->at[i] >= 0 && l < b; l++) to[f->at[i] * B + first + l] = from[i * b + l];
+}
+
+static void *plus(double *p, atvi_idx n) { return p ? p + n : NULL; }
+
+static void eval(const void *self, void *work, const atvi_batch *batch) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  for (atvi_idx first = 0; first < batch->B; first += L) {
+    atvi_idx b = batch->B - first < L ? batch->B - first : L;
+    expand(f, w, batch->B, batch->theta, first, b);
+    atvi_batch inner = {.B = b,
+                        .theta = w->theta,
+                        .log_prior = plus(batch->log_prior, first),
+                        .log_lik = plus(batch->log_lik, first),
+                        .grad_lik = batch->grad_lik ? w->grad : NULL,
+                        .outcome = batch->outcome ? batch->outcome + first : NULL};
+    f->base->ops->eval(f->base->self, w->base, &inner);
+    if (batch->grad_lik) pick(f, w->grad, batch->B, batch->grad_lik, first, b);
+    if (!batch->grad_prior) continue;
+    inner = (atvi_batch){.B = b, .theta = w->theta, .grad_prior = w->grad};
+    f->base->ops->eval(f->base->self, w->base, &inner);
+    pick(f, w->grad, batch->B, batch->grad_prior, first, b);
+  }
+}
+
+static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *batch) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  for (atvi_idx i = 0; i < f->base->d; i++) w->grad[i] = f->at[i] < 0 ? f->value[i] : theta0[f->at[i]];
+  for (atvi_idx first = 0; first < batch->B; first += L) {
+    atvi_idx b = batch->B - first < L ? batch->B - first : L;
+    expand(f, w, batch->B, batch->theta, first, b);
+    atvi_batch inner = {.B = b,
+                        .theta = w->theta,
+                        .log_prior = plus(batch->log_prior, first),
+                        .log_lik = plus(batch->log_lik, first),
+                        .outcome = batch->outcome ? batch->outcome + first : NULL};
+    f->base->ops->eval_frozen(f->base->self, w->base, w->grad, &inner);
+  }
+}
+
+static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    atvi_idx b = B - at < L ? B - at : L;
+    f->base->ops->prior_draw(f->base->self, w->base, seed, first + at, b, w->theta);
+    pick(f, w->theta, B, theta, at, b);
+  }
+}
+
+/* The members that map points to named numbers are alike: expand, call for each point, copy. */
+typedef void (*mapper)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
+
+static void map_points(const fixed *f, fixed_work *w, mapper fn, atvi_idx n, atvi_idx B, const double *theta, double *out) {
+  double *rows = atvi_block(w->ctx, (size_t)(n * L) * sizeof *rows + 1);
+  for (atvi_idx first = 0; first < B; first += L) {
+    atvi_idx b = B - first < L ? B - first : L;
+    expand(f, w, B, theta, first, b);
+    if (rows) fn(f->base->self, w->base, b, w->theta, rows);
+    for (atvi_idx i = 0; i < n; i++)
+      for (atvi_idx l = 0; l < b; l++) out[i * B + first + l] = rows ? rows[i * b + l] : NAN;
+  }
+  atvi_block_free(w->ctx, rows);
+}
+
+static void derived(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
+  const fixed *f = self;
+  map_points(f, work, f->base->ops->derived, f->base->n_derived, B, theta, out);
+}
+
+static void pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
+  const fixed *f = self;
+  map_points(f, work, f->base->ops->pointwise, f->base->n_obs, B, theta, out);
+}
+
+static void predict(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
+  const fixed *f = self;
+  map_points(f, work, f->base->ops->predict, f->base->n_out, B, theta, out);
+}
+
+static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
+                     double *out) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  double *one = atvi_block(w->ctx, (size_t)f->base->n_obs * sizeof *one + 1);
+  for (atvi_idx j = 0; j < B; j++) {
+    expand(f, w, B, theta, j, 1);
+    if (one) f->base->ops->simulate(f->base->self, w->base, seed, first + j, 1, w->theta, one);
+    for (atvi_idx i = 0; i < f->base->n_obs; i++) out[i * B + j] = one ? one[i] : NAN;
+  }
+  atvi_block_free(w->ctx, one);
+}
+
+static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const double *value) {
+  const atvi_target *base = f->base;
+  for (atvi_idx k = 0; k < n; k++) {
+    atvi_idx i = index[k];
+    if (i < 0 || i >= base->d || f->at[i] < 0)
+      return ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: parameter number %td does not exist or is fixed twice", i);
+    const atvi_param *p = &base->param[i];
+    if (!isfinite(value[k]) || value[k] < p->lower || value[k] > p->upper)
+      return ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: %s = %g is outside its bounds [%g, %g]", p->name, value[k], p->lower,
+                       p->upper);
+    f->at[i] = -1;
+    f->value[i] = value[k];
+  }
+  atvi_idx d = 0;
+  for (atvi_idx i = 0; i < base->d; i++) {
+    if (f->at[i] < 0) continue;
+    f->param[d] = base->param[i];
+    f->at[i] = d++;
+  }
+  f->target.d = d;
+  return d > 0 ? ATVI_OK : ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: every parameter is fixed; nothing is left to infer");
+}
+
+static fixed *carve(atvi_arena *a, atvi_idx d) {
+  fixed *o, head = {0};
+  ATVI_TAKE(a, o, 1);
+  ATVI_TAKE(a, head.param, d);
+  ATVI_TAKE(a, head.value, d);
+  ATVI_TAKE(a, head.at, d);
+  if (o) *o = head;
+  return o;
+}
+
+atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, const atvi_idx *index, const double *value,
+                           atvi_target **out) {
+  atvi_arena a = {0};
+  *out = NULL;
+  carve(&a, base->d);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: fixed parameters");
+  fixed *f = carve(&a, base->d);
+  f->ctx = ctx;
+  f->base = base;
+  atvi_status status = hold(f, n, index, value);
+  if (status != ATVI_OK) {
+    atvi_block_free(ctx, f);
+    return status;
+  }
+  f->ops = (atvi_target_ops){.size = sizeof f->ops,
+                             .eval = eval,
+                             .work_new = work_new,
+                             .work_free = work_free,
+                             .prior_draw = base->ops->prior_draw ? prior_draw : NULL,
+                             .derived = base->ops->derived ? derived : NULL,
+                             .pointwise = base->ops->pointwise ? pointwise : NULL,
+                             .predict = base->ops->predict ? predict : NULL,
+                             .simulate = base->ops->simulate ? simulate : NULL,
+                             .eval_frozen = base->ops->eval_frozen ? eval_frozen : NULL};
+  atvi_idx d = f->target.d;
+  f->target = *base;
+  f->target.ops = &f->ops;
+  f->target.self = f;
+  f->target.d = d;
+  f->target.param = f->param;
+  *out = &f->target;
+  return ATVI_OK;
+}
+
+void atvi_fixed_free(atvi_target *target) {
+  if (!target) return;
+  fixed *f = (fixed *)target;
+  atvi_block_free(f->ctx, f);
+}

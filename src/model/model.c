@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/model.h"
+#include <math.h>
+#include <string.h>
+
+/* Default tolerances, at which log likelihoods of the examples are within 0.01 of converged ones (bench). */
+static const double TOL_REL = 1e-5, TOL_ABS = 1e-7;
+static const atvi_idx MAX_STEPS = 100000;
+
+static double or_default(double given, double otherwise) { return isnan(given) ? otherwise : given; }
+
+static atvi_status describe_solver(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_ode *ode = &m->ode;
+  ode->method = lang->kind == ATVI_MODEL_MAP             ? ATVI_ODE_MAP
+                : lang->solver == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
+                : lang->solver == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
+                                                    : ATVI_ODE_RK45;
+  ode->n = lang->n_state;
+  ode->n_par = m->n_hoist;
+  ode->n_tab = 2 * lang->n_table;
+  ode->n_output = m->n_output;
+  ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
+  ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * TOL_ABS / TOL_REL);
+  ode->h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
+  ode->max_steps = lang->max_steps > 0 ? lang->max_steps : MAX_STEPS;
+  return ATVI_OK;
+}
+
+atvi_status atvi_model_series(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_target *t = &m->target;
+  atvi_idx n_series = lang->n_observe + lang->n_track + lang->n_state;
+  atvi_series *s = atvi_pool_take(m->pool, (size_t)n_series + 1, sizeof *s);
+  m->obs_at = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->obs_at);
+  m->n_series_time = m->n_output > 0 ? m->n_output : 1;
+  m->series_time = m->n_output > 0 ? m->output_time : atvi_pool_take(m->pool, 1, sizeof(double));
+  if (!s || !m->obs_at || !m->series_time) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: series");
+  for (atvi_idx o = 0; o < lang->n_observe; o++) {
+    const atvi_lang_observe *obs = &lang->observe[o];
+    const atvi_lang_data *data = &lang->data[obs->data];
+    double *value = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *value);
+    double *row = data->time ? NULL : atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *row);
+    if (!value || (!data->time && !row)) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: series");
+    for (atvi_idx r = 0; r < data->n_row; r++) {
+      value[r] = obs->column >= 0 ? data->value[r * data->n_col + obs->column] : NAN;
+      if (row) row[r] = (double)(r + 1);
+    }
+    s[o] = (atvi_series){obs->name, ATVI_SERIES_OBSERVED, obs->data, data->n_row, data->time ? data->time : row, value};
+    m->obs_at[o] = t->n_obs;
+    t->n_obs += data->n_row;
+  }
+  for (atvi_idx i = lang->n_observe; i < n_series; i++) {
+    atvi_idx k = i - lang->n_observe;
+    bool tracked = k < lang->n_track;
+    const char *name = tracked ? lang->track[k].name : lang->state[k - lang->n_track].name;
+    s[i] = (atvi_series){name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL};
+  }
+  t->series = s;
+  t->n_series = n_series;
+  t->n_out = t->n_obs + (lang->n_track + lang->n_state) * m->n_series_time;
+  return ATVI_OK;
+}
+
+static atvi_status describe_target(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_target *t = &m->target;
+  atvi_param *param = atvi_pool_take(m->pool, (size_t)lang->n_param + 1, sizeof *param);
+  const char **derived = atvi_pool_take(m->pool, (size_t)lang->n_derived + 1, sizeof *derived);
+  if (!param || !derived) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: parameters");
+  for (atvi_idx i = 0; i < lang->n_param; i++)
+    param[i] = (atvi_param){lang->param[i].name, lang->param[i].lower, lang->param[i].upper};
+  for (atvi_idx i = 0; i < lang->n_derived; i++) derived[i] = lang->derived[i].name;
+  const char *slash = strrchr(lang->path, '/'), *base = slash ? slash + 1 : lang->path, *dot = strrchr(base, '.');
+  t->ops = &atvi_model_ops;
+  t->self = m;
+  t->name = atvi_pool_strndup(m->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+  t->d = lang->n_param;
+  t->param = param;
+  t->n_derived = lang->n_derived;
+  t->derived = derived;
+  return t->name ? ATVI_OK : ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
+}
+
+/* Predictions at other times have no row to take covariates from. */
+static atvi_status no_covariates(const atvi_model *m) {
+  for (atvi_idx o = 0; o < m->lang->n_observe; o++)
+    for (int a = 0; a < m->lang->observe[o].n_arg; a++)
+      if (atvi_graph_kinds(m->lang->graph, m->lang->observe[o].arg[a]) >> ATVI_IN_DATA & 1)
+        return ATVI_FAIL(m->ctx, ATVI_EINVAL,
+                         "times: %s depends on a column of its data file, which has no value at other times; leave the times out",
+                         m->lang->observe[o].name);
+  return ATVI_OK;
+}
+
+static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
+  if (opts->n_time > 0) ATVI_TRY(no_covariates(m));
+  ATVI_TRY(atvi_model_times(m, opts));
+  ATVI_TRY(atvi_model_rows(m));
+  ATVI_TRY(describe_target(m));
+  ATVI_TRY(atvi_model_programs(m, opts->interpret));
+  ATVI_TRY(describe_solver(m));
+  return atvi_model_series(m);
+}
+
+atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_opts *opts, atvi_model **out) {
+  atvi_model_opts use = opts ? *opts : (atvi_model_opts){0};
+  *out = NULL;
+  atvi_pool *pool;
+  ATVI_TRY(atvi_pool_new(ctx, &pool));
+  atvi_model *m = atvi_pool_take(pool, 1, sizeof *m);
+  atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)use.n_data + 1, sizeof *replace);
+  if (!m || !replace) {
+    atvi_pool_free(pool);
+    return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %s", path);
+  }
+  m->ctx = ctx;
+  m->pool = pool;
+  for (atvi_idx i = 0; i < use.n_data; i++) replace[i] = (atvi_lang_replace){use.data[i].name, use.data[i].path};
+  atvi_lang_opts lang_opts = {use.n_data, replace, use.n_time > 0};
+  atvi_status status = atvi_lang_load(ctx, path, &lang_opts, &m->lang);
+  if (status == ATVI_OK) status = build(m, &use);
+  if (status != ATVI_OK) {
+    atvi_model_free(m);
+    return status;
+  }
+  *out = m;
+  return ATVI_OK;
+}
+
+void atvi_model_free(atvi_model *m) {
+  if (!m) return;
+  atvi_module_free(m->hot);
+  atvi_module_free(m->cold);
+  atvi_lang_free(m->lang);
+  atvi_pool_free(m->pool);
+}
+
+const atvi_target *atvi_model_target(const atvi_model *m) { return &m->target; }

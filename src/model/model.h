@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of a model; for src/model, and for src/app, which describes a model to its user.
+ *
+ * A model is a description (lang) turned into programs:
+ *
+ *   prior   theta -> log prior, gradient
+ *   extra   theta -> free log terms, gradient
+ *   setup   theta -> H (work done once per point), initial states; setup_vjp: its adjoint
+ *   rhs     the solver's programs, in terms of H (ode.h)
+ *   rows    for each data set: log likelihood of each element of a row, in terms of H, the
+ *           states at the row's time and at the previous row's time, and numbers known per row
+ *
+ * "Known per row" is everything that depends on data, time and tables alone: it is computed once
+ * when the model is built. The term lgamma(y + size) - lgamma(size) of negative binomial counts
+ * whose size depends on parameters alone is summed as sum_k n_k log(size + k) with n_k the
+ * number of counts above k: one more group of rows, (k, n_k), without states.
+ *
+ * These are compiled. What is needed rarely (derived and tracked quantities, arguments of
+ * distributions for simulation) is interpreted. */
+#ifndef ATVI_MODEL_MODEL_H
+#define ATVI_MODEL_MODEL_H
+
+#include "atvi/model.h"
+#include "graph/program.h"
+#include "lang/lang.h"
+#include "ode/ode.h"
+
+enum { ATVI_IN_ROW = 8 }; /* further input kind of the graph: numbers known per row */
+
+/* Which density an element of a row contributes. */
+typedef enum { ATVI_EL_EXACT, ATVI_EL_LEFT, ATVI_EL_RIGHT } atvi_element_kind;
+
+typedef struct {
+  atvi_idx data;             /* data set; -1: counts of negative binomial sizes */
+  atvi_idx n_row, n_el, n_known;
+  double *known;             /* [n_row][n_known] */
+  double *mask;              /* [n_row][n_el] 1 where the element counts in this row, else 0 */
+  atvi_idx *out, *prev;      /* [n_row] index of the output with the row's and the previous row's state; -1: none */
+  atvi_idx *observe;         /* [n_el] which lang->observe; -1: none */
+  atvi_node *node;           /* [n_el] while building; without what a histogram of counts takes over */
+  atvi_node *whole;          /* [n_el] while building; with it */
+  atvi_node *known_node;     /* [n_known] while building */
+  atvi_prog value, grad;
+  atvi_prog each;            /* as value, whole, from PARAM, TIME, STATE, PREV, TABLE, DATA; interpreted */
+} atvi_rows;
+
+/* Pulses that act at one time, together. */
+typedef struct {
+  atvi_idx n;
+  const atvi_idx *item; /* [n] lang->pulse, ascending; one twice acts twice */
+} atvi_pulses;
+
+struct atvi_model {
+  atvi_ctx *ctx;
+  atvi_lang *lang;
+  atvi_pool *pool; /* everything below */
+  atvi_module *hot, *cold;
+  atvi_module_info info;
+  atvi_target target;
+
+  atvi_idx n_hoist;
+  atvi_prog prior, extra, setup, setup_vjp;
+  bool has_extra;
+  atvi_idx n_rows;
+  atvi_rows *rows;      /* [n_rows] */
+  bool has_prev;
+  atvi_idx max_el;
+
+  bool has_ode;
+  atvi_ode ode;
+  atvi_idx n_output;
+  double *output_time; /* [n_output] */
+  atvi_idx n_combo, cap_combo;
+  atvi_pulses *combo; /* [n_combo], the solver's pulses */
+
+  /* rarely used, interpreted */
+  atvi_prog derived;     /* PARAM -> derived */
+  atvi_prog prior_args;  /* PARAM -> arguments of all priors, one after the other */
+  atvi_idx n_level;      /* priors that depend on no parameter are level 0, and so on */
+  int *level;            /* [d] */
+  atvi_idx *arg_at;      /* [d] first argument of parameter i in prior_args */
+  atvi_idx n_prior_arg;
+  atvi_prog *report;     /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
+  atvi_idx *report_args; /* [n_data] how many arguments */
+  atvi_prog track;       /* PARAM, TIME, STATE, TABLE -> tracked */
+  atvi_idx *obs_at;      /* [n_observe] where each observed series starts among the observations */
+  atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
+  double **filled;       /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
+  double *output_tab;    /* [n_output][2 n_table] table coefficients at output times */
+  atvi_idx n_series_time; /* tracked and state series: times */
+  double *series_time;
+  size_t scratch;        /* doubles, largest over all programs */
+};
+
+/* build steps, in calling order */
+ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts);   /* outputs, stops */
+ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                                 /* elements of rows */
+ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret);             /* hot and cold modules */
+ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                               /* names of outputs */
+void atvi_model_tables_at(const atvi_model *m, double t, double *tab);                   /* [2 n_table] */
+/* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
+bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index), void *user);
+
+/* One thread's scratch, shared by eval.c and report.c. */
+typedef struct {
+  atvi_ctx *ctx;
+  double *theta, *grad_p, *grad_x, *grad_l; /* [d][L] */
+  double *value;                            /* [1][L] */
+  double *hoist, *hoist_bar;                /* [n_hoist][L] */
+  double *seeds;                            /* [n_hoist + n][L] adjoints of setup's results */
+  double *y0, *y0_bar;                      /* [n][L] */
+  double *yout, *ybar;                      /* [n_output][n][L] */
+  double *el;                               /* [max(max_el, args, ...)][L] */
+  double *scratch;
+  double *time;                             /* [1] */
+  atvi_ode_work *ode;                       /* NULL without states */
+} atvi_model_work;
+
+extern const atvi_target_ops atvi_model_ops;
+
+ATVI_CHECKED atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work);
+void atvi_model_work_free(void *work);
+/* Loads points first .. first+ATVI_LANES-1 of theta[d][B] into w->theta, the last one repeated. Returns how many are real. */
+int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta, atvi_idx first);
+/* Runs setup and the solver for the lanes in w->theta. */
+void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[ATVI_LANES]);
+
+void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta);
+void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *theta, double *out);
+void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out);
+void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *theta, double *out);
+void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
+                         double *out);
+
+/* Statuses in words, for messages: "step limit reached". */
+const char *atvi_outcome_word(atvi_outcome outcome);
+
+#endif

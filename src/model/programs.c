@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* From nodes to programs: loop-invariant work is hoisted, derivatives are appended, and two modules
+ * are made: the hot one compiled, the cold one interpreted. */
+#include "model/model.h"
+#include <math.h>
+#include <string.h>
+
+enum { PARAM_BIT = 1u << ATVI_IN_PARAM };
+#define KNOWN_BITS (1u << ATVI_IN_DATA | 1u << ATVI_IN_TIME | 1u << ATVI_IN_TABLE)
+
+typedef struct {
+  atvi_model *m;
+  atvi_lang *lang;
+  atvi_graph *g;
+  atvi_idx n;       /* states */
+  atvi_node *hoist; /* [n_hoist] */
+  atvi_idx cap;
+  atvi_node *rhs;     /* [n] rewritten in terms of HOIST */
+  atvi_node **pulse;  /* [n_combo][n] state after, rewritten */
+  atvi_prog_spec *spec;
+  atvi_idx n_spec;
+} builder;
+
+static atvi_status nomem(builder *b) { return ATVI_FAIL(b->m->ctx, ATVI_ENOMEM, "out of memory: programs"); }
+
+static void *take(builder *b, atvi_idx n, size_t size) {
+  return atvi_pool_take(b->m->pool, (size_t)(n > 0 ? n : 1), size);
+}
+
+static atvi_node *inputs(builder *b, int kind, atvi_idx n) {
+  atvi_node *x = take(b, n, sizeof *x);
+  for (atvi_idx i = 0; x && i < n; i++) x[i] = atvi_graph_input(b->g, kind, i);
+  return x;
+}
+
+/* ---- rewriting ---- */
+static void hoist(builder *b, atvi_idx n, atvi_node *x) {
+  atvi_graph_hoist(b->g, n, x, PARAM_BIT, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->n_hoist);
+}
+
+static atvi_status rewrite(builder *b) {
+  atvi_model *m = b->m;
+  b->cap = atvi_graph_size(b->g);
+  b->hoist = take(b, b->cap, sizeof *b->hoist);
+  b->rhs = take(b, b->n, sizeof *b->rhs);
+  b->pulse = take(b, m->n_combo, sizeof *b->pulse);
+  if (!b->hoist || !b->rhs || !b->pulse) return nomem(b);
+  for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[i].rhs;
+  hoist(b, b->n, b->rhs);
+  for (atvi_idx c = 0; c < m->n_combo; c++) {
+    atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
+    if (!y) return nomem(b);
+    for (atvi_idx i = 0; i < m->combo[c].n; i++) {
+      const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
+      for (atvi_idx j = 0; j < p->n; j++)
+        y[p->state[j]] = atvi_graph_op2(b->g, ATVI_OP_ADD, y[p->state[j]], p->increase[j]);
+    }
+    hoist(b, b->n, y);
+  }
+  for (atvi_idx k = 0; k < m->n_rows; k++) {
+    atvi_rows *rows = &m->rows[k];
+    if (rows->data >= 0) {
+      rows->known_node = take(b, b->cap, sizeof *rows->known_node);
+      if (!rows->known_node) return nomem(b);
+      atvi_graph_hoist(b->g, rows->n_el, rows->node, KNOWN_BITS, ATVI_IN_ROW, b->cap, rows->known_node, &rows->n_known);
+    }
+    hoist(b, rows->n_el, rows->node);
+  }
+  return atvi_graph_failed(b->g) ? nomem(b) : ATVI_OK;
+}
+
+/* ---- specifications ---- */
+static void in(atvi_prog_spec *s, int kind, atvi_idx n, bool uniform) { s->in[s->n_in++] = (atvi_prog_in){kind, n, uniform}; }
+
+static void out(atvi_prog_spec *s, atvi_idx n, const atvi_node *nodes, bool accumulate) {
+  s->out[s->n_out++] = (atvi_prog_out){n, nodes, accumulate};
+}
+
+static atvi_prog_spec *begin(builder *b, const char *name, atvi_idx number) {
+  atvi_prog_spec *s = &b->spec[b->n_spec++];
+  s->name = number < 0 ? name : atvi_pool_printf(b->m->pool, "%s_%td", name, number);
+  return s;
+}
+
+/* Gradient of sum seed * out with respect to inputs of one kind. */
+static atvi_node *gradient(builder *b, atvi_idx n_out, const atvi_node *o, const atvi_node *seed, int kind, atvi_idx n) {
+  atvi_node *wrt = inputs(b, kind, n), *grad = take(b, n, sizeof *grad);
+  if (!wrt || !grad || !seed) return NULL;
+  atvi_graph_vjp(b->g, n_out, o, seed, n, wrt, grad);
+  return grad;
+}
+
+static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *x) {
+  atvi_idx d = b->lang->n_param;
+  atvi_node *one = take(b, 1, sizeof *one);
+  if (!one) return false;
+  *one = atvi_graph_const(b->g, 1);
+  atvi_node *grad = gradient(b, 1, x, one, ATVI_IN_PARAM, d);
+  atvi_prog_spec *s = begin(b, name, -1);
+  in(s, ATVI_IN_PARAM, d, false);
+  out(s, 1, x, false);
+  out(s, d, grad, false);
+  return grad != NULL;
+}
+
+static bool setup(builder *b) {
+  atvi_idx d = b->lang->n_param, nh = b->m->n_hoist, total = nh + b->n;
+  atvi_node *all = take(b, total, sizeof *all), *seed = inputs(b, ATVI_IN_SEED, total);
+  if (!all || !seed) return false;
+  for (atvi_idx i = 0; i < nh; i++) all[i] = b->hoist[i];
+  for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[i].init;
+  atvi_prog_spec *s = begin(b, "setup", -1);
+  in(s, ATVI_IN_PARAM, d, false);
+  out(s, nh, all, false);
+  out(s, b->n, all + nh, false);
+  atvi_node *grad = gradient(b, total, all, seed, ATVI_IN_PARAM, d);
+  s = begin(b, "setup_vjp", -1);
+  in(s, ATVI_IN_PARAM, d, false);
+  in(s, ATVI_IN_SEED, total, false);
+  out(s, d, grad, false);
+  return grad != NULL;
+}
+
+static void solver_inputs(builder *b, atvi_prog_spec *s) {
+  in(s, ATVI_IN_TIME, 1, false);
+  in(s, ATVI_IN_STATE, b->n, false);
+  in(s, ATVI_IN_HOIST, b->m->n_hoist, false);
+  in(s, ATVI_IN_TABLE, 2 * b->lang->n_table, false);
+}
+
+/* A program of the solver and its adjoint. */
+static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number, const atvi_node *f) {
+  atvi_node *seed = inputs(b, ATVI_IN_SEED, b->n);
+  atvi_idx nh = b->m->n_hoist, nw = b->n + nh;
+  atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
+  if (!seed || !wrt || !grad) return false;
+  for (atvi_idx i = 0; i < nw; i++)
+    wrt[i] = i < b->n ? atvi_graph_input(b->g, ATVI_IN_STATE, i) : atvi_graph_input(b->g, ATVI_IN_HOIST, i - b->n);
+  atvi_graph_vjp(b->g, b->n, f, seed, nw, wrt, grad);
+  atvi_prog_spec *s = begin(b, name, number);
+  solver_inputs(b, s);
+  out(s, b->n, f, false);
+  s = begin(b, name_vjp, number);
+  solver_inputs(b, s);
+  in(s, ATVI_IN_SEED, b->n, false);
+  out(s, b->n, grad, false);
+  out(s, nh, grad + b->n, true);
+  return true;
+}
+
+static bool jacobian(builder *b) {
+  atvi_idx n = b->n;
+  atvi_node *jac = take(b, n * n, sizeof *jac), *wrt = inputs(b, ATVI_IN_STATE, n);
+  if (!jac || !wrt) return false;
+  atvi_node one = atvi_graph_const(b->g, 1);
+  for (atvi_idx i = 0; i < n; i++) atvi_graph_vjp(b->g, 1, &b->rhs[i], &one, n, wrt, jac + i * n);
+  atvi_prog_spec *s = begin(b, "jac", -1);
+  solver_inputs(b, s);
+  out(s, n * n, jac, false);
+  return true;
+}
+
+static bool row_pair(builder *b, atvi_idx k) {
+  atvi_rows *rows = &b->m->rows[k];
+  atvi_idx n = b->n, np = b->m->has_prev ? n : 0, nh = b->m->n_hoist, nw = n + np + nh;
+  atvi_node *seed = inputs(b, ATVI_IN_SEED, rows->n_el);
+  atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
+  if (!seed || !wrt || !grad) return false;
+  for (atvi_idx i = 0; i < n; i++) wrt[i] = atvi_graph_input(b->g, ATVI_IN_STATE, i);
+  for (atvi_idx i = 0; i < np; i++) wrt[n + i] = atvi_graph_input(b->g, ATVI_IN_PREV, i);
+  for (atvi_idx i = 0; i < nh; i++) wrt[n + np + i] = atvi_graph_input(b->g, ATVI_IN_HOIST, i);
+  atvi_graph_vjp(b->g, rows->n_el, rows->node, seed, nw, wrt, grad);
+  for (int with = 0; with < 2; with++) {
+    atvi_prog_spec *s = begin(b, with ? "row_grad" : "row", k);
+    in(s, ATVI_IN_HOIST, nh, false);
+    in(s, ATVI_IN_STATE, n, false);
+    in(s, ATVI_IN_PREV, np, false);
+    in(s, ATVI_IN_ROW, rows->n_known, true);
+    if (with) in(s, ATVI_IN_SEED, rows->n_el, true);
+    out(s, rows->n_el, rows->node, false);
+    if (!with) continue;
+    out(s, n, grad, true);
+    out(s, np, grad + n, true);
+    out(s, nh, grad + n + np, true);
+  }
+  return true;
+}
+
+static atvi_status hot(builder *b, bool interpret) {
+  atvi_model *m = b->m;
+  double extra = 1;
+  m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
+  b->spec = take(b, 12 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  if (!b->spec) return nomem(b);
+  bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
+  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) && scalar_with_gradient(b, "extra", &b->lang->log_extra) &&
+            setup(b) && solver_pair(b, "rhs", "rhs_vjp", -1, b->rhs);
+  for (atvi_idx c = 0; ok && c < m->n_combo; c++) ok = solver_pair(b, "pulse", "pulse_vjp", c, b->pulse[c]);
+  for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
+  if (ok && m->has_ode && stiff) ok = jacobian(b);
+  if (!ok || atvi_graph_failed(b->g)) return nomem(b);
+  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret}, &m->hot, &m->info));
+
+  atvi_idx i = 0;
+  m->prior = atvi_module_get(m->hot, i++);
+  m->extra = atvi_module_get(m->hot, i++);
+  m->setup = atvi_module_get(m->hot, i++);
+  m->setup_vjp = atvi_module_get(m->hot, i++);
+  m->ode.rhs = atvi_module_get(m->hot, i++);
+  m->ode.vjp = atvi_module_get(m->hot, i++);
+  atvi_prog *pulse = take(b, 2 * m->n_combo, sizeof *pulse);
+  if (!pulse) return nomem(b);
+  for (atvi_idx c = 0; c < m->n_combo; c++) {
+    pulse[c] = atvi_module_get(m->hot, i++);
+    pulse[m->n_combo + c] = atvi_module_get(m->hot, i++);
+  }
+  m->ode.n_pulse = m->n_combo;
+  m->ode.pulse = pulse;
+  m->ode.pulse_vjp = pulse + m->n_combo;
+  for (atvi_idx k = 0; k < m->n_rows; k++) {
+    m->rows[k].value = atvi_module_get(m->hot, i++);
+    m->rows[k].grad = atvi_module_get(m->hot, i++);
+  }
+  if (m->has_ode && stiff) m->ode.jac = atvi_module_get(m->hot, i++);
+  return ATVI_OK;
+}
+
+/* ---- the cold module ---- */
+static atvi_prog_spec *cold_begin(builder *b, const char *name, atvi_idx number, atvi_idx n_col) {
+  atvi_prog_spec *s = begin(b, name, number);
+  in(s, ATVI_IN_PARAM, b->lang->n_param, false);
+  in(s, ATVI_IN_TIME, 1, true);
+  in(s, ATVI_IN_STATE, b->n, false);
+  in(s, ATVI_IN_PREV, b->n, false);
+  in(s, ATVI_IN_TABLE, 2 * b->lang->n_table, true);
+  in(s, ATVI_IN_DATA, n_col, true);
+  return s;
+}
+
+static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_value *v) {
+  atvi_node *x = take(b, n, sizeof *x);
+  if (!x) return false;
+  for (atvi_idx i = 0; i < n; i++) x[i] = v[i].node;
+  out(cold_begin(b, name, -1, 0), n, x, false);
+  return true;
+}
+
+static void raise_level(void *user, atvi_idx index) {
+  int **at = user; /* at[0]: levels, at[1]: the level being raised */
+  if (at[0][index] + 1 > *at[1]) *at[1] = at[0][index] + 1;
+}
+
+static bool prior_args(builder *b) {
+  atvi_model *m = b->m;
+  atvi_idx d = b->lang->n_param, n = 0;
+  m->level = take(b, d, sizeof *m->level);
+  m->arg_at = take(b, d, sizeof *m->arg_at);
+  atvi_node *x = take(b, d * ATVI_DIST_ARGS, sizeof *x);
+  if (!m->level || !m->arg_at || !x) return false;
+  for (atvi_idx i = 0; i < d; i++) {
+    m->arg_at[i] = n;
+    for (int a = 0; a < b->lang->param[i].n_arg; a++) x[n++] = b->lang->param[i].arg[a];
+  }
+  m->n_prior_arg = n;
+  for (bool changed = true; changed;) { /* no circles: the language forbids them, so this ends */
+    changed = false;
+    for (atvi_idx i = 0; i < d; i++) {
+      int level = m->level[i];
+      for (int a = 0; a < b->lang->param[i].n_arg; a++)
+        if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, raise_level, (int *[]){m->level, &level}))
+          return false;
+      changed = changed || level != m->level[i];
+      m->level[i] = level;
+      if (level + 1 > m->n_level) m->n_level = level + 1;
+    }
+  }
+  out(cold_begin(b, "prior_args", -1, 0), n, x, false);
+  return true;
+}
+
+/* Arguments, then means, of a data set's observations. */
+static bool report(builder *b, atvi_idx k) {
+  const atvi_lang *lang = b->lang;
+  atvi_node *args = take(b, lang->n_observe * ATVI_DIST_ARGS, sizeof *args);
+  atvi_node *means = take(b, lang->n_observe, sizeof *means);
+  if (!args || !means) return false;
+  atvi_idx n = 0, n_mean = 0;
+  for (atvi_idx o = 0; o < lang->n_observe; o++) {
+    const atvi_lang_observe *obs = &lang->observe[o];
+    if (obs->data != k) continue;
+    for (int a = 0; a < obs->n_arg; a++) args[n++] = obs->arg[a];
+    means[n_mean++] = atvi_dist_mean(b->g, obs->dist, obs->arg);
+  }
+  b->m->report_args[k] = n;
+  atvi_prog_spec *s = cold_begin(b, "report", k, lang->data[k].n_col);
+  out(s, n, args, false);
+  out(s, n_mean, means, false);
+  return true;
+}
+
+static atvi_status cold(builder *b) {
+  atvi_model *m = b->m;
+  const atvi_lang *lang = b->lang;
+  b->spec = take(b, 4 + lang->n_data + 2 * m->n_rows, sizeof *b->spec);
+  b->n_spec = 0;
+  m->report = take(b, lang->n_data, sizeof *m->report);
+  m->report_args = take(b, lang->n_data, sizeof *m->report_args);
+  bool ok = b->spec && m->report && m->report_args && values(b, "derived", lang->n_derived, lang->derived) &&
+            values(b, "track", lang->n_track, lang->track) && prior_args(b);
+  for (atvi_idx k = 0; ok && k < lang->n_data; k++) ok = report(b, k);
+  for (atvi_idx k = 0; ok && k < m->n_rows; k++) {
+    const atvi_rows *rows = &m->rows[k];
+    if (rows->data < 0) continue;
+    atvi_idx n_col = lang->data[rows->data].n_col;
+    out(cold_begin(b, "known", k, n_col), rows->n_known, rows->known_node, false);
+    out(cold_begin(b, "each", k, n_col), rows->n_el, rows->whole, false);
+  }
+  if (!ok || atvi_graph_failed(b->g)) return nomem(b);
+  atvi_module_info info;
+  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false}, &m->cold, &info));
+  atvi_idx i = 0;
+  m->derived = atvi_module_get(m->cold, i++);
+  m->track = atvi_module_get(m->cold, i++);
+  m->prior_args = atvi_module_get(m->cold, i++);
+  for (atvi_idx k = 0; k < lang->n_data; k++) m->report[k] = atvi_module_get(m->cold, i++);
+  return ATVI_OK;
+}
+
+/* Fills what is known per row. The programs of data group k stand in pairs after the reports. */
+static atvi_status fill_known(builder *b) {
+  atvi_model *m = b->m;
+  const atvi_lang *lang = b->lang;
+  atvi_idx at = 3 + lang->n_data;
+  for (atvi_idx k = 0; k < m->n_rows; k++) {
+    atvi_rows *rows = &m->rows[k];
+    if (rows->data < 0) continue;
+    atvi_prog known = atvi_module_get(m->cold, at++);
+    rows->each = atvi_module_get(m->cold, at++);
+    atvi_idx nk = rows->n_known, n_col = lang->data[rows->data].n_col;
+    rows->known = take(b, rows->n_row * nk, sizeof *rows->known);
+    double *lanes = atvi_block(m->ctx, (size_t)((nk + 1) * ATVI_LANES + (atvi_idx)known.scratch) * sizeof *lanes);
+    if (!rows->known || !lanes) {
+      atvi_block_free(m->ctx, lanes);
+      return nomem(b);
+    }
+    double zero[2 * ATVI_LANES] = {0};
+    for (atvi_idx r = 0; r < rows->n_row; r++) {
+      const double *time = lang->data[rows->data].time ? &lang->data[rows->data].time[r] : zero;
+      const double *tab = rows->out[r] >= 0 ? m->output_tab + 2 * lang->n_table * rows->out[r] : zero;
+      const double *args[] = {zero, time, zero, zero, tab, m->filled[rows->data] + r * n_col};
+      atvi_prog_run(&known, lanes + (nk + 1) * ATVI_LANES, args, (double *[]){lanes});
+      for (atvi_idx i = 0; i < nk; i++) rows->known[r * nk + i] = lanes[i * ATVI_LANES];
+    }
+    atvi_block_free(m->ctx, lanes);
+  }
+  return ATVI_OK;
+}
+
+static void most(size_t *scratch, atvi_prog p) {
+  if (p.scratch > *scratch) *scratch = p.scratch;
+}
+
+atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
+  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->lang->n_state};
+  ATVI_TRY(rewrite(&b));
+  ATVI_TRY(hot(&b, interpret));
+  ATVI_TRY(cold(&b));
+  ATVI_TRY(fill_known(&b));
+  most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup), most(&m->scratch, m->setup_vjp);
+  most(&m->scratch, m->derived), most(&m->scratch, m->track), most(&m->scratch, m->prior_args);
+  for (atvi_idx k = 0; k < m->n_rows; k++)
+    most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad), most(&m->scratch, m->rows[k].each);
+  for (atvi_idx k = 0; k < m->lang->n_data; k++) most(&m->scratch, m->report[k]);
+  return ATVI_OK;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* The likelihood as groups of rows: one group per data set, one element per observed column and
+ * kind of density; and one group per size of negative binomial counts. */
+#include "model/model.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* A histogram with more bins than this costs more than lgamma for each count. */
+static const double MAX_BINS = 20000;
+
+static atvi_status nomem(atvi_model *m) { return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: likelihood"); }
+
+bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *, atvi_idx), void *user) {
+  const atvi_graph *g = m->lang->graph;
+  if (x == ATVI_NODE_NONE || !(atvi_graph_kinds(g, x) >> kind & 1)) return true;
+  size_t size = (size_t)atvi_graph_size(g);
+  char *seen = atvi_block(m->ctx, size);
+  atvi_node *stack = atvi_block(m->ctx, (4 * size + 1) * sizeof *stack);
+  bool ok = seen && stack;
+  atvi_idx n = 0;
+  if (ok) stack[n++] = x;
+  while (n > 0) {
+    atvi_node at = stack[--n];
+    if (seen[at]) continue;
+    seen[at] = 1;
+    atvi_node_info info = atvi_graph_get(g, at);
+    if (info.op == ATVI_OP_INPUT && info.index2 == kind) fn(user, info.index);
+    for (int a = 0; a < info.n_arg; a++)
+      if (!seen[info.arg[a]] && (atvi_graph_kinds(g, info.arg[a]) >> kind & 1)) stack[n++] = info.arg[a];
+  }
+  atvi_block_free(m->ctx, stack);
+  atvi_block_free(m->ctx, seen);
+  return ok;
+}
+
+/* What a cell contributes: its kind of density and the value at which it is taken. false: nothing. */
+static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row, atvi_element_kind *kind, double *value) {
+  const atvi_lang_data *data = &lang->data[o->data];
+  bool count = atvi_dist_get(o->dist)->count;
+  double v = *value = data->value[row * data->n_col + o->column];
+  *kind = ATVI_EL_EXACT;
+  if (isnan(v)) return false;
+  switch (data->csv ? data->csv->kind[row * data->csv->n_col + o->column] : ATVI_CELL_NUMBER) {
+  case ATVI_CELL_LT: *kind = ATVI_EL_LEFT, *value = count ? ceil(v) - 1 : v; return true;
+  case ATVI_CELL_LE: *kind = ATVI_EL_LEFT, *value = count ? floor(v) : v; return true;
+  case ATVI_CELL_GT: *kind = ATVI_EL_RIGHT, *value = count ? floor(v) : v; return true;
+  case ATVI_CELL_GE: *kind = ATVI_EL_RIGHT, *value = count ? ceil(v) - 1 : v; return true;
+  default: break;
+  }
+  if (v <= o->limit_lower) *kind = ATVI_EL_LEFT, *value = o->limit_lower;
+  else if (v >= o->limit_upper) *kind = ATVI_EL_RIGHT, *value = count ? o->limit_upper - 1 : o->limit_upper;
+  return true;
+}
+
+/* Copies the data with censored cells at the value their density is taken at, and missing ones at a value of
+ * their column (1 if there is none), so that no program meets a NaN where its result is not used. */
+static atvi_status fill(atvi_model *m, atvi_idx k) {
+  const atvi_lang *lang = m->lang;
+  const atvi_lang_data *data = &lang->data[k];
+  double *v = m->filled[k] = atvi_pool_take(m->pool, (size_t)(data->n_row * data->n_col + 1), sizeof *v);
+  if (!v) return nomem(m);
+  for (atvi_idx c = 0; c < data->n_col; c++) {
+    double good = 1;
+    for (atvi_idx r = data->n_row - 1; r >= 0; r--)
+      if (!isnan(data->value[r * data->n_col + c])) good = data->value[r * data->n_col + c];
+    for (atvi_idx r = 0; r < data->n_row; r++) {
+      double x = data->value[r * data->n_col + c];
+      v[r * data->n_col + c] = isnan(x) ? good : x;
+    }
+  }
+  for (atvi_idx o = 0; o < lang->n_observe; o++) {
+    const atvi_lang_observe *obs = &lang->observe[o];
+    if (obs->data != k || obs->column < 0) continue;
+    for (atvi_idx r = 0; r < data->n_row; r++) {
+      atvi_element_kind kind;
+      double at;
+      if (cell(lang, obs, r, &kind, &at)) v[r * data->n_col + obs->column] = at;
+    }
+  }
+  return ATVI_OK;
+}
+
+typedef struct {
+  const atvi_lang_data *data;
+  bool *known; /* [n_row]: all covariates of the element are there */
+} covariates;
+
+static void need(void *user, atvi_idx column) {
+  const covariates *c = user;
+  for (atvi_idx r = 0; r < c->data->n_row; r++)
+    if (column >= c->data->n_col || isnan(c->data->value[r * c->data->n_col + column])) c->known[r] = false;
+}
+
+/* A histogram of counts by their negative binomial size. */
+typedef struct {
+  atvi_node size;
+  double *y;
+  atvi_idx n, cap;
+} sizes;
+
+typedef struct {
+  sizes *item;
+  atvi_idx n, cap;
+} size_list;
+
+static double *add_count(atvi_model *m, size_list *list, atvi_node size) {
+  atvi_idx i = 0;
+  while (i < list->n && list->item[i].size != size) i++;
+  if (i == list->n) {
+    if (!ATVI_PUSH(m->pool, list->item, list->n, list->cap)) return NULL;
+    list->item[list->n++] = (sizes){.size = size};
+  }
+  sizes *s = &list->item[i];
+  if (!ATVI_PUSH(m->pool, s->y, s->n, s->cap)) return NULL;
+  return &s->y[s->n++];
+}
+
+static bool histogram_fits(const atvi_lang *lang, const atvi_lang_observe *o) {
+  if (o->dist != ATVI_DIST_NEGBIN || (atvi_graph_kinds(lang->graph, o->arg[1]) & ~(1u << ATVI_IN_PARAM))) return false;
+  const atvi_lang_data *data = &lang->data[o->data];
+  for (atvi_idx r = 0; r < data->n_row; r++)
+    if (data->value[r * data->n_col + o->column] > MAX_BINS) return false;
+  return true;
+}
+
+static atvi_node element_node(atvi_lang *lang, const atvi_lang_observe *o, atvi_element_kind kind, bool apart) {
+  atvi_graph *g = lang->graph;
+  atvi_node y = atvi_graph_input(g, ATVI_IN_DATA, o->column), lrise = ATVI_NODE_NONE;
+  if (kind == ATVI_EL_LEFT) return atvi_dist_lcdf(g, o->dist, y, o->arg);
+  if (kind == ATVI_EL_RIGHT) return atvi_dist_lccdf(g, o->dist, y, o->arg);
+  return atvi_dist_lpdf(g, o->dist, y, o->arg, apart ? &lrise : NULL);
+}
+
+/* Adds the elements of observation o to its data set's group. */
+static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o, size_list *list) {
+  atvi_lang *lang = m->lang;
+  const atvi_lang_observe *obs = &lang->observe[o];
+  const atvi_lang_data *data = &lang->data[obs->data];
+  bool apart = histogram_fits(lang, obs);
+  covariates cov = {data, atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof(bool))};
+  if (!cov.known) return nomem(m);
+  for (atvi_idx r = 0; r < data->n_row; r++) cov.known[r] = true;
+  for (int a = 0; a < obs->n_arg; a++)
+    if (!atvi_model_inputs(m, obs->arg[a], ATVI_IN_DATA, need, &cov)) return nomem(m);
+  for (atvi_element_kind kind = ATVI_EL_EXACT; kind <= ATVI_EL_RIGHT; kind++) {
+    atvi_idx e = rows->n_el, used = 0;
+    for (atvi_idx r = 0; r < data->n_row; r++) {
+      atvi_element_kind is;
+      double v;
+      bool here = cell(lang, obs, r, &is, &v) && cov.known[r] && is == kind;
+      rows->mask[r * 3 * lang->n_observe + e] = here;
+      used += here;
+      if (!here || kind != ATVI_EL_EXACT || !apart) continue;
+      double *y = add_count(m, list, obs->arg[1]);
+      if (!y) return nomem(m);
+      *y = v;
+    }
+    if (used == 0) continue;
+    rows->node[e] = element_node(lang, obs, kind, apart);
+    rows->whole[e] = apart ? element_node(lang, obs, kind, false) : rows->node[e];
+    rows->observe[e] = o;
+    if (rows->node[e] == ATVI_NODE_NONE && !atvi_graph_failed(lang->graph))
+      return ATVI_FAIL(m->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s observations cannot be censored\nhint: leave the column's censored values out, or use another distribution",
+                       lang->path, obs->place.line, obs->place.column, atvi_dist_get(obs->dist)->name);
+    rows->n_el++;
+  }
+  return ATVI_OK;
+}
+
+/* Squeezes mask from [n_row][wide] to [n_row][n_el]. */
+static void squeeze(atvi_rows *rows, atvi_idx wide) {
+  for (atvi_idx r = 0; r < rows->n_row; r++)
+    for (atvi_idx e = 0; e < rows->n_el; e++) rows->mask[r * rows->n_el + e] = rows->mask[r * wide + e];
+}
+
+static atvi_status data_group(atvi_model *m, atvi_idx k, atvi_rows *rows, size_list *list) {
+  atvi_lang *lang = m->lang;
+  const atvi_lang_data *data = &lang->data[k];
+  atvi_idx wide = 3 * lang->n_observe;
+  *rows = (atvi_rows){.data = k, .n_row = data->n_row, .out = m->row_out[k], .prev = m->row_prev[k]};
+  rows->mask = atvi_pool_take(m->pool, (size_t)(data->n_row * wide + 1), sizeof(double));
+  rows->node = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_node));
+  rows->whole = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_node));
+  rows->observe = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_idx));
+  if (!rows->mask || !rows->node || !rows->whole || !rows->observe) return nomem(m);
+  ATVI_TRY(fill(m, k));
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    if (lang->observe[o].data == k && lang->observe[o].column >= 0) ATVI_TRY(observe_elements(m, rows, o, list));
+  squeeze(rows, wide);
+  return ATVI_OK;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* sum over counts y of [lgamma(y + s) - lgamma(s)] = sum_k n_k log(s + k), n_k the number of counts above k. */
+static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
+  atvi_graph *g = m->lang->graph;
+  qsort(s->y, (size_t)s->n, sizeof *s->y, by_value);
+  atvi_idx bins = (atvi_idx)s->y[s->n - 1];
+  *rows = (atvi_rows){.data = -1, .n_row = bins, .n_el = 1};
+  rows->known = atvi_pool_take(m->pool, (size_t)(2 * bins + 1), sizeof(double));
+  rows->mask = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(double));
+  rows->node = atvi_pool_take(m->pool, 1, sizeof(atvi_node));
+  rows->observe = atvi_pool_take(m->pool, 1, sizeof(atvi_idx));
+  rows->out = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
+  rows->prev = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
+  if (!rows->known || !rows->mask || !rows->node || !rows->observe || !rows->out || !rows->prev) return nomem(m);
+  rows->observe[0] = -1;
+  rows->n_known = 2;
+  for (atvi_idx k = 0, i = 0; k < bins; k++) {
+    while (s->y[i] <= (double)k) i++;
+    rows->known[2 * k] = (double)k;
+    rows->known[2 * k + 1] = (double)(s->n - i);
+    rows->mask[k] = 1;
+    rows->out[k] = rows->prev[k] = -1;
+  }
+  atvi_node at = atvi_graph_op2(g, ATVI_OP_ADD, s->size, atvi_graph_input(g, ATVI_IN_ROW, 0));
+  rows->node[0] = atvi_graph_op2(g, ATVI_OP_MUL, atvi_graph_input(g, ATVI_IN_ROW, 1), atvi_graph_op1(g, ATVI_OP_LOG, at));
+  return ATVI_OK;
+}
+
+atvi_status atvi_model_rows(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  size_list list = {0};
+  m->filled = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->filled);
+  atvi_rows *groups = atvi_pool_take(m->pool, (size_t)(lang->n_data + lang->n_observe + 1), sizeof *groups);
+  if (!m->filled || !groups) return nomem(m);
+  m->rows = groups;
+  for (atvi_idx k = 0; k < lang->n_data; k++) {
+    ATVI_TRY(data_group(m, k, &groups[m->n_rows], &list));
+    if (groups[m->n_rows].n_el > 0) m->n_rows++;
+  }
+  for (atvi_idx i = 0; i < list.n; i++) {
+    ATVI_TRY(size_group(m, &list.item[i], &groups[m->n_rows]));
+    if (groups[m->n_rows].n_row > 0) m->n_rows++;
+  }
+  for (atvi_idx i = 0; i < m->n_rows; i++)
+    if (groups[i].n_el > m->max_el) m->max_el = groups[i].n_el;
+  return ATVI_OK;
+}

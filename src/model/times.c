@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* When things happen: output times, and the stops that the solver lands on.
+ *
+ * Outputs are the different times at which some row needs the state. Stops are outputs, pulses
+ * and the jumps and kinks of tables, merged where they agree to rounding (times of data and of
+ * jumps are often computed differently, such as 13/7 and 1.857142857). */
+#include "model/model.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Two times closer than this share of the whole span are one. */
+static const double SAME_TIME = 1e-10;
+
+typedef enum { EVENT_START, EVENT_OUTPUT, EVENT_PULSE, EVENT_TABLE } event_kind;
+
+typedef struct {
+  double t;
+  event_kind kind;
+  atvi_idx index;
+} event;
+
+typedef struct {
+  atvi_pool *pool;
+  event *item;
+  atvi_idx n, cap;
+} events;
+
+static bool add(events *e, double t, event_kind kind, atvi_idx index) {
+  if (!ATVI_PUSH(e->pool, e->item, e->n, e->cap)) return false;
+  e->item[e->n++] = (event){t, kind, index};
+  return true;
+}
+
+static int by_time(const void *a, const void *b) {
+  const event *x = a, *y = b;
+  if (x->t != y->t) return x->t < y->t ? -1 : 1;
+  if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+  return (x->index > y->index) - (x->index < y->index);
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+void atvi_model_tables_at(const atvi_model *m, double t, double *tab) {
+  double next;
+  for (atvi_idx k = 0; k < m->lang->n_table; k++)
+    atvi_lang_table_at(m->lang, &m->lang->table[k], t, &tab[2 * k], &tab[2 * k + 1], &next);
+}
+
+/* Rows at the times the caller asks for, all observations missing, in the place of the data. */
+static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
+  for (atvi_idx i = 0; i < n; i++)
+    if (!isfinite(time[i]) || (i > 0 && !(time[i] > time[i - 1])) || (m->lang->n_state && time[i] < m->lang->start))
+      return ATVI_FAIL(m->ctx, ATVI_EINVAL,
+                       "times: entry %td is %g; times must ascend and not lie before the start time %g", i + 1, time[i],
+                       m->lang->start);
+  for (atvi_idx k = 0; k < m->lang->n_data; k++) {
+    atvi_lang_data *data = &m->lang->data[k];
+    atvi_idx n_col = data->n_col > 0 ? data->n_col : 1;
+    double *t = atvi_pool_take(m->pool, (size_t)n, sizeof *t);
+    double *v = atvi_pool_take(m->pool, (size_t)(n * n_col), sizeof *v);
+    if (!t || !v) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", n);
+    for (atvi_idx i = 0; i < n; i++) t[i] = time[i];
+    for (atvi_idx i = 0; i < n * n_col; i++) v[i] = NAN;
+    data->csv = NULL;
+    data->n_row = n;
+    data->time = t;
+    data->n_col = n_col;
+    data->value = v;
+  }
+  return ATVI_OK;
+}
+
+static void saw(void *user, atvi_idx index) {
+  (void)index;
+  *(bool *)user = true;
+}
+
+static atvi_status find_prev(atvi_model *m) {
+  for (atvi_idx o = 0; o < m->lang->n_observe; o++)
+    for (int a = 0; a < m->lang->observe[o].n_arg; a++)
+      if (!atvi_model_inputs(m, m->lang->observe[o].arg[a], ATVI_IN_PREV, saw, &m->has_prev))
+        return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
+  return ATVI_OK;
+}
+
+/* Index of the output at time t. */
+static atvi_idx find_output(const atvi_model *m, double t) {
+  atvi_idx lo = 0, hi = m->n_output - 1;
+  while (lo < hi) {
+    atvi_idx mid = (lo + hi) / 2;
+    if (m->output_time[mid] < t) lo = mid + 1;
+    else hi = mid;
+  }
+  if (lo > 0 && fabs(m->output_time[lo - 1] - t) < fabs(m->output_time[lo] - t)) lo--;
+  return lo;
+}
+
+static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *eps) {
+  const atvi_lang *lang = m->lang;
+  atvi_idx total = 1 + opts->n_time;
+  for (atvi_idx k = 0; k < lang->n_data; k++) total += lang->data[k].time ? lang->data[k].n_row : 0;
+  double *all = atvi_pool_take(m->pool, (size_t)total, sizeof *all);
+  if (!all) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", total);
+  atvi_idx n = 0;
+  if (m->has_prev && lang->n_state) all[n++] = lang->start;
+  for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = opts->time[i];
+  for (atvi_idx k = 0; k < lang->n_data; k++)
+    for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++) all[n++] = lang->data[k].time[r];
+  if (n == 0 && lang->n_state) all[n++] = lang->start;
+  qsort(all, (size_t)n, sizeof *all, by_value);
+  *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
+  atvi_idx unique = 0;
+  for (atvi_idx i = 0; i < n; i++)
+    if (unique == 0 || all[i] - all[unique - 1] > *eps) all[unique++] = all[i];
+  m->n_output = unique;
+  m->output_time = all;
+  return ATVI_OK;
+}
+
+static atvi_status row_outputs(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  m->row_out = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_out);
+  m->row_prev = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_prev);
+  if (!m->row_out || !m->row_prev) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx k = 0; k < lang->n_data; k++) {
+    const atvi_lang_data *data = &lang->data[k];
+    atvi_idx *out = m->row_out[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *out);
+    atvi_idx *prev = m->row_prev[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *prev);
+    if (!out || !prev) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td rows", data->n_row);
+    for (atvi_idx r = 0; r < data->n_row; r++) {
+      out[r] = data->time ? find_output(m, data->time[r]) : -1;
+      if (!data->time || !m->has_prev || !lang->n_state) prev[r] = -1;
+      else if (r == 0) prev[r] = find_output(m, lang->start);
+      else prev[r] = out[r] == out[r - 1] ? prev[r - 1] : out[r - 1];
+    }
+  }
+  return ATVI_OK;
+}
+
+/* The first time of the step grid not before t. */
+static double to_grid(const atvi_lang *lang, double t) {
+  return lang->start + lang->step * ceil((t - lang->start) / lang->step - SAME_TIME);
+}
+
+static bool gather(const atvi_model *m, events *e, double end, double eps) {
+  const atvi_lang *lang = m->lang;
+  bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->start, EVENT_START, 0);
+  for (atvi_idx i = 0; i < m->n_output; i++) ok = ok && add(e, m->output_time[i], EVENT_OUTPUT, i);
+  for (atvi_idx p = 0; p < lang->n_pulse; p++)
+    for (atvi_idx i = 0; i < lang->pulse[p].n_time; i++) {
+      double t = lang->pulse[p].time[i];
+      if (map) t = to_grid(lang, t);
+      if (t >= lang->start - eps && t <= end + eps) ok = ok && add(e, t, EVENT_PULSE, p);
+    }
+  for (atvi_idx k = 0; k < lang->n_table; k++) {
+    double t = lang->start, a, b, next;
+    for (;;) {
+      atvi_lang_table_at(lang, &lang->table[k], t, &a, &b, &next);
+      if (!(next < end)) break;
+      ok = ok && add(e, map ? to_grid(lang, next) : next, EVENT_TABLE, k);
+      t = next > t ? next : nextafter(t, HUGE_VAL);
+    }
+  }
+  return ok;
+}
+
+/* Number of the combination of pulses item[0 .. n-1] (ascending), made if it is new; -1 on ENOMEM. */
+static atvi_idx combine(atvi_model *m, atvi_idx n, const atvi_idx *item) {
+  for (atvi_idx c = 0; c < m->n_combo; c++) {
+    bool same = m->combo[c].n == n;
+    for (atvi_idx i = 0; same && i < n; i++) same = m->combo[c].item[i] == item[i];
+    if (same) return c;
+  }
+  atvi_idx *copy = atvi_pool_take(m->pool, (size_t)n, sizeof *copy);
+  if (!copy || !ATVI_PUSH(m->pool, m->combo, m->n_combo, m->cap_combo)) return -1;
+  for (atvi_idx i = 0; i < n; i++) copy[i] = item[i];
+  m->combo[m->n_combo] = (atvi_pulses){n, copy};
+  return m->n_combo++;
+}
+
+/* One stop from the events at one time. */
+static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item, double eps, atvi_ode_stop *stop) {
+  double *tab = atvi_pool_take(m->pool, (size_t)(2 * m->lang->n_table + 1), sizeof *tab);
+  if (!tab) return false;
+  atvi_idx n_item = 0;
+  *stop = (atvi_ode_stop){ev[0].t, -1, -1, tab};
+  for (atvi_idx i = 0; i < n; i++) {
+    if (ev[i].kind == EVENT_OUTPUT) stop->output = ev[i].index;
+    if (ev[i].kind == EVENT_PULSE) item[n_item++] = ev[i].index;
+  }
+  if (n_item) {
+    stop->pulse = combine(m, n_item, item);
+    if (stop->pulse < 0) return false;
+  }
+  atvi_model_tables_at(m, stop->t + eps, tab);
+  return true;
+}
+
+static atvi_status stops(atvi_model *m, double eps) {
+  events e = {.pool = m->pool};
+  bool ok = gather(m, &e, m->output_time[m->n_output - 1], eps);
+  atvi_ode_stop *stop = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *stop) : NULL;
+  atvi_idx *item = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *item) : NULL;
+  atvi_idx n = 0;
+  if (stop && item) {
+    qsort(e.item, (size_t)e.n, sizeof *e.item, by_time);
+    for (atvi_idx i = 0, last; ok && i < e.n; i = last) {
+      for (last = i + 1; last < e.n && e.item[last].t - e.item[i].t <= eps; last++) {}
+      ok = make_stop(m, last - i, &e.item[i], item, eps, &stop[n++]);
+    }
+  }
+  if (!ok || !stop || !item) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: stops of the solver");
+  m->ode.n_stop = n;
+  m->ode.stop = stop;
+  return ATVI_OK;
+}
+
+atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts) {
+  double eps;
+  if (opts->n_time > 0) ATVI_TRY(replace_rows(m, opts->n_time, opts->time));
+  ATVI_TRY(find_prev(m));
+  ATVI_TRY(outputs(m, opts, &eps));
+  ATVI_TRY(row_outputs(m));
+  m->output_tab = atvi_pool_take(m->pool, (size_t)(m->n_output * 2 * m->lang->n_table + 1), sizeof(double));
+  if (!m->output_tab) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td outputs", m->n_output);
+  for (atvi_idx i = 0; i < m->n_output; i++)
+    atvi_model_tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
+  m->has_ode = m->lang->n_state > 0;
+  return m->has_ode ? stops(m, eps) : ATVI_OK;
+}

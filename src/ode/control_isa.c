@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Step control, lane by lane.
+ *
+ * Error     E^2 = mean_i (err_i / w_i)^2,  w_i = tol_abs S_i + tol_rel max(|y_i|, |ynew_i|),  S_i the largest
+ *           |y_i| of this lane so far, at least FLOOR times that of its largest state. Thus no tolerance has a
+ *           unit, and a state that starts at 0 or dies out is followed as finely as its own history demands.
+ * Step      h <- h * 0.9 E^(-1/q), between 1/5 and 5 times; not larger right after a rejection. Steps that were
+ *           shortened to land on a stop do not shrink the step wished for.
+ * Landing   a stop closer than 1.1 h is taken whole, one closer than 2 h in two equal steps.
+ * Root      E^(-2/(2q)) needs no accuracy: exponent arithmetic on the bits of E^2 (within 6 %), then one Newton
+ *           step (within 2 %). */
+#include "ode/lanes.h"
+#include <math.h>
+
+static const double FLOOR =
+    1e-6; /* of the largest state: below it a state counts as rounding of the others */
+static const double TINY = 1e-200; /* keeps 0/0 away where all states are 0 */
+static const double SAFETY = 0.9, SHRINK = 0.2, GROW = 5.0, SHRINK_BAD = 0.1;
+static const double LAND = 1.1;
+
+void ATVI_ISA_NAME(atvi_ode_propose)(atvi_ode_work *w) {
+  LANES(l) {
+    double left = w->tstop[l] - w->t[l], h = w->h[l];
+    bool land = left <= LAND * h;
+    double hs = left < 2 * h ? 0.5 * left : h;
+    hs = land ? left : hs;
+    w->hs[l] = hs;
+    w->tnew[l] = land ? w->tstop[l] : w->t[l] + hs;
+  }
+}
+
+/* x^(-1/p) for p = 10 or 8, 1e-9 < x < 1e9 */
+ALWAYS double inverse_root(double x, int p) {
+  const double one = 1;
+  uint64_t bits, unit;
+  memcpy(&bits, &x, sizeof bits);
+  memcpy(&unit, &one, sizeof unit);
+  const uint64_t part = (uint64_t)(4294967296.0 / p);
+  bits = unit + (unit >> 32) * part - (bits >> 32) * part;
+  double r;
+  memcpy(&r, &bits, sizeof r);
+  double r2 = r * r, r4 = r2 * r2, rp = r4 * r4 * (p == 10 ? r2 : 1.0);
+  return r + r * (1 - x * rp) * (1.0 / p);
+}
+
+ALWAYS void judge(atvi_ode_work *w, int p) {
+  LANES(l) {
+    double e = w->e2[l], hs = w->hs[l], h = w->h[l];
+    bool moves = hs > 0, ok = moves && e <= 1;
+    double x = max2(e, 1e-8);
+    x = min2(x, 1e8);
+    double f = SAFETY * inverse_root(x, p);
+    f = max2(min2(f, w->grow[l]), SHRINK);
+    double next = f * hs;
+    double kept = hs < h ? max2(next, h) : next;
+    double less = e < (double)INFINITY ? next : SHRINK_BAD * hs;
+    double to = ok ? kept : less;
+    w->h[l] = moves ? to : 0.0;
+    w->grow[l] = ok ? GROW : 1.0;
+    w->acc[l] = ok ? 1.0 : 0.0;
+  }
+}
+
+unsigned ATVI_ISA_NAME(atvi_ode_judge)(atvi_ode_work *w) {
+  if (w->root == 10)
+    judge(w, 10);
+  else
+    judge(w, 8);
+  unsigned accepted = 0, moves = 0;
+  LANES(l) accepted |= (unsigned)(w->acc[l] != 0) << l;
+  LANES(l) moves |= (unsigned)(w->hs[l] > 0) << l;
+  return accepted | (moves & ~accepted) << ATVI_LANES;
+}
+
+void ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  const double *restrict ynew = w->ynew, *restrict kend = w->k + (ATVI_ODE_STAGES - 1) * size;
+  double *restrict y = w->y, *restrict k = w->k, *restrict scale = w->scale;
+  double smax[ATVI_LANES], acc[ATVI_LANES];
+  memcpy(smax, w->smax, sizeof smax);
+  memcpy(acc, w->acc, sizeof acc);
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
+    LANES(l) {
+      bool ok = acc[l] != 0;
+      double v = ok ? ynew[i + l] : y[i + l];
+      y[i + l] = v;
+      k[i + l] = ok ? kend[i + l] : k[i + l];
+      double s = max2(fabs(v), scale[i + l]);
+      scale[i + l] = s;
+      smax[l] = max2(s, smax[l]);
+    }
+  }
+  memcpy(w->smax, smax, sizeof smax);
+  LANES(l) w->t[l] = acc[l] != 0 ? w->tnew[l] : w->t[l];
+}
+
+void ATVI_ISA_NAME(atvi_ode_measure)(atvi_ode_work *w) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  const double *restrict y = w->y, *restrict ynew = w->ynew, *restrict err = w->err,
+                         *restrict scale = w->scale;
+  const double rel = w->tol_rel, abs = w->tol_abs, share = 1.0 / (double)w->n;
+  double sum[ATVI_LANES] = {0}, least[ATVI_LANES];
+  LANES(l) least[l] = FLOOR * w->smax[l];
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
+    LANES(l) {
+      double a = max2(fabs(y[i + l]), fabs(ynew[i + l]));
+      double s = max2(max2(scale[i + l], least[l]), a);
+      double e = err[i + l] / max2(abs * s + rel * a, TINY);
+      /* 0 * ynew: an infinite state must not pass because its tolerance is infinite too */
+      sum[l] += e * e + 0.0 * ynew[i + l];
+    }
+  }
+  LANES(l) w->e2[l] = sum[l] * share;
+}
+
+/* The rate at which the slope changes, from a short Euler step, says how long a step of this order may be. It is
+ * a guess to the bold side; error control corrects it. Steps are never longer than the first segment. */
+void ATVI_ISA_NAME(atvi_ode_first_step)(const atvi_ode *ode, atvi_ode_work *w) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  const double *restrict y = w->y, *restrict k = w->k;
+  double *restrict y1 = w->ynew, *restrict k1 = w->k + size;
+  double ymax[ATVI_LANES] = {0}, kmax[ATVI_LANES] = {0}, h0[ATVI_LANES], num[ATVI_LANES] = {0},
+         den[ATVI_LANES] = {0};
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
+    LANES(l) ymax[l] = max2(fabs(y[i + l]), ymax[l]);
+    LANES(l) kmax[l] = max2(fabs(k[i + l]), kmax[l]);
+  }
+  LANES(l) {
+    double seg = w->tstop[l] - w->t[l];
+    double h = 0.01 * ymax[l] / max2(kmax[l], TINY);
+    h0[l] = max2(min2(h, seg), 1e-6 * seg);
+    w->ts[l] = w->t[l] + h0[l];
+  }
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) y1[i + l] = y[i + l] + h0[l] * k[i + l];
+  atvi_ode_run(w, &ode->rhs, w->ts, y1, NULL, k1, NULL);
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
+    LANES(l) {
+      double s = max2(max2(fabs(y[i + l]), fabs(y1[i + l])), max2(FLOOR * ymax[l], TINY));
+      double d = (k1[i + l] - k[i + l]) / s, f = k[i + l] / s;
+      num[l] += d * d;
+      den[l] += f * f;
+    }
+  }
+  LANES(l) {
+    double seg = w->tstop[l] - w->t[l];
+    double rate = sqrt(num[l] / max2(den[l], TINY)) / max2(h0[l], TINY);
+    double h = w->first / max2(rate, TINY);
+    bool finite = rate < (double)INFINITY;
+    h = finite ? h : 0.001 * h0[l];
+    w->h[l] = max2(min2(h, seg), 1e-12 * seg);
+    w->grow[l] = 2 * GROW;
+  }
+}

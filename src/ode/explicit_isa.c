@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Explicit Runge-Kutta steps and their adjoints.
+ *
+ * Step      Y_i = y + h sum_{j<i} a_ij k_j,  k_i = f(t + c_i h, Y_i),  y' = y + h sum_i b_i k_i.
+ * Adjoint   with lambda = d ell / d y', from the last stage to the first:
+ *             kbar_i = h (b_i lambda + sum_{j>i} a_ji Ybar_j),   Ybar_i = (df/dy)^T kbar_i,
+ *           parameters gain (df/dp)^T kbar_i, and d ell / d y = lambda + sum_i Ybar_i.
+ *           lambda, Ybar_s, Ybar_{s-1}, ... are kept in this order, so that kbar_i is one combination of the
+ *           first few of them with the coefficients w->rev[i]. */
+#include "ode/lanes.h"
+
+static const double ONES[ATVI_ODE_STAGES] = {1, 1, 1, 1, 1, 1, 1};
+
+/* Time of a stage. c = 1 is the very number the next step starts at, so that slopes may be reused. */
+ALWAYS const double *stage_time(double *ts, const double *t, const double *tnew, const double *h, double c) {
+  if (c == 0) return t;
+  if (c == 1) return tnew;
+  LANES(l) ts[l] = t[l] + c * h[l];
+  return ts;
+}
+
+/* From y and the slope k[0]: the new state, its slope k[6] and the error. */
+void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
+  const atvi_ode_tableau *tb = &atvi_ode_tsit5;
+  const atvi_idx n = w->n, size = n * ATVI_LANES;
+  for (int s = 1; s < 6; s++) {
+    combine(s, n, tb->a[s], w->hs, w->y, w->k, w->ys);
+    const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
+    atvi_ode_run(w, &ode->rhs, t, w->ys, NULL, w->k + s * size, NULL);
+  }
+  combine(6, n, tb->a[6], w->hs, w->y, w->k, w->ynew);
+  atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
+  combine(7, n, tb->e, w->hs, w->zero, w->k, w->err);
+  ATVI_ISA_NAME(atvi_ode_measure)(w);
+}
+
+/* From y: the new state. */
+void ATVI_ISA_NAME(atvi_ode_rk4_step)(const atvi_ode *ode, atvi_ode_work *w) {
+  const atvi_ode_tableau *tb = &atvi_ode_rk4;
+  const atvi_idx n = w->n, size = n * ATVI_LANES;
+  atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->k, NULL);
+  for (int s = 1; s < 4; s++) {
+    combine(s, n, tb->a[s], w->hs, w->y, w->k, w->ys);
+    const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
+    atvi_ode_run(w, &ode->rhs, t, w->ys, NULL, w->k + s * size, NULL);
+  }
+  combine(4, n, tb->a[4], w->hs, w->y, w->k, w->ynew);
+}
+
+void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w,
+                                              const atvi_ode_tableau *tb, const atvi_ode_record *r,
+                                              double *parbar) {
+  const atvi_idx n = w->n, size = n * ATVI_LANES;
+  const int stages = tb->stages;
+  double *y = atvi_ode_record_y(r), *bar = w->k;
+  const double *stage[ATVI_ODE_STAGES];
+  stage[0] = y;
+  for (int s = 1; s < stages; s++) {
+    const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s - 1]);
+    atvi_ode_run(w, &ode->rhs, t, stage[s - 1], NULL, w->k + (s - 1) * size, NULL);
+    combine(s, n, tb->a[s], r->h, y, w->k, w->ys + s * size);
+    stage[s] = w->ys + s * size;
+  }
+  /* the slopes are no longer needed: their place takes lambda and the adjoints of the stages */
+  memcpy(bar, w->lam, (size_t)size * sizeof *bar);
+  for (int s = stages - 1; s >= 0; s--) {
+    int m = stages - s; /* adjoints known */
+    combine(m, n, w->rev[s], r->h, w->zero, bar, w->err);
+    const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s]);
+    atvi_ode_run(w, &ode->vjp, t, stage[s], w->err, bar + m * size, parbar);
+  }
+  combine(stages, n, ONES, w->one, bar, bar + size, w->err);
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+    LANES(l) w->lam[i + l] = r->h[l] != 0 ? w->err[i + l] : w->lam[i + l];
+}

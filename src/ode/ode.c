@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* The scratch object: checks of the problem, layout, choice of kernels, tape. */
+#include "ode/work.h"
+#include <math.h>
+#include <string.h>
+
+#ifdef ATVI_HAVE_X86_ISA
+#define PICK_ALL                                                                                             \
+  { KERNELS(base), KERNELS(avx2), KERNELS(avx512) }
+#else
+#define PICK_ALL                                                                                             \
+  { KERNELS(base) }
+#endif
+#define KERNELS(isa)                                                                                         \
+  {                                                                                                          \
+    .propose = atvi_ode_propose_##isa, .judge = atvi_ode_judge_##isa, .commit = atvi_ode_commit_##isa,       \
+    .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa,                              \
+    .rk4 = atvi_ode_rk4_step_##isa, .esdirk = atvi_ode_esdirk_try_##isa,                                     \
+    .explicit_adjoint = atvi_ode_explicit_adjoint_##isa, .esdirk_adjoint = atvi_ode_esdirk_adjoint_##isa     \
+  }
+static const atvi_ode_kernels kernels[] = PICK_ALL; /* in the order of atvi_isa */
+
+/* First step in units of 1 / rate; tried on the problems of tests and bench: about the first accepted step. */
+static const double FIRST_EXPLICIT = 5.0, FIRST_STIFF = 1.0;
+static const double GRID_TOL =
+    1e-9; /* of a step: stops of difference equations are on the grid up to rounding */
+
+static bool adaptive(const atvi_ode *o) { return o->method == ATVI_ODE_RK45 || o->method == ATVI_ODE_STIFF; }
+
+static atvi_status check_stops(atvi_ctx *ctx, const atvi_ode *o) {
+  for (atvi_idx s = 0; s < o->n_stop; s++) {
+    const atvi_ode_stop *p = &o->stop[s];
+    if (!isfinite(p->t)) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: stop %td is at t = %g", s, p->t);
+    if (s && !(p->t > p[-1].t))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: stops not ascending: t = %g after t = %g", p->t, p[-1].t);
+    if (p->output < -1 || p->output >= o->n_output)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: output %td of %td at t = %g", p->output, o->n_output, p->t);
+    if (p->pulse < -1 || p->pulse >= o->n_pulse || (p->pulse >= 0 && !o->pulse[p->pulse].fn))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: pulse %td of %td at t = %g", p->pulse, o->n_pulse, p->t);
+    if (o->n_tab > 0 && !p->tab) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no table values at t = %g", p->t);
+    double steps = o->method == ATVI_ODE_MAP ? (p->t - o->stop[0].t) / o->h : 0;
+    if (fabs(steps - round(steps)) > GRID_TOL * fmax(1, steps))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: t = %.10g is not a whole number of steps of %.10g after %.10g",
+                       p->t, o->h, o->stop[0].t);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
+  if (o->n < 1 || o->n_par < 0 || o->n_tab < 0 || o->n_pulse < 0 || o->n_output < 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td states, %td parameters, %td table values", o->n, o->n_par,
+                     o->n_tab);
+  if (o->n_stop < 1 || o->n_stop > INT32_MAX || !o->stop)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td stops, want at least the start", o->n_stop);
+  if (!o->rhs.fn) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no right-hand side");
+  if (o->n_pulse > 0 && !o->pulse) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no pulse programs");
+  if (o->method < ATVI_ODE_RK45 || o->method > ATVI_ODE_MAP)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: method %d", (int)o->method);
+  if (o->method == ATVI_ODE_STIFF && !o->jac.fn)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: stiff without Jacobian");
+  if (adaptive(o) && !(o->tol_rel > 0 && o->tol_rel < 1 && o->tol_abs >= 0 && o->tol_abs < 1))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: tolerances %g and %g, want in (0, 1)", o->tol_rel, o->tol_abs);
+  if (!adaptive(o) && !(o->h > 0 && isfinite(o->h)))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: h = %g, want > 0", o->h);
+  if (o->max_steps < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: max_steps = %td, want >= 1", o->max_steps);
+  return check_stops(ctx, o);
+}
+
+static size_t scratch_size(const atvi_ode *o) {
+  size_t most = o->rhs.scratch;
+  if (o->vjp.scratch > most) most = o->vjp.scratch;
+  if (o->jac.scratch > most) most = o->jac.scratch;
+  for (atvi_idx i = 0; i < o->n_pulse; i++) {
+    if (o->pulse[i].scratch > most) most = o->pulse[i].scratch;
+    if (o->pulse_vjp && o->pulse_vjp[i].scratch > most) most = o->pulse_vjp[i].scratch;
+  }
+  return most;
+}
+
+/* Lays the object out. Runs twice: a->base == NULL measures, else it places. */
+static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
+  atvi_ode_work *w, head = {0};
+  const atvi_idx size = o->n * ATVI_LANES;
+  ATVI_TAKE(a, w, 1);
+  ATVI_TAKE(a, head.y, size);
+  ATVI_TAKE(a, head.ynew, size);
+  ATVI_TAKE(a, head.scale, size);
+  ATVI_TAKE(a, head.err, size);
+  ATVI_TAKE(a, head.zero, size);
+  ATVI_TAKE(a, head.k, ATVI_ODE_STAGES * size);
+  ATVI_TAKE(a, head.ys, ATVI_ODE_STAGES * size);
+  ATVI_TAKE(a, head.lam, size);
+  ATVI_TAKE(a, head.tab, (o->n_tab > 0 ? o->n_tab : 1) * ATVI_LANES);
+  ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
+  ATVI_TAKE(a, head.scratch, scratch_size(o));
+  ATVI_TAKE(a, head.fresh, o->n_stop);
+  if (o->method == ATVI_ODE_STIFF) {
+    ATVI_TAKE(a, head.lu, o->n * size);
+    ATVI_TAKE(a, head.lu2, o->n * size);
+    ATVI_TAKE(a, head.piv, size);
+    ATVI_TAKE(a, head.piv2, size);
+  }
+  if (w) *w = head;
+  return w;
+}
+
+static void fill(atvi_ode_work *w, const atvi_ode *o) {
+  const bool stiff = o->method == ATVI_ODE_STIFF;
+  w->kern = &kernels[atvi_isa_best()];
+  w->n = o->n;
+  w->n_par = o->n_par;
+  w->n_tab = o->n_tab;
+  w->tol_rel = o->tol_rel;
+  w->tol_abs = o->tol_abs;
+  w->root = stiff ? 8 : 10;
+  if (adaptive(o))
+    w->first = stiff ? FIRST_STIFF * pow(o->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
+  w->span = o->stop[o->n_stop - 1].t - o->stop[0].t;
+  w->stride = sizeof(atvi_ode_record) + (size_t)(stiff ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
+  for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
+  const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
+                               : o->method == ATVI_ODE_RK4 ? &atvi_ode_rk4
+                                                           : &atvi_ode_tsit5;
+  for (int i = 0; i < tb->stages; i++)
+    for (int j = tb->stages, m = 0; j > i; j--) w->rev[i][m++] = tb->a[j][i];
+  if (stiff) /* no row of weights: the last stage is the new state */
+    for (int i = 0; i < tb->stages; i++)
+      for (int j = tb->stages - 1, m = 0; j > i; j--) w->rev[i][m++] = tb->a[j][i];
+  for (atvi_idx s = 0; s < o->n_stop; s++) {
+    const atvi_ode_stop *p = &o->stop[s];
+    size_t bytes = (size_t)o->n_tab * sizeof(double);
+    w->fresh[s] = p->pulse >= 0 || (s > 0 && bytes && memcmp(p->tab, p[-1].tab, bytes) != 0);
+  }
+}
+
+atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out) {
+  *out = NULL;
+  ATVI_TRY(check(ctx, ode));
+  atvi_arena a = {0};
+  carve(&a, ode);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "ode: out of memory for %td states", ode->n);
+  atvi_ode_work *w = carve(&a, ode);
+  w->ctx = ctx;
+  fill(w, ode);
+  *out = w;
+  return ATVI_OK;
+}
+
+void atvi_ode_work_free(atvi_ode_work *w) {
+  if (!w) return;
+  atvi_block_free(w->ctx, w->tape);
+  atvi_block_free(w->ctx, w);
+}
+
+atvi_ode_record *atvi_ode_tape_next(atvi_ode_work *w) {
+  if (w->tape_n == w->tape_cap) {
+    atvi_idx cap = w->tape_cap ? 2 * w->tape_cap : 64;
+    if ((size_t)cap > SIZE_MAX / 2 / w->stride) return NULL;
+    char *more = atvi_block(w->ctx, (size_t)cap * w->stride);
+    if (!more) return NULL;
+    if (w->tape_n) memcpy(more, w->tape, (size_t)w->tape_n * w->stride);
+    atvi_block_free(w->ctx, w->tape);
+    w->tape = more;
+    w->tape_cap = cap;
+  }
+  return atvi_ode_record_at(w, w->tape_n);
+}
+
+void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg) {
+  const double *tab = ode->stop[seg].tab;
+  if (w->tab_of[l] == tab) return;
+  w->tab_of[l] = tab;
+  for (atvi_idx i = 0; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = tab[i];
+}
+
+atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s) {
+  double steps = (ode->stop[s + 1].t - ode->stop[s].t) / ode->h;
+  if (ode->method == ATVI_ODE_MAP) return (atvi_idx)llround(steps);
+  double up = ceil(steps * (1 - GRID_TOL));
+  return up < 1 ? 1 : up < 1e15 ? (atvi_idx)up : (atvi_idx)1e15;
+}
+
+void atvi_ode_counts(const atvi_ode_work *w, atvi_ode_count count[ATVI_LANES]) {
+  memcpy(count, w->count, sizeof w->count);
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* Forward runs: adaptive, fixed step, replay. See work.h for the order of things in one iteration. */
+#include "ode/work.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* A step this far below the time or the span cannot be resolved. */
+static const double SMALL_TIME = 16 * DBL_EPSILON, SMALL_SPAN = 1e-18;
+
+static bool in(unsigned mask, int l) { return mask >> l & 1; }
+
+static void park(atvi_ode_work *w, int l) {
+  w->h[l] = 0;
+  w->tstop[l] = w->t[l];
+}
+
+static void fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome) {
+  w->outcome[l] = outcome;
+  park(w, l);
+}
+
+static unsigned running(const atvi_ode_work *w) {
+  unsigned mask = 0;
+  for (int l = 0; l < ATVI_LANES; l++) mask |= (unsigned)(w->h[l] > 0) << l;
+  return mask;
+}
+
+static void write_output(const atvi_ode_work *w, unsigned mask, double *restrict to) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  if (mask == ATVI_ODE_ALL) {
+    memcpy(to, w->y, (size_t)size * sizeof *to);
+    return;
+  }
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (in(mask, l))
+      for (atvi_idx i = l; i < size; i += ATVI_LANES) to[i] = w->y[i];
+}
+
+/* Applies the pulse of stop s to the lanes in mask, which are all there. */
+static bool apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigned mask) {
+  const atvi_idx size = w->n * ATVI_LANES, pulse = ode->stop[s].pulse;
+  if (w->taping) {
+    atvi_ode_record *r = atvi_ode_tape_next(w);
+    if (!r) return false;
+    memcpy(r->t, w->t, sizeof r->t);
+    for (int l = 0; l < ATVI_LANES; l++) {
+      r->h[l] = in(mask, l) ? 1 : 0;
+      r->seg[l] = in(mask, l) ? (int32_t)s : w->seg[l];
+    }
+    r->mask = mask;
+    r->landed = 0;
+    r->pulse = (int32_t)pulse;
+    memcpy(atvi_ode_record_y(r), w->y, (size_t)size * sizeof *w->y);
+    w->tape_n++;
+  }
+  atvi_ode_run(w, &ode->pulse[pulse], w->t, w->y, NULL, w->ynew, NULL);
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+    for (int l = 0; l < ATVI_LANES; l++)
+      if (in(mask, l)) {
+        w->y[i + l] = w->ynew[i + l];
+        w->scale[i + l] = fmax(w->scale[i + l], fabs(w->y[i + l]));
+        w->smax[l] = fmax(w->smax[l], w->scale[i + l]);
+      }
+  return true;
+}
+
+/* The lanes in mask have arrived at stop s: output, new tab, pulse, next stop. False: the tape is full. */
+static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigned mask, double *yout) {
+  const atvi_ode_stop *p = &ode->stop[s];
+  if (p->output >= 0) write_output(w, mask, yout + p->output * w->n * ATVI_LANES);
+  const bool last = s + 1 == ode->n_stop, tabs = w->n_tab > 0 && w->fresh[s];
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(mask, l)) continue;
+    w->seg[l] = (int32_t)s;
+    if (tabs) atvi_ode_set_tab(ode, w, l, s);
+    if (!last) w->tstop[l] = p[1].t;
+  }
+  bool ok = p->pulse < 0 || apply_pulse(ode, w, s, mask);
+  if (last)
+    for (int l = 0; l < ATVI_LANES; l++)
+      if (in(mask, l)) park(w, l);
+  return ok;
+}
+
+/* As arrive_at for lanes that may be at different stops; gives the lanes whose slope changed. */
+static bool arrive(const atvi_ode *ode, atvi_ode_work *w, unsigned landed, double *yout, unsigned *fresh) {
+  *fresh = 0;
+  while (landed) {
+    int first = 0;
+    while (!in(landed, first)) first++;
+    const int32_t seg = w->seg[first];
+    unsigned group = 0;
+    for (int l = 0; l < ATVI_LANES; l++) group |= (unsigned)(w->seg[l] == seg) << l;
+    group &= landed;
+    landed &= ~group;
+    if (w->fresh[seg + 1]) *fresh |= group;
+    if (!arrive_at(ode, w, seg + 1, group, yout)) return false;
+  }
+  return true;
+}
+
+static void new_slopes(const atvi_ode *ode, atvi_ode_work *w, unsigned mask) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  double *k = w->k + size;
+  atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, k, NULL);
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (in(mask, l))
+      for (atvi_idx i = l; i < size; i += ATVI_LANES) w->k[i] = k[i];
+}
+
+/* Marks the lanes in which v[n][L] is not finite. */
+static void fail_nonfinite(atvi_ode_work *w, const double *v) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  double sum[ATVI_LANES] = {0};
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+    for (int l = 0; l < ATVI_LANES; l++) sum[l] += 0.0 * v[i + l];
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (w->outcome[l] == ATVI_RUN_OK && sum[l] != 0) fail_lane(w, l, ATVI_RUN_NONFINITE);
+}
+
+/* State, scales, outputs and pulses at the start. */
+static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  w->par = par;
+  memcpy(w->y, y0, (size_t)size * sizeof *y0);
+  memset(w->smax, 0, sizeof w->smax);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    w->t[l] = w->tstop[l] = ode->stop[0].t;
+    w->h[l] = 0;
+    w->seg[l] = 0;
+    w->outcome[l] = ATVI_RUN_OK;
+    w->count[l] = (atvi_ode_count){0};
+    w->tab_of[l] = NULL;
+    if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
+  }
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+    for (int l = 0; l < ATVI_LANES; l++) {
+      w->scale[i + l] = fabs(y0[i + l]);
+      w->smax[l] = fmax(w->smax[l], w->scale[i + l]);
+    }
+  bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout);
+  fail_nonfinite(w, w->y);
+  return ok;
+}
+
+static bool record_step(atvi_ode_work *w, unsigned accepted) {
+  atvi_ode_record *r = atvi_ode_tape_next(w);
+  if (!r) return false;
+  const size_t bytes = (size_t)w->n * ATVI_LANES * sizeof *w->y;
+  memcpy(r->t, w->t, sizeof r->t);
+  memcpy(r->tnew, w->tnew, sizeof r->tnew);
+  memcpy(r->seg, w->seg, sizeof r->seg);
+  r->mask = accepted;
+  r->landed = 0;
+  r->pulse = -1;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    r->h[l] = in(accepted, l) ? w->hs[l] : 0;
+    r->landed |= (unsigned)(w->tnew[l] == w->tstop[l]) << l;
+  }
+  r->landed &= accepted;
+  memcpy(atvi_ode_record_y(r), w->y, bytes);
+  if (w->stride > sizeof *r + bytes)
+    memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
+  w->tape_n++;
+  return true;
+}
+
+/* Rejected lanes whose next step could not be resolved give up. */
+static void give_up_small(atvi_ode_work *w, unsigned rejected) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(rejected, l)) continue;
+    w->count[l].rejected++;
+    if (!(w->h[l] > SMALL_TIME * fabs(w->t[l]) && w->h[l] > SMALL_SPAN * w->span))
+      fail_lane(w, l, isnan(w->e2[l]) ? ATVI_RUN_NONFINITE : ATVI_RUN_SMALL);
+  }
+}
+
+static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (in(mask, l)) fail_lane(w, l, outcome);
+}
+
+static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
+  const atvi_ode_kernels *kern = w->kern;
+  if (ode->n_stop == 1) return;
+  void (*attempt)(const atvi_ode *, atvi_ode_work *) =
+      ode->method == ATVI_ODE_STIFF ? kern->esdirk : kern->tsit5;
+  new_slopes(ode, w, ATVI_ODE_ALL);
+  fail_nonfinite(w, w->k);
+  kern->first_step(ode, w);
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (w->outcome[l] != ATVI_RUN_OK) park(w, l);
+  unsigned run = running(w);
+  for (atvi_idx step = 0; run; step++) {
+    if (step == ode->max_steps) {
+      fail_all(w, run, ATVI_RUN_STEPS);
+      return;
+    }
+    kern->propose(w);
+    attempt(ode, w);
+    unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
+    bool room = true;
+    if (accepted) {
+      if (w->taping) room = record_step(w, accepted);
+      kern->commit(w);
+      for (int l = 0; l < ATVI_LANES; l++) {
+        w->count[l].accepted += in(accepted, l);
+        landed |= (unsigned)(w->t[l] == w->tstop[l]) << l;
+      }
+      landed &= accepted;
+      if (room && landed) room = arrive(ode, w, landed, yout, &fresh);
+    }
+    if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
+    run = running(w);
+    if (!room) {
+      fail_all(w, run | landed, ATVI_RUN_STEPS);
+      return;
+    }
+    if (fresh & run) new_slopes(ode, w, fresh & run);
+  }
+}
+
+/* One step of hs from t to tnew in all lanes, y to y. */
+static void step_all(const atvi_ode *ode, atvi_ode_work *w) {
+  switch (ode->method) {
+  case ATVI_ODE_RK4: w->kern->rk4(ode, w); break;
+  case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->ynew, NULL); break;
+  case ATVI_ODE_RK45:
+    new_slopes(ode, w, ATVI_ODE_ALL);
+    w->kern->tsit5(ode, w);
+    break;
+  case ATVI_ODE_STIFF:
+    new_slopes(ode, w, ATVI_ODE_ALL);
+    w->kern->esdirk(ode, w);
+    break;
+  }
+  double *y = w->y;
+  w->y = w->ynew;
+  w->ynew = y;
+}
+
+static void set_times(atvi_ode_work *w, double t, double tnew, double h) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    w->t[l] = t;
+    w->tnew[l] = tnew;
+    w->hs[l] = h;
+  }
+}
+
+/* The number of steps of a fixed-step run; stops counting above max_steps. */
+static atvi_idx total_steps(const atvi_ode *ode) {
+  atvi_idx total = 0;
+  for (atvi_idx s = 0; s + 1 < ode->n_stop && total <= ode->max_steps; s++)
+    total += atvi_ode_substeps(ode, s);
+  return total;
+}
+
+static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
+  const atvi_idx total = total_steps(ode);
+  bool room = total <= ode->max_steps;
+  atvi_idx done = 0; /* steps from the start, for the grid of difference equations */
+  for (atvi_idx s = 0; s + 1 < ode->n_stop && room; s++) {
+    const double t0 = ode->stop[s].t, t1 = ode->stop[s + 1].t;
+    const atvi_idx m = atvi_ode_substeps(ode, s);
+    const double h = ode->method == ATVI_ODE_MAP ? ode->h : (t1 - t0) / (double)m;
+    for (atvi_idx i = 0; i < m && room; i++, done++) {
+      set_times(w, i ? t0 + (double)i * h : t0, i + 1 == m ? t1 : t0 + (double)(i + 1) * h, h);
+      room = !w->taping || record_step(w, ATVI_ODE_ALL);
+      step_all(ode, w);
+    }
+    set_times(w, t1, t1, 0);
+    fail_nonfinite(w, w->y);
+    room = room && arrive_at(ode, w, s + 1, ATVI_ODE_ALL, yout);
+  }
+  for (int l = 0; l < ATVI_LANES; l++) w->count[l].accepted = done;
+  if (!room) fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
+}
+
+void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
+                    bool tape, atvi_outcome *outcome) {
+  w->taping = tape;
+  if (tape) w->tape_n = 0;
+  if (!begin(ode, w, y0, par, yout))
+    fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
+  else if (ode->method == ATVI_ODE_RK45 || ode->method == ATVI_ODE_STIFF)
+    solve_adaptive(ode, w, yout);
+  else
+    solve_fixed(ode, w, yout);
+  memcpy(outcome, w->outcome, sizeof w->outcome);
+  if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
+}
+
+void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
+                     double *yout, atvi_outcome *outcome) {
+  atvi_ode_count count[ATVI_LANES];
+  memcpy(count, w->count, sizeof count);
+  w->taping = false;
+  begin(ode, w, y0, par, yout);
+  for (atvi_idx i = 0; i < w->tape_n; i++) {
+    const atvi_ode_record *r = atvi_ode_record_at(w, i);
+    if (r->pulse >= 0 || !in(r->mask, lane)) continue;
+    set_times(w, r->t[lane], r->tnew[lane], r->h[lane]);
+    step_all(ode, w);
+    if (ode->method == ATVI_ODE_STIFF)
+      for (int l = 0; l < ATVI_LANES; l++)
+        if (isinf(w->e2[l])) w->outcome[l] = ATVI_RUN_SMALL;
+    set_times(w, r->tnew[lane], r->tnew[lane], 0);
+    fail_nonfinite(w, w->y);
+    if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout);
+  }
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (w->taped[lane] != ATVI_RUN_OK) w->outcome[l] = w->taped[lane];
+  memcpy(outcome, w->outcome, sizeof w->outcome);
+  memcpy(w->count, count, sizeof count);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* ESDIRK steps and their adjoints: g = 1/4 on the diagonal, first stage explicit, last stage the new state.
+ *
+ * Step      Y_i = p_i + z_i,  p_i = y + h sum_{j<i} a_ij k_j,  z_i = h g f(t + c_i h, p_i + z_i),  k_i = z_i / (h g).
+ *           The slope comes from z, not from f: for stiff f the latter magnifies what Newton left over.
+ * Newton    simplified, with the factors of M = I - h g J at the start of the step, renewed at the current iterate
+ *           in lanes that are slow. It runs to rounding, not to the tolerance, since the adjoint takes the
+ *           stages as exact solutions. Each lane stops on its own account; stopped lanes do not change any more.
+ * Error     M^-1 h sum e_i k_i: the filter keeps the estimate bounded for stiff components.
+ * Adjoint   with Ybar_i the full adjoint of Y_i (lambda for the last, before f is regarded), last stage first:
+ *             s_i = h sum_{j>i} a_ji Ybar_j,   M_i^T kbar_i = s_i + h g e_i (e = lambda in the last stage, else 0),
+ *             Ybar_i = (kbar_i - s_i) / (h g)  [= e_i + J_i^T kbar_i without cancellation],
+ *           parameters gain (df/dp)^T kbar_i; explicit first stage kbar_1 = s_1, Ybar_1 = J_1^T kbar_1;
+ *           d ell / d y = sum_i Ybar_i. */
+#include "ode/lanes.h"
+#include <math.h>
+
+static const double GAMMA = 0.25;
+static const double NEWTON_TOL = 1e-13;   /* error left, in units of the state's scale */
+static const double NEWTON_NOISE = 1e-11; /* below it, corrections that no longer shrink are rounding */
+static const double FLOOR = 1e-6, TINY = 1e-200;
+enum { NEWTON_MAX = 15, NEWTON_RENEW = 4 };
+
+typedef struct {
+  bool live[ATVI_LANES];   /* still iterating */
+  bool failed[ATVI_LANES]; /* no convergence in some stage of this step */
+  double last[ATVI_LANES]; /* size of the last correction */
+} newton;
+
+static const double *stage_time(double *ts, const double *t, const double *tnew, const double *h, double c) {
+  if (c == 0) return t;
+  if (c == 1) return tnew;
+  LANES(l) ts[l] = t[l] + c * h[l];
+  return ts;
+}
+
+/* a = factors of I - h g J(t, y) */
+static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const double *h,
+                   double *restrict a, int32_t *piv) {
+  const atvi_idx n = w->n;
+  atvi_ode_run(w, &ode->jac, t, y, NULL, a, NULL);
+  for (atvi_idx i = 0; i < n * n; i++) {
+    double unit = i / n == i % n ? 1 : 0;
+    LANES(l) a[i * ATVI_LANES + l] = unit - h[l] * GAMMA * a[i * ATVI_LANES + l];
+  }
+  ATVI_ISA_NAME(atvi_ode_lu)(n, a, piv);
+}
+
+static void renew(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const newton *nt) {
+  const atvi_idx n = w->n;
+  factor(ode, w, t, y, w->hs, w->lu2, w->piv2);
+  LANES(l) {
+    if (!nt->live[l]) continue;
+    for (atvi_idx i = l; i < n * n * ATVI_LANES; i += ATVI_LANES) w->lu[i] = w->lu2[i];
+    for (atvi_idx i = l; i < n * ATVI_LANES; i += ATVI_LANES) w->piv[i] = w->piv2[i];
+  }
+}
+
+/* Size of the correction d in each lane; NaN if not finite. */
+static void correction(const atvi_ode_work *w, const double *restrict y, const double *restrict d,
+                       double size[ATVI_LANES]) {
+  const double *restrict scale = w->scale;
+  double most[ATVI_LANES] = {0}, bad[ATVI_LANES] = {0};
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES) {
+    LANES(l) {
+      double s = max2(max2(fabs(y[i + l]), scale[i + l]), max2(FLOOR * w->smax[l], TINY));
+      most[l] = max2(fabs(d[i + l]) / s, most[l]);
+      bad[l] += 0.0 * d[i + l];
+    }
+  }
+  LANES(l) size[l] = most[l] + bad[l];
+}
+
+/* Which lanes have converged or failed; true while any goes on. */
+static bool assess(newton *nt, const double size[ATVI_LANES], int it) {
+  bool any = false;
+  LANES(l) {
+    if (!nt->live[l]) continue;
+    double d = size[l], rate = it ? d / nt->last[l] : 1;
+    bool done = d <= NEWTON_TOL || (rate < 1 && d * rate <= NEWTON_TOL * (1 - rate)) ||
+                (it && d <= NEWTON_NOISE && rate >= 0.5);
+    bool fails = isnan(d) || (!done && it + 1 == NEWTON_MAX);
+    nt->last[l] = d;
+    nt->live[l] = !done && !fails;
+    nt->failed[l] |= fails;
+    any |= nt->live[l];
+  }
+  return any;
+}
+
+/* Stage s from the slopes k[0 .. s-1]: its value in ys[s], its slope in k[s]. */
+static void stage(const atvi_ode *ode, atvi_ode_work *w, int s, newton *nt) {
+  const atvi_ode_tableau *tb = &atvi_ode_esdirk4;
+  const atvi_idx size = w->n * ATVI_LANES;
+  double *restrict p = w->ynew, *restrict z = w->lam, *restrict d = w->err;
+  double *restrict y = w->ys + s * size, *restrict k = w->k + s * size;
+  double hg[ATVI_LANES], change[ATVI_LANES], keep[ATVI_LANES];
+  const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
+  combine(s, w->n, tb->a[s], w->hs, w->y, w->k, p);
+  LANES(l) hg[l] = w->hs[l] * GAMMA;
+  LANES(l) nt->live[l] = w->hs[l] > 0 && !nt->failed[l];
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) z[i + l] = hg[l] * w->k[(s - 1) * size + i + l];
+  bool more = false;
+  LANES(l) more |= nt->live[l];
+  for (int it = 0; more; it++) {
+    for (atvi_idx i = 0; i < size; i++) y[i] = p[i] + z[i];
+    if (it && it % NEWTON_RENEW == 0) renew(ode, w, t, y, nt);
+    atvi_ode_run(w, &ode->rhs, t, y, NULL, k, NULL);
+    for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) d[i + l] = hg[l] * k[i + l] - z[i + l];
+    ATVI_ISA_NAME(atvi_ode_lu_solve)(w->n, w->lu, w->piv, d);
+    correction(w, y, d, change);
+    LANES(l) keep[l] = nt->live[l] ? 1.0 : 0.0;
+    for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+      LANES(l) z[i + l] = keep[l] != 0 ? z[i + l] + d[i + l] : z[i + l];
+    more = assess(nt, change, it);
+  }
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
+    LANES(l) {
+      y[i + l] = p[i + l] + z[i + l];
+      k[i + l] = z[i + l] / hg[l];
+    }
+  }
+}
+
+/* From y and the slope k[0]: the new state, its slope k[6], the error, the stages in ys[1 .. 5]. */
+void ATVI_ISA_NAME(atvi_ode_esdirk_try)(const atvi_ode *ode, atvi_ode_work *w) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  const size_t bytes = (size_t)size * sizeof *w->y;
+  newton nt = {{0}, {0}, {0}};
+  factor(ode, w, w->t, w->y, w->hs, w->lu, w->piv);
+  for (int s = 1; s < 6; s++) stage(ode, w, s, &nt);
+  memcpy(w->ynew, w->ys + 5 * size, bytes);
+  memcpy(w->k + 6 * size, w->k + 5 * size, bytes);
+  combine(6, w->n, atvi_ode_esdirk4.e, w->hs, w->zero, w->k, w->err);
+  ATVI_ISA_NAME(atvi_ode_lu_solve)(w->n, w->lu, w->piv, w->err);
+  ATVI_ISA_NAME(atvi_ode_measure)(w);
+  LANES(l) if (nt.failed[l] && !isnan(w->e2[l])) w->e2[l] = (double)INFINITY;
+}
+
+void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r,
+                                            double *parbar) {
+  static const double ones[ATVI_ODE_STAGES] = {1, 1, 1, 1, 1, 1, 1};
+  const atvi_ode_tableau *tb = &atvi_ode_esdirk4;
+  const atvi_idx n = w->n, size = n * ATVI_LANES;
+  double *bar = w->k, *restrict s = w->ys, *restrict kbar = w->ys + size, *unused = w->ys + 2 * size;
+  const double *y = atvi_ode_record_y(r);
+  double hg[ATVI_LANES];
+  LANES(l) hg[l] = r->h[l] * GAMMA;
+  for (int i = 5; i > 0; i--) {
+    const int m = 5 - i; /* adjoints known */
+    const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[i]);
+    factor(ode, w, t, y + i * size, r->h, w->lu, w->piv);
+    if (m)
+      combine(m, n, w->rev[i], r->h, w->zero, bar, s);
+    else
+      memset(s, 0, (size_t)size * sizeof *s);
+    for (atvi_idx q = 0; q < size; q += ATVI_LANES)
+      LANES(l) kbar[q + l] = s[q + l] + (m ? 0.0 : hg[l] * w->lam[q + l]);
+    ATVI_ISA_NAME(atvi_ode_lu_solve_t)(n, w->lu, w->piv, kbar);
+    atvi_ode_run(w, &ode->vjp, t, y + i * size, kbar, unused, parbar);
+    for (atvi_idx q = 0; q < size; q += ATVI_LANES)
+      LANES(l) bar[m * size + q + l] = (kbar[q + l] - s[q + l]) / hg[l];
+  }
+  combine(5, n, w->rev[0], r->h, w->zero, bar, kbar);
+  atvi_ode_run(w, &ode->vjp, r->t, y, kbar, bar + 5 * size, parbar);
+  combine(6, n, ones, w->one, w->zero, bar, w->err);
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
+    LANES(l) w->lam[i + l] = r->h[l] != 0 ? w->err[i + l] : w->lam[i + l];
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of the solvers: the scratch of one thread, the tape, and the kernels.
+ *
+ * A lane runs while its step h > 0; a lane that is done or has failed has h = 0 and tstop = t, so that
+ * every kernel computes for it a step of length 0, which is never accepted. No other mask is needed.
+ *
+ * Order of one adaptive iteration: propose (steps that land on stops), try (new state, slope there, error),
+ * judge (which lanes accept, next step), tape, commit (move the accepted lanes), stops. */
+#ifndef ATVI_ODE_WORK_H
+#define ATVI_ODE_WORK_H
+
+#include "core/core.h"
+#include "ode/ode.h"
+
+enum { ATVI_ODE_STAGES = 7, ATVI_ODE_ALL = (1 << ATVI_LANES) - 1 };
+
+/* Runge-Kutta method: stage i uses a[i][j], j < i (explicit) or j <= i; the new state is row `stages` of an
+ * explicit method and the last stage of an implicit one. e: weights of the error estimate. */
+typedef struct {
+  int stages;
+  int weights; /* entries of e */
+  double c[ATVI_ODE_STAGES];
+  double a[ATVI_ODE_STAGES][ATVI_ODE_STAGES];
+  double e[ATVI_ODE_STAGES];
+} atvi_ode_tableau;
+
+extern const atvi_ode_tableau atvi_ode_tsit5, atvi_ode_rk4, atvi_ode_esdirk4;
+
+/* One record of the tape: a step of the lanes in `mask` (the others have h = 0), or a pulse on them. Followed
+ * by the state before it, [n][L], and for STIFF by the stages 2 .. 6. */
+typedef struct {
+  _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], h[ATVI_LANES];
+  int32_t seg[ATVI_LANES]; /* the stop whose tab holds during the step; for a pulse, the stop itself */
+  unsigned mask, landed;   /* landed: lanes that arrive at stop seg + 1 */
+  int32_t pulse;           /* -1: a step */
+} atvi_ode_record;
+
+typedef struct atvi_ode_kernels atvi_ode_kernels;
+
+struct atvi_ode_work {
+  _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], tstop[ATVI_LANES];
+  double h[ATVI_LANES];    /* step wished for next */
+  double hs[ATVI_LANES];   /* step being tried: h, or what lands on the stop */
+  double e2[ATVI_LANES];   /* squared error in units of the tolerance; NaN: not finite; inf: Newton failed */
+  double grow[ATVI_LANES]; /* most a step may grow: little after a rejection */
+  double acc[ATVI_LANES];  /* 1: accepted */
+  double smax[ATVI_LANES]; /* largest scale */
+  double one[ATVI_LANES], ts[ATVI_LANES];
+  int32_t seg[ATVI_LANES];
+  const double *tab_of[ATVI_LANES];                    /* what each lane of tab was copied from */
+  atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
+  atvi_ode_count count[ATVI_LANES];
+
+  atvi_ctx *ctx;
+  const atvi_ode_kernels *kern;
+  atvi_idx n, n_par, n_tab;
+  double tol_rel, tol_abs;
+  double first; /* first step in units of 1 / rate: tol^(1/order) and a constant */
+  int root;     /* the error is of order h^(root/2): 10 or 8 */
+  double span;  /* last stop - first stop */
+  bool *fresh;  /* [n_stop] the slope changes at this stop: new tab, or a pulse */
+  double rev[ATVI_ODE_STAGES][ATVI_ODE_STAGES]; /* columns of the tableau, last stage first, for adjoints */
+
+  const double *par;                     /* of the current call */
+  double *y, *ynew, *scale, *err, *zero; /* [n][L] */
+  double *k;                             /* [7][n][L] slopes; the last is the slope at ynew */
+  double *ys;                            /* [7][n][L] stages; adjoints of stages */
+  double *lam;                           /* [n][L] adjoint */
+  double *tab;                           /* [n_tab][L] */
+  double *save;                          /* [n_par][L] */
+  double *scratch;                       /* of the programs */
+  double *lu, *lu2;                      /* [n][n][L], STIFF */
+  int32_t *piv, *piv2;                   /* [n][L] */
+
+  bool taping;
+  size_t stride; /* bytes of a record with its states */
+  char *tape;
+  atvi_idx tape_n, tape_cap;
+};
+
+struct atvi_ode_kernels {
+  void (*propose)(atvi_ode_work *w);
+  unsigned (*judge)(atvi_ode_work *w); /* accepted lanes, and those rejected << ATVI_LANES */
+  void (*commit)(atvi_ode_work *w);
+  void (*first_step)(const atvi_ode *ode, atvi_ode_work *w); /* h from the slope at y, k[0] */
+  void (*tsit5)(const atvi_ode *ode, atvi_ode_work *w);
+  void (*rk4)(const atvi_ode *ode, atvi_ode_work *w);
+  void (*esdirk)(const atvi_ode *ode, atvi_ode_work *w);
+  /* lam before the step from lam after it; parbar grows, also in lanes that did not take part */
+  void (*explicit_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_tableau *tb,
+                           const atvi_ode_record *r, double *parbar);
+  void (*esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
+};
+
+/* Declares the variants of a function in an *_isa.c file. */
+#define ATVI_ODE_VARIANTS(ret, name, ...)                                                                    \
+  ret name##_base(__VA_ARGS__);                                                                              \
+  ret name##_avx2(__VA_ARGS__);                                                                              \
+  ret name##_avx512(__VA_ARGS__)
+
+ATVI_ODE_VARIANTS(void, atvi_ode_propose, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(unsigned, atvi_ode_judge, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(void, atvi_ode_commit, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(void, atvi_ode_first_step, const atvi_ode *ode, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(void, atvi_ode_tsit5_try, const atvi_ode *ode, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(void, atvi_ode_rk4_step, const atvi_ode *ode, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(void, atvi_ode_esdirk_try, const atvi_ode *ode, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(void, atvi_ode_explicit_adjoint, const atvi_ode *ode, atvi_ode_work *w,
+                  const atvi_ode_tableau *tb, const atvi_ode_record *r, double *parbar);
+ATVI_ODE_VARIANTS(void, atvi_ode_esdirk_adjoint, const atvi_ode *ode, atvi_ode_work *w,
+                  const atvi_ode_record *r, double *parbar);
+/* Squared error of each lane from w->err, in units of the tolerance: w->e2. */
+ATVI_ODE_VARIANTS(void, atvi_ode_measure, atvi_ode_work *w);
+/* Linear systems of all lanes, a[n][n][L]. Factors in place with partial pivoting, lane by lane; solves
+ * A x = b and A^T x = b in place. A singular lane gives numbers that are not finite, in that lane. */
+ATVI_ODE_VARIANTS(void, atvi_ode_lu, atvi_idx n, double *a, int32_t *piv);
+ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, atvi_idx n, const double *a, const int32_t *piv, double *b);
+ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve_t, atvi_idx n, const double *a, const int32_t *piv, double *b);
+
+static inline double *atvi_ode_record_y(const atvi_ode_record *r) { return (double *)(r + 1); }
+
+static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_idx i) {
+  return (atvi_ode_record *)(w->tape + (size_t)i * w->stride);
+}
+
+static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const double *t, const double *y,
+                                const double *lam, double *out, double *parbar) {
+  const double *in[5] = {t, y, w->par, w->tab, lam};
+  double *outs[2] = {out, parbar};
+  atvi_prog_run(p, w->scratch, in, outs);
+}
+
+/* The next free record, or NULL if the tape cannot grow. It counts once w->tape_n is raised. */
+atvi_ode_record *atvi_ode_tape_next(atvi_ode_work *w);
+/* Puts the tab of stop `seg` into lane l. */
+void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg);
+/* Number of equal steps from stop s to the next (RK4, MAP). */
+atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s);
+
+#endif

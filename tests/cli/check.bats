@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# `atvi check`, and every way a model or its data can be wrong.
+load common
+
+@test "check tells parameters, data, gradient and cost" {
+  run -0 "$ATVI" check cold.atvi
+  says beta gamma S0 infected recovered 21 gradient
+  run -0 "$ATVI" check cold.atvi --no-compile
+  says gradient
+}
+
+@test "check of the rotavirus example" {
+  run -0 "$ATVI" check "$TOP/examples/rotavirus/rotavirus.atvi"
+  says beta.6 cases.1
+}
+
+@test "no such model" {
+  run "$ATVI" check nowhere.atvi
+  fails_with 1 nowhere.atvi
+}
+
+# wrong LINE-EDIT PLACE WORD...: the edited model must be refused at that place
+wrong() {
+  local edit=$1
+  shift
+  sed "$edit" cold.atvi >wrong.atvi
+  not cmp -s cold.atvi wrong.atvi
+  run "$ATVI" check wrong.atvi
+  fails_with 2 "wrong.atvi:" "^" "hint" "$@"
+}
+
+@test "unknown name" { wrong 's/-beta\*S\*I/-betta*S*I/' betta beta; }
+@test "syntax" { wrong 's/uniform(0, 3) /uniform(0, 3 /' "error"; }
+@test "a state without an equation" { wrong '/^dR\/dt/d' R; }
+@test "a prior that is upside down" { wrong 's/uniform(37, 100)/uniform(100, 37)/' "uniform"; }
+@test "a missing column" { wrong 's/^observe infected/observe infacted/' infacted; }
+
+@test "garbage is no crash" {
+  head -c 20000 /dev/urandom >garbage.atvi
+  run "$ATVI" check garbage.atvi
+  fails_with 2 garbage.atvi
+  : >empty.atvi
+  run "$ATVI" check empty.atvi
+  [ "$status" -le 2 ]
+  run "$ATVI" check .
+  [ "$status" -eq 1 ] || [ "$status" -eq 2 ]
+}
+
+@test "no data file" {
+  rm cold.csv
+  run "$ATVI" check cold.atvi
+  [ "$status" -eq 1 ] || [ "$status" -eq 2 ]
+  says cold.csv
+}
+
+@test "an empty data file" {
+  : >cold.csv
+  run "$ATVI" fit cold.atvi
+  fails_with 2 cold.csv
+  [ ! -e cold-001 ]
+}
+
+@test "a data file with a header only" {
+  head -n 1 "$TOP/examples/cold/cold.csv" >cold.csv
+  run "$ATVI" check cold.atvi
+  fails_with 2 cold.csv
+}
+
+@test "text in a data file: its place and the cell" {
+  sed '5s/,[0-9]*,/,many,/' "$TOP/examples/cold/cold.csv" >cold.csv
+  run "$ATVI" fit cold.atvi
+  fails_with 2 cold.csv:5 many
+  [ ! -e cold-001 ]
+}
+
+@test "a negative count, a broken count" {
+  sed '5s/,[0-9]*,/,-3,/' "$TOP/examples/cold/cold.csv" >cold.csv
+  run "$ATVI" check cold.atvi
+  fails_with 2 cold.csv:5 -3
+  sed '5s/,[0-9]*,/,2.5,/' "$TOP/examples/cold/cold.csv" >cold.csv
+  run "$ATVI" check cold.atvi
+  fails_with 2 cold.csv:5 2.5
+}
+
+@test "--data puts another file in the place of the model's" {
+  sed '2,$s/,[0-9]*,/,NA,/' cold.csv >gone.csv
+  run -0 "$ATVI" check cold.atvi --data gone.csv
+  says 21
+  run "$ATVI" check cold.atvi --data nowhere.csv
+  [ "$status" -eq 1 ] || [ "$status" -eq 2 ]
+  says nowhere.csv
+  run "$ATVI" check cold.atvi --data hosp=gone.csv
+  fails_with 2 hosp
+}

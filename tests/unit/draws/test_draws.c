@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "atvi/draws.h"
+#include "testing.h"
+
+static const atvi_column col[3] = {
+    {"beta.1", 0, 3}, {"mu", -HUGE_VAL, HUGE_VAL}, {"R0", -HUGE_VAL, HUGE_VAL}};
+
+static void holds_what_it_promises(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d;
+  char name[] = "beta.1";
+  const atvi_column mine[3] = {{name, 0.25, 3.5}, col[1], col[2]};
+  CHECK_OK(atvi_draws_new(ctx, 12, 4, 2, 3, mine, true, &d));
+  memset(name, 'x', sizeof name - 1); /* copied, not borrowed */
+  CHECK_STR(d->col[0].name, "beta.1");
+  CHECK_STR(d->col[2].name, "R0");
+  CHECK(d->col[0].lower == 0.25 && d->col[0].upper == 3.5);
+  CHECK(d->n == 12 && d->n_chain == 4 && d->n_param == 2 && d->n_col == 3 && d->chains);
+  for (int i = 0; i < 36; i++) d->x[i] = i + 0.5;
+  for (int i = 0; i < 12; i++) {
+    CHECK(d->log_prior[i] == 0 && d->log_lik[i] == 0);
+    CHECK_REL(d->weight[i], 1.0 / 12, 1e-15);
+  }
+  CHECK(d->x[35] == 35.5);
+  CHECK(isnan(d->made.log_evidence) && isnan(d->made.elbo) && isnan(d->made.khat) && isnan(d->made.accept));
+  CHECK(isnan(d->made.log_evidence_se) && isnan(d->made.ess_wanted) && d->made.evaluations == 0);
+  CHECK_STR(d->made.method, "");
+  CHECK_INT(d->made.end, ATVI_END_DONE);
+  atvi_draws_free(d);
+  CHECK_OK(atvi_draws_new(ctx, 1, 1, 0, 0, NULL, false, &d));
+  CHECK(d->weight == NULL && !d->chains);
+  atvi_draws_free(d);
+  atvi_draws_free(NULL);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void keeps_sentences_and_names(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d;
+  char method[] = "ram";
+  CHECK_OK(atvi_draws_new(ctx, 5, 1, 1, 1, col, false, &d));
+  CHECK_OK(atvi_draws_keep(d, method, &d->made.method));
+  method[0] = 'x';
+  CHECK_STR(d->made.method, "ram");
+  char long_text[3000];
+  memset(long_text, 'y', sizeof long_text);
+  long_text[sizeof long_text - 1] = 0;
+  CHECK_OK(atvi_draws_say(d, "%s", long_text));
+  for (int i = 1; i < 100; i++) CHECK_OK(atvi_draws_say(d, "sentence %d of %s", i, d->col[0].name));
+  CHECK_INT(d->n_message, 100);
+  CHECK_STR(d->message[0], long_text);
+  CHECK_STR(d->message[99], "sentence 99 of beta.1");
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void refuses_wrong_shapes(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d = (atvi_draws *)(void *)ctx;
+  const atvi_column unnamed = {NULL, 0, 1};
+  CHECK_STATUS(atvi_draws_new(ctx, 0, 1, 1, 1, col, false, &d), ATVI_EINVAL);
+  CHECK(d == NULL);
+  CHECK_STATUS(atvi_draws_new(ctx, 5, 0, 1, 1, col, false, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_new(ctx, 5, 2, 1, 1, col, false, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_new(ctx, 5, 1, -1, 1, col, false, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_new(ctx, 5, 1, 2, 1, col, false, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_new(ctx, 5, 1, 1, 1, NULL, false, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_new(ctx, 5, 1, 1, 1, &unnamed, false, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_new(ctx, PTRDIFF_MAX, 1, 3, 3, col, false, &d), ATVI_ENOMEM);
+  atvi_ctx_free(ctx);
+}
+
+static void memory_failures_leave_nothing(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d;
+  long live = test_live;
+  int k = 1;
+  for (;; k++) {
+    test_fail_at = test_allocs + k;
+    atvi_status status = atvi_draws_new(ctx, 8, 2, 2, 3, col, true, &d);
+    if (status == ATVI_OK) break;
+    CHECK_INT(status, ATVI_ENOMEM);
+    CHECK(d == NULL);
+    CHECK_INT(test_live, live);
+  }
+  CHECK(k == 3);
+  test_fail_at = test_allocs + 1;
+  CHECK_STATUS(atvi_draws_say(d, "no room"), ATVI_ENOMEM);
+  CHECK_INT(d->n_message, 0);
+  const char *copy = "";
+  CHECK_STATUS(atvi_draws_keep(d, "ram", &copy), ATVI_ENOMEM);
+  CHECK(copy == NULL);
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"holds", holds_what_it_promises}, {"sentences", keeps_sentences_and_names},
+      {"shapes", refuses_wrong_shapes}, {"memory", memory_failures_leave_nothing})

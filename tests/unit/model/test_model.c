@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/core.h"
+#include "model/evaluator.h"
+#include "model/fixed.h"
+#include "models.h"
+
+/* log density of N(mean, sd) at y */
+static double normal(double y, double mean, double sd) {
+  double z = (y - mean) / sd;
+  return -0.5 * z * z - log(sd) - 0.91893853320467274178;
+}
+
+static double poisson(double y, double mean) { return (y > 0 ? y * log(mean) : 0) - mean - lgamma(y + 1); }
+
+static const char *const LINE = "param a ~ normal(0.5, 2)\nparam b ~ uniform(-3, 4)\nparam s ~ exponential(0.7)\n"
+                                "data \"line.csv\"\nobserve y ~ normal(a + b*x, s)\nderived ratio = a/b\n"
+                                "track level = a*b\n";
+
+static void curve_has_the_closed_form(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("line.csv", "x,y\n0.3,1.21\n1.7,2.05\n2.2,NA\n3.9,5.5\n");
+  for (int interpret = 0; interpret < 2; interpret++) {
+    atvi_model *m = test_load(ctx, test_file("line.atvi", LINE), interpret);
+    const atvi_target *t = atvi_model_target(m);
+    const double theta[3] = {0.731, 1.19, 0.385}, x[3] = {0.3, 1.7, 3.9}, y[3] = {1.21, 2.05, 5.5};
+    test_value v = test_eval(ctx, t, theta);
+    double ll = 0, ga = 0, gb = 0;
+    for (int i = 0; i < 3; i++) {
+      double mean = theta[0] + theta[1] * x[i];
+      ll += normal(y[i], mean, theta[2]);
+      ga += (y[i] - mean) / (theta[2] * theta[2]);
+      gb += x[i] * (y[i] - mean) / (theta[2] * theta[2]);
+    }
+    CHECK_REL(v.ll, ll, 1e-12);
+    CHECK_REL(v.gl[0], ga, 1e-12);
+    CHECK_REL(v.gl[1], gb, 1e-12);
+    CHECK_REL(v.lp, normal(0.731, 0.5, 2) - log(7) + log(0.7) - 0.7 * 0.385, 1e-12);
+    CHECK(test_gradient(ctx, t, theta, 1e-6) < 1e-7);
+    CHECK_INT(t->n_obs, 4);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void points_outside_are_not_run(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("line.csv", "x,y\n0.3,1.21\n1.7,2.05\n2.2,NA\n3.9,5.5\n");
+  atvi_model *m = test_load(ctx, test_file("line.atvi", LINE), true);
+  test_value v = test_eval(ctx, atvi_model_target(m), (double[]){0.7, 4.5, 0.4});
+  CHECK_INT(v.outcome, ATVI_RUN_OUTSIDE);
+  CHECK(v.lp == -HUGE_VAL && v.ll == -HUGE_VAL && v.gl[0] == 0);
+  v = test_eval(ctx, atvi_model_target(m), (double[]){0.7, 3.5, NAN});
+  CHECK_INT(v.outcome, ATVI_RUN_OUTSIDE);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* dx/dt = -k x: x = x0 exp(-k t). Cumulative C gains x0 (1 - exp(-k t)). */
+static void decay_counts_increase(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("decay.csv", "day,lost\n1,30\n2.5,\n4,11\n");
+  const char *path = test_file("decay.atvi", "param k ~ uniform(0, 2)\nparam x0 ~ uniform(10, 200)\nstart 0\n"
+                                             "state x = x0\nstate C = 0\ndx/dt = -k*x\ndC/dt = k*x\n"
+                                             "data \"decay.csv\" time day\nobserve lost ~ poisson(increase(C))\n"
+                                             "solver rk45 tol 1e-11\n");
+  atvi_model *m = test_load(ctx, path, false);
+  const double k = 0.431, x0 = 92.7, theta[2] = {k, x0};
+  test_value v = test_eval(ctx, atvi_model_target(m), theta);
+  double want = poisson(30, x0 * (1 - exp(-k))) + poisson(11, x0 * (exp(-k * 2.5) - exp(-k * 4)));
+  CHECK_ABS(v.ll, want, 1e-7);
+  CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* A forcing that jumps, two pulses at one time, and an observation at the time of the pulses. */
+static void jumps_and_pulses_are_landed_on(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("jump.csv", "t,x,y\n0,0.1,0.2\n1,0.9,0.1\n3,2.2,1.4\n");
+  const char *path = test_file("jump.atvi", "param a ~ uniform(0, 3)\nparam d ~ uniform(0, 3)\nstate X = 0\nstate Y = 0\n"
+                                            "table u step = [0: 1, 1.37: 0.25, 2.2: 3]\ntable v linear = [0.5: 2, 2: 5]\n"
+                                            "dX/dt = a*u\ndY/dt = v\npulse X += d at [1, 2]\npulse Y -= 2*d at [1]\n"
+                                            "data \"jump.csv\" time t\nobserve x ~ normal(X, 0.5)\nobserve y ~ normal(Y, 0.3)\n");
+  for (int interpret = 0; interpret < 2; interpret++) {
+    atvi_model *m = test_load(ctx, path, interpret);
+    const double a = 0.731, d = 1.19, theta[2] = {a, d};
+    double X3 = a * (1.37 + 0.25 * (2.2 - 1.37) + 3 * 0.8) + 2 * d;
+    double Y1 = 2 * 0.5 + 0.5 * (2 + 0.5 * 2 * 0.5), Y3 = 2 * 0.5 + 1.5 * 3.5 + 5 - 2 * d;
+    double want = normal(0.1, 0, 0.5) + normal(0.9, a, 0.5) + normal(2.2, X3, 0.5) + normal(0.2, 0, 0.3) +
+                  normal(0.1, Y1, 0.3) + normal(1.4, Y3, 0.3);
+    test_value v = test_eval(ctx, atvi_model_target(m), theta);
+    CHECK_ABS(v.ll, want, 1e-9); /* Runge-Kutta is exact on polynomials of degree 2 */
+    CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+}
+
+static void difference_equations_step_together(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("map.csv", "t,y\n0,1\n3,6.1\n5,9\n");
+  const char *path = test_file("map.atvi", "param r ~ uniform(0, 3)\nstate A = 1\nstate B = 2\nnext A = r*B\nnext B = A + B*t\n"
+                                           "data \"map.csv\" time t\nobserve y ~ normal(A + B, 1.5)\n");
+  atvi_model *m = test_load(ctx, path, false);
+  const double r = 0.731;
+  double A = 1, B = 2, want = normal(1, 3, 1.5);
+  for (int t = 0; t < 5; t++) {
+    double next = A + B * t;
+    A = r * B;
+    B = next;
+    if (t + 1 == 3) want += normal(6.1, A + B, 1.5);
+    if (t + 1 == 5) want += normal(9, A + B, 1.5);
+  }
+  test_value v = test_eval(ctx, atvi_model_target(m), &r);
+  CHECK_REL(v.ll, want, 1e-12);
+  CHECK(test_gradient(ctx, atvi_model_target(m), &r, 1e-6) < 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* Mean 0 with count 0 has probability 1 and slope -1; with a positive count the likelihood is 0. */
+static void poisson_at_mean_zero(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("zero.csv", "x,y\n0,0\n2,3\n");
+  const char *path = test_file("zero.atvi", "param a ~ uniform(0, 3)\nparam b ~ uniform(0, 1)\ndata \"zero.csv\"\n"
+                                            "observe y ~ poisson(a*x + b)\n");
+  atvi_model *m = test_load(ctx, path, false);
+  test_value v = test_eval(ctx, atvi_model_target(m), (double[]){1.3, 0});
+  CHECK_REL(v.ll, 3 * log(2.6) - 2.6 - log(6), 1e-13);
+  CHECK_REL(v.gl[0], 2 * (3 / 2.6 - 1), 1e-13);
+  CHECK_REL(v.gl[1], -1 + 3 / 2.6 - 1, 1e-13);
+  v = test_eval(ctx, atvi_model_target(m), (double[]){0, 0});
+  CHECK_INT(v.outcome, ATVI_RUN_OK);
+  CHECK(v.ll == -HUGE_VAL);
+  CHECK(v.gl[0] == 0 && v.gl[1] == 0);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+static double Phi(double x) { return 0.5 * erfc(-x / sqrt(2)); }
+
+static void censored_values_give_tail_probabilities(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("cens.csv", "y,n,z\n1.2,3,0.5\n<0.5,<2,0.1\n>2.5,>=4,2\n");
+  const char *path = test_file("cens.atvi", "param m ~ normal(1, 2)\nparam l ~ uniform(0, 9)\ndata \"cens.csv\"\n"
+                                            "observe y ~ normal(m, 0.8)\nobserve n ~ poisson(l)\n"
+                                            "observe z ~ normal(m, 1) limits (0.1, 2)\n");
+  atvi_model *m = test_load(ctx, path, false);
+  const double theta[2] = {0.731, 2.19}, mu = theta[0], l = theta[1];
+  double p3 = exp(-l) * (1 + l + l * l / 2 + l * l * l / 6);
+  double want = normal(1.2, mu, 0.8) + log(Phi((0.5 - mu) / 0.8)) + log(1 - Phi((2.5 - mu) / 0.8)) + poisson(3, l) +
+                log(exp(-l) * (1 + l)) + log(1 - p3) + normal(0.5, mu, 1) + log(Phi(0.1 - mu)) + log(1 - Phi(2 - mu));
+  test_value v = test_eval(ctx, atvi_model_target(m), theta);
+  CHECK_REL(v.ll, want, 1e-11);
+  CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* The histogram of counts equals lgamma for each; pointwise terms sum to the whole. */
+static void negative_binomial_by_histogram(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("nb.csv", "x,y,k\n1,4,0\n2,0,7\n3,17,NA\n4,5,2\n");
+  const char *path = test_file("nb.atvi", "param a ~ uniform(0, 9)\nparam s ~ uniform(0.1, 5)\ndata \"nb.csv\"\n"
+                                          "observe y ~ negbin(a*x, s)\nobserve k ~ negbin(a, 2*s)\n");
+  for (int interpret = 0; interpret < 2; interpret++) {
+    atvi_model *m = test_load(ctx, path, interpret);
+    const atvi_target *t = atvi_model_target(m);
+    const double theta[2] = {1.31, 0.87}, y[7] = {4, 0, 17, 5, 0, 7, 2};
+    const double mean[7] = {1.31, 2.62, 3.93, 5.24, 1.31, 1.31, 1.31};
+    double want = 0;
+    for (int i = 0; i < 7; i++) {
+      double s = i < 4 ? 0.87 : 1.74;
+      want += lgamma(y[i] + s) - lgamma(s) - lgamma(y[i] + 1) + s * log(s / (s + mean[i])) + y[i] * log(mean[i] / (s + mean[i]));
+    }
+    test_value v = test_eval(ctx, t, theta);
+    CHECK_REL(v.ll, want, 1e-12);
+    CHECK(test_gradient(ctx, t, theta, 1e-6) < 1e-7);
+    double each[8], sum = 0;
+    void *work;
+    CHECK_INT(t->n_obs, 8);
+    CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+    t->ops->pointwise(t->self, work, 1, theta, each);
+    for (int i = 0; i < 8; i++) {
+      CHECK(isnan(each[i]) == (i == 6)); /* the missing k */
+      if (!isnan(each[i])) sum += each[i];
+    }
+    CHECK_REL(sum, want, 1e-12);
+    t->ops->work_free(work);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+}
+
+static const char *const SIR = "param beta ~ uniform(0, 3)\nparam gamma ~ uniform(0, 3)\nstate S = 39\nstate I = 1\nstate R = 0\n"
+                               "let N = S + I + R\ndS/dt = -beta*S*I/N\ndI/dt = beta*S*I/N - gamma*I\ndR/dt = gamma*I\n"
+                               "data \"sir.csv\" time day\nobserve i ~ poisson(I + 0.001)\nobserve r ~ poisson(R)\n"
+                               "derived R0 = beta/gamma\ntrack ill = I\n";
+static const char *const SIR_DATA = "day,i,r\n0,1,0\n2,3,0\n5,10,7\n9,14,16\n15,3,34\n";
+
+static void results_depend_on_neither_batch_nor_threads(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("sir.csv", SIR_DATA);
+  atvi_model *m = test_load(ctx, test_file("sir.atvi", SIR), false);
+  const atvi_target *t = atvi_model_target(m);
+  enum { B = 37 };
+  double theta[2 * B], lp[B], ll[2][B], gp[2 * B], gl[2][2 * B];
+  atvi_outcome outcome[B];
+  for (int j = 0; j < B; j++) {
+    theta[j] = 0.2 + 0.07 * j;
+    theta[B + j] = j == 11 ? 3.5 : 0.9 - 0.02 * j; /* one point outside */
+  }
+  for (int threads = 1; threads <= 2; threads++) {
+    atvi_evaluator *ev;
+    atvi_ctx_set_threads(ctx, threads);
+    CHECK_OK(atvi_evaluator_new(ctx, t, &ev));
+    atvi_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll[threads - 1], gp, gl[threads - 1], outcome});
+    atvi_evaluator_free(ev);
+  }
+  for (int j = 0; j < B; j++) {
+    test_value v = test_eval(ctx, t, (double[]){theta[j], theta[B + j]});
+    CHECK_INT(outcome[j], j == 11 ? ATVI_RUN_OUTSIDE : ATVI_RUN_OK);
+    CHECK(v.ll == ll[0][j] && v.ll == ll[1][j]);
+    for (int i = 0; i < 2; i++) CHECK(v.gl[i] == gl[0][i * B + j] && v.gl[i] == gl[1][i * B + j]);
+  }
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void interpreter_and_compiled_code_agree(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("sir.csv", SIR_DATA);
+  char text[1024];
+  snprintf(text, sizeof text, "%ssolver rk4 step 0.25\n", SIR);
+  const char *path = test_file("fixed.atvi", text);
+  atvi_model *a = test_load(ctx, path, false), *b = test_load(ctx, path, true);
+  for (int j = 0; j < 10; j++) {
+    const double theta[2] = {0.3 + 0.23 * j, 1.1 - 0.09 * j};
+    test_value x = test_eval(ctx, atvi_model_target(a), theta), y = test_eval(ctx, atvi_model_target(b), theta);
+    CHECK_REL(x.ll, y.ll, 1e-12);
+    for (int i = 0; i < 2; i++) CHECK_ABS(x.gl[i], y.gl[i], 1e-12 * (fabs(y.gl[0]) + fabs(y.gl[1])));
+  }
+  atvi_model_free(a);
+  atvi_model_free(b);
+  atvi_ctx_free(ctx);
+}
+
+static void predictions_and_simulations(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("sir.csv", SIR_DATA);
+  atvi_model *m = test_load(ctx, test_file("sir.atvi", SIR), false);
+  const atvi_target *t = atvi_model_target(m);
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  CHECK_INT(t->n_series, 2 + 1 + 3);
+  CHECK_INT(t->n_obs, 10);
+  CHECK_INT(t->n_out, 10 + 4 * 5);
+  enum { B = 4000 };
+  static double theta[2 * B], out[30 * B], sim[10 * B], R0[B];
+  for (int j = 0; j < B; j++) theta[j] = 0.9, theta[B + j] = 0.3;
+  t->ops->predict(t->self, work, B, theta, out);
+  t->ops->derived(t->self, work, B, theta, R0);
+  t->ops->simulate(t->self, work, 5, 0, B, theta, sim);
+  CHECK_REL(R0[3], 3, 1e-14);
+  for (int r = 0; r < 5; r++) {
+    double I = out[(10 + 5 + 5 + r) * B], S = out[(10 + 5 + r) * B], R = out[(10 + 15 + r) * B];
+    CHECK_REL(S + I + R, 40, 1e-6);
+    CHECK_REL(out[(10 + r) * B], I, 1e-14);      /* tracked */
+    CHECK_REL(out[r * B], I + 0.001, 1e-14);     /* mean of the first series */
+    double sum = 0;
+    for (int j = 0; j < B; j++) sum += sim[r * B + j];
+    CHECK_ABS(sum / B, I + 0.001, 4.5 * sqrt((I + 0.001) / B));
+  }
+  double again[10];
+  t->ops->simulate(t->self, work, 5, 77, 1, (double[]){0.9, 0.3}, again);
+  for (int i = 0; i < 10; i++) CHECK(again[i] == sim[i * B + 77]);
+  t->ops->work_free(work);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+static void priors_that_depend_on_parameters_are_drawn(void) {
+  atvi_ctx *ctx = test_ctx();
+  const char *path = test_file("prior.atvi", "param x ~ normal(m, s)\nparam m ~ normal(3, 0.5)\nparam s ~ uniform(1, 2)\n");
+  atvi_model *m = test_load(ctx, path, true);
+  const atvi_target *t = atvi_model_target(m);
+  void *work;
+  enum { B = 20000 };
+  static double theta[3 * B];
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->prior_draw(t->self, work, 7, 0, B, theta);
+  double mean = 0, var = 0;
+  for (int j = 0; j < B; j++) mean += theta[j] / B;
+  for (int j = 0; j < B; j++) var += (theta[j] - mean) * (theta[j] - mean) / (B - 1);
+  /* var = E s^2 + var m = 7/3 + 1/4 */
+  CHECK_ABS(mean, 3, 4.5 * sqrt(2.5833 / B));
+  CHECK_ABS(var, 7.0 / 3 + 0.25, 4.5 * 2.5833 * sqrt(3.0 / B));
+  test_value v = test_eval(ctx, t, (double[]){2.7, 3.1, 1.4});
+  CHECK_REL(v.lp, normal(2.7, 3.1, 1.4) + normal(3.1, 3, 0.5), 1e-13);
+  CHECK(v.ll == 0);
+  t->ops->work_free(work);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+static void fixed_parameters_leave_the_rest(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("line.csv", "x,y\n0.3,1.21\n1.7,2.05\n2.2,NA\n3.9,5.5\n");
+  atvi_model *m = test_load(ctx, test_file("line.atvi", LINE), true);
+  const atvi_target *base = atvi_model_target(m);
+  atvi_target *t;
+  CHECK_OK(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){1.19}, &t));
+  CHECK_INT(t->d, 2);
+  CHECK_STR(t->param[1].name, "s");
+  test_value a = test_eval(ctx, base, (double[]){0.731, 1.19, 0.385}), b = test_eval(ctx, t, (double[]){0.731, 0.385});
+  CHECK(a.ll == b.ll && a.lp == b.lp && a.gl[0] == b.gl[0] && a.gl[2] == b.gl[1] && a.gp[2] == b.gp[1]);
+  atvi_fixed_free(t);
+  CHECK_STATUS(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){3}, (double[]){1}, &t), ATVI_EINVAL);
+  CHECK_STATUS(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){9}, &t), ATVI_EINVAL);
+  CHECK_STATUS(atvi_fixed_new(ctx, base, 3, (atvi_idx[]){0, 1, 2}, (double[]){1, 1, 1}, &t), ATVI_EINVAL);
+  CHECK(t == NULL);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void other_times_need_no_data(void) {
+  atvi_ctx *ctx = test_ctx();
+  const char *path = test_file("nodata.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate x = 8\ndx/dt = -k*x\n"
+                                              "data \"not-there.csv\" time day\nobserve y ~ poisson(x)\n");
+  atvi_model *m;
+  CHECK_STATUS(atvi_model_load(ctx, path, NULL, &m), ATVI_EIO);
+  atvi_model_opts opts = {.interpret = true, .n_time = 3, .time = (double[]){0, 1, 2.5}};
+  CHECK_OK(atvi_model_load(ctx, path, &opts, &m));
+  const atvi_target *t = atvi_model_target(m);
+  double out[6], k = 0.7;
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, 1, &k, out);
+  CHECK_REL(out[2], 8 * exp(-0.7 * 2.5), 1e-5);
+  t->ops->work_free(work);
+  atvi_model_free(m);
+  opts.time = (double[]){-1, 0, 2};
+  CHECK_STATUS(atvi_model_load(ctx, path, &opts, &m), ATVI_EINVAL);
+  CHECK(m == NULL);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Loading a model fails cleanly at every allocation. */
+static void memory_may_run_out_anywhere(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("sir.csv", SIR_DATA);
+  const char *path = test_file("sir.atvi", SIR);
+  long live = test_live;
+  for (long k = 1;; k++) {
+    atvi_model *m;
+    test_fail_at = test_allocs + k;
+    atvi_status status = atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = true}, &m);
+    test_fail_at = 0;
+    if (status == ATVI_OK) {
+      CHECK(k > 5);
+      atvi_model_free(m);
+      break;
+    }
+    CHECK_INT(status, ATVI_ENOMEM);
+    CHECK(m == NULL);
+    CHECK_INT(test_live, live);
+    CHECK(k < 100000);
+  }
+  CHECK_INT(test_live, live);
+  atvi_ctx_free(ctx);
+}
+
+TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
+      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
+      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
+      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
+      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
+      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
+      {"times", other_times_need_no_data}, {"memory", memory_may_run_out_anywhere})
