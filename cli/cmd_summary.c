@@ -4,8 +4,8 @@
 static const char *const after[] = {
     "EXIT STATUS",
     "0   done\n"
-    "1   there is no such run, or it cannot be read\n"
-    "2   wrong usage\n",
+    "1   the run cannot be read\n"
+    "2   wrong usage, or there is no such run\n",
     "EXAMPLES",
     "atvi summary cold-001\n"
     "atvi summary examples/cold/cold.atvi\n"

@@ -24,6 +24,7 @@ typedef struct {
   double log_evidence, log_evidence_se; /* NaN where the method gives none */
   double elbo, khat;                    /* NaN where the method gives none */
   double accept;                        /* mean acceptance rate of MCMC; NaN */
+  double log_lik_error;                 /* largest error of the log likelihood at draws (solver tolerance); NaN: not known */
   double ess_wanted;                    /* what ess_bulk and ess_tail were to reach; NaN */
 } atvi_made;
 

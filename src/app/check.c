@@ -174,7 +174,31 @@ static atvi_status check_cost(checking *c, atvi_pool *pool, uint64_t seed, atvi_
   return ATVI_OK;
 }
 
-static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_t seed, const char **text, bool *ok) {
+/* At the draws from the prior that fit the data best: a posterior is near there. */
+static atvi_status check_solver(checking *c, const atvi_app_model *model, atvi_loaded *l, atvi_pool *pool, uint64_t seed,
+                                atvi_text *out) {
+  enum { ALL = 64 * ATVI_LANES, BEST = 4 * ATVI_LANES };
+  atvi_idx d = l->target->d;
+  double *theta = atvi_pool_take(pool, (size_t)(d * (ALL + BEST) + ALL), sizeof *theta), error;
+  if (!theta) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
+  double *best = theta + d * ALL, *ll = best + d * BEST;
+  l->target->ops->prior_draw(l->target->self, atvi_evaluator_work(l->ev), seed, 0, ALL, theta);
+  atvi_evaluator_run(l->ev, &(atvi_batch){.B = ALL, .theta = theta, .log_lik = ll});
+  for (atvi_idx k = 0; k < BEST; k++) {
+    atvi_idx top = 0;
+    for (atvi_idx j = 1; j < ALL; j++)
+      if (ll[j] > ll[top]) top = j;
+    ll[top] = -HUGE_VAL;
+    for (atvi_idx i = 0; i < d; i++) best[i * BEST + k] = theta[i * ALL + top];
+  }
+  ATVI_TRY(atvi_app_solver_error(c->ctx, model, l, BEST, best, &error));
+  if (error > 0)
+    atvi_text_add(out, "solver      its error changes the log likelihood by at most %.1e at the %d best of %d draws from the prior\n", error,
+                  BEST, ALL);
+  return ATVI_OK;
+}
+
+static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_loaded *l, uint64_t seed, const char **text, bool *ok) {
   atvi_idx d = l->target->d;
   checking c = {.ctx = ctx, .l = l};
   double *room = atvi_pool_take(pool, (size_t)(4 * d + 2 * d * d + 4 * d), sizeof *room);
@@ -184,6 +208,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   atvi_text out = {.pool = pool};
   describe(&out, l->model);
   ATVI_TRY(check_gradient(&c, seed, &out, ok));
+  ATVI_TRY(check_solver(&c, model, l, pool, seed, &out));
   ATVI_TRY(check_cost(&c, pool, seed, &out));
   return atvi_text_get(&out, text);
 }
@@ -192,8 +217,8 @@ atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model 
                            bool *ok) {
   atvi_loaded l;
   *ok = false;
-  ATVI_TRY(atvi_app_load(ctx, model, 0, NULL, &l));
-  atvi_status status = check(ctx, pool, &l, seed, text, ok);
+  ATVI_TRY(atvi_app_load(ctx, model, NULL, &l));
+  atvi_status status = check(ctx, pool, model, &l, seed, text, ok);
   atvi_app_unload(&l);
   return status;
 }

@@ -89,13 +89,16 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
   return status;
 }
 
-atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, atvi_idx n_time, const double *time, atvi_loaded *out) {
+atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_opts *use, atvi_loaded *out) {
+  atvi_model_opts how = use ? *use : (atvi_model_opts){0};
   *out = (atvi_loaded){0};
   atvi_model_data *data = atvi_block(ctx, ((size_t)opts->n_data + 1) * sizeof *data);
   if (!data) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   for (atvi_idx i = 0; i < opts->n_data; i++) data[i] = (atvi_model_data){opts->data[i].name, opts->data[i].path};
-  atvi_model_opts use = {opts->n_data, data, opts->interpret, n_time, time};
-  atvi_status status = atvi_model_load(ctx, opts->path, &use, &out->model);
+  how.n_data = opts->n_data;
+  how.data = data;
+  how.interpret = opts->interpret;
+  atvi_status status = atvi_model_load(ctx, opts->path, &how, &out->model);
   atvi_block_free(ctx, data);
   if (status == ATVI_EIO) status = ATVI_EDATA; /* a file that cannot be read is for the user to mend, like a wrong one */
   if (status == ATVI_OK) status = fix(ctx, opts, out);
@@ -111,4 +114,27 @@ void atvi_app_unload(atvi_loaded *l) {
   atvi_fixed_free(l->fixed);
   atvi_model_free(l->model);
   *l = (atvi_loaded){0};
+}
+
+/* The tolerance that counts as exact: a thousandth of the one in use, within what rounding allows. */
+static double tight(double tol_rel) { return fmax(1e-3 * tol_rel, 1e-11); }
+
+atvi_status atvi_app_solver_error(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l, atvi_idx n, const double *theta,
+                                  double *error) {
+  const atvi_ode *ode = &l->model->ode;
+  atvi_loaded exact;
+  *error = 0;
+  if (!l->model->has_ode || (ode->method != ATVI_ODE_RK45 && ode->method != ATVI_ODE_STIFF)) return ATVI_OK;
+  double *ll = atvi_block(ctx, (size_t)(2 * n + 1) * sizeof *ll);
+  if (!ll) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  atvi_status status = atvi_app_load(ctx, opts, &(atvi_model_opts){.tol_rel = tight(ode->tol_rel)}, &exact);
+  if (status == ATVI_OK) {
+    atvi_evaluator_run(l->ev, &(atvi_batch){.B = n, .theta = theta, .log_lik = ll});
+    atvi_evaluator_run(exact.ev, &(atvi_batch){.B = n, .theta = theta, .log_lik = ll + n});
+    for (atvi_idx j = 0; j < n; j++)
+      if (isfinite(ll[j]) && isfinite(ll[n + j])) *error = fmax(*error, fabs(ll[j] - ll[n + j]));
+    atvi_app_unload(&exact);
+  }
+  atvi_block_free(ctx, ll);
+  return status;
 }

@@ -50,7 +50,7 @@ static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi
 atvi_status atvi_app_eval(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_idx n_set,
                           const atvi_app_set *set, const char **text) {
   atvi_loaded l;
-  ATVI_TRY(atvi_app_load(ctx, model, 0, NULL, &l));
+  ATVI_TRY(atvi_app_load(ctx, model, NULL, &l));
   atvi_status status = evaluate(ctx, pool, &l, n_set, set, text);
   atvi_app_unload(&l);
   return status;

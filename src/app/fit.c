@@ -39,6 +39,20 @@ static atvi_status infer(atvi_ctx *ctx, const atvi_app_fit_opts *o, method how, 
   return atvi_ram_run(ctx, ev, &ram, draws);
 }
 
+enum { SOLVER_POINTS = 8 * ATVI_LANES };
+
+/* Is the solver exact enough where the posterior is? */
+static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l, atvi_draws *draws) {
+  atvi_idx n = draws->n < SOLVER_POINTS ? draws->n : SOLVER_POINTS, d = draws->n_param;
+  double *theta = atvi_pool_take(pool, (size_t)(d * n + 1), sizeof *theta), error;
+  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = draws->x[i * draws->n + j * draws->n / n];
+  ATVI_TRY(atvi_app_solver_error(ctx, &o->model, l, n, theta, &error));
+  draws->made.log_lik_error = error;
+  return ATVI_OK;
+}
+
 /* Text from a model or a command line, as JSON. */
 static void quoted(atvi_text *t, const char *s) {
   atvi_text_add(t, "\"");
@@ -138,10 +152,11 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   atvi_draws *draws = NULL;
   *result = (atvi_app_fit_result){0};
   ATVI_TRY(find_method(ctx, opts->method, &how));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, 0, NULL, &l));
+  ATVI_TRY(atvi_app_load(ctx, &opts->model, NULL, &l));
   atvi_status status = make_dir(ctx, pool, opts, l.target, &result->dir);
   if (status == ATVI_OK) {
     status = infer(ctx, opts, how, l.ev, &draws);
+    if (status == ATVI_OK) status = check_solver(ctx, pool, opts, &l, draws);
     if (status == ATVI_OK) status = finish(ctx, pool, opts, &l, draws, result);
     else rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
   }

@@ -200,7 +200,7 @@ atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sim
   double *time;
   atvi_loaded l;
   ATVI_TRY(parse_times(ctx, pool, opts->times, &n_time, &time));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, n_time, time, &l));
+  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.n_time = n_time, .time = time}, &l));
   atvi_status status = simulate(ctx, pool, opts, &l, text);
   atvi_app_unload(&l);
   return status;

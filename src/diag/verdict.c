@@ -14,6 +14,7 @@ static const double ESS_DEFAULT = 400; /* the same authors' minimum, where nothi
 static const double ESS_BAD = 100;     /* below, even standard deviations are guesses */
 static const double KHAT_WARN = 0.7, KHAT_BAD = 1.0;
 static const double FAILURES_WARN = 0.01, BOUND_NOTE = 0.05;
+static const double ERROR_WARN = 0.05, ERROR_BAD = 1; /* of the log likelihood; a posterior shows about 0.1 */
 enum { MEANS_SHOWN = 8, NAMES_SHOWN = 5 };
 
 typedef struct {
@@ -21,6 +22,8 @@ typedef struct {
   const atvi_draws *d;
   atvi_summary *s;
   atvi_idx cap;
+  bool
+      apart; /* it was said that chains are in different places or stand still; what follows from that is not said again */
 } judge;
 
 /* Adds a message (NULL: out of memory, noticed at the end) and makes the verdict at least v. */
@@ -66,6 +69,7 @@ static void stuck_chains(judge *j) {
     if (stuck && first < 0) first = c;
     n_stuck += stuck;
   }
+  j->apart = n_stuck > 0;
   if (n_stuck == m)
     ADD(j, ATVI_VERDICT_BAD,
         "No chain ever moved: every proposed point was rejected. These are not draws from the posterior. "
@@ -119,8 +123,9 @@ static void rhat_rule(judge *j) {
   const atvi_summary *s = j->s;
   for (atvi_idx k = 0; k < s->n_param; k++)
     if (s->col[k].rhat > RHAT_WARN && (worst < 0 || s->col[k].rhat > s->col[worst].rhat)) worst = k;
-  if (worst < 0) return;
+  if (worst < 0 || j->apart) return;
   double rhat = s->col[worst].rhat;
+  j->apart = rhat > RHAT_APART;
   if (rhat > RHAT_APART)
     ADD(j, ATVI_VERDICT_BAD,
         "The chains disagree about %s (R-hat %.2f, should be below 1.01): the chains' means are %s. Either "
@@ -153,6 +158,7 @@ static bool ess_low(const judge *j, const atvi_summary_column *c) { return ess_o
 static void ess_rule(judge *j) {
   const atvi_summary *s = j->s;
   if (!s->chains && !j->d->weight) return; /* independent draws: as many as were asked for */
+  if (j->apart) return;
   atvi_idx worst = -1;
   for (atvi_idx k = 0; k < s->n_param; k++)
     if (ess_low(j, &s->col[k]) && (worst < 0 || ess_of(&s->col[k]) < ess_of(&s->col[worst]))) worst = k;
@@ -180,13 +186,25 @@ static void short_chains(judge *j) {
 }
 
 static void end_rule(judge *j) {
-  if (j->d->made.end == ATVI_END_LIMIT)
+  if (j->d->made.end == ATVI_END_LIMIT && j->d->chains)
     ADD(j, ATVI_VERDICT_WARN,
         "The run ended at its limit before it reached the precision asked for. Raise the limit (--max-time, "
         "--max-iter) or ask for "
         "less (--ess).");
+  else if (j->d->made.end == ATVI_END_LIMIT)
+    ADD(j, ATVI_VERDICT_WARN,
+        "The run ended at its limit before it was finished. Raise the limit (--max-time, --max-iter).");
   if (j->d->made.end == ATVI_END_STOPPED)
     ADD(j, ATVI_VERDICT_WARN, "The run was stopped before it was finished; this is what there was by then.");
+}
+
+static void solver_rule(judge *j) {
+  double e = j->d->made.log_lik_error;
+  if (e > ERROR_WARN)
+    ADD(j, e > ERROR_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+        "The model is not computed accurately enough: the solver's error changes the log likelihood by up to %.2g. Give it a "
+        "smaller tolerance in the model file ('solver rk45 tol 1e-7') and fit again.",
+        e);
 }
 
 static void khat_rule(judge *j) {
@@ -245,6 +263,7 @@ atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summar
   short_chains(&j);
   rhat_rule(&j);
   khat_rule(&j);
+  solver_rule(&j);
   ess_rule(&j);
   end_rule(&j);
   failures_rule(&j);

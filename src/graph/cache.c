@@ -78,7 +78,8 @@ void atvi_cache_tidy(atvi_pool *pool, const char *dir) {
   if (!d) return;
   for (struct dirent *e; (e = readdir(d));) {
     struct stat st;
-    if (strncmp(e->d_name, "tmp-", 4) != 0 || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (strncmp(e->d_name, "tmp-", 4) != 0 || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
     if (!S_ISDIR(st.st_mode) || time(NULL) - st.st_mtime < day_s) continue;
     const char *folder = atvi_pool_printf(pool, "%s/%s", dir, e->d_name);
     if (folder) atvi_cache_temp_remove(folder);
@@ -99,8 +100,10 @@ static unsigned char *read_file(atvi_pool *pool, const char *path, size_t *bytes
   for (*bytes = 0; data && *bytes < (size_t)st.st_size;) {
     ssize_t got = read(fd, data + *bytes, (size_t)st.st_size - *bytes);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) data = NULL;
-    else *bytes += (size_t)got;
+    if (got <= 0)
+      data = NULL;
+    else
+      *bytes += (size_t)got;
   }
   close(fd);
   return data;

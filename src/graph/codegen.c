@@ -56,11 +56,12 @@ static const char *const math1[ATVI_OP_COUNT] = {
 };
 static const char *const math2[ATVI_OP_COUNT] = {[ATVI_OP_POW] = "pow", [ATVI_OP_ATAN2] = "atan2"};
 static const char *const inline_fn[ATVI_OP_COUNT] = {
-    [ATVI_OP_ABS] = "v_abs", [ATVI_OP_SIGN] = "v_sign", [ATVI_OP_FLOOR] = "v_floor", [ATVI_OP_SQRT] = "v_sqrt",
-    [ATVI_OP_MIN] = "v_min", [ATVI_OP_MAX] = "v_max",   [ATVI_OP_XDIVY] = "v_xdivy", [ATVI_OP_XLOGY] = "v_xlogy",
+    [ATVI_OP_ABS] = "v_abs",     [ATVI_OP_SIGN] = "v_sign",   [ATVI_OP_FLOOR] = "v_floor",
+    [ATVI_OP_SQRT] = "v_sqrt",   [ATVI_OP_MIN] = "v_min",     [ATVI_OP_MAX] = "v_max",
+    [ATVI_OP_XDIVY] = "v_xdivy", [ATVI_OP_XLOGY] = "v_xlogy",
 };
 static const char *const infix[ATVI_OP_COUNT] = {
-    [ATVI_OP_ADD] = "+", [ATVI_OP_SUB] = "-",  [ATVI_OP_MUL] = "*",  [ATVI_OP_DIV] = "/", [ATVI_OP_LT] = "<",
+    [ATVI_OP_ADD] = "+", [ATVI_OP_SUB] = "-", [ATVI_OP_MUL] = "*", [ATVI_OP_DIV] = "/", [ATVI_OP_LT] = "<",
     [ATVI_OP_LE] = "<=", [ATVI_OP_EQ] = "==", [ATVI_OP_AND] = "&", [ATVI_OP_OR] = "|",
 };
 
@@ -68,9 +69,9 @@ typedef struct {
   text *t;
   const atvi_prog_spec *spec;
   const atvi_code *code;
-  int32_t *slot;            /* [n] scratch slot of values that leave their part, else -1 */
-  int32_t *dying, *next;    /* [n_part], [n] lists of the values last used in a part */
-  int32_t *free;            /* stack of free slots */
+  int32_t *slot;         /* [n] scratch slot of values that leave their part, else -1 */
+  int32_t *dying, *next; /* [n_part], [n] lists of the values last used in a part */
+  int32_t *free;         /* stack of free slots */
   atvi_idx n_free, cap_free, n_slot, n_part, part;
 } gen;
 
@@ -197,6 +198,20 @@ static void put_ins(gen *e, int32_t i) {
   if (e->slot[i] >= 0) put(e->t, "O(s, %d) = v%d;\n", (int)e->slot[i], (int)i);
 }
 
+/* Stores of one constant to neighbouring places, as in a sparse Jacobian, become a loop. Instructions taken, 0 if none. */
+static atvi_idx put_fill(gen *e, atvi_idx i, atvi_idx to) {
+  const atvi_ins *s = &e->code->ins[i];
+  atvi_idx n = 0;
+  if (s->op != ATVI_INS_STORE || e->code->ins[s->arg[0]].op != ATVI_OP_CONST) return 0;
+  for (const atvi_ins *r = s; i + n < to; n++, r++)
+    if (r->op != s->op || r->arg[0] != s->arg[0] || r->index2 != s->index2 || r->index != s->index + n) break;
+  if (n < 3) return 0;
+  put(e->t, "for (int i = %d; i < %d; i++) O(y%d, i) = ", (int)s->index, (int)(s->index + n), (int)s->index2);
+  put_operand(e, s->arg[0]);
+  put(e->t, ";\n");
+  return n;
+}
+
 /* Slots for the values of a part that are used in later ones; then those last used here become free. */
 static bool assign_slots(gen *e, atvi_idx from, atvi_idx to) {
   for (atvi_idx i = from; i < to; i++) {
@@ -223,9 +238,11 @@ static void put_head(gen *e) {
   if (e->n_part == 1)
     put(e->t, "void atvi_prog_%s" SIGNATURE " {\n", e->spec->name);
   else
-    put(e->t, "static __attribute__((noinline)) void part_%s_%d" SIGNATURE " {\n", e->spec->name, (int)e->part);
+    put(e->t, "static __attribute__((noinline)) void part_%s_%d" SIGNATURE " {\n", e->spec->name,
+        (int)e->part);
   put(e->t, "const table *T = self; (void)T;\ndouble *restrict s = scratch; (void)s; (void)in; (void)out;\n");
-  for (int k = 0; k < e->spec->n_in; k++) put(e->t, "const double *restrict x%d = in[%d]; (void)x%d;\n", k, k, k);
+  for (int k = 0; k < e->spec->n_in; k++)
+    put(e->t, "const double *restrict x%d = in[%d]; (void)x%d;\n", k, k, k);
   for (int k = 0; k < e->spec->n_out; k++) put(e->t, "double *restrict y%d = out[%d]; (void)y%d;\n", k, k, k);
   put(e->t, "for (int c = 0; c < C; c++) {\n");
 }
@@ -242,7 +259,11 @@ static bool put_program(gen *e) {
     atvi_idx from = e->part * PART, to = from + PART < n ? from + PART : n;
     if (!assign_slots(e, from, to)) return false;
     put_head(e);
-    for (atvi_idx i = from; i < to; i++) put_ins(e, (int32_t)i);
+    for (atvi_idx i = from; i < to;) {
+      atvi_idx fill = put_fill(e, i, to);
+      if (!fill) put_ins(e, (int32_t)i);
+      i += fill ? fill : 1;
+    }
     put(e->t, "}\n}\n");
   }
   if (e->n_part > 1) {

@@ -23,8 +23,18 @@ extern char **environ;
 static const double time_limit_s = 60;
 
 static const char *const flags[] = {
-    "-std=gnu11", "-O1", "-fPIC", "-shared", "-pipe", "-w", "-ffp-contract=fast", "-fno-math-errno",
-    "-fno-trapping-math", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-Wl,-z,defs",
+    "-std=gnu11",
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-pipe",
+    "-w",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-Wl,-z,defs",
 #if defined __x86_64__
     "-march=native",
 #else
@@ -163,15 +173,14 @@ static bool run_compiler(job *j, const char *c_file, const char *so_file, const 
   return false;
 }
 
-/* Compiles in a folder of its own below dir (NULL: temporary) and loads the result. *tried tells
- * whether the compiler had its chance. */
-static bool build_in(job *j, const char *dir, bool *tried) {
+/* Compiles in a folder of its own below dir (NULL: temporary) and loads the result. */
+static bool build_in(job *j, const char *dir) {
   char *why = j->out->reason;
   size_t room = sizeof j->out->reason;
-  *tried = false;
   const char *folder = atvi_cache_temp(j->pool, dir);
   if (!folder) {
-    snprintf(why, room, "cannot make a folder in %s: %s", dir ? dir : "the temporary directory", strerror(errno));
+    snprintf(why, room, "cannot make a folder in %s: %s", dir ? dir : "the temporary directory",
+             strerror(errno));
     return false;
   }
   const char *c_file = atvi_pool_printf(j->pool, "%s/m.c", folder);
@@ -182,10 +191,9 @@ static bool build_in(job *j, const char *dir, bool *tried) {
     snprintf(why, room, "out of memory");
   } else if (!write_file(c_file, j->source)) {
     snprintf(why, room, "cannot write %s: %s", c_file, strerror(errno));
-  } else if ((*tried = run_compiler(j, c_file, so_file, err_file))) {
+  } else if (run_compiler(j, c_file, so_file, err_file)) {
     if (!atvi_cache_seal(j->pool, so_file, j->key) || (dir && rename(so_file, entry) != 0)) {
       snprintf(why, room, "cannot write %s: %s", entry, strerror(errno));
-      *tried = false;
     } else {
       j->out->handle = atvi_cache_load(j->pool, entry, j->key, why, room);
     }
@@ -206,12 +214,12 @@ static bool try_compiler(job *j) {
     if (*why) atvi_log(atvi_pool_ctx(j->pool), ATVI_LOG_NOTE, "compiling anew: %s", why);
   }
   double start = atvi_clock_s();
-  bool tried = false, done = false;
+  bool done = false;
   if (j->dir) {
     atvi_cache_tidy(j->pool, j->dir);
-    done = build_in(j, j->dir, &tried);
+    done = build_in(j, j->dir);
   }
-  if (!done && !atvi_stop_asked(atvi_pool_ctx(j->pool))) done = build_in(j, NULL, &tried);
+  if (!done && !atvi_stop_asked(atvi_pool_ctx(j->pool))) done = build_in(j, NULL);
   j->out->compile_s = atvi_clock_s() - start;
   if (done) j->out->reason[0] = 0;
   return done;

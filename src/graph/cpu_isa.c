@@ -16,7 +16,7 @@ void ATVI_ISA_NAME(atvi_cpu_describe)(char *text, size_t room) {
   for (size_t k = 0; k < sizeof leaf / sizeof leaf[0]; k++) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (!__get_cpuid_count(leaf[k][0], leaf[k][1], &a, &b, &c, &d)) continue;
-    if (leaf[k][0] == 1) b = 0;                                 /* holds the number of the core at hand */
+    if (leaf[k][0] == 1) b = 0;                               /* holds the number of the core at hand */
     if (leaf[k][0] == 7 && leaf[k][1] == 0) d &= ~(1u << 15); /* hybrid: differs between cores */
     int len = snprintf(text + used, room - used, "%x.%x.%x.%x ", a, b, c, d);
     if (len < 0 || (size_t)len >= room - used) return;

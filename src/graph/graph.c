@@ -158,7 +158,8 @@ atvi_node atvi_graph_sum(atvi_graph *g, atvi_idx n, const atvi_node *x) {
   }
   memcpy(part, x, (size_t)n * sizeof *part);
   for (; n > 1; n = (n + 1) / 2) {
-    for (atvi_idx i = 0; i + 1 < n; i += 2) part[i / 2] = atvi_graph_op2(g, ATVI_OP_ADD, part[i], part[i + 1]);
+    for (atvi_idx i = 0; i + 1 < n; i += 2)
+      part[i / 2] = atvi_graph_op2(g, ATVI_OP_ADD, part[i], part[i + 1]);
     if (n % 2) part[n / 2] = part[n - 1];
   }
   atvi_node sum = part[0];
@@ -187,4 +188,6 @@ bool atvi_graph_is_const(const atvi_graph *g, atvi_node x, double *value) {
   return true;
 }
 
-uint32_t atvi_graph_kinds(const atvi_graph *g, atvi_node x) { return x == ATVI_NODE_NONE ? 0 : g->node[x].kinds; }
+uint32_t atvi_graph_kinds(const atvi_graph *g, atvi_node x) {
+  return x == ATVI_NODE_NONE ? 0 : g->node[x].kinds;
+}

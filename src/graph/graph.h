@@ -25,8 +25,8 @@ typedef enum {
   ATVI_OP_SUB,
   ATVI_OP_MUL,
   ATVI_OP_DIV,
-  ATVI_OP_POW,   /* d/da right at a = 0, b >= 1; d/db = 0 at a = 0, b > 0 */
-  ATVI_OP_MIN,   /* derivative to the first argument on ties */
+  ATVI_OP_POW, /* d/da right at a = 0, b >= 1; d/db = 0 at a = 0, b > 0 */
+  ATVI_OP_MIN, /* derivative to the first argument on ties */
   ATVI_OP_MAX,
   ATVI_OP_ATAN2,
   ATVI_OP_LT, /* comparisons and logic: derivative 0 */
@@ -34,10 +34,10 @@ typedef enum {
   ATVI_OP_EQ,
   ATVI_OP_AND,
   ATVI_OP_OR,
-  ATVI_OP_XLOGY, /* a log b; 0 where a == 0, whatever b */
-  ATVI_OP_XDIVY, /* a / b; 0 where a == 0, whatever b (the derivative of XLOGY) */
-  ATVI_OP_LRISE, /* lgamma(a + b) - lgamma(a) */
-  ATVI_OP_LRISE_D,      /* d/da of it: digamma(a + b) - digamma(a) */
+  ATVI_OP_XLOGY,   /* a log b; 0 where a == 0, whatever b */
+  ATVI_OP_XDIVY,   /* a / b; 0 where a == 0, whatever b (the derivative of XLOGY) */
+  ATVI_OP_LRISE,   /* lgamma(a + b) - lgamma(a) */
+  ATVI_OP_LRISE_D, /* d/da of it: digamma(a + b) - digamma(a) */
   /* one argument */
   ATVI_OP_NEG,
   ATVI_OP_NOT,
@@ -96,7 +96,7 @@ typedef struct {
   int32_t index2; /* ATVI_OP_INPUT: kind; ATVI_OP_FN: 0 or the derivative's argument */
   int n_arg;
   atvi_node arg[4];
-  double value;  /* ATVI_OP_CONST */
+  double value;   /* ATVI_OP_CONST */
   uint32_t kinds; /* bit k set: depends on an input of kind k */
 } atvi_node_info;
 
@@ -125,8 +125,8 @@ uint32_t atvi_graph_kinds(const atvi_graph *g, atvi_node x);
  * is the constant 0. A zero adjoint never meets an infinite partial: where the expression
  * branches (select, min, max, pow), products with singular partials are guarded so that
  * the branch not taken contributes exactly 0. */
-void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed, atvi_idx n_wrt,
-                    const atvi_node *wrt, atvi_node *grad);
+void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
+                    atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad);
 
 /* Rewrites x[n] in place with every node from[i] replaced by to[i]. */
 void atvi_graph_substitute(atvi_graph *g, atvi_idx n, atvi_node *x, atvi_idx n_sub, const atvi_node *from,

@@ -65,7 +65,11 @@ ATVI_CHECKED atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, con
 /* ---- interpreter ---- */
 enum { ATVI_BASE_SCRATCH, ATVI_BASE_CONST, ATVI_BASE_IN, ATVI_BASE_OUT = ATVI_BASE_IN + ATVI_PROG_IN };
 #define ATVI_OPERAND(base, offset) ((uint32_t)(base) << 28 | (uint32_t)(offset))
-enum { ATVI_ISTEP_SPLAT = ATVI_INS_RECIP + 1, ATVI_ISTEP_MULADD };
+enum {
+  ATVI_ISTEP_SPLAT = ATVI_INS_RECIP + 1,
+  ATVI_ISTEP_MULADD,
+  /* a b + c */ ATVI_ISTEP_MULSUB /* c - a b */
+};
 
 typedef struct {
   uint8_t op, index, index2;

@@ -13,10 +13,10 @@ typedef struct {
   atvi_pool *pool;
   const atvi_graph *g;
   const atvi_prog_spec *spec;
-  atvi_idx n;        /* nodes of the graph */
-  int32_t *place;    /* [2n] instruction of a node or inverse, -1 if not there yet */
-  int32_t *divided;  /* [n] divisions by this node */
-  int32_t *stack;    /* ids being worked on */
+  atvi_idx n;       /* nodes of the graph */
+  int32_t *place;   /* [2n] instruction of a node or inverse, -1 if not there yet */
+  int32_t *divided; /* [n] divisions by this node */
+  int32_t *stack;   /* ids being worked on */
   atvi_idx n_stack, cap_stack;
   atvi_ins *ins;
   atvi_idx n_ins, cap_ins;
@@ -118,11 +118,12 @@ static void count_divisions(lower *w, bool *need) {
 
 static atvi_status check(atvi_ctx *ctx, const atvi_graph *g, const atvi_prog_spec *spec) {
   if (g->failed) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: the graph ran out of memory", spec->name);
-  if (!spec->name || !*spec->name || strspn(spec->name, "abcdefghijklmnopqrstuvwxyz_0123456789") != strlen(spec->name))
+  if (!spec->name || !*spec->name ||
+      strspn(spec->name, "abcdefghijklmnopqrstuvwxyz_0123456789") != strlen(spec->name))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "program: name \"%s\", want [a-z_0-9]+", spec->name ? spec->name : "");
   if (spec->n_in < 0 || spec->n_in > ATVI_PROG_IN || spec->n_out < 0 || spec->n_out > ATVI_PROG_OUT)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: %d inputs and %d outputs, want at most %d and %d", spec->name,
-                     spec->n_in, spec->n_out, (int)ATVI_PROG_IN, (int)ATVI_PROG_OUT);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: %d inputs and %d outputs, want at most %d and %d",
+                     spec->name, spec->n_in, spec->n_out, (int)ATVI_PROG_IN, (int)ATVI_PROG_OUT);
   for (int k = 0; k < spec->n_in; k++)
     if (spec->in[k].n < 0 || spec->in[k].n > MAX_INDEX)
       return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: input %d has n = %td", spec->name, k, spec->in[k].n);
@@ -144,7 +145,8 @@ atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_
   bool *need = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *need);
   w.place = atvi_pool_take(pool, 2 * (size_t)w.n + 1, sizeof *w.place);
   w.divided = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.divided);
-  if (!need || !w.place || !w.divided) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
+  if (!need || !w.place || !w.divided)
+    return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
   for (atvi_idx i = 0; i < 2 * w.n; i++) w.place[i] = -1;
   count_divisions(&w, need);
   for (int k = 0; k < spec->n_out; k++)

@@ -44,8 +44,8 @@ static bool find_program(void *handle, const char *name, atvi_prog *prog) {
   return p != NULL;
 }
 
-static atvi_status try_compile(atvi_module *m, atvi_pool *pool, const atvi_prog_spec *spec, const atvi_code *code,
-                               const atvi_module_opts *opts, atvi_module_info *info) {
+static atvi_status try_compile(atvi_module *m, atvi_pool *pool, const atvi_prog_spec *spec,
+                               const atvi_code *code, const atvi_module_opts *opts, atvi_module_info *info) {
   size_t *scratch = atvi_pool_take(pool, (size_t)m->n, sizeof *scratch);
   const char *source = scratch ? atvi_gen_source(pool, m->n, spec, code, scratch) : NULL;
   if (!source) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "module: out of memory");

@@ -7,6 +7,7 @@
  * is guarded. Elsewhere they are libm's, lane by lane. The functions of this library come through
  * the table that programs get as `self`. */
 #include "graph/prelude.h"
+#include <stddef.h>
 
 const char *const atvi_gen_prelude[] = {
     "#if defined __has_include\n"
@@ -57,7 +58,8 @@ const char *const atvi_gen_prelude[] = {
     "FN V v_max(V a, V b) { return pick((M)(a < b), b, a); }\n"
     "FN V v_xdivy(V a, V b) { return (V)(~(M)(a == K(0.0)) & (M)(a / b)); }\n",
 
-    "#define LANES1(name, f) COLD V name(V a) { V r = a; for (int l = 0; l < W; l++) r[l] = f(a[l]); return r; }\n"
+    "#define LANES1(name, f) COLD V name(V a) { V r = a; for (int l = 0; l < W; l++) r[l] = f(a[l]); return "
+    "r; }\n"
     "#define LANES2(name, f) \\\n"
     "  COLD V name(V a, V b) { V r = a; for (int l = 0; l < W; l++) r[l] = f(a[l], b[l]); return r; }\n"
     "#if defined __AVX512F__\n"
@@ -85,7 +87,8 @@ const char *const atvi_gen_prelude[] = {
     "#endif\n"
     "#ifdef MV\n"
     "#define MATH1(f) V MV(v, f)(V) __attribute__((const)); FN V v_##f(V a) { return MV(v, f)(a); }\n"
-    "#define MATH2(f) V MV(vv, f)(V, V) __attribute__((const)); FN V v_##f(V a, V b) { return MV(vv, f)(a, b); }\n"
+    "#define MATH2(f) V MV(vv, f)(V, V) __attribute__((const)); FN V v_##f(V a, V b) { return MV(vv, f)(a, "
+    "b); }\n"
     "#else\n"
     "#define MATH1(f) LANES1(v_##f, __builtin_##f)\n"
     "#define MATH2(f) LANES2(v_##f, __builtin_##f)\n"
@@ -103,4 +106,5 @@ const char *const atvi_gen_prelude[] = {
     "}\n",
     NULL};
 
-const char atvi_gen_xlogy[] = "FN V v_xlogy(V a, V b) { return (V)(~(M)(a == K(0.0)) & (M)(a * v_log(b))); }\n";
+const char atvi_gen_xlogy[] =
+    "FN V v_xlogy(V a, V b) { return (V)(~(M)(a == K(0.0)) & (M)(a * v_log(b))); }\n";

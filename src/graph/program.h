@@ -16,8 +16,8 @@
 enum { ATVI_PROG_IN = 10, ATVI_PROG_OUT = 4 };
 
 typedef struct {
-  int kind;      /* input kind of the graph */
-  atvi_idx n;    /* inputs of that kind have index < n */
+  int kind;   /* input kind of the graph */
+  atvi_idx n; /* inputs of that kind have index < n */
   bool uniform;
 } atvi_prog_in;
 
@@ -43,7 +43,8 @@ typedef struct {
   size_t scratch;
 } atvi_prog;
 
-static inline void atvi_prog_run(const atvi_prog *p, double *scratch, const double *const *in, double *const *out) {
+static inline void atvi_prog_run(const atvi_prog *p, double *scratch, const double *const *in,
+                                 double *const *out) {
   p->fn(p->self, scratch, in, out);
 }
 
@@ -54,18 +55,19 @@ typedef struct {
 } atvi_module_opts;
 
 typedef struct {
-  bool compiled;      /* false: interpreted, by wish or because no compiler worked */
+  bool compiled; /* false: interpreted, by wish or because no compiler worked */
   bool from_cache;
-  double compile_s;   /* 0 if from the cache */
-  char reason[256];   /* why interpreted although compile was asked for; "" otherwise */
+  double compile_s; /* 0 if from the cache */
+  char reason[256]; /* why interpreted although compile was asked for; "" otherwise */
 } atvi_module_info;
 
 typedef struct atvi_module atvi_module;
 
 /* Makes programs of graph nodes. The graph may be freed afterwards. Where no compiler works the module
  * is interpreted and info says why. Errors: EINVAL (a node needs an input that is in no slot), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec,
-                                         const atvi_module_opts *opts, atvi_module **out, atvi_module_info *info);
+ATVI_CHECKED atvi_status atvi_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n,
+                                         const atvi_prog_spec *spec, const atvi_module_opts *opts,
+                                         atvi_module **out, atvi_module_info *info);
 void atvi_module_free(atvi_module *m); /* NULL is fine */
 atvi_prog atvi_module_get(const atvi_module *m, atvi_idx i);
 /* The generated C, for tests and the curious; owned by pool. NULL on ENOMEM. */

@@ -68,7 +68,9 @@ void atvi_graph_substitute(atvi_graph *g, atvi_idx n, atvi_node *x, atvi_idx n_s
   walk_free(g, &w);
 }
 
-static bool is_invariant(const atvi_gnode *s, uint32_t kinds) { return s->kinds != 0 && (s->kinds & ~kinds) == 0; }
+static bool is_invariant(const atvi_gnode *s, uint32_t kinds) {
+  return s->kinds != 0 && (s->kinds & ~kinds) == 0;
+}
 
 /* Walks down from x, stopping at invariant nodes: those reached are the largest ones. */
 static void find_invariant(const atvi_graph *g, walk *w, atvi_idx n, const atvi_node *x, uint32_t kinds) {

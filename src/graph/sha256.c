@@ -19,7 +19,8 @@ static uint32_t rotr(uint32_t x, int n) { return x >> n | x << (32 - n); }
 static void block(uint32_t h[8], const unsigned char *p) {
   uint32_t w[64], v[8];
   for (int i = 0; i < 16; i++)
-    w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+    w[i] =
+        (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
   for (int i = 16; i < 64; i++) {
     uint32_t s0 = rotr(w[i - 15], 7) ^ rotr(w[i - 15], 18) ^ w[i - 15] >> 3;
     uint32_t s1 = rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ w[i - 2] >> 10;
@@ -39,8 +40,8 @@ static void block(uint32_t h[8], const unsigned char *p) {
 }
 
 void atvi_sha256_begin(atvi_sha256 *s) {
-  *s = (atvi_sha256){.h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
-                           0x5be0cd19}};
+  *s = (atvi_sha256){
+      .h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
 void atvi_sha256_add(atvi_sha256 *s, const void *data, size_t bytes) {

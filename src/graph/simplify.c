@@ -14,7 +14,9 @@ enum { MAX_WHOLE_POWER = 16 };
 static atvi_node add(atvi_graph *g, atvi_node a, atvi_node b) { return atvi_graph_op2(g, ATVI_OP_ADD, a, b); }
 static atvi_node sub(atvi_graph *g, atvi_node a, atvi_node b) { return atvi_graph_op2(g, ATVI_OP_SUB, a, b); }
 static atvi_node mul(atvi_graph *g, atvi_node a, atvi_node b) { return atvi_graph_op2(g, ATVI_OP_MUL, a, b); }
-static atvi_node divide(atvi_graph *g, atvi_node a, atvi_node b) { return atvi_graph_op2(g, ATVI_OP_DIV, a, b); }
+static atvi_node divide(atvi_graph *g, atvi_node a, atvi_node b) {
+  return atvi_graph_op2(g, ATVI_OP_DIV, a, b);
+}
 static atvi_node neg(atvi_graph *g, atvi_node a) { return atvi_graph_op1(g, ATVI_OP_NEG, a); }
 static atvi_node constant(atvi_graph *g, double v) { return atvi_graph_const(g, v); }
 
@@ -67,8 +69,8 @@ static atvi_node make_sub(atvi_graph *g, atvi_node a, atvi_node b) {
   if (is_op(g, a, ATVI_OP_CONST)) {
     atvi_op inner = g->node[b].op;
     if ((inner == ATVI_OP_ADD || inner == ATVI_OP_SUB) && atvi_graph_is_const(g, arg(g, b, 0), &c))
-      return atvi_graph_op2(g, inner == ATVI_OP_ADD ? ATVI_OP_SUB : ATVI_OP_ADD, constant(g, g->node[a].value - c),
-                            arg(g, b, 1));
+      return atvi_graph_op2(g, inner == ATVI_OP_ADD ? ATVI_OP_SUB : ATVI_OP_ADD,
+                            constant(g, g->node[a].value - c), arg(g, b, 1));
   }
   return raw2(g, ATVI_OP_SUB, a, b);
 }
@@ -202,7 +204,8 @@ atvi_node atvi_graph_op1(atvi_graph *g, atvi_op op, atvi_node a) {
 }
 
 atvi_node atvi_graph_select(atvi_graph *g, atvi_node cond, atvi_node a, atvi_node b) {
-  if (g->failed || cond == ATVI_NODE_NONE || a == ATVI_NODE_NONE || b == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  if (g->failed || cond == ATVI_NODE_NONE || a == ATVI_NODE_NONE || b == ATVI_NODE_NONE)
+    return ATVI_NODE_NONE;
   double c;
   if (atvi_graph_is_const(g, cond, &c)) return c != 0 ? a : b;
   if (is_op(g, cond, ATVI_OP_NOT)) return atvi_graph_select(g, arg(g, cond, 0), b, a);
@@ -213,7 +216,8 @@ atvi_node atvi_graph_select(atvi_graph *g, atvi_node cond, atvi_node a, atvi_nod
 }
 
 atvi_node atvi_graph_fn(atvi_graph *g, atvi_fn fn, int derivative, int n_arg, const atvi_node *x) {
-  ATVI_ASSERT(fn >= 0 && fn < ATVI_FN_COUNT && n_arg >= 2 && n_arg <= 4 && derivative >= 0 && derivative <= n_arg);
+  ATVI_ASSERT(fn >= 0 && fn < ATVI_FN_COUNT && n_arg >= 2 && n_arg <= 4 && derivative >= 0 &&
+              derivative <= n_arg);
   if (derivative == 1) return constant(g, 0);
   atvi_gnode node = {
       .op = ATVI_OP_FN, .n_arg = (uint8_t)n_arg, .index = (int32_t)fn, .index2 = (int32_t)derivative};

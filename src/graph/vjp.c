@@ -23,7 +23,9 @@ typedef struct {
 } sweep;
 
 static atvi_node op1(sweep *s, atvi_op op, atvi_node a) { return atvi_graph_op1(s->g, op, a); }
-static atvi_node op2(sweep *s, atvi_op op, atvi_node a, atvi_node b) { return atvi_graph_op2(s->g, op, a, b); }
+static atvi_node op2(sweep *s, atvi_op op, atvi_node a, atvi_node b) {
+  return atvi_graph_op2(s->g, op, a, b);
+}
 static atvi_node con(sweep *s, double v) { return atvi_graph_const(s->g, v); }
 static atvi_node add(sweep *s, atvi_node a, atvi_node b) { return op2(s, ATVI_OP_ADD, a, b); }
 static atvi_node sub(sweep *s, atvi_node a, atvi_node b) { return op2(s, ATVI_OP_SUB, a, b); }
@@ -151,7 +153,9 @@ static void vjp1(sweep *s, atvi_op op, atvi_node y, atvi_node a) {
     break;
   case ATVI_OP_LGAMMA: give_times(s, a, op1(s, ATVI_OP_DIGAMMA, a)); break;
   case ATVI_OP_DIGAMMA: give_times(s, a, op1(s, ATVI_OP_TRIGAMMA, a)); break;
-  case ATVI_OP_TRIGAMMA: give(s, a, con(s, NAN), s->guarded); break; /* no third derivative here: say so loudly */
+  case ATVI_OP_TRIGAMMA:
+    give(s, a, con(s, NAN), s->guarded);
+    break; /* no third derivative here: say so loudly */
   case ATVI_OP_LOG_NDTR: give_times(s, a, op1(s, ATVI_OP_LOG_NDTR_D, a)); break;
   case ATVI_OP_LOG_NDTR_D: give_times(s, a, neg(s, mul(s, y, add(s, a, y)))); break;
   default: break; /* not, sign, floor */
@@ -200,8 +204,8 @@ static sweep *sweep_new(atvi_graph *g) {
   return s;
 }
 
-void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed, atvi_idx n_wrt,
-                    const atvi_node *wrt, atvi_node *grad) {
+void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
+                    atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad) {
   atvi_idx n = g->n;
   sweep *s = g->failed ? NULL : sweep_new(g);
   for (atvi_idx i = 0; i < n_wrt; i++) grad[i] = ATVI_NODE_NONE;

@@ -4,6 +4,7 @@
  * likely mode and its rivals are found. Two results belong to the same optimum if no barrier lies on the
  * line between them: on a ridge the searches stop anywhere. */
 #include "infer/map.h"
+#include "infer/deliver.h"
 #include "infer/laplace.h"
 #include "infer/start.h"
 #include "math/optim.h"
@@ -282,16 +283,6 @@ static void set_mode(map *m, atvi_map_info *info) {
 
 /* ---- delivery ---- */
 
-static atvi_status columns_new(atvi_pool *pool, const atvi_target *t, atvi_column **out) {
-  *out = atvi_pool_take(pool, (size_t)(t->d + t->n_derived), sizeof **out);
-  if (!*out) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "map: columns");
-  for (atvi_idx j = 0; j < t->d; j++)
-    (*out)[j] = (atvi_column){t->param[j].name, t->param[j].lower, t->param[j].upper};
-  for (atvi_idx j = 0; j < t->n_derived; j++)
-    (*out)[t->d + j] = (atvi_column){t->derived[j], -HUGE_VAL, HUGE_VAL};
-  return ATVI_OK;
-}
-
 /* Effective share of the draws if they were weighted to the true posterior; the approximation's density is
  * normal in the free parameters and exponential in the held ones. */
 static double effective_share(const atvi_laplace *l, const atvi_map_info *info, const atvi_draws *d) {
@@ -356,16 +347,13 @@ static atvi_status say(const atvi_map_info *info, const atvi_target *t, double s
 static atvi_status deliver(map *m, atvi_map_info *info, atvi_draws **out) {
   const atvi_target *t = atvi_evaluator_target(m->ev);
   atvi_laplace *l;
-  atvi_column *col;
   ATVI_TRY(atvi_laplace_at(m->ctx, m->ev, m->starts->scale, info, &l));
-  ATVI_TRY(columns_new(m->pool, t, &col));
-  ATVI_TRY(atvi_draws_new(m->ctx, m->opts.draws, 1, t->d, t->d + t->n_derived, col, false, out));
+  ATVI_TRY(atvi_deliver_new(m->ctx, t, m->opts.draws, 1, out));
   atvi_draws *d = *out;
   double share = atvi_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
   atvi_evaluator_run(
       m->ev, &(atvi_batch){.B = d->n, .theta = d->x, .log_prior = d->log_prior, .log_lik = d->log_lik});
-  if (t->n_derived > 0 && t->ops->derived)
-    t->ops->derived(t->self, atvi_evaluator_work(m->ev), d->n, d->x, d->x + t->d * d->n);
+  atvi_deliver_derived(m->ev, d);
   d->chains = false;
   d->made.log_evidence = atvi_laplace_evidence(l, t, info, share);
   return say(info, t, share, effective_share(l, info, d), d);

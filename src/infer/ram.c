@@ -15,6 +15,7 @@
  *             means nothing to the results: random numbers belong to (seed, iteration, chain), checkpoints
  *             to iteration numbers. */
 #include "infer/ram.h"
+#include "infer/deliver.h"
 #include "infer/lanes.h"
 #include "infer/start.h"
 #include "math/stat/stat.h"
@@ -30,8 +31,12 @@ enum {
   FIRST_CHECK = 400, /* iterations; nor are they looked at before */
   KEEP_LEAST = 4,    /* delivered draws per chain without which nothing is delivered */
   BLOCK_MAX = 20000,
+  PASSES = 2, /* checkpoints in a row that must be good: stopping at the first good look favours chains that
+               * happen not to have seen the tails yet */
 };
 #define CHECK_RATIO 1.2
+#define ANNEAL_ETA                                                                                           \
+  0.7 /* adaptation while annealing: must keep up with a target that narrows e-fold per e-fold */
 #define BLOCK_S 0.1    /* how long a block of iterations shall last: stop requests are seen in time */
 #define FEW_STARTS 0.5 /* share of evaluable prior draws below which the user is told */
 #define START_STEP 0.5 /* first proposals, as a share of the optimum for the spread of the starts */
@@ -189,7 +194,7 @@ static void run_group(void *arg, atvi_idx item, int worker) {
   group *g = &r->group[item];
   for (atvi_idx n = r->done + 1; n <= r->to; n++) {
     double beta = n <= r->anneal ? exp(r->log_beta0 * (1 - (double)n / (double)(r->anneal + 1))) : 1;
-    double eta = fmin(1, (double)r->d * pow((double)n, -2.0 / 3));
+    double eta = n <= r->anneal ? ANNEAL_ETA : fmin(1, (double)r->d * pow((double)(n - r->anneal), -2.0 / 3));
     if (n == r->anneal + 1)
       for (int i = 0; i < ATVI_LANES; i++) g->lanes.accepted[i] = 0;
     r->propose(&g->lanes, (uint32_t)n);
@@ -283,7 +288,7 @@ static bool judge(ram *r, double *share, char detail[64]) {
 
 static atvi_idx first_check(const ram *r) {
   atvi_idx n = 2 * KEEP_MIN / r->opts.chains + 1;
-  if (n < FIRST_CHECK) n = FIRST_CHECK;
+  if (n < FIRST_CHECK * r->d) n = FIRST_CHECK * r->d;
   if (n < 2 * r->anneal) n = 2 * r->anneal;
   return n;
 }
@@ -293,13 +298,15 @@ static atvi_end loop(ram *r) {
   atvi_idx block = 4, goal = first_check(r);
   double share = 0;
   char detail[64] = "";
+  int passed = 0;
   for (bool first = true;; first = false) {
     bool last = goal >= r->opts.max_iter;
     if (last) goal = r->opts.max_iter;
     if (!run_to(r, goal, &block, &end, first ? "warm-up" : "sampling", share, detail)) return end;
     atvi_idx from, to;
     kept(r, &from, &to);
-    if (to - from >= KEEP_LEAST && judge(r, &share, detail)) return ATVI_END_DONE;
+    passed = to - from >= KEEP_LEAST && judge(r, &share, detail) ? passed + 1 : 0;
+    if (passed == PASSES) return ATVI_END_DONE;
     if (last) return ATVI_END_LIMIT;
     goal = (atvi_idx)ceil(CHECK_RATIO * (double)goal);
   }
@@ -375,37 +382,20 @@ static double accept_rate(const ram *r) {
   return sum / (n * r->opts.chains);
 }
 
-static atvi_status columns_new(atvi_ctx *ctx, const atvi_target *t, atvi_column **out) {
-  atvi_idx n = t->d + t->n_derived;
-  *out = atvi_block(ctx, (size_t)n * sizeof **out);
-  if (!*out) return ATVI_FAIL(ctx, ATVI_ENOMEM, "ram: %td columns", n);
-  for (atvi_idx j = 0; j < t->d; j++)
-    (*out)[j] = (atvi_column){t->param[j].name, t->param[j].lower, t->param[j].upper};
-  for (atvi_idx j = 0; j < t->n_derived; j++)
-    (*out)[t->d + j] = (atvi_column){t->derived[j], -HUGE_VAL, HUGE_VAL};
-  return ATVI_OK;
-}
-
 static atvi_status deliver(const ram *r, atvi_draws **out) {
-  const atvi_target *t = r->target;
   atvi_idx first, last, m = r->opts.chains, d = r->d;
   kept(r, &first, &last);
   atvi_idx n = last - first;
   if (n < KEEP_LEAST)
     return ATVI_FAIL(r->ctx, ATVI_ESTOP, "ended after %td iterations per chain: too few to keep any draw",
                      r->done);
-  atvi_column *col;
-  ATVI_TRY(columns_new(r->ctx, t, &col));
-  atvi_status st = atvi_draws_new(r->ctx, m * n, m, d, d + t->n_derived, col, false, out);
-  atvi_block_free(r->ctx, col);
-  if (st != ATVI_OK) return st;
+  ATVI_TRY(atvi_deliver_new(r->ctx, r->target, m * n, m, out));
   for (atvi_idx j = 0; j < d + 2; j++) {
     double *to = j < d ? (*out)->x + j * m * n : j == d ? (*out)->log_prior : (*out)->log_lik;
     for (atvi_idx c = 0; c < m; c++)
       memcpy(to + c * n, r->store + (j * m + c) * r->room + first, (size_t)n * sizeof *to);
   }
-  if (t->n_derived > 0 && t->ops->derived)
-    t->ops->derived(t->self, atvi_evaluator_work(r->ev), m * n, (*out)->x, (*out)->x + d * m * n);
+  atvi_deliver_derived(r->ev, *out);
   (*out)->chains = true;
   return ATVI_OK;
 }

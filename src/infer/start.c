@@ -8,11 +8,13 @@
  * temperature 1/beta gets its share of the starts, so that several modes stay visible to R-hat. */
 #include "infer/start.h"
 #include "math/rng.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
 enum {
   ROUND = 200,    /* points drawn at a time */
+  SPREAD = 4000,  /* points that tell the scale of the parameters */
   GIVE_UP = 2000, /* tries without any success: the model cannot be evaluated */
   TRIES_PER = 10, /* tries per wanted point before going on with fewer */
 };
@@ -48,8 +50,9 @@ static void spread(const atvi_target *t, uint64_t seed, atvi_idx first, atvi_idx
 }
 
 typedef struct {
-  double *theta, *log_prior, *log_lik, *mean, *m2; /* [d][ROUND], [ROUND], [ROUND], [d], [d] */
-  atvi_outcome *outcome;                           /* [ROUND] */
+  double *theta, *log_prior, *log_lik; /* [d][ROUND], [ROUND], [ROUND] */
+  atvi_outcome *outcome;               /* [ROUND] */
+  double *spread, *sort;               /* [d][SPREAD], [2 SPREAD] */
 } round_work;
 
 static atvi_starts *carve(atvi_arena *a, atvi_idx d, atvi_idx cap, round_work *w) {
@@ -62,30 +65,22 @@ static atvi_starts *carve(atvi_arena *a, atvi_idx d, atvi_idx cap, round_work *w
   ATVI_TAKE(a, w->theta, d * ROUND);
   ATVI_TAKE(a, w->log_prior, ROUND);
   ATVI_TAKE(a, w->log_lik, ROUND);
-  ATVI_TAKE(a, w->mean, d);
-  ATVI_TAKE(a, w->m2, d);
+  ATVI_TAKE(a, w->spread, d * SPREAD);
+  ATVI_TAKE(a, w->sort, 2 * SPREAD);
   ATVI_TAKE(a, w->outcome, ROUND);
   if (s) *s = head;
   return s;
 }
 
-/* Running mean and sum of squares of every draw, evaluated or not: the prior's own spread. Infinite
- * variances do no harm, the scale is only where adaptation begins. */
-static void spread_add(const atvi_starts *s, const round_work *w, atvi_idx i) {
-  double n = (double)s->tried;
-  for (atvi_idx j = 0; j < s->d; j++) {
-    double x = w->theta[j * ROUND + i], delta = x - w->mean[j];
-    w->mean[j] += delta / n;
-    w->m2[j] += delta * (x - w->mean[j]);
-  }
+static void draw_points(const atvi_target *t, void *work, uint64_t seed, atvi_idx first, double *theta) {
+  if (t->ops->prior_draw)
+    t->ops->prior_draw(t->self, work, seed, first, ROUND, theta);
+  else
+    spread(t, seed, first, ROUND, theta);
 }
 
 static void take_round(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, round_work *w) {
-  const atvi_target *t = atvi_evaluator_target(ev);
-  if (t->ops->prior_draw)
-    t->ops->prior_draw(t->self, atvi_evaluator_work(ev), seed, s->tried, ROUND, w->theta);
-  else
-    spread(t, seed, s->tried, ROUND, w->theta);
+  draw_points(atvi_evaluator_target(ev), atvi_evaluator_work(ev), seed, s->tried, w->theta);
   atvi_evaluator_run(ev, &(atvi_batch){.B = ROUND,
                                        .theta = w->theta,
                                        .log_prior = w->log_prior,
@@ -93,7 +88,6 @@ static void take_round(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, round_
                                        .outcome = w->outcome});
   for (atvi_idx i = 0; i < ROUND; i++) {
     s->tried++;
-    spread_add(s, w, i);
     if (w->outcome[i] != ATVI_RUN_OK || !isfinite(w->log_prior[i] + w->log_lik[i])) {
       s->bad[w->outcome[i]]++;
       continue;
@@ -106,13 +100,25 @@ static void take_round(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, round_
   }
 }
 
-static void set_scale(atvi_starts *s, const atvi_target *t, const round_work *w) {
-  for (atvi_idx j = 0; j < s->d; j++) {
-    double sd = sqrt(w->m2[j] / (double)(s->tried - 1)), width = t->param[j].upper - t->param[j].lower;
-    if (!(sd > 0) || !isfinite(sd)) sd = isfinite(width) ? width / 4 : fmax(1, fabs(w->mean[j]));
-    if (!(sd > 0) || !isfinite(sd)) sd = 1;
-    s->scale[j] = sd;
+/* The spread of the prior itself, from draws that need no evaluation: the standard deviation, or that of
+ * the normal with the same quartiles if it is smaller, for priors with long tails. */
+static double spread_of(double *x, double *work, const atvi_param *p) {
+  double sd = atvi_sd(SPREAD, x, NULL), width = p->upper - p->lower;
+  atvi_sort(SPREAD, x, NULL, work);
+  double q = (atvi_quantile(SPREAD, x, NULL, 0.75) - atvi_quantile(SPREAD, x, NULL, 0.25)) / 1.349;
+  if (q > 0 && !(q > sd)) sd = q;
+  if (!(sd > 0) || !isfinite(sd)) sd = isfinite(width) ? width / 4 : fmax(1, fabs(x[SPREAD / 2]));
+  return sd > 0 && isfinite(sd) ? sd : 1;
+}
+
+static void set_scale(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, const round_work *w) {
+  const atvi_target *t = atvi_evaluator_target(ev);
+  for (atvi_idx first = 0; first < SPREAD; first += ROUND) {
+    draw_points(t, atvi_evaluator_work(ev), seed, first, w->theta);
+    for (atvi_idx j = 0; j < s->d; j++)
+      memcpy(w->spread + j * SPREAD + first, w->theta + j * ROUND, ROUND * sizeof *w->theta);
   }
+  for (atvi_idx j = 0; j < s->d; j++) s->scale[j] = spread_of(w->spread + j * SPREAD, w->sort, &t->param[j]);
 }
 
 static atvi_status fail_none(atvi_ctx *ctx, const atvi_starts *s, const atvi_target *t) {
@@ -146,15 +152,15 @@ atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, at
       return ATVI_FAIL(ctx, ATVI_ESTOP, "stopped while looking for starting points");
     }
     take_round(s, ev, seed, &w);
-    atvi_tell(ctx, "starting", -1, atvi_clock_s() - begun, "%td of %td points can be evaluated",
-              s->tried == 0 ? 0 : s->n, s->tried);
+    atvi_tell(ctx, "starting", -1, atvi_clock_s() - begun, "%td of %td points can be evaluated", s->n,
+              s->tried);
   }
   if (s->n == 0) {
     atvi_status st = fail_none(ctx, s, t);
     atvi_starts_free(s);
     return st;
   }
-  set_scale(s, t, &w);
+  set_scale(s, ev, seed, &w);
   *out = s;
   return ATVI_OK;
 }

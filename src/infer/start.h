@@ -13,7 +13,7 @@ typedef struct {
   double *theta;     /* [d][cap], the first n of each row */
   double *log_prior; /* [n] finite */
   double *log_lik;   /* [n] finite */
-  double *scale;     /* [d] spread of all points tried, as a standard deviation, > 0 */
+  double *scale;     /* [d] standard deviations of the prior, from draws, > 0 */
   atvi_idx tried;    /* points evaluated to find n */
   atvi_idx bad[7];   /* of these, by atvi_outcome; [0]: evaluated, but of zero likelihood; [6] unused */
 } atvi_starts;

@@ -11,8 +11,8 @@
 
 enum {
   AST_MAX_DIM = 3,
-  AST_MAX_DEPTH = 200,     /* nested brackets */
-  AST_MAX_CHAIN = 1000,    /* height of a tree; a + b + c + ... counts too */
+  AST_MAX_DEPTH = 200,      /* nested brackets */
+  AST_MAX_CHAIN = 1000,     /* height of a tree; a + b + c + ... counts too */
   AST_MAX_TEXT = 256 * 1024 /* bytes of a model file */
 };
 
@@ -26,10 +26,11 @@ typedef struct {
 } ast_source;
 
 /* The one way to complain: keeps the first error and returns its status. hint may be NULL. */
-atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, const char *fmt, ...) ATVI_PRINTF(4, 5);
+atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, const char *fmt, ...)
+    ATVI_PRINTF(4, 5);
 /* The same about a cell of a data file (row < 0: the header line); `about` is the statement that wanted it, line 0 if none. */
-atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
-                                 const char *hint, const char *fmt, ...) ATVI_PRINTF(7, 8);
+atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col,
+                                 atvi_place about, const char *hint, const char *fmt, ...) ATVI_PRINTF(7, 8);
 atvi_status atvi_lang_nomem(ast_source *s);
 /* Memory from the pool; NULL also marks the source as failed. */
 void *atvi_lang_take(ast_source *s, atvi_idx count, size_t size);
@@ -95,19 +96,19 @@ ast_word *atvi_lang_word(ast_source *s, ast_words *words, const char *text, size
 bool atvi_lang_words_init(ast_source *s, ast_words *words); /* enters keywords and functions */
 
 enum { /* tokens; single characters stand for themselves */
-  TOK_END = 0,
-  TOK_LINE = 256, /* end of a statement's line */
-  TOK_NUMBER,
-  TOK_NAME,
-  TOK_STRING,
-  TOK_DATE,
-  TOK_LE,
-  TOK_GE,
-  TOK_EQ,
-  TOK_NE,
-  TOK_RANGE,
-  TOK_PLUS_EQ,
-  TOK_MINUS_EQ
+       TOK_END = 0,
+       TOK_LINE = 256, /* end of a statement's line */
+       TOK_NUMBER,
+       TOK_NAME,
+       TOK_STRING,
+       TOK_DATE,
+       TOK_LE,
+       TOK_GE,
+       TOK_EQ,
+       TOK_NE,
+       TOK_RANGE,
+       TOK_PLUS_EQ,
+       TOK_MINUS_EQ
 };
 
 typedef struct {
@@ -124,8 +125,8 @@ ast_token *atvi_lang_lex(ast_source *s, ast_words *words);
 typedef enum {
   EX_NUMBER,
   EX_DATE,
-  EX_TIME,   /* t */
-  EX_NAME,   /* word, arg[n] indices; qualifier: data set */
+  EX_TIME, /* t */
+  EX_NAME, /* word, arg[n] indices; qualifier: data set */
   EX_NEG,
   EX_NOT,
   EX_BINARY, /* op */
@@ -138,8 +139,8 @@ typedef enum {
 typedef struct ast_expr ast_expr;
 
 typedef struct {
-  ast_word *var;       /* NULL: none */
-  ast_expr *lo, *hi;   /* hi NULL: lo is the name of a set, or an index */
+  ast_word *var;     /* NULL: none */
+  ast_expr *lo, *hi; /* hi NULL: lo is the name of a set, or an index */
   atvi_place at;
 } ast_dim;
 
@@ -162,8 +163,8 @@ typedef struct ast_stmt {
   ast_word *name, *qualifier;
   int n_dim;
   ast_dim dim[AST_MAX_DIM];
-  ast_expr *value;  /* right-hand side; list of a table or pulse: see times */
-  ast_expr *times;  /* TABLE: list of times, NULL for monthly; PULSE: list */
+  ast_expr *value; /* right-hand side; list of a table or pulse: see times */
+  ast_expr *times; /* TABLE: list of times, NULL for monthly; PULSE: list */
   /* param, observe */
   ast_word *dist;
   atvi_place dist_at;

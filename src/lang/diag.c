@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Error messages: path:line:column, what is wrong, the line itself, a caret, a hint. */
 #include "lang/ast.h"
+#include "io/file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,9 @@ void *atvi_lang_take(ast_source *s, atvi_idx count, size_t size) {
 
 /* The shown part of a line with control bytes made harmless, and below it the caret's line, in
  * which tabs stay tabs so that both lines advance alike. */
-static void show_line(const ast_source *s, atvi_place at, char line[SHOWN + 1], char caret[SHOWN + 2]) {
-  const char *p = s->text, *end = s->text + s->n;
+static void show_line(const char *text, size_t size, atvi_place at, char line[SHOWN + 1],
+                      char caret[SHOWN + 2]) {
+  const char *p = text, *end = text + size;
   for (int k = 1; k < at.line && p < end; p++)
     if (*p == '\n') k++;
   const char *stop = memchr(p, '\n', (size_t)(end - p));
@@ -48,27 +50,35 @@ atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, cons
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
-  show_line(s, at, line, caret);
-  return s->status = ATVI_FAIL(s->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s\n%s\n%s%s%s", s->path, at.line, at.column,
-                               what, line, caret, hint ? "\nhint: " : "", hint ? hint : "");
+  show_line(s->text, s->n, at, line, caret);
+  return s->status = ATVI_FAIL(s->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s\n%s\n%s%s%s", s->path, at.line,
+                               at.column, what, line, caret, hint ? "\nhint: " : "", hint ? hint : "");
 }
 
-atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
-                                 const char *hint, const char *fmt, ...) {
+atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col,
+                                 atvi_place about, const char *hint, const char *fmt, ...) {
   if (s->status != ATVI_OK) return s->status;
-  char what[WHAT], asked[WHAT] = "", line[SHOWN + 1], caret[SHOWN + 2];
+  char what[WHAT], cell[WHAT] = "", asked[WHAT] = "", line[SHOWN + 1], caret[SHOWN + 2];
   va_list args;
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
-  if (about.line > 0) {
-    show_line(s, about, line, caret);
-    snprintf(asked, sizeof asked, "\nasked for in %s:%d:%d\n%s\n%s", s->path, about.line, about.column, line, caret);
+  atvi_place at = {row >= 0 ? csv->line[row] : 1,
+                   row >= 0 && col >= 0 ? csv->column[row * csv->n_col + col] : 1};
+  char *text;
+  size_t n;
+  if (atvi_file_read(s->pool, csv->path, &text, &n) ==
+      ATVI_OK) { /* a pipe cannot be read twice: then without the line */
+    show_line(text, n, at, line, caret);
+    snprintf(cell, sizeof cell, "\n%s\n%s", line, caret);
   }
-  int in_line = row >= 0 ? csv->line[row] : 1;
-  int in_column = row >= 0 && col >= 0 ? csv->column[row * csv->n_col + col] : 1;
-  return s->status = ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: error: %s%s%s%s", csv->path, in_line, in_column, what,
-                               asked, hint ? "\nhint: " : "", hint ? hint : "");
+  if (about.line > 0) {
+    show_line(s->text, s->n, about, line, caret);
+    snprintf(asked, sizeof asked, "\nasked for in %s:%d:%d\n%s\n%s", s->path, about.line, about.column, line,
+             caret);
+  }
+  return s->status = ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: error: %s%s%s%s%s", csv->path, at.line,
+                               at.column, what, cell, asked, hint ? "\nhint: " : "", hint ? hint : "");
 }
 
 /* Edit distance with swaps of neighbours, given up above 2; long names are compared in their first letters. */
@@ -85,7 +95,8 @@ static int distance(const char *a, const char *b) {
       int d = up[j - 1] + (a[i - 1] != b[j - 1]);
       if (up[j] + 1 < d) d = up[j] + 1;
       if (now[j - 1] + 1 < d) d = now[j - 1] + 1;
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < d) d = up2[j - 2] + 1;
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < d)
+        d = up2[j - 2] + 1;
       now[j] = d;
     }
   }

@@ -26,10 +26,20 @@ typedef enum {
   ATVI_DIST_COUNT
 } atvi_dist;
 
+/* What an argument has to be. */
+typedef enum {
+  ATVI_ARG_ANY,
+  ATVI_ARG_POSITIVE,
+  ATVI_ARG_NONNEGATIVE,
+  ATVI_ARG_WHOLE,
+  ATVI_ARG_PROBABILITY
+} atvi_arg;
+
 typedef struct {
-  const char *name;      /* in the language */
+  const char *name; /* in the language */
   int n_arg;
   const char *arg[ATVI_DIST_ARGS];
+  atvi_arg range[ATVI_DIST_ARGS];
   bool prior, observation; /* where it may stand */
   bool count;              /* values are whole numbers >= 0 */
   double lower, upper;     /* support; UNIFORM: from its arguments */
@@ -38,6 +48,8 @@ typedef struct {
 const atvi_dist_info *atvi_dist_get(atvi_dist dist);
 /* The distribution of that name (aliases included), or -1. */
 int atvi_dist_find(const char *name, size_t n);
+/* Whether a value suits argument k (finite, and in its range). */
+bool atvi_dist_arg_ok(atvi_dist dist, int k, double value);
 
 /* Log density of y, normalising constants kept; outside the support -inf by select. Poisson with mean 0 and count 0 is 0
  * with derivative -1. NEGBIN contains ATVI_OP_LRISE(size, y) as one summand, returned apart in *lrise (added by the caller) if lrise is not NULL. */
@@ -48,6 +60,10 @@ atvi_node atvi_dist_lccdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi
 /* log P(lower < Y < upper) for a truncated prior; ends may be infinite. ATVI_NODE_NONE where not offered
  * (arguments that depend on parameters in a family without a closed form); constants always work. */
 atvi_node atvi_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double upper, const atvi_node *arg);
+/* The same for numbers: log P(Y <= y), log P(Y > y), log P(lower < Y < upper). NaN where arguments are out of range. */
+double atvi_dist_log_cdf(atvi_dist dist, double y, const double *arg);
+double atvi_dist_log_ccdf(atvi_dist dist, double y, const double *arg);
+double atvi_dist_log_mass(atvi_dist dist, double lower, double upper, const double *arg);
 /* One draw, truncated to (lower, upper) (infinite: not). NaN where arguments are out of range or the interval has no mass. */
 double atvi_dist_draw(atvi_rng *r, atvi_dist dist, const double *arg, double lower, double upper);
 /* Mean of an observation distribution as a node (for predictions); lognormal: its mean, Student: its location. */

@@ -54,8 +54,8 @@ typedef struct elab_symbol {
   int n_dim;
   elab_range dim[AST_MAX_DIM]; /* SET: dim[0] */
   atvi_idx total;              /* elements */
-  atvi_idx base;               /* PARAM, STATE: number of the first element; LABEL: position; TABLE, DATA: number */
-  elab_memo *memo;             /* [2][total] */
+  atvi_idx base;   /* PARAM, STATE: number of the first element; LABEL: position; TABLE, DATA: number */
+  elab_memo *memo; /* [2][total] */
   bool busy, ready, used;
   const char *const *label; /* SET of labels: [n] */
 } elab_symbol;
@@ -70,10 +70,10 @@ typedef struct elab_binding {
 /* Where an expression stands. */
 typedef struct {
   const elab_binding *vars;
-  uint32_t allowed;  /* input kinds */
-  const char *where; /* "a prior": for messages */
-  atvi_idx data;     /* data set whose columns may be used, -1 if none */
-  bool prev;         /* inside increase() */
+  uint32_t allowed;        /* input kinds */
+  const char *where;       /* "a prior": for messages */
+  atvi_idx data;           /* data set whose columns may be used, -1 if none */
+  bool prev;               /* inside increase() */
   const elab_symbol *list; /* const array being filled element by element, or NULL */
   const atvi_idx *at;      /* its element: [n_dim] positions from 0 */
 } elab_env;
@@ -96,6 +96,7 @@ typedef struct {
   int depth;
   atvi_idx work, elements;
   const ast_stmt **data_stmt; /* [n_data] */
+  const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
 } elab;
 
 /* elab_name.c */
@@ -121,7 +122,8 @@ typedef struct {
   const elab_binding *vars; /* after atvi_elab_loop_at: those of the loop, then the outer ones */
   atvi_idx at[AST_MAX_DIM]; /* index values */
 } elab_loop;
-bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single, elab_loop *loop);
+bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single,
+                    elab_loop *loop);
 void atvi_elab_loop_at(elab *e, elab_loop *loop, atvi_idx k);
 /* Number of the element at index values at[] of an array; -1 after an error. */
 atvi_idx atvi_elab_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx *at, atvi_place place);
@@ -134,8 +136,11 @@ atvi_node atvi_elab_element(elab *e, const elab_env *v, const ast_expr *use, ela
 elab_symbol *atvi_elab_find(const elab_env *v, ast_word *word, const elab_binding **binding);
 bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function);
 bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, double *value);
-bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, atvi_idx *value);
+bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
+                     atvi_idx *value);
 bool atvi_elab_constant(const elab *e, atvi_node x, double *value); /* false for ATVI_NODE_NONE */
+/* Fills a const array from its file. */
+bool atvi_elab_const_file(elab *e, elab_symbol *sym);
 atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 
 /* The rest, one file each; all return false after an error. */
@@ -143,16 +148,18 @@ bool atvi_elab_settings(elab *e); /* elab_time.c: title, calendar, solver, step,
 bool atvi_elab_tables(elab *e);
 bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */
 bool atvi_elab_start(elab *e);
-bool atvi_elab_params(elab *e);    /* elab_param.c */
-bool atvi_elab_values(elab *e);    /* elab.c: derived, track, logp */
-bool atvi_elab_states(elab *e);    /* elab_state.c */
+bool atvi_elab_params(elab *e); /* elab_param.c */
+bool atvi_elab_values(elab *e); /* elab.c: derived, track, logp */
+bool atvi_elab_states(elab *e); /* elab_state.c */
 bool atvi_elab_pulses(elab *e);
-bool atvi_elab_data(elab *e);      /* elab_data.c */
-bool atvi_elab_observe(elab *e);   /* elab_observe.c */
+bool atvi_elab_data(elab *e);    /* elab_data.c */
+bool atvi_elab_observe(elab *e); /* elab_observe.c */
 bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
 bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
 /* Path of a file that the model names. */
 const char *atvi_elab_path(elab *e, const char *file);
+/* Reads the file that a statement names. */
+bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv);
 /* Position of a column, -1 after an error that names what there is. */
 atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 

@@ -9,10 +9,11 @@ enum { MAX_ARGS = 20 };
 static bool check_count(elab *e, const ast_expr *x, atvi_idx least, atvi_idx most) {
   if (x->n >= least && x->n <= most) return true;
   if (least == most)
-    atvi_lang_error(e->s, x->at, NULL, "'%.60s' takes %td %s, not %td", x->word->text, least,
-                    least == 1 ? "argument" : "arguments", x->n);
+    atvi_lang_error(e->s, x->at, "separate arguments with commas", "'%.60s' takes %td %s, not %td",
+                    x->word->text, least, least == 1 ? "argument" : "arguments", x->n);
   else
-    atvi_lang_error(e->s, x->at, NULL, "'%.60s' takes at least %td arguments, not %td", x->word->text, least, x->n);
+    atvi_lang_error(e->s, x->at, "separate arguments with commas",
+                    "'%.60s' takes at least %td arguments, not %td", x->word->text, least, x->n);
   return false;
 }
 
@@ -37,7 +38,8 @@ static atvi_node builtin(elab *e, const elab_env *v, const ast_expr *x) {
   if (!check_count(e, x, b->min_arg, b->max_arg)) return ATVI_NODE_NONE;
   atvi_node a = atvi_elab_eval(e, v, x->arg[0]);
   if (a == ATVI_NODE_NONE) return a;
-  if (b->min_arg == 1) return b->op >= 0 ? atvi_graph_op1(e->g, (atvi_op)b->op, a) : special(e, -1 - b->op, a);
+  if (b->min_arg == 1)
+    return b->op >= 0 ? atvi_graph_op1(e->g, (atvi_op)b->op, a) : special(e, -1 - b->op, a);
   atvi_op op = b->op >= 0 ? (atvi_op)b->op : b->op == -1 - FN_MIN ? ATVI_OP_MIN : ATVI_OP_MAX;
   for (atvi_idx i = 1; i < x->n && a != ATVI_NODE_NONE; i++)
     a = atvi_graph_op2(e->g, op, a, atvi_elab_eval(e, v, x->arg[i]));
@@ -71,8 +73,8 @@ static atvi_node own_function(elab *e, const elab_env *v, const ast_expr *x, ela
     var[i].next = i ? &var[i - 1] : NULL;
   }
   if (fn->busy) {
-    atvi_lang_error(e->s, x->at, "a function cannot use itself", "circular definition of the function '%.60s'",
-                    x->word->text);
+    atvi_lang_error(e->s, x->at, "a function cannot use itself",
+                    "circular definition of the function '%.60s'", x->word->text);
     return ATVI_NODE_NONE;
   }
   elab_env inner = *v;
@@ -87,12 +89,14 @@ static atvi_node own_function(elab *e, const elab_env *v, const ast_expr *x, ela
 static atvi_node increase(elab *e, const elab_env *v, const ast_expr *x) {
   if (!check_count(e, x, 1, 1)) return ATVI_NODE_NONE;
   if (v->prev) {
-    atvi_lang_error(e->s, x->at, NULL, "increase() inside increase() has no meaning");
+    atvi_lang_error(e->s, x->at, "write increase() once, around the state",
+                    "increase() inside increase() has no meaning");
     return ATVI_NODE_NONE;
   }
   if (v->data < 0 || !(v->allowed & ELAB_KIND(ATVI_IN_PREV))) {
-    atvi_lang_error(e->s, x->at, "it means what a state gained since the previous row of the data, so it belongs into "
-                                 "the arguments of 'observe'",
+    atvi_lang_error(e->s, x->at,
+                    "it means what a state gained since the previous row of the data, so it belongs into "
+                    "the arguments of 'observe'",
                     "increase() cannot be used outside observations");
     return ATVI_NODE_NONE;
   }
@@ -108,7 +112,8 @@ static atvi_node increase(elab *e, const elab_env *v, const ast_expr *x) {
     return ATVI_NODE_NONE;
   }
   if (!(kinds & ELAB_KIND(ATVI_IN_STATE))) {
-    atvi_lang_error(e->s, x->arg[0]->at, NULL, "increase() of something that is not a state is always 0");
+    atvi_lang_error(e->s, x->arg[0]->at, "write increase(C) with a state C",
+                    "increase() of something that is not a state is always 0");
     return ATVI_NODE_NONE;
   }
   return atvi_graph_op2(e->g, ATVI_OP_SUB, now, then);
@@ -126,7 +131,8 @@ static atvi_node combine(elab *e, int op, atvi_idx n, atvi_node *x) {
 static atvi_node whole_array(elab *e, const elab_env *v, const ast_expr *x) {
   const ast_expr *arg = x->arg[0];
   const elab_binding *b = NULL;
-  elab_symbol *sym = arg->kind == EX_NAME && arg->n == 0 && !arg->qualifier ? atvi_elab_find(v, arg->word, &b) : NULL;
+  elab_symbol *sym =
+      arg->kind == EX_NAME && arg->n == 0 && !arg->qualifier ? atvi_elab_find(v, arg->word, &b) : NULL;
   bool array = sym && sym->kind != SYM_SET && sym->kind != SYM_LABEL && sym->kind != SYM_FUNCTION &&
                (v->allowed || sym->kind == SYM_CONST);
   if (array && !atvi_elab_shape(e, sym)) return ATVI_NODE_NONE;
@@ -183,7 +189,8 @@ atvi_node atvi_elab_call(elab *e, const elab_env *v, const ast_expr *x) {
   elab_symbol *fn = atvi_elab_find(v, x->word, &b);
   if (fn && !b && fn->kind == SYM_FUNCTION) return own_function(e, v, x, fn);
   if (!fn && !b) return atvi_elab_unknown(e, x, true), ATVI_NODE_NONE;
-  const char *hint = fn && fn->n_dim ? "elements of arrays are written with [ ]" : "write a * where you mean a product";
+  const char *hint =
+      fn && fn->n_dim ? "elements of arrays are written with [ ]" : "write a * where you mean a product";
   atvi_lang_error(e->s, x->at, hint, "'%.60s' is not a function", x->word->text);
   return ATVI_NODE_NONE;
 }

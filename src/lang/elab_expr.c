@@ -8,7 +8,8 @@ bool atvi_elab_constant(const elab *e, atvi_node x, double *value) {
   return x != ATVI_NODE_NONE && atvi_graph_is_const(e->g, x, value);
 }
 
-bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, double *value) {
+bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
+                      double *value) {
   elab_env v = {.vars = vars, .where = where, .data = -1};
   atvi_node n = atvi_elab_eval(e, &v, x);
   if (atvi_elab_constant(e, n, value) && !isnan(*value)) return true;
@@ -19,11 +20,13 @@ bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, cons
   return false;
 }
 
-bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, atvi_idx *value) {
+bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
+                     atvi_idx *value) {
   double real;
   if (!atvi_elab_number(e, vars, x, where, &real)) return false;
   if (real != floor(real) || fabs(real) > 1e9) {
-    atvi_lang_error(e->s, x->at, NULL, "%s must be a whole number, not %g", where, real);
+    atvi_lang_error(e->s, x->at, "write a whole number, or floor() around it",
+                    "%s must be a whole number, not %g", where, real);
     return false;
   }
   *value = (atvi_idx)real;
@@ -50,7 +53,8 @@ bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function) {
                               : "define it with param, state, const or let";
   for (atvi_idx d = 0; !function && d < e->lang->n_data; d++)
     if (e->lang->data[d].csv && atvi_csv_find(e->lang->data[d].csv, x->word->text) >= 0)
-      hint = "a column of that name is in the data, but columns can be used only in the arguments of 'observe'";
+      hint =
+          "a column of that name is in the data, but columns can be used only in the arguments of 'observe'";
   if (g.best) hint = atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best);
   atvi_lang_error(e->s, x->at, hint, "unknown %s '%.60s'", function ? "function" : "name", x->word->text);
   return false;
@@ -74,11 +78,14 @@ static bool permit(elab *e, const elab_env *v, const ast_expr *x, uint32_t kinds
     if (!(bad & ELAB_KIND(RULES[i].kind))) continue;
     const char *text = x->kind == EX_TIME ? "t" : x->word ? x->word->text : "this";
     const char *hint = RULES[i].hint;
-    if (!hint) hint = v->allowed ? "only parameters and constants can be used here" : "only constants can be used here";
+    if (!hint)
+      hint =
+          v->allowed ? "only parameters and constants can be used here" : "only constants can be used here";
     if (direct)
       atvi_lang_error(e->s, x->at, hint, "%s cannot use '%.60s': it is %s", v->where, text, RULES[i].what);
     else
-      atvi_lang_error(e->s, x->at, hint, "%s cannot use '%.60s': it depends on %s", v->where, text, RULES[i].what);
+      atvi_lang_error(e->s, x->at, hint, "%s cannot use '%.60s': it depends on %s", v->where, text,
+                      RULES[i].what);
     return false;
   }
   return true;
@@ -104,7 +111,8 @@ static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_
   atvi_elab_position(sym->n_dim, sym->dim, k, at);
   for (int d = 0; d < sym->n_dim; d++)
     if (st->dim[d].var) {
-      var[d] = (elab_binding){st->dim[d].var, atvi_graph_const(e->g, (double)(sym->dim[d].lo + at[d])), NULL, vars};
+      var[d] = (elab_binding){st->dim[d].var, atvi_graph_const(e->g, (double)(sym->dim[d].lo + at[d])), NULL,
+                              vars};
       vars = &var[d];
     }
   bool constant = sym->kind == SYM_CONST;
@@ -120,12 +128,16 @@ static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_
   atvi_node x = atvi_elab_eval(e, &v, st->value);
   e->active = active.outer;
   if (constant && x != ATVI_NODE_NONE && !atvi_elab_constant(e, x, NULL))
-    return atvi_lang_error(e->s, sym->at, NULL, "'%.60s' is not a constant", sym->word->text), ATVI_NODE_NONE;
+    return atvi_lang_error(e->s, sym->at, "use let for what is not constant", "'%.60s' is not a constant",
+                           sym->word->text),
+           ATVI_NODE_NONE;
   return x;
 }
 
 atvi_node atvi_elab_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k) {
   bool prev = v->prev && sym->kind != SYM_CONST;
+  if (sym->stmt->file && sym->memo[k].state == MEMO_NONE && !atvi_elab_const_file(e, sym))
+    return ATVI_NODE_NONE;
   elab_memo *m = &sym->memo[prev ? sym->total + k : k];
   uint32_t bound = ELAB_KIND(ATVI_IN_DATA);
   bool valid = m->state == MEMO_DONE && (m->data == v->data || !(atvi_graph_kinds(e->g, m->node) & bound));
@@ -142,8 +154,8 @@ atvi_node atvi_elab_element(elab *e, const elab_env *v, const ast_expr *use, ela
 static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
   if (!permit(e, v, x, ELAB_KIND(ATVI_IN_TABLE), true)) return ATVI_NODE_NONE;
   if (e->lang->kind == ATVI_MODEL_STATIC) {
-    atvi_lang_error(e->s, x->at, "tables need a model with states", "the table '%.60s' has no time to follow here",
-                    sym->word->text);
+    atvi_lang_error(e->s, x->at, "tables need a model with states",
+                    "the table '%.60s' has no time to follow here", sym->word->text);
     return ATVI_NODE_NONE;
   }
   atvi_node a = atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base);
@@ -160,7 +172,8 @@ static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const 
     for (int d = 0; d < sym->n_dim; d++) {
       at[d] = sym->dim[d].lo + v->at[d];
       if (sym->dim[d].n != v->list->dim[d].n) {
-        atvi_lang_error(e->s, x->at, NULL, "wrong shape: '%.60s' and '%.60s' have different sizes", sym->word->text,
+        atvi_lang_error(e->s, x->at, "write the indices: const a[i in age] = b[i]",
+                        "wrong shape: '%.60s' and '%.60s' have different sizes", sym->word->text,
                         v->list->word->text);
         return -1;
       }
@@ -176,7 +189,8 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
   const char *text = sym->word->text;
   switch (sym->kind) {
   case SYM_SET:
-    atvi_lang_error(e->s, x->at, "an index set is for ranges, such as: sum(i in age: X[i])", "'%.60s' is an index set and has no value", text);
+    atvi_lang_error(e->s, x->at, "an index set is for ranges, such as: sum(i in age: X[i])",
+                    "'%.60s' is an index set and has no value", text);
     return ATVI_NODE_NONE;
   case SYM_FUNCTION:
     atvi_lang_error(e->s, x->at, "its arguments go in brackets after it", "'%.60s' is a function", text);
@@ -186,13 +200,14 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
     return ATVI_NODE_NONE;
   case SYM_LABEL:
     if (x->n == 0) return atvi_graph_const(e->g, (double)sym->base);
-    atvi_lang_error(e->s, x->at, NULL, "'%.60s' is a label and has no elements", text);
+    atvi_lang_error(e->s, x->at, "arrays are indexed by labels, not the other way round",
+                    "'%.60s' is a label and has no elements", text);
     return ATVI_NODE_NONE;
   default: break;
   }
   if (!v->allowed && sym->kind != SYM_CONST) {
-    atvi_lang_error(e->s, x->at, "only numbers and constants can be used here", "%s cannot use '%.60s': it is %s",
-                    v->where, text, atvi_elab_kind_name(sym->kind));
+    atvi_lang_error(e->s, x->at, "only numbers and constants can be used here",
+                    "%s cannot use '%.60s': it is %s", v->where, text, atvi_elab_kind_name(sym->kind));
     return ATVI_NODE_NONE;
   }
   if (!atvi_elab_shape(e, sym)) return ATVI_NODE_NONE;
@@ -215,8 +230,8 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
   elab_symbol *sym = x->qualifier ? NULL : atvi_elab_find(v, x->word, &b);
   if (b && !b->array) {
     if (x->n == 0) return b->node;
-    atvi_lang_error(e->s, x->at, NULL, "wrong shape: '%.60s' is a single value here and has no elements",
-                    x->word->text);
+    atvi_lang_error(e->s, x->at, "write it without an index",
+                    "wrong shape: '%.60s' is a single value here and has no elements", x->word->text);
     return ATVI_NODE_NONE;
   }
   if (sym) return symbol_node(e, v, x, sym);
@@ -238,20 +253,21 @@ static atvi_node list_node(elab *e, const elab_env *v, const ast_expr *x) {
     atvi_idx want = v->list->dim[d].n;
     if (item->kind != EX_LIST) {
       atvi_lang_error(e->s, item->at, "a matrix is written by rows: [[1, 2], [3, 4]]",
-                      "wrong shape: '%.60s' has %d indices, so this must be a list of %td", v->list->word->text,
-                      v->list->n_dim, want);
+                      "wrong shape: '%.60s' has %d indices, so this must be a list of %td",
+                      v->list->word->text, v->list->n_dim, want);
       return ATVI_NODE_NONE;
     }
     if (item->n != want) {
-      atvi_lang_error(e->s, item->at, NULL, "wrong shape: '%.60s' needs %td values here, the list has %td",
-                      v->list->word->text, want, item->n);
+      atvi_lang_error(e->s, item->at, "one value per element of the index set",
+                      "wrong shape: '%.60s' needs %td values here, the list has %td", v->list->word->text,
+                      want, item->n);
       return ATVI_NODE_NONE;
     }
     item = item->arg[v->at[d]];
   }
   if (item->kind == EX_LIST) {
-    atvi_lang_error(e->s, item->at, NULL, "wrong shape: lists are nested deeper than '%.60s' has indices",
-                    v->list->word->text);
+    atvi_lang_error(e->s, item->at, "one level of brackets per index",
+                    "wrong shape: lists are nested deeper than '%.60s' has indices", v->list->word->text);
     return ATVI_NODE_NONE;
   }
   return atvi_elab_eval(e, v, item);
@@ -321,11 +337,13 @@ static atvi_node dispatch(elab *e, const elab_env *v, const ast_expr *x) {
 atvi_node atvi_elab_eval(elab *e, const elab_env *v, const ast_expr *x) {
   if (e->s->status != ATVI_OK) return ATVI_NODE_NONE;
   if (++e->work > ELAB_MAX_WORK) {
-    atvi_lang_error(e->s, x->at, "the sizes of index sets multiply", "the model is too large when written out");
+    atvi_lang_error(e->s, x->at, "the sizes of index sets multiply",
+                    "the model is too large when written out");
     return ATVI_NODE_NONE;
   }
   if (e->depth >= ELAB_MAX_DEPTH) {
-    atvi_lang_error(e->s, x->at, NULL, "definitions are nested too deeply");
+    atvi_lang_error(e->s, x->at, "break the chain of definitions, or use sum()",
+                    "definitions are nested too deeply");
     return ATVI_NODE_NONE;
   }
   e->depth++;

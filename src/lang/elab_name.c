@@ -6,8 +6,9 @@
 #include <string.h>
 
 const char *atvi_elab_kind_name(elab_kind kind) {
-  static const char *const NAMES[] = {"an index set", "a label",  "a constant", "a parameter",        "a let", "a function",
-                                      "a state",      "a table", "a derived quantity", "a tracked quantity", "a data set"};
+  static const char *const NAMES[] = {
+      "an index set", "a label", "a constant",         "a parameter",        "a let",     "a function",
+      "a state",      "a table", "a derived quantity", "a tracked quantity", "a data set"};
   return NAMES[kind];
 }
 
@@ -27,11 +28,13 @@ static int symbol_kind(ast_keyword k) {
   }
 }
 
-static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_stmt *st, elab_kind kind, atvi_place at) {
+static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_stmt *st, elab_kind kind,
+                            atvi_place at) {
   const elab_symbol *old = word->symbol;
   if (old) {
-    atvi_lang_error(e->s, at, "give one of them another name", "'%.60s' is defined twice: line %d already makes it %s",
-                    word->text, old->at.line, atvi_elab_kind_name(old->kind));
+    atvi_lang_error(e->s, at, "give one of them another name",
+                    "'%.60s' is defined twice: line %d already makes it %s", word->text, old->at.line,
+                    atvi_elab_kind_name(old->kind));
     return NULL;
   }
   elab_symbol *sym = atvi_lang_take(e->s, 1, sizeof *sym);
@@ -82,7 +85,8 @@ static bool range_of(elab *e, const ast_dim *d, const elab_binding *vars, elab_r
       !atvi_elab_whole(e, vars, d->hi, "the end of a range", &hi))
     return false;
   if (hi < lo) {
-    atvi_lang_error(e->s, d->at, "the first end must not be above the second", "the range %td..%td is empty", lo, hi);
+    atvi_lang_error(e->s, d->at, "the first end must not be above the second", "the range %td..%td is empty",
+                    lo, hi);
     return false;
   }
   *r = (elab_range){lo, hi - lo + 1, NULL};
@@ -92,7 +96,8 @@ static bool range_of(elab *e, const ast_dim *d, const elab_binding *vars, elab_r
 bool atvi_elab_resolve_set(elab *e, elab_symbol *set) {
   if (set->ready) return true;
   if (set->busy) {
-    atvi_lang_error(e->s, set->at, NULL, "the index set '%.60s' is defined by itself", set->word->text);
+    atvi_lang_error(e->s, set->at, "give its ends as numbers", "the index set '%.60s' is defined by itself",
+                    set->word->text);
     return false;
   }
   set->busy = true;
@@ -142,7 +147,8 @@ static bool count_elements(elab *e, const elab_range *dim, int n_dim, atvi_place
   *total = 1;
   for (int d = 0; d < n_dim; d++) {
     if (dim[d].n > ELAB_MAX_ELEMENTS || *total * dim[d].n > ELAB_MAX_ELEMENTS - e->elements) {
-      atvi_lang_error(e->s, at, NULL, "too large: a model has at most %d elements in all", ELAB_MAX_ELEMENTS);
+      atvi_lang_error(e->s, at, "choose smaller index sets",
+                      "too large: a model has at most %d elements in all", ELAB_MAX_ELEMENTS);
       return false;
     }
     *total *= dim[d].n;
@@ -154,7 +160,8 @@ bool atvi_elab_shape(elab *e, elab_symbol *sym) {
   const ast_stmt *st = sym->stmt;
   if (sym->ready) return true;
   if (sym->busy) {
-    atvi_lang_error(e->s, sym->at, NULL, "the size of '%.60s' depends on itself", sym->word->text);
+    atvi_lang_error(e->s, sym->at, "give its ends as numbers", "the size of '%.60s' depends on itself",
+                    sym->word->text);
     return false;
   }
   sym->busy = true;
@@ -163,13 +170,15 @@ bool atvi_elab_shape(elab *e, elab_symbol *sym) {
     if (!atvi_elab_range(e, &st->dim[d], NULL, false, &sym->dim[d])) return false;
     for (int c = 0; c < d; c++)
       if (st->dim[d].var && st->dim[c].var == st->dim[d].var) {
-        atvi_lang_error(e->s, st->dim[d].at, NULL, "'%.60s' is used for two indices", st->dim[d].var->text);
+        atvi_lang_error(e->s, st->dim[d].at, "give every index its own letter: [i in age, j in age]",
+                        "'%.60s' is used for two indices", st->dim[d].var->text);
         return false;
       }
   }
   if (!count_elements(e, sym->dim, sym->n_dim, sym->at, &sym->total)) return false;
   e->elements += sym->total;
-  bool kept = sym->kind == SYM_CONST || sym->kind == SYM_LET || sym->kind == SYM_DERIVED || sym->kind == SYM_TRACK;
+  bool kept =
+      sym->kind == SYM_CONST || sym->kind == SYM_LET || sym->kind == SYM_DERIVED || sym->kind == SYM_TRACK;
   if (kept && !(sym->memo = atvi_lang_take(e->s, 2 * sym->total, sizeof *sym->memo))) return false;
   sym->busy = false;
   return sym->ready = true;
@@ -206,7 +215,8 @@ const char *atvi_elab_element_name(elab *e, const char *base, int n_dim, const e
   return name;
 }
 
-bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single, elab_loop *loop) {
+bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single,
+                    elab_loop *loop) {
   *loop = (elab_loop){.n_dim = n_dim, .dim = dim, .total = 1, .outer = outer};
   for (int d = 0; d < n_dim; d++)
     if (!atvi_elab_range(e, &dim[d], outer, single, &loop->range[d])) return false;
@@ -219,7 +229,8 @@ void atvi_elab_loop_at(elab *e, elab_loop *loop, atvi_idx k) {
   for (int d = 0; d < loop->n_dim; d++) {
     loop->at[d] += loop->range[d].lo;
     if (!loop->dim[d].var) continue;
-    loop->var[d] = (elab_binding){loop->dim[d].var, atvi_graph_const(e->g, (double)loop->at[d]), NULL, loop->vars};
+    loop->var[d] =
+        (elab_binding){loop->dim[d].var, atvi_graph_const(e->g, (double)loop->at[d]), NULL, loop->vars};
     loop->vars = &loop->var[d];
   }
 }
@@ -236,10 +247,11 @@ atvi_idx atvi_elab_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx
   for (int d = 0; d < n; d++) {
     const elab_range *r = &sym->dim[d];
     if (at[d] < r->lo || at[d] >= r->lo + r->n) {
-      const char *hint = "'if' with a condition on the index alone keeps the other branch from being looked at: "
-                         "if i > 1 then X[i-1] else 0";
-      atvi_lang_error(e->s, place, hint, "index %td of '%.60s' is outside %td..%td", at[d], sym->word->text, r->lo,
-                      r->lo + r->n - 1);
+      const char *hint =
+          "'if' with a condition on the index alone keeps the other branch from being looked at: "
+          "if i > 1 then X[i-1] else 0";
+      atvi_lang_error(e->s, place, hint, "index %td of '%.60s' is outside %td..%td", at[d], sym->word->text,
+                      r->lo, r->lo + r->n - 1);
       return -1;
     }
     k = k * r->n + (at[d] - r->lo);

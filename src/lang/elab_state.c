@@ -3,8 +3,8 @@
 #include "lang/elab.h"
 #include <math.h>
 
-static const uint32_t DYNAMICS = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_STATE) |
-                                 ELAB_KIND(ATVI_IN_TABLE);
+static const uint32_t DYNAMICS =
+    ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_TABLE);
 
 static bool initial_values(elab *e, const elab_symbol *sym) {
   elab_loop loop;
@@ -13,7 +13,8 @@ static bool initial_values(elab *e, const elab_symbol *sym) {
     atvi_elab_loop_at(e, &loop, k);
     atvi_lang_state *state = &e->lang->state[sym->base + k];
     state->name = atvi_elab_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
-    elab_env v = {.vars = loop.vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "an initial value", .data = -1};
+    elab_env v = {
+        .vars = loop.vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "an initial value", .data = -1};
     state->init = atvi_elab_eval(e, &v, sym->stmt->value);
     state->rhs = ATVI_NODE_NONE;
     if (!state->name || state->init == ATVI_NODE_NONE) return false;
@@ -26,16 +27,16 @@ static elab_symbol *state_of(elab *e, const ast_stmt *st, const char *what) {
   elab_symbol *sym = atvi_elab_symbol(e, st->name, SYM_STATE);
   if (sym) return sym;
   if (st->name->symbol) {
-    atvi_lang_error(e->s, st->at, "only states have equations and pulses", "'%.60s' is %s, not a state", st->name->text,
-                    atvi_elab_kind_name(st->name->symbol->kind));
+    atvi_lang_error(e->s, st->at, "only states have equations and pulses", "'%.60s' is %s, not a state",
+                    st->name->text, atvi_elab_kind_name(st->name->symbol->kind));
     return NULL;
   }
   ast_guess g = {.text = st->name->text};
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_STATE) atvi_lang_guess(&g, e->symbol[i]->word->text);
-  const char *hint = g.best ? atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best)
-                            : atvi_pool_printf(e->s->pool, "give it a value at the start: state %.60s = 0",
-                                               st->name->text);
+  const char *hint =
+      g.best ? atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best)
+             : atvi_pool_printf(e->s->pool, "give it a value at the start: state %.60s = 0", st->name->text);
   atvi_lang_error(e->s, st->at, hint, "%s for '%.60s', but there is no such state", what, st->name->text);
   return NULL;
 }
@@ -50,8 +51,9 @@ static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
     if (k < 0) return false;
     k += sym->base;
     if (by[k]) {
-      atvi_lang_error(e->s, st->at, "a state has exactly one equation", "a second equation for '%.60s': line %d has one",
-                      e->lang->state[k].name, by[k]->at.line);
+      atvi_lang_error(e->s, st->at, "a state has exactly one equation",
+                      "a second equation for '%.60s': line %d has one", e->lang->state[k].name,
+                      by[k]->at.line);
       return false;
     }
     by[k] = st;
@@ -71,7 +73,8 @@ static bool complete(elab *e, const ast_stmt **by) {
       const char *hint = e->lang->kind == ATVI_MODEL_MAP
                              ? atvi_pool_printf(e->s->pool, "add: next %.60s%s = ...", name, index)
                              : atvi_pool_printf(e->s->pool, "add: d%.60s%s/dt = ...", name, index);
-      atvi_lang_error(e->s, sym->at, hint, "the state '%.60s' has no equation", e->lang->state[sym->base + k].name);
+      atvi_lang_error(e->s, sym->at, hint, "the state '%.60s' has no equation",
+                      e->lang->state[sym->base + k].name);
       return false;
     }
   }
@@ -106,15 +109,15 @@ static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
       return false;
     }
     if (t[k] < e->lang->start) {
-      atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g", t[k],
-                      e->lang->start);
+      atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g",
+                      t[k], e->lang->start);
       return false;
     }
     double steps = (t[k] - e->lang->start) / e->lang->step;
     if (e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps))) {
       atvi_lang_error(e->s, at, "pulses of 'next' equations fall on steps",
-                      "the pulse at %g is not a whole number of steps of %g after the start %g", t[k], e->lang->step,
-                      e->lang->start);
+                      "the pulse at %g is not a whole number of steps of %g after the start %g", t[k],
+                      e->lang->step, e->lang->start);
       return false;
     }
   }
@@ -126,7 +129,8 @@ static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
 static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
   const elab_symbol *sym = state_of(e, st, "a pulse");
   elab_loop loop;
-  if (!sym || !atvi_elab_loop(e, NULL, st->n_dim, st->dim, true, &loop) || !pulse_times(e, st, out)) return false;
+  if (!sym || !atvi_elab_loop(e, NULL, st->n_dim, st->dim, true, &loop) || !pulse_times(e, st, out))
+    return false;
   atvi_idx *state = atvi_lang_take(e->s, loop.total, sizeof *state);
   atvi_node *node = atvi_lang_take(e->s, loop.total, sizeof *node);
   for (atvi_idx j = 0; state && node && j < loop.total; j++) {
@@ -150,7 +154,8 @@ bool atvi_elab_pulses(elab *e) {
   for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_PULSE;
   if (!(e->lang->pulse = atvi_lang_take(e->s, n, sizeof *e->lang->pulse))) return false;
   for (atvi_idx i = 0; i < e->file->n; i++)
-    if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], &e->lang->pulse[e->lang->n_pulse++]))
+    if (e->file->stmt[i].kind == KW_PULSE &&
+        !pulse(e, &e->file->stmt[i], &e->lang->pulse[e->lang->n_pulse++]))
       return false;
   return true;
 }

@@ -11,7 +11,8 @@ static bool monthly(elab *e, const ast_stmt *st, atvi_lang_table *table) {
     return false;
   }
   if (st->value->kind != EX_LIST || st->value->n != 12) {
-    atvi_lang_error(e->s, st->value->at, "January first: [1, 2, ..., 12]", "a monthly table has 12 values, this has %td",
+    atvi_lang_error(e->s, st->value->at, "January first: [1, 2, ..., 12]",
+                    "a monthly table has 12 values, this has %td",
                     st->value->kind == EX_LIST ? st->value->n : 1);
     return false;
   }
@@ -26,14 +27,15 @@ static bool monthly(elab *e, const ast_stmt *st, atvi_lang_table *table) {
 
 static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   atvi_idx n = st->times->n;
-  if (n < 1) return atvi_lang_error(e->s, st->times->at, "for example: [0: 1, 10: 0.4]", "the table is empty"), false;
+  if (n < 1)
+    return atvi_lang_error(e->s, st->times->at, "for example: [0: 1, 10: 0.4]", "the table is empty"), false;
   double *t = atvi_lang_take(e->s, n, sizeof *t), *v = atvi_lang_take(e->s, n, sizeof *v);
   for (atvi_idx k = 0; t && v && k < n; k++) {
     if (!atvi_elab_time(e, st->times->arg[k], "a time of a table", &t[k])) return false;
     if (!atvi_elab_number(e, NULL, st->value->arg[k], "a value of a table", &v[k])) return false;
     if (k > 0 && !(t[k] > t[k - 1])) {
-      atvi_lang_error(e->s, st->times->arg[k]->at, "sort them", "times of a table must ascend: %g follows %g", t[k],
-                      t[k - 1]);
+      atvi_lang_error(e->s, st->times->arg[k]->at, "sort them", "times of a table must ascend: %g follows %g",
+                      t[k], t[k - 1]);
       return false;
     }
   }
@@ -56,15 +58,15 @@ static bool cell_time(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, 
 }
 
 static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
-  const char *path = atvi_elab_path(e, st->file);
   atvi_csv *csv;
-  if (!path) return false;
-  atvi_status status = atvi_csv_read(e->s->pool, path, &csv);
-  if (status != ATVI_OK) return e->s->status = status, false;
+  if (!atvi_elab_csv(e, st, &csv)) return false;
   atvi_idx ct = atvi_elab_find_column(e, csv, st->time_column, st->time_at);
   atvi_idx cv = ct < 0 ? -1 : atvi_elab_find_column(e, csv, st->value_column, st->column_at);
   if (cv < 0) return false;
-  if (csv->n_row < 1) return atvi_lang_data_error(e->s, csv, -1, -1, st->file_at, NULL, "the file has no rows"), false;
+  if (csv->n_row < 1)
+    return atvi_lang_data_error(e->s, csv, -1, -1, st->file_at,
+                                "the first line is the header, data follow it", "the file has no rows"),
+           false;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t), *v = atvi_lang_take(e->s, csv->n_row, sizeof *v);
   for (atvi_idx k = 0; t && v && k < csv->n_row; k++) {
     if (!cell_time(e, csv, k, ct, st->time_at, &t[k])) return false;

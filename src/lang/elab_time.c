@@ -11,7 +11,8 @@ static const ast_stmt *only(elab *e, ast_keyword kind, const char *word) {
     const ast_stmt *st = &e->file->stmt[i];
     if (st->kind != kind) continue;
     if (found)
-      atvi_lang_error(e->s, st->at, NULL, "'%s' stands twice: line %d already has it", word, found->at.line);
+      atvi_lang_error(e->s, st->at, "keep one of them", "'%s' stands twice: line %d already has it", word,
+                      found->at.line);
     else
       found = st;
   }
@@ -45,7 +46,7 @@ static bool model_kind(elab *e) {
   }
   if (!atvi_elab_number(e, NULL, step->value, "the step", &e->lang->step)) return false;
   if (e->lang->step > 0 && e->lang->step < INFINITY) return true;
-  atvi_lang_error(e->s, step->at, NULL, "the step must be above 0, not %g", e->lang->step);
+  atvi_lang_error(e->s, step->at, "for example: step 1", "the step must be above 0, not %g", e->lang->step);
   return false;
 }
 
@@ -69,7 +70,7 @@ static bool setting(elab *e, const ast_expr *x, const char *name, double *value)
   if (!x) return true;
   if (!atvi_elab_number(e, NULL, x, name, value)) return false;
   if (*value > 0 && *value < INFINITY) return true;
-  atvi_lang_error(e->s, x->at, NULL, "%s must be above 0, not %g", name, *value);
+  atvi_lang_error(e->s, x->at, "choose a number above 0", "%s must be above 0, not %g", name, *value);
   return false;
 }
 
@@ -93,7 +94,8 @@ static bool solver(elab *e) {
   }
   if (m->solver == ATVI_SOLVER_RK4 ? !st->step || st->tol || st->atol : st->step != NULL) {
     atvi_lang_error(e->s, st->at, "rk4 has a fixed step: solver rk4 step 0.1; the others have tol and atol",
-                    m->solver == ATVI_SOLVER_RK4 ? "rk4 needs a step and takes no tolerance" : "'%.60s' takes no step",
+                    m->solver == ATVI_SOLVER_RK4 ? "rk4 needs a step and takes no tolerance"
+                                                 : "'%.60s' takes no step",
                     name);
     return false;
   }
@@ -102,7 +104,8 @@ static bool solver(elab *e) {
       !setting(e, st->step, "step", &m->solver_step) || !setting(e, st->maxsteps, "maxsteps", &most))
     return false;
   if (st->maxsteps && (most != floor(most) || most > 1e12)) {
-    atvi_lang_error(e->s, st->maxsteps->at, NULL, "maxsteps must be a whole number, not %g", most);
+    atvi_lang_error(e->s, st->maxsteps->at, "for example: maxsteps 100000",
+                    "maxsteps must be a whole number, not %g", most);
     return false;
   }
   m->max_steps = (atvi_idx)most;
@@ -119,7 +122,7 @@ bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value
   if (x->kind != EX_DATE) {
     if (!atvi_elab_number(e, NULL, x, where, value)) return false;
     if (isfinite(*value)) return true;
-    atvi_lang_error(e->s, x->at, NULL, "%s must be finite", where);
+    atvi_lang_error(e->s, x->at, "choose a finite number", "%s must be finite", where);
     return false;
   }
   if (!e->lang->has_calendar) {
@@ -152,15 +155,17 @@ static bool check_times(elab *e, const ast_stmt *start) {
     atvi_idx col = atvi_csv_find(data->csv, e->data_stmt[d]->time_column);
     for (atvi_idx r = 0; r < data->n_row; r++) {
       if (data->time[r] < e->lang->start) {
-        atvi_lang_data_error(e->s, data->csv, r, col, start ? start->at : (atvi_place){0}, "start earlier, or drop these rows",
-                             "time %g lies before the start time %g", data->time[r], e->lang->start);
+        atvi_lang_data_error(e->s, data->csv, r, col, start ? start->at : (atvi_place){0},
+                             "start earlier, or drop these rows", "time %g lies before the start time %g",
+                             data->time[r], e->lang->start);
         return false;
       }
       if (e->lang->kind == ATVI_MODEL_MAP && !on_grid(e, data->time[r])) {
-        atvi_lang_data_error(e->s, data->csv, r, col, e->data_stmt[d]->at,
-                             "choose 'start' and 'step' so that every time of the data is a whole number of steps away",
-                             "time %g is not a whole number of steps of %g after the start %g", data->time[r],
-                             e->lang->step, e->lang->start);
+        atvi_lang_data_error(
+            e->s, data->csv, r, col, e->data_stmt[d]->at,
+            "choose 'start' and 'step' so that every time of the data is a whole number of steps away",
+            "time %g is not a whole number of steps of %g after the start %g", data->time[r], e->lang->step,
+            e->lang->start);
         return false;
       }
     }
@@ -182,7 +187,8 @@ bool atvi_elab_start(elab *e) {
     double length;
     if (!atvi_elab_number(e, NULL, burnin->value, "the burn-in", &length)) return false;
     if (!(length >= 0) || !(length < INFINITY)) {
-      atvi_lang_error(e->s, burnin->at, NULL, "the burn-in must be 0 or more, not %g", length);
+      atvi_lang_error(e->s, burnin->at, "it is the time between the start and the first row of the data",
+                      "the burn-in must be 0 or more, not %g", length);
       return false;
     }
     e->lang->start -= length;

@@ -64,7 +64,8 @@ typedef struct {
 /* At t, going forward: value = a + b t until *next (inf if for ever). Before the first knot the first value
  * holds, after the last the last. */
 struct atvi_lang;
-void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *b, double *next);
+void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a,
+                        double *b, double *next);
 
 typedef struct {
   atvi_idx n_time;
@@ -75,8 +76,8 @@ typedef struct {
 } atvi_lang_pulse;
 
 typedef struct {
-  const char *name; /* "" if the file did not give one */
-  const char *path; /* as read */
+  const char *name;    /* "" if the file did not give one */
+  const char *path;    /* as read */
   const atvi_csv *csv; /* NULL where the file is missing and that was allowed */
   atvi_idx n_row;
   const char *time_name; /* the time column's name as the model file has it; NULL if the data have no time */
@@ -86,13 +87,14 @@ typedef struct {
 } atvi_lang_data;
 
 typedef struct {
-  const char *name;  /* "infected", "cases.3" */
-  atvi_idx data;     /* which data set */
-  atvi_idx column;   /* its column; -1 where the file is missing */
+  const char *name; /* "infected", "cases.3" */
+  atvi_idx data;    /* which data set */
+  atvi_idx column;  /* its column; -1 where the file is missing */
   atvi_dist dist;
   int n_arg;
   atvi_node arg[ATVI_DIST_ARGS];
-  double limit_lower, limit_upper; /* detection limits: values <= lower or >= upper are censored; infinite: none */
+  double limit_lower,
+      limit_upper; /* detection limits: values <= lower or >= upper are censored; infinite: none */
   atvi_idx n_missing, n_censored;
   atvi_place place;
 } atvi_lang_observe;
@@ -111,8 +113,8 @@ typedef struct atvi_lang {
   atvi_lang_value *derived;
   atvi_idx n_state;
   atvi_lang_state *state;
-  double start;        /* start time */
-  double step;         /* MAP: time between two states */
+  double start; /* start time */
+  double step;  /* MAP: time between two states */
   bool has_calendar;
   double calendar_day0; /* days since 1970-01-01 at t = 0 */
   double calendar_unit; /* days per unit of t */
@@ -144,7 +146,8 @@ typedef struct {
 
 /* Reads a model file and its data. Paths of data are relative to the model file (replacements: to the working folder).
  * Errors: EIO, EMODEL, EDATA, ENOMEM; the message is file:line:column, the line, a caret, a hint. */
-ATVI_CHECKED atvi_status atvi_lang_load(atvi_ctx *ctx, const char *path, const atvi_lang_opts *opts, atvi_lang **out);
+ATVI_CHECKED atvi_status atvi_lang_load(atvi_ctx *ctx, const char *path, const atvi_lang_opts *opts,
+                                        atvi_lang **out);
 /* The same from memory; path is for messages and the place of data. */
 ATVI_CHECKED atvi_status atvi_lang_parse(atvi_ctx *ctx, const char *path, const char *text, size_t n,
                                          const atvi_lang_opts *opts, atvi_lang **out);

@@ -8,27 +8,51 @@ static const struct {
   const char *text;
   ast_keyword keyword;
 } KEYWORDS[] = {
-    {"model", KW_MODEL},     {"index", KW_INDEX},   {"const", KW_CONST},       {"param", KW_PARAM},
-    {"let", KW_LET},         {"state", KW_STATE},   {"function", KW_FUNCTION}, {"next", KW_NEXT},
-    {"step", KW_STEP},       {"start", KW_START},   {"burnin", KW_BURNIN},     {"calendar", KW_CALENDAR},
-    {"table", KW_TABLE},     {"pulse", KW_PULSE},   {"data", KW_DATA},         {"observe", KW_OBSERVE},
-    {"derived", KW_DERIVED}, {"track", KW_TRACK},   {"logp", KW_LOGP},         {"solver", KW_SOLVER},
-    {"if", KW_IF},           {"then", KW_THEN},     {"else", KW_ELSE},         {"and", KW_AND},
-    {"or", KW_OR},           {"not", KW_NOT},       {"in", KW_IN},             {"inf", KW_INF},
-    {"pi", KW_PI},           {"t", KW_T},           {"sum", KW_SUM},           {"prod", KW_PROD},
+    {"model", KW_MODEL},
+    {"index", KW_INDEX},
+    {"const", KW_CONST},
+    {"param", KW_PARAM},
+    {"let", KW_LET},
+    {"state", KW_STATE},
+    {"function", KW_FUNCTION},
+    {"next", KW_NEXT},
+    {"step", KW_STEP},
+    {"start", KW_START},
+    {"burnin", KW_BURNIN},
+    {"calendar", KW_CALENDAR},
+    {"table", KW_TABLE},
+    {"pulse", KW_PULSE},
+    {"data", KW_DATA},
+    {"observe", KW_OBSERVE},
+    {"derived", KW_DERIVED},
+    {"track", KW_TRACK},
+    {"logp", KW_LOGP},
+    {"solver", KW_SOLVER},
+    {"if", KW_IF},
+    {"then", KW_THEN},
+    {"else", KW_ELSE},
+    {"and", KW_AND},
+    {"or", KW_OR},
+    {"not", KW_NOT},
+    {"in", KW_IN},
+    {"inf", KW_INF},
+    {"pi", KW_PI},
+    {"t", KW_T},
+    {"sum", KW_SUM},
+    {"prod", KW_PROD},
     {"increase", KW_INCREASE},
 };
 
 static const ast_builtin BUILTINS[] = {
-    {"exp", 1, 1, ATVI_OP_EXP},       {"log", 1, 1, ATVI_OP_LOG},       {"log1p", 1, 1, ATVI_OP_LOG1P},
-    {"expm1", 1, 1, ATVI_OP_EXPM1},   {"sqrt", 1, 1, ATVI_OP_SQRT},     {"abs", 1, 1, ATVI_OP_ABS},
-    {"sign", 1, 1, ATVI_OP_SIGN},     {"floor", 1, 1, ATVI_OP_FLOOR},   {"sin", 1, 1, ATVI_OP_SIN},
-    {"cos", 1, 1, ATVI_OP_COS},       {"tan", 1, 1, ATVI_OP_TAN},       {"asin", 1, 1, ATVI_OP_ASIN},
-    {"acos", 1, 1, ATVI_OP_ACOS},     {"atan", 1, 1, ATVI_OP_ATAN},     {"sinh", 1, 1, ATVI_OP_SINH},
-    {"cosh", 1, 1, ATVI_OP_COSH},     {"tanh", 1, 1, ATVI_OP_TANH},     {"erf", 1, 1, ATVI_OP_ERF},
-    {"lgamma", 1, 1, ATVI_OP_LGAMMA}, {"atan2", 2, 2, ATVI_OP_ATAN2},   {"pow", 2, 2, ATVI_OP_POW},
-    {"log10", 1, 1, -1 - FN_LOG10},   {"logit", 1, 1, -1 - FN_LOGIT},   {"invlogit", 1, 1, -1 - FN_INVLOGIT},
-    {"Phi", 1, 1, -1 - FN_PHI},       {"min", 2, 10000, -1 - FN_MIN},   {"max", 2, 10000, -1 - FN_MAX},
+    {"exp", 1, 1, ATVI_OP_EXP},       {"log", 1, 1, ATVI_OP_LOG},     {"log1p", 1, 1, ATVI_OP_LOG1P},
+    {"expm1", 1, 1, ATVI_OP_EXPM1},   {"sqrt", 1, 1, ATVI_OP_SQRT},   {"abs", 1, 1, ATVI_OP_ABS},
+    {"sign", 1, 1, ATVI_OP_SIGN},     {"floor", 1, 1, ATVI_OP_FLOOR}, {"sin", 1, 1, ATVI_OP_SIN},
+    {"cos", 1, 1, ATVI_OP_COS},       {"tan", 1, 1, ATVI_OP_TAN},     {"asin", 1, 1, ATVI_OP_ASIN},
+    {"acos", 1, 1, ATVI_OP_ACOS},     {"atan", 1, 1, ATVI_OP_ATAN},   {"sinh", 1, 1, ATVI_OP_SINH},
+    {"cosh", 1, 1, ATVI_OP_COSH},     {"tanh", 1, 1, ATVI_OP_TANH},   {"erf", 1, 1, ATVI_OP_ERF},
+    {"lgamma", 1, 1, ATVI_OP_LGAMMA}, {"atan2", 2, 2, ATVI_OP_ATAN2}, {"pow", 2, 2, ATVI_OP_POW},
+    {"log10", 1, 1, -1 - FN_LOG10},   {"logit", 1, 1, -1 - FN_LOGIT}, {"invlogit", 1, 1, -1 - FN_INVLOGIT},
+    {"Phi", 1, 1, -1 - FN_PHI},       {"min", 2, 10000, -1 - FN_MIN}, {"max", 2, 10000, -1 - FN_MAX},
 };
 
 const ast_builtin *atvi_lang_builtin(int k) {
@@ -95,9 +119,9 @@ static bool goes_on(const ast_token *t) {
   if (t->kind == TOK_NAME)
     return t->word->keyword == KW_THEN || t->word->keyword == KW_ELSE || t->word->keyword == KW_AND ||
            t->word->keyword == KW_OR || t->word->keyword == KW_NOT;
-  return (t->kind > 0 && t->kind < 256 && strchr("+-*/^<>=~,:", t->kind)) || t->kind == TOK_LE || t->kind == TOK_GE ||
-         t->kind == TOK_EQ || t->kind == TOK_NE || t->kind == TOK_RANGE || t->kind == TOK_PLUS_EQ ||
-         t->kind == TOK_MINUS_EQ;
+  return (t->kind > 0 && t->kind < 256 && strchr("+-*/^<>=~,:", t->kind)) || t->kind == TOK_LE ||
+         t->kind == TOK_GE || t->kind == TOK_EQ || t->kind == TOK_NE || t->kind == TOK_RANGE ||
+         t->kind == TOK_PLUS_EQ || t->kind == TOK_MINUS_EQ;
 }
 
 static bool lex_newline(lexer *l) {
@@ -155,7 +179,8 @@ static bool lex_number(lexer *l) {
   }
   double value;
   if (!atvi_parse_number(l->p, (size_t)(q - l->p), &value)) {
-    atvi_lang_error(l->s, at, "the largest number is about 1.8e308; 'inf' means infinity", "this number is too large");
+    atvi_lang_error(l->s, at, "the largest number is about 1.8e308; 'inf' means infinity",
+                    "this number is too large");
     return false;
   }
   ast_token *t = push(l, TOK_NUMBER, at);
@@ -206,7 +231,9 @@ static bool lex_bracket(lexer *l, int c) {
   }
   int want = c == ')' ? '(' : '[';
   if (l->n_open == 0 || l->open[l->n_open - 1].kind != want) {
-    atvi_lang_error(l->s, here(l), l->n_open ? "brackets must be closed in the order they were opened" : NULL,
+    atvi_lang_error(l->s, here(l),
+                    l->n_open ? "brackets must be closed in the order they were opened"
+                              : "remove it, or open it before",
                     "this '%c' closes no '%c'", c, want);
     return false;
   }
@@ -218,7 +245,7 @@ static bool lex_punctuation(lexer *l) {
   static const struct {
     char text[3];
     int kind;
-  } PAIRS[] = {{"<=", TOK_LE}, {">=", TOK_GE},    {"==", TOK_EQ},     {"!=", TOK_NE},
+  } PAIRS[] = {{"<=", TOK_LE},    {">=", TOK_GE},      {"==", TOK_EQ},      {"!=", TOK_NE},
                {"..", TOK_RANGE}, {"+=", TOK_PLUS_EQ}, {"-=", TOK_MINUS_EQ}};
   for (size_t i = 0; i < sizeof PAIRS / sizeof *PAIRS; i++)
     if (l->p[0] == PAIRS[i].text[0] && l->p[1] == PAIRS[i].text[1]) {
@@ -266,8 +293,8 @@ ast_token *atvi_lang_lex(ast_source *s, ast_words *words) {
     if (!lex_one(&l)) return NULL;
   if (l.n_open) {
     const ast_token *open = &l.open[l.n_open - 1];
-    atvi_lang_error(s, open->at, "the statement goes on until the bracket is closed", "this '%c' is never closed",
-                    open->kind);
+    atvi_lang_error(s, open->at, "the statement goes on until the bracket is closed",
+                    "this '%c' is never closed", open->kind);
     return NULL;
   }
   if (!push(&l, TOK_LINE, here(&l)) || !push(&l, TOK_END, here(&l))) return NULL;

@@ -18,8 +18,8 @@ static bool eat_text(ast_parser *p, const char *text) {
 static bool define(ast_parser *p, ast_stmt *st) {
   st->at = p->tok->at;
   if (p->tok->kind == TOK_NAME && p->tok->word->keyword != KW_NONE) {
-    atvi_lang_error(p->s, p->tok->at, "choose another name", "'%s' is a word of the language and cannot be a name",
-                    p->tok->word->text);
+    atvi_lang_error(p->s, p->tok->at, "choose another name",
+                    "'%s' is a word of the language and cannot be a name", p->tok->word->text);
     return false;
   }
   st->name = p->tok->word;
@@ -53,7 +53,8 @@ static const char *column_name(ast_parser *p, atvi_place *at) {
   const char *text = NULL;
   if (t->kind == TOK_NAME) text = t->word->text;
   if (t->kind == TOK_STRING) text = t->text;
-  if (t->kind == TOK_NUMBER && !(text = atvi_pool_printf(p->s->pool, "%.10g", t->number))) atvi_lang_nomem(p->s);
+  if (t->kind == TOK_NUMBER && !(text = atvi_pool_printf(p->s->pool, "%.10g", t->number)))
+    atvi_lang_nomem(p->s);
   if (!text) {
     atvi_lang_error(p->s, *at, "names with spaces go in quotes", "expected the name of a column, found %s",
                     atvi_lang_token_text(p, t));
@@ -119,7 +120,8 @@ static bool parse_index(ast_parser *p, ast_stmt *st) {
   st->dim[0].at = p->tok->at;
   st->dim[0].lo = atvi_lang_expr_sum(p);
   if (!st->dim[0].lo) return false;
-  if (!atvi_lang_expect(p, TOK_RANGE, "for example: index age = 1..6, or index place = north, south")) return false;
+  if (!atvi_lang_expect(p, TOK_RANGE, "for example: index age = 1..6, or index place = north, south"))
+    return false;
   st->dim[0].hi = atvi_lang_expr_sum(p);
   return st->dim[0].hi != NULL;
 }
@@ -157,11 +159,12 @@ static bool parse_function(ast_parser *p, ast_stmt *st) {
   for (atvi_idx i = 0; i < st->n_word; i++)
     for (atvi_idx j = 0; j < i; j++)
       if (st->words[i].word == st->words[j].word) {
-        atvi_lang_error(p->s, st->words[i].at, NULL, "two arguments are called '%s'", st->words[i].word->text);
+        atvi_lang_error(p->s, st->words[i].at, "give every argument its own name",
+                        "two arguments are called '%s'", st->words[i].word->text);
         return false;
       }
   if (st->n_word > 20) {
-    atvi_lang_error(p->s, st->at, NULL, "a function has at most 20 arguments");
+    atvi_lang_error(p->s, st->at, "hand over whole arrays", "a function has at most 20 arguments");
     return false;
   }
   return atvi_lang_expect(p, ')', NULL) && value(p, st);
@@ -282,11 +285,13 @@ static bool parse_observe(ast_parser *p, ast_stmt *st) {
     p->tok++;
   } else {
     st->name = p->tok->word;
-    if (!atvi_lang_expect(p, TOK_NAME, "the name of a column of the data: observe cases ~ poisson(I)")) return false;
+    if (!atvi_lang_expect(p, TOK_NAME, "the name of a column of the data: observe cases ~ poisson(I)"))
+      return false;
   }
   if (!st->name || !dims(p, st)) return false;
   if ((eat_text(p, "columns") || eat_text(p, "column")) && !parse_columns(p, st)) return false;
-  if (!atvi_lang_expect(p, '~', "for example: observe cases ~ poisson(I)") || !distribution(p, st)) return false;
+  if (!atvi_lang_expect(p, '~', "for example: observe cases ~ poisson(I)") || !distribution(p, st))
+    return false;
   return !eat_text(p, "limits") || range(p, st);
 }
 
@@ -330,9 +335,9 @@ static bool parse_derivative(ast_parser *p, ast_stmt *st) {
 
 static bool unknown_statement(ast_parser *p) {
   const ast_token *t = p->tok;
-  static const char *const FIRST[] = {"model",   "index", "const",   "param",    "let",   "function", "state",
-                                      "next",    "step",  "start",   "burnin",   "table", "calendar", "pulse",
-                                      "observe", "data",  "derived", "track",    "logp",  "solver"};
+  static const char *const FIRST[] = {"model",   "index", "const",   "param",  "let",   "function", "state",
+                                      "next",    "step",  "start",   "burnin", "table", "calendar", "pulse",
+                                      "observe", "data",  "derived", "track",  "logp",  "solver"};
   if (t->kind != TOK_NAME) {
     atvi_lang_error(p->s, t->at, "a statement begins with a word, such as param, state, let, data or observe",
                     "a line cannot begin with %s", atvi_lang_token_text(p, t));
@@ -340,8 +345,9 @@ static bool unknown_statement(ast_parser *p) {
   }
   ast_guess g = {.text = t->word->text};
   for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) atvi_lang_guess(&g, FIRST[i]);
-  const char *hint = "statements begin with model, index, const, param, let, function, state, d.../dt, next, step, "
-                     "start, burnin, calendar, table, pulse, data, observe, derived, track, logp or solver";
+  const char *hint =
+      "statements begin with model, index, const, param, let, function, state, d.../dt, next, step, "
+      "start, burnin, calendar, table, pulse, data, observe, derived, track, logp or solver";
   if (t[1].kind == '=') hint = "a name for an expression is defined with 'let', a number with 'const'";
   if (t[1].kind == '~') hint = "a prior belongs to 'param', a distribution of data to 'observe'";
   if (g.best) hint = atvi_pool_printf(p->s->pool, "did you mean '%s'?", g.best);
@@ -399,7 +405,8 @@ bool atvi_lang_parse_text(ast_source *s, ast_words *words, ast_file *file) {
     if (!statement(&p, &file->stmt[file->n])) return false;
     file->n++;
     if (p.tok->kind != TOK_LINE) {
-      atvi_lang_error(s, p.tok->at, "one statement per line; a line goes on inside brackets and after an operator",
+      atvi_lang_error(s, p.tok->at,
+                      "one statement per line; a line goes on inside brackets and after an operator",
                       "unexpected %s", atvi_lang_token_text(&p, p.tok));
       return false;
     }

@@ -36,6 +36,7 @@ bool atvi_lang_expect(ast_parser *p, int kind, const char *hint) {
   }
   ast_token want = {.kind = kind};
   const char *wanted = kind == TOK_NAME ? "a name" : atvi_lang_token_text(p, &want);
+  if (!hint) hint = "something is missing or misplaced before the mark";
   atvi_lang_error(p->s, p->tok->at, hint, "expected %s, found %s", wanted, atvi_lang_token_text(p, p->tok));
   return false;
 }
@@ -126,7 +127,8 @@ static bool dim(ast_parser *p, ast_dim *d) {
     return d->hi != NULL;
   }
   if (d->lo && d->var && (d->lo->kind != EX_NAME || d->lo->n || d->lo->qualifier)) {
-    atvi_lang_error(p->s, d->lo->at, "for example: i in age, or i in 1..6", "'in' needs an index set or a range here");
+    atvi_lang_error(p->s, d->lo->at, "for example: i in age, or i in 1..6",
+                    "'in' needs an index set or a range here");
     return false;
   }
   return d->lo != NULL;
@@ -135,7 +137,8 @@ static bool dim(ast_parser *p, ast_dim *d) {
 bool atvi_lang_dims(ast_parser *p, int *n, ast_dim *dims, int closing) {
   for (*n = 0;; p->tok++) {
     if (*n == AST_MAX_DIM) {
-      atvi_lang_error(p->s, p->tok->at, NULL, "at most %d indices", AST_MAX_DIM);
+      atvi_lang_error(p->s, p->tok->at, "use fewer indices, or longer index sets", "at most %d indices",
+                      AST_MAX_DIM);
       return false;
     }
     if (!dim(p, &dims[*n])) return false;
@@ -172,7 +175,8 @@ static ast_expr *reduce(ast_parser *p, int op) {
   if (!attach(p, x, 0, atvi_lang_expr(p)) || !atvi_lang_expect(p, ')', NULL)) return NULL;
   for (int k = 0; k < x->n_dim; k++)
     if (!x->dim[k].var) {
-      atvi_lang_error(p->s, x->dim[k].at, "for example: sum(i in age, j in age: ...)", "this range needs a variable");
+      atvi_lang_error(p->s, x->dim[k].at, "for example: sum(i in age, j in age: ...)",
+                      "this range needs a variable");
       return NULL;
     }
   return x;
@@ -194,7 +198,8 @@ static ast_expr *name(ast_parser *p) {
     p->tok++;
     if (!items(p, ']', &n, &arg)) return NULL;
     if (n < 1 || n > AST_MAX_DIM) {
-      atvi_lang_error(p->s, at, NULL, "'%.60s' needs 1 to %d indices here", word->text, AST_MAX_DIM);
+      atvi_lang_error(p->s, at, "for example: X[i], C[i, j]", "'%.60s' needs 1 to %d indices here",
+                      word->text, AST_MAX_DIM);
       return NULL;
     }
   }
@@ -254,12 +259,10 @@ static ast_expr *primary(ast_parser *p) {
     p->tok++;
     x = atvi_lang_expr(p);
     return x && atvi_lang_expect(p, ')', NULL) ? x : NULL;
-  case '[':
-    p->tok++;
-    return items(p, ']', &n, &arg) ? atvi_lang_expr_list(p, at, n, arg) : NULL;
+  case '[': p->tok++; return items(p, ']', &n, &arg) ? atvi_lang_expr_list(p, at, n, arg) : NULL;
   default:
-    atvi_lang_error(p->s, at, "a number, a name or a bracket can stand here", "expected an expression, found %s",
-                    atvi_lang_token_text(p, p->tok));
+    atvi_lang_error(p->s, at, "a number, a name or a bracket can stand here",
+                    "expected an expression, found %s", atvi_lang_token_text(p, p->tok));
     return NULL;
   }
 }
@@ -354,8 +357,8 @@ static bool eat_keyword(ast_parser *p, ast_keyword k, const char *text) {
     p->tok++;
     return true;
   }
-  atvi_lang_error(p->s, p->tok->at, "write: if condition then value else other value", "expected '%s', found %s", text,
-                  atvi_lang_token_text(p, p->tok));
+  atvi_lang_error(p->s, p->tok->at, "write: if condition then value else other value",
+                  "expected '%s', found %s", text, atvi_lang_token_text(p, p->tok));
   return false;
 }
 

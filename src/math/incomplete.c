@@ -83,7 +83,8 @@ static double gamma_fraction(double a, double x) {
 /* Q for a < 1, x < 1, where P may be close to 1:
  * P = x^a / Gamma(1 + a) (1 + a sum_k (-x)^k / (k! (a + k))). */
 static double gamma_q_small(double a, double x) {
-  double term = 1, sum = 0, log_front = a * log(x) - atvi_lgamma(1.0 + a);
+  double s = 1.0 + a, lost = a - (s - 1.0); /* what rounding took from a */
+  double term = 1, sum = 0, log_front = a * log(x) - (atvi_lgamma(s) + lost * atvi_digamma(s));
   for (int k = 1; k < 30; k++) {
     term *= -x / k;
     sum += term / (a + k);
@@ -130,30 +131,24 @@ double atvi_gamma_q(double a, double x) {
   return exp(q);
 }
 
-/* a B(a, b) x^-a (1 - x)^-b I_x(a, b), for x up to about the mean. */
-static double beta_fraction(double a, double b, double x) {
-  double c = 1, d = 1.0 - (a + b) * x / (a + 1.0);
-  if (fabs(d) < TINY) d = TINY;
-  d = 1.0 / d;
-  double h = d;
-  for (int m = 1; m < MAX_TERMS; m++) {
-    double even = m * (b - m) * x / ((a - 1.0 + 2 * m) * (a + 2 * m));
-    double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 1.0 + 2 * m));
-    d = 1.0 + even * d;
-    c = 1.0 + even / c;
+/* B(a, b) x^-a y^-b I_x(a, b) for x up to about the mean, as 1/(beta_0 + alpha_1/(beta_1 + ...)) (DiDonato and
+ * Morris 1992). The usual fraction is this one before contraction, and has terms 1 - x that
+ * cancel when the mean is close to 1; here only y and a y - b x appear. */
+static double beta_fraction(double a, double b, double x, double y) {
+  double lambda = a * y - b * x, f = (1.0 + lambda) / (1.0 + 1.0 / a), c = f, d = 0;
+  for (int n = 1; n < MAX_TERMS; n++) {
+    double s = a + 2 * n - 1.0, w = n * (b - n) * x;
+    double alpha = (a + n - 1.0) / s * ((a + b + n - 1.0) / s) * w * x;
+    double beta = n + w / s + (a + n) / (s + 2.0) * (1.0 + lambda + n * (1.0 + y));
+    d = beta + alpha * d;
     if (fabs(d) < TINY) d = TINY;
-    if (fabs(c) < TINY) c = TINY;
     d = 1.0 / d;
-    h *= d * c;
-    d = 1.0 + odd * d;
-    c = 1.0 + odd / c;
-    if (fabs(d) < TINY) d = TINY;
+    c = beta + alpha / c;
     if (fabs(c) < TINY) c = TINY;
-    d = 1.0 / d;
-    h *= d * c;
-    if (fabs(d * c - 1.0) < DBL_EPSILON) break;
+    f *= c * d;
+    if (fabs(c * d - 1.0) < DBL_EPSILON) break;
   }
-  return h;
+  return 1.0 / f;
 }
 
 void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, double *log_q) {
@@ -165,7 +160,7 @@ void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, dou
     return;
   }
   bool large = fmin(a, b) >= LARGE;
-  bool swap = large ? x * b > y * a : x > (a + 1.0) / (a + b + 2.0);
+  bool swap = large ? x * b > y * a : x * (b + 1.0) > y * (a + 1.0);
   if (swap) {
     atvi_log_beta_pq(b, a, y, x, log_q, log_p);
     return;
@@ -175,7 +170,7 @@ void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, dou
     tail t = {.A = a - 1.0, .s = -1, .C = b - 1.0, .r = x / y, .c = (a - 1.0) - (b - 1.0) * (x / y)};
     v = front + log(a / y * tail_integral(&t));
   } else {
-    v = front + log(beta_fraction(a, b, x));
+    v = front + log(a * beta_fraction(a, b, x, y));
   }
   *log_p = fmin(v, 0.0);
   *log_q = complement(*log_p);

@@ -96,7 +96,7 @@ static double log_short(double a, double b) {
     double t = h * atvi_gl_x[i];
     s += atvi_gl_w[i] * exp(-0.5 * t * t) * cosh(m * t);
   }
-  return -0.5 * m * m - ATVI_LN_SQRT_2PI + log(h * s);
+  return -0.5 * m * m - ATVI_LN_SQRT_2PI + log(2.0 * h * s);
 }
 
 double atvi_log_ndtr_diff(double a, double b) {

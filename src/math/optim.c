@@ -132,7 +132,7 @@ static bool search(state *o) {
     if (lo > 0 && hi - lo < 1e-3 * hi) break;
     t = isinf(hi) ? 2.0 * lo : lo > 0 ? 0.5 * (lo + hi) : isnan(o->ft) ? 0.1 * hi : 0.4 * hi;
   }
-  if (lo > 0) { /* the longest step known to decrease enough */
+  if (lo > 0 && o->evals < o->opts->max_evals) { /* the longest step known to decrease enough */
     place(o, lo);
     o->ft = eval(o, o->xt, o->gt);
   }

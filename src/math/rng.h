@@ -16,24 +16,24 @@ typedef struct {
   int left; /* unused words in out */
 } atvi_rng;
 
-enum { /* streams */
-  ATVI_STREAM_START = 1, /* starting points */
-  ATVI_STREAM_PRIOR,
-  ATVI_STREAM_OBSERVE, /* simulated observations */
-  ATVI_STREAM_MCMC,
-  ATVI_STREAM_MAP,
-  ATVI_STREAM_CHECK,
-  ATVI_STREAM_TEST,
+enum {                        /* streams */
+       ATVI_STREAM_START = 1, /* starting points */
+       ATVI_STREAM_PRIOR,
+       ATVI_STREAM_OBSERVE, /* simulated observations */
+       ATVI_STREAM_MCMC,
+       ATVI_STREAM_MAP,
+       ATVI_STREAM_CHECK,
+       ATVI_STREAM_TEST,
 };
 
 /* One Philox4x32-10 block, bit for bit as published. */
 void atvi_rng_block(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 atvi_rng atvi_rng_at(uint64_t seed, uint32_t stream, uint32_t iteration, uint32_t draw);
-uint64_t atvi_rng_bits(atvi_rng *r);       /* 64 random bits */
-double atvi_rng_uniform(atvi_rng *r);      /* in (0, 1), never 0 or 1 */
-double atvi_rng_normal(atvi_rng *r);       /* standard normal (Box-Muller or inversion; no rejection) */
-double atvi_rng_exponential(atvi_rng *r);  /* mean 1 */
+uint64_t atvi_rng_bits(atvi_rng *r);      /* 64 random bits */
+double atvi_rng_uniform(atvi_rng *r);     /* in (0, 1), never 0 or 1 */
+double atvi_rng_normal(atvi_rng *r);      /* standard normal (Box-Muller or inversion; no rejection) */
+double atvi_rng_exponential(atvi_rng *r); /* mean 1 */
 double atvi_rng_gamma(atvi_rng *r, double shape); /* scale 1; shape > 0, also below 1 */
 double atvi_rng_beta(atvi_rng *r, double a, double b);
 double atvi_rng_student(atvi_rng *r, double df);

@@ -219,7 +219,7 @@ static atvi_status stops(atvi_model *m, double eps) {
 }
 
 atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts) {
-  double eps;
+  double eps = 0;
   if (opts->n_time > 0) ATVI_TRY(replace_rows(m, opts->n_time, opts->time));
   ATVI_TRY(find_prev(m));
   ATVI_TRY(outputs(m, opts, &eps));

@@ -40,7 +40,7 @@ ALWAYS double inverse_root(double x, int p) {
   double r;
   memcpy(&r, &bits, sizeof r);
   double r2 = r * r, r4 = r2 * r2, rp = r4 * r4 * (p == 10 ? r2 : 1.0);
-  return r + r * (1 - x * rp) * (1.0 / p);
+  return FMA(r * (1.0 / p), FMA(-x, rp, 1.0), r);
 }
 
 ALWAYS void judge(atvi_ode_work *w, int p) {
@@ -58,6 +58,8 @@ ALWAYS void judge(atvi_ode_work *w, int p) {
     w->h[l] = moves ? to : 0.0;
     w->grow[l] = ok ? GROW : 1.0;
     w->acc[l] = ok ? 1.0 : 0.0;
+    w->accepted[l] += ok ? 1.0 : 0.0;
+    w->rejected[l] += moves && !ok ? 1.0 : 0.0;
   }
 }
 
@@ -66,13 +68,11 @@ unsigned ATVI_ISA_NAME(atvi_ode_judge)(atvi_ode_work *w) {
     judge(w, 10);
   else
     judge(w, 8);
-  unsigned accepted = 0, moves = 0;
-  LANES(l) accepted |= (unsigned)(w->acc[l] != 0) << l;
-  LANES(l) moves |= (unsigned)(w->hs[l] > 0) << l;
-  return accepted | (moves & ~accepted) << ATVI_LANES;
+  unsigned accepted = mask_of(w->acc);
+  return accepted | (w->run & ~accepted) << ATVI_LANES;
 }
 
-void ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
+unsigned ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
   const atvi_idx size = w->n * ATVI_LANES;
   const double *restrict ynew = w->ynew, *restrict kend = w->k + (ATVI_ODE_STAGES - 1) * size;
   double *restrict y = w->y, *restrict k = w->k, *restrict scale = w->scale;
@@ -91,7 +91,25 @@ void ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
     }
   }
   memcpy(w->smax, smax, sizeof smax);
-  LANES(l) w->t[l] = acc[l] != 0 ? w->tnew[l] : w->t[l];
+  LANES(l) {
+    double t = acc[l] != 0 ? w->tnew[l] : w->t[l];
+    w->t[l] = t;
+    acc[l] = t == w->tstop[l] ? acc[l] : 0.0;
+  }
+  return mask_of(acc);
+}
+
+unsigned ATVI_ISA_NAME(atvi_ode_pass)(atvi_ode_work *w, int32_t seg, unsigned landed, double next,
+                                      double *to) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  const double *restrict y = w->y;
+  double *restrict out = to, flag[ATVI_LANES];
+  LANES(l) flag[l] = w->seg[l] == seg && (landed >> l & 1) ? 1.0 : 0.0;
+  LANES(l) w->seg[l] = flag[l] != 0 ? seg + 1 : w->seg[l];
+  LANES(l) w->tstop[l] = flag[l] != 0 ? next : w->tstop[l];
+  if (to)
+    for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) if (flag[l] != 0) out[i + l] = y[i + l];
+  return mask_of(flag);
 }
 
 void ATVI_ISA_NAME(atvi_ode_measure)(atvi_ode_work *w) {
@@ -105,9 +123,9 @@ void ATVI_ISA_NAME(atvi_ode_measure)(atvi_ode_work *w) {
     LANES(l) {
       double a = max2(fabs(y[i + l]), fabs(ynew[i + l]));
       double s = max2(max2(scale[i + l], least[l]), a);
-      double e = err[i + l] / max2(abs * s + rel * a, TINY);
+      double e = err[i + l] / max2(FMA(abs, s, rel * a), TINY);
       /* 0 * ynew: an infinite state must not pass because its tolerance is infinite too */
-      sum[l] += e * e + 0.0 * ynew[i + l];
+      sum[l] = FMA(e, e, FMA(0.0, ynew[i + l], sum[l]));
     }
   }
   LANES(l) w->e2[l] = sum[l] * share;
@@ -131,14 +149,14 @@ void ATVI_ISA_NAME(atvi_ode_first_step)(const atvi_ode *ode, atvi_ode_work *w) {
     h0[l] = max2(min2(h, seg), 1e-6 * seg);
     w->ts[l] = w->t[l] + h0[l];
   }
-  for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) y1[i + l] = y[i + l] + h0[l] * k[i + l];
+  for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) y1[i + l] = FMA(h0[l], k[i + l], y[i + l]);
   atvi_ode_run(w, &ode->rhs, w->ts, y1, NULL, k1, NULL);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
     LANES(l) {
       double s = max2(max2(fabs(y[i + l]), fabs(y1[i + l])), max2(FLOOR * ymax[l], TINY));
       double d = (k1[i + l] - k[i + l]) / s, f = k[i + l] / s;
-      num[l] += d * d;
-      den[l] += f * f;
+      num[l] = FMA(d, d, num[l]);
+      den[l] = FMA(f, f, den[l]);
     }
   }
   LANES(l) {

@@ -15,18 +15,19 @@ static const double ONES[ATVI_ODE_STAGES] = {1, 1, 1, 1, 1, 1, 1};
 ALWAYS const double *stage_time(double *ts, const double *t, const double *tnew, const double *h, double c) {
   if (c == 0) return t;
   if (c == 1) return tnew;
-  LANES(l) ts[l] = t[l] + c * h[l];
+  LANES(l) ts[l] = FMA(c, h[l], t[l]);
   return ts;
 }
 
-/* From y and the slope k[0]: the new state, its slope k[6] and the error. */
+/* From y and the slope k[0]: the new state, its slope k[6], the error, the stages in ys[1 .. 5]. */
 void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
   const atvi_ode_tableau *tb = &atvi_ode_tsit5;
   const atvi_idx n = w->n, size = n * ATVI_LANES;
   for (int s = 1; s < 6; s++) {
-    combine(s, n, tb->a[s], w->hs, w->y, w->k, w->ys);
+    double *y = w->ys + s * size;
+    combine(s, n, tb->a[s], w->hs, w->y, w->k, y);
     const double *t = stage_time(w->ts, w->t, w->tnew, w->hs, tb->c[s]);
-    atvi_ode_run(w, &ode->rhs, t, w->ys, NULL, w->k + s * size, NULL);
+    atvi_ode_run(w, &ode->rhs, t, y, NULL, w->k + s * size, NULL);
   }
   combine(6, n, tb->a[6], w->hs, w->y, w->k, w->ynew);
   atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
@@ -53,13 +54,11 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
   const atvi_idx n = w->n, size = n * ATVI_LANES;
   const int stages = tb->stages;
   double *y = atvi_ode_record_y(r), *bar = w->k;
-  const double *stage[ATVI_ODE_STAGES];
-  stage[0] = y;
-  for (int s = 1; s < stages; s++) {
+  const double *later = w->keeps ? y : w->ys; /* stages 1, 2, ... follow here */
+  for (int s = 1; s < stages && !w->keeps; s++) {
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s - 1]);
-    atvi_ode_run(w, &ode->rhs, t, stage[s - 1], NULL, w->k + (s - 1) * size, NULL);
+    atvi_ode_run(w, &ode->rhs, t, s == 1 ? y : later + (s - 1) * size, NULL, w->k + (s - 1) * size, NULL);
     combine(s, n, tb->a[s], r->h, y, w->k, w->ys + s * size);
-    stage[s] = w->ys + s * size;
   }
   /* the slopes are no longer needed: their place takes lambda and the adjoints of the stages */
   memcpy(bar, w->lam, (size_t)size * sizeof *bar);
@@ -67,7 +66,7 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
     int m = stages - s; /* adjoints known */
     combine(m, n, w->rev[s], r->h, w->zero, bar, w->err);
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s]);
-    atvi_ode_run(w, &ode->vjp, t, stage[s], w->err, bar + m * size, parbar);
+    atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->err, bar + m * size, parbar);
   }
   combine(stages, n, ONES, w->one, bar, bar + size, w->err);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)

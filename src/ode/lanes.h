@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops over lanes, for the *_isa.c files of this folder only: all of it is static and compiled per
- * instruction set. The inner loop over ATVI_LANES becomes one or a few vector instructions. */
+ * instruction set. The inner loop over ATVI_LANES becomes one or a few vector instructions.
+ *
+ * All lanes must round alike. A compiler that may contract a*b + c*d chooses which product it rounds, and may choose
+ * differently from lane to lane where it does not use whole vectors; so sums of products are written with FMA. */
 #ifndef ATVI_ODE_LANES_H
 #define ATVI_ODE_LANES_H
 
@@ -8,21 +11,54 @@
 #include <string.h>
 
 #define LANES(l) for (int l = 0; l < ATVI_LANES; l++)
+#ifdef __FMA__
+#define FMA(a, b, c) __builtin_fma((a), (b), (c))
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+#ifdef __clang__
+#pragma clang fp contract(off)
+#endif
+
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* Written so that a NaN in a yields b: compiles to one instruction. */
 ALWAYS double max2(double a, double b) { return a > b ? a : b; }
 ALWAYS double min2(double a, double b) { return a < b ? a : b; }
 
+/* Bit l: flag[l] is not 0. */
+ALWAYS unsigned mask_of(const double *flag) {
+  uint64_t mask = 0;
+  LANES(l) mask |= flag[l] != 0 ? (uint64_t)1 << l : 0;
+  return (unsigned)mask;
+}
+
+/* Whole vectors by hand for the loop that matters most: left to itself the compiler takes some of its cases apart. */
+#if defined __AVX512F__
+#define WIDTH 64
+#elif defined __AVX__
+#define WIDTH 32
+#else
+#define WIDTH 16
+#endif
+typedef double vec __attribute__((vector_size(WIDTH), __may_alias__));
+enum { PER_VEC = WIDTH / sizeof(double), PER_ROW = ATVI_LANES / PER_VEC };
+
 ALWAYS void combine_n(int s, atvi_idx n, const double *restrict c, const double *restrict h,
                       const double *restrict base, const double *restrict k, double *restrict out) {
-  const atvi_idx step = n * ATVI_LANES;
-  for (atvi_idx i = 0; i < step; i += ATVI_LANES) {
-    LANES(l) {
-      double sum = c[0] * k[i + l];
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#endif
+  const atvi_idx step = n * PER_ROW;
+  const vec *restrict hv = (const vec *)h, *restrict bv = (const vec *)base, *restrict kv = (const vec *)k;
+  vec *restrict ov = (vec *)out;
+  for (atvi_idx i = 0; i < step; i += PER_ROW) {
 #pragma GCC unroll 8
-      for (int j = 1; j < s; j++) sum += c[j] * k[j * step + i + l];
-      out[i + l] = base[i + l] + h[l] * sum;
+    for (int p = 0; p < PER_ROW; p++) {
+      vec sum = c[0] * kv[i + p];
+#pragma GCC unroll 8
+      for (int j = 1; j < s; j++) sum += c[j] * kv[j * step + i + p];
+      ov[i + p] = bv[i + p] + hv[p] * sum;
     }
   }
 }

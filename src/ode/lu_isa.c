@@ -42,7 +42,7 @@ void ATVI_ISA_NAME(atvi_ode_lu)(atvi_idx n, double *a, int32_t *piv) {
       LANES(l) m[l] = row[k * ATVI_LANES + l] * inv[l];
       LANES(l) row[k * ATVI_LANES + l] = m[l];
       for (atvi_idx j = (k + 1) * ATVI_LANES; j < n * ATVI_LANES; j += ATVI_LANES)
-        LANES(l) row[j + l] -= m[l] * top[j + l];
+        LANES(l) row[j + l] = FMA(-m[l], top[j + l], row[j + l]);
     }
   }
 }
@@ -58,7 +58,7 @@ static void exchange(double *b, atvi_idx k, const int32_t *piv) {
 
 /* to -= m * from, one row */
 ALWAYS void take(double *restrict to, const double *restrict m, const double *restrict from) {
-  LANES(l) to[l] -= m[l] * from[l];
+  LANES(l) to[l] = FMA(-m[l], from[l], to[l]);
 }
 
 void ATVI_ISA_NAME(atvi_ode_lu_solve)(atvi_idx n, const double *a, const int32_t *piv, double *b) {

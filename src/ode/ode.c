@@ -14,7 +14,7 @@
 #define KERNELS(isa)                                                                                         \
   {                                                                                                          \
     .propose = atvi_ode_propose_##isa, .judge = atvi_ode_judge_##isa, .commit = atvi_ode_commit_##isa,       \
-    .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa,                              \
+    .pass = atvi_ode_pass_##isa, .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa, \
     .rk4 = atvi_ode_rk4_step_##isa, .esdirk = atvi_ode_esdirk_try_##isa,                                     \
     .explicit_adjoint = atvi_ode_explicit_adjoint_##isa, .esdirk_adjoint = atvi_ode_esdirk_adjoint_##isa     \
   }
@@ -24,6 +24,10 @@ static const atvi_ode_kernels kernels[] = PICK_ALL; /* in the order of atvi_isa 
 static const double FIRST_EXPLICIT = 5.0, FIRST_STIFF = 1.0;
 static const double GRID_TOL =
     1e-9; /* of a step: stops of difference equations are on the grid up to rounding */
+
+/* Up to here the stages of explicit steps stay in the fast caches and are kept for the adjoint; larger ones cost
+ * more to read again than to compute again. */
+enum { KEEP_STATES = 8 };
 
 static bool adaptive(const atvi_ode *o) { return o->method == ATVI_ODE_RK45 || o->method == ATVI_ODE_STIFF; }
 
@@ -116,7 +120,9 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   if (adaptive(o))
     w->first = stiff ? FIRST_STIFF * pow(o->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
   w->span = o->stop[o->n_stop - 1].t - o->stop[0].t;
-  w->stride = sizeof(atvi_ode_record) + (size_t)(stiff ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
+  w->keeps = stiff || (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES);
+  w->stride =
+      sizeof(atvi_ode_record) + (size_t)(w->keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
   const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
                                : o->method == ATVI_ODE_RK4 ? &atvi_ode_rk4
@@ -182,5 +188,6 @@ atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s) {
 }
 
 void atvi_ode_counts(const atvi_ode_work *w, atvi_ode_count count[ATVI_LANES]) {
-  memcpy(count, w->count, sizeof w->count);
+  for (int l = 0; l < ATVI_LANES; l++)
+    count[l] = (atvi_ode_count){.accepted = (atvi_idx)w->accepted[l], .rejected = (atvi_idx)w->rejected[l]};
 }

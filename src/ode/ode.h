@@ -21,9 +21,9 @@ typedef enum {
 
 typedef struct {
   double t;
-  atvi_idx output;    /* >= 0: store the state there, as it is just before any pulse; -1: no output */
-  atvi_idx pulse;     /* >= 0: index into pulses, applied after the output; -1: none */
-  const double *tab;  /* [n_tab] table coefficients from here to the next stop */
+  atvi_idx output;   /* >= 0: store the state there, as it is just before any pulse; -1: no output */
+  atvi_idx pulse;    /* >= 0: index into pulses, applied after the output; -1: none */
+  const double *tab; /* [n_tab] table coefficients from here to the next stop */
 } atvi_ode_stop;
 
 /* Slots of the programs, in this order (a program that does not use a slot still declares it):
@@ -41,11 +41,11 @@ typedef struct {
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
   atvi_idx n_output;
-  double tol_rel;  /* RK45, STIFF */
-  double tol_abs;  /* in units of each state's own size so far; see ode.c */
-  double h;        /* RK4, MAP */
+  double tol_rel;     /* RK45, STIFF */
+  double tol_abs;     /* in units of each state's own size so far; see ode.c */
+  double h;           /* RK4, MAP */
   atvi_idx max_steps; /* accepted and rejected, per lane */
-} atvi_ode;          /* borrowed: everything it points to outlives its use */
+} atvi_ode;           /* borrowed: everything it points to outlives its use */
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 
@@ -66,8 +66,8 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
 
 /* Adjoint of the last solve with tape: given ybar[n_output][n][L] = d ell / d yout, stores y0bar[n][L] and adds to
  * parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */
-void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar, double *y0bar,
-                      double *parbar);
+void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
+                      double *y0bar, double *parbar);
 
 /* Steps of the last solve, per lane. */
 typedef struct {

@@ -13,28 +13,12 @@ static bool in(unsigned mask, int l) { return mask >> l & 1; }
 static void park(atvi_ode_work *w, int l) {
   w->h[l] = 0;
   w->tstop[l] = w->t[l];
+  w->run &= ~(1u << l);
 }
 
 static void fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome) {
   w->outcome[l] = outcome;
   park(w, l);
-}
-
-static unsigned running(const atvi_ode_work *w) {
-  unsigned mask = 0;
-  for (int l = 0; l < ATVI_LANES; l++) mask |= (unsigned)(w->h[l] > 0) << l;
-  return mask;
-}
-
-static void write_output(const atvi_ode_work *w, unsigned mask, double *restrict to) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  if (mask == ATVI_ODE_ALL) {
-    memcpy(to, w->y, (size_t)size * sizeof *to);
-    return;
-  }
-  for (int l = 0; l < ATVI_LANES; l++)
-    if (in(mask, l))
-      for (atvi_idx i = l; i < size; i += ATVI_LANES) to[i] = w->y[i];
 }
 
 /* Applies the pulse of stop s to the lanes in mask, which are all there. */
@@ -65,22 +49,21 @@ static bool apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsig
   return true;
 }
 
-/* The lanes in mask have arrived at stop s: output, new tab, pulse, next stop. False: the tape is full. */
-static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigned mask, double *yout) {
+/* The lanes among `mask` whose segment ends at stop s have arrived there: output, new tab, pulse, next stop. Gives
+ * these lanes in *group. False: the tape is full. */
+static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigned mask, double *yout,
+                      unsigned *group) {
   const atvi_ode_stop *p = &ode->stop[s];
-  if (p->output >= 0) write_output(w, mask, yout + p->output * w->n * ATVI_LANES);
-  const bool last = s + 1 == ode->n_stop, tabs = w->n_tab > 0 && w->fresh[s];
+  const bool last = s + 1 == ode->n_stop;
+  double *to = p->output >= 0 ? yout + p->output * w->n * ATVI_LANES : NULL;
+  *group = mask = w->kern->pass(w, (int32_t)s - 1, mask, last ? p->t : p[1].t, to);
+  if (!last && !w->fresh[s]) return true;
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(mask, l)) continue;
-    w->seg[l] = (int32_t)s;
-    if (tabs) atvi_ode_set_tab(ode, w, l, s);
-    if (!last) w->tstop[l] = p[1].t;
+    if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, s);
+    if (last) park(w, l);
   }
-  bool ok = p->pulse < 0 || apply_pulse(ode, w, s, mask);
-  if (last)
-    for (int l = 0; l < ATVI_LANES; l++)
-      if (in(mask, l)) park(w, l);
-  return ok;
+  return p->pulse < 0 || apply_pulse(ode, w, s, mask);
 }
 
 /* As arrive_at for lanes that may be at different stops; gives the lanes whose slope changed. */
@@ -89,13 +72,11 @@ static bool arrive(const atvi_ode *ode, atvi_ode_work *w, unsigned landed, doubl
   while (landed) {
     int first = 0;
     while (!in(landed, first)) first++;
-    const int32_t seg = w->seg[first];
-    unsigned group = 0;
-    for (int l = 0; l < ATVI_LANES; l++) group |= (unsigned)(w->seg[l] == seg) << l;
-    group &= landed;
+    const atvi_idx s = w->seg[first] + 1;
+    unsigned group;
+    if (!arrive_at(ode, w, s, landed, yout, &group)) return false;
     landed &= ~group;
-    if (w->fresh[seg + 1]) *fresh |= group;
-    if (!arrive_at(ode, w, seg + 1, group, yout)) return false;
+    if (w->fresh[s]) *fresh |= group;
   }
   return true;
 }
@@ -125,12 +106,13 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
   w->par = par;
   memcpy(w->y, y0, (size_t)size * sizeof *y0);
   memset(w->smax, 0, sizeof w->smax);
+  w->run = ATVI_ODE_ALL;
   for (int l = 0; l < ATVI_LANES; l++) {
     w->t[l] = w->tstop[l] = ode->stop[0].t;
     w->h[l] = 0;
-    w->seg[l] = 0;
+    w->seg[l] = -1;
     w->outcome[l] = ATVI_RUN_OK;
-    w->count[l] = (atvi_ode_count){0};
+    w->accepted[l] = w->rejected[l] = 0;
     w->tab_of[l] = NULL;
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
   }
@@ -139,7 +121,8 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
       w->scale[i + l] = fabs(y0[i + l]);
       w->smax[l] = fmax(w->smax[l], w->scale[i + l]);
     }
-  bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout);
+  unsigned group;
+  bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout, &group);
   fail_nonfinite(w, w->y);
   return ok;
 }
@@ -170,7 +153,6 @@ static bool record_step(atvi_ode_work *w, unsigned accepted) {
 static void give_up_small(atvi_ode_work *w, unsigned rejected) {
   for (int l = 0; l < ATVI_LANES; l++) {
     if (!in(rejected, l)) continue;
-    w->count[l].rejected++;
     if (!(w->h[l] > SMALL_TIME * fabs(w->t[l]) && w->h[l] > SMALL_SPAN * w->span))
       fail_lane(w, l, isnan(w->e2[l]) ? ATVI_RUN_NONFINITE : ATVI_RUN_SMALL);
   }
@@ -191,10 +173,9 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   kern->first_step(ode, w);
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK) park(w, l);
-  unsigned run = running(w);
-  for (atvi_idx step = 0; run; step++) {
+  for (atvi_idx step = 0; w->run; step++) {
     if (step == ode->max_steps) {
-      fail_all(w, run, ATVI_RUN_STEPS);
+      fail_all(w, w->run, ATVI_RUN_STEPS);
       return;
     }
     kern->propose(w);
@@ -203,21 +184,15 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     bool room = true;
     if (accepted) {
       if (w->taping) room = record_step(w, accepted);
-      kern->commit(w);
-      for (int l = 0; l < ATVI_LANES; l++) {
-        w->count[l].accepted += in(accepted, l);
-        landed |= (unsigned)(w->t[l] == w->tstop[l]) << l;
-      }
-      landed &= accepted;
+      landed = kern->commit(w);
       if (room && landed) room = arrive(ode, w, landed, yout, &fresh);
     }
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
-    run = running(w);
     if (!room) {
-      fail_all(w, run | landed, ATVI_RUN_STEPS);
+      fail_all(w, w->run | landed, ATVI_RUN_STEPS);
       return;
     }
-    if (fresh & run) new_slopes(ode, w, fresh & run);
+    if (fresh & w->run) new_slopes(ode, w, fresh & w->run);
   }
 }
 
@@ -259,6 +234,7 @@ static atvi_idx total_steps(const atvi_ode *ode) {
 static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
   const atvi_idx total = total_steps(ode);
   bool room = total <= ode->max_steps;
+  unsigned group;
   atvi_idx done = 0; /* steps from the start, for the grid of difference equations */
   for (atvi_idx s = 0; s + 1 < ode->n_stop && room; s++) {
     const double t0 = ode->stop[s].t, t1 = ode->stop[s + 1].t;
@@ -271,9 +247,9 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
     }
     set_times(w, t1, t1, 0);
     fail_nonfinite(w, w->y);
-    room = room && arrive_at(ode, w, s + 1, ATVI_ODE_ALL, yout);
+    room = room && arrive_at(ode, w, s + 1, ATVI_ODE_ALL, yout, &group);
   }
-  for (int l = 0; l < ATVI_LANES; l++) w->count[l].accepted = done;
+  for (int l = 0; l < ATVI_LANES; l++) w->accepted[l] = (double)done;
   if (!room) fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);
 }
 
@@ -293,8 +269,10 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
 
 void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
                      double *yout, atvi_outcome *outcome) {
-  atvi_ode_count count[ATVI_LANES];
-  memcpy(count, w->count, sizeof count);
+  double accepted[ATVI_LANES], rejected[ATVI_LANES];
+  unsigned group;
+  memcpy(accepted, w->accepted, sizeof accepted);
+  memcpy(rejected, w->rejected, sizeof rejected);
   w->taping = false;
   begin(ode, w, y0, par, yout);
   for (atvi_idx i = 0; i < w->tape_n; i++) {
@@ -307,10 +285,11 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
         if (isinf(w->e2[l])) w->outcome[l] = ATVI_RUN_SMALL;
     set_times(w, r->tnew[lane], r->tnew[lane], 0);
     fail_nonfinite(w, w->y);
-    if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout);
+    if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout, &group);
   }
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->taped[lane] != ATVI_RUN_OK) w->outcome[l] = w->taped[lane];
   memcpy(outcome, w->outcome, sizeof w->outcome);
-  memcpy(w->count, count, sizeof count);
+  memcpy(w->accepted, accepted, sizeof accepted);
+  memcpy(w->rejected, rejected, sizeof rejected);
 }

@@ -30,7 +30,7 @@ typedef struct {
 static const double *stage_time(double *ts, const double *t, const double *tnew, const double *h, double c) {
   if (c == 0) return t;
   if (c == 1) return tnew;
-  LANES(l) ts[l] = t[l] + c * h[l];
+  LANES(l) ts[l] = FMA(c, h[l], t[l]);
   return ts;
 }
 
@@ -41,7 +41,7 @@ static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const
   atvi_ode_run(w, &ode->jac, t, y, NULL, a, NULL);
   for (atvi_idx i = 0; i < n * n; i++) {
     double unit = i / n == i % n ? 1 : 0;
-    LANES(l) a[i * ATVI_LANES + l] = unit - h[l] * GAMMA * a[i * ATVI_LANES + l];
+    LANES(l) a[i * ATVI_LANES + l] = FMA(-GAMMA * h[l], a[i * ATVI_LANES + l], unit);
   }
   ATVI_ISA_NAME(atvi_ode_lu)(n, a, piv);
 }
@@ -65,7 +65,7 @@ static void correction(const atvi_ode_work *w, const double *restrict y, const d
     LANES(l) {
       double s = max2(max2(fabs(y[i + l]), scale[i + l]), max2(FLOOR * w->smax[l], TINY));
       most[l] = max2(fabs(d[i + l]) / s, most[l]);
-      bad[l] += 0.0 * d[i + l];
+      bad[l] = FMA(0.0, d[i + l], bad[l]);
     }
   }
   LANES(l) size[l] = most[l] + bad[l];
@@ -106,7 +106,7 @@ static void stage(const atvi_ode *ode, atvi_ode_work *w, int s, newton *nt) {
     for (atvi_idx i = 0; i < size; i++) y[i] = p[i] + z[i];
     if (it && it % NEWTON_RENEW == 0) renew(ode, w, t, y, nt);
     atvi_ode_run(w, &ode->rhs, t, y, NULL, k, NULL);
-    for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) d[i + l] = hg[l] * k[i + l] - z[i + l];
+    for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) d[i + l] = FMA(hg[l], k[i + l], -z[i + l]);
     ATVI_ISA_NAME(atvi_ode_lu_solve)(w->n, w->lu, w->piv, d);
     correction(w, y, d, change);
     LANES(l) keep[l] = nt->live[l] ? 1.0 : 0.0;
@@ -155,7 +155,7 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
     else
       memset(s, 0, (size_t)size * sizeof *s);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)
-      LANES(l) kbar[q + l] = s[q + l] + (m ? 0.0 : hg[l] * w->lam[q + l]);
+      LANES(l) kbar[q + l] = m ? s[q + l] : hg[l] * w->lam[q + l];
     ATVI_ISA_NAME(atvi_ode_lu_solve_t)(n, w->lu, w->piv, kbar);
     atvi_ode_run(w, &ode->vjp, t, y + i * size, kbar, unused, parbar);
     for (atvi_idx q = 0; q < size; q += ATVI_LANES)

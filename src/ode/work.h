@@ -27,7 +27,7 @@ typedef struct {
 extern const atvi_ode_tableau atvi_ode_tsit5, atvi_ode_rk4, atvi_ode_esdirk4;
 
 /* One record of the tape: a step of the lanes in `mask` (the others have h = 0), or a pulse on them. Followed
- * by the state before it, [n][L], and for STIFF by the stages 2 .. 6. */
+ * by the state before it, [n][L], and if w->keeps by the stages 2 .. 6. */
 typedef struct {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], h[ATVI_LANES];
   int32_t seg[ATVI_LANES]; /* the stop whose tab holds during the step; for a pulse, the stop itself */
@@ -47,9 +47,11 @@ struct atvi_ode_work {
   double smax[ATVI_LANES]; /* largest scale */
   double one[ATVI_LANES], ts[ATVI_LANES];
   int32_t seg[ATVI_LANES];
-  const double *tab_of[ATVI_LANES];                    /* what each lane of tab was copied from */
+  const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
+  double accepted[ATVI_LANES],
+      rejected[ATVI_LANES]; /* counts of steps; as reals, they are counted with the rest */
+  unsigned run;             /* lanes that are not done and have not failed */
   atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
-  atvi_ode_count count[ATVI_LANES];
 
   atvi_ctx *ctx;
   const atvi_ode_kernels *kern;
@@ -64,7 +66,7 @@ struct atvi_ode_work {
   const double *par;                     /* of the current call */
   double *y, *ynew, *scale, *err, *zero; /* [n][L] */
   double *k;                             /* [7][n][L] slopes; the last is the slope at ynew */
-  double *ys;                            /* [7][n][L] stages; adjoints of stages */
+  double *ys;                            /* [7][n][L] stages */
   double *lam;                           /* [n][L] adjoint */
   double *tab;                           /* [n_tab][L] */
   double *save;                          /* [n_par][L] */
@@ -72,16 +74,18 @@ struct atvi_ode_work {
   double *lu, *lu2;                      /* [n][n][L], STIFF */
   int32_t *piv, *piv2;                   /* [n][L] */
 
-  bool taping;
-  size_t stride; /* bytes of a record with its states */
+  bool taping, keeps; /* keeps: records hold the stages too */
+  size_t stride;      /* bytes of a record with its states */
   char *tape;
   atvi_idx tape_n, tape_cap;
 };
 
 struct atvi_ode_kernels {
   void (*propose)(atvi_ode_work *w);
-  unsigned (*judge)(atvi_ode_work *w); /* accepted lanes, and those rejected << ATVI_LANES */
-  void (*commit)(atvi_ode_work *w);
+  unsigned (*judge)(atvi_ode_work *w);  /* accepted lanes, and those rejected << ATVI_LANES */
+  unsigned (*commit)(atvi_ode_work *w); /* lanes that are now at their stop, among the accepted */
+  /* The lanes among `landed` that leave segment seg: output to `to` unless NULL, next segment, stop at `next`. */
+  unsigned (*pass)(atvi_ode_work *w, int32_t seg, unsigned landed, double next, double *to);
   void (*first_step)(const atvi_ode *ode, atvi_ode_work *w); /* h from the slope at y, k[0] */
   void (*tsit5)(const atvi_ode *ode, atvi_ode_work *w);
   void (*rk4)(const atvi_ode *ode, atvi_ode_work *w);
@@ -100,7 +104,9 @@ struct atvi_ode_kernels {
 
 ATVI_ODE_VARIANTS(void, atvi_ode_propose, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(unsigned, atvi_ode_judge, atvi_ode_work *w);
-ATVI_ODE_VARIANTS(void, atvi_ode_commit, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(unsigned, atvi_ode_commit, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(unsigned, atvi_ode_pass, atvi_ode_work *w, int32_t seg, unsigned landed, double next,
+                  double *to);
 ATVI_ODE_VARIANTS(void, atvi_ode_first_step, const atvi_ode *ode, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_tsit5_try, const atvi_ode *ode, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_rk4_step, const atvi_ode *ode, atvi_ode_work *w);

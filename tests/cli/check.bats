@@ -17,7 +17,7 @@ load common
 
 @test "no such model" {
   run "$ATVI" check nowhere.atvi
-  fails_with 1 nowhere.atvi
+  fails_with 2 nowhere.atvi
 }
 
 # wrong LINE-EDIT PLACE WORD...: the edited model must be refused at that place

@@ -3,6 +3,7 @@
 load common
 
 quick=(--ess 100 --quiet)
+long=(--ess 1e5 --max-iter 1000000000 --no-compile --threads 1)
 
 draws() { grep -v '^#' "$1/draws.csv"; }
 
@@ -50,15 +51,15 @@ draws() { grep -v '^#' "$1/draws.csv"; }
 
 @test "summary of what is not there" {
   run "$ATVI" summary nowhere
-  fails_with 1 nowhere
+  fails_with 2 nowhere
   run "$ATVI" summary cold.atvi
-  fails_with 1 cold
+  fails_with 2 cold
   mkdir empty
   run "$ATVI" summary empty
   fails_with 1 empty
 }
 
-@test "the same draws on one and on two threads, interpreted and compiled runs repeat" {
+@test "the same draws on one and on two threads, others with another seed" {
   "$ATVI" fit cold.atvi --seed 7 --threads 1 --out one "${quick[@]}"
   "$ATVI" fit cold.atvi --seed 7 --threads 2 --out two "${quick[@]}"
   cmp <(draws one) <(draws two)
@@ -93,7 +94,7 @@ draws() { grep -v '^#' "$1/draws.csv"; }
 
 @test "--max-time ends a run and says so" {
   begin=$SECONDS
-  run -0 "$ATVI" fit cold.atvi --ess 1e9 --max-iter 1000000000 --max-time 2s --out run --quiet
+  run -0 "$ATVI" fit cold.atvi "${long[@]}" --max-time 2s --out run --quiet
   [ $((SECONDS - begin)) -lt 20 ]
   json run/summary.json '.verdict != "ok"'
 }
@@ -109,7 +110,7 @@ draws() { grep -v '^#' "$1/draws.csv"; }
 
 # interrupted SIGNAL: starts a long fit, sends the signal, and looks at what is left
 interrupted() {
-  "$ATVI" fit cold.atvi --ess 1e9 --max-iter 1000000000 --out run >out.txt 2>err.txt 3>&- &
+  "$ATVI" fit cold.atvi "${long[@]}" --out run >out.txt 2>err.txt 3>&- &
   local pid=$!
   sleep 2
   kill "-$1" $pid
@@ -128,7 +129,7 @@ interrupted() {
 
 @test "a killed run leaves what was there before" {
   "$ATVI" fit cold.atvi --seed 11 --out run "${quick[@]}"
-  "$ATVI" fit cold.atvi --seed 12 --ess 1e9 --max-iter 1000000000 --out run --force --quiet 3>&- &
+  "$ATVI" fit cold.atvi --seed 12 "${long[@]}" --out run --force --quiet 3>&- &
   local pid=$!
   sleep 1.5
   kill -KILL $pid
@@ -137,7 +138,7 @@ interrupted() {
   [ "$(draws run | awk -F, '{print NF}' | sort -u | wc -l)" -eq 1 ]
 }
 
-@test "a full disk: told with its reason, status 1, nothing half-written" {
+@test "a full disk: told with its reason, status 1, nothing half-written, the draws kept elsewhere" {
   unshare -rm true 2>/dev/null || skip "no user namespaces here"
   mkdir small
   cat >go <<'END'
@@ -146,9 +147,11 @@ code=0
 "$1" fit cold.atvi --out small/run --quiet || code=$?
 echo "status $code, left: $(ls -A small/run 2>/dev/null)."
 END
-  run unshare -rm bash ./go "$ATVI"
+  TMPDIR=$PWD run unshare -rm bash ./go "$ATVI"
   [ "$status" -ne 77 ] || skip "no tmpfs here"
-  says "status 1, left: ." "No space left" small/run
+  says "status 1, left: ." "No space left" small/run atvi-rescued-cold-001
+  json atvi-rescued-cold-001/summary.json '.verdict == "ok"'
+  [ "$(draws atvi-rescued-cold-001 | wc -l)" -gt 1000 ]
 }
 
 @test "a folder that cannot be made" {

@@ -2,7 +2,7 @@
 /* R-hat and effective sample size (Vehtari, Gelman, Simpson, Carpenter, Buerkner 2021).
  *
  * Chains are cut in halves, giving M = 2 m pieces of h = n / 2 draws (the middle draw of an odd chain is left
- * out). Ranks over all N = M h draws become normal scores (eq. 14 there); folding takes |x - median| first,
+ * out). Ranks over all N = M h draws become normal scores (their section 4); folding takes |x - median| first,
  * whose order follows from the sorted draws by merging outwards from the median. The effective size needs
  * only the mean over pieces of the autocovariance, so the power spectra are added up, two pieces
  * to one complex transform, and transformed back once. The transform is padded for lags up to MIN_PAD of

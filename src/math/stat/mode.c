@@ -16,8 +16,9 @@
 
 enum { GRID = 1024, SCAN = 48, STAGES = 7 };
 #define CUT 4.0
-#define PAD 0.15  /* of the range, at open ends */
-#define FLOOR 0.3 /* least bandwidth in units of Silverman's */
+#define PAD 5.0   /* Silverman bandwidths beyond the last draw, at open ends */
+#define LEAST 0.3 /* bounds of the bandwidth, in units of Silverman's */
+#define MOST 2.0
 
 typedef struct {
   double lo, hi; /* grid */
@@ -68,7 +69,7 @@ static double roughness(const double *a, int s, double t) {
   return sum;
 }
 
-/* xi gamma^[STAGES](t), eq. (29) there. */
+/* xi gamma^[STAGES](t). */
 static double plug_in(const double *a, double n, double t) {
   double f = 2.0 * pow(ATVI_PI, 2 * STAGES) * roughness(a, STAGES, t);
   for (int s = STAGES - 1; s >= 2; s--) {
@@ -104,7 +105,15 @@ static double fixed_point(const double *a, double n) {
   return exp(0.5 * (left + right));
 }
 
-static span choose_span(atvi_idx n, const double *xs, const double *ws, double lower, double upper) {
+/* Silverman's rule for count draws. */
+static double silverman(atvi_idx n, const double *xs, const double *ws, double count) {
+  double sd = atvi_sd(n, xs, ws);
+  double iqr = atvi_quantile(n, xs, ws, 0.75) - atvi_quantile(n, xs, ws, 0.25);
+  return 0.9 * (iqr > 0 ? fmin(sd, iqr / 1.34) : sd) * pow(count, -0.2);
+}
+
+static span choose_span(atvi_idx n, const double *xs, const double *ws, double lower, double upper,
+                        double pad) {
   double q1 = atvi_quantile(n, xs, ws, 0.25), q3 = atvi_quantile(n, xs, ws, 0.75);
   double q05 = atvi_quantile(n, xs, ws, 0.05), q95 = atvi_quantile(n, xs, ws, 0.95);
   double iqr = q3 > q1 ? q3 - q1 : (q95 - q05) / 2.44; /* the normal's ratio */
@@ -113,58 +122,62 @@ static span choose_span(atvi_idx n, const double *xs, const double *ws, double l
     s.lo = fmax(s.lo, q1 - CUT * iqr);
     s.hi = fmin(s.hi, q3 + CUT * iqr);
   }
-  double pad = PAD * (s.hi - s.lo);
   s.lo = fmax(s.lo - pad, lower);
   s.hi = fmin(s.hi + pad, upper);
   return s;
 }
 
-/* Shares per cell, spread linearly over the two nearest centres. Returns the effective number of draws. */
-static double count(atvi_idx n, const double *xs, const double *ws, span g, double *cell) {
-  double total = 0, squares = 0, scale = GRID / (g.hi - g.lo);
-  memset(cell, 0, GRID * sizeof *cell);
+/* Number of draws that count: equal ones as one, unequal weights as Kish has it. */
+static double effective(atvi_idx n, const double *xs, const double *ws) {
+  double total = 0, squares = 0;
   for (atvi_idx i = 0, j; i < n; i = j) {
     double w = 0;
     for (j = i; j < n && xs[j] == xs[i]; j++) w += ws ? ws[j] : 1.0;
-    double at = (xs[i] - g.lo) * scale - 0.5;
-    if (!(at >= -0.5 && at <= GRID - 0.5)) continue;
-    int k = (int)floor(at);
-    double f = at - k;
-    cell[k < 0 ? 0 : k] += w * (1.0 - f); /* half cells at the ends reflect */
-    cell[k + 1 >= GRID ? GRID - 1 : k + 1] += w * f;
     total += w;
     squares += w * w;
   }
-  for (int k = 0; k < GRID; k++) cell[k] /= total;
   return total * total / squares;
 }
 
-/* Silverman's rule, squared and in units of the grid's width. */
-static double silverman(atvi_idx n, const double *xs, const double *ws, double count_eff, double width) {
-  double sd = atvi_sd(n, xs, ws);
-  double iqr = atvi_quantile(n, xs, ws, 0.75) - atvi_quantile(n, xs, ws, 0.25);
-  double s = iqr > 0 ? fmin(sd, iqr / 1.34) : sd;
-  double h = 0.9 * s * pow(count_eff, -0.2) / width;
-  return h * h;
+/* Shares per cell, spread linearly over the two nearest centres; the half cells at the ends reflect. */
+static void bin(atvi_idx n, const double *xs, const double *ws, span g, double *cell) {
+  double total = 0, scale = GRID / (g.hi - g.lo);
+  memset(cell, 0, GRID * sizeof *cell);
+  for (atvi_idx i = 0; i < n; i++) {
+    double w = ws ? ws[i] : 1.0, at = (xs[i] - g.lo) * scale - 0.5;
+    if (!(at >= -0.5 && at <= GRID - 0.5)) continue;
+    int k = (int)floor(at);
+    double f = at - k;
+    cell[k < 0 ? 0 : k] += w * (1.0 - f);
+    cell[k + 1 >= GRID ? GRID - 1 : k + 1] += w * f;
+    total += w;
+  }
+  for (int k = 0; k < GRID; k++) cell[k] /= total;
 }
 
-double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work) {
-  if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1])) return NAN;
-  span g = choose_span(n, xs, ws, lower, upper);
-  if (!(g.hi > g.lo)) return atvi_quantile(n, xs, ws, 0.5);
-  double *cell = work, *a = cell + GRID, *re = a + GRID, *im = re + GRID;
-  double n_eff = count(n, xs, ws, g, cell), t_rule = silverman(n, xs, ws, n_eff, g.hi - g.lo);
-  cosines(cell, a, re, im);
-  double t = fixed_point(a, n_eff);
-  if (isnan(t)) t = t_rule;
-  t = fmax(t, FLOOR * FLOOR * t_rule);
-  for (int k = 0; k < GRID; k++) a[k] *= exp(-0.5 * ATVI_PI * ATVI_PI * k * k * t);
-  cosines_back(a, cell, re, im);
+/* Where the damped density is largest: the parabola through the top cell and its neighbours. */
+static double peak(const double *cell, span g) {
   int top = 0;
   for (int k = 1; k < GRID; k++)
     if (cell[k] > cell[top]) top = k;
   double left = cell[top > 0 ? top - 1 : 0], right = cell[top + 1 < GRID ? top + 1 : GRID - 1];
   double bend = left - 2.0 * cell[top] + right, shift = bend < 0 ? 0.5 * (left - right) / bend : 0;
-  double width = (g.hi - g.lo) / GRID;
-  return fmin(fmax(g.lo + (top + 0.5 + shift) * width, g.lo), g.hi);
+  return fmin(fmax(g.lo + (top + 0.5 + shift) * (g.hi - g.lo) / GRID, g.lo), g.hi);
+}
+
+double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work) {
+  if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1])) return NAN;
+  if (xs[0] == xs[n - 1]) return xs[0];
+  double *cell = work, *a = cell + GRID, *re = a + GRID, *im = re + GRID;
+  double count = effective(n, xs, ws), h = silverman(n, xs, ws, count);
+  if (!(h > 0)) return atvi_quantile(n, xs, ws, 0.5); /* all weight on one draw */
+  span g = choose_span(n, xs, ws, lower, upper, PAD * h);
+  if (!(g.hi > g.lo)) return atvi_quantile(n, xs, ws, 0.5);
+  bin(n, xs, ws, g, cell);
+  cosines(cell, a, re, im);
+  double rule = h * h / ((g.hi - g.lo) * (g.hi - g.lo)), t = fixed_point(a, count);
+  t = isnan(t) ? rule : fmin(fmax(t, LEAST * LEAST * rule), MOST * MOST * rule);
+  for (int k = 0; k < GRID; k++) a[k] *= exp(-0.5 * ATVI_PI * ATVI_PI * k * k * t);
+  cosines_back(a, cell, re, im);
+  return peak(cell, g);
 }

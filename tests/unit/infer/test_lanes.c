@@ -6,9 +6,9 @@
 enum { D = 5, TRI = D * (D + 1) / 2 };
 
 typedef struct {
-  _Alignas(64) double S[TRI][ATVI_LANES], x[D][ATVI_LANES], lp[ATVI_LANES], ll[ATVI_LANES], u[D + 1][ATVI_LANES],
-      log_u[ATVI_LANES], prop[D][ATVI_LANES], plp[ATVI_LANES], pll[ATVI_LANES], outside[ATVI_LANES],
-      diag[D][ATVI_LANES], gain[D][ATVI_LANES], acc[ATVI_LANES];
+  _Alignas(64) double S[TRI][ATVI_LANES], x[D][ATVI_LANES], lp[ATVI_LANES], ll[ATVI_LANES],
+      u[D + 1][ATVI_LANES], log_u[ATVI_LANES], prop[D][ATVI_LANES], plp[ATVI_LANES], pll[ATVI_LANES],
+      outside[ATVI_LANES], diag[D][ATVI_LANES], gain[D][ATVI_LANES], acc[ATVI_LANES];
   double lower[D], upper[D];
 } room;
 
@@ -16,7 +16,8 @@ static atvi_lanes lanes_on(room *r) {
   memset(r, 0, sizeof *r);
   for (int l = 0; l < ATVI_LANES; l++)
     for (int i = 0, k = 0; i < D; i++)
-      for (int j = 0; j <= i; j++, k++) r->S[k][l] = i == j ? 0.7 + 0.1 * i + 0.01 * l : 0.3 - 0.07 * k + 0.02 * l;
+      for (int j = 0; j <= i; j++, k++)
+        r->S[k][l] = i == j ? 0.7 + 0.1 * i + 0.01 * l : 0.3 - 0.07 * k + 0.02 * l;
   for (int j = 0; j < D; j++) r->lower[j] = -HUGE_VAL, r->upper[j] = HUGE_VAL;
   return (atvi_lanes){.d = D,
                       .seed = 0x123456789abcdefu,
@@ -130,7 +131,8 @@ static void update_decides_and_adapts(void) {
     room old = r;
     update()(&g, beta, eta);
     for (int l = 0; l < ATVI_LANES; l++) {
-      double delta = old.plp[l] + beta * old.pll[l] - (-1.2 - beta * 3.1), alpha = fmin(1, exp(delta)), norm = 0;
+      double delta = old.plp[l] + beta * old.pll[l] - (-1.2 - beta * 3.1), alpha = fmin(1, exp(delta)),
+             norm = 0;
       bool yes = delta > old.log_u[l];
       CHECK_INT(r.acc[l], yes);
       CHECK(r.ll[l] == (yes ? old.pll[l] : -3.1) && r.lp[l] == (yes ? old.plp[l] : -1.2));
@@ -179,7 +181,8 @@ static void factor_stays_positive(void) {
       update()(&g, 1, fmin(1, D * pow(n, -2.0 / 3)));
     }
     for (int i = 0; i < D; i++)
-      for (int l = 0; l < ATVI_LANES; l++) CHECK(r.S[i * (i + 3) / 2][l] > 0 && isfinite(r.S[i * (i + 3) / 2][l]));
+      for (int l = 0; l < ATVI_LANES; l++)
+        CHECK(r.S[i * (i + 3) / 2][l] > 0 && isfinite(r.S[i * (i + 3) / 2][l]));
   }
 }
 

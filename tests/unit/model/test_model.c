@@ -331,7 +331,7 @@ static void other_times_need_no_data(void) {
   const char *path = test_file("nodata.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate x = 8\ndx/dt = -k*x\n"
                                               "data \"not-there.csv\" time day\nobserve y ~ poisson(x)\n");
   atvi_model *m;
-  CHECK_STATUS(atvi_model_load(ctx, path, NULL, &m), ATVI_EIO);
+  CHECK_STATUS(atvi_model_load(ctx, path, NULL, &m), ATVI_EMODEL);
   atvi_model_opts opts = {.interpret = true, .n_time = 3, .time = (double[]){0, 1, 2.5}};
   CHECK_OK(atvi_model_load(ctx, path, &opts, &m));
   const atvi_target *t = atvi_model_target(m);

@@ -77,7 +77,8 @@ PROGRAM(epi_vjp) {
   EACH(l) {
     double S = in[1][l], I = in[1][L + l], R = in[1][2 * L + l], N = S + I + R, c = cos(in[0][l]);
     double beta = in[2][l], gamma = in[2][L + l], season = 1 + in[2][2 * L + l] * c;
-    double l0 = in[4][l], l1 = in[4][L + l], l2 = in[4][2 * L + l], d = l1 - l0, inf = beta * S * I / N * season;
+    double l0 = in[4][l], l1 = in[4][L + l], l2 = in[4][2 * L + l], d = l1 - l0,
+           inf = beta * S * I / N * season;
     out[0][l] = d * (beta * season * I - inf) / N;
     out[0][L + l] = d * (beta * season * S - inf) / N + gamma * (l2 - l1);
     out[0][2 * L + l] = -d * inf / N + in[3][l] * (l0 - l2);
@@ -183,7 +184,8 @@ PROGRAM(vanderpol_vjp) {
 }
 
 static const double no_tab[1] = {0};
-static TEST_UNUSED const atvi_prog epi_pulses[1] = {{.fn = epi_pulse}}, epi_pulse_vjps[1] = {{.fn = epi_pulse_vjp}};
+static TEST_UNUSED const atvi_prog epi_pulses[1] = {{.fn = epi_pulse}},
+                                   epi_pulse_vjps[1] = {{.fn = epi_pulse_vjp}};
 
 /* Stops at t0, t0 + dt, ..., n of them, each an output, without tables or pulses. */
 static TEST_UNUSED void plain_stops(atvi_ode_stop *stop, int n, double t0, double dt) {

@@ -2,9 +2,19 @@
 /* Adaptive 5(4), RK4 and difference equations against exact solutions. */
 #include "problems.h"
 
-static atvi_ode plain(atvi_ode_method method, atvi_idx n, atvi_idx n_par, atvi_prog rhs, atvi_ode_stop *stop, int n_stop) {
-  return (atvi_ode){.method = method, .n = n, .n_par = n_par, .rhs = rhs, .n_stop = n_stop, .stop = stop,
-                    .n_output = n_stop, .tol_rel = 1e-8, .tol_abs = 1e-8, .h = 0.01, .max_steps = 100000};
+static atvi_ode plain(atvi_ode_method method, atvi_idx n, atvi_idx n_par, atvi_prog rhs, atvi_ode_stop *stop,
+                      int n_stop) {
+  return (atvi_ode){.method = method,
+                    .n = n,
+                    .n_par = n_par,
+                    .rhs = rhs,
+                    .n_stop = n_stop,
+                    .stop = stop,
+                    .n_output = n_stop,
+                    .tol_rel = 1e-8,
+                    .tol_abs = 1e-8,
+                    .h = 0.01,
+                    .max_steps = 100000};
 }
 
 static void logistic_is_exact(void) {
@@ -103,7 +113,8 @@ static void error_follows_tolerance(void) {
 }
 
 static void rk4_has_order_four(void) {
-  atvi_ode_stop stop[4] = {{0, 0, -1, no_tab}, {0.93, 1, -1, no_tab}, {2.1, 2, -1, no_tab}, {5, 3, -1, no_tab}};
+  atvi_ode_stop stop[4] = {
+      {0, 0, -1, no_tab}, {0.93, 1, -1, no_tab}, {2.1, 2, -1, no_tab}, {5, 3, -1, no_tab}};
   double error[3];
   for (int k = 0; k < 3; k++) {
     atvi_ode ode = plain(ATVI_ODE_RK4, 2, 1, PROG(harmonic), stop, 4);
@@ -119,7 +130,8 @@ static void rk4_has_order_four(void) {
     atvi_ode_count count[L];
     atvi_ode_counts(r.w, count);
     /* segments of 0.93, 1.17 and 2.9, each in equal steps not above h */
-    CHECK_INT(count[2].accepted, ceil(0.93 / ode.h - 1e-6) + ceil(1.17 / ode.h - 1e-6) + ceil(2.9 / ode.h - 1e-6));
+    CHECK_INT(count[2].accepted,
+              ceil(0.93 / ode.h - 1e-6) + ceil(1.17 / ode.h - 1e-6) + ceil(2.9 / ode.h - 1e-6));
     run_close(&r);
   }
   CHECK_REL(log2(error[0] / error[1]), 4, 0.05);
@@ -190,4 +202,5 @@ static void start_only_gives_the_start(void) {
 
 TESTS({"logistic", logistic_is_exact}, {"oscillation", oscillation_keeps_phase_and_amplitude},
       {"jumps", lands_on_jumps}, {"tolerance", error_follows_tolerance}, {"rk4", rk4_has_order_four},
-      {"map", map_repeats_the_function}, {"units", units_do_not_matter}, {"start", start_only_gives_the_start})
+      {"map", map_repeats_the_function}, {"units", units_do_not_matter},
+      {"start", start_only_gives_the_start})

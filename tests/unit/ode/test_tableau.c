@@ -19,7 +19,8 @@ static void apply(const method *m, const double *x, double *to) {
 
 /* Largest violation of the conditions of the given order by the weights b. */
 static double violation(const method *m, const double *b, int order) {
-  double c[MAX] = {0}, c2[MAX] = {0}, c3[MAX] = {0}, c4[MAX] = {0}, ac[MAX], ac2[MAX], ac3[MAX], aac[MAX], aac2[MAX], aaac[MAX], acac[MAX];
+  double c[MAX] = {0}, c2[MAX] = {0}, c3[MAX] = {0}, c4[MAX] = {0}, ac[MAX], ac2[MAX], ac3[MAX], aac[MAX],
+         aac2[MAX], aaac[MAX], acac[MAX];
   double one[MAX] = {0}, x[MAX] = {0}, worst = 0;
   for (int i = 0; i < m->s; i++) {
     one[i] = 1;
@@ -40,9 +41,10 @@ static double violation(const method *m, const double *b, int order) {
     int order;
     const double *u, *v;
     double density;
-  } tree[] = {{1, one, one, 1},   {2, c, one, 2},    {3, c2, one, 3},    {3, ac, one, 6},   {4, c3, one, 4},  {4, c, ac, 8},
-              {4, ac2, one, 12},  {4, aac, one, 24}, {5, c4, one, 5},    {5, c2, ac, 10},   {5, ac, ac, 20},  {5, c, ac2, 15},
-              {5, ac3, one, 20},  {5, c, aac, 30},   {5, acac, one, 40}, {5, aac2, one, 60}, {5, aaac, one, 120}};
+  } tree[] = {{1, one, one, 1},   {2, c, one, 2},     {3, c2, one, 3},   {3, ac, one, 6}, {4, c3, one, 4},
+              {4, c, ac, 8},      {4, ac2, one, 12},  {4, aac, one, 24}, {5, c4, one, 5}, {5, c2, ac, 10},
+              {5, ac, ac, 20},    {5, c, ac2, 15},    {5, ac3, one, 20}, {5, c, aac, 30}, {5, acac, one, 40},
+              {5, aac2, one, 60}, {5, aaac, one, 120}};
   for (size_t k = 0; k < sizeof tree / sizeof tree[0]; k++) {
     if (tree[k].order != order) continue;
     double sum = 0;

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of distributions, and their distribution functions as numbers. */
+#include "lang/dist.h"
+#include "math/special.h"
+#include <math.h>
+#include <string.h>
+
+#define ANY ATVI_ARG_ANY
+#define POS ATVI_ARG_POSITIVE
+#define INF HUGE_VAL
+
+static const atvi_dist_info TABLE[ATVI_DIST_COUNT] = {
+    [ATVI_DIST_UNIFORM] = {"uniform", 2, {"lower", "upper"}, {ANY, ANY}, true, false, false, -INF, INF},
+    [ATVI_DIST_NORMAL] = {"normal", 2, {"mean", "sd"}, {ANY, POS}, true, true, false, -INF, INF},
+    [ATVI_DIST_LOGNORMAL] = {"lognormal", 2, {"meanlog", "sdlog"}, {ANY, POS}, true, true, false, 0, INF},
+    [ATVI_DIST_GAMMA] = {"gamma", 2, {"shape", "rate"}, {POS, POS}, true, false, false, 0, INF},
+    [ATVI_DIST_INVGAMMA] = {"invgamma", 2, {"shape", "scale"}, {POS, POS}, true, false, false, 0, INF},
+    [ATVI_DIST_BETA] = {"beta", 2, {"a", "b"}, {POS, POS}, true, false, false, 0, 1},
+    [ATVI_DIST_EXPONENTIAL] = {"exponential", 1, {"rate"}, {POS}, true, false, false, 0, INF},
+    [ATVI_DIST_HALFNORMAL] = {"halfnormal", 1, {"sd"}, {POS}, true, false, false, 0, INF},
+    [ATVI_DIST_HALFCAUCHY] = {"halfcauchy", 1, {"scale"}, {POS}, true, false, false, 0, INF},
+    [ATVI_DIST_CAUCHY] = {"cauchy", 2, {"location", "scale"}, {ANY, POS}, true, false, false, -INF, INF},
+    [ATVI_DIST_STUDENT] =
+        {"student", 3, {"df", "location", "scale"}, {POS, ANY, POS}, true, true, false, -INF, INF},
+    [ATVI_DIST_POISSON] = {"poisson", 1, {"mean"}, {ATVI_ARG_NONNEGATIVE}, false, true, true, 0, INF},
+    [ATVI_DIST_NEGBIN] =
+        {"negbin", 2, {"mean", "size"}, {ATVI_ARG_NONNEGATIVE, POS}, false, true, true, 0, INF},
+    [ATVI_DIST_BINOMIAL] =
+        {"binomial", 2, {"n", "p"}, {ATVI_ARG_WHOLE, ATVI_ARG_PROBABILITY}, false, true, true, 0, INF},
+};
+
+const atvi_dist_info *atvi_dist_get(atvi_dist dist) { return &TABLE[dist]; }
+
+int atvi_dist_find(const char *name, size_t n) {
+  static const struct {
+    const char *name;
+    atvi_dist dist;
+  } ALIASES[] = {
+      {"inverse_gamma", ATVI_DIST_INVGAMMA}, {"half_normal", ATVI_DIST_HALFNORMAL},
+      {"half_cauchy", ATVI_DIST_HALFCAUCHY}, {"student_t", ATVI_DIST_STUDENT},
+      {"neg_binomial", ATVI_DIST_NEGBIN},    {"negative_binomial", ATVI_DIST_NEGBIN},
+  };
+  for (int d = 0; d < ATVI_DIST_COUNT; d++)
+    if (strlen(TABLE[d].name) == n && memcmp(TABLE[d].name, name, n) == 0) return d;
+  for (size_t a = 0; a < sizeof ALIASES / sizeof *ALIASES; a++)
+    if (strlen(ALIASES[a].name) == n && memcmp(ALIASES[a].name, name, n) == 0) return ALIASES[a].dist;
+  return -1;
+}
+
+bool atvi_dist_arg_ok(atvi_dist dist, int k, double value) {
+  if (!isfinite(value)) return false;
+  switch (TABLE[dist].range[k]) {
+  case ATVI_ARG_POSITIVE: return value > 0;
+  case ATVI_ARG_NONNEGATIVE: return value >= 0;
+  case ATVI_ARG_WHOLE: return value >= 0 && value == floor(value);
+  case ATVI_ARG_PROBABILITY: return value >= 0 && value <= 1;
+  default: return true;
+  }
+}
+
+static bool args_ok(atvi_dist dist, const double *arg) {
+  for (int k = 0; k < TABLE[dist].n_arg; k++)
+    if (!atvi_dist_arg_ok(dist, k, arg[k])) return false;
+  return dist != ATVI_DIST_UNIFORM || arg[0] < arg[1];
+}
+
+static double log_of(double p) { return p > 0 ? log(p) : -INF; }
+
+/* The half-line (upper = false) or upper tail of a Cauchy at z, accurate for small probabilities: atan2 keeps what 1/2 - atan loses. */
+static double cauchy_tail(double z) { return atan2(1, z) / 3.14159265358979323846; }
+
+static double log_tail(atvi_dist dist, double y, const double *a, bool upper) {
+  double z, p;
+  switch (dist) {
+  case ATVI_DIST_UNIFORM:
+    p = (y - a[0]) / (a[1] - a[0]);
+    p = fmin(fmax(p, 0), 1);
+    return upper ? log1p(-p) : log_of(p);
+  case ATVI_DIST_NORMAL:
+    return upper ? atvi_normal_lccdf(y, a[0], a[1], NULL) : atvi_normal_lcdf(y, a[0], a[1], NULL);
+  case ATVI_DIST_LOGNORMAL: z = (log(y) - a[0]) / a[1]; return atvi_log_ndtr(upper ? -z : z);
+  case ATVI_DIST_GAMMA: return log_of(upper ? atvi_gamma_q(a[0], a[1] * y) : atvi_gamma_p(a[0], a[1] * y));
+  case ATVI_DIST_INVGAMMA: return log_of(upper ? atvi_gamma_p(a[0], a[1] / y) : atvi_gamma_q(a[0], a[1] / y));
+  case ATVI_DIST_BETA: return log_of(upper ? atvi_beta_inc(a[1], a[0], 1 - y) : atvi_beta_inc(a[0], a[1], y));
+  case ATVI_DIST_EXPONENTIAL: return upper ? -a[0] * y : log_of(-expm1(-a[0] * y));
+  case ATVI_DIST_HALFNORMAL: /* 2 Phi(-z), and 1 - that */
+    z = y / a[0];
+    return upper ? log(2.0) + atvi_log_ndtr(-z) : log_of(erf(z / 1.41421356237309504880));
+  case ATVI_DIST_HALFCAUCHY: z = y / a[0]; return log_of(2 * (upper ? cauchy_tail(z) : 0.5 - cauchy_tail(z)));
+  case ATVI_DIST_CAUCHY: z = (y - a[0]) / a[1]; return log_of(cauchy_tail(upper ? z : -z));
+  case ATVI_DIST_STUDENT:
+    return upper ? atvi_student_lccdf(y, a[0], a[1], a[2], NULL)
+                 : atvi_student_lcdf(y, a[0], a[1], a[2], NULL);
+  case ATVI_DIST_POISSON: return upper ? atvi_poisson_lccdf(y, a[0], NULL) : atvi_poisson_lcdf(y, a[0], NULL);
+  case ATVI_DIST_NEGBIN:
+    return upper ? atvi_negbin_lccdf(y, a[0], a[1], NULL) : atvi_negbin_lcdf(y, a[0], a[1], NULL);
+  case ATVI_DIST_BINOMIAL:
+    return upper ? atvi_binomial_lccdf(y, a[0], a[1], NULL) : atvi_binomial_lcdf(y, a[0], a[1], NULL);
+  default: return NAN;
+  }
+}
+
+/* Ends of the support first, so that the families need not think of infinities. */
+static double log_prob(atvi_dist dist, double y, const double *arg, bool upper) {
+  if (!args_ok(dist, arg) || isnan(y)) return NAN;
+  double lower = dist == ATVI_DIST_UNIFORM ? arg[0] : TABLE[dist].lower;
+  double higher = dist == ATVI_DIST_UNIFORM ? arg[1] : TABLE[dist].upper;
+  bool below = TABLE[dist].count ? y < lower : y <= lower;
+  if (below) return upper ? 0 : -INF;
+  if (y >= higher) return upper ? -INF : 0;
+  return log_tail(dist, y, arg, upper);
+}
+
+double atvi_dist_log_cdf(atvi_dist dist, double y, const double *arg) {
+  return log_prob(dist, y, arg, false);
+}
+double atvi_dist_log_ccdf(atvi_dist dist, double y, const double *arg) {
+  return log_prob(dist, y, arg, true);
+}
+
+/* log(exp(big) - exp(small)) */
+static double log_diff(double big, double small) {
+  if (small == -INF) return big;
+  return big > small ? big + log(-expm1(small - big)) : -INF;
+}
+
+double atvi_dist_log_mass(atvi_dist dist, double lower, double upper, const double *arg) {
+  if (!args_ok(dist, arg)) return NAN;
+  if (!(lower < upper)) return -INF;
+  double below = log_prob(dist, lower, arg, false);
+  if (below < -0.6931471805599453) return log_diff(log_prob(dist, upper, arg, false), below);
+  return log_diff(log_prob(dist, lower, arg, true), log_prob(dist, upper, arg, true));
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* Data files: reading them, their times, their columns as names. */
+#include "lang/elab.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *atvi_elab_path(elab *e, const char *file) {
+  const char *slash = strrchr(e->s->path, '/');
+  const char *path = file;
+  if (file[0] != '/' && slash)
+    path = atvi_pool_printf(e->s->pool, "%.*s/%s", (int)(slash - e->s->path), e->s->path, file);
+  if (!path) atvi_lang_nomem(e->s);
+  return path;
+}
+
+atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at) {
+  atvi_idx c = atvi_csv_find(csv, name);
+  if (c >= 0) return c;
+  ast_guess g = {.text = name};
+  char list[300] = "";
+  size_t used = 0;
+  for (atvi_idx k = 0; k < csv->n_col; k++) {
+    atvi_lang_guess(&g, csv->name[k]);
+    size_t n = strlen(csv->name[k]);
+    if (used + n + 8 < sizeof list)
+      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", csv->name[k]);
+  }
+  const char *hint = g.best        ? atvi_pool_printf(e->s->pool, "did you mean '%.60s'?", g.best)
+                     : csv->header ? atvi_pool_printf(e->s->pool, "its columns are: %s", list)
+                                   : "the file has no header line; its columns are called 1, 2, ...";
+  atvi_lang_error(e->s, at, hint, "there is no column '%.60s' in %s", name, csv->path);
+  return -1;
+}
+
+static bool exists(const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (f) fclose(f);
+  return f || errno != ENOENT;
+}
+
+bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
+  const char *path = atvi_elab_path(e, st->file);
+  if (!path) return false;
+  if (!exists(path)) {
+    atvi_lang_error(e->s, st->file_at, "files are looked for next to the model file", "there is no file %s", path);
+    return false;
+  }
+  atvi_status status = atvi_csv_read(e->s->pool, path, csv);
+  if (status != ATVI_OK) e->s->status = status;
+  return status == ATVI_OK;
+}
+
+/* The file to read for a data set: the model's, or one given in its place. */
+static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
+  const char *name = st->name ? st->name->text : "";
+  *replaced = false;
+  for (atvi_idx i = 0; e->opts && i < e->opts->n_replace; i++) {
+    const atvi_lang_replace *r = &e->opts->replace[i];
+    bool whole = !r->name || !*r->name;
+    if (whole ? e->lang->n_data == 1 : strcmp(r->name, name) == 0) {
+      *replaced = true;
+      return r->path;
+    }
+  }
+  return atvi_elab_path(e, st->file);
+}
+
+static bool check_replacements(elab *e) {
+  for (atvi_idx i = 0; e->opts && i < e->opts->n_replace; i++) {
+    const char *name = e->opts->replace[i].name;
+    bool known = false;
+    if (!name || !*name) {
+      if (e->lang->n_data == 1) continue;
+      e->s->status =
+          ATVI_FAIL(e->s->ctx, ATVI_EMODEL,
+                    "%s: error: the model has %td data files, so which one is %s?\nhint: give data sets "
+                    "names in the model and say --data name=FILE",
+                    e->s->path, e->lang->n_data, e->opts->replace[i].path);
+      return false;
+    }
+    for (atvi_idx d = 0; d < e->lang->n_data; d++) known = known || strcmp(e->lang->data[d].name, name) == 0;
+    if (known) continue;
+    e->s->status =
+        ATVI_FAIL(e->s->ctx, ATVI_EMODEL,
+                  "%s: error: the model has no data set '%s'\nhint: a data set gets its name in the model: "
+                  "data %s \"file.csv\"",
+                  e->s->path, name, name);
+    return false;
+  }
+  return true;
+}
+
+static bool time_cell(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx row, atvi_idx col,
+                      double *t) {
+  atvi_idx at = row * csv->n_col + col;
+  int kind = csv->kind[at];
+  const char *hint = "times are numbers, or dates such as 2009-12-19";
+  if (kind == ATVI_CELL_NUMBER) return *t = csv->value[at], true;
+  if (kind == ATVI_CELL_DATE && e->lang->has_calendar)
+    return *t = (csv->value[at] - e->lang->calendar_day0) / e->lang->calendar_unit, true;
+  if (kind == ATVI_CELL_DATE) hint = "say what date t = 0 is, for example: calendar 2009-12-19 week";
+  if (kind == ATVI_CELL_MISSING)
+    atvi_lang_data_error(e->s, csv, row, col, st->time_at, "every row needs its time", "the time is missing");
+  else
+    atvi_lang_data_error(e->s, csv, row, col, st->time_at, hint, "'%.60s' cannot be used as a time",
+                         csv->text[at]);
+  return false;
+}
+
+static bool read_times(elab *e, const ast_stmt *st, atvi_lang_data *data, atvi_idx *col) {
+  const atvi_csv *csv = data->csv;
+  *col = -1;
+  if (!st->time_column) return true;
+  if ((*col = atvi_elab_find_column(e, csv, st->time_column, st->time_at)) < 0) return false;
+  double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t);
+  for (atvi_idx r = 0; t && r < csv->n_row; r++) {
+    if (!time_cell(e, st, csv, r, *col, &t[r])) return false;
+    if (r > 0 && t[r] < t[r - 1]) {
+      atvi_lang_data_error(e->s, csv, r, *col, st->time_at, "sort the file by time",
+                           "the times are not ascending: %g follows %g", t[r], t[r - 1]);
+      return false;
+    }
+  }
+  data->time = t;
+  return t != NULL;
+}
+
+/* Everything that is a number or can become one; the rest is NaN and complained about when asked for. */
+static bool read_values(elab *e, atvi_lang_data *data, atvi_idx time_col) {
+  const atvi_csv *csv = data->csv;
+  double *value = atvi_lang_take(e->s, csv->n_row * csv->n_col, sizeof *value);
+  if (!value) return false;
+  for (atvi_idx r = 0; r < csv->n_row; r++)
+    for (atvi_idx c = 0; c < csv->n_col; c++) {
+      atvi_idx at = r * csv->n_col + c;
+      value[at] = csv->value[at];
+      if (c == time_col)
+        value[at] = data->time[r];
+      else if (csv->kind[at] == ATVI_CELL_DATE)
+        value[at] =
+            e->lang->has_calendar ? (csv->value[at] - e->lang->calendar_day0) / e->lang->calendar_unit : NAN;
+      else if (csv->kind[at] == ATVI_CELL_MISSING || csv->kind[at] == ATVI_CELL_TEXT)
+        value[at] = NAN;
+    }
+  data->n_row = csv->n_row;
+  data->n_col = csv->n_col;
+  data->value = value;
+  return true;
+}
+
+static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
+  bool replaced;
+  data->path = file_for(e, st, &replaced);
+  if (!data->path) return false;
+  if (!exists(data->path)) {
+    if (e->opts && e->opts->data_optional && !replaced) return true;
+    const char *hint = replaced
+                           ? "the file given in place of the model's is looked for from the working folder"
+                           : "files are looked for next to the model file";
+    atvi_lang_error(e->s, st->file_at, hint, "there is no file %s", data->path);
+    return false;
+  }
+  atvi_csv *csv;
+  atvi_status status = atvi_csv_read(e->s->pool, data->path, &csv);
+  if (status != ATVI_OK) return e->s->status = status, false;
+  data->csv = csv;
+  if (csv->n_row < 1) {
+    atvi_lang_data_error(e->s, csv, -1, -1, st->file_at, "the first line is the header, data follow it",
+                         "the file has no rows of data");
+    return false;
+  }
+  atvi_idx time_col;
+  return read_times(e, st, data, &time_col) && read_values(e, data, time_col);
+}
+
+bool atvi_elab_data(elab *e) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_DATA;
+  e->lang->data = atvi_lang_take(e->s, n, sizeof *e->lang->data);
+  e->data_stmt = atvi_lang_take(e->s, n, sizeof *e->data_stmt);
+  e->observed = atvi_lang_take(e->s, n, sizeof *e->observed);
+  if (!e->lang->data || !e->data_stmt || !e->observed) return false;
+  if (n > 1000)
+    return atvi_lang_error(e->s, e->file->stmt[0].at, "join files that have the same times",
+                           "more than 1000 data files"),
+           false;
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    if (st->kind != KW_DATA) continue;
+    e->data_stmt[e->lang->n_data] = st;
+    e->lang->data[e->lang->n_data].name = st->name ? st->name->text : "";
+    if (st->name) st->name->symbol->base = e->lang->n_data;
+    e->lang->n_data++;
+  }
+  if (!check_replacements(e)) return false;
+  for (atvi_idx d = 0; d < n; d++)
+    if (!load(e, e->data_stmt[d], &e->lang->data[d])) return false;
+  for (atvi_idx d = 0; d < n; d++)
+    if (e->lang->data[d].csv &&
+        !(e->observed[d] = atvi_lang_take(e->s, e->lang->data[d].n_col, sizeof **e->observed)))
+      return false;
+  return true;
+}
+
+/* Rows of the file are the last index but one; a vector may be a row or a column. */
+bool atvi_elab_const_file(elab *e, elab_symbol *sym) {
+  const ast_stmt *st = sym->stmt;
+  atvi_csv *csv;
+  if (!atvi_elab_csv(e, st, &csv)) return false;
+  atvi_idx cols = sym->n_dim >= 2 ? sym->dim[sym->n_dim - 1].n : 1, rows = sym->total / cols;
+  bool row = sym->n_dim == 1 && csv->n_row == 1 && csv->n_col == rows;
+  if (!row && (csv->n_row != rows || csv->n_col != cols)) {
+    atvi_lang_error(e->s, st->file_at, "one line per row, one column per element; a header line is allowed",
+                    "wrong shape: '%.60s' needs %td rows of %td, %s has %td rows of %td", sym->word->text,
+                    rows, cols, csv->path, csv->n_row, csv->n_col);
+    return false;
+  }
+  for (atvi_idx k = 0; k < sym->total; k++) {
+    if (csv->kind[k] != ATVI_CELL_NUMBER) {
+      atvi_lang_data_error(e->s, csv, row ? 0 : k / cols, row ? k : k % cols, st->file_at, "every cell must be a number",
+                           "'%.60s' is not a number", csv->text[k]);
+      return false;
+    }
+    sym->memo[k] = (elab_memo){atvi_graph_const(e->g, csv->value[k]), MEMO_DONE, -1};
+  }
+  return true;
+}
+
+/* A name that the model does not define: a column of the observation's data. */
+atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
+  *found = false;
+  if (x->qualifier) {
+    const elab_symbol *set = atvi_elab_symbol(e, x->qualifier, SYM_DATA);
+    *found = true;
+    if (!set || set->base != v->data) {
+      const char *hint =
+          set ? "an observation can use only the columns of its own data file"
+              : "only columns of data sets are written with a dot; elements of arrays are X[i]";
+      atvi_lang_error(e->s, x->at, hint, "'%.60s.%.60s' cannot be used here", x->qualifier->text,
+                      x->word->text);
+      return ATVI_NODE_NONE;
+    }
+  }
+  if (v->data < 0 || !(v->allowed & ELAB_KIND(ATVI_IN_DATA))) return ATVI_NODE_NONE;
+  const atvi_lang_data *data = &e->lang->data[v->data];
+  if (!data->csv) {
+    *found = true;
+    atvi_lang_error(e->s, x->at, "without the file its columns are not known",
+                    "unknown name '%.60s': perhaps a column of %s, which does not exist", x->word->text,
+                    data->path);
+    return ATVI_NODE_NONE;
+  }
+  atvi_idx c = atvi_csv_find(data->csv, x->word->text);
+  if (c < 0) {
+    if (x->qualifier) atvi_elab_find_column(e, data->csv, x->word->text, x->at);
+    return ATVI_NODE_NONE;
+  }
+  *found = true;
+  if (x->n) {
+    atvi_lang_error(e->s, x->at, "name the column itself", "wrong shape: the column '%.60s' has no elements",
+                    x->word->text);
+    return ATVI_NODE_NONE;
+  }
+  return atvi_graph_input(e->g, ATVI_IN_DATA, c);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Parameters: priors, bounds, the log prior density. */
+#include "lang/elab.h"
+#include <math.h>
+#include <string.h>
+
+bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
+  const char *name = st->dist->text;
+  int found = atvi_dist_find(name, strlen(name));
+  const char *list =
+      prior ? "priors: uniform, normal, lognormal, gamma, invgamma, beta, exponential, halfnormal, "
+              "halfcauchy, cauchy, student"
+            : "observations: poisson, negbin, binomial, normal, lognormal, student";
+  if (found < 0) {
+    ast_guess g = {.text = name};
+    for (int d = 0; d < ATVI_DIST_COUNT; d++) atvi_lang_guess(&g, atvi_dist_get((atvi_dist)d)->name);
+    atvi_lang_error(e->s, st->dist_at,
+                    g.best ? atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best) : list,
+                    "unknown distribution '%.60s'", name);
+    return false;
+  }
+  *dist = (atvi_dist)found;
+  const atvi_dist_info *info = atvi_dist_get(*dist);
+  if (!(prior ? info->prior : info->observation)) {
+    atvi_lang_error(e->s, st->dist_at, list, "'%s' cannot be %s", name,
+                    prior ? "a prior" : "the distribution of data");
+    return false;
+  }
+  if (st->args->n == info->n_arg) return true;
+  const char *form = info->n_arg == 1 ? atvi_pool_printf(e->s->pool, "write %s(%s)", name, info->arg[0])
+                     : info->n_arg == 2
+                         ? atvi_pool_printf(e->s->pool, "write %s(%s, %s)", name, info->arg[0], info->arg[1])
+                         : atvi_pool_printf(e->s->pool, "write %s(%s, %s, %s)", name, info->arg[0],
+                                            info->arg[1], info->arg[2]);
+  atvi_lang_error(e->s, st->dist_at, form, "'%s' takes %d %s, not %td", name, info->n_arg,
+                  info->n_arg == 1 ? "argument" : "arguments", st->args->n);
+  return false;
+}
+
+bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg) {
+  static const char *const WANT[] = {"finite", "above 0", "0 or more", "a whole number, 0 or more",
+                                     "between 0 and 1"};
+  const atvi_dist_info *info = atvi_dist_get(dist);
+  double v[ATVI_DIST_ARGS];
+  for (int k = 0; k < info->n_arg; k++) {
+    v[k] = NAN;
+    if (!atvi_elab_constant(e, arg[k], &v[k]) || atvi_dist_arg_ok(dist, k, v[k])) continue;
+    atvi_lang_error(e->s, st->args->arg[k]->at, "change it to a value that is allowed",
+                    "the %s of %s must be %s, not %g", info->arg[k], info->name, WANT[info->range[k]], v[k]);
+    return false;
+  }
+  if (dist != ATVI_DIST_UNIFORM || !(v[0] >= v[1])) return true;
+  atvi_lang_error(e->s, st->args->arg[0]->at, "write uniform(lower, upper)",
+                  "the lower end %g is not below the upper end %g", v[0], v[1]);
+  return false;
+}
+
+/* Box of the prior's support, then of the bounds; says whether bounds cut something off. */
+static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
+  const atvi_dist_info *info = atvi_dist_get(p->dist);
+  double end[2] = {info->lower, info->upper}, bound[2];
+  for (int k = 0; k < 2 && p->dist == ATVI_DIST_UNIFORM; k++)
+    if (!atvi_elab_constant(e, p->arg[k], &end[k])) end[k] = k ? INFINITY : -INFINITY;
+  p->lower = end[0];
+  p->upper = end[1];
+  if (!st->has_range) return true;
+  if (!atvi_elab_number(e, vars, st->lower, "a bound", &bound[0]) ||
+      !atvi_elab_number(e, vars, st->upper, "a bound", &bound[1]))
+    return false;
+  if (!(bound[0] < bound[1])) {
+    atvi_lang_error(e->s, st->range_at, "the lower one comes first", "the bounds (%g, %g) are empty",
+                    bound[0], bound[1]);
+    return false;
+  }
+  if (bound[1] <= end[0] || bound[0] >= end[1]) {
+    atvi_lang_error(e->s, st->range_at, "change the bounds or the prior",
+                    "the bounds (%g, %g) contradict the prior, which lives on (%g, %g)", bound[0], bound[1],
+                    end[0], end[1]);
+    return false;
+  }
+  bool outside = (isfinite(bound[0]) && bound[0] < end[0]) || (isfinite(bound[1]) && bound[1] > end[1]);
+  if (outside) {
+    atvi_lang_error(e->s, st->range_at, "change the bounds or the prior",
+                    "the bounds (%g, %g) reach outside the prior, which lives on (%g, %g)", bound[0],
+                    bound[1], end[0], end[1]);
+    return false;
+  }
+  p->lower = fmax(bound[0], end[0]);
+  p->upper = fmin(bound[1], end[1]);
+  p->truncated = p->lower > end[0] || p->upper < end[1];
+  return true;
+}
+
+/* param x in (a, b): uniform. */
+static bool bounds_only(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
+  double end[2];
+  if (!atvi_elab_number(e, vars, st->lower, "a bound", &end[0]) ||
+      !atvi_elab_number(e, vars, st->upper, "a bound", &end[1]))
+    return false;
+  if (!(end[0] < end[1]) || isinf(end[0]) || isinf(end[1])) {
+    atvi_lang_error(e->s, st->range_at, "without a prior the bounds mean a uniform prior on them",
+                    "the bounds (%g, %g) must be finite and ascending", end[0], end[1]);
+    return false;
+  }
+  p->dist = ATVI_DIST_UNIFORM;
+  p->n_arg = 2;
+  for (int k = 0; k < 2; k++) p->arg[k] = atvi_graph_const(e->g, end[k]);
+  p->lower = end[0];
+  p->upper = end[1];
+  return true;
+}
+
+static atvi_node density(elab *e, const ast_stmt *st, const atvi_lang_param *p, atvi_idx index) {
+  atvi_node x = atvi_graph_input(e->g, ATVI_IN_PARAM, index);
+  if (!p->truncated) return atvi_dist_lpdf(e->g, p->dist, x, p->arg, NULL);
+  atvi_node mass = atvi_dist_lmass(e->g, p->dist, p->lower, p->upper, p->arg);
+  double constant;
+  if (mass == ATVI_NODE_NONE && !atvi_graph_failed(e->g)) {
+    atvi_lang_error(
+        e->s, st->range_at,
+        "use a normal, lognormal, exponential, student, cauchy or half-... prior, or constants as arguments",
+        "a %s prior whose arguments are parameters cannot be truncated", atvi_dist_get(p->dist)->name);
+    return ATVI_NODE_NONE;
+  }
+  if (atvi_elab_constant(e, mass, &constant) && !(constant > -INFINITY)) {
+    atvi_lang_error(e->s, st->range_at, "change the bounds or the prior",
+                    "the bounds (%g, %g) contradict the prior: it has no mass there", p->lower, p->upper);
+    return ATVI_NODE_NONE;
+  }
+  return atvi_graph_op2(e->g, ATVI_OP_SUB, atvi_dist_lpdf(e->g, p->dist, x, p->arg, NULL), mass);
+}
+
+static bool map_name(elab *e, const ast_stmt *st, const char **map) {
+  static const char *const MAPS[] = {"auto", "surjection", "probit", "logit", "log", "none"};
+  *map = "auto";
+  if (!st->option) return true;
+  for (size_t i = 0; i < sizeof MAPS / sizeof *MAPS; i++)
+    if (strcmp(st->option->text, MAPS[i]) == 0) {
+      *map = MAPS[i];
+      return true;
+    }
+  atvi_lang_error(e->s, st->time_at, "there are auto, surjection, probit, logit, log and none",
+                  "unknown map '%.60s'", st->option->text);
+  return false;
+}
+
+static bool param(elab *e, const elab_symbol *sym, elab_loop *loop, atvi_idx k, atvi_node *log_density) {
+  const ast_stmt *st = sym->stmt;
+  atvi_lang_param *p = &e->lang->param[sym->base + k];
+  atvi_elab_loop_at(e, loop, k);
+  p->place = sym->at;
+  p->name = atvi_elab_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
+  if (!p->name || !map_name(e, st, &p->map)) return false;
+  if (!st->args) {
+    if (!bounds_only(e, st, loop->vars, p)) return false;
+  } else {
+    if (!atvi_elab_dist(e, st, true, &p->dist)) return false;
+    p->n_arg = atvi_dist_get(p->dist)->n_arg;
+    elab_env v = {.vars = loop->vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a prior", .data = -1};
+    for (int a = 0; a < p->n_arg; a++)
+      if ((p->arg[a] = atvi_elab_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
+    if (!atvi_elab_check_args(e, st, p->dist, p->arg) || !bounds(e, st, loop->vars, p)) return false;
+  }
+  *log_density = density(e, st, p, sym->base + k);
+  return e->s->status == ATVI_OK;
+}
+
+/* Depth first through the arguments of priors; a parameter met while open closes a circle. Nodes and
+ * parameters share one walk: the node of a parameter has the nodes of its prior's arguments below it. */
+typedef struct {
+  atvi_node node;
+  int next;
+} visit;
+
+static atvi_node child(const elab *e, atvi_node x, int k) {
+  atvi_node_info info = atvi_graph_get(e->g, x);
+  if (info.op != ATVI_OP_INPUT) return k < info.n_arg ? info.arg[k] : ATVI_NODE_NONE;
+  if (info.index2 != ATVI_IN_PARAM) return ATVI_NODE_NONE;
+  const atvi_lang_param *p = &e->lang->param[info.index];
+  return k < p->n_arg ? p->arg[k] : ATVI_NODE_NONE;
+}
+
+static bool no_circle_from(elab *e, atvi_node root, unsigned char *color, visit *stack) {
+  atvi_idx n = 0;
+  stack[n++] = (visit){root, 0};
+  color[root] = 1;
+  while (n > 0) {
+    visit *top = &stack[n - 1];
+    atvi_node next = child(e, top->node, top->next++);
+    if (next == ATVI_NODE_NONE) {
+      color[top->node] = 2;
+      n--;
+    } else if (color[next] == 0) {
+      color[next] = 1;
+      stack[n++] = (visit){next, 0};
+    } else if (color[next] == 1) {
+      const atvi_lang_param *p = NULL; /* some parameter on the circle: one is, for nodes alone have none */
+      for (atvi_idx i = n - 1; i >= 0 && !p; i--) {
+        atvi_node_info info = atvi_graph_get(e->g, stack[i].node);
+        if (info.op == ATVI_OP_INPUT) p = &e->lang->param[info.index];
+      }
+      if (p)
+        atvi_lang_error(e->s, p->place, "one of the priors must not depend on the others",
+                        "circular priors: the prior of '%.60s' depends on itself", p->name);
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool no_circles(elab *e) {
+  atvi_idx n = atvi_graph_size(e->g);
+  for (atvi_idx i = 0; i < e->lang->n_param; i++) atvi_graph_input(e->g, ATVI_IN_PARAM, i);
+  n = atvi_graph_size(e->g);
+  unsigned char *color = atvi_lang_take(e->s, n, 1);
+  visit *stack = atvi_lang_take(e->s, n, sizeof *stack);
+  if (!color || !stack) return false;
+  for (atvi_idx i = 0; i < e->lang->n_param; i++) {
+    atvi_node x = atvi_graph_input(e->g, ATVI_IN_PARAM, i);
+    if (x == ATVI_NODE_NONE) return atvi_lang_nomem(e->s), false;
+    if (color[x] == 0 && !no_circle_from(e, x, color, stack)) return false;
+  }
+  return true;
+}
+
+bool atvi_elab_params(elab *e) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < e->n_symbol; i++)
+    if (e->symbol[i]->kind == SYM_PARAM) n += e->symbol[i]->total;
+  e->lang->param = atvi_lang_take(e->s, n, sizeof *e->lang->param);
+  atvi_node *term = atvi_lang_take(e->s, n, sizeof *term);
+  if (!e->lang->param || !term) return false;
+  e->lang->n_param = n;
+  for (atvi_idx i = 0; i < e->n_symbol; i++) {
+    const elab_symbol *sym = e->symbol[i];
+    elab_loop loop;
+    if (sym->kind != SYM_PARAM) continue;
+    if (!atvi_elab_loop(e, NULL, sym->n_dim, sym->stmt->dim, false, &loop)) return false;
+    for (atvi_idx k = 0; k < sym->total; k++)
+      if (!param(e, sym, &loop, k, &term[sym->base + k])) return false;
+  }
+  e->lang->log_prior = atvi_graph_sum(e->g, n, term);
+  if (atvi_graph_failed(e->g)) return atvi_lang_nomem(e->s), false;
+  return no_circles(e);
+}

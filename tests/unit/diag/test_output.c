@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* summary.json read back by a JSON parser; the table checked for width, alignment and digits. */
+#include "world.h"
+#include <jansson.h>
+
+static json_t *parse(world *w, const atvi_summary *s) {
+  const char *text;
+  json_error_t error;
+  CHECK_OK(atvi_summary_json(w->pool, s, &text));
+  CHECK(text[strlen(text) - 1] == '\n');
+  json_t *o = json_loads(text, 0, &error);
+  ck_assert_msg(o != NULL, "%s in %s", error.text, text);
+  return o;
+}
+
+static double real(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+
+static const char *string(const json_t *o, const char *key) {
+  return json_string_value(json_object_get(o, key));
+}
+
+static void check_column(const json_t *o, const atvi_summary_column *c) {
+  static const char *const quantile[] = {"2.5", "25", "50", "75", "97.5"};
+  const json_t *q = json_object_get(o, "quantiles"), *hpd = json_object_get(o, "hpd95");
+  const double tol = 1e-11; /* 12 digits are written */
+  CHECK_INT(json_object_size(o), 13);
+  CHECK_STR(string(o, "name"), c->name);
+  CHECK_REL(real(o, "mean"), c->mean, tol);
+  CHECK_REL(real(o, "sd"), c->sd, tol);
+  CHECK_REL(real(o, "mode"), c->mode, tol);
+  CHECK_REL(real(o, "median"), c->median, tol);
+  CHECK_REL(real(o, "ess_bulk"), c->ess_bulk, tol);
+  CHECK_REL(real(o, "ess_tail"), c->ess_tail, tol);
+  CHECK_REL(real(o, "rhat"), c->rhat, tol);
+  CHECK_REL(real(o, "mcse"), c->mcse, tol);
+  CHECK_INT(json_array_size(hpd), 2);
+  for (size_t k = 0; k < 2; k++) CHECK_REL(json_real_value(json_array_get(hpd, k)), c->hpd95[k], tol);
+  CHECK_INT(json_object_size(q), 5);
+  for (size_t k = 0; k < 5; k++) CHECK_REL(real(q, quantile[k]), c->quantile[k], tol);
+}
+
+static void json_has_every_key(void) {
+  static const char *const key[] = {"method",   "model",    "seed",         "seconds", "evaluations",
+                                    "failures", "log_map",  "log_evidence", "elbo",    "khat",
+                                    "verdict",  "messages", "parameters",   "derived"};
+  world w = world_new(4, 500, false);
+  CHECK_OK(atvi_draws_say(w.d, "Quote \" and backslash \\."));
+  const atvi_summary *s = world_summary(&w);
+  json_t *o = parse(&w, s);
+  CHECK_INT(json_object_size(o), sizeof key / sizeof *key);
+  for (size_t i = 0; i < sizeof key / sizeof *key; i++)
+    ck_assert_msg(json_object_get(o, key[i]) != NULL, "no %s", key[i]);
+  CHECK_STR(string(o, "method"), "ram");
+  CHECK_STR(string(o, "model"), "World");
+  CHECK_INT(json_integer_value(json_object_get(o, "seed")), 7);
+  CHECK(real(o, "seconds") == 12.25);
+  CHECK_INT(json_integer_value(json_object_get(o, "evaluations")), 100000);
+  CHECK_INT(json_integer_value(json_object_get(o, "failures")), 12);
+  CHECK_REL(real(o, "log_map"), s->log_map, 1e-11);
+  CHECK(json_is_null(json_object_get(o, "log_evidence")) && json_is_null(json_object_get(o, "elbo")));
+  CHECK(json_is_null(json_object_get(o, "khat")));
+  CHECK_STR(string(o, "verdict"), atvi_verdict_name(s->verdict));
+  const json_t *messages = json_object_get(o, "messages"), *p = json_object_get(o, "parameters");
+  CHECK_INT(json_array_size(messages), s->n_message);
+  CHECK_STR(json_string_value(json_array_get(messages, (size_t)s->n_message - 1)),
+            "Quote \" and backslash \\.");
+  CHECK_INT(json_array_size(p), 2);
+  check_column(json_array_get(p, 0), &s->col[0]);
+  check_column(json_array_get(p, 1), &s->col[1]);
+  CHECK(json_is_null(json_object_get(json_array_get(p, 0), "near_lower")));
+  CHECK_REL(real(json_array_get(p, 1), "near_lower"), s->col[1].near_lower, 1e-11);
+  CHECK_REL(real(json_array_get(p, 1), "near_upper"), s->col[1].near_upper, 1e-11);
+  CHECK_INT(json_array_size(json_object_get(o, "derived")), 1);
+  check_column(json_array_get(json_object_get(o, "derived"), 0), &s->col[2]);
+  json_decref(o);
+  world_free(&w);
+}
+
+static void json_of_odd_values(void) {
+  world w = world_new(1, 100, false);
+  w.d->chains = false;
+  w.d->made.log_evidence = -61.375;
+  w.d->made.log_evidence_se = 0.03125;
+  w.d->made.elbo = -62.5;
+  w.d->made.khat = HUGE_VAL;
+  w.d->made.seed = UINT64_MAX;
+  w.d->made.model = "caf\xE9 in Latin-1";
+  w.d->x[3] = HUGE_VAL;
+  json_t *o = parse(&w, world_summary(&w));
+  const json_t *e = json_object_get(o, "log_evidence"),
+               *p = json_array_get(json_object_get(o, "parameters"), 0);
+  CHECK(real(e, "value") == -61.375 && real(e, "se") == 0.03125 && real(o, "elbo") == -62.5);
+  CHECK(json_is_null(json_object_get(o, "khat")));
+  CHECK_STR(string(o, "model"), "caf? in Latin-1");
+  CHECK_REL(real(o, "seed"), 0x1p64, 1e-11);
+  CHECK(json_is_null(json_object_get(p, "mean")) && json_is_null(json_object_get(p, "rhat")));
+  CHECK(json_is_null(json_array_get(json_object_get(p, "hpd95"), 0)));
+  json_decref(o);
+  world_free(&w);
+}
+
+static void check_width(const char *text) {
+  for (const char *p = text; *p; p += strcspn(p, "\n") + 1) {
+    int n = (int)strcspn(p, "\n");
+    ck_assert_msg(n <= 100 && (n == 0 || p[n - 1] != ' '), "%d columns: %.*s", n, n, p);
+  }
+}
+
+/* The line of text that begins with start. */
+static const char *line_of(world *w, const char *text, const char *start) {
+  const char *p = text;
+  while (*p && strncmp(p, start, strlen(start)) != 0) p += strcspn(p, "\n") + 1;
+  ck_assert_msg(*p, "no line begins with %s in\n%s", start, text);
+  return atvi_pool_strndup(w->pool, p, strcspn(p, "\n"));
+}
+
+static void table_is_aligned_and_rounded(void) {
+  world w = world_new(4, 2000, false);
+  w.d->made.log_evidence = -61.375;
+  w.d->made.end = ATVI_END_LIMIT;
+  const char *text;
+  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
+  check_width(text);
+  const char *level = line_of(&w, text, "level"), *share = line_of(&w, text, "share"),
+             *twice = line_of(&w, text, "twice");
+  CHECK(strlen(level) == strlen(share) && strlen(level) == strlen(twice));
+  double mean, sd, mode, median, low, high, ess, tail, rhat;
+  CHECK_INT(sscanf(level + 5, "%lf %lf %lf %lf %lf %lf %lf %lf %lf", &mean, &sd, &mode, &median, &low, &high,
+                   &ess, &tail, &rhat),
+            9);
+  CHECK_ABS(mean, 2.385, 0.04);
+  CHECK_ABS(sd, 0.731, 0.03);
+  CHECK(low < median && median < high && ess > 6000 && rhat < 1.01);
+  CHECK(strstr(level, " 0.73") != NULL); /* three digits of the sd: its Monte Carlo error is 0.008 */
+  CHECK(strstr(text, "R-hat") && strstr(text, "derived:\n") && strstr(text, "log evidence  -61.375\n"));
+  CHECK(strstr(text,
+               "World, method ram, seed 7: 4 chains of 2000 draws, 100000 model runs (12 failed), 12.2 s") !=
+        NULL);
+  CHECK(strstr(text, "verdict: warn") && strstr(text, "  - The run ended at its limit"));
+  world_free(&w);
+}
+
+static void table_fits_whatever_comes(void) {
+  world w = world_new(1, 200, false);
+  w.d->chains = false;
+  atvi_summary *s = world_summary(&w);
+  static const double scale[] = {1e-9, 1e-3, 1, 1e5, 1e12, 1e300};
+  char name[300];
+  memset(name, 'n', sizeof name);
+  memcpy(name + sizeof name - 4, ".17", 4);
+  const char *text;
+  s->col[0].name = name;
+  s->made.model = name;
+  for (size_t k = 0; k < sizeof scale / sizeof *scale; k++) {
+    for (int c = 0; c < 2; c++) {
+      s->chains = c;
+      s->col[1].mean = -1.2345678 * scale[k];
+      s->col[1].sd = s->col[1].mcse = 0.2345678 * scale[k];
+      s->col[1].quantile[4] = 3 * scale[k];
+      CHECK_OK(atvi_summary_text(w.pool, s, &text));
+      CHECK(strstr(text, ".17") != NULL); /* the index survives shortening */
+      const char *table = strchr(text, '\n');
+      while (table && strncmp(table, "\n\n", 2) != 0) table = strchr(table + 1, '\n');
+      CHECK(table != NULL);
+      check_width(table + 2);
+    }
+  }
+  s->col[1].mean = s->col[1].sd = NAN;
+  CHECK_OK(atvi_summary_text(w.pool, s, &text));
+  CHECK(strstr(line_of(&w, text, "share"), " - ") != NULL);
+  world_free(&w);
+}
+
+static void memory_failures_are_told(void) {
+  world w = world_new(2, 50, false);
+  const atvi_summary *s = world_summary(&w);
+  for (int which = 0; which < 2; which++) {
+    for (long k = 1;; k++) {
+      atvi_pool *pool;
+      const char *text = "";
+      CHECK_OK(atvi_pool_new(w.ctx, &pool));
+      test_fail_at = test_allocs + k;
+      atvi_status status = which ? atvi_summary_json(pool, s, &text) : atvi_summary_text(pool, s, &text);
+      test_fail_at = 0;
+      atvi_pool_free(pool);
+      if (status == ATVI_OK) break;
+      CHECK_INT(status, ATVI_ENOMEM);
+      CHECK(text == NULL);
+    }
+  }
+  world_free(&w);
+}
+
+TESTS({"json_keys", json_has_every_key}, {"json_odd", json_of_odd_values},
+      {"table", table_is_aligned_and_rounded}, {"table_fits", table_fits_whatever_comes},
+      {"memory", memory_failures_are_told})

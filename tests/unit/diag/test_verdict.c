@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Each rule provoked alone: verdict, and words that a message must contain. */
+#include "world.h"
+
+static bool says(const atvi_summary *s, const char *part) {
+  for (atvi_idx i = 0; i < s->n_message; i++)
+    if (strstr(s->message[i], part)) return true;
+  return false;
+}
+
+#define CHECK_SAYS(s, part)                                                                                  \
+  ck_assert_msg(says((s), (part)), "no message has '%s'; first: %s", (part),                                 \
+                (s)->n_message ? (s)->message[0] : "none")
+
+/* Moves chain c of `level` by shift sds. */
+static void shift(world *w, atvi_idx c, double by) {
+  atvi_idx n = w->d->n / w->d->n_chain;
+  for (atvi_idx i = c * n; i < (c + 1) * n; i++) w->d->x[i] += by * 0.731;
+}
+
+static void good_draws_are_ok(void) {
+  world w = world_new(4, 2000, false);
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  CHECK_INT(s->n_message, 0);
+  CHECK_STR(atvi_verdict_name(ATVI_VERDICT_OK), "ok");
+  CHECK_STR(atvi_verdict_name(ATVI_VERDICT_WARN), "warn");
+  CHECK_STR(atvi_verdict_name(ATVI_VERDICT_BAD), "bad");
+  world_free(&w);
+}
+
+static void rhat_has_three_steps(void) {
+  world w = world_new(4, 2000, false);
+  w.d->made.ess_wanted = 20; /* shifted chains also lose ESS; not the matter here */
+  shift(&w, 1, 0.5);
+  const atvi_summary *s = world_summary(&w);
+  CHECK(s->col[0].rhat > 1.01 && s->col[0].rhat < 1.05);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "do not quite agree");
+  CHECK_SAYS(s, "Affected: level.");
+  shift(&w, 1, 0.6);
+  s = world_summary(&w);
+  CHECK(s->col[0].rhat > 1.05 && s->col[0].rhat < 1.2);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK_SAYS(s, "have not come to agree");
+  shift(&w, 1, 8.9); /* 10 sds in all: 2.385 + 7.31 = 9.7, give or take 0.02 */
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK(strstr(s->message[0], "chains disagree about level") != NULL);
+  CHECK_SAYS(s, "means are 2.4");
+  CHECK_SAYS(s, ", 9.69, 2.");
+  w.d->made.ess_wanted = 1000;
+  s = world_summary(&w);
+  CHECK(s->col[0].ess_bulk < 100);
+  CHECK_INT(s->n_message, 1); /* the low ESS follows from the disagreement */
+  world_free(&w);
+}
+
+static void ess_below_wanted(void) {
+  world w = world_new(4, 2000, false);
+  w.d->made.ess_wanted = 50000;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "50000 wanted");
+  CHECK_SAYS(s, "run longer");
+  w.d->made.ess_wanted = 2000;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  world_free(&w);
+  w = world_new(2, 40, false);
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK_SAYS(s, "too few to trust");
+  world_free(&w);
+  w = world_new(2, 120, false);
+  w.d->made.ess_wanted = NAN; /* then 400 */
+  s = world_summary(&w);
+  CHECK(s->verdict >= ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "400 wanted");
+  world_free(&w);
+}
+
+static void weights_on_few_draws(void) {
+  world w = world_new(1, 4000, true);
+  w.d->chains = false;
+  w.d->made.ess_wanted = NAN;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i < 200 ? 1.0 / 200 : 0;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "worth only 200 independent ones");
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i < 20 ? 1.0 / 20 : 0;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  world_free(&w);
+}
+
+static void early_ends_and_failures(void) {
+  world w = world_new(4, 2000, false);
+  w.d->made.end = ATVI_END_LIMIT;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "ended at its limit before it reached the precision");
+  w.d->chains = false;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "ended at its limit before it was finished");
+  w.d->chains = true;
+  w.d->made.end = ATVI_END_STOPPED;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "was stopped");
+  w.d->made.end = ATVI_END_DONE;
+  w.d->made.failures = 1000; /* just 1 % is not more than 1 % */
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  w.d->made.failures = 3100;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "3.1 % of the model's runs failed (3100 of 100000)");
+  world_free(&w);
+}
+
+static void khat_rules(void) {
+  world w = world_new(1, 2000, false);
+  w.d->chains = false;
+  static const double khat[3] = {0.69, 0.71, 1.01};
+  for (int k = 0; k < 3; k++) {
+    w.d->made.khat = khat[k];
+    const atvi_summary *s = world_summary(&w);
+    CHECK_INT(s->verdict, k);
+    CHECK_INT(s->n_message, k > 0);
+  }
+  world_free(&w);
+}
+
+static void mass_at_a_bound_is_a_note(void) {
+  world w = world_new(4, 2000, false);
+  for (atvi_idx i = 0; i < w.d->n; i += 8) w.d->x[w.d->n + i] *= 0.009; /* 12.5 % and some */
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  CHECK_SAYS(s, "share: 13 % of the posterior lies at its lower bound 0.");
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[w.d->n + i] = 1 - w.d->x[w.d->n + i];
+  s = world_summary(&w);
+  CHECK_SAYS(s, "upper bound 1.");
+  CHECK_INT(s->n_message, 1);
+  world_free(&w);
+}
+
+static void chains_that_stand_still(void) {
+  world w = world_new(4, 2000, false);
+  for (atvi_idx i = 0; i < 2000; i++) w.d->x[2000 + i] = 2.4, w.d->x[w.d->n + 2000 + i] = 0.3;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK(strstr(s->message[0], "Chain 2 never moved") != NULL);
+  CHECK_INT(s->n_message, 1);
+  for (atvi_idx i = 0; i < 2000; i++) w.d->x[i] = 2.4, w.d->x[w.d->n + i] = 0.3;
+  s = world_summary(&w);
+  CHECK(strstr(s->message[0], "2 of 4 chains never moved") != NULL);
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[i] = 2.4, w.d->x[w.d->n + i] = 0.3;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK(strstr(s->message[0], "No chain ever moved") != NULL);
+  world_free(&w);
+}
+
+static void draws_that_are_not_numbers(void) {
+  world w = world_new(4, 2000, false);
+  w.d->x[2 * w.d->n + 5] = NAN;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  CHECK_SAYS(s, "twice is not a finite number");
+  w.d->x[5] = NAN;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK_SAYS(s, "draws of level are not numbers");
+  world_free(&w);
+  w = world_new(3, 3, false);
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK_SAYS(s, "only 3 draws per chain");
+  world_free(&w);
+}
+
+static void derived_quantities_do_not_count(void) {
+  world w = world_new(4, 2000, false);
+  for (atvi_idx i = 0; i < 2000; i++) w.d->x[2 * w.d->n + i] += 100;
+  const atvi_summary *s = world_summary(&w);
+  CHECK(s->col[2].rhat > 1.2);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  world_free(&w);
+}
+
+static void own_messages_come_last(void) {
+  world w = world_new(4, 2000, false);
+  w.d->made.end = ATVI_END_LIMIT;
+  CHECK_OK(atvi_draws_say(w.d, "From the method: 100 %%."));
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->n_message, 2);
+  CHECK_STR(s->message[1], "From the method: 100 %.");
+  world_free(&w);
+}
+
+TESTS({"ok", good_draws_are_ok}, {"rhat", rhat_has_three_steps}, {"ess", ess_below_wanted},
+      {"weights", weights_on_few_draws}, {"ends", early_ends_and_failures}, {"khat", khat_rules},
+      {"bounds", mass_at_a_bound_is_a_note}, {"stuck", chains_that_stand_still},
+      {"nan", draws_that_are_not_numbers}, {"derived", derived_quantities_do_not_count},
+      {"own", own_messages_come_last})

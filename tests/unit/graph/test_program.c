@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Interpreter and compiled code against atvi_graph_value. */
+#include "exprs.h"
+#include "testing.h"
+#include <unistd.h>
+
+enum { L = ATVI_LANES, ROOM = 4096 };
+
+static atvi_ctx *ctx;
+static atvi_graph *g;
+static char cache[64];
+static _Alignas(ATVI_ALIGN) double input[ROOM][L], output[ROOM][L], more[ROOM][L], uniform_in[ROOM];
+
+static void begin(void) {
+  ctx = test_ctx();
+  CHECK_OK(atvi_graph_new(ctx, &g));
+  strcpy(cache, "/tmp/atvi-test-XXXXXX");
+  CHECK(mkdtemp(cache));
+}
+
+static void end(void) {
+  char command[128];
+  atvi_graph_free(g);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+  snprintf(command, sizeof command, "rm -rf %s", cache);
+  CHECK(system(command) == 0);
+}
+
+static atvi_node con(double v) { return atvi_graph_const(g, v); }
+static atvi_node in(int i) { return atvi_graph_input(g, 0, i); }
+static atvi_node op1(atvi_op op, atvi_node a) { return atvi_graph_op1(g, op, a); }
+static atvi_node op2(atvi_op op, atvi_node a, atvi_node b) { return atvi_graph_op2(g, op, a, b); }
+
+static uint64_t random_state = 88172645463325252u;
+static double uniform(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return (double)(random_state >> 11) * 0x1p-53;
+}
+
+static atvi_module *make(bool compile, atvi_idx n, const atvi_prog_spec *spec) {
+  atvi_module *m;
+  atvi_module_info info;
+  atvi_module_opts opts = {.compile = compile, .cache_dir = cache};
+  CHECK_OK(atvi_module_new(ctx, g, n, spec, &opts, &m, &info));
+  ck_assert_msg(info.compiled == compile, "%s", info.reason);
+  CHECK_STR(info.reason, "");
+  return m;
+}
+
+static void run(const atvi_prog *p, const double *const *ins, double *const *outs) {
+  double *scratch = atvi_block(ctx, p->scratch * sizeof *scratch);
+  CHECK(scratch);
+  for (size_t i = 0; i < p->scratch; i++) scratch[i] = NAN;
+  long before = test_allocs;
+  atvi_prog_run(p, scratch, ins, outs);
+  CHECK(test_allocs == before);
+  atvi_block_free(ctx, scratch);
+}
+
+static bool agree(double a, double b, double tol) {
+  if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+  return a == b || fabs(a - b) <= tol * fabs(b);
+}
+
+/* Every output of a one-input program in every lane against the oracle, interpreted and compiled. */
+static void compare(atvi_idx n, const atvi_node *x, double tol, const char *const *name) {
+  atvi_prog_spec spec = {
+      .name = "all", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{n, x, false}}};
+  for (int compile = 0; compile < 2; compile++) {
+    atvi_module *m = make(compile, 1, &spec);
+    atvi_prog p = atvi_module_get(m, 0);
+    run(&p, (const double *const[]){&input[0][0]}, (double *const[]){&output[0][0]});
+    for (int l = 0; l < L; l++) {
+      double *point = atvi_block(ctx, ROOM * sizeof *point), want;
+      for (int i = 0; i < ROOM; i++) point[i] = input[i][l];
+      for (atvi_idx i = 0; i < n; i++) {
+        CHECK_OK(atvi_graph_value(ctx, g, x[i], (const double *const[]){point}, &want));
+        ck_assert_msg(agree(output[i][l], want, tol), "%s %s lane %d: %.17g, want %.17g",
+                      compile ? "compiled" : "interpreted", name ? name[i] : "", l, output[i][l], want);
+      }
+      atvi_block_free(ctx, point);
+    }
+    atvi_module_free(m);
+  }
+}
+
+static void every_operation_and_derivative(void) {
+  begin();
+  atvi_node x[5 * N_TEST_EXPR];
+  const char *name[5 * N_TEST_EXPR];
+  atvi_idx n = 0;
+  for (int e = 0; e < N_TEST_EXPR; e++) {
+    const test_expr *t = &test_exprs[e];
+    atvi_node wrt[4], grad[4], seed = con(1.7);
+    bool whole = t->op == ATVI_OP_FN && t->fn >= ATVI_FN_POISSON_LCDF;
+    for (int k = 0; k < t->n_arg; k++) {
+      wrt[k] = in(4 * e + k);
+      for (int l = 0; l < L; l++) input[4 * e + k][l] = whole && k < 2 ? t->x[k] : t->x[k] * (1 + 0.01 * l);
+    }
+    x[n] = test_expr_node(g, t, 4 * e);
+    atvi_graph_vjp(g, 1, &x[n], &seed, t->n_arg, wrt, grad);
+    name[n++] = t->name;
+    for (int k = 0; k < t->n_arg; k++) {
+      x[n] = grad[k];
+      name[n++] = t->name;
+    }
+  }
+  compare(n, x, 1e-12, name);
+  end();
+}
+
+/* Infinities, NaN, zeros and denormals must come out as libm has them, in every lane. */
+static void special_arguments(void) {
+  static const double hard[] = {0.0,    -0.0,    1,      -1,    INFINITY, -INFINITY, NAN,
+                                1e-310, -1e-310, 5e-324, 1e300, -1e300,   709.79,    -745.2,
+                                0.5,    -2.5,    1e22,   3,     27,       -40};
+  enum { N_HARD = sizeof hard / sizeof hard[0] };
+  begin();
+  atvi_node x[2000];
+  const char *name[2000];
+  atvi_idx n = 0;
+  for (int e = 0; e < N_TEST_EXPR; e++) {
+    const test_expr *t = &test_exprs[e];
+    if (t->op == ATVI_OP_FN || t->op == ATVI_OP_LRISE || t->op == ATVI_OP_LRISE_D || t->n_arg > 2) continue;
+    name[n] = t->name;
+    x[n++] = test_expr_node(g, t, 0);
+  }
+  x[n] = atvi_graph_select(g, in(0), op2(ATVI_OP_DIV, in(1), in(0)), op1(ATVI_OP_SQRT, in(1)));
+  name[n++] = "select";
+  for (int i = 0; i < N_HARD; i += 2) /* lanes differ: one hard argument must not touch its neighbours */
+    for (int j = 0; j < N_HARD; j += 4) {
+      for (int l = 0; l < L; l++) {
+        input[0][l] = hard[(i + l % 2) % N_HARD];
+        input[1][l] = hard[(j + l / 2) % N_HARD];
+      }
+      compare(n, x, 1e-12, name);
+    }
+  end();
+}
+
+static void random_graphs(void) {
+  static const atvi_op op[] = {ATVI_OP_SIN, ATVI_OP_COS, ATVI_OP_TANH, ATVI_OP_ATAN, ATVI_OP_ERF,
+                               ATVI_OP_NEG, ATVI_OP_ABS, ATVI_OP_EXP,  ATVI_OP_SINH};
+  enum { N_IN = 6, N_NODE = 200 };
+  for (int round = 0; round < 6; round++) {
+    begin();
+    atvi_node x[N_IN + N_NODE], grad[N_IN], seed = con(0.731);
+    for (int i = 0; i < N_IN; i++) {
+      x[i] = in(i);
+      for (int l = 0; l < L; l++) input[i][l] = 0.3 + uniform();
+    }
+    for (int i = N_IN; i < N_IN + N_NODE; i++) {
+      atvi_node a = x[(int)(uniform() * i)], b = x[(int)(uniform() * i)], c = x[(int)(uniform() * i)];
+      double pick = uniform();
+      atvi_node far = op2(ATVI_OP_ADD, con(2.5), op1(ATVI_OP_TANH, b));
+      /* sizes stay near 1 and nothing cancels much: rounding is not amplified */
+      x[i] = pick < 0.3 ? op1(op[(int)(uniform() * 9)], op1(ATVI_OP_TANH, a))
+             : pick < 0.5
+                 ? op2(ATVI_OP_ADD, con(1.5), op2(ATVI_OP_MUL, op1(ATVI_OP_TANH, a), op1(ATVI_OP_SIN, b)))
+             : pick < 0.7 ? op2(ATVI_OP_DIV, a, far)
+             : pick < 0.8 ? op2(ATVI_OP_POW, far, op1(ATVI_OP_SIN, a))
+             : pick < 0.9 ? atvi_graph_select(g, op2(ATVI_OP_LT, a, con(0.77)), op1(ATVI_OP_TANH, b), c)
+                          : op2(ATVI_OP_MAX, op1(ATVI_OP_TANH, a), op1(ATVI_OP_LOG, far));
+    }
+    compare(N_NODE, x + N_IN, 1e-12, NULL);
+    atvi_graph_vjp(g, 1, &x[N_IN + N_NODE - 1], &seed, N_IN, x, grad);
+    compare(N_IN, grad, 1e-11, NULL);
+    end();
+  }
+}
+
+static void slots_uniform_and_accumulating(void) {
+  begin();
+  atvi_node a = in(1), t = atvi_graph_input(g, 5, 0), u = atvi_graph_input(g, 5, 2);
+  atvi_node first[2] = {op2(ATVI_OP_MUL, a, t), u}, second[3] = {op2(ATVI_OP_ADD, a, u), con(0), con(2.385)};
+  atvi_prog_spec spec[2] = {{.name = "one",
+                             .n_in = 2,
+                             .in = {{5, 3, true}, {0, 2, false}},
+                             .n_out = 2,
+                             .out = {{2, first, false}, {3, second, true}}},
+                            {.name = "two", .n_in = 0, .n_out = 1, .out = {{1, &second[2], false}}}};
+  uniform_in[0] = 0.731;
+  uniform_in[2] = -1.27;
+  for (int compile = 0; compile < 2; compile++) {
+    atvi_module *m = make(compile, 2, spec);
+    atvi_prog p = atvi_module_get(m, 0), q = atvi_module_get(m, 1);
+    for (int l = 0; l < L; l++) {
+      input[1][l] = 1.5 + l;
+      for (int i = 0; i < 3; i++) more[i][l] = 10 * i + l;
+    }
+    run(&p, (const double *const[]){uniform_in, &input[0][0]}, (double *const[]){&output[0][0], &more[0][0]});
+    for (int l = 0; l < L; l++) {
+      CHECK(output[0][l] == (1.5 + l) * 0.731 && output[1][l] == -1.27);
+      CHECK_REL(more[0][l], l + (1.5 + l - 1.27), 1e-15);
+      CHECK(more[1][l] == 10 + l && more[2][l] == 20 + l + 2.385);
+    }
+    run(&q, NULL, (double *const[]){&output[0][0]});
+    for (int l = 0; l < L; l++) CHECK(output[0][l] == 2.385);
+    atvi_module_free(m);
+  }
+  end();
+}
+
+/* Longer than a part of generated code, with values used far from where they are made. */
+static void long_programs_are_cut(void) {
+  enum { N = 4000 };
+  begin();
+  static atvi_node x[N];
+  for (int i = 0; i < 16; i++)
+    for (int l = 0; l < L; l++) input[i][l] = 0.3 + uniform();
+  atvi_node truth = op2(ATVI_OP_LT, in(0), in(1));
+  for (int i = 0; i < N; i++) {
+    atvi_node a = i < 16 ? in(i) : x[i - 16], b = i < 3 ? in(3) : x[(int)(uniform() * i)];
+    x[i] = op2(ATVI_OP_ADD, op2(ATVI_OP_MUL, con(0.5 + 1e-4 * i), a), op2(ATVI_OP_MUL, con(0.25), b));
+    if (i % 100 == 99) x[i] = atvi_graph_select(g, truth, x[i], op2(ATVI_OP_ADD, x[i], truth));
+    if (i > 100) x[i] = op2(ATVI_OP_DIV, x[i], op2(ATVI_OP_ADD, con(1), x[i]));
+  }
+  compare(40, x + N - 40, 1e-12, NULL);
+  end();
+}
+
+/* As a sparse Jacobian: many equal constants side by side, broken by other outputs and by values. */
+static void runs_of_constants(void) {
+  begin();
+  atvi_node x[40];
+  for (int i = 0; i < 40; i++) x[i] = i % 13 == 5 ? in(i) : con(i / 20 ? 2.385 : 0);
+  for (int l = 0; l < L; l++)
+    for (int i = 0; i < 40; i++) input[i][l] = 1 + i + 0.01 * l;
+  compare(40, x, 0, NULL);
+  end();
+}
+
+static void errors_are_told(void) {
+  begin();
+  atvi_module *m;
+  atvi_module_info info;
+  atvi_node x = in(3), none = ATVI_NODE_NONE;
+  atvi_prog_spec spec = {.name = "p", .n_in = 1, .in = {{1, 9, false}}, .n_out = 1, .out = {{1, &x, false}}};
+  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, &info), ATVI_EINVAL);
+  CHECK(m == NULL && strstr(atvi_errmsg(ctx), "kind 0"));
+  spec.in[0] = (atvi_prog_in){0, 3, false};
+  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  spec.in[0].n = 4;
+  spec.name = "Bad name";
+  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  spec.name = "p";
+  spec.out[0].nodes = &none;
+  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  spec.out[0].nodes = &x;
+  CHECK_STATUS(atvi_module_new(ctx, g, -1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  CHECK_OK(atvi_module_new(ctx, g, 1, &spec, NULL, &m, &info));
+  CHECK(!info.compiled && info.reason[0] == 0);
+  atvi_module_free(m);
+  atvi_module_free(NULL);
+  end();
+}
+
+static void sweep(bool compile) {
+  atvi_node y = in(0);
+  for (int i = 0; i < 50; i++) y = op1(ATVI_OP_SIN, op2(ATVI_OP_ADD, y, in(i)));
+  atvi_prog_spec spec = {.name = "p", .n_in = 1, .in = {{0, 50, false}}, .n_out = 1, .out = {{1, &y, false}}};
+  atvi_module_opts opts = {.compile = compile, .cache_dir = cache};
+  for (long fail = 1;; fail++) {
+    atvi_module *m;
+    long live = test_live;
+    test_fail_at = test_allocs + fail;
+    atvi_status status = atvi_module_new(ctx, g, 1, &spec, &opts, &m, NULL);
+    if (status == ATVI_OK) {
+      atvi_module_free(m);
+      CHECK_INT(test_live, live);
+      break;
+    }
+    CHECK_INT(status, ATVI_ENOMEM);
+    CHECK(m == NULL);
+    CHECK_INT(test_live, live);
+    CHECK(fail < 100);
+  }
+  test_fail_at = 0;
+}
+
+static void memory_failures(void) {
+  begin();
+  sweep(false);
+  sweep(true);
+  end();
+}
+
+static void source_is_deterministic(void) {
+  begin();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const char *source[2];
+  for (int k = 0; k < 2; k++) {
+    atvi_graph *h;
+    CHECK_OK(atvi_graph_new(ctx, &h));
+    atvi_node x = atvi_graph_input(h, 0, 0), y = atvi_graph_op1(h, ATVI_OP_EXP, x);
+    atvi_node z = atvi_graph_op2(h, ATVI_OP_DIV, y, atvi_graph_input(h, 0, 1));
+    atvi_prog_spec spec = {
+        .name = "p", .n_in = 1, .in = {{0, 2, false}}, .n_out = 1, .out = {{1, &z, false}}};
+    source[k] = atvi_module_source(pool, h, 1, &spec);
+    CHECK(source[k] && strstr(source[k], "atvi_prog_p"));
+    atvi_graph_free(h);
+  }
+  CHECK_STR(source[0], source[1]);
+  atvi_pool_free(pool);
+  end();
+}
+
+TESTS({"operations", every_operation_and_derivative}, {"special", special_arguments},
+      {"random", random_graphs}, {"slots", slots_uniform_and_accumulating}, {"long", long_programs_are_cut},
+      {"runs", runs_of_constants}, {"errors", errors_are_told}, {"memory", memory_failures},
+      {"source", source_is_deterministic})

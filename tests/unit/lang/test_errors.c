@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* Every mistake gives one message: where, the line, a caret, a hint. */
+#include "unit/lang/helper.h"
+
+#define SIR                                                                                                            \
+  "param beta ~ uniform(0, 3)\n"                                                                                       \
+  "state S = 10\n"                                                                                                     \
+  "dS/dt = -beta*S\n"
+
+static void text_that_is_no_language(void) {
+  wrong("let a = 3 $ 2\n", 1, 11, "'$'");
+  wrong("let \xC2\xB5 = 3\n", 1, 5, "byte 0xc2");
+  wrong("let a = 3x\n", 1, 9, "'3x'");
+  wrong("let a = 1e400\n", 1, 9, "too large");
+  wrong("model \"no end\nlet a = 1\n", 1, 7, "no end");
+  wrong("let a = (1 + 2\nlet b = 3\n", 1, 9, "never closed");
+  wrong("let a = 1 + 2)\n", 1, 14, "closes no");
+  wrong("let a = (1 + [2)]\n", 1, 16, "closes no");
+  wrong("calendar 2009-02-30 day\n", 1, 10, "2009-02-30");
+}
+
+static void statements_that_do_not_parse(void) {
+  wrong("parm a ~ normal(0, 1)\n", 1, 1, "did you mean 'param'?");
+  wrong("a = 3\n", 1, 1, "'let'");
+  wrong("3 = a\n", 1, 1, "cannot begin");
+  wrong("then = a\n", 1, 1, "'then'");
+  wrong("let a = 3 b\n", 1, 11, "unexpected 'b'");
+  wrong("let a = \n", 2, 1, "expected an expression");
+  wrong("let a = * 3\n", 1, 9, "expected an expression");
+  wrong("let a = if 1 > 0 then 3\n", 1, 24, "'else'");
+  wrong("let a = 2*if 1 > 0 then 3 else 4\n", 1, 11, "brackets");
+  wrong("let a = 1 < 2 < 3\n", 1, 15, "chain");
+  wrong("let a = exp + 1\n", 1, 9, "function");
+  wrong("param a\n", 1, 7, "no prior");
+  wrong("param a = 3\n", 1, 9, "not a value");
+  wrong("param a ~ 3\n", 1, 11, "a name");
+  wrong("let a[i in 1..2, j in 1..2, k in 1..2, l in 1..2] = 3\n", 1, 40, "at most 3");
+  wrong("let a[i in 1..2, i in 1..2] = 3\n", 1, 18, "two indices");
+  wrong("table k wavy = [0: 1]\n", 1, 9, "'step', 'linear' or 'monthly'");
+  wrong("dS/dx = 3\n", 1, 4, "'dt'");
+  wrong("pulse S += 3\n", 1, 13, "'at'");
+  wrong("function f(x, x) = x\n", 1, 15, "two arguments");
+  wrong("data cold.csv\n", 1, 10, "in quotes");
+  wrong("calendar week\n", 1, 10, "date");
+  wrong("calendar 2009-12-19 month\n", 1, 21, "day, week or year");
+}
+
+static void names(void) {
+  wrong(SIR "let N = S + R\n", 4, 13, "unknown name 'R'");
+  wrong("param gamma in (0, 1)\nlet a = 2*gama\n", 2, 11, "did you mean 'gamma'?");
+  wrong("let a = foo(3)\n", 1, 9, "unknown function 'foo'");
+  wrong("let a = sqr(3)\n", 1, 9, "did you mean 'sqrt'?");
+  wrong("let a = 3\nparam a ~ normal(0, 1)\n", 2, 7, "defined twice: line 1");
+  wrong("param exp ~ normal(0, 1)\n", 1, 7, "word of the language");
+  wrong("let state = 3\n", 1, 5, "word of the language");
+  wrong("let a[t in 1..3] = 3\n", 1, 7, "word of the language");
+  wrong("param a ~ norml(0, 1)\n", 1, 11, "did you mean 'normal'?");
+  wrong("param a ~ poisson(3)\n", 1, 11, "cannot be a prior");
+  wrong("index age = 1..3\nlet a = age\n", 2, 9, "index set");
+  wrong("function f(x) = x\nlet a = f\n", 2, 9, "function");
+  wrong("let a = 3\nlet b = a(2)\n", 2, 9, "not a function");
+  wrong("model \"a\"\nmodel \"b\"\n", 2, 1, "twice");
+}
+
+static void circles(void) {
+  wrong("let a = b\nlet b = c + 1\nlet c = a\n", 3, 9, "a -> b -> c -> a");
+  wrong("let a = a\n", 1, 9, "a -> a");
+  wrong("const a = b\nconst b = a\n", 2, 11, "circular");
+  wrong("function f(x) = g(x)\nfunction g(x) = f(x)\nlet a = f(1)\n", 2, 17, "circular");
+  wrong("param a ~ normal(b, 1)\nparam b ~ normal(a, 1)\n", 2, 7, "circular priors");
+  wrong("param a ~ normal(a, 1)\n", 1, 7, "circular priors");
+  wrong("let c = 2*b\nparam a ~ normal(c, 1)\nparam b ~ normal(0, exp(a))\n", 3, 7, "circular priors");
+  wrong("index a = 1..n\nconst n = f[1]\nconst f[a] = 3\n", 1, 7, "itself");
+}
+
+static void shapes(void) {
+  wrong("index age = 1..3\nparam b[age] ~ normal(0, 1)\nlet c = 2*b\n", 3, 11, "wrong shape");
+  wrong("param b ~ normal(0, 1)\nlet c = b[1]\n", 2, 9, "wrong shape");
+  wrong("index age = 1..3\nparam b[age] in (0, 1)\nlet c = b[1, 2]\n", 3, 9, "wrong shape");
+  wrong("index age = 1..3\nparam b[age] in (0, 1)\nlet c = b[4]\n", 3, 9, "outside 1..3");
+  wrong("index age = 1..3\nparam b[age] in (0, 1)\nlet c[i in age] = b[i-1]\n", 3, 19, "index 0");
+  wrong("index age = 1..3\nparam b[age] in (0, 1)\nlet c = b[1.5]\n", 3, 11, "whole number");
+  wrong("index age = 1..3\nparam b[age] in (0, 1)\nparam k in (1, 3)\nlet c = b[k]\n", 4, 11, "only numbers and constants");
+  wrong("index age = 1..3\nconst f[age] = [1, 2]\n", 2, 16, "needs 3 values");
+  wrong("index age = 1..2\nconst f[age, age] = [[1, 2], 3]\n", 2, 30, "list of 2");
+  wrong("index age = 1..2\nconst f[age] = [[1, 2], [1, 2]]\n", 2, 17, "deeper");
+  wrong("const f = [1, 2]\n", 1, 11, "with an index");
+  wrong("let f = [1, 2]\n", 1, 9, "only in a 'const'");
+  wrong("param b[age] ~ normal(0, 1)\n", 1, 9, "unknown index set 'age'");
+  wrong("index age = 1..3\nparam b[agee] ~ normal(0, 1)\n", 2, 9, "did you mean 'age'?");
+  wrong("param b[3] ~ normal(0, 1)\n", 1, 9, "a range is needed");
+  wrong("index age = 3..1\n", 1, 13, "empty");
+  wrong("index age = 1..3\n" SIR, 1, 7, "never used");
+  wrong("let a = sum(3)\n", 1, 13, "whole array");
+  wrong("index a = 1..2\nparam x[a] in (0, 1)\nlet s = sum(y)\n", 3, 13, "unknown name 'y'");
+}
+
+static void arguments(void) {
+  wrong("let a = exp(1, 2)\n", 1, 9, "takes 1 argument, not 2");
+  wrong("let a = min(1)\n", 1, 9, "at least 2");
+  wrong("function f(x, y) = x\nlet a = f(1)\n", 2, 9, "takes 2 arguments");
+  wrong("param a ~ normal(0)\n", 1, 11, "normal(mean, sd)");
+  wrong("param a ~ normal(0, -1)\n", 1, 21, "must be above 0, not -1");
+  wrong("param a ~ gamma(0, 1)\n", 1, 17, "above 0");
+  wrong("param a ~ uniform(3, 1)\n", 1, 19, "not below");
+  wrong("param a ~ uniform(0, inf)\n", 1, 22, "finite");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ binomial(10, 1.5)\n", 5, 26, "between 0 and 1");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ binomial(10.5, 0.5)\n", 5, 22, "whole number");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(-1)\n", 5, 21, "0 or more");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ gamma(1, 2)\n", 5, 13, "cannot be the distribution of data");
+}
+
+static void priors_against_bounds(void) {
+  wrong("param x ~ uniform(0, 1) in (2, 3)\n", 1, 28, "contradict");
+  wrong("param x ~ uniform(0, 1) in (0, 2)\n", 1, 28, "outside");
+  wrong("param x ~ gamma(1, 1) in (-2, 3)\n", 1, 26, "outside");
+  wrong("param x ~ gamma(1, 1) in (-3, -2)\n", 1, 26, "contradict");
+  wrong("param x ~ normal(0, 1) in (2, 1)\n", 1, 27, "empty");
+  wrong("param x ~ beta(2, 3) in (0.5, 1.5)\n", 1, 25, "outside");
+  wrong("param x ~ gamma(2, 3) in (5000, 6000)\n", 1, 26, "no mass");
+  wrong("param x in (0, inf)\n", 1, 12, "finite");
+  wrong("param a in (1, 2)\nparam x ~ gamma(a, 1) in (1, 2)\n", 2, 26, "cannot be truncated");
+  wrong("param x ~ normal(0, 1) map sideways\n", 1, 28, "unknown map");
+}
+
+static void equations(void) {
+  wrong(SIR "state I = 1\n", 4, 7, "dI/dt");
+  wrong(SIR "dI/dt = 3\n", 4, 1, "no such state");
+  wrong(SIR "dS/dt = 3\n", 4, 1, "line 3");
+  wrong(SIR "next S = 3\n", 4, 6, "both d/dt and next");
+  wrong(SIR "dbeta/dt = 3\n", 4, 1, "not a state");
+  wrong("index a = 1..3\nstate X[a] = 1\ndX[i in 1..2]/dt = 1\n", 2, 7, "'X.3'");
+  wrong("index a = 1..3\nstate X[a] = 1\ndX[a]/dt = 1\ndX[2]/dt = 3\n", 4, 1, "X.2");
+  wrong("index a = 1..3\nstate X[a] = 1\ndX[i in 1..4]/dt = 1\n", 3, 1, "outside 1..3");
+  wrong("index a = 1..3\nstate X[a] = 1\ndX/dt = 1\n", 3, 1, "wrong shape");
+  wrong("state S = S\ndS/dt = 1\n", 1, 11, "initial value");
+  wrong("state S = t\ndS/dt = 1\n", 1, 11, "initial value");
+  wrong(SIR "step 2\n", 4, 6, "next");
+  wrong("state S = 1\nnext S = 2\nstep 0\n", 3, 6, "above 0");
+}
+
+static void things_out_of_place(void) {
+  wrong(SIR "param q ~ normal(S, 1)\n", 4, 18, "it is a state");
+  wrong(SIR "let N = 2*S\nparam q ~ normal(N, 1)\n", 5, 18, "depends on a state");
+  wrong(SIR "let z = increase(S)\n", 4, 9, "outside observations");
+  wrong(SIR "track z = increase(S)\n", 4, 11, "outside observations");
+  wrong("param a in (0, 1)\nlet z = t\n", 2, 9, "no time t");
+  wrong("param a in (0, 1)\nlogp t\n", 2, 6, "logp");
+  wrong(SIR "logp S\n", 4, 6, "a state");
+  wrong(SIR "derived d = S\n", 4, 9, "depends on a state");
+  wrong("param a in (0, 1)\nconst b = 2*a\n", 2, 13, "a constant cannot use 'a'");
+  wrong("let a = 2009-12-19\n", 1, 9, "date");
+  wrong(SIR "start 2009-12-19\n", 4, 7, "calendar");
+  wrong(SIR "table m monthly = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n", 4, 7, "calendar");
+  wrong(SIR "calendar 2009-12-19 day\ntable m monthly = [1, 2]\n", 5, 19, "12 values");
+  wrong(SIR "table m step = [0: 1, 0: 2]\n", 4, 23, "ascend");
+  wrong(SIR "table m step = []\n", 4, 16, "empty");
+  wrong(SIR "pulse S += 1 at [3, 2]\n", 4, 21, "ascend");
+  wrong(SIR "start 5\npulse S += 1 at 3\n", 5, 17, "before the start");
+  wrong("state S = 1\nnext S = S\nstep 2\npulse S += 1 at 3\n", 4, 17, "whole number of steps");
+  wrong(SIR "start 5\nburnin 3\n", 5, 8, "both");
+  wrong(SIR "burnin -3\n", 4, 8, "0 or more");
+  wrong("param a in (0, 1)\ntable k step = [0: 1]\nlet b = k\n", 3, 9, "no time");
+  wrong(SIR "solver euler\n", 4, 8, "unknown solver");
+  wrong(SIR "solver rk4\n", 4, 8, "needs a step");
+  wrong(SIR "solver rk45 step 3\n", 4, 8, "takes no step");
+  wrong(SIR "solver rk45 tol -1\n", 4, 17, "above 0");
+  wrong(SIR "solver rk45 speed 3\n", 4, 13, "tol, atol");
+  wrong("param a in (0, 1)\nsolver rk45\n", 2, 8, "no differential equations");
+  wrong(SIR "observe x ~ poisson(S)\n", 4, 9, "no data file");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(increase(t))\n", 5, 21, "states and parameters");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(increase(beta))\n", 5, 30, "not a state");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(increase(increase(S)))\n", 5, 30, "inside");
+  wrong(SIR "data \"none.csv\"\nobserve x ~ poisson(S)\n", 5, 9, "no time column");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ binomial(tested, 0.5)\n", 5, 22, "does not exist");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(S)\nobserve x ~ poisson(2*S)\n", 6, 9, "twice");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(S) limits (3, 2)\n", 5, 31, "empty");
+  wrong(SIR "table T linear from \"none.csv\" time day column x\n", 4, 21, "no file");
+  wrong(SIR "const f from \"none.csv\"\n", 4, 14, "no file");
+}
+
+static void the_caret_stands_under_the_mistake(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_lang *lang;
+  const char *text = "let b = 1\n\tlet a =\t2*\xC3\xA4\n";
+  CHECK_STATUS(atvi_lang_parse(ctx, "m", text, strlen(text), NULL, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "\n\tlet a =\t2*\xC3\xA4\n\t       \t  ^\n") != NULL);
+  text = "let a = \"\xC3\xA4\xC3\xA4\" + 1\n"; /* two-byte letters advance by one */
+  CHECK_STATUS(atvi_lang_parse(ctx, "m", text, strlen(text), NULL, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "\n        ^\n") != NULL);
+  atvi_ctx_free(ctx);
+}
+
+/* Nothing a file says takes long or runs out of stack. */
+static void hostile_sizes_are_errors(void) {
+  static char text[400000];
+  size_t n = 0;
+  strcpy(text, "let a = ");
+  n = strlen(text);
+  memset(text + n, '(', 300);
+  text[n + 300] = 0;
+  wrong(text, 1, 308, "never closed");
+  memset(text + n + 300, ')', 300);
+  text[n + 600] = 0;
+  wrong(text, 1, 209, "more than 200 levels");
+  for (size_t i = 0; i < 3000; i++) memcpy(text + n + 2 * i, "1+", 2);
+  strcpy(text + n + 6000, "1");
+  wrong(text, 1, 2008, "too long");
+  memset(text + n, '-', 5000);
+  strcpy(text + n + 5000, "1");
+  wrong(text, 1, 209, "more than 200 levels");
+  wrong("let a = sum(i in 1..100000, j in 1..100000: i*j)\n", 1, 13, "at most 200000");
+  wrong("let a[i in 1..1000, j in 1..1000] = 1\n", 1, 5, "at most 200000");
+  wrong("let a = sum(i in 1..1000, j in 1..100: sum(k in 1..1000: k))\n", 1, 58, "too large when written out");
+  n = (size_t)snprintf(text, sizeof text, "function f0(x) = x\n");
+  for (int i = 1; i < 60; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "function f%d(x) = f%d(x) + f%d(x)\n", i, i - 1, i - 1);
+  snprintf(text + n, sizeof text - n, "let a = f59(1)\n");
+  atvi_ctx *ctx = test_ctx();
+  atvi_lang *lang;
+  CHECK_STATUS(atvi_lang_parse(ctx, "m", text, strlen(text), NULL, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "too large when written out") != NULL);
+  n = (size_t)snprintf(text, sizeof text, "let a0 = 1\n");
+  for (int i = 1; i < 9000; i++) n += (size_t)snprintf(text + n, sizeof text - n, "let a%d = a%d\n", 9000 - i, 9000 - i - 1);
+  CHECK_STATUS(atvi_lang_parse(ctx, "m", text, strlen(text), NULL, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "nested too deeply") != NULL);
+  memset(text, '\n', sizeof text - 1);
+  CHECK_STATUS(atvi_lang_parse(ctx, "m", text, sizeof text - 1, NULL, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "bytes") != NULL);
+  CHECK_STATUS(atvi_lang_parse(ctx, "m", "let a\0 = 1", 10, NULL, &lang), ATVI_EMODEL);
+  atvi_ctx_free(ctx);
+}
+
+TESTS({"text", text_that_is_no_language}, {"statements", statements_that_do_not_parse}, {"names", names},
+      {"circles", circles}, {"shapes", shapes}, {"arguments", arguments}, {"bounds", priors_against_bounds},
+      {"equations", equations}, {"places", things_out_of_place}, {"caret", the_caret_stands_under_the_mistake},
+      {"hostile", hostile_sizes_are_errors})

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "math/optim.h"
+#include "testing.h"
+
+static double rosenbrock(void *user, const double *x, double *g) {
+  atvi_idx n = *(atvi_idx *)user;
+  double f = 0;
+  memset(g, 0, (size_t)n * sizeof *g);
+  for (atvi_idx i = 0; i + 1 < n; i++) {
+    double a = x[i + 1] - x[i] * x[i], b = 1 - x[i];
+    f += 100 * a * a + b * b;
+    g[i] += -400 * a * x[i] - 2 * b;
+    g[i + 1] += 200 * a;
+  }
+  return f;
+}
+
+static void rosenbrock_free(void) {
+  atvi_ctx *ctx = test_ctx();
+  for (atvi_idx n = 2; n <= 20; n += 9) {
+    double x[20];
+    for (atvi_idx i = 0; i < n; i++) x[i] = i % 2 ? 1.0 : -1.2;
+    atvi_lbfgs_info info;
+    atvi_lbfgs_opts opts = {rosenbrock, &n, NULL, NULL, 2000, 1e-10};
+    CHECK_OK(atvi_lbfgs(ctx, n, &opts, x, &info));
+    CHECK(info.converged && info.grad_norm <= 1e-10 * (1 + info.value));
+    CHECK(info.evals < 60 + 20 * n);
+    for (atvi_idx i = 0; i < n; i++) CHECK_ABS(x[i], 1, 1e-8);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* With x_0 <= 0.5 the minimum is at (0.5, 0.25), f = 0.25. */
+static void rosenbrock_at_a_bound(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_idx n = 2;
+  double x[2] = {-1.2, 1.0}, lower[2] = {-2, -HUGE_VAL}, upper[2] = {0.5, HUGE_VAL};
+  atvi_lbfgs_info info;
+  atvi_lbfgs_opts opts = {rosenbrock, &n, lower, upper, 1000, 1e-10};
+  CHECK_OK(atvi_lbfgs(ctx, n, &opts, x, &info));
+  CHECK(info.converged);
+  CHECK(x[0] == 0.5);
+  CHECK_ABS(x[1], 0.25, 1e-9);
+  CHECK_REL(info.value, 0.25, 1e-12);
+  atvi_ctx_free(ctx);
+}
+
+enum { Q = 12 };
+
+/* 1/2 (x - c)^T A (x - c), A tridiagonal with scales from 1 to 1e4. */
+static double quadratic(void *user, const double *x, double *g) {
+  const double *c = user;
+  double f = 0;
+  for (int i = 0; i < Q; i++) {
+    double s = pow(10, 4.0 * i / (Q - 1)), r = 2 * s * (x[i] - c[i]);
+    if (i > 0) r -= 0.5 * pow(10, 4.0 * (i - 0.5) / (Q - 1)) * (x[i - 1] - c[i - 1]);
+    if (i + 1 < Q) r -= 0.5 * pow(10, 4.0 * (i + 0.5) / (Q - 1)) * (x[i + 1] - c[i + 1]);
+    g[i] = r;
+    f += 0.5 * r * (x[i] - c[i]);
+  }
+  return f;
+}
+
+/* Every third minimum lies outside the box: check the first-order conditions. */
+static void quadratic_with_active_bounds(void) {
+  atvi_ctx *ctx = test_ctx();
+  double c[Q], lower[Q], upper[Q], x[Q], g[Q];
+  int active = 0;
+  for (int i = 0; i < Q; i++) {
+    c[i] = i % 3 == 0 ? 1.7 : i % 3 == 1 ? -0.31 : 0.23 + 0.01 * i;
+    lower[i] = -1;
+    upper[i] = 1;
+    x[i] = i % 2 ? 5.0 : -0.9; /* half of the start is outside */
+  }
+  atvi_lbfgs_info info;
+  atvi_lbfgs_opts opts = {quadratic, c, lower, upper, 2000, 1e-9};
+  CHECK_OK(atvi_lbfgs(ctx, Q, &opts, x, &info));
+  CHECK(info.converged);
+  quadratic(c, x, g);
+  for (int i = 0; i < Q; i++) {
+    CHECK(x[i] >= -1 && x[i] <= 1);
+    if (x[i] == 1) {
+      CHECK(g[i] < 0);
+      active++;
+    } else {
+      CHECK_ABS(g[i], 0, 1e-9 * (1 + info.value));
+    }
+  }
+  CHECK_INT(active, 4);
+  atvi_ctx_free(ctx);
+}
+
+/* log barrier: NaN for x <= 0, as a failed model run would give. Minimum of x - log x summed at 1. */
+static double barrier(void *user, const double *x, double *g) {
+  (void)user;
+  double f = 0;
+  for (int i = 0; i < 3; i++) {
+    if (x[i] <= 0) return i % 2 ? HUGE_VAL : NAN;
+    f += x[i] - log(x[i]);
+    g[i] = 1 - 1 / x[i];
+  }
+  return f;
+}
+
+static void points_that_fail_are_backed_off(void) {
+  atvi_ctx *ctx = test_ctx();
+  double x[3] = {37.0, 0.013, 2.385};
+  atvi_lbfgs_info info;
+  atvi_lbfgs_opts opts = {barrier, NULL, NULL, NULL, 500, 1e-9};
+  CHECK_OK(atvi_lbfgs(ctx, 3, &opts, x, &info));
+  CHECK(info.converged);
+  for (int i = 0; i < 3; i++) CHECK_ABS(x[i], 1, 1e-7);
+  double bad[3] = {1.3, -2.0, 1.1}; /* nothing to start from */
+  CHECK_OK(atvi_lbfgs(ctx, 3, &opts, bad, &info));
+  CHECK(!info.converged && info.evals == 1 && isnan(info.value));
+  atvi_ctx_free(ctx);
+}
+
+static void limits_and_errors(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_idx n = 2;
+  double x[2] = {-1.2, 1.0};
+  atvi_lbfgs_info info;
+  atvi_lbfgs_opts opts = {rosenbrock, &n, NULL, NULL, 5, 1e-10};
+  CHECK_OK(atvi_lbfgs(ctx, 2, &opts, x, &info));
+  CHECK(!info.converged && info.evals <= 5 && info.value < 24.2);
+  CHECK_STATUS(atvi_lbfgs(ctx, 0, &opts, x, &info), ATVI_EINVAL);
+  opts.max_evals = 0;
+  CHECK_STATUS(atvi_lbfgs(ctx, 2, &opts, x, &info), ATVI_EINVAL);
+  opts.max_evals = 50;
+  test_fail_at = test_allocs + 1;
+  CHECK_STATUS(atvi_lbfgs(ctx, 2, &opts, x, &info), ATVI_ENOMEM);
+  CHECK_OK(atvi_lbfgs(ctx, 2, &opts, x, &info));
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"free", rosenbrock_free}, {"bound", rosenbrock_at_a_bound},
+      {"quadratic", quadratic_with_active_bounds}, {"fail", points_that_fail_are_backed_off},
+      {"limits", limits_and_errors})

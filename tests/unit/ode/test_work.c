@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* The scratch object: wrong problems, memory, reuse. */
+#include "ode/work.h"
+#include "problems.h"
+
+static void refuse(const atvi_ode *ode, const char *word) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_ode_work *w = (void *)&ctx;
+  CHECK_STATUS(atvi_ode_work_new(ctx, ode, &w), ATVI_EINVAL);
+  CHECK(w == NULL);
+  ck_assert_msg(strstr(atvi_errmsg(ctx), word) != NULL, "'%s' not in '%s'", word, atvi_errmsg(ctx));
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+#define REFUSE(word, method, change)                                                                         \
+  do {                                                                                                       \
+    atvi_ode ode = epi_problem(method);                                                                      \
+    change;                                                                                                  \
+    refuse(&ode, word);                                                                                      \
+  } while (0)
+
+static void wrong_problems_are_refused(void) {
+  REFUSE("states", ATVI_ODE_RK45, ode.n = 0);
+  REFUSE("states", ATVI_ODE_RK45, ode.n_par = -1);
+  REFUSE("states", ATVI_ODE_RK45, ode.n_tab = -1);
+  REFUSE("stops", ATVI_ODE_RK45, ode.n_stop = 0);
+  REFUSE("stops", ATVI_ODE_RK45, ode.stop = NULL);
+  REFUSE("right-hand side", ATVI_ODE_RK45, ode.rhs.fn = NULL);
+  REFUSE("pulse", ATVI_ODE_RK45, ode.pulse = NULL);
+  REFUSE("pulse", ATVI_ODE_RK45, ode.n_pulse = 0);
+  REFUSE("method", ATVI_ODE_RK45, ode.method = (atvi_ode_method)17);
+  REFUSE("Jacobian", ATVI_ODE_STIFF, ode.jac.fn = NULL);
+  REFUSE("tolerance", ATVI_ODE_RK45, ode.tol_rel = 0);
+  REFUSE("tolerance", ATVI_ODE_STIFF, ode.tol_rel = NAN);
+  REFUSE("tolerance", ATVI_ODE_RK45, ode.tol_abs = -1e-9);
+  REFUSE("h =", ATVI_ODE_RK4, ode.h = 0);
+  REFUSE("h =", ATVI_ODE_MAP, ode.h = INFINITY);
+  REFUSE("max_steps", ATVI_ODE_RK4, ode.max_steps = 0);
+  REFUSE("output", ATVI_ODE_RK45, ode.n_output = 6);
+  REFUSE("0.2385", ATVI_ODE_MAP,
+         ode.stop = ((atvi_ode_stop[]){{0, 0, -1, no_tab}, {0.2, 1, -1, no_tab}, {0.2385, 1, -1, no_tab}});
+         ode.n_stop = 3);
+  REFUSE("ascending", ATVI_ODE_RK45,
+         ode.stop = ((atvi_ode_stop[]){{0.7, 0, -1, no_tab}, {0.7, 1, -1, no_tab}});
+         ode.n_stop = 2);
+  REFUSE("stop 1", ATVI_ODE_RK45, ode.stop = ((atvi_ode_stop[]){{0.7, 0, -1, no_tab}, {NAN, 1, -1, no_tab}});
+         ode.n_stop = 2);
+  REFUSE("table", ATVI_ODE_RK45, ode.stop = ((atvi_ode_stop[]){{0.7, 0, -1, NULL}}); ode.n_stop = 1);
+}
+
+static void memory_may_run_out(void) {
+  for (int m = 0; m < 3; m++) {
+    atvi_ode ode = epi_problem((atvi_ode_method)m);
+    atvi_ctx *ctx = test_ctx();
+    atvi_ode_work *w;
+    test_fail_at = test_allocs + 1;
+    CHECK_STATUS(atvi_ode_work_new(ctx, &ode, &w), ATVI_ENOMEM);
+    CHECK(w == NULL);
+    test_fail_at = 0;
+    CHECK_OK(atvi_ode_work_new(ctx, &ode, &w));
+    atvi_ode_work_free(w);
+    atvi_ode_work_free(NULL);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+  }
+}
+
+/* The tape cannot grow: lanes end with the step limit; later solves are as good as new. */
+static void tape_may_not_grow(void) {
+  for (int m = 0; m < 3; m++) {
+    atvi_ode ode = epi_problem((atvi_ode_method)m);
+    ode.tol_rel = ode.tol_abs = 1e-9;
+    run r;
+    run_open(&r, &ode);
+    EACH(l) epi_lane(r.y0, r.par, l, l);
+    int failures = 0;
+    for (long k = 1;; k++) {
+      test_fail_at = test_allocs + k;
+      run_solve(&r, &ode, true);
+      if (test_allocs < test_fail_at) break;
+      int ended = 0; /* lanes that were done before may well be right */
+      EACH(l) ended += r.outcome[l] == ATVI_RUN_STEPS;
+      CHECK(ended > 0);
+      CHECK(++failures < 20);
+    }
+    test_fail_at = 0;
+    CHECK(failures >= 2);
+    EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_OK);
+    run_close(&r);
+  }
+}
+
+static void steady_state_allocates_nothing(void) {
+  for (int m = 0; m < 3; m++) {
+    atvi_ode ode = epi_problem((atvi_ode_method)m);
+    run r;
+    run_open(&r, &ode);
+    EACH(l) epi_lane(r.y0, r.par, l, l);
+    run_solve(&r, &ode, true);
+    long before = test_allocs;
+    for (int i = 0; i < 10; i++) {
+      run_solve(&r, &ode, i % 2);
+      if (i % 2) atvi_ode_adjoint(&ode, r.w, r.par, r.ybar, r.y0bar, r.parbar);
+      if (i % 2) atvi_ode_replay(&ode, r.w, 3, r.y0, r.par, r.yout, r.outcome);
+    }
+    CHECK_INT(test_allocs, before);
+    run_close(&r);
+  }
+}
+
+/* Scratch of the largest program is there for every program. */
+PROGRAM(scribble) {
+  for (int i = 0; i < 1000; i++) scratch[i] = i;
+  epi(self, scratch, in, out);
+}
+static void scratch_is_given(void) {
+  atvi_ode ode = epi_problem(ATVI_ODE_RK45);
+  run r;
+  run_open(&r, &ode);
+  run_close(&r);
+  ode.rhs = (atvi_prog){.fn = scribble, .scratch = 1000};
+  run_open(&r, &ode);
+  EACH(l) epi_lane(r.y0, r.par, l, l);
+  run_solve(&r, &ode, false);
+  EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_OK);
+  run_close(&r);
+}
+
+/* A replay of a lane that failed tells so in every lane. */
+static void replay_of_a_failure(void) {
+  atvi_ode ode = epi_problem(ATVI_ODE_RK45);
+  run r;
+  run_open(&r, &ode);
+  EACH(l) epi_lane(r.y0, r.par, l, l);
+  r.par[2] = NAN;
+  run_solve(&r, &ode, true);
+  CHECK_INT(r.outcome[2], ATVI_RUN_NONFINITE);
+  atvi_ode_replay(&ode, r.w, 2, r.y0, r.par, r.yout, r.outcome);
+  EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_NONFINITE);
+  atvi_ode_replay(&ode, r.w, 1, r.y0, r.par, r.yout, r.outcome);
+  EACH(l) CHECK_INT(r.outcome[l], l == 2 ? ATVI_RUN_NONFINITE : ATVI_RUN_OK);
+  run_close(&r);
+}
+
+TESTS({"refusals", wrong_problems_are_refused}, {"memory", memory_may_run_out}, {"tape", tape_may_not_grow},
+      {"steady", steady_state_allocates_nothing}, {"scratch", scratch_is_given},
+      {"failure", replay_of_a_failure})
