@@ -54,15 +54,15 @@ static int scalar_solve(const double *p, const double *y0, double tol, double *o
   for (int c = 0; c < N; c++) s.scale[c] = fabs(y0[c]);
   sir(p, s.y, s.k[0]);
   for (int day = 1; day < DAYS;) {
-    double left = day - t, hs = left <= 1.1 * h ? left : left < 2 * h ? left / 2 : h;
-    double e = scalar_try(p, tol, hs, &s, ynew), f = 0.9 * pow(e, -0.1);
+    double left = day - t, hs = left <= 1.15 * h ? left : left < 2 * h ? left / 2 : h;
+    double e = scalar_try(p, tol, hs, &s, ynew), f = 0.85 * pow(e, -0.1);
     tries++;
     f = f < 0.2 ? 0.2 : f > 5 ? 5 : f;
     if (!(e <= 1)) {
-      h = f * hs;
+      h = fmin(f, 0.8) * hs;
       continue;
     }
-    h = hs < h ? fmax(h, f * hs) : f * hs;
+    h = hs < h && f == 5 ? fmax(h, f * hs) : f * hs;
     memcpy(s.y, ynew, sizeof s.y);
     memcpy(s.k[0], s.k[6], sizeof s.y);
     for (int c = 0; c < N; c++) s.scale[c] = fmax(s.scale[c], fabs(ynew[c]));

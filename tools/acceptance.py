@@ -31,7 +31,6 @@ TRUTH = {"w": .43, "phi": 7.35, "rho": .027, "nu": .9,
          "beta": "1.30537122,3.11852393,0.03206678,3.24118948,0.31400672,0.09410381"}
 # u' = (theta1 - theta2 v) u, v' = (-theta3 + theta4 u) v (posteriordb, hudson_lynx_hare)
 LOTKA = """model "Lynx and hare"
-index k = 1..4
 index s = 1..2
 param theta1 ~ normal(1, 0.5) in (0, inf)
 param theta2 ~ normal(0.05, 0.05) in (0, inf)

@@ -96,6 +96,26 @@ static void put_operand(gen *e, int32_t i) {
     put(e->t, "v%d", (int)i);
 }
 
+/* Compilers spread a scalar over the other operand's lanes themselves, and read it faster than K(..). */
+static bool put_scalar(gen *e, int32_t i) {
+  const atvi_ins *s = &e->code->ins[i];
+  if (s->op == ATVI_OP_CONST && isfinite(s->value))
+    put(e->t, "%a", s->value);
+  else if (s->op == ATVI_OP_INPUT && s->uniform)
+    put(e->t, "x%d[%d]", (int)s->index2, (int)s->index);
+  else
+    return false;
+  return true;
+}
+
+static void put_infix(gen *e, const atvi_ins *s) {
+  bool scalar = put_scalar(e, s->arg[0]);
+  if (!scalar) put_operand(e, s->arg[0]);
+  put(e->t, " %s ", infix[s->op]);
+  if (scalar || !put_scalar(e, s->arg[1])) put_operand(e, s->arg[1]);
+  put(e->t, ";\n");
+}
+
 static void put_mask(gen *e, int32_t i) {
   if (atvi_op_is_truth(e->code->ins[i].op) && i / PART == e->part) {
     put(e->t, "m%d", (int)i);
@@ -157,7 +177,7 @@ static void put_value(gen *e, int32_t i, const atvi_ins *s) {
   put(e->t, "const V v%d = ", (int)i);
   int op = s->op;
   if (op == ATVI_INS_RECIP || op == ATVI_OP_NEG) {
-    put(e->t, op == ATVI_OP_NEG ? "-" : "K(1.0) / ");
+    put(e->t, op == ATVI_OP_NEG ? "-" : "1.0 / ");
     put_operand(e, s->arg[0]);
     put(e->t, ";\n");
   } else if (op == ATVI_OP_SELECT) {
@@ -165,10 +185,7 @@ static void put_value(gen *e, int32_t i, const atvi_ins *s) {
   } else if (op == ATVI_OP_FN) {
     put_fn(e, s);
   } else if (infix[op]) {
-    put_operand(e, s->arg[0]);
-    put(e->t, " %s ", infix[op]);
-    put_operand(e, s->arg[1]);
-    put(e->t, ";\n");
+    put_infix(e, s);
   } else {
     if (math1[op] || math2[op])
       put(e->t, "v_%s(", math1[op] ? math1[op] : math2[op]);

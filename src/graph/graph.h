@@ -72,7 +72,7 @@ typedef enum {
 } atvi_op;
 
 /* Scalar library functions with known gradients (math/special.h). Node: op = ATVI_OP_FN, index = which,
- * index2 = 0 for the value, k for the derivative with respect to argument k (1-based). The first
+ * index2 = 0 for the value, k for the derivative with respect to argument k (1-based, y being 1). The first
  * argument (the observed y) has derivative 0 by convention, being data. */
 typedef enum {
   ATVI_FN_NORMAL_LCDF, /* y, mean, sd */
@@ -124,7 +124,8 @@ uint32_t atvi_graph_kinds(const atvi_graph *g, atvi_node x);
  * wrt are inputs (or any nodes, treated as independent). A derivative that is identically 0
  * is the constant 0. A zero adjoint never meets an infinite partial: where the expression
  * branches (select, min, max, pow), products with singular partials are guarded so that
- * the branch not taken contributes exactly 0. */
+ * the branch not taken contributes exactly 0; inputs are taken to be finite for this. Derivatives
+ * of TRIGAMMA and of the derivatives of ATVI_OP_FN are not known: NaN. */
 void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
                     atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad);
 

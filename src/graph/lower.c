@@ -3,7 +3,8 @@
  *
  * Instructions come in depth-first order from the outputs, each output stored as soon as it is
  * known: values live briefly, and nothing is computed that no output needs. Where several
- * divisions have the same denominator it is inverted once: id n + b stands for 1 / node b. */
+ * divisions have the same denominator it is inverted once: id n + b stands for 1 / node b. (a / b and a * (1 / b) differ by
+ * rounding only, unless b is so small, below 6e-309, that its inverse overflows.) */
 #include "graph/internal.h"
 #include <string.h>
 

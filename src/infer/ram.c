@@ -16,7 +16,7 @@
  *             to iteration numbers. */
 #include "infer/ram.h"
 #include "infer/deliver.h"
-#include "infer/lanes.h"
+#include "infer/ram_state.h"
 #include "infer/start.h"
 #include "math/stat/stat.h"
 #include <math.h>
@@ -31,6 +31,7 @@ enum {
   FIRST_CHECK = 400, /* iterations; nor are they looked at before */
   KEEP_LEAST = 4,    /* delivered draws per chain without which nothing is delivered */
   BLOCK_MAX = 20000,
+  MOVES = 3,
   PASSES = 2, /* checkpoints in a row that must be good: stopping at the first good look favours chains that
                * happen not to have seen the tails yet */
 };
@@ -40,41 +41,6 @@ enum {
 #define BLOCK_S 0.1    /* how long a block of iterations shall last: stop requests are seen in time */
 #define FEW_STARTS 0.5 /* share of evaluable prior draws below which the user is told */
 #define START_STEP 0.5 /* first proposals, as a share of the optimum for the spread of the starts */
-
-typedef struct {
-  atvi_lanes lanes;
-  int n;                                /* chains in use, <= ATVI_LANES */
-  double *pack, *pack_prior, *pack_lik; /* [d][n], [n], [n] evaluation of some of the lanes */
-  atvi_outcome *outcome;                /* [LANES] */
-} group;
-
-typedef struct {
-  double rhat, ess; /* ess: the smaller of bulk and tail */
-} quality;
-
-typedef struct {
-  atvi_ctx *ctx;
-  atvi_evaluator *ev;
-  const atvi_target *target;
-  atvi_ram_opts opts;
-  atvi_idx d, n_group;
-  group *group;    /* [n_group] */
-  double *bounds;  /* [2][d] */
-  atvi_idx room;   /* states per chain in the store, even */
-  double *store;   /* [d + 2][chains][room]; the last two rows are log prior and log likelihood */
-  atvi_idx thin;   /* iterations per stored state */
-  atvi_idx done;   /* iterations run */
-  atvi_idx to;     /* where the current block ends */
-  atvi_idx anneal; /* iterations below full likelihood */
-  double log_beta0;
-  int workers;
-  double **judge;   /* [workers] room for the second half of one parameter and the work of the statistics */
-  quality *quality; /* [d] at the last checkpoint that looked at them all */
-  atvi_idx worst;   /* the parameter that was farthest from the criteria */
-  double begun_s;
-  atvi_lanes_propose_fn *propose;
-  atvi_lanes_update_fn *update;
-} ram;
 
 atvi_ram_opts atvi_ram_defaults(void) {
   return (atvi_ram_opts){.seed = 1,
@@ -100,7 +66,7 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_ram_opts *o) {
   return ATVI_OK;
 }
 
-static void carve_group(atvi_arena *a, group *g, atvi_idx d) {
+static void carve_group(atvi_arena *a, atvi_ram_group *g, atvi_idx d) {
   atvi_lanes *l = &g->lanes;
   ATVI_TAKE(a, l->S, d * (d + 1) / 2 * ATVI_LANES);
   ATVI_TAKE(a, l->x, d * ATVI_LANES);
@@ -121,19 +87,20 @@ static void carve_group(atvi_arena *a, group *g, atvi_idx d) {
   ATVI_TAKE(a, g->outcome, ATVI_LANES);
 }
 
-static ram *carve(atvi_arena *a, ram head) {
-  ram *r;
+static atvi_ram *carve(atvi_arena *a, atvi_ram head) {
+  atvi_ram *r;
   atvi_idx m = head.opts.chains, half = head.room / 2 + 1;
   ATVI_TAKE(a, r, 1);
   ATVI_TAKE(a, head.group, head.n_group);
   for (atvi_idx i = 0; i < head.n_group; i++) {
-    group g = {0};
+    atvi_ram_group g = {0};
     carve_group(a, &g, head.d);
     if (r) head.group[i] = g;
   }
   ATVI_TAKE(a, head.bounds, 2 * head.d);
   ATVI_TAKE(a, head.store, (head.d + 2) * m * head.room);
   ATVI_TAKE(a, head.quality, head.d);
+  ATVI_TAKE(a, head.shape, head.d * (head.d + 1));
   ATVI_TAKE(a, head.judge, head.workers);
   for (int i = 0; i < head.workers; i++) {
     double *room;
@@ -148,7 +115,7 @@ static ram *carve(atvi_arena *a, ram head) {
 
 /* Fills prop_log_prior and prop_log_lik. Lanes outside the box are left out of the batch: they cost nothing,
  * and a point's value does not depend on its neighbours. */
-static void evaluate(atvi_evaluator *ev, group *g, int worker) {
+static void evaluate(atvi_evaluator *ev, atvi_ram_group *g, int worker) {
   atvi_lanes *l = &g->lanes;
   int lane[ATVI_LANES], n = 0;
   for (int i = 0; i < ATVI_LANES; i++) {
@@ -178,7 +145,7 @@ static void evaluate(atvi_evaluator *ev, group *g, int worker) {
   }
 }
 
-static void keep_state(ram *r, const group *g, atvi_idx iteration) {
+static void keep_state(atvi_ram *r, const atvi_ram_group *g, atvi_idx iteration) {
   const atvi_lanes *l = &g->lanes;
   atvi_idx at = iteration / r->thin - 1, stride = r->opts.chains * r->room;
   for (int i = 0; i < g->n; i++) {
@@ -190,8 +157,8 @@ static void keep_state(ram *r, const group *g, atvi_idx iteration) {
 }
 
 static void run_group(void *arg, atvi_idx item, int worker) {
-  ram *r = arg;
-  group *g = &r->group[item];
+  atvi_ram *r = arg;
+  atvi_ram_group *g = &r->group[item];
   for (atvi_idx n = r->done + 1; n <= r->to; n++) {
     double beta = n <= r->anneal ? exp(r->log_beta0 * (1 - (double)n / (double)(r->anneal + 1))) : 1;
     double eta = n <= r->anneal ? ANNEAL_ETA : fmin(1, (double)r->d * pow((double)(n - r->anneal), -2.0 / 3));
@@ -205,7 +172,7 @@ static void run_group(void *arg, atvi_idx item, int worker) {
 }
 
 /* Drops every second stored state: what is left are the states of iterations 2 thin, 4 thin, ... */
-static void halve_store(ram *r) {
+static void halve_store(atvi_ram *r) {
   atvi_idx rows = (r->d + 2) * r->opts.chains;
   for (atvi_idx k = 0; k < rows; k++) {
     double *s = r->store + k * r->room;
@@ -215,8 +182,8 @@ static void halve_store(ram *r) {
 }
 
 /* Runs up to iteration `goal` in blocks of about BLOCK_S; returns how it went on. */
-static bool run_to(ram *r, atvi_idx goal, atvi_idx *block, atvi_end *end, const char *phase, double share,
-                   const char *detail) {
+static bool run_to(atvi_ram *r, atvi_idx goal, atvi_idx *block, atvi_end *end, const char *phase,
+                   double share, const char *detail) {
   while (r->done < goal) {
     double now = atvi_clock_s() - r->begun_s;
     if (atvi_stop_asked(r->ctx)) return *end = ATVI_END_STOPPED, false;
@@ -235,86 +202,46 @@ static bool run_to(ram *r, atvi_idx goal, atvi_idx *block, atvi_end *end, const 
   return true;
 }
 
-/* ---- judging ---- */
+/* ---- the loop ---- */
 
-/* The stored states to keep are first .. last-1: the second half, without annealing. */
-static void kept(const ram *r, atvi_idx *first, atvi_idx *last) {
-  atvi_idx warm = r->done / 2 > r->anneal ? r->done / 2 : r->anneal;
-  *last = r->done / r->thin;
-  *first = warm / r->thin;
-  if (*last - *first > r->room / 2 + 1) *first = *last - (r->room / 2 + 1);
-}
-
-static quality judge_one(const ram *r, atvi_idx j, int worker) {
-  atvi_idx first, last, m = r->opts.chains;
-  kept(r, &first, &last);
-  atvi_idx n = last - first;
-  double *x = r->judge[worker], *work = x + m * n;
-  for (atvi_idx c = 0; c < m; c++)
-    memcpy(x + c * n, r->store + (j * m + c) * r->room + first, (size_t)n * sizeof *x);
-  double bulk = atvi_ess_bulk(m, n, x, work), tail = atvi_ess_tail(m, n, x, work);
-  return (quality){.rhat = atvi_rhat(m, n, x, work), .ess = isnan(tail) || tail < bulk ? tail : bulk};
-}
-
-static void judge_item(void *arg, atvi_idx j, int worker) {
-  ram *r = arg;
-  r->quality[j] = judge_one(r, j, worker);
-}
-
-/* How far from the criteria: share of the way, 1 and more is there. */
-static double share_of(const ram *r, quality q) {
-  double rhat = (r->opts.rhat - 1) / fmax(q.rhat - 1, 1e-9), ess = q.ess / r->opts.ess;
-  if (!(q.rhat >= 0) || !(q.ess >= 0)) return 0;
-  return fmin(rhat, ess);
-}
-
-/* A checkpoint: the parameter that was worst is looked at first, and while it is not good enough the others
- * are not looked at, so that checkpoints stay cheap. Returns whether all are good. */
-static bool judge(ram *r, double *share, char detail[64]) {
-  quality q = judge_one(r, r->worst, 0);
-  *share = share_of(r, q);
-  if (*share > 1) {
-    atvi_parallel(r->ctx, r->d, judge_item, r);
-    for (atvi_idx j = 0; j < r->d; j++) {
-      if (share_of(r, r->quality[j]) >= *share) continue;
-      *share = share_of(r, r->quality[j]);
-      r->worst = j;
-    }
-    q = r->quality[r->worst];
-  }
-  snprintf(detail, 64, "R-hat %.3f, ESS %.0f", q.rhat, q.ess);
-  return *share > 1;
-}
-
-static atvi_idx first_check(const ram *r) {
+static atvi_idx first_check(const atvi_ram *r) {
   atvi_idx n = 2 * KEEP_MIN / r->opts.chains + 1;
   if (n < FIRST_CHECK * r->d) n = FIRST_CHECK * r->d;
   if (n < 2 * r->anneal) n = 2 * r->anneal;
   return n;
 }
 
-static atvi_end loop(ram *r) {
+/* Lost chains are looked for in the middle of the way to the first checkpoint, where it costs nothing, and at a
+ * few of the checkpoints that are not passed. */
+static atvi_end loop(atvi_ram *r) {
   atvi_end end = ATVI_END_LIMIT;
-  atvi_idx block = 4, goal = first_check(r);
+  atvi_idx block = 4, goal = first_check(r), from, to;
   double share = 0;
   char detail[64] = "";
-  int passed = 0;
-  for (bool first = true;; first = false) {
+  int passed = 0, moves = 0;
+  if (goal / 2 < r->opts.max_iter / 2) {
+    if (!run_to(r, goal / 2, &block, &end, "warm-up", share, detail)) return end;
+    atvi_ram_reshape(r);
+    atvi_ram_move(r);
+  }
+  for (;;) {
     bool last = goal >= r->opts.max_iter;
     if (last) goal = r->opts.max_iter;
-    if (!run_to(r, goal, &block, &end, first ? "warm-up" : "sampling", share, detail)) return end;
-    atvi_idx from, to;
-    kept(r, &from, &to);
-    passed = to - from >= KEEP_LEAST && judge(r, &share, detail) ? passed + 1 : 0;
+    if (!run_to(r, goal, &block, &end, share > 0 ? "sampling" : "warm-up", share, detail)) return end;
+    atvi_ram_kept(r, &from, &to);
+    bool enough = (to - from) * r->opts.chains >= KEEP_MIN;
+    passed = enough && atvi_ram_judge(r, &share, detail) ? passed + 1 : 0;
     if (passed == PASSES) return ATVI_END_DONE;
     if (last) return ATVI_END_LIMIT;
+    if (enough && passed == 0 && moves++ < MOVES && goal < r->opts.max_iter / 4) atvi_ram_move(r);
+    if (passed == 0) atvi_ram_reshape(r);
     goal = (atvi_idx)ceil(CHECK_RATIO * (double)goal);
   }
 }
 
 /* ---- beginning and end ---- */
 
-static void place(ram *r, const atvi_starts *s, const atvi_idx *index) {
+static void place(atvi_ram *r, const atvi_starts *s, const atvi_idx *index) {
   atvi_idx m = r->opts.chains;
   double step = START_STEP * 2.38 / sqrt((double)r->d);
   for (atvi_idx k = 0; k < r->n_group * ATVI_LANES; k++) {
@@ -336,17 +263,17 @@ static void place(ram *r, const atvi_starts *s, const atvi_idx *index) {
   }
 }
 
-static atvi_status ram_new(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opts *opts, ram **out) {
+static atvi_status ram_new(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opts *opts, atvi_ram **out) {
   *out = NULL;
   const atvi_target *t = atvi_evaluator_target(ev);
   double want = fmax(STORE, STORE_PER_ESS * opts->ess);
-  ram head = {.ctx = ctx,
-              .ev = ev,
-              .target = t,
-              .opts = *opts,
-              .d = t->d,
-              .thin = 1,
-              .workers = atvi_ctx_threads(ctx)};
+  atvi_ram head = {.ctx = ctx,
+                   .ev = ev,
+                   .target = t,
+                   .opts = *opts,
+                   .d = t->d,
+                   .thin = 1,
+                   .workers = atvi_ctx_threads(ctx)};
   head.n_group = (opts->chains + ATVI_LANES - 1) / ATVI_LANES;
   head.room = (atvi_idx)(want / opts->chains) / 2 * 2;
   if (head.room < STORE_MIN) head.room = STORE_MIN;
@@ -356,7 +283,7 @@ static atvi_status ram_new(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opt
   carve(&a, head);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
   if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "ram: %d chains, d = %td", opts->chains, t->d);
-  ram *r = carve(&a, head);
+  atvi_ram *r = carve(&a, head);
   for (atvi_idx j = 0; j < r->d; j++) {
     r->bounds[j] = t->param[j].lower;
     r->bounds[r->d + j] = t->param[j].upper;
@@ -375,16 +302,16 @@ static atvi_status ram_new(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opt
   return ATVI_OK;
 }
 
-static double accept_rate(const ram *r) {
+static double accept_rate(const atvi_ram *r) {
   double sum = 0, n = (double)(r->done > r->anneal ? r->done - r->anneal : r->done);
   for (atvi_idx g = 0; g < r->n_group; g++)
     for (int i = 0; i < r->group[g].n; i++) sum += r->group[g].lanes.accepted[i];
   return sum / (n * r->opts.chains);
 }
 
-static atvi_status deliver(const ram *r, atvi_draws **out) {
+static atvi_status deliver(const atvi_ram *r, atvi_draws **out) {
   atvi_idx first, last, m = r->opts.chains, d = r->d;
-  kept(r, &first, &last);
+  atvi_ram_kept(r, &first, &last);
   atvi_idx n = last - first;
   if (n < KEEP_LEAST)
     return ATVI_FAIL(r->ctx, ATVI_ESTOP, "ended after %td iterations per chain: too few to keep any draw",
@@ -416,16 +343,23 @@ static atvi_status say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws 
   return ATVI_OK;
 }
 
-static atvi_status run(ram *r, const atvi_starts *s, atvi_idx *index, atvi_draws **out) {
+static atvi_status run(atvi_ram *r, const atvi_starts *s, atvi_idx *index, atvi_draws **out) {
   double beta0 = atvi_starts_pick(s, r->opts.seed, r->opts.chains, index);
   place(r, s, index);
   r->log_beta0 = log(beta0);
   r->anneal = beta0 < 1 ? 300 + 30 * r->d : 0;
   if (r->anneal > r->opts.max_iter / 4) r->anneal = r->opts.max_iter / 4;
+  r->discard = r->anneal;
   atvi_end end = loop(r);
   ATVI_TRY(deliver(r, out));
   (*out)->made.end = end;
   (*out)->made.accept = accept_rate(r);
+  if (r->moved > 0)
+    ATVI_TRY(atvi_draws_say(
+        *out,
+        "%d chains had been caught in a region of negligible probability, its log posterior %.0f lower, and "
+        "were moved to where the others are during warm-up.",
+        r->moved, r->moved_drop));
   return say_starts(s, r->opts.chains, *out);
 }
 
@@ -436,7 +370,7 @@ atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opts 
   double begun = atvi_clock_s();
   int64_t count = atvi_evaluator_count(ev), failures = atvi_evaluator_failures(ev);
   atvi_starts *s = NULL;
-  ram *r = NULL;
+  atvi_ram *r = NULL;
   atvi_idx *index = NULL;
   atvi_status st = atvi_starts_new(ctx, ev, o.seed, (atvi_idx)o.chains * o.candidates, &s);
   if (st == ATVI_OK) st = ram_new(ctx, ev, &o, &r);

@@ -172,7 +172,6 @@ typedef struct ast_stmt {
   bool has_range; /* bounds, limits */
   atvi_place range_at;
   ast_expr *lower, *upper;
-  ast_word *map;
   /* files */
   const char *file;
   atvi_place file_at;
@@ -183,7 +182,7 @@ typedef struct ast_stmt {
   atvi_idx n_word;
   ast_token *words; /* [n_word] labels of an index, arguments of a function, names of columns */
   /* table, solver, calendar */
-  ast_word *option;
+  ast_word *option; /* kind, name or unit; PARAM: the map */
   ast_expr *tol, *atol, *step, *maxsteps;
   double date;
   int sign; /* PULSE: +1 or -1 */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { SHOWN = 160, LEFT = 100, WHAT = 800 };
 
@@ -67,8 +68,9 @@ atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx ro
                    row >= 0 && col >= 0 ? csv->column[row * csv->n_col + col] : 1};
   char *text;
   size_t n;
-  if (atvi_file_read(s->pool, csv->path, &text, &n) ==
-      ATVI_OK) { /* a pipe cannot be read twice: then without the line */
+  struct stat st; /* a pipe cannot be read twice: then the message does without the line */
+  bool again = stat(csv->path, &st) == 0 && S_ISREG(st.st_mode);
+  if (again && atvi_file_read(s->pool, csv->path, &text, &n) == ATVI_OK) {
     show_line(text, n, at, line, caret);
     snprintf(cell, sizeof cell, "\n%s\n%s", line, caret);
   }

@@ -80,28 +80,17 @@ static bool unused_lets(elab *e) {
   return true;
 }
 
-static bool unused_sets(elab *e) {
-  for (atvi_idx i = 0; i < e->n_symbol; i++) {
-    const elab_symbol *sym = e->symbol[i];
-    if (sym->kind != SYM_SET || sym->used) continue;
-    atvi_lang_error(e->s, sym->at, "use it, as in param b[age] ~ ..., or remove the line",
-                    "the index set '%.60s' is never used", sym->word->text);
-    return false;
-  }
-  return true;
-}
-
 static bool elaborate(elab *e) {
   if (!atvi_elab_declare(e) || !atvi_elab_settings(e) || !atvi_elab_shapes(e)) return false;
   number(e);
   return atvi_elab_tables(e) && atvi_elab_data(e) && atvi_elab_start(e) && atvi_elab_params(e) &&
          atvi_elab_states(e) && atvi_elab_pulses(e) && atvi_elab_observe(e) && atvi_elab_values(e) &&
-         unused_lets(e) && unused_sets(e);
+         unused_lets(e);
 }
 
 static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *lang) {
   ast_words *words = atvi_lang_take(s, 1, sizeof *words);
-  elab e = {.s = s, .words = words, .opts = opts, .g = lang->graph, .lang = lang};
+  elab e = {.s = s, .opts = opts, .g = lang->graph, .lang = lang};
   ast_file file;
   bool ok = words && atvi_lang_words_init(s, words) && atvi_lang_parse_text(s, words, &file);
   if (ok) {

@@ -12,8 +12,9 @@
 
 enum {
   ELAB_MAX_ELEMENTS = 200000, /* scalar elements of all arrays together */
-  ELAB_MAX_WORK = 2000000,    /* expressions evaluated */
-  ELAB_MAX_DEPTH = 1500       /* evaluations inside each other */
+  ELAB_MAX_PARAMS = 10000,
+  ELAB_MAX_WORK = 2000000, /* expressions evaluated */
+  ELAB_MAX_DEPTH = 1500    /* evaluations inside each other */
 };
 
 #define ELAB_KIND(k) (1u << (k))
@@ -56,7 +57,7 @@ typedef struct elab_symbol {
   atvi_idx total;              /* elements */
   atvi_idx base;   /* PARAM, STATE: number of the first element; LABEL: position; TABLE, DATA: number */
   elab_memo *memo; /* [2][total] */
-  bool busy, ready, used;
+  bool busy, ready;
   const char *const *label; /* SET of labels: [n] */
 } elab_symbol;
 
@@ -65,6 +66,7 @@ typedef struct elab_binding {
   atvi_node node;
   elab_symbol *array; /* a whole array, in place of a node */
   const struct elab_binding *next;
+  const elab_symbol *set; /* the index set it runs over, if it is an index with labels */
 } elab_binding;
 
 /* Where an expression stands. */
@@ -85,7 +87,6 @@ typedef struct elab_active {
 
 typedef struct {
   ast_source *s;
-  ast_words *words;
   const ast_file *file;
   const atvi_lang_opts *opts;
   atvi_graph *g;
@@ -106,6 +107,8 @@ bool atvi_elab_shape(elab *e, elab_symbol *sym);
 elab_symbol *atvi_elab_symbol(elab *e, ast_word *word, elab_kind kind);
 const char *atvi_elab_kind_name(elab_kind kind);
 const char *atvi_elab_element_name(elab *e, const char *base, int n_dim, const elab_range *dim, atvi_idx k);
+/* The set if it has labels: only then is an index of another set a mistake. */
+const elab_symbol *atvi_elab_labelled(const elab_range *r);
 void atvi_elab_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at);
 /* Range of one index; an index that stands for itself (dS[1]/dt) has n = 1 if `single` allows it. */
 bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r);
@@ -158,6 +161,9 @@ bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atv
 bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
 /* Path of a file that the model names. */
 const char *atvi_elab_path(elab *e, const char *file);
+/* A cell as a time of the model: a number, or a date where there is a calendar. */
+bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
+                         double *t);
 /* Reads the file that a statement names. */
 bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv);
 /* Position of a column, -1 after an error that names what there is. */

@@ -59,6 +59,8 @@ static bool bind(elab *e, const elab_env *v, const ast_expr *arg, ast_word *word
       b->array = sym;
       return true;
     }
+    if (outer) b->set = outer->set;
+    if (sym && sym->kind == SYM_LABEL) b->set = sym->stmt->name->symbol;
   }
   b->node = atvi_elab_eval(e, v, arg);
   return b->node != ATVI_NODE_NONE;

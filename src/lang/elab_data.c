@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *atvi_elab_path(elab *e, const char *file) {
   const char *slash = strrchr(e->s->path, '/');
@@ -34,17 +35,23 @@ atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, a
   return -1;
 }
 
+/* Asks without opening: a pipe can be opened once only. */
 static bool exists(const char *path) {
-  FILE *f = fopen(path, "rb");
-  if (f) fclose(f);
-  return f || errno != ENOENT;
+  struct stat st;
+  return stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static bool is_empty(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
 }
 
 bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
   const char *path = atvi_elab_path(e, st->file);
   if (!path) return false;
   if (!exists(path)) {
-    atvi_lang_error(e->s, st->file_at, "files are looked for next to the model file", "there is no file %s", path);
+    atvi_lang_error(e->s, st->file_at, "files are looked for next to the model file", "there is no file %s",
+                    path);
     return false;
   }
   atvi_status status = atvi_csv_read(e->s->pool, path, csv);
@@ -92,8 +99,8 @@ static bool check_replacements(elab *e) {
   return true;
 }
 
-static bool time_cell(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx row, atvi_idx col,
-                      double *t) {
+bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
+                         double *t) {
   atvi_idx at = row * csv->n_col + col;
   int kind = csv->kind[at];
   const char *hint = "times are numbers, or dates such as 2009-12-19";
@@ -102,10 +109,9 @@ static bool time_cell(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx
     return *t = (csv->value[at] - e->lang->calendar_day0) / e->lang->calendar_unit, true;
   if (kind == ATVI_CELL_DATE) hint = "say what date t = 0 is, for example: calendar 2009-12-19 week";
   if (kind == ATVI_CELL_MISSING)
-    atvi_lang_data_error(e->s, csv, row, col, st->time_at, "every row needs its time", "the time is missing");
+    atvi_lang_data_error(e->s, csv, row, col, about, "every row needs its time", "the time is missing");
   else
-    atvi_lang_data_error(e->s, csv, row, col, st->time_at, hint, "'%.60s' cannot be used as a time",
-                         csv->text[at]);
+    atvi_lang_data_error(e->s, csv, row, col, about, hint, "'%.60s' cannot be used as a time", csv->text[at]);
   return false;
 }
 
@@ -116,7 +122,7 @@ static bool read_times(elab *e, const ast_stmt *st, atvi_lang_data *data, atvi_i
   if ((*col = atvi_elab_find_column(e, csv, st->time_column, st->time_at)) < 0) return false;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t);
   for (atvi_idx r = 0; t && r < csv->n_row; r++) {
-    if (!time_cell(e, st, csv, r, *col, &t[r])) return false;
+    if (!atvi_elab_time_cell(e, csv, r, *col, st->time_at, &t[r])) return false;
     if (r > 0 && t[r] < t[r - 1]) {
       atvi_lang_data_error(e->s, csv, r, *col, st->time_at, "sort the file by time",
                            "the times are not ascending: %g follows %g", t[r], t[r - 1]);
@@ -153,9 +159,11 @@ static bool read_values(elab *e, atvi_lang_data *data, atvi_idx time_col) {
 static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   bool replaced;
   data->path = file_for(e, st, &replaced);
+  data->time_name = st->time_column;
   if (!data->path) return false;
+  /* `atvi simulate ... > data.csv` empties the file before it is read */
+  if (e->opts && e->opts->data_optional && !replaced && (!exists(data->path) || is_empty(data->path))) return true;
   if (!exists(data->path)) {
-    if (e->opts && e->opts->data_optional && !replaced) return true;
     const char *hint = replaced
                            ? "the file given in place of the model's is looked for from the working folder"
                            : "files are looked for next to the model file";
@@ -166,11 +174,6 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   atvi_status status = atvi_csv_read(e->s->pool, data->path, &csv);
   if (status != ATVI_OK) return e->s->status = status, false;
   data->csv = csv;
-  if (csv->n_row < 1) {
-    atvi_lang_data_error(e->s, csv, -1, -1, st->file_at, "the first line is the header, data follow it",
-                         "the file has no rows of data");
-    return false;
-  }
   atvi_idx time_col;
   return read_times(e, st, data, &time_col) && read_values(e, data, time_col);
 }
@@ -219,8 +222,8 @@ bool atvi_elab_const_file(elab *e, elab_symbol *sym) {
   }
   for (atvi_idx k = 0; k < sym->total; k++) {
     if (csv->kind[k] != ATVI_CELL_NUMBER) {
-      atvi_lang_data_error(e->s, csv, row ? 0 : k / cols, row ? k : k % cols, st->file_at, "every cell must be a number",
-                           "'%.60s' is not a number", csv->text[k]);
+      atvi_lang_data_error(e->s, csv, row ? 0 : k / cols, row ? k : k % cols, st->file_at,
+                           "every cell must be a number", "'%.60s' is not a number", csv->text[k]);
       return false;
     }
     sym->memo[k] = (elab_memo){atvi_graph_const(e->g, csv->value[k]), MEMO_DONE, -1};

@@ -112,7 +112,7 @@ static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_
   for (int d = 0; d < sym->n_dim; d++)
     if (st->dim[d].var) {
       var[d] = (elab_binding){st->dim[d].var, atvi_graph_const(e->g, (double)(sym->dim[d].lo + at[d])), NULL,
-                              vars};
+                              vars, atvi_elab_labelled(&sym->dim[d])};
       vars = &var[d];
     }
   bool constant = sym->kind == SYM_CONST;
@@ -165,6 +165,19 @@ static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, const
   return atvi_graph_op2(e->g, ATVI_OP_ADD, a, atvi_graph_op2(e->g, ATVI_OP_MUL, b, t));
 }
 
+/* A label, or an index that runs over labels, belongs to its own set; i - 1 and numbers go anywhere. */
+static bool same_set(elab *e, const elab_env *v, const ast_expr *index, const elab_symbol *sym, int d) {
+  if (index->kind != EX_NAME || index->n || index->qualifier) return true;
+  const elab_binding *b = NULL;
+  const elab_symbol *found = atvi_elab_find(v, index->word, &b), *set = b ? b->set : NULL;
+  if (!b && found && found->kind == SYM_LABEL) set = found->stmt->name->symbol;
+  if (!set || !sym->dim[d].set || sym->dim[d].set == set) return true;
+  atvi_lang_error(e->s, index->at, "indices go in the order in which the array names its sets",
+                  "wrong shape: '%.60s' has %.60s here, but '%.60s' belongs to %.60s", sym->word->text,
+                  sym->dim[d].set->word->text, index->word->text, set->word->text);
+  return false;
+}
+
 /* Number of the element that x names. */
 static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
   atvi_idx at[AST_MAX_DIM];
@@ -181,7 +194,9 @@ static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const 
     return atvi_elab_offset(e, sym, sym->n_dim, at, x->at);
   }
   for (atvi_idx d = 0; d < x->n; d++)
-    if (!atvi_elab_whole(e, v->vars, x->arg[d], "an index", &at[d])) return -1;
+    if (!atvi_elab_whole(e, v->vars, x->arg[d], "an index", &at[d]) ||
+        (d < sym->n_dim && !same_set(e, v, x->arg[d], sym, (int)d)))
+      return -1;
   return atvi_elab_offset(e, sym, (int)x->n, at, x->at);
 }
 

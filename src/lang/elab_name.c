@@ -112,7 +112,6 @@ bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool s
   if (d->lo->kind == EX_NAME && d->lo->n == 0 && !d->lo->qualifier) {
     elab_symbol *set = atvi_elab_symbol(e, d->lo->word, SYM_SET);
     if (set) {
-      set->used = true;
       if (!atvi_elab_resolve_set(e, set)) return false;
       *r = set->dim[0];
       return true;
@@ -143,10 +142,11 @@ bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool s
 }
 
 /* Counts elements against the limit. */
-static bool count_elements(elab *e, const elab_range *dim, int n_dim, atvi_place at, atvi_idx *total) {
+static bool count_elements(elab *e, const elab_range *dim, int n_dim, atvi_idx so_far, atvi_place at,
+                           atvi_idx *total) {
   *total = 1;
   for (int d = 0; d < n_dim; d++) {
-    if (dim[d].n > ELAB_MAX_ELEMENTS || *total * dim[d].n > ELAB_MAX_ELEMENTS - e->elements) {
+    if (dim[d].n > ELAB_MAX_ELEMENTS || *total * dim[d].n > ELAB_MAX_ELEMENTS - so_far) {
       atvi_lang_error(e->s, at, "choose smaller index sets",
                       "too large: a model has at most %d elements in all", ELAB_MAX_ELEMENTS);
       return false;
@@ -175,7 +175,7 @@ bool atvi_elab_shape(elab *e, elab_symbol *sym) {
         return false;
       }
   }
-  if (!count_elements(e, sym->dim, sym->n_dim, sym->at, &sym->total)) return false;
+  if (!count_elements(e, sym->dim, sym->n_dim, e->elements, sym->at, &sym->total)) return false;
   e->elements += sym->total;
   bool kept =
       sym->kind == SYM_CONST || sym->kind == SYM_LET || sym->kind == SYM_DERIVED || sym->kind == SYM_TRACK;
@@ -193,6 +193,8 @@ bool atvi_elab_shapes(elab *e) {
   }
   return true;
 }
+
+const elab_symbol *atvi_elab_labelled(const elab_range *r) { return r->set && r->set->label ? r->set : NULL; }
 
 void atvi_elab_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at) {
   for (int d = n_dim - 1; d >= 0; d--) {
@@ -220,7 +222,7 @@ bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim
   *loop = (elab_loop){.n_dim = n_dim, .dim = dim, .total = 1, .outer = outer};
   for (int d = 0; d < n_dim; d++)
     if (!atvi_elab_range(e, &dim[d], outer, single, &loop->range[d])) return false;
-  return count_elements(e, loop->range, n_dim, n_dim ? dim[0].at : (atvi_place){1, 1}, &loop->total);
+  return count_elements(e, loop->range, n_dim, 0, n_dim ? dim[0].at : (atvi_place){1, 1}, &loop->total);
 }
 
 void atvi_elab_loop_at(elab *e, elab_loop *loop, atvi_idx k) {
@@ -229,8 +231,8 @@ void atvi_elab_loop_at(elab *e, elab_loop *loop, atvi_idx k) {
   for (int d = 0; d < loop->n_dim; d++) {
     loop->at[d] += loop->range[d].lo;
     if (!loop->dim[d].var) continue;
-    loop->var[d] =
-        (elab_binding){loop->dim[d].var, atvi_graph_const(e->g, (double)loop->at[d]), NULL, loop->vars};
+    loop->var[d] = (elab_binding){loop->dim[d].var, atvi_graph_const(e->g, (double)loop->at[d]), NULL,
+                                  loop->vars, atvi_elab_labelled(&loop->range[d])};
     loop->vars = &loop->var[d];
   }
 }

@@ -248,11 +248,22 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_lang_observe *o) 
                     "this observation depends on time, but the data have no time column");
     return false;
   }
-  if (!(kinds & ELAB_KIND(ATVI_IN_PREV)) || !data->csv || !data->n_row || data->time[0] > e->lang->start)
-    return true;
-  atvi_lang_error(e->s, st->at, "say when counting began, before the first time of the data: start ...",
-                  "increase() has no meaning in the first row: its time %g is the start time", data->time[0]);
-  return false;
+  if (!(kinds & ELAB_KIND(ATVI_IN_PREV)) || !data->csv) return true;
+  if (data->time[0] <= e->lang->start) {
+    atvi_lang_error(e->s, st->at, "say when counting began, before the first time of the data: start ...",
+                    "increase() has no meaning in the first row: its time %g is the start time",
+                    data->time[0]);
+    return false;
+  }
+  for (atvi_idx r = 1; r < data->n_row; r++)
+    if (data->time[r] == data->time[r - 1] &&
+        data->csv->kind[r * data->n_col + o->column] != ATVI_CELL_MISSING) {
+      atvi_lang_data_error(
+          e->s, data->csv, r, o->column, o->place, "add the counts of rows that have the same time",
+          "increase() has nothing to count: the row before has the same time %g", data->time[r]);
+      return false;
+    }
+  return true;
 }
 
 static bool limits(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o) {

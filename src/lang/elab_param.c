@@ -209,9 +209,8 @@ static bool no_circle_from(elab *e, atvi_node root, unsigned char *color, visit 
 }
 
 static bool no_circles(elab *e) {
-  atvi_idx n = atvi_graph_size(e->g);
   for (atvi_idx i = 0; i < e->lang->n_param; i++) atvi_graph_input(e->g, ATVI_IN_PARAM, i);
-  n = atvi_graph_size(e->g);
+  atvi_idx n = atvi_graph_size(e->g);
   unsigned char *color = atvi_lang_take(e->s, n, 1);
   visit *stack = atvi_lang_take(e->s, n, sizeof *stack);
   if (!color || !stack) return false;
@@ -226,7 +225,11 @@ static bool no_circles(elab *e) {
 bool atvi_elab_params(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
-    if (e->symbol[i]->kind == SYM_PARAM) n += e->symbol[i]->total;
+    if (e->symbol[i]->kind == SYM_PARAM && (n += e->symbol[i]->total) > ELAB_MAX_PARAMS) {
+      atvi_lang_error(e->s, e->symbol[i]->at, "choose smaller index sets",
+                      "a model has at most %d parameters", ELAB_MAX_PARAMS);
+      return false;
+    }
   e->lang->param = atvi_lang_take(e->s, n, sizeof *e->lang->param);
   atvi_node *term = atvi_lang_take(e->s, n, sizeof *term);
   if (!e->lang->param || !term) return false;

@@ -45,31 +45,15 @@ static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   return t && v;
 }
 
-/* A cell as a time of the model; false if it is neither number nor date. */
-static bool cell_time(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about, double *t) {
-  atvi_idx at = row * csv->n_col + col;
-  if (csv->kind[at] == ATVI_CELL_NUMBER) return *t = csv->value[at], true;
-  if (csv->kind[at] == ATVI_CELL_DATE && e->lang->has_calendar)
-    return *t = (csv->value[at] - e->lang->calendar_day0) / e->lang->calendar_unit, true;
-  const char *hint = "times are numbers, or dates such as 2009-12-19";
-  if (csv->kind[at] == ATVI_CELL_DATE) hint = "say what date t = 0 is, for example: calendar 2009-12-19 week";
-  atvi_lang_data_error(e->s, csv, row, col, about, hint, "'%.60s' cannot be used as a time", csv->text[at]);
-  return false;
-}
-
 static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   atvi_csv *csv;
   if (!atvi_elab_csv(e, st, &csv)) return false;
   atvi_idx ct = atvi_elab_find_column(e, csv, st->time_column, st->time_at);
   atvi_idx cv = ct < 0 ? -1 : atvi_elab_find_column(e, csv, st->value_column, st->column_at);
   if (cv < 0) return false;
-  if (csv->n_row < 1)
-    return atvi_lang_data_error(e->s, csv, -1, -1, st->file_at,
-                                "the first line is the header, data follow it", "the file has no rows"),
-           false;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t), *v = atvi_lang_take(e->s, csv->n_row, sizeof *v);
   for (atvi_idx k = 0; t && v && k < csv->n_row; k++) {
-    if (!cell_time(e, csv, k, ct, st->time_at, &t[k])) return false;
+    if (!atvi_elab_time_cell(e, csv, k, ct, st->time_at, &t[k])) return false;
     atvi_idx at = k * csv->n_col + cv;
     v[k] = csv->value[at];
     if (csv->kind[at] != ATVI_CELL_NUMBER) {

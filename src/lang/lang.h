@@ -2,7 +2,8 @@
 /* From a model file to a model description: names, priors, equations and data, with every
  * expression a node of one graph. docs/language.md is the reference of the language.
  *
- * Reading order: lex.c, parse.c (text to tree), elab*.c (tree to this description), dist.c. */
+ * Reading order: ast.h, lex.c, parse.c, parse_expr.c (text to tree), elab.h, elab.c, elab_*.c (tree to this
+ * description), dist*.c, table.c. */
 #ifndef ATVI_LANG_LANG_H
 #define ATVI_LANG_LANG_H
 
@@ -141,7 +142,7 @@ typedef struct {
 typedef struct {
   atvi_idx n_replace;
   const atvi_lang_replace *replace; /* data files put in the place of the model's */
-  bool data_optional;               /* a missing data file is not an error (simulate) */
+  bool data_optional;               /* a missing or empty data file is not an error (simulate) */
 } atvi_lang_opts;
 
 /* Reads a model file and its data. Paths of data are relative to the model file (replacements: to the working folder).

@@ -9,13 +9,13 @@
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
 
 static void add_outputs(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, const double *ybar) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  for (int l = 0; l < ATVI_LANES; l++) {
-    if (!in(r->landed, l)) continue;
-    const atvi_idx o = ode->stop[r->seg[l] + 1].output;
-    if (o < 0) continue;
-    const double *from = ybar + o * size;
-    for (atvi_idx i = l; i < size; i += ATVI_LANES) w->lam[i] += from[i];
+  unsigned landed = r->landed;
+  while (landed) {
+    int first = 0;
+    while (!in(landed, first)) first++;
+    const int32_t seg = r->seg[first];
+    const atvi_idx o = ode->stop[seg + 1].output;
+    landed &= ~w->kern->meet(w, r, landed, seg, o >= 0 ? ybar + o * w->n * ATVI_LANES : NULL);
   }
 }
 

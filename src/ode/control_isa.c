@@ -4,9 +4,9 @@
  * Error     E^2 = mean_i (err_i / w_i)^2,  w_i = tol_abs S_i + tol_rel max(|y_i|, |ynew_i|),  S_i the largest
  *           |y_i| of this lane so far, at least FLOOR times that of its largest state. Thus no tolerance has a
  *           unit, and a state that starts at 0 or dies out is followed as finely as its own history demands.
- * Step      h <- h * 0.9 E^(-1/q), between 1/5 and 5 times; not larger right after a rejection. Steps that were
- *           shortened to land on a stop do not shrink the step wished for.
- * Landing   a stop closer than 1.1 h is taken whole, one closer than 2 h in two equal steps.
+ * Step      h <- h * 0.85 E^(-1/q), between 1/5 and 5 times; not larger right after a rejection. A step that was
+ *           shortened to land on a stop and calls for the largest growth says only that: the wish of before stands.
+ * Landing   a stop closer than 1.15 h is taken whole, one closer than 2 h in two equal steps.
  * Root      E^(-2/(2q)) needs no accuracy: exponent arithmetic on the bits of E^2 (within 6 %), then one Newton
  *           step (within 2 %). */
 #include "ode/lanes.h"
@@ -15,8 +15,9 @@
 static const double FLOOR =
     1e-6; /* of the largest state: below it a state counts as rounding of the others */
 static const double TINY = 1e-200; /* keeps 0/0 away where all states are 0 */
-static const double SAFETY = 0.9, SHRINK = 0.2, GROW = 5.0, SHRINK_BAD = 0.1;
-static const double LAND = 1.1;
+static const double SAFETY = 0.85, SHRINK = 0.2, GROW = 5.0, SHRINK_BAD = 0.1;
+static const double LAND = 1.15;
+static const double RETRY = 0.8; /* below 1 / LAND: what was rejected may not be proposed again */
 
 void ATVI_ISA_NAME(atvi_ode_propose)(atvi_ode_work *w) {
   LANES(l) {
@@ -52,8 +53,8 @@ ALWAYS void judge(atvi_ode_work *w, int p) {
     double f = SAFETY * inverse_root(x, p);
     f = max2(min2(f, w->grow[l]), SHRINK);
     double next = f * hs;
-    double kept = hs < h ? max2(next, h) : next;
-    double less = e < (double)INFINITY ? next : SHRINK_BAD * hs;
+    double kept = hs < h && f >= w->grow[l] ? max2(next, h) : next;
+    double less = e < (double)INFINITY ? min2(next, RETRY * hs) : SHRINK_BAD * hs;
     double to = ok ? kept : less;
     w->h[l] = moves ? to : 0.0;
     w->grow[l] = ok ? GROW : 1.0;
@@ -73,63 +74,98 @@ unsigned ATVI_ISA_NAME(atvi_ode_judge)(atvi_ode_work *w) {
 }
 
 unsigned ATVI_ISA_NAME(atvi_ode_commit)(atvi_ode_work *w) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  const double *restrict ynew = w->ynew, *restrict kend = w->k + (ATVI_ODE_STAGES - 1) * size;
-  double *restrict y = w->y, *restrict k = w->k, *restrict scale = w->scale;
-  double smax[ATVI_LANES], acc[ATVI_LANES];
-  memcpy(smax, w->smax, sizeof smax);
-  memcpy(acc, w->acc, sizeof acc);
-  for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
-    LANES(l) {
-      bool ok = acc[l] != 0;
-      double v = ok ? ynew[i + l] : y[i + l];
-      y[i + l] = v;
-      k[i + l] = ok ? kend[i + l] : k[i + l];
-      double s = max2(fabs(v), scale[i + l]);
-      scale[i + l] = s;
-      smax[l] = max2(s, smax[l]);
+  const atvi_idx size = w->n * PER_ROW;
+  const vec *restrict ynew = (const vec *)w->ynew, *restrict kend =
+                                                       (const vec *)w->k + (ATVI_ODE_STAGES - 1) * size;
+  vec *restrict y = (vec *)w->y, *restrict k = (vec *)w->k, *restrict scale = (vec *)w->scale, smax[PER_ROW];
+  _Alignas(ATVI_ALIGN) double at[ATVI_LANES];
+  veci ok[PER_ROW];
+  PARTS(p) smax[p] = ((const vec *)w->smax)[p];
+  PARTS(p) ok[p] = ((const vec *)w->acc)[p] != 0;
+  for (atvi_idx i = 0; i < size; i += PER_ROW) {
+    PARTS(p) {
+      vec v = pick(ok[p], ynew[i + p], y[i + p]);
+      y[i + p] = v;
+      k[i + p] = pick(ok[p], kend[i + p], k[i + p]);
+      vec s = vec_max(vec_abs(v), scale[i + p]);
+      scale[i + p] = s;
+      smax[p] = vec_max(s, smax[p]);
     }
   }
-  memcpy(w->smax, smax, sizeof smax);
+  PARTS(p)((vec *)w->smax)[p] = smax[p];
   LANES(l) {
-    double t = acc[l] != 0 ? w->tnew[l] : w->t[l];
+    double t = w->acc[l] != 0 ? w->tnew[l] : w->t[l];
     w->t[l] = t;
-    acc[l] = t == w->tstop[l] ? acc[l] : 0.0;
+    at[l] = t == w->tstop[l] ? w->acc[l] : 0.0;
   }
-  return mask_of(acc);
+  return mask_of(at);
+}
+
+void ATVI_ISA_NAME(atvi_ode_refresh)(const atvi_ode *ode, atvi_ode_work *w, unsigned mask) {
+  _Alignas(ATVI_ALIGN) double flag[ATVI_LANES];
+  double *k = w->k + w->n * ATVI_LANES;
+  LANES(l) flag[l] = mask >> l & 1 ? 1.0 : 0.0;
+  atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, k, NULL);
+  assign(w->n, flag, k, w->k);
 }
 
 unsigned ATVI_ISA_NAME(atvi_ode_pass)(atvi_ode_work *w, int32_t seg, unsigned landed, double next,
                                       double *to) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  const double *restrict y = w->y;
-  double *restrict out = to, flag[ATVI_LANES];
+  _Alignas(ATVI_ALIGN) double flag[ATVI_LANES];
   LANES(l) flag[l] = w->seg[l] == seg && (landed >> l & 1) ? 1.0 : 0.0;
   LANES(l) w->seg[l] = flag[l] != 0 ? seg + 1 : w->seg[l];
   LANES(l) w->tstop[l] = flag[l] != 0 ? next : w->tstop[l];
-  if (to)
-    for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) if (flag[l] != 0) out[i + l] = y[i + l];
+  if (to) assign(w->n, flag, w->y, to);
   return mask_of(flag);
 }
 
-void ATVI_ISA_NAME(atvi_ode_measure)(atvi_ode_work *w) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  const double *restrict y = w->y, *restrict ynew = w->ynew, *restrict err = w->err,
-                         *restrict scale = w->scale;
-  const double rel = w->tol_rel, abs = w->tol_abs, share = 1.0 / (double)w->n;
-  double sum[ATVI_LANES] = {0}, least[ATVI_LANES];
-  LANES(l) least[l] = FLOOR * w->smax[l];
-  for (atvi_idx i = 0; i < size; i += ATVI_LANES) {
-    LANES(l) {
-      double a = max2(fabs(y[i + l]), fabs(ynew[i + l]));
-      double s = max2(max2(scale[i + l], least[l]), a);
-      double e = err[i + l] / max2(FMA(abs, s, rel * a), TINY);
-      /* 0 * ynew: an infinite state must not pass because its tolerance is infinite too */
-      sum[l] = FMA(e, e, FMA(0.0, ynew[i + l], sum[l]));
+unsigned ATVI_ISA_NAME(atvi_ode_meet)(atvi_ode_work *w, const atvi_ode_record *r, unsigned landed,
+                                      int32_t seg, const double *from) {
+  _Alignas(ATVI_ALIGN) double flag[ATVI_LANES];
+  LANES(l) flag[l] = r->seg[l] == seg && (landed >> l & 1) ? 1.0 : 0.0;
+  if (from) {
+    const vec *restrict fv = (const vec *)from;
+    vec *restrict lam = (vec *)w->lam;
+    veci mask[PER_ROW];
+    PARTS(p) mask[p] = ((const vec *)flag)[p] != 0;
+    for (atvi_idx i = 0; i < w->n * PER_ROW; i += PER_ROW)
+      PARTS(p) lam[i + p] = pick(mask[p], lam[i + p] + fv[i + p], lam[i + p]);
+  }
+  return mask_of(flag);
+}
+
+/* Squared error, from the slopes if e is given (weights), else from w->err. */
+ALWAYS void measure(atvi_ode_work *w, const double *e) {
+  const atvi_idx size = w->n * PER_ROW;
+  const vec *restrict y = (const vec *)w->y, *restrict ynew = (const vec *)w->ynew,
+                      *restrict err = (const vec *)w->err;
+  const vec *restrict scale = (const vec *)w->scale, *restrict k = (const vec *)w->k;
+  const vec *hs = (const vec *)w->hs, *smax = (const vec *)w->smax;
+  const double rel = w->tol_rel, ratio = w->tol_abs / w->tol_rel, share = 1.0 / (double)w->n;
+  const vec zero = {0};
+  vec sum[PER_ROW], least[PER_ROW];
+  PARTS(p) sum[p] = zero;
+  PARTS(p) least[p] = FLOOR * smax[p];
+  for (atvi_idx i = 0; i < size; i += PER_ROW) {
+    PARTS(p) {
+      vec d = err[i + p];
+      if (e) d = e[0] * k[i + p];
+#pragma GCC unroll 8
+      for (int j = 1; e && j < ATVI_ODE_STAGES; j++) d += e[j] * k[j * size + i + p];
+      if (e) d *= hs[p];
+      vec v = ynew[i + p], a = vec_max(vec_abs(y[i + p]), vec_abs(v));
+      vec s = vec_max(vec_max(scale[i + p], least[p]), a);
+      vec q = d / vec_max(rel * (ratio * s + a), zero + TINY);
+      /* 0 * v: an infinite state must not pass because its tolerance is infinite too */
+      sum[p] += 0.0 * v;
+      sum[p] += q * q;
     }
   }
-  LANES(l) w->e2[l] = sum[l] * share;
+  PARTS(p)((vec *)w->e2)[p] = sum[p] * share;
 }
+
+void ATVI_ISA_NAME(atvi_ode_measure)(atvi_ode_work *w) { measure(w, NULL); }
+void ATVI_ISA_NAME(atvi_ode_measure_slopes)(atvi_ode_work *w, const double *e) { measure(w, e); }
 
 /* The rate at which the slope changes, from a short Euler step, says how long a step of this order may be. It is
  * a guess to the bold side; error control corrects it. Steps are never longer than the first segment. */

@@ -31,8 +31,7 @@ void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
   }
   combine(6, n, tb->a[6], w->hs, w->y, w->k, w->ynew);
   atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
-  combine(7, n, tb->e, w->hs, w->zero, w->k, w->err);
-  ATVI_ISA_NAME(atvi_ode_measure)(w);
+  ATVI_ISA_NAME(atvi_ode_measure_slopes)(w, tb->e);
 }
 
 /* From y: the new state. */
@@ -69,6 +68,5 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
     atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->err, bar + m * size, parbar);
   }
   combine(stages, n, ONES, w->one, bar, bar + size, w->err);
-  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
-    LANES(l) w->lam[i + l] = r->h[l] != 0 ? w->err[i + l] : w->lam[i + l];
+  assign(n, r->h, w->err, w->lam);
 }

@@ -33,16 +33,40 @@ ALWAYS unsigned mask_of(const double *flag) {
   return (unsigned)mask;
 }
 
-/* Whole vectors by hand for the loop that matters most: left to itself the compiler takes some of its cases apart. */
+/* Whole vectors by hand where the compiler, left to itself, takes loops apart into single lanes. */
 #if defined __AVX512F__
 #define WIDTH 64
+#define VEC_MAX(a, b) ((vec)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
 #elif defined __AVX__
 #define WIDTH 32
+#define VEC_MAX(a, b) ((vec)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
 #else
 #define WIDTH 16
+#define VEC_MAX(a, b) pick((a) > (b), (a), (b))
+#endif
+#if WIDTH > 16
+#include <immintrin.h>
 #endif
 typedef double vec __attribute__((vector_size(WIDTH), __may_alias__));
+typedef int64_t veci __attribute__((vector_size(WIDTH), __may_alias__));
 enum { PER_VEC = WIDTH / sizeof(double), PER_ROW = ATVI_LANES / PER_VEC };
+#define PARTS(p) for (int p = 0; p < PER_ROW; p++)
+
+/* mask ? a : b, bit by bit */
+ALWAYS vec pick(veci mask, vec a, vec b) { return (vec)((mask & (veci)a) | (~mask & (veci)b)); }
+ALWAYS vec vec_max(vec a, vec b) { return VEC_MAX(a, b); } /* a NaN in either yields b */
+ALWAYS vec vec_abs(vec a) { return (vec)((veci)a & INT64_MAX); }
+
+/* to = flag != 0 ? a : to, [n][L] */
+static ATVI_UNUSED void assign(atvi_idx n, const double *restrict flag, const double *restrict a,
+                               double *restrict to) {
+  const vec *restrict fv = (const vec *)flag, *restrict av = (const vec *)a;
+  vec *restrict tv = (vec *)to;
+  veci mask[PER_ROW];
+  PARTS(p) mask[p] = fv[p] != 0;
+  for (atvi_idx i = 0; i < n * PER_ROW; i += PER_ROW)
+    PARTS(p) tv[i + p] = pick(mask[p], av[i + p], tv[i + p]);
+}
 
 ALWAYS void combine_n(int s, atvi_idx n, const double *restrict c, const double *restrict h,
                       const double *restrict base, const double *restrict k, double *restrict out) {

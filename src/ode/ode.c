@@ -14,7 +14,8 @@
 #define KERNELS(isa)                                                                                         \
   {                                                                                                          \
     .propose = atvi_ode_propose_##isa, .judge = atvi_ode_judge_##isa, .commit = atvi_ode_commit_##isa,       \
-    .pass = atvi_ode_pass_##isa, .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa, \
+    .pass = atvi_ode_pass_##isa, .refresh = atvi_ode_refresh_##isa, .meet = atvi_ode_meet_##isa,             \
+    .first_step = atvi_ode_first_step_##isa, .tsit5 = atvi_ode_tsit5_try_##isa,                              \
     .rk4 = atvi_ode_rk4_step_##isa, .esdirk = atvi_ode_esdirk_try_##isa,                                     \
     .explicit_adjoint = atvi_ode_explicit_adjoint_##isa, .esdirk_adjoint = atvi_ode_esdirk_adjoint_##isa     \
   }
@@ -57,7 +58,8 @@ static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
   if (o->n_stop < 1 || o->n_stop > INT32_MAX || !o->stop)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td stops, want at least the start", o->n_stop);
   if (!o->rhs.fn) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no right-hand side");
-  if (o->n_pulse > 0 && !o->pulse) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no pulse programs");
+  if (o->n_pulse > 0 && (!o->pulse || (o->vjp.fn && !o->pulse_vjp)))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no pulse programs");
   if (o->method < ATVI_ODE_RK45 || o->method > ATVI_ODE_MAP)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: method %d", (int)o->method);
   if (o->method == ATVI_ODE_STIFF && !o->jac.fn)
@@ -108,9 +110,11 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   return w;
 }
 
+const atvi_ode_kernels *atvi_ode_kernels_of(atvi_isa isa) { return &kernels[isa]; }
+
 static void fill(atvi_ode_work *w, const atvi_ode *o) {
   const bool stiff = o->method == ATVI_ODE_STIFF;
-  w->kern = &kernels[atvi_isa_best()];
+  w->kern = atvi_ode_kernels_of(atvi_isa_best());
   w->n = o->n;
   w->n_par = o->n_par;
   w->n_tab = o->n_tab;

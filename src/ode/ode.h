@@ -26,12 +26,14 @@ typedef struct {
   const double *tab; /* [n_tab] table coefficients from here to the next stop */
 } atvi_ode_stop;
 
-/* Slots of the programs, in this order (a program that does not use a slot still declares it):
+/* Slots of the programs, in this order (a program that does not use a slot still declares it). None is uniform:
+ * lanes are at different times and between different stops, so that t and tab have their own value in each.
  *   rhs    in: t [1], y [n], par [n_par], tab [n_tab]             out: f [n]
  *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate)
  *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j   (STIFF only)
  *   pulse  in: t, y, par, tab  out: y after [n];  pulse_vjp: as vjp                         (one pair per pulse)
- * For MAP, rhs gives the next state. */
+ * A step sees the tab of the stop it set out from, also at its right end; a pulse sees that of its own stop.
+ * For MAP, rhs gives the next state. vjp and pulse_vjp may be missing where no adjoint is asked for. */
 typedef struct {
   atvi_ode_method method;
   atvi_idx n, n_par, n_tab;
@@ -42,18 +44,20 @@ typedef struct {
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
   atvi_idx n_output;
   double tol_rel;     /* RK45, STIFF */
-  double tol_abs;     /* in units of each state's own size so far; see ode.c */
+  double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
   double h;           /* RK4, MAP */
   atvi_idx max_steps; /* accepted and rejected, per lane */
 } atvi_ode;           /* borrowed: everything it points to outlives its use */
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 
-/* Errors: EINVAL (sizes, stops not ascending), ENOMEM. */
+/* For use with this problem only. Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
+ * from the start, a program missing, tolerances or h out of range), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out);
-void atvi_ode_work_free(atvi_ode_work *w);
+void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */
 
-/* Integrates from y0[n][L] with par[n_par][L]; states at outputs go to yout[n_output][n][L]. tape: remember
+/* All arrays below are aligned to ATVI_ALIGN.
+ * Integrates from y0[n][L] with par[n_par][L]; states at outputs go to yout[n_output][n][L]. tape: remember
  * the steps for adjoint or replay. outcome[L] is set for every lane; failed lanes have unspecified yout.
  * A tape that cannot grow fails its lanes with ATVI_RUN_STEPS. */
 void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,

@@ -81,15 +81,6 @@ static bool arrive(const atvi_ode *ode, atvi_ode_work *w, unsigned landed, doubl
   return true;
 }
 
-static void new_slopes(const atvi_ode *ode, atvi_ode_work *w, unsigned mask) {
-  const atvi_idx size = w->n * ATVI_LANES;
-  double *k = w->k + size;
-  atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, k, NULL);
-  for (int l = 0; l < ATVI_LANES; l++)
-    if (in(mask, l))
-      for (atvi_idx i = l; i < size; i += ATVI_LANES) w->k[i] = k[i];
-}
-
 /* Marks the lanes in which v[n][L] is not finite. */
 static void fail_nonfinite(atvi_ode_work *w, const double *v) {
   const atvi_idx size = w->n * ATVI_LANES;
@@ -168,7 +159,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   if (ode->n_stop == 1) return;
   void (*attempt)(const atvi_ode *, atvi_ode_work *) =
       ode->method == ATVI_ODE_STIFF ? kern->esdirk : kern->tsit5;
-  new_slopes(ode, w, ATVI_ODE_ALL);
+  w->kern->refresh(ode, w, ATVI_ODE_ALL);
   fail_nonfinite(w, w->k);
   kern->first_step(ode, w);
   for (int l = 0; l < ATVI_LANES; l++)
@@ -192,7 +183,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       fail_all(w, w->run | landed, ATVI_RUN_STEPS);
       return;
     }
-    if (fresh & w->run) new_slopes(ode, w, fresh & w->run);
+    if (fresh & w->run) w->kern->refresh(ode, w, fresh & w->run);
   }
 }
 
@@ -202,11 +193,11 @@ static void step_all(const atvi_ode *ode, atvi_ode_work *w) {
   case ATVI_ODE_RK4: w->kern->rk4(ode, w); break;
   case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->ynew, NULL); break;
   case ATVI_ODE_RK45:
-    new_slopes(ode, w, ATVI_ODE_ALL);
+    w->kern->refresh(ode, w, ATVI_ODE_ALL);
     w->kern->tsit5(ode, w);
     break;
   case ATVI_ODE_STIFF:
-    new_slopes(ode, w, ATVI_ODE_ALL);
+    w->kern->refresh(ode, w, ATVI_ODE_ALL);
     w->kern->esdirk(ode, w);
     break;
   }

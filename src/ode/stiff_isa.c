@@ -164,6 +164,5 @@ void ATVI_ISA_NAME(atvi_ode_esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *
   combine(5, n, w->rev[0], r->h, w->zero, bar, kbar);
   atvi_ode_run(w, &ode->vjp, r->t, y, kbar, bar + 5 * size, parbar);
   combine(6, n, ones, w->one, w->zero, bar, w->err);
-  for (atvi_idx i = 0; i < size; i += ATVI_LANES)
-    LANES(l) w->lam[i + l] = r->h[l] != 0 ? w->err[i + l] : w->lam[i + l];
+  assign(n, r->h, w->err, w->lam);
 }

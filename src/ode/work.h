@@ -86,7 +86,11 @@ struct atvi_ode_kernels {
   unsigned (*commit)(atvi_ode_work *w); /* lanes that are now at their stop, among the accepted */
   /* The lanes among `landed` that leave segment seg: output to `to` unless NULL, next segment, stop at `next`. */
   unsigned (*pass)(atvi_ode_work *w, int32_t seg, unsigned landed, double next, double *to);
-  void (*first_step)(const atvi_ode *ode, atvi_ode_work *w); /* h from the slope at y, k[0] */
+  /* The way back: lam of the lanes among `landed` that left segment seg gains `from` unless NULL. */
+  unsigned (*meet)(atvi_ode_work *w, const atvi_ode_record *r, unsigned landed, int32_t seg,
+                   const double *from);
+  void (*refresh)(const atvi_ode *ode, atvi_ode_work *w, unsigned mask); /* slopes k[0] of these lanes anew */
+  void (*first_step)(const atvi_ode *ode, atvi_ode_work *w);             /* h from the slope at y, k[0] */
   void (*tsit5)(const atvi_ode *ode, atvi_ode_work *w);
   void (*rk4)(const atvi_ode *ode, atvi_ode_work *w);
   void (*esdirk)(const atvi_ode *ode, atvi_ode_work *w);
@@ -95,6 +99,9 @@ struct atvi_ode_kernels {
                            const atvi_ode_record *r, double *parbar);
   void (*esdirk_adjoint)(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
 };
+
+/* The kernels for an instruction set this build has. */
+const atvi_ode_kernels *atvi_ode_kernels_of(atvi_isa isa);
 
 /* Declares the variants of a function in an *_isa.c file. */
 #define ATVI_ODE_VARIANTS(ret, name, ...)                                                                    \
@@ -107,6 +114,9 @@ ATVI_ODE_VARIANTS(unsigned, atvi_ode_judge, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(unsigned, atvi_ode_commit, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(unsigned, atvi_ode_pass, atvi_ode_work *w, int32_t seg, unsigned landed, double next,
                   double *to);
+ATVI_ODE_VARIANTS(unsigned, atvi_ode_meet, atvi_ode_work *w, const atvi_ode_record *r, unsigned landed,
+                  int32_t seg, const double *from);
+ATVI_ODE_VARIANTS(void, atvi_ode_refresh, const atvi_ode *ode, atvi_ode_work *w, unsigned mask);
 ATVI_ODE_VARIANTS(void, atvi_ode_first_step, const atvi_ode *ode, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_tsit5_try, const atvi_ode *ode, atvi_ode_work *w);
 ATVI_ODE_VARIANTS(void, atvi_ode_rk4_step, const atvi_ode *ode, atvi_ode_work *w);
@@ -115,8 +125,9 @@ ATVI_ODE_VARIANTS(void, atvi_ode_explicit_adjoint, const atvi_ode *ode, atvi_ode
                   const atvi_ode_tableau *tb, const atvi_ode_record *r, double *parbar);
 ATVI_ODE_VARIANTS(void, atvi_ode_esdirk_adjoint, const atvi_ode *ode, atvi_ode_work *w,
                   const atvi_ode_record *r, double *parbar);
-/* Squared error of each lane from w->err, in units of the tolerance: w->e2. */
+/* Squared error of each lane in units of the tolerance, to w->e2: from w->err, or from seven slopes and weights. */
 ATVI_ODE_VARIANTS(void, atvi_ode_measure, atvi_ode_work *w);
+ATVI_ODE_VARIANTS(void, atvi_ode_measure_slopes, atvi_ode_work *w, const double *e);
 /* Linear systems of all lanes, a[n][n][L]. Factors in place with partial pivoting, lane by lane; solves
  * A x = b and A^T x = b in place. A singular lane gives numbers that are not finite, in that lane. */
 ATVI_ODE_VARIANTS(void, atvi_ode_lu, atvi_idx n, double *a, int32_t *piv);

@@ -65,26 +65,42 @@ static bool agree(double a, double b, double tol) {
   return a == b || fabs(a - b) <= tol * fabs(b);
 }
 
-/* Every output of a one-input program in every lane against the oracle, interpreted and compiled. */
+/* Every output in every lane against the oracle. */
+static void check_lanes(const atvi_prog *p, atvi_idx n, const atvi_node *x, double tol,
+                        const char *const *name, const char *how) {
+  memset(output, 0, sizeof output);
+  run(p, (const double *const[]){&input[0][0]}, (double *const[]){&output[0][0]});
+  double *point = atvi_block(ctx, ROOM * sizeof *point), want;
+  for (int l = 0; l < L; l++) {
+    for (int i = 0; i < ROOM; i++) point[i] = input[i][l];
+    for (atvi_idx i = 0; i < n; i++) {
+      CHECK_OK(atvi_graph_value(ctx, g, x[i], (const double *const[]){point}, &want));
+      ck_assert_msg(agree(output[i][l], want, tol), "%s %s lane %d: %.17g, want %.17g", how,
+                    name ? name[i] : "", l, output[i][l], want);
+    }
+  }
+  atvi_block_free(ctx, point);
+}
+
+/* A program with one input slot, compiled, and interpreted by every instruction set there is. */
 static void compare(atvi_idx n, const atvi_node *x, double tol, const char *const *name) {
   atvi_prog_spec spec = {
       .name = "all", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{n, x, false}}};
-  for (int compile = 0; compile < 2; compile++) {
-    atvi_module *m = make(compile, 1, &spec);
-    atvi_prog p = atvi_module_get(m, 0);
-    run(&p, (const double *const[]){&input[0][0]}, (double *const[]){&output[0][0]});
-    for (int l = 0; l < L; l++) {
-      double *point = atvi_block(ctx, ROOM * sizeof *point), want;
-      for (int i = 0; i < ROOM; i++) point[i] = input[i][l];
-      for (atvi_idx i = 0; i < n; i++) {
-        CHECK_OK(atvi_graph_value(ctx, g, x[i], (const double *const[]){point}, &want));
-        ck_assert_msg(agree(output[i][l], want, tol), "%s %s lane %d: %.17g, want %.17g",
-                      compile ? "compiled" : "interpreted", name ? name[i] : "", l, output[i][l], want);
-      }
-      atvi_block_free(ctx, point);
-    }
-    atvi_module_free(m);
-  }
+  atvi_module *m = make(true, 1, &spec);
+  atvi_prog p = atvi_module_get(m, 0);
+  check_lanes(&p, n, x, tol, name, "compiled");
+  atvi_module_free(m);
+  m = make(false, 1, &spec);
+  p = atvi_module_get(m, 0);
+  p.fn = atvi_interp_run_base;
+  check_lanes(&p, n, x, tol, name, "base");
+#ifdef ATVI_HAVE_X86_ISA
+  p.fn = atvi_interp_run_avx2;
+  if (atvi_isa_best() >= ATVI_ISA_AVX2) check_lanes(&p, n, x, tol, name, "avx2");
+  p.fn = atvi_interp_run_avx512;
+  if (atvi_isa_best() >= ATVI_ISA_AVX512) check_lanes(&p, n, x, tol, name, "avx512");
+#endif
+  atvi_module_free(m);
 }
 
 static void every_operation_and_derivative(void) {
@@ -138,6 +154,40 @@ static void special_arguments(void) {
       }
       compare(n, x, 1e-12, name);
     }
+  end();
+}
+
+/* Bit for bit, whatever the other lanes hold. */
+static void lanes_do_not_see_each_other(void) {
+  static const double hard[] = {0, -1, INFINITY, NAN, 1e-310, 1e300, -745.2, 1e22};
+  static _Alignas(ATVI_ALIGN) double mixed[ROOM][L], got[N_TEST_EXPR][L];
+  begin();
+  atvi_node x[N_TEST_EXPR];
+  for (int e = 0; e < N_TEST_EXPR; e++) {
+    x[e] = test_expr_node(g, &test_exprs[e], 4 * e);
+    for (int k = 0; k < 4; k++)
+      for (int l = 0; l < L; l++)
+        mixed[4 * e + k][l] =
+            uniform() < 0.3 ? hard[(int)(8 * uniform())] : test_exprs[e].x[k] * (0.5 + uniform());
+  }
+  atvi_prog_spec spec = {
+      .name = "all", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{N_TEST_EXPR, x, false}}};
+  for (int compile = 0; compile < 2; compile++) {
+    atvi_module *m = make(compile, 1, &spec);
+    atvi_prog p = atvi_module_get(m, 0);
+    memcpy(input, mixed, sizeof input);
+    run(&p, (const double *const[]){&input[0][0]}, (double *const[]){&got[0][0]});
+    for (int l = 0; l < L; l++) {
+      for (int i = 0; i < ROOM; i++)
+        for (int j = 0; j < L; j++) input[i][j] = mixed[i][l];
+      run(&p, (const double *const[]){&input[0][0]}, (double *const[]){&output[0][0]});
+      for (int e = 0; e < N_TEST_EXPR; e++)
+        ck_assert_msg(agree(output[e][(l + 3) % L], got[e][l], 0),
+                      "%s lane %d: %.17g alone, %.17g in company", test_exprs[e].name, l,
+                      output[e][(l + 3) % L], got[e][l]);
+    }
+    atvi_module_free(m);
+  }
   end();
 }
 
@@ -310,6 +360,6 @@ static void source_is_deterministic(void) {
 }
 
 TESTS({"operations", every_operation_and_derivative}, {"special", special_arguments},
-      {"random", random_graphs}, {"slots", slots_uniform_and_accumulating}, {"long", long_programs_are_cut},
-      {"runs", runs_of_constants}, {"errors", errors_are_told}, {"memory", memory_failures},
-      {"source", source_is_deterministic})
+      {"lanes", lanes_do_not_see_each_other}, {"random", random_graphs},
+      {"slots", slots_uniform_and_accumulating}, {"long", long_programs_are_cut}, {"runs", runs_of_constants},
+      {"errors", errors_are_told}, {"memory", memory_failures}, {"source", source_is_deterministic})

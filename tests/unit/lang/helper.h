@@ -15,8 +15,8 @@ static TEST_UNUSED atvi_lang *model(atvi_ctx *ctx, const char *text) {
   return lang;
 }
 
-static TEST_UNUSED double value_at(atvi_ctx *ctx, const atvi_lang *lang, atvi_node x, const double *param, double t,
-                                   const double *state, const double *table) {
+static TEST_UNUSED double value_at(atvi_ctx *ctx, const atvi_lang *lang, atvi_node x, const double *param,
+                                   double t, const double *state, const double *table) {
   const double *in[8] = {param, &t, state, NULL, table};
   double value;
   CHECK_OK(atvi_graph_value(ctx, lang->graph, x, in, &value));
@@ -36,7 +36,8 @@ static TEST_UNUSED double derived_at(const char *text, const double *param) {
 }
 
 /* The message begins with path:line:column, contains the word, shows a caret and gives a hint. */
-static TEST_UNUSED void check_message(const char *message, const char *path, int line, int column, const char *word) {
+static TEST_UNUSED void check_message(const char *message, const char *path, int line, int column,
+                                      const char *word) {
   char start[256];
   snprintf(start, sizeof start, "%s:%d:%d: error: ", path, line, column);
   ck_assert_msg(strncmp(message, start, strlen(start)) == 0, "want %s...\ngot  %s", start, message);
@@ -70,8 +71,9 @@ static TEST_UNUSED folder folder_new(void) {
 }
 
 static TEST_UNUSED const char *folder_put(folder *f, const char *name, const char *text) {
-  char *path = f->file[f->n++];
-  snprintf(path, sizeof f->file[0], "%s/%s", f->path, name);
+  char *path = f->file[f->n++], full[96];
+  snprintf(full, sizeof full, "%s/%s", f->path, name);
+  memcpy(path, full, sizeof full);
   FILE *out = fopen(path, "wb");
   CHECK(out != NULL);
   fputs(text, out);

@@ -2,9 +2,9 @@
 /* Every mistake gives one message: where, the line, a caret, a hint. */
 #include "unit/lang/helper.h"
 
-#define SIR                                                                                                            \
-  "param beta ~ uniform(0, 3)\n"                                                                                       \
-  "state S = 10\n"                                                                                                     \
+#define SIR                                                                                                  \
+  "param beta ~ uniform(0, 3)\n"                                                                             \
+  "state S = 10\n"                                                                                           \
   "dS/dt = -beta*S\n"
 
 static void text_that_is_no_language(void) {
@@ -80,7 +80,8 @@ static void shapes(void) {
   wrong("index age = 1..3\nparam b[age] in (0, 1)\nlet c = b[4]\n", 3, 9, "outside 1..3");
   wrong("index age = 1..3\nparam b[age] in (0, 1)\nlet c[i in age] = b[i-1]\n", 3, 19, "index 0");
   wrong("index age = 1..3\nparam b[age] in (0, 1)\nlet c = b[1.5]\n", 3, 11, "whole number");
-  wrong("index age = 1..3\nparam b[age] in (0, 1)\nparam k in (1, 3)\nlet c = b[k]\n", 4, 11, "only numbers and constants");
+  wrong("index age = 1..3\nparam b[age] in (0, 1)\nparam k in (1, 3)\nlet c = b[k]\n", 4, 11,
+        "only numbers and constants");
   wrong("index age = 1..3\nconst f[age] = [1, 2]\n", 2, 16, "needs 3 values");
   wrong("index age = 1..2\nconst f[age, age] = [[1, 2], 3]\n", 2, 30, "list of 2");
   wrong("index age = 1..2\nconst f[age] = [[1, 2], [1, 2]]\n", 2, 17, "deeper");
@@ -90,7 +91,12 @@ static void shapes(void) {
   wrong("index age = 1..3\nparam b[agee] ~ normal(0, 1)\n", 2, 9, "did you mean 'age'?");
   wrong("param b[3] ~ normal(0, 1)\n", 1, 9, "a range is needed");
   wrong("index age = 3..1\n", 1, 13, "empty");
-  wrong("index age = 1..3\n" SIR, 1, 7, "never used");
+  wrong("index p = x, y\nindex q = u, v\nparam b[p] in (0, 1)\nlet c = b[u]\n", 4, 11, "belongs to q");
+  wrong("index p = x, y\nindex q = u, v\nconst C[p, q] = 1\nlet c[i in p, j in q] = C[j, i]\n", 4, 27,
+        "belongs to q");
+  wrong("index p = x, y\nindex q = u, v\nparam b[p] in (0, 1)\nfunction f(X, i) = X[i]\nlet c[i in q] = f(b, "
+        "i)\n",
+        4, 22, "belongs to q");
   wrong("let a = sum(3)\n", 1, 13, "whole array");
   wrong("index a = 1..2\nparam x[a] in (0, 1)\nlet s = sum(y)\n", 3, 13, "unknown name 'y'");
 }
@@ -107,7 +113,8 @@ static void arguments(void) {
   wrong(SIR "data \"none.csv\" time day\nobserve x ~ binomial(10, 1.5)\n", 5, 26, "between 0 and 1");
   wrong(SIR "data \"none.csv\" time day\nobserve x ~ binomial(10.5, 0.5)\n", 5, 22, "whole number");
   wrong(SIR "data \"none.csv\" time day\nobserve x ~ poisson(-1)\n", 5, 21, "0 or more");
-  wrong(SIR "data \"none.csv\" time day\nobserve x ~ gamma(1, 2)\n", 5, 13, "cannot be the distribution of data");
+  wrong(SIR "data \"none.csv\" time day\nobserve x ~ gamma(1, 2)\n", 5, 13,
+        "cannot be the distribution of data");
 }
 
 static void priors_against_bounds(void) {
@@ -211,7 +218,10 @@ static void hostile_sizes_are_errors(void) {
   wrong(text, 1, 209, "more than 200 levels");
   wrong("let a = sum(i in 1..100000, j in 1..100000: i*j)\n", 1, 13, "at most 200000");
   wrong("let a[i in 1..1000, j in 1..1000] = 1\n", 1, 5, "at most 200000");
-  wrong("let a = sum(i in 1..1000, j in 1..100: sum(k in 1..1000: k))\n", 1, 58, "too large when written out");
+  wrong("let a[i in 1..150000] = 1\nlet b[i in 1..150000] = 1\n", 2, 5, "at most 200000");
+  wrong("param a[i in 1..15000] ~ normal(0, 1)\n", 1, 7, "at most 10000 parameters");
+  wrong("let a = sum(i in 1..1000, j in 1..100: sum(k in 1..1000: k))\n", 1, 58,
+        "too large when written out");
   n = (size_t)snprintf(text, sizeof text, "function f0(x) = x\n");
   for (int i = 1; i < 60; i++)
     n += (size_t)snprintf(text + n, sizeof text - n, "function f%d(x) = f%d(x) + f%d(x)\n", i, i - 1, i - 1);
@@ -221,7 +231,8 @@ static void hostile_sizes_are_errors(void) {
   CHECK_STATUS(atvi_lang_parse(ctx, "m", text, strlen(text), NULL, &lang), ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "too large when written out") != NULL);
   n = (size_t)snprintf(text, sizeof text, "let a0 = 1\n");
-  for (int i = 1; i < 9000; i++) n += (size_t)snprintf(text + n, sizeof text - n, "let a%d = a%d\n", 9000 - i, 9000 - i - 1);
+  for (int i = 1; i < 9000; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "let a%d = a%d\n", 9000 - i, 9000 - i - 1);
   CHECK_STATUS(atvi_lang_parse(ctx, "m", text, strlen(text), NULL, &lang), ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "nested too deeply") != NULL);
   memset(text, '\n', sizeof text - 1);
@@ -233,5 +244,5 @@ static void hostile_sizes_are_errors(void) {
 
 TESTS({"text", text_that_is_no_language}, {"statements", statements_that_do_not_parse}, {"names", names},
       {"circles", circles}, {"shapes", shapes}, {"arguments", arguments}, {"bounds", priors_against_bounds},
-      {"equations", equations}, {"places", things_out_of_place}, {"caret", the_caret_stands_under_the_mistake},
-      {"hostile", hostile_sizes_are_errors})
+      {"equations", equations}, {"places", things_out_of_place},
+      {"caret", the_caret_stands_under_the_mistake}, {"hostile", hostile_sizes_are_errors})

@@ -28,8 +28,8 @@ static void expressions_mean_what_they_say(void) {
   CHECK_REL(V("Phi(x)"), 0.5 * erfc(-x / sqrt(2)), 1e-13);
   CHECK_REL(V("pi + x"), 3.14159265358979323846 + x, 1e-15);
   CHECK_REL(V("if x < inf then 1.5 else 0"), 1.5, 0);
-  CHECK_REL(V("sum(i in 2..5: i*x) + prod(i in 1..4: i + y)"),
-            14 * x + (1 + y) * (2 + y) * (3 + y) * (4 + y), 1e-14);
+  CHECK_REL(V("sum(i in 2..5: i*x) + prod(i in 1..4: i + y)"), 14 * x + (1 + y) * (2 + y) * (3 + y) * (4 + y),
+            1e-14);
   CHECK_REL(V("sum(i in 1..3, j in 1..2: i*j*x)"), 18 * x, 1e-14);
   CHECK_REL(V("sum(i in 1..3: sum(j in 1..i: j*x))"), 10 * x, 1e-14);
 #undef V
@@ -38,7 +38,8 @@ static void expressions_mean_what_they_say(void) {
 static void arrays_functions_and_labels(void) {
   const double p[3] = {0.731, 2.385, 1.62};
 #define HEAD "index place = north, south, west\nparam b[place] in (0, 4)\n"
-  CHECK_REL(derived_at(HEAD "derived d = b[north] + 10*b[south] + 100*b[west]\n", p), 0.731 + 23.85 + 162, 1e-14);
+  CHECK_REL(derived_at(HEAD "derived d = b[north] + 10*b[south] + 100*b[west]\n", p), 0.731 + 23.85 + 162,
+            1e-14);
   CHECK_REL(derived_at(HEAD "let s[i in place] = if i > north then b[i] - b[i-1] else b[i]\n"
                             "derived d = s[south]*s[west]\n",
                        p),
@@ -49,18 +50,22 @@ static void arrays_functions_and_labels(void) {
             0.731 + 2.385 + 1.62, 1e-14);
   CHECK_REL(derived_at(HEAD "function f(X, i, s) = s*X[i] + sum(X)\nderived d = f(b, south, 2)\n", p),
             2 * 2.385 + 0.731 + 2.385 + 1.62, 1e-14);
-  CHECK_REL(derived_at(HEAD "function inner(Y) = prod(Y)\nfunction outer(X) = inner(X)\nderived d = outer(b)\n", p),
-            0.731 * 2.385 * 1.62, 1e-14);
+  CHECK_REL(
+      derived_at(HEAD "function inner(Y) = prod(Y)\nfunction outer(X) = inner(X)\nderived d = outer(b)\n", p),
+      0.731 * 2.385 * 1.62, 1e-14);
   CHECK_REL(derived_at(HEAD "const n = 3\nconst f[i in 1..n] = [2, 4, 6]/n\nconst g[i in 1..n] = 1/f + i\n"
                             "derived d = b[1]*g[2]\n",
                        p),
             0.731 * (0.75 + 2), 1e-14);
-  CHECK_REL(derived_at(HEAD "const C[place, i in 2..3] = [[1, 2], [3, 4], [5, 6]]\nderived d = b[1]*C[west, 2]\n", p),
+  CHECK_REL(derived_at(HEAD
+                       "const C[place, i in 2..3] = [[1, 2], [3, 4], [5, 6]]\nderived d = b[1]*C[west, 2]\n",
+                       p),
             0.731 * 5, 1e-14);
 #undef HEAD
   atvi_ctx *ctx = test_ctx();
-  atvi_lang *lang = model(ctx, "index p = north, south\nparam b[p] in (0, 1)\nlet C[i in p, j in 4..5] = b[i]*j\n"
-                               "derived D[i in p, j in 4..5] = C[i, j]\n");
+  atvi_lang *lang =
+      model(ctx, "index p = north, south\nparam b[p] in (0, 1)\nlet C[i in p, j in 4..5] = b[i]*j\n"
+                 "derived D[i in p, j in 4..5] = C[i, j]\n");
   CHECK_STR(lang->param[1].name, "b.south");
   CHECK_INT(lang->n_derived, 4);
   CHECK_STR(lang->derived[1].name, "D.north.5");
@@ -71,7 +76,9 @@ static void arrays_functions_and_labels(void) {
 
 static void lines_go_on_where_they_must(void) {
   const double p[1] = {0.731};
-  CHECK_REL(derived_at("\xEF\xBB\xBFparam x in (0, 1) # a comment\r\n\n  # another\nderived d = x +\n  2*(x\n + 1) -\n\n 3", p),
+  CHECK_REL(derived_at("\xEF\xBB\xBFparam x in (0, 1) # a comment\r\n\n  # another\nderived d = x +\n  "
+                       "2*(x\n + 1) -\n\n 3",
+                       p),
             3 * 0.731 - 1, 1e-14);
   CHECK_REL(derived_at("param x in (0, 1)\nderived d = if x > 0 and\n x < 1 then\n x else\n 2", p), 0.731, 0);
 }
@@ -144,7 +151,8 @@ static void rotavirus_has_the_right_equations(void) {
   CHECK_INT(lang->n_observe, 6);
   CHECK_STR(lang->observe[5].name, "cases.6");
   CHECK(lang->start == 0 && lang->has_calendar && lang->calendar_unit == 7);
-  const double p[10] = {.43, 7.35, .027, .9, 1.30537122, 3.11852393, 0.03206678, 3.24118948, 0.31400672, 0.09410381};
+  const double p[10] = {.43,        7.35,       .027,       .9,         1.30537122,
+                        3.11852393, 0.03206678, 3.24118948, 0.31400672, 0.09410381};
   double y[5][6], flat[29], d[5][6], eta[6], burden = 0, table[2] = {0.25, 0};
   for (int k = 0; k < 5; k++)
     for (int i = 0; i < 6; i++) {
@@ -186,15 +194,14 @@ static void tables_follow_time(void) {
                                "state S = 1\ndS/dt = m + k + l\n");
   double next;
   CHECK_REL(step_at(lang, 0, 0, &next), 12, 0);
-  CHECK_REL(next, 13. / 7, 1e-15); /* 1 January 2010 */
+  CHECK_REL(next, 13. / 7, 1e-15);            /* 1 January 2010 */
   for (int month = 0; month < 500; month++) { /* landing on each jump shows the new month */
     double t = next;
     CHECK_REL(step_at(lang, 0, t, &next), month % 12 + 1, 0);
     CHECK(next - t > 27.9 / 7 && next - t < 31.1 / 7);
-    double before = 0, after;
+    double after;
     CHECK_REL(step_at(lang, 0, t - 1e-3, &after), (month + 11) % 12 + 1, 0);
     CHECK_ABS(after, t, 1e-12 * fabs(t));
-    (void)before;
   }
   CHECK_REL(step_at(lang, 0, -51.9, &next), 12, 0); /* a year earlier, 20 December 2008 */
   step_at(lang, 0, 1e300, &next);
@@ -220,8 +227,9 @@ static void tables_follow_time(void) {
 
 static void pulses_steps_and_settings(void) {
   atvi_ctx *ctx = test_ctx();
-  atvi_lang *lang = model(ctx, "model \"x\"\nparam q in (0, 1)\nindex a = 1..3\nstate X[a] = 1\nnext X[i in a] = q*X[i] + t\n"
-                               "step 0.5\nstart 2\npulse X[i in 2..3] -= q*i at [2.5, 4]\npulse X[1] += X[2] at 3\n");
+  atvi_lang *lang = model(
+      ctx, "model \"x\"\nparam q in (0, 1)\nindex a = 1..3\nstate X[a] = 1\nnext X[i in a] = q*X[i] + t\n"
+           "step 0.5\nstart 2\npulse X[i in 2..3] -= q*i at [2.5, 4]\npulse X[1] += X[2] at 3\n");
   const double p[1] = {0.731}, y[3] = {1.5, 2.5, 3.5};
   CHECK(lang->kind == ATVI_MODEL_MAP && lang->step == 0.5 && lang->start == 2);
   CHECK_STR(lang->title, "x");
@@ -235,7 +243,8 @@ static void pulses_steps_and_settings(void) {
   CHECK_REL(value_at(ctx, lang, lang->state[2].rhs, p, 7, y, NULL), 0.731 * 3.5 + 7, 1e-15);
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver rk45 tol 1e-7 atol 1e-9 maxsteps 5000\n");
-  CHECK(lang->solver == ATVI_SOLVER_RK45 && lang->tol_rel == 1e-7 && lang->tol_abs == 1e-9 && lang->max_steps == 5000);
+  CHECK(lang->solver == ATVI_SOLVER_RK45 && lang->tol_rel == 1e-7 && lang->tol_abs == 1e-9 &&
+        lang->max_steps == 5000);
   CHECK(isnan(lang->solver_step));
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver rk4 step 1/8\n");
@@ -254,9 +263,10 @@ static void pulses_steps_and_settings(void) {
 
 static void priors_know_their_bounds(void) {
   atvi_ctx *ctx = test_ctx();
-  atvi_lang *lang = model(ctx, "param a ~ normal(1, 2) in (0, inf)\nparam b ~ uniform(0, a)\n"
-                               "param c ~ uniform(0, 10) in (2, 5) map logit\nparam d[i in 1..2] ~ normal(a, i)\n"
-                               "param e ~ half_normal(2)\nparam f ~ uniform(-1, 3) in (-inf, inf)\n");
+  atvi_lang *lang =
+      model(ctx, "param a ~ normal(1, 2) in (0, inf)\nparam b ~ uniform(0, a)\n"
+                 "param c ~ uniform(0, 10) in (2, 5) map logit\nparam d[i in 1..2] ~ normal(a, i)\n"
+                 "param e ~ half_normal(2)\nparam f ~ uniform(-1, 3) in (-inf, inf)\n");
   const double p[7] = {0.9, 0.4, 3, -0.7, 0.3, 1.1, 0}, log2pi = log(2 * 3.14159265358979323846);
   CHECK(lang->param[0].truncated && lang->param[0].lower == 0 && isinf(lang->param[0].upper));
   CHECK(!lang->param[1].truncated && lang->param[1].lower == 0 && isinf(lang->param[1].upper));
@@ -274,12 +284,40 @@ static void priors_know_their_bounds(void) {
   atvi_ctx_free(ctx);
 }
 
+static void uniform_between_parameters_can_be_cut(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_lang *lang = model(ctx, "param a in (1, 2)\nparam b ~ uniform(0, a) in (0.1, 1.5)\n");
+  const double wide[2] = {1.8, 0.4}, narrow[2] = {1.2, 0.4};
+  CHECK(lang->param[1].truncated && lang->param[1].lower == 0.1 && lang->param[1].upper == 1.5);
+  CHECK_REL(value_at(ctx, lang, lang->log_prior, wide, 0, NULL, NULL), -log(1.4), 1e-13);
+  CHECK_REL(value_at(ctx, lang, lang->log_prior, narrow, 0, NULL, NULL), -log(1.1), 1e-13);
+  atvi_lang_free(lang);
+  atvi_ctx_free(ctx);
+}
+
+/* The first code block of the reference is a model. */
+static void the_reference_shows_a_model(void) {
+  static char text[100000];
+  FILE *f = fopen(TEST_SOURCE_DIR "/docs/language.md", "rb");
+  CHECK(f != NULL);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  char *start = strstr(text, "```\n") + 4;
+  *strstr(start, "```") = 0;
+  atvi_ctx *ctx = test_ctx();
+  atvi_lang *lang = model(ctx, start);
+  CHECK(lang->n_param == 3 && lang->n_state == 3 && lang->n_observe == 2);
+  atvi_lang_free(lang);
+  atvi_ctx_free(ctx);
+}
+
 /* Every allocation may fail: always ENOMEM, nothing kept. */
 static void memory_may_run_out(void) {
-  const char *text = "index a = x, y\nparam b[i in a] ~ normal(0, i) in (-3, 3)\nconst f[a] = [1, 2]\nfunction g(u) = 2*u\n"
-                     "calendar 2009-12-19 week\ntable m monthly = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n"
-                     "state S[i in a] = g(b[i])\ndS[i in a]/dt = m*f[i]*sum(S)\npulse S[x] += 1 at [1, 2]\nstart 0\n"
-                     "data \"none.csv\" time day\nobserve y[i in a] ~ poisson(S[i])\nderived d = b[x]\ntrack e = S[y]\n";
+  const char *text =
+      "index a = x, y\nparam b[i in a] ~ normal(0, i) in (-3, 3)\nconst f[a] = [1, 2]\nfunction g(u) = 2*u\n"
+      "calendar 2009-12-19 week\ntable m monthly = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n"
+      "state S[i in a] = g(b[i])\ndS[i in a]/dt = m*f[i]*sum(S)\npulse S[x] += 1 at [1, 2]\nstart 0\n"
+      "data \"none.csv\" time day\nobserve y[i in a] ~ poisson(S[i])\nderived d = b[x]\ntrack e = S[y]\n";
   for (long k = 1;; k++) {
     test_fail_at = 0;
     atvi_ctx *ctx = test_ctx();
@@ -313,5 +351,6 @@ static void a_missing_model_file_is_an_io_error(void) {
 TESTS({"expressions", expressions_mean_what_they_say}, {"arrays", arrays_functions_and_labels},
       {"lines", lines_go_on_where_they_must}, {"cold", cold_has_the_right_equations},
       {"rotavirus", rotavirus_has_the_right_equations}, {"tables", tables_follow_time},
-      {"pulses", pulses_steps_and_settings}, {"priors", priors_know_their_bounds}, {"memory", memory_may_run_out},
-      {"missing", a_missing_model_file_is_an_io_error})
+      {"pulses", pulses_steps_and_settings}, {"priors", priors_know_their_bounds},
+      {"cut", uniform_between_parameters_can_be_cut}, {"reference", the_reference_shows_a_model},
+      {"memory", memory_may_run_out}, {"missing", a_missing_model_file_is_an_io_error})

@@ -183,6 +183,29 @@ static void units_do_not_matter(void) {
   run_close(&r);
 }
 
+/* Stops at every distance: a step that was rejected must not be proposed again only because it lands. */
+static void every_distance_is_passed(void) {
+  for (int k = 0; k < 150; k++) {
+    atvi_ode_stop stop[20];
+    plain_stops(stop, 20, 0, 0.31 + 0.0173 * k);
+    atvi_ode ode = plain(ATVI_ODE_RK45, 2, 1, PROG(harmonic), stop, 20);
+    ode.tol_rel = ode.tol_abs = 1e-5;
+    ode.max_steps = 1000;
+    run r;
+    run_open(&r, &ode);
+    EACH(l) {
+      r.y0[l] = 1.3;
+      r.par[l] = 1 + 0.11 * l;
+    }
+    run_solve(&r, &ode, false);
+    atvi_ode_count count[L];
+    atvi_ode_counts(r.w, count);
+    EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_OK);
+    EACH(l) CHECK(count[l].rejected <= 5 + count[l].accepted / 4);
+    run_close(&r);
+  }
+}
+
 static void start_only_gives_the_start(void) {
   atvi_ode_stop stop[1];
   plain_stops(stop, 1, 4.2, 1);
@@ -203,4 +226,4 @@ static void start_only_gives_the_start(void) {
 TESTS({"logistic", logistic_is_exact}, {"oscillation", oscillation_keeps_phase_and_amplitude},
       {"jumps", lands_on_jumps}, {"tolerance", error_follows_tolerance}, {"rk4", rk4_has_order_four},
       {"map", map_repeats_the_function}, {"units", units_do_not_matter},
-      {"start", start_only_gives_the_start})
+      {"distances", every_distance_is_passed}, {"start", start_only_gives_the_start})

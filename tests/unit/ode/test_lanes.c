@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A point's result depends on nothing but itself; lanes that fail do so alone. */
+#include "ode/work.h"
 #include "problems.h"
 
 enum { OUT = 7 * 3 };
@@ -66,6 +67,31 @@ static void alone_or_in_company(atvi_ode_method method) {
 static void rk45_alone(void) { alone_or_in_company(ATVI_ODE_RK45); }
 static void rk4_alone(void) { alone_or_in_company(ATVI_ODE_RK4); }
 static void stiff_alone(void) { alone_or_in_company(ATVI_ODE_STIFF); }
+
+/* Every instruction set gives the same up to rounding, which steps and Newton carry on. */
+static void instruction_sets_agree(void) {
+  for (int m = 0; m < 3; m++) {
+    atvi_ode ode = epi_problem((atvi_ode_method)m);
+    run r;
+    run_open(&r, &ode);
+    EACH(l) epi_lane(r.y0, r.par, l, l);
+    for (int lane = 0; lane < L; lane += 2) {
+      result first = {.outcome = ATVI_RUN_OK}, v;
+      for (int isa = ATVI_ISA_BASE; isa <= (int)atvi_isa_best(); isa++) {
+        r.w->kern = atvi_ode_kernels_of((atvi_isa)isa);
+        solve_and_take(&ode, &r, lane, &v);
+        if (isa == ATVI_ISA_BASE) first = v;
+        CHECK_INT(v.outcome, ATVI_RUN_OK);
+        CHECK_INT(v.count.accepted, first.count.accepted);
+        for (int i = 0; i < OUT; i++) CHECK_ABS(v.y[i], first.y[i], 1e-9);
+        for (int i = 0; i < 3; i++) CHECK_ABS(v.y0bar[i], first.y0bar[i], 1e-8 * (1 + fabs(first.y0bar[i])));
+        for (int i = 0; i < 3; i++)
+          CHECK_ABS(v.parbar[i], first.parbar[i], 1e-8 * (1 + fabs(first.parbar[i])));
+      }
+    }
+    run_close(&r);
+  }
+}
 
 static void failures_are_told(void) {
   atvi_ode_stop stop[3];
@@ -155,5 +181,6 @@ static void step_limit_counts_attempts(void) {
   run_close(&r);
 }
 
-TESTS({"rk45", rk45_alone}, {"rk4", rk4_alone}, {"stiff", stiff_alone}, {"failures", failures_are_told},
+TESTS({"rk45", rk45_alone}, {"rk4", rk4_alone}, {"stiff", stiff_alone},
+      {"instructions", instruction_sets_agree}, {"failures", failures_are_told},
       {"fixed", fixed_steps_end_nonfinite}, {"limit", step_limit_counts_attempts})

@@ -28,6 +28,7 @@ static void wrong_problems_are_refused(void) {
   REFUSE("stops", ATVI_ODE_RK45, ode.stop = NULL);
   REFUSE("right-hand side", ATVI_ODE_RK45, ode.rhs.fn = NULL);
   REFUSE("pulse", ATVI_ODE_RK45, ode.pulse = NULL);
+  REFUSE("pulse", ATVI_ODE_RK45, ode.pulse_vjp = NULL);
   REFUSE("pulse", ATVI_ODE_RK45, ode.n_pulse = 0);
   REFUSE("method", ATVI_ODE_RK45, ode.method = (atvi_ode_method)17);
   REFUSE("Jacobian", ATVI_ODE_STIFF, ode.jac.fn = NULL);

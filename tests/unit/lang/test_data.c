@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* Data files: columns, times, counts, censoring, and what can be wrong with them. */
+#include "unit/lang/helper.h"
+
+#define SIR "param beta ~ uniform(0, 3)\nstate S = 10\ndS/dt = -beta*S\n"
+
+/* Loads a model with one data file a.csv and, if given, a second b.csv. */
+static atvi_status load(atvi_ctx *ctx, folder *f, const char *text, const char *a, const char *b,
+                        const atvi_lang_opts *opts, atvi_lang **lang) {
+  char path[128];
+  if (a) folder_put(f, "a.csv", a);
+  if (b) folder_put(f, "b.csv", b);
+  snprintf(path, sizeof path, "%s/m.atvi", f->path);
+  return atvi_lang_parse(ctx, path, text, strlen(text), opts, lang);
+}
+
+static void wrong_data(const char *text, const char *csv, int line, int column, const char *word,
+                       const char *about) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  char path[128];
+  atvi_status status = load(ctx, &f, text, csv, NULL, NULL, &lang);
+  ck_assert_msg(status == ATVI_EDATA, "status %d\n%s", status, atvi_errmsg(ctx));
+  snprintf(path, sizeof path, "%s/a.csv", f.path);
+  check_message(atvi_errmsg(ctx), path, line, column, word);
+  if (about)
+    ck_assert_msg(strstr(atvi_errmsg(ctx), about) != NULL, "want '%s' in\n%s", about, atvi_errmsg(ctx));
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void wrong_model(const char *text, const char *csv, int line, int column, const char *word) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  char path[128];
+  atvi_status status = load(ctx, &f, text, csv, csv, NULL, &lang);
+  ck_assert_msg(status == ATVI_EMODEL, "status %d\n%s", status, atvi_errmsg(ctx));
+  snprintf(path, sizeof path, "%s/m.atvi", f.path);
+  check_message(atvi_errmsg(ctx), path, line, column, word);
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void bad_cells_are_found(void) {
+#define M SIR "data \"a.csv\" time day\nobserve y ~ poisson(S)\n"
+  wrong_data(M, "day,y\n0,1\n1,abc\n", 3, 3, "'abc' is not a number", "m.atvi:5:9");
+  wrong_data(M, "day,y\n0,1\n1,-2\n", 3, 3, "negative", "m.atvi:5:9");
+  wrong_data(M, "day,y\n0,1\n1,2.5\n", 3, 3, "not a whole number", "m.atvi:5:9");
+  wrong_data(M, "day,y\n0,1\n1,<2.5\n", 3, 3, "not a whole number", NULL);
+  wrong_data(M, "day,y\n1,1\n0,2\n", 3, 1, "not ascending", "m.atvi:4:19");
+  wrong_data(M, "day,y\n1,1\n,2\n", 3, 1, "time is missing", NULL);
+  wrong_data(M, "day,y\n1,1\nx,2\n", 3, 1, "'x' cannot be used as a time", NULL);
+  wrong_data(M, "day,y\n2010-01-01,2\n", 2, 1, "'2010-01-01'", "calendar");
+  wrong_data(M "start 1\n", "day,y\n0,1\n1,2\n", 2, 1, "before the start", "m.atvi:6:7");
+#undef M
+#define M SIR "data \"a.csv\" time day\nobserve y ~ "
+  wrong_data(M "lognormal(log(S), 1)\n", "day,y\n1,1\n2,0\n", 3, 3, "not above 0", NULL);
+  wrong_data(M "binomial(n, 0.5)\n", "day,y,n\n1,1,3\n2,4,3\n", 3, 3, "larger than n = 3", NULL);
+  wrong_data(M "binomial(n, 0.5)\n", "day,y,n\n1,1,3.5\n", 2, 5, "whole number", NULL);
+  wrong_data(M "binomial(3, 0.5)\n", "day,y\n1,1\n2,4\n", 3, 3, "larger than n = 3", NULL);
+  wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,NA\n", 3, 5, "'NA'", NULL);
+  wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,x\n", 3, 5, "'x'", NULL);
+  wrong_data("start 0\n" M "poisson(increase(S))\n", "day,y\n1,1\n2,2\n2,NA\n3,1\n3,1\n", 6, 3,
+             "nothing to count", NULL);
+#undef M
+  wrong_data("state S = 1\nnext S = S\ndata \"a.csv\" time day\nobserve y ~ poisson(S)\n",
+             "day,y\n0,1\n1.5,2\n", 3, 1, "whole number of steps", "m.atvi:3:6");
+}
+
+static void columns_must_be_there(void) {
+#define D SIR "data \"a.csv\" time day\n"
+  wrong_model(D "observe z ~ poisson(S)\n", "day,y\n1,1\n", 5, 9, "no column 'z'");
+  wrong_model(D "observe infectd ~ poisson(S)\n", "day,infected\n1,1\n", 5, 9, "did you mean 'infected'?");
+  wrong_model(SIR "data \"a.csv\" time week\nobserve y ~ poisson(S)\n", "day,y\n1,1\n", 4, 19,
+              "no column 'week'");
+  wrong_model(SIR "data \"c.csv\" time week\n", "day,y\n1,1\n", 4, 6, "no file");
+  wrong_model(D "observe y[i in 1..2] ~ poisson(S)\n", "day,y1\n1,1\n", 5, 9, "'y.2'");
+  wrong_model(D "observe y[i in 1..2] columns 2..4 ~ poisson(S)\n", "day,y,z,q\n1,1,1,1\n", 5, 30,
+              "2 elements");
+  wrong_model(D "observe y[i in 1..2] columns 2..3 ~ poisson(S)\n", "day,y\n1,1\n", 5, 30, "no columns 2..3");
+  wrong_model(D "observe y columns z ~ poisson(S)\n", "day,y\n1,1\n", 5, 19, "no column 'z'");
+  wrong_model(D "observe y ~ poisson(S)\nobserve z columns y ~ poisson(S)\n", "day,y\n1,1\n", 6, 9, "twice");
+  wrong_model(D "observe q.y ~ poisson(S)\n", "day,y\n1,1\n", 5, 9, "no data set 'q'");
+  wrong_model(D "observe y ~ poisson(increase(S))\n", "day,y\n1,1\n", 5, 9, "start");
+  wrong_model(D "let a = y\ntrack b = a\nobserve y ~ poisson(S)\n", "day,y\n1,1\n", 5, 9,
+              "only in the arguments of 'observe'");
+  wrong_model(D "let a = 2*y\nobserve y ~ poisson(a)\ntrack b = a\n", "day,y\n1,1\n", 5, 11, "'y'");
+  wrong_model(D "data \"b.csv\" time day\nobserve y ~ poisson(S)\n", "day,y\n1,1\n", 6, 9, "several");
+  wrong_model(D "data q \"b.csv\" time day\nobserve y columns 2 ~ poisson(S)\n", "day,y\n1,1\n", 6, 9,
+              "which one");
+  wrong_model(D "data q \"b.csv\" time day\nobserve q.y ~ poisson(S*q.z)\n", "day,y\n1,1\n", 6, 25,
+              "no column 'z'");
+  wrong_model(D "data q \"b.csv\" time day\nobserve z columns 2 ~ poisson(S)\n", "day,y\n1,1\n", 6, 9,
+              "which one");
+#undef D
+  wrong_model("const f[i in 1..2] from \"a.csv\"\n", "1\n2\n3\n", 1, 25, "wrong shape");
+}
+
+static void all_of_a_data_file_is_read(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  const char *text = "calendar 2009-12-19 week\nparam b in (0, 1)\nstate C = 0\ndC/dt = b\nburnin 3\n"
+                     "data h \"a.csv\" time when\ndata \"b.csv\" time day\n"
+                     "let p = invlogit(b*tested)\nobserve cases ~ binomial(tested, p)\n"
+                     "observe load ~ normal(increase(2*C), h.tested) limits (0.5, 100)\n"
+                     "observe y[i in 1..2] ~ poisson(C*i)\nobserve \"odd name\" ~ student(4, C, 1)\n";
+  const char *a = "when,cases,tested,load\n2010-01-02,3,10,0.7\n2010-01-09,NA,NA,>50\n2010-01-16,0,7,0.4\n";
+  const char *b = "day,y_1,y_2,odd name\n2,4,<5,1.5\n2,1,.,2\n";
+  atvi_status status = load(ctx, &f, text, a, b, NULL, &lang);
+  ck_assert_msg(status == ATVI_EDATA, "%s", atvi_errmsg(ctx)); /* 'load' of row 2 needs its 'tested' */
+  CHECK(strstr(atvi_errmsg(ctx), "a.csv:3:15: error: 'NA' in column 'tested'") != NULL);
+  f.n = 0;
+  a = "when,cases,tested,load\n2010-01-02,3,10,0.7\n2010-01-09,NA,8,>50\n2010-01-16,0,7,0.4\n";
+  status = load(ctx, &f, text, a, b, NULL, &lang);
+  ck_assert_msg(status == ATVI_OK, "%s", atvi_errmsg(ctx));
+  CHECK_REL(lang->start, -1, 1e-15); /* week 2 is the first in both files, less 3 */
+  CHECK_INT(lang->n_data, 2);
+  CHECK_STR(lang->data[0].name, "h");
+  CHECK_STR(lang->data[1].name, "");
+  CHECK_REL(lang->data[0].time[1], 3, 1e-15);
+  CHECK_REL(lang->data[0].value[4], 3, 1e-15); /* dates become times */
+  CHECK(isnan(lang->data[0].value[5]));
+  CHECK_INT(lang->n_observe, 5);
+  const atvi_lang_observe *o = lang->observe;
+  CHECK(o[0].n_missing == 1 && o[0].n_censored == 0 && o[0].column == 1 && o[0].data == 0);
+  CHECK(o[1].n_missing == 0 && o[1].n_censored == 2 && o[1].limit_lower == 0.5 && o[1].limit_upper == 100);
+  CHECK(o[2].data == 1 && o[2].column == 1 && o[3].column == 2 && o[3].n_missing == 1 &&
+        o[3].n_censored == 1);
+  CHECK_STR(o[3].name, "y.2");
+  CHECK_STR(o[4].name, "odd name");
+  const double p[1] = {0.3}, t = 0, state[1] = {5}, prev[1] = {1.5}, row[4] = {0, 0, 2.5, 0};
+  const double *in[8] = {p, &t, state, prev, NULL, row};
+  double value;
+  CHECK_OK(atvi_graph_value(ctx, lang->graph, o[0].arg[1], in, &value));
+  CHECK_REL(value, 1 / (1 + exp(-0.75)), 1e-14);
+  CHECK_OK(atvi_graph_value(ctx, lang->graph, o[1].arg[0], in, &value));
+  CHECK_REL(value, 7, 1e-15);
+  CHECK_OK(atvi_graph_value(ctx, lang->graph, o[1].arg[1], in, &value));
+  CHECK_REL(value, 2.5, 0);
+  atvi_lang_free(lang);
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void files_can_be_replaced_or_missing(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  char other[128];
+  const char *text = SIR "data h \"a.csv\" time day\nobserve y ~ poisson(S)\n";
+  snprintf(other, sizeof other, "%s/b.csv", f.path);
+  atvi_lang_replace r = {"h", other};
+  atvi_lang_opts opts = {.n_replace = 1, .replace = &r};
+  CHECK_OK(load(ctx, &f, text, NULL, "day,y\n5,17\n", &opts, &lang));
+  CHECK_STR(lang->data[0].path, other);
+  CHECK_REL(lang->data[0].value[1], 17, 0);
+  atvi_lang_free(lang);
+  r.name = NULL;
+  CHECK_OK(load(ctx, &f, text, NULL, NULL, &opts, &lang));
+  atvi_lang_free(lang);
+  r.name = "g";
+  CHECK_STATUS(load(ctx, &f, text, NULL, NULL, &opts, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "no data set 'g'") != NULL);
+  r = (atvi_lang_replace){NULL, "/nonexistent.csv"};
+  opts.data_optional = true; /* holds for the model's own file only */
+  CHECK_STATUS(load(ctx, &f, text, NULL, NULL, &opts, &lang), ATVI_EMODEL);
+  r.path = other;
+  CHECK_STATUS(load(ctx, &f, SIR, NULL, NULL, &opts, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "0 data files") != NULL);
+  opts = (atvi_lang_opts){.data_optional = true};
+  CHECK_OK(load(ctx, &f, text, NULL, NULL, &opts, &lang));
+  CHECK(!lang->data[0].csv && lang->data[0].n_row == 0 && lang->observe[0].column == -1 && lang->start == 0);
+  atvi_lang_free(lang);
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void constants_and_tables_come_from_files(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  const char *text = "const C[i in 1..2, j in 1..3] from \"a.csv\"\nstate S = C[2, 1]\ndS/dt = T\n"
+                     "table T linear from \"b.csv\" time day column temp\n";
+  CHECK_OK(load(ctx, &f, text, "1,2,3\n4,5,6\n", "temp,day\n10,0\n12,4\n", NULL, &lang));
+  CHECK_REL(value_at(ctx, lang, lang->state[0].init, NULL, 0, NULL, NULL), 4, 0);
+  double a, b, next;
+  atvi_lang_table_at(lang, &lang->table[0], 1, &a, &b, &next);
+  CHECK(a == 10 && b == 0.5 && next == 4);
+  atvi_lang_free(lang);
+  f.n = 0;
+  CHECK_STATUS(load(ctx, &f, text, "1,2,3\n4,5,x\n", NULL, NULL, &lang), ATVI_EDATA);
+  CHECK(strstr(atvi_errmsg(ctx), "a.csv:2:5: error: 'x' is not a number") != NULL);
+  CHECK_STATUS(load(ctx, &f, text, "1,2,3\n4,5,6\n", "temp,day\n10,0\n12,0\n", NULL, &lang), ATVI_EDATA);
+  CHECK(strstr(atvi_errmsg(ctx), "b.csv:3:4: error: times of a table must ascend") != NULL);
+  CHECK_STATUS(load(ctx, &f, text, NULL, "temp,day\n10,0\n,1\n", NULL, &lang), ATVI_EDATA);
+  CHECK(strstr(atvi_errmsg(ctx), "no gaps") != NULL);
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void memory_may_run_out_while_reading(void) {
+  folder f = folder_new();
+  const char *text = SIR "data \"a.csv\" time day\nobserve y ~ binomial(n, exp(-S))\n";
+  folder_put(&f, "a.csv", "day,y,n\n1,1,3\n2,2,3\n");
+  for (long k = 1;; k++) {
+    test_fail_at = 0;
+    atvi_ctx *ctx = test_ctx();
+    atvi_lang *lang;
+    test_fail_at = test_allocs + k;
+    atvi_status status = load(ctx, &f, text, NULL, NULL, NULL, &lang);
+    if (status == ATVI_OK) {
+      atvi_lang_free(lang);
+      atvi_ctx_free(ctx);
+      break;
+    }
+    CHECK_INT(status, ATVI_ENOMEM);
+    CHECK(lang == NULL);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+  }
+  folder_end(&f);
+}
+
+TESTS({"cells", bad_cells_are_found}, {"columns", columns_must_be_there},
+      {"read", all_of_a_data_file_is_read}, {"replace", files_can_be_replaced_or_missing},
+      {"files", constants_and_tables_come_from_files}, {"memory", memory_may_run_out_while_reading})
