@@ -73,7 +73,7 @@ typedef struct {
   const double *time; /* [n_time] ascending */
   atvi_idx n;
   const atvi_idx *state;     /* [n] states that change */
-  const atvi_node *increase; /* [n] what is added, from the state just before */
+  atvi_node *increase;       /* [n] what is added, from the state just before */
 } atvi_lang_pulse;
 
 typedef struct {

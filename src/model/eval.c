@@ -12,7 +12,7 @@ enum { L = ATVI_LANES };
 
 static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   atvi_model_work *o, head = {0};
-  atvi_idx d = m->target.d, n = m->lang->n_state, nh = m->n_hoist, n_el = m->max_el;
+  atvi_idx d = m->target.d, n = m->n_state, nh = m->n_hoist, n_el = m->max_el;
   atvi_idx n_report = m->n_prior_arg;
   for (atvi_idx k = 0; k < m->lang->n_data; k++)
     if (m->report_args[k] + m->lang->n_observe > n_report) n_report = m->report_args[k] + m->lang->n_observe;
@@ -86,7 +86,7 @@ void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_o
 }
 
 static double *state_at(const atvi_model *m, double *states, atvi_idx output) {
-  return output >= 0 ? states + output * m->lang->n_state * L : states;
+  return output >= 0 ? states + output * m->n_state * L : states;
 }
 
 /* Adds the log likelihood of all rows to sum[L]; with gradients, adjoints to w->ybar and w->hoist_bar. */
@@ -139,7 +139,7 @@ static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
 
 /* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. */
 static void evaluate(const atvi_model *m, atvi_model_work *w, bool grad, double ll[L], atvi_outcome outcome[L]) {
-  atvi_idx d = m->target.d, n = m->lang->n_state;
+  atvi_idx d = m->target.d, n = m->n_state;
   atvi_outcome run[L];
   atvi_model_solve(m, w, grad, run);
   if (grad) {

@@ -17,7 +17,7 @@ static void describe_solver(atvi_model *m, double tol_rel) {
                 : lang->solver == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
                 : lang->solver == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
                                                     : ATVI_ODE_RK45;
-  ode->n = lang->n_state;
+  ode->n = m->n_state;
   ode->n_par = m->n_hoist;
   ode->n_tab = 2 * lang->n_table;
   ode->n_output = m->n_output;
@@ -95,6 +95,7 @@ static atvi_status no_covariates(const atvi_model *m) {
 
 static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
   if (opts->n_time > 0) ATVI_TRY(no_covariates(m));
+  ATVI_TRY(atvi_model_constant(m));
   ATVI_TRY(atvi_model_times(m, opts));
   ATVI_TRY(atvi_model_rows(m));
   ATVI_TRY(describe_target(m));

@@ -66,6 +66,11 @@ struct atvi_model {
   bool has_prev;
   atvi_idx max_el;
 
+  atvi_idx n_state;    /* states that are solved for */
+  atvi_idx *live;      /* [n_state] their numbers in the file */
+  atvi_idx *state_at;  /* [lang->n_state] which of them, -1 for a state that never changes */
+  double *state_value; /* [lang->n_state] the value of such a state */
+
   bool has_ode;
   atvi_ode ode;
   atvi_idx n_output;
@@ -93,6 +98,7 @@ struct atvi_model {
 };
 
 /* build steps, in calling order */
+ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m);                             /* states that never change */
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts);   /* outputs, stops */
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                                 /* elements of rows */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret);             /* hot and cold modules */

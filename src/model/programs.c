@@ -45,7 +45,7 @@ static atvi_status rewrite(builder *b) {
   b->rhs = take(b, b->n, sizeof *b->rhs);
   b->pulse = take(b, m->n_combo, sizeof *b->pulse);
   if (!b->hoist || !b->rhs || !b->pulse) return nomem(b);
-  for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[i].rhs;
+  for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
   hoist(b, b->n, b->rhs);
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
@@ -53,7 +53,10 @@ static atvi_status rewrite(builder *b) {
     for (atvi_idx i = 0; i < m->combo[c].n; i++) {
       const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
       for (atvi_idx j = 0; j < p->n; j++)
-        y[p->state[j]] = atvi_graph_op2(b->g, ATVI_OP_ADD, y[p->state[j]], p->increase[j]);
+        {
+        atvi_node *at = &y[m->state_at[p->state[j]]]; /* a state with pulses is solved for */
+        *at = atvi_graph_op2(b->g, ATVI_OP_ADD, *at, p->increase[j]);
+      }
     }
     hoist(b, b->n, y);
   }
@@ -108,7 +111,7 @@ static bool setup(builder *b) {
   atvi_node *all = take(b, total, sizeof *all), *seed = inputs(b, ATVI_IN_SEED, total);
   if (!all || !seed) return false;
   for (atvi_idx i = 0; i < nh; i++) all[i] = b->hoist[i];
-  for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[i].init;
+  for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[b->m->live[i]].init;
   atvi_prog_spec *s = begin(b, "setup", -1);
   in(s, ATVI_IN_PARAM, d, false);
   out(s, nh, all, false);
@@ -361,7 +364,7 @@ static void most(size_t *scratch, atvi_prog p) {
 }
 
 atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
-  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->lang->n_state};
+  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
   ATVI_TRY(rewrite(&b));
   ATVI_TRY(hot(&b, interpret));
   ATVI_TRY(cold(&b));

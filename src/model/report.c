@@ -51,7 +51,7 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
 static void row_inputs(const atvi_model *m, const atvi_model_work *w, atvi_idx k, atvi_idx r, const double *in[6]) {
   static const double none[1] = {0};
   const atvi_lang_data *data = &m->lang->data[k];
-  atvi_idx n = m->lang->n_state, o = m->row_out[k][r], p = m->row_prev[k][r];
+  atvi_idx n = m->n_state, o = m->row_out[k][r], p = m->row_prev[k][r];
   in[0] = w->theta;
   in[1] = data->time ? &data->time[r] : none;
   in[2] = w->yout + (o >= 0 ? o : 0) * n * L;
@@ -129,16 +129,20 @@ static void report_series(const reporting *p, atvi_model_work *w) {
   static const double none[1] = {0};
   const atvi_model *m = p->m;
   const atvi_lang *lang = m->lang;
-  atvi_idx n = lang->n_state, nt = m->n_series_time;
+  atvi_idx n = m->n_state, nt = m->n_series_time;
   for (atvi_idx i = 0; i < nt; i++) {
     const double *states = m->has_ode ? w->yout + i * n * L : w->yout;
     const double *tab = m->n_output ? m->output_tab + 2 * lang->n_table * i : none;
     const double *in[] = {w->theta, &m->series_time[i], states, states, tab, none};
     atvi_prog_run(&m->track, w->scratch, in, (double *[]){w->el});
     double *to = p->out + m->target.n_obs * p->B + p->first;
-    for (atvi_idx k = 0; k < lang->n_track + n; k++) {
-      const double *from = k < lang->n_track ? w->el + k * L : states + (k - lang->n_track) * L;
-      for (int l = 0; l < p->real; l++) to[(k * nt + i) * p->B + l] = p->outcome[l] == ATVI_RUN_OK ? from[l] : NAN;
+    for (atvi_idx k = 0; k < lang->n_track + lang->n_state; k++) {
+      atvi_idx at = k < lang->n_track ? -1 : m->state_at[k - lang->n_track];
+      const double *from = k < lang->n_track ? w->el + k * L : at >= 0 ? states + at * L : NULL;
+      for (int l = 0; l < p->real; l++) {
+        double v = from ? from[l] : m->state_value[k - lang->n_track];
+        to[(k * nt + i) * p->B + l] = p->outcome[l] == ATVI_RUN_OK ? v : NAN;
+      }
     }
   }
 }

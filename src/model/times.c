@@ -105,11 +105,11 @@ static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *e
   double *all = atvi_pool_take(m->pool, (size_t)total, sizeof *all);
   if (!all) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", total);
   atvi_idx n = 0;
-  if (m->has_prev && lang->n_state) all[n++] = lang->start;
+  if (m->has_prev && m->n_state) all[n++] = lang->start;
   for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = opts->time[i];
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++) all[n++] = lang->data[k].time[r];
-  if (n == 0 && lang->n_state) all[n++] = lang->start;
+  if (n == 0 && m->n_state) all[n++] = lang->start;
   qsort(all, (size_t)n, sizeof *all, by_value);
   *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
   atvi_idx unique = 0;
@@ -132,7 +132,7 @@ static atvi_status row_outputs(atvi_model *m) {
     if (!out || !prev) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td rows", data->n_row);
     for (atvi_idx r = 0; r < data->n_row; r++) {
       out[r] = data->time ? find_output(m, data->time[r]) : -1;
-      if (!data->time || !m->has_prev || !lang->n_state) prev[r] = -1;
+      if (!data->time || !m->has_prev || !m->n_state) prev[r] = -1;
       else if (r == 0) prev[r] = find_output(m, lang->start);
       else prev[r] = out[r] == out[r - 1] ? prev[r - 1] : out[r - 1];
     }
@@ -228,6 +228,6 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts) {
   if (!m->output_tab) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td outputs", m->n_output);
   for (atvi_idx i = 0; i < m->n_output; i++)
     atvi_model_tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
-  m->has_ode = m->lang->n_state > 0;
+  m->has_ode = m->n_state > 0;
   return m->has_ode ? stops(m, eps) : ATVI_OK;
 }

@@ -189,6 +189,34 @@ static void two_modes_are_not_hidden(void) {
   }
 }
 
+/* A second mode that is 60 nats lower, with a wider basin: chains that fall into it are moved away, the run
+ * ends well, and says so. */
+static double lesser_mode(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)t, (void)o, (void)g;
+  double a = -0.5 * (pow((x[0] - 5) / 0.1, 2) + pow(x[1] / 0.1, 2));
+  double b = -60 - 0.5 * (pow((x[0] + 5) / 0.3, 2) + pow(x[1] / 0.3, 2));
+  return fmax(a, b);
+}
+
+static void lost_chains_are_moved(void) {
+  toy t = {.lik = lesser_mode};
+  toy_set(&t, 2, -10, 10);
+  int told = 0;
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    atvi_ram_opts o = atvi_ram_defaults();
+    o.seed = seed;
+    o.max_iter = 50000;
+    atvi_draws *d = sample(&t, &o, 2);
+    CHECK_INT(d->made.end, ATVI_END_DONE);
+    check_column(d, 0, 5, 0.1);
+    check_column(d, 1, 0, 0.1);
+    told += d->n_message == 1 && strstr(d->message[0], "negligible probability") &&
+            strstr(d->message[0], "60 lower");
+    done_with(d);
+  }
+  CHECK(told >= 1);
+}
+
 static void same_for_any_number_of_threads(void) {
   toy t = {.lik = banana};
   toy_set(&t, 2, -2, 2);
@@ -386,11 +414,11 @@ static void survives_lack_of_memory(void) {
   CHECK_INT(test_live, 0);
 }
 
-static int told;
+static int heard;
 static void hear(void *user, const atvi_progress *p) {
   (void)user;
   CHECK(p->detail && p->phase && p->done <= 1 && p->elapsed_s >= 0);
-  told++;
+  heard++;
 }
 
 static void tells_its_progress(void) {
@@ -402,7 +430,7 @@ static void tells_its_progress(void) {
   atvi_ctx_set_progress(ctx, hear, NULL);
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
   CHECK_OK(atvi_ram_run(ctx, ev, NULL, &d));
-  CHECK(told >= 2);
+  CHECK(heard >= 2);
   atvi_draws_free(d);
   atvi_evaluator_free(ev);
   atvi_ctx_free(ctx);
@@ -410,8 +438,9 @@ static void tells_its_progress(void) {
 
 TESTS({"normal", correlated_normal}, {"truncated", truncated_normal}, {"bound", mass_at_a_bound},
       {"banana", banana_is_followed}, {"failures", failures_are_excluded},
-      {"modes", two_modes_are_not_hidden}, {"threads", same_for_any_number_of_threads},
-      {"stop", stops_when_asked}, {"limits", keeps_to_its_limits}, {"thin", long_runs_are_thinned},
+      {"modes", two_modes_are_not_hidden}, {"lost", lost_chains_are_moved},
+      {"threads", same_for_any_number_of_threads}, {"stop", stops_when_asked},
+      {"limits", keeps_to_its_limits}, {"thin", long_runs_are_thinned},
       {"undrawable", prior_that_cannot_be_drawn}, {"narrow", narrow_posterior_is_found},
       {"refuses", refuses_what_is_wrong}, {"rare", says_that_starts_were_rare},
       {"memory", survives_lack_of_memory}, {"progress", tells_its_progress})

@@ -2,6 +2,7 @@
 #include "core/core.h"
 #include "model/evaluator.h"
 #include "model/fixed.h"
+#include "model/model.h"
 #include "models.h"
 
 /* log density of N(mean, sd) at y */
@@ -329,7 +330,7 @@ static void fixed_parameters_leave_the_rest(void) {
 static void other_times_need_no_data(void) {
   atvi_ctx *ctx = test_ctx();
   const char *path = test_file("nodata.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate x = 8\ndx/dt = -k*x\n"
-                                              "data \"not-there.csv\" time day\nobserve y ~ poisson(x)\n");
+                                              "data \"not-there.csv\" time day\nobserve y ~ poisson(x)\nsolver rk45 tol 1e-8\n");
   atvi_model *m;
   CHECK_STATUS(atvi_model_load(ctx, path, NULL, &m), ATVI_EMODEL);
   atvi_model_opts opts = {.interpret = true, .n_time = 3, .time = (double[]){0, 1, 2.5}};
@@ -339,7 +340,7 @@ static void other_times_need_no_data(void) {
   void *work;
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
   t->ops->predict(t->self, work, 1, &k, out);
-  CHECK_REL(out[2], 8 * exp(-0.7 * 2.5), 1e-5);
+  CHECK_REL(out[2], 8 * exp(-0.7 * 2.5), 1e-7);
   t->ops->work_free(work);
   atvi_model_free(m);
   opts.time = (double[]){-1, 0, 2};
@@ -347,6 +348,32 @@ static void other_times_need_no_data(void) {
   CHECK(m == NULL);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
+}
+
+/* D and E stay at 0 and 2 together, F does not; what they do to the rest must not change. */
+static void states_that_never_change_are_not_solved(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("still.csv", "t,y\n1,3\n2,2.5\n");
+  const char *path = test_file("still.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate D = 0\nstate x = 8\nstate E = 2\nstate F = 1\n"
+                                             "dD/dt = (E - 2)*x - D\ndx/dt = -k*E*x + D\ndE/dt = 3*D\ndF/dt = F - E\n"
+                                             "data \"still.csv\" time t\nobserve y ~ normal(x + D + E, 0.5)\nsolver rk45 tol 1e-10\n");
+  atvi_model *m = test_load(ctx, path, true);
+  const atvi_target *t = atvi_model_target(m);
+  const double k = 0.37;
+  CHECK_INT(m->n_state, 2);
+  test_value v = test_eval(ctx, t, &k);
+  CHECK_ABS(v.ll, normal(3, 8 * exp(-2 * k) + 2, 0.5) + normal(2.5, 8 * exp(-4 * k) + 2, 0.5), 1e-8);
+  double out[10];
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, 1, &k, out);
+  CHECK(out[2] == 0 && out[3] == 0);            /* D */
+  CHECK_REL(out[5], 8 * exp(-4 * k), 1e-8);     /* x */
+  CHECK(out[6] == 2 && out[7] == 2);            /* E */
+  CHECK_REL(out[9], 2 - exp(2), 1e-8);          /* F */
+  t->ops->work_free(work);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
 }
 
 /* Loading a model fails cleanly at every allocation. */
@@ -380,4 +407,4 @@ TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_r
       {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
       {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
       {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
-      {"times", other_times_need_no_data}, {"memory", memory_may_run_out_anywhere})
+      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved}, {"memory", memory_may_run_out_anywhere})
