@@ -20,8 +20,8 @@ enum { POINTS = 2048, MOST_STATES = 32, MOST_OUT = 160, TRIALS = 15 };
 typedef struct {
   const char *name, *path;
   atvi_idx d;
-  const double *mean, *sd;                                                      /* posterior, for points */
-  void (*start)(const double *theta, double *y);                                /* initial state */
+  const double *mean, *sd;                       /* posterior, for points */
+  void (*start)(const double *theta, double *y); /* initial state */
   void (*rhs)(double t, const double *y, const double *theta, const double *tab, double *dy);
   double (*log_lik)(const atvi_model *m, const double *theta, const double *yout); /* yout[n_output][n] */
 } problem;
@@ -34,13 +34,20 @@ static const double A[7][6] = {
     {2.8971530571054935, -6.359448489975075, 4.3622954328695815},
     {5.325864828439257, -11.748883564062828, 7.4955393428898365, -0.09249506636175525},
     {5.86145544294642, -12.92096931784711, 8.159367898576159, -0.071584973281401, -0.028269050394068383},
-    {0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081, 2.324710524099774}};
+    {0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081,
+     2.324710524099774}};
 static const double C[7] = {0, 0.161, 0.327, 0.9, 0.9800255409045097, 1, 1};
-static const double E[7] = {-0.00178001105222577714, -0.0008164344596567469, 0.007880878010261995, -0.1447110071732629,
-                            0.5823571654525552, -0.45808210592918697, 1.0 / 66};
+static const double E[7] = {-0.00178001105222577714,
+                            -0.0008164344596567469,
+                            0.007880878010261995,
+                            -0.1447110071732629,
+                            0.5823571654525552,
+                            -0.45808210592918697,
+                            1.0 / 66};
 
-static double step(const problem *p, const atvi_ode *o, double t, double h, const double *theta, const double *tab,
-                   const double *y, const double *scale, double k[7][MOST_STATES], double *ynew) {
+static double step(const problem *p, const atvi_ode *o, double t, double h, const double *theta,
+                   const double *tab, const double *y, const double *scale, double k[7][MOST_STATES],
+                   double *ynew) {
   atvi_idx n = o->n;
   double at[MOST_STATES], sum = 0;
   for (int s = 1; s < 7; s++) {
@@ -65,7 +72,8 @@ static double step(const problem *p, const atvi_ode *o, double t, double h, cons
 static double scalar(const problem *p, const atvi_model *m, const double *theta) {
   const atvi_ode *o = &m->ode;
   atvi_idx n = o->n;
-  double y[MOST_STATES], scale[MOST_STATES], ynew[MOST_STATES], k[7][MOST_STATES], yout[MOST_OUT * MOST_STATES];
+  double y[MOST_STATES], scale[MOST_STATES], ynew[MOST_STATES], k[7][MOST_STATES],
+      yout[MOST_OUT * MOST_STATES];
   double t = o->stop[0].t, h = 0;
   p->start(theta, y);
   for (atvi_idx s = 0; s < o->n_stop; s++) {
@@ -76,7 +84,8 @@ static double scalar(const problem *p, const atvi_model *m, const double *theta)
     p->rhs(t, y, theta, tab, k[0]);
     if (s == 0) {
       double slope = 0;
-      for (atvi_idx i = 0; i < n; i++) scale[i] = fabs(y[i]), most = fmax(most, scale[i]), slope = fmax(slope, fabs(k[0][i]));
+      for (atvi_idx i = 0; i < n; i++)
+        scale[i] = fabs(y[i]), most = fmax(most, scale[i]), slope = fmax(slope, fabs(k[0][i]));
       for (atvi_idx i = 0; i < n; i++) scale[i] = fmax(scale[i], 1e-6 * most);
       h = fmin(end - t, 0.05 * most / fmax(slope, 1e-200));
     }
@@ -86,7 +95,8 @@ static double scalar(const problem *p, const atvi_model *m, const double *theta)
       double f = fmin(5, fmax(0.2, 0.9 * pow(fmax(e, 1e-8), -0.1)));
       if (e <= 1) {
         t = hs == left ? end : t + hs;
-        for (atvi_idx i = 0; i < n; i++) y[i] = ynew[i], scale[i] = fmax(scale[i], fabs(y[i])), k[0][i] = k[6][i];
+        for (atvi_idx i = 0; i < n; i++)
+          y[i] = ynew[i], scale[i] = fmax(scale[i], fabs(y[i])), k[0][i] = k[6][i];
         h = hs < h ? fmax(h, f * hs) : f * hs;
       } else {
         h = f * hs;
@@ -137,7 +147,8 @@ static void rota_lambda(double t, const double *y, const double *theta, double l
   double c = 1 + theta[0] * cos((2 * 3.14159265358979323846 * t - 52 * theta[1]) / 52);
   for (int i = 0; i < 6; i++) {
     double sum = 0;
-    for (int j = 0; j < 6; j++) sum += (j < i ? SHARE[i] / SHARE[j] : 1) * (Is[j] + 0.5 * Im[j]) / (N * SHARE[j]);
+    for (int j = 0; j < 6; j++)
+      sum += (j < i ? SHARE[i] / SHARE[j] : 1) * (Is[j] + 0.5 * Im[j]) / (N * SHARE[j]);
     lambda[i] = theta[4 + i] * c * sum;
   }
 }
@@ -150,10 +161,12 @@ static void rota_rhs(double t, const double *y, const double *theta, const doubl
   for (int i = 0; i < 6; i++) {
     dy[i] = -DELTA * M[i];
     double removed = i < 5 ? R[i] : rest;
-    dy[6 + i] = DELTA * M[i] - lambda[i] * S[i] + TAU * removed - LEAVE[i] * S[i] + (i ? LEAVE[i - 1] * S[i - 1] : 0);
+    dy[6 + i] =
+        DELTA * M[i] - lambda[i] * S[i] + TAU * removed - LEAVE[i] * S[i] + (i ? LEAVE[i - 1] * S[i - 1] : 0);
     dy[12 + i] = 0.24 * lambda[i] * S[i] - Is[i] - LEAVE[i] * Is[i] + (i ? LEAVE[i - 1] * Is[i - 1] : 0);
     dy[18 + i] = 0.76 * lambda[i] * S[i] - 2 * Im[i] - LEAVE[i] * Im[i] + (i ? LEAVE[i - 1] * Im[i - 1] : 0);
-    if (i < 5) dy[24 + i] = Is[i] + 2 * Im[i] - TAU * R[i] - LEAVE[i] * R[i] + (i ? LEAVE[i - 1] * R[i - 1] : 0);
+    if (i < 5)
+      dy[24 + i] = Is[i] + 2 * Im[i] - TAU * R[i] - LEAVE[i] * R[i] + (i ? LEAVE[i - 1] * R[i - 1] : 0);
   }
   dy[0] += (1 + amplitude) / 260 * N - M[0] / 8;
   dy[1] += M[0] / 8 - M[1] / 8;
@@ -168,7 +181,8 @@ static double rota_log_lik(const atvi_model *m, const double *theta, const doubl
     rota_lambda(d->time[r], y, theta, lambda);
     for (int i = 0; i < 6; i++) {
       double k = d->value[r * d->n_col + 1 + i], mean = 0.24 * theta[2] * lambda[i] * y[6 + i];
-      sum += lgamma(k + nu) - lgamma(nu) - lgamma(k + 1) + nu * log(nu / (nu + mean)) + (k > 0 ? k * log(mean / (nu + mean)) : 0);
+      sum += lgamma(k + nu) - lgamma(nu) - lgamma(k + 1) + nu * log(nu / (nu + mean)) +
+             (k > 0 ? k * log(mean / (nu + mean)) : 0);
     }
   }
   return sum;
@@ -217,7 +231,8 @@ static int measure(atvi_ctx *ctx, const problem *p) {
   atvi_evaluator *ev;
   static double theta[16 * POINTS], lp[POINTS], ll[POINTS], gp[16 * POINTS], gl[16 * POINTS], plain[POINTS];
   static atvi_outcome outcome[POINTS];
-  if (atvi_model_load(ctx, p->path, NULL, &m) != ATVI_OK || atvi_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
+  if (atvi_model_load(ctx, p->path, NULL, &m) != ATVI_OK ||
+      atvi_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
     fprintf(stderr, "%s\n", atvi_errmsg(ctx));
     return 1;
   }
@@ -232,7 +247,8 @@ static int measure(atvi_ctx *ctx, const problem *p) {
     }
   }
   looped loop = {p, m, theta, plain, 64};
-  batched eval = {ev, {POINTS, theta, lp, ll, NULL, NULL, outcome}}, grad = {ev, {POINTS, theta, lp, ll, gp, gl, outcome}};
+  batched eval = {ev, {POINTS, theta, lp, ll, NULL, NULL, outcome}},
+          grad = {ev, {POINTS, theta, lp, ll, gp, gl, outcome}};
   run_batch(&eval);
   run_loop(&loop);
   double worst = 0;
@@ -244,8 +260,9 @@ static int measure(atvi_ctx *ctx, const problem *p) {
   int threads = atvi_ctx_threads(ctx);
   double eval_s = best_of(run_batch, &eval) / POINTS, grad_s = best_of(run_batch, &grad) / POINTS;
   double loop_s = best_of(run_loop, &loop) / loop.n / threads;
-  printf("%-10s %d threads: %.2f us per evaluation, %.2f us with gradient; scalar loop %.2f us (agree to %.1e)\n", p->name,
-         threads, 1e6 * eval_s, 1e6 * grad_s, 1e6 * loop_s, worst);
+  printf("%-10s %d threads: %.2f us per evaluation, %.2f us with gradient; scalar loop %.2f us (agree to "
+         "%.1e)\n",
+         p->name, threads, 1e6 * eval_s, 1e6 * grad_s, 1e6 * loop_s, worst);
   printf("figure %s evaluations %.0f %.2f\n", p->name, 1 / eval_s, loop_s / eval_s);
   printf("figure %s gradients %.0f %.2f\n", p->name, 1 / grad_s, loop_s / grad_s);
   atvi_evaluator_free(ev);
@@ -259,7 +276,8 @@ int main(void) {
   static const double rota_sd[] = {.0402, .0682, .00245, .0533, .282, .393, .0135, .557, .149, .0354};
   const problem problems[] = {
       {"cold", "examples/cold/cold.atvi", 3, cold_mean, cold_sd, cold_start, cold_rhs, cold_log_lik},
-      {"rotavirus", "examples/rotavirus/rotavirus.atvi", 10, rota_mean, rota_sd, rota_start, rota_rhs, rota_log_lik},
+      {"rotavirus", "examples/rotavirus/rotavirus.atvi", 10, rota_mean, rota_sd, rota_start, rota_rhs,
+       rota_log_lik},
   };
   atvi_ctx *ctx;
   int failed = 0;

@@ -31,7 +31,7 @@ static TEST_UNUSED const char *test_file(const char *name, const char *text) {
 static TEST_UNUSED atvi_model *test_load(atvi_ctx *ctx, const char *path, bool interpret) {
   atvi_model *m;
   atvi_status status = atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = interpret}, &m);
-  ck_assert_msg(status == ATVI_OK, "%s", atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   return m;
 }
 
@@ -53,7 +53,8 @@ static TEST_UNUSED test_value test_eval(atvi_ctx *ctx, const atvi_target *t, con
 
 /* Largest difference between the gradient of the log posterior and central differences with everything adaptive frozen,
  * relative to max(|g_i|, 1e-3 max |g|). */
-static TEST_UNUSED double test_gradient(atvi_ctx *ctx, const atvi_target *t, const double *theta, double rel_step) {
+static TEST_UNUSED double test_gradient(atvi_ctx *ctx, const atvi_target *t, const double *theta,
+                                        double rel_step) {
   test_value v = test_eval(ctx, t, theta);
   CHECK_INT(v.outcome, ATVI_RUN_OK);
   void *work;

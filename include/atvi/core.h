@@ -33,12 +33,13 @@ typedef enum {
 typedef struct atvi_ctx atvi_ctx;
 
 typedef enum { /* how the evaluation of one point ended; 0 is success */
-  ATVI_RUN_OK = 0,
-  ATVI_RUN_NONFINITE = 1, /* state or density became infinite or NaN */
-  ATVI_RUN_STEPS = 2,     /* step limit reached */
-  ATVI_RUN_SMALL = 3,     /* step size fell below rounding */
-  ATVI_RUN_OUTSIDE = 4,   /* the point violates the bounds or the prior's support; nothing was run */
-  ATVI_RUN_CALL = 5,      /* an outside program or callback failed */
+               ATVI_RUN_OK = 0,
+               ATVI_RUN_NONFINITE = 1, /* state or density became infinite or NaN */
+               ATVI_RUN_STEPS = 2,     /* step limit reached */
+               ATVI_RUN_SMALL = 3,     /* step size fell below rounding */
+               ATVI_RUN_OUTSIDE =
+                   4,             /* the point violates the bounds or the prior's support; nothing was run */
+               ATVI_RUN_CALL = 5, /* an outside program or callback failed */
 } atvi_outcome;
 
 /* Where memory comes from. NULL members mean malloc and free. alloc returns memory
@@ -53,10 +54,10 @@ typedef enum { ATVI_LOG_NOTE = 0, ATVI_LOG_WARN = 1 } atvi_log_level;
 
 /* What a long computation tells about itself, now and then, from the calling thread. */
 typedef struct {
-  const char *phase;   /* e.g. "warm-up", "sampling" */
-  double done;         /* share of the work done, in [0, 1]; < 0: unknown */
-  double elapsed_s;    /* since the computation began */
-  const char *detail;  /* one short line, e.g. "R-hat 1.013, ESS 840"; never NULL */
+  const char *phase;  /* e.g. "warm-up", "sampling" */
+  double done;        /* share of the work done, in [0, 1]; < 0: unknown */
+  double elapsed_s;   /* since the computation began */
+  const char *detail; /* one short line, e.g. "R-hat 1.013, ESS 840"; never NULL */
 } atvi_progress;
 
 /* Creates a context. alloc NULL: malloc. One context serves one thread at a time; the
@@ -75,7 +76,8 @@ ATVI_API int atvi_ctx_threads(const atvi_ctx *ctx);
 /* Receivers of log lines and progress; NULL: silence. */
 ATVI_API void atvi_ctx_set_log(atvi_ctx *ctx, void (*fn)(void *user, atvi_log_level level, const char *line),
                                void *user);
-ATVI_API void atvi_ctx_set_progress(atvi_ctx *ctx, void (*fn)(void *user, const atvi_progress *p), void *user);
+ATVI_API void atvi_ctx_set_progress(atvi_ctx *ctx, void (*fn)(void *user, const atvi_progress *p),
+                                    void *user);
 
 /* Asks long work to stop soon and hand over what it has: fn returns true to stop. It is
  * polled from the calling thread. NULL: never. */

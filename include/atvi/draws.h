@@ -12,11 +12,15 @@
 extern "C" {
 #endif
 
-typedef enum { ATVI_END_DONE, ATVI_END_LIMIT, ATVI_END_STOPPED } atvi_end; /* criteria met, limit hit, asked to stop */
+typedef enum {
+  ATVI_END_DONE,
+  ATVI_END_LIMIT,
+  ATVI_END_STOPPED
+} atvi_end; /* criteria met, limit hit, asked to stop */
 
 typedef struct {
-  const char *method;   /* "ram", "map", ...; not owned, see atvi_draws_keep */
-  const char *model;    /* name of the target; not owned */
+  const char *method; /* "ram", "map", ...; not owned, see atvi_draws_keep */
+  const char *model;  /* name of the target; not owned */
   uint64_t seed;
   double seconds;
   int64_t evaluations, failures;
@@ -24,8 +28,10 @@ typedef struct {
   double log_evidence, log_evidence_se; /* NaN where the method gives none */
   double elbo, khat;                    /* NaN where the method gives none */
   double accept;                        /* mean acceptance rate of MCMC; NaN */
-  double log_lik_error;                 /* largest error of the log likelihood at draws (solver tolerance); NaN: not known */
-  double ess_wanted;                    /* what ess_bulk and ess_tail were to reach; NaN */
+  double
+      efficiency; /* of an approximation: what its draws are worth, weighted to the posterior, per draw; NaN */
+  double log_lik_error; /* largest error of the log likelihood at draws (solver tolerance); NaN: not known */
+  double ess_wanted;    /* what ess_bulk and ess_tail were to reach; NaN */
 } atvi_made;
 
 typedef struct {
@@ -35,9 +41,9 @@ typedef struct {
 
 typedef struct atvi_draws {
   atvi_ctx *ctx;
-  atvi_idx n;       /* draws in all: n_chain * draws per chain */
-  atvi_idx n_chain; /* 1 for methods without chains */
-  bool chains;      /* false: independent draws, R-hat does not apply */
+  atvi_idx n;              /* draws in all: n_chain * draws per chain */
+  atvi_idx n_chain;        /* 1 for methods without chains */
+  bool chains;             /* false: independent draws, R-hat does not apply */
   atvi_idx n_param, n_col; /* n_col = n_param + derived */
   const atvi_column *col;  /* [n_col] */
   double *x;               /* [n_col][n] */
@@ -51,9 +57,9 @@ typedef struct atvi_draws {
 
 /* Room for n >= 1 draws, a multiple of n_chain >= 1; 0 <= n_param <= n_col. Numbers are 0 (weights: 1/n; NULL unless
  * weighted), chains is n_chain > 1, made is empty ("" and NaN). Names are copied. *out is NULL on any error. Errors: EINVAL, ENOMEM. */
-ATVI_API ATVI_CHECKED atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx n_param,
-                                                 atvi_idx n_col, const atvi_column *col, bool weighted,
-                                                 atvi_draws **out);
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain,
+                                                 atvi_idx n_param, atvi_idx n_col, const atvi_column *col,
+                                                 bool weighted, atvi_draws **out);
 ATVI_API void atvi_draws_free(atvi_draws *d); /* NULL is fine */
 /* A copy of s that lives as long as d, for made.method and made.model. Errors: ENOMEM (*copy is then NULL). */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_keep(atvi_draws *d, const char *s, const char **copy);

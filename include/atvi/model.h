@@ -27,8 +27,8 @@ typedef struct atvi_model atvi_model;
 
 /* Reads a model file (docs/language.md) and its data. opts NULL: defaults. Errors: EIO, EMODEL, EDATA, EINVAL
  * (times), ENOMEM. */
-ATVI_API ATVI_CHECKED atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_opts *opts,
-                                                  atvi_model **out);
+ATVI_API ATVI_CHECKED atvi_status atvi_model_load(atvi_ctx *ctx, const char *path,
+                                                  const atvi_model_opts *opts, atvi_model **out);
 ATVI_API void atvi_model_free(atvi_model *model); /* NULL is fine */
 /* Valid as long as the model. */
 ATVI_API const atvi_target *atvi_model_target(const atvi_model *model);

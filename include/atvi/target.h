@@ -67,8 +67,8 @@ typedef struct {
   void (*predict)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 
   /* Simulated observations for draws first .. first+B-1: out[n_obs][B], missing cells included. */
-  void (*simulate)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
-                   double *out);
+  void (*simulate)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                   const double *theta, double *out);
 
   /* As eval without gradients, but with everything adaptive (step sizes) frozen as it is at theta0[d]: smooth
    * in theta, for finite differences. NULL: eval is smooth already. */
@@ -78,9 +78,9 @@ typedef struct {
 typedef struct {
   const atvi_target_ops *ops;
   void *self;
-  const char *name;         /* for messages and run folders */
-  atvi_idx d;               /* parameters */
-  const atvi_param *param;  /* [d] */
+  const char *name;        /* for messages and run folders */
+  atvi_idx d;              /* parameters */
+  const atvi_param *param; /* [d] */
   atvi_idx n_derived;
   const char *const *derived; /* [n_derived] names */
   atvi_idx n_series;

@@ -29,21 +29,21 @@ typedef struct {
 /* Statuses of all: EMODEL, EDATA, EINVAL (wrong usage: unknown name, bad number) mean exit code 2; others 1. */
 
 /* atvi check: shapes, data summary, gradient self-check, cost. *ok is false if the gradient check failed. */
-ATVI_CHECKED atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, uint64_t seed,
-                                        const char **text, bool *ok);
+ATVI_CHECKED atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model,
+                                        uint64_t seed, const char **text, bool *ok);
 
 /* atvi eval: JSON with log_prior, log_likelihood, gradient {name: value}, outcome, at a point. */
-ATVI_CHECKED atvi_status atvi_app_eval(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_idx n_set,
-                                       const atvi_app_set *set, const char **text);
+ATVI_CHECKED atvi_status atvi_app_eval(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model,
+                                       atvi_idx n_set, const atvi_app_set *set, const char **text);
 
 typedef struct {
   atvi_app_model model;
   atvi_idx n_set;
   const atvi_app_set *set;
-  bool observe;       /* --observe: synthetic data in the layout of the model's data file */
-  atvi_idx prior;     /* --prior N: N prior predictive draws instead of one point; 0: no */
-  const char *times;  /* --times a:b[:step] or a comma list; NULL: the data's times */
-  const char *data;   /* with --observe and several data sets: which one to write; NULL: the only one */
+  bool observe;      /* --observe: synthetic data in the layout of the model's data file */
+  atvi_idx prior;    /* --prior N: N prior predictive draws instead of one point; 0: no */
+  const char *times; /* --times a:b[:step] or a comma list; NULL: the data's times */
+  const char *data;  /* with --observe and several data sets: which one to write; NULL: the only one */
   uint64_t seed;
 } atvi_app_simulate_opts;
 
@@ -55,12 +55,12 @@ typedef struct {
   atvi_app_model model;
   const char *method; /* "ram" (default if NULL), "map" */
   uint64_t seed;
-  const char *out; /* --out; NULL: the next free numbered folder here */
-  bool force;      /* write into an existing folder */
-  int chains;          /* 0: default */
-  double ess;          /* 0: default */
-  atvi_idx max_iter;   /* 0: default */
-  double max_seconds;  /* 0: no limit */
+  const char *out;    /* --out; NULL: the next free numbered folder here */
+  bool force;         /* write into an existing folder */
+  int chains;         /* 0: default */
+  double ess;         /* 0: default */
+  atvi_idx max_iter;  /* 0: default */
+  double max_seconds; /* 0: no limit */
 } atvi_app_fit_opts;
 
 typedef struct {

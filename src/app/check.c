@@ -17,15 +17,17 @@ typedef struct {
   atvi_ctx *ctx;
   const atvi_loaded *l;
   double *theta, *grad_p, *grad_l, *batch, *lp, *ll; /* lp, ll: [2 d] */
-  atvi_outcome *outcome;                                   /* [2 d] */
+  atvi_outcome *outcome;                             /* [2 d] */
   double worst;
   atvi_idx worst_i;
   int points, failed;
 } checking;
 
 static void bounds(atvi_text *out, double x) {
-  if (isinf(x)) atvi_text_add(out, x < 0 ? "-inf" : "inf");
-  else atvi_text_add(out, "%g", x);
+  if (isinf(x))
+    atvi_text_add(out, x < 0 ? "-inf" : "inf");
+  else
+    atvi_text_add(out, "%g", x);
 }
 
 static void describe_params(atvi_text *out, const atvi_lang *lang) {
@@ -73,7 +75,8 @@ static void describe(atvi_text *out, const atvi_model *m) {
   atvi_text_add(out, "kind        %s", kind[lang->kind]);
   if (lang->n_state) {
     atvi_text_add(out, ", %td states, start at t = %g", lang->n_state, lang->start);
-    static const char *const method[] = {"adaptive Runge-Kutta 5(4)", "Runge-Kutta 4", "stiff: ESDIRK 4(3)", "steps"};
+    static const char *const method[] = {"adaptive Runge-Kutta 5(4)", "Runge-Kutta 4", "stiff: ESDIRK 4(3)",
+                                         "steps"};
     atvi_text_add(out, "; solver: %s", method[m->ode.method]);
   }
   atvi_text_add(out, "\n");
@@ -82,8 +85,10 @@ static void describe(atvi_text *out, const atvi_model *m) {
   if (lang->n_track) atvi_text_add(out, "tracked     %td\n", lang->n_track);
   describe_data(out, m);
   atvi_text_add(out, "code        %s", m->info.compiled ? "compiled" : "interpreted");
-  if (m->info.compiled && m->info.from_cache) atvi_text_add(out, " (from the cache)");
-  else if (m->info.compiled) atvi_text_add(out, " in %.2f s", m->info.compile_s);
+  if (m->info.compiled && m->info.from_cache)
+    atvi_text_add(out, " (from the cache)");
+  else if (m->info.compiled)
+    atvi_text_add(out, " in %.2f s", m->info.compile_s);
   if (m->info.reason[0]) atvi_text_add(out, ": %s", m->info.reason);
   atvi_text_add(out, "\n");
 }
@@ -114,8 +119,10 @@ static bool check_point(checking *c) {
       c->batch[i * B + j] = c->theta[i] + (j / 2 == i ? (j % 2 ? h : -h) : 0);
     }
   atvi_batch many = {B, c->batch, c->lp, c->ll, NULL, NULL, c->outcome};
-  if (t->ops->eval_frozen) t->ops->eval_frozen(t->self, work, c->theta, &many);
-  else t->ops->eval(t->self, work, &many);
+  if (t->ops->eval_frozen)
+    t->ops->eval_frozen(t->self, work, c->theta, &many);
+  else
+    t->ops->eval(t->self, work, &many);
   double largest = 0;
   for (atvi_idx i = 0; i < d; i++) largest = fmax(largest, fabs(c->grad_p[i] + c->grad_l[i]));
   for (atvi_idx i = 0; i < d; i++) {
@@ -134,24 +141,32 @@ static atvi_status check_gradient(checking *c, uint64_t seed, atvi_text *out, bo
   const atvi_target *t = c->l->target;
   for (int k = 0; k < TRIES && c->points < POINTS; k++) {
     t->ops->prior_draw(t->self, atvi_evaluator_work(c->l->ev), seed, k, 1, c->theta);
-    if (check_point(c)) c->points++;
-    else c->failed++;
+    if (check_point(c))
+      c->points++;
+    else
+      c->failed++;
   }
   *ok = c->points > 0 && c->worst <= TOL_GRAD;
   if (c->points == 0)
-    atvi_text_add(out, "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated\n", TRIES);
+    atvi_text_add(out, "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated\n",
+                  TRIES);
   else
-    atvi_text_add(out, "gradient    %s: largest relative difference to finite differences %.1e (%s) at %d draws from the prior\n",
+    atvi_text_add(out,
+                  "gradient    %s: largest relative difference to finite differences %.1e (%s) at %d draws "
+                  "from the prior\n",
                   *ok ? "ok" : "WRONG", c->worst, t->param[c->worst_i].name, c->points);
-  if (c->failed) atvi_text_add(out, "            %d draws from the prior could not be evaluated\n", c->failed);
+  if (c->failed)
+    atvi_text_add(out, "            %d draws from the prior could not be evaluated\n", c->failed);
   return ATVI_OK;
 }
 
 /* Seconds per point of batched evaluation on all threads, the least of a few trials. */
-static double cost(const checking *c, atvi_idx B, const double *theta, double *out, atvi_outcome *outcome, bool grad) {
+static double cost(const checking *c, atvi_idx B, const double *theta, double *out, atvi_outcome *outcome,
+                   bool grad) {
   atvi_idx d = c->l->target->d;
   double best = HUGE_VAL, began = atvi_clock_s();
-  atvi_batch b = {B, theta, out, out + B, grad ? out + 2 * B : NULL, grad ? out + (2 + d) * B : NULL, outcome};
+  atvi_batch b = {B,      theta, out, out + B, grad ? out + 2 * B : NULL, grad ? out + (2 + d) * B : NULL,
+                  outcome};
   for (int k = 0; k < 20 && (k < 2 || atvi_clock_s() - began < 0.2); k++) {
     double t0 = atvi_clock_s();
     atvi_evaluator_run(c->l->ev, &b);
@@ -169,14 +184,16 @@ static atvi_status check_cost(checking *c, atvi_pool *pool, uint64_t seed, atvi_
   if (!theta || !values || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
   t->ops->prior_draw(t->self, atvi_evaluator_work(c->l->ev), seed, 0, B, theta);
   double plain = cost(c, B, theta, values, outcome, false), grad = cost(c, B, theta, values, outcome, true);
-  atvi_text_add(out, "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the prior, %d threads)\n",
+  atvi_text_add(out,
+                "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the prior, "
+                "%d threads)\n",
                 1e6 * plain, 1e6 * grad, atvi_ctx_threads(c->ctx));
   return ATVI_OK;
 }
 
 /* At the draws from the prior that fit the data best: a posterior is near there. */
-static atvi_status check_solver(checking *c, const atvi_app_model *model, atvi_loaded *l, atvi_pool *pool, uint64_t seed,
-                                atvi_text *out) {
+static atvi_status check_solver(checking *c, const atvi_app_model *model, atvi_loaded *l, atvi_pool *pool,
+                                uint64_t seed, atvi_text *out) {
   enum { ALL = 64 * ATVI_LANES, BEST = 4 * ATVI_LANES };
   atvi_idx d = l->target->d;
   double *theta = atvi_pool_take(pool, (size_t)(d * (ALL + BEST) + ALL), sizeof *theta), error;
@@ -193,18 +210,22 @@ static atvi_status check_solver(checking *c, const atvi_app_model *model, atvi_l
   }
   ATVI_TRY(atvi_app_solver_error(c->ctx, model, l, BEST, best, &error));
   if (error > 0)
-    atvi_text_add(out, "solver      its error changes the log likelihood by at most %.1e at the %d best of %d draws from the prior\n", error,
-                  BEST, ALL);
+    atvi_text_add(out,
+                  "solver      its error changes the log likelihood by at most %.1e at the %d best of %d "
+                  "draws from the prior\n",
+                  error, BEST, ALL);
   return ATVI_OK;
 }
 
-static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_loaded *l, uint64_t seed, const char **text, bool *ok) {
+static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_loaded *l,
+                         uint64_t seed, const char **text, bool *ok) {
   atvi_idx d = l->target->d;
   checking c = {.ctx = ctx, .l = l};
   double *room = atvi_pool_take(pool, (size_t)(4 * d + 2 * d * d + 4 * d), sizeof *room);
   c.outcome = atvi_pool_take(pool, (size_t)(2 * d), sizeof *c.outcome);
   if (!room || !c.outcome) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  c.theta = room, c.grad_p = room + d, c.grad_l = room + 2 * d, c.lp = room + 4 * d, c.ll = room + 6 * d, c.batch = room + 8 * d;
+  c.theta = room, c.grad_p = room + d, c.grad_l = room + 2 * d, c.lp = room + 4 * d, c.ll = room + 6 * d,
+  c.batch = room + 8 * d;
   atvi_text out = {.pool = pool};
   describe(&out, l->model);
   ATVI_TRY(check_gradient(&c, seed, &out, ok));
@@ -213,8 +234,8 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *m
   return atvi_text_get(&out, text);
 }
 
-atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, uint64_t seed, const char **text,
-                           bool *ok) {
+atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, uint64_t seed,
+                           const char **text, bool *ok) {
   atvi_loaded l;
   *ok = false;
   ATVI_TRY(atvi_app_load(ctx, model, NULL, &l));

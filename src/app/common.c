@@ -22,15 +22,18 @@ static atvi_status unknown(atvi_ctx *ctx, const char *what, const atvi_target *t
     if (i) strcat(list, ", ");
     strncat(list, target->param[i].name, 60);
   }
-  return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s: the model has no parameter of that name; it has %s", what, name, list);
+  return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s: the model has no parameter of that name; it has %s", what, name,
+                   list);
 }
 
 static atvi_status bad_number(atvi_ctx *ctx, const char *what, const atvi_app_set *s) {
-  return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s=%s: want a number, or for an array one number per element separated by commas",
+  return ATVI_FAIL(ctx, ATVI_EINVAL,
+                   "%s %s=%s: want a number, or for an array one number per element separated by commas",
                    what, s->name, s->value);
 }
 
-static atvi_status assign(atvi_ctx *ctx, const char *what, const atvi_target *target, const atvi_app_set *s, double *value) {
+static atvi_status assign(atvi_ctx *ctx, const char *what, const atvi_target *target, const atvi_app_set *s,
+                          double *value) {
   const char *at = s->value;
   bool list = strchr(at, ',') != NULL;
   atvi_idx found = 0;
@@ -48,23 +51,24 @@ static atvi_status assign(atvi_ctx *ctx, const char *what, const atvi_target *ta
   return list && at ? bad_number(ctx, what, s) : ATVI_OK;
 }
 
-atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const atvi_target *target, atvi_idx n, const atvi_app_set *set,
-                            double *value) {
+atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const atvi_target *target, atvi_idx n,
+                            const atvi_app_set *set, double *value) {
   for (atvi_idx i = 0; i < target->d; i++) value[i] = NAN;
   for (atvi_idx k = 0; k < n; k++) ATVI_TRY(assign(ctx, what, target, &set[k], value));
   return ATVI_OK;
 }
 
-atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const atvi_app_set *set, double *theta) {
+atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const atvi_app_set *set,
+                           double *theta) {
   ATVI_TRY(atvi_app_values(ctx, "--set", target, n, set, theta));
   for (atvi_idx i = 0; i < target->d; i++) {
     const atvi_param *p = &target->param[i];
     if (isnan(theta[i]))
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "no value for %s: add --set %s=... (its bounds are [%g, %g])", p->name, p->name,
-                       p->lower, p->upper);
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "no value for %s: add --set %s=... (its bounds are [%g, %g])",
+                       p->name, p->name, p->lower, p->upper);
     if (theta[i] < p->lower || theta[i] > p->upper)
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "--set %s=%g is outside its bounds [%g, %g]", p->name, theta[i], p->lower,
-                       p->upper);
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "--set %s=%g is outside its bounds [%g, %g]", p->name, theta[i],
+                       p->lower, p->upper);
   }
   return ATVI_OK;
 }
@@ -72,7 +76,10 @@ atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
 static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l) {
   const atvi_target *base = atvi_model_target(l->model);
   l->target = base;
-  if (base->d == 0) return ATVI_FAIL(ctx, ATVI_EMODEL, "%s: the model has no parameters\nhint: add a line such as: param beta ~ uniform(0, 3)", opts->path);
+  if (base->d == 0)
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s: the model has no parameters\nhint: add a line such as: param beta ~ uniform(0, 3)",
+                     opts->path);
   if (opts->n_fix == 0) return ATVI_OK;
   double *value = atvi_block(ctx, (size_t)base->d * (sizeof(double) + sizeof(atvi_idx)));
   if (!value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
@@ -89,23 +96,28 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
   return status;
 }
 
-atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_opts *use, atvi_loaded *out) {
+atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_opts *use,
+                          atvi_loaded *out) {
   atvi_model_opts how = use ? *use : (atvi_model_opts){0};
   *out = (atvi_loaded){0};
   atvi_model_data *data = atvi_block(ctx, ((size_t)opts->n_data + 1) * sizeof *data);
   if (!data) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  for (atvi_idx i = 0; i < opts->n_data; i++) data[i] = (atvi_model_data){opts->data[i].name, opts->data[i].path};
+  for (atvi_idx i = 0; i < opts->n_data; i++)
+    data[i] = (atvi_model_data){opts->data[i].name, opts->data[i].path};
   how.n_data = opts->n_data;
   how.data = data;
   how.interpret = opts->interpret;
   atvi_status status = atvi_model_load(ctx, opts->path, &how, &out->model);
   atvi_block_free(ctx, data);
-  if (status == ATVI_EIO) status = ATVI_EDATA; /* a file that cannot be read is for the user to mend, like a wrong one */
+  if (status == ATVI_EIO)
+    status = ATVI_EDATA; /* a file that cannot be read is for the user to mend, like a wrong one */
   if (status == ATVI_OK) status = fix(ctx, opts, out);
   if (status == ATVI_OK) status = atvi_evaluator_new(ctx, out->target, &out->ev);
-  if (status != ATVI_OK) atvi_app_unload(out);
+  if (status != ATVI_OK)
+    atvi_app_unload(out);
   else if (out->model->info.reason[0])
-    atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, several times slower: %s", out->model->info.reason);
+    atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, several times slower: %s",
+             out->model->info.reason);
   return status;
 }
 
@@ -119,8 +131,8 @@ void atvi_app_unload(atvi_loaded *l) {
 /* The tolerance that counts as exact: a thousandth of the one in use, within what rounding allows. */
 static double tight(double tol_rel) { return fmax(1e-3 * tol_rel, 1e-11); }
 
-atvi_status atvi_app_solver_error(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l, atvi_idx n, const double *theta,
-                                  double *error) {
+atvi_status atvi_app_solver_error(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l, atvi_idx n,
+                                  const double *theta, double *error) {
   const atvi_ode *ode = &l->model->ode;
   atvi_loaded exact;
   *error = 0;

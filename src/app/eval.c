@@ -25,12 +25,13 @@ static json_t *describe(const atvi_loaded *l, const double *theta, const atvi_ba
   json_object_set_new(root, "gradient", by_name(t, grad_total));
   json_object_set_new(root, "gradient_log_prior", by_name(t, b->grad_prior));
   json_object_set_new(root, "gradient_log_likelihood", by_name(t, b->grad_lik));
-  json_object_set_new(root, "outcome", json_string(b->outcome[0] == ATVI_RUN_OK ? "ok" : atvi_outcome_word(b->outcome[0])));
+  json_object_set_new(root, "outcome",
+                      json_string(b->outcome[0] == ATVI_RUN_OK ? "ok" : atvi_outcome_word(b->outcome[0])));
   return root;
 }
 
-static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_idx n_set, const atvi_app_set *set,
-                            const char **text) {
+static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_idx n_set,
+                            const atvi_app_set *set, const char **text) {
   atvi_idx d = l->target->d;
   double *theta = atvi_pool_take(pool, (size_t)(4 * d), sizeof *theta);
   if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");

@@ -20,10 +20,12 @@ static atvi_status find_method(atvi_ctx *ctx, const char *name, method *out) {
   if (!name || strcmp(name, "ram") == 0) return ATVI_OK;
   *out = METHOD_MAP;
   if (strcmp(name, "map") == 0) return ATVI_OK;
-  return ATVI_FAIL(ctx, ATVI_EINVAL, "--method %s: there are ram (adaptive Metropolis) and map (maximum and Laplace)", name);
+  return ATVI_FAIL(ctx, ATVI_EINVAL,
+                   "--method %s: there are ram (adaptive Metropolis) and map (maximum and Laplace)", name);
 }
 
-static atvi_status infer(atvi_ctx *ctx, const atvi_app_fit_opts *o, method how, atvi_evaluator *ev, atvi_draws **draws) {
+static atvi_status infer(atvi_ctx *ctx, const atvi_app_fit_opts *o, method how, atvi_evaluator *ev,
+                         atvi_draws **draws) {
   if (how == METHOD_MAP) {
     atvi_map_opts map = atvi_map_defaults();
     map.seed = o->seed;
@@ -42,7 +44,8 @@ static atvi_status infer(atvi_ctx *ctx, const atvi_app_fit_opts *o, method how, 
 enum { SOLVER_POINTS = 8 * ATVI_LANES };
 
 /* Is the solver exact enough where the posterior is? */
-static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l, atvi_draws *draws) {
+static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l,
+                                atvi_draws *draws) {
   atvi_idx n = draws->n < SOLVER_POINTS ? draws->n : SOLVER_POINTS, d = draws->n_param;
   double *theta = atvi_pool_take(pool, (size_t)(d * n + 1), sizeof *theta), error;
   if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
@@ -57,15 +60,19 @@ static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_f
 static void quoted(atvi_text *t, const char *s) {
   atvi_text_add(t, "\"");
   for (; *s; s++) {
-    if (*s == '"' || *s == '\\') atvi_text_add(t, "\\%c", *s);
-    else if ((unsigned char)*s < 32) atvi_text_add(t, "\\u%04x", (unsigned char)*s);
-    else atvi_text_add(t, "%c", *s);
+    if (*s == '"' || *s == '\\')
+      atvi_text_add(t, "\\%c", *s);
+    else if ((unsigned char)*s < 32)
+      atvi_text_add(t, "\\u%04x", (unsigned char)*s);
+    else
+      atvi_text_add(t, "%c", *s);
   }
   atvi_text_add(t, "\"");
 }
 
 /* What it takes to run this fit again. */
-static atvi_status config(atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_loaded *l, const char **text) {
+static atvi_status config(atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_loaded *l,
+                          const char **text) {
   atvi_text t = {.pool = pool};
   atvi_text_add(&t, "{\n  \"version\": \"%s\",\n  \"model\": ", ATVI_VERSION);
   quoted(&t, o->model.path);
@@ -99,8 +106,8 @@ static bool paths_in(atvi_pool *pool, const char *dir, paths *p) {
   return p->draws && p->summary && p->model && p->config;
 }
 
-static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const atvi_draws *draws, const char *summary,
-                        const char *model, const char *how) {
+static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const atvi_draws *draws,
+                        const char *summary, const char *model, const char *how) {
   paths p;
   if (!paths_in(pool, dir, &p)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(atvi_draws_csv_write(draws, p.draws));
@@ -110,18 +117,20 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const a
 }
 
 /* The folder could not be written: keep the work somewhere else and say where. Always a failure. */
-static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, const atvi_draws *draws, const char *summary,
-                          const char *model, const char *how) {
+static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, const atvi_draws *draws,
+                          const char *summary, const char *model, const char *how) {
   const char *tmp = getenv("TMPDIR"), *why = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
   char *base = atvi_pool_printf(pool, "%s/atvi-rescued-%s", tmp && *tmp ? tmp : "/tmp", name), *dir;
   if (!why || !base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_new(ctx, pool, base, &dir) == ATVI_OK && save(ctx, pool, dir, draws, summary, model, how) == ATVI_OK)
-    return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are safe in %s instead: move them once there is room.", why, dir);
+  if (atvi_rundir_new(ctx, pool, base, &dir) == ATVI_OK &&
+      save(ctx, pool, dir, draws, summary, model, how) == ATVI_OK)
+    return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are safe in %s instead: move them once there is room.",
+                     why, dir);
   return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be kept in %s either, and are lost.", why, base);
 }
 
-static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l, atvi_draws *draws,
-                          atvi_app_fit_result *r) {
+static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l,
+                          atvi_draws *draws, atvi_app_fit_result *r) {
   atvi_summary *s;
   const char *json, *how, *model = l->model->lang->source;
   ATVI_TRY(atvi_summary_new(pool, draws, &s));
@@ -146,7 +155,8 @@ static atvi_status make_dir(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_o
   return atvi_dir_make(ctx, o->out, !o->force);
 }
 
-atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_app_fit_result *result) {
+atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
+                         atvi_app_fit_result *result) {
   method how;
   atvi_loaded l;
   atvi_draws *draws = NULL;
@@ -157,8 +167,10 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   if (status == ATVI_OK) {
     status = infer(ctx, opts, how, l.ev, &draws);
     if (status == ATVI_OK) status = check_solver(ctx, pool, opts, &l, draws);
-    if (status == ATVI_OK) status = finish(ctx, pool, opts, &l, draws, result);
-    else rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
+    if (status == ATVI_OK)
+      status = finish(ctx, pool, opts, &l, draws, result);
+    else
+      rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
   }
   atvi_draws_free(draws);
   atvi_app_unload(&l);

@@ -15,7 +15,8 @@
 enum { MAX_TIMES = 1000000 };
 
 static atvi_status bad_times(atvi_ctx *ctx, const char *times) {
-  return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: want first:last, first:last:step or a list t1,t2,... of ascending numbers",
+  return ATVI_FAIL(ctx, ATVI_EINVAL,
+                   "--times %s: want first:last, first:last:step or a list t1,t2,... of ascending numbers",
                    times);
 }
 
@@ -104,8 +105,10 @@ static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atv
   for (atvi_idx c = 0; c < csv->n_col; c++) {
     atvi_idx offset;
     if (c) atvi_text_add(out, ",");
-    if (in_column(t, lang, c, &offset)) atvi_text_number(out, t->value[(offset + r) * t->B + draw]);
-    else field(out, csv->text[r * csv->n_col + c]);
+    if (in_column(t, lang, c, &offset))
+      atvi_text_number(out, t->value[(offset + r) * t->B + draw]);
+    else
+      field(out, csv->text[r * csv->n_col + c]);
   }
 }
 
@@ -128,8 +131,10 @@ static void lines(atvi_text *out, const table *t, const atvi_lang *lang, const c
     if (mine(t, &t->target->series[s])) first = &t->target->series[s];
   for (atvi_idx r = 0; first && r < first->n; r++) {
     atvi_text_add(out, "%s", lead);
-    if (t->data && t->data->csv) data_line(out, t, lang, r, draw);
-    else series_line(out, t, first->time, r, draw);
+    if (t->data && t->data->csv)
+      data_line(out, t, lang, r, draw);
+    else
+      series_line(out, t, first->time, r, draw);
     atvi_text_add(out, "\n");
   }
 }
@@ -139,29 +144,40 @@ static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *
   *group = 0;
   if (data) {
     while (*group < lang->n_data && strcmp(lang->data[*group].name, data) != 0) ++*group;
-    if (*group == lang->n_data) return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
+    if (*group == lang->n_data)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
   } else if (lang->n_data > 1) {
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has %td data sets; say which one to simulate with --observe NAME", lang->n_data);
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "the model has %td data sets; say which one to simulate with --observe NAME",
+                     lang->n_data);
   }
-  return lang->n_observe ? ATVI_OK : ATVI_FAIL(ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to simulate with --observe");
+  return lang->n_observe
+             ? ATVI_OK
+             : ATVI_FAIL(ctx, ATVI_EINVAL,
+                         "the model observes nothing, so there is nothing to simulate with --observe");
 }
 
 /* "draw,parameters,derived," of draw j, or of the header (j < 0). */
 static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_idx j, const double *theta,
                         const double *derived, bool more, const char **text) {
   atvi_text out = {.pool = pool};
-  if (j < 0) atvi_text_add(&out, "draw");
-  else atvi_text_add(&out, "%td", j + 1);
+  if (j < 0)
+    atvi_text_add(&out, "draw");
+  else
+    atvi_text_add(&out, "%td", j + 1);
   for (atvi_idx i = 0; i < t->d + t->n_derived; i++) {
     atvi_text_add(&out, ",");
-    if (j < 0) field(&out, i < t->d ? t->param[i].name : t->derived[i - t->d]);
-    else atvi_text_number(&out, i < t->d ? theta[i * B + j] : derived[(i - t->d) * B + j]);
+    if (j < 0)
+      field(&out, i < t->d ? t->param[i].name : t->derived[i - t->d]);
+    else
+      atvi_text_number(&out, i < t->d ? theta[i * B + j] : derived[(i - t->d) * B + j]);
   }
   atvi_text_add(&out, more ? "," : "\n");
   return atvi_text_get(&out, text);
 }
 
-static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_loaded *l, const char **text) {
+static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_loaded *l,
+                            const char **text) {
   const atvi_target *t = l->target;
   const atvi_lang *lang = l->model->lang;
   void *work = atvi_evaluator_work(l->ev);
@@ -172,11 +188,15 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
   double *derived = atvi_pool_take(pool, (size_t)(t->n_derived * B + 1), sizeof *derived);
   double *value = atvi_pool_take(pool, (size_t)((observe ? t->n_obs : t->n_out) * B + 1), sizeof *value);
   if (!theta || !derived || !value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", B);
-  if (prior) t->ops->prior_draw(t->self, work, o->seed, 0, B, theta);
-  else ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, theta));
+  if (prior)
+    t->ops->prior_draw(t->self, work, o->seed, 0, B, theta);
+  else
+    ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, theta));
   if (t->n_derived) t->ops->derived(t->self, work, B, theta, derived);
-  if (observe) t->ops->simulate(t->self, work, o->seed, 0, B, theta, value);
-  else t->ops->predict(t->self, work, B, theta, value);
+  if (observe)
+    t->ops->simulate(t->self, work, o->seed, 0, B, theta, value);
+  else
+    t->ops->predict(t->self, work, B, theta, value);
 
   table one = {t, observe ? &lang->data[group] : NULL, group, value, B};
   bool any = observe || t->n_out > t->n_obs;
@@ -184,8 +204,10 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
   const char *before = "";
   for (atvi_idx j = -1; j < B; j++) {
     if (prior) ATVI_TRY(lead(pool, t, B, j, theta, derived, any, &before));
-    if (!any) atvi_text_add(&out, "%s", before);
-    else if (j >= 0) lines(&out, &one, lang, before, j);
+    if (!any)
+      atvi_text_add(&out, "%s", before);
+    else if (j >= 0)
+      lines(&out, &one, lang, before, j);
     else {
       atvi_text_add(&out, "%s", before);
       names(&out, &one);
@@ -195,7 +217,8 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
   return atvi_text_get(&out, text);
 }
 
-atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts, const char **text) {
+atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts,
+                              const char **text) {
   atvi_idx n_time;
   double *time;
   atvi_loaded l;

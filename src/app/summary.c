@@ -16,13 +16,15 @@ static atvi_status find_dir(atvi_ctx *ctx, atvi_pool *pool, const char *where, c
   if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   if (atvi_rundir_latest(ctx, pool, name, &path) != ATVI_OK)
     return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s is not a folder of a fit, and there is no folder %s-NNN here; run atvi fit first, or name the folder",
+                     "%s is not a folder of a fit, and there is no folder %s-NNN here; run atvi fit first, "
+                     "or name the folder",
                      where, name);
   *dir = path;
   return ATVI_OK;
 }
 
-atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json, const char **text) {
+atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json,
+                             const char **text) {
   const char *dir;
   atvi_draws *draws;
   atvi_summary *s;

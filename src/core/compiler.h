@@ -29,7 +29,9 @@ atvi_isa atvi_isa_best(void);
 
 #ifdef ATVI_HAVE_X86_ISA
 #define ATVI_ISA_PICK(name)                                                                                  \
-  (atvi_isa_best() == ATVI_ISA_AVX512 ? name##_avx512 : atvi_isa_best() == ATVI_ISA_AVX2 ? name##_avx2 : name##_base)
+  (atvi_isa_best() == ATVI_ISA_AVX512 ? name##_avx512                                                        \
+   : atvi_isa_best() == ATVI_ISA_AVX2 ? name##_avx2                                                          \
+                                      : name##_base)
 #else
 #define ATVI_ISA_PICK(name) (name##_base)
 #endif

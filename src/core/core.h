@@ -51,9 +51,12 @@ void *atvi_pool_grow(atvi_pool *pool, void *arr, atvi_idx n, atvi_idx *cap, size
 #define ATVI_PUSH(pool, arr, n, cap) ((arr) = atvi_pool_grow((pool), (arr), (n), &(cap), sizeof *(arr)))
 
 /* ---- telling ---- */
+/* How an evaluation ended, as the end of a sentence: "the solver's step limit was reached". */
+const char *atvi_outcome_word(atvi_outcome outcome);
 void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) ATVI_PRINTF(3, 4);
 /* At most a few calls a second reach the receiver; done = 1 always does. */
-void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...) ATVI_PRINTF(5, 6);
+void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...)
+    ATVI_PRINTF(5, 6);
 bool atvi_stop_asked(atvi_ctx *ctx);
 double atvi_clock_s(void); /* monotonic seconds */
 

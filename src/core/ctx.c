@@ -111,9 +111,22 @@ double atvi_clock_s(void) {
 atvi_isa atvi_isa_best(void) {
 #ifdef ATVI_HAVE_X86_ISA
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
     return ATVI_ISA_AVX512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return ATVI_ISA_AVX2;
 #endif
   return ATVI_ISA_BASE;
+}
+
+const char *atvi_outcome_word(atvi_outcome outcome) {
+  switch (outcome) {
+  case ATVI_RUN_OK: return "the likelihood is zero";
+  case ATVI_RUN_NONFINITE: return "a state or the likelihood became infinite or undefined";
+  case ATVI_RUN_STEPS: return "the solver's step limit was reached";
+  case ATVI_RUN_SMALL: return "the solver's step became too small";
+  case ATVI_RUN_OUTSIDE: return "the point is outside the prior's support";
+  case ATVI_RUN_CALL: return "an outside program or callback failed";
+  }
+  return "unknown";
 }

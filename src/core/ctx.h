@@ -12,8 +12,8 @@ typedef struct atvi_threads atvi_threads;
 struct atvi_ctx {
   atvi_allocator alloc;
   char message[4096];
-  int threads;         /* wanted, >= 1 */
-  atvi_threads *team;  /* NULL until the first parallel call */
+  int threads;        /* wanted, >= 1 */
+  atvi_threads *team; /* NULL until the first parallel call */
   void (*log)(void *, atvi_log_level, const char *);
   void *log_user;
   void (*progress)(void *, const atvi_progress *);

@@ -25,7 +25,8 @@ void *atvi_arena_take(atvi_arena *a, size_t count, size_t size) {
   void *p = a->base ? a->base + a->used : NULL;
   size_t bytes = size && count > (SIZE_MAX / 4) / size ? SIZE_MAX / 4 : count * size;
   bytes = (bytes + ATVI_ALIGN - 1) / ATVI_ALIGN * ATVI_ALIGN;
-  a->used = a->used > SIZE_MAX / 2 - bytes ? SIZE_MAX / 2 + 1 : a->used + bytes; /* too much: the block fails */
+  a->used =
+      a->used > SIZE_MAX / 2 - bytes ? SIZE_MAX / 2 + 1 : a->used + bytes; /* too much: the block fails */
   return p;
 }
 

@@ -11,10 +11,10 @@ struct atvi_threads {
   pthread_mutex_t lock;
   pthread_cond_t start, done;
   pthread_t thread[ATVI_MAX_THREADS];
-  int count;          /* threads besides the caller */
-  uint64_t job;       /* number of the current job */
-  int busy;           /* threads still in it */
-  bool quit;          /* threads shall end */
+  int count;    /* threads besides the caller */
+  uint64_t job; /* number of the current job */
+  int busy;     /* threads still in it */
+  bool quit;    /* threads shall end */
   void (*fn)(void *, atvi_idx, int);
   void *arg;
   atvi_idx items;

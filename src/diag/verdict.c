@@ -15,6 +15,7 @@ static const double ESS_BAD = 100;     /* below, even standard deviations are gu
 static const double KHAT_WARN = 0.7, KHAT_BAD = 1.0;
 static const double FAILURES_WARN = 0.01, BOUND_NOTE = 0.05;
 static const double ERROR_WARN = 0.05, ERROR_BAD = 1; /* of the log likelihood; a posterior shows about 0.1 */
+static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03;
 enum { MEANS_SHOWN = 8, NAMES_SHOWN = 5 };
 
 typedef struct {
@@ -198,11 +199,22 @@ static void end_rule(judge *j) {
     ADD(j, ATVI_VERDICT_WARN, "The run was stopped before it was finished; this is what there was by then.");
 }
 
+static void approximation_rule(judge *j) {
+  double e = j->d->made.efficiency;
+  if (e < EFFICIENCY_WARN)
+    ADD(j, e < EFFICIENCY_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+        "The approximation fits the posterior poorly: weighted to the posterior, its draws would be worth "
+        "only %.1f %% of their "
+        "number. Take it as a rough sketch; --method ram gives exact draws.",
+        100 * e);
+}
+
 static void solver_rule(judge *j) {
   double e = j->d->made.log_lik_error;
   if (e > ERROR_WARN)
     ADD(j, e > ERROR_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
-        "The model is not computed accurately enough: the solver's error changes the log likelihood by up to %.2g. Give it a "
+        "The model is not computed accurately enough: the solver's error changes the log likelihood by up to "
+        "%.2g. Give it a "
         "smaller tolerance in the model file ('solver rk45 tol 1e-7') and fit again.",
         e);
 }
@@ -263,6 +275,7 @@ atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summar
   short_chains(&j);
   rhat_rule(&j);
   khat_rule(&j);
+  approximation_rule(&j);
   solver_rule(&j);
   ess_rule(&j);
   end_rule(&j);

@@ -80,6 +80,7 @@ atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx
                         .elbo = NAN,
                         .khat = NAN,
                         .accept = NAN,
+                        .efficiency = NAN,
                         .log_lik_error = NAN,
                         .ess_wanted = NAN};
   atvi_status status = atvi_pool_new(ctx, &o->pool);

@@ -11,12 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-#define TOL_GRAD 1e-8     /* relative to 1 + |log posterior|, per prior standard deviation */
-#define BARRIER 0.05      /* log posterior may dip so much on the line between two results of one optimum */
-#define RIVAL 5.0         /* optima within so many nats of the best are told */
-#define AT_BOUND 1e-9     /* distance in prior standard deviations that counts as being at the bound */
-#define FEW_EFFECTIVE 0.1 /* effective share of the draws below which "normal" is doubted */
-enum { BETWEEN = 3 };     /* points looked at on such a line */
+#define TOL_GRAD 1e-8 /* relative to 1 + |log posterior|, per prior standard deviation */
+#define BARRIER 0.05  /* log posterior may dip so much on the line between two results of one optimum */
+#define RIVAL 5.0     /* optima within so many nats of the best are told */
+#define AT_BOUND 1e-9 /* distance in prior standard deviations that counts as being at the bound */
+enum { BETWEEN = 3 }; /* points looked at on such a line */
 
 typedef struct {
   atvi_evaluator *ev;
@@ -310,8 +309,7 @@ static double effective_share(const atvi_laplace *l, const atvi_map_info *info, 
   return sum2 > 0 ? sum * sum / sum2 / (double)d->n : 0;
 }
 
-static atvi_status say(const atvi_map_info *info, const atvi_target *t, double share, double effective,
-                       atvi_draws *d) {
+static atvi_status say(const atvi_map_info *info, const atvi_target *t, double share, atvi_draws *d) {
   if (!info->converged)
     ATVI_TRY(atvi_draws_say(
         d, "The search for the mode did not converge: the log posterior could still rise by about %.2g.",
@@ -330,11 +328,6 @@ static atvi_status say(const atvi_map_info *info, const atvi_target *t, double s
           d, "There is another mode with log posterior %.2f (best %.2f, found by %d and %d searches).",
           info->optimum[k].log_post, info->optimum[0].log_post, info->optimum[k].hits,
           info->optimum[0].hits));
-  if (effective < FEW_EFFECTIVE)
-    ATVI_TRY(atvi_draws_say(d,
-                            "The posterior is far from normal: weighted to the true posterior, the draws "
-                            "would be worth %.1f %% of their number.",
-                            100 * effective));
   for (atvi_idx j = 0; j < info->d; j++)
     if (info->at_bound[j])
       ATVI_TRY(atvi_draws_say(d, "%s has its mode at its %s bound.", t->param[j].name,
@@ -356,7 +349,8 @@ static atvi_status deliver(map *m, atvi_map_info *info, atvi_draws **out) {
   atvi_deliver_derived(m->ev, d);
   d->chains = false;
   d->made.log_evidence = atvi_laplace_evidence(l, t, info, share);
-  return say(info, t, share, effective_share(l, info, d), d);
+  d->made.efficiency = info->definite && share > 0 ? effective_share(l, info, d) : 0;
+  return say(info, t, share, d);
 }
 
 static atvi_status run(map *m, atvi_map_info **info, atvi_draws **out) {

@@ -7,6 +7,11 @@
  *             part is ever kept. Chains stay independent: disagreement between modes remains visible.
  * Adaptation  goes on all the time with eta_n = min(1, d n^(-2/3)), as in the paper: it diminishes, so the
  *             chains are ergodic, and since warm-up ends only in hindsight there is no moment to freeze it.
+ *             While annealing, eta is constant and large, and n counts from its end: after n steps the paper's
+ *             rate can narrow a direction by no more than e^(n^(1/3)/3).
+ * Sharing     at checkpoints that are not passed every chain's proposal takes the covariance within the
+ *             chains as its shape, keeping its own size (ram_judge.c). That halves the work or better; states are
+ *             never shared, but for lost chains, which are moved and told of.
  * Warm-up     is the first half of what was run so far. At checkpoints spaced by CHECK_RATIO the second half
  *             is judged; the run ends when R-hat and both ESS are good for every parameter.
  * Storage     every thin-th state of the whole run; when the store is full every second one is dropped and
@@ -35,6 +40,7 @@ enum {
   PASSES = 2, /* checkpoints in a row that must be good: stopping at the first good look favours chains that
                * happen not to have seen the tails yet */
 };
+#define ESS_MOST 1e5
 #define CHECK_RATIO 1.2
 #define ANNEAL_ETA                                                                                           \
   0.7 /* adaptation while annealing: must keep up with a target that narrows e-fold per e-fold */
@@ -55,8 +61,9 @@ atvi_ram_opts atvi_ram_defaults(void) {
 static atvi_status check_opts(atvi_ctx *ctx, const atvi_ram_opts *o) {
   if (o->chains < 1 || o->chains > 100000)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: chains = %d, want >= 1", o->chains);
-  if (!(o->ess > 0) || o->ess > 1e7)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: ess = %g, want > 0 and <= 1e7", o->ess);
+  if (!(o->ess > 0) || o->ess > ESS_MOST)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: ess = %g, want > 0 and <= %g: all draws are kept in memory",
+                     o->ess, ESS_MOST);
   if (!(o->rhat > 1)) return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: rhat = %g, want > 1", o->rhat);
   if (o->max_iter < 16 || o->max_iter > (atvi_idx)UINT32_MAX)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: max_iter = %td, want >= 16 and < 2^32", o->max_iter);
@@ -339,7 +346,7 @@ static atvi_status say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws 
   for (int k = 0; k < 6; k++) bad += s->bad[k];
   if ((double)bad > FEW_STARTS * (double)s->tried)
     ATVI_TRY(atvi_draws_say(d, "Of %td draws from the prior %td could not be evaluated; most often %s.",
-                            s->tried, bad, atvi_outcome_words((atvi_outcome)worst)));
+                            s->tried, bad, atvi_outcome_word((atvi_outcome)worst)));
   return ATVI_OK;
 }
 

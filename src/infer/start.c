@@ -19,18 +19,6 @@ enum {
   TRIES_PER = 10, /* tries per wanted point before going on with fewer */
 };
 
-const char *atvi_outcome_words(atvi_outcome outcome) {
-  switch (outcome) {
-  case ATVI_RUN_OK: return "the likelihood is zero";
-  case ATVI_RUN_NONFINITE: return "the state or the density became infinite or NaN";
-  case ATVI_RUN_STEPS: return "the solver reached its limit of steps";
-  case ATVI_RUN_SMALL: return "the solver's step fell below rounding";
-  case ATVI_RUN_OUTSIDE: return "the point lies outside the prior's support";
-  case ATVI_RUN_CALL: return "the outside program or callback failed";
-  }
-  return "unknown";
-}
-
 /* Where the prior cannot be drawn: uniform in a finite box; beyond a single bound and on the whole line
  * log-normal distances, so that several orders of magnitude get a chance. */
 static double spread_one(const atvi_param *p, atvi_rng *r) {
@@ -128,7 +116,7 @@ static atvi_status fail_none(atvi_ctx *ctx, const atvi_starts *s, const atvi_tar
   return ATVI_FAIL(ctx, ATVI_EMODEL, "%s: none of %td %s could be evaluated; for %td of them %s",
                    t->name ? t->name : "model", s->tried,
                    s->from_prior ? "draws from the prior" : "points spread over the bounds", s->bad[worst],
-                   atvi_outcome_words((atvi_outcome)worst));
+                   atvi_outcome_word((atvi_outcome)worst));
 }
 
 atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, atvi_idx want,

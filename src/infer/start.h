@@ -31,7 +31,4 @@ void atvi_starts_free(atvi_starts *s); /* NULL is fine */
  * dispersed as the candidates allow. Points are distinct while there are enough of them. */
 double atvi_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_idx *index);
 
-/* How an evaluation ended, in words. */
-const char *atvi_outcome_words(atvi_outcome outcome);
-
 #endif

@@ -23,6 +23,7 @@ static const struct {
     {"log_evidence_se", REAL, offsetof(atvi_made, log_evidence_se)},
     {"elbo", REAL, offsetof(atvi_made, elbo)},
     {"khat", REAL, offsetof(atvi_made, khat)},
+    {"efficiency", REAL, offsetof(atvi_made, efficiency)},
     {"log_lik_error", REAL, offsetof(atvi_made, log_lik_error)},
 };
 enum { N_FIELD = sizeof FIELD / sizeof *FIELD };
@@ -218,7 +219,8 @@ atvi_status atvi_draws_config_read(atvi_pool *pool, const char *path, const char
                           .elbo = NAN,
                           .khat = NAN,
                           .accept = NAN,
-                        .log_lik_error = NAN,
+                          .efficiency = NAN,
+                          .log_lik_error = NAN,
                           .ess_wanted = NAN};
   for (const char *p = text; *p == '#'; e.line++) {
     size_t n = strcspn(p, "\r\n");

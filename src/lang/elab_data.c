@@ -162,7 +162,8 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   data->time_name = st->time_column;
   if (!data->path) return false;
   /* `atvi simulate ... > data.csv` empties the file before it is read */
-  if (e->opts && e->opts->data_optional && !replaced && (!exists(data->path) || is_empty(data->path))) return true;
+  if (e->opts && e->opts->data_optional && !replaced && (!exists(data->path) || is_empty(data->path)))
+    return true;
   if (!exists(data->path)) {
     const char *hint = replaced
                            ? "the file given in place of the model's is looked for from the working folder"

@@ -41,9 +41,8 @@ bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atv
   static const char *const WANT[] = {"finite", "above 0", "0 or more", "a whole number, 0 or more",
                                      "between 0 and 1"};
   const atvi_dist_info *info = atvi_dist_get(dist);
-  double v[ATVI_DIST_ARGS];
+  double v[ATVI_DIST_ARGS] = {NAN, NAN, NAN};
   for (int k = 0; k < info->n_arg; k++) {
-    v[k] = NAN;
     if (!atvi_elab_constant(e, arg[k], &v[k]) || atvi_dist_arg_ok(dist, k, v[k])) continue;
     atvi_lang_error(e->s, st->args->arg[k]->at, "change it to a value that is allowed",
                     "the %s of %s must be %s, not %g", info->arg[k], info->name, WANT[info->range[k]], v[k]);

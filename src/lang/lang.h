@@ -72,8 +72,8 @@ typedef struct {
   atvi_idx n_time;
   const double *time; /* [n_time] ascending */
   atvi_idx n;
-  const atvi_idx *state;     /* [n] states that change */
-  atvi_node *increase;       /* [n] what is added, from the state just before */
+  const atvi_idx *state; /* [n] states that change */
+  atvi_node *increase;   /* [n] what is added, from the state just before */
 } atvi_lang_pulse;
 
 typedef struct {

@@ -8,8 +8,8 @@ typedef struct {
   atvi_model *m;
   atvi_lang *lang;
   atvi_graph *g;
-  atvi_idx n;         /* states in the file */
-  bool *still;        /* [n] */
+  atvi_idx n;           /* states in the file */
+  bool *still;          /* [n] */
   atvi_node *from, *to; /* [2 n] substitution of states and previous states */
 } scan;
 
@@ -42,7 +42,8 @@ static bool settle(scan *s, atvi_node *rhs) {
     for (atvi_idx i = 0, k = 0; i < s->n; i++) {
       double c;
       if (!s->still[i]) continue;
-      if (!atvi_graph_is_const(s->g, s->lang->state[i].init, &c) || !stays(s, rhs[k++], c)) s->still[i] = false, changed = true;
+      if (!atvi_graph_is_const(s->g, s->lang->state[i].init, &c) || !stays(s, rhs[k++], c))
+        s->still[i] = false, changed = true;
     }
   }
   return true;
@@ -52,17 +53,22 @@ static void number(scan *s) {
   atvi_model *m = s->m;
   for (atvi_idx i = 0; i < s->n; i++) {
     m->state_at[i] = s->still[i] ? -1 : m->n_state;
-    if (s->still[i]) atvi_graph_is_const(s->g, s->lang->state[i].init, &m->state_value[i]);
-    else m->live[m->n_state++] = i;
+    if (s->still[i])
+      atvi_graph_is_const(s->g, s->lang->state[i].init, &m->state_value[i]);
+    else
+      m->live[m->n_state++] = i;
     for (int prev = 0; prev < 2; prev++) {
       int kind = prev ? ATVI_IN_PREV : ATVI_IN_STATE;
       s->from[2 * i + prev] = atvi_graph_input(s->g, kind, i);
-      s->to[2 * i + prev] = s->still[i] ? s->lang->state[i].init : atvi_graph_input(s->g, kind, m->state_at[i]);
+      s->to[2 * i + prev] =
+          s->still[i] ? s->lang->state[i].init : atvi_graph_input(s->g, kind, m->state_at[i]);
     }
   }
 }
 
-static void rewrite(const scan *s, atvi_node *x) { atvi_graph_substitute(s->g, 1, x, 2 * s->n, s->from, s->to); }
+static void rewrite(const scan *s, atvi_node *x) {
+  atvi_graph_substitute(s->g, 1, x, 2 * s->n, s->from, s->to);
+}
 
 static void rewrite_all(const scan *s) {
   atvi_lang *lang = s->lang;

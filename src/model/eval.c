@@ -68,7 +68,8 @@ void atvi_model_work_free(void *work) {
   atvi_block_free(w->ctx, w);
 }
 
-int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta, atvi_idx first) {
+int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta,
+                          atvi_idx first) {
   int real = B - first < L ? (int)(B - first) : L;
   for (atvi_idx i = 0; i < m->target.d; i++)
     for (int l = 0; l < L; l++) w->theta[i * L + l] = theta[i * B + first + (l < real ? l : real - 1)];
@@ -98,7 +99,8 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
       const double *in[] = {w->hoist, state_at(m, w->yout, rows->out[r]), state_at(m, w->yout, rows->prev[r]),
                             rows->known + r * rows->n_known, mask};
       if (grad) {
-        double *out[] = {w->el, state_at(m, w->ybar, rows->out[r]), state_at(m, w->ybar, rows->prev[r]), w->hoist_bar};
+        double *out[] = {w->el, state_at(m, w->ybar, rows->out[r]), state_at(m, w->ybar, rows->prev[r]),
+                         w->hoist_bar};
         atvi_prog_run(&rows->grad, w->scratch, in, out);
       } else {
         atvi_prog_run(&rows->value, w->scratch, in, (double *[]){w->el});
@@ -138,7 +140,8 @@ static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
 }
 
 /* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. */
-static void evaluate(const atvi_model *m, atvi_model_work *w, bool grad, double ll[L], atvi_outcome outcome[L]) {
+static void evaluate(const atvi_model *m, atvi_model_work *w, bool grad, double ll[L],
+                     atvi_outcome outcome[L]) {
   atvi_idx d = m->target.d, n = m->n_state;
   atvi_outcome run[L];
   atvi_model_solve(m, w, grad, run);
@@ -217,18 +220,6 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
     put(b->log_lik, first, real, ll);
     for (int l = 0; b->outcome && l < real; l++) b->outcome[first + l] = outcome[l];
   }
-}
-
-const char *atvi_outcome_word(atvi_outcome outcome) {
-  switch (outcome) {
-  case ATVI_RUN_OK: return "fine";
-  case ATVI_RUN_NONFINITE: return "a state or the likelihood became infinite or undefined";
-  case ATVI_RUN_STEPS: return "the solver's step limit was reached";
-  case ATVI_RUN_SMALL: return "the solver's step became too small";
-  case ATVI_RUN_OUTSIDE: return "the point is outside the prior's support";
-  case ATVI_RUN_CALL: return "an outside program failed";
-  }
-  return "unknown";
 }
 
 const atvi_target_ops atvi_model_ops = {

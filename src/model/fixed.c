@@ -50,7 +50,8 @@ static void work_free(void *work) {
 }
 
 /* Points first .. first+b-1 of theta[d][B] with the fixed values put in: w->theta[base d][b]. */
-static void expand(const fixed *f, fixed_work *w, atvi_idx B, const double *theta, atvi_idx first, atvi_idx b) {
+static void expand(const fixed *f, fixed_work *w, atvi_idx B, const double *theta, atvi_idx first,
+                   atvi_idx b) {
   for (atvi_idx i = 0; i < f->base->d; i++)
     for (atvi_idx l = 0; l < b; l++)
       w->theta[i * b + l] = f->at[i] < 0 ? f->value[i] : theta[f->at[i] * B + first + l];
@@ -100,7 +101,8 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
   }
 }
 
-static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta) {
+static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       double *theta) {
   const fixed *f = self;
   fixed_work *w = work;
   for (atvi_idx at = 0; at < B; at += L) {
@@ -113,7 +115,8 @@ static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx fir
 /* The members that map points to named numbers are alike: expand, call for each point, copy. */
 typedef void (*mapper)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 
-static void map_points(const fixed *f, fixed_work *w, mapper fn, atvi_idx n, atvi_idx B, const double *theta, double *out) {
+static void map_points(const fixed *f, fixed_work *w, mapper fn, atvi_idx n, atvi_idx B, const double *theta,
+                       double *out) {
   double *rows = atvi_block(w->ctx, (size_t)(n * L) * sizeof *rows + 1);
   for (atvi_idx first = 0; first < B; first += L) {
     atvi_idx b = B - first < L ? B - first : L;
@@ -140,8 +143,8 @@ static void predict(const void *self, void *work, atvi_idx B, const double *thet
   map_points(f, work, f->base->ops->predict, f->base->n_out, B, theta, out);
 }
 
-static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
-                     double *out) {
+static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                     const double *theta, double *out) {
   const fixed *f = self;
   fixed_work *w = work;
   double *one = atvi_block(w->ctx, (size_t)f->base->n_obs * sizeof *one + 1);
@@ -161,8 +164,8 @@ static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const doubl
       return ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: parameter number %td does not exist or is fixed twice", i);
     const atvi_param *p = &base->param[i];
     if (!isfinite(value[k]) || value[k] < p->lower || value[k] > p->upper)
-      return ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: %s = %g is outside its bounds [%g, %g]", p->name, value[k], p->lower,
-                       p->upper);
+      return ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: %s = %g is outside its bounds [%g, %g]", p->name, value[k],
+                       p->lower, p->upper);
     f->at[i] = -1;
     f->value[i] = value[k];
   }
@@ -173,7 +176,8 @@ static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const doubl
     f->at[i] = d++;
   }
   f->target.d = d;
-  return d > 0 ? ATVI_OK : ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: every parameter is fixed; nothing is left to infer");
+  return d > 0 ? ATVI_OK
+               : ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: every parameter is fixed; nothing is left to infer");
 }
 
 static fixed *carve(atvi_arena *a, atvi_idx d) {
@@ -186,8 +190,8 @@ static fixed *carve(atvi_arena *a, atvi_idx d) {
   return o;
 }
 
-atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, const atvi_idx *index, const double *value,
-                           atvi_target **out) {
+atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, const atvi_idx *index,
+                           const double *value, atvi_target **out) {
   atvi_arena a = {0};
   *out = NULL;
   carve(&a, base->d);

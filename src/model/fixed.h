@@ -9,8 +9,8 @@
 
 /* base is borrowed; index[n] are the parameters to hold at value[n]. Errors: EINVAL (index out of range or twice, value
  * outside the bounds or not finite, no parameter left), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, const atvi_idx *index,
-                                        const double *value, atvi_target **out);
+ATVI_CHECKED atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n,
+                                        const atvi_idx *index, const double *value, atvi_target **out);
 void atvi_fixed_free(atvi_target *target); /* NULL is fine */
 
 #endif

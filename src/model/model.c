@@ -13,7 +13,7 @@ static double or_default(double given, double otherwise) { return isnan(given) ?
 static void describe_solver(atvi_model *m, double tol_rel) {
   const atvi_lang *lang = m->lang;
   atvi_ode *ode = &m->ode;
-  ode->method = lang->kind == ATVI_MODEL_MAP             ? ATVI_ODE_MAP
+  ode->method = lang->kind == ATVI_MODEL_MAP        ? ATVI_ODE_MAP
                 : lang->solver == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
                 : lang->solver == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
                                                     : ATVI_ODE_RK45;
@@ -46,7 +46,8 @@ atvi_status atvi_model_series(atvi_model *m) {
       value[r] = obs->column >= 0 ? data->value[r * data->n_col + obs->column] : NAN;
       if (row) row[r] = (double)(r + 1);
     }
-    s[o] = (atvi_series){obs->name, ATVI_SERIES_OBSERVED, obs->data, data->n_row, data->time ? data->time : row, value};
+    s[o] = (atvi_series){obs->name,   ATVI_SERIES_OBSERVED,          obs->data,
+                         data->n_row, data->time ? data->time : row, value};
     m->obs_at[o] = t->n_obs;
     t->n_obs += data->n_row;
   }
@@ -54,7 +55,8 @@ atvi_status atvi_model_series(atvi_model *m) {
     atvi_idx k = i - lang->n_observe;
     bool tracked = k < lang->n_track;
     const char *name = tracked ? lang->track[k].name : lang->state[k - lang->n_track].name;
-    s[i] = (atvi_series){name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL};
+    s[i] = (atvi_series){
+        name, tracked ? ATVI_SERIES_TRACKED : ATVI_SERIES_STATE, -1, m->n_series_time, m->series_time, NULL};
   }
   t->series = s;
   t->n_series = n_series;
@@ -71,7 +73,8 @@ static atvi_status describe_target(atvi_model *m) {
   for (atvi_idx i = 0; i < lang->n_param; i++)
     param[i] = (atvi_param){lang->param[i].name, lang->param[i].lower, lang->param[i].upper};
   for (atvi_idx i = 0; i < lang->n_derived; i++) derived[i] = lang->derived[i].name;
-  const char *slash = strrchr(lang->path, '/'), *base = slash ? slash + 1 : lang->path, *dot = strrchr(base, '.');
+  const char *slash = strrchr(lang->path, '/'), *base = slash ? slash + 1 : lang->path,
+             *dot = strrchr(base, '.');
   t->ops = &atvi_model_ops;
   t->self = m;
   t->name = atvi_pool_strndup(m->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
@@ -88,7 +91,8 @@ static atvi_status no_covariates(const atvi_model *m) {
     for (int a = 0; a < m->lang->observe[o].n_arg; a++)
       if (atvi_graph_kinds(m->lang->graph, m->lang->observe[o].arg[a]) >> ATVI_IN_DATA & 1)
         return ATVI_FAIL(m->ctx, ATVI_EINVAL,
-                         "times: %s depends on a column of its data file, which has no value at other times; leave the times out",
+                         "times: %s depends on a column of its data file, which has no value at other times; "
+                         "leave the times out",
                          m->lang->observe[o].name);
   return ATVI_OK;
 }
@@ -117,7 +121,8 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
   }
   m->ctx = ctx;
   m->pool = pool;
-  for (atvi_idx i = 0; i < use.n_data; i++) replace[i] = (atvi_lang_replace){use.data[i].name, use.data[i].path};
+  for (atvi_idx i = 0; i < use.n_data; i++)
+    replace[i] = (atvi_lang_replace){use.data[i].name, use.data[i].path};
   atvi_lang_opts lang_opts = {use.n_data, replace, use.n_time > 0};
   atvi_status status = atvi_lang_load(ctx, path, &lang_opts, &m->lang);
   if (status == ATVI_OK) status = build(m, &use);

@@ -31,17 +31,18 @@ enum { ATVI_IN_ROW = 8 }; /* further input kind of the graph: numbers known per 
 typedef enum { ATVI_EL_EXACT, ATVI_EL_LEFT, ATVI_EL_RIGHT } atvi_element_kind;
 
 typedef struct {
-  atvi_idx data;             /* data set; -1: counts of negative binomial sizes */
+  atvi_idx data; /* data set; -1: counts of negative binomial sizes */
   atvi_idx n_row, n_el, n_known;
-  double *known;             /* [n_row][n_known] */
-  double *mask;              /* [n_row][n_el] 1 where the element counts in this row, else 0 */
-  atvi_idx *out, *prev;      /* [n_row] index of the output with the row's and the previous row's state; -1: none */
-  atvi_idx *observe;         /* [n_el] which lang->observe; -1: none */
-  atvi_node *node;           /* [n_el] while building; without what a histogram of counts takes over */
-  atvi_node *whole;          /* [n_el] while building; with it */
-  atvi_node *known_node;     /* [n_known] while building */
+  double *known; /* [n_row][n_known] */
+  double *mask;  /* [n_row][n_el] 1 where the element counts in this row, else 0 */
+  atvi_idx *out,
+      *prev;         /* [n_row] index of the output with the row's and the previous row's state; -1: none */
+  atvi_idx *observe; /* [n_el] which lang->observe; -1: none */
+  atvi_node *node;   /* [n_el] while building; without what a histogram of counts takes over */
+  atvi_node *whole;  /* [n_el] while building; with it */
+  atvi_node *known_node; /* [n_known] while building */
   atvi_prog value, grad;
-  atvi_prog each;            /* as value, whole, from PARAM, TIME, STATE, PREV, TABLE, DATA; interpreted */
+  atvi_prog each; /* as value, whole, from PARAM, TIME, STATE, PREV, TABLE, DATA; interpreted */
 } atvi_rows;
 
 /* Pulses that act at one time, together. */
@@ -62,7 +63,7 @@ struct atvi_model {
   atvi_prog prior, extra, setup, setup_vjp;
   bool has_extra;
   atvi_idx n_rows;
-  atvi_rows *rows;      /* [n_rows] */
+  atvi_rows *rows; /* [n_rows] */
   bool has_prev;
   atvi_idx max_el;
 
@@ -79,33 +80,34 @@ struct atvi_model {
   atvi_pulses *combo; /* [n_combo], the solver's pulses */
 
   /* rarely used, interpreted */
-  atvi_prog derived;     /* PARAM -> derived */
-  atvi_prog prior_args;  /* PARAM -> arguments of all priors, one after the other */
-  atvi_idx n_level;      /* priors that depend on no parameter are level 0, and so on */
-  int *level;            /* [d] */
-  atvi_idx *arg_at;      /* [d] first argument of parameter i in prior_args */
+  atvi_prog derived;    /* PARAM -> derived */
+  atvi_prog prior_args; /* PARAM -> arguments of all priors, one after the other */
+  atvi_idx n_level;     /* priors that depend on no parameter are level 0, and so on */
+  int *level;           /* [d] */
+  atvi_idx *arg_at;     /* [d] first argument of parameter i in prior_args */
   atvi_idx n_prior_arg;
-  atvi_prog *report;     /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
-  atvi_idx *report_args; /* [n_data] how many arguments */
-  atvi_prog track;       /* PARAM, TIME, STATE, TABLE -> tracked */
-  atvi_idx *obs_at;      /* [n_observe] where each observed series starts among the observations */
+  atvi_prog *report; /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
+  atvi_idx *report_args;          /* [n_data] how many arguments */
+  atvi_prog track;                /* PARAM, TIME, STATE, TABLE -> tracked */
+  atvi_idx *obs_at;               /* [n_observe] where each observed series starts among the observations */
   atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
-  double **filled;       /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
-  double *output_tab;    /* [n_output][2 n_table] table coefficients at output times */
+  double **filled;        /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
+  double *output_tab;     /* [n_output][2 n_table] table coefficients at output times */
   atvi_idx n_series_time; /* tracked and state series: times */
   double *series_time;
-  size_t scratch;        /* doubles, largest over all programs */
+  size_t scratch; /* doubles, largest over all programs */
 };
 
 /* build steps, in calling order */
-ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m);                             /* states that never change */
-ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts);   /* outputs, stops */
-ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                                 /* elements of rows */
-ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret);             /* hot and cold modules */
-ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                               /* names of outputs */
-void atvi_model_tables_at(const atvi_model *m, double t, double *tab);                   /* [2 n_table] */
+ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that never change */
+ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts); /* outputs, stops */
+ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                               /* elements of rows */
+ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
+ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
+void atvi_model_tables_at(const atvi_model *m, double t, double *tab);       /* [2 n_table] */
 /* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
-bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index), void *user);
+bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),
+                       void *user);
 
 /* One thread's scratch, shared by eval.c and report.c. */
 typedef struct {
@@ -118,8 +120,8 @@ typedef struct {
   double *yout, *ybar;                      /* [n_output][n][L] */
   double *el;                               /* [max(max_el, args, ...)][L] */
   double *scratch;
-  double *time;                             /* [1] */
-  atvi_ode_work *ode;                       /* NULL without states */
+  double *time;       /* [1] */
+  atvi_ode_work *ode; /* NULL without states */
 } atvi_model_work;
 
 extern const atvi_target_ops atvi_model_ops;
@@ -127,18 +129,17 @@ extern const atvi_target_ops atvi_model_ops;
 ATVI_CHECKED atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work);
 void atvi_model_work_free(void *work);
 /* Loads points first .. first+ATVI_LANES-1 of theta[d][B] into w->theta, the last one repeated. Returns how many are real. */
-int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta, atvi_idx first);
+int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta,
+                          atvi_idx first);
 /* Runs setup and the solver for the lanes in w->theta. */
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[ATVI_LANES]);
 
-void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta);
+void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           double *theta);
 void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *theta, double *out);
-void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
-                         double *out);
-
-/* Statuses in words, for messages: "step limit reached". */
-const char *atvi_outcome_word(atvi_outcome outcome);
+void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                         const double *theta, double *out);
 
 #endif

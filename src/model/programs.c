@@ -15,8 +15,8 @@ typedef struct {
   atvi_idx n;       /* states */
   atvi_node *hoist; /* [n_hoist] */
   atvi_idx cap;
-  atvi_node *rhs;     /* [n] rewritten in terms of HOIST */
-  atvi_node **pulse;  /* [n_combo][n] state after, rewritten */
+  atvi_node *rhs;    /* [n] rewritten in terms of HOIST */
+  atvi_node **pulse; /* [n_combo][n] state after, rewritten */
   atvi_prog_spec *spec;
   atvi_idx n_spec;
 } builder;
@@ -52,8 +52,7 @@ static atvi_status rewrite(builder *b) {
     if (!y) return nomem(b);
     for (atvi_idx i = 0; i < m->combo[c].n; i++) {
       const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
-      for (atvi_idx j = 0; j < p->n; j++)
-        {
+      for (atvi_idx j = 0; j < p->n; j++) {
         atvi_node *at = &y[m->state_at[p->state[j]]]; /* a state with pulses is solved for */
         *at = atvi_graph_op2(b->g, ATVI_OP_ADD, *at, p->increase[j]);
       }
@@ -65,7 +64,8 @@ static atvi_status rewrite(builder *b) {
     if (rows->data >= 0) {
       rows->known_node = take(b, b->cap, sizeof *rows->known_node);
       if (!rows->known_node) return nomem(b);
-      atvi_graph_hoist(b->g, rows->n_el, rows->node, KNOWN_BITS, ATVI_IN_ROW, b->cap, rows->known_node, &rows->n_known);
+      atvi_graph_hoist(b->g, rows->n_el, rows->node, KNOWN_BITS, ATVI_IN_ROW, b->cap, rows->known_node,
+                       &rows->n_known);
     }
     hoist(b, rows->n_el, rows->node);
   }
@@ -73,7 +73,9 @@ static atvi_status rewrite(builder *b) {
 }
 
 /* ---- specifications ---- */
-static void in(atvi_prog_spec *s, int kind, atvi_idx n, bool uniform) { s->in[s->n_in++] = (atvi_prog_in){kind, n, uniform}; }
+static void in(atvi_prog_spec *s, int kind, atvi_idx n, bool uniform) {
+  s->in[s->n_in++] = (atvi_prog_in){kind, n, uniform};
+}
 
 static void out(atvi_prog_spec *s, atvi_idx n, const atvi_node *nodes, bool accumulate) {
   s->out[s->n_out++] = (atvi_prog_out){n, nodes, accumulate};
@@ -86,7 +88,8 @@ static atvi_prog_spec *begin(builder *b, const char *name, atvi_idx number) {
 }
 
 /* Gradient of sum seed * out with respect to inputs of one kind. */
-static atvi_node *gradient(builder *b, atvi_idx n_out, const atvi_node *o, const atvi_node *seed, int kind, atvi_idx n) {
+static atvi_node *gradient(builder *b, atvi_idx n_out, const atvi_node *o, const atvi_node *seed, int kind,
+                           atvi_idx n) {
   atvi_node *wrt = inputs(b, kind, n), *grad = take(b, n, sizeof *grad);
   if (!wrt || !grad || !seed) return NULL;
   atvi_graph_vjp(b->g, n_out, o, seed, n, wrt, grad);
@@ -132,13 +135,15 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
 }
 
 /* A program of the solver and its adjoint. */
-static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number, const atvi_node *f) {
+static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number,
+                        const atvi_node *f) {
   atvi_node *seed = inputs(b, ATVI_IN_SEED, b->n);
   atvi_idx nh = b->m->n_hoist, nw = b->n + nh;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
   for (atvi_idx i = 0; i < nw; i++)
-    wrt[i] = i < b->n ? atvi_graph_input(b->g, ATVI_IN_STATE, i) : atvi_graph_input(b->g, ATVI_IN_HOIST, i - b->n);
+    wrt[i] =
+        i < b->n ? atvi_graph_input(b->g, ATVI_IN_STATE, i) : atvi_graph_input(b->g, ATVI_IN_HOIST, i - b->n);
   atvi_graph_vjp(b->g, b->n, f, seed, nw, wrt, grad);
   atvi_prog_spec *s = begin(b, name, number);
   solver_inputs(b, s);
@@ -196,13 +201,15 @@ static atvi_status hot(builder *b, bool interpret) {
   b->spec = take(b, 12 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return nomem(b);
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
-  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) && scalar_with_gradient(b, "extra", &b->lang->log_extra) &&
-            setup(b) && solver_pair(b, "rhs", "rhs_vjp", -1, b->rhs);
+  bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
+            scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
+            solver_pair(b, "rhs", "rhs_vjp", -1, b->rhs);
   for (atvi_idx c = 0; ok && c < m->n_combo; c++) ok = solver_pair(b, "pulse", "pulse_vjp", c, b->pulse[c]);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b);
   if (!ok || atvi_graph_failed(b->g)) return nomem(b);
-  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret}, &m->hot, &m->info));
+  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
+                           &m->hot, &m->info));
 
   atvi_idx i = 0;
   m->prior = atvi_module_get(m->hot, i++);
@@ -270,7 +277,8 @@ static bool prior_args(builder *b) {
     for (atvi_idx i = 0; i < d; i++) {
       int level = m->level[i];
       for (int a = 0; a < b->lang->param[i].n_arg; a++)
-        if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, raise_level, (int *[]){m->level, &level}))
+        if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, raise_level,
+                               (int *[]){m->level, &level}))
           return false;
       changed = changed || level != m->level[i];
       m->level[i] = level;
@@ -320,7 +328,8 @@ static atvi_status cold(builder *b) {
   }
   if (!ok || atvi_graph_failed(b->g)) return nomem(b);
   atvi_module_info info;
-  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false}, &m->cold, &info));
+  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false}, &m->cold,
+                           &info));
   atvi_idx i = 0;
   m->derived = atvi_module_get(m->cold, i++);
   m->track = atvi_module_get(m->cold, i++);
@@ -341,7 +350,8 @@ static atvi_status fill_known(builder *b) {
     rows->each = atvi_module_get(m->cold, at++);
     atvi_idx nk = rows->n_known, n_col = lang->data[rows->data].n_col;
     rows->known = take(b, rows->n_row * nk, sizeof *rows->known);
-    double *lanes = atvi_block(m->ctx, (size_t)((nk + 1) * ATVI_LANES + (atvi_idx)known.scratch) * sizeof *lanes);
+    double *lanes =
+        atvi_block(m->ctx, (size_t)((nk + 1) * ATVI_LANES + (atvi_idx)known.scratch) * sizeof *lanes);
     if (!rows->known || !lanes) {
       atvi_block_free(m->ctx, lanes);
       return nomem(b);
@@ -369,10 +379,12 @@ atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
   ATVI_TRY(hot(&b, interpret));
   ATVI_TRY(cold(&b));
   ATVI_TRY(fill_known(&b));
-  most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup), most(&m->scratch, m->setup_vjp);
+  most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup),
+      most(&m->scratch, m->setup_vjp);
   most(&m->scratch, m->derived), most(&m->scratch, m->track), most(&m->scratch, m->prior_args);
   for (atvi_idx k = 0; k < m->n_rows; k++)
-    most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad), most(&m->scratch, m->rows[k].each);
+    most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad),
+        most(&m->scratch, m->rows[k].each);
   for (atvi_idx k = 0; k < m->lang->n_data; k++) most(&m->scratch, m->report[k]);
   return ATVI_OK;
 }

@@ -6,7 +6,8 @@
 
 enum { L = ATVI_LANES };
 
-void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta) {
+void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           double *theta) {
   const atvi_model *m = self;
   atvi_model_work *w = work;
   atvi_idx d = m->target.d;
@@ -48,7 +49,8 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
 }
 
 /* Inputs of a cold program for row r of data set k. */
-static void row_inputs(const atvi_model *m, const atvi_model_work *w, atvi_idx k, atvi_idx r, const double *in[6]) {
+static void row_inputs(const atvi_model *m, const atvi_model_work *w, atvi_idx k, atvi_idx r,
+                       const double *in[6]) {
   static const double none[1] = {0};
   const atvi_lang_data *data = &m->lang->data[k];
   atvi_idx n = m->n_state, o = m->row_out[k][r], p = m->row_prev[k][r];
@@ -95,10 +97,12 @@ typedef struct {
   bool simulate;
 } reporting;
 
-static double one_value(const reporting *p, atvi_idx o, atvi_idx r, int lane, const double *arg, double mean) {
+static double one_value(const reporting *p, atvi_idx o, atvi_idx r, int lane, const double *arg,
+                        double mean) {
   if (p->outcome[lane] != ATVI_RUN_OK) return NAN;
   if (!p->simulate) return mean;
-  atvi_rng rng = atvi_rng_at(p->seed, ATVI_STREAM_OBSERVE, (uint32_t)(p->m->obs_at[o] + r), (uint32_t)(p->draw + lane));
+  atvi_rng rng =
+      atvi_rng_at(p->seed, ATVI_STREAM_OBSERVE, (uint32_t)(p->m->obs_at[o] + r), (uint32_t)(p->draw + lane));
   return atvi_dist_draw(&rng, p->m->lang->observe[o].dist, arg, -HUGE_VAL, HUGE_VAL);
 }
 
@@ -147,8 +151,8 @@ static void report_series(const reporting *p, atvi_model_work *w) {
   }
 }
 
-static void report(const atvi_model *m, atvi_model_work *w, bool simulate, uint64_t seed, atvi_idx first, atvi_idx B,
-                   const double *theta, double *out) {
+static void report(const atvi_model *m, atvi_model_work *w, bool simulate, uint64_t seed, atvi_idx first,
+                   atvi_idx B, const double *theta, double *out) {
   for (atvi_idx at = 0; at < B; at += L) {
     atvi_outcome outcome[L];
     int real = atvi_model_load_lanes(m, w, B, theta, at);
@@ -163,7 +167,7 @@ void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *
   report(self, work, false, 0, 0, B, theta, out);
 }
 
-void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
-                         double *out) {
+void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                         const double *theta, double *out) {
   report(self, work, true, seed, first, B, theta, out);
 }

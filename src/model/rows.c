@@ -8,7 +8,9 @@
 /* A histogram with more bins than this costs more than lgamma for each count. */
 static const double MAX_BINS = 20000;
 
-static atvi_status nomem(atvi_model *m) { return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: likelihood"); }
+static atvi_status nomem(atvi_model *m) {
+  return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: likelihood");
+}
 
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *, atvi_idx), void *user) {
   const atvi_graph *g = m->lang->graph;
@@ -34,7 +36,8 @@ bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(vo
 }
 
 /* What a cell contributes: its kind of density and the value at which it is taken. false: nothing. */
-static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row, atvi_element_kind *kind, double *value) {
+static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row, atvi_element_kind *kind,
+                 double *value) {
   const atvi_lang_data *data = &lang->data[o->data];
   bool count = atvi_dist_get(o->dist)->count;
   double v = *value = data->value[row * data->n_col + o->column];
@@ -47,8 +50,10 @@ static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row
   case ATVI_CELL_GE: *kind = ATVI_EL_RIGHT, *value = count ? ceil(v) - 1 : v; return true;
   default: break;
   }
-  if (v <= o->limit_lower) *kind = ATVI_EL_LEFT, *value = o->limit_lower;
-  else if (v >= o->limit_upper) *kind = ATVI_EL_RIGHT, *value = count ? o->limit_upper - 1 : o->limit_upper;
+  if (v <= o->limit_lower)
+    *kind = ATVI_EL_LEFT, *value = o->limit_lower;
+  else if (v >= o->limit_upper)
+    *kind = ATVI_EL_RIGHT, *value = count ? o->limit_upper - 1 : o->limit_upper;
   return true;
 }
 
@@ -116,14 +121,16 @@ static double *add_count(atvi_model *m, size_list *list, atvi_node size) {
 }
 
 static bool histogram_fits(const atvi_lang *lang, const atvi_lang_observe *o) {
-  if (o->dist != ATVI_DIST_NEGBIN || (atvi_graph_kinds(lang->graph, o->arg[1]) & ~(1u << ATVI_IN_PARAM))) return false;
+  if (o->dist != ATVI_DIST_NEGBIN || (atvi_graph_kinds(lang->graph, o->arg[1]) & ~(1u << ATVI_IN_PARAM)))
+    return false;
   const atvi_lang_data *data = &lang->data[o->data];
   for (atvi_idx r = 0; r < data->n_row; r++)
     if (data->value[r * data->n_col + o->column] > MAX_BINS) return false;
   return true;
 }
 
-static atvi_node element_node(atvi_lang *lang, const atvi_lang_observe *o, atvi_element_kind kind, bool apart) {
+static atvi_node element_node(atvi_lang *lang, const atvi_lang_observe *o, atvi_element_kind kind,
+                              bool apart) {
   atvi_graph *g = lang->graph;
   atvi_node y = atvi_graph_input(g, ATVI_IN_DATA, o->column), lrise = ATVI_NODE_NONE;
   if (kind == ATVI_EL_LEFT) return atvi_dist_lcdf(g, o->dist, y, o->arg);
@@ -160,7 +167,9 @@ static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o, 
     rows->whole[e] = apart ? element_node(lang, obs, kind, false) : rows->node[e];
     rows->observe[e] = o;
     if (rows->node[e] == ATVI_NODE_NONE && !atvi_graph_failed(lang->graph))
-      return ATVI_FAIL(m->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s observations cannot be censored\nhint: leave the column's censored values out, or use another distribution",
+      return ATVI_FAIL(m->ctx, ATVI_EMODEL,
+                       "%s:%d:%d: error: %s observations cannot be censored\nhint: leave the column's "
+                       "censored values out, or use another distribution",
                        lang->path, obs->place.line, obs->place.column, atvi_dist_get(obs->dist)->name);
     rows->n_el++;
   }
@@ -185,7 +194,8 @@ static atvi_status data_group(atvi_model *m, atvi_idx k, atvi_rows *rows, size_l
   if (!rows->mask || !rows->node || !rows->whole || !rows->observe) return nomem(m);
   ATVI_TRY(fill(m, k));
   for (atvi_idx o = 0; o < lang->n_observe; o++)
-    if (lang->observe[o].data == k && lang->observe[o].column >= 0) ATVI_TRY(observe_elements(m, rows, o, list));
+    if (lang->observe[o].data == k && lang->observe[o].column >= 0)
+      ATVI_TRY(observe_elements(m, rows, o, list));
   squeeze(rows, wide);
   return ATVI_OK;
 }
@@ -207,7 +217,8 @@ static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
   rows->observe = atvi_pool_take(m->pool, 1, sizeof(atvi_idx));
   rows->out = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
   rows->prev = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
-  if (!rows->known || !rows->mask || !rows->node || !rows->observe || !rows->out || !rows->prev) return nomem(m);
+  if (!rows->known || !rows->mask || !rows->node || !rows->observe || !rows->out || !rows->prev)
+    return nomem(m);
   rows->observe[0] = -1;
   rows->n_known = 2;
   for (atvi_idx k = 0, i = 0; k < bins; k++) {
@@ -218,7 +229,8 @@ static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
     rows->out[k] = rows->prev[k] = -1;
   }
   atvi_node at = atvi_graph_op2(g, ATVI_OP_ADD, s->size, atvi_graph_input(g, ATVI_IN_ROW, 0));
-  rows->node[0] = atvi_graph_op2(g, ATVI_OP_MUL, atvi_graph_input(g, ATVI_IN_ROW, 1), atvi_graph_op1(g, ATVI_OP_LOG, at));
+  rows->node[0] =
+      atvi_graph_op2(g, ATVI_OP_MUL, atvi_graph_input(g, ATVI_IN_ROW, 1), atvi_graph_op1(g, ATVI_OP_LOG, at));
   return ATVI_OK;
 }
 

@@ -52,10 +52,11 @@ void atvi_model_tables_at(const atvi_model *m, double t, double *tab) {
 /* Rows at the times the caller asks for, all observations missing, in the place of the data. */
 static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
   for (atvi_idx i = 0; i < n; i++)
-    if (!isfinite(time[i]) || (i > 0 && !(time[i] > time[i - 1])) || (m->lang->n_state && time[i] < m->lang->start))
+    if (!isfinite(time[i]) || (i > 0 && !(time[i] > time[i - 1])) ||
+        (m->lang->n_state && time[i] < m->lang->start))
       return ATVI_FAIL(m->ctx, ATVI_EINVAL,
-                       "times: entry %td is %g; times must ascend and not lie before the start time %g", i + 1, time[i],
-                       m->lang->start);
+                       "times: entry %td is %g; times must ascend and not lie before the start time %g",
+                       i + 1, time[i], m->lang->start);
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     atvi_lang_data *data = &m->lang->data[k];
     atvi_idx n_col = data->n_col > 0 ? data->n_col : 1;
@@ -91,8 +92,10 @@ static atvi_idx find_output(const atvi_model *m, double t) {
   atvi_idx lo = 0, hi = m->n_output - 1;
   while (lo < hi) {
     atvi_idx mid = (lo + hi) / 2;
-    if (m->output_time[mid] < t) lo = mid + 1;
-    else hi = mid;
+    if (m->output_time[mid] < t)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
   if (lo > 0 && fabs(m->output_time[lo - 1] - t) < fabs(m->output_time[lo] - t)) lo--;
   return lo;
@@ -132,9 +135,12 @@ static atvi_status row_outputs(atvi_model *m) {
     if (!out || !prev) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td rows", data->n_row);
     for (atvi_idx r = 0; r < data->n_row; r++) {
       out[r] = data->time ? find_output(m, data->time[r]) : -1;
-      if (!data->time || !m->has_prev || !m->n_state) prev[r] = -1;
-      else if (r == 0) prev[r] = find_output(m, lang->start);
-      else prev[r] = out[r] == out[r - 1] ? prev[r - 1] : out[r - 1];
+      if (!data->time || !m->has_prev || !m->n_state)
+        prev[r] = -1;
+      else if (r == 0)
+        prev[r] = find_output(m, lang->start);
+      else
+        prev[r] = out[r] == out[r - 1] ? prev[r - 1] : out[r - 1];
     }
   }
   return ATVI_OK;
@@ -182,7 +188,8 @@ static atvi_idx combine(atvi_model *m, atvi_idx n, const atvi_idx *item) {
 }
 
 /* One stop from the events at one time. */
-static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item, double eps, atvi_ode_stop *stop) {
+static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item, double eps,
+                      atvi_ode_stop *stop) {
   double *tab = atvi_pool_take(m->pool, (size_t)(2 * m->lang->n_table + 1), sizeof *tab);
   if (!tab) return false;
   atvi_idx n_item = 0;

@@ -19,7 +19,7 @@ static void check(const char *path) {
     if (!inside || test_eval(ctx, t, theta).outcome != ATVI_RUN_OK) continue;
     done++;
     double worst = test_gradient(ctx, t, theta, 1e-5);
-    ck_assert_msg(worst < 1e-5, "draw %d: %g", k, worst);
+    CHECK_MSG(worst < 1e-5, "draw %d: %g", k, worst);
   }
   t->ops->work_free(work);
   atvi_model_free(m);

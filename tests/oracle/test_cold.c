@@ -35,7 +35,8 @@ static void posterior_by_quadrature(void) {
   for (int j = 0; j < B; j++)
     for (int a = 0; a < 3; a++)
       for (int b = 0; b < 3; b++)
-        cov[a][b] += exp(lp[j] + ll[j] - most) / z * (theta[a * B + j] - mean[a]) * (theta[b * B + j] - mean[b]);
+        cov[a][b] +=
+            exp(lp[j] + ll[j] - most) / z * (theta[a * B + j] - mean[a]) * (theta[b * B + j] - mean[b]);
   CHECK_ABS(most + log(z * cell), -97.900, 0.003);
   const double want[3] = {0.8871, 0.2902, 39.775}, sd[3] = {0.0348, 0.0255, 2.010};
   for (int k = 0; k < 3; k++) {

@@ -33,7 +33,7 @@ static void likelihood_at_the_truth(void) {
   atvi_model_data data = {NULL, path};
   atvi_status status = atvi_model_load(ctx, TEST_SOURCE_DIR "/examples/rotavirus/rotavirus.atvi",
                                        &(atvi_model_opts){.n_data = 1, .data = &data}, &m);
-  ck_assert_msg(status == ATVI_OK, "%s", atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   test_value v = test_eval(ctx, atvi_model_target(m), TRUTH);
   CHECK_ABS(v.ll, -1559.5505, 0.01);
   CHECK_ABS(v.lp, -log(6.28) - log(0.5) - 6 * log(4), 1e-9);

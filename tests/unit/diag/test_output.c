@@ -9,7 +9,7 @@ static json_t *parse(world *w, const atvi_summary *s) {
   CHECK_OK(atvi_summary_json(w->pool, s, &text));
   CHECK(text[strlen(text) - 1] == '\n');
   json_t *o = json_loads(text, 0, &error);
-  ck_assert_msg(o != NULL, "%s in %s", error.text, text);
+  CHECK_MSG(o != NULL, "%s in %s", error.text, text);
   return o;
 }
 
@@ -49,7 +49,7 @@ static void json_has_every_key(void) {
   json_t *o = parse(&w, s);
   CHECK_INT(json_object_size(o), sizeof key / sizeof *key);
   for (size_t i = 0; i < sizeof key / sizeof *key; i++)
-    ck_assert_msg(json_object_get(o, key[i]) != NULL, "no %s", key[i]);
+    CHECK_MSG(json_object_get(o, key[i]) != NULL, "no %s", key[i]);
   CHECK_STR(string(o, "method"), "ram");
   CHECK_STR(string(o, "model"), "World");
   CHECK_INT(json_integer_value(json_object_get(o, "seed")), 7);
@@ -102,7 +102,7 @@ static void json_of_odd_values(void) {
 static void check_width(const char *text) {
   for (const char *p = text; *p; p += strcspn(p, "\n") + 1) {
     int n = (int)strcspn(p, "\n");
-    ck_assert_msg(n <= 100 && (n == 0 || p[n - 1] != ' '), "%d columns: %.*s", n, n, p);
+    CHECK_MSG(n <= 100 && (n == 0 || p[n - 1] != ' '), "%d columns: %.*s", n, n, p);
   }
 }
 
@@ -110,7 +110,7 @@ static void check_width(const char *text) {
 static const char *line_of(world *w, const char *text, const char *start) {
   const char *p = text;
   while (*p && strncmp(p, start, strlen(start)) != 0) p += strcspn(p, "\n") + 1;
-  ck_assert_msg(*p, "no line begins with %s in\n%s", start, text);
+  CHECK_MSG(*p, "no line begins with %s in\n%s", start, text);
   return atvi_pool_strndup(w->pool, p, strcspn(p, "\n"));
 }
 

@@ -9,8 +9,8 @@ static bool says(const atvi_summary *s, const char *part) {
 }
 
 #define CHECK_SAYS(s, part)                                                                                  \
-  ck_assert_msg(says((s), (part)), "no message has '%s'; first: %s", (part),                                 \
-                (s)->n_message ? (s)->message[0] : "none")
+  CHECK_MSG(says((s), (part)), "no message has '%s'; first: %s", (part),                                     \
+            (s)->n_message ? (s)->message[0] : "none")
 
 /* Moves chain c of `level` by shift sds. */
 static void shift(world *w, atvi_idx c, double by) {

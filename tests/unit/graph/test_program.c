@@ -45,7 +45,7 @@ static atvi_module *make(bool compile, atvi_idx n, const atvi_prog_spec *spec) {
   atvi_module_info info;
   atvi_module_opts opts = {.compile = compile, .cache_dir = cache};
   CHECK_OK(atvi_module_new(ctx, g, n, spec, &opts, &m, &info));
-  ck_assert_msg(info.compiled == compile, "%s", info.reason);
+  CHECK_MSG(info.compiled == compile, "%s", info.reason);
   CHECK_STR(info.reason, "");
   return m;
 }
@@ -75,8 +75,8 @@ static void check_lanes(const atvi_prog *p, atvi_idx n, const atvi_node *x, doub
     for (int i = 0; i < ROOM; i++) point[i] = input[i][l];
     for (atvi_idx i = 0; i < n; i++) {
       CHECK_OK(atvi_graph_value(ctx, g, x[i], (const double *const[]){point}, &want));
-      ck_assert_msg(agree(output[i][l], want, tol), "%s %s lane %d: %.17g, want %.17g", how,
-                    name ? name[i] : "", l, output[i][l], want);
+      CHECK_MSG(agree(output[i][l], want, tol), "%s %s lane %d: %.17g, want %.17g", how, name ? name[i] : "",
+                l, output[i][l], want);
     }
   }
   atvi_block_free(ctx, point);
@@ -182,9 +182,8 @@ static void lanes_do_not_see_each_other(void) {
         for (int j = 0; j < L; j++) input[i][j] = mixed[i][l];
       run(&p, (const double *const[]){&input[0][0]}, (double *const[]){&output[0][0]});
       for (int e = 0; e < N_TEST_EXPR; e++)
-        ck_assert_msg(agree(output[e][(l + 3) % L], got[e][l], 0),
-                      "%s lane %d: %.17g alone, %.17g in company", test_exprs[e].name, l,
-                      output[e][(l + 3) % L], got[e][l]);
+        CHECK_MSG(agree(output[e][(l + 3) % L], got[e][l], 0), "%s lane %d: %.17g alone, %.17g in company",
+                  test_exprs[e].name, l, output[e][(l + 3) % L], got[e][l]);
     }
     atvi_module_free(m);
   }

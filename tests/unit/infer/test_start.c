@@ -168,7 +168,7 @@ static void refuses_and_explains(void) {
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
   for (int k = ATVI_RUN_OK; k <= ATVI_RUN_CALL; k++)
-    CHECK(strcmp(atvi_outcome_words((atvi_outcome)k), "unknown") != 0);
+    CHECK(strcmp(atvi_outcome_word((atvi_outcome)k), "unknown") != 0);
 }
 
 TESTS({"draws", points_are_prior_draws_with_their_density}, {"redrawn", bad_points_are_redrawn},

@@ -26,7 +26,7 @@ static void end(void) {
 static atvi_csv *good(const char *text) {
   atvi_csv *csv;
   atvi_status status = atvi_csv_parse(pool, "f.csv", text, strlen(text), &csv);
-  ck_assert_msg(status == ATVI_OK, "%s: %s", text, atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_OK, "%s: %s", text, atvi_errmsg(ctx));
   return csv;
 }
 
@@ -35,8 +35,8 @@ static void bad(const char *text, size_t n, const char *where) {
   atvi_csv *csv = NULL;
   CHECK_STATUS(atvi_csv_parse(pool, "f.csv", text, n, &csv), ATVI_EDATA);
   CHECK(csv == NULL);
-  ck_assert_msg(strncmp(atvi_errmsg(ctx), where, strlen(where)) == 0, "got '%s', want '%s'", atvi_errmsg(ctx),
-                where);
+  CHECK_MSG(strncmp(atvi_errmsg(ctx), where, strlen(where)) == 0, "got '%s', want '%s'", atvi_errmsg(ctx),
+            where);
 }
 #define BAD(text, where) bad(text, sizeof(text) - 1, where)
 
@@ -75,7 +75,7 @@ static void reads_every_kind_of_cell(void) {
                    column[16] = {2, 6, 9, 14, 1, 12, 13, 18, 1, 5, 9, 16, 1, 3, 9, 14};
   for (int i = 0; i < 4; i++) CHECK_INT(csv->line[i], line[i]);
   for (int i = 0; i < 16; i++)
-    ck_assert_msg(csv->column[i] == column[i], "cell %d in column %d", i, csv->column[i]);
+    CHECK_MSG(csv->column[i] == column[i], "cell %d in column %d", i, csv->column[i]);
   CHECK_INT(atvi_csv_find(csv, "note"), 3);
   CHECK_INT(atvi_csv_find(csv, "not"), -1);
   CHECK_STR(logged, "");

@@ -48,6 +48,8 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
                         NAN,
                         0.61,
                         0.234,
+                        0.37,
+                        0.002,
                         1000};
   CHECK_OK(atvi_draws_say(d, "First sentence, with 5 %% and = signs."));
   CHECK_OK(atvi_draws_say(d, "Second # sentence."));
@@ -62,7 +64,7 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
     CHECK(b->col[j].lower == a->col[j].lower && b->col[j].upper == a->col[j].upper);
   }
   for (atvi_idx i = 0; i < a->n_col * a->n; i++)
-    ck_assert_msg(same(a->x[i], b->x[i]), "%.17g became %.17g", a->x[i], b->x[i]);
+    CHECK_MSG(same(a->x[i], b->x[i]), "%.17g became %.17g", a->x[i], b->x[i]);
   for (atvi_idx i = 0; i < a->n; i++)
     CHECK(same(a->log_prior[i], b->log_prior[i]) && same(a->log_lik[i], b->log_lik[i]));
   CHECK((a->weight != NULL) == (b->weight != NULL));
@@ -123,7 +125,7 @@ static void the_file_is_stan_csv(void) {
       "# method = ram\n",        "# model = two lines\n",   "# seed = 7\n",           "# chains = 2\n",
       "# draws_per_chain = 1\n", "# bounds.beta.1 = 0 3\n", "# log_evidence = nan\n", "# end = done\n"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-    ck_assert_msg(strstr(text, lines[i]) != NULL, "no %s", lines[i]);
+    CHECK_MSG(strstr(text, lines[i]) != NULL, "no %s", lines[i]);
   for (const char *p = text; p < table; p = strchr(p, '\n') + 1) CHECK(p[0] == '#' && p[1] == ' ');
   atvi_draws_free(d);
   atvi_pool_free(pool);
@@ -183,9 +185,9 @@ static void damaged_files_are_told(void) {
     CHECK_STATUS(atvi_draws_csv_read(ctx, path, &d), ATVI_EDATA);
     CHECK(d == NULL);
     const char *message = atvi_errmsg(ctx), *rest = message + strlen(path);
-    ck_assert_msg(strncmp(message, path, strlen(path)) == 0 &&
-                      strncmp(rest, bad[i].where, strlen(bad[i].where)) == 0,
-                  "%s: %s", bad[i].text, message);
+    CHECK_MSG(strncmp(message, path, strlen(path)) == 0 &&
+                  strncmp(rest, bad[i].where, strlen(bad[i].where)) == 0,
+              "%s: %s", bad[i].text, message);
   }
   unlink(path);
   CHECK_STATUS(atvi_draws_csv_read(ctx, path, &d), ATVI_EIO);

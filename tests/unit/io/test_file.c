@@ -47,7 +47,7 @@ static void check_content(const char *path, const char *want) {
 }
 
 #define CHECK_MESSAGE(part)                                                                                  \
-  ck_assert_msg(strstr(atvi_errmsg(ctx), part) != NULL, "'%s' lacks '%s'", atvi_errmsg(ctx), part)
+  CHECK_MSG(strstr(atvi_errmsg(ctx), part) != NULL, "'%s' lacks '%s'", atvi_errmsg(ctx), part)
 
 static void saves_and_replaces(void) {
   begin();

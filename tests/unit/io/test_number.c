@@ -35,8 +35,8 @@ static void takes_numbers(void) {
                                "0.000000000000000000000000000000000000000000001"};
   for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
     double x;
-    ck_assert_msg(parse(text[i], &x), "%s", text[i]);
-    ck_assert_msg(bits(x) == bits(strtod(text[i], NULL)), "%s gives %.17g", text[i], x);
+    CHECK_MSG(parse(text[i], &x), "%s", text[i]);
+    CHECK_MSG(bits(x) == bits(strtod(text[i], NULL)), "%s gives %.17g", text[i], x);
   }
 }
 
@@ -66,7 +66,7 @@ static void refuses_the_rest(void) {
                                "1e99999999999999999999999"};
   for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
     double x = 2.385;
-    ck_assert_msg(!parse(text[i], &x), "%s", text[i]);
+    CHECK_MSG(!parse(text[i], &x), "%s", text[i]);
     CHECK(x == 2.385);
   }
   double x = 0;
@@ -85,9 +85,9 @@ static void round_trips_random_doubles(void) {
     memcpy(&x, &v, sizeof x);
     if (!isfinite(x)) continue;
     snprintf(s, sizeof s, i % 2 ? "%.17g" : "%.16e", x);
-    ck_assert_msg(parse(s, &y) && bits(x) == bits(y), "%s", s);
+    CHECK_MSG(parse(s, &y) && bits(x) == bits(y), "%s", s);
     snprintf(s, sizeof s, "%.*g", 1 + i % 20, ldexp(x, -ilogb(x) + i % 30));
-    ck_assert_msg(parse(s, &y) && bits(strtod(s, NULL)) == bits(y), "%s", s);
+    CHECK_MSG(parse(s, &y) && bits(strtod(s, NULL)) == bits(y), "%s", s);
   }
 }
 

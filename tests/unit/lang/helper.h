@@ -11,7 +11,7 @@ static TEST_UNUSED atvi_lang *model(atvi_ctx *ctx, const char *text) {
   atvi_lang *lang;
   atvi_lang_opts opts = {.data_optional = true};
   atvi_status status = atvi_lang_parse(ctx, "model.atvi", text, strlen(text), &opts, &lang);
-  ck_assert_msg(status == ATVI_OK, "%s", atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   return lang;
 }
 
@@ -40,10 +40,10 @@ static TEST_UNUSED void check_message(const char *message, const char *path, int
                                       const char *word) {
   char start[256];
   snprintf(start, sizeof start, "%s:%d:%d: error: ", path, line, column);
-  ck_assert_msg(strncmp(message, start, strlen(start)) == 0, "want %s...\ngot  %s", start, message);
-  ck_assert_msg(strstr(message, word) != NULL, "want '%s' in\n%s", word, message);
-  ck_assert_msg(strstr(message, "^") != NULL, "no caret in\n%s", message);
-  ck_assert_msg(strstr(message, "\nhint: ") != NULL, "no hint in\n%s", message);
+  CHECK_MSG(strncmp(message, start, strlen(start)) == 0, "want %s...\ngot  %s", start, message);
+  CHECK_MSG(strstr(message, word) != NULL, "want '%s' in\n%s", word, message);
+  CHECK_MSG(strstr(message, "^") != NULL, "no caret in\n%s", message);
+  CHECK_MSG(strstr(message, "\nhint: ") != NULL, "no hint in\n%s", message);
 }
 
 static TEST_UNUSED void wrong(const char *text, int line, int column, const char *word) {
@@ -51,7 +51,7 @@ static TEST_UNUSED void wrong(const char *text, int line, int column, const char
   atvi_lang *lang;
   atvi_lang_opts opts = {.data_optional = true};
   atvi_status status = atvi_lang_parse(ctx, "model.atvi", text, strlen(text), &opts, &lang);
-  ck_assert_msg(status == ATVI_EMODEL, "status %d for:\n%s\n%s", status, text, atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_EMODEL, "status %d for:\n%s\n%s", status, text, atvi_errmsg(ctx));
   CHECK(lang == NULL);
   check_message(atvi_errmsg(ctx), "model.atvi", line, column, word);
   atvi_ctx_free(ctx);

@@ -21,11 +21,10 @@ static void wrong_data(const char *text, const char *csv, int line, int column, 
   atvi_lang *lang;
   char path[128];
   atvi_status status = load(ctx, &f, text, csv, NULL, NULL, &lang);
-  ck_assert_msg(status == ATVI_EDATA, "status %d\n%s", status, atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_EDATA, "status %d\n%s", status, atvi_errmsg(ctx));
   snprintf(path, sizeof path, "%s/a.csv", f.path);
   check_message(atvi_errmsg(ctx), path, line, column, word);
-  if (about)
-    ck_assert_msg(strstr(atvi_errmsg(ctx), about) != NULL, "want '%s' in\n%s", about, atvi_errmsg(ctx));
+  if (about) CHECK_MSG(strstr(atvi_errmsg(ctx), about) != NULL, "want '%s' in\n%s", about, atvi_errmsg(ctx));
   folder_end(&f);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -37,7 +36,7 @@ static void wrong_model(const char *text, const char *csv, int line, int column,
   atvi_lang *lang;
   char path[128];
   atvi_status status = load(ctx, &f, text, csv, csv, NULL, &lang);
-  ck_assert_msg(status == ATVI_EMODEL, "status %d\n%s", status, atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_EMODEL, "status %d\n%s", status, atvi_errmsg(ctx));
   snprintf(path, sizeof path, "%s/m.atvi", f.path);
   check_message(atvi_errmsg(ctx), path, line, column, word);
   folder_end(&f);
@@ -112,12 +111,12 @@ static void all_of_a_data_file_is_read(void) {
   const char *a = "when,cases,tested,load\n2010-01-02,3,10,0.7\n2010-01-09,NA,NA,>50\n2010-01-16,0,7,0.4\n";
   const char *b = "day,y_1,y_2,odd name\n2,4,<5,1.5\n2,1,.,2\n";
   atvi_status status = load(ctx, &f, text, a, b, NULL, &lang);
-  ck_assert_msg(status == ATVI_EDATA, "%s", atvi_errmsg(ctx)); /* 'load' of row 2 needs its 'tested' */
+  CHECK_MSG(status == ATVI_EDATA, "%s", atvi_errmsg(ctx)); /* 'load' of row 2 needs its 'tested' */
   CHECK(strstr(atvi_errmsg(ctx), "a.csv:3:15: error: 'NA' in column 'tested'") != NULL);
   f.n = 0;
   a = "when,cases,tested,load\n2010-01-02,3,10,0.7\n2010-01-09,NA,8,>50\n2010-01-16,0,7,0.4\n";
   status = load(ctx, &f, text, a, b, NULL, &lang);
-  ck_assert_msg(status == ATVI_OK, "%s", atvi_errmsg(ctx));
+  CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   CHECK_REL(lang->start, -1, 1e-15); /* week 2 is the first in both files, less 3 */
   CHECK_INT(lang->n_data, 2);
   CHECK_STR(lang->data[0].name, "h");

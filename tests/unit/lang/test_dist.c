@@ -235,8 +235,8 @@ static void check_gradient(atvi_node x, int first, const double in0[4], int n, c
     down[k] -= h;
     double want = (value(x, up[0], up + 1, n - 1) - value(x, down[0], down + 1, n - 1)) / (2 * h);
     double got = value(grad[k], in0[0], in0 + 1, n - 1);
-    ck_assert_msg(fabs(got - want) <= 1e-8 * fmax(1, fabs(want)), "%s, argument %d: %.12g, want %.12g", name,
-                  k, got, want);
+    CHECK_MSG(fabs(got - want) <= 1e-8 * fmax(1, fabs(want)), "%s, argument %d: %.12g, want %.12g", name, k,
+              got, want);
   }
 }
 
@@ -292,8 +292,8 @@ static void ks(atvi_dist dist, const double *arg, double lower, double upper, ui
     double f = exp(atvi_dist_log_mass(dist, lower, x[i], arg)) / all;
     worst = fmax(worst, fmax(fabs(f - (double)i / N), fabs(f - (i + 1.0) / N)));
   }
-  ck_assert_msg(sqrt(N) * worst < 2.2, "%s in (%g, %g): %g", atvi_dist_get(dist)->name, lower, upper,
-                sqrt(N) * worst);
+  CHECK_MSG(sqrt(N) * worst < 2.2, "%s in (%g, %g): %g", atvi_dist_get(dist)->name, lower, upper,
+            sqrt(N) * worst);
 }
 
 static void draws_follow_their_distribution(void) {

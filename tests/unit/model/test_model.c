@@ -13,9 +13,10 @@ static double normal(double y, double mean, double sd) {
 
 static double poisson(double y, double mean) { return (y > 0 ? y * log(mean) : 0) - mean - lgamma(y + 1); }
 
-static const char *const LINE = "param a ~ normal(0.5, 2)\nparam b ~ uniform(-3, 4)\nparam s ~ exponential(0.7)\n"
-                                "data \"line.csv\"\nobserve y ~ normal(a + b*x, s)\nderived ratio = a/b\n"
-                                "track level = a*b\n";
+static const char *const LINE =
+    "param a ~ normal(0.5, 2)\nparam b ~ uniform(-3, 4)\nparam s ~ exponential(0.7)\n"
+    "data \"line.csv\"\nobserve y ~ normal(a + b*x, s)\nderived ratio = a/b\n"
+    "track level = a*b\n";
 
 static void curve_has_the_closed_form(void) {
   atvi_ctx *ctx = test_ctx();
@@ -61,10 +62,11 @@ static void points_outside_are_not_run(void) {
 static void decay_counts_increase(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("decay.csv", "day,lost\n1,30\n2.5,\n4,11\n");
-  const char *path = test_file("decay.atvi", "param k ~ uniform(0, 2)\nparam x0 ~ uniform(10, 200)\nstart 0\n"
-                                             "state x = x0\nstate C = 0\ndx/dt = -k*x\ndC/dt = k*x\n"
-                                             "data \"decay.csv\" time day\nobserve lost ~ poisson(increase(C))\n"
-                                             "solver rk45 tol 1e-11\n");
+  const char *path =
+      test_file("decay.atvi", "param k ~ uniform(0, 2)\nparam x0 ~ uniform(10, 200)\nstart 0\n"
+                              "state x = x0\nstate C = 0\ndx/dt = -k*x\ndC/dt = k*x\n"
+                              "data \"decay.csv\" time day\nobserve lost ~ poisson(increase(C))\n"
+                              "solver rk45 tol 1e-11\n");
   atvi_model *m = test_load(ctx, path, false);
   const double k = 0.431, x0 = 92.7, theta[2] = {k, x0};
   test_value v = test_eval(ctx, atvi_model_target(m), theta);
@@ -79,10 +81,11 @@ static void decay_counts_increase(void) {
 static void jumps_and_pulses_are_landed_on(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("jump.csv", "t,x,y\n0,0.1,0.2\n1,0.9,0.1\n3,2.2,1.4\n");
-  const char *path = test_file("jump.atvi", "param a ~ uniform(0, 3)\nparam d ~ uniform(0, 3)\nstate X = 0\nstate Y = 0\n"
-                                            "table u step = [0: 1, 1.37: 0.25, 2.2: 3]\ntable v linear = [0.5: 2, 2: 5]\n"
-                                            "dX/dt = a*u\ndY/dt = v\npulse X += d at [1, 2]\npulse Y -= 2*d at [1]\n"
-                                            "data \"jump.csv\" time t\nobserve x ~ normal(X, 0.5)\nobserve y ~ normal(Y, 0.3)\n");
+  const char *path = test_file(
+      "jump.atvi", "param a ~ uniform(0, 3)\nparam d ~ uniform(0, 3)\nstate X = 0\nstate Y = 0\n"
+                   "table u step = [0: 1, 1.37: 0.25, 2.2: 3]\ntable v linear = [0.5: 2, 2: 5]\n"
+                   "dX/dt = a*u\ndY/dt = v\npulse X += d at [1, 2]\npulse Y -= 2*d at [1]\n"
+                   "data \"jump.csv\" time t\nobserve x ~ normal(X, 0.5)\nobserve y ~ normal(Y, 0.3)\n");
   for (int interpret = 0; interpret < 2; interpret++) {
     atvi_model *m = test_load(ctx, path, interpret);
     const double a = 0.731, d = 1.19, theta[2] = {a, d};
@@ -101,8 +104,9 @@ static void jumps_and_pulses_are_landed_on(void) {
 static void difference_equations_step_together(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("map.csv", "t,y\n0,1\n3,6.1\n5,9\n");
-  const char *path = test_file("map.atvi", "param r ~ uniform(0, 3)\nstate A = 1\nstate B = 2\nnext A = r*B\nnext B = A + B*t\n"
-                                           "data \"map.csv\" time t\nobserve y ~ normal(A + B, 1.5)\n");
+  const char *path = test_file(
+      "map.atvi", "param r ~ uniform(0, 3)\nstate A = 1\nstate B = 2\nnext A = r*B\nnext B = A + B*t\n"
+                  "data \"map.csv\" time t\nobserve y ~ normal(A + B, 1.5)\n");
   atvi_model *m = test_load(ctx, path, false);
   const double r = 0.731;
   double A = 1, B = 2, want = normal(1, 3, 1.5);
@@ -124,8 +128,9 @@ static void difference_equations_step_together(void) {
 static void poisson_at_mean_zero(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("zero.csv", "x,y\n0,0\n2,3\n");
-  const char *path = test_file("zero.atvi", "param a ~ uniform(0, 3)\nparam b ~ uniform(0, 1)\ndata \"zero.csv\"\n"
-                                            "observe y ~ poisson(a*x + b)\n");
+  const char *path =
+      test_file("zero.atvi", "param a ~ uniform(0, 3)\nparam b ~ uniform(0, 1)\ndata \"zero.csv\"\n"
+                             "observe y ~ poisson(a*x + b)\n");
   atvi_model *m = test_load(ctx, path, false);
   test_value v = test_eval(ctx, atvi_model_target(m), (double[]){1.3, 0});
   CHECK_REL(v.ll, 3 * log(2.6) - 2.6 - log(6), 1e-13);
@@ -144,14 +149,16 @@ static double Phi(double x) { return 0.5 * erfc(-x / sqrt(2)); }
 static void censored_values_give_tail_probabilities(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("cens.csv", "y,n,z\n1.2,3,0.5\n<0.5,<2,0.1\n>2.5,>=4,2\n");
-  const char *path = test_file("cens.atvi", "param m ~ normal(1, 2)\nparam l ~ uniform(0, 9)\ndata \"cens.csv\"\n"
-                                            "observe y ~ normal(m, 0.8)\nobserve n ~ poisson(l)\n"
-                                            "observe z ~ normal(m, 1) limits (0.1, 2)\n");
+  const char *path =
+      test_file("cens.atvi", "param m ~ normal(1, 2)\nparam l ~ uniform(0, 9)\ndata \"cens.csv\"\n"
+                             "observe y ~ normal(m, 0.8)\nobserve n ~ poisson(l)\n"
+                             "observe z ~ normal(m, 1) limits (0.1, 2)\n");
   atvi_model *m = test_load(ctx, path, false);
   const double theta[2] = {0.731, 2.19}, mu = theta[0], l = theta[1];
   double p3 = exp(-l) * (1 + l + l * l / 2 + l * l * l / 6);
-  double want = normal(1.2, mu, 0.8) + log(Phi((0.5 - mu) / 0.8)) + log(1 - Phi((2.5 - mu) / 0.8)) + poisson(3, l) +
-                log(exp(-l) * (1 + l)) + log(1 - p3) + normal(0.5, mu, 1) + log(Phi(0.1 - mu)) + log(1 - Phi(2 - mu));
+  double want = normal(1.2, mu, 0.8) + log(Phi((0.5 - mu) / 0.8)) + log(1 - Phi((2.5 - mu) / 0.8)) +
+                poisson(3, l) + log(exp(-l) * (1 + l)) + log(1 - p3) + normal(0.5, mu, 1) +
+                log(Phi(0.1 - mu)) + log(1 - Phi(2 - mu));
   test_value v = test_eval(ctx, atvi_model_target(m), theta);
   CHECK_REL(v.ll, want, 1e-11);
   CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
@@ -163,8 +170,9 @@ static void censored_values_give_tail_probabilities(void) {
 static void negative_binomial_by_histogram(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("nb.csv", "x,y,k\n1,4,0\n2,0,7\n3,17,NA\n4,5,2\n");
-  const char *path = test_file("nb.atvi", "param a ~ uniform(0, 9)\nparam s ~ uniform(0.1, 5)\ndata \"nb.csv\"\n"
-                                          "observe y ~ negbin(a*x, s)\nobserve k ~ negbin(a, 2*s)\n");
+  const char *path =
+      test_file("nb.atvi", "param a ~ uniform(0, 9)\nparam s ~ uniform(0.1, 5)\ndata \"nb.csv\"\n"
+                           "observe y ~ negbin(a*x, s)\nobserve k ~ negbin(a, 2*s)\n");
   for (int interpret = 0; interpret < 2; interpret++) {
     atvi_model *m = test_load(ctx, path, interpret);
     const atvi_target *t = atvi_model_target(m);
@@ -173,7 +181,8 @@ static void negative_binomial_by_histogram(void) {
     double want = 0;
     for (int i = 0; i < 7; i++) {
       double s = i < 4 ? 0.87 : 1.74;
-      want += lgamma(y[i] + s) - lgamma(s) - lgamma(y[i] + 1) + s * log(s / (s + mean[i])) + y[i] * log(mean[i] / (s + mean[i]));
+      want += lgamma(y[i] + s) - lgamma(s) - lgamma(y[i] + 1) + s * log(s / (s + mean[i])) +
+              y[i] * log(mean[i] / (s + mean[i]));
     }
     test_value v = test_eval(ctx, t, theta);
     CHECK_REL(v.ll, want, 1e-12);
@@ -194,10 +203,11 @@ static void negative_binomial_by_histogram(void) {
   atvi_ctx_free(ctx);
 }
 
-static const char *const SIR = "param beta ~ uniform(0, 3)\nparam gamma ~ uniform(0, 3)\nstate S = 39\nstate I = 1\nstate R = 0\n"
-                               "let N = S + I + R\ndS/dt = -beta*S*I/N\ndI/dt = beta*S*I/N - gamma*I\ndR/dt = gamma*I\n"
-                               "data \"sir.csv\" time day\nobserve i ~ poisson(I + 0.001)\nobserve r ~ poisson(R)\n"
-                               "derived R0 = beta/gamma\ntrack ill = I\n";
+static const char *const SIR =
+    "param beta ~ uniform(0, 3)\nparam gamma ~ uniform(0, 3)\nstate S = 39\nstate I = 1\nstate R = 0\n"
+    "let N = S + I + R\ndS/dt = -beta*S*I/N\ndI/dt = beta*S*I/N - gamma*I\ndR/dt = gamma*I\n"
+    "data \"sir.csv\" time day\nobserve i ~ poisson(I + 0.001)\nobserve r ~ poisson(R)\n"
+    "derived R0 = beta/gamma\ntrack ill = I\n";
 static const char *const SIR_DATA = "day,i,r\n0,1,0\n2,3,0\n5,10,7\n9,14,16\n15,3,34\n";
 
 static void results_depend_on_neither_batch_nor_threads(void) {
@@ -239,7 +249,8 @@ static void interpreter_and_compiled_code_agree(void) {
   atvi_model *a = test_load(ctx, path, false), *b = test_load(ctx, path, true);
   for (int j = 0; j < 10; j++) {
     const double theta[2] = {0.3 + 0.23 * j, 1.1 - 0.09 * j};
-    test_value x = test_eval(ctx, atvi_model_target(a), theta), y = test_eval(ctx, atvi_model_target(b), theta);
+    test_value x = test_eval(ctx, atvi_model_target(a), theta),
+               y = test_eval(ctx, atvi_model_target(b), theta);
     CHECK_REL(x.ll, y.ll, 1e-12);
     for (int i = 0; i < 2; i++) CHECK_ABS(x.gl[i], y.gl[i], 1e-12 * (fabs(y.gl[0]) + fabs(y.gl[1])));
   }
@@ -268,8 +279,8 @@ static void predictions_and_simulations(void) {
   for (int r = 0; r < 5; r++) {
     double I = out[(10 + 5 + 5 + r) * B], S = out[(10 + 5 + r) * B], R = out[(10 + 15 + r) * B];
     CHECK_REL(S + I + R, 40, 1e-6);
-    CHECK_REL(out[(10 + r) * B], I, 1e-14);      /* tracked */
-    CHECK_REL(out[r * B], I + 0.001, 1e-14);     /* mean of the first series */
+    CHECK_REL(out[(10 + r) * B], I, 1e-14);  /* tracked */
+    CHECK_REL(out[r * B], I + 0.001, 1e-14); /* mean of the first series */
     double sum = 0;
     for (int j = 0; j < B; j++) sum += sim[r * B + j];
     CHECK_ABS(sum / B, I + 0.001, 4.5 * sqrt((I + 0.001) / B));
@@ -284,7 +295,8 @@ static void predictions_and_simulations(void) {
 
 static void priors_that_depend_on_parameters_are_drawn(void) {
   atvi_ctx *ctx = test_ctx();
-  const char *path = test_file("prior.atvi", "param x ~ normal(m, s)\nparam m ~ normal(3, 0.5)\nparam s ~ uniform(1, 2)\n");
+  const char *path =
+      test_file("prior.atvi", "param x ~ normal(m, s)\nparam m ~ normal(3, 0.5)\nparam s ~ uniform(1, 2)\n");
   atvi_model *m = test_load(ctx, path, true);
   const atvi_target *t = atvi_model_target(m);
   void *work;
@@ -315,7 +327,8 @@ static void fixed_parameters_leave_the_rest(void) {
   CHECK_OK(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){1.19}, &t));
   CHECK_INT(t->d, 2);
   CHECK_STR(t->param[1].name, "s");
-  test_value a = test_eval(ctx, base, (double[]){0.731, 1.19, 0.385}), b = test_eval(ctx, t, (double[]){0.731, 0.385});
+  test_value a = test_eval(ctx, base, (double[]){0.731, 1.19, 0.385}),
+             b = test_eval(ctx, t, (double[]){0.731, 0.385});
   CHECK(a.ll == b.ll && a.lp == b.lp && a.gl[0] == b.gl[0] && a.gl[2] == b.gl[1] && a.gp[2] == b.gp[1]);
   atvi_fixed_free(t);
   CHECK_STATUS(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){3}, (double[]){1}, &t), ATVI_EINVAL);
@@ -329,8 +342,9 @@ static void fixed_parameters_leave_the_rest(void) {
 
 static void other_times_need_no_data(void) {
   atvi_ctx *ctx = test_ctx();
-  const char *path = test_file("nodata.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate x = 8\ndx/dt = -k*x\n"
-                                              "data \"not-there.csv\" time day\nobserve y ~ poisson(x)\nsolver rk45 tol 1e-8\n");
+  const char *path = test_file(
+      "nodata.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate x = 8\ndx/dt = -k*x\n"
+                     "data \"not-there.csv\" time day\nobserve y ~ poisson(x)\nsolver rk45 tol 1e-8\n");
   atvi_model *m;
   CHECK_STATUS(atvi_model_load(ctx, path, NULL, &m), ATVI_EMODEL);
   atvi_model_opts opts = {.interpret = true, .n_time = 3, .time = (double[]){0, 1, 2.5}};
@@ -354,9 +368,10 @@ static void other_times_need_no_data(void) {
 static void states_that_never_change_are_not_solved(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("still.csv", "t,y\n1,3\n2,2.5\n");
-  const char *path = test_file("still.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate D = 0\nstate x = 8\nstate E = 2\nstate F = 1\n"
-                                             "dD/dt = (E - 2)*x - D\ndx/dt = -k*E*x + D\ndE/dt = 3*D\ndF/dt = F - E\n"
-                                             "data \"still.csv\" time t\nobserve y ~ normal(x + D + E, 0.5)\nsolver rk45 tol 1e-10\n");
+  const char *path = test_file(
+      "still.atvi", "param k ~ uniform(0, 2)\nstart 0\nstate D = 0\nstate x = 8\nstate E = 2\nstate F = 1\n"
+                    "dD/dt = (E - 2)*x - D\ndx/dt = -k*E*x + D\ndE/dt = 3*D\ndF/dt = F - E\n"
+                    "data \"still.csv\" time t\nobserve y ~ normal(x + D + E, 0.5)\nsolver rk45 tol 1e-10\n");
   atvi_model *m = test_load(ctx, path, true);
   const atvi_target *t = atvi_model_target(m);
   const double k = 0.37;
@@ -367,10 +382,10 @@ static void states_that_never_change_are_not_solved(void) {
   void *work;
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
   t->ops->predict(t->self, work, 1, &k, out);
-  CHECK(out[2] == 0 && out[3] == 0);            /* D */
-  CHECK_REL(out[5], 8 * exp(-4 * k), 1e-8);     /* x */
-  CHECK(out[6] == 2 && out[7] == 2);            /* E */
-  CHECK_REL(out[9], 2 - exp(2), 1e-8);          /* F */
+  CHECK(out[2] == 0 && out[3] == 0);        /* D */
+  CHECK_REL(out[5], 8 * exp(-4 * k), 1e-8); /* x */
+  CHECK(out[6] == 2 && out[7] == 2);        /* E */
+  CHECK_REL(out[9], 2 - exp(2), 1e-8);      /* F */
   t->ops->work_free(work);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
@@ -401,10 +416,11 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
-      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
-      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
-      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
-      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
-      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
-      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved}, {"memory", memory_may_run_out_anywhere})
+TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run},
+      {"increase", decay_counts_increase}, {"jumps", jumps_and_pulses_are_landed_on},
+      {"map", difference_equations_step_together}, {"poisson_zero", poisson_at_mean_zero},
+      {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
+      {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
+      {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
+      {"fixed", fixed_parameters_leave_the_rest}, {"times", other_times_need_no_data},
+      {"still", states_that_never_change_are_not_solved}, {"memory", memory_may_run_out_anywhere})

@@ -8,7 +8,7 @@ static void refuse(const atvi_ode *ode, const char *word) {
   atvi_ode_work *w = (void *)&ctx;
   CHECK_STATUS(atvi_ode_work_new(ctx, ode, &w), ATVI_EINVAL);
   CHECK(w == NULL);
-  ck_assert_msg(strstr(atvi_errmsg(ctx), word) != NULL, "'%s' not in '%s'", word, atvi_errmsg(ctx));
+  CHECK_MSG(strstr(atvi_errmsg(ctx), word) != NULL, "'%s' not in '%s'", word, atvi_errmsg(ctx));
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
