@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STATES = 40, MOST_PAR = 8, MOST_OUT = 52 };
+enum { MOST_STATES = 100, MOST_PAR = 8, MOST_OUT = 52 };
 
 typedef struct {
   const char *name;
@@ -233,9 +233,9 @@ static problem epidemic(const char *name, int classes) {
                .dfdp = epi_dfdp};
   for (int i = 0; i < 52; i++) p.t_out[i] = 7 * (i + 1);
   for (int a = 0; a < classes; a++) {
-    p.y0[5 * a] = 0.999 - 0.05 * a;
+    p.y0[5 * a] = 0.999 - 0.02 * a;
     p.y0[5 * a + 1] = 0.001;
-    p.y0[5 * a + 3] = 0.05 * a;
+    p.y0[5 * a + 3] = 0.02 * a;
     for (int b = 0; b < classes; b++) contacts[a][b] = contact(a, b, classes);
   }
   return p;
@@ -269,6 +269,7 @@ static int get_problem(int i, problem *p) {
     return 1;
   case 3: *p = epidemic("epidemic", 1); return 1;
   case 4: *p = epidemic("large epidemic", 8); return 1;
+  case 5: *p = epidemic("huge epidemic", 20); return 1;
   default: return 0;
   }
 }

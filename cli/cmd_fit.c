@@ -63,7 +63,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},
       {"ess", "N", ATVI_ARG_NUMBER, &o->fit.ess,
-       "Effective sample size that every parameter must reach (default 1000, at most 1e7)."},
+       "Effective sample size that every parameter must reach (default 1000, at most 1e5)."},
       {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16)."},
       {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter, "Most iterations of each chain (ram)."},
       {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.max_seconds,

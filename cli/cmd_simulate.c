@@ -5,7 +5,7 @@
 static const char *const after[] = {
     "OUTPUT",
     "CSV with a header, on standard output. Array elements are named beta.1,\n"
-    "beta.2, ... With --prior the first column is the number of the draw.\n",
+    "beta.2, ... With --prior the first column, draw__, numbers the draws.\n",
     "EXIT STATUS",
     "0   done\n"
     "1   failed\n"
@@ -37,7 +37,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "which "
        "data file where the model has several."},
       {"prior", "N", ATVI_ARG_COUNT, &o->prior,
-       "Instead of one point: N draws from the prior and what the model predicts for each."},
+       "Instead of one point: N draws from the prior, each with simulated observations (prior predictive)."},
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
        "Times from A to B (default STEP 1), or a list A,B,C. Default: the times of the data."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "With --prior: hold a parameter at a value."},

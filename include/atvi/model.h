@@ -20,7 +20,6 @@ typedef struct {
   bool interpret;              /* do not generate and compile code */
   atvi_idx n_time;
   const double *time; /* [n_time] ascending: predict at these times, without data (NULL: at the data's) */
-  double tol_rel;     /* tolerance of an adaptive solver in the place of the model's; 0: the model's */
 } atvi_model_opts;
 
 typedef struct atvi_model atvi_model;

@@ -73,6 +73,10 @@ typedef struct {
   /* As eval without gradients, but with everything adaptive (step sizes) frozen as it is at theta0[d]: smooth
    * in theta, for finite differences. NULL: eval is smooth already. */
   void (*eval_frozen)(const void *self, void *work, const double *theta0, const atvi_batch *batch);
+
+  /* As eval without gradients, but with the model's numerical error (of its solver) made negligible, at whatever cost: tells
+   * how large that error is. NULL: eval has none. */
+  void (*eval_exact)(const void *self, void *work, const atvi_batch *batch);
 } atvi_target_ops;
 
 typedef struct {

@@ -20,10 +20,9 @@ ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts
                                        atvi_loaded *out);
 void atvi_app_unload(atvi_loaded *l);
 
-/* Largest difference of the log likelihood at n points theta[d][n] to that of a solver with a far smaller tolerance; 0 where the
- * model has no adaptive solver. Points that cannot be evaluated do not count. */
-ATVI_CHECKED atvi_status atvi_app_solver_error(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l,
-                                               atvi_idx n, const double *theta, double *error);
+/* Largest error of the log likelihood by the model's solver at n points theta[d][n]; NaN where none could be compared. */
+ATVI_CHECKED atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, const double *theta,
+                                               double *error);
 
 /* Resolves name=value pairs against a target's parameters: value[d], NaN where nothing was said. what: the option, for messages. */
 ATVI_CHECKED atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const atvi_target *target,

@@ -7,8 +7,7 @@
 #include "infer/ram.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
-#include "io/text.h"
-#include <math.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,54 +43,39 @@ static atvi_status infer(atvi_ctx *ctx, const atvi_app_fit_opts *o, method how, 
 enum { SOLVER_POINTS = 8 * ATVI_LANES };
 
 /* Is the solver exact enough where the posterior is? */
-static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l,
-                                atvi_draws *draws) {
+static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_draws *draws) {
   atvi_idx n = draws->n < SOLVER_POINTS ? draws->n : SOLVER_POINTS, d = draws->n_param;
   double *theta = atvi_pool_take(pool, (size_t)(d * n + 1), sizeof *theta), error;
   if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = draws->x[i * draws->n + j * draws->n / n];
-  ATVI_TRY(atvi_app_solver_error(ctx, &o->model, l, n, theta, &error));
+  ATVI_TRY(atvi_app_solver_error(ctx, l, n, theta, &error));
   draws->made.log_lik_error = error;
   return ATVI_OK;
 }
 
-/* Text from a model or a command line, as JSON. */
-static void quoted(atvi_text *t, const char *s) {
-  atvi_text_add(t, "\"");
-  for (; *s; s++) {
-    if (*s == '"' || *s == '\\')
-      atvi_text_add(t, "\\%c", *s);
-    else if ((unsigned char)*s < 32)
-      atvi_text_add(t, "\\u%04x", (unsigned char)*s);
-    else
-      atvi_text_add(t, "%c", *s);
-  }
-  atvi_text_add(t, "\"");
-}
-
 /* What it takes to run this fit again. */
-static atvi_status config(atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_loaded *l,
+static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_loaded *l,
                           const char **text) {
-  atvi_text t = {.pool = pool};
-  atvi_text_add(&t, "{\n  \"version\": \"%s\",\n  \"model\": ", ATVI_VERSION);
-  quoted(&t, o->model.path);
-  atvi_text_add(&t, ",\n  \"method\": ");
-  quoted(&t, o->method ? o->method : "ram");
-  atvi_text_add(&t, ",\n  \"seed\": %llu,\n  \"data\": [", (unsigned long long)o->seed);
-  for (atvi_idx i = 0; i < l->model->lang->n_data; i++) {
-    atvi_text_add(&t, i ? ", " : "");
-    quoted(&t, l->model->lang->data[i].path);
-  }
-  atvi_text_add(&t, "],\n  \"fix\": {");
-  for (atvi_idx i = 0; i < o->model.n_fix; i++) {
-    atvi_text_add(&t, i ? ", " : "");
-    quoted(&t, o->model.fix[i].name);
-    atvi_text_add(&t, ": ");
-    quoted(&t, o->model.fix[i].value);
-  }
-  atvi_text_add(&t, "},\n  \"compiled\": %s\n}\n", l->model->info.compiled ? "true" : "false");
-  return atvi_text_get(&t, text);
+  char folder[4096];
+  json_t *root = json_object(), *data = json_array(), *fix = json_object();
+  json_object_set_new(root, "version", json_string(ATVI_VERSION));
+  json_object_set_new(root, "folder", json_string(getcwd(folder, sizeof folder) ? folder : ""));
+  json_object_set_new(root, "model", json_string(o->model.path));
+  json_object_set_new(root, "method", json_string(o->method ? o->method : "ram"));
+  json_object_set_new(root, "seed", json_integer((json_int_t)o->seed));
+  for (atvi_idx i = 0; i < l->model->lang->n_data; i++)
+    json_array_append_new(data, json_string(l->model->lang->data[i].path));
+  json_object_set_new(root, "data", data);
+  for (atvi_idx i = 0; i < o->model.n_fix; i++)
+    json_object_set_new(fix, o->model.fix[i].name, json_string(o->model.fix[i].value));
+  json_object_set_new(root, "fix", fix);
+  json_object_set_new(root, "compiled", json_boolean(l->model->info.compiled));
+  char *dump = json_dumps(root, JSON_INDENT(2));
+  json_decref(root);
+  *text = dump ? atvi_pool_printf(pool, "%s\n", dump) : NULL;
+  free(dump);
+  return *text ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
 }
 
 typedef struct {
@@ -136,7 +120,7 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   ATVI_TRY(atvi_summary_new(pool, draws, &s));
   ATVI_TRY(atvi_summary_json(pool, s, &json));
   ATVI_TRY(atvi_summary_text(pool, s, &r->text));
-  ATVI_TRY(config(pool, o, l, &how));
+  ATVI_TRY(config(ctx, pool, o, l, &how));
   r->verdict = atvi_verdict_name(s->verdict);
   r->stopped = draws->made.end == ATVI_END_STOPPED;
   atvi_status status = save(ctx, pool, r->dir, draws, json, model, how);
@@ -152,7 +136,8 @@ static atvi_status make_dir(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_o
     return ATVI_OK;
   }
   *dir = o->out;
-  return atvi_dir_make(ctx, o->out, !o->force);
+  bool empty = rmdir(o->out) == 0; /* left by a run that was killed: nothing of the user's is in it */
+  return atvi_dir_make(ctx, o->out, !o->force && !empty);
 }
 
 atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
@@ -166,7 +151,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   atvi_status status = make_dir(ctx, pool, opts, l.target, &result->dir);
   if (status == ATVI_OK) {
     status = infer(ctx, opts, how, l.ev, &draws);
-    if (status == ATVI_OK) status = check_solver(ctx, pool, opts, &l, draws);
+    if (status == ATVI_OK) status = check_solver(ctx, pool, &l, draws);
     if (status == ATVI_OK)
       status = finish(ctx, pool, opts, &l, draws, result);
     else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi simulate: trajectories, synthetic data or prior predictive draws, as CSV.
  *
- *   (default)   t, tracked quantities, states, one line per time
+ *   (default)   t, tracked quantities, states, one line per time; without any, the means of the observations
  *   --observe   synthetic data in the layout of the model's data file
  *   --prior N   N draws from the prior: draw, parameters, derived quantities, and simulated observations
  *               (tracked quantities and states if the model observes nothing), one line per draw and time */
@@ -13,6 +13,7 @@
 
 /* More times than this in one range is a slip of the pen. */
 enum { MAX_TIMES = 1000000 };
+static const double MOST_NUMBERS = 2e8; /* in one table: 1.6 GB */
 
 static atvi_status bad_times(atvi_ctx *ctx, const char *times) {
   return ATVI_FAIL(ctx, ATVI_EINVAL,
@@ -148,7 +149,7 @@ static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *
       return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
   } else if (lang->n_data > 1) {
     return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "the model has %td data sets; say which one to simulate with --observe NAME",
+                     "the model has %td data sets; say which one to simulate with --observe=NAME",
                      lang->n_data);
   }
   return lang->n_observe
@@ -162,7 +163,7 @@ static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_
                         const double *derived, bool more, const char **text) {
   atvi_text out = {.pool = pool};
   if (j < 0)
-    atvi_text_add(&out, "draw");
+    atvi_text_add(&out, "draw__"); /* cannot be a name in a model */
   else
     atvi_text_add(&out, "%td", j + 1);
   for (atvi_idx i = 0; i < t->d + t->n_derived; i++) {
@@ -176,43 +177,89 @@ static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_
   return atvi_text_get(&out, text);
 }
 
+/* What the numbers of one call are of, and where they go. */
+typedef struct {
+  bool prior;   /* draws from the prior instead of one point */
+  bool observe; /* observations with their noise */
+  bool data;    /* in the layout of a data file; else tracked quantities and states */
+  atvi_idx group, B;
+  double *theta, *derived, *value;
+} job;
+
+static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, const atvi_loaded *l, job *j) {
+  const atvi_target *t = l->target;
+  const atvi_lang *lang = l->model->lang;
+  j->prior = o->prior > 0;
+  j->observe = o->observe || (j->prior && lang->n_observe > 0);
+  j->data = j->observe || (lang->n_state == 0 && lang->n_track == 0 && lang->n_observe > 0);
+  j->B = j->prior ? o->prior : 1;
+  if (j->data) ATVI_TRY(which_group(ctx, l, o->data, &j->group));
+  for (atvi_idx s = 0; j->data && o->times && s < lang->n_observe; s++)
+    for (int a = 0; a < lang->observe[s].n_arg; a++)
+      if (lang->observe[s].data == j->group && atvi_graph_kinds(lang->graph, lang->observe[s].arg[a]) >> ATVI_IN_DATA & 1)
+        return ATVI_FAIL(ctx, ATVI_EINVAL,
+                         "--times: %s depends on a column of its data file, which has no value at other times; leave --times out",
+                         lang->observe[s].name);
+  double wanted = (double)j->B * (double)(t->d + t->n_derived + t->n_out + 1);
+  if (wanted > MOST_NUMBERS)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--prior %td: that is %.2g numbers; ask for fewer draws", j->B, wanted);
+  j->theta = atvi_pool_take(pool, (size_t)(t->d * j->B), sizeof(double));
+  j->derived = atvi_pool_take(pool, (size_t)(t->n_derived * j->B + 1), sizeof(double));
+  j->value = atvi_pool_take(pool, (size_t)((j->observe ? t->n_obs : t->n_out) * j->B + 1), sizeof(double));
+  return j->theta && j->derived && j->value ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", j->B);
+}
+
+/* A point whose run fails gives a table of NA: say why. */
+static void tell_failures(atvi_ctx *ctx, const atvi_loaded *l, const job *j) {
+  const atvi_target *t = l->target;
+  atvi_idx failed = 0;
+  atvi_outcome last = ATVI_RUN_OK;
+  for (atvi_idx k = 0; k < j->B; k += ATVI_LANES) {
+    double theta[64 * ATVI_LANES], ll[ATVI_LANES];
+    atvi_outcome outcome[ATVI_LANES];
+    atvi_idx n = j->B - k < ATVI_LANES ? j->B - k : ATVI_LANES;
+    if (t->d > 64) return;
+    for (atvi_idx i = 0; i < t->d; i++)
+      for (atvi_idx b = 0; b < n; b++) theta[i * n + b] = j->theta[i * j->B + k + b];
+    t->ops->eval(t->self, atvi_evaluator_work(l->ev), &(atvi_batch){.B = n, .theta = theta, .log_lik = ll, .outcome = outcome});
+    for (atvi_idx b = 0; b < n; b++)
+      if (outcome[b] != ATVI_RUN_OK) failed++, last = outcome[b];
+  }
+  if (failed) atvi_log(ctx, ATVI_LOG_WARN, "%td of %td points could not be run: %s", failed, j->B, atvi_outcome_word(last));
+}
+
 static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_loaded *l,
                             const char **text) {
   const atvi_target *t = l->target;
   const atvi_lang *lang = l->model->lang;
   void *work = atvi_evaluator_work(l->ev);
-  bool prior = o->prior > 0, observe = o->observe || (prior && lang->n_observe > 0);
-  atvi_idx B = prior ? o->prior : 1, group = 0;
-  if (observe) ATVI_TRY(which_group(ctx, l, o->data, &group));
-  double *theta = atvi_pool_take(pool, (size_t)(t->d * B), sizeof *theta);
-  double *derived = atvi_pool_take(pool, (size_t)(t->n_derived * B + 1), sizeof *derived);
-  double *value = atvi_pool_take(pool, (size_t)((observe ? t->n_obs : t->n_out) * B + 1), sizeof *value);
-  if (!theta || !derived || !value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", B);
-  if (prior)
-    t->ops->prior_draw(t->self, work, o->seed, 0, B, theta);
+  job j = {0};
+  ATVI_TRY(plan(ctx, pool, o, l, &j));
+  if (j.prior)
+    t->ops->prior_draw(t->self, work, o->seed, 0, j.B, j.theta);
   else
-    ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, theta));
-  if (t->n_derived) t->ops->derived(t->self, work, B, theta, derived);
-  if (observe)
-    t->ops->simulate(t->self, work, o->seed, 0, B, theta, value);
+    ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, j.theta));
+  if (t->n_derived) t->ops->derived(t->self, work, j.B, j.theta, j.derived);
+  if (j.observe)
+    t->ops->simulate(t->self, work, o->seed, 0, j.B, j.theta, j.value);
   else
-    t->ops->predict(t->self, work, B, theta, value);
+    t->ops->predict(t->self, work, j.B, j.theta, j.value);
+  tell_failures(ctx, l, &j);
 
-  table one = {t, observe ? &lang->data[group] : NULL, group, value, B};
-  bool any = observe || t->n_out > t->n_obs;
+  table one = {t, j.data ? &lang->data[j.group] : NULL, j.group, j.value, j.B};
+  bool any = j.data || t->n_out > t->n_obs;
   atvi_text out = {.pool = pool};
   const char *before = "";
-  for (atvi_idx j = -1; j < B; j++) {
-    if (prior) ATVI_TRY(lead(pool, t, B, j, theta, derived, any, &before));
-    if (!any)
-      atvi_text_add(&out, "%s", before);
-    else if (j >= 0)
-      lines(&out, &one, lang, before, j);
-    else {
-      atvi_text_add(&out, "%s", before);
-      names(&out, &one);
-      atvi_text_add(&out, "\n");
+  for (atvi_idx k = -1; k < j.B; k++) {
+    if (j.prior) ATVI_TRY(lead(pool, t, j.B, k, j.theta, j.derived, any, &before));
+    if (k >= 0 && any) {
+      lines(&out, &one, lang, before, k);
+      continue;
     }
+    atvi_text_add(&out, "%s", before);
+    if (!any) continue;
+    names(&out, &one);
+    atvi_text_add(&out, "\n");
   }
   return atvi_text_get(&out, text);
 }

@@ -109,6 +109,8 @@ static bool is_tame(const atvi_graph *g, const atvi_gnode *x) {
   case ATVI_OP_TANH:
   case ATVI_OP_ERF:
   case ATVI_OP_SELECT: return args;
+  case ATVI_OP_DIV:
+    return args && g->node[x->arg[1]].op == ATVI_OP_CONST && isnormal(1 / g->node[x->arg[1]].value);
   default: return false;
   }
 }

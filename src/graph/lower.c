@@ -3,9 +3,11 @@
  *
  * Instructions come in depth-first order from the outputs, each output stored as soon as it is
  * known: values live briefly, and nothing is computed that no output needs. Where several
- * divisions have the same denominator it is inverted once: id n + b stands for 1 / node b. (a / b and a * (1 / b) differ by
- * rounding only, unless b is so small, below 6e-309, that its inverse overflows.) */
+ * divisions have the same denominator it is inverted once, and a constant one always: id n + b stands for 1 / node b.
+ * (a / b and a * (1 / b) differ by rounding only, unless b is so small, below 6e-309, that its inverse overflows.)
+ * Rounding matters where a step may lie, below floor, sign and comparisons: divisions there stay exact. */
 #include "graph/internal.h"
+#include <math.h>
 #include <string.h>
 
 enum { MAX_INDEX = 1 << 27 }; /* what an operand of the interpreter can hold */
@@ -16,7 +18,8 @@ typedef struct {
   const atvi_prog_spec *spec;
   atvi_idx n;       /* nodes of the graph */
   int32_t *place;   /* [2n] instruction of a node or inverse, -1 if not there yet */
-  int32_t *divided; /* [n] divisions by this node */
+  int32_t *divided; /* [n] divisions by this node that need not be exact */
+  bool *exact;      /* [n] a step is taken from this node's value */
   int32_t *stack;   /* ids being worked on */
   atvi_idx n_stack, cap_stack;
   atvi_ins *ins;
@@ -42,15 +45,20 @@ static atvi_ins *push_ins(lower *w) {
   return &w->ins[w->n_ins++];
 }
 
+static bool by_inverse(const lower *w, atvi_node b) {
+  const atvi_gnode *x = &w->g->node[b];
+  return x->op == ATVI_OP_CONST ? isnormal(1 / x->value) : w->divided[b] > 1;
+}
+
 /* The ids an id is computed from. */
 static int operands(const lower *w, int32_t id, int32_t *arg) {
   if (id >= w->n) {
     arg[0] = (int32_t)(id - w->n);
-    return 1;
+    return w->g->node[arg[0]].op == ATVI_OP_CONST ? 0 : 1;
   }
   const atvi_gnode *x = &w->g->node[id];
   for (int k = 0; k < x->n_arg; k++) arg[k] = x->arg[k];
-  if (x->op == ATVI_OP_DIV && w->divided[x->arg[1]] > 1) arg[1] = (int32_t)(w->n + x->arg[1]);
+  if (x->op == ATVI_OP_DIV && !w->exact[id] && by_inverse(w, x->arg[1])) arg[1] = (int32_t)(w->n + x->arg[1]);
   return x->n_arg;
 }
 
@@ -65,7 +73,8 @@ static atvi_status emit(lower *w, int32_t id, int n_arg, const int32_t *arg) {
   }
   w->place[id] = s->last;
   if (id >= w->n) {
-    s->op = ATVI_INS_RECIP;
+    s->op = n_arg ? ATVI_INS_RECIP : ATVI_OP_CONST;
+    if (!n_arg) s->value = 1 / w->g->node[id - w->n].value;
     return ATVI_OK;
   }
   const atvi_gnode *x = &w->g->node[id];
@@ -106,14 +115,49 @@ static atvi_status visit(lower *w, atvi_node root) {
   return ATVI_OK;
 }
 
+static bool is_zero(const lower *w, atvi_node x) {
+  return w->g->node[x].op == ATVI_OP_CONST && w->g->node[x].value == 0;
+}
+
+/* Rounding a product or quotient does not change its sign. */
+static bool sign_is_safe(const lower *w, atvi_node x) {
+  uint8_t op = w->g->node[x].op;
+  return op == ATVI_OP_MUL || op == ATVI_OP_DIV;
+}
+
+/* Whether small errors of argument k become large ones, or, with exact set, are handed on. A select asks only whether
+ * its condition is 0. */
+static bool wants_exact(const lower *w, const atvi_gnode *x, int k, bool exact) {
+  switch (x->op) {
+  case ATVI_OP_FLOOR: return true;
+  case ATVI_OP_SIGN: return !sign_is_safe(w, x->arg[0]);
+  case ATVI_OP_LT:
+  case ATVI_OP_LE:
+  case ATVI_OP_EQ: return !(is_zero(w, x->arg[1 - k]) && sign_is_safe(w, x->arg[k]));
+  case ATVI_OP_ADD:
+  case ATVI_OP_SUB:
+  case ATVI_OP_MUL:
+  case ATVI_OP_DIV:
+  case ATVI_OP_NEG:
+  case ATVI_OP_ABS:
+  case ATVI_OP_MIN:
+  case ATVI_OP_MAX: return exact;
+  case ATVI_OP_SELECT: return k > 0 && exact;
+  default: return false;
+  }
+}
+
 static void count_divisions(lower *w, bool *need) {
   for (int k = 0; k < w->spec->n_out; k++)
     for (atvi_idx i = 0; i < w->spec->out[k].n; i++) need[w->spec->out[k].nodes[i]] = true;
   for (atvi_idx i = w->n - 1; i >= 0; i--) {
     const atvi_gnode *x = &w->g->node[i];
     if (!need[i]) continue;
-    for (int k = 0; k < x->n_arg; k++) need[x->arg[k]] = true;
-    if (x->op == ATVI_OP_DIV) w->divided[x->arg[1]]++;
+    for (int k = 0; k < x->n_arg; k++) {
+      need[x->arg[k]] = true;
+      if (wants_exact(w, x, k, w->exact[i])) w->exact[x->arg[k]] = true;
+    }
+    if (x->op == ATVI_OP_DIV && !w->exact[i]) w->divided[x->arg[1]]++;
   }
 }
 
@@ -146,7 +190,8 @@ atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_
   bool *need = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *need);
   w.place = atvi_pool_take(pool, 2 * (size_t)w.n + 1, sizeof *w.place);
   w.divided = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.divided);
-  if (!need || !w.place || !w.divided)
+  w.exact = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.exact);
+  if (!need || !w.place || !w.divided || !w.exact)
     return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
   for (atvi_idx i = 0; i < 2 * w.n; i++) w.place[i] = -1;
   count_divisions(&w, need);

@@ -2,8 +2,9 @@
 /* Folding and identities, applied as nodes are made.
  *
  * Canonical forms: a constant comes first in + and *, other arguments in order of age; signs
- * move outward (-a * b is -(a b), a + -b is a - b); x - c is -c + x; x / c is (1/c) x; (1/b) a
- * is a / b, so that code generation sees all divisions by one b together. Every rule makes a
+ * move outward (-a * b is -(a b), a + -b is a - b), and into constants (-(c a) is (-c) a, -a / c is a / -c);
+ * x - c is -c + x; x / c is (1/c) x where 1/c is exact (elsewhere floor(x / 49) would be 0 at 49: see lower.c);
+ * (1/b) a is a / b, so that code generation sees all divisions by one b together. Every rule makes a
  * smaller or more canonical expression, hence the mutual recursion ends at once. */
 #include "graph/internal.h"
 #include <float.h>
@@ -27,6 +28,11 @@ static bool is_value(const atvi_graph *g, atvi_node x, double v) {
 static atvi_node arg(const atvi_graph *g, atvi_node x, int k) { return g->node[x].arg[k]; }
 /* Fit to stand in for two constants: neither overflowed nor lost digits. */
 static bool is_normal(double v) { return isnormal(v); }
+
+static bool is_power_of_2(double v) {
+  int exponent;
+  return fabs(frexp(v, &exponent)) == 0.5;
+}
 
 static atvi_node raw1(atvi_graph *g, atvi_op op, atvi_node a) {
   return atvi_graph_intern(g, (atvi_gnode){.op = (uint8_t)op, .n_arg = 1, .arg = {a}});
@@ -100,7 +106,9 @@ static atvi_node make_mul(atvi_graph *g, atvi_node a, atvi_node b) {
 static atvi_node make_div(atvi_graph *g, atvi_node a, atvi_node b) {
   double c;
   if (is_value(g, a, 0)) return a;
-  if (atvi_graph_is_const(g, b, &c) && is_normal(1 / c)) return mul(g, constant(g, 1 / c), a);
+  bool by_constant = atvi_graph_is_const(g, b, &c);
+  if (by_constant && is_power_of_2(c) && is_normal(1 / c)) return mul(g, constant(g, 1 / c), a);
+  if (by_constant && is_op(g, a, ATVI_OP_NEG)) return divide(g, arg(g, a, 0), constant(g, -c));
   bool na = is_op(g, a, ATVI_OP_NEG), nb = is_op(g, b, ATVI_OP_NEG);
   if (na || nb) {
     atvi_node q = divide(g, na ? arg(g, a, 0) : a, nb ? arg(g, b, 0) : b);
@@ -196,6 +204,8 @@ atvi_node atvi_graph_op1(atvi_graph *g, atvi_op op, atvi_node a) {
     if (inner == ATVI_OP_SUB) return sub(g, arg(g, a, 1), arg(g, a, 0));
     if (inner == ATVI_OP_MUL && atvi_graph_is_const(g, arg(g, a, 0), &c))
       return mul(g, constant(g, -c), arg(g, a, 1));
+    if (inner == ATVI_OP_DIV && atvi_graph_is_const(g, arg(g, a, 1), &c))
+      return divide(g, arg(g, a, 0), constant(g, -c));
   }
   if (op == ATVI_OP_NOT && inner == ATVI_OP_NOT) return truth(g, arg(g, a, 0));
   if (op == ATVI_OP_ABS && inner == ATVI_OP_NEG) a = arg(g, a, 0);

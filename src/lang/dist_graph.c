@@ -21,8 +21,30 @@ static node lgam(graph *g, node a) { return atvi_graph_op1(g, ATVI_OP_LGAMMA, a)
 static node less(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_LT, a, b); }
 static node at_most(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_LE, a, b); }
 static node where(graph *g, node cond, node x) { return atvi_graph_select(g, cond, x, num(g, -HUGE_VAL)); }
+static node either(graph *g, node a, node b) { return atvi_graph_op2(g, ATVI_OP_OR, a, b); }
 static node scaled(graph *g, node y, node location, node scale) {
   return divide(g, sub(g, y, location), scale);
+}
+
+/* Whether an argument is out of its range. NaN is not: it spoils the value, as it should, so that a run that failed
+ * is told from one that contradicts the data. */
+static node bad_args(graph *g, atvi_dist dist, const node *a) {
+  const atvi_dist_info *info = atvi_dist_get(dist);
+  node zero = num(g, 0), bad = dist == ATVI_DIST_UNIFORM ? at_most(g, a[1], a[0]) : zero;
+  for (int k = 0; k < info->n_arg; k++) switch (info->range[k]) {
+    case ATVI_ARG_POSITIVE: bad = either(g, bad, at_most(g, a[k], zero)); break;
+    case ATVI_ARG_NONNEGATIVE:
+    case ATVI_ARG_WHOLE: bad = either(g, bad, less(g, a[k], zero)); break;
+    case ATVI_ARG_PROBABILITY:
+      bad = either(g, bad, either(g, less(g, a[k], zero), less(g, num(g, 1), a[k])));
+      break;
+    default: break;
+    }
+  return bad;
+}
+
+static node unless(graph *g, node bad, double instead, node x) {
+  return atvi_graph_select(g, bad, num(g, instead), x);
 }
 
 /* -z^2/2 - log scale - constant */
@@ -90,12 +112,9 @@ static node binomial_density(graph *g, node y, const node *a) {
   return where(g, at_most(g, y, a[0]), add(g, choose, add(g, hit, miss)));
 }
 
-atvi_node atvi_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *a, atvi_node *lrise) {
+/* For arguments in their ranges. */
+static node density(graph *g, atvi_dist dist, node y, const node *a, node *lrise) {
   node zero = num(g, 0), z;
-  if (lrise) *lrise = ATVI_NODE_NONE;
-  if (y == ATVI_NODE_NONE || zero == ATVI_NODE_NONE) return ATVI_NODE_NONE;
-  for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++)
-    if (a[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   switch (dist) {
   case ATVI_DIST_UNIFORM: return uniform_density(g, y, a);
   case ATVI_DIST_NORMAL: return bell(g, scaled(g, y, a[0], a[1]), a[1], 0.5 * LOG_2PI);
@@ -124,6 +143,17 @@ atvi_node atvi_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_
   }
 }
 
+atvi_node atvi_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *a, atvi_node *lrise) {
+  node rise = ATVI_NODE_NONE;
+  if (lrise) *lrise = ATVI_NODE_NONE;
+  if (y == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++)
+    if (a[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  node bad = bad_args(g, dist, a), x = density(g, dist, y, a, lrise ? &rise : NULL);
+  if (rise != ATVI_NODE_NONE) *lrise = unless(g, bad, 0, rise);
+  return unless(g, bad, -HUGE_VAL, x);
+}
+
 static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
   static const atvi_fn FN[ATVI_DIST_COUNT] = {
       [ATVI_DIST_NORMAL] = ATVI_FN_NORMAL_LCDF,   [ATVI_DIST_LOGNORMAL] = ATVI_FN_NORMAL_LCDF,
@@ -135,7 +165,8 @@ static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
   for (int k = 0; k < n; k++)
     if ((arg[k + 1] = a[k]) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   /* the upper tail's function follows the lower one's in the list */
-  return atvi_graph_fn(g, (atvi_fn)(FN[dist] + (upper ? 1 : 0)), 0, n + 1, arg);
+  node x = atvi_graph_fn(g, (atvi_fn)(FN[dist] + (upper ? 1 : 0)), 0, n + 1, arg);
+  return unless(g, bad_args(g, dist, a), -HUGE_VAL, x);
 }
 
 atvi_node atvi_dist_lcdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg) {
@@ -191,12 +222,9 @@ static node constant_mass(graph *g, atvi_dist dist, double lower, double upper, 
   return *all ? num(g, atvi_dist_log_mass(dist, lower, upper, arg)) : ATVI_NODE_NONE;
 }
 
-atvi_node atvi_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double upper, const atvi_node *a) {
-  bool all;
-  node x = constant_mass(g, dist, lower, upper, a, &all);
-  if (all) return x;
-  double lo = fmax(lower, atvi_dist_get(dist)->lower);
-  node zero = num(g, 0), nl = num(g, lo), nu = num(g, upper);
+/* For arguments in their ranges, not all of them constant. */
+static node mass(graph *g, atvi_dist dist, double lo, double upper, const node *a) {
+  node zero = num(g, 0), nl = num(g, lo), nu = num(g, upper), x;
   switch (dist) {
   case ATVI_DIST_UNIFORM: {
     node from = isinf(lo) ? a[0] : atvi_graph_op2(g, ATVI_OP_MAX, a[0], nl);
@@ -221,6 +249,16 @@ atvi_node atvi_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double up
   case ATVI_DIST_STUDENT: return student_mass(g, lo, upper, a);
   default: return ATVI_NODE_NONE;
   }
+}
+
+atvi_node atvi_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double upper, const atvi_node *a) {
+  bool all;
+  node x = constant_mass(g, dist, lower, upper, a, &all);
+  if (all) return x;
+  for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++)
+    if (a[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  x = mass(g, dist, fmax(lower, atvi_dist_get(dist)->lower), upper, a);
+  return x == ATVI_NODE_NONE ? x : unless(g, bad_args(g, dist, a), 0, x);
 }
 
 atvi_node atvi_dist_mean(atvi_graph *g, atvi_dist dist, const atvi_node *a) {

@@ -129,6 +129,41 @@ static bool column_of(elab *e, const ast_stmt *st, const elab_loop *loop, const 
   return false;
 }
 
+/* A cell that no parameters make possible, being below every count. */
+static bool below_counts(const atvi_lang_observe *o, int kind, double y) {
+  return atvi_dist_get(o->dist)->count && kind == ATVI_CELL_LT && y <= 0;
+}
+
+/* Not even a value that only says it is below the detection limit. */
+static bool never_lognormal(const atvi_lang_observe *o, int kind, double y) {
+  bool undetected = kind == ATVI_CELL_NUMBER && y <= o->limit_lower && o->limit_lower > 0;
+  return o->dist == ATVI_DIST_LOGNORMAL && !(y > 0) && !undetected;
+}
+
+static bool check_trials(elab *e, const atvi_lang_observe *o, const atvi_csv *csv, atvi_idx row) {
+  atvi_idx at = row * csv->n_col + o->column;
+  double n = NAN, y = csv->value[at];
+  atvi_node_info size = {.op = ATVI_OP_CONST};
+  if (!atvi_elab_constant(e, o->arg[0], &n)) {
+    size = atvi_graph_get(e->g, o->arg[0]);
+    if (size.op == ATVI_OP_INPUT && size.index2 == ATVI_IN_DATA)
+      n = csv->value[row * csv->n_col + size.index];
+  }
+  if (size.op == ATVI_OP_INPUT && !isnan(n) && (n < 0 || n != floor(n))) {
+    atvi_lang_data_error(e->s, csv, row, size.index, o->place, "n is the number of trials",
+                         "n = %g of a binomial is not a whole number", n);
+    return false;
+  }
+  if (n < y || (n == y && csv->kind[at] == ATVI_CELL_GT)) {
+    atvi_lang_data_error(e->s, csv, row, o->column, o->place, "binomial(n, p): n is the number of trials",
+                         n < y ? "the count '%.60s' is larger than n = %g"
+                               : "'%.60s' is impossible: no count is larger than n = %g",
+                         csv->text[at], n);
+    return false;
+  }
+  return true;
+}
+
 /* What one cell may be under the distribution. */
 static bool check_cell(elab *e, const atvi_lang_observe *o, const atvi_csv *csv, atvi_idx row) {
   atvi_idx at = row * csv->n_col + o->column;
@@ -146,31 +181,18 @@ static bool check_cell(elab *e, const atvi_lang_observe *o, const atvi_csv *csv,
                          csv->text[at]);
     return false;
   }
-  if (o->dist == ATVI_DIST_LOGNORMAL && !(y > 0)) {
+  if (below_counts(o, csv->kind[at], y)) {
+    atvi_lang_data_error(e->s, csv, row, o->column, o->place, "none at all is written 0, at most one <=1",
+                         "'%.60s' is impossible: counts are 0 or more", csv->text[at]);
+    return false;
+  }
+  if (never_lognormal(o, csv->kind[at], y)) {
     atvi_lang_data_error(e->s, csv, row, o->column, o->place,
                          "use normal, or a detection limit: limits (0.5, inf)",
                          "'%.60s' cannot be lognormal: it is not above 0", csv->text[at]);
     return false;
   }
-  double n = NAN;
-  atvi_node_info size = {.op = ATVI_OP_CONST};
-  if (o->dist == ATVI_DIST_BINOMIAL && !atvi_elab_constant(e, o->arg[0], &n)) {
-    size = atvi_graph_get(e->g, o->arg[0]);
-    if (size.op == ATVI_OP_INPUT && size.index2 == ATVI_IN_DATA)
-      n = csv->value[row * csv->n_col + size.index];
-  }
-  bool column = size.op == ATVI_OP_INPUT;
-  if (o->dist == ATVI_DIST_BINOMIAL && column && !isnan(n) && (n < 0 || n != floor(n))) {
-    atvi_lang_data_error(e->s, csv, row, size.index, o->place, "n is the number of trials",
-                         "n = %g of a binomial is not a whole number", n);
-    return false;
-  }
-  if (o->dist == ATVI_DIST_BINOMIAL && n < y) {
-    atvi_lang_data_error(e->s, csv, row, o->column, o->place, "binomial(n, p): n is the number of trials",
-                         "the count '%.60s' is larger than n = %g", csv->text[at], n);
-    return false;
-  }
-  return true;
+  return o->dist != ATVI_DIST_BINOMIAL || check_trials(e, o, csv, row);
 }
 
 static bool censored(const atvi_lang_observe *o, int kind, double y) {

@@ -66,18 +66,44 @@ static void number(scan *s) {
   }
 }
 
-static void rewrite(const scan *s, atvi_node *x) {
-  atvi_graph_substitute(s->g, 1, x, 2 * s->n, s->from, s->to);
+/* Calls fn for every expression that may hold a state. */
+static void each(atvi_lang *lang, void (*fn)(void *user, atvi_node *x), void *user) {
+  for (atvi_idx i = 0; i < lang->n_state; i++) fn(user, &lang->state[i].rhs);
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    for (int a = 0; a < lang->observe[o].n_arg; a++) fn(user, &lang->observe[o].arg[a]);
+  for (atvi_idx i = 0; i < lang->n_track; i++) fn(user, &lang->track[i].node);
+  for (atvi_idx p = 0; p < lang->n_pulse; p++)
+    for (atvi_idx j = 0; j < lang->pulse[p].n; j++) fn(user, &lang->pulse[p].increase[j]);
 }
 
-static void rewrite_all(const scan *s) {
-  atvi_lang *lang = s->lang;
-  for (atvi_idx i = 0; i < s->n; i++) rewrite(s, &lang->state[i].rhs);
-  for (atvi_idx o = 0; o < lang->n_observe; o++)
-    for (int a = 0; a < lang->observe[o].n_arg; a++) rewrite(s, &lang->observe[o].arg[a]);
-  for (atvi_idx i = 0; i < lang->n_track; i++) rewrite(s, &lang->track[i].node);
-  for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    for (atvi_idx j = 0; j < lang->pulse[p].n; j++) rewrite(s, &lang->pulse[p].increase[j]);
+typedef struct {
+  atvi_node *node; /* NULL: only counted */
+  atvi_idx n;
+} list;
+
+static void collect(void *user, atvi_node *x) {
+  list *l = user;
+  if (l->node) l->node[l->n] = *x;
+  l->n++;
+}
+
+static void put_back(void *user, atvi_node *x) {
+  list *l = user;
+  *x = l->node[l->n++];
+}
+
+/* All at once: a substitution walks the whole graph. */
+static bool rewrite_all(const scan *s) {
+  list l = {0};
+  each(s->lang, collect, &l);
+  l.node = atvi_pool_take(s->m->pool, (size_t)l.n + 1, sizeof *l.node);
+  if (!l.node) return false;
+  l.n = 0;
+  each(s->lang, collect, &l);
+  atvi_graph_substitute(s->g, l.n, l.node, 2 * s->n, s->from, s->to);
+  l.n = 0;
+  each(s->lang, put_back, &l);
+  return true;
 }
 
 atvi_status atvi_model_constant(atvi_model *m) {
@@ -97,7 +123,7 @@ atvi_status atvi_model_constant(atvi_model *m) {
   }
   if (ok) {
     number(&s);
-    if (m->n_state < n) rewrite_all(&s);
+    ok = m->n_state == n || rewrite_all(&s);
   }
   return ok && !atvi_graph_failed(s.g) ? ATVI_OK : ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: states");
 }

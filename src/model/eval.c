@@ -41,6 +41,11 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   return o;
 }
 
+/* Whether the solver makes an error that its tolerance controls. */
+static bool inexact(const atvi_model *m) {
+  return m->has_ode && (m->ode.method == ATVI_ODE_RK45 || m->ode.method == ATVI_ODE_STIFF);
+}
+
 atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   const atvi_model *m = self;
   atvi_arena a = {0};
@@ -52,8 +57,9 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   w->ctx = ctx;
   if (m->has_ode) {
     atvi_status status = atvi_ode_work_new(ctx, &m->ode, &w->ode);
+    if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
     if (status != ATVI_OK) {
-      atvi_block_free(ctx, w);
+      atvi_model_work_free(w);
       return status;
     }
   }
@@ -65,6 +71,7 @@ void atvi_model_work_free(void *work) {
   atvi_model_work *w = work;
   if (!w) return;
   if (w->ode) atvi_ode_work_free(w->ode);
+  if (w->exact) atvi_ode_work_free(w->exact);
   atvi_block_free(w->ctx, w);
 }
 
@@ -139,12 +146,37 @@ static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
   for (int l = 0; l < L; l++) ll[l] += w->value[l];
 }
 
+/* Ways to run setup and the solver: as usual, with the steps of the last taped run, or near rounding. */
+typedef void solving(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]);
+
+static void solve_frozen(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
+  (void)tape;
+  setup(m, w);
+  for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
+  if (m->has_ode) atvi_ode_replay(&m->ode, w->ode, 0, w->y0, w->hoist, w->yout, outcome);
+}
+
+static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
+  if (!w->exact) {
+    atvi_model_solve(m, w, tape, outcome);
+    return;
+  }
+  setup(m, w);
+  atvi_ode_solve(&m->exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
+}
+
+static void gradient(const atvi_model *m, atvi_model_work *w) {
+  if (m->has_ode) atvi_ode_adjoint(&m->ode, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
+  atvi_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds}, (double *[]){w->grad_l});
+  for (atvi_idx i = 0; m->has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];
+}
+
 /* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. */
-static void evaluate(const atvi_model *m, atvi_model_work *w, bool grad, double ll[L],
+static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, bool grad, double ll[L],
                      atvi_outcome outcome[L]) {
-  atvi_idx d = m->target.d, n = m->n_state;
+  atvi_idx n = m->n_state;
   atvi_outcome run[L];
-  atvi_model_solve(m, w, grad, run);
+  solve(m, w, grad, run);
   if (grad) {
     memset(w->ybar, 0, (size_t)(m->n_output * n * L) * sizeof *w->ybar);
     memset(w->seeds, 0, (size_t)((m->n_hoist + n) * L) * sizeof *w->seeds);
@@ -152,14 +184,13 @@ static void evaluate(const atvi_model *m, atvi_model_work *w, bool grad, double 
   for (int l = 0; l < L; l++) ll[l] = 0;
   likelihood(m, w, grad, ll);
   extra(m, w, ll);
-  if (grad) {
-    if (m->has_ode) atvi_ode_adjoint(&m->ode, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
-    atvi_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds}, (double *[]){w->grad_l});
-    for (atvi_idx i = 0; m->has_extra && i < d * L; i++) w->grad_l[i] += w->grad_x[i];
-  }
+  if (grad) gradient(m, w);
   for (int l = 0; l < L; l++) {
+    bool finite = !isnan(ll[l]) && ll[l] != HUGE_VAL;
+    /* a slope that cannot be told is as bad as a value; where the likelihood is 0 there is none to tell */
+    for (atvi_idx i = 0; finite && grad && ll[l] > -HUGE_VAL && i < m->target.d; i++) finite = isfinite(w->grad_l[i * L + l]);
     if (outcome[l] == ATVI_RUN_OK) outcome[l] = run[l];
-    if (outcome[l] == ATVI_RUN_OK && (isnan(ll[l]) || ll[l] == HUGE_VAL)) outcome[l] = ATVI_RUN_NONFINITE;
+    if (outcome[l] == ATVI_RUN_OK && !finite) outcome[l] = ATVI_RUN_NONFINITE;
     if (outcome[l] != ATVI_RUN_OK) ll[l] = -HUGE_VAL;
   }
 }
@@ -168,24 +199,20 @@ static void put(double *to, atvi_idx first, int real, const double *from) {
   for (int l = 0; to && l < real; l++) to[first + l] = from[l];
 }
 
-static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real,
-                         const double *from, const double value[L]) {
+static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real, const double *from,
+                         const double value[L]) {
   for (atvi_idx i = 0; to && i < m->target.d; i++)
     for (int l = 0; l < real; l++) to[i * b->B + first + l] = isfinite(value[l]) ? from[i * L + l] : 0;
 }
 
-static void eval(const void *self, void *work, const atvi_batch *b) {
-  const atvi_model *m = self;
-  atvi_model_work *w = work;
+static void run_batch(const atvi_model *m, atvi_model_work *w, solving *solve, const atvi_batch *b) {
   bool want = b->log_lik || b->grad_lik;
   for (atvi_idx first = 0; first < b->B; first += L) {
     int real = atvi_model_load_lanes(m, w, b->B, b->theta, first);
     double lp[L], ll[L];
     atvi_outcome outcome[L];
     for (int l = 0; l < L; l++) ll[l] = -HUGE_VAL;
-    if (prior(m, w, lp, outcome) && want) evaluate(m, w, b->grad_lik != NULL, ll, outcome);
-    for (int l = 0; l < L; l++)
-      if (outcome[l] == ATVI_RUN_OUTSIDE) ll[l] = -HUGE_VAL;
+    if (prior(m, w, lp, outcome) && want) evaluate(m, w, solve, b->grad_lik != NULL, ll, outcome);
     put(b->log_prior, first, real, lp);
     put(b->log_lik, first, real, ll);
     put_gradient(m, b, b->grad_prior, first, real, w->grad_p, lp);
@@ -194,32 +221,24 @@ static void eval(const void *self, void *work, const atvi_batch *b) {
   }
 }
 
+static void eval(const void *self, void *work, const atvi_batch *b) { run_batch(self, work, atvi_model_solve, b); }
+
+static void eval_exact(const void *self, void *work, const atvi_batch *b) {
+  atvi_batch plain = *b;
+  plain.grad_lik = NULL;
+  run_batch(self, work, solve_exact, &plain);
+}
+
 static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *b) {
   const atvi_model *m = self;
   atvi_model_work *w = work;
+  atvi_batch plain = *b;
   atvi_outcome outcome[L];
   for (atvi_idx i = 0; i < m->target.d; i++)
     for (int l = 0; l < L; l++) w->theta[i * L + l] = theta0[i];
   atvi_model_solve(m, w, true, outcome);
-  for (atvi_idx first = 0; first < b->B; first += L) {
-    int real = atvi_model_load_lanes(m, w, b->B, b->theta, first);
-    double lp[L], ll[L] = {0};
-    bool in = prior(m, w, lp, outcome);
-    if (in) {
-      atvi_outcome run[L] = {0};
-      setup(m, w);
-      if (m->has_ode) atvi_ode_replay(&m->ode, w->ode, 0, w->y0, w->hoist, w->yout, run);
-      likelihood(m, w, false, ll);
-      extra(m, w, ll);
-      for (int l = 0; l < L; l++)
-        if (outcome[l] == ATVI_RUN_OK) outcome[l] = run[l];
-    }
-    for (int l = 0; l < L; l++)
-      if (outcome[l] != ATVI_RUN_OK) ll[l] = -HUGE_VAL;
-    put(b->log_prior, first, real, lp);
-    put(b->log_lik, first, real, ll);
-    for (int l = 0; b->outcome && l < real; l++) b->outcome[first + l] = outcome[l];
-  }
+  plain.grad_lik = NULL;
+  run_batch(m, w, solve_frozen, &plain);
 }
 
 const atvi_target_ops atvi_model_ops = {
@@ -233,4 +252,5 @@ const atvi_target_ops atvi_model_ops = {
     .predict = atvi_model_predict,
     .simulate = atvi_model_simulate,
     .eval_frozen = eval_frozen,
+    .eval_exact = eval_exact,
 };

@@ -64,18 +64,23 @@ static void pick(const fixed *f, const double *from, atvi_idx B, double *to, atv
 
 static void *plus(double *p, atvi_idx n) { return p ? p + n : NULL; }
 
+/* The b points from `first` on, without gradients. */
+static atvi_batch values_of(const atvi_batch *batch, atvi_idx first, atvi_idx b, const double *theta) {
+  return (atvi_batch){.B = b,
+                      .theta = theta,
+                      .log_prior = plus(batch->log_prior, first),
+                      .log_lik = plus(batch->log_lik, first),
+                      .outcome = batch->outcome ? batch->outcome + first : NULL};
+}
+
 static void eval(const void *self, void *work, const atvi_batch *batch) {
   const fixed *f = self;
   fixed_work *w = work;
   for (atvi_idx first = 0; first < batch->B; first += L) {
     atvi_idx b = batch->B - first < L ? batch->B - first : L;
     expand(f, w, batch->B, batch->theta, first, b);
-    atvi_batch inner = {.B = b,
-                        .theta = w->theta,
-                        .log_prior = plus(batch->log_prior, first),
-                        .log_lik = plus(batch->log_lik, first),
-                        .grad_lik = batch->grad_lik ? w->grad : NULL,
-                        .outcome = batch->outcome ? batch->outcome + first : NULL};
+    atvi_batch inner = values_of(batch, first, b, w->theta);
+    inner.grad_lik = batch->grad_lik ? w->grad : NULL;
     f->base->ops->eval(f->base->self, w->base, &inner);
     if (batch->grad_lik) pick(f, w->grad, batch->B, batch->grad_lik, first, b);
     if (!batch->grad_prior) continue;
@@ -92,12 +97,19 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
   for (atvi_idx first = 0; first < batch->B; first += L) {
     atvi_idx b = batch->B - first < L ? batch->B - first : L;
     expand(f, w, batch->B, batch->theta, first, b);
-    atvi_batch inner = {.B = b,
-                        .theta = w->theta,
-                        .log_prior = plus(batch->log_prior, first),
-                        .log_lik = plus(batch->log_lik, first),
-                        .outcome = batch->outcome ? batch->outcome + first : NULL};
+    atvi_batch inner = values_of(batch, first, b, w->theta);
     f->base->ops->eval_frozen(f->base->self, w->base, w->grad, &inner);
+  }
+}
+
+static void eval_exact(const void *self, void *work, const atvi_batch *batch) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  for (atvi_idx first = 0; first < batch->B; first += L) {
+    atvi_idx b = batch->B - first < L ? batch->B - first : L;
+    expand(f, w, batch->B, batch->theta, first, b);
+    atvi_batch inner = values_of(batch, first, b, w->theta);
+    f->base->ops->eval_exact(f->base->self, w->base, &inner);
   }
 }
 
@@ -214,7 +226,8 @@ atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, c
                              .pointwise = base->ops->pointwise ? pointwise : NULL,
                              .predict = base->ops->predict ? predict : NULL,
                              .simulate = base->ops->simulate ? simulate : NULL,
-                             .eval_frozen = base->ops->eval_frozen ? eval_frozen : NULL};
+                             .eval_frozen = base->ops->eval_frozen ? eval_frozen : NULL,
+                             .eval_exact = base->ops->eval_exact ? eval_exact : NULL};
   atvi_idx d = f->target.d;
   f->target = *base;
   f->target.ops = &f->ops;

@@ -6,11 +6,13 @@
 /* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged ones
  * (tools/acceptance.py), far below what a posterior can show. The absolute one is in units of each state's own size. */
 static const double TOL_REL = 1e-4, ABS_PER_REL = 1e-2;
+/* What counts as exact: a thousandth of the tolerance in use, within what rounding allows. */
+static const double EXACT_PER_TOL = 1e-3, EXACT_LEAST = 1e-11;
 static const atvi_idx MAX_STEPS = 100000;
 
 static double or_default(double given, double otherwise) { return isnan(given) ? otherwise : given; }
 
-static void describe_solver(atvi_model *m, double tol_rel) {
+static void describe_solver(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_ode *ode = &m->ode;
   ode->method = lang->kind == ATVI_MODEL_MAP        ? ATVI_ODE_MAP
@@ -21,10 +23,14 @@ static void describe_solver(atvi_model *m, double tol_rel) {
   ode->n_par = m->n_hoist;
   ode->n_tab = 2 * lang->n_table;
   ode->n_output = m->n_output;
-  ode->tol_rel = tol_rel > 0 ? tol_rel : or_default(lang->tol_rel, TOL_REL);
-  ode->tol_abs = tol_rel > 0 ? tol_rel * ABS_PER_REL : or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
+  ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
+  ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
   ode->h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
-  ode->max_steps = lang->max_steps > 0 ? lang->max_steps : MAX_STEPS;
+  ode->max_steps = lang->max_steps > 0 ? lang->max_steps : MAX_STEPS + ode->n_stop; /* every stop costs a step */
+  m->exact = *ode;
+  m->exact.tol_rel = fmin(ode->tol_rel, fmax(EXACT_PER_TOL * ode->tol_rel, EXACT_LEAST));
+  m->exact.tol_abs = fmin(ode->tol_abs, m->exact.tol_rel * ABS_PER_REL);
+  m->exact.max_steps = 10 * ode->max_steps;
 }
 
 atvi_status atvi_model_series(atvi_model *m) {
@@ -85,26 +91,13 @@ static atvi_status describe_target(atvi_model *m) {
   return t->name ? ATVI_OK : ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
 }
 
-/* Predictions at other times have no row to take covariates from. */
-static atvi_status no_covariates(const atvi_model *m) {
-  for (atvi_idx o = 0; o < m->lang->n_observe; o++)
-    for (int a = 0; a < m->lang->observe[o].n_arg; a++)
-      if (atvi_graph_kinds(m->lang->graph, m->lang->observe[o].arg[a]) >> ATVI_IN_DATA & 1)
-        return ATVI_FAIL(m->ctx, ATVI_EINVAL,
-                         "times: %s depends on a column of its data file, which has no value at other times; "
-                         "leave the times out",
-                         m->lang->observe[o].name);
-  return ATVI_OK;
-}
-
 static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
-  if (opts->n_time > 0) ATVI_TRY(no_covariates(m));
   ATVI_TRY(atvi_model_constant(m));
   ATVI_TRY(atvi_model_times(m, opts));
   ATVI_TRY(atvi_model_rows(m));
   ATVI_TRY(describe_target(m));
   ATVI_TRY(atvi_model_programs(m, opts->interpret));
-  describe_solver(m, opts->tol_rel);
+  describe_solver(m);
   return atvi_model_series(m);
 }
 

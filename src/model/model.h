@@ -74,6 +74,7 @@ struct atvi_model {
 
   bool has_ode;
   atvi_ode ode;
+  atvi_ode exact; /* the same with a tolerance near rounding */
   atvi_idx n_output;
   double *output_time; /* [n_output] */
   atvi_idx n_combo, cap_combo;
@@ -89,6 +90,7 @@ struct atvi_model {
   atvi_prog *report; /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
   atvi_idx *report_args;          /* [n_data] how many arguments */
   atvi_prog track;                /* PARAM, TIME, STATE, TABLE -> tracked */
+  bool **covariates;     /* [n_observe][n_row]: the data columns that the distribution needs are there */
   atvi_idx *obs_at;               /* [n_observe] where each observed series starts among the observations */
   atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
   double **filled;        /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
@@ -121,6 +123,7 @@ typedef struct {
   double *el;                               /* [max(max_el, args, ...)][L] */
   double *scratch;
   double *time;       /* [1] */
+  atvi_ode_work *exact;                     /* for m->exact */
   atvi_ode_work *ode; /* NULL without states */
 } atvi_model_work;
 

@@ -168,16 +168,29 @@ static bool jacobian(builder *b) {
   return true;
 }
 
+static bool has_masked(const atvi_rows *rows, atvi_idx e) {
+  for (atvi_idx r = 0; r < rows->n_row; r++)
+    if (rows->mask[r * rows->n_el + e] == 0) return true;
+  return false;
+}
+
 static bool row_pair(builder *b, atvi_idx k) {
   atvi_rows *rows = &b->m->rows[k];
   atvi_idx n = b->n, np = b->m->has_prev ? n : 0, nh = b->m->n_hoist, nw = n + np + nh;
-  atvi_node *seed = inputs(b, ATVI_IN_SEED, rows->n_el);
+  atvi_node *seed = inputs(b, ATVI_IN_SEED, rows->n_el), *node = take(b, rows->n_el, sizeof *node);
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
-  if (!seed || !wrt || !grad) return false;
+  if (!seed || !node || !wrt || !grad) return false;
+  for (atvi_idx e = 0; e < rows->n_el; e++) {
+    node[e] = rows->node[e];
+    if (!has_masked(rows, e)) continue;
+    /* where the mask is 0 the density may be anything, an infinite slope too: differentiate a branch not taken */
+    node[e] = atvi_graph_select(b->g, seed[e], node[e], atvi_graph_const(b->g, 0));
+    seed[e] = atvi_graph_const(b->g, 1);
+  }
   for (atvi_idx i = 0; i < n; i++) wrt[i] = atvi_graph_input(b->g, ATVI_IN_STATE, i);
   for (atvi_idx i = 0; i < np; i++) wrt[n + i] = atvi_graph_input(b->g, ATVI_IN_PREV, i);
   for (atvi_idx i = 0; i < nh; i++) wrt[n + np + i] = atvi_graph_input(b->g, ATVI_IN_HOIST, i);
-  atvi_graph_vjp(b->g, rows->n_el, rows->node, seed, nw, wrt, grad);
+  atvi_graph_vjp(b->g, rows->n_el, node, seed, nw, wrt, grad);
   for (int with = 0; with < 2; with++) {
     atvi_prog_spec *s = begin(b, with ? "row_grad" : "row", k);
     in(s, ATVI_IN_HOIST, nh, false);
@@ -255,9 +268,40 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
   return true;
 }
 
-static void raise_level(void *user, atvi_idx index) {
-  int **at = user; /* at[0]: levels, at[1]: the level being raised */
-  if (at[0][index] + 1 > *at[1]) *at[1] = at[0][index] + 1;
+/* Which parameters the prior of each depends on. */
+typedef struct {
+  atvi_pool *pool;
+  atvi_idx *on;    /* all, one parameter's after the other's */
+  atvi_idx n, cap;
+  bool failed;
+} dependences;
+
+static void note_dependence(void *user, atvi_idx index) {
+  dependences *d = user;
+  if (!ATVI_PUSH(d->pool, d->on, d->n, d->cap)) d->failed = true;
+  else d->on[d->n++] = index;
+}
+
+/* Level 0: depends on no parameter; level k + 1: depends on one of level k. The language forbids circles. */
+static bool prior_levels(builder *b) {
+  atvi_model *m = b->m;
+  atvi_idx d = b->lang->n_param;
+  atvi_idx *end = take(b, d, sizeof *end);
+  dependences dep = {.pool = m->pool};
+  for (atvi_idx i = 0; end && i < d; i++) {
+    for (int a = 0; a < b->lang->param[i].n_arg; a++)
+      if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, note_dependence, &dep) || dep.failed) return false;
+    end[i] = dep.n;
+  }
+  for (bool changed = end != NULL; changed;) {
+    changed = false;
+    for (atvi_idx i = 0; i < d; i++)
+      for (atvi_idx k = i ? end[i - 1] : 0; k < end[i]; k++)
+        if (m->level[dep.on[k]] + 1 > m->level[i]) m->level[i] = m->level[dep.on[k]] + 1, changed = true;
+  }
+  for (atvi_idx i = 0; i < d; i++)
+    if (m->level[i] + 1 > m->n_level) m->n_level = m->level[i] + 1;
+  return end != NULL;
 }
 
 static bool prior_args(builder *b) {
@@ -272,19 +316,7 @@ static bool prior_args(builder *b) {
     for (int a = 0; a < b->lang->param[i].n_arg; a++) x[n++] = b->lang->param[i].arg[a];
   }
   m->n_prior_arg = n;
-  for (bool changed = true; changed;) { /* no circles: the language forbids them, so this ends */
-    changed = false;
-    for (atvi_idx i = 0; i < d; i++) {
-      int level = m->level[i];
-      for (int a = 0; a < b->lang->param[i].n_arg; a++)
-        if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, raise_level,
-                               (int *[]){m->level, &level}))
-          return false;
-      changed = changed || level != m->level[i];
-      m->level[i] = level;
-      if (level + 1 > m->n_level) m->n_level = level + 1;
-    }
-  }
+  if (!prior_levels(b)) return false;
   out(cold_begin(b, "prior_args", -1, 0), n, x, false);
   return true;
 }

@@ -99,7 +99,7 @@ typedef struct {
 
 static double one_value(const reporting *p, atvi_idx o, atvi_idx r, int lane, const double *arg,
                         double mean) {
-  if (p->outcome[lane] != ATVI_RUN_OK) return NAN;
+  if (p->outcome[lane] != ATVI_RUN_OK || !p->m->covariates[o][r]) return NAN;
   if (!p->simulate) return mean;
   atvi_rng rng =
       atvi_rng_at(p->seed, ATVI_STREAM_OBSERVE, (uint32_t)(p->m->obs_at[o] + r), (uint32_t)(p->draw + lane));

@@ -3,10 +3,12 @@
  * kind of density; and one group per size of negative binomial counts. */
 #include "model/model.h"
 #include <math.h>
-#include <stdlib.h>
 
-/* A histogram with more bins than this costs more than lgamma for each count. */
-static const double MAX_BINS = 20000;
+/* A bin costs one logarithm, a count without histogram a few: more bins than this per count do not pay. */
+static const double BINS_PER_COUNT = 8;
+/* The solver may leave a state that should be 0 a little below. Means of counts that depend on states count as 0 down
+ * to minus this share of the largest count (at least 1), probabilities as 0 or 1 within it. */
+static const double SLACK = 1e-3;
 
 static atvi_status nomem(atvi_model *m) {
   return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: likelihood");
@@ -53,7 +55,7 @@ static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row
   if (v <= o->limit_lower)
     *kind = ATVI_EL_LEFT, *value = o->limit_lower;
   else if (v >= o->limit_upper)
-    *kind = ATVI_EL_RIGHT, *value = count ? o->limit_upper - 1 : o->limit_upper;
+    *kind = ATVI_EL_RIGHT, *value = count ? ceil(o->limit_upper) - 1 : o->limit_upper;
   return true;
 }
 
@@ -96,6 +98,23 @@ static void need(void *user, atvi_idx column) {
     if (column >= c->data->n_col || isnan(c->data->value[r * c->data->n_col + column])) c->known[r] = false;
 }
 
+/* m->covariates: in which rows all the columns that an observation's distribution needs are there. */
+static atvi_status find_covariates(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  m->covariates = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->covariates);
+  for (atvi_idx o = 0; m->covariates && o < lang->n_observe; o++) {
+    const atvi_lang_observe *obs = &lang->observe[o];
+    covariates cov = {&lang->data[obs->data],
+                      atvi_pool_take(m->pool, (size_t)lang->data[obs->data].n_row + 1, sizeof(bool))};
+    m->covariates[o] = cov.known;
+    if (!cov.known) return nomem(m);
+    for (atvi_idx r = 0; r < cov.data->n_row; r++) cov.known[r] = true;
+    for (int a = 0; a < obs->n_arg; a++)
+      if (!atvi_model_inputs(m, obs->arg[a], ATVI_IN_DATA, need, &cov)) return nomem(m);
+  }
+  return m->covariates ? ATVI_OK : nomem(m);
+}
+
 /* A histogram of counts by their negative binomial size. */
 typedef struct {
   atvi_node size;
@@ -120,22 +139,47 @@ static double *add_count(atvi_model *m, size_list *list, atvi_node size) {
   return &s->y[s->n++];
 }
 
+static double largest(const atvi_lang_data *data, atvi_idx column) {
+  double most = 0;
+  for (atvi_idx r = 0; r < data->n_row; r++) most = fmax(most, data->value[r * data->n_col + column]); /* not NaN */
+  return most;
+}
+
 static bool histogram_fits(const atvi_lang *lang, const atvi_lang_observe *o) {
   if (o->dist != ATVI_DIST_NEGBIN || (atvi_graph_kinds(lang->graph, o->arg[1]) & ~(1u << ATVI_IN_PARAM)))
     return false;
   const atvi_lang_data *data = &lang->data[o->data];
-  for (atvi_idx r = 0; r < data->n_row; r++)
-    if (data->value[r * data->n_col + o->column] > MAX_BINS) return false;
-  return true;
+  double counts = 0;
+  for (atvi_idx r = 0; r < data->n_row; r++) counts += !isnan(data->value[r * data->n_col + o->column]);
+  return largest(data, o->column) <= BINS_PER_COUNT * counts;
+}
+
+/* The arguments of a count's distribution, forgiving what a solver does to a mean or probability of 0. */
+static void forgive(atvi_lang *lang, const atvi_lang_observe *o, atvi_node arg[ATVI_DIST_ARGS]) {
+  atvi_graph *g = lang->graph;
+  bool p = o->dist == ATVI_DIST_BINOMIAL;
+  atvi_node *x = &arg[p ? 1 : 0];
+  for (int a = 0; a < o->n_arg; a++) arg[a] = o->arg[a];
+  if (!atvi_dist_get(o->dist)->count || !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV))) return;
+  double slack = p ? SLACK : SLACK * fmax(1, largest(&lang->data[o->data], o->column));
+  atvi_node zero = atvi_graph_const(g, 0), one = atvi_graph_const(g, 1);
+  atvi_node above = atvi_graph_op2(g, ATVI_OP_LT, atvi_graph_const(g, -slack), *x);
+  atvi_node clamped = atvi_graph_op2(g, ATVI_OP_MAX, zero, *x);
+  if (p) {
+    above = atvi_graph_op2(g, ATVI_OP_AND, above, atvi_graph_op2(g, ATVI_OP_LT, *x, atvi_graph_const(g, 1 + slack)));
+    clamped = atvi_graph_op2(g, ATVI_OP_MIN, one, clamped);
+  }
+  *x = atvi_graph_select(g, above, clamped, *x);
 }
 
 static atvi_node element_node(atvi_lang *lang, const atvi_lang_observe *o, atvi_element_kind kind,
                               bool apart) {
   atvi_graph *g = lang->graph;
-  atvi_node y = atvi_graph_input(g, ATVI_IN_DATA, o->column), lrise = ATVI_NODE_NONE;
-  if (kind == ATVI_EL_LEFT) return atvi_dist_lcdf(g, o->dist, y, o->arg);
-  if (kind == ATVI_EL_RIGHT) return atvi_dist_lccdf(g, o->dist, y, o->arg);
-  return atvi_dist_lpdf(g, o->dist, y, o->arg, apart ? &lrise : NULL);
+  atvi_node y = atvi_graph_input(g, ATVI_IN_DATA, o->column), lrise = ATVI_NODE_NONE, arg[ATVI_DIST_ARGS];
+  forgive(lang, o, arg);
+  if (kind == ATVI_EL_LEFT) return atvi_dist_lcdf(g, o->dist, y, arg);
+  if (kind == ATVI_EL_RIGHT) return atvi_dist_lccdf(g, o->dist, y, arg);
+  return atvi_dist_lpdf(g, o->dist, y, arg, apart ? &lrise : NULL);
 }
 
 /* Adds the elements of observation o to its data set's group. */
@@ -144,17 +188,13 @@ static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o, 
   const atvi_lang_observe *obs = &lang->observe[o];
   const atvi_lang_data *data = &lang->data[obs->data];
   bool apart = histogram_fits(lang, obs);
-  covariates cov = {data, atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof(bool))};
-  if (!cov.known) return nomem(m);
-  for (atvi_idx r = 0; r < data->n_row; r++) cov.known[r] = true;
-  for (int a = 0; a < obs->n_arg; a++)
-    if (!atvi_model_inputs(m, obs->arg[a], ATVI_IN_DATA, need, &cov)) return nomem(m);
+  const bool *covariates_there = m->covariates[o];
   for (atvi_element_kind kind = ATVI_EL_EXACT; kind <= ATVI_EL_RIGHT; kind++) {
     atvi_idx e = rows->n_el, used = 0;
     for (atvi_idx r = 0; r < data->n_row; r++) {
       atvi_element_kind is;
       double v;
-      bool here = cell(lang, obs, r, &is, &v) && cov.known[r] && is == kind;
+      bool here = cell(lang, obs, r, &is, &v) && covariates_there[r] && is == kind;
       rows->mask[r * 3 * lang->n_observe + e] = here;
       used += here;
       if (!here || kind != ATVI_EL_EXACT || !apart) continue;
@@ -200,16 +240,12 @@ static atvi_status data_group(atvi_model *m, atvi_idx k, atvi_rows *rows, size_l
   return ATVI_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* sum over counts y of [lgamma(y + s) - lgamma(s)] = sum_k n_k log(s + k), n_k the number of counts above k. */
 static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
   atvi_graph *g = m->lang->graph;
-  qsort(s->y, (size_t)s->n, sizeof *s->y, by_value);
-  atvi_idx bins = (atvi_idx)s->y[s->n - 1];
+  atvi_idx bins = 0;
+  for (atvi_idx i = 0; i < s->n; i++)
+    if ((atvi_idx)s->y[i] > bins) bins = (atvi_idx)s->y[i];
   *rows = (atvi_rows){.data = -1, .n_row = bins, .n_el = 1};
   rows->known = atvi_pool_take(m->pool, (size_t)(2 * bins + 1), sizeof(double));
   rows->mask = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(double));
@@ -221,10 +257,11 @@ static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
     return nomem(m);
   rows->observe[0] = -1;
   rows->n_known = 2;
-  for (atvi_idx k = 0, i = 0; k < bins; k++) {
-    while (s->y[i] <= (double)k) i++;
+  for (atvi_idx i = 0; i < s->n; i++)
+    if (s->y[i] > 0) rows->known[2 * ((atvi_idx)s->y[i] - 1) + 1]++; /* counts that are k + 1 */
+  for (atvi_idx k = bins - 1; k >= 0; k--) {
     rows->known[2 * k] = (double)k;
-    rows->known[2 * k + 1] = (double)(s->n - i);
+    if (k + 1 < bins) rows->known[2 * k + 1] += rows->known[2 * k + 3]; /* and above */
     rows->mask[k] = 1;
     rows->out[k] = rows->prev[k] = -1;
   }
@@ -241,6 +278,7 @@ atvi_status atvi_model_rows(atvi_model *m) {
   atvi_rows *groups = atvi_pool_take(m->pool, (size_t)(lang->n_data + lang->n_observe + 1), sizeof *groups);
   if (!m->filled || !groups) return nomem(m);
   m->rows = groups;
+  ATVI_TRY(find_covariates(m));
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     ATVI_TRY(data_group(m, k, &groups[m->n_rows], &list));
     if (groups[m->n_rows].n_el > 0) m->n_rows++;

@@ -10,6 +10,9 @@
 
 /* Two times closer than this share of the whole span are one. */
 static const double SAME_TIME = 1e-10;
+/* Times of difference equations may miss the step grid by this share of a step; they are moved onto it. */
+static const double OFF_GRID = 1e-6;
+enum { MOST_EVENTS = 5000000 }; /* more stops than this is a slip: a monthly table and a time of 1e300 */
 
 typedef enum { EVENT_START, EVENT_OUTPUT, EVENT_PULSE, EVENT_TABLE } event_kind;
 
@@ -29,6 +32,11 @@ static bool add(events *e, double t, event_kind kind, atvi_idx index) {
   if (!ATVI_PUSH(e->pool, e->item, e->n, e->cap)) return false;
   e->item[e->n++] = (event){t, kind, index};
   return true;
+}
+
+/* A time of difference equations, on the grid of steps. */
+static double on_grid(const atvi_lang *lang, double t) {
+  return lang->kind == ATVI_MODEL_MAP ? lang->start + lang->step * round((t - lang->start) / lang->step) : t;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -57,6 +65,10 @@ static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
       return ATVI_FAIL(m->ctx, ATVI_EINVAL,
                        "times: entry %td is %g; times must ascend and not lie before the start time %g",
                        i + 1, time[i], m->lang->start);
+  for (atvi_idx i = 0; m->lang->kind == ATVI_MODEL_MAP && i < n; i++)
+    if (!(fabs(on_grid(m->lang, time[i]) - time[i]) <= OFF_GRID * m->lang->step))
+      return ATVI_FAIL(m->ctx, ATVI_EINVAL, "times: %g is not a whole number of steps of %g after the start time %g", time[i],
+                       m->lang->step, m->lang->start);
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     atvi_lang_data *data = &m->lang->data[k];
     atvi_idx n_col = data->n_col > 0 ? data->n_col : 1;
@@ -109,9 +121,9 @@ static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *e
   if (!all) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", total);
   atvi_idx n = 0;
   if (m->has_prev && m->n_state) all[n++] = lang->start;
-  for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = opts->time[i];
+  for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = on_grid(lang, opts->time[i]);
   for (atvi_idx k = 0; k < lang->n_data; k++)
-    for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++) all[n++] = lang->data[k].time[r];
+    for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++) all[n++] = on_grid(lang, lang->data[k].time[r]);
   if (n == 0 && m->n_state) all[n++] = lang->start;
   qsort(all, (size_t)n, sizeof *all, by_value);
   *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
@@ -165,7 +177,7 @@ static bool gather(const atvi_model *m, events *e, double end, double eps) {
     double t = lang->start, a, b, next;
     for (;;) {
       atvi_lang_table_at(lang, &lang->table[k], t, &a, &b, &next);
-      if (!(next < end)) break;
+      if (!(next < end) || e->n > MOST_EVENTS) break;
       ok = ok && add(e, map ? to_grid(lang, next) : next, EVENT_TABLE, k);
       t = next > t ? next : nextafter(t, HUGE_VAL);
     }
@@ -209,6 +221,10 @@ static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item
 static atvi_status stops(atvi_model *m, double eps) {
   events e = {.pool = m->pool};
   bool ok = gather(m, &e, m->output_time[m->n_output - 1], eps);
+  if (e.n > MOST_EVENTS)
+    return ATVI_FAIL(m->ctx, ATVI_EMODEL, "%s: error: between the start time %g and the last time %g tables change more than %d times\n"
+                     "hint: are the times right, and in the unit that the model means?", m->lang->path, m->lang->start,
+                     m->output_time[m->n_output - 1], MOST_EVENTS);
   atvi_ode_stop *stop = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *stop) : NULL;
   atvi_idx *item = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *item) : NULL;
   atvi_idx n = 0;

@@ -25,7 +25,7 @@ static bool convert(char *path, size_t size) {
 static void likelihood_at_the_truth(void) {
   char path[256];
   if (!convert(path, sizeof path)) {
-    printf("skipped: rotavirus/set_1.csv is not there; ATVI_DATA names the folder of test data\n");
+    printf("SKIP: rotavirus/set_1.csv is not there; ATVI_DATA names the folder of test data\n");
     return;
   }
   atvi_ctx *ctx = test_ctx();

@@ -358,7 +358,71 @@ static void source_is_deterministic(void) {
   end();
 }
 
+/* 49 * (1/49) < 1: a division by a constant, or by a denominator that others share, must not be replaced by a
+ * multiplication where a step is taken from it. */
+static void steps_are_where_they_should_be(void) {
+  begin();
+  static const double of[] = {49, 98, 103, 107, 161, 187};
+  enum { N = sizeof of / sizeof *of, FORMS = 8 };
+  atvi_node x[FORMS * N + 2];
+  atvi_idx n = 0;
+  for (int k = 0; k < N; k++) {
+    atvi_node q = op2(ATVI_OP_DIV, in(0), con(of[k])), one = con(1);
+    x[n++] = op1(ATVI_OP_FLOOR, q);
+    x[n++] = op1(ATVI_OP_FLOOR, op2(ATVI_OP_DIV, op1(ATVI_OP_NEG, in(0)), con(of[k])));
+    x[n++] = op1(ATVI_OP_FLOOR, op2(ATVI_OP_ADD, q, in(1)));
+    x[n++] = op2(ATVI_OP_LE, one, q);
+    x[n++] = op2(ATVI_OP_LT, q, one);
+    x[n++] = op2(ATVI_OP_EQ, q, one);
+    x[n++] = op1(ATVI_OP_SIGN, op2(ATVI_OP_SUB, q, one));
+    x[n++] = atvi_graph_select(g, op2(ATVI_OP_LE, con(0), op2(ATVI_OP_SUB, q, one)), in(1), in(2));
+  }
+  x[n++] = op1(ATVI_OP_FLOOR, op2(ATVI_OP_DIV, in(0), in(3)));
+  x[n++] = op1(ATVI_OP_EXP, op2(ATVI_OP_ADD, op2(ATVI_OP_DIV, in(1), in(3)), op2(ATVI_OP_DIV, in(2), in(3))));
+  for (int k = 0; k < N; k++) {
+    for (int l = 0; l < L; l++) {
+      input[0][l] = of[k];
+      input[1][l] = 0;
+      input[2][l] = 0.731;
+      input[3][l] = of[k];
+    }
+    compare(n, x, 1e-15, NULL);
+    const double want[FORMS] = {1, -1, 1, 1, 0, 1, 0, 0};
+    for (int f = 0; f < FORMS; f++)
+      CHECK_MSG(output[FORMS * k + f][0] == want[f], "form %d of %g: %g", f, of[k], output[FORMS * k + f][0]);
+    CHECK(output[n - 2][0] == 1);
+  }
+  end();
+}
+
+/* Elsewhere a division by a constant costs a multiplication. */
+static void constants_are_multiplied_by(void) {
+  begin();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  atvi_node q = op2(ATVI_OP_DIV, in(0), con(49)),
+            x[3] = {op1(ATVI_OP_EXP, q), op2(ATVI_OP_ADD, q, in(1)), op1(ATVI_OP_NEG, q)};
+  atvi_prog_spec spec = {
+      .name = "rates", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{3, x, false}}};
+  atvi_code code;
+  CHECK_OK(atvi_code_new(pool, g, &spec, &code));
+  int products = 0;
+  for (atvi_idx i = 0; i < code.n; i++) {
+    CHECK(code.ins[i].op != ATVI_OP_DIV && code.ins[i].op != ATVI_INS_RECIP);
+    products += code.ins[i].op == ATVI_OP_MUL;
+  }
+  CHECK_INT(products, 2); /* by 1/49 and -1/49 */
+  for (int l = 0; l < L; l++) {
+    input[0][l] = 2.385 + l;
+    input[1][l] = 0.731;
+  }
+  compare(3, x, 1e-15, NULL);
+  atvi_pool_free(pool);
+  end();
+}
+
 TESTS({"operations", every_operation_and_derivative}, {"special", special_arguments},
       {"lanes", lanes_do_not_see_each_other}, {"random", random_graphs},
       {"slots", slots_uniform_and_accumulating}, {"long", long_programs_are_cut}, {"runs", runs_of_constants},
-      {"errors", errors_are_told}, {"memory", memory_failures}, {"source", source_is_deterministic})
+      {"errors", errors_are_told}, {"memory", memory_failures}, {"source", source_is_deterministic},
+      {"steps", steps_are_where_they_should_be}, {"by constants", constants_are_multiplied_by})

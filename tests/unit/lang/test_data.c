@@ -61,6 +61,13 @@ static void bad_cells_are_found(void) {
   wrong_data(M "binomial(n, 0.5)\n", "day,y,n\n1,1,3\n2,4,3\n", 3, 3, "larger than n = 3", NULL);
   wrong_data(M "binomial(n, 0.5)\n", "day,y,n\n1,1,3.5\n", 2, 5, "whole number", NULL);
   wrong_data(M "binomial(3, 0.5)\n", "day,y\n1,1\n2,4\n", 3, 3, "larger than n = 3", NULL);
+  wrong_data(M "binomial(3, 0.5)\n", "day,y\n1,1\n2,>3\n", 3, 3, "'>3' is impossible", NULL);
+  wrong_data(M "binomial(n, 0.5)\n", "day,y,n\n1,>3,4\n2,>3,3\n", 3, 3, "larger than n = 3", NULL);
+  wrong_data(M "poisson(S)\n", "day,y\n1,1\n2,<0\n", 3, 3, "'<0' is impossible", NULL);
+  wrong_data(M "negbin(S, 3)\n", "day,y\n1,<1\n2,<=0\n3,<0\n", 4, 3, "'<0' is impossible", NULL);
+  wrong_data(M "binomial(3, 0.5)\n", "day,y\n1,>=3\n2,<0\n", 3, 3, "'<0' is impossible", NULL);
+  wrong_data(M "lognormal(log(S), 1) limits (0, inf)\n", "day,y\n1,1\n2,0\n", 3, 3, "not above 0", NULL);
+  wrong_data(M "lognormal(log(S), 1) limits (0.5, inf)\n", "day,y\n1,1\n2,<0\n", 3, 3, "not above 0", NULL);
   wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,NA\n", 3, 5, "'NA'", NULL);
   wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,x\n", 3, 5, "'x'", NULL);
   wrong_data("start 0\n" M "poisson(increase(S))\n", "day,y\n1,1\n2,2\n2,NA\n3,1\n3,1\n", 6, 3,
@@ -141,6 +148,20 @@ static void all_of_a_data_file_is_read(void) {
   CHECK_REL(value, 7, 1e-15);
   CHECK_OK(atvi_graph_value(ctx, lang->graph, o[1].arg[1], in, &value));
   CHECK_REL(value, 2.5, 0);
+  atvi_lang_free(lang);
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* What is at or below a detection limit may be written as anything there, 0 in particular. */
+static void values_below_the_detection_limit(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  const char *text = SIR "data \"a.csv\" time day\nobserve y ~ lognormal(log(S), 1) limits (0.5, inf)\n";
+  CHECK_OK(load(ctx, &f, text, "day,y\n1,0\n2,-0.3\n3,0.5\n4,0.6\n5,<0.4\n", NULL, NULL, &lang));
+  CHECK_INT(lang->observe[0].n_censored, 4);
   atvi_lang_free(lang);
   folder_end(&f);
   atvi_ctx_free(ctx);
@@ -229,5 +250,6 @@ static void memory_may_run_out_while_reading(void) {
 }
 
 TESTS({"cells", bad_cells_are_found}, {"columns", columns_must_be_there},
-      {"read", all_of_a_data_file_is_read}, {"replace", files_can_be_replaced_or_missing},
-      {"files", constants_and_tables_come_from_files}, {"memory", memory_may_run_out_while_reading})
+      {"read", all_of_a_data_file_is_read}, {"limits", values_below_the_detection_limit},
+      {"replace", files_can_be_replaced_or_missing}, {"files", constants_and_tables_come_from_files},
+      {"memory", memory_may_run_out_while_reading})

@@ -120,6 +120,63 @@ static void rising_factorial_comes_apart(void) {
   end();
 }
 
+/* Value -inf and no slope, whatever the formula would say there. */
+static void check_impossible(atvi_node x, double y, const double *arg, int n, const char *name) {
+  atvi_node one = atvi_graph_const(g, 1), wrt[3], grad[3];
+  for (int k = 0; k < n; k++) wrt[k] = atvi_graph_input(g, 0, k + 1);
+  CHECK_MSG(value(x, y, arg, n) == -HUGE_VAL, "%s: %g", name, value(x, y, arg, n));
+  atvi_graph_vjp(g, 1, &x, &one, n, wrt, grad);
+  for (int k = 0; k < n; k++)
+    CHECK_MSG(value(grad[k], y, arg, n) == 0, "%s, argument %d: %g", name, k, value(grad[k], y, arg, n));
+}
+
+static void bad_arguments_are_impossible(void) {
+  static const struct {
+    atvi_dist dist;
+    double y, arg[3];
+  } BAD[] = {
+      {ATVI_DIST_POISSON, 0, {-0.3}},       {ATVI_DIST_POISSON, 4, {-2.385}},
+      {ATVI_DIST_NEGBIN, 0, {-0.3, 1.6}},   {ATVI_DIST_NEGBIN, 4, {-2.385, 1.6}},
+      {ATVI_DIST_NEGBIN, 4, {2.385, 0}},    {ATVI_DIST_NEGBIN, 0, {2.385, -1.6}},
+      {ATVI_DIST_NEGBIN, 4, {-2.385, -1}},  {ATVI_DIST_BINOMIAL, 2, {5, -0.1}},
+      {ATVI_DIST_BINOMIAL, 2, {5, 1.1}},    {ATVI_DIST_BINOMIAL, 0, {-2, 0.3}},
+      {ATVI_DIST_BINOMIAL, 4, {4, -0.3}},   {ATVI_DIST_NORMAL, 2.385, {0.7, -1.6}},
+      {ATVI_DIST_NORMAL, 2.385, {0.7, 0}},  {ATVI_DIST_LOGNORMAL, 2.385, {0.7, -1.6}},
+      {ATVI_DIST_LOGNORMAL, 2, {0.7, 0}},   {ATVI_DIST_STUDENT, 2.385, {3, 0.7, -1.6}},
+      {ATVI_DIST_STUDENT, 2, {-3, 0.7, 1}}, {ATVI_DIST_GAMMA, 2.385, {-3, 1.6}},
+      {ATVI_DIST_GAMMA, 2.385, {3, -1.6}},  {ATVI_DIST_INVGAMMA, 2.385, {-2, 1.6}},
+      {ATVI_DIST_BETA, 0.3, {-2, 3}},       {ATVI_DIST_BETA, 0.3, {2, -3}},
+      {ATVI_DIST_UNIFORM, 2, {2, 2}},       {ATVI_DIST_UNIFORM, 2, {4, 1.5}},
+      {ATVI_DIST_EXPONENTIAL, 2, {-1.6}},   {ATVI_DIST_HALFNORMAL, 2, {-1.6}},
+      {ATVI_DIST_HALFCAUCHY, 2, {-1.6}},    {ATVI_DIST_CAUCHY, 2, {3.1, 0}},
+  };
+  begin();
+  for (size_t c = 0; c < sizeof BAD / sizeof *BAD; c++) {
+    atvi_node y, arg[3], rise;
+    const atvi_dist_info *info = atvi_dist_get(BAD[c].dist);
+    inputs(BAD[c].dist, &y, arg);
+    check_impossible(atvi_dist_lpdf(g, BAD[c].dist, y, arg, NULL), BAD[c].y, BAD[c].arg, info->n_arg,
+                     info->name);
+    atvi_node rest = atvi_dist_lpdf(g, BAD[c].dist, y, arg, &rise);
+    check_impossible(rest, BAD[c].y, BAD[c].arg, info->n_arg, info->name);
+    if (rise != ATVI_NODE_NONE) CHECK(value(rise, BAD[c].y, BAD[c].arg, info->n_arg) == 0);
+    if (info->observation) {
+      check_impossible(atvi_dist_lcdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg, info->name);
+      check_impossible(atvi_dist_lccdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg,
+                       info->name);
+    }
+    atvi_node mass = info->prior ? atvi_dist_lmass(g, BAD[c].dist, 0.1, 2.9, arg) : ATVI_NODE_NONE;
+    if (mass == ATVI_NODE_NONE) continue;
+    check_impossible(atvi_graph_op2(g, ATVI_OP_SUB, rest, mass), BAD[c].y, BAD[c].arg, info->n_arg,
+                     info->name);
+  }
+  /* a model that could not be run is something else */
+  CHECK(isnan(density(ATVI_DIST_POISSON, 3, (const double[]){NAN})));
+  CHECK(isnan(density(ATVI_DIST_NEGBIN, 3, (const double[]){NAN, 1.6})));
+  CHECK(isnan(density(ATVI_DIST_NORMAL, 3, (const double[]){NAN, 1.6})));
+  end();
+}
+
 static const struct {
   atvi_dist dist;
   double arg[3], lower, upper; /* an interval inside the support with middling mass */
@@ -342,6 +399,7 @@ static void impossible_draws_are_nan(void) {
 
 TESTS({"names", names_and_aliases}, {"densities", densities_are_right},
       {"zero", poisson_at_zero_has_slope_minus_one}, {"lrise", rising_factorial_comes_apart},
-      {"masses", masses_are_integrals}, {"censored", censored_observations}, {"means", means_are_means},
-      {"gradients", gradients_are_right}, {"draws", draws_follow_their_distribution},
-      {"counts", draws_of_counts_have_their_moments}, {"impossible", impossible_draws_are_nan})
+      {"bad arguments", bad_arguments_are_impossible}, {"masses", masses_are_integrals},
+      {"censored", censored_observations}, {"means", means_are_means}, {"gradients", gradients_are_right},
+      {"draws", draws_follow_their_distribution}, {"counts", draws_of_counts_have_their_moments},
+      {"impossible", impossible_draws_are_nan})

@@ -364,6 +364,96 @@ static void other_times_need_no_data(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Before the pulse the mean is 0, with an infinite slope of its logarithm: a missing count there changes nothing. */
+static void missing_values_leave_no_trace_in_the_gradient(void) {
+  atvi_ctx *ctx = test_ctx();
+  const char *text = "param k ~ uniform(0, 2)\nstart 0\nstate I = 0\ndI/dt = k*I\npulse I += 1 at [5]\n"
+                     "data \"%s\" time t\nobserve y ~ %s\n";
+  static const char *const dist[] = {"poisson(I)", "negbin(I, 1 + k)", "binomial(9, I/100)"};
+  test_file("with.csv", "t,y\n3,NA\n6,2\n7,4\n");
+  test_file("without.csv", "t,y\n6,2\n7,4\n");
+  for (int i = 0; i < 6; i++) {
+    test_value v[2];
+    for (int na = 0; na < 2; na++) {
+      char model[512];
+      snprintf(model, sizeof model, text, na ? "with.csv" : "without.csv", dist[i / 2]);
+      atvi_model *m = test_load(ctx, test_file("na.atvi", model), i % 2);
+      v[na] = test_eval(ctx, atvi_model_target(m), (double[]){0.7});
+      atvi_model_free(m);
+    }
+    CHECK_INT(v[1].outcome, ATVI_RUN_OK);
+    CHECK_REL(v[1].ll, v[0].ll, 1e-6);
+    CHECK_REL(v[1].gl[0], v[0].gl[0], 1e-4);
+  }
+  atvi_ctx_free(ctx);
+}
+
+/* A negative mean has no distribution; a state the solver left just below 0 is forgiven. */
+static void negative_means_are_impossible_unless_the_solver_made_them(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("neg.csv", "t,y\n1,0\n2,0\n");
+  static const char *const plain[] = {"poisson(a)", "negbin(a, 2)", "negbin(1, a)", "binomial(4, a)"};
+  for (int i = 0; i < 4; i++) {
+    char model[256];
+    snprintf(model, sizeof model, "param a in (-9, 9)\ndata \"neg.csv\"\nobserve y ~ %s\n", plain[i]);
+    atvi_model *m = test_load(ctx, test_file("neg.atvi", model), true);
+    test_value v = test_eval(ctx, atvi_model_target(m), (double[]){-0.0004});
+    CHECK(v.ll == -HUGE_VAL);
+    CHECK_INT(v.outcome, ATVI_RUN_OK);
+    atvi_model_free(m);
+  }
+  static const char *const state[] = {"poisson(x)", "negbin(x, 2)", "binomial(4, x)"};
+  for (int i = 0; i < 3; i++) {
+    char model[256];
+    snprintf(model, sizeof model, "param a in (-9, 9)\nstart 0\nstate x = a\ndx/dt = 0*a\ndata \"neg.csv\" time t\nobserve y ~ %s\n",
+             state[i]);
+    atvi_model *m = test_load(ctx, test_file("neg.atvi", model), true);
+    test_value v = test_eval(ctx, atvi_model_target(m), (double[]){-0.0004});
+    CHECK(v.ll == 0 && v.gl[0] == 0);
+    CHECK(test_eval(ctx, atvi_model_target(m), (double[]){-0.002}).ll == -HUGE_VAL);
+    CHECK(test_gradient(ctx, atvi_model_target(m), (double[]){0.3}, 1e-6) < 1e-7);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+}
+
+/* Times that miss the grid by rounding are the grid's: what happens at a step happens once. */
+static void difference_equations_live_on_their_grid(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("grid.csv", "t,y\n0.3333333336,1\n1,2\n");
+  const char *path = test_file("grid.atvi", "param r ~ uniform(0, 3)\nstart 0\nstep 1/3\nstate S = 1\nnext S = r*S\n"
+                                            "pulse S += 10 at [1/3]\ndata \"grid.csv\" time t\nobserve y ~ normal(S, 2)\n");
+  atvi_model *m = test_load(ctx, path, true);
+  const double r = 1.1;
+  CHECK_REL(test_eval(ctx, atvi_model_target(m), &r).ll, normal(1, 1.1, 2) + normal(2, 11.1 * 1.21, 2), 1e-12);
+  CHECK(test_gradient(ctx, atvi_model_target(m), &r, 1e-6) < 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* The error of the solver at a coarse tolerance shows against eval_exact. */
+static void exact_evaluation_shows_the_solvers_error(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("sir.csv", SIR_DATA);
+  char text[1024];
+  snprintf(text, sizeof text, "%ssolver rk45 tol 0.05\n", SIR);
+  atvi_model *coarse = test_load(ctx, test_file("coarse.atvi", text), true);
+  snprintf(text, sizeof text, "%ssolver rk45 tol 1e-10\n", SIR);
+  atvi_model *fine = test_load(ctx, test_file("fine.atvi", text), true);
+  const double theta[2] = {0.9, 0.3};
+  const atvi_target *t = atvi_model_target(coarse);
+  double ll, want = test_eval(ctx, atvi_model_target(fine), theta).ll;
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->eval_exact(t->self, work, &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll});
+  CHECK_ABS(ll, want, 1e-3);
+  CHECK(fabs(test_eval(ctx, t, theta).ll - want) > 5 * fabs(ll - want));
+  t->ops->work_free(work);
+  atvi_model_free(coarse);
+  atvi_model_free(fine);
+  atvi_ctx_free(ctx);
+}
+
 /* D and E stay at 0 and 2 together, F does not; what they do to the rest must not change. */
 static void states_that_never_change_are_not_solved(void) {
   atvi_ctx *ctx = test_ctx();
@@ -423,4 +513,7 @@ TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_r
       {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
       {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
       {"fixed", fixed_parameters_leave_the_rest}, {"times", other_times_need_no_data},
-      {"still", states_that_never_change_are_not_solved}, {"memory", memory_may_run_out_anywhere})
+      {"still", states_that_never_change_are_not_solved},
+      {"masked", missing_values_leave_no_trace_in_the_gradient},
+      {"negative", negative_means_are_impossible_unless_the_solver_made_them},
+      {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error}, {"memory", memory_may_run_out_anywhere})
