@@ -19,7 +19,7 @@ enum { POINTS = 2048, MOST_STATES = 32, MOST_OUT = 160, TRIALS = 15 };
 
 typedef struct {
   const char *name, *path;
-  atvi_idx d;
+  atvi_idx d, n;                                 /* parameters, states */
   const double *mean, *sd;                       /* posterior, for points */
   void (*start)(const double *theta, double *y); /* initial state */
   void (*rhs)(double t, const double *y, const double *theta, const double *tab, double *dy);
@@ -48,7 +48,7 @@ static const double E[7] = {-0.00178001105222577714,
 static double step(const problem *p, const atvi_ode *o, double t, double h, const double *theta,
                    const double *tab, const double *y, const double *scale, double k[7][MOST_STATES],
                    double *ynew) {
-  atvi_idx n = o->n;
+  atvi_idx n = p->n;
   double at[MOST_STATES], sum = 0;
   for (int s = 1; s < 7; s++) {
     for (atvi_idx i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ static double step(const problem *p, const atvi_ode *o, double t, double h, cons
 
 static double scalar(const problem *p, const atvi_model *m, const double *theta) {
   const atvi_ode *o = &m->ode;
-  atvi_idx n = o->n;
+  atvi_idx n = p->n;
   double y[MOST_STATES], scale[MOST_STATES], ynew[MOST_STATES], k[7][MOST_STATES],
       yout[MOST_OUT * MOST_STATES];
   double t = o->stop[0].t, h = 0;
@@ -275,8 +275,8 @@ int main(void) {
   static const double rota_mean[] = {.4213, 7.474, .02861, .9127, 1.416, 3.444, .0408, 3.196, .352, .0848};
   static const double rota_sd[] = {.0402, .0682, .00245, .0533, .282, .393, .0135, .557, .149, .0354};
   const problem problems[] = {
-      {"cold", "examples/cold/cold.atvi", 3, cold_mean, cold_sd, cold_start, cold_rhs, cold_log_lik},
-      {"rotavirus", "examples/rotavirus/rotavirus.atvi", 10, rota_mean, rota_sd, rota_start, rota_rhs,
+      {"cold", "examples/cold/cold.atvi", 3, 3, cold_mean, cold_sd, cold_start, cold_rhs, cold_log_lik},
+      {"rotavirus", "examples/rotavirus/rotavirus.atvi", 10, 29, rota_mean, rota_sd, rota_start, rota_rhs,
        rota_log_lik},
   };
   atvi_ctx *ctx;

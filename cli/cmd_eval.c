@@ -27,7 +27,8 @@ static int run(int argc, char **argv) {
        "Value of a parameter; one for every parameter. beta.1=0.9 sets an element of an array, beta=0.9 all "
        "elements, beta=0.9,1.2 each its own."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &fix,
-       "Hold a parameter at a value: it is no parameter any more and has no prior and no gradient."},
+       "Hold a parameter at a value: it is no parameter any more and has no gradient; the density of its "
+       "prior there stays part of log_prior."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},

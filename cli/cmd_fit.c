@@ -64,7 +64,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "NAME=FILE."},
       {"ess", "N", ATVI_ARG_NUMBER, &o->fit.ess,
        "Effective sample size that every parameter must reach (default 1000, at most 1e5)."},
-      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16)."},
+      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16, at most 1024)."},
       {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter, "Most iterations of each chain (ram)."},
       {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.max_seconds,
        "Most time to spend: 90s, 10m, 1.5h, 2d. What there is then is written."},

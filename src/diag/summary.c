@@ -67,10 +67,11 @@ static void convergence(const job *j, const double *x, double *work, atvi_summar
     return;
   }
   if (n < CHAIN_MIN) return;
-  c->rhat = atvi_rhat(m, n, x, work);
-  c->ess_bulk = atvi_ess_bulk(m, n, x, work);
-  c->ess_tail = atvi_ess_tail(m, n, x, work);
-  c->mcse = c->sd / sqrt(atvi_ess_mean(m, n, x, work));
+  atvi_convergence v = atvi_converge(m, n, x, work);
+  c->rhat = v.rhat;
+  c->ess_bulk = v.ess_bulk;
+  c->ess_tail = v.ess_tail;
+  c->mcse = c->sd / sqrt(v.ess_mean);
 }
 
 static bool all_finite(atvi_idx n, const double *x) {

@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "atvi/draws.h"
 #include "core/core.h"
+#include "draws/made.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+atvi_made atvi_made_none(void) {
+  return (atvi_made){.method = "",
+                     .model = "",
+                     .log_evidence = NAN,
+                     .log_evidence_se = NAN,
+                     .elbo = NAN,
+                     .khat = NAN,
+                     .accept = NAN,
+                     .efficiency = NAN,
+                     .log_lik_error = NAN,
+                     .ess_wanted = NAN};
+}
 
 typedef struct {
   atvi_draws d; /* first: what callers see */
@@ -73,16 +87,7 @@ atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx
   d->chains = n_chain > 1;
   d->n_param = n_param;
   d->n_col = n_col;
-  d->made = (atvi_made){.method = "",
-                        .model = "",
-                        .log_evidence = NAN,
-                        .log_evidence_se = NAN,
-                        .elbo = NAN,
-                        .khat = NAN,
-                        .accept = NAN,
-                        .efficiency = NAN,
-                        .log_lik_error = NAN,
-                        .ess_wanted = NAN};
+  d->made = atvi_made_none();
   atvi_status status = atvi_pool_new(ctx, &o->pool);
   if (status != ATVI_OK) {
     atvi_block_free(ctx, o);

@@ -15,6 +15,7 @@
 #define BARRIER 0.05  /* log posterior may dip so much on the line between two results of one optimum */
 #define RIVAL 5.0     /* optima within so many nats of the best are told */
 #define AT_BOUND 1e-9 /* distance in prior standard deviations that counts as being at the bound */
+static const char GRADIENT[] = "the gradient was not finite";
 enum { BETWEEN = 3 }; /* points looked at on such a line */
 
 typedef struct {
@@ -22,15 +23,17 @@ typedef struct {
   atvi_idx d;
   const double *scale, *centre; /* [d]: theta = centre + scale y */
   double *theta, *gp, *gl;      /* [d] */
+  double *work;                 /* of atvi_lbfgs */
   int worker;
+  const char *ended; /* how the last evaluation did */
   double deadline_s;
 } search;
 
 typedef struct {
   double *y; /* [d], then [d] theta */
   double log_post, grad_norm;
-  bool ended; /* the search took place and ended at a finite value */
-  atvi_status status;
+  bool ended;          /* the search took place and ended at a finite value */
+  const char *failure; /* what kept it from beginning; NULL: nothing */
 } result;
 
 typedef struct {
@@ -86,7 +89,9 @@ static double minus_log_post(void *user, const double *y, double *g) {
   atvi_outcome outcome;
   to_theta(o->m, y, s->theta);
   atvi_evaluator_run_on(s->ev, s->worker, &(atvi_batch){1, s->theta, &lp, &ll, s->gp, s->gl, &outcome});
+  s->ended = atvi_outcome_word(outcome);
   if (outcome != ATVI_RUN_OK || !isfinite(lp + ll)) return HUGE_VAL;
+  s->ended = GRADIENT;
   for (atvi_idx j = 0; j < s->d; j++) g[j] = -(s->gp[j] + s->gl[j]) * s->scale[j];
   return -(lp + ll);
 }
@@ -102,10 +107,12 @@ static void search_item(void *arg, atvi_idx item, int worker) {
                           .max_evals = m->opts.max_evals,
                           .tol_grad = TOL_GRAD};
   atvi_lbfgs_info info = {.value = NAN};
-  r->status = atvi_lbfgs(m->ctx, m->starts->d, &opts, r->y, &info);
+  o.s->ended = NULL;
+  atvi_lbfgs(m->starts->d, &opts, r->y, o.s->work, &info);
   r->log_post = -info.value;
   r->grad_norm = info.grad_norm;
-  r->ended = r->status == ATVI_OK && isfinite(info.value);
+  r->ended = isfinite(info.value);
+  r->failure = r->ended ? NULL : o.s->ended;
   to_theta(m, r->y, r->y + m->starts->d);
 }
 
@@ -134,7 +141,9 @@ static atvi_status prepare(map *m) {
   m->seat = atvi_pool_take(m->pool, (size_t)workers, sizeof *m->seat);
   m->result = atvi_pool_take(m->pool, (size_t)m->opts.starts, sizeof *m->result);
   atvi_idx *index = atvi_pool_take(m->pool, (size_t)m->opts.starts, sizeof *index);
-  double *room = atvi_pool_take(m->pool, d * (size_t)(3 * workers + 2 * m->opts.starts), sizeof *room);
+  size_t seat = 3 * d + atvi_lbfgs_work(s->d);
+  double *room =
+      atvi_pool_take(m->pool, seat * (size_t)workers + 2 * d * (size_t)m->opts.starts, sizeof *room);
   if (atvi_pool_failed(m->pool)) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "map: %d searches", m->opts.starts);
   choose(s, m->opts.seed, m->opts.starts, index);
   for (size_t j = 0; j < d; j++) {
@@ -142,7 +151,7 @@ static atvi_status prepare(map *m) {
     m->lower[j] = (t->param[j].lower - m->centre[j]) / s->scale[j];
     m->upper[j] = (t->param[j].upper - m->centre[j]) / s->scale[j];
   }
-  for (int w = 0; w < workers; w++, room += 3 * d)
+  for (int w = 0; w < workers; w++, room += seat)
     m->seat[w] = (search){.ev = m->ev,
                           .d = s->d,
                           .scale = s->scale,
@@ -150,6 +159,7 @@ static atvi_status prepare(map *m) {
                           .theta = room,
                           .gp = room + d,
                           .gl = room + 2 * d,
+                          .work = room + 3 * d,
                           .worker = w,
                           .deadline_s = m->begun_s + m->opts.max_seconds};
   for (int k = 0; k < m->opts.starts; k++, room += 2 * d) {
@@ -158,6 +168,26 @@ static atvi_status prepare(map *m) {
       room[j] = (s->theta[j * s->cap + index[k]] - m->centre[j]) / s->scale[j];
   }
   return ATVI_OK;
+}
+
+/* The points could be evaluated when they were found, but not with their gradients; or there was no time. */
+static atvi_status none_ended(const map *m, atvi_end end) {
+  const char *most = NULL;
+  int failed = 0, hits = 0;
+  for (int i = 0; i < m->opts.starts; i++) {
+    int same = 0;
+    if (!m->result[i].failure) continue;
+    for (int k = 0; k < m->opts.starts; k++) same += m->result[k].failure == m->result[i].failure;
+    if (same > hits) most = m->result[i].failure, hits = same;
+    failed++;
+  }
+  if (end == ATVI_END_STOPPED) return ATVI_FAIL(m->ctx, ATVI_ESTOP, "map: stopped before any search ended");
+  if (end == ATVI_END_LIMIT || !most)
+    return ATVI_FAIL(m->ctx, ATVI_ESTOP, "map: the time limit was reached before any search ended");
+  const char *name = atvi_evaluator_target(m->ev)->name;
+  return ATVI_FAIL(m->ctx, ATVI_EMODEL,
+                   "%s: none of %d searches could begin, as they need gradients; for %d of them %s",
+                   name ? name : "model", failed, hits, most);
 }
 
 /* Searches in waves of one per thread, so that a stop is seen between them. */
@@ -176,13 +206,9 @@ static atvi_status search_all(map *m, atvi_end *end) {
     atvi_idx left = m->opts.starts - m->first;
     atvi_parallel(m->ctx, left < wave ? left : wave, search_item, m);
   }
-  for (int k = 0; k < m->opts.starts; k++) {
-    if (m->result[k].status != ATVI_OK) return m->result[k].status;
-    ended += m->result[k].ended;
-  }
-  if (ended == 0) return ATVI_FAIL(m->ctx, ATVI_ESTOP, "map: stopped before any search ended");
-  if (atvi_clock_s() - m->begun_s > m->opts.max_seconds) *end = ATVI_END_LIMIT;
-  return ATVI_OK;
+  if (*end == ATVI_END_DONE && atvi_clock_s() - m->begun_s > m->opts.max_seconds) *end = ATVI_END_LIMIT;
+  for (int k = 0; k < m->opts.starts; k++) ended += m->result[k].ended;
+  return ended == 0 ? none_ended(m, *end) : ATVI_OK;
 }
 
 /* ---- what was found ---- */

@@ -29,12 +29,13 @@
 #include <string.h>
 
 enum {
-  STORE = 40960,     /* states stored of all chains together, unless ess asks for more */
-  STORE_PER_ESS = 8, /* so many per effective draw wanted: thinning then costs little */
-  STORE_MIN = 64,    /* per chain */
-  KEEP_MIN = 4000,   /* delivered draws before the criteria are looked at */
-  FIRST_CHECK = 400, /* iterations; nor are they looked at before */
-  KEEP_LEAST = 4,    /* delivered draws per chain without which nothing is delivered */
+  STORE = 40960,      /* states stored of all chains together, unless ess asks for more */
+  STORE_PER_ESS = 8,  /* so many per effective draw wanted: thinning then costs little */
+  STORE_MIN = 64,     /* per chain */
+  KEEP_MIN = 4000,    /* delivered draws before the criteria are looked at */
+  FIRST_CHECK = 400,  /* iterations; nor are they looked at before */
+  CHAINS_MOST = 1024, /* more would each be too short to judge */
+  KEEP_LEAST = 4,     /* delivered draws per chain without which nothing is delivered */
   BLOCK_MAX = 20000,
   MOVES = 3,
   PASSES = 2, /* checkpoints in a row that must be good: stopping at the first good look favours chains that
@@ -59,8 +60,8 @@ atvi_ram_opts atvi_ram_defaults(void) {
 }
 
 static atvi_status check_opts(atvi_ctx *ctx, const atvi_ram_opts *o) {
-  if (o->chains < 1 || o->chains > 100000)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: chains = %d, want >= 1", o->chains);
+  if (o->chains < 1 || o->chains > CHAINS_MOST)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: chains = %d, want >= 1 and <= %d", o->chains, (int)CHAINS_MOST);
   if (!(o->ess > 0) || o->ess > ESS_MOST)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ram: ess = %g, want > 0 and <= %g: all draws are kept in memory",
                      o->ess, ESS_MOST);

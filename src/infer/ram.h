@@ -8,7 +8,7 @@
 
 typedef struct {
   uint64_t seed;
-  int chains;         /* >= 1; a multiple of ATVI_LANES is efficient */
+  int chains;         /* 1 to 1024; a multiple of ATVI_LANES is efficient */
   double ess;         /* bulk and tail effective size that every parameter must reach, > 0 */
   double rhat;        /* R-hat that every parameter must fall below, > 1 */
   atvi_idx max_iter;  /* iterations per chain, warm-up included, >= 16, below 2^32 */

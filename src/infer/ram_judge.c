@@ -32,9 +32,9 @@ static atvi_ram_quality judge_one(const atvi_ram *r, atvi_idx j, int worker) {
   double *x = r->judge[worker], *work = x + m * n;
   for (atvi_idx c = 0; c < m; c++)
     memcpy(x + c * n, r->store + (j * m + c) * r->room + first, (size_t)n * sizeof *x);
-  double bulk = atvi_ess_bulk(m, n, x, work), tail = atvi_ess_tail(m, n, x, work);
-  return (atvi_ram_quality){.rhat = atvi_rhat(m, n, x, work),
-                            .ess = isnan(tail) || tail < bulk ? tail : bulk};
+  atvi_convergence v = atvi_converge(m, n, x, work);
+  return (atvi_ram_quality){.rhat = v.rhat,
+                            .ess = isnan(v.ess_tail) || v.ess_tail < v.ess_bulk ? v.ess_tail : v.ess_bulk};
 }
 
 static void judge_item(void *arg, atvi_idx j, int worker) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/draws_config.h"
+#include "draws/made.h"
 #include "io/csv.h"
 #include <inttypes.h>
 #include <math.h>
@@ -211,17 +212,7 @@ atvi_status atvi_draws_config_read(atvi_pool *pool, const char *path, const char
                                    atvi_draws_config *out) {
   entry e = {.pool = pool, .ctx = atvi_pool_ctx(pool), .path = path, .line = 1};
   atvi_idx cap[2] = {0, 0};
-  *out = (atvi_draws_config){.n_param = -1};
-  out->made = (atvi_made){.method = "",
-                          .model = "",
-                          .log_evidence = NAN,
-                          .log_evidence_se = NAN,
-                          .elbo = NAN,
-                          .khat = NAN,
-                          .accept = NAN,
-                          .efficiency = NAN,
-                          .log_lik_error = NAN,
-                          .ess_wanted = NAN};
+  *out = (atvi_draws_config){.n_param = -1, .made = atvi_made_none()};
   for (const char *p = text; *p == '#'; e.line++) {
     size_t n = strcspn(p, "\r\n");
     if (split(&e, p, n)) ATVI_TRY(take(&e, out, cap));

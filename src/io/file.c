@@ -17,8 +17,18 @@ enum {
 static const size_t READ_MAX = (size_t)1
                                << 34; /* of something without a size, such as a pipe that never ends */
 
-static atvi_status cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
+atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
   return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
+}
+
+char *atvi_path_stem(atvi_pool *pool, const char *path) {
+  size_t end = strlen(path), begin;
+  while (end > 1 && path[end - 1] == '/') end--;
+  for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--) continue;
+  size_t name = begin, stem = end;
+  while (name < end && path[name] == '.') name++; /* these begin the name, they do not end it */
+  while (stem > name && path[stem - 1] != '.') stem--;
+  return atvi_pool_strndup(pool, path + begin, (stem > name ? stem - 1 : end) - begin);
 }
 
 /* ---- reading ---- */
@@ -45,10 +55,10 @@ static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t siz
   for (;;) {
     if (!buf) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
     ssize_t got = fill(fd, buf + have, cap - have);
-    if (got < 0) return cannot(ctx, "read", path, errno);
+    if (got < 0) return atvi_file_cannot(ctx, "read", path, errno);
     have += (size_t)got;
     if (have < cap) break;
-    if (have > READ_MAX) return cannot(ctx, "read", path, EFBIG);
+    if (have > READ_MAX) return atvi_file_cannot(ctx, "read", path, EFBIG);
     cap = 2 * cap + BUFFER;
     char *bigger = atvi_pool_take(pool, cap + 1, 1);
     if (bigger) memcpy(bigger, buf, have);
@@ -64,7 +74,7 @@ atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_
   *text = NULL;
   *n = 0;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return cannot(atvi_pool_ctx(pool), "read", path, errno);
+  if (fd < 0) return atvi_file_cannot(atvi_pool_ctx(pool), "read", path, errno);
   struct stat st;
   size_t size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size : 0;
   atvi_status status = read_fd(pool, path, fd, size, text, n);
@@ -145,7 +155,7 @@ atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out) {
   memcpy(f->target, target, strlen(target));
   f->fd = open_target(f);
   if (f->fd < 0) {
-    atvi_status status = cannot(ctx, "write", path, errno);
+    atvi_status status = atvi_file_cannot(ctx, "write", path, errno);
     atvi_block_free(ctx, f);
     return status;
   }
@@ -224,7 +234,7 @@ atvi_status atvi_file_commit(atvi_file *f) {
   if (f->err) {
     if (f->temp[0]) unlink(f->temp);
     f->temp[0] = 0;
-    return cannot(f->ctx, "write", f->path, f->err);
+    return atvi_file_cannot(f->ctx, "write", f->path, f->err);
   }
   if (f->temp[0]) sync_folder(f, f->temp);
   f->temp[0] = 0;

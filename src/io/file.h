@@ -9,6 +9,13 @@
 
 #include "core/core.h"
 
+/* The last name in path without its extension: "cold" of "a/cold.atvi"; a leading dot begins no extension. Memory from
+ * pool; NULL if there is none. */
+char *atvi_path_stem(atvi_pool *pool, const char *path);
+
+/* EIO, with "cannot <what> <path>: <reason of errno err>". */
+atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err);
+
 /* The whole file, with a NUL after its *n bytes; memory from pool. Errors: EIO (message has path and reason), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n);
 

@@ -5,10 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static atvi_status cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
-  return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
-}
-
 static bool is_folder(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
@@ -26,16 +22,16 @@ static int make_parents(char *path) {
 }
 
 static atvi_status make_dir(atvi_ctx *ctx, char *path, bool fresh) {
-  if (make_parents(path) != 0) return cannot(ctx, "make the folder", path, errno);
+  if (make_parents(path) != 0) return atvi_file_cannot(ctx, "make the folder", path, errno);
   if (mkdir(path, 0777) == 0) return ATVI_OK;
-  if (errno != EEXIST) return cannot(ctx, "make the folder", path, errno);
+  if (errno != EEXIST) return atvi_file_cannot(ctx, "make the folder", path, errno);
   if (fresh) return ATVI_FAIL(ctx, ATVI_EEXIST, "%s exists already", path);
-  return is_folder(path) ? ATVI_OK : cannot(ctx, "make the folder", path, EEXIST);
+  return is_folder(path) ? ATVI_OK : atvi_file_cannot(ctx, "make the folder", path, EEXIST);
 }
 
 atvi_status atvi_dir_make(atvi_ctx *ctx, const char *path, bool fresh) {
   size_t n = strlen(path);
-  if (n == 0) return cannot(ctx, "make the folder", "''", ENOENT);
+  if (n == 0) return atvi_file_cannot(ctx, "make the folder", "''", ENOENT);
   while (n > 1 && path[n - 1] == '/') n--;
   char *copy = atvi_block(ctx, n + 1);
   if (!copy) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
@@ -68,7 +64,7 @@ static atvi_status highest(atvi_ctx *ctx, atvi_pool *pool, const char *base, lon
       slash ? atvi_pool_strndup(pool, base, (size_t)(slash - base) + 1) : atvi_pool_strndup(pool, ".", 1);
   if (!folder) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", base);
   DIR *dir = opendir(folder);
-  if (!dir) return cannot(ctx, "read the folder", folder, errno);
+  if (!dir) return atvi_file_cannot(ctx, "read the folder", folder, errno);
   const struct dirent *entry;
   while ((entry = readdir(dir)) != NULL) {
     long k = run_number(entry->d_name, stem);
@@ -91,7 +87,7 @@ atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, ch
       *path = name;
       return ATVI_OK;
     }
-    if (errno != EEXIST) return cannot(ctx, "make the folder", name, errno);
+    if (errno != EEXIST) return atvi_file_cannot(ctx, "make the folder", name, errno);
   }
 }
 

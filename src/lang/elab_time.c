@@ -160,6 +160,11 @@ static bool check_times(elab *e, const ast_stmt *start) {
                              data->time[r], e->lang->start);
         return false;
       }
+      if (e->lang->has_calendar && !atvi_lang_has_month(e->lang, data->time[r])) {
+        atvi_lang_data_error(e->s, data->csv, r, col, e->data_stmt[d]->at, "check the unit of the calendar",
+                             "time %g lies thousands of years from the start of the calendar", data->time[r]);
+        return false;
+      }
       if (e->lang->kind == ATVI_MODEL_MAP && !on_grid(e, data->time[r])) {
         atvi_lang_data_error(
             e->s, data->csv, r, col, e->data_stmt[d]->at,
@@ -192,6 +197,12 @@ bool atvi_elab_start(elab *e) {
       return false;
     }
     e->lang->start -= length;
+  }
+  if (e->lang->has_calendar && !atvi_lang_has_month(e->lang, e->lang->start) && (start || burnin)) {
+    atvi_lang_error(e->s, (start ? start : burnin)->at, "check the unit of the calendar",
+                    "the start time %g lies thousands of years from the start of the calendar",
+                    e->lang->start);
+    return false;
   }
   return check_times(e, start ? start : burnin);
 }

@@ -62,9 +62,12 @@ typedef struct {
   const double *v; /* [n] */
 } atvi_lang_table;
 
-/* At t, going forward: value = a + b t until *next (inf if for ever). Before the first knot the first value
- * holds, after the last the last. */
 struct atvi_lang;
+/* Whether t is a time for which the calendar has months, some 8000 years around 1970. */
+bool atvi_lang_has_month(const struct atvi_lang *lang, double t);
+
+/* At t, going forward: value = a + b t until *next (inf if for ever). Before the first knot the first value
+ * holds, after the last the last. Where there are no months, a monthly table has its first value. */
 void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a,
                         double *b, double *next);
 

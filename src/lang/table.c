@@ -5,13 +5,18 @@
 
 /* A solver that was sent to the first of a month arrives there up to rounding: within this many days it is there. */
 static const double DAY_SLACK = 1e-6;
-/* Beyond this many days (2.7 million years) a month is not worth looking for. */
-static const double DAY_MOST = 1e9;
+/* Days around 1970 that have months: 0001 to 9999 and then some. Every month is a stop of the solver, so that this
+ * bounds their number. */
+static const double DAY_MOST = 2932896;
+
+bool atvi_lang_has_month(const atvi_lang *lang, double t) {
+  return fabs(lang->calendar_day0 + t * lang->calendar_unit) < DAY_MOST;
+}
 
 static void month_at(const atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *next) {
   double day = lang->calendar_day0 + t * lang->calendar_unit + DAY_SLACK;
   *a = table->v[0];
-  *next = INFINITY;
+  *next = day <= -DAY_MOST ? (1 - DAY_MOST - lang->calendar_day0) / lang->calendar_unit : INFINITY;
   if (!(fabs(day) < DAY_MOST)) return;
   int year, month, mday;
   atvi_date_from_days((int64_t)floor(day), &year, &month, &mday);

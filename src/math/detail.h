@@ -10,10 +10,6 @@
 #define ATVI_SQRT_2PI 2.50662827463100050242
 #define ATVI_SQRT_HALF 0.70710678118654752440
 
-/* Gauss-Legendre on [-1, 1] with 32 points: nodes are +-atvi_gl_x[i]. */
-enum { ATVI_GL_HALF = 16 };
-extern const double atvi_gl_x[ATVI_GL_HALF], atvi_gl_w[ATVI_GL_HALF];
-
 /* log(1 + u) - u without cancellation, u > -1. */
 double atvi_log1pmx(double u);
 /* lgamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi)), x > 0. */

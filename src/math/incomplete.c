@@ -15,14 +15,15 @@
 #define LARGE 100.0
 #define DROP 42.0   /* the tail left out is below e^-42 of the integral */
 #define TINY 1e-300 /* keeps Lentz's quotients from dividing by zero */
-enum { MAX_TERMS = 100000 };
+enum { MAX_TERMS = 100000, GL_HALF = 16 };
 
-const double atvi_gl_x[ATVI_GL_HALF] = {
+/* Gauss-Legendre on [-1, 1] with 32 points: nodes are +-gl_x[i]. */
+static const double gl_x[GL_HALF] = {
     0.048307665687738316235, 0.14447196158279649349, 0.23928736225213707454, 0.33186860228212764978,
     0.42135127613063534536,  0.50689990893222939002, 0.58771575724076232904, 0.66304426693021520098,
     0.73218211874028968039,  0.79448379596794240696, 0.84936761373256997013, 0.89632115576605212397,
     0.93490607593773968917,  0.96476225558750643077, 0.9856115115452683354,  0.99726386184948156354};
-const double atvi_gl_w[ATVI_GL_HALF] = {
+static const double gl_w[GL_HALF] = {
     0.096540088514727800567, 0.095638720079274859419, 0.093844399080804565639, 0.091173878695763884713,
     0.087652093004403811143, 0.083311924226946755222, 0.078193895787070306472, 0.072345794108848506225,
     0.065822222776361846838, 0.058684093478535547145, 0.050998059262376176196, 0.042835898022226680657,
@@ -48,9 +49,9 @@ static double tail_integral(const tail *t) {
     end -= (tail_exponent(t, end) + DROP) / slope;
   }
   end = fmin(end, limit);
-  for (int i = 0; i < ATVI_GL_HALF; i++) {
-    double d = 0.5 * end * atvi_gl_x[i], m = 0.5 * end;
-    sum += atvi_gl_w[i] * (exp(tail_exponent(t, m - d)) + exp(tail_exponent(t, m + d)));
+  for (int i = 0; i < GL_HALF; i++) {
+    double d = 0.5 * end * gl_x[i], m = 0.5 * end;
+    sum += gl_w[i] * (exp(tail_exponent(t, m - d)) + exp(tail_exponent(t, m + d)));
   }
   return 0.5 * end * sum;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The normal distribution function, its logarithm and its inverse.
+/* Logarithm and inverse of the normal distribution function.
  *
  * Below TAIL the continued fraction of Mills' ratio replaces erfc: it gives log Phi and phi / Phi with
  * full relative accuracy and never underflows. The inverse is Wichura's PPND16 (AS 241, 1988),
@@ -16,11 +16,6 @@ static double inverse_mills(double z) {
   int depth = 8 + (int)(800.0 / (z * z)); /* 1e-16 at every z >= 5, tested */
   for (int k = depth; k >= 1; k--) t = z + k / t;
   return t;
-}
-
-double atvi_ndtr(double x) {
-  if (x < TAIL) return exp(-0.5 * x * x) / (ATVI_SQRT_2PI * inverse_mills(-x));
-  return 0.5 * erfc(-x * ATVI_SQRT_HALF);
 }
 
 double atvi_log_ndtr(double x) {
@@ -87,29 +82,4 @@ double atvi_ndtri(double p) {
   x = r <= 5.0 ? horner8(near_n, r - 1.6) / horner8(near_d, r - 1.6)
                : horner8(far_n, r - 5.0) / horner8(far_d, r - 5.0);
   return q < 0 ? -x : x;
-}
-
-/* log of the integral of phi over a short [a, b]: no difference is formed at all. */
-static double log_short(double a, double b) {
-  double m = 0.5 * (a + b), h = 0.5 * (b - a), s = 0;
-  for (int i = 0; i < ATVI_GL_HALF; i++) {
-    double t = h * atvi_gl_x[i];
-    s += atvi_gl_w[i] * exp(-0.5 * t * t) * cosh(m * t);
-  }
-  return -0.5 * m * m - ATVI_LN_SQRT_2PI + log(2.0 * h * s);
-}
-
-double atvi_log_ndtr_diff(double a, double b) {
-  if (!(a < b)) return a == b ? -HUGE_VAL : NAN;
-  if (a > 0) { /* by symmetry into the lower tail */
-    double t = -a;
-    a = -b;
-    b = t;
-  }
-  if (isinf(a)) return atvi_log_ndtr(b);
-  if (isinf(b)) return atvi_log_ndtr(-a);
-  if ((b - a) * (1.0 + fabs(0.5 * (a + b))) < 2.0) return log_short(a, b);
-  if (b > 0) return log1p(-atvi_ndtr(a) - atvi_ndtr(-b));
-  double lb = atvi_log_ndtr(b);
-  return lb + log1p(-exp(atvi_log_ndtr(a) - lb));
 }

@@ -22,26 +22,26 @@ typedef struct {
   double *xt, *gt;     /* [n] trial */
   double *s, *y;       /* [PAIRS][n] */
   double *rho, *alpha; /* [PAIRS] */
-  bool *held;          /* [n] */
+  double *held;        /* [n] 1: on a bound, stays there */
   int pairs, next, evals;
   double f, ft;
 } state;
 
-static state *carve(atvi_arena *a, atvi_idx n) {
-  state *o, head = {0};
-  ATVI_TAKE(a, o, 1);
-  ATVI_TAKE(a, head.x, n);
-  ATVI_TAKE(a, head.g, n);
-  ATVI_TAKE(a, head.d, n);
-  ATVI_TAKE(a, head.xt, n);
-  ATVI_TAKE(a, head.gt, n);
-  ATVI_TAKE(a, head.s, PAIRS * n);
-  ATVI_TAKE(a, head.y, PAIRS * n);
-  ATVI_TAKE(a, head.rho, PAIRS);
-  ATVI_TAKE(a, head.alpha, PAIRS);
-  ATVI_TAKE(a, head.held, n);
-  if (o) *o = head;
-  return o;
+size_t atvi_lbfgs_work(atvi_idx n) { return (size_t)(5 * n + 2 * PAIRS * n + 2 * PAIRS); }
+
+/* Lays the arrays out; x is the caller's. */
+static state carve(atvi_idx n, double *x, double *work) {
+  return (state){.n = n,
+                 .x = x,
+                 .g = work,
+                 .d = work + n,
+                 .xt = work + 2 * n,
+                 .gt = work + 3 * n,
+                 .held = work + 4 * n,
+                 .s = work + 5 * n,
+                 .y = work + (5 + PAIRS) * n,
+                 .rho = work + (5 + 2 * PAIRS) * n,
+                 .alpha = work + (5 + 2 * PAIRS) * n + PAIRS};
 }
 
 static double lower(const state *o, atvi_idx i) { return o->opts->lower ? o->opts->lower[i] : -HUGE_VAL; }
@@ -67,7 +67,7 @@ static double projected_norm(const state *o) {
 static double dot_free(const state *o, const double *a, const double *b) {
   double s = 0;
   for (atvi_idx i = 0; i < o->n; i++)
-    if (!o->held[i]) s += a[i] * b[i];
+    if (o->held[i] == 0) s += a[i] * b[i];
   return s;
 }
 
@@ -96,7 +96,7 @@ static void direction(state *o) {
     double beta = o->rho[j] * dot_free(o, o->y + j * n, o->d);
     axpy(n, o->alpha[j] - beta, o->s + j * n, o->d);
   }
-  for (atvi_idx i = 0; i < n; i++) o->d[i] = o->held[i] ? 0 : -o->d[i];
+  for (atvi_idx i = 0; i < n; i++) o->d[i] = o->held[i] != 0 ? 0 : -o->d[i];
 }
 
 /* Moves the trial to P(x + t d); returns whether a bound cut it. */
@@ -187,22 +187,11 @@ static void run(state *o, atvi_lbfgs_info *info) {
   info->evals = o->evals;
 }
 
-atvi_status atvi_lbfgs(atvi_ctx *ctx, atvi_idx n, const atvi_lbfgs_opts *opts, double *x,
-                       atvi_lbfgs_info *info) {
-  atvi_arena a = {0};
+void atvi_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double *work, atvi_lbfgs_info *info) {
+  ATVI_ASSERT(n >= 1 && opts->f && opts->max_evals >= 1);
   *info = (atvi_lbfgs_info){.value = NAN, .grad_norm = NAN};
-  if (n < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "lbfgs: n = %td, want >= 1", n);
-  if (!opts->f || opts->max_evals < 1)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "lbfgs: want a function and max_evals = %d > 0", opts->max_evals);
-  carve(&a, n);
-  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "lbfgs: n = %td", n);
-  state *o = carve(&a, n);
-  o->opts = opts;
-  o->n = n;
-  for (atvi_idx i = 0; i < n; i++) o->x[i] = clamp(o, i, x[i]);
-  run(o, info);
-  memcpy(x, o->x, (size_t)n * sizeof *x);
-  atvi_block_free(ctx, o);
-  return ATVI_OK;
+  state o = carve(n, x, work);
+  o.opts = opts;
+  for (atvi_idx i = 0; i < n; i++) x[i] = clamp(&o, i, x[i]);
+  run(&o, info);
 }

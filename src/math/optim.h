@@ -22,8 +22,11 @@ typedef struct {
   bool converged;
 } atvi_lbfgs_info;
 
-/* Minimises from x[n], in place. Errors: EINVAL (n < 1), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_lbfgs(atvi_ctx *ctx, atvi_idx n, const atvi_lbfgs_opts *opts, double *x,
-                                    atvi_lbfgs_info *info);
+/* Doubles of scratch for n >= 1 unknowns. */
+size_t atvi_lbfgs_work(atvi_idx n);
+
+/* Minimises from x[n], in place, n >= 1, with work[atvi_lbfgs_work(n)]. Never allocates, never fails: a start that
+ * cannot be evaluated gives the value NaN after one evaluation. */
+void atvi_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double *work, atvi_lbfgs_info *info);
 
 #endif

@@ -15,11 +15,9 @@ double atvi_lrise(double nu,
 double atvi_lrise_dnu(double nu, double k); /* d/dnu of it: digamma(nu + k) - digamma(nu) */
 double atvi_lbeta(double a, double b);
 
-double atvi_ndtr(double x);                    /* Phi(x) */
-double atvi_log_ndtr(double x);                /* log Phi(x), right for x -> -inf */
-double atvi_log_ndtr_d(double x);              /* phi(x)/Phi(x), right for x -> -inf */
-double atvi_ndtri(double p);                   /* inverse of Phi, p in (0, 1) */
-double atvi_log_ndtr_diff(double a, double b); /* log(Phi(b) - Phi(a)), a < b, right in both tails */
+double atvi_log_ndtr(double x);   /* log Phi(x), right for x -> -inf */
+double atvi_log_ndtr_d(double x); /* phi(x)/Phi(x), right for x -> -inf */
+double atvi_ndtri(double p);      /* inverse of Phi, p in (0, 1) */
 
 double atvi_gamma_p(double a, double x);            /* regularised lower incomplete gamma */
 double atvi_gamma_q(double a, double x);            /* upper */

@@ -26,6 +26,9 @@ static const double FIRST_EXPLICIT = 5.0, FIRST_STIFF = 1.0;
 static const double GRID_TOL =
     1e-9; /* of a step: stops of difference equations are on the grid up to rounding */
 
+/* More than any max_steps; sums of as many as there are stops do not overflow. */
+static const double STEPS_MOST = 1e15;
+
 /* Up to here the stages of explicit steps stay in the fast caches and are kept for the adjoint; larger ones cost
  * more to read again than to compute again. */
 enum { KEEP_STATES = 8 };
@@ -186,9 +189,9 @@ void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg
 
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s) {
   double steps = (ode->stop[s + 1].t - ode->stop[s].t) / ode->h;
-  if (ode->method == ATVI_ODE_MAP) return (atvi_idx)llround(steps);
-  double up = ceil(steps * (1 - GRID_TOL));
-  return up < 1 ? 1 : up < 1e15 ? (atvi_idx)up : (atvi_idx)1e15;
+  bool map = ode->method == ATVI_ODE_MAP;
+  double whole = map ? round(steps) : fmax(1, ceil(steps * (1 - GRID_TOL)));
+  return whole < STEPS_MOST ? (atvi_idx)whole : (atvi_idx)STEPS_MOST; /* infinite ones too */
 }
 
 void atvi_ode_counts(const atvi_ode_work *w, atvi_ode_count count[ATVI_LANES]) {

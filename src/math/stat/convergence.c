@@ -227,44 +227,6 @@ static double tail_min(const job *j) {
   return isnan(a) || isnan(b) ? NAN : fmin(a, b);
 }
 
-double atvi_rhat(atvi_idx m, atvi_idx n, const double *x, double *work) {
-  job j = start(m, n, x, work);
-  if (n < 4 || !order(&j)) return NAN;
-  fill_table(&j);
-  scores(&j, j.key, j.idx);
-  double plain = rhat_basic(&j);
-  return fmax(plain, rhat_folded(&j));
-}
-
-double atvi_ess_bulk(atvi_idx m, atvi_idx n, const double *x, double *work) {
-  job j = start(m, n, x, work);
-  if (n < 4 || !order(&j)) return NAN;
-  fill_table(&j);
-  scores(&j, j.key, j.idx);
-  return ess_basic(&j);
-}
-
-double atvi_ess_tail(atvi_idx m, atvi_idx n, const double *x, double *work) {
-  job j = start(m, n, x, work);
-  return n >= 4 && order(&j) ? tail_min(&j) : NAN;
-}
-
-static bool varies(const job *j) {
-  bool same = true;
-  for (atvi_idx i = 0; i < j->N; i++) {
-    if (!isfinite(j->z[i])) return false;
-    same &= j->z[i] == j->z[0];
-  }
-  return !same;
-}
-
-double atvi_ess_mean(atvi_idx m, atvi_idx n, const double *x, double *work) {
-  job j = start(m, n, x, work);
-  if (n < 4) return NAN;
-  halves(&j, j.z);
-  return varies(&j) ? ess_basic(&j) : NAN;
-}
-
 atvi_convergence atvi_converge(atvi_idx m, atvi_idx n, const double *x, double *work) {
   atvi_convergence c = {NAN, NAN, NAN, NAN};
   job j = start(m, n, x, work);

@@ -7,19 +7,13 @@
 #include "core/core.h"
 
 /* Convergence of m chains of n draws (Vehtari and others 2021). work: atvi_stat_work(m, n) doubles.
- * n >= 4. Constant or non-finite input gives NaN. */
+ * Constant or non-finite input, and n < 4, give NaN. */
 size_t atvi_stat_work(atvi_idx m, atvi_idx n);
-double atvi_rhat(atvi_idx m, atvi_idx n, const double *x,
-                 double *work); /* max of rank-normalised split and folded */
-double atvi_ess_bulk(atvi_idx m, atvi_idx n, const double *x, double *work); /* rank-normalised split */
-double atvi_ess_tail(atvi_idx m, atvi_idx n, const double *x,
-                     double *work); /* min over the 5 % and 95 % quantiles */
-double atvi_ess_mean(atvi_idx m, atvi_idx n, const double *x,
-                     double *work); /* split, for the MCSE of the mean */
-
-/* The four of them for the price of one sort. */
 typedef struct {
-  double rhat, ess_bulk, ess_tail, ess_mean;
+  double rhat;     /* max of rank-normalised split and folded */
+  double ess_bulk; /* rank-normalised split */
+  double ess_tail; /* min over the 5 % and 95 % quantiles */
+  double ess_mean; /* split, for the MCSE of the mean */
 } atvi_convergence;
 atvi_convergence atvi_converge(atvi_idx m, atvi_idx n, const double *x, double *work);
 

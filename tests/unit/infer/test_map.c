@@ -258,6 +258,31 @@ static double never(const toy *t, const double *x, double *g, atvi_outcome *o) {
   return NAN;
 }
 
+static double no_slope(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  double value = toy_unit(t, x, g, o);
+  g[0] = NAN;
+  return value;
+}
+
+/* Points without gradients: nobody stopped it, the model is at fault. */
+static void gradients_are_needed(void) {
+  toy t = {.lik = no_slope};
+  toy_set(&t, 2, -1, 1);
+  atvi_ctx *ctx = test_ctx();
+  atvi_evaluator *ev;
+  atvi_map_info *info;
+  atvi_draws *d;
+  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_STATUS(atvi_map_run(ctx, ev, NULL, &info, &d), ATVI_EMODEL);
+  CHECK(d == NULL && info == NULL);
+  CHECK_STR(atvi_errmsg(ctx),
+            "toy: none of 16 searches could begin, as they need gradients; for 16 of them the "
+            "gradient was not finite");
+  atvi_evaluator_free(ev);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void stops_and_refuses(void) {
   toy t = {.lik = toy_chain}, bad = {.lik = never};
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
@@ -331,4 +356,4 @@ TESTS({"normal", normal_is_exact}, {"cut", cut_normal}, {"bound", optimum_at_a_b
       {"ridge", ridge_is_named}, {"uninformed", uninformed_parameters_are_named_one_by_one},
       {"modes", both_modes_are_listed}, {"bent", not_normal_is_told}, {"failures", failures_do_not_stop_it},
       {"threads", same_for_any_number_of_threads}, {"refuses", stops_and_refuses},
-      {"memory", survives_lack_of_memory})
+      {"gradients", gradients_are_needed}, {"memory", survives_lack_of_memory})

@@ -13,9 +13,9 @@ static column judge(const atvi_draws *d, atvi_idx j) {
   atvi_idx m = d->n_chain, n = d->n / m;
   double *work = malloc(atvi_stat_work(m, n) * sizeof *work);
   const double *x = d->x + j * d->n;
+  atvi_convergence v = atvi_converge(m, n, x, work);
   column c = {
-      .mean = atvi_mean(d->n, x, NULL), .sd = atvi_sd(d->n, x, NULL), .rhat = atvi_rhat(m, n, x, work)};
-  c.ess = atvi_ess_mean(m, n, x, work);
+      .mean = atvi_mean(d->n, x, NULL), .sd = atvi_sd(d->n, x, NULL), .rhat = v.rhat, .ess = v.ess_mean};
   c.mcse = c.sd / sqrt(c.ess);
   free(work);
   return c;
@@ -26,7 +26,7 @@ static double mcse_of_sd(const atvi_draws *d, atvi_idx j) {
   column c = judge(d, j);
   double *work = malloc(atvi_stat_work(m, n) * sizeof *work), *q = malloc((size_t)d->n * sizeof *q);
   for (atvi_idx i = 0; i < d->n; i++) q[i] = pow(d->x[j * d->n + i] - c.mean, 2);
-  double se = atvi_sd(d->n, q, NULL) / sqrt(atvi_ess_mean(m, n, q, work)) / (2 * c.sd);
+  double se = atvi_sd(d->n, q, NULL) / sqrt(atvi_converge(m, n, q, work).ess_mean) / (2 * c.sd);
   free(work);
   free(q);
   return se;
@@ -352,7 +352,7 @@ static void refuses_what_is_wrong(void) {
   CHECK(strstr(atvi_errmsg(ctx), "none of 2000 draws from the prior could be evaluated"));
   CHECK(strstr(atvi_errmsg(ctx), "step limit"));
   CHECK(d == NULL);
-  for (int k = 0; k < 8; k++) {
+  for (int k = 0; k < 9; k++) {
     atvi_ram_opts o = atvi_ram_defaults();
     if (k == 0) o.chains = 0;
     if (k == 1) o.ess = NAN;
@@ -362,7 +362,9 @@ static void refuses_what_is_wrong(void) {
     if (k == 5) o.candidates = 0;
     if (k == 6) o.ess = 1e9;
     if (k == 7) o.max_iter = (atvi_idx)1 << 33;
+    if (k == 8) o.chains = 1025;
     CHECK_STATUS(atvi_ram_run(ctx, ev, &o, &d), ATVI_EINVAL);
+    if (k == 8) CHECK(strstr(atvi_errmsg(ctx), "chains = 1025, want >= 1 and <= 1024"));
   }
   atvi_evaluator_free(ev);
   atvi_ctx_free(ctx);

@@ -273,7 +273,31 @@ static void memory_failures_are_told(void) {
   end();
 }
 
-TESTS({"saves", saves_and_replaces}, {"streams", streams_more_than_its_buffer},
+static void stems_of_paths(void) {
+  static const char *const CASE[][2] = {
+      {"a/cold.atvi", "cold"},
+      {"cold", "cold"},
+      {"/x.y/cold", "cold"},
+      {"../a.b/cold.tar.gz", "cold.tar"},
+      {"a/.hidden", ".hidden"},
+      {".a.b", ".a"},
+      {"cold.", "cold"},
+      {"a/cold.run/", "cold"},
+      {"", ""},
+      {"..", ".."},
+      {"a/..", ".."},
+      {"/", ""},
+  };
+  begin();
+  for (size_t i = 0; i < sizeof CASE / sizeof *CASE; i++) {
+    const char *stem = atvi_path_stem(pool, CASE[i][0]);
+    CHECK(stem != NULL);
+    CHECK_STR(stem, CASE[i][1]);
+  }
+  end();
+}
+
+TESTS({"stems", stems_of_paths}, {"saves", saves_and_replaces}, {"streams", streams_more_than_its_buffer},
       {"giving_up", giving_up_leaves_the_old_file}, {"two_writers", two_writers_do_not_mix},
       {"full_disk", a_full_disk_is_told}, {"links", links_are_followed},
       {"unwritable", what_cannot_be_written_is_told}, {"unreadable", what_cannot_be_read_is_told},

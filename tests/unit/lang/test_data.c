@@ -73,6 +73,9 @@ static void bad_cells_are_found(void) {
   wrong_data("start 0\n" M "poisson(increase(S))\n", "day,y\n1,1\n2,2\n2,NA\n3,1\n3,1\n", 6, 3,
              "nothing to count", NULL);
 #undef M
+#define M "calendar 2010-01-01 day\n" SIR "data \"a.csv\" time day\nobserve y ~ poisson(S)\n"
+  wrong_data(M, "day,y\n0,1\n1e300,2\n", 3, 1, "thousands of years", "m.atvi:5:6");
+#undef M
   wrong_data("state S = 1\nnext S = S\ndata \"a.csv\" time day\nobserve y ~ poisson(S)\n",
              "day,y\n0,1\n1.5,2\n", 3, 1, "whole number of steps", "m.atvi:3:6");
 }

@@ -159,6 +159,7 @@ static void things_out_of_place(void) {
   wrong("let a = 2009-12-19\n", 1, 9, "date");
   wrong(SIR "start 2009-12-19\n", 4, 7, "calendar");
   wrong(SIR "table m monthly = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]\n", 4, 7, "calendar");
+  wrong(SIR "calendar 2009-12-19 day\nstart -1e300\n", 5, 7, "thousands of years");
   wrong(SIR "calendar 2009-12-19 day\ntable m monthly = [1, 2]\n", 5, 19, "12 values");
   wrong(SIR "table m step = [0: 1, 0: 2]\n", 4, 23, "ascend");
   wrong(SIR "table m step = []\n", 4, 16, "empty");

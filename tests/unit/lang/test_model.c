@@ -206,6 +206,17 @@ static void tables_follow_time(void) {
   CHECK_REL(step_at(lang, 0, -51.9, &next), 12, 0); /* a year earlier, 20 December 2008 */
   step_at(lang, 0, 1e300, &next);
   CHECK(isinf(next));
+  CHECK(!atvi_lang_has_month(lang, 1e300) && !atvi_lang_has_month(lang, -1e300) &&
+        !atvi_lang_has_month(lang, NAN));
+  step_at(lang, 0, -1e300, &next); /* nothing until there are months */
+  int jumps = 0;
+  for (double t = -1e300; next < INFINITY; jumps++) {
+    CHECK(next > t);
+    t = next;
+    step_at(lang, 0, t, &next);
+    CHECK(jumps == 0 || atvi_lang_has_month(lang, t) || isinf(next));
+  }
+  CHECK(jumps > 190000 && jumps < 200000); /* 12 a year for 16060 years */
   CHECK_REL(step_at(lang, 1, -5, &next), 1, 0);
   CHECK_REL(next, 2, 0);
   CHECK_REL(step_at(lang, 1, 9.99, &next), 1, 0);

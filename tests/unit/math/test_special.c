@@ -49,10 +49,9 @@ static void normal_tails(void) {
     const double *r = oracle_normal[i];
     CHECK_REL(atvi_log_ndtr(r[0]), r[1], r[0] > 0 ? 1e-14 : 2e-15); /* 8.1^2 / 2 roundings */
     CHECK_REL(atvi_log_ndtr_d(r[0]), r[2], 1e-14); /* 4.999^2 / 2 roundings in the exponential */
-    if (r[1] > -700) CHECK_REL(atvi_ndtr(r[0]), exp(r[1]), 2e-13);
   }
   CHECK(atvi_log_ndtr(-HUGE_VAL) == -HUGE_VAL && atvi_log_ndtr(HUGE_VAL) == 0);
-  CHECK(isnan(atvi_log_ndtr(NAN)) && isnan(atvi_ndtr(NAN)));
+  CHECK(isnan(atvi_log_ndtr(NAN)));
 }
 
 static void normal_inverse(void) {
@@ -63,17 +62,6 @@ static void normal_inverse(void) {
   }
   CHECK(atvi_ndtri(0) == -HUGE_VAL && atvi_ndtri(1) == HUGE_VAL);
   CHECK(isnan(atvi_ndtri(-0.1)) && isnan(atvi_ndtri(1.1)) && isnan(atvi_ndtri(NAN)));
-}
-
-static void normal_differences(void) {
-  for (int i = 0; i < ROWS(oracle_diff); i++) {
-    const double *r = oracle_diff[i];
-    CHECK_LOG(atvi_log_ndtr_diff(r[0], r[1]), r[2], 3e-15);
-    CHECK_LOG(atvi_log_ndtr_diff(-r[1], -r[0]), r[2], 3e-15);
-  }
-  CHECK(atvi_log_ndtr_diff(-HUGE_VAL, -3.3) == atvi_log_ndtr(-3.3));
-  CHECK(atvi_log_ndtr_diff(3.3, HUGE_VAL) == atvi_log_ndtr(-3.3));
-  CHECK(atvi_log_ndtr_diff(1.2, 1.2) == -HUGE_VAL && isnan(atvi_log_ndtr_diff(2, 1)));
 }
 
 static void incomplete_gamma(void) {
@@ -117,5 +105,5 @@ static void methods_meet(void) {
 }
 
 TESTS({"gamma", gamma_and_its_derivatives}, {"rise", rising_factorial_does_not_cancel}, {"beta", log_beta},
-      {"normal", normal_tails}, {"inverse", normal_inverse}, {"difference", normal_differences},
-      {"gamma_inc", incomplete_gamma}, {"beta_inc", incomplete_beta}, {"meet", methods_meet})
+      {"normal", normal_tails}, {"inverse", normal_inverse}, {"gamma_inc", incomplete_gamma},
+      {"beta_inc", incomplete_beta}, {"meet", methods_meet})

@@ -163,6 +163,22 @@ static void map_repeats_the_function(void) {
   run_close(&r);
 }
 
+/* More steps than a whole number can hold are still too many. */
+static void huge_times_are_too_many_steps(void) {
+  static const double times[3] = {1e18, 1e300, 1.7e308};
+  for (int k = 0; k < 6; k++) {
+    atvi_ode_stop stop[2] = {{-times[k % 3], 0, -1, NULL}, {times[k % 3], 1, -1, NULL}};
+    atvi_ode ode = plain(k < 3 ? ATVI_ODE_MAP : ATVI_ODE_RK4, 1, 1, PROG(prothero), stop, 2);
+    ode.h = 1;
+    run r;
+    run_open(&r, &ode);
+    EACH(l) r.y0[l] = 0.3;
+    run_solve(&r, &ode, false);
+    EACH(l) CHECK_INT(r.outcome[l], ATVI_RUN_STEPS);
+    run_close(&r);
+  }
+}
+
 /* The unit of a state must not matter: scaling by a power of two scales the answer exactly. */
 static void units_do_not_matter(void) {
   atvi_ode_stop stop[4];
@@ -223,7 +239,8 @@ static void start_only_gives_the_start(void) {
   }
 }
 
-TESTS({"logistic", logistic_is_exact}, {"oscillation", oscillation_keeps_phase_and_amplitude},
-      {"jumps", lands_on_jumps}, {"tolerance", error_follows_tolerance}, {"rk4", rk4_has_order_four},
-      {"map", map_repeats_the_function}, {"units", units_do_not_matter},
-      {"distances", every_distance_is_passed}, {"start", start_only_gives_the_start})
+TESTS({"huge times", huge_times_are_too_many_steps}, {"logistic", logistic_is_exact},
+      {"oscillation", oscillation_keeps_phase_and_amplitude}, {"jumps", lands_on_jumps},
+      {"tolerance", error_follows_tolerance}, {"rk4", rk4_has_order_four}, {"map", map_repeats_the_function},
+      {"units", units_do_not_matter}, {"distances", every_distance_is_passed},
+      {"start", start_only_gives_the_start})
