@@ -28,6 +28,7 @@ typedef enum {
   ATVI_ECALL = -6,  /* a callback or an outside program failed */
   ATVI_ESTOP = -7,  /* the caller asked to stop before anything useful was done */
   ATVI_EEXIST = -8, /* would overwrite something */
+  ATVI_ELIMIT = -9, /* a limit was reached before anything useful was done */
 } atvi_status;
 
 typedef struct atvi_ctx atvi_ctx;

@@ -28,10 +28,13 @@ typedef struct {
   double log_evidence, log_evidence_se; /* NaN where the method gives none */
   double elbo, khat;                    /* NaN where the method gives none */
   double accept;                        /* mean acceptance rate of MCMC; NaN */
-  double
-      efficiency; /* of an approximation: what its draws are worth, weighted to the posterior, per draw; NaN */
-  double log_lik_error; /* largest error of the log likelihood at draws (solver tolerance); NaN: not known */
-  double ess_wanted;    /* what ess_bulk and ess_tail were to reach; NaN */
+  double ess_wanted;                    /* what ess_bulk and ess_tail were to reach; NaN */
+  /* Number of the draw that is the joint maximum, found by an optimiser; NaN: none. */
+  double mode_draw;
+  /* What the draws of an approximation are worth each, if they are weighted to the posterior; NaN: not known. */
+  double efficiency;
+  /* Largest error of the log likelihood at draws, from the model's solver; NaN: not known. */
+  double log_lik_error;
 } atvi_made;
 
 typedef struct {

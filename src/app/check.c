@@ -17,7 +17,7 @@ typedef struct {
   atvi_ctx *ctx;
   const atvi_loaded *l;
   double *theta, *grad_p, *grad_l, *batch, *lp, *ll;
-  atvi_outcome *outcome;                             
+  atvi_outcome *outcome;
   double worst; /* relative difference */
   atvi_idx worst_i;
   bool wrong;
@@ -125,8 +125,9 @@ static void check_some(checking *c, atvi_idx first, atvi_idx last, double larges
     double up = c->lp[j + 1] + c->ll[j + 1], down = c->lp[j] + c->ll[j];
     double h = c->batch[i * B + j + 1] - c->batch[i * B + j], g = c->grad_p[i] + c->grad_l[i];
     double off = fabs(g - (up - down) / h), unit = fmax(fmax(fabs(g), FLOOR * largest), 1e-300);
-    double noise = 4 * 2.3e-16 * (fabs(up) + fabs(down)) / h; /* rounding of the differences: nothing can beat it */
-    if (!(off - noise <= TOL_GRAD * unit)) c->wrong = true;    /* NaN is wrong */
+    double noise =
+        4 * 2.3e-16 * (fabs(up) + fabs(down)) / h; /* rounding of the differences: nothing can beat it */
+    if (!(off - noise <= TOL_GRAD * unit)) c->wrong = true; /* NaN is wrong */
     if (!(off / unit <= c->worst)) c->worst = isnan(off) ? HUGE_VAL : off / unit, c->worst_i = i;
   }
 }
@@ -155,13 +156,18 @@ static atvi_status check_gradient(checking *c, uint64_t seed, atvi_text *out, bo
   }
   *ok = c->points > 0 && !c->wrong;
   if (c->points == 0)
-    atvi_text_add(out, "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated\n", TRIES);
+    atvi_text_add(out, "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated\n",
+                  TRIES);
   else
-    atvi_text_add(out, "gradient    %s: largest relative difference to finite differences %.1e (%s) at %d draws from the prior\n",
+    atvi_text_add(out,
+                  "gradient    %s: largest relative difference to finite differences %.1e (%s) at %d draws "
+                  "from the prior\n",
                   *ok ? "ok" : "WRONG", c->worst, t->param[c->worst_i].name, c->points);
   if (c->wrong && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45)
-    atvi_text_add(out, "            A stiff model does this to the default solver: try the line 'solver stiff' in the model.\n");
-  if (c->failed) atvi_text_add(out, "            %d draws from the prior could not be evaluated\n", c->failed);
+    atvi_text_add(out, "            A stiff model does this to the default solver: try the line 'solver "
+                       "stiff' in the model.\n");
+  if (c->failed)
+    atvi_text_add(out, "            %d draws from the prior could not be evaluated\n", c->failed);
   return ATVI_OK;
 }
 
@@ -221,7 +227,8 @@ static atvi_status check_solver(checking *c, atvi_loaded *l, atvi_pool *pool, ui
   return ATVI_OK;
 }
 
-static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_t seed, const char **text, bool *ok) {
+static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_t seed, const char **text,
+                         bool *ok) {
   atvi_idx d = l->target->d;
   checking c = {.ctx = ctx, .l = l};
   atvi_idx B = 2 * (d < SOME ? d : SOME);

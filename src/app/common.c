@@ -98,7 +98,8 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
 
 static bool no_data(const atvi_lang *lang) {
   for (atvi_idx o = 0; o < lang->n_observe; o++)
-    if (lang->observe[o].column < 0 || lang->observe[o].n_missing < lang->data[lang->observe[o].data].n_row) return false;
+    if (lang->observe[o].column < 0 || lang->observe[o].n_missing < lang->data[lang->observe[o].data].n_row)
+      return false;
   return lang->n_observe > 0;
 }
 
@@ -122,7 +123,8 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   if (status != ATVI_OK)
     atvi_app_unload(out);
   else if (no_data(out->model->lang))
-    atvi_log(ctx, ATVI_LOG_WARN, "every observation is missing: the data say nothing, and the posterior is the prior");
+    atvi_log(ctx, ATVI_LOG_WARN,
+             "every observation is missing: the data say nothing, and the posterior is the prior");
   if (status == ATVI_OK && out->model->info.reason[0])
     atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, several times slower: %s",
              out->model->info.reason);
@@ -136,14 +138,16 @@ void atvi_app_unload(atvi_loaded *l) {
   *l = (atvi_loaded){0};
 }
 
-atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, const double *theta, double *error) {
+atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, const double *theta,
+                                  double *error) {
   const atvi_target *t = l->target;
   *error = 0;
   if (!t->ops->eval_exact) return ATVI_OK;
   double *ll = atvi_block(ctx, (size_t)(2 * n + 1) * sizeof *ll);
   if (!ll) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   t->ops->eval(t->self, atvi_evaluator_work(l->ev), &(atvi_batch){.B = n, .theta = theta, .log_lik = ll});
-  t->ops->eval_exact(t->self, atvi_evaluator_work(l->ev), &(atvi_batch){.B = n, .theta = theta, .log_lik = ll + n});
+  t->ops->eval_exact(t->self, atvi_evaluator_work(l->ev),
+                     &(atvi_batch){.B = n, .theta = theta, .log_lik = ll + n});
   atvi_idx compared = 0;
   for (atvi_idx j = 0; j < n; j++)
     if (isfinite(ll[j]) && isfinite(ll[n + j])) *error = fmax(*error, fabs(ll[j] - ll[n + j])), compared++;

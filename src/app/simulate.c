@@ -186,7 +186,8 @@ typedef struct {
   double *theta, *derived, *value;
 } job;
 
-static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, const atvi_loaded *l, job *j) {
+static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, const atvi_loaded *l,
+                        job *j) {
   const atvi_target *t = l->target;
   const atvi_lang *lang = l->model->lang;
   j->prior = o->prior > 0;
@@ -196,17 +197,21 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
   if (j->data) ATVI_TRY(which_group(ctx, l, o->data, &j->group));
   for (atvi_idx s = 0; j->data && o->times && s < lang->n_observe; s++)
     for (int a = 0; a < lang->observe[s].n_arg; a++)
-      if (lang->observe[s].data == j->group && atvi_graph_kinds(lang->graph, lang->observe[s].arg[a]) >> ATVI_IN_DATA & 1)
+      if (lang->observe[s].data == j->group &&
+          atvi_graph_kinds(lang->graph, lang->observe[s].arg[a]) >> ATVI_IN_DATA & 1)
         return ATVI_FAIL(ctx, ATVI_EINVAL,
-                         "--times: %s depends on a column of its data file, which has no value at other times; leave --times out",
+                         "--times: %s depends on a column of its data file, which has no value at other "
+                         "times; leave --times out",
                          lang->observe[s].name);
   double wanted = (double)j->B * (double)(t->d + t->n_derived + t->n_out + 1);
   if (wanted > MOST_NUMBERS)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--prior %td: that is %.2g numbers; ask for fewer draws", j->B, wanted);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--prior %td: that is %.2g numbers; ask for fewer draws", j->B,
+                     wanted);
   j->theta = atvi_pool_take(pool, (size_t)(t->d * j->B), sizeof(double));
   j->derived = atvi_pool_take(pool, (size_t)(t->n_derived * j->B + 1), sizeof(double));
   j->value = atvi_pool_take(pool, (size_t)((j->observe ? t->n_obs : t->n_out) * j->B + 1), sizeof(double));
-  return j->theta && j->derived && j->value ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", j->B);
+  return j->theta && j->derived && j->value ? ATVI_OK
+                                            : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", j->B);
 }
 
 /* A point whose run fails gives a table of NA: say why. */
@@ -221,11 +226,14 @@ static void tell_failures(atvi_ctx *ctx, const atvi_loaded *l, const job *j) {
     if (t->d > 64) return;
     for (atvi_idx i = 0; i < t->d; i++)
       for (atvi_idx b = 0; b < n; b++) theta[i * n + b] = j->theta[i * j->B + k + b];
-    t->ops->eval(t->self, atvi_evaluator_work(l->ev), &(atvi_batch){.B = n, .theta = theta, .log_lik = ll, .outcome = outcome});
+    t->ops->eval(t->self, atvi_evaluator_work(l->ev),
+                 &(atvi_batch){.B = n, .theta = theta, .log_lik = ll, .outcome = outcome});
     for (atvi_idx b = 0; b < n; b++)
       if (outcome[b] != ATVI_RUN_OK) failed++, last = outcome[b];
   }
-  if (failed) atvi_log(ctx, ATVI_LOG_WARN, "%td of %td points could not be run: %s", failed, j->B, atvi_outcome_word(last));
+  if (failed)
+    atvi_log(ctx, ATVI_LOG_WARN, "%td of %td points could not be run: %s", failed, j->B,
+             atvi_outcome_word(last));
 }
 
 static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_loaded *l,

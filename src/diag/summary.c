@@ -98,7 +98,12 @@ static void summarise(const job *j, atvi_idx item, double *scratch) {
   for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++) c->quantile[k] = atvi_quantile(n, xs, ws, PROB[k]);
   c->median = c->quantile[2];
   atvi_hpd(n, xs, ws, 0.95, c->hpd95);
-  c->mode = xs[0] < xs[n - 1] ? atvi_mode(n, xs, ws, c->lower, c->upper, work) : xs[0];
+  double best = d->made.mode_draw;
+  if (best >= 0 && best < (double)n)
+    c->mode =
+        x[(atvi_idx)best]; /* the joint maximum, which an optimiser knows better than a density of draws */
+  else
+    c->mode = xs[0] < xs[n - 1] ? atvi_mode(n, xs, ws, c->lower, c->upper, work) : xs[0];
 }
 
 static void summarise_share(void *arg, atvi_idx share_index, int worker) {

@@ -209,7 +209,7 @@ static void put_ending(text_buffer *b, const atvi_summary *s) {
   static const char *const meaning[] = {"ok", "warn - use with care, see below",
                                         "bad - do not use these numbers, see below"};
   puts_to(b, "\n");
-  if (isfinite(s->log_map)) PRINT(b, "log posterior at the best draw  %.2f\n", s->log_map);
+  if (isfinite(s->log_map)) PRINT(b, "highest log posterior found  %.2f\n", s->log_map);
   if (isfinite(s->made.log_evidence)) {
     PRINT(b, "log evidence  %.3f", s->made.log_evidence);
     if (isfinite(s->made.log_evidence_se)) PRINT(b, " +- %.2g", s->made.log_evidence_se);

@@ -175,8 +175,10 @@ static void ess_rule(judge *j) {
         "The draws of %s are worth only %.0f independent ones (effective sample size; %.0f wanted)%s; %s. "
         "Affected: %s.",
         s->col[worst].name, ess, wanted,
-        ess < bad ? ": too few to trust means, let alone intervals" : ", so its intervals are rough", todo,
-        names(j, ess_low));
+        ess < bad           ? ": too few to trust means, let alone intervals"
+        : ess < ESS_DEFAULT ? ", so its intervals are rough"
+                            : "",
+        todo, names(j, ess_low));
 }
 
 static void short_chains(judge *j) {

@@ -15,6 +15,7 @@ atvi_made atvi_made_none(void) {
                      .elbo = NAN,
                      .khat = NAN,
                      .accept = NAN,
+                     .mode_draw = NAN,
                      .efficiency = NAN,
                      .log_lik_error = NAN,
                      .ess_wanted = NAN};

@@ -183,7 +183,7 @@ static atvi_status none_ended(const map *m, atvi_end end) {
   }
   if (end == ATVI_END_STOPPED) return ATVI_FAIL(m->ctx, ATVI_ESTOP, "map: stopped before any search ended");
   if (end == ATVI_END_LIMIT || !most)
-    return ATVI_FAIL(m->ctx, ATVI_ESTOP, "map: the time limit was reached before any search ended");
+    return ATVI_FAIL(m->ctx, ATVI_ELIMIT, "map: the time limit was reached before any search ended");
   const char *name = atvi_evaluator_target(m->ev)->name;
   return ATVI_FAIL(m->ctx, ATVI_EMODEL,
                    "%s: none of %d searches could begin, as they need gradients; for %d of them %s",
@@ -370,6 +370,8 @@ static atvi_status deliver(map *m, atvi_map_info *info, atvi_draws **out) {
   ATVI_TRY(atvi_deliver_new(m->ctx, t, m->opts.draws, 1, out));
   atvi_draws *d = *out;
   double share = atvi_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
+  for (atvi_idx j = 0; j < t->d; j++) d->x[j * d->n] = info->mode[j];
+  d->made.mode_draw = 0;
   atvi_evaluator_run(
       m->ev, &(atvi_batch){.B = d->n, .theta = d->x, .log_prior = d->log_prior, .log_lik = d->log_lik});
   atvi_deliver_derived(m->ev, d);

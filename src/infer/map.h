@@ -44,8 +44,8 @@ atvi_map_opts atvi_map_defaults(void);
 /* Maximises log prior + log likelihood within the box. The target must give gradients. opts NULL: defaults.
  * Parameters that end at a bound are held there: the normal approximation is for the others, and theirs is
  * an exponential law that leaves the bound with the slope of the density. The draws are of this
- * approximation cut to the box; info may be NULL, else it belongs to the caller.
- * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no starting point, or none with a gradient), ESTOP (stopped, or out of
+ * approximation cut to the box, but for the first, which is the maximum itself; info may be NULL, else it belongs to the caller.
+ * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no starting point, or none with a gradient), ESTOP (stopped), ELIMIT (out of
  * time, before the first search ended). *out and *info are NULL on error. */
 ATVI_CHECKED atvi_status atvi_map_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_map_opts *opts,
                                       atvi_map_info **info, atvi_draws **out);

@@ -317,13 +317,13 @@ static double accept_rate(const atvi_ram *r) {
   return sum / (n * r->opts.chains);
 }
 
-static atvi_status deliver(const atvi_ram *r, atvi_draws **out) {
+static atvi_status deliver(const atvi_ram *r, atvi_end end, atvi_draws **out) {
   atvi_idx first, last, m = r->opts.chains, d = r->d;
   atvi_ram_kept(r, &first, &last);
   atvi_idx n = last - first;
   if (n < KEEP_LEAST)
-    return ATVI_FAIL(r->ctx, ATVI_ESTOP, "ended after %td iterations per chain: too few to keep any draw",
-                     r->done);
+    return ATVI_FAIL(r->ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
+                     "ended after %td iterations per chain: too few to keep any draw", r->done);
   ATVI_TRY(atvi_deliver_new(r->ctx, r->target, m * n, m, out));
   for (atvi_idx j = 0; j < d + 2; j++) {
     double *to = j < d ? (*out)->x + j * m * n : j == d ? (*out)->log_prior : (*out)->log_lik;
@@ -359,7 +359,7 @@ static atvi_status run(atvi_ram *r, const atvi_starts *s, atvi_idx *index, atvi_
   if (r->anneal > r->opts.max_iter / 4) r->anneal = r->opts.max_iter / 4;
   r->discard = r->anneal;
   atvi_end end = loop(r);
-  ATVI_TRY(deliver(r, out));
+  ATVI_TRY(deliver(r, end, out));
   (*out)->made.end = end;
   (*out)->made.accept = accept_rate(r);
   if (r->moved > 0)

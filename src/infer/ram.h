@@ -21,7 +21,7 @@ atvi_ram_opts atvi_ram_defaults(void);
 /* Samples the target. opts NULL: defaults. The draws are the second half of what was run, thinned to at
  * most some ten thousand; made.end says whether the criteria were met. The result depends on the options and
  * the target alone, not on the number of threads (unless time or the stop request ends the run).
- * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no starting point), ESTOP (stopped, or out of
+ * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no starting point), ESTOP or ELIMIT (stopped, or out of
  * time, before any draw could be kept). *out is NULL on error. */
 ATVI_CHECKED atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opts *opts,
                                       atvi_draws **out);

@@ -24,6 +24,7 @@ static const struct {
     {"log_evidence_se", REAL, offsetof(atvi_made, log_evidence_se)},
     {"elbo", REAL, offsetof(atvi_made, elbo)},
     {"khat", REAL, offsetof(atvi_made, khat)},
+    {"mode_draw", REAL, offsetof(atvi_made, mode_draw)},
     {"efficiency", REAL, offsetof(atvi_made, efficiency)},
     {"log_lik_error", REAL, offsetof(atvi_made, log_lik_error)},
 };

@@ -188,7 +188,8 @@ static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, bo
   for (int l = 0; l < L; l++) {
     bool finite = !isnan(ll[l]) && ll[l] != HUGE_VAL;
     /* a slope that cannot be told is as bad as a value; where the likelihood is 0 there is none to tell */
-    for (atvi_idx i = 0; finite && grad && ll[l] > -HUGE_VAL && i < m->target.d; i++) finite = isfinite(w->grad_l[i * L + l]);
+    for (atvi_idx i = 0; finite && grad && ll[l] > -HUGE_VAL && i < m->target.d; i++)
+      finite = isfinite(w->grad_l[i * L + l]);
     if (outcome[l] == ATVI_RUN_OK) outcome[l] = run[l];
     if (outcome[l] == ATVI_RUN_OK && !finite) outcome[l] = ATVI_RUN_NONFINITE;
     if (outcome[l] != ATVI_RUN_OK) ll[l] = -HUGE_VAL;
@@ -199,8 +200,8 @@ static void put(double *to, atvi_idx first, int real, const double *from) {
   for (int l = 0; to && l < real; l++) to[first + l] = from[l];
 }
 
-static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real, const double *from,
-                         const double value[L]) {
+static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, atvi_idx first, int real,
+                         const double *from, const double value[L]) {
   for (atvi_idx i = 0; to && i < m->target.d; i++)
     for (int l = 0; l < real; l++) to[i * b->B + first + l] = isfinite(value[l]) ? from[i * L + l] : 0;
 }
@@ -221,7 +222,9 @@ static void run_batch(const atvi_model *m, atvi_model_work *w, solving *solve, c
   }
 }
 
-static void eval(const void *self, void *work, const atvi_batch *b) { run_batch(self, work, atvi_model_solve, b); }
+static void eval(const void *self, void *work, const atvi_batch *b) {
+  run_batch(self, work, atvi_model_solve, b);
+}
 
 static void eval_exact(const void *self, void *work, const atvi_batch *b) {
   atvi_batch plain = *b;

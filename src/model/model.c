@@ -26,7 +26,8 @@ static void describe_solver(atvi_model *m) {
   ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
   ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
   ode->h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
-  ode->max_steps = lang->max_steps > 0 ? lang->max_steps : MAX_STEPS + ode->n_stop; /* every stop costs a step */
+  ode->max_steps =
+      lang->max_steps > 0 ? lang->max_steps : MAX_STEPS + ode->n_stop; /* every stop costs a step */
   m->exact = *ode;
   m->exact.tol_rel = fmin(ode->tol_rel, fmax(EXACT_PER_TOL * ode->tol_rel, EXACT_LEAST));
   m->exact.tol_abs = fmin(ode->tol_abs, m->exact.tol_rel * ABS_PER_REL);

@@ -88,10 +88,10 @@ struct atvi_model {
   atvi_idx *arg_at;     /* [d] first argument of parameter i in prior_args */
   atvi_idx n_prior_arg;
   atvi_prog *report; /* [n_data] PARAM, TIME, STATE, PREV, TABLE, DATA -> arguments, means of its observes */
-  atvi_idx *report_args;          /* [n_data] how many arguments */
-  atvi_prog track;                /* PARAM, TIME, STATE, TABLE -> tracked */
+  atvi_idx *report_args; /* [n_data] how many arguments */
+  atvi_prog track;       /* PARAM, TIME, STATE, TABLE -> tracked */
   bool **covariates;     /* [n_observe][n_row]: the data columns that the distribution needs are there */
-  atvi_idx *obs_at;               /* [n_observe] where each observed series starts among the observations */
+  atvi_idx *obs_at;      /* [n_observe] where each observed series starts among the observations */
   atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
   double **filled;        /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
   double *output_tab;     /* [n_output][2 n_table] table coefficients at output times */
@@ -122,9 +122,9 @@ typedef struct {
   double *yout, *ybar;                      /* [n_output][n][L] */
   double *el;                               /* [max(max_el, args, ...)][L] */
   double *scratch;
-  double *time;       /* [1] */
-  atvi_ode_work *exact;                     /* for m->exact */
-  atvi_ode_work *ode; /* NULL without states */
+  double *time;         /* [1] */
+  atvi_ode_work *exact; /* for m->exact */
+  atvi_ode_work *ode;   /* NULL without states */
 } atvi_model_work;
 
 extern const atvi_target_ops atvi_model_ops;

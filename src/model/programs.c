@@ -271,15 +271,17 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
 /* Which parameters the prior of each depends on. */
 typedef struct {
   atvi_pool *pool;
-  atvi_idx *on;    /* all, one parameter's after the other's */
+  atvi_idx *on; /* all, one parameter's after the other's */
   atvi_idx n, cap;
   bool failed;
 } dependences;
 
 static void note_dependence(void *user, atvi_idx index) {
   dependences *d = user;
-  if (!ATVI_PUSH(d->pool, d->on, d->n, d->cap)) d->failed = true;
-  else d->on[d->n++] = index;
+  if (!ATVI_PUSH(d->pool, d->on, d->n, d->cap))
+    d->failed = true;
+  else
+    d->on[d->n++] = index;
 }
 
 /* Level 0: depends on no parameter; level k + 1: depends on one of level k. The language forbids circles. */
@@ -290,7 +292,8 @@ static bool prior_levels(builder *b) {
   dependences dep = {.pool = m->pool};
   for (atvi_idx i = 0; end && i < d; i++) {
     for (int a = 0; a < b->lang->param[i].n_arg; a++)
-      if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, note_dependence, &dep) || dep.failed) return false;
+      if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, note_dependence, &dep) || dep.failed)
+        return false;
     end[i] = dep.n;
   }
   for (bool changed = end != NULL; changed;) {

@@ -141,7 +141,8 @@ static double *add_count(atvi_model *m, size_list *list, atvi_node size) {
 
 static double largest(const atvi_lang_data *data, atvi_idx column) {
   double most = 0;
-  for (atvi_idx r = 0; r < data->n_row; r++) most = fmax(most, data->value[r * data->n_col + column]); /* not NaN */
+  for (atvi_idx r = 0; r < data->n_row; r++)
+    most = fmax(most, data->value[r * data->n_col + column]); /* not NaN */
   return most;
 }
 
@@ -160,13 +161,16 @@ static void forgive(atvi_lang *lang, const atvi_lang_observe *o, atvi_node arg[A
   bool p = o->dist == ATVI_DIST_BINOMIAL;
   atvi_node *x = &arg[p ? 1 : 0];
   for (int a = 0; a < o->n_arg; a++) arg[a] = o->arg[a];
-  if (!atvi_dist_get(o->dist)->count || !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV))) return;
+  if (!atvi_dist_get(o->dist)->count ||
+      !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV)))
+    return;
   double slack = p ? SLACK : SLACK * fmax(1, largest(&lang->data[o->data], o->column));
   atvi_node zero = atvi_graph_const(g, 0), one = atvi_graph_const(g, 1);
   atvi_node above = atvi_graph_op2(g, ATVI_OP_LT, atvi_graph_const(g, -slack), *x);
   atvi_node clamped = atvi_graph_op2(g, ATVI_OP_MAX, zero, *x);
   if (p) {
-    above = atvi_graph_op2(g, ATVI_OP_AND, above, atvi_graph_op2(g, ATVI_OP_LT, *x, atvi_graph_const(g, 1 + slack)));
+    above = atvi_graph_op2(g, ATVI_OP_AND, above,
+                           atvi_graph_op2(g, ATVI_OP_LT, *x, atvi_graph_const(g, 1 + slack)));
     clamped = atvi_graph_op2(g, ATVI_OP_MIN, one, clamped);
   }
   *x = atvi_graph_select(g, above, clamped, *x);
@@ -266,8 +270,11 @@ static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
     rows->out[k] = rows->prev[k] = -1;
   }
   atvi_node at = atvi_graph_op2(g, ATVI_OP_ADD, s->size, atvi_graph_input(g, ATVI_IN_ROW, 0));
-  rows->node[0] =
+  atvi_node term =
       atvi_graph_op2(g, ATVI_OP_MUL, atvi_graph_input(g, ATVI_IN_ROW, 1), atvi_graph_op1(g, ATVI_OP_LOG, at));
+  atvi_node zero =
+      atvi_graph_const(g, 0); /* a size below 0 has likelihood 0 already; nothing may spoil that */
+  rows->node[0] = atvi_graph_select(g, atvi_graph_op2(g, ATVI_OP_LT, zero, s->size), term, zero);
   return ATVI_OK;
 }
 

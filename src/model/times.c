@@ -67,7 +67,8 @@ static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
                        i + 1, time[i], m->lang->start);
   for (atvi_idx i = 0; m->lang->kind == ATVI_MODEL_MAP && i < n; i++)
     if (!(fabs(on_grid(m->lang, time[i]) - time[i]) <= OFF_GRID * m->lang->step))
-      return ATVI_FAIL(m->ctx, ATVI_EINVAL, "times: %g is not a whole number of steps of %g after the start time %g", time[i],
+      return ATVI_FAIL(m->ctx, ATVI_EINVAL,
+                       "times: %g is not a whole number of steps of %g after the start time %g", time[i],
                        m->lang->step, m->lang->start);
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     atvi_lang_data *data = &m->lang->data[k];
@@ -123,7 +124,8 @@ static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *e
   if (m->has_prev && m->n_state) all[n++] = lang->start;
   for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = on_grid(lang, opts->time[i]);
   for (atvi_idx k = 0; k < lang->n_data; k++)
-    for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++) all[n++] = on_grid(lang, lang->data[k].time[r]);
+    for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
+      all[n++] = on_grid(lang, lang->data[k].time[r]);
   if (n == 0 && m->n_state) all[n++] = lang->start;
   qsort(all, (size_t)n, sizeof *all, by_value);
   *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
@@ -222,9 +224,11 @@ static atvi_status stops(atvi_model *m, double eps) {
   events e = {.pool = m->pool};
   bool ok = gather(m, &e, m->output_time[m->n_output - 1], eps);
   if (e.n > MOST_EVENTS)
-    return ATVI_FAIL(m->ctx, ATVI_EMODEL, "%s: error: between the start time %g and the last time %g tables change more than %d times\n"
-                     "hint: are the times right, and in the unit that the model means?", m->lang->path, m->lang->start,
-                     m->output_time[m->n_output - 1], MOST_EVENTS);
+    return ATVI_FAIL(
+        m->ctx, ATVI_EMODEL,
+        "%s: error: between the start time %g and the last time %g tables change more than %d times\n"
+        "hint: are the times right, and in the unit that the model means?",
+        m->lang->path, m->lang->start, m->output_time[m->n_output - 1], MOST_EVENTS);
   atvi_ode_stop *stop = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *stop) : NULL;
   atvi_idx *item = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *item) : NULL;
   atvi_idx n = 0;

@@ -305,7 +305,7 @@ static void stops_and_refuses(void) {
   atvi_ctx_set_stop(ctx, NULL, NULL);
   atvi_map_opts o = atvi_map_defaults();
   o.max_seconds = 1e-9;
-  CHECK_STATUS(atvi_map_run(ctx, ev, &o, &info, &d), ATVI_ESTOP);
+  CHECK_STATUS(atvi_map_run(ctx, ev, &o, &info, &d), ATVI_ELIMIT);
   CHECK(d == NULL && info == NULL);
   for (int k = 0; k < 5; k++) {
     o = atvi_map_defaults();

@@ -48,9 +48,10 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
                         NAN,
                         0.61,
                         0.234,
+                        1000,
+                        7,
                         0.37,
-                        0.002,
-                        1000};
+                        0.002};
   CHECK_OK(atvi_draws_say(d, "First sentence, with 5 %% and = signs."));
   CHECK_OK(atvi_draws_say(d, "Second # sentence."));
   return d;

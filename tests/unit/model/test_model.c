@@ -405,8 +405,10 @@ static void negative_means_are_impossible_unless_the_solver_made_them(void) {
   static const char *const state[] = {"poisson(x)", "negbin(x, 2)", "binomial(4, x)"};
   for (int i = 0; i < 3; i++) {
     char model[256];
-    snprintf(model, sizeof model, "param a in (-9, 9)\nstart 0\nstate x = a\ndx/dt = 0*a\ndata \"neg.csv\" time t\nobserve y ~ %s\n",
-             state[i]);
+    snprintf(
+        model, sizeof model,
+        "param a in (-9, 9)\nstart 0\nstate x = a\ndx/dt = 0*a\ndata \"neg.csv\" time t\nobserve y ~ %s\n",
+        state[i]);
     atvi_model *m = test_load(ctx, test_file("neg.atvi", model), true);
     test_value v = test_eval(ctx, atvi_model_target(m), (double[]){-0.0004});
     CHECK(v.ll == 0 && v.gl[0] == 0);
@@ -421,11 +423,13 @@ static void negative_means_are_impossible_unless_the_solver_made_them(void) {
 static void difference_equations_live_on_their_grid(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("grid.csv", "t,y\n0.3333333336,1\n1,2\n");
-  const char *path = test_file("grid.atvi", "param r ~ uniform(0, 3)\nstart 0\nstep 1/3\nstate S = 1\nnext S = r*S\n"
-                                            "pulse S += 10 at [1/3]\ndata \"grid.csv\" time t\nobserve y ~ normal(S, 2)\n");
+  const char *path =
+      test_file("grid.atvi", "param r ~ uniform(0, 3)\nstart 0\nstep 1/3\nstate S = 1\nnext S = r*S\n"
+                             "pulse S += 10 at [1/3]\ndata \"grid.csv\" time t\nobserve y ~ normal(S, 2)\n");
   atvi_model *m = test_load(ctx, path, true);
   const double r = 1.1;
-  CHECK_REL(test_eval(ctx, atvi_model_target(m), &r).ll, normal(1, 1.1, 2) + normal(2, 11.1 * 1.21, 2), 1e-12);
+  CHECK_REL(test_eval(ctx, atvi_model_target(m), &r).ll, normal(1, 1.1, 2) + normal(2, 11.1 * 1.21, 2),
+            1e-12);
   CHECK(test_gradient(ctx, atvi_model_target(m), &r, 1e-6) < 1e-7);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
@@ -516,4 +520,5 @@ TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_r
       {"still", states_that_never_change_are_not_solved},
       {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
-      {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error}, {"memory", memory_may_run_out_anywhere})
+      {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
+      {"memory", memory_may_run_out_anywhere})
