@@ -140,7 +140,7 @@ static void mass_at_a_bound_is_a_note(void) {
   for (atvi_idx i = 0; i < w.d->n; i += 8) w.d->x[w.d->n + i] *= 0.009; /* 12.5 % and some */
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
-  CHECK_SAYS(s, "share: 13 % of the posterior lies at its lower bound 0.");
+  CHECK_SAYS(s, "share: 13 % of the posterior lies within 1 % of the range from its lower bound 0.");
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[w.d->n + i] = 1 - w.d->x[w.d->n + i];
   s = world_summary(&w);
   CHECK_SAYS(s, "upper bound 1.");
