@@ -245,7 +245,8 @@ static void failures_rule(judge *j) {
 static void bound_note(judge *j, const atvi_summary_column *c, double share, const char *side, double bound) {
   if (share > BOUND_NOTE)
     ADD(j, ATVI_VERDICT_OK,
-        "%s: %.0f %% of the posterior lies within 1 %% of the range from its %s bound %g. If that bound is a guess rather than a fact, "
+        "%s: %.0f %% of the posterior lies within 1 %% of the range from its %s bound %g. If that bound is a "
+        "guess rather than a fact, "
         "widen the prior and see "
         "whether the result moves.",
         c->name, 100 * share, side, bound);
