@@ -4,15 +4,13 @@
 #include "diag/summary.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
-#include <string.h>
 #include <sys/stat.h>
 
 static atvi_status find_dir(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char **dir) {
   struct stat st;
   *dir = where;
   if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
-  const char *slash = strrchr(where, '/'), *base = slash ? slash + 1 : where, *dot = strrchr(base, '.');
-  char *name = atvi_pool_strndup(pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base)), *path;
+  char *name = atvi_path_stem(pool, where), *path;
   if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   if (atvi_rundir_latest(ctx, pool, name, &path) != ATVI_OK)
     return ATVI_FAIL(ctx, ATVI_EINVAL,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/model.h"
+#include "io/file.h"
 #include <math.h>
-#include <string.h>
 
 /* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged ones
  * (tools/acceptance.py), far below what a posterior can show. The absolute one is in units of each state's own size. */
@@ -80,11 +80,9 @@ static atvi_status describe_target(atvi_model *m) {
   for (atvi_idx i = 0; i < lang->n_param; i++)
     param[i] = (atvi_param){lang->param[i].name, lang->param[i].lower, lang->param[i].upper};
   for (atvi_idx i = 0; i < lang->n_derived; i++) derived[i] = lang->derived[i].name;
-  const char *slash = strrchr(lang->path, '/'), *base = slash ? slash + 1 : lang->path,
-             *dot = strrchr(base, '.');
   t->ops = &atvi_model_ops;
   t->self = m;
-  t->name = atvi_pool_strndup(m->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+  t->name = atvi_path_stem(m->pool, lang->path);
   t->d = lang->n_param;
   t->param = param;
   t->n_derived = lang->n_derived;
