@@ -77,9 +77,10 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
   const atvi_target *base = atvi_model_target(l->model);
   l->target = base;
   if (base->d == 0)
-    return ATVI_FAIL(ctx, ATVI_EMODEL,
-                     "%s: the model has no parameters\nhint: add a line such as: param beta ~ uniform(0, 3)",
-                     opts->path);
+    return ATVI_FAIL(
+        ctx, ATVI_EMODEL,
+        "%s:1:1: error: the model has no parameters\nhint: add a line such as: param beta ~ uniform(0, 3)",
+        opts->path);
   if (opts->n_fix == 0) return ATVI_OK;
   double *value = atvi_block(ctx, (size_t)base->d * (sizeof(double) + sizeof(atvi_idx)));
   if (!value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");

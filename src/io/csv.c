@@ -3,9 +3,11 @@
  * allocation: the table holds pointers into the copy. A row of c cells takes at least c bytes, which bounds the number of
  * rows and so all memory by the size of the file, whatever it contains. */
 #include "io/csv.h"
+#include "io/excerpt.h"
 #include "io/file.h"
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,8 @@ typedef struct {
   atvi_pool *pool;
   atvi_ctx *ctx;
   const char *path;
+  const char *source; /* [n_source] the text as it was, for messages */
+  size_t n_source;
   char *p, *end;    /* *end is 0 and nothing before it is */
   char *line_start; /* where the present line begins */
   int line;         /* 1-based */
@@ -33,6 +37,20 @@ static int column_of(const scan *s, const char *at) { return clip(at - s->line_s
 
 static atvi_status no_memory(const scan *s) {
   return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "%s: out of memory", s->path);
+}
+
+/* path:line:column, what is wrong, the line, a caret, a hint. */
+ATVI_PRINTF(5, 6)
+static atvi_status complain(const scan *s, int line, int column, const char *hint, const char *fmt, ...) {
+  char what[300], shown[ATVI_EXCERPT_BYTES];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(what, sizeof what, fmt, args);
+  va_end(args);
+  atvi_excerpt_clean(what);
+  atvi_excerpt(s->source, s->n_source, line, column, true, shown);
+  return ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: error: %s\n%s\nhint: %s", s->path, line, column, what,
+                   shown, hint);
 }
 
 static bool blank(const scan *s, char c) { return (c == ' ' || c == '\t') && c != s->delim; }
@@ -69,9 +87,7 @@ static atvi_status quoted_cell(scan *s, cell *c) {
   c->text = to;
   for (;; from++) {
     if (from == s->end)
-      return ATVI_FAIL(s->ctx, ATVI_EDATA,
-                       "%s:%d:%d: this quote is never closed; add a closing \" to the cell", s->path, c->line,
-                       c->column);
+      return complain(s, c->line, c->column, "add a closing \" to the cell", "this quote is never closed");
     if (*from == '"') {
       if (from[1] != '"') break;
       from++;
@@ -85,10 +101,9 @@ static atvi_status quoted_cell(scan *s, cell *c) {
   s->p = from + 1;
   while (blank(s, *s->p)) s->p++;
   if (s->p < s->end && *s->p != s->delim && *s->p != '\n' && *s->p != '\r')
-    return ATVI_FAIL(s->ctx, ATVI_EDATA,
-                     "%s:%d:%d: text after a closing quote; put the whole cell in quotes, and write \"\" for "
-                     "a quote inside it",
-                     s->path, s->line, column_of(s, s->p));
+    return complain(s, s->line, column_of(s, s->p),
+                    "put the whole cell in quotes, and write \"\" for a quote inside it",
+                    "text after a closing quote");
   return ATVI_OK;
 }
 
@@ -169,10 +184,8 @@ static atvi_status check_bytes(const scan *s) {
       if (line < INT_MAX) line++;
       start = p + 1;
     }
-  return ATVI_FAIL(s->ctx, ATVI_EDATA,
-                   "%s:%d:%d: a zero byte: this is not plain text; save it as CSV in UTF-8 (not UTF-16, not "
-                   "a spreadsheet)",
-                   s->path, line, clip(nul - start + 1));
+  return complain(s, line, clip(nul - start + 1), "save it as CSV in UTF-8 (not UTF-16, not a spreadsheet)",
+                  "a zero byte: this is not plain text");
 }
 
 typedef struct {
@@ -194,8 +207,8 @@ static atvi_status check_names(const scan *s, const atvi_csv *csv, const cell *c
   for (atvi_idx j = 1; j < csv->n_col; j++) {
     if (strcmp(sorted[j - 1].name, sorted[j].name) != 0) continue;
     const cell *c = &cells[sorted[j].index];
-    return ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: two columns are named '%s'; rename one of them", s->path,
-                     c->line, c->column, sorted[j].name);
+    return complain(s, c->line, c->column, "rename one of them", "two columns are named '%.60s'",
+                    sorted[j].name);
   }
   return ATVI_OK;
 }
@@ -245,20 +258,19 @@ static atvi_status read_row(scan *s, atvi_csv *csv, atvi_idx row) {
   csv->line[row] = s->line;
   for (atvi_idx j = 0; j < csv->n_col; j++) {
     if (c.last)
-      return ATVI_FAIL(
-          s->ctx, ATVI_EDATA,
-          "%s:%d:%d: this row has %td cells, but line %d has %td columns; write NA for a missing value",
-          s->path, c.line, c.column, j, s->first_line, csv->n_col);
+      return complain(s, c.line, c.column, "write NA for a missing value",
+                      "this row has %td %s, but line %d has %td columns", j, j == 1 ? "cell" : "cells",
+                      s->first_line, csv->n_col);
     ATVI_TRY(next_cell(s, &c));
     put(csv, row, j, &c);
   }
-  if (!c.last)
-    return ATVI_FAIL(
-        s->ctx, ATVI_EDATA,
-        "%s:%d:%d: this row has more cells than the %td columns of line %d; is there a stray '%s'?", s->path,
-        s->line, column_of(s, s->p), csv->n_col, s->first_line,
-        s->delim == '\t' ? "tab" : (char[]){s->delim, 0});
-  return ATVI_OK;
+  if (c.last) return ATVI_OK;
+  const char *hint = "is there a stray separator?";
+  if (s->delim == ',')
+    hint = "is there a stray ','? Numbers have a decimal point (1.5, not 1,5), and text with commas goes in "
+           "quotes";
+  return complain(s, s->line, column_of(s, s->p), hint, "this row has more cells than the %td %s of line %d",
+                  csv->n_col, csv->n_col == 1 ? "column" : "columns", s->first_line);
 }
 
 static atvi_status read_rows(scan *s, atvi_csv *csv, const cell *first) {
@@ -280,8 +292,8 @@ static atvi_status read_rows(scan *s, atvi_csv *csv, const cell *first) {
   }
   csv->n_row = n;
   if (n == 0)
-    return ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:1: there is a header but no row of data below it", s->path,
-                     s->first_line);
+    return complain(s, s->first_line, 1, "add a line for every row of the data",
+                    "there is a header but no row of data below it");
   return ATVI_OK;
 }
 
@@ -296,8 +308,7 @@ static atvi_status parse(scan *s, atvi_csv **out) {
   s->line = 1;
   atvi_idx n_empty = 0;
   if (!next_line(s, &n_empty))
-    return ATVI_FAIL(s->ctx, ATVI_EDATA,
-                     "%s:1:1: the file is empty; it needs a line of column names and rows of data", s->path);
+    return complain(s, 1, 1, "it needs a line of column names and rows of data", "the file is empty");
   find_delim(s);
   s->first_line = s->line;
   cell *cells = NULL;
@@ -314,7 +325,7 @@ static atvi_status parse(scan *s, atvi_csv **out) {
 }
 
 atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n, atvi_csv **out) {
-  scan s = {.pool = pool, .ctx = atvi_pool_ctx(pool), .path = path};
+  scan s = {.pool = pool, .ctx = atvi_pool_ctx(pool), .path = path, .source = text, .n_source = n};
   *out = NULL;
   s.p = atvi_pool_strndup(pool, text, n);
   s.path = atvi_pool_strndup(pool, path, strlen(path));
@@ -324,14 +335,14 @@ atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, 
 }
 
 atvi_status atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out) {
-  scan s = {.pool = pool, .ctx = atvi_pool_ctx(pool)};
+  char *text;
   size_t n;
   *out = NULL;
-  ATVI_TRY(atvi_file_read(pool, path, &s.p, &n));
-  s.path = atvi_pool_strndup(pool, path, strlen(path));
-  if (!s.path) return ATVI_FAIL(s.ctx, ATVI_ENOMEM, "%s: out of memory", path);
-  s.end = s.p + n;
-  return parse(&s, out);
+  ATVI_TRY(atvi_file_read(pool, path, &text, &n));
+  ATVI_TRY(atvi_csv_parse(pool, path, text, n, out));
+  (*out)->source = text;
+  (*out)->n_source = n;
+  return ATVI_OK;
 }
 
 atvi_idx atvi_csv_find(const atvi_csv *csv, const char *name) {

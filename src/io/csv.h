@@ -33,10 +33,12 @@ typedef struct {
   const char **text;   /* [n_row][n_col] the cell as written, trimmed */
   int *line;           /* [n_row] 1-based line in the file */
   int *column;         /* [n_row][n_col] 1-based byte column of the cell in its line */
+  const char *source;  /* [n_source] the text as it was, for messages; NULL after atvi_csv_parse */
+  size_t n_source;
 } atvi_csv;
 
 /* Reads a file; memory from pool. Errors: EIO (cannot be read), EDATA (empty, ragged row, unclosed quote, text after a closing
- * quote, NUL byte, duplicate column name), ENOMEM. Each message is file:line:column: what, and what to do. */
+ * quote, NUL byte, duplicate column name), ENOMEM. Each message is file:line:column: error: what, the line, a caret, a hint. */
 ATVI_CHECKED atvi_status atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
 /* The same from memory; path is for messages. */
 ATVI_CHECKED atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n,
@@ -46,6 +48,8 @@ atvi_idx atvi_csv_find(const atvi_csv *csv, const char *name); /* -1 if there is
 /* A finite decimal number that takes up all of s[n]: [+-] digits [. digits] [e [+-] digits], whatever the locale. No blanks, no
  * hex, no inf or nan, nothing that overflows; *out is left alone if it is not one. Correctly rounded. */
 bool atvi_parse_number(const char *s, size_t n, double *out);
+/* Whether s is a number but for a comma in the place of its decimal point: 1,5. */
+bool atvi_decimal_comma(const char *s);
 /* x with 17 significant digits (which bring it back exactly), or nan, inf, -inf, whatever the locale. Returns the length. */
 enum { ATVI_NUMBER_BYTES = 32 };
 int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x);

@@ -14,8 +14,7 @@ enum {
   BUFFER = 1 << 16,
   NAMES_MAX = 1000, /* temporary names tried before giving up */
 };
-static const size_t READ_MAX = (size_t)1
-                               << 34; /* of something without a size, such as a pipe that never ends */
+static const size_t READ_MAX = (size_t)1 << 30; /* of something without a size: a pipe may never end */
 
 atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
   return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
@@ -48,18 +47,20 @@ static ssize_t fill(int fd, char *text, size_t cap) {
 }
 
 /* size is what the file system says; wrong for pipes, and for files that grow while being read. */
-static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t size, char **text, size_t *n) {
+static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t size, size_t most, char **text,
+                           size_t *n) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
-  size_t cap = size + 1, have = 0;
+  size_t cap = (size < most ? size : most) + 1, have = 0;
   char *buf = atvi_pool_take(pool, cap + 1, 1);
   for (;;) {
     if (!buf) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
     ssize_t got = fill(fd, buf + have, cap - have);
     if (got < 0) return atvi_file_cannot(ctx, "read", path, errno);
     have += (size_t)got;
-    if (have < cap) break;
+    if (have < cap || have > most) break;
     if (have > READ_MAX) return atvi_file_cannot(ctx, "read", path, EFBIG);
     cap = 2 * cap + BUFFER;
+    if (cap > most) cap = most + 1;
     char *bigger = atvi_pool_take(pool, cap + 1, 1);
     if (bigger) memcpy(bigger, buf, have);
     buf = bigger;
@@ -70,16 +71,23 @@ static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t siz
   return ATVI_OK;
 }
 
-atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n) {
+atvi_status atvi_file_read_most(atvi_pool *pool, const char *path, size_t most, char **text, size_t *n) {
   *text = NULL;
   *n = 0;
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
+  struct stat st; /* asked before opening, which for a device may do something or wait */
+  if (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)))
+    return ATVI_FAIL(ctx, ATVI_EIO, "cannot read %s: it is a device, not a file", path);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return atvi_file_cannot(atvi_pool_ctx(pool), "read", path, errno);
-  struct stat st;
+  if (fd < 0) return atvi_file_cannot(ctx, "read", path, errno);
   size_t size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size : 0;
-  atvi_status status = read_fd(pool, path, fd, size, text, n);
+  atvi_status status = read_fd(pool, path, fd, size, most, text, n);
   close(fd);
   return status;
+}
+
+atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n) {
+  return atvi_file_read_most(pool, path, SIZE_MAX / 4, text, n);
 }
 
 /* ---- writing ---- */

@@ -16,8 +16,12 @@ char *atvi_path_stem(atvi_pool *pool, const char *path);
 /* EIO, with "cannot <what> <path>: <reason of errno err>". */
 atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err);
 
-/* The whole file, with a NUL after its *n bytes; memory from pool. Errors: EIO (message has path and reason), ENOMEM. */
+/* The whole file, with a NUL after its *n bytes; memory from pool. Errors: EIO (message has path and reason; devices, and
+ * pipes of more than 1 GB, are refused, for they may never end), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n);
+/* The same of a file that should not have more than `most` bytes: of a longer one the first most + 1. */
+ATVI_CHECKED atvi_status atvi_file_read_most(atvi_pool *pool, const char *path, size_t most, char **text,
+                                             size_t *n);
 
 /* A file being written. new opens it; put and printf never fail but remember the first error; commit makes everything
  * durable and puts the file in its place, or tells what went wrong and leaves the old file as it was; free gives up a file

@@ -106,6 +106,17 @@ bool atvi_parse_number(const char *s, size_t n, double *out) {
 }
 
 /* Whole numbers up to 2^53 are most of what is written (counts, chain numbers) and need no search for digits. */
+bool atvi_decimal_comma(const char *s) {
+  char buf[64];
+  size_t n = strlen(s);
+  const char *comma = strchr(s, ',');
+  if (!comma || n >= sizeof buf || strchr(s, '.')) return false;
+  memcpy(buf, s, n);
+  buf[comma - s] = '.';
+  double ignored;
+  return atvi_parse_number(buf, n, &ignored);
+}
+
 int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x) {
   if (isnan(x)) return snprintf(buf, ATVI_NUMBER_BYTES, "nan");
   if (fabs(x) < 1e15 && x == trunc(x) && !(x == 0 && signbit(x)))

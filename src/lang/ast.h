@@ -31,6 +31,8 @@ atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, cons
 /* The same about a cell of a data file (row < 0: the header line); `about` is the statement that wanted it, line 0 if none. */
 atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col,
                                  atvi_place about, const char *hint, const char *fmt, ...) ATVI_PRINTF(7, 8);
+/* After a file that the statement at `about` names could not be read: adds that to what was said of it. */
+atvi_status atvi_lang_file_error(ast_source *s, atvi_status status, atvi_place about);
 atvi_status atvi_lang_nomem(ast_source *s);
 /* Memory from the pool; NULL also marks the source as failed. */
 void *atvi_lang_take(ast_source *s, atvi_idx count, size_t size);

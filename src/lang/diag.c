@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Error messages: path:line:column, what is wrong, the line itself, a caret, a hint. */
 #include "lang/ast.h"
-#include "io/file.h"
+#include "io/excerpt.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { SHOWN = 160, LEFT = 100, WHAT = 800 };
+enum { WHAT = 800 };
 
 atvi_status atvi_lang_nomem(ast_source *s) {
   if (s->status == ATVI_OK) s->status = ATVI_FAIL(s->ctx, ATVI_ENOMEM, "%s: out of memory", s->path);
@@ -20,67 +19,68 @@ void *atvi_lang_take(ast_source *s, atvi_idx count, size_t size) {
   return p;
 }
 
-/* The shown part of a line with control bytes made harmless, and below it the caret's line, in
- * which tabs stay tabs so that both lines advance alike. */
-static void show_line(const char *text, size_t size, atvi_place at, char line[SHOWN + 1],
-                      char caret[SHOWN + 2]) {
-  const char *p = text, *end = text + size;
-  for (int k = 1; k < at.line && p < end; p++)
-    if (*p == '\n') k++;
-  const char *stop = memchr(p, '\n', (size_t)(end - p));
-  if (!stop) stop = end;
-  if (stop > p && stop[-1] == '\r') stop--;
-  const char *target = p + (at.column - 1 < stop - p ? at.column - 1 : stop - p);
-  const char *from = target - p > LEFT ? target - LEFT : p;
-  while (from > p && from < target && ((unsigned char)*from & 0xC0) == 0x80) from++;
-  atvi_idx n = 0, m = 0;
-  for (const char *c = from; c < stop && n < SHOWN; c++) {
-    unsigned char b = (unsigned char)*c;
-    line[n++] = (b < 32 && b != '\t') || b == 127 ? '?' : *c;
-    if (c < target && (b & 0xC0) != 0x80) caret[m++] = b == '\t' ? '\t' : ' ';
-  }
-  line[n] = 0;
-  caret[m++] = '^';
-  caret[m] = 0;
+static void show(const ast_source *s, atvi_place at, char out[ATVI_EXCERPT_BYTES]) {
+  atvi_excerpt(s->text, s->n, at.line, at.column, false, out);
 }
 
 atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, const char *fmt, ...) {
   if (s->status != ATVI_OK) return s->status;
-  char what[WHAT], line[SHOWN + 1], caret[SHOWN + 2];
+  char what[WHAT], shown[ATVI_EXCERPT_BYTES];
   va_list args;
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
-  show_line(s->text, s->n, at, line, caret);
-  return s->status = ATVI_FAIL(s->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s\n%s\n%s%s%s", s->path, at.line,
-                               at.column, what, line, caret, hint ? "\nhint: " : "", hint ? hint : "");
+  atvi_excerpt_clean(what);
+  show(s, at, shown);
+  return s->status = ATVI_FAIL(s->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s\n%s%s%s", s->path, at.line,
+                               at.column, what, shown, hint ? "\nhint: " : "", hint ? hint : "");
+}
+
+/* "\nasked for in ..." and the line, or nothing where no statement asked. */
+static const char *asked(const ast_source *s, atvi_place about) {
+  char shown[ATVI_EXCERPT_BYTES];
+  if (about.line <= 0) return "";
+  show(s, about, shown);
+  const char *text =
+      atvi_pool_printf(s->pool, "\nasked for in %s:%d:%d\n%s", s->path, about.line, about.column, shown);
+  return text ? text : "";
 }
 
 atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx row, atvi_idx col,
                                  atvi_place about, const char *hint, const char *fmt, ...) {
   if (s->status != ATVI_OK) return s->status;
-  char what[WHAT], cell[WHAT] = "", asked[WHAT] = "", line[SHOWN + 1], caret[SHOWN + 2];
+  char what[WHAT], cell[ATVI_EXCERPT_BYTES];
   va_list args;
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
+  atvi_excerpt_clean(what);
   atvi_place at = {row >= 0 ? csv->line[row] : 1,
                    row >= 0 && col >= 0 ? csv->column[row * csv->n_col + col] : 1};
-  char *text;
-  size_t n;
-  struct stat st; /* a pipe cannot be read twice: then the message does without the line */
-  bool again = stat(csv->path, &st) == 0 && S_ISREG(st.st_mode);
-  if (again && atvi_file_read(s->pool, csv->path, &text, &n) == ATVI_OK) {
-    show_line(text, n, at, line, caret);
-    snprintf(cell, sizeof cell, "\n%s\n%s", line, caret);
+  if (row >= 0 && col >= 0 && atvi_decimal_comma(csv->text[row * csv->n_col + col]))
+    hint = "numbers have a decimal point: write 1.5, not 1,5";
+  atvi_excerpt(csv->source, csv->n_source, at.line, at.column, true, cell);
+  return s->status =
+             ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: error: %s\n%s%s%s%s", csv->path, at.line, at.column,
+                       what, cell, asked(s, about), hint ? "\nhint: " : "", hint ? hint : "");
+}
+
+atvi_status atvi_lang_file_error(ast_source *s, atvi_status status, atvi_place about) {
+  if (s->status != ATVI_OK) return s->status;
+  if (status == ATVI_ENOMEM) return s->status = status;
+  const char *told = atvi_errmsg(s->ctx), *hint = NULL;
+  char *copy = atvi_pool_strndup(s->pool, told, strlen(told));
+  if (!copy) return atvi_lang_nomem(s);
+  if (status == ATVI_EDATA) {
+    for (char *p = copy; (p = strstr(p, "\nhint: ")) != NULL; p++) hint = p;
+    int before = (int)(hint ? hint - copy : (ptrdiff_t)strlen(copy));
+    return s->status = ATVI_FAIL(s->ctx, status, "%.*s%s%s", before, copy, asked(s, about), hint ? hint : "");
   }
-  if (about.line > 0) {
-    show_line(s->text, s->n, about, line, caret);
-    snprintf(asked, sizeof asked, "\nasked for in %s:%d:%d\n%s\n%s", s->path, about.line, about.column, line,
-             caret);
-  }
-  return s->status = ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: error: %s%s%s%s%s", csv->path, at.line,
-                               at.column, what, cell, asked, hint ? "\nhint: " : "", hint ? hint : "");
+  char shown[ATVI_EXCERPT_BYTES];
+  show(s, about, shown);
+  return s->status = ATVI_FAIL(s->ctx, status,
+                               "%s:%d:%d: error: %s\n%s\nhint: this must be a CSV file that can be read",
+                               s->path, about.line, about.column, copy, shown);
 }
 
 /* Edit distance with swaps of neighbours, given up above 2; long names are compared in their first letters. */
@@ -105,11 +105,19 @@ static int distance(const char *a, const char *b) {
   return row[n % 3][m];
 }
 
+static int shared(const char *a, const char *b) {
+  int n = 0;
+  while (a[n] && a[n] == b[n]) n++;
+  return n;
+}
+
 void atvi_lang_guess(ast_guess *g, const char *candidate) {
   int d = distance(g->text, candidate), n = (int)strlen(g->text);
   /* In a one-letter name everything is one edit away: no guess. Two edits need five letters. */
   int most = n >= 5 ? 2 : n >= 2 ? 1 : 0;
-  if (d > most || (g->best && d >= g->distance)) return;
+  if (d > most || (g->best && d > g->distance)) return;
+  /* slips are rarer in the first letters: of sin and sign, sinn means the first */
+  if (g->best && d == g->distance && shared(g->text, candidate) <= shared(g->text, g->best)) return;
   g->best = candidate;
   g->distance = d;
 }

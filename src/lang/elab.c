@@ -19,13 +19,12 @@ static void number(elab *e) {
   }
 }
 
-static bool values(elab *e, elab_kind kind, uint32_t allowed, const char *where, atvi_idx *n,
-                   atvi_lang_value **out) {
+static bool values(elab *e, elab_kind kind, atvi_idx *n, atvi_lang_value **out) {
   atvi_idx total = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == kind) total += e->symbol[i]->total;
   if (!(*out = atvi_lang_take(e->s, total, sizeof **out))) return false;
-  elab_env v = {.allowed = allowed, .where = where, .data = -1};
+  elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = -1};
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
     if (sym->kind != kind) continue;
@@ -54,11 +53,8 @@ static bool log_terms(elab *e) {
 }
 
 bool atvi_elab_values(elab *e) {
-  uint32_t param = ELAB_KIND(ATVI_IN_PARAM);
-  uint32_t moving = param | ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_TABLE);
-  return values(e, SYM_DERIVED, param, "a derived quantity", &e->lang->n_derived, &e->lang->derived) &&
-         values(e, SYM_TRACK, moving, "a tracked quantity", &e->lang->n_track, &e->lang->track) &&
-         log_terms(e);
+  return values(e, SYM_DERIVED, &e->lang->n_derived, &e->lang->derived) &&
+         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e);
 }
 
 /* Lets nobody used are still looked at, so that a mistake in one does not hide. Where columns could mean
@@ -93,7 +89,10 @@ static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *l
   elab e = {.s = s, .opts = opts, .g = lang->graph, .lang = lang};
   ast_file file;
   bool ok = words && atvi_lang_words_init(s, words) && atvi_lang_parse_text(s, words, &file);
-  if (ok) {
+  if (ok && file.n == 0)
+    atvi_lang_error(s, (atvi_place){1, 1}, "a model has at least a line such as: param beta ~ uniform(0, 3)",
+                    "the model file is empty");
+  else if (ok) {
     e.file = &file;
     elaborate(&e);
   }
@@ -105,17 +104,17 @@ static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *l
 static atvi_status parse_in(atvi_pool *pool, const char *path, const char *text, size_t n,
                             const atvi_lang_opts *opts, atvi_lang **out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
+  bool too_long = n > AST_MAX_TEXT;
+  if (too_long) n = AST_MAX_TEXT;
   atvi_lang *lang = atvi_pool_take(pool, 1, sizeof *lang);
   char *own_path = atvi_pool_strndup(pool, path, strlen(path)), *own_text = atvi_pool_strndup(pool, text, n);
   if (!lang || !own_path || !own_text) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
-  if (n > AST_MAX_TEXT)
-    return ATVI_FAIL(ctx, ATVI_EMODEL,
-                     "%s:1:1: error: the model file has %zu bytes, more than %d\nhint: large tables and "
-                     "matrices can be read from CSV files",
-                     path, n, (int)AST_MAX_TEXT);
+  ast_source s = {.ctx = ctx, .pool = pool, .path = own_path, .text = own_text, .n = n};
+  if (too_long)
+    return atvi_lang_error(&s, (atvi_place){1, 1}, "large tables and matrices can be read from CSV files",
+                           "the model file has more than %d bytes", (int)AST_MAX_TEXT);
   *lang = (atvi_lang){.pool = pool, .path = own_path, .source = own_text};
   ATVI_TRY(atvi_graph_new(ctx, &lang->graph));
-  ast_source s = {.ctx = ctx, .pool = pool, .path = own_path, .text = own_text, .n = n};
   atvi_status status = build(&s, opts, lang);
   if (status != ATVI_OK) {
     atvi_graph_free(lang->graph);
@@ -141,7 +140,7 @@ atvi_status atvi_lang_load(atvi_ctx *ctx, const char *path, const atvi_lang_opts
   size_t n;
   *out = NULL;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
-  atvi_status status = atvi_file_read(pool, path, &text, &n);
+  atvi_status status = atvi_file_read_most(pool, path, AST_MAX_TEXT, &text, &n);
   if (status == ATVI_OK) status = parse_in(pool, path, text, n, opts, out);
   if (status != ATVI_OK) atvi_pool_free(pool);
   return status;

@@ -102,6 +102,8 @@ typedef struct {
 
 /* elab_name.c */
 bool atvi_elab_declare(elab *e);
+/* Refuses names that end in __: they are columns of the output. */
+bool atvi_elab_free_name(elab *e, const char *name, atvi_place at);
 bool atvi_elab_shapes(elab *e);
 bool atvi_elab_shape(elab *e, elab_symbol *sym);
 elab_symbol *atvi_elab_symbol(elab *e, ast_word *word, elab_kind kind);
@@ -144,7 +146,24 @@ bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const
 bool atvi_elab_constant(const elab *e, atvi_node x, double *value); /* false for ATVI_NODE_NONE */
 /* Fills a const array from its file. */
 bool atvi_elab_const_file(elab *e, elab_symbol *sym);
+
+/* elab_column.c */
+/* How the indices of an element are written in the name of its column. Begins as {0}. */
+typedef struct {
+  int n;
+  const char *part[AST_MAX_DIM];
+  char number[AST_MAX_DIM][24];
+} elab_spelling;
+/* Adds an index: a label of the set if there is one, or the number. */
+void atvi_elab_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value);
+/* Position of the column of an element, by the spellings cases.1, cases_1, cases1, cases[1]; -1 if none. */
+atvi_idx atvi_elab_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s);
+/* Whether the file has a column, or columns of elements, of that name. */
+bool atvi_elab_has_column(const atvi_csv *csv, const ast_expr *x);
+/* A name the model does not define as a column of the data; *found also after an error. */
 atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+/* Position of a column, -1 after an error that names what there is. */
+atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 
 /* The rest, one file each; all return false after an error. */
 bool atvi_elab_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
@@ -166,7 +185,5 @@ bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx co
                          double *t);
 /* Reads the file that a statement names. */
 bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv);
-/* Position of a column, -1 after an error that names what there is. */
-atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 
 #endif

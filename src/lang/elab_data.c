@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Data files: reading them, their times, their columns as names. */
+/* Data files: reading them, their times and values, constants from files. */
 #include "lang/elab.h"
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,25 +13,6 @@ const char *atvi_elab_path(elab *e, const char *file) {
     path = atvi_pool_printf(e->s->pool, "%.*s/%s", (int)(slash - e->s->path), e->s->path, file);
   if (!path) atvi_lang_nomem(e->s);
   return path;
-}
-
-atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at) {
-  atvi_idx c = atvi_csv_find(csv, name);
-  if (c >= 0) return c;
-  ast_guess g = {.text = name};
-  char list[300] = "";
-  size_t used = 0;
-  for (atvi_idx k = 0; k < csv->n_col; k++) {
-    atvi_lang_guess(&g, csv->name[k]);
-    size_t n = strlen(csv->name[k]);
-    if (used + n + 8 < sizeof list)
-      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", csv->name[k]);
-  }
-  const char *hint = g.best        ? atvi_pool_printf(e->s->pool, "did you mean '%.60s'?", g.best)
-                     : csv->header ? atvi_pool_printf(e->s->pool, "its columns are: %s", list)
-                                   : "the file has no header line; its columns are called 1, 2, ...";
-  atvi_lang_error(e->s, at, hint, "there is no column '%.60s' in %s", name, csv->path);
-  return -1;
 }
 
 /* Asks without opening: a pipe can be opened once only. */
@@ -55,7 +35,7 @@ bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
     return false;
   }
   atvi_status status = atvi_csv_read(e->s->pool, path, csv);
-  if (status != ATVI_OK) e->s->status = status;
+  if (status != ATVI_OK) atvi_lang_file_error(e->s, status, st->file_at);
   return status == ATVI_OK;
 }
 
@@ -173,7 +153,7 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   }
   atvi_csv *csv;
   atvi_status status = atvi_csv_read(e->s->pool, data->path, &csv);
-  if (status != ATVI_OK) return e->s->status = status, false;
+  if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
   data->csv = csv;
   atvi_idx time_col;
   return read_times(e, st, data, &time_col) && read_values(e, data, time_col);
@@ -230,42 +210,4 @@ bool atvi_elab_const_file(elab *e, elab_symbol *sym) {
     sym->memo[k] = (elab_memo){atvi_graph_const(e->g, csv->value[k]), MEMO_DONE, -1};
   }
   return true;
-}
-
-/* A name that the model does not define: a column of the observation's data. */
-atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
-  *found = false;
-  if (x->qualifier) {
-    const elab_symbol *set = atvi_elab_symbol(e, x->qualifier, SYM_DATA);
-    *found = true;
-    if (!set || set->base != v->data) {
-      const char *hint =
-          set ? "an observation can use only the columns of its own data file"
-              : "only columns of data sets are written with a dot; elements of arrays are X[i]";
-      atvi_lang_error(e->s, x->at, hint, "'%.60s.%.60s' cannot be used here", x->qualifier->text,
-                      x->word->text);
-      return ATVI_NODE_NONE;
-    }
-  }
-  if (v->data < 0 || !(v->allowed & ELAB_KIND(ATVI_IN_DATA))) return ATVI_NODE_NONE;
-  const atvi_lang_data *data = &e->lang->data[v->data];
-  if (!data->csv) {
-    *found = true;
-    atvi_lang_error(e->s, x->at, "without the file its columns are not known",
-                    "unknown name '%.60s': perhaps a column of %s, which does not exist", x->word->text,
-                    data->path);
-    return ATVI_NODE_NONE;
-  }
-  atvi_idx c = atvi_csv_find(data->csv, x->word->text);
-  if (c < 0) {
-    if (x->qualifier) atvi_elab_find_column(e, data->csv, x->word->text, x->at);
-    return ATVI_NODE_NONE;
-  }
-  *found = true;
-  if (x->n) {
-    atvi_lang_error(e->s, x->at, "name the column itself", "wrong shape: the column '%.60s' has no elements",
-                    x->word->text);
-    return ATVI_NODE_NONE;
-  }
-  return atvi_graph_input(e->g, ATVI_IN_DATA, c);
 }

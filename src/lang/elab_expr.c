@@ -52,7 +52,7 @@ bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function) {
   const char *hint = function ? "functions of your own are defined with: function f(x) = ..."
                               : "define it with param, state, const or let";
   for (atvi_idx d = 0; !function && d < e->lang->n_data; d++)
-    if (e->lang->data[d].csv && atvi_csv_find(e->lang->data[d].csv, x->word->text) >= 0)
+    if (e->lang->data[d].csv && atvi_elab_has_column(e->lang->data[d].csv, x))
       hint =
           "a column of that name is in the data, but columns can be used only in the arguments of 'observe'";
   if (g.best) hint = atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best);
@@ -103,34 +103,74 @@ static bool circle(elab *e, const ast_expr *use, const elab_symbol *sym) {
   return false;
 }
 
+/* `inf` itself, where it is meant; a constant may be copied from another. */
+static bool says_inf(const ast_expr *x) {
+  switch (x->kind) {
+  case EX_NUMBER: return isinf(x->number);
+  case EX_NAME: return true;
+  case EX_NEG: return says_inf(x->arg[0]);
+  case EX_IF: return says_inf(x->arg[1]) || says_inf(x->arg[2]);
+  default: return false;
+  }
+}
+
+static bool check_constant(elab *e, const elab_symbol *sym, atvi_idx k, atvi_node x) {
+  double value;
+  if (!atvi_elab_constant(e, x, &value)) {
+    atvi_lang_error(e->s, sym->at, "use let for what is not constant", "'%.60s' is not a constant",
+                    sym->word->text);
+    return false;
+  }
+  atvi_idx at[AST_MAX_DIM];
+  atvi_elab_position(sym->n_dim, sym->dim, k, at);
+  const ast_expr *item = sym->stmt->value;
+  for (int d = 0; d < sym->n_dim && item->kind == EX_LIST; d++) item = item->arg[at[d]];
+  if (isfinite(value) || (isinf(value) && says_inf(item))) return true;
+  const char *name = atvi_elab_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
+  atvi_lang_error(e->s, sym->at,
+                  isnan(value) ? "look for the logarithm or root of a negative number, or 0/0"
+                               : "look for a division by 0; an infinity that is meant is written inf or -inf",
+                  "the constant '%.60s' is %s", name ? name : "",
+                  isnan(value) ? "not a number (NaN)"
+                  : value > 0  ? "infinite (inf)"
+                               : "infinite (-inf)");
+  return false;
+}
+
+/* Where the elements of a symbol stand: what they may use does not depend on who asks. */
+static elab_env inside(const elab_env *outer, const elab_symbol *sym, const atvi_idx *at) {
+  elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = outer->data, .prev = outer->prev};
+  if (sym->kind == SYM_CONST)
+    v = (elab_env){.allowed = 0, .where = "a constant", .data = -1, .list = sym, .at = at};
+  if (sym->kind == SYM_DERIVED)
+    v = (elab_env){.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a derived quantity", .data = -1};
+  if (sym->kind == SYM_TRACK) {
+    v.data = -1;
+    v.where = "a tracked quantity";
+    v.allowed = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_TIME) |
+                ELAB_KIND(ATVI_IN_TABLE);
+    if (v.prev) v.allowed |= ELAB_KIND(ATVI_IN_PREV);
+  }
+  return v;
+}
+
 static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_idx k) {
   const ast_stmt *st = sym->stmt;
   elab_binding var[AST_MAX_DIM];
-  const elab_binding *vars = NULL;
   atvi_idx at[AST_MAX_DIM];
   atvi_elab_position(sym->n_dim, sym->dim, k, at);
+  elab_env v = inside(outer, sym, at);
   for (int d = 0; d < sym->n_dim; d++)
     if (st->dim[d].var) {
       var[d] = (elab_binding){st->dim[d].var, atvi_graph_const(e->g, (double)(sym->dim[d].lo + at[d])), NULL,
-                              vars, atvi_elab_labelled(&sym->dim[d])};
-      vars = &var[d];
+                              v.vars, atvi_elab_labelled(&sym->dim[d])};
+      v.vars = &var[d];
     }
-  bool constant = sym->kind == SYM_CONST;
-  elab_env v = {.vars = vars, .allowed = constant ? 0 : ELAB_ALL, .where = constant ? "a constant" : "this"};
-  v.data = constant ? -1 : outer->data;
-  v.prev = !constant && outer->prev;
-  if (constant) {
-    v.list = sym;
-    v.at = at;
-  }
   elab_active active = {sym, e->active};
   e->active = &active;
   atvi_node x = atvi_elab_eval(e, &v, st->value);
   e->active = active.outer;
-  if (constant && x != ATVI_NODE_NONE && !atvi_elab_constant(e, x, NULL))
-    return atvi_lang_error(e->s, sym->at, "use let for what is not constant", "'%.60s' is not a constant",
-                           sym->word->text),
-           ATVI_NODE_NONE;
+  if (sym->kind == SYM_CONST && x != ATVI_NODE_NONE && !check_constant(e, sym, k, x)) return ATVI_NODE_NONE;
   return x;
 }
 

@@ -28,9 +28,19 @@ static int symbol_kind(ast_keyword k) {
   }
 }
 
+bool atvi_elab_free_name(elab *e, const char *name, atvi_place at) {
+  size_t n = strlen(name);
+  if (n < 2 || strcmp(name + n - 2, "__") != 0) return true;
+  atvi_lang_error(e->s, at, "choose another name",
+                  "'%.60s' cannot be a name: names that end in __ are columns of the output, such as lp__",
+                  name);
+  return false;
+}
+
 static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_stmt *st, elab_kind kind,
                             atvi_place at) {
   const elab_symbol *old = word->symbol;
+  if (!atvi_elab_free_name(e, word->text, at)) return NULL;
   if (old) {
     atvi_lang_error(e->s, at, "give one of them another name",
                     "'%.60s' is defined twice: line %d already makes it %s", word->text, old->at.line,

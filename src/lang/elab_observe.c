@@ -2,33 +2,18 @@
 /* Observations: which column, which distribution, and whether the data can be what it says. */
 #include "lang/elab.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static const uint32_t TIMED =
     ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_PREV) | ELAB_KIND(ATVI_IN_TABLE);
 
-/* Position of the column of element k, by the spellings cases.1, cases_1, cases1, cases[1]; -1 if none. */
+/* Position of the column of element k; -1 if there is none. */
 static atvi_idx spelled(const atvi_csv *csv, const char *base, const elab_loop *loop, atvi_idx k) {
-  static const char *const FORM[4][3] = {{".", ".", ""}, {"_", "_", ""}, {"", "_", ""}, {"[", ",", "]"}};
   atvi_idx at[AST_MAX_DIM];
+  elab_spelling s = {0};
   atvi_elab_position(loop->n_dim, loop->range, k, at);
-  for (int f = 0; f < 4; f++) {
-    char name[300];
-    int used = snprintf(name, sizeof name, "%s", base);
-    for (int d = 0; d < loop->n_dim && used < (int)sizeof name; d++) {
-      const elab_range *r = &loop->range[d];
-      const char *before = FORM[f][d ? 1 : 0];
-      if (r->set && r->set->label)
-        used += snprintf(name + used, sizeof name - (size_t)used, "%s%s", before, r->set->label[at[d]]);
-      else
-        used += snprintf(name + used, sizeof name - (size_t)used, "%s%td", before, r->lo + at[d]);
-    }
-    if (used < (int)sizeof name) used += snprintf(name + used, sizeof name - (size_t)used, "%s", FORM[f][2]);
-    atvi_idx c = used < (int)sizeof name ? atvi_csv_find(csv, name) : -1;
-    if (c >= 0) return c;
-  }
-  return -1;
+  for (int d = 0; d < loop->n_dim; d++)
+    atvi_elab_spell(&s, atvi_elab_labelled(&loop->range[d]), loop->range[d].lo + at[d]);
+  return atvi_elab_spelled(csv, base, &s);
 }
 
 static bool has_column(const atvi_csv *csv, const ast_stmt *st, const elab_loop *loop) {
@@ -271,20 +256,14 @@ static bool check_time(elab *e, const ast_stmt *st, const atvi_lang_observe *o) 
     return false;
   }
   if (!(kinds & ELAB_KIND(ATVI_IN_PREV)) || !data->csv) return true;
-  if (data->time[0] <= e->lang->start) {
-    atvi_lang_error(e->s, st->at, "say when counting began, before the first time of the data: start ...",
-                    "increase() has no meaning in the first row: its time %g is the start time",
-                    data->time[0]);
+  for (atvi_idx r = 0; r < data->n_row && data->time[r] <= e->lang->start; r++) {
+    if (data->csv->kind[r * data->n_col + o->column] == ATVI_CELL_MISSING) continue;
+    atvi_lang_error(
+        e->s, st->at,
+        "say when counting began, before the first time of the data: start ...; or make that row NA",
+        "increase() has no meaning in the first row: its time %g is the start time", data->time[r]);
     return false;
   }
-  for (atvi_idx r = 1; r < data->n_row; r++)
-    if (data->time[r] == data->time[r - 1] &&
-        data->csv->kind[r * data->n_col + o->column] != ATVI_CELL_MISSING) {
-      atvi_lang_data_error(
-          e->s, data->csv, r, o->column, o->place, "add the counts of rows that have the same time",
-          "increase() has nothing to count: the row before has the same time %g", data->time[r]);
-      return false;
-    }
   return true;
 }
 
@@ -302,13 +281,16 @@ static bool limits(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_l
 }
 
 /* A column, or the name of an observation, may be used once per data set. */
-static bool twice(elab *e, const ast_stmt *st, const atvi_lang_observe *o, const ast_stmt **by) {
+static bool twice(elab *e, const ast_stmt *st, const atvi_lang_observe *o, atvi_idx k) {
+  const ast_stmt **by = e->observed[o->data];
   if (!by || !by[o->column]) {
     if (by) by[o->column] = st;
     return false;
   }
-  atvi_lang_error(e->s, st->at, "every column has one distribution",
-                  "'%.60s' is observed twice: line %d has it", o->name, by[o->column]->at.line);
+  atvi_place at = st->n_word ? st->words[k].at : st->first_column ? st->column_at : st->at;
+  atvi_lang_error(e->s, at, "every column has one distribution",
+                  "the column '%.60s' is observed twice: line %d has it",
+                  e->lang->data[o->data].csv->name[o->column], by[o->column]->at.line);
   return true;
 }
 
@@ -323,7 +305,7 @@ static bool same_name(elab *e, const ast_stmt *st) {
 }
 
 static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
-  if (same_name(e, st)) return false;
+  if (!atvi_elab_free_name(e, st->name->text, st->at) || same_name(e, st)) return false;
   atvi_idx data = data_of(e, st, loop);
   for (atvi_idx k = 0; data >= 0 && k < loop->total; k++) {
     atvi_lang_observe *o = &e->lang->observe[e->lang->n_observe];
@@ -338,7 +320,7 @@ static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
     for (int a = 0; a < o->n_arg; a++)
       if ((o->arg[a] = atvi_elab_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
     if (!atvi_elab_check_args(e, st, o->dist, o->arg) || !check_time(e, st, o) || !check_column(e, o) ||
-        twice(e, st, o, e->observed[data]))
+        twice(e, st, o, k))
       return false;
     e->lang->n_observe++;
   }

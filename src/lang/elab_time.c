@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Coarser than this the error estimate of the solvers means nothing. */
+static const double TOL_MOST = 0.1;
+
 /* The only statement of a kind, or NULL; a second one is an error. */
 static const ast_stmt *only(elab *e, ast_keyword kind, const char *word) {
   const ast_stmt *found = NULL;
@@ -66,11 +69,18 @@ static bool calendar(elab *e) {
   return false;
 }
 
-static bool setting(elab *e, const ast_expr *x, const char *name, double *value) {
+/* A number above 0 (or 0, where that is allowed) and below `most`. */
+static bool setting(elab *e, const ast_expr *x, const char *name, bool zero, double most, double *value) {
   if (!x) return true;
   if (!atvi_elab_number(e, NULL, x, name, value)) return false;
-  if (*value > 0 && *value < INFINITY) return true;
-  atvi_lang_error(e->s, x->at, "choose a number above 0", "%s must be above 0, not %g", name, *value);
+  if ((*value > 0 || (zero && *value == 0)) && *value < most) return true;
+  const char *from = zero ? "0 or more" : "above 0";
+  if (isinf(most))
+    atvi_lang_error(e->s, x->at, "choose a number in that range", "%s must be %s and finite, not %g", name,
+                    from, *value);
+  else
+    atvi_lang_error(e->s, x->at, "the default is right for most models; a smaller one is exacter and slower",
+                    "%s must be %s and below %g, not %g", name, from, most, *value);
   return false;
 }
 
@@ -100,8 +110,10 @@ static bool solver(elab *e) {
     return false;
   }
   double most = 0;
-  if (!setting(e, st->tol, "tol", &m->tol_rel) || !setting(e, st->atol, "atol", &m->tol_abs) ||
-      !setting(e, st->step, "step", &m->solver_step) || !setting(e, st->maxsteps, "maxsteps", &most))
+  if (!setting(e, st->tol, "tol", false, TOL_MOST, &m->tol_rel) ||
+      !setting(e, st->atol, "atol", true, 1, &m->tol_abs) ||
+      !setting(e, st->step, "step", false, INFINITY, &m->solver_step) ||
+      !setting(e, st->maxsteps, "maxsteps", false, INFINITY, &most))
     return false;
   if (st->maxsteps && (most != floor(most) || most > 1e12)) {
     atvi_lang_error(e->s, st->maxsteps->at, "for example: maxsteps 100000",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Text to tokens. A line goes on inside brackets and after a token that cannot end a statement. */
+/* Text to tokens. A line goes on inside brackets, after a token that cannot end a statement and before one that cannot
+ * begin one. */
 #include "lang/ast.h"
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,9 @@ static bool goes_on(const ast_token *t) {
          t->kind == TOK_PLUS_EQ || t->kind == TOK_MINUS_EQ;
 }
 
+/* These cannot begin a statement: the line before goes on. */
+static bool comes_later(ast_keyword k) { return k == KW_THEN || k == KW_ELSE || k == KW_AND || k == KW_OR; }
+
 static bool lex_newline(lexer *l) {
   const ast_token *last = l->n ? &l->tok[l->n - 1] : NULL;
   bool ends = last && last->kind != TOK_LINE && l->n_open == 0 && !goes_on(last);
@@ -213,6 +217,7 @@ static bool lex_name(lexer *l) {
   const char *q = l->p;
   while (is_letter((unsigned char)*q) || is_digit((unsigned char)*q)) q++;
   ast_word *w = atvi_lang_word(l->s, l->words, l->p, (size_t)(q - l->p));
+  if (w && comes_later(w->keyword) && l->n && l->tok[l->n - 1].kind == TOK_LINE) l->n--;
   ast_token *t = w ? push(l, TOK_NAME, here(l)) : NULL;
   if (!t) return false;
   t->word = w;
@@ -288,7 +293,7 @@ static bool lex_one(lexer *l) {
 
 ast_token *atvi_lang_lex(ast_source *s, ast_words *words) {
   lexer l = {.s = s, .words = words, .p = s->text, .line_start = s->text, .line = 1};
-  if (s->n >= 3 && memcmp(s->text, "\xEF\xBB\xBF", 3) == 0) l.p += 3;
+  if (s->n >= 3 && memcmp(s->text, "\xEF\xBB\xBF", 3) == 0) l.line_start = l.p += 3;
   while (l.p < s->text + s->n)
     if (!lex_one(&l)) return NULL;
   if (l.n_open) {

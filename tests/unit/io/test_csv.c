@@ -30,13 +30,14 @@ static atvi_csv *good(const char *text) {
   return csv;
 }
 
-/* The message of the failure begins with `where`. */
+/* The message of the failure begins with `where`, shows a caret and ends with a hint. */
 static void bad(const char *text, size_t n, const char *where) {
   atvi_csv *csv = NULL;
   CHECK_STATUS(atvi_csv_parse(pool, "f.csv", text, n, &csv), ATVI_EDATA);
   CHECK(csv == NULL);
   CHECK_MSG(strncmp(atvi_errmsg(ctx), where, strlen(where)) == 0, "got '%s', want '%s'", atvi_errmsg(ctx),
             where);
+  CHECK_MSG(strstr(atvi_errmsg(ctx), "^\nhint: "), "no caret or hint in '%s'", atvi_errmsg(ctx));
 }
 #define BAD(text, where) bad(text, sizeof(text) - 1, where)
 
@@ -132,16 +133,25 @@ static void empty_lines_of_one_column_are_missing(void) {
 
 static void says_what_is_wrong_and_where(void) {
   begin();
-  BAD("", "f.csv:1:1: ");
-  BAD("\n# only this\n", "f.csv:1:1: the file is empty");
-  BAD("a,b\n", "f.csv:1:1: there is a header");
-  BAD("a,b\n1,2\n3\n", "f.csv:3:1: this row has 1 cells");
-  BAD("a,b\n1,2,3\n", "f.csv:2:5: this row has more cells");
-  BAD("a,b\n1,\"2\n3,4\n", "f.csv:2:3: this quote is never closed");
-  BAD("a,\"b", "f.csv:1:3: this quote is never closed");
-  BAD("a,b\n\"1\n2\"3,4\n", "f.csv:3:3: text after a closing quote");
-  BAD("a,b\n1,\0002\n", "f.csv:2:3: a zero byte");
-  BAD("x, a,b,a\n1,2,3,4\n", "f.csv:1:8: two columns are named 'a'");
+  BAD("", "f.csv:1:1: error: the file is empty\n\n^\nhint: ");
+  BAD("\n# only this\n", "f.csv:1:1: error: the file is empty");
+  BAD("a,b\n", "f.csv:1:1: error: there is a header but no row of data below it\na,b\n^\nhint: ");
+  BAD("# x\n\na,b\n# y\n", "f.csv:3:1: error: there is a header but no row of data below it\na,b\n^\nhint: ");
+  BAD("a,b\n1,2\n3\n",
+      "f.csv:3:1: error: this row has 1 cell, but line 1 has 2 columns\n3\n^\nhint: write NA");
+  BAD("a,b\n1,2,3\n",
+      "f.csv:2:5: error: this row has more cells than the 2 columns of line 1\n1,2,3\n    ^\n");
+  CHECK(strstr(atvi_errmsg(ctx), "decimal point") != NULL);
+  BAD("a;b\n1;2;3\n", "f.csv:2:5: error: this row has more cells");
+  CHECK(strstr(atvi_errmsg(ctx), "decimal point") == NULL);
+  BAD("a,b\n1,\"2\n3,4\n", "f.csv:2:3: error: this quote is never closed\n1,\"2\n  ^\n");
+  BAD("a,\"b", "f.csv:1:3: error: this quote is never closed");
+  BAD("a,b\n\"1\n2\"3,4\n", "f.csv:3:3: error: text after a closing quote\n2\"3,4\n  ^\n");
+  BAD("a,b\r1,\0002\r3,4\r", "f.csv:2:3: error: a zero byte: this is not plain text\n1,?2\n  ^\n");
+  BAD("\xEF\xBB\xBFx, a,b,a\r\n1,2,3,4\r\n",
+      "f.csv:1:8: error: two columns are named 'a'\nx, a,b,a\n       ^\n");
+  BAD("\"a\n\x1b[2J\",\"a\n\x1b[2J\"\n1,2\n",
+      "f.csv:2:7: error: two columns are named 'a??[2J'\n?[2J\",\"a\n      ^\n");
   atvi_csv *csv;
   CHECK_STATUS(atvi_csv_read(pool, "/nowhere/at/all.csv", &csv), ATVI_EIO);
   CHECK(csv == NULL);

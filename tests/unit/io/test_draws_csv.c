@@ -161,7 +161,7 @@ static void damaged_files_are_told(void) {
   static const struct {
     const char *text, *where;
   } bad[] = {
-      {"", ":1:1: the file is empty"},
+      {"", ":1:1: error: the file is empty"},
       {"a,b\n1,2\n", ":1:1: there is no column lp__"},
       {"# seed = -5\nlp__,a\n1,2\n", ":1:1: 'seed = -5' makes no sense"},
       {"# seed = 18446744073709551616\nlp__,a\n1,2\n", ":1:1: 'seed"},
@@ -176,7 +176,7 @@ static void damaged_files_are_told(void) {
       {"# chains = 2\n# draws_per_chain = 2\nlp__,a\n1,2\n3,4\n", ":5:1: 2 rows"},
       {"lp__,chain__,a\n1,2,3\n1,1,3\n", ":2:3: chain 2 where chain 1 is due"},
       {"lp__,a\n1,2\n3,x\n", ":3:3: 'x' is not a number (column a)"},
-      {"lp__,a\n1,2\n3\n", ":3:1: this row has 1 cells"},
+      {"lp__,a\n1,2\n3\n", ":3:1: error: this row has 1 cell,"},
   };
   atvi_ctx *ctx = test_ctx();
   new_path();

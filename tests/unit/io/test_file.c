@@ -178,8 +178,34 @@ static void what_cannot_be_read_is_told(void) {
   CHECK_STATUS(atvi_file_read(pool, folder, &text, &n), ATVI_EIO);
   CHECK_OK(atvi_file_read(pool, "/proc/self/status", &text, &n)); /* has no size */
   CHECK(n > 100 && strlen(text) == n);
-  CHECK_OK(atvi_file_read(pool, "/dev/null", &text, &n));
-  CHECK(n == 0 && text[0] == 0);
+  static const char *const DEVICE[] = {"/dev/zero", "/dev/null"}; /* the first never ends */
+  for (int i = 0; i < 2; i++) {
+    CHECK_STATUS(atvi_file_read(pool, DEVICE[i], &text, &n), ATVI_EIO);
+    CHECK(text == NULL && n == 0);
+    CHECK_MESSAGE(DEVICE[i]);
+    CHECK_MESSAGE("it is a device");
+  }
+  end();
+}
+
+static void reads_no_more_than_it_should(void) {
+  begin();
+  char *text, command[200];
+  size_t n;
+  CHECK_OK(atvi_file_save(ctx, in("a"), "0123456789", 10));
+  CHECK_OK(atvi_file_read_most(pool, in("a"), 10, &text, &n));
+  CHECK(n == 10 && strcmp(text, "0123456789") == 0);
+  CHECK_OK(atvi_file_read_most(pool, in("a"), 7, &text, &n));
+  CHECK(n == 8 && strcmp(text, "01234567") == 0);
+  CHECK_STATUS(atvi_file_read_most(pool, in("b"), 7, &text, &n), ATVI_EIO);
+  CHECK(mkfifo(in("pipe"), 0600) == 0);
+  snprintf(command, sizeof command, "(yes > %s) 2>/dev/null &", in("pipe")); /* never ends by itself */
+  CHECK(system(command) == 0);
+  CHECK_OK(atvi_file_read_most(pool, in("pipe"), 200000, &text, &n));
+  CHECK(n == 200001 && memcmp(text, "y\ny\n", 4) == 0 && text[n] == 0);
+  snprintf(command, sizeof command, "echo 123 > %s &", in("pipe"));
+  CHECK(system(command) == 0);
+  check_content(in("pipe"), "123\n");
   end();
 }
 
@@ -301,5 +327,5 @@ TESTS({"stems", stems_of_paths}, {"saves", saves_and_replaces}, {"streams", stre
       {"giving_up", giving_up_leaves_the_old_file}, {"two_writers", two_writers_do_not_mix},
       {"full_disk", a_full_disk_is_told}, {"links", links_are_followed},
       {"unwritable", what_cannot_be_written_is_told}, {"unreadable", what_cannot_be_read_is_told},
-      {"folders", makes_folders}, {"runs", numbers_runs}, {"runs_at_once", runs_at_once_get_their_own},
-      {"memory", memory_failures_are_told})
+      {"most", reads_no_more_than_it_should}, {"folders", makes_folders}, {"runs", numbers_runs},
+      {"runs_at_once", runs_at_once_get_their_own}, {"memory", memory_failures_are_told})

@@ -155,7 +155,19 @@ static void dates_are_strict(void) {
   CHECK_INT(days, 7);
 }
 
-TESTS({"takes_numbers", takes_numbers}, {"refuses_the_rest", refuses_the_rest},
-      {"round_trips", round_trips_random_doubles}, {"ties", rounds_ties_by_the_last_digit},
-      {"long_text", long_text_is_quick}, {"locale", ignores_the_locale}, {"dates", dates_go_both_ways},
-      {"strict_dates", dates_are_strict})
+static void decimal_commas_are_known(void) {
+  static const char *const YES[] = {"1,5", "-0,25", "+3,", ",5", "1,5e-3"};
+  static const char *const NO[] = {"", "1.5", "15", ",", "1,5,5", "1.234,5", "a,5", "1,5 ", "1,b"};
+  for (size_t i = 0; i < sizeof YES / sizeof *YES; i++) CHECK_MSG(atvi_decimal_comma(YES[i]), "%s", YES[i]);
+  for (size_t i = 0; i < sizeof NO / sizeof *NO; i++) CHECK_MSG(!atvi_decimal_comma(NO[i]), "%s", NO[i]);
+  char big[1000];
+  memset(big, '7', sizeof big - 1);
+  big[3] = ',';
+  big[sizeof big - 1] = 0;
+  CHECK(!atvi_decimal_comma(big)); /* nobody wrote that */
+}
+
+TESTS({"commas", decimal_commas_are_known}, {"takes_numbers", takes_numbers},
+      {"refuses_the_rest", refuses_the_rest}, {"round_trips", round_trips_random_doubles},
+      {"ties", rounds_ties_by_the_last_digit}, {"long_text", long_text_is_quick},
+      {"locale", ignores_the_locale}, {"dates", dates_go_both_ways}, {"strict_dates", dates_are_strict})

@@ -70,14 +70,42 @@ static void bad_cells_are_found(void) {
   wrong_data(M "lognormal(log(S), 1) limits (0.5, inf)\n", "day,y\n1,1\n2,<0\n", 3, 3, "not above 0", NULL);
   wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,NA\n", 3, 5, "'NA'", NULL);
   wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,x\n", 3, 5, "'x'", NULL);
-  wrong_data("start 0\n" M "poisson(increase(S))\n", "day,y\n1,1\n2,2\n2,NA\n3,1\n3,1\n", 6, 3,
-             "nothing to count", NULL);
+  wrong_data(M "poisson(S)\n", "day;y\n1;2\n2;1,5\n", 3, 3, "'1,5' is not a number", "decimal point");
+  wrong_data(M "poisson(S)\n", "day;y\n1;2\n2;ab\n", 3, 3, "'ab' is not a number", "NA");
+  wrong_data(M "poisson(S)\n", "day;y\n1,5;2\n", 2, 1, "'1,5' cannot be used as a time", "decimal point");
+  wrong_data(M "poisson(S)\n", "day,y\n1,\"\x1b[2J\n\"\n", 2, 3, "'?[2J?' is not a number", "\n1,\"?[2J\n");
 #undef M
 #define M "calendar 2010-01-01 day\n" SIR "data \"a.csv\" time day\nobserve y ~ poisson(S)\n"
   wrong_data(M, "day,y\n0,1\n1e300,2\n", 3, 1, "thousands of years", "m.atvi:5:6");
 #undef M
   wrong_data("state S = 1\nnext S = S\ndata \"a.csv\" time day\nobserve y ~ poisson(S)\n",
              "day,y\n0,1\n1.5,2\n", 3, 1, "whole number of steps", "m.atvi:3:6");
+}
+
+/* What is wrong with a file as a whole names the statement that asked for it, too. */
+static void bad_files_are_found(void) {
+#define M SIR "data \"a.csv\" time day\nobserve y ~ poisson(S)\n"
+  static const char *const FROM = "m.atvi:4:6\ndata \"a.csv\" time day\n     ^\nhint: ";
+  wrong_data(M, "", 1, 1, "the file is empty", FROM);
+  wrong_data(M, "day,y\n", 1, 1, "no row of data", FROM);
+  wrong_data(M, "day,y\n0,1\n1\n", 3, 1, "1 cell,", FROM);
+  wrong_data(M, "day,y\n0,1,5\n", 2, 5, "more cells", FROM);
+  wrong_data(M, "day,y,y\n0,1,5\n", 1, 7, "two columns", FROM);
+  wrong_data(M, "day,y\n0,\"1\n", 2, 3, "never closed", FROM);
+#undef M
+  wrong_data("param x in (0, 1)\nconst f[1..2] from \"a.csv\"\n", "1,2\n3\n", 2, 1, "1 cell,",
+             "m.atvi:2:20\n");
+  wrong_data(SIR "table T step from \"a.csv\" time a column b\n", "a,b\n1,\"2\n", 2, 3, "never closed",
+             "m.atvi:4:19\n");
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  CHECK_STATUS(load(ctx, &f, SIR "data \"/dev/zero\"\n", NULL, NULL, NULL, &lang), ATVI_EIO);
+  CHECK(strstr(atvi_errmsg(ctx), "m.atvi:4:6: error: cannot read /dev/zero: it is a device"));
+  CHECK(strstr(atvi_errmsg(ctx), "\ndata \"/dev/zero\"\n     ^\nhint: "));
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
 }
 
 static void columns_must_be_there(void) {
@@ -92,7 +120,13 @@ static void columns_must_be_there(void) {
               "2 elements");
   wrong_model(D "observe y[i in 1..2] columns 2..3 ~ poisson(S)\n", "day,y\n1,1\n", 5, 30, "no columns 2..3");
   wrong_model(D "observe y columns z ~ poisson(S)\n", "day,y\n1,1\n", 5, 19, "no column 'z'");
-  wrong_model(D "observe y ~ poisson(S)\nobserve z columns y ~ poisson(S)\n", "day,y\n1,1\n", 6, 9, "twice");
+  wrong_model(D "observe y ~ poisson(S)\nobserve z columns y ~ poisson(S)\n", "day,y\n1,1\n", 6, 19,
+              "the column 'y' is observed twice: line 5");
+  wrong_model(D "observe y ~ poisson(S)\nobserve z columns 2 ~ poisson(S)\n", "day,y\n1,1\n", 6, 19,
+              "column 'y'");
+  wrong_model(D "observe z columns y ~ poisson(S)\nobserve y ~ poisson(S)\n", "day,y\n1,1\n", 6, 9,
+              "column 'y'");
+  wrong_model(D "observe lp__ columns y ~ poisson(S)\n", "day,y\n1,1\n", 5, 9, "end in __");
   wrong_model(D "observe q.y ~ poisson(S)\n", "day,y\n1,1\n", 5, 9, "no data set 'q'");
   wrong_model(D "observe y ~ poisson(increase(S))\n", "day,y\n1,1\n", 5, 9, "start");
   wrong_model(D "let a = y\ntrack b = a\nobserve y ~ poisson(S)\n", "day,y\n1,1\n", 5, 9,
@@ -107,6 +141,93 @@ static void columns_must_be_there(void) {
               "which one");
 #undef D
   wrong_model("const f[i in 1..2] from \"a.csv\"\n", "1\n2\n3\n", 1, 25, "wrong shape");
+}
+
+/* n[i] in the arguments of an observation means the columns n.1, n.2, ... */
+static void covariates_may_be_arrays(void) {
+  static const char *const HEADER[] = {"day,k.1,k.2,n.1,n.2", "day,k_1,k_2,n_1,n_2", "day,k1,k2,n1,n2",
+                                       "day,\"k[1]\",\"k[2]\",\"n[1]\",\"n[2]\""};
+  char csv[200];
+  for (int i = 0; i < 4; i++) {
+    atvi_ctx *ctx = test_ctx();
+    folder f = folder_new();
+    atvi_lang *lang;
+    const char *text = "param p in (0, 1)\nindex g = 1..2\nlet m[i in g] = p*n[3 - i]\ndata h \"a.csv\"\n"
+                       "observe k[i in g] ~ binomial(n[i], m[i]*h.n[1])\n";
+    snprintf(csv, sizeof csv, "%s\n1,2,3,10,20\n2,NA,3,NA,20\n", HEADER[i]);
+    CHECK_STATUS(load(ctx, &f, text, csv, NULL, NULL, &lang), ATVI_EDATA); /* k.2 needs n.1 in row 2 */
+    CHECK(strstr(atvi_errmsg(ctx), "a.csv:3:8: error: 'NA' in column 'n") != NULL);
+    f.n = 0;
+    snprintf(csv, sizeof csv, "%s\n1,2,3,10,20\n2,NA,3,7,20\n", HEADER[i]);
+    CHECK_OK(load(ctx, &f, text, csv, NULL, NULL, &lang));
+    const double p = 0.731, row[5] = {1, 2, 3, 10, 20};
+    const double *in[8] = {&p, NULL, NULL, NULL, NULL, row};
+    for (int k = 0; k < 2; k++) {
+      double n, mean;
+      CHECK_OK(atvi_graph_value(ctx, lang->graph, lang->observe[k].arg[0], in, &n));
+      CHECK_OK(atvi_graph_value(ctx, lang->graph, lang->observe[k].arg[1], in, &mean));
+      CHECK_REL(n, row[3 + k], 0);
+      CHECK_REL(mean, p * row[4 - k] * 10, 1e-15);
+    }
+    atvi_lang_free(lang);
+    folder_end(&f);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+  }
+}
+
+static void covariates_may_have_labels_and_two_indices(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  const char *text =
+      "param p in (0, 1)\nindex g = north, south\ndata \"a.csv\"\nfunction size(i) = n[i]\n"
+      "observe k[i in g] ~ normal(p*size(i), C[i, 2] + n[north] + n[if i > 1 then i - 1 else i])\n";
+  const char *csv = "k_north,k_south,n.north,n.south,C.north.2,\"C[south,2]\"\n1,2,3,4,5,6\n";
+  atvi_status status = load(ctx, &f, text, csv, NULL, NULL, &lang);
+  CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
+  const double p = 0.731, row[6] = {1, 2, 3, 4, 5, 6};
+  const double *in[8] = {&p, NULL, NULL, NULL, NULL, row};
+  for (int k = 0; k < 2; k++) {
+    double mean, sd;
+    CHECK_OK(atvi_graph_value(ctx, lang->graph, lang->observe[k].arg[0], in, &mean));
+    CHECK_OK(atvi_graph_value(ctx, lang->graph, lang->observe[k].arg[1], in, &sd));
+    CHECK_REL(mean, p * row[2 + k], 1e-15);
+    CHECK_REL(sd, row[4 + k] + 3 + 3, 0);
+  }
+  atvi_lang_free(lang);
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+#define M "param p in (0, 1)\nindex g = 1..2\ndata h \"a.csv\"\nobserve k[i in g] ~ "
+  const char *header = "k.1,k.2,n.1,q\n1,1,3,1\n";
+  wrong_model(M "binomial(n[i], p)\n", header, 4, 30, "no column 'n.2'");
+  wrong_model(M "binomial(h.m[i], p)\n", header, 4, 30, "no column 'm.1'");
+  wrong_model(M "binomial(q[i], p)\n", header, 4, 30, "wrong shape: the column 'q'");
+  wrong_model(M "binomial(pp[i], p)\n", header, 4, 30, "unknown name 'pp'");
+  wrong_model(M "binomial(n[i + 0.5], p)\n", header, 4, 34, "whole number");
+  wrong_model(M "binomial(n[1, 1], p)\n", header, 4, 30, "no column 'n.1.1'");
+  wrong_model(M "poisson(p)\ntrack z = n[1]\n", header, 5, 11, "only in the arguments of 'observe'");
+  wrong_data(M "binomial(n[1], p)\n", "k1,k2,n1\n1,2,3\n1,4,3\n", 3, 3, "larger than n = 3", NULL);
+#undef M
+}
+
+/* Nothing is observed where the cell is missing, and rows of one time count from the time before. */
+static void increases_need_only_what_is_observed(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  atvi_lang *lang;
+  const char *text = SIR "data \"a.csv\" time day\nobserve y ~ poisson(increase(S))\n";
+  CHECK_OK(load(ctx, &f, text, "day,y\n1,NA\n1,\n2,2\n2,3\n3,1\n3,1\n", NULL, NULL, &lang));
+  CHECK_REL(lang->start, 1, 0);
+  CHECK_INT(lang->observe[0].n_missing, 2);
+  atvi_lang_free(lang);
+  folder_end(&f);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+  wrong_model(text, "day,y\n1,NA\n1,4\n2,3\n", 5, 9, "is the start time");
+  wrong_model(SIR "start 1\ndata \"a.csv\" time day\nobserve y ~ poisson(increase(S))\n", "day,y\n1,4\n2,3\n",
+              6, 9, "is the start time");
 }
 
 static void all_of_a_data_file_is_read(void) {
@@ -252,7 +373,9 @@ static void memory_may_run_out_while_reading(void) {
   folder_end(&f);
 }
 
-TESTS({"cells", bad_cells_are_found}, {"columns", columns_must_be_there},
-      {"read", all_of_a_data_file_is_read}, {"limits", values_below_the_detection_limit},
-      {"replace", files_can_be_replaced_or_missing}, {"files", constants_and_tables_come_from_files},
-      {"memory", memory_may_run_out_while_reading})
+TESTS({"bad_files", bad_files_are_found}, {"arrays", covariates_may_be_arrays},
+      {"labels", covariates_may_have_labels_and_two_indices},
+      {"increases", increases_need_only_what_is_observed}, {"cells", bad_cells_are_found},
+      {"columns", columns_must_be_there}, {"read", all_of_a_data_file_is_read},
+      {"limits", values_below_the_detection_limit}, {"replace", files_can_be_replaced_or_missing},
+      {"files", constants_and_tables_come_from_files}, {"memory", memory_may_run_out_while_reading})

@@ -28,6 +28,8 @@ static void statements_that_do_not_parse(void) {
   wrong("let a = \n", 2, 1, "expected an expression");
   wrong("let a = * 3\n", 1, 9, "expected an expression");
   wrong("let a = if 1 > 0 then 3\n", 1, 24, "'else'");
+  wrong("let a = 3\nelse 4\n", 2, 1, "unexpected 'else'");
+  wrong("let a = if 1 > 0 then 3\n\nlet b = 2\n", 1, 24, "'else'");
   wrong("let a = 2*if 1 > 0 then 3 else 4\n", 1, 11, "brackets");
   wrong("let a = 1 < 2 < 3\n", 1, 15, "chain");
   wrong("let a = exp + 1\n", 1, 9, "function");
@@ -50,6 +52,7 @@ static void names(void) {
   wrong("param gamma in (0, 1)\nlet a = 2*gama\n", 2, 11, "did you mean 'gamma'?");
   wrong("let a = foo(3)\n", 1, 9, "unknown function 'foo'");
   wrong("let a = sqr(3)\n", 1, 9, "did you mean 'sqrt'?");
+  wrong("let a = sinn(3)\n", 1, 9, "did you mean 'sin'?");
   wrong("let a = 3\nparam a ~ normal(0, 1)\n", 2, 7, "defined twice: line 1");
   wrong("param exp ~ normal(0, 1)\n", 1, 7, "word of the language");
   wrong("let state = 3\n", 1, 5, "word of the language");
@@ -60,6 +63,42 @@ static void names(void) {
   wrong("function f(x) = x\nlet a = f\n", 2, 9, "function");
   wrong("let a = 3\nlet b = a(2)\n", 2, 9, "not a function");
   wrong("model \"a\"\nmodel \"b\"\n", 2, 1, "twice");
+}
+
+static void names_of_output_columns(void) {
+  wrong("param lp__ ~ normal(0, 1)\n", 1, 7, "'lp__' cannot be a name: names that end in __");
+  wrong("state S__ = 1\ndS__/dt = 1\n", 1, 7, "end in __");
+  wrong("param x in (0, 1)\nderived x__ = x\n", 2, 9, "end in __");
+  wrong(SIR "track weight__ = S\n", 4, 7, "end in __");
+  wrong("let __ = 1\n", 1, 5, "end in __");
+  wrong("index g = a, chain__\n", 1, 14, "end in __");
+  wrong(SIR "data \"none.csv\" time day\nobserve draw__ ~ poisson(S)\n", 5, 9, "end in __");
+  const double p[1] = {0.731}; /* elsewhere in a name, or one of them, is fine */
+  CHECK_REL(derived_at("param __x in (0, 1)\nlet a_ = __x\nlet b__c = a_\nderived d = b__c\n", p), 0.731, 0);
+}
+
+static void constants_are_numbers(void) {
+  wrong("const c = log(-1)\n", 1, 7, "'c' is not a number (NaN)");
+  wrong("param x in (0, 1)\nconst c = 1/0\n", 2, 7, "'c' is infinite (inf)");
+  wrong("const c = -1/0\n", 1, 7, "infinite (-inf)");
+  wrong("const c[i in 1..2] = 1/(2 - i)\n", 1, 7, "'c.2' is infinite");
+  wrong("const c[i in 1..2] = [1, 0/0]\n", 1, 7, "'c.2' is not a number");
+  wrong("const c[i in 1..2] = [inf, exp(1e4)]\n", 1, 7, "'c.2' is infinite");
+  wrong("const c = inf - inf\n", 1, 7, "'c' is not a number");
+  atvi_ctx *ctx = test_ctx();
+  atvi_lang *lang =
+      model(ctx, "const a = inf\nconst b = -inf\nconst c[i in 1..3] = [1, inf, -inf]\nconst d = a\n"
+                 "const e[i in 1..2] = if i < 2 then 3 else inf\nparam x ~ normal(0, 1) in (b, d)\n");
+  CHECK(isinf(lang->param[0].lower) && isinf(lang->param[0].upper));
+  atvi_lang_free(lang);
+  atvi_ctx_free(ctx);
+}
+
+static void an_empty_model_is_told(void) {
+  wrong("", 1, 1, "empty");
+  wrong("\n# nothing\n\n", 1, 1, "empty");
+  wrong("\xEF\xBB\xBF", 1, 1, "empty");
+  wrong("\xEF\xBB\xBFlet a = b\n", 1, 9, "'b'"); /* the mark of the encoding has no width */
 }
 
 static void circles(void) {
@@ -154,7 +193,11 @@ static void things_out_of_place(void) {
   wrong("param a in (0, 1)\nlet z = t\n", 2, 9, "no time t");
   wrong("param a in (0, 1)\nlogp t\n", 2, 6, "logp");
   wrong(SIR "logp S\n", 4, 6, "a state");
-  wrong(SIR "derived d = S\n", 4, 9, "depends on a state");
+  wrong(SIR "derived d = S\n", 4, 13, "cannot use 'S': it is a state");
+  wrong(SIR "derived q[i in 1..2] = i + 2*S\n", 4, 30, "cannot use 'S': it is a state");
+  wrong(SIR "let N = 2*S\nderived d = N + beta\n", 5, 13, "cannot use 'N': it depends on a state");
+  wrong(SIR "derived d = 2*t\n", 4, 15, "cannot use 't'");
+  wrong(SIR "derived d = e\ntrack e = S\n", 4, 13, "cannot use 'e': it depends on a state");
   wrong("param a in (0, 1)\nconst b = 2*a\n", 2, 13, "a constant cannot use 'a'");
   wrong("let a = 2009-12-19\n", 1, 9, "date");
   wrong(SIR "start 2009-12-19\n", 4, 7, "calendar");
@@ -173,6 +216,14 @@ static void things_out_of_place(void) {
   wrong(SIR "solver rk4\n", 4, 8, "needs a step");
   wrong(SIR "solver rk45 step 3\n", 4, 8, "takes no step");
   wrong(SIR "solver rk45 tol -1\n", 4, 17, "above 0");
+  wrong(SIR "solver rk45 tol 2\n", 4, 17, "below 0.1, not 2");
+  wrong(SIR "solver rk45 tol 0\n", 4, 17, "above 0");
+  wrong(SIR "solver stiff atol 1\n", 4, 19, "below 1, not 1");
+  wrong(SIR "solver rk45 atol -1e-9\n", 4, 18, "0 or more");
+  wrong(SIR "solver rk4 step 0\n", 4, 17, "above 0");
+  wrong(SIR "solver rk4 step inf\n", 4, 17, "finite");
+  wrong(SIR "solver rk45 maxsteps 0\n", 4, 22, "above 0");
+  wrong(SIR "solver rk45 maxsteps 1.5\n", 4, 22, "whole number");
   wrong(SIR "solver rk45 speed 3\n", 4, 13, "tol, atol");
   wrong("param a in (0, 1)\nsolver rk45\n", 2, 8, "no differential equations");
   wrong(SIR "observe x ~ poisson(S)\n", 4, 9, "no data file");
@@ -236,14 +287,22 @@ static void hostile_sizes_are_errors(void) {
     n += (size_t)snprintf(text + n, sizeof text - n, "let a%d = a%d\n", 9000 - i, 9000 - i - 1);
   CHECK_STATUS(atvi_lang_parse(ctx, "m", text, strlen(text), NULL, &lang), ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "nested too deeply") != NULL);
-  memset(text, '\n', sizeof text - 1);
+  memset(text, '#', sizeof text - 1);
   CHECK_STATUS(atvi_lang_parse(ctx, "m", text, sizeof text - 1, NULL, &lang), ATVI_EMODEL);
-  CHECK(strstr(atvi_errmsg(ctx), "bytes") != NULL);
+  check_message(atvi_errmsg(ctx), "m", 1, 1, "more than 262144 bytes");
+  folder f = folder_new();
+  text[sizeof text - 1] = 0;
+  CHECK_STATUS(atvi_lang_load(ctx, folder_put(&f, "m.atvi", text), NULL, &lang), ATVI_EMODEL);
+  CHECK(strstr(atvi_errmsg(ctx), "m.atvi:1:1: error: the model file has more than 262144 bytes") != NULL);
+  folder_end(&f);
+  CHECK_STATUS(atvi_lang_load(ctx, "/dev/zero", NULL, &lang), ATVI_EIO);
+  CHECK(strstr(atvi_errmsg(ctx), "it is a device") != NULL);
   CHECK_STATUS(atvi_lang_parse(ctx, "m", "let a\0 = 1", 10, NULL, &lang), ATVI_EMODEL);
   atvi_ctx_free(ctx);
 }
 
 TESTS({"text", text_that_is_no_language}, {"statements", statements_that_do_not_parse}, {"names", names},
-      {"circles", circles}, {"shapes", shapes}, {"arguments", arguments}, {"bounds", priors_against_bounds},
-      {"equations", equations}, {"places", things_out_of_place},
+      {"output", names_of_output_columns}, {"constants", constants_are_numbers},
+      {"empty", an_empty_model_is_told}, {"circles", circles}, {"shapes", shapes}, {"arguments", arguments},
+      {"bounds", priors_against_bounds}, {"equations", equations}, {"places", things_out_of_place},
       {"caret", the_caret_stands_under_the_mistake}, {"hostile", hostile_sizes_are_errors})

@@ -81,6 +81,15 @@ static void lines_go_on_where_they_must(void) {
                        p),
             3 * 0.731 - 1, 1e-14);
   CHECK_REL(derived_at("param x in (0, 1)\nderived d = if x > 0 and\n x < 1 then\n x else\n 2", p), 0.731, 0);
+  CHECK_REL(
+      derived_at("param x in (0, 1)\nderived d = if x > 0\n  and x < 1 # yes\n\n  then x\n  # no\n  else 2\n",
+                 p),
+      0.731, 0);
+  CHECK_REL(
+      derived_at("param x in (0, 1)\nlet a = if x > 1 or x < 0\n then 1\n else if x < 0.5\n then 2\n else 3\n"
+                 "derived d = a\n",
+                 p),
+      3, 0);
 }
 
 static void cold_has_the_right_equations(void) {
@@ -265,7 +274,11 @@ static void pulses_steps_and_settings(void) {
   CHECK(lang->kind == ATVI_MODEL_STATIC);
   CHECK_REL(value_at(ctx, lang, lang->log_extra, p, 0, NULL, NULL), -0.5 * 0.731 * 0.731 / 4 + 0.731, 1e-14);
   atvi_lang_free(lang);
-  lang = model(ctx, "");
+  lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver stiff tol 0.09 atol 0 maxsteps 1\n");
+  CHECK(lang->solver == ATVI_SOLVER_STIFF && lang->tol_rel == 0.09 && lang->tol_abs == 0 &&
+        lang->max_steps == 1);
+  atvi_lang_free(lang);
+  lang = model(ctx, "model \"nothing\"\nindex unused = 1..3\n");
   CHECK(lang->n_param == 0 && lang->kind == ATVI_MODEL_STATIC);
   CHECK_REL(value_at(ctx, lang, lang->log_prior, p, 0, NULL, NULL), 0, 0);
   atvi_lang_free(lang);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Columns of data files: finding them by name, those of the elements of arrays, and columns as names in expressions. */
+#include "lang/elab.h"
+#include <stdio.h>
+#include <string.h>
+
+atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at) {
+  atvi_idx c = atvi_csv_find(csv, name);
+  if (c >= 0) return c;
+  ast_guess g = {.text = name};
+  char list[300] = "";
+  size_t used = 0;
+  for (atvi_idx k = 0; k < csv->n_col; k++) {
+    atvi_lang_guess(&g, csv->name[k]);
+    size_t n = strlen(csv->name[k]);
+    if (used + n + 8 < sizeof list)
+      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", csv->name[k]);
+  }
+  const char *hint = g.best        ? atvi_pool_printf(e->s->pool, "did you mean '%.60s'?", g.best)
+                     : csv->header ? atvi_pool_printf(e->s->pool, "its columns are: %s", list)
+                                   : "the file has no header line; its columns are called 1, 2, ...";
+  atvi_lang_error(e->s, at, hint, "there is no column '%.60s' in %s", name, csv->path);
+  return -1;
+}
+
+void atvi_elab_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value) {
+  int d = s->n++;
+  if (labels && value >= 1 && value <= labels->dim[0].n) {
+    s->part[d] = labels->label[value - 1];
+  } else {
+    snprintf(s->number[d], sizeof s->number[d], "%td", value);
+    s->part[d] = s->number[d];
+  }
+}
+
+atvi_idx atvi_elab_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s) {
+  static const char *const FORM[4][3] = {{".", ".", ""}, {"_", "_", ""}, {"", "_", ""}, {"[", ",", "]"}};
+  for (int f = 0; f < 4; f++) {
+    char name[300];
+    int used = snprintf(name, sizeof name, "%s", base);
+    for (int d = 0; d < s->n && used < (int)sizeof name; d++)
+      used += snprintf(name + used, sizeof name - (size_t)used, "%s%s", FORM[f][d ? 1 : 0], s->part[d]);
+    if (used < (int)sizeof name) used += snprintf(name + used, sizeof name - (size_t)used, "%s", FORM[f][2]);
+    atvi_idx c = used < (int)sizeof name ? atvi_csv_find(csv, name) : -1;
+    if (c >= 0) return c;
+  }
+  return -1;
+}
+
+/* The set of labels that an index such as north, i or i - 1 runs over; NULL if none. */
+static const elab_symbol *labels_of(const elab_env *v, const ast_expr *x) {
+  if (x->kind == EX_NAME && x->n == 0 && !x->qualifier) {
+    const elab_binding *b = NULL;
+    const elab_symbol *sym = atvi_elab_find(v, x->word, &b);
+    if (b) return b->set;
+    return sym && sym->kind == SYM_LABEL ? sym->stmt->name->symbol : NULL;
+  }
+  const elab_symbol *set = NULL;
+  if (x->kind == EX_BINARY || x->kind == EX_IF)
+    for (atvi_idx i = 0; i < x->n && !set; i++) set = labels_of(v, x->arg[i]);
+  return set;
+}
+
+bool atvi_elab_has_column(const atvi_csv *csv, const ast_expr *x) {
+  size_t n = strlen(x->word->text);
+  if (!x->n) return atvi_csv_find(csv, x->word->text) >= 0;
+  for (atvi_idx c = 0; c < csv->n_col; c++)
+    if (strncmp(csv->name[c], x->word->text, n) == 0 && strspn(csv->name[c] + n, "._[0123456789"))
+      return true;
+  return false;
+}
+
+/* Column of n[i]; *found says whether there is one or a message was given. */
+static atvi_idx element_column(elab *e, const elab_env *v, const ast_expr *x, const atvi_csv *csv,
+                               bool *found) {
+  elab_spelling s = {0};
+  *found = true;
+  for (atvi_idx d = 0; d < x->n; d++) {
+    atvi_idx value;
+    if (!atvi_elab_whole(e, v->vars, x->arg[d], "an index", &value)) return -1;
+    atvi_elab_spell(&s, labels_of(v, x->arg[d]), value);
+  }
+  const char *base = x->word->text, *name = base;
+  atvi_idx c = atvi_elab_spelled(csv, base, &s);
+  if (c >= 0) return c;
+  for (int d = 0; name && d < s.n; d++) name = atvi_pool_printf(e->s->pool, "%s.%s", name, s.part[d]);
+  if (!name) return atvi_lang_nomem(e->s), -1;
+  if (atvi_csv_find(csv, base) >= 0)
+    atvi_lang_error(e->s, x->at, "name the column itself, or have one column per element",
+                    "wrong shape: the column '%.60s' has no elements, and there is no column '%.60s'", base,
+                    name);
+  else if (x->qualifier || atvi_elab_has_column(csv, x))
+    atvi_lang_error(e->s, x->at, "elements are looked for as n.1, n_1, n1 and n[1]",
+                    "there is no column '%.60s' in %s", name, csv->path);
+  else
+    *found = false;
+  return -1;
+}
+
+/* A name that the model does not define: a column of the observation's data. */
+atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
+  *found = false;
+  if (x->qualifier) {
+    const elab_symbol *set = atvi_elab_symbol(e, x->qualifier, SYM_DATA);
+    *found = true;
+    if (!set || set->base != v->data) {
+      const char *hint =
+          set ? "an observation can use only the columns of its own data file"
+              : "only columns of data sets are written with a dot; elements of arrays are X[i]";
+      atvi_lang_error(e->s, x->at, hint, "'%.60s.%.60s' cannot be used here", x->qualifier->text,
+                      x->word->text);
+      return ATVI_NODE_NONE;
+    }
+  }
+  if (v->data < 0 || !(v->allowed & ELAB_KIND(ATVI_IN_DATA))) return ATVI_NODE_NONE;
+  const atvi_lang_data *data = &e->lang->data[v->data];
+  atvi_idx c;
+  if (!data->csv) {
+    *found = true;
+    atvi_lang_error(e->s, x->at, "without the file its columns are not known",
+                    "unknown name '%.60s': perhaps a column of %s, which does not exist", x->word->text,
+                    data->path);
+    return ATVI_NODE_NONE;
+  }
+  if (x->n) {
+    c = element_column(e, v, x, data->csv, found);
+  } else {
+    c = atvi_csv_find(data->csv, x->word->text);
+    if (c < 0 && x->qualifier) atvi_elab_find_column(e, data->csv, x->word->text, x->at);
+    *found = c >= 0 || x->qualifier;
+  }
+  return c >= 0 ? atvi_graph_input(e->g, ATVI_IN_DATA, c) : ATVI_NODE_NONE;
+}
