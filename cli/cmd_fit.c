@@ -19,6 +19,8 @@ static const char *const after[] = {
     "DIR/summary.json   method, seed, cost, verdict and messages; for every\n"
     "                   parameter mean, sd, mode, median, hpd95, quantiles,\n"
     "                   ess_bulk, ess_tail, rhat, mcse\n"
+    "DIR/model.atvi     a copy of the model file\n"
+    "DIR/fit.json       how the fit was called\n"
     "$XDG_CACHE_HOME/atvi\n"
     "                   compiled models (default ~/.cache/atvi); may be deleted\n",
     "SIGNALS",
@@ -65,7 +67,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"ess", "N", ATVI_ARG_NUMBER, &o->fit.ess,
        "Effective sample size that every parameter must reach (default 1000, at most 1e5)."},
       {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16, at most 1024)."},
-      {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter, "Most iterations of each chain (ram)."},
+      {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter, "Most iterations of each chain (ram; default 500000)."},
       {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.max_seconds,
        "Most time to spend: 90s, 10m, 1.5h, 2d. What there is then is written."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless the verdict is ok."},

@@ -35,6 +35,8 @@ typedef struct {
   double efficiency;
   /* Largest error of the log likelihood at draws, from the model's solver; NaN: not known. */
   double log_lik_error;
+  /* Number of separate maxima of similar height (within 5 nats of the best) that were found; NaN: not known. */
+  double modes;
 } atvi_made;
 
 typedef struct {

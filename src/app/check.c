@@ -2,26 +2,30 @@
 /* atvi check: what was read, is the gradient right, what does an evaluation cost. */
 #include "app/common.h"
 #include "io/text.h"
-#include "math/rng.h"
 #include <math.h>
-#include <string.h>
 
-/* Central differences with relative steps of this size have errors of about 1e-7 in smooth models. */
-static const double STEP = 1e-5, STEP_TO_BOUND = 1e-3;
+static const double STEP_TO_BOUND = 1e-3; /* of the distance to a bound, at most, is a step */
 /* Agreement wanted, relative to max(|g_i|, 1e-3 max |g|). */
 static const double TOL_GRAD = 1e-5;
 static const double FLOOR = 1e-3;
-enum { POINTS = 10, TRIES = 200, SOME = 64 }; /* SOME: coordinates differenced at a time */
+enum {
+  DRAWS = 64 * ATVI_LANES, /* draws from the prior that are tried */
+  BEST = 4 * ATVI_LANES,   /* those that fit the data best: a posterior is near there */
+  POINTS = 10,             /* of these the gradient is checked at */
+  SOME = 64,               /* coordinates differenced at a time */
+};
 
 typedef struct {
   atvi_ctx *ctx;
   const atvi_loaded *l;
-  double *theta, *grad_p, *grad_l, *batch, *lp, *ll;
+  double *theta, *grad_p, *grad_l, *batch, *lp, *ll, *error;
   atvi_outcome *outcome;
   double worst; /* relative difference */
   atvi_idx worst_i;
-  bool wrong;
-  int points, failed;
+  int points;
+  atvi_idx n_best, failed;
+  double *best;      /* [d][n_best] */
+  atvi_outcome last; /* how the last of the failed ended */
 } checking;
 
 static void bounds(atvi_text *out, double x) {
@@ -94,25 +98,27 @@ static void describe(atvi_text *out, const atvi_model *m) {
   atvi_text_add(out, "\n");
 }
 
-/* Step for coordinate i that stays inside the box. */
-static double step_for(const atvi_param *p, double x) {
+/* Step of relative size `rel` for coordinate i that stays inside the box. */
+static double step_for(const atvi_param *p, double x, double rel) {
   double scale = fabs(x) > 0 ? fabs(x) : 1;
   if (isfinite(p->lower) && isfinite(p->upper)) scale = fmax(scale, 0.01 * (p->upper - p->lower));
-  double h = STEP * scale;
+  double h = rel * scale;
   /* a density may be steep towards a bound: stay well within the distance to it */
   if (isfinite(p->lower)) h = fmin(h, STEP_TO_BOUND * (x - p->lower));
   if (isfinite(p->upper)) h = fmin(h, STEP_TO_BOUND * (p->upper - x));
   return h;
 }
 
-/* Central differences of coordinates first .. last-1 at c->theta, everything adaptive frozen, against the gradient. */
-static void check_some(checking *c, atvi_idx first, atvi_idx last, double largest) {
+/* Central differences of coordinates first .. last-1 at c->theta, everything adaptive frozen: error[i] becomes the relative
+ * difference to the gradient if that is smaller. */
+static void check_some(checking *c, atvi_idx first, atvi_idx last, double rel, double largest,
+                       double *error) {
   const atvi_target *t = c->l->target;
   atvi_idx d = t->d, B = 2 * (last - first);
   void *work = atvi_evaluator_work(c->l->ev);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j < B; j++) {
-      double h = step_for(&t->param[i], c->theta[i]);
+      double h = step_for(&t->param[i], c->theta[i], rel);
       c->batch[i * B + j] = c->theta[i] + (first + j / 2 == i ? (j % 2 ? h : -h) : 0);
     }
   atvi_batch many = {B, c->batch, c->lp, c->ll, NULL, NULL, c->outcome};
@@ -124,51 +130,82 @@ static void check_some(checking *c, atvi_idx first, atvi_idx last, double larges
     atvi_idx j = 2 * (i - first);
     double up = c->lp[j + 1] + c->ll[j + 1], down = c->lp[j] + c->ll[j];
     double h = c->batch[i * B + j + 1] - c->batch[i * B + j], g = c->grad_p[i] + c->grad_l[i];
-    double off = fabs(g - (up - down) / h), unit = fmax(fmax(fabs(g), FLOOR * largest), 1e-300);
-    double noise =
-        4 * 2.3e-16 * (fabs(up) + fabs(down)) / h; /* rounding of the differences: nothing can beat it */
-    if (!(off - noise <= TOL_GRAD * unit)) c->wrong = true; /* NaN is wrong */
-    if (!(off / unit <= c->worst)) c->worst = isnan(off) ? HUGE_VAL : off / unit, c->worst_i = i;
+    double off = fabs(g - (up - down) / h) / fmax(fmax(fabs(g), FLOOR * largest), 1e-300);
+    if (off < error[i]) error[i] = off; /* NaN is no improvement */
   }
 }
 
-/* false: the point cannot be evaluated. */
+/* false: the point cannot be evaluated. A difference has an error of truncation that grows with its step and one of rounding that
+ * shrinks with it, more than its value tells where the model subtracts like numbers: the best of several steps counts. */
 static bool check_point(checking *c) {
+  static const double steps[] = {1e-5, 1e-4, 1e-6, 1e-3};
   const atvi_target *t = c->l->target;
-  double lp, ll, largest = 0;
+  double lp, ll, largest = 0, worst = HUGE_VAL;
   atvi_outcome outcome;
   atvi_batch one = {1, c->theta, &lp, &ll, c->grad_p, c->grad_l, &outcome};
   t->ops->eval(t->self, atvi_evaluator_work(c->l->ev), &one);
   if (outcome != ATVI_RUN_OK || !isfinite(lp + ll)) return false;
-  for (atvi_idx i = 0; i < t->d; i++) largest = fmax(largest, fabs(c->grad_p[i] + c->grad_l[i]));
-  for (atvi_idx i = 0; i < t->d; i += SOME) check_some(c, i, i + SOME < t->d ? i + SOME : t->d, largest);
+  for (atvi_idx i = 0; i < t->d; i++) {
+    largest = fmax(largest, fabs(c->grad_p[i] + c->grad_l[i]));
+    c->error[i] = HUGE_VAL;
+  }
+  for (int k = 0; k < 4 && worst > TOL_GRAD; k++) {
+    for (atvi_idx i = 0; i < t->d; i += SOME)
+      check_some(c, i, i + SOME < t->d ? i + SOME : t->d, steps[k], largest, c->error);
+    worst = 0;
+    for (atvi_idx i = 0; i < t->d; i++) worst = fmax(worst, c->error[i]);
+  }
+  for (atvi_idx i = 0; i < t->d; i++)
+    if (c->error[i] > c->worst) c->worst = c->error[i], c->worst_i = i;
   return true;
 }
 
-static atvi_status check_gradient(checking *c, uint64_t seed, atvi_text *out, bool *ok) {
+/* Draws from the prior, and of those that can be evaluated the best. */
+static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   const atvi_target *t = c->l->target;
-  for (int k = 0; k < TRIES && c->points < POINTS; k++) {
-    t->ops->prior_draw(t->self, atvi_evaluator_work(c->l->ev), seed, k, 1, c->theta);
-    if (check_point(c))
-      c->points++;
-    else
-      c->failed++;
+  double *theta = atvi_pool_take(pool, (size_t)(t->d * (DRAWS + BEST) + DRAWS), sizeof *theta), *ll;
+  atvi_outcome *outcome = atvi_pool_take(pool, DRAWS, sizeof *outcome);
+  if (!theta || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
+  c->best = theta + t->d * DRAWS;
+  ll = c->best + t->d * BEST;
+  t->ops->prior_draw(t->self, atvi_evaluator_work(c->l->ev), seed, 0, DRAWS, theta);
+  atvi_evaluator_run(c->l->ev, &(atvi_batch){.B = DRAWS, .theta = theta, .log_lik = ll, .outcome = outcome});
+  for (atvi_idx j = 0; j < DRAWS; j++)
+    if (outcome[j] != ATVI_RUN_OK || !isfinite(ll[j])) c->failed++, c->last = outcome[j], ll[j] = -HUGE_VAL;
+  c->n_best = DRAWS - c->failed < BEST ? DRAWS - c->failed : BEST;
+  for (atvi_idx k = 0; k < c->n_best; k++) {
+    atvi_idx top = 0;
+    for (atvi_idx j = 1; j < DRAWS; j++)
+      if (ll[j] > ll[top]) top = j;
+    ll[top] = -HUGE_VAL;
+    for (atvi_idx i = 0; i < t->d; i++) c->best[i * c->n_best + k] = theta[i * DRAWS + top];
   }
-  *ok = c->points > 0 && !c->wrong;
-  if (c->points == 0)
-    atvi_text_add(out, "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated\n",
-                  TRIES);
+  return ATVI_OK;
+}
+
+static void check_gradient(checking *c, atvi_text *out, bool *ok) {
+  const atvi_target *t = c->l->target;
+  for (atvi_idx k = 0; k < c->n_best && c->points < POINTS; k++) {
+    for (atvi_idx i = 0; i < t->d; i++) c->theta[i] = c->best[i * c->n_best + k];
+    c->points += check_point(c);
+  }
+  *ok = c->points > 0 && c->worst <= TOL_GRAD;
+  if (c->n_best == 0)
+    atvi_text_add(
+        out,
+        "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated: %s\n            %s\n",
+        DRAWS, atvi_outcome_word(c->last), atvi_outcome_advice(c->last));
   else
     atvi_text_add(out,
-                  "gradient    %s: largest relative difference to finite differences %.1e (%s) at %d draws "
-                  "from the prior\n",
-                  *ok ? "ok" : "WRONG", c->worst, t->param[c->worst_i].name, c->points);
-  if (c->wrong && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45)
+                  "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %d "
+                  "best of %d draws from the prior\n",
+                  *ok ? "ok" : "WRONG", c->worst, t->param[c->worst_i].name, c->points, DRAWS);
+  if (c->n_best > 0 && !*ok && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45)
     atvi_text_add(out, "            A stiff model does this to the default solver: try the line 'solver "
                        "stiff' in the model.\n");
-  if (c->failed)
-    atvi_text_add(out, "            %d draws from the prior could not be evaluated\n", c->failed);
-  return ATVI_OK;
+  if (c->n_best > 0 && c->failed)
+    atvi_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
+                  atvi_outcome_word(c->last));
 }
 
 /* Seconds per point of batched evaluation on all threads, the least of a few trials. */
@@ -202,28 +239,14 @@ static atvi_status check_cost(checking *c, atvi_pool *pool, uint64_t seed, atvi_
   return ATVI_OK;
 }
 
-/* At the draws from the prior that fit the data best: a posterior is near there. */
-static atvi_status check_solver(checking *c, atvi_loaded *l, atvi_pool *pool, uint64_t seed, atvi_text *out) {
-  enum { ALL = 64 * ATVI_LANES, BEST = 4 * ATVI_LANES };
-  atvi_idx d = l->target->d;
-  double *theta = atvi_pool_take(pool, (size_t)(d * (ALL + BEST) + ALL), sizeof *theta), error;
-  if (!theta) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
-  double *best = theta + d * ALL, *ll = best + d * BEST;
-  l->target->ops->prior_draw(l->target->self, atvi_evaluator_work(l->ev), seed, 0, ALL, theta);
-  atvi_evaluator_run(l->ev, &(atvi_batch){.B = ALL, .theta = theta, .log_lik = ll});
-  for (atvi_idx k = 0; k < BEST; k++) {
-    atvi_idx top = 0;
-    for (atvi_idx j = 1; j < ALL; j++)
-      if (ll[j] > ll[top]) top = j;
-    ll[top] = -HUGE_VAL;
-    for (atvi_idx i = 0; i < d; i++) best[i * BEST + k] = theta[i * ALL + top];
-  }
-  ATVI_TRY(atvi_app_solver_error(c->ctx, l, BEST, best, &error));
+static atvi_status check_solver(checking *c, atvi_loaded *l, atvi_text *out) {
+  double error;
+  ATVI_TRY(atvi_app_solver_error(c->ctx, l, c->n_best, c->best, &error));
   if (error > 0)
     atvi_text_add(out,
-                  "solver      its error changes the log likelihood by at most %.1e at the %d best of %d "
+                  "solver      its error changes the log likelihood by at most %.1e at the %td best of %d "
                   "draws from the prior\n",
-                  error, BEST, ALL);
+                  error, c->n_best, DRAWS);
   return ATVI_OK;
 }
 
@@ -232,15 +255,16 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   atvi_idx d = l->target->d;
   checking c = {.ctx = ctx, .l = l};
   atvi_idx B = 2 * (d < SOME ? d : SOME);
-  double *room = atvi_pool_take(pool, (size_t)(3 * d + 2 * B + d * B), sizeof *room);
+  double *room = atvi_pool_take(pool, (size_t)(4 * d + 2 * B + d * B), sizeof *room);
   c.outcome = atvi_pool_take(pool, (size_t)B, sizeof *c.outcome);
   if (!room || !c.outcome) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   c.theta = room, c.grad_p = room + d, c.grad_l = room + 2 * d;
-  c.lp = room + 3 * d, c.ll = c.lp + B, c.batch = c.ll + B;
+  c.error = room + 3 * d, c.lp = room + 4 * d, c.ll = c.lp + B, c.batch = c.ll + B;
   atvi_text out = {.pool = pool};
   describe(&out, l->model);
-  ATVI_TRY(check_gradient(&c, seed, &out, ok));
-  ATVI_TRY(check_solver(&c, l, pool, seed, &out));
+  ATVI_TRY(choose(&c, pool, seed));
+  check_gradient(&c, &out, ok);
+  ATVI_TRY(check_solver(&c, l, &out));
   ATVI_TRY(check_cost(&c, pool, seed, &out));
   return atvi_text_get(&out, text);
 }

@@ -97,7 +97,8 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
   return status;
 }
 
-static bool no_data(const atvi_lang *lang) {
+bool atvi_app_no_data(const atvi_loaded *l) {
+  const atvi_lang *lang = l->model->lang;
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     if (lang->observe[o].column < 0 || lang->observe[o].n_missing < lang->data[lang->observe[o].data].n_row)
       return false;
@@ -123,7 +124,7 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   if (status == ATVI_OK) status = atvi_evaluator_new(ctx, out->target, &out->ev);
   if (status != ATVI_OK)
     atvi_app_unload(out);
-  else if (no_data(out->model->lang))
+  else if (atvi_app_no_data(out))
     atvi_log(ctx, ATVI_LOG_WARN,
              "every observation is missing: the data say nothing, and the posterior is the prior");
   if (status == ATVI_OK && out->model->info.reason[0])

@@ -19,6 +19,8 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_opts *use,
                                        atvi_loaded *out);
 void atvi_app_unload(atvi_loaded *l);
+/* Whether the model observes something but every value is missing. */
+bool atvi_app_no_data(const atvi_loaded *l);
 
 /* Largest error of the log likelihood by the model's solver at n points theta[d][n]; NaN where none could be compared. */
 ATVI_CHECKED atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, const double *theta,

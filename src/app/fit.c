@@ -151,6 +151,9 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   atvi_status status = make_dir(ctx, pool, opts, l.target, &result->dir);
   if (status == ATVI_OK) {
     status = infer(ctx, opts, how, l.ev, &draws);
+    if (status == ATVI_OK && atvi_app_no_data(&l))
+      status =
+          atvi_draws_say(draws, "Every observation is missing: the data say nothing, and this is the prior.");
     if (status == ATVI_OK) status = check_solver(ctx, pool, &l, draws);
     if (status == ATVI_OK)
       status = finish(ctx, pool, opts, &l, draws, result);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi simulate: trajectories, synthetic data or prior predictive draws, as CSV.
  *
- *   (default)   t, tracked quantities, states, one line per time; without any, the means of the observations
+ *   (default)   t, tracked quantities, states, one line per time; for a model without states the
+ *               means of its observations
  *   --observe   synthetic data in the layout of the model's data file
  *   --prior N   N draws from the prior: draw, parameters, derived quantities, and simulated observations
  *               (tracked quantities and states if the model observes nothing), one line per draw and time */
@@ -192,7 +193,7 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
   const atvi_lang *lang = l->model->lang;
   j->prior = o->prior > 0;
   j->observe = o->observe || (j->prior && lang->n_observe > 0);
-  j->data = j->observe || (lang->n_state == 0 && lang->n_track == 0 && lang->n_observe > 0);
+  j->data = j->observe || (lang->n_state == 0 && lang->n_observe > 0);
   j->B = j->prior ? o->prior : 1;
   if (j->data) ATVI_TRY(which_group(ctx, l, o->data, &j->group));
   for (atvi_idx s = 0; j->data && o->times && s < lang->n_observe; s++)

@@ -12,11 +12,12 @@ static atvi_status find_dir(atvi_ctx *ctx, atvi_pool *pool, const char *where, c
   if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
   char *name = atvi_path_stem(pool, where), *path;
   if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_latest(ctx, pool, name, &path) != ATVI_OK)
-    return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s is not a folder of a fit, and there is no folder %s-NNN here; run atvi fit first, "
-                     "or name the folder",
-                     where, name);
+  if (atvi_rundir_latest(ctx, pool, name, "draws.csv", &path) != ATVI_OK)
+    return ATVI_FAIL(
+        ctx, ATVI_EINVAL,
+        "%s is not a folder of a fit, and there is no finished run %s-NNN here; run atvi fit first, "
+        "or name the folder",
+        where, name);
   *dir = path;
   return ATVI_OK;
 }

@@ -53,6 +53,8 @@ void *atvi_pool_grow(atvi_pool *pool, void *arr, atvi_idx n, atvi_idx *cap, size
 /* ---- telling ---- */
 /* How an evaluation ended, as the end of a sentence: "the solver's step limit was reached". */
 const char *atvi_outcome_word(atvi_outcome outcome);
+/* What to do when most evaluations end like that: a whole sentence. */
+const char *atvi_outcome_advice(atvi_outcome outcome);
 void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) ATVI_PRINTF(3, 4);
 /* At most a few calls a second reach the receiver; done = 1 always does. */
 void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...)

@@ -130,3 +130,19 @@ const char *atvi_outcome_word(atvi_outcome outcome) {
   }
   return "unknown";
 }
+
+const char *atvi_outcome_advice(atvi_outcome outcome) {
+  switch (outcome) {
+  case ATVI_RUN_OK:
+    return "The model cannot produce the data: look for counts where the mean is always 0, and for priors "
+           "far from the truth.";
+  case ATVI_RUN_NONFINITE:
+    return "Look for logarithms or roots of negative numbers and divisions by 0, and narrow the priors.";
+  case ATVI_RUN_STEPS:
+  case ATVI_RUN_SMALL:
+    return "The model may be stiff: try the line 'solver stiff' in it, or narrower priors.";
+  case ATVI_RUN_OUTSIDE: return "The priors contradict each other or their bounds.";
+  case ATVI_RUN_CALL: return "Run the program by hand with these parameters.";
+  }
+  return "";
+}

@@ -211,6 +211,15 @@ static void approximation_rule(judge *j) {
         100 * e);
 }
 
+static void modes_rule(judge *j) {
+  double n = j->d->made.modes;
+  if (n > 1)
+    ADD(j, ATVI_VERDICT_WARN,
+        "There are %.0f separate maxima of similar height; the approximation is of the best one only. "
+        "--method ram explores beyond it and shows whether its chains agree.",
+        n);
+}
+
 static void solver_rule(judge *j) {
   double e = j->d->made.log_lik_error;
   if (e > ERROR_WARN)
@@ -278,6 +287,7 @@ atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summar
   short_chains(&j);
   rhat_rule(&j);
   khat_rule(&j);
+  modes_rule(&j);
   approximation_rule(&j);
   solver_rule(&j);
   ess_rule(&j);

@@ -18,6 +18,7 @@ atvi_made atvi_made_none(void) {
                      .mode_draw = NAN,
                      .efficiency = NAN,
                      .log_lik_error = NAN,
+                     .modes = NAN,
                      .ess_wanted = NAN};
 }
 

@@ -5,8 +5,10 @@
  * Hessian      central differences of the gradient; a first pass with small steps finds the widths, the
  *              second uses a tenth of them: large against the roughness of adaptive solvers, small against
  *              the width. Exact for a normal posterior at any step.
- * Uninformed   directions v with v^T H_lik v < FLAT: the data narrow the prior by less than 5 %. What is
- *              uninformed is the combination v . y. The eigenvectors of equal eigenvalues are arbitrary, so
+ * Uninformed   directions v with v^T H_lik v < FLAT: the data narrow the prior by less than 5 %. The data may
+ *              still tell of them by way of others, as of the mean in a hierarchy, so that of their span
+ *              only those combinations v . y count whose posterior variance is at least WIDE of what the
+ *              prior alone has there (inverse Hessians at the mode, both with the floor). The eigenvectors of equal eigenvalues are arbitrary, so
  *              their span is brought to reduced echelon form: combinations of few parameters.
  * At a bound   with slope g > 0 away from the density's side the law is g e^{-g x}, x the distance; its
  *              integral over a box of width w is (1 - e^{-g w}) / g. */
@@ -20,6 +22,7 @@
 #define FIRST_STEP 1e-3
 #define SECOND_STEP 0.1 /* of the conditional standard deviation */
 #define FLAT 0.1
+#define WIDE 0.6        /* of the variance: 0.8 of the standard deviation, less some for the floor */
 #define FLOOR 0.0625    /* least curvature: never wider than four prior standard deviations */
 #define DEFINITE 1e-3   /* curvature below it is none */
 #define SMALL_PART 0.15 /* coefficients below this share of the largest are not named */
@@ -170,10 +173,55 @@ static const char *in_words(const atvi_laplace *l, const atvi_target *t, atvi_po
   return text;
 }
 
+/* out[n][n] = rows V^-1 rows^T with V = vector diag(max(value, FLOOR)) vector^T, for rows[n][k]. */
+static void spread_in(atvi_idx n, atvi_idx k, const double *rows, const double *value, const double *vector,
+                      double *out) {
+  memset(out, 0, (size_t)(n * n) * sizeof *out);
+  for (atvi_idx e = 0; e < k; e++)
+    for (atvi_idx a = 0; a < n; a++)
+      for (atvi_idx b = 0; b < n; b++) {
+        double pa = 0, pb = 0;
+        for (atvi_idx i = 0; i < k; i++)
+          pa += rows[a * k + i] * vector[i * k + e], pb += rows[b * k + i] * vector[i * k + e];
+        out[a * n + b] += pa * pb / fmax(value[e], FLOOR);
+      }
+}
+
+/* Of the span of rows[n][k] leaves what the posterior leaves as wide as the prior; returns its dimension.
+ * In coordinates in which the prior's spread is the unit matrix these are eigenvectors. room: 4 k^2 + k. */
+static atvi_idx keep_wide(const atvi_laplace *l, atvi_idx n, double *rows, double *room) {
+  atvi_idx k = l->k, kept = 0;
+  double *a = room, *v = a + k * k, *p = v + k * k, *q = p + k * k, *w = q + k * k;
+  for (atvi_idx i = 0; i < k * k; i++) a[i] = l->hess[i] - l->hess_lik[i];
+  atvi_eigen_sym(k, a, w, v);
+  spread_in(n, k, rows, w, v, p);
+  atvi_eigen_sym(n, p, w, q);
+  memcpy(a, rows, (size_t)(n * k) * sizeof *a);
+  for (atvi_idx e = 0; e < n; e++)
+    for (atvi_idx i = 0; i < k; i++) {
+      double x = 0;
+      for (atvi_idx r = 0; r < n; r++) x += q[r * n + e] * a[r * k + i];
+      rows[e * k + i] = x / sqrt(w[e]);
+    }
+  spread_in(n, k, rows, l->value, l->vector, p);
+  atvi_eigen_sym(n, p, w, q);
+  memcpy(a, rows, (size_t)(n * k) * sizeof *a);
+  for (atvi_idx e = 0; e < n; e++) {
+    if (!(w[e] >= WIDE)) continue;
+    for (atvi_idx i = 0; i < k; i++) {
+      double x = 0;
+      for (atvi_idx r = 0; r < n; r++) x += q[r * n + e] * a[r * k + i];
+      rows[kept * k + i] = x;
+    }
+    kept++;
+  }
+  return kept;
+}
+
 static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, atvi_map_info *info) {
   atvi_idx k = l->k, n = 0;
   atvi_pool *p = info->pool;
-  double *a = atvi_pool_take(p, (size_t)(3 * k * k + k + 1), sizeof *a);
+  double *a = atvi_pool_take(p, (size_t)(7 * k * k + 2 * k + 1), sizeof *a);
   atvi_idx *pivot = atvi_pool_take(p, (size_t)k + 1, sizeof *pivot);
   info->uninformed = atvi_pool_take(p, (size_t)k + 1, sizeof *info->uninformed);
   if (atvi_pool_failed(p)) return ATVI_ENOMEM;
@@ -185,6 +233,7 @@ static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, a
     for (atvi_idx i = 0; i < k; i++) rows[n * k + i] = v[i * k + e];
     n++;
   }
+  if (n > 0) n = keep_wide(l, n, rows, w + k);
   echelon(n, k, rows, pivot);
   for (atvi_idx i = 0; i < n; i++) info->uninformed[i] = in_words(l, t, p, rows + i * k, pivot[i]);
   info->n_uninformed = n;

@@ -16,7 +16,13 @@
 #define RIVAL 5.0     /* optima within so many nats of the best are told */
 #define AT_BOUND 1e-9 /* distance in prior standard deviations that counts as being at the bound */
 static const char GRADIENT[] = "the gradient was not finite";
-enum { BETWEEN = 3 }; /* points looked at on such a line */
+#define LAST_RISE 0.01 /* of the log posterior between there and the bound, at most */
+#define RUNAWAY 1e6    /* a rise of so many nats to come is no maximum missed but none at all */
+enum {
+  BETWEEN = 3, /* points looked at on such a line */
+  MODES_TOLD = 3,
+  VALUES_TOLD = 4
+};
 
 typedef struct {
   atvi_evaluator *ev;
@@ -260,13 +266,14 @@ static atvi_status list_optima(map *m, atvi_map_info *info) {
   return ATVI_OK;
 }
 
-/* At a bound, and the density falls from it. */
+/* At a bound, and the density falls from it. Where it still rises on the last bit of the way, there is no maximum. */
 static void find_bounds(map *m, atvi_map_info *info, const double *slope) {
   const atvi_target *t = atvi_evaluator_target(m->ev);
   for (atvi_idx j = 0; j < info->d; j++) {
     double near = AT_BOUND * m->starts->scale[j];
-    if (info->mode[j] - t->param[j].lower <= near && slope[j] < 0) info->at_bound[j] = -1;
-    if (t->param[j].upper - info->mode[j] <= near && slope[j] > 0) info->at_bound[j] = 1;
+    double below = info->mode[j] - t->param[j].lower, above = t->param[j].upper - info->mode[j];
+    if (below <= near && slope[j] < 0 && -slope[j] * below < LAST_RISE) info->at_bound[j] = -1;
+    if (above <= near && slope[j] > 0 && slope[j] * above < LAST_RISE) info->at_bound[j] = 1;
   }
 }
 
@@ -335,12 +342,46 @@ static double effective_share(const atvi_laplace *l, const atvi_map_info *info, 
   return sum2 > 0 ? sum * sum / sum2 / (double)d->n : 0;
 }
 
-static atvi_status say(const atvi_map_info *info, const atvi_target *t, double share, atvi_draws *d) {
-  if (!info->converged)
+static atvi_idx n_rival(const atvi_map_info *info) {
+  atvi_idx n = 0;
+  for (atvi_idx k = 1; k < info->n_optimum; k++)
+    n += info->optimum[k].log_post > info->optimum[0].log_post - RIVAL;
+  return n;
+}
+
+/* Where the other maxima are; they are sorted, so the rivals come first. */
+static atvi_status say_rivals(const atvi_map_info *info, const atvi_target *t, atvi_draws *d) {
+  atvi_idx n = n_rival(info), shown = n <= MODES_TOLD ? n : MODES_TOLD;
+  for (atvi_idx k = 1; k <= shown; k++) {
+    const atvi_optimum *o = &info->optimum[k];
+    const char *at = "";
+    for (atvi_idx j = 0; j < info->d && j < VALUES_TOLD && at; j++)
+      at = atvi_pool_printf(info->pool, "%s%s%s = %.4g", at, j ? ", " : "", t->param[j].name, o->theta[j]);
+    if (!at) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "map: messages");
     ATVI_TRY(atvi_draws_say(
-        d, "The search for the mode did not converge: the log posterior could still rise by about %.2g.",
-        info->gap));
-  if (!info->definite)
+        d, "There is another mode at %s%s, with log posterior %.2f (best %.2f; found by %d and %d searches).",
+        at, info->d > VALUES_TOLD ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
+        info->optimum[0].hits));
+  }
+  return n > shown ? atvi_draws_say(d, "And %td more such modes.", n - shown) : ATVI_OK;
+}
+
+/* `!(gap < RUNAWAY)`: it may be infinite or no number. */
+static atvi_status say_search(const atvi_map_info *info, atvi_draws *d) {
+  if (info->converged) return ATVI_OK;
+  if (!(info->gap < RUNAWAY))
+    return atvi_draws_say(
+        d, "The posterior seems to have no maximum: its density grows without limit, for example where a "
+           "scale parameter goes to 0. Give such a parameter a prior that keeps it away from there.");
+  return atvi_draws_say(
+      d, "The search for the mode did not converge: the log posterior could still rise by about %.2g.",
+      info->gap);
+}
+
+static atvi_status say(const atvi_map_info *info, const atvi_target *t, double share, atvi_draws *d) {
+  ATVI_TRY(say_search(info, d));
+  bool runaway = !(info->gap < RUNAWAY); /* then nothing seen at the place where it ended means anything */
+  if (!info->definite && !runaway)
     ATVI_TRY(atvi_draws_say(
         d, "The Hessian at the mode is not positive definite: the posterior has no normal approximation "
            "there, and the standard deviations are those of the prior in some directions."));
@@ -348,17 +389,12 @@ static atvi_status say(const atvi_map_info *info, const atvi_target *t, double s
     ATVI_TRY(atvi_draws_say(
         d,
         "Nearly all of the normal approximation lies outside the bounds; the draws are not to be trusted."));
-  for (atvi_idx k = 1; k < info->n_optimum; k++)
-    if (info->optimum[k].log_post > info->optimum[0].log_post - RIVAL)
-      ATVI_TRY(atvi_draws_say(
-          d, "There is another mode with log posterior %.2f (best %.2f, found by %d and %d searches).",
-          info->optimum[k].log_post, info->optimum[0].log_post, info->optimum[k].hits,
-          info->optimum[0].hits));
+  if (!runaway) ATVI_TRY(say_rivals(info, t, d));
   for (atvi_idx j = 0; j < info->d; j++)
     if (info->at_bound[j])
       ATVI_TRY(atvi_draws_say(d, "%s has its mode at its %s bound.", t->param[j].name,
                               info->at_bound[j] < 0 ? "lower" : "upper"));
-  for (atvi_idx k = 0; k < info->n_uninformed; k++)
+  for (atvi_idx k = 0; k < info->n_uninformed && !runaway; k++)
     ATVI_TRY(atvi_draws_say(d, "The data do not inform %s.", info->uninformed[k]));
   return ATVI_OK;
 }
@@ -372,6 +408,7 @@ static atvi_status deliver(map *m, atvi_map_info *info, atvi_draws **out) {
   double share = atvi_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
   for (atvi_idx j = 0; j < t->d; j++) d->x[j * d->n] = info->mode[j];
   d->made.mode_draw = 0;
+  if (info->gap < RUNAWAY) d->made.modes = 1 + (double)n_rival(info);
   atvi_evaluator_run(
       m->ev, &(atvi_batch){.B = d->n, .theta = d->x, .log_prior = d->log_prior, .log_lik = d->log_lik});
   atvi_deliver_derived(m->ev, d);

@@ -36,7 +36,8 @@ typedef struct {
   atvi_idx n_optimum;
   atvi_optimum *optimum; /* [n_optimum] best first; those separated by a barrier from better ones */
   atvi_idx n_uninformed;
-  const char **uninformed; /* [n_uninformed] combinations the data do not inform: "beta - 0.7 gamma" */
+  const char **
+      uninformed; /* [n_uninformed] combinations that the data leave as wide as the prior: "beta - 0.7 gamma" */
 } atvi_map_info;
 
 atvi_map_opts atvi_map_defaults(void);

@@ -27,6 +27,7 @@ static const struct {
     {"mode_draw", REAL, offsetof(atvi_made, mode_draw)},
     {"efficiency", REAL, offsetof(atvi_made, efficiency)},
     {"log_lik_error", REAL, offsetof(atvi_made, log_lik_error)},
+    {"modes", REAL, offsetof(atvi_made, modes)},
 };
 enum { N_FIELD = sizeof FIELD / sizeof *FIELD };
 

@@ -44,7 +44,9 @@ ATVI_CHECKED atvi_status atvi_dir_make(atvi_ctx *ctx, const char *path, bool fre
 /* Makes the folder <base>-NNN, NNN one more than the highest there is (first: 001), safely against others doing the same.
  * base may contain folders, which must exist. *path from pool. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path);
-/* The folder <base>-NNN with the highest number. Errors: EIO (there is none, or the folder cannot be read), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path);
+/* The folder <base>-NNN with the highest number that holds a file of that name: a run that was killed has none.
+ * Errors: EIO (there is none, or the folder cannot be read), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base,
+                                            const char *holding, char **path);
 
 #endif

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 static bool is_folder(const char *path) {
@@ -91,11 +92,19 @@ atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, ch
   }
 }
 
-atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path) {
+atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base, const char *holding,
+                               char **path) {
   long k;
   *path = NULL;
   ATVI_TRY(highest(ctx, pool, base, &k));
-  if (k == 0) return ATVI_FAIL(ctx, ATVI_EIO, "there is no folder %s-001, %s-002, ...", base, base);
-  *path = atvi_pool_printf(pool, "%s-%03ld", base, k);
-  return *path ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", base);
+  for (; k > 0; k--) {
+    char *dir = atvi_pool_printf(pool, "%s-%03ld", base, k),
+         *file = atvi_pool_printf(pool, "%s/%s", dir ? dir : "", holding);
+    if (!dir || !file) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", base);
+    if (access(file, F_OK) != 0) continue;
+    *path = dir;
+    return ATVI_OK;
+  }
+  return ATVI_FAIL(ctx, ATVI_EIO, "there is no folder %s-001, %s-002, ... with a file %s", base, base,
+                   holding);
 }

@@ -111,8 +111,15 @@ static int shared(const char *a, const char *b) {
   return n;
 }
 
+static int small(int c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
+
+static bool same_letters(const char *a, const char *b) {
+  while (*a && small(*a) == small(*b)) a++, b++;
+  return small(*a) == small(*b);
+}
+
 void atvi_lang_guess(ast_guess *g, const char *candidate) {
-  int d = distance(g->text, candidate), n = (int)strlen(g->text);
+  int d = same_letters(g->text, candidate) ? 0 : distance(g->text, candidate), n = (int)strlen(g->text);
   /* In a one-letter name everything is one edit away: no guess. Two edits need five letters. */
   int most = n >= 5 ? 2 : n >= 2 ? 1 : 0;
   if (d > most || (g->best && d > g->distance)) return;

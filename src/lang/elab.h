@@ -160,6 +160,8 @@ void atvi_elab_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value
 atvi_idx atvi_elab_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s);
 /* Whether the file has a column, or columns of elements, of that name. */
 bool atvi_elab_has_column(const atvi_csv *csv, const ast_expr *x);
+/* Complains about an index that is a column of the data; true: it did. */
+bool atvi_elab_column_as_index(elab *e, const elab_env *v, const ast_expr *x);
 /* A name the model does not define as a column of the data; *found also after an error. */
 atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 /* Position of a column, -1 after an error that names what there is. */

@@ -191,8 +191,13 @@ atvi_node atvi_elab_call(elab *e, const elab_env *v, const ast_expr *x) {
   elab_symbol *fn = atvi_elab_find(v, x->word, &b);
   if (fn && !b && fn->kind == SYM_FUNCTION) return own_function(e, v, x, fn);
   if (!fn && !b) return atvi_elab_unknown(e, x, true), ATVI_NODE_NONE;
+  bool at_time = x->n == 1 && x->arg[0]->kind == EX_TIME;
   const char *hint =
       fn && fn->n_dim ? "elements of arrays are written with [ ]" : "write a * where you mean a product";
+  if (fn && !fn->n_dim && (at_time || fn->kind == SYM_TABLE))
+    hint =
+        atvi_pool_printf(e->s->pool, "write just %.60s: it always means the value at time t", x->word->text);
+  if (!hint) return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
   atvi_lang_error(e->s, x->at, hint, "'%.60s' is not a function", x->word->text);
   return ATVI_NODE_NONE;
 }

@@ -33,9 +33,12 @@ void atvi_elab_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value
   }
 }
 
+/* How the name of an element is spelled: before the first index, before the others, at the end. */
+enum { FORMS = 4 };
+static const char *const FORM[FORMS][3] = {{".", ".", ""}, {"_", "_", ""}, {"", "_", ""}, {"[", ",", "]"}};
+
 atvi_idx atvi_elab_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s) {
-  static const char *const FORM[4][3] = {{".", ".", ""}, {"_", "_", ""}, {"", "_", ""}, {"[", ",", "]"}};
-  for (int f = 0; f < 4; f++) {
+  for (int f = 0; f < FORMS; f++) {
     char name[300];
     int used = snprintf(name, sizeof name, "%s", base);
     for (int d = 0; d < s->n && used < (int)sizeof name; d++)
@@ -70,6 +73,35 @@ bool atvi_elab_has_column(const atvi_csv *csv, const ast_expr *x) {
   return false;
 }
 
+bool atvi_elab_column_as_index(elab *e, const elab_env *v, const ast_expr *x) {
+  if (x->kind == EX_BINARY)
+    return atvi_elab_column_as_index(e, v, x->arg[0]) || atvi_elab_column_as_index(e, v, x->arg[1]);
+  if (x->kind != EX_NAME || x->n) return false;
+  const elab_binding *b = NULL;
+  if (!x->qualifier && (atvi_elab_find(v, x->word, &b) || b)) return false;
+  for (atvi_idx d = 0; d < e->lang->n_data; d++) {
+    if (!e->lang->data[d].csv || !atvi_elab_has_column(e->lang->data[d].csv, x)) continue;
+    atvi_lang_error(e->s, x->at,
+                    "use one column per element: columns cases.north and cases.south are "
+                    "observe cases[i in region] ~ ..., with index region = north, south",
+                    "an index cannot be a column of the data, and '%.60s' is one", x->word->text);
+    return true;
+  }
+  return false;
+}
+
+/* The names under which an element is looked for; NULL: out of memory. */
+static const char *spellings(elab *e, const char *base, const elab_spelling *s) {
+  const char *list = "elements are looked for as ";
+  for (int f = 0; f < FORMS && list; f++) {
+    if (f) list = atvi_pool_printf(e->s->pool, "%s%s", list, f == FORMS - 1 ? " and " : ", ");
+    for (int d = 0; d < s->n && list; d++)
+      list = atvi_pool_printf(e->s->pool, "%s%s%s%.60s", list, d ? "" : base, FORM[f][d ? 1 : 0], s->part[d]);
+    if (list) list = atvi_pool_printf(e->s->pool, "%s%s", list, FORM[f][2]);
+  }
+  return list;
+}
+
 /* Column of n[i]; *found says whether there is one or a message was given. */
 static atvi_idx element_column(elab *e, const elab_env *v, const ast_expr *x, const atvi_csv *csv,
                                bool *found) {
@@ -77,21 +109,23 @@ static atvi_idx element_column(elab *e, const elab_env *v, const ast_expr *x, co
   *found = true;
   for (atvi_idx d = 0; d < x->n; d++) {
     atvi_idx value;
-    if (!atvi_elab_whole(e, v->vars, x->arg[d], "an index", &value)) return -1;
+    if (atvi_elab_column_as_index(e, v, x->arg[d]) ||
+        !atvi_elab_whole(e, v->vars, x->arg[d], "an index", &value))
+      return -1;
     atvi_elab_spell(&s, labels_of(v, x->arg[d]), value);
   }
   const char *base = x->word->text, *name = base;
   atvi_idx c = atvi_elab_spelled(csv, base, &s);
   if (c >= 0) return c;
   for (int d = 0; name && d < s.n; d++) name = atvi_pool_printf(e->s->pool, "%s.%s", name, s.part[d]);
-  if (!name) return atvi_lang_nomem(e->s), -1;
+  const char *hint = spellings(e, base, &s);
+  if (!name || !hint) return atvi_lang_nomem(e->s), -1;
   if (atvi_csv_find(csv, base) >= 0)
     atvi_lang_error(e->s, x->at, "name the column itself, or have one column per element",
                     "wrong shape: the column '%.60s' has no elements, and there is no column '%.60s'", base,
                     name);
   else if (x->qualifier || atvi_elab_has_column(csv, x))
-    atvi_lang_error(e->s, x->at, "elements are looked for as n.1, n_1, n1 and n[1]",
-                    "there is no column '%.60s' in %s", name, csv->path);
+    atvi_lang_error(e->s, x->at, hint, "there is no column '%.60s' in %s", name, csv->path);
   else
     *found = false;
   return -1;

@@ -43,6 +43,35 @@ elab_symbol *atvi_elab_find(const elab_env *v, ast_word *word, const elab_bindin
   return word->symbol;
 }
 
+/* Functions as other languages call them. */
+static const char *other_name(const char *text) {
+  static const struct {
+    const char *text, *hint;
+  } NAMES[] = {
+      {"ln", "the natural logarithm is log"},
+      {"ifelse", "write: if condition then value else other value"},
+      {"iif", "write: if condition then value else other value"},
+      {"where", "write: if condition then value else other value"},
+      {"log2", "write log(x)/log(2)"},
+      {"fabs", "the absolute value is abs"},
+      {"power", "a power is written with ^: x^2"},
+      {"mod", "the remainder of a by b is a - b*floor(a/b)"},
+      {"fmod", "the remainder of a by b is a - b*floor(a/b)"},
+      {"ceil", "write -floor(-x)"},
+      {"ceiling", "write -floor(-x)"},
+      {"round", "write floor(x + 0.5)"},
+      {"expit", "its name is invlogit"},
+      {"sigmoid", "its name is invlogit"},
+      {"pnorm", "its name is Phi"},
+      {"arcsin", "its name is asin"},
+      {"arccos", "its name is acos"},
+      {"arctan", "its name is atan"},
+  };
+  for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+    if (strcmp(text, NAMES[i].text) == 0) return NAMES[i].hint;
+  return NULL;
+}
+
 bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function) {
   ast_guess g = {.text = x->word->text};
   for (atvi_idx i = 0; i < e->n_symbol; i++)
@@ -55,7 +84,9 @@ bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function) {
     if (e->lang->data[d].csv && atvi_elab_has_column(e->lang->data[d].csv, x))
       hint =
           "a column of that name is in the data, but columns can be used only in the arguments of 'observe'";
+  const char *other = function ? other_name(x->word->text) : NULL;
   if (g.best) hint = atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best);
+  if (other) hint = other;
   atvi_lang_error(e->s, x->at, hint, "unknown %s '%.60s'", function ? "function" : "name", x->word->text);
   return false;
 }
@@ -234,7 +265,8 @@ static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const 
     return atvi_elab_offset(e, sym, sym->n_dim, at, x->at);
   }
   for (atvi_idx d = 0; d < x->n; d++)
-    if (!atvi_elab_whole(e, v->vars, x->arg[d], "an index", &at[d]) ||
+    if (atvi_elab_column_as_index(e, v, x->arg[d]) ||
+        !atvi_elab_whole(e, v->vars, x->arg[d], "an index", &at[d]) ||
         (d < sym->n_dim && !same_set(e, v, x->arg[d], sym, (int)d)))
       return -1;
   return atvi_elab_offset(e, sym, (int)x->n, at, x->at);

@@ -246,6 +246,74 @@ static bool lex_bracket(lexer *l, int c) {
   return true;
 }
 
+/* What other languages write, and typesetters. */
+static const struct {
+  const char *text, *hint;
+} FOREIGN[] = {
+    {"&", "write 'and'"},
+    {"|", "write 'or'"},
+    {"!", "write 'not'; unequal is !="},
+    {"//", "comments start with #"},
+    {";", "one statement per line, with nothing at its end; comments start with #"},
+    {"**", "a power is written with ^: x^2"},
+    {"%", "there is no such operator: write 5 % as 0.05, and the remainder of a by b as a - b*floor(a/b)"},
+    {"{", "use ( ) around expressions and [ ] around indices and lists"},
+    {"}", "use ( ) around expressions and [ ] around indices and lists"},
+    {"'", "a derivative is written dS/dt = ...; text goes in double quotes"},
+    {"\xE2\x88\x92", "this is not the minus of the keyboard: write -"},
+    {"\xE2\x80\x90", "this is not the minus of the keyboard: write -"},
+    {"\xE2\x80\x91", "this is not the minus of the keyboard: write -"},
+    {"\xE2\x80\x93", "this is not the minus of the keyboard: write -"},
+    {"\xE2\x80\x94", "this is not the minus of the keyboard: write -"},
+    {"\xE2\x80\x9C", "text goes in straight quotes: \"cases.csv\""},
+    {"\xE2\x80\x9D", "text goes in straight quotes: \"cases.csv\""},
+    {"\xE2\x80\x9E", "text goes in straight quotes: \"cases.csv\""},
+    {"\xE2\x89\xA4", "write <="},
+    {"\xE2\x89\xA5", "write >="},
+    {"\xE2\x89\xA0", "write !="},
+    {"\xE2\x88\x9E", "write inf"},
+    {"\xC3\x97", "a product is written with *"},
+    {"\xC2\xB7", "a product is written with *"},
+    {"\xC2\xB2", "a power is written with ^: x^2"},
+    {"\xC2\xB3", "a power is written with ^: x^3"},
+    {"\xC2\xA0", "this is a no-break space: replace it by a plain one"},
+    {"\xC2\xB5", "there are no Greek letters, so write mu: names are made of a-z, A-Z, 0-9 and _"},
+};
+
+/* Bytes of the UTF-8 character at p; 1 where it is none. */
+static int character_bytes(const char *p) {
+  int c = (unsigned char)*p, n = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC2 ? 2 : 1;
+  for (int i = 1; i < n; i++)
+    if (((unsigned char)p[i] & 0xC0) != 0x80) return 1;
+  return n;
+}
+
+static bool lex_foreign(lexer *l) {
+  int c = (unsigned char)*l->p, n = character_bytes(l->p);
+  const char *hint = "names are made of the letters a to z and A to Z, digits and _";
+  if (n == 2 && (c == 0xCE || c == 0xCF))
+    hint = "there are no Greek letters, so write its name: names are made of a-z, A-Z, 0-9 and _";
+  for (size_t i = 0; i < sizeof FOREIGN / sizeof *FOREIGN; i++) {
+    size_t len = strlen(FOREIGN[i].text);
+    if (strncmp(l->p, FOREIGN[i].text, len) != 0) continue;
+    hint = FOREIGN[i].hint;
+    if (c < 128) n = (int)len;
+    break;
+  }
+  if ((c == '&' || c == '|') && l->p[1] == c) n = 2;
+  const ast_token *last = l->n ? &l->tok[l->n - 1] : NULL;
+  if (c == '\'' && last && last->kind == TOK_NAME) {
+    hint = atvi_pool_printf(l->s->pool, "write d%.60s/dt = ...", last->word->text);
+    if (!hint) return atvi_lang_nomem(l->s), false;
+  }
+  if ((c > 32 && c < 127) || n > 1)
+    atvi_lang_error(l->s, here(l), hint, "unexpected %s '%.*s'", c < 127 && n > 1 ? "operator" : "character",
+                    n, l->p);
+  else
+    atvi_lang_error(l->s, here(l), hint, "unexpected character (byte 0x%02x)", (unsigned)c);
+  return false;
+}
+
 static bool lex_punctuation(lexer *l) {
   static const struct {
     char text[3];
@@ -259,14 +327,8 @@ static bool lex_punctuation(lexer *l) {
       return true;
     }
   int c = (unsigned char)*l->p;
-  if (!c || !strchr("+-*/^<>=~,:()[].", c)) {
-    const char *hint = "names are made of the letters a to z and A to Z, digits and _";
-    if (c > 32 && c < 127)
-      atvi_lang_error(l->s, here(l), hint, "unexpected character '%c'", c);
-    else
-      atvi_lang_error(l->s, here(l), hint, "unexpected character (byte 0x%02x)", (unsigned)c);
-    return false;
-  }
+  bool doubled = (c == '*' || c == '/') && l->p[1] == c;
+  if (!c || doubled || !strchr("+-*/^<>=~,:()[].", c)) return lex_foreign(l);
   if (strchr("()[]", c) && !lex_bracket(l, c)) return false;
   if (!push(l, c, here(l))) return false;
   l->p++;

@@ -38,7 +38,19 @@ static bool value(ast_parser *p, ast_stmt *st) {
   return st->value != NULL;
 }
 
-static bool define_array(ast_parser *p, ast_stmt *st) { return define(p, st) && dims(p, st) && value(p, st); }
+static bool define_array(ast_parser *p, ast_stmt *st) {
+  if (!define(p, st) || !dims(p, st)) return false;
+  if (p->tok->kind != '~') return value(p, st);
+  const char *name = st->name->text,
+             *hint = "a prior belongs to 'param', a distribution of data to 'observe'";
+  if (st->kind == KW_STATE)
+    hint = atvi_pool_printf(p->s->pool,
+                            "make it a parameter: param %.60s0 ~ ..., and then: state %.60s = %.60s0", name,
+                            name, name);
+  if (!hint) return atvi_lang_nomem(p->s), false;
+  atvi_lang_error(p->s, p->tok->at, hint, "'%.60s' has a value here, not a distribution", name);
+  return false;
+}
 
 static bool file_name(ast_parser *p, ast_stmt *st) {
   st->file_at = p->tok->at;
@@ -405,9 +417,10 @@ bool atvi_lang_parse_text(ast_source *s, ast_words *words, ast_file *file) {
     if (!statement(&p, &file->stmt[file->n])) return false;
     file->n++;
     if (p.tok->kind != TOK_LINE) {
-      atvi_lang_error(s, p.tok->at,
-                      "one statement per line; a line goes on inside brackets and after an operator",
-                      "unexpected %s", atvi_lang_token_text(&p, p.tok));
+      const char *hint = "one statement per line; a line goes on inside brackets and after an operator";
+      if (p.tok->kind == ',' && p.tok[-1].kind == TOK_NUMBER && p.tok[1].kind == TOK_NUMBER)
+        hint = "numbers have no thousands separators, and a decimal point: write 1000 and 1.5";
+      atvi_lang_error(s, p.tok->at, hint, "unexpected %s", atvi_lang_token_text(&p, p.tok));
       return false;
     }
   }

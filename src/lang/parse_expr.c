@@ -357,8 +357,11 @@ static bool eat_keyword(ast_parser *p, ast_keyword k, const char *text) {
     p->tok++;
     return true;
   }
-  atvi_lang_error(p->s, p->tok->at, "write: if condition then value else other value",
-                  "expected '%s', found %s", text, atvi_lang_token_text(p, p->tok));
+  const char *hint = "write: if condition then value else other value";
+  if (k == KW_THEN && p->tok->kind == '=') hint = "two values are compared with ==";
+  if (k == KW_THEN && p->tok->kind == ':')
+    hint = "write 'then' instead: if condition then value else other value";
+  atvi_lang_error(p->s, p->tok->at, hint, "expected '%s', found %s", text, atvi_lang_token_text(p, p->tok));
   return false;
 }
 

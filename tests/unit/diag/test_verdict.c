@@ -135,6 +135,19 @@ static void khat_rules(void) {
   world_free(&w);
 }
 
+static void several_modes_are_a_warning(void) {
+  world w = world_new(1, 2000, false);
+  w.d->chains = false;
+  for (int modes = 1; modes <= 3; modes++) {
+    w.d->made.modes = modes;
+    const atvi_summary *s = world_summary(&w);
+    CHECK_INT(s->verdict, modes > 1 ? ATVI_VERDICT_WARN : ATVI_VERDICT_OK);
+    CHECK_INT(s->n_message, modes > 1);
+    if (modes == 3) CHECK_SAYS(s, "There are 3 separate maxima of similar height");
+  }
+  world_free(&w);
+}
+
 static void mass_at_a_bound_is_a_note(void) {
   world w = world_new(4, 2000, false);
   for (atvi_idx i = 0; i < w.d->n; i += 8) w.d->x[w.d->n + i] *= 0.009; /* 12.5 % and some */
@@ -204,6 +217,6 @@ static void own_messages_come_last(void) {
 
 TESTS({"ok", good_draws_are_ok}, {"rhat", rhat_has_three_steps}, {"ess", ess_below_wanted},
       {"weights", weights_on_few_draws}, {"ends", early_ends_and_failures}, {"khat", khat_rules},
-      {"bounds", mass_at_a_bound_is_a_note}, {"stuck", chains_that_stand_still},
-      {"nan", draws_that_are_not_numbers}, {"derived", derived_quantities_do_not_count},
-      {"own", own_messages_come_last})
+      {"modes", several_modes_are_a_warning}, {"bounds", mass_at_a_bound_is_a_note},
+      {"stuck", chains_that_stand_still}, {"nan", draws_that_are_not_numbers},
+      {"derived", derived_quantities_do_not_count}, {"own", own_messages_come_last})

@@ -23,7 +23,7 @@ static void holds_what_it_promises(void) {
   }
   CHECK(d->x[35] == 35.5);
   CHECK(isnan(d->made.log_evidence) && isnan(d->made.elbo) && isnan(d->made.khat) && isnan(d->made.accept));
-  CHECK(isnan(d->made.efficiency) && isnan(d->made.log_lik_error));
+  CHECK(isnan(d->made.efficiency) && isnan(d->made.log_lik_error) && isnan(d->made.modes));
   CHECK(isnan(d->made.log_evidence_se) && isnan(d->made.ess_wanted) && d->made.evaluations == 0);
   CHECK_STR(d->made.method, "");
   CHECK_INT(d->made.end, ATVI_END_DONE);

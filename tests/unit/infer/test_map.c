@@ -192,7 +192,109 @@ static void both_modes_are_listed(void) {
   CHECK_ABS(f.info->optimum[1].theta[0], -2, 1e-6);
   CHECK_ABS(f.info->optimum[0].log_post - f.info->optimum[1].log_post, 3, 1e-6);
   CHECK_INT(f.info->optimum[0].hits + f.info->optimum[1].hits, 16);
-  CHECK(says(f.d, "another mode"));
+  CHECK(says(f.d, "There is another mode at a = -2, with log posterior"));
+  CHECK(f.d->made.modes == 2);
+  done_with(f);
+}
+
+/* Six normals of width 0.05, equally high, and none in the middle between others. */
+static double six_modes(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)t, (void)o;
+  static const double AT[6] = {-2.1, -1.3, -0.17, 0.8, 1.93, 3.05};
+  double e = HUGE_VAL;
+  for (int k = 0; k < 6; k++)
+    if (fabs(x[0] - AT[k]) < 0.05 * fabs(e)) e = (x[0] - AT[k]) / 0.05;
+  g[0] = -e / 0.05;
+  return -0.5 * e * e;
+}
+
+static void many_modes_are_counted(void) {
+  toy t = {.lik = six_modes};
+  toy_set(&t, 1, -3, 4);
+  atvi_map_opts o = atvi_map_defaults();
+  o.starts = 64;
+  found f = seek(&t, &o, 2);
+  CHECK_INT(f.info->n_optimum, 6);
+  CHECK(f.d->made.modes == 6);
+  int told = 0;
+  for (atvi_idx i = 0; i < f.d->n_message; i++)
+    told += strstr(f.d->message[i], "another mode at a = ") != NULL;
+  CHECK_INT(told, 3);
+  CHECK(says(f.d, "And 2 more such modes."));
+  done_with(f);
+}
+
+/* m ~ N(0, 5), ls ~ N(0, 1), x[3] ~ N(m, e^ls), u ~ lognormal(0, 1). The data are x with sd 0.1: they tell of
+ * m and ls by way of x, and nothing of u, whose normal approximation is far narrower than its law. */
+static void hierarchy_eval(const void *self, void *work, const atvi_batch *b) {
+  (void)self, (void)work;
+  for (atvi_idx i = 0; i < b->B; i++) {
+    static const double Y[3] = {1, 2, 4};
+    double x[6], gp[6] = {0}, gl[6] = {0}, ll = 0;
+    for (int j = 0; j < 6; j++) x[j] = b->theta[j * b->B + i];
+    double lu = log(x[5]), lp = -x[0] * x[0] / 50 - x[1] * x[1] / 2 - lu - lu * lu / 2;
+    gp[0] = -x[0] / 25, gp[1] = -x[1], gp[5] = -(1 + lu) / x[5];
+    for (int j = 2; j < 5; j++) {
+      double e = (x[j] - x[0]) * exp(-x[1]), r = (x[j] - Y[j - 2]) / 0.1;
+      lp -= e * e / 2 + x[1];
+      gp[j] -= e * exp(-x[1]), gp[0] += e * exp(-x[1]), gp[1] += e * e - 1;
+      ll -= r * r / 2;
+      gl[j] = -r / 0.1;
+    }
+    if (b->log_prior) b->log_prior[i] = lp;
+    if (b->log_lik) b->log_lik[i] = ll;
+    for (int j = 0; j < 6; j++) {
+      if (b->grad_prior) b->grad_prior[j * b->B + i] = gp[j];
+      if (b->grad_lik) b->grad_lik[j * b->B + i] = gl[j];
+    }
+    if (b->outcome) b->outcome[i] = x[5] > 0 ? ATVI_RUN_OK : ATVI_RUN_OUTSIDE;
+  }
+}
+
+static void hierarchy_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           double *theta) {
+  (void)self, (void)work;
+  for (atvi_idx i = 0; i < B; i++) {
+    atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_PRIOR, 0, (uint32_t)(first + i));
+    double m = 5 * atvi_rng_normal(&r), ls = atvi_rng_normal(&r);
+    theta[i] = m;
+    theta[B + i] = ls;
+    for (int j = 2; j < 5; j++) theta[j * B + i] = m + exp(ls) * atvi_rng_normal(&r);
+    theta[5 * B + i] = exp(atvi_rng_normal(&r));
+  }
+}
+
+static void hierarchy_informs_its_mean(void) {
+  static const atvi_target_ops ops = {
+      .size = sizeof ops, .eval = hierarchy_eval, .prior_draw = hierarchy_draw};
+  toy t = {0};
+  toy_set(&t, 6, -HUGE_VAL, HUGE_VAL);
+  t.param[5].lower = 0;
+  t.target.ops = &ops;
+  t.target.n_derived = 0;
+  found f = seek(&t, NULL, 2);
+  CHECK(f.info->converged && f.info->definite);
+  CHECK(f.info->sd[0] < 0.5 * 5);
+  CHECK_INT(f.info->n_uninformed, 1);
+  CHECK_STR(f.info->uninformed[0], "f");
+  done_with(f);
+}
+
+/* One datum that a scale may fit exactly: x^-3 on (0, 1]. */
+static double no_end(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)t, (void)o;
+  g[0] = -3 / x[0];
+  return -3 * log(x[0]);
+}
+
+static void lack_of_a_maximum_is_told(void) {
+  toy t = {.lik = no_end};
+  toy_set(&t, 1, 0, 1);
+  found f = seek(&t, NULL, 2);
+  CHECK(!f.info->converged);
+  CHECK(says(f.d, "The posterior seems to have no maximum"));
+  CHECK(isnan(f.d->made.modes));
+  CHECK_INT(f.d->n_message, 1); /* what its end looks like means nothing */
   done_with(f);
 }
 
@@ -354,6 +456,8 @@ static void survives_lack_of_memory(void) {
 
 TESTS({"normal", normal_is_exact}, {"cut", cut_normal}, {"bound", optimum_at_a_bound},
       {"ridge", ridge_is_named}, {"uninformed", uninformed_parameters_are_named_one_by_one},
-      {"modes", both_modes_are_listed}, {"bent", not_normal_is_told}, {"failures", failures_do_not_stop_it},
+      {"modes", both_modes_are_listed}, {"many", many_modes_are_counted},
+      {"hierarchy", hierarchy_informs_its_mean}, {"no maximum", lack_of_a_maximum_is_told},
+      {"bent", not_normal_is_told}, {"failures", failures_do_not_stop_it},
       {"threads", same_for_any_number_of_threads}, {"refuses", stops_and_refuses},
       {"gradients", gradients_are_needed}, {"memory", survives_lack_of_memory})

@@ -51,7 +51,8 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
                         1000,
                         7,
                         0.37,
-                        0.002};
+                        0.002,
+                        3};
   CHECK_OK(atvi_draws_say(d, "First sentence, with 5 %% and = signs."));
   CHECK_OK(atvi_draws_say(d, "Second # sentence."));
   return d;

@@ -230,7 +230,7 @@ static void makes_folders(void) {
 static void numbers_runs(void) {
   begin();
   char *path;
-  CHECK_STATUS(atvi_rundir_latest(ctx, pool, in("cold"), &path), ATVI_EIO);
+  CHECK_STATUS(atvi_rundir_latest(ctx, pool, in("cold"), "", &path), ATVI_EIO);
   CHECK(path == NULL);
   CHECK_OK(atvi_rundir_new(ctx, pool, in("cold"), &path));
   CHECK_STR(path, in("cold-001"));
@@ -239,7 +239,7 @@ static void numbers_runs(void) {
   CHECK_OK(atvi_dir_make(ctx, in("cold-9"), true));
   CHECK_OK(atvi_dir_make(ctx, in("colder-100"), true));
   CHECK_OK(atvi_file_save(ctx, in("cold-008"), "a file", 6));
-  CHECK_OK(atvi_rundir_latest(ctx, pool, in("cold"), &path));
+  CHECK_OK(atvi_rundir_latest(ctx, pool, in("cold"), "", &path));
   CHECK_STR(path, in("cold-007"));
   CHECK_OK(atvi_rundir_new(ctx, pool, in("cold"), &path)); /* not 8: that name is taken by a file */
   CHECK_STR(path, in("cold-009"));
@@ -247,10 +247,14 @@ static void numbers_runs(void) {
   CHECK_OK(atvi_rundir_new(ctx, pool, in("cold"), &path));
   CHECK_STR(path, in("cold-1001"));
   CHECK(chdir(folder) == 0);
-  CHECK_OK(atvi_rundir_latest(ctx, pool, "cold", &path));
+  CHECK_OK(atvi_rundir_latest(ctx, pool, "cold", "", &path));
   CHECK_STR(path, "cold-1001");
+  CHECK_OK(atvi_file_save(ctx, in("cold-009/draws.csv"), "x", 1));
+  CHECK_OK(atvi_rundir_latest(ctx, pool, "cold", "draws.csv", &path)); /* the newer ones were killed */
+  CHECK_STR(path, "cold-009");
+  CHECK_STATUS(atvi_rundir_latest(ctx, pool, "cold", "other.csv", &path), ATVI_EIO);
   CHECK_STATUS(atvi_rundir_new(ctx, pool, in("no/cold"), &path), ATVI_EIO);
-  CHECK_STATUS(atvi_rundir_latest(ctx, pool, in("no/cold"), &path), ATVI_EIO);
+  CHECK_STATUS(atvi_rundir_latest(ctx, pool, in("no/cold"), "", &path), ATVI_EIO);
   end();
 }
 
@@ -294,7 +298,7 @@ static void memory_failures_are_told(void) {
   memset(base, 'x', 69999);
   test_fail_at = test_allocs + 1;
   CHECK_STATUS(atvi_rundir_new(ctx, pool, base, &made), ATVI_ENOMEM);
-  CHECK_STATUS(atvi_rundir_latest(ctx, pool, "y", &made), ATVI_ENOMEM);
+  CHECK_STATUS(atvi_rundir_latest(ctx, pool, "y", "", &made), ATVI_ENOMEM);
   size_t n;
   CHECK_STATUS(atvi_file_read(pool, "/proc/self/status", &text, &n), ATVI_ENOMEM);
   test_fail_at = 0;

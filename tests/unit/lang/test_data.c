@@ -202,6 +202,14 @@ static void covariates_may_have_labels_and_two_indices(void) {
 #define M "param p in (0, 1)\nindex g = 1..2\ndata h \"a.csv\"\nobserve k[i in g] ~ "
   const char *header = "k.1,k.2,n.1,q\n1,1,3,1\n";
   wrong_model(M "binomial(n[i], p)\n", header, 4, 30, "no column 'n.2'");
+  wrong_model(M "binomial(n[i], p)\n", header, 4, 30, "looked for as n.2, n_2, n2 and n[2]");
+  wrong_model(M "binomial(n[q], p)\n", header, 4, 32, "an index cannot be a column of the data, and 'q'");
+  wrong_model(M "binomial(n[h.q], p)\n", header, 4, 32, "use one column per element");
+  wrong_model("param p[i in 1..2] in (0, 1)\ndata \"a.csv\"\nobserve q ~ poisson(p[1 + q])\n", header, 3, 27,
+              "an index cannot be a column of the data");
+  wrong_model(
+      "param p in (0, 1)\nindex g = north, south\ndata \"a.csv\"\nobserve k[i in g] ~ binomial(n[i], p)\n",
+      "k.north,k.south,n.north\n1,1,3\n", 4, 30, "looked for as n.south, n_south, nsouth and n[south]");
   wrong_model(M "binomial(h.m[i], p)\n", header, 4, 30, "no column 'm.1'");
   wrong_model(M "binomial(q[i], p)\n", header, 4, 30, "wrong shape: the column 'q'");
   wrong_model(M "binomial(pp[i], p)\n", header, 4, 30, "unknown name 'pp'");

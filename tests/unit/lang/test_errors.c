@@ -9,7 +9,9 @@
 
 static void text_that_is_no_language(void) {
   wrong("let a = 3 $ 2\n", 1, 11, "'$'");
-  wrong("let \xC2\xB5 = 3\n", 1, 5, "byte 0xc2");
+  wrong("let \xC2\xB5 = 3\n", 1, 5, "unexpected character '\xC2\xB5'");
+  wrong("let \xC2 = 3\n", 1, 5, "byte 0xc2");
+  wrong("let \xE2\x88", 1, 5, "byte 0xe2");
   wrong("let a = 3x\n", 1, 9, "'3x'");
   wrong("let a = 1e400\n", 1, 9, "too large");
   wrong("model \"no end\nlet a = 1\n", 1, 7, "no end");
@@ -17,6 +19,32 @@ static void text_that_is_no_language(void) {
   wrong("let a = 1 + 2)\n", 1, 14, "closes no");
   wrong("let a = (1 + [2)]\n", 1, 16, "closes no");
   wrong("calendar 2009-02-30 day\n", 1, 10, "2009-02-30");
+}
+
+/* What people write who come from other languages, and what they are told to write instead. */
+static void habits(void) {
+  wrong("let a = 1 > 0 && 2 > 1\n", 1, 15, "hint: write 'and'");
+  wrong("let a = 1 > 0 || 2 > 1\n", 1, 15, "hint: write 'or'");
+  wrong("let a = !1\n", 1, 9, "hint: write 'not'");
+  wrong("let a = 1 // one\n", 1, 11, "comments start with #");
+  wrong("let a = 1;\n", 1, 10, "one statement per line");
+  wrong("let a = 2**3\n", 1, 10, "unexpected operator '**'");
+  wrong("let a = 2**3\n", 1, 10, "^");
+  wrong("let a = 7 % 3\n", 1, 11, "there is no such operator");
+  wrong("let a = ln(3)\n", 1, 9, "natural logarithm is log");
+  wrong("let a = ifelse(1 > 0, 1, 2)\n", 1, 9, "if condition then value else");
+  wrong("let a = if 1 = 2 then 1 else 0\n", 1, 14, "compared with ==");
+  wrong("state S = 1\nS' = -S\n", 2, 2, "write dS/dt = ...");
+  wrong("let a = 3 \xE2\x88\x92 1\n", 1, 11, "'\xE2\x88\x92'");
+  wrong("let a = 3 \xE2\x88\x92 1\n", 1, 11, "write -");
+  wrong("param \xCE\xB2 in (0, 1)\n", 1, 7, "'\xCE\xB2'");
+  wrong("param \xCE\xB2 in (0, 1)\n", 1, 7, "names are made of a-z, A-Z, 0-9 and _");
+  wrong("state S = 1\nds/dt = -1\n", 2, 1, "did you mean 'S'?");
+  wrong("table k step = [0: 1, 5: 2]\nstate S = 1\ndS/dt = -k(t)*S\n", 3, 10, "write just k");
+  wrong("state S = 1\ndS/dt = -S(t)\n", 2, 10, "write just S");
+  wrong("state I ~ normal(1, 1)\n", 1, 9, "param I0 ~ ..., and then: state I = I0");
+  wrong("let I ~ normal(1, 1)\n", 1, 7, "belongs to 'param'");
+  wrong("const N = 1,000\n", 1, 12, "no thousands separators");
 }
 
 static void statements_that_do_not_parse(void) {
@@ -301,8 +329,8 @@ static void hostile_sizes_are_errors(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"text", text_that_is_no_language}, {"statements", statements_that_do_not_parse}, {"names", names},
-      {"output", names_of_output_columns}, {"constants", constants_are_numbers},
+TESTS({"text", text_that_is_no_language}, {"habits", habits}, {"statements", statements_that_do_not_parse},
+      {"names", names}, {"output", names_of_output_columns}, {"constants", constants_are_numbers},
       {"empty", an_empty_model_is_told}, {"circles", circles}, {"shapes", shapes}, {"arguments", arguments},
       {"bounds", priors_against_bounds}, {"equations", equations}, {"places", things_out_of_place},
       {"caret", the_caret_stands_under_the_mistake}, {"hostile", hostile_sizes_are_errors})

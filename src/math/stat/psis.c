@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* The M = min(S/5, 3 sqrt S) largest weights are replaced by the expected order statistics of a generalised
+ * Pareto distribution fitted to their excess over the largest weight that is left as it is (the cutoff), and cut at the
+ * largest raw weight. Weights are scaled so that the largest is 1: exp never overflows, and weights that
+ * underflow are no part of the tail.
+ *
+ * Zhang & Stephens (2009) estimate b = -k / sigma (theta in their paper) as the posterior mean over a grid of quantiles of
+ * a prior that scales with the sample's quartile; k follows from b in closed form. k is then shrunk towards 1/2
+ * as by ten observations (Vehtari and others). */
+#include "math/stat/psis.h"
+#include "math/stat/stat.h"
+#include <math.h>
+
+enum { MIN_DRAWS = 25, MIN_TAIL = 5, PRIOR_COUNT = 10 };
+#define PRIOR_K 0.5
+#define LOG_TINY (-600.0) /* exp of it times the smallest relative excess is still a normal number */
+
+double atvi_psis_threshold(atvi_idx n) { return n <= 1 ? -HUGE_VAL : fmin(1 - 1 / log10((double)n), 0.7); }
+
+size_t atvi_psis_work(atvi_idx n) { return 4 * (size_t)n; }
+
+/* ---- generalised Pareto distribution ---- */
+
+/* k for this b: the maximiser of the likelihood. */
+static double shape(atvi_idx n, const double *x, double b) {
+  double sum = 0;
+  for (atvi_idx i = 0; i < n; i++) sum += log1p(-b * x[i]);
+  return sum / (double)n;
+}
+
+/* Log likelihood, maximised over k, per observation. Its limit for b -> 0 is the exponential distribution's. */
+static double profile(atvi_idx n, const double *x, double b) {
+  double k = shape(n, x, b), ratio = -b / k;
+  if (!(fabs(b * x[n - 1]) > 1e-12)) {
+    double mean = 0;
+    for (atvi_idx i = 0; i < n; i++) mean += x[i] / (double)n;
+    ratio = 1 / mean;
+  }
+  return log(ratio) - k - 1;
+}
+
+void atvi_gpd_fit(atvi_idx n, const double *x, double *k, double *sigma) {
+  enum { MAX_GRID = 512 };
+  double grid[MAX_GRID], value[MAX_GRID], most = -HUGE_VAL, sum = 0, b = 0;
+  const double count = (double)n, quartile = x[(atvi_idx)floor(count / 4 + 0.5) - 1];
+  int m = (int)fmin(30 + floor(sqrt(count)), MAX_GRID);
+  for (int j = 0; j < m; j++) {
+    grid[j] = 1 / x[n - 1] + (1 - sqrt(m / (j + 0.5))) / (3 * quartile);
+    value[j] = count * profile(n, x, grid[j]);
+    most = fmax(most, value[j]);
+  }
+  for (int j = 0; j < m; j++) sum += exp(value[j] - most);
+  for (int j = 0; j < m; j++) b += grid[j] * exp(value[j] - most) / sum;
+  *k = shape(n, x, b);
+  *sigma = fabs(*k) > 1e-12 ? -*k / b : atvi_mean(n, x, NULL);
+}
+
+static double quantile(double p, double k, double sigma) {
+  return fabs(k) < 1e-12 ? -sigma * log1p(-p) : sigma * expm1(-k * log1p(-p)) / k;
+}
+
+/* ---- smoothing ---- */
+
+/* Equal raw weights get the mean of what they would get: the result does not depend on the order of draws. */
+static void level_ties(atvi_idx n, const double *raw, double *smooth) {
+  for (atvi_idx i = 0, j; i < n; i = j) {
+    double sum = 0;
+    for (j = i; j < n && raw[j] == raw[i]; j++) sum += smooth[j];
+    for (atvi_idx l = i; l < j; l++) smooth[l] = sum / (double)(j - i);
+  }
+}
+
+/* raw[n] ascending, largest 0, are log weights; smooth[n] = weights with the tail smoothed. Sets khat and n_tail. */
+static void smooth_tail(atvi_idx n, const double *raw, double *smooth, atvi_psis_info *info) {
+  double count = (double)n;
+  for (atvi_idx i = 0; i < n; i++) smooth[i] = exp(raw[i]);
+  if (n < MIN_DRAWS) return;
+  atvi_idx at = n - (atvi_idx)ceil(fmin(0.2 * count, 3 * sqrt(count))) - 1;
+  double cutoff = fmax(raw[at], LOG_TINY);
+  while (at < n && raw[at] <= cutoff) at++;
+  atvi_idx tail = n - at;
+  if (tail == 0 || raw[at] == raw[n - 1]) { /* bounded by an atom; one or two alone at the top are no atom */
+    info->khat = tail == 0 || tail >= MIN_TAIL ? 0 : HUGE_VAL;
+    return;
+  }
+  info->khat = HUGE_VAL;
+  if (tail < MIN_TAIL) return;
+  double k, sigma, base = exp(cutoff), *x = smooth + at;
+  for (atvi_idx i = 0; i < tail; i++) x[i] = base * expm1(raw[at + i] - cutoff);
+  atvi_gpd_fit(tail, x, &k, &sigma);
+  k = (k * (double)tail + PRIOR_COUNT * PRIOR_K) / (double)(tail + PRIOR_COUNT);
+  for (atvi_idx i = 0; i < tail; i++)
+    x[i] = fmin(base + quantile(((double)i + 0.5) / (double)tail, k, sigma), 1);
+  level_ties(tail, raw + at, x);
+  info->khat = k;
+  info->n_tail = tail;
+}
+
+/* Mean of weights whose largest was e^-shift times too small, and its standard error. */
+static void evidence(atvi_idx n, const double *raw, double shift, atvi_psis_info *info) {
+  double sum = 0, square = 0;
+  for (atvi_idx i = 0; i < n; i++) sum += exp(raw[i]);
+  double mean = sum / (double)n;
+  for (atvi_idx i = 0; i < n; i++) square += (exp(raw[i]) / mean - 1) * (exp(raw[i]) / mean - 1);
+  info->log_mean = shift + log(mean);
+  info->log_mean_se = n > 1 ? sqrt(square / ((double)(n - 1) * (double)n)) : NAN;
+}
+
+/* No weight above zero, or infinite ones: what remains is defined, not estimated. */
+static atvi_psis_info degenerate(atvi_idx n, double top, atvi_idx count, const double *sorted,
+                                 const double *order, double *w) {
+  bool infinite = top == HUGE_VAL;
+  for (atvi_idx i = 0; i < n; i++)
+    w[(atvi_idx)order[i]] = infinite && sorted[i] == top ? 1 / (double)count : 0;
+  if (!infinite) return (atvi_psis_info){NAN, 0, -HUGE_VAL, NAN, -HUGE_VAL, 0};
+  return (atvi_psis_info){HUGE_VAL, (double)count, HUGE_VAL, NAN, HUGE_VAL, 0};
+}
+
+atvi_psis_info atvi_psis(atvi_idx n, const double *log_w, double *w, double *work) {
+  double *raw = work, *order = work + n, *smooth = work + 2 * n, sum = 0, square = 0;
+  atvi_psis_info info = {.khat = NAN};
+  for (atvi_idx i = 0; i < n; i++) {
+    raw[i] = isnan(log_w[i]) ? -HUGE_VAL : log_w[i];
+    order[i] = (double)i;
+  }
+  atvi_sort(n, raw, order, work + 2 * n);
+  double top = raw[n - 1];
+  if (!isfinite(top)) {
+    atvi_idx count = 0;
+    for (atvi_idx i = 0; i < n; i++) count += raw[i] == top;
+    return degenerate(n, top, count, raw, order, w);
+  }
+  for (atvi_idx i = 0; i < n; i++) raw[i] -= top;
+  evidence(n, raw, top, &info);
+  smooth_tail(n, raw, smooth, &info);
+  for (atvi_idx i = 0; i < n; i++) sum += smooth[i];
+  info.log_mean_smooth = top + log(sum / (double)n);
+  for (atvi_idx i = 0; i < n; i++) {
+    double share = smooth[i] / sum;
+    square += share * share;
+    w[(atvi_idx)order[i]] = share;
+  }
+  info.ess = 1 / square;
+  return info;
+}

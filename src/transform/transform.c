@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Every kind is one function from xi to a point: theta, ldj and both derivatives. They share their exponentials, and
+ * fwd and vjp cannot disagree.
+ *
+ * Near an end theta is built from its distance to that end, so that the distance keeps its relative accuracy when the
+ * end is 0. Where lower + distance rounds to lower, one-to-one maps give the next number instead: densities that are
+ * infinite at an end (gamma, beta) are never evaluated on it. */
+#include "transform/transform.h"
+#include "math/special.h"
+#include <math.h>
+
+#define LN_SQRT_2PI 0.91893853320467274178
+#define SQRT_HALF 0.70710678118654752440
+#define EXP_MAX 700.0 /* exp beyond it nears overflow; theta of the log map stays there */
+
+typedef struct {
+  double theta, ldj;
+  double dtheta, dldj; /* by xi */
+} point;
+
+static bool has_lower(const atvi_map *m) { return m->lower > -HUGE_VAL; }
+static bool has_both(const atvi_map *m) { return has_lower(m) && m->upper < HUGE_VAL; }
+static double width(const atvi_map *m) { return m->upper - m->lower; }
+
+static double inside(const atvi_map *m, double theta) {
+  if (theta <= m->lower) return nextafter(m->lower, HUGE_VAL);
+  if (theta >= m->upper) return nextafter(m->upper, -HUGE_VAL);
+  return theta;
+}
+
+static point none_at(const atvi_map *m, double constant, double xi) {
+  return (point){m->loc + m->scale * xi, constant, m->scale, 0};
+}
+
+static point log_at(const atvi_map *m, double constant, double xi) {
+  double x = m->loc + m->scale * xi, e = exp(fmin(x, EXP_MAX)), sign = has_lower(m) ? 1 : -1;
+  double theta = inside(m, has_lower(m) ? m->lower + e : m->upper - e);
+  return (point){theta, constant + x, x > EXP_MAX ? 0 : sign * m->scale * e, m->scale};
+}
+
+/* near = share of the interval between theta and the nearer end, which is the upper one if top. */
+static double place(const atvi_map *m, double near, bool top) {
+  return inside(m, top ? m->upper - width(m) * near : m->lower + width(m) * near);
+}
+
+static point logit_at(const atvi_map *m, double constant, double xi) {
+  double x = m->loc + m->scale * xi, e = exp(-fabs(x)), near = e / (1 + e);
+  return (point){place(m, near, x > 0), constant - fabs(x) - 2 * log1p(e),
+                 m->scale * width(m) * near / (1 + e), copysign(m->scale, x) * (2 * near - 1)};
+}
+
+static point probit_at(const atvi_map *m, double constant, double xi) {
+  double x = m->loc + m->scale * xi, near = 0.5 * erfc(fabs(x) * SQRT_HALF);
+  return (point){place(m, near, x > 0), constant - 0.5 * x * x,
+                 m->scale * width(m) * exp(-0.5 * x * x - LN_SQRT_2PI), -m->scale * x};
+}
+
+static point one_end_at(const atvi_map *m, double constant, double xi) {
+  double y = m->loc + m->scale * xi, sign = has_lower(m) ? 1 : -1;
+  double away = has_lower(m) ? y - m->lower : m->upper - y, bu = m->slope * (away / m->scale);
+  double theta = has_lower(m) ? m->lower + fabs(away) : m->upper - fabs(away), e = exp(-fabs(bu));
+  return (point){theta, constant + fmin(bu, 0) - log1p(e), away >= 0 ? m->scale : -m->scale,
+                 sign * m->slope * (bu > 0 ? e : 1) / (1 + e)};
+}
+
+/* v = xi from the middle of the nearest upright copy of the box. t = v for |v| <= 2, else copysign(4, v) - v: both
+ * have the sign of v. */
+static point two_ends_at(const atvi_map *m, double constant, double xi) {
+  double v = xi - 8 * round(xi / 8); /* exact: both are multiples of xi's last bit */
+  bool upright = fabs(v) <= 2;
+  /* 2 -+ t from v, not from t: no rounding near the ends. */
+  double near = m->scale * fabs(fabs(v) - 2);
+  double theta = v < 0 ? m->lower + near : m->upper - near;
+  double out = m->slope * (fabs(xi) - 2), a = exp(-fabs(out)), b = exp(-m->slope * (fabs(xi) + 2));
+  double slope = (out > 0 ? 1 : a) / (1 + a) - b / (1 + b);
+  return (point){fmin(fmax(theta, m->lower), m->upper), constant - fmax(out, 0) - log1p(a + b + a * b),
+                 upright ? m->scale : -m->scale, -copysign(m->slope, xi) * slope};
+}
+
+/* The part of ldj that does not depend on xi. */
+static double constant_of(const atvi_map *m) {
+  switch (m->kind) {
+  case ATVI_MAP_NONE:
+  case ATVI_MAP_LOG: break;
+  case ATVI_MAP_LOGIT: return log(m->scale * width(m));
+  case ATVI_MAP_PROBIT: return log(m->scale * width(m)) - LN_SQRT_2PI;
+  case ATVI_MAP_SURJECTION:
+    if (has_both(m)) return log(m->scale) + log(-expm1(-4 * m->slope));
+  }
+  return log(m->scale);
+}
+
+static point at(const atvi_map *m, double constant, double xi) {
+  switch (m->kind) {
+  case ATVI_MAP_NONE: return none_at(m, constant, xi);
+  case ATVI_MAP_LOG: return log_at(m, constant, xi);
+  case ATVI_MAP_LOGIT: return logit_at(m, constant, xi);
+  case ATVI_MAP_PROBIT: return probit_at(m, constant, xi);
+  case ATVI_MAP_SURJECTION: break;
+  }
+  return has_both(m) ? two_ends_at(m, constant, xi) : one_end_at(m, constant, xi);
+}
+
+void atvi_map_fwd(const atvi_map *m, atvi_idx n, const double *xi, double *theta, double *ldj) {
+  double constant = constant_of(m);
+  for (atvi_idx i = 0; i < n; i++) {
+    point p = at(m, constant, xi[i]);
+    theta[i] = p.theta;
+    ldj[i] += p.ldj;
+  }
+}
+
+void atvi_map_vjp(const atvi_map *m, atvi_idx n, const double *xi, const double *dtheta, const double *dldj,
+                  double *dxi) {
+  for (atvi_idx i = 0; i < n; i++) {
+    point p = at(m, 0, xi[i]);
+    dxi[i] += dtheta[i] * p.dtheta + dldj[i] * p.dldj;
+  }
+}
+
+/* ---- back ---- */
+
+static double inverse(const atvi_map *m, double theta) {
+  if (!(theta >= m->lower && theta <= m->upper)) return NAN;
+  double low = theta - m->lower, high = m->upper - theta, x = theta;
+  switch (m->kind) {
+  case ATVI_MAP_NONE:
+  case ATVI_MAP_SURJECTION:
+    if (has_both(m)) return low < high ? low / m->scale - 2 : 2 - high / m->scale;
+    break;
+  case ATVI_MAP_LOG: x = log(has_lower(m) ? low : high); break;
+  case ATVI_MAP_LOGIT: x = log(low) - log(high); break;
+  case ATVI_MAP_PROBIT: x = low < high ? atvi_ndtri(low / width(m)) : -atvi_ndtri(high / width(m)); break;
+  }
+  return (x - m->loc) / m->scale;
+}
+
+void atvi_map_inv(const atvi_map *m, atvi_idx n, const double *theta, double *xi) {
+  for (atvi_idx i = 0; i < n; i++) xi[i] = inverse(m, theta[i]);
+}
+
+/* Pair j lies 4 j - 2 -+ |t| beyond the ends, its nearer member above for t >= 0 and odd j. */
+static int two_end_images(double t, double reach, int max, double *xi) {
+  int count = 0;
+  xi[count++] = t;
+  for (int j = 1; count < max; j++) {
+    double sign = (t >= 0) == (j % 2 != 0) ? 1 : -1;
+    double near = 4.0 * j - fabs(t), far = 4.0 * j + fabs(t);
+    if (near - 2 > reach) break;
+    xi[count++] = sign * near;
+    if (count < max && far - 2 <= reach) xi[count++] = -sign * far;
+  }
+  return count;
+}
+
+int atvi_map_images(const atvi_map *m, double theta, double reach, int max, double *xi) {
+  if (max < 1) return 0;
+  double in = inverse(m, theta);
+  if (isnan(in)) return 0;
+  xi[0] = in;
+  if (m->kind != ATVI_MAP_SURJECTION || max < 2) return 1;
+  if (has_both(m)) return two_end_images(in, reach, max, xi);
+  double end = has_lower(m) ? m->lower : m->upper;
+  if (fabs(theta - end) / m->scale > reach) return 1;
+  xi[1] = (2 * end - theta - m->loc) / m->scale;
+  return 2;
+}

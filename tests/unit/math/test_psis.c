@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "math/rng.h"
+#include "math/stat/psis.h"
+#include "psis_oracle.h"
+#include "testing.h"
+
+enum { MOST = 20000 };
+static double lw[MOST], w[MOST], work[4 * MOST];
+
+static double total(atvi_idx n) {
+  double sum = 0;
+  for (atvi_idx i = 0; i < n; i++) sum += w[i];
+  return sum;
+}
+
+static void agrees(atvi_idx n, const double set[][2], const double want[6]) {
+  CHECK_INT(atvi_psis_work(n) <= sizeof work / sizeof *work, 1);
+  for (atvi_idx i = 0; i < n; i++) lw[i] = set[i][0];
+  atvi_psis_info info = atvi_psis(n, lw, w, work);
+  CHECK_REL(info.khat, want[0], 1e-10); /* the fit is a mean over a grid: well conditioned */
+  CHECK_REL(info.ess, want[3], 1e-11);
+  CHECK_REL(info.log_mean, want[4], 1e-13);
+  CHECK_REL(info.log_mean_se, want[5], 1e-12);
+  CHECK_INT(info.n_tail, (atvi_idx)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n))));
+  for (atvi_idx i = 0; i < n; i++) CHECK_REL(w[i], set[i][1], 1e-11);
+  atvi_psis(n, lw, lw, work); /* in place */
+  for (atvi_idx i = 0; i < n; i++) CHECK(lw[i] == w[i]);
+}
+
+static void agrees_with_the_formulas(void) {
+  agrees(30, few, few_info);
+  agrees(80, many, many_info);
+}
+
+/* Weights u^-k are Pareto: the excess over any cutoff is generalised Pareto with shape k. */
+static void finds_the_shape_of_pareto_tails(void) {
+  enum { S = 4000, REP = 200, TAIL = 190 };
+  const double shape[3] = {0.2, 0.5, 0.8};
+  for (int c = 0; c < 3; c++) {
+    double sum = 0, square = 0;
+    for (uint32_t r = 0; r < REP; r++) {
+      atvi_rng rng = atvi_rng_at(2385, ATVI_STREAM_TEST, r, (uint32_t)c);
+      for (int i = 0; i < S; i++) lw[i] = -shape[c] * log(atvi_rng_uniform(&rng));
+      atvi_psis_info info = atvi_psis(S, lw, w, work);
+      CHECK_INT(info.n_tail, TAIL);
+      double k = (info.khat * (TAIL + 10) - 5) / TAIL; /* without the prior */
+      sum += (k - shape[c]) / REP;
+      square += (k - shape[c]) * (k - shape[c]) / REP;
+    }
+    /* Asymptotic standard deviation (1 + k) / sqrt(M); the estimate's own bias is about 1/M. */
+    double sd = (1 + shape[c]) / sqrt(TAIL);
+    printf("k = %.1f: bias %.4f, root mean square error %.4f, theory %.4f\n", shape[c], sum, sqrt(square),
+           sd);
+    CHECK_ABS(sum, 0, 4 * sd / sqrt(REP) + 1.0 / TAIL);
+    CHECK_REL(sqrt(square), sd, 0.2);
+  }
+}
+
+/* Target Exp(a), draws of Exp(1): w = a e^((1-a) x), k = 1 - a. Target t with 3 df, draws of t with 6: k = 1 - 3/6.
+ * Both have mean weight 1, the evidence. */
+static double exponential_ratio(atvi_rng *r) { return log(0.6) + 0.4 * atvi_rng_exponential(r); }
+static double student_ratio(atvi_rng *r) {
+  double x = atvi_rng_student(r, 6);
+  double p3 = lgamma(2.0) - lgamma(1.5) - 0.5 * log(3.0) - 2 * log1p(x * x / 3);
+  return p3 - (lgamma(3.5) - lgamma(3.0) - 0.5 * log(6.0) - 3.5 * log1p(x * x / 6));
+}
+
+static void importance_ratios(void) {
+  double (*const ratio[2])(atvi_rng *) = {exponential_ratio, student_ratio};
+  const double k[2] = {0.4, 0.5}, tol[2] = {0.02, 0.08}; /* the ratio of t is Pareto in the limit only */
+  for (int c = 0; c < 2; c++) {
+    enum { REP = 60 };
+    double mean = 0, z = 0, zz = 0, smooth = 0;
+    for (uint32_t r = 0; r < REP; r++) {
+      atvi_rng rng = atvi_rng_at(731, ATVI_STREAM_TEST, r, (uint32_t)c);
+      for (int i = 0; i < MOST; i++) lw[i] = ratio[c](&rng);
+      atvi_psis_info info = atvi_psis(MOST, lw, w, work);
+      mean += info.khat / REP;
+      z += info.log_mean / info.log_mean_se / sqrt(REP);
+      zz += info.log_mean * info.log_mean / (info.log_mean_se * info.log_mean_se) / REP;
+      smooth += info.log_mean_smooth / REP;
+      CHECK(info.khat < atvi_psis_threshold(MOST));
+    }
+    printf("mean khat %.3f, want %.1f; evidence: z %.2f, mean z^2 %.2f; smoothed %.5f\n", mean, k[c], z, zz,
+           smooth);
+    CHECK_ABS(mean, k[c], tol[c]);
+    CHECK_ABS(z, 0, 4);
+    CHECK_ABS(zz, 1, 4 * sqrt(2.0 / REP));
+    CHECK_ABS(smooth, 0, 0.005);
+  }
+}
+
+/* Normal target of variance 1/4 and draws of N(0, 1), unnormalised by e^-97.9: bounded weights. */
+static void evidence_of_a_normal(void) {
+  atvi_rng rng = atvi_rng_at(5, ATVI_STREAM_TEST, 1, 1);
+  for (int i = 0; i < MOST; i++) {
+    double x = atvi_rng_normal(&rng);
+    lw[i] = -97.9 + log(2.0) - 1.5 * x * x;
+  }
+  atvi_psis_info info = atvi_psis(MOST, lw, w, work);
+  CHECK_ABS(info.log_mean, -97.9, 4 * info.log_mean_se);
+  /* E w^2 = 4 E e^(-3 x^2) = 4 / sqrt 7 */
+  CHECK_REL(info.log_mean_se, sqrt((4 / sqrt(7.0) - 1) / MOST), 0.03);
+  CHECK_REL(info.ess, MOST * sqrt(7.0) / 4, 0.02);
+  CHECK(info.khat < 0.2);
+}
+
+static void order_is_kept_and_ties_stay(void) {
+  atvi_rng rng = atvi_rng_at(11, ATVI_STREAM_TEST, 1, 1);
+  for (int i = 0; i < 1000; i++) lw[i] = round(12 * -0.6 * log(atvi_rng_uniform(&rng))) / 12; /* many ties */
+  atvi_psis_info info = atvi_psis(1000, lw, w, work);
+  CHECK(info.n_tail > 50 && isfinite(info.khat));
+  CHECK_ABS(total(1000), 1, 1e-12);
+  for (int i = 0; i < 1000; i++)
+    for (int j = 0; j < i; j++) {
+      if (lw[i] == lw[j]) CHECK(w[i] == w[j]);
+      if (lw[i] < lw[j]) CHECK(w[i] <= w[j]);
+    }
+}
+
+static void failed_draws_weigh_nothing(void) {
+  atvi_rng rng = atvi_rng_at(12, ATVI_STREAM_TEST, 1, 1);
+  for (int i = 0; i < 500; i++) lw[i] = i % 5 == 2 ? (i % 2 ? -HUGE_VAL : NAN) : 0.3 * atvi_rng_normal(&rng);
+  atvi_psis_info info = atvi_psis(500, lw, w, work);
+  double raw = 0;
+  for (int i = 0; i < 500; i++) {
+    if (i % 5 == 2)
+      CHECK(w[i] == 0);
+    else
+      raw += exp(lw[i]) / 500;
+  }
+  CHECK_ABS(total(500), 1, 1e-12);
+  CHECK_REL(info.log_mean, log(raw), 1e-12); /* they count in the mean */
+  CHECK(isfinite(info.khat) && info.ess < 400 && info.ess > 300);
+  for (int i = 20; i < 500; i++) lw[i] = -HUGE_VAL; /* fewer left than the tail is long */
+  info = atvi_psis(500, lw, w, work);
+  CHECK_INT(info.n_tail, 16);
+  CHECK_ABS(total(500), 1, 1e-12);
+  for (int i = 3; i < 20; i++) lw[i] = -HUGE_VAL; /* and too few */
+  lw[2] = 0.1;
+  info = atvi_psis(500, lw, w, work);
+  CHECK(info.khat == HUGE_VAL && info.n_tail == 0);
+  CHECK_REL(w[2], exp(lw[2]) / (exp(lw[0]) + exp(lw[1]) + exp(lw[2])), 1e-14);
+}
+
+static void special_sets_are_defined(void) {
+  for (int i = 0; i < 1000; i++) lw[i] = -1e5 + 0.25; /* constant: perfect draws */
+  atvi_psis_info info = atvi_psis(1000, lw, w, work);
+  CHECK(info.khat == 0 && info.log_mean_se == 0);
+  CHECK_REL(info.ess, 1000, 1e-12);
+  CHECK_REL(info.log_mean, -1e5 + 0.25, 1e-15);
+  lw[17] += 3; /* one stands out */
+  info = atvi_psis(1000, lw, w, work);
+  CHECK(info.khat == HUGE_VAL);
+  CHECK_REL(w[17] / w[16], exp(3), 1e-9);
+  for (int i = 0; i < 700; i++) lw[i] = -1; /* an atom at the top of 300 */
+  info = atvi_psis(1000, lw, w, work);
+  CHECK(info.khat == 0);
+  for (int i = 0; i < 1000; i++) lw[i] = -i * 1000.0; /* everything underflows but one */
+  info = atvi_psis(1000, lw, w, work);
+  CHECK(info.khat == HUGE_VAL && w[0] == 1 && info.ess == 1);
+  for (int i = 0; i < 1000; i++) lw[i] = -i * 20.0; /* a tail that spans what a double can */
+  info = atvi_psis(1000, lw, w, work);
+  CHECK(info.khat > 2 && isfinite(info.khat));
+  CHECK_ABS(total(1000), 1, 1e-12);
+  for (int i = 0; i < 1000; i++) lw[i] = 1 + 1e-15 * (i % 7); /* constant but for rounding */
+  info = atvi_psis(1000, lw, w, work);
+  CHECK(info.khat < 0.7);
+  CHECK_REL(info.ess, 1000, 1e-9);
+}
+
+static void few_none_and_infinite(void) {
+  for (int i = 0; i < 24; i++) lw[i] = log(1.0 + i);
+  atvi_psis_info info = atvi_psis(24, lw, w, work);
+  CHECK(isnan(info.khat) && info.n_tail == 0);
+  for (int i = 0; i < 24; i++) CHECK_REL(w[i], (1.0 + i) / 300, 1e-14);
+  CHECK_REL(info.log_mean, log(12.5), 1e-14);
+  CHECK_REL(info.log_mean_smooth, log(12.5), 1e-14);
+  info = atvi_psis(1, lw + 7, w, work);
+  CHECK(isnan(info.khat) && isnan(info.log_mean_se) && w[0] == 1 && info.ess == 1);
+  for (int i = 0; i < 40; i++) lw[i] = i % 2 ? -HUGE_VAL : NAN;
+  info = atvi_psis(40, lw, w, work);
+  CHECK(isnan(info.khat) && info.ess == 0 && info.log_mean == -HUGE_VAL && isnan(info.log_mean_se));
+  for (int i = 0; i < 40; i++) CHECK(w[i] == 0);
+  lw[3] = lw[9] = HUGE_VAL;
+  lw[4] = 2;
+  info = atvi_psis(40, lw, w, work);
+  CHECK(info.khat == HUGE_VAL && info.ess == 2 && info.log_mean == HUGE_VAL);
+  CHECK(w[3] == 0.5 && w[9] == 0.5 && w[4] == 0);
+}
+
+static void threshold(void) {
+  CHECK_REL(atvi_psis_threshold(100), 0.5, 1e-14);
+  CHECK_REL(atvi_psis_threshold(1000), 1 - 1.0 / 3, 1e-14);
+  CHECK(atvi_psis_threshold(2200) == 0.7 && atvi_psis_threshold(100000) == 0.7);
+  CHECK(atvi_psis_threshold(1) == -HUGE_VAL);
+}
+
+/* Expected order statistics of a generalised Pareto distribution give its parameters back, also for light tails. */
+static void fit_of_quantiles(void) {
+  enum { N = 2000 };
+  const double shape[5] = {-0.5, -0.1, 1e-9, 0.4, 1.3};
+  for (int c = 0; c < 5; c++) {
+    double k, sigma;
+    for (int i = 0; i < N; i++) lw[i] = 0.37 * expm1(-shape[c] * log1p(-(i + 0.5) / N)) / shape[c];
+    atvi_gpd_fit(N, lw, &k, &sigma);
+    CHECK_ABS(k, shape[c], 0.02);
+    CHECK_REL(sigma, 0.37, 0.02);
+  }
+}
+
+TESTS({"oracle", agrees_with_the_formulas}, {"pareto", finds_the_shape_of_pareto_tails},
+      {"ratios", importance_ratios}, {"evidence", evidence_of_a_normal},
+      {"order", order_is_kept_and_ties_stay}, {"failed", failed_draws_weigh_nothing},
+      {"special", special_sets_are_defined}, {"few", few_none_and_infinite}, {"threshold", threshold},
+      {"fit", fit_of_quantiles})
