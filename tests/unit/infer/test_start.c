@@ -151,9 +151,8 @@ static void refuses_and_explains(void) {
   CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 0, &s), ATVI_EINVAL);
   CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 10, &s), ATVI_EMODEL);
   CHECK(s == NULL);
-  CHECK_STR(
-      atvi_errmsg(ctx),
-      "toy: none of 2000 draws from the prior could be evaluated; for 2000 of them the likelihood is zero");
+  CHECK(strstr(atvi_errmsg(ctx), "toy: none of 2000 draws from the prior could be evaluated; for 2000 of "
+                                 "them the likelihood is zero\nhint: "));
   test_fail_at = test_allocs + 1;
   CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 10, &s), ATVI_ENOMEM);
   CHECK(s == NULL);
