@@ -29,9 +29,9 @@ static const double GRID_TOL =
 /* More than any max_steps; sums of as many as there are stops do not overflow. */
 static const double STEPS_MOST = 1e15;
 
-/* Up to here the stages of explicit steps stay in the fast caches and are kept for the adjoint; larger ones cost
- * more to read again than to compute again. */
-enum { KEEP_STATES = 8 };
+/* Explicit steps keep their stages for the adjoint up to here (measured: 25 states, 400 steps, 11 % less per gradient);
+ * many states over many stops would fill memory, and are computed again. */
+enum { KEEP_STATES = 32, KEEP_STATES_STOPS = 1 << 16 };
 
 static bool adaptive(const atvi_ode *o) { return o->method == ATVI_ODE_RK45 || o->method == ATVI_ODE_STIFF; }
 
@@ -127,7 +127,8 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   if (adaptive(o))
     w->first = stiff ? FIRST_STIFF * pow(o->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
   w->span = o->stop[o->n_stop - 1].t - o->stop[0].t;
-  w->keeps = stiff || (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES);
+  w->keeps =
+      stiff || (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * o->n_stop <= KEEP_STATES_STOPS);
   w->stride =
       sizeof(atvi_ode_record) + (size_t)(w->keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;

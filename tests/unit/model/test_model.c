@@ -485,6 +485,22 @@ static void states_that_never_change_are_not_solved(void) {
   atvi_ctx_free(ctx);
 }
 
+/* A chain of 40 compartments: more states than the adjoint keeps stages for. */
+static void many_states_have_right_gradients(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("chain.csv", "t,y\n2,0.3\n5,0.8\n9,0.2\n");
+  const char *path = test_file(
+      "chain.atvi", "index k = 1..40\nparam a ~ uniform(0, 9)\nparam b ~ uniform(0, 9)\nstart 0\n"
+                    "state x[i in k] = if i == 1 then b else 0\n"
+                    "dx[i in k]/dt = a*((if i > 1 then x[i-1] else 0) - x[i])\n"
+                    "data \"chain.csv\" time t\nobserve y ~ normal(sum(i in 5..40: x[i]*i)/40, 0.3)\n");
+  atvi_model *m = test_load(ctx, path, true);
+  CHECK_INT(m->n_state, 40);
+  CHECK(test_gradient(ctx, atvi_model_target(m), (double[]){1.7, 0.9}, 1e-6) < 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
 /* Loading a model fails cleanly at every allocation. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
@@ -517,7 +533,7 @@ TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_r
       {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
       {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
       {"fixed", fixed_parameters_leave_the_rest}, {"times", other_times_need_no_data},
-      {"still", states_that_never_change_are_not_solved},
+      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
       {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
