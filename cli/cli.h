@@ -21,19 +21,18 @@ typedef struct {
   const atvi_command *command;
   atvi_ctx *ctx;
   atvi_pool *pool;
-} atvi_session;
+} atvi_call;
 
 /* threads 0: one per core. Tells a failure itself; returns false then. */
-bool atvi_session_open(atvi_session *s, const atvi_command *command, long long threads, bool quiet);
-void atvi_session_close(atvi_session *s);
+bool atvi_call_open(atvi_call *s, const atvi_command *command, long long threads, bool quiet);
+void atvi_call_close(atvi_call *s);
 /* Prints the failure with what to do about it and gives the exit code. */
-int atvi_session_fail(const atvi_session *s, atvi_status status);
+int atvi_call_fail(const atvi_call *s, atvi_status status);
 
 /* `name=value` of a repeated option; false (after saying so) where the = is missing. Memory from the pool. */
-bool atvi_session_sets(const atvi_session *s, const char *option, const atvi_arg_list *list,
-                       atvi_app_set **out);
+bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out);
 /* `FILE` or `name=FILE`. */
-bool atvi_session_data(const atvi_session *s, const atvi_arg_list *list, atvi_app_data **out);
+bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data **out);
 
 /* Writes text to standard output; a full disk or a closed pipe is a failure that is told. */
 int atvi_print(const char *text);

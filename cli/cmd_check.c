@@ -30,21 +30,21 @@ static int run(int argc, char **argv) {
   int code = atvi_args_parse(&atvi_cmd_check, arg, argc, argv, &path);
   if (code >= 0) return code;
 
-  atvi_session s;
-  if (!atvi_session_open(&s, &atvi_cmd_check, threads, false)) return ATVI_EXIT_FAILED;
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_check, threads, false)) return ATVI_EXIT_FAILED;
   atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_session_data(&s, &data, &files)) {
+  if (atvi_call_data(&s, &data, &files)) {
     const atvi_app_model model = {.path = path, .n_data = data.n, .data = files, .interpret = no_compile};
     const char *text = "";
     bool ok = false;
     atvi_status status = atvi_app_check(s.ctx, s.pool, &model, seed, &text, &ok);
     if (status != ATVI_OK)
-      code = atvi_session_fail(&s, status);
+      code = atvi_call_fail(&s, status);
     else
       code = atvi_print(text) || !ok ? ATVI_EXIT_FAILED : ATVI_EXIT_DONE;
   }
-  atvi_session_close(&s);
+  atvi_call_close(&s);
   return code;
 }
 

@@ -39,19 +39,19 @@ static int run(int argc, char **argv) {
   int code = atvi_args_parse(&atvi_cmd_eval, arg, argc, argv, &path);
   if (code >= 0) return code;
 
-  atvi_session s;
-  if (!atvi_session_open(&s, &atvi_cmd_eval, 1, true)) return ATVI_EXIT_FAILED;
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_eval, 1, true)) return ATVI_EXIT_FAILED;
   atvi_app_set *sets, *fixed;
   atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_session_sets(&s, "set", &set, &sets) && atvi_session_sets(&s, "fix", &fix, &fixed) &&
-      atvi_session_data(&s, &data, &files)) {
+  if (atvi_call_sets(&s, "set", &set, &sets) && atvi_call_sets(&s, "fix", &fix, &fixed) &&
+      atvi_call_data(&s, &data, &files)) {
     const atvi_app_model model = {path, data.n, files, fix.n, fixed, no_compile};
     const char *text = "";
     atvi_status status = atvi_app_eval(s.ctx, s.pool, &model, set.n, sets, &text);
-    code = status == ATVI_OK ? atvi_print(text) : atvi_session_fail(&s, status);
+    code = status == ATVI_OK ? atvi_print(text) : atvi_call_fail(&s, status);
   }
-  atvi_session_close(&s);
+  atvi_call_close(&s);
   return code;
 }
 

@@ -98,12 +98,12 @@ static int run(int argc, char **argv) {
   o.fit.chains = o.chains > INT_MAX ? INT_MAX : (int)o.chains;
   o.fit.max_iter = (atvi_idx)o.max_iter;
 
-  atvi_session s;
-  if (!atvi_session_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
   atvi_app_set *fixed;
   atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_session_sets(&s, "fix", &o.fix, &fixed) && atvi_session_data(&s, &o.data, &files)) {
+  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
     o.fit.model.n_fix = o.fix.n;
     o.fit.model.fix = fixed;
     o.fit.model.n_data = o.data.n;
@@ -111,10 +111,10 @@ static int run(int argc, char **argv) {
     atvi_app_fit_result result = {0};
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_fit(s.ctx, s.pool, &o.fit, &result);
-    code = status == ATVI_OK ? report(&o, &result) : atvi_session_fail(&s, status);
+    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
   }
-  atvi_session_close(&s);
+  atvi_call_close(&s);
   return code;
 }
 

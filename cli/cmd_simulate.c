@@ -65,13 +65,13 @@ static int run(int argc, char **argv) {
   int code = parse(&o, argc, argv, &path);
   if (code >= 0) return code;
 
-  atvi_session s;
-  if (!atvi_session_open(&s, &atvi_cmd_simulate, 0, true)) return ATVI_EXIT_FAILED;
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_simulate, 0, true)) return ATVI_EXIT_FAILED;
   atvi_app_set *sets, *fixed;
   atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_session_sets(&s, "set", &o.set, &sets) && atvi_session_sets(&s, "fix", &o.fix, &fixed) &&
-      atvi_session_data(&s, &o.data, &files)) {
+  if (atvi_call_sets(&s, "set", &o.set, &sets) && atvi_call_sets(&s, "fix", &o.fix, &fixed) &&
+      atvi_call_data(&s, &o.data, &files)) {
     const atvi_app_simulate_opts opts = {
         .model = {path, o.data.n, files, o.fix.n, fixed, o.no_compile},
         .n_set = o.set.n,
@@ -84,9 +84,9 @@ static int run(int argc, char **argv) {
     };
     const char *text = "";
     atvi_status status = atvi_app_simulate(s.ctx, s.pool, &opts, &text);
-    code = status == ATVI_OK ? atvi_print(text) : atvi_session_fail(&s, status);
+    code = status == ATVI_OK ? atvi_print(text) : atvi_call_fail(&s, status);
   }
-  atvi_session_close(&s);
+  atvi_call_close(&s);
   return code;
 }
 

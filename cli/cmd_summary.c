@@ -23,12 +23,12 @@ static int run(int argc, char **argv) {
   int code = atvi_args_parse(&atvi_cmd_summary, arg, argc, argv, &where);
   if (code >= 0) return code;
 
-  atvi_session s;
-  if (!atvi_session_open(&s, &atvi_cmd_summary, 1, true)) return ATVI_EXIT_FAILED;
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_summary, 1, true)) return ATVI_EXIT_FAILED;
   const char *text = "";
   atvi_status status = atvi_app_summary(s.ctx, s.pool, where, json, &text);
-  code = status == ATVI_OK ? atvi_print(text) : atvi_session_fail(&s, status);
-  atvi_session_close(&s);
+  code = status == ATVI_OK ? atvi_print(text) : atvi_call_fail(&s, status);
+  atvi_call_close(&s);
   return code;
 }
 

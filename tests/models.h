@@ -11,6 +11,12 @@
 
 static TEST_UNUSED char test_dir[64];
 
+static void test_remove_dir_(void) {
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf '%s'", test_dir);
+  if (test_dir[0] && system(command) != 0) fprintf(stderr, "%s is left over\n", test_dir);
+}
+
 /* Writes a file into the test's folder and returns its path (valid until the 8th call after). */
 static TEST_UNUSED const char *test_file(const char *name, const char *text) {
   static char path[8][160];
@@ -18,6 +24,7 @@ static TEST_UNUSED const char *test_file(const char *name, const char *text) {
   if (!test_dir[0]) {
     strcpy(test_dir, "/tmp/atvi-test-XXXXXX");
     CHECK(mkdtemp(test_dir) != NULL);
+    CHECK(atexit(test_remove_dir_) == 0);
   }
   char *p = path[next++ % 8];
   snprintf(p, sizeof path[0], "%s/%s", test_dir, name);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-bool atvi_session_open(atvi_session *s, const atvi_command *command, long long threads, bool quiet) {
-  *s = (atvi_session){.command = command};
+bool atvi_call_open(atvi_call *s, const atvi_command *command, long long threads, bool quiet) {
+  *s = (atvi_call){.command = command};
   if (atvi_ctx_new(NULL, &s->ctx) != ATVI_OK || atvi_pool_new(s->ctx, &s->pool) != ATVI_OK) {
     fprintf(stderr, "atvi: no memory\n");
-    atvi_session_close(s);
+    atvi_call_close(s);
     return false;
   }
   atvi_ctx_set_threads(s->ctx, threads > INT_MAX ? INT_MAX : (int)threads);
@@ -17,12 +17,12 @@ bool atvi_session_open(atvi_session *s, const atvi_command *command, long long t
   return true;
 }
 
-void atvi_session_close(atvi_session *s) {
+void atvi_call_close(atvi_call *s) {
   atvi_pool_free(s->pool);
   atvi_ctx_free(s->ctx);
 }
 
-int atvi_session_fail(const atvi_session *s, atvi_status status) {
+int atvi_call_fail(const atvi_call *s, atvi_status status) {
   atvi_show_end();
   const char *message = atvi_errmsg(s->ctx);
   /* Messages about the model bring their own place in the file. */
@@ -45,8 +45,7 @@ static int no_memory(void) {
   return false;
 }
 
-bool atvi_session_sets(const atvi_session *s, const char *option, const atvi_arg_list *list,
-                       atvi_app_set **out) {
+bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out) {
   *out = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof **out);
   if (!*out) return no_memory();
   for (int i = 0; i < list->n; i++) {
@@ -63,7 +62,7 @@ bool atvi_session_sets(const atvi_session *s, const char *option, const atvi_arg
   return true;
 }
 
-bool atvi_session_data(const atvi_session *s, const atvi_arg_list *list, atvi_app_data **out) {
+bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data **out) {
   *out = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof **out);
   if (!*out) return no_memory();
   for (int i = 0; i < list->n; i++) {
