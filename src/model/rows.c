@@ -160,7 +160,7 @@ static void forgive(atvi_lang *lang, const atvi_lang_observe *o, atvi_node arg[A
   atvi_graph *g = lang->graph;
   bool p = o->dist == ATVI_DIST_BINOMIAL;
   atvi_node *x = &arg[p ? 1 : 0];
-  for (int a = 0; a < o->n_arg; a++) arg[a] = o->arg[a];
+  for (int a = 0; a < ATVI_DIST_ARGS; a++) arg[a] = o->arg[a];
   if (!atvi_dist_get(o->dist)->count ||
       !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV)))
     return;
