@@ -28,8 +28,11 @@ bench: configure
 	@$(CMAKE) --build build --target all benches
 	@for b in build/bench/bench_*; do [ ! -x $$b ] || $$b || exit 1; done
 
-acceptance: all
-	@$(CMAKE) --build build --target benches
+acceptance:
+	@tools/setup build test
+	@$(MAKE) --no-print-directory all
+	@$(CMAKE) -S . -B build -DATVI_TESTS=ON >build/configure.log
+	@$(CMAKE) --build build --target benches oracle_rotavirus
 	@tools/acceptance.py
 
 fmt:

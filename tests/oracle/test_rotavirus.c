@@ -38,6 +38,19 @@ static void likelihood_at_the_truth(void) {
   CHECK_ABS(v.ll, -1559.5505, 0.01);
   CHECK_ABS(v.lp, -log(6.28) - log(0.5) - 6 * log(4), 1e-9);
   CHECK(test_gradient(ctx, atvi_model_target(m), TRUTH, 1e-5) < 1e-5);
+  const atvi_target *t = atvi_model_target(m);
+  void *work;
+  double worst = 0;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  for (int k = 0; k < 10; k++) { /* ten draws from the prior, as they come */
+    double theta[10], err;
+    t->ops->prior_draw(t->self, work, 11, k, 1, theta);
+    err = test_gradient(ctx, t, theta, 1e-5);
+    CHECK_MSG(err < 1e-5, "draw %d: gradient off by %g", k, err);
+    worst = fmax(worst, err);
+  }
+  t->ops->work_free(work);
+  printf("gradient at ten draws from the prior: worst %.1e\n", worst);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
 }
