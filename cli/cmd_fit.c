@@ -6,19 +6,30 @@
 
 static const char *const after[] = {
     "METHODS",
-    "ram   Robust adaptive Metropolis: several chains from dispersed starts,\n"
-    "      run until R-hat < 1.01 and bulk and tail ESS reach --ess for every\n"
-    "      parameter, or a limit. The default.\n"
-    "map   The maximum of the posterior from several starts, standard\n"
-    "      deviations by Laplace's method, and the directions that the data\n"
-    "      do not inform.\n",
+    "atvi    Annealed transformed variational inference, the default: a flexible\n"
+    "        distribution is fitted to the posterior along a ladder of falling\n"
+    "        temperatures, other modes are looked for, and its draws are weighted\n"
+    "        to make them exact. k-hat and the effective sample size tell how far\n"
+    "        they can be trusted.\n"
+    "nf      The same distribution (a normalising flow) without ladder, without\n"
+    "        a search for modes and without fine-tuning.\n"
+    "copula  A Gaussian copula in its place; likewise.\n"
+    "ram     Robust adaptive Metropolis: several chains from dispersed starts,\n"
+    "        run until R-hat < 1.01 and bulk and tail ESS reach --ess for every\n"
+    "        parameter, or a limit. Exact in the end; the check of the others.\n"
+    "map     The maximum of the posterior from several starts, standard\n"
+    "        deviations by Laplace's method, and the directions that the data\n"
+    "        do not inform.\n",
     "FILES",
-    "DIR/draws.csv      the draws, as Stan CSV: # lines with the configuration,\n"
-    "                   a header, lp__, log_lik__, then parameters and derived\n"
-    "                   quantities\n"
-    "DIR/summary.json   method, seed, cost, verdict and messages; for every\n"
-    "                   parameter mean, sd, mode, median, hpd95, quantiles,\n"
-    "                   ess_bulk, ess_tail, rhat, mcse\n"
+    "DIR/draws.csv      draws that count equally, as Stan CSV: # lines with the\n"
+    "                   configuration, a header, lp__, log_lik__, then parameters\n"
+    "                   and derived quantities. Of atvi, nf and copula: resampled\n"
+    "                   by their weights, where k-hat permits\n"
+    "DIR/weighted.csv   atvi, nf, copula: the draws of the approximation with\n"
+    "                   their weights (weight__)\n"
+    "DIR/summary.json   method, seed, cost, verdict and messages, log_evidence,\n"
+    "                   elbo, khat; for every parameter mean, sd, mode, median,\n"
+    "                   hpd95, quantiles, ess_bulk, ess_tail, rhat, mcse\n"
     "DIR/model.atvi     a copy of the model file\n"
     "DIR/fit.json       how the fit was called\n"
     "$XDG_CACHE_HOME/atvi\n"
@@ -36,6 +47,7 @@ static const char *const after[] = {
     "EXAMPLES",
     "atvi fit examples/cold/cold.atvi\n"
     "atvi fit rotavirus.atvi --data set_1.csv --out set1 --max-time 10m\n"
+    "atvi fit cold.atvi --method ram --ess 4000\n"
     "atvi fit cold.atvi --fix S0=38 --method map\n",
     NULL,
 };
@@ -49,8 +61,9 @@ typedef struct {
 
 static int parse(options *o, int argc, char **argv, const char **path) {
   const atvi_arg arg[] = {
-      {"method", "METHOD", ATVI_ARG_TEXT, &o->fit.method, "ram or map; see METHODS (default ram)."},
-      {"seed", "N", ATVI_ARG_SEED, &o->fit.seed,
+      {"method", "METHOD", ATVI_ARG_TEXT, &o->fit.how.method,
+       "atvi, nf, copula, ram or map; see METHODS (default atvi)."},
+      {"seed", "N", ATVI_ARG_SEED, &o->fit.how.seed,
        "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
       {"out", "DIR", ATVI_ARG_TEXT, &o->fit.out,
        "Folder for the results. Default: a new numbered folder here, named after the model (cold-001, "
@@ -64,12 +77,24 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},
-      {"ess", "N", ATVI_ARG_NUMBER, &o->fit.ess,
-       "Effective sample size that every parameter must reach (default 1000, at most 1e5)."},
-      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16, at most 1024)."},
-      {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter, "Most iterations of each chain (ram; default 500000)."},
-      {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.max_seconds,
+      {"ess", "N", ATVI_ARG_NUMBER, &o->fit.how.ess,
+       "Effective sample size to reach: by every parameter (ram; default 1000, at most 1e5), or by the "
+       "weighted draws (atvi, nf, copula; default 25000, or 4000 for slow models)."},
+      {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter,
+       "Most training steps (atvi, nf, copula), or iterations of each chain (ram; default 500000)."},
+      {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.how.max_seconds,
        "Most time to spend: 90s, 10m, 1.5h, 2d. What there is then is written."},
+      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16, at most 1024)."},
+      {"ladder", "LADDER", ATVI_ARG_TEXT, &o->fit.how.ladder,
+       "Temperatures of atvi: auto (the default: chosen from the draws at hand), none, or numbers that fall "
+       "and end with 1, such as 3,1."},
+      {"freeze", NULL, ATVI_ARG_FLAG, &o->fit.how.freeze,
+       "With given temperatures: a block of layers for each, earlier blocks frozen."},
+      {"map", "MAP", ATVI_ARG_TEXT, &o->fit.how.map,
+       "How atvi makes bounded parameters unbounded, where the model file leaves it open: auto (the "
+       "default), surjection, probit or logit."},
+      {"tune", "WHEN", ATVI_ARG_TEXT, &o->fit.how.tune,
+       "Fine-tuning of atvi with weights: auto (the default: where it may help), on or off."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless the verdict is ok."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->fit.model.interpret,
        "Use the interpreter instead of compiling the model."},
@@ -92,11 +117,11 @@ static int report(const options *o, const atvi_app_fit_result *r) {
 }
 
 static int run(int argc, char **argv) {
-  options o = {.fit.seed = 1};
+  options o = {.fit.how = atvi_fit_defaults()};
   int code = parse(&o, argc, argv, &o.fit.model.path);
   if (code >= 0) return code;
-  o.fit.chains = o.chains > INT_MAX ? INT_MAX : (int)o.chains;
-  o.fit.max_iter = (atvi_idx)o.max_iter;
+  o.fit.how.chains = o.chains > INT_MAX ? INT_MAX : (int)o.chains;
+  o.fit.how.max_iter = (atvi_idx)o.max_iter;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
@@ -121,8 +146,9 @@ static int run(int argc, char **argv) {
 const atvi_command atvi_cmd_fit = {
     .name = "fit",
     .brief = "infer the parameters of a model from its data",
-    .usage = "MODEL [--method ram|map] [--seed N] [--out DIR] [--threads N]\n"
-             "         [--fix NAME=VALUE] [--max-time TIME] [--data FILE] ...",
+    .usage = "MODEL [--method atvi|nf|copula|ram|map] [--seed N] [--out DIR]\n"
+             "         [--threads N] [--fix NAME=VALUE] [--max-time TIME]\n"
+             "         [--data FILE] ...",
     .operand = "MODEL",
     .about =
         "Draws from the posterior distribution of the parameters of MODEL given its data, writes the draws "

@@ -37,6 +37,13 @@ typedef struct {
   double log_lik_error;
   /* Number of separate maxima of similar height (within 5 nats of the best) that were found; NaN: not known. */
   double modes;
+  /* Variational methods; NaN elsewhere. */
+  double outside; /* share of the approximation outside the bounds before it is folded back */
+  double rungs;   /* temperatures of the ladder */
+  double steps;   /* training steps in all */
+  double excess;  /* share of the weight in the tail that khat speaks of */
+  double lost;    /* share of the last draws whose model run failed; they have weight 0 and are left out */
+  double tuned;   /* fine-tuning: 1 helped and was kept, 0 was tried and undone, NaN not tried */
 } atvi_made;
 
 typedef struct {
@@ -71,6 +78,12 @@ ATVI_API ATVI_CHECKED atvi_status atvi_draws_keep(atvi_draws *d, const char *s, 
 /* Adds a sentence; copied. Errors: ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* n draws without weights from weighted ones, drawn in proportion to the weights (systematic resampling, then
+ * shuffled); log prior, log likelihood, made and messages go with them. d without weights: each is as likely.
+ * Errors: EINVAL (n < 1; no weight above zero), ENOMEM. *out is NULL on error. */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_resample(const atvi_draws *d, atvi_idx n, uint64_t seed,
+                                                      atvi_draws **out);
 
 #ifdef __cplusplus
 }

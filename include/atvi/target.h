@@ -16,6 +16,9 @@ extern "C" {
 typedef struct {
   const char *name;    /* "beta.2" */
   double lower, upper; /* the box of the prior's support; -+HUGE_VAL where open */
+  /* How methods that need unbounded coordinates map it: "surjection", "probit", "logit", "log", "none"; "auto" or NULL:
+   * they choose. */
+  const char *map;
 } atvi_param;
 
 /* One batched evaluation. Pointers to outputs not wanted may be NULL. */

@@ -4,6 +4,7 @@
 #ifndef ATVI_APP_APP_H
 #define ATVI_APP_APP_H
 
+#include "atvi/fit.h"
 #include "core/core.h"
 
 typedef struct {
@@ -53,18 +54,13 @@ ATVI_CHECKED atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const
 
 typedef struct {
   atvi_app_model model;
-  const char *method; /* "ram" (default if NULL), "map" */
-  uint64_t seed;
-  const char *out;    /* --out; NULL: the next free numbered folder here */
-  bool force;         /* write into an existing folder */
-  int chains;         /* 0: default */
-  double ess;         /* 0: default */
-  atvi_idx max_iter;  /* 0: default */
-  double max_seconds; /* 0: no limit */
+  atvi_fit_opts how; /* method, seed and the rest; from atvi_fit_defaults */
+  const char *out;   /* --out; NULL: the next free numbered folder here */
+  bool force;        /* write into an existing folder */
 } atvi_app_fit_opts;
 
 typedef struct {
-  const char *dir;     /* where draws.csv and summary.json are */
+  const char *dir;     /* where draws.csv, summary.json and, of weighted draws, weighted.csv are */
   const char *verdict; /* "ok", "warn", "bad" */
   bool stopped;        /* by the stop callback */
   const char *text;    /* table and messages for the terminal */

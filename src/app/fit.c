@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi fit: load, infer, judge, write. The folder is made before the work begins, so that a run does not end with
- * nowhere to write; where writing fails all the same, the draws are rescued to a temporary folder. */
+ * nowhere to write; where writing fails all the same, the draws are rescued to a temporary folder.
+ *
+ * Draws of an approximation are weighted. weighted.csv has them as they are; draws.csv, for programs that know of no
+ * weights, has them resampled, or without their weights where those cannot be trusted. */
 #include "app/common.h"
 #include "diag/summary.h"
-#include "infer/map.h"
-#include "infer/ram.h"
+#include "infer/fit.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
 #include <jansson.h>
@@ -12,49 +14,60 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { METHOD_RAM, METHOD_MAP } method;
+enum { PLAIN_LEAST = 4000 }; /* resampled draws: systematic resampling repeats draws, but adds little noise */
 
-static atvi_status find_method(atvi_ctx *ctx, const char *name, method *out) {
-  *out = METHOD_RAM;
-  if (!name || strcmp(name, "ram") == 0) return ATVI_OK;
-  *out = METHOD_MAP;
-  if (strcmp(name, "map") == 0) return ATVI_OK;
-  return ATVI_FAIL(ctx, ATVI_EINVAL,
-                   "--method %s: there are ram (adaptive Metropolis) and map (maximum and Laplace)", name);
-}
+typedef struct {
+  atvi_draws *draws;       /* from the method */
+  atvi_draws *resampled;   /* NULL where they have no weights or bad ones */
+  atvi_draws bare;         /* borrows from draws, without weights */
+  const atvi_draws *plain; /* what draws.csv gets */
+} delivery;
 
-static atvi_status infer(atvi_ctx *ctx, const atvi_app_fit_opts *o, method how, atvi_evaluator *ev,
-                         atvi_draws **draws) {
-  if (how == METHOD_MAP) {
-    atvi_map_opts map = atvi_map_defaults();
-    map.seed = o->seed;
-    if (o->max_seconds > 0) map.max_seconds = o->max_seconds;
-    return atvi_map_run(ctx, ev, &map, NULL, draws);
-  }
-  atvi_ram_opts ram = atvi_ram_defaults();
-  ram.seed = o->seed;
-  if (o->chains > 0) ram.chains = o->chains;
-  if (o->ess > 0) ram.ess = o->ess;
-  if (o->max_iter > 0) ram.max_iter = o->max_iter;
-  if (o->max_seconds > 0) ram.max_seconds = o->max_seconds;
-  return atvi_ram_run(ctx, ev, &ram, draws);
+/* Equally weighted draws of the posterior, as far as they can be had. */
+static atvi_status plain_draws(delivery *y) {
+  y->bare = *y->draws;
+  y->bare.weight = NULL;
+  y->plain = &y->bare;
+  if (!atvi_weights_hold(y->draws)) return ATVI_OK;
+  atvi_idx n = (atvi_idx)atvi_weights_ess(y->draws);
+  if (n < PLAIN_LEAST) n = PLAIN_LEAST;
+  if (n > y->draws->n) n = y->draws->n;
+  ATVI_TRY(atvi_draws_resample(y->draws, n, y->draws->made.seed, &y->resampled));
+  y->plain = y->resampled;
+  return ATVI_OK;
 }
 
 enum { SOLVER_POINTS = 8 * ATVI_LANES };
 
 /* Is the solver exact enough where the posterior is? */
-static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_draws *draws) {
+static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, delivery *y) {
+  const atvi_draws *draws = y->plain;
   atvi_idx n = draws->n < SOLVER_POINTS ? draws->n : SOLVER_POINTS, d = draws->n_param;
   double *theta = atvi_pool_take(pool, (size_t)(d * n + 1), sizeof *theta), error;
   if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = draws->x[i * draws->n + j * draws->n / n];
   ATVI_TRY(atvi_app_solver_error(ctx, l, n, theta, &error));
-  draws->made.log_lik_error = error;
+  y->draws->made.log_lik_error = y->bare.made.log_lik_error = error;
+  if (y->resampled) y->resampled->made.log_lik_error = error;
   return ATVI_OK;
 }
 
-/* What it takes to run this fit again. */
+static void add_method(json_t *root, const atvi_fit_opts *how) {
+  json_object_set_new(root, "method", json_string(how->method));
+  json_object_set_new(root, "seed", json_integer((json_int_t)how->seed));
+  json_object_set_new(root, "ess", json_real(how->ess));
+  json_object_set_new(root, "max_seconds", json_real(how->max_seconds));
+  json_object_set_new(root, "max_iter", json_integer(how->max_iter));
+  json_object_set_new(root, "chains", json_integer(how->chains));
+  if (strcmp(how->method, "atvi") != 0) return;
+  json_object_set_new(root, "ladder", json_string(how->ladder));
+  json_object_set_new(root, "freeze", json_boolean(how->freeze));
+  json_object_set_new(root, "map", json_string(how->map));
+  json_object_set_new(root, "tune", json_string(how->tune));
+}
+
+/* What it takes to run this fit again; 0 is a default. */
 static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_loaded *l,
                           const char **text) {
   char folder[4096];
@@ -62,8 +75,7 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   json_object_set_new(root, "version", json_string(ATVI_VERSION));
   json_object_set_new(root, "folder", json_string(getcwd(folder, sizeof folder) ? folder : ""));
   json_object_set_new(root, "model", json_string(o->model.path));
-  json_object_set_new(root, "method", json_string(o->method ? o->method : "ram"));
-  json_object_set_new(root, "seed", json_integer((json_int_t)o->seed));
+  add_method(root, &o->how);
   for (atvi_idx i = 0; i < l->model->lang->n_data; i++)
     json_array_append_new(data, json_string(l->model->lang->data[i].path));
   json_object_set_new(root, "data", data);
@@ -78,53 +90,56 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   return *text ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
 }
 
+/* Everything that a folder gets. */
 typedef struct {
-  const char *draws, *summary, *model, *config; /* paths */
-} paths;
+  const atvi_draws *weighted, *plain; /* weighted: NULL if the draws have no weights */
+  const char *summary, *model, *how;
+} results;
 
-static bool paths_in(atvi_pool *pool, const char *dir, paths *p) {
-  p->draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
-  p->summary = atvi_pool_printf(pool, "%s/summary.json", dir);
-  p->model = atvi_pool_printf(pool, "%s/model.atvi", dir);
-  p->config = atvi_pool_printf(pool, "%s/fit.json", dir);
-  return p->draws && p->summary && p->model && p->config;
+static atvi_status save_text(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const char *name,
+                             const char *text) {
+  const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
+  return path ? atvi_file_save(ctx, path, text, strlen(text)) : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
 }
 
-static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const atvi_draws *draws,
-                        const char *summary, const char *model, const char *how) {
-  paths p;
-  if (!paths_in(pool, dir, &p)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(atvi_draws_csv_write(draws, p.draws));
-  ATVI_TRY(atvi_file_save(ctx, p.summary, summary, strlen(summary)));
-  ATVI_TRY(atvi_file_save(ctx, p.model, model, strlen(model)));
-  return atvi_file_save(ctx, p.config, how, strlen(how));
+static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const results *r) {
+  const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
+  const char *weighted = atvi_pool_printf(pool, "%s/weighted.csv", dir);
+  if (!draws || !weighted) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(atvi_draws_csv_write(r->plain, draws));
+  if (r->weighted)
+    ATVI_TRY(atvi_draws_csv_write(r->weighted, weighted));
+  else
+    unlink(weighted); /* of an earlier fit: summary would take it for this one's */
+  ATVI_TRY(save_text(ctx, pool, dir, "summary.json", r->summary));
+  ATVI_TRY(save_text(ctx, pool, dir, "model.atvi", r->model));
+  return save_text(ctx, pool, dir, "fit.json", r->how);
 }
 
 /* The folder could not be written: keep the work somewhere else and say where. Always a failure. */
-static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, const atvi_draws *draws,
-                          const char *summary, const char *model, const char *how) {
+static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, const results *r) {
   const char *tmp = getenv("TMPDIR"), *why = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
   char *base = atvi_pool_printf(pool, "%s/atvi-rescued-%s", tmp && *tmp ? tmp : "/tmp", name), *dir;
   if (!why || !base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_new(ctx, pool, base, &dir) == ATVI_OK &&
-      save(ctx, pool, dir, draws, summary, model, how) == ATVI_OK)
+  if (atvi_rundir_new(ctx, pool, base, &dir) == ATVI_OK && save(ctx, pool, dir, r) == ATVI_OK)
     return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are safe in %s instead: move them once there is room.",
                      why, dir);
   return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be kept in %s either, and are lost.", why, base);
 }
 
 static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l,
-                          atvi_draws *draws, atvi_app_fit_result *r) {
+                          const delivery *y, atvi_app_fit_result *out) {
   atvi_summary *s;
-  const char *json, *how, *model = l->model->lang->source;
-  ATVI_TRY(atvi_summary_new(pool, draws, &s));
-  ATVI_TRY(atvi_summary_json(pool, s, &json));
-  ATVI_TRY(atvi_summary_text(pool, s, &r->text));
-  ATVI_TRY(config(ctx, pool, o, l, &how));
-  r->verdict = atvi_verdict_name(s->verdict);
-  r->stopped = draws->made.end == ATVI_END_STOPPED;
-  atvi_status status = save(ctx, pool, r->dir, draws, json, model, how);
-  return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, draws, json, model, how) : status;
+  results r = {
+      .weighted = y->draws->weight ? y->draws : NULL, .plain = y->plain, .model = l->model->lang->source};
+  ATVI_TRY(atvi_summary_new(pool, y->draws, &s));
+  ATVI_TRY(atvi_summary_json(pool, s, &r.summary));
+  ATVI_TRY(atvi_summary_text(pool, s, &out->text));
+  ATVI_TRY(config(ctx, pool, o, l, &r.how));
+  out->verdict = atvi_verdict_name(s->verdict);
+  out->stopped = y->draws->made.end == ATVI_END_STOPPED;
+  atvi_status status = save(ctx, pool, out->dir, &r);
+  return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
 }
 
 static atvi_status make_dir(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_target *t,
@@ -140,27 +155,33 @@ static atvi_status make_dir(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_o
   return atvi_dir_make(ctx, o->out, !o->force && !empty);
 }
 
+static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+                         delivery *y) {
+  ATVI_TRY(atvi_fit_with(ctx, l->ev, &opts->how, &y->draws));
+  if (atvi_app_no_data(l))
+    ATVI_TRY(atvi_draws_say(y->draws,
+                            "Every observation is missing: the data say nothing, and this is the prior."));
+  ATVI_TRY(plain_draws(y));
+  return check_solver(ctx, pool, l, y);
+}
+
 atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                          atvi_app_fit_result *result) {
-  method how;
   atvi_loaded l;
-  atvi_draws *draws = NULL;
+  delivery y = {0};
   *result = (atvi_app_fit_result){0};
-  ATVI_TRY(find_method(ctx, opts->method, &how));
+  ATVI_TRY(atvi_fit_check(ctx, &opts->how));
   ATVI_TRY(atvi_app_load(ctx, &opts->model, NULL, &l));
   atvi_status status = make_dir(ctx, pool, opts, l.target, &result->dir);
   if (status == ATVI_OK) {
-    status = infer(ctx, opts, how, l.ev, &draws);
-    if (status == ATVI_OK && atvi_app_no_data(&l))
-      status =
-          atvi_draws_say(draws, "Every observation is missing: the data say nothing, and this is the prior.");
-    if (status == ATVI_OK) status = check_solver(ctx, pool, &l, draws);
+    status = infer(ctx, pool, opts, &l, &y);
     if (status == ATVI_OK)
-      status = finish(ctx, pool, opts, &l, draws, result);
+      status = finish(ctx, pool, opts, &l, &y, result);
     else
       rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
   }
-  atvi_draws_free(draws);
+  atvi_draws_free(y.resampled);
+  atvi_draws_free(y.draws);
   atvi_app_unload(&l);
   return status;
 }

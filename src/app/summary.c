@@ -5,6 +5,7 @@
 #include "io/draws_csv.h"
 #include "io/file.h"
 #include <sys/stat.h>
+#include <unistd.h>
 
 static atvi_status find_dir(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char **dir) {
   struct stat st;
@@ -28,7 +29,9 @@ atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, 
   atvi_draws *draws;
   atvi_summary *s;
   ATVI_TRY(find_dir(ctx, pool, where, &dir));
-  const char *path = atvi_pool_printf(pool, "%s/draws.csv", dir);
+  /* What the fit itself was judged by. */
+  const char *path = atvi_pool_printf(pool, "%s/weighted.csv", dir);
+  if (path && access(path, F_OK) != 0) path = atvi_pool_printf(pool, "%s/draws.csv", dir);
   if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(atvi_draws_csv_read(ctx, path, &draws));
   atvi_status status = atvi_summary_new(pool, draws, &s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The numbers of a summary; columns are independent and shared out to the threads. */
 #include "diag/summary.h"
+#include "math/stat/psis.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
@@ -51,6 +52,7 @@ static void bounds_share(const atvi_draws *d, const double *x, atvi_summary_colu
 static double weighted_mcse(const atvi_draws *d, const double *x, double mean) {
   double sum = 0, all = 0;
   for (atvi_idx i = 0; i < d->n; i++) {
+    if (!(d->weight[i] > 0)) continue;
     double r = d->weight[i] * (x[i] - mean);
     sum += r * r;
     all += d->weight[i];
@@ -80,26 +82,39 @@ static bool all_finite(atvi_idx n, const double *x) {
   return true;
 }
 
+/* The draws that count, with their weights: a failed run has weight zero, and its derived quantities may be anything. */
+static atvi_idx gather(const atvi_draws *d, const double *x, double *xs, double *ws) {
+  if (!ws) {
+    memcpy(xs, x, (size_t)d->n * sizeof *xs);
+    return d->n;
+  }
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < d->n; i++) {
+    if (!(d->weight[i] > 0)) continue;
+    xs[n] = x[i];
+    ws[n++] = d->weight[i];
+  }
+  return n;
+}
+
 /* scratch: j->per_share doubles */
 static void summarise(const job *j, atvi_idx item, double *scratch) {
   const atvi_draws *d = j->d;
-  atvi_idx n = d->n;
-  const double *x = d->x + item * n;
-  double *xs = scratch, *ws = d->weight ? xs + n : NULL, *work = xs + 2 * n;
+  const double *x = d->x + item * d->n;
+  double *xs = scratch, *ws = d->weight ? xs + d->n : NULL, *work = xs + 2 * d->n;
   atvi_summary_column *c = &j->col[item];
+  atvi_idx n = gather(d, x, xs, ws);
   bounds_share(d, x, c);
-  if (!all_finite(n, x)) return; /* everything else stays unknown */
-  c->mean = atvi_mean(n, x, d->weight);
-  c->sd = n > 1 ? atvi_sd(n, x, d->weight) : NAN;
+  if (n == 0 || !all_finite(n, xs)) return; /* everything else stays unknown */
+  c->mean = atvi_mean(n, xs, ws);
+  c->sd = n > 1 ? atvi_sd(n, xs, ws) : NAN;
   convergence(j, x, work, c);
-  memcpy(xs, x, (size_t)n * sizeof *xs);
-  if (ws) memcpy(ws, d->weight, (size_t)n * sizeof *ws);
   atvi_sort(n, xs, ws, work);
   for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++) c->quantile[k] = atvi_quantile(n, xs, ws, PROB[k]);
   c->median = c->quantile[2];
   atvi_hpd(n, xs, ws, 0.95, c->hpd95);
   double best = d->made.mode_draw;
-  if (best >= 0 && best < (double)n)
+  if (best >= 0 && best < (double)d->n)
     c->mode =
         x[(atvi_idx)best]; /* the joint maximum, which an optimiser knows better than a density of draws */
   else
@@ -113,7 +128,7 @@ static void summarise_share(void *arg, atvi_idx share_index, int worker) {
     summarise(j, k, j->scratch + (size_t)share_index * j->per_share);
 }
 
-static double effective(const atvi_draws *d) {
+double atvi_weights_ess(const atvi_draws *d) {
   double sum = 0, squares = 0;
   if (!d->weight) return (double)d->n;
   for (atvi_idx i = 0; i < d->n; i++) {
@@ -124,7 +139,7 @@ static double effective(const atvi_draws *d) {
 }
 
 static atvi_status all_columns(atvi_ctx *ctx, const atvi_draws *d, atvi_summary_column *col) {
-  job j = {.d = d, .col = col, .ess_weight = effective(d)};
+  job j = {.d = d, .col = col, .ess_weight = atvi_weights_ess(d)};
   j.n_share = atvi_ctx_threads(ctx);
   if (j.n_share > d->n_col) j.n_share = d->n_col;
   if (j.n_share > SHARES_MAX) j.n_share = SHARES_MAX;
@@ -158,9 +173,21 @@ static char *copy(atvi_pool *pool, const char *s) {
   return atvi_pool_strndup(pool, s ? s : "", s ? strlen(s) : 0);
 }
 
-atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
+bool atvi_made_variational(const atvi_made *made) {
+  static const char *const name[] = {"atvi", "nf", "copula"};
+  for (int i = 0; i < 3; i++)
+    if (made->method && strcmp(made->method, name[i]) == 0) return true;
+  return false;
+}
+
+bool atvi_weights_hold(const atvi_draws *d) {
+  if (!d->weight) return false;
+  if (isnan(d->made.khat)) return !atvi_made_variational(&d->made);
+  return atvi_psis_permits(d->n, d->made.khat, d->made.excess);
+}
+
+static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
-  *out = NULL;
   atvi_summary *s = atvi_pool_take(pool, 1, sizeof *s);
   atvi_summary_column *col = atvi_pool_take(pool, (size_t)d->n_col, sizeof *col);
   if (!s || !col) return ATVI_FAIL(ctx, ATVI_ENOMEM, "summary: out of memory");
@@ -168,6 +195,8 @@ atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary 
                       .n = d->n,
                       .n_chain = d->n_chain,
                       .chains = d->chains,
+                      .weighted = d->weight != NULL,
+                      .ess = atvi_weights_ess(d),
                       .n_param = d->n_param,
                       .n_col = d->n_col,
                       .col = col};
@@ -181,6 +210,13 @@ atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary 
   ATVI_TRY(atvi_summary_judge(pool, d, s));
   *out = s;
   return ATVI_OK;
+}
+
+atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
+  atvi_draws use = *d;
+  *out = NULL;
+  if (!atvi_weights_hold(d)) use.weight = NULL;
+  return summary_new(pool, &use, out);
 }
 
 const char *atvi_verdict_name(atvi_verdict v) {

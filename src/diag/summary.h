@@ -2,8 +2,12 @@
 /* What the draws say about every quantity, whether to believe it, and why, in words for the user.
  *
  * The verdict: "bad" where numbers should not be used (chains disagree, stand still, or R-hat > 1.05; far too few effective
- * draws; k-hat > 1), "warn" where they should be used with care (R-hat > 1.01, ESS below what was asked for, the run ended
- * early, more than 1 % of model runs failed, k-hat > 0.7), else "ok". Only parameters count, not derived quantities. */
+ * draws; k-hat > 1 or unknown), "warn" where they should be used with care (R-hat > 1.01, ESS below what was asked for, the
+ * run ended early, more than 1 % of model runs failed, k-hat above its threshold), else "ok". Only parameters count, not
+ * derived quantities.
+ *
+ * Weights of an approximation's draws are used where k-hat permits (atvi_weights_hold); where it does not, the
+ * summary is of the approximation as it is, and says so. */
 #ifndef ATVI_DIAG_SUMMARY_H
 #define ATVI_DIAG_SUMMARY_H
 
@@ -29,6 +33,8 @@ typedef struct {
   atvi_made made; /* strings from the pool */
   atvi_idx n, n_chain;
   bool chains;
+  bool weighted; /* the weights of the draws were used */
+  double ess;    /* 1 / sum of squared weights; n without weights */
   atvi_idx n_param, n_col;
   atvi_summary_column *col; /* [n_col], parameters first */
   double log_map;           /* highest log prior + log likelihood among the draws */
@@ -36,6 +42,14 @@ typedef struct {
   atvi_idx n_message;
   const char **message; /* [n_message] most important first; the draws' own messages last */
 } atvi_summary;
+
+/* Whether the draws are of an approximation that was fitted: method atvi, nf or copula. */
+bool atvi_made_variational(const atvi_made *made);
+/* Whether d has weights that can be trusted: k-hat is at most atvi_psis_threshold(d->n), or there is none because the
+ * method is not variational. */
+bool atvi_weights_hold(const atvi_draws *d);
+/* 1 / sum of squared weights, which need not sum to one; n without weights. */
+double atvi_weights_ess(const atvi_draws *d);
 
 /* Everything above; memory from pool, d may be freed afterwards. Uses the context's threads. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "diag/summary.h"
+#include "math/stat/psis.h"
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -94,6 +95,28 @@ static json_t *evidence(const atvi_made *m) {
   return NULL;
 }
 
+/* Counts are doubles where they may be unknown. */
+static json_t *count(double x) { return isfinite(x) ? json_integer((json_int_t)x) : json_null(); }
+
+/* Numbers that a method may or may not know. */
+static bool set_made(json_t *o, const atvi_summary *s) {
+  const atvi_made *m = &s->made;
+  bool ok = set(o, "elbo", real(m->elbo));
+  ok = set(o, "khat", real(m->khat)) && ok;
+  ok = set(o, "khat_threshold", real(isnan(m->khat) ? NAN : atvi_psis_threshold(s->n))) && ok;
+  ok = set(o, "excess", real(m->excess)) && ok;
+  ok = set(o, "lost", real(m->lost)) && ok;
+  ok = set(o, "weighted", json_boolean(s->weighted)) && ok;
+  ok = set(o, "ess", real(s->chains ? NAN : s->ess)) && ok;
+  ok = set(o, "efficiency", real(m->efficiency)) && ok;
+  ok = set(o, "modes", count(m->modes)) && ok;
+  ok = set(o, "outside", real(m->outside)) && ok;
+  ok = set(o, "rungs", count(m->rungs)) && ok;
+  ok = set(o, "steps", count(m->steps)) && ok;
+  ok = set(o, "tuned", isnan(m->tuned) ? json_null() : json_boolean(m->tuned > 0)) && ok;
+  return ok;
+}
+
 static json_t *whole(atvi_pool *pool, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   json_t *o = json_object();
@@ -109,8 +132,7 @@ static json_t *whole(atvi_pool *pool, const atvi_summary *s) {
   ok = set(o, "failures", json_integer(m->failures)) && ok;
   ok = set(o, "log_map", real(s->log_map)) && ok;
   ok = set(o, "log_evidence", evidence(m)) && ok;
-  ok = set(o, "elbo", real(m->elbo)) && ok;
-  ok = set(o, "khat", real(m->khat)) && ok;
+  ok = set_made(o, s) && ok;
   ok = set(o, "verdict", string(pool, atvi_verdict_name(s->verdict))) && ok;
   ok = set(o, "messages", messages(pool, s)) && ok;
   ok = set(o, "parameters", columns(pool, s, 0, s->n_param)) && ok;

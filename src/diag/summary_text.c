@@ -4,6 +4,7 @@
  * All values of a row share their number of decimals, taken from the sd (two or three digits of it) and, between those, from the
  * Monte Carlo error: digits that would change with the next seed are not shown. */
 #include "diag/summary.h"
+#include "math/stat/psis.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -196,7 +197,7 @@ static void put_run(text_buffer *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   const char *shape =
       s->chains ? atvi_pool_printf(b->pool, "%td chains of %td draws", s->n_chain, s->n / s->n_chain)
-                : atvi_pool_printf(b->pool, "%td draws", s->n);
+                : atvi_pool_printf(b->pool, "%td %sdraws", s->n, s->weighted ? "weighted " : "");
   const char *line = atvi_pool_printf(
       b->pool, "%s, method %s, seed %" PRIu64 ": %s, %" PRId64 " model runs (%" PRId64 " failed), %.3g s",
       *m->model ? m->model : "model", m->method, m->seed, shape ? shape : "", m->evaluations, m->failures,
@@ -205,16 +206,51 @@ static void put_run(text_buffer *b, const atvi_summary *s) {
   puts_to(b, "\n");
 }
 
+static void put_evidence(text_buffer *b, const atvi_summary *s) {
+  const atvi_made *m = &s->made;
+  /* Of weights that cannot be trusted the mean cannot either; the bound holds all the same. */
+  bool evidence = isfinite(m->log_evidence) && (s->weighted || !atvi_made_variational(m));
+  bool elbo = isfinite(m->elbo);
+  if (evidence) PRINT(b, "log evidence  %.3f", m->log_evidence);
+  if (evidence && isfinite(m->log_evidence_se)) PRINT(b, " +- %.2g", m->log_evidence_se);
+  if (elbo) PRINT(b, evidence ? ", at least %.3f (ELBO)" : "log evidence at least %.3f (ELBO)", m->elbo);
+  if (evidence || elbo) puts_to(b, "\n");
+}
+
+static void put_training(text_buffer *b, const atvi_made *m) {
+  if (!isfinite(m->steps)) return;
+  PRINT(b, "training  %.0f steps", m->steps);
+  if (m->rungs > 1) PRINT(b, ", %.0f temperatures", m->rungs);
+  if (m->modes > 1) PRINT(b, ", %.0f modes", m->modes);
+  if (!isnan(m->tuned)) puts_to(b, m->tuned > 0 ? ", fine-tuning kept" : ", fine-tuning tried and undone");
+  puts_to(b, "\n");
+}
+
+/* How well the approximation fits, and what its draws are worth. */
+static void put_fit(text_buffer *b, const atvi_summary *s) {
+  const atvi_made *m = &s->made;
+  if (!atvi_made_variational(m)) return;
+  PRINT(b, isnan(m->khat) ? "k-hat  unknown" : "k-hat  %.2f", m->khat);
+  double most = atvi_psis_threshold(s->n);
+  PRINT(b, " (good up to %.2f)", most);
+  if (s->weighted && m->khat > most)
+    PRINT(b, ", which is no harm: its tail holds %.2g %% of the weight", 100 * m->excess);
+  if (s->weighted)
+    PRINT(b, "; the weighted draws are worth %.0f independent ones (%.0f %%)", s->ess,
+          100 * s->ess / (double)s->n);
+  else
+    puts_to(b, "; the draws are those of the approximation, not corrected");
+  puts_to(b, "\n");
+  put_training(b, m);
+}
+
 static void put_ending(text_buffer *b, const atvi_summary *s) {
   static const char *const meaning[] = {"ok", "warn - use with care, see below",
                                         "bad - do not use these numbers, see below"};
   puts_to(b, "\n");
   if (isfinite(s->log_map)) PRINT(b, "highest log posterior found  %.2f\n", s->log_map);
-  if (isfinite(s->made.log_evidence)) {
-    PRINT(b, "log evidence  %.3f", s->made.log_evidence);
-    if (isfinite(s->made.log_evidence_se)) PRINT(b, " +- %.2g", s->made.log_evidence_se);
-    puts_to(b, "\n");
-  }
+  put_evidence(b, s);
+  put_fit(b, s);
   PRINT(b, "verdict: %s\n", meaning[s->verdict]);
   for (atvi_idx i = 0; i < s->n_message; i++) put_wrapped(b, "  - ", s->message[i]);
 }

@@ -2,6 +2,7 @@
 /* Verdict and messages. Every message says what is the matter and what to do, to someone who knows the disease and the
  * data but not the sampler. Rules run from the most to the least important, which is the order of the messages. */
 #include "diag/summary.h"
+#include "math/stat/psis.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 static const double RHAT_WARN = 1.01, RHAT_BAD = 1.05, RHAT_APART = 1.2;
 static const double ESS_DEFAULT = 400; /* the same authors' minimum, where nothing was asked for */
 static const double ESS_BAD = 100;     /* below, even standard deviations are guesses */
-static const double KHAT_WARN = 0.7, KHAT_BAD = 1.0;
+static const double KHAT_BAD = 1.0;    /* the mean of the weights has no expectation */
 static const double FAILURES_WARN = 0.01, BOUND_NOTE = 0.05;
 static const double ERROR_WARN = 0.05, ERROR_BAD = 1; /* of the log likelihood; a posterior shows about 0.1 */
 static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03;
@@ -158,14 +159,15 @@ static bool ess_low(const judge *j, const atvi_summary_column *c) { return ess_o
 
 static void ess_rule(judge *j) {
   const atvi_summary *s = j->s;
-  if (!s->chains && !j->d->weight) return; /* independent draws: as many as were asked for */
+  if (!s->chains && !s->weighted) return; /* independent draws: as many as were asked for */
   if (j->apart) return;
   atvi_idx worst = -1;
   for (atvi_idx k = 0; k < s->n_param; k++)
     if (ess_low(j, &s->col[k]) && (worst < 0 || ess_of(&s->col[k]) < ess_of(&s->col[worst]))) worst = k;
   if (worst < 0) return;
   double ess = ess_of(&s->col[worst]), wanted = ess_wanted(j), bad = fmin(ESS_BAD, 0.5 * wanted);
-  const char *todo = s->chains ? "run longer" : "take more draws, or use --method ram";
+  const char *todo =
+      s->chains ? "run longer" : "give the fit more time, or check the result with --method ram";
   if (!s->chains)
     ADD(j, ess < bad ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
         "The weighted draws are worth only %.0f independent ones (%.0f wanted)%s; %s.", ess, wanted,
@@ -188,21 +190,42 @@ static void short_chains(judge *j) {
         "There are only %td draws per chain: too few to tell whether the chains agree. Run longer.", n);
 }
 
+/* A limit or a stop in the training of an approximation: its draws are right with their weights all the same. */
+static void training_end_rule(judge *j) {
+  const char *means = j->s->weighted ? "these are draws of it as it was, weighted to the posterior"
+                                     : "these are draws of it as it was";
+  if (j->d->made.end == ATVI_END_LIMIT)
+    ADD(j, ATVI_VERDICT_WARN,
+        "The run reached its limit before the approximation was finished; %s. Raise the limit (--max-time, "
+        "--max-iter) for final numbers.",
+        means);
+  if (j->d->made.end == ATVI_END_STOPPED)
+    ADD(j, ATVI_VERDICT_WARN,
+        "The run was stopped before the approximation was finished; %s. Let it finish for final numbers.",
+        means);
+}
+
 static void end_rule(judge *j) {
-  if (j->d->made.end == ATVI_END_LIMIT && j->d->chains)
+  atvi_end end = j->d->made.end;
+  if (atvi_made_variational(&j->d->made)) {
+    training_end_rule(j);
+    return;
+  }
+  if (end == ATVI_END_LIMIT && j->d->chains)
     ADD(j, ATVI_VERDICT_WARN,
         "The run ended at its limit before it reached the precision asked for. Raise the limit (--max-time, "
         "--max-iter) or ask for "
         "less (--ess).");
-  else if (j->d->made.end == ATVI_END_LIMIT)
+  else if (end == ATVI_END_LIMIT)
     ADD(j, ATVI_VERDICT_WARN,
         "The run ended at its limit before it was finished. Raise the limit (--max-time, --max-iter).");
-  if (j->d->made.end == ATVI_END_STOPPED)
+  if (end == ATVI_END_STOPPED)
     ADD(j, ATVI_VERDICT_WARN, "The run was stopped before it was finished; this is what there was by then.");
 }
 
 static void approximation_rule(judge *j) {
   double e = j->d->made.efficiency;
+  if (atvi_made_variational(&j->d->made)) return; /* its draws are weighted: k-hat and their ESS tell */
   if (e < EFFICIENCY_WARN)
     ADD(j, e < EFFICIENCY_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
         "The approximation fits the posterior poorly: weighted to the posterior, its draws would be worth "
@@ -213,10 +236,16 @@ static void approximation_rule(judge *j) {
 
 static void modes_rule(judge *j) {
   double n = j->d->made.modes;
-  if (n > 1)
+  if (!(n > 1)) return;
+  if (atvi_made_variational(&j->d->made))
+    ADD(j, ATVI_VERDICT_OK,
+        "The posterior has %.0f separate modes: the data allow different explanations. All are in the draws, "
+        "each with its share; means and standard deviations mix them, so look at the draws themselves.",
+        n);
+  else
     ADD(j, ATVI_VERDICT_WARN,
         "There are %.0f separate maxima of similar height; the approximation is of the best one only. "
-        "--method ram explores beyond it and shows whether its chains agree.",
+        "--method atvi takes them all, each with its share.",
         n);
 }
 
@@ -231,16 +260,34 @@ static void solver_rule(judge *j) {
 }
 
 static void khat_rule(judge *j) {
-  double k = j->d->made.khat;
-  if (k > KHAT_WARN)
+  const atvi_made *m = &j->d->made;
+  double k = m->khat, most = atvi_psis_threshold(j->d->n);
+  if (isnan(k) && atvi_made_variational(m))
+    ADD(j, ATVI_VERDICT_BAD,
+        "Nothing can be said about how well the approximation fits: too few of its draws could be evaluated "
+        "(no k-hat). The draws are NOT corrected. Check the model with 'atvi check', and the result with "
+        "--method ram.");
+  else if (!isnan(k) && !atvi_psis_permits(j->d->n, k, m->excess))
     ADD(j, k > KHAT_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
-        "The approximation misses part of the posterior (k-hat %.2f, should be below 0.7)%s. Check the "
-        "result with --method ram.",
-        k, k > KHAT_BAD ? ": do not use these numbers" : "");
+        "The approximation misses part of the posterior (k-hat %.2f, should be below %.2f), too much for "
+        "weights to put right: the draws and the table are the approximation as it is, NOT corrected%s. "
+        "Check the result with --method ram.",
+        k, most, k > KHAT_BAD ? "; do not use these numbers" : "");
 }
 
 static void failures_rule(judge *j) {
   const atvi_made *m = &j->d->made;
+  if (atvi_made_variational(m)) {
+    if (m->lost > FAILURES_WARN)
+      ADD(j, ATVI_VERDICT_WARN,
+          "The model's run failed at %.2g %% of the last draws; these were treated as impossible, which may "
+          "cut off "
+          "part of the posterior. Failed runs usually come from extreme parameter values: narrow the priors, "
+          "or try "
+          "another solver ('solver stiff', a larger 'maxsteps').",
+          100 * m->lost);
+    return; /* failures on the way there do no harm */
+  }
   if (m->evaluations <= 0 || !((double)m->failures > FAILURES_WARN * (double)m->evaluations)) return;
   ADD(j, ATVI_VERDICT_WARN,
       "%.2g %% of the model's runs failed (%" PRId64 " of %" PRId64

@@ -19,6 +19,12 @@ atvi_made atvi_made_none(void) {
                      .efficiency = NAN,
                      .log_lik_error = NAN,
                      .modes = NAN,
+                     .outside = NAN,
+                     .rungs = NAN,
+                     .steps = NAN,
+                     .tuned = NAN,
+                     .excess = NAN,
+                     .lost = NAN,
                      .ess_wanted = NAN};
 }
 

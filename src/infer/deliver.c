@@ -2,7 +2,7 @@
 #include "infer/deliver.h"
 #include <math.h>
 
-atvi_status atvi_deliver_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, atvi_idx n_chain,
+atvi_status atvi_deliver_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, atvi_idx n_chain, bool weighted,
                              atvi_draws **out) {
   *out = NULL;
   atvi_idx n_col = t->d + t->n_derived;
@@ -12,7 +12,7 @@ atvi_status atvi_deliver_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, at
     col[j] = (atvi_column){t->param[j].name, t->param[j].lower, t->param[j].upper};
   for (atvi_idx j = 0; j < t->n_derived; j++)
     col[t->d + j] = (atvi_column){t->derived[j], -HUGE_VAL, HUGE_VAL};
-  atvi_status st = atvi_draws_new(ctx, n, n_chain, t->d, n_col, col, false, out);
+  atvi_status st = atvi_draws_new(ctx, n, n_chain, t->d, n_col, col, weighted, out);
   atvi_block_free(ctx, col);
   return st;
 }

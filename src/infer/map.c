@@ -403,7 +403,7 @@ static atvi_status deliver(map *m, atvi_map_info *info, atvi_draws **out) {
   const atvi_target *t = atvi_evaluator_target(m->ev);
   atvi_laplace *l;
   ATVI_TRY(atvi_laplace_at(m->ctx, m->ev, m->starts->scale, info, &l));
-  ATVI_TRY(atvi_deliver_new(m->ctx, t, m->opts.draws, 1, out));
+  ATVI_TRY(atvi_deliver_new(m->ctx, t, m->opts.draws, 1, false, out));
   atvi_draws *d = *out;
   double share = atvi_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
   for (atvi_idx j = 0; j < t->d; j++) d->x[j * d->n] = info->mode[j];

@@ -324,7 +324,7 @@ static atvi_status deliver(const atvi_ram *r, atvi_end end, atvi_draws **out) {
   if (n < KEEP_LEAST)
     return ATVI_FAIL(r->ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
                      "ended after %td iterations per chain: too few to keep any draw", r->done);
-  ATVI_TRY(atvi_deliver_new(r->ctx, r->target, m * n, m, out));
+  ATVI_TRY(atvi_deliver_new(r->ctx, r->target, m * n, m, false, out));
   for (atvi_idx j = 0; j < d + 2; j++) {
     double *to = j < d ? (*out)->x + j * m * n : j == d ? (*out)->log_prior : (*out)->log_lik;
     for (atvi_idx c = 0; c < m; c++)

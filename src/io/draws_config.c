@@ -28,6 +28,12 @@ static const struct {
     {"efficiency", REAL, offsetof(atvi_made, efficiency)},
     {"log_lik_error", REAL, offsetof(atvi_made, log_lik_error)},
     {"modes", REAL, offsetof(atvi_made, modes)},
+    {"outside", REAL, offsetof(atvi_made, outside)},
+    {"rungs", REAL, offsetof(atvi_made, rungs)},
+    {"steps", REAL, offsetof(atvi_made, steps)},
+    {"tuned", REAL, offsetof(atvi_made, tuned)},
+    {"excess", REAL, offsetof(atvi_made, excess)},
+    {"lost", REAL, offsetof(atvi_made, lost)},
 };
 enum { N_FIELD = sizeof FIELD / sizeof *FIELD };
 

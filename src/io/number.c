@@ -105,7 +105,6 @@ bool atvi_parse_number(const char *s, size_t n, double *out) {
   return true;
 }
 
-/* Whole numbers up to 2^53 are most of what is written (counts, chain numbers) and need no search for digits. */
 bool atvi_decimal_comma(const char *s) {
   char buf[64];
   size_t n = strlen(s);
@@ -115,16 +114,6 @@ bool atvi_decimal_comma(const char *s) {
   buf[comma - s] = '.';
   double ignored;
   return atvi_parse_number(buf, n, &ignored);
-}
-
-int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x) {
-  if (isnan(x)) return snprintf(buf, ATVI_NUMBER_BYTES, "nan");
-  if (fabs(x) < 1e15 && x == trunc(x) && !(x == 0 && signbit(x)))
-    return snprintf(buf, ATVI_NUMBER_BYTES, "%lld", (long long)x);
-  int n = snprintf(buf, ATVI_NUMBER_BYTES, "%.17g", x);
-  char *comma = strchr(buf, ',');
-  if (comma) *comma = '.'; /* the decimal point of some locales */
-  return n;
 }
 
 static int two(const char *s) { return (s[0] - '0') * 10 + (s[1] - '0'); }

@@ -24,6 +24,9 @@ enum {                        /* streams */
        ATVI_STREAM_MAP,
        ATVI_STREAM_CHECK,
        ATVI_STREAM_TEST,
+       ATVI_STREAM_TRAIN, /* base draws of variational training */
+       ATVI_STREAM_FINAL, /* and of its end */
+       ATVI_STREAM_RESAMPLE,
 };
 
 /* One Philox4x32-10 block, bit for bit as published. */

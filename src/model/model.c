@@ -78,7 +78,8 @@ static atvi_status describe_target(atvi_model *m) {
   const char **derived = atvi_pool_take(m->pool, (size_t)lang->n_derived + 1, sizeof *derived);
   if (!param || !derived) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: parameters");
   for (atvi_idx i = 0; i < lang->n_param; i++)
-    param[i] = (atvi_param){lang->param[i].name, lang->param[i].lower, lang->param[i].upper};
+    param[i] =
+        (atvi_param){lang->param[i].name, lang->param[i].lower, lang->param[i].upper, lang->param[i].map};
   for (atvi_idx i = 0; i < lang->n_derived; i++) derived[i] = lang->derived[i].name;
   t->ops = &atvi_model_ops;
   t->self = m;

@@ -17,6 +17,12 @@ enum { MIN_DRAWS = 25, MIN_TAIL = 5, PRIOR_COUNT = 10 };
 
 double atvi_psis_threshold(atvi_idx n) { return n <= 1 ? -HUGE_VAL : fmin(1 - 1 / log10((double)n), 0.7); }
 
+#define HARMLESS 0.002 /* of the weight: moves a mean by some thousandths of a standard deviation at most */
+
+bool atvi_psis_permits(atvi_idx n, double khat, double excess) {
+  return khat <= atvi_psis_threshold(n) || excess < HARMLESS;
+}
+
 size_t atvi_psis_work(atvi_idx n) { return 4 * (size_t)n; }
 
 /* ---- generalised Pareto distribution ---- */
@@ -76,7 +82,12 @@ static void smooth_tail(atvi_idx n, const double *raw, double *smooth, atvi_psis
   for (atvi_idx i = 0; i < n; i++) smooth[i] = exp(raw[i]);
   if (n < MIN_DRAWS) return;
   atvi_idx at = n - (atvi_idx)ceil(fmin(0.2 * count, 3 * sqrt(count))) - 1;
-  double cutoff = fmax(raw[at], LOG_TINY);
+  double cutoff = fmax(raw[at], LOG_TINY), above = 0, all = 0;
+  for (atvi_idx i = 0; i < n; i++) {
+    all += smooth[i];
+    above += fmax(0, smooth[i] - exp(cutoff));
+  }
+  info->excess = above / all;
   while (at < n && raw[at] <= cutoff) at++;
   atvi_idx tail = n - at;
   if (tail == 0 || raw[at] == raw[n - 1]) { /* bounded by an atom; one or two alone at the top are no atom */
@@ -112,13 +123,13 @@ static atvi_psis_info degenerate(atvi_idx n, double top, atvi_idx count, const d
   bool infinite = top == HUGE_VAL;
   for (atvi_idx i = 0; i < n; i++)
     w[(atvi_idx)order[i]] = infinite && sorted[i] == top ? 1 / (double)count : 0;
-  if (!infinite) return (atvi_psis_info){NAN, 0, -HUGE_VAL, NAN, -HUGE_VAL, 0};
-  return (atvi_psis_info){HUGE_VAL, (double)count, HUGE_VAL, NAN, HUGE_VAL, 0};
+  if (!infinite) return (atvi_psis_info){NAN, 0, -HUGE_VAL, NAN, -HUGE_VAL, 0, NAN};
+  return (atvi_psis_info){HUGE_VAL, (double)count, HUGE_VAL, NAN, HUGE_VAL, 0, 1};
 }
 
 atvi_psis_info atvi_psis(atvi_idx n, const double *log_w, double *w, double *work) {
   double *raw = work, *order = work + n, *smooth = work + 2 * n, sum = 0, square = 0;
-  atvi_psis_info info = {.khat = NAN};
+  atvi_psis_info info = {.khat = NAN, .excess = NAN};
   for (atvi_idx i = 0; i < n; i++) {
     raw[i] = isnan(log_w[i]) ? -HUGE_VAL : log_w[i];
     order[i] = (double)i;

@@ -18,6 +18,10 @@ typedef struct {
   double log_mean, log_mean_se;
   double log_mean_smooth; /* the same of the smoothed weights: less noisy for a long tail, slightly biased */
   atvi_idx n_tail;        /* weights smoothed; 0: none */
+  /* Share of the weight that lies above the cutoff of the tail, as given: what a wrong tail could spoil at most, as far as can be
+   * seen. khat knows no scale: weights that are all within a few percent of each other may have any khat. NaN where
+   * khat is. */
+  double excess;
 } atvi_psis_info;
 
 /* Doubles of scratch for n draws. */
@@ -29,6 +33,10 @@ atvi_psis_info atvi_psis(atvi_idx n, const double *log_w, double *w, double *wor
 
 /* Largest khat that can be trusted with n draws: min(1 - 1/log10 n, 0.7). -inf for n <= 1. */
 double atvi_psis_threshold(atvi_idx n);
+
+/* Whether weights may be used: khat is below the threshold, or the tail that it speaks of holds next to nothing (excess
+ * below 0.2 %). */
+bool atvi_psis_permits(atvi_idx n, double khat, double excess);
 
 /* Shape k and scale sigma of the generalised Pareto distribution 1 - (1 + k x / sigma)^(-1/k) for n >= 5 exceedances
  * x > 0, ascending, not all equal: the profile estimate of Zhang & Stephens (2009), without the prior on k. */

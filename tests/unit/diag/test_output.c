@@ -40,9 +40,11 @@ static void check_column(const json_t *o, const atvi_summary_column *c) {
 }
 
 static void json_has_every_key(void) {
-  static const char *const key[] = {"method",   "model",    "seed",         "seconds", "evaluations",
-                                    "failures", "log_map",  "log_evidence", "elbo",    "khat",
-                                    "verdict",  "messages", "parameters",   "derived"};
+  static const char *const key[] = {"method",         "model",    "seed",         "seconds", "evaluations",
+                                    "failures",       "log_map",  "log_evidence", "elbo",    "khat",
+                                    "verdict",        "messages", "parameters",   "derived", "modes",
+                                    "outside",        "rungs",    "steps",        "tuned",   "efficiency",
+                                    "khat_threshold", "weighted", "ess",          "excess",  "lost"};
   world w = world_new(4, 500, false);
   CHECK_OK(atvi_draws_say(w.d, "Quote \" and backslash \\."));
   const atvi_summary *s = world_summary(&w);
@@ -99,6 +101,32 @@ static void json_of_odd_values(void) {
   world_free(&w);
 }
 
+static void json_of_an_approximation(void) {
+  world w = world_new(1, 3000, true);
+  atvi_made *m = &w.d->made;
+  m->method = "atvi";
+  m->khat = 0.25, m->efficiency = 0.875, m->modes = 2, m->outside = 0.0625, m->rungs = 5, m->steps = 640;
+  m->tuned = 0;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 / 3000 : 0.5 / 3000;
+  json_t *o = parse(&w, world_summary(&w));
+  CHECK_REL(real(o, "khat_threshold"), 0.7, 1e-11); /* 1 - 1 / log10(3000) = 0.712 */
+  CHECK_REL(real(o, "ess"), 3000 / 1.25, 1e-11);
+  CHECK(json_is_true(json_object_get(o, "weighted")) && json_is_false(json_object_get(o, "tuned")));
+  CHECK(real(o, "efficiency") == 0.875 && real(o, "outside") == 0.0625);
+  CHECK_INT(json_integer_value(json_object_get(o, "modes")), 2);
+  CHECK_INT(json_integer_value(json_object_get(o, "rungs")), 5);
+  CHECK_INT(json_integer_value(json_object_get(o, "steps")), 640);
+  CHECK(json_is_null(json_object_get(json_array_get(json_object_get(o, "parameters"), 0), "rhat")));
+  json_decref(o);
+  m->khat = 0.9;
+  m->tuned = 1;
+  o = parse(&w, world_summary(&w));
+  CHECK(json_is_false(json_object_get(o, "weighted")) && json_is_true(json_object_get(o, "tuned")));
+  CHECK(real(o, "ess") == 3000);
+  json_decref(o);
+  world_free(&w);
+}
+
 static void check_width(const char *text) {
   for (const char *p = text; *p; p += strcspn(p, "\n") + 1) {
     int n = (int)strcspn(p, "\n");
@@ -137,6 +165,34 @@ static void table_is_aligned_and_rounded(void) {
                "World, method ram, seed 7: 4 chains of 2000 draws, 100000 model runs (12 failed), 12.2 s") !=
         NULL);
   CHECK(strstr(text, "verdict: warn") && strstr(text, "  - The run ended at its limit"));
+  world_free(&w);
+}
+
+static void text_of_an_approximation(void) {
+  world w = world_new(1, 3000, true);
+  atvi_made *m = &w.d->made;
+  const char *text;
+  m->method = "atvi";
+  m->khat = 0.25, m->log_evidence = -97.9, m->log_evidence_se = 0.004, m->elbo = -97.95;
+  m->rungs = 4, m->steps = 321, m->tuned = 1, m->modes = 1;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 / 3000 : 0.5 / 3000;
+  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
+  check_width(text);
+  CHECK(strstr(text, ": 3000 weighted draws, "));
+  CHECK(strstr(text, "\nlog evidence  -97.900 +- 0.004, at least -97.950 (ELBO)\n"));
+  CHECK(strstr(
+      text, "\nk-hat  0.25 (good up to 0.70); the weighted draws are worth 2400 independent ones (80 %)\n"));
+  CHECK(strstr(text, "\ntraining  321 steps, 4 temperatures, fine-tuning kept\n"));
+  CHECK(strstr(text, "R-hat") == NULL && strstr(text, "verdict: ok\n"));
+  m->khat = NAN; /* then the evidence is not to be trusted either */
+  m->tuned = 0;
+  m->modes = 3;
+  m->rungs = 1;
+  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
+  CHECK(strstr(text, ": 3000 draws, ") && strstr(text, "\nlog evidence at least -97.950 (ELBO)\n"));
+  CHECK(strstr(
+      text, "\nk-hat  unknown (good up to 0.70); the draws are those of the approximation, not corrected\n"));
+  CHECK(strstr(text, "\ntraining  321 steps, 3 modes, fine-tuning tried and undone\n"));
   world_free(&w);
 }
 
@@ -192,5 +248,6 @@ static void memory_failures_are_told(void) {
 }
 
 TESTS({"json_keys", json_has_every_key}, {"json_odd", json_of_odd_values},
+      {"json_vi", json_of_an_approximation}, {"text_vi", text_of_an_approximation},
       {"table", table_is_aligned_and_rounded}, {"table_fits", table_fits_whatever_comes},
       {"memory", memory_failures_are_told})

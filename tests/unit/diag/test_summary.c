@@ -81,6 +81,33 @@ static void independent_and_weighted_draws(void) {
   world_free(&w);
 }
 
+/* Draws of N(m, s) with weights exp(c z) are draws of N(m + c s, s): everything that a summary says must be of that
+ * one. Tolerances are 4 standard errors with the effective size, n exp(-c^2). */
+static void weights_count_in_every_number(void) {
+  const double c = 0.5, m = 2.385, s = 0.731;
+  world w = world_new(1, 40000, true);
+  w.d->made.method = "atvi";
+  w.d->made.khat = 0.2;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = exp(c * (w.d->x[i] - m) / s);
+  const atvi_summary *sum = world_summary(&w);
+  const atvi_summary_column *a = &sum->col[0];
+  const double n = 40000 * exp(-c * c), se = s / sqrt(n), mean = m + c * s;
+  CHECK(sum->weighted);
+  CHECK_REL(sum->ess, n, 0.05);
+  CHECK(a->ess_bulk == sum->ess && a->ess_tail == sum->ess && isnan(a->rhat));
+  CHECK_ABS(a->mean, mean, 4 * se);
+  CHECK_ABS(a->sd, s, 4 * se);
+  CHECK_ABS(a->median, mean, 4 * 1.2533 * se);
+  CHECK_ABS(a->mode, mean, 0.15);
+  static const double z[5] = {-1.959964, -0.674490, 0, 0.674490, 1.959964};
+  for (int k = 0; k < 5; k++) CHECK_ABS(a->quantile[k], mean + z[k] * s, 4 * (k % 4 ? 1.4 : 2.7) * se);
+  CHECK_ABS(a->hpd95[0], mean - 1.96 * s, 0.1);
+  CHECK_ABS(a->hpd95[1], mean + 1.96 * s, 0.1);
+  CHECK_REL(a->mcse, se * sqrt(1 + c * c), 0.1); /* weights and values go together: E w^2 (x - mean)^2 */
+  CHECK_REL(sum->col[2].mean, 2 * a->mean, 1e-12);
+  world_free(&w);
+}
+
 static void odd_draws_do_not_break_it(void) {
   world w = world_new(2, 3, false); /* chains too short for anything */
   const atvi_summary *s = world_summary(&w);
@@ -125,5 +152,5 @@ static void memory_failures_leave_nothing(void) {
 }
 
 TESTS({"normal", numbers_of_normal_chains}, {"threads", results_do_not_depend_on_threads},
-      {"weights", independent_and_weighted_draws}, {"odd", odd_draws_do_not_break_it},
-      {"memory", memory_failures_leave_nothing})
+      {"weights", independent_and_weighted_draws}, {"weights_count", weights_count_in_every_number},
+      {"odd", odd_draws_do_not_break_it}, {"memory", memory_failures_leave_nothing})

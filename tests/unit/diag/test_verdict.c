@@ -122,16 +122,99 @@ static void early_ends_and_failures(void) {
   world_free(&w);
 }
 
+/* The threshold is min(1 - 1 / log10 n, 0.7): 0.697 for 2000 draws, 0.5 for 100. */
 static void khat_rules(void) {
-  world w = world_new(1, 2000, false);
-  w.d->chains = false;
   static const double khat[3] = {0.69, 0.71, 1.01};
+  world w = world_new(1, 2000, false);
   for (int k = 0; k < 3; k++) {
     w.d->made.khat = khat[k];
     const atvi_summary *s = world_summary(&w);
     CHECK_INT(s->verdict, k);
     CHECK_INT(s->n_message, k > 0);
+    if (k > 0) CHECK_SAYS(s, "should be below 0.70");
+    if (k > 0) CHECK_SAYS(s, "NOT corrected");
+    if (k > 0) CHECK_SAYS(s, "--method ram");
   }
+  CHECK_SAYS(world_summary(&w), "do not use these numbers");
+  w.d->made.khat = NAN; /* of Metropolis: there is none */
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
+  w.d->made.method = "nf";
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK_SAYS(s, "no k-hat");
+  world_free(&w);
+  w = world_new(1, 100, false);
+  w.d->made.method = "atvi";
+  w.d->made.khat = 0.51;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "k-hat 0.51, should be below 0.50");
+  world_free(&w);
+}
+
+/* Of an approximation: weights are used where k-hat permits, words are of training, modes are in the draws. */
+static void approximations(void) {
+  world w = world_new(1, 4000, true);
+  atvi_made *m = &w.d->made;
+  m->method = "atvi";
+  m->khat = 0.3;
+  m->efficiency = 0.02; /* what the weights leave is said by their ESS, not by this */
+  m->ess_wanted = NAN;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = w.d->x[i] > 2.385 ? 1 : 0;
+  const atvi_summary *s = world_summary(&w);
+  CHECK(s->weighted && s->col[0].mean > 2.8); /* half of a normal: 2.385 + 0.798 * 0.731 */
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  m->khat = 0.8;
+  s = world_summary(&w);
+  CHECK(!s->weighted && s->col[0].mean < 2.5);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  m->excess = 0.001; /* a tail of next to nothing */
+  s = world_summary(&w);
+  CHECK(s->weighted);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  m->excess = 0.004;
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_WARN);
+  m->khat = 0.3;
+  m->evaluations = 1000, m->failures = 900, m->lost = 0.009; /* failures on the way do no harm */
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
+  m->lost = 0.03;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "failed at 3 % of the last draws");
+  m->lost = 0;
+  m->end = ATVI_END_STOPPED;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "stopped before the approximation was finished; these are draws of it as it was, weighted");
+  m->end = ATVI_END_LIMIT;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "reached its limit before the approximation was finished");
+  CHECK_SAYS(s, "--max-time");
+  m->end = ATVI_END_DONE;
+  m->modes = 3;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  CHECK_INT(s->n_message, 1);
+  CHECK_SAYS(s, "The posterior has 3 separate modes");
+  world_free(&w);
+}
+
+/* A failed run has weight zero, and whatever its derived quantities are does not matter. */
+static void draws_without_weight_do_not_count(void) {
+  world w = world_new(1, 4000, true);
+  w.d->made.khat = 0.1;
+  const double mean = world_summary(&w)->col[2].mean;
+  w.d->weight[17] = 0;
+  w.d->x[2 * w.d->n + 17] = NAN;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_ABS(s->col[2].mean, mean, 3e-3); /* one draw of 4000 */
+  CHECK(isfinite(s->col[2].mcse) && isfinite(s->col[2].hpd95[0]) && isfinite(s->col[2].mode));
+  CHECK_INT(s->n_message, 0);
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = 0;
+  s = world_summary(&w);
+  CHECK(isnan(s->col[0].mean));
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
   world_free(&w);
 }
 
@@ -217,6 +300,7 @@ static void own_messages_come_last(void) {
 
 TESTS({"ok", good_draws_are_ok}, {"rhat", rhat_has_three_steps}, {"ess", ess_below_wanted},
       {"weights", weights_on_few_draws}, {"ends", early_ends_and_failures}, {"khat", khat_rules},
+      {"approximations", approximations}, {"no_weight", draws_without_weight_do_not_count},
       {"modes", several_modes_are_a_warning}, {"bounds", mass_at_a_bound_is_a_note},
       {"stuck", chains_that_stand_still}, {"nan", draws_that_are_not_numbers},
       {"derived", derived_quantities_do_not_count}, {"own", own_messages_come_last})

@@ -16,6 +16,9 @@ struct toy {
   double lower[TOY_MAX], upper[TOY_MAX]; /* finite: uniform prior there; else normal with prior_sd around 0 */
   double prior_sd;
   bool no_prior; /* flat, improper, cannot be drawn */
+  /* NULL: as above. Else log prior with gradient inside the bounds, and a draw of it, of parameter j. */
+  double (*prior)(const toy *t, atvi_idx j, double x, double *g);
+  double (*draw)(const toy *t, atvi_idx j, atvi_rng *r);
   atvi_param param[TOY_MAX];
   atvi_target target;
 };
@@ -24,6 +27,7 @@ static TEST_UNUSED double toy_prior(const toy *t, atvi_idx j, double x, double *
   *g = 0;
   if (x < t->lower[j] || x > t->upper[j]) return -HUGE_VAL;
   if (t->no_prior) return 0;
+  if (t->prior) return t->prior(t, j, x, g);
   if (isfinite(t->upper[j] - t->lower[j])) return -log(t->upper[j] - t->lower[j]);
   *g = -x / (t->prior_sd * t->prior_sd);
   double z = x / t->prior_sd;
@@ -59,8 +63,11 @@ static TEST_UNUSED void toy_draw(const void *self, void *work, uint64_t seed, at
     atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_PRIOR, 0, (uint32_t)(first + i));
     for (atvi_idx j = 0; j < t->target.d; j++) {
       bool box = isfinite(t->upper[j] - t->lower[j]);
-      theta[j * B + i] = box ? t->lower[j] + atvi_rng_uniform(&r) * (t->upper[j] - t->lower[j])
-                             : t->prior_sd * atvi_rng_normal(&r);
+      if (t->draw)
+        theta[j * B + i] = t->draw(t, j, &r);
+      else
+        theta[j * B + i] = box ? t->lower[j] + atvi_rng_uniform(&r) * (t->upper[j] - t->lower[j])
+                               : t->prior_sd * atvi_rng_normal(&r);
     }
   }
 }
@@ -87,7 +94,7 @@ static TEST_UNUSED void toy_set(toy *t, atvi_idx d, double lower, double upper) 
   for (atvi_idx j = 0; j < d; j++) {
     t->lower[j] = lower;
     t->upper[j] = upper;
-    t->param[j] = (atvi_param){names[j], lower, upper};
+    t->param[j] = (atvi_param){names[j], lower, upper, NULL};
   }
   if (!(t->prior_sd > 0)) t->prior_sd = 10;
   t->target = (atvi_target){.ops = t->no_prior ? &toy_ops_undrawable : &toy_ops,
@@ -97,6 +104,42 @@ static TEST_UNUSED void toy_set(toy *t, atvi_idx d, double lower, double upper) 
                             .param = t->param,
                             .n_derived = t->no_prior ? 0 : 1,
                             .derived = derived};
+}
+
+/* ---- priors ---- */
+
+/* By bounds: two, Beta(2, 3) on the box; one, exponential with rate 5.3 from the end; none, normal with prior_sd around 0. */
+#define TOY_RATE 5.3
+static TEST_UNUSED double toy_curved(const toy *t, atvi_idx j, double x, double *g) {
+  double a = t->lower[j], b = t->upper[j];
+  if (isfinite(b - a)) {
+    double u = (x - a) / (b - a);
+    *g = (1 / u - 2 / (1 - u)) / (b - a);
+    return log(12 * u * (1 - u) * (1 - u) / (b - a));
+  }
+  if (isfinite(a) || isfinite(b)) {
+    *g = isfinite(a) ? -TOY_RATE : TOY_RATE;
+    return log(TOY_RATE) - TOY_RATE * (isfinite(a) ? x - a : b - x);
+  }
+  *g = -x / (t->prior_sd * t->prior_sd);
+  return -0.5 * x * x / (t->prior_sd * t->prior_sd) - log(t->prior_sd * sqrt(2 * acos(-1.0)));
+}
+
+static TEST_UNUSED double toy_curved_draw(const toy *t, atvi_idx j, atvi_rng *r) {
+  double a = t->lower[j], b = t->upper[j];
+  if (isfinite(b - a)) return a + (b - a) * atvi_rng_beta(r, 2, 3);
+  if (isfinite(a)) return a + atvi_rng_exponential(r) / TOY_RATE;
+  if (isfinite(b)) return b - atvi_rng_exponential(r) / TOY_RATE;
+  return t->prior_sd * atvi_rng_normal(r);
+}
+
+/* Other bounds for parameter j, and its own map. */
+static TEST_UNUSED void toy_bound(toy *t, atvi_idx j, double lower, double upper, const char *map) {
+  t->lower[j] = lower;
+  t->upper[j] = upper;
+  t->param[j].lower = lower;
+  t->param[j].upper = upper;
+  t->param[j].map = map;
 }
 
 /* ---- likelihoods ---- */

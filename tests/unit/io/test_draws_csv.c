@@ -36,23 +36,29 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
   }
   d->x[5] = NAN, d->x[6] = -HUGE_VAL, d->x[7] = HUGE_VAL, d->x[8] = -0.0, d->x[9] = 4.9e-324;
   d->log_lik[3] = -HUGE_VAL;
-  d->made = (atvi_made){"ram",
-                        "Cold = \"on\" T",
-                        18446744073709551615u,
-                        12.75,
-                        1234567,
-                        89,
-                        ATVI_END_LIMIT,
-                        -61.4,
-                        0.03,
-                        NAN,
-                        0.61,
-                        0.234,
-                        1000,
-                        7,
-                        0.37,
-                        0.002,
-                        3};
+  d->made = (atvi_made){.method = "ram",
+                        .model = "Cold = \"on\" T",
+                        .seed = 18446744073709551615u,
+                        .seconds = 12.75,
+                        .evaluations = 1234567,
+                        .failures = 89,
+                        .end = ATVI_END_LIMIT,
+                        .log_evidence = -61.4,
+                        .log_evidence_se = 0.03,
+                        .elbo = NAN,
+                        .khat = 0.61,
+                        .accept = 0.234,
+                        .ess_wanted = 1000,
+                        .mode_draw = 7,
+                        .efficiency = 0.37,
+                        .log_lik_error = 0.002,
+                        .modes = 3,
+                        .outside = 0.0625,
+                        .rungs = 5,
+                        .steps = 640,
+                        .tuned = 1,
+                        .excess = 0.0123,
+                        .lost = 0.5};
   CHECK_OK(atvi_draws_say(d, "First sentence, with 5 %% and = signs."));
   CHECK_OK(atvi_draws_say(d, "Second # sentence."));
   return d;
@@ -80,6 +86,11 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
         same(a->made.log_evidence_se, b->made.log_evidence_se));
   CHECK(same(a->made.elbo, b->made.elbo) && same(a->made.khat, b->made.khat));
   CHECK(same(a->made.accept, b->made.accept) && same(a->made.ess_wanted, b->made.ess_wanted));
+  CHECK(same(a->made.mode_draw, b->made.mode_draw) && same(a->made.efficiency, b->made.efficiency));
+  CHECK(same(a->made.log_lik_error, b->made.log_lik_error) && same(a->made.modes, b->made.modes));
+  CHECK(same(a->made.outside, b->made.outside) && same(a->made.rungs, b->made.rungs));
+  CHECK(same(a->made.steps, b->made.steps) && same(a->made.tuned, b->made.tuned));
+  CHECK(same(a->made.excess, b->made.excess) && same(a->made.lost, b->made.lost));
   CHECK_INT(b->n_message, a->n_message);
   for (atvi_idx i = 0; i < a->n_message; i++) CHECK_STR(b->message[i], a->message[i]);
 }
@@ -129,6 +140,36 @@ static void the_file_is_stan_csv(void) {
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     CHECK_MSG(strstr(text, lines[i]) != NULL, "no %s", lines[i]);
   for (const char *p = text; p < table; p = strchr(p, '\n') + 1) CHECK(p[0] == '#' && p[1] == ' ');
+  atvi_draws_free(d);
+  atvi_pool_free(pool);
+  unlink(path);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* More rows than the threads take at once, and a last part that is not full. */
+static void long_files_on_any_number_of_threads(void) {
+  static const atvi_column col[1] = {{"a", 0, 1}};
+  enum { N = 5001 };
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  new_path();
+  atvi_draws *d, *back;
+  CHECK_OK(atvi_draws_new(ctx, N, 1, 1, 1, col, false, &d));
+  for (int i = 0; i < N; i++) d->x[i] = sin(i), d->log_lik[i] = -i;
+  char *text[3];
+  size_t n[3];
+  for (int k = 0; k < 3; k++) {
+    atvi_ctx_set_threads(ctx, k + 1);
+    CHECK_OK(atvi_draws_csv_write(d, path));
+    CHECK_OK(atvi_file_read(pool, path, &text[k], &n[k]));
+    CHECK(n[k] == n[0] && memcmp(text[k], text[0], n[0]) == 0);
+  }
+  CHECK_OK(atvi_draws_csv_read(ctx, path, &back));
+  CHECK_INT(back->n, N);
+  CHECK(memcmp(back->x, d->x, N * sizeof *d->x) == 0);
+  atvi_draws_free(back);
   atvi_draws_free(d);
   atvi_pool_free(pool);
   unlink(path);
@@ -212,10 +253,17 @@ static void memory_failures_leave_nothing(void) {
   atvi_ctx *ctx = test_ctx();
   new_path();
   atvi_draws *d = sample(ctx, true), *back;
-  test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_draws_csv_write(d, path), ATVI_ENOMEM);
-  CHECK_OK(atvi_draws_csv_write(d, path));
   long live = test_live, k = 1;
+  atvi_ctx_set_threads(ctx, 1);
+  for (;; k++) {
+    test_fail_at = test_allocs + k;
+    atvi_status status = atvi_draws_csv_write(d, path);
+    CHECK_INT(test_live, live);
+    if (status == ATVI_OK) break;
+    CHECK_INT(status, ATVI_ENOMEM);
+  }
+  CHECK(k == 3); /* the file, and room for text */
+  k = 1;
   for (;; k++) {
     test_fail_at = test_allocs + k;
     atvi_status status = atvi_draws_csv_read(ctx, path, &back);
@@ -233,5 +281,6 @@ static void memory_failures_leave_nothing(void) {
 }
 
 TESTS({"round_trip", what_is_written_comes_back}, {"stan_csv", the_file_is_stan_csv},
-      {"others", reads_other_peoples_files}, {"damaged", damaged_files_are_told},
-      {"full_disk", a_full_disk_is_told}, {"memory", memory_failures_leave_nothing})
+      {"long", long_files_on_any_number_of_threads}, {"others", reads_other_peoples_files},
+      {"damaged", damaged_files_are_told}, {"full_disk", a_full_disk_is_told},
+      {"memory", memory_failures_leave_nothing})

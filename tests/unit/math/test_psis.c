@@ -189,6 +189,25 @@ static void few_none_and_infinite(void) {
   CHECK(w[3] == 0.5 && w[9] == 0.5 && w[4] == 0);
 }
 
+/* 900 weights of 1 and 100 of 1.5 to 3: the tail is the 95 largest, and what it has above its cutoff is counted. */
+static void excess_is_the_weight_above_the_cutoff(void) {
+  enum { N = 1000, BIG = 100, TAIL = 95 };
+  static double logs[N], smooth[N], room[4 * N];
+  double all = N - BIG, above = 0, cutoff = 1.5 * exp(log(2.0) * (BIG - TAIL - 1) / (BIG - 1));
+  for (int i = 0; i < N; i++) logs[i] = 0;
+  for (int i = 0; i < BIG; i++) {
+    double big = 1.5 * exp(log(2.0) * i / (BIG - 1));
+    logs[7 * i] = log(big);
+    all += big;
+    above += fmax(0, big - cutoff);
+  }
+  atvi_psis_info info = atvi_psis(N, logs, smooth, room);
+  CHECK_REL(info.excess, above / all, 1e-12);
+  CHECK(atvi_psis_permits(N, 0.3, info.excess) && !atvi_psis_permits(N, 0.7, info.excess));
+  CHECK(atvi_psis_permits(N, 5, 0.0019) && !atvi_psis_permits(N, 5, 0.0021));
+  CHECK(!atvi_psis_permits(N, NAN, NAN));
+}
+
 static void threshold(void) {
   CHECK_REL(atvi_psis_threshold(100), 0.5, 1e-14);
   CHECK_REL(atvi_psis_threshold(1000), 1 - 1.0 / 3, 1e-14);
@@ -213,4 +232,4 @@ TESTS({"oracle", agrees_with_the_formulas}, {"pareto", finds_the_shape_of_pareto
       {"ratios", importance_ratios}, {"evidence", evidence_of_a_normal},
       {"order", order_is_kept_and_ties_stay}, {"failed", failed_draws_weigh_nothing},
       {"special", special_sets_are_defined}, {"few", few_none_and_infinite}, {"threshold", threshold},
-      {"fit", fit_of_quantiles})
+      {"excess", excess_is_the_weight_above_the_cutoff}, {"fit", fit_of_quantiles})

@@ -57,7 +57,8 @@ static const atvi_target_ops ops = {
     .size = sizeof ops, .eval = eval, .work_new = work_new, .work_free = work_free};
 
 static void model_set(model *m) {
-  static const atvi_param param[D] = {{"a", -HUGE_VAL, HUGE_VAL}, {"b", -HUGE_VAL, HUGE_VAL}, {"c", 0, 10}};
+  static const atvi_param param[D] = {
+      {"a", -HUGE_VAL, HUGE_VAL, NULL}, {"b", -HUGE_VAL, HUGE_VAL, NULL}, {"c", 0, 10, NULL}};
   *m = (model){.target = {.ops = &ops, .self = m, .name = "m", .d = D, .param = param}};
 }
 

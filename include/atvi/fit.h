@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* From a TARGET to DRAWS: every method behind one call. */
+#ifndef ATVI_FIT_H
+#define ATVI_FIT_H
+
+#include "atvi/draws.h"
+#include "atvi/target.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Begin with atvi_fit_defaults() and change what you want to. NULL where a word is due is its default. */
+typedef struct {
+  size_t size;        /* set by atvi_fit_defaults */
+  const char *method; /* "atvi", "nf", "copula", "ram", "map" */
+  uint64_t seed;
+  double ess;         /* effective sample size wanted; 0: the method's default */
+  double max_seconds; /* wall-clock limit; 0: none */
+  int chains;         /* ram; 0: default */
+  atvi_idx max_iter;  /* ram: iterations per chain; atvi, nf, copula: training steps; 0: default */
+  const char *ladder; /* atvi: "auto", "none", or falling temperatures that end with 1: "3,1" */
+  bool freeze;     /* atvi, with given temperatures: a block of layers per temperature, earlier ones frozen */
+  const char *map; /* atvi: for parameters that leave it open: "auto", "surjection", "probit", "logit" */
+  const char *tune; /* atvi: fine-tuning "auto", "on", "off" */
+} atvi_fit_opts;
+
+ATVI_API atvi_fit_opts atvi_fit_defaults(void);
+
+/* Infers. opts NULL: defaults. The target must give gradients (but for ram), be smooth inside its bounds, and stand being called
+ * from several threads at once. It may go once this has returned.
+ * Draws of atvi, nf and copula are weighted (draws->weight), those of ram and map are not. The weights make them draws of the
+ * posterior as far as made.khat is at most min(1 - 1/log10 n, 0.7); atvi_draws_resample then gives plain ones.
+ * The same seed gives the same draws, whatever the number of threads. One context serves one thread at a time; contexts
+ * are independent.
+ * Errors: EINVAL (an option; the message names it), ENOMEM, EMODEL (the target cannot be evaluated anywhere), ESTOP, ELIMIT (before
+ * there was anything to keep), those of the target's work_new. *out is NULL on error; free it with atvi_draws_free. */
+ATVI_API ATVI_CHECKED atvi_status atvi_fit(atvi_ctx *ctx, const atvi_target *target,
+                                           const atvi_fit_opts *opts, atvi_draws **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

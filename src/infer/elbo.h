@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* The objective of variational inference on batches: draws of q, log pi and log q there, and the gradient of the ELBO.
+ *
+ * q is a member of a family (family.h) in a frame: x = shift + chol y, y from the family. Work is cut into parts of fixed size that
+ * run on the context's threads; sums over parts are taken in order, so that results do not depend on the threads. */
+#ifndef ATVI_INFER_ELBO_H
+#define ATVI_INFER_ELBO_H
+
+#include "flow/family.h"
+#include "infer/space.h"
+
+typedef struct {
+  double *phi;    /* [family->size] */
+  double *shift;  /* [d] */
+  double *chol;   /* [d][d] lower triangular; negative diagonal entries reflect */
+  double log_det; /* log |det chol| */
+  bool whole;     /* the frame is not the identity */
+} atvi_member;
+
+/* Draws, columns of capacity cap. */
+typedef struct {
+  atvi_idx cap;
+  double *x, *theta;           /* [d][cap] */
+  double *log_prior, *log_lik; /* [cap] */
+  double *log_base, *log_pi;   /* [cap] at beta = 0 and 1; -inf: the run failed or has density zero */
+  double *log_q;               /* [cap] of the member, or of the guarded mixture */
+  double *log_member;          /* [cap] of the member; NaN for stretched draws */
+} atvi_cloud;
+
+typedef struct {
+  double mean, sd; /* of log pi_beta - log q over the draws that count */
+  atvi_idx good;   /* draws that count: finite log pi */
+} atvi_elbo_info;
+
+typedef struct atvi_elbo atvi_elbo;
+
+/* batch: draws per gradient, a multiple of ATVI_LANES. space and family are borrowed. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_family *family,
+                                       uint64_t seed, bool plain, atvi_idx batch, atvi_elbo **out);
+void atvi_elbo_free(atvi_elbo *e); /* NULL is fine */
+
+/* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this scramble. Draws that
+ * failed are left out of the mean. */
+atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
+                              double *grad);
+/* The same for the forward divergence, for fine-tuning: minus smoothed weights, held constant, times the path gradient of log pi - log q.
+ * n draws; the family must have a score. */
+typedef struct {
+  double *dx;     /* [d][n] */
+  double *weight; /* [n] */
+  double *work;   /* atvi_psis_work(n) */
+} atvi_elbo_room;
+atvi_elbo_info atvi_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
+                                      const atvi_elbo_room *room, double *grad);
+
+/* Draws number first .. first+n-1 with the base points of (stream, scramble), to places at .. of the cloud. guard: one in ATVI_GUARD of
+ * them has its base point stretched, and log_q is that of the mixture which such draws come from. A flow's tails
+ * are those of its base, scaled; where the posterior's are longer, weights would grow without bound, and the wide part stops
+ * them, at the cost of a few percent of the draws. Families without a unique base point are drawn without. */
+enum { ATVI_GUARD = 16 };
+typedef struct {
+  uint32_t stream, scramble;
+  atvi_idx first, n;
+  bool guard;
+} atvi_elbo_lot;
+void atvi_elbo_draw(atvi_elbo *e, const atvi_member *m, const atvi_elbo_lot *lot, atvi_cloud *c, atvi_idx at);
+/* log q of the member (guarded or not) at the points 0 .. n-1 of the cloud: out[n]. */
+void atvi_elbo_log_q(atvi_elbo *e, const atvi_member *m, bool guard, const atvi_cloud *c, atvi_idx n,
+                     double *out);
+
+#endif

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/* From where many climbs ended to a list of modes with a normal approximation each.
+ *
+ * Merging   Two ends belong to one mode if log pi does not dip on the straight line between them below the lower of
+ *           the two. This is done midway, too, so that only one climb for each hill goes on; and ends that are
+ *           still climbing are given as much time again, as only few are left then.
+ * Reach     A mode LOW nats below the best has a share of e^-20 times the ratio of the volumes, which does not make
+ *           up for that in a posterior that can be sampled at all; its Hessian is not worth the runs.
+ * Hessian   Central differences of the gradient along the axes. A first pass with small steps finds the widths and
+ *           gives a Newton step; the second and any further one, at the new place, steps by a third of the
+ *           conditional standard deviation: large against the roughness of adaptive solvers, and where there
+ *           is a kink (a fold of the surjection) it sees the width of the peak, not its point.
+ * Floor     Curvature below FLOOR is raised to it: no direction of the normal approximation is wider than five
+ *           prior standard deviations, beyond which there is nothing. */
+#include "infer/modes.h"
+#include "infer/modes_climb.h"
+#include "math/linalg.h"
+#include <math.h>
+#include <string.h>
+
+#define LOG_2PI 1.8378770664093453
+#define LOW 20.0     /* nats */
+#define BARRIER 0.1  /* nats that log pi may dip between two ends of one mode */
+#define TOLERANT 0.5 /* more, at most, for an end that is still climbing: what it has to gain, as predicted */
+#define FLOOR 0.04
+#define NEWTON_FLOOR 1.0 /* curvature in Newton steps: at least that of the prior */
+#define NEWTON_MAX 1.0   /* length */
+#define SAME_PLACE 1e-9  /* rounding of the way to theta and back, in xi */
+#define GAIN_ENOUGH 1e-3 /* nats that the last Newton step gains and leaves: 0.04 standard deviations */
+#define NO_MAXIMUM 0.5   /* nats left to gain that show that an end is none */
+#define FIRST_STEP 1e-3
+#define SECOND_STEP 0.3 /* of the conditional standard deviation */
+enum {
+  BETWEEN = 5, /* points looked at on a line */
+  CHUNK = 512, /* points of a batch, so that the memory does not grow with the square of d */
+  NEWTON = 4,  /* lengths tried of a Newton step */
+  MAX_NEWTON = 5,
+  MAX_FOLD = 4,
+  MIDWAY_TOPS = 4 /* hills looked for midway: with more of them, the comparisons cost more than they save */
+};
+static const double newton_share[NEWTON] = {1, 0.5, 0.2, 0.05};
+
+typedef struct {
+  atvi_climb *climb;
+  int hits;
+  double log_evidence;
+  double before; /* log pi where the Hessian was taken */
+  double *hess;  /* [d][d] minus the Hessian; later the Cholesky factor of the covariance */
+  double *width; /* [d] steps of the differences */
+} end;
+
+typedef struct {
+  const atvi_space *s;
+  atvi_idx d;
+  atvi_pool *pool; /* of the search */
+  atvi_climb_batch batch;
+  atvi_climb **climb; /* [n_start] those to be run */
+  atvi_idx n;
+  end *end, *left;            /* [n_start] best first; scratch */
+  double *value, *vector, *a; /* [d], [d][d], [d][d] */
+  double *step, *g;           /* [d] */
+  bool *same;                 /* [n_start] */
+} finder;
+
+atvi_modes_opts atvi_modes_defaults(void) { return (atvi_modes_opts){.iterations = 60, .most = 8}; }
+
+/* ---- which ends are one mode ---- */
+
+static void sort_ends(finder *f) {
+  for (atvi_idx i = 1; i < f->n; i++)
+    for (atvi_idx k = i; k > 0 && f->end[k].climb->f > f->end[k - 1].climb->f; k--) {
+      end swap = f->end[k];
+      f->end[k] = f->end[k - 1];
+      f->end[k - 1] = swap;
+    }
+}
+
+/* Drops what is too low; a climb that goes on counts as what it may reach, which in the middle of the way is anything.
+ * Ends are sorted, and the first remains. */
+static void drop_low(finder *f, bool midway) {
+  atvi_idx kept = 0;
+  for (atvi_idx i = 0; i < f->n; i++) {
+    const atvi_climb *c = f->end[i].climb;
+    double reach = c->f + (c->ended ? 0 : midway ? HUGE_VAL : 2 * c->gain);
+    if (i == 0 || reach > f->end[0].climb->f - LOW) f->end[kept++] = f->end[i];
+  }
+  f->n = kept;
+}
+
+/* same[i]: no barrier between left[i] and the better climb `top`. */
+static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
+  atvi_climb_batch *b = &f->batch;
+  atvi_idx chunk = b->cap / BETWEEN;
+  for (atvi_idx first = 0; first < n; first += chunk) {
+    atvi_idx m = n - first < chunk ? n - first : chunk;
+    b->B = m * BETWEEN;
+    for (atvi_idx i = 0; i < b->B; i++)
+      atvi_climb_batch_put(b, i, (double)(i % BETWEEN + 1) / (BETWEEN + 1),
+                           f->left[first + i / BETWEEN].climb->x, top->x);
+    atvi_climb_batch_eval(b, false);
+    for (atvi_idx i = 0; i < m; i++) {
+      const atvi_climb *c = f->left[first + i].climb;
+      double least = c->f - BARRIER - (c->ended ? 0 : fmin(c->gain, TOLERANT));
+      bool same = true;
+      for (atvi_idx k = 0; k < BETWEEN; k++) same &= atvi_climb_batch_get(b, i * BETWEEN + k, NULL) >= least;
+      f->same[first + i] = same;
+    }
+  }
+}
+
+/* Keeps the best end of each mode, at most `most` of them; midway, all that do not belong to one of these are kept. */
+static void merge(finder *f, atvi_idx most, bool midway) {
+  sort_ends(f);
+  drop_low(f, midway);
+  atvi_idx n = f->n;
+  memcpy(f->left, f->end, (size_t)n * sizeof *f->left);
+  for (f->n = 0; n > 0 && f->n < most; f->n++) {
+    end top = f->left[0];
+    atvi_idx kept = 0;
+    memmove(f->left, f->left + 1, (size_t)--n * sizeof *f->left);
+    find_same(f, n, top.climb);
+    for (atvi_idx i = 0; i < n; i++) {
+      if (f->same[i])
+        top.hits += f->left[i].hits;
+      else
+        f->left[kept++] = f->left[i];
+    }
+    n = kept;
+    f->end[f->n] = top;
+  }
+  for (atvi_idx i = 0; midway && i < n; i++) f->end[f->n++] = f->left[i];
+}
+
+/* ---- normal approximations ---- */
+
+static void put_axis(atvi_climb_batch *b, atvi_idx at, const end *e, atvi_idx axis, double step) {
+  atvi_climb_batch_put(b, at, 0, e->climb->x, e->climb->x);
+  b->x[axis * b->B + at] += step;
+}
+
+/* Minus the Hessian of e from the 2 d points that begin at `at`. A point that failed is replaced by the middle. */
+static void set_hessian(const finder *f, const end *e, atvi_idx at) {
+  atvi_idx d = f->d;
+  double *low = f->step, *high = f->g;
+  for (atvi_idx i = 0; i < d; i++) {
+    memcpy(low, e->climb->g, (size_t)d * sizeof *low);
+    memcpy(high, e->climb->g, (size_t)d * sizeof *high);
+    double h = isfinite(atvi_climb_batch_get(&f->batch, at + 2 * i, low)) ? e->width[i] : 0;
+    h += isfinite(atvi_climb_batch_get(&f->batch, at + 2 * i + 1, high)) ? e->width[i] : 0;
+    for (atvi_idx j = 0; j < d; j++) e->hess[i * d + j] = h > 0 ? (low[j] - high[j]) / h : i == j;
+  }
+  for (atvi_idx i = 0; i < d; i++) {
+    for (atvi_idx j = 0; j <= i; j++) {
+      double mean = 0.5 * (e->hess[i * d + j] + e->hess[j * d + i]);
+      e->hess[i * d + j] = e->hess[j * d + i] = isfinite(mean) ? mean : i == j;
+    }
+    e->width[i] = SECOND_STEP / sqrt(fmin(fmax(e->hess[i * d + i], 1), 1e12));
+  }
+}
+
+static void find_hessians(finder *f) {
+  atvi_climb_batch *b = &f->batch;
+  atvi_idx chunk = b->cap / (2 * f->d);
+  for (atvi_idx first = 0; first < f->n; first += chunk) {
+    atvi_idx m = f->n - first < chunk ? f->n - first : chunk;
+    b->B = 2 * f->d * m;
+    for (atvi_idx i = 0; i < b->B; i++) {
+      const end *e = &f->end[first + i / (2 * f->d)];
+      atvi_idx axis = i / 2 % f->d;
+      put_axis(b, i, e, axis, i % 2 ? e->width[axis] : -e->width[axis]);
+    }
+    atvi_climb_batch_eval(b, true);
+    for (atvi_idx k = 0; k < m; k++) set_hessian(f, &f->end[first + k], 2 * f->d * k);
+  }
+}
+
+static void decompose(const finder *f, const end *e) {
+  memcpy(f->a, e->hess, (size_t)(f->d * f->d) * sizeof *f->a);
+  atvi_eigen_sym(f->d, f->a, f->value, f->vector);
+}
+
+/* Where the Newton step leads: to[d]. Against negative curvature the step is as long as with positive. */
+static void newton_step(const finder *f, const end *e) {
+  atvi_idx d = f->d;
+  atvi_climb *c = e->climb;
+  double norm2 = 0;
+  decompose(f, e);
+  memset(f->step, 0, (size_t)d * sizeof *f->step);
+  for (atvi_idx k = 0; k < d; k++) {
+    double along = 0;
+    for (atvi_idx j = 0; j < d; j++) along += f->vector[j * d + k] * c->g[j];
+    along /= fmax(fabs(f->value[k]), NEWTON_FLOOR);
+    for (atvi_idx j = 0; j < d; j++) f->step[j] += along * f->vector[j * d + k];
+  }
+  for (atvi_idx j = 0; j < d; j++) norm2 += f->step[j] * f->step[j];
+  double t = fmin(1, NEWTON_MAX / sqrt(norm2));
+  for (atvi_idx j = 0; j < d; j++) c->to[j] = c->x[j] + (norm2 > 0 ? t * f->step[j] : 0);
+}
+
+/* One step of every end: several lengths are tried at once, and the best is taken if it is better. */
+static void newton(finder *f) {
+  atvi_climb_batch *b = &f->batch;
+  atvi_idx chunk = b->cap / NEWTON;
+  for (atvi_idx first = 0; first < f->n; first += chunk) {
+    atvi_idx m = f->n - first < chunk ? f->n - first : chunk;
+    b->B = m * NEWTON;
+    for (atvi_idx k = 0; k < m; k++) {
+      const atvi_climb *c = f->end[first + k].climb;
+      newton_step(f, &f->end[first + k]);
+      for (atvi_idx i = 0; i < NEWTON; i++)
+        atvi_climb_batch_put(b, k * NEWTON + i, newton_share[i], c->x, c->to);
+    }
+    atvi_climb_batch_eval(b, true);
+    for (atvi_idx i = 0; i < b->B; i++) {
+      atvi_climb *c = f->end[first + i / NEWTON].climb;
+      double value = atvi_climb_batch_get(b, i, c->gt);
+      if (!(value > c->f)) continue;
+      c->f = value;
+      memcpy(c->g, c->gt, (size_t)f->d * sizeof *c->g);
+      for (atvi_idx j = 0; j < f->d; j++) c->x[j] = b->x[j * b->B + i];
+    }
+  }
+}
+
+/* What log pi could still rise by according to the Hessian. */
+static double left_to_gain(const finder *f, const end *e) {
+  double gain = 0;
+  decompose(f, e);
+  for (atvi_idx k = 0; k < f->d; k++) {
+    double along = 0;
+    for (atvi_idx j = 0; j < f->d; j++) along += f->vector[j * f->d + k] * e->climb->g[j];
+    gain += 0.5 * along * along / fmax(fabs(f->value[k]), NEWTON_FLOOR);
+  }
+  return gain;
+}
+
+/* Newton steps until they gain nothing more. Of ends that are no maximum even then only the best is kept. */
+static void polish(finder *f) {
+  double most = HUGE_VAL;
+  for (int pass = 0; pass < 2 || (pass < MAX_NEWTON && most > GAIN_ENOUGH); pass++) {
+    find_hessians(f);
+    for (atvi_idx k = 0; k < f->n; k++) f->end[k].before = f->end[k].climb->f;
+    newton(f);
+    most = 0;
+    for (atvi_idx k = 0; k < f->n; k++) {
+      atvi_climb *c = f->end[k].climb;
+      c->gain = left_to_gain(f, &f->end[k]);
+      most = fmax(most, c->f - f->end[k].before + c->gain);
+    }
+  }
+  sort_ends(f);
+  atvi_idx kept = 1;
+  for (atvi_idx k = 1; k < f->n; k++)
+    if (f->end[k].climb->gain < NO_MAXIMUM) f->end[kept++] = f->end[k];
+  f->n = kept;
+}
+
+/* The covariance's Cholesky factor takes the place of the Hessian. */
+static void set_normal(const finder *f, end *e) {
+  atvi_idx d = f->d;
+  decompose(f, e);
+  for (atvi_idx k = 0; k < d; k++) f->value[k] = 1 / fmax(f->value[k], FLOOR);
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx j = 0; j <= i; j++) {
+      double sum = 0;
+      for (atvi_idx k = 0; k < d; k++) sum += f->vector[i * d + k] * f->vector[j * d + k] * f->value[k];
+      e->hess[i * d + j] = sum;
+      f->a[i * d + j] = sum;
+    }
+  bool sound = atvi_cholesky(d, e->hess);
+  e->log_evidence = e->climb->f + 0.5 * (double)d * LOG_2PI;
+  for (atvi_idx i = 0; i < d; i++) {
+    /* Rounding can spoil a covariance that is as good as singular: its widths alone are better than nothing. */
+    for (atvi_idx j = 0; j < i && !sound; j++) e->hess[i * d + j] = 0;
+    if (!sound) e->hess[i * d + i] = sqrt(f->a[i * d + i]);
+    for (atvi_idx j = i + 1; j < d; j++) e->hess[i * d + j] = 0;
+    e->log_evidence += log(e->hess[i * d + i]);
+  }
+}
+
+static atvi_status approximate(finder *f, atvi_idx most) {
+  size_t d = (size_t)f->d;
+  for (atvi_idx k = 0; k < f->n; k++) {
+    end *e = &f->end[k];
+    e->hess = atvi_pool_take(f->pool, d * d, sizeof *e->hess);
+    e->width = atvi_pool_take(f->pool, d, sizeof *e->width);
+    if (atvi_pool_failed(f->pool)) return ATVI_FAIL(f->s->ctx, ATVI_ENOMEM, "modes: Hessians");
+    for (size_t j = 0; j < d; j++) e->width[j] = FIRST_STEP;
+  }
+  polish(f);
+  if (f->n > 1) merge(f, most, false);
+  for (atvi_idx k = 0; k < f->n; k++) set_normal(f, &f->end[k]);
+  return ATVI_OK;
+}
+
+/* ---- the whole ---- */
+
+static atvi_status prepare(finder *f, atvi_idx n_start, const double *start) {
+  size_t n = (size_t)n_start, d = (size_t)f->d;
+  atvi_idx cap = n_start > CHUNK ? n_start : CHUNK;
+  if (cap < 2 * f->d) cap = 2 * f->d;
+  atvi_climb *climb;
+  ATVI_TRY(atvi_climb_batch_new(f->s, f->pool, cap, &f->batch));
+  ATVI_TRY(atvi_climbs_new(f->pool, f->d, n_start, start, &climb));
+  f->climb = atvi_pool_take(f->pool, n, sizeof *f->climb);
+  f->end = atvi_pool_take(f->pool, n, sizeof *f->end);
+  f->left = atvi_pool_take(f->pool, n, sizeof *f->left);
+  f->same = atvi_pool_take(f->pool, n, sizeof *f->same);
+  f->value = atvi_pool_take(f->pool, d, sizeof *f->value);
+  f->vector = atvi_pool_take(f->pool, d * d, sizeof *f->vector);
+  f->a = atvi_pool_take(f->pool, d * d, sizeof *f->a);
+  f->step = atvi_pool_take(f->pool, d, sizeof *f->step);
+  f->g = atvi_pool_take(f->pool, d, sizeof *f->g);
+  if (atvi_pool_failed(f->pool)) return ATVI_FAIL(f->s->ctx, ATVI_ENOMEM, "modes: %td climbs", n_start);
+  for (size_t k = 0; k < n; k++) f->climb[k] = &climb[k];
+  return ATVI_OK;
+}
+
+/* Outside the box the surjection has copies of every mode, lower ones and separated by a barrier: the climb begins
+ * anew at the image inside. Returns whether any did. */
+static bool fold_back(finder *f, atvi_idx n_start) {
+  bool any = false;
+  for (atvi_idx k = 0; k < n_start; k++) {
+    atvi_climb *c = f->climb[k];
+    bool moved = false;
+    for (atvi_idx j = 0; j < f->d; j++) {
+      const atvi_map *map = &f->s->map[j];
+      if (map->kind != ATVI_MAP_SURJECTION) continue;
+      double theta, inside, ldj = 0;
+      atvi_map_fwd(map, 1, &c->x[j], &theta, &ldj);
+      atvi_map_inv(map, 1, &theta, &inside);
+      if (!(fabs(inside - c->x[j]) > SAME_PLACE)) continue;
+      c->x[j] = inside;
+      moved = true;
+    }
+    if (moved) atvi_climb_restart(c);
+    any |= moved;
+  }
+  return any;
+}
+
+/* Climbs f->climb[n] to their ends. False: asked to stop. */
+static bool climb(finder *f, atvi_idx n, int iterations) {
+  for (int fold = 0; fold < MAX_FOLD; fold++) {
+    if (!fold_back(f, n) && fold > 0) break;
+    if (!atvi_climbs_run(&f->batch, n, f->climb, iterations)) return false;
+  }
+  return true;
+}
+
+/* The ends that are left go on, as far as they have not ended. Climbs end where little is to be gained in the
+ * directions they know; those of rivals must know better. */
+static bool go_on(finder *f, int iterations, bool strict) {
+  for (atvi_idx k = 0; k < f->n; k++) {
+    f->climb[k] = f->end[k].climb;
+    if (strict && f->n > 1) atvi_climb_resume(f->climb[k], f->d);
+  }
+  return climb(f, f->n, iterations);
+}
+
+/* A third of the way suffices to see that most climbs are on one hill. Few evaluations remain to be made if a stop was asked
+ * for: those that the best end needs. */
+static void find_ends(finder *f, const atvi_modes_opts *opts, atvi_idx n_start, atvi_idx most) {
+  int third = (opts->iterations + 2) / 3;
+  bool on = climb(f, n_start, third);
+  for (atvi_idx k = 0; k < n_start; k++)
+    if (isfinite(f->climb[k]->f)) f->end[f->n++] = (end){.climb = f->climb[k], .hits = 1};
+  if (on && f->n > 0) {
+    merge(f, MIDWAY_TOPS, true);
+    on = go_on(f, opts->iterations - third, false);
+  }
+  if (on && f->n > 0) {
+    merge(f, f->n, false);
+    on = go_on(f, opts->iterations, true);
+  }
+  if (on && f->n > 1) merge(f, most, false);
+  sort_ends(f);
+  if (!on && f->n > 1) f->n = 1;
+}
+
+static atvi_status hand_over(finder *f, int most, atvi_pool *pool, atvi_modes *out) {
+  size_t d = (size_t)f->d;
+  for (atvi_idx i = 1; i < f->n; i++)
+    for (atvi_idx k = i; k > 0 && f->end[k].log_evidence > f->end[k - 1].log_evidence; k--) {
+      end swap = f->end[k];
+      f->end[k] = f->end[k - 1];
+      f->end[k - 1] = swap;
+    }
+  if (f->n > most) f->n = most;
+  out->mode = atvi_pool_take(pool, (size_t)f->n, sizeof *out->mode);
+  for (atvi_idx k = 0; k < f->n; k++) {
+    double *room = atvi_pool_take(pool, d + d * d, sizeof *room);
+    if (!room) return ATVI_FAIL(f->s->ctx, ATVI_ENOMEM, "modes: %td of them", f->n);
+    const end *e = &f->end[k];
+    memcpy(room, e->climb->x, d * sizeof *room);
+    memcpy(room + d, e->hess, d * d * sizeof *room);
+    out->mode[k] = (atvi_peak){e->climb->f, e->log_evidence, room, room + d, e->hits};
+  }
+  out->n = f->n;
+  return ATVI_OK;
+}
+
+static atvi_status find(finder *f, const atvi_modes_opts *opts, atvi_pool *pool, atvi_idx n_start,
+                        const double *start, atvi_modes *out) {
+  atvi_idx most = 2 * (atvi_idx)opts->most; /* by log pi; the widths may turn the order about */
+  ATVI_TRY(prepare(f, n_start, start));
+  find_ends(f, opts, n_start, most);
+  if (f->n > 0) {
+    ATVI_TRY(approximate(f, most));
+    ATVI_TRY(hand_over(f, opts->most, pool, out));
+  }
+  out->evaluations = f->batch.evaluations;
+  return ATVI_OK;
+}
+
+atvi_status atvi_modes_find(const atvi_space *s, const atvi_modes_opts *opts, atvi_pool *pool,
+                            atvi_idx n_start, const double *start, atvi_modes *out) {
+  atvi_modes_opts use = opts ? *opts : atvi_modes_defaults();
+  finder f = {.s = s, .d = s->d};
+  ATVI_ASSERT(use.iterations >= 1 && use.most >= 1 && n_start >= 0);
+  *out = (atvi_modes){0};
+  if (n_start == 0) return ATVI_OK;
+  ATVI_TRY(atvi_pool_new(s->ctx, &f.pool));
+  atvi_status status = find(&f, &use, pool, n_start, start, out);
+  if (status != ATVI_OK) *out = (atvi_modes){0};
+  atvi_pool_free(f.pool);
+  return status;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Variational inference: annealed and transformed (atvi), with a flow and no annealing (nf), with a copula.
+ *
+ * A family q is trained in unconstrained coordinates (space.h) along a ladder of tempered posteriors; other modes are
+ * looked for and get a component of their own; fine-tuning follows where it helps. The end is importance sampling:
+ * fresh draws of q with smoothed weights, exact in the limit, with k-hat and ESS telling how far they can be trusted. */
+#ifndef ATVI_INFER_VI_H
+#define ATVI_INFER_VI_H
+
+#include "atvi/draws.h"
+#include "flow/family.h"
+#include "infer/space.h"
+
+typedef enum { ATVI_TUNE_AUTO, ATVI_TUNE_ON, ATVI_TUNE_OFF } atvi_tune;
+
+typedef struct {
+  const char *method; /* name in the draws: "atvi", "nf", "copula" */
+  uint64_t seed;
+  atvi_flow_shape shape; /* layers = 0: atvi_flow_defaults */
+  int factors;           /* > 0: a copula with so many factors instead of a flow */
+  const char *map;       /* for parameters that leave it open; see atvi_space_new */
+  /* Temperatures of the ladder, falling, the last one 1. n_rung = 0: chosen from the draws at hand; 1 with
+   * temperature 1: no annealing. */
+  int n_rung;
+  const double *temperature; /* [n_rung] */
+  bool freeze;               /* a block of layers per temperature, earlier ones frozen (needs n_rung >= 1) */
+  atvi_tune tune;            /* fine-tuning with smoothed weights */
+  bool seek_modes;           /* look for other modes */
+  bool plain;                /* plain normals instead of Sobol points */
+  int batch;                 /* draws per step, >= 8 */
+  int max_steps;             /* of each component, ladder included, >= 1 */
+  double ess;         /* effective size of the weighted draws, > 0; NaN: 25 000, 4 000 for slow models */
+  double max_seconds; /* wall-clock limit, > 0; HUGE_VAL: none */
+} atvi_vi_opts;
+
+atvi_vi_opts atvi_vi_defaults(void);    /* atvi */
+atvi_vi_opts atvi_vi_nf_defaults(void); /* the same flow, logistic map, no annealing, one mode, not tuned */
+atvi_vi_opts atvi_vi_copula_defaults(void); /* likewise with a copula */
+
+/* *out: independent draws with weights that sum to one (deliver.h resamples them). made has elbo, khat, log_evidence,
+ * efficiency, modes and the rest. Depends on the options and the target alone, not on the number of threads (unless time
+ * or the stop request ends the run). The target must give gradients.
+ * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no point of the prior can be evaluated), ESTOP, ELIMIT. *out is NULL on error. */
+ATVI_CHECKED atvi_status atvi_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts,
+                                     atvi_draws **out);
+
+#endif

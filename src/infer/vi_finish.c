@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of a fit: fresh draws of the mixture, weights against all of it, smoothing, delivery.
+ *
+ * Draws come in BLOCKS independent scramblings of Sobol points, each with the same share of every component, so that the block
+ * means are independent and identically distributed: their spread gives an honest standard error of the evidence. The
+ * weights of component draws are pi / q with q the whole mixture: unbiased, whatever the shares. */
+#include "infer/deliver.h"
+#include "infer/vi_state.h"
+#include "math/rng.h"
+#include "math/stat/psis.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+  BLOCKS = 16,
+  FIRST = 256,      /* draws per block to begin with */
+  MOST = 8 * 1024,  /* draws per block */
+  HASTY = 64,       /* draws per block when the run is to end now */
+  BLOCKS_LEAST = 4, /* drawn even then */
+  LEAST_SHARE = 32, /* draws of a component per block */
+};
+static const double ESS_CHEAP = 25000, ESS_SLOW = 4000;
+static const double SLOW_S =
+    30;          /* an evaluation is slow if the cheap number of them would take so long on one thread */
+#define TOLD 5.0 /* nats below the best: modes that are told */
+
+typedef struct atvi_vi_final {
+  atvi_idx per_block, n; /* draws per block; in all */
+  int blocks;
+  atvi_idx *count; /* [n_part] draws per block of each component */
+  atvi_cloud c;
+  double *log_w, *w, *work, *part_q; /* [n], [n], scratch, [n] */
+  double *block_mean;                /* [BLOCKS] of exp(log_w - top) */
+  atvi_psis_info psis;
+  double elbo, se;
+} final;
+
+/* Shares of the components by the evidence that each found alone. */
+static void share_out(const atvi_vi *v, final *f) {
+  double top = -HUGE_VAL, sum = 0;
+  for (atvi_idx k = 0; k < v->n_part; k++) top = fmax(top, v->part[k].log_evidence);
+  for (atvi_idx k = 0; k < v->n_part; k++) sum += exp(v->part[k].log_evidence - top);
+  f->n = 0;
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    double share = v->n_part == 1 ? 1 : exp(v->part[k].log_evidence - top) / sum;
+    f->count[k] = (atvi_idx)ceil(share * (double)f->per_block / ATVI_GUARD) * ATVI_GUARD;
+    if (f->count[k] < LEAST_SHARE) f->count[k] = LEAST_SHARE;
+    v->part[k].share = (double)f->count[k];
+    f->n += BLOCKS * f->count[k];
+  }
+  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].share *= (double)BLOCKS / (double)f->n;
+}
+
+static bool make_room(atvi_vi *v, final *f) {
+  f->log_w = atvi_pool_take(v->pool, (size_t)f->n, sizeof(double));
+  f->w = atvi_pool_take(v->pool, (size_t)f->n, sizeof(double));
+  f->part_q = atvi_pool_take(v->pool, (size_t)f->n, sizeof(double));
+  f->work = atvi_pool_take(v->pool, atvi_psis_work(f->n), sizeof(double));
+  return atvi_vi_cloud(v, f->n, &f->c);
+}
+
+/* Draws block after block, component after component, unless the run is to end: then n and blocks are what there is. */
+static void draw(atvi_vi *v, final *f) {
+  atvi_idx at = 0;
+  for (f->blocks = 0; f->blocks < BLOCKS; f->blocks++) {
+    v->cut = f->blocks >= BLOCKS_LEAST && atvi_vi_late(v);
+    if (v->cut) break;
+    for (atvi_idx k = 0; k < v->n_part; k++) {
+      atvi_elbo_lot lot = {ATVI_STREAM_FINAL, v->final_scramble++, 0, f->count[k], true};
+      atvi_elbo_draw(v->elbo, &v->part[k].at, &lot, &f->c, at);
+      at += f->count[k];
+      atvi_tell(v->ctx, "drawing", 0.85 + 0.15 * (double)at / (double)f->n, atvi_clock_s() - v->begun_s,
+                "%td of %td draws", at, f->n);
+    }
+  }
+  f->n = at;
+}
+
+/* log_q of every draw becomes that of the mixture. */
+static void mix(atvi_vi *v, final *f) {
+  if (v->n_part == 1) return;
+  for (atvi_idx j = 0; j < f->n; j++) f->c.log_q[j] = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    atvi_elbo_log_q(v->elbo, &v->part[k].at, true, &f->c, f->n, f->part_q);
+    for (atvi_idx j = 0; j < f->n; j++) {
+      double a = f->c.log_q[j], b = log(v->part[k].share) + f->part_q[j], top = fmax(a, b);
+      if (top > -HUGE_VAL) f->c.log_q[j] = top + log(exp(a - top) + exp(b - top));
+    }
+  }
+}
+
+/* Standard error of the log evidence from the blocks. */
+static double block_error(const final *f) {
+  atvi_idx per = f->n / f->blocks;
+  double top = -HUGE_VAL, mean = 0, var = 0, block[BLOCKS];
+  for (atvi_idx j = 0; j < f->n; j++) top = fmax(top, f->log_w[j]);
+  if (!isfinite(top)) return NAN;
+  for (int b = 0; b < f->blocks; b++) {
+    block[b] = 0;
+    for (atvi_idx j = b * per; j < (b + 1) * per; j++) block[b] += exp(f->log_w[j] - top) / (double)per;
+    mean += block[b] / f->blocks;
+  }
+  for (int b = 0; b < f->blocks; b++) var += (block[b] - mean) * (block[b] - mean) / (f->blocks - 1);
+  return sqrt(var / f->blocks) / mean;
+}
+
+static void weigh(atvi_vi *v, final *f) {
+  double sum = 0, n = 0;
+  mix(v, f);
+  for (atvi_idx j = 0; j < f->n; j++) {
+    double w = f->c.log_pi[j] - f->c.log_q[j];
+    f->log_w[j] = isfinite(w) ? w : -HUGE_VAL;
+    double e = f->c.log_pi[j] - (v->n_part == 1 ? f->c.log_member[j] : f->c.log_q[j]);
+    if (!isfinite(e) || isnan(f->c.log_member[j])) continue;
+    sum += e;
+    n++;
+  }
+  f->elbo = sum / n;
+  f->psis = atvi_psis(f->n, f->log_w, f->w, f->work);
+  f->se = block_error(f);
+}
+
+static double seconds_per_run(const atvi_vi *v, double before_s, int64_t before_n) {
+  double n = (double)(atvi_evaluator_count(v->ev) - before_n);
+  return (atvi_clock_s() - before_s) * atvi_ctx_threads(v->ctx) / n;
+}
+
+/* Draws per block for the effective size wanted. */
+static atvi_idx enough(const atvi_vi *v, const final *f, double run_s) {
+  double wanted = isnan(v->opts.ess) ? (run_s * ESS_CHEAP > SLOW_S ? ESS_SLOW : ESS_CHEAP) : v->opts.ess;
+  double share = fmax(f->psis.ess / (double)f->n, 1e-3) * 0.97; /* a little less than seen */
+  atvi_idx per = FIRST;
+  while (per < MOST && (double)(per * BLOCKS) * share < wanted) per += FIRST;
+  return per;
+}
+
+/* ---- delivery ---- */
+
+static double outside_share(const atvi_vi *v, const final *f) {
+  double out = 0;
+  bool folds = false;
+  for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
+  if (!folds) return 0;
+  for (atvi_idx j = 0; j < f->n; j++) {
+    bool outside = false;
+    for (atvi_idx i = 0; i < v->d; i++) {
+      const atvi_map *m = &v->space->map[i];
+      if (m->kind != ATVI_MAP_SURJECTION) continue;
+      double x = f->c.x[i * f->c.cap + j], theta = f->c.theta[i * f->c.cap + j], home;
+      atvi_map_inv(m, 1, &theta, &home);
+      outside = outside || fabs(home - x) > 1e-9 * (1 + fabs(x));
+    }
+    out += outside;
+  }
+  return out / (double)f->n;
+}
+
+static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
+  const atvi_target *t = v->space->target;
+  atvi_idx n = 0, at = 0;
+  for (atvi_idx j = 0; j < f->n; j++) n += f->w[j] > 0;
+  if (n == 0)
+    return ATVI_FAIL(v->ctx, ATVI_EMODEL,
+                     "no draw of the approximation can be evaluated; 'atvi check' may say why");
+  ATVI_TRY(atvi_deliver_new(v->ctx, t, n, 1, true, out));
+  atvi_draws *d = *out;
+  d->chains = false;
+  for (atvi_idx j = 0; j < f->n; j++) {
+    if (!(f->w[j] > 0)) continue;
+    for (atvi_idx i = 0; i < v->d; i++) d->x[i * n + at] = f->c.theta[i * f->c.cap + j];
+    d->log_prior[at] = f->c.log_prior[j];
+    d->log_lik[at] = f->c.log_lik[j];
+    d->weight[at++] = f->w[j];
+  }
+  atvi_deliver_derived(v->ev, d);
+  return ATVI_OK;
+}
+
+/* Squared distance of x from a peak in its own metric. */
+static double distance2(const atvi_vi *v, const atvi_peak *p, const final *f, atvi_idx j, double *y) {
+  double sum = 0;
+  for (atvi_idx i = 0; i < v->d; i++) {
+    double r = f->c.x[i * f->c.cap + j] - p->x[i];
+    for (atvi_idx k = 0; k < i; k++) r -= p->chol[i * v->d + k] * y[k];
+    y[i] = r / p->chol[i * v->d + i];
+    sum += y[i] * y[i];
+  }
+  return sum;
+}
+
+/* Share of the posterior nearest to each peak. */
+static atvi_status tell_modes(atvi_vi *v, const final *f, atvi_draws *d) {
+  atvi_idx n = v->modes.n, told = 0;
+  d->made.modes = v->opts.seek_modes && n > 0 ? 1 : NAN;
+  if (n < 2) return ATVI_OK;
+  double *share = atvi_pool_take(v->pool, (size_t)(n + v->d), sizeof *share), *y = share + n;
+  if (!share) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
+  for (atvi_idx j = 0; j < f->n; j++) {
+    if (!(f->w[j] > 0)) continue;
+    atvi_idx near = 0;
+    double best = HUGE_VAL;
+    for (atvi_idx k = 0; k < n; k++) {
+      double log_det = 0, r = distance2(v, &v->modes.mode[k], f, j, y);
+      for (atvi_idx i = 0; i < v->d; i++) log_det += log(v->modes.mode[k].chol[i * v->d + i]);
+      r += 2 * log_det - 2 * v->modes.mode[k].log_evidence;
+      if (r < best) {
+        best = r;
+        near = k;
+      }
+    }
+    share[near] += f->w[j];
+  }
+  for (atvi_idx k = 0; k < n; k++) told += share[k] > exp(-TOLD);
+  d->made.modes = (double)(told > 1 ? told : 1);
+  for (atvi_idx k = 0; k < n && told > 1; k++) {
+    if (!(share[k] > exp(-TOLD))) continue;
+    char where[160];
+    atvi_idx used = 0;
+    for (atvi_idx i = 0; i < v->d && i < 4 && used < (atvi_idx)sizeof where; i++) {
+      double theta, ldj = 0;
+      atvi_map_fwd(&v->space->map[i], 1, &v->modes.mode[k].x[i], &theta, &ldj);
+      used += snprintf(where + used, sizeof where - (size_t)used, "%s%s = %.3g", i ? ", " : "",
+                       v->space->target->param[i].name, theta);
+    }
+    ATVI_TRY(atvi_draws_say(d, "Mode %td holds %.1f %% of the posterior: near %s%s.", k + 1, 100 * share[k],
+                            where, v->d > 4 ? ", ..." : ""));
+  }
+  return ATVI_OK;
+}
+
+static atvi_status deliver(atvi_vi *v, const final *f, atvi_draws **out) {
+  ATVI_TRY(copy_draws(v, f, out));
+  atvi_draws *d = *out;
+  bool whole = v->converged && !v->cut;
+  d->made.method = v->opts.method;
+  d->made.model = v->space->target->name;
+  d->made.seed = v->opts.seed;
+  d->made.seconds = atvi_clock_s() - v->begun_s;
+  d->made.evaluations = atvi_evaluator_count(v->ev);
+  d->made.failures = atvi_evaluator_failures(v->ev);
+  d->made.end = whole ? ATVI_END_DONE : atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
+  d->made.log_evidence = f->psis.log_mean;
+  d->made.log_evidence_se = f->se;
+  d->made.elbo = f->elbo;
+  d->made.khat = f->psis.khat;
+  d->made.ess_wanted = isnan(v->opts.ess) ? NAN : v->opts.ess;
+  d->made.efficiency = f->psis.ess / (double)f->n;
+  d->made.outside = outside_share(v, f);
+  d->made.rungs = v->rungs;
+  d->made.steps = v->steps;
+  d->made.tuned = v->tuned;
+  d->made.excess = f->psis.excess;
+  d->made.lost = 0;
+  for (atvi_idx j = 0; j < f->n; j++) d->made.lost += !isfinite(f->c.log_pi[j]) / (double)f->n;
+  return tell_modes(v, f, d);
+}
+
+static atvi_status draw_and_weigh(atvi_vi *v, final *f) {
+  share_out(v, f);
+  if (!make_room(v, f)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", f->n);
+  draw(v, f);
+  weigh(v, f);
+  return ATVI_OK;
+}
+
+atvi_status atvi_vi_weigh(atvi_vi *v) {
+  final *f = atvi_pool_take(v->pool, 1, sizeof *f);
+  if (f) f->count = atvi_pool_take(v->pool, (size_t)v->n_part, sizeof *f->count);
+  if (!f || !f->count) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td components", v->n_part);
+  v->final = f;
+  f->per_block = atvi_vi_late(v) ? HASTY : FIRST;
+  double before_s = atvi_clock_s();
+  int64_t before_n = atvi_evaluator_count(v->ev);
+  ATVI_TRY(draw_and_weigh(v, f));
+  atvi_idx per = enough(v, f, seconds_per_run(v, before_s, before_n));
+  if (per > f->per_block && v->converged && !atvi_vi_late(v)) {
+    f->per_block = per;
+    ATVI_TRY(draw_and_weigh(v, f));
+  }
+  v->tail_fits = f->psis.khat < atvi_psis_threshold(f->n);
+  return ATVI_OK;
+}
+
+atvi_status atvi_vi_deliver(atvi_vi *v, atvi_draws **out) {
+  atvi_status status = deliver(v, v->final, out);
+  if (status != ATVI_OK) {
+    atvi_draws_free(*out);
+    *out = NULL;
+  }
+  return status;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* The inside of variational inference, shared by its driver (vi.c), training (vi_train.c), fine-tuning (vi_tune.c), the search for
+ * other modes (vi_modes.c) and the end (vi_finish.c). */
+#ifndef ATVI_INFER_VI_STATE_H
+#define ATVI_INFER_VI_STATE_H
+
+#include "infer/elbo.h"
+#include "infer/modes.h"
+#include "infer/vi.h"
+#include "math/adam.h"
+
+enum {
+  ATVI_VI_TEST = 512, /* draws on which progress of training is judged */
+  ATVI_VI_LOOK = 2048 /* draws on which the outcome of training is judged */
+};
+
+/* One component of q. */
+typedef struct {
+  atvi_member at;
+  double log_evidence; /* from draws of this component alone */
+  double share;        /* of the draws */
+} atvi_vi_part;
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_evaluator *ev;
+  atvi_vi_opts opts;
+  atvi_pool *pool; /* owns all arrays */
+  atvi_space *space;
+  atvi_family family;
+  atvi_elbo *elbo;
+  atvi_adam *adam;
+  atvi_idx d, size;           /* coordinates; parameters of the family */
+  double *grad, *avg, *best;  /* [size] */
+  double *gap_now, *gap_best; /* [ATVI_VI_TEST] log pi - log q of the test draws */
+  atvi_cloud look;            /* room for ATVI_VI_LOOK draws */
+  double *weight, *work;      /* [ATVI_VI_LOOK], and scratch of atvi_psis for as many */
+  uint32_t scramble;          /* numbers the batches of base draws; never used twice */
+  double step;                /* of Adam; searched */
+  int steps, rungs;
+  double begun_s;
+  bool converged; /* training ended by its own test */
+  double tuned;   /* as in atvi_made */
+  atvi_vi_part *part;
+  atvi_idx n_part;
+  atvi_modes modes; /* what the search found */
+  struct atvi_vi_final *final;
+  uint32_t final_scramble; /* as scramble, for the last draws */
+  bool tail_fits;          /* k-hat is below its threshold */
+  bool cut;                /* the last draws were cut short */
+} atvi_vi;
+
+/* Outcome of importance sampling with a component alone. */
+typedef struct {
+  double log_evidence, khat, excess;
+  double share; /* effective size per draw */
+} atvi_vi_quality;
+
+/* True if the run has to end now: it was asked to stop, or is out of time. */
+bool atvi_vi_late(const atvi_vi *v);
+/* True if training has to end now: that, or out of steps. */
+bool atvi_vi_over(const atvi_vi *v);
+/* Arrays for n draws, from the pool; false: out of memory. */
+bool atvi_vi_cloud(atvi_vi *v, atvi_idx n, atvi_cloud *c);
+/* n <= ATVI_VI_LOOK draws of m into the look cloud; with guard as at the end of a fit. */
+void atvi_vi_look(atvi_vi *v, const atvi_member *m, uint32_t stream, uint32_t scramble, bool guard,
+                  atvi_idx n);
+/* Draws ATVI_VI_LOOK and judges. */
+atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble);
+
+/* Training, in pieces. Each returns false if it was stopped or ran into a limit: m is then as far as it got. */
+/* Up the ladder that chooses itself, to the door of temperature 1. */
+bool atvi_vi_climb(atvi_vi *v, atvi_member *m);
+/* Rounds at beta until the ELBO no longer improves, or `most` of them. Only parameters [first, last) of the family train. */
+typedef struct {
+  double beta;
+  int most, halvings; /* rounds; of the step before training counts as done */
+  atvi_idx first, last;
+} atvi_vi_rounds_opts;
+bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
+/* As the options say: ladder and rounds. */
+bool atvi_vi_train(atvi_vi *v, atvi_member *m, bool anneal);
+/* Chooses between log and surjection where one-sided parameters reach their bound, by pilots under both; leaves m up the
+ * ladder under the maps chosen. */
+bool atvi_vi_choose_maps(atvi_vi *v, atvi_member *m);
+/* Draws that have wandered into a reflected copy of the box are brought home, exactly: the frame of m is reflected or shifted. Uses the
+ * first n draws of the look cloud. Returns how many coordinates it moved. */
+int atvi_vi_home(atvi_vi *v, atvi_member *m, atvi_idx n);
+/* Slopes of surjections from the spread of the first n draws of the look cloud. */
+void atvi_vi_slopes(atvi_vi *v, atvi_idx n);
+/* Fine-tunes m with smoothed weights; keeps the result if fresh draws say it helps. Returns whether it was kept. */
+bool atvi_vi_tune(atvi_vi *v, atvi_member *m);
+/* A new component that starts as the family's starting point in the frame (shift, chol), NULL: the identity. NULL: out of memory. */
+atvi_vi_part *atvi_vi_part_new(atvi_vi *v, const double *shift, const double *chol);
+/* Looks for modes that the components miss and trains a component for each. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_seek(atvi_vi *v);
+/* The end: draws of the mixture and their weights. Sets tail_fits. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v);
+/* What the last weighing gave, as draws. Errors: ENOMEM, EMODEL (no draw can be evaluated). */
+ATVI_CHECKED atvi_status atvi_vi_deliver(atvi_vi *v, atvi_draws **out);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* Training: a ladder of tempered posteriors that chooses itself, then rounds at temperature 1.
+ *
+ * Ladder  From beta = 0. The next beta is where the conditional effective sample size of the current draws falls to
+ *         CESS of their number. A rung has RUNG_STEPS steps; whether they helped is seen on draws that the next choice
+ *         needs anyway, against the draws before, both weighed at the new beta.
+ * Rounds  ROUND steps each. The average of the iterates is judged on test draws whose base points are always the same,
+ *         so that the difference between two rounds has little noise, and that noise is known. A round that made it worse
+ *         is undone and the step halved: this is how the step is searched, from above. A round whose gain does not stand out
+ *         of the noise halves the step too; training ends when that has happened often enough, or when q is so close
+ *         that the weights have nothing left to correct.
+ *
+ * The constants are the middle of wide plateaus, measured on problems of 1 to 10 dimensions (docs/performance.md). */
+#include "infer/vi_state.h"
+#include "math/rng.h"
+#include "math/stat/stat.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+  LADDER_DRAWS = 256,
+  RUNG_STEPS = 10,
+  RUNGS_MAX = 400,
+  ROUND = 50,
+  HALVINGS = 4, /* of the step before training ends */
+  HALVINGS_HOT = 1,
+};
+#define CESS 0.6
+#define TRIM 0.05
+#define STEP_FIRST 0.01
+#define STEP_LEAST 1e-4
+#define STEP_ROUND 0.005
+#define AGAIN 2.0    /* times the step that the ladder ended with: its judgement is rough */
+#define CLIP 10.0    /* length of the gradient */
+#define AVERAGE 0.98 /* memory of the average of iterates */
+#define CLOSE 0.004  /* variance of log pi - log q at which the draws are worth 99.6 % */
+#define GAIN 0.01    /* nats per round that are worth a round */
+#define SURE 1.0     /* standard errors */
+/* Failed runs are left out of the ELBO, so q may flee to where runs fail: a share of them that grows by this is a step back. */
+#define FLIGHT 0.05
+static const uint32_t TEST_SCRAMBLE = UINT32_MAX;
+
+static void one_step(atvi_vi *v, atvi_member *m, double beta, atvi_idx first, atvi_idx last) {
+  atvi_elbo_info info = atvi_elbo_grad(v->elbo, m, beta, v->scramble++, v->grad);
+  v->steps++;
+  double norm = 0;
+  for (atvi_idx i = 0; i < v->size; i++) {
+    if (i < first || i >= last) v->grad[i] = 0;
+    norm += v->grad[i] * v->grad[i];
+  }
+  norm = sqrt(norm);
+  for (atvi_idx i = 0; i < v->size && norm > CLIP; i++) v->grad[i] *= CLIP / norm;
+  atvi_adam_set_step(v->adam, v->step);
+  if (info.good > 0) atvi_adam_step(v->adam, m->phi, v->grad);
+}
+
+static double elapsed(const atvi_vi *v) { return atvi_clock_s() - v->begun_s; }
+
+/* ---- ladder ---- */
+
+/* Conditional effective sample size, as a share of n, of a step in beta. */
+static double cess(const atvi_cloud *c, atvi_idx n, double step) {
+  double top = -HUGE_VAL, sum = 0, sum_sq = 0;
+  for (atvi_idx j = 0; j < n; j++)
+    if (isfinite(c->log_pi[j])) top = fmax(top, step * (c->log_pi[j] - c->log_base[j]));
+  if (!isfinite(top)) return 0;
+  for (atvi_idx j = 0; j < n; j++)
+    if (isfinite(c->log_pi[j])) {
+      double w = exp(step * (c->log_pi[j] - c->log_base[j]) - top);
+      sum += w;
+      sum_sq += w * w;
+    }
+  return sum * sum / (sum_sq * (double)n);
+}
+
+/* The share that counts as enough is of the draws that could be evaluated. */
+static double next_beta(const atvi_cloud *c, atvi_idx n, double beta) {
+  atvi_idx good = 0;
+  for (atvi_idx j = 0; j < n; j++) good += isfinite(c->log_pi[j]);
+  double enough = CESS * (double)good / (double)n, low = 0, high = 1 - beta;
+  if (cess(c, n, high) >= enough) return 1;
+  for (int k = 0; k < 60; k++) {
+    double mid = low > 0 ? 0.5 * (low + high) : 0.1 * high;
+    if (cess(c, n, mid) >= enough)
+      low = mid;
+    else
+      high = mid;
+  }
+  return beta + (low > 0 ? low : high);
+}
+
+typedef struct {
+  double mean, se;
+  double good; /* share of the draws that could be evaluated */
+} average;
+
+static double gap(const atvi_cloud *c, atvi_idx j, double beta) {
+  double g = c->log_base[j] + beta * (c->log_pi[j] - c->log_base[j]) - c->log_q[j];
+  return isfinite(g) ? g : NAN;
+}
+
+/* Mean of the gaps of the look cloud without the lowest TRIM of them: early on a few draws are so far out that nothing
+ * else would be seen. */
+static average mean_gap(atvi_vi *v, atvi_idx n, double beta) {
+  atvi_idx good = 0;
+  double *x = v->weight, sum = 0, sum_sq = 0;
+  for (atvi_idx j = 0; j < n; j++) {
+    double g = gap(&v->look, j, beta);
+    if (!isnan(g)) x[good++] = g;
+  }
+  atvi_sort(good, x, NULL, x + good);
+  atvi_idx from = (atvi_idx)(TRIM * (double)good);
+  double count = (double)(good - from);
+  for (atvi_idx j = from; j < good; j++) {
+    sum += x[j];
+    sum_sq += x[j] * x[j];
+  }
+  double mean = sum / count;
+  return (average){mean, sqrt(fmax(0, sum_sq / count - mean * mean) / count), (double)good / (double)n};
+}
+
+static void ladder_draws(atvi_vi *v, atvi_member *m) {
+  atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, LADDER_DRAWS);
+}
+
+bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
+  size_t bytes = (size_t)v->size * sizeof(double);
+  double beta = 0;
+  v->step = STEP_FIRST;
+  atvi_adam_reset(v->adam);
+  ladder_draws(v, m);
+  for (int rung = 0; rung < RUNGS_MAX; rung++) {
+    double next = next_beta(&v->look, LADDER_DRAWS, beta);
+    v->rungs++;
+    if (next >= 1) return true;
+    average before = mean_gap(v, LADDER_DRAWS, next);
+    memcpy(v->best, m->phi, bytes);
+    for (int k = 0; k < RUNG_STEPS; k++) {
+      if (atvi_vi_over(v)) return false;
+      one_step(v, m, next, 0, v->size);
+    }
+    ladder_draws(v, m);
+    average after = mean_gap(v, LADDER_DRAWS, next);
+    bool better = after.mean > before.mean - 2 * SURE * hypot(before.se, after.se);
+    if ((!better || after.good < before.good - FLIGHT) && v->step > STEP_LEAST) {
+      v->step *= 0.5;
+      memcpy(m->phi, v->best, bytes);
+      atvi_adam_reset(v->adam);
+      ladder_draws(v, m);
+      continue;
+    }
+    beta = next;
+    bool moved = atvi_vi_home(v, m, LADDER_DRAWS) > 0;
+    atvi_vi_slopes(v, LADDER_DRAWS);
+    if (moved) ladder_draws(v, m);
+    atvi_tell(v->ctx, "annealing", 0.2 * sqrt(beta), elapsed(v), "temperature %.3g", 1 / beta);
+  }
+  return true;
+}
+
+/* ---- rounds ---- */
+
+static void measure(atvi_vi *v, const atvi_member *m, double *phi, double beta, double *out) {
+  atvi_member at = *m;
+  at.phi = phi;
+  atvi_vi_look(v, &at, ATVI_STREAM_TRAIN, TEST_SCRAMBLE, false, ATVI_VI_TEST);
+  for (atvi_idx j = 0; j < ATVI_VI_TEST; j++) out[j] = gap(&v->look, j, beta);
+}
+
+/* Mean of b - a (a NULL: of b) where both are numbers, its standard error, and the variance of the terms. */
+static average difference(const double *a, const double *b, double *var) {
+  double sum = 0, sum_sq = 0, n = 0;
+  for (int j = 0; j < ATVI_VI_TEST; j++) {
+    double x = b[j] - (a ? a[j] : 0);
+    if (isnan(x)) continue;
+    n++;
+    sum += x;
+    sum_sq += x * x;
+  }
+  double mean = sum / n;
+  *var = fmax(0, sum_sq / n - mean * mean);
+  return (average){mean, sqrt(*var / n), n / ATVI_VI_TEST};
+}
+
+static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, int *age) {
+  for (int k = 0; k < ROUND; k++) {
+    if (atvi_vi_over(v)) return false;
+    one_step(v, m, o->beta, o->first, o->last);
+    double keep = fmin(AVERAGE, 1 - 2.0 / (++*age + 1));
+    for (atvi_idx i = 0; i < v->size; i++) v->avg[i] = keep * v->avg[i] + (1 - keep) * m->phi[i];
+  }
+  return true;
+}
+
+bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
+  size_t bytes = (size_t)v->size * sizeof(double);
+  int halved = 0, age = 0;
+  bool done = true;
+  v->step = fmin(STEP_ROUND, AGAIN * v->step);
+  atvi_adam_reset(v->adam);
+  memcpy(v->best, m->phi, bytes);
+  memcpy(v->avg, m->phi, bytes);
+  measure(v, m, v->best, o->beta, v->gap_best);
+  double var, good = difference(NULL, v->gap_best, &var).good;
+  for (int k = 0; k < o->most && halved <= o->halvings; k++) {
+    done = one_round(v, m, o, &age);
+    if (!done && age == 0) break;
+    measure(v, m, v->avg, o->beta, v->gap_now);
+    average gain = difference(v->gap_best, v->gap_now, &var), now = difference(NULL, v->gap_now, &var);
+    atvi_tell(v->ctx, "training", 0.2 + 0.6 * halved / (o->halvings + 1), elapsed(v), "ELBO %.3f, %d steps",
+              now.mean, v->steps);
+    bool fled = now.good < good - FLIGHT;
+    if (!(gain.mean > -2 * SURE * gain.se) || fled) { /* worse, or not a number */
+      memcpy(m->phi, v->best, bytes);
+      memcpy(v->avg, v->best, bytes);
+      atvi_adam_reset(v->adam);
+      age = 0;
+      v->step *= 0.5;
+      halved++;
+    } else {
+      good = now.good;
+      memcpy(v->best, v->avg, bytes);
+      memcpy(v->gap_best, v->gap_now, sizeof(double) * ATVI_VI_TEST);
+      if (var < CLOSE) break;
+      if (gain.mean < fmax(SURE * gain.se, GAIN)) {
+        v->step *= 0.5;
+        halved++;
+      }
+    }
+    if (!done) break;
+  }
+  memcpy(m->phi, v->best, bytes);
+  return done;
+}
+
+/* ---- both ---- */
+
+/* Given temperatures: all layers at each, or a block of layers for each, earlier ones frozen and later ones still the identity. */
+static bool given_ladder(atvi_vi *v, atvi_member *m) {
+  int n = v->opts.n_rung;
+  for (int k = 0; k < n; k++) {
+    bool last = k == n - 1;
+    atvi_vi_rounds_opts o = {1 / v->opts.temperature[k], INT32_MAX, last ? HALVINGS : HALVINGS_HOT, 0,
+                             v->size};
+    if (v->opts.freeze) {
+      atvi_idx skip;
+      o.halvings = HALVINGS;
+      atvi_family_block(&v->family, k * v->family.blocks / n, &o.first, &skip);
+      atvi_family_block(&v->family, (k + 1) * v->family.blocks / n - 1, &skip, &o.last);
+    }
+    v->rungs++;
+    if (!atvi_vi_rounds(v, m, &o)) return false;
+    atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, LADDER_DRAWS);
+    if (!last) atvi_vi_slopes(v, LADDER_DRAWS);
+  }
+  return true;
+}
+
+bool atvi_vi_train(atvi_vi *v, atvi_member *m, bool anneal) {
+  atvi_vi_rounds_opts o = {1, INT32_MAX, HALVINGS, 0, v->size};
+  v->step = STEP_FIRST;
+  if (!anneal) return atvi_vi_rounds(v, m, &o);
+  if (v->opts.n_rung > 0) return given_ladder(v, m);
+  return atvi_vi_choose_maps(v, m) && atvi_vi_rounds(v, m, &o);
+}
