@@ -15,7 +15,7 @@ static const double ESS_DEFAULT = 400; /* the same authors' minimum, where nothi
 static const double ESS_BAD = 100;     /* below, even standard deviations are guesses */
 static const double KHAT_BAD = 1.0;    /* the mean of the weights has no expectation */
 static const double FAILURES_WARN = 0.01, BOUND_NOTE = 0.05;
-static const double ERROR_WARN = 0.05, ERROR_BAD = 1; /* of the log likelihood; a posterior shows about 0.1 */
+static const double ERROR_WARN = 0.1, ERROR_BAD = 1; /* of the log likelihood at the worst of some draws */
 static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03;
 enum { MEANS_SHOWN = 8, NAMES_SHOWN = 5 };
 

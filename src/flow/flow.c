@@ -12,11 +12,13 @@ extern const atvi_flow_kernels atvi_flow_kernels_base, atvi_flow_kernels_avx2, a
 atvi_flow_shape atvi_flow_defaults(atvi_idx d) {
   return (atvi_flow_shape){.d = d,
                            .layers = 6,
-                           .bins = 4,
+                           .bins = d == 1   ? 8
+                                   : d == 2 ? 6
+                                            : 4,
                            .hidden = d <= 4  ? 16
                                      : d < 8 ? 24
                                              : 32,
-                           .box = 3,
+                           .box = 4,
                            .seed = 1};
 }
 

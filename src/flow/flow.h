@@ -29,7 +29,7 @@ typedef struct {
   uint64_t seed; /* of the permutations and of the hidden weights */
 } atvi_flow_shape;
 
-/* 6 layers, 4 bins, 16 to 32 hidden units by d, box 3, seed 1. */
+/* 6 layers, 4 bins (8 and 6 for d = 1 and 2), 16 to 32 hidden units by d, box 4, seed 1. */
 atvi_flow_shape atvi_flow_defaults(atvi_idx d);
 
 typedef struct atvi_flow atvi_flow;

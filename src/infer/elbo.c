@@ -162,12 +162,17 @@ static void add_guard(atvi_idx d, atvi_idx n, const double *radius2, double *log
   }
 }
 
-static bool stretched(atvi_idx draw) { return draw % ATVI_GUARD == ATVI_GUARD - 1; }
+/* The last of a lot, not every so many-th: the low digits of a Sobol point's number are the high ones of its coordinates,
+ * while runs of consecutive points are spread over all of space. */
+static bool stretched(const atvi_elbo_lot *lot, atvi_idx draw) {
+  return draw >= lot->n - lot->n / ATVI_GUARD;
+}
 
-static void stretch(atvi_idx d, atvi_idx first, atvi_idx n, double *z, double *radius2) {
+static void stretch(const atvi_elbo_lot *lot, atvi_idx d, atvi_idx first, atvi_idx n, double *z,
+                    double *radius2) {
   double s = sqrt(wide_scale2(d));
   for (atvi_idx b = 0; b < n; b++) {
-    double by = stretched(first + b) ? s : 1, sum = 0;
+    double by = stretched(lot, first + b) ? s : 1, sum = 0;
     for (atvi_idx i = 0; i < d; i++) {
       z[i * n + b] *= by;
       sum += z[i * n + b] * z[i * n + b];
@@ -182,12 +187,12 @@ static void draw_part(const atvi_elbo *e, const atvi_member *m, seat *s, const a
   const atvi_family *f = e->family;
   bool wide = guarded(e, lot->guard);
   base_draws(e, lot->stream, lot->scramble, lot->first + first, n, s->z);
-  if (wide) stretch(f->d, lot->first + first, n, s->z, s->radius2);
+  if (wide) stretch(lot, f->d, first, n, s->z, s->radius2);
   f->ops->fwd(f->self, m->phi, s->work, n, s->z, m->whole ? s->y : s->x, s->log_q);
   if (m->whole) to_frame(m, f->d, n, s->y, s->x);
   for (atvi_idx b = 0; b < n; b++) {
     if (m->whole) s->log_q[b] -= m->log_det;
-    s->log_member[b] = wide && stretched(lot->first + first + b) ? NAN : s->log_q[b];
+    s->log_member[b] = wide && stretched(lot, first + b) ? NAN : s->log_q[b];
   }
   if (wide) add_guard(f->d, n, s->radius2, s->log_q);
 }
@@ -212,6 +217,19 @@ static void run(const atvi_elbo *e, atvi_idx n, void (*fn)(void *, atvi_idx, int
     atvi_parallel(e->ctx, n, fn, j);
 }
 
+/* Failed draws are no part of the mean, so q would gain by sending its mass where runs fail. What it gains is -log of the share of
+ * draws that succeed; the objective is the ELBO of q given success, mean + log share, and the gradient of the second term is that of log q,
+ * at fixed points, over the failed draws: the total derivative less the path. */
+static void push_back(const atvi_elbo *e, const atvi_member *m, seat *s, atvi_idx n) {
+  const atvi_family *f = e->family;
+  f->ops->score(f->self, m->phi, s->work, s->theta);
+  for (atvi_idx b = 0; b < n; b++) {
+    if (s->dq[b] > 0 || !isfinite(s->log_q[b])) continue;
+    s->dq[b] = 1;
+    for (atvi_idx i = 0; i < f->d; i++) s->dx[i * n + b] = -s->theta[i * n + b];
+  }
+}
+
 static void grad_item(void *arg, atvi_idx item, int worker) {
   const job *j = arg;
   atvi_elbo *e = j->e;
@@ -226,6 +244,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
       &(atvi_space_batch){
           .B = n, .x = s->x, .beta = j->beta, .theta = s->theta, .log_pi = s->row[0], .dx = s->dx});
   *sum = (part_sum){0};
+  bool failed = false;
   for (atvi_idx b = 0; b < n; b++) {
     bool good = isfinite(s->row[0][b]) && isfinite(s->log_q[b]);
     double v = good ? s->row[0][b] - s->log_q[b] : 0;
@@ -233,6 +252,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
     sum->sum += v;
     sum->sum_sq += v * v;
     s->dq[b] = good;
+    failed = failed || !good;
     double norm = 0;
     for (atvi_idx i = 0; i < f->d; i++) norm += s->dx[i * n + b] * s->dx[i * n + b];
     norm = good ? sqrt(norm) : 0;
@@ -241,6 +261,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
     for (atvi_idx i = 0; i < f->d; i++) s->dx[i * n + b] *= by;
   }
   if (j->m->whole) from_frame_adjoint(j->m, f->d, n, s->dx);
+  if (failed && f->ops->score) push_back(e, j->m, s, n);
   memset(grad, 0, (size_t)f->size * sizeof *grad);
   f->ops->vjp(f->self, j->m->phi, s->work, s->dx, s->dq, grad);
   sum->busy_s = atvi_clock_s() - begun;
@@ -258,7 +279,8 @@ static void add_parts(const atvi_elbo *e, atvi_idx n_part, double scale, double 
 }
 
 /* A draw far out, where the density falls off a cliff, must not drown all others: the next batch holds such gradients to a multiple of
- * the median length of this one. Near the optimum none is that long. */
+ * the ninth decile of this one's lengths, or of that of a standard normal distribution, if it is longer. Near the optimum none is that
+ * long. */
 #define OUTLIER 10.0
 
 /* sorted has room for the scratch of the sort. */
@@ -268,7 +290,7 @@ static void set_limit(atvi_elbo *e) {
     if (e->norm[b] > 0 && e->norm[b] < HUGE_VAL) e->sorted[n++] = e->norm[b];
   if (n == 0) return;
   atvi_sort(n, e->sorted, NULL, e->sorted + n);
-  e->limit = OUTLIER * e->sorted[n / 2];
+  e->limit = OUTLIER * fmax(e->sorted[9 * n / 10], sqrt((double)e->family->d));
 }
 
 atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,

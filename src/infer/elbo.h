@@ -40,7 +40,7 @@ ATVI_CHECKED atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, c
 void atvi_elbo_free(atvi_elbo *e); /* NULL is fine */
 
 /* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this scramble. Draws that
- * failed are left out of the mean. */
+ * failed are left out of the mean; the gradient is that of mean + log(share of draws that did not fail). */
 atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
                               double *grad);
 /* The same for the forward divergence, for fine-tuning: minus smoothed weights, held constant, times the path gradient of log pi - log q.
@@ -53,8 +53,8 @@ typedef struct {
 atvi_elbo_info atvi_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
                                       const atvi_elbo_room *room, double *grad);
 
-/* Draws number first .. first+n-1 with the base points of (stream, scramble), to places at .. of the cloud. guard: one in ATVI_GUARD of
- * them has its base point stretched, and log_q is that of the mixture which such draws come from. A flow's tails
+/* n draws with base points first .. first+n-1 of (stream, scramble), to places at .. of the cloud. guard (n a multiple of ATVI_GUARD): the last n / ATVI_GUARD have
+ * their base point stretched, and log_q is that of the mixture which such draws come from. A flow's tails
  * are those of its base, scaled; where the posterior's are longer, weights would grow without bound, and the wide part stops
  * them, at the cost of a few percent of the draws. Families without a unique base point are drawn without. */
 enum { ATVI_GUARD = 16 };

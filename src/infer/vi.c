@@ -72,7 +72,7 @@ bool atvi_vi_cloud(atvi_vi *v, atvi_idx n, atvi_cloud *c) {
 
 static double *reals(atvi_vi *v, size_t n) { return atvi_pool_take(v->pool, n, sizeof(double)); }
 
-static atvi_status make(atvi_vi *v) {
+atvi_status atvi_vi_open(atvi_vi *v) {
   atvi_vi_opts *o = &v->opts;
   ATVI_TRY(atvi_pool_new(v->ctx, &v->pool));
   ATVI_TRY(atvi_space_new(v->ctx, v->ev, o->map, o->seed, &v->space));
@@ -93,16 +93,17 @@ static atvi_status make(atvi_vi *v) {
   v->grad = reals(v, (size_t)v->size);
   v->avg = reals(v, (size_t)v->size);
   v->best = reals(v, (size_t)v->size);
+  v->frame = reals(v, (size_t)(v->d * (v->d + 2)));
   v->gap_now = reals(v, ATVI_VI_TEST);
   v->gap_best = reals(v, ATVI_VI_TEST);
   v->weight = reals(v, ATVI_VI_LOOK);
   v->work = reals(v, atvi_psis_work(ATVI_VI_LOOK));
-  v->part = atvi_pool_take(v->pool, (size_t)atvi_modes_defaults().most + 1, sizeof *v->part);
+  v->part = atvi_pool_take(v->pool, ATVI_VI_PARTS, sizeof *v->part);
   if (!atvi_vi_cloud(v, ATVI_VI_LOOK, &v->look)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
   return ATVI_OK;
 }
 
-static void drop(atvi_vi *v) {
+void atvi_vi_close(atvi_vi *v) {
   atvi_adam_free(v->adam);
   atvi_elbo_free(v->elbo);
   atvi_family_free(&v->family);
@@ -110,21 +111,19 @@ static void drop(atvi_vi *v) {
   atvi_pool_free(v->pool);
 }
 
-atvi_vi_part *atvi_vi_part_new(atvi_vi *v, const double *shift, const double *chol) {
-  atvi_vi_part *p = &v->part[v->n_part];
-  *p = (atvi_vi_part){.at.whole = shift != NULL, .share = 1};
-  p->at.phi = reals(v, (size_t)v->size);
-  p->at.shift = reals(v, (size_t)v->d);
-  p->at.chol = reals(v, (size_t)(v->d * v->d));
-  if (atvi_pool_failed(v->pool)) return NULL;
-  v->family.ops->init(v->family.self, p->at.phi);
+bool atvi_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m) {
+  *m = (atvi_member){.whole = shift != NULL};
+  m->phi = reals(v, (size_t)v->size);
+  m->shift = reals(v, (size_t)v->d);
+  m->chol = reals(v, (size_t)(v->d * v->d));
+  if (atvi_pool_failed(v->pool)) return false;
+  v->family.ops->init(v->family.self, m->phi);
   for (atvi_idx i = 0; i < v->d; i++) {
-    p->at.shift[i] = shift ? shift[i] : 0;
-    for (atvi_idx k = 0; k <= i; k++) p->at.chol[i * v->d + k] = chol ? chol[i * v->d + k] : i == k;
-    p->at.log_det += log(fabs(p->at.chol[i * v->d + i]));
+    m->shift[i] = shift ? shift[i] : 0;
+    for (atvi_idx k = 0; k <= i; k++) m->chol[i * v->d + k] = chol ? chol[i * v->d + k] : i == k;
+    m->log_det += log(fabs(m->chol[i * v->d + i]));
   }
-  v->n_part++;
-  return p;
+  return true;
 }
 
 /* ---- shared steps ---- */
@@ -165,29 +164,44 @@ static atvi_status first_look(atvi_vi *v) {
       ATVI_VI_LOOK);
 }
 
-/* Fine-tuning pays where the weights have much left to correct, or k-hat forbids to use them. */
+/* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */
 #define TUNE_BELOW 0.7
-enum { TUNE_TIMES = 3 };
+#define STEP_AGAIN 0.00125 /* of further training; its rounds begin with twice that */
+enum { IMPROVE_TIMES = 3 };
 
 static bool may_tune(const atvi_vi *v) {
-  return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && v->n_part == 1 && !atvi_vi_over(v);
+  return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_vi_over(v);
 }
 
-static void tune(atvi_vi *v) { v->tuned = fmax(v->tuned, atvi_vi_tune(v, &v->part[0].at)); }
+static void tune(atvi_vi *v, atvi_vi_part *p) { v->tuned = fmax(v->tuned, atvi_vi_tune(v, &p->at)); }
+
+/* More of everything, for every component. */
+static void improve(atvi_vi *v) {
+  for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
+    atvi_vi_part *p = &v->part[k];
+    v->step = STEP_AGAIN;
+    atvi_vi_train(v, &p->at, false);
+    if (may_tune(v)) tune(v, p);
+    if (v->n_part > 1) p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++).log_evidence;
+  }
+}
 
 static atvi_status run(atvi_vi *v, atvi_draws **out) {
-  ATVI_TRY(make(v));
-  if (!atvi_vi_part_new(v, NULL, NULL)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
+  ATVI_TRY(atvi_vi_open(v));
+  atvi_vi_part *first = &v->part[v->n_part++];
+  if (!atvi_vi_member_new(v, NULL, NULL, &first->at))
+    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
   ATVI_TRY(first_look(v));
-  v->converged = atvi_vi_train(v, &v->part[0].at, true);
+  v->converged = atvi_vi_train(v, &first->at, true);
   if (v->converged && v->opts.seek_modes) ATVI_TRY(atvi_vi_seek(v));
-  if (v->converged && may_tune(v)) {
-    if (v->opts.tune == ATVI_TUNE_ON || atvi_vi_judge(v, &v->part[0].at, v->scramble++).share < TUNE_BELOW)
-      tune(v);
-  }
+  if (v->converged) ATVI_TRY(atvi_vi_cover(v));
+  if (v->converged && may_tune(v) && v->n_part == 1)
+    if (v->opts.tune == ATVI_TUNE_ON || atvi_vi_judge(v, &first->at, v->scramble++).share < TUNE_BELOW)
+      tune(v, first);
   ATVI_TRY(atvi_vi_weigh(v));
-  for (int k = 0; k < TUNE_TIMES && !v->tail_fits && v->converged && may_tune(v); k++) {
-    tune(v);
+  for (int k = 0; k < IMPROVE_TIMES && !v->tail_fits && v->converged && !atvi_vi_over(v); k++) {
+    improve(v);
+    ATVI_TRY(atvi_vi_cover(v)); /* more training may have given up a mode */
     ATVI_TRY(atvi_vi_weigh(v));
   }
   return atvi_vi_deliver(v, out);
@@ -199,6 +213,6 @@ atvi_status atvi_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *o
   v.begun_s = atvi_clock_s();
   ATVI_TRY(check_opts(ctx, &v.opts));
   atvi_status status = run(&v, out);
-  drop(&v);
+  atvi_vi_close(&v);
   return status;
 }

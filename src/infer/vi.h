@@ -28,7 +28,7 @@ typedef struct {
   bool seek_modes;           /* look for other modes */
   bool plain;                /* plain normals instead of Sobol points */
   int batch;                 /* draws per step, >= 8 */
-  int max_steps;             /* of each component, ladder included, >= 1 */
+  int max_steps;             /* of training in all, >= 1 */
   double ess;         /* effective size of the weighted draws, > 0; NaN: 25 000, 4 000 for slow models */
   double max_seconds; /* wall-clock limit, > 0; HUGE_VAL: none */
 } atvi_vi_opts;

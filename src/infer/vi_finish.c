@@ -106,19 +106,22 @@ static double block_error(const final *f) {
 }
 
 static void weigh(atvi_vi *v, final *f) {
-  double sum = 0, n = 0;
+  double sum = 0, n = 0, tried = 0;
   mix(v, f);
   for (atvi_idx j = 0; j < f->n; j++) {
     double w = f->c.log_pi[j] - f->c.log_q[j];
     f->log_w[j] = isfinite(w) ? w : -HUGE_VAL;
     double e = f->c.log_pi[j] - (v->n_part == 1 ? f->c.log_member[j] : f->c.log_q[j]);
-    if (!isfinite(e) || isnan(f->c.log_member[j])) continue;
+    if (isnan(f->c.log_member[j])) continue; /* stretched */
+    tried++;
+    if (!isfinite(e)) continue;
     sum += e;
     n++;
   }
-  f->elbo = sum / n;
+  f->elbo = sum / n + log(n / tried); /* that of q given success */
   f->psis = atvi_psis(f->n, f->log_w, f->w, f->work);
-  f->se = block_error(f);
+  /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
+  f->se = fmax(block_error(f), fabs(f->psis.log_mean - f->psis.log_mean_smooth));
 }
 
 static double seconds_per_run(const atvi_vi *v, double before_s, int64_t before_n) {

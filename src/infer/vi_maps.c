@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps of a fit: which, and the care that the boundary surjection needs.
  *
- * Two bounds   probit. A posterior that is flat up to a bound is exactly normal under it, and one that piles up there has
- *              normal tails; measured against the surjection it was equal or better with a flow (docs/method.md).
- * One bound    log, unless the posterior reaches the bound: its density is then finite at the bound and exponential in the
- *              log, a tail that no normal base has. The surjection folds it instead. Where draws near the
- *              bound say that this may be so, pilots under both maps decide, by what their draws are worth.
+ * Two bounds   probit where the posterior stays inside: a flat prior is exactly normal under it. Where it reaches a bound, the surjection:
+ *              a density that is finite at the bound and falls from there has, under probit, tails that are right
+ *              only if the scale of q is right to the last digit; a fold has no tail there. In effective size both were equal
+ *              with the flow used here (docs/method.md); in the density of q at the bound the fold is better. Unless a pilot
+ *              says that it is plainly worse: a flow that has found several modes is hard to start again.
+ * One bound    log, or the surjection where the posterior reaches the bound: its density is exponential in the log,
+ *              a tail that no normal base has. But a wide posterior on the log scale looks the same near the bound, so short
+ *              pilots under both maps decide, by what their draws are worth.
+ *
+ * The ladder is climbed under probit and log, which have no copies to get lost in; the fold takes over at its end, in
+ * the frame of the draws.
  *
  * Traps of the surjection. A copy of the posterior beyond a fold is as good as the one in the box but for the slope, and q
  * may settle there: in theta nothing is wrong, but w is not what it could be. The cure is exact: the isometry that takes that copy of the box to
@@ -18,12 +24,13 @@
 #include <math.h>
 #include <string.h>
 
-#define SLOPE_LEAST 8.0 /* the next copy of the box then has e^-32 of the mass */
+#define SLOPE_LEAST 8.0 /* a copy that is half a box away has e^-16 of the mass */
 #define SLOPE_MOST 400.0
-#define SLOPE_BY_SD 4.0
+#define SLOPE_BY_SD 6.0
 #define REACH_SHARE                                                                                          \
   0.03 /* of draws nearer to the bound than REACH of their median distance: the bound is reached */
 #define REACH 0.1
+#define START_AGAIN 0.7 /* the folded flow starts as a normal distribution, and may still be behind */
 enum { PILOT_ROUNDS = 2 };
 
 static int n_ends(const atvi_map *m) { return isfinite(m->lower) + isfinite(m->upper); }
@@ -80,32 +87,49 @@ void atvi_vi_slopes(atvi_vi *v, atvi_idx n) {
   }
 }
 
-/* ---- the choice ---- */
-
-static bool is_open(const atvi_vi *v, atvi_idx i) {
-  const char *own = v->space->target->param[i].map, *all = v->opts.map;
-  bool open = (!own || strcmp(own, "auto") == 0) && (!all || strcmp(all, "auto") == 0);
-  return open && v->space->map[i].kind == ATVI_MAP_LOG;
+void atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
+  for (atvi_idx i = 0; i < v->d; i++) {
+    atvi_map *map = &v->space->map[i];
+    for (atvi_idx k = 0; k < v->modes.n && map->kind == ATVI_MAP_SURJECTION; k++) {
+      const atvi_peak *p = &v->modes.mode[k];
+      double var = 0;
+      for (atvi_idx l = 0; l <= i; l++) var += p->chol[i * v->d + l] * p->chol[i * v->d + l];
+      if (p->log_evidence > least_evidence)
+        map->slope = fmin(fmax(map->slope, SLOPE_BY_SD / sqrt(var)), SLOPE_MOST);
+    }
+  }
 }
 
-static bool reaches(atvi_vi *v, atvi_idx i, atvi_idx n) {
-  const atvi_map *map = &v->space->map[i];
+/* ---- the choice ---- */
+
+static bool is_auto(const char *map) { return !map || strcmp(map, "auto") == 0; }
+
+static bool is_open(const atvi_vi *v, atvi_idx i) {
+  return is_auto(v->space->target->param[i].map) && is_auto(v->opts.map) && n_ends(&v->space->map[i]) > 0;
+}
+
+/* Is there mass right at the end, on the scale of the distance from it to the median? */
+static bool reaches(atvi_vi *v, atvi_idx i, atvi_idx n, double end) {
   const double *theta = v->look.theta + i * v->look.cap;
-  double end = isfinite(map->lower) ? map->lower : map->upper, near = 0;
-  double far = fabs(median(n, theta, v->weight) - end);
+  if (!isfinite(end)) return false;
+  double near = 0, far = fabs(median(n, theta, v->weight) - end);
   for (atvi_idx j = 0; j < n; j++) near += fabs(theta[j] - end) < REACH * far;
   return near > REACH_SHARE * (double)n;
 }
 
-/* One-sided surjection with the location and scale of the draws. */
-static atvi_status fold(atvi_vi *v, atvi_idx i, atvi_idx n) {
+/* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
+static bool fold(atvi_vi *v, atvi_idx i, atvi_idx n) {
   atvi_map *map = &v->space->map[i], new;
   const double *theta = v->look.theta + i * v->look.cap;
-  ATVI_TRY(atvi_map_new(v->ctx, ATVI_MAP_SURJECTION, map->lower, map->upper, &new));
-  new.loc = median(n, theta, v->weight);
-  new.scale = fmax(atvi_sd(n, theta, NULL), 1e-300);
+  if (atvi_map_new(v->ctx, ATVI_MAP_SURJECTION, map->lower, map->upper, &new) != ATVI_OK) return false;
+  if (n_ends(map) == 1) {
+    new.loc = median(n, theta, v->weight);
+    new.scale = atvi_sd(n, theta, NULL);
+    if (!(new.scale > 0)) return false;
+  }
   *map = new;
-  return ATVI_OK;
+  atvi_map_inv(map, n, theta, v->look.x + i * v->look.cap);
+  return true;
 }
 
 static bool pilot(atvi_vi *v, atvi_member *m, double *share) {
@@ -115,42 +139,50 @@ static bool pilot(atvi_vi *v, atvi_member *m, double *share) {
   return done;
 }
 
-/* Climbs anew under maps with folds; keeps them and m if the draws are worth more. */
-static bool try_folds(atvi_vi *v, atvi_member *m, atvi_idx n_fold, const atvi_idx *which) {
-  size_t bytes = (size_t)v->size * sizeof(double);
-  double share_log, share_fold;
-  double *phi = atvi_pool_take(v->pool, (size_t)v->size, sizeof *phi);
-  atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
-  if (!phi || !old) return true; /* without memory for a second try the first one stands */
-  memcpy(old, v->space->map, (size_t)v->d * sizeof *old);
-  for (atvi_idx k = 0; k < n_fold; k++)
-    if (fold(v, which[k], ATVI_VI_TEST) != ATVI_OK) return true;
-  atvi_map *folded = atvi_pool_take(v->pool, (size_t)v->d, sizeof *folded);
-  if (!folded) return true;
-  memcpy(folded, v->space->map, (size_t)v->d * sizeof *folded);
-  memcpy(v->space->map, old, (size_t)v->d * sizeof *old);
-  if (!pilot(v, m, &share_log)) return false;
-  memcpy(phi, m->phi, bytes);
-  memcpy(v->space->map, folded, (size_t)v->d * sizeof *folded);
-  v->family.ops->init(v->family.self, m->phi);
-  int rungs = v->rungs;
-  v->rungs = 0;
-  if (!atvi_vi_climb(v, m) || !pilot(v, m, &share_fold)) return false;
-  if (share_fold > share_log) return true;
-  v->rungs = rungs;
-  memcpy(v->space->map, old, (size_t)v->d * sizeof *old);
-  memcpy(m->phi, phi, bytes);
+/* Short rounds for m under the old maps and for `folded` under the new ones; which stays is told by what their draws are worth. */
+static bool compare(atvi_vi *v, atvi_member *m, const atvi_member *folded, const atvi_map *old,
+                    double handicap) {
+  size_t bytes = (size_t)v->d * sizeof *old;
+  double share_old, share_folded, step = v->step;
+  atvi_member other = *folded;
+  atvi_map *now = atvi_pool_take(v->pool, (size_t)v->d, sizeof *now);
+  if (!now) return true;
+  memcpy(now, v->space->map, bytes);
+  bool done = pilot(v, &other, &share_folded);
+  memcpy(v->space->map, old, bytes);
+  v->step = step;
+  done = done && pilot(v, m, &share_old);
+  if (!done || !(share_folded > handicap * share_old)) return done;
+  memcpy(v->space->map, now, bytes);
+  *m = other;
   return true;
 }
 
 bool atvi_vi_choose_maps(atvi_vi *v, atvi_member *m) {
-  if (!atvi_vi_climb(v, m)) return false;
-  atvi_idx *which = atvi_pool_take(v->pool, (size_t)v->d, sizeof *which), n = 0;
-  for (atvi_idx i = 0; i < v->d && which; i++) n += is_open(v, i);
-  if (n == 0 || !which) return true;
+  size_t bytes = (size_t)v->d * sizeof(atvi_map);
+  bool any = false, one_sided = false, able = true;
+  for (atvi_idx i = 0; i < v->d; i++) any = any || is_open(v, i);
+  if (!any) return true;
+  atvi_member folded;
+  atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
+  if (!old || !atvi_vi_member_new(v, NULL, NULL, &folded)) return true; /* what there is stands */
+  memcpy(old, v->space->map, bytes);
   atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, ATVI_VI_TEST);
-  n = 0;
-  for (atvi_idx i = 0; i < v->d; i++)
-    if (is_open(v, i) && reaches(v, i, ATVI_VI_TEST)) which[n++] = i;
-  return n == 0 || try_folds(v, m, n, which);
+  any = false;
+  for (atvi_idx i = 0; i < v->d && able; i++) {
+    const atvi_map *map = &v->space->map[i];
+    if (!is_open(v, i)) continue;
+    if (!reaches(v, i, ATVI_VI_TEST, map->lower) && !reaches(v, i, ATVI_VI_TEST, map->upper)) continue;
+    any = true;
+    one_sided = one_sided || n_ends(map) == 1;
+    able = fold(v, i, ATVI_VI_TEST);
+  }
+  if (!any) return true;
+  able = able && atvi_vi_reframe(v, &folded, ATVI_VI_TEST, 1 - v->beta, true);
+  if (!able) {
+    memcpy(v->space->map, old, bytes);
+    return true;
+  }
+  atvi_vi_slopes(v, ATVI_VI_TEST);
+  return compare(v, m, &folded, old, one_sided ? 1 : START_AGAIN);
 }

@@ -9,10 +9,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { STARTS = 32 };
+enum { STARTS = 32, PROBES = 128 };
 #define MATTERS                                                                                              \
   8.0 /* nats below the evidence so far; Laplace may err by a few, and modes are told from 5 on */
-#define MISSED 2.0 /* nats by which q is too low at a peak */
+#define MISSED 2.0   /* nats by which q is too low at a point */
+#define LACKING 0.01 /* share of a peak where it is: then the peak is missed */
 
 /* log q of the mixture, each component with the mass it has found, at the first n points of the cloud. */
 static void log_mass(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part, double *out) {
@@ -32,32 +33,71 @@ static double best_evidence(const atvi_vi *v) {
   return best;
 }
 
-/* Is the peak one that q should know and does not? */
+/* PROBES draws of the normal approximation into the look cloud, evaluated; log_normal: their log density, up to a constant. */
+static void probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
+  atvi_idx d = v->d, n = PROBES;
+  atvi_cloud *c = &v->look;
+  double *z = v->probe, *x = z + d * n, *theta = x + d * n;
+  atvi_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, n, z);
+  for (atvi_idx j = 0; j < n; j++) {
+    log_normal[j] = 0;
+    for (atvi_idx i = 0; i < d; i++) {
+      double sum = p->x[i];
+      for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * d + k] * z[k * n + j];
+      x[i * n + j] = c->x[i * c->cap + j] = sum;
+      log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j];
+    }
+  }
+  atvi_space_eval(v->space,
+                  &(atvi_space_batch){.B = n, .x = x, .beta = 1, .theta = theta, .log_pi = c->log_pi});
+}
+
+/* Does q lack part of a peak that it should have? A flow that has only stretched a filament over a mode is high at its maximum and
+ * misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Uses the look
+ * cloud. */
 static bool is_missed(atvi_vi *v, const atvi_peak *p) {
-  double part, have;
-  atvi_cloud c = {.cap = 1, .x = p->x};
+  atvi_cloud *c = &v->look;
+  double *have = v->weight, *part = v->weight + PROBES, top = -HUGE_VAL, all = 0, lacking = 0, z[PROBES];
   if (p->log_evidence < best_evidence(v) - MATTERS) return false;
-  log_mass(v, &c, 1, &part, &have);
-  return !(have > p->log_pi - MISSED);
+  probe(v, p, z);
+  log_mass(v, c, PROBES, part, have);
+  for (atvi_idx j = 0; j < PROBES; j++)
+    top = fmax(top, isfinite(c->log_pi[j]) ? c->log_pi[j] - z[j] : -HUGE_VAL);
+  for (atvi_idx j = 0; j < PROBES; j++) {
+    if (!isfinite(c->log_pi[j])) continue;
+    double w = exp(c->log_pi[j] - z[j] - top);
+    all += w;
+    if (!(have[j] > c->log_pi[j] - MISSED)) lacking += w;
+  }
+  return lacking > LACKING * all;
 }
 
 static atvi_status add_component(atvi_vi *v, const atvi_peak *p) {
-  atvi_vi_part *part = atvi_vi_part_new(v, p->x, p->chol);
-  if (!part) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
+  atvi_vi_part *part = &v->part[v->n_part];
+  if (!atvi_vi_member_new(v, p->x, p->chol, &part->at))
+    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
+  v->n_part++;
+  v->step = HUGE_VAL; /* as large as rounds take */
   if (!atvi_vi_train(v, &part->at, false)) v->converged = false;
   part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++).log_evidence;
   return ATVI_OK;
 }
 
+atvi_status atvi_vi_cover(atvi_vi *v) {
+  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++)
+    if (is_missed(v, &v->modes.mode[k])) ATVI_TRY(add_component(v, &v->modes.mode[k]));
+  return ATVI_OK;
+}
+
 atvi_status atvi_vi_seek(atvi_vi *v) {
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * STARTS), sizeof *start);
-  if (!start) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
+  v->probe = atvi_pool_take(v->pool, 3 * (size_t)(v->d * PROBES), sizeof *v->probe);
+  if (!start || !v->probe) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
   atvi_tell(v->ctx, "other modes", 0.75, atvi_clock_s() - v->begun_s, "%d climbs", STARTS);
   v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++).log_evidence;
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
   atvi_sobol_normal(key, 0, v->d, STARTS, start);
   ATVI_TRY(atvi_modes_find(v->space, NULL, v->pool, STARTS, start, &v->modes));
-  for (atvi_idx k = 0; k < v->modes.n && !atvi_vi_over(v); k++)
-    if (is_missed(v, &v->modes.mode[k])) ATVI_TRY(add_component(v, &v->modes.mode[k]));
+  if (v->modes.n > 1) atvi_vi_slopes_of_peaks(v, best_evidence(v) - MATTERS);
   return ATVI_OK;
 }

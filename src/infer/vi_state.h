@@ -10,8 +10,9 @@
 #include "math/adam.h"
 
 enum {
-  ATVI_VI_TEST = 512, /* draws on which progress of training is judged */
-  ATVI_VI_LOOK = 2048 /* draws on which the outcome of training is judged */
+  ATVI_VI_TEST = 512,  /* draws on which progress of training is judged */
+  ATVI_VI_LOOK = 2048, /* draws on which the outcome of training is judged */
+  ATVI_VI_PARTS = 16   /* components, at most */
 };
 
 /* One component of q. */
@@ -32,11 +33,14 @@ typedef struct {
   atvi_adam *adam;
   atvi_idx d, size;           /* coordinates; parameters of the family */
   double *grad, *avg, *best;  /* [size] */
+  double *frame;              /* [d][d + 2] scratch */
+  double *probe;              /* scratch of the search for modes */
   double *gap_now, *gap_best; /* [ATVI_VI_TEST] log pi - log q of the test draws */
   atvi_cloud look;            /* room for ATVI_VI_LOOK draws */
   double *weight, *work;      /* [ATVI_VI_LOOK], and scratch of atvi_psis for as many */
   uint32_t scramble;          /* numbers the batches of base draws; never used twice */
   double step;                /* of Adam; searched */
+  double beta;                /* where the ladder ended */
   int steps, rungs;
   double begun_s;
   bool converged; /* training ended by its own test */
@@ -56,6 +60,9 @@ typedef struct {
   double share; /* effective size per draw */
 } atvi_vi_quality;
 
+/* Makes what the options need, from ctx, ev and opts; close frees it, also after a failure. Errors: EINVAL, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_open(atvi_vi *v);
+void atvi_vi_close(atvi_vi *v);
 /* True if the run has to end now: it was asked to stop, or is out of time. */
 bool atvi_vi_late(const atvi_vi *v);
 /* True if training has to end now: that, or out of steps. */
@@ -78,22 +85,30 @@ typedef struct {
   atvi_idx first, last;
 } atvi_vi_rounds_opts;
 bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
-/* As the options say: ladder and rounds. */
+/* As the options say: ladder and rounds. Without anneal rounds alone, with steps that begin with twice v->step. */
 bool atvi_vi_train(atvi_vi *v, atvi_member *m, bool anneal);
-/* Chooses between log and surjection where one-sided parameters reach their bound, by pilots under both; leaves m up the
- * ladder under the maps chosen. */
+/* After the ladder: parameters whose posterior reaches a bound get the surjection (vi_maps.c); m may be a new member then, in
+ * the frame of the draws. */
 bool atvi_vi_choose_maps(atvi_vi *v, atvi_member *m);
 /* Draws that have wandered into a reflected copy of the box are brought home, exactly: the frame of m is reflected or shifted. Uses the
- * first n draws of the look cloud. Returns how many coordinates it moved. */
+ * first n <= ATVI_VI_TEST draws of the look cloud. Returns how many coordinates it moved. */
 int atvi_vi_home(atvi_vi *v, atvi_member *m, atvi_idx n);
+/* The frame follows the first n draws of the look cloud, weighted to the power `step` of the likelihood beyond the present one, and the family starts
+ * anew in it: always, or only where q has become narrow in its frame. Returns whether it did. */
+bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, atvi_idx n, double step, bool always);
 /* Slopes of surjections from the spread of the first n draws of the look cloud. */
 void atvi_vi_slopes(atvi_vi *v, atvi_idx n);
 /* Fine-tunes m with smoothed weights; keeps the result if fresh draws say it helps. Returns whether it was kept. */
 bool atvi_vi_tune(atvi_vi *v, atvi_member *m);
-/* A new component that starts as the family's starting point in the frame (shift, chol), NULL: the identity. NULL: out of memory. */
-atvi_vi_part *atvi_vi_part_new(atvi_vi *v, const double *shift, const double *chol);
-/* Looks for modes that the components miss and trains a component for each. Errors: ENOMEM. */
+/* A member that is the family's starting point in the frame (shift, chol), NULL: the identity. False: out of memory. */
+bool atvi_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m);
+/* Slopes at least as steep as the peaks found, those above this evidence, ask for: several modes are wide together and narrow each, and what the
+ * slope leaves in the copy of a narrow one would be a mode that nothing covers. */
+void atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
+/* Looks for modes. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_seek(atvi_vi *v);
+/* Trains a component for each mode found that the components miss. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
 /* The end: draws of the mixture and their weights. Sets tail_fits. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v);
 /* What the last weighing gave, as draws. Errors: ENOMEM, EMODEL (no draw can be evaluated). */

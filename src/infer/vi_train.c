@@ -7,8 +7,7 @@
  * Rounds  ROUND steps each. The average of the iterates is judged on test draws whose base points are always the same,
  *         so that the difference between two rounds has little noise, and that noise is known. A round that made it worse
  *         is undone and the step halved: this is how the step is searched, from above. A round whose gain does not stand out
- *         of the noise halves the step too; training ends when that has happened often enough, or when q is so close
- *         that the weights have nothing left to correct.
+ *         of the noise halves the step too; training ends when that has happened often enough.
  *
  * The constants are the middle of wide plateaus, measured on problems of 1 to 10 dimensions (docs/performance.md). */
 #include "infer/vi_state.h"
@@ -21,23 +20,20 @@ enum {
   LADDER_DRAWS = 256,
   RUNG_STEPS = 10,
   RUNGS_MAX = 400,
-  ROUND = 50,
+  ROUND = 50,   /* steps; more in few dimensions, where they cost little and the shape at a bound shows */
   HALVINGS = 4, /* of the step before training ends */
   HALVINGS_HOT = 1,
+  SETTLE = 2, /* rounds */
 };
 #define CESS 0.6
 #define TRIM 0.05
 #define STEP_FIRST 0.01
 #define STEP_LEAST 1e-4
 #define STEP_ROUND 0.005
-#define AGAIN 2.0    /* times the step that the ladder ended with: its judgement is rough */
-#define CLIP 10.0    /* length of the gradient */
-#define AVERAGE 0.98 /* memory of the average of iterates */
-#define CLOSE 0.004  /* variance of log pi - log q at which the draws are worth 99.6 % */
-#define GAIN 0.01    /* nats per round that are worth a round */
-#define SURE 1.0     /* standard errors */
-/* Failed runs are left out of the ELBO, so q may flee to where runs fail: a share of them that grows by this is a step back. */
-#define FLIGHT 0.05
+#define AGAIN 2.0 /* times the step that the ladder ended with: its judgement is rough */
+#define CLIP 10.0 /* length of the gradient */
+#define GAIN 0.01 /* nats per round that are worth a round */
+#define SURE 1.0  /* standard errors */
 static const uint32_t TEST_SCRAMBLE = UINT32_MAX;
 
 static void one_step(atvi_vi *v, atvi_member *m, double beta, atvi_idx first, atvi_idx last) {
@@ -91,7 +87,7 @@ static double next_beta(const atvi_cloud *c, atvi_idx n, double beta) {
 
 typedef struct {
   double mean, se;
-  double good; /* share of the draws that could be evaluated */
+  double good; /* share of the draws that could be evaluated; its logarithm is part of the mean (elbo.c) */
 } average;
 
 static double gap(const atvi_cloud *c, atvi_idx j, double beta) {
@@ -116,7 +112,8 @@ static average mean_gap(atvi_vi *v, atvi_idx n, double beta) {
     sum_sq += x[j] * x[j];
   }
   double mean = sum / count;
-  return (average){mean, sqrt(fmax(0, sum_sq / count - mean * mean) / count), (double)good / (double)n};
+  double share = (double)good / (double)n;
+  return (average){mean + log(share), sqrt(fmax(0, sum_sq / count - mean * mean) / count), share};
 }
 
 static void ladder_draws(atvi_vi *v, atvi_member *m) {
@@ -132,7 +129,15 @@ bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
   for (int rung = 0; rung < RUNGS_MAX; rung++) {
     double next = next_beta(&v->look, LADDER_DRAWS, beta);
     v->rungs++;
-    if (next >= 1) return true;
+    if (atvi_vi_reframe(v, m, LADDER_DRAWS, next - beta, false)) {
+      atvi_adam_reset(v->adam);
+      ladder_draws(v, m);
+    }
+    v->beta = beta;
+    if (next >= 1) {
+      atvi_vi_slopes(v, LADDER_DRAWS);
+      return true;
+    }
     average before = mean_gap(v, LADDER_DRAWS, next);
     memcpy(v->best, m->phi, bytes);
     for (int k = 0; k < RUNG_STEPS; k++) {
@@ -142,7 +147,7 @@ bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
     ladder_draws(v, m);
     average after = mean_gap(v, LADDER_DRAWS, next);
     bool better = after.mean > before.mean - 2 * SURE * hypot(before.se, after.se);
-    if ((!better || after.good < before.good - FLIGHT) && v->step > STEP_LEAST) {
+    if (!better && v->step > STEP_LEAST) {
       v->step *= 0.5;
       memcpy(m->phi, v->best, bytes);
       atvi_adam_reset(v->adam);
@@ -182,11 +187,15 @@ static average difference(const double *a, const double *b, double *var) {
   return (average){mean, sqrt(*var / n), n / ATVI_VI_TEST};
 }
 
+static int round_steps(atvi_idx d) { return d == 1 ? 8 * ROUND : d < 4 ? 4 * ROUND / (int)d : ROUND; }
+
+/* The average of iterates remembers about a round. */
 static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, int *age) {
-  for (int k = 0; k < ROUND; k++) {
+  int n = round_steps(v->d);
+  for (int k = 0; k < n; k++) {
     if (atvi_vi_over(v)) return false;
     one_step(v, m, o->beta, o->first, o->last);
-    double keep = fmin(AVERAGE, 1 - 2.0 / (++*age + 1));
+    double keep = fmin(1 - 1.0 / n, 1 - 2.0 / (++*age + 1));
     for (atvi_idx i = 0; i < v->size; i++) v->avg[i] = keep * v->avg[i] + (1 - keep) * m->phi[i];
   }
   return true;
@@ -207,10 +216,11 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
     if (!done && age == 0) break;
     measure(v, m, v->avg, o->beta, v->gap_now);
     average gain = difference(v->gap_best, v->gap_now, &var), now = difference(NULL, v->gap_now, &var);
-    atvi_tell(v->ctx, "training", 0.2 + 0.6 * halved / (o->halvings + 1), elapsed(v), "ELBO %.3f, %d steps",
+    atvi_tell(v->ctx, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), elapsed(v), "ELBO %.3f, %d steps",
               now.mean, v->steps);
-    bool fled = now.good < good - FLIGHT;
-    if (!(gain.mean > -2 * SURE * gain.se) || fled) { /* worse, or not a number */
+    atvi_vi_home(v, m, ATVI_VI_TEST);
+    gain.mean += log(now.good / good);
+    if (!(gain.mean > -2 * SURE * gain.se)) { /* worse, or not a number */
       memcpy(m->phi, v->best, bytes);
       memcpy(v->avg, v->best, bytes);
       atvi_adam_reset(v->adam);
@@ -221,8 +231,7 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
       good = now.good;
       memcpy(v->best, v->avg, bytes);
       memcpy(v->gap_best, v->gap_now, sizeof(double) * ATVI_VI_TEST);
-      if (var < CLOSE) break;
-      if (gain.mean < fmax(SURE * gain.se, GAIN)) {
+      if (gain.mean < fmax(SURE * gain.se, GAIN * ROUND / round_steps(v->d))) {
         v->step *= 0.5;
         halved++;
       }
@@ -234,6 +243,21 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
 }
 
 /* ---- both ---- */
+
+/* A few rounds after which slopes know the size of q. */
+static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) {
+  bool folds = false;
+  atvi_vi_rounds_opts o = *opts;
+  double step = v->step;
+  for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
+  if (!folds) return true;
+  o.most = SETTLE;
+  if (!atvi_vi_rounds(v, m, &o)) return false;
+  v->step = step;
+  ladder_draws(v, m);
+  atvi_vi_slopes(v, LADDER_DRAWS);
+  return true;
+}
 
 /* Given temperatures: all layers at each, or a block of layers for each, earlier ones frozen and later ones still the identity. */
 static bool given_ladder(atvi_vi *v, atvi_member *m) {
@@ -249,17 +273,15 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
       atvi_family_block(&v->family, (k + 1) * v->family.blocks / n - 1, &skip, &o.last);
     }
     v->rungs++;
-    if (!atvi_vi_rounds(v, m, &o)) return false;
-    atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, LADDER_DRAWS);
-    if (!last) atvi_vi_slopes(v, LADDER_DRAWS);
+    if (!settle(v, m, &o) || !atvi_vi_rounds(v, m, &o)) return false;
   }
   return true;
 }
 
 bool atvi_vi_train(atvi_vi *v, atvi_member *m, bool anneal) {
   atvi_vi_rounds_opts o = {1, INT32_MAX, HALVINGS, 0, v->size};
-  v->step = STEP_FIRST;
   if (!anneal) return atvi_vi_rounds(v, m, &o);
+  v->step = STEP_FIRST;
   if (v->opts.n_rung > 0) return given_ladder(v, m);
-  return atvi_vi_choose_maps(v, m) && atvi_vi_rounds(v, m, &o);
+  return atvi_vi_climb(v, m) && atvi_vi_choose_maps(v, m) && atvi_vi_rounds(v, m, &o);
 }

@@ -17,7 +17,7 @@ enum { MIN_DRAWS = 25, MIN_TAIL = 5, PRIOR_COUNT = 10 };
 
 double atvi_psis_threshold(atvi_idx n) { return n <= 1 ? -HUGE_VAL : fmin(1 - 1 / log10((double)n), 0.7); }
 
-#define HARMLESS 0.002 /* of the weight: moves a mean by some thousandths of a standard deviation at most */
+#define HARMLESS 0.005 /* of the weight: moves a mean by some hundredths of a standard deviation at most */
 
 bool atvi_psis_permits(atvi_idx n, double khat, double excess) {
   return khat <= atvi_psis_threshold(n) || excess < HARMLESS;

@@ -35,7 +35,7 @@ atvi_psis_info atvi_psis(atvi_idx n, const double *log_w, double *w, double *wor
 double atvi_psis_threshold(atvi_idx n);
 
 /* Whether weights may be used: khat is below the threshold, or the tail that it speaks of holds next to nothing (excess
- * below 0.2 %). */
+ * below 0.5 %). */
 bool atvi_psis_permits(atvi_idx n, double khat, double excess);
 
 /* Shape k and scale sigma of the generalised Pareto distribution 1 - (1 + k x / sigma)^(-1/k) for n >= 5 exceedances

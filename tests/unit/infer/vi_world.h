@@ -69,8 +69,16 @@ static TEST_UNUSED void check_draws(const atvi_draws *d) {
   CHECK(!d->chains && d->n_chain == 1);
   CHECK(isfinite(d->made.elbo) && isfinite(d->made.log_evidence) && d->made.evaluations > d->n);
   CHECK(d->made.efficiency > 0 && d->made.efficiency <= 1 + 1e-12);
-  /* the evidence is the mean of weights whose mean logarithm the ELBO is; the guard and its blocks differ by noise */
-  CHECK(d->made.elbo < d->made.log_evidence + 0.02);
+  /* the ELBO is a bound; the evidence has noise */
+  CHECK_MSG(d->made.elbo < d->made.log_evidence + 0.02, "ELBO %.4f, log evidence %.4f", d->made.elbo,
+            d->made.log_evidence);
+}
+
+/* The weights may be used: k-hat is small, or the tail that it speaks of holds next to nothing. */
+static TEST_UNUSED void check_tail(const atvi_draws *d) {
+  CHECK_MSG(atvi_psis_permits(d->n, d->made.khat, d->made.excess),
+            "seed %d: k-hat %.3f, excess %.4f, ESS %.3f", (int)d->made.seed, d->made.khat, d->made.excess,
+            d->made.efficiency);
 }
 
 /* ---- a run, in pieces ---- */
@@ -88,34 +96,14 @@ static TEST_UNUSED inside *inside_new(const toy *t, const atvi_vi_opts *o, int t
   *v = (atvi_vi){.ctx = test_ctx(), .opts = *o, .tuned = NAN, .begun_s = atvi_clock_s()};
   atvi_ctx_set_threads(v->ctx, threads);
   CHECK_OK(atvi_evaluator_new(v->ctx, &t->target, &v->ev));
-  CHECK_OK(atvi_pool_new(v->ctx, &v->pool));
-  CHECK_OK(atvi_space_new(v->ctx, v->ev, o->map, o->seed, &v->space));
-  v->d = v->space->d;
-  atvi_flow_shape shape = o->shape.layers > 0 ? o->shape : atvi_flow_defaults(v->d);
-  shape.d = v->d;
-  CHECK_OK(atvi_family_flow(v->ctx, &shape, &v->family));
-  v->size = v->family.size;
-  CHECK_OK(atvi_elbo_new(v->ctx, v->space, &v->family, o->seed, o->plain, o->batch, &v->elbo));
-  CHECK_OK(atvi_adam_new(v->ctx, v->size, &(atvi_adam_opts){0.01, 0.9, 0.99, 1e-8}, &v->adam));
-  double **vec[] = {&v->grad, &v->avg, &v->best};
-  for (int k = 0; k < 3; k++) *vec[k] = atvi_pool_take(v->pool, (size_t)v->size, sizeof(double));
-  v->gap_now = atvi_pool_take(v->pool, ATVI_VI_TEST, sizeof(double));
-  v->gap_best = atvi_pool_take(v->pool, ATVI_VI_TEST, sizeof(double));
-  v->weight = atvi_pool_take(v->pool, ATVI_VI_LOOK, sizeof(double));
-  v->work = atvi_pool_take(v->pool, atvi_psis_work(ATVI_VI_LOOK), sizeof(double));
-  v->part = atvi_pool_take(v->pool, 16, sizeof *v->part);
-  CHECK(atvi_vi_cloud(v, ATVI_VI_LOOK, &v->look));
-  CHECK(atvi_vi_part_new(v, NULL, NULL) != NULL);
+  CHECK_OK(atvi_vi_open(v));
+  CHECK(atvi_vi_member_new(v, NULL, NULL, &v->part[v->n_part++].at));
   w->m = &v->part[0].at;
   return w;
 }
 
 static TEST_UNUSED void inside_free(inside *w) {
-  atvi_adam_free(w->v.adam);
-  atvi_elbo_free(w->v.elbo);
-  atvi_family_free(&w->v.family);
-  atvi_space_free(w->v.space);
-  atvi_pool_free(w->v.pool);
+  atvi_vi_close(&w->v);
   atvi_evaluator_free(w->v.ev);
   atvi_ctx_free(w->v.ctx);
   free(w);

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* How a fit is asked for and how it ends: options, ladders, freezing, fine-tuning, stopping, threads, memory. */
+#include "vi_world.h"
+
+static const double PAPER[2] = {3, 1}, ONE[1] = {1};
+
+static toy chain(atvi_idx d, double half) {
+  toy t = {.lik = toy_chain};
+  toy_set(&t, d, -half, half);
+  return t;
+}
+
+/* A toy's target points to itself. */
+static void settle(toy *t) {
+  t->target.self = t;
+  t->target.param = t->param;
+}
+
+static void check_chain(const atvi_draws *d) {
+  check_draws(d);
+  for (atvi_idx j = 0; j < d->n_param; j++) {
+    double sd = 0.3 * (double)(j + 1);
+    CHECK_ABS(fit_mean(d, j), 0.4 * (double)j, 0.03 * sd);
+    CHECK_REL(fit_sd(d, j), sd, 0.03);
+  }
+}
+
+/* ---- options ---- */
+
+static void defaults_are_what_they_say(void) {
+  atvi_vi_opts a = atvi_vi_defaults(), n = atvi_vi_nf_defaults(), c = atvi_vi_copula_defaults();
+  CHECK_STR(a.method, "atvi");
+  CHECK(a.n_rung == 0 && a.seek_modes && a.tune == ATVI_TUNE_AUTO && a.factors == 0 && isnan(a.ess));
+  CHECK_STR(n.method, "nf");
+  CHECK_STR(n.map, "logit");
+  CHECK(n.n_rung == 1 && n.temperature[0] == 1 && !n.seek_modes && n.tune == ATVI_TUNE_OFF && n.factors == 0);
+  CHECK_STR(c.method, "copula");
+  CHECK_STR(c.map, "logit");
+  CHECK(c.n_rung == 1 && c.factors > 0 && c.tune == ATVI_TUNE_OFF);
+}
+
+static void refuse(atvi_vi_opts o, const char *says) {
+  toy t = chain(2, 6);
+  settle(&t);
+  atvi_ctx *ctx = test_ctx();
+  atvi_evaluator *ev;
+  atvi_draws *d = (atvi_draws *)&t;
+  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  atvi_status status = atvi_vi_run(ctx, ev, &o, &d);
+  CHECK_MSG(status == ATVI_EINVAL, "%s: status %d", says, status);
+  CHECK(d == NULL);
+  CHECK_MSG(strstr(atvi_errmsg(ctx), says), "%s: %s", says, atvi_errmsg(ctx));
+  atvi_evaluator_free(ev);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static atvi_vi_opts ladder(int n, const double *temperature) {
+  atvi_vi_opts o = atvi_vi_defaults();
+  o.n_rung = n;
+  o.temperature = temperature;
+  return o;
+}
+
+static void wrong_options_are_refused(void) {
+  atvi_vi_opts o = atvi_vi_defaults();
+  o.batch = 7;
+  refuse(o, "batch = 7");
+  o.batch = (1 << 20) + 8;
+  refuse(o, "batch = ");
+  o = atvi_vi_defaults();
+  o.max_steps = 0;
+  refuse(o, "max_steps = 0");
+  o = atvi_vi_defaults();
+  o.max_seconds = 0;
+  refuse(o, "max_seconds = 0");
+  o.max_seconds = NAN;
+  refuse(o, "max_seconds = ");
+  o = atvi_vi_defaults();
+  o.ess = 0;
+  refuse(o, "ess = 0");
+  o.ess = -3.5;
+  refuse(o, "ess = -3.5");
+  o = atvi_vi_defaults();
+  o.map = "prabit";
+  refuse(o, "prabit");
+  o = atvi_vi_defaults();
+  o.shape = (atvi_flow_shape){.d = 2, .layers = 2, .bins = 0, .hidden = 4, .box = 3, .seed = 1};
+  refuse(o, "bins");
+  refuse(ladder(-1, NULL), "n_rung = -1");
+  refuse(ladder(2, (double[]){1, 3}), "number 2 is 3");
+  refuse(ladder(3, (double[]){3, 3, 1}), "number 2 is 3");
+  refuse(ladder(2, (double[]){3, 1.5}), "1.5");
+  refuse(ladder(2, (double[]){3, 0.5}), "0.5");
+  refuse(ladder(2, (double[]){NAN, 1}), "number 1");
+  refuse(ladder(2, (double[]){HUGE_VAL, 1}), "number 1");
+  o = atvi_vi_defaults();
+  o.freeze = true;
+  refuse(o, "freeze");
+}
+
+/* ---- ladders ---- */
+
+static void given_ladders_work(void) {
+  for (int freeze = 0; freeze < 2; freeze++)
+    for (int n = 1; n <= 2; n++) {
+      toy t = chain(2, 6);
+      settle(&t);
+      atvi_vi_opts o = ladder(n, n == 1 ? ONE : PAPER);
+      o.freeze = freeze;
+      fitted f = fit_on(&t, &o, 2);
+      check_chain(f.d);
+      CHECK_INT(f.d->made.rungs, n);
+      CHECK_MSG(f.d->made.efficiency > 0.5, "freeze %d, %d rungs: ESS %.3f", freeze, n, f.d->made.efficiency);
+      fitted_free(f);
+    }
+}
+
+typedef struct {
+  inside *w;
+  double *first, *frozen; /* [size] at the start; when the second block began */
+  int seen[2];            /* steps in the first block, in the second */
+  double moved[2][2];     /* [block trained][block looked at] largest change */
+  atvi_idx edge;          /* where the second block's parameters begin */
+} watch;
+
+static double largest(const double *a, const double *b, atvi_idx from, atvi_idx to) {
+  double most = 0;
+  for (atvi_idx i = from; i < to; i++) most = fmax(most, fabs(a[i] - b[i]));
+  return most;
+}
+
+/* A stop request that never is one: it sees every step. */
+static bool look_at_blocks(void *user) {
+  watch *s = user;
+  atvi_vi *v = &s->w->v;
+  int now = v->rungs - 1;
+  CHECK(now == 0 || now == 1);
+  if (now == 1 && s->seen[1]++ == 0) memcpy(s->frozen, s->w->m->phi, (size_t)v->size * sizeof(double));
+  if (now == 0) s->seen[0]++;
+  const double *before = now ? s->frozen : s->first;
+  s->moved[now][0] = fmax(s->moved[now][0], largest(before, s->w->m->phi, 0, s->edge));
+  s->moved[now][1] = fmax(s->moved[now][1], largest(s->first, s->w->m->phi, s->edge, v->size));
+  return false;
+}
+
+static void frozen_blocks_do_not_move(void) {
+  for (int freeze = 0; freeze < 2; freeze++) {
+    toy t = chain(2, 6);
+    settle(&t);
+    atvi_vi_opts o = ladder(2, PAPER);
+    o.freeze = freeze;
+    watch s = {.w = inside_new(&t, &o, 1)};
+    atvi_vi *v = &s.w->v;
+    atvi_idx skip;
+    atvi_family_block(&v->family, v->family.blocks / 2, &s.edge, &skip);
+    s.first = calloc((size_t)v->size, sizeof(double));
+    s.frozen = calloc((size_t)v->size, sizeof(double));
+    memcpy(s.first, s.w->m->phi, (size_t)v->size * sizeof(double));
+    atvi_ctx_set_stop(v->ctx, look_at_blocks, &s);
+    CHECK(atvi_vi_train(v, s.w->m, true));
+    CHECK(s.seen[0] > 0 && s.seen[1] > 0);
+    CHECK(s.moved[0][0] > 0.01 && s.moved[1][1] > 0.01);
+    if (freeze) { /* averaging with itself may round */
+      CHECK(s.moved[0][1] == 0);
+      CHECK(s.moved[1][0] < 1e-12);
+      CHECK(largest(s.frozen, s.w->m->phi, 0, s.edge) < 1e-12);
+    } else {
+      CHECK(s.moved[0][1] > 0.01 && s.moved[1][0] > 1e-3);
+    }
+    free(s.first);
+    free(s.frozen);
+    inside_free(s.w);
+  }
+}
+
+/* ---- fine-tuning ---- */
+
+/* From a flow that has hardly been trained, the forward divergence has much to gain. Judged on draws of another number than those
+ * that decided. */
+static void tuning_helps_a_flow_that_is_not_done(void) {
+  for (uint64_t seed = 1; seed <= 3; seed++) {
+    toy t = chain(4, 20);
+    settle(&t);
+    atvi_vi_opts o = atvi_vi_defaults();
+    o.seed = seed;
+    inside *w = inside_new(&t, &o, 2);
+    CHECK(atvi_vi_climb(&w->v, w->m));
+    CHECK(atvi_vi_rounds(&w->v, w->m, &(atvi_vi_rounds_opts){1, 1, 1, 0, w->v.size}));
+    double before = atvi_vi_judge(&w->v, w->m, 1u << 30).share;
+    bool kept = atvi_vi_tune(&w->v, w->m);
+    double after = atvi_vi_judge(&w->v, w->m, 1u << 30).share;
+    CHECK_MSG(kept && after > before, "seed %d: %d, ESS %.3f to %.3f", (int)seed, kept, before, after);
+    inside_free(w);
+  }
+}
+
+/* What did not help is undone to the bit. */
+static void tuning_is_kept_or_undone(void) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
+    toy t = chain(1, 6);
+    settle(&t);
+    atvi_vi_opts o = atvi_vi_defaults();
+    o.seed = seed;
+    inside *w = inside_new(&t, &o, 1);
+    size_t bytes = (size_t)w->v.size * sizeof(double);
+    CHECK(atvi_vi_train(&w->v, w->m, true));
+    double *phi = malloc(bytes), before = atvi_vi_judge(&w->v, w->m, w->v.scramble).share;
+    memcpy(phi, w->m->phi, bytes);
+    uint32_t fresh = w->v.scramble;
+    bool kept = atvi_vi_tune(&w->v, w->m);
+    CHECK(kept == (memcmp(phi, w->m->phi, bytes) != 0));
+    double after = atvi_vi_judge(&w->v, w->m, fresh).share;
+    CHECK(kept ? after > 0.99 * before : after == before);
+    free(phi);
+    inside_free(w);
+  }
+}
+
+static void tuned_says_what_happened(void) {
+  static const atvi_tune tune[2] = {ATVI_TUNE_ON, ATVI_TUNE_OFF};
+  for (int k = 0; k < 2; k++) {
+    toy t = chain(2, 6);
+    settle(&t);
+    atvi_vi_opts o = atvi_vi_defaults();
+    o.tune = tune[k];
+    fitted f = fit_on(&t, &o, 2);
+    check_chain(f.d);
+    CHECK(k ? isnan(f.d->made.tuned) : f.d->made.tuned == 0 || f.d->made.tuned == 1);
+    fitted_free(f);
+  }
+}
+
+/* ---- the end ---- */
+
+static bool stop_after(void *user) {
+  int *left = user;
+  return --*left < 0;
+}
+
+static void stopping_leaves_usable_draws(void) {
+  static const int polls[4] = {0, 3, 40, 150};
+  for (int k = 0; k < 4; k++) {
+    toy t = chain(3, 20);
+    settle(&t);
+    atvi_vi_opts o = atvi_vi_defaults();
+    fitted f = {.ctx = test_ctx()};
+    atvi_evaluator *ev;
+    int left = polls[k];
+    atvi_ctx_set_threads(f.ctx, 2);
+    atvi_ctx_set_stop(f.ctx, stop_after, &left);
+    CHECK_OK(atvi_evaluator_new(f.ctx, &t.target, &ev));
+    CHECK_OK(atvi_vi_run(f.ctx, ev, &o, &f.d));
+    atvi_evaluator_free(ev);
+    CHECK_INT(f.d->made.end, ATVI_END_STOPPED);
+    double sum = 0;
+    for (atvi_idx j = 0; j < f.d->n; j++) sum += f.d->weight[j];
+    CHECK_REL(sum, 1, 1e-9);
+    CHECK(f.d->n >= 16 && f.d->made.steps <= polls[k] + 1);
+    fitted_free(f);
+  }
+}
+
+static void limits_are_kept_to(void) {
+  toy t = chain(3, 20);
+  settle(&t);
+  atvi_vi_opts o = atvi_vi_defaults();
+  o.max_seconds = 0.02;
+  fitted f = fit_on(&t, &o, 1);
+  CHECK_INT(f.d->made.end, ATVI_END_LIMIT);
+  CHECK(f.d->n > 100 && f.d->made.steps > 0);
+  fitted_free(f);
+  o = atvi_vi_defaults();
+  o.max_steps = 30;
+  f = fit_on(&t, &o, 1);
+  CHECK_INT(f.d->made.end, ATVI_END_LIMIT);
+  CHECK_INT(f.d->made.steps, 30);
+  fitted_free(f);
+}
+
+static void effective_size_is_reached(void) {
+  static const double wanted[3] = {500, 4000, 60000};
+  for (int k = 0; k < 3; k++) {
+    toy t = chain(2, 6);
+    settle(&t);
+    atvi_vi_opts o = atvi_vi_defaults();
+    o.ess = wanted[k];
+    fitted f = fit_on(&t, &o, 2);
+    double got = f.d->made.efficiency * (double)f.d->n;
+    CHECK_MSG(got >= wanted[k], "ESS %.0f of %g", got, wanted[k]);
+    CHECK(f.d->made.ess_wanted == wanted[k]);
+    fitted_free(f);
+  }
+}
+
+/* ---- the same again ---- */
+
+static void same_draws(const atvi_draws *a, const atvi_draws *b) {
+  CHECK_INT(a->n, b->n);
+  CHECK(memcmp(a->x, b->x, (size_t)(a->n * a->n_col) * sizeof(double)) == 0);
+  CHECK(memcmp(a->weight, b->weight, (size_t)a->n * sizeof(double)) == 0);
+  CHECK(memcmp(a->log_lik, b->log_lik, (size_t)a->n * sizeof(double)) == 0);
+  CHECK(a->made.log_evidence == b->made.log_evidence && a->made.elbo == b->made.elbo);
+  CHECK(a->made.steps == b->made.steps && a->made.evaluations == b->made.evaluations);
+}
+
+static void threads_and_repetition_do_not_matter(void) {
+  static const char *const map[2] = {"auto", "surjection"};
+  for (int k = 0; k < 2; k++) {
+    toy t = chain(3, 2.1);
+    settle(&t);
+    atvi_vi_opts o = atvi_vi_defaults();
+    o.map = map[k];
+    fitted a = fit_on(&t, &o, 1), b = fit_on(&t, &o, 2), c = fit_on(&t, &o, 2);
+    same_draws(a.d, b.d);
+    same_draws(b.d, c.d);
+    o.seed = 2;
+    fitted e = fit_on(&t, &o, 2);
+    CHECK(e.d->x[0] != a.d->x[0] && e.d->made.log_evidence != a.d->made.log_evidence);
+    CHECK_ABS(e.d->made.log_evidence, a.d->made.log_evidence, 0.02);
+    fitted all[4] = {a, b, c, e};
+    for (int j = 0; j < 4; j++) {
+      atvi_draws_free(all[j].d);
+      atvi_ctx_free(all[j].ctx);
+    }
+    CHECK_INT(test_live, 0);
+  }
+}
+
+static void plain_normals_serve_too(void) {
+  toy t = chain(2, 6);
+  settle(&t);
+  atvi_vi_opts o = atvi_vi_defaults();
+  o.plain = true;
+  fitted f = fit_on(&t, &o, 2);
+  check_chain(f.d);
+  fitted_free(f);
+}
+
+/* Every allocation of a short run fails in turn. A second try that has no memory may be left out: then the run is none the worse. */
+static void survives_faults(void) {
+  int refused = 0;
+  for (int k = 1;; k++) {
+    toy t = {.lik = toy_chain, .prior = toy_curved, .draw = toy_curved_draw};
+    toy_set(&t, 1, 0, HUGE_VAL); /* a choice of maps, and other modes */
+    atvi_vi_opts o = atvi_vi_defaults();
+    o.ess = 100;
+    atvi_ctx *ctx = test_ctx();
+    atvi_evaluator *ev;
+    atvi_draws *d = (atvi_draws *)&t;
+    atvi_ctx_set_threads(ctx, 1); /* more would be the context's to keep */
+    CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+    long live = test_live;
+    test_fail_at = test_allocs + k;
+    atvi_status status = atvi_vi_run(ctx, ev, &o, &d);
+    bool over = test_allocs < test_fail_at;
+    test_fail_at = 0;
+    if (status != ATVI_OK) {
+      CHECK_STATUS(status, ATVI_ENOMEM);
+      CHECK(d == NULL);
+      CHECK_INT(test_live, live);
+      refused++;
+    }
+    atvi_draws_free(d);
+    atvi_evaluator_free(ev);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+    if (over) {
+      CHECK_OK(status);
+      break;
+    }
+    CHECK(k < 1000);
+  }
+  CHECK(refused > 10);
+}
+
+TESTS({"defaults", defaults_are_what_they_say}, {"refused", wrong_options_are_refused},
+      {"ladders", given_ladders_work}, {"frozen", frozen_blocks_do_not_move},
+      {"tuning", tuning_helps_a_flow_that_is_not_done}, {"undone", tuning_is_kept_or_undone},
+      {"tuned", tuned_says_what_happened}, {"stop", stopping_leaves_usable_draws},
+      {"limits", limits_are_kept_to}, {"size", effective_size_is_reached},
+      {"same", threads_and_repetition_do_not_matter}, {"plain", plain_normals_serve_too},
+      {"faults", survives_faults})
