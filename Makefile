@@ -5,7 +5,7 @@ DESTDIR ?=
 CMAKE   ?= cmake
 SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
 
-.PHONY: all configure demo test bench acceptance fmt lint install clean
+.PHONY: all configure demo test bench ablation acceptance fmt lint install clean
 
 all: configure
 	@$(CMAKE) --build build
@@ -27,6 +27,10 @@ test:
 bench: configure
 	@$(CMAKE) --build build --target all benches
 	@for b in build/bench/bench_*; do [ ! -x $$b ] || $$b || exit 1; done
+
+ablation: configure
+	@$(CMAKE) --build build --target all ablation
+	@build/bench/ablation
 
 acceptance:
 	@tools/setup build test

@@ -16,6 +16,7 @@ enum { MOST_D = 8, MOST_BOUND = 2, NODES = 5, MOST_NODES = 400 };
 
 typedef struct {
   double mean[MOST_D], sd[MOST_D], log_z;
+  double corr[MOST_D][MOST_D];
   double share[MOST_BOUND]; /* of the posterior next to each bound that is looked at */
 } answer;
 
@@ -115,7 +116,7 @@ static void by_quadrature(problem *p, atvi_evaluator *ev) {
   static double theta[MOST_D * MOST_NODES], lp[MOST_NODES], ll[MOST_NODES];
   static atvi_outcome outcome[MOST_NODES];
   int d = (int)t->d, last = d - 1, at[MOST_D] = {0};
-  double top = -HUGE_VAL, sum = 0, m1[MOST_D] = {0}, m2[MOST_D] = {0}, near[MOST_BOUND] = {0};
+  double top = -HUGE_VAL, sum = 0, m1[MOST_D] = {0}, m2[MOST_D][MOST_D] = {{0}}, near[MOST_BOUND] = {0};
   make_grid(p, t, &g);
   int n = g.n[last];
   for (;;) {
@@ -130,13 +131,19 @@ static void by_quadrature(problem *p, atvi_evaluator *ev) {
       if (value > top) { /* rescale what there is */
         double by = exp(top - value);
         sum *= by;
-        for (int i = 0; i < d; i++) m1[i] *= by, m2[i] *= by;
+        for (int i = 0; i < d; i++) {
+          m1[i] *= by;
+          for (int k = 0; k < d; k++) m2[i][k] *= by;
+        }
         for (int k = 0; k < p->n_bound; k++) near[k] *= by;
         top = value;
       }
       double w = line * g.w[last][j] * exp(value - top);
       sum += w;
-      for (int i = 0; i < d; i++) m1[i] += w * theta[i * n + j], m2[i] += w * pow(theta[i * n + j], 2);
+      for (int i = 0; i < d; i++) {
+        m1[i] += w * theta[i * n + j];
+        for (int k = 0; k < d; k++) m2[i][k] += w * theta[i * n + j] * theta[k * n + j];
+      }
       for (int k = 0; k < p->n_bound; k++)
         if (is_near(p, t, k, theta[p->bound[k].coordinate * n + j])) near[k] += w;
     }
@@ -147,8 +154,12 @@ static void by_quadrature(problem *p, atvi_evaluator *ev) {
   p->exact.log_z = top + log(sum);
   for (int i = 0; i < d; i++) {
     p->exact.mean[i] = m1[i] / sum;
-    p->exact.sd[i] = sqrt(m2[i] / sum - pow(m1[i] / sum, 2));
+    p->exact.sd[i] = sqrt(m2[i][i] / sum - pow(m1[i] / sum, 2));
   }
+  for (int i = 0; i < d; i++)
+    for (int k = 0; k < d; k++)
+      p->exact.corr[i][k] =
+          (m2[i][k] / sum - m1[i] * m1[k] / (sum * sum)) / (p->exact.sd[i] * p->exact.sd[k]);
   for (int k = 0; k < p->n_bound; k++) p->exact.share[k] = near[k] / sum;
 }
 

@@ -16,6 +16,8 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,9 +26,16 @@ import time
 TOP = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("ATVI_DATA", TOP.parent / "shared" / "data"))
 SEEDS = range(1, 6)
+SEEDS_VI = range(1, 11)
 
-# Posterior of the common cold by quadrature on a grid: mean, sd.
-COLD = {"beta": (0.8871, 0.0348), "gamma": (0.2902, 0.0255), "S0": (39.775, 2.010)}
+# Posterior of the common cold by quadrature on a grid (bench/ablation prints it): mean, sd; correlations.
+COLD = {"beta": (0.88715, 0.03479), "gamma": (0.29018, 0.02549), "S0": (39.775, 2.010)}
+COLD_CORR = {("beta", "gamma"): -0.0520, ("beta", "S0"): -0.3103, ("gamma", "S0"): 0.5316}
+COLD_LOG_Z = -97.8997
+# Set 1 of the simulated rotavirus data, from 8 x 100 000 adaptive Metropolis: mean, sd.
+ROTA = {"w": (.4213, .0402), "phi": (7.474, .0682), "rho": (.02861, .00245), "nu": (.9127, .0533), "beta.1": (1.416, .282),
+        "beta.2": (3.444, .393), "beta.3": (.0408, .0135), "beta.4": (3.196, .557), "beta.5": (.352, .149), "beta.6": (.0848, .0354)}
+ROTA_LOG_Z = -1584.98
 TRUTH = {"w": .43, "phi": 7.35, "rho": .027, "nu": .9,
          "beta": "1.30537122,3.11852393,0.03206678,3.24118948,0.31400672,0.09410381"}
 # u' = (theta1 - theta2 v) u, v' = (-theta3 + theta4 u) v (posteriordb, hudson_lynx_hare)
@@ -47,6 +56,21 @@ data "lotka.csv" time t
 observe hare ~ lognormal(log(u), sigma[1])
 observe lynx ~ lognormal(log(v), sigma[2])
 """
+TRUNCATED = """model "Normal observations of parameters in a box"
+param theta[1..10] in (-1, 1)
+data "x.csv"
+observe x[i in 1..10] ~ normal(theta[i], sqrt(0.1))
+"""
+# 70, 27 and 3 % of the mass, at least ten standard deviations apart.
+MODES = """model "Three modes"
+param a in (0, 1)
+param b in (0, 1)
+let p = ((a - 0.20)^2 + (b - 0.25)^2)/0.0032
+let q = ((a - 0.75)^2 + (b - 0.80)^2)/0.0032
+let r = ((a - 0.80)^2 + (b - 0.20)^2)/0.0032
+logp log(0.70*exp(-p) + 0.27*exp(-q) + 0.03*exp(-r))
+"""
+MODES_AT = [((0.20, 0.25), 0.70), ((0.75, 0.80), 0.27), ((0.80, 0.20), 0.03)]
 ROWS = []
 FAILED = []
 ARGS = None
@@ -75,13 +99,21 @@ def fit(model, out, *args):
 
 def columns(path):
     with open(path) as f:
-        rows = list(csv.DictReader(line for line in f if not line.startswith("#")))
-    return {k: [float(r[k]) for r in rows] for k in rows[0]}
+        head, *rows = csv.reader(line for line in f if not line.startswith("#"))
+    return dict(zip(head, zip(*[list(map(float, r)) for r in rows])))
 
 
 def moments(x):
     m = sum(x) / len(x)
     return m, math.sqrt(sum((v - m) ** 2 for v in x) / (len(x) - 1))
+
+
+def correlation(x, y, w):
+    total = math.fsum(w)
+    mx, my = (math.fsum(a * v for a, v in zip(w, z)) / total for z in (x, y))
+    xy, xx, yy = (math.fsum(a * (u - p) * (v - q) for a, u, v in zip(w, s, t))
+                  for s, p, t, q in ((x, mx, y, my), (x, mx, x, mx), (y, my, y, my)))
+    return xy / math.sqrt(xx * yy)
 
 
 def rotavirus_data(folder, number=1):
@@ -137,25 +169,32 @@ def check_rotavirus(tmp):
     row("rotavirus, set 1: gradient, 10 random prior draws", "<= 1e-5", f"{worst:.1e}", done.returncode == 0 and worst <= 1e-5)
 
 
-def check_lotka(tmp):
+def lotka(tmp):
+    """The model with its data, and the reference draws by our names; None where the data are missing."""
     source = DATA / "benchmarks" / "lotka_volterra_data.json"
     if not source.exists():
-        return row("Lotka-Volterra", "-", f"no {DATA}", None)
+        return None, None
     d = json.loads(source.read_text())
     with open(tmp / "lotka.csv", "w") as f:
         f.write("t,hare,lynx\n0,%g,%g\n" % tuple(d["y_init"]))
         for t, y in zip(d["ts"], d["y"]):
             f.write("%g,%g,%g\n" % (t, *y))
     (tmp / "lotka.atvi").write_text(LOTKA)
-    s = fit(tmp / "lotka.atvi", tmp / "lotka", "--method", "ram")
-    reference = columns(DATA / "benchmarks" / "lotka_volterra_reference.csv")
     names = [f"theta{i}" for i in range(1, 5)] + ["z.1", "z.2", "sigma.1", "sigma.2"]
+    reference = columns(DATA / "benchmarks" / "lotka_volterra_reference.csv")
+    return tmp / "lotka.atvi", dict(zip(names, reference.values()))
+
+
+def check_lotka(tmp):
+    model, reference = lotka(tmp)
+    if not model:
+        return row("Lotka-Volterra", "-", f"no {DATA}", None)
+    s = fit(model, tmp / "lotka", "--method", "ram")
     worst = 0
-    by_name = {p["name"]: p for p in s["parameters"]}
-    for ours, theirs in zip(names, reference):
-        mean, sd = moments(reference[theirs])
-        worst = max(worst, abs(by_name[ours]["mean"] - mean) / sd)
-    row("Lotka-Volterra: worst difference of a mean", "<= 0.15 sd of the reference", f"{worst:.3f} sd, verdict {s['verdict']}", worst <= 0.15)
+    for p in s["parameters"]:
+        mean, sd = moments(reference[p["name"]])
+        worst = max(worst, abs(p["mean"] - mean) / sd)
+    row("Lotka-Volterra, ram: worst difference of a mean", "<= 0.15 sd of the reference", f"{worst:.3f} sd, verdict {s['verdict']}", worst <= 0.15)
 
 
 def converged(tmp, name, model, data, draws, n=100):
@@ -180,13 +219,13 @@ def converged(tmp, name, model, data, draws, n=100):
 
 def check_tolerance(tmp):
     cold = TOP / "examples/cold/cold.atvi"
-    fit(cold, tmp / "cold-t")
+    fit(cold, tmp / "cold-t", "--method", "ram")
     worst = converged(tmp, "cold", cold, None, tmp / "cold-t/draws.csv")
     row("cold: log likelihood against converged, 100 draws", "<= 0.01", f"{worst:.2e}", worst <= 0.01)
     rota = TOP / "examples/rotavirus/rotavirus.atvi"
     data = rotavirus_data(tmp)
     began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    s = fit(rota, tmp / "rota-t", *(["--data", data] if data else []))
+    s = fit(rota, tmp / "rota-t", "--method", "ram", *(["--data", data] if data else []))
     peak = max(began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024
     row("rotavirus, ram: verdict", "ok", f"{s['verdict']} in {s['seconds']:.0f} s, {s['evaluations']} evaluations", s["verdict"] == "ok")
     row("fit of rotavirus: peak memory", "< 200 MB", f"{peak:.0f} MB", peak < 200)
@@ -221,8 +260,190 @@ def check_cost(tmp):
         row(f"{name}: {kind} per second, two cores", f">= {want:,.0f}", f"{float(value):,.0f} ({ratio} x a scalar loop)", float(value) >= want)
 
 
+# ---- the default method ----
+
+def worst_errors(summary, weighted, exact, corr):
+    """Largest errors of a mean (in exact sd), of an sd (relative), of a correlation."""
+    mean = sd = r = 0
+    for p in summary["parameters"]:
+        if p["name"] in exact:
+            m, s = exact[p["name"]]
+            mean = max(mean, abs(p["mean"] - m) / s)
+            sd = max(sd, abs(p["sd"] / s - 1))
+    for (a, b), value in (corr or {}).items():
+        r = max(r, abs(correlation(weighted[a], weighted[b], weighted["weight__"]) - value))
+    return mean, sd, r
+
+
+def children_s():
+    """CPU seconds of all commands run so far: on a busy machine they tell more than the clock."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def check_vi(tmp, name, model, exact, limits, corr=None, log_z=None, extra=()):
+    """Defaults, ten seeds. limits: mean, sd, correlation, log evidence, seconds."""
+    out = tmp / "vi"
+    run("fit", model, *extra, "--out", out, "--quiet", "--force")  # compiles
+    errors, evidence, khat, seconds, cpu, verdicts, ess = [], [0], [], [], [], {}, []
+    for seed in SEEDS_VI:
+        began, used = time.monotonic(), children_s()
+        run("fit", model, *extra, "--out", out, "--quiet", "--force", "--seed", seed)
+        seconds.append(time.monotonic() - began)
+        cpu.append(children_s() - used)
+        s = json.loads((out / "summary.json").read_text())
+        errors.append(worst_errors(s, columns(out / "weighted.csv") if corr else None, exact, corr))
+        if log_z is not None:
+            evidence.append(abs(s["log_evidence"]["value"] - log_z))
+        khat.append(s["khat"])
+        ess.append(s["efficiency"])
+        verdicts[s["verdict"]] = verdicts.get(s["verdict"], 0) + 1
+    mean, sd, r = (max(e[k] for e in errors) for k in range(3))
+    row(f"{name}: worst error of a mean", f"<= {limits[0]} sd", f"{mean:.3f} sd", mean <= limits[0])
+    row(f"{name}: worst error of an sd", f"<= {100 * limits[1]:g} %", f"{100 * sd:.1f} %", sd <= limits[1])
+    if corr:
+        row(f"{name}: worst error of a correlation", f"<= {limits[2]}", f"{r:.3f}", r <= limits[2])
+    if log_z is not None:
+        row(f"{name}: worst error of log evidence", f"<= {limits[3]}", f"{max(evidence):.4f}", max(evidence) <= limits[3])
+    row(f"{name}: worst k-hat", "< 0.7", f"{max(khat):.2f}; ESS {100 * min(ess):.0f} to {100 * max(ess):.0f} %", max(khat) < 0.7)
+    row(f"{name}: wall time of the command, longest", f"<= {limits[4]} s",
+        f"{max(seconds):.2f} s (shortest {min(seconds):.2f}, median {statistics.median(seconds):.2f}; CPU at most {max(cpu):.2f})", max(seconds) <= limits[4])
+    row(f"{name}: verdict", "ok", ", ".join(f"{v} {n} of {len(khat)}" for v, n in sorted(verdicts.items())), set(verdicts) == {"ok"})
+
+
+def check_vi_cold(tmp):
+    check_vi(tmp, "cold", TOP / "examples/cold/cold.atvi", COLD, (0.03, 0.03, 0.03, 0.02, 1), COLD_CORR, COLD_LOG_Z)
+
+
+def truncated_normal(x, s):
+    """Normal with mean x on (-1, 1): mean, sd, probability."""
+    a, b = (-1 - x) / s, (1 - x) / s
+    phi = [math.exp(-0.5 * v * v) / math.sqrt(2 * math.pi) for v in (a, b)]
+    z = 0.5 * (math.erf(b / math.sqrt(2)) - math.erf(a / math.sqrt(2)))
+    mean = (phi[0] - phi[1]) / z
+    return x + s * mean, s * math.sqrt(1 + (a * phi[0] - b * phi[1]) / z - mean ** 2), z
+
+
+def check_vi_truncated(tmp):
+    for number in (1, 2):
+        source = DATA / "benchmarks" / f"gaussian_linear_uniform_{number}_observation.csv"
+        if not source.exists():
+            row("truncated normal", "-", f"no {DATA}", None)
+            continue
+        x = [float(v) for v in source.read_text().splitlines()[1].split(",")]
+        folder = tmp / f"truncated{number}"
+        folder.mkdir()
+        (folder / "truncated.atvi").write_text(TRUNCATED)
+        (folder / "x.csv").write_text(",".join(f"x.{i}" for i in range(1, 11)) + "\n" + ",".join(map(repr, x)) + "\n")
+        exact = [truncated_normal(v, math.sqrt(0.1)) for v in x]
+        names = [f"theta.{i}" for i in range(1, 11)]
+        check_vi(folder, f"truncated normal {number}", folder / "truncated.atvi", {k: e[:2] for k, e in zip(names, exact)},
+                 (0.04, 0.04, 0.03, 0.03, 3), {(a, b): 0 for i, a in enumerate(names) for b in names[:i]},
+                 sum(math.log(e[2] / 2) for e in exact))
+
+
+def check_vi_lotka(tmp):
+    model, reference = lotka(tmp)
+    if not model:
+        return row("Lotka-Volterra", "-", f"no {DATA}", None)
+    names, ones = list(reference), [1] * len(next(iter(reference.values())))
+    corr = {(a, b): correlation(reference[a], reference[b], ones) for i, a in enumerate(names) for b in names[:i]}
+    check_vi(tmp, "Lotka-Volterra", model, {k: moments(v) for k, v in reference.items()}, (0.1, 0.08, 0.08, None, 5), corr)
+
+
+def check_vi_rotavirus(tmp):
+    data = rotavirus_data(tmp)
+    if not data:
+        return row("rotavirus, set 1", "-", f"no {DATA}", None)
+    check_vi(tmp, "rotavirus, set 1", TOP / "examples/rotavirus/rotavirus.atvi", ROTA, (0.1, 0.1, None, 0.1, 8), None, ROTA_LOG_Z,
+             ("--data", data))
+
+
+def check_bounds(tmp):
+    """Mass in the outer 2 % of the range: of the draws of q (there are 16 blocks of them, the last sixteenth of which is
+    stretched on purpose and left out), and weighted."""
+    edge = 0.02
+    steep = (1 - math.exp(-4 * edge)) / (1 - math.exp(-4))
+    for name, logp, low, high in (("e^(-4 theta)", "-4*theta", steep, None), ("e^(4 theta)", "4*theta", None, steep),
+                                  ("uniform", "0*theta", edge, edge)):
+        (tmp / "edge.atvi").write_text(f"model \"Edge\"\nparam theta in (0, 1)\nlogp {logp}\n")
+        for how in ("auto", "surjection"):
+            q = {"lower": [], "upper": []}
+            off = 0
+            for seed in SEEDS_VI:
+                s = fit(tmp / "edge.atvi", tmp / "edge", "--seed", seed, "--force", "--map", how)
+                d = columns(tmp / "edge/weighted.csv")
+                theta, w = d["theta"], d["weight__"]
+                block = len(theta) // 16
+                own = [v for j, v in enumerate(theta) if j % block < block - block // 16]
+                for end, inside, want in (("lower", lambda v: v < edge, low), ("upper", lambda v: v > 1 - edge, high)):
+                    if want is None:
+                        continue
+                    q[end].append(sum(map(inside, own)) / len(own) / want - 1)
+                    share = math.fsum(a for a, v in zip(w, theta) if inside(v))
+                    off = max(off, abs(share - want) / math.sqrt(want * (1 - want) / s["ess"]))
+            worst = max(abs(statistics.mean(v)) for v in q.values() if v)
+            single = max(abs(x) for v in q.values() for x in v)
+            row(f"{name}, map {how}: mass of q at the bound, mean of 10 seeds", "within 3 %",
+                f"{100 * worst:.2f} % (worst seed {100 * single:.2f} %)", worst <= 0.03)
+            row(f"{name}, map {how}: weighted mass at the bound, worst of 10", "within 3 standard errors", f"{off:.1f}", off <= 3)
+
+
+def check_modes(tmp):
+    (tmp / "modes.atvi").write_text(MODES)
+    worst, told, verdicts = 0, [], {}
+    for seed in SEEDS_VI:
+        s = fit(tmp / "modes.atvi", tmp / "modes", "--seed", seed, "--force")
+        d = columns(tmp / "modes/weighted.csv")
+        share = [0, 0, 0]
+        for a, b, w in zip(d["a"], d["b"], d["weight__"]):
+            share[min(range(3), key=lambda k: (a - MODES_AT[k][0][0]) ** 2 + (b - MODES_AT[k][0][1]) ** 2)] += w
+        worst = max(worst, *(abs(v - m[1]) for v, m in zip(share, MODES_AT)))
+        told.append(s["modes"])
+        verdicts[s["verdict"]] = verdicts.get(s["verdict"], 0) + 1
+    row("three modes of 70, 27 and 3 %: worst error of a share", "<= 2 points",
+        f"{100 * worst:.2f} points; verdicts {verdicts}", worst <= 0.02)
+    row("three modes: number of modes told", "3", ", ".join(map(str, sorted(set(told)))), set(told) == {3})
+
+
+def check_threads(tmp):
+    problems = [("cold", TOP / "examples/cold/cold.atvi", ()), ("rotavirus", TOP / "examples/rotavirus/rotavirus.atvi", ("--max-iter", 100))]
+    (tmp / "modes.atvi").write_text(MODES)
+    problems.append(("modes", tmp / "modes.atvi", ()))
+    if lotka(tmp)[0]:
+        problems.append(("Lotka-Volterra", tmp / "lotka.atvi", ()))
+    for name, model, extra in problems:
+        text = []
+        for threads in (1, 2):
+            fit(model, tmp / "threads", "--force", "--threads", threads, *extra)
+            text.append([[line for line in (tmp / "threads" / f).read_text().splitlines() if "seconds" not in line]
+                         for f in ("draws.csv", "weighted.csv")])
+        same = text[0] == text[1]
+        row(f"{name}: threads 1 and 2", "identical draws.csv, weighted.csv", "identical" if same else "different", same)
+
+
+def check_stop(tmp):
+    out = tmp / "stop"
+    model = TOP / "examples/rotavirus/rotavirus.atvi"
+    run("eval", model, *at(TRUTH))
+    p = subprocess.Popen([str(ARGS.program), "fit", str(model), "--out", str(out), "--quiet"], stdout=subprocess.DEVNULL)
+    time.sleep(1.5)
+    began = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    code = p.wait()
+    took = time.monotonic() - began
+    n = len(columns(out / "weighted.csv")["weight__"]) if (out / "weighted.csv").exists() else 0
+    s = json.loads((out / "summary.json").read_text()) if (out / "summary.json").exists() else {"verdict": "none", "messages": []}
+    said = any("stopped" in m for m in s["messages"])
+    row("rotavirus, Ctrl-C after 1.5 s", "exit 130, draws, a verdict that says so",
+        f"exit {code} after {took:.2f} s, {n} draws, verdict {s['verdict']}{', says so' if said else ''}",
+        code == 130 and n > 0 and said and s["verdict"] != "ok")
+
+
 CHECKS = {"cold": check_cold, "rotavirus": check_rotavirus, "lotka": check_lotka, "tolerance": check_tolerance,
-          "compile": check_compile, "cost": check_cost}
+          "compile": check_compile, "cost": check_cost, "vi-cold": check_vi_cold, "vi-truncated": check_vi_truncated,
+          "vi-lotka": check_vi_lotka, "vi-rotavirus": check_vi_rotavirus, "bounds": check_bounds, "modes": check_modes,
+          "threads": check_threads, "stop": check_stop}
 
 
 def main():

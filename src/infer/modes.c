@@ -404,6 +404,8 @@ static atvi_status find(finder *f, const atvi_modes_opts *opts, atvi_pool *pool,
                         const double *start, atvi_modes *out) {
   atvi_idx most = 2 * (atvi_idx)opts->most; /* by log pi; the widths may turn the order about */
   ATVI_TRY(prepare(f, n_start, start));
+  f->batch.late = opts->late;
+  f->batch.user = opts->user;
   find_ends(f, opts, n_start, most);
   if (f->n > 0) {
     ATVI_TRY(approximate(f, most));

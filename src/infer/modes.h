@@ -23,6 +23,9 @@ typedef struct {
 typedef struct {
   int iterations; /* of each climb, >= 1 */
   int most;       /* modes reported, >= 1 */
+  /* Asked now and then; true ends the search with what there is. NULL: never. */
+  bool (*late)(const void *user);
+  const void *user;
 } atvi_modes_opts;
 atvi_modes_opts atvi_modes_defaults(void); /* 60, 8 */
 

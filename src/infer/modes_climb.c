@@ -210,7 +210,7 @@ static void take(atvi_climb *c, atvi_idx d, const atvi_climb_batch *b, atvi_idx 
 
 bool atvi_climbs_run(atvi_climb_batch *b, atvi_idx n, atvi_climb *const *climb, int iterations) {
   for (int k = 0; k < iterations; k++) {
-    if (atvi_stop_asked(b->s->ctx)) return false;
+    if (atvi_stop_asked(b->s->ctx) || (b->late && b->late(b->user))) return false;
     b->B = 0;
     for (atvi_idx i = 0; i < n; i++) b->B += !climb[i]->ended;
     if (b->B == 0) break;

@@ -8,12 +8,14 @@
 /* A batch that is filled point by point and then evaluated. */
 typedef struct {
   const atvi_space *s;
-  atvi_idx d, cap;     /* at most cap points */
-  atvi_idx B;          /* points in it; their number must be set before they are put */
-  double *x, *theta;   /* [d][B] */
-  double *log_pi;      /* [B] */
-  double *dx;          /* [d][B] */
-  int64_t evaluations; /* so far */
+  atvi_idx d, cap;                /* at most cap points */
+  atvi_idx B;                     /* points in it; their number must be set before they are put */
+  double *x, *theta;              /* [d][B] */
+  double *log_pi;                 /* [B] */
+  double *dx;                     /* [d][B] */
+  int64_t evaluations;            /* so far */
+  bool (*late)(const void *user); /* NULL: never */
+  const void *user;
 } atvi_climb_batch;
 
 /* From pool. Errors: ENOMEM. */

@@ -220,6 +220,8 @@ void atvi_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch 
   atvi_idx B = b->B, d = s->d;
   ATVI_ASSERT(B <= ATVI_SPACE_PART);
   for (atvi_idx j = 0; j < B; j++) w.ldj[j] = 0;
+  for (atvi_idx i = 0; i < d * B && b->dx; i++)
+    w.grad_prior[i] = w.grad_lik[i] = NAN; /* what is not set is no gradient */
   for (atvi_idx i = 0; i < d; i++) atvi_map_fwd(&s->map[i], B, b->x + i * B, b->theta + i * B, w.ldj);
   atvi_evaluator_run_on(s->ev, worker,
                         &(atvi_batch){.B = B,
@@ -233,9 +235,10 @@ void atvi_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch 
   for (atvi_idx j = 0; j < B; j++) {
     double lp = w.log_prior[j] + w.ldj[j], ll = w.log_lik[j];
     if (w.outcome[j] != ATVI_RUN_OK || !isfinite(lp) || !isfinite(ll)) {
+      bool failed = w.outcome[j] != ATVI_RUN_OK && w.outcome[j] != ATVI_RUN_OUTSIDE;
+      w.log_lik[j] = failed || isnan(ll) ? NAN : -HUGE_VAL;
       lp = -HUGE_VAL;
       ll = -HUGE_VAL;
-      w.log_lik[j] = -HUGE_VAL;
     }
     bool dead = lp == -HUGE_VAL;
     double one = dead ? -HUGE_VAL : ll + lp;

@@ -36,7 +36,7 @@ typedef struct {
   const double *x;    /* [d][B] xi */
   double beta;        /* inverse temperature, in [0, 1] */
   double *theta;      /* [d][B] required */
-  double *log_lik;    /* [B] */
+  double *log_lik;    /* [B] -inf: impossible; NaN: the run failed */
   double *log_prior;  /* [B] */
   double *log_base;   /* [B] log p(theta) + ldj, or log N: what remains at beta = 0 */
   double *log_pi;     /* [B] at beta; -inf where the run failed or the density is zero */

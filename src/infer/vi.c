@@ -3,9 +3,12 @@
 #include "math/rng.h"
 #include "math/stat/psis.h"
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static const double ONE = 1;
+#define TRAIN_SHARE 0.85 /* of a time limit; the rest is for the draws */
 
 atvi_vi_opts atvi_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
@@ -132,7 +135,20 @@ bool atvi_vi_late(const atvi_vi *v) {
   return atvi_stop_asked(v->ctx) || atvi_clock_s() - v->begun_s > v->opts.max_seconds;
 }
 
-bool atvi_vi_over(const atvi_vi *v) { return v->steps >= v->opts.max_steps || atvi_vi_late(v); }
+bool atvi_vi_over(const atvi_vi *v) {
+  return v->steps >= v->opts.max_steps || atvi_vi_late(v) ||
+         atvi_clock_s() - v->begun_s > TRAIN_SHARE * v->opts.max_seconds;
+}
+
+void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) {
+  char detail[96];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(detail, sizeof detail, fmt, args);
+  va_end(args);
+  v->told = fmax(v->told, done);
+  atvi_tell(v->ctx, phase, v->told, atvi_clock_s() - v->begun_s, "%s", detail);
+}
 
 void atvi_vi_look(atvi_vi *v, const atvi_member *m, uint32_t stream, uint32_t scramble, bool guard,
                   atvi_idx n) {
@@ -151,17 +167,24 @@ atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scrambl
 
 /* ---- the run ---- */
 
-/* Is there any point at all? The first draws of q are about those of the prior. */
+/* Is there any point at all, and a gradient there? The first draws of q are about those of the prior. */
 static atvi_status first_look(atvi_vi *v) {
+  bool any = false;
   for (atvi_idx n = 64; n <= ATVI_VI_LOOK; n *= 2) {
     atvi_vi_look(v, &v->part[0].at, ATVI_STREAM_TRAIN, v->scramble++, false, n);
-    for (atvi_idx j = 0; j < n; j++)
-      if (isfinite(v->look.log_pi[j])) return ATVI_OK;
+    for (atvi_idx j = 0; j < n; j++) any = any || isfinite(v->look.log_pi[j]);
+    if (!any) continue;
+    atvi_elbo_info info = atvi_elbo_grad(v->elbo, &v->part[0].at, 1, v->scramble++, v->grad);
+    if (info.good > 0) return ATVI_OK;
   }
-  return ATVI_FAIL(
-      v->ctx, ATVI_EMODEL,
-      "none of %d draws from the prior can be evaluated with a positive likelihood; 'atvi check' says why",
-      ATVI_VI_LOOK);
+  if (any)
+    return ATVI_FAIL(
+        v->ctx, ATVI_EMODEL,
+        "the target gives no finite gradient at any of the points tried; --method ram needs none");
+  return ATVI_FAIL(v->ctx, ATVI_EMODEL,
+                   "none of %d draws %s can be evaluated with a positive likelihood; 'atvi check' says why "
+                   "for a model file",
+                   2 * ATVI_VI_LOOK - 64, v->space->from_prior ? "from the prior" : "to begin with");
 }
 
 /* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */
@@ -193,17 +216,22 @@ static atvi_status run(atvi_vi *v, atvi_draws **out) {
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
   ATVI_TRY(first_look(v));
   v->converged = atvi_vi_train(v, &first->at, true);
-  if (v->converged && v->opts.seek_modes) ATVI_TRY(atvi_vi_seek(v));
+  if (v->converged && v->opts.seek_modes && !atvi_vi_over(v)) ATVI_TRY(atvi_vi_seek(v));
   if (v->converged) ATVI_TRY(atvi_vi_cover(v));
-  if (v->converged && may_tune(v) && v->n_part == 1)
-    if (v->opts.tune == ATVI_TUNE_ON || atvi_vi_judge(v, &first->at, v->scramble++).share < TUNE_BELOW)
-      tune(v, first);
-  ATVI_TRY(atvi_vi_weigh(v));
-  for (int k = 0; k < IMPROVE_TIMES && !v->tail_fits && v->converged && !atvi_vi_over(v); k++) {
+  ATVI_TRY(atvi_vi_weigh(v, false));
+  if (v->converged && may_tune(v) && v->n_part == 1 &&
+      (v->opts.tune == ATVI_TUNE_ON || v->share < TUNE_BELOW)) {
+    tune(v, first);
+    ATVI_TRY(atvi_vi_weigh(v, false));
+  }
+  for (int k = 0; k < IMPROVE_TIMES && v->converged; k++) {
+    if (v->tail_fits) ATVI_TRY(atvi_vi_weigh(v, true));
+    if (v->tail_fits || atvi_vi_over(v)) break;
     improve(v);
     ATVI_TRY(atvi_vi_cover(v)); /* more training may have given up a mode */
-    ATVI_TRY(atvi_vi_weigh(v));
+    ATVI_TRY(atvi_vi_weigh(v, false));
   }
+  if (v->converged && !v->weighed_all && !atvi_vi_late(v)) ATVI_TRY(atvi_vi_weigh(v, true));
   return atvi_vi_deliver(v, out);
 }
 

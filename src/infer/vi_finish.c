@@ -8,21 +8,22 @@
 #include "infer/vi_state.h"
 #include "math/rng.h"
 #include "math/stat/psis.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
   BLOCKS = 16,
-  FIRST = 256,      /* draws per block to begin with */
-  MOST = 8 * 1024,  /* draws per block */
-  HASTY = 64,       /* draws per block when the run is to end now */
-  BLOCKS_LEAST = 4, /* drawn even then */
-  LEAST_SHARE = 32, /* draws of a component per block */
+  FIRST = 256,             /* draws per block to begin with */
+  MOST = 8 * 1024,         /* draws per block */
+  MOST_WANTED = 64 * 1024, /* where an effective size was asked for */
+  HASTY = 64,              /* draws per block when the run is to end now */
+  BLOCKS_LEAST = 4,        /* drawn even then */
+  LEAST_SHARE = 32,        /* draws of a component per block */
 };
-static const double ESS_CHEAP = 25000, ESS_SLOW = 4000;
-static const double SLOW_S =
-    30;          /* an evaluation is slow if the cheap number of them would take so long on one thread */
+static const double ESS_DEFAULT =
+    25000;       /* a minor part of the cost: training takes twice as many gradients */
 #define TOLD 5.0 /* nats below the best: modes that are told */
 
 typedef struct atvi_vi_final {
@@ -43,7 +44,9 @@ static void share_out(const atvi_vi *v, final *f) {
   for (atvi_idx k = 0; k < v->n_part; k++) sum += exp(v->part[k].log_evidence - top);
   f->n = 0;
   for (atvi_idx k = 0; k < v->n_part; k++) {
-    double share = v->n_part == 1 ? 1 : exp(v->part[k].log_evidence - top) / sum;
+    double share = v->n_part == 1  ? 1
+                   : isfinite(top) ? exp(v->part[k].log_evidence - top) / sum
+                                   : 1.0 / (double)v->n_part;
     f->count[k] = (atvi_idx)ceil(share * (double)f->per_block / ATVI_GUARD) * ATVI_GUARD;
     if (f->count[k] < LEAST_SHARE) f->count[k] = LEAST_SHARE;
     v->part[k].share = (double)f->count[k];
@@ -61,7 +64,7 @@ static bool make_room(atvi_vi *v, final *f) {
 }
 
 /* Draws block after block, component after component, unless the run is to end: then n and blocks are what there is. */
-static void draw(atvi_vi *v, final *f) {
+static void draw(atvi_vi *v, final *f, bool all) {
   atvi_idx at = 0;
   for (f->blocks = 0; f->blocks < BLOCKS; f->blocks++) {
     v->cut = f->blocks >= BLOCKS_LEAST && atvi_vi_late(v);
@@ -70,8 +73,8 @@ static void draw(atvi_vi *v, final *f) {
       atvi_elbo_lot lot = {ATVI_STREAM_FINAL, v->final_scramble++, 0, f->count[k], true};
       atvi_elbo_draw(v->elbo, &v->part[k].at, &lot, &f->c, at);
       at += f->count[k];
-      atvi_tell(v->ctx, "drawing", 0.85 + 0.15 * (double)at / (double)f->n, atvi_clock_s() - v->begun_s,
-                "%td of %td draws", at, f->n);
+      if (all)
+        atvi_vi_tell(v, "drawing", 0.85 + 0.15 * (double)at / (double)f->n, "%td of %td draws", at, f->n);
     }
   }
   f->n = at;
@@ -121,20 +124,16 @@ static void weigh(atvi_vi *v, final *f) {
   f->elbo = sum / n + log(n / tried); /* that of q given success */
   f->psis = atvi_psis(f->n, f->log_w, f->w, f->work);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
-  f->se = fmax(block_error(f), fabs(f->psis.log_mean - f->psis.log_mean_smooth));
+  f->se = fmax(block_error(f), fabs(f->psis.log_mean - f->psis.log_mean_smooth)) *
+          atvi_psis_inflation(f->psis.khat);
 }
 
-static double seconds_per_run(const atvi_vi *v, double before_s, int64_t before_n) {
-  double n = (double)(atvi_evaluator_count(v->ev) - before_n);
-  return (atvi_clock_s() - before_s) * atvi_ctx_threads(v->ctx) / n;
-}
-
-/* Draws per block for the effective size wanted. */
-static atvi_idx enough(const atvi_vi *v, const final *f, double run_s) {
-  double wanted = isnan(v->opts.ess) ? (run_s * ESS_CHEAP > SLOW_S ? ESS_SLOW : ESS_CHEAP) : v->opts.ess;
-  double share = fmax(f->psis.ess / (double)f->n, 1e-3) * 0.97; /* a little less than seen */
-  atvi_idx per = FIRST;
-  while (per < MOST && (double)(per * BLOCKS) * share < wanted) per += FIRST;
+/* Draws per block for the effective size wanted, from what the last draws were worth. */
+static atvi_idx enough(const atvi_vi *v) {
+  double wanted = isnan(v->opts.ess) ? ESS_DEFAULT : v->opts.ess;
+  double share = fmax(v->share, 1e-3) * 0.97; /* a little less than seen */
+  atvi_idx per = FIRST, most = isnan(v->opts.ess) ? MOST : MOST_WANTED;
+  while (per < most && (double)(per * BLOCKS) * share < wanted) per += FIRST;
   return per;
 }
 
@@ -159,10 +158,16 @@ static double outside_share(const atvi_vi *v, const final *f) {
   return out / (double)f->n;
 }
 
+static bool is_kept(const final *f, atvi_idx j, bool hold) {
+  return isfinite(f->c.log_pi[j]) && (hold || !isnan(f->c.log_member[j]));
+}
+
 static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
   const atvi_target *t = v->space->target;
+  /* Without weights the stretched draws have no place: they are no draws of q. */
+  bool hold = atvi_psis_permits(f->n, f->psis.khat, f->psis.excess);
   atvi_idx n = 0, at = 0;
-  for (atvi_idx j = 0; j < f->n; j++) n += f->w[j] > 0;
+  for (atvi_idx j = 0; j < f->n; j++) n += is_kept(f, j, hold);
   if (n == 0)
     return ATVI_FAIL(v->ctx, ATVI_EMODEL,
                      "no draw of the approximation can be evaluated; 'atvi check' may say why");
@@ -170,12 +175,15 @@ static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
   atvi_draws *d = *out;
   d->chains = false;
   for (atvi_idx j = 0; j < f->n; j++) {
-    if (!(f->w[j] > 0)) continue;
+    if (!is_kept(f, j, hold)) continue;
     for (atvi_idx i = 0; i < v->d; i++) d->x[i * n + at] = f->c.theta[i * f->c.cap + j];
     d->log_prior[at] = f->c.log_prior[j];
     d->log_lik[at] = f->c.log_lik[j];
-    d->weight[at++] = f->w[j];
+    d->weight[at++] = fmax(f->w[j], DBL_MIN); /* one that underflows is still a draw */
   }
+  double all = 0;
+  for (atvi_idx k = 0; k < n; k++) all += d->weight[k];
+  for (atvi_idx k = 0; k < n; k++) d->weight[k] /= all;
   atvi_deliver_derived(v->ev, d);
   return ATVI_OK;
 }
@@ -216,8 +224,10 @@ static atvi_status tell_modes(atvi_vi *v, const final *f, atvi_draws *d) {
   }
   for (atvi_idx k = 0; k < n; k++) told += share[k] > exp(-TOLD);
   d->made.modes = (double)(told > 1 ? told : 1);
-  for (atvi_idx k = 0; k < n && told > 1; k++) {
+  if (!atvi_psis_permits(f->n, f->psis.khat, f->psis.excess)) return ATVI_OK;
+  for (atvi_idx k = 0, number = 0; k < n && told > 1; k++) {
     if (!(share[k] > exp(-TOLD))) continue;
+    number++;
     char where[160];
     atvi_idx used = 0;
     for (atvi_idx i = 0; i < v->d && i < 4 && used < (atvi_idx)sizeof where; i++) {
@@ -226,7 +236,7 @@ static atvi_status tell_modes(atvi_vi *v, const final *f, atvi_draws *d) {
       used += snprintf(where + used, sizeof where - (size_t)used, "%s%s = %.3g", i ? ", " : "",
                        v->space->target->param[i].name, theta);
     }
-    ATVI_TRY(atvi_draws_say(d, "Mode %td holds %.1f %% of the posterior: near %s%s.", k + 1, 100 * share[k],
+    ATVI_TRY(atvi_draws_say(d, "Mode %td holds %.1f %% of the posterior: near %s%s.", number, 100 * share[k],
                             where, v->d > 4 ? ", ..." : ""));
   }
   return ATVI_OK;
@@ -255,33 +265,27 @@ static atvi_status deliver(atvi_vi *v, const final *f, atvi_draws **out) {
   d->made.tuned = v->tuned;
   d->made.excess = f->psis.excess;
   d->made.lost = 0;
-  for (atvi_idx j = 0; j < f->n; j++) d->made.lost += !isfinite(f->c.log_pi[j]) / (double)f->n;
+  for (atvi_idx j = 0; j < f->n; j++) d->made.lost += isnan(f->c.log_lik[j]) / (double)f->n;
   return tell_modes(v, f, d);
 }
 
-static atvi_status draw_and_weigh(atvi_vi *v, final *f) {
-  share_out(v, f);
-  if (!make_room(v, f)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", f->n);
-  draw(v, f);
-  weigh(v, f);
-  return ATVI_OK;
-}
-
-atvi_status atvi_vi_weigh(atvi_vi *v) {
+atvi_status atvi_vi_weigh(atvi_vi *v, bool all) {
+  final *before = v->final;
+  if (before && atvi_vi_late(v))
+    return ATVI_OK; /* what there is is better than what could be drawn in haste */
   final *f = atvi_pool_take(v->pool, 1, sizeof *f);
   if (f) f->count = atvi_pool_take(v->pool, (size_t)v->n_part, sizeof *f->count);
   if (!f || !f->count) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td components", v->n_part);
+  f->per_block = all ? enough(v) : atvi_vi_late(v) ? HASTY : FIRST;
+  share_out(v, f);
+  if (!make_room(v, f)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", f->n);
+  draw(v, f, all);
+  if (v->cut && before && before->n > f->n) return ATVI_OK;
   v->final = f;
-  f->per_block = atvi_vi_late(v) ? HASTY : FIRST;
-  double before_s = atvi_clock_s();
-  int64_t before_n = atvi_evaluator_count(v->ev);
-  ATVI_TRY(draw_and_weigh(v, f));
-  atvi_idx per = enough(v, f, seconds_per_run(v, before_s, before_n));
-  if (per > f->per_block && v->converged && !atvi_vi_late(v)) {
-    f->per_block = per;
-    ATVI_TRY(draw_and_weigh(v, f));
-  }
+  v->weighed_all = all;
+  weigh(v, f);
   v->tail_fits = f->psis.khat < atvi_psis_threshold(f->n);
+  v->share = f->psis.ess / (double)f->n;
   return ATVI_OK;
 }
 

@@ -4,8 +4,8 @@
  * Two bounds   probit where the posterior stays inside: a flat prior is exactly normal under it. Where it reaches a bound, the surjection:
  *              a density that is finite at the bound and falls from there has, under probit, tails that are right
  *              only if the scale of q is right to the last digit; a fold has no tail there. In effective size both were equal
- *              with the flow used here (docs/method.md); in the density of q at the bound the fold is better. Unless a pilot
- *              says that it is plainly worse: a flow that has found several modes is hard to start again.
+ *              with the flow used here (docs/method.md); in the density of q at the bound the fold is better. It starts again from a
+ *              normal distribution, though, so short pilots under both maps must say that its draws are worth as much.
  * One bound    log, or the surjection where the posterior reaches the bound: its density is exponential in the log,
  *              a tail that no normal base has. But a wide posterior on the log scale looks the same near the bound, so short
  *              pilots under both maps decide, by what their draws are worth.
@@ -30,7 +30,7 @@
 #define REACH_SHARE                                                                                          \
   0.03 /* of draws nearer to the bound than REACH of their median distance: the bound is reached */
 #define REACH 0.1
-#define START_AGAIN 0.7 /* the folded flow starts as a normal distribution, and may still be behind */
+#define AS_GOOD 0.97 /* share of what the draws under the other map are worth */
 enum { PILOT_ROUNDS = 2 };
 
 static int n_ends(const atvi_map *m) { return isfinite(m->lower) + isfinite(m->upper); }
@@ -184,5 +184,5 @@ bool atvi_vi_choose_maps(atvi_vi *v, atvi_member *m) {
     return true;
   }
   atvi_vi_slopes(v, ATVI_VI_TEST);
-  return compare(v, m, &folded, old, one_sided ? 1 : START_AGAIN);
+  return compare(v, m, &folded, old, one_sided ? 1 : AS_GOOD);
 }

@@ -89,15 +89,20 @@ atvi_status atvi_vi_cover(atvi_vi *v) {
   return ATVI_OK;
 }
 
+static bool is_late(const void *user) { return atvi_vi_over(user); }
+
 atvi_status atvi_vi_seek(atvi_vi *v) {
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * STARTS), sizeof *start);
   v->probe = atvi_pool_take(v->pool, 3 * (size_t)(v->d * PROBES), sizeof *v->probe);
   if (!start || !v->probe) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
-  atvi_tell(v->ctx, "other modes", 0.75, atvi_clock_s() - v->begun_s, "%d climbs", STARTS);
+  atvi_vi_tell(v, "other modes", 0.75, "%d climbs", STARTS);
   v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++).log_evidence;
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
   atvi_sobol_normal(key, 0, v->d, STARTS, start);
-  ATVI_TRY(atvi_modes_find(v->space, NULL, v->pool, STARTS, start, &v->modes));
+  atvi_modes_opts opts = atvi_modes_defaults();
+  opts.late = is_late;
+  opts.user = v;
+  ATVI_TRY(atvi_modes_find(v->space, &opts, v->pool, STARTS, start, &v->modes));
   if (v->modes.n > 1) atvi_vi_slopes_of_peaks(v, best_evidence(v) - MATTERS);
   return ATVI_OK;
 }

@@ -51,7 +51,10 @@ typedef struct {
   struct atvi_vi_final *final;
   uint32_t final_scramble; /* as scramble, for the last draws */
   bool tail_fits;          /* k-hat is below its threshold */
+  double share;            /* what a draw is worth */
+  bool weighed_all;        /* the last draws are all that are wanted */
   bool cut;                /* the last draws were cut short */
+  double told;             /* progress, never falling */
 } atvi_vi;
 
 /* Outcome of importance sampling with a component alone. */
@@ -63,6 +66,8 @@ typedef struct {
 /* Makes what the options need, from ctx, ev and opts; close frees it, also after a failure. Errors: EINVAL, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_open(atvi_vi *v);
 void atvi_vi_close(atvi_vi *v);
+/* Progress. */
+void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) ATVI_PRINTF(4, 5);
 /* True if the run has to end now: it was asked to stop, or is out of time. */
 bool atvi_vi_late(const atvi_vi *v);
 /* True if training has to end now: that, or out of steps. */
@@ -109,8 +114,10 @@ void atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
 ATVI_CHECKED atvi_status atvi_vi_seek(atvi_vi *v);
 /* Trains a component for each mode found that the components miss. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
-/* The end: draws of the mixture and their weights. Sets tail_fits. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v);
+/* The end: draws of the mixture and their weights; a first few thousand, or (all, after that) as many as are wanted. Sets tail_fits and share. Keeps
+ * what there was if there is no time, or less came of it.
+ * Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, bool all);
 /* What the last weighing gave, as draws. Errors: ENOMEM, EMODEL (no draw can be evaluated). */
 ATVI_CHECKED atvi_status atvi_vi_deliver(atvi_vi *v, atvi_draws **out);
 

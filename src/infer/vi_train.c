@@ -25,7 +25,7 @@ enum {
   HALVINGS_HOT = 1,
   SETTLE = 2, /* rounds */
 };
-#define CESS 0.6
+#define CESS 0.5
 #define TRIM 0.05
 #define STEP_FIRST 0.01
 #define STEP_LEAST 1e-4
@@ -49,8 +49,6 @@ static void one_step(atvi_vi *v, atvi_member *m, double beta, atvi_idx first, at
   atvi_adam_set_step(v->adam, v->step);
   if (info.good > 0) atvi_adam_step(v->adam, m->phi, v->grad);
 }
-
-static double elapsed(const atvi_vi *v) { return atvi_clock_s() - v->begun_s; }
 
 /* ---- ladder ---- */
 
@@ -158,9 +156,9 @@ bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
     bool moved = atvi_vi_home(v, m, LADDER_DRAWS) > 0;
     atvi_vi_slopes(v, LADDER_DRAWS);
     if (moved) ladder_draws(v, m);
-    atvi_tell(v->ctx, "annealing", 0.2 * sqrt(beta), elapsed(v), "temperature %.3g", 1 / beta);
+    atvi_vi_tell(v, "annealing", 0.2 * sqrt(beta), "temperature %.3g", 1 / beta);
   }
-  return true;
+  return false; /* so many temperatures lead nowhere */
 }
 
 /* ---- rounds ---- */
@@ -216,9 +214,8 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
     if (!done && age == 0) break;
     measure(v, m, v->avg, o->beta, v->gap_now);
     average gain = difference(v->gap_best, v->gap_now, &var), now = difference(NULL, v->gap_now, &var);
-    atvi_tell(v->ctx, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), elapsed(v), "ELBO %.3f, %d steps",
-              now.mean, v->steps);
-    atvi_vi_home(v, m, ATVI_VI_TEST);
+    atvi_vi_tell(v, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), "ELBO %.3f, %d steps", now.mean,
+                 v->steps);
     gain.mean += log(now.good / good);
     if (!(gain.mean > -2 * SURE * gain.se)) { /* worse, or not a number */
       memcpy(m->phi, v->best, bytes);
@@ -229,6 +226,7 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
       halved++;
     } else {
       good = now.good;
+      atvi_vi_home(v, m, ATVI_VI_TEST); /* raises log w, if anything: the gaps are then those of a worse q */
       memcpy(v->best, v->avg, bytes);
       memcpy(v->gap_best, v->gap_now, sizeof(double) * ATVI_VI_TEST);
       if (gain.mean < fmax(SURE * gain.se, GAIN * ROUND / round_steps(v->d))) {

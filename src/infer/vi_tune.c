@@ -33,7 +33,7 @@ bool atvi_vi_tune(atvi_vi *v, atvi_member *m) {
     for (atvi_idx i = 0; i < v->size; i++)
       v->avg[i] = TUNE_AVERAGE * v->avg[i] + (1 - TUNE_AVERAGE) * m->phi[i];
     v->steps++;
-    atvi_tell(v->ctx, "fine-tuning", 0.8, atvi_clock_s() - v->begun_s, "step %d of %d", k + 1, TUNE_STEPS);
+    atvi_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, TUNE_STEPS);
   }
   memcpy(m->phi, v->avg, bytes);
   atvi_vi_quality after = atvi_vi_judge(v, m, fresh);

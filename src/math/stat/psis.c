@@ -23,6 +23,11 @@ bool atvi_psis_permits(atvi_idx n, double khat, double excess) {
   return khat <= atvi_psis_threshold(n) || excess < HARMLESS;
 }
 
+double atvi_psis_inflation(double khat) {
+  double r = 0.5 / (1 - fmin(khat, 0.9));
+  return khat > 0.5 ? r * r : 1;
+}
+
 size_t atvi_psis_work(atvi_idx n) { return 4 * (size_t)n; }
 
 /* ---- generalised Pareto distribution ---- */

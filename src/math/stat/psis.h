@@ -38,6 +38,10 @@ double atvi_psis_threshold(atvi_idx n);
  * below 0.5 %). */
 bool atvi_psis_permits(atvi_idx n, double khat, double excess);
 
+/* By how much standard errors computed from weights are too small for this khat: 1 up to 1/2, where the weights have a variance; beyond,
+ * (0.5 / (1 - khat))^2, a rule of thumb (2 at 0.65), held from 0.9 on. */
+double atvi_psis_inflation(double khat);
+
 /* Shape k and scale sigma of the generalised Pareto distribution 1 - (1 + k x / sigma)^(-1/k) for n >= 5 exceedances
  * x > 0, ascending, not all equal: the profile estimate of Zhang & Stephens (2009), without the prior on k. */
 void atvi_gpd_fit(atvi_idx n, const double *x, double *k, double *sigma);

@@ -300,6 +300,7 @@ static void same_draws(const atvi_draws *a, const atvi_draws *b) {
   CHECK(memcmp(a->x, b->x, (size_t)(a->n * a->n_col) * sizeof(double)) == 0);
   CHECK(memcmp(a->weight, b->weight, (size_t)a->n * sizeof(double)) == 0);
   CHECK(memcmp(a->log_lik, b->log_lik, (size_t)a->n * sizeof(double)) == 0);
+  CHECK(memcmp(a->log_prior, b->log_prior, (size_t)a->n * sizeof(double)) == 0);
   CHECK(a->made.log_evidence == b->made.log_evidence && a->made.elbo == b->made.elbo);
   CHECK(a->made.steps == b->made.steps && a->made.evaluations == b->made.evaluations);
 }
