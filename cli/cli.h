@@ -14,7 +14,8 @@ typedef enum {
   ATVI_EXIT_STOPPED = 130, /* interrupted */
 } atvi_exit;
 
-extern const atvi_command atvi_cmd_check, atvi_cmd_eval, atvi_cmd_simulate, atvi_cmd_fit, atvi_cmd_summary;
+extern const atvi_command atvi_cmd_check, atvi_cmd_eval, atvi_cmd_simulate, atvi_cmd_fit, atvi_cmd_summary,
+    atvi_cmd_predict;
 
 /* ---- one run of a command: context, pool, and where failures go ---- */
 typedef struct {

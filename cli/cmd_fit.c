@@ -17,6 +17,9 @@ static const char *const after[] = {
     "ram     Robust adaptive Metropolis: several chains from dispersed starts,\n"
     "        run until R-hat < 1.01 and bulk and tail ESS reach --ess for every\n"
     "        parameter, or a limit. Exact in the end; the check of the others.\n"
+    "nuts    The No-U-Turn sampler as in Stan, with windowed adaptation, until\n"
+    "        the same criteria are met. For smooth models; tells of divergences,\n"
+    "        E-BFMI and tree depth.\n"
     "map     The maximum of the posterior from several starts, standard\n"
     "        deviations by Laplace's method, and the directions that the data\n"
     "        do not inform.\n",
@@ -30,6 +33,7 @@ static const char *const after[] = {
     "DIR/summary.json   method, seed, cost, verdict and messages, log_evidence,\n"
     "                   elbo, khat; for every parameter mean, sd, mode, median,\n"
     "                   hpd95, quantiles, ess_bulk, ess_tail, rhat, mcse\n"
+    "                   (docs/method.md has all fields)\n"
     "DIR/model.atvi     a copy of the model file\n"
     "DIR/fit.json       how the fit was called\n"
     "$XDG_CACHE_HOME/atvi\n"
@@ -62,7 +66,7 @@ typedef struct {
 static int parse(options *o, int argc, char **argv, const char **path) {
   const atvi_arg arg[] = {
       {"method", "METHOD", ATVI_ARG_TEXT, &o->fit.how.method,
-       "atvi, nf, copula, ram or map; see METHODS (default atvi)."},
+       "atvi, nf, copula, ram, nuts or map; see METHODS (default atvi)."},
       {"seed", "N", ATVI_ARG_SEED, &o->fit.how.seed,
        "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
       {"out", "DIR", ATVI_ARG_TEXT, &o->fit.out,
@@ -77,14 +81,19 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},
+      {"holdout", "RULE", ATVI_ARG_TEXT, &o->fit.holdout,
+       "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any "
+       "column of the "
+       "data in the place of t, with < <= > >= == !=; several joined by 'and'."},
       {"ess", "N", ATVI_ARG_NUMBER, &o->fit.how.ess,
-       "Effective sample size to reach: by every parameter (ram; default 1000, at most 1e5), or by the "
-       "weighted draws (atvi, nf, copula; default 25000, or 4000 for slow models)."},
+       "Effective sample size to reach: by every parameter (ram, nuts; default 1000, at most 1e5), or by the "
+       "weighted draws (atvi, nf, copula; default 25000, or 4000 for slow models; at most 1e6)."},
       {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter,
-       "Most training steps (atvi, nf, copula), or iterations of each chain (ram; default 500000)."},
+       "Most training steps (atvi, nf, copula), or iterations of each chain (ram; default 500000; nuts: "
+       "20000)."},
       {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.how.max_seconds,
        "Most time to spend: 90s, 10m, 1.5h, 2d. What there is then is written."},
-      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram; default 16, at most 1024)."},
+      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram, nuts; default 16, at most 1024)."},
       {"ladder", "LADDER", ATVI_ARG_TEXT, &o->fit.how.ladder,
        "Temperatures of atvi: auto (the default: chosen from the draws at hand), none, or numbers that fall "
        "and end with 1, such as 3,1."},
@@ -98,7 +107,8 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless the verdict is ok."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->fit.model.interpret,
        "Use the interpreter instead of compiling the model."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only warnings and the folder's name."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet,
+       "No progress; only the folder's name and, on standard error, why the verdict is not ok."},
       {0},
   };
   return atvi_args_parse(&atvi_cmd_fit, arg, argc, argv, path);
@@ -112,6 +122,9 @@ static int report(const options *o, const atvi_app_fit_result *r) {
     code = atvi_print(line);
   }
   if (code != ATVI_EXIT_DONE) return code;
+  if (o->quiet && r->reason)
+    fprintf(stderr, "%satvi fit:%s verdict %s: %s\n", atvi_show_strong(), atvi_show_plain(), r->verdict,
+            r->reason);
   if (r->stopped || atvi_signals_seen()) return ATVI_EXIT_STOPPED;
   return o->strict && strcmp(r->verdict, "ok") != 0 ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
 }
@@ -146,7 +159,7 @@ static int run(int argc, char **argv) {
 const atvi_command atvi_cmd_fit = {
     .name = "fit",
     .brief = "infer the parameters of a model from its data",
-    .usage = "MODEL [--method atvi|nf|copula|ram|map] [--seed N] [--out DIR]\n"
+    .usage = "MODEL [--method atvi|nf|copula|ram|nuts|map] [--seed N] [--out DIR]\n"
              "         [--threads N] [--fix NAME=VALUE] [--max-time TIME]\n"
              "         [--data FILE] ...",
     .operand = "MODEL",

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const atvi_command *const commands[] = {
-    &atvi_cmd_check, &atvi_cmd_eval, &atvi_cmd_simulate, &atvi_cmd_fit, &atvi_cmd_summary,
+    &atvi_cmd_check, &atvi_cmd_eval, &atvi_cmd_simulate, &atvi_cmd_fit, &atvi_cmd_summary, &atvi_cmd_predict,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A straight line through eight points, with a target of one's own: log density and gradient by a callback.
  *
- *     cc -std=c11 line.c -latvi -lm -o line && ./line
+ *     cc -std=c11 line.c $(pkg-config --cflags --libs atvi) -lm -o line && ./line
+ *
+ * Installed under a PREFIX of one's own: export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig first, and add -Wl,-rpath,PREFIX/lib; without
+ * pkg-config, -IPREFIX/include -LPREFIX/lib -Wl,-rpath,PREFIX/lib -latvi.
  *
  * The posterior is known exactly: level 1.0833 (sd 0.3227), slope 0.4662 (0.0772), log evidence -11.9815. */
 #include <atvi/fit.h>
+#include <atvi/verdict.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -39,17 +43,19 @@ int main(void) {
   const atvi_target target = {.ops = &ops, .name = "line", .d = 2, .param = param};
   atvi_ctx *ctx = NULL;
   atvi_draws *draws = NULL;
+  atvi_verdict verdict;
+  char why[2000];
   if (atvi_ctx_new(NULL, &ctx) != ATVI_OK) return 1;
 
   atvi_fit_opts opts = atvi_fit_defaults(); /* .method = "ram" and others are a word away */
   opts.seed = 1;
-  if (atvi_fit(ctx, &target, &opts, &draws) != ATVI_OK) {
+  if (atvi_fit(ctx, &target, &opts, &draws) != ATVI_OK ||
+      atvi_judge(draws, &verdict, why, sizeof why) != ATVI_OK) {
     fprintf(stderr, "%s\n", atvi_errmsg(ctx));
+    atvi_draws_free(draws);
     atvi_ctx_free(ctx);
     return 1;
   }
-  double squares = 0;
-  for (atvi_idx i = 0; i < draws->n; i++) squares += draws->weight[i] * draws->weight[i];
   for (atvi_idx j = 0; j < draws->n_param; j++) {
     const double *x = draws->x + j * draws->n;
     double mean = 0, var = 0;
@@ -58,7 +64,8 @@ int main(void) {
     printf("%s %.4f %.4f\n", draws->col[j].name, mean, sqrt(var));
   }
   printf("log_evidence %.4f +- %.4f\n", draws->made.log_evidence, draws->made.log_evidence_se);
-  printf("khat %.2f ess %.0f of %td\n", draws->made.khat, 1 / squares, draws->n);
+  printf("khat %.2f verdict %s\n", draws->made.khat, atvi_verdict_name(verdict));
+  if (verdict != ATVI_VERDICT_OK) printf("%s\n", why);
   atvi_draws_free(draws);
   atvi_ctx_free(ctx);
   return 0;

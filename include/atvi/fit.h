@@ -13,12 +13,14 @@ extern "C" {
 /* Begin with atvi_fit_defaults() and change what you want to. NULL where a word is due is its default. */
 typedef struct {
   size_t size;        /* set by atvi_fit_defaults */
-  const char *method; /* "atvi", "nf", "copula", "ram", "map" */
+  const char *method; /* "atvi", "nf", "copula", "ram", "nuts", "map" */
   uint64_t seed;
-  double ess;         /* effective sample size wanted; 0: the method's default */
+  double
+      ess; /* effective sample size wanted, at most 1e6 of weighted draws; 0: the method's default; not map */
   double max_seconds; /* wall-clock limit; 0: none */
-  int chains;         /* ram; 0: default */
-  atvi_idx max_iter;  /* ram: iterations per chain; atvi, nf, copula: training steps; 0: default */
+  int chains;         /* ram, nuts; 0: default */
+  atvi_idx
+      max_iter; /* ram, nuts: iterations per chain; atvi, nf, copula: training steps; 0: default; not map */
   const char *ladder; /* atvi: "auto", "none", or falling temperatures that end with 1: "3,1" */
   bool freeze;     /* atvi, with given temperatures: a block of layers per temperature, earlier ones frozen */
   const char *map; /* atvi: for parameters that leave it open: "auto", "surjection", "probit", "logit" */
@@ -29,7 +31,7 @@ ATVI_API atvi_fit_opts atvi_fit_defaults(void);
 
 /* Infers. opts NULL: defaults. The target must give gradients (but for ram), be smooth inside its bounds, and stand being called
  * from several threads at once. It may go once this has returned.
- * Draws of atvi, nf and copula are weighted (draws->weight), those of ram and map are not. The weights make them draws of the
+ * Draws of atvi, nf and copula are weighted (draws->weight), those of ram, nuts and map are not. The weights make them draws of the
  * posterior as far as made.khat is at most min(1 - 1/log10 n, 0.7); atvi_draws_resample then gives plain ones.
  * The same seed gives the same draws, whatever the number of threads. One context serves one thread at a time; contexts
  * are independent.

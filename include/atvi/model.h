@@ -20,12 +20,18 @@ typedef struct {
   bool interpret;              /* do not generate and compile code */
   atvi_idx n_time;
   const double *time; /* [n_time] ascending: predict at these times, without data (NULL: at the data's) */
+  /* Predict at the data's times and at these. What an observation counts since the time before (increase) then counts, in
+   * rows of the data as without them, and at these since the last time of either before. */
+  bool extend;
+  const char *
+      text; /* the model, in place of what the file holds; paths in it are relative to the file (NULL: the file) */
+  const char *holdout; /* rows that are no part of the likelihood: "t > 14", "row % 5 == 0" (NULL: none) */
 } atvi_model_opts;
 
 typedef struct atvi_model atvi_model;
 
 /* Reads a model file (docs/language.md) and its data. opts NULL: defaults. Errors: EIO, EMODEL, EDATA, EINVAL
- * (times), ENOMEM. */
+ * (times, holdout), ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_model_load(atvi_ctx *ctx, const char *path,
                                                   const atvi_model_opts *opts, atvi_model **out);
 ATVI_API void atvi_model_free(atvi_model *model); /* NULL is fine */

@@ -54,14 +54,16 @@ ATVI_CHECKED atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const
 
 typedef struct {
   atvi_app_model model;
-  atvi_fit_opts how; /* method, seed and the rest; from atvi_fit_defaults */
-  const char *out;   /* --out; NULL: the next free numbered folder here */
-  bool force;        /* write into an existing folder */
+  atvi_fit_opts how;   /* method, seed and the rest; from atvi_fit_defaults */
+  const char *out;     /* --out; NULL: the next free numbered folder here */
+  bool force;          /* write into an existing folder */
+  const char *holdout; /* --holdout: rows that are no part of the fit (model/holdout.h); NULL: none */
 } atvi_app_fit_opts;
 
 typedef struct {
   const char *dir;     /* where draws.csv, summary.json and, of weighted draws, weighted.csv are */
   const char *verdict; /* "ok", "warn", "bad" */
+  const char *reason;  /* the first message behind it; NULL if ok */
   bool stopped;        /* by the stop callback */
   const char *text;    /* table and messages for the terminal */
 } atvi_app_fit_result;
@@ -74,5 +76,25 @@ ATVI_CHECKED atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi
  * summary.json instead of the table. */
 ATVI_CHECKED atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json,
                                           const char **text);
+
+typedef struct {
+  const char *where; /* a run folder, or a model file, whose newest run folder here is taken */
+  const char *times; /* --times: further times, as in simulate; NULL: none */
+  atvi_idx draws;    /* --draws: how many to use; 0: all, up to 20000, fewer of a large model */
+  const char *out;   /* --out: a file for the draws themselves; NULL: none */
+  atvi_idx n_data;
+  const atvi_app_data *data; /* --data: where the data are now, if they were moved */
+  bool interpret;
+} atvi_app_predict_opts;
+
+typedef struct {
+  const char *dir;  /* where predict.csv and scores.json are */
+  const char *text; /* table for the terminal */
+  const char *json; /* the text of scores.json */
+} atvi_app_predict_result;
+
+/* atvi predict. EDATA: data gone, or model or data are not those of the fit. */
+ATVI_CHECKED atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
+                                          atvi_app_predict_result *result);
 
 #endif

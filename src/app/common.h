@@ -4,6 +4,7 @@
 #define ATVI_APP_COMMON_H
 
 #include "app/app.h"
+#include "io/text.h"
 #include "model/evaluator.h"
 #include "model/model.h"
 
@@ -32,5 +33,15 @@ ATVI_CHECKED atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const 
 /* The same, and every parameter must get a value inside its bounds. */
 ATVI_CHECKED atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
                                         const atvi_app_set *set, double *theta);
+
+/* Reads --times: "first:last", "first:last:step" or "t1,t2,...". NULL: none, *out is NULL. Errors: EINVAL, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n,
+                                        double **out);
+/* A cell of a CSV file, quoted where it must be. */
+void atvi_app_field(atvi_text *out, const char *s);
+
+/* The folder of a fit: `where` itself, or of a model file the newest run here. Errors: EINVAL (there is none), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,
+                                           const char **dir);
 
 #endif

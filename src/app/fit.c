@@ -9,7 +9,9 @@
 #include "infer/fit.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
+#include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,7 +57,10 @@ static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
 
 static void add_method(json_t *root, const atvi_fit_opts *how) {
   json_object_set_new(root, "method", json_string(how->method));
-  json_object_set_new(root, "seed", json_integer((json_int_t)how->seed));
+  char seed[24]; /* a string where it is too large for the integers of JSON readers */
+  snprintf(seed, sizeof seed, "%" PRIu64, how->seed);
+  json_object_set_new(root, "seed",
+                      how->seed <= INT64_MAX ? json_integer((json_int_t)how->seed) : json_string(seed));
   json_object_set_new(root, "ess", json_real(how->ess));
   json_object_set_new(root, "max_seconds", json_real(how->max_seconds));
   json_object_set_new(root, "max_iter", json_integer(how->max_iter));
@@ -71,7 +76,7 @@ static void add_method(json_t *root, const atvi_fit_opts *how) {
 static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_loaded *l,
                           const char **text) {
   char folder[4096];
-  json_t *root = json_object(), *data = json_array(), *fix = json_object();
+  json_t *root = json_object(), *data = json_array(), *fix = json_object(), *given = json_object();
   json_object_set_new(root, "version", json_string(ATVI_VERSION));
   json_object_set_new(root, "folder", json_string(getcwd(folder, sizeof folder) ? folder : ""));
   json_object_set_new(root, "model", json_string(o->model.path));
@@ -82,6 +87,11 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   for (atvi_idx i = 0; i < o->model.n_fix; i++)
     json_object_set_new(fix, o->model.fix[i].name, json_string(o->model.fix[i].value));
   json_object_set_new(root, "fix", fix);
+  for (atvi_idx i = 0; i < o->model.n_data; i++)
+    json_object_set_new(given, o->model.data[i].name ? o->model.data[i].name : "",
+                        json_string(o->model.data[i].path));
+  json_object_set_new(root, "given", given);
+  json_object_set_new(root, "holdout", o->holdout ? json_string(o->holdout) : json_null());
   json_object_set_new(root, "compiled", json_boolean(l->model->info.compiled));
   char *dump = json_dumps(root, JSON_INDENT(2));
   json_decref(root);
@@ -137,6 +147,7 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   ATVI_TRY(atvi_summary_text(pool, s, &out->text));
   ATVI_TRY(config(ctx, pool, o, l, &r.how));
   out->verdict = atvi_verdict_name(s->verdict);
+  out->reason = s->reason;
   out->stopped = y->draws->made.end == ATVI_END_STOPPED;
   atvi_status status = save(ctx, pool, out->dir, &r);
   return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
@@ -161,6 +172,10 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   if (atvi_app_no_data(l))
     ATVI_TRY(atvi_draws_say(y->draws,
                             "Every observation is missing: the data say nothing, and this is the prior."));
+  if (l->model->holdout.held)
+    ATVI_TRY(atvi_draws_say(y->draws, "%td of %td observations were held out (%s); atvi predict scores them.",
+                            l->model->holdout.n_held, l->model->holdout.n_held + l->model->holdout.n_left,
+                            opts->holdout));
   ATVI_TRY(plain_draws(y));
   return check_solver(ctx, pool, l, y);
 }
@@ -171,7 +186,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   delivery y = {0};
   *result = (atvi_app_fit_result){0};
   ATVI_TRY(atvi_fit_check(ctx, &opts->how));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, NULL, &l));
+  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.holdout = opts->holdout}, &l));
   atvi_status status = make_dir(ctx, pool, opts, l.target, &result->dir);
   if (status == ATVI_OK) {
     status = infer(ctx, pool, opts, &l, &y);

@@ -12,56 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* More times than this in one range is a slip of the pen. */
-enum { MAX_TIMES = 1000000 };
 static const double MOST_NUMBERS = 2e8; /* in one table: 1.6 GB */
-
-static atvi_status bad_times(atvi_ctx *ctx, const char *times) {
-  return ATVI_FAIL(ctx, ATVI_EINVAL,
-                   "--times %s: want first:last, first:last:step or a list t1,t2,... of ascending numbers",
-                   times);
-}
-
-static atvi_status parse_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n, double **out) {
-  double part[3] = {0, 0, 1};
-  int n_part = 0;
-  *n = 0;
-  *out = NULL;
-  if (!times) return ATVI_OK;
-  if (strchr(times, ':')) {
-    for (const char *at = times; at && n_part < 4; n_part++) {
-      size_t len = strcspn(at, ":");
-      if (n_part == 3 || !atvi_parse_number(at, len, &part[n_part])) return bad_times(ctx, times);
-      at = at[len] ? at + len + 1 : NULL;
-    }
-    double count = floor((part[1] - part[0]) / part[2] + 1e-9) + 1;
-    if (!(part[2] > 0) || !(count >= 1) || !(count <= MAX_TIMES)) return bad_times(ctx, times);
-    *n = (atvi_idx)count;
-    *out = atvi_pool_take(pool, (size_t)*n, sizeof **out);
-    for (atvi_idx i = 0; *out && i < *n; i++) (*out)[i] = part[0] + (double)i * part[2];
-  } else {
-    atvi_idx cap = 0;
-    for (const char *at = times; at;) {
-      size_t len = strcspn(at, ",");
-      double x;
-      if (!atvi_parse_number(at, len, &x)) return bad_times(ctx, times);
-      if (!ATVI_PUSH(pool, *out, *n, cap)) break;
-      (*out)[(*n)++] = x;
-      at = at[len] ? at + len + 1 : NULL;
-    }
-  }
-  return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-}
-
-static void field(atvi_text *out, const char *s) {
-  if (!strpbrk(s, ",\"; \t")) {
-    atvi_text_add(out, "%s", s);
-    return;
-  }
-  atvi_text_add(out, "\"");
-  for (; *s; s++) atvi_text_add(out, *s == '"' ? "\"\"" : "%c", *s);
-  atvi_text_add(out, "\"");
-}
 
 /* One block of lines: the series chosen, side by side, at their common times. */
 typedef struct {
@@ -90,14 +41,14 @@ static void names(atvi_text *out, const table *t) {
   const atvi_csv *csv = t->data ? t->data->csv : NULL;
   for (atvi_idx c = 0; csv && c < csv->n_col; c++) {
     if (c) atvi_text_add(out, ",");
-    field(out, csv->name[c]);
+    atvi_app_field(out, csv->name[c]);
   }
   if (csv) return;
-  field(out, t->data && t->data->time_name ? t->data->time_name : "t");
+  atvi_app_field(out, t->data && t->data->time_name ? t->data->time_name : "t");
   for (atvi_idx s = 0; s < t->target->n_series; s++)
     if (mine(t, &t->target->series[s])) {
       atvi_text_add(out, ",");
-      field(out, t->target->series[s].name);
+      atvi_app_field(out, t->target->series[s].name);
     }
 }
 
@@ -110,7 +61,7 @@ static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atv
     if (in_column(t, lang, c, &offset))
       atvi_text_number(out, t->value[(offset + r) * t->B + draw]);
     else
-      field(out, csv->text[r * csv->n_col + c]);
+      atvi_app_field(out, csv->text[r * csv->n_col + c]);
   }
 }
 
@@ -170,7 +121,7 @@ static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_
   for (atvi_idx i = 0; i < t->d + t->n_derived; i++) {
     atvi_text_add(&out, ",");
     if (j < 0)
-      field(&out, i < t->d ? t->param[i].name : t->derived[i - t->d]);
+      atvi_app_field(&out, i < t->d ? t->param[i].name : t->derived[i - t->d]);
     else
       atvi_text_number(&out, i < t->d ? theta[i * B + j] : derived[(i - t->d) * B + j]);
   }
@@ -278,7 +229,7 @@ atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sim
   atvi_idx n_time;
   double *time;
   atvi_loaded l;
-  ATVI_TRY(parse_times(ctx, pool, opts->times, &n_time, &time));
+  ATVI_TRY(atvi_app_times(ctx, pool, opts->times, &n_time, &time));
   ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.n_time = n_time, .time = time}, &l));
   atvi_status status = simulate(ctx, pool, opts, &l, text);
   atvi_app_unload(&l);

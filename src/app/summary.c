@@ -1,34 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi summary: the table of a finished fit, computed again from its draws. */
-#include "app/app.h"
+#include "app/common.h"
 #include "diag/summary.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
-#include <sys/stat.h>
 #include <unistd.h>
-
-static atvi_status find_dir(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char **dir) {
-  struct stat st;
-  *dir = where;
-  if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
-  char *name = atvi_path_stem(pool, where), *path;
-  if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_latest(ctx, pool, name, "draws.csv", &path) != ATVI_OK)
-    return ATVI_FAIL(
-        ctx, ATVI_EINVAL,
-        "%s is not a folder of a fit, and there is no finished run %s-NNN here; run atvi fit first, "
-        "or name the folder",
-        where, name);
-  *dir = path;
-  return ATVI_OK;
-}
 
 atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json,
                              const char **text) {
   const char *dir;
   atvi_draws *draws;
   atvi_summary *s;
-  ATVI_TRY(find_dir(ctx, pool, where, &dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, where, &dir));
   /* What the fit itself was judged by. */
   const char *path = atvi_pool_printf(pool, "%s/weighted.csv", dir);
   if (path && access(path, F_OK) != 0) path = atvi_pool_printf(pool, "%s/draws.csv", dir);

@@ -11,7 +11,9 @@ enum {
   CHAIN_MIN = 4,        /* shortest chain the kernels take */
   SHARES_MAX = 8,
 };
-static const double NEAR = 0.01; /* share of the range that is "near" a bound */
+static const double NEAR = 0.01;            /* share of the range that is "near" a bound */
+static const double AT = 0.1, REACH = 0.02; /* sds that are "at" a bound; share there that is no tail's end */
+static const double TAIL = 0.05;
 static const double PROB[ATVI_SUMMARY_QUANTILES] = {0.025, 0.25, 0.5, 0.75, 0.975};
 
 typedef struct {
@@ -21,6 +23,7 @@ typedef struct {
   size_t per_share;
   atvi_idx n_share;  /* columns are dealt out to so many shares, which run at once: bounds the scratch */
   double ess_weight; /* 1 / sum w^2, or n */
+  bool refused;
 } job;
 
 static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
@@ -48,24 +51,69 @@ static void bounds_share(const atvi_draws *d, const double *x, atvi_summary_colu
   c->near_upper = share(d, x, c->upper - near, HUGE_VAL);
 }
 
-/* Standard error of a weighted mean with the weights taken as given: sqrt(sum w^2 (x - mean)^2). */
-static double weighted_mcse(const atvi_draws *d, const double *x, double mean) {
-  double sum = 0, all = 0;
+/* Does the density reach its bounds? Needs the sd. */
+static void bounds_reached(const atvi_draws *d, const double *x, atvi_summary_column *c) {
+  double at = AT * c->sd;
+  if (!(at > 0)) return;
+  c->reaches_lower = isfinite(c->lower) && share(d, x, -HUGE_VAL, c->lower + at) > REACH;
+  c->reaches_upper = isfinite(c->upper) && share(d, x, c->upper - at, HUGE_VAL) > REACH;
+}
+
+/* Variance and squared standard error of a weighted mean, with the weights taken as given: sum w (x - mean)^2 and
+ * sum w^2 (x - mean)^2, for weights that sum to one. */
+typedef struct {
+  double var, se2;
+} spread;
+
+static spread spread_of(const atvi_draws *d, const double *x, double mean) {
+  spread s = {0, 0};
+  double all = 0;
   for (atvi_idx i = 0; i < d->n; i++) {
     if (!(d->weight[i] > 0)) continue;
-    double r = d->weight[i] * (x[i] - mean);
-    sum += r * r;
+    double r = x[i] - mean, w = d->weight[i];
+    s.var += w * r * r;
+    s.se2 += w * w * r * r;
+    all += w;
+  }
+  return (spread){s.var / all, s.se2 / (all * all)};
+}
+
+/* The same of the indicator of x <= at. */
+static spread spread_below(const atvi_draws *d, const double *x, double at) {
+  double p = share(d, x, -HUGE_VAL, at), se2 = 0, all = 0;
+  for (atvi_idx i = 0; i < d->n; i++) {
+    if (!(d->weight[i] > 0)) continue;
+    double r = d->weight[i] * ((x[i] <= at) - p);
+    se2 += r * r;
     all += d->weight[i];
   }
-  return sqrt(sum) / all;
+  return (spread){p * (1 - p), se2 / (all * all)};
+}
+
+/* How many independent draws would have that error; a column that never changes has the size of the weights. */
+static double worth(const job *j, spread s) { return s.se2 > 0 ? s.var / s.se2 : j->ess_weight; }
+
+/* xs, ws: the n draws that count, sorted. */
+static void weighted_tail(const job *j, const double *x, atvi_idx n, const double *xs, const double *ws,
+                          atvi_summary_column *c) {
+  double low = worth(j, spread_below(j->d, x, atvi_quantile(n, xs, ws, TAIL)));
+  double high = worth(j, spread_below(j->d, x, atvi_quantile(n, xs, ws, 1 - TAIL)));
+  c->ess_tail = fmin(low, high);
 }
 
 static void convergence(const job *j, const double *x, double *work, atvi_summary_column *c) {
   const atvi_draws *d = j->d;
   atvi_idx m = d->n_chain, n = d->n / m;
+  if (j->refused) return;
+  if (d->weight) {
+    spread s = spread_of(d, x, c->mean);
+    c->ess_bulk = worth(j, s);
+    c->mcse = sqrt(s.se2) * atvi_psis_inflation(d->made.khat);
+    return;
+  }
   if (!d->chains) {
-    c->ess_bulk = c->ess_tail = j->ess_weight;
-    c->mcse = d->weight ? weighted_mcse(d, x, c->mean) : c->sd / sqrt((double)d->n);
+    c->ess_bulk = c->ess_tail = (double)d->n;
+    c->mcse = c->sd / sqrt((double)d->n);
     return;
   }
   if (n < CHAIN_MIN) return;
@@ -109,7 +157,9 @@ static void summarise(const job *j, atvi_idx item, double *scratch) {
   c->mean = atvi_mean(n, xs, ws);
   c->sd = n > 1 ? atvi_sd(n, xs, ws) : NAN;
   convergence(j, x, work, c);
+  bounds_reached(d, x, c);
   atvi_sort(n, xs, ws, work);
+  if (ws && !j->refused) weighted_tail(j, x, n, xs, ws, c);
   for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++) c->quantile[k] = atvi_quantile(n, xs, ws, PROB[k]);
   c->median = c->quantile[2];
   atvi_hpd(n, xs, ws, 0.95, c->hpd95);
@@ -139,7 +189,7 @@ double atvi_weights_ess(const atvi_draws *d) {
 }
 
 static atvi_status all_columns(atvi_ctx *ctx, const atvi_draws *d, atvi_summary_column *col) {
-  job j = {.d = d, .col = col, .ess_weight = atvi_weights_ess(d)};
+  job j = {.d = d, .col = col, .ess_weight = atvi_weights_ess(d), .refused = atvi_weights_refused(d)};
   j.n_share = atvi_ctx_threads(ctx);
   if (j.n_share > d->n_col) j.n_share = d->n_col;
   if (j.n_share > SHARES_MAX) j.n_share = SHARES_MAX;
@@ -180,11 +230,12 @@ bool atvi_made_variational(const atvi_made *made) {
   return false;
 }
 
-bool atvi_weights_hold(const atvi_draws *d) {
-  if (!d->weight) return false;
-  if (isnan(d->made.khat)) return !atvi_made_variational(&d->made);
-  return atvi_psis_permits(d->n, d->made.khat, d->made.excess);
+bool atvi_weights_refused(const atvi_draws *d) {
+  if (isnan(d->made.khat)) return atvi_made_variational(&d->made);
+  return !atvi_psis_permits(d->n, d->made.khat, d->made.excess);
 }
+
+bool atvi_weights_hold(const atvi_draws *d) { return d->weight && !atvi_weights_refused(d); }
 
 static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
@@ -196,7 +247,8 @@ static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summar
                       .n_chain = d->n_chain,
                       .chains = d->chains,
                       .weighted = d->weight != NULL,
-                      .ess = atvi_weights_ess(d),
+                      .refused = atvi_weights_refused(d),
+                      .ess = atvi_weights_refused(d) ? NAN : atvi_weights_ess(d),
                       .n_param = d->n_param,
                       .n_col = d->n_col,
                       .col = col};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "diag/summary.h"
 #include "math/stat/psis.h"
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -18,6 +19,13 @@ static json_t *string(atvi_pool *pool, const char *s) {
   for (char *p = copy; p && *p; p++)
     if ((unsigned char)*p >= 128) *p = '?';
   return copy ? json_string(copy) : NULL;
+}
+
+/* Integers of JSON readers are signed at best: a larger seed is a string. */
+static json_t *seed(atvi_pool *pool, uint64_t x) {
+  if (x <= INT64_MAX) return json_integer((json_int_t)x);
+  const char *text = atvi_pool_printf(pool, "%" PRIu64, x);
+  return text ? json_string(text) : NULL;
 }
 
 /* Takes value over; false if anything was NULL, which is how jansson tells of missing memory. */
@@ -60,6 +68,8 @@ static json_t *column(atvi_pool *pool, const atvi_summary_column *c) {
   ok = set(o, "mcse", real(c->mcse)) && ok;
   ok = set(o, "near_lower", real(c->near_lower)) && ok;
   ok = set(o, "near_upper", real(c->near_upper)) && ok;
+  ok = set(o, "reaches_lower", json_boolean(c->reaches_lower)) && ok;
+  ok = set(o, "reaches_upper", json_boolean(c->reaches_upper)) && ok;
   if (ok) return o;
   json_decref(o);
   return NULL;
@@ -113,6 +123,10 @@ static bool set_made(json_t *o, const atvi_summary *s) {
   ok = set(o, "outside", real(m->outside)) && ok;
   ok = set(o, "rungs", count(m->rungs)) && ok;
   ok = set(o, "steps", count(m->steps)) && ok;
+  ok = set(o, "divergences", count(m->divergences)) && ok;
+  ok = set(o, "ebfmi", real(m->ebfmi)) && ok;
+  ok = set(o, "tree_depth", real(m->tree_depth)) && ok;
+  ok = set(o, "max_depth_hits", count(m->max_depth_hits)) && ok;
   ok = set(o, "tuned", isnan(m->tuned) ? json_null() : json_boolean(m->tuned > 0)) && ok;
   return ok;
 }
@@ -123,10 +137,7 @@ static json_t *whole(atvi_pool *pool, const atvi_summary *s) {
   bool ok = o != NULL;
   ok = set(o, "method", string(pool, m->method)) && ok;
   ok = set(o, "model", string(pool, m->model)) && ok;
-  /* jansson's integers are signed; a seed beyond that is rare and then not exact */
-  ok =
-      set(o, "seed", m->seed <= INT64_MAX ? json_integer((json_int_t)m->seed) : json_real((double)m->seed)) &&
-      ok;
+  ok = set(o, "seed", seed(pool, m->seed)) && ok;
   ok = set(o, "seconds", real(m->seconds)) && ok;
   ok = set(o, "evaluations", json_integer(m->evaluations)) && ok;
   ok = set(o, "failures", json_integer(m->failures)) && ok;

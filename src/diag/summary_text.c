@@ -206,14 +206,22 @@ static void put_run(text_buffer *b, const atvi_summary *s) {
   puts_to(b, "\n");
 }
 
+/* Down to the second digit of the error. */
+static int evidence_decimals(double se) {
+  if (!(se > 0) || !isfinite(se)) return 3;
+  int n = 1 - place(se);
+  return n < 2 ? 2 : n > 5 ? 5 : n;
+}
+
 static void put_evidence(text_buffer *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   /* Of weights that cannot be trusted the mean cannot either; the bound holds all the same. */
   bool evidence = isfinite(m->log_evidence) && (s->weighted || !atvi_made_variational(m));
   bool elbo = isfinite(m->elbo);
-  if (evidence) PRINT(b, "log evidence  %.3f", m->log_evidence);
+  int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
+  if (evidence) PRINT(b, "log evidence  %.*f", n, m->log_evidence);
   if (evidence && isfinite(m->log_evidence_se)) PRINT(b, " +- %.2g", m->log_evidence_se);
-  if (elbo) PRINT(b, evidence ? ", at least %.3f (ELBO)" : "log evidence at least %.3f (ELBO)", m->elbo);
+  if (elbo) PRINT(b, evidence ? ", at least %.*f (ELBO)" : "log evidence at least %.*f (ELBO)", n, m->elbo);
   if (evidence || elbo) puts_to(b, "\n");
 }
 
@@ -244,6 +252,12 @@ static void put_fit(text_buffer *b, const atvi_summary *s) {
   put_training(b, m);
 }
 
+static void put_nuts(text_buffer *b, const atvi_made *m) {
+  if (isnan(m->tree_depth)) return;
+  PRINT(b, "sampler  divergences %.0f, E-BFMI %.2f, mean tree depth %.1f, trees cut off %.0f\n",
+        m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
+}
+
 static void put_ending(text_buffer *b, const atvi_summary *s) {
   static const char *const meaning[] = {"ok", "warn - use with care, see below",
                                         "bad - do not use these numbers, see below"};
@@ -251,6 +265,7 @@ static void put_ending(text_buffer *b, const atvi_summary *s) {
   if (isfinite(s->log_map)) PRINT(b, "highest log posterior found  %.2f\n", s->log_map);
   put_evidence(b, s);
   put_fit(b, s);
+  put_nuts(b, &s->made);
   PRINT(b, "verdict: %s\n", meaning[s->verdict]);
   for (atvi_idx i = 0; i < s->n_message; i++) put_wrapped(b, "  - ", s->message[i]);
 }

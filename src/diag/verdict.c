@@ -14,9 +14,12 @@ static const double RHAT_WARN = 1.01, RHAT_BAD = 1.05, RHAT_APART = 1.2;
 static const double ESS_DEFAULT = 400; /* the same authors' minimum, where nothing was asked for */
 static const double ESS_BAD = 100;     /* below, even standard deviations are guesses */
 static const double KHAT_BAD = 1.0;    /* the mean of the weights has no expectation */
-static const double FAILURES_WARN = 0.01, BOUND_NOTE = 0.05;
+static const double FAILURES_WARN = 0.01;
 static const double ERROR_WARN = 0.1, ERROR_BAD = 1; /* of the log likelihood at the worst of some draws */
-static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03;
+static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03; /* of draws without weights */
+static const double WEIGHTS_WARN = 0.1, WEIGHTS_BAD = 0.01;       /* of draws with weights */
+static const double DIVERGENCES_BAD = 0.01; /* per draw: no accident any more, a region is missed */
+static const double EBFMI_WARN = 0.2;       /* as in Stan */
 enum { MEANS_SHOWN = 8, NAMES_SHOWN = 5 };
 
 typedef struct {
@@ -31,7 +34,10 @@ typedef struct {
 /* Adds a message (NULL: out of memory, noticed at the end) and makes the verdict at least v. */
 static void add(judge *j, atvi_verdict v, const char *text) {
   atvi_summary *s = j->s;
-  if (v > s->verdict) s->verdict = v;
+  if (v > s->verdict) {
+    s->verdict = v;
+    s->reason = text;
+  }
   const char **bigger =
       text ? atvi_pool_grow(j->pool, s->message, s->n_message, &j->cap, sizeof *s->message) : NULL;
   if (!bigger) return;
@@ -157,30 +163,56 @@ static double ess_of(const atvi_summary_column *c) { return fmin(c->ess_bulk, c-
 
 static bool ess_low(const judge *j, const atvi_summary_column *c) { return ess_of(c) < ess_wanted(j); }
 
-static void ess_rule(judge *j) {
+/* The parameter with the smallest ESS of those below limit; -1: none. */
+static atvi_idx ess_worst(const judge *j, double limit) {
   const atvi_summary *s = j->s;
-  if (!s->chains && !s->weighted) return; /* independent draws: as many as were asked for */
-  if (j->apart) return;
   atvi_idx worst = -1;
   for (atvi_idx k = 0; k < s->n_param; k++)
-    if (ess_low(j, &s->col[k]) && (worst < 0 || ess_of(&s->col[k]) < ess_of(&s->col[worst]))) worst = k;
+    if (ess_of(&s->col[k]) < limit && (worst < 0 || ess_of(&s->col[k]) < ess_of(&s->col[worst]))) worst = k;
+  return worst;
+}
+
+static double ess_bad(const judge *j) { return fmin(ESS_BAD, 0.5 * ess_wanted(j)); }
+
+/* What a small ESS does to the results. */
+static const char *ess_harm(const judge *j, double ess) {
+  return ess < ess_bad(j)    ? ": too few to trust means, let alone intervals"
+         : ess < ESS_DEFAULT ? ", so intervals are rough"
+                             : "";
+}
+
+/* What was asked for is the size of the weights, whatever the parameter; one of them may still be known badly. */
+static void weights_rule(judge *j) {
+  const atvi_summary *s = j->s;
+  const atvi_made *m = &j->d->made;
+  double wanted = ess_wanted(j);
+  atvi_idx worst = ess_worst(j, s->ess - 0.5); /* not by rounding alone */
+  double ess = worst < 0 ? s->ess : ess_of(&s->col[worst]);
+  if (!(s->ess < wanted) && !(ess < fmin(wanted, ESS_DEFAULT))) return;
+  const char *why = !atvi_made_variational(m)          ? "use more draws"
+                    : m->end != ATVI_END_DONE          ? "let the fit finish"
+                    : m->efficiency >= EFFICIENCY_WARN ? "more than these are not drawn"
+                                                       : "the approximation is too far from the posterior; "
+                                                         "check the result with --method ram";
+  ADD(j, ess < ess_bad(j) ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+      "The weighted draws are worth only %.0f independent ones%s%s (%.0f wanted)%s; %s.", ess,
+      worst < 0 ? "" : " for ", worst < 0 ? "" : s->col[worst].name, wanted, ess_harm(j, ess), why);
+}
+
+static void ess_rule(judge *j) {
+  const atvi_summary *s = j->s;
+  if (s->weighted) {
+    weights_rule(j);
+    return;
+  }
+  if (!s->chains || j->apart) return; /* independent draws: as many as were asked for */
+  atvi_idx worst = ess_worst(j, ess_wanted(j));
   if (worst < 0) return;
-  double ess = ess_of(&s->col[worst]), wanted = ess_wanted(j), bad = fmin(ESS_BAD, 0.5 * wanted);
-  const char *todo =
-      s->chains ? "run longer" : "give the fit more time, or check the result with --method ram";
-  if (!s->chains)
-    ADD(j, ess < bad ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
-        "The weighted draws are worth only %.0f independent ones (%.0f wanted)%s; %s.", ess, wanted,
-        ess < bad ? ": too few to trust means, let alone intervals" : ", so intervals are rough", todo);
-  else
-    ADD(j, ess < bad ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
-        "The draws of %s are worth only %.0f independent ones (effective sample size; %.0f wanted)%s; %s. "
-        "Affected: %s.",
-        s->col[worst].name, ess, wanted,
-        ess < bad           ? ": too few to trust means, let alone intervals"
-        : ess < ESS_DEFAULT ? ", so its intervals are rough"
-                            : "",
-        todo, names(j, ess_low));
+  double ess = ess_of(&s->col[worst]);
+  ADD(j, ess < ess_bad(j) ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+      "The draws of %s are worth only %.0f independent ones (effective sample size; %.0f wanted)%s; run "
+      "longer. Affected: %s.",
+      s->col[worst].name, ess, ess_wanted(j), ess_harm(j, ess), names(j, ess_low));
 }
 
 static void short_chains(judge *j) {
@@ -192,17 +224,20 @@ static void short_chains(judge *j) {
 
 /* A limit or a stop in the training of an approximation: its draws are right with their weights all the same. */
 static void training_end_rule(judge *j) {
+  const atvi_made *m = &j->d->made;
   const char *means = j->s->weighted ? "these are draws of it as it was, weighted to the posterior"
                                      : "these are draws of it as it was";
-  if (j->d->made.end == ATVI_END_LIMIT)
+  const char *modes =
+      isnan(m->modes) && strcmp(m->method, "atvi") == 0 ? ". Other modes had not been looked for yet" : "";
+  if (m->end == ATVI_END_LIMIT)
     ADD(j, ATVI_VERDICT_WARN,
-        "The run reached its limit before the approximation was finished; %s. Raise the limit (--max-time, "
+        "The run reached its limit before the approximation was finished; %s%s. Raise the limit (--max-time, "
         "--max-iter) for final numbers.",
-        means);
-  if (j->d->made.end == ATVI_END_STOPPED)
+        means, modes);
+  if (m->end == ATVI_END_STOPPED)
     ADD(j, ATVI_VERDICT_WARN,
-        "The run was stopped before the approximation was finished; %s. Let it finish for final numbers.",
-        means);
+        "The run was stopped before the approximation was finished; %s%s. Let it finish for final numbers.",
+        means, modes);
 }
 
 static void end_rule(judge *j) {
@@ -225,7 +260,14 @@ static void end_rule(judge *j) {
 
 static void approximation_rule(judge *j) {
   double e = j->d->made.efficiency;
-  if (atvi_made_variational(&j->d->made)) return; /* its draws are weighted: k-hat and their ESS tell */
+  if (atvi_made_variational(&j->d->made)) {
+    if (j->s->weighted && e < WEIGHTS_WARN) /* refused ones: see khat_rule */
+      ADD(j, e < WEIGHTS_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+          "The weights rest on few draws: these are worth only %.2g %% of their number, and a part of the "
+          "posterior may be missed%s. Check the result with --method ram.",
+          100 * e, e < WEIGHTS_BAD ? "; do not use these numbers as they are" : "");
+    return;
+  }
   if (e < EFFICIENCY_WARN)
     ADD(j, e < EFFICIENCY_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
         "The approximation fits the posterior poorly: weighted to the posterior, its draws would be worth "
@@ -237,7 +279,10 @@ static void approximation_rule(judge *j) {
 static void modes_rule(judge *j) {
   double n = j->d->made.modes;
   if (!(n > 1)) return;
-  if (atvi_made_variational(&j->d->made))
+  if (j->s->refused)
+    ADD(j, ATVI_VERDICT_OK, "The posterior seems to have %.0f separate modes; their shares are not known.",
+        n);
+  else if (atvi_made_variational(&j->d->made))
     ADD(j, ATVI_VERDICT_OK,
         "The posterior has %.0f separate modes: the data allow different explanations. All are in the draws, "
         "each with its share; means and standard deviations mix them, so look at the draws themselves.",
@@ -262,17 +307,26 @@ static void solver_rule(judge *j) {
 static void khat_rule(judge *j) {
   const atvi_made *m = &j->d->made;
   double k = m->khat, most = atvi_psis_threshold(j->d->n);
-  if (isnan(k) && atvi_made_variational(m))
+  bool few = m->efficiency < WEIGHTS_WARN;
+  int digits = round(100 * k) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
+  if (!j->s->refused) return;
+  if (isnan(k))
     ADD(j, ATVI_VERDICT_BAD,
         "Nothing can be said about how well the approximation fits: too few of its draws could be evaluated "
         "(no k-hat). The draws are NOT corrected. Check the model with 'atvi check', and the result with "
         "--method ram.");
-  else if (!isnan(k) && !atvi_psis_permits(j->d->n, k, m->excess))
-    ADD(j, k > KHAT_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
-        "The approximation misses part of the posterior (k-hat %.2f, should be below %.2f), too much for "
-        "weights to put right: the draws and the table are the approximation as it is, NOT corrected%s. "
-        "Check the result with --method ram.",
-        k, most, k > KHAT_BAD ? "; do not use these numbers" : "");
+  else if (k > KHAT_BAD || few)
+    ADD(j, ATVI_VERDICT_BAD,
+        "The approximation misses part of the posterior (k-hat %.*f, should be below %.*f%s), too much for "
+        "weights to put right: the draws and the table are the approximation as it is, NOT corrected; do not "
+        "use these numbers. Check the result with --method ram.",
+        digits, k, digits, most, few ? "; the weights rest on few draws" : "");
+  else
+    ADD(j, ATVI_VERDICT_WARN,
+        "k-hat %.*f is above its threshold %.*f: the weights cannot be trusted to correct the approximation, "
+        "so the table shows it as it is, NOT corrected. How far that is from the posterior is not known; "
+        "check the result with --method ram.",
+        digits, k, digits, most);
 }
 
 static void failures_rule(judge *j) {
@@ -298,21 +352,45 @@ static void failures_rule(judge *j) {
       100.0 * (double)m->failures / (double)m->evaluations, m->failures, m->evaluations);
 }
 
-static void bound_note(judge *j, const atvi_summary_column *c, double share, const char *side, double bound) {
-  if (share > BOUND_NOTE)
+/* What the No-U-Turn sampler knows of its own troubles. */
+static void nuts_rule(judge *j) {
+  const atvi_made *m = &j->d->made;
+  bool many = m->divergences > DIVERGENCES_BAD * (double)j->d->n;
+  if (m->divergences > 0)
+    ADD(j, many ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+        "%.0f of the sampler's trajectories diverged: somewhere the posterior is too sharply curved for its "
+        "steps (a funnel, a "
+        "ridge, a corner), and the draws %s that region. Compare with --method atvi or ram, or write the "
+        "model so that scales "
+        "do not depend on other parameters (x = m + s*z with z ~ normal(0, 1)).",
+        m->divergences, many ? "miss some of" : "may miss some of");
+  if (m->ebfmi < EBFMI_WARN)
+    ADD(j, ATVI_VERDICT_WARN,
+        "The sampler explores the tails slowly (E-BFMI %.2f, should be above %.1f): the posterior has much "
+        "longer tails or wider and narrower parts than its steps suit. Compare with --method atvi or ram.",
+        m->ebfmi, EBFMI_WARN);
+  if (m->max_depth_hits > 0)
     ADD(j, ATVI_VERDICT_OK,
-        "%s: %.0f %% of the posterior lies within 1 %% of the range from its %s bound %g. If that bound is a "
-        "guess rather than a fact, "
-        "widen the prior and see "
-        "whether the result moves.",
-        c->name, 100 * share, side, bound);
+        "%.0f of the sampler's trajectories were cut off at their greatest length. That does no harm to the "
+        "result, but it costs time: some parameters are strongly correlated or of very different scales.",
+        m->max_depth_hits);
 }
 
 static void bounds_rule(judge *j) {
   for (atvi_idx k = 0; k < j->s->n_param; k++) {
     const atvi_summary_column *c = &j->s->col[k];
-    bound_note(j, c, c->near_lower, "lower", c->lower);
-    bound_note(j, c, c->near_upper, "upper", c->upper);
+    bool upper = c->reaches_upper;
+    if (c->reaches_lower && upper)
+      ADD(j, ATVI_VERDICT_OK,
+          "%s reaches both of its bounds, %g and %g: the posterior does not fall off before them. If they "
+          "are "
+          "guesses rather than facts, widen the prior and see whether the result moves.",
+          c->name, c->lower, c->upper);
+    else if (c->reaches_lower || upper)
+      ADD(j, ATVI_VERDICT_OK,
+          "%s reaches its %s bound %g: the posterior does not fall off before it. If that bound is a guess "
+          "rather than a fact, widen the prior and see whether the result moves.",
+          c->name, upper ? "upper" : "lower", upper ? c->upper : c->lower);
   }
 }
 
@@ -327,6 +405,7 @@ static void derived_note(judge *j) {
 atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s) {
   judge j = {.pool = pool, .d = d, .s = s};
   s->verdict = ATVI_VERDICT_OK;
+  s->reason = NULL;
   s->n_message = 0;
   s->message = NULL;
   stuck_chains(&j);
@@ -337,6 +416,7 @@ atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summar
   modes_rule(&j);
   approximation_rule(&j);
   solver_rule(&j);
+  nuts_rule(&j);
   ess_rule(&j);
   end_rule(&j);
   failures_rule(&j);

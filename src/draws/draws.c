@@ -25,6 +25,10 @@ atvi_made atvi_made_none(void) {
                      .tuned = NAN,
                      .excess = NAN,
                      .lost = NAN,
+                     .divergences = NAN,
+                     .ebfmi = NAN,
+                     .tree_depth = NAN,
+                     .max_depth_hits = NAN,
                      .ess_wanted = NAN};
 }
 

@@ -2,6 +2,7 @@
 /* Every method behind one call: options are read and checked here, once, and handed to the method. */
 #include "infer/fit.h"
 #include "infer/map.h"
+#include "infer/nuts.h"
 #include "infer/ram.h"
 #include "infer/vi.h"
 #include "io/csv.h"
@@ -10,9 +11,10 @@
 #include <string.h>
 
 enum { RUNGS_MAX = 64 };
+static const double ESS_MAX = 1e6; /* of weighted draws: there are no more than about so many */
 
-typedef enum { METHOD_ATVI, METHOD_NF, METHOD_COPULA, METHOD_RAM, METHOD_MAP, N_METHOD } method;
-static const char *const METHOD[N_METHOD] = {"atvi", "nf", "copula", "ram", "map"};
+typedef enum { METHOD_ATVI, METHOD_NF, METHOD_COPULA, METHOD_RAM, METHOD_NUTS, METHOD_MAP, N_METHOD } method;
+static const char *const METHOD[N_METHOD] = {"atvi", "nf", "copula", "ram", "nuts", "map"};
 
 /* The options, read. */
 typedef struct {
@@ -60,10 +62,12 @@ static atvi_status read_method(atvi_ctx *ctx, plan *p) {
   int k = find(p->o.method, METHOD, N_METHOD);
   p->method = k < 0 ? METHOD_ATVI : (method)k;
   if (k >= 0) return ATVI_OK;
-  return ATVI_FAIL(ctx, ATVI_EINVAL,
-                   "method %s: there are atvi (annealed variational inference), nf and copula (plain "
-                   "variational inference), ram (adaptive Metropolis) and map (maximum and Laplace)",
-                   p->o.method);
+  return ATVI_FAIL(
+      ctx, ATVI_EINVAL,
+      "method %s: there are atvi (annealed variational inference), nf and copula (plain "
+      "variational inference), ram (adaptive Metropolis), nuts (No-U-Turn sampler) and map (maximum "
+      "and Laplace)",
+      p->o.method);
 }
 
 static atvi_status bad_ladder(atvi_ctx *ctx, const plan *p, const char *why) {
@@ -118,6 +122,18 @@ static atvi_status only_atvi(atvi_ctx *ctx, const plan *p) {
   return ATVI_FAIL(ctx, ATVI_EINVAL, "%s is a setting of method atvi; %s has none", name, o->method);
 }
 
+static atvi_status only_some(atvi_ctx *ctx, const plan *p) {
+  const atvi_fit_opts *o = &p->o;
+  if (o->chains > 0 && p->method != METHOD_RAM && p->method != METHOD_NUTS)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "chains is a setting of methods ram and nuts; %s has none", o->method);
+  if (p->method == METHOD_MAP && (o->ess > 0 || o->max_iter > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "%s is a setting of the other methods; map has none",
+                     o->ess > 0 ? "ess" : "max_iter");
+  if (p->method <= METHOD_COPULA && o->ess > ESS_MAX)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ess %g: method %s draws at most %g", o->ess, o->method, ESS_MAX);
+  return ATVI_OK;
+}
+
 static atvi_status read_numbers(atvi_ctx *ctx, const plan *p) {
   const atvi_fit_opts *o = &p->o;
   if (!(o->ess >= 0) || !isfinite(o->ess))
@@ -137,7 +153,8 @@ static atvi_status read_opts(atvi_ctx *ctx, const atvi_fit_opts *opts, plan *p) 
   ATVI_TRY(read_ladder(ctx, p));
   ATVI_TRY(read_words(ctx, p));
   ATVI_TRY(only_atvi(ctx, p));
-  return read_numbers(ctx, p);
+  ATVI_TRY(read_numbers(ctx, p));
+  return only_some(ctx, p);
 }
 
 atvi_status atvi_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts) {
@@ -178,6 +195,16 @@ static atvi_status run_ram(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_opt
   return atvi_ram_run(ctx, ev, &ram, out);
 }
 
+static atvi_status run_nuts(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_opts *o, atvi_draws **out) {
+  atvi_nuts_opts nuts = atvi_nuts_defaults();
+  nuts.seed = o->seed;
+  if (o->chains > 0) nuts.chains = o->chains;
+  if (o->ess > 0) nuts.ess = o->ess;
+  if (o->max_iter > 0) nuts.max_iter = o->max_iter;
+  if (o->max_seconds > 0) nuts.max_seconds = o->max_seconds;
+  return atvi_nuts_run(ctx, ev, &nuts, out);
+}
+
 static atvi_status run_map(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_opts *o, atvi_draws **out) {
   atvi_map_opts map = atvi_map_defaults();
   map.seed = o->seed;
@@ -188,6 +215,7 @@ static atvi_status run_map(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_opt
 static atvi_status run(atvi_ctx *ctx, atvi_evaluator *ev, const plan *p, atvi_draws **out) {
   switch (p->method) {
   case METHOD_RAM: return run_ram(ctx, ev, &p->o, out);
+  case METHOD_NUTS: return run_nuts(ctx, ev, &p->o, out);
   case METHOD_MAP: return run_map(ctx, ev, &p->o, out);
   default: return run_vi(ctx, ev, p, out);
   }

@@ -20,13 +20,8 @@
  *             means nothing to the results: random numbers belong to (seed, iteration, chain), checkpoints
  *             to iteration numbers. */
 #include "infer/ram.h"
-#include "infer/deliver.h"
 #include "infer/ram_state.h"
-#include "infer/start.h"
-#include "math/stat/stat.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
   STORE = 40960,      /* states stored of all chains together, unless ess asks for more */
@@ -35,7 +30,6 @@ enum {
   KEEP_MIN = 4000,    /* delivered draws before the criteria are looked at */
   FIRST_CHECK = 400,  /* iterations; nor are they looked at before */
   CHAINS_MOST = 1024, /* more would each be too short to judge */
-  KEEP_LEAST = 4,     /* delivered draws per chain without which nothing is delivered */
   BLOCK_MAX = 20000,
   MOVES = 3,
   PASSES = 2, /* checkpoints in a row that must be good: stopping at the first good look favours chains that
@@ -46,7 +40,6 @@ enum {
 #define ANNEAL_ETA                                                                                           \
   0.7 /* adaptation while annealing: must keep up with a target that narrows e-fold per e-fold */
 #define BLOCK_S 0.1    /* how long a block of iterations shall last: stop requests are seen in time */
-#define FEW_STARTS 0.5 /* share of evaluable prior draws below which the user is told */
 #define START_STEP 0.5 /* first proposals, as a share of the optimum for the spread of the starts */
 
 atvi_ram_opts atvi_ram_defaults(void) {
@@ -107,14 +100,8 @@ static atvi_ram *carve(atvi_arena *a, atvi_ram head) {
   }
   ATVI_TAKE(a, head.bounds, 2 * head.d);
   ATVI_TAKE(a, head.store, (head.d + 2) * m * head.room);
-  ATVI_TAKE(a, head.quality, head.d);
   ATVI_TAKE(a, head.shape, head.d * (head.d + 1));
-  ATVI_TAKE(a, head.judge, head.workers);
-  for (int i = 0; i < head.workers; i++) {
-    double *room;
-    ATVI_TAKE(a, room, (size_t)(m * half) + atvi_stat_work(m, half));
-    if (r) head.judge[i] = room;
-  }
+  atvi_criteria_carve(a, &head.judge, head.d, m, half);
   if (r) *r = head;
   return r;
 }
@@ -179,16 +166,6 @@ static void run_group(void *arg, atvi_idx item, int worker) {
   }
 }
 
-/* Drops every second stored state: what is left are the states of iterations 2 thin, 4 thin, ... */
-static void halve_store(atvi_ram *r) {
-  atvi_idx rows = (r->d + 2) * r->opts.chains;
-  for (atvi_idx k = 0; k < rows; k++) {
-    double *s = r->store + k * r->room;
-    for (atvi_idx i = 0; i < r->room / 2; i++) s[i] = s[2 * i + 1];
-  }
-  r->thin *= 2;
-}
-
 /* Runs up to iteration `goal` in blocks of about BLOCK_S; returns how it went on. */
 static bool run_to(atvi_ram *r, atvi_idx goal, atvi_idx *block, atvi_end *end, const char *phase,
                    double share, const char *detail) {
@@ -204,7 +181,11 @@ static bool run_to(atvi_ram *r, atvi_idx goal, atvi_idx *block, atvi_end *end, c
     atvi_parallel(r->ctx, r->n_group, run_group, r);
     double each = (atvi_clock_s() - r->begun_s - now) / (double)(r->to - r->done);
     r->done = r->to;
-    if (r->done == r->room * r->thin) halve_store(r);
+    if (r->done == r->room * r->thin) {
+      atvi_chains c = atvi_ram_kept(r);
+      atvi_chains_halve(&c);
+      r->thin *= 2;
+    }
     *block = each * BLOCK_MAX < BLOCK_S ? BLOCK_MAX : each > BLOCK_S ? 1 : (atvi_idx)(BLOCK_S / each);
   }
   return true;
@@ -223,7 +204,7 @@ static atvi_idx first_check(const atvi_ram *r) {
  * few of the checkpoints that are not passed. */
 static atvi_end loop(atvi_ram *r) {
   atvi_end end = ATVI_END_LIMIT;
-  atvi_idx block = 4, goal = first_check(r), from, to;
+  atvi_idx block = 4, goal = first_check(r);
   double share = 0;
   char detail[64] = "";
   int passed = 0, moves = 0;
@@ -236,9 +217,9 @@ static atvi_end loop(atvi_ram *r) {
     bool last = goal >= r->opts.max_iter;
     if (last) goal = r->opts.max_iter;
     if (!run_to(r, goal, &block, &end, share > 0 ? "sampling" : "warm-up", share, detail)) return end;
-    atvi_ram_kept(r, &from, &to);
-    bool enough = (to - from) * r->opts.chains >= KEEP_MIN;
-    passed = enough && atvi_ram_judge(r, &share, detail) ? passed + 1 : 0;
+    atvi_chains kept = atvi_ram_kept(r);
+    bool enough = (kept.last - kept.first) * r->opts.chains >= KEEP_MIN;
+    passed = enough && atvi_chains_judge(r->ctx, &kept, &r->judge, &share, detail) ? passed + 1 : 0;
     if (passed == PASSES) return ATVI_END_DONE;
     if (last) return ATVI_END_LIMIT;
     if (enough && passed == 0 && moves++ < MOVES && goal < r->opts.max_iter / 4) atvi_ram_move(r);
@@ -281,7 +262,7 @@ static atvi_status ram_new(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opt
                    .opts = *opts,
                    .d = t->d,
                    .thin = 1,
-                   .workers = atvi_ctx_threads(ctx)};
+                   .judge = {.rhat = opts->rhat, .ess = opts->ess, .workers = atvi_ctx_threads(ctx)}};
   head.n_group = (opts->chains + ATVI_LANES - 1) / ATVI_LANES;
   head.room = (atvi_idx)(want / opts->chains) / 2 * 2;
   if (head.room < STORE_MIN) head.room = STORE_MIN;
@@ -317,40 +298,6 @@ static double accept_rate(const atvi_ram *r) {
   return sum / (n * r->opts.chains);
 }
 
-static atvi_status deliver(const atvi_ram *r, atvi_end end, atvi_draws **out) {
-  atvi_idx first, last, m = r->opts.chains, d = r->d;
-  atvi_ram_kept(r, &first, &last);
-  atvi_idx n = last - first;
-  if (n < KEEP_LEAST)
-    return ATVI_FAIL(r->ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
-                     "ended after %td iterations per chain: too few to keep any draw", r->done);
-  ATVI_TRY(atvi_deliver_new(r->ctx, r->target, m * n, m, false, out));
-  for (atvi_idx j = 0; j < d + 2; j++) {
-    double *to = j < d ? (*out)->x + j * m * n : j == d ? (*out)->log_prior : (*out)->log_lik;
-    for (atvi_idx c = 0; c < m; c++)
-      memcpy(to + c * n, r->store + (j * m + c) * r->room + first, (size_t)n * sizeof *to);
-  }
-  atvi_deliver_derived(r->ev, *out);
-  (*out)->chains = true;
-  return ATVI_OK;
-}
-
-static atvi_status say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws *d) {
-  int worst = 0;
-  for (int k = 1; k < 6; k++)
-    if (s->bad[k] > s->bad[worst]) worst = k;
-  if (s->n < chains)
-    ATVI_TRY(atvi_draws_say(
-        d, "Only %td starting points were found for %td chains, so some chains began at the same point.",
-        s->n, chains));
-  atvi_idx bad = 0;
-  for (int k = 0; k < 6; k++) bad += s->bad[k];
-  if ((double)bad > FEW_STARTS * (double)s->tried)
-    ATVI_TRY(atvi_draws_say(d, "Of %td draws from the prior %td could not be evaluated; most often %s.",
-                            s->tried, bad, atvi_outcome_word((atvi_outcome)worst)));
-  return ATVI_OK;
-}
-
 static atvi_status run(atvi_ram *r, const atvi_starts *s, atvi_idx *index, atvi_draws **out) {
   double beta0 = atvi_starts_pick(s, r->opts.seed, r->opts.chains, index);
   place(r, s, index);
@@ -359,7 +306,8 @@ static atvi_status run(atvi_ram *r, const atvi_starts *s, atvi_idx *index, atvi_
   if (r->anneal > r->opts.max_iter / 4) r->anneal = r->opts.max_iter / 4;
   r->discard = r->anneal;
   atvi_end end = loop(r);
-  ATVI_TRY(deliver(r, end, out));
+  atvi_chains kept = atvi_ram_kept(r);
+  ATVI_TRY(atvi_chains_deliver(r->ctx, r->ev, &kept, end, r->done, out));
   (*out)->made.end = end;
   (*out)->made.accept = accept_rate(r);
   if (r->moved > 0)
@@ -368,7 +316,7 @@ static atvi_status run(atvi_ram *r, const atvi_starts *s, atvi_idx *index, atvi_
         "%d chains had been caught in a region of negligible probability, its log posterior %.0f lower, and "
         "were moved to where the others are during warm-up.",
         r->moved, r->moved_drop));
-  return say_starts(s, r->opts.chains, *out);
+  return atvi_chains_say_starts(s, r->opts.chains, *out);
 }
 
 atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_ram_opts *opts, atvi_draws **out) {

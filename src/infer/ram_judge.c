@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When the chains of adaptive Metropolis agree, and what happens to those that are lost.
+/* Which states of adaptive Metropolis are kept, and what happens to chains that are lost.
  *
  * A chain may get caught in a hollow that holds next to none of the posterior. It would stay there for ever,
  * and the run would never end. The log mass of the region a chain is in is about
@@ -12,70 +12,28 @@
 #include "math/rng.h"
 #include "math/stat/stat.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { RESHAPE_MIN = 100 }; /* states per parameter from which a covariance is taken */
 #define LOST 20.0           /* of this some nats are for the error of log det S */
 
-void atvi_ram_kept(const atvi_ram *r, atvi_idx *first, atvi_idx *last) {
+atvi_chains atvi_ram_kept(const atvi_ram *r) {
   atvi_idx warm = r->done / 2 > r->discard ? r->done / 2 : r->discard;
-  *last = r->done / r->thin;
-  *first = warm / r->thin;
-  if (*last - *first > r->room / 2 + 1) *first = *last - (r->room / 2 + 1);
-}
-
-static atvi_ram_quality judge_one(const atvi_ram *r, atvi_idx j, int worker) {
-  atvi_idx first, last, m = r->opts.chains;
-  atvi_ram_kept(r, &first, &last);
-  atvi_idx n = last - first;
-  double *x = r->judge[worker], *work = x + m * n;
-  for (atvi_idx c = 0; c < m; c++)
-    memcpy(x + c * n, r->store + (j * m + c) * r->room + first, (size_t)n * sizeof *x);
-  atvi_convergence v = atvi_converge(m, n, x, work);
-  return (atvi_ram_quality){.rhat = v.rhat,
-                            .ess = isnan(v.ess_tail) || v.ess_tail < v.ess_bulk ? v.ess_tail : v.ess_bulk};
-}
-
-static void judge_item(void *arg, atvi_idx j, int worker) {
-  atvi_ram *r = arg;
-  r->quality[j] = judge_one(r, j, worker);
-}
-
-/* How far from the criteria: share of the way, 1 and more is there. */
-static double share_of(const atvi_ram *r, atvi_ram_quality q) {
-  double rhat = (r->opts.rhat - 1) / fmax(q.rhat - 1, 1e-9), ess = q.ess / r->opts.ess;
-  if (!(q.rhat >= 0) || !(q.ess >= 0)) return 0;
-  return fmin(rhat, ess);
-}
-
-/* A checkpoint: the parameter that was worst is looked at first, and while it is not good enough the others
- * are not looked at, so that checkpoints stay cheap. Returns whether all are good. */
-bool atvi_ram_judge(atvi_ram *r, double *share, char detail[64]) {
-  atvi_ram_quality q = judge_one(r, r->worst, 0);
-  *share = share_of(r, q);
-  if (*share > 1) {
-    atvi_parallel(r->ctx, r->d, judge_item, r);
-    for (atvi_idx j = 0; j < r->d; j++) {
-      if (share_of(r, r->quality[j]) >= *share) continue;
-      *share = share_of(r, r->quality[j]);
-      r->worst = j;
-    }
-    q = r->quality[r->worst];
-  }
-  snprintf(detail, 64, "R-hat %.3f, ESS %.0f", q.rhat, q.ess);
-  return *share > 1;
+  atvi_chains c = {.d = r->d, .m = r->opts.chains, .room = r->room, .store = r->store};
+  c.last = r->done / r->thin;
+  c.first = warm / r->thin;
+  if (c.last - c.first > r->room / 2 + 1) c.first = c.last - (r->room / 2 + 1);
+  return c;
 }
 
 /* Mean log posterior of the kept states of a chain, and its log mass. */
 static double mass_of(const atvi_ram *r, atvi_idx chain, double *mean) {
-  atvi_idx first, last, m = r->opts.chains;
+  atvi_idx m = r->opts.chains;
   const atvi_lanes *l = &r->group[chain / ATVI_LANES].lanes;
-  atvi_ram_kept(r, &first, &last);
+  atvi_chains c = atvi_ram_kept(r);
   const double *prior = r->store + (r->d * m + chain) * r->room, *lik = prior + m * r->room;
   double sum = 0;
-  for (atvi_idx i = first; i < last; i++) sum += prior[i] + lik[i];
-  *mean = sum / (double)(last - first);
+  for (atvi_idx i = c.first; i < c.last; i++) sum += prior[i] + lik[i];
+  *mean = sum / (double)(c.last - c.first);
   double log_det = 0;
   for (atvi_idx i = 0; i < r->d; i++) log_det += log(l->S[i * (i + 3) / 2 * ATVI_LANES + chain % ATVI_LANES]);
   return *mean + log_det;
@@ -95,10 +53,11 @@ static void move_chain(atvi_ram *r, atvi_idx lost, atvi_idx good) {
 }
 
 void atvi_ram_move(atvi_ram *r) {
-  atvi_idx first, last, m = r->opts.chains;
-  double *mass = r->judge[0], *mean = mass + m; /* [m] each; the statistics' room is free now, and larger */
-  atvi_ram_kept(r, &first, &last);
-  if (last <= first) return;
+  atvi_idx m = r->opts.chains;
+  atvi_chains kept = atvi_ram_kept(r);
+  double *mass = r->judge.work[0],
+         *mean = mass + m; /* [m] each; the statistics' room is free now, and larger */
+  if (kept.last <= kept.first) return;
   atvi_idx best = 0;
   for (atvi_idx c = 0; c < m; c++) {
     mass[c] = mass_of(r, c, &mean[c]);
@@ -133,12 +92,12 @@ static void add_chain(const atvi_ram *r, atvi_idx chain, atvi_idx first, atvi_id
 }
 
 void atvi_ram_reshape(atvi_ram *r) {
-  atvi_idx first, last, d = r->d;
+  atvi_idx d = r->d;
+  atvi_chains kept = atvi_ram_kept(r);
   double *cov = r->shape, *mean = cov + d * d, log_det = 0;
-  atvi_ram_kept(r, &first, &last);
-  if ((last - first) * r->opts.chains < RESHAPE_MIN * d) return;
+  if ((kept.last - kept.first) * r->opts.chains < RESHAPE_MIN * d) return;
   for (atvi_idx i = 0; i < d * d; i++) cov[i] = 0;
-  for (atvi_idx c = 0; c < r->opts.chains; c++) add_chain(r, c, first, last, cov, mean);
+  for (atvi_idx c = 0; c < r->opts.chains; c++) add_chain(r, c, kept.first, kept.last, cov, mean);
   if (!atvi_cholesky(d, cov)) return;
   for (atvi_idx j = 0; j < d; j++) log_det += log(cov[j * d + j]);
   if (!isfinite(log_det)) return;

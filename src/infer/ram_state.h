@@ -3,6 +3,7 @@
 #ifndef ATVI_INFER_RAM_STATE_H
 #define ATVI_INFER_RAM_STATE_H
 
+#include "infer/chains.h"
 #include "infer/lanes.h"
 #include "infer/ram.h"
 
@@ -12,10 +13,6 @@ typedef struct {
   double *pack, *pack_prior, *pack_lik; /* [d][n], [n], [n] evaluation of some of the lanes */
   atvi_outcome *outcome;                /* [LANES] */
 } atvi_ram_group;
-
-typedef struct {
-  double rhat, ess; /* ess: the smaller of bulk and tail */
-} atvi_ram_quality;
 
 typedef struct {
   atvi_ctx *ctx;
@@ -35,20 +32,15 @@ typedef struct {
   int moved;         /* chains that were moved */
   double moved_drop; /* how much lower the log posterior was where they came from, at most */
   double log_beta0;
-  int workers;
-  double **judge; /* [workers] room for the second half of one parameter and the work of the statistics */
-  atvi_ram_quality *quality; /* [d] at the last checkpoint that looked at them all */
-  atvi_idx worst;            /* the parameter that was farthest from the criteria */
-  double *shape;             /* [d][d + 1] covariance that the chains share, and a mean */
+  atvi_criteria judge;
+  double *shape; /* [d][d + 1] covariance that the chains share, and a mean */
   double begun_s;
   atvi_lanes_propose_fn *propose;
   atvi_lanes_update_fn *update;
 } atvi_ram;
 
-/* The stored states to keep are first .. last-1: the second half, without what must be discarded. */
-void atvi_ram_kept(const atvi_ram *r, atvi_idx *first, atvi_idx *last);
-/* A checkpoint. share: how far the worst parameter has come, above 1 is there. Returns whether all are good. */
-bool atvi_ram_judge(atvi_ram *r, double *share, char detail[64]);
+/* The stored states; those to keep are the second half, without what must be discarded. */
+atvi_chains atvi_ram_kept(const atvi_ram *r);
 /* Moves chains that are lost in a region of negligible mass to where others are. */
 void atvi_ram_move(atvi_ram *r);
 /* Gives every chain's proposal the shape of the covariance within the chains, at its own size. */

@@ -34,6 +34,10 @@ static const struct {
     {"tuned", REAL, offsetof(atvi_made, tuned)},
     {"excess", REAL, offsetof(atvi_made, excess)},
     {"lost", REAL, offsetof(atvi_made, lost)},
+    {"divergences", REAL, offsetof(atvi_made, divergences)},
+    {"ebfmi", REAL, offsetof(atvi_made, ebfmi)},
+    {"tree_depth", REAL, offsetof(atvi_made, tree_depth)},
+    {"max_depth_hits", REAL, offsetof(atvi_made, max_depth_hits)},
 };
 enum { N_FIELD = sizeof FIELD / sizeof *FIELD };
 

@@ -81,6 +81,10 @@ void atvi_evaluator_free(atvi_evaluator *ev) {
 const atvi_target *atvi_evaluator_target(const atvi_evaluator *ev) { return ev->target; }
 void *atvi_evaluator_work(atvi_evaluator *ev) { return ev->seats[0]->work; }
 
+void *atvi_evaluator_work_of(atvi_evaluator *ev, int worker) {
+  return worker < ev->n_seat ? ev->seats[worker]->work : NULL;
+}
+
 /* At most ATVI_LANES points. A density that is NaN or +inf is a failure even if the target did not notice. */
 static void run_group(const atvi_evaluator *ev, seat *s, const atvi_batch *batch) {
   atvi_batch b = *batch;

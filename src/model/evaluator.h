@@ -20,6 +20,8 @@ void atvi_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch);
 void atvi_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch);
 /* Scratch of worker 0, for the optional members of the target; not inside a parallel region. */
 void *atvi_evaluator_work(atvi_evaluator *ev);
+/* The same inside a parallel region, of the region's worker. A context that was given more threads after new has none for them: NULL. */
+void *atvi_evaluator_work_of(atvi_evaluator *ev, int worker);
 /* Points evaluated (outcome not OUTSIDE) and failed (neither OK nor OUTSIDE) since new; likelihood gradients count once. */
 int64_t atvi_evaluator_count(const atvi_evaluator *ev);
 int64_t atvi_evaluator_failures(const atvi_evaluator *ev);

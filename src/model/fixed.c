@@ -159,13 +159,16 @@ static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first
                      const double *theta, double *out) {
   const fixed *f = self;
   fixed_work *w = work;
-  double *one = atvi_block(w->ctx, (size_t)f->base->n_obs * sizeof *one + 1);
-  for (atvi_idx j = 0; j < B; j++) {
-    expand(f, w, B, theta, j, 1);
-    if (one) f->base->ops->simulate(f->base->self, w->base, seed, first + j, 1, w->theta, one);
-    for (atvi_idx i = 0; i < f->base->n_obs; i++) out[i * B + j] = one ? one[i] : NAN;
+  atvi_idx n = f->base->n_obs;
+  double *rows = atvi_block(w->ctx, (size_t)(n * L) * sizeof *rows + 1);
+  for (atvi_idx at = 0; at < B; at += L) {
+    atvi_idx b = B - at < L ? B - at : L;
+    expand(f, w, B, theta, at, b);
+    if (rows) f->base->ops->simulate(f->base->self, w->base, seed, first + at, b, w->theta, rows);
+    for (atvi_idx i = 0; i < n; i++)
+      for (atvi_idx l = 0; l < b; l++) out[i * B + at + l] = rows ? rows[i * b + l] : NAN;
   }
-  atvi_block_free(w->ctx, one);
+  atvi_block_free(w->ctx, rows);
 }
 
 static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const double *value) {

@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "io/file.h"
 #include <math.h>
+#include <string.h>
 
 /* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged ones
  * (tools/acceptance.py), far below what a posterior can show. The absolute one is in units of each state's own size. */
@@ -92,6 +93,10 @@ static atvi_status describe_target(atvi_model *m) {
 }
 
 static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
+  if (opts->holdout) {
+    ATVI_TRY(atvi_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
+    ATVI_TRY(atvi_holdout_apply(m->pool, m->lang, &m->holdout));
+  }
   ATVI_TRY(atvi_model_constant(m));
   ATVI_TRY(atvi_model_times(m, opts));
   ATVI_TRY(atvi_model_rows(m));
@@ -116,8 +121,9 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
   m->pool = pool;
   for (atvi_idx i = 0; i < use.n_data; i++)
     replace[i] = (atvi_lang_replace){use.data[i].name, use.data[i].path};
-  atvi_lang_opts lang_opts = {use.n_data, replace, use.n_time > 0};
-  atvi_status status = atvi_lang_load(ctx, path, &lang_opts, &m->lang);
+  atvi_lang_opts lang_opts = {use.n_data, replace, use.n_time > 0 && !use.extend};
+  atvi_status status = use.text ? atvi_lang_parse(ctx, path, use.text, strlen(use.text), &lang_opts, &m->lang)
+                                : atvi_lang_load(ctx, path, &lang_opts, &m->lang);
   if (status == ATVI_OK) status = build(m, &use);
   if (status != ATVI_OK) {
     atvi_model_free(m);

@@ -23,6 +23,7 @@
 #include "atvi/model.h"
 #include "graph/program.h"
 #include "lang/lang.h"
+#include "model/holdout.h"
 #include "ode/ode.h"
 
 enum { ATVI_IN_ROW = 8 }; /* further input kind of the graph: numbers known per row */
@@ -58,6 +59,7 @@ struct atvi_model {
   atvi_module *hot, *cold;
   atvi_module_info info;
   atvi_target target;
+  atvi_holdout holdout; /* what was left out; held is NULL if nothing was */
 
   atvi_idx n_hoist;
   atvi_prog prior, extra, setup, setup_vjp;
@@ -93,7 +95,9 @@ struct atvi_model {
   bool **covariates;     /* [n_observe][n_row]: the data columns that the distribution needs are there */
   atvi_idx *obs_at;      /* [n_observe] where each observed series starts among the observations */
   atvi_idx **row_out, **row_prev; /* [n_data][n_row] outputs of each row */
-  double **filled;        /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
+  atvi_idx
+      *n_given;    /* [n_data] rows that the data have, where times were added after them; NULL: none were */
+  double **filled; /* [n_data][n_row][n_col] data with missing and censored cells made harmless */
   double *output_tab;     /* [n_output][2 n_table] table coefficients at output times */
   atvi_idx n_series_time; /* tracked and state series: times */
   double *series_time;

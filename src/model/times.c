@@ -57,8 +57,7 @@ void atvi_model_tables_at(const atvi_model *m, double t, double *tab) {
     atvi_lang_table_at(m->lang, &m->lang->table[k], t, &tab[2 * k], &tab[2 * k + 1], &next);
 }
 
-/* Rows at the times the caller asks for, all observations missing, in the place of the data. */
-static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
+static atvi_status check_times(atvi_model *m, atvi_idx n, const double *time) {
   for (atvi_idx i = 0; i < n; i++)
     if (!isfinite(time[i]) || (i > 0 && !(time[i] > time[i - 1])) ||
         (m->lang->n_state && time[i] < m->lang->start))
@@ -70,6 +69,11 @@ static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
       return ATVI_FAIL(m->ctx, ATVI_EINVAL,
                        "times: %g is not a whole number of steps of %g after the start time %g", time[i],
                        m->lang->step, m->lang->start);
+  return ATVI_OK;
+}
+
+/* Rows at the times the caller asks for, all observations missing, in the place of the data. */
+static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     atvi_lang_data *data = &m->lang->data[k];
     atvi_idx n_col = data->n_col > 0 ? data->n_col : 1;
@@ -82,6 +86,47 @@ static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
     data->n_row = n;
     data->time = t;
     data->n_col = n_col;
+    data->value = v;
+  }
+  return ATVI_OK;
+}
+
+/* How many of n ascending times are below t. */
+static atvi_idx count_below(atvi_idx n, const double *time, double t) {
+  atvi_idx lo = 0, hi = n;
+  while (lo < hi) {
+    atvi_idx mid = (lo + hi) / 2;
+    if (time[mid] < t)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+static bool has_time(const atvi_lang_data *data, double t, double eps) {
+  atvi_idx r = count_below(data->n_row, data->time, t - eps);
+  return r < data->n_row && data->time[r] <= t + eps;
+}
+
+/* The same after the data: rows of the file keep their numbers, and so does what is known of their cells. */
+static atvi_status append_rows(atvi_model *m, atvi_idx n, const double *time) {
+  m->n_given = atvi_pool_take(m->pool, (size_t)m->lang->n_data + 1, sizeof *m->n_given);
+  if (!m->n_given) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", n);
+  for (atvi_idx k = 0; k < m->lang->n_data; k++) {
+    atvi_lang_data *data = &m->lang->data[k], old = *data;
+    m->n_given[k] = data->n_row;
+    if (!data->time || data->n_row == 0) continue;
+    double *t = atvi_pool_take(m->pool, (size_t)(old.n_row + n), sizeof *t);
+    double *v = atvi_pool_take(m->pool, (size_t)((old.n_row + n) * old.n_col + 1), sizeof *v);
+    if (!t || !v) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", n);
+    for (atvi_idx r = 0; r < old.n_row; r++) t[r] = old.time[r];
+    for (atvi_idx i = 0; i < (old.n_row + n) * old.n_col; i++)
+      v[i] = i < old.n_row * old.n_col ? old.value[i] : NAN;
+    double eps = SAME_TIME * fmax(fabs(time[n - 1]), fabs(old.time[old.n_row - 1]));
+    for (atvi_idx i = 0; i < n; i++)
+      if (!has_time(&old, time[i], eps)) t[data->n_row++] = time[i];
+    data->time = t;
     data->value = v;
   }
   return ATVI_OK;
@@ -137,6 +182,25 @@ static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *e
   return ATVI_OK;
 }
 
+/* The last output before that of an added row at which data set k has a row; -1: the start. No added row has the time of one of
+ * the file, and added rows ascend. */
+static atvi_idx output_before(const atvi_model *m, atvi_idx k, atvi_idx row) {
+  const double *time = m->lang->data[k].time;
+  atvi_idx r = count_below(m->n_given[k], time, time[row]);
+  atvi_idx file = r > 0 ? m->row_out[k][r - 1] : -1;
+  atvi_idx added = row > m->n_given[k] ? m->row_out[k][row - 1] : -1;
+  return file > added ? file : added;
+}
+
+/* Rows that were added after the data's count from the row before them in time. */
+static void added_rows(atvi_model *m) {
+  for (atvi_idx k = 0; m->n_given && m->has_prev && m->n_state && k < m->lang->n_data; k++)
+    for (atvi_idx r = m->n_given[k]; r < m->lang->data[k].n_row; r++) {
+      atvi_idx before = output_before(m, k, r);
+      m->row_prev[k][r] = before >= 0 ? before : find_output(m, m->lang->start);
+    }
+}
+
 static atvi_status row_outputs(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   m->row_out = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_out);
@@ -157,6 +221,7 @@ static atvi_status row_outputs(atvi_model *m) {
         prev[r] = out[r] == out[r - 1] ? prev[r - 1] : out[r - 1];
     }
   }
+  added_rows(m);
   return ATVI_OK;
 }
 
@@ -247,7 +312,11 @@ static atvi_status stops(atvi_model *m, double eps) {
 
 atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts) {
   double eps = 0;
-  if (opts->n_time > 0) ATVI_TRY(replace_rows(m, opts->n_time, opts->time));
+  if (opts->n_time > 0) {
+    ATVI_TRY(check_times(m, opts->n_time, opts->time));
+    ATVI_TRY(opts->extend ? append_rows(m, opts->n_time, opts->time)
+                          : replace_rows(m, opts->n_time, opts->time));
+  }
   ATVI_TRY(find_prev(m));
   ATVI_TRY(outputs(m, opts, &eps));
   ATVI_TRY(row_outputs(m));

@@ -22,7 +22,8 @@ near() {
     "khat_threshold", "weighted", "ess", "efficiency", "modes", "outside", "rungs", "steps", "tuned")] | all'
   json run/summary.json '[.parameters[].name] == ["beta", "gamma", "S0"]'
   json run/summary.json '[.parameters[] | has("mean", "sd", "mode", "median", "hpd95", "quantiles", "ess_bulk", "ess_tail",
-    "rhat", "mcse", "near_lower", "near_upper")] | all'
+    "rhat", "mcse", "near_lower", "near_upper", "reaches_lower", "reaches_upper")] | all'
+  json run/summary.json '[.parameters[].reaches_lower] == [false, false, true] and ([.parameters[].reaches_upper] | any | not)'
   json run/summary.json '.parameters[0].quantiles | keys == ["2.5", "25", "50", "75", "97.5"]'
   json run/summary.json '.weighted and .khat < .7 and .khat_threshold == .7 and .rungs >= 1 and .steps >= 1'
   json run/summary.json '(.log_evidence.value + 97.900 | fabs) < 0.03 and .elbo < .log_evidence.value and (.log_map + 94.0 | fabs) < 0.2'
@@ -102,6 +103,14 @@ near() {
   fails_with 2 "map mercator" surjection
   run "$ATVI" fit cold.atvi --tune never --out run
   fails_with 2 "tune never" off
+  run "$ATVI" fit cold.atvi --chains 4 --out run
+  fails_with 2 chains atvi
+  run "$ATVI" fit cold.atvi --method map --ess 1000 --out run
+  fails_with 2 ess map
+  run "$ATVI" fit cold.atvi --method map --max-iter 1000 --out run
+  fails_with 2 max_iter map
+  run "$ATVI" fit cold.atvi --ess 2e6 --out run
+  fails_with 2 "ess 2e+06" "at most 1e+06"
   [ ! -e run ]
 }
 
@@ -182,6 +191,27 @@ near() {
     [ "$status" -eq 3 ]
     json run/summary.json '.verdict != "ok"'
   done
+}
+
+@test "--quiet: one line on standard error where the verdict is not ok" {
+  for method in atvi ram; do
+    run -0 --separate-stderr "$ATVI" fit cold.atvi --method $method --max-iter 20 --out run --force --quiet
+    [ "$output" = run ]
+    [ "$(wc -l <<<"$stderr")" -eq 1 ]
+    [[ "$stderr" == "atvi fit: verdict $(jq -r .verdict run/summary.json): "* ]]
+    jq -e --arg line "$stderr" '.messages | any(. as $m | $line | endswith($m))' run/summary.json
+  done
+}
+
+@test "a seed beyond signed integers stays exact" {
+  "$ATVI" fit cold.atvi --method map --seed 18446744073709551615 --out run --quiet 2>/dev/null
+  json run/summary.json '.seed == "18446744073709551615"'
+  json run/fit.json '.seed == "18446744073709551615"'
+  "$ATVI" summary run --json | diff - run/summary.json
+  "$ATVI" predict run >/dev/null
+  json run/scores.json '.seed == "18446744073709551615"'
+  "$ATVI" fit cold.atvi --method map --seed 9223372036854775807 --out other --quiet 2>/dev/null
+  grep -q '"seed": 9223372036854775807,' other/fit.json other/summary.json
 }
 
 @test "--max-time ends a run and says so" {

@@ -22,7 +22,7 @@ load common
 }
 
 @test "links of the documents lead somewhere" {
-  for doc in README.md CONTRIBUTING.md docs/architecture.md docs/language.md; do
+  for doc in README.md CONTRIBUTING.md docs/architecture.md docs/language.md docs/predict.md; do
     for link in $(grep -oE '\]\([^)#:]+\)' "$TOP/$doc" | sed 's/](\(.*\))/\1/'); do
       [ -e "$TOP/$(dirname $doc)/$link" ] || { echo "$doc: $link"; return 1; }
     done

@@ -23,7 +23,7 @@ static void check_column(const json_t *o, const atvi_summary_column *c) {
   static const char *const quantile[] = {"2.5", "25", "50", "75", "97.5"};
   const json_t *q = json_object_get(o, "quantiles"), *hpd = json_object_get(o, "hpd95");
   const double tol = 1e-11; /* 12 digits are written */
-  CHECK_INT(json_object_size(o), 13);
+  CHECK_INT(json_object_size(o), 15);
   CHECK_STR(string(o, "name"), c->name);
   CHECK_REL(real(o, "mean"), c->mean, tol);
   CHECK_REL(real(o, "sd"), c->sd, tol);
@@ -40,12 +40,14 @@ static void check_column(const json_t *o, const atvi_summary_column *c) {
 }
 
 static void json_has_every_key(void) {
-  static const char *const key[] = {"method",         "model",    "seed",         "seconds", "evaluations",
-                                    "failures",       "log_map",  "log_evidence", "elbo",    "khat",
-                                    "verdict",        "messages", "parameters",   "derived", "modes",
-                                    "outside",        "rungs",    "steps",        "tuned",   "efficiency",
-                                    "khat_threshold", "weighted", "ess",          "excess",  "lost"};
+  static const char *const key[] = {
+      "method",     "model",        "seed",           "seconds",    "evaluations",   "failures",
+      "log_map",    "log_evidence", "elbo",           "khat",       "verdict",       "messages",
+      "parameters", "derived",      "modes",          "outside",    "rungs",         "steps",
+      "tuned",      "efficiency",   "khat_threshold", "weighted",   "ess",           "excess",
+      "lost",       "divergences",  "ebfmi",          "tree_depth", "max_depth_hits"};
   world w = world_new(4, 500, false);
+  world_flat(&w);
   CHECK_OK(atvi_draws_say(w.d, "Quote \" and backslash \\."));
   const atvi_summary *s = world_summary(&w);
   json_t *o = parse(&w, s);
@@ -72,6 +74,9 @@ static void json_has_every_key(void) {
   CHECK(json_is_null(json_object_get(json_array_get(p, 0), "near_lower")));
   CHECK_REL(real(json_array_get(p, 1), "near_lower"), s->col[1].near_lower, 1e-11);
   CHECK_REL(real(json_array_get(p, 1), "near_upper"), s->col[1].near_upper, 1e-11);
+  CHECK(json_is_false(json_object_get(json_array_get(p, 0), "reaches_lower")));
+  CHECK(json_is_true(json_object_get(json_array_get(p, 1), "reaches_lower")));
+  CHECK(json_is_true(json_object_get(json_array_get(p, 1), "reaches_upper")));
   CHECK_INT(json_array_size(json_object_get(o, "derived")), 1);
   check_column(json_array_get(json_object_get(o, "derived"), 0), &s->col[2]);
   json_decref(o);
@@ -94,7 +99,7 @@ static void json_of_odd_values(void) {
   CHECK(real(e, "value") == -61.375 && real(e, "se") == 0.03125 && real(o, "elbo") == -62.5);
   CHECK(json_is_null(json_object_get(o, "khat")));
   CHECK_STR(string(o, "model"), "caf? in Latin-1");
-  CHECK_REL(real(o, "seed"), 0x1p64, 1e-11);
+  CHECK_STR(string(o, "seed"), "18446744073709551615"); /* readers would round it */
   CHECK(json_is_null(json_object_get(p, "mean")) && json_is_null(json_object_get(p, "rhat")));
   CHECK(json_is_null(json_array_get(json_object_get(p, "hpd95"), 0)));
   json_decref(o);
@@ -122,7 +127,12 @@ static void json_of_an_approximation(void) {
   m->tuned = 1;
   o = parse(&w, world_summary(&w));
   CHECK(json_is_false(json_object_get(o, "weighted")) && json_is_true(json_object_get(o, "tuned")));
-  CHECK(real(o, "ess") == 3000);
+  CHECK(json_is_null(json_object_get(o, "ess"))); /* nothing is known about that */
+  for (int k = 0; k < 3; k++) {
+    static const char *const key[3] = {"ess_bulk", "ess_tail", "mcse"};
+    const json_t *first = json_array_get(json_object_get(o, "parameters"), 0);
+    CHECK(json_is_null(json_object_get(first, key[k])));
+  }
   json_decref(o);
   world_free(&w);
 }
@@ -132,6 +142,28 @@ static void check_width(const char *text) {
     int n = (int)strcspn(p, "\n");
     CHECK_MSG(n <= 100 && (n == 0 || p[n - 1] != ' '), "%d columns: %.*s", n, n, p);
   }
+}
+
+static void sampler_is_told_about(void) {
+  world w = world_new(4, 500, false);
+  atvi_made *m = &w.d->made;
+  const char *text;
+  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
+  CHECK(strstr(text, "sampler") == NULL);
+  json_t *o = parse(&w, world_summary(&w));
+  CHECK(json_is_null(json_object_get(o, "divergences")) && json_is_null(json_object_get(o, "ebfmi")));
+  json_decref(o);
+  m->method = "nuts";
+  m->divergences = 17, m->ebfmi = 0.875, m->tree_depth = 3.4375, m->max_depth_hits = 2;
+  o = parse(&w, world_summary(&w));
+  CHECK_INT(json_integer_value(json_object_get(o, "divergences")), 17);
+  CHECK_INT(json_integer_value(json_object_get(o, "max_depth_hits")), 2);
+  CHECK(real(o, "ebfmi") == 0.875 && real(o, "tree_depth") == 3.4375);
+  json_decref(o);
+  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
+  check_width(text);
+  CHECK(strstr(text, "\nsampler  divergences 17, E-BFMI 0.88, mean tree depth 3.4, trees cut off 2\n"));
+  world_free(&w);
 }
 
 /* The line of text that begins with start. */
@@ -179,7 +211,7 @@ static void text_of_an_approximation(void) {
   CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
   check_width(text);
   CHECK(strstr(text, ": 3000 weighted draws, "));
-  CHECK(strstr(text, "\nlog evidence  -97.900 +- 0.004, at least -97.950 (ELBO)\n"));
+  CHECK(strstr(text, "\nlog evidence  -97.9000 +- 0.004, at least -97.9500 (ELBO)\n"));
   CHECK(strstr(
       text, "\nk-hat  0.25 (good up to 0.70); the weighted draws are worth 2400 independent ones (80 %)\n"));
   CHECK(strstr(text, "\ntraining  321 steps, 4 temperatures, fine-tuning kept\n"));
@@ -193,6 +225,25 @@ static void text_of_an_approximation(void) {
   CHECK(strstr(
       text, "\nk-hat  unknown (good up to 0.70); the draws are those of the approximation, not corrected\n"));
   CHECK(strstr(text, "\ntraining  321 steps, 3 modes, fine-tuning tried and undone\n"));
+  const char *level = line_of(&w, text, "level");
+  CHECK(level[strlen(level) - 1] == '-'); /* no ESS */
+  world_free(&w);
+}
+
+static void evidence_has_the_decimals_of_its_error(void) {
+  static const double se[] = {12.3, 0.31, 0.031, 0.0031, 3.1e-9, 0, NAN};
+  static const char *const want[] = {
+      "-97.12 +- 12,",         "-97.12 +- 0.31,", "-97.123 +- 0.031,", "-97.1235 +- 0.0031,",
+      "-97.12346 +- 3.1e-09,", "-97.123 +- 0,",   "-97.123,"};
+  world w = world_new(1, 3000, true);
+  w.d->made.method = "atvi";
+  w.d->made.khat = 0.25, w.d->made.log_evidence = -97.123456, w.d->made.elbo = -98.5;
+  for (int k = 0; k < 7; k++) {
+    const char *text;
+    w.d->made.log_evidence_se = se[k];
+    CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
+    CHECK_MSG(strstr(text, want[k]) != NULL, "no %s in\n%s", want[k], text);
+  }
   world_free(&w);
 }
 
@@ -249,5 +300,6 @@ static void memory_failures_are_told(void) {
 
 TESTS({"json_keys", json_has_every_key}, {"json_odd", json_of_odd_values},
       {"json_vi", json_of_an_approximation}, {"text_vi", text_of_an_approximation},
+      {"evidence", evidence_has_the_decimals_of_its_error}, {"nuts", sampler_is_told_about},
       {"table", table_is_aligned_and_rounded}, {"table_fits", table_fits_whatever_comes},
       {"memory", memory_failures_are_told})

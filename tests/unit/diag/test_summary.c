@@ -6,6 +6,7 @@
 /* Four independent normal chains: everything known within Monte Carlo error. */
 static void numbers_of_normal_chains(void) {
   world w = world_new(4, 5000, false);
+  world_flat(&w);
   atvi_summary *s = world_summary(&w);
   const atvi_summary_column *c = &s->col[0]; /* mean 2.385, sd 0.731 */
   const double se = 0.731 / sqrt(20000.0);
@@ -28,6 +29,8 @@ static void numbers_of_normal_chains(void) {
   CHECK_STR(s->col[1].name, "share");
   CHECK_ABS(s->col[1].near_lower, 0.01, 4e-3); /* uniform on its bounds */
   CHECK_ABS(s->col[1].near_upper, 0.01, 4e-3);
+  CHECK(s->col[1].reaches_lower && s->col[1].reaches_upper);
+  CHECK(!c->reaches_lower && !c->reaches_upper);
   CHECK_STR(s->col[2].name, "twice");
   CHECK_REL(s->col[2].mean, 2 * c->mean, 1e-12);
   CHECK(isnan(s->col[2].near_lower));
@@ -35,7 +38,7 @@ static void numbers_of_normal_chains(void) {
   for (atvi_idx i = 0; i < w.d->n; i++) best = fmax(best, w.d->log_prior[i] + w.d->log_lik[i]);
   CHECK(s->log_map == best && isfinite(best));
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
-  CHECK_INT(s->n_message, 0);
+  CHECK_INT(s->n_message, 1); /* about the bounds of share */
   world_free(&w);
 }
 
@@ -65,6 +68,7 @@ static void independent_and_weighted_draws(void) {
 
   w = world_new(1, 4000, true);
   w.d->chains = false;
+  world_flat(&w);
   double sum = 0, squares = 0, mean = 0, near = 0;
   for (atvi_idx i = 0; i < w.d->n; i++) {
     w.d->weight[i] = i % 3 == 0 ? 2.0 : 0.5;
@@ -74,10 +78,12 @@ static void independent_and_weighted_draws(void) {
     if (w.d->x[w.d->n + i] <= 0.01) near += w.d->weight[i];
   }
   s = world_summary(&w);
-  CHECK_REL(s->col[0].ess_bulk, sum * sum / squares, 1e-12);
+  CHECK_REL(s->ess, sum * sum / squares, 1e-12);
+  CHECK_REL(s->col[0].ess_bulk, s->ess, 0.1); /* the weights have nothing to do with the values */
+  CHECK_REL(s->col[0].ess_tail, s->ess, 0.1);
   CHECK_REL(s->col[0].mean, mean / sum, 1e-12);
   CHECK_REL(s->col[1].near_lower, near / sum, 1e-12);
-  CHECK_REL(s->col[0].mcse, s->col[0].sd / sqrt(s->col[0].ess_bulk), 0.1);
+  CHECK_REL(s->col[0].mcse, s->col[0].sd / sqrt(s->col[0].ess_bulk), 1e-3); /* sd has the other divisor */
   world_free(&w);
 }
 
@@ -94,7 +100,14 @@ static void weights_count_in_every_number(void) {
   const double n = 40000 * exp(-c * c), se = s / sqrt(n), mean = m + c * s;
   CHECK(sum->weighted);
   CHECK_REL(sum->ess, n, 0.05);
-  CHECK(a->ess_bulk == sum->ess && a->ess_tail == sum->ess && isnan(a->rhat));
+  CHECK(isnan(a->rhat));
+  /* sum w^2 (x - mean)^2 has the law of N(m + 2 c s, s): s^2 + c^2 s^2 */
+  CHECK_REL(a->ess_bulk, n / (1 + c * c), 0.1);
+  /* high values have the large weights: the upper quantile is known worse. With y the draw in its sds from the new mean,
+   * sum w^2 (I - p)^2 = p^2 Phi(q - c) + (1 - p)^2 Phi(c - q), q = 1.6449, p = 0.95 for I = (y <= q) */
+  const double q = 1.644854, above = 0.5 * erfc((q - c) / sqrt(2.0));
+  CHECK_REL(a->ess_tail, n * 0.0475 / (0.05 * 0.05 * (1 - above) + 0.95 * 0.95 * above), 0.1);
+  CHECK_REL(sum->col[1].ess_bulk, n, 0.1); /* independent of the weights */
   CHECK_ABS(a->mean, mean, 4 * se);
   CHECK_ABS(a->sd, s, 4 * se);
   CHECK_ABS(a->median, mean, 4 * 1.2533 * se);
@@ -106,6 +119,80 @@ static void weights_count_in_every_number(void) {
   CHECK_REL(a->mcse, se * sqrt(1 + c * c), 0.1); /* weights and values go together: E w^2 (x - mean)^2 */
   CHECK_REL(sum->col[2].mean, 2 * a->mean, 1e-12);
   world_free(&w);
+}
+
+/* Weights that k-hat > 0.5 makes doubtful have larger errors; those that it refuses tell nothing about errors. */
+static void khat_and_errors(void) {
+  world w = world_new(1, 4000, true);
+  w.d->made.method = "atvi";
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 : 0.5;
+  w.d->made.khat = 0.4;
+  const atvi_summary *a = world_summary(&w);
+  w.d->made.khat = 0.65; /* twice and a bit, as psis.h has it */
+  const atvi_summary *b = world_summary(&w);
+  CHECK_REL(b->col[0].mcse, a->col[0].mcse * (0.5 / 0.35) * (0.5 / 0.35), 1e-12);
+  CHECK(b->col[0].ess_bulk == a->col[0].ess_bulk && !b->refused && b->ess == a->ess);
+  w.d->made.khat = 0.75;
+  for (int k = 0; k < 2; k++) { /* the draws of draws.csv, too, which have no weights */
+    b = world_summary(&w);
+    CHECK(b->refused && !b->weighted && isnan(b->ess) && isfinite(b->col[0].mean));
+    CHECK(isnan(b->col[0].ess_bulk) && isnan(b->col[0].ess_tail) && isnan(b->col[0].mcse));
+    w.d->weight = NULL; /* part of the same block */
+  }
+  world_free(&w);
+}
+
+/* All weight on one draw: nothing varies, and the effective size is that of the weights. */
+static void one_draw_is_worth_one(void) {
+  world w = world_new(1, 1000, true);
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i == 17;
+  const atvi_summary *s = world_summary(&w);
+  CHECK(s->ess == 1 && s->col[0].ess_bulk == 1 && s->col[0].ess_tail == 1);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  world_free(&w);
+}
+
+/* A value of normal, uniform or exponential quantiles on [0, inf) or (-inf, 0]. */
+static double shape_at(int shape, double u) {
+  switch (shape) {
+  case 0: return u;            /* uniform */
+  case 1: return -log(1 - u);  /* exponential */
+  case 2: return 2 * u * u;    /* density 1/sqrt(x): more at the bound */
+  default: return 2 * sqrt(u); /* density x: falls off */
+  }
+}
+
+static void reaching_a_bound(void) {
+  for (int shape = 0; shape < 4; shape++)
+    for (int side = 0; side < 2; side++) {
+      const atvi_column col = {"x", side ? -HUGE_VAL : 0, side ? 0 : HUGE_VAL};
+      world w = world_new(1, 1, false);
+      atvi_draws_free(w.d);
+      CHECK_OK(atvi_draws_new(w.ctx, 5000, 1, 1, 1, &col, false, &w.d));
+      for (atvi_idx i = 0; i < w.d->n; i++)
+        w.d->x[i] = (side ? -1 : 1) * shape_at(shape, ((double)i + 0.5) / 5000);
+      const atvi_summary_column *c = &world_summary(&w)->col[0];
+      CHECK(isnan(c->near_lower) && isnan(c->near_upper)); /* one bound has no range */
+      CHECK_INT(c->reaches_lower, shape < 3 && !side);
+      CHECK_INT(c->reaches_upper, shape < 3 && side);
+      world_free(&w);
+    }
+}
+
+/* A normal whose bound is k sds below its mean: with none or one it reaches it, with two or three not. */
+static void a_tail_that_is_cut_off(void) {
+  for (int k = 0; k < 4; k++) {
+    const atvi_column col = {"x", 0, HUGE_VAL};
+    world w = world_new(1, 1, false);
+    uint64_t state = 99;
+    atvi_draws_free(w.d);
+    CHECK_OK(atvi_draws_new(w.ctx, 20000, 1, 1, 1, &col, false, &w.d));
+    for (atvi_idx i = 0; i < w.d->n; i++) do
+        w.d->x[i] = world_normal(&state) + k;
+      while (w.d->x[i] < 0);
+    CHECK_INT(world_summary(&w)->col[0].reaches_lower, k < 2);
+    world_free(&w);
+  }
 }
 
 static void odd_draws_do_not_break_it(void) {
@@ -153,4 +240,6 @@ static void memory_failures_leave_nothing(void) {
 
 TESTS({"normal", numbers_of_normal_chains}, {"threads", results_do_not_depend_on_threads},
       {"weights", independent_and_weighted_draws}, {"weights_count", weights_count_in_every_number},
-      {"odd", odd_draws_do_not_break_it}, {"memory", memory_failures_leave_nothing})
+      {"khat", khat_and_errors}, {"one_draw", one_draw_is_worth_one}, {"reaches", reaching_a_bound},
+      {"cut_off", a_tail_that_is_cut_off}, {"odd", odd_draws_do_not_break_it},
+      {"memory", memory_failures_leave_nothing})

@@ -23,6 +23,7 @@ static void good_draws_are_ok(void) {
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   CHECK_INT(s->n_message, 0);
+  CHECK(s->reason == NULL);
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_OK), "ok");
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_WARN), "warn");
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_BAD), "bad");
@@ -47,7 +48,7 @@ static void rhat_has_three_steps(void) {
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
   CHECK(strstr(s->message[0], "chains disagree about level") != NULL);
-  CHECK_SAYS(s, "means are 2.4");
+  CHECK_SAYS(s, "means are 2.39");
   CHECK_SAYS(s, ", 9.69, 2.");
   w.d->made.ess_wanted = 1000;
   s = world_summary(&w);
@@ -89,7 +90,7 @@ static void weights_on_few_draws(void) {
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i < 200 ? 1.0 / 200 : 0;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
-  CHECK_SAYS(s, "worth only 200 independent ones");
+  CHECK_SAYS(s, "worth only 200 independent ones (400 wanted), so intervals are rough; use more draws.");
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i < 20 ? 1.0 / 20 : 0;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
@@ -131,11 +132,18 @@ static void khat_rules(void) {
     const atvi_summary *s = world_summary(&w);
     CHECK_INT(s->verdict, k);
     CHECK_INT(s->n_message, k > 0);
-    if (k > 0) CHECK_SAYS(s, "should be below 0.70");
+    if (k == 1) CHECK_SAYS(s, "k-hat 0.71 is above its threshold 0.70: the weights cannot be trusted");
+    if (k == 2) CHECK_SAYS(s, "k-hat 1.01, should be below 0.70)");
     if (k > 0) CHECK_SAYS(s, "NOT corrected");
     if (k > 0) CHECK_SAYS(s, "--method ram");
   }
   CHECK_SAYS(world_summary(&w), "do not use these numbers");
+  w.d->made.khat = 0.7; /* the threshold is 0.69706 */
+  CHECK_SAYS(world_summary(&w), "k-hat 0.700 is above its threshold 0.697:");
+  w.d->made.efficiency = 0.099;
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_BAD);
+  CHECK_SAYS(world_summary(&w), "the weights rest on few draws), too much for weights to put right");
+  w.d->made.efficiency = NAN;
   w.d->made.khat = NAN; /* of Metropolis: there is none */
   CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
   w.d->made.method = "nf";
@@ -148,7 +156,7 @@ static void khat_rules(void) {
   w.d->made.khat = 0.51;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
-  CHECK_SAYS(s, "k-hat 0.51, should be below 0.50");
+  CHECK_SAYS(s, "k-hat 0.51 is above its threshold 0.50");
   world_free(&w);
 }
 
@@ -158,7 +166,7 @@ static void approximations(void) {
   atvi_made *m = &w.d->made;
   m->method = "atvi";
   m->khat = 0.3;
-  m->efficiency = 0.02; /* what the weights leave is said by their ESS, not by this */
+  m->efficiency = 0.11;
   m->ess_wanted = NAN;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = w.d->x[i] > 2.385 ? 1 : 0;
   const atvi_summary *s = world_summary(&w);
@@ -186,6 +194,13 @@ static void approximations(void) {
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "stopped before the approximation was finished; these are draws of it as it was, weighted");
+  CHECK_SAYS(s, "the posterior. Other modes had not been looked for yet. Let it finish");
+  m->method = "nf"; /* which never does */
+  CHECK_SAYS(world_summary(&w), "weighted to the posterior. Let it finish");
+  m->method = "atvi";
+  m->modes = 1;
+  CHECK_SAYS(world_summary(&w), "weighted to the posterior. Let it finish");
+  m->modes = NAN;
   m->end = ATVI_END_LIMIT;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
@@ -197,6 +212,76 @@ static void approximations(void) {
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   CHECK_INT(s->n_message, 1);
   CHECK_SAYS(s, "The posterior has 3 separate modes");
+  m->khat = 0.8;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "The posterior seems to have 3 separate modes; their shares are not known.");
+  world_free(&w);
+}
+
+static void efficiency_of_weights(void) {
+  static const double e[4] = {0.101, 0.099, 0.0101, 0.0099};
+  world w = world_new(1, 4000, true);
+  w.d->made.method = "nf";
+  w.d->made.khat = 0.3;
+  w.d->made.ess_wanted = NAN;
+  for (int k = 0; k < 4; k++) {
+    w.d->made.efficiency = e[k];
+    const atvi_summary *s = world_summary(&w);
+    CHECK_INT(s->verdict, k == 0 ? ATVI_VERDICT_OK : k < 3 ? ATVI_VERDICT_WARN : ATVI_VERDICT_BAD);
+    CHECK_INT(s->n_message, k > 0);
+    if (k == 0) continue;
+    CHECK_SAYS(s, "The weights rest on few draws");
+    CHECK_SAYS(s, "a part of the posterior may be missed");
+    CHECK_SAYS(s, "--method ram");
+    CHECK(s->reason == s->message[0]);
+  }
+  CHECK_SAYS(world_summary(&w), "worth only 0.99 % of their number");
+  world_free(&w);
+}
+
+static void ess_of_weights_asked_for(void) {
+  world w = world_new(1, 4000, true);
+  atvi_made *m = &w.d->made;
+  m->method = "atvi";
+  m->khat = 0.3;
+  m->efficiency = 0.2;
+  m->ess_wanted = 3999;
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
+  m->ess_wanted = 5000;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "worth only 4000 independent ones");
+  CHECK_SAYS(
+      s,
+      "(5000 wanted); the approximation is too far from the posterior; check the result with --method ram.");
+  m->efficiency = 0.98; /* a good approximation, and as many draws as there may be */
+  CHECK_SAYS(world_summary(&w), "(5000 wanted); more than these are not drawn.");
+  m->end = ATVI_END_STOPPED;
+  m->modes = 1;
+  CHECK_SAYS(world_summary(&w), "(5000 wanted); let the fit finish.");
+  m->end = ATVI_END_DONE;
+  m->ess_wanted = NAN;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i < 399 ? 1 : 0;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "worth only 399 independent ones (400 wanted), so intervals are rough;");
+  m->ess_wanted = 300; /* reached: whoever asks for little gets it */
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
+  world_free(&w);
+}
+
+/* Large weights where `level` is high: the weights as a whole are worth enough, its upper quantile is not. */
+static void ess_of_one_parameter(void) {
+  world w = world_new(1, 4000, true);
+  w.d->made.method = "atvi";
+  w.d->made.khat = 0.3;
+  w.d->made.ess_wanted = NAN;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = exp(1.3 * (w.d->x[i] - 2.385) / 0.731);
+  const atvi_summary *s = world_summary(&w);
+  CHECK(s->ess > 500 && s->col[0].ess_tail < 400);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "independent ones for level (400 wanted), so intervals are rough");
   world_free(&w);
 }
 
@@ -233,13 +318,19 @@ static void several_modes_are_a_warning(void) {
 
 static void mass_at_a_bound_is_a_note(void) {
   world w = world_new(4, 2000, false);
-  for (atvi_idx i = 0; i < w.d->n; i += 8) w.d->x[w.d->n + i] *= 0.009; /* 12.5 % and some */
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[w.d->n + i] = fabs(2 * w.d->x[w.d->n + i] - 1);
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
-  CHECK_SAYS(s, "share: 13 % of the posterior lies within 1 % of the range from its lower bound 0.");
+  CHECK_INT(s->n_message, 1);
+  CHECK(s->reason == NULL);
+  CHECK_SAYS(s, "share reaches its lower bound 0: the posterior does not fall off before it. If that bound");
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[w.d->n + i] = 1 - w.d->x[w.d->n + i];
   s = world_summary(&w);
-  CHECK_SAYS(s, "upper bound 1.");
+  CHECK_SAYS(s, "share reaches its upper bound 1:");
+  CHECK_INT(s->n_message, 1);
+  world_flat(&w);
+  s = world_summary(&w);
+  CHECK_SAYS(s, "share reaches both of its bounds, 0 and 1:");
   CHECK_INT(s->n_message, 1);
   world_free(&w);
 }
@@ -288,19 +379,49 @@ static void derived_quantities_do_not_count(void) {
   world_free(&w);
 }
 
+static void divergences_and_energy(void) {
+  world w = world_new(4, 2000, false);
+  atvi_made *m = &w.d->made;
+  m->divergences = 0, m->ebfmi = 0.21, m->tree_depth = 3, m->max_depth_hits = 0;
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
+  CHECK_INT(world_summary(&w)->n_message, 0);
+  m->max_depth_hits = 12;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  CHECK_SAYS(s, "12 of the sampler's trajectories were cut off");
+  m->ebfmi = 0.19;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "E-BFMI 0.19, should be above 0.2");
+  m->ebfmi = 0.9;
+  for (int bad = 0; bad < 2; bad++) {
+    m->divergences = 80 + bad; /* 1 % of 8000 draws, and one more */
+    s = world_summary(&w);
+    CHECK_INT(s->verdict, bad ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN);
+    CHECK_SAYS(s,
+               bad ? "81 of the sampler's trajectories diverged" : "the draws may miss some of that region");
+  }
+  m->max_depth_hits = m->divergences = 0;
+  CHECK_INT(world_summary(&w)->n_message, 0);
+  world_free(&w);
+}
+
 static void own_messages_come_last(void) {
   world w = world_new(4, 2000, false);
   w.d->made.end = ATVI_END_LIMIT;
   CHECK_OK(atvi_draws_say(w.d, "From the method: 100 %%."));
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->n_message, 2);
+  CHECK(s->reason == s->message[0]);
   CHECK_STR(s->message[1], "From the method: 100 %.");
   world_free(&w);
 }
 
 TESTS({"ok", good_draws_are_ok}, {"rhat", rhat_has_three_steps}, {"ess", ess_below_wanted},
       {"weights", weights_on_few_draws}, {"ends", early_ends_and_failures}, {"khat", khat_rules},
-      {"approximations", approximations}, {"no_weight", draws_without_weight_do_not_count},
-      {"modes", several_modes_are_a_warning}, {"bounds", mass_at_a_bound_is_a_note},
-      {"stuck", chains_that_stand_still}, {"nan", draws_that_are_not_numbers},
-      {"derived", derived_quantities_do_not_count}, {"own", own_messages_come_last})
+      {"approximations", approximations}, {"efficiency", efficiency_of_weights},
+      {"ess_wanted", ess_of_weights_asked_for}, {"ess_one", ess_of_one_parameter},
+      {"no_weight", draws_without_weight_do_not_count}, {"modes", several_modes_are_a_warning},
+      {"bounds", mass_at_a_bound_is_a_note}, {"stuck", chains_that_stand_still},
+      {"nan", draws_that_are_not_numbers}, {"derived", derived_quantities_do_not_count},
+      {"own", own_messages_come_last}, {"nuts", divergences_and_energy})

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws with known properties for the tests of diag: "level" is normal(2.385, 0.731), "share" uniform on its bounds
- * [0, 1], "twice" = 2 level is derived. All independent, made by a small generator of its own. */
+/* Draws with known properties for the tests of diag: "level" is normal(2.385, 0.731), "share" on [0, 1] the mean of
+ * four uniform numbers, which stays away from its bounds (world_flat makes it uniform), "twice" = 2 level is derived. All independent, made by a small generator of its own. */
 #ifndef ATVI_TEST_DIAG_WORLD_H
 #define ATVI_TEST_DIAG_WORLD_H
 
@@ -39,7 +39,7 @@ static TEST_UNUSED world world_new(atvi_idx n_chain, atvi_idx per_chain, bool we
   for (atvi_idx i = 0; i < w.d->n; i++) {
     double z = world_normal(&state);
     w.d->x[i] = 2.385 + 0.731 * z;
-    w.d->x[w.d->n + i] = world_uniform(&state);
+    for (int k = 0; k < 4; k++) w.d->x[w.d->n + i] += 0.25 * world_uniform(&state);
     w.d->x[2 * w.d->n + i] = 2 * w.d->x[i];
     w.d->log_lik[i] = -0.5 * z * z;
     w.d->log_prior[i] = -3.25;
@@ -52,6 +52,11 @@ static TEST_UNUSED world world_new(atvi_idx n_chain, atvi_idx per_chain, bool we
   w.d->made.failures = 12;
   w.d->made.ess_wanted = 1000;
   return w;
+}
+
+static TEST_UNUSED void world_flat(world *w) {
+  uint64_t state = 415;
+  for (atvi_idx i = 0; i < w->d->n; i++) w->d->x[w->d->n + i] = world_uniform(&state);
 }
 
 /* A summary in the world's pool. */

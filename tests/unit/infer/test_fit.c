@@ -5,11 +5,11 @@
 #include "toys.h"
 #include <pthread.h>
 
-static const char *const METHODS[] = {"atvi", "nf", "copula", "ram", "map"};
-enum { N_METHOD = 5 };
+static const char *const METHODS[] = {"atvi", "nf", "copula", "ram", "nuts", "map"};
+enum { N_METHOD = 6 };
 
 static bool has_weights(const char *method) {
-  return strcmp(method, "ram") != 0 && strcmp(method, "map") != 0;
+  return strcmp(method, "ram") != 0 && strcmp(method, "nuts") != 0 && strcmp(method, "map") != 0;
 }
 
 static double mean_of(const atvi_draws *d, atvi_idx j, double *sd) {
@@ -43,7 +43,7 @@ static void every_method_finds_a_normal(void) {
     CHECK_STR(d->made.model, "toy");
     CHECK(d->made.seed == 5 && d->made.evaluations > 0 && d->made.end == ATVI_END_DONE);
     CHECK_INT(d->weight != NULL, has_weights(METHODS[k]));
-    CHECK_INT(d->chains, strcmp(METHODS[k], "ram") == 0);
+    CHECK_INT(d->chains, strcmp(METHODS[k], "ram") == 0 || strcmp(METHODS[k], "nuts") == 0);
     CHECK(d->n_param == 2 && d->n_col == 3);
     double sd;
     for (atvi_idx j = 0; j < 2; j++) { /* ESS of 1000 and more: a standard error of 0.03 sd at most */
@@ -130,6 +130,33 @@ static void wrong_options_are_named(void) {
                                 with("atvi", "1", true, "logit", "off"),
                                 with("atvi", "1e2,7.5,1.0", true, "surjection", "on")};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) CHECK_OK(atvi_fit_check(ctx, &good[i]));
+  atvi_ctx_free(ctx);
+}
+
+/* What a method has no use for, and what no variational method delivers. */
+static void settings_of_other_methods(void) {
+  atvi_ctx *ctx = test_ctx();
+  for (int k = 0; k < N_METHOD; k++) {
+    const char *method = METHODS[k];
+    bool chained = strcmp(method, "ram") == 0 || strcmp(method, "nuts") == 0,
+         map = strcmp(method, "map") == 0;
+    atvi_fit_opts o = with(method, NULL, false, NULL, NULL);
+    o.chains = 4;
+    CHECK_STATUS(atvi_fit_check(ctx, &o), chained ? ATVI_OK : ATVI_EINVAL);
+    if (!chained) CHECK(strstr(atvi_errmsg(ctx), "chains") && strstr(atvi_errmsg(ctx), method));
+    o.chains = 0;
+    o.max_iter = 1000;
+    CHECK_STATUS(atvi_fit_check(ctx, &o), map ? ATVI_EINVAL : ATVI_OK);
+    if (map) CHECK(strstr(atvi_errmsg(ctx), "max_iter is a setting of the other methods; map has none"));
+    o.max_iter = 0;
+    o.ess = 1e6;
+    CHECK_STATUS(atvi_fit_check(ctx, &o), map ? ATVI_EINVAL : ATVI_OK);
+    if (map) CHECK(strstr(atvi_errmsg(ctx), "ess is a setting"));
+    o.ess = 1000001;
+    CHECK_STATUS(atvi_fit_check(ctx, &o),
+                 chained ? ATVI_OK : ATVI_EINVAL); /* those have limits of their own */
+    if (has_weights(method)) CHECK(strstr(atvi_errmsg(ctx), "at most 1e+06"));
+  }
   atvi_ctx_free(ctx);
 }
 
@@ -362,7 +389,8 @@ static void memory_failures_leave_nothing(void) {
 }
 
 TESTS({"methods", every_method_finds_a_normal}, {"defaults", defaults_are_said},
-      {"options", wrong_options_are_named}, {"numbers", wrong_numbers_are_named},
-      {"older", older_callers_are_served}, {"targets", targets_are_checked},
-      {"failures", failures_are_handed_up}, {"contexts", contexts_are_independent},
-      {"evaluator", with_an_evaluator}, {"memory", memory_failures_leave_nothing})
+      {"options", wrong_options_are_named}, {"others", settings_of_other_methods},
+      {"numbers", wrong_numbers_are_named}, {"older", older_callers_are_served},
+      {"targets", targets_are_checked}, {"failures", failures_are_handed_up},
+      {"contexts", contexts_are_independent}, {"evaluator", with_an_evaluator},
+      {"memory", memory_failures_leave_nothing})

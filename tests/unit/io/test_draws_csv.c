@@ -58,6 +58,10 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
                         .steps = 640,
                         .tuned = 1,
                         .excess = 0.0123,
+                        .divergences = 17,
+                        .ebfmi = 0.875,
+                        .tree_depth = 3.4375,
+                        .max_depth_hits = 2,
                         .lost = 0.5};
   CHECK_OK(atvi_draws_say(d, "First sentence, with 5 %% and = signs."));
   CHECK_OK(atvi_draws_say(d, "Second # sentence."));
@@ -91,6 +95,8 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
   CHECK(same(a->made.outside, b->made.outside) && same(a->made.rungs, b->made.rungs));
   CHECK(same(a->made.steps, b->made.steps) && same(a->made.tuned, b->made.tuned));
   CHECK(same(a->made.excess, b->made.excess) && same(a->made.lost, b->made.lost));
+  CHECK(same(a->made.divergences, b->made.divergences) && same(a->made.ebfmi, b->made.ebfmi));
+  CHECK(same(a->made.tree_depth, b->made.tree_depth) && same(a->made.max_depth_hits, b->made.max_depth_hits));
   CHECK_INT(b->n_message, a->n_message);
   for (atvi_idx i = 0; i < a->n_message; i++) CHECK_STR(b->message[i], a->message[i]);
 }

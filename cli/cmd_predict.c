@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include <limits.h>
+#include <stdio.h>
+
+static const char *const after[] = {
+    "FILES",
+    "DIR/predict.csv   one line per series and time: value (observed, or empty),\n"
+    "                  status (fitted, held_out, censored, or empty); mean, sd,\n"
+    "                  median and 95 % HPD interval of the mean, and of the\n"
+    "                  predictive draws (pred_...); lpd, elpd_loo, khat\n"
+    "DIR/scores.json   scores of each observed series and of all, for the data\n"
+    "                  that were fitted and those held out; LOO and WAIC\n",
+    "SCORES",
+    "in 95 %     share of the observed values inside the 95 % HPD predictive band\n"
+    "AIL         mean length of that band\n"
+    "MSPE        mean squared error of the predictive mean\n"
+    "AIL sum     length of the band summed over a series; mean over the series\n"
+    "MSPE draws  squared error of a predictive draw, mean over draws and values\n"
+    "lpd         log predictive density of the values held out\n"
+    "LOO, WAIC   what the log predictive density of new data would be, from\n"
+    "            leaving out each value in turn (PSIS-LOO) and by WAIC. Values\n"
+    "            with a high k-hat decide the fit: LOO is not reliable for them\n",
+    "EXIT STATUS",
+    "0   done\n"
+    "1   failed\n"
+    "2   wrong usage, there is no such run, its data are gone, or the model or\n"
+    "    the data have changed since\n",
+    "EXAMPLES",
+    "atvi predict cold-001\n"
+    "atvi predict cold-001 --times 20:40 --out draws-of-series.csv\n"
+    "atvi fit cold.atvi --holdout 't > 14' --out early && atvi predict early\n"
+    "atvi predict cold-001 --json | jq .loo.elpd\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_app_predict_opts predict;
+  atvi_arg_list data;
+  long long draws, threads;
+  bool json, quiet;
+} options;
+
+static int parse(options *o, int argc, char **argv) {
+  const atvi_arg arg[] = {
+      {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->predict.times,
+       "Times to predict besides those of the data: from A to B (default STEP 1), or a list A,B,C. Counts "
+       "since "
+       "the time before (increase) count from the last time of either."},
+      {"draws", "N", ATVI_ARG_COUNT, &o->draws,
+       "Draws of the posterior to use (default: all, at most 20000, fewer of large models)."},
+      {"out", "FILE", ATVI_ARG_TEXT, &o->predict.out,
+       "Write the draws themselves: draw__ (its line in draws.csv), series, time, mean, predictive."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
+       "Where a data file of the fit is now, if it was moved."},
+      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+      {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print scores.json instead of the table."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &o->predict.interpret,
+       "Use the interpreter instead of compiling the model."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print nothing but warnings."},
+      {0},
+  };
+  return atvi_args_parse(&atvi_cmd_predict, arg, argc, argv, &o->predict.where);
+}
+
+static int report(const options *o, const atvi_app_predict_result *r) {
+  if (o->quiet) return ATVI_EXIT_DONE;
+  int code = atvi_print(o->json ? r->json : r->text);
+  if (code != ATVI_EXIT_DONE || o->json) return code;
+  char line[2 * PATH_MAX];
+  snprintf(line, sizeof line, "\nwritten to %s/predict.csv and scores.json\n", r->dir);
+  return atvi_print(line);
+}
+
+static int run(int argc, char **argv) {
+  options o = {0};
+  int code = parse(&o, argc, argv);
+  if (code >= 0) return code;
+  o.predict.draws = (atvi_idx)o.draws;
+
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_predict, o.threads, true)) return ATVI_EXIT_FAILED;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_call_data(&s, &o.data, &files)) {
+    o.predict.n_data = o.data.n;
+    o.predict.data = files;
+    atvi_app_predict_result result;
+    atvi_status status = atvi_app_predict(s.ctx, s.pool, &o.predict, &result);
+    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
+  }
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_predict = {
+    .name = "predict",
+    .brief = "what a fitted model predicts, and how well",
+    .usage = "DIR | MODEL [--times A:B[:STEP]] [--draws N] [--out FILE]\n"
+             "         [--json]",
+    .operand = "DIR",
+    .about =
+        "Runs the model at draws of the posterior of a finished fit: the folder DIR, or the newest numbered "
+        "folder here that a fit of MODEL has made. Observed and tracked quantities and states are predicted "
+        "at the "
+        "times of the data and at times given by --times; observed ones also with the noise of observation "
+        "(predictive). Predictions are scored against the data; data that the fit held out (atvi fit "
+        "--holdout) are "
+        "scored apart."
+        "\n\n"
+        "The model and the settings are those of the fit. Random numbers follow from its seed.",
+    .after = after,
+    .run = run,
+};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "diag/score.h"
+#include "math/stat/psis.h"
+#include "math/stat/stat.h"
+#include <math.h>
+
+static const double MASS = 0.95;
+static const atvi_band NO_BAND = {NAN, NAN, NAN, {NAN, NAN}};
+static const atvi_loo_point NO_LOO = {NAN, NAN, NAN, NAN, NAN};
+
+atvi_band atvi_band_of(atvi_idx n, const double *x, double *work) {
+  atvi_band b = NO_BAND;
+  atvi_idx m = 0;
+  for (atvi_idx i = 0; i < n; i++)
+    if (!isnan(x[i])) work[m++] = x[i];
+  if (m == 0) return b;
+  b.mean = atvi_mean(m, work, NULL);
+  b.sd = m > 1 ? atvi_sd(m, work, NULL) : NAN;
+  atvi_sort(m, work, NULL, work + n);
+  b.median = atvi_quantile(m, work, NULL, 0.5);
+  atvi_hpd(m, work, NULL, MASS, b.hpd95);
+  return b;
+}
+
+/* ---- every point ---- */
+
+typedef struct {
+  atvi_idx n_draw, n_share, n; /* points are dealt out to shares, which run at once: bounds the scratch */
+  atvi_point **point;          /* [n] */
+  double *scratch;             /* [n_share][per_share] */
+  size_t per_share;
+} job;
+
+static void judge_point(atvi_idx n, atvi_point *p, double *work) {
+  p->of_mean = atvi_band_of(n, p->mean, work);
+  p->of_draw = p->draw ? atvi_band_of(n, p->draw, work) : NO_BAND;
+  p->loo = p->log_lik && !isnan(p->value) ? atvi_loo_of(n, p->log_lik, work) : NO_LOO;
+}
+
+static void judge_share(void *arg, atvi_idx share, int worker) {
+  const job *j = arg;
+  (void)worker;
+  for (atvi_idx k = share; k < j->n; k += j->n_share)
+    judge_point(j->n_draw, j->point[k], j->scratch + (size_t)share * j->per_share);
+}
+
+atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n, atvi_predicted *series) {
+  job j = {.n_draw = n_draw, .n_share = atvi_ctx_threads(ctx)};
+  size_t loo = atvi_loo_work(n_draw), band = 3 * (size_t)n_draw;
+  atvi_idx total = 0;
+  for (atvi_idx s = 0; s < n; s++) total += series[s].n;
+  j.per_share = loo > band ? loo : band;
+  j.point = atvi_block(ctx, ((size_t)total + 1) * sizeof *j.point);
+  j.scratch = atvi_block(ctx, (size_t)j.n_share * j.per_share * sizeof *j.scratch + 1);
+  if (j.point && j.scratch) {
+    for (atvi_idx s = 0; s < n; s++)
+      for (atvi_idx i = 0; i < series[s].n; i++) j.point[j.n++] = &series[s].point[i];
+    atvi_parallel(ctx, j.n_share, judge_share, &j);
+  }
+  bool ok = j.point && j.scratch;
+  atvi_block_free(ctx, j.point);
+  atvi_block_free(ctx, j.scratch);
+  return ok ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "scores: out of memory");
+}
+
+/* ---- scores ---- */
+
+static void add(atvi_score *s, const atvi_point *p, atvi_idx n_draw) {
+  double length = p->of_draw.hpd95[1] - p->of_draw.hpd95[0], drawn = p->of_draw.mean - p->value;
+  /* the mean of the means is the predictive mean too, without the noise of simulation */
+  double error = isfinite(p->of_mean.mean) ? p->of_mean.mean - p->value : drawn;
+  double sd = isnan(p->of_draw.sd) ? 0 : p->of_draw.sd;
+  bool inside = p->value >= p->of_draw.hpd95[0] && p->value <= p->of_draw.hpd95[1];
+  s->n++;
+  s->n_inside += inside;
+  s->ail_sum += length;
+  s->mspe += error * error;
+  s->mspe_draws += drawn * drawn + sd * sd * (double)(n_draw - 1) / (double)n_draw;
+  if (!isnan(p->loo.lpd)) s->lpd += p->loo.lpd;
+}
+
+/* From sums to means. */
+static void finish(atvi_score *s, atvi_idx n_series) {
+  double n = (double)s->n;
+  if (s->n == 0) {
+    s->coverage = s->ail = s->mspe = s->ail_sum = s->mspe_draws = s->lpd = NAN;
+    return;
+  }
+  s->coverage = (double)s->n_inside / n;
+  s->ail = s->ail_sum / n;
+  s->mspe /= n;
+  s->mspe_draws /= n;
+  s->ail_sum /= (double)n_series;
+}
+
+static void score_series(const atvi_predicted *series, bool held, atvi_idx n_draw, atvi_score *one,
+                         atvi_score *all) {
+  *one = (atvi_score){.name = series->name};
+  for (atvi_idx i = 0; i < series->n; i++) {
+    const atvi_point *p = &series->point[i];
+    if (!p->exact || p->held != held || isnan(p->of_draw.mean)) continue;
+    add(one, p, n_draw);
+    add(all, p, n_draw);
+  }
+  finish(one, 1);
+}
+
+static bool is_observed(const atvi_predicted *s) {
+  return s->kind[0] == 'o'; /* the others are tracked quantities and states */
+}
+
+/* LOO and WAIC over everything that was fitted. */
+static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predicted *series,
+                                  atvi_scores *out) {
+  atvi_idx total = 0, m = 0;
+  for (atvi_idx s = 0; s < n; s++) total += series[s].n;
+  atvi_loo_point *loo = atvi_pool_take(pool, (size_t)total + 1, sizeof *loo);
+  const atvi_point **from = atvi_pool_take(pool, (size_t)total + 1, sizeof *from);
+  const char **name = atvi_pool_take(pool, (size_t)total + 1, sizeof *name);
+  if (!loo || !from || !name) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "scores: out of memory");
+  for (atvi_idx s = 0; s < n; s++)
+    for (atvi_idx i = 0; i < series[s].n; i++) {
+      const atvi_point *p = &series[s].point[i];
+      if (isnan(p->loo.lpd) || p->held) continue;
+      loo[m] = p->loo;
+      name[m] = series[s].name;
+      from[m++] = p;
+    }
+  out->loo = atvi_loo_total(m, loo, out->n_draw);
+  out->waic = atvi_waic_total(m, loo);
+  out->khat_threshold = atvi_psis_threshold(out->n_draw);
+  out->worst_time = out->worst_khat = NAN;
+  if (m > 0) {
+    out->worst_name = name[out->loo.worst];
+    out->worst_time = from[out->loo.worst]->time;
+    out->worst_khat = from[out->loo.worst]->loo.khat;
+  }
+  return ATVI_OK;
+}
+
+atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n, const atvi_predicted *series,
+                            atvi_scores **out) {
+  atvi_scores *s = atvi_pool_take(pool, 1, sizeof *s);
+  atvi_score *fitted = atvi_pool_take(pool, (size_t)n + 1, sizeof *fitted);
+  atvi_score *held = atvi_pool_take(pool, (size_t)n + 1, sizeof *held);
+  atvi_idx n_fitted = 0, n_held = 0;
+  *out = NULL;
+  if (!s || !fitted || !held) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "scores: out of memory");
+  *s = (atvi_scores){.n_draw = n_draw, .fitted = fitted, .held = held, .log_map = NAN};
+  for (atvi_idx k = 0; k < n; k++) {
+    if (!is_observed(&series[k])) continue;
+    score_series(&series[k], false, n_draw, &fitted[s->n_series], &s->fitted_all);
+    score_series(&series[k], true, n_draw, &held[s->n_series], &s->held_all);
+    n_fitted += fitted[s->n_series].n > 0;
+    n_held += held[s->n_series].n > 0;
+    for (atvi_idx i = 0; i < series[k].n; i++)
+      s->n_censored += !isnan(series[k].point[i].value) && !series[k].point[i].exact;
+    s->n_series++;
+  }
+  finish(&s->fitted_all, n_fitted);
+  finish(&s->held_all, n_held);
+  ATVI_TRY(cross_validate(pool, n, series, s));
+  *out = s;
+  return ATVI_OK;
+}

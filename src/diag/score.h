@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Predictions against what was observed: bands, scores, LOO and WAIC.
+ *
+ * Of a predicted quantity there are draws of its mean (given the parameters: what the model says without noise) and, if it is observed,
+ * draws of the observation itself (predictive) and of its log likelihood.
+ *
+ *   coverage    share of the observed values inside the 95 % HPD band of the predictive draws
+ *   ail         mean length of that band
+ *   mspe        mean squared error of the predictive mean
+ *   ail_sum     length of the band summed over the values of a series; over all, averaged over the series
+ *   mspe_draws  squared error of a predictive draw, averaged over draws and values: includes the predictive variance
+ *   lpd         sum of the log mean likelihood of each value; of values held out, the log predictive density
+ *
+ * The last but two are the definitions of the tables in Cho, Chang and Park. Censored values have bands but are not scored, since
+ * it is not known where they are. */
+#ifndef ATVI_DIAG_SCORE_H
+#define ATVI_DIAG_SCORE_H
+
+#include "atvi/core.h"
+#include "core/core.h"
+#include "math/stat/loo.h"
+
+typedef struct {
+  double mean, sd, median, hpd95[2];
+} atvi_band;
+
+/* One quantity at one time. */
+typedef struct {
+  double time;
+  double value;                        /* observed; NaN: not */
+  bool held;                           /* it was held out of the fit */
+  bool exact;                          /* observed, and not just as a limit */
+  const double *mean, *draw, *log_lik; /* [n_draw]; draw and log_lik: NULL if there are none */
+  atvi_band of_mean, of_draw;          /* set by atvi_predicted_judge, NaN where unknown */
+  atvi_loo_point loo;                  /* likewise */
+} atvi_point;
+
+typedef struct {
+  const char *name;
+  const char *kind; /* "observed", "tracked", "state" */
+  atvi_idx n;
+  atvi_point *point; /* [n] */
+} atvi_predicted;
+
+typedef struct {
+  const char *name; /* of the series; NULL: all together */
+  atvi_idx n;       /* values scored; 0: everything else is NaN */
+  atvi_idx n_inside;
+  double coverage, ail, mspe, ail_sum, mspe_draws, lpd;
+} atvi_score;
+
+typedef struct {
+  atvi_idx n_draw;
+  atvi_idx n_series;         /* observed ones */
+  atvi_score *fitted, *held; /* [n_series] values that were part of the fit, and those that were not */
+  atvi_score fitted_all, held_all;
+  atvi_idx n_censored;    /* values not scored */
+  atvi_loo_sum loo, waic; /* of values that were part of the fit, censored ones too */
+  double khat_threshold;
+  const char *worst_name; /* the observation with the largest k-hat; NULL: there is none */
+  double worst_time, worst_khat;
+  /* set by the caller; strings are borrowed */
+  const char *model, *method, *verdict, *holdout; /* holdout: the rule; NULL: none */
+  uint64_t seed;
+  double log_map;
+  atvi_idx n_message;
+  const char **message;
+} atvi_scores;
+
+/* Band of n draws; NaN among them do not count. work: 3 n doubles. Of none: NaN. */
+atvi_band atvi_band_of(atvi_idx n, const double *x, double *work);
+
+/* Fills the bands and loo of every point, on the context's threads. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n,
+                                              atvi_predicted *series);
+/* Scores of series that were judged; memory from pool, names are borrowed. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n,
+                                         const atvi_predicted *series, atvi_scores **out);
+
+/* scores.json; NaN and infinite become null. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text);
+/* A table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text);
+
+#endif

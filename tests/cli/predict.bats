@@ -1,0 +1,223 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+load common
+
+# y ~ normal(mu, .731), mu ~ normal(.4, 2.385): everything is known. exact_loo FILE: elpd by leaving out each in turn.
+conjugate() {
+  printf 'y\n1.21\n0.483\n2.05\n1.77\n-0.31\n1.04\n0.915\n1.36\n0.68\n2.62\n1.19\n0.27\n' >y.csv
+  printf 'param mu ~ normal(0.4, 2.385)\ndata "y.csv"\nobserve y ~ normal(mu, 0.731)\n' >mean.atvi
+}
+# The log density of rows WANTED (an awk condition on i) given the rows that satisfy USED (on i and j).
+exact_density() {
+  awk -v s=.731 -v m0=.4 -v t0=2.385 'NR > 1 { y[NR - 1] = $1 } END { n = NR - 1
+    for (i = 1; i <= n; i++) if ('"$1"') { p = 1 / (t0 * t0); q = m0 / (t0 * t0)
+      for (j = 1; j <= n; j++) if ('"$2"') { p += 1 / (s * s); q += y[j] / (s * s) }
+      v = 1 / p + s * s; sum += -.5 * (y[i] - q / p) ^ 2 / v - .5 * log(6.283185307179586 * v) }
+    print sum }' y.csv
+}
+close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "$1, want $2 +- $3"; return 1; }; }
+
+@test "scores of the cold are those of its exact posterior" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  run -0 --separate-stderr "$ATVI" predict run
+  says infected recovered "log MAP" LOO WAIC run/predict.csv
+  not grep -E '^.{101,}$' <<<"$output"
+  # Exact: coverage 41 of 42, AIL 12.2, MSPE 4.36. The one outside, 17 on day 10, is on the edge: [3, 16] and [4, 17] are equally short,
+  # and hold 95.1 and more percent, so that in one fit of six it is inside. The Monte Carlo error of the others is about 0.03.
+  json run/scores.json '.fitted.all | .n == 42 and .coverage * 42 > 40.9 and (.ail - 12.2 | fabs) < .12 and (.mspe - 4.36 | fabs) < .05'
+  awk -F, '$2 == "observed" && ($4 < $14 || $4 > $15) && !($1 == "infected" && $3 == 10) { exit 1 }' run/predict.csv
+  # as the paper counts: summed over 21 days, mean of the two series; predictive variance included
+  json run/scores.json '.fitted.all | (.ail_sum - 21 * .ail | fabs) < 1e-6 and .mspe_draws > 16 and .mspe_draws < 21'
+  json run/scores.json '[.fitted.series[].series] == ["infected", "recovered"] and .held_out == null and .holdout == null'
+  json run/scores.json '(.log_map + 94.0 | fabs) < .1 and .draws == 20000 and .seed == 1 and .method == "atvi" and .verdict == "ok"'
+  json run/scores.json '.loo | .n == 42 and .khat_above == 0 and .p > .8 and .p < 2 and .se > 0 and .worst.series != null'
+  json run/scores.json '(.loo.elpd - .waic.elpd | fabs) < .2 and (.waic.waic + 2 * .waic.elpd | fabs) < 1e-9'
+  "$ATVI" predict run --json | diff - run/scores.json
+}
+
+@test "predict.csv: series, states, bands" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  "$ATVI" predict run --quiet
+  [ "$(head -n 1 run/predict.csv)" = series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat ]
+  [ "$(cut -d, -f1 run/predict.csv | sort | uniq -c | awk '{ print $1 $2 }' | tr '\n' ' ')" = "21I 21R 21S 21infected 21recovered 1series " ]
+  # observed values are the data's, bands are ordered, states have no predictive
+  awk -F, '$1 == "infected" { print $4 }' run/predict.csv | diff - <(tail -n +2 cold.csv | cut -d, -f2)
+  awk -F, 'NR > 1 && !($9 <= $8 && $8 <= $10) { exit 1 } $2 == "observed" && !($14 <= $13 && $13 <= $15 && $5 == "fitted") { exit 1 }
+    $2 == "state" && ($11 $12 $13 $14 $15 $4 $5) != "" { exit 1 }' run/predict.csv
+  # the posterior mean of I at its peak, from the exact posterior
+  awk -F, '$1 == "I" && $3 == 7 { m = $6 } $1 == "infected" && $3 == 7 { o = $6 } END { d = o - m - .001; exit !(d * d < 1e-10 && m > 10 && m < 20) }' run/predict.csv
+}
+
+@test "further times: forecast, in between, and twice the same" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  "$ATVI" predict run --quiet
+  cp run/predict.csv before.csv
+  "$ATVI" predict run --times 19:30:0.5 --quiet
+  [ "$(grep -c '^infected,' run/predict.csv)" -eq $((21 + 21)) ] # 19 and 20 are there already
+  [ "$(grep -c '^I,' run/predict.csv)" -eq $((21 + 21)) ]
+  awk -F, '$1 == "infected" { if ($3 < last) exit 1; last = $3 } END { exit !(last == 30) }' run/predict.csv
+  awk -F, '$1 == "infected" && $3 > 20 && !($4 == "" && $5 == "" && $6 > 0 && $15 >= $14) { exit 1 }' run/predict.csv
+  # scores are of the data alone; the mean of a band is what it was, but for the steps of the solver
+  json run/scores.json '.fitted.all.n == 42'
+  awk -F, 'NR == FNR { m[$1, $3] = $6; next } ($1, $3) in m && FNR > 1 { d = $6 - m[$1, $3]; if (d * d > 1e-4) exit 1 }' before.csv run/predict.csv
+}
+
+@test "what counts since the time before counts from the data's last time" {
+  printf 'day,cases\n7,20\n14,26\n21,24\n28,30\n' >weekly.csv
+  printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\nstart 0\ndata "weekly.csv" time day\nobserve cases ~ poisson(increase(C))\n' >weekly.atvi
+  "$ATVI" fit weekly.atvi --quiet --out run
+  "$ATVI" predict run --times 35,42 --quiet
+  # a is about 100/28: 25 a week, in every week
+  awk -F, '$1 == "cases" && !($6 > 23 && $6 < 27.5) { exit 1 } $1 == "cases" { n++ } END { exit n != 6 }' run/predict.csv
+}
+
+@test "the draws themselves" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  "$ATVI" predict run --draws 50 --out d.csv --quiet
+  [ "$(head -n 1 d.csv)" = draw__,series,time,mean,predictive ]
+  [ "$(wc -l <d.csv)" -eq $((1 + 50 * 5 * 21)) ]
+  [ "$(tail -n +2 d.csv | cut -d, -f1 | sort -u | wc -l)" -eq 50 ]
+  awk -F, '$2 == "infected" && $5 != int($5) { exit 1 } $2 == "S" && $5 != "" { exit 1 }' d.csv
+  # draw__ is the line of draws.csv: S starts at its S0
+  awk -F, 'NR == FNR { if ($0 !~ /^#/ && n++) s0[n - 1] = $7; next } $2 == "S" && $3 == 0 { d = s0[$1] - $4; if (d * d > 1e-12) exit 1; k++ }
+    END { exit k != 50 }' run/draws.csv d.csv
+}
+
+@test "the seed of the fit decides, threads do not" {
+  "$ATVI" fit cold.atvi --quiet --seed 5 --out run
+  "$ATVI" predict run --threads 1 --times 21:25 --out a.csv --quiet
+  cp run/predict.csv a1.csv
+  "$ATVI" predict run --threads 2 --times 21:25 --out b.csv --quiet
+  cmp a.csv b.csv
+  cmp a1.csv run/predict.csv
+}
+
+@test "LOO and held-out density of a model with known answers" {
+  conjugate
+  "$ATVI" fit mean.atvi --quiet --out run
+  "$ATVI" predict run --quiet --draws 25000
+  # the errors of 25000 draws
+  close "$(jq .loo.elpd run/scores.json)" "$(exact_density 1 'j != i')" 0.02
+  close "$(jq .loo.p run/scores.json)" "$(exact_density 1 1) - $(exact_density 1 'j != i')" 0.02
+  close "$(jq .fitted.all.lpd run/scores.json)" "$(exact_density 1 1)" 0.02
+  "$ATVI" fit mean.atvi --quiet --out part --holdout 'row % 4 == 0'
+  "$ATVI" predict part --quiet --draws 25000
+  close "$(jq .held_out.all.lpd part/scores.json)" "$(exact_density 'i % 4 == 0' 'j % 4')" 0.02
+  close "$(jq .loo.elpd part/scores.json)" "$(exact_density 'i % 4' 'j % 4 && j != i')" 0.02
+  json part/scores.json '.held_out.all.n == 3 and .fitted.all.n == 9 and .loo.n == 9'
+}
+
+@test "held-out data are no part of the fit, and scored apart" {
+  run -0 --separate-stderr "$ATVI" fit cold.atvi --holdout 't > 14' --out early
+  says "12 of 42 observations were held out (t > 14)"
+  json early/fit.json '.holdout == "t > 14"'
+  # as if they had been missing
+  awk -F, 'BEGIN { OFS = "," } NR > 1 && $1 > 14 { $2 = $3 = "NA" } { print }' cold.csv >cut.csv
+  "$ATVI" fit cold.atvi --data cut.csv --quiet --out cut
+  diff <(grep -v '^#' early/draws.csv) <(grep -v '^#' cut/draws.csv)
+  run -0 --separate-stderr "$ATVI" predict early
+  says "held out (t > 14):" lpd
+  json early/scores.json '.fitted.all.n == 30 and .held_out.all.n == 12 and .loo.n == 30 and .holdout == "t > 14"'
+  json early/scores.json '.held_out.all | .coverage > .8 and .lpd < 0 and .ail > 0'
+  [ "$(grep -c ',held_out,' early/predict.csv)" -eq 12 ]
+  awk -F, '$5 == "held_out" && !($3 > 14 && $16 < 0 && $17 == "" && $18 == "") { exit 1 }' early/predict.csv
+}
+
+@test "a holdout that leaves nothing, selects nothing, or cannot be read" {
+  run "$ATVI" fit cold.atvi --holdout 't >= 0' --out run
+  fails_with 2 "'t >= 0' selects all 42 observations" "no data are left"
+  run "$ATVI" fit cold.atvi --holdout 't > 99' --out run
+  fails_with 2 "'t > 99' selects none of the 42 observations"
+  run "$ATVI" fit cold.atvi --holdout 'dya > 9' --out run
+  fails_with 2 "column 1" "'dya'" "dya > 9" "day, infected, recovered"
+  run "$ATVI" fit cold.atvi --holdout 't >> 9' --out run
+  fails_with 2 "column 4" "a number is due"
+  [ ! -e run ]
+}
+
+@test "models with fixed parameters, other data, and by other methods" {
+  sed 's/^7,.*/7,NA,11/' cold.csv >other.csv
+  "$ATVI" fit cold.atvi --data other.csv --fix S0=38 --method ram --ess 200 --quiet --out run
+  run -0 --separate-stderr "$ATVI" predict run
+  json run/scores.json '.fitted.all.n == 41 and .method == "ram"'
+  awk -F, '$1 == "S" && $3 == 0 && !($6 == 38 && $7 == 0) { exit 1 }' run/predict.csv
+  "$ATVI" fit cold.atvi --method map --out best --quiet
+  "$ATVI" predict best --quiet
+  json best/scores.json '.fitted.all.coverage > .9'
+}
+
+@test "the newest run of a model, and a run from elsewhere" {
+  "$ATVI" fit cold.atvi --quiet
+  "$ATVI" fit cold.atvi --quiet --seed 2
+  run -0 "$ATVI" predict cold.atvi
+  says cold-002/predict.csv
+  here=$PWD
+  cd / && "$ATVI" predict "$here/cold-001" --quiet
+  mkdir "$here/away" && cd "$here/away" && mv ../cold-001 . && "$ATVI" predict cold-001 --quiet
+}
+
+@test "a folder without a fit" {
+  run "$ATVI" predict nothing
+  fails_with 2 "nothing is not a folder of a fit"
+  mkdir empty
+  run "$ATVI" predict empty
+  fails_with 2 "empty has no draws.csv: it is not the folder of a finished fit"
+  "$ATVI" fit cold.atvi --method map --out run --quiet
+  rm run/model.atvi
+  run "$ATVI" predict run
+  fails_with 2 "run has no model.atvi"
+  cp cold.atvi run/model.atvi
+  echo '{' >run/fit.json
+  run "$ATVI" predict run
+  fails_with 2 "run/fit.json"
+}
+
+@test "data gone, moved, changed" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  mv cold.csv gone.csv
+  run "$ATVI" predict run
+  fails_with 2 cold.csv "is gone" "--data FILE"
+  "$ATVI" predict run --data gone.csv --quiet
+  sed 's/^7,.*/7,30,5/' gone.csv >cold.csv
+  run "$ATVI" predict run
+  fails_with 2 "have changed since the fit" "log likelihood of draw 1 is"
+}
+
+@test "a model that has changed" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  echo '# a thought' >>cold.atvi
+  run -0 "$ATVI" predict run
+  says "cold.atvi has changed since the fit; the copy in run is used"
+  rm cold.atvi
+  "$ATVI" predict run --quiet # the copy is enough
+  sed -i 's/gamma/delta/g' run/model.atvi
+  run "$ATVI" predict run
+  fails_with 2 "different parameters" "fit again"
+}
+
+@test "wrong times and counts" {
+  "$ATVI" fit cold.atvi --method map --quiet --out run
+  run "$ATVI" predict run --times 5:1
+  fails_with 2 5:1
+  run "$ATVI" predict run --times=-5:1
+  fails_with 2 "start time 0"
+  run "$ATVI" predict run --draws 0
+  fails_with 2 "--draws 0"
+  conjugate
+  "$ATVI" fit mean.atvi --method map --quiet --out mean
+  run "$ATVI" predict mean --times 1:3
+  fails_with 2 "--times 1:3" "no states"
+}
+
+@test "covariates and censored values" {
+  printf 'day,tested,ill,titre\n1,40,3,<0.5\n2,55,9,1.7\n3,NA,NA,2.4\n4,61,30,4.0\n5,48,31,>9\n' >c.csv
+  printf '%s\n' 'param r ~ uniform(0, 2)' 'param s ~ uniform(0.1, 3)' 'state x = 0.05' 'dx/dt = r*x*(1 - x)' 'start 0' 'data "c.csv" time day' \
+    'observe ill ~ binomial(tested, x)' 'observe titre ~ normal(10*x, s)' >c.atvi
+  "$ATVI" fit c.atvi --quiet --out run
+  run -0 --separate-stderr "$ATVI" predict run --times 6
+  says "2 censored values are not scored" "ill depends on a column of its data file"
+  json run/scores.json '.censored == 2 and (.fitted.series[1].n == 3) and .fitted.series[0].n == 4 and .loo.n == 9'
+  [ "$(grep -c '^ill,' run/predict.csv)" -eq 4 ] # neither without its covariate nor at other times
+  [ "$(grep -c '^titre,' run/predict.csv)" -eq 6 ]
+  [ "$(grep -c ',censored,' run/predict.csv)" -eq 2 ]
+}
