@@ -29,7 +29,7 @@ struct atvi_elbo {
   const atvi_family *family;
   uint64_t seed;
   bool plain;
-  atvi_idx batch;
+  atvi_idx batch, most; /* draws per gradient, now and at most */
   int n_seat;
   seat *seat;      /* [n_seat] */
   atvi_idx n_part; /* of a batch */
@@ -82,7 +82,7 @@ atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_fam
   e->family = family;
   e->seed = seed;
   e->plain = plain;
-  e->batch = batch;
+  e->batch = e->most = batch;
   e->busy_s = HUGE_VAL;
   e->limit = HUGE_VAL;
   for (int i = 0; i < n; i++) {
@@ -102,6 +102,11 @@ void atvi_elbo_free(atvi_elbo *e) {
   for (int i = 0; i < e->n_seat; i++)
     if (e->seat[i].work) e->family->ops->work_free(e->seat[i].work);
   atvi_block_free(e->ctx, e);
+}
+
+void atvi_elbo_set_batch(atvi_elbo *e, atvi_idx batch) {
+  e->batch = batch < e->most ? batch : e->most;
+  e->n_part = (e->batch + GRAD_PART - 1) / GRAD_PART;
 }
 
 /* ---- one part ---- */

@@ -39,6 +39,8 @@ ATVI_CHECKED atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, c
                                        uint64_t seed, bool plain, atvi_idx batch, atvi_elbo **out);
 void atvi_elbo_free(atvi_elbo *e); /* NULL is fine */
 
+/* Draws per gradient from now on: at most the batch of new, a multiple of ATVI_LANES. */
+void atvi_elbo_set_batch(atvi_elbo *e, atvi_idx batch);
 /* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this scramble. Draws that
  * failed are left out of the mean; the gradient is that of mean + log(share of draws that did not fail). */
 atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,

@@ -118,10 +118,17 @@ static void ladder_draws(atvi_vi *v, atvi_member *m) {
   atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, LADDER_DRAWS);
 }
 
+/* On the ladder half a batch does: what counts there is the number of steps. */
+static void half_batch(atvi_vi *v, bool half) {
+  atvi_idx n = v->opts.batch;
+  atvi_elbo_set_batch(v->elbo, half && n >= 4 * ATVI_LANES ? n / 2 / ATVI_LANES * ATVI_LANES : n);
+}
+
 bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
   double beta = 0;
   v->step = STEP_FIRST;
+  half_batch(v, true);
   atvi_adam_reset(v->adam);
   ladder_draws(v, m);
   for (int rung = 0; rung < RUNGS_MAX; rung++) {
@@ -203,6 +210,7 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
   size_t bytes = (size_t)v->size * sizeof(double);
   int halved = 0, age = 0;
   bool done = true;
+  half_batch(v, false);
   v->step = fmin(STEP_ROUND, AGAIN * v->step);
   atvi_adam_reset(v->adam);
   memcpy(v->best, m->phi, bytes);
