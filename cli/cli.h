@@ -15,7 +15,7 @@ typedef enum {
 } atvi_exit;
 
 extern const atvi_command atvi_cmd_check, atvi_cmd_eval, atvi_cmd_simulate, atvi_cmd_fit, atvi_cmd_summary,
-    atvi_cmd_predict;
+    atvi_cmd_predict, atvi_cmd_study, atvi_cmd_sbc, atvi_cmd_compare;
 
 /* ---- one run of a command: context, pool, and where failures go ---- */
 typedef struct {

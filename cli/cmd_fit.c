@@ -60,7 +60,7 @@ typedef struct {
   atvi_app_fit_opts fit;
   atvi_arg_list fix, data;
   long long chains, max_iter, threads;
-  bool strict, quiet;
+  bool strict, quiet, exact, no_exact;
 } options;
 
 static int parse(options *o, int argc, char **argv, const char **path) {
@@ -104,6 +104,10 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "default), surjection, probit or logit."},
       {"tune", "WHEN", ATVI_ARG_TEXT, &o->fit.how.tune,
        "Fine-tuning of atvi with weights: auto (the default: where it may help), on or off."},
+      {"exact", NULL, ATVI_ARG_FLAG, &o->exact,
+       "atvi: chains that start from the approximation and end exact, in the place of its weighted draws. By "
+       "default where k-hat forbids the weights."},
+      {"no-exact", NULL, ATVI_ARG_FLAG, &o->no_exact, "atvi: never that; the verdict then says so."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless the verdict is ok."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->fit.model.interpret,
        "Use the interpreter instead of compiling the model."},
@@ -135,6 +139,11 @@ static int run(int argc, char **argv) {
   if (code >= 0) return code;
   o.fit.how.chains = o.chains > INT_MAX ? INT_MAX : (int)o.chains;
   o.fit.how.max_iter = (atvi_idx)o.max_iter;
+  if (o.exact && o.no_exact) {
+    fprintf(stderr, "atvi fit: --exact and --no-exact exclude each other\n");
+    return ATVI_EXIT_USAGE;
+  }
+  if (o.exact || o.no_exact) o.fit.how.exact = o.no_exact ? "off" : "on";
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;

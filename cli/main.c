@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const atvi_command *const commands[] = {
-    &atvi_cmd_check, &atvi_cmd_eval, &atvi_cmd_simulate, &atvi_cmd_fit, &atvi_cmd_summary, &atvi_cmd_predict,
+    &atvi_cmd_check,   &atvi_cmd_eval,  &atvi_cmd_simulate, &atvi_cmd_fit,     &atvi_cmd_summary,
+    &atvi_cmd_predict, &atvi_cmd_study, &atvi_cmd_sbc,      &atvi_cmd_compare,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

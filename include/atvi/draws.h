@@ -44,6 +44,7 @@ typedef struct {
   double excess;  /* share of the weight in the tail that khat speaks of */
   double lost;    /* share of the last draws whose model run failed; they have weight 0 and are left out */
   double tuned;   /* fine-tuning: 1 helped and was kept, 0 was tried and undone, NaN not tried */
+  double exact;   /* 1: draws of the exact sampler, which started from the approximation; NaN: none was run */
   /* The No-U-Turn sampler, about all iterations after warm-up; NaN elsewhere. */
   double divergences;    /* iterations whose trajectory could not be followed */
   double ebfmi;          /* energy fraction of missing information, the smallest of the chains' */

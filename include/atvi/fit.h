@@ -25,13 +25,17 @@ typedef struct {
   bool freeze;     /* atvi, with given temperatures: a block of layers per temperature, earlier ones frozen */
   const char *map; /* atvi: for parameters that leave it open: "auto", "surjection", "probit", "logit" */
   const char *tune; /* atvi: fine-tuning "auto", "on", "off" */
+  /* atvi: "on": chains that start from the approximation and end exact take the place of its weighted draws; "auto": where k-hat
+   * forbids the weights; "off": never. */
+  const char *exact;
 } atvi_fit_opts;
 
 ATVI_API atvi_fit_opts atvi_fit_defaults(void);
 
 /* Infers. opts NULL: defaults. The target must give gradients (but for ram), be smooth inside its bounds, and stand being called
  * from several threads at once. It may go once this has returned.
- * Draws of atvi, nf and copula are weighted (draws->weight), those of ram, nuts and map are not. The weights make them draws of the
+ * Draws of atvi, nf and copula are weighted (draws->weight), those of ram, nuts and map are not, nor are those of the exact
+ * sampler of atvi (made.exact is 1). The weights make them draws of the
  * posterior as far as made.khat is at most min(1 - 1/log10 n, 0.7); atvi_draws_resample then gives plain ones.
  * The same seed gives the same draws, whatever the number of threads. One context serves one thread at a time; contexts
  * are independent.

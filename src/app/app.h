@@ -97,4 +97,65 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                                           atvi_app_predict_result *result);
 
+typedef struct {
+  atvi_app_fit_opts
+      fit; /* as for each fit, but for method and out; exact, ess: passed on to the methods that take them */
+  const char *methods;   /* "atvi,ram,..."; NULL: all of them */
+  const char *reference; /* the one of them to measure distances from; NULL: the best there is */
+  bool parallel;         /* side by side, each on its share of the threads */
+} atvi_app_compare_opts;
+
+typedef struct {
+  const char *dir;   /* where compare.csv, compare.json and a folder for each method are */
+  const char *text;  /* table for the terminal */
+  const char *json;  /* the text of compare.json */
+  atvi_idx n_fitted; /* methods that gave draws */
+  bool all_ok;       /* every method did, with verdict ok */
+  bool stopped;      /* by the stop callback */
+} atvi_app_compare_result;
+
+/* atvi compare. A method that fails is told in the result; statuses are about what all have in common: the options, the model, the
+ * folder (EEXIST). */
+ATVI_CHECKED atvi_status atvi_app_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_compare_opts *opts,
+                                          atvi_app_compare_result *result);
+
+typedef struct {
+  atvi_app_model model;
+  atvi_idx n_truth;
+  const char *const *truth; /* --truth: name=value,... or a JSON file */
+  atvi_idx replicates;
+  const char *methods; /* --methods: comma list; "exact" is atvi with chains that end exact */
+  uint64_t seed;
+  const char *out;      /* --out; NULL: <model>-study here */
+  const char *data_dir; /* --data-dir: data sets that are there already; NULL: simulate */
+  const char *pattern;  /* --pattern: their names, with %d for the number */
+} atvi_app_study_opts;
+
+typedef struct {
+  const char *dir;
+  const char *text; /* table for the terminal; NULL if stopped before there was anything */
+  const char *json; /* the text of study_summary.json or sbc_summary.json */
+  bool stopped;
+  atvi_idx failed; /* fits */
+  bool passed;     /* sbc: the overall verdict */
+} atvi_app_repeat_result;
+
+/* atvi study. A folder with records is continued. EINVAL: its settings are others; EEXIST: another process is at work there. */
+ATVI_CHECKED atvi_status atvi_app_study(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_study_opts *opts,
+                                        atvi_app_repeat_result *result);
+
+typedef struct {
+  atvi_app_model model;
+  atvi_idx replicates;
+  const char *method;
+  uint64_t seed;
+  const char *out; /* --out; NULL: <model>-sbc here */
+  double
+      scale_sd; /* --scale-sd: posterior draws are shrunk about their mean by this, to see that it is noticed; 1: not */
+} atvi_app_sbc_opts;
+
+/* atvi sbc. Likewise. */
+ATVI_CHECKED atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts *opts,
+                                      atvi_app_repeat_result *result);
+
 #endif

@@ -40,8 +40,20 @@ ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const ch
 /* A cell of a CSV file, quoted where it must be. */
 void atvi_app_field(atvi_text *out, const char *s);
 
+/* Observations value[n_obs] of one data set as CSV, in the layout of its file. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx group,
+                                            const double *value, const char **text);
+
 /* The folder of a fit: `where` itself, or of a model file the newest run here. Errors: EINVAL (there is none), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,
                                            const char **dir);
+
+/* The folder for results: out, which must not exist unless force is set or it is empty; NULL: a new numbered one, named after base.
+ * Errors: EEXIST, EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bool force,
+                                          const char *base, const char **dir);
+/* The draws that the fit in dir was judged by: weighted ones where there are. Errors: EIO, EDATA, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
+                                             atvi_draws **out);
 
 #endif

@@ -70,6 +70,7 @@ static void add_method(json_t *root, const atvi_fit_opts *how) {
   json_object_set_new(root, "freeze", json_boolean(how->freeze));
   json_object_set_new(root, "map", json_string(how->map));
   json_object_set_new(root, "tune", json_string(how->tune));
+  json_object_set_new(root, "exact", json_string(how->exact));
 }
 
 /* What it takes to run this fit again; 0 is a default. */
@@ -153,17 +154,17 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
 }
 
-static atvi_status make_dir(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_target *t,
-                            const char **dir) {
-  if (!o->out) {
+atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bool force, const char *base,
+                             const char **dir) {
+  if (!out) {
     char *path;
-    ATVI_TRY(atvi_rundir_new(ctx, pool, t->name, &path));
+    ATVI_TRY(atvi_rundir_new(ctx, pool, base, &path));
     *dir = path;
     return ATVI_OK;
   }
-  *dir = o->out;
-  bool empty = rmdir(o->out) == 0; /* left by a run that was killed: nothing of the user's is in it */
-  return atvi_dir_make(ctx, o->out, !o->force && !empty);
+  *dir = out;
+  bool empty = rmdir(out) == 0; /* left by a run that was killed: nothing of the user's is in it */
+  return atvi_dir_make(ctx, out, !force && !empty);
 }
 
 static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
@@ -187,7 +188,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   *result = (atvi_app_fit_result){0};
   ATVI_TRY(atvi_fit_check(ctx, &opts->how));
   ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.holdout = opts->holdout}, &l));
-  atvi_status status = make_dir(ctx, pool, opts, l.target, &result->dir);
+  atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
   if (status == ATVI_OK) {
     status = infer(ctx, pool, opts, &l, &y);
     if (status == ATVI_OK)

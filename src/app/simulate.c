@@ -92,6 +92,17 @@ static void lines(atvi_text *out, const table *t, const atvi_lang *lang, const c
   }
 }
 
+atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx group, const double *value,
+                               const char **text) {
+  const atvi_lang *lang = l->model->lang;
+  table one = {l->target, &lang->data[group], group, value, 1};
+  atvi_text out = {.pool = pool};
+  names(&out, &one);
+  atvi_text_add(&out, "\n");
+  lines(&out, &one, lang, "", 0);
+  return atvi_text_get(&out, text);
+}
+
 static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *data, atvi_idx *group) {
   const atvi_lang *lang = l->model->lang;
   *group = 0;

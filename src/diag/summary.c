@@ -231,6 +231,7 @@ bool atvi_made_variational(const atvi_made *made) {
 }
 
 bool atvi_weights_refused(const atvi_draws *d) {
+  if (d->made.exact > 0) return false; /* chains: nothing to weigh */
   if (isnan(d->made.khat)) return atvi_made_variational(&d->made);
   return !atvi_psis_permits(d->n, d->made.khat, d->made.excess);
 }

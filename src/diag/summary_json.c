@@ -127,6 +127,7 @@ static bool set_made(json_t *o, const atvi_summary *s) {
   ok = set(o, "ebfmi", real(m->ebfmi)) && ok;
   ok = set(o, "tree_depth", real(m->tree_depth)) && ok;
   ok = set(o, "max_depth_hits", count(m->max_depth_hits)) && ok;
+  ok = set(o, "exact", json_boolean(m->exact > 0)) && ok;
   ok = set(o, "tuned", isnan(m->tuned) ? json_null() : json_boolean(m->tuned > 0)) && ok;
   return ok;
 }

@@ -216,7 +216,7 @@ static int evidence_decimals(double se) {
 static void put_evidence(text_buffer *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   /* Of weights that cannot be trusted the mean cannot either; the bound holds all the same. */
-  bool evidence = isfinite(m->log_evidence) && (s->weighted || !atvi_made_variational(m));
+  bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_made_variational(m));
   bool elbo = isfinite(m->elbo);
   int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
   if (evidence) PRINT(b, "log evidence  %.*f", n, m->log_evidence);
@@ -247,7 +247,8 @@ static void put_fit(text_buffer *b, const atvi_summary *s) {
     PRINT(b, "; the weighted draws are worth %.0f independent ones (%.0f %%)", s->ess,
           100 * s->ess / (double)s->n);
   else
-    puts_to(b, "; the draws are those of the approximation, not corrected");
+    puts_to(b, m->exact > 0 ? "; the draws are those of the exact sampler, which does not rest on it"
+                            : "; the draws are those of the approximation, not corrected");
   puts_to(b, "\n");
   put_training(b, m);
 }

@@ -242,7 +242,7 @@ static void training_end_rule(judge *j) {
 
 static void end_rule(judge *j) {
   atvi_end end = j->d->made.end;
-  if (atvi_made_variational(&j->d->made)) {
+  if (atvi_made_variational(&j->d->made) && !j->d->chains) {
     training_end_rule(j);
     return;
   }

@@ -23,6 +23,7 @@ atvi_made atvi_made_none(void) {
                      .rungs = NAN,
                      .steps = NAN,
                      .tuned = NAN,
+                     .exact = NAN,
                      .excess = NAN,
                      .lost = NAN,
                      .divergences = NAN,

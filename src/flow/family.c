@@ -62,6 +62,22 @@ static void flow_score(const void *self, const double *theta, void *work, double
   atvi_flow_inv_vjp(self, theta, w->inner, w->minus_z, w->dldj, dx, NULL);
 }
 
+static void flow_inv(const void *self, const double *theta, void *work, atvi_idx B, const double *x,
+                     double *z) {
+  flow_work *w = work;
+  atvi_flow_inv(self, theta, w->inner, B, x, z, w->dldj);
+}
+
+static void flow_pull(const void *self, const double *theta, void *work, const double *dx,
+                      const double *dlog_q, double *dz) {
+  const atvi_flow *f = self;
+  flow_work *w = work;
+  for (atvi_idx b = 0; b < w->B; b++) w->dldj[b] = -dlog_q[b];
+  atvi_flow_fwd_vjp(self, theta, w->inner, dx, w->dldj, NULL, dz);
+  for (atvi_idx i = 0; i < f->shape.d; i++)
+    for (atvi_idx b = 0; b < w->B; b++) dz[i * w->B + b] += dlog_q[b] * w->minus_z[i * w->B + b];
+}
+
 static flow_work *carve(atvi_arena *a, atvi_idx d, atvi_idx max_B) {
   flow_work *w, head = {0};
   ATVI_TAKE(a, w, 1);
@@ -106,6 +122,8 @@ static const atvi_family_ops flow_ops = {.size = sizeof(atvi_family_ops),
                                          .vjp = flow_vjp,
                                          .log_q = flow_log_q,
                                          .score = flow_score,
+                                         .inv = flow_inv,
+                                         .pull = flow_pull,
                                          .work_new = flow_work_new,
                                          .work_free = flow_work_free,
                                          .free = flow_free};

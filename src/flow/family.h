@@ -31,6 +31,11 @@ typedef struct {
   /* optional; NULL: the family has none. Gradient of log q in x at the points of the last fwd, before any log_q:
    * dx[d][B]. */
   void (*score)(const void *self, const double *theta, void *work, double *dx);
+  /* optional; NULL: the base draw is not unique. z[n_base][B] that gives x[d][B]. Spoils what fwd left in the work. */
+  void (*inv)(const void *self, const double *theta, void *work, atvi_idx B, const double *x, double *z);
+  /* optional; NULL with inv. As vjp, for the base draws: dz[n_base][B] = total derivative, through x and through log_q. */
+  void (*pull)(const void *self, const double *theta, void *work, const double *dx, const double *dlog_q,
+               double *dz);
 
   /* Scratch for up to max_B >= 1 draws; *work is NULL on any error. Errors: EINVAL (max_B), ENOMEM. */
   atvi_status (*work_new)(const void *self, atvi_ctx *ctx, atvi_idx max_B, void **work);

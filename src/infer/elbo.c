@@ -118,7 +118,7 @@ static void base_draws(const atvi_elbo *e, uint32_t stream, uint32_t scramble, a
 }
 
 /* x = shift + chol y */
-static void to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x) {
+void atvi_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x) {
   for (atvi_idx i = 0; i < d; i++) {
     double *restrict xi = x + i * n;
     for (atvi_idx b = 0; b < n; b++) xi[b] = m->shift[i];
@@ -131,7 +131,7 @@ static void to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double 
 }
 
 /* dy = chol^T dx, in place: row k needs rows k and above only. */
-static void from_frame_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx) {
+void atvi_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx) {
   for (atvi_idx k = 0; k < d; k++) {
     double *restrict to = dx + k * n;
     for (atvi_idx b = 0; b < n; b++) to[b] *= m->chol[k * d + k];
@@ -144,7 +144,7 @@ static void from_frame_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, dou
 }
 
 /* y = chol^-1 (x - shift) */
-static void to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y) {
+void atvi_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y) {
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx b = 0; b < n; b++) {
       double r = x[i * n + b] - m->shift[i];
@@ -154,13 +154,13 @@ static void to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double
 }
 
 /* Radii of base draws are chi with d degrees of freedom; the wide part is a standard deviation and a half of its square out. */
-static double wide_scale2(atvi_idx d) { return 1 + 2 / sqrt((double)d); }
+double atvi_guard_scale2(atvi_idx d) { return 1 + 2 / sqrt((double)d); }
 
 static bool guarded(const atvi_elbo *e, bool guard) { return guard && e->family->n_base == e->family->d; }
 
 /* log_q of the member becomes that of the mixture with its stretched self. */
-static void add_guard(atvi_idx d, atvi_idx n, const double *radius2, double *log_q) {
-  double s2 = wide_scale2(d), share = 1.0 / ATVI_GUARD;
+void atvi_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q) {
+  double s2 = atvi_guard_scale2(d), share = 1.0 / ATVI_GUARD;
   for (atvi_idx b = 0; b < n; b++) {
     double ratio = 0.5 * radius2[b] * (1 - 1 / s2) - 0.5 * (double)d * log(s2);
     log_q[b] += ratio < 600 ? log(1 - share + share * exp(ratio)) : log(share) + ratio;
@@ -175,7 +175,7 @@ static bool stretched(const atvi_elbo_lot *lot, atvi_idx draw) {
 
 static void stretch(const atvi_elbo_lot *lot, atvi_idx d, atvi_idx first, atvi_idx n, double *z,
                     double *radius2) {
-  double s = sqrt(wide_scale2(d));
+  double s = sqrt(atvi_guard_scale2(d));
   for (atvi_idx b = 0; b < n; b++) {
     double by = stretched(lot, first + b) ? s : 1, sum = 0;
     for (atvi_idx i = 0; i < d; i++) {
@@ -194,12 +194,12 @@ static void draw_part(const atvi_elbo *e, const atvi_member *m, seat *s, const a
   base_draws(e, lot->stream, lot->scramble, lot->first + first, n, s->z);
   if (wide) stretch(lot, f->d, first, n, s->z, s->radius2);
   f->ops->fwd(f->self, m->phi, s->work, n, s->z, m->whole ? s->y : s->x, s->log_q);
-  if (m->whole) to_frame(m, f->d, n, s->y, s->x);
+  if (m->whole) atvi_member_to_frame(m, f->d, n, s->y, s->x);
   for (atvi_idx b = 0; b < n; b++) {
     if (m->whole) s->log_q[b] -= m->log_det;
     s->log_member[b] = wide && stretched(lot, first + b) ? NAN : s->log_q[b];
   }
-  if (wide) add_guard(f->d, n, s->radius2, s->log_q);
+  if (wide) atvi_guard_add(f->d, n, s->radius2, s->log_q);
 }
 
 typedef struct {
@@ -265,7 +265,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
     double by = good ? norm > e->limit ? -e->limit / norm : -1 : 0;
     for (atvi_idx i = 0; i < f->d; i++) s->dx[i * n + b] *= by;
   }
-  if (j->m->whole) from_frame_adjoint(j->m, f->d, n, s->dx);
+  if (j->m->whole) atvi_member_adjoint(j->m, f->d, n, s->dx);
   if (failed && f->ops->score) push_back(e, j->m, s, n);
   memset(grad, 0, (size_t)f->size * sizeof *grad);
   f->ops->vjp(f->self, j->m->phi, s->work, s->dx, s->dq, grad);
@@ -333,7 +333,7 @@ static void weigh_item(void *arg, atvi_idx item, int worker) {
   atvi_space_eval_on(
       e->space, worker,
       &(atvi_space_batch){.B = n, .x = s->x, .beta = 1, .theta = s->theta, .log_pi = s->row[0], .dx = s->dx});
-  if (j->m->whole) from_frame_adjoint(j->m, d, n, s->dx);
+  if (j->m->whole) atvi_member_adjoint(j->m, d, n, s->dx);
   for (atvi_idx b = 0; b < n; b++) {
     double w = s->row[0][b] - s->log_q[b];
     j->room->weight[first + b] = isfinite(w) ? w : -HUGE_VAL;
@@ -434,9 +434,9 @@ static void log_q_item(void *arg, atvi_idx item, int worker) {
   bool wide = guarded(e, j->guard);
   for (atvi_idx i = 0; i < f->d; i++)
     memcpy(s->x + i * n, j->from->x + i * j->from->cap + first, (size_t)n * sizeof *s->x);
-  if (j->m->whole) to_family(j->m, f->d, n, s->x, s->y);
+  if (j->m->whole) atvi_member_to_family(j->m, f->d, n, s->x, s->y);
   f->ops->log_q(f->self, j->m->phi, s->work, n, j->m->whole ? s->y : s->x, out, wide ? s->radius2 : NULL);
-  if (wide) add_guard(f->d, n, s->radius2, out);
+  if (wide) atvi_guard_add(f->d, n, s->radius2, out);
   for (atvi_idx b = 0; b < n && j->m->whole; b++) out[b] -= j->m->log_det;
 }
 

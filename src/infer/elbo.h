@@ -17,6 +17,14 @@ typedef struct {
   bool whole;     /* the frame is not the identity */
 } atvi_member;
 
+/* n points [d][n] between the family's coordinates y and x = shift + chol y; the adjoint turns dx into dy in place. */
+void atvi_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x);
+void atvi_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y);
+void atvi_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx);
+/* By how much stretched base draws are, squared; and log_q[n] of a member made that of the mixture with its stretched self. */
+double atvi_guard_scale2(atvi_idx d);
+void atvi_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q);
+
 /* Draws, columns of capacity cap. */
 typedef struct {
   atvi_idx cap;

@@ -23,6 +23,7 @@ typedef struct {
   int n_rung; /* 0: chosen from the draws */
   double temperature[RUNGS_MAX];
   atvi_tune tune;
+  atvi_exact exact;
 } plan;
 
 atvi_fit_opts atvi_fit_defaults(void) {
@@ -31,7 +32,8 @@ atvi_fit_opts atvi_fit_defaults(void) {
                          .seed = 1,
                          .ladder = "auto",
                          .map = "auto",
-                         .tune = "auto"};
+                         .tune = "auto",
+                         .exact = "auto"};
 }
 
 /* ---- options ---- */
@@ -49,6 +51,7 @@ static atvi_status take_opts(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_
   if (!o->ladder) o->ladder = standard.ladder;
   if (!o->map) o->map = standard.map;
   if (!o->tune) o->tune = standard.tune;
+  if (!o->exact) o->exact = standard.exact;
   return ATVI_OK;
 }
 
@@ -101,6 +104,9 @@ static atvi_status read_words(atvi_ctx *ctx, plan *p) {
   int k = find(o->tune, tune, 3);
   if (k < 0) return ATVI_FAIL(ctx, ATVI_EINVAL, "tune %s: want auto, on or off", o->tune);
   p->tune = (atvi_tune)k;
+  k = find(o->exact, tune, 3); /* by atvi_exact, the same words */
+  if (k < 0) return ATVI_FAIL(ctx, ATVI_EINVAL, "exact %s: want auto, on or off", o->exact);
+  p->exact = (atvi_exact)k;
   if (find(o->map, map, 4) < 0)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "map %s: want auto, surjection, probit or logit", o->map);
   if (o->freeze && (strcmp(o->ladder, "auto") == 0 || strcmp(o->ladder, "none") == 0))
@@ -117,6 +123,7 @@ static atvi_status only_atvi(atvi_ctx *ctx, const plan *p) {
                      : o->freeze                    ? "freeze"
                      : strcmp(o->map, "auto") != 0  ? "map"
                      : strcmp(o->tune, "auto") != 0 ? "tune"
+                     : p->exact == ATVI_EXACT_ON    ? "exact"
                                                     : NULL;
   if (!name || p->method == METHOD_ATVI) return ATVI_OK;
   return ATVI_FAIL(ctx, ATVI_EINVAL, "%s is a setting of method atvi; %s has none", name, o->method);
@@ -181,6 +188,7 @@ static atvi_status run_vi(atvi_ctx *ctx, atvi_evaluator *ev, const plan *p, atvi
     }
     vi.freeze = o->freeze;
     if (p->tune != ATVI_TUNE_AUTO) vi.tune = p->tune;
+    vi.exact = p->exact;
   }
   return atvi_vi_run(ctx, ev, &vi, out);
 }

@@ -19,7 +19,9 @@ atvi_vi_opts atvi_vi_defaults(void) {
                         .batch = 64,
                         .max_steps = 20000,
                         .ess = NAN,
-                        .max_seconds = HUGE_VAL};
+                        .max_seconds = HUGE_VAL,
+                        .exact = ATVI_EXACT_AUTO,
+                        .exact_iter = 20000};
 }
 
 atvi_vi_opts atvi_vi_nf_defaults(void) {
@@ -30,6 +32,7 @@ atvi_vi_opts atvi_vi_nf_defaults(void) {
   o.temperature = &ONE;
   o.tune = ATVI_TUNE_OFF;
   o.seek_modes = false;
+  o.exact = ATVI_EXACT_OFF;
   return o;
 }
 
@@ -47,6 +50,9 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_vi_opts *o) {
   if (!(o->max_seconds > 0))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: max_seconds = %g, want > 0", o->max_seconds);
   if (o->ess <= 0) return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: ess = %g, want > 0", o->ess);
+  if (o->exact_iter < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: exact_iter = %d, want >= 1", o->exact_iter);
+  if (o->exact != ATVI_EXACT_OFF && o->factors > 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: the exact sampler needs a flow, not a copula");
   if (o->n_rung < 0) return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: n_rung = %d, want >= 0", o->n_rung);
   for (int k = 0; k < o->n_rung; k++)
     if (!(o->temperature[k] >= 1) || !isfinite(o->temperature[k]) ||
@@ -209,6 +215,11 @@ static void improve(atvi_vi *v) {
   }
 }
 
+static bool wants_exact(const atvi_vi *v) {
+  if (v->opts.exact == ATVI_EXACT_OFF || atvi_vi_late(v) || v->cut) return false;
+  return v->opts.exact == ATVI_EXACT_ON || (v->converged && !v->permits);
+}
+
 static atvi_status run(atvi_vi *v, atvi_draws **out) {
   ATVI_TRY(atvi_vi_open(v));
   atvi_vi_part *first = &v->part[v->n_part++];
@@ -225,13 +236,19 @@ static atvi_status run(atvi_vi *v, atvi_draws **out) {
     ATVI_TRY(atvi_vi_weigh(v, false));
   }
   for (int k = 0; k < IMPROVE_TIMES && v->converged; k++) {
-    if (v->tail_fits) ATVI_TRY(atvi_vi_weigh(v, true));
+    if (v->tail_fits && v->opts.exact != ATVI_EXACT_ON) ATVI_TRY(atvi_vi_weigh(v, true));
     if (v->tail_fits || atvi_vi_over(v)) break;
     improve(v);
     ATVI_TRY(atvi_vi_cover(v)); /* more training may have given up a mode */
     ATVI_TRY(atvi_vi_weigh(v, false));
   }
-  if (v->converged && !v->weighed_all && !atvi_vi_late(v)) ATVI_TRY(atvi_vi_weigh(v, true));
+  /* Weights that will not be used need no more draws. */
+  if (v->converged && !v->weighed_all && !atvi_vi_late(v) && !wants_exact(v))
+    ATVI_TRY(atvi_vi_weigh(v, true));
+  if (wants_exact(v)) {
+    ATVI_TRY(atvi_vi_exact(v, out));
+    if (*out) return ATVI_OK;
+  }
   return atvi_vi_deliver(v, out);
 }
 

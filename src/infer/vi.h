@@ -3,7 +3,8 @@
  *
  * A family q is trained in unconstrained coordinates (space.h) along a ladder of tempered posteriors; other modes are
  * looked for and get a component of their own; fine-tuning follows where it helps. The end is importance sampling:
- * fresh draws of q with smoothed weights, exact in the limit, with k-hat and ESS telling how far they can be trusted. */
+ * fresh draws of q with smoothed weights, exact in the limit, with k-hat and ESS telling how far they can be trusted. Where
+ * k-hat forbids the weights, chains that start from q and use it take over (vi_exact.c). */
 #ifndef ATVI_INFER_VI_H
 #define ATVI_INFER_VI_H
 
@@ -12,6 +13,7 @@
 #include "infer/space.h"
 
 typedef enum { ATVI_TUNE_AUTO, ATVI_TUNE_ON, ATVI_TUNE_OFF } atvi_tune;
+typedef enum { ATVI_EXACT_AUTO, ATVI_EXACT_ON, ATVI_EXACT_OFF } atvi_exact;
 
 typedef struct {
   const char *method; /* name in the draws: "atvi", "nf", "copula" */
@@ -31,13 +33,16 @@ typedef struct {
   int max_steps;             /* of training in all, >= 1 */
   double ess;         /* effective size of the weighted draws, > 0; NaN: 25 000, 4 000 for slow models */
   double max_seconds; /* wall-clock limit, > 0; HUGE_VAL: none */
+  atvi_exact exact;   /* the exact sampler; auto: where k-hat forbids the weights. Flows only */
+  int exact_iter;     /* of each of its chains at most, >= 1 */
 } atvi_vi_opts;
 
 atvi_vi_opts atvi_vi_defaults(void);    /* atvi */
 atvi_vi_opts atvi_vi_nf_defaults(void); /* the same flow, logistic map, no annealing, one mode, not tuned */
 atvi_vi_opts atvi_vi_copula_defaults(void); /* likewise with a copula */
 
-/* *out: independent draws with weights that sum to one (deliver.h resamples them). made has elbo, khat, log_evidence,
+/* *out: independent draws with weights that sum to one (deliver.h resamples them), or, of the exact sampler, chains without
+ * weights (made.exact is 1). made has elbo, khat, log_evidence,
  * efficiency, modes and the rest. Depends on the options and the target alone, not on the number of threads (unless time
  * or the stop request ends the run). The target must give gradients.
  * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no point of the prior can be evaluated), ESTOP, ELIMIT. *out is NULL on error. */

@@ -165,7 +165,7 @@ static bool is_kept(const final *f, atvi_idx j, bool hold) {
 static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
   const atvi_target *t = v->space->target;
   /* Without weights the stretched draws have no place: they are no draws of q. */
-  bool hold = atvi_psis_permits(f->n, f->psis.khat, f->psis.excess);
+  bool hold = v->permits;
   atvi_idx n = 0, at = 0;
   for (atvi_idx j = 0; j < f->n; j++) n += is_kept(f, j, hold);
   if (n == 0)
@@ -189,10 +189,11 @@ static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
 }
 
 /* Squared distance of x from a peak in its own metric. */
-static double distance2(const atvi_vi *v, const atvi_peak *p, const final *f, atvi_idx j, double *y) {
+static double distance2(const atvi_vi *v, const atvi_peak *p, const atvi_vi_points *f, atvi_idx j,
+                        double *y) {
   double sum = 0;
   for (atvi_idx i = 0; i < v->d; i++) {
-    double r = f->c.x[i * f->c.cap + j] - p->x[i];
+    double r = f->x[i * f->stride + j] - p->x[i];
     for (atvi_idx k = 0; k < i; k++) r -= p->chol[i * v->d + k] * y[k];
     y[i] = r / p->chol[i * v->d + i];
     sum += y[i] * y[i];
@@ -201,14 +202,14 @@ static double distance2(const atvi_vi *v, const atvi_peak *p, const final *f, at
 }
 
 /* Share of the posterior nearest to each peak. */
-static atvi_status tell_modes(atvi_vi *v, const final *f, atvi_draws *d) {
+atvi_status atvi_vi_tell_modes(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
   atvi_idx n = v->modes.n, told = 0;
   d->made.modes = v->opts.seek_modes && n > 0 ? 1 : NAN;
   if (n < 2) return ATVI_OK;
   double *share = atvi_pool_take(v->pool, (size_t)(n + v->d), sizeof *share), *y = share + n;
   if (!share) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
   for (atvi_idx j = 0; j < f->n; j++) {
-    if (!(f->w[j] > 0)) continue;
+    if (f->w && !(f->w[j] > 0)) continue;
     atvi_idx near = 0;
     double best = HUGE_VAL;
     for (atvi_idx k = 0; k < n; k++) {
@@ -220,11 +221,11 @@ static atvi_status tell_modes(atvi_vi *v, const final *f, atvi_draws *d) {
         near = k;
       }
     }
-    share[near] += f->w[j];
+    share[near] += f->w ? f->w[j] : 1.0 / (double)f->n;
   }
   for (atvi_idx k = 0; k < n; k++) told += share[k] > exp(-TOLD);
   d->made.modes = (double)(told > 1 ? told : 1);
-  if (!atvi_psis_permits(f->n, f->psis.khat, f->psis.excess)) return ATVI_OK;
+  if (!f->sure) return ATVI_OK;
   for (atvi_idx k = 0, number = 0; k < n && told > 1; k++) {
     if (!(share[k] > exp(-TOLD))) continue;
     number++;
@@ -242,31 +243,56 @@ static atvi_status tell_modes(atvi_vi *v, const final *f, atvi_draws *d) {
   return ATVI_OK;
 }
 
+void atvi_vi_made(const atvi_vi *v, atvi_made *made) {
+  const final *f = v->final;
+  bool whole = v->converged && !v->cut;
+  made->method = v->opts.method;
+  made->model = v->space->target->name;
+  made->seed = v->opts.seed;
+  made->seconds = atvi_clock_s() - v->begun_s;
+  made->evaluations = atvi_evaluator_count(v->ev);
+  made->failures = atvi_evaluator_failures(v->ev);
+  made->end = whole ? ATVI_END_DONE : atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
+  made->log_evidence = f->psis.log_mean;
+  made->log_evidence_se = f->se;
+  made->elbo = f->elbo;
+  made->khat = f->psis.khat;
+  made->ess_wanted = isnan(v->opts.ess) ? NAN : v->opts.ess;
+  made->efficiency = f->psis.ess / (double)f->n;
+  made->outside = outside_share(v, f);
+  made->rungs = v->rungs;
+  made->steps = v->steps;
+  made->tuned = v->tuned;
+  made->excess = f->psis.excess;
+  made->lost = 0;
+  for (atvi_idx j = 0; j < f->n; j++) made->lost += isnan(f->c.log_lik[j]) / (double)f->n;
+}
+
 static atvi_status deliver(atvi_vi *v, const final *f, atvi_draws **out) {
   ATVI_TRY(copy_draws(v, f, out));
-  atvi_draws *d = *out;
-  bool whole = v->converged && !v->cut;
-  d->made.method = v->opts.method;
-  d->made.model = v->space->target->name;
-  d->made.seed = v->opts.seed;
-  d->made.seconds = atvi_clock_s() - v->begun_s;
-  d->made.evaluations = atvi_evaluator_count(v->ev);
-  d->made.failures = atvi_evaluator_failures(v->ev);
-  d->made.end = whole ? ATVI_END_DONE : atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
-  d->made.log_evidence = f->psis.log_mean;
-  d->made.log_evidence_se = f->se;
-  d->made.elbo = f->elbo;
-  d->made.khat = f->psis.khat;
-  d->made.ess_wanted = isnan(v->opts.ess) ? NAN : v->opts.ess;
-  d->made.efficiency = f->psis.ess / (double)f->n;
-  d->made.outside = outside_share(v, f);
-  d->made.rungs = v->rungs;
-  d->made.steps = v->steps;
-  d->made.tuned = v->tuned;
-  d->made.excess = f->psis.excess;
-  d->made.lost = 0;
-  for (atvi_idx j = 0; j < f->n; j++) d->made.lost += isnan(f->c.log_lik[j]) / (double)f->n;
-  return tell_modes(v, f, d);
+  atvi_vi_made(v, &(*out)->made);
+  atvi_vi_points p = {f->n, f->c.cap, f->c.x, f->w, v->permits};
+  return atvi_vi_tell_modes(v, &p, *out);
+}
+
+/* ---- for the exact sampler ---- */
+
+atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w) {
+  *log_w = v->final->log_w;
+  return v->final->n;
+}
+
+/* Systematic: the number of times that a draw is taken differs from its expectation by less than one. */
+void atvi_vi_starts(const atvi_vi *v, atvi_idx n, double *x) {
+  const final *f = v->final;
+  atvi_rng r = atvi_rng_at(v->opts.seed, ATVI_STREAM_EXACT, 0, 0);
+  double most = 1 / sqrt((double)f->n), all = 0, sum = 0, u = atvi_rng_uniform(&r);
+  for (atvi_idx j = 0; j < f->n; j++) all += fmin(f->w[j], most);
+  atvi_idx j = -1;
+  for (atvi_idx k = 0; k < n; k++) {
+    while (j < f->n - 1 && (j < 0 || sum < (u + (double)k) / (double)n * all)) sum += fmin(f->w[++j], most);
+    for (atvi_idx i = 0; i < v->d; i++) x[i * n + k] = f->c.x[i * f->c.cap + j];
+  }
 }
 
 atvi_status atvi_vi_weigh(atvi_vi *v, bool all) {
@@ -285,6 +311,7 @@ atvi_status atvi_vi_weigh(atvi_vi *v, bool all) {
   v->weighed_all = all;
   weigh(v, f);
   v->tail_fits = f->psis.khat < atvi_psis_threshold(f->n);
+  v->permits = atvi_psis_permits(f->n, f->psis.khat, f->psis.excess);
   v->share = f->psis.ess / (double)f->n;
   return ATVI_OK;
 }

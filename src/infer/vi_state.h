@@ -51,6 +51,7 @@ typedef struct {
   struct atvi_vi_final *final;
   uint32_t final_scramble; /* as scramble, for the last draws */
   bool tail_fits;          /* k-hat is below its threshold */
+  bool permits;            /* the weights may be used */
   double share;            /* what a draw is worth */
   bool weighed_all;        /* the last draws are all that are wanted */
   bool cut;                /* the last draws were cut short */
@@ -118,6 +119,24 @@ ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
  * what there was if there is no time, or less came of it.
  * Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, bool all);
+/* Of the last weighing: log pi - log q of its draws, -inf where a run failed; returns how many. */
+atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w);
+/* n points x[d][n] out of its draws, by their weights, none of which counts for more than 1 / sqrt of the number of draws, so that
+ * points differ. */
+void atvi_vi_starts(const atvi_vi *v, atvi_idx n, double *x);
+/* All of made that the approximation and the last weighing know. */
+void atvi_vi_made(const atvi_vi *v, atvi_made *made);
+/* Number of modes, and which share of n points x[d][n] (w NULL: equal weights) is nearest to each; if sure, said to the
+ * user. Errors: ENOMEM. */
+typedef struct {
+  atvi_idx n, stride; /* x[i * stride + j] */
+  const double *x, *w;
+  bool sure;
+} atvi_vi_points;
+ATVI_CHECKED atvi_status atvi_vi_tell_modes(atvi_vi *v, const atvi_vi_points *p, atvi_draws *d);
+/* The exact sampler, after the last weighing (vi_exact.c). *out is NULL if there was no time for enough of it, with v->cut set, and on
+ * error. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_exact(atvi_vi *v, atvi_draws **out);
 /* What the last weighing gave, as draws. Errors: ENOMEM, EMODEL (no draw can be evaluated). */
 ATVI_CHECKED atvi_status atvi_vi_deliver(atvi_vi *v, atvi_draws **out);
 

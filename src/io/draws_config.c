@@ -32,6 +32,7 @@ static const struct {
     {"rungs", REAL, offsetof(atvi_made, rungs)},
     {"steps", REAL, offsetof(atvi_made, steps)},
     {"tuned", REAL, offsetof(atvi_made, tuned)},
+    {"exact", REAL, offsetof(atvi_made, exact)},
     {"excess", REAL, offsetof(atvi_made, excess)},
     {"lost", REAL, offsetof(atvi_made, lost)},
     {"divergences", REAL, offsetof(atvi_made, divergences)},

@@ -164,7 +164,8 @@ static void forgive(atvi_lang *lang, const atvi_lang_observe *o, atvi_node arg[A
   if (!atvi_dist_get(o->dist)->count ||
       !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV)))
     return;
-  double slack = p ? SLACK : SLACK * fmax(1, largest(&lang->data[o->data], o->column));
+  /* A power of two, so that compiled code serves other data of about the same size. */
+  double slack = p ? SLACK : SLACK * exp2(ceil(log2(fmax(1, largest(&lang->data[o->data], o->column)))));
   atvi_node zero = atvi_graph_const(g, 0), one = atvi_graph_const(g, 1);
   atvi_node above = atvi_graph_op2(g, ATVI_OP_LT, atvi_graph_const(g, -slack), *x);
   atvi_node clamped = atvi_graph_op2(g, ATVI_OP_MAX, zero, *x);

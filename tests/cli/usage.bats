@@ -4,12 +4,12 @@ load common
 
 @test "without arguments: the commands, status 2" {
   run "$ATVI"
-  fails_with 2 check eval simulate fit summary predict
+  fails_with 2 check eval simulate fit summary predict compare study sbc
 }
 
 @test "--help and help list the commands" {
   run -0 "$ATVI" --help
-  says check eval simulate fit summary predict
+  says check eval simulate fit summary predict compare study sbc
   run -0 "$ATVI" help
   says fit
 }
@@ -20,7 +20,7 @@ load common
 }
 
 @test "every command has a manual page that fits 80 columns" {
-  for command in check eval simulate fit summary predict; do
+  for command in check eval simulate fit summary predict compare study sbc; do
     run -0 "$ATVI" $command --help
     says NAME SYNOPSIS DESCRIPTION OPTIONS "EXIT STATUS" EXAMPLES
     not grep -E '^.{81,}$' <<<"$output"

@@ -41,11 +41,11 @@ static void check_column(const json_t *o, const atvi_summary_column *c) {
 
 static void json_has_every_key(void) {
   static const char *const key[] = {
-      "method",     "model",        "seed",           "seconds",    "evaluations",   "failures",
-      "log_map",    "log_evidence", "elbo",           "khat",       "verdict",       "messages",
-      "parameters", "derived",      "modes",          "outside",    "rungs",         "steps",
-      "tuned",      "efficiency",   "khat_threshold", "weighted",   "ess",           "excess",
-      "lost",       "divergences",  "ebfmi",          "tree_depth", "max_depth_hits"};
+      "method",         "model",   "seed",   "seconds", "evaluations", "failures",   "log_map",
+      "log_evidence",   "elbo",    "khat",   "verdict", "messages",    "parameters", "derived",
+      "modes",          "outside", "rungs",  "steps",   "tuned",       "efficiency", "khat_threshold",
+      "weighted",       "ess",     "excess", "lost",    "divergences", "ebfmi",      "tree_depth",
+      "max_depth_hits", "exact"};
   world w = world_new(4, 500, false);
   world_flat(&w);
   CHECK_OK(atvi_draws_say(w.d, "Quote \" and backslash \\."));

@@ -417,9 +417,25 @@ static void own_messages_come_last(void) {
   world_free(&w);
 }
 
-TESTS({"ok", good_draws_are_ok}, {"rhat", rhat_has_three_steps}, {"ess", ess_below_wanted},
-      {"weights", weights_on_few_draws}, {"ends", early_ends_and_failures}, {"khat", khat_rules},
-      {"approximations", approximations}, {"efficiency", efficiency_of_weights},
+/* Chains of the exact sampler are judged as chains, whatever k-hat the approximation has. */
+static void exact_chains(void) {
+  world w = world_new(4, 500, false);
+  atvi_made *m = &w.d->made;
+  m->method = "atvi";
+  m->khat = 1.3, m->excess = 0.2, m->efficiency = 0.004, m->exact = 1;
+  const atvi_summary *s = world_summary(&w);
+  CHECK(s->chains && !s->refused && !s->weighted && s->col[0].rhat > 0);
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  m->end = ATVI_END_LIMIT;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "before it reached the precision asked for");
+  world_free(&w);
+}
+
+TESTS({"exact", exact_chains}, {"ok", good_draws_are_ok}, {"rhat", rhat_has_three_steps},
+      {"ess", ess_below_wanted}, {"weights", weights_on_few_draws}, {"ends", early_ends_and_failures},
+      {"khat", khat_rules}, {"approximations", approximations}, {"efficiency", efficiency_of_weights},
       {"ess_wanted", ess_of_weights_asked_for}, {"ess_one", ess_of_one_parameter},
       {"no_weight", draws_without_weight_do_not_count}, {"modes", several_modes_are_a_warning},
       {"bounds", mass_at_a_bound_is_a_note}, {"stuck", chains_that_stand_still},

@@ -121,6 +121,37 @@ static void score_is_the_slope_of_log_q(void) {
   }
 }
 
+/* The base draw comes back; and the derivative in it, of c x + e log q, by fourth-order differences. */
+static void pull_is_the_slope_in_z(void) {
+  for (int kind = 0; kind < KINDS; kind++) {
+    world o = world_new(kind, 0.2);
+    CHECK((o.f.ops->inv == NULL) == (o.f.ops->pull == NULL) && (o.f.ops->inv != NULL) == (o.f.n_base == D));
+    if (!o.f.ops->pull) {
+      world_free(&o);
+      continue;
+    }
+    double back[D * B], c[D * B], e[B], dz[D * B];
+    const double h = 1e-4;
+    for (int i = 0; i < D * B; i++) c[i] = sin(1.7 * i);
+    for (int b = 0; b < B; b++) e[b] = cos(2.3 * b);
+    fwd(&o);
+    o.f.ops->pull(o.f.self, o.theta, o.w, c, e, dz);
+    o.f.ops->inv(o.f.self, o.theta, o.w, B, o.x, back);
+    for (int i = 0; i < D * B; i++) CHECK_ABS(back[i], o.z[i], 1e-10 * (1 + fabs(o.z[i])));
+    for (int i = 0; i < D * B; i++) {
+      const double was = o.z[i];
+      double v[4];
+      for (int k = 0; k < 4; k++) {
+        o.z[i] = was + h * (k < 2 ? k - 2 : k - 1);
+        v[k] = value(&o, c, e);
+      }
+      o.z[i] = was;
+      CHECK_ABS(dz[i], (v[0] - 8 * v[1] + 8 * v[2] - v[3]) / (12 * h), 1e-6 * (1 + fabs(dz[i])));
+    }
+    world_free(&o);
+  }
+}
+
 static void a_draw_does_not_see_its_batch(void) {
   for (int kind = 0; kind < KINDS; kind++) {
     world o = world_new(kind, 0.2);
@@ -249,6 +280,7 @@ static void blocks_cover_the_parameters(void) {
 
 TESTS({"vjp", vjp_is_the_slope}, {"no_weight", a_draw_without_weight_adds_nothing},
       {"log_q", log_q_agrees_with_fwd}, {"score", score_is_the_slope_of_log_q},
-      {"batch", a_draw_does_not_see_its_batch}, {"start", starts_near_the_standard_normal},
-      {"steady", steady_state_allocates_nothing}, {"faults", survives_allocation_failure},
-      {"refuses", refuses_wrong_calls}, {"blocks", blocks_cover_the_parameters})
+      {"pull", pull_is_the_slope_in_z}, {"batch", a_draw_does_not_see_its_batch},
+      {"start", starts_near_the_standard_normal}, {"steady", steady_state_allocates_nothing},
+      {"faults", survives_allocation_failure}, {"refuses", refuses_wrong_calls},
+      {"blocks", blocks_cover_the_parameters})

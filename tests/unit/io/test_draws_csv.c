@@ -57,6 +57,7 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
                         .rungs = 5,
                         .steps = 640,
                         .tuned = 1,
+                        .exact = 1,
                         .excess = 0.0123,
                         .divergences = 17,
                         .ebfmi = 0.875,
@@ -94,6 +95,7 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
   CHECK(same(a->made.log_lik_error, b->made.log_lik_error) && same(a->made.modes, b->made.modes));
   CHECK(same(a->made.outside, b->made.outside) && same(a->made.rungs, b->made.rungs));
   CHECK(same(a->made.steps, b->made.steps) && same(a->made.tuned, b->made.tuned));
+  CHECK(same(a->made.exact, b->made.exact));
   CHECK(same(a->made.excess, b->made.excess) && same(a->made.lost, b->made.lost));
   CHECK(same(a->made.divergences, b->made.divergences) && same(a->made.ebfmi, b->made.ebfmi));
   CHECK(same(a->made.tree_depth, b->made.tree_depth) && same(a->made.max_depth_hits, b->made.max_depth_hits));

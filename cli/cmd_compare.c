@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include <limits.h>
+#include <stdio.h>
+
+static const char *const after[] = {
+    "METHODS",
+    "atvi    variational inference with weights, as atvi fit --no-exact\n"
+    "nf      a normalising flow alone\n"
+    "copula  a Gaussian copula\n"
+    "ram     robust adaptive Metropolis\n"
+    "nuts    the No-U-Turn sampler\n"
+    "exact   atvi, then chains that start from it, as atvi fit --exact\n"
+    "map     Laplace's method; not among the default\n",
+    "TABLE",
+    "For every parameter and derived quantity the mode, the 95 % HPD interval,\n"
+    "and the distance of its marginal to that of the reference: Wasserstein-1,\n"
+    "in standard deviations of the reference. * marks more than three times what\n"
+    "two samples of one distribution differ by chance; unweighted is that of an\n"
+    "approximation before its draws are weighted. Then verdict, seconds, model\n"
+    "evaluations, k-hat, largest R-hat and smallest ESS of the parameters,\n"
+    "log MAP, log evidence, and the scores of atvi predict. See docs/compare.md.\n",
+    "FILES",
+    "DIR/METHOD/       what atvi fit and atvi predict write\n"
+    "DIR/compare.csv   all numbers, one on a line: method, kind, name,\n"
+    "                  statistic, value\n"
+    "DIR/compare.json  the same\n",
+    "SIGNALS",
+    "Ctrl-C (SIGINT) and SIGTERM end the method that runs, as in atvi fit; those\n"
+    "after it are not begun. What there is is compared and written, and the exit\n"
+    "status is 130. A second signal ends at once.\n",
+    "EXIT STATUS",
+    "0     done; a method that failed is told in the table\n"
+    "1     failed, or no method gave draws\n"
+    "2     wrong usage, or the model or its data are wrong\n"
+    "3     a method failed or its verdict is not ok (only with --strict)\n"
+    "130   interrupted\n",
+    "EXAMPLES",
+    "atvi compare examples/cold/cold.atvi\n"
+    "atvi compare cold.atvi --methods atvi,ram --seed 7 --out both\n"
+    "atvi compare rotavirus.atvi --parallel --max-time 20m\n"
+    "atvi compare cold.atvi --json -q | jq '.methods[] | {method, seconds}'\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_app_compare_opts compare;
+  atvi_arg_list fix, data;
+  long long threads;
+  bool strict, quiet, json;
+} options;
+
+static int parse(options *o, int argc, char **argv) {
+  atvi_app_fit_opts *fit = &o->compare.fit;
+  const atvi_arg arg[] = {
+      {"methods", "LIST", ATVI_ARG_TEXT, &o->compare.methods,
+       "Which, separated by commas (default atvi,nf,copula,ram,nuts,exact)."},
+      {"reference", "METHOD", ATVI_ARG_TEXT, &o->compare.reference,
+       "Measure distances from this one (default: the first of exact, nuts and ram with verdict ok, or "
+       "else atvi)."},
+      {"parallel", NULL, ATVI_ARG_FLAG, &o->compare.parallel,
+       "Run the methods side by side instead of one after another. The results are the same, but the times "
+       "are shared, and marked so."},
+      {"seed", "N", ATVI_ARG_SEED, &fit->how.seed, "Seed of every method (default 1)."},
+      {"out", "DIR", ATVI_ARG_TEXT, &fit->out,
+       "Folder for the results. Default: a new numbered folder here (cold-compare-001, ...)."},
+      {"force", NULL, ATVI_ARG_FLAG, &fit->force, "Write into DIR even if it exists."},
+      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads in all (default: one per core)."},
+      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value, as in atvi fit."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
+       "Put FILE in the place of the model's data file, as in atvi fit."},
+      {"holdout", "RULE", ATVI_ARG_TEXT, &fit->holdout,
+       "Leave observations out of the fits and score them apart, as in atvi fit."},
+      {"ess", "N", ATVI_ARG_NUMBER, &fit->how.ess, "Effective sample size for every method, as in atvi fit."},
+      {"max-time", "TIME", ATVI_ARG_DURATION, &fit->how.max_seconds,
+       "Most time to spend on each method: 90s, 10m, 1.5h, 2d."},
+      {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless every verdict is ok."},
+      {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print compare.json instead of the table."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &fit->model.interpret,
+       "Use the interpreter instead of compiling the model."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; without --json only the folder's name."},
+      {0},
+  };
+  return atvi_args_parse(&atvi_cmd_compare, arg, argc, argv, &fit->model.path);
+}
+
+static int report(const options *o, const atvi_app_compare_result *r) {
+  int code = o->json ? atvi_print(r->json) : o->quiet ? ATVI_EXIT_DONE : atvi_print(r->text);
+  if (code == ATVI_EXIT_DONE && !o->json) {
+    char line[PATH_MAX + 32];
+    snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
+    code = atvi_print(line);
+  }
+  if (code != ATVI_EXIT_DONE) return code;
+  if (r->stopped || atvi_signals_seen()) return ATVI_EXIT_STOPPED;
+  if (r->n_fitted == 0) return ATVI_EXIT_FAILED;
+  return o->strict && !r->all_ok ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
+}
+
+static int run(int argc, char **argv) {
+  options o = {.compare.fit.how = atvi_fit_defaults()};
+  atvi_app_model *model = &o.compare.fit.model;
+  int code = parse(&o, argc, argv);
+  if (code >= 0) return code;
+
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_compare, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
+  atvi_app_set *fixed;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
+    model->n_fix = o.fix.n;
+    model->fix = fixed;
+    model->n_data = o.data.n;
+    model->data = files;
+    atvi_app_compare_result result;
+    atvi_signals_catch(s.ctx);
+    atvi_status status = atvi_app_compare(s.ctx, s.pool, &o.compare, &result);
+    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
+    if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
+  }
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_compare = {
+    .name = "compare",
+    .brief = "fit a model with several methods and set them side by side",
+    .usage = "MODEL [--methods LIST] [--reference METHOD] [--parallel]\n"
+             "         [--seed N] [--out DIR] ...",
+    .operand = "MODEL",
+    .about =
+        "Fits MODEL with each of the methods, one after another, as 'atvi fit' would, predicts with each as "
+        "'atvi predict' would, and prints one table. A method that fails is told in the table, and the "
+        "others go on."
+        "\n\n"
+        "Distances are from the best reference there is: a method that is exact in the limit and whose "
+        "verdict is ok.",
+    .after = after,
+    .run = run,
+};

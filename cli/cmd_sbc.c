@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include <limits.h>
+#include <stdio.h>
+
+static const char *const after[] = {
+    "TABLE",
+    "95 %       whether the distribution function of the ranks is inside its\n"
+    "           simultaneous 95 % band, for this quantity alone\n"
+    "p band     p-value of that test\n"
+    "p spread   p-value of the spread of the ranks: chi-squared test of sum z^2,\n"
+    "           z = normal score of a rank\n"
+    "sd z       above 1: posteriors are too narrow; below: too wide\n"
+    "yes, NO    whether both p-values pass, at a level at which all quantities\n"
+    "           together raise a false alarm once in a hundred runs at most\n",
+    "FILES",
+    "DIR/data/          the simulated data sets\n"
+    "DIR/replicates.csv one line per replicate: for each quantity its truth and\n"
+    "                   the rank of the truth among 99 draws\n"
+    "DIR/ecdf.csv       difference of the distribution functions, with the band\n"
+    "DIR/sbc.json       the settings\n"
+    "DIR/sbc_summary.json\n"
+    "                   the table for programs\n",
+    "SIGNALS",
+    "Ctrl-C (SIGINT) and SIGTERM end the run; the same command continues it: what\n"
+    "is recorded is not done again. More replicates may be asked for then.\n",
+    "EXIT STATUS",
+    "0     done\n"
+    "1     failed\n"
+    "2     wrong usage, or the model or its data are wrong\n"
+    "3     done, but not calibrated, or some fits failed (only with --strict)\n"
+    "130   interrupted\n",
+    "EXAMPLES",
+    "atvi sbc cold.atvi\n"
+    "atvi sbc cold.atvi --method ram --replicates 100 --out sbc-ram\n"
+    "atvi sbc cold.atvi --scale-sd 0.8 --out broken   # must say NO\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_app_sbc_opts sbc;
+  atvi_arg_list fix, data;
+  long long replicates, threads;
+  bool json, strict, quiet;
+} options;
+
+static int parse(options *o, int argc, char **argv) {
+  const atvi_arg arg[] = {
+      {"replicates", "N", ATVI_ARG_COUNT, &o->replicates, "Number of data sets (default 200)."},
+      {"method", "METHOD", ATVI_ARG_TEXT, &o->sbc.method,
+       "A method of atvi fit, with its defaults; exact is atvi fit --exact (default atvi)."},
+      {"seed", "N", ATVI_ARG_SEED, &o->sbc.seed,
+       "Seed (default 1). Replicate r is fitted with seed + r - 1."},
+      {"out", "DIR", ATVI_ARG_TEXT, &o->sbc.out,
+       "Folder of the run, which is continued if it was begun. Default: MODEL-sbc here."},
+      {"scale-sd", "FACTOR", ATVI_ARG_NUMBER, &o->sbc.scale_sd,
+       "A check of the check: shrink posterior draws about their mean by this factor. 0.8 must be noticed."},
+      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value; may be repeated."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
+       "Put FILE in the place of the model's data file: its times and columns are those of the simulated "
+       "ones."},
+      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+      {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
+      {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
+       "End with status 3 if the method is not calibrated or a fit failed."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &o->sbc.model.interpret,
+       "Use the interpreter instead of compiling the model."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name."},
+      {0},
+  };
+  return atvi_args_parse(&atvi_cmd_sbc, arg, argc, argv, &o->sbc.model.path);
+}
+
+static int report(const options *o, const atvi_app_repeat_result *r) {
+  char line[2 * PATH_MAX];
+  if (r->stopped) {
+    atvi_show_end();
+    fprintf(stderr, "atvi sbc: interrupted; the same command continues %s\n", r->dir);
+    return ATVI_EXIT_STOPPED;
+  }
+  int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(o->json ? r->json : r->text);
+  if (code == ATVI_EXIT_DONE && !o->json) {
+    snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
+    code = atvi_print(line);
+  }
+  return code == ATVI_EXIT_DONE && o->strict && (r->failed || !r->passed) ? ATVI_EXIT_DOUBT : code;
+}
+
+static int run(int argc, char **argv) {
+  options o = {.sbc = {.method = "atvi", .seed = 1, .scale_sd = 1}, .replicates = 200};
+  int code = parse(&o, argc, argv);
+  if (code >= 0) return code;
+  o.sbc.replicates = (atvi_idx)o.replicates;
+
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_sbc, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
+  atvi_app_set *fixed;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
+    o.sbc.model.n_fix = o.fix.n;
+    o.sbc.model.fix = fixed;
+    o.sbc.model.n_data = o.data.n;
+    o.sbc.model.data = files;
+    atvi_app_repeat_result result;
+    atvi_signals_catch(s.ctx);
+    atvi_status status = atvi_app_sbc(s.ctx, s.pool, &o.sbc, &result);
+    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
+  }
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_sbc = {
+    .name = "sbc",
+    .brief = "simulation-based calibration of a method for a model",
+    .usage = "MODEL [--replicates N] [--method METHOD] [--seed N] [--out DIR] ...",
+    .operand = "MODEL",
+    .about =
+        "Draws truths from the prior, simulates data at each in the layout of the model's data file, fits "
+        "them, and counts how many of 99 posterior draws of a parameter are below its truth. If the "
+        "posterior "
+        "is right these ranks are uniform. The table tells for every parameter and derived quantity whether "
+        "they "
+        "are, and the last line whether all are."
+        "\n\n"
+        "Fits run one after another, each on all threads. A run that was stopped is continued by the same "
+        "command.",
+    .after = after,
+    .run = run,
+};

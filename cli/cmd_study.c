@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include <limits.h>
+#include <stdio.h>
+
+static const char *const after[] = {
+    "FILES",
+    "DIR/data/          the simulated data sets, set_1.csv, set_2.csv, ...\n"
+    "DIR/replicates.csv one line per replicate and method, written as soon as a\n"
+    "                   fit is done; failed ones with their reason\n"
+    "DIR/study.json     the settings\n"
+    "DIR/study.csv      method, quantity, kind, measure, n, value, error\n"
+    "DIR/study_summary.json\n"
+    "                   the same for programs\n",
+    "MEASURES",
+    "coverage     how often the 95 % HPD interval holds the truth; of a tracked\n"
+    "             quantity, the share of times at which it does; +- is the Monte\n"
+    "             Carlo error\n"
+    "mode, MSE    mean of the marginal modes; their mean squared error. Of a\n"
+    "             tracked quantity, that of its posterior mean, over all times\n"
+    "data, AIL, MSPE\n"
+    "             as in atvi predict, mean over the replicates\n",
+    "SIGNALS",
+    "Ctrl-C (SIGINT) and SIGTERM end the study; so may a power cut. The same\n"
+    "command continues it: what is recorded is not done again. More replicates or\n"
+    "other methods may be asked for then, other settings are an error.\n",
+    "EXIT STATUS",
+    "0     done\n"
+    "1     failed\n"
+    "2     wrong usage, or the model, its data or the truth are wrong\n"
+    "3     done, but some fits failed (only with --strict)\n"
+    "130   interrupted\n",
+    "EXAMPLES",
+    "atvi study cold.atvi --truth beta=0.9,gamma=0.3,S0=40 --replicates 20\n"
+    "atvi study cold.atvi --truth truth.json --methods atvi,ram --out study\n"
+    "atvi study rotavirus.atvi --truth truth.json --data-dir sets\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_app_study_opts study;
+  atvi_arg_list truth, fix, data;
+  long long replicates, threads;
+  bool json, strict, quiet;
+} options;
+
+static int parse(options *o, int argc, char **argv) {
+  const atvi_arg arg[] = {
+      {"truth", "TRUTH", ATVI_ARG_LIST, &o->truth,
+       "Parameters at which data are simulated and by which fits are scored: name=value,... or a JSON file, "
+       "{\"beta\": 0.9, \"nu\": [1, 2]}. May be repeated."},
+      {"replicates", "N", ATVI_ARG_COUNT, &o->replicates, "Number of data sets (default 50)."},
+      {"methods", "LIST", ATVI_ARG_TEXT, &o->study.methods,
+       "Methods of atvi fit, separated by commas, with their defaults; exact is atvi fit --exact (default "
+       "atvi)."},
+      {"seed", "N", ATVI_ARG_SEED, &o->study.seed,
+       "Seed (default 1). Replicate r is fitted with seed + r - 1; the data set of the first is that of atvi "
+       "simulate --observe."},
+      {"out", "DIR", ATVI_ARG_TEXT, &o->study.out,
+       "Folder of the study, which is continued if it was begun. Default: MODEL-study here."},
+      {"data-dir", "DIR", ATVI_ARG_TEXT, &o->study.data_dir,
+       "Fit the data sets in DIR instead of simulating; the truth is then for scoring alone."},
+      {"pattern", "NAME", ATVI_ARG_TEXT, &o->study.pattern,
+       "How they are named, with %d for the number of the replicate (default set_%d.csv)."},
+      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value; may be repeated."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
+       "Put FILE in the place of the model's data file: its times and columns are those of the simulated "
+       "ones."},
+      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+      {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
+      {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &o->study.model.interpret,
+       "Use the interpreter instead of compiling the model."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name."},
+      {0},
+  };
+  return atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.model.path);
+}
+
+static int report(const options *o, const atvi_app_repeat_result *r) {
+  char line[2 * PATH_MAX];
+  if (r->stopped) {
+    atvi_show_end();
+    fprintf(stderr, "atvi study: interrupted; the same command continues %s\n", r->dir);
+    return ATVI_EXIT_STOPPED;
+  }
+  int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(o->json ? r->json : r->text);
+  if (code == ATVI_EXIT_DONE && !o->json) {
+    snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
+    code = atvi_print(line);
+  }
+  return code == ATVI_EXIT_DONE && o->strict && r->failed ? ATVI_EXIT_DOUBT : code;
+}
+
+static int run(int argc, char **argv) {
+  options o = {.study = {.methods = "atvi", .seed = 1, .pattern = "set_%d.csv"}, .replicates = 50};
+  int code = parse(&o, argc, argv);
+  if (code >= 0) return code;
+  o.study.replicates = (atvi_idx)o.replicates;
+  o.study.n_truth = o.truth.n;
+  o.study.truth = o.truth.text;
+
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_study, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
+  atvi_app_set *fixed;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
+    o.study.model.n_fix = o.fix.n;
+    o.study.model.fix = fixed;
+    o.study.model.n_data = o.data.n;
+    o.study.model.data = files;
+    atvi_app_repeat_result result;
+    atvi_signals_catch(s.ctx);
+    atvi_status status = atvi_app_study(s.ctx, s.pool, &o.study, &result);
+    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
+  }
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_study = {
+    .name = "study",
+    .brief = "simulate at a known truth, fit and score, many times",
+    .usage = "MODEL --truth TRUTH [--replicates N] [--methods LIST] [--seed N]\n"
+             "         [--out DIR] [--data-dir DIR [--pattern NAME]] ...",
+    .operand = "MODEL",
+    .about =
+        "Simulates data sets at a known truth, in the layout of the model's data file, fits each with every "
+        "method and tells how often intervals hold the truth, how far modes are from it, how well the data "
+        "are "
+        "predicted, and what it cost. A fit that fails is recorded with its reason, reported and counted."
+        "\n\n"
+        "Fits run one after another, each on all threads. A study that was stopped is continued by the same "
+        "command.",
+    .after = after,
+    .run = run,
+};

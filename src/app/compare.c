@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* atvi compare: every method as atvi fit and atvi predict would run it, each into a folder of its own; then the folders
+ * are read and set side by side. So nothing here knows how a method works, and a method that fails leaves the others alone.
+ *
+ * Side by side, each method has a thread with a context of its own. Results do not depend on the number of threads: they are
+ * the same as one after another, only times are not. */
+#include "app/compare.h"
+#include "infer/fit.h"
+#include "io/file.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char ALL[] = "atvi,nf,copula,ram,nuts,exact";
+enum { MESSAGE = 1024 };
+static const double LOOK_EVERY_S = 0.1;
+
+/* One method's work. */
+typedef struct {
+  const char *method;
+  atvi_app_fit_opts fit;
+  atvi_ctx *ctx;
+  int threads; /* side by side: of this method */
+  atvi_status status, scored;
+  bool begun, stopped;
+  char message[MESSAGE]; /* of what failed */
+  atomic_bool *stop;     /* side by side: asked to stop */
+  atomic_int *n_ended;
+} job;
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_compare_opts *opts;
+  const char *model, *dir;
+  int n;
+  job *job; /* [n] */
+} work;
+
+/* ---- before ---- */
+
+static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
+
+/* The options of a method that are its own. What it has no use for is left out, not refused: one command line serves all. */
+static atvi_fit_opts how(const atvi_fit_opts *common, const char *method) {
+  atvi_fit_opts o = *common;
+  bool exact = strcmp(method, "exact") == 0, atvi = exact || strcmp(method, "atvi") == 0;
+  o.method = atvi ? "atvi" : method;
+  /* atvi alone is the approximation and its weights: turning exact by itself it would be another name for exact. */
+  o.exact = exact ? "on" : atvi ? "off" : NULL;
+  if (strcmp(method, "map") == 0) o.ess = 0;
+  return o;
+}
+
+static atvi_status add_method(work *w, const char *name) {
+  if (!name) return nomem(w->ctx);
+  for (int i = 0; i < w->n; i++)
+    if (strcmp(w->job[i].method, name) == 0)
+      return ATVI_FAIL(w->ctx, ATVI_EINVAL, "--methods %s: %s is there twice", w->opts->methods, name);
+  job j = {.method = name, .fit = w->opts->fit};
+  j.fit.how = how(&w->opts->fit.how, name);
+  ATVI_TRY(atvi_fit_check(w->ctx, &j.fit.how));
+  ATVI_ASSERT(w->n < ATVI_COMPARE_MOST); /* there are no more names to tell apart */
+  w->job[w->n++] = j;
+  return ATVI_OK;
+}
+
+static atvi_status read_methods(work *w) {
+  w->job = atvi_pool_take(w->pool, ATVI_COMPARE_MOST, sizeof *w->job);
+  if (!w->job) return nomem(w->ctx);
+  for (const char *at = w->opts->methods ? w->opts->methods : ALL; at;) {
+    size_t n = strcspn(at, ",");
+    ATVI_TRY(add_method(w, atvi_pool_strndup(w->pool, at, n)));
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  const char *reference = w->opts->reference;
+  for (int i = 0; reference && i < w->n; i++)
+    if (strcmp(w->job[i].method, reference) == 0) reference = NULL;
+  if (!reference) return ATVI_OK;
+  return ATVI_FAIL(w->ctx, ATVI_EINVAL, "--reference %s: not one of the methods compared (%s)", reference,
+                   w->opts->methods ? w->opts->methods : ALL);
+}
+
+/* What is wrong with the model or its data is told once, before anything is begun. Compiled, it is in the cache for all. */
+static atvi_status check_model(work *w) {
+  atvi_loaded l;
+  ATVI_TRY(
+      atvi_app_load(w->ctx, &w->opts->fit.model, &(atvi_model_opts){.holdout = w->opts->fit.holdout}, &l));
+  w->model = atvi_pool_printf(w->pool, "%s", l.target->name);
+  atvi_app_unload(&l);
+  return w->model ? ATVI_OK : nomem(w->ctx);
+}
+
+static atvi_status make_folders(work *w) {
+  const atvi_app_fit_opts *fit = &w->opts->fit;
+  const char *base = atvi_pool_printf(w->pool, "%s-compare", w->model);
+  if (!base) return nomem(w->ctx);
+  ATVI_TRY(atvi_app_out_dir(w->ctx, w->pool, fit->out, fit->force, base, &w->dir));
+  for (int i = 0; i < w->n; i++) {
+    w->job[i].fit.out = atvi_pool_printf(w->pool, "%s/%s", w->dir, w->job[i].method);
+    if (!w->job[i].fit.out) return nomem(w->ctx);
+  }
+  return ATVI_OK;
+}
+
+/* ---- running ---- */
+
+static void fit_and_score(atvi_pool *pool, job *j) {
+  atvi_app_fit_result fitted;
+  atvi_app_predict_result predicted;
+  j->status = atvi_app_fit(j->ctx, pool, &j->fit, &fitted);
+  j->stopped = j->status == ATVI_ESTOP || (j->status == ATVI_OK && fitted.stopped);
+  if (j->status != ATVI_OK) return;
+  j->scored = atvi_app_predict(
+      j->ctx, pool, &(atvi_app_predict_opts){.where = fitted.dir, .interpret = j->fit.model.interpret},
+      &predicted);
+}
+
+static void run_job(job *j) {
+  atvi_pool *pool; /* predictions are large: they go before the next method begins */
+  j->begun = true;
+  j->status = atvi_pool_new(j->ctx, &pool);
+  if (j->status == ATVI_OK) {
+    fit_and_score(pool, j);
+    atvi_pool_free(pool);
+  }
+  if (j->status != ATVI_OK || j->scored != ATVI_OK)
+    snprintf(j->message, sizeof j->message, "%s", atvi_errmsg(j->ctx));
+}
+
+static void one_after_another(work *w) {
+  for (int i = 0; i < w->n && !atvi_stop_asked(w->ctx); i++) {
+    job *j = &w->job[i];
+    atvi_log(w->ctx, ATVI_LOG_NOTE, "method %d of %d: %s", i + 1, w->n, j->method);
+    j->ctx = w->ctx;
+    run_job(j);
+    if (j->status != ATVI_OK && !j->stopped)
+      atvi_log(w->ctx, ATVI_LOG_WARN, "%s failed: %s", j->method, j->message);
+  }
+}
+
+/* ---- side by side ---- */
+
+static bool asked(void *user) { return atomic_load((atomic_bool *)user); }
+
+static void *thread_main(void *arg) {
+  job *j = arg;
+  j->begun = true;
+  j->status = atvi_ctx_new(NULL, &j->ctx);
+  if (j->status == ATVI_OK) {
+    atvi_ctx_set_threads(j->ctx, j->threads);
+    atvi_ctx_set_stop(j->ctx, asked, j->stop);
+    run_job(j);
+    atvi_ctx_free(j->ctx);
+  } else {
+    snprintf(j->message, sizeof j->message, "out of memory");
+  }
+  atomic_fetch_add(j->n_ended, 1);
+  return NULL;
+}
+
+/* Until all have ended: hands requests to stop on, and tells how many there are left. */
+static void watch(work *w, int started, atomic_bool *stop, atomic_int *n_ended) {
+  const struct timespec pause = {.tv_nsec = (long)(1e9 * LOOK_EVERY_S)};
+  double begun = atvi_clock_s();
+  for (int ended; (ended = atomic_load(n_ended)) < started;) {
+    if (atvi_stop_asked(w->ctx)) atomic_store(stop, true);
+    atvi_tell(w->ctx, "side by side", -1, atvi_clock_s() - begun, "%d of %d methods are done", ended, w->n);
+    nanosleep(&pause, NULL);
+  }
+}
+
+static void side_by_side(work *w) {
+  pthread_t thread[ATVI_COMPARE_MOST];
+  bool started[ATVI_COMPARE_MOST] = {0};
+  atomic_bool stop = false;
+  atomic_int n_ended = 0;
+  int n = 0, share = atvi_ctx_threads(w->ctx) / w->n;
+  for (int i = 0; i < w->n; i++) {
+    job *j = &w->job[i];
+    j->threads = share > 1 ? share : 1;
+    j->stop = &stop;
+    j->n_ended = &n_ended;
+    started[i] = pthread_create(&thread[i], NULL, thread_main, j) == 0;
+    n += started[i];
+  }
+  watch(w, n, &stop, &n_ended);
+  for (int i = 0; i < w->n; i++)
+    if (started[i])
+      pthread_join(thread[i], NULL);
+    else if (!atvi_stop_asked(w->ctx)) /* no more threads to be had */
+      thread_main(&w->job[i]);
+}
+
+/* ---- after ---- */
+
+static atvi_status describe(work *w, const job *j, atvi_compared *out) {
+  const char *message = j->message[0] ? atvi_pool_printf(w->pool, "%s", j->message) : NULL;
+  *out = (atvi_compared){.method = j->method, .dir = j->fit.out};
+  out->state = !j->begun ? "not run" : j->stopped ? "stopped" : j->status != ATVI_OK ? "failed" : "done";
+  out->reason = !j->begun ? "stopped before it began" : j->status != ATVI_OK ? message : NULL;
+  out->unscored = j->status == ATVI_OK && j->scored != ATVI_OK ? message : NULL;
+  return atvi_pool_failed(w->pool) ? nomem(w->ctx) : ATVI_OK;
+}
+
+static atvi_status save(work *w, const char *name, const char *text) {
+  const char *path = atvi_pool_printf(w->pool, "%s/%s", w->dir, name);
+  return path ? atvi_file_save(w->ctx, path, text, strlen(text)) : nomem(w->ctx);
+}
+
+static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_result *out) {
+  const char *csv;
+  out->dir = w->dir;
+  out->all_ok = true;
+  for (atvi_idx i = 0; i < c->n; i++) {
+    const atvi_summary *s = c->of[i].summary;
+    out->n_fitted += s != NULL;
+    if (!s || s->verdict != ATVI_VERDICT_OK) out->all_ok = false;
+  }
+  ATVI_TRY(atvi_compare_text(w->pool, c, &out->text));
+  ATVI_TRY(atvi_compare_json(w->pool, c, &out->json));
+  ATVI_TRY(atvi_compare_csv(w->pool, c, &csv));
+  ATVI_TRY(save(w, "compare.csv", csv));
+  return save(w, "compare.json", out->json);
+}
+
+static atvi_status collect(work *w, atvi_app_compare_result *out) {
+  atvi_comparison c = {.model = w->model,
+                       .holdout = w->opts->fit.holdout,
+                       .seed = w->opts->fit.how.seed,
+                       .shared = w->opts->parallel && w->n > 1,
+                       .n = w->n,
+                       .of = atvi_pool_take(w->pool, (size_t)w->n, sizeof *c.of)};
+  if (!c.of) return nomem(w->ctx);
+  for (int i = 0; i < w->n; i++) {
+    ATVI_TRY(describe(w, &w->job[i], &c.of[i]));
+    out->stopped = out->stopped || w->job[i].stopped || !w->job[i].begun;
+  }
+  atvi_status status = atvi_compare_read(w->ctx, w->pool, w->opts->reference, &c);
+  if (status == ATVI_OK) status = report(w, &c, out);
+  atvi_compare_free(&c);
+  return status;
+}
+
+atvi_status atvi_app_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_compare_opts *opts,
+                             atvi_app_compare_result *result) {
+  work w = {.ctx = ctx, .pool = pool, .opts = opts};
+  *result = (atvi_app_compare_result){0};
+  ATVI_TRY(read_methods(&w));
+  ATVI_TRY(check_model(&w));
+  ATVI_TRY(make_folders(&w));
+  if (opts->parallel && w.n > 1)
+    side_by_side(&w);
+  else
+    one_after_another(&w);
+  return collect(&w, result);
+}

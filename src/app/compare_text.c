@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* The comparison for a terminal: methods as columns, within 100 columns. */
+#include "app/compare.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 100, CELL = 12, LABEL_LEAST = 16, COLUMNS_SHOWN = 40, BUFFER = 64 };
+
+typedef struct {
+  atvi_text t;
+  const atvi_comparison *c;
+  int label;   /* width of the first column */
+  bool beyond; /* a distance was marked */
+} table;
+
+/* ---- cells ---- */
+
+static int place(double x) { return x > 0 && isfinite(x) ? (int)floor(log10(x)) : 0; }
+
+static void put(table *b, const char *s) { atvi_text_add(&b->t, "%*s", CELL, s); }
+
+/* n decimals, where that fits. */
+static void put_number(table *b, double x, int n) {
+  char s[BUFFER];
+  if (n >= 0 && fabs(x) < 0.5 * pow(10, -n)) x = 0; /* no -0.00 */
+  if (!isfinite(x))
+    snprintf(s, sizeof s, "-");
+  else if (n < 0 || fabs(x) >= 1e9 || snprintf(s, sizeof s, "%.*f", n, x) >= CELL)
+    snprintf(s, sizeof s, "%.4g", x);
+  put(b, s);
+}
+
+/* Four digits or so. */
+static void put_rough(table *b, double x) {
+  double size = fabs(x);
+  bool odd = size >= 1e6 || (size < 1e-3 && size > 0);
+  put_number(b, x, odd ? -1 : size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4);
+}
+
+static void put_label(table *b, const char *s) {
+  int n = (int)strlen(s), skip = n > b->label ? n - b->label + 2 : 0; /* the end holds the index */
+  atvi_text_add(&b->t, "%s%-*s", skip ? ".." : "", skip ? b->label - 2 : b->label, s + skip);
+}
+
+/* ---- rows about a parameter ---- */
+
+/* Three digits of the sd; -1: %.4g. */
+static int decimals(const atvi_comparison *c, atvi_idx column) {
+  double sd = NAN;
+  for (atvi_idx i = 0; i < c->n && !(sd > 0); i++)
+    if (c->of[i].summary && (i == c->reference || c->reference < 0)) sd = c->of[i].summary->col[column].sd;
+  if (!(sd > 0) || !isfinite(sd)) return -1;
+  int n = 2 - place(sd);
+  return n < 0 ? 0 : n > 7 ? -1 : n;
+}
+
+typedef double getter(const atvi_summary_column *c);
+static double mode_of(const atvi_summary_column *c) { return c->mode; }
+static double low_of(const atvi_summary_column *c) { return c->hpd95[0]; }
+static double high_of(const atvi_summary_column *c) { return c->hpd95[1]; }
+
+static void column_row(table *b, const char *label, atvi_idx column, int n, getter *get) {
+  put_label(b, label);
+  for (atvi_idx i = 0; i < b->c->n; i++) {
+    const atvi_summary *s = b->c->of[i].summary;
+    put_number(b, s ? get(&s->col[column]) : NAN, n);
+  }
+  atvi_text_add(&b->t, "\n");
+}
+
+static void distance_row(table *b, atvi_idx column) {
+  put_label(b, "  distance");
+  for (atvi_idx i = 0; i < b->c->n; i++) {
+    const atvi_compared *m = &b->c->of[i];
+    char s[BUFFER] = "-";
+    double x = m->distance ? m->distance[column] : NAN;
+    if (isfinite(x)) {
+      bool beyond = x > ATVI_COMPARE_BEYOND * m->chance[column];
+      snprintf(s, sizeof s, x < 100 ? "%.3f%s" : "%.3g%s", x, beyond ? "*" : "");
+      b->beyond = b->beyond || beyond;
+    } else if (i == b->c->reference) {
+      snprintf(s, sizeof s, "ref");
+    }
+    put(b, s);
+  }
+  atvi_text_add(&b->t, "\n");
+}
+
+/* How far the approximations themselves are, before their draws are weighted. */
+static void raw_row(table *b, atvi_idx column) {
+  bool some = false;
+  for (atvi_idx i = 0; i < b->c->n; i++)
+    some = some || (b->c->of[i].raw && isfinite(b->c->of[i].raw[column]));
+  if (!some) return;
+  put_label(b, "  unweighted");
+  for (atvi_idx i = 0; i < b->c->n; i++) put_number(b, b->c->of[i].raw ? b->c->of[i].raw[column] : NAN, 3);
+  atvi_text_add(&b->t, "\n");
+}
+
+static const atvi_summary *any(const atvi_comparison *c) {
+  for (atvi_idx i = 0; i < c->n; i++)
+    if (c->of[i].summary) return c->of[i].summary;
+  return NULL;
+}
+
+static void columns(table *b) {
+  const atvi_summary *s = any(b->c);
+  if (!s) return;
+  for (atvi_idx j = 0; j < s->n_col && j < COLUMNS_SHOWN; j++) {
+    int n = decimals(b->c, j);
+    column_row(b, s->col[j].name, j, n, mode_of);
+    column_row(b, "  95 % from", j, n, low_of);
+    column_row(b, "  to", j, n, high_of);
+    if (b->c->n > 1 && b->c->reference >= 0) {
+      distance_row(b, j);
+      raw_row(b, j);
+    }
+  }
+  if (s->n_col > COLUMNS_SHOWN) atvi_text_add(&b->t, "%td more: compare.csv\n", s->n_col - COLUMNS_SHOWN);
+  atvi_text_add(&b->t, "\n");
+}
+
+/* ---- rows about the fit ---- */
+
+typedef double figure(const atvi_compared *m); /* NaN: none; m->summary is there */
+static double seconds(const atvi_compared *m) { return m->summary->made.seconds; }
+static double evaluations(const atvi_compared *m) { return (double)m->summary->made.evaluations; }
+static double khat(const atvi_compared *m) { return m->summary->made.khat; }
+static double rhat(const atvi_compared *m) { return m->rhat; }
+static double ess(const atvi_compared *m) { return m->ess; }
+static double log_map(const atvi_compared *m) { return m->summary->log_map; }
+/* Of weights that cannot be trusted the mean cannot either. */
+static double evidence(const atvi_compared *m) {
+  return m->summary->refused && !m->summary->chains ? NAN : m->summary->made.log_evidence;
+}
+
+static const atvi_score *total(const atvi_compared *m, bool held) {
+  const atvi_score *list = held ? m->held : m->fitted;
+  return list ? &list[m->n_series] : NULL;
+}
+#define SCORE(name, held, expression)                                                                        \
+  static double name(const atvi_compared *m) {                                                               \
+    const atvi_score *s = total(m, held);                                                                    \
+    return s ? (expression) : NAN;                                                                           \
+  }
+SCORE(coverage, false, 100 * s->coverage)
+SCORE(ail, false, s->ail)
+SCORE(mspe, false, s->mspe)
+SCORE(ail_sum, false, s->ail_sum)
+SCORE(mspe_draws, false, s->mspe_draws)
+SCORE(held_coverage, true, 100 * s->coverage)
+SCORE(held_ail, true, s->ail)
+SCORE(held_mspe, true, s->mspe)
+SCORE(held_lpd, true, s->lpd)
+
+/* n: decimals; -1: as the number needs. A row that no method has a number for is left out. */
+static void figure_row(table *b, const char *label, int n, figure *get) {
+  bool some = false;
+  for (atvi_idx i = 0; i < b->c->n; i++) some = some || (b->c->of[i].summary && isfinite(get(&b->c->of[i])));
+  if (!some) return;
+  put_label(b, label);
+  for (atvi_idx i = 0; i < b->c->n; i++) {
+    double x = b->c->of[i].summary ? get(&b->c->of[i]) : NAN;
+    if (n < 0)
+      put_rough(b, x);
+    else
+      put_number(b, x, n);
+  }
+  atvi_text_add(&b->t, "\n");
+}
+
+static void verdict_row(table *b) {
+  put_label(b, "verdict");
+  for (atvi_idx i = 0; i < b->c->n; i++) {
+    const atvi_compared *m = &b->c->of[i];
+    bool whole = m->summary && strcmp(m->state, "done") == 0;
+    put(b, whole ? atvi_verdict_name(m->summary->verdict) : m->state);
+  }
+  atvi_text_add(&b->t, "\n");
+}
+
+static void figures(table *b) {
+  verdict_row(b);
+  figure_row(b, b->c->shared ? "seconds (shared)" : "seconds", 2, seconds);
+  figure_row(b, "evaluations", 0, evaluations);
+  figure_row(b, "k-hat", 2, khat);
+  figure_row(b, "R-hat", 3, rhat);
+  figure_row(b, "ESS", 0, ess);
+  figure_row(b, "log MAP", 2, log_map);
+  figure_row(b, "log evidence", 2, evidence);
+  figure_row(b, "coverage, %", 1, coverage);
+  figure_row(b, "AIL", -1, ail);
+  figure_row(b, "MSPE", -1, mspe);
+  figure_row(b, "AIL sum", -1, ail_sum);
+  figure_row(b, "MSPE draws", -1, mspe_draws);
+  if (!b->c->holdout) return;
+  atvi_text_add(&b->t, "held out (%s)\n", b->c->holdout);
+  figure_row(b, "  coverage, %", 1, held_coverage);
+  figure_row(b, "  AIL", -1, held_ail);
+  figure_row(b, "  MSPE", -1, held_mspe);
+  figure_row(b, "  lpd", 2, held_lpd);
+}
+
+/* ---- notes ---- */
+
+static void wrapped(atvi_text *t, const char *lead, const char *s) {
+  int indent = 2, column = (int)strlen(lead);
+  bool fresh = column == 0;
+  atvi_text_add(t, "%s", lead);
+  for (s += strspn(s, " \n"); *s; s += strspn(s, " \n")) {
+    int n = (int)strcspn(s, " \n");
+    if (!fresh && column + 1 + n > WIDTH) {
+      atvi_text_add(t, "\n%*s", indent, "");
+      column = indent;
+    } else if (!fresh) {
+      atvi_text_add(t, " ");
+      column++;
+    }
+    atvi_text_add(t, "%.*s", n, s);
+    column += n;
+    fresh = false;
+    s += n;
+  }
+  atvi_text_add(t, "\n");
+}
+
+static void tell(table *b, const char *lead, const char *s) {
+  if (lead && s) wrapped(&b->t, lead, s); /* NULL: no memory, told at the end */
+}
+
+static void reference_note(table *b) {
+  const atvi_comparison *c = b->c;
+  if (c->n < 2) return;
+  if (c->reference < 0) {
+    if (any(c)) tell(b, "", "distance: the reference that was asked for has no draws");
+    return;
+  }
+  const atvi_compared *r = &c->of[c->reference];
+  tell(b, "", atvi_pool_printf(b->t.pool, "reference: %s, %s", r->method, c->because));
+  tell(b, "",
+       atvi_pool_printf(b->t.pool, "distance: to the marginal of %s (Wasserstein-1, in standard deviations)",
+                        r->method));
+  if (b->beyond) tell(b, "", "* more than three times what chance explains");
+  if (r->summary->verdict != ATVI_VERDICT_OK)
+    tell(b, "",
+         atvi_pool_printf(b->t.pool,
+                          "the verdict on the reference is %s: its own distance from the truth is not known",
+                          atvi_verdict_name(r->summary->verdict)));
+}
+
+static void notes(table *b) {
+  const atvi_comparison *c = b->c;
+  reference_note(b);
+  if (c->shared)
+    tell(b, "", "the methods ran side by side and shared the cores: their times are longer than alone");
+  for (atvi_idx i = 0; i < c->n; i++) {
+    const atvi_compared *m = &c->of[i];
+    bool told = strcmp(m->state, "done") != 0;
+    if (told || m->reason)
+      tell(b,
+           atvi_pool_printf(b->t.pool, "%s: %s%s", m->method,
+                            told ? m->state : atvi_verdict_name(m->summary->verdict), m->reason ? ":" : ""),
+           m->reason ? m->reason : "");
+    if (m->unscored) tell(b, atvi_pool_printf(b->t.pool, "%s has no scores:", m->method), m->unscored);
+  }
+}
+
+atvi_status atvi_compare_text(atvi_pool *pool, const atvi_comparison *c, const char **text) {
+  table b = {.t = {.pool = pool}, .c = c, .label = LABEL_LEAST};
+  const atvi_summary *s = any(c);
+  for (atvi_idx j = 0; s && j < s->n_col && j < COLUMNS_SHOWN; j++) {
+    int n = (int)strlen(s->col[j].name);
+    if (n > b.label) b.label = n;
+  }
+  int most = WIDTH - CELL * (int)c->n;
+  if (b.label > most) b.label = most;
+  atvi_text_add(&b.t, "%s, seed %" PRIu64 ": mode and 95 %% HPD interval of every quantity, by method\n\n",
+                c->model, c->seed);
+  put_label(&b, "");
+  for (atvi_idx i = 0; i < c->n; i++) put(&b, c->of[i].method);
+  atvi_text_add(&b.t, "\n");
+  columns(&b);
+  figures(&b);
+  atvi_text_add(&b.t, "\n");
+  notes(&b);
+  return atvi_text_get(&b.t, text);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* Records of a repeated run. A line is written by one call and forced to the disk before the next fit begins, so that a
+ * run that is killed loses at most the fit that was under way. */
+#define _DEFAULT_SOURCE /* flock, which, unlike lockf, outlasts other readings of the file by this process */
+#include "app/replicate.h"
+#include "io/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+const char *atvi_record_dir(atvi_pool *pool, const atvi_app_model *model, const char *command,
+                            const char *out) {
+  if (out) return out;
+  const char *stem = atvi_path_stem(pool, model->path);
+  return stem ? atvi_pool_printf(pool, "%s-%s", stem, command) : NULL;
+}
+
+/* ---- settings ---- */
+
+static void add_data(json_t *to, const atvi_lang *lang) {
+  for (atvi_idx g = 0; g < lang->n_data; g++) {
+    const atvi_csv *csv = lang->data[g].csv;
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a: tells files apart, no more is asked of it */
+    for (size_t i = 0; csv && csv->source && i < csv->n_source; i++)
+      hash = (hash ^ (unsigned char)csv->source[i]) * 0x100000001b3u;
+    char text[24];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    json_array_append_new(to, json_string(text));
+  }
+}
+
+json_t *atvi_record_settings(const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
+                             atvi_idx replicates) {
+  json_t *root = json_object(), *fix = json_object(), *data = json_array();
+  char text[24];
+  snprintf(text, sizeof text, "%" PRIu64, seed);
+  json_object_set_new(root, "version", json_string(ATVI_VERSION));
+  json_object_set_new(root, "replicates", json_integer(replicates));
+  json_object_set_new(root, "seed", json_string(text));
+  for (atvi_idx i = 0; i < model->n_fix; i++)
+    json_object_set_new(fix, model->fix[i].name, json_string(model->fix[i].value));
+  json_object_set_new(root, "fix", fix);
+  add_data(data, l->model->lang);
+  json_object_set_new(root, "data_hash", data);
+  json_object_set_new(root, "model", json_string(l->model->lang->source));
+  return root;
+}
+
+static bool may_change(const char *key) {
+  return strcmp(key, "version") == 0 || strcmp(key, "replicates") == 0 || strcmp(key, "methods") == 0;
+}
+
+static atvi_status differs(const atvi_record *rec, const char *key, const json_t *was, const json_t *now) {
+  static const char hint[] = "; give another --out to start afresh";
+  if (strcmp(key, "model") == 0 || strcmp(key, "data_hash") == 0)
+    return ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was begun with another %s%s", rec->dir,
+                     key[0] == 'm' ? "model file" : "data file", hint);
+  char *a = json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12)),
+       *b = json_dumps(now, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12));
+  atvi_status status =
+      ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was begun with another --%s: %.300s, now %.300s%s", rec->dir, key,
+                a ? a : "none", b ? b : "none", hint);
+  free(a);
+  free(b);
+  return status;
+}
+
+static atvi_status compare(const atvi_record *rec, const char *path, const json_t *now) {
+  char *text;
+  size_t n;
+  json_error_t error;
+  const char *key;
+  json_t *value;
+  ATVI_TRY(atvi_file_read(rec->pool, path, &text, &n));
+  json_t *was = json_loadb(text, n, 0, &error);
+  if (!was)
+    return ATVI_FAIL(rec->ctx, ATVI_EDATA, "%s:%d:%d: error: %s", path, error.line, error.column, error.text);
+  atvi_status status = ATVI_OK;
+  json_object_foreach((json_t *)now, key, value) {
+    if (status != ATVI_OK || may_change(key)) continue;
+    if (!json_equal(json_object_get(was, key), value))
+      status = differs(rec, key, json_object_get(was, key), value);
+  }
+  json_decref(was);
+  return status;
+}
+
+static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings, bool begun) {
+  const char *path = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
+  if (!path) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  if (access(path, F_OK) == 0)
+    ATVI_TRY(compare(rec, path, settings));
+  else if (begun)
+    return ATVI_FAIL(rec->ctx, ATVI_EINVAL,
+                     "%s has records but no %s.json: it is the folder of something else; give another --out",
+                     rec->dir, command);
+  char *text = json_dumps(settings, JSON_INDENT(2));
+  if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  atvi_status status = atvi_file_save(rec->ctx, path, text, strlen(text));
+  free(text);
+  return status;
+}
+
+/* ---- lines ---- */
+
+/* Leaves complete lines alone. *size: what is left. */
+static atvi_status cut(const atvi_record *rec, off_t *size) {
+  char *text;
+  size_t n, end;
+  ATVI_TRY(atvi_file_read(rec->pool, rec->path, &text, &n));
+  for (end = n; end > 0 && text[end - 1] != '\n';) end--;
+  if (end < n && ftruncate(rec->fd, (off_t)end) != 0)
+    return atvi_file_cannot(rec->ctx, "write", rec->path, errno);
+  *size = (off_t)end;
+  return ATVI_OK;
+}
+
+static atvi_status check_header(const atvi_record *rec, const char *header) {
+  char *text;
+  size_t n;
+  ATVI_TRY(atvi_file_read(rec->pool, rec->path, &text, &n));
+  if (strncmp(text, header, strlen(header)) == 0 && text[strlen(header)] == '\n') return ATVI_OK;
+  return ATVI_FAIL(rec->ctx, ATVI_EDATA,
+                   "%s:1:1: error: these are not the columns that this version of atvi writes for this model",
+                   rec->path);
+}
+
+static atvi_status begin(atvi_record *rec, const char *command, const json_t *settings, const char *header) {
+  off_t size = 0;
+  rec->fd = open(rec->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (rec->fd < 0) return atvi_file_cannot(rec->ctx, "write", rec->path, errno);
+  if (flock(rec->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is at work in %s", rec->dir);
+  ATVI_TRY(cut(rec, &size));
+  ATVI_TRY(settle(rec, command, settings, size > 0));
+  if (size == 0) return atvi_record_add(rec, header);
+  ATVI_TRY(check_header(rec, header));
+  return atvi_record_read(rec, &rec->done);
+}
+
+atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const char *command,
+                             const json_t *settings, const char *header, atvi_record *out) {
+  *out = (atvi_record){.ctx = ctx, .pool = pool, .dir = dir, .fd = -1};
+  out->path = dir ? atvi_pool_printf(pool, "%s/replicates.csv", dir) : NULL;
+  if (!out->path || !settings) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(atvi_dir_make(ctx, dir, false));
+  atvi_status status = begin(out, command, settings, header);
+  if (status != ATVI_OK) atvi_record_close(out);
+  return status;
+}
+
+atvi_status atvi_record_add(const atvi_record *rec, const char *line) {
+  size_t n = strlen(line);
+  char *whole = atvi_pool_printf(rec->pool, "%s\n", line);
+  if (!whole) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  for (size_t at = 0; at < n + 1;) {
+    ssize_t put = write(rec->fd, whole + at, n + 1 - at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return atvi_file_cannot(rec->ctx, "write", rec->path, errno);
+    at += (size_t)put;
+  }
+  return fsync(rec->fd) == 0 ? ATVI_OK : atvi_file_cannot(rec->ctx, "write", rec->path, errno);
+}
+
+atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out) {
+  char *text;
+  size_t n;
+  *out = NULL;
+  ATVI_TRY(atvi_file_read(rec->pool, rec->path, &text, &n));
+  if (strcspn(text, "\n") + 1 >= n) return ATVI_OK; /* the header alone */
+  return atvi_csv_read(rec->pool, rec->path, out);
+}
+
+void atvi_record_close(atvi_record *rec) {
+  if (rec->fd >= 0) close(rec->fd); /* gives up the lock */
+  rec->fd = -1;
+}
+
+atvi_status atvi_record_save(const atvi_record *rec, const char *name, const char *text) {
+  const char *path = atvi_pool_printf(rec->pool, "%s/%s", rec->dir, name);
+  return path ? atvi_file_save(rec->ctx, path, text, strlen(text))
+              : ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+}
+
+/* ---- cells ---- */
+
+void atvi_record_cell(atvi_text *out, double x) {
+  atvi_text_add(out, ",");
+  if (isnan(x))
+    atvi_text_add(out, "NA");
+  else
+    atvi_text_add(out, "%.9g", x);
+}
+
+bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method) {
+  for (atvi_idx i = 0; rec->done && i < rec->done->n_row; i++)
+    if (atvi_record_number(rec->done, i, "", "replicate") == (double)r &&
+        strcmp(atvi_record_text(rec->done, i, "method"), method) == 0)
+      return true;
+  return false;
+}
+
+double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column) {
+  char name[512];
+  snprintf(name, sizeof name, "%s%s", prefix, column);
+  atvi_idx c = atvi_csv_find(csv, name);
+  return c < 0 ? NAN : csv->value[row * csv->n_col + c];
+}
+
+const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *column) {
+  atvi_idx c = atvi_csv_find(csv, column);
+  return c < 0 ? "" : csv->text[row * csv->n_col + c];
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/replicate.h"
+#include "diag/summary.h"
+#include "infer/fit.h"
+#include "io/file.h"
+#include <math.h>
+#include <string.h>
+
+enum { PLAIN_LEAST = 4000, SOLVER_POINTS = 8 * ATVI_LANES };
+
+/* ---- data ---- */
+
+static bool observes(const atvi_lang *lang, atvi_idx group) {
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    if (lang->observe[o].data == group) return true;
+  return false;
+}
+
+static atvi_status check_run(atvi_ctx *ctx, const atvi_loaded *l, const double *theta, const double *value) {
+  const atvi_target *t = l->target;
+  double ll;
+  atvi_outcome outcome;
+  t->ops->eval(t->self, atvi_evaluator_work(l->ev),
+               &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
+  atvi_idx bad = 0;
+  for (atvi_idx i = 0; i < t->n_obs; i++) bad += !isfinite(value[i]);
+  if (bad == 0) return ATVI_OK;
+  if (outcome != ATVI_RUN_OK)
+    return ATVI_FAIL(ctx, ATVI_EMODEL, "the model cannot be run at the truth: %s",
+                     atvi_outcome_word(outcome));
+  return ATVI_FAIL(ctx, ATVI_EMODEL,
+                   "at the truth %td of %td observations cannot be simulated: their distribution has no "
+                   "finite values there",
+                   bad, t->n_obs);
+}
+
+/* The user's files for data sets that are not simulated. */
+static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_app_data *data, atvi_idx *n) {
+  for (atvi_idx k = 0; k < model->n_data; k++)
+    for (atvi_idx g = 0; model->data[k].name && g < lang->n_data; g++)
+      if (strcmp(lang->data[g].name, model->data[k].name) == 0 && !observes(lang, g))
+        data[(*n)++] = model->data[k];
+}
+
+atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
+                                const char *dir, uint64_t seed, atvi_idx r, const double *theta,
+                                atvi_idx *n_data, const atvi_app_data **out) {
+  const atvi_target *t = l->target;
+  const atvi_lang *lang = l->model->lang;
+  double *value = atvi_pool_take(pool, (size_t)t->n_obs + 1, sizeof *value);
+  atvi_app_data *data = atvi_pool_take(pool, (size_t)(lang->n_data + model->n_data) + 1, sizeof *data);
+  const char *folder = atvi_pool_printf(pool, "%s/data", dir);
+  if (!value || !data || !folder) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  t->ops->simulate(t->self, atvi_evaluator_work(l->ev), seed, r - 1, 1, theta, value);
+  ATVI_TRY(check_run(ctx, l, theta, value));
+  ATVI_TRY(atvi_dir_make(ctx, folder, false));
+  *n_data = 0;
+  for (atvi_idx g = 0; g < lang->n_data; g++) {
+    if (!observes(lang, g)) continue;
+    const char *text, *name = lang->n_data > 1 ? lang->data[g].name : NULL;
+    const char *path = atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", r);
+    if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    ATVI_TRY(atvi_app_data_text(pool, l, g, value, &text));
+    ATVI_TRY(atvi_file_save(ctx, path, text, strlen(text)));
+    data[(*n_data)++] = (atvi_app_data){name, path};
+  }
+  keep_given(lang, model, data, n_data);
+  *out = data;
+  return ATVI_OK;
+}
+
+/* ---- fit ---- */
+
+atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *name, uint64_t seed, atvi_fit_opts *how) {
+  *how = atvi_fit_defaults();
+  how->method = name;
+  how->seed = seed;
+  if (strcmp(name, "exact") == 0) how->method = "atvi", how->exact = "on";
+  return atvi_fit_check(ctx, how);
+}
+
+static bool stop_asked(void *user) {
+  const atvi_replicate_place *p = user;
+  return atvi_stop_asked(p->ctx);
+}
+
+static void on_progress(void *user, const atvi_progress *p) {
+  const atvi_replicate_place *at = user;
+  double part = p->done > 0 && p->done <= 1 ? p->done : 0;
+  double whole = fmin(at->done + part * at->share, 1 - 1e-9); /* 1 would be the end */
+  atvi_tell(at->ctx, at->command, whole, atvi_clock_s() - at->begun_s, "replicate %td of %td, %s: %s",
+            at->replicate, at->replicates, at->method, p->phase);
+}
+
+static atvi_status plain_draws(atvi_replicate *r) {
+  r->bare = *r->draws;
+  r->bare.weight = NULL;
+  r->plain = &r->bare;
+  if (!atvi_weights_hold(r->draws)) return ATVI_OK;
+  atvi_idx n = (atvi_idx)atvi_weights_ess(r->draws);
+  if (n < PLAIN_LEAST) n = PLAIN_LEAST;
+  if (n > r->draws->n) n = r->draws->n;
+  ATVI_TRY(atvi_draws_resample(r->draws, n, r->draws->made.seed, &r->resampled));
+  r->plain = r->resampled;
+  return ATVI_OK;
+}
+
+/* The solver's error counts in the verdict. */
+static atvi_status check_solver(atvi_replicate *r) {
+  const atvi_draws *d = r->plain;
+  atvi_idx n = d->n < SOLVER_POINTS ? d->n : SOLVER_POINTS;
+  double *theta = atvi_pool_take(r->pool, (size_t)(d->n_param * n) + 1, sizeof *theta);
+  if (!theta) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < d->n_param; i++)
+    for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = d->x[i * d->n + j * d->n / n];
+  return atvi_app_solver_error(r->ctx, &r->l, n, theta, &r->draws->made.log_lik_error);
+}
+
+atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model *model,
+                               const atvi_fit_opts *how, atvi_replicate *out) {
+  *out = (atvi_replicate){0};
+  ATVI_TRY(atvi_ctx_new(NULL, &out->ctx));
+  atvi_ctx_set_threads(out->ctx, atvi_ctx_threads(place->ctx));
+  atvi_ctx_set_stop(out->ctx, stop_asked, place);
+  atvi_ctx_set_progress(out->ctx, on_progress, place);
+  ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
+  ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
+  ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, how, &out->draws));
+  out->stopped = out->draws->made.end == ATVI_END_STOPPED;
+  ATVI_TRY(plain_draws(out));
+  return check_solver(out);
+}
+
+void atvi_replicate_free(atvi_replicate *r) {
+  atvi_draws_free(r->resampled);
+  atvi_draws_free(r->draws);
+  atvi_app_unload(&r->l);
+  atvi_pool_free(r->pool);
+  atvi_ctx_free(r->ctx);
+  *r = (atvi_replicate){0};
+}
+
+bool atvi_replicate_goes_on(atvi_status status) {
+  return status == ATVI_EMODEL || status == ATVI_EDATA || status == ATVI_ECALL || status == ATVI_ELIMIT;
+}
+
+atvi_status atvi_replicate_reason(atvi_pool *pool, const atvi_ctx *ctx, const char **line,
+                                  const char **cell) {
+  const char *message = atvi_errmsg(ctx);
+  char *copy = atvi_pool_strndup(pool, message, strcspn(message, "\n"));
+  if (!copy) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  for (char *c = copy; *c; c++)
+    if ((unsigned char)*c < ' ') *c = ' ';
+  atvi_text out = {.pool = pool};
+  atvi_app_field(&out, copy);
+  *line = copy;
+  return atvi_text_get(&out, cell);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What a calibration run found, from its records; for src/app/sbc*.c and their tests.
+ *
+ * If data come from the model at a truth drawn from the prior, the rank of the truth among L independent posterior draws is uniform on
+ * 0 .. L (Cook, Gelman and Rubin 2006; Talts and others 2018). For each quantity:
+ *
+ *   band    whether the distribution function of the ranks is inside its simultaneous 95 % band (math/stat/ecdf.h), and the p-value
+ *           of the test behind it
+ *   spread  with z = Phi^-1((rank + 1/2) / (L + 1)), sum z^2 is chi-squared with as many degrees of freedom as ranks: too large where
+ *           posteriors are too narrow, too small where they are too wide. It sees what the band sees only with many more
+ *           replicates
+ *
+ * Overall: each quantity and both tests together raise a false alarm once in a hundred runs at most (Bonferroni). */
+#ifndef ATVI_APP_SBC_H
+#define ATVI_APP_SBC_H
+
+#include "app/replicate.h"
+
+enum { ATVI_SBC_DRAWS = 99, ATVI_SBC_BINS = 10 };
+
+typedef struct {
+  const char *name;
+  bool derived;
+  atvi_idx n;                        /* ranks */
+  atvi_idx bin[ATVI_SBC_BINS];       /* their histogram */
+  double mean_z, sd_z;               /* 0 and 1 if ranks are uniform; sd about 0 */
+  double p_band, p_spread;           /* NaN: no ranks */
+  bool inside;                       /* the 95 % band */
+  bool fine;                         /* at the overall level */
+  double difference[ATVI_SBC_DRAWS]; /* of the distribution functions, at (i+1) / (L+1) */
+  double low[ATVI_SBC_DRAWS], high[ATVI_SBC_DRAWS];
+} atvi_sbc_line;
+
+typedef struct {
+  const char *model, *method;
+  uint64_t seed;
+  double scale_sd;
+  atvi_idx replicates, n_done, n_failed, n_verdict[3];
+  double seconds; /* in all */
+  atvi_idx n;
+  atvi_sbc_line *line; /* [n] */
+  double level;        /* p-values below it fail */
+  bool fine;
+  atvi_idx n_failure;
+  const char **failure;
+} atvi_sbc;
+
+/* Fills everything but model, method, seed, scale_sd, replicates, n and the names. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *record, atvi_sbc *s);
+
+/* Table for a terminal; ranks of each quantity as ecdf.csv; sbc_summary.json. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_sbc_text(atvi_pool *pool, const atvi_sbc *s, const char **text);
+ATVI_CHECKED atvi_status atvi_sbc_csv(atvi_pool *pool, const atvi_sbc *s, const char **text);
+ATVI_CHECKED atvi_status atvi_sbc_json(atvi_pool *pool, const atvi_sbc *s, const char **text);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* atvi study: simulate at a known truth, fit, score, many times.
+ *
+ * Replicate r has the observations number r - 1 of the seed (the first is what `atvi simulate --observe` writes with the same seed) and
+ * is fitted with seed + r - 1. Each fit ends as one line of DIR/replicates.csv; everything else is computed from those lines, so that a
+ * study can be stopped anywhere and continued. */
+#include "app/study.h"
+#include "app/predict.h"
+#include "app/truth.h"
+#include "diag/summary.h"
+#include "io/file.h"
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DRAWS = 5000, DRAWS_LEAST = 500, METHODS_MAX = 16 };
+static const double MANY_NUMBERS = 1e7; /* predicted for one fit */
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_study_opts *opts;
+  atvi_loaded *l; /* the model with its own data, for the layout */
+  double *theta;  /* [d] the truth */
+  atvi_study s;
+  atvi_record rec;
+  double begun_s;
+} study;
+
+static atvi_status nomem(const study *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
+
+/* ---- settings ---- */
+
+static atvi_status find_methods(study *x) {
+  atvi_study *s = &x->s;
+  s->method = atvi_pool_take(x->pool, METHODS_MAX, sizeof *s->method);
+  if (!s->method) return nomem(x);
+  for (const char *at = x->opts->methods; at;) {
+    size_t n = strcspn(at, ",");
+    char *name = atvi_pool_strndup(x->pool, at, n);
+    atvi_fit_opts how;
+    if (!name) return nomem(x);
+    if (strcmp(name, "map") == 0 || s->n_method == METHODS_MAX)
+      return ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                       "--methods %s: want methods that draw from the posterior, each once",
+                       x->opts->methods);
+    ATVI_TRY(atvi_replicate_method(x->ctx, name, x->opts->seed, &how));
+    for (atvi_idx k = 0; k < s->n_method; k++)
+      if (strcmp(s->method[k].name, name) == 0)
+        return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--methods %s: %s is there twice", x->opts->methods, name);
+    s->method[s->n_method++].name = name;
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  return ATVI_OK;
+}
+
+static atvi_status find_quantities(study *x) {
+  const atvi_target *t = x->l->target;
+  atvi_quantity *q = atvi_pool_take(x->pool, (size_t)(t->d + t->n_derived + t->n_series) + 1, sizeof *q);
+  double *derived = atvi_pool_take(x->pool, (size_t)t->n_derived + 1, sizeof *derived);
+  if (!q || !derived) return nomem(x);
+  if (t->n_derived) t->ops->derived(t->self, atvi_evaluator_work(x->l->ev), 1, x->theta, derived);
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < t->d; i++) q[n++] = (atvi_quantity){t->param[i].name, "parameter", x->theta[i]};
+  for (atvi_idx i = 0; i < t->n_derived; i++) q[n++] = (atvi_quantity){t->derived[i], "derived", derived[i]};
+  for (atvi_idx i = 0; i < t->n_series; i++)
+    if (t->series[i].kind == ATVI_SERIES_TRACKED) q[n++] = (atvi_quantity){t->series[i].name, "tracked", NAN};
+  x->s.quantity = q;
+  x->s.n_quantity = n;
+  return ATVI_OK;
+}
+
+static json_t *settings(const study *x) {
+  const atvi_app_study_opts *o = x->opts;
+  json_t *root = atvi_record_settings(x->l, &o->model, o->seed, o->replicates), *truth = json_object();
+  for (atvi_idx i = 0; i < x->l->target->d; i++)
+    json_object_set_new(truth, x->l->target->param[i].name, json_real(x->theta[i]));
+  json_object_set_new(root, "truth", truth);
+  json_object_set_new(root, "methods", json_string(o->methods));
+  json_object_set_new(root, "data-dir", o->data_dir ? json_string(o->data_dir) : json_null());
+  json_object_set_new(root, "pattern", o->data_dir ? json_string(o->pattern) : json_null());
+  return root;
+}
+
+static atvi_status open_record(study *x) {
+  const char *header;
+  ATVI_TRY(atvi_study_header(x->pool, x->s.n_quantity, x->s.quantity, &header));
+  json_t *now = settings(x);
+  atvi_status status =
+      atvi_record_open(x->ctx, x->pool, atvi_record_dir(x->pool, &x->opts->model, "study", x->opts->out),
+                       "study", now, header, &x->rec);
+  json_decref(now);
+  return status;
+}
+
+/* ---- data ---- */
+
+/* The data set of replicate r that is there already. */
+static const char *given_path(const study *x, atvi_idx r) {
+  const char *at = strstr(x->opts->pattern, "%d");
+  return atvi_pool_printf(x->pool, "%s/%.*s%td%s", x->opts->data_dir, (int)(at - x->opts->pattern),
+                          x->opts->pattern, r, at + 2);
+}
+
+static atvi_status check_given(const study *x) {
+  if (!x->opts->data_dir) return ATVI_OK;
+  if (!x->opts->pattern || !strstr(x->opts->pattern, "%d"))
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--pattern %s: want a name with %%d in the place of the number",
+                     x->opts->pattern ? x->opts->pattern : "");
+  if (x->l->model->lang->n_data != 1)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets, which must be one",
+                     x->l->model->lang->n_data);
+  for (atvi_idx r = 1; r <= x->opts->replicates; r++) {
+    const char *path = given_path(x, r);
+    if (!path) return nomem(x);
+    if (access(path, R_OK) != 0)
+      return ATVI_FAIL(x->ctx, ATVI_EDATA,
+                       "%s: error: there is no such file\nhint: --replicates %td wants as many data sets; "
+                       "--pattern says how they are named",
+                       path, x->opts->replicates);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status data_of(study *x, atvi_pool *pool, atvi_idx r, atvi_app_model *model) {
+  if (!x->opts->data_dir)
+    return atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, r, x->theta,
+                               &model->n_data, &model->data);
+  atvi_app_data *data = atvi_pool_take(pool, 1, sizeof *data);
+  if (!data || !(data->path = given_path(x, r))) return nomem(x);
+  model->n_data = 1;
+  model->data = data;
+  return ATVI_OK;
+}
+
+/* ---- scores of one fit ---- */
+
+typedef struct {
+  atvi_predict_draws at;
+  atvi_idx n;
+  atvi_predicted *series; /* [n] */
+  atvi_scores *scores;
+} predicted;
+
+/* Draws spread evenly, and so over chains. */
+static atvi_status pick(atvi_replicate *r, atvi_predict_draws *p) {
+  const atvi_draws *d = r->plain;
+  const atvi_target *t = r->l.target;
+  double few = MANY_NUMBERS / (double)(t->n_out + 2 * t->n_obs + 1);
+  p->B = few > DRAWS ? DRAWS : few < DRAWS_LEAST ? DRAWS_LEAST : (atvi_idx)few;
+  if (p->B > d->n) p->B = d->n;
+  p->theta = atvi_pool_take(r->pool, (size_t)(t->d * p->B) + 1, sizeof *p->theta);
+  if (!p->theta) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < t->d; i++)
+    for (atvi_idx k = 0; k < p->B; k++)
+      p->theta[i * p->B + k] = d->x[i * d->n + (atvi_idx)((double)k * (double)d->n / (double)p->B)];
+  return ATVI_OK;
+}
+
+/* Observed and tracked series with their bands; no LOO, no states. */
+static atvi_status predict(atvi_replicate *r, uint64_t seed, predicted *p) {
+  atvi_idx all;
+  ATVI_TRY(pick(r, &p->at));
+  ATVI_TRY(atvi_predict_run(r->ctx, r->pool, &r->l, seed, &p->at));
+  ATVI_TRY(atvi_predict_series(r->ctx, r->pool, &r->l, NULL, &p->at, &all, &p->series));
+  for (p->n = 0; p->n < all && p->series[p->n].kind[0] != 's'; p->n++) /* states come last */
+    for (atvi_idx i = 0; i < p->series[p->n].n; i++) p->series[p->n].point[i].log_lik = NULL;
+  ATVI_TRY(atvi_predicted_judge(r->ctx, p->at.B, p->n, p->series));
+  return atvi_scores_new(r->pool, p->at.B, p->n, p->series, &p->scores);
+}
+
+static bool inside(double x, const double hpd[2]) { return x >= hpd[0] && x <= hpd[1]; }
+
+/* A tracked series against the truth[n_out]: share of times at which its band holds it, mean length of the band, mean squared
+ * error of the posterior mean. */
+static void add_tracked(atvi_text *out, const predicted *p, const double *truth, const char *name) {
+  double in = 0, of = 0, length = 0, square = 0;
+  for (atvi_idx s = 0; s < p->n; s++) {
+    if (p->series[s].kind[0] != 't' || strcmp(p->series[s].name, name) != 0) continue;
+    for (atvi_idx i = 0; i < p->series[s].n; i++) {
+      const atvi_point *point = &p->series[s].point[i];
+      const atvi_band *b = &point->of_mean;
+      double x = truth[(point->mean - p->at.mean) / p->at.B];
+      if (!isfinite(x) || isnan(b->mean)) continue;
+      of++;
+      in += inside(x, b->hpd95);
+      length += b->hpd95[1] - b->hpd95[0];
+      square += (b->mean - x) * (b->mean - x);
+    }
+  }
+  atvi_record_cell(out, of > 0 ? in / of : NAN);
+  atvi_record_cell(out, of > 0 ? length / of : NAN);
+  atvi_record_cell(out, of > 0 ? square / of : NAN);
+}
+
+static void add_fit(atvi_text *out, const atvi_summary *s, const atvi_score *all) {
+  double rhat = NAN, ess = NAN;
+  for (atvi_idx i = 0; i < s->n_param; i++) {
+    rhat = fmax(rhat, s->col[i].rhat);
+    ess = fmin(ess, s->col[i].ess_bulk);
+  }
+  atvi_record_cell(out, s->made.seconds);
+  atvi_record_cell(out, (double)s->made.evaluations);
+  atvi_record_cell(out, s->made.khat);
+  atvi_record_cell(out, rhat);
+  atvi_record_cell(out, ess);
+  atvi_record_cell(out, s->log_map);
+  atvi_record_cell(out, s->made.log_evidence);
+  atvi_record_cell(out, all->coverage);
+  atvi_record_cell(out, all->ail);
+  atvi_record_cell(out, all->mspe);
+  atvi_record_cell(out, all->ail_sum);
+  atvi_record_cell(out, all->mspe_draws);
+}
+
+/* The line of a fit that was done. */
+static atvi_status score(study *x, atvi_replicate *r, atvi_idx replicate, const char *method, uint64_t seed,
+                         const char **line) {
+  const atvi_target *t = r->l.target;
+  predicted p = {0};
+  atvi_summary *s;
+  double *truth = atvi_pool_take(r->pool, (size_t)t->n_out + 1, sizeof *truth);
+  if (!truth) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(atvi_summary_new(r->pool, r->draws, &s));
+  ATVI_TRY(predict(r, seed, &p));
+  t->ops->predict(t->self, atvi_evaluator_work(r->l.ev), 1, x->theta, truth);
+  atvi_text out = {.pool = r->pool};
+  atvi_text_add(&out, "%td,%s,ok,,%s,%llu", replicate, method, atvi_verdict_name(s->verdict),
+                (unsigned long long)seed);
+  add_fit(&out, s, &p.scores->fitted_all);
+  for (atvi_idx i = 0; i < x->s.n_quantity; i++) {
+    const atvi_quantity *q = &x->s.quantity[i];
+    if (q->kind[0] == 't') {
+      add_tracked(&out, &p, truth, q->name);
+      continue;
+    }
+    const atvi_summary_column *c = &s->col[i];
+    atvi_record_cell(&out, isnan(q->truth) || isnan(c->hpd95[0]) ? NAN : inside(q->truth, c->hpd95));
+    atvi_record_cell(&out, c->mode);
+    atvi_record_cell(&out, c->mean);
+    atvi_record_cell(&out, c->sd);
+    atvi_record_cell(&out, c->hpd95[0]);
+    atvi_record_cell(&out, c->hpd95[1]);
+  }
+  return atvi_text_get(&out, line);
+}
+
+/* The line of a fit that failed. */
+static atvi_status failed_line(const study *x, atvi_pool *pool, atvi_idx replicate, const char *method,
+                               uint64_t seed, const atvi_ctx *ctx, const char **line) {
+  const char *why, *cell;
+  atvi_text out = {.pool = pool};
+  ATVI_TRY(atvi_replicate_reason(pool, ctx, &why, &cell));
+  atvi_text_add(&out, "%td,%s,failed,%s,,%llu", replicate, method, cell, (unsigned long long)seed);
+  atvi_idx cells = 12;
+  for (atvi_idx i = 0; i < x->s.n_quantity; i++) cells += x->s.quantity[i].kind[0] == 't' ? 3 : 6;
+  for (atvi_idx i = 0; i < cells; i++) atvi_text_add(&out, ",NA");
+  atvi_log(x->ctx, ATVI_LOG_WARN, "replicate %td, %s: %s", replicate, method, why);
+  return atvi_text_get(&out, line);
+}
+
+/* ---- the loop ---- */
+
+static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *method, atvi_idx n_before,
+                           bool *stopped) {
+  atvi_fit_opts how;
+  atvi_replicate one = {0};
+  atvi_app_model model = x->opts->model;
+  uint64_t seed = x->opts->seed + (uint64_t)(r - 1);
+  const char *line;
+  double all = (double)(x->opts->replicates * x->s.n_method);
+  atvi_replicate_place place = {.ctx = x->ctx,
+                                .command = "study",
+                                .method = method,
+                                .replicate = r,
+                                .replicates = x->opts->replicates,
+                                .done = (double)n_before / all,
+                                .share = 1 / all,
+                                .begun_s = x->begun_s};
+  ATVI_TRY(atvi_replicate_method(x->ctx, method, seed, &how));
+  atvi_status status = data_of(x, pool, r, &model);
+  if (atvi_replicate_goes_on(status)) {
+    ATVI_TRY(failed_line(x, pool, r, method, seed, x->ctx, &line));
+    return atvi_record_add(&x->rec, line);
+  }
+  if (status != ATVI_OK) return status;
+  model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
+  status = atvi_replicate_fit(&place, &model, &how, &one);
+  *stopped = one.stopped || status == ATVI_ESTOP;
+  if (status == ATVI_OK && !*stopped) status = score(x, &one, r, method, seed, &line);
+  if (atvi_replicate_goes_on(status)) status = failed_line(x, pool, r, method, seed, one.ctx, &line);
+  if (!*stopped) {
+    if (status == ATVI_OK)
+      status = atvi_record_add(&x->rec, line);
+    else
+      status = ATVI_FAIL(x->ctx, status, "replicate %td, %s: %s", r, method,
+                         one.ctx ? atvi_errmsg(one.ctx) : "out of memory");
+  }
+  atvi_replicate_free(&one);
+  return *stopped ? ATVI_OK : status;
+}
+
+static atvi_status run_all(study *x, bool *stopped) {
+  atvi_idx n = 0;
+  for (atvi_idx r = 1; r <= x->opts->replicates; r++)
+    for (atvi_idx k = 0; k < x->s.n_method; k++, n++) {
+      if (atvi_record_has(&x->rec, r, x->s.method[k].name)) continue;
+      *stopped = atvi_stop_asked(x->ctx);
+      if (*stopped) return ATVI_OK;
+      atvi_pool *pool;
+      ATVI_TRY(atvi_pool_new(x->ctx, &pool));
+      atvi_status status = fit_one(x, pool, r, x->s.method[k].name, n, stopped);
+      atvi_pool_free(pool);
+      if (status != ATVI_OK || *stopped) return status;
+    }
+  return ATVI_OK;
+}
+
+static atvi_status report(study *x, atvi_app_repeat_result *out) {
+  atvi_csv *csv;
+  const char *table;
+  ATVI_TRY(atvi_record_read(&x->rec, &csv));
+  if (!csv) return ATVI_OK; /* stopped before the first */
+  ATVI_TRY(atvi_study_count(x->pool, csv, &x->s));
+  ATVI_TRY(atvi_study_text(x->pool, &x->s, &out->text));
+  ATVI_TRY(atvi_study_csv(x->pool, &x->s, &table));
+  ATVI_TRY(atvi_study_json(x->pool, &x->s, &out->json));
+  ATVI_TRY(atvi_record_save(&x->rec, "study.csv", table));
+  ATVI_TRY(atvi_record_save(&x->rec, "study_summary.json", out->json));
+  for (atvi_idx k = 0; k < x->s.n_method; k++) out->failed += x->s.method[k].n_failed;
+  return ATVI_OK;
+}
+
+/* Scoring needs the model at the truth, and so does simulating. */
+static atvi_status check_truth(study *x) {
+  const atvi_target *t = x->l->target;
+  double lp, ll;
+  atvi_outcome outcome;
+  if (x->l->model->lang->n_observe == 0)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to study");
+  x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
+  if (!x->theta) return nomem(x);
+  ATVI_TRY(atvi_app_truth(x->ctx, x->pool, &x->opts->model, t, x->opts->n_truth, x->opts->truth, x->theta));
+  t->ops->eval(
+      t->self, atvi_evaluator_work(x->l->ev),
+      &(atvi_batch){.B = 1, .theta = x->theta, .log_prior = &lp, .log_lik = &ll, .outcome = &outcome});
+  if (outcome == ATVI_RUN_OK || outcome == ATVI_RUN_NONFINITE)
+    return ATVI_OK; /* data far from the truth are no matter */
+  return ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: the model cannot be run at the truth: %s",
+                   x->opts->model.path, atvi_outcome_word(outcome));
+}
+
+static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
+  ATVI_TRY(check_truth(x));
+  ATVI_TRY(find_methods(x));
+  ATVI_TRY(check_given(x));
+  ATVI_TRY(find_quantities(x));
+  ATVI_TRY(open_record(x));
+  x->s.model = x->l->target->name;
+  x->s.seed = x->opts->seed;
+  x->s.replicates = x->opts->replicates;
+  out->dir = x->rec.dir;
+  atvi_status status = run_all(x, &out->stopped);
+  if (status == ATVI_OK) status = report(x, out);
+  atvi_record_close(&x->rec);
+  return status;
+}
+
+atvi_status atvi_app_study(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_study_opts *opts,
+                           atvi_app_repeat_result *result) {
+  atvi_loaded l;
+  *result = (atvi_app_repeat_result){0};
+  if (opts->n_truth == 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--truth is missing: name=value,... or a JSON file");
+  ATVI_TRY(atvi_app_load(ctx, &opts->model, NULL, &l));
+  study x = {.ctx = ctx, .pool = pool, .opts = opts, .l = &l, .begun_s = atvi_clock_s()};
+  atvi_status status = run_study(&x, result);
+  atvi_app_unload(&l);
+  return status;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What a study found, from its records; for src/app/study*.c and their tests. */
+#ifndef ATVI_APP_STUDY_H
+#define ATVI_APP_STUDY_H
+
+#include "app/replicate.h"
+
+/* A mean over replicates and its Monte Carlo standard error; NaN where there is nothing to average. */
+typedef struct {
+  atvi_idx n;
+  double value, error;
+} atvi_average;
+
+typedef struct {
+  const char *name;
+  const char *kind; /* "parameter", "derived", "tracked" */
+  double truth;     /* NaN for tracked quantities, which have one at each time */
+} atvi_quantity;
+
+typedef struct {
+  atvi_average coverage; /* by the 95 % HPD interval; tracked: mean share of times */
+  atvi_average mode;     /* marginal; tracked: none */
+  atvi_average mse;      /* of the mode; tracked: of the posterior mean, mean over times */
+  atvi_average length;   /* of the interval; tracked: mean over times */
+} atvi_study_line;
+
+typedef struct {
+  const char *name;
+  atvi_idx n_done, n_failed, n_verdict[3];                        /* ok, warn, bad */
+  atvi_average coverage, ail, mspe, ail_sum, mspe_draws, seconds; /* coverage: of the data */
+  double khat, rhat;                                              /* the worst; NaN: none */
+  atvi_study_line *line;                                          /* [n_quantity] */
+} atvi_study_method;
+
+typedef struct {
+  const char *model;
+  uint64_t seed;
+  atvi_idx replicates;
+  atvi_idx n_quantity;
+  const atvi_quantity *quantity;
+  atvi_idx n_method;
+  atvi_study_method *method;
+  atvi_idx n_failure;
+  const char **failure; /* "replicate 7, atvi: why" */
+} atvi_study;
+
+/* Columns of the record. Memory from pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *quantity,
+                                           const char **text);
+/* Fills s->method[].* and failures from the record; name of the methods, replicates and quantities are set by the caller. Records of
+ * further replicates or other methods do not count. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_study_count(atvi_pool *pool, const atvi_csv *record, atvi_study *s);
+
+/* Table for a terminal, study.csv and study_summary.json. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_study_text(atvi_pool *pool, const atvi_study *s, const char **text);
+ATVI_CHECKED atvi_status atvi_study_csv(atvi_pool *pool, const atvi_study *s, const char **text);
+ATVI_CHECKED atvi_status atvi_study_json(atvi_pool *pool, const atvi_study *s, const char **text);
+
+#endif

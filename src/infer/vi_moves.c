@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/* Moves that leave the posterior pi(x) in xi-space as it is, made from the trained mixture q = sum_k s_k q_k.
+ *
+ * Jump   Metropolis-Hastings with independent proposals from q (components guarded, elbo.h): accepted with probability
+ *        min(1, w(x') / w(x)), w = pi / q. It takes chains from mode to mode, in the right proportions.
+ * Local  With x comes a label k, drawn from p(k | x) = s_k q_k(x) / q(x): the joint law pi(x) p(k | x) has pi for its margin, so that
+ *        drawing k leaves pi alone, and so does any move of x that leaves pi(x) p(k | x) alone. This one is Hamiltonian in
+ *        the component's own coordinates, x = frame_k(f_k(z)): there the posterior is about standard normal, as far
+ *        as training got. Leapfrog follows U(z) = log pi(x(z)) + log |dx/dz|; p(k | x), which is nearly constant where k is
+ *        likely, enters at the end alone: leapfrog is reversible and keeps volume whatever force it follows, so that the last test
+ *        makes it exact.
+ *
+ * Plain  the same in the coordinates of the component's frame alone, x = frame_k(y). Where the flow was not trained it distorts: the tails of
+ *        a banana beyond three standard deviations were all but cut off without this move and its small steps.
+ *
+ * Where q has too little mass jumps are hardly ever accepted from there, and the local moves do the work. */
+#include "infer/vi_exact.h"
+#include "math/rng.h"
+#include <math.h>
+#include <string.h>
+
+enum { L = ATVI_LANES, FINE = 4 };
+#define JITTER 0.2
+#define PLAIN 0.5  /* of the local moves do without the flow */
+#define LENGTH 2.5 /* of a trajectory, at most: half of a period of the standard normal is 3.1 */
+static const uint32_t SHARED = UINT32_MAX / 2; /* numbers that a group shares; above any chain */
+
+static void *work_of(const atvi_exact_moves *s, int worker, atvi_idx k) {
+  return s->work[worker * s->n_part + k];
+}
+
+static bool has(const int *k, atvi_idx part) {
+  for (int i = 0; i < L; i++)
+    if (k[i] == part) return true;
+  return false;
+}
+
+static void take_lane(atvi_idx rows, int lane, const double *from, double *to) {
+  for (atvi_idx r = 0; r < rows; r++) to[r * L + lane] = from[r * L + lane];
+}
+
+static void take_lanes(atvi_idx rows, const int *k, atvi_idx part, const double *from, double *to) {
+  for (int i = 0; i < L; i++)
+    if (k[i] == part) take_lane(rows, i, from, to);
+}
+
+static double radius2(atvi_idx d, const double *z, int lane) {
+  double sum = 0;
+  for (atvi_idx j = 0; j < d; j++) sum += z[j * L + lane] * z[j * L + lane];
+  return sum;
+}
+
+/* x and log_own from z and k; leaves the record of each component in its work. */
+static void push(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
+  const atvi_family *f = &s->v->family;
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    const atvi_member *m = &s->v->part[k].at;
+    f->ops->fwd(f->self, m->phi, work_of(s, worker, k), L, p->z, g->y, g->row[0]);
+    atvi_member_to_frame(m, f->d, L, g->y, g->x);
+    take_lanes(f->d, p->k, k, g->x, p->x);
+    take_lanes(1, p->k, k, g->row[0], p->log_own);
+  }
+}
+
+static void evaluate(const atvi_exact_moves *s, int worker, atvi_exact_point *p) {
+  atvi_space_eval_on(s->v->space, worker,
+                     &(atvi_space_batch){.B = L,
+                                         .x = p->x,
+                                         .beta = 1,
+                                         .theta = p->theta,
+                                         .log_prior = p->log_prior,
+                                         .log_lik = p->log_lik,
+                                         .log_pi = p->log_pi,
+                                         .dx = p->dx});
+}
+
+/* part_q and log_q: by the component's own record where x came from it, else by its inverse. */
+static void mixture(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
+  const atvi_family *f = &s->v->family;
+  double *r2 = g->row[0], *log_q = g->row[1];
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    const atvi_vi_part *part = &s->v->part[k];
+    bool others = false;
+    for (int i = 0; i < L; i++) others = others || p->k[i] != k;
+    if (others) {
+      atvi_member_to_family(&part->at, f->d, L, p->x, g->y);
+      f->ops->log_q(f->self, part->at.phi, work_of(s, worker, k), L, g->y, log_q, r2);
+    }
+    for (int i = 0; i < L; i++) {
+      if (p->k[i] != k) continue;
+      r2[i] = radius2(f->d, p->z, i);
+      log_q[i] = p->log_own[i];
+    }
+    atvi_guard_add(f->d, L, r2, log_q);
+    for (int i = 0; i < L; i++) p->part_q[k * L + i] = log_q[i] - part->at.log_det + log(part->share);
+  }
+  for (int i = 0; i < L; i++) {
+    double top = -HUGE_VAL, sum = 0;
+    for (atvi_idx k = 0; k < s->n_part; k++) top = fmax(top, p->part_q[k * L + i]);
+    for (atvi_idx k = 0; k < s->n_part; k++) sum += exp(p->part_q[k * L + i] - top);
+    p->log_q[i] = s->n_part == 1 ? p->part_q[i] : top + log(sum);
+  }
+}
+
+static void accept(const atvi_exact_moves *s, atvi_exact_group *g, int i) {
+  atvi_idx d = s->v->d;
+  atvi_exact_point *a = &g->now;
+  const atvi_exact_point *b = &g->next;
+  take_lane(d, i, b->x, a->x);
+  take_lane(d, i, b->theta, a->theta);
+  take_lane(d, i, b->dx, a->dx);
+  take_lane(d, i, b->z, a->z);
+  take_lane(1, i, b->log_prior, a->log_prior);
+  take_lane(1, i, b->log_lik, a->log_lik);
+  take_lane(1, i, b->log_pi, a->log_pi);
+  take_lane(s->n_part, i, b->part_q, a->part_q);
+  take_lane(1, i, b->log_q, a->log_q);
+  take_lane(1, i, b->log_own, a->log_own);
+  a->k[i] = b->k[i];
+}
+
+/* Probability of acceptance; NaN (both impossible, or lost) is 0. */
+static double chance(double log_ratio) { return log_ratio > 0 ? 1 : log_ratio <= 0 ? exp(log_ratio) : 0; }
+
+/* ---- jump ---- */
+
+static int pick_by_share(const atvi_exact_moves *s, double u) {
+  atvi_idx k = 0;
+  for (; k < s->n_part - 1 && u > s->v->part[k].share; k++) u -= s->v->part[k].share;
+  return (int)k;
+}
+
+static void jump(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
+  atvi_idx d = s->v->d;
+  atvi_exact_point *p = &g->next;
+  double wide = sqrt(atvi_guard_scale2(d));
+  for (int i = 0; i < L; i++) {
+    p->k[i] = pick_by_share(s, atvi_rng_uniform(&r[i]));
+    double by = atvi_rng_uniform(&r[i]) * ATVI_GUARD < 1 ? wide : 1;
+    for (atvi_idx j = 0; j < d; j++) p->z[j * L + i] = by * atvi_rng_normal(&r[i]);
+  }
+  push(s, g, worker, p);
+  evaluate(s, worker, p);
+  mixture(s, g, worker, p);
+  for (int i = 0; i < L; i++) {
+    double a = chance(p->log_pi[i] - p->log_q[i] - (g->now.log_pi[i] - g->now.log_q[i]));
+    g->jumped += a;
+    g->jumps++;
+    if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
+  }
+}
+
+/* ---- local ---- */
+
+/* Labels of the present points, by p(k | x), and the base points that go with them. */
+static void label(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
+  const atvi_family *f = &s->v->family;
+  atvi_exact_point *p = &g->now;
+  int old[L];
+  if (s->n_part == 1) return;
+  memcpy(old, p->k, sizeof old);
+  for (int i = 0; i < L; i++) {
+    double u = atvi_rng_uniform(&r[i]);
+    atvi_idx k = 0;
+    for (; k < s->n_part - 1; k++) {
+      double share = exp(p->part_q[k * L + i] - p->log_q[i]);
+      if (u <= share) break;
+      u -= share;
+    }
+    p->k[i] = (int)k;
+  }
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    bool any = false;
+    for (int i = 0; i < L; i++) any = any || (p->k[i] == k && old[i] != k);
+    if (!any) continue;
+    atvi_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
+    f->ops->inv(f->self, s->v->part[k].at.phi, work_of(s, worker, k), L, g->y, g->x);
+    for (int i = 0; i < L; i++)
+      if (p->k[i] == k && old[i] != k) take_lane(f->d, i, g->x, p->z);
+  }
+}
+
+/* dz of log pi(x(z)) + log |dx/dz| after push. */
+static void force(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const atvi_exact_point *p) {
+  const atvi_family *f = &s->v->family;
+  for (int i = 0; i < L; i++) g->row[0][i] = -1;
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    const atvi_member *m = &s->v->part[k].at;
+    memcpy(g->x, p->dx, (size_t)(f->d * L) * sizeof *g->x);
+    atvi_member_adjoint(m, f->d, L, g->x);
+    f->ops->pull(f->self, m->phi, work_of(s, worker, k), g->x, g->row[0], g->y);
+    take_lanes(f->d, p->k, k, g->y, g->dz);
+  }
+  /* log |dx/dz| = log N(z) - log q(x(z)) */
+  for (atvi_idx j = 0; j < f->d * L; j++) g->dz[j] -= p->z[j];
+}
+
+static double energy(const atvi_exact_point *p, const double *momentum, atvi_idx d, int i) {
+  double label = p->part_q[p->k[i] * L + i] - p->log_q[i];
+  return 0.5 * radius2(d, p->z, i) + p->log_own[i] - p->log_pi[i] - label + 0.5 * radius2(d, momentum, i);
+}
+
+static void kick(atvi_idx d, const double *eps, double by, const double *dz, double *p) {
+  for (atvi_idx j = 0; j < d; j++)
+    for (int i = 0; i < L; i++) p[j * L + i] += by * eps[i] * dz[j * L + i];
+}
+
+/* Size and number of leaps, which a group has in common. Three of four moves take the steps that were adapted, and any number of leaps up to
+ * what LENGTH needs. The others take smaller steps, down to 1 / 81: where the posterior is much narrower than the component thinks
+ * (necks of funnels) jumps and long steps are refused, and nothing else would move. Neither depends on the state but through the labels, which
+ * a local move does not change. */
+typedef struct {
+  double by;
+  int n;
+} stride;
+
+static stride stride_of(const atvi_exact_moves *s, const atvi_exact_point *p, atvi_rng *r) {
+  double step = HUGE_VAL, u = 4 * FINE * atvi_rng_uniform(r);
+  int most, down = u < FINE ? 1 + (int)u : 0;
+  for (atvi_idx k = 0; k < s->n_part; k++)
+    if (has(p->k, k)) step = fmin(step, s->step[k]);
+  most = down > 0 ? s->leaps : (int)ceil(LENGTH / step);
+  most = most > s->leaps ? s->leaps : most < 1 ? 1 : most;
+  return (stride){pow(3, -down), 1 + (int)(atvi_rng_uniform(r) * most)};
+}
+
+static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r, atvi_rng *shared) {
+  atvi_idx d = s->v->d;
+  atvi_exact_point *p = &g->next;
+  double eps[L], before[L];
+  label(s, g, worker, r);
+  stride how = stride_of(s, &g->now, shared);
+  push(s, g, worker, &g->now);
+  force(s, g, worker, &g->now);
+  for (int i = 0; i < L; i++) {
+    p->k[i] = g->now.k[i];
+    for (atvi_idx j = 0; j < d; j++) g->p[j * L + i] = atvi_rng_normal(&r[i]);
+    eps[i] = how.by * s->step[p->k[i]] * (1 + JITTER * (2 * atvi_rng_uniform(&r[i]) - 1));
+    before[i] = energy(&g->now, g->p, d, i);
+  }
+  memcpy(p->z, g->now.z, (size_t)(d * L) * sizeof *p->z);
+  for (int leap = 1; leap <= how.n; leap++) {
+    kick(d, eps, leap == 1 ? 0.5 : 1, g->dz, g->p);
+    kick(d, eps, 1, g->p, p->z);
+    push(s, g, worker, p);
+    evaluate(s, worker, p);
+    force(s, g, worker, p);
+  }
+  kick(d, eps, 0.5, g->dz, g->p);
+  mixture(s, g, worker, p);
+  for (int i = 0; i < L; i++) {
+    double a = chance(before[i] - energy(p, g->p, d, i));
+    g->accepted[p->k[i]] += how.by == 1 ? a : 0;
+    g->tried[p->k[i]] += how.by == 1;
+    if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
+  }
+}
+
+/* ---- local, without the flow ---- */
+
+/* Base points of the labels, by the inverse, where the labels are known and x is new. */
+static void invert(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
+  const atvi_family *f = &s->v->family;
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    atvi_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
+    f->ops->inv(f->self, s->v->part[k].at.phi, work_of(s, worker, k), L, g->y, g->x);
+    take_lanes(f->d, p->k, k, g->x, p->z);
+  }
+}
+
+/* The same move in the coordinates of the frame, z in the place of f(z): what the flow distorts where it was not trained is in
+ * reach from there. */
+static void plain_force(const atvi_exact_moves *s, atvi_exact_group *g, const atvi_exact_point *p) {
+  atvi_idx d = s->v->d;
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    memcpy(g->x, p->dx, (size_t)(d * L) * sizeof *g->x);
+    atvi_member_adjoint(&s->v->part[k].at, d, L, g->x);
+    take_lanes(d, p->k, k, g->x, g->dz);
+  }
+}
+
+static double plain_energy(const atvi_exact_point *p, const double *momentum, atvi_idx d, int i, int k) {
+  return p->log_q[i] - p->part_q[k * L + i] - p->log_pi[i] + 0.5 * radius2(d, momentum, i);
+}
+
+static void plain_push(const atvi_exact_moves *s, atvi_exact_group *g, atvi_exact_point *p) {
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    atvi_member_to_frame(&s->v->part[k].at, s->v->d, L, p->z, g->x);
+    take_lanes(s->v->d, p->k, k, g->x, p->x);
+  }
+}
+
+static void plain(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r, atvi_rng *shared) {
+  atvi_idx d = s->v->d;
+  atvi_exact_point *p = &g->next;
+  double eps[L], before[L];
+  int k[L], n = 1 + (int)(atvi_rng_uniform(shared) * s->leaps);
+  double u = 2 * FINE * atvi_rng_uniform(shared), by = u < FINE ? pow(2, -1 - (int)u) : 1;
+  label(s, g, worker, r);
+  memcpy(k, g->now.k, sizeof k);
+  memcpy(p->k, k, sizeof k);
+  for (atvi_idx part = 0; part < s->n_part; part++) {
+    if (!has(k, part)) continue;
+    atvi_member_to_family(&s->v->part[part].at, d, L, g->now.x, g->y);
+    take_lanes(d, k, part, g->y, p->z);
+  }
+  plain_force(s, g, &g->now);
+  for (int i = 0; i < L; i++) {
+    for (atvi_idx j = 0; j < d; j++) g->p[j * L + i] = atvi_rng_normal(&r[i]);
+    eps[i] = by * s->step[s->n_part + k[i]] * (1 + JITTER * (2 * atvi_rng_uniform(&r[i]) - 1));
+    before[i] = plain_energy(&g->now, g->p, d, i, k[i]);
+  }
+  for (int leap = 1; leap <= n; leap++) {
+    kick(d, eps, leap == 1 ? 0.5 : 1, g->dz, g->p);
+    kick(d, eps, 1, g->p, p->z);
+    plain_push(s, g, p);
+    evaluate(s, worker, p);
+    plain_force(s, g, p);
+  }
+  kick(d, eps, 0.5, g->dz, g->p);
+  for (int i = 0; i < L; i++) p->k[i] = -1; /* no base point gave x */
+  mixture(s, g, worker, p);
+  memcpy(p->k, k, sizeof k);
+  invert(s, g, worker, p);
+  for (int i = 0; i < L; i++) {
+    double a = chance(before[i] - plain_energy(p, g->p, d, i, k[i]));
+    g->accepted[s->n_part + k[i]] += by == 1 ? a : 0;
+    g->tried[s->n_part + k[i]] += by == 1;
+    if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
+  }
+}
+
+/* ---- both ---- */
+
+static void make_point(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_point *p) {
+  double **wide[] = {&p->x, &p->theta, &p->dx, &p->z};
+  double **row[] = {&p->log_prior, &p->log_lik, &p->log_pi, &p->log_q, &p->log_own};
+  for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
+    *wide[k] = atvi_pool_take(pool, (size_t)(d * L), sizeof(double));
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) *row[k] = atvi_pool_take(pool, L, sizeof(double));
+  p->part_q = atvi_pool_take(pool, (size_t)(n_part * L), sizeof(double));
+}
+
+bool atvi_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_group *g) {
+  double **wide[] = {&g->p, &g->dz, &g->x, &g->y};
+  make_point(pool, d, n_part, &g->now);
+  make_point(pool, d, n_part, &g->next);
+  for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
+    *wide[k] = atvi_pool_take(pool, (size_t)(d * L), sizeof(double));
+  g->row[0] = atvi_pool_take(pool, L, sizeof(double));
+  g->row[1] = atvi_pool_take(pool, L, sizeof(double));
+  g->accepted = atvi_pool_take(pool, 2 * (size_t)n_part, sizeof(double));
+  g->tried = atvi_pool_take(pool, 2 * (size_t)n_part, sizeof(double));
+  return !atvi_pool_failed(pool);
+}
+
+void atvi_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x) {
+  const atvi_family *f = &s->v->family;
+  atvi_exact_point *p = &g->now;
+  memcpy(p->x, x, (size_t)(f->d * L) * sizeof *p->x);
+  for (int i = 0; i < L; i++) p->k[i] = -1; /* none of them is known: all densities by the inverse */
+  mixture(s, g, worker, p);
+  for (int i = 0; i < L; i++) {
+    p->k[i] = 0;
+    for (int k = 1; k < s->n_part; k++)
+      if (p->part_q[k * L + i] > p->part_q[p->k[i] * L + i]) p->k[i] = k;
+  }
+  invert(s, g, worker, p);
+  evaluate(s, worker, p);
+}
+
+void atvi_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration) {
+  atvi_rng r[L];
+  uint64_t seed = s->v->opts.seed;
+  for (int i = 0; i < L; i++) r[i] = atvi_rng_at(seed, ATVI_STREAM_EXACT, iteration, g->chain + (uint32_t)i);
+  atvi_rng shared = atvi_rng_at(seed, ATVI_STREAM_EXACT, iteration, SHARED + g->chain);
+  jump(s, g, worker, r);
+  (atvi_rng_uniform(&shared) < PLAIN ? plain : local)(s, g, worker, r, &shared);
+}
