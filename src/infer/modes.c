@@ -160,6 +160,7 @@ static void set_hessian(const finder *f, const end *e, atvi_idx at) {
 
 static void find_hessians(finder *f) {
   atvi_climb_batch *b = &f->batch;
+  if (f->d < 1) return;
   atvi_idx chunk = b->cap / (2 * f->d);
   for (atvi_idx first = 0; first < f->n; first += chunk) {
     atvi_idx m = f->n - first < chunk ? f->n - first : chunk;
