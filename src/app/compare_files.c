@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The comparison as compare.csv, one number per line, and as compare.json. */
 #include "app/compare.h"
-#include <inttypes.h>
-#include <jansson.h>
+#include "io/json.h"
 #include <math.h>
 #include <string.h>
-
-enum { DIGITS = 12 }; /* of reals in JSON: far beyond the Monte Carlo error, and 0.1 stays 0.1 */
 
 /* ---- CSV ---- */
 
@@ -90,137 +87,76 @@ atvi_status atvi_compare_csv(atvi_pool *pool, const atvi_comparison *c, const ch
   return atvi_text_get(&t, text);
 }
 
-/* ---- JSON: NULL is how jansson tells of missing memory; it is carried up ---- */
-
-static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-/* Words of the user's files may be in any encoding; JSON takes UTF-8 alone. */
-static json_t *word(atvi_pool *pool, const char *s) {
-  if (!s) return json_null();
-  json_t *out = json_string(s);
-  if (out) return out;
-  char *copy = atvi_pool_strndup(pool, s, strlen(s));
-  for (char *p = copy; p && *p; p++)
-    if ((unsigned char)*p >= 128) *p = '?';
-  return copy ? json_string(copy) : NULL;
-}
-
-static bool set(json_t *object, const char *key, json_t *value) {
-  return json_object_set_new(object, key, value) == 0;
-}
-
-static json_t *done(json_t *x, bool ok) {
-  if (ok) return x;
-  json_decref(x);
-  return NULL;
-}
-
-static json_t *pair(double a, double b) {
-  json_t *out = json_array();
-  bool ok = json_array_append_new(out, real(a)) == 0;
-  return done(out, json_array_append_new(out, real(b)) == 0 && ok);
-}
+/* ---- JSON ---- */
 
 static json_t *column(atvi_pool *pool, const atvi_compared *m, atvi_idx j) {
   const atvi_summary_column *c = &m->summary->col[j];
   json_t *o = json_object();
-  bool ok = set(o, "name", word(pool, c->name));
-  ok = set(o, "mode", real(c->mode)) && ok;
-  ok = set(o, "hpd95", pair(c->hpd95[0], c->hpd95[1])) && ok;
-  ok = set(o, "mean", real(c->mean)) && ok;
-  ok = set(o, "sd", real(c->sd)) && ok;
-  ok = set(o, "mcse", real(c->mcse)) && ok;
-  ok = set(o, "distance", real(m->distance[j])) && ok;
-  ok = set(o, "distance_by_chance", real(m->chance[j])) && ok;
-  ok = set(o, "distance_unweighted", real(m->raw[j])) && ok;
-  return done(o, ok);
+  bool ok = atvi_json_set(o, "name", atvi_json_word(pool, c->name));
+  ok = atvi_json_set(o, "mode", atvi_json_real(c->mode)) && ok;
+  ok = atvi_json_set(o, "hpd95", atvi_json_pair(c->hpd95[0], c->hpd95[1])) && ok;
+  ok = atvi_json_set(o, "mean", atvi_json_real(c->mean)) && ok;
+  ok = atvi_json_set(o, "sd", atvi_json_real(c->sd)) && ok;
+  ok = atvi_json_set(o, "mcse", atvi_json_real(c->mcse)) && ok;
+  ok = atvi_json_set(o, "distance", atvi_json_real(m->distance[j])) && ok;
+  ok = atvi_json_set(o, "distance_by_chance", atvi_json_real(m->chance[j])) && ok;
+  ok = atvi_json_set(o, "distance_unweighted", atvi_json_real(m->raw[j])) && ok;
+  return atvi_json_done(o, ok);
 }
 
 static json_t *columns(atvi_pool *pool, const atvi_compared *m, atvi_idx from, atvi_idx to) {
   json_t *list = json_array();
   bool ok = list != NULL;
   for (atvi_idx j = from; j < to; j++) ok = json_array_append_new(list, column(pool, m, j)) == 0 && ok;
-  return done(list, ok);
-}
-
-static json_t *score(atvi_pool *pool, const atvi_score *s) {
-  json_t *o = json_object();
-  bool ok = o != NULL;
-  if (s->name) ok = set(o, "series", word(pool, s->name)) && ok;
-  ok = set(o, "n", json_integer(s->n)) && ok;
-  ok = set(o, "coverage", real(s->coverage)) && ok;
-  ok = set(o, "ail", real(s->ail)) && ok;
-  ok = set(o, "mspe", real(s->mspe)) && ok;
-  ok = set(o, "ail_sum", real(s->ail_sum)) && ok;
-  ok = set(o, "mspe_draws", real(s->mspe_draws)) && ok;
-  ok = set(o, "lpd", real(s->lpd)) && ok;
-  return done(o, ok);
+  return atvi_json_done(list, ok);
 }
 
 static json_t *scores(atvi_pool *pool, atvi_idx n, const atvi_score *list) {
-  if (!list) return json_null();
-  json_t *o = json_object(), *series = json_array();
-  bool ok = o && series;
-  for (atvi_idx i = 0; i < n; i++) ok = json_array_append_new(series, score(pool, &list[i])) == 0 && ok;
-  ok = set(o, "series", series) && ok;
-  ok = set(o, "all", score(pool, &list[n])) && ok;
-  return done(o, ok);
+  return list ? atvi_scores_of(pool, n, list, &list[n]) : json_null();
 }
 
 static json_t *method(atvi_pool *pool, const atvi_compared *m) {
   const atvi_summary *s = m->summary;
   json_t *o = json_object();
-  bool ok = set(o, "method", word(pool, m->method));
-  ok = set(o, "state", word(pool, m->state)) && ok;
-  ok = set(o, "reason", word(pool, m->reason)) && ok;
-  ok = set(o, "folder", word(pool, m->method)) && ok; /* beside compare.json: the whole may be moved */
-  if (!s) return done(o, ok);
-  ok = set(o, "verdict", word(pool, atvi_verdict_name(s->verdict))) && ok;
-  ok = set(o, "seconds", real(s->made.seconds)) && ok;
-  ok = set(o, "evaluations", json_integer(s->made.evaluations)) && ok;
-  ok = set(o, "khat", real(s->made.khat)) && ok;
-  ok = set(o, "rhat", real(m->rhat)) && ok;
-  ok = set(o, "ess", real(m->ess)) && ok;
-  ok = set(o, "log_map", real(s->log_map)) && ok;
-  ok = set(o, "log_evidence", real(s->made.log_evidence)) && ok;
-  ok = set(o, "log_evidence_se", real(s->made.log_evidence_se)) && ok;
-  ok = set(o, "parameters", columns(pool, m, 0, s->n_param)) && ok;
-  ok = set(o, "derived", columns(pool, m, s->n_param, s->n_col)) && ok;
-  ok = set(o, "fitted", scores(pool, m->n_series, m->fitted)) && ok;
-  ok = set(o, "held_out", scores(pool, m->n_series, m->held)) && ok;
-  ok = set(o, "unscored", word(pool, m->unscored)) && ok;
-  return done(o, ok);
-}
-
-static json_t *seed(atvi_pool *pool, uint64_t x) { /* a string where it is too large for JSON readers */
-  if (x <= INT64_MAX) return json_integer((json_int_t)x);
-  const char *text = atvi_pool_printf(pool, "%" PRIu64, x);
-  return text ? json_string(text) : NULL;
+  bool ok = atvi_json_set(o, "method", atvi_json_word(pool, m->method));
+  ok = atvi_json_set(o, "state", atvi_json_word(pool, m->state)) && ok;
+  ok = atvi_json_set(o, "reason", atvi_json_word(pool, m->reason)) && ok;
+  ok = atvi_json_set(o, "folder", atvi_json_word(pool, m->method)) &&
+       ok; /* beside compare.json: the whole may be moved */
+  if (!s) return atvi_json_done(o, ok);
+  ok = atvi_json_set(o, "verdict", atvi_json_word(pool, atvi_verdict_name(s->verdict))) && ok;
+  ok = atvi_json_set(o, "seconds", atvi_json_real(s->made.seconds)) && ok;
+  ok = atvi_json_set(o, "evaluations", json_integer(s->made.evaluations)) && ok;
+  ok = atvi_json_set(o, "khat", atvi_json_real(s->made.khat)) && ok;
+  ok = atvi_json_set(o, "rhat", atvi_json_real(m->rhat)) && ok;
+  ok = atvi_json_set(o, "ess", atvi_json_real(m->ess)) && ok;
+  ok = atvi_json_set(o, "log_map", atvi_json_real(s->log_map)) && ok;
+  ok = atvi_json_set(o, "log_evidence", atvi_json_real(s->made.log_evidence)) && ok;
+  ok = atvi_json_set(o, "log_evidence_se", atvi_json_real(s->made.log_evidence_se)) && ok;
+  ok = atvi_json_set(o, "parameters", columns(pool, m, 0, s->n_param)) && ok;
+  ok = atvi_json_set(o, "derived", columns(pool, m, s->n_param, s->n_col)) && ok;
+  ok = atvi_json_set(o, "fitted", scores(pool, m->n_series, m->fitted)) && ok;
+  ok = atvi_json_set(o, "held_out", scores(pool, m->n_series, m->held)) && ok;
+  ok = atvi_json_set(o, "unscored", atvi_json_word(pool, m->unscored)) && ok;
+  return atvi_json_done(o, ok);
 }
 
 static json_t *whole(atvi_pool *pool, const atvi_comparison *c) {
   json_t *o = json_object(), *list = json_array();
-  bool ok = set(o, "version", json_string(ATVI_VERSION)) && list;
-  ok = set(o, "model", word(pool, c->model)) && ok;
-  ok = set(o, "seed", seed(pool, c->seed)) && ok;
-  ok = set(o, "holdout", word(pool, c->holdout)) && ok;
-  ok = set(o, "times_shared", json_boolean(c->shared)) && ok;
-  ok = set(o, "reference", word(pool, c->reference < 0 ? NULL : c->of[c->reference].method)) && ok;
-  ok = set(o, "reference_because", word(pool, c->reference < 0 ? NULL : c->because)) && ok;
+  bool ok = atvi_json_set(o, "version", json_string(ATVI_VERSION)) && list;
+  ok = atvi_json_set(o, "model", atvi_json_word(pool, c->model)) && ok;
+  ok = atvi_json_set(o, "seed", atvi_json_seed(pool, c->seed)) && ok;
+  ok = atvi_json_set(o, "holdout", atvi_json_word(pool, c->holdout)) && ok;
+  ok = atvi_json_set(o, "times_shared", json_boolean(c->shared)) && ok;
+  ok = atvi_json_set(o, "reference",
+                     atvi_json_word(pool, c->reference < 0 ? NULL : c->of[c->reference].method)) &&
+       ok;
+  ok =
+      atvi_json_set(o, "reference_because", atvi_json_word(pool, c->reference < 0 ? NULL : c->because)) && ok;
   for (atvi_idx i = 0; i < c->n; i++) ok = json_array_append_new(list, method(pool, &c->of[i])) == 0 && ok;
-  return done(o, set(o, "methods", list) && ok);
+  return atvi_json_done(o, atvi_json_set(o, "methods", list) && ok);
 }
 
 atvi_status atvi_compare_json(atvi_pool *pool, const atvi_comparison *c, const char **text) {
-  const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS);
-  json_t *o = whole(pool, c);
-  size_t n = o ? json_dumpb(o, NULL, 0, flags) : 0;
-  char *out = n ? atvi_pool_take(pool, n + 2, 1) : NULL;
-  *text = NULL;
-  if (out && json_dumpb(o, out, n, flags) == n) {
-    out[n] = '\n';
-    *text = out;
-  }
-  json_decref(o);
-  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "compare: out of memory");
+  return atvi_json_text(pool, whole(pool, c), "compare", text);
 }

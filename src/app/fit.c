@@ -4,63 +4,19 @@
  *
  * Draws of an approximation are weighted. weighted.csv has them as they are; draws.csv, for programs that know of no
  * weights, has them resampled, or without their weights where those cannot be trusted. */
-#include "app/common.h"
+#include "app/delivery.h"
 #include "diag/summary.h"
 #include "infer/fit.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
-#include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
+#include "io/json.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PLAIN_LEAST = 4000 }; /* resampled draws: systematic resampling repeats draws, but adds little noise */
-
-typedef struct {
-  atvi_draws *draws;       /* from the method */
-  atvi_draws *resampled;   /* NULL where they have no weights or bad ones */
-  atvi_draws bare;         /* borrows from draws, without weights */
-  const atvi_draws *plain; /* what draws.csv gets */
-} delivery;
-
-/* Equally weighted draws of the posterior, as far as they can be had. */
-static atvi_status plain_draws(delivery *y) {
-  y->bare = *y->draws;
-  y->bare.weight = NULL;
-  y->plain = &y->bare;
-  if (!atvi_weights_hold(y->draws)) return ATVI_OK;
-  atvi_idx n = (atvi_idx)atvi_weights_ess(y->draws);
-  if (n < PLAIN_LEAST) n = PLAIN_LEAST;
-  if (n > y->draws->n) n = y->draws->n;
-  ATVI_TRY(atvi_draws_resample(y->draws, n, y->draws->made.seed, &y->resampled));
-  y->plain = y->resampled;
-  return ATVI_OK;
-}
-
-enum { SOLVER_POINTS = 8 * ATVI_LANES };
-
-/* Is the solver exact enough where the posterior is? */
-static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, delivery *y) {
-  const atvi_draws *draws = y->plain;
-  atvi_idx n = draws->n < SOLVER_POINTS ? draws->n : SOLVER_POINTS, d = draws->n_param;
-  double *theta = atvi_pool_take(pool, (size_t)(d * n + 1), sizeof *theta), error;
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  for (atvi_idx i = 0; i < d; i++)
-    for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = draws->x[i * draws->n + j * draws->n / n];
-  ATVI_TRY(atvi_app_solver_error(ctx, l, n, theta, &error));
-  y->draws->made.log_lik_error = y->bare.made.log_lik_error = error;
-  if (y->resampled) y->resampled->made.log_lik_error = error;
-  return ATVI_OK;
-}
-
-static void add_method(json_t *root, const atvi_fit_opts *how) {
+static void add_method(atvi_pool *pool, json_t *root, const atvi_fit_opts *how) {
   json_object_set_new(root, "method", json_string(how->method));
-  char seed[24]; /* a string where it is too large for the integers of JSON readers */
-  snprintf(seed, sizeof seed, "%" PRIu64, how->seed);
-  json_object_set_new(root, "seed",
-                      how->seed <= INT64_MAX ? json_integer((json_int_t)how->seed) : json_string(seed));
+  json_object_set_new(root, "seed", atvi_json_seed(pool, how->seed));
   json_object_set_new(root, "ess", json_real(how->ess));
   json_object_set_new(root, "max_seconds", json_real(how->max_seconds));
   json_object_set_new(root, "max_iter", json_integer(how->max_iter));
@@ -81,7 +37,7 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   json_object_set_new(root, "version", json_string(ATVI_VERSION));
   json_object_set_new(root, "folder", json_string(getcwd(folder, sizeof folder) ? folder : ""));
   json_object_set_new(root, "model", json_string(o->model.path));
-  add_method(root, &o->how);
+  add_method(pool, root, &o->how);
   for (atvi_idx i = 0; i < l->model->lang->n_data; i++)
     json_array_append_new(data, json_string(l->model->lang->data[i].path));
   json_object_set_new(root, "data", data);
@@ -139,7 +95,7 @@ static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, cons
 }
 
 static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l,
-                          const delivery *y, atvi_app_fit_result *out) {
+                          const atvi_delivery *y, atvi_app_fit_result *out) {
   atvi_summary *s;
   results r = {
       .weighted = y->draws->weight ? y->draws : NULL, .plain = y->plain, .model = l->model->lang->source};
@@ -168,7 +124,7 @@ atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bo
 }
 
 static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
-                         delivery *y) {
+                         atvi_delivery *y) {
   ATVI_TRY(atvi_fit_with(ctx, l->ev, &opts->how, &y->draws));
   if (atvi_app_no_data(l))
     ATVI_TRY(atvi_draws_say(y->draws,
@@ -177,14 +133,13 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     ATVI_TRY(atvi_draws_say(y->draws, "%td of %td observations were held out (%s); atvi predict scores them.",
                             l->model->holdout.n_held, l->model->holdout.n_held + l->model->holdout.n_left,
                             opts->holdout));
-  ATVI_TRY(plain_draws(y));
-  return check_solver(ctx, pool, l, y);
+  return atvi_delivery_make(ctx, pool, l, y);
 }
 
 atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                          atvi_app_fit_result *result) {
   atvi_loaded l;
-  delivery y = {0};
+  atvi_delivery y = {0};
   *result = (atvi_app_fit_result){0};
   ATVI_TRY(atvi_fit_check(ctx, &opts->how));
   ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.holdout = opts->holdout}, &l));
@@ -196,8 +151,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     else
       rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
   }
-  atvi_draws_free(y.resampled);
-  atvi_draws_free(y.draws);
+  atvi_delivery_free(&y);
   atvi_app_unload(&l);
   return status;
 }

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { PLAIN_LEAST = 4000, SOLVER_POINTS = 8 * ATVI_LANES };
-
 /* ---- data ---- */
 
 static bool observes(const atvi_lang *lang, atvi_idx group) {
@@ -92,30 +90,6 @@ static void on_progress(void *user, const atvi_progress *p) {
             at->replicate, at->replicates, at->method, p->phase);
 }
 
-static atvi_status plain_draws(atvi_replicate *r) {
-  r->bare = *r->draws;
-  r->bare.weight = NULL;
-  r->plain = &r->bare;
-  if (!atvi_weights_hold(r->draws)) return ATVI_OK;
-  atvi_idx n = (atvi_idx)atvi_weights_ess(r->draws);
-  if (n < PLAIN_LEAST) n = PLAIN_LEAST;
-  if (n > r->draws->n) n = r->draws->n;
-  ATVI_TRY(atvi_draws_resample(r->draws, n, r->draws->made.seed, &r->resampled));
-  r->plain = r->resampled;
-  return ATVI_OK;
-}
-
-/* The solver's error counts in the verdict. */
-static atvi_status check_solver(atvi_replicate *r) {
-  const atvi_draws *d = r->plain;
-  atvi_idx n = d->n < SOLVER_POINTS ? d->n : SOLVER_POINTS;
-  double *theta = atvi_pool_take(r->pool, (size_t)(d->n_param * n) + 1, sizeof *theta);
-  if (!theta) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
-  for (atvi_idx i = 0; i < d->n_param; i++)
-    for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = d->x[i * d->n + j * d->n / n];
-  return atvi_app_solver_error(r->ctx, &r->l, n, theta, &r->draws->made.log_lik_error);
-}
-
 atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model *model,
                                const atvi_fit_opts *how, atvi_replicate *out) {
   *out = (atvi_replicate){0};
@@ -125,15 +99,13 @@ atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model
   atvi_ctx_set_progress(out->ctx, on_progress, place);
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
   ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
-  ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, how, &out->draws));
-  out->stopped = out->draws->made.end == ATVI_END_STOPPED;
-  ATVI_TRY(plain_draws(out));
-  return check_solver(out);
+  ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, how, &out->y.draws));
+  out->stopped = out->y.draws->made.end == ATVI_END_STOPPED;
+  return atvi_delivery_make(out->ctx, out->pool, &out->l, &out->y);
 }
 
 void atvi_replicate_free(atvi_replicate *r) {
-  atvi_draws_free(r->resampled);
-  atvi_draws_free(r->draws);
+  atvi_delivery_free(&r->y);
   atvi_app_unload(&r->l);
   atvi_pool_free(r->pool);
   atvi_ctx_free(r->ctx);

@@ -3,7 +3,7 @@
 #ifndef ATVI_APP_REPLICATE_H
 #define ATVI_APP_REPLICATE_H
 
-#include "app/common.h"
+#include "app/delivery.h"
 #include "io/csv.h"
 #include <jansson.h>
 
@@ -66,10 +66,7 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
   atvi_loaded l;
-  atvi_draws *draws;       /* from the method */
-  atvi_draws *resampled;   /* NULL where they have no weights, or bad ones */
-  atvi_draws bare;         /* borrows from draws */
-  const atvi_draws *plain; /* draws that count equally */
+  atvi_delivery y;
   bool stopped;
 } atvi_replicate;
 

@@ -96,9 +96,9 @@ static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i) {
 static atvi_status line_of(const sbc *x, atvi_replicate *one, atvi_idx r, uint64_t seed, const char **line) {
   atvi_summary *s;
   double rhat = NAN, ess = NAN;
-  if (one->plain->n < L)
-    return ATVI_FAIL(one->ctx, ATVI_ELIMIT, "%td draws are too few for a rank among %d", one->plain->n, L);
-  ATVI_TRY(atvi_summary_new(one->pool, one->draws, &s));
+  if (one->y.plain->n < L)
+    return ATVI_FAIL(one->ctx, ATVI_ELIMIT, "%td draws are too few for a rank among %d", one->y.plain->n, L);
+  ATVI_TRY(atvi_summary_new(one->pool, one->y.draws, &s));
   for (atvi_idx i = 0; i < s->n_param; i++) {
     rhat = fmax(rhat, s->col[i].rhat);
     ess = fmin(ess, s->col[i].ess_bulk);
@@ -113,7 +113,7 @@ static atvi_status line_of(const sbc *x, atvi_replicate *one, atvi_idx r, uint64
   atvi_record_cell(&out, ess);
   for (atvi_idx i = 0; i < x->n; i++) {
     atvi_record_cell(&out, x->true_[i]);
-    atvi_record_cell(&out, rank_of(x, one->plain, i));
+    atvi_record_cell(&out, rank_of(x, one->y.plain, i));
   }
   return atvi_text_get(&out, line);
 }

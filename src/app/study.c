@@ -144,7 +144,7 @@ typedef struct {
 
 /* Draws spread evenly, and so over chains. */
 static atvi_status pick(atvi_replicate *r, atvi_predict_draws *p) {
-  const atvi_draws *d = r->plain;
+  const atvi_draws *d = r->y.plain;
   const atvi_target *t = r->l.target;
   double few = MANY_NUMBERS / (double)(t->n_out + 2 * t->n_obs + 1);
   p->B = few > DRAWS ? DRAWS : few < DRAWS_LEAST ? DRAWS_LEAST : (atvi_idx)few;
@@ -221,7 +221,7 @@ static atvi_status score(study *x, atvi_replicate *r, atvi_idx replicate, const 
   atvi_summary *s;
   double *truth = atvi_pool_take(r->pool, (size_t)t->n_out + 1, sizeof *truth);
   if (!truth) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(atvi_summary_new(r->pool, r->draws, &s));
+  ATVI_TRY(atvi_summary_new(r->pool, r->y.draws, &s));
   ATVI_TRY(predict(r, seed, &p));
   t->ops->predict(t->self, atvi_evaluator_work(r->l.ev), 1, x->theta, truth);
   atvi_text out = {.pool = r->pool};

@@ -19,6 +19,7 @@
 #include "atvi/core.h"
 #include "core/core.h"
 #include "math/stat/loo.h"
+#include <jansson.h>
 
 typedef struct {
   double mean, sd, median, hpd95[2];
@@ -77,6 +78,8 @@ ATVI_CHECKED atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, at
 ATVI_CHECKED atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n,
                                          const atvi_predicted *series, atvi_scores **out);
 
+/* {"series": [...], "all": {...}} of each[n] and all, as scores.json has it; NULL: out of memory. */
+json_t *atvi_scores_of(atvi_pool *pool, atvi_idx n, const atvi_score *each, const atvi_score *all);
 /* scores.json; NaN and infinite become null. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text);
 /* A table for a terminal, at most 100 columns wide. Errors: ENOMEM. */

@@ -1,136 +1,98 @@
 /* SPDX-License-Identifier: MIT */
 /* Scores for programs (JSON) and for a terminal. */
 #include "diag/score.h"
+#include "io/json.h"
 #include "io/text.h"
-#include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { DIGITS = 12, NAME_MAX_SHOWN = 28, SERIES_SHOWN = 24 };
+enum { NAME_MAX_SHOWN = 28, SERIES_SHOWN = 24 };
 
-/* ---- JSON; a NULL anywhere is missing memory ---- */
-
-static json_t *real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-/* What comes from the user's files may be in any encoding; JSON takes UTF-8 alone. */
-static json_t *word(atvi_pool *pool, const char *s) {
-  json_t *out = s ? json_string(s) : json_null();
-  if (out) return out;
-  char *copy = atvi_pool_strndup(pool, s, strlen(s));
-  for (char *p = copy; p && *p; p++)
-    if ((unsigned char)*p >= 128) *p = '?';
-  return copy ? json_string(copy) : NULL;
-}
-
-/* Integers of JSON readers are signed at best: a larger seed is a string. */
-static json_t *seed(atvi_pool *pool, uint64_t x) {
-  if (x <= INT64_MAX) return json_integer((json_int_t)x);
-  const char *text = atvi_pool_printf(pool, "%" PRIu64, x);
-  return text ? json_string(text) : NULL;
-}
-
-static bool set(json_t *object, const char *key, json_t *value) {
-  return json_object_set_new(object, key, value) == 0;
-}
-
-static json_t *done(json_t *object, bool ok) {
-  if (ok) return object;
-  json_decref(object);
-  return NULL;
-}
+/* ---- JSON ---- */
 
 static json_t *score(atvi_pool *pool, const atvi_score *s) {
   json_t *o = json_object();
   bool ok = o != NULL;
-  if (s->name) ok = set(o, "series", word(pool, s->name)) && ok;
-  ok = set(o, "n", json_integer(s->n)) && ok;
-  ok = set(o, "coverage", real(s->coverage)) && ok;
-  ok = set(o, "ail", real(s->ail)) && ok;
-  ok = set(o, "mspe", real(s->mspe)) && ok;
-  ok = set(o, "ail_sum", real(s->ail_sum)) && ok;
-  ok = set(o, "mspe_draws", real(s->mspe_draws)) && ok;
-  ok = set(o, "lpd", real(s->lpd)) && ok;
-  return done(o, ok);
+  if (s->name) ok = atvi_json_set(o, "series", atvi_json_word(pool, s->name)) && ok;
+  ok = atvi_json_set(o, "n", json_integer(s->n)) && ok;
+  ok = atvi_json_set(o, "coverage", atvi_json_real(s->coverage)) && ok;
+  ok = atvi_json_set(o, "ail", atvi_json_real(s->ail)) && ok;
+  ok = atvi_json_set(o, "mspe", atvi_json_real(s->mspe)) && ok;
+  ok = atvi_json_set(o, "ail_sum", atvi_json_real(s->ail_sum)) && ok;
+  ok = atvi_json_set(o, "mspe_draws", atvi_json_real(s->mspe_draws)) && ok;
+  ok = atvi_json_set(o, "lpd", atvi_json_real(s->lpd)) && ok;
+  return atvi_json_done(o, ok);
 }
 
-static json_t *scores(atvi_pool *pool, atvi_idx n, const atvi_score *each, const atvi_score *all) {
+json_t *atvi_scores_of(atvi_pool *pool, atvi_idx n, const atvi_score *each, const atvi_score *all) {
   json_t *o = json_object(), *list = json_array();
   bool ok = o != NULL;
   for (atvi_idx i = 0; i < n; i++) ok = json_array_append_new(list, score(pool, &each[i])) == 0 && ok;
-  ok = set(o, "series", list) && ok;
-  ok = set(o, "all", score(pool, all)) && ok;
-  return done(o, ok);
+  ok = atvi_json_set(o, "series", list) && ok;
+  ok = atvi_json_set(o, "all", score(pool, all)) && ok;
+  return atvi_json_done(o, ok);
 }
 
 static json_t *loo(atvi_pool *pool, const atvi_scores *s) {
   json_t *o = json_object(), *worst = json_object();
   bool ok = o != NULL;
-  ok = set(worst, "series", word(pool, s->worst_name)) && ok;
-  ok = set(worst, "time", real(s->worst_time)) && ok;
-  ok = set(worst, "khat", real(s->worst_khat)) && ok;
-  ok = set(o, "n", json_integer(s->loo.n)) && ok;
-  ok = set(o, "elpd", real(s->loo.elpd)) && ok;
-  ok = set(o, "se", real(s->loo.se)) && ok;
-  ok = set(o, "p", real(s->loo.p)) && ok;
-  ok = set(o, "khat_threshold", real(s->khat_threshold)) && ok;
-  ok = set(o, "khat_above", json_integer(s->loo.n_bad)) && ok;
-  ok = set(o, "worst", worst) && ok;
-  return done(o, ok);
+  ok = atvi_json_set(worst, "series", atvi_json_word(pool, s->worst_name)) && ok;
+  ok = atvi_json_set(worst, "time", atvi_json_real(s->worst_time)) && ok;
+  ok = atvi_json_set(worst, "khat", atvi_json_real(s->worst_khat)) && ok;
+  ok = atvi_json_set(o, "n", json_integer(s->loo.n)) && ok;
+  ok = atvi_json_set(o, "elpd", atvi_json_real(s->loo.elpd)) && ok;
+  ok = atvi_json_set(o, "se", atvi_json_real(s->loo.se)) && ok;
+  ok = atvi_json_set(o, "p", atvi_json_real(s->loo.p)) && ok;
+  ok = atvi_json_set(o, "khat_threshold", atvi_json_real(s->khat_threshold)) && ok;
+  ok = atvi_json_set(o, "khat_above", json_integer(s->loo.n_bad)) && ok;
+  ok = atvi_json_set(o, "worst", worst) && ok;
+  return atvi_json_done(o, ok);
 }
 
 static json_t *waic(const atvi_loo_sum *w) {
   json_t *o = json_object();
   bool ok = o != NULL;
-  ok = set(o, "n", json_integer(w->n)) && ok;
-  ok = set(o, "elpd", real(w->elpd)) && ok;
-  ok = set(o, "se", real(w->se)) && ok;
-  ok = set(o, "p", real(w->p)) && ok;
-  ok = set(o, "waic", real(-2 * w->elpd)) && ok;
-  ok = set(o, "p_above", json_integer(w->n_bad)) && ok;
-  return done(o, ok);
+  ok = atvi_json_set(o, "n", json_integer(w->n)) && ok;
+  ok = atvi_json_set(o, "elpd", atvi_json_real(w->elpd)) && ok;
+  ok = atvi_json_set(o, "se", atvi_json_real(w->se)) && ok;
+  ok = atvi_json_set(o, "p", atvi_json_real(w->p)) && ok;
+  ok = atvi_json_set(o, "waic", atvi_json_real(-2 * w->elpd)) && ok;
+  ok = atvi_json_set(o, "p_above", json_integer(w->n_bad)) && ok;
+  return atvi_json_done(o, ok);
 }
 
 static json_t *messages(atvi_pool *pool, const atvi_scores *s) {
   json_t *list = json_array();
   bool ok = list != NULL;
   for (atvi_idx i = 0; i < s->n_message; i++)
-    ok = json_array_append_new(list, word(pool, s->message[i])) == 0 && ok;
-  return done(list, ok);
+    ok = json_array_append_new(list, atvi_json_word(pool, s->message[i])) == 0 && ok;
+  return atvi_json_done(list, ok);
 }
 
 static json_t *whole(atvi_pool *pool, const atvi_scores *s) {
   json_t *o = json_object();
   bool ok = o != NULL, any = s->loo.n > 0;
-  ok = set(o, "model", word(pool, s->model)) && ok;
-  ok = set(o, "method", word(pool, s->method)) && ok;
-  ok = set(o, "seed", seed(pool, s->seed)) && ok;
-  ok = set(o, "verdict", word(pool, s->verdict)) && ok;
-  ok = set(o, "draws", json_integer(s->n_draw)) && ok;
-  ok = set(o, "log_map", real(s->log_map)) && ok;
-  ok = set(o, "censored", json_integer(s->n_censored)) && ok;
-  ok = set(o, "fitted", scores(pool, s->n_series, s->fitted, &s->fitted_all)) && ok;
-  ok = set(o, "holdout", word(pool, s->holdout)) && ok;
-  ok = set(o, "held_out", s->holdout ? scores(pool, s->n_series, s->held, &s->held_all) : json_null()) && ok;
-  ok = set(o, "loo", any ? loo(pool, s) : json_null()) && ok;
-  ok = set(o, "waic", any ? waic(&s->waic) : json_null()) && ok;
-  ok = set(o, "messages", messages(pool, s)) && ok;
-  return done(o, ok);
+  ok = atvi_json_set(o, "model", atvi_json_word(pool, s->model)) && ok;
+  ok = atvi_json_set(o, "method", atvi_json_word(pool, s->method)) && ok;
+  ok = atvi_json_set(o, "seed", atvi_json_seed(pool, s->seed)) && ok;
+  ok = atvi_json_set(o, "verdict", atvi_json_word(pool, s->verdict)) && ok;
+  ok = atvi_json_set(o, "draws", json_integer(s->n_draw)) && ok;
+  ok = atvi_json_set(o, "log_map", atvi_json_real(s->log_map)) && ok;
+  ok = atvi_json_set(o, "censored", json_integer(s->n_censored)) && ok;
+  ok = atvi_json_set(o, "fitted", atvi_scores_of(pool, s->n_series, s->fitted, &s->fitted_all)) && ok;
+  ok = atvi_json_set(o, "holdout", atvi_json_word(pool, s->holdout)) && ok;
+  ok = atvi_json_set(o, "held_out",
+                     s->holdout ? atvi_scores_of(pool, s->n_series, s->held, &s->held_all) : json_null()) &&
+       ok;
+  ok = atvi_json_set(o, "loo", any ? loo(pool, s) : json_null()) && ok;
+  ok = atvi_json_set(o, "waic", any ? waic(&s->waic) : json_null()) && ok;
+  ok = atvi_json_set(o, "messages", messages(pool, s)) && ok;
+  return atvi_json_done(o, ok);
 }
 
 atvi_status atvi_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text) {
-  const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS);
-  json_t *o = whole(pool, s);
-  size_t n = o ? json_dumpb(o, NULL, 0, flags) : 0;
-  char *out = n ? atvi_pool_take(pool, n + 2, 1) : NULL;
-  *text = NULL;
-  if (out && json_dumpb(o, out, n, flags) == n) {
-    out[n] = '\n';
-    *text = out;
-  }
-  json_decref(o);
-  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "scores: out of memory");
+  return atvi_json_text(pool, whole(pool, s), "scores", text);
 }
 
 /* ---- terminal ---- */

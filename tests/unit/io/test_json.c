@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/json.h"
+#include "testing.h"
+
+static void numbers_words_and_seeds(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  const char *text;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  json_t *o = json_object();
+  CHECK(atvi_json_set(o, "a", atvi_json_real(2.385)) && atvi_json_set(o, "b", atvi_json_real(NAN)));
+  CHECK(atvi_json_set(o, "c", atvi_json_pair(-HUGE_VAL, 0.1)));
+  CHECK(atvi_json_set(o, "d", atvi_json_word(pool, "na\xc3\xafve")) &&
+        atvi_json_set(o, "e", atvi_json_word(pool, "na\xefve")));
+  CHECK(atvi_json_set(o, "f", atvi_json_word(pool, NULL)));
+  CHECK(atvi_json_set(o, "g", atvi_json_seed(pool, INT64_MAX)));
+  CHECK(atvi_json_set(o, "h", atvi_json_seed(pool, UINT64_MAX)));
+  CHECK(!atvi_json_set(o, "i", NULL));
+  CHECK_OK(atvi_json_text(pool, atvi_json_done(o, true), "test", &text));
+  o = json_loads(text, 0, NULL);
+  CHECK(o != NULL && text[strlen(text) - 1] == '\n');
+  CHECK(json_real_value(json_object_get(o, "a")) == 2.385 && json_is_null(json_object_get(o, "b")));
+  CHECK(json_is_null(json_array_get(json_object_get(o, "c"), 0)) && strstr(text, "0.1\n") != NULL);
+  CHECK_STR(json_string_value(json_object_get(o, "d")), "na\xc3\xafve");
+  CHECK_STR(json_string_value(json_object_get(o, "e")), "na?ve");
+  CHECK(json_is_null(json_object_get(o, "f")) && json_object_get(o, "i") == NULL);
+  CHECK(json_integer_value(json_object_get(o, "g")) == INT64_MAX);
+  CHECK_STR(json_string_value(json_object_get(o, "h")), "18446744073709551615");
+  json_decref(o);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void missing_memory_is_told_once(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  const char *text = "";
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK(atvi_json_done(json_object(), false) == NULL);
+  CHECK_STATUS(atvi_json_text(pool, NULL, "this file", &text), ATVI_ENOMEM);
+  CHECK(text == NULL && strstr(atvi_errmsg(ctx), "this file") != NULL);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+TESTS({"values", numbers_words_and_seeds}, {"memory", missing_memory_is_told_once})
