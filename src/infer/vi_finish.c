@@ -32,7 +32,6 @@ typedef struct atvi_vi_final {
   atvi_idx *count; /* [n_part] draws per block of each component */
   atvi_cloud c;
   double *log_w, *w, *work, *part_q; /* [n], [n], scratch, [n] */
-  double *block_mean;                /* [BLOCKS] of exp(log_w - top) */
   atvi_psis_info psis;
   double elbo, se;
 } final;
