@@ -5,7 +5,7 @@ DESTDIR ?=
 CMAKE   ?= cmake
 SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
 
-.PHONY: all configure demo test bench ablation acceptance fmt lint install clean
+.PHONY: all configure demo test bench ablation acceptance docs fmt lint install clean
 
 all: configure
 	@$(CMAKE) --build build
@@ -38,6 +38,9 @@ acceptance:
 	@$(CMAKE) -S . -B build -DATVI_TESTS=ON >build/configure.log
 	@$(CMAKE) --build build --target benches oracle_rotavirus
 	@tools/acceptance.py
+
+docs: all
+	@tools/words build/atvi md docs/cli
 
 fmt:
 	@clang-format -i $(SOURCES)

@@ -58,7 +58,8 @@ static int say_help(const parser *p) {
 }
 
 static int bad_value(const atvi_arg *arg, const parser *p, const char *text, const char *want) {
-  fprintf(stderr, "atvi %s: --%s %s: want %s\n", p->command->name, arg->name, text, want);
+  fprintf(stderr, "atvi %s: %s%s %s: want %s\n", p->command->name, arg->name[1] ? "--" : "-", arg->name, text,
+          want);
   return USAGE;
 }
 
@@ -141,11 +142,12 @@ static int unknown(const parser *p, const char *word) {
 }
 
 static const atvi_arg *find(const parser *p, const char *word) {
-  bool quiet = strcmp(word, "-q") == 0;
-  if (!quiet && strncmp(word, "--", 2) != 0) return NULL;
-  size_t n = quiet ? 0 : strcspn(word + 2, "=");
+  bool quiet = strcmp(word, "-q") == 0, full = strncmp(word, "--", 2) == 0;
+  const char *name = word + (full ? 2 : 1);
+  size_t n = strcspn(name, "=");
+  if (!full && !quiet && n != 1) return NULL;
   for (const atvi_arg *a = p->arg; a->name; a++) {
-    if (quiet ? strcmp(a->name, "quiet") == 0 : strlen(a->name) == n && strncmp(a->name, word + 2, n) == 0)
+    if (quiet ? strcmp(a->name, "quiet") == 0 : strlen(a->name) == n && strncmp(a->name, name, n) == 0)
       return a;
   }
   return NULL;
@@ -168,35 +170,48 @@ static int option(const parser *p, int argc, char **argv, int *i) {
   if (equals) return put(arg, p, equals + 1);
   if (arg->kind == ATVI_ARG_FLAG || arg->kind == ATVI_ARG_MAYBE) return put(arg, p, "");
   if (*i + 1 >= argc) {
-    fprintf(stderr, "atvi %s: --%s wants a value: --%s %s\n", p->command->name, arg->name, arg->name,
-            arg->value);
+    fprintf(stderr, "atvi %s: %s wants a value: %s %s\n", p->command->name, word, word, arg->value);
     return USAGE;
   }
   *i += 1;
   return put(arg, p, argv[*i]);
 }
 
-int atvi_args_parse(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
-                    const char **operand) {
-  const parser p = {command, arg};
+/* Fills operands; more than `most` are an error. */
+static int parse(const parser *p, int argc, char **argv, int most, atvi_arg_list *operands) {
+  const atvi_command *command = p->command;
   bool options = true;
-  *operand = NULL;
+  operands->n = 0;
   for (int i = 1; i < argc; i++) {
     if (options && strcmp(argv[i], "--") == 0) {
       options = false;
     } else if (options && argv[i][0] == '-' && argv[i][1]) {
-      int code = option(&p, argc, argv, &i);
+      int code = option(p, argc, argv, &i);
       if (code >= 0) return code;
-    } else if (*operand) {
-      fprintf(stderr, "atvi %s: one %s is enough, here is a second: %s\n", command->name, command->operand,
-              argv[i]);
-      return say_help(&p);
+    } else if (operands->n == most) {
+      fprintf(stderr,
+              most == 1 ? "atvi %s: one %s is enough, here is a second: %s\n" : "atvi %s: too many %ss: %s\n",
+              command->name, command->operand, argv[i]);
+      return say_help(p);
     } else {
-      *operand = argv[i];
+      operands->text[operands->n++] = argv[i];
     }
   }
-  if (*operand) return -1;
+  if (operands->n) return -1;
   fprintf(stderr, "atvi %s: %s is missing: atvi %s %s ...\n", command->name, command->operand, command->name,
           command->operand);
-  return say_help(&p);
+  return say_help(p);
+}
+
+int atvi_args_parse(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
+                    const char **operand) {
+  atvi_arg_list one;
+  int code = parse(&(parser){command, arg}, argc, argv, 1, &one);
+  *operand = one.n ? one.text[0] : NULL;
+  return code;
+}
+
+int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
+                         atvi_arg_list *operands) {
+  return parse(&(parser){command, arg}, argc, argv, ATVI_ARG_LIST_MAX, operands);
 }

@@ -27,7 +27,7 @@ typedef struct {
 } atvi_arg_list;
 
 typedef struct {
-  const char *name;  /* without the dashes */
+  const char *name;  /* without the dashes; a single letter has one of them: -n */
   const char *value; /* what the value is called in --help; NULL for flags */
   atvi_arg_kind kind;
   void *into; /* where the value goes, of the type said above */
@@ -50,10 +50,19 @@ typedef struct atvi_command {
 int atvi_args_parse(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
                     const char **operand);
 
+/* The same for a command that takes one operand or more. */
+int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
+                         atvi_arg_list *operands);
+
 /* The name nearest to word in a NULL-ended list, or NULL where none is near. */
 const char *atvi_args_nearest(const char *word, const char *const *names);
 
-/* Manual page of a command, on standard output. */
+/* Manual page of a command, on standard output; shown by what atvi_help_as has set last. */
 void atvi_help_command(const atvi_command *command, const atvi_arg *arg);
+
+/* Only a command's run knows its options, and hands them over when it is asked for --help. So whoever wants them, for
+ * another format or for completion, says here what is to be done with them, and asks. NULL: the page as text. */
+typedef void atvi_help_show(const atvi_command *command, const atvi_arg *arg);
+int atvi_help_as(atvi_help_show *show, const atvi_command *command);
 
 #endif

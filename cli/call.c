@@ -80,7 +80,7 @@ bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data
 int atvi_print(const char *text) {
   atvi_show_end();
   errno = 0;
-  if (fputs(text, stdout) >= 0 && fflush(stdout) == 0) return ATVI_EXIT_DONE;
+  if (atvi_show_verdict(text) && fflush(stdout) == 0) return ATVI_EXIT_DONE;
   fprintf(stderr, "atvi: cannot write to standard output: %s\n", strerror(errno));
   return ATVI_EXIT_FAILED;
 }

@@ -5,6 +5,7 @@
 
 #include "app/app.h"
 #include "args.h"
+#include <stdio.h>
 
 typedef enum {
   ATVI_EXIT_DONE = 0,
@@ -15,7 +16,19 @@ typedef enum {
 } atvi_exit;
 
 extern const atvi_command atvi_cmd_check, atvi_cmd_eval, atvi_cmd_simulate, atvi_cmd_fit, atvi_cmd_summary,
-    atvi_cmd_predict, atvi_cmd_study, atvi_cmd_sbc, atvi_cmd_compare;
+    atvi_cmd_export, atvi_cmd_predict, atvi_cmd_study, atvi_cmd_sbc, atvi_cmd_compare, atvi_cmd_design,
+    atvi_cmd_run, atvi_cmd_emulate, atvi_cmd_watch, atvi_cmd_new, atvi_cmd_completion;
+extern const atvi_command *const atvi_commands[]; /* all of them, in the order of the overview; NULL-ended */
+
+/* `help [--format text|md|man] [COMMAND]`; without a command the overview. Returns the exit code. */
+int atvi_help(int argc, char **argv);
+void atvi_help_overview(FILE *out);
+/* Pages for docs/cli and for man. */
+void atvi_help_md(const atvi_command *command, const atvi_arg *arg);
+void atvi_help_man(const atvi_command *command, const atvi_arg *arg);
+void atvi_help_md_overview(void);
+void atvi_help_man_overview(void);
+int atvi_unknown_command(const char *word); /* tells, with a suggestion; the exit code */
 
 /* ---- one run of a command: context, pool, and where failures go ---- */
 typedef struct {
@@ -45,6 +58,8 @@ void atvi_show_end(void); /* takes the progress line away */
 /* Opening and closing of a highlighted word on standard error; "" where colour is not wanted. */
 const char *atvi_show_strong(void);
 const char *atvi_show_plain(void);
+/* Writes text to standard output with the word after "verdict:" in green, yellow or red, where colour is wanted. */
+bool atvi_show_verdict(const char *text);
 
 /* ---- signals ---- */
 /* From here on SIGINT and SIGTERM ask long work to stop and hand over what it has; a second one ends at once. */

@@ -14,6 +14,7 @@ static const char *const after[] = {
 
 static int run(int argc, char **argv) {
   atvi_arg_list data = {0};
+  const char *folder = NULL, *runs = NULL;
   bool no_compile = false;
   long long threads = 0;
   uint64_t seed = 1;
@@ -21,6 +22,11 @@ static int run(int argc, char **argv) {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &folder,
+       "Look for the files that the model names in DIR, not where it says."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &runs,
+       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "to the model."},
       {"seed", "N", ATVI_ARG_SEED, &seed, "Seed of the points at which the gradient is tested (default 1)."},
       {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads for the timing (default: one per core)."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
@@ -35,7 +41,12 @@ static int run(int argc, char **argv) {
   atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
   if (atvi_call_data(&s, &data, &files)) {
-    const atvi_app_model model = {.path = path, .n_data = data.n, .data = files, .interpret = no_compile};
+    const atvi_app_model model = {.path = path,
+                                  .n_data = data.n,
+                                  .data = files,
+                                  .interpret = no_compile,
+                                  .folder = folder,
+                                  .runs = runs};
     const char *text = "";
     bool ok = false;
     atvi_status status = atvi_app_check(s.ctx, s.pool, &model, seed, &text, &ok);

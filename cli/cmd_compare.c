@@ -69,6 +69,11 @@ static int parse(options *o, int argc, char **argv) {
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value, as in atvi fit."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file, as in atvi fit."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &fit->model.folder,
+       "Look for the files that the model names in DIR, as in atvi fit."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &fit->model.runs,
+       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "to the model."},
       {"holdout", "RULE", ATVI_ARG_TEXT, &fit->holdout,
        "Leave observations out of the fits and score them apart, as in atvi fit."},
       {"ess", "N", ATVI_ARG_NUMBER, &fit->how.ess, "Effective sample size for every method, as in atvi fit."},

@@ -21,6 +21,7 @@ static const char *const after[] = {
 
 static int run(int argc, char **argv) {
   atvi_arg_list set = {0}, fix = {0}, data = {0};
+  const char *folder = NULL, *runs = NULL;
   bool no_compile = false;
   const atvi_arg arg[] = {
       {"set", "NAME=VALUE", ATVI_ARG_LIST, &set,
@@ -32,6 +33,11 @@ static int run(int argc, char **argv) {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &folder,
+       "Look for the files that the model names in DIR, not where it says."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &runs,
+       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "to the model."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
       {0},
   };
@@ -46,7 +52,7 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_sets(&s, "set", &set, &sets) && atvi_call_sets(&s, "fix", &fix, &fixed) &&
       atvi_call_data(&s, &data, &files)) {
-    const atvi_app_model model = {path, data.n, files, fix.n, fixed, no_compile};
+    const atvi_app_model model = {path, data.n, files, fix.n, fixed, no_compile, folder, .runs = runs};
     const char *text = "";
     atvi_status status = atvi_app_eval(s.ctx, s.pool, &model, set.n, sets, &text);
     code = status == ATVI_OK ? atvi_print(text) : atvi_call_fail(&s, status);

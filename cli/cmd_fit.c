@@ -30,12 +30,19 @@ static const char *const after[] = {
     "                   by their weights, where k-hat permits\n"
     "DIR/weighted.csv   atvi, nf, copula: the draws of the approximation with\n"
     "                   their weights (weight__)\n"
+    "DIR/fit.nc         all of it as netCDF-4, in the layout of ArviZ, with\n"
+    "                   predictions at the data (docs/formats.md); where there is\n"
+    "                   a netCDF library\n"
     "DIR/summary.json   method, seed, cost, verdict and messages, log_evidence,\n"
     "                   elbo, khat; for every parameter mean, sd, mode, median,\n"
     "                   hpd95, quantiles, ess_bulk, ess_tail, rhat, mcse\n"
     "                   (docs/method.md has all fields)\n"
+    "DIR/report.html    the whole story, for a browser; needs no network\n"
+    "DIR/figures/       its figures as SVG and PDF\n"
     "DIR/model.atvi     a copy of the model file\n"
     "DIR/fit.json       how the fit was called\n"
+    "DIR/emulator-NAME.json\n"
+    "                   the emulators that it used, for atvi predict\n"
     "$XDG_CACHE_HOME/atvi\n"
     "                   compiled models (default ~/.cache/atvi); may be deleted\n",
     "SIGNALS",
@@ -81,6 +88,11 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->fit.model.folder,
+       "Look for the files that the model names in DIR, not where it says."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &o->fit.model.runs,
+       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "to the model."},
       {"holdout", "RULE", ATVI_ARG_TEXT, &o->fit.holdout,
        "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any "
        "column of the "
@@ -108,6 +120,9 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "atvi: chains that start from the approximation and end exact, in the place of its weighted draws. By "
        "default where k-hat forbids the weights."},
       {"no-exact", NULL, ATVI_ARG_FLAG, &o->no_exact, "atvi: never that; the verdict then says so."},
+      {"no-report", NULL, ATVI_ARG_FLAG, &o->fit.no_report, "Do not write report.html and figures."},
+      {"live", NULL, ATVI_ARG_FLAG, &o->fit.live,
+       "Serve the report on this machine while the fit runs; the address is printed. See also atvi watch."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless the verdict is ok."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->fit.model.interpret,
        "Use the interpreter instead of compiling the model."},
@@ -124,6 +139,10 @@ static int report(const options *o, const atvi_app_fit_result *r) {
     char line[PATH_MAX + 32];
     snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
     code = atvi_print(line);
+    if (!o->quiet && r->report && code == ATVI_EXIT_DONE) {
+      snprintf(line, sizeof line, "report      %s\n", r->report);
+      code = atvi_print(line);
+    }
   }
   if (code != ATVI_EXIT_DONE) return code;
   if (o->quiet && r->reason)
@@ -156,10 +175,15 @@ static int run(int argc, char **argv) {
     o.fit.model.n_data = o.data.n;
     o.fit.model.data = files;
     atvi_app_fit_result result = {0};
+    atvi_call
+        shown; /* gets the progress that the fit's own context is not given, since the report keeps it */
+    bool relayed = !o.fit.no_report && atvi_call_open(&shown, &atvi_cmd_fit, 1, o.quiet);
+    o.fit.show = relayed ? shown.ctx : NULL;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_fit(s.ctx, s.pool, &o.fit, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
+    if (relayed) atvi_call_close(&shown);
   }
   atvi_call_close(&s);
   return code;

@@ -8,7 +8,12 @@ static const char *const after[] = {
     "DIR/predict.csv   one line per series and time: value (observed, or empty),\n"
     "                  status (fitted, held_out, censored, or empty); mean, sd,\n"
     "                  median and 95 % HPD interval of the mean, and of the\n"
-    "                  predictive draws (pred_...); lpd, elpd_loo, khat\n"
+    "                  predictive draws (pred_...); lpd, elpd_loo, khat;\n"
+    "                  columns of the data that observations depend on\n"
+    "DIR/forecast.csv  the same at the times of --times, or in the rows of a file\n"
+    "                  without observations (--data)\n"
+    "DIR/apart.csv     with --apart, in the place of predict.csv; and apart.json\n"
+    "                  in that of scores.json\n"
     "DIR/scores.json   scores of each observed series and of all, for the data\n"
     "                  that were fitted and those held out; LOO and WAIC\n",
     "SCORES",
@@ -30,13 +35,15 @@ static const char *const after[] = {
     "atvi predict cold-001\n"
     "atvi predict cold-001 --times 20:40 --out draws-of-series.csv\n"
     "atvi fit cold.atvi --holdout 't > 14' --out early && atvi predict early\n"
+    "atvi predict cold-001 cold-002   # which model predicts better\n"
+    "atvi predict line-001 --data grid.csv\n"
     "atvi predict cold-001 --json | jq .loo.elpd\n",
     NULL,
 };
 
 typedef struct {
   atvi_app_predict_opts predict;
-  atvi_arg_list data;
+  atvi_arg_list data, where;
   long long draws, threads;
   bool json, quiet;
 } options;
@@ -47,28 +54,39 @@ static int parse(options *o, int argc, char **argv) {
        "Times to predict besides those of the data: from A to B (default STEP 1), or a list A,B,C. Counts "
        "since "
        "the time before (increase) count from the last time of either."},
+      {"apart", "RULE", ATVI_ARG_TEXT, &o->predict.apart,
+       "Predict these rows from the others, with the parameters of the fit as they are: a rule as of atvi "
+       "fit --holdout. For models whose "
+       "observations are sums of processes."},
       {"draws", "N", ATVI_ARG_COUNT, &o->draws,
        "Draws of the posterior to use (default: all, at most 20000, fewer of large models)."},
       {"out", "FILE", ATVI_ARG_TEXT, &o->predict.out,
        "Write the draws themselves: draw__ (its line in draws.csv), series, time, mean, predictive."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Where a data file of the fit is now, if it was moved."},
+       "Where a data file of the fit is now, if it was moved; or a file with the same columns and no "
+       "observations (NA), for predictions at its rows."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->predict.folder,
+       "Where the files that the model names are now, if they were moved."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &o->predict.runs,
+       "Where the runs of the model's simulator are now, if they were moved."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print scores.json instead of the table."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->predict.interpret,
        "Use the interpreter instead of compiling the model."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print nothing but warnings."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print nothing but notes and warnings, on standard error."},
       {0},
   };
-  return atvi_args_parse(&atvi_cmd_predict, arg, argc, argv, &o->predict.where);
+  return atvi_args_parse_many(&atvi_cmd_predict, arg, argc, argv, &o->where);
 }
 
 static int report(const options *o, const atvi_app_predict_result *r) {
+  if (o->quiet) /* table and JSON have them */
+    for (atvi_idx i = 0; i < r->n_note; i++) fprintf(stderr, "note: %s\n", r->note[i]);
   if (o->quiet) return ATVI_EXIT_DONE;
   int code = atvi_print(o->json ? r->json : r->text);
-  if (code != ATVI_EXIT_DONE || o->json) return code;
+  if (code != ATVI_EXIT_DONE || o->json || !r->dir) return code;
   char line[2 * PATH_MAX];
-  snprintf(line, sizeof line, "\nwritten to %s/predict.csv and scores.json\n", r->dir);
+  snprintf(line, sizeof line, "\nwritten to %s/%s\n", r->dir, r->files);
   return atvi_print(line);
 }
 
@@ -86,7 +104,10 @@ static int run(int argc, char **argv) {
     o.predict.n_data = o.data.n;
     o.predict.data = files;
     atvi_app_predict_result result;
-    atvi_status status = atvi_app_predict(s.ctx, s.pool, &o.predict, &result);
+    o.predict.where = o.where.text[0];
+    atvi_status status =
+        o.where.n == 1 ? atvi_app_predict(s.ctx, s.pool, &o.predict, &result)
+                       : atvi_app_predict_many(s.ctx, s.pool, &o.predict, o.where.n, o.where.text, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
   }
   atvi_call_close(&s);
@@ -97,7 +118,8 @@ const atvi_command atvi_cmd_predict = {
     .name = "predict",
     .brief = "what a fitted model predicts, and how well",
     .usage = "DIR | MODEL [--times A:B[:STEP]] [--draws N] [--out FILE]\n"
-             "         [--json]",
+             "         [--json]\n"
+             "DIR DIR ... [--json]",
     .operand = "DIR",
     .about =
         "Runs the model at draws of the posterior of a finished fit: the folder DIR, or the newest numbered "
@@ -108,7 +130,10 @@ const atvi_command atvi_cmd_predict = {
         "--holdout) are "
         "scored apart."
         "\n\n"
-        "The model and the settings are those of the fit. Random numbers follow from its seed.",
+        "The model and the settings are those of the fit. Random numbers follow from its seed."
+        "\n\n"
+        "Several fits to the same data are set side by side by their leave-one-out densities: differences to "
+        "the best, with paired standard errors.",
     .after = after,
     .run = run,
 };

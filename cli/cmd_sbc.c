@@ -11,8 +11,14 @@ static const char *const after[] = {
     "p spread   p-value of the spread of the ranks: chi-squared test of sum z^2,\n"
     "           z = normal score of a rank\n"
     "sd z       above 1: posteriors are too narrow; below: too wide\n"
-    "yes, NO    whether both p-values pass, at a level at which all quantities\n"
-    "           together raise a false alarm once in a hundred runs at most\n",
+    "NO         a p-value is below a level at which all quantities together raise\n"
+    "           a false alarm once in a hundred runs at most\n"
+    "yes        not so, and sds of 3/4 of what they should be would be noticed\n"
+    "no sign    not so, and sds of half of what they should be would be noticed\n"
+    "-          too few replicates to tell\n"
+    "\n"
+    "To notice sds of 0.8 of what they should be in one quantity takes about 200\n"
+    "replicates, in one of four 250, in one of ten 300.\n",
     "FILES",
     "DIR/data/          the simulated data sets\n"
     "DIR/replicates.csv one line per replicate: for each quantity its truth and\n"
@@ -26,9 +32,10 @@ static const char *const after[] = {
     "is recorded is not done again. More replicates may be asked for then.\n",
     "EXIT STATUS",
     "0     done\n"
-    "1     failed\n"
+    "1     failed, or every fit failed\n"
     "2     wrong usage, or the model or its data are wrong\n"
-    "3     done, but not calibrated, or some fits failed (only with --strict)\n"
+    "3     done, but not calibrated, too few replicates to tell, or some fits\n"
+    "      failed (only with --strict)\n"
     "130   interrupted\n",
     "EXAMPLES",
     "atvi sbc cold.atvi\n"
@@ -48,7 +55,8 @@ static int parse(options *o, int argc, char **argv) {
   const atvi_arg arg[] = {
       {"replicates", "N", ATVI_ARG_COUNT, &o->replicates, "Number of data sets (default 200)."},
       {"method", "METHOD", ATVI_ARG_TEXT, &o->sbc.method,
-       "A method of atvi fit, with its defaults; exact is atvi fit --exact (default atvi)."},
+       "One of atvi, nf, copula, ram, nuts and exact, with its defaults; exact is atvi fit --exact (default "
+       "atvi)."},
       {"seed", "N", ATVI_ARG_SEED, &o->sbc.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1."},
       {"out", "DIR", ATVI_ARG_TEXT, &o->sbc.out,
@@ -59,6 +67,8 @@ static int parse(options *o, int argc, char **argv) {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file: its times and columns are those of the simulated "
        "ones."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->sbc.model.folder,
+       "Look for the files that the model names in DIR, as in atvi fit."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
@@ -83,7 +93,9 @@ static int report(const options *o, const atvi_app_repeat_result *r) {
     snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
     code = atvi_print(line);
   }
-  return code == ATVI_EXIT_DONE && o->strict && (r->failed || !r->passed) ? ATVI_EXIT_DOUBT : code;
+  if (code != ATVI_EXIT_DONE) return code;
+  if (r->done == 0) return ATVI_EXIT_FAILED;
+  return o->strict && (r->failed || !r->passed) ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
 }
 
 static int run(int argc, char **argv) {

@@ -8,7 +8,8 @@ static const char *const after[] = {
     "beta.2, ... With --prior the first column, draw__, numbers the draws.\n",
     "EXIT STATUS",
     "0   done\n"
-    "1   failed\n"
+    "1   failed, or the model cannot be run at the point given; what there is is\n"
+    "    written\n"
     "2   wrong usage, or the model or its data are wrong\n",
     "EXAMPLES",
     "atvi simulate cold.atvi --set beta=0.9 --set gamma=0.3 --set S0=39 \\\n"
@@ -21,7 +22,7 @@ static const char *const after[] = {
 
 typedef struct {
   atvi_arg_list set, fix, data;
-  const char *observe, *times;
+  const char *observe, *times, *folder, *runs;
   long long prior;
   uint64_t seed;
   bool no_compile;
@@ -39,11 +40,17 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"prior", "N", ATVI_ARG_COUNT, &o->prior,
        "Instead of one point: N draws from the prior, each with simulated observations (prior predictive)."},
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
-       "Times from A to B (default STEP 1), or a list A,B,C. Default: the times of the data."},
+       "Times from A to B (default STEP 1), or a list A,B,C. Default: the times of the data. A model that "
+       "does not say 'start' starts at the first time of its data; if they do not exist, at A."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "With --prior: hold a parameter at a value."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "
        "NAME=FILE."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->folder,
+       "Look for the files that the model names in DIR, not where it says."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &o->runs,
+       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "to the model."},
       {"seed", "N", ATVI_ARG_SEED, &o->seed, "Seed of all random numbers (default 1)."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->no_compile,
        "Use the interpreter instead of compiling the model."},
@@ -66,14 +73,14 @@ static int run(int argc, char **argv) {
   if (code >= 0) return code;
 
   atvi_call s;
-  if (!atvi_call_open(&s, &atvi_cmd_simulate, 0, true)) return ATVI_EXIT_FAILED;
+  if (!atvi_call_open(&s, &atvi_cmd_simulate, 0, false)) return ATVI_EXIT_FAILED;
   atvi_app_set *sets, *fixed;
   atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
   if (atvi_call_sets(&s, "set", &o.set, &sets) && atvi_call_sets(&s, "fix", &o.fix, &fixed) &&
       atvi_call_data(&s, &o.data, &files)) {
     const atvi_app_simulate_opts opts = {
-        .model = {path, o.data.n, files, o.fix.n, fixed, o.no_compile},
+        .model = {path, o.data.n, files, o.fix.n, fixed, o.no_compile, o.folder, .runs = o.runs},
         .n_set = o.set.n,
         .set = sets,
         .observe = o.observe != NULL,
@@ -82,9 +89,10 @@ static int run(int argc, char **argv) {
         .times = o.times,
         .seed = o.seed,
     };
-    const char *text = "";
-    atvi_status status = atvi_app_simulate(s.ctx, s.pool, &opts, &text);
-    code = status == ATVI_OK ? atvi_print(text) : atvi_call_fail(&s, status);
+    atvi_app_simulate_result result;
+    atvi_status status = atvi_app_simulate(s.ctx, s.pool, &opts, &result);
+    code = status == ATVI_OK ? atvi_print(result.text) : atvi_call_fail(&s, status);
+    if (code == ATVI_EXIT_DONE && result.failed) code = ATVI_EXIT_FAILED;
   }
   atvi_call_close(&s);
   return code;

@@ -26,7 +26,7 @@ static const char *const after[] = {
     "other methods may be asked for then, other settings are an error.\n",
     "EXIT STATUS",
     "0     done\n"
-    "1     failed\n"
+    "1     failed, or every fit failed\n"
     "2     wrong usage, or the model, its data or the truth are wrong\n"
     "3     done, but some fits failed (only with --strict)\n"
     "130   interrupted\n",
@@ -51,8 +51,8 @@ static int parse(options *o, int argc, char **argv) {
        "{\"beta\": 0.9, \"nu\": [1, 2]}. May be repeated."},
       {"replicates", "N", ATVI_ARG_COUNT, &o->replicates, "Number of data sets (default 50)."},
       {"methods", "LIST", ATVI_ARG_TEXT, &o->study.methods,
-       "Methods of atvi fit, separated by commas, with their defaults; exact is atvi fit --exact (default "
-       "atvi)."},
+       "Which of atvi, nf, copula, ram, nuts and exact, separated by commas, with their defaults; exact is "
+       "atvi fit --exact (default atvi)."},
       {"seed", "N", ATVI_ARG_SEED, &o->study.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1; the data set of the first is that of atvi "
        "simulate --observe."},
@@ -66,6 +66,8 @@ static int parse(options *o, int argc, char **argv) {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file: its times and columns are those of the simulated "
        "ones."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->study.model.folder,
+       "Look for the files that the model names in DIR, as in atvi fit."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
@@ -89,11 +91,13 @@ static int report(const options *o, const atvi_app_repeat_result *r) {
     snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
     code = atvi_print(line);
   }
-  return code == ATVI_EXIT_DONE && o->strict && r->failed ? ATVI_EXIT_DOUBT : code;
+  if (code != ATVI_EXIT_DONE) return code;
+  if (r->done == 0) return ATVI_EXIT_FAILED;
+  return o->strict && r->failed ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
 }
 
 static int run(int argc, char **argv) {
-  options o = {.study = {.methods = "atvi", .seed = 1, .pattern = "set_%d.csv"}, .replicates = 50};
+  options o = {.study = {.methods = "atvi", .seed = 1}, .replicates = 50};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
   o.study.replicates = (atvi_idx)o.replicates;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "args.h"
-#include <stdio.h>
+#include "cli.h"
 #include <string.h>
 
 enum { WIDTH = 79, INDENT = 4, HELP_COLUMN = 25 };
@@ -39,7 +38,8 @@ static void paragraph(const char *text) {
 static void one_option(const atvi_arg *arg) {
   const char *joint = !arg->value ? "" : arg->kind == ATVI_ARG_MAYBE ? "[=" : " ";
   const char *close = arg->kind == ATVI_ARG_MAYBE ? "]" : "";
-  int at = printf("%*s--%s%s%s%s", INDENT, "", arg->name, joint, arg->value ? arg->value : "", close);
+  const char *dashes = arg->name[1] ? "--" : "-";
+  int at = printf("%*s%s%s%s%s%s", INDENT, "", dashes, arg->name, joint, arg->value ? arg->value : "", close);
   if (strcmp(arg->name, "quiet") == 0) at += printf(", -q");
   if (at + 2 > HELP_COLUMN) {
     printf("\n");
@@ -60,7 +60,7 @@ static void usage(const atvi_command *command) {
   }
 }
 
-void atvi_help_command(const atvi_command *command, const atvi_arg *arg) {
+static void as_text(const atvi_command *command, const atvi_arg *arg) {
   printf("NAME\n%*satvi %s - %s\n", INDENT, "", command->name, command->brief);
   section("SYNOPSIS");
   usage(command);
@@ -78,4 +78,58 @@ void atvi_help_command(const atvi_command *command, const atvi_arg *arg) {
       line += n + (line[n] == '\n');
     }
   }
+}
+
+/* ---- who is asked, and in which format ---- */
+
+static atvi_help_show *show_now;
+
+void atvi_help_command(const atvi_command *command, const atvi_arg *arg) {
+  (show_now ? show_now : as_text)(command, arg);
+}
+
+int atvi_help_as(atvi_help_show *show, const atvi_command *command) {
+  char name[32], ask[] = "--help", *argv[] = {name, ask, NULL};
+  snprintf(name, sizeof name, "%s", command->name);
+  show_now = show;
+  int code = command->run(2, argv);
+  show_now = NULL;
+  return code;
+}
+
+void atvi_help_overview(FILE *out) {
+  fprintf(out, "atvi - Bayesian calibration of computer models\n\n"
+               "usage: atvi COMMAND ...\n\n");
+  for (const atvi_command *const *c = atvi_commands; *c; c++)
+    fprintf(out, "  %-10s %s\n", (*c)->name, (*c)->brief);
+  fprintf(out, "\n'atvi COMMAND --help' explains a command, 'atvi --version' tells the version.\n"
+               "A first run: atvi new flu && atvi fit flu/flu.atvi\n");
+}
+
+static void text_overview(void) { atvi_help_overview(stdout); }
+
+int atvi_help(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    atvi_help_show *page;
+    void (*overview)(void);
+  } formats[] = {{"text", as_text, text_overview},
+                 {"md", atvi_help_md, atvi_help_md_overview},
+                 {"man", atvi_help_man, atvi_help_man_overview}};
+  int f = 0, i = 1;
+  if (i + 1 < argc && strcmp(argv[i], "--format") == 0) {
+    for (f = 0; f < 3 && strcmp(argv[i + 1], formats[f].name) != 0;) f++;
+    if (f == 3) {
+      fprintf(stderr, "atvi help: --format %s: want text, md or man\n", argv[i + 1]);
+      return ATVI_EXIT_USAGE;
+    }
+    i += 2;
+  }
+  if (i >= argc) {
+    formats[f].overview();
+    return atvi_print("");
+  }
+  for (const atvi_command *const *c = atvi_commands; *c; c++)
+    if (strcmp(argv[i], (*c)->name) == 0) return atvi_help_as(formats[f].page, *c);
+  return atvi_unknown_command(argv[i]);
 }

@@ -74,12 +74,21 @@ static void on_log(void *user, atvi_log_level level, const char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
+/* A terminal that knows more than plain lines. */
+static bool able(int fd) {
+  const char *term = getenv("TERM");
+  return isatty(fd) && term && strcmp(term, "dumb") != 0;
+}
+
+static bool colour(int fd) {
+  const char *no_colour = getenv("NO_COLOR");
+  return able(fd) && !(no_colour && no_colour[0]);
+}
+
 void atvi_show_attach(atvi_ctx *ctx, bool quiet) {
-  const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
-  bool able = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
   show.quiet = quiet;
-  show.terminal = able;
-  show.colour = able && !(no_colour && no_colour[0]);
+  show.terminal = able(STDERR_FILENO);
+  show.colour = colour(STDERR_FILENO);
   atvi_ctx_set_log(ctx, on_log, NULL);
   atvi_ctx_set_progress(ctx, quiet ? NULL : on_progress, NULL);
 }
@@ -93,3 +102,18 @@ void atvi_show_end(void) {
 
 const char *atvi_show_strong(void) { return show.colour ? "\033[1;31m" : ""; }
 const char *atvi_show_plain(void) { return show.colour ? "\033[0m" : ""; }
+
+bool atvi_show_verdict(const char *text) {
+  static const char mark[] = "\nverdict: ";
+  static const struct {
+    const char *word, *on;
+  } looks[] = {{"ok", "\033[1;32m"}, {"warn", "\033[1;33m"}, {"bad", "\033[1;31m"}};
+  const char *at = colour(STDOUT_FILENO) ? strstr(text, mark) : NULL;
+  if (!at) return fputs(text, stdout) >= 0;
+  at += sizeof mark - 1;
+  int n = (int)strcspn(at, " :,\n");
+  const char *on = "";
+  for (int i = 0; i < 3; i++)
+    if (strncmp(at, looks[i].word, strlen(looks[i].word)) == 0) on = looks[i].on;
+  return printf("%.*s%s%.*s%s%s", (int)(at - text), text, on, n, at, *on ? "\033[0m" : "", at + n) >= 0;
+}

@@ -4,7 +4,7 @@
 
     tools/acceptance.py [--program build/atvi] [--bench build/bench] [name ...]
 
-Runs all checks, or the named ones (see CHECKS). Data of the public suites are taken from
+Runs all checks, or the named ones (see CHECKS; those of SLOW are run by name only). Data of the public suites are taken from
 $ATVI_DATA, else ../shared/data; checks that need them are skipped where they are missing.
 Exit code 1 if a figure is missed.
 """
@@ -71,6 +71,33 @@ let r = ((a - 0.80)^2 + (b - 0.20)^2)/0.0032
 logp log(0.70*exp(-p) + 0.27*exp(-q) + 0.03*exp(-r))
 """
 MODES_AT = [((0.20, 0.25), 0.70), ((0.75, 0.80), 0.27), ((0.80, 0.20), 0.03)]
+# Posteriors with known means that are hard to sample: a funnel in ten dimensions, a bent ridge, two modes in a box, ten truncated normals.
+HARD_M = [1.1, -0.95, 0.3, 1.4, -1.2, 0.75, -0.2, 0.99, -1.5, 0.05]
+HARD = {
+    "funnel": "param v ~ normal(0, 3)\nparam x[1..9] ~ normal(0, exp(v/2))\n",
+    "banana": "param a ~ normal(0, 10)\nparam b ~ normal(0.03*(a^2 - 100), 1)\n",
+    "two modes": """param x in (0, 10)
+param y in (0, 10)
+logp log(0.7*exp(-0.5*((x - 2)/0.3)^2 - 0.5*((y - 2.5)/0.4)^2)/(0.3*0.4) +
+         0.3*exp(-0.5*((x - 7)/0.5)^2 - 0.5*((y - 7.5)/0.25)^2)/(0.5*0.25))
+""",
+    "truncated": f"""param theta[1..10] in (-1, 1)
+const m[1..10] = {HARD_M}
+logp -0.5*sum(i in 1..10: (theta[i] - m[i])^2)/0.1
+""",
+}
+SEEDS_HARD = range(301, 306)
+SIR = """model "Small outbreak"
+param beta  ~ uniform(0.3, 2)
+param gamma ~ uniform(0.1, 0.6)
+param I0    ~ uniform(1, 10)
+state S = 500 - I0
+state I = I0
+dS/dt = -beta*S*I/500
+dI/dt =  beta*S*I/500 - gamma*I
+data "sir.csv" time day
+observe cases ~ poisson(I + 0.01)
+"""
 ROWS = []
 FAILED = []
 ARGS = None
@@ -440,10 +467,82 @@ def check_stop(tmp):
         code == 130 and n > 0 and said and s["verdict"] != "ok")
 
 
+def check_table1(tmp):
+    """All methods on the cold: means against the exact table, in sds or in standard errors."""
+    for method, limit, args in (("atvi", 0.03, ()), ("ram", None, ("--method", "ram")), ("nuts", None, ("--method", "nuts")),
+                                ("exact", None, ("--exact",))):
+        worst = 0
+        for seed in SEEDS_VI:
+            s = fit(TOP / "examples/cold/cold.atvi", tmp / "table1", "--force", "--seed", seed, *args)
+            for p in s["parameters"]:
+                mean, sd = COLD[p["name"]]
+                worst = max(worst, abs(p["mean"] - mean) / (sd if limit else p["mcse"]))
+        row(f"cold, {method}: means, worst of {len(SEEDS_VI)} seeds", f"within {limit} sd" if limit else "within 4 standard errors",
+            f"{worst:.4f} sd" if limit else f"{worst:.2f} standard errors", worst < (limit or 4))
+
+
+def check_hard(tmp):
+    exact = {"funnel": [0] * 10, "banana": [0, 0], "two modes": [3.5, 4], "truncated": [truncated_normal(m, math.sqrt(0.1))[0] for m in HARD_M]}
+    for name, text in HARD.items():
+        model = tmp / "hard.atvi"
+        model.write_text(text)
+        worst, said = 0, []
+        for seed in SEEDS_HARD:
+            s = fit(model, tmp / "hard", "--force", "--seed", seed, "--exact")
+            worst = max(worst, *(abs(p["mean"] - m) / p["mcse"] for p, m in zip(s["parameters"], exact[name])))
+            said.append(s["verdict"])
+        row(f"{name}, --exact: means, worst of {len(said)} seeds", "within 4 standard errors",
+            f"{worst:.2f} standard errors; verdicts {' '.join(said)}", worst < 4)
+
+
+def check_sbc(tmp):
+    (tmp / "sir.atvi").write_text(SIR)
+    (tmp / "sir.csv").write_text("day,cases\n" + "".join(f"{t},0\n" for t in range(1, 31)))
+    for scale, wanted in ((None, "calibrated"), (0.8, "not calibrated")):
+        out = tmp / f"sbc-{scale}"
+        began = time.monotonic()
+        run("sbc", tmp / "sir.atvi", "--replicates", 200, "--out", out, "--quiet", *(("--scale-sd", scale) if scale else ()))
+        took = time.monotonic() - began
+        s = json.loads((out / "sbc_summary.json").read_text())
+        got = "calibrated" if s["calibrated"] else "not calibrated"
+        row(f"SBC of a small SIR model, 200 replicates{', sd x 0.8' if scale else ''}", f"{wanted}, under 600 s", f"{got}, {took:.0f} s",
+            got == wanted and took < 600)
+
+
+def check_table2(tmp):
+    """Fifty replicates of rotavirus with atvi and with adaptive Metropolis, a quarter of an hour."""
+    truth = TOP / "examples/rotavirus/truth.json"
+    run("study", TOP / "examples/rotavirus/rotavirus.atvi", "--truth", truth, "--replicates", 50, "--methods", "atvi,ram", "--out", tmp / "study", "--quiet")
+    names = list(ROTA) + ["burden"]
+    covered = {(m, n): [] for m in ("atvi", "ram") for n in names}
+    means, seconds = {}, []
+    with open(tmp / "study/replicates.csv", newline="") as f:
+        for r in csv.DictReader(f):
+            for n in names:
+                covered[r["method"], n].append(float(r[n + ".covered"]))
+            for n in ROTA:
+                means[r["method"], r["replicate"], n] = float(r[n + ".mean"]), float(r[n + ".sd"])
+            if r["method"] == "atvi":
+                seconds.append(float(r["seconds"]))
+    share = {k: 100 * statistics.mean(v) for k, v in covered.items()}
+    for n in names:
+        low, high = (90, 98) if n == "burden" else (88, 100)
+        row(f"rotavirus study, coverage of {n}", f"ram +- 4 points, expected {low} to {high} %", f"{share['atvi', n]:.1f} %, ram {share['ram', n]:.1f} %",
+            abs(share["atvi", n] - share["ram", n]) <= 4.001)
+    gaps = {}
+    for (m, r, n), (mean, _) in means.items():
+        if m == "atvi":
+            gaps[r] = max(gaps.get(r, 0), abs(mean - means["ram", r, n][0]) / means["ram", r, n][1])
+    near = sum(g <= 0.1 for g in gaps.values())
+    row("rotavirus study, sets whose ten means agree within 0.1 sd", ">= 10", f"{near} of {len(gaps)}; worst {max(gaps.values()):.3f} sd", near >= 10)
+    row("rotavirus study, atvi", "one sitting", f"{sum(seconds) / 60:.1f} min of fits, {statistics.mean(seconds):.1f} s each", True)
+
+
 CHECKS = {"cold": check_cold, "rotavirus": check_rotavirus, "lotka": check_lotka, "tolerance": check_tolerance,
           "compile": check_compile, "cost": check_cost, "vi-cold": check_vi_cold, "vi-truncated": check_vi_truncated,
           "vi-lotka": check_vi_lotka, "vi-rotavirus": check_vi_rotavirus, "bounds": check_bounds, "modes": check_modes,
-          "threads": check_threads, "stop": check_stop}
+          "threads": check_threads, "stop": check_stop, "table1": check_table1, "hard": check_hard, "sbc": check_sbc}
+SLOW = {"table2": check_table2} # by name only
 
 
 def main():
@@ -451,14 +550,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", default=TOP / "build/atvi")
     parser.add_argument("--bench", default=TOP / "build/bench")
-    parser.add_argument("name", nargs="*", help=", ".join(CHECKS))
+    parser.add_argument("name", nargs="*", help=", ".join([*CHECKS, *SLOW]))
     ARGS = parser.parse_args()
     for name in ARGS.name:
-        if name not in CHECKS:
-            parser.error(f"no check named {name}; there are {', '.join(CHECKS)}")
+        if name not in CHECKS | SLOW:
+            parser.error(f"no check named {name}; there are {', '.join([*CHECKS, *SLOW])}")
     for name in ARGS.name or CHECKS:
         with tempfile.TemporaryDirectory() as tmp:
-            CHECKS[name](pathlib.Path(tmp))
+            (CHECKS | SLOW)[name](pathlib.Path(tmp))
     print(f"{sum(r[3] == 'ok' for r in ROWS)} met, {len(FAILED)} missed")
     return 1 if FAILED else 0
 

@@ -13,7 +13,7 @@ import tempfile
 ROWS = [
     ["core"],
     ["math", "draws", "io", "graph"],
-    ["lang", "ode", "gp", "transform", "flow"],
+    ["lang", "ode", "gp", "sim", "transform", "flow"],
     ["model"],
     ["infer", "diag"],
     ["report"],
@@ -23,7 +23,7 @@ ROWS = [
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 SIBLINGS = {("draws", "math"), ("io", "draws"), ("graph", "math"), ("flow", "transform")}
 # Public headers belong to the module of their name, except these.
-PUBLIC = {"target": "model", "fit": "infer", "verdict": "diag"}
+PUBLIC = {"target": "model", "fit": "infer", "bind": "infer", "verdict": "diag"}
 # Outside libraries that only one file may see.
 ONLY = {
     "cblas.h": "src/math/linalg/blas.c",

@@ -70,7 +70,8 @@ typedef struct atvi_draws {
   double *weight;          /* [n], sum 1; NULL: equal */
   atvi_made made;
   atvi_idx n_message;
-  const char **message; /* [n_message] sentences for the user, most important first */
+  const char **
+      message; /* [n_message] sentences for the user, most important first; one that begins with "Warning: " makes the verdict at least warn, and is told without the word */
 } atvi_draws;
 
 /* Room for n >= 1 draws, a multiple of n_chain >= 1; 0 <= n_param <= n_col. Numbers are 0 (weights: 1/n; NULL unless

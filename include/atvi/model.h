@@ -26,6 +26,20 @@ typedef struct {
   const char *
       text; /* the model, in place of what the file holds; paths in it are relative to the file (NULL: the file) */
   const char *holdout; /* rows that are no part of the likelihood: "t > 14", "row % 5 == 0" (NULL: none) */
+  const char *
+      folder; /* files are looked for here, in place of where the model says; relative to the working folder (NULL: as it says) */
+  /* Rows, as in holdout, whose values are there to be compared with predictions but not to be learnt from, where observations depend on each
+   * other (sums of processes; others are predicted from parameters alone, and this changes nothing for them). NULL: none */
+  const char *apart;
+  const char *
+      runs; /* folder with the runs of the model's simulator and its emulators (NULL: <model>-runs in the working folder, else next to the model) */
+  atvi_idx
+      runs_lines; /* the first lines of the record of runs alone, as it was when it had so many (0: all) */
+  /* Folder with the emulators of a fit, emulator-NAME.json, which must be of these runs (NULL: those with the runs, if they are; else they are
+   * fitted) */
+  const char *emulators;
+  bool
+      forward; /* observations that are sums of processes are predicted from the parameters alone, not from values */
 } atvi_model_opts;
 
 typedef struct atvi_model atvi_model;

@@ -73,6 +73,11 @@ typedef struct {
   void (*simulate)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                    const double *theta, double *out);
 
+  /* The same for observations yet to come, given theta and the data of the fit: as simulate where observations are independent given theta (NULL: it
+   * is). */
+  void (*predictive)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                     const double *theta, double *out);
+
   /* As eval without gradients, but with everything adaptive (step sizes) frozen as it is at theta0[d]: smooth
    * in theta, for finite differences. NULL: eval is smooth already. */
   void (*eval_frozen)(const void *self, void *work, const double *theta0, const atvi_batch *batch);
@@ -94,6 +99,7 @@ typedef struct {
   const atvi_series *series; /* observed ones first, then tracked, then states */
   atvi_idx n_obs;            /* values in observed series */
   atvi_idx n_out;            /* values in all series */
+  atvi_idx group; /* points that eval likes to get at once, a multiple of 8 (0: it does not care) */
 } atvi_target;
 
 #ifdef __cplusplus

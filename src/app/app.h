@@ -25,6 +25,11 @@ typedef struct {
   atvi_idx n_fix;
   const atvi_app_set *fix; /* --fix: parameters held at a value */
   bool interpret;          /* --no-compile */
+  const char *folder;      /* --folder: where files are looked for; NULL: as the model says */
+  const char *runs;        /* --runs: folder with the runs of its simulator; NULL: <model>-runs */
+  /* Of the model of a finished fit (atvi_run): the record as it was, and where its emulators are. */
+  atvi_idx runs_lines;
+  const char *emulators;
 } atvi_app_model;
 
 /* Statuses of all: EMODEL, EDATA, EINVAL (wrong usage: unknown name, bad number) mean exit code 2; others 1. */
@@ -48,9 +53,14 @@ typedef struct {
   uint64_t seed;
 } atvi_app_simulate_opts;
 
-/* atvi simulate: CSV. */
+typedef struct {
+  const char *text; /* CSV */
+  bool failed;      /* the model can be run at none of the points; it was told */
+} atvi_app_simulate_result;
+
+/* atvi simulate. */
 ATVI_CHECKED atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts,
-                                           const char **text);
+                                           atvi_app_simulate_result *result);
 
 typedef struct {
   atvi_app_model model;
@@ -58,6 +68,10 @@ typedef struct {
   const char *out;     /* --out; NULL: the next free numbered folder here */
   bool force;          /* write into an existing folder */
   const char *holdout; /* --holdout: rows that are no part of the fit (model/holdout.h); NULL: none */
+  bool no_report;      /* --no-report */
+  bool live;           /* --live: serve the report while the fit runs */
+  atvi_ctx *
+      show; /* progress is kept for the report and handed on to it; NULL: the context's own receiver gets it */
 } atvi_app_fit_opts;
 
 typedef struct {
@@ -66,11 +80,22 @@ typedef struct {
   const char *reason;  /* the first message behind it; NULL if ok */
   bool stopped;        /* by the stop callback */
   const char *text;    /* table and messages for the terminal */
+  const char *report;  /* path of the report; NULL: none was written */
 } atvi_app_fit_result;
 
 /* atvi fit. EEXIST: the folder exists and force is not set. ESTOP: stopped before there was anything to keep. */
 ATVI_CHECKED atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                                       atvi_app_fit_result *result);
+
+typedef struct {
+  const char
+      *where; /* folder of a fit, finished or not, or a model file, whose newest run folder here is taken */
+  int port;   /* 0: any that is free */
+} atvi_app_watch_opts;
+
+/* atvi watch: serves the page of a fit on 127.0.0.1 until it is asked to stop. told gets the address. EINVAL: no such fit. */
+ATVI_CHECKED atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_opts *opts,
+                                        void (*told)(const char *url));
 
 /* atvi summary: `where` is a run folder, or a model file, whose newest run folder here is taken. json: the text of
  * summary.json instead of the table. */
@@ -84,18 +109,30 @@ typedef struct {
   const char *out;   /* --out: a file for the draws themselves; NULL: none */
   atvi_idx n_data;
   const atvi_app_data *data; /* --data: where the data are now, if they were moved */
+  const char *folder;        /* --folder: likewise, of the other files; NULL: as in the fit */
   bool interpret;
+  const char *runs;  /* --runs: where the runs of the simulator are now, if they were moved */
+  const char *apart; /* --apart: rows to predict from the others, as of a rule of --holdout; NULL: none */
 } atvi_app_predict_opts;
 
 typedef struct {
-  const char *dir;  /* where predict.csv and scores.json are */
-  const char *text; /* table for the terminal */
-  const char *json; /* the text of scores.json */
+  const char *dir;   /* where predict.csv and scores.json are, and forecast.csv if times were asked for */
+  const char *files; /* which of them were written: "predict.csv and scores.json" */
+  const char *text;  /* table for the terminal */
+  const char *json;  /* the text of scores.json */
+  atvi_idx n_note;
+  const char *const *note; /* [n_note] what the user should know; part of text and json */
 } atvi_app_predict_result;
 
 /* atvi predict. EDATA: data gone, or model or data are not those of the fit. */
 ATVI_CHECKED atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                                           atvi_app_predict_result *result);
+
+/* atvi predict of n >= 2 fits to the same data, where[n] in the place of opts->where: each is predicted, and its leave-one-out density set
+ * beside that of the best. result: text, json and the notes of all; dir and files are NULL. EINVAL: they were fitted to other data, or opts->out. */
+ATVI_CHECKED atvi_status atvi_app_predict_many(atvi_ctx *ctx, atvi_pool *pool,
+                                               const atvi_app_predict_opts *opts, atvi_idx n,
+                                               const char *const *where, atvi_app_predict_result *result);
 
 typedef struct {
   atvi_app_fit_opts
@@ -128,7 +165,7 @@ typedef struct {
   uint64_t seed;
   const char *out;      /* --out; NULL: <model>-study here */
   const char *data_dir; /* --data-dir: data sets that are there already; NULL: simulate */
-  const char *pattern;  /* --pattern: their names, with %d for the number */
+  const char *pattern;  /* --pattern: their names, with %d for the number; NULL: set_%d.csv */
 } atvi_app_study_opts;
 
 typedef struct {
@@ -136,8 +173,8 @@ typedef struct {
   const char *text; /* table for the terminal; NULL if stopped before there was anything */
   const char *json; /* the text of study_summary.json or sbc_summary.json */
   bool stopped;
-  atvi_idx failed; /* fits */
-  bool passed;     /* sbc: the overall verdict */
+  atvi_idx done, failed; /* fits */
+  bool passed;           /* sbc: the overall verdict; false too where there are too few replicates to tell */
 } atvi_app_repeat_result;
 
 /* atvi study. A folder with records is continued. EINVAL: its settings are others; EEXIST: another process is at work there. */
@@ -157,5 +194,20 @@ typedef struct {
 /* atvi sbc. Likewise. */
 ATVI_CHECKED atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts *opts,
                                       atvi_app_repeat_result *result);
+
+typedef struct {
+  const char *where;  /* a run folder, or a model file, whose newest run folder here is taken */
+  const char *format; /* "nc", "csv", "stan", "json" */
+  const char *out;    /* --out: the file; NULL: in the run folder, named after the format */
+  bool weighted;      /* csv, json: the draws as they came, with their weights */
+  atvi_idx n_data;
+  const atvi_app_data *data; /* --data: where the data are now, if they were moved */
+  const char *folder;        /* --folder: likewise, of the other files; NULL: as in the fit */
+  bool interpret;
+} atvi_app_export_opts;
+
+/* atvi export. *text: the names of the files written, one per line. EIO: also where there is no netCDF library. */
+ATVI_CHECKED atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_export_opts *opts,
+                                         const char **text);
 
 #endif

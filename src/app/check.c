@@ -2,11 +2,16 @@
 /* atvi check: what was read, is the gradient right, what does an evaluation cost. */
 #include "app/common.h"
 #include "io/text.h"
+#include "sim/record.h"
 #include <math.h>
+#include <unistd.h>
 
 static const double STEP_TO_BOUND = 1e-3; /* of the distance to a bound, at most, is a step */
 /* Agreement wanted, relative to max(|g_i|, 1e-3 max |g|). */
 static const double TOL_GRAD = 1e-5;
+/* Of emulators: rounding grows with the condition of their covariance matrix, 1e10 and more where the simulator is smooth. Tests have the
+ * gradient at better ones. */
+static const double TOL_EMULATED = 1e-3;
 static const double FLOOR = 1e-3;
 enum {
   DRAWS = 64 * ATVI_LANES, /* draws from the prior that are tried */
@@ -47,8 +52,21 @@ static void describe_params(atvi_text *out, const atvi_lang *lang) {
   }
 }
 
-static void describe_data(atvi_text *out, const atvi_model *m) {
-  const atvi_lang *lang = m->lang;
+/* "emulator(flow) + exponential + white" */
+static void describe_terms(atvi_text *out, const atvi_lang *lang, const atvi_lang_observe *obs) {
+  static const char *const name[] = {[ATVI_TERM_EMULATOR] = "emulator",
+                                     [ATVI_TERM_EXPONENTIAL] = "exponential",
+                                     [ATVI_TERM_MATERN32] = "matern32",
+                                     [ATVI_TERM_MATERN52] = "matern52",
+                                     [ATVI_TERM_WHITE] = "white"};
+  for (atvi_idx t = 0; t < obs->n_term; t++) {
+    const atvi_lang_term *term = &obs->term[t];
+    atvi_text_add(out, "%s%s", t ? " + " : "", name[term->kind]);
+    if (term->kind == ATVI_TERM_EMULATOR) atvi_text_add(out, "(%s)", lang->emulator[term->emulator].name);
+  }
+}
+
+static void describe_data(atvi_text *out, const atvi_lang *lang) {
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
     atvi_text_add(out, "data        %s: %td rows", d->path, d->n_row);
@@ -59,12 +77,17 @@ static void describe_data(atvi_text *out, const atvi_model *m) {
       if (obs->data != k) continue;
       double lo = HUGE_VAL, hi = -HUGE_VAL, sum = 0;
       atvi_idx n = 0;
-      for (atvi_idx r = 0; r < d->n_row; r++) {
+      for (atvi_idx r = 0; obs->column >= 0 && r < d->n_row; r++) {
         double v = d->value[r * d->n_col + obs->column];
         if (isnan(v)) continue;
         lo = fmin(lo, v), hi = fmax(hi, v), sum += v, n++;
       }
-      atvi_text_add(out, "  %-16s %-12s %td values", obs->name, atvi_dist_get(obs->dist)->name, n);
+      atvi_text_add(out, "  %-16s ", obs->name);
+      if (obs->n_term)
+        describe_terms(out, lang, obs);
+      else
+        atvi_text_add(out, "%-12s", atvi_dist_get(obs->dist)->name);
+      atvi_text_add(out, obs->n_term ? ", %td values" : " %td values", n);
       if (n) atvi_text_add(out, ", %g to %g, mean %.4g", lo, hi, sum / (double)n);
       if (obs->n_missing) atvi_text_add(out, ", %td missing", obs->n_missing);
       if (obs->n_censored) atvi_text_add(out, ", %td censored", obs->n_censored);
@@ -73,11 +96,28 @@ static void describe_data(atvi_text *out, const atvi_model *m) {
   }
 }
 
+static void describe_emulators(atvi_text *out, const atvi_model *m) {
+  const atvi_emulated *e = m->emulated;
+  bool any = false;
+  for (atvi_idx k = 0; k < e->n_emulator; k++) {
+    const atvi_emulation *em = &e->emulator[k];
+    if (!em->em) continue;
+    atvi_text_add(out, "%san emulator of %td runs (%s: %td inputs, %td output%s)", any ? ", " : "", em->n_run,
+                  m->lang->emulator[k].name, em->d, em->m, em->m == 1 ? "" : "s");
+    any = true;
+  }
+  if (!any) atvi_text_add(out, "a sum of processes");
+}
+
 static void describe(atvi_text *out, const atvi_model *m) {
   const atvi_lang *lang = m->lang;
   static const char *const kind[] = {"a curve (no states)", "differential equations", "difference equations"};
   atvi_text_add(out, "model       %s\n", *lang->title ? lang->title : lang->path);
-  atvi_text_add(out, "kind        %s", kind[lang->kind]);
+  atvi_text_add(out, "kind        ");
+  if (m->emulated)
+    describe_emulators(out, m);
+  else
+    atvi_text_add(out, "%s", kind[lang->kind]);
   if (lang->n_state) {
     atvi_text_add(out, ", %td states, start at t = %g", lang->n_state, lang->start);
     static const char *const method[] = {"adaptive Runge-Kutta 5(4)", "Runge-Kutta 4", "stiff: ESDIRK 4(3)",
@@ -88,7 +128,7 @@ static void describe(atvi_text *out, const atvi_model *m) {
   describe_params(out, lang);
   if (lang->n_derived) atvi_text_add(out, "derived     %td\n", lang->n_derived);
   if (lang->n_track) atvi_text_add(out, "tracked     %td\n", lang->n_track);
-  describe_data(out, m);
+  describe_data(out, lang);
   atvi_text_add(out, "code        %s", m->info.compiled ? "compiled" : "interpreted");
   if (m->info.compiled && m->info.from_cache)
     atvi_text_add(out, " (from the cache)");
@@ -135,6 +175,8 @@ static void check_some(checking *c, atvi_idx first, atvi_idx last, double rel, d
   }
 }
 
+static double tolerance(const checking *c) { return c->l->model->emulated ? TOL_EMULATED : TOL_GRAD; }
+
 /* false: the point cannot be evaluated. A difference has an error of truncation that grows with its step and one of rounding that
  * shrinks with it, more than its value tells where the model subtracts like numbers: the best of several steps counts. */
 static bool check_point(checking *c) {
@@ -149,7 +191,7 @@ static bool check_point(checking *c) {
     largest = fmax(largest, fabs(c->grad_p[i] + c->grad_l[i]));
     c->error[i] = HUGE_VAL;
   }
-  for (int k = 0; k < 4 && worst > TOL_GRAD; k++) {
+  for (int k = 0; k < 4 && worst > tolerance(c); k++) {
     for (atvi_idx i = 0; i < t->d; i += SOME)
       check_some(c, i, i + SOME < t->d ? i + SOME : t->d, steps[k], largest, c->error);
     worst = 0;
@@ -189,7 +231,7 @@ static void check_gradient(checking *c, atvi_text *out, bool *ok) {
     for (atvi_idx i = 0; i < t->d; i++) c->theta[i] = c->best[i * c->n_best + k];
     c->points += check_point(c);
   }
-  *ok = c->points > 0 && c->worst <= TOL_GRAD;
+  *ok = c->points > 0 && c->worst <= tolerance(c);
   if (c->n_best == 0)
     atvi_text_add(
         out,
@@ -269,10 +311,53 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   return atvi_text_get(&out, text);
 }
 
+/* A model whose simulator has not been run yet: what can be said without, and what to do next. */
+static atvi_status check_unrun(atvi_pool *pool, const atvi_app_model *model, const atvi_lang *lang,
+                               const char **text) {
+  const atvi_lang_simulator *s = &lang->simulator;
+  atvi_text out = {.pool = pool};
+  atvi_text_add(&out, "model       %s\n", *lang->title ? lang->title : lang->path);
+  atvi_text_add(&out, "kind        a simulator that has not been run yet: %td input%s (", s->n_input,
+                s->n_input == 1 ? "" : "s");
+  for (atvi_idx i = 0; i < s->n_input; i++)
+    atvi_text_add(&out, "%s%s", i ? ", " : "", lang->param[s->input[i]].name);
+  atvi_text_add(&out, "), outputs ");
+  for (atvi_idx o = 0; o < s->n_output; o++) atvi_text_add(&out, "%s%s", o ? ", " : "", s->output[o].name);
+  atvi_text_add(&out, "\n");
+  describe_params(&out, lang);
+  describe_data(&out, lang);
+  atvi_text_add(&out, "next        atvi design %s -n %td, then atvi run %s\n", model->path,
+                20 * s->n_input > 50 ? 20 * s->n_input : 50, model->path);
+  return atvi_text_get(&out, text);
+}
+
+/* *text stays NULL if there are runs, or none are needed, or the model cannot be read, which loading it will tell. */
+static atvi_status look_for_runs(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model,
+                                 const char **text) {
+  atvi_lang *lang;
+  const char *dir = model->runs ? model->runs : atvi_sim_folder(pool, model->path);
+  const char *record = dir ? atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
+  atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)model->n_data + 1, sizeof *replace);
+  *text = NULL;
+  if (!record || !replace) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < model->n_data; i++)
+    replace[i] = (atvi_lang_replace){model->data[i].name, model->data[i].path};
+  const atvi_lang_opts how = {.n_replace = model->n_data, .replace = replace, .folder = model->folder};
+  if (access(record, F_OK) == 0 || atvi_lang_load(ctx, model->path, &how, &lang) != ATVI_OK) return ATVI_OK;
+  bool needed = false;
+  for (atvi_idx k = 0; k < lang->n_emulator; k++) needed = needed || !lang->emulator[k].designs.path;
+  atvi_status status = needed && lang->simulator.given ? check_unrun(pool, model, lang, text) : ATVI_OK;
+  atvi_lang_free(lang);
+  return status;
+}
+
 atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, uint64_t seed,
                            const char **text, bool *ok) {
   atvi_loaded l;
-  *ok = false;
+  ATVI_TRY(look_for_runs(ctx, pool, model, text));
+  *ok = *text != NULL;
+  if (*ok) return ATVI_OK;
+  *text = "";
   ATVI_TRY(atvi_app_load(ctx, model, NULL, &l));
   atvi_status status = check(ctx, pool, &l, seed, text, ok);
   atvi_app_unload(&l);

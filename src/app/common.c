@@ -34,18 +34,17 @@ static atvi_status bad_number(atvi_ctx *ctx, const char *what, const atvi_app_se
 
 static atvi_status assign(atvi_ctx *ctx, const char *what, const atvi_target *target, const atvi_app_set *s,
                           double *value) {
-  const char *at = s->value;
+  const char *at = s->value, *item;
+  size_t n;
   bool list = strchr(at, ',') != NULL;
   atvi_idx found = 0;
   for (atvi_idx i = 0; i < target->d; i++) {
-    if (!matches(s->name, target->param[i].name)) continue;
-    if (!at) return bad_number(ctx, what, s);
-    size_t n = strcspn(at, ",");
     double x;
-    if (!atvi_parse_number(at, n, &x)) return bad_number(ctx, what, s);
+    if (!matches(s->name, target->param[i].name)) continue;
+    if (!list) at = s->value; /* one for all */
+    if (!atvi_app_next(&at, &item, &n) || !atvi_parse_number(item, n, &x)) return bad_number(ctx, what, s);
     value[i] = x;
     found++;
-    if (list) at = at[n] ? at + n + 1 : NULL;
   }
   if (found == 0) return unknown(ctx, what, target, s->name);
   return list && at ? bad_number(ctx, what, s) : ATVI_OK;
@@ -116,6 +115,10 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   how.n_data = opts->n_data;
   how.data = data;
   how.interpret = opts->interpret;
+  how.folder = opts->folder;
+  how.runs = opts->runs;
+  how.runs_lines = opts->runs_lines;
+  how.emulators = opts->emulators;
   atvi_status status = atvi_model_load(ctx, opts->path, &how, &out->model);
   atvi_block_free(ctx, data);
   if (status == ATVI_EIO)
@@ -124,7 +127,7 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   if (status == ATVI_OK) status = atvi_evaluator_new(ctx, out->target, &out->ev);
   if (status != ATVI_OK)
     atvi_app_unload(out);
-  else if (atvi_app_no_data(out))
+  else if (atvi_app_no_data(out) && !how.text) /* of the model of a fit it was told then */
     atvi_log(ctx, ATVI_LOG_WARN,
              "every observation is missing: the data say nothing, and the posterior is the prior");
   if (status == ATVI_OK && out->model->info.reason[0])

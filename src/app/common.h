@@ -34,15 +34,27 @@ ATVI_CHECKED atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const 
 ATVI_CHECKED atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
                                         const atvi_app_set *set, double *theta);
 
+/* The next element of a comma list, without the blanks around it; false at the end. *at: where to go on. */
+bool atvi_app_next(const char **at, const char **item, size_t *n);
 /* Reads --times: "first:last", "first:last:step" or "t1,t2,...". NULL: none, *out is NULL. Errors: EINVAL, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n,
                                         double **out);
+
+/* FNV-1a: tells files apart, no more is asked of it. Begin with ATVI_APP_HASH. */
+#define ATVI_APP_HASH 0xcbf29ce484222325u
+uint64_t atvi_app_hash(uint64_t hash, const void *bytes, size_t n);
+/* Of the cells that were held out, as the data file has them. Memory from pool; NULL: there is none. */
+const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l);
+
 /* A cell of a CSV file, quoted where it must be. */
 void atvi_app_field(atvi_text *out, const char *s);
 
 /* Observations value[n_obs] of one data set as CSV, in the layout of its file. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx group,
                                             const double *value, const char **text);
+
+/* How many of the simulated observations value[n_obs][B] are not finite, those apart whose covariates, or which themselves, are missing. */
+atvi_idx atvi_app_undrawn(const atvi_loaded *l, atvi_idx B, const double *value);
 
 /* The folder of a fit: `where` itself, or of a model file the newest run here. Errors: EINVAL (there is none), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,

@@ -5,6 +5,7 @@
  * Side by side, each method has a thread with a context of its own. Results do not depend on the number of threads: they are
  * the same as one after another, only times are not. */
 #include "app/compare.h"
+#include "app/report.h"
 #include "infer/fit.h"
 #include "io/file.h"
 #include <pthread.h>
@@ -12,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-static const char ALL[] = "atvi,nf,copula,ram,nuts,exact";
+static const char ALL[] = "atvi, nf, copula, ram, nuts, exact";
 enum { MESSAGE = 1024 };
 static const double LOOK_EVERY_S = 0.1;
 
@@ -54,6 +56,15 @@ static atvi_fit_opts how(const atvi_fit_opts *common, const char *method) {
   return o;
 }
 
+/* One of ALL, or map. */
+static bool is_method(const char *name) {
+  const char *item;
+  size_t n;
+  for (const char *at = ALL; atvi_app_next(&at, &item, &n);)
+    if (strlen(name) == n && strncmp(name, item, n) == 0) return true;
+  return strcmp(name, "map") == 0;
+}
+
 static atvi_status add_method(work *w, const char *name) {
   if (!name) return nomem(w->ctx);
   for (int i = 0; i < w->n; i++)
@@ -61,6 +72,9 @@ static atvi_status add_method(work *w, const char *name) {
       return ATVI_FAIL(w->ctx, ATVI_EINVAL, "--methods %s: %s is there twice", w->opts->methods, name);
   job j = {.method = name, .fit = w->opts->fit};
   j.fit.how = how(&w->opts->fit.how, name);
+  if (!is_method(name))
+    return ATVI_FAIL(w->ctx, ATVI_EINVAL, "--methods: there is no method '%s'; there are %s and map", name,
+                     ALL);
   ATVI_TRY(atvi_fit_check(w->ctx, &j.fit.how));
   ATVI_ASSERT(w->n < ATVI_COMPARE_MOST); /* there are no more names to tell apart */
   w->job[w->n++] = j;
@@ -70,11 +84,10 @@ static atvi_status add_method(work *w, const char *name) {
 static atvi_status read_methods(work *w) {
   w->job = atvi_pool_take(w->pool, ATVI_COMPARE_MOST, sizeof *w->job);
   if (!w->job) return nomem(w->ctx);
-  for (const char *at = w->opts->methods ? w->opts->methods : ALL; at;) {
-    size_t n = strcspn(at, ",");
-    ATVI_TRY(add_method(w, atvi_pool_strndup(w->pool, at, n)));
-    at = at[n] ? at + n + 1 : NULL;
-  }
+  const char *item;
+  size_t n;
+  for (const char *at = w->opts->methods ? w->opts->methods : ALL; atvi_app_next(&at, &item, &n);)
+    ATVI_TRY(add_method(w, atvi_pool_strndup(w->pool, item, n)));
   const char *reference = w->opts->reference;
   for (int i = 0; reference && i < w->n; i++)
     if (strcmp(w->job[i].method, reference) == 0) reference = NULL;
@@ -93,6 +106,21 @@ static atvi_status check_model(work *w) {
   return w->model ? ATVI_OK : nomem(w->ctx);
 }
 
+/* Of methods that were compared before, in the same folder, and are not now. */
+static void tell_left(const work *w) {
+  const char *item;
+  size_t n;
+  for (const char *at = "atvi, nf, copula, ram, nuts, exact, map"; atvi_app_next(&at, &item, &n);) {
+    bool now = false;
+    for (int i = 0; i < w->n; i++)
+      now = now || (strlen(w->job[i].method) == n && strncmp(w->job[i].method, item, n) == 0);
+    const char *folder = atvi_pool_printf(w->pool, "%s/%.*s", w->dir, (int)n, item),
+               *fit = folder ? atvi_pool_printf(w->pool, "%s/fit.json", folder) : NULL;
+    if (!now && fit && access(fit, F_OK) == 0)
+      atvi_log(w->ctx, ATVI_LOG_WARN, "%s is of an earlier comparison, and no part of this one", folder);
+  }
+}
+
 static atvi_status make_folders(work *w) {
   const atvi_app_fit_opts *fit = &w->opts->fit;
   const char *base = atvi_pool_printf(w->pool, "%s-compare", w->model);
@@ -102,6 +130,7 @@ static atvi_status make_folders(work *w) {
     w->job[i].fit.out = atvi_pool_printf(w->pool, "%s/%s", w->dir, w->job[i].method);
     if (!w->job[i].fit.out) return nomem(w->ctx);
   }
+  tell_left(w);
   return ATVI_OK;
 }
 
@@ -223,7 +252,9 @@ static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_re
   ATVI_TRY(atvi_compare_json(w->pool, c, &out->json));
   ATVI_TRY(atvi_compare_csv(w->pool, c, &csv));
   ATVI_TRY(save(w, "compare.csv", csv));
-  return save(w, "compare.json", out->json);
+  ATVI_TRY(save(w, "compare.json", out->json));
+  if (!w->opts->fit.no_report) atvi_app_report_compare(w->ctx, w->pool, c, w->dir);
+  return ATVI_OK;
 }
 
 static atvi_status collect(work *w, atvi_app_compare_result *out) {

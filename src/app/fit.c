@@ -4,12 +4,19 @@
  *
  * Draws of an approximation are weighted. weighted.csv has them as they are; draws.csv, for programs that know of no
  * weights, has them resampled, or without their weights where those cannot be trusted. */
+#include "app/bytes.h"
 #include "app/delivery.h"
+#include "app/emulate_tell.h"
+#include "app/export.h"
+#include "app/report.h"
 #include "diag/summary.h"
 #include "infer/fit.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "sim/record.h"
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,20 +42,31 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   char folder[4096];
   json_t *root = json_object(), *data = json_array(), *fix = json_object(), *given = json_object();
   json_object_set_new(root, "version", json_string(ATVI_VERSION));
-  json_object_set_new(root, "folder", json_string(getcwd(folder, sizeof folder) ? folder : ""));
-  json_object_set_new(root, "model", json_string(o->model.path));
+  json_object_set_new(root, "folder", atvi_bytes_json(pool, getcwd(folder, sizeof folder) ? folder : ""));
+  json_object_set_new(root, "model", atvi_bytes_json(pool, o->model.path));
   add_method(pool, root, &o->how);
   for (atvi_idx i = 0; i < l->model->lang->n_data; i++)
-    json_array_append_new(data, json_string(l->model->lang->data[i].path));
+    json_array_append_new(data, atvi_bytes_json(pool, l->model->lang->data[i].path));
   json_object_set_new(root, "data", data);
   for (atvi_idx i = 0; i < o->model.n_fix; i++)
-    json_object_set_new(fix, o->model.fix[i].name, json_string(o->model.fix[i].value));
+    json_object_set_new(fix, o->model.fix[i].name, atvi_bytes_json(pool, o->model.fix[i].value));
   json_object_set_new(root, "fix", fix);
   for (atvi_idx i = 0; i < o->model.n_data; i++)
     json_object_set_new(given, o->model.data[i].name ? o->model.data[i].name : "",
-                        json_string(o->model.data[i].path));
+                        atvi_bytes_json(pool, o->model.data[i].path));
   json_object_set_new(root, "given", given);
-  json_object_set_new(root, "holdout", o->holdout ? json_string(o->holdout) : json_null());
+  json_object_set_new(root, "files", atvi_bytes_json(pool, o->model.folder));
+  json_object_set_new(root, "holdout", atvi_bytes_json(pool, o->holdout));
+  if (l->model->holdout.held) {
+    const char *hash = atvi_app_held_hash(pool, l);
+    json_object_set_new(root, "held_n", json_integer(l->model->holdout.n_held));
+    json_object_set_new(root, "held_hash", hash ? json_string(hash) : json_null());
+  }
+  if (l->model->emulated && l->model->emulated->lines > 0) {
+    const char *runs = o->model.runs ? o->model.runs : atvi_sim_folder(pool, o->model.path);
+    json_object_set_new(root, "runs", atvi_bytes_json(pool, runs));
+    json_object_set_new(root, "runs_lines", json_integer(l->model->emulated->lines));
+  }
   json_object_set_new(root, "compiled", json_boolean(l->model->info.compiled));
   char *dump = json_dumps(root, JSON_INDENT(2));
   json_decref(root);
@@ -61,6 +79,7 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
 typedef struct {
   const atvi_draws *weighted, *plain; /* weighted: NULL if the draws have no weights */
   const char *summary, *model, *how;
+  const atvi_loaded *l;
 } results;
 
 static atvi_status save_text(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const char *name,
@@ -69,36 +88,77 @@ static atvi_status save_text(atvi_ctx *ctx, atvi_pool *pool, const char *dir, co
   return path ? atvi_file_save(ctx, path, text, strlen(text)) : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
 }
 
+/* False: there was none. */
+static bool drop(atvi_pool *pool, const char *dir, const char *name) {
+  const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
+  return path && unlink(path) == 0;
+}
+
+/* Drawings come in pairs, .svg and .pdf: anything else there is the user's. */
+static void drop_figures(atvi_pool *pool, const char *dir) {
+  const char *folder = atvi_pool_printf(pool, "%s/figures", dir);
+  DIR *d = folder ? opendir(folder) : NULL;
+  if (!d) return;
+  for (const struct dirent *e; (e = readdir(d));) {
+    size_t n = strlen(e->d_name);
+    if (n < 5 || strcmp(e->d_name + n - 4, ".svg") != 0) continue;
+    const char *pdf = atvi_pool_printf(pool, "%.*s.pdf", (int)(n - 4), e->d_name);
+    if (pdf && drop(pool, folder, pdf)) drop(pool, folder, e->d_name);
+  }
+  closedir(d);
+  rmdir(folder);
+}
+
+/* What an earlier fit left in the folder, and what was made of it: nothing of it is about the draws that are written now. The report is
+ * written, or removed, by those who make it. */
+static void drop_old(atvi_pool *pool, const char *dir, bool weighted) {
+  static const char *const name[] = {"fit.nc",     "scores.json",   "predict.csv",     "forecast.csv",
+                                     "draws.json", "weighted.json", "draws-table.csv", "weighted-table.csv",
+                                     "stan.csv",   "apart.csv",     "apart.json"};
+  for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) drop(pool, dir, name[i]);
+  char chain[32] = "stan_1.csv";
+  for (int i = 2; drop(pool, dir, chain); i++) snprintf(chain, sizeof chain, "stan_%d.csv", i);
+  if (!weighted) drop(pool, dir, "weighted.csv");
+  drop_figures(pool, dir);
+  atvi_emulate_drop(dir);
+}
+
 static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const results *r) {
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
   const char *weighted = atvi_pool_printf(pool, "%s/weighted.csv", dir);
   if (!draws || !weighted) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(atvi_draws_csv_write(r->plain, draws));
-  if (r->weighted)
-    ATVI_TRY(atvi_draws_csv_write(r->weighted, weighted));
-  else
-    unlink(weighted); /* of an earlier fit: summary would take it for this one's */
+  drop_old(pool, dir, r->weighted != NULL);
+  if (r->weighted) ATVI_TRY(atvi_draws_csv_write(r->weighted, weighted));
   ATVI_TRY(save_text(ctx, pool, dir, "summary.json", r->summary));
   ATVI_TRY(save_text(ctx, pool, dir, "model.atvi", r->model));
+  ATVI_TRY(atvi_emulate_keep(ctx, pool, r->l, dir));
   return save_text(ctx, pool, dir, "fit.json", r->how);
 }
 
 /* The folder could not be written: keep the work somewhere else and say where. Always a failure. */
 static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, const results *r) {
   const char *tmp = getenv("TMPDIR"), *why = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
-  char *base = atvi_pool_printf(pool, "%s/atvi-rescued-%s", tmp && *tmp ? tmp : "/tmp", name), *dir;
+  char *base = atvi_pool_printf(pool, "%s/atvi-rescued-%s", tmp && *tmp ? tmp : "/tmp", name), *dir = NULL;
   if (!why || !base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   if (atvi_rundir_new(ctx, pool, base, &dir) == ATVI_OK && save(ctx, pool, dir, r) == ATVI_OK)
     return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are safe in %s instead: move them once there is room.",
                      why, dir);
+  static const char *const file[] = {"draws.csv", "weighted.csv", "summary.json", "model.atvi", "fit.json"};
+  for (size_t i = 0; dir && i < sizeof file / sizeof file[0]; i++)
+    drop(pool, dir, file[i]); /* half of them are no fit */
+  if (dir) atvi_emulate_drop(dir);
+  if (dir) rmdir(dir);
   return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be kept in %s either, and are lost.", why, base);
 }
 
 static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l,
-                          const atvi_delivery *y, atvi_app_fit_result *out) {
+                          const atvi_delivery *y, atvi_report_session *report, atvi_app_fit_result *out) {
   atvi_summary *s;
-  results r = {
-      .weighted = y->draws->weight ? y->draws : NULL, .plain = y->plain, .model = l->model->lang->source};
+  results r = {.weighted = y->draws->weight ? y->draws : NULL,
+               .plain = y->plain,
+               .model = l->model->lang->source,
+               .l = l};
   ATVI_TRY(atvi_summary_new(pool, y->draws, &s));
   ATVI_TRY(atvi_summary_json(pool, s, &r.summary));
   ATVI_TRY(atvi_summary_text(pool, s, &out->text));
@@ -107,6 +167,9 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   out->reason = s->reason;
   out->stopped = y->draws->made.end == ATVI_END_STOPPED;
   atvi_status status = save(ctx, pool, out->dir, &r);
+  if (status == ATVI_OK) atvi_export_after_fit(ctx, pool, l, r.plain, r.weighted, out->verdict, out->dir);
+  if (status == ATVI_OK && o->no_report) drop(pool, out->dir, "report.html"); /* of an earlier fit */
+  if (status == ATVI_OK) atvi_report_finish(report, y, s, r.how, &out->report);
   return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
 }
 
@@ -119,6 +182,7 @@ atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bo
     return ATVI_OK;
   }
   *dir = out;
+  atvi_report_sweep(pool, out);
   bool empty = rmdir(out) == 0; /* left by a run that was killed: nothing of the user's is in it */
   return atvi_dir_make(ctx, out, !force && !empty);
 }
@@ -133,6 +197,7 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     ATVI_TRY(atvi_draws_say(y->draws, "%td of %td observations were held out (%s); atvi predict scores them.",
                             l->model->holdout.n_held, l->model->holdout.n_held + l->model->holdout.n_left,
                             opts->holdout));
+  ATVI_TRY(atvi_emulate_tell(ctx, l, opts->model.runs, y->draws));
   return atvi_delivery_make(ctx, pool, l, y);
 }
 
@@ -145,11 +210,13 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.holdout = opts->holdout}, &l));
   atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
   if (status == ATVI_OK) {
+    atvi_report_session report;
+    atvi_report_begin(ctx, pool, opts, &l, result->dir, &report);
     status = infer(ctx, pool, opts, &l, &y);
-    if (status == ATVI_OK)
-      status = finish(ctx, pool, opts, &l, &y, result);
-    else
-      rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
+    bool fitted = status == ATVI_OK;
+    if (fitted) status = finish(ctx, pool, opts, &l, &y, &report, result);
+    atvi_report_end(&report);
+    if (status != ATVI_OK) rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
   }
   atvi_delivery_free(&y);
   atvi_app_unload(&l);

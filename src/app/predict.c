@@ -8,12 +8,16 @@
 #include "app/predict.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
+#include "math/special.h"
 #include <math.h>
 #include <string.h>
 
+enum { MESSAGES = 12 };
 enum { DRAWS = 20000 }; /* by default: the ends of a 95 % band are then known to a hundredth of it */
 static const double MOST_NUMBERS = 2e8; /* in all: 1.6 GB */
 static const double MANY_NUMBERS = 3e7; /* by default: a few seconds */
+static const double MORE_NUMBERS =
+    1e8; /* where times were asked for: what is said of the data should not depend on them */
 
 typedef struct {
   atvi_ctx *ctx;
@@ -23,12 +27,13 @@ typedef struct {
   atvi_idx n_time;
   double *time;
   atvi_predict_draws p;
+  bool grid; /* --data has no observations: places to predict at */
   atvi_idx n_message;
-  const char *message[4];
+  const char *message[MESSAGES];
 } prediction;
 
 static void say(prediction *x, const char *message) {
-  if (message && x->n_message < 4) x->message[x->n_message++] = message;
+  if (message && x->n_message < MESSAGES) x->message[x->n_message++] = message;
 }
 
 /* ---- draws ---- */
@@ -66,11 +71,12 @@ static atvi_status read_draws(prediction *x, const atvi_target *t) {
   const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->run.dir);
   if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(atvi_draws_csv_read(x->ctx, path, &d));
-  double most = -HUGE_VAL,
-         each = (double)(t->n_out + 2 * t->n_obs + 1) + (double)x->n_time * (double)(t->n_series + 1);
+  double most = -HUGE_VAL, of_data = (double)(t->n_out + 2 * t->n_obs + 1),
+         each = of_data + (double)x->n_time * (double)(t->n_series + 1);
   for (atvi_idx i = 0; i < d->n; i++) most = fmax(most, d->log_prior[i] + d->log_lik[i]);
   if (isnan(x->run.log_map)) x->run.log_map = most;
-  atvi_idx asked = x->opts->draws, few = (atvi_idx)fmax(400, MANY_NUMBERS / each);
+  atvi_idx asked = x->opts->draws,
+           few = (atvi_idx)fmax(400, fmin(MANY_NUMBERS / of_data, MORE_NUMBERS / each));
   x->p.B = asked > 0 ? asked : few < DRAWS ? few : DRAWS;
   if (x->p.B > d->n) x->p.B = d->n;
   atvi_status status = check_names(x, d, t);
@@ -89,10 +95,24 @@ static atvi_status read_draws(prediction *x, const atvi_target *t) {
 
 static atvi_status check_times(const prediction *x, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
-  if (x->n_time == 0 || lang->n_state > 0) return ATVI_OK;
+  if (x->n_time == 0 || lang->n_state > 0 || l->model->emulated) return ATVI_OK;
   return ATVI_FAIL(x->ctx, ATVI_EINVAL,
                    "--times %s: the model has no states, and so nothing that goes on in time",
                    x->opts->times);
+}
+
+/* Rows without the columns that their observation needs. */
+static void tell_missing(prediction *x, const atvi_loaded *l) {
+  const atvi_model *m = l->model;
+  for (atvi_idx o = 0; o < m->lang->n_observe; o++) {
+    const atvi_csv *csv = m->lang->data[m->lang->observe[o].data].csv;
+    atvi_idx n = 0;
+    for (atvi_idx r = 0; csv && r < csv->n_row; r++) n += !m->covariates[o][r];
+    if (n)
+      say(x, atvi_pool_printf(
+                 x->pool, "%td of %td rows have no prediction of %s: a column that it depends on is missing",
+                 n, csv->n_row, m->lang->observe[o].name));
+  }
 }
 
 /* Series that cannot go on because they depend on a column of the data. */
@@ -111,9 +131,11 @@ static void tell_covariates(prediction *x, const atvi_loaded *l) {
                          name));
 }
 
-static atvi_status load(const prediction *x, const char *holdout, bool extend, atvi_loaded *l) {
-  atvi_model_opts how = {.text = x->run.text, .holdout = holdout};
-  if (extend) how.n_time = x->n_time, how.time = x->time, how.extend = true;
+/* As it was fitted; or, to predict, with the data that were held out and at further times. */
+static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
+  atvi_model_opts how = {.text = x->run.text};
+  *(all ? &how.apart : &how.holdout) = x->run.holdout;
+  if (all) how.n_time = x->n_time, how.time = x->time, how.extend = true;
   return atvi_app_load(x->ctx, &x->run.model, &how, l);
 }
 
@@ -125,36 +147,135 @@ static atvi_status save(const prediction *x, const char *name, const char *text)
               : ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
 }
 
+/* Chance alone gives so few inside once in a thousand fits. */
+static void tell_misses(prediction *x, const atvi_score *s, const char *whose) {
+  static const double RARE = 1e-3, MASS = 0.95;
+  if (s->n == 0 || atvi_binomial_lcdf((double)s->n_inside, (double)s->n, MASS, NULL) > log(RARE)) return;
+  say(x, atvi_pool_printf(
+             x->pool,
+             "the model misses %td of the %td %s: %.0f %% are inside its 95 %% bands, fewer than chance "
+             "explains",
+             s->n - s->n_inside, s->n, whose, 100 * s->coverage));
+}
+
+static void tell_fit(prediction *x, const atvi_loaded *l, const atvi_scores *s) {
+  double d = (double)l->target->d;
+  tell_misses(x, &s->fitted_all, "values that it was fitted to");
+  tell_misses(x, &s->held_all, x->opts->apart ? "values that were set apart" : "values that were held out");
+  if (!l->model->emulated && s->loo.n > 0 && s->loo.p > 2 * d + 2)
+    say(x, atvi_pool_printf(
+               x->pool,
+               "LOO finds %.1f effective parameters where the model has %td: single values move it more "
+               "than they should, as of a model that does not fit",
+               s->loo.p, l->target->d));
+}
+
+static bool is_given(const atvi_point *p) { return p->given; }
+static bool is_asked(const atvi_point *p) { return p->asked; }
+
+static atvi_status save_csv(const prediction *x, const atvi_loaded *l, const char *name, atvi_idx n,
+                            const atvi_predicted *series, bool (*wanted)(const atvi_point *p)) {
+  const char *csv;
+  ATVI_TRY(atvi_predict_csv(x->pool, l, n, series, wanted, &csv));
+  return save(x, name, csv);
+}
+
+/* What was asked for, beside what the data have. */
+static atvi_status forecast(const prediction *x, const atvi_loaded *l, atvi_idx n,
+                            const atvi_predicted *series, atvi_app_predict_result *out) {
+  const char *text;
+  bool timed = x->n_time || (l->model->lang->n_data && l->model->lang->data[0].time);
+  if (!x->n_time && !x->grid) return ATVI_OK;
+  ATVI_TRY(save_csv(x, l, "forecast.csv", n, series, is_asked));
+  ATVI_TRY(atvi_predict_forecast_text(x->pool, timed ? "time" : "row", n, series, &text));
+  out->text = atvi_pool_printf(x->pool, "%s\n%s", out->text, text);
+  return out->text ? ATVI_OK : ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+}
+
 static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_result *out) {
   atvi_idx n;
   atvi_predicted *series;
   atvi_scores *s;
-  const char *csv;
   ATVI_TRY(atvi_predict_series(x->ctx, x->pool, l, x->run.holdout, &x->p, &n, &series));
+  atvi_predict_mark(l, x->n_time, x->time, n, series);
+  for (atvi_idx k = 0; k < n; k++)
+    for (atvi_idx i = 0; i < series[k].n; i++) {
+      series[k].point[i].asked = series[k].point[i].asked || x->grid;
+      series[k].point[i].apart = x->opts->apart != NULL;
+    }
   ATVI_TRY(atvi_predicted_judge(x->ctx, x->p.B, n, series));
   ATVI_TRY(atvi_scores_new(x->pool, x->p.B, n, series, &s));
+  tell_fit(x, l, s);
   s->model = l->target->name;
   s->method = x->run.method;
   s->verdict = x->run.verdict;
   s->holdout = x->run.holdout;
+  s->apart = x->opts->apart != NULL;
   s->seed = x->run.seed;
   s->log_map = x->run.log_map;
   s->n_message = x->n_message;
   s->message = x->message;
   ATVI_TRY(atvi_scores_json(x->pool, s, &out->json));
   ATVI_TRY(atvi_scores_text(x->pool, s, &out->text));
-  ATVI_TRY(atvi_predict_csv(x->pool, n, series, &csv));
-  ATVI_TRY(save(x, "predict.csv", csv));
-  ATVI_TRY(save(x, "scores.json", out->json));
+  if (!x->grid) {
+    ATVI_TRY(save_csv(x, l, s->apart ? "apart.csv" : "predict.csv", n, series, is_given));
+    ATVI_TRY(save(x, s->apart ? "apart.json" : "scores.json", out->json));
+  }
+  ATVI_TRY(forecast(x, l, n, series, out));
   if (x->opts->out) ATVI_TRY(atvi_predict_save_draws(x->ctx, x->pool, x->opts->out, n, series, &x->p));
   out->dir = x->run.dir;
+  out->files = x->grid                 ? "forecast.csv"
+               : s->apart && x->n_time ? "apart.csv, forecast.csv and apart.json"
+               : s->apart              ? "apart.csv and apart.json"
+               : x->n_time             ? "predict.csv, forecast.csv and scores.json"
+                                       : "predict.csv and scores.json";
+  const char **note = atvi_pool_take(x->pool, MESSAGES, sizeof *note);
+  if (!note) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < x->n_message; i++) note[i] = x->message[i];
+  out->n_note = x->n_message;
+  out->note = note;
   return ATVI_OK;
 }
 
 static atvi_status predict(prediction *x, atvi_loaded *l, atvi_app_predict_result *out) {
+  const char *note;
   tell_covariates(x, l);
+  tell_missing(x, l);
+  ATVI_TRY(atvi_predict_spacing(x->pool, l, x->n_time, x->time, &note));
+  say(x, note);
   ATVI_TRY(atvi_predict_run(x->ctx, x->pool, l, x->run.seed, &x->p));
   return report(x, l, out);
+}
+
+/* Held-out values are no part of the log likelihood, by which other changes are noticed. */
+static void tell_held(prediction *x, const atvi_loaded *l) {
+  const atvi_holdout *h = &l->model->holdout;
+  const char *hash = h->held && x->run.held_hash ? atvi_app_held_hash(x->pool, l) : NULL;
+  if (!hash || x->run.held_n < 0 || (h->n_held == x->run.held_n && strcmp(hash, x->run.held_hash) == 0))
+    return;
+  if (h->n_held != x->run.held_n)
+    say(x,
+        atvi_pool_printf(x->pool, "the data have %td values held out, there were %td at the time of the fit",
+                         h->n_held, x->run.held_n));
+  else
+    say(x, "values that were held out have changed since the fit");
+}
+
+/* Places to predict at: a file without observations, in the place of the data. */
+static atvi_status check_grid(prediction *x, const atvi_loaded *l) {
+  x->grid = x->opts->n_data > 0 && atvi_app_no_data(l);
+  if (!x->grid) return ATVI_OK;
+  if (l->model->emulated)
+    return ATVI_FAIL(
+        x->ctx, ATVI_EINVAL,
+        "--data: every observation is missing, and this model predicts from those of the fit; use --times");
+  if (x->n_time)
+    return ATVI_FAIL(
+        x->ctx, ATVI_EINVAL,
+        "--data has no observations, so that its rows are predicted; --times is then one too many");
+  for (atvi_idx k = 0; k < x->p.B; k++) x->p.was_log_lik[k] = NAN; /* of other data */
+  say(x, "the file of --data has no observations: its rows are predicted, nothing is scored");
+  return ATVI_OK;
 }
 
 /* l: the model as it was fitted. */
@@ -162,11 +283,42 @@ static atvi_status check(prediction *x, atvi_loaded *l) {
   atvi_idx failed;
   ATVI_TRY(check_times(x, l));
   ATVI_TRY(read_draws(x, l->target));
+  ATVI_TRY(check_grid(x, l));
   ATVI_TRY(atvi_predict_check(x->ctx, l, &x->run, &x->p, &failed));
-  if (failed) say(x, atvi_pool_printf(x->pool, "%td draws could not be run and are left out", failed));
+  if (failed)
+    say(x, atvi_pool_printf(x->pool, "%td draw%s could not be run and %s left out", failed,
+                            failed == 1 ? "" : "s", failed == 1 ? "is" : "are"));
   if (x->run.changed)
     say(x, atvi_pool_printf(x->pool, "%s has changed since the fit; the copy in %s is used",
                             x->run.model.path, x->run.dir));
+  tell_held(x, l);
+  return ATVI_OK;
+}
+
+/* Rows that are predicted from the others with the parameters as they are; the rule takes the place of that of the fit. */
+static atvi_status set_apart(prediction *x, const atvi_loaded *l) {
+  if (!l->model->emulated)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                     "--apart %s: observations of this model depend on each other through the parameters "
+                     "alone, so that it would change "
+                     "nothing; atvi fit --holdout leaves them out of the fit",
+                     x->opts->apart);
+  if (x->run.holdout)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--apart %s: the fit has held out %s already", x->opts->apart,
+                     x->run.holdout);
+  x->run.holdout = x->opts->apart;
+  return ATVI_OK;
+}
+
+/* Of a file without observations a rule could select none. */
+static atvi_status drop_holdout(prediction *x) {
+  atvi_loaded l;
+  const char *rule = x->run.holdout;
+  if (!rule || x->opts->n_data == 0) return ATVI_OK;
+  x->run.holdout = NULL;
+  ATVI_TRY(load(x, false, &l));
+  if (!atvi_app_no_data(&l)) x->run.holdout = rule;
+  atvi_app_unload(&l);
   return ATVI_OK;
 }
 
@@ -178,11 +330,15 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   ATVI_TRY(atvi_app_times(ctx, pool, opts->times, &x.n_time, &x.time));
   ATVI_TRY(atvi_run_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
   x.run.model.interpret = opts->interpret;
-  ATVI_TRY(load(&x, x.run.holdout, false, &l));
+  if (opts->folder) x.run.model.folder = opts->folder;
+  if (opts->runs) x.run.model.runs = opts->runs;
+  ATVI_TRY(drop_holdout(&x));
+  ATVI_TRY(load(&x, false, &l));
   atvi_status status = check(&x, &l);
+  if (status == ATVI_OK && opts->apart) status = set_apart(&x, &l);
   if (status == ATVI_OK && (x.run.holdout || x.n_time)) {
     atvi_app_unload(&l);
-    ATVI_TRY(load(&x, NULL, true, &l));
+    ATVI_TRY(load(&x, true, &l));
   }
   if (status == ATVI_OK) status = predict(&x, &l, out);
   atvi_app_unload(&l);

@@ -12,6 +12,7 @@ typedef struct {
   double *theta;       /* [d][B] */
   atvi_idx *line;      /* [B] number of the draw in draws.csv, from 1 */
   double *was_log_lik; /* [B] what the fit found */
+  bool observed_alone; /* leave mean out, and with it what is not observed */
   double *mean;        /* [n_out][B] */
   double *draw;        /* [n_obs][B] simulated */
   double *log_lik;     /* [n_obs][B] */
@@ -30,9 +31,21 @@ ATVI_CHECKED atvi_status atvi_predict_series(atvi_ctx *ctx, atvi_pool *pool, con
                                              const char *holdout, const atvi_predict_draws *p, atvi_idx *n,
                                              atvi_predicted **out);
 
-/* predict.csv. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_csv(atvi_pool *pool, atvi_idx n, const atvi_predicted *series,
+/* predict.csv or forecast.csv: the points that are wanted, with the columns of the data that observations depend on. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n,
+                                          const atvi_predicted *series, bool (*wanted)(const atvi_point *p),
                                           const char **text);
+
+/* Marks the points at the times asked for: time[n_time] ascending. l: the model with these times after its data. */
+void atvi_predict_mark(const atvi_loaded *l, atvi_idx n_time, const double *time, atvi_idx n,
+                       atvi_predicted *series);
+/* The first and the last of them, of each series, for a terminal. word: "time" or "row". Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_forecast_text(atvi_pool *pool, const char *word, atvi_idx n,
+                                                    const atvi_predicted *series, const char **text);
+/* What the user should know of times that are not spaced as the data are, where observations count since the time before. *note is NULL where
+ * there is nothing. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx n_time,
+                                              const double *time, const char **note);
 /* The draws themselves. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predict_save_draws(atvi_ctx *ctx, atvi_pool *pool, const char *path, atvi_idx n,
                                                  const atvi_predicted *series, const atvi_predict_draws *p);

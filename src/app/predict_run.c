@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The model at draws of its posterior: means, simulated observations and log likelihoods, in groups of ATVI_LANES draws on all
+/* The model at draws of its posterior: means, predicted observations and log likelihoods, in groups of draws on all
  * threads. Results of a draw depend on its number alone. */
 #include "app/predict.h"
 #include "math/rng.h"
 #include <math.h>
 
-enum { L = ATVI_LANES };
 /* A log likelihood that differs by more than this is one of other data or another model; the same model compiled for another
  * processor differs by rounding. */
 static const double SAME_ABS = 1e-3, SAME_REL = 1e-6;
@@ -15,7 +14,8 @@ typedef struct {
   const atvi_target *t;
   const atvi_predict_draws *p;
   uint64_t seed;
-  double *room; /* [threads][per_worker] */
+  atvi_idx group; /* draws at once */
+  double *room;   /* [threads][per_worker] */
   size_t per_worker;
 } job;
 
@@ -29,14 +29,16 @@ static void run_group(void *arg, atvi_idx item, int worker) {
   const atvi_target *t = j->t;
   const atvi_predict_draws *p = j->p;
   void *work = atvi_evaluator_work_of(j->ev, worker);
-  atvi_idx first = item * L, b = p->B - first < L ? p->B - first : L;
-  double *theta = j->room + (size_t)worker * j->per_worker, *out = theta + t->d * L;
+  atvi_idx first = item * j->group, b = p->B - first < j->group ? p->B - first : j->group;
+  double *theta = j->room + (size_t)worker * j->per_worker, *out = theta + t->d * j->group;
   for (atvi_idx i = 0; i < t->d; i++)
     for (atvi_idx k = 0; k < b; k++) theta[i * b + k] = p->theta[i * p->B + first + k];
-  t->ops->predict(t->self, work, b, theta, out);
-  spread(t->n_out, b, out, p->B, first, p->mean);
+  if (!p->observed_alone) {
+    t->ops->predict(t->self, work, b, theta, out);
+    spread(t->n_out, b, out, p->B, first, p->mean);
+  }
   if (t->n_obs == 0) return;
-  t->ops->simulate(t->self, work, j->seed, first, b, theta, out);
+  (t->ops->predictive ? t->ops->predictive : t->ops->simulate)(t->self, work, j->seed, first, b, theta, out);
   spread(t->n_obs, b, out, p->B, first, p->draw);
   t->ops->pointwise(t->self, work, b, theta, out);
   spread(t->n_obs, b, out, p->B, first, p->log_lik);
@@ -49,14 +51,15 @@ atvi_status atvi_predict_run(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uin
   atvi_rng rng =
       atvi_rng_at(seed, ATVI_STREAM_PREDICT, 0, 0); /* not the noise that simulated the data, if it was */
   job j = {.ev = l->ev, .t = t, .p = p, .seed = atvi_rng_bits(&rng)};
-  j.per_worker = (size_t)((t->d + n) * L);
+  j.group = t->group > 0 ? t->group : ATVI_LANES;
+  j.per_worker = (size_t)((t->d + n) * j.group);
   j.room = atvi_pool_take(pool, (size_t)atvi_ctx_threads(ctx) * j.per_worker + 1, sizeof *j.room);
-  p->mean = atvi_pool_take(pool, (size_t)(t->n_out * p->B) + 1, sizeof(double));
+  p->mean = atvi_pool_take(pool, (size_t)(p->observed_alone ? 0 : t->n_out * p->B) + 1, sizeof(double));
   p->draw = atvi_pool_take(pool, (size_t)(t->n_obs * p->B) + 1, sizeof(double));
   p->log_lik = atvi_pool_take(pool, (size_t)(t->n_obs * p->B) + 1, sizeof(double));
   if (!j.room || !p->mean || !p->draw || !p->log_lik)
     return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws; ask for fewer with --draws", p->B);
-  atvi_parallel(ctx, (p->B + L - 1) / L, run_group, &j);
+  atvi_parallel(ctx, (p->B + j.group - 1) / j.group, run_group, &j);
   return ATVI_OK;
 }
 

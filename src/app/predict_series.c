@@ -55,6 +55,7 @@ atvi_status atvi_predict_series(atvi_ctx *ctx, atvi_pool *pool, const atvi_loade
     for (atvi_idx r = 0; r < from->n; r++) {
       atvi_point *x = &to->point[to->n];
       *x = (atvi_point){.time = from->time[r],
+                        .row = r,
                         .value = observed ? from->value[r] : NAN,
                         .held = held && held[r],
                         .exact = observed && atvi_observed_exactly(lang, &lang->observe[s], r),
@@ -88,29 +89,89 @@ static void band(atvi_text *out, const atvi_band *b) {
 
 static const char *status_of(const atvi_point *p) {
   if (isnan(p->value)) return "";
-  return p->held ? "held_out" : p->exact ? "fitted" : "censored";
+  return p->held ? (p->apart ? "apart" : "held_out") : p->exact ? "fitted" : "censored";
 }
 
-atvi_status atvi_predict_csv(atvi_pool *pool, atvi_idx n, const atvi_predicted *series, const char **text) {
+/* Columns of the data that observations depend on; of several data sets none. */
+typedef struct {
+  const atvi_csv *csv; /* NULL: none */
+  bool *used;          /* [n_col] */
+} covariates;
+
+static void use(void *user, atvi_idx index) {
+  const covariates *c = user;
+  if (index < c->csv->n_col) c->used[index] = true;
+}
+
+static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covariates *c) {
+  const atvi_lang *lang = l->model->lang;
+  *c = (covariates){lang->n_data == 1 ? lang->data[0].csv : NULL, NULL};
+  if (!c->csv) return ATVI_OK;
+  c->used = atvi_pool_take(pool, (size_t)c->csv->n_col + 1, sizeof *c->used);
+  bool ok = c->used != NULL;
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    for (int a = 0; a < lang->observe[o].n_arg && ok; a++)
+      ok = atvi_model_inputs(l->model, lang->observe[o].arg[a], ATVI_IN_DATA, use, c);
+  return ok ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+}
+
+/* Their names, or the cells of a row; row < 0: names. */
+static void add_covariates(atvi_text *out, const covariates *c, bool observed, atvi_idx row) {
+  for (atvi_idx k = 0; c->csv && k < c->csv->n_col; k++) {
+    if (!c->used[k]) continue;
+    atvi_text_add(out, ",");
+    if (row < 0)
+      atvi_app_field(out, c->csv->name[k]);
+    else if (observed && row < c->csv->n_row)
+      atvi_app_field(out, c->csv->text[row * c->csv->n_col + k]);
+  }
+}
+
+/* As the file has it where it is censored; what only the model's limits hide is told by them. */
+static void put_value(atvi_text *out, const atvi_lang *lang, atvi_idx s, const atvi_point *p) {
+  if (isnan(p->value)) return;
+  const atvi_lang_observe *o = s < lang->n_observe && p->draw ? &lang->observe[s] : NULL;
+  const atvi_csv *csv = o && !p->exact ? lang->data[o->data].csv : NULL;
+  atvi_idx at = csv && p->row < csv->n_row ? p->row * csv->n_col + o->column : -1;
+  if (at >= 0 && csv->kind[at] != ATVI_CELL_NUMBER) {
+    atvi_app_field(out, csv->text[at]);
+    return;
+  }
+  bool below = at >= 0 && p->value <= o->limit_lower, above = at >= 0 && p->value >= o->limit_upper;
+  atvi_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
+  atvi_text_number(out, below ? o->limit_lower : above ? o->limit_upper : p->value);
+}
+
+static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted *series, atvi_idx k,
+                     const atvi_point *p, const covariates *c) {
+  const atvi_predicted *s = &series[k];
+  atvi_app_field(out, s->name);
+  atvi_text_add(out, ",%s,", s->kind);
+  atvi_text_number(out, p->time);
+  atvi_text_add(out, ",");
+  put_value(out, lang, k, p);
+  atvi_text_add(out, ",%s", status_of(p));
+  band(out, &p->of_mean);
+  band(out, &p->of_draw);
+  cell(out, p->loo.lpd);
+  cell(out, p->held ? NAN : p->loo.elpd_loo);
+  cell(out, p->held ? NAN : p->loo.khat);
+  add_covariates(out, c, p->draw != NULL, p->row);
+  atvi_text_add(out, "\n");
+}
+
+atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n, const atvi_predicted *series,
+                             bool (*wanted)(const atvi_point *p), const char **text) {
   atvi_text out = {.pool = pool};
+  covariates c;
+  ATVI_TRY(find_covariates(pool, l, &c));
   atvi_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
-                      "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat\n");
+                      "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
+  add_covariates(&out, &c, true, -1);
+  atvi_text_add(&out, "\n");
   for (atvi_idx s = 0; s < n; s++)
-    for (atvi_idx i = 0; i < series[s].n; i++) {
-      const atvi_point *p = &series[s].point[i];
-      atvi_app_field(&out, series[s].name);
-      atvi_text_add(&out, ",%s,", series[s].kind);
-      atvi_text_number(&out, p->time);
-      atvi_text_add(&out, ",");
-      if (!isnan(p->value)) atvi_text_number(&out, p->value);
-      atvi_text_add(&out, ",%s", status_of(p));
-      band(&out, &p->of_mean);
-      band(&out, &p->of_draw);
-      cell(&out, p->loo.lpd);
-      cell(&out, p->held ? NAN : p->loo.elpd_loo);
-      cell(&out, p->held ? NAN : p->loo.khat);
-      atvi_text_add(&out, "\n");
-    }
+    for (atvi_idx i = 0; i < series[s].n; i++)
+      if (wanted(&series[s].point[i])) csv_line(&out, l->model->lang, series, s, &series[s].point[i], &c);
   return atvi_text_get(&out, text);
 }
 

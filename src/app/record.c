@@ -2,16 +2,18 @@
 /* Records of a repeated run. A line is written by one call and forced to the disk before the next fit begins, so that a
  * run that is killed loses at most the fit that was under way. */
 #define _DEFAULT_SOURCE /* flock, which, unlike lockf, outlasts other readings of the file by this process */
+#include "app/bytes.h"
 #include "app/replicate.h"
 #include "io/file.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *atvi_record_dir(atvi_pool *pool, const atvi_app_model *model, const char *command,
@@ -23,41 +25,34 @@ const char *atvi_record_dir(atvi_pool *pool, const atvi_app_model *model, const 
 
 /* ---- settings ---- */
 
-static void add_data(json_t *to, const atvi_lang *lang) {
-  for (atvi_idx g = 0; g < lang->n_data; g++) {
-    const atvi_csv *csv = lang->data[g].csv;
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a: tells files apart, no more is asked of it */
-    for (size_t i = 0; csv && csv->source && i < csv->n_source; i++)
-      hash = (hash ^ (unsigned char)csv->source[i]) * 0x100000001b3u;
-    char text[24];
-    snprintf(text, sizeof text, "%016" PRIx64, hash);
-    json_array_append_new(to, json_string(text));
-  }
-}
-
-json_t *atvi_record_settings(const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
-                             atvi_idx replicates) {
-  json_t *root = json_object(), *fix = json_object(), *data = json_array();
-  char text[24];
-  snprintf(text, sizeof text, "%" PRIu64, seed);
-  json_object_set_new(root, "version", json_string(ATVI_VERSION));
-  json_object_set_new(root, "replicates", json_integer(replicates));
-  json_object_set_new(root, "seed", json_string(text));
-  for (atvi_idx i = 0; i < model->n_fix; i++)
-    json_object_set_new(fix, model->fix[i].name, json_string(model->fix[i].value));
-  json_object_set_new(root, "fix", fix);
-  add_data(data, l->model->lang);
-  json_object_set_new(root, "data_hash", data);
-  json_object_set_new(root, "model", json_string(l->model->lang->source));
-  return root;
-}
-
 static bool may_change(const char *key) {
   return strcmp(key, "version") == 0 || strcmp(key, "replicates") == 0 || strcmp(key, "methods") == 0;
 }
 
+/* The name of the first that differs; they are "name hash". */
+static const char *other_file(const atvi_record *rec, const json_t *was, const json_t *now) {
+  size_t n = json_array_size(was) > json_array_size(now) ? json_array_size(was) : json_array_size(now);
+  for (size_t i = 0; i < n; i++) {
+    const json_t *a = json_array_get(was, i), *b = json_array_get(now, i);
+    if (a && b && json_equal(a, b)) continue;
+    char *name = atvi_bytes_text(rec->pool, json_string_value(b ? b : a)),
+         *end = name ? strrchr(name, ' ') : NULL;
+    if (!end) break;
+    *end = 0;
+    return name;
+  }
+  return "file";
+}
+
 static atvi_status differs(const atvi_record *rec, const char *key, const json_t *was, const json_t *now) {
   static const char hint[] = "; give another --out to start afresh";
+  if (!was)
+    return ATVI_FAIL(rec->ctx, ATVI_EINVAL,
+                     "%s was begun by another version of atvi, which did not record %s%s", rec->dir, key,
+                     hint);
+  if (strcmp(key, "files") == 0)
+    return ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was begun with another %s, which the model reads%s", rec->dir,
+                     other_file(rec, was, now), hint);
   if (strcmp(key, "model") == 0 || strcmp(key, "data_hash") == 0)
     return ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was begun with another %s%s", rec->dir,
                      key[0] == 'm' ? "model file" : "data file", hint);
@@ -91,20 +86,35 @@ static atvi_status compare(const atvi_record *rec, const char *path, const json_
   return status;
 }
 
-static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings, bool begun) {
+static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings) {
   const char *path = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
   if (!path) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
-  if (access(path, F_OK) == 0)
-    ATVI_TRY(compare(rec, path, settings));
-  else if (begun)
-    return ATVI_FAIL(rec->ctx, ATVI_EINVAL,
-                     "%s has records but no %s.json: it is the folder of something else; give another --out",
-                     rec->dir, command);
+  if (access(path, F_OK) == 0) ATVI_TRY(compare(rec, path, settings));
   char *text = json_dumps(settings, JSON_INDENT(2));
   if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
   atvi_status status = atvi_file_save(rec->ctx, path, text, strlen(text));
   free(text);
   return status;
+}
+
+/* A folder of one's own, one that is empty, or one where a run was killed before it wrote anything. Else there is something of the user's
+ * in it. */
+static atvi_status check_folder(const atvi_record *rec, const char *command) {
+  struct stat st;
+  const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
+  if (!own) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  DIR *d = opendir(rec->dir);
+  if (!d) return ATVI_OK; /* none, or one that making it will tell of */
+  atvi_idx foreign = 0;
+  for (const struct dirent *e; (e = readdir(d));) {
+    bool begun = strcmp(e->d_name, "replicates.csv") == 0 && stat(rec->path, &st) == 0 && st.st_size == 0;
+    foreign += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !begun;
+  }
+  closedir(d);
+  if (foreign == 0 || access(own, F_OK) == 0) return ATVI_OK;
+  return ATVI_FAIL(rec->ctx, ATVI_EEXIST,
+                   "%s exists already, and is no folder of atvi %s; another --out leaves it alone", rec->dir,
+                   command);
 }
 
 /* ---- lines ---- */
@@ -138,7 +148,7 @@ static atvi_status begin(atvi_record *rec, const char *command, const json_t *se
   if (flock(rec->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is at work in %s", rec->dir);
   ATVI_TRY(cut(rec, &size));
-  ATVI_TRY(settle(rec, command, settings, size > 0));
+  ATVI_TRY(settle(rec, command, settings));
   if (size == 0) return atvi_record_add(rec, header);
   ATVI_TRY(check_header(rec, header));
   return atvi_record_read(rec, &rec->done);
@@ -149,6 +159,7 @@ atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const char *dir, co
   *out = (atvi_record){.ctx = ctx, .pool = pool, .dir = dir, .fd = -1};
   out->path = dir ? atvi_pool_printf(pool, "%s/replicates.csv", dir) : NULL;
   if (!out->path || !settings) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(check_folder(out, command));
   ATVI_TRY(atvi_dir_make(ctx, dir, false));
   atvi_status status = begin(out, command, settings, header);
   if (status != ATVI_OK) atvi_record_close(out);
@@ -168,13 +179,61 @@ atvi_status atvi_record_add(const atvi_record *rec, const char *line) {
   return fsync(rec->fd) == 0 ? ATVI_OK : atvi_file_cannot(rec->ctx, "write", rec->path, errno);
 }
 
+/* ---- reading ---- */
+
+static atvi_status cannot_be(const atvi_record *rec, const atvi_csv *csv, atvi_idx r, atvi_idx c) {
+  return ATVI_FAIL(
+      rec->ctx, ATVI_EDATA,
+      "%s:%d:%d: error: %s is '%.60s', which cannot be\nhint: the file was changed; remove the line, "
+      "and its fit is done again",
+      rec->path, csv->line[r], csv->column[r * csv->n_col + c], csv->name[c], csv->text[r * csv->n_col + c]);
+}
+
+static bool ends_with(const char *s, const char *end) {
+  size_t n = strlen(s), k = strlen(end);
+  return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* What the columns of a study and of a calibration run may hold, as far as it is known from their names. */
+static atvi_status check_cells(const atvi_record *rec, const atvi_csv *csv) {
+  for (atvi_idx c = 0; c < csv->n_col; c++) {
+    const char *name = csv->name[c];
+    bool replicate = strcmp(name, "replicate") == 0, rank = ends_with(name, ".rank"),
+         share = ends_with(name, ".covered") || strcmp(name, "coverage") == 0;
+    for (atvi_idx r = 0; (replicate || rank || share) && r < csv->n_row; r++) {
+      double x = csv->value[r * csv->n_col + c];
+      bool missing = csv->kind[r * csv->n_col + c] == ATVI_CELL_MISSING && !replicate;
+      double least = replicate ? 1 : 0, most = replicate ? HUGE_VAL : rank ? ATVI_RANK_MOST : 1;
+      if (!missing && !(x >= least && x <= most && (share || x == floor(x))))
+        return cannot_be(rec, csv, r, c);
+    }
+  }
+  return ATVI_OK;
+}
+
+static atvi_status check_once(const atvi_record *rec, const atvi_csv *csv) {
+  atvi_idx at = atvi_csv_find(csv, "replicate"), method = atvi_csv_find(csv, "method"), w = csv->n_col;
+  for (atvi_idx r = 0; at >= 0 && method >= 0 && r < csv->n_row; r++)
+    for (atvi_idx k = 0; k < r; k++)
+      if (csv->value[r * w + at] == csv->value[k * w + at] &&
+          strcmp(csv->text[r * w + method], csv->text[k * w + method]) == 0)
+        return ATVI_FAIL(rec->ctx, ATVI_EDATA,
+                         "%s:%d:1: error: replicate %.0f with %s is there twice, first in line %d\nhint: the "
+                         "file was changed; remove one of them",
+                         rec->path, csv->line[r], csv->value[r * w + at], csv->text[r * w + method],
+                         csv->line[k]);
+  return ATVI_OK;
+}
+
 atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out) {
   char *text;
   size_t n;
   *out = NULL;
   ATVI_TRY(atvi_file_read(rec->pool, rec->path, &text, &n));
   if (strcspn(text, "\n") + 1 >= n) return ATVI_OK; /* the header alone */
-  return atvi_csv_read(rec->pool, rec->path, out);
+  ATVI_TRY(atvi_csv_read(rec->pool, rec->path, out));
+  ATVI_TRY(check_cells(rec, *out));
+  return check_once(rec, *out);
 }
 
 void atvi_record_close(atvi_record *rec) {
@@ -210,7 +269,12 @@ double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix,
   char name[512];
   snprintf(name, sizeof name, "%s%s", prefix, column);
   atvi_idx c = atvi_csv_find(csv, name);
-  return c < 0 ? NAN : csv->value[row * csv->n_col + c];
+  if (c < 0) return NAN;
+  const char *text = csv->text[row * csv->n_col + c];
+  bool minus = text[0] == '-';
+  if (strcmp(text + minus, "inf") == 0)
+    return minus ? -HUGE_VAL : HUGE_VAL; /* to the reader of files it is text */
+  return csv->value[row * csv->n_col + c];
 }
 
 const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *column) {

@@ -5,6 +5,7 @@
 #include "io/file.h"
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- data ---- */
 
@@ -14,15 +15,28 @@ static bool observes(const atvi_lang *lang, atvi_idx group) {
   return false;
 }
 
-static atvi_status check_run(atvi_ctx *ctx, const atvi_loaded *l, const double *theta, const double *value) {
+atvi_status atvi_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
+  const atvi_lang *lang = l->model->lang;
+  for (atvi_idx g = 0; lang->n_data > 1 && g < lang->n_data; g++)
+    if (observes(lang, g) && !*lang->data[g].name)
+      return ATVI_FAIL(ctx, ATVI_EMODEL,
+                       "%s: error: the model has %td data files, and %s has no name by which simulated data "
+                       "could be put in its place\nhint: give every data set a name, for example: data first "
+                       "\"%s\"",
+                       lang->path, lang->n_data, lang->data[g].path, lang->data[g].path);
+  return ATVI_OK;
+}
+
+atvi_status atvi_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed, atvi_idx r,
+                                    const double *theta, double *value) {
   const atvi_target *t = l->target;
+  void *work = atvi_evaluator_work(l->ev);
   double ll;
   atvi_outcome outcome;
-  t->ops->eval(t->self, atvi_evaluator_work(l->ev),
-               &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
-  atvi_idx bad = 0;
-  for (atvi_idx i = 0; i < t->n_obs; i++) bad += !isfinite(value[i]);
+  t->ops->simulate(t->self, work, seed, r - 1, 1, theta, value);
+  atvi_idx bad = atvi_app_undrawn(l, 1, value);
   if (bad == 0) return ATVI_OK;
+  t->ops->eval(t->self, work, &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
   if (outcome != ATVI_RUN_OK)
     return ATVI_FAIL(ctx, ATVI_EMODEL, "the model cannot be run at the truth: %s",
                      atvi_outcome_word(outcome));
@@ -40,17 +54,30 @@ static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_
         data[(*n)++] = model->data[k];
 }
 
+/* What is there already is what a run that was stopped has left; anything else the user has put there. */
+static atvi_status put_data(atvi_ctx *ctx, atvi_pool *pool, const char *path, const char *text) {
+  char *was;
+  size_t n = strlen(text), n_was;
+  if (access(path, F_OK) != 0) return atvi_file_save(ctx, path, text, n);
+  ATVI_TRY(atvi_file_read(pool, path, &was, &n_was));
+  if (n_was == n && memcmp(was, text, n) == 0) return ATVI_OK;
+  return ATVI_FAIL(
+      ctx, ATVI_EINVAL,
+      "%s is not the data set that is simulated for it: it was changed; remove it, or give another "
+      "--out",
+      path);
+}
+
 atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
                                 const char *dir, uint64_t seed, atvi_idx r, const double *theta,
-                                atvi_idx *n_data, const atvi_app_data **out) {
-  const atvi_target *t = l->target;
+                                atvi_idx *n_data, const atvi_app_data **out, uint64_t *hash) {
   const atvi_lang *lang = l->model->lang;
-  double *value = atvi_pool_take(pool, (size_t)t->n_obs + 1, sizeof *value);
+  double *value = atvi_pool_take(pool, (size_t)l->target->n_obs + 1, sizeof *value);
   atvi_app_data *data = atvi_pool_take(pool, (size_t)(lang->n_data + model->n_data) + 1, sizeof *data);
   const char *folder = atvi_pool_printf(pool, "%s/data", dir);
   if (!value || !data || !folder) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  t->ops->simulate(t->self, atvi_evaluator_work(l->ev), seed, r - 1, 1, theta, value);
-  ATVI_TRY(check_run(ctx, l, theta, value));
+  *hash = ATVI_APP_HASH;
+  ATVI_TRY(atvi_replicate_simulate(ctx, l, seed, r, theta, value));
   ATVI_TRY(atvi_dir_make(ctx, folder, false));
   *n_data = 0;
   for (atvi_idx g = 0; g < lang->n_data; g++) {
@@ -59,7 +86,8 @@ atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
     const char *path = atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", r);
     if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
     ATVI_TRY(atvi_app_data_text(pool, l, g, value, &text));
-    ATVI_TRY(atvi_file_save(ctx, path, text, strlen(text)));
+    ATVI_TRY(put_data(ctx, pool, path, text));
+    *hash = atvi_app_hash(*hash, text, strlen(text));
     data[(*n_data)++] = (atvi_app_data){name, path};
   }
   keep_given(lang, model, data, n_data);
@@ -69,7 +97,17 @@ atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
 
 /* ---- fit ---- */
 
-atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *name, uint64_t seed, atvi_fit_opts *how) {
+atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name, uint64_t seed,
+                                  atvi_fit_opts *how) {
+  static const char *const there[] = {"atvi", "nf", "copula", "ram", "nuts", "exact"};
+  bool known = false;
+  for (int i = 0; i < 6; i++) known = known || strcmp(name, there[i]) == 0;
+  if (!known)
+    return ATVI_FAIL(
+        ctx, ATVI_EINVAL,
+        "%s: there is no '%s' among the methods that draw from the posterior: atvi, nf, copula, ram, "
+        "nuts and exact",
+        option, name);
   *how = atvi_fit_defaults();
   how->method = name;
   how->seed = seed;
@@ -100,7 +138,8 @@ atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
   ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
   ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, how, &out->y.draws));
-  out->stopped = out->y.draws->made.end == ATVI_END_STOPPED;
+  /* whether or not the fit took notice: what it did after that is not what it does undisturbed */
+  out->stopped = out->y.draws->made.end == ATVI_END_STOPPED || atvi_stop_asked(out->ctx);
   return atvi_delivery_make(out->ctx, out->pool, &out->l, &out->y);
 }
 

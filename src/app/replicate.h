@@ -19,7 +19,7 @@ typedef struct {
 
 /* Opens the folder, which is made if there is none, and keeps others out until it is closed. Settings must be those of the
  * folder, but for version, replicates and methods, which may change. An incomplete last line is cut off. settings is borrowed.
- * Errors: EINVAL (other settings, or a folder of something else; says which), EEXIST (in use), EDATA, EIO, ENOMEM. */
+ * Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
                                           const char *command, const json_t *settings, const char *header,
                                           atvi_record *out);
@@ -27,30 +27,34 @@ ATVI_CHECKED atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const 
 bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method);
 /* Appends a line (without its end) and waits until it is on the disk. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_record_add(const atvi_record *rec, const char *line);
-/* Everything recorded by now; NULL: nothing. Errors: those of atvi_csv_read. */
+/* Everything recorded by now; NULL: nothing. Errors: those of atvi_csv_read; EDATA (a line that no run of ours could have written: a fit that is
+ * there twice, a coverage or a rank that cannot be; says which). */
 ATVI_CHECKED atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out);
 void atvi_record_close(atvi_record *rec);
 /* Writes a file of the folder. */
 ATVI_CHECKED atvi_status atvi_record_save(const atvi_record *rec, const char *name, const char *text);
 
+enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. that */
+
 /* The folder to use: out, or <name of the model>-<command>. NULL: no memory. */
 const char *atvi_record_dir(atvi_pool *pool, const atvi_app_model *model, const char *command,
                             const char *out);
-/* Settings that both commands have: the model, its data and fixed parameters, the seed. NULL: no memory. */
-json_t *atvi_record_settings(const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
-                             atvi_idx replicates);
+/* Settings that both commands have: the model, the files that it reads and fixed parameters, the seed. NULL: no memory. */
+json_t *atvi_record_settings(atvi_pool *pool, const atvi_loaded *l, const atvi_app_model *model,
+                             uint64_t seed, atvi_idx replicates);
 
 /* A comma and a number with nine digits, far beyond the Monte Carlo error; NaN as NA. */
 void atvi_record_cell(atvi_text *out, double x);
-/* A cell of the record by name of its column; NaN where there is none. */
+/* A cell of the record by name of its column, infinite ones too; NaN where there is none. */
 double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column);
 const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *column);
 
 /* ---- one replicate ---- */
 
-/* Options of a method by its name, all defaults; "exact" is atvi with chains that end exact. Errors: EINVAL. */
-ATVI_CHECKED atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *name, uint64_t seed,
-                                               atvi_fit_opts *how);
+/* Options of a method that draws from the posterior, by its name, all defaults; "exact" is atvi with chains that end exact. option: which the
+ * name is from, for messages. Errors: EINVAL. */
+ATVI_CHECKED atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
+                                               uint64_t seed, atvi_fit_opts *how);
 
 /* Where in the whole we are, for progress. */
 typedef struct {
@@ -70,12 +74,18 @@ typedef struct {
   bool stopped;
 } atvi_replicate;
 
-/* Writes data simulated at theta[d] (draw number r - 1 of the seed) to DIR/data and gives the files to load instead of the model's.
- * Errors: EMODEL (the model cannot be run there; message says so), EIO, ENOMEM. */
+/* Whether simulated data can be put in the place of the model's. Errors: EMODEL (one of several data sets has no name). */
+ATVI_CHECKED atvi_status atvi_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l);
+/* Whether data can be simulated at theta[d] (draw number r - 1 of the seed): value[n_obs]. Errors: EMODEL (the model cannot be run there;
+ * message says so). */
+ATVI_CHECKED atvi_status atvi_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed,
+                                                 atvi_idx r, const double *theta, double *value);
+/* Writes such data to DIR/data and gives the files to load instead of the model's. hash: of what they hold.
+ * Errors: EMODEL (as above), EINVAL (another file is there already), EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l,
                                              const atvi_app_model *model, const char *dir, uint64_t seed,
                                              atvi_idx r, const double *theta, atvi_idx *n_data,
-                                             const atvi_app_data **data);
+                                             const atvi_app_data **data, uint64_t *hash);
 /* Loads the model and fits it. `out` must be freed whatever the status; the message of a failure is in out->ctx, or, if that is
  * NULL, there was no memory. */
 ATVI_CHECKED atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model *model,

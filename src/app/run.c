@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/run.h"
+#include "app/bytes.h"
 #include "io/file.h"
 #include <jansson.h>
 #include <math.h>
@@ -35,15 +36,14 @@ typedef struct {
 
 static atvi_status nomem(const reading *r) { return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory"); }
 
-static const char *copy(const reading *r, const char *s) {
-  return s ? atvi_pool_strndup(r->pool, s, strlen(s)) : NULL;
-}
+static const char *copy(const reading *r, const char *s) { return atvi_bytes_text(r->pool, s); }
 
 /* Where a file of the fit is now. */
-static const char *locate(const reading *r, const char *path) {
-  if (path[0] == '/' || !*r->folder) return copy(r, path);
+static const char *locate(const reading *r, const char *as_written) {
+  const char *path = copy(r, as_written);
+  if (!path || path[0] == '/' || !*r->folder) return path;
   const char *there = atvi_pool_printf(r->pool, "%s/%s", r->folder, path);
-  return !there || access(there, F_OK) == 0 || access(path, F_OK) != 0 ? there : copy(r, path);
+  return !there || access(there, F_OK) == 0 || access(path, F_OK) != 0 ? there : path;
 }
 
 static atvi_status read_json(const reading *r, const char *name, json_t **out) {
@@ -151,9 +151,18 @@ static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, cons
   if (!r->folder) return nomem(r);
   r->run->method = copy(r, json_string_value(json_object_get(fit, "method")));
   r->run->holdout = copy(r, json_string_value(json_object_get(fit, "holdout")));
+  const json_t *held = json_object_get(fit, "held_n");
+  r->run->held_n = json_is_integer(held) ? (atvi_idx)json_integer_value(held) : -1;
+  r->run->held_hash = copy(r, json_string_value(json_object_get(fit, "held_hash")));
   const json_t *seed = json_object_get(fit, "seed"); /* a string where it is too large for an integer */
   r->run->seed =
       json_is_string(seed) ? strtoull(json_string_value(seed), NULL, 10) : (uint64_t)json_integer_value(seed);
+  const char *files = json_string_value(json_object_get(fit, "files"));
+  if (files && !(r->run->model.folder = locate(r, files))) return nomem(r);
+  const char *runs = json_string_value(json_object_get(fit, "runs"));
+  if (runs && !(r->run->model.runs = locate(r, runs))) return nomem(r);
+  r->run->model.runs_lines = (atvi_idx)json_integer_value(json_object_get(fit, "runs_lines"));
+  r->run->model.emulators = r->run->dir;
   ATVI_TRY(find_model(r, fit));
   ATVI_TRY(find_fixed(r, fit));
   return find_data(r, fit, n_data, data);

@@ -9,6 +9,8 @@ typedef struct {
   const char *dir;
   const char *method, *verdict; /* verdict: NULL where summary.json is gone */
   const char *holdout;          /* rule; NULL: none */
+  atvi_idx held_n;              /* values that were held out; -1: not known */
+  const char *held_hash;        /* of them (atvi_app_held_hash); NULL: not known */
   uint64_t seed;
   double log_map;       /* NaN where summary.json is gone */
   const char *text;     /* the model as it was fitted */

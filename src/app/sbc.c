@@ -2,7 +2,9 @@
 /* atvi sbc: simulation-based calibration. Replicate r has the truth number r - 1 of the prior and the observations number r - 1 of the
  * seed, and is fitted with seed + r - 1. Records as in a study. */
 #include "app/sbc.h"
+#include "app/truth.h"
 #include "diag/summary.h"
+#include "math/rng.h"
 #include <math.h>
 #include <string.h>
 
@@ -27,13 +29,18 @@ static atvi_status prepare(sbc *x) {
   atvi_fit_opts how;
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to calibrate");
+  ATVI_TRY(atvi_replicate_sets(x->ctx, x->l));
+  if (x->l->model->has_extra)
+    return ATVI_FAIL(x->ctx, ATVI_EMODEL,
+                     "%s: error: the model has logp terms, which truths drawn from its declared priors would "
+                     "not follow: a right method would be found wrong\nhint: say the same by priors, or use "
+                     "atvi study",
+                     x->opts->model.path);
   if (!t->ops->prior_draw)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the prior of this model cannot be drawn from");
   if (!(x->opts->scale_sd > 0))
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--scale-sd %g: want a number above 0", x->opts->scale_sd);
-  if (strcmp(x->opts->method, "map") == 0)
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--method map: want a method that draws from the posterior");
-  ATVI_TRY(atvi_replicate_method(x->ctx, x->opts->method, x->opts->seed, &how));
+  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, x->opts->seed, &how));
   x->n = t->d + t->n_derived;
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   x->true_ = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->true_);
@@ -59,7 +66,7 @@ static atvi_status open_record(sbc *x) {
   for (atvi_idx i = 0; i < x->n; i++)
     atvi_text_add(&out, ",%s.truth,%s.rank", x->s.line[i].name, x->s.line[i].name);
   ATVI_TRY(atvi_text_get(&out, &header));
-  json_t *now = atvi_record_settings(x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
+  json_t *now = atvi_record_settings(x->pool, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
   json_object_set_new(now, "method", json_string(x->opts->method));
   json_object_set_new(now, "scale-sd", json_real(x->opts->scale_sd));
   atvi_status status =
@@ -74,23 +81,27 @@ static atvi_status open_record(sbc *x) {
 static void draw_truth(sbc *x, atvi_idx r) {
   const atvi_target *t = x->l->target;
   void *work = atvi_evaluator_work(x->l->ev);
-  t->ops->prior_draw(t->self, work, x->opts->seed, r - 1, 1, x->theta);
+  t->ops->prior_draw(t->self, work, x->opts->seed, ATVI_TRUTH_FIRST + r - 1, 1, x->theta);
   for (atvi_idx i = 0; i < t->d; i++) x->true_[i] = x->theta[i];
   if (t->n_derived) t->ops->derived(t->self, work, 1, x->theta, x->true_ + t->d);
 }
 
-/* Rank of the truth in column i among L draws, spread evenly: as good as independent where there are many more effective draws. */
-static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i) {
+/* Rank of the truth in column i among L draws, spread evenly: as good as independent where there are many more effective draws. Among draws
+ * that are equal to it, as those of a discrete quantity may be, its place is drawn: it is uniform only then. */
+static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r) {
   const double *col = d->x + i * d->n;
   double mean = 0, scale = x->opts->scale_sd;
-  atvi_idx rank = 0;
+  atvi_idx below = 0, equal = 0;
   if (!isfinite(x->true_[i])) return NAN;
   for (atvi_idx k = 0; k < d->n; k++) mean += col[k] / (double)d->n;
   for (atvi_idx k = 0; k < L; k++) {
     double v = col[(atvi_idx)(((double)k + 0.5) * (double)d->n / L)];
-    rank += (scale == 1 ? v : mean + scale * (v - mean)) < x->true_[i];
+    if (scale != 1) v = mean + scale * (v - mean);
+    below += v < x->true_[i];
+    equal += v == x->true_[i];
   }
-  return (double)rank;
+  atvi_rng rng = atvi_rng_at(x->opts->seed, ATVI_STREAM_CHECK, (uint32_t)i, (uint32_t)r);
+  return (double)below + floor(atvi_rng_uniform(&rng) * (double)(equal + 1));
 }
 
 static atvi_status line_of(const sbc *x, atvi_replicate *one, atvi_idx r, uint64_t seed, const char **line) {
@@ -101,7 +112,7 @@ static atvi_status line_of(const sbc *x, atvi_replicate *one, atvi_idx r, uint64
   ATVI_TRY(atvi_summary_new(one->pool, one->y.draws, &s));
   for (atvi_idx i = 0; i < s->n_param; i++) {
     rhat = fmax(rhat, s->col[i].rhat);
-    ess = fmin(ess, s->col[i].ess_bulk);
+    ess = fmin(ess, fmin(s->col[i].ess_bulk, s->col[i].ess_tail));
   }
   atvi_text out = {.pool = one->pool};
   atvi_text_add(&out, "%td,%s,ok,,%s,%llu", r, x->opts->method, atvi_verdict_name(s->verdict),
@@ -113,7 +124,7 @@ static atvi_status line_of(const sbc *x, atvi_replicate *one, atvi_idx r, uint64
   atvi_record_cell(&out, ess);
   for (atvi_idx i = 0; i < x->n; i++) {
     atvi_record_cell(&out, x->true_[i]);
-    atvi_record_cell(&out, rank_of(x, one->y.plain, i));
+    atvi_record_cell(&out, rank_of(x, one->y.plain, i, r));
   }
   return atvi_text_get(&out, line);
 }
@@ -137,7 +148,7 @@ static atvi_status fit_one(sbc *x, atvi_pool *pool, atvi_idx r, bool *stopped) {
   atvi_fit_opts how;
   atvi_replicate one = {0};
   atvi_app_model model = x->opts->model;
-  uint64_t seed = x->opts->seed + (uint64_t)(r - 1);
+  uint64_t seed = x->opts->seed + (uint64_t)(r - 1), hash;
   const char *line;
   double all = (double)x->opts->replicates;
   atvi_replicate_place place = {.ctx = x->ctx,
@@ -148,10 +159,10 @@ static atvi_status fit_one(sbc *x, atvi_pool *pool, atvi_idx r, bool *stopped) {
                                 .done = (double)(r - 1) / all,
                                 .share = 1 / all,
                                 .begun_s = x->begun_s};
-  ATVI_TRY(atvi_replicate_method(x->ctx, x->opts->method, seed, &how));
+  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, seed, &how));
   draw_truth(x, r);
   atvi_status status = atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, r,
-                                           x->theta, &model.n_data, &model.data);
+                                           x->theta, &model.n_data, &model.data, &hash);
   if (atvi_replicate_goes_on(status)) {
     ATVI_TRY(failed_line(x, pool, r, seed, x->ctx, &line));
     return atvi_record_add(&x->rec, line);
@@ -201,7 +212,8 @@ static atvi_status report(sbc *x, atvi_app_repeat_result *out) {
   ATVI_TRY(atvi_record_save(&x->rec, "ecdf.csv", table));
   ATVI_TRY(atvi_record_save(&x->rec, "sbc_summary.json", out->json));
   out->failed = x->s.n_failed;
-  out->passed = x->s.fine;
+  out->done = x->s.n_done;
+  out->passed = x->s.fine && x->s.power != ATVI_SBC_BLIND && x->s.n_untested == 0;
   return ATVI_OK;
 }
 

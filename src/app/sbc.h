@@ -6,17 +6,19 @@
  *
  *   band    whether the distribution function of the ranks is inside its simultaneous 95 % band (math/stat/ecdf.h), and the p-value
  *           of the test behind it
- *   spread  with z = Phi^-1((rank + 1/2) / (L + 1)), sum z^2 is chi-squared with as many degrees of freedom as ranks: too large where
- *           posteriors are too narrow, too small where they are too wide. It sees what the band sees only with many more
+ *   spread  with z = Phi^-1((rank + 1/2) / (L + 1)), sum z^2, divided by the mean of z^2 over all ranks, which is a little below 1, is about
+ *           chi-squared with as many degrees of freedom as ranks: too large where posteriors are too narrow, too small where they are too wide. It sees what the band sees only with many more
  *           replicates
  *
- * Overall: each quantity and both tests together raise a false alarm once in a hundred runs at most (Bonferroni). */
+ * Overall: each quantity and both tests together raise a false alarm once in a hundred runs at most (Bonferroni). No alarm means as much as would
+ * have been noticed: sbc_power.c. */
 #ifndef ATVI_APP_SBC_H
 #define ATVI_APP_SBC_H
 
 #include "app/replicate.h"
+#include "math/stat/ecdf.h"
 
-enum { ATVI_SBC_DRAWS = 99, ATVI_SBC_BINS = 10 };
+enum { ATVI_SBC_DRAWS = ATVI_RANK_MOST, ATVI_SBC_BINS = 10 };
 
 typedef struct {
   const char *name;
@@ -31,6 +33,13 @@ typedef struct {
   double low[ATVI_SBC_DRAWS], high[ATVI_SBC_DRAWS];
 } atvi_sbc_line;
 
+/* What the number of replicates is good for. */
+typedef enum {
+  ATVI_SBC_BLIND, /* posterior sds of half what they should be may go unnoticed */
+  ATVI_SBC_ROUGH, /* those would be noticed, but not three quarters of it */
+  ATVI_SBC_SHARP  /* those, too */
+} atvi_sbc_sight;
+
 typedef struct {
   const char *model, *method;
   uint64_t seed;
@@ -39,14 +48,26 @@ typedef struct {
   double seconds; /* in all */
   atvi_idx n;
   atvi_sbc_line *line; /* [n] */
+  atvi_idx n_untested; /* of them without any rank: not known to be anything */
   double level;        /* p-values below it fail */
   bool fine;
+  atvi_sbc_sight power;
+  double narrow, wide; /* factors of the sd, the nearest to 1 that would be noticed; NaN: none */
   atvi_idx n_failure;
   const char **failure;
 } atvi_sbc;
 
 /* Fills everything but model, method, seed, scale_sd, replicates, n and the names. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *record, atvi_sbc *s);
+
+/* Normal score of a rank; the mean of its square if ranks are uniform; and the p-value of n of them whose squares, divided by that, have that
+ * sum: twice the smaller tail of chi-squared. */
+double atvi_sbc_score(atvi_idx rank);
+double atvi_sbc_mean_square(void);
+double atvi_sbc_spread(atvi_idx n, double sum);
+/* The factors of posterior sds, below and above 1 and nearest to it, that n ranks of one quantity would show at that level four times in five;
+ * NaN: none. ecdf: for n ranks of ATVI_SBC_DRAWS + 1 values. By simulation, always the same. */
+void atvi_sbc_notice(const atvi_ecdf *ecdf, atvi_idx n, double level, double *narrow, double *wide);
 
 /* Table for a terminal; ranks of each quantity as ecdf.csv; sbc_summary.json. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sbc_text(atvi_pool *pool, const atvi_sbc *s, const char **text);

@@ -3,10 +3,12 @@
  *
  *   (default)   t, tracked quantities, states, one line per time; for a model without states the
  *               means of its observations
- *   --observe   synthetic data in the layout of the model's data file
+ *   --observe   synthetic data in the layout of the model's data file: with its header, if it has one, its missing cells, and censored
+ *               where the model has limits
  *   --prior N   N draws from the prior: draw, parameters, derived quantities, and simulated observations
  *               (tracked quantities and states if the model observes nothing), one line per draw and time */
 #include "app/common.h"
+#include "app/truth.h"
 #include "io/csv.h"
 #include "io/text.h"
 #include <math.h>
@@ -21,20 +23,34 @@ typedef struct {
   atvi_idx group;
   const double *value; /* [values of all series][B] */
   atvi_idx B;
+  bool file;  /* a data file, to be fitted */
+  bool whole; /* of which no cell is missing */
 } table;
 
 static bool mine(const table *t, const atvi_series *s) {
   return t->data ? s->kind == ATVI_SERIES_OBSERVED && s->group == t->group : s->kind != ATVI_SERIES_OBSERVED;
 }
 
-/* The observed series that stands in column c of the data file: its index and where its values start. */
-static const atvi_series *in_column(const table *t, const atvi_lang *lang, atvi_idx c, atvi_idx *offset) {
+/* The observation that stands in column c of the data file, and where its values start; NULL: none. */
+static const atvi_lang_observe *in_column(const table *t, const atvi_lang *lang, atvi_idx c,
+                                          atvi_idx *offset) {
   *offset = 0;
   for (atvi_idx s = 0; s < lang->n_observe; s++) {
-    if (mine(t, &t->target->series[s]) && lang->observe[s].column == c) return &t->target->series[s];
+    if (mine(t, &t->target->series[s]) && lang->observe[s].column == c) return &lang->observe[s];
     *offset += t->target->series[s].n;
   }
   return NULL;
+}
+
+/* In a data file a detection limit hides what is beyond it. */
+static void put_value(atvi_text *out, const table *t, const atvi_lang_observe *o, double x) {
+  bool below = t->file && o && x <= o->limit_lower, above = t->file && o && x >= o->limit_upper;
+  atvi_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
+  atvi_text_number(out, below ? o->limit_lower : above ? o->limit_upper : x);
+}
+
+static bool is_missing(const atvi_csv *csv, atvi_idx r, atvi_idx c) {
+  return csv->kind[r * csv->n_col + c] == ATVI_CELL_MISSING;
 }
 
 static void names(atvi_text *out, const table *t) {
@@ -57,21 +73,25 @@ static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atv
   const atvi_csv *csv = t->data->csv;
   for (atvi_idx c = 0; c < csv->n_col; c++) {
     atvi_idx offset;
+    const atvi_lang_observe *o = in_column(t, lang, c, &offset);
     if (c) atvi_text_add(out, ",");
-    if (in_column(t, lang, c, &offset))
-      atvi_text_number(out, t->value[(offset + r) * t->B + draw]);
+    if (o && t->file && !t->whole && is_missing(csv, r, c))
+      atvi_text_add(out, "NA");
+    else if (o)
+      put_value(out, t, o, t->value[(offset + r) * t->B + draw]);
     else
       atvi_app_field(out, csv->text[r * csv->n_col + c]);
   }
 }
 
-static void series_line(atvi_text *out, const table *t, const double *time, atvi_idx r, atvi_idx draw) {
+static void series_line(atvi_text *out, const table *t, const atvi_lang *lang, const double *time, atvi_idx r,
+                        atvi_idx draw) {
   atvi_idx offset = 0;
   atvi_text_number(out, time[r]);
   for (atvi_idx s = 0; s < t->target->n_series; s++) {
     if (mine(t, &t->target->series[s])) {
       atvi_text_add(out, ",");
-      atvi_text_number(out, t->value[(offset + r) * t->B + draw]);
+      put_value(out, t, s < lang->n_observe ? &lang->observe[s] : NULL, t->value[(offset + r) * t->B + draw]);
     }
     offset += t->target->series[s].n;
   }
@@ -87,18 +107,23 @@ static void lines(atvi_text *out, const table *t, const atvi_lang *lang, const c
     if (t->data && t->data->csv)
       data_line(out, t, lang, r, draw);
     else
-      series_line(out, t, first->time, r, draw);
+      series_line(out, t, lang, first->time, r, draw);
     atvi_text_add(out, "\n");
   }
 }
 
+/* Names that were made up for a file without a header would be read as its first line. */
+static bool has_header(const table *t) { return !t->file || !t->data->csv || t->data->csv->header; }
+
 atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx group, const double *value,
                                const char **text) {
   const atvi_lang *lang = l->model->lang;
-  table one = {l->target, &lang->data[group], group, value, 1};
+  table one = {l->target, &lang->data[group], group, value, 1, true, atvi_app_no_data(l)};
   atvi_text out = {.pool = pool};
-  names(&out, &one);
-  atvi_text_add(&out, "\n");
+  if (has_header(&one)) {
+    names(&out, &one);
+    atvi_text_add(&out, "\n");
+  }
   lines(&out, &one, lang, "", 0);
   return atvi_text_get(&out, text);
 }
@@ -177,37 +202,66 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
                                             : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", j->B);
 }
 
+/* Whether observation i can be drawn, and is to be: the columns that its distribution needs are there, and so is the cell, unless the file
+ * is there for its layout alone. */
+static bool drawable(const atvi_loaded *l, atvi_idx i) {
+  const atvi_model *m = l->model;
+  atvi_idx o = m->lang->n_observe - 1;
+  while (o > 0 && m->obs_at[o] > i) o--;
+  const atvi_lang_observe *obs = &m->lang->observe[o];
+  const atvi_csv *csv = m->lang->data[obs->data].csv;
+  atvi_idx r = i - m->obs_at[o];
+  bool lacks = csv && obs->column >= 0 && r < csv->n_row && is_missing(csv, r, obs->column);
+  return m->covariates[o][r] && (!lacks || atvi_app_no_data(l));
+}
+
+atvi_idx atvi_app_undrawn(const atvi_loaded *l, atvi_idx B, const double *value) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < l->target->n_obs; i++)
+    for (atvi_idx b = 0; b < B; b++) n += !isfinite(value[i * B + b]) && drawable(l, i);
+  return n;
+}
+
+static bool broken(const atvi_loaded *l, const job *j, atvi_idx draw) {
+  atvi_idx n_obs = l->target->n_obs, n = j->observe ? n_obs : l->target->n_out;
+  for (atvi_idx i = 0; i < n; i++)
+    if (!isfinite(j->value[i * j->B + draw]) && (i >= n_obs || drawable(l, i))) return true;
+  return false;
+}
+
 /* A point whose run fails gives a table of NA: say why. */
-static void tell_failures(atvi_ctx *ctx, const atvi_loaded *l, const job *j) {
+static atvi_status tell_failures(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const job *j,
+                                 atvi_idx *failed) {
   const atvi_target *t = l->target;
-  atvi_idx failed = 0;
-  atvi_outcome last = ATVI_RUN_OK;
-  for (atvi_idx k = 0; k < j->B; k += ATVI_LANES) {
-    double theta[64 * ATVI_LANES], ll[ATVI_LANES];
-    atvi_outcome outcome[ATVI_LANES];
-    atvi_idx n = j->B - k < ATVI_LANES ? j->B - k : ATVI_LANES;
-    if (t->d > 64) return;
-    for (atvi_idx i = 0; i < t->d; i++)
-      for (atvi_idx b = 0; b < n; b++) theta[i * n + b] = j->theta[i * j->B + k + b];
-    t->ops->eval(t->self, atvi_evaluator_work(l->ev),
-                 &(atvi_batch){.B = n, .theta = theta, .log_lik = ll, .outcome = outcome});
-    for (atvi_idx b = 0; b < n; b++)
-      if (outcome[b] != ATVI_RUN_OK) failed++, last = outcome[b];
-  }
-  if (failed)
-    atvi_log(ctx, ATVI_LOG_WARN, "%td of %td points could not be run: %s", failed, j->B,
-             atvi_outcome_word(last));
+  atvi_idx last = -1;
+  *failed = 0;
+  for (atvi_idx b = 0; b < j->B; b++)
+    if (broken(l, j, b)) ++*failed, last = b;
+  if (last < 0) return ATVI_OK;
+  double ll, *theta = atvi_pool_take(pool, (size_t)t->d + 1, sizeof *theta);
+  atvi_outcome outcome;
+  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < t->d; i++) theta[i] = j->theta[i * j->B + last];
+  t->ops->eval(t->self, atvi_evaluator_work(l->ev),
+               &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
+  const char *why =
+      outcome == ATVI_RUN_OK ? "some distributions have no finite values there" : atvi_outcome_word(outcome);
+  if (j->prior)
+    atvi_log(ctx, ATVI_LOG_WARN, "%td of %td points could not be run: %s", *failed, j->B, why);
+  else
+    atvi_log(ctx, ATVI_LOG_WARN, "the model cannot be run at this point: %s", why);
+  return ATVI_OK;
 }
 
 static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_loaded *l,
-                            const char **text) {
+                            atvi_app_simulate_result *result) {
   const atvi_target *t = l->target;
   const atvi_lang *lang = l->model->lang;
   void *work = atvi_evaluator_work(l->ev);
   job j = {0};
   ATVI_TRY(plan(ctx, pool, o, l, &j));
   if (j.prior)
-    t->ops->prior_draw(t->self, work, o->seed, 0, j.B, j.theta);
+    t->ops->prior_draw(t->self, work, o->seed, ATVI_TRUTH_FIRST, j.B, j.theta);
   else
     ATVI_TRY(atvi_app_point(ctx, t, o->n_set, o->set, j.theta));
   if (t->n_derived) t->ops->derived(t->self, work, j.B, j.theta, j.derived);
@@ -215,9 +269,17 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
     t->ops->simulate(t->self, work, o->seed, 0, j.B, j.theta, j.value);
   else
     t->ops->predict(t->self, work, j.B, j.theta, j.value);
-  tell_failures(ctx, l, &j);
+  atvi_idx failed;
+  ATVI_TRY(tell_failures(ctx, pool, l, &j, &failed));
+  result->failed = failed == j.B;
 
-  table one = {t, j.data ? &lang->data[j.group] : NULL, j.group, j.value, j.B};
+  table one = {t,
+               j.data ? &lang->data[j.group] : NULL,
+               j.group,
+               j.value,
+               j.B,
+               j.observe && !j.prior,
+               atvi_app_no_data(l)};
   bool any = j.data || t->n_out > t->n_obs;
   atvi_text out = {.pool = pool};
   const char *before = "";
@@ -228,21 +290,98 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
       continue;
     }
     atvi_text_add(&out, "%s", before);
-    if (!any) continue;
+    if (!any || !has_header(&one)) continue;
     names(&out, &one);
     atvi_text_add(&out, "\n");
   }
-  return atvi_text_get(&out, text);
+  return atvi_text_get(&out, &result->text);
+}
+
+/* ---- the start ---- */
+
+/* The line that begins with that word; NULL: there is none. */
+static const char *line_of(const char *source, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = source; *at; at += strcspn(at, "\n"), at += *at != 0) {
+    const char *first = at + strspn(at, " \t");
+    if (strncmp(first, word, n) == 0 && strchr(" \t(", first[n]) && first[n]) return at;
+  }
+  return NULL;
+}
+
+static bool has_time(const atvi_lang *lang) {
+  for (atvi_idx k = 0; k < lang->n_data; k++)
+    if (lang->data[k].time && lang->data[k].n_row > 0) return true;
+  return false;
+}
+
+static const atvi_lang_observe *counting(const atvi_lang *lang) {
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    for (int a = 0; a < lang->observe[o].n_arg; a++)
+      if (atvi_graph_kinds(lang->graph, lang->observe[o].arg[a]) >> ATVI_IN_PREV & 1)
+        return &lang->observe[o];
+  return NULL;
+}
+
+/* A model starts at the first time of its data unless it says when. Without data that is the first time asked for: a fit to what is
+ * simulated then starts there, too. *text: the model that says so; NULL: nothing is to be said. */
+static atvi_status say_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_lang *lang, double first,
+                             const char **text) {
+  const char *burnin = line_of(lang->source, "burnin");
+  if (lang->n_state == 0 || has_time(lang) || line_of(lang->source, "start")) return ATVI_OK;
+  if (!burnin && counting(lang))
+    return ATVI_FAIL(
+        ctx, ATVI_EMODEL,
+        "%s: error: %s counts since the time before (increase), and neither data nor the model say "
+        "when counting began\nhint: add a line such as: start 0",
+        lang->path, counting(lang)->name);
+  double start = burnin ? first + lang->start : first; /* without data a burn-in begins before 0 */
+  char number[ATVI_NUMBER_BYTES + 1] = "";
+  atvi_format_number(number, start);
+  atvi_log(ctx, ATVI_LOG_NOTE,
+           burnin
+               ? "no data and no start in the model: it starts at %g, its burn-in before the first time, %g"
+               : "no data and no start in the model: it starts at the first time, %g",
+           start, first);
+  const char *rest = burnin ? burnin + strcspn(burnin, "\n") : "";
+  *text = burnin ? atvi_pool_printf(pool, "%.*sstart %s%s", (int)(burnin - lang->source), lang->source,
+                                    number, rest)
+                 : atvi_pool_printf(pool, "%s\nstart %s\n", lang->source, number);
+  return *text ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+}
+
+static atvi_status find_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, double first,
+                              const char **text) {
+  atvi_lang *lang;
+  atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)model->n_data + 1, sizeof *replace);
+  if (!replace) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < model->n_data; i++)
+    replace[i] = (atvi_lang_replace){model->data[i].name, model->data[i].path};
+  atvi_status status = atvi_lang_load(
+      ctx, model->path,
+      &(atvi_lang_opts){
+          .n_replace = model->n_data, .replace = replace, .folder = model->folder, .data_optional = true},
+      &lang);
+  if (status == ATVI_EIO) status = ATVI_EDATA; /* as in atvi_app_load */
+  if (status != ATVI_OK) return status;
+  status = say_start(ctx, pool, lang, first, text);
+  atvi_lang_free(lang);
+  return status;
 }
 
 atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts,
-                              const char **text) {
+                              atvi_app_simulate_result *result) {
+  atvi_loaded l;
   atvi_idx n_time;
   double *time;
-  atvi_loaded l;
+  const char *text = NULL;
+  *result = (atvi_app_simulate_result){.text = ""};
   ATVI_TRY(atvi_app_times(ctx, pool, opts->times, &n_time, &time));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.n_time = n_time, .time = time}, &l));
-  atvi_status status = simulate(ctx, pool, opts, &l, text);
+  if (n_time) ATVI_TRY(find_start(ctx, pool, &opts->model, time[0], &text));
+  ATVI_TRY(atvi_app_load(ctx, &opts->model,
+                         &(atvi_model_opts){.n_time = n_time, .time = time, .text = text, .forward = true},
+                         &l));
+  atvi_status status = simulate(ctx, pool, opts, &l, result);
   atvi_app_unload(&l);
   return status;
 }

@@ -5,15 +5,19 @@
  * is fitted with seed + r - 1. Each fit ends as one line of DIR/replicates.csv; everything else is computed from those lines, so that a
  * study can be stopped anywhere and continued. */
 #include "app/study.h"
+#include "app/bytes.h"
 #include "app/predict.h"
+#include "app/report.h"
 #include "app/truth.h"
 #include "diag/summary.h"
 #include "io/file.h"
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { DRAWS = 5000, DRAWS_LEAST = 500, METHODS_MAX = 16 };
+enum { DRAWS = 5000, DRAWS_LEAST = 500, METHODS_MAX = 8, HASH = 20 };
+#define HASH_FORMAT "h%016" PRIx64      /* the letter: no reader takes it for a number */
 static const double MANY_NUMBERS = 1e7; /* predicted for one fit */
 
 typedef struct {
@@ -35,21 +39,18 @@ static atvi_status find_methods(study *x) {
   atvi_study *s = &x->s;
   s->method = atvi_pool_take(x->pool, METHODS_MAX, sizeof *s->method);
   if (!s->method) return nomem(x);
-  for (const char *at = x->opts->methods; at;) {
-    size_t n = strcspn(at, ",");
-    char *name = atvi_pool_strndup(x->pool, at, n);
+  const char *item;
+  size_t n;
+  for (const char *at = x->opts->methods; atvi_app_next(&at, &item, &n);) {
+    char *name = atvi_pool_strndup(x->pool, item, n);
     atvi_fit_opts how;
     if (!name) return nomem(x);
-    if (strcmp(name, "map") == 0 || s->n_method == METHODS_MAX)
-      return ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                       "--methods %s: want methods that draw from the posterior, each once",
-                       x->opts->methods);
-    ATVI_TRY(atvi_replicate_method(x->ctx, name, x->opts->seed, &how));
+    ATVI_TRY(atvi_replicate_method(x->ctx, "--methods", name, x->opts->seed, &how));
     for (atvi_idx k = 0; k < s->n_method; k++)
       if (strcmp(s->method[k].name, name) == 0)
         return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--methods %s: %s is there twice", x->opts->methods, name);
+    ATVI_ASSERT(s->n_method < METHODS_MAX); /* there are no more names to tell apart */
     s->method[s->n_method++].name = name;
-    at = at[n] ? at + n + 1 : NULL;
   }
   return ATVI_OK;
 }
@@ -70,15 +71,18 @@ static atvi_status find_quantities(study *x) {
   return ATVI_OK;
 }
 
+static const char *pattern(const study *x) { return x->opts->pattern ? x->opts->pattern : "set_%d.csv"; }
+
 static json_t *settings(const study *x) {
   const atvi_app_study_opts *o = x->opts;
-  json_t *root = atvi_record_settings(x->l, &o->model, o->seed, o->replicates), *truth = json_object();
+  json_t *root = atvi_record_settings(x->pool, x->l, &o->model, o->seed, o->replicates),
+         *truth = json_object();
   for (atvi_idx i = 0; i < x->l->target->d; i++)
     json_object_set_new(truth, x->l->target->param[i].name, json_real(x->theta[i]));
   json_object_set_new(root, "truth", truth);
   json_object_set_new(root, "methods", json_string(o->methods));
-  json_object_set_new(root, "data-dir", o->data_dir ? json_string(o->data_dir) : json_null());
-  json_object_set_new(root, "pattern", o->data_dir ? json_string(o->pattern) : json_null());
+  json_object_set_new(root, "data-dir", atvi_bytes_json(x->pool, o->data_dir));
+  json_object_set_new(root, "pattern", atvi_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
   return root;
 }
 
@@ -97,16 +101,20 @@ static atvi_status open_record(study *x) {
 
 /* The data set of replicate r that is there already. */
 static const char *given_path(const study *x, atvi_idx r) {
-  const char *at = strstr(x->opts->pattern, "%d");
-  return atvi_pool_printf(x->pool, "%s/%.*s%td%s", x->opts->data_dir, (int)(at - x->opts->pattern),
-                          x->opts->pattern, r, at + 2);
+  const char *name = pattern(x), *at = strstr(name, "%d");
+  return atvi_pool_printf(x->pool, "%s/%.*s%td%s", x->opts->data_dir, (int)(at - name), name, r, at + 2);
 }
 
 static atvi_status check_given(const study *x) {
+  if (!x->opts->data_dir && x->opts->pattern)
+    return ATVI_FAIL(
+        x->ctx, ATVI_EINVAL,
+        "--pattern %s: names the files of --data-dir, which is not given; without it data are simulated",
+        x->opts->pattern);
   if (!x->opts->data_dir) return ATVI_OK;
-  if (!x->opts->pattern || !strstr(x->opts->pattern, "%d"))
+  if (!strstr(pattern(x), "%d"))
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--pattern %s: want a name with %%d in the place of the number",
-                     x->opts->pattern ? x->opts->pattern : "");
+                     pattern(x));
   if (x->l->model->lang->n_data != 1)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets, which must be one",
                      x->l->model->lang->n_data);
@@ -122,18 +130,63 @@ static atvi_status check_given(const study *x) {
   return ATVI_OK;
 }
 
-static atvi_status data_of(study *x, atvi_pool *pool, atvi_idx r, atvi_app_model *model) {
+static atvi_status hash_of(atvi_pool *pool, const char *path, uint64_t *hash) {
+  char *text;
+  size_t n;
+  ATVI_TRY(atvi_file_read(pool, path, &text, &n));
+  *hash = atvi_app_hash(ATVI_APP_HASH, text, n);
+  return ATVI_OK;
+}
+
+/* Data sets that were fitted must be what they were: the others of the same number are of the same data. */
+static atvi_status check_same(const study *x) {
+  const atvi_csv *done = x->rec.done;
+  atvi_pool *pool;
+  if (!x->opts->data_dir || !done) return ATVI_OK;
+  ATVI_TRY(atvi_pool_new(x->ctx, &pool));
+  atvi_status status = ATVI_OK;
+  for (atvi_idx i = 0; status == ATVI_OK && i < done->n_row; i++) {
+    atvi_idx r = (atvi_idx)atvi_record_number(done, i, "", "replicate");
+    const char *path = given_path(x, r), *was = atvi_record_text(done, i, "data_hash");
+    char now[HASH];
+    uint64_t hash = 0;
+    if (r > x->opts->replicates) continue;
+    status = path ? hash_of(pool, path, &hash) : nomem(x);
+    if (status != ATVI_OK) break;
+    snprintf(now, sizeof now, HASH_FORMAT, hash);
+    if (strcmp(was, now) != 0)
+      status = ATVI_FAIL(
+          x->ctx, ATVI_EDATA,
+          "%s: error: the file is not what it was when replicate %td was fitted\nhint: put it back as "
+          "it was, or start afresh with another --out",
+          path, r);
+  }
+  atvi_pool_free(pool);
+  return status;
+}
+
+static atvi_status data_of(study *x, atvi_pool *pool, atvi_idx r, atvi_app_model *model, uint64_t *hash) {
   if (!x->opts->data_dir)
     return atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, r, x->theta,
-                               &model->n_data, &model->data);
+                               &model->n_data, &model->data, hash);
   atvi_app_data *data = atvi_pool_take(pool, 1, sizeof *data);
   if (!data || !(data->path = given_path(x, r))) return nomem(x);
+  ATVI_TRY(hash_of(pool, data->path, hash));
   model->n_data = 1;
   model->data = data;
   return ATVI_OK;
 }
 
 /* ---- scores of one fit ---- */
+
+enum { SCORES = 12 }; /* columns that add_fit fills */
+
+/* Which fit. */
+typedef struct {
+  atvi_idx replicate;
+  const char *method;
+  uint64_t seed, hash; /* hash: of its data; 0: there are none */
+} place;
 
 typedef struct {
   atvi_predict_draws at;
@@ -197,7 +250,7 @@ static void add_fit(atvi_text *out, const atvi_summary *s, const atvi_score *all
   double rhat = NAN, ess = NAN;
   for (atvi_idx i = 0; i < s->n_param; i++) {
     rhat = fmax(rhat, s->col[i].rhat);
-    ess = fmin(ess, s->col[i].ess_bulk);
+    ess = fmin(ess, fmin(s->col[i].ess_bulk, s->col[i].ess_tail));
   }
   atvi_record_cell(out, s->made.seconds);
   atvi_record_cell(out, (double)s->made.evaluations);
@@ -214,20 +267,20 @@ static void add_fit(atvi_text *out, const atvi_summary *s, const atvi_score *all
 }
 
 /* The line of a fit that was done. */
-static atvi_status score(study *x, atvi_replicate *r, atvi_idx replicate, const char *method, uint64_t seed,
-                         const char **line) {
+static atvi_status score(study *x, atvi_replicate *r, const place *at, const char **line) {
   const atvi_target *t = r->l.target;
   predicted p = {0};
   atvi_summary *s;
   double *truth = atvi_pool_take(r->pool, (size_t)t->n_out + 1, sizeof *truth);
   if (!truth) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(atvi_summary_new(r->pool, r->y.draws, &s));
-  ATVI_TRY(predict(r, seed, &p));
+  ATVI_TRY(predict(r, at->seed, &p));
   t->ops->predict(t->self, atvi_evaluator_work(r->l.ev), 1, x->theta, truth);
   atvi_text out = {.pool = r->pool};
-  atvi_text_add(&out, "%td,%s,ok,,%s,%llu", replicate, method, atvi_verdict_name(s->verdict),
-                (unsigned long long)seed);
+  atvi_text_add(&out, "%td,%s,ok,,%s,%" PRIu64, at->replicate, at->method, atvi_verdict_name(s->verdict),
+                at->seed);
   add_fit(&out, s, &p.scores->fitted_all);
+  atvi_text_add(&out, "," HASH_FORMAT, at->hash);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++) {
     const atvi_quantity *q = &x->s.quantity[i];
     if (q->kind[0] == 't') {
@@ -246,16 +299,21 @@ static atvi_status score(study *x, atvi_replicate *r, atvi_idx replicate, const 
 }
 
 /* The line of a fit that failed. */
-static atvi_status failed_line(const study *x, atvi_pool *pool, atvi_idx replicate, const char *method,
-                               uint64_t seed, const atvi_ctx *ctx, const char **line) {
+static atvi_status failed_line(const study *x, atvi_pool *pool, const place *at, const atvi_ctx *ctx,
+                               const char **line) {
   const char *why, *cell;
   atvi_text out = {.pool = pool};
   ATVI_TRY(atvi_replicate_reason(pool, ctx, &why, &cell));
-  atvi_text_add(&out, "%td,%s,failed,%s,,%llu", replicate, method, cell, (unsigned long long)seed);
-  atvi_idx cells = 12;
+  atvi_text_add(&out, "%td,%s,failed,%s,,%" PRIu64, at->replicate, at->method, cell, at->seed);
+  for (int i = 0; i < SCORES; i++) atvi_text_add(&out, ",NA");
+  if (at->hash)
+    atvi_text_add(&out, "," HASH_FORMAT, at->hash);
+  else
+    atvi_text_add(&out, ",NA");
+  atvi_idx cells = 0;
   for (atvi_idx i = 0; i < x->s.n_quantity; i++) cells += x->s.quantity[i].kind[0] == 't' ? 3 : 6;
   for (atvi_idx i = 0; i < cells; i++) atvi_text_add(&out, ",NA");
-  atvi_log(x->ctx, ATVI_LOG_WARN, "replicate %td, %s: %s", replicate, method, why);
+  atvi_log(x->ctx, ATVI_LOG_WARN, "replicate %td, %s: %s", at->replicate, at->method, why);
   return atvi_text_get(&out, line);
 }
 
@@ -266,10 +324,10 @@ static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *me
   atvi_fit_opts how;
   atvi_replicate one = {0};
   atvi_app_model model = x->opts->model;
-  uint64_t seed = x->opts->seed + (uint64_t)(r - 1);
+  place at = {r, method, x->opts->seed + (uint64_t)(r - 1), 0};
   const char *line;
   double all = (double)(x->opts->replicates * x->s.n_method);
-  atvi_replicate_place place = {.ctx = x->ctx,
+  atvi_replicate_place where = {.ctx = x->ctx,
                                 .command = "study",
                                 .method = method,
                                 .replicate = r,
@@ -277,18 +335,18 @@ static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *me
                                 .done = (double)n_before / all,
                                 .share = 1 / all,
                                 .begun_s = x->begun_s};
-  ATVI_TRY(atvi_replicate_method(x->ctx, method, seed, &how));
-  atvi_status status = data_of(x, pool, r, &model);
+  ATVI_TRY(atvi_replicate_method(x->ctx, "--methods", method, at.seed, &how));
+  atvi_status status = data_of(x, pool, r, &model, &at.hash);
   if (atvi_replicate_goes_on(status)) {
-    ATVI_TRY(failed_line(x, pool, r, method, seed, x->ctx, &line));
+    ATVI_TRY(failed_line(x, pool, &at, x->ctx, &line));
     return atvi_record_add(&x->rec, line);
   }
   if (status != ATVI_OK) return status;
   model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
-  status = atvi_replicate_fit(&place, &model, &how, &one);
+  status = atvi_replicate_fit(&where, &model, &how, &one);
   *stopped = one.stopped || status == ATVI_ESTOP;
-  if (status == ATVI_OK && !*stopped) status = score(x, &one, r, method, seed, &line);
-  if (atvi_replicate_goes_on(status)) status = failed_line(x, pool, r, method, seed, one.ctx, &line);
+  if (status == ATVI_OK && !*stopped) status = score(x, &one, &at, &line);
+  if (atvi_replicate_goes_on(status)) status = failed_line(x, pool, &at, one.ctx, &line);
   if (!*stopped) {
     if (status == ATVI_OK)
       status = atvi_record_add(&x->rec, line);
@@ -327,40 +385,42 @@ static atvi_status report(study *x, atvi_app_repeat_result *out) {
   ATVI_TRY(atvi_study_json(x->pool, &x->s, &out->json));
   ATVI_TRY(atvi_record_save(&x->rec, "study.csv", table));
   ATVI_TRY(atvi_record_save(&x->rec, "study_summary.json", out->json));
-  for (atvi_idx k = 0; k < x->s.n_method; k++) out->failed += x->s.method[k].n_failed;
+  atvi_app_report_study(x->ctx, x->pool, &x->s, x->rec.dir);
+  for (atvi_idx k = 0; k < x->s.n_method; k++) {
+    out->failed += x->s.method[k].n_failed;
+    out->done += x->s.method[k].n_done;
+  }
   return ATVI_OK;
 }
 
 /* Scoring needs the model at the truth, and so does simulating. */
 static atvi_status check_truth(study *x) {
   const atvi_target *t = x->l->target;
-  double lp, ll;
-  atvi_outcome outcome;
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to study");
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   if (!x->theta) return nomem(x);
   ATVI_TRY(atvi_app_truth(x->ctx, x->pool, &x->opts->model, t, x->opts->n_truth, x->opts->truth, x->theta));
-  t->ops->eval(
-      t->self, atvi_evaluator_work(x->l->ev),
-      &(atvi_batch){.B = 1, .theta = x->theta, .log_prior = &lp, .log_lik = &ll, .outcome = &outcome});
-  if (outcome == ATVI_RUN_OK || outcome == ATVI_RUN_NONFINITE)
-    return ATVI_OK; /* data far from the truth are no matter */
-  return ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: the model cannot be run at the truth: %s",
-                   x->opts->model.path, atvi_outcome_word(outcome));
+  double *value = atvi_pool_take(x->pool, (size_t)t->n_obs + 1, sizeof *value);
+  if (!value) return nomem(x);
+  if (atvi_replicate_simulate(x->ctx, x->l, x->opts->seed, 1, x->theta, value) == ATVI_OK) return ATVI_OK;
+  const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
+  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->model.path, why) : nomem(x);
 }
 
 static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
   ATVI_TRY(check_truth(x));
   ATVI_TRY(find_methods(x));
   ATVI_TRY(check_given(x));
+  if (!x->opts->data_dir) ATVI_TRY(atvi_replicate_sets(x->ctx, x->l));
   ATVI_TRY(find_quantities(x));
   ATVI_TRY(open_record(x));
   x->s.model = x->l->target->name;
   x->s.seed = x->opts->seed;
   x->s.replicates = x->opts->replicates;
   out->dir = x->rec.dir;
-  atvi_status status = run_all(x, &out->stopped);
+  atvi_status status = check_same(x);
+  if (status == ATVI_OK) status = run_all(x, &out->stopped);
   if (status == ATVI_OK) status = report(x, out);
   atvi_record_close(&x->rec);
   return status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/study.h"
+#include "io/json.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ atvi_status atvi_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *
   static const char *const many[] = {"covered", "length", "mse", NULL}; /* means over its times */
   atvi_text out = {.pool = pool};
   atvi_text_add(&out, "replicate,method,status,reason,verdict,seed,seconds,evaluations,khat,rhat,ess,log_map,"
-                      "log_evidence,coverage,ail,mspe,ail_sum,mspe_draws");
+                      "log_evidence,coverage,ail,mspe,ail_sum,mspe_draws,data_hash");
   for (atvi_idx i = 0; i < n; i++)
     for (const char *const *k = quantity[i].kind[0] == 't' ? many : one; *k; k++)
       atvi_text_add(&out, ",%s.%s", quantity[i].name, *k);
@@ -147,7 +148,9 @@ static void cell(atvi_text *out, int width, double x) {
 }
 
 static void share(atvi_text *out, const atvi_average *a) {
-  if (a->n > 0)
+  if (a->n > 0 && isnan(a->error))
+    atvi_text_add(out, " %6.1f %%%8s", 100 * a->value, "");
+  else if (a->n > 0)
     atvi_text_add(out, " %6.1f %% +- %4.1f", 100 * a->value, 100 * a->error);
   else
     atvi_text_add(out, " %16s", "");
@@ -161,8 +164,8 @@ static void one(atvi_text *out, const char *name, const atvi_average *a) {
 }
 
 static void method_text(atvi_text *out, const atvi_study *s, const atvi_study_method *m) {
-  atvi_text_add(out, "\n%s: %td fits, %td failed; verdicts: %td ok, %td warn, %td bad\n", m->name, m->n_done,
-                m->n_failed, m->n_verdict[0], m->n_verdict[1], m->n_verdict[2]);
+  atvi_text_add(out, "\n%s: %td fit%s, %td failed; verdicts: %td ok, %td warn, %td bad\n", m->name, m->n_done,
+                m->n_done == 1 ? "" : "s", m->n_failed, m->n_verdict[0], m->n_verdict[1], m->n_verdict[2]);
   if (m->n_done == 0) return;
   atvi_text_add(out, "  %-18s %10s  %15s %10s %11s %10s\n", "", "truth", "coverage", "mode", "MSE",
                 "HPD length");
@@ -179,8 +182,9 @@ static void method_text(atvi_text *out, const atvi_study *s, const atvi_study_me
     cell(out, 10, l->length.value);
     atvi_text_add(out, "\n");
   }
-  if (m->coverage.n > 0)
-    atvi_text_add(out, "  data in 95 %% %.1f %% +- %.1f\n", 100 * m->coverage.value, 100 * m->coverage.error);
+  if (m->coverage.n > 0) atvi_text_add(out, "  data in 95 %% %.1f %%", 100 * m->coverage.value);
+  if (m->coverage.n > 1) atvi_text_add(out, " +- %.1f", 100 * m->coverage.error);
+  if (m->coverage.n > 0) atvi_text_add(out, "\n");
   one(out, "AIL", &m->ail);
   one(out, "MSPE", &m->mspe);
   atvi_text_add(out, "  %-11s %.3g a fit, %.3g in all\n", "seconds", m->seconds.value,
@@ -191,7 +195,8 @@ static void method_text(atvi_text *out, const atvi_study *s, const atvi_study_me
 
 atvi_status atvi_study_text(atvi_pool *pool, const atvi_study *s, const char **text) {
   atvi_text out = {.pool = pool};
-  atvi_text_add(&out, "%s, %td replicates, seed %" PRIu64 "\n", s->model, s->replicates, s->seed);
+  atvi_text_add(&out, "%s, %td replicate%s, seed %" PRIu64 "\n", s->model, s->replicates,
+                s->replicates == 1 ? "" : "s", s->seed);
   for (atvi_idx k = 0; k < s->n_method; k++) method_text(&out, s, &s->method[k]);
   for (atvi_idx i = 0; i < s->n_failure; i++)
     atvi_text_add(&out, "%sfailed: %.200s\n", i ? "" : "\n", s->failure[i]);
@@ -241,7 +246,7 @@ static void put(json_t *to, const char *name, const atvi_average *a) {
                            : json_null());
 }
 
-static json_t *method_json(const atvi_study *s, const atvi_study_method *m) {
+static json_t *method_json(atvi_pool *pool, const atvi_study *s, const atvi_study_method *m) {
   json_t *root = json_object(), *verdicts = json_object(), *lines = json_array();
   json_object_set_new(root, "method", json_string(m->name));
   json_object_set_new(root, "done", json_integer(m->n_done));
@@ -250,7 +255,7 @@ static json_t *method_json(const atvi_study *s, const atvi_study_method *m) {
   json_object_set_new(root, "verdicts", verdicts);
   for (atvi_idx i = 0; i < s->n_quantity; i++) {
     json_t *line = json_object();
-    json_object_set_new(line, "name", json_string(s->quantity[i].name));
+    json_object_set_new(line, "name", atvi_json_word(pool, s->quantity[i].name));
     json_object_set_new(line, "kind", json_string(s->quantity[i].kind));
     json_object_set_new(line, "truth", number(s->quantity[i].truth));
     put(line, "coverage", &m->line[i].coverage);
@@ -273,15 +278,14 @@ static json_t *method_json(const atvi_study *s, const atvi_study_method *m) {
 
 atvi_status atvi_study_json(atvi_pool *pool, const atvi_study *s, const char **text) {
   json_t *root = json_object(), *methods = json_array(), *failures = json_array();
-  char seed[24];
-  snprintf(seed, sizeof seed, "%" PRIu64, s->seed);
-  json_object_set_new(root, "model", json_string(s->model));
-  json_object_set_new(root, "seed",
-                      s->seed <= INT64_MAX ? json_integer((json_int_t)s->seed) : json_string(seed));
+  json_object_set_new(root, "model", atvi_json_word(pool, s->model));
+  json_object_set_new(root, "seed", atvi_json_seed(pool, s->seed));
   json_object_set_new(root, "replicates", json_integer(s->replicates));
-  for (atvi_idx k = 0; k < s->n_method; k++) json_array_append_new(methods, method_json(s, &s->method[k]));
+  for (atvi_idx k = 0; k < s->n_method; k++)
+    json_array_append_new(methods, method_json(pool, s, &s->method[k]));
   json_object_set_new(root, "methods", methods);
-  for (atvi_idx i = 0; i < s->n_failure; i++) json_array_append_new(failures, json_string(s->failure[i]));
+  for (atvi_idx i = 0; i < s->n_failure; i++)
+    json_array_append_new(failures, atvi_json_word(pool, s->failure[i]));
   json_object_set_new(root, "failures", failures);
   char *dump = json_dumps(root, JSON_INDENT(2));
   json_decref(root);

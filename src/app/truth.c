@@ -6,6 +6,10 @@
 #include <math.h>
 #include <string.h>
 
+static const char WANT[] =
+    "hint: the truth is a JSON object with a number, or a list of them, for every parameter: {\"beta\": 0.9, "
+    "\"nu\": [1, 2]}";
+
 typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
@@ -21,13 +25,22 @@ static atvi_status put(truth *t, const char *name, size_t n_name, const char *va
   return s->name && s->value ? ATVI_OK : ATVI_FAIL(t->ctx, ATVI_ENOMEM, "out of memory");
 }
 
+static size_t without_blanks(const char **s, size_t n) {
+  size_t skip = strspn(*s, " \t");
+  if (skip > n) skip = n;
+  *s += skip;
+  for (n -= skip; n > 0 && strchr(" \t", (*s)[n - 1]);) n--;
+  return n;
+}
+
 /* A comma ends a value only where a further name follows: "nu=1,2,beta=0.9". */
 static atvi_status pairs(truth *t, const char *text) {
   while (*text) {
-    size_t name = strcspn(text, "=");
-    const char *value = text + name + 1, *end = value;
-    if (!text[name] || name == 0)
+    const char *name = text, *value = text + strcspn(text, "="), *end = value + 1;
+    size_t n_name = without_blanks(&name, (size_t)(value - text));
+    if (!*value || n_name == 0)
       return ATVI_FAIL(t->ctx, ATVI_EINVAL, "--truth %s: want name=value,... or a JSON file", text);
+    value++;
     for (;;) {
       end += strcspn(end, ",");
       if (!*end) break;
@@ -35,8 +48,10 @@ static atvi_status pairs(truth *t, const char *text) {
       if (end[1 + next] == '=') break;
       end++;
     }
-    ATVI_TRY(put(t, text, name, value, (size_t)(end - value)));
     text = *end ? end + 1 : end;
+    size_t n_value = (size_t)(end - value);
+    n_value = without_blanks(&value, n_value);
+    ATVI_TRY(put(t, name, n_name, value, n_value));
   }
   return ATVI_OK;
 }
@@ -56,7 +71,8 @@ static atvi_status from_json(truth *t, const char *path, const json_t *root) {
   const char *name, *text;
   json_t *value;
   if (!json_is_object(root))
-    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: want an object of names and numbers", path);
+    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: this is no object of names and numbers\n%s", path,
+                     WANT);
   json_object_foreach((json_t *)root, name, value) {
     atvi_text out = {.pool = t->pool};
     if (!list(&out, value))
@@ -75,12 +91,31 @@ static atvi_status file(truth *t, const char *path) {
   atvi_status found = atvi_file_read(t->pool, path, &text, &n);
   if (found == ATVI_EIO) return ATVI_EINVAL; /* for the user to mend, like a wrong value */
   ATVI_TRY(found);
+  if (strspn(text, " \t\r\n") == n)
+    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: the file is empty\n%s", path, WANT);
   json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
   if (!root)
-    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:%d:%d: error: %s", path, error.line, error.column, error.text);
+    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:%d:%d: error: %s\n%s", path, error.line, error.column,
+                     error.text, WANT);
   found = from_json(t, path, root);
   json_decref(root);
   return found;
+}
+
+/* One after another, so that what is told twice, by its own name or by that of its array, is seen. one: [d]. */
+static atvi_status assign(const truth *t, const atvi_target *target, double *theta, double *one) {
+  for (atvi_idx i = 0; i < target->d; i++) theta[i] = NAN;
+  for (atvi_idx k = 0; k < t->n; k++) {
+    ATVI_TRY(atvi_app_values(t->ctx, "--truth", target, 1, &t->set[k], one));
+    for (atvi_idx i = 0; i < target->d; i++) {
+      if (isnan(one[i])) continue;
+      if (!isnan(theta[i]))
+        return ATVI_FAIL(t->ctx, ATVI_EINVAL, "--truth: %s is there twice, %g and %g", target->param[i].name,
+                         theta[i], one[i]);
+      theta[i] = one[i];
+    }
+  }
+  return ATVI_OK;
 }
 
 /* A truth file may also tell parameters that are fixed. */
@@ -99,7 +134,9 @@ atvi_status atvi_app_truth(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model 
   truth t = {.ctx = ctx, .pool = pool};
   for (atvi_idx i = 0; i < n; i++) ATVI_TRY(strchr(text[i], '=') ? pairs(&t, text[i]) : file(&t, text[i]));
   drop_fixed(&t, model);
-  ATVI_TRY(atvi_app_values(ctx, "--truth", target, t.n, t.set, theta));
+  double *one = atvi_pool_take(pool, (size_t)target->d + 1, sizeof *one);
+  if (!one) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(assign(&t, target, theta, one));
   for (atvi_idx i = 0; i < target->d; i++) {
     const atvi_param *p = &target->param[i];
     if (isnan(theta[i]))

@@ -56,9 +56,10 @@ const char *atvi_outcome_word(atvi_outcome outcome);
 /* What to do when most evaluations end like that: a whole sentence. */
 const char *atvi_outcome_advice(atvi_outcome outcome);
 void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) ATVI_PRINTF(3, 4);
-/* At most a few calls a second reach the receiver; done = 1 always does. */
+/* At most a few calls a second reach the receiver, unless it wants all; done = 1 always does. */
 void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...)
     ATVI_PRINTF(5, 6);
+void atvi_tell_all(atvi_ctx *ctx, bool all);
 bool atvi_stop_asked(atvi_ctx *ctx);
 double atvi_clock_s(void); /* monotonic seconds */
 

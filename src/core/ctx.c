@@ -90,7 +90,7 @@ void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) {
 void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...) {
   if (!ctx->progress) return;
   double now = atvi_clock_s();
-  if (done < 1 && now - ctx->told_s < TELL_EVERY_S) return;
+  if (done < 1 && !ctx->tell_all && now - ctx->told_s < TELL_EVERY_S) return;
   ctx->told_s = now;
   char detail[256];
   va_list args;
@@ -99,6 +99,8 @@ void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, 
   va_end(args);
   ctx->progress(ctx->progress_user, &(atvi_progress){phase, done, elapsed_s, detail});
 }
+
+void atvi_tell_all(atvi_ctx *ctx, bool all) { ctx->tell_all = all; }
 
 bool atvi_stop_asked(atvi_ctx *ctx) { return ctx->stop && ctx->stop(ctx->stop_user); }
 

@@ -19,6 +19,7 @@ struct atvi_ctx {
   void (*progress)(void *, const atvi_progress *);
   void *progress_user;
   double told_s; /* when progress was last told */
+  bool tell_all; /* however soon after */
   bool (*stop)(void *);
   void *stop_user;
 };

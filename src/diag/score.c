@@ -67,7 +67,6 @@ atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n, atv
 
 static void add(atvi_score *s, const atvi_point *p, atvi_idx n_draw) {
   double length = p->of_draw.hpd95[1] - p->of_draw.hpd95[0], drawn = p->of_draw.mean - p->value;
-  /* the mean of the means is the predictive mean too, without the noise of simulation */
   double error = isfinite(p->of_mean.mean) ? p->of_mean.mean - p->value : drawn;
   double sd = isnan(p->of_draw.sd) ? 0 : p->of_draw.sd;
   bool inside = p->value >= p->of_draw.hpd95[0] && p->value <= p->of_draw.hpd95[1];

@@ -6,7 +6,8 @@
  *
  *   coverage    share of the observed values inside the 95 % HPD band of the predictive draws
  *   ail         mean length of that band
- *   mspe        mean squared error of the predictive mean
+ *   mspe        mean squared error of the predictive mean, for which the mean of the draws of the mean is taken: the same number without
+ *               the noise of simulated observations
  *   ail_sum     length of the band summed over the values of a series; over all, averaged over the series
  *   mspe_draws  squared error of a predictive draw, averaged over draws and values: includes the predictive variance
  *   lpd         sum of the log mean likelihood of each value; of values held out, the log predictive density
@@ -18,6 +19,7 @@
 
 #include "atvi/core.h"
 #include "core/core.h"
+#include "io/text.h"
 #include "math/stat/loo.h"
 #include <jansson.h>
 
@@ -28,8 +30,11 @@ typedef struct {
 /* One quantity at one time. */
 typedef struct {
   double time;
+  atvi_idx row;                        /* in its series, as the model has it */
+  bool asked, given;                   /* the user asked for this time; the data have it */
   double value;                        /* observed; NaN: not */
   bool held;                           /* it was held out of the fit */
+  bool apart;                          /* if so: of this prediction alone */
   bool exact;                          /* observed, and not just as a limit */
   const double *mean, *draw, *log_lik; /* [n_draw]; draw and log_lik: NULL if there are none */
   atvi_band of_mean, of_draw;          /* set by atvi_predicted_judge, NaN where unknown */
@@ -62,6 +67,7 @@ typedef struct {
   double worst_time, worst_khat;
   /* set by the caller; strings are borrowed */
   const char *model, *method, *verdict, *holdout; /* holdout: the rule; NULL: none */
+  bool apart; /* it was no part of the fit's, but of this prediction's alone */
   uint64_t seed;
   double log_map;
   atvi_idx n_message;
@@ -82,6 +88,8 @@ ATVI_CHECKED atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_
 json_t *atvi_scores_of(atvi_pool *pool, atvi_idx n, const atvi_score *each, const atvi_score *all);
 /* scores.json; NaN and infinite become null. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text);
+/* "note: ..." on lines of at most 100 columns. */
+void atvi_scores_note(atvi_text *t, const char *note);
 /* A table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text);
 

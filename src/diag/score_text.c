@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_MAX_SHOWN = 28, SERIES_SHOWN = 24 };
+enum { WIDTH = 100, NAME_MAX_SHOWN = 28, SERIES_SHOWN = 24 };
 
 /* ---- JSON ---- */
 
@@ -82,6 +82,7 @@ static json_t *whole(atvi_pool *pool, const atvi_scores *s) {
   ok = atvi_json_set(o, "censored", json_integer(s->n_censored)) && ok;
   ok = atvi_json_set(o, "fitted", atvi_scores_of(pool, s->n_series, s->fitted, &s->fitted_all)) && ok;
   ok = atvi_json_set(o, "holdout", atvi_json_word(pool, s->holdout)) && ok;
+  if (s->apart) ok = atvi_json_set(o, "apart", json_true()) && ok;
   ok = atvi_json_set(o, "held_out",
                      s->holdout ? atvi_scores_of(pool, s->n_series, s->held, &s->held_all) : json_null()) &&
        ok;
@@ -138,10 +139,11 @@ static void table(atvi_text *t, const atvi_scores *s) {
                 "AIL sum", "MSPE draws", s->holdout ? "        lpd" : "");
   block(t, width, s, false);
   if (s->holdout) {
-    atvi_text_add(t, "held out (%s):\n", s->holdout);
+    atvi_text_add(t, s->apart ? "apart (%s), predicted from the others:\n" : "held out (%s):\n", s->holdout);
     block(t, width, s, true);
   }
-  if (s->n_series > SERIES_SHOWN) atvi_text_add(t, "each of the %td series: scores.json\n", s->n_series);
+  if (s->n_series > SERIES_SHOWN)
+    atvi_text_add(t, "each of the %td series: %s.json\n", s->n_series, s->apart ? "apart" : "scores");
   if (s->n_censored) atvi_text_add(t, "%td censored values are not scored\n", s->n_censored);
 }
 
@@ -163,20 +165,36 @@ static void validation(atvi_text *t, const atvi_scores *s) {
                 s->waic.p);
 }
 
+void atvi_scores_note(atvi_text *t, const char *note) {
+  int column = 5;
+  atvi_text_add(t, "note:");
+  for (note += strspn(note, " \n"); *note; note += strspn(note, " \n")) {
+    int n = (int)strcspn(note, " \n");
+    bool fits = column + 1 + n <= WIDTH;
+    atvi_text_add(t, "%s%.*s", fits ? " " : "\n  ", n, note);
+    column = (fits ? column + 1 : 2) + n;
+    note += n;
+  }
+  atvi_text_add(t, "\n");
+}
+
 atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text) {
   atvi_text t = {.pool = pool};
-  atvi_text_add(&t, "%s, method %s: %td draws of the posterior\n\n", s->model ? s->model : "model",
-                s->method ? s->method : "unknown", s->n_draw);
-  if (s->n_series)
+  bool map = s->method && strcmp(s->method, "map") == 0;
+  atvi_text_add(&t, "%s, method %s: %td draws of the %s\n\n", s->model ? s->model : "model",
+                s->method ? s->method : "unknown", s->n_draw,
+                map ? "normal approximation at the mode" : "posterior");
+  bool any = s->fitted_all.n || s->held_all.n || s->n_censored;
+  if (any)
     table(&t, s);
-  else
+  else if (s->n_series == 0)
     atvi_text_add(&t, "the model observes nothing: there is nothing to score\n");
-  atvi_text_add(&t, "\n");
+  if (any || s->n_series == 0) atvi_text_add(&t, "\n");
   if (isfinite(s->log_map)) atvi_text_add(&t, "log MAP  %.2f\n", s->log_map);
   validation(&t, s);
   if (s->verdict && strcmp(s->verdict, "ok") != 0)
     atvi_text_add(&t, "the verdict on the fit was %s: these numbers are no better (atvi summary tells why)\n",
                   s->verdict);
-  for (atvi_idx i = 0; i < s->n_message; i++) atvi_text_add(&t, "note: %s\n", s->message[i]);
+  for (atvi_idx i = 0; i < s->n_message; i++) atvi_scores_note(&t, s->message[i]);
   return atvi_text_get(&t, text);
 }

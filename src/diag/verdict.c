@@ -402,6 +402,19 @@ static void derived_note(judge *j) {
           j->s->col[k].name);
 }
 
+/* What came with the draws; see atvi/draws.h. */
+static void said(judge *j, const char *message) {
+  static const char WARNING[] = "Warning: ";
+  bool warning = strncmp(message, WARNING, strlen(WARNING)) == 0;
+  if (!warning) {
+    ADD(j, ATVI_VERDICT_OK, "%s", message);
+    return;
+  }
+  char *text = atvi_pool_printf(j->pool, "%s", message + strlen(WARNING));
+  if (text && text[0] >= 'a' && text[0] <= 'z') text[0] = (char)(text[0] - 'a' + 'A');
+  add(j, ATVI_VERDICT_WARN, text);
+}
+
 atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s) {
   judge j = {.pool = pool, .d = d, .s = s};
   s->verdict = ATVI_VERDICT_OK;
@@ -422,7 +435,7 @@ atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summar
   failures_rule(&j);
   bounds_rule(&j);
   derived_note(&j);
-  for (atvi_idx i = 0; i < d->n_message; i++) ADD(&j, ATVI_VERDICT_OK, "%s", d->message[i]);
+  for (atvi_idx i = 0; i < d->n_message; i++) said(&j, d->message[i]);
   return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "summary: out of memory")
                                 : ATVI_OK;
 }

@@ -206,17 +206,21 @@ static void tune(atvi_vi *v, atvi_vi_part *p) { v->tuned = fmax(v->tuned, atvi_v
 
 /* More of everything, for every component. */
 static void improve(atvi_vi *v) {
+  double top = -HUGE_VAL, all = 0;
+  for (atvi_idx k = 0; k < v->n_part; k++) top = fmax(top, v->part[k].log_evidence);
+  for (atvi_idx k = 0; k < v->n_part; k++) all += exp(v->part[k].log_evidence - top);
+  all = top + log(all);
   for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     v->step = STEP_AGAIN;
-    atvi_vi_train(v, &p->at, false);
+    atvi_vi_train_more(v, &p->at, v->n_part > 1 ? exp(p->log_evidence - all) : 1);
     if (may_tune(v)) tune(v, p);
     if (v->n_part > 1) p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++).log_evidence;
   }
 }
 
 static bool wants_exact(const atvi_vi *v) {
-  if (v->opts.exact == ATVI_EXACT_OFF || atvi_vi_late(v) || v->cut) return false;
+  if (v->opts.exact == ATVI_EXACT_OFF || v->cut) return false;
   return v->opts.exact == ATVI_EXACT_ON || (v->converged && !v->permits);
 }
 
@@ -226,7 +230,7 @@ static atvi_status run(atvi_vi *v, atvi_draws **out) {
   if (!atvi_vi_member_new(v, NULL, NULL, &first->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
   ATVI_TRY(first_look(v));
-  v->converged = atvi_vi_train(v, &first->at, true);
+  v->converged = atvi_vi_train(v, &first->at);
   if (v->converged && v->opts.seek_modes && !atvi_vi_over(v)) ATVI_TRY(atvi_vi_seek(v));
   if (v->converged) ATVI_TRY(atvi_vi_cover(v));
   ATVI_TRY(atvi_vi_weigh(v, false));
@@ -236,15 +240,17 @@ static atvi_status run(atvi_vi *v, atvi_draws **out) {
     ATVI_TRY(atvi_vi_weigh(v, false));
   }
   for (int k = 0; k < IMPROVE_TIMES && v->converged; k++) {
-    if (v->tail_fits && v->opts.exact != ATVI_EXACT_ON) ATVI_TRY(atvi_vi_weigh(v, true));
+    /* The tail of few weights is a rough guess; all draws cost less than training for nothing. */
+    if (v->opts.exact != ATVI_EXACT_ON) ATVI_TRY(atvi_vi_weigh(v, true));
     if (v->tail_fits || atvi_vi_over(v)) break;
     improve(v);
     ATVI_TRY(atvi_vi_cover(v)); /* more training may have given up a mode */
     ATVI_TRY(atvi_vi_weigh(v, false));
   }
+  if (atvi_vi_late(v) && (!v->weighed_all || wants_exact(v)))
+    v->cut = true; /* what ought to follow is not done */
   /* Weights that will not be used need no more draws. */
-  if (v->converged && !v->weighed_all && !atvi_vi_late(v) && !wants_exact(v))
-    ATVI_TRY(atvi_vi_weigh(v, true));
+  if (v->converged && !v->weighed_all && !v->cut && !wants_exact(v)) ATVI_TRY(atvi_vi_weigh(v, true));
   if (wants_exact(v)) {
     ATVI_TRY(atvi_vi_exact(v, out));
     if (*out) return ATVI_OK;

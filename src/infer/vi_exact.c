@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The exact sampler: chains that start from draws of the trained q and move by jumps through q and by Hamiltonian moves in its
- * coordinates (vi_moves.c), until they agree.
+/* The exact sampler: chains that start from draws of the trained q and move by jumps through q, by Hamiltonian moves in its
+ * coordinates (vi_moves.c) and along lines (vi_exact_lines.c), until they agree.
  *
  * Warm-up  WARMUP iterations, in which the steps of the local moves are adapted, for each component, to an acceptance of 0.8: after every
  *          ADAPT iterations, from all chains at once, in order. Then they are fixed. The end of the steps is the average over the second half.
@@ -29,6 +29,7 @@ enum {
   KEEP_LEAST = 16,   /* per chain: fewer are not delivered */
   BLOCK_MAX = 1000,
   PASSES = 2,
+  SPREAD = 2048, /* draws for location and covariance */
 };
 #define ESS_WANTED 1000.0
 #define ESS_MOST 1e5
@@ -37,6 +38,7 @@ enum {
 #define TAIL 0.2
 #define ACCEPT 0.8
 #define BLOCK_S 0.1
+#define WRONG 1.0 /* log of pi / q at the worst of 500 states, above its median */
 
 typedef struct {
   atvi_vi *v;
@@ -74,7 +76,8 @@ static atvi_status sampler_open(sampler *s) {
   double ess = isnan(v->opts.ess) ? ESS_WANTED : fmin(v->opts.ess, ESS_MOST);
   s->thin = 1;
   s->room = (atvi_idx)(fmax(STORE, STORE_PER_ESS * ess) / CHAINS) / 2 * 2;
-  s->moves = (atvi_exact_moves){.v = v, .n_part = n_part, .leaps = ATVI_EXACT_LEAPS};
+  s->moves =
+      (atvi_exact_moves){.v = v, .n_part = n_part, .leaps = ATVI_EXACT_LEAPS, .lines = ATVI_EXACT_LINES};
   s->moves.step = reals(s, 2 * n_part);
   s->log_step = reals(s, 2 * n_part);
   s->sum_step = reals(s, 2 * n_part);
@@ -95,6 +98,17 @@ static atvi_status sampler_open(sampler *s) {
 static void sampler_close(sampler *s) {
   for (atvi_idx k = 0; s->moves.work && k < atvi_ctx_threads(s->v->ctx) * s->v->n_part; k++)
     if (s->moves.work[k]) s->v->family.ops->work_free(s->moves.work[k]);
+}
+
+/* Where the posterior is and how wide, from the weighted draws. */
+static atvi_status find_spread(sampler *s) {
+  atvi_idx d = s->v->d;
+  double *x = reals(s, d * SPREAD);
+  if (!x) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: d = %td", d);
+  atvi_vi_starts(s->v, SPREAD, x);
+  if (!atvi_exact_spread(s->v->pool, d, SPREAD, x, &s->moves))
+    return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: d = %td", d);
+  return ATVI_OK;
 }
 
 /* ---- running ---- */
@@ -154,6 +168,24 @@ static double acceptance(sampler *s, atvi_idx k) {
   return sum / n;
 }
 
+/* Contiguous copy of a row of the store. */
+static void copy_row(const sampler *s, const atvi_chains *c, atvi_idx row, double *to) {
+  atvi_idx n = c->last - c->first;
+  for (atvi_idx k = 0; k < CHAINS; k++)
+    memcpy(to + k * n, s->store + (row * CHAINS + k) * s->room + c->first, (size_t)n * sizeof *to);
+}
+
+/* Lines are half of the cost. Where the second half of the warm-up, with all of them, met no place from which jumps are accepted less than once in
+ * e^WRONG times, one per iteration keeps looking for it. */
+static int lines_needed(sampler *s) {
+  atvi_chains c = {s->v->d, CHAINS, s->room, s->store, WARMUP / 2, WARMUP};
+  atvi_idx n = CHAINS * (c.last - c.first);
+  double *x = s->judge_w.work[0];
+  copy_row(s, &c, c.d + 2, x);
+  atvi_sort(n, x, NULL, x + n);
+  return x[n - 1 - n / 500] - x[n / 2] > WRONG ? ATVI_EXACT_LINES : 1;
+}
+
 /* False: there is no time. */
 static bool warm_up(sampler *s) {
   atvi_vi *v = s->v;
@@ -175,6 +207,7 @@ static bool warm_up(sampler *s) {
     }
   }
   for (int i = 0; i < GROUPS; i++) s->group[i].jumped = s->group[i].jumps = 0;
+  s->moves.lines = lines_needed(s);
   return true;
 }
 
@@ -193,13 +226,6 @@ static bool run_to(sampler *s, atvi_idx goal, atvi_idx *block, double share, con
     *block = each * BLOCK_MAX < BLOCK_S ? BLOCK_MAX : each > BLOCK_S ? 1 : (atvi_idx)(BLOCK_S / each);
   }
   return true;
-}
-
-/* Contiguous copy of a row of the store. */
-static void copy_row(const sampler *s, const atvi_chains *c, atvi_idx row, double *to) {
-  atvi_idx n = c->last - c->first;
-  for (atvi_idx k = 0; k < CHAINS; k++)
-    memcpy(to + k * n, s->store + (row * CHAINS + k) * s->room + c->first, (size_t)n * sizeof *to);
 }
 
 /* Where q has too little mass chains seldom come and then stay long. Parameters may not show it, but w = pi / q does: how often the
@@ -300,6 +326,7 @@ static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
 static atvi_status sample(sampler *s, atvi_draws **out) {
   ATVI_TRY(sampler_open(s));
   atvi_vi_starts(s->v, CHAINS, s->start);
+  ATVI_TRY(find_spread(s));
   s->placing = true;
   atvi_end end = loop(s);
   atvi_chains c = kept(s);

@@ -23,8 +23,7 @@ enum {
   LEAST_SHARE = 32,        /* draws of a component per block */
 };
 static const double ESS_DEFAULT =
-    25000;       /* a minor part of the cost: training takes twice as many gradients */
-#define TOLD 5.0 /* nats below the best: modes that are told */
+    25000; /* a minor part of the cost: training takes twice as many gradients */
 
 typedef struct atvi_vi_final {
   atvi_idx per_block, n; /* draws per block; in all */
@@ -184,61 +183,6 @@ static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
   for (atvi_idx k = 0; k < n; k++) all += d->weight[k];
   for (atvi_idx k = 0; k < n; k++) d->weight[k] /= all;
   atvi_deliver_derived(v->ev, d);
-  return ATVI_OK;
-}
-
-/* Squared distance of x from a peak in its own metric. */
-static double distance2(const atvi_vi *v, const atvi_peak *p, const atvi_vi_points *f, atvi_idx j,
-                        double *y) {
-  double sum = 0;
-  for (atvi_idx i = 0; i < v->d; i++) {
-    double r = f->x[i * f->stride + j] - p->x[i];
-    for (atvi_idx k = 0; k < i; k++) r -= p->chol[i * v->d + k] * y[k];
-    y[i] = r / p->chol[i * v->d + i];
-    sum += y[i] * y[i];
-  }
-  return sum;
-}
-
-/* Share of the posterior nearest to each peak. */
-atvi_status atvi_vi_tell_modes(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
-  atvi_idx n = v->modes.n, told = 0;
-  d->made.modes = v->opts.seek_modes && n > 0 ? 1 : NAN;
-  if (n < 2) return ATVI_OK;
-  double *share = atvi_pool_take(v->pool, (size_t)(n + v->d), sizeof *share), *y = share + n;
-  if (!share) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
-  for (atvi_idx j = 0; j < f->n; j++) {
-    if (f->w && !(f->w[j] > 0)) continue;
-    atvi_idx near = 0;
-    double best = HUGE_VAL;
-    for (atvi_idx k = 0; k < n; k++) {
-      double log_det = 0, r = distance2(v, &v->modes.mode[k], f, j, y);
-      for (atvi_idx i = 0; i < v->d; i++) log_det += log(v->modes.mode[k].chol[i * v->d + i]);
-      r += 2 * log_det - 2 * v->modes.mode[k].log_evidence;
-      if (r < best) {
-        best = r;
-        near = k;
-      }
-    }
-    share[near] += f->w ? f->w[j] : 1.0 / (double)f->n;
-  }
-  for (atvi_idx k = 0; k < n; k++) told += share[k] > exp(-TOLD);
-  d->made.modes = (double)(told > 1 ? told : 1);
-  if (!f->sure) return ATVI_OK;
-  for (atvi_idx k = 0, number = 0; k < n && told > 1; k++) {
-    if (!(share[k] > exp(-TOLD))) continue;
-    number++;
-    char where[160];
-    atvi_idx used = 0;
-    for (atvi_idx i = 0; i < v->d && i < 4 && used < (atvi_idx)sizeof where; i++) {
-      double theta, ldj = 0;
-      atvi_map_fwd(&v->space->map[i], 1, &v->modes.mode[k].x[i], &theta, &ldj);
-      used += snprintf(where + used, sizeof where - (size_t)used, "%s%s = %.3g", i ? ", " : "",
-                       v->space->target->param[i].name, theta);
-    }
-    ATVI_TRY(atvi_draws_say(d, "Mode %td holds %.1f %% of the posterior: near %s%s.", number, 100 * share[k],
-                            where, v->d > 4 ? ", ..." : ""));
-  }
   return ATVI_OK;
 }
 

@@ -2,18 +2,25 @@
 /* Other modes. Climbs from points spread over the prior find maxima; Laplace's method says roughly what each is worth. One
  * that may matter, and at whose peak q has far too little density, gets a component of its own: a flow in the
  * frame of the normal approximation there, trained at temperature 1. q is then the mixture, and weights are taken against
- * the whole mixture, so that overlap counts once and shares come out right by themselves. */
+ * the whole mixture, so that overlap counts once and shares come out right by themselves.
+ *
+ * Hops  A posterior with several peaks may have many more: one on every ledge of its hills, where an emulator or a table has kinks. What a climb
+ *       ends on is then worth little by Laplace's method and hides the summit next to it. So from each peak steps are tried by differences of
+ *       two draws of q, which have the posterior's own shape and size; the best of them are climbed from, and the peaks as well. */
 #include "infer/vi_state.h"
 #include "math/rng.h"
 #include "math/sobol.h"
 #include <math.h>
 #include <string.h>
 
-enum { STARTS = 32, PROBES = 128 };
-#define MATTERS                                                                                              \
-  8.0 /* nats below the evidence so far; Laplace may err by a few, and modes are told from 5 on */
-#define MISSED 2.0   /* nats by which q is too low at a point */
-#define LACKING 0.01 /* share of a peak where it is: then the peak is missed */
+enum { STARTS = 32, PROBES = 128, HOPS = 2, HOP_STARTS = 64, PEAKS = 16, TRIES = PROBES / 2 };
+/* Nats below the evidence so far: Laplace may err by three or four where there are kinks, and what has a share of e^-7, far enough away, is still seen in
+ * a standard deviation. Such components are trained little. */
+#define MATTERS 11.0
+#define MISSED 2.0  /* nats by which q is too low at a point */
+#define LACKING 0.5 /* share of a peak where it is: then the peak is missed, however little it is worth */
+#define GROWN 5.0   /* nats: Laplace is not as wrong as that */
+#define LOST 1e-3   /* of the posterior: then it is missed, too, if its edges alone are */
 
 /* log q of the mixture, each component with the mass it has found, at the first n points of the cloud. */
 static void log_mass(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part, double *out) {
@@ -52,13 +59,15 @@ static void probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
                   &(atvi_space_batch){.B = n, .x = x, .beta = 1, .theta = theta, .log_pi = c->log_pi});
 }
 
+typedef enum { COVERED, MISSED_LITTLE, MISSED_MUCH } miss;
+
 /* Does q lack part of a peak that it should have? A flow that has only stretched a filament over a mode is high at its maximum and
  * misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Uses the look
  * cloud. */
-static bool is_missed(atvi_vi *v, const atvi_peak *p) {
+static miss is_missed(atvi_vi *v, const atvi_peak *p) {
   atvi_cloud *c = &v->look;
   double *have = v->weight, *part = v->weight + PROBES, top = -HUGE_VAL, all = 0, lacking = 0, z[PROBES];
-  if (p->log_evidence < best_evidence(v) - MATTERS) return false;
+  if (p->log_evidence < best_evidence(v) - MATTERS) return COVERED;
   probe(v, p, z);
   log_mass(v, c, PROBES, part, have);
   for (atvi_idx j = 0; j < PROBES; j++)
@@ -69,30 +78,73 @@ static bool is_missed(atvi_vi *v, const atvi_peak *p) {
     all += w;
     if (!(have[j] > c->log_pi[j] - MISSED)) lacking += w;
   }
-  return lacking > LACKING * all;
+  double share = exp(fmin(0, p->log_evidence - best_evidence(v)));
+  return lacking * share > LOST * all ? MISSED_MUCH : lacking > LACKING * all ? MISSED_LITTLE : COVERED;
 }
 
 static atvi_status add_component(atvi_vi *v, const atvi_peak *p) {
   atvi_vi_part *part = &v->part[v->n_part];
+  double best = best_evidence(v);
   if (!atvi_vi_member_new(v, p->x, p->chol, &part->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
   v->n_part++;
   v->step = HUGE_VAL; /* as large as rounds take */
-  if (!atvi_vi_train(v, &part->at, false)) v->converged = false;
+  if (!atvi_vi_train_more(v, &part->at, exp(fmin(0, p->log_evidence - best)))) v->converged = false;
   part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++).log_evidence;
   return ATVI_OK;
 }
 
+/* A component that left its peak as it was went over to another mode, which has its own already; so did one that was to have little and found
+ * far more than is there. It is of no use, and neither is another try. */
 atvi_status atvi_vi_cover(atvi_vi *v) {
-  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++)
-    if (is_missed(v, &v->modes.mode[k])) ATVI_TRY(add_component(v, &v->modes.mode[k]));
+  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++) {
+    atvi_peak *p = &v->modes.mode[k];
+    miss before = p->hits > 0 ? is_missed(v, p) : COVERED;
+    if (before == COVERED) continue;
+    ATVI_TRY(add_component(v, p));
+    bool left = before == MISSED_LITTLE && v->part[v->n_part - 1].log_evidence > p->log_evidence + GROWN;
+    if (!left && is_missed(v, p) == COVERED) continue;
+    v->n_part--;
+    p->hits = 0;
+  }
   return ATVI_OK;
+}
+
+/* The n best of TRIES steps from x[d], into places at .. of start[d][HOP_STARTS]. The look cloud has the draws. */
+static void best_steps(atvi_vi *v, const double *from, atvi_idx at, atvi_idx n, double *start) {
+  const atvi_cloud *c = &v->look;
+  double *x = v->probe, *theta = x + v->d * TRIES, value[TRIES];
+  for (atvi_idx i = 0; i < v->d; i++)
+    for (atvi_idx j = 0; j < TRIES; j++)
+      x[i * TRIES + j] = from[i] + c->x[i * c->cap + j] - c->x[i * c->cap + TRIES + j];
+  atvi_space_eval(v->space,
+                  &(atvi_space_batch){.B = TRIES, .x = x, .beta = 1, .theta = theta, .log_pi = value});
+  for (atvi_idx k = 0; k < n; k++) {
+    atvi_idx best = 0;
+    for (atvi_idx j = 1; j < TRIES; j++)
+      if (value[j] > value[best] || isnan(value[best])) best = j;
+    for (atvi_idx i = 0; i < v->d; i++) start[i * HOP_STARTS + at + k] = x[i * TRIES + best];
+    value[best] = -HUGE_VAL;
+  }
+}
+
+static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
+  atvi_idx n = v->modes.n, at = 0;
+  atvi_vi_look(v, &v->part[0].at, ATVI_STREAM_TRAIN, v->scramble++, false, 2 * TRIES);
+  for (atvi_idx k = 0; k < n; k++) {
+    const double *x = v->modes.mode[k].x;
+    atvi_idx each = HOP_STARTS / n + (k < HOP_STARTS % n);
+    for (atvi_idx i = 0; i < v->d; i++) start[i * HOP_STARTS + at] = x[i];
+    best_steps(v, x, at + 1, each - 1, start);
+    at += each;
+  }
+  return atvi_modes_find(v->space, opts, v->pool, HOP_STARTS, start, &v->modes);
 }
 
 static bool is_late(const void *user) { return atvi_vi_over(user); }
 
 atvi_status atvi_vi_seek(atvi_vi *v) {
-  double *start = atvi_pool_take(v->pool, (size_t)(v->d * STARTS), sizeof *start);
+  double *start = atvi_pool_take(v->pool, (size_t)(v->d * HOP_STARTS), sizeof *start);
   v->probe = atvi_pool_take(v->pool, 3 * (size_t)(v->d * PROBES), sizeof *v->probe);
   if (!start || !v->probe) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
   atvi_vi_tell(v, "other modes", 0.75, "%d climbs", STARTS);
@@ -100,9 +152,11 @@ atvi_status atvi_vi_seek(atvi_vi *v) {
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
   atvi_sobol_normal(key, 0, v->d, STARTS, start);
   atvi_modes_opts opts = atvi_modes_defaults();
+  opts.most = PEAKS;
   opts.late = is_late;
   opts.user = v;
   ATVI_TRY(atvi_modes_find(v->space, &opts, v->pool, STARTS, start, &v->modes));
+  for (int k = 0; k < HOPS && v->modes.n > 1 && !atvi_vi_over(v); k++) ATVI_TRY(hop(v, &opts, start));
   if (v->modes.n > 1) atvi_vi_slopes_of_peaks(v, best_evidence(v) - MATTERS);
   return ATVI_OK;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Moves that leave the posterior pi(x) in xi-space as it is, made from the trained mixture q = sum_k s_k q_k.
  *
- * Jump   Metropolis-Hastings with independent proposals from q (components guarded, elbo.h): accepted with probability
- *        min(1, w(x') / w(x)), w = pi / q. It takes chains from mode to mode, in the right proportions.
+ * Jump   Metropolis-Hastings with independent proposals from q (components guarded, elbo.h) and, one in eight, from a t distribution with the
+ *        location and covariance of the posterior: accepted with probability min(1, w(x') / w(x)), w = pi / (density of
+ *        proposals). It takes chains from mode to mode, in the right proportions. Far out a flow may be wrong by any factor (log pi / q
+ *        of 1e9 was seen at a draw in the wide end of a funnel): the t distribution, with two degrees of freedom, keeps w in bounds there.
  * Local  With x comes a label k, drawn from p(k | x) = s_k q_k(x) / q(x): the joint law pi(x) p(k | x) has pi for its margin, so that
  *        drawing k leaves pi alone, and so does any move of x that leaves pi(x) p(k | x) alone. This one is Hamiltonian in
  *        the component's own coordinates, x = frame_k(f_k(z)): there the posterior is about standard normal, as far
@@ -13,7 +15,9 @@
  * Plain  the same in the coordinates of the component's frame alone, x = frame_k(y). Where the flow was not trained it distorts: the tails of
  *        a banana beyond three standard deviations were all but cut off without this move and its small steps.
  *
- * Where q has too little mass jumps are hardly ever accepted from there, and the local moves do the work. */
+ * Lines  vi_exact_lines.c.
+ *
+ * Where q has too little mass jumps are hardly ever accepted from there, and the other moves do the work. */
 #include "infer/vi_exact.h"
 #include "math/rng.h"
 #include <math.h>
@@ -21,8 +25,9 @@
 
 enum { L = ATVI_LANES, FINE = 4 };
 #define JITTER 0.2
-#define PLAIN 0.5  /* of the local moves do without the flow */
-#define LENGTH 2.5 /* of a trajectory, at most: half of a period of the standard normal is 3.1 */
+#define PLAIN 0.5   /* of the local moves do without the flow */
+#define LENGTH 2.5  /* of a trajectory, at most: half of a period of the standard normal is 3.1 */
+#define HEAVY 0.125 /* of the jumps are drawn from the heavy-tailed part */
 static const uint32_t SHARED = UINT32_MAX / 2; /* numbers that a group shares; above any chain */
 
 static void *work_of(const atvi_exact_moves *s, int worker, atvi_idx k) {
@@ -75,7 +80,19 @@ static void evaluate(const atvi_exact_moves *s, int worker, atvi_exact_point *p)
                                          .dx = p->dx});
 }
 
-/* part_q and log_q: by the component's own record where x came from it, else by its inverse. */
+/* log_jump: q and the t distribution. */
+static void add_heavy(const atvi_exact_moves *s, atvi_exact_group *g, atvi_exact_point *p) {
+  atvi_idx d = s->v->d;
+  double half = 0.5 * (double)(ATVI_EXACT_DEGREES + d);
+  atvi_member_to_family(&s->spread, d, L, p->x, g->y);
+  for (int i = 0; i < L; i++) {
+    double t = log(HEAVY) + s->log_heavy - half * log1p(radius2(d, g->y, i) / ATVI_EXACT_DEGREES);
+    double q = log(1 - HEAVY) + p->log_q[i], top = fmax(t, q);
+    p->log_jump[i] = top + log(exp(t - top) + exp(q - top));
+  }
+}
+
+/* part_q, log_q and log_jump: by the component's own record where x came from it, else by its inverse. */
 static void mixture(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
   const atvi_family *f = &s->v->family;
   double *r2 = g->row[0], *log_q = g->row[1];
@@ -101,6 +118,7 @@ static void mixture(const atvi_exact_moves *s, atvi_exact_group *g, int worker, 
     for (atvi_idx k = 0; k < s->n_part; k++) sum += exp(p->part_q[k * L + i] - top);
     p->log_q[i] = s->n_part == 1 ? p->part_q[i] : top + log(sum);
   }
+  add_heavy(s, g, p);
 }
 
 static void accept(const atvi_exact_moves *s, atvi_exact_group *g, int i) {
@@ -116,12 +134,37 @@ static void accept(const atvi_exact_moves *s, atvi_exact_group *g, int i) {
   take_lane(1, i, b->log_pi, a->log_pi);
   take_lane(s->n_part, i, b->part_q, a->part_q);
   take_lane(1, i, b->log_q, a->log_q);
+  take_lane(1, i, b->log_jump, a->log_jump);
   take_lane(1, i, b->log_own, a->log_own);
   a->k[i] = b->k[i];
 }
 
 /* Probability of acceptance; NaN (both impossible, or lost) is 0. */
 static double chance(double log_ratio) { return log_ratio > 0 ? 1 : log_ratio <= 0 ? exp(log_ratio) : 0; }
+
+/* Base points of the labels, by the inverse, where the labels are known and x is new. */
+static void invert(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
+  const atvi_family *f = &s->v->family;
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    atvi_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
+    f->ops->inv(f->self, s->v->part[k].at.phi, work_of(s, worker, k), L, g->y, g->x);
+    take_lanes(f->d, p->k, k, g->x, p->z);
+  }
+}
+
+/* Where no base point gave x: the component that most likely gives it, and the base point of that. */
+static void find_labels(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
+  bool none = true;
+  for (int i = 0; i < L; i++) {
+    if (p->k[i] >= 0) continue;
+    none = false;
+    p->k[i] = 0;
+    for (int k = 1; k < s->n_part; k++)
+      if (p->part_q[k * L + i] > p->part_q[p->k[i] * L + i]) p->k[i] = k;
+  }
+  if (!none) invert(s, g, worker, p);
+}
 
 /* ---- jump ---- */
 
@@ -131,20 +174,42 @@ static int pick_by_share(const atvi_exact_moves *s, double u) {
   return (int)k;
 }
 
-static void jump(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
+/* A draw of the t distribution: k is -1, as no base point gave x. */
+static void draw_heavy(const atvi_exact_moves *s, atvi_exact_point *p, int i, atvi_rng *r) {
+  atvi_idx d = s->v->d;
+  double by = 1 / sqrt(-log(atvi_rng_uniform(r))); /* half of chi squared with two degrees is exponential */
+  p->k[i] = -1;
+  for (atvi_idx j = 0; j < d; j++) p->x[j * L + i] = s->spread.shift[j];
+  for (atvi_idx k = 0; k < d; k++) {
+    double y = by * atvi_rng_normal(r);
+    for (atvi_idx j = k; j < d; j++) p->x[j * L + i] += s->spread.chol[j * d + k] * y;
+  }
+}
+
+static void draw(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
   atvi_idx d = s->v->d;
   atvi_exact_point *p = &g->next;
   double wide = sqrt(atvi_guard_scale2(d));
+  bool heavy[L];
   for (int i = 0; i < L; i++) {
-    p->k[i] = pick_by_share(s, atvi_rng_uniform(&r[i]));
+    heavy[i] = atvi_rng_uniform(&r[i]) < HEAVY;
+    p->k[i] = heavy[i] ? -1 : pick_by_share(s, atvi_rng_uniform(&r[i]));
     double by = atvi_rng_uniform(&r[i]) * ATVI_GUARD < 1 ? wide : 1;
     for (atvi_idx j = 0; j < d; j++) p->z[j * L + i] = by * atvi_rng_normal(&r[i]);
   }
   push(s, g, worker, p);
+  for (int i = 0; i < L; i++)
+    if (heavy[i]) draw_heavy(s, p, i, &r[i]);
+}
+
+static void jump(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
+  atvi_exact_point *p = &g->next;
+  draw(s, g, worker, r);
   evaluate(s, worker, p);
   mixture(s, g, worker, p);
+  find_labels(s, g, worker, p);
   for (int i = 0; i < L; i++) {
-    double a = chance(p->log_pi[i] - p->log_q[i] - (g->now.log_pi[i] - g->now.log_q[i]));
+    double a = chance(p->log_pi[i] - p->log_jump[i] - (g->now.log_pi[i] - g->now.log_jump[i]));
     g->jumped += a;
     g->jumps++;
     if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
@@ -232,7 +297,10 @@ static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, at
   double eps[L], before[L];
   label(s, g, worker, r);
   stride how = stride_of(s, &g->now, shared);
+  /* for the record that force needs; x stays what it is to the last digit, however far out its base point is */
+  memcpy(p->x, g->now.x, (size_t)(d * L) * sizeof *p->x);
   push(s, g, worker, &g->now);
+  memcpy(g->now.x, p->x, (size_t)(d * L) * sizeof *p->x);
   force(s, g, worker, &g->now);
   for (int i = 0; i < L; i++) {
     p->k[i] = g->now.k[i];
@@ -260,17 +328,6 @@ static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, at
 
 /* ---- local, without the flow ---- */
 
-/* Base points of the labels, by the inverse, where the labels are known and x is new. */
-static void invert(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
-  const atvi_family *f = &s->v->family;
-  for (atvi_idx k = 0; k < s->n_part; k++) {
-    if (!has(p->k, k)) continue;
-    atvi_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
-    f->ops->inv(f->self, s->v->part[k].at.phi, work_of(s, worker, k), L, g->y, g->x);
-    take_lanes(f->d, p->k, k, g->x, p->z);
-  }
-}
-
 /* The same move in the coordinates of the frame, z in the place of f(z): what the flow distorts where it was not trained is in
  * reach from there. */
 static void plain_force(const atvi_exact_moves *s, atvi_exact_group *g, const atvi_exact_point *p) {
@@ -293,6 +350,15 @@ static void plain_push(const atvi_exact_moves *s, atvi_exact_group *g, atvi_exac
     atvi_member_to_frame(&s->v->part[k].at, s->v->d, L, p->z, g->x);
     take_lanes(s->v->d, p->k, k, g->x, p->x);
   }
+}
+
+/* Densities and base points at next.x, which no base point gave, with labels k. */
+static void arrive(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const int *k) {
+  atvi_exact_point *p = &g->next;
+  for (int i = 0; i < L; i++) p->k[i] = -1;
+  mixture(s, g, worker, p);
+  memcpy(p->k, k, sizeof p->k);
+  invert(s, g, worker, p);
 }
 
 static void plain(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r, atvi_rng *shared) {
@@ -323,10 +389,7 @@ static void plain(const atvi_exact_moves *s, atvi_exact_group *g, int worker, at
     plain_force(s, g, p);
   }
   kick(d, eps, 0.5, g->dz, g->p);
-  for (int i = 0; i < L; i++) p->k[i] = -1; /* no base point gave x */
-  mixture(s, g, worker, p);
-  memcpy(p->k, k, sizeof k);
-  invert(s, g, worker, p);
+  arrive(s, g, worker, k);
   for (int i = 0; i < L; i++) {
     double a = chance(before[i] - plain_energy(p, g->p, d, i, k[i]));
     g->accepted[s->n_part + k[i]] += by == 1 ? a : 0;
@@ -335,11 +398,22 @@ static void plain(const atvi_exact_moves *s, atvi_exact_group *g, int worker, at
   }
 }
 
-/* ---- both ---- */
+/* ---- along lines ---- */
+
+static void along_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
+  atvi_exact_point *p = &g->next;
+  atvi_exact_lines(s, g, worker, r);
+  evaluate(s, worker, p);
+  arrive(s, g, worker, g->now.k);
+  for (int i = 0; i < L; i++)
+    if (isfinite(p->log_pi[i])) accept(s, g, i);
+}
+
+/* ---- all ---- */
 
 static void make_point(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_point *p) {
   double **wide[] = {&p->x, &p->theta, &p->dx, &p->z};
-  double **row[] = {&p->log_prior, &p->log_lik, &p->log_pi, &p->log_q, &p->log_own};
+  double **row[] = {&p->log_prior, &p->log_lik, &p->log_pi, &p->log_q, &p->log_jump, &p->log_own};
   for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
     *wide[k] = atvi_pool_take(pool, (size_t)(d * L), sizeof(double));
   for (size_t k = 0; k < sizeof row / sizeof *row; k++) *row[k] = atvi_pool_take(pool, L, sizeof(double));
@@ -365,12 +439,7 @@ void atvi_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker
   memcpy(p->x, x, (size_t)(f->d * L) * sizeof *p->x);
   for (int i = 0; i < L; i++) p->k[i] = -1; /* none of them is known: all densities by the inverse */
   mixture(s, g, worker, p);
-  for (int i = 0; i < L; i++) {
-    p->k[i] = 0;
-    for (int k = 1; k < s->n_part; k++)
-      if (p->part_q[k * L + i] > p->part_q[p->k[i] * L + i]) p->k[i] = k;
-  }
-  invert(s, g, worker, p);
+  find_labels(s, g, worker, p);
   evaluate(s, worker, p);
 }
 
@@ -381,4 +450,5 @@ void atvi_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker,
   atvi_rng shared = atvi_rng_at(seed, ATVI_STREAM_EXACT, iteration, SHARED + g->chain);
   jump(s, g, worker, r);
   (atvi_rng_uniform(&shared) < PLAIN ? plain : local)(s, g, worker, r, &shared);
+  if (s->lines > 0) along_lines(s, g, worker, r);
 }

@@ -33,7 +33,9 @@ enum {
 #define AGAIN 2.0 /* times the step that the ladder ended with: its judgement is rough */
 #define CLIP 10.0 /* length of the gradient */
 #define GAIN 0.01 /* nats per round that are worth a round */
-#define SURE 1.0  /* standard errors */
+#define GAIN_MOST                                                                                            \
+  0.2            /* the same for a component with next to no share: its weights must not be wild either */
+#define SURE 1.0 /* standard errors */
 static const uint32_t TEST_SCRAMBLE = UINT32_MAX;
 
 static void one_step(atvi_vi *v, atvi_member *m, double beta, atvi_idx first, atvi_idx last) {
@@ -163,7 +165,7 @@ bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
     bool moved = atvi_vi_home(v, m, LADDER_DRAWS) > 0;
     atvi_vi_slopes(v, LADDER_DRAWS);
     if (moved) ladder_draws(v, m);
-    atvi_vi_tell(v, "annealing", 0.2 * sqrt(beta), "temperature %.3g", 1 / beta);
+    atvi_vi_tell(v, "annealing", 0.2 * sqrt(beta), "temperature %.3g, %d steps", 1 / beta, v->steps);
   }
   return false; /* so many temperatures lead nowhere */
 }
@@ -210,6 +212,7 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
   size_t bytes = (size_t)v->size * sizeof(double);
   int halved = 0, age = 0;
   bool done = true;
+  double worth = o->share > 0 ? fmin(GAIN / o->share, GAIN_MOST) : GAIN;
   half_batch(v, false);
   v->step = fmin(STEP_ROUND, AGAIN * v->step);
   atvi_adam_reset(v->adam);
@@ -237,7 +240,7 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
       atvi_vi_home(v, m, ATVI_VI_TEST); /* raises log w, if anything: the gaps are then those of a worse q */
       memcpy(v->best, v->avg, bytes);
       memcpy(v->gap_best, v->gap_now, sizeof(double) * ATVI_VI_TEST);
-      if (gain.mean < fmax(SURE * gain.se, GAIN * ROUND / round_steps(v->d))) {
+      if (gain.mean < fmax(SURE * gain.se, worth * ROUND / round_steps(v->d))) {
         v->step *= 0.5;
         halved++;
       }
@@ -270,8 +273,8 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
   int n = v->opts.n_rung;
   for (int k = 0; k < n; k++) {
     bool last = k == n - 1;
-    atvi_vi_rounds_opts o = {1 / v->opts.temperature[k], INT32_MAX, last ? HALVINGS : HALVINGS_HOT, 0,
-                             v->size};
+    atvi_vi_rounds_opts o = {
+        1 / v->opts.temperature[k], INT32_MAX, last ? HALVINGS : HALVINGS_HOT, 0, v->size, 0};
     if (v->opts.freeze) {
       atvi_idx skip;
       o.halvings = HALVINGS;
@@ -284,9 +287,12 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
   return true;
 }
 
-bool atvi_vi_train(atvi_vi *v, atvi_member *m, bool anneal) {
-  atvi_vi_rounds_opts o = {1, INT32_MAX, HALVINGS, 0, v->size};
-  if (!anneal) return atvi_vi_rounds(v, m, &o);
+bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double share) {
+  return atvi_vi_rounds(v, m, &(atvi_vi_rounds_opts){1, INT32_MAX, HALVINGS, 0, v->size, share});
+}
+
+bool atvi_vi_train(atvi_vi *v, atvi_member *m) {
+  atvi_vi_rounds_opts o = {1, INT32_MAX, HALVINGS, 0, v->size, 0};
   v->step = STEP_FIRST;
   if (v->opts.n_rung > 0) return given_ladder(v, m);
   return atvi_vi_climb(v, m) && atvi_vi_choose_maps(v, m) && atvi_vi_rounds(v, m, &o);

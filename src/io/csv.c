@@ -22,6 +22,7 @@ typedef struct {
   int line;         /* 1-based */
   int first_line;   /* line of the header or of the first row */
   char delim;
+  bool comma; /* numbers have a decimal comma */
 } scan;
 
 typedef struct {
@@ -137,31 +138,89 @@ static bool is_missing(const char *t, size_t n) {
          (n == 3 && (t[0] == 'N' || t[0] == 'n') && t[1] == 'a' && (t[2] == 'N' || t[2] == 'n'));
 }
 
-static atvi_cell_kind classify(const char *t, size_t n, double *value) {
-  int64_t days;
-  if (atvi_parse_number(t, n, value)) return ATVI_CELL_NUMBER;
+/* As atvi_parse_number, with a comma for the decimal point if the file has such numbers. */
+static bool number(const scan *s, const char *t, size_t n, double *value) {
+  char buf[ATVI_COMMA_BYTES];
+  const char *comma = s->comma && n < sizeof buf ? memchr(t, ',', n) : NULL;
+  if (!comma) return atvi_parse_number(t, n, value);
+  if (memchr(t, '.', n)) return false;
+  memcpy(buf, t, n);
+  buf[comma - t] = '.';
+  return atvi_parse_number(buf, n, value);
+}
+
+static atvi_cell_kind classify(const scan *s, const char *t, size_t n, double *value) {
+  if (number(s, t, n, value)) return ATVI_CELL_NUMBER;
   *value = NAN;
   if (is_missing(t, n)) return ATVI_CELL_MISSING;
   if (t[0] == '<' || t[0] == '>') {
     size_t skip = n > 1 && t[1] == '=' ? 2 : 1;
     bool or_equal = skip == 2;
     while (skip < n && t[skip] == ' ') skip++;
-    if (!atvi_parse_number(t + skip, n - skip, value)) return ATVI_CELL_TEXT;
+    if (!number(s, t + skip, n - skip, value)) return ATVI_CELL_TEXT;
     if (t[0] == '<') return or_equal ? ATVI_CELL_LE : ATVI_CELL_LT;
     return or_equal ? ATVI_CELL_GE : ATVI_CELL_GT;
   }
-  if (atvi_parse_date(t, n, &days)) {
-    *value = (double)days;
-    return ATVI_CELL_DATE;
-  }
-  return ATVI_CELL_TEXT;
+  return atvi_parse_datetime(t, n, value) ? ATVI_CELL_DATE : ATVI_CELL_TEXT;
 }
 
-/* The most frequent of comma, semicolon and tab outside quotes in the line at s->p; comma wins ties. */
+/* Digits in a group of three after the comma, as in 1,234: may be a thousand and some, not one and a part. */
+static bool thousands(const char *t, size_t n) {
+  const char *comma = memchr(t, ',', n);
+  size_t before = (size_t)(comma - t), sign = t[0] == '-' || t[0] == '+';
+  return n - before - 1 == 3 && before - sign >= 1 && before - sign <= 3 && t[sign] != '0';
+}
+
+typedef struct {
+  atvi_idx comma, point; /* numbers with a decimal comma and with a decimal point */
+  atvi_idx clear;        /* with a comma that cannot be one of thousands */
+  atvi_idx words;        /* neither numbers nor missing nor dates */
+} census;
+
+/* What the cell first .. last would be, were it read with decimal commas. */
+static void count_cell(census *c, const char *first, const char *last) {
+  char buf[ATVI_COMMA_BYTES];
+  double ignored;
+  while (first < last && strchr(" \t\"<>=", *first)) first++;
+  while (last > first && strchr(" \t\"", last[-1])) last--;
+  size_t n = (size_t)(last - first);
+  if (n >= sizeof buf) {
+    c->words++;
+    return;
+  }
+  memcpy(buf, first, n);
+  buf[n] = 0;
+  if (atvi_decimal_comma(buf)) {
+    c->comma++;
+    c->clear += !thousands(buf, n);
+  } else if (atvi_parse_number(buf, n, &ignored)) {
+    c->point += strchr(buf, '.') != NULL;
+  } else {
+    c->words += !is_missing(buf, n) && !atvi_parse_datetime(buf, n, &ignored);
+  }
+}
+
+/* Cells between p and end, as they are separated by delim, comment lines aside. Reads over quotes: this is for numbers. */
+static census count_cells(const char *p, const char *end, char delim) {
+  census c = {0};
+  bool fresh = true; /* at the start of a line */
+  for (; p < end; p++) {
+    const char *from = p;
+    bool comment = fresh && from[strspn(from, " \t")] == '#';
+    while (p < end && (comment || *p != delim) && *p != '\n' && *p != '\r') p++;
+    if (!comment) count_cell(&c, from, p);
+    fresh = p == end || *p != delim;
+  }
+  return c;
+}
+
+/* The most frequent of comma, semicolon and tab outside quotes in the line at s->p; comma wins ties. But numbers between
+ * semicolons are just that: 1,5;2,5. */
 static void find_delim(scan *s) {
   atvi_idx comma = 0, semicolon = 0, tab = 0;
   bool quoted = false;
-  for (const char *p = s->p; *p && (quoted || (*p != '\n' && *p != '\r')); p++) {
+  const char *p = s->p;
+  for (; *p && (quoted || (*p != '\n' && *p != '\r')); p++) {
     if (*p == '"') quoted = !quoted;
     if (quoted) continue;
     comma += *p == ',';
@@ -169,9 +228,16 @@ static void find_delim(scan *s) {
     tab += *p == '\t';
   }
   s->delim = comma >= semicolon && comma >= tab ? ',' : semicolon >= tab ? ';' : '\t';
-  if (s->delim != ',')
-    atvi_log(s->ctx, ATVI_LOG_NOTE, "%s: columns are separated by %ss", s->path,
-             s->delim == ';' ? "semicolon" : "tab");
+  if (s->delim == ',' && semicolon > 0 && count_cells(s->p, p, ';').words == 0) s->delim = ';';
+  if (s->delim == ',') return;
+  census all = count_cells(s->p, s->end, s->delim);
+  s->comma = all.comma > 0 && all.point == 0 && (s->delim == ';' || all.clear > 0);
+}
+
+static void announce(const scan *s) {
+  if (s->delim == ',') return;
+  atvi_log(s->ctx, ATVI_LOG_NOTE, "%s: columns are separated by %ss%s", s->path,
+           s->delim == ';' ? "semicolon" : "tab", s->comma ? ", and numbers have decimal commas" : "");
 }
 
 static atvi_status check_bytes(const scan *s) {
@@ -217,7 +283,7 @@ static atvi_status name_columns(const scan *s, atvi_csv *csv, const cell *cells)
   atvi_idx n_value = 0, n_text = 0;
   double ignored;
   for (atvi_idx j = 0; j < csv->n_col; j++) {
-    atvi_cell_kind kind = classify(cells[j].text, cells[j].n, &ignored);
+    atvi_cell_kind kind = classify(s, cells[j].text, cells[j].n, &ignored);
     n_text += kind == ATVI_CELL_TEXT;
     n_value += kind != ATVI_CELL_TEXT && kind != ATVI_CELL_MISSING;
   }
@@ -231,9 +297,9 @@ static atvi_status name_columns(const scan *s, atvi_csv *csv, const cell *cells)
   return csv->header ? check_names(s, csv, cells) : ATVI_OK;
 }
 
-static void put(atvi_csv *csv, atvi_idx row, atvi_idx col, const cell *c) {
+static void put(const scan *s, atvi_csv *csv, atvi_idx row, atvi_idx col, const cell *c) {
   atvi_idx at = row * csv->n_col + col;
-  csv->kind[at] = (unsigned char)classify(c->text, c->n, &csv->value[at]);
+  csv->kind[at] = (unsigned char)classify(s, c->text, c->n, &csv->value[at]);
   csv->text[at] = c->text;
   csv->column[at] = c->column;
 }
@@ -262,7 +328,7 @@ static atvi_status read_row(scan *s, atvi_csv *csv, atvi_idx row) {
                       "this row has %td %s, but line %d has %td columns", j, j == 1 ? "cell" : "cells",
                       s->first_line, csv->n_col);
     ATVI_TRY(next_cell(s, &c));
-    put(csv, row, j, &c);
+    put(s, csv, row, j, &c);
   }
   if (c.last) return ATVI_OK;
   const char *hint = "is there a stray separator?";
@@ -278,14 +344,14 @@ static atvi_status read_rows(scan *s, atvi_csv *csv, const cell *first) {
   ATVI_TRY(make_room(s, csv, csv->header ? 0 : 1));
   if (!csv->header) {
     csv->line[0] = s->first_line;
-    for (atvi_idx j = 0; j < csv->n_col; j++) put(csv, 0, j, &first[j]);
+    for (atvi_idx j = 0; j < csv->n_col; j++) put(s, csv, 0, j, &first[j]);
     n = 1;
   }
   for (int line = s->line; next_line(s, &n_empty); n_empty = 0, line = s->line) {
     for (; csv->n_col == 1 && n_empty > 0; n_empty--, n++) {
       cell c = {.text = s->end, .column = 1};
       csv->line[n] = line; /* of the first of them; comment lines may stand between */
-      put(csv, n, 0, &c);
+      put(s, csv, n, 0, &c);
     }
     ATVI_TRY(read_row(s, csv, n));
     n++;
@@ -310,6 +376,7 @@ static atvi_status parse(scan *s, atvi_csv **out) {
   if (!next_line(s, &n_empty))
     return complain(s, 1, 1, "it needs a line of column names and rows of data", "the file is empty");
   find_delim(s);
+  announce(s);
   s->first_line = s->line;
   cell *cells = NULL;
   atvi_idx n = 0, cap = 0;

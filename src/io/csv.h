@@ -3,7 +3,9 @@
  *
  * Accepts: either line ending, UTF-8 BOM, quoted fields, comma / semicolon / tab (found from the first line, announced if not comma), comment
  * lines starting with #, empty lines (in a file of one column an empty line between others is a missing value), spaces around fields,
- * ISO dates (2009-12-19). Missing: empty, NA, NaN, "." .
+ * ISO dates and times (2009-12-19, 2009-12-19T06:30). Missing: empty, NA, NaN, "." .
+ * Between semicolons or tabs, numbers may have a decimal comma, 1,5, if none has a decimal point (between tabs: and they cannot all be
+ * thousands, 1,234); announced.
  * Censored: "<x", "<=x", ">x", ">=x". Anything else in a cell is text and kept as such: an error only when asked for as a number.
  * A first line whose cells are all numbers (or dates or missing) is data, not a header: columns are then named "1", "2", ...
  * A header cell that is empty is named by its position too. Time and memory are linear in the size of the file. */
@@ -19,7 +21,7 @@ typedef enum {
   ATVI_CELL_LE,
   ATVI_CELL_GT,
   ATVI_CELL_GE,
-  ATVI_CELL_DATE, /* value is days since 1970-01-01 */
+  ATVI_CELL_DATE, /* value is days since 1970-01-01, with the time as a fraction */
   ATVI_CELL_TEXT, /* value NaN */
 } atvi_cell_kind;
 
@@ -50,11 +52,15 @@ atvi_idx atvi_csv_find(const atvi_csv *csv, const char *name); /* -1 if there is
 bool atvi_parse_number(const char *s, size_t n, double *out);
 /* Whether s is a number but for a comma in the place of its decimal point: 1,5. */
 bool atvi_decimal_comma(const char *s);
+enum { ATVI_COMMA_BYTES = 64 }; /* longer ones are no numbers */
 /* x with 17 significant digits (which bring it back exactly), or nan, inf, -inf, whatever the locale. Returns the length. */
 enum { ATVI_NUMBER_BYTES = 32 };
 int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x);
 /* As atvi_parse_number for a date YYYY-MM-DD that exists; *days since 1970-01-01. */
 bool atvi_parse_date(const char *s, size_t n, int64_t *days);
+/* The same, or a date and a time: YYYY-MM-DD, a T or a blank, hh:mm[:ss[.s...]], and Z, +hh:mm, -hh:mm, +hhmm or nothing: then it is as
+ * it is. *days since 1970-01-01 (UTC, where the zone is given), with a fraction. 24:00 and leap seconds are accepted. */
+bool atvi_parse_datetime(const char *s, size_t n, double *days);
 /* Days since 1970-01-01 of a date (proleptic Gregorian), and back. */
 int64_t atvi_days_from_date(int year, int month, int day);
 void atvi_date_from_days(int64_t days, int *year, int *month, int *day);

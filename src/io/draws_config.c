@@ -101,6 +101,20 @@ void atvi_draws_config_write(atvi_file *f, const atvi_draws *d) {
   for (atvi_idx i = 0; i < d->n_message; i++) put_text(f, "message", d->message[i]);
 }
 
+double atvi_draws_config_number(const atvi_made *made, const char *key) {
+  for (int k = 0; k < N_FIELD; k++) {
+    const char *at = (const char *)made + FIELD[k].offset;
+    int64_t count;
+    double real;
+    if (strcmp(key, FIELD[k].key) != 0) continue;
+    if (FIELD[k].kind == SEED) return (double)made->seed;
+    memcpy(&count, at, sizeof count);
+    memcpy(&real, at, sizeof real);
+    return FIELD[k].kind == REAL ? real : (double)count;
+  }
+  return NAN;
+}
+
 /* ---- reading ---- */
 
 typedef struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c alone. */
+/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c, but for the last function. */
 #ifndef ATVI_IO_DRAWS_CONFIG_H
 #define ATVI_IO_DRAWS_CONFIG_H
 
@@ -28,5 +28,7 @@ void atvi_draws_config_write(atvi_file *f, const atvi_draws *d);
  * Errors: EDATA (a value that makes no sense), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_draws_config_read(atvi_pool *pool, const char *path, const char *text,
                                                 atvi_draws_config *out);
+/* The number of that key; NaN if it is not known, or there is no such key. */
+double atvi_draws_config_number(const atvi_made *made, const char *key);
 
 #endif

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DIGITS = 12 };
+enum { DIGITS = 15 }; /* as many as every decimal number keeps: 0.1 stays 0.1 */
 
 json_t *atvi_json_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 

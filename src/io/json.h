@@ -18,7 +18,7 @@ json_t *atvi_json_seed(atvi_pool *pool, uint64_t seed);
 bool atvi_json_set(json_t *object, const char *key, json_t *value);
 /* x if all went well, else NULL, with x freed. */
 json_t *atvi_json_done(json_t *x, bool ok);
-/* The whole as text with a line end, reals with 12 digits: far beyond the Monte Carlo error, and 0.1 stays 0.1. Frees x. what: for the
+/* The whole as text with a line end, reals with 15 digits: 0.1 stays 0.1. Frees x. what: for the
  * message. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text);
 

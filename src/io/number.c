@@ -106,7 +106,7 @@ bool atvi_parse_number(const char *s, size_t n, double *out) {
 }
 
 bool atvi_decimal_comma(const char *s) {
-  char buf[64];
+  char buf[ATVI_COMMA_BYTES];
   size_t n = strlen(s);
   const char *comma = strchr(s, ',');
   if (!comma || n >= sizeof buf || strchr(s, '.')) return false;
@@ -129,6 +129,53 @@ bool atvi_parse_date(const char *s, size_t n, int64_t *days) {
   bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
   if (day > length[month - 1] + (month == 2 && leap)) return false;
   *days = atvi_days_from_date(year, month, day);
+  return true;
+}
+
+/* s[0..1] as a number up to most; -1 if it is none. */
+static int pair(const char *s, size_t n, int most) {
+  if (n < 2 || !digit(s[0]) || !digit(s[1]) || two(s) > most) return -1;
+  return two(s);
+}
+
+/* Z, +hh:mm, -hh:mm, +hhmm or nothing; minutes to be taken off. */
+static bool read_zone(const char *s, size_t n, int *minutes) {
+  *minutes = 0;
+  if (n == 0 || (n == 1 && (*s == 'Z' || *s == 'z'))) return true;
+  if ((*s != '+' && *s != '-') || (n != 5 && n != 6)) return false;
+  size_t at = n == 6 ? 4 : 3;
+  int h = pair(s + 1, n - 1, 23), m = pair(s + at, n - at, 59);
+  if (h < 0 || m < 0 || (n == 6 && s[3] != ':')) return false;
+  *minutes = (*s == '-' ? -1 : 1) * (60 * h + m);
+  return true;
+}
+
+bool atvi_parse_datetime(const char *s, size_t n, double *days) {
+  enum { DATE = 10 };
+  int64_t day;
+  if (n < DATE || !atvi_parse_date(s, DATE, &day)) return false;
+  double second = 0;
+  int hour, minute, zone;
+  if (n == DATE) {
+    *days = (double)day;
+    return true;
+  }
+  const char *t = s + DATE + 1, *end = s + n;
+  if ((s[DATE] != 'T' && s[DATE] != 't' && s[DATE] != ' ') || end - t < 5 || t[2] != ':') return false;
+  hour = pair(t, 2, 24);
+  minute = pair(t + 3, 2, 59);
+  t += 5;
+  if (hour < 0 || minute < 0) return false;
+  if (t < end && *t == ':') {
+    const char *stop = ++t;
+    while (stop < end && (digit(*stop) || *stop == '.')) stop++;
+    if (pair(t, (size_t)(stop - t), 60) < 0 || (stop - t > 2 && t[2] != '.')) return false;
+    if (!atvi_parse_number(t, (size_t)(stop - t), &second)) return false;
+    t = stop;
+  }
+  if (hour == 24 && (minute > 0 || second > 0)) return false;
+  if (!read_zone(t, (size_t)(end - t), &zone)) return false;
+  *days = (double)day + (3600.0 * hour + 60.0 * (minute - zone) + second) / 86400.0;
   return true;
 }
 

@@ -60,6 +60,10 @@ typedef enum {
   KW_TRACK,
   KW_LOGP,
   KW_SOLVER,
+  /* statements whose words stay free for names: a line that begins with one is one */
+  KW_FOLDER,
+  KW_SIMULATOR,
+  KW_EMULATOR,
   /* expressions */
   KW_IF,
   KW_THEN,
@@ -159,6 +163,23 @@ struct ast_expr {
   ast_dim *dim;
 };
 
+/* A line inside the { } of a simulator or an emulator. What a setting does not have is NULL. */
+typedef struct {
+  const char *word; /* one of the words of its block */
+  atvi_place at;
+  const char *name; /* of an output; the kernel, what is sent, the unit of a limit */
+  atvi_place name_at;
+  bool from;             /* an output says where it comes from; file NULL then: standard output */
+  const char *file, *to; /* also the command */
+  atvi_place file_at, to_at;
+  ast_expr *first, *last; /* columns by position */
+  atvi_place column_at;
+  const char *format, *column, *time; /* of an output */
+  atvi_place format_at, time_at;
+  atvi_idx n; /* numbers, or inputs */
+  ast_expr **value;
+} ast_setting;
+
 typedef struct ast_stmt {
   ast_keyword kind; /* KW_STATE ...; equations: KW_NEXT, or KW_NONE for d/dt */
   atvi_place at;    /* of the name if there is one */
@@ -171,7 +192,9 @@ typedef struct ast_stmt {
   ast_word *dist;
   atvi_place dist_at;
   ast_expr *args; /* EX_CALL: the distribution with its arguments */
-  bool has_range; /* bounds, limits */
+  atvi_idx n_term;
+  ast_expr **term; /* OBSERVE: [n_term] EX_CALL, a sum of processes in place of a distribution */
+  bool has_range;  /* bounds, limits */
   atvi_place range_at;
   ast_expr *lower, *upper;
   /* files */
@@ -188,6 +211,8 @@ typedef struct ast_stmt {
   ast_expr *tol, *atol, *step, *maxsteps;
   double date;
   int sign; /* PULSE: +1 or -1 */
+  atvi_idx n_setting;
+  ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
 } ast_stmt;
 
 typedef struct {
@@ -213,6 +238,18 @@ ast_expr *atvi_lang_expr_args(ast_parser *p, ast_word *word, atvi_place at); /* 
 bool atvi_lang_dims(ast_parser *p, int *n, ast_dim *dim, int closing);       /* after the opening bracket */
 bool atvi_lang_expect(ast_parser *p, int kind, const char *hint);
 const char *atvi_lang_token_text(ast_parser *p, const ast_token *tok);
+/* Complains about a word of the language in the place of a name of the model's own; true: it did. */
+bool atvi_lang_reserved(ast_parser *p, const ast_token *t);
+bool atvi_lang_at(const ast_parser *p, const char *text);
+bool atvi_lang_eat(ast_parser *p, const char *text); /* false: it is something else, nothing is said */
+const char *atvi_lang_column_name(ast_parser *p, atvi_place *at); /* a name, text in quotes, or a number */
+
+/* parse_block.c: from the { to the }. */
+bool atvi_lang_block(ast_parser *p, ast_stmt *st);
+
+/* Kinds of processes by name; -1 if it is none. name of the k-th; NULL past the end. */
+int atvi_lang_process(const char *name);
+const char *atvi_lang_process_name(int k);
 
 /* The candidate nearest to text (edit distance <= 2), or NULL: keep calling with the best so far. */
 typedef struct {

@@ -57,7 +57,8 @@ atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx ro
   atvi_excerpt_clean(what);
   atvi_place at = {row >= 0 ? csv->line[row] : 1,
                    row >= 0 && col >= 0 ? csv->column[row * csv->n_col + col] : 1};
-  if (row >= 0 && col >= 0 && atvi_decimal_comma(csv->text[row * csv->n_col + col]))
+  if (row >= 0 && col >= 0 && csv->kind[row * csv->n_col + col] != ATVI_CELL_NUMBER &&
+      atvi_decimal_comma(csv->text[row * csv->n_col + col]))
     hint = "numbers have a decimal point: write 1.5, not 1,5";
   atvi_excerpt(csv->source, csv->n_source, at.line, at.column, true, cell);
   return s->status =

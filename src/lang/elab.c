@@ -80,8 +80,9 @@ static bool elaborate(elab *e) {
   if (!atvi_elab_declare(e) || !atvi_elab_settings(e) || !atvi_elab_shapes(e)) return false;
   number(e);
   return atvi_elab_tables(e) && atvi_elab_data(e) && atvi_elab_start(e) && atvi_elab_params(e) &&
-         atvi_elab_states(e) && atvi_elab_pulses(e) && atvi_elab_observe(e) && atvi_elab_values(e) &&
-         unused_lets(e);
+         atvi_elab_states(e) && atvi_elab_pulses(e) && atvi_elab_simulator(e) &&
+         atvi_elab_emulator_names(e) && atvi_elab_observe(e) && atvi_elab_simulator_inputs(e) &&
+         atvi_elab_emulators(e) && atvi_elab_values(e) && unused_lets(e);
 }
 
 static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *lang) {

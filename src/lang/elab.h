@@ -97,6 +97,10 @@ typedef struct {
   int depth;
   atvi_idx work, elements;
   const ast_stmt **data_stmt; /* [n_data] */
+  const ast_stmt *simulator;  /* NULL: there is none */
+  atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
+  const ast_stmt **block;     /* [n_block] */
+  atvi_idx emulator_cap;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
 } elab;
 
@@ -180,8 +184,27 @@ bool atvi_elab_data(elab *e);    /* elab_data.c */
 bool atvi_elab_observe(elab *e); /* elab_observe.c */
 bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
 bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
-/* Path of a file that the model names. */
+/* elab_process.c: the terms of an observation. */
+bool atvi_elab_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o);
+/* elab_simulator.c: all but the inputs; then those, which depend on who uses what. */
+bool atvi_elab_simulator(elab *e);
+bool atvi_elab_simulator_inputs(elab *e);
+/* Position of the output of the simulator; -1 if there is none. */
+atvi_idx atvi_elab_output(const elab *e, const char *name);
+/* Parameters that a list of names stands for, in that order. */
+bool atvi_elab_inputs(elab *e, const ast_setting *x, atvi_idx *n, const atvi_idx **input);
+/* The setting of a block; NULL: not given. */
+const ast_setting *atvi_elab_setting(const ast_stmt *st, const char *word);
+/* elab_emulator.c: names first, for observations to refer to; settings when inputs are known. */
+bool atvi_elab_emulator_names(elab *e);
+bool atvi_elab_emulators(elab *e);
+/* Number of the emulator that x names; made if it is an output of the simulator without a block. -1 after an error. */
+atvi_idx atvi_elab_emulator(elab *e, const ast_expr *x);
+/* Path of a file that the model names; of one that belongs to the simulator, which stands next to the model. */
 const char *atvi_elab_path(elab *e, const char *file);
+const char *atvi_elab_path_beside(elab *e, const char *file);
+/* Where files are looked for: the end of a hint. */
+const char *atvi_elab_where(const elab *e);
 /* A cell as a time of the model: a number, or a date where there is a calendar. */
 bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
                          double *t);

@@ -6,13 +6,26 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const char *atvi_elab_path(elab *e, const char *file) {
+const char *atvi_elab_path_beside(elab *e, const char *file) {
   const char *slash = strrchr(e->s->path, '/');
   const char *path = file;
   if (file[0] != '/' && slash)
     path = atvi_pool_printf(e->s->pool, "%.*s/%s", (int)(slash - e->s->path), e->s->path, file);
   if (!path) atvi_lang_nomem(e->s);
   return path;
+}
+
+const char *atvi_elab_path(elab *e, const char *file) {
+  if (!e->lang->folder || file[0] == '/') return atvi_elab_path_beside(e, file);
+  const char *path = atvi_pool_printf(e->s->pool, "%s/%s", e->lang->folder, file);
+  if (!path) atvi_lang_nomem(e->s);
+  return path;
+}
+
+const char *atvi_elab_where(const elab *e) {
+  if (!e->lang->folder) return "files are looked for next to the model file";
+  if (e->opts && e->opts->folder) return "files are looked for in the folder that --folder names";
+  return "files are looked for in the folder that the model names; --folder DIR gives another";
 }
 
 /* Asks without opening: a pipe can be opened once only. */
@@ -30,8 +43,7 @@ bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
   const char *path = atvi_elab_path(e, st->file);
   if (!path) return false;
   if (!exists(path)) {
-    atvi_lang_error(e->s, st->file_at, "files are looked for next to the model file", "there is no file %s",
-                    path);
+    atvi_lang_error(e->s, st->file_at, atvi_elab_where(e), "there is no file %s", path);
     return false;
   }
   atvi_status status = atvi_csv_read(e->s->pool, path, csv);
@@ -147,7 +159,7 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   if (!exists(data->path)) {
     const char *hint = replaced
                            ? "the file given in place of the model's is looked for from the working folder"
-                           : "files are looked for next to the model file";
+                           : atvi_elab_where(e);
     atvi_lang_error(e->s, st->file_at, hint, "there is no file %s", data->path);
     return false;
   }
@@ -188,26 +200,71 @@ bool atvi_elab_data(elab *e) {
   return true;
 }
 
-/* Rows of the file are the last index but one; a vector may be a row or a column. */
-bool atvi_elab_const_file(elab *e, elab_symbol *sym) {
+/* Columns of the file that a constant takes: [*first, *first + n). All, unless it says which. */
+static bool const_columns(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx *first, atvi_idx *n) {
+  *first = 0;
+  *n = csv->n_col;
+  if (st->n_word > 1) {
+    atvi_lang_error(e->s, st->words[1].at,
+                    "columns that stand side by side are given by position: columns 2..6",
+                    "one column can be given by name");
+    return false;
+  }
+  if (st->n_word) {
+    const ast_token *w = &st->words[0];
+    *first = atvi_elab_find_column(e, csv, w->kind == TOK_STRING ? w->text : w->word->text, w->at);
+    *n = 1;
+    return *first >= 0;
+  }
+  if (!st->first_column) return true;
+  atvi_idx from, to;
+  if (!atvi_elab_whole(e, NULL, st->first_column, "the position of a column", &from)) return false;
+  to = from;
+  if (st->last_column && !atvi_elab_whole(e, NULL, st->last_column, "the position of a column", &to))
+    return false;
+  if (from < 1 || to < from || to > csv->n_col) {
+    atvi_lang_error(e->s, st->column_at, "columns are counted from 1",
+                    "there are no columns %td..%td: %s has %td", from, to, csv->path, csv->n_col);
+    return false;
+  }
+  *first = from - 1;
+  *n = to - from + 1;
+  return true;
+}
+
+static bool fill(elab *e, elab_symbol *sym, const atvi_csv *csv) {
   const ast_stmt *st = sym->stmt;
-  atvi_csv *csv;
-  if (!atvi_elab_csv(e, st, &csv)) return false;
-  atvi_idx cols = sym->n_dim >= 2 ? sym->dim[sym->n_dim - 1].n : 1, rows = sym->total / cols;
-  bool row = sym->n_dim == 1 && csv->n_row == 1 && csv->n_col == rows;
-  if (!row && (csv->n_row != rows || csv->n_col != cols)) {
+  atvi_idx cols = sym->n_dim >= 2 ? sym->dim[sym->n_dim - 1].n : 1, rows = sym->total / cols, first, n;
+  if (!const_columns(e, st, csv, &first, &n)) return false;
+  bool row = sym->n_dim == 1 && csv->n_row == 1 && n == rows;
+  if (!row && (csv->n_row != rows || n != cols)) {
     atvi_lang_error(e->s, st->file_at, "one line per row, one column per element; a header line is allowed",
                     "wrong shape: '%.60s' needs %td rows of %td, %s has %td rows of %td", sym->word->text,
-                    rows, cols, csv->path, csv->n_row, csv->n_col);
+                    rows, cols, csv->path, csv->n_row, n);
     return false;
   }
   for (atvi_idx k = 0; k < sym->total; k++) {
-    if (csv->kind[k] != ATVI_CELL_NUMBER) {
-      atvi_lang_data_error(e->s, csv, row ? 0 : k / cols, row ? k : k % cols, st->file_at,
-                           "every cell must be a number", "'%.60s' is not a number", csv->text[k]);
+    atvi_idx r = row ? 0 : k / cols, c = first + (row ? k : k % cols), at = r * csv->n_col + c;
+    if (csv->kind[at] != ATVI_CELL_NUMBER) {
+      atvi_lang_data_error(e->s, csv, r, c, st->file_at, "every cell must be a number",
+                           "'%.60s' is not a number", csv->text[at]);
       return false;
     }
-    sym->memo[k] = (elab_memo){atvi_graph_const(e->g, csv->value[k]), MEMO_DONE, -1};
+    sym->memo[k] = (elab_memo){atvi_graph_const(e->g, csv->value[at]), MEMO_DONE, -1};
   }
   return true;
+}
+
+/* Rows of the file are the last index but one; a vector may be a row or a column. */
+bool atvi_elab_const_file(elab *e, elab_symbol *sym) {
+  atvi_csv *csv;
+  if (sym->busy) {
+    atvi_lang_error(e->s, sym->stmt->column_at, "give the position as a number",
+                    "the column of '%.60s' depends on itself", sym->word->text);
+    return false;
+  }
+  sym->busy = true;
+  bool ok = atvi_elab_csv(e, sym->stmt, &csv) && fill(e, sym, csv);
+  sym->busy = false;
+  return ok;
 }

@@ -237,7 +237,13 @@ static bool check_column(elab *e, atvi_lang_observe *o) {
       continue;
     }
     if (!check_cell(e, o, csv, r)) return false;
-    o->n_censored += censored(o, csv->kind[at], csv->value[at]);
+    bool cut = censored(o, csv->kind[at], csv->value[at]);
+    o->n_censored += cut;
+    if (cut && o->n_term) {
+      atvi_lang_data_error(e->s, csv, r, o->column, o->place, "make it NA, and it is left out",
+                           "'%.60s' is censored, which a sum of processes does not allow", csv->text[at]);
+      return false;
+    }
   }
   uint32_t kinds = 0;
   for (int k = 0; k < o->n_arg; k++) kinds |= atvi_graph_kinds(e->g, o->arg[k]);
@@ -304,6 +310,32 @@ static bool same_name(elab *e, const ast_stmt *st) {
   return false;
 }
 
+static bool distributed(elab *e, const ast_stmt *st, const elab_loop *loop, atvi_lang_observe *o) {
+  o->n_arg = atvi_dist_get(o->dist)->n_arg;
+  elab_env v = {.vars = loop->vars, .allowed = ELAB_ALL, .where = "an observation", .data = o->data};
+  for (int a = 0; a < o->n_arg; a++)
+    if ((o->arg[a] = atvi_elab_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
+  return atvi_elab_check_args(e, st, o->dist, o->arg) && check_time(e, st, o);
+}
+
+/* A model has one sort of observations. */
+static bool one_sort(elab *e) {
+  const ast_stmt *sum = NULL, *plain = NULL;
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    if (st->kind != KW_OBSERVE) continue;
+    if (st->n_term && !sum) sum = st;
+    if (!st->n_term && !plain) plain = st;
+  }
+  if (!sum || !plain) return true;
+  atvi_lang_error(e->s, plain->dist_at,
+                  "white(variance) in a sum is normal noise; keep the others in a model of their own",
+                  "'%.60s' has a distribution, but line %d observes a sum of processes, and a model cannot "
+                  "have both",
+                  plain->name->text, sum->at.line);
+  return false;
+}
+
 static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
   if (!atvi_elab_free_name(e, st->name->text, st->at) || same_name(e, st)) return false;
   atvi_idx data = data_of(e, st, loop);
@@ -312,15 +344,10 @@ static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
     atvi_elab_loop_at(e, loop, k);
     *o = (atvi_lang_observe){.data = data, .place = st->at};
     o->name = atvi_elab_element_name(e, st->name->text, loop->n_dim, loop->range, k);
-    if (!o->name || !atvi_elab_dist(e, st, false, &o->dist) || !limits(e, st, loop->vars, o) ||
-        !column_of(e, st, loop, e->lang->data[data].csv, k, &o->column))
-      return false;
-    o->n_arg = atvi_dist_get(o->dist)->n_arg;
-    elab_env v = {.vars = loop->vars, .allowed = ELAB_ALL, .where = "an observation", .data = data};
-    for (int a = 0; a < o->n_arg; a++)
-      if ((o->arg[a] = atvi_elab_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
-    if (!atvi_elab_check_args(e, st, o->dist, o->arg) || !check_time(e, st, o) || !check_column(e, o) ||
-        twice(e, st, o, k))
+    if (!o->name || (!st->n_term && !atvi_elab_dist(e, st, false, &o->dist)) ||
+        !limits(e, st, loop->vars, o) || !column_of(e, st, loop, e->lang->data[data].csv, k, &o->column) ||
+        !(st->n_term ? atvi_elab_terms(e, st, loop->vars, o) : distributed(e, st, loop, o)) ||
+        !check_column(e, o) || twice(e, st, o, k))
       return false;
     e->lang->n_observe++;
   }
@@ -330,6 +357,7 @@ static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
 bool atvi_elab_observe(elab *e) {
   atvi_idx n = 0;
   elab_loop loop;
+  if (!one_sort(e)) return false;
   for (int pass = 0; pass < 2; pass++) {
     for (atvi_idx i = 0; i < e->file->n; i++) {
       const ast_stmt *st = &e->file->stmt[i];

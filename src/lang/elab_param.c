@@ -10,10 +10,12 @@ bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
   const char *list =
       prior ? "priors: uniform, normal, lognormal, gamma, invgamma, beta, exponential, halfnormal, "
               "halfcauchy, cauchy, student"
-            : "observations: poisson, negbin, binomial, normal, lognormal, student";
+            : "observations: poisson, negbin, binomial, normal, lognormal, student; or a sum of processes: "
+              "emulator, exponential, matern32, matern52, white";
   if (found < 0) {
     ast_guess g = {.text = name};
     for (int d = 0; d < ATVI_DIST_COUNT; d++) atvi_lang_guess(&g, atvi_dist_get((atvi_dist)d)->name);
+    for (int k = 0; !prior && atvi_lang_process_name(k); k++) atvi_lang_guess(&g, atvi_lang_process_name(k));
     atvi_lang_error(e->s, st->dist_at,
                     g.best ? atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best) : list,
                     "unknown distribution '%.60s'", name);

@@ -124,10 +124,26 @@ static bool solver(elab *e) {
   return true;
 }
 
+/* What was asked for on the command line is relative to the working folder, what the file says to the file. */
+static bool folder(elab *e) {
+  const ast_stmt *st = only(e, KW_FOLDER, "folder");
+  if (e->s->status != ATVI_OK) return false;
+  if (e->opts && e->opts->folder) {
+    e->lang->folder = atvi_pool_strndup(e->s->pool, e->opts->folder, strlen(e->opts->folder));
+    return e->lang->folder ? true : (atvi_lang_nomem(e->s), false);
+  }
+  if (!st) return true;
+  if (!*st->file) {
+    atvi_lang_error(e->s, st->at, "for example: folder \"../data\"", "the name of the folder is empty");
+    return false;
+  }
+  return (e->lang->folder = atvi_elab_path_beside(e, st->file)) != NULL;
+}
+
 bool atvi_elab_settings(elab *e) {
   const ast_stmt *title = only(e, KW_MODEL, "model");
   e->lang->title = title ? title->file : "";
-  return e->s->status == ATVI_OK && model_kind(e) && calendar(e) && solver(e);
+  return e->s->status == ATVI_OK && folder(e) && model_kind(e) && calendar(e) && solver(e);
 }
 
 bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value) {

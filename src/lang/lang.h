@@ -2,7 +2,7 @@
 /* From a model file to a model description: names, priors, equations and data, with every
  * expression a node of one graph. docs/language.md is the reference of the language.
  *
- * Reading order: ast.h, lex.c, parse.c, parse_expr.c (text to tree), elab.h, elab.c, elab_*.c (tree to this
+ * Reading order: ast.h, lex.c, parse*.c (text to tree), elab.h, elab.c, elab_*.c (tree to this
  * description), dist*.c, table.c. */
 #ifndef ATVI_LANG_LANG_H
 #define ATVI_LANG_LANG_H
@@ -90,6 +90,85 @@ typedef struct {
   const double *value;   /* [n_row][n_col] numbers; NaN where missing */
 } atvi_lang_data;
 
+/* Observations that are a sum of processes in time: emulator(flow, sill) + exponential(v, l) + white(s2). */
+typedef enum {
+  ATVI_TERM_EMULATOR,    /* arg[0]: sill, or ATVI_NODE_NONE: the estimated one */
+  ATVI_TERM_EXPONENTIAL, /* arg[0]: variance, arg[1]: range */
+  ATVI_TERM_MATERN32,
+  ATVI_TERM_MATERN52,
+  ATVI_TERM_WHITE /* arg[0]: variance */
+} atvi_term_kind;
+
+enum {
+  ATVI_LANG_TERMS = 8,
+  ATVI_LANG_TERM_STATES = 8
+}; /* most in a sum; matern32 has 2 states, matern52 3 */
+
+typedef struct {
+  atvi_term_kind kind;
+  atvi_idx emulator; /* which; EMULATOR only, else -1 */
+  atvi_node arg[2];  /* depend on parameters only */
+  atvi_place place;
+} atvi_lang_term;
+
+/* A file of numbers, one line per run (or per time); columns by position (1-based), first .. last (0: to the end, of outputs alone). */
+typedef struct {
+  const char *path; /* to be opened as it is; NULL: not given */
+  atvi_idx first, last;
+  atvi_place place;
+} atvi_lang_matrix;
+
+typedef struct {
+  const char *name;
+  atvi_idx n_input;
+  const atvi_idx *input;             /* [n_input] parameters, in the order of the columns of designs */
+  atvi_lang_matrix designs, outputs; /* ready-made runs; path NULL: those of the simulator */
+  atvi_lang_matrix mean;             /* already taken off the outputs, and added again; path NULL: none was */
+  atvi_lang_matrix times; /* one time per output; path NULL: 1, 2, ... (a simulator's: as its output says) */
+  const char *kernel;     /* "exponential", "matern32", "matern52", "squared"; NULL: default */
+  atvi_idx n_length;
+  const double *length;              /* [n_length = n_input] held; NULL: estimated */
+  double nugget, time_length, basis; /* NaN: estimated; basis NaN: none */
+  atvi_place place;
+} atvi_lang_emulator;
+
+/* One output of a simulator: a scalar or a series. */
+typedef struct {
+  const char *name;
+  const char *file;   /* in the run's folder; NULL: standard output */
+  const char *format; /* "csv", "json", "columns" */
+  const char *
+      column; /* name or position (as text) of the value column, or key of a JSON object; NULL: output's name */
+  const char *
+      time; /* the same of the time column; NULL: a scalar, or 1, 2, ...; of a worker: "time", if its answer has that */
+  atvi_place place;
+} atvi_lang_output;
+
+typedef struct {
+  const char *from, *to; /* template, to be opened as it is; file that is made of it in the run's folder */
+  atvi_place place;
+} atvi_lang_template;
+
+typedef struct {
+  bool given;
+  const char
+      *command; /* with {name} for parameters, {{ and }} for braces; run by the shell in the run's folder.
+                        * A first word that is a path, and {here}, are absolute already */
+  bool worker;  /* stays alive: a line of JSON in, a line of JSON out */
+  bool send_json, send_environment;
+  atvi_idx n_template;
+  const atvi_lang_template *templates;
+  atvi_idx n_output;
+  const atvi_lang_output *output;
+  double limit_s; /* time limit of a run; inf: none */
+  int jobs;       /* at once; 0: one per core */
+  int retries;    /* after a failure */
+  atvi_idx
+      n_input; /* parameters that reach it: `inputs`, or those named in command and templates, or all that no term has */
+  const atvi_idx *input;
+  atvi_place place;
+} atvi_lang_simulator;
+
 typedef struct {
   const char *name; /* "infected", "cases.3" */
   atvi_idx data;    /* which data set */
@@ -100,6 +179,8 @@ typedef struct {
   double limit_lower,
       limit_upper; /* detection limits: values <= lower or >= upper are censored; infinite: none */
   atvi_idx n_missing, n_censored;
+  atvi_idx n_term; /* > 0: a sum of processes; dist is normal, n_arg 0, no limits, none censored */
+  const atvi_lang_term *term;
   atvi_place place;
 } atvi_lang_observe;
 
@@ -133,6 +214,10 @@ typedef struct atvi_lang {
   atvi_lang_data *data;
   atvi_idx n_observe;
   atvi_lang_observe *observe;
+  const char *folder; /* files are looked for here (a path to be opened as it is); NULL: the model's folder */
+  atvi_lang_simulator simulator;
+  atvi_idx n_emulator;
+  atvi_lang_emulator *emulator;
   atvi_idx n_track;
   atvi_lang_value *track; /* of parameters, states, time and tables */
 } atvi_lang;
@@ -145,10 +230,12 @@ typedef struct {
 typedef struct {
   atvi_idx n_replace;
   const atvi_lang_replace *replace; /* data files put in the place of the model's */
+  const char *folder;               /* in the place of the file's `folder`; NULL: the file's */
   bool data_optional;               /* a missing or empty data file is not an error (simulate) */
 } atvi_lang_opts;
 
-/* Reads a model file and its data. Paths of data are relative to the model file (replacements: to the working folder).
+/* Reads a model file and its data. Paths of data are relative to `folder`, or to the model file (replacements and opts->folder: to the
+ * working folder). Runs of emulators and templates are not read (templates: only for the names in them).
  * Errors: EIO, EMODEL, EDATA, ENOMEM; the message is file:line:column, the line, a caret, a hint. */
 ATVI_CHECKED atvi_status atvi_lang_load(atvi_ctx *ctx, const char *path, const atvi_lang_opts *opts,
                                         atvi_lang **out);

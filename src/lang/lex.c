@@ -99,7 +99,10 @@ typedef struct {
   ast_token *tok;
   atvi_idx n, cap;
   atvi_idx n_open, open_cap;
-  ast_token *open; /* brackets not yet closed */
+  ast_token *open;        /* brackets not yet closed */
+  atvi_idx first, before; /* tokens that begin this line and the one before */
+  bool in_block;
+  atvi_place block; /* its { */
 } lexer;
 
 static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -112,6 +115,10 @@ static ast_token *push(lexer *l, int kind, atvi_place at) {
     return NULL;
   }
   l->tok[l->n] = (ast_token){.kind = kind, .at = at};
+  if (kind == TOK_LINE) {
+    l->before = l->first;
+    l->first = l->n + 1;
+  }
   return &l->tok[l->n++];
 }
 
@@ -177,7 +184,9 @@ static bool lex_number(lexer *l) {
   }
   atvi_place at = here(l);
   if (is_letter((unsigned char)*q)) {
-    atvi_lang_error(l->s, at, "write a * between a number and a name; names begin with a letter",
+    atvi_lang_error(l->s, at,
+                    l->in_block ? "put a space between a number and its unit: 30 min"
+                                : "write a * between a number and a name; names begin with a letter",
                     "a number runs into a name: '%.*s'", (int)(q - l->p + 1 < 60 ? q - l->p + 1 : 60), l->p);
     return false;
   }
@@ -246,6 +255,23 @@ static bool lex_bracket(lexer *l, int c) {
   return true;
 }
 
+static bool says(const ast_token *t, const char *text) {
+  return t->kind == TOK_NAME && strcmp(t->word->text, text) == 0;
+}
+
+/* { opens a block in a statement of a simulator or an emulator, also on the line after it. Elsewhere braces have no meaning. */
+static bool opens_block(lexer *l) {
+  if (l->in_block || l->n_open || !l->n) return false;
+  bool next_line = l->first == l->n;
+  atvi_idx at = next_line ? l->before : l->first;
+  bool simulator = says(&l->tok[at], "simulator"), emulator = says(&l->tok[at], "emulator");
+  if (!next_line) return simulator || emulator;
+  if (!(simulator && l->n == at + 2) && !(emulator && l->n == at + 3)) return false;
+  l->n--;
+  l->first = at;
+  return true;
+}
+
 /* What other languages write, and typesetters. */
 static const struct {
   const char *text, *hint;
@@ -301,6 +327,8 @@ static bool lex_foreign(lexer *l) {
     break;
   }
   if ((c == '&' || c == '|') && l->p[1] == c) n = 2;
+  if (c == '{' && l->in_block) hint = "a block ends with } before another begins";
+  if (c == '}' && l->in_block) hint = "brackets must be closed in the order they were opened";
   const ast_token *last = l->n ? &l->tok[l->n - 1] : NULL;
   if (c == '\'' && last && last->kind == TOK_NAME) {
     hint = atvi_pool_printf(l->s->pool, "write d%.60s/dt = ...", last->word->text);
@@ -328,6 +356,17 @@ static bool lex_punctuation(lexer *l) {
     }
   int c = (unsigned char)*l->p;
   bool doubled = (c == '*' || c == '/') && l->p[1] == c;
+  if (c == '{' && opens_block(l)) {
+    l->in_block = true;
+    l->block = here(l);
+    l->p++;
+    return push(l, '{', l->block) != NULL;
+  }
+  if (c == '}' && l->in_block && !l->n_open) {
+    l->in_block = false;
+    l->p++;
+    return push(l, '}', (atvi_place){l->line, (int)(l->p - l->line_start)}) != NULL;
+  }
   if (!c || doubled || !strchr("+-*/^<>=~,:()[].", c)) return lex_foreign(l);
   if (strchr("()[]", c) && !lex_bracket(l, c)) return false;
   if (!push(l, c, here(l))) return false;
@@ -362,6 +401,10 @@ ast_token *atvi_lang_lex(ast_source *s, ast_words *words) {
     const ast_token *open = &l.open[l.n_open - 1];
     atvi_lang_error(s, open->at, "the statement goes on until the bracket is closed",
                     "this '%c' is never closed", open->kind);
+    return NULL;
+  }
+  if (l.in_block) {
+    atvi_lang_error(s, l.block, "the block ends with a }", "this '{' is never closed");
     return NULL;
   }
   if (!push(&l, TOK_LINE, here(&l)) || !push(&l, TOK_END, here(&l))) return NULL;

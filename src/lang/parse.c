@@ -4,26 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool at_text(const ast_parser *p, const char *text) {
-  return p->tok->kind == TOK_NAME && strcmp(p->tok->word->text, text) == 0;
-}
-
-static bool eat_text(ast_parser *p, const char *text) {
-  if (!at_text(p, text)) return false;
-  p->tok++;
-  return true;
-}
-
 /* The name a statement defines. */
 static bool define(ast_parser *p, ast_stmt *st) {
   st->at = p->tok->at;
-  if (p->tok->kind == TOK_NAME && p->tok->word->keyword != KW_NONE) {
-    atvi_lang_error(p->s, p->tok->at, "choose another name",
-                    "'%s' is a word of the language and cannot be a name", p->tok->word->text);
-    return false;
-  }
   st->name = p->tok->word;
-  return atvi_lang_expect(p, TOK_NAME, "names begin with a letter");
+  return !atvi_lang_reserved(p, p->tok) && atvi_lang_expect(p, TOK_NAME, "names begin with a letter");
 }
 
 static bool dims(ast_parser *p, ast_stmt *st) {
@@ -59,7 +44,7 @@ static bool file_name(ast_parser *p, ast_stmt *st) {
 }
 
 /* The name of a column: a name, or text in quotes, or a number for files without a header. */
-static const char *column_name(ast_parser *p, atvi_place *at) {
+const char *atvi_lang_column_name(ast_parser *p, atvi_place *at) {
   const ast_token *t = p->tok;
   *at = t->at;
   const char *text = NULL;
@@ -95,6 +80,31 @@ static bool distribution(ast_parser *p, ast_stmt *st) {
   return st->args != NULL;
 }
 
+/* A sum of processes, or a distribution. */
+static bool processes(ast_parser *p, ast_stmt *st) {
+  const char *hint = "processes are added up: emulator(flow) + exponential(v, l) + white(s2)";
+  atvi_idx cap = 0;
+  if (!distribution(p, st)) return false;
+  if (p->tok->kind != '+' && atvi_lang_process(st->dist->text) < 0) return true;
+  for (ast_expr *call = st->args;;) {
+    if (!ATVI_PUSH(p->s->pool, st->term, st->n_term, cap)) return atvi_lang_nomem(p->s), false;
+    st->term[st->n_term++] = call;
+    if (p->tok->kind == '-' || p->tok->kind == '*' || p->tok->kind == '/') {
+      atvi_lang_error(p->s, p->tok->at, hint, "unexpected %s", atvi_lang_token_text(p, p->tok));
+      return false;
+    }
+    if (p->tok->kind != '+') return true;
+    const ast_token *name = ++p->tok;
+    if (name->kind != TOK_NAME || name[1].kind != '(') {
+      atvi_lang_error(p->s, name->at, hint, "expected a process and its arguments, found %s",
+                      atvi_lang_token_text(p, name));
+      return false;
+    }
+    p->tok++;
+    if (!(call = atvi_lang_expr_args(p, name->word, name->at))) return false;
+  }
+}
+
 static bool parse_model(ast_parser *p, ast_stmt *st) {
   st->file = p->tok->text;
   return atvi_lang_expect(p, TOK_STRING, "a title in quotes: model \"Common cold\"");
@@ -117,11 +127,7 @@ static bool word_list(ast_parser *p, ast_stmt *st, bool strings) {
 
 static bool reserved_in(ast_parser *p, const ast_stmt *st) {
   for (atvi_idx i = 0; i < st->n_word; i++)
-    if (st->words[i].word->keyword != KW_NONE) {
-      atvi_lang_error(p->s, st->words[i].at, "choose another name",
-                      "'%s' is a word of the language and cannot be a name", st->words[i].word->text);
-      return true;
-    }
+    if (atvi_lang_reserved(p, &st->words[i])) return true;
   return false;
 }
 
@@ -138,10 +144,22 @@ static bool parse_index(ast_parser *p, ast_stmt *st) {
   return st->dim[0].hi != NULL;
 }
 
+static bool parse_columns(ast_parser *p, ast_stmt *st) {
+  st->column_at = p->tok->at;
+  bool name = p->tok->kind == TOK_NAME && p->tok[1].kind != TOK_RANGE;
+  if (name || p->tok->kind == TOK_STRING) return word_list(p, st, true);
+  if (!(st->first_column = atvi_lang_expr_sum(p))) return false;
+  if (p->tok->kind != TOK_RANGE) return true;
+  p->tok++;
+  st->last_column = atvi_lang_expr_sum(p);
+  return st->last_column != NULL;
+}
+
 static bool parse_const(ast_parser *p, ast_stmt *st) {
   if (!define(p, st) || !dims(p, st)) return false;
-  if (eat_text(p, "from")) return file_name(p, st);
-  return value(p, st);
+  if (!atvi_lang_eat(p, "from")) return value(p, st);
+  if (!file_name(p, st)) return false;
+  return (!atvi_lang_eat(p, "columns") && !atvi_lang_eat(p, "column")) || parse_columns(p, st);
 }
 
 static bool parse_param(ast_parser *p, ast_stmt *st) {
@@ -150,8 +168,8 @@ static bool parse_param(ast_parser *p, ast_stmt *st) {
     p->tok++;
     if (!distribution(p, st)) return false;
   }
-  if (eat_text(p, "in") && !range(p, st)) return false;
-  if (eat_text(p, "map")) {
+  if (atvi_lang_eat(p, "in") && !range(p, st)) return false;
+  if (atvi_lang_eat(p, "map")) {
     st->option = p->tok->word;
     st->time_at = p->tok->at;
     if (!atvi_lang_expect(p, TOK_NAME, "one of auto, surjection, probit, logit, log, none")) return false;
@@ -226,20 +244,21 @@ static bool parse_table(ast_parser *p, ast_stmt *st) {
   if (!define(p, st)) return false;
   st->option = p->tok->word;
   atvi_place at = p->tok->at;
-  bool monthly = at_text(p, "monthly");
-  if (!monthly && !at_text(p, "step") && !at_text(p, "linear")) {
+  bool monthly = atvi_lang_at(p, "monthly");
+  if (!monthly && !atvi_lang_at(p, "step") && !atvi_lang_at(p, "linear")) {
     atvi_lang_error(p->s, at, "for example: table k step = [0: 1, 10: 0.4]",
                     "a table is 'step', 'linear' or 'monthly', not %s", atvi_lang_token_text(p, p->tok));
     return false;
   }
   p->tok++;
-  if (!monthly && eat_text(p, "from")) {
+  if (!monthly && atvi_lang_eat(p, "from")) {
     const char *hint = "for example: from \"weather.csv\" time day column temperature";
     if (!file_name(p, st)) return false;
-    if (!eat_text(p, "time")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'time'"), false;
-    if (!(st->time_column = column_name(p, &st->time_at))) return false;
-    if (!eat_text(p, "column")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'column'"), false;
-    return (st->value_column = column_name(p, &st->column_at)) != NULL;
+    if (!atvi_lang_eat(p, "time")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'time'"), false;
+    if (!(st->time_column = atvi_lang_column_name(p, &st->time_at))) return false;
+    if (!atvi_lang_eat(p, "column"))
+      return atvi_lang_error(p->s, p->tok->at, hint, "expected 'column'"), false;
+    return (st->value_column = atvi_lang_column_name(p, &st->column_at)) != NULL;
   }
   if (monthly) return value(p, st);
   return atvi_lang_expect(p, '=', NULL) && knots(p, st);
@@ -253,7 +272,7 @@ static bool parse_pulse(ast_parser *p, ast_stmt *st) {
   else if (!atvi_lang_expect(p, TOK_PLUS_EQ, "for example: pulse I += 10 at [5, 12]"))
     return false;
   if (!(st->value = atvi_lang_expr(p))) return false;
-  if (!eat_text(p, "at")) {
+  if (!atvi_lang_eat(p, "at")) {
     atvi_lang_error(p->s, p->tok->at, "for example: pulse I += 10 at [5, 12]", "expected 'at', found %s",
                     atvi_lang_token_text(p, p->tok));
     return false;
@@ -272,18 +291,8 @@ static bool parse_data(ast_parser *p, ast_stmt *st) {
   st->at = p->tok->at;
   if (p->tok->kind == TOK_NAME && !define(p, st)) return false;
   if (!file_name(p, st)) return false;
-  if (eat_text(p, "time")) return (st->time_column = column_name(p, &st->time_at)) != NULL;
+  if (atvi_lang_eat(p, "time")) return (st->time_column = atvi_lang_column_name(p, &st->time_at)) != NULL;
   return true;
-}
-
-static bool parse_columns(ast_parser *p, ast_stmt *st) {
-  st->column_at = p->tok->at;
-  if (p->tok->kind == TOK_NAME || p->tok->kind == TOK_STRING) return word_list(p, st, true);
-  if (!(st->first_column = atvi_lang_expr_sum(p))) return false;
-  if (p->tok->kind != TOK_RANGE) return true;
-  p->tok++;
-  st->last_column = atvi_lang_expr_sum(p);
-  return st->last_column != NULL;
 }
 
 static bool parse_observe(ast_parser *p, ast_stmt *st) {
@@ -301,10 +310,9 @@ static bool parse_observe(ast_parser *p, ast_stmt *st) {
       return false;
   }
   if (!st->name || !dims(p, st)) return false;
-  if ((eat_text(p, "columns") || eat_text(p, "column")) && !parse_columns(p, st)) return false;
-  if (!atvi_lang_expect(p, '~', "for example: observe cases ~ poisson(I)") || !distribution(p, st))
-    return false;
-  return !eat_text(p, "limits") || range(p, st);
+  if ((atvi_lang_eat(p, "columns") || atvi_lang_eat(p, "column")) && !parse_columns(p, st)) return false;
+  if (!atvi_lang_expect(p, '~', "for example: observe cases ~ poisson(I)") || !processes(p, st)) return false;
+  return !atvi_lang_eat(p, "limits") || range(p, st);
 }
 
 static bool parse_solver(ast_parser *p, ast_stmt *st) {
@@ -313,11 +321,11 @@ static bool parse_solver(ast_parser *p, ast_stmt *st) {
   st->option = p->tok->word;
   if (!atvi_lang_expect(p, TOK_NAME, hint)) return false;
   while (p->tok->kind != TOK_LINE) {
-    ast_expr **slot = at_text(p, "tol")        ? &st->tol
-                      : at_text(p, "atol")     ? &st->atol
-                      : at_text(p, "step")     ? &st->step
-                      : at_text(p, "maxsteps") ? &st->maxsteps
-                                               : NULL;
+    ast_expr **slot = atvi_lang_at(p, "tol")        ? &st->tol
+                      : atvi_lang_at(p, "atol")     ? &st->atol
+                      : atvi_lang_at(p, "step")     ? &st->step
+                      : atvi_lang_at(p, "maxsteps") ? &st->maxsteps
+                                                    : NULL;
     if (!slot || *slot) {
       atvi_lang_error(p->s, p->tok->at, "there are tol, atol, step and maxsteps, each once", "unexpected %s",
                       atvi_lang_token_text(p, p->tok));
@@ -338,18 +346,41 @@ static bool parse_derivative(ast_parser *p, ast_stmt *st) {
   if (!st->name || !dims(p, st)) return false;
   const char *hint = "an equation reads dS/dt = ..., or dS[i in age]/dt = ...";
   if (!atvi_lang_expect(p, '/', hint)) return false;
-  if (!eat_text(p, "dt")) {
+  if (!atvi_lang_eat(p, "dt")) {
     atvi_lang_error(p->s, p->tok->at, hint, "expected 'dt', found %s", atvi_lang_token_text(p, p->tok));
     return false;
   }
   return value(p, st);
 }
 
+static bool parse_folder(ast_parser *p, ast_stmt *st) {
+  st->file = p->tok->text;
+  st->at = p->tok->at;
+  return atvi_lang_expect(p, TOK_STRING, "the name of a folder, in quotes: folder \"../data\"");
+}
+
+/* The { itself is looked for by the block. */
+static bool parse_emulator(ast_parser *p, ast_stmt *st) {
+  st->at = p->tok->at;
+  st->name = p->tok->word;
+  return !atvi_lang_reserved(p, p->tok) &&
+         atvi_lang_expect(p, TOK_NAME, "an emulator has a name: emulator flow { ... }") &&
+         atvi_lang_block(p, st);
+}
+
+/* Words that begin a statement but are no words of the language elsewhere. */
+static ast_keyword free_word(const ast_token *t) {
+  if (strcmp(t->word->text, "folder") == 0) return KW_FOLDER;
+  if (strcmp(t->word->text, "simulator") == 0) return KW_SIMULATOR;
+  return strcmp(t->word->text, "emulator") == 0 ? KW_EMULATOR : KW_NONE;
+}
+
 static bool unknown_statement(ast_parser *p) {
   const ast_token *t = p->tok;
-  static const char *const FIRST[] = {"model",   "index", "const",   "param",  "let",   "function", "state",
-                                      "next",    "step",  "start",   "burnin", "table", "calendar", "pulse",
-                                      "observe", "data",  "derived", "track",  "logp",  "solver"};
+  static const char *const FIRST[] = {"model",    "index",  "const",   "param",     "let",     "function",
+                                      "state",    "next",   "step",    "start",     "burnin",  "table",
+                                      "calendar", "pulse",  "observe", "data",      "derived", "track",
+                                      "logp",     "solver", "folder",  "simulator", "emulator"};
   if (t->kind != TOK_NAME) {
     atvi_lang_error(p->s, t->at, "a statement begins with a word, such as param, state, let, data or observe",
                     "a line cannot begin with %s", atvi_lang_token_text(p, t));
@@ -359,7 +390,8 @@ static bool unknown_statement(ast_parser *p) {
   for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) atvi_lang_guess(&g, FIRST[i]);
   const char *hint =
       "statements begin with model, index, const, param, let, function, state, d.../dt, next, step, "
-      "start, burnin, calendar, table, pulse, data, observe, derived, track, logp or solver";
+      "start, burnin, calendar, table, pulse, data, observe, derived, track, logp, solver, folder, simulator "
+      "or emulator";
   if (t[1].kind == '=') hint = "a name for an expression is defined with 'let', a number with 'const'";
   if (t[1].kind == '~') hint = "a prior belongs to 'param', a distribution of data to 'observe'";
   if (g.best) hint = atvi_pool_printf(p->s->pool, "did you mean '%s'?", g.best);
@@ -371,6 +403,7 @@ static bool statement(ast_parser *p, ast_stmt *st) {
   const ast_token *first = p->tok;
   *st = (ast_stmt){.at = first->at};
   ast_keyword k = first->kind == TOK_NAME ? first->word->keyword : KW_NONE;
+  if (k == KW_NONE && first->kind == TOK_NAME) k = free_word(first);
   if (k == KW_NONE) {
     bool derivative = first->kind == TOK_NAME && first->word->text[0] == 'd' && first->word->text[1] &&
                       (first[1].kind == '/' || first[1].kind == '[');
@@ -399,6 +432,9 @@ static bool statement(ast_parser *p, ast_stmt *st) {
   case KW_DATA: return parse_data(p, st);
   case KW_OBSERVE: return parse_observe(p, st);
   case KW_SOLVER: return parse_solver(p, st);
+  case KW_FOLDER: return parse_folder(p, st);
+  case KW_SIMULATOR: return atvi_lang_block(p, st);
+  case KW_EMULATOR: return parse_emulator(p, st);
   default: p->tok--; return unknown_statement(p);
   }
 }

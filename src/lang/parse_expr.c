@@ -2,6 +2,7 @@
 /* Expressions by recursive descent. Loosest first: if, or, and, not, comparison, + -, * /, sign, ^, primary. */
 #include "lang/ast.h"
 #include <math.h>
+#include <string.h>
 
 static bool at_keyword(const ast_parser *p, ast_keyword k) {
   return p->tok->kind == TOK_NAME && p->tok->word->keyword == k;
@@ -39,6 +40,23 @@ bool atvi_lang_expect(ast_parser *p, int kind, const char *hint) {
   if (!hint) hint = "something is missing or misplaced before the mark";
   atvi_lang_error(p->s, p->tok->at, hint, "expected %s, found %s", wanted, atvi_lang_token_text(p, p->tok));
   return false;
+}
+
+bool atvi_lang_at(const ast_parser *p, const char *text) {
+  return p->tok->kind == TOK_NAME && strcmp(p->tok->word->text, text) == 0;
+}
+
+bool atvi_lang_eat(ast_parser *p, const char *text) {
+  if (!atvi_lang_at(p, text)) return false;
+  p->tok++;
+  return true;
+}
+
+bool atvi_lang_reserved(ast_parser *p, const ast_token *t) {
+  if (t->kind != TOK_NAME || t->word->keyword == KW_NONE) return false;
+  atvi_lang_error(p->s, t->at, "choose another name", "'%s' is a word of the language and cannot be a name",
+                  t->word->text);
+  return true;
 }
 
 static ast_expr *node(ast_parser *p, ast_kind kind, atvi_place at, atvi_idx n) {

@@ -13,7 +13,7 @@ enum { L = ATVI_LANES };
 static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   atvi_model_work *o, head = {0};
   atvi_idx d = m->target.d, n = m->n_state, nh = m->n_hoist, n_el = m->max_el;
-  atvi_idx n_report = m->n_prior_arg;
+  atvi_idx n_report = m->n_prior_arg, n_arg = m->emulated ? m->emulated->n_arg : 0;
   for (atvi_idx k = 0; k < m->lang->n_data; k++)
     if (m->report_args[k] + m->lang->n_observe > n_report) n_report = m->report_args[k] + m->lang->n_observe;
   if (m->lang->n_derived > n_report) n_report = m->lang->n_derived;
@@ -26,8 +26,9 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.grad_l, (d + 1) * L);
   ATVI_TAKE(a, head.value, L);
   ATVI_TAKE(a, head.hoist, (nh + 1) * L);
-  ATVI_TAKE(a, head.seeds, (nh + n + 1) * L);
+  ATVI_TAKE(a, head.seeds, (nh + n + n_arg + 1) * L);
   ATVI_TAKE(a, head.y0, (n + 1) * L);
+  ATVI_TAKE(a, head.arg, (n_arg + 1) * L);
   ATVI_TAKE(a, head.yout, (m->n_output * n + 1) * L);
   ATVI_TAKE(a, head.ybar, (m->n_output * n + 1) * L);
   ATVI_TAKE(a, head.el, (n_el + 1) * L);
@@ -36,6 +37,7 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   head.hoist_bar = head.seeds;
   if (o) {
     head.y0_bar = head.seeds + nh * L;
+    head.arg_bar = head.seeds + (nh + n) * L;
     *o = head;
   }
   return o;
@@ -55,13 +57,12 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: evaluation");
   atvi_model_work *w = carve(&a, m);
   w->ctx = ctx;
-  if (m->has_ode) {
-    atvi_status status = atvi_ode_work_new(ctx, &m->ode, &w->ode);
-    if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
-    if (status != ATVI_OK) {
-      atvi_model_work_free(w);
-      return status;
-    }
+  atvi_status status = m->has_ode ? atvi_ode_work_new(ctx, &m->ode, &w->ode) : ATVI_OK;
+  if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
+  if (status == ATVI_OK && m->emulated) status = atvi_emulated_work_new(m->emulated, ctx, &w->emulated);
+  if (status != ATVI_OK) {
+    atvi_model_work_free(w);
+    return status;
   }
   *work = w;
   return ATVI_OK;
@@ -72,6 +73,7 @@ void atvi_model_work_free(void *work) {
   if (!w) return;
   if (w->ode) atvi_ode_work_free(w->ode);
   if (w->exact) atvi_ode_work_free(w->exact);
+  atvi_emulated_work_free(w->emulated);
   atvi_block_free(w->ctx, w);
 }
 
@@ -84,7 +86,7 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
 }
 
 static void setup(const atvi_model *m, atvi_model_work *w) {
-  atvi_prog_run(&m->setup, w->scratch, (const double *[]){w->theta}, (double *[]){w->hoist, w->y0});
+  atvi_prog_run(&m->setup, w->scratch, (const double *[]){w->theta}, (double *[]){w->hoist, w->y0, w->arg});
 }
 
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
@@ -171,18 +173,19 @@ static void gradient(const atvi_model *m, atvi_model_work *w) {
   for (atvi_idx i = 0; m->has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];
 }
 
-/* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. */
-static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, bool grad, double ll[L],
-                     atvi_outcome outcome[L]) {
-  atvi_idx n = m->n_state;
+/* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. part: where the lanes begin in their group. */
+static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, int part, bool grad,
+                     double ll[L], atvi_outcome outcome[L]) {
+  atvi_idx n = m->n_state, n_arg = m->emulated ? m->emulated->n_arg : 0;
   atvi_outcome run[L];
   solve(m, w, grad, run);
   if (grad) {
     memset(w->ybar, 0, (size_t)(m->n_output * n * L) * sizeof *w->ybar);
-    memset(w->seeds, 0, (size_t)((m->n_hoist + n) * L) * sizeof *w->seeds);
+    memset(w->seeds, 0, (size_t)((m->n_hoist + n + n_arg) * L) * sizeof *w->seeds);
   }
   for (int l = 0; l < L; l++) ll[l] = 0;
   likelihood(m, w, grad, ll);
+  if (m->emulated) atvi_emulated_lanes(m->emulated, w->emulated, part, w->arg, grad ? w->arg_bar : NULL, ll);
   extra(m, w, ll);
   if (grad) gradient(m, w);
   for (int l = 0; l < L; l++) {
@@ -206,19 +209,31 @@ static void put_gradient(const atvi_model *m, const atvi_batch *b, double *to, a
     for (int l = 0; l < real; l++) to[i * b->B + first + l] = isfinite(value[l]) ? from[i * L + l] : 0;
 }
 
-static void run_batch(const atvi_model *m, atvi_model_work *w, solving *solve, const atvi_batch *b) {
+/* One part of a group: points first .. first+L-1. Tells which have a likelihood. */
+static void run_part(const atvi_model *m, atvi_model_work *w, solving *solve, const atvi_batch *b,
+                     atvi_idx first, int part, bool *good) {
   bool want = b->log_lik || b->grad_lik;
-  for (atvi_idx first = 0; first < b->B; first += L) {
-    int real = atvi_model_load_lanes(m, w, b->B, b->theta, first);
-    double lp[L], ll[L];
-    atvi_outcome outcome[L];
-    for (int l = 0; l < L; l++) ll[l] = -HUGE_VAL;
-    if (prior(m, w, lp, outcome) && want) evaluate(m, w, solve, b->grad_lik != NULL, ll, outcome);
-    put(b->log_prior, first, real, lp);
-    put(b->log_lik, first, real, ll);
-    put_gradient(m, b, b->grad_prior, first, real, w->grad_p, lp);
-    put_gradient(m, b, b->grad_lik, first, real, w->grad_l, ll);
-    for (int l = 0; b->outcome && l < real; l++) b->outcome[first + l] = outcome[l];
+  int real = atvi_model_load_lanes(m, w, b->B, b->theta, first);
+  double lp[L], ll[L];
+  atvi_outcome outcome[L];
+  for (int l = 0; l < L; l++) ll[l] = -HUGE_VAL;
+  if (prior(m, w, lp, outcome) && want) evaluate(m, w, solve, part, b->grad_lik != NULL, ll, outcome);
+  put(b->log_prior, first, real, lp);
+  put(b->log_lik, first, real, ll);
+  put_gradient(m, b, b->grad_prior, first, real, w->grad_p, lp);
+  put_gradient(m, b, b->grad_lik, first, real, w->grad_l, ll);
+  for (int l = 0; b->outcome && l < real; l++) b->outcome[first + l] = outcome[l];
+  for (int l = 0; l < L; l++) good[l] = isfinite(ll[l]);
+}
+
+static void run_batch(const atvi_model *m, atvi_model_work *w, solving *solve, const atvi_batch *b) {
+  const int group = m->emulated ? (int)ATVI_EM_GROUP : (int)L;
+  bool good[ATVI_EM_GROUP], want = b->log_lik || b->grad_lik;
+  for (atvi_idx at = 0; at < b->B; at += group) {
+    if (m->emulated && want) atvi_emulated_begin(m->emulated, w->emulated, false, b->B, b->theta, at);
+    for (int part = 0; part < group && at + part < b->B; part += L)
+      run_part(m, w, solve, b, at + part, part, good + part);
+    if (m->emulated && b->grad_lik) atvi_emulated_end(m->emulated, w->emulated, b->B, at, good, b->grad_lik);
   }
 }
 
@@ -254,6 +269,7 @@ const atvi_target_ops atvi_model_ops = {
     .pointwise = atvi_model_pointwise,
     .predict = atvi_model_predict,
     .simulate = atvi_model_simulate,
+    .predictive = atvi_model_predictive,
     .eval_frozen = eval_frozen,
     .eval_exact = eval_exact,
 };

@@ -7,34 +7,35 @@
 typedef struct {
   void *work;
   int64_t count, failures;
-  double *theta;         /* [d][ATVI_LANES] */
-  double *log_prior;     /* [ATVI_LANES] */
-  double *log_lik;       /* [ATVI_LANES] */
-  double *grad_prior;    /* [d][ATVI_LANES] */
-  double *grad_lik;      /* [d][ATVI_LANES] */
-  atvi_outcome *outcome; /* [ATVI_LANES] */
+  double *theta;         /* [d][group] */
+  double *log_prior;     /* [group] */
+  double *log_lik;       /* [group] */
+  double *grad_prior;    /* [d][group] */
+  double *grad_lik;      /* [d][group] */
+  atvi_outcome *outcome; /* [group] */
 } seat;
 
 struct atvi_evaluator {
   atvi_ctx *ctx;
   const atvi_target *target;
   int n_seat;
-  seat **seats; /* [n_seat] */
+  atvi_idx group; /* points per call */
+  seat **seats;   /* [n_seat] */
 };
 
-static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d) {
-  atvi_evaluator *ev, head = {.n_seat = n_seat};
+static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx group) {
+  atvi_evaluator *ev, head = {.n_seat = n_seat, .group = group};
   ATVI_TAKE(a, ev, 1);
   ATVI_TAKE(a, head.seats, n_seat);
   for (int i = 0; i < n_seat; i++) {
     seat *s, in = {0};
     ATVI_TAKE(a, s, 1);
-    ATVI_TAKE(a, in.theta, d * ATVI_LANES);
-    ATVI_TAKE(a, in.log_prior, ATVI_LANES);
-    ATVI_TAKE(a, in.log_lik, ATVI_LANES);
-    ATVI_TAKE(a, in.grad_prior, d * ATVI_LANES);
-    ATVI_TAKE(a, in.grad_lik, d * ATVI_LANES);
-    ATVI_TAKE(a, in.outcome, ATVI_LANES);
+    ATVI_TAKE(a, in.theta, d * group);
+    ATVI_TAKE(a, in.log_prior, group);
+    ATVI_TAKE(a, in.log_lik, group);
+    ATVI_TAKE(a, in.grad_prior, d * group);
+    ATVI_TAKE(a, in.grad_lik, d * group);
+    ATVI_TAKE(a, in.outcome, group);
     if (s) {
       *s = in;
       head.seats[i] = s;
@@ -52,10 +53,11 @@ atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_ev
   if (target->d < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "evaluator: d = %td, want >= 1", target->d);
   int n = atvi_ctx_threads(ctx);
   atvi_arena a = {0};
-  carve(&a, n, target->d);
+  atvi_idx group = target->group > 0 ? target->group : ATVI_LANES;
+  carve(&a, n, target->d, group);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
   if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "evaluator: %d threads, d = %td", n, target->d);
-  atvi_evaluator *ev = carve(&a, n, target->d);
+  atvi_evaluator *ev = carve(&a, n, target->d, group);
   ev->ctx = ctx;
   ev->target = target;
   for (int i = 0; i < n && ops->work_new; i++) {
@@ -85,7 +87,7 @@ void *atvi_evaluator_work_of(atvi_evaluator *ev, int worker) {
   return worker < ev->n_seat ? ev->seats[worker]->work : NULL;
 }
 
-/* At most ATVI_LANES points. A density that is NaN or +inf is a failure even if the target did not notice. */
+/* At most a group of points. A density that is NaN or +inf is a failure even if the target did not notice. */
 static void run_group(const atvi_evaluator *ev, seat *s, const atvi_batch *batch) {
   atvi_batch b = *batch;
   if (!b.outcome) b.outcome = s->outcome;
@@ -108,7 +110,7 @@ static void scatter(atvi_idx rows, atvi_idx n, const double *from, double *to, a
 
 /* Points first .. first+n-1 of a larger batch, by way of the seat's contiguous buffers. */
 static void run_part(const atvi_evaluator *ev, seat *s, const atvi_batch *batch, atvi_idx first) {
-  atvi_idx d = ev->target->d, B = batch->B, n = B - first < ATVI_LANES ? B - first : ATVI_LANES;
+  atvi_idx d = ev->target->d, B = batch->B, n = B - first < ev->group ? B - first : ev->group;
   for (atvi_idx j = 0; j < d; j++)
     for (atvi_idx i = 0; i < n; i++) s->theta[j * n + i] = batch->theta[j * B + first + i];
   atvi_batch b = {.B = n,
@@ -133,27 +135,27 @@ typedef struct {
 
 static void run_item(void *arg, atvi_idx item, int worker) {
   const job *j = arg;
-  run_part(j->ev, j->ev->seats[worker], j->batch, item * ATVI_LANES);
+  run_part(j->ev, j->ev->seats[worker], j->batch, item * j->ev->group);
 }
 
 void atvi_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch) {
   /* More threads than seats (the context was changed after new): one thread is always right. */
-  if (batch->B <= ATVI_LANES || atvi_ctx_threads(ev->ctx) > ev->n_seat) {
+  if (batch->B <= ev->group || atvi_ctx_threads(ev->ctx) > ev->n_seat) {
     atvi_evaluator_run_on(ev, 0, batch);
     return;
   }
   job j = {ev, batch};
-  atvi_parallel(ev->ctx, (batch->B + ATVI_LANES - 1) / ATVI_LANES, run_item, &j);
+  atvi_parallel(ev->ctx, (batch->B + ev->group - 1) / ev->group, run_item, &j);
 }
 
 void atvi_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch) {
   ATVI_ASSERT(worker >= 0 && worker < ev->n_seat);
   seat *s = ev->seats[worker];
-  if (batch->B <= ATVI_LANES) {
+  if (batch->B <= ev->group) {
     run_group(ev, s, batch);
     return;
   }
-  for (atvi_idx first = 0; first < batch->B; first += ATVI_LANES) run_part(ev, s, batch, first);
+  for (atvi_idx first = 0; first < batch->B; first += ev->group) run_part(ev, s, batch, first);
 }
 
 int64_t atvi_evaluator_count(const atvi_evaluator *ev) {

@@ -13,7 +13,7 @@ ATVI_CHECKED atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *ta
 void atvi_evaluator_free(atvi_evaluator *ev);
 const atvi_target *atvi_evaluator_target(const atvi_evaluator *ev);
 
-/* Evaluates a batch on all threads, in groups of ATVI_LANES points. A density that is NaN or +inf has the outcome
+/* Evaluates a batch on all threads, in groups of ATVI_LANES points, or as many as the target likes. A density that is NaN or +inf has the outcome
  * NONFINITE even if the target did not notice. */
 void atvi_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch);
 /* Evaluates a batch on the calling thread, inside a parallel region: worker is the region's worker number. */

@@ -18,12 +18,15 @@ typedef struct {
   atvi_ctx *ctx;
   const fixed *f;
   void *base;
-  double *theta, *grad; /* [base->d][L] */
+  double *theta, *grad; /* [base->d][group] */
 } fixed_work;
+
+/* Points that the base gets at once. */
+static atvi_idx group_of(const fixed *f) { return f->base->group > L ? f->base->group : L; }
 
 static atvi_status work_new(const void *self, atvi_ctx *ctx, void **work) {
   const fixed *f = self;
-  size_t n = (size_t)(f->base->d * L);
+  size_t n = (size_t)(f->base->d * group_of(f));
   fixed_work *w = atvi_block(ctx, sizeof *w + ATVI_ALIGN + 2 * n * sizeof(double));
   *work = NULL;
   if (!w) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: fixed parameters");
@@ -76,8 +79,9 @@ static atvi_batch values_of(const atvi_batch *batch, atvi_idx first, atvi_idx b,
 static void eval(const void *self, void *work, const atvi_batch *batch) {
   const fixed *f = self;
   fixed_work *w = work;
-  for (atvi_idx first = 0; first < batch->B; first += L) {
-    atvi_idx b = batch->B - first < L ? batch->B - first : L;
+  const atvi_idx group = group_of(f);
+  for (atvi_idx first = 0; first < batch->B; first += group) {
+    atvi_idx b = batch->B - first < group ? batch->B - first : group;
     expand(f, w, batch->B, batch->theta, first, b);
     atvi_batch inner = values_of(batch, first, b, w->theta);
     inner.grad_lik = batch->grad_lik ? w->grad : NULL;
@@ -129,9 +133,10 @@ typedef void (*mapper)(const void *self, void *work, atvi_idx B, const double *t
 
 static void map_points(const fixed *f, fixed_work *w, mapper fn, atvi_idx n, atvi_idx B, const double *theta,
                        double *out) {
-  double *rows = atvi_block(w->ctx, (size_t)(n * L) * sizeof *rows + 1);
-  for (atvi_idx first = 0; first < B; first += L) {
-    atvi_idx b = B - first < L ? B - first : L;
+  const atvi_idx group = group_of(f);
+  double *rows = atvi_block(w->ctx, (size_t)(n * group) * sizeof *rows + 1);
+  for (atvi_idx first = 0; first < B; first += group) {
+    atvi_idx b = B - first < group ? B - first : group;
     expand(f, w, B, theta, first, b);
     if (rows) fn(f->base->self, w->base, b, w->theta, rows);
     for (atvi_idx i = 0; i < n; i++)
@@ -155,20 +160,34 @@ static void predict(const void *self, void *work, atvi_idx B, const double *thet
   map_points(f, work, f->base->ops->predict, f->base->n_out, B, theta, out);
 }
 
-static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
-                     const double *theta, double *out) {
-  const fixed *f = self;
-  fixed_work *w = work;
+typedef void (*drawer)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       const double *theta, double *out);
+
+static void draw_points(const fixed *f, fixed_work *w, drawer fn, uint64_t seed, atvi_idx first, atvi_idx B,
+                        const double *theta, double *out) {
   atvi_idx n = f->base->n_obs;
-  double *rows = atvi_block(w->ctx, (size_t)(n * L) * sizeof *rows + 1);
-  for (atvi_idx at = 0; at < B; at += L) {
-    atvi_idx b = B - at < L ? B - at : L;
+  const atvi_idx group = group_of(f);
+  double *rows = atvi_block(w->ctx, (size_t)(n * group) * sizeof *rows + 1);
+  for (atvi_idx at = 0; at < B; at += group) {
+    atvi_idx b = B - at < group ? B - at : group;
     expand(f, w, B, theta, at, b);
-    if (rows) f->base->ops->simulate(f->base->self, w->base, seed, first + at, b, w->theta, rows);
+    if (rows) fn(f->base->self, w->base, seed, first + at, b, w->theta, rows);
     for (atvi_idx i = 0; i < n; i++)
       for (atvi_idx l = 0; l < b; l++) out[i * B + at + l] = rows ? rows[i * b + l] : NAN;
   }
   atvi_block_free(w->ctx, rows);
+}
+
+static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                     const double *theta, double *out) {
+  const fixed *f = self;
+  draw_points(f, work, f->base->ops->simulate, seed, first, B, theta, out);
+}
+
+static void predictive(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       const double *theta, double *out) {
+  const fixed *f = self;
+  draw_points(f, work, f->base->ops->predictive, seed, first, B, theta, out);
 }
 
 static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const double *value) {
@@ -229,6 +248,7 @@ atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, c
                              .pointwise = base->ops->pointwise ? pointwise : NULL,
                              .predict = base->ops->predict ? predict : NULL,
                              .simulate = base->ops->simulate ? simulate : NULL,
+                             .predictive = base->ops->predictive ? predictive : NULL,
                              .eval_frozen = base->ops->eval_frozen ? eval_frozen : NULL,
                              .eval_exact = base->ops->eval_exact ? eval_exact : NULL};
   atvi_idx d = f->target.d;

@@ -11,6 +11,8 @@ static const char *const OP[N_OP] = {"<", "<=", ">", ">=", "==", "!="};
 static const char HOW[] =
     "a rule is a comparison such as t > 14, row > 100, row % 5 == 0 or a column's name >= 3; several are "
     "joined by 'and'";
+static const char HOW_TIMELESS[] = "a rule is a comparison such as row > 100, row % 5 == 0 or a column's "
+                                   "name >= 3; several are joined by 'and'";
 
 typedef struct {
   atvi_pool *pool;
@@ -39,6 +41,14 @@ static atvi_status wrong(const reader *r, const char *at, const char *what, cons
                    hint);
 }
 
+static bool timed(const reader *r) {
+  for (atvi_idx k = 0; k < r->lang->n_data; k++)
+    if (r->lang->data[k].time) return true;
+  return false;
+}
+
+static const char *how(const reader *r) { return timed(r) ? HOW : HOW_TIMELESS; }
+
 static void blanks(reader *r) { r->at += strspn(r->at, " \t"); }
 
 static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || (c & 0x80); }
@@ -49,12 +59,16 @@ static atvi_status read_name(reader *r, comparison *c) {
   c->name_at = r->at;
   if (*r->at == '"') {
     n = strcspn(++r->at, "\"");
-    if (!r->at[n]) return wrong(r, c->name_at, "the quote is not closed", HOW);
+    if (!r->at[n]) return wrong(r, c->name_at, "the quote is not closed", how(r));
     c->name = atvi_pool_strndup(r->pool, r->at, n);
     r->at += n + 1;
   } else {
     while (word_char(r->at[n])) n++;
-    if (n == 0) return wrong(r, r->at, "a name is due: t, row or a column of the data", HOW);
+    if (n == 0)
+      return wrong(r, r->at,
+                   timed(r) ? "a name is due: t, row or a column of the data"
+                            : "a name is due: row or a column of the data",
+                   how(r));
     c->name = atvi_pool_strndup(r->pool, r->at, n);
     r->at += n;
   }
@@ -71,7 +85,7 @@ static atvi_status read_op(reader *r, comparison *c) {
       r->at += n;
       return ATVI_OK;
     }
-  return wrong(r, r->at, *r->at == '=' ? "equality is written ==" : "one of < <= > >= == != is due", HOW);
+  return wrong(r, r->at, *r->at == '=' ? "equality is written ==" : "one of < <= > >= == != is due", how(r));
 }
 
 static atvi_status read_number(reader *r, double *out) {
@@ -82,7 +96,7 @@ static atvi_status read_number(reader *r, double *out) {
     r->at += n;
     return ATVI_OK;
   }
-  if (!atvi_parse_date(r->at, n, &days)) return wrong(r, r->at, "a number is due", HOW);
+  if (!atvi_parse_date(r->at, n, &days)) return wrong(r, r->at, "a number is due", how(r));
   if (!r->lang->has_calendar)
     return wrong(r, r->at, "the model has no calendar to understand dates by",
                  "give the time as the model has it, or say in the model what date t = 0 is");
@@ -99,7 +113,7 @@ static atvi_status read_comparison(reader *r, comparison *c) {
     r->at++;
     const char *at = r->at;
     ATVI_TRY(read_number(r, &c->modulus));
-    if (!(c->modulus > 0)) return wrong(r, at, "what follows % must be above 0", HOW);
+    if (!(c->modulus > 0)) return wrong(r, at, "what follows % must be above 0", how(r));
   }
   ATVI_TRY(read_op(r, c));
   return read_number(r, &c->than);
@@ -150,7 +164,9 @@ static atvi_status unknown(const reader *r, const comparison *c) {
       if (n > sizeof there - 80) break;
       snprintf(there + n, sizeof there - n, ", %.60s", r->lang->data[k].csv->name[j]);
     }
-  const char *hint = atvi_pool_printf(r->pool, "there are t (the time), row (its number)%s", there);
+  const char *hint = atvi_pool_printf(
+      r->pool, timed(r) ? "there are t (the time), row (its number)%s" : "there are row (its number)%s",
+      there);
   return hint ? wrong(r, c->name_at, what, hint) : nomem(r);
 }
 
@@ -188,7 +204,7 @@ static atvi_status read_rule(reader *r) {
     blanks(r);
     if (!*r->at) return ATVI_OK;
     if (strncmp(r->at, "and", 3) != 0 || !strchr(" \t\"", r->at[3]))
-      return wrong(r, r->at, "the rule should end here, or go on with 'and'", HOW);
+      return wrong(r, r->at, "the rule should end here, or go on with 'and'", how(r));
     r->at += 3;
   }
 }

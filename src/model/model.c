@@ -35,11 +35,30 @@ static void describe_solver(atvi_model *m) {
   m->exact.max_steps = 10 * ode->max_steps;
 }
 
+/* What the emulator and the other processes make of an observed series, apart. Such models have no states that would have to come later. */
+static atvi_status process_series(atvi_model *m, atvi_series *s) {
+  atvi_target *t = &m->target;
+  for (atvi_idx k = 0; m->emulated && k < m->emulated->n; k++) {
+    atvi_process *p = &m->emulated->process[k];
+    const atvi_series *of = &s[p->observe];
+    for (int rest = 0; rest < 2; rest++) {
+      if (rest ? !p->has_rest : p->emulator < 0) continue;
+      const char *name = atvi_pool_printf(m->pool, rest ? "%s.discrepancy" : "%s.emulator", of->name);
+      if (!name) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: series");
+      *(rest ? &p->out_rest : &p->out_emulator) = t->n_out;
+      s[t->n_series++] = (atvi_series){name, ATVI_SERIES_TRACKED, -1, of->n, of->time, NULL};
+      t->n_out += of->n;
+    }
+  }
+  return ATVI_OK;
+}
+
 atvi_status atvi_model_series(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_target *t = &m->target;
   atvi_idx n_series = lang->n_observe + lang->n_track + lang->n_state;
-  atvi_series *s = atvi_pool_take(m->pool, (size_t)n_series + 1, sizeof *s);
+  atvi_idx most = n_series + (m->emulated ? 2 * m->emulated->n : 0);
+  atvi_series *s = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *s);
   m->obs_at = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->obs_at);
   m->n_series_time = m->n_output > 0 ? m->n_output : 1;
   m->series_time = m->n_output > 0 ? m->output_time : atvi_pool_take(m->pool, 1, sizeof(double));
@@ -69,7 +88,7 @@ atvi_status atvi_model_series(atvi_model *m) {
   t->series = s;
   t->n_series = n_series;
   t->n_out = t->n_obs + (lang->n_track + lang->n_state) * m->n_series_time;
-  return ATVI_OK;
+  return process_series(m, s);
 }
 
 static atvi_status describe_target(atvi_model *m) {
@@ -85,6 +104,7 @@ static atvi_status describe_target(atvi_model *m) {
   t->ops = &atvi_model_ops;
   t->self = m;
   t->name = atvi_path_stem(m->pool, lang->path);
+  t->group = m->emulated ? ATVI_EM_GROUP : 0;
   t->d = lang->n_param;
   t->param = param;
   t->n_derived = lang->n_derived;
@@ -92,7 +112,14 @@ static atvi_status describe_target(atvi_model *m) {
   return t->name ? ATVI_OK : ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
 }
 
+/* As many rows as there are now: times may have been added. */
+static atvi_status find_apart(atvi_model *m, const char *rule, atvi_holdout *out) {
+  *out = (atvi_holdout){0};
+  return rule ? atvi_holdout_find(m->pool, m->lang, rule, out) : ATVI_OK;
+}
+
 static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
+  atvi_holdout apart;
   if (opts->holdout) {
     ATVI_TRY(atvi_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
     ATVI_TRY(atvi_holdout_apply(m->pool, m->lang, &m->holdout));
@@ -100,6 +127,8 @@ static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
   ATVI_TRY(atvi_model_constant(m));
   ATVI_TRY(atvi_model_times(m, opts));
   ATVI_TRY(atvi_model_rows(m));
+  ATVI_TRY(find_apart(m, opts->apart, &apart));
+  ATVI_TRY(atvi_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
   ATVI_TRY(describe_target(m));
   ATVI_TRY(atvi_model_programs(m, opts->interpret));
   describe_solver(m);
@@ -121,7 +150,10 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
   m->pool = pool;
   for (atvi_idx i = 0; i < use.n_data; i++)
     replace[i] = (atvi_lang_replace){use.data[i].name, use.data[i].path};
-  atvi_lang_opts lang_opts = {use.n_data, replace, use.n_time > 0 && !use.extend};
+  atvi_lang_opts lang_opts = {.n_replace = use.n_data,
+                              .replace = replace,
+                              .folder = use.folder,
+                              .data_optional = use.n_time > 0 && !use.extend};
   atvi_status status = use.text ? atvi_lang_parse(ctx, path, use.text, strlen(use.text), &lang_opts, &m->lang)
                                 : atvi_lang_load(ctx, path, &lang_opts, &m->lang);
   if (status == ATVI_OK) status = build(m, &use);
@@ -137,6 +169,7 @@ void atvi_model_free(atvi_model *m) {
   if (!m) return;
   atvi_module_free(m->hot);
   atvi_module_free(m->cold);
+  atvi_emulated_free(m->emulated);
   atvi_lang_free(m->lang);
   atvi_pool_free(m->pool);
 }

@@ -5,7 +5,7 @@
  *
  *   prior   theta -> log prior, gradient
  *   extra   theta -> free log terms, gradient
- *   setup   theta -> H (work done once per point), initial states; setup_vjp: its adjoint
+ *   setup   theta -> H (work done once per point), initial states, arguments of processes (emulated.h); setup_vjp: its adjoint
  *   rhs     the solver's programs, in terms of H (ode.h)
  *   rows    for each data set: log likelihood of each element of a row, in terms of H, the
  *           states at the row's time and at the previous row's time, and numbers known per row
@@ -23,6 +23,7 @@
 #include "atvi/model.h"
 #include "graph/program.h"
 #include "lang/lang.h"
+#include "model/emulated.h"
 #include "model/holdout.h"
 #include "ode/ode.h"
 
@@ -59,7 +60,8 @@ struct atvi_model {
   atvi_module *hot, *cold;
   atvi_module_info info;
   atvi_target target;
-  atvi_holdout holdout; /* what was left out; held is NULL if nothing was */
+  atvi_holdout holdout;    /* what was left out; held is NULL if nothing was */
+  atvi_emulated *emulated; /* observations that are sums of processes; NULL: none is */
 
   atvi_idx n_hoist;
   atvi_prog prior, extra, setup, setup_vjp;
@@ -121,14 +123,16 @@ typedef struct {
   double *theta, *grad_p, *grad_x, *grad_l; /* [d][L] */
   double *value;                            /* [1][L] */
   double *hoist, *hoist_bar;                /* [n_hoist][L] */
-  double *seeds;                            /* [n_hoist + n][L] adjoints of setup's results */
+  double *seeds;                            /* [n_hoist + n + n_arg][L] adjoints of setup's results */
   double *y0, *y0_bar;                      /* [n][L] */
+  double *arg, *arg_bar;                    /* [n_arg][L] of processes */
   double *yout, *ybar;                      /* [n_output][n][L] */
   double *el;                               /* [max(max_el, args, ...)][L] */
   double *scratch;
-  double *time;         /* [1] */
-  atvi_ode_work *exact; /* for m->exact */
-  atvi_ode_work *ode;   /* NULL without states */
+  double *time;                 /* [1] */
+  atvi_ode_work *exact;         /* for m->exact */
+  atvi_ode_work *ode;           /* NULL without states */
+  atvi_emulated_work *emulated; /* NULL without processes */
 } atvi_model_work;
 
 extern const atvi_target_ops atvi_model_ops;
@@ -141,6 +145,16 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
 /* Runs setup and the solver for the lanes in w->theta. */
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[ATVI_LANES]);
 
+/* The rows of observations that are sums of processes, and their series; the rest of out is left alone. */
+typedef enum {
+  ATVI_REPORT_PREDICT,
+  ATVI_REPORT_SIMULATE,
+  ATVI_REPORT_PREDICTIVE,
+  ATVI_REPORT_POINTWISE
+} atvi_report_kind;
+void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_report_kind kind,
+                                 uint64_t seed, atvi_idx draw, atvi_idx B, const double *theta, double *out);
+
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);
 void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *theta, double *out);
@@ -148,5 +162,7 @@ void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double
 void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                          const double *theta, double *out);
+void atvi_model_predictive(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           const double *theta, double *out);
 
 #endif

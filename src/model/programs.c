@@ -110,15 +110,18 @@ static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *
 }
 
 static bool setup(builder *b) {
-  atvi_idx d = b->lang->n_param, nh = b->m->n_hoist, total = nh + b->n;
+  const atvi_emulated *e = b->m->emulated;
+  atvi_idx d = b->lang->n_param, nh = b->m->n_hoist, n_arg = e ? e->n_arg : 0, total = nh + b->n + n_arg;
   atvi_node *all = take(b, total, sizeof *all), *seed = inputs(b, ATVI_IN_SEED, total);
   if (!all || !seed) return false;
   for (atvi_idx i = 0; i < nh; i++) all[i] = b->hoist[i];
   for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[b->m->live[i]].init;
+  for (atvi_idx i = 0; i < n_arg; i++) all[nh + b->n + i] = e->arg[i];
   atvi_prog_spec *s = begin(b, "setup", -1);
   in(s, ATVI_IN_PARAM, d, false);
   out(s, nh, all, false);
   out(s, b->n, all + nh, false);
+  out(s, n_arg, all + nh + b->n, false);
   atvi_node *grad = gradient(b, total, all, seed, ATVI_IN_PARAM, d);
   s = begin(b, "setup_vjp", -1);
   in(s, ATVI_IN_PARAM, d, false);
@@ -335,7 +338,7 @@ static bool report(builder *b, atvi_idx k) {
     const atvi_lang_observe *obs = &lang->observe[o];
     if (obs->data != k) continue;
     for (int a = 0; a < obs->n_arg; a++) args[n++] = obs->arg[a];
-    means[n_mean++] = atvi_dist_mean(b->g, obs->dist, obs->arg);
+    means[n_mean++] = obs->n_term > 0 ? atvi_graph_const(b->g, 0) : atvi_dist_mean(b->g, obs->dist, obs->arg);
   }
   b->m->report_args[k] = n;
   atvi_prog_spec *s = cold_begin(b, "report", k, lang->data[k].n_col);

@@ -83,6 +83,7 @@ void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double
       }
     }
   }
+  atvi_model_report_processes(m, w, ATVI_REPORT_POINTWISE, 0, 0, B, theta, out);
 }
 
 /* Runs the reports of all rows for the lanes loaded and solved; hands arguments and means to fn. */
@@ -97,13 +98,23 @@ typedef struct {
   bool simulate;
 } reporting;
 
-static double one_value(const reporting *p, atvi_idx o, atvi_idx r, int lane, const double *arg,
+static double one_value(const reporting *p, atvi_idx o, atvi_idx r, uint32_t key, int lane, const double *arg,
                         double mean) {
   if (p->outcome[lane] != ATVI_RUN_OK || !p->m->covariates[o][r]) return NAN;
   if (!p->simulate) return mean;
-  atvi_rng rng =
-      atvi_rng_at(p->seed, ATVI_STREAM_OBSERVE, (uint32_t)(p->m->obs_at[o] + r), (uint32_t)(p->draw + lane));
+  atvi_rng rng = atvi_rng_at(p->seed, ATVI_STREAM_OBSERVE, key, (uint32_t)(p->draw + lane));
   return atvi_dist_draw(&rng, p->m->lang->observe[o].dist, arg, -HUGE_VAL, HUGE_VAL);
+}
+
+static atvi_idx rows_given(const atvi_model *m, atvi_idx k) {
+  return m->n_given ? m->n_given[k] : m->lang->data[k].n_row;
+}
+
+/* The key of the noise of row r of observation o, before which there are `given` rows of the data: rows of the data have what they have
+ * without the rows that were added after them, and these have keys of their own. */
+static uint32_t noise_key(const atvi_model *m, atvi_idx o, atvi_idx r, atvi_idx given) {
+  atvi_idx n = rows_given(m, m->lang->observe[o].data);
+  return (uint32_t)(r < n ? given + r : ((atvi_idx)1 << 31) + m->obs_at[o] - given + r - n);
 }
 
 static void report_rows(const reporting *p, atvi_model_work *w) {
@@ -114,13 +125,16 @@ static void report_rows(const reporting *p, atvi_model_work *w) {
       double *args = w->el, *means = w->el + m->report_args[k] * L;
       row_inputs(m, w, k, r, in);
       atvi_prog_run(&m->report[k], w->scratch, in, (double *[]){args, means});
-      for (atvi_idx o = 0, mean = 0; o < m->lang->n_observe; o++) {
+      for (atvi_idx o = 0, mean = 0, given = 0; o < m->lang->n_observe;
+           given += rows_given(m, m->lang->observe[o++].data)) {
         const atvi_lang_observe *obs = &m->lang->observe[o];
         if (obs->data != k) continue;
-        for (int l = 0; l < p->real; l++) {
+        uint32_t key = noise_key(m, o, r, given);
+        for (int l = 0; l < p->real && obs->n_term == 0; l++) {
           double arg[ATVI_DIST_ARGS] = {0};
           for (int a = 0; a < obs->n_arg; a++) arg[a] = args[a * L + l];
-          p->out[(m->obs_at[o] + r) * p->B + p->first + l] = one_value(p, o, r, l, arg, means[mean * L + l]);
+          p->out[(m->obs_at[o] + r) * p->B + p->first + l] =
+              one_value(p, o, r, key, l, arg, means[mean * L + l]);
         }
         args += obs->n_arg * L;
         mean++;
@@ -165,9 +179,17 @@ static void report(const atvi_model *m, atvi_model_work *w, bool simulate, uint6
 
 void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
   report(self, work, false, 0, 0, B, theta, out);
+  atvi_model_report_processes(self, work, ATVI_REPORT_PREDICT, 0, 0, B, theta, out);
 }
 
 void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                          const double *theta, double *out) {
   report(self, work, true, seed, first, B, theta, out);
+  atvi_model_report_processes(self, work, ATVI_REPORT_SIMULATE, seed, first, B, theta, out);
+}
+
+void atvi_model_predictive(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                           const double *theta, double *out) {
+  report(self, work, true, seed, first, B, theta, out);
+  atvi_model_report_processes(self, work, ATVI_REPORT_PREDICTIVE, seed, first, B, theta, out);
 }

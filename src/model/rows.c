@@ -239,7 +239,7 @@ static atvi_status data_group(atvi_model *m, atvi_idx k, atvi_rows *rows, size_l
   if (!rows->mask || !rows->node || !rows->whole || !rows->observe) return nomem(m);
   ATVI_TRY(fill(m, k));
   for (atvi_idx o = 0; o < lang->n_observe; o++)
-    if (lang->observe[o].data == k && lang->observe[o].column >= 0)
+    if (lang->observe[o].data == k && lang->observe[o].column >= 0 && lang->observe[o].n_term == 0)
       ATVI_TRY(observe_elements(m, rows, o, list));
   squeeze(rows, wide);
   return ATVI_OK;

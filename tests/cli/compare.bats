@@ -22,7 +22,7 @@ draws() { grep -v '^#' "$1/draws.csv"; }
 }
 
 @test "each method is what atvi fit gives" {
-  "$ATVI" compare cold.atvi --methods ram,nf --seed 7 --out c --quiet
+  "$ATVI" compare cold.atvi --methods 'ram, nf' --seed 7 --out c --quiet
   "$ATVI" fit cold.atvi --method ram --seed 7 --out r --quiet
   "$ATVI" fit cold.atvi --method nf --seed 7 --out n --quiet
   diff <(draws c/ram) <(draws r)
@@ -100,9 +100,16 @@ interrupted() { # SIGNAL OPTION...
 
 @test "SIGTERM while side by side keeps what is done" { interrupted TERM --parallel; }
 
+@test "--force: folders of methods that are no longer compared are told" {
+  "$ATVI" compare cold.atvi --methods map,ram --ess 200 --out c --quiet
+  run -0 --separate-stderr "$ATVI" compare cold.atvi --methods map --out c --force
+  says "c/ram is of an earlier comparison"
+  [[ "$stderr" != *"c/map is"* ]]
+}
+
 @test "wrong usage" {
-  run -2 "$ATVI" compare cold.atvi --methods atvi,foo
-  says foo
+  run -2 "$ATVI" compare cold.atvi --methods 'atvi, foo'
+  says "no method 'foo'" "atvi, nf, copula, ram, nuts, exact and map"
   run -2 "$ATVI" compare cold.atvi --methods atvi,atvi
   says twice
   run -2 "$ATVI" compare cold.atvi --methods atvi,ram --reference nuts

@@ -51,7 +51,7 @@ near() {
   for method in atvi ram map; do
     run -0 --separate-stderr "$ATVI" fit cold.atvi --method $method --out $method
     # shellcheck disable=SC2154 # bats sets output
-    head -n -2 <<<"$output" >told # without the folder
+    head -n -3 <<<"$output" >told # without the folder and the report
     "$ATVI" summary $method >again
     diff told again
     "$ATVI" summary $method --json | diff - $method/summary.json
@@ -295,6 +295,21 @@ END
   says "status 1, left: ." "No space left" small/run atvi-rescued-cold-001
   json atvi-rescued-cold-001/summary.json '.verdict == "ok"'
   [ "$(draws atvi-rescued-cold-001 | wc -l)" -gt 1000 ]
+}
+
+@test "a full disk without another: nothing is left of it" {
+  unshare -rm true 2>/dev/null || skip "no user namespaces here"
+  mkdir small
+  cat >go <<'END'
+mount -t tmpfs -o size=40k tmpfs small || exit 77
+mkdir small/tmp
+code=0
+TMPDIR=small/tmp "$1" fit cold.atvi --out small/run --quiet || code=$?
+echo "status $code, left: $(find small | tr '\n' ' ')."
+END
+  run unshare -rm bash ./go "$ATVI"
+  [ "$status" -ne 77 ] || skip "no tmpfs here"
+  says "status 1, left: small small/tmp ." "could not be kept in small/tmp/atvi-rescued-cold either, and are lost"
 }
 
 @test "a folder that cannot be made" {

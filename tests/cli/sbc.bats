@@ -26,7 +26,7 @@ conjugate() {
 @test "ranks of truths drawn from the prior" {
   epidemic
   run -0 --separate-stderr "$ATVI" sbc sir.atvi --replicates 4 --out s
-  says "4 fits, 0 failed" beta gamma I0 R0 "calibrated at 99 %" "written to s"
+  says "4 fits, 0 failed" beta gamma I0 R0 "calibrated at 99 %" "too few replicates to tell" "written to s"
   not grep -E '^.{101,}$' <<<"$output"
   [ "$(wc -l <s/replicates.csv)" -eq 5 ]
   json s/sbc_summary.json '[.quantities[] | .ranks == 4 and (.histogram | add) == 4 and .p_band > 0] | all'
@@ -52,7 +52,7 @@ conjugate() {
   run "${sbc[@]}" --method nuts
   fails_with 2 "another --method"
   run "$ATVI" sbc mean.atvi --method map --out t
-  fails_with 2 map
+  fails_with 2 "there is no 'map'" "nuts and exact"
   run "$ATVI" sbc mean.atvi --scale-sd 0 --out t
   fails_with 2 scale-sd
 }
@@ -60,10 +60,39 @@ conjugate() {
 @test "a right posterior passes, one whose sd is 0.8 of what it should be does not" {
   conjugate
   run -0 --separate-stderr "$ATVI" sbc mean.atvi --method ram --replicates 200 --out right --strict
-  says "calibrated at 99 % over all quantities: yes"
+  says "calibrated at 99 % over all quantities: yes" "may go unnoticed with 200 replicates: sds too small by a factor of 1.2"
+  json right/sbc_summary.json '.calibrated == true and .noticed.sd_below > .78 and .noticed.sd_below < .84 and .noticed.sd_above > 1.2 and .noticed.sd_above < 1.3'
   run -3 --separate-stderr "$ATVI" sbc mean.atvi --method ram --replicates 200 --out broken --scale-sd 0.8 --strict
   says "calibrated at 99 % over all quantities: NO" "too narrow" "scaled about their mean by 0.8"
   json broken/sbc_summary.json '.calibrated == false and .quantities[0].sd_z > 1.1 and .scale_sd == .8'
+}
+
+@test "too few replicates to tell: calibrated is null, and strict is not content" {
+  conjugate
+  run -3 --separate-stderr "$ATVI" sbc mean.atvi --method ram --replicates 8 --out s --strict
+  says "too few replicates to tell" "may go unnoticed with 8 replicates"
+  json s/sbc_summary.json '.calibrated == null and .quantities[0].calibrated == null'
+  run -0 --separate-stderr "$ATVI" sbc mean.atvi --method ram --replicates 40 --out s --strict
+  says "over all quantities: no sign against it" "no sign"
+  json s/sbc_summary.json '.calibrated == true'
+}
+
+@test "a quantity that is discrete has ties, and is calibrated all the same" {
+  conjugate
+  printf 'derived up = if mu > 0 then 1 else 0\nderived third = floor(3*mu)\n' >>mean.atvi
+  "$ATVI" sbc mean.atvi --method ram --replicates 100 --out s --quiet
+  json s/sbc_summary.json '.calibrated and ([.quantities[].calibrated] | all) and .quantities[1].p_band > .001'
+  # most posteriors leave no doubt about the sign: all draws are equal to the truth, and its rank is anywhere
+  awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR > 1 { r = $at["up.rank"]; low += r < 30; high += r > 70 }
+    END { exit !(low > 15 && high > 15) }' s/replicates.csv
+}
+
+@test "terms that are no prior: refused, for truths would not follow them" {
+  conjugate
+  echo 'logp -0.5*((mu - 1)/0.7)^2' >>mean.atvi
+  run "$ATVI" sbc mean.atvi --replicates 2 --out s
+  fails_with 2 "mean.atvi: error: the model has logp terms" "a right method would be found wrong"
+  [ ! -e s ]
 }
 
 @test "a truth at which the model cannot be run is reported and counted" {
@@ -79,6 +108,7 @@ MODEL
   says failed "cannot be run at the truth"
   failed=$(grep -c ',failed,' s/replicates.csv)
   [ "$failed" -ge 1 ]
+  json s/sbc_summary.json '.calibrated == null'
   json s/sbc_summary.json ".failed == $failed and .done == 4 - $failed and (.failures | length) == $failed"
 }
 

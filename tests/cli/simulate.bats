@@ -43,6 +43,58 @@ load common
   [ "$(wc -l <out.csv)" -eq 4 ]
 }
 
+@test "without data and without a start it starts at the first time asked for, and says so" {
+  "$ATVI" simulate cold.atvi "${POINT[@]}" --times 3:9 --observe 2>err >new.csv
+  grep -qx '3,[0-9]*,[0-9]*' new.csv
+  [ ! -s err ]
+  rm cold.csv
+  run -0 --separate-stderr "$ATVI" simulate cold.atvi "${POINT[@]}" --times 3:9
+  [ "$stderr" = "no data and no start in the model: it starts at the first time, 3" ]
+  [ "${lines[1]}" = 3,39.5,1,0 ]
+  # as a fit to the file would
+  cp new.csv cold.csv
+  diff <("$ATVI" simulate cold.atvi "${POINT[@]}") <(printf '%s\n' "${lines[@]}")
+  rm cold.csv
+  echo 'burnin 2' >>cold.atvi
+  run -0 --separate-stderr "$ATVI" simulate cold.atvi "${POINT[@]}" --times 3:9
+  says "it starts at 1, its burn-in before the first time, 3"
+  cp new.csv cold.csv
+  diff <("$ATVI" simulate cold.atvi "${POINT[@]}") <(printf '%s\n' "${lines[@]}")
+  rm cold.csv
+  sed -i 's/^burnin.*/start 0/' cold.atvi
+  run -0 --separate-stderr "$ATVI" simulate cold.atvi "${POINT[@]}" --times 3:9
+  [ -z "$stderr" ]
+  printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\ndata "w.csv" time day\nobserve cases ~ poisson(increase(C))\n' >w.atvi
+  run "$ATVI" simulate w.atvi --set a=2 --times 1:3 --observe
+  fails_with 2 "cases counts since the time before" "start 0"
+  echo 'start 0' >>w.atvi
+  run -0 "$ATVI" simulate w.atvi --set a=2 --times 1:3 --observe
+}
+
+@test "a point at which the model cannot be run: written, told, status 1" {
+  printf 'day,y\n1,3\n2,3\n' >y.csv
+  printf 'param k ~ uniform(0, 2)\nstate x = 1\ndx/dt = k*x^2\ndata "y.csv" time day\nobserve y ~ poisson(x)\n' >burst.atvi
+  for how in "" --observe; do
+    run --separate-stderr "$ATVI" simulate burst.atvi --set k=1.9 $how
+    fails_with 1 "the model cannot be run at this point" "2,NA"
+  done
+  run -0 --separate-stderr "$ATVI" simulate burst.atvi --set k=0.1 --observe
+  [ -z "$stderr" ]
+  # data that cannot be are no matter
+  printf 'day,y\n1,-3\n2,0.5\n' >y.csv
+  run "$ATVI" simulate burst.atvi --set k=0.1 --observe
+  [[ "$output" != *"cannot be run"* ]]
+}
+
+@test "blanks in lists are ignored" {
+  printf 'param m[i in 1..2] ~ normal(0, 2)\ndata "y.csv"\nobserve y ~ normal(m[1] + m[2], 1)\n' >array.atvi
+  printf 'y\n1\n2\n' >y.csv
+  diff <("$ATVI" simulate array.atvi --set 'm=0.5,1.5') <("$ATVI" simulate array.atvi --set 'm= 0.5, 1.5 ')
+  run "$ATVI" simulate array.atvi --set 'm=0.5, 1.5, 2'
+  fails_with 2 "one number per element"
+  diff <("$ATVI" simulate cold.atvi "${POINT[@]}" --times 0,1,2.5) <("$ATVI" simulate cold.atvi "${POINT[@]}" --times '0, 1 , 2.5')
+}
+
 @test "wrong times" {
   run "$ATVI" simulate cold.atvi "${POINT[@]}" --times 5:1
   fails_with 2 5:1

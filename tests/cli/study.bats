@@ -25,7 +25,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
 
 @test "a study: table, records, files" {
   epidemic
-  run -0 --separate-stderr "$ATVI" study sir.atvi --truth $TRUTH --replicates 4 --methods atvi,ram --out s
+  run -0 --separate-stderr "$ATVI" study sir.atvi --truth $TRUTH --replicates 4 --methods 'atvi, ram' --out s
   says "atvi: 4 fits, 0 failed" "ram: 4 fits" beta gamma I0 R0 prevalence tracked AIL MSPE k-hat R-hat "written to s"
   not grep -E '^.{101,}$' <<<"$output"
   not grep -E ' $' <<<"$output"
@@ -49,7 +49,9 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
 
 @test "the first data set is that of simulate, and its fit that of fit" {
   epidemic
-  "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --seed 7 --out s --quiet
+  run -0 "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --seed 7 --out s
+  says "1 replicate, seed 7" "atvi: 1 fit, 0 failed"
+  [[ "$output" != *nan* ]]
   "$ATVI" simulate sir.atvi --observe --seed 7 --set beta=1.1 --set gamma=0.4 --set I0=3 | diff - s/data/set_1.csv
   "$ATVI" fit sir.atvi --data s/data/set_1.csv --seed 7 --out f --quiet
   mean=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 2 { print $at["beta.mean"] }' s/replicates.csv)
@@ -89,6 +91,9 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   "$ATVI" study sir.atvi --truth $TRUTH --replicates "$((n + 1))" --out s --quiet
   head -n $((n + 1)) s/replicates.csv | diff - before
   [ "$(tail -n +2 s/replicates.csv | wc -l)" -eq $((n + 1)) ]
+  # none of them is of a fit that was cut short
+  "$ATVI" study sir.atvi --truth $TRUTH --replicates "$((n + 1))" --out whole --quiet
+  diff <(timeless s/replicates.csv) <(timeless whole/replicates.csv)
 }
 
 @test "more replicates and other methods go on; other settings are an error that says which" {
@@ -108,8 +113,152 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   run "${study[@]}" --truth $TRUTH
   fails_with 2 "another model file"
   run "$ATVI" sbc sir.atvi --replicates 2 --out s
-  fails_with 2 "something else"
+  fails_with 1 "s exists already" "another --out leaves it alone"
   diff before s/replicates.csv
+}
+
+@test "a folder with something else in it is refused, an empty one is not" {
+  epidemic
+  mkdir full empty
+  echo mine >full/notes
+  run "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out full
+  fails_with 1 "full exists already, and is no folder of atvi study" "another --out leaves it alone"
+  run "$ATVI" sbc sir.atvi --replicates 1 --out full
+  fails_with 1 "full exists already, and is no folder of atvi sbc"
+  [ "$(ls full)" = notes ]
+  touch empty/replicates.csv # killed at its very beginning
+  "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out empty --quiet
+}
+
+@test "data sets that were changed between runs are told by name" {
+  epidemic
+  "$ATVI" study sir.atvi --truth $TRUTH --replicates 2 --out s --quiet
+  cp -r s/data sets
+  cp s/data/set_2.csv keep
+  echo 15,3 >>s/data/set_2.csv
+  run "$ATVI" study sir.atvi --truth $TRUTH --replicates 2 --out s --quiet --methods ram
+  fails_with 2 "s/data/set_2.csv is not the data set that is simulated for it"
+  tail -n 1 s/data/set_2.csv | grep -qx 15,3 # not overwritten
+  cp keep s/data/set_2.csv
+  "$ATVI" study sir.atvi --truth $TRUTH --replicates 2 --out s --quiet --methods ram
+  from=("$ATVI" study sir.atvi --truth "$TRUTH" --data-dir sets --out t --quiet)
+  "${from[@]}" --replicates 1
+  awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR > 1 && $at["data_hash"] !~ /^h[0-9a-f]+$/ { exit 1 }' t/replicates.csv
+  echo 15,3 >>sets/set_2.csv # not fitted yet
+  "${from[@]}" --replicates 2
+  echo 15,3 >>sets/set_1.csv
+  run "${from[@]}" --replicates 2
+  fails_with 2 "sets/set_1.csv: error: the file is not what it was when replicate 1 was fitted"
+}
+
+@test "nothing that can be fitted: status 1; a truth that cannot be run: one error" {
+  epidemic
+  mkdir sets
+  printf 'day,ill\n1,many\n' | tee sets/set_1.csv >sets/set_2.csv
+  run -1 --separate-stderr "$ATVI" study sir.atvi --truth $TRUTH --data-dir sets --replicates 2 --out t
+  says "0 fits, 2 failed"
+  printf 'day,y\n1,3\n2,3\n' >y.csv
+  printf 'param k ~ uniform(0, 2)\nstate x = 1\ndx/dt = k*x^2\ndata "y.csv" time day\nobserve y ~ poisson(x)\n' >burst.atvi
+  run "$ATVI" study burst.atvi --truth k=1.9 --replicates 3 --out b
+  fails_with 2 "burst.atvi: error: the model cannot be run at the truth"
+  [ ! -e b ]
+}
+
+@test "a row without its covariate is no obstacle to simulating the others" {
+  printf 'n,ill\n40,3\n55,9\nNA,NA\n61,30\n' >c.csv
+  printf 'param p ~ uniform(0, 1)\ndata "c.csv"\nobserve ill ~ binomial(n, p)\n' >c.atvi
+  "$ATVI" study c.atvi --truth p=0.3 --replicates 1 --out s --quiet
+  grep -qx NA,NA s/data/set_1.csv
+}
+
+@test "a data file without a header stays one" {
+  printf '1,0.9\n2,2.2\n3,2.9\n4,4.1\n' >n.csv
+  printf 'param a ~ normal(0, 2)\nstate C = 0\ndC/dt = a\nstart 0\ndata "n.csv" time 1\nobserve y columns 2 ~ normal(C, 0.5)\n' >n.atvi
+  "$ATVI" study n.atvi --truth a=1 --replicates 2 --out s --quiet
+  cut -d, -f1 s/data/set_1.csv | diff - <(cut -d, -f1 n.csv)
+  "$ATVI" simulate n.atvi --observe --set a=1 | diff - s/data/set_1.csv
+  "$ATVI" sbc n.atvi --replicates 1 --out b --quiet
+  [ "$(wc -l <b/data/set_1.csv)" -eq 4 ]
+}
+
+@test "missing cells stay missing, and need not be simulated" {
+  # nothing has come to pass by the first row, where a size of 0 has no log
+  printf 'day,cases\n0,NA\n7,20\n14,NA\n21,24\n' >w.csv
+  printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\nstart 0\ndata "w.csv" time day\nobserve cases ~ lognormal(log(increase(C)), 0.2)\n' >w.atvi
+  "$ATVI" study w.atvi --truth a=3 --replicates 2 --out s --quiet
+  [ "$(cut -d, -f2 s/data/set_2.csv | grep -c '^NA$')" -eq 2 ]
+  grep -qx '0,NA' s/data/set_2.csv && grep -qx '14,NA' s/data/set_2.csv
+  json s/study_summary.json '.methods[0].done == 2'
+  # a file that has no observation at all is there for its layout
+  printf 'day,cases\n7,NA\n14,\n' >w.csv
+  "$ATVI" simulate w.atvi --observe --set a=3 2>/dev/null >sim
+  not grep -q NA sim
+}
+
+@test "detection limits hide what is simulated beyond them" {
+  printf 'x\n0.5\n1.5\n2.5\n0.5\n0.5\n9\n' >l.csv
+  printf 'param m ~ normal(0, 3)\ndata "l.csv"\nobserve x ~ normal(m, 2) limits(0.5, 3)\n' >l.atvi
+  "$ATVI" study l.atvi --truth m=1 --replicates 1 --out s --quiet || { cat l.atvi; return 1; }
+  awk 'NR > 1 && !/^(<=0.5|>=3)$/ && !($1 > 0.5 && $1 < 3) { exit 1 } /=/ { n++ } END { exit n == 0 }' s/data/set_1.csv
+  # to the fit they are what the numbers themselves would be
+  sed 's/<=0.5/-7/; s/>=3/11/' s/data/set_1.csv >plain.csv
+  "$ATVI" eval l.atvi --set m=1 --data plain.csv >a.json
+  "$ATVI" eval l.atvi --set m=1 --data s/data/set_1.csv | diff - a.json
+}
+
+@test "several data sets without names are refused before anything is done" {
+  printf 'y\n1\n2\n3\n' >a.csv
+  printf 'z\n1\n2\n' >b.csv
+  printf 'param mu ~ normal(0, 2)\ndata "a.csv"\nobserve y ~ normal(mu, 1)\ndata "b.csv"\nobserve z ~ poisson(exp(mu))\n' >two.atvi
+  run "$ATVI" study two.atvi --truth mu=0.5 --replicates 2 --out s
+  fails_with 2 "two.atvi: error: the model has 2 data files, and a.csv has no name" 'data first "a.csv"'
+  run "$ATVI" sbc two.atvi --replicates 2 --out s
+  fails_with 2 "a.csv has no name"
+  [ ! -e s ]
+}
+
+@test "records that cannot be are not believed; infinite ones are" {
+  epidemic
+  study=("$ATVI" study sir.atvi --truth "$TRUTH" --replicates 2 --out s)
+  "${study[@]}" --quiet
+  cp s/replicates.csv good
+  tail -n 1 good >>s/replicates.csv
+  run "${study[@]}"
+  fails_with 2 "s/replicates.csv:4:1: error: replicate 2 with atvi is there twice, first in line 3"
+  set_cell() { awk -F, -v OFS=, -v c="$1" -v v="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 3 { $at[c] = v } { print }' good >s/replicates.csv; }
+  set_cell beta.covered 7
+  run "${study[@]}"
+  fails_with 2 "s/replicates.csv:3:" "beta.covered is '7', which cannot be"
+  set_cell replicate 1.5
+  run "${study[@]}"
+  fails_with 2 "replicate is '1.5'"
+  set_cell ail inf
+  run -0 "${study[@]}"
+  says "AIL         inf"
+}
+
+@test "files that the model reads are part of its settings" {
+  printf '2\n1\n' >c.csv
+  printf 'y\n1\n2\n3\n' >y.csv
+  printf 'model "lin\303\251"\nconst C[1..2] from "c.csv"  # "y.csv" is another\nparam a ~ normal(0, 1)\ndata "y.csv"\nobserve y ~ normal(a*C[1] + C[2], 1)\n' >m.atvi
+  "$ATVI" study m.atvi --truth a=1 --replicates 1 --out s --quiet
+  json s/study.json '(.files | length) == 1 and (.files[0] | startswith("c.csv "))'
+  printf '2\n1.5\n' >c.csv
+  run "$ATVI" study m.atvi --truth a=1 --replicates 2 --out s --quiet
+  fails_with 2 "begun with another c.csv, which the model reads"
+  printf '2\n1\n' >c.csv
+  "$ATVI" study m.atvi --truth a=1 --replicates 2 --out s --quiet
+}
+
+@test "a model that is not UTF-8 is recorded, too" {
+  printf 'y\n1\n2\n3\n' >y.csv
+  printf 'param a ~ normal(0, 1)  # m\351dia\ndata "y.csv"\nobserve y ~ normal(a, 1)\n' >l1.atvi
+  "$ATVI" study l1.atvi --truth a=1 --replicates 1 --out s --quiet
+  json s/study.json '.model | test("normal")'
+  "$ATVI" study l1.atvi --truth a=1 --replicates 1 --out s --quiet
+  printf 'param a ~ normal(0, 1)  # m\350dia\ndata "y.csv"\nobserve y ~ normal(a, 1)\n' >l1.atvi
+  run "$ATVI" study l1.atvi --truth a=1 --replicates 1 --out s --quiet
+  fails_with 2 "another model file"
 }
 
 @test "data sets that are there; one that is wrong is reported, counted and not dropped" {
@@ -132,18 +281,20 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   fails_with 2 case-5.txt "no such file" --replicates
   run "$ATVI" study sir.atvi --truth $TRUTH --data-dir sets --pattern case.txt --out u
   fails_with 2 %d
+  run "$ATVI" study sir.atvi --truth $TRUTH --pattern case-%d.txt --out u
+  fails_with 2 "--pattern case-%d.txt" --data-dir
 }
 
 @test "truths: a file, arrays, fixed parameters, and what is wrong with them" {
   epidemic
   echo '{"beta": 1.1, "gamma": 0.4, "I0": 3}' >truth.json
   "$ATVI" study sir.atvi --truth truth.json --replicates 1 --out a --quiet
-  "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out a --quiet # the same
+  "$ATVI" study sir.atvi --truth 'beta=1.1, gamma = 0.4 , I0=3' --replicates 1 --out a --quiet # the same
   "$ATVI" study sir.atvi --truth truth.json --fix I0=3 --replicates 1 --out b --quiet
   not grep -q I0 b/replicates.csv
   printf 'param m[i in 1..2] ~ normal(0, 2)\ndata "y.csv"\nobserve y ~ normal(m[1] + m[2], 1)\n' >array.atvi
   printf 'y\n1\n2\n' >y.csv
-  "$ATVI" study array.atvi --truth 'm=0.5,1.5' --replicates 1 --out c --quiet
+  "$ATVI" study array.atvi --truth 'm=0.5, 1.5' --replicates 1 --out c --quiet
   echo '{"m": [0.5, 1.5]}' >m.json
   "$ATVI" study array.atvi --truth m.json --replicates 1 --out c --quiet
   bad() { run "$ATVI" study sir.atvi --out z --replicates 1 "$@"; }
@@ -153,6 +304,12 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   fails_with 2 "no value for I0"
   bad --truth beta=1.1,gamma=.4,I0=9
   fails_with 2 "I0=9 is outside its bounds [1, 8]"
+  bad --truth beta=1.1,gamma=.4,I0=3,beta=2
+  fails_with 2 "beta is there twice, 1.1 and 2"
+  bad --truth truth.json --truth I0=4
+  fails_with 2 "I0 is there twice, 3 and 4"
+  run "$ATVI" study array.atvi --out z --replicates 1 --truth m=0.5,1.5,m.2=1
+  fails_with 2 "m.2 is there twice"
   bad --truth delta=1
   fails_with 2 "no parameter of that name"
   bad --truth none.json
@@ -163,8 +320,14 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   echo '{"beta": ' >t.json
   bad --truth t.json
   fails_with 2 t.json:
+  : >t.json
+  bad --truth t.json
+  fails_with 2 "t.json:1:1: error: the file is empty" 'a JSON object' '"beta": 0.9'
+  echo '[1.1, 0.4, 3]' >t.json
+  bad --truth t.json
+  fails_with 2 "no object of names and numbers" 'a JSON object'
   bad --truth $TRUTH --methods map
-  fails_with 2 map
+  fails_with 2 "there is no 'map'" "atvi, nf, copula, ram, nuts and exact"
   bad --truth $TRUTH --methods atvi,atvi
   fails_with 2 twice
   bad --truth $TRUTH --methods frob

@@ -6,6 +6,8 @@
 #include <math.h>
 
 static const double WORK = 2e7;      /* random numbers that simulation takes by default */
+static const double WORK_MOST = 2e8; /* and at most: a few seconds */
+static const double PER_LEVEL = 10;  /* simulated sets that are as far out as a p-value of that level */
 static const double TABLE_MAX = 1e8; /* entries: 800 MB */
 enum { SIMS_LEAST = 4000, SIMS_MOST = 50000, SIMS_MIN = 100 };
 
@@ -70,15 +72,17 @@ static void simulate(atvi_ecdf *e, uint64_t seed) {
   atvi_sort(e->sims, e->g, NULL, e->scratch);
 }
 
+atvi_idx atvi_ecdf_sims(atvi_idx n, double level) {
+  double usual = fmin(fmax(WORK / (double)n, SIMS_LEAST), SIMS_MOST);
+  return (atvi_idx)fmax(usual, fmin(PER_LEVEL / level, WORK_MOST / (double)n));
+}
+
 atvi_status atvi_ecdf_new(atvi_ctx *ctx, atvi_idx n, atvi_idx k, atvi_idx sims, uint64_t seed,
                           atvi_ecdf **out) {
   *out = NULL;
   if (n < 1 || k < 2 || sims < 0 || (sims > 0 && sims < SIMS_MIN) || (double)n * (double)k > TABLE_MAX)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ecdf: %td ranks of %td values, %td simulations", n, k, sims);
-  if (sims == 0) {
-    double fit = WORK / (double)n;
-    sims = fit < SIMS_LEAST ? SIMS_LEAST : fit > SIMS_MOST ? SIMS_MOST : (atvi_idx)fit;
-  }
+  if (sims == 0) sims = atvi_ecdf_sims(n, 1);
   atvi_arena a = {0};
   carve(&a, n, k, sims);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
@@ -106,7 +110,8 @@ double atvi_ecdf_p(const atvi_ecdf *e, const atvi_idx *count) {
     else
       high = mid;
   }
-  return ((double)low + 1) / ((double)e->sims + 1);
+  /* Each tail is g or less with probability g at most, hence any of them with (k - 1) g: all that is left to say beyond what was simulated. */
+  return fmin(((double)low + 1) / ((double)e->sims + 1), (double)(e->k - 1) * g);
 }
 
 void atvi_ecdf_band(const atvi_ecdf *e, double alpha, double *low, double *high) {

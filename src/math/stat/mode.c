@@ -165,19 +165,53 @@ static double peak(const double *cell, span g) {
   return fmin(fmax(g.lo + (top + 0.5 + shift) * (g.hi - g.lo) / GRID, g.lo), g.hi);
 }
 
-double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work) {
-  if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1])) return NAN;
-  if (xs[0] == xs[n - 1]) return xs[0];
+/* The damped density, as shares of the cells of *g; false where there is none: all weight is on one point. */
+static bool damped(atvi_idx n, const double *xs, const double *ws, double lower, double upper, span *g,
+                   double *work) {
   double *cell = work, *a = cell + GRID, *re = a + GRID, *im = re + GRID;
   double count = effective(n, xs, ws), h = silverman(n, xs, ws, count);
-  if (!(h > 0)) return atvi_quantile(n, xs, ws, 0.5); /* all weight on one draw */
-  span g = choose_span(n, xs, ws, lower, upper, PAD * h);
-  if (!(g.hi > g.lo)) return atvi_quantile(n, xs, ws, 0.5);
-  bin(n, xs, ws, g, cell);
+  if (!(h > 0)) return false;
+  *g = choose_span(n, xs, ws, lower, upper, PAD * h);
+  if (!(g->hi > g->lo)) return false;
+  bin(n, xs, ws, *g, cell);
   cosines(cell, a, re, im);
-  double rule = h * h / ((g.hi - g.lo) * (g.hi - g.lo)), t = fixed_point(a, count);
+  double rule = h * h / ((g->hi - g->lo) * (g->hi - g->lo)), t = fixed_point(a, count);
   t = isnan(t) ? rule : fmin(fmax(t, LEAST * LEAST * rule), MOST * MOST * rule);
   for (int k = 0; k < GRID; k++) a[k] *= exp(-0.5 * ATVI_PI * ATVI_PI * k * k * t);
   cosines_back(a, cell, re, im);
-  return peak(cell, g);
+  return true;
+}
+
+double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work) {
+  span g;
+  if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1])) return NAN;
+  if (xs[0] == xs[n - 1]) return xs[0];
+  return damped(n, xs, ws, lower, upper, &g, work) ? peak(work, g) : atvi_quantile(n, xs, ws, 0.5);
+}
+
+/* Share of the weight inside the grid: long tails are cut. */
+static double inside(atvi_idx n, const double *xs, const double *ws, span g) {
+  double in = 0, all = 0;
+  for (atvi_idx i = 0; i < n; i++) {
+    double w = ws ? ws[i] : 1.0;
+    all += w;
+    if (xs[i] >= g.lo && xs[i] <= g.hi) in += w;
+  }
+  return in / all;
+}
+
+bool atvi_density(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double ends[2],
+                  double *out, double *work) {
+  span g;
+  if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1]) || xs[0] == xs[n - 1]) return false;
+  if (!damped(n, xs, ws, lower, upper, &g, work)) return false;
+  double scale = inside(n, xs, ws, g) * GRID / (g.hi - g.lo);
+  for (int k = 0; k < ATVI_DENSITY_GRID; k++) {
+    double sum = 0;
+    for (int i = 0; i < GRID / ATVI_DENSITY_GRID; i++) sum += work[k * (GRID / ATVI_DENSITY_GRID) + i];
+    out[k] = fmax(0, sum * scale * ATVI_DENSITY_GRID / GRID);
+  }
+  ends[0] = g.lo;
+  ends[1] = g.hi;
+  return true;
 }

@@ -27,6 +27,12 @@ void atvi_hpd(atvi_idx n, const double *xs, const double *ws, double p, double o
 /* Maximiser of the kernel density, reflected at finite bounds (+-inf: none). Bandwidth: Sheather-Jones
  * or improved plug-in; robust to long tails. Constant xs give that value. work: n + 4 * 1024 doubles. */
 double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work);
+/* The density that atvi_mode maximises: its mean over each of ATVI_DENSITY_GRID equal cells from ends[0] to ends[1]. It reflects at
+ * finite bounds and is 0 beyond them; beyond the ends it is left out, but counted: the cells sum to the share of
+ * the draws that lies between. False where all draws are equal or not finite. work: as for atvi_mode. */
+enum { ATVI_DENSITY_GRID = 256 };
+bool atvi_density(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double ends[2],
+                  double *out, double *work);
 /* Sorts x ascending and carries w along (w may be NULL). work: 2 n doubles. */
 void atvi_sort(atvi_idx n, double *x, double *w, double *work);
 

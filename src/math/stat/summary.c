@@ -52,8 +52,16 @@ double atvi_quantile(atvi_idx n, const double *xs, const double *ws, double p) {
   return xs[i] + (at - k) * (xs[i + 1] - xs[i]);
 }
 
+/* Weight of the draws equal to xs[j - 1] that stand at j and after. */
+static double ties_after(atvi_idx n, const double *xs, const double *ws, atvi_idx j) {
+  double sum = 0;
+  for (atvi_idx i = j; i < n && xs[i] == xs[j - 1]; i++) sum += weight(ws, i);
+  return sum;
+}
+
+/* Counts have many shortest intervals: the one that holds most is the densest. */
 void atvi_hpd(atvi_idx n, const double *xs, const double *ws, double p, double out[2]) {
-  double total = 0, mass = 0, best = HUGE_VAL;
+  double total = 0, mass = 0, best = HUGE_VAL, most = 0;
   out[0] = out[1] = NAN;
   if (n < 1 || !(p > 0 && p <= 1)) return;
   for (atvi_idx i = 0; i < n; i++) total += weight(ws, i);
@@ -61,10 +69,15 @@ void atvi_hpd(atvi_idx n, const double *xs, const double *ws, double p, double o
   for (atvi_idx i = 0, j = 0; i < n; i++) { /* mass: weight of draws i .. j - 1 */
     while (j < n && mass < goal) mass += weight(ws, j++);
     if (mass < goal) break;
-    if (xs[j - 1] - xs[i] < best) {
-      best = xs[j - 1] - xs[i];
-      out[0] = xs[i];
-      out[1] = xs[j - 1];
+    double length = xs[j - 1] - xs[i];
+    if (length <= best && (i == 0 || xs[i] > xs[i - 1])) {
+      double held = mass + ties_after(n, xs, ws, j);
+      if (length < best || held > most) {
+        best = length;
+        most = held;
+        out[0] = xs[i];
+        out[1] = xs[j - 1];
+      }
     }
     mass -= weight(ws, i);
   }

@@ -3,6 +3,7 @@
 #include "app/sbc.h"
 #include "app/study.h"
 #include "io/text.h"
+#include "math/rng.h"
 #include "math/special.h"
 #include "testing.h"
 
@@ -101,13 +102,16 @@ static void tells_a_study(void) {
   end();
 }
 
-/* Ranks of n replicates: rank(r) in 0 .. 99 for parameter a, and NA for b. */
-static atvi_sbc ranked(atvi_idx n, atvi_idx (*rank)(atvi_idx r, atvi_idx n)) {
+/* Ranks of n replicates: rank(r) in 0 .. 99 for parameter a; for b even ones, or none. */
+static atvi_sbc ranked_two(atvi_idx n, atvi_idx (*rank)(atvi_idx r, atvi_idx n), bool both) {
   atvi_text out = {.pool = pool};
   const char *text;
   atvi_text_add(&out, "replicate,method,status,reason,verdict,seconds,a.truth,a.rank,b.truth,b.rank\n");
   for (atvi_idx r = 0; r < n; r++)
-    atvi_text_add(&out, "%td,atvi,ok,,ok,0.5,1.5,%td,NA,NA\n", r + 1, rank(r, n));
+    if (both)
+      atvi_text_add(&out, "%td,atvi,ok,,ok,0.5,1.5,%td,NA,%td\n", r + 1, rank(r, n), r * 100 / n);
+    else
+      atvi_text_add(&out, "%td,atvi,ok,,ok,0.5,1.5,%td,NA,NA\n", r + 1, rank(r, n));
   atvi_text_add(&out, "%td,atvi,failed,why,,NA,1.5,NA,NA,NA\n", n + 1);
   CHECK_OK(atvi_text_get(&out, &text));
   atvi_sbc s = {.model = "m", .method = "atvi", .scale_sd = 1, .replicates = n + 1, .n = 2};
@@ -116,6 +120,10 @@ static atvi_sbc ranked(atvi_idx n, atvi_idx (*rank)(atvi_idx r, atvi_idx n)) {
   s.line[1].name = "b";
   CHECK_OK(atvi_sbc_count(ctx, pool, record(text), &s));
   return s;
+}
+
+static atvi_sbc ranked(atvi_idx n, atvi_idx (*rank)(atvi_idx r, atvi_idx n)) {
+  return ranked_two(n, rank, true);
 }
 
 static atvi_idx even(atvi_idx r, atvi_idx n) { return r * 100 / n; }
@@ -147,8 +155,7 @@ static void even_ranks_pass(void) {
     CHECK_ABS(s.line[0].difference[i], 0, 1e-12);
     CHECK(s.line[0].low[i] <= 0 && s.line[0].high[i] >= 0);
   }
-  CHECK(s.line[1].n == 0 && isnan(s.line[1].p_band) &&
-        s.line[1].fine); /* nothing known, nothing against it */
+  CHECK_INT(s.n_untested, 0);
   CHECK_OK(atvi_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "over all quantities: yes") && strstr(text, "failed: replicate 201: why"));
   CHECK_OK(atvi_sbc_csv(pool, &s, &csv));
@@ -156,6 +163,70 @@ static void even_ranks_pass(void) {
   CHECK_OK(atvi_sbc_json(pool, &s, &json));
   CHECK(strstr(json, "\"calibrated\": true"));
   end();
+}
+
+/* Nothing speaks against a quantity that was never ranked, and nothing for it. */
+static void without_ranks_nothing_is_known(void) {
+  begin();
+  atvi_sbc s = ranked_two(200, even, false);
+  const char *text, *json;
+  CHECK(s.line[1].n == 0 && isnan(s.line[1].p_band) && s.line[1].fine && s.fine);
+  CHECK_INT(s.n_untested, 1);
+  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK(strstr(text, "over all quantities: not known, 1 of 2 has no ranks\n") &&
+        !strstr(text, "quantities: yes"));
+  CHECK(strstr(text, "not known, no ranks\n"));
+  CHECK_OK(atvi_sbc_json(pool, &s, &json));
+  CHECK(strstr(json, "\"calibrated\": null") && strstr(json, "\"inside95\": null"));
+  s = ranked_two(0, even, true); /* one replicate, which failed */
+  CHECK_INT(s.n_untested, 2);
+  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK(strstr(text, "not known, 2 of 2 have no ranks"));
+  end();
+}
+
+/* One wrong quantity of 400: alone with all others it must have a p-value below 1.25e-5. */
+static void many_quantities_can_be_told_no(void) {
+  enum { N = 100, Q = 400 };
+  begin();
+  atvi_text out = {.pool = pool};
+  const char *text;
+  atvi_sbc s = {.model = "m", .method = "atvi", .scale_sd = 1, .replicates = N, .n = Q};
+  s.line = atvi_pool_take(pool, Q, sizeof *s.line);
+  atvi_text_add(&out, "replicate,method,status,reason,verdict,seconds");
+  for (int q = 0; q < Q; q++) {
+    s.line[q].name = atvi_pool_printf(pool, "q%d", q);
+    atvi_text_add(&out, ",q%d.rank", q);
+  }
+  for (atvi_idx r = 0; r < N; r++) {
+    atvi_text_add(&out, "\n%td,atvi,ok,,ok,1", r + 1);
+    for (int q = 0; q < Q; q++) atvi_text_add(&out, ",%td", q == 7 ? high(r, N) : even(r, N));
+  }
+  atvi_text_add(&out, "\n");
+  CHECK_OK(atvi_text_get(&out, &text));
+  CHECK_OK(atvi_sbc_count(ctx, pool, record(text), &s));
+  CHECK_MSG(s.line[7].p_band < s.level && s.line[7].p_band > 0, "p %g", s.line[7].p_band);
+  CHECK(!s.fine && !s.line[7].fine && s.line[8].fine);
+  end();
+}
+
+/* The normal scores of (k + 1/2) / 100 have mean square 0.98731, not 1: with it, uniform ranks have p-values that are about uniform even where
+ * there are many. Of 300 sets of 4000, at 10 %: 30 +- 5.2; without it about half of them would be below. */
+static void spread_of_uniform_ranks(void) {
+  enum { N = 4000, SETS = 300 };
+  const double unit = atvi_sbc_mean_square();
+  int low = 0;
+  CHECK_ABS(unit, 0.98731, 5e-6);
+  for (int k = 0; k < SETS; k++) {
+    atvi_rng rng = atvi_rng_at(31, ATVI_STREAM_TEST, (uint32_t)k, 0);
+    double sum = 0;
+    for (int i = 0; i < N; i++) {
+      double z = atvi_sbc_score((atvi_idx)(100 * atvi_rng_uniform(&rng)));
+      sum += z * z / unit;
+    }
+    low += atvi_sbc_spread(N, sum) < 0.1;
+  }
+  CHECK_MSG(low > 9 && low < 51, "%d of %d", low, SETS);
 }
 
 static void broken_posteriors_are_flagged(void) {
@@ -175,5 +246,97 @@ static void broken_posteriors_are_flagged(void) {
   }
 }
 
+/* None of the lowest: outside the 95 % band of one quantity alone, but not at the level of the whole. */
+static atvi_idx odd(atvi_idx r, atvi_idx n) { return 16 + r * 84 / n; }
+
+static void diagnosis_only_after_no(void) {
+  begin();
+  atvi_sbc s = ranked(40, odd);
+  const char *text;
+  CHECK_MSG(s.fine && !s.line[0].inside, "p %g %g", s.line[0].p_band, s.line[0].p_spread);
+  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK(strstr(text, "outside") && strstr(text, "no sign\n") && !strstr(text, "shape"));
+  CHECK(strstr(text, "over all quantities: no sign against it\nmay go unnoticed with 40 replicates: sds too "
+                     "small by a factor of 1."));
+  end();
+}
+
+static void few_ranks_tell_nothing(void) {
+  begin();
+  atvi_sbc s = ranked(6, even);
+  const char *text, *json;
+  CHECK(s.fine && s.power == ATVI_SBC_BLIND && s.narrow < 0.5);
+  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK(strstr(text, "over all quantities: too few replicates to tell"));
+  CHECK_OK(atvi_sbc_json(pool, &s, &json));
+  CHECK(strstr(json, "\"calibrated\": null") && !strstr(json, "\"calibrated\": true"));
+  s = ranked(1, even);
+  CHECK(s.power == ATVI_SBC_BLIND && isnan(s.narrow) && isnan(s.wide));
+  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK(strstr(text, "with 1 replicate no wrong posterior would surely be noticed"));
+  end();
+}
+
+/* The share of sets that both tests flag together, with posteriors drawn one by one. */
+static double flagged(const atvi_ecdf *e, atvi_idx n, double level, double factor, int sets) {
+  int found = 0;
+  for (int k = 0; k < sets; k++) {
+    atvi_rng rng = atvi_rng_at(20, ATVI_STREAM_TEST, (uint32_t)k, 0);
+    atvi_idx count[ATVI_SBC_DRAWS + 1] = {0};
+    double sum = 0;
+    for (atvi_idx r = 0; r < n; r++) {
+      double truth = atvi_rng_normal(&rng), z;
+      atvi_idx rank = 0;
+      for (int i = 0; i < ATVI_SBC_DRAWS; i++) rank += factor * atvi_rng_normal(&rng) < truth;
+      count[rank]++;
+      z = atvi_sbc_score(rank);
+      sum += z * z / atvi_sbc_mean_square();
+    }
+    found += atvi_sbc_spread(n, sum) < level || atvi_ecdf_p(e, count) < level;
+  }
+  return (double)found / sets;
+}
+
+/* What is said to be noticed four times in five is. Both sides have Monte Carlo errors of 0.02, and the factor is found to 1.6 %, which is
+ * 0.03 of power. */
+static void noticed_as_often_as_said(void) {
+  enum { N = 60, SETS = 400 };
+  const double level = 0.01 / 4;
+  begin();
+  atvi_ecdf *e;
+  double narrow, wide, again[2];
+  CHECK_OK(atvi_ecdf_new(ctx, N, ATVI_SBC_DRAWS + 1, 0, 1, &e));
+  atvi_sbc_notice(e, N, level, &narrow, &wide);
+  CHECK(narrow > 0.6 && narrow < 0.75 && wide > 1.3 && wide < 1.7);
+  CHECK_ABS(flagged(e, N, level, narrow, SETS), 0.8, 0.1);
+  CHECK_ABS(flagged(e, N, level, wide, SETS), 0.8, 0.1);
+  CHECK(flagged(e, N, level, 1, SETS) < 0.02); /* a right posterior: once in a hundred at most */
+  atvi_sbc_notice(e, N, level, &again[0], &again[1]);
+  CHECK(again[0] == narrow && again[1] == wide);
+  atvi_sbc_notice(e, N, level / 10, &again[0], &again[1]); /* a stricter level sees less */
+  CHECK(again[0] < narrow && again[1] > wide);
+  atvi_ecdf_free(e);
+  end();
+}
+
+static void tells_one_replicate(void) {
+  begin();
+  atvi_study s = {.model = "sir", .replicates = 1, .n_quantity = 2, .quantity = quantity, .n_method = 1};
+  const char *text;
+  s.method = atvi_pool_take(pool, 1, sizeof *s.method);
+  s.method[0].name = "ram";
+  CHECK_OK(atvi_study_count(pool, record(studied), &s));
+  CHECK_OK(atvi_study_text(pool, &s, &text));
+  CHECK(strstr(text, "sir, 1 replicate, seed") && strstr(text, "ram: 1 fit, 0 failed"));
+  CHECK(!strstr(text, "nan") && strstr(text, "data in 95 % 90.0 %\n"));
+  end();
+}
+
 TESTS({"counts_a_study", counts_a_study}, {"tells_a_study", tells_a_study},
-      {"even_ranks_pass", even_ranks_pass}, {"broken_posteriors_are_flagged", broken_posteriors_are_flagged})
+      {"even_ranks_pass", even_ranks_pass}, {"broken_posteriors_are_flagged", broken_posteriors_are_flagged},
+      {"without_ranks_nothing_is_known", without_ranks_nothing_is_known},
+      {"many_quantities_can_be_told_no", many_quantities_can_be_told_no},
+      {"spread_of_uniform_ranks", spread_of_uniform_ranks},
+      {"diagnosis_only_after_no", diagnosis_only_after_no},
+      {"few_ranks_tell_nothing", few_ranks_tell_nothing},
+      {"noticed_as_often_as_said", noticed_as_often_as_said}, {"tells_one_replicate", tells_one_replicate})

@@ -181,11 +181,18 @@ static void output(void) {
   CHECK(json_number_value(json_object_get(o, "log_map")) == -61.25);
   CHECK(json_is_object(json_object_get(o, "loo")) && json_is_object(json_object_get(o, "waic")));
   json_decref(o);
+  note[0] =
+      "a long note of many words that tells the user something of which there is so much to tell that it "
+      "does not fit on one line";
   CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK(strstr(text, "draws of the posterior") && strstr(text, "note: a long note") && strstr(text, "\n  "));
   CHECK(strstr(text, "held out (t > 14)") && strstr(text, "log MAP  -61.25") &&
         strstr(text, "verdict on the fit was warn"));
   for (const char *p = text; *p; p += strcspn(p, "\n") + (p[strcspn(p, "\n")] != 0))
     CHECK_MSG(strcspn(p, "\n") <= 100, "too wide: %.120s", p);
+  s->method = "map";
+  CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK(strstr(text, "draws of the normal approximation at the mode"));
   /* nothing observed, nothing known */
   CHECK_OK(atvi_scores_new(w->pool, B, 1, w->series + 2, &s));
   s->seed = UINT64_MAX;

@@ -417,6 +417,18 @@ static void own_messages_come_last(void) {
   world_free(&w);
 }
 
+static void a_warning_of_its_own_counts(void) {
+  world w = world_new(4, 2000, false);
+  CHECK_OK(atvi_draws_say(w.d, "First."));
+  CHECK_OK(atvi_draws_say(w.d, "Warning: the emulator guesses."));
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_INT(s->n_message, 2);
+  CHECK_STR(s->message[1], "The emulator guesses.");
+  CHECK(s->reason == s->message[1]);
+  world_free(&w);
+}
+
 /* Chains of the exact sampler are judged as chains, whatever k-hat the approximation has. */
 static void exact_chains(void) {
   world w = world_new(4, 500, false);
@@ -440,4 +452,5 @@ TESTS({"exact", exact_chains}, {"ok", good_draws_are_ok}, {"rhat", rhat_has_thre
       {"no_weight", draws_without_weight_do_not_count}, {"modes", several_modes_are_a_warning},
       {"bounds", mass_at_a_bound_is_a_note}, {"stuck", chains_that_stand_still},
       {"nan", draws_that_are_not_numbers}, {"derived", derived_quantities_do_not_count},
-      {"own", own_messages_come_last}, {"nuts", divergences_and_energy})
+      {"own", own_messages_come_last}, {"warning", a_warning_of_its_own_counts},
+      {"nuts", divergences_and_energy})

@@ -8,7 +8,7 @@
 #include "vi_world.h"
 
 static const double PI = 3.14159265358979323846;
-enum { SEEDS = 5 };
+enum { SEEDS = SEEDS_OF(5) };
 
 /* ---- targets; all likelihoods are densities ---- */
 
@@ -102,7 +102,7 @@ static void funnel_run(void) {
     fitted f = run_exact(&t, seed);
     for (int j = 0; j < 10; j++) check_mean(f.d, j, 0);
     /* the ends of the neck are found late: the sd is a little small for longer than its error says */
-    CHECK_REL(judge(f.d, 0).sd, 3, 0.06);
+    CHECK_REL(judge(f.d, 0).sd, 3, 0.05);
     check_evidence(f.d, 0);
     fitted_free(f);
   }
@@ -167,7 +167,16 @@ static atvi_vi_opts poor(void) {
   return o;
 }
 
-static toy small_funnel(void) { return (toy){.lik = funnel, .no_prior = true}; }
+/* Student's t with 3 degrees of freedom, in seven dimensions: no normal tail covers it. */
+static double heavy(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)o;
+  double r2 = 0, d = (double)t->target.d;
+  for (atvi_idx j = 0; j < t->target.d; j++) r2 += x[j] * x[j];
+  for (atvi_idx j = 0; j < t->target.d; j++) g[j] = -(3 + d) * x[j] / (3 + r2);
+  return lgamma(0.5 * (3 + d)) - lgamma(1.5) - 0.5 * d * log(3 * PI) - 0.5 * (3 + d) * log1p(r2 / 3);
+}
+
+static toy heavy_tails(void) { return (toy){.lik = heavy, .no_prior = true}; }
 
 static void note(void *user, atvi_log_level level, const char *text) {
   (void)level;
@@ -175,7 +184,7 @@ static void note(void *user, atvi_log_level level, const char *text) {
 }
 
 static void takes_over_by_itself(void) {
-  toy t = small_funnel();
+  toy t = heavy_tails();
   toy_set(&t, 7, -HUGE_VAL, HUGE_VAL);
   for (int off = 0; off < 2; off++) {
     atvi_vi_opts o = poor();
@@ -195,7 +204,8 @@ static void takes_over_by_itself(void) {
       CHECK(strstr(f.d->message[0], "could not be corrected by weights") != NULL);
       CHECK_INT(f.d->made.end, ATVI_END_DONE);
       for (int j = 0; j < 7; j++) check_mean(f.d, j, 0);
-      check_sd(f.d, 0, 3);
+      CHECK_REL(judge(f.d, 0).sd, sqrt(3),
+                0.1); /* the fourth moment, and so the error of the sd, is infinite */
       check_evidence(f.d, 0);
     }
     fitted_free(f);
@@ -203,6 +213,25 @@ static void takes_over_by_itself(void) {
 }
 
 /* ---- invariance ---- */
+
+/* Lines and heavy-tailed jumps as wide as the banana, about. */
+static void set_lines(atvi_exact_moves *m) {
+  enum { N = 512 };
+  double x[2 * N];
+  atvi_rng r = atvi_rng_at(11, ATVI_STREAM_TEST, 0, 0);
+  for (int i = 0; i < N; i++) {
+    x[i] = 0.3 + 1.2 * atvi_rng_normal(&r);
+    x[N + i] = 0.9 + 0.6 * x[i] + atvi_rng_normal(&r);
+  }
+  CHECK(atvi_exact_spread(m->v->pool, 2, N, x, m));
+  CHECK_ABS(m->spread.shift[0], 0.3, 4 * 1.2 / sqrt(N));
+  CHECK_REL(m->sd[0], 1.2, 4 / sqrt(2 * N));
+  CHECK_REL(m->sd[1], sqrt(0.36 * 1.44 + 1), 4 / sqrt(2 * N));
+  CHECK_REL(m->spread.chol[2], 0.6 * 1.2, 0.3);
+  /* t with two degrees of freedom in two dimensions has density 1 / (2 pi |chol|) at its centre */
+  CHECK_ABS(m->log_heavy, -log(2 * PI) - m->spread.log_det, 1e-12);
+  m->lines = 2;
+}
 
 enum { GROUPS = 1200 };
 
@@ -235,6 +264,7 @@ static void moves_leave_the_target_alone(void) {
   for (int k = 0; k < 2; k++) CHECK_OK(v->family.ops->work_new(v->family.self, v->ctx, L, &work[k]));
   atvi_exact_moves moves = {.v = v, .n_part = 2, .work = work, .step = step, .leaps = 4};
   atvi_exact_group g = {0};
+  set_lines(&moves);
   CHECK(atvi_exact_group_make(v->pool, 2, 2, &g));
   tally before = {0}, after = {0};
   int relabelled = 0;
@@ -281,13 +311,14 @@ static void tails_stay_as_they_are(void) {
   o.seed = 3;
   inside *w = inside_new(&t, &o, 1);
   atvi_vi *v = &w->v;
-  CHECK(atvi_vi_train(v, w->m, true));
+  CHECK(atvi_vi_train(v, w->m));
   v->part[0].share = 1;
   void *work;
   double step[2] = {0.8, 0.3}, far[2] = {0}, moved = 0;
   CHECK_OK(v->family.ops->work_new(v->family.self, v->ctx, L, &work));
   atvi_exact_moves moves = {.v = v, .n_part = 1, .work = &work, .step = step, .leaps = 8};
   atvi_exact_group g = {0};
+  set_lines(&moves);
   CHECK(atvi_exact_group_make(v->pool, 2, 1, &g));
   atvi_rng r = atvi_rng_at(7, ATVI_STREAM_TEST, 0, 0);
   for (int n = 0; n < 2 * GROUPS; n++) {
@@ -329,6 +360,7 @@ static void densities_agree(void) {
   for (int k = 0; k < 2; k++) CHECK_OK(v->family.ops->work_new(v->family.self, v->ctx, L, &work[k]));
   atvi_exact_moves moves = {.v = v, .n_part = 2, .work = work, .step = step, .leaps = 4};
   atvi_exact_group g = {0};
+  set_lines(&moves);
   CHECK(atvi_exact_group_make(v->pool, 2, 2, &g));
   for (int i = 0; i < 2 * L; i++) x[i] = atvi_rng_normal(&r);
   atvi_exact_place(&moves, &g, 0, x);
@@ -340,6 +372,11 @@ static void densities_agree(void) {
       double mix = log(0.6 * exp(q[0][i]) + 0.4 * exp(q[1][i])), point[2], slope[2];
       atvi_outcome fine = ATVI_RUN_OK;
       CHECK_ABS(g.now.log_q[i], mix, 1e-9 * (1 + fabs(mix)));
+      const atvi_member *c = &moves.spread;
+      double a = (g.now.x[i] - c->shift[0]) / c->chol[0];
+      double b = (g.now.x[L + i] - c->shift[1] - c->chol[2] * a) / c->chol[3];
+      double heavy = exp(moves.log_heavy) / pow(1 + 0.5 * (a * a + b * b), 2);
+      CHECK_ABS(g.now.log_jump[i], log(0.875 * exp(mix) + 0.125 * heavy), 1e-9 * (1 + fabs(mix)));
       for (int j = 0; j < 2; j++) point[j] = g.now.theta[j * L + i];
       CHECK_ABS(g.now.log_lik[i], banana(&t, point, slope, &fine), 1e-9);
       CHECK_ABS(g.now.log_pi[i], g.now.log_lik[i] + log(v->space->map[0].scale * v->space->map[1].scale),
@@ -371,7 +408,7 @@ static void threads_do_not_matter(void) {
 }
 
 static void limit_is_told(void) {
-  toy t = small_funnel();
+  toy t = heavy_tails();
   toy_set(&t, 7, -HUGE_VAL, HUGE_VAL);
   atvi_vi_opts o = poor();
   o.exact_iter = 20;
@@ -416,7 +453,7 @@ static bool stop_there(void *user) {
 /* In the warm-up, and after it. */
 static void stopping_is_heard(void) {
   for (int k = 0; k < 2; k++) {
-    toy t = small_funnel();
+    toy t = heavy_tails();
     toy_set(&t, 7, -HUGE_VAL, HUGE_VAL);
     atvi_vi_opts o = poor();
     o.ess = 90000; /* long enough to be stopped */

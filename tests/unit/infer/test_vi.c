@@ -70,7 +70,7 @@ static void unweighted_draws_are_correlated(void) {
   atvi_vi_opts o = atvi_vi_defaults();
   toy_set(&t, 3, -20, 20);
   inside *w = inside_new(&t, &o, 2);
-  CHECK(atvi_vi_train(&w->v, w->m, true));
+  CHECK(atvi_vi_train(&w->v, w->m));
   atvi_vi_look(&w->v, w->m, ATVI_STREAM_TEST, 1, false, ATVI_VI_LOOK);
   const double *x = w->v.look.theta;
   for (int j = 1; j < 3; j++)
@@ -149,7 +149,7 @@ static void check_end(double (*lik)(const toy *, const double *, double *, atvi_
     o.map = map;
     toy_set(&t, 1, 0, 1);
     inside *w = inside_new(&t, &o, 2);
-    CHECK(atvi_vi_train(&w->v, w->m, true));
+    CHECK(atvi_vi_train(&w->v, w->m));
     /* A one-to-one map has no density at the bound itself, only a limit that the tails of the base decide. */
     bool fold = w->v.space->map[0].kind == ATVI_MAP_SURJECTION;
     static const double near[3] = {0, 3e-3, 0.01};
@@ -394,7 +394,7 @@ static double weak_share(const char *map) {
   o.temperature = &one;
   toy_set(&t, 1, 0, 1);
   inside *w = inside_new(&t, &o, 2);
-  CHECK(atvi_vi_train(&w->v, w->m, true));
+  CHECK(atvi_vi_train(&w->v, w->m));
   double sum = 0;
   for (int k = 0; k < 400; k++) sum += inside_density(w, (k + 0.5) * 5e-5) * 5e-5;
   inside_free(w);

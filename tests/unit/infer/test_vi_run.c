@@ -158,7 +158,7 @@ static void frozen_blocks_do_not_move(void) {
     s.frozen = calloc((size_t)v->size, sizeof(double));
     memcpy(s.first, s.w->m->phi, (size_t)v->size * sizeof(double));
     atvi_ctx_set_stop(v->ctx, look_at_blocks, &s);
-    CHECK(atvi_vi_train(v, s.w->m, true));
+    CHECK(atvi_vi_train(v, s.w->m));
     CHECK(s.seen[0] > 0 && s.seen[1] > 0);
     CHECK(s.moved[0][0] > 0.01 && s.moved[1][1] > 0.01);
     if (freeze) { /* averaging with itself may round */
@@ -186,7 +186,7 @@ static void tuning_helps_a_flow_that_is_not_done(void) {
     o.seed = seed;
     inside *w = inside_new(&t, &o, 2);
     CHECK(atvi_vi_climb(&w->v, w->m));
-    CHECK(atvi_vi_rounds(&w->v, w->m, &(atvi_vi_rounds_opts){1, 1, 1, 0, w->v.size}));
+    CHECK(atvi_vi_rounds(&w->v, w->m, &(atvi_vi_rounds_opts){1, 1, 1, 0, w->v.size, 0}));
     double before = atvi_vi_judge(&w->v, w->m, 1u << 30).share;
     bool kept = atvi_vi_tune(&w->v, w->m);
     double after = atvi_vi_judge(&w->v, w->m, 1u << 30).share;
@@ -204,7 +204,7 @@ static void tuning_is_kept_or_undone(void) {
     o.seed = seed;
     inside *w = inside_new(&t, &o, 1);
     size_t bytes = (size_t)w->v.size * sizeof(double);
-    CHECK(atvi_vi_train(&w->v, w->m, true));
+    CHECK(atvi_vi_train(&w->v, w->m));
     double *phi = malloc(bytes), before = atvi_vi_judge(&w->v, w->m, w->v.scramble).share;
     memcpy(phi, w->m->phi, bytes);
     uint32_t fresh = w->v.scramble;

@@ -103,7 +103,7 @@ static void training_from_a_copy_ends_at_home(void) {
       toy_set(&t, 2, 0, 10);
       inside *w = inside_new(&t, &o, 2);
       put_frame(w->m, 0, starts[k], 1);
-      CHECK(atvi_vi_train(&w->v, w->m, true));
+      CHECK(atvi_vi_train(&w->v, w->m));
       atvi_vi_quality q = atvi_vi_judge(&w->v, w->m, 1u << 30);
       int home = 0;
       atvi_vi_look(&w->v, w->m, ATVI_STREAM_TEST, 1, false, ATVI_VI_TEST);

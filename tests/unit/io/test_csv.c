@@ -98,6 +98,56 @@ static void finds_the_separator(void) {
   end();
 }
 
+static void decimal_commas_between_semicolons(void) {
+  begin();
+  atvi_csv *csv = good("\xEF\xBB\xBFTag;Wert;\"Rest; g\"\r\n1;2,385;<0,5\r\n2;NA;-1,25e2\r\n3;\"7,5\";.\r\n");
+  CHECK(strstr(logged, "semicolons") && strstr(logged, "decimal commas"));
+  CHECK_STR(csv->name[2], "Rest; g");
+  static const double value[9] = {1, 2.385, 0.5, 2, NAN, -125, 3, 7.5, NAN};
+  for (int i = 0; i < 9; i++) CHECK(isnan(value[i]) ? isnan(csv->value[i]) : csv->value[i] == value[i]);
+  CHECK_INT(csv->kind[2], ATVI_CELL_LT);
+  CHECK_STR(csv->text[1], "2,385");
+  /* without a header the first line has more commas than semicolons */
+  csv = good("1,5;2,25\n3,5;4,75\n");
+  CHECK_INT(csv->n_col, 2);
+  CHECK_INT(csv->n_row, 2);
+  CHECK(!csv->header && csv->value[1] == 2.25 && csv->value[3] == 4.75);
+  /* a thousand, or one and a part? Semicolons say the latter; tabs do not. */
+  CHECK(good("a;b\n1,234;2\n")->value[0] == 1.234);
+  csv = good("a\tb\n1,234\t2\n");
+  CHECK_INT(csv->kind[0], ATVI_CELL_TEXT);
+  CHECK(strstr(logged, "tabs") && !strstr(logged, "decimal"));
+  CHECK(good("a\tb\n0,234\t2\n")->value[0] == 0.234);
+  CHECK(strstr(logged, "tabs") && strstr(logged, "decimal commas"));
+  /* a point as well: nobody knows */
+  csv = good("a;b\n1,5;2.5\n");
+  CHECK_INT(csv->kind[0], ATVI_CELL_TEXT);
+  CHECK(csv->value[1] == 2.5);
+  CHECK(!strstr(logged, "decimal"));
+  csv = good("# 1.5;2.5\na;b\n1,5;2\n1.234,5;3\n"); /* comments do not count; thousands and a part are text */
+  CHECK(csv->value[0] == 1.5);
+  CHECK_INT(csv->kind[2], ATVI_CELL_TEXT);
+  /* between commas they are cells of their own */
+  csv = good("a,b;c\n1,2\n");
+  CHECK_STR(csv->name[1], "b;c");
+  end();
+}
+
+static void dates_may_have_times(void) {
+  begin();
+  atvi_csv *csv = good("when;x\n2009-12-19T06:00;1\n2009-12-19 12:00:00;2\n\"2009-12-19T18:00:00.000Z\";3\n"
+                       "2009-12-20T02:00:00+02:00;4\n2009-12-20 25:00;5\n");
+  static const double day[4] = {14597.25, 14597.5, 14597.75, 14598};
+  for (int i = 0; i < 4; i++) {
+    CHECK_INT(csv->kind[2 * i], ATVI_CELL_DATE);
+    CHECK(csv->value[2 * i] == day[i]);
+  }
+  CHECK_INT(csv->kind[8], ATVI_CELL_TEXT);
+  csv = good("2009-12-19T06:00,1\n");
+  CHECK(!csv->header);
+  end();
+}
+
 static void numbers_in_the_first_line_are_data(void) {
   begin();
   atvi_csv *csv = good("1,NA,3\n4,5,6");
@@ -249,6 +299,7 @@ static void memory_failures_are_told(void) {
 }
 
 TESTS({"cells", reads_every_kind_of_cell}, {"separator", finds_the_separator},
+      {"comma", decimal_commas_between_semicolons}, {"times", dates_may_have_times},
       {"first_line", numbers_in_the_first_line_are_data},
       {"one_column", empty_lines_of_one_column_are_missing}, {"errors", says_what_is_wrong_and_where},
       {"file", reads_a_file}, {"hostile", hostile_shapes_stay_linear}, {"noise", survives_noise},

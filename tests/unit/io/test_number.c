@@ -167,7 +167,42 @@ static void decimal_commas_are_known(void) {
   CHECK(!atvi_decimal_comma(big)); /* nobody wrote that */
 }
 
-TESTS({"commas", decimal_commas_are_known}, {"takes_numbers", takes_numbers},
-      {"refuses_the_rest", refuses_the_rest}, {"round_trips", round_trips_random_doubles},
-      {"ties", rounds_ties_by_the_last_digit}, {"long_text", long_text_is_quick},
-      {"locale", ignores_the_locale}, {"dates", dates_go_both_ways}, {"strict_dates", dates_are_strict})
+static void times_of_day_are_read_and_strict(void) {
+  static const struct {
+    const char *text;
+    double days;
+  } GOOD[] = {
+      {"1970-01-02", 1},
+      {"1970-01-01T06:00", 0.25},
+      {"1970-01-01t18:00Z", 0.75},
+      {"1970-01-01 12:00:00", 0.5},
+      {"1970-01-01T00:00:43.2", 0.0005},
+      {"1970-01-01T24:00", 1},
+      {"1970-01-01T23:59:60", 1},
+      {"1970-01-02T01:30+01:30", 1},
+      {"1970-01-02T01:30:00+0130", 1},
+      {"1970-01-01T22:00-02:00", 1},
+      {"1969-12-31T18:00", -0.25},
+  };
+  static const char *const BAD[] = {
+      "1970-01-01T",           "1970-01-01T6:00",    "1970-01-01T06",         "1970-01-01T06:60",
+      "1970-01-01T25:00",      "1970-01-01T24:01",   "1970-01-01T06:00:61",   "1970-01-01T06:00:1",
+      "1970-01-01T06:00:001",  "1970-01-01T06:00+1", "1970-01-01T06:00+0a00", "1970-01-01T06:00 Z",
+      "1970-01-01_06:00",      "1970-02-30T06:00",   "1970-01-01T06:00:0.5",  "1970-01-01T06:00+12.30",
+      "1970-01-01T06:00:00..5"};
+  double days = 7;
+  for (size_t i = 0; i < sizeof GOOD / sizeof *GOOD; i++) {
+    CHECK_MSG(atvi_parse_datetime(GOOD[i].text, strlen(GOOD[i].text), &days), "%s", GOOD[i].text);
+    CHECK_ABS(days, GOOD[i].days, 1e-15); /* a day's fraction is rounded once */
+  }
+  days = 7;
+  for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
+    CHECK_MSG(!atvi_parse_datetime(BAD[i], strlen(BAD[i]), &days), "%s", BAD[i]);
+  CHECK(days == 7);
+}
+
+TESTS({"times", times_of_day_are_read_and_strict}, {"commas", decimal_commas_are_known},
+      {"takes_numbers", takes_numbers}, {"refuses_the_rest", refuses_the_rest},
+      {"round_trips", round_trips_random_doubles}, {"ties", rounds_ties_by_the_last_digit},
+      {"long_text", long_text_is_quick}, {"locale", ignores_the_locale}, {"dates", dates_go_both_ways},
+      {"strict_dates", dates_are_strict})

@@ -70,9 +70,10 @@ static void bad_cells_are_found(void) {
   wrong_data(M "lognormal(log(S), 1) limits (0.5, inf)\n", "day,y\n1,1\n2,<0\n", 3, 3, "not above 0", NULL);
   wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,NA\n", 3, 5, "'NA'", NULL);
   wrong_data(M "poisson(S*n)\n", "day,y,n\n1,1,3\n2,2,x\n", 3, 5, "'x'", NULL);
-  wrong_data(M "poisson(S)\n", "day;y\n1;2\n2;1,5\n", 3, 3, "'1,5' is not a number", "decimal point");
+  wrong_data(M "poisson(S)\n", "day;y\n1;2\n2;1,5\n", 3, 3, "the count '1,5' is not a whole number", NULL);
+  wrong_data(M "poisson(S)\n", "day,y\n1,2\n2,\"1,5\"\n", 3, 3, "'1,5' is not a number", "decimal point");
   wrong_data(M "poisson(S)\n", "day;y\n1;2\n2;ab\n", 3, 3, "'ab' is not a number", "NA");
-  wrong_data(M "poisson(S)\n", "day;y\n1,5;2\n", 2, 1, "'1,5' cannot be used as a time", "decimal point");
+  wrong_data(M "poisson(S)\n", "day,y\n\"1,5\",2\n", 2, 1, "'1,5' cannot be used as a time", "decimal point");
   wrong_data(M "poisson(S)\n", "day,y\n1,\"\x1b[2J\n\"\n", 2, 3, "'?[2J?' is not a number", "\n1,\"?[2J\n");
 #undef M
 #define M "calendar 2010-01-01 day\n" SIR "data \"a.csv\" time day\nobserve y ~ poisson(S)\n"

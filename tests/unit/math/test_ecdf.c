@@ -98,6 +98,21 @@ static void sees_what_is_not_uniform(void) {
   atvi_ctx_free(ctx);
 }
 
+/* What is further out than anything simulated is bounded: all of 120 ranks 0 have the tail 2 * 20^-120 at the first value, and 19 of it in all. */
+static void beyond_what_was_simulated(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_ecdf *e;
+  CHECK_OK(atvi_ecdf_new(ctx, N, K, 100, 11, &e));
+  atvi_idx all[K] = {N};
+  CHECK_REL(atvi_ecdf_p(e, all), 19 * 2 * pow(K, -N), 1e-9);
+  atvi_ecdf_free(e);
+  CHECK_INT(atvi_ecdf_sims(200, 1), 50000);
+  CHECK_INT(atvi_ecdf_sims(200, 1e-4), 100000); /* ten beyond the level */
+  CHECK_INT(atvi_ecdf_sims(200, 1e-9), 1000000);
+  CHECK_INT(atvi_ecdf_sims(1000000, 1e-9), 4000);
+  atvi_ctx_free(ctx);
+}
+
 static void wrong_calls_and_no_memory(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_ecdf *e;
@@ -119,4 +134,5 @@ static void wrong_calls_and_no_memory(void) {
 TESTS({"smallest_case", smallest_case}, {"exact_p_of_two_values", exact_p_of_two_values},
       {"band_holds_as_often_as_promised", band_holds_as_often_as_promised},
       {"sees_what_is_not_uniform", sees_what_is_not_uniform},
+      {"beyond_what_was_simulated", beyond_what_was_simulated},
       {"wrong_calls_and_no_memory", wrong_calls_and_no_memory})

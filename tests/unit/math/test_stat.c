@@ -138,6 +138,21 @@ static void normal_grid(double *x, int n, double mean, double sd) {
   for (int i = 0; i < n; i++) x[i] = mean + sd * atvi_ndtri((i + 0.5) / n);
 }
 
+/* 1.5, 30, 64 and 4.5 % of 0 to 3: [0, 2] and [1, 3] are equally short and both enough, and the second holds more. */
+static void densest_of_shortest(void) {
+  enum { N = 1000 };
+  const int count[4] = {15, 300, 640, 45};
+  double x[N], w[4] = {0.015, 0.3, 0.64, 0.045}, value[4] = {0, 1, 2, 3}, out[2];
+  for (int k = 0, at = 0; k < 4; k++)
+    for (int i = 0; i < count[k]; i++) x[at++] = k;
+  atvi_hpd(N, x, NULL, 0.95, out);
+  CHECK(out[0] == 1 && out[1] == 3);
+  atvi_hpd(4, value, w, 0.95, out);
+  CHECK(out[0] == 1 && out[1] == 3);
+  atvi_hpd(N, x, NULL, 0.93, out);
+  CHECK(out[0] == 1 && out[1] == 2);
+}
+
 static void shortest_interval(void) {
   enum { N = 20000 };
   static double x[N], w[N];
@@ -220,5 +235,6 @@ static void modes_of_weighted_repeated_and_constant_draws(void) {
 
 TESTS({"direct", convergence_matches_direct_sums}, {"ar", ess_of_autoregression},
       {"rhat", rhat_sees_what_it_should}, {"nan", senseless_chains_give_nan}, {"sort", sorts_and_carries},
-      {"quantiles", moments_and_quantiles}, {"hpd", shortest_interval}, {"mode", modes_inside},
-      {"mode_bound", modes_at_bounds}, {"mode_weighted", modes_of_weighted_repeated_and_constant_draws})
+      {"quantiles", moments_and_quantiles}, {"hpd", shortest_interval},
+      {"hpd of counts", densest_of_shortest}, {"mode", modes_inside}, {"mode_bound", modes_at_bounds},
+      {"mode_weighted", modes_of_weighted_repeated_and_constant_draws})

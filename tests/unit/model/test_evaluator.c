@@ -62,13 +62,14 @@ static void model_set(model *m) {
   *m = (model){.target = {.ops = &ops, .self = m, .name = "m", .d = D, .param = param}};
 }
 
-static void runs_batches_of_any_size(void) {
+static void run_batches(atvi_idx group) {
   enum { MAX = 101 };
   static double theta[D * MAX], lp[MAX], ll[MAX], gp[D * MAX], gl[D * MAX];
   static atvi_outcome outcome[MAX];
   for (int threads = 1; threads <= 3; threads++) {
     model m;
     model_set(&m);
+    m.target.group = group;
     atvi_ctx *ctx = work_ctx = test_ctx();
     atvi_ctx_set_threads(ctx, threads);
     atvi_evaluator *ev;
@@ -101,13 +102,17 @@ static void runs_batches_of_any_size(void) {
       CHECK_INT(atvi_evaluator_count(ev), count);
       CHECK_INT(atvi_evaluator_failures(ev), failures);
     }
-    CHECK(((scratch *)atvi_evaluator_work(ev))->widest <= ATVI_LANES);
+    atvi_idx widest = ((scratch *)atvi_evaluator_work(ev))->widest, most = group ? group : ATVI_LANES;
+    CHECK(widest == most || (threads > 1 && widest < most));
     atvi_evaluator_free(ev);
     CHECK_INT(m.freed, threads);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
   }
 }
+
+static void runs_batches_of_any_size(void) { run_batches(0); }
+static void gives_a_target_the_points_it_likes(void) { run_batches(24); }
 
 static void outputs_may_be_missing(void) {
   model m;
@@ -174,5 +179,5 @@ static void refuses_and_cleans_up(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"batches", runs_batches_of_any_size}, {"missing", outputs_may_be_missing},
-      {"refuses", refuses_and_cleans_up})
+TESTS({"batches", runs_batches_of_any_size}, {"group", gives_a_target_the_points_it_likes},
+      {"missing", outputs_may_be_missing}, {"refuses", refuses_and_cleans_up})

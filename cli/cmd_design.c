@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include "app/program.h"
+#include <limits.h>
+#include <stdio.h>
+
+static const char *const after[] = {
+    "RANGES",
+    "A parameter runs over its bounds where both are finite, else from the 0.1 %\n"
+    "to the 99.9 % quantile of its prior. The table tells which.\n",
+    "FILES",
+    "DIR/design.csv     id and parameters of every point, in natural units;\n"
+    "                   points of your own may be added to it by hand\n",
+    "EXIT STATUS",
+    "0     done\n"
+    "1     failed\n"
+    "2     wrong usage, or the model is wrong\n",
+    "EXAMPLES",
+    "atvi design flow.atvi -n 200\n"
+    "atvi design flow.atvi -n 400             # 200 more; the first 200 stay\n"
+    "atvi design flow.atvi -n 256 --kind sobol --out trial\n",
+    NULL,
+};
+
+static int run(int argc, char **argv) {
+  atvi_app_design_opts o = {.seed = 1};
+  long long n = 0;
+  bool quiet = false;
+  const atvi_arg arg[] = {
+      {"n", "N", ATVI_ARG_COUNT, &n,
+       "Number of points in all. Ten to twenty for each parameter is a beginning."},
+      {"kind", "KIND", ATVI_ARG_TEXT, &o.kind,
+       "lhs: maximin Latin hypercube (default). sobol: scrambled Sobol points."},
+      {"seed", "N", ATVI_ARG_SEED, &o.seed, "Seed (default 1)."},
+      {"out", "DIR", ATVI_ARG_TEXT, &o.out, "Folder of the design. Default: MODEL-runs here."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o.folder,
+       "Look for the files that the model names in DIR, not where it says."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "Only the file's name."},
+      {0},
+  };
+  int code = atvi_args_parse(&atvi_cmd_design, arg, argc, argv, &o.path);
+  if (code >= 0) return code;
+  if (n == 0) {
+    fprintf(stderr, "atvi design: how many points? atvi design %s -n 100\n", o.path);
+    return ATVI_EXIT_USAGE;
+  }
+  o.n = (atvi_idx)n;
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_design, 1, quiet)) return ATVI_EXIT_FAILED;
+  atvi_app_design_result r;
+  atvi_status status = atvi_app_design(s.ctx, s.pool, &o, &r);
+  if (status != ATVI_OK) {
+    code = atvi_call_fail(&s, status);
+  } else {
+    char line[2 * PATH_MAX];
+    code = quiet ? ATVI_EXIT_DONE : atvi_print(r.text);
+    snprintf(line, sizeof line, quiet ? "%s\n" : "\nwritten to %s; atvi run does the runs\n", r.path);
+    if (code == ATVI_EXIT_DONE) code = atvi_print(line);
+  }
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_design = {
+    .name = "design",
+    .brief = "points at which to run a simulator, new or more of them",
+    .usage = "MODEL -n N [--kind lhs|sobol] [--seed N] [--out DIR]",
+    .operand = "MODEL",
+    .about =
+        "Chooses the points at which the simulator of the model is to be run, spread evenly over the range "
+        "of its "
+        "parameters, and writes them to a file. If the file is there already it is extended to N points: "
+        "those "
+        "in it stay as they are, and the new ones fill what is empty between them. A Latin hypercube is even "
+        "again when it is doubled; other numbers of points are nearly so."
+        "\n\n"
+        "atvi run runs the simulator at these points, and an emulator that is fitted to the results takes "
+        "its "
+        "place in atvi fit.",
+    .after = after,
+    .run = run,
+};

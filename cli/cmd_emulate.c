@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include "app/emulate.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const after[] = {
+    "FILES",
+    "DIR/emulator-NAME.json  the estimates; atvi fit takes them from there as long\n"
+    "                        as runs and settings are the same\n"
+    "DIR/emulate.json        what is printed, for programs\n",
+    "MEASURES",
+    "Q2           the share of the variance between runs that is predicted when a\n"
+    "             run is left out\n"
+    "intervals    how many of the left-out values lie in their 95 % intervals\n"
+    "first, total Sobol indices: the share of the output's variance that an input\n"
+    "             causes alone, and with all its interactions\n",
+    "EXIT STATUS",
+    "0     done\n"
+    "1     failed\n"
+    "2     wrong usage, or the model or its files are wrong\n"
+    "3     done, but the verdict is not ok (only with --strict)\n"
+    "130   interrupted\n",
+    "EXAMPLES",
+    "atvi emulate flow.atvi\n"
+    "atvi emulate hydrology.atvi --folder ensemble --test 0.2\n",
+    NULL,
+};
+
+static int run(int argc, char **argv) {
+  atvi_app_emulate_opts o = {.test = 0.1, .seed = 1};
+  const char *test = NULL;
+  bool strict = false, json = false, quiet = false;
+  long long threads = 0;
+  const atvi_arg arg[] = {
+      {"test", "SHARE", ATVI_ARG_TEXT, &test,
+       "Share of the runs that an emulator is fitted without, to be predicted by it (default 0.1; 0: none). "
+       "The emulator that "
+       "is kept has them all."},
+      {"refit", NULL, ATVI_ARG_FLAG, &o.refit, "Estimate anew, even if there is an emulator of these runs."},
+      {"dir", "DIR", ATVI_ARG_TEXT, &o.runs, "Folder of runs and emulators. Default: MODEL-runs here."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o.folder,
+       "Look for the files that the model names in DIR, not where it says."},
+      {"seed", "N", ATVI_ARG_SEED, &o.seed, "Seed of what is held out and of the indices (default 1)."},
+      {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads (default: one per core)."},
+      {"json", NULL, ATVI_ARG_FLAG, &json, "Print emulate.json instead of the table."},
+      {"strict", NULL, ATVI_ARG_FLAG, &strict, "End with status 3 unless the verdict is ok."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "No progress; only the folder's name."},
+      {0},
+  };
+  int code = atvi_args_parse(&atvi_cmd_emulate, arg, argc, argv, &o.path);
+  if (code >= 0) return code;
+  char rest;
+  if (test && sscanf(test, "%lf%c", &o.test, &rest) != 1) {
+    fprintf(stderr, "atvi emulate: --test %s: want a share of the runs, such as 0.1\n", test);
+    return ATVI_EXIT_USAGE;
+  }
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_emulate, (int)threads, quiet)) return ATVI_EXIT_FAILED;
+  atvi_app_emulate_result r;
+  atvi_signals_catch(s.ctx);
+  atvi_status status = atvi_app_emulate(s.ctx, s.pool, &o, &r);
+  if (status != ATVI_OK) {
+    code = atvi_call_fail(&s, status);
+  } else {
+    char line[2 * PATH_MAX];
+    code = quiet ? ATVI_EXIT_DONE : atvi_print(json ? r.json : r.text);
+    snprintf(line, sizeof line, quiet ? "%s\n" : "\nkept in %s, for atvi fit\n", r.dir);
+    if (code == ATVI_EXIT_DONE && !json) code = atvi_print(line);
+    if (code == ATVI_EXIT_DONE && strict && r.doubtful) code = ATVI_EXIT_DOUBT;
+  }
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_emulate = {
+    .name = "emulate",
+    .brief = "fit an emulator to the runs of a simulator, and judge it",
+    .usage = "MODEL [--test SHARE] [--refit] [--dir DIR] ...",
+    .operand = "MODEL",
+    .about = "Fits a Gaussian process to runs of a simulator (those of atvi run, or files that the model "
+             "names), so that "
+             "atvi fit can use it in the simulator's place, and tells how good it is: by leaving out each "
+             "run in turn, by "
+             "predicting runs that were held out, and by what each input does to the output."
+             "\n\n"
+             "atvi fit does the same estimation by itself if it was not done before.",
+    .after = after,
+    .run = run,
+};

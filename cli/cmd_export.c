@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+
+static const char *const after[] = {
+    "FORMATS",
+    "nc     netCDF-4 in the layout of ArviZ's InferenceData, as atvi fit writes it:\n"
+    "       posterior, sample_stats, weighted_posterior, posterior_predictive,\n"
+    "       log_likelihood, observed_data, prior (DIR/fit.nc)\n"
+    "csv    a table without comments, for spreadsheets and data frames: chain__,\n"
+    "       draw__, lp__, log_lik__, log_prior__, parameters, derived quantities\n"
+    "       (DIR/draws-table.csv)\n"
+    "stan   Stan CSV as CmdStan writes it, one file per chain: FILE_1.csv, ...\n"
+    "       (DIR/stan.csv, or DIR/stan_1.csv, ...)\n"
+    "json   draws as in posteriordb, and beside them their diagnostics\n"
+    "       (DIR/draws.json, DIR/draws.info.json)\n"
+    "docs/formats.md has the details, and how to read them from Python and R.\n",
+    "EXIT STATUS",
+    "0   done\n"
+    "1   failed: the run cannot be read, the file cannot be written, or there is\n"
+    "    no netCDF library\n"
+    "2   wrong usage, or there is no such run\n",
+    "ENVIRONMENT",
+    "ATVI_NETCDF   the netCDF library to use, if it is not where the system\n"
+    "              looks for libraries\n",
+    "EXAMPLES",
+    "atvi export cold-001 --format nc --out cold.nc\n"
+    "atvi export cold-001 --format csv --out - | head\n"
+    "atvi export cold.atvi --format json --weighted\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_app_export_opts to;
+  atvi_arg_list data;
+  long long threads;
+  bool quiet;
+} options;
+
+static int parse(options *o, int argc, char **argv) {
+  const atvi_arg arg[] = {
+      {"format", "FORMAT", ATVI_ARG_TEXT, &o->to.format, "nc, csv, stan or json; see FORMATS."},
+      {"out", "FILE", ATVI_ARG_TEXT, &o->to.out,
+       "The file to write (default: one in the folder of the fit). - is standard output, of csv alone."},
+      {"weighted", NULL, ATVI_ARG_FLAG, &o->to.weighted,
+       "csv, json: the draws as atvi, nf or copula made them, with a column weight__ that says what each "
+       "counts, instead of draws that count equally."},
+      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
+       "nc: where a data file of the fit is now, if it was moved."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->to.folder,
+       "nc: where the files that the model names are now, if they were moved."},
+      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+      {"no-compile", NULL, ATVI_ARG_FLAG, &o->to.interpret,
+       "Use the interpreter instead of compiling the model."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print nothing but warnings."},
+      {0},
+  };
+  return atvi_args_parse(&atvi_cmd_export, arg, argc, argv, &o->to.where);
+}
+
+static int run(int argc, char **argv) {
+  options o = {0};
+  int code = parse(&o, argc, argv);
+  if (code >= 0) return code;
+  bool pipe = o.to.out && o.to.out[0] == '-' && o.to.out[1] == 0;
+  if (pipe) o.to.out = "/dev/stdout";
+
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_export, o.threads, true)) return ATVI_EXIT_FAILED;
+  atvi_app_data *files;
+  code = ATVI_EXIT_USAGE;
+  if (atvi_call_data(&s, &o.data, &files)) {
+    o.to.n_data = o.data.n;
+    o.to.data = files;
+    const char *text = "";
+    atvi_status status = atvi_app_export(s.ctx, s.pool, &o.to, &text);
+    code = status != ATVI_OK ? atvi_call_fail(&s, status)
+           : o.quiet || pipe ? ATVI_EXIT_DONE
+                             : atvi_print(text);
+  }
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_export = {
+    .name = "export",
+    .brief = "hand the draws of a fit to another program",
+    .usage = "DIR | MODEL --format nc|csv|stan|json [--out FILE] [--weighted]",
+    .operand = "DIR",
+    .about =
+        "Writes the draws of a finished fit, the folder DIR or the newest numbered folder here that a fit "
+        "of MODEL has made, in the format of another program, and prints the names of the files."
+        "\n\n"
+        "Unless --weighted asks for others, draws are those of draws.csv, which count equally, and which any "
+        "program can use as they are. The summary of a weighted fit is computed from the weighted ones, and "
+        "so differs from theirs by their Monte Carlo error.",
+    .after = after,
+    .run = run,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+#include "app/program.h"
+#include <limits.h>
+#include <stdio.h>
+
+static const char *const after[] = {
+    "FAILURES",
+    "A run fails if the program ends with another status than 0 or by a signal,\n"
+    "takes longer than the limit, or its outputs are missing, not finite, or at\n"
+    "other times than those of the runs before. It is recorded with the reason\n"
+    "and the end of its log, and takes no part in an emulator. If the program\n"
+    "cannot be started, or none of the first runs is good, the rest is not begun.\n",
+    "FILES",
+    "DIR/design.csv     the points, from atvi design\n"
+    "DIR/runs.jsonl     the record: one JSON object per run, only ever added to\n"
+    "DIR/work/          folders of the runs under way\n"
+    "DIR/failed/        folders of failed runs (--keep-failed)\n",
+    "SIGNALS",
+    "Ctrl-C (SIGINT) and SIGTERM end the programs that are running; runs that are\n"
+    "done stay recorded, and the same command does the others. So it does after a\n"
+    "kill or a power cut, which cost the runs under way at most.\n",
+    "EXIT STATUS",
+    "0     done\n"
+    "1     failed: no program, no space, ...\n"
+    "2     wrong usage, or the model is wrong\n"
+    "3     done, but some runs failed (only with --strict)\n"
+    "130   interrupted\n",
+    "EXAMPLES",
+    "atvi run flow.atvi\n"
+    "atvi run flow.atvi --jobs 8 --limit 30m --keep-failed\n"
+    "atvi run flow.atvi --retry-failed\n",
+    NULL,
+};
+
+typedef struct {
+  atvi_app_program_opts run;
+  long long jobs;
+  const char *retries;
+  bool strict, quiet;
+} options;
+
+static int parse(options *o, int argc, char **argv) {
+  const atvi_arg arg[] = {
+      {"jobs", "N", ATVI_ARG_COUNT, &o->jobs, "Runs at once. Default: as the model says, else one per core."},
+      {"limit", "TIME", ATVI_ARG_DURATION, &o->run.limit_s,
+       "The longest a run may take: 90s, 10m, 1.5h, 2d. Default: as the model says, else no limit."},
+      {"retries", "N", ATVI_ARG_TEXT, &o->retries,
+       "How often a failed run is tried again at once. Default: as the model says, else 0."},
+      {"retry-failed", NULL, ATVI_ARG_FLAG, &o->run.retry_failed,
+       "Also do runs that are recorded as failed."},
+      {"keep-failed", NULL, ATVI_ARG_FLAG, &o->run.keep_failed, "Keep the folders of failed runs."},
+      {"dir", "DIR", ATVI_ARG_TEXT, &o->run.dir, "Folder of design and record. Default: MODEL-runs here."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o->run.folder,
+       "Look for the files that the model names in DIR, not where it says."},
+      {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a run failed."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name."},
+      {0},
+  };
+  int code = atvi_args_parse(&atvi_cmd_run, arg, argc, argv, &o->run.path);
+  if (code >= 0) return code;
+  o->run.jobs = o->jobs > INT_MAX ? INT_MAX : (int)o->jobs;
+  o->run.retries = -1;
+  if (!o->retries) return -1;
+  char rest;
+  if (sscanf(o->retries, "%d%c", &o->run.retries, &rest) == 1 && o->run.retries >= 0) return -1;
+  fprintf(stderr, "atvi run: --retries %s: want a whole number, at least 0\n", o->retries);
+  return ATVI_EXIT_USAGE;
+}
+
+static int report(const options *o, const atvi_app_program_result *r) {
+  char line[2 * PATH_MAX];
+  int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(r->text);
+  snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nrecorded in %s\n", r->dir);
+  if (code == ATVI_EXIT_DONE) code = atvi_print(line);
+  if (r->stopped) {
+    fprintf(stderr, "atvi run: interrupted; the same command does the rest\n");
+    return ATVI_EXIT_STOPPED;
+  }
+  return code == ATVI_EXIT_DONE && o->strict && (r->failed || r->left) ? ATVI_EXIT_DOUBT : code;
+}
+
+static int run(int argc, char **argv) {
+  options o = {0};
+  int code = parse(&o, argc, argv);
+  if (code >= 0) return code;
+  atvi_call s;
+  if (!atvi_call_open(&s, &atvi_cmd_run, 0, o.quiet)) return ATVI_EXIT_FAILED;
+  atvi_app_program_result r;
+  atvi_signals_catch(s.ctx);
+  atvi_status status = atvi_app_program(s.ctx, s.pool, &o.run, &r);
+  code = status == ATVI_OK ? report(&o, &r) : atvi_call_fail(&s, status);
+  atvi_call_close(&s);
+  return code;
+}
+
+const atvi_command atvi_cmd_run = {
+    .name = "run",
+    .brief = "run a simulator at the points of its design",
+    .usage = "MODEL [--jobs N] [--limit TIME] [--retries N] [--retry-failed] ...",
+    .operand = "MODEL",
+    .about = "Runs the simulator of the model at the points of the design (atvi design) that are not in the "
+             "record yet, "
+             "several at once, and records parameters, outputs, seconds and outcome of each. A run that was "
+             "recorded "
+             "is not done again."
+             "\n\n"
+             "The block simulator { ... } of the model says how the program is started, how parameters reach "
+             "it and "
+             "where its outputs are: docs/simulators.md. Every run has a folder of its own, which is removed "
+             "when its "
+             "outputs are recorded.",
+    .after = after,
+    .run = run,
+};

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of the folders that `atvi new` makes. They stand in cli/new/KIND/ and are compiled in (cmake/embed.cmake). */
+#ifndef ATVI_CLI_NEW_H
+#define ATVI_CLI_NEW_H
+
+typedef struct {
+  const char *kind; /* "sir"; NULL ends the table */
+  const char *name; /* model.atvi and data.csv get the name of the folder */
+  const char *text; /* @NAME@ stands for that name */
+} atvi_new_file;
+
+extern const atvi_new_file atvi_new_files[];
+
+#endif

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+"""Bayesian calibration of computer models, from Python.
+
+    import atvi
+    r = atvi.fit("cold.atvi", seed=1)          # runs the program, gives the result
+    r = atvi.read("cold-001")                  # a folder that `atvi fit` made
+    r.draws["beta"]                            # numpy array [chain, draw], or [chain, draw, ...] of an array
+    r.mean("beta"), r.sd("beta"), r.verdict
+
+    r = atvi.fit_density(log_density, ["a", "b"], lower=[-10, 0], upper=[10, 5])
+
+docs/formats.md has the rest. Needs numpy, the program atvi and, for fit_density, the library libatvi.so.
+"""
+from .density import AtviError, fit_density, version
+from .result import Result, read
+from .run import fit, program
+
+__all__ = ["AtviError", "Result", "fit", "fit_density", "program", "read", "version"]

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""A log density of one's own, fitted by the library (include/atvi/bind.h), in this process."""
+import ctypes
+import ctypes.util
+import math
+import os
+import pathlib
+import shutil
+
+import numpy as np
+
+from .result import Result, Table
+
+VERDICTS = ("ok", "warn", "bad")
+NUMBERS = ("seconds", "evaluations", "failures", "accept", "log_evidence", "log_evidence_se", "elbo", "khat", "efficiency",
+           "modes", "outside", "rungs", "steps", "divergences", "ebfmi", "tree_depth", "max_depth_hits", "exact")
+RESAMPLED_LEAST = 4000
+
+c_idx = ctypes.c_ssize_t
+c_text = ctypes.c_char_p
+DENSITY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, c_idx, c_idx, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+STOP = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)
+
+
+class AtviError(Exception):
+    """What the program or the library said; status: its exit code, or the library's (atvi/core.h)."""
+
+    def __init__(self, message, status=None):
+        super().__init__(message)
+        self.status = status
+
+
+def _places():
+    """Where the library may be: $ATVI_LIBRARY, beside the program, in the build folder, where the system looks."""
+    if os.environ.get("ATVI_LIBRARY"):
+        return [os.environ["ATVI_LIBRARY"]]
+    out = []
+    here = os.environ.get("ATVI") or shutil.which("atvi")
+    if here:
+        folder = pathlib.Path(here).resolve().parent
+        out += [folder / "libatvi.so", folder.parent / "lib" / "libatvi.so"]
+        out += sorted((folder.parent / "lib").glob("*/libatvi.so"))
+    out.append(pathlib.Path(__file__).resolve().parents[2] / "build" / "libatvi.so")
+    return [str(p) for p in out if p.exists()] + ["libatvi.so.0", ctypes.util.find_library("atvi") or "libatvi.so"]
+
+
+_loaded = None
+
+
+def _library():
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    lib, why = None, ""
+    for place in _places():
+        try:
+            lib = ctypes.CDLL(place)
+            break
+        except OSError as error:
+            why = why or str(error)
+    if lib is None:
+        raise AtviError(f"the library cannot be loaded: {why}; ATVI_LIBRARY says where it is")
+    p, pp = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+    texts, reals = ctypes.POINTER(c_text), ctypes.POINTER(ctypes.c_double)
+    signatures = {
+        "atvi_version": (c_text, []),
+        "atvi_ctx_new": (ctypes.c_int, [p, pp]),
+        "atvi_ctx_free": (None, [p]),
+        "atvi_errmsg": (c_text, [p]),
+        "atvi_ctx_set_threads": (None, [p, ctypes.c_int]),
+        "atvi_ctx_set_stop": (None, [p, STOP, p]),
+        "atvi_density_new": (ctypes.c_int, [p, c_text, c_idx, texts, reals, reals, c_text, DENSITY, p, pp]),
+        "atvi_density_free": (None, [p]),
+        "atvi_fit_named": (ctypes.c_int, [p, p, c_idx, texts, texts, pp]),
+        "atvi_draws_free": (None, [p]),
+        "atvi_draws_size": (c_idx, [p, c_text]),
+        "atvi_draws_word": (c_text, [p, c_text, c_idx]),
+        "atvi_draws_numbers": (p, [p, c_text, c_idx]),
+        "atvi_draws_number": (ctypes.c_double, [p, c_text]),
+        "atvi_draws_resample": (ctypes.c_int, [p, c_idx, ctypes.c_uint64, pp]),
+        "atvi_judge": (ctypes.c_int, [p, ctypes.POINTER(ctypes.c_int), c_text, ctypes.c_size_t]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    _loaded = lib
+    return lib
+
+
+def version():
+    """Version of the library."""
+    return _library().atvi_version().decode()
+
+
+def _view(address, *shape):
+    n = math.prod(shape)
+    return np.frombuffer((ctypes.c_double * n).from_address(address), dtype=float).reshape(shape)
+
+
+class _Callback:
+    """The user's function as the library calls it. The first exception is kept, and ends the fit."""
+
+    def __init__(self, function):
+        self.function, self.error = function, None
+        self.density, self.stop = DENSITY(self.call), STOP(lambda _: self.error is not None)
+
+    def call(self, _user, d, n, theta, value, gradient):
+        try:
+            x = _view(theta, d, n)
+            x.flags.writeable = False
+            answer = self.function(x)
+            log_density, grad = answer if isinstance(answer, tuple) else (answer, None)
+            _view(value, n)[:] = log_density
+            if gradient:
+                if grad is None:
+                    raise TypeError("this method needs the gradient: return (log_density[B], gradient[d, B])")
+                _view(gradient, d, n)[:] = grad
+            return 0
+        except BaseException as error:  # even KeyboardInterrupt: C cannot pass it on
+            self.error = error
+            return 1
+
+
+def _strings(words):
+    return (c_text * max(len(words), 1))(*(str(w).encode() for w in words))
+
+
+class _Draws:
+    def __init__(self, lib, pointer):
+        self.lib, self.p = lib, pointer
+
+    def size(self, what):
+        return self.lib.atvi_draws_size(self.p, what.encode())
+
+    def numbers(self, what, i=0):
+        at = self.lib.atvi_draws_numbers(self.p, what.encode(), i)
+        return _view(at, self.size("draws")).copy() if at else None
+
+    def word(self, what, i=0):
+        word = self.lib.atvi_draws_word(self.p, what.encode(), i)
+        return word.decode(errors="replace") if word else None
+
+    def table(self):
+        names = [self.word("column", i) for i in range(self.size("columns"))]
+        columns = [self.numbers("column", i) for i in range(len(names))]
+        prior, lik, weight = (self.numbers(k) for k in ("log_prior", "log_lik", "weight"))
+        names += ["lp__", "log_lik__", "log_prior__"]
+        columns += [prior + lik, lik, prior]
+        if weight is not None:
+            names.append("weight__")
+            columns.append(weight)
+        return Table(names, columns, self.size("chains"))
+
+
+def _plain(lib, draws, khat, seed):
+    """A table of draws that count equally, and whether weights were used for it."""
+    weight, n = draws.numbers("weight"), draws.size("draws")
+    if weight is None or not khat <= min(1 - 1 / math.log10(max(n, 2)), 0.7):
+        return draws.table(), False
+    count = min(n, max(RESAMPLED_LEAST, int(1 / np.sum(weight**2))))
+    out = ctypes.c_void_p()
+    if lib.atvi_draws_resample(draws.p, count, seed, ctypes.byref(out)):
+        raise MemoryError("atvi_draws_resample")
+    try:
+        return _Draws(lib, out).table(), True
+    finally:
+        lib.atvi_draws_free(out)
+
+
+def _judge(lib, ctx, draws):
+    verdict, text = ctypes.c_int(), ctypes.create_string_buffer(1 << 16)
+    status = lib.atvi_judge(draws.p, ctypes.byref(verdict), text, len(text))
+    if status:
+        raise AtviError(lib.atvi_errmsg(ctx).decode(errors="replace"), status)
+    return VERDICTS[verdict.value], text.value.decode(errors="replace").splitlines()
+
+
+def _result(lib, ctx, draws, seed):
+    summary = {key: lib.atvi_draws_number(draws.p, key.encode()) for key in NUMBERS}
+    summary = {key: None if math.isnan(x) else x for key, x in summary.items()}
+    khat = summary["khat"]
+    plain, used = _plain(lib, draws, math.inf if khat is None else khat, seed)
+    verdict, messages = _judge(lib, ctx, draws)
+    summary.update(method=draws.word("method"), model=draws.word("model"), seed=seed, weighted=used, verdict=verdict,
+                   messages=messages)
+    weighted = draws.table() if draws.numbers("weight") is not None else None
+    return Result(plain, weighted, summary)
+
+
+def fit_density(function, names, lower, upper, *, threads=1, name="density", coordinates=None, **options):
+    """Draws from a density of your own.
+
+    function(theta) gets theta [d, B], B points at once, inside the bounds, and returns log_density [B] and its gradient [d, B] (method
+    "ram" does without the gradient: return log_density alone). Constants in it do not matter but for log_evidence. -inf: impossible; NaN: failed.
+    names, lower, upper: [d]; -inf, inf where open. Array elements are named beta.1, beta.2.
+    options: method="atvi" (default), "nf", "copula", "ram", "nuts", "map"; seed; ess; max_seconds; chains; max_iter; ladder; freeze; map; tune;
+    exact: as in `atvi fit --help`. coordinates: "auto", "surjection", "probit", "logit", "log", "none", for all parameters.
+    threads > 1 speeds up the library's own work; function is never called twice at once. The same seed gives the same draws.
+    An exception in function ends the fit and is raised here.
+    """
+    names = list(names)
+    d, lib = len(names), _library()
+    lower, upper = (np.ascontiguousarray(np.broadcast_to(np.asarray(b, float), (d,))) for b in (lower, upper))
+    callback, real = _Callback(function), ctypes.POINTER(ctypes.c_double)
+    options = {k: int(v) if isinstance(v, bool) else v for k, v in options.items() if v is not None}
+    ctx, target, out = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    if lib.atvi_ctx_new(None, ctypes.byref(ctx)):
+        raise MemoryError("atvi_ctx_new")
+    try:
+        lib.atvi_ctx_set_threads(ctx, threads)
+        lib.atvi_ctx_set_stop(ctx, callback.stop, None)
+        status = lib.atvi_density_new(ctx, name.encode(), d, _strings(names), lower.ctypes.data_as(real), upper.ctypes.data_as(real),
+                                      coordinates.encode() if coordinates else None, callback.density, None, ctypes.byref(target))
+        if not status:
+            status = lib.atvi_fit_named(ctx, target, len(options), _strings(options), _strings(options.values()), ctypes.byref(out))
+        if callback.error is not None:
+            raise callback.error
+        if status:
+            raise AtviError(lib.atvi_errmsg(ctx).decode(errors="replace"), status)
+        return _result(lib, ctx, _Draws(lib, out), int(options.get("seed", 1)))
+    finally:
+        lib.atvi_draws_free(out)
+        lib.atvi_density_free(target)
+        lib.atvi_ctx_free(ctx)

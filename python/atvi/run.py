@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Fits of model files, by the program."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+from .density import AtviError
+from .result import read
+
+
+def program():
+    """Path of the program: $ATVI, the one beside this module's sources, or the one on PATH."""
+    own = os.environ.get("ATVI")
+    built = pathlib.Path(__file__).resolve().parents[2] / "build" / "atvi"
+    found = own or (str(built) if built.exists() else None) or shutil.which("atvi")
+    if not found:
+        raise AtviError("there is no program atvi on PATH; ATVI says where it is")
+    return found
+
+
+def fit(model, *, out=None, data=None, fix=None, cwd=None, quiet=True, **options):
+    """Runs `atvi fit MODEL` and reads the result.
+
+    data: a file, or {name: file}; fix: {name: value}. Other options are those of the program, with _ for -: method="ram", seed=3,
+    max_time="10m", force=True, ... A fit whose verdict is not ok is a result like any other: see r.verdict and r.messages.
+    """
+    command = [program(), "fit", os.fspath(model), "--quiet"]
+    if out is not None:
+        command += ["--out", os.fspath(out)]
+    for name, file in (data.items() if isinstance(data, dict) else [("", data)] if data else []):
+        command += ["--data", f"{name}={os.fspath(file)}" if name else os.fspath(file)]
+    for name, value in (fix or {}).items():
+        command += ["--fix", f"{name}={value}"]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            command.append(option)
+        elif value is not False and value is not None:
+            command += [option, str(value)]
+    done = subprocess.run(command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    folder = done.stdout.strip()
+    if not folder or done.returncode not in (0, 3):
+        raise AtviError(done.stderr.strip() or f"atvi fit ended with status {done.returncode}", done.returncode)
+    if not quiet and done.stderr:
+        print(done.stderr, end="")
+    return read(os.path.join(cwd or "", folder))

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* An emulator is judged three ways: each run left out in turn with the estimates kept (closed form), some runs held out with the estimates made anew
+ * without them, and Sobol indices, which say what its inputs do. */
+#include "app/emulate.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "io/text.h"
+#include "math/rng.h"
+#include "model/emulated.h"
+#include "sim/record.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Below, the words of the verdict. A nominal 95 % that holds less than LOW or more than HIGH is off by more than a few hundred runs leave to
+ * chance; an emulator that explains less than half of the variance is worse than no model at all in most uses. */
+#define NOMINAL 0.95
+#define CHANCE                                                                                               \
+  2.58 /* standard errors: 99 %, with the runs and not the values as the number of cases, for values of a run go together */
+#define Q2_LOW 0.5
+#define DOES_NOT_MATTER 0.005 /* total index, of every output */
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_emulate_opts *o;
+  const atvi_lang *lang;
+  atvi_idx k;
+  const atvi_lang_emulator *of;
+  atvi_emulated_runs r;
+  atvi_emulator *em;
+  bool saved; /* it was there */
+  double seconds;
+  atvi_em_loo loo, test;
+  atvi_idx n_test;
+  atvi_em_sobol sobol;
+  const char *doubt[12];
+  int n_doubt;
+} work;
+
+static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: emulator"); }
+
+/* ---- work ---- */
+
+static atvi_status get(work *w, const char *path) {
+  atvi_status status = ATVI_EDATA;
+  double begun = atvi_clock_s();
+  if (!w->o->refit && access(path, F_OK) == 0)
+    status = atvi_emulator_load(w->ctx, path, &w->r.runs, &w->r.opts, &w->em);
+  w->saved = status == ATVI_OK;
+  if (!w->saved) {
+    ATVI_TRY(atvi_emulator_new(w->ctx, &w->r.runs, &w->r.opts, &w->em));
+    ATVI_TRY(atvi_emulator_save(w->ctx, w->em, path));
+  }
+  w->seconds = atvi_clock_s() - begun;
+  return ATVI_OK;
+}
+
+/* The first n_test of a random order are held out. */
+static atvi_status split(work *w, atvi_em_runs *kept, atvi_em_runs *held) {
+  const atvi_em_runs *all = &w->r.runs;
+  atvi_idx n = all->n, d = all->d, m = all->m, *order = atvi_pool_take(w->pool, (size_t)n, sizeof *order);
+  double *x = atvi_pool_take(w->pool, (size_t)(n * d), sizeof *x),
+         *y = atvi_pool_take(w->pool, (size_t)(n * m), sizeof *y);
+  atvi_rng r = atvi_rng_at(w->o->seed, 0, 0, 0);
+  if (!order || !x || !y) return no_memory(w->ctx);
+  for (atvi_idx i = 0; i < n; i++) order[i] = i;
+  for (atvi_idx i = n - 1; i > 0; i--) {
+    atvi_idx j = (atvi_idx)(atvi_rng_uniform(&r) * (double)(i + 1)), t = order[i];
+    order[i] = order[j];
+    order[j] = t;
+  }
+  for (atvi_idx i = 0; i < n; i++) {
+    memcpy(x + i * d, all->x + order[i] * d, (size_t)d * sizeof *x);
+    memcpy(y + i * m, all->y + order[i] * m, (size_t)m * sizeof *y);
+  }
+  *held = *kept = *all;
+  held->n = w->n_test;
+  kept->n = n - w->n_test;
+  held->x = x, held->y = y;
+  kept->x = x + w->n_test * d, kept->y = y + w->n_test * m;
+  return ATVI_OK;
+}
+
+static atvi_status hold_out(work *w) {
+  atvi_em_runs kept, held;
+  atvi_emulator *em;
+  w->n_test = (atvi_idx)ceil(w->o->test * (double)w->r.runs.n);
+  if (w->n_test < 1 || w->r.runs.n - w->n_test < 2) {
+    w->n_test = 0;
+    return ATVI_OK;
+  }
+  ATVI_TRY(split(w, &kept, &held));
+  atvi_status fitted = atvi_emulator_new(w->ctx, &kept, &w->r.opts, &em);
+  if (fitted == ATVI_EDATA) { /* what is left never varies: nothing can be learnt from this test */
+    w->n_test = 0;
+    return ATVI_OK;
+  }
+  ATVI_TRY(fitted);
+  atvi_status status = atvi_emulator_test(w->ctx, em, &held, &w->test);
+  atvi_emulator_free(em);
+  return status;
+}
+
+/* Estimates that are no estimates. */
+static void doubt_ends(work *w) {
+  atvi_em_ends ends;
+  atvi_emulator_ends(&w->r.runs, &w->r.opts, atvi_emulator_info(w->em), &ends);
+  if (ends.nugget > 0)
+    w->doubt[w->n_doubt++] = "the nugget is as large as it may be: it sees nothing but noise in the runs";
+  if (ends.time)
+    w->doubt[w->n_doubt++] =
+        ends.time < 0
+            ? "the range in time is as short as it may be: differences of runs do not go together in time"
+            : "the range in time is as long as it may be: runs differ by the same at all times";
+  if (ends.n_short > 0)
+    w->doubt[w->n_doubt++] = atvi_pool_printf(
+        w->pool, "the length of %td input%s is as short as it may be: runs say nothing of each other",
+        ends.n_short, ends.n_short == 1 ? "" : "s");
+}
+
+static void doubts(work *w) {
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  if (w->r.n_failed > 0)
+    w->doubt[w->n_doubt++] = atvi_pool_printf(
+        w->pool, "%td failed runs are not among the %td used; atvi run --retry-failed does them again",
+        w->r.n_failed, w->r.runs.n);
+  if (w->loo.q2 < Q2_LOW)
+    w->doubt[w->n_doubt++] =
+        "it explains less than half of what differs between runs: more runs, or a narrower prior, are needed";
+  double chance = CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)w->r.runs.n);
+  if (w->loo.coverage < NOMINAL - chance)
+    w->doubt[w->n_doubt++] =
+        "its intervals are too short: it is surer of itself than it may be; try another kernel";
+  else if (w->loo.coverage > NOMINAL + chance)
+    w->doubt[w->n_doubt++] = "its intervals are too long; try another kernel";
+  if (info->starts > 2 && info->agreed < 2)
+    w->doubt[w->n_doubt++] = "only one start of the search found these estimates; others may be better";
+  doubt_ends(w);
+  if (w->r.n_other > 0)
+    w->doubt[w->n_doubt++] = atvi_pool_printf(
+        w->pool,
+        "%td of the %td runs were done with another command, other templates or outputs than the latest: it "
+        "may be of two simulators",
+        w->r.n_other, w->r.runs.n);
+}
+
+static atvi_status judge(work *w) {
+  atvi_idx d = w->r.runs.d;
+  ATVI_TRY(atvi_emulator_loo(w->ctx, w->em, &w->r.runs, &w->loo));
+  ATVI_TRY(hold_out(w));
+  w->sobol.first = atvi_pool_take(w->pool, (size_t)d, sizeof(double));
+  w->sobol.total = atvi_pool_take(w->pool, (size_t)d, sizeof(double));
+  w->sobol.first_time = atvi_pool_take(w->pool, (size_t)(d * w->r.runs.m), sizeof(double));
+  w->sobol.total_time = atvi_pool_take(w->pool, (size_t)(d * w->r.runs.m), sizeof(double));
+  if (!w->sobol.first || !w->sobol.total || !w->sobol.first_time || !w->sobol.total_time)
+    return no_memory(w->ctx);
+  ATVI_TRY(atvi_emulator_sobol(w->ctx, w->em, w->o->seed, &w->sobol));
+  doubts(w);
+  return atvi_pool_failed(w->pool) ? no_memory(w->ctx) : ATVI_OK;
+}
+
+/* ---- words ---- */
+
+static const char *name_of(const work *w, atvi_idx j) { return w->lang->param[w->of->input[j]].name; }
+
+static const char *kernel_name(atvi_em_kernel k) {
+  return k == ATVI_EM_EXPONENTIAL ? "exponential"
+         : k == ATVI_EM_MATERN32  ? "matern32"
+         : k == ATVI_EM_MATERN52  ? "matern52"
+                                  : "squared";
+}
+
+static void say_point(const work *w, atvi_text *t, const atvi_em_runs *runs, atvi_idx run) {
+  for (atvi_idx j = 0; j < runs->d; j++)
+    atvi_text_add(t, "%s%s %.4g", j ? ", " : "", name_of(w, j),
+                  w->r.lower[j] + w->r.width[j] * runs->x[run * runs->d + j]);
+}
+
+/* In no output at all, and seen at different values. */
+static const char *remark(const work *w, atvi_idx j) {
+  const atvi_em_runs *r = &w->r.runs;
+  double most = 0;
+  bool varies = false;
+  for (atvi_idx i = 1; i < r->n; i++) varies = varies || r->x[i * r->d + j] != r->x[j];
+  if (!varies) return "  the same in all runs: nothing is known of it";
+  for (atvi_idx t = 0; t < r->m; t++) most = fmax(most, w->sobol.total_time[t * r->d + j]);
+  return most < DOES_NOT_MATTER ? "  does not matter" : "";
+}
+
+/* Where the prior goes on beyond the runs: by more than the last slice of a design. */
+static void say_range(const work *w, atvi_text *t, atvi_idx j) {
+  double gap = fmax(0.02, 1.5 / (double)w->r.runs.n) * w->r.width[j];
+  if (w->r.least[j] > w->r.lower[j] + gap || w->r.most[j] < w->r.lower[j] + w->r.width[j] - gap)
+    atvi_text_add(t, "  runs only from %.4g to %.4g: beyond, it is guessing", w->r.least[j], w->r.most[j]);
+}
+
+static void say_inputs(const work *w, atvi_text *t) {
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  int width = 5;
+  for (atvi_idx j = 0; j < w->r.runs.d; j++) {
+    int n = (int)strlen(name_of(w, j));
+    if (n > width) width = n;
+  }
+  atvi_text_add(t, "\n%-*s  %10s %10s %10s %8s %8s\n", width, "input", "from", "to", "length", "first",
+                "total");
+  for (atvi_idx j = 0; j < w->r.runs.d; j++) {
+    atvi_text_add(t, "%-*s  %10.4g %10.4g %10.4g %8.3f %8.3f%s", width, name_of(w, j), w->r.lower[j],
+                  w->r.lower[j] + w->r.width[j], info->length[j], w->sobol.first[j], w->sobol.total[j],
+                  remark(w, j));
+    say_range(w, t, j);
+    atvi_text_add(t, "\n");
+  }
+  atvi_text_add(t, "length: of the kernel, in ranges of the input; first, total: Sobol indices, +- %.3f\n",
+                w->sobol.err);
+}
+
+static void say_judged(atvi_text *t, const atvi_em_loo *j) {
+  atvi_text_add(t, "Q2 %.4f, 95 %% intervals hold %.1f %%, root mean square error %.4g\n", j->q2,
+                100 * j->coverage, j->rmse);
+}
+
+static void say(const work *w, atvi_text *t) {
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  atvi_text_add(t, "%s%s: %td runs, %td inputs, %td output%s each; %s in %.2g s\n", w->k ? "\n" : "",
+                w->of->name, w->r.runs.n, w->r.runs.d, w->r.runs.m, w->r.runs.m == 1 ? "" : "s",
+                w->saved ? "loaded" : "fitted", w->seconds);
+  atvi_em_ends ends;
+  atvi_emulator_ends(&w->r.runs, &w->r.opts, info, &ends);
+  atvi_text_add(t, "kernel %s, nugget %.4g%s, sill %.4g", kernel_name(w->r.opts.kernel), info->nugget,
+                ends.nugget < 0 ? " (as small as it may be)" : "", info->sill);
+  if (w->r.runs.m > 1) atvi_text_add(t, ", range in time %.4g", info->time_length);
+  atvi_text_add(t, "; log likelihood %.2f", info->log_lik);
+  if (info->starts > 0) atvi_text_add(t, " (%d of %d starts agree)", info->agreed, info->starts);
+  atvi_text_add(t, "\n");
+  if (info->n_basis < w->r.runs.m && w->r.opts.basis > 0)
+    atvi_text_add(t, "basis of %td columns, %.4f of the variance\n", info->n_basis, info->basis_share);
+  say_inputs(w, t);
+  atvi_text_add(t, "\nleave one out: ");
+  say_judged(t, &w->loo);
+  atvi_text_add(t, "  worst run %.1f standard errors off, at ", w->loo.worst_error);
+  say_point(w, t, &w->r.runs, w->loo.worst);
+  atvi_text_add(t, "\n");
+  if (w->n_test > 0) {
+    atvi_text_add(t, "%td runs held out: ", w->n_test);
+    say_judged(t, &w->test);
+  }
+  atvi_text_add(t, "verdict: %s\n", w->n_doubt ? "warn" : "ok");
+  for (int i = 0; i < w->n_doubt; i++) atvi_text_add(t, "  - %s\n", w->doubt[i]);
+}
+
+static json_t *json_judged(const atvi_em_loo *j, atvi_idx n) {
+  json_t *o = json_object();
+  bool ok = atvi_json_set(o, "n", json_integer(n));
+  ok = atvi_json_set(o, "q2", atvi_json_real(j->q2)) && ok;
+  ok = atvi_json_set(o, "coverage", atvi_json_real(j->coverage)) && ok;
+  ok = atvi_json_set(o, "rmse", atvi_json_real(j->rmse)) && ok;
+  ok = atvi_json_set(o, "log_score", atvi_json_real(j->log_score)) && ok;
+  ok = atvi_json_set(o, "worst_error", atvi_json_real(j->worst_error)) && ok;
+  return atvi_json_done(o, ok);
+}
+
+static json_t *json_inputs(const work *w) {
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  json_t *all = json_array();
+  bool ok = all != NULL;
+  for (atvi_idx j = 0; j < w->r.runs.d; j++) {
+    json_t *o = json_object();
+    ok = atvi_json_set(o, "name", atvi_json_word(w->pool, name_of(w, j))) && ok;
+    ok = atvi_json_set(o, "range", atvi_json_pair(w->r.lower[j], w->r.lower[j] + w->r.width[j])) && ok;
+    ok = atvi_json_set(o, "runs", atvi_json_pair(w->r.least[j], w->r.most[j])) && ok;
+    ok = atvi_json_set(o, "length", atvi_json_real(info->length[j])) && ok;
+    ok = atvi_json_set(o, "first", atvi_json_real(w->sobol.first[j])) && ok;
+    ok = atvi_json_set(o, "total", atvi_json_real(w->sobol.total[j])) && ok;
+    ok = json_array_append_new(all, o) == 0 && ok;
+  }
+  return atvi_json_done(all, ok);
+}
+
+static json_t *json_of(const work *w) {
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  json_t *o = json_object(), *doubt = json_array();
+  bool ok = atvi_json_set(o, "name", atvi_json_word(w->pool, w->of->name));
+  ok = atvi_json_set(o, "runs", json_integer(w->r.runs.n)) && ok;
+  ok = atvi_json_set(o, "failed_runs", json_integer(w->r.n_failed)) && ok;
+  ok = atvi_json_set(o, "outputs", json_integer(w->r.runs.m)) && ok;
+  ok = atvi_json_set(o, "kernel", json_string(kernel_name(w->r.opts.kernel))) && ok;
+  ok = atvi_json_set(o, "nugget", atvi_json_real(info->nugget)) && ok;
+  ok = atvi_json_set(o, "time_length", atvi_json_real(w->r.runs.m > 1 ? info->time_length : NAN)) && ok;
+  ok = atvi_json_set(o, "sill", atvi_json_real(info->sill)) && ok;
+  ok = atvi_json_set(o, "log_likelihood", atvi_json_real(info->log_lik)) && ok;
+  ok = atvi_json_set(o, "basis", json_integer(info->n_basis)) && ok;
+  ok = atvi_json_set(o, "basis_share", atvi_json_real(info->basis_share)) && ok;
+  ok = atvi_json_set(o, "inputs", json_inputs(w)) && ok;
+  ok = atvi_json_set(o, "sobol_error", atvi_json_real(w->sobol.err)) && ok;
+  ok = atvi_json_set(o, "leave_one_out", json_judged(&w->loo, w->r.runs.n)) && ok;
+  if (w->n_test > 0) ok = atvi_json_set(o, "held_out", json_judged(&w->test, w->n_test)) && ok;
+  ok = atvi_json_set(o, "verdict", json_string(w->n_doubt ? "warn" : "ok")) && ok;
+  for (int i = 0; i < w->n_doubt; i++) ok = json_array_append_new(doubt, json_string(w->doubt[i])) == 0 && ok;
+  ok = atvi_json_set(o, "messages", doubt) && ok;
+  return atvi_json_done(o, ok);
+}
+
+/* ---- the command ---- */
+
+static atvi_status one(work *w, atvi_text *text, json_t *all) {
+  const char *path = atvi_emulated_path(w->pool, w->lang, w->k, w->o->runs);
+  if (!path) return no_memory(w->ctx);
+  ATVI_TRY(atvi_emulated_runs_read(w->pool, w->lang, w->k, w->o->runs, 0, &w->r));
+  ATVI_TRY(get(w, path));
+  ATVI_TRY(judge(w));
+  say(w, text);
+  return json_array_append_new(all, json_of(w)) == 0 ? ATVI_OK : no_memory(w->ctx);
+}
+
+static atvi_status every(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
+                         const atvi_lang *lang, atvi_app_emulate_result *result, json_t *all) {
+  atvi_text text = {.pool = pool};
+  for (atvi_idx k = 0; k < lang->n_emulator; k++) {
+    work w = {.ctx = ctx, .pool = pool, .o = opts, .lang = lang, .k = k, .of = &lang->emulator[k]};
+    atvi_status status = one(&w, &text, all);
+    atvi_emulator_free(w.em);
+    ATVI_TRY(status);
+    result->doubtful = result->doubtful || w.n_doubt > 0;
+  }
+  return atvi_text_get(&text, &result->text);
+}
+
+static atvi_status emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
+                           const atvi_lang *lang, atvi_app_emulate_result *result) {
+  if (lang->n_emulator == 0)
+    return ATVI_FAIL(
+        ctx, ATVI_EMODEL,
+        "%s:1:1: error: the model has no emulator\nhint: a block emulator NAME { ... }, or an observation ~ "
+        "emulator(NAME) + ... of an output of its simulator; docs/simulators.md",
+        lang->path);
+  result->dir = opts->runs ? opts->runs : atvi_sim_folder(pool, lang->path);
+  if (!result->dir) return no_memory(ctx);
+  ATVI_TRY(atvi_dir_make(ctx, result->dir, false));
+  json_t *all = json_array();
+  atvi_status status = all ? every(ctx, pool, opts, lang, result, all) : no_memory(ctx);
+  if (status != ATVI_OK) {
+    json_decref(all);
+    return status;
+  }
+  ATVI_TRY(atvi_json_text(pool, all, "emulate.json", &result->json));
+  const char *path = atvi_pool_printf(pool, "%s/emulate.json", result->dir);
+  return path ? atvi_file_save(ctx, path, result->json, strlen(result->json)) : no_memory(ctx);
+}
+
+atvi_status atvi_app_emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
+                             atvi_app_emulate_result *result) {
+  atvi_lang *lang;
+  *result = (atvi_app_emulate_result){0};
+  if (!(opts->test >= 0 && opts->test < 1))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--test %g: want a share of the runs, from 0 to below 1", opts->test);
+  ATVI_TRY(atvi_lang_load(ctx, opts->path, &(atvi_lang_opts){.folder = opts->folder, .data_optional = true},
+                          &lang));
+  atvi_status status = emulate(ctx, pool, opts, lang, result);
+  atvi_lang_free(lang);
+  return status;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/emulate_tell.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* As in the verdict of atvi emulate: a nominal 95 % that so many runs cannot fall so far below by chance. */
+static const double Q2_LOW = 0.5, NOMINAL = 0.95, CHANCE = 2.58;
+static const double OUTSIDE_MOST = 0.01; /* of the posterior */
+/* Points of a design end half a slice before the ends of its range, and so far an emulator may go beyond them: a share of the range, or so many mean
+ * distances between the runs. */
+static const double MARGIN = 0.01, MARGIN_RUNS = 1.5;
+enum { SIDES_SHOWN = 3 };
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_lang_emulator *of;
+  const atvi_emulation *em;
+  const atvi_target *target; /* of the model, nothing fixed */
+  atvi_draws *draws;
+  atvi_emulated_runs r;
+  double *side; /* [2 d] shares of the posterior below and above the runs of each input */
+} telling;
+
+/* Column of input j among the draws; NULL: it was held. */
+static const double *column(const telling *t, atvi_idx j) {
+  const char *name = t->target->param[t->of->input[j]].name;
+  for (atvi_idx c = 0; c < t->draws->n_param; c++)
+    if (strcmp(t->draws->col[c].name, name) == 0) return t->draws->x + c * t->draws->n;
+  return NULL;
+}
+
+/* The share of the posterior that is outside the range of the runs in any input. */
+static double outside(const telling *t) {
+  const atvi_draws *w = t->draws;
+  double share = 0, margin = fmax(MARGIN, MARGIN_RUNS / (double)t->r.runs.n);
+  for (atvi_idx i = 0; i < w->n; i++) {
+    double weight = w->weight ? w->weight[i] : 1 / (double)w->n;
+    bool out = false;
+    for (atvi_idx j = 0; j < t->r.runs.d; j++) {
+      const double *x = column(t, j), reach = margin * (t->r.most[j] - t->r.least[j]);
+      if (!x) continue;
+      bool below = x[i]<t->r.least[j] - reach, above = x[i]> t->r.most[j] + reach;
+      if (below || above) t->side[2 * j + above] += weight;
+      out = out || below || above;
+    }
+    if (out) share += weight;
+  }
+  return share;
+}
+
+/* "k > 0.6, m < 2": the sides with most of it first. */
+static void sides(telling *t, char *text, size_t size) {
+  size_t used = 0;
+  text[0] = 0;
+  for (int shown = 0; shown < SIDES_SHOWN; shown++) {
+    atvi_idx most = 0;
+    for (atvi_idx s = 1; s < 2 * t->r.runs.d; s++)
+      if (t->side[s] > t->side[most]) most = s;
+    if (!(t->side[most] > 0.1 * OUTSIDE_MOST) || used >= size) return;
+    bool above = most % 2;
+    int put = snprintf(text + used, size - used, "%s%.60s %c %.4g", shown ? ", " : "",
+                       t->target->param[t->of->input[most / 2]].name, above ? '>' : '<',
+                       above ? t->r.most[most / 2] : t->r.least[most / 2]);
+    used += put > 0 ? (size_t)put : 0;
+    t->side[most] = 0;
+  }
+}
+
+static atvi_status tell_outside(telling *t) {
+  char where[400];
+  double share = outside(t);
+  if (!(share > OUTSIDE_MOST)) return ATVI_OK;
+  sides(t, where, sizeof where);
+  return atvi_draws_say(
+      t->draws,
+      "Warning: %.3g %% of the posterior lies where there are no runs of emulator '%s' (%s): "
+      "it is guessing there; %s.",
+      100 * share, t->of->name, where,
+      t->r.lines > 0 ? "extend the design (atvi design, atvi run)" : "more runs are needed");
+}
+
+static atvi_status tell_quality(telling *t, const atvi_em_loo *loo) {
+  char failed[60] = "";
+  if (t->r.n_failed > 0) snprintf(failed, sizeof failed, ", %td failed ones left out", t->r.n_failed);
+  ATVI_TRY(atvi_draws_say(t->draws,
+                          "Emulator '%s' of %td runs%s: leaving out each in turn, Q2 is %.4f, and 95 %% "
+                          "intervals hold %.1f %%.",
+                          t->of->name, t->r.runs.n, failed, loo->q2, 100 * loo->coverage));
+  if (loo->q2 < Q2_LOW)
+    ATVI_TRY(atvi_draws_say(t->draws,
+                            "Warning: emulator '%s' explains less than half of what differs between runs (Q2 "
+                            "%.2f): more runs, or a narrower prior, are needed.",
+                            t->of->name, loo->q2));
+  if (loo->coverage < NOMINAL - CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)t->r.runs.n))
+    ATVI_TRY(atvi_draws_say(t->draws,
+                            "Warning: emulator '%s' is surer of itself than it may be: its 95 %% intervals "
+                            "hold %.0f %%, and the posterior is too narrow; try another kernel.",
+                            t->of->name, 100 * loo->coverage));
+  return ATVI_OK;
+}
+
+static atvi_status tell(telling *t, const atvi_lang *lang, atvi_idx k, const char *runs, atvi_idx lines) {
+  atvi_em_loo loo = {0};
+  atvi_status status = atvi_emulated_runs_read(t->pool, lang, k, runs, lines, &t->r);
+  if (status == ATVI_OK) status = atvi_emulator_loo(t->ctx, t->em->em, &t->r.runs, &loo);
+  if (status != ATVI_OK && status != ATVI_ENOMEM) {
+    atvi_log(t->ctx, ATVI_LOG_WARN, "emulator '%s' could not be judged: %s", t->of->name,
+             atvi_errmsg(t->ctx));
+    return ATVI_OK;
+  }
+  ATVI_TRY(status);
+  t->side = atvi_pool_take(t->pool, 2 * (size_t)t->r.runs.d + 1, sizeof *t->side);
+  if (!t->side) return ATVI_FAIL(t->ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(tell_quality(t, &loo));
+  ATVI_TRY(tell_outside(t));
+  if (t->r.n_other == 0) return ATVI_OK;
+  return atvi_draws_say(t->draws,
+                        "Warning: %td of the %td runs of emulator '%s' were done with another command, other "
+                        "templates or outputs than the latest: it may be of two simulators.",
+                        t->r.n_other, t->r.runs.n, t->of->name);
+}
+
+atvi_status atvi_emulate_tell(atvi_ctx *ctx, const atvi_loaded *l, const char *runs, atvi_draws *draws) {
+  const atvi_emulated *e = l->model->emulated;
+  atvi_status status = ATVI_OK;
+  for (atvi_idx k = 0; e && k < e->n_emulator && status == ATVI_OK; k++) {
+    atvi_pool *pool;
+    if (!e->emulator[k].em) continue;
+    ATVI_TRY(atvi_pool_new(ctx, &pool));
+    telling t = {.ctx = ctx, .pool = pool, .of = &l->model->lang->emulator[k], .em = &e->emulator[k]};
+    t.target = atvi_model_target(l->model);
+    t.draws = draws;
+    status = tell(&t, l->model->lang, k, runs, e->lines);
+    atvi_pool_free(pool);
+  }
+  return status;
+}
+
+/* ---- in the folder of the fit ---- */
+
+atvi_status atvi_emulate_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *dir) {
+  const atvi_emulated *e = l->model->emulated;
+  for (atvi_idx k = 0; e && k < e->n_emulator; k++) {
+    if (!e->emulator[k].em) continue;
+    const char *path = atvi_emulated_path(pool, l->model->lang, k, dir);
+    if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    ATVI_TRY(atvi_emulator_save(ctx, e->emulator[k].em, path));
+  }
+  return ATVI_OK;
+}
+
+void atvi_emulate_drop(const char *dir) {
+  DIR *d = opendir(dir);
+  if (!d) return;
+  for (const struct dirent *e; (e = readdir(d));) {
+    size_t n = strlen(e->d_name);
+    if (strncmp(e->d_name, "emulator-", 9) == 0 && n > 14 && strcmp(e->d_name + n - 5, ".json") == 0)
+      unlinkat(dirfd(d), e->d_name, 0);
+  }
+  closedir(d);
+}

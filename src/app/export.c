@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* atvi export: the draws of a finished fit in the format of another program. */
+#include "app/export.h"
+#include "app/predict.h"
+#include "app/run.h"
+#include "io/draws_csv.h"
+#include "io/draws_text.h"
+#include "io/file.h"
+#include "io/netcdf.h"
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_export_opts *opts;
+  const char *dir;
+  atvi_draws *plain, *weighted; /* weighted: NULL if there are none */
+  atvi_text done;               /* names of files */
+} exporting;
+
+static atvi_status no_memory(const exporting *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
+
+static atvi_status read_draws(exporting *x) {
+  const char *plain = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
+  const char *weighted = atvi_pool_printf(x->pool, "%s/weighted.csv", x->dir);
+  if (!plain || !weighted) return no_memory(x);
+  ATVI_TRY(atvi_draws_csv_read(x->ctx, plain, &x->plain));
+  return access(weighted, F_OK) == 0 ? atvi_draws_csv_read(x->ctx, weighted, &x->weighted) : ATVI_OK;
+}
+
+/* The file to write: --out, or one of the run folder. */
+static const char *place(const exporting *x, const char *name) {
+  return x->opts->out ? x->opts->out : atvi_pool_printf(x->pool, "%s/%s", x->dir, name);
+}
+
+static void wrote(exporting *x, const char *path) { atvi_text_add(&x->done, "%s\n", path); }
+
+/* path without its extension, if it is that one, and then `more` */
+static const char *beside(const exporting *x, const char *path, const char *extension, const char *more) {
+  size_t n = strlen(path), e = strlen(extension);
+  if (n > e && strcmp(path + n - e, extension) == 0) n -= e;
+  return n > 4000 ? NULL : atvi_pool_printf(x->pool, "%.*s%s", (int)n, path, more);
+}
+
+static const atvi_draws *chosen(const exporting *x) { return x->opts->weighted ? x->weighted : x->plain; }
+
+static atvi_status to_csv(exporting *x) {
+  const char *path = place(x, x->opts->weighted ? "weighted-table.csv" : "draws-table.csv");
+  if (!path) return no_memory(x);
+  ATVI_TRY(atvi_draws_table_write(chosen(x), path));
+  wrote(x, path);
+  return ATVI_OK;
+}
+
+static atvi_status to_stan(exporting *x) {
+  const char *path = place(x, "stan.csv");
+  for (atvi_idx c = 0; c < x->plain->n_chain; c++) {
+    char number[32];
+    snprintf(number, sizeof number, "_%td.csv", c + 1);
+    const char *one = path && x->plain->n_chain > 1 ? beside(x, path, ".csv", number) : path;
+    if (!one) return no_memory(x);
+    ATVI_TRY(atvi_draws_stan_write(x->plain, c, one));
+    wrote(x, one);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status to_json(exporting *x) {
+  const char *path = place(x, x->opts->weighted ? "weighted.json" : "draws.json"), *text;
+  const char *info = path ? beside(x, path, ".json", ".info.json") : NULL;
+  atvi_summary *s;
+  if (!info) return no_memory(x);
+  ATVI_TRY(atvi_summary_new(x->pool, x->weighted ? x->weighted : x->plain, &s));
+  ATVI_TRY(atvi_export_info(x->pool, chosen(x), s, &text));
+  ATVI_TRY(atvi_draws_json_write(chosen(x), path));
+  ATVI_TRY(atvi_file_save(x->ctx, info, text, strlen(text)));
+  wrote(x, path);
+  wrote(x, info);
+  return ATVI_OK;
+}
+
+/* ---- netCDF ---- */
+
+enum { CHECKED = 8 };
+
+/* Whether the model and its data are still those of the draws. */
+static atvi_status check_model(const exporting *x, const atvi_run *run, atvi_loaded *l) {
+  const atvi_draws *d = x->plain;
+  const atvi_target *t = l->target;
+  bool same = d->n_param == t->d && d->n_col == t->d + t->n_derived;
+  for (atvi_idx i = 0; same && i < t->d; i++) same = strcmp(d->col[i].name, t->param[i].name) == 0;
+  if (!same)
+    return ATVI_FAIL(x->ctx, ATVI_EDATA, "%s: error: draws.csv and model.atvi have different parameters",
+                     x->dir);
+  atvi_predict_draws p = {.B = d->n < CHECKED ? d->n : CHECKED};
+  atvi_idx failed;
+  p.theta = atvi_pool_take(x->pool, (size_t)(t->d * p.B) + 1, sizeof *p.theta);
+  p.line = atvi_pool_take(x->pool, (size_t)p.B, sizeof *p.line);
+  p.was_log_lik = atvi_pool_take(x->pool, (size_t)p.B, sizeof *p.was_log_lik);
+  if (!p.theta || !p.line || !p.was_log_lik) return no_memory(x);
+  for (atvi_idx k = 0; k < p.B; k++) {
+    atvi_idx at = k * d->n / p.B;
+    p.line[k] = at + 1;
+    p.was_log_lik[k] = d->log_lik[at];
+    for (atvi_idx i = 0; i < t->d; i++) p.theta[i * p.B + k] = d->x[i * d->n + at];
+  }
+  return atvi_predict_check(x->ctx, l, run, &p, &failed);
+}
+
+/* Loads the model of the fit and asks it. */
+static atvi_status ask(const exporting *x, atvi_run *run, atvi_loaded *l, atvi_export_said *said) {
+  ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, run));
+  run->model.interpret = x->opts->interpret;
+  if (x->opts->folder) run->model.folder = x->opts->folder;
+  ATVI_TRY(
+      atvi_app_load(x->ctx, &run->model, &(atvi_model_opts){.text = run->text, .holdout = run->holdout}, l));
+  ATVI_TRY(check_model(x, run, l));
+  return atvi_export_ask(x->ctx, x->pool, l, x->plain, said);
+}
+
+static atvi_status to_nc(exporting *x) {
+  atvi_run run = {0};
+  atvi_loaded l = {0};
+  atvi_export_said said = {0};
+  const char *path = place(x, "fit.nc");
+  if (!path) return no_memory(x);
+  ATVI_TRY(atvi_netcdf_available(x->ctx));
+  bool asked = ask(x, &run, &l, &said) == ATVI_OK;
+  if (!asked)
+    atvi_log(x->ctx, ATVI_LOG_WARN,
+             "posterior_predictive, log_likelihood, observed_data and prior are left out, for the model "
+             "cannot be run: %s",
+             atvi_errmsg(x->ctx));
+  atvi_summary *s;
+  atvi_status status = atvi_summary_new(x->pool, x->weighted ? x->weighted : x->plain, &s);
+  if (status == ATVI_OK) {
+    const atvi_export_fit fit = {x->plain, x->weighted, atvi_verdict_name(s->verdict), asked ? &said : NULL};
+    status = atvi_export_nc(x->ctx, x->pool, &fit, path);
+  }
+  atvi_export_said_free(&said);
+  atvi_app_unload(&l);
+  if (status == ATVI_OK) wrote(x, path);
+  return status;
+}
+
+/* ---- the whole ---- */
+
+static const struct {
+  const char *name;
+  bool weights; /* has a place for weights of its own choosing */
+  atvi_status (*to)(exporting *x);
+} FORMAT[] = {{"nc", false, to_nc}, {"csv", true, to_csv}, {"stan", false, to_stan}, {"json", true, to_json}};
+enum { FORMATS = sizeof FORMAT / sizeof *FORMAT };
+
+static atvi_status check_format(const exporting *x, int *k) {
+  const char *name = x->opts->format ? x->opts->format : "";
+  for (*k = 0; *k < FORMATS; ++*k)
+    if (strcmp(name, FORMAT[*k].name) == 0) break;
+  if (*k == FORMATS)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "%s%s; there are nc, csv, stan and json",
+                     *name ? "--format " : "--format is missing", name);
+  if (x->opts->weighted && !FORMAT[*k].weights)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--weighted: %s",
+                     *k == 0 ? "fit.nc has weighted draws besides"
+                             : "Stan CSV has no weights; take csv or json");
+  return ATVI_OK;
+}
+
+static atvi_status convert(exporting *x, int k) {
+  ATVI_TRY(read_draws(x));
+  if (x->opts->weighted && !x->weighted)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--weighted: the draws of %s have no weights", x->dir);
+  return FORMAT[k].to(x);
+}
+
+atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_export_opts *opts,
+                            const char **text) {
+  exporting x = {.ctx = ctx, .pool = pool, .opts = opts, .done = {.pool = pool}};
+  int k;
+  *text = NULL;
+  ATVI_TRY(check_format(&x, &k));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, &x.dir));
+  atvi_status status = convert(&x, k);
+  atvi_draws_free(x.plain);
+  atvi_draws_free(x.weighted);
+  return status == ATVI_OK ? atvi_text_get(&x.done, text) : status;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* fit.nc: groups of ArviZ's InferenceData (schema 1.1), and two of our own for draws with weights.
+ *
+ *   posterior             (chain, draw, ...)        draws that count equally
+ *   sample_stats          (chain, draw)             lp, log_prior, log_lik, weight (1/n)
+ *   weighted_posterior    (chain, draw, ...)        draws of the approximation, as they came
+ *   weighted_sample_stats (chain, draw)             the same of them, weight is what each counts
+ *   posterior_predictive  (chain, draw, time, ...)  at some of the draws of posterior: draw says which
+ *   log_likelihood        (chain, draw, time, ...)
+ *   observed_data         (time, ...)
+ *   prior                 (chain, draw, ...)
+ *
+ * Nothing in it depends on the clock: the same fit gives the same bytes. */
+#include "app/export.h"
+#include "io/arrays.h"
+#include "io/netcdf.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { AXES = ATVI_ARRAY_DIMS + 3 };
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_export_fit *fit;
+  atvi_netcdf *f;
+} writer;
+
+/* A group and the names that its dimensions have taken. */
+typedef struct {
+  int id;
+  int chain, draw; /* dimensions */
+  atvi_idx n_taken;
+  const char **taken;
+} group;
+
+static atvi_status no_memory(const writer *w) {
+  return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "out of memory: export");
+}
+
+/* ---- attributes ---- */
+
+static void note_number(const writer *w, int g, const char *key, double x) {
+  if (!isnan(x)) atvi_netcdf_note_reals(w->f, g, ATVI_NETCDF_ROOT, key, 1, &x);
+}
+
+static void note_library(const writer *w, int g) {
+  static const char *const key[] = {"creation_library", "inference_library"};
+  for (int i = 0; i < 2; i++) {
+    char version[40];
+    snprintf(version, sizeof version, "%s_version", key[i]);
+    atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, key[i], "atvi");
+    atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, version, ATVI_VERSION);
+  }
+  atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, "creation_library_language", "C");
+}
+
+/* How the draws were made. */
+static void note_made(const writer *w, int g) {
+  const atvi_made *m = &w->fit->plain->made;
+  const int own = ATVI_NETCDF_ROOT;
+  if (m->model && *m->model) atvi_netcdf_note(w->f, g, own, "model", m->model);
+  if (m->method && *m->method) atvi_netcdf_note(w->f, g, own, "method", m->method);
+  if (w->fit->verdict) atvi_netcdf_note(w->f, g, own, "verdict", w->fit->verdict);
+  char seed[24];
+  snprintf(seed, sizeof seed, "%" PRIu64, m->seed);
+  if (m->seed <= INT64_MAX)
+    atvi_netcdf_note_integer(w->f, g, own, "seed", (int64_t)m->seed);
+  else
+    atvi_netcdf_note(w->f, g, own, "seed", seed);
+  atvi_netcdf_note_integer(w->f, g, own, "evaluations", m->evaluations);
+  atvi_netcdf_note_integer(w->f, g, own, "failures", m->failures);
+  note_number(w, g, "log_evidence", m->log_evidence);
+  note_number(w, g, "log_evidence_se", m->log_evidence_se);
+  note_number(w, g, "elbo", m->elbo);
+  note_number(w, g, "khat", m->khat);
+  note_number(w, g, "divergences", m->divergences);
+}
+
+/* ---- dimensions ---- */
+
+static atvi_status take(const writer *w, group *g, const char *name) {
+  const char **more = atvi_pool_take(w->pool, (size_t)g->n_taken + 1, sizeof *more);
+  if (!more) return no_memory(w);
+  for (atvi_idx i = 0; i < g->n_taken; i++) more[i] = g->taken[i];
+  more[g->n_taken++] = name;
+  g->taken = more;
+  return ATVI_OK;
+}
+
+/* A name that no dimension has: a variable of such a name would be its coordinate. */
+static const char *vacant(const writer *w, const group *g, const char *name) {
+  for (atvi_idx i = 0; i < g->n_taken; i++)
+    if (strcmp(g->taken[i], name) == 0) return atvi_pool_printf(w->pool, "%s_", name);
+  return name;
+}
+
+static atvi_status index_dim(const writer *w, group *g, const char *name, atvi_idx n, const int64_t *label,
+                             int *dim) {
+  *dim = atvi_netcdf_dim(w->f, g->id, name, n);
+  atvi_netcdf_integers(w->f, g->id, name, 1, dim, label);
+  return take(w, g, name);
+}
+
+/* 0, 1, ...; NULL without memory */
+static const int64_t *count(const writer *w, atvi_idx n) {
+  int64_t *out = atvi_pool_take(w->pool, (size_t)n + 1, sizeof *out);
+  for (atvi_idx i = 0; out && i < n; i++) out[i] = i;
+  return out;
+}
+
+static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, atvi_idx n, const int64_t *draw,
+                         group *g) {
+  *g = (group){.id = atvi_netcdf_group(w->f, name), .chain = -1, .draw = -1};
+  note_library(w, g->id);
+  if (n_chain == 0) return ATVI_OK;
+  const int64_t *chain = count(w, n_chain), *number = draw ? draw : count(w, n);
+  if (!chain || !number) return no_memory(w);
+  ATVI_TRY(index_dim(w, g, "chain", n_chain, chain, &g->chain));
+  return index_dim(w, g, "draw", n, number, &g->draw);
+}
+
+static atvi_status array_dims(const writer *w, group *g, const atvi_array *a, int *dim) {
+  for (int k = 0; k < a->n_dim; k++) {
+    const char *name = atvi_pool_printf(w->pool, "%s_dim_%d", a->name, k);
+    if (!name) return no_memory(w);
+    ATVI_TRY(index_dim(w, g, name, a->size[k], a->label[k], &dim[k]));
+  }
+  return ATVI_OK;
+}
+
+/* ---- draws ---- */
+
+static void note_bounds(const writer *w, const group *g, int var, const atvi_draws *d, const atvi_array *a) {
+  bool lower = true, upper = true;
+  const atvi_column *c = d->col + a->first;
+  for (atvi_idx i = 0; i < a->n; i++) {
+    lower = lower && isfinite(c[i].lower) && c[i].lower == c[0].lower;
+    upper = upper && isfinite(c[i].upper) && c[i].upper == c[0].upper;
+  }
+  if (lower) atvi_netcdf_note_reals(w->f, g->id, var, "lower", 1, &c[0].lower);
+  if (upper) atvi_netcdf_note_reals(w->f, g->id, var, "upper", 1, &c[0].upper);
+}
+
+static atvi_status put_array(const writer *w, group *g, const atvi_draws *d, const atvi_array *a,
+                             double *room) {
+  int dim[AXES] = {g->chain, g->draw};
+  ATVI_TRY(array_dims(w, g, a, dim + 2));
+  for (atvi_idx i = 0; i < d->n; i++)
+    for (atvi_idx j = 0; j < a->n; j++) room[i * a->n + j] = d->x[(a->first + j) * d->n + i];
+  const char *name = vacant(w, g, a->name);
+  if (!name) return no_memory(w);
+  int var = atvi_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false, room);
+  note_bounds(w, g, var, d, a);
+  if (a->first >= d->n_param) atvi_netcdf_note(w->f, g->id, var, "kind", "derived");
+  return ATVI_OK;
+}
+
+static atvi_status put_draws(const writer *w, const char *name, const atvi_draws *d, group *g) {
+  atvi_array *array;
+  atvi_idx n, most = 1;
+  const char **names = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *names);
+  atvi_idx *derived = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *derived);
+  if (!names || !derived) return no_memory(w);
+  for (atvi_idx j = 0; j < d->n_col; j++) names[j] = d->col[j].name, derived[j] = j >= d->n_param;
+  ATVI_TRY(atvi_arrays_find(w->pool, d->n_col, names, derived, &n, &array));
+  ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, g));
+  for (atvi_idx i = 0; i < n; i++) most = array[i].n > most ? array[i].n : most;
+  double *room = atvi_block(w->ctx, (size_t)(most * d->n) * sizeof *room);
+  if (!room) return no_memory(w);
+  atvi_status status = ATVI_OK;
+  for (atvi_idx i = 0; status == ATVI_OK && i < n; i++) status = put_array(w, g, d, &array[i], room);
+  atvi_block_free(w->ctx, room);
+  return status;
+}
+
+static atvi_status put_stats(const writer *w, const char *name, const atvi_draws *d) {
+  group g;
+  ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, &g));
+  note_made(w, g.id);
+  const int dim[] = {g.chain, g.draw};
+  double *x = atvi_block(w->ctx, (size_t)d->n * sizeof *x);
+  if (!x) return no_memory(w);
+  for (atvi_idx i = 0; i < d->n; i++) x[i] = d->log_prior[i] + d->log_lik[i];
+  atvi_netcdf_reals(w->f, g.id, "lp", 2, dim, false, x);
+  atvi_netcdf_reals(w->f, g.id, "log_prior", 2, dim, false, d->log_prior);
+  atvi_netcdf_reals(w->f, g.id, "log_lik", 2, dim, false, d->log_lik);
+  for (atvi_idx i = 0; i < d->n; i++) x[i] = d->weight ? d->weight[i] : 1 / (double)d->n;
+  atvi_netcdf_reals(w->f, g.id, "weight", 2, dim, !d->weight, x);
+  atvi_block_free(w->ctx, x);
+  return ATVI_OK;
+}
+
+/* ---- series ---- */
+
+/* Dimensions along the rows of every data set that has one, as coordinates too. */
+static atvi_status row_dims(const writer *w, group *g, int *dim) {
+  const atvi_export_said *said = w->fit->said;
+  for (atvi_idx s = 0; s < said->n_series; s++) {
+    const atvi_series *x = &said->target->series[s];
+    const char *name = said->axis[x->group];
+    if (dim[x->group] >= 0) continue;
+    dim[x->group] = atvi_netcdf_dim(w->f, g->id, name, x->n);
+    atvi_netcdf_reals(w->f, g->id, name, 1, &dim[x->group], false, x->time);
+    ATVI_TRY(take(w, g, name));
+  }
+  return ATVI_OK;
+}
+
+/* Values of series a, rows by elements: of draw b where from is given, else the data. */
+static void gather(const atvi_export_said *said, const atvi_array *a, const double *from, const atvi_idx *at,
+                   atvi_idx b, atvi_idx B, double *out) {
+  const atvi_series *s = said->target->series + a->first;
+  for (atvi_idx r = 0; r < s->n; r++)
+    for (atvi_idx j = 0; j < a->n; j++) *out++ = from ? from[(at[a->first + j] + r) * B + b] : s[j].value[r];
+}
+
+static atvi_status put_series(const writer *w, group *g, const atvi_array *a, const double *from,
+                              const atvi_idx *at, int rows) {
+  const atvi_export_said *said = w->fit->said;
+  const atvi_series *s = said->target->series + a->first;
+  atvi_idx B = from ? said->n_chain * said->per_chain : 1, each = s->n * a->n;
+  int dim[AXES] = {g->chain, g->draw}, n_dim = from ? 2 : 0;
+  dim[n_dim++] = rows;
+  ATVI_TRY(array_dims(w, g, a, dim + n_dim));
+  const char *name = vacant(w, g, a->name);
+  double *room = name ? atvi_block(w->ctx, (size_t)(B * each) * sizeof *room) : NULL;
+  if (!room) return no_memory(w);
+  for (atvi_idx b = 0; b < B; b++) gather(said, a, from, at, b, B, room + b * each);
+  /* counts are small numbers, and shrink to an eighth; log likelihoods do not */
+  bool pack = from && from == said->predictive;
+  atvi_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack, room);
+  atvi_block_free(w->ctx, room);
+  return ATVI_OK;
+}
+
+static atvi_status put_all_series(const writer *w, const char *name, const double *from) {
+  const atvi_export_said *said = w->fit->said;
+  const atvi_series *series = said->target->series;
+  atvi_array *array;
+  atvi_idx n;
+  group g;
+  atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)said->n_series + 1, sizeof *kin),
+           *at = kin + said->n_series;
+  int *rows = atvi_pool_take(w->pool, (size_t)said->n_data + 1, sizeof *rows);
+  if (!kin || !rows) return no_memory(w);
+  for (atvi_idx k = 0; k < said->n_data; k++) rows[k] = -1;
+  for (atvi_idx s = 0; s < said->n_series; s++) {
+    kin[s] = series[s].group;
+    at[s] = s ? at[s - 1] + series[s - 1].n : 0;
+  }
+  ATVI_TRY(atvi_arrays_find(w->pool, said->n_series, said->name, kin, &n, &array));
+  ATVI_TRY(begin(w, name, from ? said->n_chain : 0, said->per_chain, said->draw, &g));
+  ATVI_TRY(row_dims(w, &g, rows));
+  for (atvi_idx i = 0; i < n; i++)
+    ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[series[array[i].first].group]));
+  return ATVI_OK;
+}
+
+/* ---- the whole ---- */
+
+static atvi_status put_said(const writer *w) {
+  const atvi_export_said *said = w->fit->said;
+  group g;
+  if (said->n_series > 0) {
+    ATVI_TRY(put_all_series(w, "posterior_predictive", said->predictive));
+    ATVI_TRY(put_all_series(w, "log_likelihood", said->log_lik));
+    ATVI_TRY(put_all_series(w, "observed_data", NULL));
+  }
+  return said->prior ? put_draws(w, "prior", said->prior, &g) : ATVI_OK;
+}
+
+static atvi_status put_fit(const writer *w) {
+  const atvi_export_fit *fit = w->fit;
+  group g;
+  note_library(w, ATVI_NETCDF_ROOT);
+  note_made(w, ATVI_NETCDF_ROOT);
+  ATVI_TRY(put_draws(w, "posterior", fit->plain, &g));
+  note_made(w, g.id);
+  ATVI_TRY(put_stats(w, "sample_stats", fit->plain));
+  if (fit->weighted) {
+    ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));
+    ATVI_TRY(put_stats(w, "weighted_sample_stats", fit->weighted));
+  }
+  return fit->said ? put_said(w) : ATVI_OK;
+}
+
+atvi_status atvi_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
+  writer w = {.ctx = ctx, .pool = pool, .fit = fit};
+  ATVI_TRY(atvi_netcdf_new(ctx, path, &w.f));
+  atvi_status status = put_fit(&w);
+  if (status == ATVI_OK) status = atvi_netcdf_commit(w.f);
+  atvi_netcdf_free(w.f);
+  return status;
+}
+
+void atvi_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, const atvi_draws *plain,
+                           const atvi_draws *weighted, const char *verdict, const char *dir) {
+  atvi_export_said said = {0};
+  const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
+  if (!path || atvi_netcdf_available(ctx) != ATVI_OK) return;
+  bool ask = plain->made.end != ATVI_END_STOPPED; /* whoever stops a fit wants it to end */
+  atvi_status status = ask ? atvi_export_ask(ctx, pool, l, plain, &said) : ATVI_OK;
+  const atvi_export_fit fit = {plain, weighted, verdict, ask ? &said : NULL};
+  if (status == ATVI_OK) status = atvi_export_nc(ctx, pool, &fit, path);
+  if (status != ATVI_OK)
+    atvi_log(ctx, ATVI_LOG_WARN, "%s is not written: %s; atvi export %s --format nc makes it", path,
+             atvi_errmsg(ctx), dir);
+  atvi_export_said_free(&said);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/program_parts.h"
+#include "io/excerpt.h"
+#include "io/file.h"
+#include "io/text.h"
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHOWN_MAX = 12 }; /* failed runs that the summary names */
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_program_opts *o;
+  const atvi_lang *lang;
+  const char *dir;
+  const char **name; /* [d] */
+  atvi_idx d;
+  atvi_program_points points;
+} job;
+
+static atvi_status no_memory(const job *j) { return ATVI_FAIL(j->ctx, ATVI_ENOMEM, "out of memory: runs"); }
+
+/* The folder of the model from the root on. */
+static const char *model_folder(atvi_pool *pool, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char here[PATH_MAX];
+  if (slash == path) return "/";
+  int n = slash ? (int)(slash - path) : 0;
+  if (path[0] == '/') return atvi_pool_strndup(pool, path, (size_t)n);
+  if (!getcwd(here, sizeof here)) snprintf(here, sizeof here, ".");
+  return atvi_pool_printf(pool, "%s%s%.*s", here, n ? "/" : "", n, path);
+}
+
+static atvi_sim_format format_of(const char *word) {
+  if (strcmp(word, "json") == 0) return ATVI_SIM_JSON;
+  return strcmp(word, "columns") == 0 ? ATVI_SIM_COLUMNS : ATVI_SIM_CSV;
+}
+
+static atvi_status make_simulator(const job *j, atvi_simulator **out) {
+  const atvi_lang_simulator *s = &j->lang->simulator;
+  atvi_sim_file *file = atvi_pool_take(j->pool, (size_t)s->n_template + 1, sizeof *file);
+  atvi_sim_output *output = atvi_pool_take(j->pool, (size_t)s->n_output + 1, sizeof *output);
+  const char *folder = model_folder(j->pool, j->o->path);
+  if (!file || !output || !folder) return no_memory(j);
+  for (atvi_idx i = 0; i < s->n_template; i++)
+    file[i] = (atvi_sim_file){s->templates[i].from, s->templates[i].to};
+  for (atvi_idx o = 0; o < s->n_output; o++) {
+    const atvi_lang_output *p = &s->output[o];
+    output[o] = (atvi_sim_output){p->name, p->file, format_of(p->format), p->column, p->time};
+  }
+  const atvi_sim_spec spec = {.place = {j->lang->path, s->place.line, s->place.column},
+                              .folder = folder,
+                              .command = s->command,
+                              .worker = s->worker,
+                              .send_json = s->send_json,
+                              .send_environment = s->send_environment,
+                              .n_file = s->n_template,
+                              .file = file,
+                              .n_output = s->n_output,
+                              .output = output,
+                              .d = j->d,
+                              .param = j->name};
+  return atvi_simulator_new(j->ctx, &spec, out);
+}
+
+/* ---- summary ---- */
+
+static void add_duration(atvi_text *t, double s) {
+  if (s < 60)
+    atvi_text_add(t, "%.3g s", s);
+  else if (s < 3600)
+    atvi_text_add(t, "%.0f:%02.0f min", floor(s / 60), floor(fmod(s, 60)));
+  else
+    atvi_text_add(t, "%.0f:%02.0f h", floor(s / 3600), floor(fmod(s, 3600) / 60));
+}
+
+static void add_point(atvi_text *t, const job *j, const double *x) {
+  for (atvi_idx i = 0; i < j->d; i++) atvi_text_add(t, "%s%s = %.6g", i ? ", " : "", j->name[i], x[i]);
+}
+
+/* The last line of a log that says something. */
+static char *last_words(atvi_pool *pool, const char *log) {
+  size_t n = log ? strlen(log) : 0;
+  while (n > 0 && strchr("\r\n \t", log[n - 1])) n--;
+  size_t from = n;
+  while (from > 0 && log[from - 1] != '\n' && n - from < 120) from--;
+  char *text = n ? atvi_pool_strndup(pool, log + from, n - from) : NULL;
+  if (text) atvi_excerpt_clean(text);
+  return text;
+}
+
+/* The reason that most failed runs have, where there are more than the summary names. */
+static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
+  const char *best = NULL;
+  atvi_idx most = 0;
+  for (atvi_idx i = 0; failed > SHOWN_MAX && i < j->points.n; i++) {
+    const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
+    atvi_idx n = 0;
+    if (!k || k->ok || !k->reason || (best && strcmp(best, k->reason) == 0)) continue;
+    for (atvi_idx a = i; a < j->points.n; a++) {
+      const atvi_sim_run *other = atvi_sim_record_find(r, j->points.id[a]);
+      n += other && !other->ok && other->reason && strcmp(other->reason, k->reason) == 0;
+    }
+    if (n > most) most = n, best = k->reason;
+  }
+  char *reason = best ? last_words(j->pool, best) : NULL;
+  if (reason) atvi_text_add(t, "most often (%td of %td): %s\n", most, failed, reason);
+}
+
+static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
+  atvi_idx shown = 0;
+  atvi_text_add(t, "\nfailed runs, which take no part in an emulator:\n");
+  for (atvi_idx i = 0; i < j->points.n && shown < SHOWN_MAX; i++) {
+    const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
+    if (!k || k->ok) continue;
+    char *words = last_words(j->pool, k->log), *reason = last_words(j->pool, k->reason);
+    atvi_text_add(t, "  run %lld: %s\n    at ", (long long)k->id, reason ? reason : "?");
+    add_point(t, j, k->x);
+    atvi_text_add(t, words ? "\n    log: %s\n" : "\n", words);
+    shown++;
+  }
+  if (shown < failed) atvi_text_add(t, "  and %td more, in the record\n", failed - shown);
+  add_commonest(t, j, r, failed);
+  atvi_text_add(t, "atvi run --retry-failed does them again; with --keep-failed their folders stay\n");
+}
+
+static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_sim_report *rep,
+                             atvi_app_program_result *result) {
+  atvi_text t = {.pool = j->pool};
+  atvi_idx n = j->points.n, done = rep->ok + rep->failed;
+  result->good = rep->had_ok + rep->ok;
+  result->failed = rep->had_failed + rep->failed;
+  result->left = rep->left;
+  result->stopped = rep->stopped;
+  atvi_text_add(&t, "%td of %td runs are good", result->good, n);
+  if (result->failed) atvi_text_add(&t, ", %td failed", result->failed);
+  if (result->left) atvi_text_add(&t, ", %td are still to be done", result->left);
+  atvi_text_add(&t, "\n");
+  if (done) {
+    atvi_text_add(&t, "%td done now in ", done);
+    add_duration(&t, rep->seconds);
+    atvi_text_add(&t, ", each about ");
+    add_duration(&t, rep->run_seconds / (double)done);
+    atvi_text_add(&t, "\n");
+  } else if (!rep->left) {
+    atvi_text_add(&t, "nothing was left to do\n");
+  }
+  if (rep->left && !rep->stopped)
+    atvi_text_add(&t, "the program of %td runs could not be started; the same command tries them again\n",
+                  rep->left);
+  if (result->failed) add_failures(&t, j, r, result->failed);
+  return atvi_text_get(&t, &result->text);
+}
+
+/* What is kept when it ends early: said in the message, for there will be no summary. */
+static atvi_status given_up(const job *j, atvi_status status, const atvi_sim_report *rep) {
+  atvi_idx good = rep->had_ok + rep->ok;
+  if (status == ATVI_EINVAL || good == 0) return status;
+  const char *message = atvi_pool_printf(j->pool, "%s", atvi_errmsg(j->ctx));
+  return message ? ATVI_FAIL(j->ctx, status, "%s\n%td good runs of %td are recorded in %s/%s.", message, good,
+                             j->points.n, j->dir, ATVI_SIM_RECORD)
+                 : status;
+}
+
+/* ---- running ---- */
+
+static atvi_status run(job *j, atvi_simulator *sim, atvi_app_program_result *result) {
+  const atvi_lang_simulator *s = &j->lang->simulator;
+  const char *path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_RECORD);
+  atvi_sim_record *record;
+  atvi_sim_report rep;
+  if (!path) return no_memory(j);
+  const atvi_sim_batch batch = {.dir = j->dir,
+                                .n = j->points.n,
+                                .id = j->points.id,
+                                .x = j->points.x,
+                                .limit_s = j->o->limit_s > 0 ? j->o->limit_s : s->limit_s,
+                                .jobs = j->o->jobs > 0 ? j->o->jobs : s->jobs,
+                                .retries = j->o->retries >= 0 ? j->o->retries : s->retries,
+                                .retry_failed = j->o->retry_failed,
+                                .keep_failed = j->o->keep_failed};
+  ATVI_TRY(atvi_sim_record_open(j->ctx, path, atvi_simulator_shape(sim), &record));
+  atvi_status status = atvi_simulator_run(sim, record, &batch, &rep);
+  status = status == ATVI_OK ? summarise(j, record, &rep, result) : given_up(j, status, &rep);
+  atvi_sim_record_free(record);
+  return status;
+}
+
+static atvi_status begin(job *j, atvi_app_program_result *result) {
+  atvi_simulator *sim = NULL;
+  j->d = j->lang->simulator.n_input;
+  j->name = atvi_program_inputs(j->pool, j->lang);
+  j->dir = j->o->dir ? j->o->dir : atvi_sim_folder(j->pool, j->o->path);
+  if (!j->name || !j->dir) return no_memory(j);
+  result->dir = j->dir;
+  ATVI_TRY(atvi_program_points_read(j->pool, j->dir, j->d, j->name, &j->points));
+  if (j->points.n == 0)
+    return ATVI_FAIL(j->ctx, ATVI_EINVAL, "there is no design in %s; make one first: atvi design %s -n %td",
+                     j->dir, j->o->path, 20 * j->d > 50 ? 20 * j->d : 50);
+  ATVI_TRY(make_simulator(j, &sim));
+  atvi_status status = run(j, sim, result);
+  atvi_simulator_free(sim);
+  return status;
+}
+
+atvi_status atvi_app_program(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_program_opts *opts,
+                             atvi_app_program_result *result) {
+  job j = {.ctx = ctx, .pool = pool, .o = opts};
+  atvi_lang *lang;
+  *result = (atvi_app_program_result){0};
+  ATVI_TRY(atvi_program_load(ctx, opts->path, opts->folder, &lang));
+  j.lang = lang;
+  atvi_status status = begin(&j, result);
+  atvi_lang_free(lang);
+  return status;
+}

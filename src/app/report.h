@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Reports of the commands, and how a fit is getting on, for those who watch it; for src/app alone.
+ *
+ * A report never fails what it reports on: what goes wrong with it is a warning in the log. */
+#ifndef ATVI_APP_REPORT_H
+#define ATVI_APP_REPORT_H
+
+#include "app/compare.h"
+#include "app/delivery.h"
+#include "app/report_serve.h"
+#include "app/study.h"
+#include "diag/summary.h"
+#include "report/figure.h"
+#include <pthread.h>
+
+/* ---- progress ---- */
+
+enum { ATVI_RECORDED = 512 };
+
+/* Receives the progress of a fit in place of `show`, hands it on to it, keeps it, and writes DIR/progress.json at most twice a second. */
+typedef struct {
+  atvi_ctx *ctx, *show;
+  char path[4096]; /* of progress.json; "": it is not written */
+  double wrote_s;
+  atvi_idx n, seen, every; /* every so many of those seen are kept, so that they are always few */
+  atvi_report_step step[ATVI_RECORDED];
+  char phase[64], detail[256];
+  double done, seconds;
+} atvi_recorder;
+
+/* From now on ctx tells r. show NULL: r is empty, and ctx is left alone. */
+void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, atvi_ctx *show, const char *dir);
+/* The last word: "done" (report.html is complete), "ended". */
+void atvi_recorder_end(atvi_recorder *r, const char *state, const char *detail);
+/* A folder that a killed fit left behind, with nothing but its progress and its page, is emptied. */
+void atvi_report_sweep(atvi_pool *pool, const char *dir);
+
+/* ---- watching ---- */
+
+/* The page of a fit that this process runs, served on a thread of its own. */
+typedef struct {
+  atvi_server server;
+  bool running;
+  pthread_t thread;
+} atvi_live;
+
+/* Serves dir and logs where. What goes wrong is a warning. */
+void atvi_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live);
+/* Ends it, once whoever watches has the whole report, or soon. */
+void atvi_live_end(atvi_ctx *ctx, atvi_live *live);
+
+/* ---- fits ---- */
+
+/* The report of one fit, from before it begins to its end; all is borrowed. */
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_fit_opts *opts;
+  atvi_loaded *l;
+  const char *dir;
+  atvi_recorder rec;
+  atvi_live live;
+  bool written; /* report.html is the whole report */
+} atvi_report_session;
+
+/* Before the fit: begins to record, writes the page of a fit that is running, serves it, as the options say. */
+void atvi_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+                       const char *dir, atvi_report_session *out);
+/* After it: DIR/report.html and DIR/figures. how: the text of fit.json. *path: of the report; NULL if none is written. */
+void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
+                        const char *how, const char **path);
+/* In any case: stops recording and serving. Of a fit that failed nothing is left. */
+void atvi_report_end(atvi_report_session *w);
+
+/* The model's series with data and, at the draws of y (NULL: none), predictions; *n_draw: how many were used. Memory from pool. Errors: ENOMEM,
+ * EINVAL. */
+ATVI_CHECKED atvi_status atvi_report_series_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l,
+                                                 const char *holdout, const atvi_draws *plain, atvi_idx *n,
+                                                 atvi_report_series **out, atvi_idx *n_draw);
+
+/* Priors as a user of atvi_prior_mass. */
+typedef struct {
+  const atvi_lang *lang;
+  const atvi_target *target;
+} atvi_report_priors;
+double atvi_report_prior_mass(void *user, atvi_idx col, double a, double b);
+
+/* The command line that runs a fit again; NULL: out of memory. */
+const char *atvi_report_command(atvi_pool *pool, const atvi_app_fit_opts *o);
+
+/* ---- others ---- */
+
+void atvi_app_report_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_comparison *c, const char *dir);
+void atvi_app_report_study(atvi_ctx *ctx, atvi_pool *pool, const atvi_study *s, const char *dir);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* What a fit says of itself, kept for its report and written to DIR/progress.json for those who watch. */
+#include "app/report.h"
+#include "io/file.h"
+#include "io/json.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double WRITE_EVERY_S = 0.5;
+
+/* ---- writing ---- */
+
+/* In one piece or not at all, but not durable: it is of no use after the fit. */
+static void replace(const char *path, const char *text) {
+  char temp[sizeof((atvi_recorder *)0)->path + 8];
+  snprintf(temp, sizeof temp, "%s.tmp", path);
+  int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return;
+  size_t n = strlen(text), at = 0;
+  while (at < n) {
+    ssize_t put = write(fd, text + at, n - at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) break;
+    at += (size_t)put;
+  }
+  if (close(fd) != 0 || at < n || rename(temp, path) != 0) unlink(temp);
+}
+
+static json_t *history(const atvi_recorder *r) {
+  json_t *list = json_array();
+  for (atvi_idx i = 0; i < r->n; i++) {
+    const atvi_report_step *s = &r->step[i];
+    json_t *one = json_object();
+    json_object_set_new(one, "seconds", json_real(s->seconds));
+    if (isfinite(s->steps)) json_object_set_new(one, "steps", json_real(s->steps));
+    if (isfinite(s->elbo)) json_object_set_new(one, "elbo", json_real(s->elbo));
+    if (isfinite(s->temperature)) json_object_set_new(one, "temperature", json_real(s->temperature));
+    if (isfinite(s->rhat)) json_object_set_new(one, "rhat", json_real(s->rhat));
+    if (isfinite(s->ess)) json_object_set_new(one, "ess", json_real(s->ess));
+    json_array_append_new(list, one);
+  }
+  return list;
+}
+
+/* Nothing here may fail a fit: without memory the file stays as it was. */
+static void write_state(atvi_recorder *r, const char *state, const char *detail) {
+  json_t *root = json_object();
+  json_object_set_new(root, "state", json_string(state));
+  json_object_set_new(root, "pid", json_integer(getpid()));
+  json_object_set_new(root, "phase", json_string(r->phase));
+  json_object_set_new(root, "done", json_real(isfinite(r->done) ? r->done : -1));
+  json_object_set_new(root, "seconds", json_real(r->seconds));
+  json_object_set_new(root, "detail", json_string(detail));
+  json_object_set_new(root, "history", history(r));
+  char *text = json_dumps(root, JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER);
+  json_decref(root);
+  if (text) replace(r->path, text);
+  free(text);
+  r->wrote_s = atvi_clock_s();
+}
+
+/* ---- receiving ---- */
+
+static atvi_report_step read_step(const atvi_progress *p, const char *phase) {
+  atvi_report_step s = {phase, p->elapsed_s, p->done, NAN, NAN, NAN, NAN, NAN};
+  double a, b;
+  int n = sscanf(p->detail, "temperature %lf, %lf steps", &a, &b);
+  if (n >= 1) s.temperature = a;
+  if (n == 2) s.steps = b;
+  if (sscanf(p->detail, "ELBO %lf, %lf steps", &a, &b) == 2) s.elbo = a, s.steps = b;
+  if (sscanf(p->detail, "R-hat %lf, ESS %lf", &a, &b) == 2) s.rhat = a, s.ess = b;
+  return s;
+}
+
+/* Phases outlive the call; their words may not. */
+static const char *phase_word(const char *phase) {
+  static const char *const known[] = {"annealing", "training", "drawing", "warm-up", "sampling"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(phase, known[i]) == 0) return known[i];
+  return "other";
+}
+
+static void keep(atvi_recorder *r, const atvi_progress *p) {
+  if (r->n == ATVI_RECORDED) { /* every second one goes */
+    for (atvi_idx i = 0; i < r->n / 2; i++) r->step[i] = r->step[2 * i];
+    r->n /= 2;
+    r->every *= 2;
+  }
+  if (r->seen++ % r->every == 0) r->step[r->n++] = read_step(p, phase_word(p->phase));
+}
+
+static void on_progress(void *user, const atvi_progress *p) {
+  atvi_recorder *r = user;
+  keep(r, p);
+  snprintf(r->phase, sizeof r->phase, "%s", p->phase);
+  snprintf(r->detail, sizeof r->detail, "%s", p->detail);
+  r->done = p->done;
+  r->seconds = p->elapsed_s;
+  if (r->path[0] && atvi_clock_s() - r->wrote_s >= WRITE_EVERY_S) write_state(r, "running", r->detail);
+  atvi_tell(r->show, p->phase, p->done, p->elapsed_s, "%s", p->detail);
+}
+
+void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, atvi_ctx *show, const char *dir) {
+  memset(r, 0, sizeof *r);
+  r->ctx = ctx;
+  r->show = show;
+  r->every = 1;
+  r->done = -1;
+  if (!show) return;
+  snprintf(r->phase, sizeof r->phase, "starting");
+  if (strlen(dir) + 16 < sizeof r->path) snprintf(r->path, sizeof r->path, "%.4000s/progress.json", dir);
+  if (r->path[0]) write_state(r, "running", "");
+  atvi_ctx_set_progress(ctx, on_progress, r);
+  atvi_tell_all(ctx, true); /* the report wants every step; show has its own measure */
+}
+
+void atvi_recorder_end(atvi_recorder *r, const char *state, const char *detail) {
+  if (!r->show) return;
+  atvi_ctx_set_progress(r->ctx, NULL, NULL);
+  atvi_tell_all(r->ctx, false);
+  if (r->path[0]) write_state(r, state, detail);
+}
+
+void atvi_report_sweep(atvi_pool *pool, const char *dir) {
+  static const char *const ours[] = {"progress.json", "progress.json.tmp", "report.html"};
+  char head[256] = "";
+  const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir),
+             *state = atvi_pool_printf(pool, "%s/%s", dir, ours[0]);
+  if (!draws || !state || access(draws, F_OK) == 0) return;
+  int fd = open(state, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
+  if (fd >= 0) close(fd);
+  const char *at = n > 0 ? strstr(head, "\"pid\": ") : NULL;
+  long pid = at ? strtol(at + 7, NULL, 10) : 0;
+  /* another fit may be at work there */
+  if (pid <= 0 || pid == (long)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
+  for (int i = 0; i < 3; i++) {
+    const char *path = atvi_pool_printf(pool, "%s/%s", dir, ours[i]);
+    if (path) unlink(path);
+  }
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* How well runs are predicted that the emulator has not seen.
+ *
+ * Leaving out run i, with all values kept (Dubrule 1983): y_i - its prediction = (K^-1 y)_i / (K^-1)_ii, and the variance is
+ * sill / (K^-1)_ii. With a basis the prediction is one of coefficients in it; what the basis cannot show is part of the error. */
+#include "gp/emulator_detail.h"
+#include <math.h>
+#include <string.h>
+
+enum { G = ATVI_EM_GROUP };
+#define Z95 1.9599639845400542355
+#define LOG_SQRT_2PI 0.91893853320467274178
+
+typedef struct {
+  const atvi_em_runs *runs;
+  const double *mean; /* [m] of the runs of the fit */
+  double *sse, *sst;  /* [m] */
+  double covered, score;
+  atvi_em_loo *out;
+} tally;
+
+/* Run i was predicted as y[t * stride] with standard deviation sd in all outputs. */
+static void count(tally *a, atvi_idx i, const double *y, atvi_idx stride, double sd) {
+  atvi_idx m = a->runs->m;
+  double sum = 0;
+  for (atvi_idx t = 0; t < m; t++) {
+    double truth = a->runs->y[i * m + t], e = truth - y[t * stride], z = e / sd, c = truth - a->mean[t];
+    a->sse[t] += e * e;
+    a->sst[t] += c * c;
+    a->covered += fabs(z) <= Z95;
+    a->score -= 0.5 * z * z + log(sd) + LOG_SQRT_2PI;
+    sum += z * z;
+  }
+  double error = sqrt(sum / (double)m);
+  if (a->out->run_error) a->out->run_error[i] = error;
+  if (!(error <= a->out->worst_error)) a->out->worst = i, a->out->worst_error = error;
+}
+
+static void finish(tally *a) {
+  atvi_idx n = a->runs->n, m = a->runs->m;
+  double sse = 0, sst = 0, all = (double)n * (double)m;
+  for (atvi_idx t = 0; t < m; t++) {
+    sse += a->sse[t], sst += a->sst[t];
+    if (a->out->q2_time) a->out->q2_time[t] = a->sst[t] > 0 ? 1 - a->sse[t] / a->sst[t] : NAN;
+  }
+  a->out->q2 = sst > 0 ? 1 - sse / sst : NAN;
+  a->out->rmse = sqrt(sse / all);
+  a->out->coverage = a->covered / all;
+  a->out->log_score = a->score / all;
+}
+
+static atvi_status check(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *r) {
+  if (r->d != em->d || r->m != em->m || r->n < 1 || !r->x || !r->y)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "emulator: %td runs of %td inputs and %td outputs; it has %td and %td",
+                     r->n, r->d, r->m, em->d, em->m);
+  for (atvi_idx i = 0; i < r->n * r->d; i++)
+    if (!isfinite(r->x[i]))
+      return ATVI_FAIL(ctx, ATVI_EDATA, "emulator: input %td of run %td is %g", i % r->d + 1, i / r->d + 1,
+                       r->x[i]);
+  for (atvi_idx i = 0; i < r->n * r->m; i++)
+    if (!isfinite(r->y[i]))
+      return ATVI_FAIL(ctx, ATVI_EDATA, "emulator: output %td of run %td is %g", i % r->m + 1, i / r->m + 1,
+                       r->y[i]);
+  return ATVI_OK;
+}
+
+static atvi_status begin(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *r, atvi_idx more,
+                         atvi_em_loo *out, tally *a, double **room) {
+  atvi_idx m = em->m;
+  ATVI_TRY(check(ctx, em, r));
+  *room = atvi_block(ctx, (size_t)(2 * m + more) * sizeof **room);
+  if (!*room) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td outputs", m);
+  *a = (tally){.runs = r, .mean = em->mean, .sse = *room, .sst = *room + m, .out = out};
+  out->worst = 0;
+  out->worst_error = -1;
+  return ATVI_OK;
+}
+
+/* Prediction of run i without it: y[m]. coef[q]. */
+static void predict_without(const atvi_emulator *em, const atvi_em_runs *r, atvi_idx i, double *coef,
+                            double *y) {
+  atvi_idx m = em->m, q = em->q;
+  for (atvi_idx j = 0; j < q; j++) {
+    double own = 0, gap = atvi_em_packed_get(&em->w, j, i) / em->inv_diag[i];
+    for (atvi_idx t = 0; em->basis && t < m; t++)
+      own += em->basis[j * m + t] * (r->y[i * m + t] - em->mean[t]);
+    coef[j] = (em->basis ? own : r->y[i * m + j]) - gap;
+  }
+  if (!em->basis) {
+    memcpy(y, coef, (size_t)m * sizeof *y);
+    return;
+  }
+  memcpy(y, em->mean, (size_t)m * sizeof *y);
+  for (atvi_idx j = 0; j < q; j++)
+    for (atvi_idx t = 0; t < m; t++) y[t] += coef[j] * em->basis[j * m + t];
+}
+
+atvi_status atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
+                              atvi_em_loo *out) {
+  tally a;
+  double *room;
+  ATVI_TRY(begin(ctx, em, runs, em->m + em->q, out, &a, &room));
+  if (runs->n != em->n || atvi_em_hash_runs(runs) != em->runs_hash) {
+    atvi_block_free(ctx, room);
+    return ATVI_FAIL(ctx, ATVI_EDATA, "emulator: these %td runs are not those it was fitted to", runs->n);
+  }
+  double *y = room + 2 * em->m, *coef = y + em->m;
+  for (atvi_idx i = 0; i < em->n; i++) {
+    predict_without(em, runs, i, coef, y);
+    count(&a, i, y, 1, sqrt(em->info.sill / em->inv_diag[i]));
+  }
+  finish(&a);
+  atvi_block_free(ctx, room);
+  return ATVI_OK;
+}
+
+atvi_status atvi_emulator_test(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *held,
+                               atvi_em_loo *out) {
+  tally a;
+  double *room;
+  atvi_idx d = em->d, n = held->n;
+  ATVI_TRY(begin(ctx, em, held, (em->m + d + 1) * G + ATVI_ALIGN, out, &a, &room));
+  atvi_em_work *w;
+  atvi_status status = atvi_em_work_new(em, ctx, em->m, NULL, &w);
+  if (status == ATVI_OK) {
+    /* Groups are read as whole vectors, so they begin at a multiple of their size. */
+    double *x = room + (2 * em->m + 7) / 8 * 8, *share = x + d * G, *y = share + G;
+    for (atvi_idx first = 0; first < n; first += G) {
+      atvi_idx some = n - first < G ? n - first : G;
+      for (atvi_idx b = 0; b < G; b++)
+        for (atvi_idx j = 0; j < d; j++) x[j * G + b] = held->x[(first + (b < some ? b : 0)) * d + j];
+      atvi_em_eval(em, w, x, y, share);
+      for (atvi_idx b = 0; b < some; b++) count(&a, first + b, y + b, G, sqrt(em->info.sill * share[b]));
+    }
+    finish(&a);
+  }
+  atvi_em_work_free(w);
+  atvi_block_free(ctx, room);
+  return status;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/* Maximum likelihood from several starts.
+ *
+ * The likelihood has local maxima (one explains by a nugget what another explains by a short length) and plateaus (a
+ * length far beyond 1). So many points of a Sobol net over plausible values are evaluated once, without gradient, and
+ * L-BFGS climbs from the best of them. With many runs all of this is done on a subset of them, whose maxima lie
+ * near those of the whole at a fraction of the cost (n^3), and the whole is climbed from the best of these.
+ *
+ * Every start is computed by one thread, alone, so results do not depend on the number of threads. */
+#include "gp/emulator_detail.h"
+#include "math/optim.h"
+#include "math/rng.h"
+#include "math/sobol.h"
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  STARTS = 8,      /* default: 24 changed nothing for seven of eight simulators and four kernels */
+  CHEAP = 150,     /* runs up to which it is doubled */
+  SCREEN = 16,     /* points looked at per start */
+  SUBSET = 400,    /* runs of the subset */
+  WORTH_IT = 600,  /* runs from which a subset is made */
+  MAX_EVALS = 150, /* of one climb */
+  STREAM = 96,     /* of random numbers */
+};
+#define TOL 2e-8 /* of the gradient of log likelihood / (n m): flat to 0.01 for 400 runs of 480 outputs */
+
+/* Where values may lie, and where starts do. */
+#define LENGTH_LEAST 1e-3
+#define LENGTH_MOST 1e4
+#define NUGGET_LEAST 1e-10
+#define NUGGET_MOST 1e3
+#define START_LENGTH_LEAST 0.15
+#define START_LENGTH_MOST 15.0
+#define START_NUGGET_LEAST 1e-6
+#define START_NUGGET_MOST 1.0
+
+typedef struct {
+  double *par;  /* [d + 2] */
+  double value; /* minus log likelihood / (n m) */
+} start;
+
+typedef struct {
+  atvi_ctx *ctx;
+  const atvi_em_lik *lik;
+  double sill;        /* held, or NaN */
+  const double *held; /* [d + 2] NaN where free */
+  atvi_idx n_free, n_par;
+  atvi_idx *free_at; /* [n_free] */
+  double *lower, *upper;
+  start *list;  /* [n_list] */
+  double *room; /* [n_slot][n_room] of L-BFGS, and x, g */
+  atvi_idx n_list, n_room;
+  int n_slot, n_use;         /* as many as can be busy at once; of them with scratch */
+  atvi_em_scratch **scratch; /* [n_slot] */
+  atomic_bool *busy;         /* [n_slot] */
+  atomic_bool stop;
+  atomic_int evals;
+  int expected; /* evaluations, for progress */
+  double begun_s;
+  bool climb;
+} search;
+
+/* One start as seen from inside of L-BFGS. */
+typedef struct {
+  search *s;
+  int worker, slot;
+} climber;
+
+/* Worker 0 is the calling thread: it alone may ask and tell. */
+static bool stopped(search *s, int worker) {
+  if (worker == 0 && !atomic_load(&s->stop)) {
+    if (atvi_stop_asked(s->ctx)) atomic_store(&s->stop, true);
+    double done = atomic_load(&s->evals) / (double)s->expected;
+    atvi_tell(s->ctx, "emulator", done < 0.99 ? done : 0.99, atvi_clock_s() - s->begun_s,
+              "likelihood of %td runs", s->lik->n);
+  }
+  return atomic_load(&s->stop);
+}
+
+static double objective(void *user, const double *x, double *g) {
+  climber *c = user;
+  search *s = c->s;
+  atvi_idx p = s->n_par;
+  if (stopped(s, c->worker)) return NAN;
+  double *grad = s->room + c->slot * s->n_room, *par = grad + p + 1, sill = s->sill;
+  memcpy(par, s->held, (size_t)p * sizeof *par);
+  for (atvi_idx i = 0; i < s->n_free; i++) par[s->free_at[i]] = x[i];
+  double f = atvi_em_lik_eval(s->lik, s->scratch[c->slot], par, &sill, g ? grad : NULL);
+  double scale = -1 / ((double)s->lik->n * (double)s->lik->m);
+  atomic_fetch_add(&s->evals, 1);
+  for (atvi_idx i = 0; g && i < s->n_free; i++) g[i] = scale * grad[s->free_at[i]];
+  return scale * f;
+}
+
+static void run_in_slot(search *s, start *at, int worker, int slot) {
+  climber c = {s, worker, slot};
+  double *x = s->room + slot * s->n_room + 2 * (s->n_par + 1), *work = x + s->n_par;
+  for (atvi_idx i = 0; i < s->n_free; i++) x[i] = at->par[s->free_at[i]];
+  if (!s->climb) {
+    at->value = objective(&c, x, NULL);
+    return;
+  }
+  atvi_lbfgs_info info;
+  atvi_lbfgs_opts opts = {objective, &c, s->lower, s->upper, MAX_EVALS, TOL};
+  atvi_lbfgs(s->n_free, &opts, x, work, &info);
+  at->value = info.value;
+  for (atvi_idx i = 0; i < s->n_free; i++) at->par[s->free_at[i]] = x[i];
+}
+
+/* Scratch is large, and there may be more threads than starts: so a start takes any slot that is free. There is always one. */
+static void run_start(void *arg, atvi_idx item, int worker) {
+  search *s = arg;
+  for (int i = 0;; i = (i + 1) % s->n_use) {
+    if (atomic_exchange(&s->busy[i], true)) continue;
+    run_in_slot(s, &s->list[item], worker, i);
+    atomic_store(&s->busy[i], false);
+    return;
+  }
+}
+
+static double log_between(double u, double a, double b) { return log(a) + u * log(b / a); }
+
+static double span_of(const atvi_em_runs *r, double *step) {
+  atvi_idx m = r->m;
+  double span = r->time ? r->time[m - 1] - r->time[0] : (double)(m - 1);
+  *step = span / (double)(m - 1);
+  return span;
+}
+
+/* Bounds of the free values, and what is not free after all: one time, an input that is the same in all runs. */
+static void prepare(search *s, const atvi_em_runs *r, double *held) {
+  atvi_idx d = r->d;
+  double step = 1, span = r->m > 1 ? span_of(r, &step) : 1;
+  if (r->m == 1) held[d + 1] = 0;
+  for (atvi_idx j = 0; j < d; j++) {
+    bool varies = false;
+    for (atvi_idx i = 1; i < r->n; i++) varies |= r->x[i * d + j] != r->x[j];
+    if (isnan(held[j]) && !varies) held[j] = log(LENGTH_MOST);
+  }
+  s->n_free = 0;
+  for (atvi_idx j = 0; j < d + 2; j++) {
+    if (!isnan(held[j])) continue;
+    bool length = j < d, nugget = j == d;
+    s->lower[s->n_free] = log(length ? LENGTH_LEAST : nugget ? NUGGET_LEAST : 0.01 * step);
+    s->upper[s->n_free] = log(length ? LENGTH_MOST : nugget ? NUGGET_MOST : LENGTH_MOST * span);
+    s->free_at[s->n_free++] = j;
+  }
+}
+
+static int end_of(double value, double held, double least, double most) {
+  static const double NEAR = 1.01;
+  if (!isnan(held)) return 0;
+  return value <= NEAR * least ? -1 : value >= most / NEAR ? 1 : 0;
+}
+
+void atvi_emulator_ends(const atvi_em_runs *r, const atvi_em_opts *opts, const atvi_em_info *info,
+                        atvi_em_ends *out) {
+  double step = 1, span = r->m > 1 ? span_of(r, &step) : 1;
+  *out = (atvi_em_ends){.nugget = end_of(info->nugget, opts->nugget, NUGGET_LEAST, NUGGET_MOST)};
+  if (r->m > 1) out->time = end_of(info->time_length, opts->time_length, 0.01 * step, LENGTH_MOST * span);
+  for (atvi_idx j = 0; j < r->d; j++)
+    out->n_short += end_of(info->length[j], opts->length ? 0 : NAN, LENGTH_LEAST, LENGTH_MOST) < 0;
+}
+
+/* Point number i of the net; the first is one that can always be evaluated. */
+static void place(const search *s, const atvi_em_runs *r, uint64_t seed, atvi_idx i, double *u, double *par) {
+  atvi_idx d = r->d;
+  double step = 1, span = r->m > 1 ? span_of(r, &step) : 1;
+  atvi_sobol key = {.seed = seed, .stream = STREAM};
+  atvi_sobol_uniform(key, i, s->n_free, 1, u);
+  memcpy(par, s->held, (size_t)(d + 2) * sizeof *par);
+  for (atvi_idx f = 0; f < s->n_free; f++) {
+    atvi_idx j = s->free_at[f];
+    double at = i == 0 ? 0.5 : u[f];
+    par[j] = j < d    ? log_between(at, START_LENGTH_LEAST, START_LENGTH_MOST)
+             : j == d ? log_between(i == 0 ? 0.9 : at, START_NUGGET_LEAST, START_NUGGET_MOST)
+                      : log_between(at, step, 2 * span);
+  }
+}
+
+/* Best first; NaN last; ties keep their order by number. */
+static int by_value(const void *a, const void *b) {
+  const start *x = a, *y = b;
+  if (isnan(x->value) || isnan(y->value)) return (isnan(x->value) != 0) - (isnan(y->value) != 0);
+  if (x->value != y->value) return x->value < y->value ? -1 : 1;
+  return (x->par > y->par) - (x->par < y->par); /* par are pieces of one block, in order */
+}
+
+static atvi_status no_start(atvi_ctx *ctx) {
+  return ATVI_FAIL(ctx, ATVI_EINVAL,
+                   "emulator: the covariance of the runs is not positive definite at the given values; give "
+                   "a nugget above 0");
+}
+
+/* Values of list[count], or climbs from there; sorted. */
+static atvi_status run_all(search *s, const atvi_em_lik *lik, atvi_idx count, bool climb) {
+  atvi_status status = ATVI_OK;
+  int slots = count < s->n_slot ? (int)count : s->n_slot;
+  s->lik = lik;
+  s->n_use = slots;
+  s->climb = climb;
+  for (int i = 0; i < slots && status == ATVI_OK; i++)
+    status = atvi_em_scratch_new(s->ctx, lik, &s->scratch[i]);
+  if (status == ATVI_OK) atvi_parallel(s->ctx, count, run_start, s);
+  for (int i = 0; i < slots; i++) {
+    atvi_em_scratch_free(s->ctx, s->scratch[i]);
+    s->scratch[i] = NULL;
+  }
+  ATVI_TRY(status);
+  if (atomic_load(&s->stop)) return ATVI_FAIL(s->ctx, ATVI_ESTOP, "emulator: stopped");
+  qsort(s->list, (size_t)count, sizeof *s->list, by_value);
+  return isnan(s->list[0].value) ? no_start(s->ctx) : ATVI_OK;
+}
+
+static search *carve(atvi_arena *a, atvi_idx n_par, atvi_idx n_list, int n_slot) {
+  search *o, head = {.n_par = n_par, .n_list = n_list, .n_slot = n_slot};
+  double *par;
+  head.n_room = 4 * n_par + 2 + (atvi_idx)atvi_lbfgs_work(n_par);
+  ATVI_TAKE(a, o, 1);
+  ATVI_TAKE(a, head.free_at, n_par);
+  ATVI_TAKE(a, head.lower, n_par);
+  ATVI_TAKE(a, head.upper, n_par);
+  ATVI_TAKE(a, head.list, n_list);
+  ATVI_TAKE(a, par, n_list * n_par);
+  ATVI_TAKE(a, head.room, n_slot * head.n_room);
+  ATVI_TAKE(a, head.scratch, n_slot);
+  ATVI_TAKE(a, head.busy, n_slot);
+  if (!o) return NULL;
+  *o = head;
+  for (atvi_idx i = 0; i < n_list; i++) o->list[i].par = par + i * n_par;
+  return o;
+}
+
+/* SUBSET of the runs, drawn without replacement, in their order. */
+static void choose(atvi_idx n, uint64_t seed, atvi_idx *row) {
+  atvi_rng rng = atvi_rng_at(seed, STREAM, 0, 0);
+  for (atvi_idx i = 0, k = 0; k < SUBSET; i++)
+    if (atvi_rng_uniform(&rng) * (double)(n - i) < (double)(SUBSET - k)) row[k++] = i;
+}
+
+/* From the net to the summits. */
+static atvi_status from_net(search *s, const atvi_em_lik *lik, const atvi_em_runs *runs, uint64_t seed,
+                            int starts) {
+  for (atvi_idx i = 0; i < s->n_list; i++) place(s, runs, seed, i, s->room, s->list[i].par);
+  ATVI_TRY(run_all(s, lik, s->n_list, false));
+  return run_all(s, lik, starts, true);
+}
+
+static atvi_status on_subset(search *s, const atvi_em_runs *runs, const double *mean,
+                             const atvi_em_opts *opts, int starts) {
+  atvi_idx row[SUBSET];
+  atvi_em_lik *part;
+  choose(runs->n, opts->seed, row);
+  ATVI_TRY(atvi_em_lik_new(s->ctx, runs, mean, opts->kernel, SUBSET, row, &part));
+  atvi_status status = from_net(s, part, runs, opts->seed, starts);
+  atvi_em_lik_free(s->ctx, part);
+  return status;
+}
+
+static void agree(const search *s, int starts, double tol, atvi_em_found *out) {
+  out->starts = starts;
+  out->agreed = 0;
+  for (int i = 0; i < starts; i++) out->agreed += s->list[i].value <= s->list[0].value + tol;
+}
+
+static atvi_status run(search *s, const atvi_em_runs *runs, const double *mean, const atvi_em_opts *opts,
+                       int starts, atvi_em_found *out) {
+  enum { AGAIN = 2 }; /* climbs on the whole after those on the subset */
+  double near = 0.1 / ((double)runs->n * (double)runs->m);
+  bool subset = runs->n > WORTH_IT && s->n_free > 0;
+  if (subset) {
+    ATVI_TRY(on_subset(s, runs, mean, opts, starts));
+    agree(s, starts, 0.1 / ((double)SUBSET * (double)runs->m), out);
+  }
+  atvi_em_lik *lik;
+  ATVI_TRY(atvi_em_lik_new(s->ctx, runs, mean, opts->kernel, runs->n, NULL, &lik));
+  atvi_status status;
+  if (s->n_free == 0) {
+    memcpy(s->list[0].par, s->held, (size_t)s->n_par * sizeof *s->held);
+    status = run_all(s, lik, 1, false);
+    out->starts = out->agreed = 1;
+  } else if (subset) {
+    status = run_all(s, lik, starts < AGAIN ? starts : AGAIN, true);
+  } else {
+    status = from_net(s, lik, runs, opts->seed, starts);
+    if (status == ATVI_OK) agree(s, starts, near, out);
+  }
+  atvi_em_scratch *scratch = NULL;
+  if (status == ATVI_OK) status = atvi_em_scratch_new(s->ctx, lik, &scratch);
+  if (status == ATVI_OK) {
+    out->sill = s->sill;
+    out->log_lik = atvi_em_lik_eval(lik, scratch, s->list[0].par, &out->sill, NULL);
+    out->evals = atomic_load(&s->evals);
+  }
+  atvi_em_scratch_free(s->ctx, scratch);
+  atvi_em_lik_free(s->ctx, lik);
+  return status;
+}
+
+atvi_status atvi_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
+                           const atvi_em_opts *opts, double *par, atvi_em_found *out) {
+  int starts = opts->starts > 0 ? opts->starts : runs->n <= CHEAP ? 2 * STARTS : STARTS;
+  int slots = atvi_ctx_threads(ctx);
+  atvi_idx n_par = runs->d + 2, n_list = (atvi_idx)starts * SCREEN;
+  if (slots > n_list) slots = (int)n_list;
+  atvi_arena a = {0};
+  carve(&a, n_par, n_list, slots);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: search from %d starts", starts);
+  search *s = carve(&a, n_par, n_list, slots);
+  s->ctx = ctx;
+  s->sill = opts->sill;
+  s->held = par;
+  s->begun_s = atvi_clock_s();
+  s->expected = starts * (SCREEN + 40);
+  prepare(s, runs, par);
+  atvi_status status = run(s, runs, mean, opts, starts, out);
+  if (status == ATVI_OK) memcpy(par, s->list[0].par, (size_t)n_par * sizeof *par);
+  atvi_block_free(ctx, s);
+  return status;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include "atvi/bind.h"
+#include "atvi/fit.h"
+#include "core/core.h"
+#include "io/csv.h"
+#include "io/draws_config.h"
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Points per call: other languages are slow to be called, and quick on arrays. */
+enum { GROUP = 512 };
+
+typedef struct {
+  atvi_target target; /* first: it is what the user has */
+  atvi_target_ops ops;
+  atvi_ctx *ctx;
+  atvi_density_fn fn;
+  void *user;
+  pthread_mutex_t lock;
+  atomic_bool failed;
+} density;
+
+/* Points inside the box, side by side. */
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_idx *at;  /* [GROUP] which they are */
+  double *theta; /* [d][GROUP] */
+  double *value; /* [GROUP] */
+  double *grad;  /* [d][GROUP] */
+} scratch;
+
+/* ---- the target ---- */
+
+static atvi_status work_new(const void *self, atvi_ctx *ctx, void **out) {
+  const density *s = self;
+  const size_t n = GROUP, d = (size_t)s->target.d;
+  scratch *w = atvi_block(ctx, sizeof *w + n * (sizeof *w->at + (2 * d + 1) * sizeof(double)));
+  *out = w;
+  if (!w) return ATVI_FAIL(ctx, ATVI_ENOMEM, "density: d = %td", s->target.d);
+  w->ctx = ctx;
+  w->theta = (double *)(w + 1);
+  w->value = w->theta + n * d;
+  w->grad = w->value + n;
+  w->at = (atvi_idx *)(w->grad + n * d);
+  return ATVI_OK;
+}
+
+static void work_free(void *work) {
+  scratch *w = work;
+  atvi_block_free(w->ctx, w);
+}
+
+static bool inside(const density *s, const atvi_batch *b, atvi_idx i) {
+  for (atvi_idx j = 0; j < s->target.d; j++) {
+    double x = b->theta[j * b->B + i];
+    if (!(x >= s->target.param[j].lower && x <= s->target.param[j].upper)) return false;
+  }
+  return true;
+}
+
+/* Point i, whose log density is value and its gradient grad[j * stride]; NULL: zero. */
+static void answer(const atvi_batch *b, atvi_idx d, atvi_idx i, double prior, double value,
+                   const double *grad, atvi_idx stride, atvi_outcome outcome) {
+  if (b->log_prior) b->log_prior[i] = prior;
+  if (b->log_lik) b->log_lik[i] = value;
+  for (atvi_idx j = 0; j < d; j++) {
+    if (b->grad_prior) b->grad_prior[j * b->B + i] = 0;
+    if (b->grad_lik) b->grad_lik[j * b->B + i] = grad ? grad[j * stride] : 0;
+  }
+  if (b->outcome) b->outcome[i] = outcome;
+}
+
+/* Calls fn for the n points of w; false if it failed, now or earlier. */
+static bool call(density *s, scratch *w, atvi_idx n, bool grad) {
+  pthread_mutex_lock(&s->lock);
+  if (!s->failed && s->fn(s->user, s->target.d, n, w->theta, w->value, grad ? w->grad : NULL) != 0)
+    s->failed = true;
+  pthread_mutex_unlock(&s->lock);
+  return !s->failed;
+}
+
+static void eval_part(density *s, scratch *w, const atvi_batch *b, atvi_idx first, atvi_idx end) {
+  const atvi_idx d = s->target.d;
+  atvi_idx n = 0;
+  for (atvi_idx i = first; i < end; i++) {
+    if (inside(s, b, i))
+      w->at[n++] = i;
+    else
+      answer(b, d, i, -HUGE_VAL, -HUGE_VAL, NULL, 0, ATVI_RUN_OUTSIDE);
+  }
+  for (atvi_idx j = 0; j < d; j++)
+    for (atvi_idx k = 0; k < n; k++) w->theta[j * n + k] = b->theta[j * b->B + w->at[k]];
+  bool good = n == 0 || call(s, w, n, b->grad_lik != NULL);
+  for (atvi_idx k = 0; k < n; k++) {
+    bool finite = good && w->value[k] < HUGE_VAL;
+    for (atvi_idx j = 0; finite && b->grad_lik && w->value[k] > -HUGE_VAL && j < d; j++)
+      finite = isfinite(w->grad[j * n + k]);
+    answer(b, d, w->at[k], 0, finite ? w->value[k] : -HUGE_VAL, finite && b->grad_lik ? w->grad + k : NULL, n,
+           !good    ? ATVI_RUN_CALL
+           : finite ? ATVI_RUN_OK
+                    : ATVI_RUN_NONFINITE);
+  }
+}
+
+static void eval(const void *self, void *work, const atvi_batch *b) {
+  density *s = (density *)self; /* counts as read-only: fn is called under the lock */
+  for (atvi_idx first = 0; first < b->B; first += GROUP)
+    eval_part(s, work, b, first, b->B - first < GROUP ? b->B : first + GROUP);
+}
+
+/* ---- making it ---- */
+
+static atvi_status check(atvi_ctx *ctx, atvi_idx d, const char *const *names, const double *lower,
+                         const double *upper, atvi_density_fn fn) {
+  if (d < 1 || !names || !lower || !upper || !fn)
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "density: %td parameters; want at least one, with names, bounds and a function", d);
+  for (atvi_idx i = 0; i < d; i++) {
+    if (!names[i] || !*names[i])
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "density: parameter %td has no name", i + 1);
+    for (atvi_idx j = 0; j < i; j++)
+      if (strcmp(names[i], names[j]) == 0)
+        return ATVI_FAIL(ctx, ATVI_EINVAL, "density: two parameters are called %s", names[i]);
+    if (!(lower[i] < upper[i]))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "density: %s has bounds [%g, %g]", names[i], lower[i], upper[i]);
+  }
+  return ATVI_OK;
+}
+
+typedef struct {
+  density *self;
+  atvi_param *param;
+  char *text;
+} parts;
+
+/* Lays the object out. Runs twice: a->base == NULL measures, else it places. */
+static parts carve(atvi_arena *a, atvi_idx d, size_t n_text) {
+  parts p;
+  ATVI_TAKE(a, p.self, 1);
+  ATVI_TAKE(a, p.param, d);
+  ATVI_TAKE(a, p.text, n_text);
+  return p;
+}
+
+static const char *keep(char **at, const char *s) {
+  size_t n = strlen(s) + 1;
+  char *to = memcpy(*at, s, n);
+  *at += n;
+  return to;
+}
+
+atvi_status atvi_density_new(atvi_ctx *ctx, const char *name, atvi_idx d, const char *const *names,
+                             const double *lower, const double *upper, const char *map, atvi_density_fn fn,
+                             void *user, atvi_target **out) {
+  atvi_arena a = {0};
+  *out = NULL;
+  ATVI_TRY(check(ctx, d, names, lower, upper, fn));
+  if (!name || !*name) name = "density";
+  if (!map) map = "auto";
+  size_t n_text = strlen(name) + strlen(map) + 2;
+  for (atvi_idx i = 0; i < d; i++) n_text += strlen(names[i]) + 1;
+  carve(&a, d, n_text);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "density: d = %td", d);
+  parts p = carve(&a, d, n_text);
+  density *s = p.self;
+  const char *one_map = keep(&p.text, map);
+  s->ctx = ctx;
+  s->fn = fn;
+  s->user = user;
+  pthread_mutex_init(&s->lock, NULL);
+  s->ops =
+      (atvi_target_ops){.size = sizeof s->ops, .eval = eval, .work_new = work_new, .work_free = work_free};
+  s->target = (atvi_target){
+      .ops = &s->ops, .self = s, .name = keep(&p.text, name), .d = d, .param = p.param, .group = GROUP};
+  for (atvi_idx i = 0; i < d; i++)
+    p.param[i] = (atvi_param){keep(&p.text, names[i]), lower[i], upper[i], one_map};
+  *out = &s->target;
+  return ATVI_OK;
+}
+
+bool atvi_density_failed(const atvi_target *target) { return ((density *)target->self)->failed; }
+
+void atvi_density_free(atvi_target *target) {
+  if (!target) return;
+  density *s = target->self;
+  pthread_mutex_destroy(&s->lock);
+  atvi_block_free(s->ctx, s);
+}
+
+/* ---- options by name ---- */
+
+static const struct {
+  const char *name;
+  enum { WORD, REAL, WHOLE, SEED, INDEX, FLAG } kind;
+  size_t offset;
+} OPTION[] = {
+    {"method", WORD, offsetof(atvi_fit_opts, method)},
+    {"seed", SEED, offsetof(atvi_fit_opts, seed)},
+    {"ess", REAL, offsetof(atvi_fit_opts, ess)},
+    {"max_seconds", REAL, offsetof(atvi_fit_opts, max_seconds)},
+    {"chains", WHOLE, offsetof(atvi_fit_opts, chains)},
+    {"max_iter", INDEX, offsetof(atvi_fit_opts, max_iter)},
+    {"ladder", WORD, offsetof(atvi_fit_opts, ladder)},
+    {"freeze", FLAG, offsetof(atvi_fit_opts, freeze)},
+    {"map", WORD, offsetof(atvi_fit_opts, map)},
+    {"tune", WORD, offsetof(atvi_fit_opts, tune)},
+    {"exact", WORD, offsetof(atvi_fit_opts, exact)},
+};
+enum { OPTIONS = sizeof OPTION / sizeof *OPTION };
+
+static bool whole(const char *s, long long most, long long *out) {
+  char *end;
+  errno = 0;
+  *out = strtoll(s, &end, 10);
+  return !errno && end != s && !*end && *out >= 0 && *out <= most;
+}
+
+static bool set_option(atvi_fit_opts *o, int k, const char *s) {
+  char *at = (char *)o + OPTION[k].offset, *end;
+  double real;
+  long long n;
+  switch (OPTION[k].kind) {
+  case WORD: memcpy(at, &s, sizeof s); return true;
+  case REAL:
+    if (!atvi_parse_number(s, strlen(s), &real)) return false;
+    memcpy(at, &real, sizeof real);
+    return true;
+  case SEED:
+    errno = 0;
+    o->seed = strtoull(s, &end, 10);
+    return !errno && *s >= '0' && *s <= '9' && !*end;
+  case WHOLE:
+    if (!whole(s, INT_MAX, &n)) return false;
+    memcpy(at, &(int){(int)n}, sizeof(int));
+    return true;
+  case INDEX:
+    if (!whole(s, PTRDIFF_MAX, &n)) return false;
+    memcpy(at, &(atvi_idx){(atvi_idx)n}, sizeof(atvi_idx));
+    return true;
+  case FLAG:
+    if (strcmp(s, "0") != 0 && strcmp(s, "1") != 0) return false;
+    memcpy(at, &(bool){*s == '1'}, sizeof(bool));
+    return true;
+  }
+  return false;
+}
+
+atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const char *const *option,
+                           const char *const *value, atvi_draws **out) {
+  atvi_fit_opts o = atvi_fit_defaults();
+  *out = NULL;
+  for (atvi_idx i = 0; i < n; i++) {
+    int k = 0;
+    while (k < OPTIONS && strcmp(option[i], OPTION[k].name) != 0) k++;
+    if (k == OPTIONS) return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: there is no option %s", option[i]);
+    if (!set_option(&o, k, value[i]))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: %s = %s makes no sense", option[i], value[i]);
+  }
+  return atvi_fit(ctx, target, &o, out);
+}
+
+/* ---- draws by name ---- */
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+atvi_idx atvi_draws_size(const atvi_draws *d, const char *what) {
+  if (is(what, "draws")) return d->n;
+  if (is(what, "chains")) return d->n_chain;
+  if (is(what, "parameters")) return d->n_param;
+  if (is(what, "columns")) return d->n_col;
+  return is(what, "messages") ? d->n_message : -1;
+}
+
+const char *atvi_draws_word(const atvi_draws *d, const char *what, atvi_idx i) {
+  static const char *const end[] = {"done", "limit", "stopped"}; /* by atvi_end */
+  if (is(what, "column")) return i >= 0 && i < d->n_col ? d->col[i].name : NULL;
+  if (is(what, "message")) return i >= 0 && i < d->n_message ? d->message[i] : NULL;
+  if (is(what, "method")) return d->made.method;
+  if (is(what, "model")) return d->made.model;
+  return is(what, "end") ? end[d->made.end] : NULL;
+}
+
+const double *atvi_draws_numbers(const atvi_draws *d, const char *what, atvi_idx i) {
+  if (is(what, "column")) return i >= 0 && i < d->n_col ? d->x + i * d->n : NULL;
+  if (is(what, "log_prior")) return d->log_prior;
+  if (is(what, "log_lik")) return d->log_lik;
+  return is(what, "weight") ? d->weight : NULL;
+}
+
+double atvi_draws_number(const atvi_draws *d, const char *what) {
+  return atvi_draws_config_number(&d->made, what);
+}
+
+const char *atvi_version(void) { return ATVI_VERSION; }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Names such as beta.1, beta.2, ... as the one array that they are, for formats that have arrays. */
+#ifndef ATVI_IO_ARRAYS_H
+#define ATVI_IO_ARRAYS_H
+
+#include "core/core.h"
+
+enum { ATVI_ARRAY_DIMS = 4 };
+
+typedef struct {
+  const char *name;                /* "beta" */
+  atvi_idx first, n;               /* its elements: names first .. first + n - 1, the last index fastest */
+  int n_dim;                       /* 0: a single number */
+  atvi_idx size[ATVI_ARRAY_DIMS];  /* [n_dim] */
+  int64_t *label[ATVI_ARRAY_DIMS]; /* [n_dim][size] the indices as they were: 1, 2, ... */
+} atvi_array;
+
+/* Every name belongs to one array. Neighbours with the same base are one if their indices fill a grid in order; other
+ * names, and indices beyond ATVI_ARRAY_DIMS, stay single, with their whole name. kin (NULL: all are): only names of the same
+ * kin are joined. Memory from pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name,
+                                          const atvi_idx *kin, atvi_idx *n_array, atvi_array **out);
+
+/* "beta.2.3" as "beta[2,3]", as Stan and posteriordb write it; other names as they are. Memory from pool; NULL if there is none. */
+const char *atvi_array_bracket(atvi_pool *pool, const char *name);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* The simulator: how it is run, what reaches it, and what comes back. */
+#include "io/file.h"
+#include "lang/command.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { TEMPLATE_MOST = 1 << 24, JOBS_MOST = 10000, RETRIES_MOST = 1000, SETTINGS_MOST = 1000 };
+
+atvi_idx atvi_elab_output(const elab *e, const char *name) {
+  const atvi_lang_simulator *sim = &e->lang->simulator;
+  for (atvi_idx i = 0; i < sim->n_output; i++)
+    if (strcmp(sim->output[i].name, name) == 0) return i;
+  return -1;
+}
+
+/* ---- inputs ---- */
+
+/* Elements of a parameter: [*first, *first + *n). */
+static bool input(elab *e, const ast_expr *x, atvi_idx *first, atvi_idx *n) {
+  elab_symbol *sym = x->kind == EX_NAME && !x->qualifier ? x->word->symbol : NULL;
+  if (!sym && x->kind == EX_NAME && !x->qualifier) return atvi_elab_unknown(e, x, false);
+  if (!sym || sym->kind != SYM_PARAM) {
+    atvi_lang_error(e->s, x->at, "inputs are names of parameters: inputs theta, kappa",
+                    "an input must be a parameter");
+    return false;
+  }
+  atvi_idx at[AST_MAX_DIM], k = 0;
+  if (x->n) {
+    for (atvi_idx d = 0; d < x->n; d++)
+      if (!atvi_elab_whole(e, NULL, x->arg[d], "an index", &at[d])) return false;
+    if ((k = atvi_elab_offset(e, sym, (int)x->n, at, x->at)) < 0) return false;
+  }
+  *first = sym->base + k;
+  *n = x->n ? 1 : sym->total;
+  return true;
+}
+
+bool atvi_elab_inputs(elab *e, const ast_setting *x, atvi_idx *n, const atvi_idx **out) {
+  atvi_idx *list = atvi_lang_take(e->s, e->lang->n_param, sizeof *list), first = 0, count = 0;
+  bool *seen = atvi_lang_take(e->s, e->lang->n_param, sizeof *seen);
+  *n = 0;
+  for (atvi_idx i = 0; list && seen && i < x->n; i++) {
+    if (!input(e, x->value[i], &first, &count)) return false;
+    for (atvi_idx k = first; k < first + count; k++) {
+      if (seen[k]) {
+        atvi_lang_error(e->s, x->value[i]->at, "keep one of them", "'%.60s' is an input twice",
+                        e->lang->param[k].name);
+        return false;
+      }
+      seen[k] = true;
+      list[(*n)++] = k;
+    }
+  }
+  *out = list;
+  return list && seen;
+}
+
+/* ---- fields ---- */
+
+/* A place inside a text in quotes. */
+static atvi_place within(const ast_setting *x, const char *p) {
+  return (atvi_place){x->file_at.line, x->file_at.column + 1 + (int)(p - x->file)};
+}
+
+static bool unknown_field(elab *e, const ast_setting *x, const char *name, size_t n) {
+  const char *text = atvi_pool_strndup(e->s->pool, name, n), *array = NULL;
+  if (!text) return atvi_lang_nomem(e->s), false;
+  ast_guess g = {.text = text};
+  for (atvi_idx i = 0; i < e->lang->n_param; i++) {
+    const char *param = e->lang->param[i].name;
+    atvi_lang_guess(&g, param);
+    if (!array && strncmp(param, text, n) == 0 && param[n] == '.') array = param;
+  }
+  const char *hint = "fields are the names of parameters; braces themselves are written {{ and }}";
+  if (g.best) hint = atvi_pool_printf(e->s->pool, "did you mean {%s}?", g.best);
+  if (array) hint = atvi_pool_printf(e->s->pool, "one element at a time: {%s}", array);
+  atvi_lang_error(e->s, within(x, name - 1), hint,
+                  array ? "'%.60s' is an array and cannot be a field" : "there is no parameter '%.60s'",
+                  text);
+  return false;
+}
+
+/* Marks the parameters in the command. */
+static bool command_fields(elab *e, const ast_setting *x, const elab_named *param, bool worker, bool *used,
+                           atvi_idx *n_used) {
+  const char *p = x->file, *name;
+  size_t n;
+  elab_field_kind kind;
+  while ((kind = atvi_elab_field(&p, &name, &n)) == FIELD_NAME) {
+    atvi_idx k = atvi_elab_named_find(e, param, name, n);
+    if (k < 0 && n == 4 && strncmp(name, "here", n) == 0) continue;
+    if (k < 0) return unknown_field(e, x, name, n);
+    if (worker) {
+      atvi_lang_error(e->s, within(x, name - 1), "it reads the parameters of each run from standard input",
+                      "a worker is started once, so its command cannot have parameters");
+      return false;
+    }
+    *n_used += !used[k];
+    used[k] = true;
+  }
+  if (kind == FIELD_END) return true;
+  atvi_lang_error(e->s, within(x, p), "fields are written {name}; braces themselves are {{ and }}",
+                  "this brace belongs to no field");
+  return false;
+}
+
+/* Marks the parameters in a template, if it can be read: whoever runs it tells what is wrong with it. */
+static bool template_fields(elab *e, const char *path, const elab_named *param, bool *used,
+                            atvi_idx *n_used) {
+  struct stat st;
+  char *text;
+  size_t length, n;
+  if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true;
+  atvi_status status = atvi_file_read_most(e->s->pool, path, TEMPLATE_MOST, &text, &length);
+  if (status == ATVI_ENOMEM) return atvi_lang_nomem(e->s), false;
+  if (status != ATVI_OK) return true;
+  const char *p = text, *name;
+  elab_field_kind kind;
+  while ((kind = atvi_elab_field(&p, &name, &n)) != FIELD_END) {
+    if (kind == FIELD_WRONG) p++;
+    atvi_idx k = kind == FIELD_NAME ? atvi_elab_named_find(e, param, name, n) : -1;
+    if (k < 0) continue;
+    *n_used += !used[k];
+    used[k] = true;
+  }
+  return true;
+}
+
+/* Marks the parameters in the terms of observations. */
+static bool term_params(elab *e, bool *used) {
+  atvi_idx n = atvi_graph_size(e->g), top = 0;
+  unsigned char *seen = atvi_lang_take(e->s, n, 1);
+  atvi_node *stack = atvi_lang_take(e->s, n, sizeof *stack);
+  if (!seen || !stack) return false;
+  for (atvi_idx o = 0; o < e->lang->n_observe; o++)
+    for (atvi_idx t = 0; t < e->lang->observe[o].n_term; t++)
+      for (int a = 0; a < 2; a++) {
+        atvi_node x = e->lang->observe[o].term[t].arg[a];
+        if (x == ATVI_NODE_NONE || seen[x]) continue;
+        seen[x] = 1;
+        stack[top++] = x;
+      }
+  while (top > 0) {
+    atvi_node_info info = atvi_graph_get(e->g, stack[--top]);
+    if (info.op == ATVI_OP_INPUT && info.index2 == ATVI_IN_PARAM) used[info.index] = true;
+    for (int k = 0; k < info.n_arg; k++)
+      if (!seen[info.arg[k]]) {
+        seen[info.arg[k]] = 1;
+        stack[top++] = info.arg[k];
+      }
+  }
+  return true;
+}
+
+static bool check_fields(elab *e, const ast_setting *command, const bool *used,
+                         const atvi_lang_simulator *sim) {
+  bool *listed = atvi_lang_take(e->s, e->lang->n_param, sizeof *listed);
+  if (!listed) return false;
+  for (atvi_idx i = 0; i < sim->n_input; i++) listed[sim->input[i]] = true;
+  for (atvi_idx k = 0; k < e->lang->n_param; k++)
+    if (used[k] && !listed[k]) {
+      atvi_lang_error(e->s, command->file_at, "add it to the inputs, or leave 'inputs' out",
+                      "the command has a field {%.60s}, which is not among the inputs",
+                      e->lang->param[k].name);
+      return false;
+    }
+  return true;
+}
+
+/* As `inputs` says; or the parameters in the command and the templates; or all that are no part of what is added to the output. */
+bool atvi_elab_simulator_inputs(elab *e) {
+  const ast_stmt *st = e->simulator;
+  atvi_lang_simulator *sim = &e->lang->simulator;
+  elab_named *param;
+  if (!st) return true;
+  const ast_setting *command = atvi_elab_setting(st, "command"), *inputs = atvi_elab_setting(st, "inputs");
+  bool *used = atvi_lang_take(e->s, e->lang->n_param, sizeof *used);
+  atvi_idx n = 0;
+  if (!used || !atvi_elab_named_params(e, &param) ||
+      !command_fields(e, command, param, sim->worker, used, &n))
+    return false;
+  bool here = atvi_elab_named_find(e, param, "here", 4) < 0;
+  if (!(sim->command = atvi_elab_command(e, command->file, here))) return false;
+  if (inputs)
+    return atvi_elab_inputs(e, inputs, &sim->n_input, &sim->input) && check_fields(e, command, used, sim);
+  if (!n && !sim->n_template && !sim->send_json && !sim->send_environment && !sim->worker) {
+    atvi_lang_error(
+        e->s, command->at,
+        "{name} in the command, a template, 'send json', 'send environment' or 'worker' hand them over",
+        "no parameter reaches the simulator");
+    return false;
+  }
+  for (atvi_idx i = 0; i < sim->n_template; i++)
+    if (!template_fields(e, sim->templates[i].from, param, used, &n)) return false;
+  bool rest = n == 0;
+  if (rest && !term_params(e, used)) return false;
+  atvi_idx *list = atvi_lang_take(e->s, e->lang->n_param, sizeof *list);
+  if (!list) return false;
+  for (atvi_idx k = 0; k < e->lang->n_param; k++)
+    if (used[k] != rest) list[sim->n_input++] = k;
+  sim->input = list;
+  if (sim->n_input) return true;
+  atvi_lang_error(e->s, st->at, "name them: inputs k, m", "the simulator has no inputs");
+  return false;
+}
+
+/* ---- outputs and the rest ---- */
+
+/* A file that is made by a run, in the folder of that run. */
+static bool in_run(elab *e, const char *file, atvi_place at) {
+  bool up = false;
+  for (const char *p = file; p; p = strchr(p, '/')) {
+    p += *p == '/';
+    up = up || (strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2]));
+  }
+  if (*file && *file != '/' && !up) return true;
+  atvi_lang_error(e->s, at, "every run has a folder of its own, in which its files are",
+                  "'%.60s' is not inside the folder of a run", file);
+  return false;
+}
+
+static bool position(const char *text) {
+  return text[strspn(text, "0123456789")] == 0 && strtol(text, NULL, 10) >= 1;
+}
+
+static bool format(elab *e, const ast_setting *x, bool worker, atvi_lang_output *out) {
+  if (worker) {
+    out->format = "json";
+    if (!x->file && (!x->format || strcmp(x->format, "json") == 0)) return true;
+    atvi_lang_error(e->s, x->file ? x->file_at : x->format_at, "write just: output flow",
+                    "the outputs of a worker are in the line of JSON that it answers");
+    return false;
+  }
+  if (!x->from) {
+    atvi_lang_error(e->s, x->name_at, "for example: output flow from \"out.csv\" csv, or from stdout json",
+                    "it is not said where the output '%.60s' comes from", x->name);
+    return false;
+  }
+  const char *dot = x->file ? strrchr(x->file, '.') : NULL;
+  out->format = x->format                          ? x->format
+                : dot && strcmp(dot, ".csv") == 0  ? "csv"
+                : dot && strcmp(dot, ".json") == 0 ? "json"
+                                                   : NULL;
+  if (!out->format) {
+    atvi_lang_error(e->s, x->file_at, "there are csv, json, and columns (numbers between blanks)",
+                    "the format of the output '%.60s' is not given", x->name);
+    return false;
+  }
+  if (strcmp(out->format, "columns") != 0) return true;
+  if (x->column && position(x->column) && (!x->time || position(x->time))) return true;
+  atvi_lang_error(e->s,
+                  x->column && position(x->column) ? x->time_at
+                  : x->column                      ? x->column_at
+                                                   : x->format_at,
+                  "for example: columns column 2 time 1",
+                  "'columns' have positions, counted from 1, not names");
+  return false;
+}
+
+static bool output(elab *e, const ast_setting *x, bool worker, atvi_lang_output *out) {
+  atvi_idx old = atvi_elab_output(e, x->name);
+  if (old >= 0) {
+    atvi_lang_error(e->s, x->name_at, "give one of them another name",
+                    "the output '%.60s' stands twice: line %d already has it", x->name,
+                    e->lang->simulator.output[old].place.line);
+    return false;
+  }
+  *out = (atvi_lang_output){
+      .name = x->name, .file = x->file, .column = x->column, .time = x->time, .place = x->name_at};
+  return atvi_elab_free_name(e, x->name, x->name_at) && format(e, x, worker, out) &&
+         (!x->file || in_run(e, x->file, x->file_at));
+}
+
+static bool template(elab *e, const ast_setting *x, atvi_lang_simulator *sim, atvi_lang_template *out) {
+  if (sim->worker) {
+    atvi_lang_error(e->s, x->at, "it reads the parameters of each run from standard input",
+                    "a worker is started once, so it cannot have templates");
+    return false;
+  }
+  for (atvi_idx i = 0; i < sim->n_template; i++)
+    if (strcmp(sim->templates[i].to, x->to) == 0) {
+      atvi_lang_error(e->s, x->to_at, "every template makes a file of its own",
+                      "two templates make '%.60s': line %d already does", x->to,
+                      sim->templates[i].place.line);
+      return false;
+    }
+  *out = (atvi_lang_template){atvi_elab_path_beside(e, x->file), x->to, x->file_at};
+  return out->from && in_run(e, x->to, x->to_at);
+}
+
+static bool send(elab *e, const ast_setting *x, atvi_lang_simulator *sim) {
+  bool json = strcmp(x->name, "json") == 0, *slot = json ? &sim->send_json : &sim->send_environment;
+  if (!json && strcmp(x->name, "environment") != 0)
+    atvi_lang_error(e->s, x->name_at, "there are 'send json' and 'send environment'",
+                    "'%.60s' is no way to send parameters", x->name);
+  else if (sim->worker)
+    atvi_lang_error(e->s, x->at, "remove the line", "a worker gets its parameters as lines of JSON");
+  else if (*slot)
+    atvi_lang_error(e->s, x->at, "keep one of them", "'send %s' stands twice", x->name);
+  *slot = true;
+  return e->s->status == ATVI_OK;
+}
+
+static bool limit(elab *e, const ast_setting *x, double *out) {
+  static const struct {
+    const char *unit;
+    double seconds;
+  } UNITS[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+  double value, unit = x->name ? 0 : 1;
+  if (!atvi_elab_number(e, NULL, x->value[0], "the limit", &value)) return false;
+  for (size_t i = 0; x->name && i < sizeof UNITS / sizeof *UNITS; i++)
+    if (strcmp(x->name, UNITS[i].unit) == 0) unit = UNITS[i].seconds;
+  *out = value * unit;
+  if (unit == 0)
+    atvi_lang_error(e->s, x->name_at, "there are s, min, h and d: limit 30 min", "'%.60s' is no unit of time",
+                    x->name);
+  else if (!(*out > 0 && *out < INFINITY))
+    atvi_lang_error(e->s, x->value[0]->at, "for example: limit 30 min; without the line there is none",
+                    "the limit must be above 0 and finite, not %g", value);
+  return e->s->status == ATVI_OK;
+}
+
+static bool whole(elab *e, const ast_setting *x, atvi_idx least, atvi_idx most, int *out) {
+  atvi_idx value;
+  if (!x) return true;
+  if (!atvi_elab_whole(e, NULL, x->value[0], x->word, &value)) return false;
+  *out = (int)value;
+  if (value >= least && value <= most) return true;
+  atvi_lang_error(e->s, x->value[0]->at, "choose a number in that range",
+                  "'%s' must be between %td and %td, not %td", x->word, least, most, value);
+  return false;
+}
+
+static bool lists(elab *e, const ast_stmt *st, atvi_lang_simulator *sim) {
+  atvi_lang_output *outputs = atvi_lang_take(e->s, st->n_setting, sizeof *outputs);
+  atvi_lang_template *templates = atvi_lang_take(e->s, st->n_setting, sizeof *templates);
+  if (!outputs || !templates) return false;
+  if (st->n_setting > SETTINGS_MOST) {
+    atvi_lang_error(e->s, st->at, "drop what is not needed", "more than %d settings", SETTINGS_MOST);
+    return false;
+  }
+  sim->output = outputs;
+  sim->templates = templates;
+  for (atvi_idx i = 0; i < st->n_setting; i++) {
+    const ast_setting *x = &st->setting[i];
+    if (strcmp(x->word, "output") == 0) {
+      if (!output(e, x, sim->worker, &outputs[sim->n_output])) return false;
+      sim->n_output++;
+    } else if (strcmp(x->word, "template") == 0) {
+      if (!template(e, x, sim, &templates[sim->n_template])) return false;
+      sim->n_template++;
+    } else if (strcmp(x->word, "send") == 0 && !send(e, x, sim))
+      return false;
+  }
+  return true;
+}
+
+bool atvi_elab_simulator(elab *e) {
+  atvi_lang_simulator *sim = &e->lang->simulator;
+  sim->limit_s = INFINITY;
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    if (st->kind != KW_SIMULATOR) continue;
+    if (e->simulator) {
+      atvi_lang_error(e->s, st->at, "one program may have several outputs",
+                      "a model has one simulator: line %d already has it", e->simulator->at.line);
+      return false;
+    }
+    e->simulator = st;
+  }
+  const ast_stmt *st = e->simulator;
+  if (!st) return true;
+  sim->given = true;
+  sim->place = st->at;
+  sim->worker = atvi_elab_setting(st, "worker") != NULL;
+  const ast_setting *command = atvi_elab_setting(st, "command"), *at_most = atvi_elab_setting(st, "limit");
+  if (!command || !command->file[strspn(command->file, " \t")]) {
+    atvi_lang_error(e->s, command ? command->file_at : st->at, "for example: command \"./catchment {k} {m}\"",
+                    "the simulator has no command");
+    return false;
+  }
+  if (!lists(e, st, sim)) return false;
+  if (!sim->n_output) {
+    atvi_lang_error(e->s, st->at, "for example: output flow from \"out.csv\" csv",
+                    "the simulator has no output");
+    return false;
+  }
+  return (!at_most || limit(e, at_most, &sim->limit_s)) &&
+         whole(e, atvi_elab_setting(st, "jobs"), 1, JOBS_MOST, &sim->jobs) &&
+         whole(e, atvi_elab_setting(st, "retries"), 0, RETRIES_MOST, &sim->retries);
+}

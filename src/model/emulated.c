@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums of processes: from the description to objects that can be evaluated. */
+#include "model/emulated.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Times of data and of an emulator that differ by less than this share of the largest are one. */
+static const double SAME_TIME = 1e-10;
+/* Range of the error of an output that is one number: no two rows are so far apart that it changes. */
+static const double FOR_EVER = 1e200;
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_lang *lang;
+  const atvi_model_opts *opts;
+  bool *const *held;
+  atvi_emulated *e;
+  atvi_idx cap_arg;
+} building;
+
+static atvi_status nomem(const building *b) {
+  return ATVI_FAIL(b->ctx, ATVI_ENOMEM, "out of memory: processes");
+}
+
+static void *take(const building *b, atvi_idx n, size_t size) {
+  return atvi_pool_take(b->pool, (size_t)n + 1, size);
+}
+
+/* ---- emulators ---- */
+
+/* The one of a fit, which must be of these runs. */
+static atvi_status load_kept(const building *b, const char *path, const char *name,
+                             const atvi_emulated_runs *r, atvi_emulator **out) {
+  atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, out);
+  const char *why = status == ATVI_EDATA ? atvi_pool_printf(b->pool, "%s", atvi_errmsg(b->ctx)) : NULL;
+  if (!why) return status;
+  return ATVI_FAIL(
+      b->ctx, ATVI_EDATA,
+      "%s\nThe runs of the emulator '%s' are not what they were at the time of the fit: there are "
+      "%td now.\nhint: put them back as they were, say where they are, or fit again",
+      why, name, r->runs.n);
+}
+
+/* The one that was kept, if it was fitted to these runs with these settings; else a new one. */
+static atvi_status fit(const building *b, atvi_idx k, const atvi_emulated_runs *r, atvi_emulator **out) {
+  const char *name = b->lang->emulator[k].name, *of_fit = b->opts->emulators;
+  const char *path = atvi_emulated_path(b->pool, b->lang, k, of_fit ? of_fit : b->opts->runs);
+  if (!path) return nomem(b);
+  if (of_fit && access(path, F_OK) == 0) return load_kept(b, path, name, r, out);
+  if (access(path, R_OK) == 0) {
+    atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, out);
+    if (status == ATVI_OK || status == ATVI_ENOMEM) return status;
+    atvi_log(b->ctx, ATVI_LOG_WARN, "emulator '%s': %s is not used: %s; it is fitted anew", name, path,
+             atvi_errmsg(b->ctx));
+  }
+  return atvi_emulator_new(b->ctx, &r->runs, &r->opts, out);
+}
+
+static atvi_status copy_emulation(const building *b, const atvi_emulated_runs *r, atvi_emulation *to) {
+  atvi_idx d = r->runs.d, m = r->runs.m;
+  to->lower = take(b, d, sizeof(double));
+  to->width = take(b, d, sizeof(double));
+  bool timed = m > 1 || r->runs.time;
+  to->time = timed ? take(b, m, sizeof(double)) : NULL;
+  if (!to->lower || !to->width || (timed && !to->time)) return nomem(b);
+  to->d = d, to->m = m, to->n_run = r->runs.n;
+  for (atvi_idx j = 0; j < d; j++) to->lower[j] = r->lower[j], to->width[j] = r->width[j];
+  for (atvi_idx t = 0; timed && t < m; t++) to->time[t] = r->runs.time ? r->runs.time[t] : (double)(t + 1);
+  return ATVI_OK;
+}
+
+static atvi_status use_emulator(building *b, atvi_idx k) {
+  atvi_emulation *em = &b->e->emulator[k];
+  atvi_pool *room; /* runs are not kept */
+  atvi_emulated_runs r;
+  if (em->em) return ATVI_OK;
+  em->input = b->lang->emulator[k].input;
+  ATVI_TRY(atvi_pool_new(b->ctx, &room));
+  atvi_idx lines = b->e->lines > 0 ? b->e->lines : b->opts->runs_lines; /* all from the same state of it */
+  atvi_status status = atvi_emulated_runs_read(room, b->lang, k, b->opts->runs, lines, &r);
+  if (status == ATVI_OK && r.lines > 0) b->e->lines = r.lines;
+  if (status == ATVI_OK) status = copy_emulation(b, &r, em);
+  if (status == ATVI_OK) status = fit(b, k, &r, &em->em);
+  atvi_pool_free(room);
+  return status;
+}
+
+/* ---- rows ---- */
+
+typedef struct {
+  double time;
+  atvi_idx row;
+} moment;
+
+static int by_time(const void *a, const void *b) {
+  const moment *x = a, *y = b;
+  if (x->time != y->time) return x->time < y->time ? -1 : 1;
+  return (x->row > y->row) - (x->row < y->row);
+}
+
+static atvi_status no_such_time(const building *b, const atvi_process *p, const moment *at) {
+  const atvi_lang_data *data = &b->lang->data[p->data];
+  const atvi_emulation *em = &b->e->emulator[p->emulator];
+  const char *name = b->lang->emulator[p->emulator].name;
+  if (!data->csv || at->row >= data->csv->n_row)
+    return ATVI_FAIL(b->ctx, ATVI_EINVAL,
+                     "times: the emulator '%s' has no output at time %g; it has %td, from %g to %g", name,
+                     at->time, em->m, em->time[0], em->time[em->m - 1]);
+  return ATVI_FAIL(
+      b->ctx, ATVI_EDATA,
+      "%s:%d:1: error: the emulator '%s' has no output at time %g; it has %td, from %g to %g\n"
+      "hint: times of data and of runs must be in the same unit, and every time of the data among the runs'",
+      data->csv->path, data->csv->line[at->row], name, at->time, em->m, em->time[0], em->time[em->m - 1]);
+}
+
+/* The emulator's output at that time, -1 if there is none. */
+static atvi_idx output_at(const atvi_emulation *em, double t) {
+  if (!em->time) return 0;
+  atvi_idx lo = 0, hi = em->m - 1;
+  while (lo < hi) {
+    atvi_idx mid = (lo + hi) / 2;
+    if (em->time[mid] < t)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  if (lo > 0 && t - em->time[lo - 1] < fabs(em->time[lo] - t)) lo--;
+  double eps = SAME_TIME * fmax(fabs(em->time[0]), fabs(em->time[em->m - 1]));
+  return fabs(em->time[lo] - t) <= eps ? lo : -1;
+}
+
+static atvi_status set_places(const building *b, atvi_process *p, const moment *at, double *time) {
+  const atvi_lang_observe *o = &b->lang->observe[p->observe];
+  const atvi_lang_data *data = &b->lang->data[p->data];
+  for (atvi_idx i = 0; i < p->n; i++) {
+    atvi_idx r = p->row[i] = at[i].row;
+    time[i] = at[i].time;
+    p->value[i] = o->column >= 0 ? data->value[r * data->n_col + o->column] : NAN;
+    p->used[i] = !isnan(p->value[i]) && !b->opts->forward && !(b->held && b->held[p->data][r]);
+    if (p->emulator >= 0 && (p->em_row[i] = output_at(&b->e->emulator[p->emulator], at[i].time)) < 0)
+      return no_such_time(b, p, &at[i]);
+    if (!p->used[i]) continue;
+    p->used_at[p->n_used] = i;
+    p->em_used[p->n_used++] = p->em_row[i];
+  }
+  return ATVI_OK;
+}
+
+static atvi_status rows(const building *b, atvi_process *p) {
+  const atvi_lang_data *data = &b->lang->data[p->data];
+  atvi_idx n = p->n = data->n_row;
+  moment *at = take(b, n, sizeof *at);
+  double *time = take(b, n, sizeof *time);
+  p->row = take(b, n, sizeof *p->row);
+  p->value = take(b, n, sizeof *p->value);
+  p->used = take(b, n, sizeof *p->used);
+  p->em_row = take(b, n, sizeof *p->em_row);
+  p->used_at = take(b, n, sizeof *p->used_at);
+  p->em_used = take(b, n, sizeof *p->em_used);
+  if (!at || !time || !p->row || !p->value || !p->used || !p->em_row || !p->used_at || !p->em_used)
+    return nomem(b);
+  for (atvi_idx r = 0; r < n; r++) at[r] = (moment){data->time ? data->time[r] : (double)(r + 1), r};
+  qsort(at, (size_t)n, sizeof *at, by_time);
+  ATVI_TRY(set_places(b, p, at, time));
+  return n > 0 ? atvi_markov_new(b->ctx, n, time, p->used, p->n_term, p->kind, &p->markov) : ATVI_OK;
+}
+
+/* ---- terms ---- */
+
+/* Number of an argument; one that was seen before keeps its number. -1: ENOMEM. */
+static atvi_idx argument(building *b, atvi_node x) {
+  atvi_emulated *e = b->e;
+  for (atvi_idx i = 0; i < e->n_arg; i++)
+    if (e->arg[i] == x) return i;
+  if (!ATVI_PUSH(b->pool, e->arg, e->n_arg, b->cap_arg)) return -1;
+  e->arg[e->n_arg] = x;
+  return e->n_arg++;
+}
+
+static atvi_status terms(building *b, atvi_process *p) {
+  static const atvi_gp_kind KIND[] = {[ATVI_TERM_EMULATOR] = ATVI_GP_EXPONENTIAL,
+                                      [ATVI_TERM_EXPONENTIAL] = ATVI_GP_EXPONENTIAL,
+                                      [ATVI_TERM_MATERN32] = ATVI_GP_MATERN32,
+                                      [ATVI_TERM_MATERN52] = ATVI_GP_MATERN52,
+                                      [ATVI_TERM_WHITE] = ATVI_GP_WHITE};
+  const atvi_lang_observe *o = &b->lang->observe[p->observe];
+  p->n_term = (int)o->n_term;
+  p->own = -1;
+  for (int t = 0; t < p->n_term; t++) {
+    const atvi_lang_term *term = &o->term[t];
+    bool own = term->kind == ATVI_TERM_EMULATOR;
+    p->kind[t] = KIND[term->kind];
+    if (own) p->own = t;
+    p->has_rest = p->has_rest || (!own && term->kind != ATVI_TERM_WHITE);
+    for (int c = 0; c < 2; c++) {
+      p->arg[t][c] = -1;
+      p->number[t][c] = 1; /* a range that is not read */
+      if ((own && c == 1) || term->arg[c] == ATVI_NODE_NONE) continue;
+      if ((p->arg[t][c] = argument(b, term->arg[c])) < 0) return nomem(b);
+    }
+    if (!own) continue;
+    const atvi_emulation *em = &b->e->emulator[p->emulator];
+    const atvi_em_info *info = atvi_emulator_info(em->em);
+    p->number[t][0] = info->sill;
+    p->number[t][1] = em->m > 1 ? info->time_length : FOR_EVER;
+  }
+  return ATVI_OK;
+}
+
+static atvi_status process(building *b, atvi_idx o, atvi_process *p) {
+  const atvi_lang_observe *obs = &b->lang->observe[o];
+  *p = (atvi_process){.observe = o, .data = obs->data, .emulator = -1, .out_emulator = -1, .out_rest = -1};
+  for (atvi_idx t = 0; t < obs->n_term; t++)
+    if (obs->term[t].kind == ATVI_TERM_EMULATOR) p->emulator = obs->term[t].emulator;
+  if (p->emulator >= 0) ATVI_TRY(use_emulator(b, p->emulator));
+  ATVI_TRY(terms(b, p));
+  return rows(b, p);
+}
+
+atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi_model_opts *opts,
+                              bool *const *held, atvi_emulated **out) {
+  building b = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang, .opts = opts, .held = held};
+  atvi_idx n = 0;
+  *out = NULL;
+  for (atvi_idx o = 0; o < lang->n_observe; o++) n += lang->observe[o].n_term > 0;
+  if (n == 0) return ATVI_OK;
+  atvi_emulated *e = b.e = take(&b, 1, sizeof *e);
+  if (!e) return nomem(&b);
+  e->emulator = take(&b, lang->n_emulator, sizeof *e->emulator);
+  e->process = take(&b, n, sizeof *e->process);
+  if (!e->emulator || !e->process) return nomem(&b);
+  e->n_emulator = lang->n_emulator;
+  atvi_status status = ATVI_OK;
+  for (atvi_idx o = 0; status == ATVI_OK && o < lang->n_observe; o++)
+    if (lang->observe[o].n_term > 0) status = process(&b, o, &e->process[e->n++]);
+  if (status != ATVI_OK) {
+    atvi_emulated_free(e);
+    return status;
+  }
+  *out = e;
+  return ATVI_OK;
+}
+
+void atvi_emulated_free(atvi_emulated *e) {
+  if (!e) return;
+  for (atvi_idx k = 0; k < e->n; k++) atvi_markov_free(e->process[k].markov);
+  for (atvi_idx k = 0; k < e->n_emulator; k++) atvi_emulator_free(e->emulator[k].em);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Models whose observations are sums of processes in time: an emulator's output and its error, discrepancies, white noise.
+ *
+ *   D(t) = mean(t, theta) + N(0, sill share(theta) c(s, t)) + other processes,     mean, share: of the emulator (gp/emulator.h)
+ *
+ * Parameters of the processes are results of the model's setup program ("arguments"), and their adjoints go back through it. Emulators
+ * take ATVI_EM_GROUP points at a time, processes ATVI_LANES: eval.c calls `begin` once for a group, `lanes` for its parts, and `end` for the
+ * emulators' share of the gradient. An output that is one number has an error that is the same in every row. */
+#ifndef ATVI_MODEL_EMULATED_H
+#define ATVI_MODEL_EMULATED_H
+
+#include "atvi/model.h"
+#include "gp/emulator.h"
+#include "gp/markov.h"
+#include "lang/lang.h"
+
+/* ---- runs of a simulator ---- */
+
+/* What an emulator of the model is fitted to, and how. */
+typedef struct {
+  atvi_em_runs runs; /* in the unit cube */
+  atvi_em_opts opts; /* what the model file holds fixed; estimate the rest */
+  double *lower,
+      *width; /* [d] theta = lower + width * x: the prior's box where it is finite, else the range of the designs */
+  double *least, *most; /* [d] of the designs, as theta */
+  atvi_idx n_failed;    /* runs that are not among them */
+  const char *failure;  /* about the first of those; NULL: none */
+  atvi_idx n_other;     /* runs made with other settings of the simulator than the latest */
+  atvi_idx lines;       /* of the record that were read; 0: the runs are in files */
+} atvi_emulated_runs;
+
+/* Runs of lang->emulator[k], from its files or from the first `lines` lines (0: all) of the simulator's record in the folder `runs` (NULL: as
+ * atvi_sim_folder). Memory from pool. Errors: EIO, EDATA (message has file:line:column), EMODEL, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
+                                                 const char *runs, atvi_idx lines, atvi_emulated_runs *out);
+/* Where its emulator is kept: a file in that folder. Memory from pool; NULL: none. */
+const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs);
+
+/* ---- the model's part ---- */
+
+typedef struct {
+  atvi_emulator *em; /* NULL: no observation has it */
+  atvi_idx d, m;
+  const atvi_idx *input; /* [d] parameters */
+  double *lower, *width; /* [d] */
+  double *time;          /* [m]; NULL: the output is one number without a time */
+  atvi_idx n_run;
+} atvi_emulation;
+
+/* One observation. Places are its rows in the order of time. */
+typedef struct {
+  atvi_idx observe, data;
+  atvi_idx emulator; /* -1: none, the mean is 0 */
+  atvi_idx n, n_used;
+  atvi_idx *row;     /* [n] row of the data at each place */
+  double *value;     /* [n] NaN: missing */
+  bool *used;        /* [n] part of the likelihood */
+  atvi_idx *em_row;  /* [n] output of the emulator */
+  atvi_idx *used_at; /* [n_used] the used places */
+  atvi_idx *em_used; /* [n_used] output of the emulator there */
+  int n_term;
+  atvi_gp_kind kind[ATVI_MARKOV_TERMS];
+  int own;                            /* the term that is the emulator's error; -1: none */
+  atvi_idx arg[ATVI_MARKOV_TERMS][2]; /* variance, range: which argument; -1: the number below */
+  double number[ATVI_MARKOV_TERMS][2];
+  bool has_rest;                   /* other terms than that one and white ones */
+  atvi_idx out_emulator, out_rest; /* where the two series begin among the target's; -1: there is none */
+  atvi_markov *markov;             /* NULL: there are no rows */
+} atvi_process;
+
+typedef struct {
+  atvi_idx n_emulator;
+  atvi_emulation *emulator; /* [n_emulator] as in lang */
+  atvi_idx n;
+  atvi_process *process; /* [n] */
+  atvi_idx n_arg;
+  atvi_node *arg; /* [n_arg] */
+  atvi_idx lines; /* of the record; 0: no emulator is of one */
+} atvi_emulated;
+
+/* Fits or loads the emulators that observations use, as opts says (runs, runs_lines, emulators, forward). *out is NULL where there is nothing to
+ * do. held[n_data][n_row] (NULL: none): rows whose values stay but are not part of the likelihood. Memory from pool, but for what free gives
+ * back. */
+ATVI_CHECKED atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang,
+                                           const atvi_model_opts *opts, bool *const *held,
+                                           atvi_emulated **out);
+void atvi_emulated_free(atvi_emulated *e); /* NULL is fine */
+
+typedef struct atvi_emulated_work atvi_emulated_work;
+ATVI_CHECKED atvi_status atvi_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx,
+                                                atvi_emulated_work **out);
+void atvi_emulated_work_free(atvi_emulated_work *w); /* NULL is fine */
+
+/* The emulators at points first .. first + ATVI_EM_GROUP - 1 of theta[d][B], the last one repeated. all: in all rows, for reports; else in
+ * those of the likelihood. */
+void atvi_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all, atvi_idx B,
+                         const double *theta, atvi_idx first);
+/* Adds to sum[L] the log likelihood of points `part` .. part + L - 1 of the group, arg[n_arg][L] their arguments; with arg_bar[n_arg][L] (added to) the
+ * adjoints too. */
+void atvi_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
+                         double *arg_bar, double *sum);
+/* Adds the emulators' share to grad[d][B], for the points of the group that are good[ATVI_EM_GROUP]: whose likelihood is finite. */
+void atvi_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
+                       const bool *good, double *grad);
+
+/* ---- reports; for one part of a group that was begun with all ---- */
+
+/* Conditional means of process k given its used values, by place: of the emulator's output (with its mean) and of the rest: [n][L] each. */
+void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                         const double *arg, const double **emulator, const double **rest);
+/* Log density of each value given all others, by place: [n][L], NaN where missing. */
+const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                      const double *arg);
+/* Simulated values, by place: [n][L]; given the data or not. Lane b is draw number draw + b. */
+const double *atvi_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                 const double *arg, bool given, uint64_t seed, atvi_idx draw);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums of processes at points: likelihood, gradient, and what reports need.
+ *
+ *   theta -> x -> mean, share -> residuals, variances -> log density
+ *
+ * and back. A point is one of a group of G for the emulators and one of a part of L for the processes. */
+#include "model/emulated.h"
+#include "math/rng.h"
+#include <math.h>
+
+enum { L = ATVI_LANES, G = ATVI_EM_GROUP };
+#define LOG_2PI 1.8378770664093454836
+
+typedef struct {
+  atvi_em_work *fit, *all; /* outputs of the used places, and of all */
+  atvi_markov_work *markov;
+  double *x, *x_bar;         /* [d][G] */
+  double *mean, *mean_bar;   /* [n][G]; the used places alone unless `all` */
+  double *share, *share_bar; /* [G] */
+  double *par, *par_bar;     /* [2 n_term][L] */
+  double *resid, *resid_bar; /* [n][L] */
+  double *term;              /* [n_term][n][L] */
+  double *one, *two;         /* [n][L] */
+} seat;
+
+struct atvi_emulated_work {
+  atvi_ctx *ctx;
+  atvi_idx n;
+  seat *seat; /* [n] one per process */
+};
+
+static atvi_emulated_work *carve(atvi_arena *a, const atvi_emulated *e) {
+  atvi_emulated_work *o, head = {.n = e->n};
+  ATVI_TAKE(a, o, 1);
+  ATVI_TAKE(a, head.seat, e->n);
+  for (atvi_idx k = 0; k < e->n; k++) {
+    const atvi_process *p = &e->process[k];
+    atvi_idx d = p->emulator >= 0 ? e->emulator[p->emulator].d : 0, n = p->emulator >= 0 ? p->n : 0;
+    seat s = {0};
+    ATVI_TAKE(a, s.x, d * G);
+    ATVI_TAKE(a, s.x_bar, d * G);
+    ATVI_TAKE(a, s.mean, n * G);
+    ATVI_TAKE(a, s.mean_bar, n * G);
+    ATVI_TAKE(a, s.share, G);
+    ATVI_TAKE(a, s.share_bar, G);
+    ATVI_TAKE(a, s.par, 2 * p->n_term * L);
+    ATVI_TAKE(a, s.par_bar, 2 * p->n_term * L);
+    ATVI_TAKE(a, s.resid, p->n * L);
+    ATVI_TAKE(a, s.resid_bar, p->n * L);
+    ATVI_TAKE(a, s.term, p->n_term * p->n * L);
+    ATVI_TAKE(a, s.one, p->n * L);
+    ATVI_TAKE(a, s.two, p->n * L);
+    if (o) head.seat[k] = s;
+  }
+  if (o) *o = head;
+  return o;
+}
+
+static atvi_status seat_new(const atvi_emulated *e, atvi_ctx *ctx, const atvi_process *p, seat *s) {
+  if (p->n == 0) return ATVI_OK;
+  ATVI_TRY(atvi_markov_work_new(p->markov, ctx, &s->markov));
+  if (p->emulator < 0) return ATVI_OK;
+  const atvi_emulator *em = e->emulator[p->emulator].em;
+  if (p->n_used > 0) ATVI_TRY(atvi_em_work_new(em, ctx, p->n_used, p->em_used, &s->fit));
+  return atvi_em_work_new(em, ctx, p->n, p->em_row, &s->all);
+}
+
+atvi_status atvi_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx, atvi_emulated_work **out) {
+  atvi_arena a = {0};
+  *out = NULL;
+  carve(&a, e);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: scratch for processes");
+  atvi_emulated_work *w = carve(&a, e);
+  w->ctx = ctx;
+  for (atvi_idx k = 0; k < e->n; k++) {
+    atvi_status status = seat_new(e, ctx, &e->process[k], &w->seat[k]);
+    if (status == ATVI_OK) continue;
+    atvi_emulated_work_free(w);
+    return status;
+  }
+  *out = w;
+  return ATVI_OK;
+}
+
+void atvi_emulated_work_free(atvi_emulated_work *w) {
+  if (!w) return;
+  for (atvi_idx k = 0; k < w->n; k++) {
+    atvi_em_work_free(w->seat[k].fit);
+    atvi_em_work_free(w->seat[k].all);
+    atvi_markov_work_free(w->seat[k].markov);
+  }
+  atvi_block_free(w->ctx, w);
+}
+
+void atvi_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all, atvi_idx B,
+                         const double *theta, atvi_idx first) {
+  atvi_idx real = B - first < G ? B - first : G;
+  for (atvi_idx k = 0; k < e->n; k++) {
+    const atvi_process *p = &e->process[k];
+    seat *s = &w->seat[k];
+    atvi_em_work *em_work = all ? s->all : s->fit;
+    if (!em_work) continue;
+    const atvi_emulation *em = &e->emulator[p->emulator];
+    for (atvi_idx j = 0; j < em->d; j++)
+      for (int b = 0; b < G; b++) {
+        double v = theta[em->input[j] * B + first + (b < real ? b : real - 1)];
+        s->x[j * G + b] = (v - em->lower[j]) / em->width[j];
+      }
+    atvi_em_use(em_work, (int)real);
+    atvi_em_eval(em->em, em_work, s->x, s->mean, s->share);
+  }
+}
+
+/* Sill of the emulator's error. */
+static double sill(const atvi_process *p, const double *arg, int l) {
+  atvi_idx a = p->arg[p->own][0];
+  return a >= 0 ? arg[a * L + l] : p->number[p->own][0];
+}
+
+static void parameters(const atvi_process *p, const seat *s, int part, const double *arg) {
+  for (int t = 0; t < p->n_term; t++)
+    for (int c = 0; c < 2; c++)
+      for (int l = 0; l < L; l++)
+        s->par[(2 * t + c) * L + l] = p->arg[t][c] >= 0 ? arg[p->arg[t][c] * L + l] : p->number[t][c];
+  for (int l = 0; p->own >= 0 && l < L; l++)
+    s->par[2 * p->own * L + l] = sill(p, arg, l) * s->share[part + l];
+}
+
+static void parameters_back(const atvi_process *p, const seat *s, int part, const double *arg,
+                            double *arg_bar) {
+  for (int t = 0; t < p->n_term; t++)
+    for (int c = 0; c < 2; c++)
+      for (int l = 0; l < L && p->arg[t][c] >= 0; l++)
+        arg_bar[p->arg[t][c] * L + l] +=
+            s->par_bar[(2 * t + c) * L + l] * (t == p->own ? s->share[part + l] : 1);
+  for (int l = 0; p->own >= 0 && l < L; l++)
+    s->share_bar[part + l] = s->par_bar[2 * p->own * L + l] * sill(p, arg, l);
+}
+
+void atvi_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
+                         double *arg_bar, double *sum) {
+  for (atvi_idx k = 0; k < e->n; k++) {
+    const atvi_process *p = &e->process[k];
+    const seat *s = &w->seat[k];
+    double log_density[L];
+    if (p->n_used == 0) continue;
+    parameters(p, s, part, arg);
+    for (atvi_idx u = 0; u < p->n_used; u++)
+      for (int l = 0; l < L; l++)
+        s->resid[p->used_at[u] * L + l] = p->value[p->used_at[u]] - (s->fit ? s->mean[u * G + part + l] : 0);
+    atvi_markov_eval(p->markov, s->markov, s->par, s->resid, log_density, arg_bar ? s->par_bar : NULL,
+                     arg_bar ? s->resid_bar : NULL);
+    for (int l = 0; l < L; l++) sum[l] += log_density[l];
+    if (!arg_bar) continue;
+    parameters_back(p, s, part, arg, arg_bar);
+    for (atvi_idx u = 0; s->fit && u < p->n_used; u++)
+      for (int l = 0; l < L; l++) s->mean_bar[u * G + part + l] = -s->resid_bar[p->used_at[u] * L + l];
+  }
+}
+
+void atvi_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
+                       const bool *good, double *grad) {
+  for (atvi_idx k = 0; k < e->n; k++) {
+    seat *s = &w->seat[k];
+    if (!s->fit) continue;
+    const atvi_emulation *em = &e->emulator[e->process[k].emulator];
+    atvi_em_vjp(em->em, s->fit, s->mean_bar, s->share_bar, s->x_bar);
+    for (atvi_idx j = 0; j < em->d; j++)
+      for (int b = 0; b < G && first + b < B; b++)
+        if (good[b]) grad[em->input[j] * B + first + b] += s->x_bar[j * G + b] / em->width[j];
+  }
+}
+
+/* ---- reports ---- */
+
+/* Parameters and residuals in all places. */
+static void prepare(const atvi_process *p, const seat *s, int part, const double *arg) {
+  parameters(p, s, part, arg);
+  for (atvi_idx i = 0; i < p->n; i++)
+    for (int l = 0; l < L; l++) s->resid[i * L + l] = p->value[i] - (s->all ? s->mean[i * G + part + l] : 0);
+}
+
+void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                         const double *arg, const double **emulator, const double **rest) {
+  const atvi_process *p = &e->process[k];
+  const seat *s = &w->seat[k];
+  prepare(p, s, part, arg);
+  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, s->term, NULL, NULL, NULL, NULL);
+  for (atvi_idx i = 0; i < p->n; i++)
+    for (int l = 0; l < L; l++) {
+      double own = s->all ? s->mean[i * G + part + l] : 0, other = 0;
+      for (int t = 0; t < p->n_term; t++) {
+        double x = s->term[(t * p->n + i) * L + l];
+        if (t == p->own)
+          own += x;
+        else
+          other += x;
+      }
+      s->one[i * L + l] = own, s->two[i * L + l] = other;
+    }
+  *emulator = s->one;
+  *rest = s->two;
+}
+
+const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                      const double *arg) {
+  const atvi_process *p = &e->process[k];
+  const seat *s = &w->seat[k];
+  prepare(p, s, part, arg);
+  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
+  for (atvi_idx i = 0; i < p->n * L; i++) {
+    double z = s->resid[i] - s->one[i], log_density = -0.5 * (LOG_2PI + log(s->two[i]) + z * z / s->two[i]);
+    s->one[i] = isnan(p->value[i / L]) ? NAN : isnan(log_density) ? -HUGE_VAL : log_density;
+  }
+  return s->one;
+}
+
+const double *atvi_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                 const double *arg, bool given, uint64_t seed, atvi_idx draw) {
+  const atvi_process *p = &e->process[k];
+  const seat *s = &w->seat[k];
+  atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1),
+                           0); /* its own for each observation */
+  prepare(p, s, part, arg);
+  atvi_markov_draw(p->markov, s->markov, s->par, given ? s->resid : NULL, atvi_rng_bits(&r), draw, s->one);
+  for (atvi_idx i = 0; s->all && i < p->n; i++)
+    for (int l = 0; l < L; l++) s->one[i * L + l] += s->mean[i * G + part + l];
+  return s->one;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs for an emulator: matrices in CSV files, or the record of a simulator. */
+#include "model/emulated.h"
+#include "io/csv.h"
+#include "io/excerpt.h"
+#include "io/file.h"
+#include "sim/record.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_lang *lang;
+  const atvi_lang_emulator *em;
+} reading;
+
+static atvi_status nomem(const reading *r) {
+  return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory: runs of emulator '%s'", r->em->name);
+}
+
+/* Something is wrong with a file; the statement of the model that names it is shown. */
+static atvi_status wrong(const reading *r, atvi_place at, const char *path, const char *what) {
+  char shown[ATVI_EXCERPT_BYTES];
+  atvi_excerpt(r->lang->source, strlen(r->lang->source), at.line, at.column, false, shown);
+  return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: %s\nasked for in %s:%d:%d\n%s", path, what,
+                   r->lang->path, at.line, at.column, shown);
+}
+
+static atvi_status wrong_cell(const reading *r, const atvi_csv *csv, atvi_idx row, atvi_idx col,
+                              const char *what, const char *hint) {
+  char shown[ATVI_EXCERPT_BYTES];
+  int line = csv->line[row], column = csv->column[row * csv->n_col + col];
+  atvi_excerpt(csv->source, csv->n_source, line, column, true, shown);
+  return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:%d:%d: error: %s\n%s\nhint: %s", csv->path, line, column, what,
+                   shown, hint);
+}
+
+/* *value[rows][cols] of a file; *csv for messages. */
+static atvi_status matrix(const reading *r, const atvi_lang_matrix *m, atvi_csv **csv, atvi_idx *rows,
+                          atvi_idx *cols, double **value) {
+  ATVI_TRY(atvi_csv_read(r->pool, m->path, csv));
+  const atvi_csv *c = *csv;
+  atvi_idx last = m->last > 0 ? m->last : c->n_col;
+  char what[200];
+  if (m->first > c->n_col || last > c->n_col) {
+    snprintf(what, sizeof what, "the file has %td columns, and column %td is asked for", c->n_col,
+             m->first > last ? m->first : last);
+    return wrong(r, m->place, c->path, what);
+  }
+  *rows = c->n_row;
+  *cols = last - m->first + 1;
+  double *v = *value = atvi_pool_take(r->pool, (size_t)(*rows * *cols + 1), sizeof *v);
+  if (!v) return nomem(r);
+  for (atvi_idx i = 0; i < *rows; i++)
+    for (atvi_idx j = 0; j < *cols; j++) {
+      atvi_idx col = m->first - 1 + j, at = i * c->n_col + col;
+      if (c->kind[at] != ATVI_CELL_NUMBER) {
+        snprintf(what, sizeof what, "'%.60s' is not a number", c->text[at]);
+        return wrong_cell(r, c, i, col, c->kind[at] == ATVI_CELL_MISSING ? "a value is missing" : what,
+                          "every run needs all of its numbers; leave out the lines of runs that failed");
+      }
+      v[i * *cols + j] = c->value[at];
+    }
+  return ATVI_OK;
+}
+
+static atvi_status read_mean(const reading *r, atvi_em_runs *runs, double *y) {
+  atvi_csv *csv;
+  atvi_idx rows, cols;
+  double *mean;
+  char what[200];
+  ATVI_TRY(matrix(r, &r->em->mean, &csv, &rows, &cols, &mean));
+  if (rows != runs->m) {
+    snprintf(what, sizeof what, "%td lines, but %td outputs: there must be one line per output", rows,
+             runs->m);
+    return wrong(r, r->em->mean.place, csv->path, what);
+  }
+  for (atvi_idx i = 0; i < runs->n * runs->m; i++) y[i] += mean[i % runs->m]; /* it was taken off */
+  runs->mean = mean;
+  return ATVI_OK;
+}
+
+static atvi_status read_times(const reading *r, atvi_em_runs *runs) {
+  atvi_csv *csv;
+  atvi_idx rows, cols;
+  double *time;
+  char what[200];
+  ATVI_TRY(matrix(r, &r->em->times, &csv, &rows, &cols, &time));
+  if (rows != runs->m) {
+    snprintf(what, sizeof what, "%td lines, but %td outputs: there must be one time per output", rows,
+             runs->m);
+    return wrong(r, r->em->times.place, csv->path, what);
+  }
+  for (atvi_idx i = 1; i < rows; i++)
+    if (!(time[i] > time[i - 1]))
+      return wrong_cell(r, csv, i, r->em->times.first - 1, "times must ascend",
+                        "put the outputs in the order of time");
+  runs->time = time;
+  return ATVI_OK;
+}
+
+static atvi_status read_files(const reading *r, atvi_em_runs *runs, double **x) {
+  atvi_csv *designs, *outputs;
+  atvi_idx n, d;
+  double *y;
+  char what[400];
+  ATVI_TRY(matrix(r, &r->em->designs, &designs, &runs->n, &runs->d, x));
+  ATVI_TRY(matrix(r, &r->em->outputs, &outputs, &n, &runs->m, &y));
+  d = r->em->n_input;
+  if (runs->d != d) {
+    snprintf(what, sizeof what, "%td columns of designs, but %td inputs", runs->d, d);
+    return wrong(r, r->em->designs.place, designs->path, what);
+  }
+  if (n != runs->n) {
+    snprintf(what, sizeof what, "%td runs, but %.200s has %td designs", n, designs->path, runs->n);
+    return wrong(r, r->em->outputs.place, outputs->path, what);
+  }
+  if (n < 2) return wrong(r, r->em->outputs.place, outputs->path, "an emulator needs at least 2 runs");
+  runs->y = y;
+  if (r->em->mean.path) ATVI_TRY(read_mean(r, runs, y));
+  return r->em->times.path ? read_times(r, runs) : ATVI_OK;
+}
+
+static const char *folder_of(atvi_pool *pool, const atvi_lang *lang, const char *runs) {
+  return runs ? runs : atvi_sim_folder(pool, lang->path);
+}
+
+static atvi_status read_record(const reading *r, const char *folder, atvi_idx lines, atvi_emulated_runs *out,
+                               double **x) {
+  const atvi_lang *lang = r->lang;
+  atvi_idx d = r->em->n_input;
+  const char **name = atvi_pool_take(r->pool, (size_t)d + 1, sizeof *name);
+  const char *dir = folder_of(r->pool, lang, folder);
+  const char *path = dir ? atvi_pool_printf(r->pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
+  atvi_sim_runs rec;
+  if (!name || !path) return nomem(r);
+  for (atvi_idx j = 0; j < d; j++) name[j] = lang->param[r->em->input[j]].name;
+  ATVI_TRY(atvi_sim_runs_read_first(r->pool, path, lines, r->em->name, d, name, &rec));
+  *x = atvi_pool_take(r->pool, (size_t)(rec.n * d + 1), sizeof **x);
+  if (!*x) return nomem(r);
+  memcpy(*x, rec.x, (size_t)(rec.n * d) * sizeof **x);
+  out->runs = (atvi_em_runs){.n = rec.n, .d = d, .m = rec.m, .y = rec.y, .time = rec.time};
+  out->n_failed = rec.n_failed;
+  out->failure = rec.failure;
+  out->n_other = rec.n_other;
+  out->lines = rec.lines;
+  return ATVI_OK;
+}
+
+/* Inputs to the unit cube. */
+static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
+  const atvi_em_runs *runs = &out->runs;
+  atvi_idx n = runs->n, d = runs->d;
+  out->lower = atvi_pool_take(r->pool, 4 * (size_t)d + 1, sizeof(double));
+  if (!out->lower) return nomem(r);
+  out->width = out->lower + d;
+  out->least = out->width + d;
+  out->most = out->least + d;
+  for (atvi_idx j = 0; j < d; j++) {
+    const atvi_lang_param *p = &r->lang->param[r->em->input[j]];
+    bool box = isfinite(p->lower) && isfinite(p->upper);
+    out->least[j] = HUGE_VAL, out->most[j] = -HUGE_VAL;
+    for (atvi_idx i = 0; i < n; i++) {
+      out->least[j] = fmin(out->least[j], x[i * d + j]);
+      out->most[j] = fmax(out->most[j], x[i * d + j]);
+    }
+    double lower = box ? p->lower : out->least[j], upper = box ? p->upper : out->most[j];
+    out->lower[j] = lower;
+    out->width[j] = upper > lower ? upper - lower : 1;
+    for (atvi_idx i = 0; i < n; i++) x[i * d + j] = (x[i * d + j] - lower) / out->width[j];
+  }
+  out->runs.x = x;
+  return ATVI_OK;
+}
+
+static void set_opts(const atvi_lang_emulator *em, atvi_em_opts *o) {
+  static const char *const name[] = {[ATVI_EM_EXPONENTIAL] = "exponential",
+                                     [ATVI_EM_MATERN32] = "matern32",
+                                     [ATVI_EM_MATERN52] = "matern52",
+                                     [ATVI_EM_SQUARED] = "squared"};
+  atvi_em_defaults(o);
+  for (int k = 0; em->kernel && k < 4; k++)
+    if (strcmp(em->kernel, name[k]) == 0) o->kernel = (atvi_em_kernel)k;
+  o->length = em->length;
+  o->nugget = em->nugget;
+  o->time_length = em->time_length;
+  o->basis = isnan(em->basis) ? 0 : em->basis;
+}
+
+atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs,
+                                    atvi_idx lines, atvi_emulated_runs *out) {
+  reading r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang, .em = &lang->emulator[k]};
+  double *x;
+  *out = (atvi_emulated_runs){0};
+  ATVI_TRY(r.em->designs.path ? read_files(&r, &out->runs, &x) : read_record(&r, runs, lines, out, &x));
+  ATVI_TRY(scale(&r, out, x));
+  set_opts(r.em, &out->opts);
+  return ATVI_OK;
+}
+
+const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs) {
+  const char *dir = folder_of(pool, lang, runs);
+  return dir ? atvi_pool_printf(pool, "%s/emulator-%s.json", dir, lang->emulator[k].name) : NULL;
+}

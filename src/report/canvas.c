@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/list.h"
+#include <math.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  unsigned rgb;
+} INK[ATVI_INKS] = {
+    {"none", 0},        {"text", 0x1b1f24},  {"muted", 0x5b6470}, {"grid", 0xdde2e8}, {"paper", 0xffffff},
+    {"main", 0x1f5fa8}, {"prior", 0x7d8792}, {"data", 0x1b1f24},  {"held", 0xc2500c}, {"warn", 0xb42318},
+    {"c1", 0x1f5fa8},   {"c2", 0xc2500c},    {"c3", 0x0b7a5c},    {"c4", 0x9a4a8f},   {"c5", 0x8a6d00},
+    {"c6", 0x2a8fb5},   {"c7", 0x6b4fbb},    {"c8", 0x5b6470},
+};
+
+const char *atvi_ink_name(atvi_ink ink) { return INK[ink].name; }
+unsigned atvi_ink_rgb(atvi_ink ink) { return INK[ink].rgb; }
+
+atvi_canvas *atvi_canvas_new(atvi_pool *pool, double width, double height) {
+  atvi_canvas *c = atvi_pool_take(pool, 1, sizeof *c);
+  if (c) *c = (atvi_canvas){.pool = pool, .width = width, .height = height};
+  return c;
+}
+
+double atvi_canvas_width(const atvi_canvas *c) { return c->width; }
+double atvi_canvas_height(const atvi_canvas *c) { return c->height; }
+atvi_idx atvi_canvas_shapes(const atvi_canvas *c) { return c->n_drawn; }
+
+/* A shape with room for n points at *x, *y; NULL: out of memory, or no canvas. */
+static atvi_shape *add(atvi_canvas *c, atvi_shape_kind kind, atvi_idx n, double **x, double **y) {
+  if (!c) return NULL;
+  *x = atvi_pool_take(c->pool, (size_t)(2 * n) + 1, sizeof **x);
+  atvi_shape *bigger = *x ? atvi_pool_grow(c->pool, c->shape, c->n, &c->cap, sizeof *c->shape) : NULL;
+  if (!bigger) return NULL;
+  c->shape = bigger;
+  *y = *x + n;
+  atvi_shape *s = &c->shape[c->n++];
+  *s = (atvi_shape){.kind = kind, .n = n, .x = *x, .y = *y};
+  c->n_drawn += kind < ATVI_SHAPE_GROUP;
+  return s;
+}
+
+void atvi_draw_path(atvi_canvas *c, atvi_idx n, const double *x, const double *y, bool closed,
+                    atvi_style style) {
+  double *px, *py;
+  atvi_shape *s = n > 0 ? add(c, closed ? ATVI_SHAPE_AREA : ATVI_SHAPE_PATH, n, &px, &py) : NULL;
+  if (!s) return;
+  memcpy(px, x, (size_t)n * sizeof *x);
+  memcpy(py, y, (size_t)n * sizeof *y);
+  s->style = style;
+}
+
+static bool there(const double *x, const double *low, const double *high, atvi_idx i) {
+  return isfinite(x[i]) && isfinite(low[i]) && isfinite(high[i]);
+}
+
+/* Runs of points that are there become outlines: forth along low, back along high. */
+void atvi_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *low, const double *high,
+                    atvi_style style) {
+  double *px, *py;
+  atvi_shape *s = n > 0 ? add(c, ATVI_SHAPE_AREA, 3 * n + 1, &px, &py) : NULL;
+  if (!s) return;
+  atvi_idx m = 0;
+  for (atvi_idx i = 0, j; i < n; i = j) {
+    for (j = i; j < n && there(x, low, high, j); j++) px[m] = x[j], py[m++] = low[j];
+    for (atvi_idx k = j - 1; k >= i; k--) px[m] = x[k], py[m++] = high[k];
+    if (j == i)
+      j++;
+    else
+      px[m] = py[m] = NAN, m++;
+  }
+  s->n = m;
+  s->style = style;
+}
+
+void atvi_draw_line(atvi_canvas *c, double x0, double y0, double x1, double y1, atvi_style style) {
+  const double x[2] = {x0, x1}, y[2] = {y0, y1};
+  atvi_draw_path(c, 2, x, y, false, style);
+}
+
+void atvi_draw_rect(atvi_canvas *c, double x, double y, double width, double height, atvi_style style) {
+  const double px[4] = {x, x + width, x + width, x}, py[4] = {y, y, y + height, y + height};
+  atvi_draw_path(c, 4, px, py, true, style);
+}
+
+void atvi_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const double *y, double radius,
+                    atvi_style style) {
+  double *px, *py;
+  atvi_idx m = 0;
+  atvi_shape *s = n > 0 ? add(c, ATVI_SHAPE_DOTS, n, &px, &py) : NULL;
+  if (!s) return;
+  for (atvi_idx i = 0; i < n; i++)
+    if (isfinite(x[i]) && isfinite(y[i])) px[m] = x[i], py[m++] = y[i];
+  s->n = m;
+  s->radius = radius;
+  s->style = style;
+}
+
+void atvi_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const char *text) {
+  double *px, *py;
+  atvi_shape *s = add(c, ATVI_SHAPE_TEXT, 1, &px, &py);
+  if (!s) return;
+  px[0] = x, py[0] = y;
+  s->label = label;
+  if (!(s->label.size > 0)) s->label.size = ATVI_FONT_SIZE;
+  if (s->label.ink == ATVI_INK_NONE) s->label.ink = ATVI_INK_TEXT;
+  s->text = atvi_pool_strndup(c->pool, text, strlen(text));
+  if (!s->text) s->text = ""; /* the pool knows */
+}
+
+void atvi_draw_group(atvi_canvas *c, const char *name) {
+  double *px, *py;
+  atvi_shape *s = add(c, ATVI_SHAPE_GROUP, 0, &px, &py);
+  if (s && name) s->text = atvi_pool_strndup(c->pool, name, strlen(name));
+}
+
+void atvi_draw_clip(atvi_canvas *c, double x, double y, double width, double height) {
+  double *px, *py;
+  atvi_shape *s = add(c, ATVI_SHAPE_CLIP, 2, &px, &py);
+  if (!s) return;
+  px[0] = x, py[0] = y;
+  px[1] = x + width, py[1] = y + height;
+}
+
+void atvi_draw_end(atvi_canvas *c) {
+  double *px, *py;
+  (void)add(c, ATVI_SHAPE_END, 0, &px, &py);
+}

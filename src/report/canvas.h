@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* A drawing as a list of shapes, and its two writers, SVG and PDF.
+ *
+ * Lengths are CSS pixels (1/96 inch; the PDF has 0.75 pt for each), y grows downwards. Colours are roles, not values: an
+ * SVG inside a page takes them from the page's style sheet, which knows light and dark; a file of its own and a PDF have fixed
+ * ones for white paper. Both writers depend on the list alone: the same drawing gives the same bytes.
+ *
+ * Shapes are copied into the canvas. Missing memory is remembered by the pool and told by the writers. A number that is not finite breaks a
+ * line, leaves a gap in a band and drops a dot. */
+#ifndef ATVI_REPORT_CANVAS_H
+#define ATVI_REPORT_CANVAS_H
+
+#include "core/core.h"
+#include "io/text.h"
+
+typedef enum {
+  ATVI_INK_NONE,
+  ATVI_INK_TEXT,
+  ATVI_INK_MUTED,
+  ATVI_INK_GRID,
+  ATVI_INK_PAPER,
+  ATVI_INK_MAIN,  /* the posterior, the model */
+  ATVI_INK_PRIOR, /* what it is compared with */
+  ATVI_INK_DATA,
+  ATVI_INK_HELD, /* data that were held out */
+  ATVI_INK_WARN,
+  ATVI_INK_CHAIN, /* the first of ATVI_INK_CHAINS colours to tell lines apart */
+  ATVI_INKS = ATVI_INK_CHAIN + 8
+} atvi_ink;
+enum { ATVI_INK_CHAINS = ATVI_INKS - ATVI_INK_CHAIN };
+
+/* Name of a colour in class names and style sheets: "main", "c1". */
+const char *atvi_ink_name(atvi_ink ink);
+/* On white paper: 0xrrggbb. */
+unsigned atvi_ink_rgb(atvi_ink ink);
+
+typedef struct {
+  atvi_ink stroke, fill;
+  double width;   /* of the stroke; 0: 1 */
+  double opacity; /* of stroke and fill, in (0, 1); 0: 1 */
+  bool dash;
+} atvi_style;
+
+typedef enum { ATVI_ANCHOR_START, ATVI_ANCHOR_MIDDLE, ATVI_ANCHOR_END } atvi_anchor;
+
+typedef struct {
+  atvi_anchor anchor;
+  double size; /* of the font; 0: ATVI_FONT_SIZE */
+  atvi_ink ink;
+  bool bold;
+  bool turned; /* a quarter turn to the left: reads upwards */
+} atvi_label;
+
+#define ATVI_FONT_SIZE 12.0
+
+typedef struct atvi_canvas atvi_canvas;
+
+/* NULL: out of memory. */
+atvi_canvas *atvi_canvas_new(atvi_pool *pool, double width, double height);
+double atvi_canvas_width(const atvi_canvas *c);
+double atvi_canvas_height(const atvi_canvas *c);
+/* Number of shapes so far; groups and clips do not count. */
+atvi_idx atvi_canvas_shapes(const atvi_canvas *c);
+
+/* A line through n points, or closed an area with that outline; several where numbers that are not finite separate them. */
+void atvi_draw_path(atvi_canvas *c, atvi_idx n, const double *x, const double *y, bool closed,
+                    atvi_style style);
+/* The area between two lines. */
+void atvi_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *low, const double *high,
+                    atvi_style style);
+void atvi_draw_line(atvi_canvas *c, double x0, double y0, double x1, double y1, atvi_style style);
+void atvi_draw_rect(atvi_canvas *c, double x, double y, double width, double height, atvi_style style);
+/* Discs in the colour of the stroke. */
+void atvi_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const double *y, double radius,
+                    atvi_style style);
+/* text is UTF-8. */
+void atvi_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const char *text);
+/* Everything up to the matching end belongs together: class for the page's script, NULL: none. */
+void atvi_draw_group(atvi_canvas *c, const char *name);
+/* Likewise, and nothing is drawn outside the rectangle. */
+void atvi_draw_clip(atvi_canvas *c, double x, double y, double width, double height);
+void atvi_draw_end(atvi_canvas *c);
+
+/* Width of text in Helvetica, to leave room for it. */
+double atvi_text_width(const char *text, double size, bool bold);
+/* The byte that stands for a character in a PDF's encoding; '?' for one that it does not have. Moves *at on. */
+unsigned char atvi_font_byte(const char **at);
+
+typedef struct {
+  const char *id;    /* unique in the page; no blanks */
+  const char *title; /* what it shows, for those who cannot see it; any text */
+  bool page;         /* part of a page: colours from its style sheet; else a file of its own */
+} atvi_svg_opts;
+
+/* Appends the drawing. */
+void atvi_canvas_svg(const atvi_canvas *c, const atvi_svg_opts *opts, atvi_text *out);
+/* Appends a PDF file with one page. */
+void atvi_canvas_pdf(const atvi_canvas *c, const char *title, atvi_text *out);
+/* Appends text with the characters that mean something to HTML and XML replaced; control characters are left out, and bytes that are not UTF-8
+ * become '?'. */
+void atvi_text_escape(atvi_text *out, const char *s);
+
+#endif

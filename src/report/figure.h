@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* Figures from plain arrays. A panel fills a box of a canvas; a figure is a canvas of panels. NaN is "not known" everywhere: it is
+ * left out. */
+#ifndef ATVI_REPORT_FIGURE_H
+#define ATVI_REPORT_FIGURE_H
+
+#include "atvi/draws.h"
+#include "diag/summary.h"
+#include "math/stat/stat.h"
+#include "report/axis.h"
+
+typedef struct {
+  double x, y, width, height;
+} atvi_box;
+
+/* ---- data and predictions ---- */
+
+typedef struct {
+  const char *name;
+  const char *kind; /* "observed", "tracked", "state" */
+  atvi_idx n;
+  const double *time;          /* [n] ascending */
+  const double *value;         /* [n] data; NaN: missing; NULL: none */
+  const bool *held, *censored; /* [n]; NULL: none is */
+  const double *mean, *mean_low,
+      *mean_high;           /* [n] of the mean, with its 95 % band; NULL: no predictions yet */
+  const double *low, *high; /* [n] 95 % band of observations; NULL: of none */
+  const double *residual;   /* [n] observed less predicted, in predictive standard deviations; NULL: none */
+  bool told;         /* predictions know the values that were not held out: these are no test of them */
+  const double *pit; /* [n] probability of a smaller observation, in [0, 1]; NULL: none */
+} atvi_report_series;
+
+/* At most `most` rows: of each run of rows the mean of means, the outer ends of bands, and the data's extremes in turn. Residuals and pit are
+ * left out. s itself where it is short enough. Errors: out of memory is remembered by the pool, s is then given back. */
+const atvi_report_series *atvi_series_thin(atvi_pool *pool, const atvi_report_series *s, atvi_idx most);
+/* Data with the predictive band (light), the band of the mean (dark) and the mean. Returns the frame. */
+atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_series *s,
+                             atvi_calendar calendar, const char *time_name);
+/* Standardised residuals against time, with lines at -2 and 2. */
+atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_report_series *s,
+                                atvi_calendar calendar, const char *time_name);
+
+enum { ATVI_PIT_BINS = 10 };
+typedef struct {
+  atvi_idx n, count[ATVI_PIT_BINS];
+  double low, high; /* a bin is between with probability 95 % if all is well */
+} atvi_pit;
+/* Of the values of all series. */
+atvi_pit atvi_pit_of(atvi_idx n, const atvi_report_series *series);
+atvi_frame atvi_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p);
+
+/* ---- parameters ---- */
+
+enum { ATVI_MARGINAL = ATVI_DENSITY_GRID };
+
+/* Probability that the prior gives to (a, b) of column `col`; NaN: not known. */
+typedef double atvi_prior_mass(void *user, atvi_idx col, double a, double b);
+
+typedef struct {
+  const atvi_summary_column *of;
+  bool flat;                     /* there is no density: constant, or not finite */
+  double x[ATVI_MARGINAL];       /* middles of equal cells */
+  double density[ATVI_MARGINAL]; /* mean over each cell; nothing lies past a bound */
+  bool has_prior;
+  double prior[ATVI_MARGINAL]; /* likewise */
+  double ends[2];              /* of the cells */
+  double shown[2];             /* what figures show: where the density is */
+  double top;                  /* largest density */
+} atvi_marginal;
+
+/* weight NULL: equal. work: as says atvi_marginal_work. */
+size_t atvi_marginal_work(atvi_idx n);
+void atvi_marginal_make(atvi_idx n, const double *x, const double *weight, const atvi_summary_column *of,
+                        atvi_idx col, atvi_prior_mass *prior, void *user, double *work, atvi_marginal *out);
+atvi_frame atvi_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal *m);
+
+/* Outlines of regions of highest density of two quantities. */
+enum { ATVI_CONTOUR_LEVELS = 2, ATVI_CONTOUR_UNIT = 1000 };
+extern const double atvi_contour_mass[ATVI_CONTOUR_LEVELS]; /* 0.5, 0.95 */
+
+typedef struct {
+  atvi_idx n; /* points */
+  const short
+      *at; /* [n][2] x and y in units of 1 / ATVI_CONTOUR_UNIT of the range; x = -1 ends a closed line */
+} atvi_contour;
+
+/* One axis of a contour. */
+typedef struct {
+  const unsigned char *cell; /* [n] of each draw, from atvi_contour_cells */
+  double width; /* sd given the other, in units of the range; not above 0: constant, no contours */
+} atvi_contour_axis;
+
+/* In which of the cells between low and high draws are; cell[n]. */
+void atvi_contour_cells(atvi_idx n, const double *x, double low, double high, unsigned char *cell);
+
+/* The smallest regions with the masses above, level[ATVI_CONTOUR_LEVELS]; the density reflects at the ends of the ranges. Memory from pool (none:
+ * empty, the pool knows). weight NULL: equal. */
+void atvi_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_axis *across,
+                       const atvi_contour_axis *up, const double *weight, atvi_contour *level);
+double atvi_correlation(atvi_idx n, const double *x, const double *y, const double *weight);
+
+typedef struct {
+  atvi_idx n;                    /* quantities */
+  const atvi_marginal *marginal; /* [n] */
+  atvi_idx n_draw;
+  const double *const *draw;   /* [n][n_draw] draws that count equally, for dots; few */
+  const double *correlation;   /* [n][n] */
+  const atvi_contour *contour; /* [n][n][ATVI_CONTOUR_LEVELS]; below the diagonal: row i, column j < i */
+} atvi_pairs;
+
+/* Quantities pick[k] of p in a square of panels: contours below, densities on, correlations above the diagonal. */
+void atvi_figure_pairs(atvi_canvas *c, const atvi_pairs *p, atvi_idx k, const atvi_idx *pick);
+
+/* Share of the posterior within 1 % of the range of each bound. */
+atvi_canvas *atvi_figure_bounds(atvi_pool *pool, double width, atvi_idx n,
+                                const atvi_summary_column *const *col);
+
+/* ---- how the draws were made ---- */
+
+/* What a fit said of itself on its way. */
+typedef struct {
+  const char *phase;
+  double seconds, done;                       /* done: share; < 0: unknown */
+  double steps, elbo, temperature, rhat, ess; /* NaN: not said */
+} atvi_report_step;
+
+/* ELBO (or, before, the temperature) against steps. */
+atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step,
+                           double log_evidence);
+atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step);
+/* Weights, largest first, in units of their mean, both scales logarithmic; those that k-hat is of in a colour of their own. work: 3 n
+ * doubles. */
+atvi_frame atvi_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, const double *weight, double khat,
+                              double *work);
+/* Chains, thinned to about `points` in all. x[n_chain][n]. */
+atvi_frame atvi_panel_trace(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain, atvi_idx n,
+                            const double *x, atvi_idx points);
+/* How often each chain has ranks of each size: level if chains agree. work: 4 n_chain n + 20 n_chain doubles. */
+atvi_frame atvi_panel_ranks(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain, atvi_idx n,
+                            const double *x, double *work);
+
+/* ---- comparisons ---- */
+
+typedef struct {
+  const char *name;
+  const double *value, *error; /* [n_row]; error NULL: none */
+} atvi_dots;
+
+typedef struct {
+  atvi_idx n_row;
+  const char *const *row;
+  atvi_idx n;
+  const atvi_dots *of; /* [n] told apart by colour */
+  const char *title, *axis;
+  double mark;    /* a line across; NaN: none */
+  double ends[2]; /* of the axis; NaN: from the values */
+  bool log;
+} atvi_dot_plot;
+
+atvi_canvas *atvi_figure_dots(atvi_pool *pool, const atvi_dot_plot *p);
+/* Predicted against observed, with the diagonal. */
+atvi_canvas *atvi_figure_scatter(atvi_pool *pool, atvi_idx n, const double *x, const double *y,
+                                 const char *title, const char *name_x, const char *name_y);
+
+#endif

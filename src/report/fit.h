@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Parts of a fit's report; for src/report/fit*.c alone. */
+#ifndef ATVI_REPORT_FIT_H
+#define ATVI_REPORT_FIT_H
+
+#include "report/report.h"
+
+enum {
+  ATVI_REPORT_COLUMNS = 60, /* parameters and derived quantities with a density of their own */
+  ATVI_REPORT_PAIRED = 30,  /* of these that can be paired */
+  ATVI_REPORT_SQUARE = 5,   /* shown in pairs at first; all where they are one more at most */
+  ATVI_REPORT_TRACES = 30,
+  /* Size of a figure that takes half of a wide page, and all of a narrow one: letters are readable on both. */
+  ATVI_REPORT_HALF = 420,
+  ATVI_REPORT_HEIGHT = 225,
+  ATVI_REPORT_WIDE = 960,
+};
+
+/* What figures and pages share, computed once. */
+typedef struct {
+  const atvi_report_fit *r;
+  atvi_pool *pool;
+  atvi_idx n_col; /* columns shown */
+  atvi_marginal *marginal;
+  atvi_pairs pairs;
+  atvi_marginal *paired; /* [pairs.n] */
+  atvi_idx n_pick, pick[ATVI_REPORT_SQUARE + 1];
+  atvi_idx n_observed;               /* series with data */
+  const atvi_report_series **series; /* [r->n_series] thinned */
+  atvi_pit pit;
+  atvi_idx n_bounded;
+  const atvi_summary_column **bounded; /* parameters with two finite bounds */
+  double *work;                        /* scratch of whichever figure is drawn */
+} atvi_fit_parts;
+
+/* Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_fit_parts_make(atvi_pool *pool, const atvi_report_fit *r, atvi_fit_parts *out);
+
+/* Drawings that are on the page and in files. NULL: there is nothing to draw, or no memory. */
+atvi_canvas *atvi_fit_draw_series(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
+atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
+atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
+atvi_canvas *atvi_fit_draw_pairs(const atvi_fit_parts *x);
+atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f);
+bool atvi_fit_has(const atvi_fit_parts *x, bool temperature);
+bool atvi_fit_has_chains(const atvi_fit_parts *x);
+atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks);
+/* Is the series long enough to want the width of the page? */
+bool atvi_fit_long(const atvi_report_series *s);
+
+/* Sections, in their order. */
+void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_marginals(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_pairs(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_table(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_bounds(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_convergence(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_cost(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_again(atvi_page *p, const atvi_fit_parts *x);
+
+#endif

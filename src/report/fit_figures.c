@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Drawings of a fit's report, for the page and as files. */
+#include "io/file.h"
+#include "report/fit.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LONG = 110, HEIGHT = ATVI_REPORT_HEIGHT, TRACE_POINTS = 1600, ACROSS = 3, ACROSS_HALF = 2 };
+static const double HALF = ATVI_REPORT_HALF, CARD_W = 300, CARD_H = 170;
+
+bool atvi_fit_long(const atvi_report_series *s) { return s->n > LONG; }
+
+static const char *time_name(const atvi_fit_parts *x) {
+  if (x->r->calendar.unit > 0) return NULL; /* dates need no name */
+  return x->r->time_name ? x->r->time_name : "row";
+}
+
+atvi_canvas *atvi_fit_draw_series(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT);
+  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, x->series[s], x->r->calendar, time_name(x));
+  return c;
+}
+
+atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT - 40);
+  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s], x->r->calendar,
+                            time_name(x));
+  return c;
+}
+
+atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f) {
+  atvi_canvas *c = atvi_canvas_new(x->pool, CARD_W, CARD_H);
+  *f = atvi_panel_density(c, (atvi_box){0, 0, CARD_W, CARD_H}, &x->marginal[k]);
+  return c;
+}
+
+atvi_canvas *atvi_fit_draw_pairs(const atvi_fit_parts *x) {
+  static const double WIDTH = 860;
+  if (x->n_pick < 2) return NULL;
+  atvi_canvas *c = atvi_canvas_new(x->pool, WIDTH, WIDTH - 10);
+  atvi_figure_pairs(c, &x->pairs, x->n_pick, x->pick);
+  return c;
+}
+
+atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f) {
+  const atvi_draws *d = x->r->draws;
+  atvi_canvas *c = atvi_canvas_new(x->pool, HALF, HEIGHT);
+  *f = atvi_panel_weights(c, (atvi_box){0, 0, HALF, HEIGHT}, d->n, d->weight, d->made.khat, x->work);
+  return c;
+}
+
+/* Were there at least two values to draw a line through? */
+bool atvi_fit_has(const atvi_fit_parts *x, bool temperature) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < x->r->n_step; i++)
+    n += isfinite(temperature ? x->r->step[i].temperature : x->r->step[i].elbo);
+  return n >= 2;
+}
+
+bool atvi_fit_has_chains(const atvi_fit_parts *x) {
+  const atvi_draws *d = x->r->draws;
+  return d->chains && d->n / d->n_chain >= 4;
+}
+
+static void draw_chains(const atvi_fit_parts *x, atvi_canvas *c, atvi_box box, atvi_idx k, bool ranks) {
+  const atvi_draws *d = x->r->draws;
+  const char *name = x->r->summary->col[k].name;
+  if (ranks)
+    atvi_panel_ranks(c, box, name, d->n_chain, d->n / d->n_chain, d->x + k * d->n, x->work);
+  else
+    atvi_panel_trace(c, box, name, d->n_chain, d->n / d->n_chain, d->x + k * d->n, TRACE_POINTS);
+}
+
+atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks) {
+  atvi_box box = {0, 0, CARD_W + 20, CARD_H + 20};
+  atvi_canvas *c = atvi_canvas_new(x->pool, box.width, box.height);
+  draw_chains(x, c, box, k, ranks);
+  return c;
+}
+
+/* ---- files ---- */
+
+static atvi_status save(atvi_pool *pool, const char *dir, const char *name, const char *kind,
+                        atvi_text *text) {
+  const char *body, *path = atvi_pool_printf(pool, "%s/figures/%s.%s", dir, name, kind);
+  ATVI_TRY(atvi_text_get(text, &body));
+  if (!path) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  return atvi_file_save(atvi_pool_ctx(pool), path, body, strlen(body));
+}
+
+atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char *name, const char *title,
+                                    const atvi_canvas *c) {
+  const char *folder = atvi_pool_printf(pool, "%s/figures", dir);
+  if (!folder || !c) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  ATVI_TRY(atvi_dir_make(atvi_pool_ctx(pool), folder, false));
+  atvi_text svg = {.pool = pool}, pdf = {.pool = pool};
+  atvi_canvas_svg(c, &(atvi_svg_opts){.id = name, .title = title}, &svg);
+  atvi_canvas_pdf(c, title, &pdf);
+  ATVI_TRY(save(pool, dir, name, "svg", &svg));
+  return save(pool, dir, name, "pdf", &pdf);
+}
+
+atvi_status atvi_report_save_page(atvi_pool *pool, const char *dir, const char *html) {
+  const char *path = atvi_pool_printf(pool, "%s/report.html", dir);
+  if (!path) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  return atvi_file_save(atvi_pool_ctx(pool), path, html, strlen(html));
+}
+
+/* Panels of one size, `across` to a line. */
+static atvi_box place(atvi_idx k, atvi_idx across, double width, double height) {
+  return (atvi_box){(double)(k % across) * width, (double)(k / across) * height, width, height};
+}
+
+static atvi_canvas *sheet(atvi_pool *pool, atvi_idx n, atvi_idx across, double width, double height) {
+  atvi_idx lines = (n + across - 1) / across;
+  return atvi_canvas_new(pool, width * (double)(n < across ? n : across),
+                         height * (double)(lines > 0 ? lines : 1));
+}
+
+static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool residuals) {
+  atvi_idx n = x->n_observed;
+  bool wide = false;
+  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_fit_long(&x->r->series[s]);
+  double width = wide ? 2 * HALF : HALF, height = residuals ? HEIGHT - 40 : HEIGHT;
+  atvi_idx across = wide ? 1 : ACROSS_HALF;
+  atvi_canvas *c = sheet(x->pool, n + residuals, across, width, height);
+  for (atvi_idx s = 0; s < n; s++) {
+    atvi_box box = place(s, across, width, height);
+    if (residuals)
+      atvi_panel_residuals(c, box, &x->r->series[s], x->r->calendar, time_name(x));
+    else
+      atvi_panel_series(c, box, x->series[s], x->r->calendar, time_name(x));
+  }
+  if (residuals) atvi_panel_pit(c, place(n, across, width, height), &x->pit);
+  return atvi_report_save_figure(x->pool, dir, residuals ? "residuals" : "data",
+                                 residuals ? "Standardised residuals" : "Data and posterior predictive bands",
+                                 c);
+}
+
+static atvi_status save_marginals(const atvi_fit_parts *x, const char *dir) {
+  atvi_canvas *c = sheet(x->pool, x->n_col, ACROSS, CARD_W, CARD_H);
+  for (atvi_idx k = 0; k < x->n_col; k++)
+    atvi_panel_density(c, place(k, ACROSS, CARD_W, CARD_H), &x->marginal[k]);
+  return atvi_report_save_figure(x->pool, dir, "marginals", "Marginal posterior densities", c);
+}
+
+static atvi_status save_training(const atvi_fit_parts *x, const char *dir) {
+  const atvi_report_fit *r = x->r;
+  bool elbo = atvi_fit_has(x, false), temperature = atvi_fit_has(x, true);
+  if (!elbo && !temperature) return ATVI_OK;
+  atvi_canvas *c = sheet(x->pool, elbo + temperature, ACROSS_HALF, HALF, HEIGHT);
+  if (temperature) atvi_panel_temperature(c, place(0, 2, HALF, HEIGHT), r->n_step, r->step);
+  if (elbo)
+    atvi_panel_elbo(c, place(temperature, 2, HALF, HEIGHT), r->n_step, r->step, r->draws->made.log_evidence);
+  return atvi_report_save_figure(x->pool, dir, "training", "Training", c);
+}
+
+static atvi_status save_chains(const atvi_fit_parts *x, const char *dir, bool ranks) {
+  const atvi_draws *d = x->r->draws;
+  atvi_idx n = d->n_param < ATVI_REPORT_TRACES ? d->n_param : ATVI_REPORT_TRACES;
+  double w = CARD_W + 20, h = CARD_H + 20;
+  atvi_canvas *c = sheet(x->pool, n, ACROSS, w, h);
+  for (atvi_idx k = 0; k < n; k++) draw_chains(x, c, place(k, ACROSS, w, h), k, ranks);
+  return atvi_report_save_figure(x->pool, dir, ranks ? "ranks" : "traces",
+                                 ranks ? "Ranks of chains" : "Traces", c);
+}
+
+static atvi_status save_made(const atvi_fit_parts *x, const char *dir) {
+  atvi_frame f;
+  ATVI_TRY(save_training(x, dir));
+  if (atvi_fit_has_chains(x)) {
+    ATVI_TRY(save_chains(x, dir, false));
+    ATVI_TRY(save_chains(x, dir, true));
+  }
+  if (!x->r->draws->weight) return ATVI_OK;
+  return atvi_report_save_figure(x->pool, dir, "weights", "Importance weights", atvi_fit_draw_weights(x, &f));
+}
+
+static atvi_status save_figures(const atvi_fit_parts *x, const char *dir) {
+  if (x->n_observed > 0) ATVI_TRY(save_series(x, dir, false));
+  if (x->pit.n > 0) ATVI_TRY(save_series(x, dir, true));
+  if (x->n_col > 0) ATVI_TRY(save_marginals(x, dir));
+  if (x->n_pick > 1)
+    ATVI_TRY(atvi_report_save_figure(x->pool, dir, "pairs", "Pairs of parameters", atvi_fit_draw_pairs(x)));
+  if (x->n_bounded > 0)
+    ATVI_TRY(atvi_report_save_figure(x->pool, dir, "bounds", "Posterior near the bounds",
+                                     atvi_figure_bounds(x->pool, 640, x->n_bounded, x->bounded)));
+  return save_made(x, dir);
+}
+
+static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
+  const atvi_report_fit *r = x->r;
+  atvi_page p = atvi_page_begin(x->pool, r->title, !r->summary);
+  atvi_fit_say_head(&p, x);
+  atvi_fit_say_data(&p, x);
+  if (r->summary) {
+    atvi_fit_say_marginals(&p, x);
+    atvi_fit_say_pairs(&p, x);
+    atvi_fit_say_table(&p, x);
+    atvi_fit_say_bounds(&p, x);
+    atvi_fit_say_convergence(&p, x);
+    atvi_fit_say_residuals(&p, x);
+    atvi_fit_say_cost(&p, x);
+  }
+  atvi_fit_say_again(&p, x);
+  return atvi_page_end(&p, html);
+}
+
+atvi_status atvi_report_fit_page(atvi_pool *pool, const atvi_report_fit *r, const char **html) {
+  atvi_fit_parts x;
+  *html = NULL;
+  ATVI_TRY(atvi_fit_parts_make(pool, r, &x));
+  return write_page(&x, html);
+}
+
+atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, const char *dir) {
+  atvi_fit_parts x;
+  const char *html;
+  ATVI_TRY(atvi_fit_parts_make(pool, r, &x));
+  ATVI_TRY(write_page(&x, &html));
+  ATVI_TRY(atvi_report_save_page(pool, dir, html));
+  return r->summary ? save_figures(&x, dir) : ATVI_OK;
+}

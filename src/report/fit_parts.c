@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* What the figures of a fit need, computed once: densities, pairs, thinned series. */
+#include "report/fit.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+  SERIES_ROWS = 700,     /* of a series that are drawn */
+  DOTS = 500,            /* draws in a panel of pairs */
+  CONTOUR_DRAWS = 40000, /* draws that contours are from */
+};
+
+typedef struct {
+  atvi_fit_parts *x;
+  atvi_idx n, step;     /* draws that contours use: every step-th */
+  double **draw;        /* [pairs.n][n] */
+  unsigned char **cell; /* likewise */
+  const double *weight; /* [n] */
+} pairing;
+
+static const double *weights_of(const atvi_report_fit *r) {
+  return r->summary->weighted ? r->draws->weight : NULL;
+}
+
+static atvi_status nomem(const atvi_fit_parts *x) {
+  return ATVI_FAIL(atvi_pool_ctx(x->pool), ATVI_ENOMEM, "report: out of memory");
+}
+
+/* ---- densities ---- */
+
+static size_t work_size(const atvi_draws *d) {
+  size_t density = atvi_marginal_work(d->n), ranks = 4 * (size_t)d->n + 20 * (size_t)d->n_chain;
+  return density > ranks ? density : ranks; /* weights take 3 n */
+}
+
+static atvi_status make_marginals(atvi_fit_parts *x) {
+  const atvi_report_fit *r = x->r;
+  const atvi_draws *d = r->draws;
+  x->n_col = d->n_col < ATVI_REPORT_COLUMNS ? d->n_col : ATVI_REPORT_COLUMNS;
+  x->marginal = atvi_pool_take(x->pool, (size_t)x->n_col + 1, sizeof *x->marginal);
+  x->work = atvi_pool_take(x->pool, work_size(d), sizeof *x->work);
+  if (!x->marginal || !x->work) return nomem(x);
+  for (atvi_idx k = 0; k < x->n_col; k++)
+    atvi_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior, r->prior_user,
+                       x->work, &x->marginal[k]);
+  return ATVI_OK;
+}
+
+/* ---- pairs ---- */
+
+/* Every step-th draw of a column, or all. */
+static double *some(atvi_pool *pool, const double *from, atvi_idx n, atvi_idx step) {
+  double *to = atvi_pool_take(pool, (size_t)n + 1, sizeof *to);
+  for (atvi_idx i = 0; to && i < n; i++) to[i] = from[i * step];
+  return to;
+}
+
+static bool gather(pairing *g) {
+  atvi_fit_parts *x = g->x;
+  const atvi_draws *d = x->r->draws, *plain = x->r->plain;
+  const double *weight = weights_of(x->r);
+  atvi_idx dots = plain->n < DOTS ? plain->n : DOTS, m = 0;
+  const double **dot = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *dot);
+  x->paired = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *x->paired);
+  g->draw = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *g->draw);
+  g->cell = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *g->cell);
+  g->step =
+      (d->n + CONTOUR_DRAWS - 1) / CONTOUR_DRAWS | 1; /* odd: every second Sobol point is not half of them */
+  g->n = d->n / g->step;
+  g->weight = weight ? some(x->pool, weight, g->n, g->step) : NULL;
+  if (!dot || !x->paired || !g->draw || !g->cell) return false;
+  for (atvi_idx k = 0; k < x->n_col && m < ATVI_REPORT_PAIRED; k++) {
+    if (x->marginal[k].flat) continue;
+    x->paired[m] = x->marginal[k];
+    dot[m] = some(x->pool, plain->x + k * plain->n, dots, plain->n / dots);
+    g->draw[m] = some(x->pool, d->x + k * d->n, g->n, g->step);
+    g->cell[m] = atvi_pool_take(x->pool, (size_t)g->n + 1, 1);
+    if (!g->draw[m] || !g->cell[m]) return false;
+    atvi_contour_cells(g->n, g->draw[m], x->marginal[k].shown[0], x->marginal[k].shown[1], g->cell[m]);
+    m++;
+  }
+  x->pairs = (atvi_pairs){.n = m, .marginal = x->paired, .n_draw = dots, .draw = dot};
+  return !atvi_pool_failed(x->pool);
+}
+
+/* r: correlation with the other axis. */
+static atvi_contour_axis axis_of(const pairing *g, atvi_idx k, double r) {
+  const atvi_marginal *m = &g->x->paired[k];
+  double given = m->of->sd * sqrt(fmax(0.01, 1 - r * r));
+  return (atvi_contour_axis){g->cell[k], given / (m->shown[1] - m->shown[0])};
+}
+
+static bool relate(pairing *g) {
+  atvi_fit_parts *x = g->x;
+  atvi_idx m = x->pairs.n;
+  double *r = atvi_pool_take(x->pool, (size_t)(m * m) + 1, sizeof *r);
+  atvi_contour *contour = atvi_pool_take(x->pool, (size_t)(m * m) * ATVI_CONTOUR_LEVELS + 1, sizeof *contour);
+  if (!r || !contour) return false;
+  for (atvi_idx i = 0; i < m; i++)
+    for (atvi_idx j = 0; j <= i; j++) {
+      r[i * m + j] = r[j * m + i] = i == j ? 1 : atvi_correlation(g->n, g->draw[i], g->draw[j], g->weight);
+      if (i == j) continue;
+      atvi_contour_axis across = axis_of(g, j, r[i * m + j]), up = axis_of(g, i, r[i * m + j]);
+      atvi_contour_make(x->pool, g->n, &across, &up, g->weight, &contour[(i * m + j) * ATVI_CONTOUR_LEVELS]);
+    }
+  x->pairs.correlation = r;
+  x->pairs.contour = contour;
+  return !atvi_pool_failed(x->pool);
+}
+
+/* Where there are many, those that depend on each other most. */
+static void choose(atvi_fit_parts *x) {
+  atvi_idx m = x->pairs.n;
+  bool in[ATVI_REPORT_PAIRED] = {0};
+  x->n_pick = m <= ATVI_REPORT_SQUARE + 1 ? m : 0;
+  for (atvi_idx i = 0; i < x->n_pick; i++) in[i] = true;
+  while (m > ATVI_REPORT_SQUARE + 1 && x->n_pick < ATVI_REPORT_SQUARE) {
+    double best = -1;
+    atvi_idx a = 0, b = 1;
+    for (atvi_idx i = 0; i < m; i++)
+      for (atvi_idx j = 0; j < i; j++) {
+        double r = fabs(x->pairs.correlation[i * m + j]);
+        if (in[i] + in[j] == 2 || (x->n_pick == ATVI_REPORT_SQUARE - 1 && !in[i] && !in[j])) continue;
+        if (r > best || best < 0) best = isnan(r) ? 0 : r, a = i, b = j;
+      }
+    x->n_pick += !in[a] + !in[b];
+    in[a] = in[b] = true;
+  }
+  for (atvi_idx i = 0, k = 0; i < m; i++)
+    if (in[i]) x->pick[k++] = i;
+}
+
+static atvi_status make_pairs(atvi_fit_parts *x) {
+  pairing g = {.x = x};
+  if (!gather(&g) || !relate(&g)) return nomem(x);
+  choose(x);
+  return ATVI_OK;
+}
+
+/* ---- the rest ---- */
+
+static atvi_status make_series(atvi_fit_parts *x) {
+  const atvi_report_fit *r = x->r;
+  x->series = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->series);
+  for (atvi_idx s = 0; x->series && s < r->n_series; s++) {
+    x->series[s] = atvi_series_thin(x->pool, &r->series[s], SERIES_ROWS);
+    x->n_observed += r->series[s].value != NULL;
+  }
+  x->pit = atvi_pit_of(r->n_series, r->series);
+  return atvi_pool_failed(x->pool) ? nomem(x) : ATVI_OK;
+}
+
+static atvi_status make_bounds(atvi_fit_parts *x) {
+  const atvi_summary *s = x->r->summary;
+  x->bounded = atvi_pool_take(x->pool, (size_t)s->n_param + 1, sizeof *x->bounded);
+  if (!x->bounded) return nomem(x);
+  for (atvi_idx k = 0; k < s->n_param; k++)
+    if (isfinite(s->col[k].near_lower)) x->bounded[x->n_bounded++] = &s->col[k];
+  return ATVI_OK;
+}
+
+atvi_status atvi_fit_parts_make(atvi_pool *pool, const atvi_report_fit *r, atvi_fit_parts *out) {
+  *out = (atvi_fit_parts){.r = r, .pool = pool};
+  ATVI_TRY(make_series(out));
+  if (!r->summary) return ATVI_OK;
+  ATVI_TRY(make_bounds(out));
+  ATVI_TRY(make_marginals(out));
+  return make_pairs(out);
+}

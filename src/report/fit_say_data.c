@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* The verdict, the data with predictions, and what is left between them. */
+#include "math/stat/psis.h"
+#include "report/fit.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TABLE_ROWS = 60 };
+
+/* ---- verdict ---- */
+
+void atvi_report_head(atvi_page *p, const char *title, const char *sub, const char *verdict,
+                      const char *say) {
+  atvi_text_add(&p->body, "<h1>");
+  atvi_text_escape(&p->body, title);
+  atvi_text_add(&p->body, "</h1><p class=\"sub\">");
+  atvi_text_escape(&p->body, sub);
+  atvi_text_add(&p->body, "</p>\n<div class=\"verdict %s\"%s><p class=\"say\">", verdict,
+                strcmp(verdict, "running") == 0 ? " id=\"live\"" : "");
+  atvi_text_escape(&p->body, say);
+  atvi_text_add(&p->body, "</p>\n");
+}
+
+static double worst_rhat(const atvi_summary *s) {
+  double most = NAN;
+  for (atvi_idx k = 0; k < s->n_param; k++) most = fmax(most, s->col[k].rhat);
+  return most;
+}
+
+static double least_ess(const atvi_summary *s) {
+  double least = NAN;
+  for (atvi_idx k = 0; k < s->n_param; k++) least = fmin(least, fmin(s->col[k].ess_bulk, s->col[k].ess_tail));
+  return least;
+}
+
+/* Why a good fit is good. */
+static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
+  if (s->chains)
+    return atvi_pool_printf(
+        pool,
+        "The fit can be used: %td chains agree (R-hat at most %.3f), and every parameter has at "
+        "least %.0f effective draws.",
+        s->n_chain, worst_rhat(s), least_ess(s));
+  if (s->weighted)
+    return atvi_pool_printf(
+        pool,
+        "The fit can be used: k-hat is %.2f (good up to %.2f), and the weighted draws are worth "
+        "%.0f independent ones.",
+        s->made.khat, atvi_psis_threshold(s->n), s->ess);
+  return "The fit can be used.";
+}
+
+static const char *verdict_line(atvi_pool *pool, const atvi_summary *s) {
+  if (s->verdict == ATVI_VERDICT_OK) return good_because(pool, s);
+  return atvi_pool_printf(pool, "%s %s",
+                          s->verdict == ATVI_VERDICT_WARN ? "Use these numbers with care."
+                                                          : "Do not use these numbers.",
+                          s->reason ? s->reason : "");
+}
+
+static void put_messages(atvi_page *p, const atvi_summary *s) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < s->n_message; i++) {
+    if (s->message[i] == s->reason) continue; /* it was said */
+    atvi_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
+    atvi_text_escape(&p->body, s->message[i]);
+    atvi_text_add(&p->body, "</li>\n");
+  }
+  if (n) atvi_text_add(&p->body, "</ul>\n");
+}
+
+static void fact(atvi_page *p, const char *name, const char *value) {
+  if (!value) return;
+  bool minus = value[0] == '-';
+  atvi_text_add(&p->body, "<div><dt>%s</dt><dd>%s", name, minus ? "\xe2\x88\x92" : "");
+  atvi_text_escape(&p->body, value + minus);
+  atvi_text_add(&p->body, "</dd></div>");
+}
+
+static void put_facts(atvi_page *p, const atvi_summary *s) {
+  const atvi_made *m = &s->made;
+  char evidence[64];
+  atvi_pool *pool = p->pool;
+  int decimals = m->log_evidence_se > 0 ? (int)fmin(4, fmax(2, 1 - floor(log10(m->log_evidence_se)))) : 2;
+  int n = snprintf(evidence, sizeof evidence, "%.*f", decimals, m->log_evidence);
+  if (isfinite(m->log_evidence_se))
+    snprintf(evidence + n, sizeof evidence - (size_t)n, " \xc2\xb1 %.2g", m->log_evidence_se);
+  atvi_text_add(&p->body, "<dl class=\"facts\">");
+  fact(p, "method", m->exact > 0 ? "atvi, exact sampler" : m->method);
+  fact(p, "parameters", atvi_pool_printf(pool, "%td", s->n_param));
+  fact(p, "draws",
+       s->chains ? atvi_pool_printf(pool, "%td \xc3\x97 %td", s->n_chain, s->n / s->n_chain)
+                 : atvi_pool_printf(pool, "%td%s", s->n, s->weighted ? ", weighted" : ""));
+  if (s->weighted) fact(p, "effective draws", atvi_pool_printf(pool, "%.0f", s->ess));
+  if (s->chains && isfinite(least_ess(s)))
+    fact(p, "least effective draws", atvi_pool_printf(pool, "%.0f", least_ess(s)));
+  if (s->chains && isfinite(worst_rhat(s)))
+    fact(p, "largest R-hat", atvi_pool_printf(pool, "%.3f", worst_rhat(s)));
+  if (isfinite(m->khat)) fact(p, "k-hat", atvi_pool_printf(pool, "%.2f", m->khat));
+  if (isfinite(m->log_evidence) && !s->refused) fact(p, "log evidence", evidence);
+  if (isfinite(s->log_map)) fact(p, "highest log posterior", atvi_pool_printf(pool, "%.2f", s->log_map));
+  fact(p, "time", atvi_pool_printf(pool, "%.3g s", m->seconds));
+  fact(p, "seed", atvi_pool_printf(pool, "%" PRIu64, m->seed));
+  atvi_text_add(&p->body, "</dl>\n");
+}
+
+static void say_running(atvi_page *p, const atvi_fit_parts *x) {
+  atvi_report_head(p, x->r->title, x->r->file, "running", "The fit is running.");
+  atvi_text_add(
+      &p->body,
+      "<p id=\"live-phase\">Opened from the disk this page shows what was known when the fit began; "
+      "'atvi watch' shows how it is getting on.</p><progress id=\"live-bar\" max=\"1\" "
+      "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
+      "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
+      "id=\"live-chart\"></figure></div>\n");
+}
+
+void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x) {
+  const atvi_summary *s = x->r->summary;
+  if (!s) {
+    say_running(p, x);
+    return;
+  }
+  const char *line = verdict_line(p->pool, s);
+  atvi_report_head(p, x->r->title, x->r->file, atvi_verdict_name(s->verdict), line ? line : "");
+  put_messages(p, s);
+  atvi_text_add(&p->body, "</div>\n");
+  put_facts(p, s);
+}
+
+/* ---- data ---- */
+
+static void legend(atvi_page *p, const atvi_fit_parts *x) {
+  bool bands = !x->r->no_predict;
+  atvi_text_add(&p->body, "<ul class=\"legend\">");
+  if (x->n_observed) atvi_text_add(&p->body, "<li><i class=\"k-dot\"></i>data</li>");
+  if (x->r->holdout) atvi_text_add(&p->body, "<li><i class=\"k-held\"></i>data held out</li>");
+  if (bands)
+    atvi_text_add(&p->body,
+                  "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band of "
+                  "the mean</li><li><i class=\"k-band\"></i>95 %% band of observations</li>");
+  atvi_text_add(&p->body, "</ul>\n");
+}
+
+/* Share of the values inside their band. */
+static void inside(const atvi_report_series *s, atvi_idx *n, atvi_idx *in) {
+  for (atvi_idx i = 0; s->value && s->low && i < s->n; i++) {
+    if (isnan(s->value[i]) || isnan(s->low[i]) || (s->censored && s->censored[i])) continue;
+    if (s->told && !(s->held && s->held[i])) continue;
+    (*n)++;
+    *in += s->value[i] >= s->low[i] && s->value[i] <= s->high[i];
+  }
+}
+
+static const char *describe(atvi_pool *pool, const atvi_report_series *s) {
+  atvi_idx n = 0, in = 0;
+  inside(s, &n, &in);
+  const char *text =
+      n > 0 ? atvi_pool_printf(
+                  pool,
+                  "%s over time: data with the posterior mean and 95 %% bands; %td of %td values lie "
+                  "inside the band of observations.",
+                  s->name, in, n)
+            : atvi_pool_printf(pool, "%s over time, %td values.", s->name, s->n);
+  return text ? text : "";
+}
+
+static void hover(atvi_page *p, const char *id, const atvi_frame *f, const atvi_report_series *s) {
+  const atvi_hover column[] = {{"observed", s->value},
+                               {"mean", s->mean},
+                               {"band of the mean from", s->mean_low},
+                               {"to", s->mean_high},
+                               {"band of observations from", s->low},
+                               {"to", s->high}};
+  atvi_page_hover(p, id, f, true, "time", s->n, s->time, 6, column);
+}
+
+static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
+  char id[24], narrow[26];
+  atvi_frame f, g;
+  const char *alt = describe(p->pool, &x->r->series[s]);
+  bool wide = atvi_fit_long(&x->r->series[s]);
+  snprintf(id, sizeof id, "s%td", s);
+  snprintf(narrow, sizeof narrow, "%sn", id);
+  atvi_canvas *small = atvi_fit_draw_series(x, s, ATVI_REPORT_HALF, &g);
+  if (!wide) {
+    atvi_page_figure(p, small, id, alt);
+    hover(p, id, &g, x->series[s]);
+    return;
+  }
+  atvi_page_figure_both(p, atvi_fit_draw_series(x, s, ATVI_REPORT_WIDE, &f), small, id, alt);
+  hover(p, id, &f, x->series[s]);
+  hover(p, narrow, &g, x->series[s]);
+}
+
+static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_report_series *s) {
+  static const char *const column[] = {"time", "observed", "mean", "95 % from", "to"};
+  const char *caption =
+      atvi_pool_printf(p->pool, s->n > TABLE_ROWS ? "%s, %d of %td rows" : "%s", s->name, TABLE_ROWS, s->n);
+  atvi_idx n = s->n < TABLE_ROWS ? s->n : TABLE_ROWS;
+  atvi_page_table(p, caption ? caption : "", 5, column, true);
+  for (atvi_idx k = 0; k < n; k++) {
+    atvi_idx i = k * s->n / n;
+    char time[ATVI_TICK_LABEL];
+    atvi_write_time(time, s->time[i], x->r->calendar);
+    atvi_page_row(p, time);
+    atvi_page_number(p, s->value ? s->value[i] : NAN, 4);
+    atvi_page_number(p, s->mean ? s->mean[i] : NAN, 4);
+    atvi_page_number(p, s->low ? s->low[i] : s->mean_low ? s->mean_low[i] : NAN, 4);
+    atvi_page_number(p, s->high ? s->high[i] : s->mean_high ? s->mean_high[i] : NAN, 4);
+    atvi_text_add(&p->body, "</tr>\n");
+  }
+  atvi_page_table_end(p, true);
+}
+
+static void put_range(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
+  bool wide = false;
+  for (atvi_idx s = from; s < to; s++) wide = wide || atvi_fit_long(&x->r->series[s]);
+  atvi_page_grid(p, wide || to - from == 0 ? "wide" : "half");
+  for (atvi_idx s = from; s < to; s++) put_series(p, x, s);
+  atvi_page_grid_end(p);
+}
+
+void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
+  const atvi_report_fit *r = x->r;
+  atvi_idx n = 0, in = 0;
+  if (r->n_series == 0 && !r->no_predict) return;
+  atvi_page_section(p, "data", r->summary ? "Data and predictions" : "Data");
+  for (atvi_idx s = 0; s < r->n_series; s++) inside(&r->series[s], &n, &in);
+  bool told = r->n_series > 0 && r->series[0].told;
+  if (n > 0)
+    atvi_page_say(p,
+                  "%td of %td observations%s (%.0f %%) lie inside the 95 %% predictive band, which is of %td "
+                  "draws of the posterior.",
+                  in, n, told ? " that were held out" : "", 100.0 * (double)in / (double)n, r->n_predict);
+  if (r->holdout) atvi_page_say(p, "Observations where %s were held out of the fit.", r->holdout);
+  if (r->summary && r->no_predict) atvi_page_say(p, "There are no predictions: %s.", r->no_predict);
+  if (r->n_series == 0) return;
+  legend(p, x);
+  put_range(p, x, 0, x->n_observed);
+  if (r->n_series > x->n_observed) {
+    atvi_page_heading(p, "Tracked quantities");
+    put_range(p, x, x->n_observed, r->n_series);
+  }
+  atvi_text_add(&p->body, "<details><summary>The numbers as tables</summary>\n");
+  for (atvi_idx s = 0; s < r->n_series; s++) put_values(p, x, &r->series[s]);
+  atvi_text_add(&p->body, "</details>\n");
+}
+
+/* ---- residuals ---- */
+
+static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
+  char id[24], narrow[26];
+  atvi_frame f, g;
+  const atvi_report_series *of = &x->r->series[s];
+  atvi_idx n = 0, out = 0;
+  for (atvi_idx i = 0; of->residual && i < of->n; i++) {
+    n += isfinite(of->residual[i]);
+    out += fabs(of->residual[i]) > 2;
+  }
+  const char *alt = atvi_pool_printf(
+      p->pool, "Standardised residuals of %s over time; %td of %td are beyond 2 in size.", of->name, out, n);
+  const atvi_hover column[] = {{"residual", of->residual}, {"observed", of->value}, {"mean", of->mean}};
+  snprintf(id, sizeof id, "r%td", s);
+  snprintf(narrow, sizeof narrow, "%sn", id);
+  atvi_canvas *small = atvi_fit_draw_residuals(x, s, ATVI_REPORT_HALF, &g);
+  if (atvi_fit_long(of)) {
+    atvi_page_figure_both(p, atvi_fit_draw_residuals(x, s, ATVI_REPORT_WIDE, &f), small, id, alt ? alt : "");
+    atvi_page_hover(p, narrow, &g, false, "time", of->n, of->time, 3, column);
+  } else {
+    atvi_page_figure(p, small, id, alt ? alt : "");
+    f = g;
+  }
+  atvi_page_hover(p, id, &f, false, "time", of->n, of->time, 3, column);
+}
+
+static void put_pit(atvi_page *p, const atvi_fit_parts *x) {
+  atvi_canvas *c = atvi_canvas_new(p->pool, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT);
+  atvi_panel_pit(c, (atvi_box){0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT}, &x->pit);
+  atvi_page_figure(
+      p, c, "pit",
+      "Histogram of where observations fall in their predictive distributions; level if predictions are "
+      "neither too wide nor too narrow.");
+}
+
+void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
+  static const char *const column[] = {"probability of a smaller value", "observations", "expected from",
+                                       "to"};
+  const atvi_report_fit *r = x->r;
+  bool wide = false;
+  bool told = false;
+  for (atvi_idx s = 0; s < x->n_observed; s++) told = told || r->series[s].told;
+  if (x->pit.n == 0 && !told) return;
+  atvi_page_section(p, "residuals", "Residuals");
+  if (told)
+    atvi_page_say(
+        p,
+        "Observations of this model depend on each other, and predictions are made knowing all that were "
+        "fitted: these are met too well to test the model, and have no residuals here.%s",
+        r->holdout ? "" : " Hold some out (--holdout) to see how well others are predicted.");
+  if (x->pit.n == 0) return;
+  atvi_page_say(
+      p,
+      "Observed less predicted, in units of the predictive standard deviation. Runs on one side of zero, a "
+      "trend, or more than one in twenty beyond the dashed lines are what the model does not explain.");
+  for (atvi_idx s = 0; s < x->n_observed; s++) wide = wide || atvi_fit_long(&r->series[s]);
+  atvi_page_grid(p, wide ? "wide" : "half");
+  for (atvi_idx s = 0; s < x->n_observed; s++) put_residuals(p, x, s);
+  if (wide) {
+    atvi_page_grid_end(p);
+    atvi_page_grid(p, "half");
+  }
+  put_pit(p, x);
+  atvi_page_grid_end(p);
+  atvi_page_note(
+      p,
+      "The histogram is level, within the grey band (95 %% for each bar), where predictions have the right "
+      "width. Heaped in the middle: too wide; at the ends: too narrow; to one side: biased. The data were "
+      "used for the fit, which makes it look a little too good. Counts are spread over their steps at "
+      "random.");
+  atvi_page_table(p, "The histogram as a table", 4, column, true);
+  for (int k = 0; k < ATVI_PIT_BINS; k++) {
+    char name[32];
+    snprintf(name, sizeof name, "%.1f to %.1f", k / (double)ATVI_PIT_BINS, (k + 1) / (double)ATVI_PIT_BINS);
+    atvi_page_row(p, name);
+    atvi_page_number(p, (double)x->pit.count[k], 3);
+    atvi_page_number(p, x->pit.low, 3);
+    atvi_page_number(p, x->pit.high, 3);
+    atvi_text_add(&p->body, "</tr>\n");
+  }
+  atvi_page_table_end(p, true);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* The inside of a canvas; for its writers alone. */
+#ifndef ATVI_REPORT_LIST_H
+#define ATVI_REPORT_LIST_H
+
+#include "report/canvas.h"
+
+typedef enum {
+  ATVI_SHAPE_PATH,
+  ATVI_SHAPE_AREA,
+  ATVI_SHAPE_DOTS,
+  ATVI_SHAPE_TEXT,
+  ATVI_SHAPE_GROUP,
+  ATVI_SHAPE_CLIP,
+  ATVI_SHAPE_END
+} atvi_shape_kind;
+
+typedef struct {
+  atvi_shape_kind kind;
+  atvi_style style;
+  atvi_idx n;
+  const double *x, *y; /* [n]; TEXT: its place; CLIP: two corners */
+  double radius;       /* DOTS */
+  atvi_label label;    /* TEXT */
+  const char *text;    /* TEXT, GROUP */
+} atvi_shape;
+
+struct atvi_canvas {
+  atvi_pool *pool;
+  double width, height;
+  atvi_idx n, cap, n_drawn;
+  atvi_shape *shape;
+};
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/page.h"
+#include "graph/internal.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- text ---- */
+
+atvi_page atvi_page_begin(atvi_pool *pool, const char *title, bool live) {
+  return (atvi_page){.pool = pool,
+                     .body = {.pool = pool},
+                     .data = {.pool = pool},
+                     .pairs = {.pool = pool},
+                     .contents = {.pool = pool},
+                     .title = title,
+                     .live = live};
+}
+
+static void end_section(atvi_page *p) {
+  if (p->in_section) atvi_text_add(&p->body, "</section>\n");
+  p->in_section = false;
+}
+
+void atvi_page_section(atvi_page *p, const char *id, const char *heading) {
+  end_section(p);
+  p->in_section = true;
+  atvi_text_add(&p->body, "<section id=\"%s\"><h2>", id);
+  atvi_text_escape(&p->body, heading);
+  atvi_text_add(&p->body, "</h2>\n");
+  atvi_text_add(&p->contents, "<a href=\"#%s\">", id);
+  atvi_text_escape(&p->contents, heading);
+  atvi_text_add(&p->contents, "</a>\n");
+}
+
+void atvi_page_heading(atvi_page *p, const char *heading) {
+  atvi_text_add(&p->body, "<h3>");
+  atvi_text_escape(&p->body, heading);
+  atvi_text_add(&p->body, "</h3>\n");
+}
+
+static void paragraph(atvi_page *p, const char *tag, const char *fmt, va_list args) {
+  char line[4096];
+  vsnprintf(line, sizeof line, fmt, args);
+  atvi_text_add(&p->body, "<p%s>", tag);
+  atvi_text_escape(&p->body, line);
+  atvi_text_add(&p->body, "</p>\n");
+}
+
+void atvi_page_say(atvi_page *p, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  paragraph(p, "", fmt, args);
+  va_end(args);
+}
+
+void atvi_page_note(atvi_page *p, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  paragraph(p, " class=\"note\"", fmt, args);
+  va_end(args);
+}
+
+void atvi_page_listing(atvi_page *p, const char *heading, const char *text, bool open) {
+  atvi_text_add(&p->body, "<details%s><summary>", open ? " open" : "");
+  atvi_text_escape(&p->body, heading);
+  atvi_text_add(&p->body, "</summary><pre tabindex=\"0\">");
+  atvi_text_escape(&p->body, text);
+  atvi_text_add(&p->body, "</pre></details>\n");
+}
+
+/* ---- figures ---- */
+
+void atvi_page_grid(atvi_page *p, const char *size) {
+  atvi_text_add(&p->body, "<div class=\"grid %s\">\n", size);
+}
+
+void atvi_page_grid_end(atvi_page *p) { atvi_text_add(&p->body, "</div>\n"); }
+
+void atvi_page_figure(atvi_page *p, const atvi_canvas *c, const char *id, const char *alt) {
+  atvi_text_add(&p->body, "<figure>");
+  atvi_canvas_svg(c, &(atvi_svg_opts){.id = id, .title = alt, .page = true}, &p->body);
+  atvi_text_add(&p->body, "</figure>\n");
+}
+
+void atvi_page_figure_both(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
+                           const char *alt) {
+  char other[64];
+  snprintf(other, sizeof other, "%sn", id);
+  atvi_text_add(&p->body, "<figure><div class=\"on-wide\">");
+  atvi_canvas_svg(wide, &(atvi_svg_opts){.id = id, .title = alt, .page = true}, &p->body);
+  atvi_text_add(&p->body, "</div><div class=\"on-narrow\">");
+  atvi_canvas_svg(narrow, &(atvi_svg_opts){.id = other, .title = alt, .page = true}, &p->body);
+  atvi_text_add(&p->body, "</div></figure>\n");
+}
+
+static void put_numbers(atvi_text *out, atvi_idx n, const double *x) {
+  atvi_text_add(out, "[");
+  for (atvi_idx i = 0; i < n; i++) {
+    if (i) atvi_text_add(out, ",");
+    atvi_json_put_number(out, x[i]);
+  }
+  atvi_text_add(out, "]");
+}
+
+void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
+                     atvi_idx n, const double *x, int n_column, const atvi_hover *column) {
+  atvi_text *out = &p->data;
+  const double plot[4] = {f->x, f->y, f->width, f->height}, across[2] = {f->across.low, f->across.high};
+  const double calendar[2] = {f->across.calendar.day0, f->across.calendar.unit};
+  atvi_text_add(out, "%s\"%s\":{\"z\":%d,\"l\":%d,\"f\":", p->n_figs++ ? ",\n" : "", id, zoom, f->across.log);
+  put_numbers(out, 4, plot);
+  atvi_text_add(out, ",\"d\":");
+  put_numbers(out, 2, across);
+  if (f->across.calendar.unit > 0) atvi_text_add(out, ",\"c\":"), put_numbers(out, 2, calendar);
+  atvi_text_add(out, ",\"n\":");
+  atvi_json_put_text(out, name);
+  atvi_text_add(out, ",\"x\":");
+  put_numbers(out, n, x);
+  atvi_text_add(out, ",\"v\":[");
+  for (int k = 0, some = 0; k < n_column; k++) {
+    if (!column[k].value) continue;
+    atvi_text_add(out, some++ ? ",[" : "[");
+    atvi_json_put_text(out, column[k].name);
+    atvi_text_add(out, ",");
+    put_numbers(out, n, column[k].value);
+    atvi_text_add(out, "]");
+  }
+  atvi_text_add(out, "]}");
+}
+
+/* ---- tables ---- */
+
+void atvi_page_table(atvi_page *p, const char *caption, int n, const char *const *column, bool folded) {
+  if (folded) {
+    atvi_text_add(&p->body, "<details><summary>");
+    atvi_text_escape(&p->body, caption);
+    atvi_text_add(&p->body, "</summary>");
+  }
+  atvi_text_add(&p->body, "<div class=\"scroll\" tabindex=\"0\"><table data-folded=\"%d\"><caption>", folded);
+  atvi_text_escape(&p->body, caption);
+  atvi_text_add(&p->body, "</caption><thead><tr>");
+  for (int k = 0; k < n; k++) {
+    atvi_text_add(&p->body, "<th scope=\"col\">");
+    atvi_text_escape(&p->body, column[k]);
+    atvi_text_add(&p->body, "</th>");
+  }
+  atvi_text_add(&p->body, "</tr></thead><tbody>\n");
+}
+
+void atvi_page_row(atvi_page *p, const char *name) {
+  atvi_text_add(&p->body, "<tr><th scope=\"row\">");
+  atvi_text_escape(&p->body, name);
+  atvi_text_add(&p->body, "</th>");
+}
+
+void atvi_page_cell(atvi_page *p, const char *text) {
+  atvi_text_add(&p->body, "<td>");
+  if (text) atvi_text_escape(&p->body, text);
+  atvi_text_add(&p->body, "</td>");
+}
+
+void atvi_page_number(atvi_page *p, double x, int digits) {
+  char text[ATVI_TICK_LABEL];
+  atvi_write_number(text, x, digits);
+  atvi_page_cell(p, text);
+}
+
+void atvi_page_table_end(atvi_page *p, bool folded) {
+  atvi_text_add(&p->body, "</tbody></table></div>%s\n", folded ? "</details>" : "");
+}
+
+/* ---- JSON ---- */
+
+void atvi_json_put_text(atvi_text *out, const char *s) {
+  atvi_text clean = {.pool = out->pool};
+  atvi_text_escape(&clean,
+                   s); /* a first pass makes it UTF-8; entities are fine, the script shows text as HTML */
+  const char *at;
+  if (atvi_text_get(&clean, &at) != ATVI_OK) out->failed = true;
+  atvi_text_add(out, "\"");
+  for (; *at; at++) {
+    if (*at == '\\' || *at == '"')
+      atvi_text_add(out, "\\%c", *at);
+    else if ((unsigned char)*at < 0x20)
+      atvi_text_add(out, "\\u%04x", *at);
+    else
+      atvi_text_add(out, "%c", *at);
+  }
+  atvi_text_add(out, "\"");
+}
+
+void atvi_json_put_number(atvi_text *out, double x) {
+  if (isfinite(x))
+    atvi_text_add(out, "%.6g", x);
+  else
+    atvi_text_add(out, "null");
+}
+
+/* ---- the file ---- */
+
+static const char *join(atvi_pool *pool, const char *const *line) {
+  atvi_text out = {.pool = pool};
+  const char *text;
+  for (; *line; line++) atvi_text_add(&out, "%s\n", *line);
+  return atvi_text_get(&out, &text) == ATVI_OK ? text : "";
+}
+
+/* The script's hash, so that the policy lets this script run and no other. */
+static void put_hash(atvi_text *out, const char *script) {
+  static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  unsigned char digest[33] = {0};
+  char code[45];
+  atvi_sha256 s;
+  atvi_sha256_begin(&s);
+  atvi_sha256_add(&s, script, strlen(script));
+  atvi_sha256_end(&s, digest);
+  for (int i = 0; i < 11; i++) {
+    unsigned v = (unsigned)digest[3 * i] << 16 | (unsigned)digest[3 * i + 1] << 8 | digest[3 * i + 2];
+    for (int k = 0; k < 4; k++) code[4 * i + k] = digit[v >> (18 - 6 * k) & 63];
+  }
+  code[43] = '='; /* 32 bytes are ten groups and two */
+  code[44] = 0;
+  atvi_text_add(out, "'sha256-%s'", code);
+}
+
+static void put_head(const atvi_page *p, const char *script, atvi_text *out) {
+  atvi_text_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                     "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; script-src ");
+  put_hash(out, script);
+  atvi_text_add(out, "%s\">\n", p->live ? "; connect-src 'self'" : "");
+  atvi_text_add(out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                     "<meta name=\"color-scheme\" content=\"light dark\">\n"
+                     "<meta name=\"generator\" content=\"atvi " ATVI_VERSION "\">\n"
+                     "<link rel=\"icon\" href=\"data:,\">\n<title>");
+  atvi_text_escape(out, p->title);
+  atvi_text_add(out, "</title>\n<style>\n%s</style></head>\n", join(p->pool, atvi_page_style));
+}
+
+atvi_status atvi_page_end(atvi_page *p, const char **text) {
+  atvi_text out = {.pool = p->pool};
+  const char *body, *data, *pairs, *contents, *script = join(p->pool, atvi_page_script);
+  end_section(p);
+  ATVI_TRY(atvi_text_get(&p->body, &body));
+  ATVI_TRY(atvi_text_get(&p->data, &data));
+  ATVI_TRY(atvi_text_get(&p->pairs, &pairs));
+  ATVI_TRY(atvi_text_get(&p->contents, &contents));
+  put_head(p, script, &out);
+  atvi_text_add(&out, "<body><nav aria-label=\"Sections\">\n%s</nav>\n<main>\n", contents);
+  atvi_text_add(&out, "%s", body);
+  atvi_text_add(
+      &out, "</main>\n<footer><p>Written by atvi " ATVI_VERSION
+            ". This file is complete: it needs no network and can be kept, sent and printed.</p></footer>\n");
+  atvi_text_add(&out,
+                "<script type=\"application/json\" id=\"atvi-data\">{\"figs\":{%s},\"pairs\":%s}</script>\n",
+                data, *pairs ? pairs : "null");
+  atvi_text_add(&out, "<script>%s</script>\n</body></html>\n", script);
+  if (atvi_pool_failed(p->pool)) out.failed = true;
+  return atvi_text_get(&out, text);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* One HTML file that needs nothing else: style and script are part of it, figures are inline SVG, and its content security policy forbids
+ * the network. It is complete without its script, which adds values under the pointer, zoom and a choice of pairs. All text is escaped here;
+ * missing memory is told by atvi_page_end. */
+#ifndef ATVI_REPORT_PAGE_H
+#define ATVI_REPORT_PAGE_H
+
+#include "report/axis.h"
+
+typedef struct {
+  atvi_pool *pool;
+  atvi_text body;
+  atvi_text data;     /* JSON for the script: "id": {...}, ... */
+  atvi_text pairs;    /* and, of the pairs, an object; empty: none */
+  atvi_text contents; /* links to the sections */
+  atvi_idx n_figs;
+  const char *title;
+  bool live; /* asks the server that it came from how the fit is getting on */
+  bool in_section;
+} atvi_page;
+
+atvi_page atvi_page_begin(atvi_pool *pool, const char *title, bool live);
+/* A heading of the second level; id: for links. */
+void atvi_page_section(atvi_page *p, const char *id, const char *heading);
+void atvi_page_heading(atvi_page *p, const char *heading); /* of the third */
+void atvi_page_say(atvi_page *p, const char *fmt, ...) ATVI_PRINTF(2, 3);
+void atvi_page_note(atvi_page *p, const char *fmt, ...) ATVI_PRINTF(2, 3); /* in small print */
+/* Text as it is, in a box that opens. */
+void atvi_page_listing(atvi_page *p, const char *heading, const char *text, bool open);
+
+/* Figures next to each other, as many as fit: "wide", "half" or "third" of the page. */
+void atvi_page_grid(atvi_page *p, const char *size);
+void atvi_page_grid_end(atvi_page *p);
+/* alt: what it shows, in words. */
+void atvi_page_figure(atvi_page *p, const atvi_canvas *c, const char *id, const char *alt);
+/* The same figure for wide screens and for narrow ones; the id of the narrow one ends with n. */
+void atvi_page_figure_both(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
+                           const char *alt);
+
+/* Values under the pointer: of the figure `id`, whose plot is f, at n places x columns of numbers. zoom: a range can be chosen. */
+typedef struct {
+  const char *name;
+  const double *value; /* [n]; NULL: left out */
+} atvi_hover;
+void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
+                     atvi_idx n, const double *x, int n_column, const atvi_hover *column);
+
+/* A table: begin, then for each row begin and its cells. Numbers are right-aligned. */
+void atvi_page_table(atvi_page *p, const char *caption, int n, const char *const *column, bool folded);
+void atvi_page_row(atvi_page *p, const char *name);
+void atvi_page_cell(atvi_page *p, const char *text); /* NULL: empty */
+void atvi_page_number(atvi_page *p, double x, int digits);
+void atvi_page_table_end(atvi_page *p, bool folded);
+
+/* A string or a number of JSON, safe inside a page. NaN is null. */
+void atvi_json_put_text(atvi_text *out, const char *s);
+void atvi_json_put_number(atvi_text *out, double x);
+
+/* The whole file. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_page_end(atvi_page *p, const char **text);
+
+/* For page.c: lines of the style sheet and of the script, NULL-ended. */
+extern const char *const atvi_page_style[], *const atvi_page_script[];
+
+#endif

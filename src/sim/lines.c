@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim/lines.h"
+#include "io/csv.h"
+#include "io/file.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 16 };
+
+atvi_status atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, atvi_sim_lines *l) {
+  *l = (atvi_sim_lines){.ctx = ctx, .path = path, .fd = fd};
+  return lseek(fd, 0, SEEK_SET) == 0 ? ATVI_OK : atvi_file_cannot(ctx, "read", path, errno);
+}
+
+void atvi_sim_lines_close(atvi_sim_lines *l) {
+  atvi_block_free(l->ctx, l->buf);
+  atvi_block_free(l->ctx, l->bare);
+  atvi_block_free(l->ctx, l->list);
+  l->buf = l->bare = NULL;
+  l->list = NULL;
+}
+
+/* At least `want` of the old block's items, which are kept; NULL: no memory, and the old one stays. */
+static void *bigger(atvi_ctx *ctx, void *old, size_t have, size_t want, size_t size) {
+  void *block = atvi_block(ctx, want * size);
+  if (!block) return NULL;
+  if (have) memcpy(block, old, have * size);
+  atvi_block_free(ctx, old);
+  return block;
+}
+
+static atvi_status no_memory(const atvi_sim_lines *l) {
+  return ATVI_FAIL(l->ctx, ATVI_ENOMEM, "%s: out of memory", l->path);
+}
+
+/* Makes room and reads more; what was handed out already is dropped. */
+static atvi_status fill(atvi_sim_lines *l) {
+  if (l->at > 0) memmove(l->buf, l->buf + l->at, l->n - l->at);
+  l->n -= l->at;
+  l->at = 0;
+  if (l->cap - l->n < CHUNK) {
+    size_t cap = 2 * l->cap + 2 * CHUNK;
+    char *buf = bigger(l->ctx, l->buf, l->n, cap, 1);
+    if (!buf) return no_memory(l);
+    l->buf = buf;
+    l->cap = cap;
+  }
+  ssize_t got;
+  do got = read(l->fd, l->buf + l->n, l->cap - l->n);
+  while (got < 0 && errno == EINTR);
+  if (got < 0) return atvi_file_cannot(l->ctx, "read", l->path, errno);
+  l->end = got == 0;
+  l->n += (size_t)got;
+  return ATVI_OK;
+}
+
+atvi_status atvi_sim_lines_wrong(const atvi_sim_lines *l, const char *what) {
+  return ATVI_FAIL(
+      l->ctx, ATVI_EDATA,
+      "%s:%d:1: error: %s\nhint: this is not a line of a record of runs; if the file was damaged, "
+      "take the line out",
+      l->path, l->line, what);
+}
+
+/* ---- lists of numbers ---- */
+
+static bool number_char(char c) {
+  return (c >= '0' && c <= '9') || c == ',' || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E' ||
+         c == ' ';
+}
+
+/* Bytes of the list of numbers whose [ is at p, without brackets; 0 if it is none. */
+static size_t list_length(const char *p, const char *end) {
+  size_t n = 0;
+  if (end - p < 3 || !((p[1] >= '0' && p[1] <= '9') || p[1] == '-')) return 0;
+  while (p + 1 + n < end && number_char(p[1 + n])) n++;
+  return p + 1 + n < end && p[1 + n] == ']' ? n : 0;
+}
+
+static atvi_status add_list(atvi_sim_lines *l, const char *text, size_t n) {
+  if (l->n_list == l->cap_list) {
+    size_t cap = 2 * l->cap_list + 8;
+    atvi_sim_list *list = bigger(l->ctx, l->list, l->n_list, cap, sizeof *list);
+    if (!list) return no_memory(l);
+    l->list = list;
+    l->cap_list = cap;
+  }
+  l->list[l->n_list++] = (atvi_sim_list){text, n};
+  return ATVI_OK;
+}
+
+/* line[n] without its lists of numbers: *bytes of it in l->bare. */
+static atvi_status strip(atvi_sim_lines *l, const char *line, size_t n, size_t *bytes) {
+  const char *end = line + n;
+  bool quoted = false;
+  l->n_list = 0;
+  *bytes = 0;
+  for (const char *p = line; p < end; p++) {
+    if (l->cap_bare - *bytes < 64) {
+      size_t cap = 2 * l->cap_bare + 1024;
+      char *bare = bigger(l->ctx, l->bare, *bytes, cap, 1);
+      if (!bare) return no_memory(l);
+      l->bare = bare;
+      l->cap_bare = cap;
+    }
+    size_t length = *p == '[' && !quoted ? list_length(p, end) : 0;
+    if (length) {
+      ATVI_TRY(add_list(l, p + 1, length));
+      *bytes += (size_t)snprintf(l->bare + *bytes, 40, "[\"%zu\"]", l->n_list - 1);
+      p += length + 1;
+      continue;
+    }
+    l->bare[(*bytes)++] = *p;
+    if (*p == '"') quoted = !quoted;
+    if (*p == '\\' && quoted && p + 1 < end) l->bare[(*bytes)++] = *++p;
+  }
+  return ATVI_OK;
+}
+
+atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, const json_t *list, atvi_idx *n,
+                                   double **x) {
+  const char *place = json_array_size(list) == 1 ? json_string_value(json_array_get(list, 0)) : NULL;
+  size_t k = place ? strtoul(place, NULL, 10) : l->n_list;
+  if (k >= l->n_list) return atvi_sim_lines_wrong(l, "a list of numbers is missing");
+  const char *p = l->list[k].text, *end = p + l->list[k].n;
+  *n = 1;
+  for (const char *q = p; q < end; q++) *n += *q == ',';
+  double *out = *x = atvi_pool_take(pool, (size_t)*n, sizeof *out);
+  if (!out) return no_memory(l);
+  for (atvi_idx i = 0; i < *n; i++) {
+    while (p < end && *p == ' ') p++;
+    const char *stop = p;
+    while (stop < end && *stop != ',') stop++;
+    const char *next = stop + (stop < end);
+    while (stop > p && stop[-1] == ' ') stop--;
+    if (!atvi_parse_number(p, (size_t)(stop - p), &out[i]))
+      return atvi_sim_lines_wrong(l, "something in a list is no finite number");
+    p = next;
+  }
+  return ATVI_OK;
+}
+
+atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out) {
+  size_t looked = 0;
+  *out = NULL;
+  for (;;) {
+    char *from = l->buf ? l->buf + l->at : NULL;
+    char *stop = from ? memchr(from + looked, '\n', l->n - l->at - looked) : NULL;
+    if (stop) {
+      json_error_t error;
+      size_t n = (size_t)(stop - from), bytes;
+      l->at += n + 1;
+      l->whole += (int64_t)n + 1;
+      l->line++;
+      ATVI_TRY(strip(l, from, n, &bytes));
+      *out = json_loadb(l->bare ? l->bare : "", bytes, JSON_DECODE_INT_AS_REAL, &error);
+      if (json_is_object(*out)) return ATVI_OK;
+      json_decref(*out);
+      *out = NULL;
+      return atvi_sim_lines_wrong(l, error.text[0] ? error.text : "no JSON object");
+    }
+    looked = l->n - l->at;
+    if (l->end) return ATVI_OK;
+    ATVI_TRY(fill(l));
+  }
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* One process per run, and what workers share with it. */
+#define _DEFAULT_SOURCE /* environ, strsignal */
+#include "sim/detail.h"
+#include "io/csv.h"
+#include "io/file.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char STDIN[] = ".stdin.json", STDOUT[] = "stdout.txt", STDERR[] = "stderr.txt";
+static const size_t OUTPUT_MAX = (size_t)1 << 30;
+
+extern char **environ;
+
+static atvi_status no_memory(const atvi_simulator *s) {
+  return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "simulator: out of memory");
+}
+
+atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path) {
+  if (!path) return no_memory(s);
+  if (!atvi_folder_remove(path)) return atvi_file_cannot(s->ctx, "remove the old folder", path, errno);
+  return atvi_dir_make(s->ctx, path, false);
+}
+
+const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double *x) {
+  atvi_text t = {.pool = pool};
+  const char *text;
+  for (atvi_idx i = 0; i < s->spec.d; i++) {
+    char number[ATVI_NUMBER_BYTES];
+    atvi_format_number(number, x[i]);
+    atvi_text_add(&t, "%s\"%s\":%s", i ? "," : "{", s->spec.param[i], number); /* names have no quotes */
+  }
+  atvi_text_add(&t, s->spec.d ? "}\n" : "{}\n");
+  return atvi_text_get(&t, &text) == ATVI_OK ? text : NULL;
+}
+
+/* "theta_1=0.25" */
+static char *variable(atvi_pool *pool, const char *name, double x) {
+  char number[ATVI_NUMBER_BYTES];
+  atvi_format_number(number, x);
+  char *text = atvi_pool_printf(pool, "%s=%s", name, number);
+  for (char *p = text; p && *p != '='; p++)
+    if (*p == '.') *p = '_';
+  return text;
+}
+
+static bool same_name(const char *a, const char *b) {
+  size_t n = strcspn(a, "=");
+  return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+char **atvi_sim_environment(const atvi_simulator *s, atvi_pool *pool, int64_t id, const double *x) {
+  atvi_idx n = 0, own = 0;
+  while (environ && environ[n]) n++;
+  char **env = atvi_pool_take(pool, (size_t)(n + s->spec.d) + 3, sizeof *env);
+  if (!env) return NULL;
+  env[own++] = atvi_pool_printf(pool, "ATVI_MODEL_DIR=%s", s->spec.folder);
+  if (id) env[own++] = atvi_pool_printf(pool, "ATVI_RUN=%lld", (long long)id);
+  for (atvi_idx i = 0; x && i < s->spec.d; i++) env[own++] = variable(pool, s->spec.param[i], x[i]);
+  if (atvi_pool_failed(pool)) return NULL;
+  atvi_idx m = own;
+  for (atvi_idx i = 0; i < n; i++) {
+    bool ours = false;
+    for (atvi_idx k = 0; k < own && !ours; k++) ours = same_name(env[k], environ[i]);
+    if (!ours) env[m++] = environ[i];
+  }
+  return env;
+}
+
+const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing) {
+  *missing = false;
+  if (WIFSIGNALED(status)) {
+    const char *name = strsignal(WTERMSIG(status));
+    return atvi_pool_printf(pool, "ended by signal %d (%s)", WTERMSIG(status), name ? name : "?");
+  }
+  int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  if (code == 0) return NULL;
+  *missing = code == 127 || code == 126;
+  if (code > 128 && code < 128 + 65) { /* the shell's way to tell of a signal */
+    const char *name = strsignal(code - 128);
+    return atvi_pool_printf(pool, "ended with status %d (%s)", code, name ? name : "?");
+  }
+  return atvi_pool_printf(pool, "ended with status %d%s", code,
+                          code == 127   ? ": the program was not found"
+                          : code == 126 ? ": the program cannot be run"
+                                        : "");
+}
+
+/* ---- beginning ---- */
+
+static atvi_status write_file(atvi_simulator *s, atvi_sim_slot *slot, const char *name, const char *text,
+                              size_t n) {
+  char *path = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, name);
+  if (!path) return no_memory(s);
+  char *slash = strrchr(path, '/');
+  if (strchr(name, '/')) { /* a folder inside the folder */
+    *slash = 0;
+    ATVI_TRY(atvi_dir_make(s->ctx, path, false));
+    *slash = '/';
+  }
+  FILE *f = fopen(path, "we"); /* no waiting for the disk: if we are killed the run is done again */
+  if (!f) return atvi_file_cannot(s->ctx, "write", path, errno);
+  bool ok = fwrite(text, 1, n, f) == n;
+  int err = errno;
+  ok = fclose(f) == 0 && ok;
+  return ok ? ATVI_OK : atvi_file_cannot(s->ctx, "write", path, err ? err : errno);
+}
+
+static atvi_status write_files(atvi_simulator *s, atvi_sim_slot *slot, const double *x) {
+  for (atvi_idx i = 0; i < s->spec.n_file; i++) {
+    atvi_text t = {.pool = slot->pool};
+    const char *text;
+    atvi_template_fill(s->file[i], x, &t);
+    if (atvi_text_get(&t, &text) != ATVI_OK) return no_memory(s);
+    ATVI_TRY(write_file(s, slot, s->spec.file[i].to, text, (size_t)t.n));
+  }
+  return ATVI_OK;
+}
+
+atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t id, const double *x) {
+  atvi_text command = {.pool = slot->pool};
+  ATVI_TRY(atvi_sim_fresh_folder(s, slot->folder));
+  ATVI_TRY(write_files(s, slot, x));
+  atvi_proc_spec p = {.folder = slot->folder, .guard = &s->guard};
+  if (s->spec.send_json) {
+    const char *line = atvi_sim_line(s, slot->pool, x);
+    if (!line) return no_memory(s);
+    ATVI_TRY(write_file(s, slot, STDIN, line, strlen(line)));
+    p.in = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDIN);
+  }
+  p.out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
+  p.err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR);
+  p.env = atvi_sim_environment(s, slot->pool, id, s->spec.send_environment ? x : NULL);
+  atvi_template_fill(s->command, x, &command);
+  p.command = command.text;
+  if (!p.command || atvi_pool_failed(slot->pool)) return no_memory(s);
+  return atvi_proc_start(s->ctx, &p, &slot->proc);
+}
+
+/* ---- ending ---- */
+
+/* Whether a file has outgrown what we would read. */
+static bool flood(const atvi_sim_slot *slot, const char *name) {
+  char path[4096];
+  struct stat st;
+  snprintf(path, sizeof path, "%s/%s", slot->folder, name);
+  return stat(path, &st) == 0 && (size_t)st.st_size > OUTPUT_MAX;
+}
+
+static atvi_status read_output(atvi_simulator *s, atvi_sim_slot *slot, const atvi_sim_output *o,
+                               atvi_sim_series *out, const char **reason) {
+  char *text, *path = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, o->file ? o->file : STDOUT);
+  size_t n;
+  struct stat st;
+  if (!path) return no_memory(s);
+  *reason = NULL;
+  if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    *reason = atvi_pool_printf(slot->pool, "%s: there is no file %s", o->name, o->file ? o->file : STDOUT);
+  else if ((size_t)st.st_size > OUTPUT_MAX)
+    *reason = atvi_pool_printf(slot->pool, "%s: %s is larger than 1 GB", o->name, o->file ? o->file : STDOUT);
+  if (*reason || atvi_pool_failed(slot->pool)) return *reason ? ATVI_OK : no_memory(s);
+  atvi_status status = atvi_file_read(slot->pool, path, &text, &n);
+  if (status == ATVI_OK) return atvi_sim_output_parse(slot->pool, o, text, n, out, reason);
+  if (status == ATVI_ENOMEM) return no_memory(s);
+  *reason = atvi_pool_printf(slot->pool, "%s: %s", o->name, atvi_errmsg(s->quiet));
+  return *reason ? ATVI_OK : no_memory(s);
+}
+
+static atvi_status read_outputs(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
+  end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
+  if (!end->out) return no_memory(s);
+  for (atvi_idx o = 0; o < s->spec.n_output && !end->reason; o++)
+    if (read_output(s, slot, &s->spec.output[o], &end->out[o], &end->reason) != ATVI_OK) return no_memory(s);
+  return ATVI_OK;
+}
+
+atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
+  int status;
+  *end = (atvi_sim_end){0};
+  if (!atvi_proc_ended(&slot->proc, &status)) {
+    if (!slot->why[0] && (flood(slot, STDOUT) || flood(slot, STDERR)))
+      snprintf(slot->why, sizeof slot->why, "it printed more than 1 GB");
+    return ATVI_OK;
+  }
+  end->ended = true;
+  end->reason = slot->why[0] ? slot->why : atvi_sim_ending(slot->pool, status, &end->missing);
+  if (atvi_pool_failed(slot->pool)) return no_memory(s);
+  if (!end->reason) ATVI_TRY(read_outputs(s, slot, end));
+  if (!end->reason) return ATVI_OK;
+  const char *err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR),
+             *out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
+  end->log = err && out ? atvi_file_tail(slot->pool, err, ATVI_SIM_TAIL) : NULL;
+  if (end->log && !end->log[0]) end->log = atvi_file_tail(slot->pool, out, ATVI_SIM_TAIL);
+  return end->log ? ATVI_OK : no_memory(s);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* What a simulator wrote, as numbers. A run whose output cannot be used is no error of ours: the reason is a sentence for
+ * the record. */
+#ifndef ATVI_SIM_OUTPUT_H
+#define ATVI_SIM_OUTPUT_H
+
+#include "core/core.h"
+#include <jansson.h>
+
+typedef enum {
+  ATVI_SIM_CSV,    /* as io/csv.h; a column by its name in the header or its position */
+  ATVI_SIM_JSON,   /* an object; a key, or keys joined by dots; its value a number or a list of numbers */
+  ATVI_SIM_COLUMNS /* numbers separated by blanks, comments after # ! %; by position, or by name if a line of names comes first */
+} atvi_sim_format;
+
+typedef struct {
+  const char *name;
+  const char *file; /* in the run's folder; NULL: standard output */
+  atvi_sim_format format;
+  const char *column; /* NULL: the output's name, or the only column */
+  const char *time;   /* NULL: none (of JSON: "time", where both are lists) */
+} atvi_sim_output;
+
+typedef struct {
+  atvi_idx n;    /* >= 1 */
+  double *time;  /* [n] strictly ascending; NULL: none (a scalar, or rows 1, 2, ...) */
+  double *value; /* [n] finite */
+} atvi_sim_series;
+
+/* Reads one output from text[n]; memory from pool. *reason is NULL if it could be used, else why not, and *out is then empty.
+ * The pool's context should be one whose messages and log lines nobody reads. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_sim_output_parse(atvi_pool *pool, const atvi_sim_output *o, const char *text,
+                                               size_t n, atvi_sim_series *out, const char **reason);
+/* The same from an object that was read before, such as a worker's answer. */
+ATVI_CHECKED atvi_status atvi_sim_output_json(atvi_pool *pool, const atvi_sim_output *o, const json_t *root,
+                                              atvi_sim_series *out, const char **reason);
+/* Whether two series are on the same times; values are not looked at. */
+bool atvi_sim_output_agrees(const atvi_sim_series *a, const atvi_sim_series *b);
+/* Why a series is not on the times of another, or NULL if it is. Memory from pool; no memory: a shorter reason. */
+const char *atvi_sim_output_differs(atvi_pool *pool, const char *name, const atvi_sim_series *a,
+                                    const atvi_sim_series *b, int64_t id_b);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim/record.h"
+#include "sim/lines.h"
+#include "sim/vote.h"
+#include "io/file.h"
+#include "io/journal.h"
+#include "io/text.h"
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+  atvi_sim_run run;
+  bool good;       /* as it stands in the file, whatever its times */
+  atvi_idx *party; /* [n_output] of a good one */
+} known;
+
+struct atvi_sim_record {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const char *path;
+  atvi_journal file;
+  atvi_sim_shape shape;
+  known *run; /* [n] by order of the first line of each */
+  atvi_idx n, cap;
+  atvi_idx *at; /* [n_at] by id: 1 + index into run; 0: none */
+  atvi_idx n_at;
+  atvi_sim_vote *vote; /* [n_output] */
+  const char *program; /* of the last header */
+};
+
+const char *atvi_sim_folder(atvi_pool *pool, const char *model_path) {
+  const char *stem = atvi_path_stem(pool, model_path), *slash = strrchr(model_path, '/');
+  const char *here = stem ? atvi_pool_printf(pool, "%s-runs", stem) : NULL;
+  if (!here || !slash || access(here, F_OK) == 0) return here;
+  const char *there = atvi_pool_printf(pool, "%.*s/%s", (int)(slash - model_path), model_path, here);
+  return !there || access(there, F_OK) == 0 ? there : here;
+}
+
+static atvi_status no_memory(const atvi_sim_record *r) {
+  return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "%s: out of memory", r->path);
+}
+
+static char *keep(atvi_sim_record *r, const char *s) { return atvi_pool_strndup(r->pool, s, strlen(s)); }
+
+/* ---- what is known ---- */
+
+const atvi_sim_run *atvi_sim_record_find(const atvi_sim_record *r, int64_t id) {
+  if (id < 1 || id >= r->n_at || r->at[id] == 0) return NULL;
+  return &r->run[r->at[id] - 1].run;
+}
+
+atvi_idx atvi_sim_record_count(const atvi_sim_record *r, bool ok) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < r->n; i++) n += r->run[i].run.ok == ok;
+  return n;
+}
+
+/* The first output that is not on the winner's times; NULL: all are. */
+static const char *minority(const atvi_sim_record *r, const known *k, const atvi_idx *winner,
+                            const char **why) {
+  for (atvi_idx o = 0; o < r->shape.n_output; o++) {
+    if (k->party[o] == winner[o]) continue;
+    *why = atvi_sim_vote_why(&r->vote[o], r->pool, r->shape.output[o], k->party[o]);
+    return r->shape.output[o];
+  }
+  return NULL;
+}
+
+atvi_status atvi_sim_record_settle(atvi_sim_record *r, atvi_idx *n_other) {
+  atvi_idx *winner = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *winner);
+  *n_other = 0;
+  if (!winner) return no_memory(r);
+  for (atvi_idx o = 0; o < r->shape.n_output; o++) winner[o] = atvi_sim_vote_winner(&r->vote[o]);
+  for (atvi_idx i = 0; i < r->n; i++) {
+    known *k = &r->run[i];
+    if (!k->good) continue;
+    k->run.reason = NULL;
+    k->run.ok = !minority(r, k, winner, &k->run.reason);
+    *n_other += !k->run.ok;
+  }
+  return atvi_pool_failed(r->pool) ? no_memory(r) : ATVI_OK;
+}
+
+static bool make_room(atvi_sim_record *r, int64_t id) {
+  if (id < r->n_at) return true;
+  atvi_idx n = 2 * (atvi_idx)id + 64;
+  atvi_idx *at = atvi_pool_take(r->pool, (size_t)n, sizeof *at);
+  if (!at) return false;
+  if (r->n_at) memcpy(at, r->at, (size_t)r->n_at * sizeof *at);
+  r->at = at;
+  r->n_at = n;
+  return true;
+}
+
+/* Counts the times of a good run, and no longer those of the line that it replaces. */
+static bool count_times(atvi_sim_record *r, known *k, const atvi_sim_run *run) {
+  bool fine = true;
+  for (atvi_idx o = 0; k->good && o < r->shape.n_output; o++) atvi_sim_vote_drop(&r->vote[o], k->party[o]);
+  k->good = false;
+  if (!run->ok) return true;
+  if (!k->party) k->party = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *k->party);
+  if (!k->party) return false;
+  for (atvi_idx o = 0; o < r->shape.n_output && fine; o++) {
+    k->party[o] = atvi_sim_vote_add(&r->vote[o], run->id, &run->out[o]);
+    fine = k->party[o] >= 0;
+  }
+  k->good = fine;
+  return fine;
+}
+
+/* Keeps what is worth knowing of a run that is in the file. */
+static atvi_status know(atvi_sim_record *r, const atvi_sim_run *run) {
+  if (!make_room(r, run->id)) return no_memory(r);
+  if (r->at[run->id] == 0) {
+    if (!ATVI_PUSH(r->pool, r->run, r->n, r->cap)) return no_memory(r);
+    r->run[r->n] = (known){0};
+    r->at[run->id] = ++r->n;
+  }
+  double *x = atvi_pool_take(r->pool, (size_t)r->shape.d + 1, sizeof *x);
+  if (!x) return no_memory(r);
+  if (r->shape.d) memcpy(x, run->x, (size_t)r->shape.d * sizeof *x);
+  known *k = &r->run[r->at[run->id] - 1];
+  if (!count_times(r, k, run)) return no_memory(r);
+  k->run = *run;
+  k->run.x = x;
+  k->run.out = NULL;
+  k->run.reason = run->reason ? keep(r, run->reason) : NULL;
+  k->run.log = run->log ? keep(r, run->log) : NULL;
+  k->run.program = r->program;
+  return atvi_pool_failed(r->pool) ? no_memory(r) : ATVI_OK;
+}
+
+/* ---- writing ---- */
+
+/* Any bytes as a JSON string: those that are no UTF-8 would make the line unreadable. */
+static void add_string(atvi_text *t, atvi_pool *pool, const char *s) {
+  size_t n = s ? strlen(s) : 0;
+  char *copy = atvi_pool_strndup(pool, s ? s : "", n);
+  if (!copy) {
+    t->failed = true;
+    return;
+  }
+  json_t *word = json_stringn(copy, n);
+  for (size_t i = 0; !word && i < n; i++)
+    if ((unsigned char)copy[i] >= 128) copy[i] = '?';
+  json_decref(word);
+  atvi_text_add(t, "\"");
+  for (const char *p = copy; *p;) {
+    size_t plain = 0;
+    while ((unsigned char)p[plain] >= 32 && p[plain] != '"' && p[plain] != '\\') plain++;
+    atvi_text_add(t, "%.*s", (int)plain, p);
+    p += plain;
+    if (!*p) break;
+    if (*p == '"' || *p == '\\')
+      atvi_text_add(t, "\\%c", *p);
+    else
+      atvi_text_add(t, "\\u%04x", (unsigned char)*p);
+    p++;
+  }
+  atvi_text_add(t, "\"");
+}
+
+static void add_names(atvi_text *t, const char *key, atvi_idx n, const char *const *name) {
+  atvi_text_add(t, ",\"%s\":[", key);
+  for (atvi_idx i = 0; i < n; i++) {
+    if (i) atvi_text_add(t, ",");
+    add_string(t, t->pool, name[i]);
+  }
+  atvi_text_add(t, "]");
+}
+
+static void add_numbers(atvi_text *t, const char *key, atvi_idx n, const double *x) {
+  atvi_text_add(t, "\"%s\":[", key);
+  for (atvi_idx i = 0; i < n; i++) {
+    if (i) atvi_text_add(t, ",");
+    atvi_text_number(t, x[i]);
+  }
+  atvi_text_add(t, "]");
+}
+
+static void add_run(atvi_text *t, const atvi_sim_shape *shape, const atvi_sim_run *run) {
+  atvi_text_add(t, "{\"id\":%lld,\"outcome\":\"%s\",\"seconds\":%.6g,\"attempts\":%d,\"parameters\":{",
+                (long long)run->id, run->ok ? "ok" : "failed", run->seconds, run->attempts);
+  for (atvi_idx i = 0; i < shape->d; i++) {
+    if (i) atvi_text_add(t, ",");
+    add_string(t, t->pool, shape->param[i]);
+    atvi_text_add(t, ":");
+    atvi_text_number(t, run->x[i]);
+  }
+  atvi_text_add(t, "}");
+  for (atvi_idx o = 0; run->ok && o < shape->n_output; o++) {
+    atvi_text_add(t, o ? "," : ",\"outputs\":{");
+    add_string(t, t->pool, shape->output[o]);
+    atvi_text_add(t, ":{");
+    if (run->out[o].time) {
+      add_numbers(t, "time", run->out[o].n, run->out[o].time);
+      atvi_text_add(t, ",");
+    }
+    add_numbers(t, "value", run->out[o].n, run->out[o].value);
+    atvi_text_add(t, "}");
+  }
+  if (run->ok && shape->n_output) atvi_text_add(t, "}");
+  if (!run->ok) {
+    atvi_text_add(t, ",\"reason\":");
+    add_string(t, t->pool, run->reason);
+    atvi_text_add(t, ",\"log\":");
+    add_string(t, t->pool, run->log);
+  }
+  atvi_text_add(t, "}\n");
+}
+
+static atvi_status append_text(atvi_sim_record *r, atvi_text *t) {
+  const char *text;
+  atvi_status status = atvi_text_get(t, &text);
+  return status == ATVI_OK ? atvi_journal_add(&r->file, text, (size_t)t->n) : no_memory(r);
+}
+
+atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
+  atvi_pool *scratch;
+  if (run->id < 1 || run->id > ATVI_SIM_ID_MAX)
+    return ATVI_FAIL(r->ctx, ATVI_EINVAL, "%s: a run has the number %lld", r->path, (long long)run->id);
+  ATVI_TRY(atvi_pool_new(r->ctx, &scratch));
+  atvi_text t = {.pool = scratch};
+  add_run(&t, &r->shape, run);
+  atvi_status status = append_text(r, &t);
+  atvi_pool_free(scratch);
+  return status == ATVI_OK ? know(r, run) : status;
+}
+
+static atvi_status add_header(atvi_sim_record *r) {
+  atvi_text t = {.pool = r->pool};
+  atvi_text_add(&t, "{\"record\":\"atvi runs\",\"version\":1");
+  add_names(&t, "parameters", r->shape.d, r->shape.param);
+  add_names(&t, "outputs", r->shape.n_output, r->shape.output);
+  atvi_text_add(&t, ",\"program\":");
+  add_string(&t, r->pool, r->shape.program);
+  atvi_text_add(&t, "}\n");
+  return append_text(r, &t);
+}
+
+/* ---- opening ---- */
+
+static bool same_names(const json_t *list, atvi_idx n, const char *const *name) {
+  if (!json_is_array(list) || json_array_size(list) != (size_t)n) return false;
+  for (atvi_idx i = 0; i < n; i++) {
+    const char *s = json_string_value(json_array_get(list, (size_t)i));
+    if (!s || strcmp(s, name[i]) != 0) return false;
+  }
+  return true;
+}
+
+static atvi_status check_header(atvi_sim_record *r, const json_t *line) {
+  const char *wrong = NULL;
+  if (!same_names(json_object_get(line, "parameters"), r->shape.d, r->shape.param)) wrong = "parameters";
+  if (!same_names(json_object_get(line, "outputs"), r->shape.n_output, r->shape.output)) wrong = "outputs";
+  if (wrong)
+    return ATVI_FAIL(r->ctx, ATVI_EINVAL,
+                     "%s has runs with other %s than the model's; move it away or give another --dir",
+                     r->path, wrong);
+  const char *program = json_string_value(json_object_get(line, "program"));
+  r->program = keep(r, program ? program : "");
+  return r->program ? ATVI_OK : no_memory(r);
+}
+
+/* Times of a good run; values are read to know how many there are. */
+static atvi_status read_times(const atvi_sim_record *r, const atvi_sim_lines *l, atvi_pool *scratch,
+                              const json_t *line, atvi_sim_series *out) {
+  for (atvi_idx o = 0; o < r->shape.n_output; o++) {
+    const json_t *from = json_object_get(json_object_get(line, "outputs"), r->shape.output[o]);
+    const json_t *time = json_object_get(from, "time");
+    atvi_idx n;
+    ATVI_TRY(atvi_sim_lines_numbers(l, scratch, json_object_get(from, "value"), &out[o].n, &out[o].value));
+    if (!time) continue;
+    ATVI_TRY(atvi_sim_lines_numbers(l, scratch, time, &n, &out[o].time));
+    if (n != out[o].n) return atvi_sim_lines_wrong(l, "times and values have different lengths");
+  }
+  return ATVI_OK;
+}
+
+static atvi_status read_run(atvi_sim_record *r, const atvi_sim_lines *l, const json_t *line) {
+  const json_t *id = json_object_get(line, "id"), *param = json_object_get(line, "parameters");
+  const char *outcome = json_string_value(json_object_get(line, "outcome"));
+  double number = json_number_value(id);
+  if (!(number >= 1 && number <= ATVI_SIM_ID_MAX) || !outcome || !json_is_object(param))
+    return atvi_sim_lines_wrong(l, "a run without id, outcome or parameters");
+  atvi_pool *scratch;
+  ATVI_TRY(atvi_pool_new(r->ctx, &scratch));
+  double *x = atvi_pool_take(scratch, (size_t)r->shape.d + 1, sizeof *x);
+  atvi_sim_series *out = atvi_pool_take(scratch, (size_t)r->shape.n_output + 1, sizeof *out);
+  atvi_sim_run run = {.id = (int64_t)number, .x = x, .ok = strcmp(outcome, "ok") == 0, .out = out};
+  run.seconds = json_number_value(json_object_get(line, "seconds"));
+  run.attempts = (int)json_number_value(json_object_get(line, "attempts"));
+  run.reason = json_string_value(json_object_get(line, "reason"));
+  run.log = json_string_value(json_object_get(line, "log"));
+  for (atvi_idx i = 0; x && i < r->shape.d; i++)
+    x[i] = json_number_value(json_object_get(param, r->shape.param[i]));
+  atvi_status status = ATVI_OK;
+  if (atvi_pool_failed(scratch))
+    status = no_memory(r);
+  else if (run.ok)
+    status = read_times(r, l, scratch, line, out);
+  if (status == ATVI_OK) status = know(r, &run);
+  atvi_pool_free(scratch);
+  return status;
+}
+
+static atvi_status read_all(atvi_sim_record *r) {
+  atvi_sim_lines l;
+  json_t *line = NULL;
+  atvi_status status = atvi_sim_lines_open(r->ctx, r->path, r->file.fd, &l);
+  while (status == ATVI_OK) {
+    status = atvi_sim_lines_next(&l, &line);
+    if (status != ATVI_OK || !line) break;
+    if (json_object_get(line, "record"))
+      status = check_header(r, line);
+    else
+      status = r->program ? read_run(r, &l, line) : atvi_sim_lines_wrong(&l, "the first line is missing");
+    json_decref(line);
+  }
+  atvi_sim_lines_close(&l);
+  return status;
+}
+
+static atvi_status begin(atvi_sim_record *r) {
+  ATVI_TRY(atvi_journal_open(r->ctx, r->path, &r->file));
+  r->vote = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *r->vote);
+  if (!r->vote) return no_memory(r);
+  for (atvi_idx o = 0; o < r->shape.n_output; o++) r->vote[o] = (atvi_sim_vote){.pool = r->pool};
+  ATVI_TRY(read_all(r));
+  atvi_idx other = 0, elsewhen;
+  ATVI_TRY(atvi_sim_record_settle(r, &elsewhen));
+  for (atvi_idx i = 0; i < r->n; i++)
+    other += r->run[i].run.ok && strcmp(r->run[i].run.program, r->shape.program) != 0;
+  if (other > 0)
+    atvi_log(
+        r->ctx, ATVI_LOG_WARN,
+        "%s: %td good runs were done with another command, other templates or outputs than the model has "
+        "now; if that changes results, begin afresh with another --dir",
+        r->path, other);
+  if (r->program && strcmp(r->program, r->shape.program) == 0) return ATVI_OK;
+  r->program = r->shape.program;
+  return add_header(r);
+}
+
+static bool copy_names(atvi_sim_record *r, atvi_idx n, const char *const *from, const char *const **to) {
+  const char **list = atvi_pool_take(r->pool, (size_t)n + 1, sizeof *list);
+  for (atvi_idx i = 0; list && i < n; i++) list[i] = keep(r, from[i]);
+  *to = list;
+  return !atvi_pool_failed(r->pool);
+}
+
+atvi_status atvi_sim_record_open(atvi_ctx *ctx, const char *path, const atvi_sim_shape *shape,
+                                 atvi_sim_record **out) {
+  atvi_pool *pool;
+  *out = NULL;
+  ATVI_TRY(atvi_pool_new(ctx, &pool));
+  atvi_sim_record *r = atvi_pool_take(pool, 1, sizeof *r);
+  if (!r) {
+    atvi_pool_free(pool);
+    return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  }
+  *r = (atvi_sim_record){.ctx = ctx, .pool = pool, .path = path, .file = {.fd = -1}, .shape = *shape};
+  r->path = atvi_pool_strndup(pool, path, strlen(path));
+  r->shape.program = keep(r, shape->program);
+  atvi_status status = copy_names(r, shape->d, shape->param, &r->shape.param) &&
+                               copy_names(r, shape->n_output, shape->output, &r->shape.output)
+                           ? begin(r)
+                           : ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  if (status == ATVI_OK)
+    *out = r;
+  else
+    atvi_sim_record_free(r);
+  return status;
+}
+
+void atvi_sim_record_free(atvi_sim_record *r) {
+  if (!r) return;
+  atvi_journal_close(&r->file);
+  atvi_pool_free(r->pool);
+}

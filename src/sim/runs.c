@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* A record as matrices. Lines are looked at one after another and only one output of them is kept, so that memory is about twice
+ * that of the matrix. */
+#include "sim/record.h"
+#include "sim/lines.h"
+#include "sim/vote.h"
+#include "io/file.h"
+#include "io/text.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAMED_MAX = 8 }; /* runs at other times that a message names */
+
+typedef struct {
+  int64_t id;
+  bool ok;
+  atvi_idx party; /* of a good one: those with its times */
+  double *x, *y;
+  const char *reason;
+  const char *program;
+} row;
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;    /* the caller's */
+  atvi_pool *scratch; /* rows */
+  const char *path, *output;
+  atvi_idx d;
+  const char *const *param;
+  row *row;
+  atvi_idx n, cap;
+  atvi_idx *at; /* [n_at] by id: 1 + index into row */
+  atvi_idx n_at;
+  atvi_sim_vote vote;
+  const char *program; /* of the last header */
+  const char *latest;  /* of the last good run */
+  atvi_idx most;       /* lines to read; 0: all */
+  atvi_idx lines;
+} reader;
+
+static atvi_status no_memory(const reader *r) {
+  return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "%s: out of memory", r->path);
+}
+
+static atvi_status wrong_output(const reader *r, const json_t *list) {
+  char have[300] = "";
+  for (size_t i = 0; i < json_array_size(list) && strlen(have) < 200; i++) {
+    const char *s = json_string_value(json_array_get(list, i));
+    if (i) strcat(have, ", ");
+    strncat(have, s ? s : "?", 60);
+  }
+  return r->output
+             ? ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have no output %s; they have %s",
+                         r->path, r->output, have)
+             : ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have several outputs (%s): which one?",
+                         r->path, have);
+}
+
+static bool holds(const json_t *list, const char *name) {
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *s = json_string_value(json_array_get(list, i));
+    if (s && strcmp(s, name) == 0) return true;
+  }
+  return false;
+}
+
+static atvi_status header(reader *r, const json_t *line) {
+  const json_t *outputs = json_object_get(line, "outputs"), *params = json_object_get(line, "parameters");
+  if (!r->output && json_array_size(outputs) == 1) {
+    const char *only = json_string_value(json_array_get(outputs, 0));
+    r->output = only ? atvi_pool_strndup(r->scratch, only, strlen(only)) : NULL;
+  }
+  if (!r->output || !holds(outputs, r->output)) return wrong_output(r, outputs);
+  for (atvi_idx i = 0; i < r->d; i++)
+    if (!holds(params, r->param[i]))
+      return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have no parameter %s", r->path,
+                       r->param[i]);
+  const char *program = json_string_value(json_object_get(line, "program"));
+  r->program = atvi_pool_strndup(r->scratch, program ? program : "", program ? strlen(program) : 0);
+  return r->program ? ATVI_OK : no_memory(r);
+}
+
+static row *row_of(reader *r, int64_t id) {
+  if (id >= r->n_at) {
+    atvi_idx n = 2 * (atvi_idx)id + 64;
+    atvi_idx *at = atvi_pool_take(r->scratch, (size_t)n, sizeof *at);
+    if (!at) return NULL;
+    if (r->n_at) memcpy(at, r->at, (size_t)r->n_at * sizeof *at);
+    r->at = at;
+    r->n_at = n;
+  }
+  if (r->at[id] == 0) {
+    if (!ATVI_PUSH(r->scratch, r->row, r->n, r->cap)) return NULL;
+    r->row[r->n] = (row){.id = id};
+    r->at[id] = ++r->n;
+  }
+  return &r->row[r->at[id] - 1];
+}
+
+static atvi_status keep_series(reader *r, const atvi_sim_series *s, row *k) {
+  k->y = atvi_pool_take(r->scratch, (size_t)s->n, sizeof(double));
+  if (!k->y) return no_memory(r);
+  memcpy(k->y, s->value, (size_t)s->n * sizeof(double));
+  k->party = atvi_sim_vote_add(&r->vote, k->id, s);
+  k->ok = k->party >= 0;
+  return k->ok ? ATVI_OK : no_memory(r);
+}
+
+static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, row *k) {
+  const json_t *param = json_object_get(line, "parameters");
+  const json_t *from = json_object_get(json_object_get(line, "outputs"), r->output);
+  const json_t *time = json_object_get(from, "time");
+  atvi_sim_series s = {0};
+  atvi_pool *pool;
+  k->x = atvi_pool_take(r->scratch, (size_t)r->d + 1, sizeof *k->x);
+  if (!k->x) return no_memory(r);
+  for (atvi_idx i = 0; i < r->d; i++) {
+    const json_t *x = json_object_get(param, r->param[i]);
+    if (!json_is_number(x)) return atvi_sim_lines_wrong(l, "a run without one of its parameters");
+    k->x[i] = json_number_value(x);
+  }
+  ATVI_TRY(atvi_pool_new(r->ctx, &pool));
+  atvi_idx n_time = 0;
+  atvi_status status = atvi_sim_lines_numbers(l, pool, json_object_get(from, "value"), &s.n, &s.value);
+  if (status == ATVI_OK && time) status = atvi_sim_lines_numbers(l, pool, time, &n_time, &s.time);
+  if (status == ATVI_OK && time && n_time != s.n)
+    status = atvi_sim_lines_wrong(l, "times and values have different lengths");
+  if (status == ATVI_OK) status = keep_series(r, &s, k);
+  atvi_pool_free(pool);
+  return status;
+}
+
+static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
+  if (json_object_get(line, "record")) return header(r, line);
+  if (!r->output) return atvi_sim_lines_wrong(l, "the first line is missing");
+  double id = json_number_value(json_object_get(line, "id"));
+  const char *outcome = json_string_value(json_object_get(line, "outcome"));
+  if (!(id >= 1 && id <= ATVI_SIM_ID_MAX) || !outcome)
+    return atvi_sim_lines_wrong(l, "a run without id or outcome");
+  row *k = row_of(r, (int64_t)id);
+  if (!k) return no_memory(r);
+  if (k->ok) atvi_sim_vote_drop(&r->vote, k->party);
+  k->ok = false;
+  k->reason = NULL;
+  k->program = r->program;
+  if (strcmp(outcome, "ok") == 0) {
+    r->latest = r->program;
+    return good(r, l, line, k);
+  }
+  const char *reason = json_string_value(json_object_get(line, "reason"));
+  k->reason = atvi_pool_strndup(r->scratch, reason ? reason : "", reason ? strlen(reason) : 0);
+  return k->reason ? ATVI_OK : no_memory(r);
+}
+
+static int by_id(const void *a, const void *b) {
+  const row *x = a, *y = b;
+  return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Takes the runs out that are not on the times of most; `told` names them. */
+static atvi_idx take_out(reader *r, atvi_idx winner, atvi_text *told) {
+  atvi_idx n = 0, named = 0;
+  const char *why = NULL;
+  for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok && r->row[i].party != winner;
+  if (n == 0) return 0;
+  for (atvi_idx i = 0; i < r->n; i++) {
+    row *k = &r->row[i];
+    if (!k->ok || k->party == winner) continue;
+    k->ok = false;
+    if (!why) why = atvi_sim_vote_why(&r->vote, r->scratch, r->output, k->party);
+    if (named++ < NAMED_MAX)
+      atvi_text_add(told, "%s%lld", named > 1 ? ", " : n > 1 ? "runs " : "run ", (long long)k->id);
+  }
+  if (n > NAMED_MAX) atvi_text_add(told, " and %td more", n - NAMED_MAX);
+  atvi_text_add(told, ": %s", why ? why : "other times than most runs");
+  return n;
+}
+
+static atvi_status tell_left_out(reader *r, atvi_idx winner, atvi_sim_runs *out) {
+  atvi_text told = {.pool = r->pool};
+  for (atvi_idx i = 0; i < r->n; i++) {
+    const row *k = &r->row[i];
+    if (k->ok) continue;
+    if (out->n_failed++ == 0) atvi_text_add(&told, "run %lld: %s", (long long)k->id, k->reason);
+  }
+  atvi_text others = {.pool = r->scratch};
+  atvi_idx n = take_out(r, winner, &others);
+  if (n) atvi_text_add(&told, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
+  out->n_failed += n;
+  if (out->n_failed && atvi_text_get(&told, &out->failure) != ATVI_OK) return no_memory(r);
+  return others.failed ? no_memory(r) : ATVI_OK;
+}
+
+static atvi_status collect(reader *r, atvi_sim_runs *out) {
+  atvi_idx n = 0, winner = atvi_sim_vote_winner(&r->vote);
+  if (r->n) qsort(r->row, (size_t)r->n, sizeof *r->row, by_id);
+  ATVI_TRY(tell_left_out(r, winner, out));
+  for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok;
+  if (n == 0)
+    return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: no run of the simulator is good%s%s\nhint: atvi run",
+                     r->path, out->failure ? "; " : "", out->failure ? out->failure : "");
+  const atvi_sim_series *times = &r->vote.party[winner].times;
+  atvi_idx m = times->n;
+  double *x = atvi_pool_take(r->pool, (size_t)(n * r->d) + 1, sizeof *x);
+  double *y = atvi_pool_take(r->pool, (size_t)(n * m), sizeof *y);
+  double *time = times->time ? atvi_pool_take(r->pool, (size_t)m, sizeof *time) : NULL;
+  int64_t *id = atvi_pool_take(r->pool, (size_t)n, sizeof *id);
+  if (atvi_pool_failed(r->pool)) return no_memory(r);
+  if (time) memcpy(time, times->time, (size_t)m * sizeof *time);
+  *out = (atvi_sim_runs){n, r->d, m, id, x, y, time, out->n_failed, out->failure, 0, r->lines};
+  for (atvi_idx i = 0, k = 0; i < r->n; i++) {
+    const row *from = &r->row[i];
+    if (!from->ok) continue;
+    id[k] = from->id;
+    out->n_other += strcmp(from->program, r->latest) != 0;
+    if (r->d) memcpy(x + k * r->d, from->x, (size_t)r->d * sizeof *x);
+    memcpy(y + k * m, from->y, (size_t)m * sizeof *y);
+    k++;
+  }
+  return ATVI_OK;
+}
+
+static atvi_status read_file(reader *r, int fd, atvi_sim_runs *out) {
+  atvi_sim_lines l;
+  json_t *line = NULL;
+  atvi_status status = atvi_sim_lines_open(r->ctx, r->path, fd, &l);
+  while (status == ATVI_OK && (r->most == 0 || r->lines < r->most)) {
+    status = atvi_sim_lines_next(&l, &line);
+    if (status != ATVI_OK || !line) break;
+    status = one(r, &l, line);
+    r->lines++;
+    json_decref(line);
+  }
+  atvi_sim_lines_close(&l);
+  if (status == ATVI_OK && r->lines < r->most)
+    return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s: error: the record has %td lines, and had %td", r->path,
+                     r->lines, r->most);
+  return status == ATVI_OK ? collect(r, out) : status;
+}
+
+atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, const char *output, atvi_idx d,
+                               const char *const *param, atvi_sim_runs *out) {
+  return atvi_sim_runs_read_first(pool, path, 0, output, d, param, out);
+}
+
+atvi_status atvi_sim_runs_read_first(atvi_pool *pool, const char *path, atvi_idx lines, const char *output,
+                                     atvi_idx d, const char *const *param, atvi_sim_runs *out) {
+  reader r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .path = path, .output = output, .most = lines};
+  r.d = d;
+  r.param = param;
+  *out = (atvi_sim_runs){0};
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT)
+    return ATVI_FAIL(
+        r.ctx, ATVI_EIO,
+        "there is no record of runs of the simulator at %s: make one with atvi design and atvi run", path);
+  if (fd < 0) return atvi_file_cannot(r.ctx, "read", path, errno);
+  atvi_status status = atvi_pool_new(r.ctx, &r.scratch);
+  r.vote.pool = r.scratch;
+  if (status == ATVI_OK) status = read_file(&r, fd, out);
+  if (status != ATVI_OK) *out = (atvi_sim_runs){0};
+  if (r.scratch) atvi_pool_free(r.scratch);
+  close(fd);
+  return status;
+}

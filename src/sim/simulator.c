@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim/detail.h"
+#include "io/csv.h"
+#include "io/file.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static atvi_status no_memory(const atvi_simulator *s) {
+  return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "simulator: out of memory");
+}
+
+static const char *keep(atvi_simulator *s, const char *text) {
+  return text ? atvi_pool_strndup(s->pool, text, strlen(text)) : NULL;
+}
+
+ATVI_PRINTF(3, 4)
+static atvi_status wrong(const atvi_simulator *s, const char *hint, const char *fmt, ...) {
+  char what[400];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(what, sizeof what, fmt, args);
+  va_end(args);
+  return ATVI_FAIL(s->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s\nhint: %s", s->spec.place.path,
+                   s->spec.place.line, s->spec.place.column, what, hint);
+}
+
+/* ---- checks ---- */
+
+static bool inside(const char *path) {
+  if (!path[0] || path[0] == '/' || path[strlen(path) - 1] == '/') return false;
+  for (const char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+    if (strncmp(p, "..", 2) == 0 && (p[2] == 0 || p[2] == '/')) return false;
+  return true;
+}
+
+static atvi_status check_worker(const atvi_simulator *s) {
+  const atvi_sim_spec *p = &s->spec;
+  static const char hint[] =
+      "a worker gets a line of JSON on standard input and answers with one on standard output";
+  for (atvi_idx i = 0; i < p->d; i++)
+    if (atvi_template_uses(s->command, i))
+      return wrong(s, hint,
+                   "the command of a worker cannot have the field {%.60s}: it is started once for "
+                   "many runs",
+                   p->param[i]);
+  if (p->n_file) return wrong(s, hint, "a worker cannot have templates");
+  if (p->send_environment) return wrong(s, hint, "a worker cannot get parameters through its environment");
+  for (atvi_idx o = 0; o < p->n_output; o++)
+    if (p->output[o].file)
+      return wrong(s, hint, "output %.60s of a worker cannot come from a file", p->output[o].name);
+  return ATVI_OK;
+}
+
+static atvi_status check(const atvi_simulator *s) {
+  const atvi_sim_spec *p = &s->spec;
+  static const char hint[] = "name a file by its path from the run's folder, without ..";
+  if (p->n_output < 1)
+    return wrong(s, "add a line such as: output flow from \"out.csv\" csv", "the simulator has no output");
+  for (atvi_idx i = 0; i < p->n_file; i++)
+    if (!inside(p->file[i].to)) return wrong(s, hint, "%.200s is not inside the run's folder", p->file[i].to);
+  for (atvi_idx o = 0; o < p->n_output; o++)
+    if (p->output[o].file && !inside(p->output[o].file))
+      return wrong(s, hint, "%.200s is not inside the run's folder", p->output[o].file);
+  return p->worker ? check_worker(s) : ATVI_OK;
+}
+
+/* ---- the command ---- */
+
+static bool name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Where the first word that is no assignment begins. */
+static const char *first_word(const char *p) {
+  for (;;) {
+    p += strspn(p, " \t\n");
+    const char *q = p;
+    while (name_char(*q)) q++;
+    if (q == p || *q != '=') return p;
+    p += strcspn(p, " \t\n");
+  }
+}
+
+/* A program named with a slash is relative to the model: its folder goes in front, in quotes, with braces doubled. */
+static const char *absolute(atvi_simulator *s, const char *command) {
+  const char *word = first_word(command), *name = word + strspn(word, "'\"");
+  size_t n = strcspn(name, " \t\n;|&<>()");
+  if (name[0] == '/' || name[0] == '~' || name[0] == '$' || !memchr(name, '/', n)) return command;
+  atvi_text t = {.pool = s->pool};
+  atvi_text_add(&t, "%.*s'", (int)(word - command), command);
+  for (const char *p = s->spec.folder; *p; p++) {
+    if (*p == '\'')
+      atvi_text_add(&t, "'\\''");
+    else
+      atvi_text_add(&t, *p == '{' || *p == '}' ? "%c%c" : "%c", *p, *p);
+  }
+  atvi_text_add(&t, "'/%s", word);
+  const char *text;
+  return atvi_text_get(&t, &text) == ATVI_OK ? text : NULL;
+}
+
+static atvi_status read_command(atvi_simulator *s) {
+  const atvi_sim_spec *p = &s->spec;
+  if (!p->command[strspn(p->command, " \t\n")])
+    return wrong(s, "add a line such as: command \"./simulator {k}\"", "the simulator's command is empty");
+  ATVI_TRY(
+      atvi_template_parse(s->pool, p->place, p->command, strlen(p->command), p->d, p->param, &s->command));
+  const char *text = absolute(s, p->command);
+  if (!text) return no_memory(s);
+  return atvi_template_parse(s->pool, p->place, text, strlen(text), p->d, p->param, &s->command);
+}
+
+/* ---- making ---- */
+
+static uint64_t hash(uint64_t h, const char *text, size_t n) {
+  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 0x100000001b3u; /* FNV-1a */
+  return h;
+}
+
+static atvi_status read_files(atvi_simulator *s, uint64_t *h) {
+  const atvi_sim_spec *p = &s->spec;
+  s->file = atvi_pool_take(s->pool, (size_t)p->n_file + 1, sizeof *s->file);
+  if (!s->file) return no_memory(s);
+  for (atvi_idx i = 0; i < p->n_file; i++) {
+    char *text;
+    size_t n;
+    ATVI_TRY(atvi_file_read(s->pool, p->file[i].from, &text, &n));
+    ATVI_TRY(atvi_template_parse(s->pool, (atvi_template_place){p->file[i].from, 1, 1}, text, n, p->d,
+                                 p->param, &s->file[i]));
+    *h = hash(*h, text, n);
+  }
+  return ATVI_OK;
+}
+
+/* The model's folder is left out: a model that was moved is no other one. */
+static void add_command(atvi_text *t, const atvi_sim_spec *p) {
+  size_t n = strlen(p->folder);
+  const char *at = p->command;
+  for (const char *next; n > 1 && (next = strstr(at, p->folder)) != NULL; at = next + n)
+    atvi_text_add(t, "%.*s.", (int)(next - at), at);
+  atvi_text_add(t, "%s", at);
+}
+
+static atvi_status describe(atvi_simulator *s, uint64_t h) {
+  const atvi_sim_spec *p = &s->spec;
+  atvi_text t = {.pool = s->pool};
+  const char **name = atvi_pool_take(s->pool, (size_t)p->n_output, sizeof *name);
+  if (!name) return no_memory(s);
+  add_command(&t, p);
+  if (p->n_file) atvi_text_add(&t, "; templates %016" PRIx64, h);
+  for (atvi_idx o = 0; o < p->n_output; o++) {
+    static const char *const format[] = {"csv", "json", "columns"};
+    const atvi_sim_output *out = &p->output[o];
+    name[o] = out->name;
+    atvi_text_add(&t, "; %s from %s %s %s %s", out->name, out->file ? out->file : "stdout",
+                  format[out->format], out->column ? out->column : "-", out->time ? out->time : "-");
+  }
+  s->shape = (atvi_sim_shape){p->d, p->n_output, p->param, name, NULL};
+  return atvi_text_get(&t, &s->shape.program);
+}
+
+static atvi_status copy(atvi_simulator *s, const atvi_sim_spec *from) {
+  atvi_sim_file *file = atvi_pool_take(s->pool, (size_t)from->n_file + 1, sizeof *file);
+  atvi_sim_output *output = atvi_pool_take(s->pool, (size_t)from->n_output + 1, sizeof *output);
+  const char **param = atvi_pool_take(s->pool, (size_t)from->d + 1, sizeof *param);
+  if (!file || !output || !param) return no_memory(s);
+  for (atvi_idx i = 0; i < from->n_file; i++)
+    file[i] = (atvi_sim_file){keep(s, from->file[i].from), keep(s, from->file[i].to)};
+  for (atvi_idx o = 0; o < from->n_output; o++) {
+    const atvi_sim_output *p = &from->output[o];
+    output[o] = (atvi_sim_output){keep(s, p->name), keep(s, p->file), p->format, keep(s, p->column),
+                                  keep(s, p->time)};
+  }
+  for (atvi_idx i = 0; i < from->d; i++) param[i] = keep(s, from->param[i]);
+  s->spec = *from;
+  s->spec.place.path = keep(s, from->place.path);
+  s->spec.folder = keep(s, from->folder);
+  s->spec.command = keep(s, from->command);
+  s->spec.file = file;
+  s->spec.output = output;
+  s->spec.param = param;
+  return atvi_pool_failed(s->pool) ? no_memory(s) : ATVI_OK;
+}
+
+atvi_status atvi_simulator_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_simulator **out) {
+  atvi_pool *pool;
+  *out = NULL;
+  ATVI_TRY(atvi_pool_new(ctx, &pool));
+  atvi_simulator *s = atvi_pool_take(pool, 1, sizeof *s);
+  if (!s) {
+    atvi_pool_free(pool);
+    return ATVI_FAIL(ctx, ATVI_ENOMEM, "simulator: out of memory");
+  }
+  s->ctx = ctx;
+  s->pool = pool;
+  uint64_t h = 0xcbf29ce484222325u;
+  atvi_status status = atvi_ctx_new(NULL, &s->quiet) == ATVI_OK ? copy(s, spec) : no_memory(s);
+  if (status == ATVI_OK) status = read_command(s);
+  if (status == ATVI_OK) status = check(s);
+  if (status == ATVI_OK) status = read_files(s, &h);
+  if (status == ATVI_OK) status = describe(s, h);
+  if (status == ATVI_OK)
+    *out = s;
+  else
+    atvi_simulator_free(s);
+  return status;
+}
+
+void atvi_simulator_free(atvi_simulator *s) {
+  if (!s) return;
+  atvi_ctx_free(s->quiet);
+  atvi_pool_free(s->pool);
+}
+
+const atvi_sim_shape *atvi_simulator_shape(const atvi_simulator *s) { return &s->shape; }

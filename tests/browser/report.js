@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+// Reports in a real browser: node tests/browser/report.js [ATVI]
+//
+// Needs Chromium (chromium, chromium-browser or google-chrome in PATH, or $CHROMIUM) and the package playwright-core or playwright
+// (in $PLAYWRIGHT, a folder with node_modules, or where node finds it). Where one is missing it says so: SKIP: why.
+// SHOTS=DIR keeps screenshots at 1280 and 390 pixels, light and dark.
+"use strict";
+const { execFileSync, spawn, spawnSync } = require("child_process");
+const assert = require("assert");
+const fs = require("fs");
+const http = require("http");
+const os = require("os");
+const path = require("path");
+
+const top = path.resolve(__dirname, "../..");
+const atvi = path.resolve(process.argv[2] || path.join(top, "build/atvi"));
+const shots = process.env.SHOTS;
+
+function skip(why) {
+  console.log("SKIP: " + why);
+  process.exit(0);
+}
+
+function findPlaywright() {
+  const places = [process.env.PLAYWRIGHT, top, process.cwd()].filter(Boolean);
+  const root = spawnSync("npm", ["root", "-g"], { encoding: "utf8" });
+  if (root.status === 0) places.push(path.dirname(root.stdout.trim()));
+  for (const name of ["playwright-core", "playwright"])
+    try {
+      return require(require.resolve(name, { paths: places }));
+    } catch (e) { /* the next */ }
+  skip("playwright-core is not installed (npm install playwright-core, and say where: PLAYWRIGHT=DIR)");
+}
+
+function findChromium() {
+  if (process.env.CHROMIUM) return process.env.CHROMIUM;
+  for (const name of ["chromium", "chromium-browser", "google-chrome"]) {
+    const found = spawnSync("sh", ["-c", "command -v " + name], { encoding: "utf8" });
+    if (found.status === 0) return found.stdout.trim();
+  }
+  skip("there is no Chromium (apt-get install chromium)");
+}
+
+const { chromium } = findPlaywright();
+const executablePath = findChromium();
+const work = fs.mkdtempSync(path.join(os.tmpdir(), "atvi-browser-"));
+const model = path.join(top, "examples/cold/cold.atvi");
+let browser, failed = 0;
+
+// A page that collects everything that goes wrong on it.
+async function open(url, opts = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...opts });
+  const page = await context.newPage();
+  page.wrong = [];
+  page.on("console", m => { if (m.type() === "error" || m.type() === "warning") page.wrong.push(m.text()); });
+  page.on("pageerror", e => page.wrong.push(e.message));
+  page.on("request", r => { if (!/^(file|data):/.test(r.url()) && !r.url().startsWith("http://127.0.0.1:")) page.wrong.push("asks for " + r.url()); });
+  await page.goto(url);
+  return page;
+}
+
+const url = dir => "file://" + path.join(work, dir, "report.html");
+
+// Every figure has shapes, a name and a size; nothing is wider than the page.
+async function sound(page) {
+  const figures = await page.$$eval("svg[role=img]", list => list.map(s => {
+    const r = s.getBoundingClientRect();
+    return { id: s.id, name: s.getAttribute("aria-label"), shapes: s.querySelectorAll("path[d],text,rect").length, width: r.width, height: r.height };
+  }));
+  assert(figures.length >= 5, "figures: " + figures.length);
+  for (const f of figures) {
+    assert(f.name && f.name.length > 10, f.id + " has no name");
+    assert(f.shapes >= 5, f.id + " has " + f.shapes + " shapes");
+    const hidden = f.width === 0; /* the other of two widths */
+    assert(hidden || (f.width > 100 && f.height > 50), f.id + " is " + f.width + " x " + f.height);
+  }
+  const [inner, all] = await page.evaluate(() => [document.documentElement.clientWidth, document.documentElement.scrollWidth]);
+  assert(all <= inner + 1, "the page is " + all + " pixels wide in a window of " + inner);
+  const levels = await page.$$eval("h1,h2,h3", list => list.map(h => +h.tagName[1]));
+  assert.strictEqual(levels[0], 1);
+  levels.reduce((a, b) => { assert(b <= a + 1, "headings out of order"); return b; });
+  assert.deepStrictEqual(page.wrong, []);
+}
+
+const tests = {
+  async "every width, light and dark"() {
+    for (const dir of ["atvi", "nuts"])
+      for (const width of [1280, 390])
+        for (const colorScheme of ["light", "dark"]) {
+          const page = await open(url(dir), { colorScheme, viewport: { width, height: 900 } });
+          await sound(page);
+          if (shots) await page.screenshot({ path: path.join(shots, `${dir}-${width}-${colorScheme}.png`), fullPage: true });
+          const [text, paper] = await page.evaluate(() => [getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]);
+          const light = c => c.match(/\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3;
+          assert(Math.abs(light(text) - light(paper)) > 150, "text is hard to read: " + text + " on " + paper);
+          await page.context().close();
+        }
+  },
+  async "without script"() {
+    const page = await open(url("atvi"), { javaScriptEnabled: false });
+    assert(await page.locator("#pairs-plot path").count() > 10);
+    assert(!(await page.locator("#pairs-chips").isVisible()));
+    await page.context().close();
+  },
+  async "values under the pointer"() {
+    const page = await open(url("atvi"));
+    await page.locator("#s0").scrollIntoViewIfNeeded();
+    const box = await page.locator("#s0").boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    const tip = await page.locator(".tip").innerText();
+    assert.match(tip, /time 10/);
+    assert.match(tip, /observed 17/); /* the cold's data on day 10 */
+    assert.deepStrictEqual(page.wrong, []);
+    await page.context().close();
+  },
+  async "a series can be zoomed and back"() {
+    const page = await open(url("atvi"));
+    await page.locator("#s0").scrollIntoViewIfNeeded();
+    const box = await page.locator("#s0").boundingBox(), y = box.y + box.height / 2;
+    const labels = () => page.$$eval("#s0 .ax text", l => l.map(t => t.textContent).join(" "));
+    const before = await labels();
+    await page.mouse.move(box.x + 0.4 * box.width, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 0.6 * box.width, y, { steps: 4 });
+    await page.mouse.up();
+    assert.notStrictEqual(await labels(), before);
+    assert.match(await page.getAttribute("#s0 .zoom", "transform"), /scale\([3-7]/);
+    await page.locator("figure:has(#s0) .reset").click();
+    assert.strictEqual((await labels()).split(" ")[0], before.split(" ")[0]);
+    await page.context().close();
+  },
+  async "a click on a parameter changes the pairs"() {
+    const page = await open(url("atvi"));
+    const names = () => page.$$eval("#pairs-plot text[font-weight=bold]", l => l.map(t => t.textContent).filter(s => /[a-z]/i.test(s)).join(" "));
+    assert.match(await names(), /beta.*gamma.*S0.*R0/);
+    await page.click("#pairs-chips button:has-text('gamma')");
+    const after = await names();
+    assert(!/gamma/.test(after) && /beta.*S0.*R0/.test(after), after);
+    assert.strictEqual(await page.getAttribute("#pairs-chips button:has-text('gamma')", "aria-pressed"), "false");
+    await page.click("#pairs-chips button:has-text('gamma')");
+    assert.match(await names(), /beta.*gamma.*S0.*R0/);
+    assert(await page.locator("#pairs-plot path").count() > 15);
+    assert.deepStrictEqual(page.wrong, []);
+    await page.context().close();
+  },
+  async "a page that is served updates itself and becomes the report"() {
+    const run = spawn(atvi, ["fit", model, "--method", "ram", "--ess", "60000", "--max-iter", "3000000", "--out", path.join(work, "live"), "--live"], { stdio: ["ignore", "ignore", "pipe"] });
+    const ended = new Promise(done => run.on("exit", done));
+    const address = await new Promise((done, fail) => {
+      let text = "";
+      run.stderr.on("data", d => { text += d; const m = text.match(/http:\/\/127\.0\.0\.1:\d+\//); if (m) done(m[0]); });
+      run.on("exit", () => fail(new Error("ended without an address: " + text)));
+    });
+    await refuses(address);
+    const page = await open(address);
+    assert.match(await page.locator("h1").innerText(), /cold/i);
+    const seen = new Set();
+    for (let k = 0; k < 60 && await page.locator("#live").count(); k++) {
+      seen.add(await page.locator("#live-detail").innerText().catch(() => ""));
+      await page.waitForTimeout(250);
+    }
+    run.kill("SIGINT");
+    await page.waitForSelector("#parameters", { timeout: 15000 });
+    assert(seen.size >= 2, "it never changed");
+    await sound(page);
+    await ended;
+    await page.context().close();
+  },
+  async "watch serves a finished fit"() {
+    const run = spawn(atvi, ["watch", path.join(work, "atvi")], { stdio: ["ignore", "pipe", "ignore"] });
+    const address = await new Promise(done => run.stdout.on("data", d => done(String(d).trim())));
+    const page = await open(address);
+    await sound(page);
+    await refuses(address);
+    run.kill("SIGINT");
+    assert.strictEqual(await new Promise(done => run.on("exit", done)), 0);
+    await page.context().close();
+  },
+  async "names cannot run scripts"() {
+    const text = fs.readFileSync(path.join(work, "atvi/report.html"), "utf8");
+    const evil = path.join(work, "evil.html");
+    fs.writeFileSync(evil, text.replace("</h1>", "</h1><img src=x onerror='window.bad=1'><script>window.bad=1</script>"));
+    const page = await open("file://" + evil);
+    assert.strictEqual(await page.evaluate(() => window.bad), undefined);
+    await page.context().close();
+  },
+};
+
+// Nothing but / and /state, and only under its own name.
+async function refuses(address) {
+  const port = new URL(address).port;
+  const status = (where, host, method = "GET") => new Promise((done, fail) => {
+    const r = http.request({ host: "127.0.0.1", port, path: where, method, headers: { host } }, a => { a.resume(); done(a.statusCode); });
+    r.on("error", fail);
+    r.end();
+  });
+  const own = "127.0.0.1:" + port;
+  assert.strictEqual(await status("/", own), 200);
+  assert.strictEqual(await status("/state", own), 200);
+  for (const where of ["/draws.csv", "/../fit.json", "/%2e%2e/fit.json", "/state?x", "//", "/report.html"]) assert.strictEqual(await status(where, own), 404);
+  assert.strictEqual(await status("/", own, "POST"), 404);
+  assert.strictEqual(await status("/", "evil.example:" + port), 404);
+  assert.strictEqual(await status("/state", "evil.example"), 404);
+}
+
+(async () => {
+  execFileSync(atvi, ["fit", model, "--out", path.join(work, "atvi"), "--quiet"], { stdio: "ignore" });
+  execFileSync(atvi, ["fit", model, "--method", "nuts", "--chains", "4", "--holdout", "day > 14", "--out", path.join(work, "nuts"), "--quiet"], { stdio: "ignore" });
+  browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  for (const name in tests)
+    try {
+      await tests[name]();
+      console.log("ok      " + name);
+    } catch (e) {
+      failed++;
+      console.log("FAILED  " + name + "\n" + e.stack);
+    }
+  await browser.close();
+  fs.rmSync(work, { recursive: true, force: true });
+  process.exit(failed ? 1 : 0);
+})();

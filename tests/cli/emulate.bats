@@ -1,0 +1,195 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# atvi emulate, and predictions of rows from others.
+
+load common
+
+# 60 runs of y(t) = 3 a + b + 0.01 t on scattered points of the unit square, and observations at a = 0.5, b = 0.25.
+model() {
+  awk 'BEGIN {
+    for (i = 1; i <= 60; i++) {
+      a = (i * 0.754877666) % 1; b = (i * 0.569840291) % 1
+      printf("%.6f,%.6f\n", a, b) >"designs.csv"
+      for (t = 1; t <= 12; t++) printf("%s%.6f", (t > 1 ? "," : ""), 3 * a + b + 0.01 * t) >"outputs.csv"
+      printf("\n") >"outputs.csv"
+    }
+    print "y" >"obs.csv"
+    for (t = 1; t <= 12; t++) printf("%.4f\n", 1.75 + 0.01 * t + 0.02 * ((t * 7) % 5 - 2)) >"obs.csv"
+  }'
+  cat >line.atvi <<'M'
+param a in (0, 1)
+param b in (0, 1)
+param v ~ invgamma(2, 0.01)
+param l ~ gamma(2, 0.5)
+param s2 ~ invgamma(2, 0.001)
+emulator f {
+  inputs a, b
+  designs "designs.csv" columns 1..2
+  outputs "outputs.csv"
+}
+data "obs.csv"
+observe y ~ emulator(f) + exponential(v, l) + white(s2)
+M
+}
+
+@test "an emulator of a plane is exact, and its Sobol indices are those of a plane" {
+  model
+  run -0 "$ATVI" emulate line.atvi
+  [[ "$output" == *"f: 60 runs, 2 inputs, 12 outputs each"* ]]
+  [[ "$output" == *"leave one out: Q2 0.99"* || "$output" == *"leave one out: Q2 1.0"* ]]
+  [[ "$output" == *"verdict:"* ]]
+  [ -s line-runs/emulator-f.json ] && [ -s line-runs/emulate.json ]
+  run -0 "$ATVI" emulate line.atvi --json --quiet --test 0.2
+  "$ATVI" emulate line.atvi --json >got.json 2>/dev/null
+  # 9 : 1 by variance
+  python3 - <<'P'
+import json
+e = json.load(open("got.json"))[0]
+a, b = e["inputs"]
+assert abs(a["first"] - 0.9) < 0.02 and abs(a["total"] - 0.9) < 0.02, a
+assert abs(b["first"] - 0.1) < 0.02 and abs(b["total"] - 0.1) < 0.02, b
+assert e["leave_one_out"]["n"] == 60 and e["leave_one_out"]["q2"] > 0.999, e["leave_one_out"]
+assert e["held_out"]["n"] == 6 and e["held_out"]["q2"] > 0.99, e["held_out"]
+P
+}
+
+@test "a saved emulator is loaded, another ensemble is fitted anew" {
+  model
+  run -0 "$ATVI" emulate line.atvi
+  [[ "$output" == *"fitted in"* ]]
+  run -0 "$ATVI" emulate line.atvi
+  [[ "$output" == *"loaded in"* ]]
+  sed -i '5s/,/1,/' outputs.csv
+  run -0 "$ATVI" emulate line.atvi
+  [[ "$output" == *"fitted in"* ]]
+  run -0 "$ATVI" emulate line.atvi --refit
+  [[ "$output" == *"fitted in"* ]]
+}
+
+@test "a model without emulator, a wrong share, a file with a hole" {
+  model
+  printf 'param a in (0, 1)\n' >plain.atvi
+  run -2 "$ATVI" emulate plain.atvi
+  [[ "$output" == *"the model has no emulator"* ]]
+  run -2 "$ATVI" emulate line.atvi --test 1.5
+  [[ "$output" == *"--test 1.5: want a share of the runs"* ]]
+  run -2 "$ATVI" emulate line.atvi --test x
+  [[ "$output" == *"--test x: want a share"* ]]
+  sed -i '3s/,[^,]*,/,NA,/' outputs.csv
+  run -2 "$ATVI" emulate line.atvi
+  [[ "$output" == *"outputs.csv:3:"*"a value is missing"* ]]
+}
+
+@test "predict --apart predicts rows from the others, for processes alone" {
+  model
+  run -0 "$ATVI" fit line.atvi --out f --quiet --max-iter 300
+  run -0 "$ATVI" predict f --apart 'row % 3 == 0'
+  [[ "$output" == *"apart (row % 3 == 0), predicted from the others:"*"f/apart.csv and apart.json"* ]]
+  [ "$(grep -c ',apart,' f/apart.csv)" -eq 4 ] && [ "$(grep -c ',fitted,' f/apart.csv)" -eq 8 ]
+  json f/apart.json '.apart and .holdout == "row % 3 == 0" and .held_out.all.n == 4 and .fitted.all.n == 8'
+  [ ! -e f/predict.csv ] && [ ! -e f/scores.json ] # those of an ordinary prediction stay
+  run -0 "$ATVI" fit cold.atvi --method map --out c --quiet
+  run -2 "$ATVI" predict c --apart 't > 10'
+  [[ "$output" == *"it would change"*"--holdout"* ]]
+}
+
+# A simulator y(t) = k t + m sin(t), observations at k = 1.3, m = 3.
+simulator() {
+  cat >flow.atvi <<'M'
+param k ~ uniform(0, 1)
+param m ~ uniform(2, 5)
+param s2 ~ invgamma(2, 0.01)
+simulator {
+  command "awk 'BEGIN {{ for (t = 1; t <= 10; t++) print {k} * t + {m} * sin(t) }}'"
+  output flow from stdout csv
+}
+data "obs.csv"
+observe y ~ emulator(flow) + white(s2)
+M
+  awk 'BEGIN { print "y"; for (t = 1; t <= 10; t++) print 1.3 * t + 3 * sin(t) + 0.05 * cos(7 * t) }' >obs.csv
+}
+
+@test "check tells of an emulator, and before any run what to do next" {
+  simulator
+  run -0 "$ATVI" check flow.atvi
+  says "has not been run yet: 2 inputs (k, m), outputs flow" "emulator(flow) + white, 10 values" "atvi design flow.atvi -n 50"
+  "$ATVI" design flow.atvi -n 12 -q
+  "$ATVI" run flow.atvi -q
+  run -0 "$ATVI" check flow.atvi
+  says "an emulator of 12 runs (flow: 2 inputs, 10 outputs)" "gradient    ok"
+}
+
+@test "a fit says how good its emulator is, and where it guesses; more runs leave the fit as it is" {
+  simulator
+  sed -i 's/{ for/{{ if ({k} < 0.1) exit 3; for/; s/{{{/{{/' flow.atvi
+  "$ATVI" design flow.atvi -n 30 -q
+  "$ATVI" run flow.atvi -q
+  sed -i 's/uniform(0, 1)/uniform(0, 3)/' flow.atvi
+  run -3 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report --strict
+  says "verdict: warn" "Emulator 'flow' of 27 runs, 3 failed ones left out: leaving out each in turn, Q2 is" \
+    "100 % of the posterior lies where there are no runs of emulator 'flow' (k > 0.9" "extend the design"
+  json f/summary.json '.verdict == "warn" and (.messages | map(select(test("guessing"))) | length == 1)'
+  run -0 "$ATVI" emulate flow.atvi
+  says "3 failed runs" "--retry-failed" "runs only from 0.1" "beyond, it is guessing"
+  run -0 --separate-stderr "$ATVI" predict f # the same, failed runs are not told again
+  cp f/scores.json before.json
+  [ -z "$stderr" ]
+  "$ATVI" design flow.atvi -n 60 -q
+  "$ATVI" run flow.atvi -q
+  run -0 "$ATVI" predict f
+  cmp f/scores.json before.json
+  run -0 --separate-stderr "$ATVI" fit flow.atvi --out g --no-report --strict
+  says "verdict: ok" "Emulator 'flow' of 57 runs"
+  # other runs in their place
+  mv flow-runs old
+  sed 's/{k} \* t/{k} * t * 1.01/' flow.atvi >new.atvi
+  "$ATVI" design flow.atvi -n 60 -q
+  "$ATVI" run new.atvi --dir flow-runs -q
+  run "$ATVI" predict f
+  fails_with 2 "runs of the emulator 'flow' are not what they were at the time of the fit"
+  run -0 "$ATVI" predict f --runs old
+  head -n 20 old/runs.jsonl >flow-runs/runs.jsonl
+  run "$ATVI" predict f
+  fails_with 2 "has 20 lines, and had 31"
+}
+
+@test "runs are found in another folder, or next to the model" {
+  simulator
+  "$ATVI" design flow.atvi -n 20 -q --out there
+  "$ATVI" run flow.atvi --dir there -q
+  point=(--set k=0.5 --set m=3 --set s2=0.01)
+  run "$ATVI" eval flow.atvi "${point[@]}"
+  fails_with 2 "no record of runs"
+  run -0 "$ATVI" eval flow.atvi --runs there "${point[@]}"
+  run -0 "$ATVI" check flow.atvi --runs there
+  run -0 "$ATVI" fit flow.atvi --runs there --method map --out f --no-report
+  run -0 "$ATVI" predict f
+  # the mean at that point, whatever the data
+  run -0 --separate-stderr "$ATVI" simulate flow.atvi --runs there "${point[@]}"
+  awk 'NR > 1 { d = $1 - (0.5 * (NR - 1) + 3 * sin(NR - 1)); if (d * d > 1e-6) exit 1; n++ } END { exit n != 10 }' <<<"$output"
+  mv there flow-runs
+  mkdir sub
+  cd sub
+  run -0 "$ATVI" eval ../flow.atvi "${point[@]}"
+  run -0 "$ATVI" run ../flow.atvi
+  says "nothing was left to do" "recorded in ../flow-runs"
+}
+
+@test "runs of two simulators are told as long as they are there" {
+  simulator
+  "$ATVI" design flow.atvi -n 12 -q
+  "$ATVI" run flow.atvi -q
+  sed -i 's/awk /awk -v a=1 /' flow.atvi
+  run -0 "$ATVI" emulate flow.atvi
+  says "verdict: ok"
+  "$ATVI" design flow.atvi -n 20 -q
+  for _ in 1 2; do
+    run -0 "$ATVI" run flow.atvi
+    says "warning" "12 good runs were done with another command"
+  done
+  run -0 "$ATVI" emulate flow.atvi
+  says "verdict: warn" "12 of the 20 runs were done with another command"
+  sed -i 's/uniform(0, 1)/uniform(0, 2)/' flow.atvi
+  run -0 "$ATVI" fit flow.atvi --out f --no-report
+  says "verdict: warn" "12 of the 20 runs of emulator 'flow'"
+}

@@ -1,0 +1,196 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+load common
+load python
+
+quick=(--method ram --ess 100 --chains 4 --quiet)
+
+# fit.nc against the other files of the run, by xarray; sets LAYOUT: group:variable(dimensions) ...
+read_nc() {
+  find_python xarray netCDF4
+  LAYOUT=$("$PYTHON" "$TOP/tests/python/read_nc.py" "$1")
+}
+has() { [[ " $LAYOUT " == *" $1 "* ]] || { printf 'no %s in %s\n' "$1" "$LAYOUT"; return 1; }; }
+lacks() { [[ " $LAYOUT " != *" $1:"* ]] || { printf '%s in %s\n' "$1" "$LAYOUT"; return 1; }; }
+
+@test "fit.nc: what xarray reads is what the other files say" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  read_nc run
+  has "posterior:beta(chain,draw)"
+  has "posterior:R0(chain,draw)"
+  has "sample_stats:lp(chain,draw)"
+  has "weighted_posterior:S0(chain,draw)"
+  has "weighted_sample_stats:weight(chain,draw)"
+  has "posterior_predictive:infected(chain,draw,time)"
+  has "log_likelihood:recovered(chain,draw,time)"
+  has "observed_data:infected(time)"
+  has "prior:beta(chain,draw)"
+}
+
+@test "fit.nc: chains, and draws without weights" {
+  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  read_nc run
+  has "posterior:beta(chain,draw)"
+  lacks weighted_posterior
+  "$ATVI" fit cold.atvi --method map --quiet --out map
+  read_nc map
+}
+
+@test "fit.nc: the same bytes on one and two threads, and from export" {
+  "$ATVI" fit cold.atvi --quiet --threads 1 --out one
+  [ -e one/fit.nc ] || skip "no netCDF library here"
+  "$ATVI" fit cold.atvi --quiet --threads 2 --out two
+  cmp one/fit.nc two/fit.nc
+  run -0 --separate-stderr "$ATVI" export two --format nc --out three.nc
+  [ "$output" = three.nc ]
+  cmp one/fit.nc three.nc
+  rm two/fit.nc
+  run -0 "$ATVI" export two --format nc
+  [ "$output" = two/fit.nc ]
+  cmp one/fit.nc two/fit.nc
+  [[ "$(ldd "$ATVI")" != *netcdf* ]] # loaded when needed alone
+}
+
+@test "fit.nc: arrays, missing values, several data sets, rows, held-out data, fixed parameters" {
+  printf 'a,b,c,z\n1.1,2.1,3.1,1\n0.9,NA,2.8,2\n1.3,1.9,3.3,NA\n0.7,2.2,NA,4\n' >wide.csv
+  printf 'day,w\n1,0.5\n2,0.7\n3,NA\n' >long.csv
+  cat >model.atvi <<'END'
+index k = 1..3
+param mu[k] ~ normal(0, 5)
+param chain ~ uniform(0, 4)
+param A[i in 1..2, j in 1..3] ~ normal(0, 1)
+data wide "wide.csv"
+data long "long.csv" time day
+observe wide.y[i in k] columns 1..3 ~ normal(mu[i] + A[1, i], 0.5)
+observe wide.z ~ poisson(chain)
+observe long.w ~ normal(chain, 0.3)
+derived twice[i in k] = 2*mu[i]
+END
+  "$ATVI" fit model.atvi --method map --quiet --out run --fix mu.1=1 --holdout 'row == 4'
+  read_nc run
+  has "posterior:mu(chain,draw,mu_dim_0)"
+  has "posterior:A(chain,draw,A_dim_0,A_dim_1)"
+  has "posterior:chain_(chain,draw)" # chain is a dimension
+  has "posterior:twice(chain,draw,twice_dim_0)"
+  has "observed_data:y(row_wide,y_dim_0)"
+  has "observed_data:z(row_wide)"
+  has "observed_data:w(time_long)"
+  has "log_likelihood:w(chain,draw,time_long)"
+}
+
+@test "without a netCDF library: a fit goes without, export says what to install" {
+  export ATVI_NETCDF=/nowhere/libnetcdf.so
+  run -0 --separate-stderr "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  # shellcheck disable=SC2154 # bats sets stderr
+  [[ "$stderr" != *netCDF* ]]
+  [ -e run/draws.csv ]
+  [ ! -e run/fit.nc ]
+  run "$ATVI" export run --format nc
+  fails_with 1 netCDF "apt-get install libnetcdf-dev"
+  "$ATVI" export run --format csv --quiet
+}
+
+@test "nc after the data were moved, lost or changed" {
+  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  [ -e run/fit.nc ] || skip "no netCDF library here"
+  cp run/fit.nc was.nc
+  mv cold.csv elsewhere.csv
+  run -0 --separate-stderr "$ATVI" export run --format nc
+  says "are left out" "cold.csv" "--data"
+  read_nc run
+  lacks observed_data
+  run -0 --separate-stderr "$ATVI" export run --format nc --data elsewhere.csv
+  [ -z "$stderr" ]
+  cmp run/fit.nc was.nc
+  sed 's/^7,.*/7,1,1/' elsewhere.csv >cold.csv
+  run -0 --separate-stderr "$ATVI" export run --format nc
+  says "are left out" "have changed since the fit"
+}
+
+@test "a fit without netCDF leaves no fit.nc of an earlier one" {
+  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  ATVI_NETCDF=none "$ATVI" fit cold.atvi "${quick[@]}" --seed 2 --out run --force
+  [ ! -e run/fit.nc ]
+}
+
+@test "csv: a table of the draws" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  run -0 "$ATVI" export run --format csv
+  [ "$output" = run/draws-table.csv ]
+  [ "$(head -n 1 run/draws-table.csv)" = chain__,draw__,lp__,log_lik__,log_prior__,beta,gamma,S0,R0 ]
+  # the same text, number by number, as draws.csv
+  cmp <(cut -d, -f 3,4,6- run/draws-table.csv) <(grep -v '^#' run/draws.csv | cut -d, -f 1,2,5-)
+  "$ATVI" export run --format csv --weighted --out w.csv --quiet
+  cmp <(cut -d, -f 6 w.csv) <(grep -v '^#' run/weighted.csv | cut -d, -f 5)
+  "$ATVI" export run --format csv --out - | cmp - run/draws-table.csv
+  # of a model: its newest run
+  "$ATVI" fit cold.atvi "${quick[@]}"
+  run -0 "$ATVI" export cold.atvi --format csv
+  [ "$output" = cold-001/draws-table.csv ]
+}
+
+@test "stan: one file per chain, by a strict reader" {
+  find_python json
+  "$ATVI" fit cold.atvi "${quick[@]}" --seed 3 --out run
+  run -0 "$ATVI" export run --format stan --out chains.csv
+  [ "$output" = $'chains_1.csv\nchains_2.csv\nchains_3.csv\nchains_4.csv' ]
+  "$PYTHON" "$TOP/tests/python/stan_csv.py" chains_?.csv >read.json
+  json read.json '.chains == 4 and .model == "cold" and .seed == "3" and .names == ["lp__", "accept_stat__", "beta", "gamma", "S0", "R0"]'
+  jq -n --slurpfile a read.json --slurpfile b run/summary.json \
+    '[$b[0].parameters[] | ($a[0].means[.name] - .mean | fabs) < 1e-9 * .mean] | all' | grep -q true
+  # one chain: the file as it was named
+  "$ATVI" fit cold.atvi --quiet --out plain
+  run -0 "$ATVI" export plain --format stan
+  [ "$output" = plain/stan.csv ]
+  "$PYTHON" "$TOP/tests/python/stan_csv.py" plain/stan.csv
+}
+
+@test "stan: as rstan reads it" {
+  Rscript --vanilla -e 'library(rstan)' >/dev/null 2>&1 || skip "no R with rstan here"
+  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  "$ATVI" export run --format stan --quiet
+  Rscript --vanilla "$TOP/tests/r/read_stan.R" run/stan_?.csv >read.txt
+  grep -q '^chains 4' read.txt
+  awk 'NR == FNR { m[$1] = $2; next } ($1 in m) { d = m[$1] - $2; n += d * d < 1e-18 * $2 * $2 } END { exit n != 4 }' \
+    read.txt <(jq -r '(.parameters + .derived)[] | "\(.name) \(.mean)"' run/summary.json)
+}
+
+@test "json: draws as in posteriordb, and their diagnostics" {
+  printf 'param b[i in 1..2] ~ normal(0, 1)\ndata "y.csv"\nobserve y ~ normal(b[1] + b[2], 1)\n' >two.atvi
+  printf 'y\n0.3\n0.7\n' >y.csv
+  "$ATVI" fit two.atvi "${quick[@]}" --out run
+  run -0 "$ATVI" export run --format json
+  [ "$output" = $'run/draws.json\nrun/draws.info.json' ]
+  json run/draws.json 'length == 4 and ([.[] | keys == ["b[1]", "b[2]"]] | all)'
+  jq -n --slurpfile a run/draws.json --slurpfile b run/summary.json \
+    '([$a[0][]["b[2]"][]] | add / length) - $b[0].parameters[1].mean | fabs < 1e-9' | grep -q true
+  json run/draws.info.json '.inference.method == "ram" and .diagnostics.nchains == 4 and .diagnostics.diagnostic_information.names == ["b[1]", "b[2]"]'
+  json run/draws.info.json '(.diagnostics.r_hat | length) == 2 and .checks.nchains_is_gte_4 and .checks.r_hat_below_1_01 != null'
+  "$ATVI" fit two.atvi --quiet --out w
+  "$ATVI" export w --format json --weighted --out w.json --quiet
+  json w.json '([.[0].weight__[]] | add) - 1 | fabs < 1e-9'
+  json w.info.json '.diagnostics.pareto_khat < 0.7 and .checks.verdict_is_ok'
+}
+
+@test "wrong usage" {
+  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  run "$ATVI" export run
+  fails_with 2 "--format is missing" nc csv stan json
+  run "$ATVI" export run --format xlsx
+  fails_with 2 xlsx nc csv stan json
+  run "$ATVI" export run --format csv --weighted
+  fails_with 2 "no weights"
+  run "$ATVI" export run --format stan --weighted
+  fails_with 2 weights csv json
+  run "$ATVI" export run --format nc --weighted
+  fails_with 2 weighted
+  run "$ATVI" export nowhere --format csv
+  fails_with 2 nowhere
+  run "$ATVI" export run --format csv --out no/such/file.csv
+  fails_with 1 no/such/file.csv
+  run "$ATVI" export run --format nc --out no/such/file.nc
+  fails_with 1 no/such/file.nc
+  mkdir empty
+  run "$ATVI" export empty --format csv
+  fails_with 1 empty
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# python/atvi: each test is a case of tests/python/test_module.py.
+load common
+load python
+
+case_() {
+  find_python numpy
+  [ -e "$(dirname "$ATVI")/libatvi.so" ] || skip "no libatvi.so beside atvi"
+  PYTHONPATH=$TOP/python PYTHONDONTWRITEBYTECODE=1 ATVI=$ATVI "$PYTHON" "$TOP/tests/python/test_module.py" "$1"
+}
+
+@test "a log density and its gradient, by every method" { case_ density; }
+@test "bounds, open and closed" { case_ bounds; }
+@test "the same seed gives the same draws on one and two threads" { case_ same; }
+@test "elements of arrays are one array" { case_ arrays; }
+@test "exceptions and mistakes" { case_ errors; }
+@test "fits of model files, and folders" { case_ program; }
+@test "program and library are found" { case_ found; }
+
+@test "the examples of docs/formats.md run" {
+  find_python numpy xarray netCDF4
+  [ -e "$(dirname "$ATVI")/libatvi.so" ] || skip "no libatvi.so beside atvi"
+  "$ATVI" fit cold.atvi --quiet
+  awk '/^```/ { inside = $0 == "```python"; next } inside' "$TOP/docs/formats.md" >guide.py
+  [ "$(wc -l <guide.py)" -gt 20 ]
+  PYTHONPATH=$TOP/python PYTHONDONTWRITEBYTECODE=1 ATVI=$ATVI "$PYTHON" guide.py >said.txt
+  grep -q '^ok 0.887' said.txt
+}

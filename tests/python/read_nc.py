@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""read_nc.py DIR: fit.nc of the run folder DIR, as xarray reads it, against draws.csv, weighted.csv and summary.json.
+
+Prints a line of what there is: group:variable(dimensions) ..."""
+import csv
+import json
+import pathlib
+import sys
+
+import netCDF4
+import numpy as np
+import xarray as xr
+
+TOLERANCE = 1e-12  # relative to 1 or the mean: sums in another order, and 15 digits of the mean
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8") as file:
+        rows = list(csv.reader(line for line in file if not line.startswith("#")))
+    return {name: np.array([float(row[j]) for row in rows[1:]]) for j, name in enumerate(rows[0])}
+
+
+def column(data, name):
+    """Draws [chain * draw] of the quantity that draws.csv calls beta.2."""
+    if name in data.dims:  # the name of a dimension is taken
+        name += "_"
+    if name in data:
+        return data[name].values.reshape(-1)
+    base, *index = name.split(".")
+    x = data[base]
+    return x.sel({f"{base}_dim_{k}": int(i) for k, i in enumerate(index)}).values.reshape(-1)
+
+
+def check_draws(groups, posterior, stats, path):
+    table = read_csv(path)
+    own = [name for name in table if not name.endswith("__")]
+    data, about = groups[posterior], groups[stats]
+    for name in own:
+        assert np.array_equal(column(data, name), table[name]), name
+    assert data.beta.dims[:2] == ("chain", "draw") if "beta" in data else True
+    assert data.sizes["chain"] == table["chain__"].max()
+    assert np.array_equal(about.lp.values.reshape(-1), table["lp__"])
+    assert np.array_equal(about.log_lik.values.reshape(-1), table["log_lik__"])
+    assert np.array_equal(about.log_prior.values.reshape(-1), table["log_prior__"])
+    if "weight__" in table:
+        assert np.array_equal(about.weight.values.reshape(-1), table["weight__"])
+    assert abs(float(about.weight.sum()) - 1) < 1e-9
+    for name in data.dims:
+        assert np.issubdtype(data[name].dtype, np.integer)
+    return own
+
+
+def check_means(groups, posterior, stats, summary):
+    for row in summary["parameters"] + summary["derived"]:
+        x, w = column(groups[posterior], row["name"]), groups[stats].weight.values.reshape(-1)
+        mean = float(np.sum(w * x))
+        assert abs(mean - row["mean"]) <= TOLERANCE * max(1, abs(mean)), (row["name"], mean, row["mean"])
+
+
+def check_model(groups):
+    posterior, likelihood, predictive = groups["posterior"], groups["log_likelihood"], groups["posterior_predictive"]
+    observed, prior = groups["observed_data"], groups["prior"]
+    assert set(likelihood.data_vars) == set(predictive.data_vars) == set(observed.data_vars)
+    assert np.array_equal(likelihood.draw, predictive.draw)
+    assert likelihood.sizes["chain"] * likelihood.sizes["draw"] <= 2000
+    for name in observed.data_vars:
+        assert predictive[name].dims == ("chain", "draw", *observed[name].dims)
+        assert np.isfinite(predictive[name]).all()  # missing cells included
+        missing = np.isnan(observed[name])
+        assert np.isnan(likelihood[name].where(missing, drop=True)).all()
+        assert np.isfinite(likelihood[name].where(~missing, 0)).all()
+    # Summed over the data it is the log likelihood of the draws with these numbers.
+    total = sum(likelihood[n].sum([d for d in likelihood[n].dims if d not in ("chain", "draw")]) for n in likelihood.data_vars)
+    was = groups["sample_stats"].log_lik.sel(draw=likelihood.draw)
+    assert float(np.abs(total - was).max()) < 1e-7 * float(np.abs(was).max()), float(np.abs(total - was).max())
+    for name in posterior.data_vars:
+        assert prior[name].dims == posterior[name].dims
+        lower, upper = (posterior[name].attrs.get(k) for k in ("lower", "upper"))
+        for x in (prior[name], posterior[name]):
+            assert lower is None or (x >= lower).all()
+            assert upper is None or (x <= upper).all()
+
+
+def main(folder):
+    folder = pathlib.Path(folder)
+    path = folder / "fit.nc"
+    with netCDF4.Dataset(path) as file:
+        names, root = list(file.groups), {k: file.getncattr(k) for k in file.ncattrs()}
+    groups = {name: xr.load_dataset(path, group=name) for name in names}
+    summary = json.loads((folder / "summary.json").read_text())
+    assert root["inference_library"] == "atvi" and root["method"] == summary["method"] and root["verdict"] == summary["verdict"]
+    for data in groups.values():
+        assert data.attrs["inference_library"] == data.attrs["creation_library"] == "atvi"
+        assert "created_at" not in data.attrs  # or no two files were the same
+    own = check_draws(groups, "posterior", "sample_stats", folder / "draws.csv")
+    assert len(own) == sum(int(np.prod(x.shape[2:])) for x in groups["posterior"].data_vars.values())
+    if (folder / "weighted.csv").exists():
+        check_draws(groups, "weighted_posterior", "weighted_sample_stats", folder / "weighted.csv")
+    which = "weighted_" if summary["weighted"] else ""
+    check_means(groups, which + "posterior", which + "sample_stats", summary)
+    if "log_likelihood" in groups:
+        check_model(groups)
+    print(" ".join(f"{g}:{n}({','.join(x.dims)})" for g, data in groups.items() for n, x in data.data_vars.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+# r/atvi.R, in a folder with cold.atvi; ATVI is the program. test_r.R TOP [case]
+args <- commandArgs(trailingOnly = TRUE)
+source(file.path(args[1], "r", "atvi.R"))
+
+fails <- function(expr, word) {
+  said <- tryCatch({ expr; "nothing" }, error = conditionMessage)
+  if (!grepl(word, said, fixed = TRUE)) stop("want '", word, "' in: ", said)
+}
+
+t <- 0:7
+y <- c(1.31, 1.42, 1.87, 2.04, 3.52, 3.21, 4.26, 4.09)
+# Straight line through eight points; exact: level 1.08333 (0.32275), slope 0.46619 (0.07715), log evidence -11.98155.
+line <- function(x) {
+  z <- (rep(y, each = nrow(x)) - outer(x[, "level"], rep(1, 8)) - outer(x[, "slope"], t)) / 0.5
+  list(-8 * log(0.5 * sqrt(2 * pi)) - 2 * log(20) - rowSums(z^2) / 2, cbind(rowSums(z), drop(z %*% t)) / 0.5)
+}
+near <- function(r, error) {
+  stopifnot(abs(atvi_mean(r) - c(1.08333, 0.46619)) < error * c(0.32275, 0.07715),
+            abs(atvi_sd(r) - c(0.32275, 0.07715)) < error * c(0.32275, 0.07715))
+}
+
+cases <- list(
+  program = function() {
+    r <- atvi_fit("cold.atvi", out = "r-run", seed = 1)
+    again <- atvi_read("r-run")
+    stopifnot(r$verdict == "ok", identical(r$draws, again$draws), identical(names(atvi_mean(r)), c("beta", "gamma", "S0", "R0")))
+    rows <- c(r$summary$parameters, r$summary$derived)
+    for (row in rows) stopifnot(abs(atvi_mean(r)[[row$name]] - row$mean) <= 1e-12 * max(1, abs(row$mean)))
+    stopifnot(abs(sum(r$weighted$weight__) - 1) < 1e-9, all(abs(r$draws$lp__ - r$draws$log_lik__ - r$draws$log_prior__) < 1e-9))
+    invisible(capture.output(print(r)))
+    r <- atvi_fit("cold.atvi", method = "ram", ess = 100, chains = 4, fix = c(S0 = 38), data = "cold.csv", out = "r-ram")
+    stopifnot(identical(names(atvi_mean(r)), c("beta", "gamma", "R0")), max(r$draws$chain__) == 4, is.null(r$weighted))
+    fails(atvi_fit("nowhere.atvi"), "nowhere")
+    fails(atvi_fit("cold.atvi", out = "r-ram"), "--force")
+  },
+  density = function() {
+    error <- c(atvi = 0.03, nf = 0.03, copula = 0.03, ram = 0.15, nuts = 0.15, map = 0.06)
+    for (method in names(error)) {
+      r <- atvi_density(line, c("level", "slope"), -10, 10, method = method, seed = 3)
+      near(r, error[[method]])
+      stopifnot(r$verdict == "ok", r$summary$method == method)
+      if (method %in% c("atvi", "nf", "copula"))
+        stopifnot(abs(r$summary$log_evidence + 11.98155) < 0.02, nrow(r$draws) >= 4000, abs(mean(r$draws$level) - 1.08333) < 0.03)
+    }
+    near(atvi_density(function(x) line(x)[[1]], c("level", "slope"), -10, 10, method = "ram"), 0.2)
+    a <- atvi_density(line, c("level", "slope"), -10, 10, seed = 7)
+    stopifnot(identical(a$draws, atvi_density(line, c("level", "slope"), -10, 10, seed = 7)$draws))
+  },
+  errors = function() {
+    calls <- 0
+    fails(atvi_density(function(x) { calls <<- calls + 1; stop("boom") }, "a", 0, 1), "boom")
+    stopifnot(calls == 1)
+    fails(atvi_density(function(x) list(1:3, x), "a", 0, 1), "3 values")
+    fails(atvi_density(function(x) -x[, 1]^2, "a", -1, 1), "gradient")
+    fails(atvi_density(line, c("level", "slope"), -10, 10, metod = "ram"), "metod")
+    fails(atvi_density(line, c("level", "slope"), 10, -10), "bounds")
+  },
+  json = function() {
+    x <- .atvi_json(' {"a": [1, -2.5e3, null, true], "b": {"c": "q\\"\\u00e9\\n"}, "d": [], "e": {}} ')
+    stopifnot(identical(x$a[[2]], -2500), is.na(x$a[[3]]), x$a[[4]], x$b$c == "q\"\u00e9\n", length(x$d) == 0)
+    fails(.atvi_json('{"a" 1}'), "not JSON")
+  }
+)
+for (name in if (length(args) > 1) args[2] else names(cases)) cases[[name]]()

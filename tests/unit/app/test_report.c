@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/report.h"
+#include "io/file.h"
+#include "testing.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- a folder ---- */
+
+static void put(const char *dir, const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  FILE *f = fopen(path, "w");
+  CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static bool there(const char *dir, const char *name) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  return access(path, F_OK) == 0;
+}
+
+static void clear(const char *dir) {
+  static const char *const name[] = {"report.html", "progress.json", "draws.csv", "secret"};
+  char path[256];
+  for (int i = 0; i < 4; i++) {
+    snprintf(path, sizeof path, "%s/%s", dir, name[i]);
+    unlink(path);
+  }
+  CHECK(rmdir(dir) == 0);
+}
+
+/* ---- the server ---- */
+
+static void *serve(void *arg) {
+  atvi_serve_run(arg, NULL, NULL);
+  return NULL;
+}
+
+/* What it answers to these bytes; "" if it just hangs up. */
+static void ask_bytes(int port, const char *bytes, size_t n, char answer[4096]) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+  while (n > 0) {
+    ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
+    if (sent <= 0) break;
+    bytes += sent, n -= (size_t)sent;
+  }
+  size_t got = 0;
+  for (ssize_t k; got < 4095 && (k = recv(fd, answer + got, 4095 - got, 0)) > 0;) got += (size_t)k;
+  answer[got] = 0;
+  close(fd);
+}
+
+static int ask(int port, const char *line, const char *host, char answer[4096]) {
+  char request[512];
+  snprintf(request, sizeof request, "%s\r\n%s%s%sAccept: */*\r\n\r\n", line, host ? "Host: " : "",
+           host ? host : "", host ? "\r\n" : "");
+  ask_bytes(port, request, strlen(request), answer);
+  int status = 0;
+  CHECK_INT(sscanf(answer, "HTTP/1.0 %d", &status), 1);
+  return status;
+}
+
+static void server_serves_two_things_and_no_more(void) {
+  char dir[] = "/tmp/atvi-serve-XXXXXX", answer[4096], own[32], local[32];
+  atvi_ctx *ctx = test_ctx();
+  static atvi_server s;
+  pthread_t thread;
+  CHECK(mkdtemp(dir));
+  put(dir, "report.html", "<p>page</p>");
+  put(dir, "progress.json", "{\"state\": \"done\", \"pid\": 1}");
+  put(dir, "secret", "secret");
+  CHECK_OK(atvi_serve_open(ctx, dir, 0, &s));
+  CHECK(s.port > 0);
+  CHECK(pthread_create(&thread, NULL, serve, &s) == 0);
+  snprintf(own, sizeof own, "127.0.0.1:%d", s.port);
+  snprintf(local, sizeof local, "LocalHost:%d", s.port);
+  CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
+  CHECK(strstr(answer, "\r\n\r\n{\"state\": \"done\""));
+  CHECK(!atomic_load(&s.told));
+  CHECK_INT(ask(s.port, "GET / HTTP/1.1", own, answer), 200);
+  CHECK(strstr(answer, "Content-Type: text/html") && strstr(answer, "Content-Length: 11\r\n") &&
+        strstr(answer, "\r\n\r\n<p>page</p>"));
+  CHECK(atomic_load(&s.told) && atomic_load(&s.asked_ms) > 0);
+  CHECK_INT(ask(s.port, "GET / HTTP/1.0", local, answer), 200);
+  static const char *const not_found[] = {
+      "GET /secret HTTP/1.1",   "GET /../secret HTTP/1.1", "GET /report.html HTTP/1.1",
+      "GET /state/ HTTP/1.1",   "GET /?x HTTP/1.1",        "POST / HTTP/1.1",
+      "HEAD / HTTP/1.1",        "GET  / HTTP/1.1",         "GET / HTTP/2",
+      "GET /%73ecret HTTP/1.1", "get / HTTP/1.1",          "OPTIONS * HTTP/1.1",
+      "GET http://x/ HTTP/1.1", "GET / HTTP/1.1 x"};
+  for (size_t i = 0; i < sizeof not_found / sizeof *not_found; i++) {
+    CHECK_MSG(ask(s.port, not_found[i], own, answer) == 404, "%s: %s", not_found[i], answer);
+    CHECK(!strstr(answer, "secret\n"));
+  }
+  /* another name than its own: a page from elsewhere, after its name was made to mean this machine */
+  static const char *const host[] = {"evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:80",
+                                     ""};
+  for (size_t i = 0; i < sizeof host / sizeof *host; i++)
+    CHECK_INT(ask(s.port, "GET / HTTP/1.1", host[i], answer), 404);
+  CHECK_INT(ask(s.port, "GET / HTTP/1.1", NULL, answer), 404);
+  char twice[128];
+  snprintf(twice, sizeof twice, "%s\r\nHost: evil.example", own);
+  CHECK_INT(ask(s.port, "GET / HTTP/1.1", twice, answer), 404);
+  char path[64];
+  snprintf(path, sizeof path, "%s/report.html", dir);
+  unlink(path);
+  CHECK_INT(ask(s.port, "GET / HTTP/1.1", own, answer), 404);
+  atomic_store(&s.stop, true);
+  pthread_join(thread, NULL);
+  atvi_serve_close(&s);
+  atvi_serve_close(&s); /* again is fine */
+  clear(dir);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void server_stands_rubbish(void) {
+  char dir[] = "/tmp/atvi-serve-XXXXXX", answer[4096], *big = malloc(20000);
+  atvi_ctx *ctx = test_ctx();
+  static atvi_server s;
+  pthread_t thread;
+  CHECK(mkdtemp(dir));
+  CHECK_OK(atvi_serve_open(ctx, dir, 0, &s));
+  CHECK(pthread_create(&thread, NULL, serve, &s) == 0);
+  memset(big, 'a', 20000);
+  ask_bytes(s.port, big, 20000, answer); /* longer than a request may be */
+  CHECK(answer[0] == 0 || strstr(answer, "400"));
+  ask_bytes(s.port, "GET / HTTP/1.1\r\n\0\r\n\r\n", 21, answer);
+  CHECK(strstr(answer, "400"));
+  double begun = atvi_clock_s();
+  ask_bytes(s.port, "GET / HT", 8, answer); /* and then nothing */
+  CHECK(strstr(answer, "400"));
+  CHECK(atvi_clock_s() - begun < 8);
+  atvi_server second;
+  CHECK_STATUS(atvi_serve_open(ctx, dir, s.port, &second), ATVI_EIO); /* the port is taken */
+  memset(big, 'd', 5000);
+  big[5000] = 0;
+  CHECK_STATUS(atvi_serve_open(ctx, big, 0, &second), ATVI_EINVAL);
+  atomic_store(&s.stop, true);
+  pthread_join(thread, NULL);
+  atvi_serve_close(&s);
+  free(big);
+  clear(dir);
+  atvi_ctx_free(ctx);
+}
+
+/* A process that is gone. */
+static long dead_pid(void) {
+  pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  CHECK(waitpid(pid, NULL, 0) == pid);
+  return pid;
+}
+
+static void a_killed_fit_is_told(void) {
+  char dir[] = "/tmp/atvi-serve-XXXXXX", answer[4096], own[32], state[128];
+  atvi_ctx *ctx = test_ctx();
+  static atvi_server s;
+  pthread_t thread;
+  CHECK(mkdtemp(dir));
+  put(dir, "report.html", "running");
+  CHECK_OK(atvi_serve_open(ctx, dir, 0, &s));
+  CHECK(pthread_create(&thread, NULL, serve, &s) == 0);
+  snprintf(own, sizeof own, "127.0.0.1:%d", s.port);
+  snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld, \"x\": 1}", (long)getpid());
+  put(dir, "progress.json", state);
+  CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
+  CHECK(strstr(answer, "\"running\""));
+  CHECK_INT(ask(s.port, "GET / HTTP/1.1", own, answer), 200);
+  CHECK(!atomic_load(&s.told)); /* that was not the end */
+  snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld, \"x\": 1}", dead_pid());
+  put(dir, "progress.json", state);
+  CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
+  CHECK(strstr(answer, "\"ended\""));
+  atomic_store(&s.stop, true);
+  pthread_join(thread, NULL);
+  atvi_serve_close(&s);
+  clear(dir);
+  atvi_ctx_free(ctx);
+}
+
+/* ---- progress ---- */
+
+static void count(void *user, const atvi_progress *p) {
+  (void)p;
+  ++*(int *)user;
+}
+
+static void recorder_keeps_and_hands_on(void) {
+  char dir[] = "/tmp/atvi-record-XXXXXX", path[64];
+  atvi_ctx *ctx = test_ctx(), *show = test_ctx();
+  static atvi_recorder r;
+  int seen = 0;
+  CHECK(mkdtemp(dir));
+  snprintf(path, sizeof path, "%s/progress.json", dir);
+  atvi_ctx_set_progress(show, count, &seen);
+  atvi_recorder_begin(&r, ctx, show, dir);
+  CHECK(there(dir, "progress.json"));
+  /* done = 1: told however soon after the last */
+  atvi_tell(ctx, "annealing", 1, 0.5, "temperature %g", 12.5);
+  atvi_tell(ctx, "training", 1, 1.5, "ELBO %.3f, %d steps", -97.25, 300);
+  atvi_tell(ctx, "sampling", 1, 2.5, "R-hat %.3f, ESS %.0f", 1.013, 840.0);
+  CHECK_INT(r.n, 3);
+  CHECK_INT(seen, 3);
+  CHECK(r.step[0].temperature == 12.5 && isnan(r.step[0].elbo));
+  CHECK(r.step[1].elbo == -97.25 && r.step[1].steps == 300);
+  CHECK(r.step[2].rhat == 1.013 && r.step[2].ess == 840);
+  CHECK_STR(r.step[1].phase, "training");
+  for (int i = 0; i < 5000; i++) atvi_tell(ctx, "sampling", 1, 3 + i, "x");
+  CHECK(r.n <= ATVI_RECORDED && r.n >= ATVI_RECORDED / 4);
+  for (atvi_idx i = 1; i < r.n; i++) CHECK(r.step[i].seconds > r.step[i - 1].seconds);
+  atvi_recorder_end(&r, "done", "");
+  json_error_t error;
+  json_t *state = json_load_file(path, 0, &error);
+  CHECK(state != NULL);
+  CHECK_STR(json_string_value(json_object_get(state, "state")), "done");
+  CHECK_INT(json_array_size(json_object_get(state, "history")), r.n);
+  CHECK_REL(
+      json_number_value(json_object_get(json_array_get(json_object_get(state, "history"), 0), "temperature")),
+      12.5, 1e-6);
+  json_decref(state);
+  atvi_tell(ctx, "after", 1, 9, "x"); /* it has let go */
+  CHECK_INT(seen, 5003);
+  clear(dir);
+  atvi_recorder_begin(&r, ctx, NULL, dir); /* nobody to show it to: nothing happens */
+  atvi_recorder_end(&r, "done", "");
+  CHECK_INT(r.n, 0);
+  atvi_ctx_free(show);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void sweep_clears_what_a_killed_fit_left(void) {
+  char dir[] = "/tmp/atvi-sweep-XXXXXX", state[128];
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK(mkdtemp(dir));
+  put(dir, "report.html", "x");
+  atvi_report_sweep(pool, dir); /* no progress: not ours to say */
+  CHECK(there(dir, "report.html"));
+  snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld}", (long)getppid());
+  put(dir, "progress.json", state);
+  atvi_report_sweep(pool, dir); /* somebody is at work there */
+  CHECK(there(dir, "report.html"));
+  snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld}", dead_pid());
+  put(dir, "progress.json", state);
+  put(dir, "draws.csv", "x");
+  atvi_report_sweep(pool, dir); /* a fit that is complete */
+  CHECK(there(dir, "report.html"));
+  snprintf(state, sizeof state, "%s/draws.csv", dir);
+  unlink(state);
+  atvi_report_sweep(pool, dir);
+  CHECK(!there(dir, "report.html") && !there(dir, "progress.json"));
+  atvi_pool_free(pool);
+  clear(dir);
+  atvi_ctx_free(ctx);
+}
+
+/* ---- the command line ---- */
+
+static void command_can_be_pasted(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  atvi_app_fit_opts o = {.model.path = "my model.atvi", .how = atvi_fit_defaults()};
+  CHECK_STR(atvi_report_command(pool, &o), "atvi fit 'my model.atvi' --seed 1");
+  const atvi_app_set fix[] = {{"beta", "0.9"}};
+  const atvi_app_data data[] = {{NULL, "it's.csv"}, {"a", "b.csv"}};
+  o.model.n_fix = 1, o.model.fix = fix, o.model.n_data = 2, o.model.data = data;
+  o.how.method = "ram", o.how.seed = 7, o.how.chains = 4, o.holdout = "t > 14";
+  CHECK_STR(atvi_report_command(pool, &o),
+            "atvi fit 'my model.atvi' --method ram --seed 7 --data 'it'\\''s.csv' --data a=b.csv "
+            "--fix beta=0.9 --holdout 't > 14' --chains 4");
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* ---- series and priors ---- */
+
+/* The cold at draws around its posterior mean. */
+static void series_have_bands_residuals_and_pits(void) {
+  enum { DRAWS = 400 };
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_loaded l;
+  atvi_draws *d;
+  atvi_report_series *series;
+  atvi_idx n, used;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK_OK(atvi_app_load(
+      ctx, &(atvi_app_model){.path = TEST_SOURCE_DIR "/examples/cold/cold.atvi", .interpret = true}, NULL,
+      &l));
+  CHECK_OK(atvi_report_series_make(ctx, pool, &l, NULL, NULL, &n, &series, &used));
+  CHECK_INT(n, 2);
+  CHECK(used == 0 && series[0].mean == NULL && series[0].n == 21);
+  const atvi_column col[] = {{"beta", 0, 3}, {"gamma", 0, 3}, {"S0", 37, 100}};
+  CHECK_OK(atvi_draws_new(ctx, DRAWS, 1, 3, 3, col, false, &d));
+  for (int i = 0; i < DRAWS; i++)
+    d->x[i] = 0.887, d->x[DRAWS + i] = 0.29, d->x[2 * DRAWS + i] = 38 + 4.0 * i / DRAWS;
+  CHECK_OK(atvi_report_series_make(ctx, pool, &l, NULL, d, &n, &series, &used));
+  CHECK_INT(used, DRAWS);
+  CHECK_STR(series[0].name, "infected");
+  const atvi_report_series *s = &series[0];
+  double sum = 0;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    CHECK(s->low[i] <= s->mean[i] && s->mean[i] <= s->high[i]);
+    CHECK(s->mean_low[i] <= s->mean[i] && s->mean[i] <= s->mean_high[i]);
+    CHECK(s->pit[i] > 0 && s->pit[i] < 1);
+    /* Poisson: the predictive sd is near the root of the mean */
+    CHECK_ABS(s->residual[i] * sqrt(s->mean[i]), s->value[i] - s->mean[i],
+              0.3 * fabs(s->value[i] - s->mean[i]) + 0.05);
+    sum += s->pit[i] / (double)s->n;
+  }
+  CHECK_ABS(sum, 0.5, 0.2); /* sd of a mean of 21 uniforms: 0.06 */
+  CHECK_STATUS(atvi_report_series_make(ctx, pool, &l, "nonsense", d, &n, &series, &used), ATVI_EINVAL);
+  atvi_report_priors u = {l.model->lang, l.target};
+  CHECK_REL(atvi_report_prior_mass(&u, 0, 1, 1.3), 0.1, 1e-9);      /* uniform(0, 3) */
+  CHECK_REL(atvi_report_prior_mass(&u, 2, 30, 40), 3.0 / 63, 1e-9); /* nothing below 37 */
+  CHECK(atvi_report_prior_mass(&u, 2, 10, 20) == 0);
+  CHECK(isnan(atvi_report_prior_mass(&u, 3, 0, 1))); /* derived */
+  atvi_draws_free(d);
+  atvi_app_unload(&l);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"serve", server_serves_two_things_and_no_more}, {"rubbish", server_stands_rubbish},
+      {"killed", a_killed_fit_is_told}, {"record", recorder_keeps_and_hands_on},
+      {"sweep", sweep_clears_what_a_killed_fit_left}, {"command", command_can_be_pasted},
+      {"series", series_have_bands_residuals_and_pits})

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/arrays.h"
+#include "testing.h"
+
+static void names_become_arrays(void) {
+  static const char *const name[] = {"w",     "beta.2", "beta.3", "beta.5", "C.1.1", "C.1.2", "C.1.3",
+                                     "C.2.1", "C.2.2",  "C.2.3",  "x.1",    "y.1",   "y.b",   ".5"};
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_array *a;
+  atvi_idx n;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK_OK(atvi_arrays_find(pool, 14, name, NULL, &n, &a));
+  CHECK_INT(n, 7);
+  CHECK_STR(a[0].name, "w");
+  CHECK_INT(a[0].n_dim, 0);
+  CHECK_STR(a[1].name, "beta");
+  CHECK_INT(a[1].first, 1);
+  CHECK_INT(a[1].n, 3);
+  CHECK_INT(a[1].n_dim, 1);
+  CHECK_INT(a[1].size[0], 3);
+  CHECK(a[1].label[0][0] == 2 && a[1].label[0][1] == 3 && a[1].label[0][2] == 5);
+  CHECK_STR(a[2].name, "C");
+  CHECK_INT(a[2].n_dim, 2);
+  CHECK_INT(a[2].size[0], 2);
+  CHECK_INT(a[2].size[1], 3);
+  CHECK(a[2].label[0][1] == 2 && a[2].label[1][2] == 3);
+  CHECK_STR(a[3].name, "x");
+  CHECK_INT(a[3].size[0], 1);
+  CHECK_STR(a[4].name, "y");
+  CHECK_STR(a[5].name, "y.b");
+  CHECK_STR(a[6].name, ".5");
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void what_is_no_grid_stays_apart(void) {
+  static const char *const hole[] = {"C.1.1", "C.1.2", "C.2.1"}, *const back[] = {"b.2", "b.1"},
+                           *const twice[] = {"b.1", "b.1"}, *const kin_name[] = {"b.1", "b.2", "b.3"},
+                           *const deep[] = {"b.1.1.1.1.1", "b.1.1.1.1.2"};
+  static const atvi_idx kin[] = {0, 0, 1};
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_array *a;
+  atvi_idx n;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK_OK(atvi_arrays_find(pool, 3, hole, NULL, &n, &a));
+  CHECK_INT(n, 3);
+  CHECK_STR(a[2].name, "C.2.1");
+  CHECK_INT(a[2].n_dim, 0);
+  CHECK_INT(a[2].first, 2);
+  CHECK_OK(atvi_arrays_find(pool, 2, back, NULL, &n, &a));
+  CHECK_INT(n, 2);
+  CHECK_OK(atvi_arrays_find(pool, 2, twice, NULL, &n, &a));
+  CHECK_INT(n, 2);
+  CHECK_OK(atvi_arrays_find(pool, 3, kin_name, kin, &n, &a));
+  CHECK_INT(n, 2);
+  CHECK_INT(a[0].size[0], 2);
+  CHECK_INT(a[1].label[0][0], 3);
+  CHECK_OK(atvi_arrays_find(pool, 2, deep, NULL, &n, &a));
+  CHECK_INT(n, 2);
+  CHECK_STR(a[0].name, "b.1.1.1.1.1");
+  CHECK_OK(atvi_arrays_find(pool, 0, NULL, NULL, &n, &a));
+  CHECK_INT(n, 0);
+  CHECK_STR(atvi_array_bracket(pool, "b.2.13"), "b[2,13]");
+  CHECK_STR(atvi_array_bracket(pool, "flow.max"), "flow.max");
+  CHECK_STR(atvi_array_bracket(pool, "R0"), "R0");
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+static void memory_failures_are_told(void) {
+  /* many names, so that the pool asks for more than once */
+  enum { N = 3000 };
+  static char text[N][16];
+  static const char *name[N];
+  for (int i = 0; i < N; i++) snprintf(text[i], sizeof text[i], "long_name.%d", i), name[i] = text[i];
+  for (long at = 1, ok = 0; !ok; at++) {
+    atvi_ctx *ctx = test_ctx();
+    atvi_pool *pool;
+    atvi_array *a;
+    atvi_idx n;
+    CHECK_OK(atvi_pool_new(ctx, &pool));
+    test_fail_at = test_allocs + at;
+    atvi_status status = atvi_arrays_find(pool, N, name, NULL, &n, &a);
+    test_fail_at = 0;
+    ok = status == ATVI_OK;
+    CHECK(ok ? n == 1 : status == ATVI_ENOMEM && !a && n == 0);
+    CHECK(ok == 0 || at > 1);
+    atvi_pool_free(pool);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+  }
+}
+
+TESTS({"arrays", names_become_arrays}, {"apart", what_is_no_grid_stays_apart},
+      {"memory", memory_failures_are_told})

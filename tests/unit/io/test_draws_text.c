@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/draws_text.h"
+#include "io/csv.h"
+#include "io/file.h"
+#include "testing.h"
+#include <jansson.h>
+#include <unistd.h>
+
+static char path[64];
+
+static void new_path(void) {
+  snprintf(path, sizeof path, "/tmp/atvi-test-text-XXXXXX");
+  int fd = mkstemp(path);
+  CHECK(fd >= 0 && close(fd) == 0);
+}
+
+static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
+  static const atvi_column col[4] = {{"beta.1", 0, 3},
+                                     {"beta.2", 0, 3},
+                                     {"odd, \"name\"", -HUGE_VAL, HUGE_VAL},
+                                     {"R0", -HUGE_VAL, HUGE_VAL}};
+  atvi_draws *d;
+  CHECK_OK(atvi_draws_new(ctx, 6, 2, 3, 4, col, weighted, &d));
+  for (atvi_idx i = 0; i < 24; i++) d->x[i] = 0.1 + 1.7 * (double)i;
+  for (atvi_idx i = 0; i < 6; i++) d->log_prior[i] = -0.3, d->log_lik[i] = -(double)i / 3;
+  d->x[4] = NAN;
+  d->x[5] = HUGE_VAL;
+  d->made.seed = UINT64_MAX;
+  d->made.method = "ram";
+  d->made.model = "two\nlines";
+  return d;
+}
+
+static void table_reads_back(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_csv *csv;
+  new_path();
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  for (int weighted = 0; weighted < 2; weighted++) {
+    atvi_draws *d = sample(ctx, weighted);
+    CHECK_OK(atvi_draws_table_write(d, path));
+    CHECK_OK(atvi_csv_read(pool, path, &csv));
+    CHECK_INT(csv->n_row, 6);
+    CHECK_INT(csv->n_col, 9 + weighted);
+    CHECK_STR(csv->name[0], "chain__");
+    CHECK_STR(csv->name[1], "draw__");
+    CHECK_INT(atvi_csv_find(csv, "weight__"), weighted ? 5 : -1);
+    CHECK_INT(atvi_csv_find(csv, "odd, \"name\""), 7 + weighted);
+    for (atvi_idx i = 0; i < 6; i++) {
+      const double *row = csv->value + i * csv->n_col;
+      CHECK(row[0] == (double)(i / 3 + 1) && row[1] == (double)(i % 3 + 1));
+      CHECK(row[2] == d->log_prior[i] + d->log_lik[i] && row[3] == d->log_lik[i] &&
+            row[4] == d->log_prior[i]);
+      CHECK(row[6 + weighted] == d->x[6 + i]);
+    }
+    CHECK_INT(csv->kind[4 * csv->n_col + 5 + weighted], ATVI_CELL_MISSING);
+    CHECK_STR(csv->text[5 * csv->n_col + 5 + weighted], "inf");
+    atvi_draws_free(d);
+  }
+  CHECK(unlink(path) == 0);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void stan_has_one_chain_and_its_configuration(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_csv *csv;
+  char *text;
+  size_t n;
+  new_path();
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  atvi_draws *d = sample(ctx, false);
+  CHECK_OK(atvi_draws_stan_write(d, 1, path));
+  CHECK_OK(atvi_file_read(pool, path, &text, &n));
+  CHECK(strstr(text, "\n# model = two lines\n") && strstr(text, "\n# id = 2\n"));
+  CHECK(strstr(text, "\n#     num_samples = 3\n") && strstr(text, "\n#   seed = 18446744073709551615\n"));
+  CHECK_OK(atvi_csv_read(pool, path, &csv));
+  CHECK_INT(csv->n_row, 3);
+  CHECK_STR(csv->name[0], "lp__");
+  CHECK_STR(csv->name[2], "beta.1");
+  CHECK(csv->value[0] == d->log_prior[3] + d->log_lik[3]);
+  CHECK(csv->value[3] == d->x[6 + 3]);
+  atvi_draws_free(d);
+  CHECK(unlink(path) == 0);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+static void json_is_a_list_of_chains(void) {
+  atvi_ctx *ctx = test_ctx();
+  new_path();
+  for (int weighted = 0; weighted < 2; weighted++) {
+    atvi_draws *d = sample(ctx, weighted);
+    json_error_t error;
+    CHECK_OK(atvi_draws_json_write(d, path));
+    json_t *root = json_load_file(path, 0, &error);
+    CHECK_MSG(root, "%s", error.text);
+    CHECK_INT(json_array_size(root), 2);
+    json_t *second = json_array_get(root, 1);
+    CHECK_INT(json_object_size(second), 4 + weighted);
+    for (atvi_idx i = 0; i < 3; i++)
+      CHECK(json_real_value(json_array_get(json_object_get(second, "beta[2]"), (size_t)i)) ==
+            d->x[6 + 3 + i]);
+    CHECK(json_is_null(json_array_get(json_object_get(second, "beta[1]"), 1)));
+    CHECK(json_is_null(json_array_get(json_object_get(second, "beta[1]"), 2)));
+    CHECK_INT(json_array_size(json_object_get(second, "odd, \"name\"")), 3);
+    if (weighted)
+      CHECK(json_real_value(json_array_get(json_object_get(second, "weight__"), 0)) == d->weight[3]);
+    json_decref(root);
+    atvi_draws_free(d);
+  }
+  CHECK(unlink(path) == 0);
+  atvi_ctx_free(ctx);
+}
+
+static void failures_are_told(void) {
+  static atvi_status (*const write[])(const atvi_draws *, const char *) = {atvi_draws_table_write,
+                                                                           atvi_draws_json_write};
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d = sample(ctx, false);
+  for (int k = 0; k < 3; k++) {
+    CHECK_STATUS(k < 2 ? write[k](d, "/nowhere/x") : atvi_draws_stan_write(d, 0, "/nowhere/x"), ATVI_EIO);
+    CHECK(strstr(atvi_errmsg(ctx), "/nowhere/x") != NULL);
+    new_path();
+    long live = test_live;
+    for (long at = 1, ok = 0; !ok; at++) {
+      test_fail_at = test_allocs + at;
+      atvi_status status = k < 2 ? write[k](d, path) : atvi_draws_stan_write(d, 0, path);
+      test_fail_at = 0;
+      ok = status == ATVI_OK;
+      CHECK(ok ? at > 1 : status == ATVI_ENOMEM);
+      CHECK_INT(test_live, live);
+    }
+    CHECK(unlink(path) == 0);
+  }
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+}
+
+TESTS({"table", table_reads_back}, {"stan", stan_has_one_chain_and_its_configuration},
+      {"json", json_is_a_list_of_chains}, {"failures", failures_are_told})

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* Models whose observations are sums of processes, against dense matrices. The covariances here have condition numbers below 1e4: 1e-10 is
+ * far above rounding and far below any mistake. */
+#include "emulated_world.h"
+
+static const double THETA[D] = {3.31, 0.87, 0.61, 2.7, 0.083, 4.1};
+static const bool USED[ROWS] = {true, true, true, true, false, true, true, true};
+
+static void likelihood_equals_dense(void) {
+  atvi_ctx *ctx = test_ctx();
+  write_world();
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  const atvi_target *t = atvi_model_target(m);
+  double mean[ROWS];
+  atvi_markov_dense d = {0};
+  test_value v = test_eval(ctx, t, THETA);
+  CHECK_INT(v.outcome, ATVI_RUN_OK);
+  CHECK_REL(v.ll, dense_world(ctx, THETA, USED, mean, &d), 1e-10);
+  CHECK(test_gradient(ctx, t, THETA, 1e-6) < 1e-7);
+  CHECK_INT(t->group, ATVI_EM_GROUP);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void compiled_code_agrees(void) {
+  atvi_ctx *ctx = test_ctx();
+  write_world();
+  test_value v[2];
+  for (int k = 0; k < 2; k++) {
+    atvi_model *m = test_load(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED), k);
+    v[k] = test_eval(ctx, atvi_model_target(m), THETA);
+    atvi_model_free(m);
+  }
+  CHECK_REL(v[0].ll, v[1].ll, 1e-12);
+  for (int i = 0; i < D; i++) CHECK_REL(v[0].gl[i], v[1].gl[i], 1e-9);
+  atvi_ctx_free(ctx);
+}
+
+static void fill_points(atvi_idx B, double *theta) {
+  atvi_rng r = atvi_rng_at(8, ATVI_STREAM_TEST, 0, 0);
+  for (atvi_idx b = 0; b < B; b++)
+    for (int i = 0; i < D; i++) theta[i * B + b] = THETA[i] * (0.8 + 0.4 * atvi_rng_uniform(&r));
+}
+
+/* In groups of 32, on two threads, with points outside and points that fail among them: each as if it were alone. */
+static void a_point_does_not_depend_on_its_batch(void) {
+  enum { B = 77 };
+  static double theta[D * B], lp[B], ll[B], gp[D * B], gl[D * B];
+  static atvi_outcome outcome[B];
+  atvi_ctx *ctx = test_ctx();
+  atvi_evaluator *ev;
+  write_world();
+  atvi_ctx_set_threads(ctx, 2);
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  const atvi_target *t = atvi_model_target(m);
+  CHECK_OK(atvi_evaluator_new(ctx, t, &ev));
+  fill_points(B, theta);
+  theta[0 * B + 5] = 5.5; /* outside the box */
+  theta[3 * B + 40] = -1; /* a range below 0: outside the support */
+  theta[1 * B + 41] = NAN;
+  theta[1 * B + 42] = 1e300; /* inside, and far from all runs: only the discrepancy could explain it */
+  atvi_evaluator_run(ev, &(atvi_batch){.B = B, .theta = theta, .log_lik = ll}); /* threads are started once */
+  long before = test_allocs;
+  atvi_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, gp, gl, outcome});
+  CHECK(test_allocs == before);
+  for (int b = 0; b < B; b++) {
+    double one[D];
+    for (int i = 0; i < D; i++) one[i] = theta[i * B + b];
+    test_value v = test_eval(ctx, t, one);
+    CHECK_INT(outcome[b], v.outcome);
+    CHECK_INT(outcome[b], b == 5 || b == 40 || b == 41 || b == 42 ? ATVI_RUN_OUTSIDE : ATVI_RUN_OK);
+    CHECK(ll[b] == v.ll && lp[b] == v.lp);
+    for (int i = 0; i < D; i++) CHECK(gl[i * B + b] == v.gl[i] && gp[i * B + b] == v.gp[i]);
+  }
+  atvi_evaluator_free(ev);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Everything that predict and pointwise say at one point, against dense; rows held apart are not learnt from but judged. */
+static void check_reports(atvi_ctx *ctx, atvi_model *m, const bool *used, bool values) {
+  const atvi_target *t = atvi_model_target(m);
+  void *work;
+  double out[3 * ROWS], point[ROWS], em[ROWS], term[3 * ROWS], var[ROWS], loo_mean[ROWS], loo_var[ROWS];
+  atvi_markov_dense d = {.mean = term, .var = var, .loo_mean = loo_mean, .loo_var = loo_var};
+  CHECK_INT(t->n_series, 3);
+  CHECK_INT(t->n_out, 3 * ROWS);
+  CHECK_STR(t->series[1].name, "y.emulator");
+  CHECK_STR(t->series[2].name, "y.discrepancy");
+  CHECK(t->series[2].kind == ATVI_SERIES_TRACKED && t->series[2].n == ROWS && t->series[2].time[7] == 7);
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, 1, THETA, out);
+  t->ops->pointwise(t->self, work, 1, THETA, point);
+  dense_world(ctx, THETA, used, em, &d);
+  for (int r = 0; r < ROWS; r++) {
+    CHECK_REL(out[r], em[r] + term[r] + term[ROWS + r], 1e-10);
+    CHECK_REL(out[ROWS + r], em[r] + term[r], 1e-10);
+    CHECK_ABS(out[2 * ROWS + r], term[ROWS + r], 1e-10);
+    double z = DATA[r] - em[r] - loo_mean[r];
+    if (isnan(DATA[r]) || (!used[r] && !values))
+      CHECK(isnan(point[r]));
+    else
+      CHECK_ABS(point[r], -0.5 * (log(2 * acos(-1) * loo_var[r]) + z * z / loo_var[r]), 1e-9);
+  }
+  t->ops->work_free(work);
+}
+
+static void predictions_are_conditional_means(void) {
+  const bool some[ROWS] = {true, true, true, true, false, true, false, false};
+  atvi_ctx *ctx = test_ctx();
+  write_world();
+  const bool none[ROWS] = {false};
+  for (int how = 0; how < 4; how++) {
+    const atvi_model_opts opts[4] = {{0}, {.holdout = "t > 5"}, {.apart = "t > 5"}, {.forward = true}};
+    const bool *used = how == 0 ? USED : how == 3 ? none : some;
+    atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, opts[how]);
+    double mean[ROWS];
+    atvi_markov_dense d = {0};
+    check_reports(ctx, m, used, how >= 2);
+    test_value v = test_eval(ctx, atvi_model_target(m), THETA);
+    CHECK_REL(v.ll, dense_world(ctx, THETA, used, mean, &d), 1e-10);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Moments of 4000 draws in standard errors; a correct program exceeds 5 of them once in 10^5 runs. */
+static void right_draws(atvi_ctx *ctx, const atvi_target *t, bool given) {
+  enum { B = 4000 };
+  static double theta[D * B], out[ROWS * B], again[ROWS];
+  double em[ROWS], term[3 * ROWS], var[ROWS], want[ROWS];
+  const bool none[ROWS] = {false};
+  atvi_markov_dense d = {.mean = term, .var = var};
+  void *work;
+  for (int i = 0; i < D * B; i++) theta[i] = THETA[i / B];
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  (given ? t->ops->predictive : t->ops->simulate)(t->self, work, 3, 100, B, theta, out);
+  (given ? t->ops->predictive : t->ops->simulate)(t->self, work, 3, 145, 1, THETA, again);
+  t->ops->work_free(work);
+  dense_world(ctx, THETA, given ? USED : none, em, &d);
+  for (int r = 0; r < ROWS; r++) {
+    double m1 = 0, m2 = 0, v = var[r] + THETA[4];
+    want[r] = em[r] + (given ? term[r] + term[ROWS + r] : 0);
+    for (int b = 0; b < B; b++) m1 += out[r * B + b] / B;
+    for (int b = 0; b < B; b++) m2 += (out[r * B + b] - want[r]) * (out[r * B + b] - want[r]) / B;
+    CHECK_ABS(m1, want[r], 5 * sqrt(v / B));
+    CHECK_ABS(m2, v, 5 * v * sqrt(2.0 / B));
+    CHECK(out[r * B + 45] == again[r]); /* draw number 145, whatever the batch */
+  }
+}
+
+static void draws_are_of_the_right_law(void) {
+  atvi_ctx *ctx = test_ctx();
+  write_world();
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  right_draws(ctx, atvi_model_target(m), false);
+  right_draws(ctx, atvi_model_target(m), true);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* Rows at further times come after the data's, out of order in time. */
+static void further_times_are_predicted(void) {
+  const double further[3] = {1, 2, 4.5}; /* the first one is there already */
+  atvi_ctx *ctx = test_ctx();
+  write_world();
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED,
+                            (atvi_model_opts){.n_time = 3, .time = further, .extend = true});
+  atvi_model *plain = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  const atvi_target *t = atvi_model_target(m), *p = atvi_model_target(plain);
+  double out[3 * (ROWS + 2)], base[3 * ROWS];
+  void *work;
+  CHECK_INT(t->n_obs, ROWS + 2);
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, 1, THETA, out);
+  t->ops->work_free(work);
+  CHECK_OK(p->ops->work_new(p->self, ctx, &work));
+  p->ops->predict(p->self, work, 1, THETA, base);
+  p->ops->work_free(work);
+  CHECK_REL(test_eval(ctx, t, THETA).ll, test_eval(ctx, p, THETA).ll, 1e-13);
+  for (int r = 0; r < ROWS; r++) CHECK_REL(out[r], base[r], 1e-11);
+  for (int r = ROWS; r < ROWS + 2; r++)
+    CHECK(isfinite(out[r]) && out[r] == out[ROWS + 2 + r] + out[2 * (ROWS + 2) + r]);
+  atvi_model_free(plain);
+  atvi_model_free(m);
+  atvi_model *none;
+  CHECK_STATUS(atvi_model_load(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
+                               &(atvi_model_opts){.runs = test_dir, .n_time = 1, .time = (double[]){2.2}},
+                               &none),
+               ATVI_EINVAL);
+  CHECK(strstr(atvi_errmsg(ctx), "no output at time 2.2; it has 9, from 0.5 to 7"));
+  atvi_ctx_free(ctx);
+}
+
+/* With parameters held, by groups too. */
+static void parameters_may_be_fixed(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_target *fixed;
+  write_world();
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  const atvi_target *t = atvi_model_target(m);
+  CHECK_OK(atvi_fixed_new(ctx, t, 2, (const atvi_idx[]){1, 5}, (const double[]){THETA[1], THETA[5]}, &fixed));
+  const double free_theta[4] = {THETA[0], THETA[2], THETA[3], THETA[4]};
+  double out[2][3 * ROWS];
+  test_value v = test_eval(ctx, t, THETA), f = test_eval(ctx, fixed, free_theta);
+  CHECK(v.ll == f.ll && v.gl[0] == f.gl[0] && v.gl[4] == f.gl[3]);
+  for (int k = 0; k < 2; k++) {
+    const atvi_target *at = k ? fixed : t;
+    void *work;
+    CHECK_OK(at->ops->work_new(at->self, ctx, &work));
+    at->ops->predictive(at->self, work, 7, 2, 1, k ? free_theta : THETA, out[k]);
+    at->ops->work_free(work);
+  }
+  for (int r = 0; r < ROWS; r++) CHECK(out[0][r] == out[1][r]);
+  atvi_fixed_free(fixed);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* No emulator; constants; two observations, extra terms and a tracked value. */
+static void other_statements_go_with_it(void) {
+  static const char *const TEXT =
+      "param v ~ exponential(1)\nparam l ~ gamma(2, 1/3)\nparam a ~ normal(0, 1)\ndata \"two.csv\" time t\n"
+      "observe y ~ matern32(2*v, l) + exponential(0.3, 1.5) + white(0.2)\n"
+      "observe z ~ exponential(v, 2.5) + white(0.7)\ntrack twice = 2*a\nlogp -0.1*a^2\n";
+  const atvi_gp_kind first[3] = {ATVI_GP_MATERN32, ATVI_GP_EXPONENTIAL, ATVI_GP_WHITE};
+  const double time[4] = {1, 2, 3.5, 4}, y[4] = {0.71, -0.4, 0.93, 1.2}, z[4] = {0.3, -0.2, 1.1, 0.385};
+  const double theta[3] = {0.81, 2.2, 0.35}, par[6] = {1.62, 2.2, 0.3, 1.5, 0.2, 0},
+               par2[4] = {0.81, 2.5, 0.7, 0};
+  atvi_ctx *ctx = test_ctx();
+  atvi_markov_dense d = {0}, d2 = {0};
+  test_file("two.csv", "t,y,z\n1,0.71,0.3\n2,-0.4,-0.2\n3.5,0.93,1.1\n4,1.2,0.385\n");
+  atvi_model *m = load_with(ctx, TEXT, (atvi_model_opts){0});
+  const atvi_target *t = atvi_model_target(m);
+  double out[64], point[8];
+  CHECK_OK(atvi_markov_ref(ctx, 4, time, NULL, 3, first, par, y, &d));
+  CHECK_OK(atvi_markov_ref(ctx, 4, time, NULL, 2, first + 1, par2, z, &d2));
+  CHECK_REL(test_eval(ctx, t, theta).ll, d.log_density + d2.log_density - 0.1 * theta[2] * theta[2], 1e-11);
+  CHECK(test_gradient(ctx, t, theta, 1e-6) < 1e-7);
+  CHECK_INT(t->n_series, 5);
+  CHECK_STR(t->series[2].name, "twice");
+  CHECK_STR(t->series[3].name, "y.discrepancy"); /* and no emulator */
+  CHECK_STR(t->series[4].name, "z.discrepancy");
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, 1, theta, out);
+  t->ops->pointwise(t->self, work, 1, theta, point);
+  for (int i = 0; i < 4; i++) {
+    CHECK(out[i] == out[t->n_out - 8 + i] && out[4 + i] == out[t->n_out - 4 + i]);
+    CHECK(isfinite(point[i]) && isfinite(point[4 + i]));
+    CHECK_REL(out[8 + i], 0.7, 1e-14);
+  }
+  t->ops->simulate(t->self, work, 1, 0, 1, theta, out);
+  for (int i = 0; i < 4; i++) CHECK(isfinite(out[i]) && isfinite(out[4 + i]) && out[i] != out[4 + i]);
+  t->ops->work_free(work);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"dense", likelihood_equals_dense}, {"compiled", compiled_code_agrees},
+      {"batch", a_point_does_not_depend_on_its_batch}, {"predict", predictions_are_conditional_means},
+      {"draws", draws_are_of_the_right_law}, {"times", further_times_are_predicted},
+      {"fixed", parameters_may_be_fixed}, {"others", other_statements_go_with_it})

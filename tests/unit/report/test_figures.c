@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "markup.h"
+#include "math/rng.h"
+#include "report/figure.h"
+
+static const double PI = 3.14159265358979323846;
+
+static atvi_summary_column column(const char *name, double lower, double upper) {
+  return (atvi_summary_column){
+      .name = name, .lower = lower, .upper = upper, .mean = 1.3, .sd = 0.7, .mode = 1.1, .hpd95 = {1, 2.4}};
+}
+
+static double uniform_mass(void *user, atvi_idx col, double a, double b) {
+  const double *ends = user;
+  (void)col;
+  a = fmax(a, ends[0]), b = fmin(b, ends[1]);
+  return a < b ? (b - a) / (ends[1] - ends[0]) : 0;
+}
+
+/* ---- densities ---- */
+
+enum { N = 20000 };
+
+/* |z| + 1 of normal z: its density is largest at the hard bound 1, where a kernel that smears would halve it. */
+static void density_is_right_at_a_bound(void) {
+  double *x = malloc(N * sizeof *x), *work = malloc(atvi_marginal_work(N) * sizeof *work), ends[2] = {1, 4};
+  atvi_marginal *m = malloc(sizeof *m);
+  atvi_summary_column c = column("a", 1, HUGE_VAL);
+  atvi_rng r = atvi_rng_at(7, 1, 0, 0);
+  for (int i = 0; i < N; i++) x[i] = 1 + fabs(atvi_rng_normal(&r));
+  atvi_marginal_make(N, x, NULL, &c, 0, uniform_mass, ends, work, m);
+  CHECK(!m->flat);
+  CHECK(m->ends[0] == 1); /* not a cell past the bound */
+  CHECK(m->shown[0] == 1);
+  double cell = (m->ends[1] - m->ends[0]) / ATVI_MARGINAL, sum = 0, prior = 0;
+  for (int k = 0; k < ATVI_MARGINAL; k++) sum += m->density[k] * cell, prior += m->prior[k] * cell;
+  CHECK_ABS(sum, 1, 1e-9);
+  /* reflected kernel: bias ~ h f'' / 2 is small; noise 1 / sqrt(n h f) ~ 3 %, with h ~ 0.1 */
+  for (int k = 0; k < 100; k += 9)
+    CHECK_ABS(m->density[k], sqrt(2 / PI) * exp(-0.5 * pow(m->x[k] - 1, 2)), 0.06);
+  CHECK(m->has_prior);
+  CHECK_REL(m->prior[3], 1.0 / 3, 1e-9);
+  CHECK_REL(prior, fmin(1, (m->ends[1] - 1) / 3), 1e-9);
+  free(x), free(work), free(m);
+}
+
+/* Weights count: w = 2 x turns uniform draws into the density 2 x on (0, 1), with bounds at both ends. */
+static void density_follows_weights(void) {
+  double *x = malloc(2 * N * sizeof *x), *w = x + N, *work = malloc(atvi_marginal_work(N) * sizeof *work);
+  atvi_marginal *m = malloc(sizeof *m);
+  atvi_summary_column c = column("a", 0, 1);
+  atvi_rng r = atvi_rng_at(8, 1, 0, 0);
+  for (int i = 0; i < N; i++) x[i] = atvi_rng_uniform(&r), w[i] = 2 * x[i] / N;
+  w[5] = 0, x[5] = NAN; /* a failed run */
+  atvi_marginal_make(N, x, w, &c, 0, NULL, NULL, work, m);
+  CHECK(m->ends[0] >= 0 && m->ends[1] <= 1);
+  CHECK(!m->has_prior);
+  for (int k = 20; k < ATVI_MARGINAL - 20; k += 17) CHECK_ABS(m->density[k], 2 * m->x[k], 0.15);
+  free(x), free(work), free(m);
+}
+
+static void constant_and_broken_columns_are_flat(void) {
+  double x[8] = {2, 2, 2, 2, 2, 2, 2, 2}, work[4 * 8 + 4 * 1024];
+  atvi_marginal m;
+  atvi_summary_column c = column("a", 0, 3);
+  CHECK(atvi_marginal_work(8) <= sizeof work / sizeof *work);
+  atvi_marginal_make(8, x, NULL, &c, 0, NULL, NULL, work, &m);
+  CHECK(m.flat);
+  x[3] = NAN;
+  atvi_marginal_make(8, x, NULL, &c, 0, NULL, NULL, work, &m);
+  CHECK(m.flat);
+}
+
+/* ---- contours ---- */
+
+/* Even-odd rule over closed lines. */
+static bool inside(const atvi_contour *c, double x, double y) {
+  bool in = false;
+  for (atvi_idx i = 0, begin = 0; i < c->n; i++) {
+    if (c->at[2 * i] >= 0) continue;
+    for (atvi_idx a = begin, b = i - 1; a < i; b = a++) {
+      double xa = c->at[2 * a], ya = c->at[2 * a + 1], xb = c->at[2 * b], yb = c->at[2 * b + 1];
+      if ((ya > y) != (yb > y) && x < xa + (xb - xa) * (y - ya) / (yb - ya)) in = !in;
+    }
+    begin = i + 1;
+  }
+  return in;
+}
+
+/* Two normals with correlation 0.8: the regions hold their share of the draws, and the outer one is the ellipse r^2 = 5.99. */
+static void contours_hold_their_mass(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  double *x = malloc(2 * N * sizeof *x), *y = x + N;
+  unsigned char *cell = malloc(2 * N);
+  atvi_rng r = atvi_rng_at(9, 1, 0, 0);
+  for (int i = 0; i < N; i++) {
+    x[i] = atvi_rng_normal(&r);
+    y[i] = 0.8 * x[i] + 0.6 * atvi_rng_normal(&r);
+  }
+  atvi_contour_cells(N, x, -4, 4, cell);
+  atvi_contour_cells(N, y, -4, 4, cell + N);
+  CHECK_ABS(atvi_correlation(N, x, y, NULL), 0.8, 4 * 0.36 / sqrt(N));
+  atvi_contour level[ATVI_CONTOUR_LEVELS];
+  atvi_contour_make(pool, N, &(atvi_contour_axis){cell, 0.6 / 8}, &(atvi_contour_axis){cell + N, 0.6 / 8},
+                    NULL, level);
+  for (int k = 0; k < ATVI_CONTOUR_LEVELS; k++) {
+    atvi_idx in = 0;
+    CHECK(level[k].n > 10 && level[k].at[2 * (level[k].n - 1)] == -1);
+    for (int i = 0; i < N; i++) in += inside(&level[k], 125 * (x[i] + 4), 125 * (y[i] + 4));
+    CHECK_ABS((double)in / N, atvi_contour_mass[k], 0.03); /* the kernel widens, cells are coarse */
+  }
+  /* along the long axis, sd sqrt(1.8 / 2) per coordinate */
+  double far = sqrt(5.99 * 0.9);
+  CHECK(inside(&level[1], 125 * (0.85 * far + 4), 125 * (0.85 * far + 4)));
+  CHECK(!inside(&level[1], 125 * (1.15 * far + 4), 125 * (1.15 * far + 4)));
+  CHECK(!inside(&level[1], 125 * (1.5 + 4), 125 * (-1.5 + 4)));
+  free(x), free(cell);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Draws heaped against a bound: the line runs along it, and does not stop short. */
+static void contours_reach_bounds(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  double x[4000], y[4000], w[4000];
+  unsigned char cx[4000], cy[4000];
+  atvi_rng r = atvi_rng_at(10, 1, 0, 0);
+  for (int i = 0; i < 4000; i++) x[i] = fabs(atvi_rng_normal(&r)), y[i] = atvi_rng_normal(&r), w[i] = 1;
+  atvi_contour_cells(4000, x, 0, 4, cx);
+  atvi_contour_cells(4000, y, -4, 4, cy);
+  atvi_contour level[ATVI_CONTOUR_LEVELS];
+  atvi_contour_make(pool, 4000, &(atvi_contour_axis){cx, 0.15}, &(atvi_contour_axis){cy, 0.125}, w, level);
+  int at_bound = 0;
+  for (atvi_idx i = 0; i < level[0].n; i++) at_bound += level[0].at[2 * i] == 0;
+  CHECK(at_bound >= 5);
+  atvi_contour_make(pool, 4000, &(atvi_contour_axis){cx, 0}, &(atvi_contour_axis){cy, 0.1}, NULL, level);
+  CHECK(level[0].n == 0 && level[1].n == 0); /* a constant has no region */
+  CHECK(isnan(atvi_correlation(2, (double[]){1, 1}, (double[]){1, 2}, NULL)));
+  CHECK_REL(atvi_correlation(3, (double[]){1, 2, 3}, (double[]){2, 1, 9}, (double[]){1, 1, 0}), -1, 1e-12);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* ---- series ---- */
+
+static void thinning_keeps_extremes(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  enum { LONG = 5000 };
+  double *v = malloc(4 * LONG * sizeof *v), *low = v + LONG, *high = low + LONG, *time = high + LONG;
+  for (int i = 0; i < LONG; i++) v[i] = i % 100 ? NAN : 1, low[i] = -1, high[i] = 2, time[i] = i;
+  v[1300] = 50;
+  high[4203] = 9;
+  atvi_report_series s = {.name = "a",
+                          .kind = "observed",
+                          .n = LONG,
+                          .time = time,
+                          .value = v,
+                          .mean = time,
+                          .low = low,
+                          .high = high};
+  CHECK(atvi_series_thin(pool, &s, LONG) == &s);
+  const atvi_report_series *t = atvi_series_thin(pool, &s, 500);
+  double most = 0, top = 0;
+  CHECK_INT(t->n, 500);
+  for (int i = 0; i < 500; i++) most = fmax(most, t->value[i]), top = fmax(top, t->high[i]);
+  CHECK(top == 9);
+  CHECK(most == 50);
+  CHECK(t->mean_low == NULL && t->held == NULL);
+  CHECK_REL(t->time[0], 4.5, 1e-12);
+  CHECK_REL(t->mean[1], 14.5, 1e-12);
+  free(v);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static const char *svg(const atvi_canvas *c, atvi_pool *pool) {
+  atvi_text out = {.pool = pool};
+  const char *s;
+  atvi_canvas_svg(c, &(atvi_svg_opts){.id = "p", .title = "t"}, &out);
+  CHECK_OK(atvi_text_get(&out, &s));
+  markup_check(s);
+  return s;
+}
+
+static void series_are_drawn_where_they_are(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double time[4] = {0, 1, 2, 3}, value[4] = {1, 4, NAN, 2}, mean[4] = {1, 3, 3, 2},
+               low[4] = {0, 1, 1, 0}, high[4] = {3, 6, 6, 4};
+  const double residual[4] = {0, 0.5, NAN, 4}, pit[4] = {0.05, 0.95, NAN, 1};
+  const bool held[4] = {false, false, false, true};
+  atvi_report_series s = {"infected", "observed", 4,   time, value,    held,  NULL, mean,
+                          low,        high,       low, high, residual, false, pit};
+  atvi_canvas *c = atvi_canvas_new(pool, 420, 240);
+  atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){0, 0}, "day");
+  CHECK(f.up.low == 0 && f.up.high >= 6 && f.up.high < 7);
+  CHECK(f.across.low < 0 && f.across.high > 3);
+  const char *text = svg(c, pool);
+  char dot[64];
+  snprintf(dot, sizeof dot, "%.1f", atvi_frame_x(&f, 1));
+  CHECK(strstr(text, dot));
+  CHECK(strstr(text, "class=\"s-held"));
+  CHECK(strstr(text, "class=\"zoom\"") && strstr(text, "class=\"ax\""));
+  c = atvi_canvas_new(pool, 420, 240);
+  f = atvi_panel_residuals(c, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){14597, 1}, NULL);
+  CHECK(f.up.high > 4 && f.up.low == -f.up.high);
+  CHECK(strstr(svg(c, pool), "Dec"));
+  atvi_pit p = atvi_pit_of(1, &s);
+  CHECK_INT(p.n, 3);
+  CHECK_INT(p.count[0], 1);
+  CHECK_INT(p.count[9], 2); /* 1 itself belongs to the last */
+  c = atvi_canvas_new(pool, 420, 240);
+  f = atvi_panel_pit(c, (atvi_box){0, 0, 420, 240}, &p);
+  CHECK(f.up.high >= 2);
+  svg(c, pool);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* A single time, data alone, nothing at all. */
+static void odd_series_are_drawn_too(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double one[1] = {3}, none[1] = {NAN};
+  const atvi_report_series of[] = {{.name = "a", .kind = "observed", .n = 1, .time = one, .value = one},
+                                   {.name = "b", .kind = "observed", .n = 1, .time = one, .value = none},
+                                   {.name = "c", .kind = "tracked", .n = 0, .time = one}};
+  for (int k = 0; k < 3; k++) {
+    atvi_canvas *c = atvi_canvas_new(pool, 300, 200);
+    atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 300, 200}, &of[k], (atvi_calendar){0, 0}, NULL);
+    CHECK(f.across.low < f.across.high && f.up.low < f.up.high);
+    atvi_panel_residuals(c, (atvi_box){0, 0, 300, 200}, &of[k], (atvi_calendar){0, 0}, NULL);
+    CHECK(!strstr(svg(c, pool), "nan"));
+  }
+  CHECK_INT(atvi_pit_of(3, of).n, 0);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* ---- the rest ---- */
+
+static void made_and_compared(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  enum { CHAINS = 4, LENGTH = 300 };
+  double *x = malloc(CHAINS * LENGTH * sizeof *x),
+         *work = malloc((4 * CHAINS * LENGTH + 20 * CHAINS) * sizeof *work), w[400], most[1200];
+  atvi_rng r = atvi_rng_at(11, 1, 0, 0);
+  for (int i = 0; i < CHAINS * LENGTH; i++) x[i] = atvi_rng_normal(&r) + (i < LENGTH ? 5 : 0);
+  atvi_canvas *c = atvi_canvas_new(pool, 300, 200);
+  atvi_box box = {0, 0, 300, 200};
+  atvi_frame f = atvi_panel_trace(c, box, "a", CHAINS, LENGTH, x, 200);
+  CHECK(f.up.high > 5 && f.across.high == LENGTH);
+  f = atvi_panel_ranks(c, box, "a", CHAINS, LENGTH, x, work);
+  CHECK(f.up.high > 3.9); /* the chain that is apart has all of the highest ranks: four times its share */
+  for (int i = 0; i < 400; i++) w[i] = exp(atvi_rng_normal(&r)) / 660;
+  w[7] = 0;
+  f = atvi_panel_weights(c, box, 400, w, 0.4, most);
+  CHECK(f.up.log && f.across.log);
+  const atvi_report_step step[] = {{"annealing", 0.1, 0, NAN, NAN, 100, NAN, NAN},
+                                   {"annealing", 0.2, 0, NAN, NAN, 10, NAN, NAN},
+                                   {"training", 0.3, 0.5, 100, -97.9, NAN, NAN, NAN},
+                                   {"training", 0.4, 0.9, 150, -97.2, NAN, NAN, NAN}};
+  f = atvi_panel_elbo(c, box, 4, step, -97.1);
+  CHECK(f.across.low < 100 && f.across.high > 150 && f.up.high > -97.1);
+  f = atvi_panel_temperature(c, box, 4, step);
+  CHECK(f.across.high < 1); /* no steps were told: seconds */
+  svg(c, pool);
+  const double v[2] = {0.9, NAN}, e[2] = {0.5, 0.1};
+  const char *const row[] = {"a<b", "b"};
+  const char *s = svg(atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = 2,
+                                                              .row = row,
+                                                              .n = 1,
+                                                              .of = &(atvi_dots){"m", v, e},
+                                                              .title = "t",
+                                                              .axis = "x",
+                                                              .mark = 0.95,
+                                                              .ends = {NAN, 1}}),
+                      pool);
+  CHECK(strstr(s, "a&lt;b"));
+  svg(atvi_figure_scatter(pool, 2, v, e, "t", "x", "y"), pool);
+  free(x), free(work);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"bound", density_is_right_at_a_bound}, {"weights", density_follows_weights},
+      {"flat", constant_and_broken_columns_are_flat}, {"contours", contours_hold_their_mass},
+      {"contour_bounds", contours_reach_bounds}, {"thin", thinning_keeps_extremes},
+      {"series", series_are_drawn_where_they_are}, {"odd", odd_series_are_drawn_too},
+      {"made", made_and_compared})
