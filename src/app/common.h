@@ -4,6 +4,7 @@
 #define ATVI_APP_COMMON_H
 
 #include "app/app.h"
+#include "core/hash.h"
 #include "io/text.h"
 #include "model/evaluator.h"
 #include "model/model.h"
@@ -40,9 +41,6 @@ bool atvi_app_next(const char **at, const char **item, size_t *n);
 ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n,
                                         double **out);
 
-/* FNV-1a: tells files apart, no more is asked of it. Begin with ATVI_APP_HASH. */
-#define ATVI_APP_HASH 0xcbf29ce484222325u
-uint64_t atvi_app_hash(uint64_t hash, const void *bytes, size_t n);
 /* Of the cells that were held out, as the data file has them. Memory from pool; NULL: there is none. */
 const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l);
 

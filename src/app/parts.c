@@ -85,22 +85,16 @@ atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, at
 
 /* ---- telling data apart ---- */
 
-uint64_t atvi_app_hash(uint64_t hash, const void *bytes, size_t n) {
-  const unsigned char *b = bytes;
-  for (size_t i = 0; i < n; i++) hash = (hash ^ b[i]) * 0x100000001b3u;
-  return hash;
-}
-
 const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
   const atvi_holdout *h = &l->model->holdout;
-  uint64_t hash = ATVI_APP_HASH;
+  uint64_t hash = ATVI_HASH;
   for (atvi_idx o = 0; h->held && o < lang->n_observe; o++) {
     const atvi_lang_observe *obs = &lang->observe[o];
     const atvi_csv *csv = lang->data[obs->data].csv; /* as it was read: the model has these values no more */
     for (atvi_idx r = 0; csv && obs->column >= 0 && r < csv->n_row; r++) {
       const char *cell = csv->text[r * csv->n_col + obs->column];
-      if (h->held[obs->data][r]) hash = atvi_app_hash(hash, cell, strlen(cell) + 1);
+      if (h->held[obs->data][r]) hash = atvi_hash(hash, cell, strlen(cell) + 1);
     }
   }
   return atvi_pool_printf(pool, "%016" PRIx64, hash);

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Records of a repeated run. A line is written by one call and forced to the disk before the next fit begins, so that a
  * run that is killed loses at most the fit that was under way. */
-#define _DEFAULT_SOURCE /* flock, which, unlike lockf, outlasts other readings of the file by this process */
 #include "app/bytes.h"
 #include "app/replicate.h"
 #include "io/file.h"
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,18 +115,6 @@ static atvi_status check_folder(const atvi_record *rec, const char *command) {
 
 /* ---- lines ---- */
 
-/* Leaves complete lines alone. *size: what is left. */
-static atvi_status cut(const atvi_record *rec, off_t *size) {
-  char *text;
-  size_t n, end;
-  ATVI_TRY(atvi_file_read(rec->pool, rec->path, &text, &n));
-  for (end = n; end > 0 && text[end - 1] != '\n';) end--;
-  if (end < n && ftruncate(rec->fd, (off_t)end) != 0)
-    return atvi_file_cannot(rec->ctx, "write", rec->path, errno);
-  *size = (off_t)end;
-  return ATVI_OK;
-}
-
 static atvi_status check_header(const atvi_record *rec, const char *header) {
   char *text;
   size_t n;
@@ -142,21 +126,19 @@ static atvi_status check_header(const atvi_record *rec, const char *header) {
 }
 
 static atvi_status begin(atvi_record *rec, const char *command, const json_t *settings, const char *header) {
-  off_t size = 0;
-  rec->fd = open(rec->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (rec->fd < 0) return atvi_file_cannot(rec->ctx, "write", rec->path, errno);
-  if (flock(rec->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  atvi_status status = atvi_journal_open(rec->ctx, rec->path, &rec->lines);
+  if (status == ATVI_EEXIST)
     return ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is at work in %s", rec->dir);
-  ATVI_TRY(cut(rec, &size));
+  ATVI_TRY(status);
   ATVI_TRY(settle(rec, command, settings));
-  if (size == 0) return atvi_record_add(rec, header);
+  if (rec->lines.size == 0) return atvi_record_add(rec, header);
   ATVI_TRY(check_header(rec, header));
   return atvi_record_read(rec, &rec->done);
 }
 
 atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const char *command,
                              const json_t *settings, const char *header, atvi_record *out) {
-  *out = (atvi_record){.ctx = ctx, .pool = pool, .dir = dir, .fd = -1};
+  *out = (atvi_record){.ctx = ctx, .pool = pool, .dir = dir, .lines = {.fd = -1}};
   out->path = dir ? atvi_pool_printf(pool, "%s/replicates.csv", dir) : NULL;
   if (!out->path || !settings) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(check_folder(out, command));
@@ -166,17 +148,10 @@ atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const char *dir, co
   return status;
 }
 
-atvi_status atvi_record_add(const atvi_record *rec, const char *line) {
-  size_t n = strlen(line);
+atvi_status atvi_record_add(atvi_record *rec, const char *line) {
   char *whole = atvi_pool_printf(rec->pool, "%s\n", line);
-  if (!whole) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
-  for (size_t at = 0; at < n + 1;) {
-    ssize_t put = write(rec->fd, whole + at, n + 1 - at);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return atvi_file_cannot(rec->ctx, "write", rec->path, errno);
-    at += (size_t)put;
-  }
-  return fsync(rec->fd) == 0 ? ATVI_OK : atvi_file_cannot(rec->ctx, "write", rec->path, errno);
+  return whole ? atvi_journal_add(&rec->lines, whole, strlen(whole))
+               : ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
 }
 
 /* ---- reading ---- */
@@ -236,10 +211,7 @@ atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out) {
   return check_once(rec, *out);
 }
 
-void atvi_record_close(atvi_record *rec) {
-  if (rec->fd >= 0) close(rec->fd); /* gives up the lock */
-  rec->fd = -1;
-}
+void atvi_record_close(atvi_record *rec) { atvi_journal_close(&rec->lines); }
 
 atvi_status atvi_record_save(const atvi_record *rec, const char *name, const char *text) {
   const char *path = atvi_pool_printf(rec->pool, "%s/%s", rec->dir, name);

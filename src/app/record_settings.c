@@ -20,8 +20,8 @@ typedef struct {
 static void add_data(json_t *to, const atvi_lang *lang) {
   for (atvi_idx g = 0; g < lang->n_data; g++) {
     const atvi_csv *csv = lang->data[g].csv;
-    uint64_t hash = ATVI_APP_HASH;
-    if (csv && csv->source) hash = atvi_app_hash(hash, csv->source, csv->n_source);
+    uint64_t hash = ATVI_HASH;
+    if (csv && csv->source) hash = atvi_hash(hash, csv->source, csv->n_source);
     char text[24];
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     json_array_append_new(to, json_string(text));
@@ -35,7 +35,7 @@ static bool add_file(const files *f, const char *name, const char *path) {
   size_t n;
   if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
   if (atvi_file_read(f->pool, path, &text, &n) != ATVI_OK) return false;
-  const char *line = atvi_pool_printf(f->pool, "%s %016" PRIx64, name, atvi_app_hash(ATVI_APP_HASH, text, n));
+  const char *line = atvi_pool_printf(f->pool, "%s %016" PRIx64, name, atvi_hash(ATVI_HASH, text, n));
   return line && json_array_append_new(f->to, atvi_bytes_json(f->pool, line)) == 0;
 }
 

@@ -76,7 +76,7 @@ atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
   atvi_app_data *data = atvi_pool_take(pool, (size_t)(lang->n_data + model->n_data) + 1, sizeof *data);
   const char *folder = atvi_pool_printf(pool, "%s/data", dir);
   if (!value || !data || !folder) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  *hash = ATVI_APP_HASH;
+  *hash = ATVI_HASH;
   ATVI_TRY(atvi_replicate_simulate(ctx, l, seed, r, theta, value));
   ATVI_TRY(atvi_dir_make(ctx, folder, false));
   *n_data = 0;
@@ -87,7 +87,7 @@ atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
     if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
     ATVI_TRY(atvi_app_data_text(pool, l, g, value, &text));
     ATVI_TRY(put_data(ctx, pool, path, text));
-    *hash = atvi_app_hash(*hash, text, strlen(text));
+    *hash = atvi_hash(*hash, text, strlen(text));
     data[(*n_data)++] = (atvi_app_data){name, path};
   }
   keep_given(lang, model, data, n_data);

@@ -5,6 +5,7 @@
 
 #include "app/delivery.h"
 #include "io/csv.h"
+#include "io/journal.h"
 #include <jansson.h>
 
 /* ---- records: DIR/replicates.csv, one complete line at a time, and DIR/<command>.json, the settings ---- */
@@ -13,7 +14,7 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
   const char *dir, *path;
-  int fd;
+  atvi_journal lines;
   atvi_csv *done; /* what is recorded; NULL: nothing */
 } atvi_record;
 
@@ -26,7 +27,7 @@ ATVI_CHECKED atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const 
 /* Whether replicate r (from 1) with that method is recorded. */
 bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method);
 /* Appends a line (without its end) and waits until it is on the disk. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_record_add(const atvi_record *rec, const char *line);
+ATVI_CHECKED atvi_status atvi_record_add(atvi_record *rec, const char *line);
 /* Everything recorded by now; NULL: nothing. Errors: those of atvi_csv_read; EDATA (a line that no run of ours could have written: a fit that is
  * there twice, a coverage or a rank that cannot be; says which). */
 ATVI_CHECKED atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out);

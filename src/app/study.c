@@ -134,7 +134,7 @@ static atvi_status hash_of(atvi_pool *pool, const char *path, uint64_t *hash) {
   char *text;
   size_t n;
   ATVI_TRY(atvi_file_read(pool, path, &text, &n));
-  *hash = atvi_app_hash(ATVI_APP_HASH, text, n);
+  *hash = atvi_hash(ATVI_HASH, text, n);
   return ATVI_OK;
 }
 

@@ -4,7 +4,7 @@
 #ifndef ATVI_FLOW_DENSE_H
 #define ATVI_FLOW_DENSE_H
 
-#include "flow/vec.h"
+#include "math/vec.h"
 
 #if WIDTH == 64
 enum { BLOCK = 8, COLS = 2 };

@@ -17,7 +17,7 @@
 #define ATVI_FLOW_SPLINE_H
 
 #include "flow/detail.h"
-#include "flow/vec.h"
+#include "math/vec.h"
 
 #define MIN_BIN 0.01      /* smallest bin, as a share of an even one: slopes s stay within 100 K */
 #define MAX_LOG_SCALE 3.0 /* per layer; a factor of 20 either way */

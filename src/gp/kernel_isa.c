@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel's kind is a constant of every loop: each of the entry points below is four loops. */
 #include "gp/kernel.h"
-#include "gp/kernel_vec.h"
+#include "math/vec.h"
+
+/* a with the sign of b turned into it; 0 where b is 0. */
+ALWAYS vec vec_signed(vec a, vec b) { return (vec)((b != 0) & ((veci)a ^ ((veci)b & INT64_MIN))); }
 
 #define EACH_KIND(kind, call)                                                                                \
   switch (kind) {                                                                                            \

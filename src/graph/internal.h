@@ -4,6 +4,7 @@
 #ifndef ATVI_GRAPH_INTERNAL_H
 #define ATVI_GRAPH_INTERNAL_H
 
+#include "core/hash.h"
 #include "graph/program.h"
 
 /* ---- graph storage ---- */
@@ -111,15 +112,5 @@ typedef struct {
 
 /* Compiles source, or finds it in the cache, and loads it. Never fails: without a handle the reason says why. */
 void atvi_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts, atvi_compiled *out);
-
-/* ---- SHA-256 (FIPS 180-4) ---- */
-typedef struct {
-  uint32_t h[8];
-  uint64_t bytes;
-  unsigned char part[64];
-} atvi_sha256;
-void atvi_sha256_begin(atvi_sha256 *s);
-void atvi_sha256_add(atvi_sha256 *s, const void *data, size_t bytes);
-void atvi_sha256_end(atvi_sha256 *s, unsigned char digest[32]);
 
 #endif

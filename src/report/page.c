@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/page.h"
-#include "graph/internal.h"
+#include "core/hash.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

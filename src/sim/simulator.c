@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/hash.h"
 #include "sim/detail.h"
 #include "io/csv.h"
 #include "io/file.h"
@@ -113,11 +114,6 @@ static atvi_status read_command(atvi_simulator *s) {
 
 /* ---- making ---- */
 
-static uint64_t hash(uint64_t h, const char *text, size_t n) {
-  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 0x100000001b3u; /* FNV-1a */
-  return h;
-}
-
 static atvi_status read_files(atvi_simulator *s, uint64_t *h) {
   const atvi_sim_spec *p = &s->spec;
   s->file = atvi_pool_take(s->pool, (size_t)p->n_file + 1, sizeof *s->file);
@@ -128,7 +124,7 @@ static atvi_status read_files(atvi_simulator *s, uint64_t *h) {
     ATVI_TRY(atvi_file_read(s->pool, p->file[i].from, &text, &n));
     ATVI_TRY(atvi_template_parse(s->pool, (atvi_template_place){p->file[i].from, 1, 1}, text, n, p->d,
                                  p->param, &s->file[i]));
-    *h = hash(*h, text, n);
+    *h = atvi_hash(*h, text, n);
   }
   return ATVI_OK;
 }
@@ -194,7 +190,7 @@ atvi_status atvi_simulator_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_si
   }
   s->ctx = ctx;
   s->pool = pool;
-  uint64_t h = 0xcbf29ce484222325u;
+  uint64_t h = ATVI_HASH;
   atvi_status status = atvi_ctx_new(NULL, &s->quiet) == ATVI_OK ? copy(s, spec) : no_memory(s);
   if (status == ATVI_OK) status = read_command(s);
   if (status == ATVI_OK) status = check(s);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* SHA-256 (FIPS 180-4), for names and checksums of cache entries: with a collision-free name a wrong
- * entry cannot be loaded by accident, nor be made by choosing a model. */
-#include "graph/internal.h"
+/* SHA-256 is for names and checksums of compiled models: with a collision-free name a wrong entry cannot be loaded by accident, nor
+ * be made by choosing a model; and for the script that a page allows itself. */
+#include "core/hash.h"
 #include <string.h>
+
+uint64_t atvi_hash(uint64_t hash, const void *bytes, size_t n) {
+  const unsigned char *b = bytes;
+  for (size_t i = 0; i < n; i++) hash = (hash ^ b[i]) * 0x100000001b3u;
+  return hash;
+}
 
 static const uint32_t round_constant[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
