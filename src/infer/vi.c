@@ -213,7 +213,7 @@ static void improve(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     v->step = STEP_AGAIN;
-    atvi_vi_train_more(v, &p->at, v->n_part > 1 ? exp(p->log_evidence - all) : 1);
+    atvi_vi_train_more(v, &p->at, v->n_part > 1 ? exp(p->log_evidence - all) : 1, NULL);
     if (may_tune(v)) tune(v, p);
     if (v->n_part > 1) p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++).log_evidence;
   }
@@ -239,10 +239,10 @@ static atvi_status run(atvi_vi *v, atvi_draws **out) {
     tune(v, first);
     ATVI_TRY(atvi_vi_weigh(v, false));
   }
-  for (int k = 0; k < IMPROVE_TIMES && v->converged; k++) {
+  for (int k = 0; v->converged; k++) {
     /* The tail of few weights is a rough guess; all draws cost less than training for nothing. */
     if (v->opts.exact != ATVI_EXACT_ON) ATVI_TRY(atvi_vi_weigh(v, true));
-    if (v->tail_fits || atvi_vi_over(v)) break;
+    if (v->tail_fits || k == IMPROVE_TIMES || atvi_vi_over(v)) break;
     improve(v);
     ATVI_TRY(atvi_vi_cover(v)); /* more training may have given up a mode */
     ATVI_TRY(atvi_vi_weigh(v, false));

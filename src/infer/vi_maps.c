@@ -133,7 +133,7 @@ static bool fold(atvi_vi *v, atvi_idx i, atvi_idx n) {
 }
 
 static bool pilot(atvi_vi *v, atvi_member *m, double *share) {
-  atvi_vi_rounds_opts o = {1, PILOT_ROUNDS, INT32_MAX, 0, v->size, 0};
+  atvi_vi_rounds_opts o = {1, PILOT_ROUNDS, INT32_MAX, 0, v->size, 0, NULL};
   bool done = atvi_vi_rounds(v, m, &o);
   *share = atvi_vi_judge(v, m, v->scramble++).share;
   return done;

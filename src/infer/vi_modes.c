@@ -17,15 +17,17 @@ enum { STARTS = 32, PROBES = 128, HOPS = 2, HOP_STARTS = 64, PEAKS = 16, TRIES =
 /* Nats below the evidence so far: Laplace may err by three or four where there are kinks, and what has a share of e^-7, far enough away, is still seen in
  * a standard deviation. Such components are trained little. */
 #define MATTERS 11.0
+#define DOUBT 4.0 /* nats by which Laplace may be too low: whether such a peak matters, its draws say */
+#define LOG_2PI 1.8378770664093453
 #define MISSED 2.0  /* nats by which q is too low at a point */
 #define LACKING 0.5 /* share of a peak where it is: then the peak is missed, however little it is worth */
-#define GROWN 5.0   /* nats: Laplace is not as wrong as that */
 #define LOST 1e-3   /* of the posterior: then it is missed, too, if its edges alone are */
 
-/* log q of the mixture, each component with the mass it has found, at the first n points of the cloud. */
-static void log_mass(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part, double *out) {
+/* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. */
+static void log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
+                     double *out) {
   for (atvi_idx j = 0; j < n; j++) out[j] = -HUGE_VAL;
-  for (atvi_idx k = 0; k < v->n_part; k++) {
+  for (atvi_idx k = 0; k < n_part; k++) {
     atvi_elbo_log_q(v->elbo, &v->part[k].at, false, c, n, part);
     for (atvi_idx j = 0; j < n; j++) {
       double a = out[j], b = v->part[k].log_evidence + part[j], top = fmax(a, b);
@@ -40,19 +42,19 @@ static double best_evidence(const atvi_vi *v) {
   return best;
 }
 
-/* PROBES draws of the normal approximation into the look cloud, evaluated; log_normal: their log density, up to a constant. */
+/* PROBES draws of the normal approximation into the look cloud, evaluated; log_normal: their log density. */
 static void probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
   atvi_idx d = v->d, n = PROBES;
   atvi_cloud *c = &v->look;
   double *z = v->probe, *x = z + d * n, *theta = x + d * n;
   atvi_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, n, z);
   for (atvi_idx j = 0; j < n; j++) {
-    log_normal[j] = 0;
+    log_normal[j] = -0.5 * (double)d * LOG_2PI;
     for (atvi_idx i = 0; i < d; i++) {
       double sum = p->x[i];
       for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * d + k] * z[k * n + j];
       x[i * n + j] = c->x[i * c->cap + j] = sum;
-      log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j];
+      log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j] + log(p->chol[i * d + i]);
     }
   }
   atvi_space_eval(v->space,
@@ -62,48 +64,65 @@ static void probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
 typedef enum { COVERED, MISSED_LITTLE, MISSED_MUCH } miss;
 
 /* Does q lack part of a peak that it should have? A flow that has only stretched a filament over a mode is high at its maximum and
- * misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Uses the look
- * cloud. */
-static miss is_missed(atvi_vi *v, const atvi_peak *p) {
+ * misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Their mean weight is the peak's worth
+ * as well, and raises what Laplace's method made of the point of a kink. Uses the look cloud. */
+static miss is_missed(atvi_vi *v, atvi_peak *p) {
   atvi_cloud *c = &v->look;
-  double *have = v->weight, *part = v->weight + PROBES, top = -HUGE_VAL, all = 0, lacking = 0, z[PROBES];
-  if (p->log_evidence < best_evidence(v) - MATTERS) return COVERED;
-  probe(v, p, z);
-  log_mass(v, c, PROBES, part, have);
-  for (atvi_idx j = 0; j < PROBES; j++)
-    top = fmax(top, isfinite(c->log_pi[j]) ? c->log_pi[j] - z[j] : -HUGE_VAL);
+  double *have = v->weight, *part = v->weight + PROBES, top = -HUGE_VAL, all = 0, lacking = 0, log_w[PROBES];
+  double best = best_evidence(v);
+  if (p->log_evidence < best - MATTERS - DOUBT) return COVERED;
+  probe(v, p, log_w);
   for (atvi_idx j = 0; j < PROBES; j++) {
-    if (!isfinite(c->log_pi[j])) continue;
-    double w = exp(c->log_pi[j] - z[j] - top);
-    all += w;
-    if (!(have[j] > c->log_pi[j] - MISSED)) lacking += w;
+    log_w[j] = isfinite(c->log_pi[j]) ? c->log_pi[j] - log_w[j] : -HUGE_VAL;
+    top = fmax(top, log_w[j]);
   }
-  double share = exp(fmin(0, p->log_evidence - best_evidence(v)));
+  for (atvi_idx j = 0; j < PROBES; j++) all += exp(log_w[j] - top);
+  if (top > -HUGE_VAL) p->log_evidence = fmax(p->log_evidence, top + log(all / PROBES));
+  if (!(top > -HUGE_VAL) || p->log_evidence < best - MATTERS) return COVERED;
+  log_mass(v, v->n_part, c, PROBES, part, have);
+  for (atvi_idx j = 0; j < PROBES; j++)
+    if (!(have[j] > c->log_pi[j] - MISSED)) lacking += exp(log_w[j] - top);
+  double share = exp(fmin(0, p->log_evidence - best));
   return lacking * share > LOST * all ? MISSED_MUCH : lacking > LACKING * all ? MISSED_LITTLE : COVERED;
 }
 
-static atvi_status add_component(atvi_vi *v, const atvi_peak *p) {
+/* Has the newest component gone over to where others are already? Its test draws are in the look cloud. */
+static bool is_astray(atvi_vi *v) {
+  const atvi_cloud *c = &v->look;
+  double *have = v->weight, *part = v->weight + ATVI_VI_TEST;
+  atvi_idx good = 0, new = 0;
+  log_mass(v, v->n_part - 1, c, ATVI_VI_TEST, part, have);
+  for (atvi_idx j = 0; j < ATVI_VI_TEST; j++) {
+    good += isfinite(c->log_pi[j]);
+    new += isfinite(c->log_pi[j]) && !(have[j] > c->log_pi[j] - MISSED);
+  }
+  return (double)new < LACKING *(double)good;
+}
+
+/* *astray: the component is of no use. One that has much to cover may overlap others. */
+static atvi_status add_component(atvi_vi *v, const atvi_peak *p, miss why, bool *astray) {
   atvi_vi_part *part = &v->part[v->n_part];
-  double best = best_evidence(v);
+  double share = exp(fmin(0, p->log_evidence - best_evidence(v)));
   if (!atvi_vi_member_new(v, p->x, p->chol, &part->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
   v->n_part++;
   v->step = HUGE_VAL; /* as large as rounds take */
-  if (!atvi_vi_train_more(v, &part->at, exp(fmin(0, p->log_evidence - best)))) v->converged = false;
+  if (!atvi_vi_train_more(v, &part->at, share, why == MISSED_LITTLE ? is_astray : NULL)) v->converged = false;
   part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++).log_evidence;
+  *astray = why == MISSED_LITTLE && is_astray(v);
   return ATVI_OK;
 }
 
-/* A component that left its peak as it was went over to another mode, which has its own already; so did one that was to have little and found
- * far more than is there. It is of no use, and neither is another try. */
+/* A component that left its peak as it was went over to another mode, which has its own already. It is of no use, and neither is another
+ * try. */
 atvi_status atvi_vi_cover(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++) {
     atvi_peak *p = &v->modes.mode[k];
     miss before = p->hits > 0 ? is_missed(v, p) : COVERED;
+    bool astray = false;
     if (before == COVERED) continue;
-    ATVI_TRY(add_component(v, p));
-    bool left = before == MISSED_LITTLE && v->part[v->n_part - 1].log_evidence > p->log_evidence + GROWN;
-    if (!left && is_missed(v, p) == COVERED) continue;
+    ATVI_TRY(add_component(v, p, before, &astray));
+    if (!astray && is_missed(v, p) == COVERED) continue;
     v->n_part--;
     p->hits = 0;
   }

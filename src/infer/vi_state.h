@@ -90,12 +90,15 @@ typedef struct {
   int most, halvings; /* rounds; of the step before training counts as done */
   atvi_idx first, last;
   double share; /* of the posterior that m stands for: so much less a gain of its own is worth; 0: all */
+  bool (*enough)(
+      atvi_vi *
+          v); /* asked after each round, with the test draws in the look cloud; true ends the training. NULL: never */
 } atvi_vi_rounds_opts;
 bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
 /* As the options say: ladder and rounds. */
 bool atvi_vi_train(atvi_vi *v, atvi_member *m);
 /* Rounds alone, with steps that begin with twice v->step, for one component of a mixture that has this share. */
-bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double share);
+bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double share, bool (*enough)(atvi_vi *));
 /* After the ladder: parameters whose posterior reaches a bound get the surjection (vi_maps.c); m may be a new member then, in
  * the frame of the draws. */
 bool atvi_vi_choose_maps(atvi_vi *v, atvi_member *m);

@@ -224,6 +224,10 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
     done = one_round(v, m, o, &age);
     if (!done && age == 0) break;
     measure(v, m, v->avg, o->beta, v->gap_now);
+    if (o->enough && o->enough(v)) {
+      memcpy(v->best, v->avg, bytes);
+      break;
+    }
     average gain = difference(v->gap_best, v->gap_now, &var), now = difference(NULL, v->gap_now, &var);
     atvi_vi_tell(v, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), "ELBO %.3f, %d steps", now.mean,
                  v->steps);
@@ -274,7 +278,7 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
   for (int k = 0; k < n; k++) {
     bool last = k == n - 1;
     atvi_vi_rounds_opts o = {
-        1 / v->opts.temperature[k], INT32_MAX, last ? HALVINGS : HALVINGS_HOT, 0, v->size, 0};
+        1 / v->opts.temperature[k], INT32_MAX, last ? HALVINGS : HALVINGS_HOT, 0, v->size, 0, NULL};
     if (v->opts.freeze) {
       atvi_idx skip;
       o.halvings = HALVINGS;
@@ -287,12 +291,12 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
   return true;
 }
 
-bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double share) {
-  return atvi_vi_rounds(v, m, &(atvi_vi_rounds_opts){1, INT32_MAX, HALVINGS, 0, v->size, share});
+bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double share, bool (*enough)(atvi_vi *)) {
+  return atvi_vi_rounds(v, m, &(atvi_vi_rounds_opts){1, INT32_MAX, HALVINGS, 0, v->size, share, enough});
 }
 
 bool atvi_vi_train(atvi_vi *v, atvi_member *m) {
-  atvi_vi_rounds_opts o = {1, INT32_MAX, HALVINGS, 0, v->size, 0};
+  atvi_vi_rounds_opts o = {1, INT32_MAX, HALVINGS, 0, v->size, 0, NULL};
   v->step = STEP_FIRST;
   if (v->opts.n_rung > 0) return given_ladder(v, m);
   return atvi_vi_climb(v, m) && atvi_vi_choose_maps(v, m) && atvi_vi_rounds(v, m, &o);

@@ -174,6 +174,26 @@ static void frozen_blocks_do_not_move(void) {
   }
 }
 
+static bool always(atvi_vi *v) { return v != NULL; }
+
+/* The round after which it is said to be enough is the last, and its outcome is what is left. */
+static void training_ends_when_it_is_enough(void) {
+  toy t = chain(4, 20);
+  settle(&t);
+  atvi_vi_opts o = atvi_vi_defaults();
+  inside *w = inside_new(&t, &o, 1);
+  atvi_vi *v = &w->v;
+  CHECK(atvi_vi_climb(v, w->m));
+  size_t bytes = (size_t)v->size * sizeof(double);
+  int before = v->steps;
+  CHECK(atvi_vi_train_more(v, w->m, 1, always));
+  CHECK_INT(v->steps - before, 50);
+  CHECK(memcmp(w->m->phi, v->avg, bytes) == 0);
+  CHECK(atvi_vi_train_more(v, w->m, 1, NULL));
+  CHECK_MSG(v->steps - before > 2 * 50, "%d steps", v->steps - before);
+  inside_free(w);
+}
+
 /* ---- fine-tuning ---- */
 
 /* From a flow that has hardly been trained, the forward divergence has much to gain. Judged on draws of another number than those
@@ -186,7 +206,7 @@ static void tuning_helps_a_flow_that_is_not_done(void) {
     o.seed = seed;
     inside *w = inside_new(&t, &o, 2);
     CHECK(atvi_vi_climb(&w->v, w->m));
-    CHECK(atvi_vi_rounds(&w->v, w->m, &(atvi_vi_rounds_opts){1, 1, 1, 0, w->v.size, 0}));
+    CHECK(atvi_vi_rounds(&w->v, w->m, &(atvi_vi_rounds_opts){1, 1, 1, 0, w->v.size, 0, NULL}));
     double before = atvi_vi_judge(&w->v, w->m, 1u << 30).share;
     bool kept = atvi_vi_tune(&w->v, w->m);
     double after = atvi_vi_judge(&w->v, w->m, 1u << 30).share;
@@ -376,9 +396,9 @@ static void survives_faults(void) {
 }
 
 TESTS({"defaults", defaults_are_what_they_say}, {"refused", wrong_options_are_refused},
-      {"ladders", given_ladders_work}, {"frozen", frozen_blocks_do_not_move},
-      {"tuning", tuning_helps_a_flow_that_is_not_done}, {"undone", tuning_is_kept_or_undone},
-      {"tuned", tuned_says_what_happened}, {"stop", stopping_leaves_usable_draws},
-      {"limits", limits_are_kept_to}, {"size", effective_size_is_reached},
-      {"same", threads_and_repetition_do_not_matter}, {"plain", plain_normals_serve_too},
-      {"faults", survives_faults})
+      {"enough", training_ends_when_it_is_enough}, {"ladders", given_ladders_work},
+      {"frozen", frozen_blocks_do_not_move}, {"tuning", tuning_helps_a_flow_that_is_not_done},
+      {"undone", tuning_is_kept_or_undone}, {"tuned", tuned_says_what_happened},
+      {"stop", stopping_leaves_usable_draws}, {"limits", limits_are_kept_to},
+      {"size", effective_size_is_reached}, {"same", threads_and_repetition_do_not_matter},
+      {"plain", plain_normals_serve_too}, {"faults", survives_faults})
