@@ -98,6 +98,22 @@ dI/dt =  beta*S*I/500 - gamma*I
 data "sir.csv" time day
 observe cases ~ poisson(I + 0.01)
 """
+# Hydrograph, by parallel tempering (docs/simulators.md): mean, sd; covariances on the log scale.
+HYDRO = {"theta.1": (.557, .281), "theta.2": (.868, .0513), "theta.3": (.3629, .0342), "theta.4": (.9024, .0109), "theta.5": (.931, .094),
+         "range": (5.493, .747), "sill_d": (8.787, .759), "nugget": (2.360, .783), "sill": (17.442, .0596)}
+HYDRO_SHARE = 2.3 # percent of the mass below theta.3 = 0.26
+# Simulator for `atvi run`: notes each start, takes a while.
+SLOW_RUNS = """param a ~ uniform(0, 1)
+param b ~ uniform(0, 1)
+param s ~ halfnormal(1)
+simulator {
+  command "echo {a} >> %s/starts; sleep 0.1; printf 't,y\\n1,%%s\\n2,%%s\\n' {a} {b} > out.csv"
+  output y from "out.csv" csv column y time t
+  inputs a, b
+}
+data "y.csv" time t
+observe y ~ emulator(y) + white(s)
+"""
 ROWS = []
 FAILED = []
 ARGS = None
@@ -538,17 +554,143 @@ def check_table2(tmp):
     row("rotavirus study, atvi", "one sitting", f"{sum(seconds) / 60:.1f} min of fits, {statistics.mean(seconds):.1f} s each", True)
 
 
+# ---- emulated simulators ----
+
+def hydrology():
+    """The model, or None where the ensemble is missing."""
+    return TOP / "examples/hydrology/hydrology.atvi" if (DATA / "hydrology/mat_Y_em.csv").exists() else None
+
+
+def bench(name):
+    """Lines that begin with "figure", split."""
+    done = subprocess.run([pathlib.Path(ARGS.bench) / name], capture_output=True, text=True, cwd=TOP)
+    if done.returncode != 0:
+        raise SystemExit(f"{name}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return [line.split() for line in done.stdout.splitlines() if line.startswith("figure ")]
+
+
+def check_hydrology_cost(tmp):
+    del tmp
+    if not hydrology():
+        return row("hydrograph: cost per point", "", "no data", None)
+    for _, _, kind, value in bench("bench_hydrology"):
+        most = 30 if kind == "evaluation" else 60
+        row(f"hydrograph: one {kind}, batch of 64, one core", f"<= {most} us", f"{value} us", float(value) <= most)
+
+
+def hydrology_errors(out):
+    """Worst mean in sds, worst sd, share of the second mode in percent."""
+    c = columns(out / "weighted.csv" if (out / "weighted.csv").exists() else out / "draws.csv")
+    w = c.get("weight__") or [1] * len(c["sill"])
+    total, worst = math.fsum(w), [(0, ""), (0, "")]
+    for name, (mean, sd) in HYDRO.items():
+        x = c[name] if name.startswith("theta") else [math.log(v) for v in c[name]]
+        m = math.fsum(a * v for a, v in zip(w, x)) / total
+        s = math.sqrt(math.fsum(a * (v - m) ** 2 for a, v in zip(w, x)) / total)
+        worst = [max(worst[0], (abs(m - mean) / sd, name)), max(worst[1], (abs(s / sd - 1), name))]
+    return *worst, 100 * math.fsum(a for a, v in zip(w, c["theta.3"]) if v < 0.26) / total
+
+
+def check_hydrology(tmp):
+    model = hydrology()
+    if not model:
+        return row("hydrograph", "", "no data", None)
+    means, sds, shares, seconds, ends, khat = [], [], [], [], set(), []
+    for seed in SEEDS_VI:
+        began = time.monotonic()
+        s = fit(model, tmp / "fit", "--folder", DATA / "hydrology", "--seed", seed, "--force")
+        seconds.append(time.monotonic() - began)
+        mean, sd, share = hydrology_errors(tmp / "fit")
+        means.append(mean)
+        sds.append(sd)
+        shares.append(share)
+        khat.append(s["khat"])
+        ends.add((s["verdict"], "exact sampler" if s["exact"] else "weights"))
+    name = f"hydrograph, seeds {SEEDS_VI[0]}-{SEEDS_VI[-1]}"
+    row(f"{name}: worst error of a mean", "<= 0.1 sd", "%.3f sd (%s)" % max(means), max(means)[0] <= 0.1)
+    row(f"{name}: worst error of an sd", "<= 10 %", f"{100 * max(sds)[0]:.1f} % ({max(sds)[1]})", max(sds)[0] <= 0.1)
+    row(f"{name}: share of the second mode", f"{HYDRO_SHARE} +- 1 %", f"{min(shares):.2f} to {max(shares):.2f} %",
+        max(abs(v - HYDRO_SHARE) for v in shares) <= 1)
+    row(f"{name}: k-hat or exact sampler", "verdict ok", f"k-hat {min(khat):.2f} to {max(khat):.2f}; " + ", ".join(f"{a} by {b}" for a, b in sorted(ends)),
+        {v for v, _ in ends} == {"ok"})
+    row(f"{name}: wall time of the command, longest", "<= 12 s", f"{max(seconds):.1f} s (shortest {min(seconds):.1f})", max(seconds) <= 12)
+
+
+def check_emulator(tmp):
+    """Maximum likelihood on the hydrograph's ensemble, and leave-one-out."""
+    model = hydrology()
+    if not model:
+        return row("hydrograph's emulator", "", "no data", None)
+    given = model.read_text()
+    own = "\n".join(l for l in given.splitlines() if l.split()[:1] not in (["lengths"], ["nugget"], ["time"], ["const"]))
+    found = {}
+    for name, text in (("given", given), ("own", own)):
+        (tmp / f"{name}.atvi").write_text(text)
+        began = time.monotonic()
+        run("emulate", tmp / f"{name}.atvi", "--folder", DATA / "hydrology", "--runs", tmp / name, "--quiet")
+        found[name] = json.loads((tmp / name / "emulate.json").read_text())[0], time.monotonic() - began
+    (a, _), (b, took) = found["given"], found["own"]
+    row("hydrograph's emulator: log likelihood", f">= that of mle_est.csv, {a['log_likelihood']:.0f}", f"{b['log_likelihood']:.0f} in {took:.1f} s",
+        b["log_likelihood"] >= a["log_likelihood"])
+    row("hydrograph's emulator: coverage, one run left out", "93 to 97 %", f"{100 * b['leave_one_out']['coverage']:.1f} %", 0.93 <= b["leave_one_out"]["coverage"] <= 0.97)
+
+
+def check_record(tmp):
+    """`atvi run`, killed at five moments and continued: nothing that was recorded is run again, and nothing is lost."""
+    (tmp / "slow.atvi").write_text(SLOW_RUNS % tmp)
+    (tmp / "y.csv").write_text("t,y\n1,0.5\n2,0.5\n")
+    runs, n = tmp / "runs", 40
+    run("design", tmp / "slow.atvi", "-n", n, "--runs", runs)
+    for k in range(6):
+        child = subprocess.Popen([ARGS.program, "run", tmp / "slow.atvi", "--runs", runs, "--quiet"], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, start_new_session=True)
+        if k < 5:
+            time.sleep(0.15 + 0.13 * k)
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    starts = (tmp / "starts").read_text().split()
+    with open(runs / "runs.jsonl") as f:
+        done = len({r["id"] for r in map(json.loads, f) if r.get("outcome") == "ok"})
+    lost, redone = n - done, len(starts) - n
+    row("atvi run, five SIGKILLs: runs lost", "0", str(lost), lost == 0)
+    row("atvi run, five SIGKILLs: runs started twice", "at most those in flight (2 each)", str(redone), 0 <= redone <= 10)
+
+
+def check_catchment(tmp):
+    began = time.monotonic()
+    done = subprocess.run([TOP / "examples/catchment/run"], capture_output=True, text=True, cwd=tmp, env={**os.environ, "ATVI": str(ARGS.program.resolve())})
+    took = time.monotonic() - began
+    row("examples/catchment/run: design to prediction", "under 120 s", f"exit {done.returncode}, {took:.0f} s", done.returncode == 0 and took < 120)
+
+
+def check_table3(tmp):
+    """Long chains on the hydrograph, and chains too short to agree; minutes."""
+    model = hydrology()
+    if not model:
+        return row("hydrograph, ram", "", "no data", None)
+    where = ("--folder", DATA / "hydrology", "--method", "ram", "--chains", 5, "--force", "--no-report")
+    began = time.monotonic()
+    s = fit(model, tmp / "ram", *where, "--max-iter", 500000, "--ess", 100000)
+    took = time.monotonic() - began
+    row("hydrograph, ram, 5 x 500 000", "<= 180 s", f"{took:.0f} s", took <= 180)
+    row("hydrograph, ram, 5 x 500 000: log MAP", ">= -3572.2", f"{s['log_map']:.2f}", s["log_map"] >= -3572.2)
+    s = fit(model, tmp / "short", *where, "--max-iter", 20000)
+    row("hydrograph, ram, a chain in another mode", "verdict not ok", s["verdict"], s["verdict"] != "ok")
+
+
 CHECKS = {"cold": check_cold, "rotavirus": check_rotavirus, "lotka": check_lotka, "tolerance": check_tolerance,
           "compile": check_compile, "cost": check_cost, "vi-cold": check_vi_cold, "vi-truncated": check_vi_truncated,
           "vi-lotka": check_vi_lotka, "vi-rotavirus": check_vi_rotavirus, "bounds": check_bounds, "modes": check_modes,
-          "threads": check_threads, "stop": check_stop, "table1": check_table1, "hard": check_hard, "sbc": check_sbc}
-SLOW = {"table2": check_table2} # by name only
+          "threads": check_threads, "stop": check_stop, "table1": check_table1, "hard": check_hard, "sbc": check_sbc,
+          "hydrology-cost": check_hydrology_cost, "hydrology": check_hydrology, "emulator": check_emulator, "record": check_record,
+          "catchment": check_catchment}
+SLOW = {"table2": check_table2, "table3": check_table3} # by name only
 
 
 def main():
     global ARGS
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default=TOP / "build/atvi")
+    parser.add_argument("--program", type=pathlib.Path, default=TOP / "build/atvi")
     parser.add_argument("--bench", default=TOP / "build/bench")
     parser.add_argument("name", nargs="*", help=", ".join([*CHECKS, *SLOW]))
     ARGS = parser.parse_args()
