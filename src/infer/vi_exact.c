@@ -39,6 +39,7 @@ enum {
 #define ACCEPT 0.8
 #define BLOCK_S 0.1
 #define WRONG 1.0 /* log of pi / q at the worst of 500 states, above its median */
+#define EVIDENCE_SE_MOST 0.5
 
 typedef struct {
   atvi_vi *v;
@@ -282,8 +283,10 @@ static atvi_status evidence(sampler *s, const atvi_chains *c, atvi_made *made) {
   if (!log_p || !work) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: evidence");
   copy_row(s, c, s->v->d + 2, log_p);
   atvi_bridge_info info = atvi_bridge(&b, work);
-  made->log_evidence = info.log_evidence;
-  made->log_evidence_se = info.se;
+  /* Where chains and approximation hardly meet, one draw decides, and its error is not known either. */
+  bool known = info.se < EVIDENCE_SE_MOST;
+  made->log_evidence = known ? info.log_evidence : NAN;
+  made->log_evidence_se = known ? info.se : NAN;
   return ATVI_OK;
 }
 
@@ -320,6 +323,9 @@ static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
                          : "The approximation could not be corrected by weights, so these are draws of the "
                            "exact sampler",
                      (int)CHAINS, s->done, 100 * made->accept));
+  if (isnan(made->log_evidence))
+    ATVI_TRY(atvi_draws_say(
+        *out, "The log evidence is not told: the approximation and the posterior hardly overlap."));
   return tell_modes(s, *out);
 }
 

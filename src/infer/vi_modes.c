@@ -21,6 +21,7 @@ enum { STARTS = 32, PROBES = 128, HOPS = 2, HOP_STARTS = 64, PEAKS = 16, TRIES =
 #define LOG_2PI 1.8378770664093453
 #define MISSED 2.0  /* nats by which q is too low at a point */
 #define LACKING 0.5 /* share of a peak where it is: then the peak is missed, however little it is worth */
+#define LEFT 0.5    /* of what was lacking, that a component may leave */
 #define LOST 1e-3   /* of the posterior: then it is missed, too, if its edges alone are */
 
 /* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. */
@@ -61,29 +62,27 @@ static void probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
                   &(atvi_space_batch){.B = n, .x = x, .beta = 1, .theta = theta, .log_pi = c->log_pi});
 }
 
-typedef enum { COVERED, MISSED_LITTLE, MISSED_MUCH } miss;
-
-/* Does q lack part of a peak that it should have? A flow that has only stretched a filament over a mode is high at its maximum and
- * misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Their mean weight is the peak's worth
- * as well, and raises what Laplace's method made of the point of a kink. Uses the look cloud. */
-static miss is_missed(atvi_vi *v, atvi_peak *p) {
+/* How much q lacks of a peak, as a share of it; 0 for one that does not matter. A flow that has only stretched a filament over a mode is high at
+ * its maximum and misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Their mean weight is the
+ * peak's worth as well, and raises what Laplace's method made of the point of a kink. Uses the look cloud. */
+static double lacking(atvi_vi *v, atvi_peak *p) {
   atvi_cloud *c = &v->look;
-  double *have = v->weight, *part = v->weight + PROBES, top = -HUGE_VAL, all = 0, lacking = 0, log_w[PROBES];
+  double *have = v->weight, *part = v->weight + PROBES, top = -HUGE_VAL, all = 0, sum = 0, log_w[PROBES];
   double best = best_evidence(v);
-  if (p->log_evidence < best - MATTERS - DOUBT) return COVERED;
+  if (p->log_evidence < best - MATTERS - DOUBT) return 0;
   probe(v, p, log_w);
   for (atvi_idx j = 0; j < PROBES; j++) {
     log_w[j] = isfinite(c->log_pi[j]) ? c->log_pi[j] - log_w[j] : -HUGE_VAL;
     top = fmax(top, log_w[j]);
   }
+  if (!(top > -HUGE_VAL)) return 0;
   for (atvi_idx j = 0; j < PROBES; j++) all += exp(log_w[j] - top);
-  if (top > -HUGE_VAL) p->log_evidence = fmax(p->log_evidence, top + log(all / PROBES));
-  if (!(top > -HUGE_VAL) || p->log_evidence < best - MATTERS) return COVERED;
+  p->log_evidence = fmax(p->log_evidence, top + log(all / PROBES));
+  if (p->log_evidence < best - MATTERS) return 0;
   log_mass(v, v->n_part, c, PROBES, part, have);
   for (atvi_idx j = 0; j < PROBES; j++)
-    if (!(have[j] > c->log_pi[j] - MISSED)) lacking += exp(log_w[j] - top);
-  double share = exp(fmin(0, p->log_evidence - best));
-  return lacking * share > LOST * all ? MISSED_MUCH : lacking > LACKING * all ? MISSED_LITTLE : COVERED;
+    if (!(have[j] > c->log_pi[j] - MISSED)) sum += exp(log_w[j] - top);
+  return sum / all;
 }
 
 /* Has the newest component gone over to where others are already? Its test draws are in the look cloud. */
@@ -99,17 +98,17 @@ static bool is_astray(atvi_vi *v) {
   return (double)new < LACKING *(double)good;
 }
 
-/* *astray: the component is of no use. One that has much to cover may overlap others. */
-static atvi_status add_component(atvi_vi *v, const atvi_peak *p, miss why, bool *astray) {
+/* One component more, at p. much: it may overlap others. *astray: it is of no use. */
+static atvi_status add_component(atvi_vi *v, const atvi_peak *p, bool much, bool *astray) {
   atvi_vi_part *part = &v->part[v->n_part];
   double share = exp(fmin(0, p->log_evidence - best_evidence(v)));
   if (!atvi_vi_member_new(v, p->x, p->chol, &part->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
   v->n_part++;
   v->step = HUGE_VAL; /* as large as rounds take */
-  if (!atvi_vi_train_more(v, &part->at, share, why == MISSED_LITTLE ? is_astray : NULL)) v->converged = false;
+  if (!atvi_vi_train_more(v, &part->at, share, much ? NULL : is_astray)) v->converged = false;
   part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++).log_evidence;
-  *astray = why == MISSED_LITTLE && is_astray(v);
+  *astray = !much && is_astray(v);
   return ATVI_OK;
 }
 
@@ -118,11 +117,11 @@ static atvi_status add_component(atvi_vi *v, const atvi_peak *p, miss why, bool 
 atvi_status atvi_vi_cover(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++) {
     atvi_peak *p = &v->modes.mode[k];
-    miss before = p->hits > 0 ? is_missed(v, p) : COVERED;
-    bool astray = false;
-    if (before == COVERED) continue;
-    ATVI_TRY(add_component(v, p, before, &astray));
-    if (!astray && is_missed(v, p) == COVERED) continue;
+    double before = p->hits > 0 ? lacking(v, p) : 0;
+    bool much = before * exp(fmin(0, p->log_evidence - best_evidence(v))) > LOST, astray = false;
+    if (!much && before <= LACKING) continue;
+    ATVI_TRY(add_component(v, p, much, &astray));
+    if (!astray && lacking(v, p) <= LEFT * before) continue;
     v->n_part--;
     p->hits = 0;
   }

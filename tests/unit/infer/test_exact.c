@@ -407,6 +407,32 @@ static void threads_do_not_matter(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* N(0.3 j, 1/50). */
+static double narrow(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)o;
+  double sum = 0;
+  for (atvi_idx j = 0; j < t->target.d; j++) {
+    double e = (x[j] - 0.3 * (double)j) * 50;
+    g[j] = -50 * e;
+    sum -= 0.5 * e * e;
+  }
+  return sum;
+}
+
+/* A q that was hardly trained is nowhere near a narrow posterior. The chains get there, and the evidence, which needs both, is not made up. */
+static void evidence_is_not_made_up(void) {
+  toy t = {.lik = narrow};
+  atvi_vi_opts o = atvi_vi_defaults();
+  toy_set(&t, 3, -10, 10);
+  o.exact = ATVI_EXACT_ON;
+  o.max_steps = 1;
+  o.exact_iter = 1500;
+  fitted f = fit_on(&t, &o, 2);
+  CHECK(f.d->made.exact == 1 && isnan(f.d->made.log_evidence) && isnan(f.d->made.log_evidence_se));
+  CHECK_ABS(atvi_mean(f.d->n, f.d->x + 2 * f.d->n, NULL), 0.6, 0.005);
+  fitted_free(f);
+}
+
 static void limit_is_told(void) {
   toy t = heavy_tails();
   toy_set(&t, 7, -HUGE_VAL, HUGE_VAL);
@@ -543,5 +569,6 @@ static void survives_faults(void) {
 TESTS({"invariant", moves_leave_the_target_alone}, {"tails", tails_stay_as_they_are},
       {"densities", densities_agree}, {"funnel", funnel_run}, {"banana", banana_run},
       {"two_modes", two_modes_run}, {"truncated", truncated_run}, {"takes_over", takes_over_by_itself},
-      {"threads", threads_do_not_matter}, {"limit", limit_is_told}, {"ess", more_can_be_asked_for},
-      {"stop", stopping_is_heard}, {"refuse", wrong_options_are_refused}, {"faults", survives_faults})
+      {"threads", threads_do_not_matter}, {"limit", limit_is_told}, {"no_evidence", evidence_is_not_made_up},
+      {"ess", more_can_be_asked_for}, {"stop", stopping_is_heard}, {"refuse", wrong_options_are_refused},
+      {"faults", survives_faults})
