@@ -25,7 +25,7 @@ static int run(int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"runs", "DIR", ATVI_ARG_TEXT, &runs,
-       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
        "to the model."},
       {"seed", "N", ATVI_ARG_SEED, &seed, "Seed of the points at which the gradient is tested (default 1)."},
       {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads for the timing (default: one per core)."},

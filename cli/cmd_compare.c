@@ -72,7 +72,7 @@ static int parse(options *o, int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &fit->model.folder,
        "Look for the files that the model names in DIR, as in atvi fit."},
       {"runs", "DIR", ATVI_ARG_TEXT, &fit->model.runs,
-       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
        "to the model."},
       {"holdout", "RULE", ATVI_ARG_TEXT, &fit->holdout,
        "Leave observations out of the fits and score them apart, as in atvi fit."},

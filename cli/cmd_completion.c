@@ -153,6 +153,8 @@ static void zsh_command(const atvi_command *command, const atvi_arg *arg) {
     printf(" \\\n      '1:%s:(%s)'", command->operand, list);
   else if (is_run(command->operand))
     printf(" \\\n      '*:%s:_files -g \"*.atvi(-.) *(-/)\"'", command->operand);
+  else if (command->operand) /* nothing is offered for it, but options still are after it */
+    printf(" \\\n      '1:%s: '", command->operand);
   printf("\n    ;;\n");
 }
 

@@ -18,7 +18,7 @@ static const char *const after[] = {
     "EXAMPLES",
     "atvi design flow.atvi -n 200\n"
     "atvi design flow.atvi -n 400             # 200 more; the first 200 stay\n"
-    "atvi design flow.atvi -n 256 --kind sobol --out trial\n",
+    "atvi design flow.atvi -n 256 --kind sobol --runs trial\n",
     NULL,
 };
 
@@ -32,7 +32,8 @@ static int run(int argc, char **argv) {
       {"kind", "KIND", ATVI_ARG_TEXT, &o.kind,
        "lhs: maximin Latin hypercube (default). sobol: scrambled Sobol points."},
       {"seed", "N", ATVI_ARG_SEED, &o.seed, "Seed (default 1)."},
-      {"out", "DIR", ATVI_ARG_TEXT, &o.out, "Folder of the design. Default: MODEL-runs here."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &o.out,
+       "Folder of the design, of its runs and emulators. Default: MODEL-runs here."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o.folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "Only the file's name."},
@@ -64,7 +65,7 @@ static int run(int argc, char **argv) {
 const atvi_command atvi_cmd_design = {
     .name = "design",
     .brief = "points at which to run a simulator, new or more of them",
-    .usage = "MODEL -n N [--kind lhs|sobol] [--seed N] [--out DIR]",
+    .usage = "MODEL -n N [--kind lhs|sobol] [--seed N] [--runs DIR]",
     .operand = "MODEL",
     .about =
         "Chooses the points at which the simulator of the model is to be run, spread evenly over the range "

@@ -7,9 +7,11 @@
 
 static const char *const after[] = {
     "FILES",
-    "DIR/emulator-NAME.json  the estimates; atvi fit takes them from there as long\n"
-    "                        as runs and settings are the same\n"
-    "DIR/emulate.json        what is printed, for programs\n",
+    "DIR/emulator-NAME.json  the estimates; atvi fit takes them from there as\n"
+    "                        long as runs and settings are the same\n"
+    "DIR/emulate.json        what is printed, for programs\n"
+    "DIR/report.html         the same with figures, for a browser\n"
+    "DIR/figures/            its figures as SVG and PDF\n",
     "MEASURES",
     "Q2           the share of the variance between runs that is predicted when a\n"
     "             run is left out\n"
@@ -39,12 +41,13 @@ static int run(int argc, char **argv) {
        "The emulator that "
        "is kept has them all."},
       {"refit", NULL, ATVI_ARG_FLAG, &o.refit, "Estimate anew, even if there is an emulator of these runs."},
-      {"dir", "DIR", ATVI_ARG_TEXT, &o.runs, "Folder of runs and emulators. Default: MODEL-runs here."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &o.runs, "Folder of runs and emulators. Default: MODEL-runs here."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o.folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"seed", "N", ATVI_ARG_SEED, &o.seed, "Seed of what is held out and of the indices (default 1)."},
       {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &json, "Print emulate.json instead of the table."},
+      {"no-report", NULL, ATVI_ARG_FLAG, &o.no_report, "Do not write report.html and figures."},
       {"strict", NULL, ATVI_ARG_FLAG, &strict, "End with status 3 unless the verdict is ok."},
       {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "No progress; only the folder's name."},
       {0},
@@ -68,6 +71,10 @@ static int run(int argc, char **argv) {
     code = quiet ? ATVI_EXIT_DONE : atvi_print(json ? r.json : r.text);
     snprintf(line, sizeof line, quiet ? "%s\n" : "\nkept in %s, for atvi fit\n", r.dir);
     if (code == ATVI_EXIT_DONE && !json) code = atvi_print(line);
+    if (code == ATVI_EXIT_DONE && !json && !quiet && r.report) {
+      snprintf(line, sizeof line, "report  %s\n", r.report);
+      code = atvi_print(line);
+    }
     if (code == ATVI_EXIT_DONE && strict && r.doubtful) code = ATVI_EXIT_DOUBT;
   }
   atvi_call_close(&s);
@@ -77,7 +84,7 @@ static int run(int argc, char **argv) {
 const atvi_command atvi_cmd_emulate = {
     .name = "emulate",
     .brief = "fit an emulator to the runs of a simulator, and judge it",
-    .usage = "MODEL [--test SHARE] [--refit] [--dir DIR] ...",
+    .usage = "MODEL [--test SHARE] [--refit] [--runs DIR] ...",
     .operand = "MODEL",
     .about = "Fits a Gaussian process to runs of a simulator (those of atvi run, or files that the model "
              "names), so that "

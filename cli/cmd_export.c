@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
+#include <string.h>
 
 static const char *const after[] = {
     "FORMATS",
-    "nc     netCDF-4 in the layout of ArviZ's InferenceData, as atvi fit writes it:\n"
-    "       posterior, sample_stats, weighted_posterior, posterior_predictive,\n"
-    "       log_likelihood, observed_data, prior (DIR/fit.nc)\n"
+    "nc     netCDF-4 in the layout of ArviZ's InferenceData, as atvi fit writes\n"
+    "       it: posterior, sample_stats, weighted_posterior,\n"
+    "       posterior_predictive, log_likelihood, observed_data, prior\n"
+    "       (DIR/fit.nc)\n"
     "csv    a table without comments, for spreadsheets and data frames: chain__,\n"
     "       draw__, lp__, log_lik__, log_prior__, parameters, derived quantities\n"
     "       (DIR/draws-table.csv)\n"
@@ -16,12 +18,15 @@ static const char *const after[] = {
     "docs/formats.md has the details, and how to read them from Python and R.\n",
     "EXIT STATUS",
     "0   done\n"
-    "1   failed: the run cannot be read, the file cannot be written, or there is\n"
-    "    no netCDF library\n"
+    "1   failed: the run cannot be read, the file cannot be written or is there\n"
+    "    already, or there is no netCDF library\n"
     "2   wrong usage, or there is no such run\n",
     "ENVIRONMENT",
     "ATVI_NETCDF   the netCDF library to use, if it is not where the system\n"
-    "              looks for libraries\n",
+    "              looks for libraries\n"
+    "SOURCE_DATE_EPOCH\n"
+    "              seconds since 1970 for created_at of fit.nc, in place of the\n"
+    "              time of day: the same fit then gives the same bytes\n",
     "EXAMPLES",
     "atvi export cold-001 --format nc --out cold.nc\n"
     "atvi export cold-001 --format csv --out - | head\n"
@@ -41,6 +46,8 @@ static int parse(options *o, int argc, char **argv) {
       {"format", "FORMAT", ATVI_ARG_TEXT, &o->to.format, "nc, csv, stan or json; see FORMATS."},
       {"out", "FILE", ATVI_ARG_TEXT, &o->to.out,
        "The file to write (default: one in the folder of the fit). - is standard output, of csv alone."},
+      {"force", NULL, ATVI_ARG_FLAG, &o->to.force,
+       "Write over FILE if it exists. Files in the folder of the fit are made anew without it."},
       {"weighted", NULL, ATVI_ARG_FLAG, &o->to.weighted,
        "csv, json: the draws as atvi, nf or copula made them, with a column weight__ that says what each "
        "counts, instead of draws that count equally."},
@@ -61,7 +68,11 @@ static int run(int argc, char **argv) {
   options o = {0};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
-  bool pipe = o.to.out && o.to.out[0] == '-' && o.to.out[1] == 0;
+  bool pipe = o.to.out && strcmp(o.to.out, "-") == 0;
+  if (pipe && o.to.format && strcmp(o.to.format, "csv") != 0) {
+    fprintf(stderr, "atvi export: --out -: only csv goes to standard output\n");
+    return ATVI_EXIT_USAGE;
+  }
   if (pipe) o.to.out = "/dev/stdout";
 
   atvi_call s;
@@ -76,6 +87,7 @@ static int run(int argc, char **argv) {
     code = status != ATVI_OK ? atvi_call_fail(&s, status)
            : o.quiet || pipe ? ATVI_EXIT_DONE
                              : atvi_print(text);
+    if (status == ATVI_EEXIST) fprintf(stderr, "--force writes over it, another --out leaves it alone.\n");
   }
   atvi_call_close(&s);
   return code;
@@ -84,7 +96,8 @@ static int run(int argc, char **argv) {
 const atvi_command atvi_cmd_export = {
     .name = "export",
     .brief = "hand the draws of a fit to another program",
-    .usage = "DIR | MODEL --format nc|csv|stan|json [--out FILE] [--weighted]",
+    .usage = "DIR | MODEL --format nc|csv|stan|json [--out FILE] [--force]\n"
+             "            [--weighted]",
     .operand = "DIR",
     .about =
         "Writes the draws of a finished fit, the folder DIR or the newest numbered folder here that a fit "

@@ -91,7 +91,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->fit.model.folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->fit.model.runs,
-       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
        "to the model."},
       {"holdout", "RULE", ATVI_ARG_TEXT, &o->fit.holdout,
        "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any "

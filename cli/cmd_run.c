@@ -8,9 +8,9 @@ static const char *const after[] = {
     "FAILURES",
     "A run fails if the program ends with another status than 0 or by a signal,\n"
     "takes longer than the limit, or its outputs are missing, not finite, or at\n"
-    "other times than those of the runs before. It is recorded with the reason\n"
-    "and the end of its log, and takes no part in an emulator. If the program\n"
-    "cannot be started, or none of the first runs is good, the rest is not begun.\n",
+    "other times than those of most runs. It is recorded with the reason and the\n"
+    "end of its log, and takes no part in an emulator. If the program cannot be\n"
+    "started, or none of the first runs is good, the rest is not begun.\n",
     "FILES",
     "DIR/design.csv     the points, from atvi design\n"
     "DIR/runs.jsonl     the record: one JSON object per run, only ever added to\n"
@@ -50,7 +50,7 @@ static int parse(options *o, int argc, char **argv) {
       {"retry-failed", NULL, ATVI_ARG_FLAG, &o->run.retry_failed,
        "Also do runs that are recorded as failed."},
       {"keep-failed", NULL, ATVI_ARG_FLAG, &o->run.keep_failed, "Keep the folders of failed runs."},
-      {"dir", "DIR", ATVI_ARG_TEXT, &o->run.dir, "Folder of design and record. Default: MODEL-runs here."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &o->run.dir, "Folder of design and record. Default: MODEL-runs here."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o->run.folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a run failed."},

@@ -49,7 +49,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->runs,
-       "Folder with the runs of the model's simulator (atvi run --dir). Default: MODEL-runs here, else next "
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
        "to the model."},
       {"seed", "N", ATVI_ARG_SEED, &o->seed, "Seed of all random numbers (default 1)."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->no_compile,

@@ -68,6 +68,9 @@ static int parse(options *o, int argc, char **argv) {
        "ones."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o->study.model.folder,
        "Look for the files that the model names in DIR, as in atvi fit."},
+      {"runs", "DIR", ATVI_ARG_TEXT, &o->study.model.runs,
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
+       "to the model."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},

@@ -34,7 +34,7 @@ atvi_fit <- function(model, out = NULL, data = NULL, fix = NULL, ...) {
   named <- function(x) if (is.null(names(x))) as.character(x) else paste0(names(x), "=", x)
   for (x in named(data)) args <- c(args, "--data", sub("^=", "", x))
   for (x in named(fix)) args <- c(args, "--fix", x)
-  more <- list(...)
+  more <- .atvi_options(...)
   for (name in names(more)) {
     option <- paste0("--", gsub("_", "-", name))
     if (isTRUE(more[[name]])) args <- c(args, option)
@@ -44,8 +44,10 @@ atvi_fit <- function(model, out = NULL, data = NULL, fix = NULL, ...) {
   on.exit(unlink(errors))
   folder <- suppressWarnings(system2(atvi_program(), shQuote(args), stdout = TRUE, stderr = errors))
   status <- attr(folder, "status")
-  if (!length(folder) || !(is.null(status) || status == 3))
-    stop("atvi fit: ", paste(readLines(errors, warn = FALSE), collapse = "\n"))
+  if (!length(folder) || !(is.null(status) || status == 3)) {
+    said <- readLines(errors, warn = FALSE)
+    stop(if (length(said)) paste(said, collapse = "\n") else paste("atvi fit ended with status", status))
+  }
   atvi_read(folder[length(folder)])
 }
 
@@ -168,9 +170,26 @@ print.atvi_result <- function(x, ...) {
   invisible()
 }
 
+# Options as a list: each has a name and one value; those that are NULL are left out.
+.atvi_options <- function(...) {
+  options <- Filter(Negate(is.null), list(...))
+  if (length(options) && (is.null(names(options)) || !all(nzchar(names(options))))) stop("options have names, such as method = \"ram\"")
+  many <- names(options)[lengths(options) != 1]
+  if (length(many)) stop("option ", many[1], " has ", length(options[[many[1]]]), " values, want one")
+  options
+}
+
+# A matrix with a row for each point: the other way round it would have as many numbers. Of one parameter a vector will do.
+.atvi_check_gradient <- function(g, B, d) {
+  is <- if (is.null(dim(g))) c(length(g), 1L) else dim(g)
+  if (!is.numeric(g) || !identical(as.integer(is), as.integer(c(B, d))))
+    stop("the gradient is ", if (is.numeric(g)) paste(is, collapse = " x ") else class(g)[1], ", want a matrix of ", B, " x ", d, ", a row for each point")
+}
+
 # Draws from a density of your own. f(x) gets a matrix x [B, d], a row for each of B points inside the bounds, columns named as `names`, and returns
 # list(log density [B], gradient [B, d]); method "ram" does without the gradient. -Inf: impossible; NaN: failed. options: method, seed, ess,
-# max_seconds, chains, max_iter, ladder, map, tune, exact, as in `atvi fit --help`. An error in f ends the fit.
+# max_seconds, chains, max_iter, ladder, map, tune and exact (TRUE, FALSE or "auto"), as in `atvi fit --help`. An error in f ends the fit, and so
+# does Ctrl-C.
 atvi_density <- function(f, names, lower, upper, ...) {
   .atvi_load()
   d <- length(names)
@@ -180,13 +199,21 @@ atvi_density <- function(f, names, lower, upper, ...) {
     withCallingHandlers({
       a <- f(x)
       if (!is.list(a)) a <- list(a, NULL)
+      if (length(a) < 2) a <- c(a, list(NULL))
       if (length(a[[1]]) != nrow(x)) stop("the log density has ", length(a[[1]]), " values for ", nrow(x), " points")
-      if (gradient && !identical(length(a[[2]]), length(x))) stop("this method needs a gradient of ", nrow(x), " x ", d)
+      if (gradient && is.null(a[[2]])) stop("this method needs the gradient: return list(log density, gradient)")
+      if (gradient) .atvi_check_gradient(a[[2]], nrow(x), d)
+      if (!is.numeric(a[[1]]) && !all(is.na(a[[1]]))) stop("the log density is not numeric")
       list(as.double(a[[1]]), if (gradient) as.double(a[[2]]))
     }, error = function(e) error <<- e)
   }
-  options <- list(...)
-  values <- vapply(options, function(v) if (is.logical(v)) as.character(as.integer(v)) else format(v, digits = 17, scientific = FALSE, trim = TRUE), "")
+  options <- .atvi_options(...)
+  values <- vapply(names(options), function(k) {
+    v <- options[[k]]
+    if (is.logical(v) && k %in% c("exact", "tune")) if (v) "on" else "off" # they may also be "auto"
+    else if (is.logical(v)) as.character(as.integer(v))
+    else format(v, digits = 17, scientific = FALSE, trim = TRUE)
+  }, "")
   facts <- c("seconds", "evaluations", "failures", "log_evidence", "log_evidence_se", "elbo", "khat", "accept", "divergences")
   bounds <- function(b) as.double(rep_len(b, d))
   out <- .Call(getNativeSymbolInfo("atvi_r_fit", .atvi$loaded), wrapped, environment(), as.character(names),
@@ -213,6 +240,8 @@ atvi_density <- function(f, names, lower, upper, ...) {
   }
   messages <- strsplit(out$messages, "\n")[[1]]
   summary <- c(list(method = out$method, weighted = use, verdict = out$verdict, messages = as.list(messages)), as.list(out$facts))
+  summary$log_evidence <- list(value = summary$log_evidence, se = summary$log_evidence_se) # as in summary.json
+  summary$log_evidence_se <- NULL
   structure(list(draws = plain, weighted = if (!is.null(out$weight)) cbind(table, weight__ = out$weight), summary = summary,
                  verdict = out$verdict, messages = messages, folder = NULL), class = "atvi_result")
 }

@@ -59,6 +59,14 @@ typedef struct {
   double done;        /* share of the work done, in [0, 1]; < 0: unknown */
   double elapsed_s;   /* since the computation began */
   const char *detail; /* one short line, e.g. "R-hat 1.013, ESS 840"; never NULL */
+  /* Of variational inference; NaN where nothing is said of them. */
+  double steps;       /* of training, so far */
+  double temperature; /* of the tempered posterior that is trained for; 1: the posterior itself */
+  double elbo;        /* evidence lower bound there */
+  double part;        /* which component of the approximation, from 1 */
+  double khat;        /* of the weights */
+  /* Of chains, the worst parameter's at the last checkpoint; NaN before it and elsewhere. */
+  double rhat, ess;
 } atvi_progress;
 
 /* Creates a context. alloc NULL: malloc. One context serves one thread at a time; the

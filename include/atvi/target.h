@@ -85,6 +85,17 @@ typedef struct {
   /* As eval without gradients, but with the model's numerical error (of its solver) made negligible, at whatever cost: tells
    * how large that error is. NULL: eval has none. */
   void (*eval_exact)(const void *self, void *work, const atvi_batch *batch);
+
+  /* As predictive, but each value of the data is drawn given theta and all the other values: what it would be expected to be had it not been
+   * seen. Values are drawn one by one, not together; cells without one are as predictive has them. NULL: given theta the others say nothing of a
+   * value, and predictive is that already. */
+  void (*leave_one_out)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                        const double *theta, double *out);
+
+  /* Series that are no function of theta alone, such as a discrepancy given the data, are drawn, together with what predictive draws for the same seed and
+   * numbers: put into out[n_out][B] in the place of the means that predict gave for them. NULL: there are none. */
+  void (*latent)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
+                 double *out);
 } atvi_target_ops;
 
 typedef struct {

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """A log density of one's own, fitted by the library (include/atvi/bind.h), in this process."""
+import contextlib
 import ctypes
 import ctypes.util
 import math
 import os
 import pathlib
 import shutil
+import signal
+import threading
 
 import numpy as np
 
@@ -97,32 +100,70 @@ def _view(address, *shape):
     return np.frombuffer((ctypes.c_double * n).from_address(address), dtype=float).reshape(shape)
 
 
+def _shaped(answer, shape, what):
+    """The user's numbers, which must have this shape: numpy would spread a sum over all points to every one of them."""
+    x = np.asarray(answer, dtype=float)
+    if answer is None or x.shape != shape:
+        was = "is None" if answer is None else f"has the shape {x.shape}"
+        raise ValueError(f"the {what} {was}, want {shape}: the log density is [point], the gradient [parameter, point] as theta is")
+    return x
+
+
 class _Callback:
     """The user's function as the library calls it. The first exception is kept, and ends the fit."""
 
     def __init__(self, function):
-        self.function, self.error = function, None
+        self.function, self.error, self.inside = function, None, False
         self.density, self.stop = DENSITY(self.call), STOP(lambda _: self.error is not None)
 
     def call(self, _user, d, n, theta, value, gradient):
+        if self.error is not None:
+            return 1
         try:
-            x = _view(theta, d, n)
-            x.flags.writeable = False
-            answer = self.function(x)
-            log_density, grad = answer if isinstance(answer, tuple) else (answer, None)
-            _view(value, n)[:] = log_density
+            self.inside = True
+            answer = self.function(_view(theta, d, n).copy())  # whoever keeps it may
+            self.inside = False
+            pair = isinstance(answer, tuple) or (isinstance(answer, list) and len(answer) == 2 and np.ndim(answer[0]) > 0)
+            log_density, grad = answer if pair else (answer, None)
+            _view(value, n)[:] = _shaped(log_density, (n,), "log density")
             if gradient:
                 if grad is None:
                     raise TypeError("this method needs the gradient: return (log_density[B], gradient[d, B])")
-                _view(gradient, d, n)[:] = grad
+                _view(gradient, d, n)[:] = _shaped(grad, (d, n), "gradient")
             return 0
         except BaseException as error:  # even KeyboardInterrupt: C cannot pass it on
-            self.error = error
+            self.inside, self.error = False, self.error or error
             return 1
+
+    def interrupt(self, _signal, _frame):
+        """Ctrl-C. An exception between the library and the user's function would be lost, for ctypes drops it."""
+        self.error = self.error or KeyboardInterrupt()
+        if self.inside:
+            raise self.error
+
+
+@contextlib.contextmanager
+def _interruptible(callback):
+    """Ctrl-C ends the fit, where it is Python's to handle."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, callback.interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _strings(words):
     return (c_text * max(len(words), 1))(*(str(w).encode() for w in words))
+
+
+def _word(option, value):
+    """An option as the library reads it: exact and tune may also be "auto"."""
+    if not isinstance(value, (bool, np.bool_)):
+        return value
+    return ("off", "on")[int(value)] if option in ("exact", "tune") else int(value)
 
 
 class _Draws:
@@ -178,6 +219,7 @@ def _judge(lib, ctx, draws):
 def _result(lib, ctx, draws, seed):
     summary = {key: lib.atvi_draws_number(draws.p, key.encode()) for key in NUMBERS}
     summary = {key: None if math.isnan(x) else x for key, x in summary.items()}
+    summary["log_evidence"] = {"value": summary["log_evidence"], "se": summary.pop("log_evidence_se")}  # as in summary.json
     khat = summary["khat"]
     plain, used = _plain(lib, draws, math.inf if khat is None else khat, seed)
     verdict, messages = _judge(lib, ctx, draws)
@@ -193,16 +235,16 @@ def fit_density(function, names, lower, upper, *, threads=1, name="density", coo
     function(theta) gets theta [d, B], B points at once, inside the bounds, and returns log_density [B] and its gradient [d, B] (method
     "ram" does without the gradient: return log_density alone). Constants in it do not matter but for log_evidence. -inf: impossible; NaN: failed.
     names, lower, upper: [d]; -inf, inf where open. Array elements are named beta.1, beta.2.
-    options: method="atvi" (default), "nf", "copula", "ram", "nuts", "map"; seed; ess; max_seconds; chains; max_iter; ladder; freeze; map; tune;
-    exact: as in `atvi fit --help`. coordinates: "auto", "surjection", "probit", "logit", "log", "none", for all parameters.
+    options: method="atvi" (default), "nf", "copula", "ram", "nuts", "map"; seed; ess; max_seconds; chains; max_iter; ladder; freeze; map; tune
+    and exact (True, False or "auto"): as in `atvi fit --help`. coordinates: "auto", "surjection", "probit", "logit", "log", "none", for all parameters.
     threads > 1 speeds up the library's own work; function is never called twice at once. The same seed gives the same draws.
-    An exception in function ends the fit and is raised here.
+    An exception in function ends the fit and is raised here, and so does Ctrl-C.
     """
     names = list(names)
     d, lib = len(names), _library()
     lower, upper = (np.ascontiguousarray(np.broadcast_to(np.asarray(b, float), (d,))) for b in (lower, upper))
     callback, real = _Callback(function), ctypes.POINTER(ctypes.c_double)
-    options = {k: int(v) if isinstance(v, bool) else v for k, v in options.items() if v is not None}
+    options = {k: _word(k, v) for k, v in options.items() if v is not None}
     ctx, target, out = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     if lib.atvi_ctx_new(None, ctypes.byref(ctx)):
         raise MemoryError("atvi_ctx_new")
@@ -212,7 +254,8 @@ def fit_density(function, names, lower, upper, *, threads=1, name="density", coo
         status = lib.atvi_density_new(ctx, name.encode(), d, _strings(names), lower.ctypes.data_as(real), upper.ctypes.data_as(real),
                                       coordinates.encode() if coordinates else None, callback.density, None, ctypes.byref(target))
         if not status:
-            status = lib.atvi_fit_named(ctx, target, len(options), _strings(options), _strings(options.values()), ctypes.byref(out))
+            with _interruptible(callback):
+                status = lib.atvi_fit_named(ctx, target, len(options), _strings(options), _strings(options.values()), ctypes.byref(out))
         if callback.error is not None:
             raise callback.error
         if status:

@@ -63,7 +63,7 @@ class Result:
     stats     lp, log_lik, log_prior of them, [chain, draw]
     weighted  the draws of atvi, nf and copula as they came, likewise; None of other methods
     weight    [chain, draw] what each of `weighted` counts; they sum to 1. None: no weights
-    summary   the contents of summary.json (after fit_density: method, seed, khat and the like)
+    summary   the contents of summary.json (after fit_density as much of it as there is: no tables of parameters)
     verdict, messages, folder
     """
 
@@ -86,13 +86,14 @@ class Result:
         return x, np.full(x.shape[:2], 1 / (x.shape[0] * x.shape[1]))
 
     def mean(self, name):
-        """Posterior mean, as in the summary: with the weights where they are to be trusted."""
+        """Posterior mean, as in the summary: with the weights where they are to be trusted. A number, or an array of an array."""
         x, w = self._best(name)
-        return np.tensordot(w, x, axes=2)
+        return np.tensordot(w, x, axes=2)[()]
 
     def sd(self, name):
+        """Posterior standard deviation, likewise."""
         x, w = self._best(name)
-        return np.sqrt(np.tensordot(w, (x - self.mean(name)) ** 2, axes=2) / (1 - np.sum(w**2)))
+        return np.sqrt(np.tensordot(w, (x - self.mean(name)) ** 2, axes=2) / (1 - np.sum(w**2)))[()]
 
     def __repr__(self):
         n = next(iter(self.draws.values())).shape if self.draws else (0, 0)

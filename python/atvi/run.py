@@ -19,11 +19,24 @@ def program():
     return found
 
 
+def _run(command, cwd):
+    """(status, standard output, standard error). After Ctrl-C, which the program gets too, it may write what it has."""
+    with subprocess.Popen(command, cwd=cwd, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, said = process.communicate()
+        except KeyboardInterrupt:
+            process.wait()
+            raise
+        return process.returncode, out.strip(), said
+
+
 def fit(model, *, out=None, data=None, fix=None, cwd=None, quiet=True, **options):
     """Runs `atvi fit MODEL` and reads the result.
 
     data: a file, or {name: file}; fix: {name: value}. Other options are those of the program, with _ for -: method="ram", seed=3,
-    max_time="10m", force=True, ... A fit whose verdict is not ok is a result like any other: see r.verdict and r.messages.
+    max_time="10m", force=True, ... A fit whose verdict is not ok is a result like any other: see r.verdict and r.messages. cwd: the folder to
+    run it in. quiet=False prints what the program warns of. Ctrl-C stops it as on the command line: what there is is in its folder.
     """
     command = [program(), "fit", os.fspath(model), "--quiet"]
     if out is not None:
@@ -38,10 +51,9 @@ def fit(model, *, out=None, data=None, fix=None, cwd=None, quiet=True, **options
             command.append(option)
         elif value is not False and value is not None:
             command += [option, str(value)]
-    done = subprocess.run(command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    folder = done.stdout.strip()
-    if not folder or done.returncode not in (0, 3):
-        raise AtviError(done.stderr.strip() or f"atvi fit ended with status {done.returncode}", done.returncode)
-    if not quiet and done.stderr:
-        print(done.stderr, end="")
+    status, folder, said = _run(command, cwd)
+    if not folder or status not in (0, 3):
+        raise AtviError(said.strip() or f"atvi fit ended with status {status}", status)
+    if not quiet and said:
+        print(said, end="")
     return read(os.path.join(cwd or "", folder))

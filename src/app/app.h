@@ -199,6 +199,7 @@ typedef struct {
   const char *where;  /* a run folder, or a model file, whose newest run folder here is taken */
   const char *format; /* "nc", "csv", "stan", "json" */
   const char *out;    /* --out: the file; NULL: in the run folder, named after the format */
+  bool force;         /* --force: write over a file that out names, and over a fuller fit.nc */
   bool weighted;      /* csv, json: the draws as they came, with their weights */
   atvi_idx n_data;
   const atvi_app_data *data; /* --data: where the data are now, if they were moved */
@@ -206,7 +207,8 @@ typedef struct {
   bool interpret;
 } atvi_app_export_opts;
 
-/* atvi export. *text: the names of the files written, one per line. EIO: also where there is no netCDF library. */
+/* atvi export. *text: the names of the files written, one per line. EEXIST: out is there already and force is not set. EIO: also where there is no
+ * netCDF library. */
 ATVI_CHECKED atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_export_opts *opts,
                                          const char **text);
 

@@ -58,6 +58,20 @@ static atvi_status check_template(atvi_pool *pool, const atvi_lang *lang, const 
   return ATVI_OK;
 }
 
+/* Designs have a column with the numbers of the runs. */
+static atvi_status check_names(atvi_ctx *ctx, const atvi_lang *lang) {
+  for (atvi_idx i = 0; i < lang->simulator.n_input; i++) {
+    const atvi_lang_param *p = &lang->param[lang->simulator.input[i]];
+    if (strcmp(p->name, "id") != 0) continue;
+    return ATVI_FAIL(
+        ctx, ATVI_EMODEL,
+        "%s:%d:%d: error: an input of the simulator cannot be called 'id': so is the column with "
+        "the numbers of the runs\nhint: give the parameter another name",
+        lang->path, p->place.line, p->place.column);
+  }
+  return ATVI_OK;
+}
+
 static atvi_status check_templates(atvi_ctx *ctx, const atvi_lang *lang) {
   const atvi_lang_simulator *s = &lang->simulator;
   atvi_pool *pool;
@@ -78,7 +92,8 @@ atvi_status atvi_program_load(atvi_ctx *ctx, const char *path, const char *folde
   if (status == ATVI_EIO) return ATVI_EDATA; /* a file that cannot be read is for the user to mend */
   if (status != ATVI_OK) return status;
   bool given = (*out)->simulator.given;
-  status = given ? check_templates(ctx, *out) : ATVI_OK;
+  status = given ? check_names(ctx, *out) : ATVI_OK;
+  if (given && status == ATVI_OK) status = check_templates(ctx, *out);
   if (given && status == ATVI_OK) return ATVI_OK;
   atvi_lang_free(*out);
   *out = NULL;
@@ -194,7 +209,7 @@ static atvi_status place_old(job *j) {
       if (!(u > -1e-9 && u < 1 + 1e-9))
         return ATVI_FAIL(
             j->ctx, ATVI_EINVAL,
-            "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; give another --out to "
+            "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; give another --runs to "
             "begin afresh",
             j->dir, ATVI_SIM_DESIGN, (long long)j->old.id[i], j->name[k], j->old.x[i * j->d + k],
             j->axis[k].lower, j->axis[k].upper);
@@ -212,7 +227,7 @@ static atvi_status check_sobol(job *j) {
     if (fabs(u[i] - j->x[i]) > 1e-9)
       return ATVI_FAIL(
           j->ctx, ATVI_EINVAL,
-          "%s/%s does not begin with the Sobol points of seed %llu: give the seed that it was made with, or "
+          "%s/%s does not consist of the Sobol points of seed %llu: give the seed that it was made with, or "
           "--kind lhs, which extends any design",
           j->dir, ATVI_SIM_DESIGN, (unsigned long long)j->o->seed);
   return ATVI_OK;

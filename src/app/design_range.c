@@ -112,9 +112,16 @@ double atvi_program_axis_at(const atvi_program_axis *a, double u) {
 
 double atvi_program_axis_find(const atvi_program_axis *a, double x) {
   if (a->box) return (x - a->lower) / (a->upper - a->lower);
-  if (!(x >= a->lower && x <= a->upper)) return x < a->lower ? -1 : 2;
+  if (!(x >= a->q->lower && x <= a->q->upper)) return x < a->q->lower ? -1 : 2;
+  if (!(x >= a->lower && x <= a->upper))
+    return x < a->lower ? 0 : 1; /* far out in a tail, and yet possible */
   double p = a->draw ? drawn_share(a->n_draw, a->draw, x) : share_below(a->q, a->arg, x);
   return fmin(fmax((p - TAIL) / (1 - 2 * TAIL), 0), 1);
+}
+
+double atvi_program_axis_below(const atvi_program_axis *a, double x) {
+  if (a->draw && !(x > a->draw[0])) return 0;
+  return a->draw ? drawn_share(a->n_draw, a->draw, x) : fmin(share_below(a->q, a->arg, x), 1);
 }
 
 atvi_status atvi_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,

@@ -2,6 +2,8 @@
 /* An emulator is judged three ways: each run left out in turn with the estimates kept (closed form), some runs held out with the estimates made anew
  * without them, and Sobol indices, which say what its inputs do. */
 #include "app/emulate.h"
+#include "app/program_parts.h"
+#include "app/report_emulator.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/text.h"
@@ -19,6 +21,7 @@
 #define CHANCE                                                                                               \
   2.58 /* standard errors: 99 %, with the runs and not the values as the number of cases, for values of a run go together */
 #define Q2_LOW 0.5
+#define Q2_HIGH 0.99          /* above, intervals that are too long are still short */
 #define DOES_NOT_MATTER 0.005 /* total index, of every output */
 
 typedef struct {
@@ -132,8 +135,11 @@ static void doubts(work *w) {
   double chance = CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)w->r.runs.n);
   if (w->loo.coverage < NOMINAL - chance)
     w->doubt[w->n_doubt++] =
-        "its intervals are too short: it is surer of itself than it may be; try another kernel";
-  else if (w->loo.coverage > NOMINAL + chance)
+        w->r.opts.basis > 0
+            ? "its intervals are too short: it is surer of itself than it may be; try a larger share for the "
+              "basis, or another kernel"
+            : "its intervals are too short: it is surer of itself than it may be; try another kernel";
+  else if (w->loo.coverage > NOMINAL + chance && w->loo.q2 < Q2_HIGH)
     w->doubt[w->n_doubt++] = "its intervals are too long; try another kernel";
   if (info->starts > 2 && info->agreed < 2)
     w->doubt[w->n_doubt++] = "only one start of the search found these estimates; others may be better";
@@ -175,7 +181,7 @@ static const char *kernel_name(atvi_em_kernel k) {
 static void say_point(const work *w, atvi_text *t, const atvi_em_runs *runs, atvi_idx run) {
   for (atvi_idx j = 0; j < runs->d; j++)
     atvi_text_add(t, "%s%s %.4g", j ? ", " : "", name_of(w, j),
-                  w->r.lower[j] + w->r.width[j] * runs->x[run * runs->d + j]);
+                  atvi_emulated_axis_theta(&w->r.axis[j], runs->x[run * runs->d + j]));
 }
 
 /* In no output at all, and seen at different values. */
@@ -189,16 +195,36 @@ static const char *remark(const work *w, atvi_idx j) {
   return most < DOES_NOT_MATTER ? "  does not matter" : "";
 }
 
+/* The same of a prior without bounds: of its mass. */
+static void say_tails(const work *w, atvi_text *t, atvi_idx j, double gap) {
+  atvi_program_axis a;
+  if (atvi_program_axis_new(w->pool, w->lang, w->of->input[j], &a) != ATVI_OK) return;
+  double below = atvi_program_axis_below(&a, w->r.least[j]),
+         above = 1 - atvi_program_axis_below(&a, w->r.most[j]);
+  if (below > gap || above > gap)
+    atvi_text_add(t, "  runs only from %.4g to %.4g: beyond, in %.2g %% of the prior, it is guessing",
+                  w->r.least[j], w->r.most[j], 100 * (below + above));
+}
+
 /* Where the prior goes on beyond the runs: by more than the last slice of a design. */
 static void say_range(const work *w, atvi_text *t, atvi_idx j) {
-  double gap = fmax(0.02, 1.5 / (double)w->r.runs.n) * w->r.width[j];
+  const atvi_lang_param *p = &w->lang->param[w->of->input[j]];
+  double share = fmax(0.02, 1.5 / (double)w->r.runs.n), gap = share * w->r.width[j];
+  if (!isfinite(p->lower) || !isfinite(p->upper)) {
+    say_tails(w, t, j, share);
+    return;
+  }
   if (w->r.least[j] > w->r.lower[j] + gap || w->r.most[j] < w->r.lower[j] + w->r.width[j] - gap)
     atvi_text_add(t, "  runs only from %.4g to %.4g: beyond, it is guessing", w->r.least[j], w->r.most[j]);
 }
 
+/* Rounded as the table has it, without the sign of a zero. */
+static double shown(double index) { return fabs(index) < 5e-4 ? 0 : index; }
+
 static void say_inputs(const work *w, atvi_text *t) {
   const atvi_em_info *info = atvi_emulator_info(w->em);
   int width = 5;
+  bool logs = false;
   for (atvi_idx j = 0; j < w->r.runs.d; j++) {
     int n = (int)strlen(name_of(w, j));
     if (n > width) width = n;
@@ -206,14 +232,17 @@ static void say_inputs(const work *w, atvi_text *t) {
   atvi_text_add(t, "\n%-*s  %10s %10s %10s %8s %8s\n", width, "input", "from", "to", "length", "first",
                 "total");
   for (atvi_idx j = 0; j < w->r.runs.d; j++) {
-    atvi_text_add(t, "%-*s  %10.4g %10.4g %10.4g %8.3f %8.3f%s", width, name_of(w, j), w->r.lower[j],
-                  w->r.lower[j] + w->r.width[j], info->length[j], w->sobol.first[j], w->sobol.total[j],
-                  remark(w, j));
+    bool log_scale = !isnan(w->r.axis[j].base);
+    logs = logs || log_scale;
+    atvi_text_add(t, "%-*s  %10.4g %10.4g %10.4g %8.3f %8.3f%s%s", width, name_of(w, j), w->r.lower[j],
+                  w->r.lower[j] + w->r.width[j], info->length[j], shown(w->sobol.first[j]),
+                  shown(w->sobol.total[j]), log_scale ? "  log" : "", remark(w, j));
     say_range(w, t, j);
     atvi_text_add(t, "\n");
   }
   atvi_text_add(t, "length: of the kernel, in ranges of the input; first, total: Sobol indices, +- %.3f\n",
                 w->sobol.err);
+  if (logs) atvi_text_add(t, "log: these inputs are taken by their logarithm, in lengths and indices too\n");
 }
 
 static void say_judged(atvi_text *t, const atvi_em_loo *j) {
@@ -269,6 +298,7 @@ static json_t *json_inputs(const work *w) {
     json_t *o = json_object();
     ok = atvi_json_set(o, "name", atvi_json_word(w->pool, name_of(w, j))) && ok;
     ok = atvi_json_set(o, "range", atvi_json_pair(w->r.lower[j], w->r.lower[j] + w->r.width[j])) && ok;
+    ok = atvi_json_set(o, "scale", json_string(isnan(w->r.axis[j].base) ? "linear" : "log")) && ok;
     ok = atvi_json_set(o, "runs", atvi_json_pair(w->r.least[j], w->r.most[j])) && ok;
     ok = atvi_json_set(o, "length", atvi_json_real(info->length[j])) && ok;
     ok = atvi_json_set(o, "first", atvi_json_real(w->sobol.first[j])) && ok;
@@ -302,6 +332,62 @@ static json_t *json_of(const work *w) {
   return atvi_json_done(o, ok);
 }
 
+/* ---- report ---- */
+
+static const char *say_how(const work *w) {
+  atvi_text t = {.pool = w->pool};
+  const char *text;
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  atvi_text_add(&t, "Kernel %s, nugget %.3g, sill %.3g", kernel_name(w->r.opts.kernel), info->nugget,
+                info->sill);
+  if (w->r.runs.m > 1) atvi_text_add(&t, ", range in time %.3g", info->time_length);
+  atvi_text_add(&t, "; log likelihood %.2f", info->log_lik);
+  if (info->starts > 0) atvi_text_add(&t, " (%d of %d starts agree)", info->agreed, info->starts);
+  if (info->n_basis < w->r.runs.m && w->r.opts.basis > 0)
+    atvi_text_add(&t, "; a basis of %td columns keeps %.4f of the variance", info->n_basis,
+                  info->basis_share);
+  atvi_text_add(&t, ".");
+  return atvi_text_get(&t, &text) == ATVI_OK ? text : NULL;
+}
+
+/* Without the blanks that part columns on a terminal. */
+static bool remarks(const work *w, atvi_report_emulator *out) {
+  const char **list = atvi_pool_take(w->pool, (size_t)w->r.runs.d + 1, sizeof *list);
+  for (atvi_idx j = 0; list && j < w->r.runs.d; j++) {
+    atvi_text t = {.pool = w->pool};
+    const char *text;
+    atvi_text_add(&t, "%s", remark(w, j));
+    say_range(w, &t, j);
+    if (atvi_text_get(&t, &text) != ATVI_OK) return false;
+    list[j] = text + strspn(text, " ");
+  }
+  out->remark = list;
+  return list != NULL;
+}
+
+/* The emulator is freed before the report is written: what is needed of it is copied. */
+static atvi_status keep_for_report(const work *w, atvi_report_emulator *out) {
+  atvi_idx d = w->r.runs.d;
+  double *length = atvi_pool_take(w->pool, (size_t)d + 1, sizeof *length);
+  const char **doubt = atvi_pool_take(w->pool, sizeof w->doubt / sizeof w->doubt[0], sizeof *doubt);
+  if (!length || !doubt) return no_memory(w->ctx);
+  ATVI_TRY(atvi_report_emulator_judge(w->pool, w->lang, w->k, w->o->runs, &w->r, w->em, out));
+  memcpy(length, atvi_emulator_info(w->em)->length, (size_t)d * sizeof *length);
+  memcpy(doubt, w->doubt, sizeof w->doubt);
+  out->length = length;
+  out->doubt = doubt;
+  out->n_doubt = w->n_doubt;
+  out->how = say_how(w);
+  out->seconds = w->seconds;
+  out->loaded = w->saved;
+  out->n_held = w->n_test;
+  out->held_q2 = w->test.q2, out->held_coverage = w->test.coverage, out->held_rmse = w->test.rmse;
+  out->first = w->sobol.first, out->total = w->sobol.total;
+  out->total_time = w->r.runs.m > 1 ? w->sobol.total_time : NULL;
+  out->sobol_error = w->sobol.err;
+  return remarks(w, out) ? ATVI_OK : no_memory(w->ctx);
+}
+
 /* ---- the command ---- */
 
 static atvi_status one(work *w, atvi_text *text, json_t *all) {
@@ -317,13 +403,24 @@ static atvi_status one(work *w, atvi_text *text, json_t *all) {
 static atvi_status every(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
                          const atvi_lang *lang, atvi_app_emulate_result *result, json_t *all) {
   atvi_text text = {.pool = pool};
+  atvi_report_emulator *told = atvi_pool_take(pool, (size_t)lang->n_emulator, sizeof *told);
+  bool report = !opts->no_report;
+  if (!told) return no_memory(ctx);
   for (atvi_idx k = 0; k < lang->n_emulator; k++) {
     work w = {.ctx = ctx, .pool = pool, .o = opts, .lang = lang, .k = k, .of = &lang->emulator[k]};
     atvi_status status = one(&w, &text, all);
+    if (status == ATVI_OK && report && (status = keep_for_report(&w, &told[k])) != ATVI_OK) {
+      atvi_log(ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(ctx));
+      report = false;
+      if (status != ATVI_ESTOP) status = ATVI_OK;
+    }
     atvi_emulator_free(w.em);
     ATVI_TRY(status);
     result->doubtful = result->doubtful || w.n_doubt > 0;
   }
+  const char *old = atvi_pool_printf(pool, "%s/report.html", result->dir);
+  if (old) unlink(old); /* of other runs, perhaps */
+  if (report) atvi_app_report_emulate(pool, opts, lang, lang->n_emulator, told, result->dir, &result->report);
   return atvi_text_get(&text, &result->text);
 }
 

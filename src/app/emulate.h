@@ -7,17 +7,19 @@
 
 typedef struct {
   const char *path, *folder; /* the model, and --folder; NULL: as the model says */
-  const char *runs;          /* --dir; NULL: <model>-runs here */
+  const char *runs;          /* --runs; NULL: <model>-runs here */
   double test;               /* share of the runs that is held out once, to be predicted; 0: none; below 1 */
   bool refit;                /* also where there is a saved emulator of these runs */
   uint64_t seed;
+  bool no_report; /* --no-report */
 } atvi_app_emulate_opts;
 
 typedef struct {
-  const char *dir;  /* where it was written */
-  const char *text; /* for the terminal */
-  const char *json; /* emulate.json */
-  bool doubtful;    /* something about an emulator was warned of */
+  const char *dir;    /* where it was written */
+  const char *text;   /* for the terminal */
+  const char *json;   /* emulate.json */
+  const char *report; /* path of report.html; NULL: none was written */
+  bool doubtful;      /* something about an emulator was warned of */
 } atvi_app_emulate_result;
 
 /* Errors: EINVAL (test), EMODEL (no emulator), EDATA, EIO, ENOMEM, ESTOP. */

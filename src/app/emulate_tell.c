@@ -41,10 +41,13 @@ static double outside(const telling *t) {
     double weight = w->weight ? w->weight[i] : 1 / (double)w->n;
     bool out = false;
     for (atvi_idx j = 0; j < t->r.runs.d; j++) {
-      const double *x = column(t, j), reach = margin * (t->r.most[j] - t->r.least[j]);
+      const atvi_emulated_axis *axis = &t->r.axis[j];
+      const double *x = column(t, j);
       if (!x) continue;
-      bool below = x[i]<t->r.least[j] - reach, above = x[i]> t->r.most[j] + reach;
-      if (below || above) t->side[2 * j + above] += weight;
+      double from = atvi_emulated_axis_x(axis, t->r.least[j]), to = atvi_emulated_axis_x(axis, t->r.most[j]),
+             at = atvi_emulated_axis_x(axis, x[i]), reach = margin * (to - from);
+      bool below = at<from - reach, above = at> to + reach;
+      if (t->side && (below || above)) t->side[2 * j + above] += weight;
       out = out || below || above;
     }
     if (out) share += weight;
@@ -138,6 +141,13 @@ atvi_status atvi_emulate_tell(atvi_ctx *ctx, const atvi_loaded *l, const char *r
     atvi_pool_free(pool);
   }
   return status;
+}
+
+double atvi_emulate_outside(const atvi_loaded *l, atvi_idx k, const atvi_emulated_runs *r,
+                            atvi_draws *draws) {
+  telling t = {.of = &l->model->lang->emulator[k], .target = atvi_model_target(l->model), .draws = draws};
+  t.r = *r;
+  return outside(&t);
 }
 
 /* ---- in the folder of the fit ---- */

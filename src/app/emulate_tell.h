@@ -11,6 +11,9 @@
 ATVI_CHECKED atvi_status atvi_emulate_tell(atvi_ctx *ctx, const atvi_loaded *l, const char *runs,
                                            atvi_draws *draws);
 
+/* The share of the posterior outside the range of runs r of emulator k, in any input. */
+double atvi_emulate_outside(const atvi_loaded *l, atvi_idx k, const atvi_emulated_runs *r, atvi_draws *draws);
+
 /* Keeps the emulators of a fit in its folder, for atvi predict: emulator-NAME.json. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_emulate_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
                                            const char *dir);

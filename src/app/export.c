@@ -8,6 +8,7 @@
 #include "io/file.h"
 #include "io/netcdf.h"
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct {
@@ -34,6 +35,13 @@ static const char *place(const exporting *x, const char *name) {
   return x->opts->out ? x->opts->out : atvi_pool_printf(x->pool, "%s/%s", x->dir, name);
 }
 
+/* Whether path may be written. What lies in the run folder under its own name is ours to make anew; a pipe or a terminal is no loss. */
+static atvi_status may_write(const exporting *x, const char *path) {
+  struct stat is;
+  if (!x->opts->out || x->opts->force || stat(path, &is) != 0 || !S_ISREG(is.st_mode)) return ATVI_OK;
+  return ATVI_FAIL(x->ctx, ATVI_EEXIST, "%s exists already", path);
+}
+
 static void wrote(exporting *x, const char *path) { atvi_text_add(&x->done, "%s\n", path); }
 
 /* path without its extension, if it is that one, and then `more` */
@@ -48,6 +56,7 @@ static const atvi_draws *chosen(const exporting *x) { return x->opts->weighted ?
 static atvi_status to_csv(exporting *x) {
   const char *path = place(x, x->opts->weighted ? "weighted-table.csv" : "draws-table.csv");
   if (!path) return no_memory(x);
+  ATVI_TRY(may_write(x, path));
   ATVI_TRY(atvi_draws_table_write(chosen(x), path));
   wrote(x, path);
   return ATVI_OK;
@@ -55,13 +64,19 @@ static atvi_status to_csv(exporting *x) {
 
 static atvi_status to_stan(exporting *x) {
   const char *path = place(x, "stan.csv");
-  for (atvi_idx c = 0; c < x->plain->n_chain; c++) {
+  atvi_idx n = x->plain->n_chain;
+  const char **each = atvi_pool_take(x->pool, (size_t)n, sizeof *each);
+  if (!path || !each) return no_memory(x);
+  for (atvi_idx c = 0; c < n; c++) {
     char number[32];
     snprintf(number, sizeof number, "_%td.csv", c + 1);
-    const char *one = path && x->plain->n_chain > 1 ? beside(x, path, ".csv", number) : path;
-    if (!one) return no_memory(x);
-    ATVI_TRY(atvi_draws_stan_write(x->plain, c, one));
-    wrote(x, one);
+    each[c] = n > 1 ? beside(x, path, ".csv", number) : path;
+    if (!each[c]) return no_memory(x);
+    ATVI_TRY(may_write(x, each[c]));
+  }
+  for (atvi_idx c = 0; c < n; c++) {
+    ATVI_TRY(atvi_draws_stan_write(x->plain, c, each[c]));
+    wrote(x, each[c]);
   }
   return ATVI_OK;
 }
@@ -71,6 +86,8 @@ static atvi_status to_json(exporting *x) {
   const char *info = path ? beside(x, path, ".json", ".info.json") : NULL;
   atvi_summary *s;
   if (!info) return no_memory(x);
+  ATVI_TRY(may_write(x, path));
+  ATVI_TRY(may_write(x, info));
   ATVI_TRY(atvi_summary_new(x->pool, x->weighted ? x->weighted : x->plain, &s));
   ATVI_TRY(atvi_export_info(x->pool, chosen(x), s, &text));
   ATVI_TRY(atvi_draws_json_write(chosen(x), path));
@@ -119,6 +136,22 @@ static atvi_status ask(const exporting *x, atvi_run *run, atvi_loaded *l, atvi_e
   return atvi_export_ask(x->ctx, x->pool, l, x->plain, said);
 }
 
+/* The model cannot be run: a file without its groups is better than none, but not than one that may have them. */
+static atvi_status without_model(const exporting *x, const char *path) {
+  const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
+  if (!why) return no_memory(x);
+  if (!x->opts->out && !x->opts->force && access(path, F_OK) == 0)
+    return ATVI_FAIL(x->ctx, ATVI_EEXIST,
+                     "%s exists already, and may have more in it than could be written now, for the model "
+                     "cannot be run: %s",
+                     path, why);
+  atvi_log(x->ctx, ATVI_LOG_WARN,
+           "posterior_predictive, log_likelihood, observed_data and prior are left out, for the model "
+           "cannot be run: %s",
+           why);
+  return ATVI_OK;
+}
+
 static atvi_status to_nc(exporting *x) {
   atvi_run run = {0};
   atvi_loaded l = {0};
@@ -126,14 +159,11 @@ static atvi_status to_nc(exporting *x) {
   const char *path = place(x, "fit.nc");
   if (!path) return no_memory(x);
   ATVI_TRY(atvi_netcdf_available(x->ctx));
+  ATVI_TRY(may_write(x, path));
   bool asked = ask(x, &run, &l, &said) == ATVI_OK;
-  if (!asked)
-    atvi_log(x->ctx, ATVI_LOG_WARN,
-             "posterior_predictive, log_likelihood, observed_data and prior are left out, for the model "
-             "cannot be run: %s",
-             atvi_errmsg(x->ctx));
   atvi_summary *s;
-  atvi_status status = atvi_summary_new(x->pool, x->weighted ? x->weighted : x->plain, &s);
+  atvi_status status = asked ? ATVI_OK : without_model(x, path);
+  if (status == ATVI_OK) status = atvi_summary_new(x->pool, x->weighted ? x->weighted : x->plain, &s);
   if (status == ATVI_OK) {
     const atvi_export_fit fit = {x->plain, x->weighted, atvi_verdict_name(s->verdict), asked ? &said : NULL};
     status = atvi_export_nc(x->ctx, x->pool, &fit, path);

@@ -80,7 +80,7 @@ static atvi_status name_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l
       twice = twice || (k != s && strcmp(t->series[k].name, t->series[s].name) == 0);
     out->name[s] = t->series[s].name;
     if (twice)
-      out->name[s] = atvi_pool_printf(pool, "%s.%s", data_name(pool, lang, t->series[s].group), out->name[s]);
+      out->name[s] = atvi_pool_printf(pool, "%s_%s", data_name(pool, lang, t->series[s].group), out->name[s]);
   }
   return atvi_pool_failed(pool) ? no_memory(ctx) : ATVI_OK;
 }

@@ -10,14 +10,16 @@
  *   observed_data         (time, ...)
  *   prior                 (chain, draw, ...)
  *
- * Nothing in it depends on the clock: the same fit gives the same bytes. */
+ * The schema wants a date, created_at. But for it the same fit gives the same bytes. */
 #include "app/export.h"
 #include "io/arrays.h"
 #include "io/netcdf.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { AXES = ATVI_ARRAY_DIMS + 3 };
 
@@ -26,6 +28,7 @@ typedef struct {
   atvi_pool *pool;
   const atvi_export_fit *fit;
   atvi_netcdf *f;
+  char created_at[32];
 } writer;
 
 /* A group and the names that its dimensions have taken. */
@@ -46,6 +49,17 @@ static void note_number(const writer *w, int g, const char *key, double x) {
   if (!isnan(x)) atvi_netcdf_note_reals(w->f, g, ATVI_NETCDF_ROOT, key, 1, &x);
 }
 
+/* Now, in UTC; or what SOURCE_DATE_EPOCH says, for those who want the same bytes twice. */
+static void date(char out[32]) {
+  const char *fixed = getenv("SOURCE_DATE_EPOCH");
+  char *end;
+  long long given = fixed && *fixed ? strtoll(fixed, &end, 10) : -1;
+  bool use = given >= 0 && given < 253402300800 && *end == 0; /* up to the year 9999 */
+  time_t at = use ? (time_t)given : time(NULL);
+  struct tm utc;
+  if (!gmtime_r(&at, &utc) || strftime(out, 32, "%Y-%m-%dT%H:%M:%S+00:00", &utc) == 0) out[0] = 0;
+}
+
 static void note_library(const writer *w, int g) {
   static const char *const key[] = {"creation_library", "inference_library"};
   for (int i = 0; i < 2; i++) {
@@ -55,6 +69,7 @@ static void note_library(const writer *w, int g) {
     atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, version, ATVI_VERSION);
   }
   atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, "creation_library_language", "C");
+  atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, "created_at", w->created_at);
 }
 
 /* How the draws were made. */
@@ -97,10 +112,14 @@ static const char *vacant(const writer *w, const group *g, const char *name) {
   return name;
 }
 
+/* word: NULL where labels are numbers */
 static atvi_status index_dim(const writer *w, group *g, const char *name, atvi_idx n, const int64_t *label,
-                             int *dim) {
+                             const char *const *word, int *dim) {
   *dim = atvi_netcdf_dim(w->f, g->id, name, n);
-  atvi_netcdf_integers(w->f, g->id, name, 1, dim, label);
+  if (word)
+    atvi_netcdf_words(w->f, g->id, name, 1, dim, word);
+  else
+    atvi_netcdf_integers(w->f, g->id, name, 1, dim, label);
   return take(w, g, name);
 }
 
@@ -118,15 +137,15 @@ static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, at
   if (n_chain == 0) return ATVI_OK;
   const int64_t *chain = count(w, n_chain), *number = draw ? draw : count(w, n);
   if (!chain || !number) return no_memory(w);
-  ATVI_TRY(index_dim(w, g, "chain", n_chain, chain, &g->chain));
-  return index_dim(w, g, "draw", n, number, &g->draw);
+  ATVI_TRY(index_dim(w, g, "chain", n_chain, chain, NULL, &g->chain));
+  return index_dim(w, g, "draw", n, number, NULL, &g->draw);
 }
 
 static atvi_status array_dims(const writer *w, group *g, const atvi_array *a, int *dim) {
   for (int k = 0; k < a->n_dim; k++) {
     const char *name = atvi_pool_printf(w->pool, "%s_dim_%d", a->name, k);
     if (!name) return no_memory(w);
-    ATVI_TRY(index_dim(w, g, name, a->size[k], a->label[k], &dim[k]));
+    ATVI_TRY(index_dim(w, g, name, a->size[k], a->label[k], a->word[k], &dim[k]));
   }
   return ATVI_OK;
 }
@@ -177,7 +196,7 @@ static atvi_status put_draws(const writer *w, const char *name, const atvi_draws
 }
 
 static atvi_status put_stats(const writer *w, const char *name, const atvi_draws *d) {
-  group g;
+  group g = {0};
   ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, &g));
   note_made(w, g.id);
   const int dim[] = {g.chain, g.draw};
@@ -241,7 +260,7 @@ static atvi_status put_all_series(const writer *w, const char *name, const doubl
   const atvi_series *series = said->target->series;
   atvi_array *array;
   atvi_idx n;
-  group g;
+  group g = {0};
   atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)said->n_series + 1, sizeof *kin),
            *at = kin + said->n_series;
   int *rows = atvi_pool_take(w->pool, (size_t)said->n_data + 1, sizeof *rows);
@@ -253,6 +272,10 @@ static atvi_status put_all_series(const writer *w, const char *name, const doubl
   }
   ATVI_TRY(atvi_arrays_find(w->pool, said->n_series, said->name, kin, &n, &array));
   ATVI_TRY(begin(w, name, from ? said->n_chain : 0, said->per_chain, said->draw, &g));
+  if (from && from == said->log_lik && said->target->ops->predictive)
+    atvi_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+                     "Observations are correlated: these are densities of each value given all others, and "
+                     "do not add up to log_lik of sample_stats.");
   ATVI_TRY(row_dims(w, &g, rows));
   for (atvi_idx i = 0; i < n; i++)
     ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[series[array[i].first].group]));
@@ -263,7 +286,7 @@ static atvi_status put_all_series(const writer *w, const char *name, const doubl
 
 static atvi_status put_said(const writer *w) {
   const atvi_export_said *said = w->fit->said;
-  group g;
+  group g = {0};
   if (said->n_series > 0) {
     ATVI_TRY(put_all_series(w, "posterior_predictive", said->predictive));
     ATVI_TRY(put_all_series(w, "log_likelihood", said->log_lik));
@@ -274,11 +297,15 @@ static atvi_status put_said(const writer *w) {
 
 static atvi_status put_fit(const writer *w) {
   const atvi_export_fit *fit = w->fit;
-  group g;
+  group g = {0};
   note_library(w, ATVI_NETCDF_ROOT);
   note_made(w, ATVI_NETCDF_ROOT);
   ATVI_TRY(put_draws(w, "posterior", fit->plain, &g));
   note_made(w, g.id);
+  if (fit->weighted)
+    atvi_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+                     "These draws count equally. Those that they come from are in weighted_posterior, with "
+                     "what each counts in weighted_sample_stats.");
   ATVI_TRY(put_stats(w, "sample_stats", fit->plain));
   if (fit->weighted) {
     ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));
@@ -289,6 +316,7 @@ static atvi_status put_fit(const writer *w) {
 
 atvi_status atvi_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
   writer w = {.ctx = ctx, .pool = pool, .fit = fit};
+  date(w.created_at);
   ATVI_TRY(atvi_netcdf_new(ctx, path, &w.f));
   atvi_status status = put_fit(&w);
   if (status == ATVI_OK) status = atvi_netcdf_commit(w.f);
@@ -300,7 +328,11 @@ void atvi_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, const
                            const atvi_draws *weighted, const char *verdict, const char *dir) {
   atvi_export_said said = {0};
   const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
-  if (!path || atvi_netcdf_available(ctx) != ATVI_OK) return;
+  if (!path) return;
+  if (atvi_netcdf_available(ctx) != ATVI_OK) {
+    atvi_log(ctx, ATVI_LOG_NOTE, "there is no fit.nc: %s", atvi_errmsg(ctx));
+    return;
+  }
   bool ask = plain->made.end != ATVI_END_STOPPED; /* whoever stops a fit wants it to end */
   atvi_status status = ask ? atvi_export_ask(ctx, pool, l, plain, &said) : ATVI_OK;
   const atvi_export_fit fit = {plain, weighted, verdict, ask ? &said : NULL};

@@ -243,6 +243,7 @@ static atvi_status predict(prediction *x, atvi_loaded *l, atvi_app_predict_resul
   tell_missing(x, l);
   ATVI_TRY(atvi_predict_spacing(x->pool, l, x->n_time, x->time, &note));
   say(x, note);
+  x->p.want_others = true;
   ATVI_TRY(atvi_predict_run(x->ctx, x->pool, l, x->run.seed, &x->p));
   return report(x, l, out);
 }

@@ -13,9 +13,12 @@ typedef struct {
   atvi_idx *line;      /* [B] number of the draw in draws.csv, from 1 */
   double *was_log_lik; /* [B] what the fit found */
   bool observed_alone; /* leave mean out, and with it what is not observed */
+  bool want_others;    /* others too, where values depend on each other given the parameters */
   double *mean;        /* [n_out][B] */
   double *draw;        /* [n_obs][B] simulated */
-  double *log_lik;     /* [n_obs][B] */
+  double *
+      others; /* [n_obs][B] each value given all the others; NULL: draw has them so, or they are not wanted */
+  double *log_lik; /* [n_obs][B] */
 } atvi_predict_draws;
 
 /* Fills mean, draw and log_lik, on the context's threads. Memory from pool. Errors: ENOMEM. */

@@ -17,6 +17,7 @@ typedef struct {
   atvi_idx group; /* draws at once */
   double *room;   /* [threads][per_worker] */
   size_t per_worker;
+  bool latent; /* some series are drawn */
 } job;
 
 static void spread(atvi_idx n, atvi_idx b, const double *from, atvi_idx B, atvi_idx first, double *to) {
@@ -35,11 +36,16 @@ static void run_group(void *arg, atvi_idx item, int worker) {
     for (atvi_idx k = 0; k < b; k++) theta[i * b + k] = p->theta[i * p->B + first + k];
   if (!p->observed_alone) {
     t->ops->predict(t->self, work, b, theta, out);
+    if (j->latent) t->ops->latent(t->self, work, j->seed, first, b, theta, out);
     spread(t->n_out, b, out, p->B, first, p->mean);
   }
   if (t->n_obs == 0) return;
   (t->ops->predictive ? t->ops->predictive : t->ops->simulate)(t->self, work, j->seed, first, b, theta, out);
   spread(t->n_obs, b, out, p->B, first, p->draw);
+  if (p->others) {
+    t->ops->leave_one_out(t->self, work, j->seed, first, b, theta, out);
+    spread(t->n_obs, b, out, p->B, first, p->others);
+  }
   t->ops->pointwise(t->self, work, b, theta, out);
   spread(t->n_obs, b, out, p->B, first, p->log_lik);
 }
@@ -51,13 +57,16 @@ atvi_status atvi_predict_run(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uin
   atvi_rng rng =
       atvi_rng_at(seed, ATVI_STREAM_PREDICT, 0, 0); /* not the noise that simulated the data, if it was */
   job j = {.ev = l->ev, .t = t, .p = p, .seed = atvi_rng_bits(&rng)};
+  j.latent = l->model->emulated && t->ops->latent;
   j.group = t->group > 0 ? t->group : ATVI_LANES;
   j.per_worker = (size_t)((t->d + n) * j.group);
   j.room = atvi_pool_take(pool, (size_t)atvi_ctx_threads(ctx) * j.per_worker + 1, sizeof *j.room);
   p->mean = atvi_pool_take(pool, (size_t)(p->observed_alone ? 0 : t->n_out * p->B) + 1, sizeof(double));
   p->draw = atvi_pool_take(pool, (size_t)(t->n_obs * p->B) + 1, sizeof(double));
   p->log_lik = atvi_pool_take(pool, (size_t)(t->n_obs * p->B) + 1, sizeof(double));
-  if (!j.room || !p->mean || !p->draw || !p->log_lik)
+  bool others = p->want_others && l->model->emulated && t->ops->leave_one_out;
+  p->others = others ? atvi_pool_take(pool, (size_t)(t->n_obs * p->B) + 1, sizeof(double)) : NULL;
+  if (!j.room || !p->mean || !p->draw || !p->log_lik || (others && !p->others))
     return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws; ask for fewer with --draws", p->B);
   atvi_parallel(ctx, (p->B + j.group - 1) / j.group, run_group, &j);
   return ATVI_OK;

@@ -62,6 +62,7 @@ atvi_status atvi_predict_series(atvi_ctx *ctx, atvi_pool *pool, const atvi_loade
                         .mean = p->mean + (at + r) * p->B,
                         .draw = observed ? p->draw + (at + r) * p->B : NULL,
                         .log_lik = observed ? p->log_lik + (at + r) * p->B : NULL};
+      if (observed && p->others && !x->held && !isnan(x->value)) x->others = p->others + (at + r) * p->B;
       /* without covariates there is nothing to say */
       if (isnan(x->value) && all_nan(p->B, x->mean)) continue;
       to->n++;

@@ -94,6 +94,15 @@ static char *last_words(atvi_pool *pool, const char *log) {
   return text;
 }
 
+/* A reason, cut at its end if it is long. */
+static const char *first_words(atvi_pool *pool, const char *reason) {
+  enum { MOST = 160 };
+  const char *r = reason && reason[0] ? reason : "?";
+  char *text = atvi_pool_printf(pool, "%.*s%s", MOST, r, strlen(r) > MOST ? " ..." : "");
+  if (text) atvi_excerpt_clean(text);
+  return text ? text : "?";
+}
+
 /* The reason that most failed runs have, where there are more than the summary names. */
 static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
   const char *best = NULL;
@@ -108,8 +117,7 @@ static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, 
     }
     if (n > most) most = n, best = k->reason;
   }
-  char *reason = best ? last_words(j->pool, best) : NULL;
-  if (reason) atvi_text_add(t, "most often (%td of %td): %s\n", most, failed, reason);
+  if (best) atvi_text_add(t, "most often (%td of %td): %s\n", most, failed, first_words(j->pool, best));
 }
 
 static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
@@ -118,15 +126,16 @@ static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, a
   for (atvi_idx i = 0; i < j->points.n && shown < SHOWN_MAX; i++) {
     const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
     if (!k || k->ok) continue;
-    char *words = last_words(j->pool, k->log), *reason = last_words(j->pool, k->reason);
-    atvi_text_add(t, "  run %lld: %s\n    at ", (long long)k->id, reason ? reason : "?");
+    char *words = last_words(j->pool, k->log);
+    atvi_text_add(t, "  run %lld: %s\n    at ", (long long)k->id, first_words(j->pool, k->reason));
     add_point(t, j, k->x);
     atvi_text_add(t, words ? "\n    log: %s\n" : "\n", words);
     shown++;
   }
   if (shown < failed) atvi_text_add(t, "  and %td more, in the record\n", failed - shown);
   add_commonest(t, j, r, failed);
-  atvi_text_add(t, "atvi run --retry-failed does them again; with --keep-failed their folders stay\n");
+  atvi_text_add(t, "atvi run --retry-failed does them again%s\n",
+                j->lang->simulator.worker ? "" : "; with --keep-failed their folders stay");
 }
 
 static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_sim_report *rep,

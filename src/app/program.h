@@ -26,7 +26,7 @@ ATVI_CHECKED atvi_status atvi_app_design(atvi_ctx *ctx, atvi_pool *pool, const a
 
 typedef struct {
   const char *path, *folder;
-  const char *dir; /* --dir; NULL: <model>-runs here */
+  const char *dir; /* --runs; NULL: <model>-runs here */
   int jobs;        /* 0: as the model says */
   double limit_s;  /* 0: as the model says */
   int retries;     /* -1: as the model says */

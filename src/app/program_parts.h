@@ -45,8 +45,10 @@ typedef struct {
 /* Memory from pool; lang must outlive it. Errors: EMODEL (a prior too wide), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
                                                atvi_program_axis *out);
-/* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the ends. */
+/* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the bounds, and 0 or 1 for those in the tails of a prior. */
 double atvi_program_axis_at(const atvi_program_axis *a, double u);
 double atvi_program_axis_find(const atvi_program_axis *a, double x);
+/* The share of the prior below x, of an axis that is no box. */
+double atvi_program_axis_below(const atvi_program_axis *a, double x);
 
 #endif

@@ -66,14 +66,14 @@ static void add_line(const files *f, const char *at, size_t n) {
   }
 }
 
-static void add_files(const files *f) {
+static void add_files(const files *f, const char *runs) {
   for (const char *at = f->lang->source; *at;) {
     size_t n = strcspn(at, "\n");
     add_line(f, at, n);
     at += n + (at[n] != 0);
   }
   if (!f->lang->simulator.given) return;
-  const char *folder = atvi_sim_folder(f->pool, f->lang->path);
+  const char *folder = runs ? runs : atvi_sim_folder(f->pool, f->lang->path);
   if (folder) add_file(f, ATVI_SIM_RECORD, atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD));
 }
 
@@ -91,7 +91,7 @@ json_t *atvi_record_settings(atvi_pool *pool, const atvi_loaded *l, const atvi_a
   add_data(data, l->model->lang);
   json_object_set_new(root, "data_hash", data);
   json_object_set_new(root, "model", atvi_bytes_json(pool, l->model->lang->source));
-  add_files(&(files){pool, l->model->lang, read});
+  add_files(&(files){pool, l->model->lang, read}, model->runs);
   json_object_set_new(root, "files", read);
   if (!atvi_pool_failed(pool)) return root;
   json_decref(root);

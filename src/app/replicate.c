@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/replicate.h"
+#include "app/emulate_tell.h"
 #include "diag/summary.h"
 #include "infer/fit.h"
 #include "io/file.h"
@@ -96,6 +97,16 @@ atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
 }
 
 /* ---- fit ---- */
+
+atvi_status atvi_replicate_emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *dir) {
+  return l->model->emulated ? atvi_emulate_keep(ctx, pool, l, dir) : ATVI_OK;
+}
+
+void atvi_replicate_use_emulators(const atvi_loaded *l, const char *dir, atvi_app_model *model) {
+  if (!l->model->emulated) return;
+  model->emulators = dir;
+  model->runs_lines = l->model->emulated->lines; /* whatever is added to the record meanwhile */
+}
 
 atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name, uint64_t seed,
                                   atvi_fit_opts *how) {

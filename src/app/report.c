@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The report of a fit: gathers what is to be told, in a pool of its own, and hands it to src/report. */
 #include "app/report.h"
-#include "report/report.h"
-#include <math.h>
+#include "app/emulate_tell.h"
+#include "app/report_emulator.h"
 #include <string.h>
 #include <unistd.h>
-
-/* Draws whose model run failed, with their parameters. */
-static void find_failures(atvi_pool *pool, const atvi_draws *d, atvi_report_fit *r) {
-  enum { MOST = 100 };
-  atvi_report_failure *list = atvi_pool_take(pool, MOST, sizeof *list);
-  for (atvi_idx i = 0; list && i < d->n && r->n_failure < MOST; i++) {
-    if (isfinite(d->log_lik[i])) continue;
-    double *value = atvi_pool_take(pool, (size_t)d->n_param + 1, sizeof *value);
-    for (atvi_idx k = 0; value && k < d->n_param; k++) value[k] = d->x[k * d->n + i];
-    if (value) list[r->n_failure++].value = value;
-  }
-  r->failure = list;
-}
 
 /* A fit that has ended. */
 typedef struct {
@@ -38,18 +25,41 @@ static atvi_status predict(atvi_pool *pool, const atvi_report_session *w, const 
     ATVI_TRY(atvi_app_load(w->ctx, &w->opts->model, &(atvi_model_opts){.apart = holdout}, &all));
     status =
         atvi_report_series_make(w->ctx, pool, &all, holdout, plain, &r->n_series, &series, &r->n_predict);
+    if (status == ATVI_OK)
+      status = atvi_report_alone(w->ctx, pool, &all, &w->opts->model, plain, r->n_series, series);
     atvi_app_unload(&all);
   } else {
     status = atvi_report_series_make(w->ctx, pool, w->l, NULL, plain, &r->n_series, &series, &r->n_predict);
+    if (status == ATVI_OK && plain)
+      status = atvi_report_alone(w->ctx, pool, w->l, &w->opts->model, plain, r->n_series, series);
   }
   r->series = series;
   return status;
 }
 
-static const char *time_name(const atvi_lang *lang) {
+const char *atvi_report_time_name(const atvi_lang *lang) {
   for (atvi_idx i = 0; i < lang->n_data; i++)
     if (lang->data[i].time_name) return lang->data[i].time_name;
   return NULL;
+}
+
+/* The emulators that the fit used; what cannot be judged any more (runs that are gone) was told in the log, and is left out. */
+static void find_emulators(atvi_pool *pool, const atvi_report_session *w, const outcome *o,
+                           atvi_report_fit *r) {
+  const atvi_emulated *e = w->l->model->emulated;
+  const char *runs = w->opts->model.runs;
+  atvi_report_emulator *list = e ? atvi_pool_take(pool, (size_t)e->n_emulator + 1, sizeof *list) : NULL;
+  for (atvi_idx k = 0; list && k < e->n_emulator; k++) {
+    const atvi_lang *lang = w->l->model->lang;
+    atvi_emulated_runs of;
+    atvi_report_emulator *to = &list[r->n_emulator];
+    if (!e->emulator[k].em || atvi_emulated_runs_read(pool, lang, k, runs, e->lines, &of) != ATVI_OK ||
+        atvi_report_emulator_judge(pool, lang, k, runs, &of, e->emulator[k].em, to) != ATVI_OK)
+      continue;
+    to->outside = atvi_emulate_outside(w->l, k, &of, o->y->draws);
+    r->n_emulator++;
+  }
+  r->emulator = list;
 }
 
 /* o NULL: the fit is running. */
@@ -61,7 +71,7 @@ static atvi_status write_report(atvi_pool *pool, const atvi_report_session *w, c
                        .prior = atvi_report_prior_mass,
                        .prior_user = &priors,
                        .holdout = w->opts->holdout,
-                       .time_name = time_name(lang),
+                       .time_name = atvi_report_time_name(lang),
                        .n_step = w->rec.n,
                        .step = w->rec.step,
                        .command = atvi_report_command(pool, w->opts),
@@ -72,7 +82,8 @@ static atvi_status write_report(atvi_pool *pool, const atvi_report_session *w, c
     r.how = o->how;
     r.draws = o->y->draws;
     r.plain = o->y->plain;
-    find_failures(pool, r.draws, &r);
+    atvi_report_find_failures(pool, w->l->ev, &r);
+    find_emulators(pool, w, o, &r);
   }
   if (predict(pool, w, o, &r) != ATVI_OK) {
     r.no_predict = atvi_pool_printf(pool, "%s", atvi_errmsg(w->ctx));

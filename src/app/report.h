@@ -10,7 +10,7 @@
 #include "app/report_serve.h"
 #include "app/study.h"
 #include "diag/summary.h"
-#include "report/figure.h"
+#include "report/report.h"
 #include <pthread.h>
 
 /* ---- progress ---- */
@@ -78,6 +78,15 @@ ATVI_CHECKED atvi_status atvi_report_series_make(atvi_ctx *ctx, atvi_pool *pool,
                                                  const char *holdout, const atvi_draws *plain, atvi_idx *n,
                                                  atvi_report_series **out, atvi_idx *n_draw);
 
+/* Of a model with emulators: adds to the observed ones of series[n] what the simulator alone gives at draws of the posterior. Memory from pool. Errors:
+ * ENOMEM, EINVAL. */
+ATVI_CHECKED atvi_status atvi_report_alone(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
+                                           const atvi_app_model *opts, const atvi_draws *plain, atvi_idx n,
+                                           atvi_report_series *series);
+
+/* Fills the failures of r: parameters at which the model could not be run, as ev remembers them. */
+void atvi_report_find_failures(atvi_pool *pool, const atvi_evaluator *ev, atvi_report_fit *r);
+
 /* Priors as a user of atvi_prior_mass. */
 typedef struct {
   const atvi_lang *lang;
@@ -85,6 +94,10 @@ typedef struct {
 } atvi_report_priors;
 double atvi_report_prior_mass(void *user, atvi_idx col, double a, double b);
 
+/* What the model calls time; NULL: nothing. */
+const char *atvi_report_time_name(const atvi_lang *lang);
+/* A word of the shell, after a blank. */
+void atvi_report_word(atvi_text *out, const char *s);
 /* The command line that runs a fit again; NULL: out of memory. */
 const char *atvi_report_command(atvi_pool *pool, const atvi_app_fit_opts *o);
 

@@ -31,8 +31,10 @@ static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c
                                        "least ESS", "largest R-hat", "k-hat",   "log evidence"};
   enum { N = 8 };
   const char **cell = atvi_pool_take(pool, (size_t)(c->n * N) + 1, sizeof *cell);
-  for (atvi_idx i = 0; cell && i < c->n; i++) {
+  const char **link = atvi_pool_take(pool, (size_t)c->n + 1, sizeof *link);
+  for (atvi_idx i = 0; cell && link && i < c->n; i++) {
     const atvi_compared *m = &c->of[i];
+    link[i] = m->summary ? atvi_pool_printf(pool, "%s/report.html", m->method) : NULL;
     const atvi_made *made = m->summary ? &m->summary->made : NULL;
     const char **row = cell + i * N;
     row[0] = m->method;
@@ -44,7 +46,7 @@ static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c
     row[6] = number(pool, made ? made->khat : NAN, 2);
     row[7] = number(pool, made ? made->log_evidence : NAN, 6);
   }
-  return (atvi_report_table){"Methods", N, column, cell ? c->n : 0, cell};
+  return (atvi_report_table){"Each has a report of its own", N, column, cell ? c->n : 0, cell, link};
 }
 
 /* Quantities of the reference, or of the first method that has any. */
@@ -74,7 +76,7 @@ static const char **names_of(atvi_pool *pool, const atvi_summary *s) {
 
 /* Posterior means, in sds of the reference's and less its mean; error bars of one sd. */
 static const atvi_canvas *draw_means(atvi_pool *pool, const atvi_comparison *c, const atvi_summary *ref,
-                                     const char *const *name) {
+                                     const char *const *name, double width) {
   atvi_idx n = count(ref), m = 0;
   atvi_dots *of = atvi_pool_take(pool, (size_t)c->n + 1, sizeof *of);
   for (atvi_idx i = 0; of && i < c->n; i++) {
@@ -94,11 +96,12 @@ static const atvi_canvas *draw_means(atvi_pool *pool, const atvi_comparison *c, 
                                                  .title = "Posterior mean \xc2\xb1 sd",
                                                  .axis = "in sds of the reference, from its mean",
                                                  .mark = 0,
-                                                 .ends = {NAN, NAN}});
+                                                 .ends = {NAN, NAN},
+                                                 .width = width});
 }
 
 static const atvi_canvas *draw_distances(atvi_pool *pool, const atvi_comparison *c, atvi_idx n,
-                                         const char *const *name) {
+                                         const char *const *name, double width) {
   atvi_idx m = 0;
   atvi_dots *of = atvi_pool_take(pool, (size_t)c->n + 1, sizeof *of);
   for (atvi_idx i = 0; of && i < c->n; i++)
@@ -111,7 +114,8 @@ static const atvi_canvas *draw_distances(atvi_pool *pool, const atvi_comparison 
                                                  .title = "Distance from the reference",
                                                  .axis = "Wasserstein-1, in sds of the reference",
                                                  .mark = NAN,
-                                                 .ends = {0, NAN}});
+                                                 .ends = {0, NAN},
+                                                 .width = width});
 }
 
 static atvi_report_table distance_table(atvi_pool *pool, const atvi_comparison *c, atvi_idx n,
@@ -119,7 +123,7 @@ static atvi_report_table distance_table(atvi_pool *pool, const atvi_comparison *
   const char **column = atvi_pool_take(pool, (size_t)c->n + 1, sizeof *column);
   const char **cell = atvi_pool_take(pool, (size_t)(n * (c->n + 1)) + 1, sizeof *cell);
   int m = 1;
-  if (!column || !cell) return (atvi_report_table){"", 0, NULL, 0, NULL};
+  if (!column || !cell) return (atvi_report_table){"", 0, NULL, 0, NULL, NULL};
   column[0] = "quantity";
   for (atvi_idx i = 0; i < c->n; i++)
     if (i != c->reference && c->of[i].distance) column[m++] = c->of[i].method;
@@ -133,7 +137,7 @@ static atvi_report_table distance_table(atvi_pool *pool, const atvi_comparison *
         cell[k * m + at++] = d > ATVI_COMPARE_BEYOND * chance ? atvi_pool_printf(pool, "%s *", text) : text;
       }
   }
-  return (atvi_report_table){"Distances; * where chance does not explain them", m, column, n, cell};
+  return (atvi_report_table){"Distances; * where chance does not explain them", m, column, n, cell, NULL};
 }
 
 static atvi_status write_compare(atvi_pool *pool, const atvi_comparison *c, const char *dir) {
@@ -145,7 +149,7 @@ static atvi_status write_compare(atvi_pool *pool, const atvi_comparison *c, cons
   const char *say = atvi_pool_printf(pool, "%td of %td methods gave draws that can be used.", good, c->n);
   const char *sub = atvi_pool_printf(pool, "methods compared, seed %" PRIu64, c->seed);
   const char *why = c->reference >= 0
-                        ? atvi_pool_printf(pool, "The reference is %s: %s.", c->of[c->reference].method,
+                        ? atvi_pool_printf(pool, "The reference is '%s': %s.", c->of[c->reference].method,
                                            c->because ? c->because : "")
                         : "There is nothing to measure distances from.";
   if (!say || !sub || !why || (ref && !name))
@@ -158,9 +162,11 @@ static atvi_status write_compare(atvi_pool *pool, const atvi_comparison *c, cons
   atvi_report_table distances = apart ? distance_table(pool, c, n, name) : (atvi_report_table){0};
   const atvi_report_figure figure[] = {
       {"means", "Posterior means and standard deviations by each method, relative to the reference.",
-       ref ? draw_means(pool, c, ref, name) : NULL},
+       ref ? draw_means(pool, c, ref, name, 0) : NULL,
+       ref ? draw_means(pool, c, ref, name, ATVI_DOTS_NARROW) : NULL},
       {"distances", "Distance of each method's marginal distributions from the reference.",
-       apart ? draw_distances(pool, c, n, name) : NULL}};
+       apart ? draw_distances(pool, c, n, name, 0) : NULL,
+       apart ? draw_distances(pool, c, n, name, ATVI_DOTS_NARROW) : NULL}};
   const atvi_report_part part[] = {{"methods", "Methods", n_reason, reason, 0, NULL, 1, &methods},
                                    {"posteriors", "Posteriors", 1, &why, ref ? 1 : 0, &figure[0], 0, NULL},
                                    {"distances", "Distances", 0, NULL, 1, &figure[1], 1, &distances}};
@@ -184,7 +190,7 @@ static const char *average(atvi_pool *pool, atvi_average a, int digits) {
 }
 
 static const atvi_canvas *draw_coverage(atvi_pool *pool, const atvi_study *s, atvi_idx n,
-                                        const char *const *name) {
+                                        const char *const *name, double width) {
   atvi_dots *of = atvi_pool_take(pool, (size_t)s->n_method + 1, sizeof *of);
   for (atvi_idx i = 0; of && i < s->n_method; i++) {
     double *v = atvi_pool_take(pool, 2 * (size_t)n + 1, sizeof *v), *e = v ? v + n : NULL;
@@ -203,7 +209,8 @@ static const atvi_canvas *draw_coverage(atvi_pool *pool, const atvi_study *s, at
                              .title = "Coverage of 95 % intervals",
                              .axis = "share of replicates that hold the truth; bars: 2 standard errors",
                              .mark = 0.95,
-                             .ends = {NAN, 1}});
+                             .ends = {NAN, 1},
+                             .width = width});
 }
 
 static atvi_report_table study_methods(atvi_pool *pool, const atvi_study *s) {
@@ -223,8 +230,12 @@ static atvi_report_table study_methods(atvi_pool *pool, const atvi_study *s) {
     row[8] = average(pool, m->mspe, 4);
     row[9] = average(pool, m->seconds, 3);
   }
-  return (atvi_report_table){"Methods; in brackets the standard error over replicates", N, column,
-                             cell ? s->n_method : 0, cell};
+  return (atvi_report_table){"Methods; in brackets the standard error over replicates",
+                             N,
+                             column,
+                             cell ? s->n_method : 0,
+                             cell,
+                             NULL};
 }
 
 static atvi_report_table study_quantities(atvi_pool *pool, const atvi_study *s, atvi_idx k) {
@@ -242,7 +253,7 @@ static atvi_report_table study_quantities(atvi_pool *pool, const atvi_study *s, 
     row[4] = average(pool, l->mse, 3);
     row[5] = average(pool, l->length, 4);
   }
-  return (atvi_report_table){s->method[k].name, N, column, cell ? s->n_quantity : 0, cell};
+  return (atvi_report_table){s->method[k].name, N, column, cell ? s->n_quantity : 0, cell, NULL};
 }
 
 static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char *dir) {
@@ -267,7 +278,7 @@ static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char 
     return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
   const atvi_report_figure figure = {
       "coverage", "Coverage of the truth by 95 % intervals with error bars, for each quantity and method.",
-      draw_coverage(pool, s, n, name)};
+      draw_coverage(pool, s, n, name, 0), draw_coverage(pool, s, n, name, ATVI_DOTS_NARROW)};
   const atvi_report_part part[] = {{"coverage", "Coverage", 1, &what, n > 0 ? 1 : 0, &figure, 0, NULL},
                                    {"methods", "Methods", 0, NULL, 0, NULL, 1, &methods},
                                    {"quantities", "Quantities", 0, NULL, 0, NULL, s->n_method, each},

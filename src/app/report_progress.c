@@ -41,6 +41,8 @@ static json_t *history(const atvi_recorder *r) {
     if (isfinite(s->steps)) json_object_set_new(one, "steps", json_real(s->steps));
     if (isfinite(s->elbo)) json_object_set_new(one, "elbo", json_real(s->elbo));
     if (isfinite(s->temperature)) json_object_set_new(one, "temperature", json_real(s->temperature));
+    if (isfinite(s->part)) json_object_set_new(one, "component", json_real(s->part));
+    if (isfinite(s->khat)) json_object_set_new(one, "khat", json_real(s->khat));
     if (isfinite(s->rhat)) json_object_set_new(one, "rhat", json_real(s->rhat));
     if (isfinite(s->ess)) json_object_set_new(one, "ess", json_real(s->ess));
     json_array_append_new(list, one);
@@ -68,19 +70,23 @@ static void write_state(atvi_recorder *r, const char *state, const char *detail)
 /* ---- receiving ---- */
 
 static atvi_report_step read_step(const atvi_progress *p, const char *phase) {
-  atvi_report_step s = {phase, p->elapsed_s, p->done, NAN, NAN, NAN, NAN, NAN};
-  double a, b;
-  int n = sscanf(p->detail, "temperature %lf, %lf steps", &a, &b);
-  if (n >= 1) s.temperature = a;
-  if (n == 2) s.steps = b;
-  if (sscanf(p->detail, "ELBO %lf, %lf steps", &a, &b) == 2) s.elbo = a, s.steps = b;
-  if (sscanf(p->detail, "R-hat %lf, ESS %lf", &a, &b) == 2) s.rhat = a, s.ess = b;
+  atvi_report_step s = {.phase = phase,
+                        .seconds = p->elapsed_s,
+                        .done = p->done,
+                        .steps = p->steps,
+                        .elbo = p->elbo,
+                        .temperature = p->temperature,
+                        .rhat = p->rhat,
+                        .ess = p->ess,
+                        .part = p->part,
+                        .khat = p->khat};
   return s;
 }
 
 /* Phases outlive the call; their words may not. */
 static const char *phase_word(const char *phase) {
-  static const char *const known[] = {"annealing", "training", "drawing", "warm-up", "sampling"};
+  static const char *const known[] = {"annealing", "training", "drawing",      "weighing",
+                                      "warm-up",   "sampling", "exact sampler"};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(phase, known[i]) == 0) return known[i];
   return "other";

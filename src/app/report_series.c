@@ -32,12 +32,13 @@ static bool columns_new(atvi_pool *pool, atvi_idx n, columns *c) {
 /* Probability of a smaller observation; what is equal counts in part, at random. */
 static double pit_of(const atvi_point *p, atvi_idx B, atvi_rng *rng) {
   double below = 0, equal = 0, n = 0;
-  if (isnan(p->value) || !p->draw || !p->exact) return NAN;
+  const double *draw = p->others ? p->others : p->draw;
+  if (isnan(p->value) || !draw || !p->exact) return NAN;
   for (atvi_idx k = 0; k < B; k++) {
-    if (isnan(p->draw[k])) continue;
+    if (isnan(draw[k])) continue;
     n++;
-    below += p->draw[k] < p->value;
-    equal += p->draw[k] == p->value;
+    below += draw[k] < p->value;
+    equal += draw[k] == p->value;
   }
   return n > 0 ? (below + atvi_rng_uniform(rng) * (equal + 1)) / (n + 1) : NAN;
 }
@@ -46,7 +47,7 @@ static double pit_of(const atvi_point *p, atvi_idx B, atvi_rng *rng) {
 static bool convert(atvi_pool *pool, const atvi_predicted *from, bool told, atvi_idx B, atvi_rng *rng,
                     atvi_report_series *to) {
   columns c;
-  bool observed = strcmp(from->kind, "observed") == 0;
+  bool observed = strcmp(from->kind, "observed") == 0, others = false;
   if (!columns_new(pool, from->n, &c)) return false;
   for (atvi_idx i = 0; i < from->n; i++) {
     const atvi_point *p = &from->point[i];
@@ -57,10 +58,11 @@ static bool convert(atvi_pool *pool, const atvi_predicted *from, bool told, atvi
     c.mean[i] = p->of_mean.mean;
     c.mean_low[i] = p->of_mean.hpd95[0], c.mean_high[i] = p->of_mean.hpd95[1];
     c.low[i] = p->of_draw.hpd95[0], c.high[i] = p->of_draw.hpd95[1];
-    double predicted = isfinite(p->of_mean.mean) ? p->of_mean.mean : p->of_draw.mean;
+    double predicted = isfinite(p->of_mean.mean) && !p->others ? p->of_mean.mean : p->of_draw.mean;
     c.residual[i] = p->exact && p->of_draw.sd > 0 ? (p->value - predicted) / p->of_draw.sd : NAN;
     c.pit[i] = pit_of(p, B, rng);
-    if (told && !p->held) c.residual[i] = c.pit[i] = NAN;
+    if (told && !p->held && !p->others) c.residual[i] = c.pit[i] = NAN;
+    others = others || p->others;
   }
   *to = (atvi_report_series){
       .name = atvi_pool_strndup(pool, from->name, strlen(from->name)), /* the model may go */
@@ -77,7 +79,8 @@ static bool convert(atvi_pool *pool, const atvi_predicted *from, bool told, atvi
   to->low = c.low, to->high = c.high;
   to->residual = c.residual;
   to->pit = c.pit;
-  to->told = told;
+  to->told = told && !others;
+  to->others = others;
   return to->name != NULL;
 }
 
@@ -117,12 +120,26 @@ static atvi_idx without_states(atvi_idx n, const atvi_predicted *series) {
   return n;
 }
 
+/* What the model says of the emulator given the data is left out: the simulator alone is shown with the data. */
+static void drop_emulators(atvi_idx *n, atvi_report_series *list) {
+  static const char END[] = ".emulator";
+  atvi_idx left = 0;
+  for (atvi_idx s = 0; s < *n; s++) {
+    size_t whole = strlen(list[s].name);
+    bool drop =
+        !list[s].value && whole >= sizeof END && strcmp(list[s].name + whole - (sizeof END - 1), END) == 0;
+    if (!drop) list[left++] = list[s];
+  }
+  *n = left;
+}
+
 static atvi_status at_draws(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, const char *holdout,
                             const atvi_draws *plain, atvi_idx *n, atvi_report_series **out,
                             atvi_idx *n_draw) {
   atvi_predict_draws p = {0};
   atvi_predicted *series;
   if (!pick(pool, l->target, plain, &p)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");
+  p.want_others = true;
   ATVI_TRY(atvi_predict_run(ctx, pool, l, plain->made.seed, &p));
   ATVI_TRY(atvi_predict_series(ctx, pool, l, holdout, &p, n, &series));
   *n = without_states(*n, series);
@@ -135,6 +152,7 @@ static atvi_status at_draws(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, cons
   for (atvi_idx s = 0; *out && s < *n; s++)
     if (!convert(pool, &series[s], l->model->emulated != NULL, p.B, &rng, &(*out)[s])) *out = NULL;
   *n_draw = p.B;
+  if (*out && l->model->emulated) drop_emulators(n, *out);
   return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");
 }
 
@@ -169,8 +187,7 @@ double atvi_report_prior_mass(void *user, atvi_idx col, double a, double b) {
 
 /* ---- command line ---- */
 
-/* A word of the shell. */
-static void put_word(atvi_text *out, const char *s) {
+void atvi_report_word(atvi_text *out, const char *s) {
   if (*s && s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%")] == 0) {
     atvi_text_add(out, " %s", s);
     return;
@@ -183,7 +200,7 @@ static void put_word(atvi_text *out, const char *s) {
 static void put_option(atvi_text *out, const char *name, const char *value, const char *standard) {
   if (!value || (standard && strcmp(value, standard) == 0)) return;
   atvi_text_add(out, " --%s", name);
-  put_word(out, value);
+  atvi_report_word(out, value);
 }
 
 static void put_pair(atvi_text *out, atvi_pool *pool, const char *option, const char *name,
@@ -197,7 +214,7 @@ const char *atvi_report_command(atvi_pool *pool, const atvi_app_fit_opts *o) {
   atvi_text out = {.pool = pool};
   const char *text;
   atvi_text_add(&out, "atvi fit");
-  put_word(&out, o->model.path);
+  atvi_report_word(&out, o->model.path);
   put_option(&out, "method", how->method, d.method);
   atvi_text_add(&out, " --seed %" PRIu64, how->seed);
   for (atvi_idx i = 0; i < o->model.n_data; i++)
@@ -205,6 +222,7 @@ const char *atvi_report_command(atvi_pool *pool, const atvi_app_fit_opts *o) {
   for (atvi_idx i = 0; i < o->model.n_fix; i++)
     put_pair(&out, pool, "fix", o->model.fix[i].name, o->model.fix[i].value);
   put_option(&out, "folder", o->model.folder, NULL);
+  put_option(&out, "runs", o->model.runs, NULL);
   put_option(&out, "holdout", o->holdout, NULL);
   if (how->ess > 0) atvi_text_add(&out, " --ess %g", how->ess);
   if (how->max_iter > 0) atvi_text_add(&out, " --max-iter %td", how->max_iter);

@@ -169,6 +169,7 @@ static atvi_status fit_one(sbc *x, atvi_pool *pool, atvi_idx r, bool *stopped) {
   }
   if (status != ATVI_OK) return status;
   model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
+  atvi_replicate_use_emulators(x->l, x->rec.dir, &model);
   status = atvi_replicate_fit(&place, &model, &how, &one);
   *stopped = one.stopped || status == ATVI_ESTOP;
   if (status == ATVI_OK && !*stopped) status = line_of(x, &one, r, seed, &line);
@@ -227,7 +228,8 @@ atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts
   if (status == ATVI_OK) status = open_record(&x);
   if (status == ATVI_OK) {
     result->dir = x.rec.dir;
-    status = run_all(&x, &result->stopped);
+    status = atvi_replicate_emulators(ctx, pool, &l, x.rec.dir);
+    if (status == ATVI_OK) status = run_all(&x, &result->stopped);
     if (status == ATVI_OK) status = report(&x, result);
     atvi_record_close(&x.rec);
   }

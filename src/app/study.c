@@ -64,8 +64,10 @@ static atvi_status find_quantities(study *x) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < t->d; i++) q[n++] = (atvi_quantity){t->param[i].name, "parameter", x->theta[i]};
   for (atvi_idx i = 0; i < t->n_derived; i++) q[n++] = (atvi_quantity){t->derived[i], "derived", derived[i]};
+  /* What a discrepancy was in simulated data is not kept, so that there is no truth. */
   for (atvi_idx i = 0; i < t->n_series; i++)
-    if (t->series[i].kind == ATVI_SERIES_TRACKED) q[n++] = (atvi_quantity){t->series[i].name, "tracked", NAN};
+    if (t->series[i].kind == ATVI_SERIES_TRACKED && !atvi_model_series_drawn(x->l->model, i))
+      q[n++] = (atvi_quantity){t->series[i].name, "tracked", NAN};
   x->s.quantity = q;
   x->s.n_quantity = n;
   return ATVI_OK;
@@ -214,6 +216,7 @@ static atvi_status pick(atvi_replicate *r, atvi_predict_draws *p) {
 static atvi_status predict(atvi_replicate *r, uint64_t seed, predicted *p) {
   atvi_idx all;
   ATVI_TRY(pick(r, &p->at));
+  p->at.want_others = true;
   ATVI_TRY(atvi_predict_run(r->ctx, r->pool, &r->l, seed, &p->at));
   ATVI_TRY(atvi_predict_series(r->ctx, r->pool, &r->l, NULL, &p->at, &all, &p->series));
   for (p->n = 0; p->n < all && p->series[p->n].kind[0] != 's'; p->n++) /* states come last */
@@ -343,6 +346,7 @@ static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *me
   }
   if (status != ATVI_OK) return status;
   model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
+  atvi_replicate_use_emulators(x->l, x->rec.dir, &model);
   status = atvi_replicate_fit(&where, &model, &how, &one);
   *stopped = one.stopped || status == ATVI_ESTOP;
   if (status == ATVI_OK && !*stopped) status = score(x, &one, &at, &line);
@@ -420,6 +424,7 @@ static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
   x->s.replicates = x->opts->replicates;
   out->dir = x->rec.dir;
   atvi_status status = check_same(x);
+  if (status == ATVI_OK) status = atvi_replicate_emulators(x->ctx, x->pool, x->l, x->rec.dir);
   if (status == ATVI_OK) status = run_all(x, &out->stopped);
   if (status == ATVI_OK) status = report(x, out);
   atvi_record_close(&x->rec);

@@ -59,6 +59,8 @@ void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) ATVI_PR
 /* At most a few calls a second reach the receiver, unless it wants all; done = 1 always does. */
 void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...)
     ATVI_PRINTF(5, 6);
+/* The same with everything that can be said. */
+void atvi_tell_about(atvi_ctx *ctx, const atvi_progress *p);
 void atvi_tell_all(atvi_ctx *ctx, bool all);
 bool atvi_stop_asked(atvi_ctx *ctx);
 double atvi_clock_s(void); /* monotonic seconds */

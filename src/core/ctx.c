@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
 #include "core/ctx.h"
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,17 +88,28 @@ void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) {
   ctx->log(ctx->log_user, level, line);
 }
 
-void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...) {
-  if (!ctx->progress) return;
+/* Is it time? */
+static bool may_tell(atvi_ctx *ctx, double done) {
+  if (!ctx->progress) return false;
   double now = atvi_clock_s();
-  if (done < 1 && !ctx->tell_all && now - ctx->told_s < TELL_EVERY_S) return;
+  if (done < 1 && !ctx->tell_all && now - ctx->told_s < TELL_EVERY_S) return false;
   ctx->told_s = now;
+  return true;
+}
+
+void atvi_tell_about(atvi_ctx *ctx, const atvi_progress *p) {
+  if (may_tell(ctx, p->done)) ctx->progress(ctx->progress_user, p);
+}
+
+void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...) {
+  if (!may_tell(ctx, done)) return;
   char detail[256];
   va_list args;
   va_start(args, fmt);
   vsnprintf(detail, sizeof detail, fmt, args);
   va_end(args);
-  ctx->progress(ctx->progress_user, &(atvi_progress){phase, done, elapsed_s, detail});
+  ctx->progress(ctx->progress_user,
+                &(atvi_progress){phase, done, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN, NAN, NAN});
 }
 
 void atvi_tell_all(atvi_ctx *ctx, bool all) { ctx->tell_all = all; }

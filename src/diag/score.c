@@ -33,7 +33,8 @@ typedef struct {
 
 static void judge_point(atvi_idx n, atvi_point *p, double *work) {
   p->of_mean = atvi_band_of(n, p->mean, work);
-  p->of_draw = p->draw ? atvi_band_of(n, p->draw, work) : NO_BAND;
+  const double *draw = p->others ? p->others : p->draw;
+  p->of_draw = draw ? atvi_band_of(n, draw, work) : NO_BAND;
   p->loo = p->log_lik && !isnan(p->value) ? atvi_loo_of(n, p->log_lik, work) : NO_LOO;
 }
 
@@ -67,7 +68,7 @@ atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n, atv
 
 static void add(atvi_score *s, const atvi_point *p, atvi_idx n_draw) {
   double length = p->of_draw.hpd95[1] - p->of_draw.hpd95[0], drawn = p->of_draw.mean - p->value;
-  double error = isfinite(p->of_mean.mean) ? p->of_mean.mean - p->value : drawn;
+  double error = isfinite(p->of_mean.mean) && !p->others ? p->of_mean.mean - p->value : drawn;
   double sd = isnan(p->of_draw.sd) ? 0 : p->of_draw.sd;
   bool inside = p->value >= p->of_draw.hpd95[0] && p->value <= p->of_draw.hpd95[1];
   s->n++;

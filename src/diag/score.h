@@ -7,7 +7,7 @@
  *   coverage    share of the observed values inside the 95 % HPD band of the predictive draws
  *   ail         mean length of that band
  *   mspe        mean squared error of the predictive mean, for which the mean of the draws of the mean is taken: the same number without
- *               the noise of simulated observations
+ *               the noise of simulated observations (but of a value with `others` the mean of these)
  *   ail_sum     length of the band summed over the values of a series; over all, averaged over the series
  *   mspe_draws  squared error of a predictive draw, averaged over draws and values: includes the predictive variance
  *   lpd         sum of the log mean likelihood of each value; of values held out, the log predictive density
@@ -37,8 +37,10 @@ typedef struct {
   bool apart;                          /* if so: of this prediction alone */
   bool exact;                          /* observed, and not just as a limit */
   const double *mean, *draw, *log_lik; /* [n_draw]; draw and log_lik: NULL if there are none */
-  atvi_band of_mean, of_draw;          /* set by atvi_predicted_judge, NaN where unknown */
-  atvi_loo_point loo;                  /* likewise */
+  const double *others;       /* [n_draw] draws that know all values but this one, where draw knows it
+                                        * too: it is judged by them. NULL: by draw */
+  atvi_band of_mean, of_draw; /* set by atvi_predicted_judge, NaN where unknown */
+  atvi_loo_point loo;         /* likewise */
 } atvi_point;
 
 typedef struct {

@@ -48,11 +48,11 @@ static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bo
 
 typedef struct {
   atvi_idx q;
-  double share;
-  double *y;      /* [n][m] mean taken off, later K^-1 of it */
-  double *vector; /* [n][n] eigenvectors of y y', rows, ascending; NULL without a basis */
-  double *coef;   /* [n][q] with a basis */
-  double *l;      /* [n][n] */
+  double share, dropped; /* of the variance, and the mean square that is left out */
+  double *y;             /* [n][m] mean taken off, later K^-1 of it */
+  double *vector;        /* [n][n] eigenvectors of y y', rows, ascending; NULL without a basis */
+  double *coef;          /* [n][q] with a basis */
+  double *l;             /* [n][n] */
 } parts;
 
 static void parts_free(atvi_ctx *ctx, parts *p) {
@@ -82,6 +82,7 @@ static atvi_status leading(atvi_ctx *ctx, const atvi_em_runs *r, double wanted, 
   for (atvi_idx i = 0; i < n; i++) all += fmax(work[i], 0);
   for (p->q = 0; p->q < n && kept < wanted * all; p->q++) kept += fmax(work[n - 1 - p->q], 0);
   p->share = kept / all;
+  p->dropped = fmax(all - kept, 0) / ((double)n * (double)r->m);
   atvi_block_free(ctx, work);
   return ok ? ATVI_OK : ATVI_FAIL(ctx, ATVI_EDATA, "emulator: the basis could not be computed");
 }
@@ -144,7 +145,7 @@ static atvi_status fill(atvi_emulator *em, const atvi_em_runs *r, parts *p) {
   return ATVI_OK;
 }
 
-static void set_info(atvi_emulator *em, const double *value, const atvi_em_found *found, double share) {
+static void set_info(atvi_emulator *em, const double *value, const atvi_em_found *found, const parts *p) {
   atvi_idx d = em->d;
   for (atvi_idx j = 0; j < d; j++) {
     em->length[j] = value[j];
@@ -159,7 +160,8 @@ static void set_info(atvi_emulator *em, const double *value, const atvi_em_found
                             .evals = found->evals,
                             .agreed = found->agreed,
                             .n_basis = em->q,
-                            .basis_share = share};
+                            .basis_share = p->share,
+                            .dropped = p->dropped / found->sill};
 }
 
 atvi_status atvi_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double *mean, const atvi_em_opts *opts,
@@ -183,7 +185,7 @@ atvi_status atvi_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double *me
     em->runs_hash = atvi_em_hash_runs(r);
     em->opts_hash = atvi_em_hash_opts(opts, r->d);
     memcpy(em->mean, mean, (size_t)r->m * sizeof *mean);
-    set_info(em, value, found, p.share);
+    set_info(em, value, found, &p);
     status = fill(em, r, &p);
   }
   parts_free(ctx, &p);

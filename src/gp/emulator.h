@@ -8,7 +8,7 @@
  * Given the runs, y(x) is normal: mean(t) + k(x)' K^-1 Y(t), with covariance sill * (1 + g - k(x)' K^-1 k(x)) * c(s, t),
  * K = k(x_i, x_j) + g I. Lengths, g and l_t are found by maximum likelihood (sill has a closed form), or given.
  * With a basis, Y in the mean is replaced by its leading singular vectors: a point then costs n q + q m instead of n m products. What
- * the basis leaves out is not in the variance. Values are found from all outputs either way. */
+ * the basis leaves out of the runs, on average over runs and outputs, is added to the variance. Values are found from all outputs either way. */
 #ifndef ATVI_GP_EMULATOR_H
 #define ATVI_GP_EMULATOR_H
 
@@ -40,9 +40,10 @@ typedef struct {
   const double *length;             /* [d]; a length at the upper bound: this input does not matter */
   double nugget, time_length, sill; /* time_length is NaN for one output */
   double log_lik;                   /* of the runs at these values, all constants kept */
-  int starts, evals, agreed;        /* agreed: starts that ended within 0.1 of the best */
+  int starts, evals, agreed;        /* agreed: starts that ended within 0.1 of the best, or 1e-6 per value */
   atvi_idx n_basis;                 /* columns in use; m without a basis */
   double basis_share;               /* of the variance */
+  double dropped;                   /* mean square of what the basis leaves out, in sills; 0 without */
 } atvi_em_info;
 
 typedef struct atvi_emulator atvi_emulator;
@@ -79,7 +80,7 @@ void atvi_em_work_free(atvi_em_work *w); /* NULL is fine */
 
 enum { ATVI_EM_GROUP = 32 }; /* points that one call takes */
 
-/* mean[n_row][ATVI_EM_GROUP] and share[ATVI_EM_GROUP] = 1 + g - k' K^-1 k >= 0 (times sill: the variance) at x[d][ATVI_EM_GROUP]. Always a whole group (the caller repeats
+/* mean[n_row][ATVI_EM_GROUP] and share[ATVI_EM_GROUP] = 1 + g - k' K^-1 k + dropped >= 0 (times sill: the variance) at x[d][ATVI_EM_GROUP]. Always a whole group (the caller repeats
  * a point to fill it); a point's result does not depend on the others nor on its place, to the bit. mean and, below, mean_bar are aligned to ATVI_ALIGN. Never
  * allocates. */
 void atvi_em_eval(const atvi_emulator *em, atvi_em_work *w, const double *x, double *mean, double *share);
@@ -124,7 +125,7 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t seed,
                                              atvi_em_sobol *out);
 
-/* To and from a small text file with the values found and fingerprints of runs and settings. load makes the emulator anew from
+/* To and from a small file (JSON) with the values found and fingerprints of runs and settings. load makes the emulator anew from
  * the same runs and settings, without the search, equal to the saved one in every bit.
  * Errors of save: EIO, ENOMEM. Of load: EIO; EDATA (another version, other runs, other settings, a damaged file); those of new. */
 ATVI_CHECKED atvi_status atvi_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const char *path);

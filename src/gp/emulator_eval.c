@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Mean and variance for groups of points, and their adjoint.
  *
- *   k = k(x), v = L^-1 k, share = 1 + g - |v|^2, mean = mean_0 + B' W' k      (B: the basis, or I)
+ *   k = k(x), v = L^-1 k, share = 1 + g - |v|^2 + dropped, mean = mean_0 + B' W' k      (B: the basis, or I; dropped: 0 without)
  *   k_bar = W B mean_bar - 2 share_bar L'^-1 v
  *
  * The sum of squares, unlike k' K^-1 k, cannot come out above its terms' size by cancellation, and half of L^-1 is zero: fewer
@@ -104,7 +104,7 @@ void atvi_em_eval(const atvi_emulator *em, atvi_em_work *w, const double *restri
   atvi_em_packed_mul(em->table, &em->root, w->cols, w->k, false, w->v, w->spill);
   for (atvi_idx i = 0; i < n; i++)
     for (int b = 0; b < w->cols; b++) sum[b] += w->v[i * G + b] * w->v[i * G + b];
-  for (int b = 0; b < w->cols; b++) share[b] = fmax(0, 1 + em->info.nugget - sum[b]);
+  for (int b = 0; b < w->cols; b++) share[b] = fmax(0, 1 + em->info.nugget - sum[b]) + em->info.dropped;
   atvi_em_packed_mul(em->table, &w->w, w->cols, w->k, false, em->basis ? w->coef : mean, w->spill);
   if (em->basis) atvi_em_packed_mul(em->table, &w->base, w->cols, w->coef, false, mean, w->spill);
   for (atvi_idx i = 0; i < w->n_row; i++)

@@ -2,7 +2,8 @@
 /* How well runs are predicted that the emulator has not seen.
  *
  * Leaving out run i, with all values kept (Dubrule 1983): y_i - its prediction = (K^-1 y)_i / (K^-1)_ii, and the variance is
- * sill / (K^-1)_ii. With a basis the prediction is one of coefficients in it; what the basis cannot show is part of the error. */
+ * sill / (K^-1)_ii. With a basis the prediction is one of coefficients in it; what the basis cannot show is part of the error, and on
+ * average over all part of the variance. */
 #include "gp/emulator_detail.h"
 #include <math.h>
 #include <string.h>
@@ -107,7 +108,7 @@ atvi_status atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi
   double *y = room + 2 * em->m, *coef = y + em->m;
   for (atvi_idx i = 0; i < em->n; i++) {
     predict_without(em, runs, i, coef, y);
-    count(&a, i, y, 1, sqrt(em->info.sill / em->inv_diag[i]));
+    count(&a, i, y, 1, sqrt(em->info.sill * (1 / em->inv_diag[i] + em->info.dropped)));
   }
   finish(&a);
   atvi_block_free(ctx, room);

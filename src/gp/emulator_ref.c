@@ -30,7 +30,7 @@ void atvi_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const doub
       double v = row_dot(&em->root, i, w->k, b);
       sum += v * v;
     }
-    share[b] = fmax(0, 1 + em->info.nugget - sum);
+    share[b] = fmax(0, 1 + em->info.nugget - sum) + em->info.dropped;
     for (atvi_idx j = 0; em->basis && j < em->q; j++) w->coef[j * G + b] = row_dot(&w->w, j, w->k, b);
     for (atvi_idx t = 0; t < w->n_row; t++)
       mean[t * G + b] =

@@ -23,9 +23,13 @@ enum {
   SUBSET = 400,    /* runs of the subset */
   WORTH_IT = 600,  /* runs from which a subset is made */
   MAX_EVALS = 150, /* of one climb */
-  STREAM = 96,     /* of random numbers */
+  AGAIN = 2,       /* climbs on the whole after those on the subset */
+  WHOLE_EVALS =
+      40,      /* of such a one: it begins near its end, where a smooth simulator has a long flat ridge */
+  STREAM = 96, /* of random numbers */
 };
-#define TOL 2e-8 /* of the gradient of log likelihood / (n m): flat to 0.01 for 400 runs of 480 outputs */
+#define AGREE 1e-6 /* of log likelihood / (n m): so much is rounding where runs are ill-conditioned */
+#define TOL 2e-8   /* of the gradient of log likelihood / (n m): flat to 0.01 for 400 runs of 480 outputs */
 
 /* Where values may lie, and where starts do. */
 #define LENGTH_LEAST 1e-3
@@ -58,9 +62,10 @@ typedef struct {
   atomic_bool *busy;         /* [n_slot] */
   atomic_bool stop;
   atomic_int evals;
-  int expected; /* evaluations, for progress */
+  atomic_llong spent; /* on evaluations so far, */
+  long long expected; /* and probably in all; for progress */
   double begun_s;
-  bool climb;
+  bool climb, whole; /* whole: after a subset */
 } search;
 
 /* One start as seen from inside of L-BFGS. */
@@ -69,11 +74,14 @@ typedef struct {
   int worker, slot;
 } climber;
 
+/* Of an evaluation, in those of a few runs. */
+static long long cost_of(atvi_idx n) { return 1 + (long long)(1e-5 * pow((double)n, 3)); }
+
 /* Worker 0 is the calling thread: it alone may ask and tell. */
 static bool stopped(search *s, int worker) {
   if (worker == 0 && !atomic_load(&s->stop)) {
     if (atvi_stop_asked(s->ctx)) atomic_store(&s->stop, true);
-    double done = atomic_load(&s->evals) / (double)s->expected;
+    double done = (double)atomic_load(&s->spent) / (double)s->expected;
     atvi_tell(s->ctx, "emulator", done < 0.99 ? done : 0.99, atvi_clock_s() - s->begun_s,
               "likelihood of %td runs", s->lik->n);
   }
@@ -91,6 +99,7 @@ static double objective(void *user, const double *x, double *g) {
   double f = atvi_em_lik_eval(s->lik, s->scratch[c->slot], par, &sill, g ? grad : NULL);
   double scale = -1 / ((double)s->lik->n * (double)s->lik->m);
   atomic_fetch_add(&s->evals, 1);
+  atomic_fetch_add(&s->spent, cost_of(s->lik->n));
   for (atvi_idx i = 0; g && i < s->n_free; i++) g[i] = scale * grad[s->free_at[i]];
   return scale * f;
 }
@@ -104,7 +113,7 @@ static void run_in_slot(search *s, start *at, int worker, int slot) {
     return;
   }
   atvi_lbfgs_info info;
-  atvi_lbfgs_opts opts = {objective, &c, s->lower, s->upper, MAX_EVALS, TOL};
+  atvi_lbfgs_opts opts = {objective, &c, s->lower, s->upper, s->whole ? WHOLE_EVALS : MAX_EVALS, TOL};
   atvi_lbfgs(s->n_free, &opts, x, work, &info);
   at->value = info.value;
   for (atvi_idx i = 0; i < s->n_free; i++) at->par[s->free_at[i]] = x[i];
@@ -268,12 +277,12 @@ static void agree(const search *s, int starts, double tol, atvi_em_found *out) {
 
 static atvi_status run(search *s, const atvi_em_runs *runs, const double *mean, const atvi_em_opts *opts,
                        int starts, atvi_em_found *out) {
-  enum { AGAIN = 2 }; /* climbs on the whole after those on the subset */
-  double near = 0.1 / ((double)runs->n * (double)runs->m);
+  double near = fmax(0.1 / ((double)runs->n * (double)runs->m), AGREE);
   bool subset = runs->n > WORTH_IT && s->n_free > 0;
   if (subset) {
     ATVI_TRY(on_subset(s, runs, mean, opts, starts));
-    agree(s, starts, 0.1 / ((double)SUBSET * (double)runs->m), out);
+    agree(s, starts, fmax(0.1 / ((double)SUBSET * (double)runs->m), AGREE), out);
+    s->whole = true;
   }
   atvi_em_lik *lik;
   ATVI_TRY(atvi_em_lik_new(s->ctx, runs, mean, opts->kernel, runs->n, NULL, &lik));
@@ -315,7 +324,9 @@ atvi_status atvi_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double
   s->sill = opts->sill;
   s->held = par;
   s->begun_s = atvi_clock_s();
-  s->expected = starts * (SCREEN + 40);
+  bool part = runs->n > WORTH_IT;
+  s->expected = starts * (SCREEN + 40) * cost_of(part ? SUBSET : runs->n);
+  if (part) s->expected += AGAIN * WHOLE_EVALS * cost_of(runs->n);
   prepare(s, runs, par);
   atvi_status status = run(s, runs, mean, opts, starts, out);
   if (status == ATVI_OK) memcpy(par, s->list[0].par, (size_t)n_par * sizeof *par);

@@ -147,6 +147,7 @@ static atvi_markov_work *carve_work(atvi_arena *a, const atvi_markov *m) {
   ATVI_TAKE(a, head.diff, m->n * L);
   ATVI_TAKE(a, head.sum, m->n * L);
   ATVI_TAKE(a, head.mean, m->n_term * m->n * L);
+  ATVI_TAKE(a, head.part, m->n_term * m->n * L);
   if (o) *o = head;
   return o;
 }
@@ -218,5 +219,10 @@ void atvi_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *p
   if (!given) return;
   atvi_markov_smooth(m, w, par, w->diff, w->mean, NULL, NULL, NULL, NULL);
   for (int k = 0; k < m->n_term; k++)
-    for (atvi_idx i = 0; i < m->n * L; i++) out[i] += w->mean[k * m->n * L + i];
+    for (atvi_idx i = 0; i < m->n * L; i++) {
+      out[i] += w->mean[k * m->n * L + i];
+      w->part[k * m->n * L + i] += w->mean[k * m->n * L + i];
+    }
 }
+
+const double *atvi_markov_drawn(const atvi_markov_work *w) { return w->part; }

@@ -50,5 +50,7 @@ void atvi_markov_smooth(const atvi_markov *m, atvi_markov_work *w, const double 
  * Else given the used rows of given[n][ATVI_LANES] (residuals): non-white terms are drawn from their joint conditional law, and fresh white noise is added. */
 void atvi_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *given,
                       uint64_t seed, atvi_idx first, double *out);
+/* Of the last draw: what each term is in it, [n_term][n][ATVI_LANES] (white: 0). */
+const double *atvi_markov_drawn(const atvi_markov_work *w);
 
 #endif

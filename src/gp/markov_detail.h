@@ -41,6 +41,7 @@ struct atvi_markov_work {
   double *diff;  /* [n] residuals of a draw */
   double *sum;   /* [n] of the states that are values */
   double *mean;  /* [n_term][n] */
+  double *part;  /* [n_term][n] values of each term in the last draw; white: 0 */
 };
 
 static inline int atvi_markov_order(atvi_gp_kind k) { return (int)k; } /* states of a term */
@@ -51,7 +52,7 @@ typedef void atvi_markov_density_fn(const atvi_markov *m, atvi_markov_work *w, c
 typedef void atvi_markov_smooth_fn(const atvi_markov *m, atvi_markov_work *w, const double *par,
                                    const double *resid, double *mean, double *var, double *var_term,
                                    double *loo_mean, double *loo_var);
-/* Values of the sum of all processes but white ones, w->sum, from w->state. */
+/* Values of all processes but white ones, w->part, and their sum, w->sum, from w->state. */
 typedef void atvi_markov_sample_fn(const atvi_markov *m, atvi_markov_work *w, const double *par);
 atvi_markov_density_fn atvi_markov_density_base, atvi_markov_density_avx2, atvi_markov_density_avx512;
 atvi_markov_smooth_fn atvi_markov_back_base, atvi_markov_back_avx2, atvi_markov_back_avx512;

@@ -166,7 +166,7 @@ ALWAYS void add_noise(const vec *C, int b, const vec *z, vec *x) {
 
 /* Terms one after the other: they are independent. */
 static void sample_term(const atvi_markov *m, const settings *s, int k, const vec *table, const double *z,
-                        double *sum) {
+                        double *part, double *sum) {
   const int f = m->first[k], b = atvi_markov_order(m->kind[k]), S = m->n_state;
   vec x[3] = {{0}}, start[PACKED], C[6];
   stationary(m, s, start);
@@ -181,19 +181,23 @@ static void sample_term(const atvi_markov *m, const settings *s, int k, const ve
     }
     add_noise(C, b, noise, y);
     for (int r = 0; r < b; r++) x[r] = y[r];
-    put(sum + i * ATVI_LANES, get(sum + i * ATVI_LANES) + x[0]);
+    vec value = pick(s->good, x[0], all_of(NAN));
+    put(part + i * ATVI_LANES, value);
+    put(sum + i * ATVI_LANES, get(sum + i * ATVI_LANES) + value);
   }
 }
 
 void ATVI_ISA_NAME(atvi_markov_sample)(const atvi_markov *m, atvi_markov_work *w, const double *par) {
   memset(w->sum, 0, (size_t)m->n * ATVI_LANES * sizeof *w->sum);
+  memset(w->part, 0, (size_t)(m->n_term * m->n) * ATVI_LANES * sizeof *w->part);
   for (int at = 0; at < ATVI_LANES; at += PER_VEC) {
     settings s;
     read_settings(m, par + at, &s);
     tabulate(m, &s, (vec *)w->table);
     for (int k = 0; k < m->n_term; k++)
       if (m->kind[k] != ATVI_GP_WHITE)
-        sample_term(m, &s, k, (const vec *)w->table, w->state + at, w->sum + at);
+        sample_term(m, &s, k, (const vec *)w->table, w->state + at, w->part + k * m->n * ATVI_LANES + at,
+                    w->sum + at);
     for (atvi_idx i = 0; i < m->n; i++)
       put(w->sum + i * ATVI_LANES + at, pick(s.good, get(w->sum + i * ATVI_LANES + at), all_of(NAN)));
   }

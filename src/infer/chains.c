@@ -49,7 +49,7 @@ static double share_of(const atvi_criteria *j, atvi_quality q) {
 }
 
 bool atvi_chains_judge(atvi_ctx *ctx, const atvi_chains *c, atvi_criteria *j, double *share,
-                       char detail[64]) {
+                       atvi_quality *worst) {
   atvi_quality q = judge_one(c, j, j->worst, 0);
   *share = share_of(j, q);
   if (*share > 1) {
@@ -62,8 +62,15 @@ bool atvi_chains_judge(atvi_ctx *ctx, const atvi_chains *c, atvi_criteria *j, do
     }
     q = j->quality[j->worst];
   }
-  snprintf(detail, 64, "R-hat %.3f, ESS %.0f", q.rhat, q.ess);
+  *worst = q;
   return *share > 1;
+}
+
+void atvi_chains_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, atvi_quality worst) {
+  char detail[64] = "";
+  if (!isnan(worst.ess)) snprintf(detail, sizeof detail, "R-hat %.3f, ESS %.0f", worst.rhat, worst.ess);
+  atvi_tell_about(
+      ctx, &(atvi_progress){phase, done, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN, worst.rhat, worst.ess});
 }
 
 /* ---- storage ---- */

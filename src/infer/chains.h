@@ -31,7 +31,10 @@ void atvi_criteria_carve(atvi_arena *a, atvi_criteria *j, atvi_idx d, atvi_idx m
 /* A checkpoint, on all threads. The parameter that was worst is looked at first, and while it is not good enough the
  * others are not looked at, so that checkpoints stay cheap. share: how far the worst parameter has come, above 1 is there.
  * Returns whether all are good. */
-bool atvi_chains_judge(atvi_ctx *ctx, const atvi_chains *c, atvi_criteria *j, double *share, char detail[64]);
+bool atvi_chains_judge(atvi_ctx *ctx, const atvi_chains *c, atvi_criteria *j, double *share,
+                       atvi_quality *worst);
+/* Progress of chains whose last checkpoint found this. */
+void atvi_chains_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, atvi_quality worst);
 
 /* Drops every second stored state, in all of the store: what is left are the 2nd, 4th, ... */
 void atvi_chains_halve(const atvi_chains *c);

@@ -178,7 +178,7 @@ static atvi_chains kept(const atvi_nuts *r) {
 typedef struct {
   const char *phase;
   double share;
-  char detail[64];
+  atvi_quality worst;
 } telling;
 
 /* Runs in blocks of about BLOCK_S until all chains are at r->goal; false: it ended before. */
@@ -189,7 +189,7 @@ static bool run_blocks(atvi_nuts *r, const telling *t, atvi_end *end) {
     if (atvi_stop_asked(r->ctx)) return *end = ATVI_END_STOPPED, false;
     if (now > r->opts.max_seconds) return *end = ATVI_END_LIMIT, false;
     double limit = fmax((double)at / (double)r->opts.max_iter, now / r->opts.max_seconds);
-    atvi_tell(r->ctx, t->phase, fmin(0.999, fmax(t->share, limit)), now, "%s", t->detail);
+    atvi_chains_tell(r->ctx, t->phase, fmin(0.999, fmax(t->share, limit)), now, t->worst);
     atvi_parallel(r->ctx, r->n_group, run_group, r);
     double each = (atvi_clock_s() - r->begun_s - now) / (double)r->rounds;
     r->rounds = each * ROUNDS_MOST < BLOCK_S ? ROUNDS_MOST : each > BLOCK_S ? 1 : (atvi_idx)(BLOCK_S / each);
@@ -232,7 +232,7 @@ static void plan(atvi_nuts *r) {
 
 static atvi_end loop(atvi_nuts *r) {
   atvi_end end = ATVI_END_LIMIT;
-  telling t = {.phase = "warm-up"};
+  telling t = {.phase = "warm-up", .worst = {NAN, NAN}};
   for (int k = 1; k <= r->n_window; k++) {
     if (!run_to(r, r->window[k], &t, &end)) return end;
     atvi_nuts_window_end(r);
@@ -245,7 +245,7 @@ static atvi_end loop(atvi_nuts *r) {
     bool last = r->warm + n >= r->opts.max_iter;
     if (!run_to(r, last ? r->opts.max_iter : r->warm + n, &t, &end)) return end;
     atvi_chains c = kept(r);
-    passed = atvi_chains_judge(r->ctx, &c, &r->judge, &t.share, t.detail) ? passed + 1 : 0;
+    passed = atvi_chains_judge(r->ctx, &c, &r->judge, &t.share, &t.worst) ? passed + 1 : 0;
     if (passed == PASSES) return ATVI_END_DONE;
     if (last) return ATVI_END_LIMIT;
     n = (atvi_idx)ceil(CHECK_RATIO * (double)n);

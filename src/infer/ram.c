@@ -168,13 +168,13 @@ static void run_group(void *arg, atvi_idx item, int worker) {
 
 /* Runs up to iteration `goal` in blocks of about BLOCK_S; returns how it went on. */
 static bool run_to(atvi_ram *r, atvi_idx goal, atvi_idx *block, atvi_end *end, const char *phase,
-                   double share, const char *detail) {
+                   double share, atvi_quality worst) {
   while (r->done < goal) {
     double now = atvi_clock_s() - r->begun_s;
     if (atvi_stop_asked(r->ctx)) return *end = ATVI_END_STOPPED, false;
     if (now > r->opts.max_seconds) return *end = ATVI_END_LIMIT, false;
     double limit = fmax((double)r->done / (double)r->opts.max_iter, now / r->opts.max_seconds);
-    atvi_tell(r->ctx, phase, fmin(0.999, fmax(share, limit)), now, "%s", detail);
+    atvi_chains_tell(r->ctx, phase, fmin(0.999, fmax(share, limit)), now, worst);
     r->to = r->done + *block;
     if (r->to > goal) r->to = goal;
     if (r->to > r->room * r->thin) r->to = r->room * r->thin;
@@ -206,20 +206,20 @@ static atvi_end loop(atvi_ram *r) {
   atvi_end end = ATVI_END_LIMIT;
   atvi_idx block = 4, goal = first_check(r);
   double share = 0;
-  char detail[64] = "";
+  atvi_quality worst = {NAN, NAN};
   int passed = 0, moves = 0;
   if (goal / 2 < r->opts.max_iter / 2) {
-    if (!run_to(r, goal / 2, &block, &end, "warm-up", share, detail)) return end;
+    if (!run_to(r, goal / 2, &block, &end, "warm-up", share, worst)) return end;
     atvi_ram_reshape(r);
     atvi_ram_move(r);
   }
   for (;;) {
     bool last = goal >= r->opts.max_iter;
     if (last) goal = r->opts.max_iter;
-    if (!run_to(r, goal, &block, &end, share > 0 ? "sampling" : "warm-up", share, detail)) return end;
+    if (!run_to(r, goal, &block, &end, share > 0 ? "sampling" : "warm-up", share, worst)) return end;
     atvi_chains kept = atvi_ram_kept(r);
     bool enough = (kept.last - kept.first) * r->opts.chains >= KEEP_MIN;
-    passed = enough && atvi_chains_judge(r->ctx, &kept, &r->judge, &share, detail) ? passed + 1 : 0;
+    passed = enough && atvi_chains_judge(r->ctx, &kept, &r->judge, &share, &worst) ? passed + 1 : 0;
     if (passed == PASSES) return ATVI_END_DONE;
     if (last) return ATVI_END_LIMIT;
     if (enough && passed == 0 && moves++ < MOVES && goal < r->opts.max_iter / 4) atvi_ram_move(r);

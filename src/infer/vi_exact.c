@@ -213,11 +213,12 @@ static bool warm_up(sampler *s) {
 }
 
 /* False: out of time. */
-static bool run_to(sampler *s, atvi_idx goal, atvi_idx *block, double share, const char *detail) {
+static bool run_to(sampler *s, atvi_idx goal, atvi_idx *block, double share, atvi_quality worst) {
   while (s->done < goal) {
     if (atvi_vi_late(s->v)) return false;
     double begun = atvi_clock_s();
-    atvi_vi_tell(s->v, "exact sampler", fmin(0.999, 0.85 + 0.15 * share), "%s", detail);
+    s->v->told = fmax(s->v->told, fmin(0.999, 0.85 + 0.15 * share));
+    atvi_chains_tell(s->v->ctx, "exact sampler", s->v->told, begun - s->v->begun_s, worst);
     atvi_idx from = s->done;
     s->to = from + *block;
     if (s->to > goal) s->to = goal;
@@ -243,14 +244,14 @@ static double tail_share(sampler *s, const atvi_chains *c) {
   return isnan(ess) ? 0 : ess / (TAIL * s->judge_w.ess);
 }
 
-static bool agree(sampler *s, double *share, char detail[64]) {
+static bool agree(sampler *s, double *share, atvi_quality *worst) {
   atvi_chains c = kept(s), w = c;
   double share_w;
-  char unused[64];
-  bool good = atvi_chains_judge(s->v->ctx, &c, &s->judge, share, detail);
+  atvi_quality unused;
+  bool good = atvi_chains_judge(s->v->ctx, &c, &s->judge, share, worst);
   w.d = 1;
   w.store += (c.d + 2) * CHAINS * s->room;
-  good = atvi_chains_judge(s->v->ctx, &w, &s->judge_w, &share_w, unused) && good;
+  good = atvi_chains_judge(s->v->ctx, &w, &s->judge_w, &share_w, &unused) && good;
   *share = fmin(*share, fmin(share_w, tail_share(s, &c)));
   return good && *share > 1;
 }
@@ -258,14 +259,14 @@ static bool agree(sampler *s, double *share, char detail[64]) {
 static atvi_end loop(sampler *s) {
   atvi_idx block = 4, most = WARMUP + s->v->opts.exact_iter, goal = WARMUP + KEEP_MIN;
   double share = 0;
-  char detail[64] = "";
+  atvi_quality worst = {NAN, NAN};
   int passed = 0;
   if (!warm_up(s)) return ATVI_END_LIMIT;
   for (;;) {
     bool last = goal >= most;
     if (last) goal = most;
-    if (!run_to(s, goal, &block, share, detail)) return ATVI_END_LIMIT;
-    passed = agree(s, &share, detail) ? passed + 1 : 0;
+    if (!run_to(s, goal, &block, share, worst)) return ATVI_END_LIMIT;
+    passed = agree(s, &share, &worst) ? passed + 1 : 0;
     if (passed == PASSES) return ATVI_END_DONE;
     if (last) return ATVI_END_LIMIT;
     goal = (atvi_idx)ceil(CHECK_RATIO * (double)goal);

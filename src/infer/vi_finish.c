@@ -106,6 +106,23 @@ static double block_error(const final *f) {
   return sqrt(var / f->blocks) / mean;
 }
 
+static void tell_weights(atvi_vi *v, const final *f) {
+  char detail[96];
+  snprintf(detail, sizeof detail, "%td draws, k-hat %.2f", f->n, f->psis.khat);
+  v->told = fmax(v->told, 0.85);
+  atvi_tell_about(v->ctx, &(atvi_progress){.phase = "weighing",
+                                           .done = v->told,
+                                           .elapsed_s = atvi_clock_s() - v->begun_s,
+                                           .detail = detail,
+                                           .steps = v->steps,
+                                           .temperature = NAN, /* the ELBO is of all components together */
+                                           .elbo = NAN,
+                                           .part = NAN,
+                                           .khat = f->psis.khat,
+                                           .rhat = NAN,
+                                           .ess = NAN});
+}
+
 static void weigh(atvi_vi *v, final *f) {
   double sum = 0, n = 0, tried = 0;
   mix(v, f);
@@ -124,6 +141,7 @@ static void weigh(atvi_vi *v, final *f) {
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
   f->se = fmax(block_error(f), fabs(f->psis.log_mean - f->psis.log_mean_smooth)) *
           atvi_psis_inflation(f->psis.khat);
+  tell_weights(v, f);
 }
 
 /* Draws per block for the effective size wanted, from what the last draws were worth. */

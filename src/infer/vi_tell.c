@@ -107,7 +107,7 @@ static atvi_status say(const atvi_vi *v, const double *share, const bool *shown,
                              v->space->target->param[i].name, theta);
   }
   return atvi_draws_say(d, "Mode %td holds %.2g %% of the posterior: near %s%s.", number, 100 * share[k],
-                        where, v->d > SHOWN ? ", ..." : "");
+                        where, v->d > SHOWN ? " (where the modes differ most)" : "");
 }
 
 atvi_status atvi_vi_tell_modes(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {

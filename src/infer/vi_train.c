@@ -14,6 +14,7 @@
 #include "math/rng.h"
 #include "math/stat/stat.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -116,6 +117,29 @@ static average mean_gap(atvi_vi *v, atvi_idx n, double beta) {
   return (average){mean + log(share), sqrt(fmax(0, sum_sq / count - mean * mean) / count), share};
 }
 
+/* elbo: at temperature 1 / beta. */
+static void tell(atvi_vi *v, const atvi_member *m, const char *phase, double done, double beta, double elbo) {
+  char detail[96];
+  atvi_idx part = 0;
+  while (part < v->n_part - 1 && &v->part[part].at != m) part++;
+  if (beta < 1)
+    snprintf(detail, sizeof detail, "temperature %.3g, %d steps", 1 / beta, v->steps);
+  else
+    snprintf(detail, sizeof detail, "ELBO %.3f, %d steps", elbo, v->steps);
+  v->told = fmax(v->told, done);
+  atvi_tell_about(v->ctx, &(atvi_progress){.phase = phase,
+                                           .done = v->told,
+                                           .elapsed_s = atvi_clock_s() - v->begun_s,
+                                           .detail = detail,
+                                           .steps = v->steps,
+                                           .temperature = 1 / beta,
+                                           .elbo = elbo,
+                                           .part = (double)part + 1,
+                                           .khat = NAN,
+                                           .rhat = NAN,
+                                           .ess = NAN});
+}
+
 static void ladder_draws(atvi_vi *v, atvi_member *m) {
   atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, LADDER_DRAWS);
 }
@@ -165,7 +189,7 @@ bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
     bool moved = atvi_vi_home(v, m, LADDER_DRAWS) > 0;
     atvi_vi_slopes(v, LADDER_DRAWS);
     if (moved) ladder_draws(v, m);
-    atvi_vi_tell(v, "annealing", 0.2 * sqrt(beta), "temperature %.3g, %d steps", 1 / beta, v->steps);
+    tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
   return false; /* so many temperatures lead nowhere */
 }
@@ -229,8 +253,7 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
       break;
     }
     average gain = difference(v->gap_best, v->gap_now, &var), now = difference(NULL, v->gap_now, &var);
-    atvi_vi_tell(v, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), "ELBO %.3f, %d steps", now.mean,
-                 v->steps);
+    tell(v, m, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), o->beta, now.mean);
     gain.mean += log(now.good / good);
     if (!(gain.mean > -2 * SURE * gain.se)) { /* worse, or not a number */
       memcpy(m->phi, v->best, bytes);

@@ -5,68 +5,106 @@
 enum { LABEL_DIGITS = 15 };
 
 typedef struct {
+  const char *at; /* inside the name */
+  size_t n;
+  int64_t value; /* -1: it is a word */
+} name_index;
+
+typedef struct {
   size_t base; /* length of the name without indices */
   int n_index;
-  int64_t index[ATVI_ARRAY_DIMS];
+  name_index index[ATVI_ARRAY_DIMS];
 } split_name;
 
-/* The index that ends at s[end], and where the dot before it is; 0: there is none. */
-static size_t last_index(const char *s, size_t end, int64_t *value) {
-  size_t at = end;
-  while (at > 0 && s[at - 1] >= '0' && s[at - 1] <= '9') at--;
-  if (at == end || at < 2 || s[at - 1] != '.' || end - at > LABEL_DIGITS) return 0;
-  *value = 0;
-  for (size_t i = at; i < end; i++) *value = 10 * *value + (s[i] - '0');
-  return at - 1;
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+/* A number, or a word as names of models are. */
+static bool read_index(const char *s, size_t n, name_index *out) {
+  bool number = n > 0 && n <= LABEL_DIGITS, word = n > 0 && is_letter(s[0]);
+  *out = (name_index){s, n, -1};
+  for (size_t i = 0; i < n; i++) {
+    number = number && is_digit(s[i]);
+    word = word && (is_letter(s[i]) || is_digit(s[i]));
+  }
+  if (number) out->value = 0;
+  for (size_t i = 0; number && i < n; i++) out->value = 10 * out->value + (s[i] - '0');
+  return number || word;
 }
 
+/* Names of models have no dots but those before indices. */
 static split_name split(const char *s) {
-  split_name out = {.base = strlen(s)};
-  int64_t back[ATVI_ARRAY_DIMS + 1];
-  int n = 0;
-  for (size_t end = out.base; n <= ATVI_ARRAY_DIMS; n++) {
-    size_t dot = last_index(s, end, &back[n]);
-    if (dot == 0) break;
-    end = out.base = dot;
+  const split_name whole = {.base = strlen(s)};
+  split_name out = {.base = strcspn(s, ".")};
+  if (out.base == 0) return whole;
+  for (const char *p = s + out.base; *p; out.n_index++) {
+    size_t n = strcspn(p + 1, ".");
+    if (out.n_index == ATVI_ARRAY_DIMS || !read_index(p + 1, n, &out.index[out.n_index])) return whole;
+    p += n + 1;
   }
-  if (n > ATVI_ARRAY_DIMS) return (split_name){.base = strlen(s)};
-  for (out.n_index = 0; out.n_index < n; out.n_index++) out.index[out.n_index] = back[n - 1 - out.n_index];
   return out;
 }
 
+static bool same_index(const name_index *a, const name_index *b) {
+  return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
+}
+
 static bool same_base(const char *a, const split_name *x, const char *b, const split_name *y) {
-  return x->n_index == y->n_index && x->base == y->base && memcmp(a, b, x->base) == 0;
+  bool same = x->n_index == y->n_index && x->base == y->base && memcmp(a, b, x->base) == 0;
+  for (int k = 0; same && k < x->n_index; k++) same = (x->index[k].value < 0) == (y->index[k].value < 0);
+  return same;
 }
 
 /* How many labels dimension k has, if elements s[n] are a grid: until its first index comes again, with later dimensions
  * taking `inner` elements. */
 static atvi_idx length(const split_name *s, atvi_idx n, int k, atvi_idx inner) {
   atvi_idx count = 1;
-  while (count * inner < n && s[count * inner].index[k] != s[0].index[k]) count++;
+  while (count * inner < n && !same_index(&s[count * inner].index[k], &s[0].index[k])) count++;
   return count;
 }
 
-/* Sets sizes and labels; false if s[n] is no grid. */
+/* Labels of dimension k; false: a number is not above the one before, or there is no memory. */
+static bool take_labels(atvi_pool *pool, const split_name *s, atvi_idx inner, int k, atvi_array *a) {
+  bool words = s[0].index[k].value < 0, good = true;
+  int64_t *label = atvi_pool_take(pool, (size_t)a->size[k], sizeof *label);
+  const char **word = words ? atvi_pool_take(pool, (size_t)a->size[k], sizeof *word) : NULL;
+  if (!label || (words && !word)) return false;
+  for (atvi_idx i = 0; good && i < a->size[k]; i++) {
+    const name_index *x = &s[i * inner].index[k];
+    label[i] = words ? i + 1 : x->value;
+    if (words) word[i] = atvi_pool_strndup(pool, x->at, x->n);
+    good = words ? word[i] != NULL : i == 0 || label[i] > label[i - 1];
+  }
+  a->label[k] = label;
+  a->word[k] = word;
+  return good;
+}
+
+static bool words_differ(const atvi_array *a) {
+  for (int k = 0; k < a->n_dim; k++)
+    for (atvi_idx i = 0; a->word[k] && i < a->size[k]; i++)
+      for (atvi_idx j = 0; j < i; j++)
+        if (strcmp(a->word[k][i], a->word[k][j]) == 0) return false;
+  return true;
+}
+
+/* Sets sizes and labels; false if s[n] is no grid. A single word after a dot may be anything, and is no index. */
 static bool grid(atvi_pool *pool, const split_name *s, atvi_idx n, atvi_array *a) {
   atvi_idx inner = 1;
   a->n_dim = s[0].n_index;
   for (int k = a->n_dim - 1; k >= 0; k--) {
+    if (n == 1 && s[0].index[k].value < 0) return false;
     a->size[k] = length(s, n, k, inner);
-    a->label[k] = atvi_pool_take(pool, (size_t)a->size[k], sizeof *a->label[k]);
-    if (!a->label[k]) return false;
-    for (atvi_idx i = 0; i < a->size[k]; i++) a->label[k][i] = s[i * inner].index[k];
+    if (!take_labels(pool, s, inner, k, a)) return false;
     inner *= a->size[k];
   }
   if (inner != n) return false;
   for (atvi_idx i = 0; i < n; i++) {
-    atvi_idx at = i;
-    for (int k = a->n_dim - 1; k >= 0; at /= a->size[k--])
-      if (s[i].index[k] != a->label[k][at % a->size[k]]) return false;
+    atvi_idx at = i, step = 1;
+    for (int k = a->n_dim - 1; k >= 0; at /= a->size[k], step *= a->size[k], k--)
+      if (!same_index(&s[i].index[k], &s[at % a->size[k] * step].index[k])) return false;
   }
-  for (int k = 0; k < a->n_dim; k++) /* ascending, and so each once */
-    for (atvi_idx i = 1; i < a->size[k]; i++)
-      if (a->label[k][i] <= a->label[k][i - 1]) return false;
-  return true;
+  return words_differ(a);
 }
 
 atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name, const atvi_idx *kin,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names such as beta.1, beta.2, ... as the one array that they are, for formats that have arrays. */
+/* Names such as beta.1, beta.2, ... or b.north, b.south as the one array that they are, for formats that have arrays. */
 #ifndef ATVI_IO_ARRAYS_H
 #define ATVI_IO_ARRAYS_H
 
@@ -8,11 +8,14 @@
 enum { ATVI_ARRAY_DIMS = 4 };
 
 typedef struct {
-  const char *name;                /* "beta" */
-  atvi_idx first, n;               /* its elements: names first .. first + n - 1, the last index fastest */
-  int n_dim;                       /* 0: a single number */
-  atvi_idx size[ATVI_ARRAY_DIMS];  /* [n_dim] */
-  int64_t *label[ATVI_ARRAY_DIMS]; /* [n_dim][size] the indices as they were: 1, 2, ... */
+  const char *name;               /* "beta" */
+  atvi_idx first, n;              /* its elements: names first .. first + n - 1, the last index fastest */
+  int n_dim;                      /* 0: a single number */
+  atvi_idx size[ATVI_ARRAY_DIMS]; /* [n_dim] */
+  int64_t *
+      label[ATVI_ARRAY_DIMS]; /* [n_dim][size] the indices as they were: 1, 2, ...; of words their position */
+  const char **word
+      [ATVI_ARRAY_DIMS]; /* [n_dim][size] the indices that are words: north, south; NULL: they are numbers */
 } atvi_array;
 
 /* Every name belongs to one array. Neighbours with the same base are one if their indices fill a grid in order; other
@@ -21,7 +24,7 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name,
                                           const atvi_idx *kin, atvi_idx *n_array, atvi_array **out);
 
-/* "beta.2.3" as "beta[2,3]", as Stan and posteriordb write it; other names as they are. Memory from pool; NULL if there is none. */
+/* "beta.2.3" as "beta[2,3]", "b.north" as "b[north]", as Stan and posteriordb write it; other names as they are. Memory from pool; NULL if there is none. */
 const char *atvi_array_bracket(atvi_pool *pool, const char *name);
 
 #endif

@@ -79,28 +79,97 @@ static void put_stan_config(atvi_file *f, const atvi_draws *d, atvi_idx chain) {
   atvi_file_put(f, "\n", 1);
 }
 
-atvi_status atvi_draws_stan_write(const atvi_draws *d, atvi_idx chain, const char *path) {
-  atvi_file *f;
-  ATVI_TRY(atvi_file_new(d->ctx, path, &f));
-  put_stan_config(f, d, chain);
-  atvi_file_printf(f, "lp__,accept_stat__");
-  for (atvi_idx j = 0; j < d->n_col; j++) put_name(f, d->col[j].name);
-  atvi_file_put(f, "\n", 1);
+/* Columns in Stan's order and with names that its readers understand. */
+typedef struct {
+  atvi_idx *at; /* [n_col] which column of the draws */
+  const char **name;
+} stan_columns;
+
+/* Whether indices are 1, 2, ... in each dimension: what readers of Stan CSV take for granted. */
+static bool counted(const atvi_array *a) {
+  for (int k = 0; k < a->n_dim; k++)
+    if (a->word[k] || a->label[k][0] != 1 || a->label[k][a->size[k] - 1] != a->size[k]) return false;
+  return true;
+}
+
+/* Element i in the order of Stan, the first index fastest, is which in ours, the last fastest? */
+static atvi_idx transposed(const atvi_array *a, atvi_idx i) {
+  atvi_idx out = 0, step = a->n;
+  for (int k = 0; k < a->n_dim; k++, i /= a->size[k - 1]) {
+    step /= a->size[k];
+    out += i % a->size[k] * step;
+  }
+  return out;
+}
+
+/* b.north as b_north: one number with a name of its own. */
+static const char *single(atvi_pool *pool, const atvi_draws *d, const char *name) {
+  char *out = atvi_pool_strndup(pool, name, strlen(name));
+  for (char *p = out; p && *p; p++)
+    if (*p == '.') *p = '_';
+  for (atvi_idx j = 0; out && j < d->n_col; j++)
+    if (strcmp(out, d->col[j].name) == 0 && strcmp(out, name) != 0) {
+      out = atvi_pool_printf(pool, "%s_", out);
+      j = -1;
+    }
+  return out;
+}
+
+static atvi_status order_columns(atvi_pool *pool, const atvi_draws *d, stan_columns *out) {
+  atvi_array *array;
+  atvi_idx n, to = 0;
+  const char **name = atvi_pool_take(pool, (size_t)d->n_col + 1, sizeof *name);
+  out->at = atvi_pool_take(pool, (size_t)d->n_col + 1, sizeof *out->at);
+  out->name = atvi_pool_take(pool, (size_t)d->n_col + 1, sizeof *out->name);
+  if (!name || !out->at || !out->name) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory");
+  for (atvi_idx j = 0; j < d->n_col; j++) name[j] = d->col[j].name;
+  ATVI_TRY(atvi_arrays_find(pool, d->n_col, name, NULL, &n, &array));
+  for (atvi_idx k = 0; k < n; k++) {
+    bool as_is = counted(&array[k]) && array[k].n_dim > 0;
+    for (atvi_idx i = 0; i < array[k].n; i++, to++) {
+      out->at[to] = array[k].first + (as_is ? transposed(&array[k], i) : i);
+      out->name[to] = as_is ? name[out->at[to]] : single(pool, d, name[out->at[to]]);
+    }
+  }
+  return atvi_pool_failed(pool) ? ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory") : ATVI_OK;
+}
+
+static void put_stan_rows(atvi_file *f, const atvi_draws *d, atvi_idx chain, const atvi_idx *column) {
   for (atvi_idx k = 0; k < per_chain(d); k++) {
     atvi_idx i = chain * per_chain(d) + k;
     put_number(f, d->log_prior[i] + d->log_lik[i]);
     atvi_file_put(f, ",1", 2);
     for (atvi_idx j = 0; j < d->n_col; j++) {
       atvi_file_put(f, ",", 1);
-      put_number(f, d->x[j * d->n + i]);
+      put_number(f, d->x[column[j] * d->n + i]);
     }
     atvi_file_put(f, "\n", 1);
   }
+}
+
+static atvi_status stan_write(atvi_pool *pool, const atvi_draws *d, atvi_idx chain, const char *path) {
+  atvi_file *f;
+  stan_columns c;
+  ATVI_TRY(order_columns(pool, d, &c));
+  ATVI_TRY(atvi_file_new(d->ctx, path, &f));
+  put_stan_config(f, d, chain);
+  atvi_file_printf(f, "lp__,accept_stat__");
+  for (atvi_idx j = 0; j < d->n_col; j++) put_name(f, c.name[j]);
+  atvi_file_put(f, "\n", 1);
+  put_stan_rows(f, d, chain, c.at);
   double s = isfinite(d->made.seconds) ? d->made.seconds : 0;
   atvi_file_printf(f, "# \n#  Elapsed Time: 0 seconds (Warm-up)\n#                %.3f seconds (Sampling)\n",
                    s);
   atvi_file_printf(f, "#                %.3f seconds (Total)\n# \n", s);
   return close_file(f);
+}
+
+atvi_status atvi_draws_stan_write(const atvi_draws *d, atvi_idx chain, const char *path) {
+  atvi_pool *pool;
+  ATVI_TRY(atvi_pool_new(d->ctx, &pool));
+  atvi_status status = stan_write(pool, d, chain, path);
+  atvi_pool_free(pool);
+  return status;
 }
 
 /* ---- JSON ---- */

@@ -11,7 +11,8 @@
 ATVI_CHECKED atvi_status atvi_draws_table_write(const atvi_draws *d, const char *path);
 
 /* One chain (from 0) as CmdStan writes it for draws that no adaptation made (algorithm fixed_param): lp__, accept_stat__, then parameters
- * and derived quantities. Weights cannot be told. Errors: EIO, ENOMEM. */
+ * and derived quantities, of arrays the first index fastest. Its readers expect indices 1, 2, ... without a gap: elements of other arrays are single numbers, b.north
+ * becomes b_north. Weights cannot be told. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_draws_stan_write(const atvi_draws *d, atvi_idx chain, const char *path);
 
 /* As posteriordb has draws: a list of chains, each an object of a list per quantity, "beta[2]": [...]; with weight__ if weighted. NaN and

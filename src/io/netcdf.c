@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* From the interface of netCDF, which has not changed since version 4.6.2 of 2018, the first that can write to memory. */
-enum { NETCDF4 = 0x1000, TYPE_DOUBLE = 6, TYPE_INT64 = 10, OWN_ATTRIBUTES = -1 };
+enum { NETCDF4 = 0x1000, TYPE_DOUBLE = 6, TYPE_INT64 = 10, TYPE_STRING = 12, OWN_ATTRIBUTES = -1 };
 enum { FIRST_BYTES = 1 << 16, NAME_BYTES = 256, PACK_LEVEL = 1 };
 
 typedef struct {
@@ -29,6 +29,7 @@ static struct {
   int (*deflate)(int group, int var, int shuffle, int deflate, int level);
   int (*put_reals)(int group, int var, const double *x);
   int (*put_integers)(int group, int var, const long long *x);
+  int (*put_words)(int group, int var, const char **x);
   int (*att_text)(int group, int var, const char *key, size_t n, const char *text);
   int (*att_reals)(int group, int var, const char *key, int type, size_t n, const double *x);
   int (*att_integers)(int group, int var, const char *key, int type, size_t n, const long long *x);
@@ -61,6 +62,7 @@ static void load(void) {
   find(from, "nc_def_var_deflate", &lib.deflate);
   find(from, "nc_put_var_double", &lib.put_reals);
   find(from, "nc_put_var_longlong", &lib.put_integers);
+  find(from, "nc_put_var_string", &lib.put_words);
   find(from, "nc_put_att_text", &lib.att_text);
   find(from, "nc_put_att_double", &lib.att_reals);
   find(from, "nc_put_att_longlong", &lib.att_integers);
@@ -181,6 +183,14 @@ int atvi_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim,
   _Static_assert(sizeof(long long) == sizeof(int64_t), "the library takes long long");
   int var = variable(f, group, name, TYPE_INT64, n_dim, dim);
   if (going(f)) f->error = lib.put_integers(inside(f, group), var, (const long long *)x);
+  return var;
+}
+
+int atvi_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
+                      const char *const *x) {
+  int var = variable(f, group, name, TYPE_STRING, n_dim, dim);
+  /* the library reads them only, though its prototype does not say so */
+  if (going(f)) f->error = lib.put_words(inside(f, group), var, (const char **)x);
   return var;
 }
 

@@ -27,6 +27,8 @@ int atvi_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, co
                       const double *x);
 int atvi_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
                          const int64_t *x);
+int atvi_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
+                      const char *const *x);
 /* Attributes of a variable, or with var = ATVI_NETCDF_ROOT of the group. */
 void atvi_netcdf_note(atvi_netcdf *f, int group, int var, const char *key, const char *text);
 void atvi_netcdf_note_reals(atvi_netcdf *f, int group, int var, const char *key, atvi_idx n, const double *x);

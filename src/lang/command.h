@@ -16,8 +16,8 @@ typedef struct {
   atvi_idx index;
 } elab_named;
 bool atvi_elab_named_params(elab *e, elab_named **out);
-atvi_idx atvi_elab_named_find(const elab *e, const elab_named *param, const char *text,
-                              size_t n); /* -1: none */
+atvi_idx atvi_elab_named_find(const elab *e, const elab_named *param, const char *field,
+                              size_t n_field); /* -1: none; brackets of an element count as dots */
 
 /* The command with {here} and a first word that is a path in the place where the model is. NULL: out of memory. */
 const char *atvi_elab_command(elab *e, const char *command, bool here_is_free);

@@ -397,6 +397,11 @@ static atvi_node if_node(elab *e, const elab_env *v, const ast_expr *x) {
 static atvi_node time_node(elab *e, const elab_env *v, const ast_expr *x) {
   if (!permit(e, v, x, ELAB_KIND(ATVI_IN_TIME), true)) return ATVI_NODE_NONE;
   if (e->lang->kind != ATVI_MODEL_STATIC) return atvi_graph_input(e->g, ATVI_IN_TIME, 0);
+  /* A column of the data may be called t. */
+  const atvi_csv *csv =
+      v->data >= 0 && v->allowed & ELAB_KIND(ATVI_IN_DATA) ? e->lang->data[v->data].csv : NULL;
+  atvi_idx column = csv ? atvi_csv_find(csv, "t") : -1;
+  if (column >= 0) return atvi_graph_input(e->g, ATVI_IN_DATA, column);
   atvi_lang_error(e->s, x->at, "use the name of the data's time column instead",
                   "a model without states has no time t");
   return ATVI_NODE_NONE;

@@ -170,8 +170,25 @@ static bool check_fields(elab *e, const ast_setting *command, const bool *used,
   return true;
 }
 
+/* Variables without which few programs run, or that are ours. */
+static bool check_variables(elab *e, const ast_stmt *st, const atvi_lang_simulator *sim) {
+  static const char *const TAKEN[] = {"PATH", "HOME",   "SHELL",           "IFS",        "PWD",
+                                      "LANG", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "ATVI_RUN",
+                                      "ENV",  "USER",   "ATVI_MODEL_DIR",  "PYTHONPATH"};
+  for (atvi_idx i = 0; sim->send_environment && i < sim->n_input; i++)
+    for (size_t k = 0; k < sizeof TAKEN / sizeof *TAKEN; k++) {
+      const char *name = e->lang->param[sim->input[i]].name;
+      if (strcmp(name, TAKEN[k]) != 0) continue;
+      atvi_lang_error(e->s, st->at, "give the parameter another name, or send it in another way",
+                      "the parameter '%s' would take the place of an environment variable that programs need",
+                      name);
+      return false;
+    }
+  return true;
+}
+
 /* As `inputs` says; or the parameters in the command and the templates; or all that are no part of what is added to the output. */
-bool atvi_elab_simulator_inputs(elab *e) {
+static bool find_inputs(elab *e) {
   const ast_stmt *st = e->simulator;
   atvi_lang_simulator *sim = &e->lang->simulator;
   elab_named *param;
@@ -205,6 +222,10 @@ bool atvi_elab_simulator_inputs(elab *e) {
   if (sim->n_input) return true;
   atvi_lang_error(e->s, st->at, "name them: inputs k, m", "the simulator has no inputs");
   return false;
+}
+
+bool atvi_elab_simulator_inputs(elab *e) {
+  return find_inputs(e) && (!e->simulator || check_variables(e, e->simulator, &e->lang->simulator));
 }
 
 /* ---- outputs and the rest ---- */

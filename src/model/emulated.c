@@ -6,8 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Times of data and of an emulator that differ by less than this share of the largest are one. */
-static const double SAME_TIME = 1e-10;
+/* Times of data and of an emulator that differ by less than this share of the largest are one; or by these of the span and of the mean step, for simulators
+ * print times with six digits. */
+static const double SAME_TIME = 1e-10, SAME_SPAN = 1e-6, SAME_STEP = 1e-3;
 /* Range of the error of an output that is one number: no two rows are so far apart that it changes. */
 static const double FOR_EVER = 1e200;
 
@@ -61,13 +62,13 @@ static atvi_status fit(const building *b, atvi_idx k, const atvi_emulated_runs *
 
 static atvi_status copy_emulation(const building *b, const atvi_emulated_runs *r, atvi_emulation *to) {
   atvi_idx d = r->runs.d, m = r->runs.m;
-  to->lower = take(b, d, sizeof(double));
-  to->width = take(b, d, sizeof(double));
+  to->axis = take(b, d, sizeof *to->axis);
   bool timed = m > 1 || r->runs.time;
   to->time = timed ? take(b, m, sizeof(double)) : NULL;
-  if (!to->lower || !to->width || (timed && !to->time)) return nomem(b);
+  if (!to->axis || (timed && !to->time)) return nomem(b);
   to->d = d, to->m = m, to->n_run = r->runs.n;
-  for (atvi_idx j = 0; j < d; j++) to->lower[j] = r->lower[j], to->width[j] = r->width[j];
+  to->counted = timed && !r->runs.time;
+  for (atvi_idx j = 0; j < d; j++) to->axis[j] = r->axis[j];
   for (atvi_idx t = 0; timed && t < m; t++) to->time[t] = r->runs.time ? r->runs.time[t] : (double)(t + 1);
   return ATVI_OK;
 }
@@ -107,13 +108,18 @@ static atvi_status no_such_time(const building *b, const atvi_process *p, const 
   const char *name = b->lang->emulator[p->emulator].name;
   if (!data->csv || at->row >= data->csv->n_row)
     return ATVI_FAIL(b->ctx, ATVI_EINVAL,
-                     "times: the emulator '%s' has no output at time %g; it has %td, from %g to %g", name,
+                     "times: the emulator '%s' has no output at time %.9g; it has %td, from %g to %g", name,
                      at->time, em->m, em->time[0], em->time[em->m - 1]);
-  return ATVI_FAIL(
-      b->ctx, ATVI_EDATA,
-      "%s:%d:1: error: the emulator '%s' has no output at time %g; it has %td, from %g to %g\n"
-      "hint: times of data and of runs must be in the same unit, and every time of the data among the runs'",
-      data->csv->path, data->csv->line[at->row], name, at->time, em->m, em->time[0], em->time[em->m - 1]);
+  const char *hint =
+      em->counted
+          ? "the runs have no times, so that these are 1, 2, ...; 'time COLUMN' in the output's line tells "
+            "them, or 'times' in the emulator's block"
+          : "times of data and of runs must be in the same unit, and every time of the data among the runs'";
+  return ATVI_FAIL(b->ctx, ATVI_EDATA,
+                   "%s:%d:1: error: the emulator '%s' has no output at time %.9g; it has %td, from %g to %g\n"
+                   "hint: %s",
+                   data->csv->path, data->csv->line[at->row], name, at->time, em->m, em->time[0],
+                   em->time[em->m - 1], hint);
 }
 
 /* The emulator's output at that time, -1 if there is none. */
@@ -128,7 +134,9 @@ static atvi_idx output_at(const atvi_emulation *em, double t) {
       hi = mid;
   }
   if (lo > 0 && t - em->time[lo - 1] < fabs(em->time[lo] - t)) lo--;
+  double span = em->time[em->m - 1] - em->time[0];
   double eps = SAME_TIME * fmax(fabs(em->time[0]), fabs(em->time[em->m - 1]));
+  if (em->m > 1) eps = fmax(eps, fmin(SAME_SPAN * span, SAME_STEP * span / (double)(em->m - 1)));
   return fabs(em->time[lo] - t) <= eps ? lo : -1;
 }
 

@@ -14,6 +14,21 @@
 #include "gp/markov.h"
 #include "lang/lang.h"
 
+/* ---- inputs ---- */
+
+/* Where an input lies in the unit cube: x = (s - lower) / width with s = theta, or log(theta - base) where base is not NaN. */
+typedef struct {
+  double base, lower, width;
+} atvi_emulated_axis;
+
+/* Whether values above base are spread more evenly on the logarithmic scale; value[n] is sorted by it, n >= 1. */
+bool atvi_emulated_axis_log(atvi_idx n, double *value, double base);
+/* From the ends in theta. An input that is the same everywhere has width 1. */
+void atvi_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper);
+double atvi_emulated_axis_x(const atvi_emulated_axis *a, double theta);
+double atvi_emulated_axis_theta(const atvi_emulated_axis *a, double x);
+double atvi_emulated_axis_slope(const atvi_emulated_axis *a, double x); /* dx / dtheta */
+
 /* ---- runs of a simulator ---- */
 
 /* What an emulator of the model is fitted to, and how. */
@@ -21,12 +36,13 @@ typedef struct {
   atvi_em_runs runs; /* in the unit cube */
   atvi_em_opts opts; /* what the model file holds fixed; estimate the rest */
   double *lower,
-      *width; /* [d] theta = lower + width * x: the prior's box where it is finite, else the range of the designs */
-  double *least, *most; /* [d] of the designs, as theta */
-  atvi_idx n_failed;    /* runs that are not among them */
-  const char *failure;  /* about the first of those; NULL: none */
-  atvi_idx n_other;     /* runs made with other settings of the simulator than the latest */
-  atvi_idx lines;       /* of the record that were read; 0: the runs are in files */
+      *width; /* [d] the range of theta: the prior's box where it is finite, else that of the designs */
+  atvi_emulated_axis *axis; /* [d] from there to the unit cube */
+  double *least, *most;     /* [d] of the designs, as theta */
+  atvi_idx n_failed;        /* runs that are not among them */
+  const char *failure;      /* about the first of those; NULL: none */
+  atvi_idx n_other;         /* runs made with other settings of the simulator than the latest */
+  atvi_idx lines;           /* of the record that were read; 0: the runs are in files */
 } atvi_emulated_runs;
 
 /* Runs of lang->emulator[k], from its files or from the first `lines` lines (0: all) of the simulator's record in the folder `runs` (NULL: as
@@ -41,9 +57,10 @@ const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx 
 typedef struct {
   atvi_emulator *em; /* NULL: no observation has it */
   atvi_idx d, m;
-  const atvi_idx *input; /* [d] parameters */
-  double *lower, *width; /* [d] */
-  double *time;          /* [m]; NULL: the output is one number without a time */
+  const atvi_idx *input;    /* [d] parameters */
+  atvi_emulated_axis *axis; /* [d] */
+  double *time;             /* [m]; NULL: the output is one number without a time */
+  bool counted;             /* the runs have no times: these are 1, 2, ... */
   atvi_idx n_run;
 } atvi_emulation;
 
@@ -111,8 +128,15 @@ void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx
 /* Log density of each value given all others, by place: [n][L], NaN where missing. */
 const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
                                       const double *arg);
+/* Each value drawn given all others, by place: [n][L]. Lane b is draw number draw + b. */
+const double *atvi_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                   const double *arg, uint64_t seed, atvi_idx draw);
 /* Simulated values, by place: [n][L]; given the data or not. Lane b is draw number draw + b. */
 const double *atvi_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
                                  const double *arg, bool given, uint64_t seed, atvi_idx draw);
+/* The parts of a draw given the data, as atvi_emulated_means has those of the means. */
+void atvi_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                         const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
+                         const double **rest);
 
 #endif

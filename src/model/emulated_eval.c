@@ -105,7 +105,7 @@ void atvi_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all
     for (atvi_idx j = 0; j < em->d; j++)
       for (int b = 0; b < G; b++) {
         double v = theta[em->input[j] * B + first + (b < real ? b : real - 1)];
-        s->x[j * G + b] = (v - em->lower[j]) / em->width[j];
+        s->x[j * G + b] = atvi_emulated_axis_x(&em->axis[j], v);
       }
     atvi_em_use(em_work, (int)real);
     atvi_em_eval(em->em, em_work, s->x, s->mean, s->share);
@@ -168,7 +168,9 @@ void atvi_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B
     atvi_em_vjp(em->em, s->fit, s->mean_bar, s->share_bar, s->x_bar);
     for (atvi_idx j = 0; j < em->d; j++)
       for (int b = 0; b < G && first + b < B; b++)
-        if (good[b]) grad[em->input[j] * B + first + b] += s->x_bar[j * G + b] / em->width[j];
+        if (good[b])
+          grad[em->input[j] * B + first + b] +=
+              s->x_bar[j * G + b] * atvi_emulated_axis_slope(&em->axis[j], s->x[j * G + b]);
   }
 }
 
@@ -181,17 +183,14 @@ static void prepare(const atvi_process *p, const seat *s, int part, const double
     for (int l = 0; l < L; l++) s->resid[i * L + l] = p->value[i] - (s->all ? s->mean[i * G + part + l] : 0);
 }
 
-void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                         const double *arg, const double **emulator, const double **rest) {
-  const atvi_process *p = &e->process[k];
-  const seat *s = &w->seat[k];
-  prepare(p, s, part, arg);
-  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, s->term, NULL, NULL, NULL, NULL);
+/* Terms [n_term][n][L] as the emulator's output, with its mean, and the rest. */
+static void split(const atvi_process *p, const seat *s, int part, const double *term, const double **emulator,
+                  const double **rest) {
   for (atvi_idx i = 0; i < p->n; i++)
     for (int l = 0; l < L; l++) {
       double own = s->all ? s->mean[i * G + part + l] : 0, other = 0;
       for (int t = 0; t < p->n_term; t++) {
-        double x = s->term[(t * p->n + i) * L + l];
+        double x = term[(t * p->n + i) * L + l];
         if (t == p->own)
           own += x;
         else
@@ -201,6 +200,15 @@ void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx
     }
   *emulator = s->one;
   *rest = s->two;
+}
+
+void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                         const double *arg, const double **emulator, const double **rest) {
+  const atvi_process *p = &e->process[k];
+  const seat *s = &w->seat[k];
+  prepare(p, s, part, arg);
+  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, s->term, NULL, NULL, NULL, NULL);
+  split(p, s, part, s->term, emulator, rest);
 }
 
 const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
@@ -216,6 +224,23 @@ const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work
   return s->one;
 }
 
+const double *atvi_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                   const double *arg, uint64_t seed, atvi_idx draw) {
+  const atvi_process *p = &e->process[k];
+  const seat *s = &w->seat[k];
+  atvi_rng own = atvi_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1), 1);
+  uint64_t key = atvi_rng_bits(&own);
+  prepare(p, s, part, arg);
+  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
+  for (atvi_idx i = 0; i < p->n; i++)
+    for (int l = 0; l < L; l++) {
+      atvi_rng r = atvi_rng_at(key, ATVI_STREAM_OBSERVE, (uint32_t)p->row[i], (uint32_t)(draw + l));
+      double mean = s->one[i * L + l] + (s->all ? s->mean[i * G + part + l] : 0);
+      s->one[i * L + l] = mean + sqrt(s->two[i * L + l]) * atvi_rng_normal(&r);
+    }
+  return s->one;
+}
+
 const double *atvi_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
                                  const double *arg, bool given, uint64_t seed, atvi_idx draw) {
   const atvi_process *p = &e->process[k];
@@ -227,4 +252,11 @@ const double *atvi_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, 
   for (atvi_idx i = 0; s->all && i < p->n; i++)
     for (int l = 0; l < L; l++) s->one[i * L + l] += s->mean[i * G + part + l];
   return s->one;
+}
+
+void atvi_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                         const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
+                         const double **rest) {
+  atvi_emulated_draw(e, w, k, part, arg, true, seed, draw);
+  split(&e->process[k], &w->seat[k], part, atvi_markov_drawn(w->seat[k].markov), emulator, rest);
 }

@@ -34,6 +34,16 @@ static void report_means(const reporting *r, atvi_idx k, int part, atvi_idx firs
   if (p->out_rest >= 0) spread(r, p, rest, p->out_rest, first, real);
 }
 
+/* The parts of a draw, as those of the means above. */
+static void report_drawn(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
+  const atvi_process *p = &r->m->emulated->process[k];
+  const double *own, *rest;
+  atvi_emulated_drawn(r->m->emulated, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first, &own,
+                      &rest);
+  if (p->out_emulator >= 0) spread(r, p, own, p->out_emulator, first, real);
+  if (p->out_rest >= 0) spread(r, p, rest, p->out_rest, first, real);
+}
+
 static void report_part(const reporting *r, int part, atvi_idx first, int real) {
   const atvi_emulated *e = r->m->emulated;
   for (atvi_idx k = 0; k < e->n; k++) {
@@ -44,8 +54,14 @@ static void report_part(const reporting *r, int part, atvi_idx first, int real) 
       report_means(r, k, part, first, real);
       continue;
     }
+    if (r->kind == ATVI_REPORT_LATENT) {
+      report_drawn(r, k, part, first, real);
+      continue;
+    }
     if (r->kind == ATVI_REPORT_POINTWISE)
       x = atvi_emulated_pointwise(e, r->w->emulated, k, part, r->w->arg);
+    else if (r->kind == ATVI_REPORT_LEAVE_ONE_OUT)
+      x = atvi_emulated_others(e, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first);
     else
       x = atvi_emulated_draw(e, r->w->emulated, k, part, r->w->arg, r->kind == ATVI_REPORT_PREDICTIVE,
                              r->seed, r->draw + first);
@@ -65,4 +81,14 @@ void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_r
       report_part(&r, part, at + part, real);
     }
   }
+}
+
+bool atvi_model_series_drawn(const atvi_model *m, atvi_idx series) {
+  atvi_idx at = 0;
+  for (atvi_idx s = 0; s < series; s++) at += m->target.series[s].n;
+  for (atvi_idx k = 0; m->emulated && k < m->emulated->n; k++)
+    if (m->target.series[series].kind == ATVI_SERIES_TRACKED &&
+        (m->emulated->process[k].out_emulator == at || m->emulated->process[k].out_rest == at))
+      return true;
+  return false;
 }

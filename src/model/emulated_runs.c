@@ -103,8 +103,8 @@ static atvi_status read_times(const reading *r, atvi_em_runs *runs) {
 
 static atvi_status read_files(const reading *r, atvi_em_runs *runs, double **x) {
   atvi_csv *designs, *outputs;
-  atvi_idx n, d;
-  double *y;
+  atvi_idx n = 0, d;
+  double *y = NULL;
   char what[400];
   ATVI_TRY(matrix(r, &r->em->designs, &designs, &runs->n, &runs->d, x));
   ATVI_TRY(matrix(r, &r->em->outputs, &outputs, &n, &runs->m, &y));
@@ -114,7 +114,9 @@ static atvi_status read_files(const reading *r, atvi_em_runs *runs, double **x) 
     return wrong(r, r->em->designs.place, designs->path, what);
   }
   if (n != runs->n) {
-    snprintf(what, sizeof what, "%td runs, but %.200s has %td designs", n, designs->path, runs->n);
+    bool turned = runs->m == runs->n || outputs->n_col == runs->n;
+    snprintf(what, sizeof what, "%td runs, but %.200s has %td designs%s", n, designs->path, runs->n,
+             turned ? ": every run is a line of the outputs, not a column" : "");
     return wrong(r, r->em->outputs.place, outputs->path, what);
   }
   if (n < 2) return wrong(r, r->em->outputs.place, outputs->path, "an emulator needs at least 2 runs");
@@ -149,12 +151,23 @@ static atvi_status read_record(const reading *r, const char *folder, atvi_idx li
   return ATVI_OK;
 }
 
+/* The bound from which the logarithm of an input is taken; NaN: it is taken as it is. value[n]: room. Lengths that are given are in ranges of the input
+ * itself. */
+static double base_of(const reading *r, const atvi_lang_param *p, atvi_idx n, atvi_idx d, const double *x,
+                      double *value) {
+  if (!isfinite(p->lower) || isfinite(p->upper) || r->em->length) return NAN;
+  for (atvi_idx i = 0; i < n; i++) value[i] = x[i * d];
+  return atvi_emulated_axis_log(n, value, p->lower) ? p->lower : NAN;
+}
+
 /* Inputs to the unit cube. */
 static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
   const atvi_em_runs *runs = &out->runs;
   atvi_idx n = runs->n, d = runs->d;
   out->lower = atvi_pool_take(r->pool, 4 * (size_t)d + 1, sizeof(double));
-  if (!out->lower) return nomem(r);
+  out->axis = atvi_pool_take(r->pool, (size_t)d + 1, sizeof *out->axis);
+  double *value = atvi_pool_take(r->pool, (size_t)n + 1, sizeof *value);
+  if (!out->lower || !out->axis || !value) return nomem(r);
   out->width = out->lower + d;
   out->least = out->width + d;
   out->most = out->least + d;
@@ -169,7 +182,8 @@ static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
     double lower = box ? p->lower : out->least[j], upper = box ? p->upper : out->most[j];
     out->lower[j] = lower;
     out->width[j] = upper > lower ? upper - lower : 1;
-    for (atvi_idx i = 0; i < n; i++) x[i * d + j] = (x[i * d + j] - lower) / out->width[j];
+    atvi_emulated_axis_set(&out->axis[j], base_of(r, p, n, d, x + j, value), lower, upper);
+    for (atvi_idx i = 0; i < n; i++) x[i * d + j] = atvi_emulated_axis_x(&out->axis[j], x[i * d + j]);
   }
   out->runs.x = x;
   return ATVI_OK;
@@ -192,7 +206,7 @@ static void set_opts(const atvi_lang_emulator *em, atvi_em_opts *o) {
 atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs,
                                     atvi_idx lines, atvi_emulated_runs *out) {
   reading r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang, .em = &lang->emulator[k]};
-  double *x;
+  double *x = NULL;
   *out = (atvi_emulated_runs){0};
   ATVI_TRY(r.em->designs.path ? read_files(&r, &out->runs, &x) : read_record(&r, runs, lines, out, &x));
   ATVI_TRY(scale(&r, out, x));

@@ -270,6 +270,8 @@ const atvi_target_ops atvi_model_ops = {
     .predict = atvi_model_predict,
     .simulate = atvi_model_simulate,
     .predictive = atvi_model_predictive,
+    .leave_one_out = atvi_model_leave_one_out,
+    .latent = atvi_model_latent,
     .eval_frozen = eval_frozen,
     .eval_exact = eval_exact,
 };

@@ -2,10 +2,20 @@
 /* A seat per worker holds the target's scratch, room for one group of points and the counters, so that
  * nothing is shared while threads run. Seats are laid out ATVI_ALIGN apart: no false sharing. */
 #include "model/evaluator.h"
+#include "core/hash.h"
 #include <math.h>
+#include <string.h>
+
+typedef struct {
+  atvi_idx n;
+  uint64_t key[ATVI_FAILED_KEPT]; /* rising */
+  atvi_outcome why[ATVI_FAILED_KEPT];
+  double *theta; /* [ATVI_FAILED_KEPT + 1][d]; the last is scratch */
+} sample;
 
 typedef struct {
   void *work;
+  sample failed;
   int64_t count, failures;
   double *theta;         /* [d][group] */
   double *log_prior;     /* [group] */
@@ -30,6 +40,7 @@ static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx gro
   for (int i = 0; i < n_seat; i++) {
     seat *s, in = {0};
     ATVI_TAKE(a, s, 1);
+    ATVI_TAKE(a, in.failed.theta, (ATVI_FAILED_KEPT + 1) * d);
     ATVI_TAKE(a, in.theta, d * group);
     ATVI_TAKE(a, in.log_prior, group);
     ATVI_TAKE(a, in.log_lik, group);
@@ -87,6 +98,31 @@ void *atvi_evaluator_work_of(atvi_evaluator *ev, int worker) {
   return worker < ev->n_seat ? ev->seats[worker]->work : NULL;
 }
 
+/* Keeps the point if it is new and its fingerprint is among the smallest. */
+static void keep(sample *s, atvi_idx d, const double *theta, atvi_outcome why) {
+  uint64_t key = atvi_hash(ATVI_HASH, theta, (size_t)d * sizeof *theta);
+  atvi_idx at = 0, last = s->n < ATVI_FAILED_KEPT ? s->n : ATVI_FAILED_KEPT - 1;
+  while (at < s->n && s->key[at] < key) at++;
+  if (at == ATVI_FAILED_KEPT || (at < s->n && s->key[at] == key)) return;
+  for (atvi_idx k = last; k > at; k--) {
+    s->key[k] = s->key[k - 1];
+    s->why[k] = s->why[k - 1];
+    memcpy(s->theta + k * d, s->theta + (k - 1) * d, (size_t)d * sizeof *theta);
+  }
+  s->key[at] = key;
+  s->why[at] = why;
+  memcpy(s->theta + at * d, theta, (size_t)d * sizeof *theta);
+  s->n = last + 1;
+}
+
+static void note_failure(const atvi_evaluator *ev, seat *s, const atvi_batch *b, atvi_idx i) {
+  atvi_idx d = ev->target->d;
+  double *theta = s->failed.theta + ATVI_FAILED_KEPT * d;
+  for (atvi_idx j = 0; j < d; j++) theta[j] = b->theta[j * b->B + i];
+  s->failures++;
+  keep(&s->failed, d, theta, b->outcome[i]);
+}
+
 /* At most a group of points. A density that is NaN or +inf is a failure even if the target did not notice. */
 static void run_group(const atvi_evaluator *ev, seat *s, const atvi_batch *batch) {
   atvi_batch b = *batch;
@@ -99,7 +135,7 @@ static void run_group(const atvi_evaluator *ev, seat *s, const atvi_batch *batch
       if (bad) b.outcome[i] = ATVI_RUN_NONFINITE;
     }
     s->count += b.outcome[i] != ATVI_RUN_OUTSIDE;
-    s->failures += b.outcome[i] != ATVI_RUN_OK && b.outcome[i] != ATVI_RUN_OUTSIDE;
+    if (b.outcome[i] != ATVI_RUN_OK && b.outcome[i] != ATVI_RUN_OUTSIDE) note_failure(ev, s, &b, i);
   }
 }
 
@@ -168,4 +204,15 @@ int64_t atvi_evaluator_failures(const atvi_evaluator *ev) {
   int64_t sum = 0;
   for (int i = 0; i < ev->n_seat; i++) sum += ev->seats[i]->failures;
   return sum;
+}
+
+atvi_idx atvi_evaluator_failed(const atvi_evaluator *ev, double *theta, atvi_outcome *why) {
+  atvi_idx d = ev->target->d;
+  sample all = {.theta = theta};
+  for (int i = 0; i < ev->n_seat; i++) {
+    const sample *one = &ev->seats[i]->failed;
+    for (atvi_idx k = 0; k < one->n; k++) keep(&all, d, one->theta + k * d, one->why[k]);
+  }
+  memcpy(why, all.why, sizeof all.why);
+  return all.n;
 }

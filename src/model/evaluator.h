@@ -25,5 +25,9 @@ void *atvi_evaluator_work_of(atvi_evaluator *ev, int worker);
 /* Points evaluated (outcome not OUTSIDE) and failed (neither OK nor OUTSIDE) since new; likelihood gradients count once. */
 int64_t atvi_evaluator_count(const atvi_evaluator *ev);
 int64_t atvi_evaluator_failures(const atvi_evaluator *ev);
+/* A sample of the points that failed, each once: those whose fingerprints are smallest, so that it does not depend on threads.
+ * theta[ATVI_FAILED_KEPT][d], why[ATVI_FAILED_KEPT]; returns how many there are. */
+enum { ATVI_FAILED_KEPT = 16 };
+atvi_idx atvi_evaluator_failed(const atvi_evaluator *ev, double *theta, atvi_outcome *why);
 
 #endif

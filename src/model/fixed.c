@@ -190,6 +190,30 @@ static void predictive(const void *self, void *work, uint64_t seed, atvi_idx fir
   draw_points(f, work, f->base->ops->predictive, seed, first, B, theta, out);
 }
 
+static void leave_one_out(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                          const double *theta, double *out) {
+  const fixed *f = self;
+  draw_points(f, work, f->base->ops->leave_one_out, seed, first, B, theta, out);
+}
+
+/* In place: what was there goes in, since only some rows are written. */
+static void latent(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                   const double *theta, double *out) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  atvi_idx n = f->base->n_out;
+  const atvi_idx group = group_of(f);
+  double *rows = atvi_block(w->ctx, (size_t)(n * group) * sizeof *rows + 1);
+  for (atvi_idx at = 0; rows && at < B; at += group) {
+    atvi_idx b = B - at < group ? B - at : group;
+    expand(f, w, B, theta, at, b);
+    for (atvi_idx i = 0; i < n * b; i++) rows[i] = out[i / b * B + at + i % b];
+    f->base->ops->latent(f->base->self, w->base, seed, first + at, b, w->theta, rows);
+    for (atvi_idx i = 0; i < n * b; i++) out[i / b * B + at + i % b] = rows[i];
+  }
+  atvi_block_free(w->ctx, rows);
+}
+
 static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const double *value) {
   const atvi_target *base = f->base;
   for (atvi_idx k = 0; k < n; k++) {
@@ -249,6 +273,8 @@ atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, c
                              .predict = base->ops->predict ? predict : NULL,
                              .simulate = base->ops->simulate ? simulate : NULL,
                              .predictive = base->ops->predictive ? predictive : NULL,
+                             .leave_one_out = base->ops->leave_one_out ? leave_one_out : NULL,
+                             .latent = base->ops->latent ? latent : NULL,
                              .eval_frozen = base->ops->eval_frozen ? eval_frozen : NULL,
                              .eval_exact = base->ops->eval_exact ? eval_exact : NULL};
   atvi_idx d = f->target.d;

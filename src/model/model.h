@@ -150,10 +150,15 @@ typedef enum {
   ATVI_REPORT_PREDICT,
   ATVI_REPORT_SIMULATE,
   ATVI_REPORT_PREDICTIVE,
+  ATVI_REPORT_LEAVE_ONE_OUT,
+  ATVI_REPORT_LATENT,
   ATVI_REPORT_POINTWISE
 } atvi_report_kind;
 void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_report_kind kind,
                                  uint64_t seed, atvi_idx draw, atvi_idx B, const double *theta, double *out);
+
+/* Whether a series is drawn given theta and the data (target's latent), and not a function of theta. */
+bool atvi_model_series_drawn(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);
@@ -164,5 +169,9 @@ void atvi_model_simulate(const void *self, void *work, uint64_t seed, atvi_idx f
                          const double *theta, double *out);
 void atvi_model_predictive(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            const double *theta, double *out);
+void atvi_model_latent(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       const double *theta, double *out);
+void atvi_model_leave_one_out(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                              const double *theta, double *out);
 
 #endif

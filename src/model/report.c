@@ -193,3 +193,14 @@ void atvi_model_predictive(const void *self, void *work, uint64_t seed, atvi_idx
   report(self, work, true, seed, first, B, theta, out);
   atvi_model_report_processes(self, work, ATVI_REPORT_PREDICTIVE, seed, first, B, theta, out);
 }
+
+void atvi_model_leave_one_out(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                              const double *theta, double *out) {
+  report(self, work, true, seed, first, B, theta, out);
+  atvi_model_report_processes(self, work, ATVI_REPORT_LEAVE_ONE_OUT, seed, first, B, theta, out);
+}
+
+void atvi_model_latent(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       const double *theta, double *out) {
+  atvi_model_report_processes(self, work, ATVI_REPORT_LATENT, seed, first, B, theta, out);
+}

@@ -195,12 +195,15 @@ static double along(const atvi_scale *s, double v) {
 double atvi_frame_x(const atvi_frame *f, double v) { return f->x + f->width * along(&f->across, v); }
 double atvi_frame_y(const atvi_frame *f, double v) { return f->y + f->height * (1 - along(&f->up, v)); }
 
+static const double BESIDE = 10, /* what every frame has to its left and right, at least */
+    WIDER = 1.1;                 /* than Helvetica other fonts of a page are */
+
 double atvi_frame_left(const atvi_scale *up, int ticks) {
   atvi_tick tick[ATVI_TICKS];
   double most = 0;
   int n = atvi_ticks(up, ticks > 0 ? ticks : 5, tick);
   for (int i = 0; i < n; i++) most = fmax(most, atvi_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false));
-  return most + 8;
+  return WIDER * most + 8;
 }
 
 static void draw_across(atvi_canvas *c, const atvi_frame *f, const atvi_frame_opts *o) {
@@ -211,11 +214,13 @@ static void draw_across(atvi_canvas *c, const atvi_frame *f, const atvi_frame_op
   atvi_draw_group(c, "ax");
   for (int i = 0; i < n; i++) {
     double x = atvi_frame_x(f, tick[i].at),
-           half = atvi_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false) / 2;
+           half = WIDER * atvi_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false) / 2;
     atvi_draw_line(c, x, f->y, x, bottom, (atvi_style){.stroke = ATVI_INK_GRID});
-    if (o->no_x || x - half < end + 6) continue; /* labels never touch */
-    end = x + half;
-    atvi_draw_text(c, x, bottom + 15,
+    /* at the ends labels stand inwards of their tick rather than outside the drawing */
+    double at = fmax(f->x - BESIDE + half, fmin(x, f->x + f->width + BESIDE - half));
+    if (o->no_x || at - half < end + 6) continue; /* labels never touch */
+    end = at + half;
+    atvi_draw_text(c, at, bottom + 15,
                    (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
                    tick[i].label);
   }

@@ -101,14 +101,24 @@ static void draw_curves(atvi_canvas *c, const atvi_frame *f, const atvi_marginal
   }
 }
 
+/* x to the place 10^place, where that is above 1. */
+static double round_to(double x, double place) {
+  double unit = pow(10, place);
+  return place > 0 && place < 6 ? unit * round(x / unit) : x;
+}
+
 /* "0.887 +- 0.035": two digits of the sd, and the mean down to the same place. */
 static void write_mean(char *out, size_t n, const atvi_summary_column *c) {
   char mean[ATVI_TICK_LABEL], sd[ATVI_TICK_LABEL];
   int digits = 3;
   if (c->sd > 0 && c->mean != 0 && isfinite(c->mean))
     digits = 2 + (int)(floor(log10(fabs(c->mean))) - floor(log10(c->sd)));
-  atvi_write_number(mean, c->mean, digits < 1 ? 1 : digits > 8 ? 8 : digits);
-  atvi_write_number(sd, c->sd, 2);
+  double place = c->sd > 0 ? floor(log10(c->sd)) - 1 : 0;
+  atvi_write_number(mean, round_to(c->mean, place), digits < 1 ? 1 : digits > 8 ? 8 : digits);
+  if (c->sd < 1e-4 && c->sd > 1e-8 && fabs(c->mean) >= 1e-4) /* as the mean: without an exponent */
+    snprintf(sd, sizeof sd, "%.*f", (int)-place, c->sd);
+  else
+    atvi_write_number(sd, round_to(c->sd, place), 2);
   snprintf(out, n, "%s \xc2\xb1 %s", mean, sd);
 }
 

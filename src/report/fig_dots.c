@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers with their errors, a line of them for each thing compared; and one number against another. */
+/* Numbers with their errors, a line of them for each thing compared. */
 #include "report/figure.h"
 #include <math.h>
 
-static const double ROW = 26, WIDTH = 640, TOP = 52, BELOW = 40;
+static const double ROW_LEAST = 26, EACH = 9, WIDTH = 640, TITLE = 30, BELOW = 40;
 
 static atvi_scale axis_of(const atvi_dot_plot *p) {
   double low = p->mark, high = p->mark;
@@ -21,20 +21,30 @@ static atvi_scale axis_of(const atvi_dot_plot *p) {
   return atvi_scale_of(low, high, isfinite(p->ends[0]) ? 0.02 : 0.06);
 }
 
+/* Height of a row: there is room between its dots. */
+static double row_of(const atvi_dot_plot *p) { return fmax(ROW_LEAST, EACH * ((double)p->n + 1)); }
+
 static atvi_ink ink_of(atvi_idx k) { return (atvi_ink)(ATVI_INK_CHAIN + k % ATVI_INK_CHAINS); }
 
-static void legend(atvi_canvas *c, const atvi_dot_plot *p, double x) {
-  for (atvi_idx k = 0; k < p->n && p->n > 1; k++) {
-    double at = x + 5, y = 34;
-    atvi_draw_dots(c, 1, &at, &y, 4, (atvi_style){.stroke = ink_of(k)});
-    atvi_draw_text(c, x + 13, 38, (atvi_label){.ink = ATVI_INK_MUTED}, p->of[k].name);
-    x += 13 + atvi_text_width(p->of[k].name, ATVI_FONT_SIZE, false) + 16;
+/* In as many lines as it needs; with a canvas it is drawn. Returns its height. */
+static double legend(atvi_canvas *c, const atvi_dot_plot *p, double left, double width) {
+  static const double MARK = 13, GAP = 16, LINE = 17;
+  double x = left, y = 34;
+  if (p->n < 2) return 0;
+  for (atvi_idx k = 0; k < p->n; k++) {
+    double room = MARK + 1.1 * atvi_text_width(p->of[k].name, ATVI_FONT_SIZE, false), at;
+    if (x > left && x + room > width) x = left, y += LINE;
+    at = x + 5;
+    if (c) atvi_draw_dots(c, 1, &at, &y, 4, (atvi_style){.stroke = ink_of(k)});
+    if (c) atvi_draw_text(c, x + MARK, y + 4, (atvi_label){.ink = ATVI_INK_MUTED}, p->of[k].name);
+    x += room + GAP;
   }
+  return y - 34 + LINE;
 }
 
 static void draw_one(atvi_canvas *c, const atvi_frame *f, const atvi_dot_plot *p, atvi_idx k, atvi_idx i) {
   double v = p->of[k].value[i], e = p->of[k].error ? p->of[k].error[i] : NAN;
-  double y = f->y + ROW * ((double)i + ((double)k + 1) / ((double)p->n + 1)), x = atvi_frame_x(f, v);
+  double y = f->y + row_of(p) * ((double)i + ((double)k + 1) / ((double)p->n + 1)), x = atvi_frame_x(f, v);
   if (!isfinite(v) || !isfinite(x)) return;
   if (isfinite(e) && e > 0 && !p->log)
     atvi_draw_line(c, atvi_frame_x(f, fmax(v - e, f->across.low)), y,
@@ -44,44 +54,26 @@ static void draw_one(atvi_canvas *c, const atvi_frame *f, const atvi_dot_plot *p
 }
 
 atvi_canvas *atvi_figure_dots(atvi_pool *pool, const atvi_dot_plot *p) {
-  double names = 60;
+  double names = 60, row = row_of(p), width = p->width > 0 ? p->width : WIDTH;
   for (atvi_idx i = 0; i < p->n_row; i++)
-    names = fmin(200, fmax(names, atvi_text_width(p->row[i], ATVI_FONT_SIZE, false) + 16));
-  atvi_canvas *c = atvi_canvas_new(pool, WIDTH, TOP + ROW * (double)p->n_row + BELOW);
-  atvi_frame f = {.x = names, .y = TOP, .width = WIDTH - names - 16, .height = ROW * (double)p->n_row};
+    names = fmin(width / 3, fmax(names, 1.12 * atvi_text_width(p->row[i], ATVI_FONT_SIZE, false) + 16));
+  double top = TITLE + legend(NULL, p, names, width);
+  atvi_canvas *c = atvi_canvas_new(pool, width, top + row * (double)p->n_row + BELOW);
+  atvi_frame f = {.x = names, .y = top, .width = width - names - 16, .height = row * (double)p->n_row};
   f.across = axis_of(p);
   f.up = (atvi_scale){.low = 0, .high = 1};
   atvi_draw_text(c, names, 16, (atvi_label){.size = ATVI_FONT_SIZE + 1, .bold = true}, p->title);
   atvi_frame_draw(c, &f, &(atvi_frame_opts){.x = p->axis, .no_y = true});
-  legend(c, p, names);
+  legend(c, p, names, width);
   for (atvi_idx i = 0; i < p->n_row; i++) {
-    double y = TOP + ROW * (double)i;
+    double y = top + row * (double)i;
     if (i > 0) atvi_draw_line(c, f.x, y, f.x + f.width, y, (atvi_style){.stroke = ATVI_INK_GRID});
-    atvi_draw_text(c, names - 8, y + ROW / 2 + 4, (atvi_label){.anchor = ATVI_ANCHOR_END}, p->row[i]);
+    atvi_draw_text(c, names - 8, y + row / 2 + 4, (atvi_label){.anchor = ATVI_ANCHOR_END}, p->row[i]);
     for (atvi_idx k = 0; k < p->n; k++) draw_one(c, &f, p, k, i);
   }
   if (isfinite(p->mark)) {
     double x = atvi_frame_x(&f, p->mark);
     atvi_draw_line(c, x, f.y, x, f.y + f.height, (atvi_style){.stroke = ATVI_INK_TEXT, .dash = true});
   }
-  return c;
-}
-
-atvi_canvas *atvi_figure_scatter(atvi_pool *pool, atvi_idx n, const double *x, const double *y,
-                                 const char *title, const char *name_x, const char *name_y) {
-  double low = HUGE_VAL, high = -HUGE_VAL;
-  for (atvi_idx i = 0; i < n; i++) {
-    if (!isfinite(x[i]) || !isfinite(y[i])) continue;
-    low = fmin(low, fmin(x[i], y[i]));
-    high = fmax(high, fmax(x[i], y[i]));
-  }
-  atvi_canvas *c = atvi_canvas_new(pool, 480, 420);
-  atvi_scale both = atvi_scale_of(low, high, 0.03);
-  double left = atvi_frame_left(&both, 6);
-  atvi_frame f = {.x = left, .y = 30, .width = 480 - left - 14, .height = 350, .across = both, .up = both};
-  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = title, .x = name_x, .y = name_y, .ticks_y = 6});
-  atvi_draw_line(c, f.x, f.y + f.height, f.x + f.width, f.y,
-                 (atvi_style){.stroke = ATVI_INK_PRIOR, .dash = true});
-  atvi_plot_dots(c, &f, n, x, y, n > 2000 ? 1 : 2, (atvi_style){.stroke = ATVI_INK_MAIN, .opacity = 0.5});
   return c;
 }

@@ -16,36 +16,33 @@ static atvi_frame frame_of(atvi_box box, atvi_scale across, atvi_scale up) {
 
 /* ---- training ---- */
 
-typedef double field(const atvi_report_step *s);
-static double elbo_of(const atvi_report_step *s) { return s->elbo; }
-static double temperature_of(const atvi_report_step *s) { return s->temperature; }
+static const double FALL = 0.5; /* nats: less is the noise of training */
 
-/* Against steps where they were told, else against seconds. */
-static bool by_steps(atvi_idx n, const atvi_report_step *step, field *get) {
-  for (atvi_idx i = 0; i < n; i++)
-    if (isfinite(get(&step[i])) && !isfinite(step[i].steps)) return false;
-  return true;
+bool atvi_step_has_elbo(const atvi_report_step *s, bool hot) {
+  return isfinite(s->elbo) && (s->temperature > 1) == hot;
 }
 
-static double across_of(const atvi_report_step *s, bool steps) { return steps ? s->steps : s->seconds; }
+typedef double field(const atvi_report_step *s);
+static double elbo_of(const atvi_report_step *s) { return atvi_step_has_elbo(s, false) ? s->elbo : NAN; }
+static double hot_elbo_of(const atvi_report_step *s) { return atvi_step_has_elbo(s, true) ? s->elbo : NAN; }
+static double temperature_of(const atvi_report_step *s) { return s->temperature; }
 
-static void range_of(atvi_idx n, const atvi_report_step *step, field *get, bool steps, double x[2],
-                     double y[2]) {
+static void range_of(atvi_idx n, const atvi_report_step *step, field *get, double x[2], double y[2]) {
   x[0] = y[0] = HUGE_VAL;
   x[1] = y[1] = -HUGE_VAL;
   for (atvi_idx i = 0; i < n; i++) {
-    double v = get(&step[i]), a = across_of(&step[i], steps);
+    double v = get(&step[i]), a = step[i].steps;
     if (!isfinite(v) || !isfinite(a)) continue;
     x[0] = fmin(x[0], a), x[1] = fmax(x[1], a);
     y[0] = fmin(y[0], v), y[1] = fmax(y[1], v);
   }
 }
 
-/* A fall of more than `fall` breaks the line: something else begins. */
+/* A line ends where another component begins; by more than `fall` the ELBO falls where one is tried anew. */
 static void plot_field(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const atvi_report_step *step,
-                       field *get, bool steps, double fall) {
+                       field *get, double fall) {
   enum { ROOM = 256 };
-  double px[ROOM], py[ROOM];
+  double px[ROOM], py[ROOM], part = NAN;
   atvi_idx m = 0;
   atvi_draw_clip(c, f->x - 3, f->y - 3, f->width + 6, f->height + 6);
   for (atvi_idx i = 0; i <= n; i++) {
@@ -55,42 +52,42 @@ static void plot_field(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const at
       if (i < n) px[0] = px[m - 1], py[0] = py[m - 1], m = 1;
     }
     if (i == n) break;
-    double v = get(&step[i]), a = across_of(&step[i], steps);
+    double v = get(&step[i]), a = step[i].steps;
     if (!isfinite(v) || !isfinite(a)) continue;
-    if (m > 0 && m < ROOM - 1 && v < py[m - 1] - fall) px[m] = py[m] = NAN, m++;
+    bool other = m > 0 && isfinite(fall) && (step[i].part != part || v < py[m - 1] - fall);
+    part = step[i].part;
+    if (other && m < ROOM - 1) px[m] = py[m] = NAN, m++;
     px[m] = a, py[m++] = v;
   }
   atvi_draw_end(c);
 }
 
-atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step,
+atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step, bool hot,
                            double log_evidence) {
   double x[2], y[2];
-  bool steps = by_steps(n, step, elbo_of);
-  range_of(n, step, elbo_of, steps, x, y);
+  field *get = hot ? hot_elbo_of : elbo_of;
+  range_of(n, step, get, x, y);
   if (isfinite(log_evidence)) y[0] = fmin(y[0], log_evidence), y[1] = fmax(y[1], log_evidence);
   atvi_frame f = frame_of(box, atvi_scale_of(x[0], x[1], 0.03), atvi_scale_of(y[0], y[1], 0.08));
   atvi_frame_draw(c, &f,
-                  &(atvi_frame_opts){.title = "ELBO at temperature 1",
-                                     .y = "dashed: log evidence",
-                                     .x = steps ? "training steps" : "seconds"});
+                  &(atvi_frame_opts){.title = hot ? "ELBO at higher temperatures" : "ELBO at temperature 1",
+                                     .y = isfinite(log_evidence) ? "dashed: log evidence" : NULL,
+                                     .x = "training steps"});
   if (isfinite(log_evidence)) {
     double at = atvi_frame_y(&f, log_evidence);
     atvi_draw_line(c, f.x, at, f.x + f.width, at, (atvi_style){.stroke = ATVI_INK_PRIOR, .dash = true});
   }
-  plot_field(c, &f, n, step, elbo_of, steps, 0.2 * (y[1] - y[0]));
+  plot_field(c, &f, n, step, get, hot ? HUGE_VAL : fmax(FALL, 0.2 * (y[1] - y[0])));
   return f;
 }
 
 atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step) {
   double x[2], y[2];
-  bool steps = by_steps(n, step, temperature_of);
-  range_of(n, step, temperature_of, steps, x, y);
+  range_of(n, step, temperature_of, x, y);
   atvi_scale up = {.low = 0.9, .high = fmax(10, 1.3 * y[1]), .log = true};
   atvi_frame f = frame_of(box, atvi_scale_of(x[0], x[1], 0.03), up);
-  atvi_frame_draw(c, &f,
-                  &(atvi_frame_opts){.title = "Temperature", .x = steps ? "training steps" : "seconds"});
-  plot_field(c, &f, n, step, temperature_of, steps, HUGE_VAL);
+  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = "Temperature", .x = "training steps"});
+  plot_field(c, &f, n, step, temperature_of, HUGE_VAL);
   return f;
 }
 

@@ -8,17 +8,21 @@
 
 static const double TOP = 30, BOTTOM = 22, BOTTOM_NAMED = 38, RIGHT = 12; /* margins, for title and ticks */
 
+/* The simulator without its discrepancy. */
+#define ATVI_INK_ALONE ((atvi_ink)(ATVI_INK_CHAIN + 2))
+
 static double at(const double *x, atvi_idx i) { return x ? x[i] : NAN; }
 
 /* ---- thinning ---- */
 
 typedef struct {
-  double *time, *value, *mean, *mean_low, *mean_high, *low, *high;
+  double *time, *value, *mean, *mean_low, *mean_high, *low, *high, *alone, *alone_low, *alone_high;
   bool *held, *censored;
 } rows;
 
 static bool rows_new(atvi_pool *pool, atvi_idx n, rows *r) {
-  double **field[] = {&r->time, &r->value, &r->mean, &r->mean_low, &r->mean_high, &r->low, &r->high};
+  double **field[] = {&r->time, &r->value, &r->mean,  &r->mean_low,  &r->mean_high,
+                      &r->low,  &r->high,  &r->alone, &r->alone_low, &r->alone_high};
   for (size_t i = 0; i < sizeof field / sizeof *field; i++)
     *field[i] = atvi_pool_take(pool, (size_t)n, sizeof(double));
   r->held = atvi_pool_take(pool, (size_t)n, sizeof *r->held);
@@ -29,22 +33,26 @@ static bool rows_new(atvi_pool *pool, atvi_idx n, rows *r) {
 /* Rows from .. to-1 of s as one. Of the data it keeps the largest and the smallest in turn: outliers stay. */
 static void merge(const atvi_report_series *s, atvi_idx from, atvi_idx to, bool largest, const rows *r,
                   atvi_idx k) {
-  double n = 0, sum = 0;
+  double n = 0, sum = 0, alone = 0;
   r->time[k] = 0.5 * (s->time[from] + s->time[to - 1]);
   r->value[k] = r->mean_low[k] = r->mean_high[k] = r->low[k] = r->high[k] = NAN;
+  r->alone_low[k] = r->alone_high[k] = NAN;
   for (atvi_idx i = from; i < to; i++) {
     double v = at(s->value, i);
-    if (!isnan(at(s->mean, i))) n++, sum += s->mean[i];
+    if (!isnan(at(s->mean, i))) n++, sum += s->mean[i], alone += at(s->alone, i);
     r->mean_low[k] = fmin(r->mean_low[k], at(s->mean_low, i)); /* fmin leaves out NaN */
     r->mean_high[k] = fmax(r->mean_high[k], at(s->mean_high, i));
     r->low[k] = fmin(r->low[k], at(s->low, i));
     r->high[k] = fmax(r->high[k], at(s->high, i));
+    r->alone_low[k] = fmin(r->alone_low[k], at(s->alone_low, i));
+    r->alone_high[k] = fmax(r->alone_high[k], at(s->alone_high, i));
     if (isnan(v) || (!isnan(r->value[k]) && (largest ? v <= r->value[k] : v >= r->value[k]))) continue;
     r->value[k] = v;
     r->held[k] = s->held && s->held[i];
     r->censored[k] = s->censored && s->censored[i];
   }
   r->mean[k] = n > 0 ? sum / n : NAN;
+  r->alone[k] = n > 0 ? alone / n : NAN;
 }
 
 const atvi_report_series *atvi_series_thin(atvi_pool *pool, const atvi_report_series *s, atvi_idx most) {
@@ -64,7 +72,10 @@ const atvi_report_series *atvi_series_thin(atvi_pool *pool, const atvi_report_se
                               .mean_low = s->mean_low ? r.mean_low : NULL,
                               .mean_high = s->mean_high ? r.mean_high : NULL,
                               .low = s->low ? r.low : NULL,
-                              .high = s->high ? r.high : NULL};
+                              .high = s->high ? r.high : NULL,
+                              .alone = s->alone ? r.alone : NULL,
+                              .alone_low = s->alone_low ? r.alone_low : NULL,
+                              .alone_high = s->alone_high ? r.alone_high : NULL};
   return out;
 }
 
@@ -79,19 +90,22 @@ static void widen(double ends[2], double v) {
 /* All data and means; bands as far as they are no more than ROOM times as wide: a band that goes far beyond would hide what
  * there is to see, and is cut. */
 static atvi_scale height_of(const atvi_report_series *s) {
-  static const double ROOM = 1.2;
+  const double ROOM = s->value ? 1.2 : HUGE_VAL; /* without data the band is what there is to see */
   double core[2] = {NAN, NAN}, all[2] = {NAN, NAN};
   for (atvi_idx i = 0; i < s->n; i++) {
     widen(core, at(s->value, i));
     widen(core, at(s->mean, i));
+    widen(core, at(s->alone, i));
     widen(all, at(s->low, i));
     widen(all, at(s->high, i));
     widen(all, at(s->mean_low, i));
     widen(all, at(s->mean_high, i));
+    widen(all, at(s->alone_low, i));
+    widen(all, at(s->alone_high, i));
   }
   if (isnan(all[0])) all[0] = core[0], all[1] = core[1];
   if (isnan(core[0])) core[0] = all[0], core[1] = all[1];
-  double room = ROOM * (core[1] - core[0]);
+  double room = isfinite(ROOM) ? ROOM * (core[1] - core[0]) : HUGE_VAL;
   double low = fmin(core[0], fmax(all[0], core[0] - room)),
          high = fmax(core[1], fmin(all[1], core[1] + room));
   if (low >= 0 && low < 0.5 * high) low = 0;
@@ -134,7 +148,7 @@ atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_ser
                              atvi_calendar calendar, const char *time_name) {
   atvi_frame f = frame_of(box, time_of(s, calendar), height_of(s), time_name != NULL);
   atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = time_name});
-  atvi_draw_clip(c, f.x, f.y - 4, f.width + 4, f.height + 4);
+  atvi_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are whole */
   atvi_draw_group(c, "zoom");
   if (s->low && s->high)
     atvi_plot_band(c, &f, s->n, s->time, s->low, s->high,
@@ -142,6 +156,11 @@ atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_ser
   if (s->mean_low && s->mean_high)
     atvi_plot_band(c, &f, s->n, s->time, s->mean_low, s->mean_high,
                    (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.35});
+  if (s->alone_low && s->alone_high)
+    atvi_plot_band(c, &f, s->n, s->time, s->alone_low, s->alone_high,
+                   (atvi_style){.fill = ATVI_INK_ALONE, .opacity = 0.25});
+  if (s->alone)
+    atvi_plot_line(c, &f, s->n, s->time, s->alone, (atvi_style){.stroke = ATVI_INK_ALONE, .width = 1.6});
   if (s->mean)
     atvi_plot_line(c, &f, s->n, s->time, s->mean, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.6});
   if (s->value) {

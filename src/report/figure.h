@@ -25,15 +25,18 @@ typedef struct {
   const double *mean, *mean_low,
       *mean_high;           /* [n] of the mean, with its 95 % band; NULL: no predictions yet */
   const double *low, *high; /* [n] 95 % band of observations; NULL: of none */
-  const double *residual;   /* [n] observed less predicted, in predictive standard deviations; NULL: none */
-  bool told;         /* predictions know the values that were not held out: these are no test of them */
-  const double *pit; /* [n] probability of a smaller observation, in [0, 1]; NULL: none */
+  const double *alone, *alone_low,
+      *alone_high; /* [n] the simulator without its discrepancy, with its 95 % band; NULL: not told apart */
+  const double *residual; /* [n] observed less predicted, in predictive standard deviations; NULL: none */
+  bool told;              /* predictions know the values that were not held out: these are no test of them */
+  bool others;            /* each value is judged by a prediction that knows all others, but not itself */
+  const double *pit;      /* [n] probability of a smaller observation, in [0, 1]; NULL: none */
 } atvi_report_series;
 
 /* At most `most` rows: of each run of rows the mean of means, the outer ends of bands, and the data's extremes in turn. Residuals and pit are
  * left out. s itself where it is short enough. Errors: out of memory is remembered by the pool, s is then given back. */
 const atvi_report_series *atvi_series_thin(atvi_pool *pool, const atvi_report_series *s, atvi_idx most);
-/* Data with the predictive band (light), the band of the mean (dark) and the mean. Returns the frame. */
+/* Data with the predictive band (light), the band of the mean (dark), the mean, and the simulator alone in a colour of its own. Returns the frame. */
 atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_series *s,
                              atvi_calendar calendar, const char *time_name);
 /* Standardised residuals against time, with lines at -2 and 2. */
@@ -121,11 +124,14 @@ atvi_canvas *atvi_figure_bounds(atvi_pool *pool, double width, atvi_idx n,
 typedef struct {
   const char *phase;
   double seconds, done;                       /* done: share; < 0: unknown */
-  double steps, elbo, temperature, rhat, ess; /* NaN: not said */
+  double steps, elbo, temperature, rhat, ess; /* NaN: not said; elbo: at that temperature */
+  double part, khat;                          /* component of the approximation; of its weights */
 } atvi_report_step;
 
-/* ELBO (or, before, the temperature) against steps. */
-atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step,
+/* Was the ELBO told of the posterior itself? hot: of a tempered one? */
+bool atvi_step_has_elbo(const atvi_report_step *s, bool hot);
+/* ELBO at temperature 1 against steps, a line for each component; hot: at the temperatures before. */
+atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step, bool hot,
                            double log_evidence);
 atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step);
 /* Weights, largest first, in units of their mean, both scales logarithmic; those that k-hat is of in a colour of their own. work: 3 n
@@ -155,11 +161,31 @@ typedef struct {
   double mark;    /* a line across; NaN: none */
   double ends[2]; /* of the axis; NaN: from the values */
   bool log;
+  double width; /* of the drawing; 0: 640 */
 } atvi_dot_plot;
 
+enum { ATVI_DOTS_NARROW = 362 }; /* for a phone */
 atvi_canvas *atvi_figure_dots(atvi_pool *pool, const atvi_dot_plot *p);
-/* Predicted against observed, with the diagonal. */
-atvi_canvas *atvi_figure_scatter(atvi_pool *pool, atvi_idx n, const double *x, const double *y,
-                                 const char *title, const char *name_x, const char *name_y);
+
+/* ---- emulators ---- */
+
+/* Predicted against simulated with 95 % intervals and the diagonal; those whose interval misses it in a colour of their own. */
+atvi_frame atvi_panel_left_out(atvi_canvas *c, atvi_box box, atvi_idx n, const double *observed,
+                               const double *predicted, const double *sd);
+/* Simulated less predicted in sds against predicted, with lines at -2 and 2. */
+atvi_frame atvi_panel_left_errors(atvi_canvas *c, atvi_box box, atvi_idx n, const double *observed,
+                                  const double *predicted, const double *sd);
+
+typedef struct {
+  const char *title, *x_name;
+  atvi_idx n; /* places */
+  const double *x;
+  atvi_idx n_line;
+  const char *const *name;    /* [n_line]; NULL: one line, which needs none */
+  const double *const *value; /* [n_line][n] */
+  double ends[2];             /* of the vertical axis; NaN: from the values */
+} atvi_line_plot;
+/* Lines told apart by colour, with their names above. */
+atvi_frame atvi_panel_lines(atvi_canvas *c, atvi_box box, const atvi_line_plot *p);
 
 #endif

@@ -42,7 +42,9 @@ atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double
 atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
 atvi_canvas *atvi_fit_draw_pairs(const atvi_fit_parts *x);
 atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f);
-bool atvi_fit_has(const atvi_fit_parts *x, bool temperature);
+/* Were there at least two values to draw a line through? */
+bool atvi_fit_has_elbo(const atvi_fit_parts *x, bool hot);
+bool atvi_fit_has_ladder(const atvi_fit_parts *x);
 bool atvi_fit_has_chains(const atvi_fit_parts *x);
 atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks);
 /* Is the series long enough to want the width of the page? */
@@ -57,6 +59,7 @@ void atvi_fit_say_table(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_bounds(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_convergence(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_emulators(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_cost(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_again(atvi_page *p, const atvi_fit_parts *x);
 

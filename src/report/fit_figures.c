@@ -50,12 +50,19 @@ atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f) {
   return c;
 }
 
-/* Were there at least two values to draw a line through? */
-bool atvi_fit_has(const atvi_fit_parts *x, bool temperature) {
+bool atvi_fit_has_elbo(const atvi_fit_parts *x, bool hot) {
   atvi_idx n = 0;
-  for (atvi_idx i = 0; i < x->r->n_step; i++)
-    n += isfinite(temperature ? x->r->step[i].temperature : x->r->step[i].elbo);
+  for (atvi_idx i = 0; i < x->r->n_step; i++) n += atvi_step_has_elbo(&x->r->step[i], hot);
   return n >= 2;
+}
+
+bool atvi_fit_has_ladder(const atvi_fit_parts *x) {
+  atvi_idx n = 0, hot = 0;
+  for (atvi_idx i = 0; i < x->r->n_step; i++) {
+    n += isfinite(x->r->step[i].temperature);
+    hot += x->r->step[i].temperature > 1;
+  }
+  return n >= 2 && hot > 0;
 }
 
 bool atvi_fit_has_chains(const atvi_fit_parts *x) {
@@ -147,12 +154,15 @@ static atvi_status save_marginals(const atvi_fit_parts *x, const char *dir) {
 
 static atvi_status save_training(const atvi_fit_parts *x, const char *dir) {
   const atvi_report_fit *r = x->r;
-  bool elbo = atvi_fit_has(x, false), temperature = atvi_fit_has(x, true);
-  if (!elbo && !temperature) return ATVI_OK;
-  atvi_canvas *c = sheet(x->pool, elbo + temperature, ACROSS_HALF, HALF, HEIGHT);
-  if (temperature) atvi_panel_temperature(c, place(0, 2, HALF, HEIGHT), r->n_step, r->step);
+  bool elbo = atvi_fit_has_elbo(x, false), hot = atvi_fit_has_elbo(x, true), ladder = atvi_fit_has_ladder(x);
+  atvi_idx n = elbo + hot + ladder, k = 0;
+  if (n == 0) return ATVI_OK;
+  atvi_canvas *c = sheet(x->pool, n, ACROSS_HALF, HALF, HEIGHT);
+  if (ladder) atvi_panel_temperature(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->n_step, r->step);
+  if (hot) atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->n_step, r->step, true, NAN);
   if (elbo)
-    atvi_panel_elbo(c, place(temperature, 2, HALF, HEIGHT), r->n_step, r->step, r->draws->made.log_evidence);
+    atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->n_step, r->step, false,
+                    r->draws->made.log_evidence);
   return atvi_report_save_figure(x->pool, dir, "training", "Training", c);
 }
 
@@ -201,6 +211,7 @@ static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
     atvi_fit_say_bounds(&p, x);
     atvi_fit_say_convergence(&p, x);
     atvi_fit_say_residuals(&p, x);
+    atvi_fit_say_emulators(&p, x);
     atvi_fit_say_cost(&p, x);
   }
   atvi_fit_say_again(&p, x);

@@ -11,15 +11,27 @@ enum { TABLE_ROWS = 60 };
 
 /* ---- verdict ---- */
 
+/* A path may break after its slashes. */
+static void put_path(atvi_page *p, const char *path) {
+  while (*path) {
+    size_t n = strcspn(path, "/");
+    if (path[n]) n++;
+    const char *part = atvi_pool_strndup(p->pool, path, n);
+    atvi_text_escape(&p->body, part ? part : "");
+    path += n;
+    if (*path) atvi_text_add(&p->body, "<wbr>");
+  }
+}
+
 void atvi_report_head(atvi_page *p, const char *title, const char *sub, const char *verdict,
                       const char *say) {
   atvi_text_add(&p->body, "<h1>");
   atvi_text_escape(&p->body, title);
   atvi_text_add(&p->body, "</h1><p class=\"sub\">");
-  atvi_text_escape(&p->body, sub);
+  put_path(p, sub);
   atvi_text_add(&p->body, "</p>\n<div class=\"verdict %s\"%s><p class=\"say\">", verdict,
                 strcmp(verdict, "running") == 0 ? " id=\"live\"" : "");
-  atvi_text_escape(&p->body, say);
+  atvi_page_prose(p, say);
   atvi_text_add(&p->body, "</p>\n");
 }
 
@@ -65,13 +77,13 @@ static void put_messages(atvi_page *p, const atvi_summary *s) {
   for (atvi_idx i = 0; i < s->n_message; i++) {
     if (s->message[i] == s->reason) continue; /* it was said */
     atvi_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
-    atvi_text_escape(&p->body, s->message[i]);
+    atvi_page_prose(p, s->message[i]);
     atvi_text_add(&p->body, "</li>\n");
   }
   if (n) atvi_text_add(&p->body, "</ul>\n");
 }
 
-static void fact(atvi_page *p, const char *name, const char *value) {
+void atvi_report_fact(atvi_page *p, const char *name, const char *value) {
   if (!value) return;
   bool minus = value[0] == '-';
   atvi_text_add(&p->body, "<div><dt>%s</dt><dd>%s", name, minus ? "\xe2\x88\x92" : "");
@@ -83,26 +95,27 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   char evidence[64];
   atvi_pool *pool = p->pool;
-  int decimals = m->log_evidence_se > 0 ? (int)fmin(4, fmax(2, 1 - floor(log10(m->log_evidence_se)))) : 2;
+  int decimals = m->log_evidence_se > 0 ? (int)fmin(5, fmax(2, 1 - floor(log10(m->log_evidence_se)))) : 2;
   int n = snprintf(evidence, sizeof evidence, "%.*f", decimals, m->log_evidence);
   if (isfinite(m->log_evidence_se))
     snprintf(evidence + n, sizeof evidence - (size_t)n, " \xc2\xb1 %.2g", m->log_evidence_se);
   atvi_text_add(&p->body, "<dl class=\"facts\">");
-  fact(p, "method", m->exact > 0 ? "atvi, exact sampler" : m->method);
-  fact(p, "parameters", atvi_pool_printf(pool, "%td", s->n_param));
-  fact(p, "draws",
-       s->chains ? atvi_pool_printf(pool, "%td \xc3\x97 %td", s->n_chain, s->n / s->n_chain)
-                 : atvi_pool_printf(pool, "%td%s", s->n, s->weighted ? ", weighted" : ""));
-  if (s->weighted) fact(p, "effective draws", atvi_pool_printf(pool, "%.0f", s->ess));
+  atvi_report_fact(p, "method", m->exact > 0 ? "atvi, exact sampler" : m->method);
+  atvi_report_fact(p, "parameters", atvi_pool_printf(pool, "%td", s->n_param));
+  atvi_report_fact(p, "draws",
+                   s->chains ? atvi_pool_printf(pool, "%td \xc3\x97 %td", s->n_chain, s->n / s->n_chain)
+                             : atvi_pool_printf(pool, "%td%s", s->n, s->weighted ? ", weighted" : ""));
+  if (s->weighted) atvi_report_fact(p, "effective draws", atvi_pool_printf(pool, "%.0f", s->ess));
   if (s->chains && isfinite(least_ess(s)))
-    fact(p, "least effective draws", atvi_pool_printf(pool, "%.0f", least_ess(s)));
+    atvi_report_fact(p, "least effective draws", atvi_pool_printf(pool, "%.0f", least_ess(s)));
   if (s->chains && isfinite(worst_rhat(s)))
-    fact(p, "largest R-hat", atvi_pool_printf(pool, "%.3f", worst_rhat(s)));
-  if (isfinite(m->khat)) fact(p, "k-hat", atvi_pool_printf(pool, "%.2f", m->khat));
-  if (isfinite(m->log_evidence) && !s->refused) fact(p, "log evidence", evidence);
-  if (isfinite(s->log_map)) fact(p, "highest log posterior", atvi_pool_printf(pool, "%.2f", s->log_map));
-  fact(p, "time", atvi_pool_printf(pool, "%.3g s", m->seconds));
-  fact(p, "seed", atvi_pool_printf(pool, "%" PRIu64, m->seed));
+    atvi_report_fact(p, "largest R-hat", atvi_pool_printf(pool, "%.3f", worst_rhat(s)));
+  if (isfinite(m->khat)) atvi_report_fact(p, "k-hat", atvi_pool_printf(pool, "%.2f", m->khat));
+  if (isfinite(m->log_evidence) && !s->refused) atvi_report_fact(p, "log evidence", evidence);
+  if (isfinite(s->log_map))
+    atvi_report_fact(p, "highest log posterior", atvi_pool_printf(pool, "%.2f", s->log_map));
+  atvi_report_fact(p, "time", atvi_pool_printf(pool, "%.3g s", m->seconds));
+  atvi_report_fact(p, "seed", atvi_pool_printf(pool, "%" PRIu64, m->seed));
   atvi_text_add(&p->body, "</dl>\n");
 }
 
@@ -133,7 +146,8 @@ void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x) {
 /* ---- data ---- */
 
 static void legend(atvi_page *p, const atvi_fit_parts *x) {
-  bool bands = !x->r->no_predict;
+  bool bands = !x->r->no_predict, alone = false;
+  for (atvi_idx s = 0; s < x->n_observed; s++) alone = alone || x->r->series[s].alone;
   atvi_text_add(&p->body, "<ul class=\"legend\">");
   if (x->n_observed) atvi_text_add(&p->body, "<li><i class=\"k-dot\"></i>data</li>");
   if (x->r->holdout) atvi_text_add(&p->body, "<li><i class=\"k-held\"></i>data held out</li>");
@@ -141,22 +155,60 @@ static void legend(atvi_page *p, const atvi_fit_parts *x) {
     atvi_text_add(&p->body,
                   "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band of "
                   "the mean</li><li><i class=\"k-band\"></i>95 %% band of observations</li>");
+  if (alone)
+    atvi_text_add(&p->body, "<li><i class=\"k-alone\"></i>the simulator alone, with its 95 %% "
+                            "band</li>");
   atvi_text_add(&p->body, "</ul>\n");
 }
 
-/* Share of the values inside their band. */
-static void inside(const atvi_report_series *s, atvi_idx *n, atvi_idx *in) {
+/* How many of the values lie inside their band. */
+typedef struct {
+  atvi_idx n, in;
+} inside;
+
+static inside count_inside(const atvi_report_series *s, bool held) {
+  inside c = {0};
   for (atvi_idx i = 0; s->value && s->low && i < s->n; i++) {
     if (isnan(s->value[i]) || isnan(s->low[i]) || (s->censored && s->censored[i])) continue;
-    if (s->told && !(s->held && s->held[i])) continue;
-    (*n)++;
-    *in += s->value[i] >= s->low[i] && s->value[i] <= s->high[i];
+    if ((s->held && s->held[i]) != held || (s->told && !held)) continue;
+    c.n++;
+    c.in += s->value[i] >= s->low[i] && s->value[i] <= s->high[i];
   }
+  return c;
+}
+
+static inside count_all(const atvi_report_fit *r, bool held) {
+  inside all = {0};
+  for (atvi_idx s = 0; s < r->n_series; s++) {
+    inside c = count_inside(&r->series[s], held);
+    all.n += c.n;
+    all.in += c.in;
+  }
+  return all;
+}
+
+static void say_inside(atvi_page *p, const atvi_report_fit *r) {
+  inside fitted = count_all(r, false), held = count_all(r, true);
+  bool others = r->n_series > 0 && r->series[0].others;
+  if (fitted.n > 0)
+    atvi_page_say(p,
+                  "%td of %td observations%s (%.3g %%) lie inside the 95 %% band%s, which is of %td draws of "
+                  "the posterior.",
+                  fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
+                  100.0 * (double)fitted.in / (double)fitted.n,
+                  others ? " that all others predict" : " of observations", r->n_predict);
+  if (r->holdout && held.n > 0)
+    atvi_page_say(
+        p,
+        "Observations where %s were held out of the fit: %td of %td (%.3g %%) lie inside their 95 %% band.",
+        r->holdout, held.in, held.n, 100.0 * (double)held.in / (double)held.n);
+  else if (r->holdout)
+    atvi_page_say(p, "Observations where %s were held out of the fit.", r->holdout);
 }
 
 static const char *describe(atvi_pool *pool, const atvi_report_series *s) {
-  atvi_idx n = 0, in = 0;
-  inside(s, &n, &in);
+  inside fitted = count_inside(s, false), held = count_inside(s, true);
+  atvi_idx n = fitted.n + held.n, in = fitted.in + held.in;
   const char *text =
       n > 0 ? atvi_pool_printf(
                   pool,
@@ -173,8 +225,11 @@ static void hover(atvi_page *p, const char *id, const atvi_frame *f, const atvi_
                                {"band of the mean from", s->mean_low},
                                {"to", s->mean_high},
                                {"band of observations from", s->low},
-                               {"to", s->high}};
-  atvi_page_hover(p, id, f, true, "time", s->n, s->time, 6, column);
+                               {"to", s->high},
+                               {"simulator alone", s->alone},
+                               {"its band from", s->alone_low},
+                               {"to", s->alone_high}};
+  atvi_page_hover(p, id, f, true, "time", s->n, s->time, 9, column);
 }
 
 static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
@@ -196,11 +251,11 @@ static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
 }
 
 static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_report_series *s) {
-  static const char *const column[] = {"time", "observed", "mean", "95 % from", "to"};
+  static const char *const column[] = {"time", "observed", "mean", "95 % from", "to", "simulator alone"};
   const char *caption =
       atvi_pool_printf(p->pool, s->n > TABLE_ROWS ? "%s, %d of %td rows" : "%s", s->name, TABLE_ROWS, s->n);
   atvi_idx n = s->n < TABLE_ROWS ? s->n : TABLE_ROWS;
-  atvi_page_table(p, caption ? caption : "", 5, column, true);
+  atvi_page_table(p, caption ? caption : "", s->alone ? 6 : 5, column, true);
   for (atvi_idx k = 0; k < n; k++) {
     atvi_idx i = k * s->n / n;
     char time[ATVI_TICK_LABEL];
@@ -210,6 +265,7 @@ static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_report_
     atvi_page_number(p, s->mean ? s->mean[i] : NAN, 4);
     atvi_page_number(p, s->low ? s->low[i] : s->mean_low ? s->mean_low[i] : NAN, 4);
     atvi_page_number(p, s->high ? s->high[i] : s->mean_high ? s->mean_high[i] : NAN, 4);
+    if (s->alone) atvi_page_number(p, s->alone[i], 4);
     atvi_text_add(&p->body, "</tr>\n");
   }
   atvi_page_table_end(p, true);
@@ -225,19 +281,17 @@ static void put_range(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
 
 void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
-  atvi_idx n = 0, in = 0;
   if (r->n_series == 0 && !r->no_predict) return;
   atvi_page_section(p, "data", r->summary ? "Data and predictions" : "Data");
-  for (atvi_idx s = 0; s < r->n_series; s++) inside(&r->series[s], &n, &in);
-  bool told = r->n_series > 0 && r->series[0].told;
-  if (n > 0)
-    atvi_page_say(p,
-                  "%td of %td observations%s (%.0f %%) lie inside the 95 %% predictive band, which is of %td "
-                  "draws of the posterior.",
-                  in, n, told ? " that were held out" : "", 100.0 * (double)in / (double)n, r->n_predict);
-  if (r->holdout) atvi_page_say(p, "Observations where %s were held out of the fit.", r->holdout);
+  say_inside(p, r);
   if (r->summary && r->no_predict) atvi_page_say(p, "There are no predictions: %s.", r->no_predict);
   if (r->n_series == 0) return;
+  if (r->series[0].alone)
+    atvi_page_say(
+        p, "The green line is the simulator alone, as the emulator predicts it at draws of the posterior. "
+           "What lies "
+           "between it and the data is the emulator's error and, where the model has one, the discrepancy: "
+           "what the simulator cannot do.");
   legend(p, x);
   put_range(p, x, 0, x->n_observed);
   if (r->n_series > x->n_observed) {
@@ -290,8 +344,11 @@ void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
                                        "to"};
   const atvi_report_fit *r = x->r;
   bool wide = false;
-  bool told = false;
-  for (atvi_idx s = 0; s < x->n_observed; s++) told = told || r->series[s].told;
+  bool told = false, others = false;
+  for (atvi_idx s = 0; s < x->n_observed; s++) {
+    told = told || r->series[s].told;
+    others = others || r->series[s].others;
+  }
   if (x->pit.n == 0 && !told) return;
   atvi_page_section(p, "residuals", "Residuals");
   if (told)
@@ -300,11 +357,14 @@ void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
         "Observations of this model depend on each other, and predictions are made knowing all that were "
         "fitted: these are met too well to test the model, and have no residuals here.%s",
         r->holdout ? "" : " Hold some out (--holdout) to see how well others are predicted.");
+  if (others)
+    atvi_page_say(p,
+                  "Observations of this model depend on each other: each is predicted here from all others.");
   if (x->pit.n == 0) return;
   atvi_page_say(
-      p,
-      "Observed less predicted, in units of the predictive standard deviation. Runs on one side of zero, a "
-      "trend, or more than one in twenty beyond the dashed lines are what the model does not explain.");
+      p, "Observed less predicted, in units of the predictive standard deviation. Stretches on one side of "
+         "zero, "
+         "a trend, or more than one in twenty beyond the dashed lines are what the model does not explain.");
   for (atvi_idx s = 0; s < x->n_observed; s++) wide = wide || atvi_fit_long(&r->series[s]);
   atvi_page_grid(p, wide ? "wide" : "half");
   for (atvi_idx s = 0; s < x->n_observed; s++) put_residuals(p, x, s);
@@ -317,9 +377,10 @@ void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   atvi_page_note(
       p,
       "The histogram is level, within the grey band (95 %% for each bar), where predictions have the right "
-      "width. Heaped in the middle: too wide; at the ends: too narrow; to one side: biased. The data were "
-      "used for the fit, which makes it look a little too good. Counts are spread over their steps at "
-      "random.");
+      "width. Heaped in the middle: too wide; at the ends: too narrow; to one side: biased.%s Counts are "
+      "spread over "
+      "their steps at random.",
+      others ? "" : " The data were used for the fit, which makes it look a little too good.");
   atvi_page_table(p, "The histogram as a table", 4, column, true);
   for (int k = 0; k < ATVI_PIT_BINS; k++) {
     char name[32];

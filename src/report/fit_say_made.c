@@ -10,63 +10,78 @@ enum { FAILURES = 5, STEPS = 40 };
 
 /* ---- approximations ---- */
 
+/* Values under the pointer, of the steps that the figure shows. */
 static void hover_steps(atvi_page *p, const atvi_fit_parts *x, const char *id, const atvi_frame *f,
-                        bool temperature) {
+                        bool (*shown)(const atvi_report_step *s)) {
   const atvi_report_fit *r = x->r;
-  double *at = atvi_pool_take(p->pool, 2 * (size_t)r->n_step + 1, sizeof *at),
-         *v = at ? at + r->n_step : NULL;
+  double *at = atvi_pool_take(p->pool, 3 * (size_t)r->n_step + 1, sizeof *at);
+  double *temperature = at ? at + r->n_step : NULL, *elbo = at ? at + 2 * r->n_step : NULL;
   atvi_idx n = 0;
-  bool steps = true;
-  for (atvi_idx i = 0; i < r->n_step; i++)
-    if (isfinite(temperature ? r->step[i].temperature : r->step[i].elbo))
-      steps = steps && isfinite(r->step[i].steps);
   for (atvi_idx i = 0; at && i < r->n_step; i++) {
-    double y = temperature ? r->step[i].temperature : r->step[i].elbo;
-    if (!isfinite(y)) continue;
-    at[n] = steps ? r->step[i].steps : r->step[i].seconds;
-    v[n++] = y;
+    if (!shown(&r->step[i]) || !isfinite(r->step[i].steps)) continue;
+    at[n] = r->step[i].steps;
+    temperature[n] = r->step[i].temperature;
+    elbo[n++] = r->step[i].elbo;
   }
-  const atvi_hover column[] = {{temperature ? "temperature" : "ELBO", v}};
-  if (at) atvi_page_hover(p, id, f, false, steps ? "step" : "second", n, at, 1, column);
+  const atvi_hover column[] = {{"temperature", temperature}, {"ELBO", elbo}};
+  if (at) atvi_page_hover(p, id, f, false, "step", n, at, 2, column);
+}
+
+static bool has_temperature(const atvi_report_step *s) { return isfinite(s->temperature); }
+static bool has_elbo(const atvi_report_step *s) { return atvi_step_has_elbo(s, false); }
+static bool has_hot_elbo(const atvi_report_step *s) { return atvi_step_has_elbo(s, true); }
+
+static void put_elbo(atvi_page *p, const atvi_fit_parts *x, bool hot) {
+  const atvi_report_fit *r = x->r;
+  atvi_box box = {0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT};
+  const char *id = hot ? "elbo-hot" : "elbo";
+  atvi_canvas *c = atvi_canvas_new(p->pool, box.width, box.height);
+  atvi_frame f = atvi_panel_elbo(c, box, r->n_step, r->step, hot, hot ? NAN : r->draws->made.log_evidence);
+  atvi_page_figure(p, c, id,
+                   hot ? "Evidence lower bound of the tempered posteriors, each at its temperature."
+                       : "Evidence lower bound during training, with the log evidence.");
+  hover_steps(p, x, id, &f, hot ? has_hot_elbo : has_elbo);
 }
 
 static void put_training(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   atvi_box box = {0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT};
-  if (atvi_fit_has(x, true)) {
+  if (atvi_fit_has_ladder(x)) {
     atvi_canvas *c = atvi_canvas_new(p->pool, box.width, box.height);
     atvi_frame f = atvi_panel_temperature(c, box, r->n_step, r->step);
     atvi_page_figure(p, c, "temperature",
                      "Temperature of the tempered posterior while the approximation was trained.");
-    hover_steps(p, x, "temperature", &f, true);
+    hover_steps(p, x, "temperature", &f, has_temperature);
   }
-  if (atvi_fit_has(x, false)) {
-    atvi_canvas *c = atvi_canvas_new(p->pool, box.width, box.height);
-    atvi_frame f = atvi_panel_elbo(c, box, r->n_step, r->step, r->draws->made.log_evidence);
-    atvi_page_figure(p, c, "elbo", "Evidence lower bound during training, with the log evidence.");
-    hover_steps(p, x, "elbo", &f, false);
-  }
+  if (atvi_fit_has_elbo(x, true)) put_elbo(p, x, true);
+  if (atvi_fit_has_elbo(x, false)) put_elbo(p, x, false);
 }
 
 static bool says_something(const atvi_report_step *s) {
-  return isfinite(s->elbo) || isfinite(s->temperature);
+  return isfinite(s->elbo) || isfinite(s->temperature) || isfinite(s->khat);
+}
+
+static void put_count(atvi_page *p, double n) {
+  atvi_page_cell(p, isfinite(n) ? atvi_pool_printf(p->pool, "%.0f", n) : "\xe2\x80\x93");
 }
 
 static void put_steps(atvi_page *p, const atvi_report_fit *r) {
-  static const char *const column[] = {"", "seconds", "steps", "temperature", "ELBO"};
+  static const char *const column[] = {"", "seconds", "steps", "component", "temperature", "ELBO", "k-hat"};
   atvi_idx n = 0, shown = 0;
   for (atvi_idx i = 0; i < r->n_step; i++) n += says_something(&r->step[i]);
   if (n == 0) return;
   atvi_idx every = (n + STEPS - 1) / STEPS;
-  atvi_page_table(p, "Training as a table", 5, column, true);
+  atvi_page_table(p, "Training as a table", 7, column, true);
   for (atvi_idx i = 0; i < r->n_step; i++) {
     const atvi_report_step *s = &r->step[i];
     if (!says_something(s) || shown++ % every != 0) continue;
     atvi_page_row(p, s->phase);
     atvi_page_number(p, s->seconds, 3);
-    atvi_page_number(p, s->steps, 4);
+    put_count(p, s->steps);
+    put_count(p, s->part);
     atvi_page_number(p, s->temperature, 3);
     atvi_page_number(p, s->elbo, 6);
+    atvi_page_number(p, s->khat, 2);
     atvi_text_add(&p->body, "</tr>\n");
   }
   atvi_page_table_end(p, true);
@@ -119,9 +134,9 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
     atvi_page_figure(p, c, "weights",
                      "Weights of the draws in units of their mean, largest first, on logarithmic axes.");
   atvi_page_grid_end(p);
-  if (m->modes > 1 && atvi_fit_has(x, false))
-    atvi_page_note(
-        p, "Each mode has a component of its own: where the line of the ELBO breaks, the next one begins.");
+  if (m->modes > 1 && atvi_fit_has_elbo(x, false))
+    atvi_page_note(p,
+                   "Each mode has a component of its own, and a line of its own in the figures of the ELBO.");
   if (c)
     atvi_page_note(p, "Orange: the tail of the largest weights, which k-hat describes. The flatter the "
                       "weights, the better the "
@@ -189,33 +204,45 @@ static const char *ending(atvi_end end) {
 
 static void put_failures(atvi_page *p, const atvi_report_fit *r) {
   const atvi_summary *s = r->summary;
-  const char **column = atvi_pool_take(p->pool, (size_t)s->n_param + 1, sizeof *column);
+  const char **column = atvi_pool_take(p->pool, (size_t)s->n_param + 2, sizeof *column);
   if (!column || r->n_failure == 0) return;
   column[0] = "";
   for (atvi_idx k = 0; k < s->n_param; k++) column[k + 1] = s->col[k].name;
-  atvi_page_table(p, "Parameters where the model could not be run", (int)s->n_param + 1, column, false);
+  column[s->n_param + 1] = "why";
+  atvi_page_table(p, "Parameters where the model could not be run", (int)s->n_param + 2, column, false);
   for (atvi_idx i = 0; i < r->n_failure && i < FAILURES; i++) {
     char name[32];
     snprintf(name, sizeof name, "%td", i + 1);
     atvi_page_row(p, name);
     for (atvi_idx k = 0; k < s->n_param; k++) atvi_page_number(p, r->failure[i].value[k], 4);
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_text_add(&p->body, "<td class=\"words\">");
+    atvi_text_escape(&p->body, r->failure[i].say);
+    atvi_text_add(&p->body, "</td></tr>\n");
   }
   atvi_page_table_end(p, false);
-  if (r->n_failure > FAILURES) atvi_page_note(p, "%td more draws could not be run.", r->n_failure - FAILURES);
+  if (s->made.failures > FAILURES) atvi_page_note(p, "A few of the points that failed, taken at random.");
+}
+
+static void say_error(atvi_page *p, double error) {
+  char text[ATVI_TICK_LABEL];
+  atvi_write_number(text, error, 2);
+  atvi_page_say(p, "The solver's error changes the log likelihood by at most %s at draws of the posterior.",
+                text);
 }
 
 void atvi_fit_say_cost(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_made *m = &x->r->summary->made;
   atvi_page_section(p, "cost", "Cost");
-  atvi_page_say(p, "%.3g seconds, %" PRId64 " runs of the model, of which %" PRId64 " failed. %s", m->seconds,
-                m->evaluations, m->failures, ending(m->end));
-  if (isfinite(m->log_lik_error))
+  if (x->r->n_emulator > 0)
     atvi_page_say(p,
-                  "The solver's error changes the log likelihood by at most %.2g at draws of the posterior.",
-                  m->log_lik_error);
-  if (m->failures > 0 && x->r->n_failure == 0)
-    atvi_page_say(p, "No draw that is left is one of those that failed: they are far from the posterior.");
+                  "%.3g seconds, %" PRId64
+                  " evaluations of the likelihood with the emulator; the simulator was not run. %s",
+                  m->seconds, m->evaluations, ending(m->end));
+  else
+    atvi_page_say(
+        p, "%.3g seconds, %" PRId64 " runs of the model, of which %s failed. %s", m->seconds, m->evaluations,
+        m->failures > 0 ? atvi_pool_printf(p->pool, "%" PRId64, m->failures) : "none", ending(m->end));
+  if (m->log_lik_error > 0) say_error(p, m->log_lik_error);
   put_failures(p, x->r);
 }
 

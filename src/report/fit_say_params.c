@@ -194,7 +194,7 @@ void atvi_fit_say_pairs(atvi_page *p, const atvi_fit_parts *x) {
   atvi_page_say(p,
                 "Below the diagonal draws of the posterior with the smallest regions that hold 50 %% and 95 "
                 "%% of it, above "
-                "it correlations. The strongest is that of %s and %s, %.2f.",
+                "it correlations. The strongest correlation is that of %s and %s, %.2f.",
                 na, nb, r);
   if (q->n > x->n_pick)
     atvi_page_note(p, "Shown are the %td that depend on each other most%s.", x->n_pick,

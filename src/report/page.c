@@ -39,11 +39,24 @@ void atvi_page_heading(atvi_page *p, const char *heading) {
   atvi_text_add(&p->body, "</h3>\n");
 }
 
+void atvi_page_prose(atvi_page *p, const char *text) {
+  atvi_text joined = {.pool = p->pool};
+  const char *whole;
+  char before = ' ';
+  for (; *text; text++) {
+    bool join = text[0] == ' ' && (text[1] == '%' || (text[1] == '=' && text[2] == ' ') || before == '=');
+    bool minus = text[0] == '-' && (before == ' ' || before == '(') && text[1] >= '0' && text[1] <= '9';
+    atvi_text_add(&joined, join ? "\xc2\xa0" : minus ? "\xe2\x88\x92" : "%c", *text);
+    before = *text;
+  }
+  if (atvi_text_get(&joined, &whole) == ATVI_OK) atvi_text_escape(&p->body, whole);
+}
+
 static void paragraph(atvi_page *p, const char *tag, const char *fmt, va_list args) {
   char line[4096];
   vsnprintf(line, sizeof line, fmt, args);
   atvi_text_add(&p->body, "<p%s>", tag);
-  atvi_text_escape(&p->body, line);
+  atvi_page_prose(p, line);
   atvi_text_add(&p->body, "</p>\n");
 }
 
@@ -83,15 +96,32 @@ void atvi_page_figure(atvi_page *p, const atvi_canvas *c, const char *id, const 
   atvi_text_add(&p->body, "</figure>\n");
 }
 
-void atvi_page_figure_both(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
-                           const char *alt) {
+static void put_both(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
+                     const char *alt) {
   char other[64];
   snprintf(other, sizeof other, "%sn", id);
-  atvi_text_add(&p->body, "<figure><div class=\"on-wide\">");
+  atvi_text_add(&p->body, "<div class=\"on-wide\">");
   atvi_canvas_svg(wide, &(atvi_svg_opts){.id = id, .title = alt, .page = true}, &p->body);
   atvi_text_add(&p->body, "</div><div class=\"on-narrow\">");
   atvi_canvas_svg(narrow, &(atvi_svg_opts){.id = other, .title = alt, .page = true}, &p->body);
-  atvi_text_add(&p->body, "</div></figure>\n");
+  atvi_text_add(&p->body, "</div>");
+}
+
+void atvi_page_figure_both(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
+                           const char *alt) {
+  atvi_text_add(&p->body, "<figure>");
+  put_both(p, wide, narrow, id, alt);
+  atvi_text_add(&p->body, "</figure>\n");
+}
+
+void atvi_page_figure_table(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
+                            const char *alt) {
+  atvi_text_add(&p->body, "<figure class=\"table\">");
+  if (narrow)
+    put_both(p, wide, narrow, id, alt);
+  else
+    atvi_canvas_svg(wide, &(atvi_svg_opts){.id = id, .title = alt, .page = true}, &p->body);
+  atvi_text_add(&p->body, "</figure>\n");
 }
 
 static void put_numbers(atvi_text *out, atvi_idx n, const double *x) {
@@ -148,11 +178,18 @@ void atvi_page_table(atvi_page *p, const char *caption, int n, const char *const
   atvi_text_add(&p->body, "</tr></thead><tbody>\n");
 }
 
-void atvi_page_row(atvi_page *p, const char *name) {
+void atvi_page_row_to(atvi_page *p, const char *name, const char *link) {
   atvi_text_add(&p->body, "<tr><th scope=\"row\">");
+  if (link) {
+    atvi_text_add(&p->body, "<a href=\"");
+    atvi_text_escape(&p->body, link);
+    atvi_text_add(&p->body, "\">");
+  }
   atvi_text_escape(&p->body, name);
-  atvi_text_add(&p->body, "</th>");
+  atvi_text_add(&p->body, link ? "</a></th>" : "</th>");
 }
+
+void atvi_page_row(atvi_page *p, const char *name) { atvi_page_row_to(p, name, NULL); }
 
 void atvi_page_cell(atvi_page *p, const char *text) {
   atvi_text_add(&p->body, "<td>");
@@ -164,6 +201,16 @@ void atvi_page_number(atvi_page *p, double x, int digits) {
   char text[ATVI_TICK_LABEL];
   atvi_write_number(text, x, digits);
   atvi_page_cell(p, text);
+}
+
+void atvi_page_round(atvi_page *p, double x) {
+  char text[32];
+  if (!isfinite(x)) {
+    atvi_page_number(p, x, 4);
+    return;
+  }
+  snprintf(text, sizeof text, "%.5g", fabs(x));
+  atvi_text_add(&p->body, "<td>%s%s</td>", x < 0 ? "\xe2\x88\x92" : "", text);
 }
 
 void atvi_page_table_end(atvi_page *p, bool folded) {

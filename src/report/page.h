@@ -22,6 +22,8 @@ typedef struct {
 atvi_page atvi_page_begin(atvi_pool *pool, const char *title, bool live);
 /* A heading of the second level; id: for links. */
 void atvi_page_section(atvi_page *p, const char *id, const char *heading);
+/* Escaped, with real minus signs, and blanks before % and around = that do not break. */
+void atvi_page_prose(atvi_page *p, const char *text);
 void atvi_page_heading(atvi_page *p, const char *heading); /* of the third */
 void atvi_page_say(atvi_page *p, const char *fmt, ...) ATVI_PRINTF(2, 3);
 void atvi_page_note(atvi_page *p, const char *fmt, ...) ATVI_PRINTF(2, 3); /* in small print */
@@ -37,6 +39,10 @@ void atvi_page_figure(atvi_page *p, const atvi_canvas *c, const char *id, const 
 void atvi_page_figure_both(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
                            const char *alt);
 
+/* One that is as wide as a table; where there is less room it is scrolled, or narrow (NULL: none) takes its place. */
+void atvi_page_figure_table(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
+                            const char *alt);
+
 /* Values under the pointer: of the figure `id`, whose plot is f, at n places x columns of numbers. zoom: a range can be chosen. */
 typedef struct {
   const char *name;
@@ -48,8 +54,10 @@ void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoo
 /* A table: begin, then for each row begin and its cells. Numbers are right-aligned. */
 void atvi_page_table(atvi_page *p, const char *caption, int n, const char *const *column, bool folded);
 void atvi_page_row(atvi_page *p, const char *name);
-void atvi_page_cell(atvi_page *p, const char *text); /* NULL: empty */
+void atvi_page_row_to(atvi_page *p, const char *name, const char *link); /* NULL: none */
+void atvi_page_cell(atvi_page *p, const char *text);                     /* NULL: empty */
 void atvi_page_number(atvi_page *p, double x, int digits);
+void atvi_page_round(atvi_page *p, double x); /* one that somebody chose: no zeros at its end */
 void atvi_page_table_end(atvi_page *p, bool folded);
 
 /* A string or a number of JSON, safe inside a page. NaN is null. */

@@ -6,9 +6,12 @@
 #include "report/figure.h"
 #include "report/page.h"
 
-/* A model run that failed at a draw. */
+typedef struct atvi_report_emulator atvi_report_emulator;
+
+/* A point at which the model could not be run. */
 typedef struct {
   const double *value; /* [n_param] */
+  const char *say;     /* why */
 } atvi_report_failure;
 
 /* Everything that the report of a fit tells; all is borrowed. */
@@ -30,8 +33,10 @@ typedef struct {
   const char *time_name; /* NULL: rows */
   atvi_idx n_step;
   const atvi_report_step *step;
-  atvi_idx n_failure;
+  atvi_idx n_failure; /* of those that failed, some */
   const atvi_report_failure *failure;
+  atvi_idx n_emulator; /* that stand in the simulator's place; 0: the model itself was run */
+  const atvi_report_emulator *emulator;
   const char *command; /* to run it again */
   const char *how;     /* the text of fit.json */
   const char *text;    /* the model file */
@@ -50,12 +55,15 @@ typedef struct {
   const char *const *column; /* [n_column], the first of the rows' names */
   atvi_idx n_row;
   const char *const *cell; /* [n_row][n_column] */
+  const char *const
+      *link; /* [n_row] what the names of the rows lead to, relative to the page; NULL: nothing */
 } atvi_report_table;
 
 typedef struct {
   const char *name; /* of its files */
   const char *alt;
   const atvi_canvas *canvas;
+  const atvi_canvas *narrow; /* the same for a phone; NULL: that one */
 } atvi_report_figure;
 
 typedef struct {
@@ -79,19 +87,60 @@ typedef struct {
 /* report.html and figures, into dir, which is there. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_short_save(atvi_pool *pool, const atvi_report_short *r, const char *dir);
 
-/* An emulator: how well it predicts runs that it has not seen, and which inputs matter. */
-typedef struct {
-  const char *title, *sub;
-  atvi_idx n_loo;
-  const double *observed, *predicted; /* [n_loo] left out one at a time */
-  double q2, coverage;                /* of the 95 % intervals */
-  atvi_idx n_input;
-  const char *const *input;
-  const double *first, *total; /* [n_input] Sobol indices; NULL: none */
-} atvi_report_emulator;
+/* ---- emulators ---- */
 
-ATVI_CHECKED atvi_status atvi_report_emulator_save(atvi_pool *pool, const atvi_report_emulator *r,
-                                                   const char *dir);
+/* A run of the simulator that is told of. */
+typedef struct {
+  const char *name;    /* "run 7" */
+  const double *value; /* [n_input] */
+  const char *say;     /* why it failed, or how far off its prediction is */
+} atvi_report_run;
+
+/* How well an emulator predicts runs that it has not seen, and which inputs matter. NaN and NULL: not known, left out. */
+struct atvi_report_emulator {
+  const char *name;
+  const char *how; /* a sentence about its kernel and estimates */
+  atvi_idx n_run, n_output, n_input, n_failed;
+  double seconds, run_seconds; /* its estimation; all runs together */
+  bool loaded;                 /* it was estimated before */
+  /* each run left out in turn */
+  double q2, coverage, rmse; /* coverage: of the 95 % intervals */
+  atvi_idx n_held;           /* runs that were held out once, with estimates made without them; 0: none */
+  double held_q2, held_coverage, held_rmse;
+  /* Values to show: of some runs, left_at_once of which were left out at a time, and some outputs; ascending in observed. */
+  atvi_idx n_left, left_runs, left_at_once;
+  const double *observed, *predicted, *sd; /* [n_left] */
+  atvi_idx n_worst;
+  const atvi_report_run *worst; /* furthest off first */
+  atvi_idx n_bad;
+  const atvi_report_run *bad;  /* some of those that failed */
+  const char *const *input;    /* [n_input] */
+  const double *low, *high;    /* [n_input] of the prior */
+  const double *length;        /* [n_input] in ranges of the input */
+  const double *first, *total; /* [n_input] Sobol indices */
+  const char *const *remark;   /* [n_input] */
+  double sobol_error;
+  const double *time, *q2_time, *total_time; /* [n_output], [n_output], [n_output][n_input] */
+  const char *time_name;
+  atvi_idx n_doubt;
+  const char *const *doubt; /* what is wrong with it, worst first */
+  double outside;           /* of a fit: share of the posterior where there are no runs */
+};
+
+typedef struct {
+  const char *title, *file;
+  atvi_idx n;
+  const atvi_report_emulator *emulator;
+  const char *command; /* to do it again */
+  const char *text;    /* the model file */
+} atvi_report_emulate;
+
+/* report.html and figures, into dir, which is there. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate *r,
+                                                  const char *dir);
+
+/* For this module: a name and a value in the list of facts; value NULL: none. */
+void atvi_report_fact(atvi_page *p, const char *name, const char *value);
 
 /* For this module: figures/NAME.svg and NAME.pdf in dir. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char *name,

@@ -233,7 +233,7 @@ static atvi_status check_times(loop *l, atvi_idx most) {
       l->s->ctx, ATVI_ECALL,
       "the runs do not have the same times, so the rest was not begun: %td of the good ones are %s\nAll "
       "runs must have their outputs at the same times. When the simulator does that, begin afresh with "
-      "another --dir.",
+      "another --runs.",
       other, why);
 }
 

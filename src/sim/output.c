@@ -154,6 +154,43 @@ static atvi_status from_csv(const job *j, const char *text, size_t n, atvi_sim_s
 
 /* ---- JSON ---- */
 
+/* Bytes of the word at p that stands for no finite number; 0: none. */
+static size_t no_number(const char *p, const char *end) {
+  static const char *const word[] = {"NaN", "nan", "Infinity", "inf", "-Infinity", "-inf", "-NaN", "-nan"};
+  for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+    size_t n = strlen(word[i]);
+    if ((size_t)(end - p) < n || memcmp(p, word[i], n) != 0) continue;
+    if (p + n == end || strchr(" \t\r\n,]}", p[n])) return n;
+  }
+  return 0;
+}
+
+json_t *atvi_sim_json_read(atvi_pool *pool, const char *text, size_t n, json_error_t *error) {
+  if (memchr(text, 0, n)) { /* jansson passes over it, which would make one number of two */
+    *error = (json_error_t){.line = 1, .column = 1, .text = "a zero byte"};
+    return NULL;
+  }
+  json_t *root = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, error);
+  char *copy = root ? NULL : atvi_pool_take(pool, 2 * n + 1, 1), *to = copy; /* null is longer than nan */
+  bool quoted = false, changed = false;
+  if (!copy) return root;
+  for (const char *p = text, *end = text + n; p < end;) {
+    size_t skip = quoted ? 0 : no_number(p, end);
+    if (skip) {
+      memcpy(to, "null", 4);
+      to += 4, p += skip, changed = true;
+      continue;
+    }
+    if (quoted && *p == '\\' && p + 1 < end)
+      *to++ = *p++; /* whatever comes next is part of the word */
+    else if (*p == '"')
+      quoted = !quoted;
+    *to++ = *p++;
+  }
+  json_error_t ignored;
+  return changed ? json_loadb(copy, (size_t)(to - copy), JSON_DECODE_INT_AS_REAL, &ignored) : NULL;
+}
+
 /* The whole key first: keys may have dots in them. */
 static const json_t *find_key(const json_t *root, const char *key) {
   const json_t *found = json_object_get(root, key);
@@ -200,12 +237,16 @@ static atvi_status from_object(const job *j, const json_t *root, atvi_sim_series
 
 static atvi_status from_json(const job *j, const char *text, size_t n, atvi_sim_series *out) {
   json_error_t error, ignored;
-  json_t *root = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, &error);
+  json_t *root = atvi_sim_json_read(j->pool, text, n, &error);
   if (!root) { /* programs talk before they answer: the last line may be an object by itself */
     while (n > 0 && (is_blank(text[n - 1]) || text[n - 1] == '\n')) n--;
     size_t from = n;
     while (from > 0 && text[from - 1] != '\n') from--;
-    root = json_loadb(text + from, n - from, JSON_DECODE_INT_AS_REAL, &ignored);
+    root = atvi_sim_json_read(j->pool, text + from, n - from, &ignored);
+  }
+  if (atvi_pool_failed(j->pool)) {
+    json_decref(root);
+    return no_memory(j);
   }
   if (!root) return refuse(j, "%s:%d:%d: no JSON: %.120s", source(j), error.line, error.column, error.text);
   atvi_status status = from_object(j, root, out);

@@ -31,6 +31,9 @@ typedef struct {
  * The pool's context should be one whose messages and log lines nobody reads. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_output_parse(atvi_pool *pool, const atvi_sim_output *o, const char *text,
                                                size_t n, atvi_sim_series *out, const char **reason);
+/* What is written as JSON: numbers that are none (NaN, Infinity, as Python writes them) are null, so that one of them does not make all the rest unreadable.
+ * NULL and *error: it is no JSON. */
+json_t *atvi_sim_json_read(atvi_pool *pool, const char *text, size_t n, json_error_t *error);
 /* The same from an object that was read before, such as a worker's answer. */
 ATVI_CHECKED atvi_status atvi_sim_output_json(atvi_pool *pool, const atvi_sim_output *o, const json_t *root,
                                               atvi_sim_series *out, const char **reason);

@@ -30,7 +30,7 @@ typedef struct {
   const double *y;    /* [n][m] */
   const double *time; /* [m] ascending; NULL: none (a scalar, or rows 1, 2, ...) */
   atvi_idx
-      n_failed; /* runs that are not among the n: failed by their last line, or at other times than most */
+      n_failed; /* runs that are not among the n: failed by their last line, or in any output at other times than most */
   const char *failure; /* "run 7: why" of the first that failed, and which are at other times; NULL if none */
   atvi_idx
       n_other; /* of the n: made with another command, other templates or outputs than the latest good run */

@@ -18,7 +18,7 @@ enum { NAMED_MAX = 8 }; /* runs at other times that a message names */
 typedef struct {
   int64_t id;
   bool ok;
-  atvi_idx party; /* of a good one: those with its times */
+  atvi_idx *party; /* [n_output] of a good one: those with its times */
   double *x, *y;
   const char *reason;
   const char *program;
@@ -29,13 +29,16 @@ typedef struct {
   atvi_pool *pool;    /* the caller's */
   atvi_pool *scratch; /* rows */
   const char *path, *output;
+  atvi_idx n_output, wanted; /* outputs of the record, and which of them is `output` */
+  const char **outputs;      /* [n_output] */
   atvi_idx d;
   const char *const *param;
   row *row;
   atvi_idx n, cap;
   atvi_idx *at; /* [n_at] by id: 1 + index into row */
   atvi_idx n_at;
-  atvi_sim_vote vote;
+  atvi_sim_vote *vote; /* [n_output] */
+  atvi_idx *winner;    /* [n_output] */
   const char *program; /* of the last header */
   const char *latest;  /* of the last good run */
   atvi_idx most;       /* lines to read; 0: all */
@@ -68,6 +71,22 @@ static bool holds(const json_t *list, const char *name) {
   return false;
 }
 
+/* All outputs of a record, for a run at other times in any of them is none of the good ones. */
+static atvi_status learn_outputs(reader *r, const json_t *list) {
+  atvi_idx n = (atvi_idx)json_array_size(list);
+  r->outputs = atvi_pool_take(r->scratch, (size_t)n, sizeof *r->outputs);
+  r->vote = atvi_pool_take(r->scratch, (size_t)n, sizeof *r->vote);
+  r->winner = atvi_pool_take(r->scratch, (size_t)n, sizeof *r->winner);
+  for (atvi_idx o = 0; !atvi_pool_failed(r->scratch) && o < n; o++) {
+    const char *name = json_string_value(json_array_get(list, (size_t)o));
+    r->outputs[o] = atvi_pool_strndup(r->scratch, name ? name : "", name ? strlen(name) : 0);
+    r->vote[o] = (atvi_sim_vote){.pool = r->scratch};
+    if (name && strcmp(name, r->output) == 0) r->wanted = o;
+  }
+  r->n_output = n;
+  return atvi_pool_failed(r->scratch) ? no_memory(r) : ATVI_OK;
+}
+
 static atvi_status header(reader *r, const json_t *line) {
   const json_t *outputs = json_object_get(line, "outputs"), *params = json_object_get(line, "parameters");
   if (!r->output && json_array_size(outputs) == 1) {
@@ -79,6 +98,7 @@ static atvi_status header(reader *r, const json_t *line) {
     if (!holds(params, r->param[i]))
       return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have no parameter %s", r->path,
                        r->param[i]);
+  if (r->n_output == 0) ATVI_TRY(learn_outputs(r, outputs));
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = atvi_pool_strndup(r->scratch, program ? program : "", program ? strlen(program) : 0);
   return r->program ? ATVI_OK : no_memory(r);
@@ -101,20 +121,30 @@ static row *row_of(reader *r, int64_t id) {
   return &r->row[r->at[id] - 1];
 }
 
+/* Counts the times of all outputs and keeps the values of the one that is wanted. */
 static atvi_status keep_series(reader *r, const atvi_sim_series *s, row *k) {
-  k->y = atvi_pool_take(r->scratch, (size_t)s->n, sizeof(double));
-  if (!k->y) return no_memory(r);
-  memcpy(k->y, s->value, (size_t)s->n * sizeof(double));
-  k->party = atvi_sim_vote_add(&r->vote, k->id, s);
-  k->ok = k->party >= 0;
-  return k->ok ? ATVI_OK : no_memory(r);
+  const atvi_sim_series *own = &s[r->wanted];
+  k->y = atvi_pool_take(r->scratch, (size_t)own->n, sizeof(double));
+  if (!k->party) k->party = atvi_pool_take(r->scratch, (size_t)r->n_output, sizeof *k->party);
+  if (!k->y || !k->party) return no_memory(r);
+  memcpy(k->y, own->value, (size_t)own->n * sizeof(double));
+  for (atvi_idx o = 0; o < r->n_output; o++)
+    if ((k->party[o] = atvi_sim_vote_add(&r->vote[o], k->id, &s[o])) < 0) return no_memory(r);
+  k->ok = true;
+  return ATVI_OK;
+}
+
+static atvi_status series(const atvi_sim_lines *l, atvi_pool *pool, const json_t *from, atvi_sim_series *s) {
+  const json_t *time = json_object_get(from, "time");
+  atvi_idx n;
+  ATVI_TRY(atvi_sim_lines_numbers(l, pool, json_object_get(from, "value"), &s->n, &s->value));
+  if (!time) return ATVI_OK;
+  ATVI_TRY(atvi_sim_lines_numbers(l, pool, time, &n, &s->time));
+  return n == s->n ? ATVI_OK : atvi_sim_lines_wrong(l, "times and values have different lengths");
 }
 
 static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, row *k) {
-  const json_t *param = json_object_get(line, "parameters");
-  const json_t *from = json_object_get(json_object_get(line, "outputs"), r->output);
-  const json_t *time = json_object_get(from, "time");
-  atvi_sim_series s = {0};
+  const json_t *param = json_object_get(line, "parameters"), *outputs = json_object_get(line, "outputs");
   atvi_pool *pool;
   k->x = atvi_pool_take(r->scratch, (size_t)r->d + 1, sizeof *k->x);
   if (!k->x) return no_memory(r);
@@ -124,12 +154,11 @@ static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, 
     k->x[i] = json_number_value(x);
   }
   ATVI_TRY(atvi_pool_new(r->ctx, &pool));
-  atvi_idx n_time = 0;
-  atvi_status status = atvi_sim_lines_numbers(l, pool, json_object_get(from, "value"), &s.n, &s.value);
-  if (status == ATVI_OK && time) status = atvi_sim_lines_numbers(l, pool, time, &n_time, &s.time);
-  if (status == ATVI_OK && time && n_time != s.n)
-    status = atvi_sim_lines_wrong(l, "times and values have different lengths");
-  if (status == ATVI_OK) status = keep_series(r, &s, k);
+  atvi_sim_series *s = atvi_pool_take(pool, (size_t)r->n_output, sizeof *s);
+  atvi_status status = s ? ATVI_OK : no_memory(r);
+  for (atvi_idx o = 0; o < r->n_output && status == ATVI_OK; o++)
+    status = series(l, pool, json_object_get(outputs, r->outputs[o]), &s[o]);
+  if (status == ATVI_OK) status = keep_series(r, s, k);
   atvi_pool_free(pool);
   return status;
 }
@@ -143,7 +172,7 @@ static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
     return atvi_sim_lines_wrong(l, "a run without id or outcome");
   row *k = row_of(r, (int64_t)id);
   if (!k) return no_memory(r);
-  if (k->ok) atvi_sim_vote_drop(&r->vote, k->party);
+  for (atvi_idx o = 0; k->ok && o < r->n_output; o++) atvi_sim_vote_drop(&r->vote[o], k->party[o]);
   k->ok = false;
   k->reason = NULL;
   k->program = r->program;
@@ -161,17 +190,25 @@ static int by_id(const void *a, const void *b) {
   return (x->id > y->id) - (x->id < y->id);
 }
 
+/* The first output of a good run that is not on the times of most; n_output: none. */
+static atvi_idx elsewhen(const reader *r, const row *k) {
+  atvi_idx o = 0;
+  while (o < r->n_output && k->party[o] == r->winner[o]) o++;
+  return o;
+}
+
 /* Takes the runs out that are not on the times of most; `told` names them. */
-static atvi_idx take_out(reader *r, atvi_idx winner, atvi_text *told) {
+static atvi_idx take_out(reader *r, atvi_text *told) {
   atvi_idx n = 0, named = 0;
   const char *why = NULL;
-  for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok && r->row[i].party != winner;
+  for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok && elsewhen(r, &r->row[i]) < r->n_output;
   if (n == 0) return 0;
   for (atvi_idx i = 0; i < r->n; i++) {
     row *k = &r->row[i];
-    if (!k->ok || k->party == winner) continue;
+    atvi_idx o = k->ok ? elsewhen(r, k) : r->n_output;
+    if (o == r->n_output) continue;
     k->ok = false;
-    if (!why) why = atvi_sim_vote_why(&r->vote, r->scratch, r->output, k->party);
+    if (!why) why = atvi_sim_vote_why(&r->vote[o], r->scratch, r->outputs[o], k->party[o]);
     if (named++ < NAMED_MAX)
       atvi_text_add(told, "%s%lld", named > 1 ? ", " : n > 1 ? "runs " : "run ", (long long)k->id);
   }
@@ -180,7 +217,7 @@ static atvi_idx take_out(reader *r, atvi_idx winner, atvi_text *told) {
   return n;
 }
 
-static atvi_status tell_left_out(reader *r, atvi_idx winner, atvi_sim_runs *out) {
+static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
   atvi_text told = {.pool = r->pool};
   for (atvi_idx i = 0; i < r->n; i++) {
     const row *k = &r->row[i];
@@ -188,7 +225,7 @@ static atvi_status tell_left_out(reader *r, atvi_idx winner, atvi_sim_runs *out)
     if (out->n_failed++ == 0) atvi_text_add(&told, "run %lld: %s", (long long)k->id, k->reason);
   }
   atvi_text others = {.pool = r->scratch};
-  atvi_idx n = take_out(r, winner, &others);
+  atvi_idx n = take_out(r, &others);
   if (n) atvi_text_add(&told, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
   out->n_failed += n;
   if (out->n_failed && atvi_text_get(&told, &out->failure) != ATVI_OK) return no_memory(r);
@@ -196,14 +233,15 @@ static atvi_status tell_left_out(reader *r, atvi_idx winner, atvi_sim_runs *out)
 }
 
 static atvi_status collect(reader *r, atvi_sim_runs *out) {
-  atvi_idx n = 0, winner = atvi_sim_vote_winner(&r->vote);
+  atvi_idx n = 0;
+  for (atvi_idx o = 0; o < r->n_output; o++) r->winner[o] = atvi_sim_vote_winner(&r->vote[o]);
   if (r->n) qsort(r->row, (size_t)r->n, sizeof *r->row, by_id);
-  ATVI_TRY(tell_left_out(r, winner, out));
+  ATVI_TRY(tell_left_out(r, out));
   for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok;
   if (n == 0)
     return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: no run of the simulator is good%s%s\nhint: atvi run",
                      r->path, out->failure ? "; " : "", out->failure ? out->failure : "");
-  const atvi_sim_series *times = &r->vote.party[winner].times;
+  const atvi_sim_series *times = &r->vote[r->wanted].party[r->winner[r->wanted]].times;
   atvi_idx m = times->n;
   double *x = atvi_pool_take(r->pool, (size_t)(n * r->d) + 1, sizeof *x);
   double *y = atvi_pool_take(r->pool, (size_t)(n * m), sizeof *y);
@@ -260,7 +298,6 @@ atvi_status atvi_sim_runs_read_first(atvi_pool *pool, const char *path, atvi_idx
         "there is no record of runs of the simulator at %s: make one with atvi design and atvi run", path);
   if (fd < 0) return atvi_file_cannot(r.ctx, "read", path, errno);
   atvi_status status = atvi_pool_new(r.ctx, &r.scratch);
-  r.vote.pool = r.scratch;
   if (status == ATVI_OK) status = read_file(&r, fd, out);
   if (status != ATVI_OK) *out = (atvi_sim_runs){0};
   if (r.scratch) atvi_pool_free(r.scratch);

@@ -90,6 +90,8 @@ static atvi_status refuse(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *
   char *text =
       atvi_pool_printf(slot->pool, "%s%s%.*s", what, n ? ": " : "", (int)(n < 200 ? n : 200), detail);
   if (!text) return no_memory(s);
+  for (char *p = text; *p; p++)
+    if (*p == '\n') *p = ' ';
   atvi_excerpt_clean(text);
   end->reason = text;
   return ATVI_OK;
@@ -99,12 +101,12 @@ static atvi_status refuse(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *
 static atvi_status understand(atvi_simulator *s, atvi_sim_slot *slot, size_t n, atvi_sim_end *end,
                               bool *broken) {
   json_error_t error;
-  json_t *root = json_loadb(slot->answer, n, JSON_DECODE_INT_AS_REAL, &error);
+  json_t *root = atvi_sim_json_read(slot->pool, slot->answer, n, &error);
   *broken = !json_is_object(root);
   atvi_status status = ATVI_OK;
   const char *told = json_string_value(json_object_get(root, "error"));
   end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
-  if (!end->out)
+  if (!end->out || atvi_pool_failed(slot->pool))
     status = no_memory(s);
   else if (*broken)
     status = refuse(s, slot, end, "the answer is no JSON object", slot->answer, n);

@@ -3,7 +3,7 @@
 //
 // Needs Chromium (chromium, chromium-browser or google-chrome in PATH, or $CHROMIUM) and the package playwright-core or playwright
 // (in $PLAYWRIGHT, a folder with node_modules, or where node finds it). Where one is missing it says so: SKIP: why.
-// SHOTS=DIR keeps screenshots at 1280 and 390 pixels, light and dark.
+// A line for each test, ok or not ok, as TAP. SHOTS=DIR keeps screenshots at 1280 and 390 pixels, light and dark.
 "use strict";
 const { execFileSync, spawn, spawnSync } = require("child_process");
 const assert = require("assert");
@@ -47,6 +47,49 @@ const work = fs.mkdtempSync(path.join(os.tmpdir(), "atvi-browser-"));
 const model = path.join(top, "examples/cold/cold.atvi");
 let browser, failed = 0;
 
+// A model with 30 parameters, of which a fit has some 10 000 draws.
+function large() {
+  const at = [...Array(30).keys()].map(k => k + 1);
+  fs.writeFileSync(path.join(work, "large.csv"), "i,y\n" + at.map(k => `${k},${Math.sin(k).toFixed(4)}\n`).join(""));
+  fs.writeFileSync(path.join(work, "large.atvi"), at.map(k => `param a${k} ~ normal(0, ${1 + k % 3})\n`).join("") +
+    `data "large.csv"\nobserve y ~ normal(${at.map(k => `if i == ${k} then a${k} + 0.3 * a${k % 30 + 1} else `).join("")}0, 0.5)\n`);
+  return path.join(work, "large.atvi");
+}
+
+// An emulator of a small ensemble, and a fit with it.
+function emulated() {
+  const frac = x => x - Math.floor(x), rows = [...Array(40).keys()].map(i => [frac(i * 0.754877666), frac(i * 0.569840291)]);
+  const time = [...Array(12).keys()], flow = (a, b, t) => 3 * a + Math.sin(4 * b + 0.3 * t);
+  const csv = (name, lines) => fs.writeFileSync(path.join(work, name), lines.map(l => l.join(",")).join("\n") + "\n");
+  csv("designs.csv", rows);
+  csv("outputs.csv", rows.map(([a, b]) => time.map(t => flow(a, b, t).toFixed(6))));
+  csv("obs.csv", [["y"], ...time.map(t => [(flow(0.5, 0.25, t) + 0.3 * Math.sin(t / 2)).toFixed(4)])]);
+  fs.writeFileSync(path.join(work, "flow.atvi"), `param a in (0, 1)
+param b in (0, 1)
+param v ~ invgamma(2, 0.05)
+param l ~ gamma(2, 0.5)
+param s2 ~ invgamma(2, 0.001)
+emulator f {
+  inputs a, b
+  designs "designs.csv"
+  outputs "outputs.csv"
+}
+data "obs.csv"
+observe y ~ emulator(f) + exponential(v, l) + white(s2)
+`);
+  return path.join(work, "flow.atvi");
+}
+
+// Contrast of two colours as WCAG defines it.
+function contrast(a, b) {
+  const light = c => {
+    const [r, g, b] = c.match(/[\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
+  return (x + 0.05) / (y + 0.05);
+}
+
 // A page that collects everything that goes wrong on it.
 async function open(url, opts = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...opts });
@@ -62,12 +105,12 @@ async function open(url, opts = {}) {
 const url = dir => "file://" + path.join(work, dir, "report.html");
 
 // Every figure has shapes, a name and a size; nothing is wider than the page.
-async function sound(page) {
+async function sound(page, least = 5) {
   const figures = await page.$$eval("svg[role=img]", list => list.map(s => {
     const r = s.getBoundingClientRect();
     return { id: s.id, name: s.getAttribute("aria-label"), shapes: s.querySelectorAll("path[d],text,rect").length, width: r.width, height: r.height };
   }));
-  assert(figures.length >= 5, "figures: " + figures.length);
+  assert(figures.length >= least, "figures: " + figures.length);
   for (const f of figures) {
     assert(f.name && f.name.length > 10, f.id + " has no name");
     assert(f.shapes >= 5, f.id + " has " + f.shapes + " shapes");
@@ -84,15 +127,20 @@ async function sound(page) {
 
 const tests = {
   async "every width, light and dark"() {
-    for (const dir of ["atvi", "nuts"])
+    for (const dir of ["atvi", "nuts", "flow", "flow-runs", "compared"])
       for (const width of [1280, 390])
         for (const colorScheme of ["light", "dark"]) {
           const page = await open(url(dir), { colorScheme, viewport: { width, height: 900 } });
-          await sound(page);
+          await sound(page, dir === "compared" ? 2 : 5);
           if (shots) await page.screenshot({ path: path.join(shots, `${dir}-${width}-${colorScheme}.png`), fullPage: true });
-          const [text, paper] = await page.evaluate(() => [getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]);
-          const light = c => c.match(/\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3;
-          assert(Math.abs(light(text) - light(paper)) > 150, "text is hard to read: " + text + " on " + paper);
+          const [paper, words, lines] = await page.evaluate(() => {
+            const colour = (list, what) => [...new Set([...list].filter(e => e.getClientRects().length).map(e => getComputedStyle(e)[what]))];
+            return [getComputedStyle(document.body).backgroundColor,
+              [...colour(document.querySelectorAll("main p, main li, th, td, summary, nav a, dt, dd, caption, main a"), "color"), ...colour(document.querySelectorAll("svg text"), "fill")],
+              colour(document.querySelectorAll("svg .s-main, svg .s-data, svg .s-held, svg .s-warn"), "stroke").filter(c => c !== "none")];
+          });
+          for (const c of words) assert(contrast(c, paper) >= 4.5, `${dir} ${colorScheme}: text of ${c} on ${paper}`); /* WCAG AA */
+          for (const c of lines) assert(contrast(c, paper) >= 3, `${dir} ${colorScheme}: lines of ${c} on ${paper}`);
           await page.context().close();
         }
   },
@@ -140,6 +188,61 @@ const tests = {
     await page.click("#pairs-chips button:has-text('gamma')");
     assert.match(await names(), /beta.*gamma.*S0.*R0/);
     assert(await page.locator("#pairs-plot path").count() > 15);
+    assert.deepStrictEqual(page.wrong, []);
+    await page.context().close();
+  },
+  async "the report of an emulator names the worst run, and that of a fit shows the simulator alone"() {
+    let page = await open(url("flow-runs"));
+    assert.match(await page.locator(".verdict .say").innerText(), /emulator/);
+    assert.match(await page.locator("#validation").innerText(), /Runs that it predicts worst[\s\S]*run \d+/);
+    assert(await page.locator("#loo path").count() > 60);
+    await page.locator("#loo").scrollIntoViewIfNeeded();
+    const box = await page.locator("#loo").boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    assert.match(await page.locator(".tip").innerText(), /the simulator's .*\n? ?the emulator's/);
+    assert.match(await page.locator("#inputs").innerText(), /What matters most is a/);
+    await page.context().close();
+    page = await open(url("flow"));
+    assert.match(await page.locator("#data .legend").innerText(), /the simulator alone/);
+    assert.strictEqual(await page.locator("#s0 .zoom path.s-c3").count(), 1);
+    assert.match(await page.locator("#emulator").innerText(), /an emulator of 40 runs/);
+    assert.match(await page.locator("#cost").innerText(), /the simulator was not run/);
+    await page.context().close();
+  },
+  async "methods compared lead to their reports"() {
+    const page = await open(url("compared"));
+    await page.click("#methods tbody a:has-text('ram')");
+    await page.waitForSelector("#convergence");
+    assert.match(page.url(), /compared\/ram\/report\.html$/);
+    assert.deepStrictEqual(page.wrong, []);
+    await page.context().close();
+  },
+  async "thirty parameters stay small and quick"() {
+    const size = fs.statSync(path.join(work, "large/report.html")).size;
+    assert(size < 3e6, size + " bytes");
+    const draws = fs.readFileSync(path.join(work, "large/draws.csv"), "utf8").split("\n").filter(l => l && !l.startsWith("#")).length - 1;
+    assert(draws >= 10000, draws + " draws");
+    const page = await open(url("large"));
+    await sound(page);
+    const chips = page.locator("#pairs-chips button");
+    assert.strictEqual(await chips.count(), 30);
+    for (const k of [3, 17, 29]) {
+      const spent = await chips.nth(k).evaluate(b => { const t = performance.now(); b.click(); document.body.offsetHeight; return performance.now() - t; });
+      assert(spent < 500, `a click took ${spent} ms`);
+    }
+    await page.context().close();
+  },
+  async "it prints: light, without what needs a pointer, nothing cut off"() {
+    const page = await open(url("atvi"), { colorScheme: "dark" });
+    await page.emulateMedia({ media: "print" });
+    for (const what of ["nav", "#pairs-chips"]) assert(!(await page.locator(what).first().isVisible()), what + " is printed");
+    const paper = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    assert(contrast(paper, "rgb(255,255,255)") < 1.1, "paper of " + paper);
+    await page.setViewportSize({ width: 718, height: 1000 }); /* A4 less margins */
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert(wide <= 719, "the page is " + wide + " pixels wide on paper");
+    const pdf = await page.pdf({ format: "A4" });
+    assert(pdf.length > 20000);
     assert.deepStrictEqual(page.wrong, []);
     await page.context().close();
   },
@@ -203,17 +306,33 @@ async function refuses(address) {
   assert.strictEqual(await status("/state", "evil.example"), 404);
 }
 
-(async () => {
+async function prepare() {
   execFileSync(atvi, ["fit", model, "--out", path.join(work, "atvi"), "--quiet"], { stdio: "ignore" });
   execFileSync(atvi, ["fit", model, "--method", "nuts", "--chains", "4", "--holdout", "day > 14", "--out", path.join(work, "nuts"), "--quiet"], { stdio: "ignore" });
+  execFileSync(atvi, ["compare", model, "--methods", "atvi,ram", "--out", path.join(work, "compared")], { stdio: "ignore" });
+  execFileSync(atvi, ["fit", large(), "--method", "nuts", "--ess", "12000", "--out", path.join(work, "large"), "--quiet"], { stdio: "ignore" });
+  execFileSync(atvi, ["emulate", emulated(), "--dir", path.join(work, "flow-runs")], { stdio: "ignore" });
+  execFileSync(atvi, ["fit", path.join(work, "flow.atvi"), "--runs", path.join(work, "flow-runs"), "--out", path.join(work, "flow"), "--quiet"], { stdio: "ignore" });
+}
+
+(async () => {
+  try {
+    await prepare();
+  } catch (e) {
+    console.log("not ok 1 the reports to look at\n" + e.stack);
+    fs.rmSync(work, { recursive: true, force: true });
+    process.exit(1);
+  }
   browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  let number = 0;
   for (const name in tests)
     try {
+      number++;
       await tests[name]();
-      console.log("ok      " + name);
+      console.log(`ok ${number} ${name}`);
     } catch (e) {
       failed++;
-      console.log("FAILED  " + name + "\n" + e.stack);
+      console.log(`not ok ${number} ${name}\n${e.stack}`);
     }
   await browser.close();
   fs.rmSync(work, { recursive: true, force: true });

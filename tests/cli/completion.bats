@@ -51,6 +51,27 @@ commands() { "$ATVI" help | sed -n 's/^  \([a-z]*\)  *.*/\1/p'; }
   zsh -n <("$ATVI" completion zsh)
 }
 
+@test "zsh completes" {
+  command -v zsh >/dev/null || skip "no zsh here"
+  "$ATVI" completion zsh >_atvi
+  # a terminal with a zsh in it, where each line is begun and the tabulator key pressed
+  cat >keys.zsh <<'END'
+zmodload zsh/zpty
+zpty -b shell zsh -f -i
+zpty -w shell 'PS1=; TERM=dumb; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print re''ady'
+until [[ $said == *ready* ]]; do zpty -r shell more && said+=$more; done
+for line in "$@"; do
+  zpty -w -n shell "$line"$'\t\x04'
+  said=; repeat 30; do sleep 0.1; zpty -rt shell more && said+=$more; [[ $said == *$'\n'* ]] && break; done
+  sleep 0.3; while zpty -rt shell more; do said+=$more; done
+  print -r -- "$line: ${${said//[[:space:]]/ }//$'\a'/}"
+  zpty -w -n shell $'\x15'
+done
+END
+  run -0 timeout 60 zsh -f keys.zsh "atvi fi" "atvi fit --meth" "atvi fit cold.atvi --method n" "atvi new x --like s" "atvi export --we" "atvi fit co"
+  says "atvi fi: " "atvi fit " "--method=" "nf    nuts" "seir  sir" "--weighted" "cold.atvi "
+}
+
 @test "other shells are told" {
   run "$ATVI" completion fish
   fails_with 2 "bash and zsh"
@@ -77,8 +98,9 @@ commands() { "$ATVI" help | sed -n 's/^  \([a-z]*\)  *.*/\1/p'; }
   says "--method METHOD" "atvi, nf, copula, ram, nuts or map; see METHODS" "EXIT STATUS"
 }
 
-@test "their own pages fit 80 columns" {
-  for c in new completion; do
+@test "every page of help fits 80 columns" {
+  not grep -E '^.{81,}$' <<<"$("$ATVI" --help)"
+  for c in $(commands); do
     run -0 "$ATVI" "$c" --help
     says NAME SYNOPSIS DESCRIPTION OPTIONS "EXIT STATUS" EXAMPLES
     not grep -E '^.{81,}$' <<<"$output"

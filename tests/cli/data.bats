@@ -56,3 +56,39 @@ END
   run "$ATVI" eval hours.atvi --set a=0.9
   fails_with 2 hours.csv:3:1 "12:61:00"
 }
+
+@test "texts, blanks, a missing last line end; and what cannot be meant is told" {
+  want=$(value)
+  awk -F, -v OFS=, 'NR == 1 { print $0, "note"; next } { print $0, "\"a, \"\"b\"\",\nand a line more\"" }' cold.csv >notes.csv
+  [ "$(value --data notes.csv)" = "$want" ]
+  sed 's/,/ , /g; s/^/ /; s/$/ /' cold.csv >blanks.csv
+  printf '\n\n' >>blanks.csv
+  [ "$(value --data blanks.csv)" = "$want" ]
+  head -c -1 cold.csv >short.csv
+  [ "$(value --data short.csv)" = "$want" ]
+  { echo '# as the island'"'"'s doctor wrote it'; cat cold.csv; } >comment.csv
+  [ "$(value --data comment.csv)" = "$want" ]
+  sed '1s/recovered/infected/' cold.csv >twice.csv
+  run "$ATVI" check cold.atvi --data twice.csv
+  fails_with 2 twice.csv:1: "two columns are named 'infected'"
+  iconv -t UTF-16 cold.csv >utf16.csv
+  run "$ATVI" check cold.atvi --data utf16.csv
+  fails_with 2 utf16.csv:1: UTF-8
+  sed '3s/,/,"/' cold.csv >open.csv
+  run "$ATVI" check cold.atvi --data open.csv
+  fails_with 2 open.csv:3: "never closed"
+  sed '4s/,.*//' cold.csv >cells.csv
+  run "$ATVI" check cold.atvi --data cells.csv
+  fails_with 2 cells.csv:4: "1 cell" "3 columns"
+}
+
+@test "a column called t is the t of a model without states" {
+  printf 't,x,y\n1,1,2.1\n2,2,3.9\n3,3,6.2\n' >line.csv
+  printf 'param a ~ normal(0, 10)\ndata "line.csv" time t\nobserve y ~ normal(a*t, 1)\n' >t.atvi
+  sed 's/a\*t/a*x/' t.atvi >x.atvi
+  [ "$("$ATVI" eval t.atvi --set a=1.9 | jq .log_likelihood)" = "$("$ATVI" eval x.atvi --set a=1.9 | jq .log_likelihood)" ]
+  sed 's/time t/time x/; s/line.csv/day.csv/' t.atvi >day.atvi
+  sed 1s/t,/day,/ line.csv >day.csv
+  run "$ATVI" check day.atvi
+  fails_with 2 day.atvi:3: "no time t"
+}

@@ -46,9 +46,9 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   "$ATVI" design flow.atvi -n 80 -q
   points flow-runs/design.csv | awk -F, '{ n[$3 < 0.132821 ? 0 : $3 < 1 ? 1 : $3 < 7.52892 ? 2 : 3]++ }
     END { for (i = 0; i < 4; i++) if (n[i] != 20) exit 1 }'
-  "$ATVI" design flow.atvi -n 16 -q --kind sobol --out a
-  "$ATVI" design flow.atvi -n 64 -q --kind sobol --out a
-  "$ATVI" design flow.atvi -n 64 -q --kind sobol --out b
+  "$ATVI" design flow.atvi -n 16 -q --kind sobol --runs a
+  "$ATVI" design flow.atvi -n 64 -q --kind sobol --runs a
+  "$ATVI" design flow.atvi -n 64 -q --kind sobol --runs b
   diff <(points a/design.csv) <(points b/design.csv)
 }
 
@@ -56,22 +56,22 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   model
   header() { head -n 1 "$1/design.csv"; }
   # as the model has them, as reference; k in 2..5, v above 0.76, w around 0
-  "$ATVI" design flow.atvi -n 10 --out ref -q
+  "$ATVI" design flow.atvi -n 10 --runs ref -q
   mkdir swapped # another order, and a column of its own
   awk -F, -v OFS=, '/^#/ { next } NR == 1 { print $4, "note", $3, $1, $2; next } { print $4, "mine", $3, $1, $2 }' ref/design.csv >swapped/design.csv
   [ "$(header swapped)" = w,note,v,id,k ]
   cp swapped/design.csv before
-  "$ATVI" design flow.atvi -n 20 --out ref -q
-  "$ATVI" design flow.atvi -n 20 --out swapped -q
+  "$ATVI" design flow.atvi -n 20 --runs ref -q
+  "$ATVI" design flow.atvi -n 20 --runs swapped -q
   head -c "$(wc -c <before)" swapped/design.csv | cmp - before
   diff <(points ref/design.csv) <(points swapped/design.csv | awk -F, -v OFS=, '{ print $4, $5, $3, $1 }')
   [ "$(points swapped/design.csv | cut -d, -f2 | sort | uniq -c | xargs)" = "10 10 mine" ]
   mkdir bare # lines count where there is no id; the last line is not ended; decimal commas
   points ref/design.csv | head -n 10 | awk -F, 'BEGIN { printf("v;k;w") } { printf("\n%s;%s;%s", $3, $2, $4) }' | tr . , >bare/design.csv
-  "$ATVI" design flow.atvi -n 20 --out bare -q
+  "$ATVI" design flow.atvi -n 20 --runs bare -q
   diff <(points ref/design.csv) <(points bare/design.csv | tr , . | awk -F';' -v OFS=, '{ print NR, $2, $1, $3 }')
   for dir in swapped bare; do
-    run -0 "$ATVI" run flow.atvi --dir $dir
+    run -0 "$ATVI" run flow.atvi --runs $dir
     says "20 of 20 runs are good"
     tail -n +2 $dir/runs.jsonl | jq -s 'sort_by(.id) | map([.id, .parameters.k, .parameters.v, .parameters.w])' >$dir.json
   done
@@ -81,28 +81,28 @@ points() { grep -v '^#' "$1" | tail -n +2; }
 @test "more points leave the first as they are" {
   model
   for kind in lhs sobol; do
-    "$ATVI" design flow.atvi -n 20 --kind $kind --out $kind --quiet
+    "$ATVI" design flow.atvi -n 20 --kind $kind --runs $kind --quiet
     cp $kind/design.csv before
-    run -0 --separate-stderr "$ATVI" design flow.atvi -n 40 --kind $kind --out $kind
+    run -0 --separate-stderr "$ATVI" design flow.atvi -n 40 --kind $kind --runs $kind
     says "40 points, 20 of them new"
     head -c "$(wc -c <before)" $kind/design.csv | cmp - before
     [ "$(points $kind/design.csv | cut -d, -f1 | paste -sd' ')" = "$(seq -s' ' 40)" ]
     cp $kind/design.csv before
-    run -0 "$ATVI" design flow.atvi -n 40 --kind $kind --out $kind
+    run -0 "$ATVI" design flow.atvi -n 40 --kind $kind --runs $kind
     says "as before"
     cmp $kind/design.csv before
-    run "$ATVI" design flow.atvi -n 30 --kind $kind --out $kind
+    run "$ATVI" design flow.atvi -n 30 --kind $kind --runs $kind
     fails_with 2 "40 points already"
   done
   # a doubled Latin hypercube is one again
   points lhs/design.csv | awk -F, '{ n[int(($2 - 2) / 3 * 40)]++ } END { for (i = 0; i < 40; i++) if (n[i] != 1) exit 1 }'
-  run "$ATVI" design flow.atvi -n 50 --kind sobol --seed 2 --out sobol
+  run "$ATVI" design flow.atvi -n 50 --kind sobol --seed 2 --runs sobol
   fails_with 2 "seed"
-  run "$ATVI" design flow.atvi -n 50 --kind sobol --out lhs
+  run "$ATVI" design flow.atvi -n 50 --kind sobol --runs lhs
   fails_with 2 "--kind lhs"
-  "$ATVI" design flow.atvi -n 50 --kind lhs --out sobol # any design can be extended so
+  "$ATVI" design flow.atvi -n 50 --kind lhs --runs sobol # any design can be extended so
   sed -i 's/uniform(2, 5)/uniform(2, 4)/' flow.atvi
-  run "$ATVI" design flow.atvi -n 60 --out lhs
+  run "$ATVI" design flow.atvi -n 60 --runs lhs
   fails_with 2 "the prior has changed"
 }
 
@@ -121,9 +121,9 @@ points() { grep -v '^#' "$1" | tail -n +2; }
 
 @test "seeds count" {
   model
-  "$ATVI" design flow.atvi -n 20 --out a -q
-  "$ATVI" design flow.atvi -n 20 --out b -q
-  "$ATVI" design flow.atvi -n 20 --seed 2 --out c -q
+  "$ATVI" design flow.atvi -n 20 --runs a -q
+  "$ATVI" design flow.atvi -n 20 --runs b -q
+  "$ATVI" design flow.atvi -n 20 --seed 2 --runs c -q
   cmp a/design.csv b/design.csv
   not cmp a/design.csv c/design.csv
 }
@@ -165,4 +165,16 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   says NAME SYNOPSIS DESCRIPTION OPTIONS FILES "EXIT STATUS" EXAMPLES " -n N"
   not grep -E '^.{81,}$' <<<"$output"
   [ "$output" = "$("$ATVI" help design)" ]
+}
+
+@test "a point of one's own in the tail of a prior is no reason to begin afresh" {
+  model
+  "$ATVI" design flow.atvi -n 10 -q --runs d
+  name=$(head -1 d/design.csv)
+  awk -F, -v n="$name" 'BEGIN { split(n, c, ",") } !/^#/ && NR > 1 { last = $0 }
+    END { split(last, v, ","); v[1] = 11; for (i in c) if (c[i] == "w") v[i] = 1e4; if (c[1] != "id") exit 1
+      for (i = 1; i in c; i++) printf "%s%s", (i > 1 ? "," : ""), v[i]; print "" }' d/design.csv >own
+  cat own >>d/design.csv
+  run -0 "$ATVI" design flow.atvi -n 20 --runs d
+  says "20 points, 9 of them new"
 }

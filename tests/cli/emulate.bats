@@ -144,7 +144,7 @@ M
   mv flow-runs old
   sed 's/{k} \* t/{k} * t * 1.01/' flow.atvi >new.atvi
   "$ATVI" design flow.atvi -n 60 -q
-  "$ATVI" run new.atvi --dir flow-runs -q
+  "$ATVI" run new.atvi --runs flow-runs -q
   run "$ATVI" predict f
   fails_with 2 "runs of the emulator 'flow' are not what they were at the time of the fit"
   run -0 "$ATVI" predict f --runs old
@@ -155,8 +155,8 @@ M
 
 @test "runs are found in another folder, or next to the model" {
   simulator
-  "$ATVI" design flow.atvi -n 20 -q --out there
-  "$ATVI" run flow.atvi --dir there -q
+  "$ATVI" design flow.atvi -n 20 -q --runs there
+  "$ATVI" run flow.atvi --runs there -q
   point=(--set k=0.5 --set m=3 --set s2=0.01)
   run "$ATVI" eval flow.atvi "${point[@]}"
   fails_with 2 "no record of runs"
@@ -192,4 +192,89 @@ M
   sed -i 's/uniform(0, 1)/uniform(0, 2)/' flow.atvi
   run -0 "$ATVI" fit flow.atvi --out f --no-report
   says "verdict: warn" "12 of the 20 runs of emulator 'flow'"
+}
+
+# rate [MOST]: a rate with a lognormal prior, so that runs crowd at small values; those above MOST fail.
+rate() {
+  cat >flow.atvi <<M
+param k ~ lognormal(-1, 1.2)
+param s2 ~ invgamma(2, 0.01)
+simulator {
+  command "awk 'BEGIN {{ if ({k} > ${1:-100}) exit 3; for (t = 1; t <= 6; t++) print exp(-{k} * t) }}'"
+  output flow from stdout csv
+}
+data "obs.csv"
+observe y ~ emulator(flow) + white(s2)
+M
+  awk 'BEGIN { print "y"; for (t = 1; t <= 6; t++) print exp(-0.4 * t) + 0.02 * cos(7 * t) }' >obs.csv
+  "$ATVI" design flow.atvi -n 30 -q
+  "$ATVI" run flow.atvi -q
+}
+
+@test "inputs that crowd at their bound are taken by their logarithm; the tail of a prior without runs is told" {
+  rate 1.5
+  run -0 "$ATVI" emulate flow.atvi
+  says "log: these inputs are taken by their logarithm" "% of the prior, it is guessing"
+  json flow-runs/emulate.json '.[0].inputs[0].scale == "log" and .[0].leave_one_out.q2 > 0.9999'
+  cp flow-runs/emulate.json log.json
+  # by what it is, with lengths given for that
+  sed 's/^data/emulator flow { lengths 0.3 }\n&/' flow.atvi >held.atvi
+  run -0 "$ATVI" emulate held.atvi --runs flow-runs
+  json flow-runs/emulate.json '.[0].inputs[0].scale == "linear"'
+  [ "$(jq '.[0].leave_one_out.rmse' log.json | awk '{ printf "%.9f", 2 * $1 }')" \< "$(jq '.[0].leave_one_out.rmse' flow-runs/emulate.json)" ]
+  run -0 "$ATVI" check flow.atvi
+  says "gradient    ok"
+  printf 't,y\n0.5,1\n' >timed.csv
+  sed 's/"obs.csv"/"timed.csv" time t/' flow.atvi >timed.atvi
+  run "$ATVI" fit timed.atvi --runs flow-runs
+  fails_with 2 "timed.csv:2:1: error: the emulator 'flow' has no output at time 0.5" "the runs have no times"
+}
+
+@test "a basis has what it drops in its error" {
+  awk 'BEGIN { srand(3); for (i = 0; i < 40; i++) { a = rand(); b = rand(); c = rand(); print a "," b >"x.csv"
+    for (t = 1; t <= 30; t++) printf "%s%.9g", (t > 1 ? "," : ""), 5 * a * sin(t) + b * cos(2 * t) + 0.3 * sin(9 * a * t) >"y.csv"
+    print "" >"y.csv" } }'
+  cat >b.atvi <<'M'
+param a ~ uniform(0, 1)
+param b ~ uniform(0, 1)
+param s2 ~ invgamma(2, 0.01)
+emulator f {
+  inputs a, b
+  designs "x.csv"
+  outputs "y.csv"
+  basis 0.97
+}
+data "obs.csv"
+observe y ~ emulator(f) + white(s2)
+M
+  run -0 "$ATVI" emulate b.atvi
+  json b-runs/emulate.json '.[0] | .basis < 10 and .basis_share > 0.97 and .leave_one_out.coverage > 0.9'
+}
+
+@test "sbc and study take runs from another folder, and one emulator for all data sets" {
+  rate
+  mv flow-runs there
+  run "$ATVI" sbc flow.atvi --replicates 2
+  fails_with 2 "no record of runs"
+  run -0 --separate-stderr "$ATVI" sbc flow.atvi --replicates 2 --runs there
+  says "2 fits, 0 failed"
+  [ -s flow-sbc/emulator-flow.json ]
+  run -0 --separate-stderr "$ATVI" study flow.atvi --replicates 2 --runs there --truth k=0.4,s2=0.001
+  says "2 fits, 0 failed"
+  not grep -q "y.emulator" flow-study/study.csv # what it was is not known
+  # runs that are added meanwhile are another simulator: the folder is of the old ones
+  head -n 25 there/runs.jsonl >less && mv less there/runs.jsonl
+  run "$ATVI" sbc flow.atvi --replicates 3 --runs there
+  fails_with 2 "begun with another runs.jsonl"
+}
+
+@test "a value is judged by what the others say, and a discrepancy has its own uncertainty" {
+  rate
+  sed -i 's/+ white(s2)/+ exponential(0.04, 20) + white(0.0001)/; /^param s2/d' flow.atvi
+  printf 'y\n0.9\n0.2\nNA\nNA\n0.4\n0.1\n' >obs.csv
+  run -0 "$ATVI" fit flow.atvi --out f --no-report -q
+  run -0 "$ATVI" predict f
+  # given itself every value would be hit: noise has a standard deviation of 0.01
+  json f/scores.json '.fitted.all.mspe > 0.01 and .fitted.all.ail > 0.1'
+  awk -F, '$1 == "y.discrepancy" && $3 == 3 { exit !($7 > 0.04 && $7 < 0.2) }' f/predict.csv
 }

@@ -37,6 +37,7 @@ lacks() { [[ " $LAYOUT " != *" $1:"* ]] || { printf '%s in %s\n' "$1" "$LAYOUT";
 }
 
 @test "fit.nc: the same bytes on one and two threads, and from export" {
+  export SOURCE_DATE_EPOCH=1234567890 # created_at apart
   "$ATVI" fit cold.atvi --quiet --threads 1 --out one
   [ -e one/fit.nc ] || skip "no netCDF library here"
   "$ATVI" fit cold.atvi --quiet --threads 2 --out two
@@ -49,6 +50,9 @@ lacks() { [[ " $LAYOUT " != *" $1:"* ]] || { printf '%s in %s\n' "$1" "$LAYOUT";
   [ "$output" = two/fit.nc ]
   cmp one/fit.nc two/fit.nc
   [[ "$(ldd "$ATVI")" != *netcdf* ]] # loaded when needed alone
+  grep -aq '2009-02-13T23:31:30+00:00' one/fit.nc
+  SOURCE_DATE_EPOCH=soon "$ATVI" export two --format nc --out four.nc --quiet
+  grep -aq "$(date -u +%Y-%m-%dT%H)" four.nc
 }
 
 @test "fit.nc: arrays, missing values, several data sets, rows, held-out data, fixed parameters" {
@@ -78,6 +82,74 @@ END
   has "log_likelihood:w(chain,draw,time_long)"
 }
 
+# arrays: by numbers, two of them, by words, with a gap
+arrays_model() {
+  cat >arrays.atvi <<'END'
+index place = north, south
+param A[i in 1..2, j in 1..3] ~ normal(10*i + j, 0.1)
+param mu[place] ~ normal(0, 5)
+param b[1..3] ~ normal(0, 1)
+param C[place, 1..2] ~ normal(0, 1)
+data "places.csv"
+observe y[i in place] ~ normal(mu[i], 0.5)
+derived twice[i in place] = 2*mu[i]
+END
+  printf 'y.north,y.south\n1.1,2.3\n0.9,NA\n1.4,2.0\n' >places.csv
+}
+
+@test "fit.nc: labels are coordinates" {
+  arrays_model
+  "$ATVI" fit arrays.atvi --method map --quiet --out run --fix b.1=0.5
+  read_nc run
+  has "posterior:mu(chain,draw,mu_dim_0)"
+  has "posterior:C(chain,draw,C_dim_0,C_dim_1)"
+  has "posterior:twice(chain,draw,twice_dim_0)"
+  has "observed_data:y(row,y_dim_0)"
+  has "log_likelihood:y(chain,draw,row,y_dim_0)"
+  "$PYTHON" - run/fit.nc <<'END'
+import sys, xarray
+p = xarray.open_dataset(sys.argv[1], group="posterior")
+assert list(p.mu_dim_0.values) == ["north", "south"] and list(p.b_dim_0.values) == [2, 3]
+assert abs(float(p.mu.sel(mu_dim_0="south").mean()) - 2.1) < 0.1
+END
+}
+
+@test "fit.nc: a column that two data sets have" {
+  printf 'y\n1\n2\n' >one.csv
+  printf 'y\n3\n4\n5\n' >two.csv
+  printf 'param a ~ normal(0, 5)\ndata one "one.csv"\ndata two "two.csv"\nobserve one.y ~ normal(a, 1)\nobserve two.y ~ normal(a, 2)\n' >both.atvi
+  "$ATVI" fit both.atvi --method map --quiet --out run
+  read_nc run
+  has "observed_data:one_y(row_one)"
+  has "observed_data:two_y(row_two)"
+}
+
+@test "stan: arrays are by columns, and complete" {
+  find_python json
+  arrays_model
+  "$ATVI" fit arrays.atvi --method map --quiet --out run --fix b.1=0.5
+  "$ATVI" export run --format stan --quiet
+  "$PYTHON" "$TOP/tests/python/stan_csv.py" run/stan.csv >read.json
+  json read.json '.names[2:] == ["A.1.1", "A.2.1", "A.1.2", "A.2.2", "A.1.3", "A.2.3", "mu_north", "mu_south", "b_2", "b_3", "C_north_1", "C_north_2", "C_south_1", "C_south_2", "twice_north", "twice_south"]'
+  json read.json '.means["A.2.1"] > 20.9 and .means["A.2.1"] < 21.1 and .means["A.1.3"] > 12.9 and .means["A.1.3"] < 13.1'
+  "$ATVI" export run --format json --quiet
+  json run/draws.json '.[0] | has("mu[north]") and has("C[south,2]") and has("b[3]")'
+  Rscript --vanilla -e 'library(rstan)' >/dev/null 2>&1 || skip "no R with rstan here"
+  Rscript --vanilla "$TOP/tests/r/read_stan.R" run/stan.csv >read.txt
+  grep -q '^mu_south 2\.' read.txt
+  grep -q '^A\[2,1\] 2[01]\.' read.txt
+}
+
+@test "fit.nc: correlated observations" {
+  "$ATVI" new lake --like ensemble
+  cd lake
+  "$ATVI" fit lake.atvi --quiet --out run
+  read_nc run
+  has "log_likelihood:outflow(chain,draw,time)"
+  has "posterior_predictive:outflow(chain,draw,time)"
+  grep -aq "each value given all others" run/fit.nc
+}
+
 @test "without a netCDF library: a fit goes without, export says what to install" {
   export ATVI_NETCDF=/nowhere/libnetcdf.so
   run -0 --separate-stderr "$ATVI" fit cold.atvi "${quick[@]}" --out run
@@ -85,17 +157,23 @@ END
   [[ "$stderr" != *netCDF* ]]
   [ -e run/draws.csv ]
   [ ! -e run/fit.nc ]
+  run -0 --separate-stderr "$ATVI" fit cold.atvi --method map --out told
+  [[ "$stderr" == *"there is no fit.nc"*"libnetcdf-dev"* ]]
   run "$ATVI" export run --format nc
   fails_with 1 netCDF "apt-get install libnetcdf-dev"
   "$ATVI" export run --format csv --quiet
 }
 
 @test "nc after the data were moved, lost or changed" {
+  export SOURCE_DATE_EPOCH=1234567890
   "$ATVI" fit cold.atvi "${quick[@]}" --out run
   [ -e run/fit.nc ] || skip "no netCDF library here"
   cp run/fit.nc was.nc
   mv cold.csv elsewhere.csv
-  run -0 --separate-stderr "$ATVI" export run --format nc
+  run "$ATVI" export run --format nc # what is there has more in it
+  fails_with 1 "run/fit.nc exists already" cold.csv "--data" "--force"
+  cmp run/fit.nc was.nc
+  run -0 --separate-stderr "$ATVI" export run --format nc --force
   says "are left out" "cold.csv" "--data"
   read_nc run
   lacks observed_data
@@ -103,7 +181,7 @@ END
   [ -z "$stderr" ]
   cmp run/fit.nc was.nc
   sed 's/^7,.*/7,1,1/' elsewhere.csv >cold.csv
-  run -0 --separate-stderr "$ATVI" export run --format nc
+  run -0 --separate-stderr "$ATVI" export run --format nc --out other.nc
   says "are left out" "have changed since the fit"
 }
 
@@ -172,6 +250,34 @@ END
   json w.info.json '.diagnostics.pareto_khat < 0.7 and .checks.verdict_is_ok'
 }
 
+@test "a file that is there is not written over" {
+  "$ATVI" fit cold.atvi "${quick[@]}" --out run
+  for format in csv json stan; do
+    rm -f ./mine*
+    echo precious >mine.$format
+    [ $format != stan ] || echo precious >mine.stan_3.csv # the third of four
+    run "$ATVI" export run --format $format --out mine.$format
+    fails_with 1 "mine.$format" "exists already" "--force"
+    [ "$(cat mine.$format)" = precious ]
+    not compgen -G 'mine.stan_[124].csv' # nor is any other of several
+    "$ATVI" export run --format $format --out mine.$format --force --quiet
+  done
+  [ "$(wc -l <mine.stan_3.csv)" -gt 100 ]
+  echo precious >other.info.json
+  run "$ATVI" export run --format json --out other.json
+  fails_with 1 other.info.json "exists already"
+  [ ! -e other.json ]
+  # in its own folder it makes its files anew, and what is no file is no loss
+  "$ATVI" export run --format csv --quiet
+  "$ATVI" export run --format csv --quiet
+  "$ATVI" export run --format csv --out /dev/null
+  [ -e run/fit.nc ] || return 0
+  echo precious >mine.nc
+  run "$ATVI" export run --format nc --out mine.nc
+  fails_with 1 mine.nc "exists already"
+  "$ATVI" export run --format nc --quiet
+}
+
 @test "wrong usage" {
   "$ATVI" fit cold.atvi "${quick[@]}" --out run
   run "$ATVI" export run
@@ -184,6 +290,10 @@ END
   fails_with 2 weights csv json
   run "$ATVI" export run --format nc --weighted
   fails_with 2 weighted
+  for format in json stan nc; do
+    run "$ATVI" export run --format $format --out -
+    fails_with 2 "only csv goes to standard output"
+  done
   run "$ATVI" export nowhere --format csv
   fails_with 2 nowhere
   run "$ATVI" export run --format csv --out no/such/file.csv

@@ -32,6 +32,18 @@ page() {
   [ "$(wc -l <"$BATS_TEST_TMPDIR/typed")" -gt 4 ]
   run -0 bash "$BATS_TEST_TMPDIR/typed"
   mv "$state.new" "$state"
+  shown "$file"
+}
+
+# What a page shows is printed: every line of its other boxes but for its numbers, which differ from machine to machine.
+blank() { sed -E 's/[-+]?[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?/N/g; s/ +/ /g'; }
+shown() {
+  local line
+  blank <<<"$output" >"$BATS_TEST_TMPDIR/printed"
+  awk '/^```/ { open = !open; other = open && $0 == "```"; next } other && NF && $0 != "..."' "$1" | blank >"$BATS_TEST_TMPDIR/shown"
+  while IFS= read -r line; do
+    grep -qF -- "$line" "$BATS_TEST_TMPDIR/printed" || { echo "$1 shows, but it is not printed: $line"; return 1; }
+  done <"$BATS_TEST_TMPDIR/shown"
 }
 home() { cd "$BATS_FILE_TMPDIR/home" || return 1; }
 

@@ -15,6 +15,8 @@ case_() {
 @test "the same seed gives the same draws on one and two threads" { case_ same; }
 @test "elements of arrays are one array" { case_ arrays; }
 @test "exceptions and mistakes" { case_ errors; }
+@test "answers of a wrong shape are told, not spread over all points" { case_ shapes; }
+@test "Ctrl-C ends a fit, in the library too" { case_ interrupts; }
 @test "fits of model files, and folders" { case_ program; }
 @test "program and library are found" { case_ found; }
 

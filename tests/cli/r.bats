@@ -12,6 +12,7 @@ case_() {
 @test "fits of model files, and folders" { case_ program; }
 @test "a log density and its gradient, by every method" { case_ density; }
 @test "errors and mistakes" { case_ errors; }
+@test "Ctrl-C ends a fit" { case_ interrupt; }
 @test "JSON is read" { case_ json; }
 
 @test "the examples of docs/formats.md run" {

@@ -135,7 +135,7 @@ nothing_runs() {
   says "20 of 20 runs are good" "2 done now"
   model 'seq 1 $ATVI_RUN; echo {k}'
   run "$ATVI" run flow.atvi
-  fails_with 1 "do not have the same times" "9 of the good ones" "--dir"
+  fails_with 1 "do not have the same times" "9 of the good ones" "--runs"
   [ "$(count '.outcome == "ok"')" -lt 14 ]
 }
 
@@ -170,7 +170,7 @@ nothing_runs() {
   mount -t tmpfs -o size=200k none disk 2>/dev/null || skip "needs root"
   N=60 model 'seq 1 1000; echo {k}' # 60 x 4 kB and 60 folders
   mv flow-runs/design.csv disk
-  run "$ATVI" run flow.atvi --dir disk --jobs 2
+  run "$ATVI" run flow.atvi --runs disk --jobs 2
   cp disk/runs.jsonl .
   umount disk
   fails_with 1 "good runs of 60 are recorded"
@@ -227,14 +227,14 @@ nothing_runs() {
   "$ATVI" design flow.atvi -n 4 -q
   "$ATVI" run flow.atvi -q
   sed -i 's/echo {k}/echo {k} {m}/' flow.atvi
-  "$ATVI" design flow.atvi -n 4 -q --out other
+  "$ATVI" design flow.atvi -n 4 -q --runs other
   run "$ATVI" run flow.atvi
   fails_with 2 "no column m"
   cp other/design.csv flow-runs
   run "$ATVI" run flow.atvi
   fails_with 2 "other parameters"
   echo garbage >>other/runs.jsonl
-  run "$ATVI" run flow.atvi --dir other
+  run "$ATVI" run flow.atvi --runs other
   fails_with 2 "runs.jsonl:1:1"
   printf 'k = {kk}\n' >t.tmpl
   cp flow.atvi good.atvi
@@ -270,4 +270,61 @@ nothing_runs() {
   says NAME SYNOPSIS DESCRIPTION OPTIONS FILES FAILURES SIGNALS "EXIT STATUS" EXAMPLES
   not grep -E '^.{81,}$' <<<"$output"
   [ "$output" = "$("$ATVI" help run)" ]
+}
+
+@test "a worker that answers NaN loses the run, not its life, and every output counts" {
+  cat >w.py <<'P'
+import json, os, sys
+print(os.getpid(), file=open("../../../pids", "a"))
+for line in sys.stdin:
+    k = json.loads(line)["k"]
+    flow = [k, float("nan") if k > 0.8 else 1.0]
+    if k < 0.2:
+        flow.append(2.0)
+    print(json.dumps({"error": "one\ntwo"} if 0.4 < k < 0.5 else {"peak": k, "flow": flow}), flush=True)
+P
+  cat >flow.atvi <<'M'
+param k ~ uniform(0, 1)
+param s2 ~ invgamma(2, 1)
+simulator {
+  command "python3 {here}/w.py"
+  worker
+  output peak
+  output flow
+}
+data "obs.csv"
+observe y ~ emulator(peak) + white(s2)
+M
+  printf 'y\n0.3\n' >obs.csv
+  "$ATVI" design flow.atvi -n 20 -q
+  run -0 --separate-stderr "$ATVI" run flow.atvi --jobs 1
+  says "10 of 20 runs are good, 10 failed" "flow: number 2 of flow is not a finite number" "the worker says: one two" \
+    "at other times than most runs: flow: 3 values"
+  [ "$(wc -l <pids)" -eq 1 ]
+  # what was told as failed is in no emulator, not even in that of an output that is there
+  run -0 "$ATVI" emulate flow.atvi --test 0
+  says "peak: 10 runs" "10 failed runs are not among the 10 used"
+}
+
+@test "elements of arrays in the command, and a name that the design has already" {
+  cat >flow.atvi <<'M'
+param theta[1..2] ~ uniform(0, 1)
+param s2 ~ invgamma(2, 1)
+simulator {
+  command "echo {theta[2]} {theta.1}"
+  output flow from stdout columns column 1
+}
+data "obs.csv"
+observe y ~ emulator(flow) + white(s2)
+M
+  "$ATVI" design flow.atvi -n 5 -q
+  "$ATVI" run flow.atvi -q
+  [ "$(count '.outcome == "ok" and .outputs.flow.value == [.parameters["theta.2"]]')" -eq 5 ]
+  sed 's/theta\[1..2\]/id/; s/{theta.*}"/{id}"/' flow.atvi >id.atvi
+  run "$ATVI" design id.atvi -n 5
+  fails_with 2 "id.atvi:1:7: error: an input of the simulator cannot be called 'id'"
+  [ ! -e id-runs ]
+  sed 's/theta\[1..2\]/PATH/; s/{theta.*}"/$PATH"\n  send environment/' flow.atvi >path.atvi
+  run "$ATVI" design path.atvi -n 5
+  fails_with 2 "path.atvi:3:1: error: the parameter 'PATH' would take the place of an environment variable"
 }

@@ -5,7 +5,8 @@ stan_csv.py FILE...   one file per chain; prints chains, draws, names and means 
 
 A file is: comment lines with the configuration, `key = value`, indented by two spaces per level; one header line; data lines of as many numbers;
 comment lines with the times. Names of columns that are not the model's end in __; lp__ comes first. Indices follow a dot and count from 1, the first
-fastest or the last fastest, and are complete."""
+fastest, and are complete."""
+import itertools
 import json
 import re
 import sys
@@ -30,6 +31,16 @@ def configuration(lines):
     return config
 
 
+def check_arrays(names):
+    """Elements of an array stand together, by columns, from 1 on and without a gap."""
+    for base, group in itertools.groupby(names, key=lambda name: name.split(".")[0]):
+        index = [tuple(int(i) for i in name.split(".")[1:]) for name in group]
+        assert sum(name.split(".")[0] == base for name in names) == len(index), base
+        sizes = [max(axis) for axis in zip(*index)]
+        grid = itertools.product(*(range(1, n + 1) for n in reversed(sizes)))
+        assert index == [tuple(reversed(i)) for i in grid], (base, index)
+
+
 def read(path):
     with open(path, encoding="utf-8", newline="") as file:
         text = file.read()
@@ -42,6 +53,7 @@ def read(path):
         assert NAME.fullmatch(name), name
     assert names[0] == "lp__" and "accept_stat__" in names and len(set(names)) == len(names)
     assert [n.endswith("__") for n in names] == sorted((n.endswith("__") for n in names), reverse=True)
+    check_arrays(names)
     rows = [line.split(",") for line in lines[top + 1:] if not line.startswith("#")]
     for row in rows:
         assert len(row) == len(names) and all(NUMBER.fullmatch(cell) for cell in row), row

@@ -2,7 +2,12 @@
 """python/atvi, in a folder with cold.atvi; ATVI is the program. test_module.py [case]"""
 import math
 import os
+import pathlib
+import signal
+import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 
@@ -36,7 +41,7 @@ def density():
         assert all(shape[0] == 2 for shape in calls)
         assert np.mean([shape[1] for shape in calls]) > 4  # many at once
         if method in ("atvi", "nf", "copula"):
-            assert abs(r.summary["log_evidence"] + 11.98155) < 0.02 and r.summary["khat"] < 0.7
+            assert abs(r.summary["log_evidence"]["value"] + 11.98155) < 0.02 and r.summary["khat"] < 0.7
             assert abs(r.weight.sum() - 1) < 1e-9 and r.weighted["level"].shape == r.weight.shape
         else:
             assert r.weight is None and r.weighted is None
@@ -77,12 +82,11 @@ def errors():
         raise AssertionError("no exception")
     except ZeroDivisionError as error:
         assert "twenty-first" in str(error) and len(seen) == 21  # not called again
-    for wrong, kind in [(lambda x: -x[0] ** 2, TypeError), (lambda x: (np.zeros(3), x), ValueError)]:
-        try:
-            atvi.fit_density(wrong, ["x"], -1, 1)
-            raise AssertionError("no exception")
-        except kind:
-            pass
+    try:
+        atvi.fit_density(lambda x: -x[0] ** 2, ["x"], -1, 1)
+        raise AssertionError("no exception")
+    except TypeError as error:
+        assert "gradient" in str(error)
     for call, word in [(dict(metod="ram"), "metod"), (dict(method="magic"), "magic"), (dict(seed="x"), "seed")]:
         try:
             atvi.fit_density(line, ["level", "slope"], -10, 10, **call)
@@ -97,6 +101,10 @@ def errors():
             assert error.status == -1
     # without a gradient: ram alone
     near(atvi.fit_density(lambda x: line(x)[0], ["level", "slope"], -10, 10, method="ram"), 0.2)
+    # words of the program's flags
+    r = atvi.fit_density(line, ["level", "slope"], -10, 10, exact=True, tune="auto", seed=np.int64(4))
+    near(r, 0.15)
+    assert r.weight is None and r.summary["exact"] == 1
     # impossible and failed points are not the end
     def holes(x):
         value, grad = line(x)
@@ -104,6 +112,61 @@ def errors():
         value[x[1] > 3] = np.nan
         return value, grad
     near(atvi.fit_density(holes, ["level", "slope"], -10, 10), 0.1)
+
+
+def shapes():
+    """What numpy would spread over all points is a mistake: a sum over them, say."""
+    value, grad = lambda x: -0.5 * (x**2).sum(0), lambda x: -x
+    for wrong, words in [
+        (lambda x: (value(x).sum(), grad(x)), "log density has the shape ()"),
+        (lambda x: (value(x)[:1], grad(x)), "log density has the shape (1,)"),
+        (lambda x: (value(x)[None, :], grad(x)), "log density has the shape (1, "),
+        (lambda x: (value(x), grad(x)[:, :1]), "gradient has the shape (2, 1)"),
+        (lambda x: (value(x), grad(x).T), "gradient has the shape ("),
+        (lambda x: (value(x), grad(x)[0]), "gradient has the shape ("),
+        (lambda x: None, "log density is None"),
+        (lambda x: (None, grad(x)), "log density is None"),
+    ]:
+        try:
+            atvi.fit_density(wrong, ["a", "b"], -9, 9)
+            raise AssertionError("no exception: " + words)
+        except ValueError as error:
+            assert words in str(error), (words, error)
+    r = atvi.fit_density(lambda x: [value(x), grad(x)], ["a", "b"], -9, 9, method="map")  # a list will do
+    assert isinstance(r.mean("a"), float) and isinstance(r.sd("a"), float)
+    # Points may be kept and written to: they are the function's own.
+    kept = []
+    def keeps(x):
+        kept.append((x, x.sum()))
+        return value(x), grad(x)
+    atvi.fit_density(keeps, ["a", "b"], -9, 9, method="map")
+    assert all(x.sum() == total for x, total in kept) and len(kept) > 5
+
+
+def interrupts():
+    """Ctrl-C in the function and in the library, and of a fit by the program, which keeps what there is."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+    for wait in (0.0, 0.01):  # spent in the function
+        calls = [0]
+        def slow(x):
+            calls[0] += 1
+            if calls[0] == 20:
+                threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
+            time.sleep(wait)
+            return line(x)
+        begin = time.monotonic()
+        try:
+            atvi.fit_density(slow, ["level", "slope"], -10, 10, method="nuts", ess=100000, max_seconds=60)
+            raise AssertionError("not interrupted")
+        except KeyboardInterrupt:
+            assert time.monotonic() - begin < 30
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    code = "import atvi, signal; signal.signal(signal.SIGINT, signal.default_int_handler); atvi.fit('cold.atvi', method='nuts', ess=100000, out='stopped')"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.PIPE, text=True) as child:
+        time.sleep(2.5)
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+        assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
+    assert atvi.read("stopped").draws["beta"].size > 10
 
 
 def program():
@@ -117,6 +180,9 @@ def program():
         assert abs(r.sd(row["name"]) - row["sd"]) <= 1e-9 * row["sd"]
         assert np.array_equal(r.draws[row["name"]], again.draws[row["name"]])
     assert np.allclose(r.stats["lp"], r.stats["log_lik"] + r.stats["log_prior"], atol=1e-9)
+    other = atvi.fit_density(line, ["level", "slope"], -10, 10)
+    assert set(r.summary["log_evidence"]) == set(other.summary["log_evidence"]) == {"value", "se"}  # the same words in both
+    assert {"method", "model", "seed", "weighted", "verdict", "messages", "khat", "elbo", "failures"} <= set(r.summary) & set(other.summary)
     r = atvi.fit("cold.atvi", method="ram", ess=100, chains=4, fix={"S0": 38}, data="cold.csv", out="python-ram")
     assert r.names == ["beta", "gamma", "R0"] and r.draws["beta"].shape[0] == 4 and r.weight is None
     for call, word in [(dict(model="nowhere.atvi"), "nowhere"), (dict(model="cold.atvi", out="python-ram"), "--force"),
@@ -130,9 +196,11 @@ def program():
 
 def found():
     assert atvi.program() == os.environ["ATVI"] and atvi.version().count(".") == 2
+    project = pathlib.Path(atvi.__file__).parents[1] / "pyproject.toml"
+    assert f'version = "{atvi.version()}"' in project.read_text()
 
 
-CASES = [density, bounds, same, arrays, errors, program, found]
+CASES = [density, bounds, same, arrays, errors, shapes, interrupts, program, found]
 if __name__ == "__main__":
     for case in CASES:
         if len(sys.argv) < 2 or case.__name__ == sys.argv[1]:

@@ -41,7 +41,7 @@ cases <- list(
       near(r, error[[method]])
       stopifnot(r$verdict == "ok", r$summary$method == method)
       if (method %in% c("atvi", "nf", "copula"))
-        stopifnot(abs(r$summary$log_evidence + 11.98155) < 0.02, nrow(r$draws) >= 4000, abs(mean(r$draws$level) - 1.08333) < 0.03)
+        stopifnot(abs(r$summary$log_evidence$value + 11.98155) < 0.02, nrow(r$draws) >= 4000, abs(mean(r$draws$level) - 1.08333) < 0.03)
     }
     near(atvi_density(function(x) line(x)[[1]], c("level", "slope"), -10, 10, method = "ram"), 0.2)
     a <- atvi_density(line, c("level", "slope"), -10, 10, seed = 7)
@@ -55,6 +55,27 @@ cases <- list(
     fails(atvi_density(function(x) -x[, 1]^2, "a", -1, 1), "gradient")
     fails(atvi_density(line, c("level", "slope"), -10, 10, metod = "ram"), "metod")
     fails(atvi_density(line, c("level", "slope"), 10, -10), "bounds")
+    fails(atvi_density(function(x) list(line(x)[[1]], t(line(x)[[2]])), c("level", "slope"), -10, 10), "a row for each point")
+    fails(atvi_density(function(x) list(line(x)[[1]], as.vector(line(x)[[2]])), c("level", "slope"), -10, 10), "a row for each point")
+    fails(atvi_density(function(x) list(rep("u", nrow(x)), -x), "a", 0, 1), "not numeric")
+    fails(atvi_density(function(x) NULL, "a", 0, 1), "0 values")
+    fails(atvi_density(line, c("level", "slope"), -10, 10, "ram"), "options have names")
+    fails(atvi_density(line, c("level", "slope"), -10, 10, method = c("ram", "map")), "2 values")
+    near(atvi_density(function(x) { z <- line(x); z[[1]][x[, 1] > 3] <- NaN; z }, c("level", "slope"), -10, 10), 0.1)
+    near(atvi_density(line, c("level", "slope"), -10, 10, exact = TRUE, tune = "auto", seed = NULL), 0.15)
+    stopifnot(abs(atvi_mean(atvi_density(function(x) list(-0.5 * x[, 1]^2, -x[, 1]), "a", -9, 9))) < 0.03)
+  },
+  interrupt = function() {
+    # Ctrl-C: the fit ends, and R goes on
+    calls <- 0
+    f <- function(x) {
+      calls <<- calls + 1
+      if (calls == 10) tools::pskill(Sys.getpid(), tools::SIGINT)
+      line(x)
+    }
+    said <- tryCatch(atvi_density(f, c("level", "slope"), -10, 10, method = "nuts", ess = 1e5, max_seconds = 60), error = conditionMessage, interrupt = function(e) "interrupted")
+    stopifnot(is.character(said), calls < 1000)
+    near(atvi_density(line, c("level", "slope"), -10, 10), 0.03)
   },
   json = function() {
     x <- .atvi_json(' {"a": [1, -2.5e3, null, true], "b": {"c": "q\\"\\u00e9\\n"}, "d": [], "e": {}} ')

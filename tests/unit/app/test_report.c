@@ -206,13 +206,13 @@ static void recorder_keeps_and_hands_on(void) {
   atvi_recorder_begin(&r, ctx, show, dir);
   CHECK(there(dir, "progress.json"));
   /* done = 1: told however soon after the last */
-  atvi_tell(ctx, "annealing", 1, 0.5, "temperature %g", 12.5);
-  atvi_tell(ctx, "training", 1, 1.5, "ELBO %.3f, %d steps", -97.25, 300);
-  atvi_tell(ctx, "sampling", 1, 2.5, "R-hat %.3f, ESS %.0f", 1.013, 840.0);
+  atvi_tell_about(ctx, &(atvi_progress){"annealing", 1, 0.5, "hot", 100, 12.5, -211.5, 1, NAN, NAN, NAN});
+  atvi_tell_about(ctx, &(atvi_progress){"training", 1, 1.5, "ELBO", 300, 1, -97.25, 2, NAN, NAN, NAN});
+  atvi_tell_about(ctx, &(atvi_progress){"sampling", 1, 2.5, "", NAN, NAN, NAN, NAN, NAN, 1.013, 840});
   CHECK_INT(r.n, 3);
   CHECK_INT(seen, 3);
-  CHECK(r.step[0].temperature == 12.5 && isnan(r.step[0].elbo));
-  CHECK(r.step[1].elbo == -97.25 && r.step[1].steps == 300);
+  CHECK(r.step[0].temperature == 12.5 && r.step[0].elbo == -211.5 && isnan(r.step[0].khat));
+  CHECK(r.step[1].elbo == -97.25 && r.step[1].steps == 300 && r.step[1].part == 2);
   CHECK(r.step[2].rhat == 1.013 && r.step[2].ess == 840);
   CHECK_STR(r.step[1].phase, "training");
   for (int i = 0; i < 5000; i++) atvi_tell(ctx, "sampling", 1, 3 + i, "x");

@@ -111,6 +111,22 @@ static void scores_by_hand(void) {
   world_free(w);
 }
 
+/* Draws that know the value say nothing about how well it is predicted: those that know the others alone do. */
+static void values_are_judged_by_the_others(void) {
+  world *w = world_new();
+  static double others[B];
+  atvi_scores *s;
+  spread(others, 8.5, 2.5);
+  w->point[0].others = others;
+  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_scores_new(w->pool, B, 3, w->series, &s));
+  CHECK_ABS(w->point[0].of_draw.mean, 8.5, 1e-12);
+  CHECK_ABS(w->point[0].of_mean.mean, 12.25, 1e-12);
+  CHECK(s->fitted[0].n == 2 && s->fitted[0].n_inside == 0); /* 13.5 was inside of the draws, which know it */
+  CHECK_ABS(s->fitted[0].mspe, 0.5 * (5 * 5 + 10.25 * 10.25), 1e-9);
+  world_free(w);
+}
+
 static void censored_values_are_not_scored(void) {
   world *w = world_new();
   atvi_scores *s;
@@ -229,7 +245,7 @@ static void every_allocation_may_fail(void) {
   world_free(w);
 }
 
-TESTS({"bands", bands}, {"scores_by_hand", scores_by_hand},
+TESTS({"bands", bands}, {"scores_by_hand", scores_by_hand}, {"others", values_are_judged_by_the_others},
       {"censored_values_are_not_scored", censored_values_are_not_scored},
       {"influence_is_named", influence_is_named}, {"threads_do_not_matter", threads_do_not_matter},
       {"output", output}, {"every_allocation_may_fail", every_allocation_may_fail})

@@ -2,6 +2,7 @@
 /* Leaving out runs, runs held back, Sobol indices, files. */
 #include "emulator_world.h"
 #include <unistd.h>
+#include <jansson.h>
 
 enum { N = 16, D = 2, M = 5 };
 
@@ -68,6 +69,19 @@ static void basis_is_left_out_too(void) {
   CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &some));
   CHECK(some.q2 < all.q2 &&
         some.q2 > all.q2 - 0.0015); /* what the basis leaves out, 0.1 % at most, is error */
+  atvi_emulator_free(em);
+  /* A coarse one whose error is nearly all its own: it is in the variance, or intervals would hold less than half. */
+  atvi_em_defaults(&o);
+  o.starts = 2, o.basis = 0.9;
+  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &some));
+  const atvi_em_info *info = atvi_emulator_info(em);
+  double sst = 0, mean[12] = {0};
+  for (int i = 0; i < 60 * 12; i++) mean[i % 12] += w.runs.y[i] / 60;
+  for (int i = 0; i < 60 * 12; i++) sst += pow(w.runs.y[i] - mean[i % 12], 2);
+  CHECK_REL(info->dropped * info->sill, (1 - info->basis_share) * sst / (60 * 12), 1e-9);
+  CHECK(some.coverage > 0.9 && some.coverage < 0.99);
+  CHECK_REL(some.rmse, sqrt(info->dropped * info->sill), 0.3);
   atvi_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
@@ -291,16 +305,22 @@ static void stale_and_damaged_files_are_noticed(void) {
   size_t n = fread(text, 1, sizeof text - 1, f);
   fclose(f);
   CHECK(n > 100 && n < sizeof text - 1);
-  for (size_t cut = 0; cut < n; cut++) {
+  json_t *root = json_loadb(text, n, 0, NULL);
+  CHECK(json_array_size(json_object_get(root, "lengths")) == D);
+  json_decref(root);
+  for (size_t cut = 0; cut + 1 < n; cut++) { /* without its line end it is as good */
     put(text, cut);
     CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &back), ATVI_EDATA);
   }
-  for (size_t at = 0; at < n;
+  for (size_t at = 0; at + 1 < n;
        at++) { /* a digit may still make a number: any answer but a crash, and never a wrong shape */
     char keep = text[at];
     text[at] = '\0';
     put(text, n);
     CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &back), ATVI_EDATA);
+    text[at] = '7';
+    put(text, n);
+    if (atvi_emulator_load(ctx, path, &w.runs, &o, &back) == ATVI_OK) atvi_emulator_free(back);
     text[at] = '-';
     put(text, n);
     if (atvi_emulator_load(ctx, path, &w.runs, &o, &back) == ATVI_OK) atvi_emulator_free(back);

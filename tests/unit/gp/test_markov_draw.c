@@ -39,10 +39,11 @@ static double noise_of(const sum *s) {
 }
 
 static void right_moments(const sum *s, bool conditional) {
-  static double x[DRAWS][N], out[N * L];
-  double par[8 * L], given[N], given_l[N * L], mean[4 * N], var[N], cov[N * N], want[N] = {0};
+  static double x[DRAWS][N], out[N * L], one[4 * N], two[4 * N];
+  double par[8 * L], given[N], given_l[N * L], mean[4 * N], var[N], cov[N * N], var_term[4 * N],
+      want[N] = {0};
   const bool none[N] = {false};
-  atvi_markov_dense d = {.mean = mean, .var = var, .cov = cov};
+  atvi_markov_dense d = {.mean = mean, .var = var, .cov = cov, .var_term = var_term};
   atvi_markov *m;
   atvi_markov_work *w;
   atvi_ctx *ctx = test_ctx();
@@ -55,6 +56,16 @@ static void right_moments(const sum *s, bool conditional) {
   for (int k = 0; k < DRAWS; k += L) {
     atvi_markov_draw(m, w, par, conditional ? given_l : NULL, 11, k, out);
     for (int i = 0; i < N * L; i++) x[k + i % L][i / L] = out[i];
+    const double *part = atvi_markov_drawn(w);
+    for (int i = 0; i < s->n_term * N * L; i++) {
+      if (k == 0 && i % L == 0) one[i / L] = two[i / L] = 0;
+      double e = part[i] - mean[i / L];
+      one[i / L] += e / DRAWS, two[i / L] += e * e / DRAWS;
+    }
+  }
+  for (int i = 0; i < s->n_term * N; i++) { /* of each term alone */
+    CHECK_ABS(one[i], 0, 5 * sqrt(var_term[i] / DRAWS) + 1e-12);
+    CHECK_ABS(two[i], var_term[i], 5 * var_term[i] * sqrt(2.0 / DRAWS) + 1e-12);
   }
   for (int i = 0; i < N; i++) {
     cov[i * N + i] += noise_of(s);

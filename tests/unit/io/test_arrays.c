@@ -35,6 +35,39 @@ static void names_become_arrays(void) {
   CHECK_INT(test_live, 0);
 }
 
+static void words_are_indices_too(void) {
+  static const char *const name[] = {"b.north",   "b.south",   "b.far_out", "C.north.1", "C.north.2",
+                                     "C.south.1", "C.south.2", "z.a",       "x.1",       "x.a"};
+  static const char *const twice[] = {"b.a", "b.a", "b.a"}, *const comes_back[] = {"b.a", "b.c", "b.c"};
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_array *a;
+  atvi_idx n;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK_OK(atvi_arrays_find(pool, 10, name, NULL, &n, &a));
+  CHECK_INT(n, 5);
+  CHECK_STR(a[0].name, "b");
+  CHECK_INT(a[0].n_dim, 1);
+  CHECK_INT(a[0].size[0], 3);
+  CHECK_STR(a[0].word[0][2], "far_out");
+  CHECK_INT(a[0].label[0][2], 3);
+  CHECK_STR(a[1].name, "C");
+  CHECK_INT(a[1].n_dim, 2);
+  CHECK_STR(a[1].word[0][1], "south");
+  CHECK(a[1].word[1] == NULL && a[1].label[1][1] == 2);
+  CHECK_STR(a[2].name, "z.a"); /* one word: not known to be an index */
+  CHECK_INT(a[2].n_dim, 0);
+  CHECK_STR(a[3].name, "x");
+  CHECK_STR(a[4].name, "x.a");
+  CHECK_OK(atvi_arrays_find(pool, 3, twice, NULL, &n, &a));
+  CHECK_INT(n, 3);
+  CHECK_OK(atvi_arrays_find(pool, 3, comes_back, NULL, &n, &a));
+  CHECK_INT(n, 3);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void what_is_no_grid_stays_apart(void) {
   static const char *const hole[] = {"C.1.1", "C.1.2", "C.2.1"}, *const back[] = {"b.2", "b.1"},
                            *const twice[] = {"b.1", "b.1"}, *const kin_name[] = {"b.1", "b.2", "b.3"},
@@ -64,7 +97,9 @@ static void what_is_no_grid_stays_apart(void) {
   CHECK_OK(atvi_arrays_find(pool, 0, NULL, NULL, &n, &a));
   CHECK_INT(n, 0);
   CHECK_STR(atvi_array_bracket(pool, "b.2.13"), "b[2,13]");
-  CHECK_STR(atvi_array_bracket(pool, "flow.max"), "flow.max");
+  CHECK_STR(atvi_array_bracket(pool, "flow.max"), "flow[max]");
+  CHECK_STR(atvi_array_bracket(pool, "C.north.2"), "C[north,2]");
+  CHECK_STR(atvi_array_bracket(pool, "a.2b"), "a.2b");
   CHECK_STR(atvi_array_bracket(pool, "R0"), "R0");
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -94,5 +129,5 @@ static void memory_failures_are_told(void) {
   }
 }
 
-TESTS({"arrays", names_become_arrays}, {"apart", what_is_no_grid_stays_apart},
-      {"memory", memory_failures_are_told})
+TESTS({"arrays", names_become_arrays}, {"words", words_are_indices_too},
+      {"apart", what_is_no_grid_stays_apart}, {"memory", memory_failures_are_told})

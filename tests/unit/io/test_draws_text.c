@@ -89,6 +89,36 @@ static void stan_has_one_chain_and_its_configuration(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Readers of Stan CSV take matrices to be by columns, and indices to be complete. */
+static void stan_has_its_order_of_arrays(void) {
+  static const atvi_column col[] = {{"C.1.1", 0, 3},   {"C.1.2", 0, 3},   {"C.1.3", 0, 3},   {"C.2.1", 0, 3},
+                                    {"C.2.2", 0, 3},   {"C.2.3", 0, 3},   {"b.2", 0, 3},     {"b.3", 0, 3},
+                                    {"m.north", 0, 3}, {"m.south", 0, 3}, {"m_south", 0, 3}, {"k.1", 0, 3}};
+  static const char *const want[] = {"C.1.1", "C.2.1", "C.1.2",   "C.2.2",    "C.1.3",   "C.2.3",
+                                     "b_2",   "b_3",   "m_north", "m_south_", "m_south", "k.1"};
+  static const atvi_idx from[] = {0, 3, 1, 4, 2, 5, 6, 7, 8, 9, 10, 11};
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_csv *csv;
+  atvi_draws *d;
+  new_path();
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK_OK(atvi_draws_new(ctx, 2, 1, 12, 12, col, false, &d));
+  for (atvi_idx i = 0; i < 24; i++) d->x[i] = 0.31 + 1.7 * (double)i;
+  CHECK_OK(atvi_draws_stan_write(d, 0, path));
+  CHECK_OK(atvi_csv_read(pool, path, &csv));
+  CHECK_INT(csv->n_col, 14);
+  for (atvi_idx j = 0; j < 12; j++) {
+    CHECK_STR(csv->name[2 + j], want[j]);
+    CHECK(csv->value[csv->n_col + 2 + j] == d->x[from[j] * 2 + 1]);
+  }
+  atvi_draws_free(d);
+  CHECK(unlink(path) == 0);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void json_is_a_list_of_chains(void) {
   atvi_ctx *ctx = test_ctx();
   new_path();
@@ -141,4 +171,5 @@ static void failures_are_told(void) {
 }
 
 TESTS({"table", table_reads_back}, {"stan", stan_has_one_chain_and_its_configuration},
-      {"json", json_is_a_list_of_chains}, {"failures", failures_are_told})
+      {"order", stan_has_its_order_of_arrays}, {"json", json_is_a_list_of_chains},
+      {"failures", failures_are_told})

@@ -25,10 +25,12 @@ static bool there_is_none(atvi_ctx *ctx) {
 static void fill(atvi_netcdf *f) {
   static const double x[6] = {1.5, NAN, -HUGE_VAL, 2.385, 0, 7}, bound = 3;
   static const int64_t label[3] = {1, 2, 5};
+  static const char *const word[3] = {"north", "", "\xc3\xa9t\xc3\xa9"};
   int g = atvi_netcdf_group(f, "posterior"), dim[2];
   dim[0] = atvi_netcdf_dim(f, g, "draw", 2);
   dim[1] = atvi_netcdf_dim(f, g, "beta_dim_0", 3);
   atvi_netcdf_integers(f, g, "beta_dim_0", 1, &dim[1], label);
+  atvi_netcdf_words(f, g, "place", 1, &dim[1], word);
   int var = atvi_netcdf_reals(f, g, "beta", 2, dim, true, x);
   atvi_netcdf_note_reals(f, g, var, "upper", 1, &bound);
   atvi_netcdf_note(f, g, ATVI_NETCDF_ROOT, "method", "ram");

@@ -127,23 +127,30 @@ static void predictions_are_conditional_means(void) {
   CHECK_INT(test_live, 0);
 }
 
+typedef enum { FREELY, GIVEN, FROM_OTHERS } how_drawn;
+
 /* Moments of 4000 draws in standard errors; a correct program exceeds 5 of them once in 10^5 runs. */
-static void right_draws(atvi_ctx *ctx, const atvi_target *t, bool given) {
+static void right_draws(atvi_ctx *ctx, const atvi_target *t, how_drawn how) {
   enum { B = 4000 };
   static double theta[D * B], out[ROWS * B], again[ROWS];
-  double em[ROWS], term[3 * ROWS], var[ROWS], want[ROWS];
+  double em[ROWS], term[3 * ROWS], var[ROWS], loo_mean[ROWS], loo_var[ROWS], want[ROWS];
   const bool none[ROWS] = {false};
-  atvi_markov_dense d = {.mean = term, .var = var};
+  atvi_markov_dense d = {.mean = term, .var = var, .loo_mean = loo_mean, .loo_var = loo_var};
+  bool given = how == GIVEN;
   void *work;
   for (int i = 0; i < D * B; i++) theta[i] = THETA[i / B];
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
-  (given ? t->ops->predictive : t->ops->simulate)(t->self, work, 3, 100, B, theta, out);
-  (given ? t->ops->predictive : t->ops->simulate)(t->self, work, 3, 145, 1, THETA, again);
+  void (*draw)(const void *, void *, uint64_t, atvi_idx, atvi_idx, const double *, double *) =
+      given                ? t->ops->predictive
+      : how == FROM_OTHERS ? t->ops->leave_one_out
+                           : t->ops->simulate;
+  draw(t->self, work, 3, 100, B, theta, out);
+  draw(t->self, work, 3, 145, 1, THETA, again);
   t->ops->work_free(work);
-  dense_world(ctx, THETA, given ? USED : none, em, &d);
+  dense_world(ctx, THETA, how == FREELY ? none : USED, em, &d);
   for (int r = 0; r < ROWS; r++) {
-    double m1 = 0, m2 = 0, v = var[r] + THETA[4];
-    want[r] = em[r] + (given ? term[r] + term[ROWS + r] : 0);
+    double m1 = 0, m2 = 0, v = how == FROM_OTHERS ? loo_var[r] : var[r] + THETA[4];
+    want[r] = em[r] + (given ? term[r] + term[ROWS + r] : how == FROM_OTHERS ? loo_mean[r] : 0);
     for (int b = 0; b < B; b++) m1 += out[r * B + b] / B;
     for (int b = 0; b < B; b++) m2 += (out[r * B + b] - want[r]) * (out[r * B + b] - want[r]) / B;
     CHECK_ABS(m1, want[r], 5 * sqrt(v / B));
@@ -152,13 +159,74 @@ static void right_draws(atvi_ctx *ctx, const atvi_target *t, bool given) {
   }
 }
 
+/* Parts are those of the predictive draws: the rest of these is noise, which does not know the parts. */
+static void drawn_parts_belong_to_the_draws(void) {
+  enum { B = 4000 };
+  static double theta[D * B], whole[ROWS * B], out[3 * ROWS * B];
+  double em[ROWS], term[3 * ROWS], var_term[3 * ROWS];
+  atvi_markov_dense d = {.mean = term, .var_term = var_term};
+  atvi_ctx *ctx = test_ctx();
+  void *work;
+  write_world();
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  const atvi_target *t = atvi_model_target(m);
+  for (int i = 0; i < D * B; i++) theta[i] = THETA[i / B];
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, B, theta, out);
+  t->ops->predictive(t->self, work, 3, 100, B, theta, whole);
+  double first = out[0];
+  t->ops->latent(t->self, work, 3, 100, B, theta, out);
+  t->ops->work_free(work);
+  dense_world(ctx, THETA, USED, em, &d);
+  CHECK(out[0] == first); /* the observed series is left as it is */
+  for (int r = 0; r < ROWS; r++) {
+    double noise = 0, with = 0, e1 = 0, e2 = 0, v2 = 0;
+    for (int b = 0; b < B; b++) {
+      double a = out[(ROWS + r) * B + b] - em[r] - term[r], c = out[(2 * ROWS + r) * B + b] - term[ROWS + r];
+      double z = whole[r * B + b] - out[(ROWS + r) * B + b] - out[(2 * ROWS + r) * B + b];
+      e1 += a / B, e2 += c / B, v2 += c * c / B, noise += z * z / B, with += z * c / B;
+    }
+    CHECK_ABS(e1, 0, 5 * sqrt(var_term[r] / B));
+    CHECK_ABS(e2, 0, 5 * sqrt(var_term[ROWS + r] / B));
+    CHECK_ABS(v2, var_term[ROWS + r], 5 * var_term[ROWS + r] * sqrt(2.0 / B));
+    CHECK_ABS(noise, THETA[4], 5 * THETA[4] * sqrt(2.0 / B));
+    CHECK_ABS(with, 0, 5 * sqrt(THETA[4] * var_term[ROWS + r] / B));
+  }
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
 static void draws_are_of_the_right_law(void) {
   atvi_ctx *ctx = test_ctx();
   write_world();
   atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
-  right_draws(ctx, atvi_model_target(m), false);
-  right_draws(ctx, atvi_model_target(m), true);
+  for (how_drawn how = FREELY; how <= FROM_OTHERS; how++) right_draws(ctx, atvi_model_target(m), how);
   atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* A simulator that prints six digits has the times of data with more. */
+static void times_may_be_rounded(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_model *m;
+  double ll[3];
+  for (int k = 0; k < 3; k++) {
+    char text[400];
+    snprintf(text, sizeof text, "t,y\n%.9f,2.385\n1,4.19\n", k == 0 ? 0.5 : k == 1 ? 0.5000004 : 0.501);
+    write_world();
+    test_file("data.csv", text);
+    atvi_status status = atvi_model_load(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
+                                         &(atvi_model_opts){.interpret = true, .runs = test_dir}, &m);
+    if (k == 2) {
+      CHECK_INT(status, ATVI_EDATA);
+      CHECK(strstr(atvi_errmsg(ctx), "no output at time 0.501"));
+      continue;
+    }
+    CHECK_INT(status, ATVI_OK);
+    ll[k] = test_eval(ctx, atvi_model_target(m), THETA).ll;
+    atvi_model_free(m);
+  }
+  CHECK_REL(ll[1], ll[0], 1e-5);
   atvi_ctx_free(ctx);
 }
 
@@ -204,7 +272,7 @@ static void parameters_may_be_fixed(void) {
   const atvi_target *t = atvi_model_target(m);
   CHECK_OK(atvi_fixed_new(ctx, t, 2, (const atvi_idx[]){1, 5}, (const double[]){THETA[1], THETA[5]}, &fixed));
   const double free_theta[4] = {THETA[0], THETA[2], THETA[3], THETA[4]};
-  double out[2][3 * ROWS];
+  double out[2][3 * ROWS], others[2][ROWS], parts[2][3 * ROWS] = {{0}};
   test_value v = test_eval(ctx, t, THETA), f = test_eval(ctx, fixed, free_theta);
   CHECK(v.ll == f.ll && v.gl[0] == f.gl[0] && v.gl[4] == f.gl[3]);
   for (int k = 0; k < 2; k++) {
@@ -212,9 +280,12 @@ static void parameters_may_be_fixed(void) {
     void *work;
     CHECK_OK(at->ops->work_new(at->self, ctx, &work));
     at->ops->predictive(at->self, work, 7, 2, 1, k ? free_theta : THETA, out[k]);
+    at->ops->leave_one_out(at->self, work, 7, 2, 1, k ? free_theta : THETA, others[k]);
+    at->ops->latent(at->self, work, 7, 2, 1, k ? free_theta : THETA, parts[k]);
     at->ops->work_free(work);
   }
-  for (int r = 0; r < ROWS; r++) CHECK(out[0][r] == out[1][r]);
+  for (int r = 0; r < ROWS; r++) CHECK(out[0][r] == out[1][r] && others[0][r] == others[1][r]);
+  for (int r = 0; r < 3 * ROWS; r++) CHECK(parts[0][r] == parts[1][r] && (parts[0][r] == 0) == (r < ROWS));
   atvi_fixed_free(fixed);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
@@ -264,5 +335,6 @@ static void other_statements_go_with_it(void) {
 
 TESTS({"dense", likelihood_equals_dense}, {"compiled", compiled_code_agrees},
       {"batch", a_point_does_not_depend_on_its_batch}, {"predict", predictions_are_conditional_means},
-      {"draws", draws_are_of_the_right_law}, {"times", further_times_are_predicted},
+      {"draws", draws_are_of_the_right_law}, {"parts", drawn_parts_belong_to_the_draws},
+      {"rounded", times_may_be_rounded}, {"times", further_times_are_predicted},
       {"fixed", parameters_may_be_fixed}, {"others", other_statements_go_with_it})

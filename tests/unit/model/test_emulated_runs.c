@@ -154,6 +154,64 @@ static void runs_of_a_simulator_are_found(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Inputs without an upper bound whose runs crowd at the lower one are taken by their logarithm, unless lengths are given for what they are. */
+static void crowded_inputs_are_taken_by_their_logarithm(void) {
+  enum { N = 41 };
+  double even[N], crowd[N], axis_x[3] = {0, 0.31, 1};
+  for (int i = 0; i < N; i++) even[i] = 0.5 + 2.385 * i, crowd[i] = 1.5 + exp(0.2 * i - 4);
+  CHECK(!atvi_emulated_axis_log(N, even, 0) && atvi_emulated_axis_log(N, crowd, 1.5));
+  CHECK(!atvi_emulated_axis_log(N, crowd, crowd[0])); /* a run at the bound has no logarithm */
+  for (int i = 0; i < N; i++) crowd[i] = exp(0.03 * i);
+  CHECK(!atvi_emulated_axis_log(N, crowd, 0)); /* not a range of which it matters */
+  for (int k = 0; k < 2; k++) {
+    atvi_emulated_axis a;
+    atvi_emulated_axis_set(&a, k ? 1.5 : NAN, 2, 7.19);
+    CHECK_ABS(atvi_emulated_axis_x(&a, 2), 0, 1e-15);
+    CHECK_REL(atvi_emulated_axis_x(&a, 7.19), 1, 1e-15);
+    for (int i = 0; i < 3; i++) {
+      double theta = atvi_emulated_axis_theta(&a, axis_x[i]), h = 1e-6;
+      CHECK_ABS(atvi_emulated_axis_x(&a, theta), axis_x[i], 1e-14);
+      CHECK_REL(atvi_emulated_axis_slope(&a, axis_x[i]),
+                (atvi_emulated_axis_x(&a, theta + h) - atvi_emulated_axis_x(&a, theta - h)) / (2 * h), 1e-8);
+    }
+    CHECK(isfinite(atvi_emulated_axis_x(&a, 1.5)));
+    atvi_emulated_axis_set(&a, k ? 1.5 : NAN, 2, 2);
+    CHECK(a.width == 1);
+  }
+}
+
+static void logarithms_have_gradients(void) {
+  static const char *const TEXT[2] = {
+      "param a ~ uniform(2, 5)\nparam b ~ lognormal(0, 1)\nparam s2 ~ exponential(2)\n"
+      "emulator flow {\n inputs a, b\n designs \"designs.csv\" columns 2..3\n outputs \"outputs.csv\" "
+      "columns 2..10\n"
+      " times \"times.csv\" column 2\n",
+      "}\ndata \"data.csv\" time t\nobserve y ~ emulator(flow) + white(s2)\n"};
+  const double theta[3] = {3.31, 0.87, 0.21};
+  char text[1000];
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  write_world();
+  for (int i = 0; i < RUNS; i++) DESIGN[i][1] = exp(DESIGN[i][1]);
+  write_matrix("designs.csv", DESIGN[0], RUNS, 2);
+  for (int held = 0; held < 2; held++) {
+    atvi_emulated_runs r;
+    snprintf(text, sizeof text, "%s nugget 0.01\n%s%s", TEXT[0], held ? "lengths 1.7, 0.61\n" : "", TEXT[1]);
+    atvi_model *m = load_with(ctx, text, (atvi_model_opts){0});
+    CHECK_OK(atvi_emulated_runs_read(pool, m->lang, 0, test_dir, 0, &r));
+    CHECK(isnan(r.axis[0].base) && (held ? isnan(r.axis[1].base) : r.axis[1].base == 0));
+    CHECK(r.lower[1] == r.least[1] && r.lower[0] == 2 && r.width[0] == 3);
+    for (int i = 0; i < RUNS; i++)
+      CHECK_REL(atvi_emulated_axis_theta(&r.axis[1], r.runs.x[2 * i + 1]), DESIGN[i][1], 1e-13);
+    CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-6);
+    atvi_model_free(m);
+  }
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* An output that is one number: the same mean, and the same error, in every row. */
 static void an_output_may_be_one_number(void) {
   static const char *const TEXT =
@@ -301,4 +359,6 @@ static void memory_may_fail(void) {
 
 TESTS({"mean", a_mean_is_added_again}, {"wrong", wrong_files_are_named},
       {"record", runs_of_a_simulator_are_found}, {"scalar", an_output_may_be_one_number},
-      {"one_time", one_time_is_a_time}, {"kept", a_kept_emulator_is_used_again}, {"memory", memory_may_fail})
+      {"one_time", one_time_is_a_time}, {"crowded", crowded_inputs_are_taken_by_their_logarithm},
+      {"log", logarithms_have_gradients}, {"kept", a_kept_emulator_is_used_again},
+      {"memory", memory_may_fail})

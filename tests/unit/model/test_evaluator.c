@@ -114,6 +114,41 @@ static void run_batches(atvi_idx group) {
 static void runs_batches_of_any_size(void) { run_batches(0); }
 static void gives_a_target_the_points_it_likes(void) { run_batches(24); }
 
+/* The sample is the same for any number of threads and any cut into batches, has each point once, and the reason. */
+static void remembers_points_that_failed(void) {
+  enum { N = 400 };
+  static double theta[D * N], kept[3][D * ATVI_FAILED_KEPT];
+  atvi_outcome why[3][ATVI_FAILED_KEPT];
+  for (int run = 0; run < 3; run++) {
+    model m;
+    model_set(&m);
+    atvi_ctx *ctx = work_ctx = test_ctx();
+    atvi_ctx_set_threads(ctx, run + 1);
+    atvi_evaluator *ev;
+    CHECK_OK(atvi_evaluator_new(ctx, &m.target, &ev));
+    CHECK_INT(atvi_evaluator_failed(ev, kept[run], why[run]), 0);
+    atvi_idx step = run == 2 ? 50 : N;
+    for (atvi_idx first = 0; first < 2 * N; first += step) { /* all twice */
+      for (atvi_idx i = 0; i < step; i++) {
+        atvi_idx k = (first + i) % N;
+        theta[i] = (double)k, theta[step + i] = -(double)k, theta[2 * step + i] = (double)(k % 10);
+      }
+      atvi_evaluator_run(ev, &(atvi_batch){.B = step, .theta = theta});
+      if (first == 0 && step == 50) CHECK_INT(atvi_evaluator_failed(ev, kept[run], why[run]), 5);
+    }
+    CHECK_INT(atvi_evaluator_failed(ev, kept[run], why[run]), ATVI_FAILED_KEPT);
+    for (int k = 0; k < ATVI_FAILED_KEPT; k++) {
+      const double *x = kept[run] + k * D;
+      CHECK(x[2] == 5 && x[0] == -x[1] && (int)x[0] % 10 == 5 && why[run][k] == ATVI_RUN_STEPS);
+      for (int j = 0; j < k; j++) CHECK(kept[run][j * D] != x[0]);
+    }
+    CHECK(memcmp(kept[run], kept[0], sizeof kept[0]) == 0);
+    atvi_evaluator_free(ev);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+  }
+}
+
 static void outputs_may_be_missing(void) {
   model m;
   model_set(&m);
@@ -180,4 +215,5 @@ static void refuses_and_cleans_up(void) {
 }
 
 TESTS({"batches", runs_batches_of_any_size}, {"group", gives_a_target_the_points_it_likes},
-      {"missing", outputs_may_be_missing}, {"refuses", refuses_and_cleans_up})
+      {"failed", remembers_points_that_failed}, {"missing", outputs_may_be_missing},
+      {"refuses", refuses_and_cleans_up})

@@ -9,7 +9,7 @@ enum { MARKUP_DEPTH = 64 };
 
 /* HTML elements that have no end. */
 static TEST_UNUSED bool markup_void(const char *name, size_t n) {
-  static const char *const list[] = {"meta", "link", "br", "!DOCTYPE", "?xml"};
+  static const char *const list[] = {"meta", "link", "br", "wbr", "!DOCTYPE", "?xml"};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (strlen(list[i]) == n && strncmp(list[i], name, n) == 0) return true;
   return false;

@@ -198,8 +198,19 @@ static void series_are_drawn_where_they_are(void) {
                low[4] = {0, 1, 1, 0}, high[4] = {3, 6, 6, 4};
   const double residual[4] = {0, 0.5, NAN, 4}, pit[4] = {0.05, 0.95, NAN, 1};
   const bool held[4] = {false, false, false, true};
-  atvi_report_series s = {"infected", "observed", 4,   time, value,    held,  NULL, mean,
-                          low,        high,       low, high, residual, false, pit};
+  atvi_report_series s = {.name = "infected",
+                          .kind = "observed",
+                          .n = 4,
+                          .time = time,
+                          .value = value,
+                          .held = held,
+                          .mean = mean,
+                          .mean_low = low,
+                          .mean_high = high,
+                          .low = low,
+                          .high = high,
+                          .residual = residual,
+                          .pit = pit};
   atvi_canvas *c = atvi_canvas_new(pool, 420, 240);
   atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){0, 0}, "day");
   CHECK(f.up.low == 0 && f.up.high >= 6 && f.up.high < 7);
@@ -268,14 +279,20 @@ static void made_and_compared(void) {
   w[7] = 0;
   f = atvi_panel_weights(c, box, 400, w, 0.4, most);
   CHECK(f.up.log && f.across.log);
-  const atvi_report_step step[] = {{"annealing", 0.1, 0, NAN, NAN, 100, NAN, NAN},
-                                   {"annealing", 0.2, 0, NAN, NAN, 10, NAN, NAN},
-                                   {"training", 0.3, 0.5, 100, -97.9, NAN, NAN, NAN},
-                                   {"training", 0.4, 0.9, 150, -97.2, NAN, NAN, NAN}};
-  f = atvi_panel_elbo(c, box, 4, step, -97.1);
-  CHECK(f.across.low < 100 && f.across.high > 150 && f.up.high > -97.1);
-  f = atvi_panel_temperature(c, box, 4, step);
-  CHECK(f.across.high < 1); /* no steps were told: seconds */
+  const atvi_report_step step[] = {{"annealing", 0.1, 0, 20, -12, 100, NAN, NAN, 1, NAN},
+                                   {"annealing", 0.2, 0, 40, -40, 10, NAN, NAN, 1, NAN},
+                                   {"training", 0.3, 0.5, 100, -97.9, 1, NAN, NAN, 1, NAN},
+                                   {"training", 0.4, 0.9, 150, -97.2, 1, NAN, NAN, 2, NAN},
+                                   {"weighing", 0.4, 0.9, 150, NAN, NAN, NAN, NAN, NAN, 0.3}};
+  f = atvi_panel_elbo(c, box, 5, step, false, -97.1);
+  CHECK(f.across.low < 100 && f.across.low > 90 && f.across.high > 150 && f.up.high > -97.1 &&
+        f.up.low > -99);
+  f = atvi_panel_elbo(c, box, 5, step, true, NAN); /* of the tempered ones alone */
+  CHECK(f.across.high < 45 && f.up.low > -45 && f.up.high < 0);
+  CHECK(atvi_step_has_elbo(&step[0], true) && !atvi_step_has_elbo(&step[0], false));
+  CHECK(atvi_step_has_elbo(&step[3], false) && !atvi_step_has_elbo(&step[4], false));
+  f = atvi_panel_temperature(c, box, 5, step);
+  CHECK(f.across.low < 20 && f.across.high > 150 && f.up.high > 100);
   svg(c, pool);
   const double v[2] = {0.9, NAN}, e[2] = {0.5, 0.1};
   const char *const row[] = {"a<b", "b"};
@@ -289,14 +306,123 @@ static void made_and_compared(void) {
                                                               .ends = {NAN, 1}}),
                       pool);
   CHECK(strstr(s, "a&lt;b"));
-  svg(atvi_figure_scatter(pool, 2, v, e, "t", "x", "y"), pool);
   free(x), free(work);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"bound", density_is_right_at_a_bound}, {"weights", density_follows_weights},
+/* Two digits of the sd, the mean to the same place. */
+static void means_have_no_more_digits_than_they_know(void) {
+  static const struct {
+    double mean, sd;
+    const char *text;
+  } of[] = {{0.88712, 0.0348, "0.887 \xc2\xb1 0.035"},
+            {9353.2, 12106, "9000 \xc2\xb1 12000"},
+            {0.00068712, 0.00008041, "0.000687 \xc2\xb1 0.000080"},
+            {3.768e7, 2.258e6, "3.77e7 \xc2\xb1 2.3e6"}};
+  double *x = malloc(N * sizeof *x), *work = malloc(atvi_marginal_work(N) * sizeof *work);
+  atvi_marginal *m = malloc(sizeof *m);
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+    atvi_rng r = atvi_rng_at(7, 1, 0, 0);
+    atvi_summary_column c = column("a", -HUGE_VAL, HUGE_VAL);
+    for (int i = 0; i < N; i++) x[i] = of[k].mean + of[k].sd * atvi_rng_normal(&r);
+    c.mean = of[k].mean, c.sd = of[k].sd;
+    atvi_marginal_make(N, x, NULL, &c, 0, NULL, NULL, work, m);
+    atvi_canvas *canvas = atvi_canvas_new(pool, 300, 170);
+    atvi_panel_density(canvas, (atvi_box){0, 0, 300, 170}, m);
+    CHECK_MSG(strstr(svg(canvas, pool), of[k].text) != NULL, "no '%s'", of[k].text);
+  }
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  free(x), free(work), free(m);
+}
+
+/* The simulator alone is part of the frame, and is thinned with the rest. */
+static void the_simulator_alone_is_drawn(void) {
+  enum { ROWS = 900 };
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  double *v = malloc(5 * ROWS * sizeof *v), *mean = v + ROWS, *alone = v + 2 * ROWS, *low = v + 3 * ROWS,
+         *high = v + 4 * ROWS;
+  for (int i = 0; i < ROWS; i++)
+    v[i] = i, mean[i] = 2, alone[i] = 10 + 0.001 * i, low[i] = 9, high[i] = i == 450 ? 13 : 12;
+  atvi_report_series s = {.name = "y",
+                          .kind = "observed",
+                          .n = ROWS,
+                          .time = v,
+                          .value = mean,
+                          .mean = mean,
+                          .alone = alone,
+                          .alone_low = low,
+                          .alone_high = high};
+  const atvi_report_series *t = atvi_series_thin(pool, &s, 300);
+  CHECK_INT(t->n, 300);
+  CHECK_REL(t->alone[100], 10 + 0.001 * 301, 1e-12); /* of rows 300, 301, 302 */
+  CHECK(t->alone_high[150] == 13 && t->alone_low[7] == 9);
+  atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
+  atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, t, (atvi_calendar){0}, "row");
+  CHECK(f.up.high > 13);
+  CHECK(strstr(svg(c, pool), "s-c3"));
+  free(v);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* The frame holds all intervals, and what was missed has a colour of its own. */
+static void runs_that_were_left_out(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double observed[4] = {1, 2, 3, NAN}, predicted[4] = {1.1, 2.05, 4, 1}, sd[4] = {0.2, 0.5, 0.1, 1};
+  atvi_canvas *c = atvi_canvas_new(pool, 420, 370);
+  atvi_box box = {0, 0, 420, 370};
+  atvi_frame f = atvi_panel_left_out(c, box, 4, observed, predicted, sd);
+  CHECK(f.up.low < 1.1 - 1.96 * 0.2 && f.up.high > 4 + 1.96 * 0.1 && f.across.low == f.up.low);
+  const char *s = svg(c, pool);
+  CHECK(strstr(s, "class=\"s-held") != NULL); /* the third */
+  c = atvi_canvas_new(pool, 420, 370);
+  f = atvi_panel_left_errors(c, box, 4, observed, predicted, sd);
+  CHECK(f.up.low < -10 && f.up.high > 10 && f.across.low < 1.1 && f.across.high > 4);
+  svg(c, pool);
+  c = atvi_canvas_new(pool, 420, 370);
+  atvi_panel_left_out(c, box, 2, observed, predicted, sd);
+  CHECK(!strstr(svg(c, pool), "class=\"s-held"));
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+static void lines_have_names(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double x[3] = {1, 2, 4}, a[3] = {0.2, NAN, 0.7}, b[3] = {0.1, 0.4, 0.3};
+  const double *const value[] = {a, b};
+  const char *const name[] = {"k<m",
+                              "a name that is so long that the next one has to stand below it, really"};
+  atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
+  atvi_box box = {0, 0, 420, 225};
+  atvi_frame f = atvi_panel_lines(c, box, &(atvi_line_plot){"t", "hour", 3, x, 2, name, value, {0, 1}});
+  CHECK(f.up.low == 0 && f.up.high == 1 && f.y > 30 + 2 * 16 - 1);
+  CHECK(strstr(svg(c, pool), "k&lt;m"));
+  f = atvi_panel_lines(c, box, &(atvi_line_plot){"t", "hour", 3, x, 1, NULL, value, {NAN, 1}});
+  CHECK(f.up.low < 0.2 && f.up.low > 0.1 && f.up.high >= 1 && f.y == 30);
+  atvi_panel_lines(c, box, &(atvi_line_plot){"t", "hour", 0, x, 0, NULL, value, {NAN, NAN}});
+  svg(c, pool);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"means", means_have_no_more_digits_than_they_know}, {"alone", the_simulator_alone_is_drawn},
+      {"left_out", runs_that_were_left_out}, {"lines", lines_have_names},
+      {"bound", density_is_right_at_a_bound}, {"weights", density_follows_weights},
       {"flat", constant_and_broken_columns_are_flat}, {"contours", contours_hold_their_mass},
       {"contour_bounds", contours_reach_bounds}, {"thin", thinning_keeps_extremes},
       {"series", series_are_drawn_where_they_are}, {"odd", odd_series_are_drawn_too},

@@ -104,7 +104,19 @@ static void json_objects(void) {
   refused(&o, "{\"a\": {\"b\": [1, null]}}", "number 2");
   refused(&o, "{\"a\": {\"b\": \"1\"}}", "number 1");
   refused(&o, "[1, 2]", "not a JSON object");
-  refused(&o, "{\"a\": NaN}", "no JSON");
+  refused(&o, "{\"a\": NaN}", "no key a.b");
+  refused(&o, "{\"a\": {\"b\": [1, NaN]}, \"when\": [1, 2]}", "number 2 of a.b is not a finite number");
+  refused(&o, "{\"a\": {\"b\": [-Infinity,1]}, \"when\": [1, 2]}", "number 1 of a.b is not a finite number");
+  refused(&o, "{\"a\": {\"b\": nan}, \"when\": 1}", "number 1 of a.b");
+  refused(&o, "{\"a\": Nan}", "no JSON");
+  refused(&o, "NaN", "no JSON");
+  atvi_sim_series none;
+  const char *reason, zero[] = "{\"a\": {\"b\": [1\0002]}, \"when\": [1]}"; /* would be 12 */
+  CHECK_OK(atvi_sim_output_parse(pool, &o, zero, sizeof zero - 1, &none, &reason));
+  CHECK(reason && strstr(reason, "a zero byte"));
+  /* those of others do no harm, and words in quotes stay */
+  s = parse(&o, "{\"say\": \"a \\\" NaN, \\\\\", \"x\": [NaN, inf], \"a\": {\"b\": [3]}, \"when\": [1]}");
+  CHECK(s.n == 1 && s.value[0] == 3);
   refused(&o, "", "no JSON");
   close_pool();
 }

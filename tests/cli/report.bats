@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Reports of emulators: on their own, and in the report of a fit.
+
+load common
+
+# Twenty runs of a simulator that fails where k is below 0.15, and ten observations.
+simulator() {
+  cat >sim <<'S'
+#!/bin/sh
+awk -v k="$1" -v m="$2" 'BEGIN { if (k < 0.15) { print "no" >"/dev/stderr"; exit 3 }
+  print "t,flow"; for (t = 1; t <= 10; t++) printf("%d,%.6f\n", t, m * exp(-k * t)) }'
+S
+  chmod +x sim
+  awk 'BEGIN { print "t,y"; for (t = 1; t <= 10; t++) printf("%d,%.4f\n", t, 2 * exp(-0.5 * t) + 0.1 * sin(t)) }' >y.csv
+  cat >flow.atvi <<'M'
+model "Decay <b>"
+param k ~ uniform(0.1, 0.9)
+param m ~ uniform(1, 3)
+param v ~ invgamma(2, 0.01)
+param l ~ gamma(2, 0.5)
+param s2 ~ invgamma(2, 0.001)
+simulator {
+  command "./sim {k} {m}"
+  output flow from stdout csv time t
+}
+data "y.csv" time t
+observe y ~ emulator(flow) + exponential(v, l) + white(s2)
+M
+  "$ATVI" design flow.atvi -n 20 >/dev/null
+  "$ATVI" run flow.atvi >/dev/null 2>&1 || true
+}
+
+@test "atvi emulate writes a report, and says where" {
+  simulator
+  run -0 "$ATVI" emulate flow.atvi
+  [[ "$output" == *"report  flow-runs/report.html"* ]]
+  for name in loo errors sobol over-time q2; do
+    [ -s "flow-runs/figures/$name.svg" ] && [ -s "flow-runs/figures/$name.pdf" ]
+  done
+  grep -q "<title>Decay &lt;b&gt;</title>" flow-runs/report.html
+  grep -q "Use the emulator with care: [0-9]* failed runs" flow-runs/report.html
+  # those that failed, with their parameters and why
+  grep -q "Runs that failed" flow-runs/report.html
+  grep -q "status 3" flow-runs/report.html
+  grep -q "atvi emulate flow.atvi --test 0.1 --seed 1 --refit" flow-runs/report.html
+  not grep -qi "nan\b" <(sed 's/<script.*//' flow-runs/report.html)
+}
+
+@test "--no-report leaves none behind; --quiet and --json print as before" {
+  simulator
+  run -0 --separate-stderr "$ATVI" emulate flow.atvi --quiet
+  [ "$output" = flow-runs ]
+  [ -s flow-runs/report.html ]
+  run -0 --separate-stderr "$ATVI" emulate flow.atvi --no-report
+  [[ "$output" != *"report"* ]]
+  [ ! -e flow-runs/report.html ]
+  run -0 --separate-stderr "$ATVI" emulate flow.atvi --json
+  python3 -c 'import json, sys; json.loads(sys.argv[1])' "$output"
+}
+
+@test "the report of a fit tells of its emulator" {
+  simulator
+  run -0 "$ATVI" fit flow.atvi --out f --ess 500
+  grep -q 'id="emulator"' f/report.html
+  grep -q "the simulator alone, with its 95 % band" f/report.html
+  grep -q "the simulator was not run" f/report.html
+  grep -q "Runs that failed" f/report.html
+  grep -q "y.discrepancy" f/report.html
+  not grep -q "y.emulator" <(sed -n '/<main>/,/id="again"/p' f/report.html)
+  # a fixed input, and the runs elsewhere
+  mv flow-runs elsewhere
+  run -0 "$ATVI" fit flow.atvi --runs elsewhere --fix m=2 --out g --ess 500
+  grep -q "atvi fit flow.atvi --seed 1 --fix m=2 --runs elsewhere --ess 500" g/report.html
+  grep -q "the simulator alone" g/report.html
+}
+
+@test "a fit tells where its model cannot be run" {
+  printf 't,y\n0.5,1.12\n1,1.31\n1.5,1.52\n2,1.85\n' >y.csv
+  cat >blow.atvi <<'M'
+param r ~ uniform(0, 3)
+param p ~ uniform(1, 4)
+state x = 1
+dx/dt = r * x^p
+data "y.csv" time t
+observe y ~ normal(x, 0.1)
+M
+  run -0 "$ATVI" fit blow.atvi --method ram --out f
+  grep -q "draws of the prior, where the fit began, the model cannot be run at" f/report.html
+  grep -q "the solver&#39;s step became too small" f/report.html
+}
+
+@test "a fit keeps its history in numbers" {
+  "$ATVI" fit cold.atvi --out f --quiet >/dev/null
+  python3 - <<'P'
+import json
+h = json.load(open("f/progress.json"))["history"]
+s = json.load(open("f/summary.json"))
+evidence = s["log_evidence"]["value"]
+hot = [x for x in h if x.get("temperature", 1) > 1]
+assert len(hot) >= 2 and all(a["temperature"] > b["temperature"] for a, b in zip(hot, hot[1:])), hot
+assert all("elbo" in x and x["component"] == 1 for x in hot), hot
+cold = [x["elbo"] for x in h if x.get("temperature") == 1]
+assert len(cold) >= 2 and abs(cold[-1] - evidence) < 0.1 and max(cold) < evidence + 0.1, cold
+khat = [x["khat"] for x in h if "khat" in x]
+assert khat and abs(khat[-1] - s["khat"]) < 1e-6, khat
+P
+}
