@@ -196,6 +196,7 @@ static atvi_status first_look(atvi_vi *v) {
 /* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */
 #define TUNE_BELOW 0.7
 #define STEP_AGAIN 0.00125 /* of further training; its rounds begin with twice that */
+#define BLAME 0.1
 enum { IMPROVE_TIMES = 3 };
 
 static bool may_tune(const atvi_vi *v) {
@@ -204,7 +205,7 @@ static bool may_tune(const atvi_vi *v) {
 
 static void tune(atvi_vi *v, atvi_vi_part *p) { v->tuned = fmax(v->tuned, atvi_vi_tune(v, &p->at)); }
 
-/* More of everything, for every component. */
+/* More of everything, for every component that has its part in the wild weights. */
 static void improve(atvi_vi *v) {
   double top = -HUGE_VAL, all = 0;
   for (atvi_idx k = 0; k < v->n_part; k++) top = fmax(top, v->part[k].log_evidence);
@@ -212,6 +213,7 @@ static void improve(atvi_vi *v) {
   all = top + log(all);
   for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
+    if (p->blame < BLAME) continue;
     v->step = STEP_AGAIN;
     atvi_vi_train_more(v, &p->at, v->n_part > 1 ? exp(p->log_evidence - all) : 1, NULL);
     if (may_tune(v)) tune(v, p);

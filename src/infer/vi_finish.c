@@ -22,6 +22,7 @@ enum {
   BLOCKS_LEAST = 4,        /* drawn even then */
   LEAST_SHARE = 32,        /* draws of a component per block */
 };
+#define WILD 4.0 /* times the mean weight */
 static const double ESS_DEFAULT =
     25000; /* a minor part of the cost: training takes twice as many gradients */
 
@@ -123,6 +124,20 @@ static void tell_weights(atvi_vi *v, const final *f) {
                                            .ess = NAN});
 }
 
+/* Whose draws have the weights that are wild? The others need no further training. */
+static void blame(atvi_vi *v, const final *f) {
+  double mean = 0, all = 0;
+  atvi_idx at = 0;
+  for (atvi_idx j = 0; j < f->n; j++) mean += f->w[j] / (double)f->n;
+  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = 0;
+  for (int b = 0; b < f->blocks; b++)
+    for (atvi_idx k = 0; k < v->n_part; k++)
+      for (atvi_idx end = at + f->count[k]; at < end; at++)
+        if (f->w[at] > WILD * mean) v->part[k].blame += f->w[at];
+  for (atvi_idx k = 0; k < v->n_part; k++) all += v->part[k].blame;
+  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = all > 0 ? v->part[k].blame / all : 1;
+}
+
 static void weigh(atvi_vi *v, final *f) {
   double sum = 0, n = 0, tried = 0;
   mix(v, f);
@@ -138,6 +153,7 @@ static void weigh(atvi_vi *v, final *f) {
   }
   f->elbo = sum / n + log(n / tried); /* that of q given success */
   f->psis = atvi_psis(f->n, f->log_w, f->w, f->work);
+  blame(v, f);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
   f->se = fmax(block_error(f), fabs(f->psis.log_mean - f->psis.log_mean_smooth)) *
           atvi_psis_inflation(f->psis.khat);

@@ -20,6 +20,7 @@ typedef struct {
   atvi_member at;
   double log_evidence; /* from draws of this component alone */
   double share;        /* of the draws */
+  double blame;        /* share of the wild weights that its draws have; 1 for all if there are none */
 } atvi_vi_part;
 
 typedef struct {

@@ -224,6 +224,9 @@ static void a_component_that_fits_is_kept(void) {
     CHECK_OK(atvi_vi_cover(&w->v));
     CHECK_MSG(w->v.n_part == 2, "seed %d: %td components", (int)seed, w->v.n_part);
     CHECK_ABS(w->v.part[1].log_evidence, D * (lgamma(0.5) - log(50.0)), 0.05);
+    CHECK_OK(atvi_vi_weigh(&w->v, false));
+    double blame[2] = {w->v.part[0].blame, w->v.part[1].blame}; /* the first has no weight at all */
+    CHECK((blame[0] == 1 && blame[1] == 1) || (blame[0] < 0.01 && fabs(blame[0] + blame[1] - 1) < 1e-12));
     inside_free(w);
   }
 }
