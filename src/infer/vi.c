@@ -197,7 +197,7 @@ static atvi_status first_look(atvi_vi *v) {
 #define TUNE_BELOW 0.7
 #define STEP_AGAIN 0.00125 /* of further training; its rounds begin with twice that */
 #define BLAME 0.1
-enum { IMPROVE_TIMES = 3 };
+enum { IMPROVE_TIMES = 3, EXTEND_TIMES = 3 };
 
 static bool may_tune(const atvi_vi *v) {
   return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_vi_over(v);
@@ -219,6 +219,17 @@ static void improve(atvi_vi *v) {
     if (may_tune(v)) tune(v, p);
     if (v->n_part > 1) p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++).log_evidence;
   }
+}
+
+/* Until no place is found where the posterior goes on and the approximation does not. */
+static atvi_status extend(atvi_vi *v) {
+  for (int k = 0; k < EXTEND_TIMES && v->weighed_all && v->permits && !atvi_vi_late(v); k++) {
+    atvi_idx before = v->n_part;
+    ATVI_TRY(atvi_vi_extend(v));
+    if (v->n_part == before) break;
+    ATVI_TRY(atvi_vi_weigh(v, true));
+  }
+  return ATVI_OK;
 }
 
 static bool wants_exact(const atvi_vi *v) {
@@ -253,6 +264,7 @@ static atvi_status run(atvi_vi *v, atvi_draws **out) {
     v->cut = true; /* what ought to follow is not done */
   /* Weights that will not be used need no more draws. */
   if (v->converged && !v->weighed_all && !v->cut && !wants_exact(v)) ATVI_TRY(atvi_vi_weigh(v, true));
+  if (v->opts.seek_modes) ATVI_TRY(extend(v));
   if (wants_exact(v)) {
     ATVI_TRY(atvi_vi_exact(v, out));
     if (*out) return ATVI_OK;

@@ -79,17 +79,20 @@ static void draw(atvi_vi *v, final *f, bool all) {
   f->n = at;
 }
 
-/* log_q of every draw becomes that of the mixture. */
-static void mix(atvi_vi *v, final *f) {
-  if (v->n_part == 1) return;
-  for (atvi_idx j = 0; j < f->n; j++) f->c.log_q[j] = -HUGE_VAL;
+void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q) {
+  for (atvi_idx j = 0; j < n; j++) log_q[j] = -HUGE_VAL;
   for (atvi_idx k = 0; k < v->n_part; k++) {
-    atvi_elbo_log_q(v->elbo, &v->part[k].at, true, &f->c, f->n, f->part_q);
-    for (atvi_idx j = 0; j < f->n; j++) {
-      double a = f->c.log_q[j], b = log(v->part[k].share) + f->part_q[j], top = fmax(a, b);
-      if (top > -HUGE_VAL) f->c.log_q[j] = top + log(exp(a - top) + exp(b - top));
+    atvi_elbo_log_q(v->elbo, &v->part[k].at, true, c, n, part_q);
+    for (atvi_idx j = 0; j < n; j++) {
+      double a = log_q[j], b = log(v->part[k].share) + part_q[j], top = fmax(a, b);
+      if (top > -HUGE_VAL) log_q[j] = top + log(exp(a - top) + exp(b - top));
     }
   }
+}
+
+/* log_q of every draw becomes that of the mixture. */
+static void mix(atvi_vi *v, final *f) {
+  if (v->n_part > 1) atvi_vi_log_q(v, &f->c, f->n, f->part_q, f->c.log_q);
 }
 
 /* Standard error of the log evidence from the blocks. */
@@ -257,6 +260,10 @@ static atvi_status deliver(atvi_vi *v, const final *f, atvi_draws **out) {
 atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w) {
   *log_w = v->final->log_w;
   return v->final->n;
+}
+
+void atvi_vi_draw_at(const atvi_vi *v, atvi_idx j, atvi_idx stride, double *x) {
+  for (atvi_idx i = 0; i < v->d; i++) x[i * stride] = v->final->c.x[i * v->final->c.cap + j];
 }
 
 /* Systematic: the number of times that a draw is taken differs from its expectation by less than one. */

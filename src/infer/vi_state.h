@@ -51,6 +51,7 @@ typedef struct {
   atvi_modes modes; /* what the search found */
   struct atvi_vi_final *final;
   uint32_t final_scramble; /* as scramble, for the last draws */
+  uint32_t edge_moves;     /* the same of moves beyond the edge; never used twice */
   bool tail_fits;          /* k-hat is below its threshold */
   bool permits;            /* the weights may be used */
   double share;            /* what a draw is worth */
@@ -128,6 +129,12 @@ ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
 ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, bool all);
 /* Of the last weighing: log pi - log q of its draws, -inf where a run failed; returns how many. */
 atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w);
+/* Its draw j: x[i * stride], i < d. */
+void atvi_vi_draw_at(const atvi_vi *v, atvi_idx j, atvi_idx stride, double *x);
+/* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
+void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
+/* After a weighing: components where the posterior goes on and the approximation does not, if there are such places (vi_edge.c). Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_extend(atvi_vi *v);
 /* n points x[d][n] out of its draws, by their weights, none of which counts for more than 1 / sqrt of the number of draws, so that
  * points differ. */
 void atvi_vi_starts(const atvi_vi *v, atvi_idx n, double *x);

@@ -364,6 +364,35 @@ static void three_modes(atvi_idx d, const char *map, uint64_t seeds) {
   }
 }
 
+/* A banana: x ~ N(0, 2), y ~ N(x^2 / 2, 0.3). Training leaves its tips out, 1 % of the mass and 5 to 20 % of the standard deviation of y, and weights of
+ * draws that are never there cannot tell. */
+static double banana(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)t, (void)o;
+  double e = (x[1] - 0.5 * x[0] * x[0]) / 0.3;
+  g[0] = -x[0] / 4 + e / 0.3 * x[0];
+  g[1] = -e / 0.3;
+  return -x[0] * x[0] / 8 - 0.5 * e * e - log(2 * PI * 2 * 0.3);
+}
+
+static void tips_of_a_banana_are_found(void) {
+  const double sd = sqrt(8 + 0.09);
+  double sum = 0;
+  int seeds = SEEDS_OF(6);
+  for (int seed = 1; seed <= seeds; seed++) {
+    toy t = {.lik = banana};
+    atvi_vi_opts o = atvi_vi_defaults();
+    o.seed = (uint64_t)seed;
+    toy_set(&t, 2, -100, 100);
+    fitted f = fit_on(&t, &o, 2);
+    double got = fit_sd(f.d, 1);
+    sum += got / sd / seeds;
+    CHECK_MSG(got > 0.93 * sd && got < 1.07 * sd, "seed %d: sd %.3f, want %.3f", seed, got, sd);
+    CHECK_ABS(f.d->made.log_evidence, -2 * log(200.0), 0.01);
+    fitted_free(f);
+  }
+  CHECK_ABS(sum, 1, 0.04);
+}
+
 /* A normal, and far away a peak with a kink in every coordinate, of which Laplace's method sees the point: four nats too little in four
  * dimensions, next to which the share looks negligible. It is not: it makes a tenth of the variance. */
 #define KINK_SHARE 6e-4
@@ -446,5 +475,5 @@ TESTS({"normal", correlated_normal}, {"flat", no_prior_to_draw_from},
       {"half-lines", half_lines_fold}, {"log", half_line_keeps_log}, {"failures", failures_do_not_bias},
       {"broken", a_model_that_never_runs_is_an_error}, {"modes-2d", three_modes_2d},
       {"modes-4d", three_modes_4d}, {"modes-kink", a_small_mode_with_kinks_is_weighed},
-      {"modes-folded", three_modes_folded}, {"others", nf_and_copula_find_a_normal},
-      {"weak", weak_flow_loses_the_bound})
+      {"banana", tips_of_a_banana_are_found}, {"modes-folded", three_modes_folded},
+      {"others", nf_and_copula_find_a_normal}, {"weak", weak_flow_loses_the_bound})

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the posterior go on where the approximation ends? Weights cannot tell: they are those of draws of q, and where q has next to nothing
+ * there are none. A curved ridge whose tips q leaves out looks perfect from inside.
+ *
+ * So a few chains that leave the posterior as it is start from the outermost draws on either side of every coordinate. Where one comes to a place
+ * that has FAR times the average weight, q ends and the posterior does not, and a normal component is put there: its centre is where
+ * chains were seen, its covariance that of the outermost draws next to it. Its share is small and it is not trained, which would
+ * draw it back to the main mass; weights against the whole mixture make it count for what is there.
+ *
+ * Moves are Metropolis steps by differences of starting points of the same side, which have the local shape and size of the
+ * posterior (ter Braak 2006). They cost a tenth of the last draws, or so. */
+#include "infer/vi_state.h"
+#include "math/linalg.h"
+#include "math/rng.h"
+#include "math/stat/stat.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { PER = 16 /* chains of a side */, SIDES_MOST = 32, STEPS = 32, LOOK_EVERY = 4, SIZES = 5 };
+#define OUTER 0.01  /* of the posterior is a side */
+#define LOG_FAR 5.0 /* nats above the mean weight */
+#define WIDER 1.2   /* standard deviations of a component */
+#define SHARE_MOST 0.02
+#define LOG_LACKS 2.0 /* nats above the mean weight */
+#define LOST 1e-3     /* of the posterior: less is not worth a component */
+
+typedef struct {
+  atvi_vi *v;
+  atvi_idx sides, n;                              /* chains: PER of each side */
+  double log_far;                                 /* log weight */
+  double *start, *x, *next, *theta;               /* [d][n] */
+  double *log_pi, *log_next, *log_q, *part_q, *u; /* [n] */
+  double *centre, *cov, *seen;     /* [sides][d] sums over points that are far, [sides][d][d], [sides] */
+  double *look_q;                  /* [2][ATVI_VI_LOOK] */
+  double *key, *at, *work, *point; /* [draws], [draws], scratch of sorting, [2][d] */
+} edge;
+
+static bool make(edge *e, atvi_idx draws) {
+  atvi_pool *pool = e->v->pool;
+  size_t d = (size_t)e->v->d;
+  e->sides = 2 * e->v->d < SIDES_MOST ? 2 * e->v->d : SIDES_MOST;
+  e->n = e->sides * PER;
+  double **wide[] = {&e->start, &e->x, &e->next, &e->theta};
+  double **row[] = {&e->log_pi, &e->log_next, &e->log_q, &e->part_q, &e->u};
+  for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
+    *wide[k] = atvi_pool_take(pool, d * (size_t)e->n, sizeof(double));
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++)
+    *row[k] = atvi_pool_take(pool, (size_t)e->n, sizeof(double));
+  e->centre = atvi_pool_take(pool, (size_t)e->sides * d, sizeof(double));
+  e->cov = atvi_pool_take(pool, (size_t)e->sides * d * d, sizeof(double));
+  e->seen = atvi_pool_take(pool, (size_t)e->sides, sizeof(double));
+  e->key = atvi_pool_take(pool, (size_t)draws, sizeof(double));
+  e->at = atvi_pool_take(pool, (size_t)draws, sizeof(double));
+  e->work = atvi_pool_take(pool, 2 * (size_t)draws, sizeof(double));
+  e->look_q = atvi_pool_take(pool, 2 * ATVI_VI_LOOK, sizeof(double));
+  e->point = atvi_pool_take(pool, 2 * d, sizeof(double));
+  return !atvi_pool_failed(pool);
+}
+
+/* ---- sides ---- */
+
+/* Lower half of the covariance of draws at[first .. n). */
+static void covariance(const edge *e, atvi_idx first, atvi_idx n, double *cov) {
+  atvi_idx d = e->v->d;
+  double *x = e->point, *mean = x + d, count = (double)(n - first);
+  memset(mean, 0, (size_t)d * sizeof *mean);
+  for (atvi_idx j = first; j < n; j++) {
+    atvi_vi_draw_at(e->v, (atvi_idx)e->at[j], 1, x);
+    for (atvi_idx i = 0; i < d; i++) mean[i] += x[i] / count;
+  }
+  for (atvi_idx j = first; j < n; j++) {
+    atvi_vi_draw_at(e->v, (atvi_idx)e->at[j], 1, x);
+    for (atvi_idx i = 0; i < d; i++)
+      for (atvi_idx k = 0; k <= i; k++) cov[i * d + k] += (x[i] - mean[i]) * (x[k] - mean[k]) / count;
+  }
+}
+
+/* PER draws, by weight, of the outermost on one side of coordinate i. w: weights up to a factor, of which `all` is the sum. */
+static void find_side(edge *e, atvi_idx side, atvi_idx i, atvi_idx n, const double *log_w, double top,
+                      double all) {
+  atvi_idx d = e->v->d, k = 0, first = n - 1;
+  double sign = side % 2 ? -1 : 1, sum = 0;
+  for (atvi_idx j = 0; j < n; j++) {
+    atvi_vi_draw_at(e->v, j, 1, e->point);
+    e->key[j] = sign * e->point[i];
+    e->at[j] = (double)j;
+  }
+  atvi_sort(n, e->key, e->at, e->work);
+  for (atvi_idx j = n - 1; j >= 0 && k < PER; j--) {
+    sum += exp(log_w[(atvi_idx)e->at[j]] - top);
+    for (; k < PER && sum >= ((double)k + 0.5) / PER * OUTER * all; k++, first = j)
+      atvi_vi_draw_at(e->v, (atvi_idx)e->at[j], e->n, e->start + side * PER + k);
+  }
+  covariance(e, first, n, e->cov + side * d * d);
+}
+
+static void find_sides(edge *e, atvi_idx n, const double *log_w) {
+  double top = -HUGE_VAL, all = 0;
+  atvi_idx d = e->v->d, every = 2 * d > e->sides ? 2 * d / e->sides : 1;
+  for (atvi_idx j = 0; j < n; j++) top = fmax(top, log_w[j]);
+  for (atvi_idx j = 0; j < n; j++) all += exp(log_w[j] - top);
+  e->log_far = top + log(all / (double)n) + LOG_FAR;
+  for (atvi_idx side = 0; side < e->sides; side++) find_side(e, side, side / 2 * every, n, log_w, top, all);
+}
+
+/* ---- chains ---- */
+
+static void evaluate(edge *e, const double *x, double *log_pi) {
+  atvi_space_eval(e->v->space,
+                  &(atvi_space_batch){.B = e->n, .x = x, .beta = 1, .theta = e->theta, .log_pi = log_pi});
+}
+
+static void move(edge *e, uint32_t number) {
+  atvi_idx d = e->v->d, n = e->n;
+  for (atvi_idx i = 0; i < n; i++) {
+    atvi_rng r = atvi_rng_at(e->v->opts.seed, ATVI_STREAM_EXACT, number, (uint32_t)i);
+    atvi_idx side = i / PER * PER, a = side + (atvi_idx)(atvi_rng_uniform(&r) * PER),
+             b = side + (atvi_idx)(atvi_rng_uniform(&r) * PER);
+    double by = 2.38 / sqrt(2 * (double)d) * pow(2, 1 - (int)(atvi_rng_uniform(&r) * SIZES));
+    e->u[i] = log(atvi_rng_uniform(&r));
+    for (atvi_idx j = 0; j < d; j++)
+      e->next[j * n + i] = e->x[j * n + i] + by * (e->start[j * n + a] - e->start[j * n + b]);
+  }
+  evaluate(e, e->next, e->log_next);
+  for (atvi_idx i = 0; i < n; i++) {
+    if (!(e->u[i] < e->log_next[i] - e->log_pi[i])) continue;
+    e->log_pi[i] = e->log_next[i];
+    for (atvi_idx j = 0; j < d; j++) e->x[j * n + i] = e->next[j * n + i];
+  }
+}
+
+static void look(edge *e) {
+  atvi_idx d = e->v->d, n = e->n;
+  atvi_vi_log_q(e->v, &(atvi_cloud){.cap = n, .x = e->x}, n, e->part_q, e->log_q);
+  for (atvi_idx i = 0; i < n; i++) {
+    if (!(e->log_pi[i] - e->log_q[i] > e->log_far)) continue;
+    e->seen[i / PER]++;
+    for (atvi_idx j = 0; j < d; j++) e->centre[i / PER * d + j] += e->x[j * n + i];
+  }
+}
+
+/* ---- components ---- */
+
+/* Posterior at places that q lacks, as draws of a component there (the look cloud) find it, without the largest of them, which may be chance;
+ * log. */
+static double log_lacking(edge *e) {
+  atvi_vi *v = e->v;
+  const atvi_cloud *c = &v->look;
+  double sum = 0, top = -HUGE_VAL, *log_q = e->look_q, *part_q = log_q + ATVI_VI_LOOK;
+  atvi_vi_log_q(v, c, ATVI_VI_LOOK, part_q, log_q);
+  for (int pass = 0; pass < 2; pass++)
+    for (atvi_idx j = 0; j < ATVI_VI_LOOK; j++) {
+      bool lacks = c->log_pi[j] - log_q[j] > e->log_far - LOG_FAR + LOG_LACKS;
+      if (!lacks) continue;
+      if (pass == 0)
+        top = fmax(top, c->log_pi[j] - c->log_q[j]);
+      else
+        sum += exp(c->log_pi[j] - c->log_q[j] - top);
+    }
+  return sum > 1 ? top + log((sum - 1) / ATVI_VI_LOOK) : -HUGE_VAL;
+}
+
+static atvi_status add(edge *e, atvi_idx side, double best) {
+  atvi_vi *v = e->v;
+  atvi_idx d = v->d;
+  double *centre = e->centre + side * d, *chol = e->cov + side * d * d;
+  atvi_vi_part *part = &v->part[v->n_part];
+  for (atvi_idx i = 0; i < d; i++) centre[i] /= e->seen[side];
+  for (atvi_idx i = 0; i < d * d; i++) chol[i] *= WIDER * WIDER;
+  if (!atvi_cholesky(d, chol)) return ATVI_OK;
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx k = i + 1; k < d; k++) chol[i * d + k] = 0;
+  if (!atvi_vi_member_new(v, centre, chol, &part->at)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: an edge");
+  double found = atvi_vi_judge(v, &part->at, v->scramble++).log_evidence;
+  if (!isfinite(found) || log_lacking(e) < best + log(LOST)) return ATVI_OK;
+  part->log_evidence = fmin(found, best + log(SHARE_MOST));
+  part->share = DBL_MIN; /* until the next weighing */
+  v->n_part++;
+  return ATVI_OK;
+}
+
+atvi_status atvi_vi_extend(atvi_vi *v) {
+  edge e = {.v = v};
+  const double *log_w;
+  atvi_idx n = atvi_vi_ratios(v, &log_w);
+  double best = -HUGE_VAL;
+  if ((double)n * OUTER < PER) return ATVI_OK;
+  if (!make(&e, n)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: edges of %td draws", n);
+  find_sides(&e, n, log_w);
+  memcpy(e.x, e.start, (size_t)(v->d * e.n) * sizeof *e.x);
+  evaluate(&e, e.x, e.log_pi);
+  for (int step = 0; step < STEPS && !atvi_vi_late(v); step++) {
+    move(&e, UINT32_MAX - v->edge_moves++); /* above any iteration of the exact sampler */
+    if (step % LOOK_EVERY == LOOK_EVERY - 1) look(&e);
+  }
+  if (v->n_part == 1) v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++).log_evidence;
+  for (atvi_idx k = 0; k < v->n_part; k++) best = fmax(best, v->part[k].log_evidence);
+  for (atvi_idx side = 0; side < e.sides && v->n_part < ATVI_VI_PARTS; side++)
+    if (e.seen[side] > 0) ATVI_TRY(add(&e, side, best));
+  return ATVI_OK;
+}
