@@ -84,3 +84,18 @@ int atvi_print(const char *text) {
   fprintf(stderr, "atvi: cannot write to standard output: %s\n", strerror(errno));
   return ATVI_EXIT_FAILED;
 }
+
+int atvi_call_repeated(const atvi_call *s, const atvi_app_repeat_result *r, bool json, bool quiet) {
+  char line[2 * PATH_MAX];
+  if (r->stopped) {
+    atvi_show_end();
+    fprintf(stderr, "atvi %s: interrupted; the same command continues %s\n", s->command->name, r->dir);
+    return ATVI_EXIT_STOPPED;
+  }
+  int code = quiet ? ATVI_EXIT_DONE : atvi_print(json ? r->json : r->text);
+  if (code == ATVI_EXIT_DONE && !json) {
+    snprintf(line, sizeof line, quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
+    code = atvi_print(line);
+  }
+  return code == ATVI_EXIT_DONE && r->done == 0 ? ATVI_EXIT_FAILED : code;
+}

@@ -42,6 +42,8 @@ bool atvi_call_open(atvi_call *s, const atvi_command *command, long long threads
 void atvi_call_close(atvi_call *s);
 /* Prints the failure with what to do about it and gives the exit code. */
 int atvi_call_fail(const atvi_call *s, atvi_status status);
+/* Prints the outcome of many fits, or that they were interrupted, and gives the exit code. */
+int atvi_call_repeated(const atvi_call *s, const atvi_app_repeat_result *r, bool json, bool quiet);
 
 /* `name=value` of a repeated option; false (after saying so) where the = is missing. Memory from the pool. */
 bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out);

@@ -10,7 +10,9 @@ static const char *const after[] = {
     "DIR/emulator-NAME.json  the estimates; atvi fit takes them from there as\n"
     "                        long as runs and settings are the same\n"
     "DIR/emulate.json        what is printed, for programs\n"
-    "DIR/report.html         the same with figures, for a browser\n"
+    "DIR/report.html         the same with figures, for a browser; a report.html\n"
+    "                        that atvi emulate did not write is left as it is,\n"
+    "                        and no report is written\n"
     "DIR/figures/            its figures as SVG and PDF\n",
     "MEASURES",
     "Q2           the share of the variance between runs that is predicted when a\n"
@@ -47,7 +49,8 @@ static int run(int argc, char **argv) {
       {"seed", "N", ATVI_ARG_SEED, &o.seed, "Seed of what is held out and of the indices (default 1)."},
       {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &json, "Print emulate.json instead of the table."},
-      {"no-report", NULL, ATVI_ARG_FLAG, &o.no_report, "Do not write report.html and figures."},
+      {"no-report", NULL, ATVI_ARG_FLAG, &o.no_report,
+       "Do not write report.html and figures; what is there stays."},
       {"strict", NULL, ATVI_ARG_FLAG, &strict, "End with status 3 unless the verdict is ok."},
       {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "No progress; only the folder's name."},
       {0},

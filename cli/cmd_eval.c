@@ -46,7 +46,8 @@ static int run(int argc, char **argv) {
   if (code >= 0) return code;
 
   atvi_call s;
-  if (!atvi_call_open(&s, &atvi_cmd_eval, 1, true)) return ATVI_EXIT_FAILED;
+  if (!atvi_call_open(&s, &atvi_cmd_eval, 1, false)) return ATVI_EXIT_FAILED;
+  atvi_ctx_set_progress(s.ctx, NULL, NULL); /* notes about the data alone */
   atvi_app_set *sets, *fixed;
   atvi_app_data *files;
   code = ATVI_EXIT_USAGE;

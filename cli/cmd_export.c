@@ -7,7 +7,7 @@ static const char *const after[] = {
     "nc     netCDF-4 in the layout of ArviZ's InferenceData, as atvi fit writes\n"
     "       it: posterior, sample_stats, weighted_posterior,\n"
     "       posterior_predictive, log_likelihood, observed_data, prior\n"
-    "       (DIR/fit.nc)\n"
+    "       (DIR/fit.nc); also: netcdf\n"
     "csv    a table without comments, for spreadsheets and data frames: chain__,\n"
     "       draw__, lp__, log_lik__, log_prior__, parameters, derived quantities\n"
     "       (DIR/draws-table.csv)\n"
@@ -47,7 +47,8 @@ static int parse(options *o, int argc, char **argv) {
       {"out", "FILE", ATVI_ARG_TEXT, &o->to.out,
        "The file to write (default: one in the folder of the fit). - is standard output, of csv alone."},
       {"force", NULL, ATVI_ARG_FLAG, &o->to.force,
-       "Write over FILE if it exists. Files in the folder of the fit are made anew without it."},
+       "Write over FILE if it exists. Files in the folder of the fit are made anew without it, but "
+       "fit.nc not where the model cannot be run now, since it may have more in it."},
       {"weighted", NULL, ATVI_ARG_FLAG, &o->to.weighted,
        "csv, json: the draws as atvi, nf or copula made them, with a column weight__ that says what each "
        "counts, instead of draws that count equally."},

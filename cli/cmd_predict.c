@@ -9,9 +9,11 @@ static const char *const after[] = {
     "                  status (fitted, held_out, censored, or empty); mean, sd,\n"
     "                  median and 95 % HPD interval of the mean, and of the\n"
     "                  predictive draws (pred_...); lpd, elpd_loo, khat;\n"
-    "                  columns of the data that observations depend on\n"
+    "                  columns of the data that observations depend on; date,\n"
+    "                  where the model has a calendar\n"
     "DIR/forecast.csv  the same at the times of --times, or in the rows of a file\n"
     "                  without observations (--data)\n"
+    "DIR/figures/      forecast.svg and forecast.pdf: data and bands (--times)\n"
     "DIR/apart.csv     with --apart, in the place of predict.csv; and apart.json\n"
     "                  in that of scores.json\n"
     "DIR/scores.json   scores of each observed series and of all, for the data\n"
@@ -20,7 +22,8 @@ static const char *const after[] = {
     "in 95 %     share of the observed values inside the 95 % HPD predictive band\n"
     "AIL         mean length of that band\n"
     "MSPE        mean squared error of the predictive mean\n"
-    "AIL sum     length of the band summed over a series; mean over the series\n"
+    "AIL/series  length of the band summed over a series; of all, the mean over\n"
+    "            the series, not their sum\n"
     "MSPE draws  squared error of a predictive draw, mean over draws and values\n"
     "lpd         log predictive density of the values held out\n"
     "LOO, WAIC   what the log predictive density of new data would be, from\n"
@@ -34,6 +37,7 @@ static const char *const after[] = {
     "EXAMPLES",
     "atvi predict cold-001\n"
     "atvi predict cold-001 --times 20:40 --out draws-of-series.csv\n"
+    "atvi predict flu-001 --times 2024-01-07:2024-02-04:7\n"
     "atvi fit cold.atvi --holdout 't > 14' --out early && atvi predict early\n"
     "atvi predict cold-001 cold-002   # which model predicts better\n"
     "atvi predict line-001 --data grid.csv\n"
@@ -51,8 +55,8 @@ typedef struct {
 static int parse(options *o, int argc, char **argv) {
   const atvi_arg arg[] = {
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->predict.times,
-       "Times to predict besides those of the data: from A to B (default STEP 1), or a list A,B,C. Counts "
-       "since "
+       "Times to predict besides those of the data: from A to B (default STEP 1), or a list A,B,C; dates "
+       "where the model has a calendar, with STEP in its unit. Counts since "
        "the time before (increase) count from the last time of either."},
       {"apart", "RULE", ATVI_ARG_TEXT, &o->predict.apart,
        "Predict these rows from the others, with the parameters of the fit as they are: a rule as of atvi "
@@ -64,7 +68,8 @@ static int parse(options *o, int argc, char **argv) {
        "Write the draws themselves: draw__ (its line in draws.csv), series, time, mean, predictive."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Where a data file of the fit is now, if it was moved; or a file with the same columns and no "
-       "observations (NA), for predictions at its rows."},
+       "observations (NA), for predictions at its rows. Counts since the row before (increase) count, in its "
+       "first row, from the last row before it of the fit's data."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o->predict.folder,
        "Where the files that the model names are now, if they were moved."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->predict.runs,

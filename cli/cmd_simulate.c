@@ -40,8 +40,9 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"prior", "N", ATVI_ARG_COUNT, &o->prior,
        "Instead of one point: N draws from the prior, each with simulated observations (prior predictive)."},
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
-       "Times from A to B (default STEP 1), or a list A,B,C. Default: the times of the data. A model that "
-       "does not say 'start' starts at the first time of its data; if they do not exist, at A."},
+       "Times from A to B (default STEP 1), or a list A,B,C; dates where the model has a calendar. Default: "
+       "the times of the data. A model that does not say 'start' starts at the first time of its data; if "
+       "they do not exist, at A."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "With --prior: hold a parameter at a value."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Put FILE in the place of the model's data file. A model with several data files names them: "

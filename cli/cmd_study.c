@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include <limits.h>
-#include <stdio.h>
 
 static const char *const after[] = {
     "FILES",
@@ -82,23 +80,6 @@ static int parse(options *o, int argc, char **argv) {
   return atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.model.path);
 }
 
-static int report(const options *o, const atvi_app_repeat_result *r) {
-  char line[2 * PATH_MAX];
-  if (r->stopped) {
-    atvi_show_end();
-    fprintf(stderr, "atvi study: interrupted; the same command continues %s\n", r->dir);
-    return ATVI_EXIT_STOPPED;
-  }
-  int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(o->json ? r->json : r->text);
-  if (code == ATVI_EXIT_DONE && !o->json) {
-    snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
-    code = atvi_print(line);
-  }
-  if (code != ATVI_EXIT_DONE) return code;
-  if (r->done == 0) return ATVI_EXIT_FAILED;
-  return o->strict && r->failed ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
-}
-
 static int run(int argc, char **argv) {
   options o = {.study = {.methods = "atvi", .seed = 1}, .replicates = 50};
   int code = parse(&o, argc, argv);
@@ -120,7 +101,8 @@ static int run(int argc, char **argv) {
     atvi_app_repeat_result result;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_study(s.ctx, s.pool, &o.study, &result);
-    code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
+    code = status == ATVI_OK ? atvi_call_repeated(&s, &result, o.json, o.quiet) : atvi_call_fail(&s, status);
+    if (code == ATVI_EXIT_DONE && o.strict && result.failed) code = ATVI_EXIT_DOUBT;
   }
   atvi_call_close(&s);
   return code;

@@ -28,18 +28,14 @@ atvi_program <- function() {
 }
 
 # Runs `atvi fit MODEL` and reads the result. data: a file, or c(name = file); fix: c(name = value). Other options are those of the
-# program, with _ for -: method = "ram", seed = 3, max_time = "10m", force = TRUE. See $verdict and $messages of what it gives.
+# program, with _ for -: method = "ram", seed = 3, max_time = "10m", force = TRUE, exact = FALSE. See $verdict and $messages of what it gives.
 atvi_fit <- function(model, out = NULL, data = NULL, fix = NULL, ...) {
   args <- c("fit", model, "--quiet", if (!is.null(out)) c("--out", out))
   named <- function(x) if (is.null(names(x))) as.character(x) else paste0(names(x), "=", x)
   for (x in named(data)) args <- c(args, "--data", sub("^=", "", x))
   for (x in named(fix)) args <- c(args, "--fix", x)
   more <- .atvi_options(...)
-  for (name in names(more)) {
-    option <- paste0("--", gsub("_", "-", name))
-    if (isTRUE(more[[name]])) args <- c(args, option)
-    else if (!isFALSE(more[[name]]) && !is.null(more[[name]])) args <- c(args, option, format(more[[name]], digits = 17))
-  }
+  for (name in names(more)) args <- c(args, .atvi_argument(name, more[[name]]))
   errors <- tempfile()
   on.exit(unlink(errors))
   folder <- suppressWarnings(system2(atvi_program(), shQuote(args), stdout = TRUE, stderr = errors))
@@ -179,6 +175,30 @@ print.atvi_result <- function(x, ...) {
   options
 }
 
+# An option as the library reads it: exact and tune may also be "auto".
+.atvi_word <- function(name, v) {
+  if (is.logical(v) && name %in% c("exact", "tune")) if (v) "on" else "off"
+  else if (is.logical(v)) as.character(as.integer(v))
+  else format(v, digits = 17, scientific = FALSE, trim = TRUE)
+}
+
+# An option as arguments of the program: flags are TRUE or FALSE.
+.atvi_argument <- function(name, v) {
+  option <- paste0("--", gsub("_", "-", name))
+  if (name == "exact" && .atvi_word(name, v) %in% c("on", "off", "auto"))
+    switch(.atvi_word(name, v), on = "--exact", off = "--no-exact", auto = NULL)
+  else if (is.logical(v) && name != "tune") if (v) option else NULL
+  else c(option, .atvi_word(name, v))
+}
+
+# What the library says in the words of the command line, in those of atvi_density.
+.atvi_advice <- function(text) {
+  text <- gsub("--max-time", "max_seconds", gsub("--no-exact", "exact = FALSE", gsub(" with 'atvi check'", "", text)))
+  text <- gsub("--method (\\w+) or (\\w+)", "method = \"\\1\" or \"\\2\"", text)
+  text <- gsub("--method (\\w+)", "method = \"\\1\"", text)
+  gsub("--([a-z]+)", "\\1", gsub("--([a-z]+)-([a-z]+)", "\\1_\\2", text))
+}
+
 # A matrix with a row for each point: the other way round it would have as many numbers. Of one parameter a vector will do.
 .atvi_check_gradient <- function(g, B, d) {
   is <- if (is.null(dim(g))) c(length(g), 1L) else dim(g)
@@ -188,9 +208,9 @@ print.atvi_result <- function(x, ...) {
 
 # Draws from a density of your own. f(x) gets a matrix x [B, d], a row for each of B points inside the bounds, columns named as `names`, and returns
 # list(log density [B], gradient [B, d]); method "ram" does without the gradient. -Inf: impossible; NaN: failed. options: method, seed, ess,
-# max_seconds, chains, max_iter, ladder, map, tune and exact (TRUE, FALSE or "auto"), as in `atvi fit --help`. An error in f ends the fit, and so
-# does Ctrl-C.
-atvi_density <- function(f, names, lower, upper, ...) {
+# max_seconds, chains, max_iter, ladder, map, tune and exact (TRUE, FALSE or "auto"), as in `atvi fit --help`. The gradient is compared with differences
+# of the log density first, at some 50 points for each parameter; check_gradient = FALSE does without. An error in f ends the fit, and so does Ctrl-C.
+atvi_density <- function(f, names, lower = -Inf, upper = Inf, ...) {
   .atvi_load()
   d <- length(names)
   error <- NULL
@@ -208,19 +228,14 @@ atvi_density <- function(f, names, lower, upper, ...) {
     }, error = function(e) error <<- e)
   }
   options <- .atvi_options(...)
-  values <- vapply(names(options), function(k) {
-    v <- options[[k]]
-    if (is.logical(v) && k %in% c("exact", "tune")) if (v) "on" else "off" # they may also be "auto"
-    else if (is.logical(v)) as.character(as.integer(v))
-    else format(v, digits = 17, scientific = FALSE, trim = TRUE)
-  }, "")
+  values <- vapply(names(options), function(k) .atvi_word(k, options[[k]]), "")
   facts <- c("seconds", "evaluations", "failures", "log_evidence", "log_evidence_se", "elbo", "khat", "accept", "divergences")
   bounds <- function(b) as.double(rep_len(b, d))
   out <- .Call(getNativeSymbolInfo("atvi_r_fit", .atvi$loaded), wrapped, environment(), as.character(names),
                bounds(lower), bounds(upper), as.character(names(options)), as.character(values), facts)
   if (!is.null(error)) stop(error)
   if (is.null(out)) stop("stopped")
-  if (is.character(out)) stop(out)
+  if (is.character(out)) stop(.atvi_advice(out))
   .atvi_result(out, options)
 }
 
@@ -238,7 +253,7 @@ atvi_density <- function(f, names, lower, upper, ...) {
     plain <- table[pmin(findInterval((seq_len(m) - 0.5) / m, cumsum(out$weight)) + 1, n), ]
     rownames(plain) <- NULL
   }
-  messages <- strsplit(out$messages, "\n")[[1]]
+  messages <- strsplit(.atvi_advice(out$messages), "\n")[[1]]
   summary <- c(list(method = out$method, weighted = use, verdict = out$verdict, messages = as.list(messages)), as.list(out$facts))
   summary$log_evidence <- list(value = summary$log_evidence, se = summary$log_evidence_se) # as in summary.json
   summary$log_evidence_se <- NULL

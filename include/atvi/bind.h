@@ -30,7 +30,8 @@ ATVI_API bool atvi_density_failed(const atvi_target *target);
 ATVI_API void atvi_density_free(atvi_target *target); /* NULL is fine */
 
 /* atvi_fit with options [n] by name, as their members in atvi_fit_opts are called, and values as text: "method" "ram", "seed" "7", "freeze" "1".
- * Errors: EINVAL (also an unknown name, or a value that is none), and those of atvi_fit. */
+ * The gradient of a target of atvi_density_new is compared with differences of its log density first, unless the method is ram or there is an option
+ * "check_gradient" "0". Errors: EINVAL (also an unknown name, or a value that is none), EMODEL (also a wrong gradient), and those of atvi_fit. */
 ATVI_API ATVI_CHECKED atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
                                                  const char *const *option, const char *const *value,
                                                  atvi_draws **out);

@@ -23,6 +23,9 @@ typedef struct {
   /* Predict at the data's times and at these. What an observation counts since the time before (increase) then counts, in
    * rows of the data as without them, and at these since the last time of either before. */
   bool extend;
+  /* [n data sets of the model] The time from which the first row of each counts what it counts since the row before (increase), in the
+   * place of the start; NaN, or not between the start and that row: the start. NULL: all from the start. */
+  const double *since;
   const char *
       text; /* the model, in place of what the file holds; paths in it are relative to the file (NULL: the file) */
   const char *holdout; /* rows that are no part of the likelihood: "t > 14", "row % 5 == 0" (NULL: none) */

@@ -92,8 +92,9 @@ typedef struct {
   void (*leave_one_out)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                         const double *theta, double *out);
 
-  /* Series that are no function of theta alone, such as a discrepancy given the data, are drawn, together with what predictive draws for the same seed and
-   * numbers: put into out[n_out][B] in the place of the means that predict gave for them. NULL: there are none. */
+  /* Series that are no function of theta alone, such as a discrepancy given the data, and what is observed of them, without its noise, are drawn, together
+   * with what predictive draws for the same seed and numbers: put into out[n_out][B] in the place of the means that predict gave for them. NULL: there are
+   * none. */
   void (*latent)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
                  double *out);
 } atvi_target_ops;

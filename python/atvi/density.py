@@ -6,6 +6,7 @@ import ctypes.util
 import math
 import os
 import pathlib
+import re
 import shutil
 import signal
 import threading
@@ -159,6 +160,18 @@ def _strings(words):
     return (c_text * max(len(words), 1))(*(str(w).encode() for w in words))
 
 
+def _advice(text):
+    """What the library says in the words of the command line, in those of fit_density."""
+    text = text.replace(" with 'atvi check'", "").replace("--no-exact", "exact=False").replace("--max-time", "max_seconds")
+    text = re.sub(r"--method (\w+) or (\w+)", r'method="\1" or "\2"', text)
+    text = re.sub(r"--method (\w+)", r'method="\1"', text)
+    return re.sub(r"--([a-z][a-z-]*)", lambda m: m[1].replace("-", "_"), text)
+
+
+def _said(lib, ctx, status):
+    return AtviError(_advice(lib.atvi_errmsg(ctx).decode(errors="replace")), status)
+
+
 def _word(option, value):
     """An option as the library reads it: exact and tune may also be "auto"."""
     if not isinstance(value, (bool, np.bool_)):
@@ -212,8 +225,8 @@ def _judge(lib, ctx, draws):
     verdict, text = ctypes.c_int(), ctypes.create_string_buffer(1 << 16)
     status = lib.atvi_judge(draws.p, ctypes.byref(verdict), text, len(text))
     if status:
-        raise AtviError(lib.atvi_errmsg(ctx).decode(errors="replace"), status)
-    return VERDICTS[verdict.value], text.value.decode(errors="replace").splitlines()
+        raise _said(lib, ctx, status)
+    return VERDICTS[verdict.value], _advice(text.value.decode(errors="replace")).splitlines()
 
 
 def _result(lib, ctx, draws, seed):
@@ -229,14 +242,15 @@ def _result(lib, ctx, draws, seed):
     return Result(plain, weighted, summary)
 
 
-def fit_density(function, names, lower, upper, *, threads=1, name="density", coordinates=None, **options):
+def fit_density(function, names, lower=-math.inf, upper=math.inf, *, threads=1, name="density", coordinates=None, **options):
     """Draws from a density of your own.
 
     function(theta) gets theta [d, B], B points at once, inside the bounds, and returns log_density [B] and its gradient [d, B] (method
     "ram" does without the gradient: return log_density alone). Constants in it do not matter but for log_evidence. -inf: impossible; NaN: failed.
-    names, lower, upper: [d]; -inf, inf where open. Array elements are named beta.1, beta.2.
+    names, lower, upper: [d]; -inf, inf where open, which is the default; one number holds for all. Array elements are named beta.1, beta.2.
     options: method="atvi" (default), "nf", "copula", "ram", "nuts", "map"; seed; ess; max_seconds; chains; max_iter; ladder; freeze; map; tune
-    and exact (True, False or "auto"): as in `atvi fit --help`. coordinates: "auto", "surjection", "probit", "logit", "log", "none", for all parameters.
+    and exact (True, False or "auto"): as in `atvi fit --help`. The gradient is compared with differences of log_density first, at some 50 points for
+    each parameter, and a wrong one is an AtviError; check_gradient=False does without. coordinates: "auto", "surjection", "probit", "logit", "log", "none", for all parameters.
     threads > 1 speeds up the library's own work; function is never called twice at once. The same seed gives the same draws.
     An exception in function ends the fit and is raised here, and so does Ctrl-C.
     """
@@ -259,7 +273,7 @@ def fit_density(function, names, lower, upper, *, threads=1, name="density", coo
         if callback.error is not None:
             raise callback.error
         if status:
-            raise AtviError(lib.atvi_errmsg(ctx).decode(errors="replace"), status)
+            raise _said(lib, ctx, status)
         return _result(lib, ctx, _Draws(lib, out), int(options.get("seed", 1)))
     finally:
         lib.atvi_draws_free(out)

@@ -3,9 +3,12 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
-from .density import AtviError
+import numpy as np
+
+from .density import AtviError, _word
 from .result import read
 
 
@@ -19,23 +22,52 @@ def program():
     return found
 
 
+MOMENT_S = 0.5
+
+
+def _stop(process):
+    """After Ctrl-C: the program may write what it has. A terminal tells it too, and twice would end it at once; others tell Python alone."""
+    try:
+        try:
+            process.communicate(timeout=MOMENT_S)
+        except subprocess.TimeoutExpired as so_far:
+            if "atvi: stopping" not in str(so_far.stderr):  # the words of cli/signals.c
+                process.send_signal(signal.SIGINT)
+            process.communicate()
+    except KeyboardInterrupt:
+        process.kill()
+        process.communicate()
+
+
 def _run(command, cwd):
-    """(status, standard output, standard error). After Ctrl-C, which the program gets too, it may write what it has."""
+    """(status, standard output, standard error)"""
     with subprocess.Popen(command, cwd=cwd, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             out, said = process.communicate()
         except KeyboardInterrupt:
-            process.wait()
+            _stop(process)
             raise
         return process.returncode, out.strip(), said
+
+
+def _option(name, value):
+    """An option of fit() as arguments of the program. exact and tune may be True, False or "auto", as in fit_density()."""
+    option = "--" + name.replace("_", "-")
+    if name in ("exact", "tune"):
+        value = _word(name, value)
+    if name == "exact" and value in ("on", "off", "auto"):
+        return {"on": ["--exact"], "off": ["--no-exact"], "auto": []}[value]
+    if isinstance(value, (bool, np.bool_)):
+        return [option] if value else []
+    return [] if value is None else [option, str(value)]
 
 
 def fit(model, *, out=None, data=None, fix=None, cwd=None, quiet=True, **options):
     """Runs `atvi fit MODEL` and reads the result.
 
     data: a file, or {name: file}; fix: {name: value}. Other options are those of the program, with _ for -: method="ram", seed=3,
-    max_time="10m", force=True, ... A fit whose verdict is not ok is a result like any other: see r.verdict and r.messages. cwd: the folder to
+    max_time="10m", force=True, exact=False, ... A fit whose verdict is not ok is a result like any other: see r.verdict and r.messages. cwd: the folder to
     run it in. quiet=False prints what the program warns of. Ctrl-C stops it as on the command line: what there is is in its folder.
     """
     command = [program(), "fit", os.fspath(model), "--quiet"]
@@ -46,11 +78,7 @@ def fit(model, *, out=None, data=None, fix=None, cwd=None, quiet=True, **options
     for name, value in (fix or {}).items():
         command += ["--fix", f"{name}={value}"]
     for name, value in options.items():
-        option = "--" + name.replace("_", "-")
-        if value is True:
-            command.append(option)
-        elif value is not False and value is not None:
-            command += [option, str(value)]
+        command += _option(name, value)
     status, folder, said = _run(command, cwd)
     if not folder or status not in (0, 3):
         raise AtviError(said.strip() or f"atvi fit ended with status {status}", status)

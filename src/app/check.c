@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi check: what was read, is the gradient right, what does an evaluation cost. */
 #include "app/common.h"
+#include "diag/score.h"
 #include "io/text.h"
 #include "sim/record.h"
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const double STEP_TO_BOUND = 1e-3; /* of the distance to a bound, at most, is a step */
@@ -310,6 +312,9 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   check_gradient(&c, &out, ok);
   ATVI_TRY(check_solver(&c, l, &out));
   ATVI_TRY(check_cost(&c, pool, seed, &out));
+  const char *note;
+  ATVI_TRY(atvi_app_gaps(pool, l->model->lang, &note));
+  if (note) atvi_scores_note(&out, note);
   return atvi_text_get(&out, text);
 }
 
@@ -333,19 +338,21 @@ static atvi_status check_unrun(atvi_pool *pool, const atvi_app_model *model, con
   return atvi_text_get(&out, text);
 }
 
-/* *text stays NULL if there are runs, or none are needed, or the model cannot be read, which loading it will tell. */
-static atvi_status look_for_runs(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model,
+/* *text stays NULL if there are runs, or none are needed, or the model cannot be read, which loading it has told. A silent context
+ * leaves that message alone, and announces nothing twice. */
+static atvi_status look_for_runs(atvi_ctx *silent, atvi_pool *pool, const atvi_app_model *model,
                                  const char **text) {
   atvi_lang *lang;
   const char *dir = model->runs ? model->runs : atvi_sim_folder(pool, model->path);
   const char *record = dir ? atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
   atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)model->n_data + 1, sizeof *replace);
   *text = NULL;
-  if (!record || !replace) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!record || !replace) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
   for (atvi_idx i = 0; i < model->n_data; i++)
     replace[i] = (atvi_lang_replace){model->data[i].name, model->data[i].path};
   const atvi_lang_opts how = {.n_replace = model->n_data, .replace = replace, .folder = model->folder};
-  if (access(record, F_OK) == 0 || atvi_lang_load(ctx, model->path, &how, &lang) != ATVI_OK) return ATVI_OK;
+  if (access(record, F_OK) == 0 || atvi_lang_load(silent, model->path, &how, &lang) != ATVI_OK)
+    return ATVI_OK;
   bool needed = false;
   for (atvi_idx k = 0; k < lang->n_emulator; k++) needed = needed || !lang->emulator[k].designs.path;
   atvi_status status = needed && lang->simulator.given ? check_unrun(pool, model, lang, text) : ATVI_OK;
@@ -353,15 +360,34 @@ static atvi_status look_for_runs(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_
   return status;
 }
 
+/* Whether the data can be read again: a pipe cannot. */
+static bool rereadable(const atvi_app_model *model) {
+  struct stat is;
+  for (atvi_idx i = 0; i < model->n_data; i++)
+    if (stat(model->data[i].path, &is) == 0 && !S_ISREG(is.st_mode)) return false;
+  return true;
+}
+
+/* The model could not be loaded: for want of runs? */
+static atvi_status unloaded(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_status why,
+                            const char **text, bool *ok) {
+  atvi_ctx *silent;
+  if (why != ATVI_EDATA || !rereadable(model)) return why;
+  if (atvi_ctx_new(NULL, &silent) != ATVI_OK) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  atvi_status status = look_for_runs(silent, pool, model, text);
+  atvi_ctx_free(silent);
+  *ok = status == ATVI_OK && *text;
+  return *ok || status != ATVI_OK ? status : why;
+}
+
 atvi_status atvi_app_check(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, uint64_t seed,
                            const char **text, bool *ok) {
   atvi_loaded l;
-  ATVI_TRY(look_for_runs(ctx, pool, model, text));
-  *ok = *text != NULL;
-  if (*ok) return ATVI_OK;
   *text = "";
-  ATVI_TRY(atvi_app_load(ctx, model, NULL, &l));
-  atvi_status status = check(ctx, pool, &l, seed, text, ok);
+  *ok = false;
+  atvi_status status = atvi_app_load(ctx, model, NULL, &l);
+  if (status != ATVI_OK) return unloaded(ctx, pool, model, status, text, ok);
+  status = check(ctx, pool, &l, seed, text, ok);
   atvi_app_unload(&l);
   return status;
 }

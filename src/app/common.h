@@ -37,9 +37,25 @@ ATVI_CHECKED atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target
 
 /* The next element of a comma list, without the blanks around it; false at the end. *at: where to go on. */
 bool atvi_app_next(const char **at, const char **item, size_t *n);
-/* Reads --times: "first:last", "first:last:step" or "t1,t2,...". NULL: none, *out is NULL. Errors: EINVAL, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n,
-                                        double **out);
+/* Reads --times: "first:last", "first:last:step" or "t1,t2,...". Where the model has a calendar, times may be dates; the step is in its
+ * unit. lang NULL: it has none. times NULL: none, *out is NULL. Errors: EINVAL, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times,
+                                        const atvi_lang *lang, atvi_idx *n, double **out);
+/* The date of time t, with the time of day where the calendar counts days and t is within one; "": there is no calendar, or no such
+ * date. */
+enum { ATVI_APP_DATE = 32 };
+void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]);
+
+/* Whether an observation counts since the row before (increase). */
+bool atvi_app_counts(const atvi_lang *lang, const atvi_lang_observe *o);
+/* The shortest and the longest time between rows; HUGE_VAL and 0: there is none. */
+void atvi_app_steps(atvi_idx n, const double *time, double *least, double *most);
+/* What the user should know of data that are mostly evenly spaced but lack rows, where observations count since the row before. *note is
+ * NULL where there is nothing. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_gaps(atvi_pool *pool, const atvi_lang *lang, const char **note);
+/* The text of the model with that start, if the start of its runs depends on its data; NULL: it does not. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double start,
+                                             const char **text);
 
 /* Of the cells that were held out, as the data file has them. Memory from pool; NULL: there is none. */
 const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l);

@@ -48,6 +48,8 @@ ATVI_CHECKED atvi_status atvi_compare_read(atvi_ctx *ctx, atvi_pool *pool, const
                                            atvi_comparison *c);
 void atvi_compare_free(atvi_comparison *c); /* the draws; the rest is the pool's */
 
+/* The log evidence; NaN: none, or of weights that cannot be trusted, of which the mean cannot either. */
+double atvi_compared_evidence(const atvi_compared *m);
 /* Table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_compare_text(atvi_pool *pool, const atvi_comparison *c, const char **text);
 /* compare.csv: method,kind,name,statistic,value. Errors: ENOMEM. */

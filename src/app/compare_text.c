@@ -124,6 +124,11 @@ static void columns(table *b) {
 
 /* ---- rows about the fit ---- */
 
+double atvi_compared_evidence(const atvi_compared *m) {
+  const atvi_summary *s = m->summary;
+  return !s || (s->refused && !s->chains) ? NAN : s->made.log_evidence;
+}
+
 typedef double figure(const atvi_compared *m); /* NaN: none; m->summary is there */
 static double seconds(const atvi_compared *m) { return m->summary->made.seconds; }
 static double evaluations(const atvi_compared *m) { return (double)m->summary->made.evaluations; }
@@ -131,10 +136,6 @@ static double khat(const atvi_compared *m) { return m->summary->made.khat; }
 static double rhat(const atvi_compared *m) { return m->rhat; }
 static double ess(const atvi_compared *m) { return m->ess; }
 static double log_map(const atvi_compared *m) { return m->summary->log_map; }
-/* Of weights that cannot be trusted the mean cannot either. */
-static double evidence(const atvi_compared *m) {
-  return m->summary->refused && !m->summary->chains ? NAN : m->summary->made.log_evidence;
-}
 
 static const atvi_score *total(const atvi_compared *m, bool held) {
   const atvi_score *list = held ? m->held : m->fitted;
@@ -189,11 +190,11 @@ static void figures(table *b) {
   figure_row(b, "R-hat", 3, rhat);
   figure_row(b, "ESS", 0, ess);
   figure_row(b, "log MAP", 2, log_map);
-  figure_row(b, "log evidence", 2, evidence);
+  figure_row(b, "log evidence", 2, atvi_compared_evidence);
   figure_row(b, "coverage, %", 1, coverage);
   figure_row(b, "AIL", -1, ail);
   figure_row(b, "MSPE", -1, mspe);
-  figure_row(b, "AIL sum", -1, ail_sum);
+  figure_row(b, "AIL/series", -1, ail_sum);
   figure_row(b, "MSPE draws", -1, mspe_draws);
   if (!b->c->holdout) return;
   atvi_text_add(&b->t, "held out (%s)\n", b->c->holdout);

@@ -2,6 +2,7 @@
 /* An emulator is judged three ways: each run left out in turn with the estimates kept (closed form), some runs held out with the estimates made anew
  * without them, and Sobol indices, which say what its inputs do. */
 #include "app/emulate.h"
+#include "app/emulate_tell.h"
 #include "app/program_parts.h"
 #include "app/report_emulator.h"
 #include "io/file.h"
@@ -16,11 +17,16 @@
 #include <unistd.h>
 
 /* Below, the words of the verdict. A nominal 95 % that holds less than LOW or more than HIGH is off by more than a few hundred runs leave to
- * chance; an emulator that explains less than half of the variance is worse than no model at all in most uses. */
+ * chance; an emulator that explains less than half of the variance is worse than no model at all in most uses, and one that explains less than FAIR has
+ * too few runs. Held-out runs count from so many on: the share is a ratio of two sums over them. Runs that failed, or have not been done, are told, and are a
+ * reason to doubt where there are many. */
 #define NOMINAL 0.95
 #define CHANCE                                                                                               \
   2.58 /* standard errors: 99 %, with the runs and not the values as the number of cases, for values of a run go together */
 #define Q2_LOW 0.5
+#define Q2_FAIR 0.9
+#define HELD_LEAST 10
+#define MANY 0.1              /* of all runs */
 #define Q2_HIGH 0.99          /* above, intervals that are too long are still short */
 #define DOES_NOT_MATTER 0.005 /* total index, of every output */
 
@@ -40,6 +46,8 @@ typedef struct {
   atvi_em_sobol sobol;
   const char *doubt[12];
   int n_doubt;
+  const char *note[4]; /* nothing to doubt */
+  int n_note;
 } work;
 
 static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: emulator"); }
@@ -123,15 +131,64 @@ static void doubt_ends(work *w) {
         ends.n_short, ends.n_short == 1 ? "" : "s");
 }
 
-static void doubts(work *w) {
-  const atvi_em_info *info = atvi_emulator_info(w->em);
-  if (w->r.n_failed > 0)
-    w->doubt[w->n_doubt++] = atvi_pool_printf(
-        w->pool, "%td failed runs are not among the %td used; atvi run --retry-failed does them again",
-        w->r.n_failed, w->r.runs.n);
+static void put(work *w, bool doubtful, const char *text) {
+  if (doubtful)
+    w->doubt[w->n_doubt++] = text;
+  else
+    w->note[w->n_note++] = text;
+}
+
+/* What has to be typed for more runs: what is left of the design first. */
+static const char *say_more(work *w) {
+  atvi_idx n_point, missing = atvi_emulate_missing(w->pool, w->lang, w->o->runs, &w->r, &n_point);
+  atvi_text t = {.pool = w->pool};
+  const char *text;
+  for (int run = missing > 0; run < 2; run++) {
+    atvi_text_add(&t, run && missing == 0 ? ", atvi run " : run ? "atvi run " : "atvi design ");
+    atvi_text_add(&t, "%s", w->o->path);
+    if (!run) atvi_text_add(&t, " -n %td", 2 * (n_point > 0 ? n_point : w->r.n_done));
+    if (w->o->runs) atvi_text_add(&t, " --runs %s", w->o->runs);
+  }
+  return atvi_text_get(&t, &text) == ATVI_OK ? text : "";
+}
+
+/* Points that fail whenever they are tried cannot be mended by trying. */
+static void doubt_runs(work *w) {
+  atvi_idx n = w->r.n_failed, once = n - w->r.n_again, n_point,
+           missing = atvi_emulate_missing(w->pool, w->lang, w->o->runs, &w->r, &n_point);
+  const char *why = w->r.failure ? w->r.failure : "";
+  if (n > 0)
+    put(w, (double)once >= MANY * (double)(n + w->r.runs.n),
+        atvi_pool_printf(w->pool, "%td failed run%s not among the %td used%s%s%.300s%s", n,
+                         n == 1 ? " is" : "s are", w->r.runs.n,
+                         once > 0 ? "; atvi run --retry-failed tries again" : ", nor good when tried again",
+                         why[0] ? " (" : "", why, why[0] ? ")" : ""));
+  if (missing > 0)
+    put(w, (double)missing >= MANY * (double)n_point,
+        atvi_pool_printf(w->pool, "%td of %td points of the design have not been run; atvi run does them",
+                         missing, n_point));
+}
+
+static void doubt_share(work *w) {
+  bool held = w->n_test >= HELD_LEAST && w->test.q2 < w->loo.q2;
+  double q2 = held ? w->test.q2 : w->loo.q2;
   if (w->loo.q2 < Q2_LOW)
     w->doubt[w->n_doubt++] =
         "it explains less than half of what differs between runs: more runs, or a narrower prior, are needed";
+  else if (q2 < Q2_FAIR && w->r.lines > 0)
+    w->doubt[w->n_doubt++] =
+        atvi_pool_printf(w->pool, "it predicts only %.0f %% of what differs between runs%s; more runs: %s",
+                         100 * q2, held ? " that were held out" : "", say_more(w));
+  else if (q2 < Q2_FAIR)
+    w->doubt[w->n_doubt++] = atvi_pool_printf(
+        w->pool, "it predicts only %.0f %% of what differs between runs%s: more runs would help", 100 * q2,
+        held ? " that were held out" : "");
+}
+
+static void doubts(work *w) {
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  doubt_share(w);
+  doubt_runs(w);
   double chance = CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)w->r.runs.n);
   if (w->loo.coverage < NOMINAL - chance)
     w->doubt[w->n_doubt++] =
@@ -202,7 +259,7 @@ static void say_tails(const work *w, atvi_text *t, atvi_idx j, double gap) {
   double below = atvi_program_axis_below(&a, w->r.least[j]),
          above = 1 - atvi_program_axis_below(&a, w->r.most[j]);
   if (below > gap || above > gap)
-    atvi_text_add(t, "  runs only from %.4g to %.4g: beyond, in %.2g %% of the prior, it is guessing",
+    atvi_text_add(t, "  runs only from %.4g to %.4g: beyond, in %.3g %% of the prior, it is guessing",
                   w->r.least[j], w->r.most[j], 100 * (below + above));
 }
 
@@ -272,11 +329,12 @@ static void say(const work *w, atvi_text *t) {
   say_point(w, t, &w->r.runs, w->loo.worst);
   atvi_text_add(t, "\n");
   if (w->n_test > 0) {
-    atvi_text_add(t, "%td runs held out: ", w->n_test);
+    atvi_text_add(t, "%td run%s held out: ", w->n_test, w->n_test == 1 ? "" : "s");
     say_judged(t, &w->test);
   }
   atvi_text_add(t, "verdict: %s\n", w->n_doubt ? "warn" : "ok");
   for (int i = 0; i < w->n_doubt; i++) atvi_text_add(t, "  - %s\n", w->doubt[i]);
+  for (int i = 0; i < w->n_note; i++) atvi_text_add(t, "  - note: %s\n", w->note[i]);
 }
 
 static json_t *json_judged(const atvi_em_loo *j, atvi_idx n) {
@@ -327,7 +385,10 @@ static json_t *json_of(const work *w) {
   ok = atvi_json_set(o, "leave_one_out", json_judged(&w->loo, w->r.runs.n)) && ok;
   if (w->n_test > 0) ok = atvi_json_set(o, "held_out", json_judged(&w->test, w->n_test)) && ok;
   ok = atvi_json_set(o, "verdict", json_string(w->n_doubt ? "warn" : "ok")) && ok;
-  for (int i = 0; i < w->n_doubt; i++) ok = json_array_append_new(doubt, json_string(w->doubt[i])) == 0 && ok;
+  for (int i = 0; i < w->n_doubt; i++)
+    ok = json_array_append_new(doubt, atvi_json_word(w->pool, w->doubt[i])) == 0 && ok;
+  for (int i = 0; i < w->n_note; i++)
+    ok = json_array_append_new(doubt, atvi_json_word(w->pool, w->note[i])) == 0 && ok;
   ok = atvi_json_set(o, "messages", doubt) && ok;
   return atvi_json_done(o, ok);
 }
@@ -369,12 +430,15 @@ static bool remarks(const work *w, atvi_report_emulator *out) {
 static atvi_status keep_for_report(const work *w, atvi_report_emulator *out) {
   atvi_idx d = w->r.runs.d;
   double *length = atvi_pool_take(w->pool, (size_t)d + 1, sizeof *length);
+  bool *log = atvi_pool_take(w->pool, (size_t)d + 1, sizeof *log);
   const char **doubt = atvi_pool_take(w->pool, sizeof w->doubt / sizeof w->doubt[0], sizeof *doubt);
-  if (!length || !doubt) return no_memory(w->ctx);
+  if (!length || !log || !doubt) return no_memory(w->ctx);
   ATVI_TRY(atvi_report_emulator_judge(w->pool, w->lang, w->k, w->o->runs, &w->r, w->em, out));
   memcpy(length, atvi_emulator_info(w->em)->length, (size_t)d * sizeof *length);
   memcpy(doubt, w->doubt, sizeof w->doubt);
+  for (atvi_idx j = 0; j < d; j++) log[j] = !isnan(w->r.axis[j].base);
   out->length = length;
+  out->log = log;
   out->doubt = doubt;
   out->n_doubt = w->n_doubt;
   out->how = say_how(w);
@@ -400,6 +464,20 @@ static atvi_status one(work *w, atvi_text *text, json_t *all) {
   return json_array_append_new(all, json_of(w)) == 0 ? ATVI_OK : no_memory(w->ctx);
 }
 
+/* An old report, of other runs perhaps, goes; a page that somebody else wrote stays. */
+static bool clear_report(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
+  const char *old = atvi_pool_printf(pool, "%s/report.html", dir);
+  if (!atvi_report_emulate_may(pool, dir)) {
+    atvi_log(ctx, ATVI_LOG_WARN,
+             "%s/report.html is not a report of atvi emulate: it is left as it is, and "
+             "no report is written",
+             dir);
+    return false;
+  }
+  if (old) unlink(old);
+  return true;
+}
+
 static atvi_status every(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
                          const atvi_lang *lang, atvi_app_emulate_result *result, json_t *all) {
   atvi_text text = {.pool = pool};
@@ -418,9 +496,8 @@ static atvi_status every(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_
     ATVI_TRY(status);
     result->doubtful = result->doubtful || w.n_doubt > 0;
   }
-  const char *old = atvi_pool_printf(pool, "%s/report.html", result->dir);
-  if (old) unlink(old); /* of other runs, perhaps */
-  if (report) atvi_app_report_emulate(pool, opts, lang, lang->n_emulator, told, result->dir, &result->report);
+  if (!opts->no_report && clear_report(ctx, pool, result->dir) && report)
+    atvi_app_report_emulate(pool, opts, lang, lang->n_emulator, told, result->dir, &result->report);
   return atvi_text_get(&text, &result->text);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/emulate_tell.h"
+#include "app/program_parts.h"
+#include "sim/record.h"
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,11 +10,12 @@
 
 /* As in the verdict of atvi emulate: a nominal 95 % that so many runs cannot fall so far below by chance. */
 static const double Q2_LOW = 0.5, NOMINAL = 0.95, CHANCE = 2.58;
+static const double Q2_FAIR = 0.9; /* below, more runs would help, as the verdict of atvi emulate has it */
 static const double OUTSIDE_MOST = 0.01; /* of the posterior */
 /* Points of a design end half a slice before the ends of its range, and so far an emulator may go beyond them: a share of the range, or so many mean
  * distances between the runs. */
 static const double MARGIN = 0.01, MARGIN_RUNS = 1.5;
-enum { SIDES_SHOWN = 3 };
+enum { SIDES_SHOWN = 3, NOISE_DRAWS = 2 * ATVI_EM_GROUP };
 
 typedef struct {
   atvi_ctx *ctx;
@@ -20,17 +23,25 @@ typedef struct {
   const atvi_lang_emulator *of;
   const atvi_emulation *em;
   const atvi_target *target; /* of the model, nothing fixed */
+  const atvi_loaded *l;
+  atvi_idx k, first; /* this one, and the first that is used */
   atvi_draws *draws;
   atvi_emulated_runs r;
   double *side; /* [2 d] shares of the posterior below and above the runs of each input */
 } telling;
 
-/* Column of input j among the draws; NULL: it was held. */
-static const double *column(const telling *t, atvi_idx j) {
+/* Where input j is among the columns of the draws; -1: it was held. */
+static atvi_idx place(const telling *t, atvi_idx j) {
   const char *name = t->target->param[t->of->input[j]].name;
   for (atvi_idx c = 0; c < t->draws->n_param; c++)
-    if (strcmp(t->draws->col[c].name, name) == 0) return t->draws->x + c * t->draws->n;
-  return NULL;
+    if (strcmp(t->draws->col[c].name, name) == 0) return c;
+  return -1;
+}
+
+/* NULL: it was held. */
+static const double *column(const telling *t, atvi_idx j) {
+  atvi_idx c = place(t, j);
+  return c < 0 ? NULL : t->draws->x + c * t->draws->n;
 }
 
 /* The share of the posterior that is outside the range of the runs in any input. */
@@ -86,6 +97,108 @@ static atvi_status tell_outside(telling *t) {
       t->r.lines > 0 ? "extend the design (atvi design, atvi run)" : "more runs are needed");
 }
 
+/* ---- runs that are not there ---- */
+
+atvi_idx atvi_emulate_missing(atvi_pool *pool, const atvi_lang *lang, const char *runs,
+                              const atvi_emulated_runs *r, atvi_idx *n_point) {
+  atvi_program_points p;
+  atvi_idx missing = 0;
+  *n_point = 0;
+  if (r->lines == 0 || !lang->simulator.given) return 0;
+  const char *dir = runs ? runs : atvi_sim_folder(pool, lang->path);
+  const char **name = atvi_program_inputs(pool, lang);
+  if (!dir || !name || atvi_program_points_read(pool, dir, lang->simulator.n_input, name, &p) != ATVI_OK)
+    return 0;
+  int64_t most = 0;
+  for (atvi_idx i = 0; i < r->n_done; i++) most = r->done[i] > most ? r->done[i] : most;
+  bool *seen = atvi_pool_take(pool, (size_t)most + 1, sizeof *seen);
+  if (!seen) return 0;
+  for (atvi_idx i = 0; i < r->n_done; i++) seen[r->done[i]] = true;
+  for (atvi_idx i = 0; i < p.n; i++) missing += p.id[i] > most || !seen[p.id[i]];
+  *n_point = p.n;
+  return missing;
+}
+
+static atvi_status tell_missing(telling *t, const atvi_lang *lang, const char *runs) {
+  atvi_idx n, missing = atvi_emulate_missing(t->pool, lang, runs, &t->r, &n);
+  if (missing == 0 || t->first < t->k) return ATVI_OK; /* one record, said once */
+  return atvi_draws_say(t->draws, "%td of %td points of the design have not been run; atvi run does them.",
+                        missing, n);
+}
+
+/* ---- its error and the noise ---- */
+
+/* Some draws, evenly from all of them; theta[d][NOISE_DRAWS]. Returns the sum of their weights. */
+static double some_draws(const telling *t, double *theta, double *weight) {
+  const atvi_draws *w = t->draws;
+  double sum = 0;
+  for (atvi_idx b = 0; b < NOISE_DRAWS; b++) {
+    atvi_idx i = (2 * b + 1) * w->n / (2 * NOISE_DRAWS);
+    weight[b] = w->weight ? w->weight[i] : 1;
+    sum += weight[b];
+    for (atvi_idx c = 0; c < w->n_param; c++) theta[c * NOISE_DRAWS + b] = w->x[c * w->n + i];
+  }
+  return sum;
+}
+
+/* Standard deviation of what the emulator does not know of the simulator, at those draws: far from the posterior it does not matter. NaN: nothing is known. */
+static double own_error(const telling *t, const double *theta, const double *weight) {
+  const atvi_idx d = t->em->d, row = 0;
+  _Alignas(ATVI_ALIGN) double mean[ATVI_EM_GROUP];
+  double share[ATVI_EM_GROUP], sum = 0, n = 0;
+  double *x = atvi_pool_take(t->pool, (size_t)(d * ATVI_EM_GROUP) + 1, sizeof *x);
+  atvi_em_work *work;
+  if (!x || atvi_em_work_new(t->em->em, t->ctx, 1, &row, &work) != ATVI_OK) return NAN;
+  for (atvi_idx first = 0; first < NOISE_DRAWS; first += ATVI_EM_GROUP) {
+    for (atvi_idx j = 0; j < d; j++) {
+      atvi_idx c = place(t, j);
+      for (atvi_idx b = 0; b < ATVI_EM_GROUP; b++)
+        x[j * ATVI_EM_GROUP + b] =
+            c < 0 ? NAN : atvi_emulated_axis_x(&t->em->axis[j], theta[c * NOISE_DRAWS + first + b]);
+    }
+    atvi_em_eval(t->em->em, work, x, mean, share);
+    for (atvi_idx b = 0; b < ATVI_EM_GROUP; b++) sum += weight[first + b] * share[b], n += weight[first + b];
+  }
+  atvi_em_work_free(work);
+  return n > 0 ? sqrt(atvi_emulator_info(t->em->em)->sill * sum / n) : NAN;
+}
+
+/* Root mean square of what the data differ by from the simulator as the fit has it: noise and discrepancy. NaN: nothing is known. */
+static double residual(const telling *t, const double *theta, const double *weight) {
+  const atvi_target *of = t->l->target;
+  const atvi_emulated *e = t->l->model->emulated;
+  double *out = atvi_pool_take(t->pool, (size_t)(of->n_out * NOISE_DRAWS) + 1, sizeof *out);
+  double sum = 0, n = 0;
+  if (!out || !of->ops->predict || t->draws->n_param != of->d) return NAN;
+  of->ops->predict(of->self, atvi_evaluator_work(t->l->ev), NOISE_DRAWS, theta, out);
+  for (atvi_idx k = 0; k < e->n; k++) {
+    const atvi_process *p = &e->process[k];
+    if (p->emulator != t->k || p->out_emulator < 0) continue;
+    for (atvi_idx u = 0; u < p->n_used; u++)
+      for (atvi_idx b = 0; b < NOISE_DRAWS; b++) {
+        atvi_idx at = p->used_at[u];
+        double off = p->value[at] - out[(p->out_emulator + p->row[at]) * NOISE_DRAWS + b];
+        if (!isfinite(off)) continue;
+        sum += weight[b] * off * off;
+        n += weight[b];
+      }
+  }
+  return n > 0 ? sqrt(sum / n) : NAN;
+}
+
+static atvi_status tell_error(telling *t) {
+  double weight[NOISE_DRAWS];
+  double *theta = atvi_pool_take(t->pool, (size_t)(t->draws->n_param * NOISE_DRAWS) + 1, sizeof *theta);
+  if (!theta || t->draws->n < 1 || !(some_draws(t, theta, weight) > 0)) return ATVI_OK;
+  double error = own_error(t, theta, weight), noise = residual(t, theta, weight);
+  if (!(error > noise)) return ATVI_OK;
+  return atvi_draws_say(
+      t->draws,
+      "What emulator '%s' does not know of the simulator (standard deviation %.3g where the "
+      "posterior is) is more than the noise (%.3g): more runs would sharpen the result.",
+      t->of->name, error, noise);
+}
+
 static atvi_status tell_quality(telling *t, const atvi_em_loo *loo) {
   char failed[60] = "";
   if (t->r.n_failed > 0) snprintf(failed, sizeof failed, ", %td failed ones left out", t->r.n_failed);
@@ -98,6 +211,11 @@ static atvi_status tell_quality(telling *t, const atvi_em_loo *loo) {
                             "Warning: emulator '%s' explains less than half of what differs between runs (Q2 "
                             "%.2f): more runs, or a narrower prior, are needed.",
                             t->of->name, loo->q2));
+  else if (loo->q2 < Q2_FAIR)
+    ATVI_TRY(atvi_draws_say(t->draws,
+                            "Emulator '%s' predicts only %.0f %% of what differs between runs: more runs "
+                            "would make it better.",
+                            t->of->name, 100 * loo->q2));
   if (loo->coverage < NOMINAL - CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)t->r.runs.n))
     ATVI_TRY(atvi_draws_say(t->draws,
                             "Warning: emulator '%s' is surer of itself than it may be: its 95 %% intervals "
@@ -119,6 +237,8 @@ static atvi_status tell(telling *t, const atvi_lang *lang, atvi_idx k, const cha
   t->side = atvi_pool_take(t->pool, 2 * (size_t)t->r.runs.d + 1, sizeof *t->side);
   if (!t->side) return ATVI_FAIL(t->ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(tell_quality(t, &loo));
+  ATVI_TRY(tell_missing(t, lang, runs));
+  ATVI_TRY(tell_error(t));
   ATVI_TRY(tell_outside(t));
   if (t->r.n_other == 0) return ATVI_OK;
   return atvi_draws_say(t->draws,
@@ -130,6 +250,7 @@ static atvi_status tell(telling *t, const atvi_lang *lang, atvi_idx k, const cha
 atvi_status atvi_emulate_tell(atvi_ctx *ctx, const atvi_loaded *l, const char *runs, atvi_draws *draws) {
   const atvi_emulated *e = l->model->emulated;
   atvi_status status = ATVI_OK;
+  atvi_idx first = -1;
   for (atvi_idx k = 0; e && k < e->n_emulator && status == ATVI_OK; k++) {
     atvi_pool *pool;
     if (!e->emulator[k].em) continue;
@@ -137,6 +258,9 @@ atvi_status atvi_emulate_tell(atvi_ctx *ctx, const atvi_loaded *l, const char *r
     telling t = {.ctx = ctx, .pool = pool, .of = &l->model->lang->emulator[k], .em = &e->emulator[k]};
     t.target = atvi_model_target(l->model);
     t.draws = draws;
+    t.l = l;
+    t.k = k;
+    t.first = first < 0 ? (first = k) : first;
     status = tell(&t, l->model->lang, k, runs, e->lines);
     atvi_pool_free(pool);
   }

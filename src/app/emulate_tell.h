@@ -11,6 +11,11 @@
 ATVI_CHECKED atvi_status atvi_emulate_tell(atvi_ctx *ctx, const atvi_loaded *l, const char *runs,
                                            atvi_draws *draws);
 
+/* How many points of the design in the folder `runs` (NULL: the usual one) have no run among those of r, neither good nor failed; *n_point: points.
+ * 0 of 0 where there is no design, or it cannot be read. */
+atvi_idx atvi_emulate_missing(atvi_pool *pool, const atvi_lang *lang, const char *runs,
+                              const atvi_emulated_runs *r, atvi_idx *n_point);
+
 /* The share of the posterior outside the range of runs r of emulator k, in any input. */
 double atvi_emulate_outside(const atvi_loaded *l, atvi_idx k, const atvi_emulated_runs *r, atvi_draws *draws);
 

@@ -180,7 +180,11 @@ static const struct {
   const char *name;
   bool weights; /* has a place for weights of its own choosing */
   atvi_status (*to)(exporting *x);
-} FORMAT[] = {{"nc", false, to_nc}, {"csv", true, to_csv}, {"stan", false, to_stan}, {"json", true, to_json}};
+} FORMAT[] = {{"nc", false, to_nc},
+              {"netcdf", false, to_nc},
+              {"csv", true, to_csv},
+              {"stan", false, to_stan},
+              {"json", true, to_json}};
 enum { FORMATS = sizeof FORMAT / sizeof *FORMAT };
 
 static atvi_status check_format(const exporting *x, int *k) {
@@ -192,8 +196,8 @@ static atvi_status check_format(const exporting *x, int *k) {
                      *name ? "--format " : "--format is missing", name);
   if (x->opts->weighted && !FORMAT[*k].weights)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--weighted: %s",
-                     *k == 0 ? "fit.nc has weighted draws besides"
-                             : "Stan CSV has no weights; take csv or json");
+                     FORMAT[*k].to == to_nc ? "fit.nc has weighted draws besides"
+                                            : "Stan CSV has no weights; take csv or json");
   return ATVI_OK;
 }
 

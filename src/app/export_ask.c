@@ -60,6 +60,34 @@ static const char *data_name(atvi_pool *pool, const atvi_lang *lang, atvi_idx g)
   return lang->data[g].name[0] ? lang->data[g].name : atvi_pool_printf(pool, "%td", g + 1);
 }
 
+/* Length of a name without indices: elements of an array are one variable. */
+static size_t base(const char *name) { return strcspn(name, "."); }
+
+static bool same_base(const char *a, const char *b) {
+  return base(a) == base(b) && memcmp(a, b, base(a)) == 0;
+}
+
+/* Whether a name is that of another variable than the one series s belongs to: as the model has it, or made for one before. */
+static bool used(const atvi_target *t, const atvi_export_said *said, atvi_idx s, const char *name) {
+  for (atvi_idx k = 0; k < said->n_series; k++) {
+    bool own = t->series[k].group == t->series[s].group && same_base(t->series[k].name, t->series[s].name);
+    if (!own && (same_base(name, t->series[k].name) || (k < s && same_base(name, said->name[k]))))
+      return true;
+  }
+  return false;
+}
+
+/* y.1 of data set one as one_y.1 where another has a y, and with more _ after one_y where that is used. */
+static const char *series_name(atvi_pool *pool, const atvi_lang *lang, const atvi_target *t,
+                               const atvi_export_said *said, atvi_idx s) {
+  const char *name = t->series[s].name;
+  if (!used(t, said, s, name)) return name;
+  const char *out = atvi_pool_printf(pool, "%s_%s", data_name(pool, lang, t->series[s].group), name);
+  while (out && used(t, said, s, out))
+    out = atvi_pool_printf(pool, "%.*s_%s", (int)base(out), out, out + base(out));
+  return out;
+}
+
 /* Names of series and of their dimensions. */
 static atvi_status name_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, atvi_export_said *out) {
   const atvi_lang *lang = l->model->lang;
@@ -75,12 +103,8 @@ static atvi_status name_all(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l
     out->axis[g] = lang->n_data == 1 ? word : atvi_pool_printf(pool, "%s_%s", word, data_name(pool, lang, g));
   }
   for (atvi_idx s = 0; s < out->n_series; s++) {
-    bool twice = false;
-    for (atvi_idx k = 0; k < out->n_series; k++)
-      twice = twice || (k != s && strcmp(t->series[k].name, t->series[s].name) == 0);
-    out->name[s] = t->series[s].name;
-    if (twice)
-      out->name[s] = atvi_pool_printf(pool, "%s_%s", data_name(pool, lang, t->series[s].group), out->name[s]);
+    out->name[s] = series_name(pool, lang, t, out, s);
+    if (!out->name[s]) return no_memory(ctx);
   }
   return atvi_pool_failed(pool) ? no_memory(ctx) : ATVI_OK;
 }

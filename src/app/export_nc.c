@@ -31,12 +31,13 @@ typedef struct {
   char created_at[32];
 } writer;
 
-/* A group and the names that its dimensions have taken. */
+/* A group, what it is to hold, and the names in it so far. */
 typedef struct {
   int id;
   int chain, draw; /* dimensions */
-  atvi_idx n_taken;
-  const char **taken;
+  atvi_idx n_array, n_taken;
+  const atvi_array *array; /* [n_array] */
+  const char **taken;      /* [n_taken] of dimensions and of variables */
 } group;
 
 static atvi_status no_memory(const writer *w) {
@@ -96,31 +97,31 @@ static void note_made(const writer *w, int g) {
 
 /* ---- dimensions ---- */
 
-static atvi_status take(const writer *w, group *g, const char *name) {
-  const char **more = atvi_pool_take(w->pool, (size_t)g->n_taken + 1, sizeof *more);
-  if (!more) return no_memory(w);
-  for (atvi_idx i = 0; i < g->n_taken; i++) more[i] = g->taken[i];
-  more[g->n_taken++] = name;
-  g->taken = more;
-  return ATVI_OK;
+/* made: the name is our own making, and leaves those of the model alone. */
+static bool used(const group *g, const char *name, bool made) {
+  for (atvi_idx i = 0; i < g->n_taken; i++)
+    if (strcmp(g->taken[i], name) == 0) return true;
+  for (atvi_idx i = 0; made && i < g->n_array; i++)
+    if (strcmp(g->array[i].name, name) == 0) return true;
+  return false;
 }
 
-/* A name that no dimension has: a variable of such a name would be its coordinate. */
-static const char *vacant(const writer *w, const group *g, const char *name) {
-  for (atvi_idx i = 0; i < g->n_taken; i++)
-    if (strcmp(g->taken[i], name) == 0) return atvi_pool_printf(w->pool, "%s_", name);
+/* Takes the name, with a _ or more after it if that is used: a variable with the name of a dimension would be its coordinate.
+ * NULL without memory. */
+static const char *take(const writer *w, group *g, const char *name, bool made) {
+  for (; name && used(g, name, made); made = true) name = atvi_pool_printf(w->pool, "%s_", name);
+  if (name) g->taken[g->n_taken++] = name;
   return name;
 }
 
 /* word: NULL where labels are numbers */
-static atvi_status index_dim(const writer *w, group *g, const char *name, atvi_idx n, const int64_t *label,
-                             const char *const *word, int *dim) {
+static void index_dim(const writer *w, const group *g, const char *name, atvi_idx n, const int64_t *label,
+                      const char *const *word, int *dim) {
   *dim = atvi_netcdf_dim(w->f, g->id, name, n);
   if (word)
     atvi_netcdf_words(w->f, g->id, name, 1, dim, word);
   else
     atvi_netcdf_integers(w->f, g->id, name, 1, dim, label);
-  return take(w, g, name);
 }
 
 /* 0, 1, ...; NULL without memory */
@@ -130,22 +131,29 @@ static const int64_t *count(const writer *w, atvi_idx n) {
   return out;
 }
 
+/* g->array is to be set; n_chain = 0: without draws. draw: their numbers; NULL: all. */
 static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, atvi_idx n, const int64_t *draw,
                          group *g) {
-  *g = (group){.id = atvi_netcdf_group(w->f, name), .chain = -1, .draw = -1};
+  atvi_idx n_rows = w->fit->said ? w->fit->said->n_data : 0;
+  atvi_idx most = 2 + n_rows + g->n_array * (1 + ATVI_ARRAY_DIMS);
+  g->taken = atvi_pool_take(w->pool, (size_t)most, sizeof *g->taken);
+  g->id = atvi_netcdf_group(w->f, name);
+  g->chain = g->draw = -1;
+  if (!g->taken) return no_memory(w);
   note_library(w, g->id);
   if (n_chain == 0) return ATVI_OK;
   const int64_t *chain = count(w, n_chain), *number = draw ? draw : count(w, n);
   if (!chain || !number) return no_memory(w);
-  ATVI_TRY(index_dim(w, g, "chain", n_chain, chain, NULL, &g->chain));
-  return index_dim(w, g, "draw", n, number, NULL, &g->draw);
+  index_dim(w, g, take(w, g, "chain", false), n_chain, chain, NULL, &g->chain);
+  index_dim(w, g, take(w, g, "draw", false), n, number, NULL, &g->draw);
+  return ATVI_OK;
 }
 
 static atvi_status array_dims(const writer *w, group *g, const atvi_array *a, int *dim) {
   for (int k = 0; k < a->n_dim; k++) {
-    const char *name = atvi_pool_printf(w->pool, "%s_dim_%d", a->name, k);
+    const char *name = take(w, g, atvi_pool_printf(w->pool, "%s_dim_%d", a->name, k), true);
     if (!name) return no_memory(w);
-    ATVI_TRY(index_dim(w, g, name, a->size[k], a->label[k], a->word[k], &dim[k]));
+    index_dim(w, g, name, a->size[k], a->label[k], a->word[k], &dim[k]);
   }
   return ATVI_OK;
 }
@@ -169,7 +177,7 @@ static atvi_status put_array(const writer *w, group *g, const atvi_draws *d, con
   ATVI_TRY(array_dims(w, g, a, dim + 2));
   for (atvi_idx i = 0; i < d->n; i++)
     for (atvi_idx j = 0; j < a->n; j++) room[i * a->n + j] = d->x[(a->first + j) * d->n + i];
-  const char *name = vacant(w, g, a->name);
+  const char *name = take(w, g, a->name, false);
   if (!name) return no_memory(w);
   int var = atvi_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false, room);
   note_bounds(w, g, var, d, a);
@@ -185,6 +193,7 @@ static atvi_status put_draws(const writer *w, const char *name, const atvi_draws
   if (!names || !derived) return no_memory(w);
   for (atvi_idx j = 0; j < d->n_col; j++) names[j] = d->col[j].name, derived[j] = j >= d->n_param;
   ATVI_TRY(atvi_arrays_find(w->pool, d->n_col, names, derived, &n, &array));
+  *g = (group){.n_array = n, .array = array};
   ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, g));
   for (atvi_idx i = 0; i < n; i++) most = array[i].n > most ? array[i].n : most;
   double *room = atvi_block(w->ctx, (size_t)(most * d->n) * sizeof *room);
@@ -219,11 +228,11 @@ static atvi_status row_dims(const writer *w, group *g, int *dim) {
   const atvi_export_said *said = w->fit->said;
   for (atvi_idx s = 0; s < said->n_series; s++) {
     const atvi_series *x = &said->target->series[s];
-    const char *name = said->axis[x->group];
     if (dim[x->group] >= 0) continue;
+    const char *name = take(w, g, said->axis[x->group], false);
+    if (!name) return no_memory(w);
     dim[x->group] = atvi_netcdf_dim(w->f, g->id, name, x->n);
     atvi_netcdf_reals(w->f, g->id, name, 1, &dim[x->group], false, x->time);
-    ATVI_TRY(take(w, g, name));
   }
   return ATVI_OK;
 }
@@ -244,7 +253,7 @@ static atvi_status put_series(const writer *w, group *g, const atvi_array *a, co
   int dim[AXES] = {g->chain, g->draw}, n_dim = from ? 2 : 0;
   dim[n_dim++] = rows;
   ATVI_TRY(array_dims(w, g, a, dim + n_dim));
-  const char *name = vacant(w, g, a->name);
+  const char *name = take(w, g, a->name, false);
   double *room = name ? atvi_block(w->ctx, (size_t)(B * each) * sizeof *room) : NULL;
   if (!room) return no_memory(w);
   for (atvi_idx b = 0; b < B; b++) gather(said, a, from, at, b, B, room + b * each);
@@ -260,7 +269,6 @@ static atvi_status put_all_series(const writer *w, const char *name, const doubl
   const atvi_series *series = said->target->series;
   atvi_array *array;
   atvi_idx n;
-  group g = {0};
   atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)said->n_series + 1, sizeof *kin),
            *at = kin + said->n_series;
   int *rows = atvi_pool_take(w->pool, (size_t)said->n_data + 1, sizeof *rows);
@@ -271,6 +279,7 @@ static atvi_status put_all_series(const writer *w, const char *name, const doubl
     at[s] = s ? at[s - 1] + series[s - 1].n : 0;
   }
   ATVI_TRY(atvi_arrays_find(w->pool, said->n_series, said->name, kin, &n, &array));
+  group g = {.n_array = n, .array = array};
   ATVI_TRY(begin(w, name, from ? said->n_chain : 0, said->per_chain, said->draw, &g));
   if (from && from == said->log_lik && said->target->ops->predictive)
     atvi_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",

@@ -193,6 +193,9 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   if (atvi_app_no_data(l))
     ATVI_TRY(atvi_draws_say(y->draws,
                             "Every observation is missing: the data say nothing, and this is the prior."));
+  const char *gaps;
+  ATVI_TRY(atvi_app_gaps(pool, l->model->lang, &gaps));
+  if (gaps) ATVI_TRY(atvi_draws_say(y->draws, "Note: %s.", gaps));
   if (l->model->holdout.held)
     ATVI_TRY(atvi_draws_say(y->draws, "%td of %td observations were held out (%s); atvi predict scores them.",
                             l->model->holdout.n_held, l->model->holdout.n_held + l->model->holdout.n_left,

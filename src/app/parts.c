@@ -4,6 +4,7 @@
 #include "io/csv.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* More times than this in one range is a slip of the pen. */
@@ -23,12 +24,28 @@ bool atvi_app_next(const char **at, const char **item, size_t *n) {
 /* ---- times ---- */
 
 static atvi_status bad_time(atvi_ctx *ctx, const char *times, const char *item, size_t n) {
+  int64_t days;
+  if (atvi_parse_date(item, n, &days))
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "--times %s: %.*s is a date; the first and the last time and those of a list can be "
+                     "dates, where the model has a calendar",
+                     times, (int)n, item);
   return ATVI_FAIL(ctx, ATVI_EINVAL,
                    "--times %s: '%.*s' is not a number; want first:last, first:last:step or a list t1,t2,...",
                    times, (int)n, item);
 }
 
-static atvi_status read_range(atvi_ctx *ctx, const char *times, double part[3], atvi_idx *n) {
+/* A number, or a date where there is a calendar. */
+static bool read_time(const atvi_lang *lang, const char *s, size_t n, double *out) {
+  int64_t days;
+  if (atvi_parse_number(s, n, out)) return isfinite(*out);
+  if (!lang || !lang->has_calendar || !atvi_parse_date(s, n, &days)) return false;
+  *out = ((double)days - lang->calendar_day0) / lang->calendar_unit;
+  return true;
+}
+
+static atvi_status read_range(atvi_ctx *ctx, const char *times, const atvi_lang *lang, double part[3],
+                              atvi_idx *n) {
   int n_part = 0;
   part[2] = 1;
   for (const char *at = times; at; n_part++) {
@@ -38,7 +55,7 @@ static atvi_status read_range(atvi_ctx *ctx, const char *times, double part[3], 
     if (n_part == 3)
       return ATVI_FAIL(ctx, ATVI_EINVAL,
                        "--times %s: more than three numbers; want first:last or first:last:step", times);
-    if (!atvi_parse_number(at + skip, end - skip, &part[n_part]) || !isfinite(part[n_part]))
+    if (!read_time(n_part < 2 ? lang : NULL, at + skip, end - skip, &part[n_part]))
       return bad_time(ctx, times, at + skip, end - skip);
     at = at[len] ? at + len + 1 : NULL;
   }
@@ -55,13 +72,14 @@ static atvi_status read_range(atvi_ctx *ctx, const char *times, double part[3], 
   return ATVI_OK;
 }
 
-static atvi_status read_list(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n, double **out) {
+static atvi_status read_list(atvi_ctx *ctx, atvi_pool *pool, const char *times, const atvi_lang *lang,
+                             atvi_idx *n, double **out) {
   const char *item;
   size_t len;
   atvi_idx cap = 0;
   for (const char *at = times; atvi_app_next(&at, &item, &len);) {
     double x;
-    if (!atvi_parse_number(item, len, &x) || !isfinite(x)) return bad_time(ctx, times, item, len);
+    if (!read_time(lang, item, len, &x)) return bad_time(ctx, times, item, len);
     if (*n > 0 && !(x > (*out)[*n - 1]))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: %g stands after %g; times must ascend", times, x,
                        (*out)[*n - 1]);
@@ -71,16 +89,33 @@ static atvi_status read_list(atvi_ctx *ctx, atvi_pool *pool, const char *times, 
   return ATVI_OK;
 }
 
-atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, atvi_idx *n, double **out) {
+atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, const atvi_lang *lang,
+                           atvi_idx *n, double **out) {
   double part[3];
   *n = 0;
   *out = NULL;
   if (!times) return ATVI_OK;
-  if (!strchr(times, ':')) return read_list(ctx, pool, times, n, out);
-  ATVI_TRY(read_range(ctx, times, part, n));
+  if (!strchr(times, ':')) return read_list(ctx, pool, times, lang, n, out);
+  ATVI_TRY(read_range(ctx, times, lang, part, n));
   *out = atvi_pool_take(pool, (size_t)*n, sizeof **out);
   for (atvi_idx i = 0; *out && i < *n; i++) (*out)[i] = part[0] + (double)i * part[2];
   return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+}
+
+void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]) {
+  static const double FARTHEST = 3e6; /* days: some eight thousand years */
+  double at = lang->calendar_day0 + lang->calendar_unit * t;
+  int y, m, d;
+  out[0] = 0;
+  if (!lang->has_calendar || !(fabs(at) < FARTHEST)) return;
+  double second = round(86400 * at),
+         day = floor(second / 86400); /* t is rarely a whole day to the last bit */
+  int rest = (int)(second - 86400 * day);
+  atvi_date_from_days((int64_t)day, &y, &m, &d);
+  int n = snprintf(out, ATVI_APP_DATE, "%04d-%02d-%02d", y, m, d);
+  if (rest == 0 || lang->calendar_unit > 1) return;
+  n += snprintf(out + n, ATVI_APP_DATE - (size_t)n, "T%02d:%02d", rest / 3600, rest / 60 % 60);
+  if (rest % 60) snprintf(out + n, ATVI_APP_DATE - (size_t)n, ":%02d", rest % 60);
 }
 
 /* ---- telling data apart ---- */

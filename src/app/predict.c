@@ -28,6 +28,7 @@ typedef struct {
   double *time;
   atvi_predict_draws p;
   bool grid; /* --data has no observations: places to predict at */
+  atvi_predict_grid from;
   atvi_idx n_message;
   const char *message[MESSAGES];
 } prediction;
@@ -136,6 +137,7 @@ static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
   atvi_model_opts how = {.text = x->run.text};
   *(all ? &how.apart : &how.holdout) = x->run.holdout;
   if (all) how.n_time = x->n_time, how.time = x->time, how.extend = true;
+  if (x->grid) how.since = x->from.since;
   return atvi_app_load(x->ctx, &x->run.model, &how, l);
 }
 
@@ -187,22 +189,31 @@ static atvi_status forecast(const prediction *x, const atvi_loaded *l, atvi_idx 
   bool timed = x->n_time || (l->model->lang->n_data && l->model->lang->data[0].time);
   if (!x->n_time && !x->grid) return ATVI_OK;
   ATVI_TRY(save_csv(x, l, "forecast.csv", n, series, is_asked));
-  ATVI_TRY(atvi_predict_forecast_text(x->pool, timed ? "time" : "row", n, series, &text));
+  if (x->n_time) ATVI_TRY(atvi_predict_figure(x->pool, l, x->run.dir, n, series));
+  ATVI_TRY(atvi_predict_forecast_text(x->pool, timed ? l->model->lang : NULL, n, series, &text));
   out->text = atvi_pool_printf(x->pool, "%s\n%s", out->text, text);
   return out->text ? ATVI_OK : ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+}
+
+/* The date of the worst value, where times have dates. */
+static void tell_date(const atvi_loaded *l, atvi_scores *s, char date[ATVI_APP_DATE]) {
+  const atvi_lang *lang = l->model->lang;
+  for (atvi_idx k = 0; k < lang->n_data; k++)
+    if (!lang->data[k].time) return; /* its points are rows */
+  if (!s->worst_name) return;
+  atvi_app_date(lang, s->worst_time, date);
+  s->worst_date = *date ? date : NULL;
 }
 
 static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_result *out) {
   atvi_idx n;
   atvi_predicted *series;
   atvi_scores *s;
+  char date[ATVI_APP_DATE];
   ATVI_TRY(atvi_predict_series(x->ctx, x->pool, l, x->run.holdout, &x->p, &n, &series));
-  atvi_predict_mark(l, x->n_time, x->time, n, series);
+  atvi_predict_mark(l, x->grid, x->n_time, x->time, n, series);
   for (atvi_idx k = 0; k < n; k++)
-    for (atvi_idx i = 0; i < series[k].n; i++) {
-      series[k].point[i].asked = series[k].point[i].asked || x->grid;
-      series[k].point[i].apart = x->opts->apart != NULL;
-    }
+    for (atvi_idx i = 0; i < series[k].n; i++) series[k].point[i].apart = x->opts->apart != NULL;
   ATVI_TRY(atvi_predicted_judge(x->ctx, x->p.B, n, series));
   ATVI_TRY(atvi_scores_new(x->pool, x->p.B, n, series, &s));
   tell_fit(x, l, s);
@@ -215,6 +226,7 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
   s->log_map = x->run.log_map;
   s->n_message = x->n_message;
   s->message = x->message;
+  tell_date(l, s, date);
   ATVI_TRY(atvi_scores_json(x->pool, s, &out->json));
   ATVI_TRY(atvi_scores_text(x->pool, s, &out->text));
   if (!x->grid) {
@@ -227,7 +239,7 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
   out->files = x->grid                 ? "forecast.csv"
                : s->apart && x->n_time ? "apart.csv, forecast.csv and apart.json"
                : s->apart              ? "apart.csv and apart.json"
-               : x->n_time             ? "predict.csv, forecast.csv and scores.json"
+               : x->n_time             ? "predict.csv, forecast.csv, scores.json and figures/forecast.svg"
                                        : "predict.csv and scores.json";
   const char **note = atvi_pool_take(x->pool, MESSAGES, sizeof *note);
   if (!note) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
@@ -243,6 +255,10 @@ static atvi_status predict(prediction *x, atvi_loaded *l, atvi_app_predict_resul
   tell_missing(x, l);
   ATVI_TRY(atvi_predict_spacing(x->pool, l, x->n_time, x->time, &note));
   say(x, note);
+  if (x->grid) {
+    ATVI_TRY(atvi_predict_grid_note(x->pool, l, &x->from, &note));
+    say(x, note);
+  }
   x->p.want_others = true;
   ATVI_TRY(atvi_predict_run(x->ctx, x->pool, l, x->run.seed, &x->p));
   return report(x, l, out);
@@ -263,13 +279,8 @@ static void tell_held(prediction *x, const atvi_loaded *l) {
 }
 
 /* Places to predict at: a file without observations, in the place of the data. */
-static atvi_status check_grid(prediction *x, const atvi_loaded *l) {
-  x->grid = x->opts->n_data > 0 && atvi_app_no_data(l);
+static atvi_status check_grid(prediction *x) {
   if (!x->grid) return ATVI_OK;
-  if (l->model->emulated)
-    return ATVI_FAIL(
-        x->ctx, ATVI_EINVAL,
-        "--data: every observation is missing, and this model predicts from those of the fit; use --times");
   if (x->n_time)
     return ATVI_FAIL(
         x->ctx, ATVI_EINVAL,
@@ -284,7 +295,7 @@ static atvi_status check(prediction *x, atvi_loaded *l) {
   atvi_idx failed;
   ATVI_TRY(check_times(x, l));
   ATVI_TRY(read_draws(x, l->target));
-  ATVI_TRY(check_grid(x, l));
+  ATVI_TRY(check_grid(x));
   ATVI_TRY(atvi_predict_check(x->ctx, l, &x->run, &x->p, &failed));
   if (failed)
     say(x, atvi_pool_printf(x->pool, "%td draw%s could not be run and %s left out", failed,
@@ -323,19 +334,37 @@ static atvi_status drop_holdout(prediction *x) {
   return ATVI_OK;
 }
 
+/* Loads the model as it was fitted, or with a file without observations: then from where the fit was. */
+static atvi_status open_model(prediction *x, atvi_loaded *l) {
+  ATVI_TRY(load(x, false, l));
+  x->grid = x->opts->n_data > 0 && atvi_app_no_data(l);
+  if (!x->grid) return ATVI_OK;
+  atvi_status status =
+      l->model->emulated
+          ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                      "--data: every observation is missing, and this model predicts from those of the fit; "
+                      "use --times")
+          : atvi_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
+  if (status == ATVI_OK && !x->from.text && !x->from.since) return ATVI_OK;
+  atvi_app_unload(l);
+  if (status != ATVI_OK) return status;
+  if (x->from.text) x->run.text = x->from.text;
+  return load(x, false, l);
+}
+
 atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                              atvi_app_predict_result *out) {
   prediction x = {.ctx = ctx, .pool = pool, .opts = opts};
   atvi_loaded l;
   *out = (atvi_app_predict_result){0};
-  ATVI_TRY(atvi_app_times(ctx, pool, opts->times, &x.n_time, &x.time));
   ATVI_TRY(atvi_run_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
   x.run.model.interpret = opts->interpret;
   if (opts->folder) x.run.model.folder = opts->folder;
   if (opts->runs) x.run.model.runs = opts->runs;
   ATVI_TRY(drop_holdout(&x));
-  ATVI_TRY(load(&x, false, &l));
-  atvi_status status = check(&x, &l);
+  ATVI_TRY(open_model(&x, &l));
+  atvi_status status = atvi_app_times(ctx, pool, opts->times, l.model->lang, &x.n_time, &x.time);
+  if (status == ATVI_OK) status = check(&x, &l);
   if (status == ATVI_OK && opts->apart) status = set_apart(&x, &l);
   if (status == ATVI_OK && (x.run.holdout || x.n_time)) {
     atvi_app_unload(&l);

@@ -39,16 +39,45 @@ ATVI_CHECKED atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l,
                                           const atvi_predicted *series, bool (*wanted)(const atvi_point *p),
                                           const char **text);
 
-/* Marks the points at the times asked for: time[n_time] ascending. l: the model with these times after its data. */
-void atvi_predict_mark(const atvi_loaded *l, atvi_idx n_time, const double *time, atvi_idx n,
+/* Marks the points at the times asked for: time[n_time] ascending. l: the model with these times after its data. grid: the rows of the
+ * data are what is asked for. */
+void atvi_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, const double *time, atvi_idx n,
                        atvi_predicted *series);
-/* The first and the last of them, of each series, for a terminal. word: "time" or "row". Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_forecast_text(atvi_pool *pool, const char *word, atvi_idx n,
+/* These, or of many the first and the last few, of each series, for a terminal. lang NULL: points are rows, not times. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
                                                     const atvi_predicted *series, const char **text);
+/* DIR/figures/forecast.svg and .pdf: the observed series, data and bands. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir,
+                                             atvi_idx n, const atvi_predicted *series);
 /* What the user should know of times that are not spaced as the data are, where observations count since the time before. *note is NULL where
  * there is nothing. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx n_time,
                                               const double *time, const char **note);
+/* ---- a file without observations, whose rows are predicted ---- */
+
+typedef struct {
+  atvi_idx n;
+  const double *time; /* [n] ascending */
+} atvi_predict_rows;
+
+/* What the fit tells about where the model goes on from. */
+typedef struct {
+  bool known; /* the data of the fit could be read */
+  atvi_idx n_data;
+  atvi_predict_rows *of; /* [n_data] the rows of the fit's data sets */
+  const char
+      *text; /* the model with the start of the fit, where that depends on its data; NULL: it does not */
+  const double *since; /* [n_data] as in atvi_model_opts; NULL: nothing counts since the row before */
+} atvi_predict_grid;
+
+/* l: the model with the file in the place of its data. folder: of files, in the place of the fit's; NULL: that. Memory from pool. Errors:
+ * EDATA (the start of the model is not known), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_run *run,
+                                                const char *folder, atvi_predict_grid *g);
+/* What the user should know of the spans that rows count over; *note is NULL where there is nothing. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_grid_note(atvi_pool *pool, const atvi_loaded *l,
+                                                const atvi_predict_grid *g, const char **note);
+
 /* The draws themselves. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predict_save_draws(atvi_ctx *ctx, atvi_pool *pool, const char *path, atvi_idx n,
                                                  const atvi_predicted *series, const atvi_predict_draws *p);

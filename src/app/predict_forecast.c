@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SERIES_SHOWN = 12, NAME_SHOWN = 24 };
+enum { SERIES_SHOWN = 12, TIMES_SHOWN = 12, LINES_SHOWN = 40, NAME_SHOWN = 24 };
 static const double SAME_TIME = 1e-9; /* of the largest time: what rounding does to it */
 
 static bool among(atvi_idx n, const double *time, double t, double eps) {
@@ -34,14 +34,25 @@ static bool in_data(const atvi_model *m, double t, double eps) {
   return m->has_prev && fabs(t - m->lang->start) <= eps;
 }
 
-void atvi_predict_mark(const atvi_loaded *l, atvi_idx n_time, const double *time, atvi_idx n,
+/* In the rows of a file: not at the times that something counts from. */
+static bool in_rows(const atvi_model *m, double t) {
+  bool timed = false;
+  for (atvi_idx k = 0; k < m->lang->n_data; k++) {
+    const atvi_lang_data *d = &m->lang->data[k];
+    timed = timed || d->time;
+    if (d->time && among(d->n_row, d->time, t, rounding(d->n_row, d->time))) return true;
+  }
+  return !timed;
+}
+
+void atvi_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, const double *time, atvi_idx n,
                        atvi_predicted *series) {
   const atvi_model *m = l->model;
   double eps = rounding(n_time, time);
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
       atvi_point *p = &series[s].point[i];
-      p->asked = among(n_time, time, p->time, eps);
+      p->asked = grid ? p->draw || in_rows(m, p->time) : among(n_time, time, p->time, eps);
       p->given =
           p->draw ? p->row < n_given(m, m->lang->observe[s].data) : !p->asked || in_data(m, p->time, eps);
     }
@@ -49,21 +60,33 @@ void atvi_predict_mark(const atvi_loaded *l, atvi_idx n_time, const double *time
 
 /* ---- terminal ---- */
 
+typedef struct {
+  atvi_text out;
+  const atvi_lang *lang; /* NULL: rows */
+  bool dated;
+  int width; /* of names */
+} table;
+
 static void number(atvi_text *t, double x) {
   if (!isfinite(x))
-    atvi_text_add(t, "%11s", "-");
+    atvi_text_add(t, "%10s", "-");
   else
-    atvi_text_add(t, "%11.5g", x);
+    atvi_text_add(t, "%10.5g", x);
 }
 
-static void line(atvi_text *t, int width, const char *name, const atvi_point *p) {
-  const atvi_band *b = p->draw ? &p->of_draw : &p->of_mean;
-  atvi_text_add(t, "%-*.*s", width, width, name);
-  number(t, p->time);
-  number(t, p->of_mean.mean);
-  number(t, b->hpd95[0]);
-  number(t, b->hpd95[1]);
-  atvi_text_add(t, "\n");
+static void line(table *t, const char *name, const atvi_point *p) {
+  char date[ATVI_APP_DATE];
+  atvi_text_add(&t->out, "%-*.*s", t->width, t->width, name);
+  number(&t->out, p->time);
+  if (t->dated) atvi_app_date(t->lang, p->time, date), atvi_text_add(&t->out, "%12.10s", date);
+  number(&t->out, p->of_mean.mean);
+  number(&t->out, p->of_mean.hpd95[0]);
+  number(&t->out, p->of_mean.hpd95[1]);
+  if (p->draw) {
+    number(&t->out, p->of_draw.hpd95[0]);
+    number(&t->out, p->of_draw.hpd95[1]);
+  }
+  atvi_text_add(&t->out, "\n");
 }
 
 /* Observed and tracked quantities; states where there is nothing else. */
@@ -73,46 +96,51 @@ static bool shown(atvi_idx n, const atvi_predicted *series, atvi_idx s) {
   return only_states || series[s].kind[0] != 's';
 }
 
-atvi_status atvi_predict_forecast_text(atvi_pool *pool, const char *word, atvi_idx n,
-                                       const atvi_predicted *series, const char **text) {
-  atvi_text t = {.pool = pool};
-  int width = 8;
-  atvi_idx lines = 0;
-  for (atvi_idx s = 0; s < n; s++)
-    if (shown(n, series, s) && (int)strlen(series[s].name) > width) width = (int)strlen(series[s].name);
-  if (width > NAME_SHOWN) width = NAME_SHOWN;
-  atvi_text_add(&t, "%-*s%11s%11s%11s%11s\n", width, "asked for", word, "mean", "95 % from", "to");
-  for (atvi_idx s = 0; s < n; s++) {
-    const atvi_point *first = NULL, *last = NULL;
-    for (atvi_idx i = 0; i < series[s].n; i++)
-      if (series[s].point[i].asked) last = &series[s].point[i], first = first ? first : last;
-    if (!first || !shown(n, series, s) || ++lines > SERIES_SHOWN) continue;
-    line(&t, width, series[s].name, first);
-    if (last != first) line(&t, width, "", last);
+static atvi_idx n_asked(const atvi_predicted *s) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < s->n; i++) n += s->point[i].asked;
+  return n;
+}
+
+/* At most `most` points: the first and the last. */
+static void lines(table *t, const atvi_predicted *s, atvi_idx most) {
+  atvi_idx n = n_asked(s), head = n <= most ? n : (most + 1) / 2, tail = n <= most ? 0 : most / 2, at = 0;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    if (!s->point[i].asked) continue;
+    if (at < head || at >= n - tail)
+      line(t, at ? "" : s->name, &s->point[i]);
+    else if (at == head)
+      atvi_text_add(&t->out, "%*s%10s\n", t->width, "", "...");
+    at++;
   }
-  if (lines > SERIES_SHOWN) atvi_text_add(&t, "and %td more series\n", lines - SERIES_SHOWN);
-  return atvi_text_get(&t, text);
+}
+
+atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
+                                       const atvi_predicted *series, const char **text) {
+  table t = {.out = {.pool = pool}, .lang = lang, .dated = lang && lang->has_calendar, .width = 9};
+  atvi_idx found = 0, seen = 0;
+  bool observed = false;
+  for (atvi_idx s = 0; s < n; s++) {
+    if (!shown(n, series, s) || n_asked(&series[s]) == 0) continue;
+    found++;
+    observed = observed || series[s].kind[0] == 'o';
+    if ((int)strlen(series[s].name) > t.width) t.width = (int)strlen(series[s].name);
+  }
+  if (t.width > NAME_SHOWN) t.width = NAME_SHOWN;
+  atvi_idx most = LINES_SHOWN / (found ? found : 1);
+  most = most < 2 ? 2 : most > TIMES_SHOWN ? TIMES_SHOWN : most;
+  atvi_text_add(&t.out, "%*s%30s%s\n", t.width + 10 + 12 * t.dated, "", "what the model expects",
+                observed ? "    new observations" : "");
+  atvi_text_add(&t.out, "%-*s%10s%s%10s%10s%10s%s\n", t.width, "asked for", lang ? "time" : "row",
+                t.dated ? "        date" : "", "mean", "95 % from", "to",
+                observed ? " 95 % from        to" : "");
+  for (atvi_idx s = 0; s < n; s++)
+    if (shown(n, series, s) && n_asked(&series[s]) > 0 && ++seen <= SERIES_SHOWN) lines(&t, &series[s], most);
+  if (seen > SERIES_SHOWN) atvi_text_add(&t.out, "and %td more series\n", seen - SERIES_SHOWN);
+  return atvi_text_get(&t.out, text);
 }
 
 /* ---- spacing ---- */
-
-/* Of the rows of the file: rows at one time count from the same one. */
-static void spacing(atvi_idx n, const double *time, double *least, double *most) {
-  *least = HUGE_VAL;
-  *most = 0;
-  for (atvi_idx r = 1; r < n; r++) {
-    double step = time[r] - time[r - 1];
-    if (!(step > 0)) continue;
-    *least = fmin(*least, step);
-    *most = fmax(*most, step);
-  }
-}
-
-static bool counts(const atvi_lang *lang, const atvi_lang_observe *o) {
-  for (int a = 0; a < o->n_arg; a++)
-    if (atvi_graph_kinds(lang->graph, o->arg[a]) >> ATVI_IN_PREV & 1) return true;
-  return false;
-}
 
 atvi_status atvi_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx n_time, const double *time,
                                  const char **note) {
@@ -122,17 +150,19 @@ atvi_status atvi_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx
     const atvi_lang_data *d = &lang->data[lang->observe[o].data];
     atvi_idx n = n_given(l->model, lang->observe[o].data), at = 0;
     double least, most, eps = rounding(n_time, time), before = lang->start;
-    if (!d->time || !counts(lang, &lang->observe[o])) continue;
-    spacing(n, d->time, &least, &most);
+    if (!d->time || !atvi_app_counts(lang, &lang->observe[o])) continue;
+    atvi_app_steps(n, d->time, &least, &most);
     for (atvi_idx i = 0; i < n_time && most > 0; before = time[i++]) {
       while (at < n && d->time[at] < time[i] - eps) before = fmax(before, d->time[at++]);
       double step = time[i] - before;
       if (among(n, d->time, time[i], eps) || (step >= least - eps && step <= most + eps)) continue;
+      char date[ATVI_APP_DATE];
+      atvi_app_date(lang, time[i], date);
       *note = atvi_pool_printf(
           pool,
-          "%s counts since the time before (increase): at %g that is %g long, in the data %g; "
+          "%s counts since the time before (increase): at %g%s%s%s that is %g long, in the data %g; "
           "such counts are not to be compared",
-          lang->observe[o].name, time[i], step, most);
+          lang->observe[o].name, time[i], *date ? " (" : "", date, *date ? ")" : "", step, most);
       return *note ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
     }
   }

@@ -97,6 +97,7 @@ static const char *status_of(const atvi_point *p) {
 typedef struct {
   const atvi_csv *csv; /* NULL: none */
   bool *used;          /* [n_col] */
+  bool dated;          /* and a column `date` after them, unless one of them is called so */
 } covariates;
 
 static void use(void *user, atvi_idx index) {
@@ -106,14 +107,23 @@ static void use(void *user, atvi_idx index) {
 
 static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covariates *c) {
   const atvi_lang *lang = l->model->lang;
-  *c = (covariates){lang->n_data == 1 ? lang->data[0].csv : NULL, NULL};
+  *c = (covariates){lang->n_data == 1 ? lang->data[0].csv : NULL, NULL, lang->has_calendar};
   if (!c->csv) return ATVI_OK;
   c->used = atvi_pool_take(pool, (size_t)c->csv->n_col + 1, sizeof *c->used);
   bool ok = c->used != NULL;
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     for (int a = 0; a < lang->observe[o].n_arg && ok; a++)
       ok = atvi_model_inputs(l->model, lang->observe[o].arg[a], ATVI_IN_DATA, use, c);
+  for (atvi_idx k = 0; ok && k < c->csv->n_col; k++)
+    c->dated = c->dated && !(c->used[k] && strcmp(c->csv->name[k], "date") == 0);
   return ok ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+}
+
+/* Where points are times, not rows. */
+static void put_date(atvi_text *out, const atvi_lang *lang, atvi_idx s, const atvi_point *p) {
+  char date[ATVI_APP_DATE] = "";
+  if (!p->draw || lang->data[lang->observe[s].data].time) atvi_app_date(lang, p->time, date);
+  atvi_text_add(out, ",%s", date);
 }
 
 /* Their names, or the cells of a row; row < 0: names. */
@@ -158,6 +168,7 @@ static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted
   cell(out, p->held ? NAN : p->loo.elpd_loo);
   cell(out, p->held ? NAN : p->loo.khat);
   add_covariates(out, c, p->draw != NULL, p->row);
+  if (c->dated) put_date(out, lang, k, p);
   atvi_text_add(out, "\n");
 }
 
@@ -169,7 +180,7 @@ atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n, 
   atvi_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
                       "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
   add_covariates(&out, &c, true, -1);
-  atvi_text_add(&out, "\n");
+  atvi_text_add(&out, c.dated ? ",date\n" : "\n");
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++)
       if (wanted(&series[s].point[i])) csv_line(&out, l->model->lang, series, s, &series[s].point[i], &c);

@@ -52,13 +52,13 @@ const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *colu
 
 /* ---- one replicate ---- */
 
-/* Options of a method that draws from the posterior, by its name, all defaults; "exact" is atvi with chains that end exact. option: which the
- * name is from, for messages. Errors: EINVAL. */
 /* Emulators are the same for all data sets: those of l are kept in dir, and model (of a replicate) is told to take them from there. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_replicate_emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
                                                   const char *dir);
 void atvi_replicate_use_emulators(const atvi_loaded *l, const char *dir, atvi_app_model *model);
 
+/* Options of a method that draws from the posterior, by its name, all defaults; "exact" is atvi with chains that end exact. option: which the
+ * name is from, for messages. Errors: EINVAL. */
 ATVI_CHECKED atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
                                                uint64_t seed, atvi_fit_opts *how);
 

@@ -72,13 +72,13 @@ void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const at
 /* In any case: stops recording and serving. Of a fit that failed nothing is left. */
 void atvi_report_end(atvi_report_session *w);
 
-/* The model's series with data and, at the draws of y (NULL: none), predictions; *n_draw: how many were used. Memory from pool. Errors: ENOMEM,
+/* The model's series, observed ones first and in the order of the model, with data and, at the draws of y (NULL: none), predictions; *n_draw: how many were used. Memory from pool. Errors: ENOMEM,
  * EINVAL. */
 ATVI_CHECKED atvi_status atvi_report_series_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l,
                                                  const char *holdout, const atvi_draws *plain, atvi_idx *n,
                                                  atvi_report_series **out, atvi_idx *n_draw);
 
-/* Of a model with emulators: adds to the observed ones of series[n] what the simulator alone gives at draws of the posterior. Memory from pool. Errors:
+/* Of a model with emulators: adds to the observed ones of series[n], which are as that function gives them, what the simulator alone gives at draws of the posterior. Memory from pool. Errors:
  * ENOMEM, EINVAL. */
 ATVI_CHECKED atvi_status atvi_report_alone(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
                                            const atvi_app_model *opts, const atvi_draws *plain, atvi_idx n,

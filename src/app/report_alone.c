@@ -85,14 +85,12 @@ atvi_status atvi_report_alone(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded 
   ATVI_TRY(atvi_app_values(ctx, "--fix", t, opts->n_fix, opts->fix, held));
   for (atvi_idx k = 0; e && k < e->n; k++) {
     const atvi_process *p = &e->process[k];
-    const char *name = t->series[p->observe].name;
     if (p->emulator < 0 || p->n == 0 || !e->emulator[p->emulator].em) continue;
     work w = {
         ctx, pool, l->model, plain, held, p, &e->emulator[p->emulator], plain->n < DRAWS ? plain->n : DRAWS,
         NULL};
-    for (atvi_idx s = 0; s < n; s++)
-      if (series[s].value && series[s].n == p->n && strcmp(series[s].name, name) == 0)
-        ATVI_TRY(one(&w, &series[s]));
+    if (p->observe < n && series[p->observe].value && series[p->observe].n == p->n)
+      ATVI_TRY(one(&w, &series[p->observe]));
   }
   return ATVI_OK;
 }

@@ -32,8 +32,10 @@ static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c
   enum { N = 8 };
   const char **cell = atvi_pool_take(pool, (size_t)(c->n * N) + 1, sizeof *cell);
   const char **link = atvi_pool_take(pool, (size_t)c->n + 1, sizeof *link);
+  atvi_idx n_link = 0;
   for (atvi_idx i = 0; cell && link && i < c->n; i++) {
     const atvi_compared *m = &c->of[i];
+    n_link += m->summary != NULL;
     link[i] = m->summary ? atvi_pool_printf(pool, "%s/report.html", m->method) : NULL;
     const atvi_made *made = m->summary ? &m->summary->made : NULL;
     const char **row = cell + i * N;
@@ -44,9 +46,12 @@ static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c
     row[4] = isfinite(m->ess) ? atvi_pool_printf(pool, "%.0f", m->ess) : "";
     row[5] = number(pool, m->rhat, 4);
     row[6] = number(pool, made ? made->khat : NAN, 2);
-    row[7] = number(pool, made ? made->log_evidence : NAN, 6);
+    row[7] = number(pool, atvi_compared_evidence(m), 6);
   }
-  return (atvi_report_table){"Each has a report of its own", N, column, cell ? c->n : 0, cell, link};
+  const char *caption = n_link == c->n ? "Each has a report of its own"
+                        : n_link > 0   ? "Those that gave draws have reports of their own"
+                                       : "None gave draws";
+  return (atvi_report_table){caption, N, column, cell ? c->n : 0, cell, link};
 }
 
 /* Quantities of the reference, or of the first method that has any. */

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Emulators in reports. The values that are shown were predicted by emulators without their runs, with the estimates kept: the closed form that
- * atvi_emulator_loo sums up gives no single values. Each costs a factorisation, so of many runs some are shown, and of very many several are left
- * out at a time. */
+/* Emulators in reports: the values that are shown are some of those that the numbers are of, runs left out one at a time. */
 #include "app/report_emulator.h"
 #include "app/report.h"
-#include "app/report_runs.h"
 #include "sim/record.h"
 #include <inttypes.h>
 #include <math.h>
@@ -12,12 +9,11 @@
 #include <string.h>
 
 enum {
-  RUNS = 60,    /* shown, at most, */
-  OUTPUTS = 8,  /* and of each so many values */
-  VALUES = 300, /* or fewer */
+  VALUES = 300, /* shown, at most, */
+  RUNS = 60,    /* of so many runs, or more with fewer values each */
   WORST = 5,
+  TOLD = 20, /* failed runs */
 };
-static const double MOST_WORK = 3e10; /* products: a few seconds */
 
 static atvi_status no_memory(atvi_pool *pool) {
   return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
@@ -29,143 +25,40 @@ typedef struct {
   double observed, predicted, sd;
 } value;
 
-typedef struct {
-  atvi_pool *pool;
-  atvi_ctx *quiet; /* these emulators are nobody's progress */
-  const atvi_em_runs *all;
-  atvi_em_opts at;         /* everything held */
-  atvi_idx n_run, n_group; /* shown; left out in so many groups */
-  atvi_idx m;              /* outputs shown */
-  atvi_em_runs some;       /* all runs, these outputs */
-  atvi_idx n;
-  value *v;
-} leaving;
-
 static atvi_idx which(atvi_idx i, atvi_idx n, atvi_idx of) { return (2 * i + 1) * of / (2 * n); }
-
-/* Outputs are normal with the same correlation over runs each: a few of them are predicted as among all. */
-static bool choose(leaving *l) {
-  const atvi_em_runs *r = l->all;
-  double cost = 3 * pow((double)r->n, 3);
-  l->n_run = r->n < RUNS ? r->n : RUNS;
-  l->n_group = (atvi_idx)fmax(1, fmin((double)l->n_run, MOST_WORK / cost));
-  l->m = r->m < OUTPUTS ? r->m : OUTPUTS;
-  if (l->m * l->n_run > VALUES) l->m = VALUES / l->n_run;
-  double *y = atvi_pool_take(l->pool, (size_t)(r->n * l->m) + 1, sizeof *y),
-         *mean = atvi_pool_take(l->pool, 2 * (size_t)l->m + 1, sizeof *mean),
-         *time = mean ? mean + l->m : NULL;
-  l->v = atvi_pool_take(l->pool, (size_t)(l->n_run * l->m) + 1, sizeof *l->v);
-  if (!y || !mean || !l->v) return false;
-  for (atvi_idx t = 0; t < l->m; t++) {
-    atvi_idx at = which(t, l->m, r->m);
-    time[t] = r->time ? r->time[at] : (double)(at + 1);
-    for (atvi_idx i = 0; i < r->n; i++) {
-      y[i * l->m + t] = r->y[i * r->m + at];
-      if (!r->mean) mean[t] += y[i * l->m + t] / (double)r->n;
-    }
-    if (r->mean) mean[t] = r->mean[at];
-  }
-  l->some = *r;
-  l->some.m = l->m;
-  l->some.y = y;
-  l->some.mean = mean;
-  l->some.time = time;
-  return true;
-}
-
-/* Runs of group g: shown run number s is in group s % n_group. */
-static bool in_group(const leaving *l, atvi_idx run, atvi_idx g) {
-  atvi_idx s = (2 * run + 1) * l->n_run / (2 * l->all->n);
-  for (atvi_idx k = s > 0 ? s - 1 : 0; k <= s + 1 && k < l->n_run; k++)
-    if (which(k, l->n_run, l->all->n) == run) return k % l->n_group == g;
-  return false;
-}
-
-static void predict(leaving *l, const atvi_emulator *em, atvi_em_work *w, double sill, atvi_idx g, double *x,
-                    double *mean) {
-  enum { G = ATVI_EM_GROUP };
-  atvi_idx d = l->all->d;
-  double share[G];
-  for (atvi_idx s = g; s < l->n_run; s += l->n_group) {
-    atvi_idx run = which(s, l->n_run, l->all->n);
-    for (atvi_idx j = 0; j < d; j++)
-      for (int b = 0; b < G; b++) x[j * G + b] = l->all->x[run * d + j];
-    atvi_em_eval(em, w, x, mean, share);
-    for (atvi_idx t = 0; t < l->m; t++)
-      l->v[l->n++] = (value){l->some.y[run * l->m + t], mean[t * G], sqrt(sill * fmax(0, share[0]))};
-  }
-}
-
-static atvi_status leave_group(leaving *l, double *x, double *y, double *room, atvi_idx g) {
-  atvi_ctx *ctx = l->quiet;
-  atvi_idx d = l->all->d, n = 0;
-  atvi_emulator *em;
-  atvi_em_work *w;
-  for (atvi_idx i = 0; i < l->all->n; i++) {
-    if (in_group(l, i, g)) continue;
-    memcpy(x + n * d, l->all->x + i * d, (size_t)d * sizeof *x);
-    memcpy(y + n * l->m, l->some.y + i * l->m, (size_t)l->m * sizeof *y);
-    n++;
-  }
-  atvi_em_runs kept = l->some;
-  kept.n = n;
-  kept.x = x;
-  kept.y = y;
-  if (n < 2) return ATVI_FAIL(ctx, ATVI_EDATA, "emulator: too few runs to leave one out");
-  ATVI_TRY(atvi_emulator_new(ctx, &kept, &l->at, &em));
-  atvi_status status = atvi_em_work_new(em, ctx, l->m, NULL, &w);
-  if (status == ATVI_OK) predict(l, em, w, l->at.sill, g, room, room + (size_t)d * ATVI_EM_GROUP);
-  atvi_em_work_free(w);
-  atvi_emulator_free(em);
-  return status;
-}
 
 static int by_observed(const void *a, const void *b) {
   const value *p = a, *q = b;
   return (p->observed > q->observed) - (p->observed < q->observed);
 }
 
-static atvi_status hand_over(leaving *l, atvi_report_emulator *out) {
-  double *column = atvi_pool_take(l->pool, 3 * (size_t)l->n + 1, sizeof *column);
-  if (!column) return no_memory(l->pool);
-  qsort(l->v, (size_t)l->n, sizeof *l->v, by_observed);
-  for (atvi_idx i = 0; i < l->n; i++) {
-    column[i] = l->v[i].observed;
-    column[l->n + i] = l->v[i].predicted;
-    column[2 * l->n + i] = l->v[i].sd;
+static atvi_status show(atvi_pool *pool, const atvi_em_runs *r, const atvi_em_loo *loo,
+                        atvi_report_emulator *out) {
+  atvi_idx few = VALUES / r->m, n_run = few > RUNS ? few : RUNS, n = 0;
+  bool all = r->n * r->m <= VALUES;
+  if (all || n_run > r->n) n_run = r->n;
+  atvi_idx m = r->m, most = n_run < VALUES ? VALUES / n_run : 1;
+  if (!all && m > most) m = most;
+  value *v = atvi_pool_take(pool, (size_t)(n_run * m), sizeof *v);
+  double *column = atvi_pool_take(pool, 3 * (size_t)(n_run * m), sizeof *column);
+  if (!v || !column) return no_memory(pool);
+  for (atvi_idx k = 0; k < n_run; k++)
+    for (atvi_idx t = 0; t < m; t++) {
+      atvi_idx run = which(k, n_run, r->n), at = run * r->m + which(t, m, r->m);
+      v[n++] = (value){r->y[at], loo->predicted[at], loo->run_sd[run]};
+    }
+  qsort(v, (size_t)n, sizeof *v, by_observed);
+  for (atvi_idx i = 0; i < n; i++) {
+    column[i] = v[i].observed;
+    column[n + i] = v[i].predicted;
+    column[2 * n + i] = v[i].sd;
   }
-  out->n_left = l->n;
+  out->n_left = n;
   out->observed = column;
-  out->predicted = column + l->n;
-  out->sd = column + 2 * l->n;
-  out->left_runs = l->n_run;
-  out->left_at_once = (l->n_run + l->n_group - 1) / l->n_group;
+  out->predicted = column + n;
+  out->sd = column + 2 * n;
+  out->left_runs = n_run;
   return ATVI_OK;
-}
-
-/* Nothing is shown where it cannot be done; the sums are known all the same. */
-static atvi_status leave_out(atvi_pool *pool, const atvi_emulated_runs *r, const atvi_em_info *info,
-                             atvi_report_emulator *out) {
-  leaving l = {.pool = pool, .all = &r->runs, .at = r->opts};
-  atvi_idx n = r->runs.n, d = r->runs.d;
-  l.at.length = info->length;
-  l.at.nugget = info->nugget;
-  l.at.time_length = r->runs.m > 1 ? info->time_length : NAN;
-  l.at.sill = info->sill;
-  l.at.basis = 0;
-  l.at.starts = 1;
-  if (!choose(&l)) return no_memory(pool);
-  if (l.m == 1) l.at.time_length = NAN;
-  double *x = atvi_pool_take(pool, (size_t)(n * d) + 1, sizeof *x),
-         *y = atvi_pool_take(pool, (size_t)(n * l.m) + 1, sizeof *y);
-  double *room = atvi_block(atvi_pool_ctx(pool), (size_t)((d + l.m) * ATVI_EM_GROUP) * sizeof *room);
-  atvi_status status = x && y && room ? atvi_ctx_new(NULL, &l.quiet) : ATVI_ENOMEM;
-  if (l.quiet) atvi_ctx_set_threads(l.quiet, atvi_ctx_threads(atvi_pool_ctx(pool)));
-  for (atvi_idx g = 0; g < l.n_group && status == ATVI_OK; g++) status = leave_group(&l, x, y, room, g);
-  atvi_ctx_free(l.quiet);
-  atvi_block_free(atvi_pool_ctx(pool), room);
-  if (status == ATVI_OK) return hand_over(&l, out);
-  return status == ATVI_ENOMEM ? no_memory(pool) : ATVI_OK;
 }
 
 /* ---- the runs ---- */
@@ -195,16 +88,42 @@ static bool find_worst(atvi_pool *pool, const atvi_emulated_runs *r, const int64
   return !atvi_pool_failed(pool);
 }
 
-/* The record once more, for what an emulator has no use for. Returns the ids of its runs. */
-static const int64_t *read_record(atvi_pool *pool, const char *folder, const atvi_emulated_runs *r,
-                                  atvi_report_emulator *out) {
-  atvi_told_runs *told = atvi_pool_take(pool, 1, sizeof *told);
-  if (!told) return NULL;
-  atvi_told_runs_read(pool, folder, r->lines, r->runs.d, out->input, told);
-  out->n_bad = told->n_bad;
-  out->bad = told->bad;
-  out->run_seconds = told->seconds;
-  return told->n_good == r->runs.n ? told->good : NULL; /* else some good ones were left out */
+static const int64_t *take_over(atvi_pool *pool, const atvi_sim_runs *rec, atvi_report_emulator *out) {
+  atvi_idx n = rec->n_failed < TOLD ? rec->n_failed : TOLD;
+  int64_t *id = atvi_pool_take(pool, (size_t)rec->n, sizeof *id);
+  atvi_report_run *bad = atvi_pool_take(pool, TOLD, sizeof *bad);
+  double *x = atvi_pool_take(pool, (size_t)(n * rec->d) + 1, sizeof *x);
+  if (!id || !bad || !x) return NULL;
+  memcpy(id, rec->id, (size_t)rec->n * sizeof *id);
+  for (atvi_idx i = 0; i < n; i++, x += rec->d) {
+    const atvi_sim_left *from = &rec->left[i];
+    if (rec->d) memcpy(x, from->x, (size_t)rec->d * sizeof *x);
+    bad[i] = (atvi_report_run){atvi_pool_printf(pool, "run %" PRId64, from->id), x,
+                               atvi_pool_strndup(pool, from->reason, strlen(from->reason))};
+  }
+  out->n_bad = n;
+  out->bad = bad;
+  out->run_seconds = rec->seconds;
+  out->n_timed = rec->n_timed;
+  return id;
+}
+
+/* The record once more, for what an emulator has no use for. *id: of its runs; NULL: it is not what it was. */
+static atvi_status read_record(atvi_pool *pool, const char *folder, const atvi_emulated_runs *r,
+                               atvi_report_emulator *out, const int64_t **id) {
+  atvi_pool *own; /* all values are read */
+  atvi_sim_runs rec;
+  ATVI_TRY(atvi_pool_new(atvi_pool_ctx(pool), &own));
+  const char *path = atvi_pool_printf(own, "%s/%s", folder, ATVI_SIM_RECORD);
+  atvi_status status =
+      path ? atvi_sim_runs_read_first(own, path, r->lines, out->name, r->runs.d, out->input, &rec)
+           : no_memory(pool);
+  if (status == ATVI_OK && rec.n == r->runs.n && rec.n_failed == r->n_failed) {
+    *id = take_over(pool, &rec, out);
+    if (atvi_pool_failed(pool)) status = no_memory(pool);
+  }
+  atvi_pool_free(own);
+  return status == ATVI_ENOMEM ? status : ATVI_OK;
 }
 
 static bool describe(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const atvi_emulated_runs *r,
@@ -238,21 +157,28 @@ atvi_status atvi_report_emulator_judge(atvi_pool *pool, const atvi_lang *lang, a
                                        const atvi_emulated_runs *r, const atvi_emulator *em,
                                        atvi_report_emulator *out) {
   atvi_em_loo loo = {0};
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
   const int64_t *id = NULL;
   const char *folder = runs ? runs : atvi_sim_folder(pool, lang->path);
   double *q2 = atvi_pool_take(pool, (size_t)r->runs.m + 1, sizeof *q2);
   if (!folder || !q2 || !describe(pool, lang, k, r, out)) return no_memory(pool);
   loo.q2_time = q2;
-  loo.run_error = atvi_pool_take(pool, (size_t)r->runs.n + 1, sizeof(double));
+  loo.run_error = atvi_pool_take(pool, 2 * (size_t)r->runs.n + 1, sizeof(double));
   if (!loo.run_error) return no_memory(pool);
-  ATVI_TRY(atvi_emulator_loo(atvi_pool_ctx(pool), em, &r->runs, &loo));
+  loo.run_sd = loo.run_error + r->runs.n;
+  loo.predicted =
+      atvi_block(ctx, (size_t)(r->runs.n * r->runs.m) * sizeof(double)); /* as large as the runs */
+  if (!loo.predicted) return no_memory(pool);
+  atvi_status status = atvi_emulator_loo(ctx, em, &r->runs, &loo);
+  if (status == ATVI_OK) status = show(pool, &r->runs, &loo, out);
+  atvi_block_free(ctx, loo.predicted);
+  ATVI_TRY(status);
   out->q2 = loo.q2;
   out->coverage = loo.coverage;
   out->rmse = loo.rmse;
   out->q2_time = r->runs.m > 1 ? q2 : NULL;
-  if (r->lines > 0) id = read_record(pool, folder, r, out);
-  if (!find_worst(pool, r, id, loo.run_error, out)) return no_memory(pool);
-  return leave_out(pool, r, atvi_emulator_info(em), out);
+  if (r->lines > 0) ATVI_TRY(read_record(pool, folder, r, out, &id));
+  return find_worst(pool, r, id, loo.run_error, out) ? ATVI_OK : no_memory(pool);
 }
 
 /* ---- the page of atvi emulate ---- */

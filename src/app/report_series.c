@@ -84,10 +84,17 @@ static bool convert(atvi_pool *pool, const atvi_predicted *from, bool told, atvi
   return to->name != NULL;
 }
 
+/* Other data of the model may have one all the same. */
+static bool without_time(const atvi_lang *lang, const atvi_series *s) {
+  return s->kind == ATVI_SERIES_OBSERVED && s->group < lang->n_data && !lang->data[s->group].time;
+}
+
 /* ---- before the fit ---- */
 
-static atvi_status data_alone(atvi_ctx *ctx, atvi_pool *pool, const atvi_target *t, atvi_idx *n,
+static atvi_status data_alone(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, atvi_idx *n,
                               atvi_report_series **out) {
+  const atvi_target *t = l->target;
+  const atvi_lang *lang = l->model->lang;
   *out = atvi_pool_take(pool, (size_t)t->n_series + 1, sizeof **out);
   if (!*out) return ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");
   for (atvi_idx s = 0; s < t->n_series; s++)
@@ -96,6 +103,7 @@ static atvi_status data_alone(atvi_ctx *ctx, atvi_pool *pool, const atvi_target 
                                             .kind = "observed",
                                             .n = t->series[s].n,
                                             .time = t->series[s].time,
+                                            .rows = without_time(lang, &t->series[s]),
                                             .value = t->series[s].value};
   return ATVI_OK;
 }
@@ -150,7 +158,10 @@ static atvi_status at_draws(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, cons
   *out = atvi_pool_take(pool, (size_t)*n + 1, sizeof **out);
   atvi_rng rng = atvi_rng_at(plain->made.seed, ATVI_STREAM_PREDICT, 1, 0);
   for (atvi_idx s = 0; *out && s < *n; s++)
-    if (!convert(pool, &series[s], l->model->emulated != NULL, p.B, &rng, &(*out)[s])) *out = NULL;
+    if (!convert(pool, &series[s], l->model->emulated != NULL, p.B, &rng, &(*out)[s]))
+      *out = NULL;
+    else
+      (*out)[s].rows = without_time(l->model->lang, &l->target->series[s]);
   *n_draw = p.B;
   if (*out && l->model->emulated) drop_emulators(n, *out);
   return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");
@@ -161,7 +172,7 @@ atvi_status atvi_report_series_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded 
                                     atvi_idx *n_draw) {
   *n = *n_draw = 0;
   *out = NULL;
-  if (!plain) return data_alone(ctx, pool, l->target, n, out);
+  if (!plain) return data_alone(ctx, pool, l, n, out);
   return at_draws(ctx, pool, l, holdout, plain, n, out, n_draw);
 }
 

@@ -317,10 +317,20 @@ static bool has_time(const atvi_lang *lang) {
 
 static const atvi_lang_observe *counting(const atvi_lang *lang) {
   for (atvi_idx o = 0; o < lang->n_observe; o++)
-    for (int a = 0; a < lang->observe[o].n_arg; a++)
-      if (atvi_graph_kinds(lang->graph, lang->observe[o].arg[a]) >> ATVI_IN_PREV & 1)
-        return &lang->observe[o];
+    if (atvi_app_counts(lang, &lang->observe[o])) return &lang->observe[o];
   return NULL;
+}
+
+atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double start, const char **text) {
+  const char *burnin = line_of(lang->source, "burnin"), *rest = burnin ? burnin + strcspn(burnin, "\n") : "";
+  char number[ATVI_NUMBER_BYTES + 1] = "";
+  *text = NULL;
+  if (lang->n_state == 0 || line_of(lang->source, "start")) return ATVI_OK;
+  atvi_format_number(number, start);
+  *text = burnin ? atvi_pool_printf(pool, "%.*sstart %s%s", (int)(burnin - lang->source), lang->source,
+                                    number, rest)
+                 : atvi_pool_printf(pool, "%s\nstart %s\n", lang->source, number);
+  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
 }
 
 /* A model starts at the first time of its data unless it says when. Without data that is the first time asked for: a fit to what is
@@ -336,22 +346,18 @@ static atvi_status say_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_lang *la
         "when counting began\nhint: add a line such as: start 0",
         lang->path, counting(lang)->name);
   double start = burnin ? first + lang->start : first; /* without data a burn-in begins before 0 */
-  char number[ATVI_NUMBER_BYTES + 1] = "";
-  atvi_format_number(number, start);
   atvi_log(ctx, ATVI_LOG_NOTE,
            burnin
                ? "no data and no start in the model: it starts at %g, its burn-in before the first time, %g"
                : "no data and no start in the model: it starts at the first time, %g",
            start, first);
-  const char *rest = burnin ? burnin + strcspn(burnin, "\n") : "";
-  *text = burnin ? atvi_pool_printf(pool, "%.*sstart %s%s", (int)(burnin - lang->source), lang->source,
-                                    number, rest)
-                 : atvi_pool_printf(pool, "%s\nstart %s\n", lang->source, number);
-  return *text ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  return atvi_app_start_text(pool, lang, start, text);
 }
 
-static atvi_status find_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, double first,
-                              const char **text) {
+/* Times may be dates, which takes the model's calendar; and when to start depends on them. */
+static atvi_status find_times(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_idx *n,
+                              double **time, const char **text) {
+  const atvi_app_model *model = &o->model;
   atvi_lang *lang;
   atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)model->n_data + 1, sizeof *replace);
   if (!replace) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
@@ -364,7 +370,8 @@ static atvi_status find_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_mod
       &lang);
   if (status == ATVI_EIO) status = ATVI_EDATA; /* as in atvi_app_load */
   if (status != ATVI_OK) return status;
-  status = say_start(ctx, pool, lang, first, text);
+  status = atvi_app_times(ctx, pool, o->times, lang, n, time);
+  if (status == ATVI_OK) status = say_start(ctx, pool, lang, (*time)[0], text);
   atvi_lang_free(lang);
   return status;
 }
@@ -372,12 +379,11 @@ static atvi_status find_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_mod
 atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts,
                               atvi_app_simulate_result *result) {
   atvi_loaded l;
-  atvi_idx n_time;
-  double *time;
+  atvi_idx n_time = 0;
+  double *time = NULL;
   const char *text = NULL;
   *result = (atvi_app_simulate_result){.text = ""};
-  ATVI_TRY(atvi_app_times(ctx, pool, opts->times, &n_time, &time));
-  if (n_time) ATVI_TRY(find_start(ctx, pool, &opts->model, time[0], &text));
+  if (opts->times) ATVI_TRY(find_times(ctx, pool, opts, &n_time, &time, &text));
   ATVI_TRY(atvi_app_load(ctx, &opts->model,
                          &(atvi_model_opts){.n_time = n_time, .time = time, .text = text, .forward = true},
                          &l));

@@ -6,11 +6,36 @@
 #include "io/file.h"
 #include <unistd.h>
 
+/* Folders that other commands make, by a file in them. */
+static const struct {
+  const char *holds, *told;
+} OTHER[] = {
+    {"compare.json", "of atvi compare: its table is compare.csv, and every fit has a folder in it"},
+    {"study.json", "of atvi study: its table is study.csv"},
+    {"sbc.json", "of atvi sbc: what it found is sbc_summary.json"},
+    {"runs.jsonl", "of atvi run, with runs of a simulator; atvi emulate judges them"},
+    {"design.csv", "of atvi design; atvi run does the runs"},
+    {"fit.json", "of a fit that has not finished"},
+};
+
+static bool has(atvi_pool *pool, const char *dir, const char *name) {
+  const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
+  return path && access(path, F_OK) == 0;
+}
+
+static atvi_status no_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
+  for (size_t k = 0; k < sizeof OTHER / sizeof *OTHER; k++)
+    if (has(pool, dir, OTHER[k].holds))
+      return ATVI_FAIL(ctx, ATVI_EIO, "%s is the folder %s", dir, OTHER[k].told);
+  return ATVI_FAIL(ctx, ATVI_EIO, "%s has no draws.csv: it is not the folder of a finished fit", dir);
+}
+
 atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir, atvi_draws **out) {
-  const char *path = atvi_pool_printf(pool, "%s/weighted.csv", dir);
+  bool weighted = has(pool, dir, "weighted.csv"), plain = weighted || has(pool, dir, "draws.csv");
+  const char *path = atvi_pool_printf(pool, "%s/%s.csv", dir, weighted ? "weighted" : "draws");
   *out = NULL;
-  if (path && access(path, F_OK) != 0) path = atvi_pool_printf(pool, "%s/draws.csv", dir);
   if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!plain) return no_draws(ctx, pool, dir);
   return atvi_draws_csv_read(ctx, path, out);
 }
 

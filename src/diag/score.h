@@ -69,6 +69,7 @@ typedef struct {
   double worst_time, worst_khat;
   /* set by the caller; strings are borrowed */
   const char *model, *method, *verdict, *holdout; /* holdout: the rule; NULL: none */
+  const char *worst_date;                         /* of worst_time; NULL: there are no dates */
   bool apart; /* it was no part of the fit's, but of this prediction's alone */
   uint64_t seed;
   double log_map;

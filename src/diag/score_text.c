@@ -39,6 +39,7 @@ static json_t *loo(atvi_pool *pool, const atvi_scores *s) {
   bool ok = o != NULL;
   ok = atvi_json_set(worst, "series", atvi_json_word(pool, s->worst_name)) && ok;
   ok = atvi_json_set(worst, "time", atvi_json_real(s->worst_time)) && ok;
+  if (s->worst_date) ok = atvi_json_set(worst, "date", atvi_json_word(pool, s->worst_date)) && ok;
   ok = atvi_json_set(worst, "khat", atvi_json_real(s->worst_khat)) && ok;
   ok = atvi_json_set(o, "n", json_integer(s->loo.n)) && ok;
   ok = atvi_json_set(o, "elpd", atvi_json_real(s->loo.elpd)) && ok;
@@ -136,7 +137,7 @@ static void table(atvi_text *t, const atvi_scores *s) {
     if ((int)strlen(s->fitted[i].name) > width) width = (int)strlen(s->fitted[i].name);
   if (width > NAME_MAX_SHOWN) width = NAME_MAX_SHOWN;
   atvi_text_add(t, "%-*s%7s%12s%11s%11s%11s%11s%s\n", width, "", "values", "in 95 %", "AIL", "MSPE",
-                "AIL sum", "MSPE draws", s->holdout ? "        lpd" : "");
+                "AIL/series", "MSPE draws", s->holdout ? "        lpd" : "");
   block(t, width, s, false);
   if (s->holdout) {
     atvi_text_add(t, s->apart ? "apart (%s), predicted from the others:\n" : "held out (%s):\n", s->holdout);
@@ -160,7 +161,9 @@ static void validation(atvi_text *t, const atvi_scores *s) {
   else
     atvi_text_add(t, "k-hat above %.2f for %td of %td values\n", s->khat_threshold, s->loo.n_bad, s->loo.n);
   if (s->loo.n_bad)
-    atvi_text_add(t, "         worst: %s at %g, k-hat %.2f\n", s->worst_name, s->worst_time, s->worst_khat);
+    atvi_text_add(t, "         worst: %s at %g%s%s%s, k-hat %.2f\n", s->worst_name, s->worst_time,
+                  s->worst_date ? " (" : "", s->worst_date ? s->worst_date : "", s->worst_date ? ")" : "",
+                  s->worst_khat);
   atvi_text_add(t, "WAIC     elpd %.2f +- %.2f, %.2f effective parameters\n", s->waic.elpd, s->waic.se,
                 s->waic.p);
 }

@@ -11,8 +11,13 @@ enum {
   CHAIN_MIN = 4,        /* shortest chain the kernels take */
   SHARES_MAX = 8,
 };
-static const double NEAR = 0.01;            /* share of the range that is "near" a bound */
-static const double AT = 0.1, REACH = 0.02; /* sds that are "at" a bound; share there that is no tail's end */
+static const double NEAR = 0.01; /* share of the range that is "near" a bound */
+/* Two cells at a bound, from which the density there is extrapolated: so wide, in sds, or narrower where fewer sds hold draws enough. */
+static const double CELL = 0.2, CELL_DRAWS = 150;
+static const double WINDOW =
+    0.4; /* in sds: the largest density is that of the fullest window of this width */
+static const double REACH = 0.15;  /* of the largest density: a bound where it is higher cuts the posterior */
+static const double NOT_NOISE = 2; /* standard errors */
 static const double TAIL = 0.05;
 static const double PROB[ATVI_SUMMARY_QUANTILES] = {0.025, 0.25, 0.5, 0.75, 0.975};
 
@@ -51,12 +56,74 @@ static void bounds_share(const atvi_draws *d, const double *x, atvi_summary_colu
   c->near_upper = share(d, x, c->upper - near, HUGE_VAL);
 }
 
-/* Does the density reach its bounds? Needs the sd. */
-static void bounds_reached(const atvi_draws *d, const double *x, atvi_summary_column *c) {
-  double at = AT * c->sd;
-  if (!(at > 0)) return;
-  c->reaches_lower = isfinite(c->lower) && share(d, x, -HUGE_VAL, c->lower + at) > REACH;
-  c->reaches_upper = isfinite(c->upper) && share(d, x, c->upper - at, HUGE_VAL) > REACH;
+/* The spread on the side of a bound, which a long tail on the other one does not stretch. */
+static double scale_at(const atvi_summary_column *c, bool upper) {
+  double quartile = fabs(c->quantile[upper ? 3 : 1] - c->median) / 0.6745; /* of a normal: its sd */
+  return quartile > 0 ? fmin(quartile, c->sd) : c->sd;
+}
+
+/* Draws in ascending order, and the sum of their weights; ws NULL: equal ones. */
+typedef struct {
+  atvi_idx n;
+  const double *xs, *ws;
+  double all;
+} ordered;
+
+static double weight_of(const ordered *o, atvi_idx i) { return o->ws ? o->ws[i] : 1; }
+
+static double largest_density(const ordered *o, double width) {
+  double in = 0, most = 0;
+  for (atvi_idx i = 0, first = 0; i < o->n; i++) {
+    in += weight_of(o, i);
+    while (o->xs[i] - o->xs[first] > width) in -= weight_of(o, first++);
+    most = fmax(most, in);
+  }
+  return most / (width * o->all);
+}
+
+/* Distance from a bound within which there are draws enough, at most `most`. A density may rise from zero in a small part of its sd. */
+static double cell_at(const ordered *o, bool upper, double bound, double most) {
+  double sum = 0, squares = 0;
+  for (atvi_idx k = 0; k < o->n; k++) {
+    atvi_idx i = upper ? o->n - 1 - k : k;
+    double away = fabs(o->xs[i] - bound), w = weight_of(o, i);
+    sum += w;
+    squares += w * w;
+    if (away >= most) break;
+    if (away > 0 && sum * sum >= CELL_DRAWS * squares) return away;
+  }
+  return most;
+}
+
+/* Density at a bound, by a straight line through those of two cells: the mean over the first one alone would find some where it
+ * rises from zero, and a kernel would find half of what is there. *se: its standard error. */
+static double density_at(const ordered *o, double bound, double cell, double *se) {
+  double in[2] = {0}, var[2] = {0}, size = cell * o->all;
+  for (atvi_idx i = 0; i < o->n; i++) {
+    double away = fabs(o->xs[i] - bound), w = weight_of(o, i);
+    if (away >= 2 * cell) continue;
+    in[away >= cell] += w;
+    var[away >= cell] += w * w;
+  }
+  *se = sqrt(2.25 * var[0] + 0.25 * var[1]) / size;
+  return (1.5 * in[0] - 0.5 * in[1]) / size;
+}
+
+/* Share of the largest density that is left at a bound. */
+static double left_at(const ordered *o, bool upper, double bound, double scale, bool *reaches) {
+  double se, most = largest_density(o, WINDOW * scale),
+             at = density_at(o, bound, cell_at(o, upper, bound, CELL * scale), &se);
+  *reaches = at > REACH * most && at > NOT_NOISE * se;
+  return fmin(fmax(at / most, 0), 1);
+}
+
+/* Needs sd and quartiles. */
+static void bounds_reached(atvi_idx n, const double *xs, const double *ws, atvi_summary_column *c) {
+  ordered o = {n, xs, ws, 0};
+  if (!(c->sd > 0)) return;
+  for (atvi_idx i = 0; i < n; i++) o.all += weight_of(&o, i);
+  if (isfinite(c->lower)) c->at_lower = left_at(&o, false, c->lower, scale_at(c, false), &c->reaches_lower);
+  if (isfinite(c->upper)) c->at_upper = left_at(&o, true, c->upper, scale_at(c, true), &c->reaches_upper);
 }
 
 /* Variance and squared standard error of a weighted mean, with the weights taken as given: sum w (x - mean)^2 and
@@ -157,11 +224,11 @@ static void summarise(const job *j, atvi_idx item, double *scratch) {
   c->mean = atvi_mean(n, xs, ws);
   c->sd = n > 1 ? atvi_sd(n, xs, ws) : NAN;
   convergence(j, x, work, c);
-  bounds_reached(d, x, c);
   atvi_sort(n, xs, ws, work);
   if (ws && !j->refused) weighted_tail(j, x, n, xs, ws, c);
   for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++) c->quantile[k] = atvi_quantile(n, xs, ws, PROB[k]);
   c->median = c->quantile[2];
+  bounds_reached(n, xs, ws, c);
   atvi_hpd(n, xs, ws, 0.95, c->hpd95);
   double best = d->made.mode_draw;
   if (best >= 0 && best < (double)d->n)
@@ -216,7 +283,9 @@ static atvi_summary_column unknown(const char *name, const atvi_column *bounds) 
                                .rhat = NAN,
                                .mcse = NAN,
                                .near_lower = NAN,
-                               .near_upper = NAN};
+                               .near_upper = NAN,
+                               .at_lower = NAN,
+                               .at_upper = NAN};
 }
 
 static char *copy(atvi_pool *pool, const char *s) {
@@ -270,6 +339,34 @@ atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary 
   *out = NULL;
   if (!atvi_weights_hold(d)) use.weight = NULL;
   return summary_new(pool, &use, out);
+}
+
+atvi_idx atvi_summary_least_ess(const atvi_summary *s, double *ess) {
+  atvi_idx least = -1;
+  *ess = NAN;
+  for (atvi_idx k = 0; k < s->n_param; k++) {
+    double e = s->chains ? fmin(s->col[k].ess_bulk, s->col[k].ess_tail) : s->col[k].ess_bulk;
+    if (!(e < *ess) && !(isnan(*ess) && isfinite(e))) continue;
+    *ess = e;
+    least = k;
+  }
+  return least;
+}
+
+bool atvi_summary_tail_is_small(const atvi_summary *s) {
+  return s->weighted && s->made.khat > atvi_psis_threshold(s->n);
+}
+
+const char *atvi_summary_khat(atvi_pool *pool, const atvi_summary *s) {
+  double most = atvi_psis_threshold(s->n);
+  int digits = round(100 * s->made.khat) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
+  if (!atvi_summary_tail_is_small(s))
+    return atvi_pool_printf(pool, "k-hat is %.2f (good up to %.2f)", s->made.khat, most);
+  return atvi_pool_printf(
+      pool,
+      "k-hat is %.*f, above its threshold %.*f, but the tail of the weights that it describes "
+      "holds only %.2g %% of the weight (harmless below 0.5 %%)",
+      digits, s->made.khat, digits, most, 100 * s->made.excess);
 }
 
 const char *atvi_verdict_name(atvi_verdict v) {

@@ -30,8 +30,8 @@ typedef struct {
       mcse; /* Monte Carlo standard error of the mean, inflated for k-hat > 0.5; NaN where weights were refused */
   double near_lower,
       near_upper; /* share of the posterior within 1 % of the range of a bound; NaN unless both are finite */
-  /* The density does not fall off before the bound: more than 2 % of the posterior is within a tenth of its sd of it (half
-   * normal 4.8 %, exponential 10 %, uniform 2.9 %, a normal two sds away 0.6 %). */
+  double at_lower, at_upper; /* density at a finite bound as a share of the largest; NaN: no such bound */
+  /* That share is above 15 %, and no accident of few draws: the bound cuts the posterior (a normal closer than 1.9 sds to it). */
   bool reaches_lower, reaches_upper;
 } atvi_summary_column;
 
@@ -69,6 +69,13 @@ ATVI_CHECKED atvi_status atvi_summary_json(atvi_pool *pool, const atvi_summary *
 
 /* A table and the messages for a terminal, at most 100 columns wide. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text);
+
+/* The parameter that has the fewest effective draws, of those that tables show, and how many; -1: not known, *ess is then NaN. */
+atvi_idx atvi_summary_least_ess(const atvi_summary *s, double *ess);
+/* Weights that were used although k-hat is above its threshold: the tail that it speaks of holds next to nothing. */
+bool atvi_summary_tail_is_small(const atvi_summary *s);
+/* "k-hat is 0.56 (good up to 0.70)", or why it does no harm that it is larger; of weights that were used. NULL: no memory. */
+const char *atvi_summary_khat(atvi_pool *pool, const atvi_summary *s);
 
 /* For summary.c: sets verdict and messages from the numbers, which must be there. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s);

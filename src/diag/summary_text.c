@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static const double NOTED = 0.9; /* of what the weights are worth: a parameter with less is named */
 enum { WIDTH = 100, CELL = 24, NAME_MIN = 8 };
 enum { NAME, MEAN, SD, MODE, MEDIAN, LOW, HIGH, ESS, TAIL, RHAT, N_COLUMN };
 
@@ -234,22 +235,33 @@ static void put_training(text_buffer *b, const atvi_made *m) {
   puts_to(b, "\n");
 }
 
+/* What weighted draws are worth; also for the parameter for which that is least. */
+static const char *worth(atvi_pool *pool, const atvi_summary *s) {
+  double ess;
+  atvi_idx least = atvi_summary_least_ess(s, &ess);
+  bool less = least >= 0 && ess < NOTED * s->ess;
+  const char *of = less ? atvi_pool_printf(pool, ", for %s %.0f", s->col[least].name, ess) : "";
+  return atvi_pool_printf(pool, "the weighted draws are worth %.0f independent ones (%.0f %%)%s", s->ess,
+                          100 * s->ess / (double)s->n, of ? of : "");
+}
+
 /* How well the approximation fits, and what its draws are worth. */
 static void put_fit(text_buffer *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   if (!atvi_made_variational(m)) return;
-  PRINT(b, isnan(m->khat) ? "k-hat  unknown" : "k-hat  %.2f", m->khat);
-  double most = atvi_psis_threshold(s->n);
-  PRINT(b, " (good up to %.2f)", most);
-  if (s->weighted && m->khat > most)
-    PRINT(b, ", which is no harm: its tail holds %.2g %% of the weight", 100 * m->excess);
-  if (s->weighted)
-    PRINT(b, "; the weighted draws are worth %.0f independent ones (%.0f %%)", s->ess,
-          100 * s->ess / (double)s->n);
-  else
-    puts_to(b, m->exact > 0 ? "; the draws are those of the exact sampler, which does not rest on it"
-                            : "; the draws are those of the approximation, not corrected");
-  puts_to(b, "\n");
+  const char *khat = isnan(m->khat) ? "unknown" : atvi_pool_printf(b->pool, "%.2f", m->khat), *small = "",
+             *draws = s->weighted    ? worth(b->pool, s)
+                      : m->exact > 0 ? "the draws are those of the exact sampler, which does not rest on it"
+                                     : "the draws are those of the approximation, not corrected";
+  if (atvi_summary_tail_is_small(s))
+    small =
+        atvi_pool_printf(b->pool,
+                         ", which does no harm here: the tail that it describes holds %.2g %% of the weight "
+                         "(harmless below 0.5 %%)",
+                         100 * m->excess);
+  const char *line = atvi_pool_printf(b->pool, "%s (good up to %.2f)%s; %s", khat ? khat : "",
+                                      atvi_psis_threshold(s->n), small ? small : "", draws ? draws : "");
+  if (line) put_wrapped(b, "k-hat  ", line);
   put_training(b, m);
 }
 

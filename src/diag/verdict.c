@@ -376,21 +376,24 @@ static void nuts_rule(judge *j) {
         m->max_depth_hits);
 }
 
+/* A bound that cuts the posterior. */
 static void bounds_rule(judge *j) {
   for (atvi_idx k = 0; k < j->s->n_param; k++) {
     const atvi_summary_column *c = &j->s->col[k];
     bool upper = c->reaches_upper;
     if (c->reaches_lower && upper)
       ADD(j, ATVI_VERDICT_OK,
-          "%s reaches both of its bounds, %g and %g: the posterior does not fall off before them. If they "
-          "are "
-          "guesses rather than facts, widen the prior and see whether the result moves.",
-          c->name, c->lower, c->upper);
+          "%s reaches both of its bounds: its density is still about %.0f %% of its largest at %g, and %.0f "
+          "%% at "
+          "%g. If they are guesses rather than facts, widen the prior and see whether the result moves.",
+          c->name, 100 * c->at_lower, c->lower, 100 * c->at_upper, c->upper);
     else if (c->reaches_lower || upper)
       ADD(j, ATVI_VERDICT_OK,
-          "%s reaches its %s bound %g: the posterior does not fall off before it. If that bound is a guess "
-          "rather than a fact, widen the prior and see whether the result moves.",
-          c->name, upper ? "upper" : "lower", upper ? c->upper : c->lower);
+          "%s reaches its %s bound %g: its density is still about %.0f %% of its largest there. If that "
+          "bound is a "
+          "guess rather than a fact, widen the prior and see whether the result moves.",
+          c->name, upper ? "upper" : "lower", upper ? c->upper : c->lower,
+          100 * (upper ? c->at_upper : c->at_lower));
   }
 }
 

@@ -80,7 +80,7 @@ void atvi_em_work_free(atvi_em_work *w); /* NULL is fine */
 
 enum { ATVI_EM_GROUP = 32 }; /* points that one call takes */
 
-/* mean[n_row][ATVI_EM_GROUP] and share[ATVI_EM_GROUP] = 1 + g - k' K^-1 k + dropped >= 0 (times sill: the variance) at x[d][ATVI_EM_GROUP]. Always a whole group (the caller repeats
+/* mean[n_row][ATVI_EM_GROUP] and share[ATVI_EM_GROUP] = 1 + g - k' K^-1 k + dropped >= 0 (times info's sill: the variance; with another sill `dropped` still goes with that one) at x[d][ATVI_EM_GROUP]. Always a whole group (the caller repeats
  * a point to fill it); a point's result does not depend on the others nor on its place, to the bit. mean and, below, mean_bar are aligned to ATVI_ALIGN. Never
  * allocates. */
 void atvi_em_eval(const atvi_emulator *em, atvi_em_work *w, const double *x, double *mean, double *share);
@@ -106,6 +106,8 @@ typedef struct {
   double worst_error; /* that error */
   double *q2_time;    /* [m] or NULL on input: filled per output */
   double *run_error;  /* [n] or NULL: root mean square standardised error of each run */
+  double *predicted;  /* [n][m] or NULL: what was predicted, */
+  double *run_sd;     /* [n] or NULL: and its standard deviation, the same for all outputs of a run */
 } atvi_em_loo;
 ATVI_CHECKED atvi_status atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
                                            atvi_em_loo *out);

@@ -26,6 +26,7 @@ static void count(tally *a, atvi_idx i, const double *y, atvi_idx stride, double
   double sum = 0;
   for (atvi_idx t = 0; t < m; t++) {
     double truth = a->runs->y[i * m + t], e = truth - y[t * stride], z = e / sd, c = truth - a->mean[t];
+    if (a->out->predicted) a->out->predicted[i * m + t] = y[t * stride];
     a->sse[t] += e * e;
     a->sst[t] += c * c;
     a->covered += fabs(z) <= Z95;
@@ -34,6 +35,7 @@ static void count(tally *a, atvi_idx i, const double *y, atvi_idx stride, double
   }
   double error = sqrt(sum / (double)m);
   if (a->out->run_error) a->out->run_error[i] = error;
+  if (a->out->run_sd) a->out->run_sd[i] = sd;
   if (!(error <= a->out->worst_error)) a->out->worst = i, a->out->worst_error = error;
 }
 

@@ -2,6 +2,8 @@
 #include "atvi/bind.h"
 #include "atvi/fit.h"
 #include "core/core.h"
+#include "infer/fit.h"
+#include "infer/gradient.h"
 #include "io/csv.h"
 #include "io/draws_config.h"
 #include <errno.h>
@@ -195,22 +197,22 @@ void atvi_density_free(atvi_target *target) {
 
 /* ---- options by name ---- */
 
+typedef struct {
+  atvi_fit_opts fit;
+  bool check_gradient;
+} named;
+
 static const struct {
   const char *name;
   enum { WORD, REAL, WHOLE, SEED, INDEX, FLAG } kind;
   size_t offset;
 } OPTION[] = {
-    {"method", WORD, offsetof(atvi_fit_opts, method)},
-    {"seed", SEED, offsetof(atvi_fit_opts, seed)},
-    {"ess", REAL, offsetof(atvi_fit_opts, ess)},
-    {"max_seconds", REAL, offsetof(atvi_fit_opts, max_seconds)},
-    {"chains", WHOLE, offsetof(atvi_fit_opts, chains)},
-    {"max_iter", INDEX, offsetof(atvi_fit_opts, max_iter)},
-    {"ladder", WORD, offsetof(atvi_fit_opts, ladder)},
-    {"freeze", FLAG, offsetof(atvi_fit_opts, freeze)},
-    {"map", WORD, offsetof(atvi_fit_opts, map)},
-    {"tune", WORD, offsetof(atvi_fit_opts, tune)},
-    {"exact", WORD, offsetof(atvi_fit_opts, exact)},
+    {"method", WORD, offsetof(named, fit.method)},  {"seed", SEED, offsetof(named, fit.seed)},
+    {"ess", REAL, offsetof(named, fit.ess)},        {"max_seconds", REAL, offsetof(named, fit.max_seconds)},
+    {"chains", WHOLE, offsetof(named, fit.chains)}, {"max_iter", INDEX, offsetof(named, fit.max_iter)},
+    {"ladder", WORD, offsetof(named, fit.ladder)},  {"freeze", FLAG, offsetof(named, fit.freeze)},
+    {"map", WORD, offsetof(named, fit.map)},        {"tune", WORD, offsetof(named, fit.tune)},
+    {"exact", WORD, offsetof(named, fit.exact)},    {"check_gradient", FLAG, offsetof(named, check_gradient)},
 };
 enum { OPTIONS = sizeof OPTION / sizeof *OPTION };
 
@@ -221,7 +223,7 @@ static bool whole(const char *s, long long most, long long *out) {
   return !errno && end != s && !*end && *out >= 0 && *out <= most;
 }
 
-static bool set_option(atvi_fit_opts *o, int k, const char *s) {
+static bool set_option(named *o, int k, const char *s) {
   char *at = (char *)o + OPTION[k].offset, *end;
   double real;
   long long n;
@@ -233,7 +235,7 @@ static bool set_option(atvi_fit_opts *o, int k, const char *s) {
     return true;
   case SEED:
     errno = 0;
-    o->seed = strtoull(s, &end, 10);
+    o->fit.seed = strtoull(s, &end, 10);
     return !errno && *s >= '0' && *s <= '9' && !*end;
   case WHOLE:
     if (!whole(s, INT_MAX, &n)) return false;
@@ -251,9 +253,23 @@ static bool set_option(atvi_fit_opts *o, int k, const char *s) {
   return false;
 }
 
+/* Of the time there is, what the check may take. */
+static const double CHECK_SHARE = 0.1;
+
+/* A gradient that someone has written by hand; a wrong one costs minutes, and ends in chains that do not agree. */
+static atvi_status check_gradient(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_opts *o) {
+  atvi_evaluator *ev;
+  bool own = target && target->ops && target->ops->eval == eval;
+  if (!own || (o->method && strcmp(o->method, "ram") == 0)) return ATVI_OK;
+  ATVI_TRY(atvi_evaluator_new(ctx, target, &ev));
+  atvi_status status = atvi_gradient_check(ctx, ev, o->seed, CHECK_SHARE * o->max_seconds);
+  atvi_evaluator_free(ev);
+  return status;
+}
+
 atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const char *const *option,
                            const char *const *value, atvi_draws **out) {
-  atvi_fit_opts o = atvi_fit_defaults();
+  named o = {atvi_fit_defaults(), true};
   *out = NULL;
   for (atvi_idx i = 0; i < n; i++) {
     int k = 0;
@@ -262,7 +278,9 @@ atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
     if (!set_option(&o, k, value[i]))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: %s = %s makes no sense", option[i], value[i]);
   }
-  return atvi_fit(ctx, target, &o, out);
+  ATVI_TRY(atvi_fit_check(ctx, &o.fit));
+  if (o.check_gradient) ATVI_TRY(check_gradient(ctx, target, &o.fit));
+  return atvi_fit(ctx, target, &o.fit, out);
 }
 
 /* ---- draws by name ---- */

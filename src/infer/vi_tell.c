@@ -1,136 +1,302 @@
 /* SPDX-License-Identifier: MIT */
-/* What is said of modes. Every draw goes with the peak in whose normal approximation it is likeliest; peaks with no deep valley between them are
- * one hill, and their draws are counted together: ledges of a rough posterior are nobody's explanation of the data. */
+/* What is said of modes: how much of the posterior each holds, and where its draws are.
+ *
+ * Hills   Peaks with no deep valley between them are one hill, and their draws are counted together: ledges of a rough posterior are nobody's
+ *         explanation of the data.
+ * Shares  Every draw goes, for the time being, with the peak in whose normal approximation it is likeliest. That is cheap and often right,
+ *         but a wide and low peak claims the tails of a narrow and high one, whose normal approximation gives them up. So of the draws that
+ *         a hill claims some are asked: each goes to the hill on the straight way to which it has to descend least, to the better one if it
+ *         can go up to both. What they answer holds for all that the hill claims.
+ * Places  Medians of the draws that a hill keeps; its peak may lie where hardly any are. */
 #include "infer/vi_state.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { BETWEEN = 9, SHOWN = 4 };
-#define TOLD 5.0 /* a hill is told if its share is above e^-TOLD */
-#define DEEP 3.0 /* nats that the way between two peaks falls below the lower one */
+enum {
+  BETWEEN = 9, /* points on the way between peaks */
+  WAY = 6,     /* on the way from a draw: itself, points between, and the peak */
+  ASKED = 128, /* draws of each hill that are asked */
+  SHOWN = 4,
+};
+#define TOLD 5.0  /* a hill is told if its share is above e^-TOLD */
+#define DEEP 3.0  /* nats that the way between two peaks falls below the lower one */
+#define ABOVE 1.0 /* nats above its summit: such a draw is not of that hill, even if the climb ended early */
+
+typedef struct {
+  atvi_vi *v;
+  const atvi_vi_points *f;
+  atvi_idx n;          /* peaks */
+  atvi_idx *hill;      /* [n] the best peak of the same hill */
+  double *share;       /* [n] of the hill, at its best peak */
+  atvi_idx n_hill;     /* that may be told */
+  atvi_idx *at;        /* [n_hill] their best peaks */
+  double *claim;       /* [n_hill] shares by normal approximations */
+  double *home;        /* [d] a draw, its image inside the box; and scratch: [d] */
+  double *way, *theta; /* [d][ASKED * WAY] */
+  double *value;       /* [ASKED * WAY] log pi */
+  double *asked;       /* [n_hill][d][ASKED] in xi */
+  atvi_idx *goes;      /* [n_hill][ASKED] the hill of each, as a number below n_hill */
+  double *low;         /* [ASKED] on the best way so far */
+  double *centre;      /* [n_hill][d] theta */
+  double *width;       /* [d] between quartiles of the first hill */
+} telling;
 
 /* Squared distance of x from a peak in its own metric. */
-static double distance2(const atvi_vi *v, const atvi_peak *p, const atvi_vi_points *f, atvi_idx j,
-                        double *y) {
+static double distance2(atvi_idx d, const atvi_peak *p, const double *x, double *y) {
   double sum = 0;
-  for (atvi_idx i = 0; i < v->d; i++) {
-    double r = f->x[i * f->stride + j] - p->x[i];
-    for (atvi_idx k = 0; k < i; k++) r -= p->chol[i * v->d + k] * y[k];
-    y[i] = r / p->chol[i * v->d + i];
+  for (atvi_idx i = 0; i < d; i++) {
+    double r = x[i] - p->x[i];
+    for (atvi_idx k = 0; k < i; k++) r -= p->chol[i * d + k] * y[k];
+    y[i] = r / p->chol[i * d + i];
     sum += y[i] * y[i];
   }
   return sum;
 }
 
-/* share[n] of the posterior nearest to each peak. y[d]: scratch. */
-static void nearest(const atvi_vi *v, const atvi_vi_points *f, double *share, double *y) {
-  for (atvi_idx j = 0; j < f->n; j++) {
-    if (f->w && !(f->w[j] > 0)) continue;
-    atvi_idx near = 0;
-    double best = HUGE_VAL;
-    for (atvi_idx k = 0; k < v->modes.n; k++) {
-      double log_det = 0, r = distance2(v, &v->modes.mode[k], f, j, y);
-      for (atvi_idx i = 0; i < v->d; i++) log_det += log(v->modes.mode[k].chol[i * v->d + i]);
-      r += 2 * log_det - 2 * v->modes.mode[k].log_evidence;
-      if (r < best) {
-        best = r;
-        near = k;
-      }
+/* The peak that x is likeliest of; of that hill, or (hill < 0) of all. */
+static atvi_idx nearest(const telling *t, const double *x, atvi_idx hill, double *y) {
+  atvi_idx d = t->v->d, near = 0;
+  double best = HUGE_VAL;
+  for (atvi_idx k = 0; k < t->n; k++) {
+    const atvi_peak *p = &t->v->modes.mode[k];
+    if (hill >= 0 && t->hill[k] != hill) continue;
+    double r = distance2(d, p, x, y) - 2 * p->log_evidence;
+    for (atvi_idx i = 0; i < d; i++) r += 2 * log(p->chol[i * d + i]);
+    if (r < best) {
+      best = r;
+      near = k;
     }
-    share[near] += f->w ? f->w[j] : 1.0 / (double)f->n;
   }
+  return near;
 }
 
-/* The lowest point on the straight way. x, theta: [d][BETWEEN] */
-static double valley(const atvi_vi *v, const atvi_peak *a, const atvi_peak *b, double *x, double *theta) {
-  double value[BETWEEN], low = HUGE_VAL;
+/* Draw j into t->home: a surjection has images of it, and peaks are inside the box. */
+static const double *home(const telling *t, atvi_idx j) {
+  for (atvi_idx i = 0; i < t->v->d; i++) {
+    const atvi_map *m = &t->v->space->map[i];
+    double theta, ldj = 0, x = t->f->x[i * t->f->stride + j];
+    if (m->kind == ATVI_MAP_SURJECTION) {
+      atvi_map_fwd(m, 1, &x, &theta, &ldj);
+      atvi_map_inv(m, 1, &theta, &x);
+    }
+    t->home[i] = x;
+  }
+  return t->home;
+}
+
+static double weight(const telling *t, atvi_idx j) { return t->f->w ? t->f->w[j] : 1.0 / (double)t->f->n; }
+
+/* The lowest point on the straight way. */
+static double valley(const telling *t, const atvi_peak *a, const atvi_peak *b) {
+  const atvi_vi *v = t->v;
+  double low = HUGE_VAL;
   for (atvi_idx i = 0; i < v->d; i++)
     for (int k = 0; k < BETWEEN; k++)
-      x[i * BETWEEN + k] = a->x[i] + (b->x[i] - a->x[i]) * (k + 1) / (BETWEEN + 1);
-  atvi_space_eval(v->space,
-                  &(atvi_space_batch){.B = BETWEEN, .x = x, .beta = 1, .theta = theta, .log_pi = value});
-  for (int k = 0; k < BETWEEN; k++) low = fmin(low, isnan(value[k]) ? -HUGE_VAL : value[k]);
+      t->way[i * BETWEEN + k] = a->x[i] + (b->x[i] - a->x[i]) * (k + 1) / (BETWEEN + 1);
+  atvi_space_eval(v->space, &(atvi_space_batch){
+                                .B = BETWEEN, .x = t->way, .beta = 1, .theta = t->theta, .log_pi = t->value});
+  for (int k = 0; k < BETWEEN; k++) low = fmin(low, isnan(t->value[k]) ? -HUGE_VAL : t->value[k]);
   return low;
 }
 
-/* Shares of hills: each peak's goes to the best peak of its hill, hill[k]. */
-static void gather(const atvi_vi *v, double *share, atvi_idx *hill, double *x, double *theta) {
-  const atvi_peak *p = v->modes.mode;
-  atvi_idx n = v->modes.n;
-  for (atvi_idx k = 0; k < n; k++) hill[k] = k;
-  for (atvi_idx k = 0; k < n; k++)
+static void make_hills(telling *t) {
+  const atvi_peak *p = t->v->modes.mode;
+  for (atvi_idx k = 0; k < t->n; k++) t->hill[k] = k;
+  for (atvi_idx k = 0; k < t->n; k++)
     for (atvi_idx l = 0; l < k; l++) {
-      atvi_idx a = hill[k], b = hill[l];
+      atvi_idx a = t->hill[k], b = t->hill[l];
       /* measured from the summits: two that a low ledge joins have a deep valley between them all the same */
-      if (a == b || !(valley(v, &p[k], &p[l], x, theta) > fmin(p[a].log_pi, p[b].log_pi) - DEEP)) continue;
+      if (a == b || !(valley(t, &p[k], &p[l]) > fmin(p[a].log_pi, p[b].log_pi) - DEEP)) continue;
       atvi_idx top = p[a].log_pi > p[b].log_pi ? a : b, other = top == a ? b : a;
-      for (atvi_idx i = 0; i < n; i++)
-        if (hill[i] == other) hill[i] = top;
-    }
-  for (atvi_idx k = 0; k < n; k++)
-    if (hill[k] != k) {
-      share[hill[k]] += share[k];
-      share[k] = 0;
+      for (atvi_idx i = 0; i < t->n; i++)
+        if (t->hill[i] == other) t->hill[i] = top;
     }
 }
 
-/* How far hills are apart in a coordinate, in standard deviations of the first one's peak. */
-static double apart(const atvi_vi *v, const double *share, atvi_idx first, atvi_idx i) {
-  const atvi_peak *p = v->modes.mode;
-  double var = 0, most = 0;
-  for (atvi_idx k = 0; k <= i; k++) var += p[first].chol[i * v->d + k] * p[first].chol[i * v->d + k];
-  for (atvi_idx k = 0; k < v->modes.n; k++)
-    if (share[k] > exp(-TOLD)) most = fmax(most, fabs(p[k].x[i] - p[first].x[i]));
-  return most / sqrt(var);
+/* What each hill claims, and which of them claim enough. */
+static void claims(telling *t, atvi_idx *near) {
+  for (atvi_idx j = 0; j < t->f->n; j++) {
+    near[j] = -1;
+    if (!(weight(t, j) > 0)) continue;
+    near[j] = t->hill[nearest(t, home(t, j), -1, t->home + t->v->d)];
+    t->share[near[j]] += weight(t, j);
+  }
+  for (atvi_idx k = 0; k < t->n; k++) {
+    if (!(t->share[k] > exp(-TOLD))) continue;
+    t->claim[t->n_hill] = t->share[k];
+    t->at[t->n_hill++] = k;
+  }
 }
 
-/* The SHOWN coordinates in which they differ most. */
-static void choose(const atvi_vi *v, const double *share, atvi_idx first, bool *shown) {
+/* ---- asking draws ---- */
+
+static double *asked_of(const telling *t, atvi_idx h) { return t->asked + h * t->v->d * ASKED; }
+
+/* ASKED of the draws that hill h claims, by their weights. */
+static void pick(telling *t, atvi_idx h, const atvi_idx *near) {
+  double sum = 0, *x = asked_of(t, h);
+  for (atvi_idx j = 0, k = 0; j < t->f->n && k < ASKED; j++) {
+    if (near[j] != t->at[h]) continue;
+    sum += weight(t, j);
+    /* the last one has to be there, whatever sums are rounded to */
+    for (bool found = false; k < ASKED && sum > (0.5 + (double)k) / ASKED * t->claim[h] * (1 - 1e-9); k++) {
+      if (!found) home(t, j);
+      found = true;
+      for (atvi_idx i = 0; i < t->v->d; i++) x[i * ASKED + k] = t->home[i];
+    }
+  }
+}
+
+/* The ways of the draws that h claims to hill `to`: those whose lowest point is the highest so far go there. */
+static void walk(telling *t, atvi_idx h, atvi_idx to) {
+  const atvi_vi *v = t->v;
+  const double *x = asked_of(t, h);
+  for (atvi_idx k = 0; k < ASKED; k++) {
+    for (atvi_idx i = 0; i < v->d; i++) t->home[i] = x[i * ASKED + k];
+    const atvi_peak *p = &v->modes.mode[nearest(t, t->home, t->at[to], t->home + v->d)];
+    for (atvi_idx i = 0; i < v->d; i++)
+      for (int s = 0; s < WAY; s++)
+        t->way[(i * ASKED + k) * WAY + s] = t->home[i] + (p->x[i] - t->home[i]) * s / (WAY - 1);
+  }
+  atvi_space_eval(
+      v->space,
+      &(atvi_space_batch){.B = ASKED * WAY, .x = t->way, .beta = 1, .theta = t->theta, .log_pi = t->value});
+  for (atvi_idx k = 0; k < ASKED; k++) {
+    const double *value = t->value + k * WAY;
+    double low = value[0];
+    for (int s = 1; s < WAY; s++) low = fmin(low, isnan(value[s]) ? -HUGE_VAL : value[s]);
+    if (value[0] > v->modes.mode[t->at[to]].log_pi + ABOVE || !(low > t->low[k])) continue;
+    t->low[k] = low;
+    t->goes[h * ASKED + k] = to;
+  }
+}
+
+/* Shares as the draws answer. */
+static void ask(telling *t, const atvi_idx *near) {
+  for (atvi_idx h = 0; h < t->n_hill; h++) {
+    pick(t, h, near);
+    for (atvi_idx k = 0; k < ASKED; k++) {
+      t->goes[h * ASKED + k] = h;
+      t->low[k] = -HUGE_VAL;
+    }
+    for (atvi_idx to = 0; to < t->n_hill; to++) walk(t, h, to);
+  }
+  for (atvi_idx h = 0; h < t->n_hill; h++) t->share[t->at[h]] = 0;
+  for (atvi_idx h = 0; h < t->n_hill; h++)
+    for (atvi_idx k = 0; k < ASKED; k++) t->share[t->at[t->goes[h * ASKED + k]]] += t->claim[h] / ASKED;
+}
+
+/* ---- words ---- */
+
+static double share_of(const telling *t, atvi_idx h) { return t->share[t->at[h]]; }
+static bool is_told(const telling *t, atvi_idx h) { return share_of(t, h) > exp(-TOLD); }
+
+/* Where the draws of hill h are: quartiles of coordinate i, in theta. */
+static void quartiles(const telling *t, atvi_idx h, atvi_idx i, double out[3]) {
+  atvi_idx n = 0;
+  double *x = t->way, *w = t->theta, ldj = 0;
+  for (atvi_idx from = 0; from < t->n_hill; from++)
+    for (atvi_idx k = 0; k < ASKED; k++) {
+      if (t->goes[from * ASKED + k] != h) continue;
+      atvi_map_fwd(&t->v->space->map[i], 1, &asked_of(t, from)[i * ASKED + k], &x[n], &ldj);
+      w[n++] = t->claim[from];
+    }
+  atvi_sort(n, x, w, t->value);
+  for (int q = 0; q < 3; q++) out[q] = atvi_quantile(n, x, w, 0.25 * (q + 1));
+}
+
+/* The SHOWN coordinates in which hills differ most, in widths of the first one. */
+static void choose(const telling *t, atvi_idx first, bool *shown) {
   for (int n = 0; n < SHOWN; n++) {
     atvi_idx best = -1;
-    for (atvi_idx i = 0; i < v->d; i++)
-      if (!shown[i] && (best < 0 || apart(v, share, first, i) > apart(v, share, first, best))) best = i;
+    double most = -1;
+    for (atvi_idx i = 0; i < t->v->d; i++) {
+      double apart = 0;
+      for (atvi_idx h = 0; h < t->n_hill; h++)
+        if (is_told(t, h))
+          apart = fmax(apart, fabs(t->centre[h * t->v->d + i] - t->centre[first * t->v->d + i]));
+      if (shown[i] || !(apart > most * t->width[i])) continue;
+      most = apart / t->width[i];
+      best = i;
+    }
     if (best >= 0) shown[best] = true;
   }
 }
 
-static atvi_status say(const atvi_vi *v, const double *share, const bool *shown, atvi_idx k, atvi_idx number,
-                       atvi_draws *d) {
+static atvi_status say(const telling *t, const bool *shown, atvi_idx h, atvi_idx number, atvi_draws *d) {
+  const atvi_vi *v = t->v;
   char where[200];
   size_t used = 0;
-  for (atvi_idx i = 0; i < v->d && used < sizeof where; i++) {
-    double theta, ldj = 0;
-    if (!shown[i]) continue;
-    atvi_map_fwd(&v->space->map[i], 1, &v->modes.mode[k].x[i], &theta, &ldj);
-    used += (size_t)snprintf(where + used, sizeof where - used, "%s%s = %.3g", used ? ", " : "",
-                             v->space->target->param[i].name, theta);
-  }
-  return atvi_draws_say(d, "Mode %td holds %.2g %% of the posterior: near %s%s.", number, 100 * share[k],
-                        where, v->d > SHOWN ? " (where the modes differ most)" : "");
+  for (atvi_idx i = 0; i < v->d && used < sizeof where; i++)
+    if (shown[i])
+      used += (size_t)snprintf(where + used, sizeof where - used, "%s%s = %.3g", used ? ", " : "",
+                               v->space->target->param[i].name, t->centre[h * v->d + i]);
+  return atvi_draws_say(d, "Mode %td holds %.2g %% of the posterior: near %s%s.", number,
+                        100 * share_of(t, h), where, v->d > SHOWN ? " (where the modes differ most)" : "");
+}
+
+static atvi_status say_all(telling *t, atvi_idx first, bool *shown, atvi_draws *d) {
+  for (atvi_idx i = 0; i < t->v->d; i++)
+    for (atvi_idx h = 0; h < t->n_hill; h++) {
+      double q[3];
+      if (!is_told(t, h)) continue;
+      quartiles(t, h, i, q);
+      t->centre[h * t->v->d + i] = q[1];
+      if (h == first) t->width[i] = q[2] - q[0];
+    }
+  choose(t, first, shown);
+  ATVI_TRY(say(t, shown, first, 1, d));
+  for (atvi_idx h = 0, number = 1; h < t->n_hill; h++)
+    if (h != first && is_told(t, h)) ATVI_TRY(say(t, shown, h, ++number, d));
+  return ATVI_OK;
+}
+
+/* ---- the whole ---- */
+
+static bool room_for_peaks(telling *t) {
+  atvi_pool *pool = t->v->pool;
+  size_t n = (size_t)t->n, d = (size_t)t->v->d;
+  t->hill = atvi_pool_take(pool, n, sizeof *t->hill);
+  t->at = atvi_pool_take(pool, n, sizeof *t->at);
+  t->share = atvi_pool_take(pool, n, sizeof *t->share);
+  t->claim = atvi_pool_take(pool, n, sizeof *t->claim);
+  t->home = atvi_pool_take(pool, 2 * d, sizeof *t->home);
+  t->way = atvi_pool_take(pool, d * ASKED * WAY, sizeof *t->way);
+  t->theta = atvi_pool_take(pool, d * ASKED * WAY, sizeof *t->theta);
+  t->value = atvi_pool_take(pool, ASKED * WAY, sizeof *t->value);
+  return !atvi_pool_failed(pool);
+}
+
+static bool room_for_hills(telling *t) {
+  atvi_pool *pool = t->v->pool;
+  size_t n = (size_t)t->n_hill, d = (size_t)t->v->d;
+  t->asked = atvi_pool_take(pool, n * d * ASKED, sizeof *t->asked);
+  t->goes = atvi_pool_take(pool, n * ASKED, sizeof *t->goes);
+  t->low = atvi_pool_take(pool, ASKED, sizeof *t->low);
+  t->centre = atvi_pool_take(pool, n * d, sizeof *t->centre);
+  t->width = atvi_pool_take(pool, d, sizeof *t->width);
+  return !atvi_pool_failed(pool);
 }
 
 atvi_status atvi_vi_tell_modes(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
-  atvi_idx n = v->modes.n, told = 0, first = -1;
-  d->made.modes = v->opts.seek_modes && n > 0 ? 1 : NAN;
-  if (n < 2) return ATVI_OK;
-  double *share = atvi_pool_take(v->pool, (size_t)(n + v->d), sizeof *share),
-         *x = atvi_pool_take(v->pool, 2 * (size_t)(v->d * BETWEEN), sizeof *x);
-  atvi_idx *hill = atvi_pool_take(v->pool, (size_t)n, sizeof *hill);
+  telling t = {.v = v, .f = f, .n = v->modes.n};
+  atvi_idx told = 0, first = 0;
+  d->made.modes = v->opts.seek_modes && t.n > 0 ? 1 : NAN;
+  if (t.n < 2) return ATVI_OK;
+  atvi_idx *near = atvi_pool_take(v->pool, (size_t)f->n, sizeof *near);
   bool *shown = atvi_pool_take(v->pool, (size_t)v->d, sizeof *shown);
-  if (!share || !x || !hill || !shown) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
-  nearest(v, f, share, share + n);
-  gather(v, share, hill, x, x + v->d * BETWEEN);
-  for (atvi_idx k = 0; k < n; k++) {
-    if (!(share[k] > exp(-TOLD))) continue;
-    told++;
-    if (first < 0 || share[k] > share[first]) first = k;
+  if (!room_for_peaks(&t)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
+  make_hills(&t);
+  claims(&t, near);
+  if (t.n_hill < 2) return ATVI_OK;
+  if (!room_for_hills(&t)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
+  ask(&t, near);
+  for (atvi_idx h = 0; h < t.n_hill; h++) {
+    told += is_told(&t, h);
+    if (share_of(&t, h) > share_of(&t, first)) first = h;
   }
   d->made.modes = (double)(told > 1 ? told : 1);
-  if (!f->sure || told < 2) return ATVI_OK;
-  choose(v, share, first, shown);
-  ATVI_TRY(say(v, share, shown, first, 1, d));
-  for (atvi_idx k = 0, number = 1; k < n; k++)
-    if (k != first && share[k] > exp(-TOLD)) ATVI_TRY(say(v, share, shown, k, ++number, d));
-  return ATVI_OK;
+  return f->sure && told > 1 ? say_all(&t, first, shown, d) : ATVI_OK;
 }

@@ -102,16 +102,26 @@ static atvi_idx transposed(const atvi_array *a, atvi_idx i) {
   return out;
 }
 
-/* b.north as b_north: one number with a name of its own. */
-static const char *single(atvi_pool *pool, const atvi_draws *d, const char *name) {
-  char *out = atvi_pool_strndup(pool, name, strlen(name));
-  for (char *p = out; p && *p; p++)
+/* Whether a column has the name, or one of those made so far, made[n]. */
+static bool used(const atvi_draws *d, const char *const *made, atvi_idx n, const char *name) {
+  for (atvi_idx j = 0; j < d->n_col; j++)
+    if (strcmp(name, d->col[j].name) == 0) return true;
+  for (atvi_idx j = 0; j < n; j++)
+    if (strcmp(name, made[j]) == 0) return true;
+  return false;
+}
+
+/* b.north as b_north: one number with a name of its own. Where that is used, b_north_, b_north_2, ...: readers take names that end
+ * in __ for the sampler's. NULL without memory. */
+static const char *single(atvi_pool *pool, const atvi_draws *d, const char *const *made, atvi_idx n,
+                          const char *name) {
+  if (!strchr(name, '.')) return name;
+  char *plain = atvi_pool_strndup(pool, name, strlen(name)), *out = plain;
+  for (char *p = plain; p && *p; p++)
     if (*p == '.') *p = '_';
-  for (atvi_idx j = 0; out && j < d->n_col; j++)
-    if (strcmp(out, d->col[j].name) == 0 && strcmp(out, name) != 0) {
-      out = atvi_pool_printf(pool, "%s_", out);
-      j = -1;
-    }
+  int k = plain && plain[strlen(plain) - 1] == '_' ? 2 : 1;
+  for (; out && used(d, made, n, out); k++)
+    out = k == 1 ? atvi_pool_printf(pool, "%s_", plain) : atvi_pool_printf(pool, "%s_%d", plain, k);
   return out;
 }
 
@@ -128,10 +138,12 @@ static atvi_status order_columns(atvi_pool *pool, const atvi_draws *d, stan_colu
     bool as_is = counted(&array[k]) && array[k].n_dim > 0;
     for (atvi_idx i = 0; i < array[k].n; i++, to++) {
       out->at[to] = array[k].first + (as_is ? transposed(&array[k], i) : i);
-      out->name[to] = as_is ? name[out->at[to]] : single(pool, d, name[out->at[to]]);
+      const char *own = name[out->at[to]];
+      out->name[to] = as_is ? own : single(pool, d, out->name, to, own);
+      if (!out->name[to]) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory");
     }
   }
-  return atvi_pool_failed(pool) ? ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory") : ATVI_OK;
+  return ATVI_OK;
 }
 
 static void put_stan_rows(atvi_file *f, const atvi_draws *d, atvi_idx chain, const atvi_idx *column) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The command of a simulator and the fields in it: {k}, {theta.1} or {theta[1]}; {{ and }} are braces. {here} is the folder of the model. */
 #include "lang/command.h"
+#include "io/field.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,10 @@ elab_field_kind atvi_elab_field(const char **p, const char **name, size_t *n) {
   *n = 0;
   *p = s;
   if (!*s) return FIELD_END;
-  while (is_name((unsigned char)s[1 + *n]) || (s[1 + *n] && strchr("[],", s[1 + *n]))) ++*n;
-  if (*s != '{' || !*n || s[1 + *n] != '}') return FIELD_WRONG;
+  size_t before = strspn(s + 1, " \t"), end = before; /* as in templates: blanks around a name do not count */
+  while (is_name((unsigned char)s[1 + end]) || (s[1 + end] && strchr("[],", s[1 + end]))) end++;
+  *n = end + strspn(s + 1 + end, " \t");
+  if (*s != '{' || end == before || s[1 + *n] != '}') return FIELD_WRONG;
   *p = s + *n + 2;
   return FIELD_NAME;
 }
@@ -36,22 +39,13 @@ bool atvi_elab_named_params(elab *e, elab_named **out) {
   return true;
 }
 
-static int compare_part(const char *text, size_t n, const char *name) {
-  int c = strncmp(text, name, n);
-  return c ? c : name[n] ? -1 : 0;
-}
-
 atvi_idx atvi_elab_named_find(const elab *e, const elab_named *param, const char *field, size_t n_field) {
-  enum { MOST = 128 };
-  char text[MOST];
+  char text[ATVI_FIELD_BYTES];
   atvi_idx lo = 0, hi = e->lang->n_param;
-  size_t n = 0;
-  if (n_field >= MOST) return -1;
-  for (size_t i = 0; i < n_field; i++) /* theta[1] is theta.1 */
-    if (field[i] != ']') text[n++] = field[i] == '[' || field[i] == ',' ? '.' : field[i];
+  if (!atvi_field_name(field, n_field, text)) return -1;
   while (lo < hi) {
     atvi_idx mid = (lo + hi) / 2;
-    int c = compare_part(text, n, param[mid].name);
+    int c = strcmp(text, param[mid].name);
     if (c == 0) return param[mid].index;
     if (c < 0)
       hi = mid;

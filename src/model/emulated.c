@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Times of data and of an emulator that differ by less than this share of the largest are one; or by these of the span and of the mean step, for simulators
- * print times with six digits. */
-static const double SAME_TIME = 1e-10, SAME_SPAN = 1e-6, SAME_STEP = 1e-3;
+/* Times of data and of an emulator are one if they differ by no more than simulators lose that print six digits, or than rounding of the
+ * largest time leaves (0 has no digits); and never by more than this share of the way to the next output. */
+static const double SAME_DIGITS = 5.01e-6, SAME_ROUNDED = 1e-14, SAME_STEP = 1e-3;
 /* Range of the error of an output that is one number: no two rows are so far apart that it changes. */
 static const double FOR_EVER = 1e200;
 
@@ -20,6 +20,7 @@ typedef struct {
   bool *const *held;
   atvi_emulated *e;
   atvi_idx cap_arg;
+  bool told; /* that an emulator is fitted anew */
 } building;
 
 static atvi_status nomem(const building *b) {
@@ -45,8 +46,21 @@ static atvi_status load_kept(const building *b, const char *path, const char *na
       why, name, r->runs.n);
 }
 
+/* After a change of priors or runs that is as it should be, and said once for all emulators; a file that cannot be read is not. */
+static void tell_anew(building *b, const char *name, const char *path) {
+  const char *why = atvi_errmsg(b->ctx);
+  bool other = strstr(why, "it was fitted ") != NULL;
+  if (!other)
+    atvi_log(b->ctx, ATVI_LOG_WARN, "emulator '%s': %s is not used: %s; it is fitted anew", name, path, why);
+  else if (!b->told)
+    atvi_log(b->ctx, ATVI_LOG_NOTE,
+             "the emulator '%s' is fitted anew: since %s was made, runs, priors or settings have changed",
+             name, path);
+  b->told = b->told || other;
+}
+
 /* The one that was kept, if it was fitted to these runs with these settings; else a new one. */
-static atvi_status fit(const building *b, atvi_idx k, const atvi_emulated_runs *r, atvi_emulator **out) {
+static atvi_status fit(building *b, atvi_idx k, const atvi_emulated_runs *r, atvi_emulator **out) {
   const char *name = b->lang->emulator[k].name, *of_fit = b->opts->emulators;
   const char *path = atvi_emulated_path(b->pool, b->lang, k, of_fit ? of_fit : b->opts->runs);
   if (!path) return nomem(b);
@@ -54,8 +68,7 @@ static atvi_status fit(const building *b, atvi_idx k, const atvi_emulated_runs *
   if (access(path, R_OK) == 0) {
     atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, out);
     if (status == ATVI_OK || status == ATVI_ENOMEM) return status;
-    atvi_log(b->ctx, ATVI_LOG_WARN, "emulator '%s': %s is not used: %s; it is fitted anew", name, path,
-             atvi_errmsg(b->ctx));
+    tell_anew(b, name, path);
   }
   return atvi_emulator_new(b->ctx, &r->runs, &r->opts, out);
 }
@@ -122,6 +135,15 @@ static atvi_status no_such_time(const building *b, const atvi_process *p, const 
                    em->time[em->m - 1], hint);
 }
 
+/* How far from the output k a time may be that is still its own. */
+static double tolerance(const atvi_emulation *em, atvi_idx k) {
+  const double *t = em->time;
+  double eps = fmax(SAME_DIGITS * fabs(t[k]), SAME_ROUNDED * fmax(fabs(t[0]), fabs(t[em->m - 1])));
+  if (k > 0) eps = fmin(eps, SAME_STEP * (t[k] - t[k - 1]));
+  if (k + 1 < em->m) eps = fmin(eps, SAME_STEP * (t[k + 1] - t[k]));
+  return eps;
+}
+
 /* The emulator's output at that time, -1 if there is none. */
 static atvi_idx output_at(const atvi_emulation *em, double t) {
   if (!em->time) return 0;
@@ -134,10 +156,7 @@ static atvi_idx output_at(const atvi_emulation *em, double t) {
       hi = mid;
   }
   if (lo > 0 && t - em->time[lo - 1] < fabs(em->time[lo] - t)) lo--;
-  double span = em->time[em->m - 1] - em->time[0];
-  double eps = SAME_TIME * fmax(fabs(em->time[0]), fabs(em->time[em->m - 1]));
-  if (em->m > 1) eps = fmax(eps, fmin(SAME_SPAN * span, SAME_STEP * span / (double)(em->m - 1)));
-  return fabs(em->time[lo] - t) <= eps ? lo : -1;
+  return fabs(em->time[lo] - t) <= tolerance(em, lo) ? lo : -1;
 }
 
 static atvi_status set_places(const building *b, atvi_process *p, const moment *at, double *time) {
@@ -213,6 +232,7 @@ static atvi_status terms(building *b, atvi_process *p) {
     const atvi_emulation *em = &b->e->emulator[p->emulator];
     const atvi_em_info *info = atvi_emulator_info(em->em);
     p->number[t][0] = info->sill;
+    p->dropped = info->dropped;
     p->number[t][1] = em->m > 1 ? info->time_length : FOR_EVER;
   }
   return ATVI_OK;

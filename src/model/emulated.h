@@ -3,6 +3,8 @@
  *
  *   D(t) = mean(t, theta) + N(0, sill share(theta) c(s, t)) + other processes,     mean, share: of the emulator (gp/emulator.h)
  *
+ * What a basis drops is a part of share that goes with the sill that was found, whatever the one above is.
+ *
  * Parameters of the processes are results of the model's setup program ("arguments"), and their adjoints go back through it. Emulators
  * take ATVI_EM_GROUP points at a time, processes ATVI_LANES: eval.c calls `begin` once for a group, `lanes` for its parts, and `end` for the
  * emulators' share of the gradient. An output that is one number has an error that is the same in every row. */
@@ -40,7 +42,10 @@ typedef struct {
   atvi_emulated_axis *axis; /* [d] from there to the unit cube */
   double *least, *most;     /* [d] of the designs, as theta */
   atvi_idx n_failed;        /* runs that are not among them */
+  atvi_idx n_again;         /* of those: failed more than once */
   const char *failure;      /* about the first of those; NULL: none */
+  atvi_idx n_done;          /* runs of the record, failed ones too, */
+  const int64_t *done;      /* [n_done] and their numbers */
   atvi_idx n_other;         /* runs made with other settings of the simulator than the latest */
   atvi_idx lines;           /* of the record that were read; 0: the runs are in files */
 } atvi_emulated_runs;
@@ -80,6 +85,7 @@ typedef struct {
   int own;                            /* the term that is the emulator's error; -1: none */
   atvi_idx arg[ATVI_MARKOV_TERMS][2]; /* variance, range: which argument; -1: the number below */
   double number[ATVI_MARKOV_TERMS][2];
+  double dropped;                  /* what the emulator's basis leaves out, in sills that were found */
   bool has_rest;                   /* other terms than that one and white ones */
   atvi_idx out_emulator, out_rest; /* where the two series begin among the target's; -1: there is none */
   atvi_markov *markov;             /* NULL: there are no rows */

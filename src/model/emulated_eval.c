@@ -118,13 +118,19 @@ static double sill(const atvi_process *p, const double *arg, int l) {
   return a >= 0 ? arg[a * L + l] : p->number[p->own][0];
 }
 
+/* Its variance: what the basis drops is in units of the sill that was found. Below 0 a sill is none, whatever that adds. */
+static double own_variance(const atvi_process *p, const double *arg, double share, int l) {
+  double s = sill(p, arg, l);
+  return s >= 0 ? s * (share - p->dropped) + p->dropped * p->number[p->own][0] : NAN;
+}
+
 static void parameters(const atvi_process *p, const seat *s, int part, const double *arg) {
   for (int t = 0; t < p->n_term; t++)
     for (int c = 0; c < 2; c++)
       for (int l = 0; l < L; l++)
         s->par[(2 * t + c) * L + l] = p->arg[t][c] >= 0 ? arg[p->arg[t][c] * L + l] : p->number[t][c];
   for (int l = 0; p->own >= 0 && l < L; l++)
-    s->par[2 * p->own * L + l] = sill(p, arg, l) * s->share[part + l];
+    s->par[2 * p->own * L + l] = own_variance(p, arg, s->share[part + l], l);
 }
 
 static void parameters_back(const atvi_process *p, const seat *s, int part, const double *arg,
@@ -133,7 +139,7 @@ static void parameters_back(const atvi_process *p, const seat *s, int part, cons
     for (int c = 0; c < 2; c++)
       for (int l = 0; l < L && p->arg[t][c] >= 0; l++)
         arg_bar[p->arg[t][c] * L + l] +=
-            s->par_bar[(2 * t + c) * L + l] * (t == p->own ? s->share[part + l] : 1);
+            s->par_bar[(2 * t + c) * L + l] * (t == p->own ? s->share[part + l] - p->dropped : 1);
   for (int l = 0; p->own >= 0 && l < L; l++)
     s->share_bar[part + l] = s->par_bar[2 * p->own * L + l] * sill(p, arg, l);
 }

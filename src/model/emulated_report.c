@@ -22,11 +22,10 @@ static void spread(const reporting *r, const atvi_process *p, const double *from
     for (int l = 0; l < real; l++) r->out[(at + p->row[i]) * r->B + first + l] = from[i * L + l];
 }
 
-static void report_means(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
-  const atvi_process *p = &r->m->emulated->process[k];
-  const double *own, *rest;
+/* The two parts and, in the observed series, their sum: the processes without noise. */
+static void put_parts(const reporting *r, const atvi_process *p, const double *own, const double *rest,
+                      atvi_idx first, int real) {
   atvi_idx at = r->m->obs_at[p->observe];
-  atvi_emulated_means(r->m->emulated, r->w->emulated, k, part, r->w->arg, &own, &rest);
   for (atvi_idx i = 0; i < p->n; i++)
     for (int l = 0; l < real; l++)
       r->out[(at + p->row[i]) * r->B + first + l] = own[i * L + l] + rest[i * L + l];
@@ -34,14 +33,17 @@ static void report_means(const reporting *r, atvi_idx k, int part, atvi_idx firs
   if (p->out_rest >= 0) spread(r, p, rest, p->out_rest, first, real);
 }
 
-/* The parts of a draw, as those of the means above. */
+static void report_means(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
+  const double *own, *rest;
+  atvi_emulated_means(r->m->emulated, r->w->emulated, k, part, r->w->arg, &own, &rest);
+  put_parts(r, &r->m->emulated->process[k], own, rest, first, real);
+}
+
 static void report_drawn(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
-  const atvi_process *p = &r->m->emulated->process[k];
   const double *own, *rest;
   atvi_emulated_drawn(r->m->emulated, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first, &own,
                       &rest);
-  if (p->out_emulator >= 0) spread(r, p, own, p->out_emulator, first, real);
-  if (p->out_rest >= 0) spread(r, p, rest, p->out_rest, first, real);
+  put_parts(r, &r->m->emulated->process[k], own, rest, first, real);
 }
 
 static void report_part(const reporting *r, int part, atvi_idx first, int real) {

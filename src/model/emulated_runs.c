@@ -146,8 +146,15 @@ static atvi_status read_record(const reading *r, const char *folder, atvi_idx li
   out->runs = (atvi_em_runs){.n = rec.n, .d = d, .m = rec.m, .y = rec.y, .time = rec.time};
   out->n_failed = rec.n_failed;
   out->failure = rec.failure;
+  out->n_again = rec.n_again;
   out->n_other = rec.n_other;
   out->lines = rec.lines;
+  int64_t *done = atvi_pool_take(r->pool, (size_t)(rec.n + rec.n_failed) + 1, sizeof *done);
+  if (!done) return nomem(r);
+  for (atvi_idx i = 0; i < rec.n; i++) done[i] = rec.id[i];
+  for (atvi_idx i = 0; i < rec.n_failed; i++) done[rec.n + i] = rec.left[i].id;
+  out->n_done = rec.n + rec.n_failed;
+  out->done = done;
   return ATVI_OK;
 }
 

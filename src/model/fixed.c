@@ -204,6 +204,7 @@ static void latent(const void *self, void *work, uint64_t seed, atvi_idx first, 
   atvi_idx n = f->base->n_out;
   const atvi_idx group = group_of(f);
   double *rows = atvi_block(w->ctx, (size_t)(n * group) * sizeof *rows + 1);
+  for (atvi_idx i = 0; !rows && i < n * B; i++) out[i] = NAN; /* means would pass for draws */
   for (atvi_idx at = 0; rows && at < B; at += group) {
     atvi_idx b = B - at < group ? B - at : group;
     expand(f, w, B, theta, at, b);

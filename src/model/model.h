@@ -112,7 +112,10 @@ ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                               /* elements of rows */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
-void atvi_model_tables_at(const atvi_model *m, double t, double *tab);       /* [2 n_table] */
+/* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
+ * -1: there is none. */
+atvi_idx atvi_time_before(atvi_idx n, const double *time, double t);
+void atvi_model_tables_at(const atvi_model *m, double t, double *tab); /* [2 n_table] */
 /* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),
                        void *user);

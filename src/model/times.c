@@ -104,6 +104,11 @@ static atvi_idx count_below(atvi_idx n, const double *time, double t) {
   return lo;
 }
 
+atvi_idx atvi_time_before(atvi_idx n, const double *time, double t) {
+  double eps = n ? SAME_TIME * fmax(fabs(t), fabs(time[n - 1])) : 0;
+  return count_below(n, time, t - eps) - 1;
+}
+
 static bool has_time(const atvi_lang_data *data, double t, double eps) {
   atvi_idx r = count_below(data->n_row, data->time, t - eps);
   return r < data->n_row && data->time[r] <= t + eps;
@@ -159,14 +164,24 @@ static atvi_idx find_output(const atvi_model *m, double t) {
   return lo;
 }
 
+/* Where the first row of data set k counts from. */
+static double since(const atvi_model *m, const atvi_model_opts *opts, atvi_idx k) {
+  const atvi_lang_data *data = &m->lang->data[k];
+  bool given = opts->since && data->time && data->n_row > 0 && opts->since[k] > m->lang->start &&
+               opts->since[k] < data->time[0];
+  return given ? opts->since[k] : m->lang->start;
+}
+
 static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *eps) {
   const atvi_lang *lang = m->lang;
-  atvi_idx total = 1 + opts->n_time;
+  atvi_idx total = 1 + opts->n_time + lang->n_data;
   for (atvi_idx k = 0; k < lang->n_data; k++) total += lang->data[k].time ? lang->data[k].n_row : 0;
   double *all = atvi_pool_take(m->pool, (size_t)total, sizeof *all);
   if (!all) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", total);
   atvi_idx n = 0;
   if (m->has_prev && m->n_state) all[n++] = lang->start;
+  for (atvi_idx k = 0; m->has_prev && m->n_state && opts->since && k < lang->n_data; k++)
+    all[n++] = on_grid(lang, since(m, opts, k));
   for (atvi_idx i = 0; i < opts->n_time; i++) all[n++] = on_grid(lang, opts->time[i]);
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
@@ -186,8 +201,8 @@ static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *e
  * the file, and added rows ascend. */
 static atvi_idx output_before(const atvi_model *m, atvi_idx k, atvi_idx row) {
   const double *time = m->lang->data[k].time;
-  atvi_idx r = count_below(m->n_given[k], time, time[row]);
-  atvi_idx file = r > 0 ? m->row_out[k][r - 1] : -1;
+  atvi_idx r = atvi_time_before(m->n_given[k], time, time[row]);
+  atvi_idx file = r >= 0 ? m->row_out[k][r] : -1;
   atvi_idx added = row > m->n_given[k] ? m->row_out[k][row - 1] : -1;
   return file > added ? file : added;
 }
@@ -201,7 +216,7 @@ static void added_rows(atvi_model *m) {
     }
 }
 
-static atvi_status row_outputs(atvi_model *m) {
+static atvi_status row_outputs(atvi_model *m, const atvi_model_opts *opts) {
   const atvi_lang *lang = m->lang;
   m->row_out = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_out);
   m->row_prev = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_prev);
@@ -216,7 +231,7 @@ static atvi_status row_outputs(atvi_model *m) {
       if (!data->time || !m->has_prev || !m->n_state)
         prev[r] = -1;
       else if (r == 0)
-        prev[r] = find_output(m, lang->start);
+        prev[r] = find_output(m, since(m, opts, k));
       else
         prev[r] = out[r] == out[r - 1] ? prev[r - 1] : out[r - 1];
     }
@@ -319,7 +334,7 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts) {
   }
   ATVI_TRY(find_prev(m));
   ATVI_TRY(outputs(m, opts, &eps));
-  ATVI_TRY(row_outputs(m));
+  ATVI_TRY(row_outputs(m, opts));
   m->output_tab = atvi_pool_take(m->pool, (size_t)(m->n_output * 2 * m->lang->n_table + 1), sizeof(double));
   if (!m->output_tab) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td outputs", m->n_output);
   for (atvi_idx i = 0; i < m->n_output; i++)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -97,13 +98,13 @@ static const char *quality(atvi_pool *pool, const atvi_report_emulator *e) {
 
 static void say_shown(const telling *t, double inside) {
   const atvi_report_emulator *e = t->e;
-  char how[80] = "left out one at a time";
-  if (e->left_at_once > 1) snprintf(how, sizeof how, "%td left out at a time", e->left_at_once);
   if (e->left_runs < e->n_run || e->n_left < e->n_run * e->n_output)
-    atvi_page_note(t->p, "Shown: %td values of %td of the %td runs, %s. Of these %.0f %% lie inside.",
-                   e->n_left, e->left_runs, e->n_run, how, inside);
+    atvi_page_note(
+        t->p,
+        "Shown: %td values of %td of the %td runs, left out one at a time. Of these %.0f %% lie inside.",
+        e->n_left, e->left_runs, e->n_run, inside);
   else
-    atvi_page_note(t->p, "Shown: all values, runs %s.", how);
+    atvi_page_note(t->p, "Shown: all values, runs left out one at a time.");
 }
 
 static void hover(const telling *t, const char *id, const atvi_frame *f) {
@@ -227,13 +228,21 @@ static void put_over_time(telling *t) {
 
 /* ---- inputs ---- */
 
+static bool has_logs(const atvi_report_emulator *e) {
+  for (atvi_idx j = 0; e->log && j < e->n_input; j++)
+    if (e->log[j]) return true;
+  return false;
+}
+
 static void put_inputs(const telling *t) {
-  static const char *const column[] = {"input", "from", "to", "length", "alone", "with interactions",
-                                       "remark"};
+  const char *column[8] = {"input", "from", "to", "length", "alone", "with interactions"};
   const atvi_report_emulator *e = t->e;
-  bool remarks = false;
+  bool remarks = false, logs = has_logs(e);
+  int n = 6;
   for (atvi_idx j = 0; e->remark && j < e->n_input; j++) remarks = remarks || *e->remark[j];
-  atvi_page_table(t->p, "Inputs; lengths in ranges of the input", remarks ? 7 : 6, column, false);
+  if (logs) column[n++] = "scale";
+  if (remarks) column[n++] = "remark";
+  atvi_page_table(t->p, "Inputs; lengths in ranges of the input", n, column, false);
   for (atvi_idx j = 0; j < e->n_input; j++) {
     atvi_page_row(t->p, e->input[j]);
     atvi_page_round(t->p, e->low[j]);
@@ -244,6 +253,7 @@ static void put_inputs(const telling *t) {
       atvi_page_number(t->p, e->length[j], 3);
     atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->first[j])));
     atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->total[j])));
+    if (logs) words(t->p, e->log[j] ? "log" : "linear");
     if (remarks) words(t->p, e->remark[j]);
     atvi_text_add(&t->p->body, "</tr>\n");
   }
@@ -297,8 +307,10 @@ static void say_inputs(telling *t) {
         t->p,
         "Sobol indices are of the emulator's mean, inputs uniform over their ranges, to \xc2\xb1 %.3f. A "
         "length is how far along an input runs know of each other; one many times the range means that "
-        "the output hardly bends along it, or not at all.",
-        e->sobol_error);
+        "the output hardly bends along it, or not at all.%s",
+        e->sobol_error,
+        has_logs(e) ? " Inputs on a log scale are taken by their logarithm, in lengths and indices too."
+                    : "");
   }
   put_over_time(t);
 }
@@ -309,7 +321,7 @@ static void say_failed(atvi_page *p, const atvi_report_emulator *e) {
   if (e->n_failed == 0) return;
   atvi_page_say(p, "%td run%s failed, and %s not among those that the emulator knows.%s", e->n_failed,
                 e->n_failed == 1 ? "" : "s", e->n_failed == 1 ? "is" : "are",
-                e->n_bad > 0 && e->n_bad < e->n_failed ? " Some of them:" : "");
+                e->n_bad > 0 && e->n_bad < e->n_failed ? " The first of them:" : "");
   say_runs(p, "Runs that failed", "why", true, e, e->n_bad, e->bad);
 }
 
@@ -318,9 +330,13 @@ static void say_cost(telling *t) {
   section(t, "runs", "Runs and cost");
   atvi_page_say(t->p, "%td runs of %td output%s each.%s", e->n_run, e->n_output, e->n_output == 1 ? "" : "s",
                 e->n_failed == 0 ? " None failed." : "");
-  if (isfinite(e->run_seconds))
-    atvi_page_say(t->p, "They took %.3g seconds of the simulator's time, %.2g each.", e->run_seconds,
-                  e->run_seconds / (double)(e->n_run + e->n_failed));
+  if (isfinite(e->run_seconds) && e->n_timed > 0) {
+    char who[80] = "They";
+    if (e->n_timed != e->n_run + e->n_failed)
+      snprintf(who, sizeof who, "%td runs, each counted as often as it was done,", e->n_timed);
+    atvi_page_say(t->p, "%s took %.3g seconds of the simulator's time, %.2g each.", who, e->run_seconds,
+                  e->run_seconds / (double)e->n_timed);
+  }
   if (isfinite(e->seconds))
     atvi_page_say(t->p,
                   e->loaded ? "The emulator was estimated before, and loaded in %.2g seconds."
@@ -391,8 +407,17 @@ static void say_again(atvi_page *p, const atvi_report_emulate *r) {
   if (r->text) atvi_page_listing(p, "The model file", r->text, true);
 }
 
+static const char KIND[] = "emulate";
+
+bool atvi_report_emulate_may(atvi_pool *pool, const char *dir) {
+  const char *path = atvi_pool_printf(pool, "%s/report.html", dir);
+  struct stat there;
+  return !path || lstat(path, &there) != 0 || atvi_page_is(path, KIND);
+}
+
 atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate *r, const char *dir) {
   atvi_page p = atvi_page_begin(pool, r->title, false);
+  p.kind = KIND;
   atvi_idx n_doubt = 0;
   const char *html;
   if (access(dir, W_OK) != 0) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_EIO, "%s: %s", dir, strerror(errno));

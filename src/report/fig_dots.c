@@ -24,22 +24,11 @@ static atvi_scale axis_of(const atvi_dot_plot *p) {
 /* Height of a row: there is room between its dots. */
 static double row_of(const atvi_dot_plot *p) { return fmax(ROW_LEAST, EACH * ((double)p->n + 1)); }
 
-static atvi_ink ink_of(atvi_idx k) { return (atvi_ink)(ATVI_INK_CHAIN + k % ATVI_INK_CHAINS); }
-
-/* In as many lines as it needs; with a canvas it is drawn. Returns its height. */
+/* With a canvas it is drawn. Returns its height. */
 static double legend(atvi_canvas *c, const atvi_dot_plot *p, double left, double width) {
-  static const double MARK = 13, GAP = 16, LINE = 17;
-  double x = left, y = 34;
-  if (p->n < 2) return 0;
-  for (atvi_idx k = 0; k < p->n; k++) {
-    double room = MARK + 1.1 * atvi_text_width(p->of[k].name, ATVI_FONT_SIZE, false), at;
-    if (x > left && x + room > width) x = left, y += LINE;
-    at = x + 5;
-    if (c) atvi_draw_dots(c, 1, &at, &y, 4, (atvi_style){.stroke = ink_of(k)});
-    if (c) atvi_draw_text(c, x + MARK, y + 4, (atvi_label){.ink = ATVI_INK_MUTED}, p->of[k].name);
-    x += room + GAP;
-  }
-  return y - 34 + LINE;
+  atvi_legend l = {.left = left, .top = TITLE, .right = width, .dots = true};
+  for (atvi_idx k = 0; p->n > 1 && k < p->n; k++) atvi_legend_put(c, &l, k, p->of[k].name);
+  return l.height;
 }
 
 static void draw_one(atvi_canvas *c, const atvi_frame *f, const atvi_dot_plot *p, atvi_idx k, atvi_idx i) {
@@ -49,8 +38,8 @@ static void draw_one(atvi_canvas *c, const atvi_frame *f, const atvi_dot_plot *p
   if (isfinite(e) && e > 0 && !p->log)
     atvi_draw_line(c, atvi_frame_x(f, fmax(v - e, f->across.low)), y,
                    atvi_frame_x(f, fmin(v + e, p->ends[1])), y,
-                   (atvi_style){.stroke = ink_of(k), .width = 1.5});
-  atvi_draw_dots(c, 1, &x, &y, p->n > 3 ? 3 : 4, (atvi_style){.stroke = ink_of(k)});
+                   (atvi_style){.stroke = atvi_ink_of(k), .width = 1.5});
+  atvi_draw_dots(c, 1, &x, &y, p->n > 3 ? 3 : 4, (atvi_style){.stroke = atvi_ink_of(k)});
 }
 
 atvi_canvas *atvi_figure_dots(atvi_pool *pool, const atvi_dot_plot *p) {

@@ -5,13 +5,7 @@
 #include <string.h>
 
 static atvi_frame frame_of(atvi_box box, atvi_scale across, atvi_scale up) {
-  double left = fmax(24, atvi_frame_left(&up, 0));
-  return (atvi_frame){.x = box.x + left,
-                      .y = box.y + 30,
-                      .width = box.width - left - 14,
-                      .height = box.height - 30 - 38,
-                      .across = across,
-                      .up = up};
+  return atvi_panel_frame(box, across, up, true, 0);
 }
 
 /* ---- training ---- */
@@ -131,8 +125,6 @@ atvi_frame atvi_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, const do
 
 /* ---- chains ---- */
 
-static atvi_ink chain_ink(atvi_idx k) { return (atvi_ink)(ATVI_INK_CHAIN + k % ATVI_INK_CHAINS); }
-
 atvi_frame atvi_panel_trace(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain, atvi_idx n,
                             const double *x, atvi_idx points) {
   double px[256], py[256], low = HUGE_VAL, high = -HUGE_VAL;
@@ -150,7 +142,7 @@ atvi_frame atvi_panel_trace(atvi_canvas *c, atvi_box box, const char *name, atvi
       px[i] = (double)at + 0.5;
       py[i] = x[k * n + at];
     }
-    atvi_plot_line(c, &f, each, px, py, (atvi_style){.stroke = chain_ink(k), .width = 0.8, .opacity = 0.7});
+    atvi_plot_line(c, &f, each, px, py, (atvi_style){.stroke = atvi_ink_of(k), .width = 0.8, .opacity = 0.7});
   }
   return f;
 }
@@ -182,7 +174,8 @@ atvi_frame atvi_panel_ranks(atvi_canvas *c, atvi_box box, const char *name, atvi
       px[2 * b] = (double)b / (double)bins, px[2 * b + 1] = (double)(b + 1) / (double)bins;
       py[2 * b] = py[2 * b + 1] = share[k * bins + b];
     }
-    atvi_plot_line(c, &f, 2 * bins, px, py, (atvi_style){.stroke = chain_ink(k), .width = 1, .opacity = 0.7});
+    atvi_plot_line(c, &f, 2 * bins, px, py,
+                   (atvi_style){.stroke = atvi_ink_of(k), .width = 1, .opacity = 0.7});
   }
   double one = atvi_frame_y(&f, 1);
   atvi_draw_line(c, f.x, one, f.x + f.width, one, (atvi_style){.stroke = ATVI_INK_TEXT, .dash = true});

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double TOP = 30, BOTTOM = 22, BOTTOM_NAMED = 38, RIGHT = 12; /* margins, for title and ticks */
-
 /* The simulator without its discrepancy. */
 #define ATVI_INK_ALONE ((atvi_ink)(ATVI_INK_CHAIN + 2))
 
@@ -64,6 +62,7 @@ const atvi_report_series *atvi_series_thin(atvi_pool *pool, const atvi_report_se
   *out = (atvi_report_series){.name = s->name,
                               .kind = s->kind,
                               .n = most,
+                              .rows = s->rows,
                               .time = r.time,
                               .value = s->value ? r.value : NULL,
                               .held = s->held ? r.held : NULL,
@@ -90,7 +89,8 @@ static void widen(double ends[2], double v) {
 /* All data and means; bands as far as they are no more than ROOM times as wide: a band that goes far beyond would hide what
  * there is to see, and is cut. */
 static atvi_scale height_of(const atvi_report_series *s) {
-  const double ROOM = s->value ? 1.2 : HUGE_VAL; /* without data the band is what there is to see */
+  /* Without data, or with one value, the band is what there is to see. */
+  const double ROOM = s->value && s->n > 1 ? 1.2 : HUGE_VAL;
   double core[2] = {NAN, NAN}, all[2] = {NAN, NAN};
   for (atvi_idx i = 0; i < s->n; i++) {
     widen(core, at(s->value, i));
@@ -114,19 +114,9 @@ static atvi_scale height_of(const atvi_report_series *s) {
   return scale;
 }
 
-static atvi_frame frame_of(atvi_box box, atvi_scale across, atvi_scale up, bool named) {
-  double left = atvi_frame_left(&up, 0), bottom = named ? BOTTOM_NAMED : BOTTOM;
-  return (atvi_frame){.x = box.x + left,
-                      .y = box.y + TOP,
-                      .width = box.width - left - RIGHT,
-                      .height = box.height - TOP - bottom,
-                      .across = across,
-                      .up = up};
-}
-
 static atvi_scale time_of(const atvi_report_series *s, atvi_calendar calendar) {
   atvi_scale across = s->n > 0 ? atvi_scale_of(s->time[0], s->time[s->n - 1], 0.02) : atvi_scale_of(0, 1, 0);
-  across.calendar = calendar;
+  if (!s->rows) across.calendar = calendar;
   return across;
 }
 
@@ -144,25 +134,54 @@ static void plot_some(atvi_canvas *c, const atvi_frame *f, const atvi_report_ser
   }
 }
 
+/* A band is nothing to see at a single time: a bar in its place, so many units wide, with a line at the middle. */
+static void plot_bar(atvi_canvas *c, const atvi_frame *f, const atvi_report_series *s, double width,
+                     const double *low, const double *high, const double *middle, atvi_style band) {
+  double x = atvi_frame_x(f, s->time[0]) - 0.5 * width;
+  if (isfinite(at(low, 0)) && isfinite(at(high, 0))) {
+    double top = atvi_frame_y(f, high[0]);
+    atvi_draw_rect(c, x, top, width, atvi_frame_y(f, low[0]) - top, band);
+  }
+  if (!isfinite(at(middle, 0))) return;
+  double y = atvi_frame_y(f, middle[0]);
+  atvi_draw_line(c, x, y, x + width, y, (atvi_style){.stroke = band.fill, .width = 1.6});
+}
+
+static void plot_bands(atvi_canvas *c, const atvi_frame *f, const atvi_report_series *s) {
+  const atvi_style observed = {.fill = ATVI_INK_MAIN, .opacity = 0.18},
+                   mean = {.fill = ATVI_INK_MAIN, .opacity = 0.35},
+                   alone = {.fill = ATVI_INK_ALONE, .opacity = 0.25};
+  if (s->n == 1) {
+    plot_bar(c, f, s, 56, s->low, s->high, NULL, observed);
+    plot_bar(c, f, s, 40, s->mean_low, s->mean_high, s->mean, mean);
+    plot_bar(c, f, s, 20, s->alone_low, s->alone_high, s->alone, alone);
+    return;
+  }
+  if (s->low && s->high) atvi_plot_band(c, f, s->n, s->time, s->low, s->high, observed);
+  if (s->mean_low && s->mean_high) atvi_plot_band(c, f, s->n, s->time, s->mean_low, s->mean_high, mean);
+  if (s->alone_low && s->alone_high) atvi_plot_band(c, f, s->n, s->time, s->alone_low, s->alone_high, alone);
+  if (s->alone)
+    atvi_plot_line(c, f, s->n, s->time, s->alone, (atvi_style){.stroke = ATVI_INK_ALONE, .width = 1.6});
+  if (s->mean)
+    atvi_plot_line(c, f, s->n, s->time, s->mean, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.6});
+}
+
+static bool has_no_axis(const atvi_report_series *s) { return s->rows && s->n == 1; }
+
+/* What is written under the axis. */
+static const char *under(const atvi_report_series *s, const char *time_name) {
+  return has_no_axis(s) ? NULL : s->rows ? "row" : time_name;
+}
+
 atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_series *s,
                              atvi_calendar calendar, const char *time_name) {
-  atvi_frame f = frame_of(box, time_of(s, calendar), height_of(s), time_name != NULL);
-  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = time_name});
+  const char *x = under(s, time_name);
+  atvi_frame f = atvi_panel_frame(box, time_of(s, calendar), height_of(s), x != NULL, 0);
+  atvi_frame_draw(
+      c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_x = has_no_axis(s)});
   atvi_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are whole */
   atvi_draw_group(c, "zoom");
-  if (s->low && s->high)
-    atvi_plot_band(c, &f, s->n, s->time, s->low, s->high,
-                   (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.18});
-  if (s->mean_low && s->mean_high)
-    atvi_plot_band(c, &f, s->n, s->time, s->mean_low, s->mean_high,
-                   (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.35});
-  if (s->alone_low && s->alone_high)
-    atvi_plot_band(c, &f, s->n, s->time, s->alone_low, s->alone_high,
-                   (atvi_style){.fill = ATVI_INK_ALONE, .opacity = 0.25});
-  if (s->alone)
-    atvi_plot_line(c, &f, s->n, s->time, s->alone, (atvi_style){.stroke = ATVI_INK_ALONE, .width = 1.6});
-  if (s->mean)
-    atvi_plot_line(c, &f, s->n, s->time, s->mean, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.6});
+  plot_bands(c, &f, s);
   if (s->value) {
     plot_some(c, &f, s, s->value, false, true, ATVI_INK_DATA);
     plot_some(c, &f, s, s->value, false, false, ATVI_INK_DATA);
@@ -178,19 +197,23 @@ atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_ser
 atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_report_series *s,
                                 atvi_calendar calendar, const char *time_name) {
   double most = 3;
+  const char *x = under(s, time_name);
   for (atvi_idx i = 0; i < s->n; i++)
     if (isfinite(at(s->residual, i))) most = fmax(most, fabs(s->residual[i]));
   atvi_frame f =
-      frame_of(box, time_of(s, calendar), atvi_scale_of(-1.05 * most, 1.05 * most, 0), time_name != NULL);
-  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = time_name, .ticks_y = 5});
+      atvi_panel_frame(box, time_of(s, calendar), atvi_scale_of(-1.05 * most, 1.05 * most, 0), x != NULL, 0);
+  atvi_frame_draw(
+      c, &f,
+      &(atvi_frame_opts){
+          .title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_x = has_no_axis(s), .ticks_y = 5});
   for (int k = -2; k <= 2; k += 2) {
     double y = atvi_frame_y(&f, k);
     atvi_draw_line(c, f.x, y, f.x + f.width, y, (atvi_style){.stroke = ATVI_INK_MUTED, .dash = k != 0});
   }
   for (atvi_idx i = 0; s->residual && i < s->n; i++) {
-    double x = atvi_frame_x(&f, s->time[i]);
+    double px = atvi_frame_x(&f, s->time[i]);
     if (isfinite(s->residual[i]) && s->n <= 150)
-      atvi_draw_line(c, x, atvi_frame_y(&f, 0), x, atvi_frame_y(&f, s->residual[i]),
+      atvi_draw_line(c, px, atvi_frame_y(&f, 0), px, atvi_frame_y(&f, s->residual[i]),
                      (atvi_style){.stroke = ATVI_INK_MAIN, .opacity = 0.5});
   }
   if (s->residual) {
@@ -221,7 +244,8 @@ atvi_pit atvi_pit_of(atvi_idx n, const atvi_report_series *series) {
 atvi_frame atvi_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p) {
   double most = p->high;
   for (int k = 0; k < ATVI_PIT_BINS; k++) most = fmax(most, (double)p->count[k]);
-  atvi_frame f = frame_of(box, (atvi_scale){.low = 0, .high = 1}, atvi_scale_of(0, 1.08 * most, 0), true);
+  atvi_frame f =
+      atvi_panel_frame(box, (atvi_scale){.low = 0, .high = 1}, atvi_scale_of(0, 1.08 * most, 0), true, 0);
   atvi_frame_draw(c, &f,
                   &(atvi_frame_opts){.title = "Where observations fall in their predictions",
                                      .x = "probability of a smaller value",

@@ -13,6 +13,20 @@ typedef struct {
   double x, y, width, height;
 } atvi_box;
 
+/* ---- for this module: what panels have in common ---- */
+
+/* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: of the other, as for atvi_frame_left. */
+atvi_frame atvi_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks);
+/* Of the k-th of things that are told apart by colour. */
+atvi_ink atvi_ink_of(atvi_idx k);
+/* Their names, one after another, in as many lines as they need. */
+typedef struct {
+  double left, top, right; /* room */
+  bool dots;               /* marks; else lines */
+  double used, height;     /* begin with 0; height: of what there is */
+} atvi_legend;
+void atvi_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k, const char *name); /* c NULL: measures */
+
 /* ---- data and predictions ---- */
 
 typedef struct {
@@ -20,6 +34,7 @@ typedef struct {
   const char *kind; /* "observed", "tracked", "state" */
   atvi_idx n;
   const double *time;          /* [n] ascending */
+  bool rows;                   /* the data have no time: these are numbers of rows */
   const double *value;         /* [n] data; NaN: missing; NULL: none */
   const bool *held, *censored; /* [n]; NULL: none is */
   const double *mean, *mean_low,

@@ -6,7 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LONG = 110, HEIGHT = ATVI_REPORT_HEIGHT, TRACE_POINTS = 1600, ACROSS = 3, ACROSS_HALF = 2 };
+enum {
+  LONG = 110,
+  HEIGHT = ATVI_REPORT_HEIGHT,
+  TRACE_POINTS = 1600,
+  ALONE_ROWS = 700,
+  ACROSS = 3,
+  ACROSS_HALF = 2
+};
 static const double HALF = ATVI_REPORT_HALF, CARD_W = 300, CARD_H = 170;
 
 bool atvi_fit_long(const atvi_report_series *s) { return s->n > LONG; }
@@ -123,6 +130,25 @@ static atvi_canvas *sheet(atvi_pool *pool, atvi_idx n, atvi_idx across, double w
   atvi_idx lines = (n + across - 1) / across;
   return atvi_canvas_new(pool, width * (double)(n < across ? n : across),
                          height * (double)(lines > 0 ? lines : 1));
+}
+
+atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char *name, const char *title,
+                                    atvi_idx n, const atvi_report_series *series, const double *end,
+                                    atvi_calendar calendar, const char *time_name_of) {
+  bool wide = n == 1;
+  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_fit_long(&series[s]);
+  double width = wide ? 2 * HALF : HALF;
+  atvi_idx across = wide ? 1 : ACROSS_HALF;
+  const char *below = calendar.unit > 0 ? NULL : time_name_of ? time_name_of : "row";
+  atvi_canvas *c = sheet(pool, n, across, width, HEIGHT);
+  for (atvi_idx s = 0; s < n; s++) {
+    const atvi_report_series *some = atvi_series_thin(pool, &series[s], ALONE_ROWS);
+    atvi_frame f = atvi_panel_series(c, place(s, across, width, HEIGHT), some, calendar, below);
+    double x = atvi_frame_x(&f, end[s]);
+    if (isfinite(x))
+      atvi_draw_line(c, x, f.y, x, f.y + f.height, (atvi_style){.stroke = ATVI_INK_MUTED, .dash = true});
+  }
+  return atvi_report_save_figure(pool, dir, name, title, c);
 }
 
 static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool residuals) {

@@ -41,26 +41,32 @@ static double worst_rhat(const atvi_summary *s) {
   return most;
 }
 
-static double least_ess(const atvi_summary *s) {
-  double least = NAN;
-  for (atvi_idx k = 0; k < s->n_param; k++) least = fmin(least, fmin(s->col[k].ess_bulk, s->col[k].ess_tail));
-  return least;
+/* Effective draws of the parameter that has the fewest, "4449 (I0)"; of weights alone where none has fewer. NULL: not known. */
+static const char *least_ess(atvi_pool *pool, const atvi_summary *s) {
+  double ess;
+  atvi_idx k = atvi_summary_least_ess(s, &ess);
+  if (s->weighted && !(round(ess) < round(s->ess))) return atvi_pool_printf(pool, "%.0f", s->ess);
+  return k < 0 ? NULL : atvi_pool_printf(pool, "%.0f (%s)", ess, s->col[k].name);
 }
 
 /* Why a good fit is good. */
 static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
+  double ess;
+  atvi_summary_least_ess(s, &ess);
   if (s->chains)
     return atvi_pool_printf(
         pool,
         "The fit can be used: %td chains agree (R-hat at most %.3f), and every parameter has at "
         "least %.0f effective draws.",
-        s->n_chain, worst_rhat(s), least_ess(s));
-  if (s->weighted)
+        s->n_chain, worst_rhat(s), ess);
+  if (s->weighted) {
+    const char *khat = atvi_summary_khat(pool, s);
     return atvi_pool_printf(
         pool,
-        "The fit can be used: k-hat is %.2f (good up to %.2f), and the weighted draws are worth "
+        "The fit can be used: %s; for every parameter the weighted draws are worth at least "
         "%.0f independent ones.",
-        s->made.khat, atvi_psis_threshold(s->n), s->ess);
+        khat ? khat : "", fmin(ess, s->ess));
+  }
   return "The fit can be used.";
 }
 
@@ -105,9 +111,7 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
   atvi_report_fact(p, "draws",
                    s->chains ? atvi_pool_printf(pool, "%td \xc3\x97 %td", s->n_chain, s->n / s->n_chain)
                              : atvi_pool_printf(pool, "%td%s", s->n, s->weighted ? ", weighted" : ""));
-  if (s->weighted) atvi_report_fact(p, "effective draws", atvi_pool_printf(pool, "%.0f", s->ess));
-  if (s->chains && isfinite(least_ess(s)))
-    atvi_report_fact(p, "least effective draws", atvi_pool_printf(pool, "%.0f", least_ess(s)));
+  if (s->weighted || s->chains) atvi_report_fact(p, "least effective draws", least_ess(pool, s));
   if (s->chains && isfinite(worst_rhat(s)))
     atvi_report_fact(p, "largest R-hat", atvi_pool_printf(pool, "%.3f", worst_rhat(s)));
   if (isfinite(m->khat)) atvi_report_fact(p, "k-hat", atvi_pool_printf(pool, "%.2f", m->khat));
@@ -210,12 +214,12 @@ static const char *describe(atvi_pool *pool, const atvi_report_series *s) {
   inside fitted = count_inside(s, false), held = count_inside(s, true);
   atvi_idx n = fitted.n + held.n, in = fitted.in + held.in;
   const char *text =
-      n > 0 ? atvi_pool_printf(
-                  pool,
-                  "%s over time: data with the posterior mean and 95 %% bands; %td of %td values lie "
-                  "inside the band of observations.",
-                  s->name, in, n)
-            : atvi_pool_printf(pool, "%s over time, %td values.", s->name, s->n);
+      n > 0 ? atvi_pool_printf(pool,
+                               "%s%s: data with the posterior mean and 95 %% bands; %td of %td values lie "
+                               "inside the band of observations.",
+                               s->name, s->rows ? "" : " over time", in, n)
+            : atvi_pool_printf(pool, "%s%s, %td value%s.", s->name, s->rows ? "" : " over time", s->n,
+                               s->n == 1 ? "" : "s");
   return text ? text : "";
 }
 
@@ -229,7 +233,7 @@ static void hover(atvi_page *p, const char *id, const atvi_frame *f, const atvi_
                                {"simulator alone", s->alone},
                                {"its band from", s->alone_low},
                                {"to", s->alone_high}};
-  atvi_page_hover(p, id, f, true, "time", s->n, s->time, 9, column);
+  atvi_page_hover(p, id, f, true, s->rows ? "row" : "time", s->n, s->time, 9, column);
 }
 
 static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
@@ -251,7 +255,8 @@ static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
 }
 
 static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_report_series *s) {
-  static const char *const column[] = {"time", "observed", "mean", "95 % from", "to", "simulator alone"};
+  const char *const column[] = {s->rows ? "row" : "time", "observed", "mean", "95 % from", "to",
+                                "simulator alone"};
   const char *caption =
       atvi_pool_printf(p->pool, s->n > TABLE_ROWS ? "%s, %d of %td rows" : "%s", s->name, TABLE_ROWS, s->n);
   atvi_idx n = s->n < TABLE_ROWS ? s->n : TABLE_ROWS;
@@ -259,7 +264,7 @@ static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_report_
   for (atvi_idx k = 0; k < n; k++) {
     atvi_idx i = k * s->n / n;
     char time[ATVI_TICK_LABEL];
-    atvi_write_time(time, s->time[i], x->r->calendar);
+    atvi_write_time(time, s->time[i], s->rows ? (atvi_calendar){0} : x->r->calendar);
     atvi_page_row(p, time);
     atvi_page_number(p, s->value ? s->value[i] : NAN, 4);
     atvi_page_number(p, s->mean ? s->mean[i] : NAN, 4);
@@ -314,20 +319,21 @@ static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
     n += isfinite(of->residual[i]);
     out += fabs(of->residual[i]) > 2;
   }
-  const char *alt = atvi_pool_printf(
-      p->pool, "Standardised residuals of %s over time; %td of %td are beyond 2 in size.", of->name, out, n);
+  const char *alt =
+      atvi_pool_printf(p->pool, "Standardised residuals of %s%s; %td of %td are beyond 2 in size.", of->name,
+                       of->rows ? "" : " over time", out, n);
   const atvi_hover column[] = {{"residual", of->residual}, {"observed", of->value}, {"mean", of->mean}};
   snprintf(id, sizeof id, "r%td", s);
   snprintf(narrow, sizeof narrow, "%sn", id);
   atvi_canvas *small = atvi_fit_draw_residuals(x, s, ATVI_REPORT_HALF, &g);
   if (atvi_fit_long(of)) {
     atvi_page_figure_both(p, atvi_fit_draw_residuals(x, s, ATVI_REPORT_WIDE, &f), small, id, alt ? alt : "");
-    atvi_page_hover(p, narrow, &g, false, "time", of->n, of->time, 3, column);
+    atvi_page_hover(p, narrow, &g, false, of->rows ? "row" : "time", of->n, of->time, 3, column);
   } else {
     atvi_page_figure(p, small, id, alt ? alt : "");
     f = g;
   }
-  atvi_page_hover(p, id, &f, false, "time", of->n, of->time, 3, column);
+  atvi_page_hover(p, id, &f, false, of->rows ? "row" : "time", of->n, of->time, 3, column);
 }
 
 static void put_pit(atvi_page *p, const atvi_fit_parts *x) {

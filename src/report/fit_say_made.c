@@ -90,7 +90,6 @@ static void put_steps(atvi_page *p, const atvi_report_fit *r) {
 static void say_weights(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   const atvi_made *m = &s->made;
-  double most = atvi_psis_threshold(s->n);
   if (m->exact > 0) {
     atvi_page_say(p, "The approximation was trained, and chains that start from it and end exact took its "
                      "place: the draws do "
@@ -101,14 +100,25 @@ static void say_weights(atvi_page *p, const atvi_fit_parts *x) {
     atvi_page_say(p, "k-hat, which tells whether weights can correct the approximation, is not known.");
     return;
   }
-  atvi_page_say(
-      p, "k-hat is %.2f; up to %.2f the weights make draws of the approximation draws of the posterior. %s",
-      m->khat, most,
-      s->weighted ? m->khat > most ? "Here its tail holds next to nothing, which is no harm." : ""
-                  : "Here they cannot: the numbers are those of the approximation.");
-  if (s->weighted)
-    atvi_page_say(p, "The %td weighted draws are worth %.0f independent ones (%.0f %%).", s->n, s->ess,
-                  100 * s->ess / (double)s->n);
+  if (!s->weighted) {
+    atvi_page_say(
+        p,
+        "k-hat is %.2f; up to %.2f weights can make draws of the approximation draws of the posterior. "
+        "Here they cannot: the numbers are those of the approximation.",
+        m->khat, atvi_psis_threshold(s->n));
+    return;
+  }
+  const char *khat = atvi_summary_khat(p->pool, s);
+  double ess;
+  atvi_idx least = atvi_summary_least_ess(s, &ess);
+  atvi_page_say(p, "%s: the weights make draws of the approximation draws of the posterior.",
+                khat ? khat : "");
+  atvi_page_say(p, "By their weights the %td draws are worth %.0f independent ones (%.0f %%)%s.", s->n,
+                s->ess, 100 * s->ess / (double)s->n,
+                least >= 0 && round(ess) < round(s->ess)
+                    ? atvi_pool_printf(p->pool, "; for the mean of a parameter at least %.0f, those of %s",
+                                       ess, s->col[least].name)
+                    : "");
 }
 
 static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
@@ -137,6 +147,13 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
   if (m->modes > 1 && atvi_fit_has_elbo(x, false))
     atvi_page_note(p,
                    "Each mode has a component of its own, and a line of its own in the figures of the ELBO.");
+  if (atvi_fit_has_elbo(x, true))
+    atvi_page_note(
+        p,
+        "Training begins at a high temperature, where the data count little, and cools down to 1, the "
+        "posterior "
+        "itself. The ELBO has another height at each temperature: only at temperature 1 it is a lower bound "
+        "of the log evidence, and tells how good the fit is.");
   if (c)
     atvi_page_note(p, "Orange: the tail of the largest weights, which k-hat describes. The flatter the "
                       "weights, the better the "

@@ -269,9 +269,15 @@ void atvi_fit_say_table(atvi_page *p, const atvi_fit_parts *x) {
     put_column(p, s, &s->col[k]);
   }
   atvi_page_table_end(p, false);
-  atvi_page_note(p, "HPD: the shortest interval with that probability. ESS: how many independent draws would "
-                    "tell the mean as "
-                    "well. The same numbers are in summary.json, the draws in draws.csv.");
+  bool above = false;
+  for (atvi_idx k = 0; k < s->n_col; k++) above = above || s->col[k].ess_bulk > (double)s->n;
+  atvi_page_note(p,
+                 "HPD: the shortest interval with that probability. ESS: how many independent draws would "
+                 "tell the mean as "
+                 "well%s. The same numbers are in summary.json, the draws in draws.csv.",
+                 !above      ? ""
+                 : s->chains ? " (more than there are draws where one above is followed by one below)"
+                             : " (more than there are draws where those far out have the smaller weights)");
 }
 
 /* ---- bounds ---- */
@@ -300,9 +306,8 @@ void atvi_fit_say_bounds(atvi_page *p, const atvi_fit_parts *x) {
                         atvi_figure_bounds(p->pool, 380, x->n_bounded, x->bounded), "bounds-figure",
                         "Share of the posterior within 1 % of the range of each bound.");
   atvi_text_add(&p->body, "</div>\n");
-  atvi_page_note(p, "Share of the posterior within 1 %% of the range of each bound; red where the density "
-                    "does not fall off "
-                    "before the bound.");
+  atvi_page_note(p, "Share of the posterior within 1 %% of the range of each bound; red where the bound "
+                    "cuts the posterior: its density there is above 15 %% of its largest.");
   atvi_page_table(p, "Bounds as a table", 5, column, true);
   for (atvi_idx i = 0; i < x->n_bounded; i++) {
     const atvi_summary_column *c = x->bounded[i];

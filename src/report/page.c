@@ -271,6 +271,9 @@ static void put_hash(atvi_text *out, const char *script) {
   atvi_text_add(out, "'sha256-%s'", code);
 }
 
+static const char KIND[] = "<meta name=\"atvi-page\" content=\"";
+enum { HEAD = 4096 }; /* it stands before these bytes */
+
 static void put_head(const atvi_page *p, const char *script, atvi_text *out) {
   atvi_text_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
@@ -279,8 +282,9 @@ static void put_head(const atvi_page *p, const char *script, atvi_text *out) {
   atvi_text_add(out, "%s\">\n", p->live ? "; connect-src 'self'" : "");
   atvi_text_add(out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                      "<meta name=\"color-scheme\" content=\"light dark\">\n"
-                     "<meta name=\"generator\" content=\"atvi " ATVI_VERSION "\">\n"
-                     "<link rel=\"icon\" href=\"data:,\">\n<title>");
+                     "<meta name=\"generator\" content=\"atvi " ATVI_VERSION "\">\n");
+  if (p->kind) atvi_text_add(out, "%s%s\">\n", KIND, p->kind);
+  atvi_text_add(out, "<link rel=\"icon\" href=\"data:,\">\n<title>");
   atvi_text_escape(out, p->title);
   atvi_text_add(out, "</title>\n<style>\n%s</style></head>\n", join(p->pool, atvi_page_style));
 }
@@ -305,4 +309,16 @@ atvi_status atvi_page_end(atvi_page *p, const char **text) {
   atvi_text_add(&out, "<script>%s</script>\n</body></html>\n", script);
   if (atvi_pool_failed(p->pool)) out.failed = true;
   return atvi_text_get(&out, text);
+}
+
+bool atvi_page_is(const char *path, const char *kind) {
+  char head[HEAD];
+  FILE *f = fopen(path, "re");
+  if (!f) return false;
+  size_t n = fread(head, 1, sizeof head - 1, f);
+  fclose(f);
+  head[n] = 0;
+  const char *at = strstr(head, KIND);
+  size_t length = strlen(kind);
+  return at && strncmp(at + sizeof KIND - 1, kind, length) == 0 && at[sizeof KIND - 1 + length] == '"';
 }

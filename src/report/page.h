@@ -15,7 +15,8 @@ typedef struct {
   atvi_text contents; /* links to the sections */
   atvi_idx n_figs;
   const char *title;
-  bool live; /* asks the server that it came from how the fit is getting on */
+  const char *kind; /* a word in the head, by which pages are told apart; NULL: none */
+  bool live;        /* asks the server that it came from how the fit is getting on */
   bool in_section;
 } atvi_page;
 
@@ -66,6 +67,9 @@ void atvi_json_put_number(atvi_text *out, double x);
 
 /* The whole file. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_page_end(atvi_page *p, const char **text);
+
+/* Whether the file at path is a page of that kind. */
+bool atvi_page_is(const char *path, const char *kind);
 
 /* For page.c: lines of the style sheet and of the script, NULL-ended. */
 extern const char *const atvi_page_style[], *const atvi_page_script[];

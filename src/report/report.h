@@ -101,22 +101,25 @@ struct atvi_report_emulator {
   const char *name;
   const char *how; /* a sentence about its kernel and estimates */
   atvi_idx n_run, n_output, n_input, n_failed;
-  double seconds, run_seconds; /* its estimation; all runs together */
-  bool loaded;                 /* it was estimated before */
+  double seconds;     /* its estimation */
+  double run_seconds; /* all runs together, those done again each time: */
+  atvi_idx n_timed;   /* so many */
+  bool loaded;        /* it was estimated before */
   /* each run left out in turn */
   double q2, coverage, rmse; /* coverage: of the 95 % intervals */
   atvi_idx n_held;           /* runs that were held out once, with estimates made without them; 0: none */
   double held_q2, held_coverage, held_rmse;
-  /* Values to show: of some runs, left_at_once of which were left out at a time, and some outputs; ascending in observed. */
-  atvi_idx n_left, left_runs, left_at_once;
+  /* Values to show: some outputs of some of these predictions; ascending in observed. */
+  atvi_idx n_left, left_runs;
   const double *observed, *predicted, *sd; /* [n_left] */
   atvi_idx n_worst;
   const atvi_report_run *worst; /* furthest off first */
   atvi_idx n_bad;
-  const atvi_report_run *bad;  /* some of those that failed */
+  const atvi_report_run *bad;  /* the first of those that failed */
   const char *const *input;    /* [n_input] */
   const double *low, *high;    /* [n_input] of the prior */
   const double *length;        /* [n_input] in ranges of the input */
+  const bool *log;             /* [n_input] taken by their logarithm; NULL: none is */
   const double *first, *total; /* [n_input] Sobol indices */
   const char *const *remark;   /* [n_input] */
   double sobol_error;
@@ -135,9 +138,20 @@ typedef struct {
   const char *text;    /* the model file */
 } atvi_report_emulate;
 
+/* Whether report.html may be written into dir: there is none, or it is one that the next function wrote. */
+bool atvi_report_emulate_may(atvi_pool *pool, const char *dir);
 /* report.html and figures, into dir, which is there. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate *r,
                                                   const char *dir);
+
+/* ---- series alone ---- */
+
+/* figures/NAME.svg and NAME.pdf in dir: data with their bands, a panel for each of series[n], as the report of a fit has them. end: [n] a
+ * line is drawn at that time; NaN: none. time_name NULL: rows. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char *name,
+                                                 const char *title, atvi_idx n,
+                                                 const atvi_report_series *series, const double *end,
+                                                 atvi_calendar calendar, const char *time_name);
 
 /* For this module: a name and a value in the list of facts; value NULL: none. */
 void atvi_report_fact(atvi_page *p, const char *name, const char *value);

@@ -2,6 +2,7 @@
 /* Many runs, several at once, from one thread: slots are looked at in turn, and when nothing has happened we sleep a little, longer each
  * time. Programs that take a millisecond lose a fraction of it, and programs that take hours cost nothing to watch. */
 #include "sim/detail.h"
+#include "io/excerpt.h"
 #include "io/file.h"
 #include <errno.h>
 #include <math.h>
@@ -16,6 +17,7 @@
 enum {
   MISSING_MAX = 3,   /* programs that could not be started, in a row: it will not get better */
   FAILED_FIRST = 10, /* failures before the first good run: something is wrong with all of them */
+  ALIKE_FIRST = 3,   /* the same, if all have outputs that cannot be read, for one and the same reason */
   TOLD_MAX = 10,     /* failures told as they happen; the report has all */
   JOBS_MAX = 1000,
 };
@@ -49,6 +51,8 @@ typedef struct {
   atvi_sim_slot *slot;
   struct pollfd *fd; /* [2 n_slot] */
   int missing;       /* in a row */
+  atvi_idx n_alike;  /* failures, all of them because of */
+  char alike[400];   /* this, which is wrong with an output */
   double begun_s;
 } loop;
 
@@ -135,13 +139,12 @@ static atvi_status check_guard(loop *l) {
 }
 
 /* The last line of a log, for messages of one line. */
-static const char *last_line(atvi_pool *pool, const char *log) {
+static char *last_line(atvi_pool *pool, const char *log) {
   size_t n = log ? strlen(log) : 0;
   while (n > 0 && (log[n - 1] == '\n' || log[n - 1] == '\r' || log[n - 1] == ' ')) n--;
   size_t from = n;
   while (from > 0 && log[from - 1] != '\n') from--;
-  const char *text = atvi_pool_strndup(pool, log ? log + from : "", n - from);
-  return text ? text : "";
+  return atvi_pool_strndup(pool, log ? log + from : "", n - from);
 }
 
 /* A script named by its path from the model is not there: the commonest mistake. */
@@ -156,7 +159,8 @@ static const char *advice(const char *log) {
 }
 
 static atvi_status give_up(loop *l, atvi_sim_slot *slot, const atvi_sim_end *end) {
-  const char *line = last_line(slot->pool, end->log), *joint = line[0] ? ": " : "";
+  const char *line = last_line(slot->pool, end->log), *joint = line && line[0] ? ": " : "";
+  if (!line) line = "";
   if (end->missing)
     return ATVI_FAIL(
         l->s->ctx, ATVI_ECALL,
@@ -173,11 +177,14 @@ static atvi_status give_up(loop *l, atvi_sim_slot *slot, const atvi_sim_end *end
       l->report->failed, end->reason, joint, line, advice(end->log));
 }
 
-static void tell_failure(loop *l, atvi_idx item, const char *reason) {
+static void tell_failure(loop *l, atvi_idx item, const char *reason, const char *log) {
   char point[400];
   if (l->report->failed > TOLD_MAX) return;
   tell_point(l, item, point, sizeof point);
-  atvi_log(l->s->ctx, ATVI_LOG_NOTE, "run %lld failed: %s (%s)%s", (long long)l->b->id[item], reason, point,
+  char *line = strncmp(reason, "ended ", 6) == 0 ? last_line(l->pool, log) : NULL;
+  if (line) atvi_excerpt_clean(line);
+  atvi_log(l->s->ctx, ATVI_LOG_NOTE, "run %lld failed: %s%s%.200s (%s)%s", (long long)l->b->id[item], reason,
+           line && line[0] ? ": " : "", line ? line : "", point,
            l->report->failed == TOLD_MAX ? "; further failures are told at the end" : "");
 }
 
@@ -213,7 +220,7 @@ static atvi_status put_held(loop *l) {
   for (; l->n_held > 0; l->n_held--) {
     const held_run *how = &l->held[l->n_held - 1];
     ATVI_TRY(put(l, how->item, how, NULL));
-    tell_failure(l, how->item, how->reason);
+    tell_failure(l, how->item, how->reason, how->log);
   }
   return ATVI_OK;
 }
@@ -235,6 +242,21 @@ static atvi_status check_times(loop *l, atvi_idx most) {
       "runs must have their outputs at the same times. When the simulator does that, begin afresh with "
       "another --runs.",
       other, why);
+}
+
+/* Whether every failure so far is that an output of a program that ended well cannot be read, in the same way: then it is the model's line about it that is
+ * wrong. Numbers that are not finite can be the doing of a point. */
+static bool all_alike(loop *l, const char *reason) {
+  const atvi_sim_spec *p = &l->s->spec;
+  bool output = false;
+  for (atvi_idx o = 0; o < p->n_output; o++) {
+    size_t n = strlen(p->output[o].name);
+    output = output || (strncmp(reason, p->output[o].name, n) == 0 && reason[n] == ':');
+  }
+  if (!output || strstr(reason, "finite") || strlen(reason) >= sizeof l->alike) return false;
+  if (l->n_alike == 0) snprintf(l->alike, sizeof l->alike, "%s", reason);
+  if (strcmp(l->alike, reason) == 0) l->n_alike++;
+  return l->n_alike == l->report->failed;
 }
 
 /* The shell's word that there is no program (status 126, 127) is believed until a run was good, be it long ago. Then it is one more failure, for
@@ -259,7 +281,8 @@ static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
     ATVI_TRY(put_held(l));
     return check_times(l, most);
   }
-  tell_failure(l, slot->item, end->reason);
+  tell_failure(l, slot->item, end->reason, end->log);
+  if (all_alike(l, end->reason)) most = ALIKE_FIRST;
   bool hopeless =
       l->missing >= most || (atvi_sim_record_count(l->record, true) == 0 && l->report->failed >= most);
   return hopeless && l->next < l->n_todo ? give_up(l, slot, end) : ATVI_OK;

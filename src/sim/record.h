@@ -23,6 +23,13 @@ const char *atvi_sim_folder(atvi_pool *pool, const char *model_path);
 
 /* ---- for those who want the results ---- */
 
+/* A run that is not among the good ones. */
+typedef struct {
+  int64_t id;
+  const double *x;    /* [d] NaN: not recorded */
+  const char *reason; /* "": none was recorded; of a program that ended badly with the last line it wrote */
+} atvi_sim_left;
+
 typedef struct {
   atvi_idx n, d, m;   /* good runs, parameters, values of the output per run (1: a scalar) */
   const int64_t *id;  /* [n] */
@@ -31,10 +38,14 @@ typedef struct {
   const double *time; /* [m] ascending; NULL: none (a scalar, or rows 1, 2, ...) */
   atvi_idx
       n_failed; /* runs that are not among the n: failed by their last line, or in any output at other times than most */
+  atvi_idx n_again;    /* of these: failed more than once */
   const char *failure; /* "run 7: why" of the first that failed, and which are at other times; NULL if none */
   atvi_idx
       n_other; /* of the n: made with another command, other templates or outputs than the latest good run */
-  atvi_idx lines; /* of the record that were read */
+  atvi_idx lines;            /* of the record that were read */
+  const atvi_sim_left *left; /* [n_failed] in the order of their ids */
+  double seconds;   /* of all runs that the lines are of, each as often as it was done; NaN: none is known */
+  atvi_idx n_timed; /* so many */
 } atvi_sim_runs;
 
 /* The good runs of a record in the order of their ids. output: which; NULL: the only one. param[d]: which parameters; all must be there.

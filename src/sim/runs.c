@@ -4,6 +4,7 @@
 #include "sim/record.h"
 #include "sim/lines.h"
 #include "sim/vote.h"
+#include "io/excerpt.h"
 #include "io/file.h"
 #include "io/text.h"
 #include <errno.h>
@@ -21,6 +22,7 @@ typedef struct {
   atvi_idx *party; /* [n_output] of a good one: those with its times */
   double *x, *y;
   const char *reason;
+  double tries; /* that failed */
   const char *program;
 } row;
 
@@ -43,6 +45,8 @@ typedef struct {
   const char *latest;  /* of the last good run */
   atvi_idx most;       /* lines to read; 0: all */
   atvi_idx lines;
+  double seconds;
+  atvi_idx n_timed;
 } reader;
 
 static atvi_status no_memory(const reader *r) {
@@ -96,8 +100,12 @@ static atvi_status header(reader *r, const json_t *line) {
   if (!r->output || !holds(outputs, r->output)) return wrong_output(r, outputs);
   for (atvi_idx i = 0; i < r->d; i++)
     if (!holds(params, r->param[i]))
-      return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have no parameter %s", r->path,
-                       r->param[i]);
+      return ATVI_FAIL(
+          r->ctx, ATVI_EDATA,
+          "%s:1:1: error: the runs have no parameter %s\nhint: these are the runs of another model, or of an "
+          "earlier state of this one; move them away and run the simulator again (atvi design, atvi run), or "
+          "give another folder (--runs)",
+          r->path, r->param[i]);
   if (r->n_output == 0) ATVI_TRY(learn_outputs(r, outputs));
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = atvi_pool_strndup(r->scratch, program ? program : "", program ? strlen(program) : 0);
@@ -143,16 +151,22 @@ static atvi_status series(const atvi_sim_lines *l, atvi_pool *pool, const json_t
   return n == s->n ? ATVI_OK : atvi_sim_lines_wrong(l, "times and values have different lengths");
 }
 
-static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, row *k) {
-  const json_t *param = json_object_get(line, "parameters"), *outputs = json_object_get(line, "outputs");
-  atvi_pool *pool;
+static atvi_status point(const reader *r, const json_t *line, row *k) {
+  const json_t *param = json_object_get(line, "parameters");
   k->x = atvi_pool_take(r->scratch, (size_t)r->d + 1, sizeof *k->x);
   if (!k->x) return no_memory(r);
   for (atvi_idx i = 0; i < r->d; i++) {
     const json_t *x = json_object_get(param, r->param[i]);
-    if (!json_is_number(x)) return atvi_sim_lines_wrong(l, "a run without one of its parameters");
-    k->x[i] = json_number_value(x);
+    k->x[i] = json_is_number(x) ? json_number_value(x) : NAN;
   }
+  return ATVI_OK;
+}
+
+static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, row *k) {
+  const json_t *outputs = json_object_get(line, "outputs");
+  atvi_pool *pool;
+  for (atvi_idx i = 0; i < r->d; i++)
+    if (isnan(k->x[i])) return atvi_sim_lines_wrong(l, "a run without one of its parameters");
   ATVI_TRY(atvi_pool_new(r->ctx, &pool));
   atvi_sim_series *s = atvi_pool_take(pool, (size_t)r->n_output, sizeof *s);
   atvi_status status = s ? ATVI_OK : no_memory(r);
@@ -161,6 +175,23 @@ static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, 
   if (status == ATVI_OK) status = keep_series(r, s, k);
   atvi_pool_free(pool);
   return status;
+}
+
+/* Why a run failed. "ended with status 1" alone helps nobody: the last line that the program wrote is its own reason. */
+static const char *reason_of(const reader *r, const json_t *line) {
+  enum { MOST = 200 };
+  const char *reason = json_string_value(json_object_get(line, "reason"));
+  const char *log = json_string_value(json_object_get(line, "log"));
+  size_t n = log ? strlen(log) : 0;
+  while (n > 0 && strchr("\r\n \t", log[n - 1])) n--;
+  size_t from = n;
+  while (from > 0 && !strchr("\r\n", log[from - 1])) from--;
+  if (!reason) reason = "";
+  if (n == 0 || strncmp(reason, "ended ", 6) != 0) return atvi_pool_printf(r->scratch, "%s", reason);
+  char *text = atvi_pool_printf(r->scratch, "%s: %.*s%s", reason, n - from > MOST ? MOST : (int)(n - from),
+                                log + from, n - from > MOST ? " ..." : "");
+  if (text) atvi_excerpt_clean(text);
+  return text;
 }
 
 static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
@@ -176,12 +207,17 @@ static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
   k->ok = false;
   k->reason = NULL;
   k->program = r->program;
+  const json_t *seconds = json_object_get(line, "seconds");
+  if (json_is_number(seconds)) r->n_timed++, r->seconds += json_number_value(seconds);
+  ATVI_TRY(point(r, line, k));
   if (strcmp(outcome, "ok") == 0) {
     r->latest = r->program;
+    k->tries = 0;
     return good(r, l, line, k);
   }
-  const char *reason = json_string_value(json_object_get(line, "reason"));
-  k->reason = atvi_pool_strndup(r->scratch, reason ? reason : "", reason ? strlen(reason) : 0);
+  const json_t *attempts = json_object_get(line, "attempts");
+  k->tries += json_is_number(attempts) ? json_number_value(attempts) : 1;
+  k->reason = reason_of(r, line);
   return k->reason ? ATVI_OK : no_memory(r);
 }
 
@@ -208,7 +244,8 @@ static atvi_idx take_out(reader *r, atvi_text *told) {
     atvi_idx o = k->ok ? elsewhen(r, k) : r->n_output;
     if (o == r->n_output) continue;
     k->ok = false;
-    if (!why) why = atvi_sim_vote_why(&r->vote[o], r->scratch, r->outputs[o], k->party[o]);
+    k->reason = atvi_sim_vote_why(&r->vote[o], r->scratch, r->outputs[o], k->party[o]);
+    if (!why) why = k->reason;
     if (named++ < NAMED_MAX)
       atvi_text_add(told, "%s%lld", named > 1 ? ", " : n > 1 ? "runs " : "run ", (long long)k->id);
   }
@@ -222,6 +259,7 @@ static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
   for (atvi_idx i = 0; i < r->n; i++) {
     const row *k = &r->row[i];
     if (k->ok) continue;
+    out->n_again += k->tries > 1;
     if (out->n_failed++ == 0) atvi_text_add(&told, "run %lld: %s", (long long)k->id, k->reason);
   }
   atvi_text others = {.pool = r->scratch};
@@ -229,7 +267,22 @@ static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
   if (n) atvi_text_add(&told, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
   out->n_failed += n;
   if (out->n_failed && atvi_text_get(&told, &out->failure) != ATVI_OK) return no_memory(r);
-  return others.failed ? no_memory(r) : ATVI_OK;
+  return others.failed || atvi_pool_failed(r->scratch) ? no_memory(r) : ATVI_OK;
+}
+
+/* The same one by one. */
+static const atvi_sim_left *list_left_out(const reader *r, atvi_idx n) {
+  atvi_sim_left *list = atvi_pool_take(r->pool, (size_t)n + 1, sizeof *list);
+  double *x = atvi_pool_take(r->pool, (size_t)(n * r->d) + 1, sizeof *x);
+  for (atvi_idx i = 0, k = 0; list && x && i < r->n && k < n; i++) {
+    const row *from = &r->row[i];
+    if (from->ok) continue;
+    if (r->d) memcpy(x + k * r->d, from->x, (size_t)r->d * sizeof *x);
+    const char *reason = from->reason ? from->reason : "";
+    list[k] = (atvi_sim_left){from->id, x + k * r->d, atvi_pool_strndup(r->pool, reason, strlen(reason))};
+    k++;
+  }
+  return list;
 }
 
 static atvi_status collect(reader *r, atvi_sim_runs *out) {
@@ -247,9 +300,23 @@ static atvi_status collect(reader *r, atvi_sim_runs *out) {
   double *y = atvi_pool_take(r->pool, (size_t)(n * m), sizeof *y);
   double *time = times->time ? atvi_pool_take(r->pool, (size_t)m, sizeof *time) : NULL;
   int64_t *id = atvi_pool_take(r->pool, (size_t)n, sizeof *id);
+  const atvi_sim_left *left = list_left_out(r, out->n_failed);
   if (atvi_pool_failed(r->pool)) return no_memory(r);
   if (time) memcpy(time, times->time, (size_t)m * sizeof *time);
-  *out = (atvi_sim_runs){n, r->d, m, id, x, y, time, out->n_failed, out->failure, 0, r->lines};
+  *out = (atvi_sim_runs){.n = n,
+                         .d = r->d,
+                         .m = m,
+                         .id = id,
+                         .x = x,
+                         .y = y,
+                         .time = time,
+                         .n_failed = out->n_failed,
+                         .n_again = out->n_again,
+                         .failure = out->failure,
+                         .lines = r->lines,
+                         .left = left};
+  out->seconds = r->n_timed ? r->seconds : NAN;
+  out->n_timed = r->n_timed;
   for (atvi_idx i = 0, k = 0; i < r->n; i++) {
     const row *from = &r->row[i];
     if (!from->ok) continue;

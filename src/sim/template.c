@@ -2,10 +2,9 @@
 #include "sim/template.h"
 #include "io/csv.h"
 #include "io/excerpt.h"
+#include "io/field.h"
 #include <stdio.h>
 #include <string.h>
-
-enum { NAME_MAX_ = 128 };
 
 typedef struct {
   const char *text; /* what stands before the field */
@@ -44,22 +43,6 @@ static bool add(reader *r, const char *text, size_t n, atvi_idx field) {
   atvi_template *t = r->t;
   if (!ATVI_PUSH(r->pool, t->piece, t->n, t->cap)) return false;
   t->piece[t->n++] = (piece){text, n, field};
-  return true;
-}
-
-static bool blank(char c) { return c == ' ' || c == '\t'; }
-
-/* The name between the braces as parameters are named: theta[1] is theta.1. False if it is too long for one. */
-static bool tidy(const char *from, const char *to, char out[NAME_MAX_]) {
-  while (from < to && blank(*from)) from++;
-  while (to > from && blank(to[-1])) to--;
-  int n = 0;
-  for (; from < to; from++) {
-    if (n == NAME_MAX_ - 1) return false;
-    if (*from == ']') continue;
-    out[n++] = *from == '[' || *from == ',' ? '.' : *from;
-  }
-  out[n] = 0;
   return true;
 }
 
@@ -111,13 +94,13 @@ static atvi_status unknown(const reader *r, const char *at, const char *name) {
 
 /* p is at a single {. *next: after the field. */
 static atvi_status field(reader *r, const char *p, const char *text, const char **next) {
-  char name[NAME_MAX_];
+  char name[ATVI_FIELD_BYTES];
   const char *close = p + 1;
-  while (close < r->end && *close != '}' && *close != '{' && *close != '\n') close++;
+  while (close < r->end && *close && *close != '}' && *close != '{' && *close != '\n') close++;
   if (close == r->end || *close != '}')
     return complain(r, p, "this brace opens a field that is not closed",
                     "a field is {name}; for a brace write {{");
-  if (!tidy(p + 1, close, name))
+  if (!atvi_field_name(p + 1, (size_t)(close - p - 1), name))
     return complain(r, p, "no parameter has such a long name",
                     "for braces that are no field write {{ and }}");
   *next = close + 1;

@@ -93,3 +93,16 @@ wrong() {
   run "$ATVI" check cold.atvi --data hosp=gone.csv
   fails_with 2 hosp
 }
+
+@test "rows left out of counts since the row before are told" {
+  printf 'day,cases\n7,20\n14,26\n28,44\n35,30\n42,21\n49,25\n' >w.csv
+  printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\nstart 0\ndata "w.csv" time day\nobserve cases ~ poisson(increase(C))\n' >w.atvi
+  run -0 "$ATVI" check w.atvi
+  says "note: w.csv, row 3: the time since the row before is 14, elsewhere 7" "leave the cell empty"
+  not grep -E '^note.{101,}$' <<<"$output"
+  "$ATVI" fit w.atvi --quiet --out run
+  json run/summary.json '.verdict == "ok" and ([.messages[] | select(test("^Note: w.csv, row 3: .* 14, elsewhere 7"))] | length == 1)'
+  sed -i 's/^28/21,\n28/' w.csv # the row is kept
+  run -0 "$ATVI" check w.atvi
+  [[ "$output" != *note* ]]
+}

@@ -30,12 +30,22 @@ value() { "$ATVI" eval cold.atvi "${POINT[@]}" "$@" 2>err.txt | jq .log_likeliho
   run -0 --separate-stderr "$ATVI" eval line.atvi --set a=1.3 --data comma.csv
   # shellcheck disable=SC2154 # bats sets output
   [ "$(jq .log_likelihood <<<"$output")" = "$want" ]
+  announced="comma.csv: columns are separated by semicolons, and numbers have decimal commas"
+  # shellcheck disable=SC2154 # bats sets stderr
+  [ "$stderr" = "$announced" ]
+  run -0 --separate-stderr "$ATVI" check line.atvi --data comma.csv
+  [ "$stderr" = "$announced" ] # once
   run -0 --separate-stderr "$ATVI" fit line.atvi --data comma.csv --method map --out run
-  says "comma.csv: columns are separated by semicolons, and numbers have decimal commas"
+  says "$announced"
   # a point as well: nobody knows what is meant, and the place is told
   printf 'x;y\n0,5;1.25\n1,5;2.75\n' >mixed.csv
   run "$ATVI" eval line.atvi --set a=1.3 --data mixed.csv
   fails_with 2 mixed.csv:2:1 "0,5"
+}
+
+@test "data from a pipe" {
+  [ "$(value --data <(cat cold.csv))" = "$(value)" ]
+  run -0 "$ATVI" check cold.atvi --data <(cat cold.csv)
 }
 
 @test "dates and times of day" {

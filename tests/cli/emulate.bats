@@ -194,6 +194,76 @@ M
   says "verdict: warn" "12 of the 20 runs of emulator 'flow'"
 }
 
+@test "runs that are missing and too few runs are told by emulate and fit" {
+  simulator
+  sed -i 's/{m} \* sin(t)/{m} * sin(t * {k})/' flow.atvi
+  "$ATVI" design flow.atvi -n 10 -q
+  "$ATVI" run flow.atvi -q
+  cp flow-runs/runs.jsonl all
+  run -0 "$ATVI" emulate flow.atvi
+  says "verdict: warn" "it predicts only" "more runs: atvi design flow.atvi -n 20, atvi run flow.atvi"
+  not grep "have not been run" <<<"$output"
+  head -n 6 all >flow-runs/runs.jsonl
+  run -0 "$ATVI" emulate flow.atvi
+  says "verdict: warn" "5 of 10 points of the design have not been run"
+  run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report
+  says "5 of 10 points of the design have not been run; atvi run does them."
+  # few of many: told, and no reason to doubt
+  rm -r flow-runs
+  simulator
+  "$ATVI" design flow.atvi -n 30 -q
+  "$ATVI" run flow.atvi -q
+  sed -i '3d' flow-runs/runs.jsonl
+  run -0 "$ATVI" emulate flow.atvi --strict
+  says "verdict: ok" "note: 1 of 30 points of the design have not been run"
+}
+
+@test "the error of an emulator that is more than the noise is told by a fit" {
+  simulator
+  sed -i 's/{m} \* sin(t)/{m} * sin(t * {k})/; s/invgamma(2, 0.01)/invgamma(20, 0.0001)/' flow.atvi
+  awk 'BEGIN { print "y"; for (t = 1; t <= 10; t++) print 0.6 * t + 3 * sin(0.6 * t) }' >obs.csv
+  "$ATVI" design flow.atvi -n 10 -q
+  "$ATVI" run flow.atvi -q
+  run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report
+  json f/summary.json '.messages | map(select(test("does not know of the simulator.*more runs would sharpen"))) | length == 1'
+  sed -i 's/invgamma(20, 0.0001)/invgamma(20, 1)/' flow.atvi
+  "$ATVI" design flow.atvi -n 80 -q
+  "$ATVI" run flow.atvi -q
+  run -0 --separate-stderr "$ATVI" fit flow.atvi --out g --no-report
+  json g/summary.json '.messages | map(select(test("does not know of the simulator"))) | length == 0'
+}
+
+@test "points that always fail are told with the program's own words, and are no reason to doubt" {
+  simulator
+  sed -i 's/{{ for/{{ if ({k} > 0.8) exit 3; for/' flow.atvi
+  sed -i "s/}}'\"/}}' || {{ echo no convergence >\&2; exit 3; }}\"/" flow.atvi
+  "$ATVI" design flow.atvi -n 30 -q
+  run -0 --separate-stderr "$ATVI" run flow.atvi
+  grep -q "failed: ended with status 3: no convergence (k = 0" <<<"$stderr"
+  run -0 "$ATVI" emulate flow.atvi
+  says "verdict: warn" "6 failed runs are not among the 24 used; atvi run --retry-failed tries again (run" "ended with status 3: no convergence"
+  grep -q "ended with status 3: no convergence" flow-runs/report.html
+  "$ATVI" run flow.atvi --retry-failed -q
+  run -0 "$ATVI" emulate flow.atvi --strict
+  says "verdict: ok" "note: 6 failed runs are not among the 24 used, nor good when tried again"
+}
+
+@test "a parameter that the runs do not have; a prior that has changed" {
+  simulator
+  "$ATVI" design flow.atvi -n 12 -q
+  "$ATVI" run flow.atvi -q
+  "$ATVI" emulate flow.atvi -q
+  sed 's/^param s2/param n ~ uniform(0, 1)\n&/; s/{m} \*/{m} * {n} */' flow.atvi >more.atvi
+  for c in check fit; do
+    run "$ATVI" $c more.atvi --runs flow-runs
+    fails_with 2 "runs.jsonl:1:1: error: the runs have no parameter n" "hint: these are the runs of another model" "--runs"
+  done
+  sed -i 's/uniform(0, 1)/uniform(0, 2)/' flow.atvi
+  run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report --method map
+  grep -q "the emulator 'flow' is fitted anew: since" <<<"$stderr"
+  not grep -E "warning|error" <<<"$stderr"
+}
+
 # rate [MOST]: a rate with a lognormal prior, so that runs crowd at small values; those above MOST fail.
 rate() {
   cat >flow.atvi <<M
@@ -215,13 +285,17 @@ M
   rate 1.5
   run -0 "$ATVI" emulate flow.atvi
   says "log: these inputs are taken by their logarithm" "% of the prior, it is guessing"
+  grep -q "Inputs on a log scale are taken by their logarithm" flow-runs/report.html
   json flow-runs/emulate.json '.[0].inputs[0].scale == "log" and .[0].leave_one_out.q2 > 0.9999'
   cp flow-runs/emulate.json log.json
   # by what it is, with lengths given for that
   sed 's/^data/emulator flow { lengths 0.3 }\n&/' flow.atvi >held.atvi
   run -0 "$ATVI" emulate held.atvi --runs flow-runs
   json flow-runs/emulate.json '.[0].inputs[0].scale == "linear"'
-  [ "$(jq '.[0].leave_one_out.rmse' log.json | awk '{ printf "%.9f", 2 * $1 }')" \< "$(jq '.[0].leave_one_out.rmse' flow-runs/emulate.json)" ]
+  jq -se '2 * .[0][0].leave_one_out.rmse < .[1][0].leave_one_out.rmse' log.json flow-runs/emulate.json
+  sed 's/lognormal(-1, 1.2)/lognormal(6, 0.1)/' flow.atvi >far.atvi
+  run -0 "$ATVI" emulate far.atvi --runs flow-runs
+  says "beyond, in 100 % of the prior, it is guessing"
   run -0 "$ATVI" check flow.atvi
   says "gradient    ok"
   printf 't,y\n0.5,1\n' >timed.csv
@@ -277,4 +351,7 @@ M
   # given itself every value would be hit: noise has a standard deviation of 0.01
   json f/scores.json '.fitted.all.mspe > 0.01 and .fitted.all.ail > 0.1'
   awk -F, '$1 == "y.discrepancy" && $3 == 3 { exit !($7 > 0.04 && $7 < 0.2) }' f/predict.csv
+  # so has their sum: a value that is missing is as uncertain as a new one but for its noise, one that is there as the noise alone
+  awk -F, '$1 == "y" && $3 == 3 { n++; bad += !($7 > 0.04 && ($7 ^ 2 + 0.0001) / $12 ^ 2 > 0.9 && ($7 ^ 2 + 0.0001) / $12 ^ 2 < 1.1) }
+    $1 == "y" && $3 == 1 { n++; bad += !($7 > 0.005 && $7 < 0.011) } END { exit n != 2 || bad }' f/predict.csv
 }

@@ -45,6 +45,8 @@ lacks() { [[ " $LAYOUT " != *" $1:"* ]] || { printf '%s in %s\n' "$1" "$LAYOUT";
   run -0 --separate-stderr "$ATVI" export two --format nc --out three.nc
   [ "$output" = three.nc ]
   cmp one/fit.nc three.nc
+  "$ATVI" export two --format netcdf --out word.nc --quiet
+  cmp one/fit.nc word.nc
   rm two/fit.nc
   run -0 "$ATVI" export two --format nc
   [ "$output" = two/fit.nc ]
@@ -124,6 +126,43 @@ END
   has "observed_data:two_y(row_two)"
 }
 
+@test "fit.nc: names that we make leave those of the model alone" {
+  printf 'y\n1\n2\n' >one.csv
+  printf 'y.1,y.2\n3,1\n4,2\n5,3\n' >two.csv
+  printf 'one_y,y_dim_0,two_y_dim_0\n3,7,5\n4,8,6\n5,7,7\n' >three.csv
+  cat >names.atvi <<'END'
+param a ~ normal(0, 5)
+param chain ~ normal(1, 2)
+param chain_ ~ normal(2, 2)
+param b[i in 1..2] ~ normal(0, 1)
+param b_dim_0 ~ normal(0, 1)
+data one "one.csv"
+data two "two.csv"
+data three "three.csv"
+observe one.y ~ normal(a, 1)
+observe two.y[i in 1..2] ~ normal(a + b[i], 2)
+observe three.one_y ~ normal(a, 2)
+observe three.y_dim_0 ~ normal(chain, 2)
+observe three.two_y_dim_0 ~ normal(chain_ + b_dim_0, 2)
+END
+  "$ATVI" fit names.atvi --method map --quiet --out run 2>err.txt
+  [ ! -s err.txt ]
+  read_nc run
+  has "observed_data:one_y_(row_one)" # one.y
+  has "observed_data:two_y(row_two,two_y_dim_0_)"
+  has "observed_data:one_y(row_three)"
+  has "log_likelihood:two_y_dim_0(chain,draw,row_three)"
+  has "posterior:chain__(chain,draw)" # chain
+  has "posterior:chain_(chain,draw)"
+  has "posterior:b(chain,draw,b_dim_0_)"
+  has "posterior:b_dim_0(chain,draw)"
+  "$PYTHON" - run/fit.nc <<'END'
+import sys, xarray
+d = xarray.open_dataset(sys.argv[1], group="observed_data")
+assert list(d.one_y.values) == [3, 4, 5] and list(d.one_y_.values) == [1, 2] and d.two_y.values.tolist() == [[3, 1], [4, 2], [5, 3]]
+END
+}
+
 @test "stan: arrays are by columns, and complete" {
   find_python json
   arrays_model
@@ -138,6 +177,16 @@ END
   Rscript --vanilla "$TOP/tests/r/read_stan.R" run/stan.csv >read.txt
   grep -q '^mu_south 2\.' read.txt
   grep -q '^A\[2,1\] 2[01]\.' read.txt
+}
+
+@test "stan: elements with labels have names of their own" {
+  find_python json
+  printf 'y\n1\n2\n' >one.csv
+  printf 'index p = x_y, z\nindex q = y, w\nparam b[p] ~ normal(0,1)\nparam b_x[q] ~ normal(5,1)\nparam b_z ~ normal(9,1)\ndata "one.csv"\nobserve y ~ normal(b_z, 1)\n' >st.atvi
+  "$ATVI" fit st.atvi --method map --quiet --out run
+  "$ATVI" export run --format stan --quiet
+  "$PYTHON" "$TOP/tests/python/stan_csv.py" run/stan.csv >read.json
+  json read.json '.names[2:] == ["b_x_y", "b_z_", "b_x_y_", "b_x_w", "b_z"] and .means.b_x_y < 1 and .means.b_x_y_ > 4'
 }
 
 @test "fit.nc: correlated observations" {
@@ -288,8 +337,10 @@ END
   fails_with 2 "no weights"
   run "$ATVI" export run --format stan --weighted
   fails_with 2 weights csv json
-  run "$ATVI" export run --format nc --weighted
-  fails_with 2 weighted
+  for format in nc netcdf; do
+    run "$ATVI" export run --format $format --weighted
+    fails_with 2 "fit.nc has weighted draws"
+  done
   for format in json stan nc; do
     run "$ATVI" export run --format $format --out -
     fails_with 2 "only csv goes to standard output"

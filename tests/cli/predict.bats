@@ -54,9 +54,15 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
   [ ! -e run/forecast.csv ]
   cp run/predict.csv before.csv
   run -0 --separate-stderr "$ATVI" predict run --times 19:30:0.5
-  says "asked for" "run/predict.csv, forecast.csv and scores.json"
+  says "asked for" "what the model expects" "new observations" "run/predict.csv, forecast.csv, scores.json and figures/forecast.svg"
+  [ -s run/figures/forecast.svg ] && [ -s run/figures/forecast.pdf ]
   not grep -E '^.{101,}$' <<<"$output"
   [ "$(grep -cE '^infected +19 |^ +30 ' <<<"$output")" -eq 3 ] # first and last
+  [ "$(sed -n '/^asked for/,$p' <<<"$output" | grep -cE '^[a-z]* +[0-9.]+ ')" -eq 24 ] # and others: 12 of each series
+  [ "$(grep -cE '^ +[.]{3}$' <<<"$output")" -eq 2 ]
+  run -0 --separate-stderr "$ATVI" predict run --times 19:30
+  [ "$(grep -cE '^ +[.]{3}$' <<<"$output")" -eq 0 ]
+  "$ATVI" predict run --times 19:30:0.5 --quiet
   # the times asked for, those of the data too; predict.csv has the data's alone
   for s in infected I; do [ "$(grep -c "^$s," run/forecast.csv)" -eq 23 ] && [ "$(grep -c "^$s," run/predict.csv)" -eq 21 ]; done
   [ "$(head -n 1 run/forecast.csv)" = "$(head -n 1 run/predict.csv)" ]
@@ -94,6 +100,79 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
   awk -F, '$1 == "cases" && !($6 > 23 && $6 < 27.5) { exit 1 } $1 == "cases" { n++ } END { exit n != 6 }' run/predict.csv run/forecast.csv
   run -0 --separate-stderr "$ATVI" predict run --times 29:40 --quiet
   says "cases counts since the time before" "at 29 that is 1 long, in the data 7"
+}
+
+# A model in time, with dates, of which 25 are counted a week.
+weekly() {
+  { echo week_end,cases; for d in 2023-01-09,20 2023-01-16,26 2023-01-23,24 2023-01-30,30; do echo "$d"; done; } >weekly.csv
+  printf '%s\n' 'param a ~ uniform(0, 20)' 'state C = 0' 'dC/dt = a' 'calendar 2023-01-02 day' 'start 2023-01-02' 'data "weekly.csv" time week_end' \
+    'observe cases ~ poisson(increase(C))' 'track level = C' >weekly.atvi
+}
+
+@test "a file of rows to come counts from the last row of the fit's data" {
+  weekly
+  "$ATVI" fit weekly.atvi --quiet --out run
+  printf 'week_end,cases\n2023-02-06,\n2023-02-13,NA\n' >next.csv
+  run -0 --separate-stderr "$ATVI" predict run --data next.csv --quiet
+  # shellcheck disable=SC2154 # bats sets stderr
+  [ "$stderr" = "note: the file of --data has no observations: its rows are predicted, nothing is scored" ]
+  awk -F, '$1 == "cases" { n++; bad += !($6 > 23 && $6 < 27.5) } END { exit n != 2 || bad }' run/forecast.csv
+  # as --times does, with the same draws
+  cut -d, -f1-3,6 run/forecast.csv >rows.csv
+  "$ATVI" predict run --times 2023-02-06,2023-02-13 --quiet
+  paste -d, rows.csv <(cut -d, -f1-3,6 run/forecast.csv) | awk -F, 'NR > 1 { d = $4 - $8; if ($1 != $5 || $3 != $7 || d * d > 1e-6) exit 1; n++ } END { exit n != 6 }'
+  # a row that is missing in between is told, and where the rows of the fit are not known
+  printf 'week_end,cases\n2023-02-13,\n2023-02-20,\n' >later.csv
+  run -0 --separate-stderr "$ATVI" predict run --data later.csv --quiet
+  says "row 1 of later.csv, at 42 (2023-02-13): cases counts since 28 (2023-01-30) (increase): that is 14 long, in the data of the fit 7"
+  printf 'week_end,cases\n2023-02-06,\n2023-02-27,\n' >later.csv
+  run -0 --separate-stderr "$ATVI" predict run --data later.csv --quiet
+  says "row 2 of later.csv, at 56 (2023-02-27): cases counts since 35 (2023-02-06) (increase): that is 21 long"
+  printf 'week_end,cases\n2023-01-09,\n2023-01-16,\n' >again.csv # as in the fit
+  run -0 --separate-stderr "$ATVI" predict run --data again.csv --quiet
+  [[ "$stderr" != *"counts since"* ]]
+  awk -F, '$1 == "cases" && !($6 > 23 && $6 < 27.5) { exit 1 }' run/forecast.csv
+  rm weekly.csv
+  run -0 --separate-stderr "$ATVI" predict run --data next.csv --quiet
+  says "row 1 of next.csv, at 35 (2023-02-06): cases counts since the start (increase), which is 35 long" "cannot be read any more"
+}
+
+@test "a file of rows to come: the model starts where the fit did" {
+  # no start in the model: it is the first time of the data
+  printf 'day,y\n5,2.0\n6,2.4\n7,3.1\n8,3.9\n' >grow.csv
+  printf '%s\n' 'param r ~ uniform(0, 1)' 'state x = 2' 'dx/dt = r*x' 'data "grow.csv" time day' 'observe y ~ normal(x, 0.1)' >grow.atvi
+  "$ATVI" fit grow.atvi --quiet --out run
+  printf 'day,y\n9,\n10,\n' >next.csv
+  "$ATVI" predict run --data next.csv --quiet
+  awk -F, '$1 == "y" && $3 == 9 { exit !($6 > 4.6 && $6 < 5.2) }' run/forecast.csv
+  sed 's/^data/burnin 1\n&/' grow.atvi >burn.atvi
+  "$ATVI" fit burn.atvi --quiet --out burn
+  "$ATVI" predict burn --data next.csv --quiet
+  awk -F, '$1 == "x" && $3 == 9 { exit !($6 > 4 && $6 < 6) }' burn/forecast.csv
+  rm grow.csv
+  run "$ATVI" predict run --data next.csv
+  fails_with 2 "starts at the first time of its data" "put them back"
+}
+
+@test "dates: in --times, in the files, in words" {
+  weekly
+  sed -i '5s/30$/90/' weekly.csv # one value decides
+  "$ATVI" fit weekly.atvi --quiet --out run
+  run -0 --separate-stderr "$ATVI" predict run --times 2023-02-06:2023-02-20:7
+  says "2023-02-06" "2023-02-20" "worst: cases at 28 (2023-01-30)"
+  not grep -E '^.{101,}$' <<<"$output"
+  [ "$(cut -d, -f1,3,19 run/forecast.csv | grep -E '^(series|cases)' | tr '\n' ' ')" = "series,time,date cases,35,2023-02-06 cases,42,2023-02-13 cases,49,2023-02-20 " ]
+  [ "$(cut -d, -f3,19 run/predict.csv | sed -n '2p;5p' | tr '\n' ' ')" = "7,2023-01-09 28,2023-01-30 " ]
+  json run/scores.json '.loo.worst.date == "2023-01-30"'
+  cp run/forecast.csv range.csv
+  "$ATVI" predict run --times 35,2023-02-13,49 --quiet
+  cmp range.csv run/forecast.csv
+  "$ATVI" predict run run --json >/dev/null # reads what it wrote
+  "$ATVI" simulate weekly.atvi --set a=3 --times 2023-02-06,2023-02-13 >dates.csv
+  "$ATVI" simulate weekly.atvi --set a=3 --times 35,42 | cmp - dates.csv
+  "$ATVI" fit cold.atvi --method map --quiet --out cold
+  run "$ATVI" predict cold --times 2023-02-06
+  fails_with 2 "2023-02-06 is a date" "where the model has a calendar"
 }
 
 @test "the draws themselves" {

@@ -16,8 +16,11 @@ case_() {
 @test "elements of arrays are one array" { case_ arrays; }
 @test "exceptions and mistakes" { case_ errors; }
 @test "answers of a wrong shape are told, not spread over all points" { case_ shapes; }
+@test "a wrong gradient is told, in words of Python" { case_ gradient; }
 @test "Ctrl-C ends a fit, in the library too" { case_ interrupts; }
+@test "the program is told of Ctrl-C once" { case_ told; }
 @test "fits of model files, and folders" { case_ program; }
+@test "options of the program" { case_ words; }
 @test "program and library are found" { case_ found; }
 
 @test "the examples of docs/formats.md run" {

@@ -10,8 +10,10 @@ case_() {
 }
 
 @test "fits of model files, and folders" { case_ program; }
+@test "options of the program" { case_ words; }
 @test "a log density and its gradient, by every method" { case_ density; }
 @test "errors and mistakes" { case_ errors; }
+@test "a wrong gradient is told, in words of R" { case_ gradient; }
 @test "Ctrl-C ends a fit" { case_ interrupt; }
 @test "JSON is read" { case_ json; }
 

@@ -39,24 +39,91 @@ M
     [ -s "flow-runs/figures/$name.svg" ] && [ -s "flow-runs/figures/$name.pdf" ]
   done
   grep -q "<title>Decay &lt;b&gt;</title>" flow-runs/report.html
-  grep -q "Use the emulator with care: [0-9]* failed runs" flow-runs/report.html
+  grep -q "The emulator can take the simulator" flow-runs/report.html # one run of 20 failed
   # those that failed, with their parameters and why
   grep -q "Runs that failed" flow-runs/report.html
-  grep -q "status 3" flow-runs/report.html
+  grep -q "ended with status 3: no" flow-runs/report.html
   grep -q "atvi emulate flow.atvi --test 0.1 --seed 1 --refit" flow-runs/report.html
   not grep -qi "nan\b" <(sed 's/<script.*//' flow-runs/report.html)
 }
 
-@test "--no-report leaves none behind; --quiet and --json print as before" {
+@test "--no-report touches nothing; --quiet and --json print as before" {
   simulator
   run -0 --separate-stderr "$ATVI" emulate flow.atvi --quiet
   [ "$output" = flow-runs ]
   [ -s flow-runs/report.html ]
+  cp flow-runs/report.html before.html
   run -0 --separate-stderr "$ATVI" emulate flow.atvi --no-report
-  [[ "$output" != *"report"* ]]
-  [ ! -e flow-runs/report.html ]
+  [[ "$output$stderr" != *"report"* ]]
+  cmp flow-runs/report.html before.html
+  echo mine >flow-runs/report.html
+  run -0 --separate-stderr "$ATVI" emulate flow.atvi --no-report
+  [ "$(cat flow-runs/report.html)" = mine ] && [[ "$output$stderr" != *"report"* ]]
+  rm -r flow-runs/report.html flow-runs/figures
+  run -0 --separate-stderr "$ATVI" emulate flow.atvi --no-report
+  [ ! -e flow-runs/report.html ] && [ ! -e flow-runs/figures ]
   run -0 --separate-stderr "$ATVI" emulate flow.atvi --json
   python3 -c 'import json, sys; json.loads(sys.argv[1])' "$output"
+}
+
+@test "atvi emulate replaces its own page, and no other" {
+  simulator
+  "$ATVI" emulate flow.atvi --quiet
+  sed -i 's/<title>.*<.title>/<title>old<\/title>/' flow-runs/report.html
+  run -0 "$ATVI" emulate flow.atvi
+  not grep -q "<title>old" flow-runs/report.html
+  "$ATVI" fit cold.atvi --method map --out fit --quiet
+  rm -r flow-runs/figures
+  for page in fit/report.html cold.csv; do
+    cp "$page" flow-runs/report.html
+    run -0 --separate-stderr "$ATVI" emulate flow.atvi
+    says "flow-runs/report.html is not a report of atvi emulate: it is left as it is"
+    [[ "$output" != *"report  "* ]]
+    cmp "$page" flow-runs/report.html
+    [ ! -e flow-runs/figures ]
+  done
+}
+
+@test "runs at other times have their reason, and the others their names" {
+  simulator
+  sed -i 's/t <= 10;/t <= (k > 0.7 ? 8 : 10);/' sim
+  rm flow-runs/runs.jsonl
+  "$ATVI" run flow.atvi >/dev/null 2>&1 || true
+  run -0 "$ATVI" emulate flow.atvi --quiet
+  failed=$(jq '.[0].failed_runs' flow-runs/emulate.json)
+  sed -n '/<caption>Runs that failed/,/<.table>/p' flow-runs/report.html >failed
+  [ "$(grep -c '<tr><th scope="row">run [0-9]' failed)" = "$failed" ]
+  grep -q "status 3" failed
+  grep -q "at other times than most runs: flow: 8 values, but run" failed
+  not grep -q "of them:" flow-runs/report.html
+  # the worst: by the ids of the record
+  sed -n '/<caption>Runs that it predicts worst/,/<.table>/p' flow-runs/report.html | grep -o 'row">run [0-9]*' | grep -o '[0-9]*' >worst
+  [ "$(wc -l <worst)" = 5 ]
+  while read -r id; do
+    jq -se --argjson id "$id" 'map(select(.id == $id)) | length == 1 and .[0].outcome == "ok" and .[0].parameters.k < 0.7' flow-runs/runs.jsonl
+  done <worst
+  grep -q "They took .* each" flow-runs/report.html
+  "$ATVI" run flow.atvi --retry-failed >/dev/null 2>&1 || true # and fails again
+  "$ATVI" emulate flow.atvi --quiet
+  lines=$(grep -c '"outcome"' flow-runs/runs.jsonl)
+  grep -q "$lines runs, each counted as often as it was done, took" flow-runs/report.html
+}
+
+@test "the simulator alone is shown of every data set that has a column of that name" {
+  simulator
+  sed -i 's/k < 0.15/k < 0/' sim
+  "$ATVI" run flow.atvi --retry-failed >/dev/null 2>&1
+  cp y.csv z.csv
+  sed -i '/^data/,$d' flow.atvi
+  cat >>flow.atvi <<'M'
+data A "y.csv" time t
+observe A.y ~ emulator(flow) + exponential(v, l) + white(s2)
+data B "z.csv" time t
+observe B.y ~ emulator(flow) + white(0.01)
+M
+  run -0 "$ATVI" fit flow.atvi --out f --ess 500 --quiet
+  # a column of numbers under the pointer for each
+  [ "$(grep -o '"simulator alone"' f/report.html | wc -l)" = 2 ]
 }
 
 @test "the report of a fit tells of its emulator" {
@@ -86,7 +153,8 @@ data "y.csv" time t
 observe y ~ normal(x, 0.1)
 M
   run -0 "$ATVI" fit blow.atvi --method ram --out f
-  grep -q "draws of the prior, where the fit began, the model cannot be run at" f/report.html
+  grep -q "Of [0-9]* draws from the prior [0-9]* could not be evaluated" f/report.html
+  grep -q "Parameters where the model could not be run" f/report.html
   grep -q "the solver&#39;s step became too small" f/report.html
 }
 

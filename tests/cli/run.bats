@@ -165,6 +165,17 @@ nothing_runs() {
   [ "$(wc -l <$runs)" -lt 20 ]
 }
 
+@test "an output that is described wrongly is told after three runs" {
+  N=40 model 'echo a,b; echo {k},{m}'
+  sed -i 's/from stdout csv/& column c/' flow.atvi
+  run "$ATVI" run flow.atvi --jobs 1
+  fails_with 1 "none of the first 3 runs was good" "flow:" "--retry-failed"
+  [ "$(count '.outcome == "failed"')" -eq 3 ]
+  sed -i 's/column c/column b/' flow.atvi
+  run -0 "$ATVI" run flow.atvi --retry-failed
+  says "40 of 40 runs are good"
+}
+
 @test "a full disk is told, and what is good is kept" {
   mkdir disk
   mount -t tmpfs -o size=200k none disk 2>/dev/null || skip "needs root"

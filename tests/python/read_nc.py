@@ -23,15 +23,17 @@ def read_csv(path):
     return {name: np.array([float(row[j]) for row in rows[1:]]) for j, name in enumerate(rows[0])}
 
 
-def column(data, name):
-    """Draws [chain * draw] of the quantity that draws.csv calls beta.2."""
-    if name in data.dims:  # the name of a dimension is taken
+def column(data, name, others):
+    """Draws [chain * draw] of the quantity that draws.csv calls beta.2, one of others."""
+    own = name
+    while name in data.dims or (name != own and name in others):  # the name of a dimension is taken
         name += "_"
     if name in data:
         return data[name].values.reshape(-1)
     base, *index = name.split(".")
     x = data[base]
-    return x.sel({f"{base}_dim_{k}": int(i) if i.isdigit() else i for k, i in enumerate(index)}).values.reshape(-1)
+    assert all(dim.rstrip("_") == f"{base}_dim_{k}" for k, dim in enumerate(x.dims[2:])), x.dims
+    return x.sel({dim: int(i) if i.isdigit() else i for dim, i in zip(x.dims[2:], index)}).values.reshape(-1)
 
 
 def check_draws(groups, posterior, stats, path):
@@ -39,7 +41,7 @@ def check_draws(groups, posterior, stats, path):
     own = [name for name in table if not name.endswith("__")]
     data, about = groups[posterior], groups[stats]
     for name in own:
-        assert np.array_equal(column(data, name), table[name]), name
+        assert np.array_equal(column(data, name, own), table[name]), name
     assert data.beta.dims[:2] == ("chain", "draw") if "beta" in data else True
     assert data.sizes["chain"] == table["chain__"].max()
     assert np.array_equal(about.lp.values.reshape(-1), table["lp__"])
@@ -54,8 +56,9 @@ def check_draws(groups, posterior, stats, path):
 
 
 def check_means(groups, posterior, stats, summary):
-    for row in summary["parameters"] + summary["derived"]:
-        x, w = column(groups[posterior], row["name"]), groups[stats].weight.values.reshape(-1)
+    rows = summary["parameters"] + summary["derived"]
+    for row in rows:
+        x, w = column(groups[posterior], row["name"], [r["name"] for r in rows]), groups[stats].weight.values.reshape(-1)
         mean = float(np.sum(w * x))
         assert abs(mean - row["mean"]) <= TOLERANCE * max(1, abs(mean)), (row["name"], mean, row["mean"])
 

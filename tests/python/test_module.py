@@ -50,6 +50,7 @@ def density():
 
 def bounds():
     near(atvi.fit_density(line, ["level", "slope"], [-np.inf, -np.inf], [np.inf, np.inf], seed=2), 0.03)
+    near(atvi.fit_density(line, ["level", "slope"], seed=2), 0.03)  # open unless told
     # An exponential at its bound: mean 1, sd 1. The function never sees a point outside.
     def half(x):
         assert (x >= 0).all()
@@ -161,12 +162,96 @@ def interrupts():
         except KeyboardInterrupt:
             assert time.monotonic() - begin < 30
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    code = "import atvi, signal; signal.signal(signal.SIGINT, signal.default_int_handler); atvi.fit('cold.atvi', method='nuts', ess=100000, out='stopped')"
-    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.PIPE, text=True) as child:
+    for send in (os.killpg, os.kill):  # as a terminal does, and to Python alone
+        child = fitting(f"'cold.atvi', method='nuts', ess=100000, out='{send.__name__}'")
         time.sleep(2.5)
-        os.killpg(child.pid, signal.SIGINT)  # as a terminal does
-        assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
-    assert atvi.read("stopped").draws["beta"].size > 10
+        send(child.pid, signal.SIGINT)
+        assert "KeyboardInterrupt" in child.communicate(timeout=30)[1]
+        assert atvi.read(send.__name__).draws["beta"].size > 10
+
+
+def fitting(arguments):
+    """atvi.fit(arguments) in a process group of its own."""
+    code = f"import atvi, signal; signal.signal(signal.SIGINT, signal.default_int_handler); atvi.fit({arguments})"
+    return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.PIPE, text=True)
+
+
+# A program that takes its time to write what it has, saying much, and ends at once if told twice, as atvi does.
+PATIENT = """#!/bin/sh
+told() { [ ! -e told ] || { : >twice; exit 130; }; : >told; echo 'atvi: stopping; what there is will be written' >&2; }
+trap told INT
+: >ready
+while [ ! -e told ]; do sleep 0.05; done
+i=0
+while [ $i -lt 15 ]; do sleep 0.1; i=$((i + 1)); printf '%20000d' 1 >&2; done
+: >written
+"""
+
+
+def script(name, text):
+    """A program in the place of atvi."""
+    pathlib.Path(name).write_text(text)
+    os.chmod(name, 0o755)
+    os.environ["ATVI"] = os.path.abspath(name)
+
+
+def told():
+    """The program is told to stop once, whoever tells; a second time ends it."""
+    script("patient", PATIENT)
+    for send, times, left in [(os.killpg, 1, ["told", "written"]), (os.kill, 1, ["told", "written"]), (os.kill, 2, ["told"])]:
+        child = fitting("'cold.atvi'")
+        while not os.path.exists("ready"):
+            time.sleep(0.02)
+        for _ in range(times):
+            send(child.pid, signal.SIGINT)
+            time.sleep(0.9)  # longer than Python waits for the program to be told
+        assert "KeyboardInterrupt" in child.communicate(timeout=30)[1]
+        time.sleep(0.2)
+        there = [name for name in ("ready", "told", "twice", "written") if os.path.exists(name)]
+        assert there == ["ready", *left], (send, times, there)
+        for name in there:
+            os.remove(name)
+
+
+def words():
+    """exact and tune: True, False or "auto"; flags; numbers."""
+    script("says", '#!/bin/sh\nshift 3\necho "$@" >&2\nexit 1\n')
+    for options, want in [(dict(exact=False), "--no-exact"), (dict(exact=True), "--exact"), (dict(exact="auto", seed=3), "--seed 3"),
+                          (dict(tune=False), "--tune off"), (dict(tune=np.True_), "--tune on"), (dict(tune="auto"), "--tune auto"),
+                          (dict(force=True, no_report=np.True_, live=False, ess=None, max_time="10m"), "--force --no-report --max-time 10m")]:
+        try:
+            atvi.fit("cold.atvi", **options)
+            raise AssertionError("no exception")
+        except atvi.AtviError as error:
+            assert str(error) == want, (options, str(error))
+
+
+def gradient():
+    """A wrong gradient is told before anything is begun, in words of Python."""
+    points = []
+    def flipped(x):
+        points.append(x.shape[1])
+        value, grad = line(x)
+        return value, -grad
+    def one(x):
+        value, grad = line(x)
+        return value, grad * [[1], [1.02]]
+    for wrong, words in [(flipped, ["the sign is the wrong one", "2 of 2 parameters"]), (one, ["for slope it is", "1 of 2 parameters"])]:
+        for lower, upper in [(-10, 10), (-np.inf, np.inf)]:
+            try:
+                atvi.fit_density(wrong, ["level", "slope"], lower, upper)
+                raise AssertionError("no exception")
+            except atvi.AtviError as error:
+                assert all(word in str(error) for word in words + ["check_gradient"]) and error.status == -4, error
+    assert sum(points) < 1000
+    r = atvi.fit_density(flipped, ["level", "slope"], -10, 10, check_gradient=False, max_seconds=0.3, exact=False)
+    assert r.verdict != "ok" and r.messages and not any("--" in m for m in r.messages), r.messages
+    near(atvi.fit_density(flipped, ["level", "slope"], -10, 10, method="ram"), 0.2)  # needs none
+    single = lambda x: tuple(a.astype(np.float32) for a in line(x))  # as jax has it
+    near(atvi.fit_density(single, ["level", "slope"], -10, 10, method="map"), 0.1)
+    from atvi.density import _advice
+    said = "Raise it (--max-time, --max-iter) or --ess. Compare with --method atvi or ram (--no-exact: not), check with 'atvi check' it; a - b."
+    assert _advice(said) == 'Raise it (max_seconds, max_iter) or ess. Compare with method="atvi" or "ram" (exact=False: not), check it; a - b.'
 
 
 def program():
@@ -185,6 +270,8 @@ def program():
     assert {"method", "model", "seed", "weighted", "verdict", "messages", "khat", "elbo", "failures"} <= set(r.summary) & set(other.summary)
     r = atvi.fit("cold.atvi", method="ram", ess=100, chains=4, fix={"S0": 38}, data="cold.csv", out="python-ram")
     assert r.names == ["beta", "gamma", "R0"] and r.draws["beta"].shape[0] == 4 and r.weight is None
+    assert atvi.fit("cold.atvi", exact=False, tune=False, out="python-plain").weight is not None
+    assert atvi.fit("cold.atvi", exact=True, out="python-exact").weight is None
     for call, word in [(dict(model="nowhere.atvi"), "nowhere"), (dict(model="cold.atvi", out="python-ram"), "--force"),
                        (dict(model="cold.atvi", method="magic"), "magic")]:
         try:
@@ -200,7 +287,7 @@ def found():
     assert f'version = "{atvi.version()}"' in project.read_text()
 
 
-CASES = [density, bounds, same, arrays, errors, shapes, interrupts, program, found]
+CASES = [density, bounds, same, arrays, errors, shapes, gradient, interrupts, told, program, words, found]
 if __name__ == "__main__":
     for case in CASES:
         if len(sys.argv) < 2 or case.__name__ == sys.argv[1]:

@@ -34,6 +34,14 @@ cases <- list(
     fails(atvi_fit("nowhere.atvi"), "nowhere")
     fails(atvi_fit("cold.atvi", out = "r-ram"), "--force")
   },
+  words = function() {
+    said <- function(...) paste(.atvi_argument(...), collapse = " ")
+    stopifnot(said("exact", FALSE) == "--no-exact", said("exact", TRUE) == "--exact", said("exact", "auto") == "",
+              said("tune", FALSE) == "--tune off", said("tune", TRUE) == "--tune on", said("tune", "auto") == "--tune auto",
+              said("force", TRUE) == "--force", said("no_report", FALSE) == "", said("max_time", "10m") == "--max-time 10m", said("ess", 1e5) == "--ess 100000")
+    stopifnot(!is.null(atvi_fit("cold.atvi", exact = FALSE, tune = FALSE, out = "r-plain")$weighted),
+              is.null(atvi_fit("cold.atvi", exact = TRUE, out = "r-exact")$weighted))
+  },
   density = function() {
     error <- c(atvi = 0.03, nf = 0.03, copula = 0.03, ram = 0.15, nuts = 0.15, map = 0.06)
     for (method in names(error)) {
@@ -64,6 +72,16 @@ cases <- list(
     near(atvi_density(function(x) { z <- line(x); z[[1]][x[, 1] > 3] <- NaN; z }, c("level", "slope"), -10, 10), 0.1)
     near(atvi_density(line, c("level", "slope"), -10, 10, exact = TRUE, tune = "auto", seed = NULL), 0.15)
     stopifnot(abs(atvi_mean(atvi_density(function(x) list(-0.5 * x[, 1]^2, -x[, 1]), "a", -9, 9))) < 0.03)
+  },
+  gradient = function() {
+    flipped <- function(x) { z <- line(x); list(z[[1]], -z[[2]]) }
+    fails(atvi_density(flipped, c("level", "slope"), -10, 10), "the sign is the wrong one")
+    fails(atvi_density(flipped, c("level", "slope")), "check_gradient") # no bounds
+    near(atvi_density(line, c("level", "slope")), 0.03)
+    r <- atvi_density(flipped, c("level", "slope"), -10, 10, check_gradient = FALSE, max_seconds = 0.3, exact = FALSE)
+    stopifnot(r$verdict != "ok", length(r$messages) > 0, !grepl("--", r$messages))
+    said <- "Raise it (--max-time, --max-iter) or --ess. Compare with --method atvi or ram (--no-exact: not), check with 'atvi check' it; a - b."
+    stopifnot(.atvi_advice(said) == "Raise it (max_seconds, max_iter) or ess. Compare with method = \"atvi\" or \"ram\" (exact = FALSE: not), check it; a - b.")
   },
   interrupt = function() {
     # Ctrl-C: the fit ends, and R goes on

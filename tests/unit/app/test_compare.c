@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/compare.h"
+#include "app/report.h"
+#include "io/file.h"
 #include "models.h"
 
 /* mu ~ normal(0.4, 2.385), y ~ normal(mu, 0.731): the posterior is normal with known mean and sd. */
@@ -196,6 +198,40 @@ static void distances_and_reference(void) {
   world_free(&w);
 }
 
+static const char *page_of(world *w, const atvi_comparison *c) {
+  char *html;
+  size_t n;
+  atvi_app_report_compare(w->ctx, w->pool, c, test_dir);
+  CHECK_OK(atvi_file_read(w->pool, in_dir("report.html"), &html, &n));
+  return html;
+}
+
+/* The page has no number that the table withholds. */
+static void evidence_of_refused_weights(void) {
+  world w = world_new(NULL);
+  folder(&w, "atvi", 0.731, 1, true);
+  folder(&w, "nuts", 0, 1.5, true);
+  folder(&w, "ram", 0, 1, true);
+  atvi_comparison c = three(&w);
+  const char *text;
+  CHECK_OK(atvi_compare_read(w.ctx, w.pool, NULL, &c));
+  atvi_summary *s = c.of[0].summary;
+  s->made.log_evidence = -71.625;
+  s->chains = 0;
+  for (int refused = 0; refused < 2; refused++) {
+    s->refused = refused;
+    CHECK_OK(atvi_compare_text(w.pool, &c, &text));
+    CHECK(has(text, "-71.6") == !refused);
+    text = page_of(&w, &c);
+    CHECK(has(text, "71.625") == !refused && has(text, "<caption>Each has a report of its own<"));
+    CHECK(refused ? isnan(atvi_compared_evidence(&c.of[0])) : atvi_compared_evidence(&c.of[0]) == -71.625);
+  }
+  s->chains = 1;
+  CHECK(atvi_compared_evidence(&c.of[0]) == -71.625);
+  atvi_compare_free(&c);
+  world_free(&w);
+}
+
 static void no_reference_is_ok(void) {
   world w = world_new(NULL);
   folder(&w, "atvi", 0.731, 1, true);
@@ -204,10 +240,12 @@ static void no_reference_is_ok(void) {
   CHECK_OK(atvi_compare_read(w.ctx, w.pool, NULL, &c));
   CHECK_INT(c.reference, 0);
   CHECK_STR(c.of[2].state, "failed");
-  CHECK(c.of[2].summary == NULL && has(c.of[2].reason, "ram/draws.csv"));
+  CHECK(c.of[2].summary == NULL);
+  CHECK_MSG(has(c.of[2].reason, "/ram") && has(c.of[2].reason, "draws.csv"), "%s", c.of[2].reason);
   const char *text;
   CHECK_OK(atvi_compare_text(w.pool, &c, &text));
   CHECK(has(text, "no exact, nuts or ram with verdict ok") && has(text, "ram: failed:"));
+  CHECK(has(page_of(&w, &c), "<caption>Those that gave draws have reports of their own<"));
   atvi_compare_free(&c);
   world_free(&w);
 }
@@ -265,6 +303,7 @@ static void numbers_are_right(void) {
   world_free(&w);
 }
 
-TESTS({"serial", one_after_another}, {"parallel", side_by_side}, {"wrong", wrong_calls},
-      {"stopped", stopped_before_it_began}, {"one_fails", one_fails}, {"distances", distances_and_reference},
-      {"no_reference", no_reference_is_ok}, {"memory", memory_runs_out}, {"numbers", numbers_are_right})
+TESTS({"evidence", evidence_of_refused_weights}, {"serial", one_after_another}, {"parallel", side_by_side},
+      {"wrong", wrong_calls}, {"stopped", stopped_before_it_began}, {"one_fails", one_fails},
+      {"distances", distances_and_reference}, {"no_reference", no_reference_is_ok},
+      {"memory", memory_runs_out}, {"numbers", numbers_are_right})

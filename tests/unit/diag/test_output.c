@@ -200,6 +200,27 @@ static void table_is_aligned_and_rounded(void) {
   world_free(&w);
 }
 
+/* Half of level is from few draws with large weights far out: it is worth less than the weights by themselves. */
+static void the_least_of_effective_sizes(void) {
+  world w = world_new(1, 3000, true);
+  double ess;
+  const char *text;
+  w.d->made.method = "atvi", w.d->made.khat = 0.25;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = 1.0 / 3000;
+  for (atvi_idx i = 0; i < 30; i++) w.d->weight[i] *= 8, w.d->x[i] = i % 2 ? 30 : -30;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(atvi_summary_least_ess(s, &ess), 0);
+  CHECK(ess == s->col[0].ess_bulk && ess < 0.5 * s->ess && s->col[1].ess_bulk > ess);
+  CHECK_OK(atvi_summary_text(w.pool, s, &text));
+  char want[64];
+  snprintf(want, sizeof want, "(%.0f %%), for level", 100 * s->ess / 3000);
+  CHECK_MSG(strstr(text, want) != NULL, "%s", text);
+  for (atvi_idx i = 0; i < 2 * w.d->n; i++) w.d->x[i] = NAN;
+  CHECK_INT(atvi_summary_least_ess(world_summary(&w), &ess), -1);
+  CHECK(isnan(ess));
+  world_free(&w);
+}
+
 static void text_of_an_approximation(void) {
   world w = world_new(1, 3000, true);
   atvi_made *m = &w.d->made;
@@ -215,6 +236,18 @@ static void text_of_an_approximation(void) {
   CHECK(strstr(
       text, "\nk-hat  0.25 (good up to 0.70); the weighted draws are worth 2400 independent ones (80 %)\n"));
   CHECK(strstr(text, "\ntraining  321 steps, 4 temperatures, fine-tuning kept\n"));
+  m->khat = 1.15, m->excess = 0.0012; /* a tail that holds next to nothing */
+  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text));
+  check_width(text);
+  CHECK(strstr(text, "\nk-hat  1.15 (good up to 0.70), which does no harm here: the tail that it describes"));
+  CHECK(strstr(text, "(harmless below 0.5 %); the weighted draws are worth 2400"));
+  CHECK(strstr(text, "verdict: ok\n"));
+  CHECK_STR(atvi_summary_khat(w.pool, world_summary(&w)),
+            "k-hat is 1.15, above its threshold 0.70, but the tail of the weights that it describes holds "
+            "only 0.12 % "
+            "of the weight (harmless below 0.5 %)");
+  m->khat = 0.25;
+  CHECK_STR(atvi_summary_khat(w.pool, world_summary(&w)), "k-hat is 0.25 (good up to 0.70)");
   CHECK(strstr(text, "R-hat") == NULL && strstr(text, "verdict: ok\n"));
   m->khat = NAN; /* then the evidence is not to be trusted either */
   m->tuned = 0;
@@ -299,7 +332,7 @@ static void memory_failures_are_told(void) {
 }
 
 TESTS({"json_keys", json_has_every_key}, {"json_odd", json_of_odd_values},
-      {"json_vi", json_of_an_approximation}, {"text_vi", text_of_an_approximation},
-      {"evidence", evidence_has_the_decimals_of_its_error}, {"nuts", sampler_is_told_about},
-      {"table", table_is_aligned_and_rounded}, {"table_fits", table_fits_whatever_comes},
-      {"memory", memory_failures_are_told})
+      {"json_vi", json_of_an_approximation}, {"least", the_least_of_effective_sizes},
+      {"text_vi", text_of_an_approximation}, {"evidence", evidence_has_the_decimals_of_its_error},
+      {"nuts", sampler_is_told_about}, {"table", table_is_aligned_and_rounded},
+      {"table_fits", table_fits_whatever_comes}, {"memory", memory_failures_are_told})

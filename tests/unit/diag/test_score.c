@@ -151,7 +151,12 @@ static void influence_is_named(void) {
   s->model = "world";
   s->method = "ram";
   CHECK_OK(atvi_scores_text(w->pool, s, &text));
-  CHECK(strstr(text, "1 of 3 values") && strstr(text, "worst: deaths at 1"));
+  CHECK(strstr(text, "1 of 3 values") && strstr(text, "worst: deaths at 1, k-hat"));
+  s->worst_date = "2023-01-09";
+  CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK(strstr(text, "worst: deaths at 1 (2023-01-09), k-hat"));
+  CHECK_OK(atvi_scores_json(w->pool, s, &text));
+  CHECK(strstr(text, "\"date\": \"2023-01-09\""));
   world_free(w);
 }
 

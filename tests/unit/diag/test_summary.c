@@ -179,6 +179,44 @@ static void reaching_a_bound(void) {
     }
 }
 
+/* Densities that vanish at a bound or nearly so, also where they rise from it steeply or where tails are long; and one that is cut at half of its
+ * height, of draws too few to show it and of enough. */
+static void bounds_that_do_not_cut(void) {
+  static const struct {
+    int shape;
+    atvi_idx n;
+    double at, tol;
+    bool reaches;
+  } it[] = {
+      {0, 4000, 0, 0.1, false},  /* gamma of shape 2 */
+      {1, 4000, 0, 0.01, false}, /* inverse gamma of shape 2 */
+      {2, 4000, 0, 0.03, false}, /* inverse gamma of shape 1: no mean */
+      {3, 4000, 0.5, 0.2, true}, /* 150 draws: three standard errors; a normal cut where it has half of its height */
+      {3, 400, 0.5, 0.25, true}, {3, 12, 0.5, 1, false}};
+  for (size_t k = 0; k < sizeof it / sizeof *it; k++) {
+    const atvi_column col = {"x", 0, 1e9};
+    world w = world_new(1, 1, false);
+    uint64_t state = 7;
+    atvi_draws_free(w.d);
+    CHECK_OK(atvi_draws_new(w.ctx, it[k].n, 1, 1, 1, &col, false, &w.d));
+    for (atvi_idx i = 0; i < w.d->n; i++) {
+      double gamma = -log(world_uniform(&state));
+      if (it[k].shape < 2) gamma -= log(world_uniform(&state));
+      w.d->x[i] = it[k].shape == 0 ? gamma : 1 / gamma;
+      while (it[k].shape == 3 && !(w.d->x[i] < 1.1774)) w.d->x[i] = world_normal(&state);
+      if (it[k].shape == 3) w.d->x[i] = 1.1774 - w.d->x[i];
+      double u = world_uniform(&state); /* density 1 - exp(-x / 0.05): thinned, a uniform number on (0, 1) */
+      while (it[k].shape == 4 && world_uniform(&state) > 1 - exp(-u / 0.05)) u = world_uniform(&state);
+      if (it[k].shape == 4) w.d->x[i] = u;
+    }
+    const atvi_summary_column *c = &world_summary(&w)->col[0];
+    CHECK_ABS(c->at_lower, it[k].at, it[k].tol);
+    CHECK_MSG(c->reaches_lower == it[k].reaches, "%zu: %g of the largest", k, c->at_lower);
+    CHECK(!c->reaches_upper && c->at_upper == 0);
+    world_free(&w);
+  }
+}
+
 /* A normal whose bound is k sds below its mean: with none or one it reaches it, with two or three not. */
 static void a_tail_that_is_cut_off(void) {
   for (int k = 0; k < 4; k++) {
@@ -241,5 +279,5 @@ static void memory_failures_leave_nothing(void) {
 TESTS({"normal", numbers_of_normal_chains}, {"threads", results_do_not_depend_on_threads},
       {"weights", independent_and_weighted_draws}, {"weights_count", weights_count_in_every_number},
       {"khat", khat_and_errors}, {"one_draw", one_draw_is_worth_one}, {"reaches", reaching_a_bound},
-      {"cut_off", a_tail_that_is_cut_off}, {"odd", odd_draws_do_not_break_it},
-      {"memory", memory_failures_leave_nothing})
+      {"vanishes", bounds_that_do_not_cut}, {"cut_off", a_tail_that_is_cut_off},
+      {"odd", odd_draws_do_not_break_it}, {"memory", memory_failures_leave_nothing})

@@ -10,7 +10,8 @@ enum { N = 16, D = 2, M = 5 };
 static void leaving_out_is_what_refitting_gives(void) {
   atvi_ctx *ctx = test_ctx();
   world w = world_new(N, D, M, true);
-  double mean[M] = {6.9, 7.4, 7.9, 8.8, 9.3}, q2_time[M], run_error[N];
+  double mean[M] = {6.9, 7.4, 7.9, 8.8, 9.3}, q2_time[M], run_error[N], want[N * M], want_sd[N],
+         predicted[N * M], run_sd[N];
   w.runs.mean = mean; /* else a fit without a run would have another one */
   for (int k = ATVI_EM_EXPONENTIAL; k <= ATVI_EM_SQUARED; k++) {
     atvi_em_opts o = some_opts((atvi_em_kernel)k);
@@ -25,6 +26,8 @@ static void leaving_out_is_what_refitting_gives(void) {
       memcpy(y + i * M, w.y + (N - 1) * M, M * sizeof *y);
       rest.n = N - 1, rest.x = x, rest.y = y;
       double sd = sqrt(o.sill * dense_predict(&rest, &o, w.x + i * D, got));
+      memcpy(want + i * M, got, sizeof got);
+      want_sd[i] = sd;
       for (int t = 0; t < M; t++) {
         double e = w.y[i * M + t] - got[t], z = e / sd;
         sse[t] += e * e, sst[t] += pow(w.y[i * M + t] - mean[t], 2), sum += z * z;
@@ -34,7 +37,7 @@ static void leaving_out_is_what_refitting_gives(void) {
       if (sqrt(sum / M) > worst) worst = sqrt(sum / M), at = i;
     }
     atvi_emulator *em;
-    atvi_em_loo loo = {.q2_time = q2_time, .run_error = run_error};
+    atvi_em_loo loo = {.q2_time = q2_time, .run_error = run_error, .predicted = predicted, .run_sd = run_sd};
     CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
     CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &loo));
     double e = 0, s = 0;
@@ -49,6 +52,8 @@ static void leaving_out_is_what_refitting_gives(void) {
     CHECK_INT(loo.worst, at);
     CHECK_REL(loo.worst_error, worst, 1e-9);
     CHECK_REL(run_error[at], worst, 1e-9);
+    for (int i = 0; i < N * M; i++) CHECK_REL(predicted[i], want[i], 1e-9);
+    for (int i = 0; i < N; i++) CHECK_REL(run_sd[i], want_sd[i], 1e-9);
     atvi_emulator_free(em);
   }
   world_free(&w);

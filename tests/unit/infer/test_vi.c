@@ -426,6 +426,50 @@ static void a_small_mode_with_kinks_is_weighed(void) {
   }
 }
 
+/* A ridge, sharp at its summit and long in a, and beside it a low hill that is wide in a. By normal approximations the hill claims the ends of
+ * the ridge, one in fifteen draws, whatever its own share is. */
+static double hill_share;
+static double ridge_and_hill(const toy *t, const double *x, double *g, atvi_outcome *o) {
+  (void)o, (void)t;
+  const double c = 0.5, round = 0.25, sb = 0.3, wa = 5, at = 6;
+  double r = sqrt(round * round + x[0] * x[0]), e = 0;
+  double ridge = log(1 - hill_share) - c * (r - round) - log(4.6) - 0.5 * pow(x[1] / sb, 2) -
+                 0.5 * log(2 * PI) - log(sb),
+         hill = log(hill_share) - 0.5 * pow(x[0] / wa, 2) - 0.5 * pow(x[1] - at, 2) - log(2 * PI * wa);
+  double top = fmax(ridge, hill), sum = exp(ridge - top) + exp(hill - top);
+  e = exp(hill - top) / sum;
+  g[0] = -(1 - e) * c * x[0] / r - e * x[0] / (wa * wa);
+  g[1] = -(1 - e) * x[1] / (sb * sb) - e * (x[1] - at);
+  return top + log(sum);
+}
+
+static void shares_are_those_of_draws(void) {
+  const double share[] = {0.001, 0.06};
+  for (int k = 0; k < 2; k++)
+    for (uint64_t seed = 1; seed <= SEEDS_OF(3); seed++) {
+      toy t = {.lik = ridge_and_hill};
+      atvi_vi_opts o = atvi_vi_defaults();
+      double told = 0, a = NAN, b = NAN;
+      hill_share = share[k];
+      o.seed = seed;
+      toy_set(&t, 2, -60, 60);
+      fitted f = fit_on(&t, &o, 2);
+      double got = fit_share(f.d, 1, 3, 60, NULL);
+      CHECK_ABS(got, share[k], 0.1 * share[k]);
+      for (atvi_idx i = 0; i < f.d->n_message; i++)
+        if (sscanf(f.d->message[i], "Mode 2 holds %lf %% of the posterior: near a = %lf, b = %lf", &told, &a,
+                   &b) > 0)
+          break;
+      CHECK_MSG(f.d->made.modes == (k ? 2 : 1), "share %g, seed %d: %g modes", share[k], (int)seed,
+                f.d->made.modes);
+      /* two digits are told; a quarter of the draws that are asked may be in the valley */
+      if (k) CHECK_ABS(told / 100, got, 0.1 * got);
+      if (k) CHECK_ABS(b, 6, 0.5); /* medians of 128: a tenth of an sd */
+      if (k) CHECK_ABS(a, 0, 2.5);
+      fitted_free(f);
+    }
+}
+
 static void three_modes_2d(void) { three_modes(2, "auto", 10); }
 static void three_modes_4d(void) { three_modes(4, "auto", 10); }
 static void three_modes_folded(void) { three_modes(3, "surjection", 3); }
@@ -476,4 +520,5 @@ TESTS({"normal", correlated_normal}, {"flat", no_prior_to_draw_from},
       {"broken", a_model_that_never_runs_is_an_error}, {"modes-2d", three_modes_2d},
       {"modes-4d", three_modes_4d}, {"modes-kink", a_small_mode_with_kinks_is_weighed},
       {"banana", tips_of_a_banana_are_found}, {"modes-folded", three_modes_folded},
-      {"others", nf_and_copula_find_a_normal}, {"weak", weak_flow_loses_the_bound})
+      {"modes-shares", shares_are_those_of_draws}, {"others", nf_and_copula_find_a_normal},
+      {"weak", weak_flow_loses_the_bound})

@@ -119,6 +119,44 @@ static void stan_has_its_order_of_arrays(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* A name that was made is as good as one that was there, and none ends in __, which is the sampler's. */
+static void stan_has_no_name_twice(void) {
+  static const atvi_column col[] = {{"b.x_y", 0, 3}, {"b.z", 0, 3},  {"b_x.y", 0, 3}, {"b_x.w", 0, 3},
+                                    {"b_z", 0, 3},   {"b_z_", 0, 3}, {"b.x.y", 0, 3}, {"c.e_", 0, 3},
+                                    {"c.f", 0, 3},   {"c_e_", 0, 3}};
+  static const char *const want[] = {"b_x_y", "b_z_2",   "b_x_y_", "b_x_w", "b_z",
+                                     "b_z_",  "b_x_y_2", "c_e__2", "c_f",   "c_e_"};
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  atvi_csv *csv;
+  atvi_draws *d;
+  new_path();
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK_OK(atvi_draws_new(ctx, 2, 1, 10, 10, col, false, &d));
+  for (atvi_idx i = 0; i < 20; i++) d->x[i] = 0.31 + 1.7 * (double)i;
+  CHECK_OK(atvi_draws_stan_write(d, 0, path));
+  CHECK_OK(atvi_csv_read(pool, path, &csv)); /* refuses a name that is there twice */
+  CHECK_INT(csv->n_col, 12);
+  for (atvi_idx j = 0; j < 10; j++) {
+    CHECK_STR(csv->name[2 + j], want[j]);
+    CHECK(csv->value[csv->n_col + 2 + j] == d->x[j * 2 + 1]);
+  }
+  long live = test_live;
+  for (long at = 1, ok = 0; !ok; at++) {
+    test_fail_at = test_allocs + at;
+    atvi_status status = atvi_draws_stan_write(d, 0, path);
+    test_fail_at = 0;
+    ok = status == ATVI_OK;
+    CHECK(ok ? at > 1 : status == ATVI_ENOMEM);
+    CHECK_INT(test_live, live);
+  }
+  atvi_draws_free(d);
+  CHECK(unlink(path) == 0);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void json_is_a_list_of_chains(void) {
   atvi_ctx *ctx = test_ctx();
   new_path();
@@ -171,5 +209,5 @@ static void failures_are_told(void) {
 }
 
 TESTS({"table", table_reads_back}, {"stan", stan_has_one_chain_and_its_configuration},
-      {"order", stan_has_its_order_of_arrays}, {"json", json_is_a_list_of_chains},
-      {"failures", failures_are_told})
+      {"order", stan_has_its_order_of_arrays}, {"twice", stan_has_no_name_twice},
+      {"json", json_is_a_list_of_chains}, {"failures", failures_are_told})

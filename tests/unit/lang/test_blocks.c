@@ -102,6 +102,10 @@ static void commands(void) {
   wrong_hint(P "simulator {\ncommand \"x {b}\"\noutput q from stdout json\n}\n", 4, 12, "'b' is an array",
              "{b.1}");
   wrong_simulator("command \"x {b.3}\"", 12, "there is no parameter 'b.3'");
+  wrong_simulator("command \"x {b[1}\"", 12, "there is no parameter 'b[1'");
+  wrong_simulator("command \"x {b.1]}\"", 12, "there is no parameter 'b.1]'");
+  wrong_simulator("command \"x {b,1}\"", 12, "there is no parameter 'b,1'");
+  wrong_simulator("command \"x {b[1]]}\"", 12, "there is no parameter 'b[1]]'");
   wrong_simulator("command \"x {{}} {k\"", 17, "this brace belongs to no field");
   wrong_simulator("command \"x k} {k}\"", 13, "this brace belongs to no field");
   wrong_simulator("command \"x {print $1}\"", 12, "this brace belongs to no field");

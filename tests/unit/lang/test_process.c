@@ -150,13 +150,14 @@ static void inputs_have_defaults(void) {
       {"command \"x\"\nsend json\n", 3, {0, 1, 2}},
       {"command \"x\"\nsend environment\ninputs b, a\n", 3, {1, 2, 0}},
       {"command \"x {b.1}\"\nsend json\n", 1, {1}},
+      {"command \"x { b[2] }\"\nsend json\n", 1, {2}},
       {"command \"x {b.1} {b.1}\"\ninputs b[2], b[1]\n", 2, {2, 1}},
       {"command \"x\"\ntemplate \"t.in\" to \"t\"\n", 2, {0, 2}},
       {"command \"x {v}\"\ntemplate \"t.in\" to \"t\"\n", 3, {0, 2, 3}},
       {"command \"x\"\ntemplate \"none.in\" to \"t\"\n", 3, {0, 1, 2}},
       {"command \"x\"\nworker\n", 3, {0, 1, 2}},
   };
-  folder_put(&f, "t.in", "a = {a}\n{{v}} } { {none}\n{b.2}{a}");
+  folder_put(&f, "t.in", "a = {a}\n{{v}} } { {none} {b[1} {b,1} { }\n{ b[2]\t}{a}");
   for (size_t i = 0; i < sizeof WANT / sizeof *WANT; i++) {
     atvi_lang *lang;
     atvi_lang_opts opts = {.data_optional = true};

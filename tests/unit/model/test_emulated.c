@@ -159,12 +159,13 @@ static void right_draws(atvi_ctx *ctx, const atvi_target *t, how_drawn how) {
   }
 }
 
-/* Parts are those of the predictive draws: the rest of these is noise, which does not know the parts. */
+/* Parts are those of the predictive draws: the rest of these is noise, which does not know the parts. Their sum is in the place of the
+ * conditional mean, with its own variance. */
 static void drawn_parts_belong_to_the_draws(void) {
   enum { B = 4000 };
   static double theta[D * B], whole[ROWS * B], out[3 * ROWS * B];
-  double em[ROWS], term[3 * ROWS], var_term[3 * ROWS];
-  atvi_markov_dense d = {.mean = term, .var_term = var_term};
+  double em[ROWS], term[3 * ROWS], var[ROWS], var_term[3 * ROWS];
+  atvi_markov_dense d = {.mean = term, .var = var, .var_term = var_term};
   atvi_ctx *ctx = test_ctx();
   void *work;
   write_world();
@@ -174,20 +175,21 @@ static void drawn_parts_belong_to_the_draws(void) {
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
   t->ops->predict(t->self, work, B, theta, out);
   t->ops->predictive(t->self, work, 3, 100, B, theta, whole);
-  double first = out[0];
   t->ops->latent(t->self, work, 3, 100, B, theta, out);
   t->ops->work_free(work);
   dense_world(ctx, THETA, USED, em, &d);
-  CHECK(out[0] == first); /* the observed series is left as it is */
   for (int r = 0; r < ROWS; r++) {
-    double noise = 0, with = 0, e1 = 0, e2 = 0, v2 = 0;
+    double noise = 0, with = 0, e1 = 0, e2 = 0, v = 0, v2 = 0;
     for (int b = 0; b < B; b++) {
       double a = out[(ROWS + r) * B + b] - em[r] - term[r], c = out[(2 * ROWS + r) * B + b] - term[ROWS + r];
+      CHECK(out[r * B + b] == out[(ROWS + r) * B + b] + out[(2 * ROWS + r) * B + b]);
+      v += (a + c) * (a + c) / B;
       double z = whole[r * B + b] - out[(ROWS + r) * B + b] - out[(2 * ROWS + r) * B + b];
       e1 += a / B, e2 += c / B, v2 += c * c / B, noise += z * z / B, with += z * c / B;
     }
     CHECK_ABS(e1, 0, 5 * sqrt(var_term[r] / B));
     CHECK_ABS(e2, 0, 5 * sqrt(var_term[ROWS + r] / B));
+    CHECK_ABS(v, var[r], 5 * var[r] * sqrt(2.0 / B));
     CHECK_ABS(v2, var_term[ROWS + r], 5 * var_term[ROWS + r] * sqrt(2.0 / B));
     CHECK_ABS(noise, THETA[4], 5 * THETA[4] * sqrt(2.0 / B));
     CHECK_ABS(with, 0, 5 * sqrt(THETA[4] * var_term[ROWS + r] / B));
@@ -230,6 +232,56 @@ static void times_may_be_rounded(void) {
   atvi_ctx_free(ctx);
 }
 
+/* The output that a value at that time belongs to; -1: none. */
+static atvi_idx output_of(atvi_ctx *ctx, const char *time) {
+  char text[100];
+  atvi_model *m;
+  snprintf(text, sizeof text, "t,y\n%s,2.385\n", time);
+  test_file("data.csv", text);
+  atvi_status status = atvi_model_load(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
+                                       &(atvi_model_opts){.interpret = true, .runs = test_dir}, &m);
+  if (status == ATVI_EDATA) {
+    CHECK(strstr(atvi_errmsg(ctx), "has no output at time"));
+    return -1;
+  }
+  CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
+  atvi_idx at = m->emulated->process[0].em_row[0];
+  atvi_model_free(m);
+  return at;
+}
+
+/* Nine decades: what is one time among the late outputs is another among the early ones. */
+static void times_match_by_their_digits(void) {
+  atvi_ctx *ctx = test_ctx();
+  double time[TIMES];
+  char text[40];
+  write_world();
+  for (int k = 0; k < TIMES; k++) time[k] = 1e-6 * pow(1e9, (double)k / (TIMES - 1));
+  write_matrix("times.csv", time, TIMES, 1);
+  for (int k = 0; k < TIMES; k++) {
+    snprintf(text, sizeof text, "%.6g", time[k]);
+    CHECK_INT(output_of(ctx, text), k);
+    snprintf(text, sizeof text, "%.17g", time[k] * 1.0001);
+    CHECK_INT(output_of(ctx, text), -1);
+    snprintf(text, sizeof text, "%.17g", time[k] * 0.9999);
+    CHECK_INT(output_of(ctx, text), -1);
+  }
+  CHECK_INT(output_of(ctx, "0"), -1);
+  /* Close ones: a thousandth of the step, whatever the digits; and 0, which has none. */
+  const double close[TIMES] = {0, 10, 100, 100.01, 100.02, 200, 300, 400, 500};
+  write_matrix("times.csv", close, TIMES, 1);
+  CHECK_INT(output_of(ctx, "100.010009"), 3);
+  CHECK_INT(output_of(ctx, "100.009991"), 3);
+  CHECK_INT(output_of(ctx, "100.010011"), -1);
+  CHECK_INT(output_of(ctx, "100.0099"), -1);
+  CHECK_INT(output_of(ctx, "200.001"), 5);
+  CHECK_INT(output_of(ctx, "200.0011"), -1);
+  CHECK_INT(output_of(ctx, "1e-12"), 0);
+  CHECK_INT(output_of(ctx, "1e-10"), -1);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Rows at further times come after the data's, out of order in time. */
 static void further_times_are_predicted(void) {
   const double further[3] = {1, 2, 4.5}; /* the first one is there already */
@@ -263,6 +315,20 @@ static void further_times_are_predicted(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Means that are left in place would pass for draws. */
+static void latent_without_memory(atvi_ctx *ctx, const atvi_target *t, const double *theta) {
+  double out[3 * ROWS];
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->predict(t->self, work, 1, theta, out);
+  CHECK(isfinite(out[0]) && isfinite(out[3 * ROWS - 1]));
+  test_fail_at = test_allocs + 1;
+  t->ops->latent(t->self, work, 7, 2, 1, theta, out);
+  test_fail_at = 0;
+  t->ops->work_free(work);
+  for (int r = 0; r < 3 * ROWS; r++) CHECK(isnan(out[r]));
+}
+
 /* With parameters held, by groups too. */
 static void parameters_may_be_fixed(void) {
   atvi_ctx *ctx = test_ctx();
@@ -285,7 +351,8 @@ static void parameters_may_be_fixed(void) {
     at->ops->work_free(work);
   }
   for (int r = 0; r < ROWS; r++) CHECK(out[0][r] == out[1][r] && others[0][r] == others[1][r]);
-  for (int r = 0; r < 3 * ROWS; r++) CHECK(parts[0][r] == parts[1][r] && (parts[0][r] == 0) == (r < ROWS));
+  for (int r = 0; r < 3 * ROWS; r++) CHECK(parts[0][r] == parts[1][r] && parts[0][r] != 0);
+  latent_without_memory(ctx, fixed, free_theta);
   atvi_fixed_free(fixed);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
@@ -336,5 +403,6 @@ static void other_statements_go_with_it(void) {
 TESTS({"dense", likelihood_equals_dense}, {"compiled", compiled_code_agrees},
       {"batch", a_point_does_not_depend_on_its_batch}, {"predict", predictions_are_conditional_means},
       {"draws", draws_are_of_the_right_law}, {"parts", drawn_parts_belong_to_the_draws},
-      {"rounded", times_may_be_rounded}, {"times", further_times_are_predicted},
-      {"fixed", parameters_may_be_fixed}, {"others", other_statements_go_with_it})
+      {"rounded", times_may_be_rounded}, {"digits", times_match_by_their_digits},
+      {"times", further_times_are_predicted}, {"fixed", parameters_may_be_fixed},
+      {"others", other_statements_go_with_it})

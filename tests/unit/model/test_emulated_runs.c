@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where runs come from, what can be wrong with them, and emulators that are kept. */
 #include "emulated_world.h"
+#include "io/file.h"
 
 static const double THETA[D] = {3.31, 0.87, 0.61, 2.7, 0.083, 4.1};
 
@@ -87,11 +88,12 @@ static void wrong_files_are_named(void) {
 
 typedef struct {
   int warnings;
-  char last[400];
+  char last[400], note[400]; /* the latest of each kind */
 } heard;
 
 static void hear(void *user, atvi_log_level level, const char *line) {
   heard *h = user;
+  if (level == ATVI_LOG_NOTE) snprintf(h->note, sizeof h->note, "%s", line);
   if (level != ATVI_LOG_WARN) return;
   h->warnings++;
   snprintf(h->last, sizeof h->last, "%s", line);
@@ -310,8 +312,16 @@ static void a_kept_emulator_is_used_again(void) {
   m = load_with(ctx, PARAMETERS FREE, (atvi_model_opts){0});
   v[2] = test_eval(ctx, atvi_model_target(m), THETA);
   atvi_model_free(m);
-  CHECK(h.warnings == 1 && strstr(h.last, "fitted anew") && fabs(v[2].ll - v[0].ll) > 1e-6);
-  CHECK(strstr(h.last, "other runs, or over other ranges"));
+  CHECK(h.warnings == 0 && strstr(h.note, "'flow' is fitted anew") && fabs(v[2].ll - v[0].ll) > 1e-6);
+  CHECK(strstr(h.note, "emulator-flow.json") && !strstr(h.note, "error"));
+  char *kept; /* a file that is damaged is worth a warning */
+  size_t n_kept;
+  CHECK_OK(atvi_file_read(pool, path, &kept, &n_kept));
+  CHECK_OK(atvi_file_save(ctx, path, "{", 1));
+  m = load_with(ctx, PARAMETERS FREE, (atvi_model_opts){0});
+  atvi_model_free(m);
+  CHECK(h.warnings == 1 && strstr(h.last, "fitted anew") && strstr(h.last, "damaged"));
+  CHECK_OK(atvi_file_save(ctx, path, kept, n_kept));
   /* that of a fit must be of these runs */
   const atvi_model_opts of_fit = {.interpret = true, .runs = test_dir, .emulators = test_dir};
   const char *model = test_file("world.atvi", PARAMETERS FREE);

@@ -205,6 +205,37 @@ static void added_times_count_from_the_last(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* The first row counts from where it is told; what is not between the start and that row is the start. */
+static void the_first_row_counts_since(void) {
+  atvi_ctx *ctx = test_ctx();
+  const double theta[2] = {1.37, 0.4};
+  const struct { double since, days; } is[] = {{0.25, 0.75}, {NAN, 1}, {-3, 1}, {1, 1}, {4, 1}};
+  double out[64];
+  test_file("rise.csv", RISE_DATA);
+  const char *path = test_file("rise.atvi", RISE);
+  for (int i = 0; i < 5; i++) {
+    atvi_model *m;
+    void *work;
+    CHECK_OK(atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = true, .since = &is[i].since}, &m));
+    const atvi_target *t = atvi_model_target(m);
+    CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+    t->ops->predict(t->self, work, 1, theta, out);
+    const double days[4] = {is[i].days, 2, 2, 4};
+    for (int r = 0; r < 4; r++) CHECK_REL(out[r], theta[0] * days[r], 1e-6); /* the solver's error */
+    t->ops->work_free(work);
+    atvi_model_free(m);
+  }
+  const double time[4] = {1, 3, 3, 7};
+  CHECK_INT(atvi_time_before(4, time, 1), -1);
+  CHECK_INT(atvi_time_before(4, time, 1.5), 0);
+  CHECK_INT(atvi_time_before(4, time, 3 + 1e-12), 0); /* the same time but for rounding */
+  CHECK_INT(atvi_time_before(4, time, 5), 2);
+  CHECK_INT(atvi_time_before(4, time, 99), 3);
+  CHECK_INT(atvi_time_before(0, time, 99), -1);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void a_model_may_be_given_as_text(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_model *m;
@@ -284,6 +315,7 @@ TESTS({"rules_select_rows", rules_select_rows}, {"several_files_and_dates", seve
       {"held_out_is_missing", held_out_is_missing}, {"wrong_rules_are_shown", wrong_rules_are_shown},
       {"observed_exactly", observed_exactly},
       {"added_times_count_from_the_last", added_times_count_from_the_last},
+      {"the_first_row_counts_since", the_first_row_counts_since},
       {"a_model_may_be_given_as_text", a_model_may_be_given_as_text},
       {"fixed_parameters_predict_the_same", fixed_parameters_predict_the_same},
       {"every_allocation_may_fail", every_allocation_may_fail})

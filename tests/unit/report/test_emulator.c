@@ -24,6 +24,7 @@ static const atvi_report_emulator EMULATOR = {.name = "flow",
                                               .n_failed = 3,
                                               .seconds = 1.25,
                                               .run_seconds = 86,
+                                              .n_timed = 43,
                                               .q2 = 0.98765,
                                               .coverage = 0.9512,
                                               .rmse = 0.0547,
@@ -33,7 +34,6 @@ static const atvi_report_emulator EMULATOR = {.name = "flow",
                                               .held_rmse = 0.061,
                                               .n_left = 4,
                                               .left_runs = 4,
-                                              .left_at_once = 1,
                                               .observed = OBSERVED,
                                               .predicted = PREDICTED,
                                               .sd = SD,
@@ -119,11 +119,73 @@ static void a_good_one(void) {
   HAS(html, "<td>&gt; 50</td>");                                /* a length that ran away */
   HAS(html, "does not matter");
   HAS(html, "<td>0.03</td>");
-  HAS(html, "86 seconds of the simulator&#39;s time, 2 each");
+  HAS(html, "They took 86 seconds of the simulator&#39;s time, 2 each");
   HAS(html, "estimated in 1.2 seconds");
   HAS(html, "Kernel matern52.");
   HAS(html, "atvi emulate &#39;a&lt;b&#39;");
   HAS(html, "1 of 4 intervals miss it");
+  folder_close(&f);
+}
+
+static bool has(const char *html, const char *words) { return strstr(html, words) != NULL; }
+
+/* Runs that were done again have cost too; inputs on a log scale are told, and all that failed. */
+static void more_to_tell(void) {
+  static const char *const figures[] = {"loo", "errors", "sobol", "over-time", "q2", NULL};
+  static const bool LOG[2] = {false, true};
+  folder f;
+  folder_open(&f);
+  atvi_report_emulator e = EMULATOR;
+  atvi_report_emulate r = {"m", "m.atvi", 1, &e, NULL, NULL};
+  CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
+  const char *html = take(&f, figures);
+  CHECK(!has(html, "on a log scale") && !has(html, ">scale<"));
+  HAS(html, "The first of them:"); /* one of three */
+  e.log = LOG;
+  e.n_timed = 50;
+  e.n_failed = 1;
+  CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
+  html = take(&f, figures);
+  HAS(html, "<th scope=\"col\">scale</th>");
+  HAS(html, "<td class=\"words\">linear</td>");
+  HAS(html, "<td class=\"words\">log</td>");
+  HAS(html, "Inputs on a log scale are taken by their logarithm");
+  HAS(html,
+      "50 runs, each counted as often as it was done, took 86 seconds of the simulator&#39;s time, 1.7 each");
+  CHECK(!has(html, "of them:"));
+  folder_close(&f);
+}
+
+static void write_page(const folder *f, const char *text) {
+  char path[160];
+  snprintf(path, sizeof path, "%s/report.html", f->dir);
+  CHECK_OK(atvi_file_save(f->ctx, path, text, strlen(text)));
+}
+
+/* A page of atvi emulate may be replaced, those of others may not, be they ours. */
+static void pages_of_others_are_known(void) {
+  static const char *const figures[] = {"loo", "errors", "sobol", "over-time", "q2", NULL};
+  char path[160];
+  folder f;
+  folder_open(&f);
+  atvi_report_emulate r = {"m", "m.atvi", 1, &EMULATOR, NULL, NULL};
+  CHECK(atvi_report_emulate_may(f.pool, f.dir)); /* there is none */
+  CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
+  CHECK(atvi_report_emulate_may(f.pool, f.dir));
+  take(&f, figures);
+  write_page(&f, "<!DOCTYPE html><html><head><title>atvi-page emulate</title></head></html>");
+  CHECK(!atvi_report_emulate_may(f.pool, f.dir));
+  write_page(&f, "<meta name=\"atvi-page\" content=\"emulated\">");
+  CHECK(!atvi_report_emulate_may(f.pool, f.dir));
+  write_page(&f, "");
+  CHECK(!atvi_report_emulate_may(f.pool, f.dir));
+  CHECK_OK(atvi_report_short_save(f.pool, &(atvi_report_short){"t", "s", "ok", "say", 0, NULL}, f.dir));
+  CHECK(!atvi_report_emulate_may(f.pool, f.dir));
+  snprintf(path, sizeof path, "%s/report.html", f.dir);
+  CHECK(!atvi_page_is(path, "emulate") && !atvi_page_is("/nowhere/at/all", "emulate"));
+  CHECK(unlink(path) == 0 && symlink("nowhere", path) == 0);
+  CHECK(!atvi_report_emulate_may(f.pool, f.dir));
+  CHECK(unlink(path) == 0);
   folder_close(&f);
 }
 
@@ -179,4 +241,5 @@ static void what_goes_wrong_is_told(void) {
   folder_close(&f);
 }
 
-TESTS({"good", a_good_one}, {"doubts", two_with_doubts}, {"wrong", what_goes_wrong_is_told})
+TESTS({"good", a_good_one}, {"more", more_to_tell}, {"others", pages_of_others_are_known},
+      {"doubts", two_with_doubts}, {"wrong", what_goes_wrong_is_told})

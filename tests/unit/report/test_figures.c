@@ -258,6 +258,52 @@ static void odd_series_are_drawn_too(void) {
   atvi_ctx_free(ctx);
 }
 
+/* A value without a time has bars for bands, all of them in sight, and no axis of time. */
+static void a_single_value(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double row[1] = {1}, value[1] = {0.8385}, mean[1] = {0.84}, low[2] = {0.78, 0.8},
+               high[2] = {0.93, 0.9};
+  atvi_report_series s = {.name = "attack",
+                          .kind = "observed",
+                          .n = 1,
+                          .time = row,
+                          .value = value,
+                          .mean = mean,
+                          .mean_low = low + 1,
+                          .mean_high = high + 1,
+                          .low = low,
+                          .high = high,
+                          .alone = mean,
+                          .alone_low = low + 1,
+                          .alone_high = high + 1};
+  for (int rows = 0; rows < 2; rows++) {
+    s.rows = rows;
+    atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
+    atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, &s, (atvi_calendar){14597, 1}, "week");
+    CHECK(f.up.low <= 0.78 && f.up.high >= 0.93);
+    const char *text = svg(c, pool);
+    char bar[64];
+    snprintf(bar, sizeof bar, "M%.1f %.1f", atvi_frame_x(&f, 1) - 28, atvi_frame_y(&f, 0.93));
+    CHECK_MSG(strstr(text, bar) != NULL, "no %s in %s", bar, text);
+    CHECK((strstr(text, "week") != NULL) == !rows);
+    CHECK((strstr(text, "Dec") != NULL) == !rows); /* a number of a row is no date */
+    c = atvi_canvas_new(pool, 420, 225);
+    atvi_panel_residuals(c, (atvi_box){0, 0, 420, 225}, &s, (atvi_calendar){0}, "week");
+    CHECK((strstr(svg(c, pool), "week") != NULL) == !rows);
+  }
+  const double rows[3] = {1, 2, 3}, three[3] = {5, 6, 7};
+  const atvi_report_series more = {
+      .name = "a", .kind = "observed", .n = 3, .time = rows, .value = three, .rows = true};
+  atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
+  atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, &more, (atvi_calendar){0}, "week");
+  const char *text = svg(c, pool);
+  CHECK(strstr(text, "row") && !strstr(text, "week"));
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
 /* ---- the rest ---- */
 
 static void made_and_compared(void) {
@@ -426,4 +472,4 @@ TESTS({"means", means_have_no_more_digits_than_they_know}, {"alone", the_simulat
       {"flat", constant_and_broken_columns_are_flat}, {"contours", contours_hold_their_mass},
       {"contour_bounds", contours_reach_bounds}, {"thin", thinning_keeps_extremes},
       {"series", series_are_drawn_where_they_are}, {"odd", odd_series_are_drawn_too},
-      {"made", made_and_compared})
+      {"single", a_single_value}, {"made", made_and_compared})

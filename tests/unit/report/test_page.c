@@ -166,6 +166,42 @@ static void weighted_fit(void) {
   world_close(&w);
 }
 
+/* What the head and the convergence say of weights, and of training at other temperatures. */
+static void words_about_weights(void) {
+  static const atvi_report_step hot[4] = {{"annealing", 0.1, 0.1, 20, -12.5, 50, NAN, NAN, 1, NAN},
+                                          {"annealing", 0.2, 0.2, 40, -44.75, 5, NAN, NAN, 1, NAN},
+                                          {"training", 0.3, 0.5, 100, -97.9, 1, NAN, NAN, 1, NAN},
+                                          {"training", 0.4, 0.9, 150, -97.2, 1, NAN, NAN, 1, NAN}};
+  for (int k = 0; k < 2; k++) {
+    world w;
+    atvi_summary *s;
+    const char *html;
+    double ess;
+    char want[64];
+    world_open(&w);
+    CHECK_OK(world_new(&w, 3000, 1, 3, true));
+    w.draws->made.khat = k ? 1.15 : 0.3;
+    w.draws->made.excess = 0.0012;
+    w.draws->weight[7] = 0.05; /* far out */
+    w.draws->x[2 * w.draws->n + 7] = 20;
+    CHECK_OK(atvi_summary_new(w.pool, w.draws, &s));
+    w.r.summary = s;
+    w.r.step = k ? hot : hot + 2, w.r.n_step = k ? 4 : 2;
+    CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+    json_decref(check_page(html));
+    CHECK(
+        (strstr(html, "above its threshold 0.70, but the tail of the weights that it describes holds only") !=
+         NULL) == (k == 1));
+    CHECK((strstr(html, "k-hat is 0.30 (good up to 0.70)") != NULL) == (k == 0));
+    CHECK((strstr(html, "Training begins at a high temperature") != NULL) == (k == 1));
+    CHECK_INT(atvi_summary_least_ess(s, &ess), 2);
+    CHECK(ess < 0.5 * s->ess);
+    snprintf(want, sizeof want, "<dt>least effective draws</dt><dd>%.0f (theta.2)</dd>", ess);
+    CHECK_MSG(strstr(html, want) != NULL, "no %s", want);
+    world_close(&w);
+  }
+}
+
 static void chains(void) {
   world w;
   const char *html;
@@ -329,6 +365,64 @@ static void short_reports(void) {
   world_close(&w);
 }
 
+/* A panel for each series, and a line where it is asked for. */
+static void series_alone(void) {
+  char dir[] = "/tmp/atvi-report-XXXXXX", path[128], *text;
+  const double none[2] = {NAN, NAN}, some[2] = {SERIES[0].time[0], NAN};
+  size_t n, plain = 0, lined;
+  world w;
+  CHECK(mkdtemp(dir));
+  world_open(&w);
+  for (int k = 0; k < 2; k++) {
+    CHECK_OK(atvi_report_save_series(w.pool, dir, "ahead", EVIL, 2, SERIES, k ? some : none,
+                                     (atvi_calendar){0, 0}, NULL));
+    snprintf(path, sizeof path, "%s/figures/ahead.svg", dir);
+    CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
+    CHECK(strstr(text, "<svg") && strstr(text, ">row<"));
+    *(k ? &lined : &plain) = n;
+  }
+  CHECK(lined > plain);
+  CHECK_OK(
+      atvi_report_save_series(w.pool, dir, "ahead", "t", 1, SERIES, none, (atvi_calendar){19359, 1}, "day"));
+  CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
+  CHECK(!strstr(text, ">day<") && strstr(text, "Jan")); /* dates need no name */
+  for (const char *const *f = (const char *const[]){"ahead.svg", "ahead.pdf", "", NULL}; *f; f++) {
+    snprintf(path, sizeof path, "%s/figures/%s", dir, *f);
+    CHECK((**f ? unlink(path) : rmdir(path)) == 0);
+  }
+  CHECK(rmdir(dir) == 0);
+  CHECK_STATUS(atvi_report_save_series(w.pool, "/dev/null", "ahead", "t", 1, SERIES, none,
+                                       (atvi_calendar){0, 0}, NULL),
+               ATVI_EIO);
+  world_close(&w);
+}
+
+static void series_alone_without_memory(void) {
+  const double none[2] = {NAN, NAN};
+  for (long k = 1;; k += 1 + k / 16) {
+    char dir[] = "/tmp/atvi-report-XXXXXX", path[128];
+    world w;
+    CHECK(mkdtemp(dir));
+    world_open(&w);
+    test_fail_at = test_allocs + k;
+    atvi_status status =
+        atvi_report_save_series(w.pool, dir, "ahead", "t", 2, SERIES, none, (atvi_calendar){0, 0}, NULL);
+    bool reached = test_allocs >= test_fail_at;
+    test_fail_at = 0;
+    CHECK_INT(status, reached ? ATVI_ENOMEM : ATVI_OK);
+    for (const char *const *f = (const char *const[]){"ahead.svg", "ahead.pdf", "", NULL}; *f; f++) {
+      snprintf(path, sizeof path, "%s/figures/%s", dir, *f);
+      if (**f)
+        unlink(path);
+      else
+        rmdir(path);
+    }
+    CHECK(rmdir(dir) == 0);
+    world_close(&w);
+    if (!reached) break;
+  }
+}
+
 /* Fails each of the allocations, some apart, until there are no more. */
 static void missing_memory_is_told(void) {
   for (long k = 1;; k += 1 + k / 16) {
@@ -346,7 +440,8 @@ static void missing_memory_is_told(void) {
   }
 }
 
-TESTS({"weighted", weighted_fit}, {"chains", chains}, {"known", data_that_are_known},
-      {"running", a_fit_that_runs}, {"large", large_fits_stay_small}, {"poor", poor_fits_have_a_page},
-      {"files", files_are_written}, {"failures", failures_say_why}, {"short", short_reports},
-      {"memory", missing_memory_is_told})
+TESTS({"weighted", weighted_fit}, {"words", words_about_weights}, {"chains", chains},
+      {"known", data_that_are_known}, {"running", a_fit_that_runs}, {"large", large_fits_stay_small},
+      {"poor", poor_fits_have_a_page}, {"files", files_are_written}, {"failures", failures_say_why},
+      {"short", short_reports}, {"series_alone", series_alone},
+      {"series_alone_without_memory", series_alone_without_memory}, {"memory", missing_memory_is_told})

@@ -50,6 +50,41 @@ static void add(atvi_sim_record *r, int64_t id, bool ok) {
   CHECK_OK(atvi_sim_record_add(r, &run));
 }
 
+/* The last line of a log is the reason of a program that ended badly; points that fail again are counted, until they are good. */
+static void failures_have_their_words(void) {
+  static const double x[2] = {1, 2};
+  begin();
+  atvi_sim_record *r = open_record();
+  atvi_sim_run run = {.id = 4, .x = x, .attempts = 1, .reason = "ended with status 1"};
+  add(r, 1, true);
+  run.log = "step 1\nno convergence\a \n\n";
+  CHECK_OK(atvi_sim_record_add(r, &run));
+  run.id = 5, run.reason = "flow: there is no file a.csv";
+  CHECK_OK(atvi_sim_record_add(r, &run));
+  run.id = 6, run.reason = "ended with status 1", run.log = "", run.attempts = 3;
+  CHECK_OK(atvi_sim_record_add(r, &run));
+  add(r, 7, false);
+  add(r, 7, false);
+  add(r, 7, true);
+  atvi_pool *pool;
+  atvi_sim_runs runs;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs));
+  CHECK_INT(runs.n, 2);
+  CHECK(runs.n_failed == 3 && runs.n_again == 1);
+  CHECK_STR(runs.left[0].reason, "ended with status 1: no convergence?");
+  CHECK_STR(runs.left[1].reason, "flow: there is no file a.csv");
+  CHECK_STR(runs.left[2].reason, "ended with status 1");
+  CHECK_STR(runs.failure, "run 4: ended with status 1: no convergence?");
+  run.id = 4, run.attempts = 1;
+  CHECK_OK(atvi_sim_record_add(r, &run));
+  CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs));
+  CHECK(runs.n_failed == 3 && runs.n_again == 2);
+  atvi_sim_record_free(r);
+  atvi_pool_free(pool);
+  end();
+}
+
 static void runs_come_back_to_the_bit(void) {
   begin();
   atvi_sim_record *r = open_record();
@@ -70,6 +105,9 @@ static void runs_come_back_to_the_bit(void) {
   CHECK(runs.x[0] == -1e-300 / 3 && runs.x[3] == 0.1 * 3 && runs.y[3] == 0.1 + 3 && runs.y[4] == 2e20);
   CHECK(runs.time[1] == 2.5);
   CHECK(strncmp(runs.failure, "run 2: ended with \"status\" 3", 28) == 0);
+  CHECK(runs.left[0].id == 2 && runs.left[0].x[0] == -1e-300 / 3 && runs.left[0].x[1] == 0.1 * 2);
+  CHECK(strncmp(runs.left[0].reason, "ended with \"status\" 3", 21) == 0);
+  CHECK(runs.n_timed == 5 && runs.seconds == 7.5); /* one was done twice */
   CHECK_OK(atvi_sim_runs_read(pool, path, "peak", 1, PARAM, &runs));
   CHECK(runs.m == 1 && !runs.time && runs.y[2] == 0.1 + 7);
   r = open_record();
@@ -115,6 +153,8 @@ static void order_does_not_matter(void) {
     CHECK(runs.n == 3 && runs.m == 3 && runs.id[0] == 3 && runs.id[1] == 4 && runs.id[2] == 5);
     CHECK(runs.time[1] == 2.5 && runs.time[2] == 4 && runs.n_failed == 2);
     CHECK_STR(runs.failure, "runs 1, 2: at other times than most runs: flow: time 3 is 4.5, but 4 in run 3");
+    CHECK(runs.left[0].id == 1 && runs.left[1].id == 2 && runs.left[1].x[0] == 0.1 * 2);
+    CHECK_STR(runs.left[1].reason, "at other times than most runs: flow: 2 values, but run 3 has 3");
     /* the other output has no times, but runs that are told as failed are so for every emulator */
     CHECK_OK(atvi_sim_runs_read(pool, path, "peak", 2, PARAM, &runs));
     CHECK(runs.n == 3 && runs.m == 1 && !runs.time && runs.id[0] == 3 && runs.n_failed == 2);
@@ -197,7 +237,7 @@ static void another_simulator_is_noticed(void) {
   atvi_sim_shape s = SHAPE;
   s.program = "./sim --fast {k}";
   CHECK_OK(atvi_sim_record_open(ctx, path, &s, &r));
-  CHECK(strstr(warned, "--dir"));
+  CHECK(strstr(warned, "--runs"));
   atvi_sim_record_free(r);
   warned[0] = 0;
   CHECK_OK(atvi_sim_record_open(ctx, path, &s, &r)); /* told as long as there are such runs */
@@ -292,7 +332,7 @@ static void wrong_files_are_told(void) {
   CHECK(strstr(atvi_errmsg(ctx), "no output level; they have flow, peak"));
   CHECK_STATUS(atvi_sim_runs_read(pool, path, NULL, 2, PARAM, &runs), ATVI_EDATA);
   CHECK_STATUS(atvi_sim_runs_read(pool, path, "flow", 2, OUTPUT, &runs), ATVI_EDATA);
-  CHECK(strstr(atvi_errmsg(ctx), "no parameter flow"));
+  CHECK(strstr(atvi_errmsg(ctx), "no parameter flow\nhint: "));
   atvi_pool_free(pool);
   CHECK_STATUS(atvi_sim_record_open(ctx, "/nowhere/at/all", &SHAPE, &r), ATVI_EIO);
   end();
@@ -375,8 +415,9 @@ static void folder_has_the_name_of_the_model(void) {
   end();
 }
 
-TESTS({"bits", runs_come_back_to_the_bit}, {"order", order_does_not_matter}, {"draw", a_draw_is_decided},
-      {"cut", a_cut_line_is_removed}, {"lock", only_one_writes}, {"other", another_simulator_is_noticed},
+TESTS({"bits", runs_come_back_to_the_bit}, {"words", failures_have_their_words},
+      {"order", order_does_not_matter}, {"draw", a_draw_is_decided}, {"cut", a_cut_line_is_removed},
+      {"lock", only_one_writes}, {"other", another_simulator_is_noticed},
       {"lists", lists_are_read_however_they_stand}, {"wrong", wrong_files_are_told},
       {"full", a_full_disk_damages_nothing}, {"memory", no_memory_is_told},
       {"folder", folder_has_the_name_of_the_model})

@@ -180,7 +180,7 @@ static void failures_are_recorded_with_their_reason(void) {
   check_reason(&spec, 6, "empty", "");
   check_reason(&spec, 7, "2 values, but run 1 has 1", "");
   CHECK(exists("failed/000002/stderr.txt") && exists("failed/000006") && !exists("failed/000001"));
-  CHECK(strstr(told, "run 2 failed: ended with status 3 (k = 0.2, theta.1 = 1.33333)"));
+  CHECK(strstr(told, "run 2 failed: ended with status 3: oops (k = 0.2, theta.1 = 1.33333)"));
   CHECK_OK(run(&spec, &b)); /* left alone unless asked */
   CHECK(rep.ok == 0 && rep.failed == 0 && rep.had_failed == 6);
   atvi_sim_spec mended = spec_of("echo {k}");
@@ -359,7 +359,7 @@ static void runs_that_never_agree_stop_it(void) {
   atvi_sim_batch b = batch_of(N);
   CHECK_STATUS(run(&spec, &b), ATVI_ECALL);
   CHECK_MSG(strstr(atvi_errmsg(ctx), "9 of the good ones are at other times than most runs: flow: ") &&
-                strstr(atvi_errmsg(ctx), "--dir"),
+                strstr(atvi_errmsg(ctx), "--runs"),
             "%s", atvi_errmsg(ctx));
   CHECK(rep.ok == 1 && rep.failed == 9 && rep.left == N - 10);
   end();

@@ -46,6 +46,10 @@ static void mistakes_are_told_with_their_place(void) {
       {"\n\n {} ", "x.tmpl:3:2: error:", "empty name"},
       {"{a{k}}", "x.tmpl:1:1: error:", "not closed"},
       {"awk '{print $1}'", "x.tmpl:1:6: error:", "{{"},
+      {"{theta[1}", "x.tmpl:1:1: error:", "no parameter theta[1\n"},
+      {"{theta.1]}", "x.tmpl:1:1: error:", "did you mean {theta.1}?"},
+      {"{theta,1}", "x.tmpl:1:1: error:", "no parameter theta,1\n"},
+      {"{theta[1]]}", "x.tmpl:1:1: error:", "no parameter theta[1]]\n"},
   };
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool;
@@ -63,6 +67,8 @@ static void mistakes_are_told_with_their_place(void) {
                ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "m.atvi:7:16: error:"));
   CHECK_STATUS(atvi_template_parse(pool, (atvi_template_place){"x", 1, 1}, "a\0b", 3, 3, NAME, &t),
+               ATVI_EMODEL);
+  CHECK_STATUS(atvi_template_parse(pool, (atvi_template_place){"x", 1, 1}, "{k\0}", 4, 3, NAME, &t),
                ATVI_EMODEL);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);

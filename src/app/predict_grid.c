@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Predictions in the rows of a file without observations. The model goes on from where it was fitted: it starts where it started then, and
+ * what counts since the row before (increase) counts, in the first row, since the last row before it of the data of the fit. */
+#include "app/predict.h"
+#include <math.h>
+#include <string.h>
+
+static const double SAME_STEP = 1e-9; /* of the largest time: what rounding does to it */
+
+static atvi_status nomem(atvi_pool *pool) {
+  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+}
+
+/* Times of the data sets of the fit, and its start. */
+static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, atvi_predict_grid *g) {
+  g->n_data = lang->n_data;
+  g->of = atvi_pool_take(pool, (size_t)lang->n_data + 1, sizeof *g->of);
+  for (atvi_idx k = 0; g->of && k < lang->n_data; k++) {
+    const atvi_lang_data *d = &lang->data[k];
+    double *time = atvi_pool_take(pool, (size_t)d->n_row + 1, sizeof *time);
+    if (!time) return nomem(pool);
+    for (atvi_idx r = 0; d->time && r < d->n_row; r++) time[r] = d->time[r];
+    g->of[k] = (atvi_predict_rows){d->time ? d->n_row : 0, time};
+  }
+  if (!g->of) return nomem(pool);
+  ATVI_TRY(atvi_app_start_text(pool, lang, lang->start, &g->text));
+  g->known = true;
+  return ATVI_OK;
+}
+
+/* *lang is NULL if that cannot be read any more: then *silent has the reason. */
+static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_run *run, const char *folder,
+                     atvi_lang **lang) {
+  atvi_run was;
+  *lang = NULL;
+  if (atvi_run_read(silent, own, run->dir, 0, NULL, &was) != ATVI_OK) return;
+  atvi_lang_replace *replace = atvi_pool_take(own, (size_t)was.model.n_data + 1, sizeof *replace);
+  for (atvi_idx i = 0; replace && i < was.model.n_data; i++)
+    replace[i] = (atvi_lang_replace){was.model.data[i].name, was.model.data[i].path};
+  if (!replace || atvi_lang_parse(silent, was.model.path, was.text, strlen(was.text),
+                                  &(atvi_lang_opts){.n_replace = was.model.n_data,
+                                                    .replace = replace,
+                                                    .folder = folder ? folder : was.model.folder},
+                                  lang) != ATVI_OK)
+    *lang = NULL;
+}
+
+/* A context of its own leaves messages alone, and announces nothing twice. */
+static atvi_status find_fit(atvi_pool *pool, const atvi_run *run, const char *folder, atvi_predict_grid *g) {
+  atvi_ctx *silent;
+  atvi_pool *own;
+  atvi_lang *lang = NULL;
+  if (atvi_ctx_new(NULL, &silent) != ATVI_OK) return nomem(pool);
+  atvi_status status = atvi_pool_new(silent, &own) == ATVI_OK ? ATVI_OK : nomem(pool);
+  if (status == ATVI_OK) {
+    read_fit(silent, own, run, folder, &lang);
+    if (lang) status = copy_times(pool, lang, g);
+    atvi_lang_free(lang);
+    atvi_pool_free(own);
+  }
+  atvi_ctx_free(silent);
+  return status;
+}
+
+static bool any_counts(const atvi_lang *lang) {
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    if (atvi_app_counts(lang, &lang->observe[o])) return true;
+  return false;
+}
+
+atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_run *run,
+                                   const char *folder, atvi_predict_grid *g) {
+  const atvi_lang *lang = l->model->lang;
+  const char *must_say;
+  *g = (atvi_predict_grid){0};
+  if (lang->n_state == 0) return ATVI_OK;
+  ATVI_TRY(find_fit(pool, run, folder, g));
+  ATVI_TRY(atvi_app_start_text(pool, lang, 0, &must_say));
+  if (!g->known && must_say)
+    return ATVI_FAIL(
+        atvi_pool_ctx(pool), ATVI_EDATA,
+        "%s: error: the model starts at the first time of its data, and those of the fit cannot be read any "
+        "more\nhint: put them back",
+        run->dir);
+  if (!any_counts(lang) || !g->known || g->n_data != lang->n_data) return ATVI_OK;
+  double *since = atvi_pool_take(pool, (size_t)lang->n_data + 1, sizeof *since);
+  if (!since) return nomem(pool);
+  for (atvi_idx k = 0; k < lang->n_data; k++) {
+    const atvi_lang_data *d = &lang->data[k];
+    atvi_idx r = d->time && d->n_row ? atvi_time_before(g->of[k].n, g->of[k].time, d->time[0]) : -1;
+    since[k] = r >= 0 ? g->of[k].time[r] : NAN;
+  }
+  g->since = since;
+  return ATVI_OK;
+}
+
+/* ---- a word on spans ---- */
+
+static void put_when(atvi_text *t, const atvi_lang *lang, double time) {
+  char date[ATVI_APP_DATE];
+  atvi_app_date(lang, time, date);
+  atvi_text_add(t, "%g", time);
+  if (*date) atvi_text_add(t, " (%s)", date);
+}
+
+static void say_unknown(atvi_text *t, const atvi_lang *lang, const atvi_lang_observe *o) {
+  const atvi_lang_data *d = &lang->data[o->data];
+  atvi_text_add(t, "row 1 of %s, at ", d->path);
+  put_when(t, lang, d->time[0]);
+  atvi_text_add(t,
+                ": %s counts since the start (increase), which is %g long: the data of the fit cannot be "
+                "read any more, so that it is not known when they end",
+                o->name, d->time[0] - lang->start);
+}
+
+static void say_span(atvi_text *t, const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row,
+                     double from, double usual) {
+  const atvi_lang_data *d = &lang->data[o->data];
+  atvi_text_add(t, "row %td of %s, at ", row + 1, d->path);
+  put_when(t, lang, d->time[row]);
+  atvi_text_add(t, ": %s counts since ", o->name);
+  put_when(t, lang, from);
+  atvi_text_add(t,
+                " (increase): that is %g long, in the data of the fit %g; such counts are not to be compared",
+                d->time[row] - from, usual);
+}
+
+/* The first row whose span is none of those of the fit. */
+static void look(atvi_text *t, const atvi_lang *lang, const atvi_predict_grid *g,
+                 const atvi_lang_observe *o) {
+  const atvi_lang_data *d = &lang->data[o->data];
+  const atvi_predict_rows *fit = &g->of[o->data];
+  double least, most, from = g->since && g->since[o->data] > lang->start ? g->since[o->data] : lang->start;
+  atvi_app_steps(fit->n, fit->time, &least, &most);
+  if (!(most > 0)) return;
+  double eps = SAME_STEP * fmax(fabs(d->time[d->n_row - 1]), fabs(lang->start));
+  for (atvi_idx r = 0; r < d->n_row; r++) {
+    if (r > 0 && d->time[r] > d->time[r - 1]) from = d->time[r - 1];
+    double span = d->time[r] - from;
+    bool first = r == 0 && fabs(d->time[0] - fit->time[0]) <= eps; /* as in the fit */
+    if (first || (span >= least - eps && span <= most + eps)) continue;
+    say_span(t, lang, o, r, from, most);
+    return;
+  }
+}
+
+atvi_status atvi_predict_grid_note(atvi_pool *pool, const atvi_loaded *l, const atvi_predict_grid *g,
+                                   const char **note) {
+  const atvi_lang *lang = l->model->lang;
+  *note = NULL;
+  for (atvi_idx o = 0; o < lang->n_observe && !*note; o++) {
+    const atvi_lang_observe *obs = &lang->observe[o];
+    const atvi_lang_data *d = &lang->data[obs->data];
+    atvi_text t = {.pool = pool};
+    if (!d->time || d->n_row == 0 || !atvi_app_counts(lang, obs)) continue;
+    if (g->known)
+      look(&t, lang, g, obs);
+    else
+      say_unknown(&t, lang, obs);
+    ATVI_TRY(atvi_text_get(&t, note));
+    if (!**note) *note = NULL;
+  }
+  return ATVI_OK;
+}
