@@ -455,7 +455,8 @@ static void shares_are_those_of_draws(void) {
       toy_set(&t, 2, -60, 60);
       fitted f = fit_on(&t, &o, 2);
       double got = fit_share(f.d, 1, 3, 60, NULL);
-      CHECK_ABS(got, share[k], 0.1 * share[k]);
+      /* where the exact sampler took over, its draws are worth 1000 or more */
+      CHECK_ABS(got, share[k], f.d->weight ? 0.1 * share[k] : 4 * sqrt(share[k] / 1000));
       for (atvi_idx i = 0; i < f.d->n_message; i++)
         if (sscanf(f.d->message[i], "Mode 2 holds %lf %% of the posterior: near a = %lf, b = %lf", &told, &a,
                    &b) > 0)

@@ -54,12 +54,15 @@ static TEST_UNUSED double fit_cor(const atvi_draws *d, atvi_idx i, atvi_idx j) {
   return sum / (fit_sd(d, i) * fit_sd(d, j));
 }
 
-/* Weighted share of draws with lower <= x_j < upper, and its standard error from the weights. */
+/* Weighted share of draws with lower <= x_j < upper, and its standard error from the weights (none: those of the exact sampler, as if they
+ * were independent). */
 static TEST_UNUSED double fit_share(const atvi_draws *d, atvi_idx j, double lower, double upper, double *se) {
-  double share = 0, var = 0;
+  double share = 0, var = 0, equal = 1 / (double)d->n;
   const double *x = d->x + j * d->n;
-  for (atvi_idx k = 0; k < d->n; k++) share += x[k] >= lower && x[k] < upper ? d->weight[k] : 0;
-  for (atvi_idx k = 0; k < d->n; k++) var += pow(d->weight[k] * ((x[k] >= lower && x[k] < upper) - share), 2);
+  for (atvi_idx k = 0; k < d->n; k++)
+    share += x[k] >= lower && x[k] < upper ? (d->weight ? d->weight[k] : equal) : 0;
+  for (atvi_idx k = 0; k < d->n; k++)
+    var += pow((d->weight ? d->weight[k] : equal) * ((x[k] >= lower && x[k] < upper) - share), 2);
   if (se) *se = sqrt(var);
   return share;
 }
