@@ -197,7 +197,7 @@ static atvi_status first_look(atvi_vi *v) {
 #define TUNE_BELOW 0.7
 #define STEP_AGAIN 0.00125 /* of further training; its rounds begin with twice that */
 #define BLAME 0.1
-enum { IMPROVE_TIMES = 3, EXTEND_TIMES = 3 };
+enum { IMPROVE_TIMES = 3, EXTEND_TIMES = 2 };
 
 static bool may_tune(const atvi_vi *v) {
   return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_vi_over(v);
