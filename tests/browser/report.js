@@ -311,7 +311,7 @@ async function prepare() {
   execFileSync(atvi, ["fit", model, "--method", "nuts", "--chains", "4", "--holdout", "day > 14", "--out", path.join(work, "nuts"), "--quiet"], { stdio: "ignore" });
   execFileSync(atvi, ["compare", model, "--methods", "atvi,ram", "--out", path.join(work, "compared")], { stdio: "ignore" });
   execFileSync(atvi, ["fit", large(), "--method", "nuts", "--ess", "12000", "--out", path.join(work, "large"), "--quiet"], { stdio: "ignore" });
-  execFileSync(atvi, ["emulate", emulated(), "--dir", path.join(work, "flow-runs")], { stdio: "ignore" });
+  execFileSync(atvi, ["emulate", emulated(), "--runs", path.join(work, "flow-runs")], { stdio: "ignore" });
   execFileSync(atvi, ["fit", path.join(work, "flow.atvi"), "--runs", path.join(work, "flow-runs"), "--out", path.join(work, "flow"), "--quiet"], { stdio: "ignore" });
 }
 
