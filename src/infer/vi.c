@@ -227,6 +227,8 @@ static atvi_status extend(atvi_vi *v) {
     atvi_idx before = v->n_part;
     ATVI_TRY(atvi_vi_extend(v));
     if (v->n_part == before) break;
+    if (!v->extended) v->bound = atvi_vi_elbo(v);
+    v->extended = true;
     ATVI_TRY(atvi_vi_weigh(v, true));
   }
   return ATVI_OK;

@@ -235,7 +235,7 @@ void atvi_vi_made(const atvi_vi *v, atvi_made *made) {
   made->end = whole ? ATVI_END_DONE : atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
   made->log_evidence = f->psis.log_mean;
   made->log_evidence_se = f->se;
-  made->elbo = f->elbo;
+  made->elbo = v->extended ? fmax(f->elbo, v->bound) : f->elbo;
   made->khat = f->psis.khat;
   made->ess_wanted = isnan(v->opts.ess) ? NAN : v->opts.ess;
   made->efficiency = f->psis.ess / (double)f->n;
@@ -261,6 +261,8 @@ atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w) {
   *log_w = v->final->log_w;
   return v->final->n;
 }
+
+double atvi_vi_elbo(const atvi_vi *v) { return v->final->elbo; }
 
 void atvi_vi_draw_at(const atvi_vi *v, atvi_idx j, atvi_idx stride, double *x) {
   for (atvi_idx i = 0; i < v->d; i++) x[i * stride] = v->final->c.x[i * v->final->c.cap + j];

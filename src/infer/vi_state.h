@@ -57,6 +57,8 @@ typedef struct {
   double share;            /* what a draw is worth */
   bool weighed_all;        /* the last draws are all that are wanted */
   bool cut;                /* the last draws were cut short */
+  bool extended;           /* there are components of the edge, which are not trained and lower the ELBO: */
+  double bound;            /* then the one before */
   double told;             /* progress, never falling */
 } atvi_vi;
 
@@ -129,6 +131,7 @@ ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
 ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, bool all);
 /* Of the last weighing: log pi - log q of its draws, -inf where a run failed; returns how many. */
 atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w);
+double atvi_vi_elbo(const atvi_vi *v);
 /* Its draw j: x[i * stride], i < d. */
 void atvi_vi_draw_at(const atvi_vi *v, atvi_idx j, atvi_idx stride, double *x);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
