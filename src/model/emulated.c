@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums of processes: from the description to objects that can be evaluated. */
 #include "model/emulated.h"
+#include "model/model.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,16 +148,8 @@ static double tolerance(const atvi_emulation *em, atvi_idx k) {
 /* The emulator's output at that time, -1 if there is none. */
 static atvi_idx output_at(const atvi_emulation *em, double t) {
   if (!em->time) return 0;
-  atvi_idx lo = 0, hi = em->m - 1;
-  while (lo < hi) {
-    atvi_idx mid = (lo + hi) / 2;
-    if (em->time[mid] < t)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  if (lo > 0 && t - em->time[lo - 1] < fabs(em->time[lo] - t)) lo--;
-  return fabs(em->time[lo] - t) <= tolerance(em, lo) ? lo : -1;
+  atvi_idx k = atvi_time_nearest(em->m, em->time, t);
+  return fabs(em->time[k] - t) <= tolerance(em, k) ? k : -1;
 }
 
 static atvi_status set_places(const building *b, atvi_process *p, const moment *at, double *time) {

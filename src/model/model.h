@@ -115,6 +115,8 @@ ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* 
 /* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
  * -1: there is none. */
 atvi_idx atvi_time_before(atvi_idx n, const double *time, double t);
+/* The one of n >= 1 ascending times that is nearest to t. */
+atvi_idx atvi_time_nearest(atvi_idx n, const double *time, double t);
 void atvi_model_tables_at(const atvi_model *m, double t, double *tab); /* [2 n_table] */
 /* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),

@@ -150,18 +150,22 @@ static atvi_status find_prev(atvi_model *m) {
   return ATVI_OK;
 }
 
-/* Index of the output at time t. */
-static atvi_idx find_output(const atvi_model *m, double t) {
-  atvi_idx lo = 0, hi = m->n_output - 1;
+atvi_idx atvi_time_nearest(atvi_idx n, const double *time, double t) {
+  atvi_idx lo = 0, hi = n - 1;
   while (lo < hi) {
     atvi_idx mid = (lo + hi) / 2;
-    if (m->output_time[mid] < t)
+    if (time[mid] < t)
       lo = mid + 1;
     else
       hi = mid;
   }
-  if (lo > 0 && fabs(m->output_time[lo - 1] - t) < fabs(m->output_time[lo] - t)) lo--;
+  if (lo > 0 && fabs(time[lo - 1] - t) < fabs(time[lo] - t)) lo--;
   return lo;
+}
+
+/* Index of the output at time t. */
+static atvi_idx find_output(const atvi_model *m, double t) {
+  return atvi_time_nearest(m->n_output, m->output_time, t);
 }
 
 /* Where the first row of data set k counts from. */

@@ -167,3 +167,13 @@ atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out) {
     ATVI_TRY(fill(l));
   }
 }
+
+bool atvi_sim_ids_room(atvi_pool *pool, int64_t id, atvi_idx **at, atvi_idx *n) {
+  if (id < *n) return true;
+  atvi_idx more = 2 * (atvi_idx)id + 64, *to = atvi_pool_take(pool, (size_t)more, sizeof *to);
+  if (!to) return false;
+  if (*n) memcpy(to, *at, (size_t)*n * sizeof *to);
+  *at = to;
+  *n = more;
+  return true;
+}

@@ -40,4 +40,7 @@ ATVI_CHECKED atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_po
 /* EDATA for the last line. */
 atvi_status atvi_sim_lines_wrong(const atvi_sim_lines *l, const char *what);
 
+/* Room for number id in at[*n], which grows in the pool with zeros; false: out of memory. */
+bool atvi_sim_ids_room(atvi_pool *pool, int64_t id, atvi_idx **at, atvi_idx *n);
+
 #endif

@@ -81,17 +81,6 @@ atvi_status atvi_sim_record_settle(atvi_sim_record *r, atvi_idx *n_other) {
   return atvi_pool_failed(r->pool) ? no_memory(r) : ATVI_OK;
 }
 
-static bool make_room(atvi_sim_record *r, int64_t id) {
-  if (id < r->n_at) return true;
-  atvi_idx n = 2 * (atvi_idx)id + 64;
-  atvi_idx *at = atvi_pool_take(r->pool, (size_t)n, sizeof *at);
-  if (!at) return false;
-  if (r->n_at) memcpy(at, r->at, (size_t)r->n_at * sizeof *at);
-  r->at = at;
-  r->n_at = n;
-  return true;
-}
-
 /* Counts the times of a good run, and no longer those of the line that it replaces. */
 static bool count_times(atvi_sim_record *r, known *k, const atvi_sim_run *run) {
   bool fine = true;
@@ -110,7 +99,7 @@ static bool count_times(atvi_sim_record *r, known *k, const atvi_sim_run *run) {
 
 /* Keeps what is worth knowing of a run that is in the file. */
 static atvi_status know(atvi_sim_record *r, const atvi_sim_run *run) {
-  if (!make_room(r, run->id)) return no_memory(r);
+  if (!atvi_sim_ids_room(r->pool, run->id, &r->at, &r->n_at)) return no_memory(r);
   if (r->at[run->id] == 0) {
     if (!ATVI_PUSH(r->pool, r->run, r->n, r->cap)) return no_memory(r);
     r->run[r->n] = (known){0};

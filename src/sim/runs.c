@@ -113,14 +113,7 @@ static atvi_status header(reader *r, const json_t *line) {
 }
 
 static row *row_of(reader *r, int64_t id) {
-  if (id >= r->n_at) {
-    atvi_idx n = 2 * (atvi_idx)id + 64;
-    atvi_idx *at = atvi_pool_take(r->scratch, (size_t)n, sizeof *at);
-    if (!at) return NULL;
-    if (r->n_at) memcpy(at, r->at, (size_t)r->n_at * sizeof *at);
-    r->at = at;
-    r->n_at = n;
-  }
+  if (!atvi_sim_ids_room(r->scratch, id, &r->at, &r->n_at)) return NULL;
   if (r->at[id] == 0) {
     if (!ATVI_PUSH(r->scratch, r->row, r->n, r->cap)) return NULL;
     r->row[r->n] = (row){.id = id};
