@@ -23,7 +23,7 @@ ROWS = [
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 SIBLINGS = {("draws", "math"), ("io", "draws"), ("graph", "math"), ("flow", "transform")}
 # Public headers belong to the module of their name, except these.
-PUBLIC = {"target": "model", "fit": "infer", "bind": "infer", "verdict": "diag"}
+PUBLIC = {"target": "model", "fit": "infer", "bind": "infer", "verdict": "diag", "atvi": "report"}
 # Outside libraries that only one file may see.
 ONLY = {
     "cblas.h": "src/math/linalg/blas.c",

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* A straight line through eight points, with a target of one's own: log density and gradient by a callback.
  *
- *     cc -std=c11 line.c $(pkg-config --cflags --libs atvi) -lm -o line && ./line
+ *     cc -std=c11 line.c $(pkg-config --cflags --libs atvi) -lm -o line && ./line [METHOD]
+ *
+ * METHOD is atvi (the default), nf, copula, ram, nuts, map, or exact for method atvi with its exact sampler.
  *
  * Installed under a PREFIX of one's own: export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig first, and add -Wl,-rpath,PREFIX/lib; without
  * pkg-config, -IPREFIX/include -LPREFIX/lib -Wl,-rpath,PREFIX/lib -latvi.
  *
  * The posterior is known exactly: level 1.0833 (sd 0.3227), slope 0.4662 (0.0772), log evidence -11.9815. */
-#include <atvi/fit.h>
-#include <atvi/verdict.h>
+#include <atvi/atvi.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { N = 8 };
 static const double t[N] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -37,7 +39,7 @@ static void eval(const void *self, void *work, const atvi_batch *b) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   const atvi_param param[] = {{"level", -10, 10, NULL}, {"slope", -10, 10, NULL}};
   const atvi_target_ops ops = {.size = sizeof ops, .eval = eval};
   const atvi_target target = {.ops = &ops, .name = "line", .d = 2, .param = param};
@@ -47,8 +49,12 @@ int main(void) {
   char why[2000];
   if (atvi_ctx_new(NULL, &ctx) != ATVI_OK) return 1;
 
-  atvi_fit_opts opts = atvi_fit_defaults(); /* .method = "ram" and others are a word away */
+  atvi_fit_opts opts = atvi_fit_defaults();
   opts.seed = 1;
+  if (argc > 1 && strcmp(argv[1], "exact") == 0)
+    opts.exact = "on";
+  else if (argc > 1)
+    opts.method = argv[1];
   if (atvi_fit(ctx, &target, &opts, &draws) != ATVI_OK ||
       atvi_judge(draws, &verdict, why, sizeof why) != ATVI_OK) {
     fprintf(stderr, "%s\n", atvi_errmsg(ctx));
@@ -56,15 +62,12 @@ int main(void) {
     atvi_ctx_free(ctx);
     return 1;
   }
-  for (atvi_idx j = 0; j < draws->n_param; j++) {
-    const double *x = draws->x + j * draws->n;
-    double mean = 0, var = 0;
-    for (atvi_idx i = 0; i < draws->n; i++) mean += draws->weight[i] * x[i];
-    for (atvi_idx i = 0; i < draws->n; i++) var += draws->weight[i] * (x[i] - mean) * (x[i] - mean);
-    printf("%s %.4f %.4f\n", draws->col[j].name, mean, sqrt(var));
-  }
-  printf("log_evidence %.4f +- %.4f\n", draws->made.log_evidence, draws->made.log_evidence_se);
-  printf("khat %.2f verdict %s\n", draws->made.khat, atvi_verdict_name(verdict));
+  for (atvi_idx j = 0; j < draws->n_param; j++)
+    printf("%s %.4f %.4f\n", draws->col[j].name, atvi_draws_mean(draws, j), atvi_draws_sd(draws, j));
+  if (isfinite(draws->made.log_evidence))
+    printf("log_evidence %.4f +- %.4f\n", draws->made.log_evidence, draws->made.log_evidence_se);
+  if (isfinite(draws->made.khat)) printf("khat %.2f\n", draws->made.khat);
+  printf("verdict %s\n", atvi_verdict_name(verdict));
   if (verdict != ATVI_VERDICT_OK) printf("%s\n", why);
   atvi_draws_free(draws);
   atvi_ctx_free(ctx);

@@ -31,6 +31,9 @@ typedef enum {
   ATVI_ELIMIT = -9, /* a limit was reached before anything useful was done */
 } atvi_status;
 
+/* "ok", "invalid argument", "out of memory", ...; "unknown status" for anything else. */
+ATVI_API const char *atvi_status_name(atvi_status status);
+
 typedef struct atvi_ctx atvi_ctx;
 
 typedef enum { /* how the evaluation of one point ended; 0 is success */

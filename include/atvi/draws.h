@@ -92,6 +92,18 @@ ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, const char *fmt,
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_resample(const atvi_draws *d, atvi_idx n, uint64_t seed,
                                                       atvi_draws **out);
 
+/* ---- what the draws say of one column, with their weights if they have any ----
+ * col is in [0, n_col); atvi_judge says whether the numbers can be trusted. Draws that are not finite make them NaN. */
+
+/* The column called name; -1: there is none. */
+ATVI_API atvi_idx atvi_draws_find(const atvi_draws *d, const char *name);
+ATVI_API double atvi_draws_mean(const atvi_draws *d, atvi_idx col);
+ATVI_API double atvi_draws_sd(const atvi_draws *d, atvi_idx col);
+/* quantile[n] at the probabilities p[n], each in [0, 1]; with equal weights those of R's type 7.
+ * Errors: EINVAL (no such column, a probability outside [0, 1]), ENOMEM; quantile is then NaN. */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_quantiles(const atvi_draws *d, atvi_idx col, atvi_idx n,
+                                                       const double *p, double *quantile);
+
 #ifdef __cplusplus
 }
 #endif

@@ -41,6 +41,21 @@ void atvi_ctx_free(atvi_ctx *ctx) {
   use.free(use.user, ctx);
 }
 
+const char *atvi_status_name(atvi_status status) {
+  static const char *const name[] = {"ok",
+                                     "invalid argument",
+                                     "out of memory",
+                                     "input or output failed",
+                                     "wrong model",
+                                     "wrong data",
+                                     "a callback or program failed",
+                                     "stopped",
+                                     "already there",
+                                     "limit reached"};
+  int k = -(int)status;
+  return k >= 0 && k < (int)(sizeof name / sizeof *name) ? name[k] : "unknown status";
+}
+
 const char *atvi_errmsg(const atvi_ctx *ctx) { return ctx->message; }
 
 atvi_status atvi_fail_(atvi_ctx *ctx, atvi_status code, const char *fmt, ...) {

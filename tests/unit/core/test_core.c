@@ -74,5 +74,15 @@ static void parallel_runs_every_item_once(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"blocks", blocks_are_aligned_zeroed_and_counted}, {"pool", pool_keeps_pieces_and_fails_for_good},
-      {"failure", failure_keeps_its_message}, {"parallel", parallel_runs_every_item_once})
+static void statuses_have_names(void) {
+  CHECK_STR(atvi_status_name(ATVI_OK), "ok");
+  CHECK_STR(atvi_status_name(ATVI_ELIMIT), "limit reached");
+  for (int k = 0; k >= ATVI_ELIMIT; k--)
+    CHECK(strcmp(atvi_status_name((atvi_status)k), "unknown status") != 0);
+  CHECK_STR(atvi_status_name((atvi_status)1), "unknown status");
+  CHECK_STR(atvi_status_name((atvi_status)(ATVI_ELIMIT - 1)), "unknown status");
+}
+
+TESTS({"statuses", statuses_have_names}, {"blocks", blocks_are_aligned_zeroed_and_counted},
+      {"pool", pool_keeps_pieces_and_fails_for_good}, {"failure", failure_keeps_its_message},
+      {"parallel", parallel_runs_every_item_once})

@@ -98,5 +98,41 @@ static void memory_failures_leave_nothing(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"holds", holds_what_it_promises}, {"sentences", keeps_sentences_and_names},
-      {"shapes", refuses_wrong_shapes}, {"memory", memory_failures_leave_nothing})
+/* Weights 1, 2 and 1 of the values 1, 3 and 4. */
+static void columns_have_means_sds_and_quantiles(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d;
+  const double p[3] = {0, 0.5, 1};
+  double q[3];
+  CHECK_OK(atvi_draws_new(ctx, 3, 1, 1, 3, col, true, &d));
+  CHECK_INT(atvi_draws_find(d, "R0"), 2);
+  CHECK_INT(atvi_draws_find(d, "R"), -1);
+  memcpy(d->x + 3, (double[]){4, 1, 3}, 3 * sizeof *d->x);
+  memcpy(d->weight, (double[]){0.25, 0.25, 0.5}, 3 * sizeof *d->weight);
+  CHECK_REL(atvi_draws_mean(d, 1), 2.75, 1e-15);
+  CHECK_REL(atvi_draws_sd(d, 1), sqrt((0.25 * 1.5625 + 0.25 * 3.0625 + 0.5 * 0.0625) / (1 - 0.375)), 1e-14);
+  CHECK_OK(atvi_draws_quantiles(d, 1, 3, p, q));
+  CHECK(q[0] == 1 && q[1] == 3 && q[2] == 4);
+  CHECK(isnan(atvi_draws_mean(d, 3)) && isnan(atvi_draws_sd(d, -1)));
+  CHECK_STATUS(atvi_draws_quantiles(d, 3, 3, p, q), ATVI_EINVAL);
+  CHECK(isnan(q[1]));
+  CHECK_STATUS(atvi_draws_quantiles(d, 1, 1, (double[]){1.5}, q), ATVI_EINVAL);
+  test_fail_at = test_allocs + 1;
+  CHECK_STATUS(atvi_draws_quantiles(d, 1, 3, p, q), ATVI_ENOMEM);
+  d->x[4] = NAN;
+  CHECK_OK(atvi_draws_quantiles(d, 1, 3, p, q));
+  CHECK(isnan(q[0]) && isnan(atvi_draws_mean(d, 1)));
+  atvi_draws_free(d);
+  CHECK_OK(atvi_draws_new(ctx, 4, 1, 1, 1, col, false, &d));
+  memcpy(d->x, (double[]){2.5, 0.5, 1.5, 5.5}, 4 * sizeof *d->x);
+  CHECK_REL(atvi_draws_mean(d, 0), 2.5, 1e-15);
+  CHECK_OK(atvi_draws_quantiles(d, 0, 1, &p[1], q));
+  CHECK_REL(q[0], 2.0, 1e-15);
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+TESTS({"columns", columns_have_means_sds_and_quantiles}, {"holds", holds_what_it_promises},
+      {"sentences", keeps_sentences_and_names}, {"shapes", refuses_wrong_shapes},
+      {"memory", memory_failures_leave_nothing})
