@@ -17,6 +17,9 @@
 #include "core/core.h"
 
 enum { ATVI_SUMMARY_QUANTILES = 5 }; /* 2.5, 25, 50, 75, 97.5 % */
+#define ATVI_SUMMARY_RHAT 1.01       /* chains agree below this (Vehtari and others 2021) */
+#define ATVI_SUMMARY_ESS                                                                                     \
+  400.0 /* effective draws that are enough where none were asked for; the same authors */
 
 typedef struct {
   const char *name;

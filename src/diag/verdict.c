@@ -10,10 +10,10 @@
 
 /* R-hat: 1.01 is the advice of Vehtari and others (2021); 1.05 means chains have plainly not mixed; above 1.2 they are
  * in different places. */
-static const double RHAT_WARN = 1.01, RHAT_BAD = 1.05, RHAT_APART = 1.2;
-static const double ESS_DEFAULT = 400; /* the same authors' minimum, where nothing was asked for */
-static const double ESS_BAD = 100;     /* below, even standard deviations are guesses */
-static const double KHAT_BAD = 1.0;    /* the mean of the weights has no expectation */
+static const double RHAT_WARN = ATVI_SUMMARY_RHAT, RHAT_BAD = 1.05, RHAT_APART = 1.2;
+static const double ESS_DEFAULT = ATVI_SUMMARY_ESS;
+static const double ESS_BAD = 100;  /* below, even standard deviations are guesses */
+static const double KHAT_BAD = 1.0; /* the mean of the weights has no expectation */
 static const double FAILURES_WARN = 0.01;
 static const double ERROR_WARN = 0.1, ERROR_BAD = 1; /* of the log likelihood at the worst of some draws */
 static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03; /* of draws without weights */

@@ -210,7 +210,7 @@ static void draw_across(atvi_canvas *c, const atvi_frame *f, const atvi_frame_op
   atvi_tick tick[ATVI_TICKS];
   double bottom = f->y + f->height, room = f->across.calendar.unit > 0 ? 80 : 60, end = -HUGE_VAL;
   int want = o->ticks_x > 0 ? o->ticks_x : (int)fmax(2, f->width / room),
-      n = atvi_ticks(&f->across, want, tick);
+      n = o->no_x ? 0 : atvi_ticks(&f->across, want, tick);
   atvi_draw_group(c, "ax");
   for (int i = 0; i < n; i++) {
     double x = atvi_frame_x(f, tick[i].at),
@@ -218,7 +218,7 @@ static void draw_across(atvi_canvas *c, const atvi_frame *f, const atvi_frame_op
     atvi_draw_line(c, x, f->y, x, bottom, (atvi_style){.stroke = ATVI_INK_GRID});
     /* at the ends labels stand inwards of their tick rather than outside the drawing */
     double at = fmax(f->x - BESIDE + half, fmin(x, f->x + f->width + BESIDE - half));
-    if (o->no_x || at - half < end + 6) continue; /* labels never touch */
+    if (at - half < end + 6) continue; /* labels never touch */
     end = at + half;
     atvi_draw_text(c, at, bottom + 15,
                    (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},

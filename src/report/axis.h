@@ -44,7 +44,7 @@ double atvi_frame_y(const atvi_frame *f, double v);
 typedef struct {
   const char *title, *x, *y; /* NULL: none. y is written above the axis, not along it */
   bool no_y;                 /* no ticks on the vertical axis: the height says nothing */
-  bool no_x;                 /* nor labels on the other */
+  bool no_x;                 /* none on the other */
   int ticks_x, ticks_y;      /* about how many; 0: as fit */
 } atvi_frame_opts;
 

@@ -177,8 +177,7 @@ atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_ser
                              atvi_calendar calendar, const char *time_name) {
   const char *x = under(s, time_name);
   atvi_frame f = atvi_panel_frame(box, time_of(s, calendar), height_of(s), x != NULL, 0);
-  atvi_frame_draw(
-      c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_x = has_no_axis(s)});
+  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s)});
   atvi_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are whole */
   atvi_draw_group(c, "zoom");
   plot_bands(c, &f, s);
@@ -202,10 +201,7 @@ atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_report_
     if (isfinite(at(s->residual, i))) most = fmax(most, fabs(s->residual[i]));
   atvi_frame f =
       atvi_panel_frame(box, time_of(s, calendar), atvi_scale_of(-1.05 * most, 1.05 * most, 0), x != NULL, 0);
-  atvi_frame_draw(
-      c, &f,
-      &(atvi_frame_opts){
-          .title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_x = has_no_axis(s), .ticks_y = 5});
+  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_y = 5});
   for (int k = -2; k <= 2; k += 2) {
     double y = atvi_frame_y(&f, k);
     atvi_draw_line(c, f.x, y, f.x + f.width, y, (atvi_style){.stroke = ATVI_INK_MUTED, .dash = k != 0});

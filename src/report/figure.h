@@ -133,6 +133,11 @@ void atvi_figure_pairs(atvi_canvas *c, const atvi_pairs *p, atvi_idx k, const at
 atvi_canvas *atvi_figure_bounds(atvi_pool *pool, double width, atvi_idx n,
                                 const atvi_summary_column *const *col);
 
+/* The n elements of an array beside each other: median, 50 % and 95 % interval of each. name: of the array; its
+ * elements are called by what follows it. Returns the frame, in which element i is at i. */
+atvi_frame atvi_panel_intervals(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n,
+                                const atvi_summary_column *col);
+
 /* ---- how the draws were made ---- */
 
 /* What a fit said of itself on its way. */

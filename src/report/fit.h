@@ -40,6 +40,9 @@ ATVI_CHECKED atvi_status atvi_fit_parts_make(atvi_pool *pool, const atvi_report_
 atvi_canvas *atvi_fit_draw_series(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
 atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
 atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
+/* Columns from .. from+n-1 are the elements of the array called name. */
+atvi_canvas *atvi_fit_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,
+                                 double width, atvi_frame *f);
 atvi_canvas *atvi_fit_draw_pairs(const atvi_fit_parts *x);
 atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f);
 /* Were there at least two values to draw a line through? */

@@ -42,6 +42,13 @@ atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_fr
   return c;
 }
 
+atvi_canvas *atvi_fit_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,
+                                 double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT);
+  *f = atvi_panel_intervals(c, (atvi_box){0, 0, width, HEIGHT}, name, n, x->r->summary->col + from);
+  return c;
+}
+
 atvi_canvas *atvi_fit_draw_pairs(const atvi_fit_parts *x) {
   static const double WIDTH = 860;
   if (x->n_pick < 2) return NULL;

@@ -6,7 +6,12 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { FAILURES = 5, STEPS = 40 };
+enum {
+  FAILURES = 5, /* failed points shown */
+  NAMED = 4,    /* parameters named in the sentence about them */
+  STEPS = 40,   /* rows of the table of training */
+};
+static const double TINY = 1e-12, HUGE_SIZE = 1e12; /* failed values written in words */
 
 /* ---- approximations ---- */
 
@@ -163,22 +168,67 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
 
 /* ---- chains ---- */
 
-static void put_traces(atvi_page *p, const atvi_fit_parts *x, bool ranks) {
-  atvi_idx n = x->r->draws->n_param < ATVI_REPORT_TRACES ? x->r->draws->n_param : ATVI_REPORT_TRACES;
-  atvi_page_grid(p, "third");
-  for (atvi_idx k = 0; k < n; k++) {
-    char id[24];
-    const atvi_summary_column *c = &x->r->summary->col[k];
-    const char *what = ranks ? "Ranks of the chains" : "Traces of the chains", *alt;
-    if (isfinite(c->rhat))
-      alt = atvi_pool_printf(p->pool, "%s of %s: R-hat %.3f, %.0f effective draws.", what, c->name, c->rhat,
-                             c->ess_bulk);
-    else
-      alt = atvi_pool_printf(p->pool, "%s of %s, which has no R-hat.", what, c->name);
-    snprintf(id, sizeof id, ranks ? "k%td" : "t%td", k);
-    atvi_page_figure(p, atvi_fit_draw_trace(x, k, ranks), id, alt ? alt : "");
+/* Chains that agree, and are long enough, need no look. */
+static bool needs_look(const atvi_summary *s, const atvi_summary_column *c) {
+  double wanted = s->made.ess_wanted > 0 ? s->made.ess_wanted : ATVI_SUMMARY_ESS;
+  return !(c->rhat <= ATVI_SUMMARY_RHAT) || !(fmin(c->ess_bulk, c->ess_tail) >= wanted);
+}
+
+static void put_trace(atvi_page *p, const atvi_fit_parts *x, atvi_idx k, bool ranks) {
+  const atvi_summary_column *c = &x->r->summary->col[k];
+  const char *what = ranks ? "Ranks of the chains" : "Traces of the chains", *alt;
+  char id[24];
+  if (isfinite(c->rhat))
+    alt = atvi_pool_printf(p->pool, "%s of %s: R-hat %.3f, %.0f effective draws.", what, c->name, c->rhat,
+                           c->ess_bulk);
+  else
+    alt = atvi_pool_printf(p->pool, "%s of %s, which has no R-hat.", what, c->name);
+  snprintf(id, sizeof id, ranks ? "k%td" : "t%td", k);
+  atvi_page_figure(p, atvi_fit_draw_trace(x, k, ranks), id, alt ? alt : "");
+}
+
+/* Traces and ranks of the parameters that are, or are not, to be looked at; at most so many. Returns how many. */
+static atvi_idx put_traces(atvi_page *p, const atvi_fit_parts *x, bool look, atvi_idx most) {
+  const atvi_summary *s = x->r->summary;
+  atvi_idx n = 0;
+  atvi_page_grid(p, "half");
+  for (atvi_idx k = 0; k < s->n_param && n < most; k++) {
+    if (needs_look(s, &s->col[k]) != look) continue;
+    put_trace(p, x, k, false);
+    put_trace(p, x, k, true);
+    n++;
   }
   atvi_page_grid_end(p);
+  return n;
+}
+
+static void say_traces(atvi_page *p, const atvi_fit_parts *x) {
+  const atvi_summary *s = x->r->summary;
+  atvi_idx n = 0, worst = 0;
+  for (atvi_idx k = 0; k < s->n_param; k++) {
+    n += needs_look(s, &s->col[k]);
+    if (s->col[k].rhat > s->col[worst].rhat) worst = k;
+  }
+  atvi_page_heading(p, "Traces and ranks of the chains");
+  if (n == 0)
+    atvi_page_say(
+        p,
+        "The chains agree about every parameter, and there are enough draws: the largest R-hat is %.3f (%s).",
+        s->col[worst].rhat, s->col[worst].name);
+  else
+    atvi_page_say(p,
+                  "%td of %td parameters need a look: their R-hat is above %.2f, or their draws are too few.",
+                  n, s->n_param, ATVI_SUMMARY_RHAT);
+  atvi_page_note(
+      p, "Traces of chains that agree look alike and have no trend. Ranks count how often each chain has "
+         "draws of each rank among all: level lines around 1 if the chains agree.");
+  atvi_idx shown = n > 0 ? put_traces(p, x, true, ATVI_REPORT_TRACES) : 0;
+  if (n < s->n_param) {
+    atvi_page_fold(p, n > 0 ? "The other parameters" : "Traces and ranks of all parameters");
+    shown += put_traces(p, x, false, ATVI_REPORT_TRACES - shown);
+    atvi_page_fold_end(p);
+  }
+  if (shown < s->n_param) atvi_page_note(p, "Traces are drawn for %td of %td parameters.", shown, s->n_param);
 }
 
 static void say_chains(atvi_page *p, const atvi_fit_parts *x) {
@@ -191,14 +241,7 @@ static void say_chains(atvi_page *p, const atvi_fit_parts *x) {
                   "%.0f.",
                   m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
   if (!atvi_fit_has_chains(x)) return;
-  atvi_page_heading(p, "Traces");
-  atvi_page_note(p, "Chains that agree look alike and have no trend.");
-  put_traces(p, x, false);
-  atvi_page_heading(p, "Ranks");
-  atvi_page_note(p, "How often each chain has draws of each rank among all: level lines around 1 if chains "
-                    "agree. R-hat and "
-                    "effective sizes are in the table.");
-  put_traces(p, x, true);
+  say_traces(p, x);
 }
 
 void atvi_fit_say_convergence(atvi_page *p, const atvi_fit_parts *x) {
@@ -219,25 +262,72 @@ static const char *ending(atvi_end end) {
                                  : "It was asked to stop.";
 }
 
+/* Which of two ends of the posterior of a parameter all failed points lie beyond; 0: neither. */
+static int beyond(const atvi_report_fit *r, atvi_idx n, atvi_idx k) {
+  const atvi_summary_column *c = &r->summary->col[k];
+  atvi_idx below = 0, above = 0;
+  for (atvi_idx i = 0; i < n; i++) {
+    below += r->failure[i].value[k] < c->quantile[0];
+    above += r->failure[i].value[k] > c->quantile[4];
+  }
+  return below == n ? -1 : above == n ? 1 : 0;
+}
+
+/* "k1 below 0.2, V above 31": what the failed points have in common. NULL: nothing, or out of memory. */
+static const char *in_common(atvi_pool *pool, const atvi_report_fit *r, atvi_idx n) {
+  const atvi_summary *s = r->summary;
+  const char *list = NULL;
+  for (atvi_idx k = 0, named = 0; k < s->n_param && named < NAMED; k++) {
+    int side = beyond(r, n, k);
+    char edge[ATVI_TICK_LABEL];
+    if (side == 0) continue;
+    atvi_write_number(edge, s->col[k].quantile[side < 0 ? 0 : 4], 3);
+    list = atvi_pool_printf(pool, "%s%s%s %s %s", list ? list : "", named ? ", " : "", s->col[k].name,
+                            side < 0 ? "below" : "above", edge);
+    named++;
+  }
+  return list;
+}
+
+/* A number from the far end of a prior is no more than small or large. */
+static void put_far(atvi_page *p, double v) {
+  double size = fabs(v);
+  if (size > 0 && size < TINY)
+    atvi_page_cell(p, "almost 0");
+  else if (size > HUGE_SIZE && isfinite(v))
+    atvi_page_cell(p, v < 0 ? "hugely negative" : "huge");
+  else
+    atvi_page_number(p, v, 3);
+}
+
 static void put_failures(atvi_page *p, const atvi_report_fit *r) {
   const atvi_summary *s = r->summary;
   const char **column = atvi_pool_take(p->pool, (size_t)s->n_param + 2, sizeof *column);
-  if (!column || r->n_failure == 0) return;
+  atvi_idx n = r->n_failure < FAILURES ? r->n_failure : FAILURES;
+  if (!column || n == 0) return;
   column[0] = "";
-  for (atvi_idx k = 0; k < s->n_param; k++) column[k + 1] = s->col[k].name;
-  column[s->n_param + 1] = "why";
-  atvi_page_table(p, "Parameters where the model could not be run", (int)s->n_param + 2, column, false);
-  for (atvi_idx i = 0; i < r->n_failure && i < FAILURES; i++) {
+  column[1] = "why";
+  for (atvi_idx k = 0; k < s->n_param; k++) column[k + 2] = s->col[k].name;
+  const char *common = in_common(p->pool, r, n);
+  if (common)
+    atvi_page_say(p, "All points that failed, of those kept, lie outside the posterior: %s.", common);
+  else
+    atvi_page_say(p, "The points that failed do not lie beyond the posterior in any one parameter.");
+  atvi_page_table(p, "Points at which the model could not be run", (int)s->n_param + 2, column, true);
+  for (atvi_idx i = 0; i < n; i++) {
     char name[32];
     snprintf(name, sizeof name, "%td", i + 1);
     atvi_page_row(p, name);
-    for (atvi_idx k = 0; k < s->n_param; k++) atvi_page_number(p, r->failure[i].value[k], 4);
     atvi_text_add(&p->body, "<td class=\"words\">");
     atvi_text_escape(&p->body, r->failure[i].say);
-    atvi_text_add(&p->body, "</td></tr>\n");
+    atvi_text_add(&p->body, "</td>");
+    for (atvi_idx k = 0; k < s->n_param; k++) put_far(p, r->failure[i].value[k]);
+    atvi_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, false);
-  if (s->made.failures > FAILURES) atvi_page_note(p, "A few of the points that failed, taken at random.");
+  atvi_page_table_end(p, true);
+  if (s->made.failures > n)
+    atvi_page_note(p, "These are %td of the %" PRId64 " points that failed, taken at random.", n,
+                   s->made.failures);
 }
 
 static void say_error(atvi_page *p, double error) {

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HOVER_POINTS = 64 };
+enum {
+  HOVER_POINTS = 64,
+  ARRAY_LEAST = 6, /* elements that make one figure rather than a density each */
+};
 
 /* ---- densities ---- */
 
@@ -33,6 +36,92 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
   atvi_page_hover(p, id, &f, false, m->of->name, HOVER_POINTS, at, 2, column);
 }
 
+/* Length of the name of the array that a column belongs to; 0: it is not an element. */
+static size_t array_name(const char *name) {
+  const char *dot = strchr(name, '.');
+  return dot && dot[1] >= '0' && dot[1] <= '9' ? (size_t)(dot - name) : 0;
+}
+
+/* The end of the array that begins with column k and has columns below `to`; k + 1 for one that stands alone. */
+static atvi_idx array_end(const atvi_summary *s, atvi_idx k, atvi_idx to) {
+  size_t n = array_name(s->col[k].name);
+  atvi_idx end = k + 1;
+  while (n && end < to && array_name(s->col[end].name) == n &&
+         memcmp(s->col[end].name, s->col[k].name, n) == 0)
+    end++;
+  return end;
+}
+
+static void hover_array(atvi_page *p, const char *id, const atvi_frame *f, const char *name, atvi_idx n,
+                        const atvi_summary_column *col) {
+  double *at = atvi_pool_take(p->pool, 4 * (size_t)n, sizeof *at);
+  if (!at) return;
+  double *median = at + n, *low = at + 2 * n, *high = at + 3 * n;
+  for (atvi_idx i = 0; i < n; i++) {
+    at[i] = (double)i;
+    median[i] = col[i].median;
+    low[i] = col[i].hpd95[0];
+    high[i] = col[i].hpd95[1];
+  }
+  const char **label = atvi_pool_take(p->pool, (size_t)n, sizeof *label);
+  for (atvi_idx i = 0; label && i < n; i++) label[i] = col[i].name;
+  const atvi_hover column[] = {{"median", median}, {"95 % HPD from", low}, {"to", high}};
+  atvi_page_hover_named(p, id, f, name, n, at, label, 3, column);
+}
+
+static void put_densities(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
+  atvi_page_grid(p, "third");
+  for (atvi_idx k = from; k < to && k < x->n_col; k++) put_marginal(p, x, k);
+  atvi_page_grid_end(p);
+}
+
+/* One figure for an array, with the densities of its elements on demand. */
+static void put_array(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
+  const atvi_summary_column *col = x->r->summary->col + from;
+  char id[24], narrow[26];
+  atvi_frame f, g;
+  atvi_idx n = to - from;
+  const char *name = atvi_pool_strndup(p->pool, col->name, array_name(col->name));
+  const char *alt = atvi_pool_printf(p->pool, "Medians, 50 %% and 95 %% intervals of the %td elements of %s.",
+                                     n, name ? name : "");
+  if (!name || !alt) return;
+  snprintf(id, sizeof id, "a%td", from);
+  snprintf(narrow, sizeof narrow, "%sn", id);
+  atvi_page_grid(p, "wide");
+  atvi_page_figure_both(p, atvi_fit_draw_array(x, name, from, n, ATVI_REPORT_WIDE, &f),
+                        atvi_fit_draw_array(x, name, from, n, ATVI_REPORT_HALF, &g), id, alt);
+  hover_array(p, id, &f, name, n, col);
+  hover_array(p, narrow, &g, name, n, col);
+  atvi_page_grid_end(p);
+  if (from >= x->n_col) return;
+  atvi_page_fold(p, atvi_pool_printf(p->pool, "Densities of the elements of %s", name));
+  put_densities(p, x, from, to);
+  atvi_page_fold_end(p);
+}
+
+/* Single quantities and short arrays as densities, then long arrays. */
+static void put_quantities(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
+  const atvi_summary *s = x->r->summary;
+  atvi_page_grid(p, "third");
+  for (atvi_idx k = from, end; k < to; k = end) {
+    end = array_end(s, k, to);
+    for (atvi_idx i = k; end - k < ARRAY_LEAST && i < end && i < x->n_col; i++) put_marginal(p, x, i);
+  }
+  atvi_page_grid_end(p);
+  for (atvi_idx k = from, end; k < to; k = end) {
+    end = array_end(s, k, to);
+    if (end - k >= ARRAY_LEAST) put_array(p, x, k, end);
+  }
+}
+
+static bool has_arrays(const atvi_summary *s) {
+  for (atvi_idx k = 0, end; k < s->n_col; k = end) {
+    end = array_end(s, k, k < s->n_param ? s->n_param : s->n_col);
+    if (end - k >= ARRAY_LEAST) return true;
+  }
+  return false;
+}
+
 void atvi_fit_say_marginals(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   if (x->n_col == 0) return;
@@ -42,17 +131,17 @@ void atvi_fit_say_marginals(atvi_page *p, const atvi_fit_parts *x) {
       "<ul class=\"legend\"><li><i class=\"k-line\"></i>posterior</li><li><i class=\"k-hpd\"></i>95 %% "
       "highest density</li><li><i class=\"k-mode\"></i>mode</li><li><i class=\"k-prior\"></i>prior</li>"
       "<li><i class=\"k-bound\"></i>hard bound</li></ul>\n");
-  atvi_page_grid(p, "third");
-  for (atvi_idx k = 0; k < x->n_col && k < s->n_param; k++) put_marginal(p, x, k);
-  atvi_page_grid_end(p);
-  if (x->n_col > s->n_param) {
+  put_quantities(p, x, 0, s->n_param);
+  if (s->n_col > s->n_param) {
     atvi_page_heading(p, "Derived quantities");
-    atvi_page_grid(p, "third");
-    for (atvi_idx k = s->n_param; k < x->n_col; k++) put_marginal(p, x, k);
-    atvi_page_grid_end(p);
+    put_quantities(p, x, s->n_param, s->n_col);
   }
   if (x->n_col < s->n_col)
-    atvi_page_note(p, "The first %td of %td are shown; the table has all.", x->n_col, s->n_col);
+    atvi_page_note(p, "Densities are shown for the first %td of %td quantities; the table has all.", x->n_col,
+                   s->n_col);
+  if (has_arrays(s))
+    atvi_page_note(p, "Arrays: the dot is the median, the thick bar holds 50 %%, the thin one is the 95 %% "
+                      "highest density interval.");
   atvi_page_note(p,
                  "Next to each name: mean \xc2\xb1 standard deviation. The numbers are in the table below.");
 }

@@ -133,8 +133,8 @@ static void put_numbers(atvi_text *out, atvi_idx n, const double *x) {
   atvi_text_add(out, "]");
 }
 
-void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
-                     atvi_idx n, const double *x, int n_column, const atvi_hover *column) {
+static void put_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
+                      atvi_idx n, const double *x, int n_column, const atvi_hover *column) {
   atvi_text *out = &p->data;
   const double plot[4] = {f->x, f->y, f->width, f->height}, across[2] = {f->across.low, f->across.high};
   const double calendar[2] = {f->across.calendar.day0, f->across.calendar.unit};
@@ -156,17 +156,39 @@ void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoo
     put_numbers(out, n, column[k].value);
     atvi_text_add(out, "]");
   }
-  atvi_text_add(out, "]}");
+  atvi_text_add(out, "]");
 }
+
+void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
+                     atvi_idx n, const double *x, int n_column, const atvi_hover *column) {
+  put_hover(p, id, f, zoom, name, n, x, n_column, column);
+  atvi_text_add(&p->data, "}");
+}
+
+void atvi_page_hover_named(atvi_page *p, const char *id, const atvi_frame *f, const char *name, atvi_idx n,
+                           const double *x, const char *const *label, int n_column,
+                           const atvi_hover *column) {
+  put_hover(p, id, f, false, name, n, x, n_column, column);
+  atvi_text_add(&p->data, ",\"s\":[");
+  for (atvi_idx i = 0; label && i < n; i++) {
+    if (i) atvi_text_add(&p->data, ",");
+    atvi_json_put_text(&p->data, label[i]);
+  }
+  atvi_text_add(&p->data, "]}");
+}
+
+void atvi_page_fold(atvi_page *p, const char *heading) {
+  atvi_text_add(&p->body, "<details><summary>");
+  if (heading) atvi_text_escape(&p->body, heading);
+  atvi_text_add(&p->body, "</summary>\n");
+}
+
+void atvi_page_fold_end(atvi_page *p) { atvi_text_add(&p->body, "</details>\n"); }
 
 /* ---- tables ---- */
 
 void atvi_page_table(atvi_page *p, const char *caption, int n, const char *const *column, bool folded) {
-  if (folded) {
-    atvi_text_add(&p->body, "<details><summary>");
-    atvi_text_escape(&p->body, caption);
-    atvi_text_add(&p->body, "</summary>");
-  }
+  if (folded) atvi_page_fold(p, caption);
   atvi_text_add(&p->body, "<div class=\"scroll\" tabindex=\"0\"><table data-folded=\"%d\"><caption>", folded);
   atvi_text_escape(&p->body, caption);
   atvi_text_add(&p->body, "</caption><thead><tr>");

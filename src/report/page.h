@@ -52,6 +52,14 @@ typedef struct {
 void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
                      atvi_idx n, const double *x, int n_column, const atvi_hover *column);
 
+/* As that, for places with names of their own: label[n]. */
+void atvi_page_hover_named(atvi_page *p, const char *id, const atvi_frame *f, const char *name, atvi_idx n,
+                           const double *x, const char *const *label, int n_column, const atvi_hover *column);
+
+/* What lies between opens on demand. heading NULL: out of memory, which the pool remembers. */
+void atvi_page_fold(atvi_page *p, const char *heading);
+void atvi_page_fold_end(atvi_page *p);
+
 /* A table: begin, then for each row begin and its cells. Numbers are right-aligned. */
 void atvi_page_table(atvi_page *p, const char *caption, int n, const char *const *column, bool folded);
 void atvi_page_row(atvi_page *p, const char *name);

@@ -127,6 +127,65 @@ static void check_order(const char *html, int n, const char *const *id) {
   }
 }
 
+/* ---- arrays, traces and failed points ---- */
+
+/* Columns theta.2 .. theta.9 stand side by side: an array. */
+static void arrays_are_one_figure(void) {
+  world w;
+  const char *html;
+  world_open(&w);
+  CHECK_OK(world_new(&w, 400, 1, 10, true));
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  json_t *data = check_page(html), *figs = json_object_get(data, "figs");
+  const char *array = strstr(html, "<svg id=\"a2\""),
+             *fold = strstr(html, "Densities of the elements of theta");
+  CHECK(array && strstr(html, "<svg id=\"a2n\"") && fold > array);
+  CHECK(strstr(html, "<svg id=\"m0\"") < array && strstr(html, "<svg id=\"m2\"") > fold);
+  json_t *names = json_object_get(json_object_get(figs, "a2"), "s");
+  CHECK_INT(json_array_size(names), 8);
+  CHECK_STR(json_string_value(json_array_get(names, 7)), "theta.9");
+  json_decref(data);
+  world_close(&w);
+  world_open(&w);
+  CHECK_OK(world_new(&w, 400, 1, 6, true)); /* four elements are no more than four densities */
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  CHECK(!strstr(html, "<svg id=\"a2\""));
+  world_close(&w);
+}
+
+static void traces_that_need_no_look_are_folded(void) {
+  world w;
+  const char *html;
+  world_open(&w);
+  CHECK_OK(world_new(&w, 8000, 4, 3, false));
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  const char *fold = strstr(html, "Traces and ranks of all parameters");
+  CHECK(fold && strstr(html, "The chains agree about every parameter"));
+  CHECK(strstr(html, "<svg id=\"t0\"") > fold && strstr(html, "<svg id=\"k2\"") > fold);
+  ((atvi_summary *)(void *)w.r.summary)->col[1].rhat = 1.2; /* this one does not agree */
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  fold = strstr(html, "The other parameters");
+  CHECK(fold && strstr(html, "1 of 3 parameters need a look"));
+  CHECK(strstr(html, "<svg id=\"t1\"") < fold && strstr(html, "<svg id=\"t0\"") > fold);
+  world_close(&w);
+}
+
+static void failed_points_are_described(void) {
+  static const double at[2][64] = {{900, 1e-320, 0.1}, {70, 1e200, 0.2}};
+  static const atvi_report_failure failure[2] = {{at[0], "the step limit was reached"}, {at[1], "too small"}};
+  world w;
+  const char *html;
+  world_open(&w);
+  CHECK_OK(world_new(&w, 400, 1, 3, true));
+  w.r.n_failure = 2, w.r.failure = failure;
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  const char *say = strstr(html, "lie outside the posterior: theta.0 above ");
+  CHECK(say && !strstr(html, "theta.2 above") && !strstr(html, "e-3") && strstr(html, "almost 0"));
+  CHECK(strstr(html, ">huge<"));
+  w.r.n_failure = 1, w.r.failure = &FAILURE;
+  world_close(&w);
+}
+
 /* ---- fits ---- */
 
 static void weighted_fit(void) {
@@ -143,7 +202,7 @@ static void weighted_fit(void) {
   CHECK(strstr(html, "atvi fit &#39;a&lt;b&#39;"));
   CHECK(strstr(html, "uniform(0, 1) # &lt;&amp;&gt;"));
   CHECK(strstr(html, "1000 runs of the model, of which 3 failed"));
-  CHECK(strstr(html, "Parameters where the model could not be run"));
+  CHECK(strstr(html, "Points at which the model could not be run"));
   for (const char *const *f = (const char *const[]){"s0", "s1", "m0", "m4", "pairs-plot", "weights", "elbo",
                                                     "temperature", "r0", "pit", NULL};
        *f; f++) {
@@ -440,8 +499,9 @@ static void missing_memory_is_told(void) {
   }
 }
 
-TESTS({"weighted", weighted_fit}, {"words", words_about_weights}, {"chains", chains},
-      {"known", data_that_are_known}, {"running", a_fit_that_runs}, {"large", large_fits_stay_small},
-      {"poor", poor_fits_have_a_page}, {"files", files_are_written}, {"failures", failures_say_why},
-      {"short", short_reports}, {"series_alone", series_alone},
+TESTS({"arrays", arrays_are_one_figure}, {"traces", traces_that_need_no_look_are_folded},
+      {"failed", failed_points_are_described}, {"weighted", weighted_fit}, {"words", words_about_weights},
+      {"chains", chains}, {"known", data_that_are_known}, {"running", a_fit_that_runs},
+      {"large", large_fits_stay_small}, {"poor", poor_fits_have_a_page}, {"files", files_are_written},
+      {"failures", failures_say_why}, {"short", short_reports}, {"series_alone", series_alone},
       {"series_alone_without_memory", series_alone_without_memory}, {"memory", missing_memory_is_told})
