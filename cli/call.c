@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool atvi_call_open(atvi_call *s, const atvi_command *command, long long threads, bool quiet) {
+bool atvi_call_open(atvi_call *s, const atvi_command *command, atvi_idx threads, bool quiet) {
   *s = (atvi_call){.command = command};
   if (atvi_ctx_new(NULL, &s->ctx) != ATVI_OK || atvi_pool_new(s->ctx, &s->pool) != ATVI_OK) {
     fprintf(stderr, "atvi: no memory\n");

@@ -38,7 +38,7 @@ typedef struct {
 } atvi_call;
 
 /* threads 0: one per core. Tells a failure itself; returns false then. */
-bool atvi_call_open(atvi_call *s, const atvi_command *command, long long threads, bool quiet);
+bool atvi_call_open(atvi_call *s, const atvi_command *command, atvi_idx threads, bool quiet);
 void atvi_call_close(atvi_call *s);
 /* Prints the failure with what to do about it and gives the exit code. */
 int atvi_call_fail(const atvi_call *s, atvi_status status);

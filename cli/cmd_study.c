@@ -38,19 +38,21 @@ static const char *const after[] = {
 typedef struct {
   atvi_app_study_opts study;
   atvi_arg_list truth, fix, data;
-  long long replicates, threads;
+  atvi_idx threads;
   bool json, strict, quiet;
 } options;
 
 static int parse(options *o, int argc, char **argv) {
+  char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT];
+  snprintf(which, sizeof which,
+           "Which of %s, separated by commas, with their defaults; exact is atvi fit --exact (default atvi).",
+           atvi_methods_text(ATVI_METHODS_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
       {"truth", "TRUTH", ATVI_ARG_LIST, &o->truth,
        "Parameters at which data are simulated and by which fits are scored: name=value,... or a JSON file, "
        "{\"beta\": 0.9, \"nu\": [1, 2]}. May be repeated."},
-      {"replicates", "N", ATVI_ARG_COUNT, &o->replicates, "Number of data sets (default 50)."},
-      {"methods", "LIST", ATVI_ARG_TEXT, &o->study.methods,
-       "Which of atvi, nf, copula, ram, nuts and exact, separated by commas, with their defaults; exact is "
-       "atvi fit --exact (default atvi)."},
+      {"replicates", "N", ATVI_ARG_COUNT, &o->study.replicates, "Number of data sets (default 50)."},
+      {"methods", "LIST", ATVI_ARG_TEXT, &o->study.methods, which},
       {"seed", "N", ATVI_ARG_SEED, &o->study.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1; the data set of the first is that of atvi "
        "simulate --observe."},
@@ -81,10 +83,9 @@ static int parse(options *o, int argc, char **argv) {
 }
 
 static int run(int argc, char **argv) {
-  options o = {.study = {.methods = "atvi", .seed = 1}, .replicates = 50};
+  options o = {.study = {.methods = "atvi", .seed = 1, .replicates = 50}};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
-  o.study.replicates = (atvi_idx)o.replicates;
   o.study.n_truth = o.truth.n;
   o.study.truth = o.truth.text;
 

@@ -30,11 +30,16 @@ ATVI_API bool atvi_density_failed(const atvi_target *target);
 ATVI_API void atvi_density_free(atvi_target *target); /* NULL is fine */
 
 /* atvi_fit with options [n] by name, as their members in atvi_fit_opts are called, and values as text: "method" "ram", "seed" "7", "freeze" "1".
- * The gradient of a target of atvi_density_new is compared with differences of its log density first, unless the method is ram or there is an option
- * "check_gradient" "0". Errors: EINVAL (also an unknown name, or a value that is none), EMODEL (also a wrong gradient), and those of atvi_fit. */
+ * Those that are "auto", "on" or "off" may be "1" or "0" too. The gradient of a target of atvi_density_new is compared with differences of its log
+ * density first, unless the method does without or there is an option "check_gradient" "0". Errors: EINVAL (also an unknown name, or a value that is
+ * not one of it), EMODEL (also a wrong gradient), and those of atvi_fit. */
 ATVI_API ATVI_CHECKED atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
                                                  const char *const *option, const char *const *value,
                                                  atvi_draws **out);
+
+/* The options of a fit and its methods: "name" and "help" of number i; NULL: past the end, or no such word. */
+ATVI_API const char *atvi_fit_option_word(atvi_idx i, const char *what);
+ATVI_API const char *atvi_fit_method_word(atvi_idx i, const char *what);
 
 /* What draws hold, by name.
  *   size     "draws", "chains", "parameters", "columns", "messages"; -1: no such thing

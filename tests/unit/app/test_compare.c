@@ -76,7 +76,7 @@ static void wrong_calls(void) {
   CHECK(has(atvi_errmsg(w.ctx), "nothing"));
   w.o.methods = "ram,atvi,ram";
   CHECK_STATUS(atvi_app_compare(w.ctx, w.pool, &w.o, &w.r), ATVI_EINVAL);
-  CHECK(has(atvi_errmsg(w.ctx), "ram is there twice"));
+  CHECK(has(atvi_errmsg(w.ctx), "ram is given twice"));
   w.o.methods = "atvi,";
   CHECK_STATUS(atvi_app_compare(w.ctx, w.pool, &w.o, &w.r), ATVI_EINVAL);
   w.o.methods = "atvi,ram";
