@@ -32,8 +32,8 @@ static const char *const after[] = {
     "$XDG_CACHE_HOME/atvi\n"
     "                   compiled models (default ~/.cache/atvi); may be deleted\n",
     "SIGNALS",
-    "Ctrl-C (SIGINT) and SIGTERM end the run early: results so far are\n"
-    "written, the summary says so, and the exit status is 130. A second signal ends at\n"
+    "Ctrl-C (SIGINT) and SIGTERM end the run early: results so far are written,\n"
+    "the summary says so, and the exit status is 130. A second signal ends at\n"
     "once.\n",
     "EXIT STATUS",
     "0     done\n"

@@ -14,7 +14,7 @@ static const char *const MAP[] = {"auto", "surjection", "probit", "logit", NULL}
 #define AT(member) offsetof(atvi_fit_opts, member)
 
 static const atvi_fit_option OPTION[] = {
-    {"method", ATVI_OPTION_WORD, AT(method), .value = "METHOD", .help = "See METHODS (default atvi)."},
+    {"method", ATVI_OPTION_WORD, AT(method), .value = "METHOD", .help = "How to infer; see METHODS (default atvi)."},
     {"seed", ATVI_OPTION_SEED, AT(seed), .value = "N",
      .help =
          "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
