@@ -50,10 +50,9 @@ const char *atvi_args_nearest(const char *word, const char *const *names) {
 
 void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_ARGS_MOST]) {
   static const atvi_arg_kind kind[] = {
-      [ATVI_OPTION_WORD] = ATVI_ARG_TEXT,        [ATVI_OPTION_SWITCH] = ATVI_ARG_TEXT,
-      [ATVI_OPTION_SEED] = ATVI_ARG_SEED,        [ATVI_OPTION_NUMBER] = ATVI_ARG_NUMBER,
-      [ATVI_OPTION_SECONDS] = ATVI_ARG_DURATION, [ATVI_OPTION_COUNT] = ATVI_ARG_COUNT,
-      [ATVI_OPTION_FLAG] = ATVI_ARG_FLAG,
+      [ATVI_OPTION_WORD] = ATVI_ARG_TEXT,     [ATVI_OPTION_SEED] = ATVI_ARG_SEED,
+      [ATVI_OPTION_NUMBER] = ATVI_ARG_NUMBER, [ATVI_OPTION_SECONDS] = ATVI_ARG_DURATION,
+      [ATVI_OPTION_COUNT] = ATVI_ARG_COUNT,   [ATVI_OPTION_FLAG] = ATVI_ARG_FLAG,
   };
   const atvi_fit_option *p;
   int n = 0;

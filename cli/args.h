@@ -61,9 +61,9 @@ int atvi_args_parse(const atvi_command *command, const atvi_arg *arg, int argc, 
 int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
                          atvi_arg_list *operands);
 
-/* The methods of a set for a page: a name and brief or, of methods of their own, help. Returns text. */
+/* Methods for a page, as atvi_method_at lists them: name and brief or, of methods of their own, help. Returns text. */
 enum { ATVI_HELP_METHODS = 4096 };
-const char *atvi_help_methods(atvi_methods set, char text[ATVI_HELP_METHODS]);
+const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]);
 
 /* The name nearest to word in a NULL-ended list, or NULL where none is near. */
 const char *atvi_args_nearest(const char *word, const char *const *names);

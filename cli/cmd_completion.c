@@ -41,7 +41,7 @@ static bool option_choices(const atvi_command *command, const atvi_arg *arg, cha
   out[0] = 0;
   if (p && strcmp(p->name, "method") == 0) {
     const atvi_method *m;
-    for (int i = 0; (m = atvi_method_at(ATVI_METHODS_OWN, i)); i++)
+    for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++)
       n += (size_t)snprintf(out + n, CHOICES_MAX - n, "%s%s", i ? " " : "", m->name);
   }
   for (int i = 0; p && p->word && p->word[i]; i++)

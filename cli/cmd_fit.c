@@ -91,7 +91,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
   };
   atvi_arg arg[ATVI_ARGS_MOST];
   atvi_args_fit(&o->fit.how, own, arg);
-  atvi_help_methods(ATVI_METHODS_OWN, methods);
+  atvi_help_methods(ATVI_METHOD_OWN, methods);
   return atvi_args_parse(&atvi_cmd_fit, arg, argc, argv, path);
 }
 

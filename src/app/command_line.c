@@ -24,13 +24,12 @@ static void put_text(atvi_text *out, const char *option, const char *name, const
 
 static void put_option(atvi_text *out, const atvi_fit_option *p, const atvi_fit_opts *how) {
   const void *at = atvi_fit_option_in(p, how);
-  const char *word = p->kind <= ATVI_OPTION_SWITCH ? *(const char *const *)at : NULL;
+  const char *word = p->kind == ATVI_OPTION_WORD ? *(const char *const *)at : NULL;
   bool off = p->flag_off && strcmp(word, "off") == 0;
   atvi_text_add(out, " --%s", off ? p->flag_off : p->flag ? p->flag : p->name);
   if (!p->value) return;
   switch (p->kind) {
-  case ATVI_OPTION_WORD:
-  case ATVI_OPTION_SWITCH: atvi_report_word(out, word); break;
+  case ATVI_OPTION_WORD: atvi_report_word(out, word); break;
   case ATVI_OPTION_SEED: atvi_text_add(out, " %" PRIu64, *(const uint64_t *)at); break;
   case ATVI_OPTION_NUMBER: atvi_text_add(out, " %g", *(const double *)at); break;
   case ATVI_OPTION_SECONDS: atvi_text_add(out, " %gs", *(const double *)at); break;

@@ -50,7 +50,7 @@ static atvi_fit_opts how(const atvi_fit_opts *common, const atvi_method *m) {
   atvi_fit_opts o = *common;
   /* atvi alone is the approximation and its weights: turning exact by itself it would be another name for exact. */
   o.exact = "off";
-  atvi_method_choose(m, &o);
+  atvi_fit_options_choose(m, &o);
   return o;
 }
 
@@ -59,8 +59,8 @@ static atvi_status read_methods(work *w) {
   const atvi_method **method;
   atvi_fit_plan plan;
   char all[ATVI_METHODS_TEXT];
-  if (!list) list = atvi_methods_text(ATVI_METHODS_POSTERIOR, ", ", all);
-  ATVI_TRY(atvi_app_methods(w->pool, ATVI_METHODS_ALL, list, &w->n, &method));
+  if (!list) list = atvi_methods_text(ATVI_METHOD_POSTERIOR, ", ", all);
+  ATVI_TRY(atvi_app_methods(w->pool, 0, list, &w->n, &method));
   w->job = atvi_pool_take(w->pool, (size_t)w->n, sizeof *w->job);
   if (!w->job) return nomem(w->ctx);
   for (atvi_idx i = 0; i < w->n; i++) {
@@ -87,7 +87,7 @@ static atvi_status check_model(work *w) {
 /* Of methods that were compared before, in the same folder, and are not now. */
 static void tell_left(const work *w) {
   const atvi_method *m;
-  for (int k = 0; (m = atvi_method_at(ATVI_METHODS_ALL, k)); k++) {
+  for (int k = 0; (m = atvi_method_at(0, k)); k++) {
     bool now = false;
     for (atvi_idx i = 0; i < w->n; i++) now = now || strcmp(w->job[i].method, m->name) == 0;
     const char *folder = atvi_pool_printf(w->pool, "%s/%s", w->dir, m->name),

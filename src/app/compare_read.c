@@ -106,11 +106,13 @@ static void choose(atvi_comparison *c, const char *wanted, atvi_pool *pool) {
   c->because = "as asked for";
   if (wanted) return;
   c->because = "exact in the limit and with verdict ok";
-  for (int i = 0; c->reference < 0 && (m = atvi_method_at(ATVI_METHODS_REFERENCE, i)); i++)
-    c->reference = find(c, m->name, true);
+  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_EXACT, i)); i++) {
+    atvi_idx found = find(c, m->name, true);
+    if (found >= 0) c->reference = found;
+  }
   if (c->reference >= 0) return;
   c->because = atvi_pool_printf(pool, "for there is no %s with verdict ok",
-                                atvi_methods_text(ATVI_METHODS_REFERENCE, " or ", list));
+                                atvi_methods_text(ATVI_METHOD_EXACT, " or ", list));
   c->reference = find(c, atvi_fit_defaults().method, false);
   for (atvi_idx i = 0; i < c->n && c->reference < 0; i++)
     if (c->of[i].summary) c->reference = i;

@@ -24,8 +24,7 @@
 static json_t *option_json(atvi_pool *pool, const atvi_fit_option *p, const atvi_fit_opts *how) {
   const void *at = atvi_fit_option_in(p, how);
   switch (p->kind) {
-  case ATVI_OPTION_WORD:
-  case ATVI_OPTION_SWITCH: return json_string(*(const char *const *)at);
+  case ATVI_OPTION_WORD: return json_string(*(const char *const *)at);
   case ATVI_OPTION_SEED: return atvi_json_seed(pool, *(const uint64_t *)at);
   case ATVI_OPTION_NUMBER:
   case ATVI_OPTION_SECONDS: return json_real(*(const double *)at);
@@ -37,10 +36,10 @@ static json_t *option_json(atvi_pool *pool, const atvi_fit_option *p, const atvi
 
 /* Numbers always, words and flags where the method takes them. */
 static void add_options(atvi_pool *pool, json_t *root, const atvi_fit_opts *how) {
-  const atvi_method *m = atvi_method_find(ATVI_METHODS_OWN, how->method);
+  const atvi_method *m = atvi_method_find(ATVI_METHOD_OWN, how->method);
   const atvi_fit_option *p;
   for (int i = 0; (p = atvi_fit_option_at(i)); i++)
-    if (atvi_method_takes(m, p->name) || p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_COUNT)
+    if (atvi_fit_option_taken(p, m) || p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_COUNT)
       json_object_set_new(root, p->name, option_json(pool, p, how));
 }
 

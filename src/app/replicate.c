@@ -111,8 +111,8 @@ atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char 
                                   atvi_fit_plan *plan) {
   const atvi_method *m;
   atvi_fit_opts how = atvi_fit_defaults();
-  ATVI_TRY(atvi_app_method(ctx, ATVI_METHODS_POSTERIOR, option, name, &m));
-  atvi_method_choose(m, &how);
+  ATVI_TRY(atvi_app_method(ctx, ATVI_METHOD_POSTERIOR, option, name, &m));
+  atvi_fit_options_choose(m, &how);
   how.seed = seed;
   return atvi_fit_check(ctx, &how, plan);
 }

@@ -38,7 +38,7 @@ static atvi_status nomem(const study *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM,
 static atvi_status find_methods(study *x) {
   atvi_study *s = &x->s;
   const atvi_method **method;
-  ATVI_TRY(atvi_app_methods(x->pool, ATVI_METHODS_POSTERIOR, x->opts->methods, &s->n_method, &method));
+  ATVI_TRY(atvi_app_methods(x->pool, ATVI_METHOD_POSTERIOR, x->opts->methods, &s->n_method, &method));
   s->method = atvi_pool_take(x->pool, (size_t)s->n_method, sizeof *s->method);
   if (!s->method) return nomem(x);
   for (atvi_idx k = 0; k < s->n_method; k++) s->method[k].name = method[k]->name;

@@ -201,7 +201,7 @@ const char *atvi_fit_option_word(atvi_idx i, const char *what) {
 }
 
 const char *atvi_fit_method_word(atvi_idx i, const char *what) {
-  const atvi_method *m = atvi_method_at(ATVI_METHODS_OWN, (int)i);
+  const atvi_method *m = atvi_method_at(ATVI_METHOD_OWN, (int)i);
   return !m ? NULL : is(what, "name") ? m->name : is(what, "help") ? m->help : NULL;
 }
 
@@ -212,7 +212,7 @@ static const double CHECK_SHARE = 0.1;
 static atvi_status check_gradient(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_plan *p) {
   atvi_evaluator *ev;
   bool own = target && target->ops && target->ops->eval == eval;
-  if (!own || !p->method->gradient) return ATVI_OK;
+  if (!own || !(p->method->is & ATVI_METHOD_GRADIENT)) return ATVI_OK;
   ATVI_TRY(atvi_evaluator_new(ctx, target, &ev));
   atvi_status status = atvi_gradient_check(ctx, ev, p->o.seed, CHECK_SHARE * p->o.max_seconds);
   atvi_evaluator_free(ev);
@@ -221,8 +221,8 @@ static atvi_status check_gradient(atvi_ctx *ctx, const atvi_target *target, cons
 
 atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const char *const *option,
                            const char *const *value, atvi_draws **out) {
-  static const char *const want[] = {"a word",   "auto, on or off", "a whole number", "a number",
-                                     "a number", "a whole number",  "0 or 1"}; /* by atvi_option_kind */
+  static const char *const want[] = {"a word",   "a whole number", "a number",
+                                     "a number", "a whole number", "0 or 1"}; /* by atvi_option_kind */
   atvi_fit_opts o = atvi_fit_defaults();
   atvi_fit_plan plan;
   bool check = true;

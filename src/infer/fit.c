@@ -34,9 +34,9 @@ static atvi_status take_opts(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_
 static atvi_status no_method(atvi_ctx *ctx, const char *name) {
   const atvi_method *m;
   char list[ATVI_METHODS_TEXT] = "", one[ATVI_METHODS_TEXT];
-  for (int i = 0; (m = atvi_method_at(ATVI_METHODS_OWN, i)); i++) {
+  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++) {
     snprintf(one, sizeof one, "%s (%s)", m->name, m->brief);
-    atvi_list_add(list, sizeof list, one, !atvi_method_at(ATVI_METHODS_OWN, i + 1), " and ");
+    atvi_list_add(list, one, !atvi_method_at(ATVI_METHOD_OWN, i + 1), " and ");
   }
   return ATVI_FAIL(ctx, ATVI_EINVAL, "method %s: there are %s", name, list);
 }
@@ -73,9 +73,9 @@ static atvi_status read_ladder(atvi_ctx *ctx, atvi_fit_plan *p) {
 atvi_status atvi_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan) {
   *plan = (atvi_fit_plan){0};
   ATVI_TRY(take_opts(ctx, opts, &plan->o));
-  plan->method = atvi_method_find(ATVI_METHODS_OWN, plan->o.method);
+  plan->method = atvi_method_find(ATVI_METHOD_OWN, plan->o.method);
   if (!plan->method) return no_method(ctx, plan->o.method);
-  ATVI_TRY(atvi_fit_options_check(ctx, plan));
+  ATVI_TRY(atvi_fit_options_check(ctx, plan->method, &plan->o));
   return read_ladder(ctx, plan);
 }
 

@@ -22,19 +22,17 @@ static atvi_status run_vi(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan
   return atvi_vi_run(ctx, ev, &vi, out);
 }
 
+/* Place of a word in auto, on, off: the order of atvi_tune and atvi_exact. */
+static int when(const char *word) { return strcmp(word, "auto") == 0 ? 0 : strcmp(word, "on") == 0 ? 1 : 2; }
+
 static atvi_status run_atvi(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
   atvi_vi_opts vi = atvi_vi_defaults();
-  const char *const tune = p->o.tune, *const exact = p->o.exact;
   vi.map = p->o.map;
   vi.n_rung = p->n_rung;
   vi.temperature = p->temperature;
   vi.freeze = p->o.freeze;
-  vi.tune = strcmp(tune, "on") == 0    ? ATVI_TUNE_ON
-            : strcmp(tune, "off") == 0 ? ATVI_TUNE_OFF
-                                       : ATVI_TUNE_AUTO;
-  vi.exact = strcmp(exact, "on") == 0    ? ATVI_EXACT_ON
-             : strcmp(exact, "off") == 0 ? ATVI_EXACT_OFF
-                                         : ATVI_EXACT_AUTO;
+  vi.tune = (atvi_tune)when(p->o.tune);
+  vi.exact = (atvi_exact)when(p->o.exact);
   return run_vi(ctx, ev, p, vi, out);
 }
 
@@ -75,121 +73,69 @@ static atvi_status run_map(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_pla
 
 /* ---- the list ---- */
 
-static const double WEIGHTED_MOST = 1e6; /* ess of weighted draws: each is in memory */
+#define WEIGHTED_MOST 1e6 /* ess of weighted draws: each is in memory */
+enum {
+  OWN = ATVI_METHOD_OWN,
+  DRAWS = ATVI_METHOD_POSTERIOR,
+  GRADIENT = ATVI_METHOD_GRADIENT,
+  EXACT = ATVI_METHOD_EXACT,
+  TRAINS = ATVI_TAKES_ESS | ATVI_TAKES_ITER,
+  CHAINS = ATVI_TAKES_ESS | ATVI_TAKES_ITER | ATVI_TAKES_CHAINS,
+};
 
 static const atvi_method LIST[] = {
-    {.name = "atvi",
-     .brief = "annealed variational inference",
+    {"atvi", "annealed variational inference", OWN | DRAWS | GRADIENT, TRAINS | ATVI_TAKES_ATVI,
+     .ess_most = WEIGHTED_MOST, .run = run_atvi,
      .help = "Annealed transformed variational inference, the default: a flexible\n"
              "distribution is fitted to the posterior along a ladder of falling\n"
              "temperatures, other modes are looked for, and its draws are weighted\n"
              "to make them exact. k-hat and the effective sample size tell how far\n"
-             "they can be trusted.",
-     .takes = "ess, max_iter, ladder, freeze, map, tune, exact",
-     .gradient = true,
-     .posterior = true,
-     .ess_most = WEIGHTED_MOST,
-     .run = run_atvi},
-    {.name = "nf",
-     .brief = "a normalising flow alone",
+             "they can be trusted."},
+    {"nf", "a normalising flow alone", OWN | DRAWS | GRADIENT, TRAINS, .ess_most = WEIGHTED_MOST,
+     .run = run_nf,
      .help = "The same distribution (a normalising flow) without ladder, without\n"
-             "a search for modes and without fine-tuning.",
-     .takes = "ess, max_iter",
-     .gradient = true,
-     .posterior = true,
-     .ess_most = WEIGHTED_MOST,
-     .run = run_nf},
-    {.name = "copula",
-     .brief = "a Gaussian copula",
-     .help = "A Gaussian copula instead of the flow; likewise.",
-     .takes = "ess, max_iter",
-     .gradient = true,
-     .posterior = true,
-     .ess_most = WEIGHTED_MOST,
-     .run = run_copula},
-    {.name = "ram",
-     .brief = "robust adaptive Metropolis",
+             "a search for modes and without fine-tuning."},
+    {"copula", "a Gaussian copula", OWN | DRAWS | GRADIENT, TRAINS, .ess_most = WEIGHTED_MOST,
+     .run = run_copula, .help = "A Gaussian copula instead of the flow; likewise."},
+    {"ram", "robust adaptive Metropolis", OWN | DRAWS | EXACT, CHAINS, .run = run_ram,
      .help = "Robust adaptive Metropolis: several chains from dispersed starts,\n"
              "run until R-hat < 1.01 and bulk and tail ESS are what was asked for,\n"
              "for every parameter, or a limit. Exact in the end; the check of the\n"
-             "others.",
-     .takes = "ess, max_iter, chains",
-     .posterior = true,
-     .reference = 3,
-     .run = run_ram},
-    {.name = "nuts",
-     .brief = "the No-U-Turn sampler",
+             "others."},
+    {"nuts", "the No-U-Turn sampler", OWN | DRAWS | GRADIENT | EXACT, CHAINS, .run = run_nuts,
      .help = "The No-U-Turn sampler as in Stan, with windowed adaptation, until\n"
              "the same criteria are met. For smooth models; reports divergences,\n"
-             "E-BFMI and tree depth.",
-     .takes = "ess, max_iter, chains",
-     .gradient = true,
-     .posterior = true,
-     .reference = 2,
-     .run = run_nuts},
-    {.name = "exact",
-     .brief = "atvi, then chains that start from it and end exact",
-     .of = "atvi",
-     .posterior = true,
-     .reference = 1},
-    {.name = "map",
-     .brief = "the maximum and Laplace's method",
+             "E-BFMI and tree depth."},
+    {"exact", "atvi, then chains that start from it and end exact", DRAWS | EXACT, TRAINS | ATVI_TAKES_ATVI,
+     .of = "atvi"},
+    {"map", "the maximum and Laplace's method", OWN | GRADIENT, 0, .run = run_map,
      .help = "The maximum of the posterior from several starts, standard\n"
              "deviations by Laplace's method, and the directions that the data\n"
-             "do not inform.",
-     .takes = "",
-     .gradient = true,
-     .run = run_map},
+             "do not inform."},
 };
 enum { METHODS = sizeof LIST / sizeof *LIST };
 
-/* ---- questions about it ---- */
-
-static bool is_in(const atvi_method *m, atvi_methods set) {
-  switch (set) {
-  case ATVI_METHODS_OWN: return !m->of;
-  case ATVI_METHODS_ALL: return true;
-  case ATVI_METHODS_POSTERIOR: return m->posterior;
-  case ATVI_METHODS_REFERENCE: return m->reference > 0;
-  }
-  return false;
-}
-
-const atvi_method *atvi_method_at(atvi_methods set, int i) {
+const atvi_method *atvi_method_at(unsigned is, int i) {
   for (int k = 0, n = 0; k < METHODS; k++)
-    if (set == ATVI_METHODS_REFERENCE ? LIST[k].reference == i + 1 : is_in(&LIST[k], set) && n++ == i)
-      return &LIST[k];
+    if ((LIST[k].is & is) == is && n++ == i) return &LIST[k];
   return NULL;
 }
 
-const atvi_method *atvi_method_find(atvi_methods set, const char *name) {
+const atvi_method *atvi_method_find(unsigned is, const char *name) {
   for (int k = 0; k < METHODS; k++)
-    if (is_in(&LIST[k], set) && strcmp(LIST[k].name, name) == 0) return &LIST[k];
+    if ((LIST[k].is & is) == is && strcmp(LIST[k].name, name) == 0) return &LIST[k];
   return NULL;
 }
 
-bool atvi_method_takes(const atvi_method *m, const char *option) {
-  static const char all[] = "method, seed, max_seconds";
-  const char *list[] = {all, m->of ? atvi_method_find(ATVI_METHODS_OWN, m->of)->takes : m->takes};
-  size_t n = strlen(option);
-  for (int k = 0; k < 2; k++)
-    for (const char *at = list[k]; *at; at += strspn(at, ", ")) {
-      size_t word = strcspn(at, ",");
-      if (word == n && memcmp(at, option, n) == 0) return true;
-      at += word;
-    }
-  return false;
-}
-
-void atvi_list_add(char *text, size_t size, const char *word, bool last, const char *joint) {
+void atvi_list_add(char text[ATVI_METHODS_TEXT], const char *word, bool last, const char *joint) {
   size_t at = strlen(text);
-  snprintf(text + at, size - at, "%s%s", at == 0 ? "" : last ? joint : ", ", word);
+  snprintf(text + at, ATVI_METHODS_TEXT - at, "%s%s", at == 0 ? "" : last ? joint : ", ", word);
 }
 
-const char *atvi_methods_text(atvi_methods set, const char *joint, char text[ATVI_METHODS_TEXT]) {
+const char *atvi_methods_text(unsigned is, const char *joint, char text[ATVI_METHODS_TEXT]) {
   const atvi_method *m;
   text[0] = 0;
-  for (int i = 0; (m = atvi_method_at(set, i)); i++)
-    atvi_list_add(text, ATVI_METHODS_TEXT, m->name, !atvi_method_at(set, i + 1), joint);
+  for (int i = 0; (m = atvi_method_at(is, i)); i++)
+    atvi_list_add(text, m->name, !atvi_method_at(is, i + 1), joint);
   return text;
 }

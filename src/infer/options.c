@@ -14,34 +14,35 @@ static const char *const MAP[] = {"auto", "surjection", "probit", "logit", NULL}
 #define AT(member) offsetof(atvi_fit_opts, member)
 
 static const atvi_fit_option OPTION[] = {
-    {"method", ATVI_OPTION_WORD, AT(method), .value = "METHOD", .help = "How to infer; see METHODS (default atvi)."},
-    {"seed", ATVI_OPTION_SEED, AT(seed), .value = "N",
+    {"method", ATVI_OPTION_WORD, AT(method), 0, .value = "METHOD",
+     .help = "How to infer; see METHODS (default atvi)."},
+    {"seed", ATVI_OPTION_SEED, AT(seed), 0, .value = "N",
      .help =
          "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
-    {"ess", ATVI_OPTION_NUMBER, AT(ess), .value = "N",
+    {"ess", ATVI_OPTION_NUMBER, AT(ess), ATVI_TAKES_ESS, .value = "N",
      .help = "Effective sample size to reach: by every parameter (ram, nuts; default 1000, at most 1e5), or "
              "by the "
              "weighted draws (atvi, nf, copula; default 25000, at most 1e6)."},
-    {"max_seconds", ATVI_OPTION_SECONDS, AT(max_seconds), .flag = "max-time", .value = "TIME",
+    {"max_seconds", ATVI_OPTION_SECONDS, AT(max_seconds), 0, .flag = "max-time", .value = "TIME",
      .help = "Most time to spend: 90s, 10m, 1.5h, 2d. Results so far are then written."},
-    {"max_iter", ATVI_OPTION_COUNT, AT(max_iter), .flag = "max-iter", .value = "N",
+    {"max_iter", ATVI_OPTION_COUNT, AT(max_iter), ATVI_TAKES_ITER, .flag = "max-iter", .value = "N",
      .help =
          "Most training steps (atvi, nf, copula), or iterations of each chain (ram; default 500000; nuts: "
          "20000)."},
-    {"chains", ATVI_OPTION_COUNT, AT(chains), .value = "N",
+    {"chains", ATVI_OPTION_COUNT, AT(chains), ATVI_TAKES_CHAINS, .value = "N",
      .help = "Number of chains (ram, nuts; default 16, at most 1024)."},
-    {"ladder", ATVI_OPTION_WORD, AT(ladder), .value = "LADDER",
+    {"ladder", ATVI_OPTION_WORD, AT(ladder), ATVI_TAKES_ATVI, .value = "LADDER",
      .help = "Temperatures of atvi: auto (the default: chosen from the draws at hand), none, or numbers that "
              "fall "
              "and end with 1, such as 3,1."},
-    {"freeze", ATVI_OPTION_FLAG, AT(freeze),
+    {"freeze", ATVI_OPTION_FLAG, AT(freeze), ATVI_TAKES_ATVI,
      .help = "With given temperatures: a block of layers for each, earlier blocks frozen."},
-    {"map", ATVI_OPTION_WORD, AT(map), MAP, .value = "MAP",
+    {"map", ATVI_OPTION_WORD, AT(map), ATVI_TAKES_ATVI, MAP, .value = "MAP",
      .help = "How atvi makes bounded parameters unbounded, where the model file leaves it open: auto (the "
              "default), surjection, probit or logit."},
-    {"tune", ATVI_OPTION_SWITCH, AT(tune), SWITCH, .value = "WHEN",
+    {"tune", ATVI_OPTION_WORD, AT(tune), ATVI_TAKES_ATVI, SWITCH, .value = "WHEN",
      .help = "Fine-tuning of atvi with weights: auto (the default: where it may help), on or off."},
-    {"exact", ATVI_OPTION_SWITCH, AT(exact), SWITCH,
+    {"exact", ATVI_OPTION_WORD, AT(exact), ATVI_TAKES_ATVI, SWITCH,
      .help =
          "atvi: chains that start from the approximation and end exact, instead of its weighted draws. By "
          "default where k-hat forbids the weights.",
@@ -59,35 +60,26 @@ const atvi_fit_option *atvi_fit_option_find(const char *name) {
 
 /* ---- values ---- */
 
-static bool is_word(const atvi_fit_option *p) {
-  return p->kind == ATVI_OPTION_WORD || p->kind == ATVI_OPTION_SWITCH;
-}
-
 static const char *word(const atvi_fit_option *p, const atvi_fit_opts *o) {
   return *(const char *const *)atvi_fit_option_in(p, o);
 }
 
-static size_t bytes(const atvi_fit_option *p) {
-  switch (p->kind) {
-  case ATVI_OPTION_WORD:
-  case ATVI_OPTION_SWITCH: return sizeof(const char *);
-  case ATVI_OPTION_SEED: return sizeof(uint64_t);
-  case ATVI_OPTION_NUMBER:
-  case ATVI_OPTION_SECONDS: return sizeof(double);
-  case ATVI_OPTION_COUNT: return sizeof(atvi_idx);
-  case ATVI_OPTION_FLAG: return sizeof(bool);
-  }
-  return 0;
-}
+static const size_t BYTES[] = {sizeof(char *), sizeof(uint64_t), sizeof(double),
+                               sizeof(double), sizeof(atvi_idx), sizeof(bool)}; /* by atvi_option_kind */
 
 static void put(const atvi_fit_option *p, const void *value, atvi_fit_opts *o) {
-  memcpy((char *)o + p->offset, value, bytes(p));
+  memcpy((char *)o + p->offset, value, BYTES[p->kind]);
+}
+
+static void reset(const atvi_fit_option *p, atvi_fit_opts *o) {
+  const atvi_fit_opts standard = atvi_fit_defaults();
+  put(p, atvi_fit_option_in(p, &standard), o);
 }
 
 bool atvi_fit_option_is_default(const atvi_fit_option *p, const atvi_fit_opts *opts) {
   const atvi_fit_opts standard = atvi_fit_defaults();
-  if (is_word(p)) return !word(p, opts) || strcmp(word(p, opts), word(p, &standard)) == 0;
-  return memcmp(atvi_fit_option_in(p, opts), atvi_fit_option_in(p, &standard), bytes(p)) == 0;
+  if (p->kind == ATVI_OPTION_WORD) return !word(p, opts) || strcmp(word(p, opts), word(p, &standard)) == 0;
+  return memcmp(atvi_fit_option_in(p, opts), atvi_fit_option_in(p, &standard), BYTES[p->kind]) == 0;
 }
 
 static bool read_whole(const char *s, uint64_t most, uint64_t *out) {
@@ -102,10 +94,12 @@ bool atvi_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_o
   uint64_t n;
   double x;
   switch (p->kind) {
-  case ATVI_OPTION_SWITCH: text = on ? "on" : off ? "off" : text; /* fall through */
-  case ATVI_OPTION_WORD: put(p, &text, opts); return true;
+  case ATVI_OPTION_WORD:
+    if (p->word == SWITCH && (on || off)) text = on ? "on" : "off";
+    put(p, &text, opts);
+    return true;
   case ATVI_OPTION_SEED:
-  case ATVI_OPTION_COUNT: /* of the same size and, up to PTRDIFF_MAX, the same bits */
+  case ATVI_OPTION_COUNT:
     if (!read_whole(text, p->kind == ATVI_OPTION_SEED ? UINT64_MAX : PTRDIFF_MAX, &n)) return false;
     p->kind == ATVI_OPTION_SEED ? put(p, &n, opts) : put(p, &(atvi_idx){(atvi_idx)n}, opts);
     return true;
@@ -120,17 +114,13 @@ bool atvi_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_o
 }
 
 void atvi_fit_options_fill(atvi_fit_opts *opts) {
-  const atvi_fit_opts standard = atvi_fit_defaults();
   for (int i = 0; i < OPTIONS; i++)
-    if (is_word(&OPTION[i]) && !word(&OPTION[i], opts))
-      put(&OPTION[i], atvi_fit_option_in(&OPTION[i], &standard), opts);
+    if (OPTION[i].kind == ATVI_OPTION_WORD && !word(&OPTION[i], opts)) reset(&OPTION[i], opts);
 }
 
-void atvi_method_choose(const atvi_method *m, atvi_fit_opts *opts) {
-  const atvi_fit_opts standard = atvi_fit_defaults();
+void atvi_fit_options_choose(const atvi_method *m, atvi_fit_opts *opts) {
   for (int i = 0; i < OPTIONS; i++)
-    if (!atvi_method_takes(m, OPTION[i].name))
-      put(&OPTION[i], atvi_fit_option_in(&OPTION[i], &standard), opts);
+    if (!atvi_fit_option_taken(&OPTION[i], m)) reset(&OPTION[i], opts);
   opts->method = m->of ? m->of : m->name;
   if (m->of) opts->exact = "on";
 }
@@ -138,50 +128,49 @@ void atvi_method_choose(const atvi_method *m, atvi_fit_opts *opts) {
 /* ---- checks ---- */
 
 /* A setting that would be ignored is a mistake that would not be noticed. */
-static atvi_status not_its_own(atvi_ctx *ctx, const atvi_method *method, const atvi_fit_option *p) {
+static atvi_status check_taken(atvi_ctx *ctx, const atvi_method *method, const atvi_fit_option *p) {
   const atvi_method *m;
-  char taken[ATVI_METHODS_TEXT] = "";
-  int n = 0, i = 0;
-  for (int k = 0; (m = atvi_method_at(ATVI_METHODS_OWN, k)); k++) n += atvi_method_takes(m, p->name);
-  for (int k = 0; (m = atvi_method_at(ATVI_METHODS_OWN, k)); k++)
-    if (atvi_method_takes(m, p->name)) atvi_list_add(taken, sizeof taken, m->name, ++i == n, " and ");
+  char list[ATVI_METHODS_TEXT] = "";
+  int n = 0, k = 0;
+  if (atvi_fit_option_taken(p, method)) return ATVI_OK;
+  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++) n += atvi_fit_option_taken(p, m);
+  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++)
+    if (atvi_fit_option_taken(p, m)) atvi_list_add(list, m->name, ++k == n, " and ");
   return ATVI_FAIL(ctx, ATVI_EINVAL, "%s is a setting of method%s %s; %s has none", p->name,
-                   n == 1 ? "" : "s", taken, method->name);
+                   n == 1 ? "" : "s", list, method->name);
 }
 
 static atvi_status check_word(atvi_ctx *ctx, const atvi_fit_option *p, const char *is) {
-  char list[128] = "";
-  for (int k = 0; p->word && p->word[k]; k++) {
+  char list[ATVI_METHODS_TEXT] = "";
+  if (!p->word) return ATVI_OK;
+  for (int k = 0; p->word[k]; k++) {
     if (strcmp(is, p->word[k]) == 0) return ATVI_OK;
-    atvi_list_add(list, sizeof list, p->word[k], !p->word[k + 1], " or ");
+    atvi_list_add(list, p->word[k], !p->word[k + 1], " or ");
   }
-  return p->word ? ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s: want %s", p->name, is, list) : ATVI_OK;
+  return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s: want %s", p->name, is, list);
 }
 
-static atvi_status check_number(atvi_ctx *ctx, const atvi_method *m, const atvi_fit_option *p, double x) {
+static atvi_status check_value(atvi_ctx *ctx, const atvi_fit_option *p, const atvi_fit_opts *o) {
+  const void *at = atvi_fit_option_in(p, o);
+  double x = p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_SECONDS ? *(const double *)at : 0;
+  if (p->kind == ATVI_OPTION_WORD) return check_word(ctx, p, word(p, o));
+  if (p->kind == ATVI_OPTION_COUNT && *(const atvi_idx *)at < 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %td: want 1 or more", p->name, *(const atvi_idx *)at);
   if (p->kind == ATVI_OPTION_SECONDS && !(x >= 0))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %g: want a time above 0, or 0 for no limit", p->name, x);
-  if (p->kind == ATVI_OPTION_NUMBER && (!(x >= 0) || !isfinite(x)))
+  if (!(x >= 0) || (p->kind == ATVI_OPTION_NUMBER && !isfinite(x)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %g: want a number above 0, or 0 for the default", p->name, x);
-  if (p->offset == AT(ess) && m->ess_most > 0 && x > m->ess_most)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "ess %g: method %s draws at most %g", x, m->name, m->ess_most);
   return ATVI_OK;
 }
 
-static atvi_status check(atvi_ctx *ctx, const atvi_method *m, const atvi_fit_option *p,
-                         const atvi_fit_opts *o) {
-  const void *at = atvi_fit_option_in(p, o);
-  if (is_word(p)) ATVI_TRY(check_word(ctx, p, word(p, o)));
-  if (p->kind == ATVI_OPTION_COUNT && *(const atvi_idx *)at < 0)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %td: want 1 or more", p->name, *(const atvi_idx *)at);
-  bool off = p->kind == ATVI_OPTION_SWITCH && strcmp(word(p, o), "off") == 0; /* which it is anyway */
-  if (!atvi_method_takes(m, p->name) && !off && !atvi_fit_option_is_default(p, o))
-    return not_its_own(ctx, m, p);
-  bool real = p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_SECONDS;
-  return real ? check_number(ctx, m, p, *(const double *)at) : ATVI_OK;
-}
-
-atvi_status atvi_fit_options_check(atvi_ctx *ctx, const atvi_fit_plan *plan) {
-  for (int i = 0; i < OPTIONS; i++) ATVI_TRY(check(ctx, plan->method, &OPTION[i], &plan->o));
+atvi_status atvi_fit_options_check(atvi_ctx *ctx, const atvi_method *m, const atvi_fit_opts *opts) {
+  for (int i = 0; i < OPTIONS; i++) {
+    const atvi_fit_option *p = &OPTION[i];
+    ATVI_TRY(check_value(ctx, p, opts));
+    bool off = p->word == SWITCH && strcmp(word(p, opts), "off") == 0; /* which it is anyway */
+    if (!off && !atvi_fit_option_is_default(p, opts)) ATVI_TRY(check_taken(ctx, m, p));
+  }
+  if (m->ess_most > 0 && opts->ess > m->ess_most)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ess %g: method %s draws at most %g", opts->ess, m->name, m->ess_most);
   return ATVI_OK;
 }

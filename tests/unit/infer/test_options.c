@@ -25,11 +25,11 @@ static void values_are_read_from_text(void) {
   CHECK(o.seed == UINT64_MAX && o.ess == 2500 && o.max_seconds == 0.25 && o.max_iter == 9 &&
         o.chains == PTRDIFF_MAX && o.freeze);
   CHECK_STR(o.exact, "on");
-  atvi_method_choose(atvi_method_find(ATVI_METHODS_ALL, "nuts"), &o);
+  atvi_fit_options_choose(atvi_method_find(0, "nuts"), &o);
   CHECK(o.seed == UINT64_MAX && o.ess == 2500 && o.chains == PTRDIFF_MAX && !o.freeze);
   CHECK_STR(o.method, "nuts");
   CHECK_STR(o.exact, "auto");
-  atvi_method_choose(atvi_method_find(ATVI_METHODS_ALL, "exact"), &o);
+  atvi_fit_options_choose(atvi_method_find(0, "exact"), &o);
   CHECK(o.ess == 2500 && o.chains == 0);
   CHECK_STR(o.method, "atvi");
   CHECK_STR(o.exact, "on");
@@ -74,21 +74,15 @@ static void off_is_no_demand(void) {
 static void methods_say_what_they_are(void) {
   const atvi_method *m;
   char text[ATVI_METHODS_TEXT];
-  for (int i = 0; (m = atvi_method_at(ATVI_METHODS_ALL, i)); i++) {
-    CHECK(atvi_method_find(ATVI_METHODS_ALL, m->name) == m && m->brief);
-    CHECK(m->of ? atvi_method_find(ATVI_METHODS_OWN, m->of) != NULL : m->run && m->help && m->takes);
-    CHECK(atvi_method_takes(m, "seed") && !atvi_method_takes(m, "iter") && !atvi_method_takes(m, ""));
-    for (const char *at = m->of ? "" : m->takes; *at; at += strspn(at, ", ")) { /* all of them exist */
-      size_t n = strcspn(at, ",");
-      snprintf(text, sizeof text, "%.*s", (int)n, at);
-      CHECK_MSG(atvi_fit_option_find(text) != NULL, "%s takes %s", m->name, text);
-      CHECK(atvi_method_takes(m, text));
-      at += n;
-    }
+  for (int i = 0; (m = atvi_method_at(0, i)); i++) {
+    bool own = m->is & ATVI_METHOD_OWN;
+    CHECK(atvi_method_find(0, m->name) == m && m->brief && own == !m->of);
+    CHECK(own ? m->run && m->help : atvi_method_find(ATVI_METHOD_OWN, m->of) != NULL);
+    CHECK(atvi_fit_option_taken(atvi_fit_option_find("seed"), m));
   }
-  CHECK_STR(atvi_methods_text(ATVI_METHODS_OWN, " or ", text), "atvi, nf, copula, ram, nuts or map");
-  CHECK_STR(atvi_methods_text(ATVI_METHODS_REFERENCE, " and ", text), "exact, nuts and ram");
-  CHECK(!atvi_method_find(ATVI_METHODS_OWN, "exact") && !atvi_method_find(ATVI_METHODS_POSTERIOR, "map"));
+  CHECK_STR(atvi_methods_text(ATVI_METHOD_OWN, " or ", text), "atvi, nf, copula, ram, nuts or map");
+  CHECK_STR(atvi_methods_text(ATVI_METHOD_EXACT, " and ", text), "ram, nuts and exact");
+  CHECK(!atvi_method_find(ATVI_METHOD_OWN, "exact") && !atvi_method_find(ATVI_METHOD_POSTERIOR, "map"));
 }
 
 static void other_languages_can_list_them(void) {
