@@ -77,6 +77,16 @@ bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data
   return true;
 }
 
+bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
+                     atvi_app_model *model) {
+  atvi_app_set *fixed;
+  atvi_app_data *files;
+  if (!atvi_call_sets(s, "fix", fix, &fixed) || !atvi_call_data(s, data, &files)) return false;
+  model->n_fix = fix->n, model->fix = fixed;
+  model->n_data = data->n, model->data = files;
+  return true;
+}
+
 int atvi_print(const char *text) {
   atvi_show_end();
   errno = 0;

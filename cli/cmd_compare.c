@@ -104,20 +104,13 @@ static int report(const options *o, const atvi_app_compare_result *r) {
 
 static int run(int argc, char **argv) {
   options o = {.compare.fit.how = atvi_fit_defaults()};
-  atvi_app_model *model = &o.compare.fit.model;
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_compare, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    model->n_fix = o.fix.n;
-    model->fix = fixed;
-    model->n_data = o.data.n;
-    model->data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.compare.fit.model)) {
     atvi_app_compare_result result;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_compare(s.ctx, s.pool, &o.compare, &result);

@@ -121,14 +121,8 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    o.fit.model.n_fix = o.fix.n;
-    o.fit.model.fix = fixed;
-    o.fit.model.n_data = o.data.n;
-    o.fit.model.data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.fit.model)) {
     atvi_app_fit_result result = {0};
     atvi_call
         shown; /* gets the progress that the fit's own context is not given, since the report keeps it */

@@ -90,14 +90,8 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_sbc, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    o.sbc.model.n_fix = o.fix.n;
-    o.sbc.model.fix = fixed;
-    o.sbc.model.n_data = o.data.n;
-    o.sbc.model.data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.sbc.model)) {
     atvi_app_repeat_result result;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_sbc(s.ctx, s.pool, &o.sbc, &result);

@@ -91,14 +91,8 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_study, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    o.study.model.n_fix = o.fix.n;
-    o.study.model.fix = fixed;
-    o.study.model.n_data = o.data.n;
-    o.study.model.data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.study.model)) {
     atvi_app_repeat_result result;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_study(s.ctx, s.pool, &o.study, &result);
