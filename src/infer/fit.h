@@ -92,8 +92,8 @@ static inline const void *atvi_fit_option_in(const atvi_fit_option *p, const atv
   return (const char *)opts + p->offset;
 }
 bool atvi_fit_option_is_default(const atvi_fit_option *p, const atvi_fit_opts *opts);
-/* Sets an option from text, which opts then refers to; on and off may be 1 and 0 too. False: that is not a value of its kind. Whether it is
- * in range is for atvi_fit_check. */
+/* Sets an option from text, which opts then refers to; on and off may be 1 and 0 too. False: that is not a
+ * value of its kind. Whether it is in range is for atvi_fit_check. */
 bool atvi_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_opts *opts);
 /* Words that are NULL become their defaults. */
 void atvi_fit_options_fill(atvi_fit_opts *opts);
@@ -117,7 +117,8 @@ struct atvi_fit_plan {
   double temperature[ATVI_FIT_RUNGS];
 };
 
-/* Reads and checks options, before anything is begun; words are not copied. opts NULL: defaults. Errors: EINVAL, naming the value. */
+/* Reads and checks options, before anything is begun; words are not copied. opts NULL: defaults. Errors:
+ * EINVAL, naming the value. */
 ATVI_CHECKED atvi_status atvi_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan);
 /* As atvi_fit, by a plan. */
 ATVI_CHECKED atvi_status atvi_fit_planned(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_plan *plan,
