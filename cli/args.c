@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "args.h"
 #include "io/csv.h"
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,6 +46,26 @@ const char *atvi_args_nearest(const char *word, const char *const *names) {
   return best;
 }
 
+/* ---- options of a fit ---- */
+
+void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_ARGS_MOST]) {
+  static const atvi_arg_kind kind[] = {
+      [ATVI_OPTION_WORD] = ATVI_ARG_TEXT,     [ATVI_OPTION_SEED] = ATVI_ARG_SEED,
+      [ATVI_OPTION_NUMBER] = ATVI_ARG_NUMBER, [ATVI_OPTION_SECONDS] = ATVI_ARG_DURATION,
+      [ATVI_OPTION_COUNT] = ATVI_ARG_COUNT,   [ATVI_OPTION_FLAG] = ATVI_ARG_FLAG,
+  };
+  const atvi_fit_option *p;
+  int n = 0;
+  for (int i = 0; (p = atvi_fit_option_at(i)); i++) {
+    const char *name = p->flag ? p->flag : p->name;
+    void *into = (char *)how + p->offset;
+    arg[n++] = (atvi_arg){name, p->value, p->flag_off ? ATVI_ARG_ON : kind[p->kind], into, p->help};
+    if (p->flag_off) arg[n++] = (atvi_arg){p->flag_off, NULL, ATVI_ARG_OFF, into, p->help_off};
+  }
+  do assert(n < ATVI_ARGS_MOST), arg[n++] = *own;
+  while (own++->name);
+}
+
 /* ---- values ---- */
 
 typedef struct {
@@ -67,8 +88,9 @@ static int put_count(const atvi_arg *arg, const parser *p, const char *text) {
   char *end;
   errno = 0;
   long long v = strtoll(text, &end, 10);
-  if (errno || end == text || *end || v < 1) return bad_value(arg, p, text, "a whole number, at least 1");
-  *(long long *)arg->into = v;
+  if (errno || end == text || *end || v < 1 || v > PTRDIFF_MAX)
+    return bad_value(arg, p, text, "a whole number, at least 1");
+  *(atvi_idx *)arg->into = (atvi_idx)v;
   return -1;
 }
 
@@ -102,6 +124,18 @@ static int put_duration(const atvi_arg *arg, const parser *p, const char *text) 
   return -1;
 }
 
+static int put_switch(const atvi_arg *arg, const parser *p) {
+  const bool on = arg->kind == ATVI_ARG_ON;
+  const char **into = arg->into, *other = on ? "off" : "on";
+  for (const atvi_arg *a = p->arg; strcmp(*into, other) == 0 && a->name; a++)
+    if (a->into == arg->into && a != arg) {
+      fprintf(stderr, "atvi %s: --%s and --%s exclude each other\n", p->command->name, a->name, arg->name);
+      return USAGE;
+    }
+  *into = on ? "on" : "off";
+  return -1;
+}
+
 static int put_list(const atvi_arg *arg, const parser *p, const char *text) {
   atvi_arg_list *list = arg->into;
   if (list->n == ATVI_ARG_LIST_MAX) {
@@ -116,6 +150,8 @@ static int put_list(const atvi_arg *arg, const parser *p, const char *text) {
 static int put(const atvi_arg *arg, const parser *p, const char *text) {
   switch (arg->kind) {
   case ATVI_ARG_FLAG: *(bool *)arg->into = true; return -1;
+  case ATVI_ARG_ON:
+  case ATVI_ARG_OFF: return put_switch(arg, p);
   case ATVI_ARG_MAYBE:
   case ATVI_ARG_TEXT: *(const char **)arg->into = text; return -1;
   case ATVI_ARG_COUNT: return put_count(arg, p, text);
@@ -163,12 +199,13 @@ static int option(const parser *p, int argc, char **argv, int *i) {
   const atvi_arg *arg = find(p, word);
   if (!arg) return unknown(p, word);
   const char *equals = strchr(word, '=');
-  if (arg->kind == ATVI_ARG_FLAG && equals) {
+  bool flag = !arg->value;
+  if (flag && equals) {
     fprintf(stderr, "atvi %s: --%s takes no value\n", p->command->name, arg->name);
     return USAGE;
   }
   if (equals) return put(arg, p, equals + 1);
-  if (arg->kind == ATVI_ARG_FLAG || arg->kind == ATVI_ARG_MAYBE) return put(arg, p, "");
+  if (flag || arg->kind == ATVI_ARG_MAYBE) return put(arg, p, "");
   if (*i + 1 >= argc) {
     fprintf(stderr, "atvi %s: %s wants a value: %s %s\n", p->command->name, word, word, arg->value);
     return USAGE;

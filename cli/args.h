@@ -6,12 +6,14 @@
 #ifndef ATVI_CLI_ARGS_H
 #define ATVI_CLI_ARGS_H
 
-#include "atvi/core.h"
+#include "infer/fit.h"
 
 typedef enum {
   ATVI_ARG_FLAG,     /* bool */
+  ATVI_ARG_ON,       /* const char *: a flag that sets it to "on" */
+  ATVI_ARG_OFF,      /* likewise, to "off" */
   ATVI_ARG_TEXT,     /* const char * */
-  ATVI_ARG_COUNT,    /* long long: a whole number >= 1 */
+  ATVI_ARG_COUNT,    /* atvi_idx: a whole number >= 1 */
   ATVI_ARG_SEED,     /* uint64_t */
   ATVI_ARG_NUMBER,   /* double, finite, > 0 */
   ATVI_ARG_DURATION, /* double, seconds: 90, 90s, 10m, 1.5h, 2d */
@@ -34,6 +36,11 @@ typedef struct {
   const char *help;
 } atvi_arg;
 
+enum { ATVI_ARGS_MOST = 64 };
+
+/* Puts the options of a fit, which go into how, before those of own[], up to the one without a name, in arg. */
+void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_ARGS_MOST]);
+
 typedef struct atvi_command {
   const char *name;    /* "fit" */
   const char *brief;   /* half a sentence for the list of commands */
@@ -53,6 +60,10 @@ int atvi_args_parse(const atvi_command *command, const atvi_arg *arg, int argc, 
 /* The same for a command that takes one operand or more. */
 int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
                          atvi_arg_list *operands);
+
+/* Methods for a page, as atvi_method_at lists them: name and brief or, of methods of their own, help. Returns text. */
+enum { ATVI_HELP_METHODS = 4096 };
+const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]);
 
 /* The name nearest to word in a NULL-ended list, or NULL where none is near. */
 const char *atvi_args_nearest(const char *word, const char *const *names);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool atvi_call_open(atvi_call *s, const atvi_command *command, long long threads, bool quiet) {
+bool atvi_call_open(atvi_call *s, const atvi_command *command, atvi_idx threads, bool quiet) {
   *s = (atvi_call){.command = command};
   if (atvi_ctx_new(NULL, &s->ctx) != ATVI_OK || atvi_pool_new(s->ctx, &s->pool) != ATVI_OK) {
     fprintf(stderr, "atvi: no memory\n");
@@ -74,6 +74,16 @@ bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data
     (*out)[i].name = atvi_pool_strndup(s->pool, text, (size_t)(equals - text));
     if (!(*out)[i].name) return no_memory();
   }
+  return true;
+}
+
+bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
+                     atvi_app_model *model) {
+  atvi_app_set *fixed;
+  atvi_app_data *files;
+  if (!atvi_call_sets(s, "fix", fix, &fixed) || !atvi_call_data(s, data, &files)) return false;
+  model->n_fix = fix->n, model->fix = fixed;
+  model->n_data = data->n, model->data = files;
   return true;
 }
 

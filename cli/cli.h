@@ -38,7 +38,7 @@ typedef struct {
 } atvi_call;
 
 /* threads 0: one per core. Tells a failure itself; returns false then. */
-bool atvi_call_open(atvi_call *s, const atvi_command *command, long long threads, bool quiet);
+bool atvi_call_open(atvi_call *s, const atvi_command *command, atvi_idx threads, bool quiet);
 void atvi_call_close(atvi_call *s);
 /* Prints the failure with what to do about it and gives the exit code. */
 int atvi_call_fail(const atvi_call *s, atvi_status status);
@@ -49,6 +49,9 @@ int atvi_call_repeated(const atvi_call *s, const atvi_app_repeat_result *r, bool
 bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out);
 /* `FILE` or `name=FILE`. */
 bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data **out);
+/* Both, for a model; false: as above. */
+bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
+                     atvi_app_model *model);
 
 /* Writes text to standard output; a full disk or a closed pipe is a failure that is told. */
 int atvi_print(const char *text);

@@ -16,7 +16,7 @@ static int run(int argc, char **argv) {
   atvi_arg_list data = {0};
   const char *folder = NULL, *runs = NULL;
   bool no_compile = false;
-  long long threads = 0;
+  atvi_idx threads = 0;
   uint64_t seed = 1;
   const atvi_arg arg[] = {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,

@@ -3,15 +3,11 @@
 #include <limits.h>
 #include <stdio.h>
 
+static char methods[ATVI_HELP_METHODS]; /* filled from the list of methods before it is shown */
+
 static const char *const after[] = {
     "METHODS",
-    "atvi    variational inference with weights, as atvi fit --no-exact\n"
-    "nf      a normalising flow alone\n"
-    "copula  a Gaussian copula\n"
-    "ram     robust adaptive Metropolis\n"
-    "nuts    the No-U-Turn sampler\n"
-    "exact   atvi, then chains that start from it, as atvi fit --exact\n"
-    "map     Laplace's method; not among the default\n",
+    methods,
     "TABLE",
     "For every parameter and derived quantity the mode, the 95 % HPD interval,\n"
     "and the distance of its marginal to that of the reference: Wasserstein-1,\n"
@@ -46,18 +42,22 @@ static const char *const after[] = {
 typedef struct {
   atvi_app_compare_opts compare;
   atvi_arg_list fix, data;
-  long long threads;
+  atvi_idx threads;
   bool strict, quiet, json;
 } options;
 
 static int parse(options *o, int argc, char **argv) {
   atvi_app_fit_opts *fit = &o->compare.fit;
+  char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT], from[2 * ATVI_METHODS_TEXT];
+  snprintf(which, sizeof which, "Which, separated by commas (default %s).",
+           atvi_methods_text(ATVI_METHOD_POSTERIOR, ", ", list));
+  snprintf(from, sizeof from,
+           "Measure distances from this one (default: the last of %s with verdict ok, or else %s).",
+           atvi_methods_text(ATVI_METHOD_EXACT, " and ", list), fit->how.method);
+  atvi_help_methods(0, methods);
   const atvi_arg arg[] = {
-      {"methods", "LIST", ATVI_ARG_TEXT, &o->compare.methods,
-       "Which, separated by commas (default atvi,nf,copula,ram,nuts,exact)."},
-      {"reference", "METHOD", ATVI_ARG_TEXT, &o->compare.reference,
-       "Measure distances from this one (default: the first of exact, nuts and ram with verdict ok, or "
-       "else atvi)."},
+      {"methods", "LIST", ATVI_ARG_TEXT, &o->compare.methods, which},
+      {"reference", "METHOD", ATVI_ARG_TEXT, &o->compare.reference, from},
       {"parallel", NULL, ATVI_ARG_FLAG, &o->compare.parallel,
        "Run the methods side by side instead of one after another. The results are the same, but the times "
        "are shared, and marked so."},
@@ -104,20 +104,13 @@ static int report(const options *o, const atvi_app_compare_result *r) {
 
 static int run(int argc, char **argv) {
   options o = {.compare.fit.how = atvi_fit_defaults()};
-  atvi_app_model *model = &o.compare.fit.model;
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_compare, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    model->n_fix = o.fix.n;
-    model->fix = fixed;
-    model->n_data = o.data.n;
-    model->data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.compare.fit.model)) {
     atvi_app_compare_result result;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_compare(s.ctx, s.pool, &o.compare, &result);
@@ -140,7 +133,7 @@ const atvi_command atvi_cmd_compare = {
         "others go on."
         "\n\n"
         "Distances are from the best reference there is: a method that is exact in the limit and whose "
-        "verdict is ok.",
+        "verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit --exact'.",
     .after = after,
     .run = run,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion scripts, from the same tables as --help: names of options, and what can be said of their values.
- * The choices for a value are those of the command's usage, `[--method atvi|nf|...]`; a value called DIR is a folder, one
+ * The choices for a value are those of the option of a fit, or those of the command's usage, `[--like sir|seir|...]`; a value called DIR is a folder, one
  * that has FILE in its name a file; of others nothing is known. */
 #include "cli.h"
 #include <string.h>
@@ -36,6 +36,17 @@ static bool choices(const char *usage, const char *before, char *out) {
 
 static bool option_choices(const atvi_command *command, const atvi_arg *arg, char *out) {
   char before[64];
+  const atvi_fit_option *p = command == &atvi_cmd_fit ? atvi_fit_option_find(arg->name) : NULL;
+  size_t n = 0;
+  out[0] = 0;
+  if (p && strcmp(p->name, "method") == 0) {
+    const atvi_method *m;
+    for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++)
+      n += (size_t)snprintf(out + n, CHOICES_MAX - n, "%s%s", i ? " " : "", m->name);
+  }
+  for (int i = 0; p && p->word && p->word[i]; i++)
+    n += (size_t)snprintf(out + n, CHOICES_MAX - n, "%s%s", i ? " " : "", p->word[i]);
+  if (n) return true;
   snprintf(before, sizeof before, "--%s ", arg->name);
   return choices(command->usage, before, out);
 }

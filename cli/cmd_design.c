@@ -24,7 +24,7 @@ static const char *const after[] = {
 
 static int run(int argc, char **argv) {
   atvi_app_design_opts o = {.seed = 1};
-  long long n = 0;
+  atvi_idx n = 0;
   bool quiet = false;
   const atvi_arg arg[] = {
       {"n", "N", ATVI_ARG_COUNT, &n,
@@ -45,7 +45,7 @@ static int run(int argc, char **argv) {
     fprintf(stderr, "atvi design: how many points? atvi design %s -n 100\n", o.path);
     return ATVI_EXIT_USAGE;
   }
-  o.n = (atvi_idx)n;
+  o.n = n;
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_design, 1, quiet)) return ATVI_EXIT_FAILED;
   atvi_app_design_result r;

@@ -36,7 +36,7 @@ static int run(int argc, char **argv) {
   atvi_app_emulate_opts o = {.test = 0.1, .seed = 1};
   const char *test = NULL;
   bool strict = false, json = false, quiet = false;
-  long long threads = 0;
+  atvi_idx threads = 0;
   const atvi_arg arg[] = {
       {"test", "SHARE", ATVI_ARG_TEXT, &test,
        "Share of the runs that an emulator is fitted without, to be predicted by it (default 0.1; 0: none). "

@@ -37,7 +37,7 @@ static const char *const after[] = {
 typedef struct {
   atvi_app_export_opts to;
   atvi_arg_list data;
-  long long threads;
+  atvi_idx threads;
   bool quiet;
 } options;
 

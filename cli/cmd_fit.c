@@ -4,25 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+static char methods[ATVI_HELP_METHODS]; /* filled from the list of methods before it is shown */
+
 static const char *const after[] = {
     "METHODS",
-    "atvi    Annealed transformed variational inference, the default: a flexible\n"
-    "        distribution is fitted to the posterior along a ladder of falling\n"
-    "        temperatures, other modes are looked for, and its draws are weighted\n"
-    "        to make them exact. k-hat and the effective sample size tell how far\n"
-    "        they can be trusted.\n"
-    "nf      The same distribution (a normalising flow) without ladder, without\n"
-    "        a search for modes and without fine-tuning.\n"
-    "copula  A Gaussian copula in its place; likewise.\n"
-    "ram     Robust adaptive Metropolis: several chains from dispersed starts,\n"
-    "        run until R-hat < 1.01 and bulk and tail ESS reach --ess for every\n"
-    "        parameter, or a limit. Exact in the end; the check of the others.\n"
-    "nuts    The No-U-Turn sampler as in Stan, with windowed adaptation, until\n"
-    "        the same criteria are met. For smooth models; tells of divergences,\n"
-    "        E-BFMI and tree depth.\n"
-    "map     The maximum of the posterior from several starts, standard\n"
-    "        deviations by Laplace's method, and the directions that the data\n"
-    "        do not inform.\n",
+    methods,
     "FILES",
     "DIR/draws.csv      draws that count equally, as Stan CSV: # lines with the\n"
     "                   configuration, a header, lp__, log_lik__, then parameters\n"
@@ -46,7 +32,7 @@ static const char *const after[] = {
     "$XDG_CACHE_HOME/atvi\n"
     "                   compiled models (default ~/.cache/atvi); may be deleted\n",
     "SIGNALS",
-    "Ctrl-C (SIGINT) and SIGTERM end the run early: what there is is written,\n"
+    "Ctrl-C (SIGINT) and SIGTERM end the run early: results so far are written,\n"
     "the summary says so, and the exit status is 130. A second signal ends at\n"
     "once.\n",
     "EXIT STATUS",
@@ -66,16 +52,12 @@ static const char *const after[] = {
 typedef struct {
   atvi_app_fit_opts fit;
   atvi_arg_list fix, data;
-  long long chains, max_iter, threads;
-  bool strict, quiet, exact, no_exact;
+  atvi_idx threads;
+  bool strict, quiet;
 } options;
 
 static int parse(options *o, int argc, char **argv, const char **path) {
-  const atvi_arg arg[] = {
-      {"method", "METHOD", ATVI_ARG_TEXT, &o->fit.how.method,
-       "atvi, nf, copula, ram, nuts or map; see METHODS (default atvi)."},
-      {"seed", "N", ATVI_ARG_SEED, &o->fit.how.seed,
-       "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
+  const atvi_arg own[] = {
       {"out", "DIR", ATVI_ARG_TEXT, &o->fit.out,
        "Folder for the results. Default: a new numbered folder here, named after the model (cold-001, "
        "cold-002, "
@@ -97,29 +79,6 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any "
        "column of the "
        "data in the place of t, with < <= > >= == !=; several joined by 'and'."},
-      {"ess", "N", ATVI_ARG_NUMBER, &o->fit.how.ess,
-       "Effective sample size to reach: by every parameter (ram, nuts; default 1000, at most 1e5), or by the "
-       "weighted draws (atvi, nf, copula; default 25000, or 4000 for slow models; at most 1e6)."},
-      {"max-iter", "N", ATVI_ARG_COUNT, &o->max_iter,
-       "Most training steps (atvi, nf, copula), or iterations of each chain (ram; default 500000; nuts: "
-       "20000)."},
-      {"max-time", "TIME", ATVI_ARG_DURATION, &o->fit.how.max_seconds,
-       "Most time to spend: 90s, 10m, 1.5h, 2d. What there is then is written."},
-      {"chains", "N", ATVI_ARG_COUNT, &o->chains, "Number of chains (ram, nuts; default 16, at most 1024)."},
-      {"ladder", "LADDER", ATVI_ARG_TEXT, &o->fit.how.ladder,
-       "Temperatures of atvi: auto (the default: chosen from the draws at hand), none, or numbers that fall "
-       "and end with 1, such as 3,1."},
-      {"freeze", NULL, ATVI_ARG_FLAG, &o->fit.how.freeze,
-       "With given temperatures: a block of layers for each, earlier blocks frozen."},
-      {"map", "MAP", ATVI_ARG_TEXT, &o->fit.how.map,
-       "How atvi makes bounded parameters unbounded, where the model file leaves it open: auto (the "
-       "default), surjection, probit or logit."},
-      {"tune", "WHEN", ATVI_ARG_TEXT, &o->fit.how.tune,
-       "Fine-tuning of atvi with weights: auto (the default: where it may help), on or off."},
-      {"exact", NULL, ATVI_ARG_FLAG, &o->exact,
-       "atvi: chains that start from the approximation and end exact, in the place of its weighted draws. By "
-       "default where k-hat forbids the weights."},
-      {"no-exact", NULL, ATVI_ARG_FLAG, &o->no_exact, "atvi: never that; the verdict then says so."},
       {"no-report", NULL, ATVI_ARG_FLAG, &o->fit.no_report, "Do not write report.html and figures."},
       {"live", NULL, ATVI_ARG_FLAG, &o->fit.live,
        "Serve the report on this machine while the fit runs; the address is printed. See also atvi watch."},
@@ -130,6 +89,9 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "No progress; only the folder's name and, on standard error, why the verdict is not ok."},
       {0},
   };
+  atvi_arg arg[ATVI_ARGS_MOST];
+  atvi_args_fit(&o->fit.how, own, arg);
+  atvi_help_methods(ATVI_METHOD_OWN, methods);
   return atvi_args_parse(&atvi_cmd_fit, arg, argc, argv, path);
 }
 
@@ -156,24 +118,11 @@ static int run(int argc, char **argv) {
   options o = {.fit.how = atvi_fit_defaults()};
   int code = parse(&o, argc, argv, &o.fit.model.path);
   if (code >= 0) return code;
-  o.fit.how.chains = o.chains > INT_MAX ? INT_MAX : (int)o.chains;
-  o.fit.how.max_iter = (atvi_idx)o.max_iter;
-  if (o.exact && o.no_exact) {
-    fprintf(stderr, "atvi fit: --exact and --no-exact exclude each other\n");
-    return ATVI_EXIT_USAGE;
-  }
-  if (o.exact || o.no_exact) o.fit.how.exact = o.no_exact ? "off" : "on";
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_fit, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    o.fit.model.n_fix = o.fix.n;
-    o.fit.model.fix = fixed;
-    o.fit.model.n_data = o.data.n;
-    o.fit.model.data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.fit.model)) {
     atvi_app_fit_result result = {0};
     atvi_call
         shown; /* gets the progress that the fit's own context is not given, since the report keeps it */
@@ -192,7 +141,7 @@ static int run(int argc, char **argv) {
 const atvi_command atvi_cmd_fit = {
     .name = "fit",
     .brief = "infer the parameters of a model from its data",
-    .usage = "MODEL [--method atvi|nf|copula|ram|nuts|map] [--seed N] [--out DIR]\n"
+    .usage = "MODEL [--method METHOD] [--seed N] [--out DIR]\n"
              "         [--threads N] [--fix NAME=VALUE] [--max-time TIME]\n"
              "         [--data FILE] ...",
     .operand = "MODEL",

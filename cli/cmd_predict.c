@@ -48,7 +48,7 @@ static const char *const after[] = {
 typedef struct {
   atvi_app_predict_opts predict;
   atvi_arg_list data, where;
-  long long draws, threads;
+  atvi_idx threads;
   bool json, quiet;
 } options;
 
@@ -62,7 +62,7 @@ static int parse(options *o, int argc, char **argv) {
        "Predict these rows from the others, with the parameters of the fit as they are: a rule as of atvi "
        "fit --holdout. For models whose "
        "observations are sums of processes."},
-      {"draws", "N", ATVI_ARG_COUNT, &o->draws,
+      {"draws", "N", ATVI_ARG_COUNT, &o->predict.draws,
        "Draws of the posterior to use (default: all, at most 20000, fewer of large models)."},
       {"out", "FILE", ATVI_ARG_TEXT, &o->predict.out,
        "Write the draws themselves: draw__ (its line in draws.csv), series, time, mean, predictive."},
@@ -99,7 +99,6 @@ static int run(int argc, char **argv) {
   options o = {0};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
-  o.predict.draws = (atvi_idx)o.draws;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_predict, o.threads, true)) return ATVI_EXIT_FAILED;

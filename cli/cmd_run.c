@@ -35,7 +35,7 @@ static const char *const after[] = {
 
 typedef struct {
   atvi_app_program_opts run;
-  long long jobs;
+  atvi_idx jobs;
   const char *retries;
   bool strict, quiet;
 } options;

@@ -45,16 +45,17 @@ static const char *const after[] = {
 typedef struct {
   atvi_app_sbc_opts sbc;
   atvi_arg_list fix, data;
-  long long replicates, threads;
+  atvi_idx threads;
   bool json, strict, quiet;
 } options;
 
 static int parse(options *o, int argc, char **argv) {
+  char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT];
+  snprintf(which, sizeof which, "One of %s, with its defaults; exact is atvi fit --exact (default atvi).",
+           atvi_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
-      {"replicates", "N", ATVI_ARG_COUNT, &o->replicates, "Number of data sets (default 200)."},
-      {"method", "METHOD", ATVI_ARG_TEXT, &o->sbc.method,
-       "One of atvi, nf, copula, ram, nuts and exact, with its defaults; exact is atvi fit --exact (default "
-       "atvi)."},
+      {"replicates", "N", ATVI_ARG_COUNT, &o->sbc.replicates, "Number of data sets (default 200)."},
+      {"method", "METHOD", ATVI_ARG_TEXT, &o->sbc.method, which},
       {"seed", "N", ATVI_ARG_SEED, &o->sbc.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1."},
       {"out", "DIR", ATVI_ARG_TEXT, &o->sbc.out,
@@ -83,21 +84,14 @@ static int parse(options *o, int argc, char **argv) {
 }
 
 static int run(int argc, char **argv) {
-  options o = {.sbc = {.method = "atvi", .seed = 1, .scale_sd = 1}, .replicates = 200};
+  options o = {.sbc = {.method = "atvi", .seed = 1, .scale_sd = 1, .replicates = 200}};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
-  o.sbc.replicates = (atvi_idx)o.replicates;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_sbc, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    o.sbc.model.n_fix = o.fix.n;
-    o.sbc.model.fix = fixed;
-    o.sbc.model.n_data = o.data.n;
-    o.sbc.model.data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.sbc.model)) {
     atvi_app_repeat_result result;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_sbc(s.ctx, s.pool, &o.sbc, &result);

@@ -23,7 +23,7 @@ static const char *const after[] = {
 typedef struct {
   atvi_arg_list set, fix, data;
   const char *observe, *times, *folder, *runs;
-  long long prior;
+  atvi_idx prior;
   uint64_t seed;
   bool no_compile;
 } options;
@@ -86,7 +86,7 @@ static int run(int argc, char **argv) {
         .set = sets,
         .observe = o.observe != NULL,
         .data = o.observe && o.observe[0] ? o.observe : NULL,
-        .prior = (atvi_idx)o.prior,
+        .prior = o.prior,
         .times = o.times,
         .seed = o.seed,
     };

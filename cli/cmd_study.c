@@ -38,19 +38,21 @@ static const char *const after[] = {
 typedef struct {
   atvi_app_study_opts study;
   atvi_arg_list truth, fix, data;
-  long long replicates, threads;
+  atvi_idx threads;
   bool json, strict, quiet;
 } options;
 
 static int parse(options *o, int argc, char **argv) {
+  char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT];
+  snprintf(which, sizeof which,
+           "Which of %s, separated by commas, with their defaults; exact is atvi fit --exact (default atvi).",
+           atvi_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
       {"truth", "TRUTH", ATVI_ARG_LIST, &o->truth,
        "Parameters at which data are simulated and by which fits are scored: name=value,... or a JSON file, "
        "{\"beta\": 0.9, \"nu\": [1, 2]}. May be repeated."},
-      {"replicates", "N", ATVI_ARG_COUNT, &o->replicates, "Number of data sets (default 50)."},
-      {"methods", "LIST", ATVI_ARG_TEXT, &o->study.methods,
-       "Which of atvi, nf, copula, ram, nuts and exact, separated by commas, with their defaults; exact is "
-       "atvi fit --exact (default atvi)."},
+      {"replicates", "N", ATVI_ARG_COUNT, &o->study.replicates, "Number of data sets (default 50)."},
+      {"methods", "LIST", ATVI_ARG_TEXT, &o->study.methods, which},
       {"seed", "N", ATVI_ARG_SEED, &o->study.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1; the data set of the first is that of atvi "
        "simulate --observe."},
@@ -81,23 +83,16 @@ static int parse(options *o, int argc, char **argv) {
 }
 
 static int run(int argc, char **argv) {
-  options o = {.study = {.methods = "atvi", .seed = 1}, .replicates = 50};
+  options o = {.study = {.methods = "atvi", .seed = 1, .replicates = 50}};
   int code = parse(&o, argc, argv);
   if (code >= 0) return code;
-  o.study.replicates = (atvi_idx)o.replicates;
   o.study.n_truth = o.truth.n;
   o.study.truth = o.truth.text;
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_study, o.threads, o.quiet || o.json)) return ATVI_EXIT_FAILED;
-  atvi_app_set *fixed;
-  atvi_app_data *files;
   code = ATVI_EXIT_USAGE;
-  if (atvi_call_sets(&s, "fix", &o.fix, &fixed) && atvi_call_data(&s, &o.data, &files)) {
-    o.study.model.n_fix = o.fix.n;
-    o.study.model.fix = fixed;
-    o.study.model.n_data = o.data.n;
-    o.study.model.data = files;
+  if (atvi_call_model(&s, &o.fix, &o.data, &o.study.model)) {
     atvi_app_repeat_result result;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_study(s.ctx, s.pool, &o.study, &result);

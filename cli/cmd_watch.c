@@ -25,7 +25,7 @@ static void told(const char *url) {
 }
 
 static int run(int argc, char **argv) {
-  long long port = 0;
+  atvi_idx port = 0;
   const atvi_arg arg[] = {
       {"port", "N", ATVI_ARG_COUNT, &port, "Port to listen on (default: any that is free)."},
       {0},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The library for other languages: functions of plain numbers, pointers and strings, and no structs to be laid out as C does.
- * python/ and r/ are made of this. C programs have target.h, fit.h and draws.h. */
+/* The library for other languages: functions of plain numbers, pointers and strings, and no structs to be
+ * laid out as C does. python/ and r/ are made of this. C programs have target.h, fit.h and draws.h. */
 #ifndef ATVI_BIND_H
 #define ATVI_BIND_H
 
@@ -11,16 +11,18 @@
 extern "C" {
 #endif
 
-/* Log density, with any constant, of B points theta[d][B] into log_density[B], and its gradient into gradient[d][B] unless that is NULL.
- * All points are inside the bounds. A point with a log density that is NaN or +inf has failed, one with -inf is impossible. Returns 0; anything
- * else: it failed as a whole, and is not called again. Never called from two threads at once; with one thread in the context, only
- * from the thread that called atvi_fit. */
+/* Log density, with any constant, of B points theta[d][B] into log_density[B], and its gradient into
+ * gradient[d][B] unless that is NULL. All points are inside the bounds. A point with a log density that is
+ * NaN or +inf has failed, one with -inf is impossible. Returns 0; anything else: it failed as a whole, and
+ * is not called again. Never called from two threads at once; with one thread in the context, only from
+ * the thread that called atvi_fit. */
 typedef int (*atvi_density_fn)(void *user, atvi_idx d, atvi_idx B, const double *theta, double *log_density,
                                double *gradient);
 
-/* A target of a log density over a box. names [d]; lower, upper [d], infinite where open; all copied. map, see atvi_param; NULL: auto. log_prior is 0,
- * log_lik the density, log evidence that of the density over the box. Errors: EINVAL (d < 1, no fn, a name twice or missing, a box without inside),
- * ENOMEM. *out is NULL on any error. */
+/* A target of a log density over a box. names [d]; lower, upper [d], infinite where open; all copied. map,
+ * see atvi_param; NULL: auto. log_prior is 0, log_lik the density, log evidence that of the density over
+ * the box. Errors: EINVAL (d < 1, no fn, a name twice or missing, a box without inside), ENOMEM. *out is
+ * NULL on any error. */
 ATVI_API ATVI_CHECKED atvi_status atvi_density_new(atvi_ctx *ctx, const char *name, atvi_idx d,
                                                    const char *const *names, const double *lower,
                                                    const double *upper, const char *map, atvi_density_fn fn,
@@ -29,12 +31,19 @@ ATVI_API ATVI_CHECKED atvi_status atvi_density_new(atvi_ctx *ctx, const char *na
 ATVI_API bool atvi_density_failed(const atvi_target *target);
 ATVI_API void atvi_density_free(atvi_target *target); /* NULL is fine */
 
-/* atvi_fit with options [n] by name, as their members in atvi_fit_opts are called, and values as text: "method" "ram", "seed" "7", "freeze" "1".
- * The gradient of a target of atvi_density_new is compared with differences of its log density first, unless the method is ram or there is an option
- * "check_gradient" "0". Errors: EINVAL (also an unknown name, or a value that is none), EMODEL (also a wrong gradient), and those of atvi_fit. */
+/* atvi_fit with options [n] by name, as their members in atvi_fit_opts are called, and values as text:
+ * "method" "ram", "seed" "7", "freeze" "1". Those that are "auto", "on" or "off" may be "1" or "0" too.
+ * The gradient of a target of atvi_density_new is compared with differences of its log density first,
+ * unless the method does without or there is an option "check_gradient" "0". Errors: EINVAL (also an
+ * unknown name, or a value that is not one of it), EMODEL (also a wrong gradient), and those of atvi_fit. */
 ATVI_API ATVI_CHECKED atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
                                                  const char *const *option, const char *const *value,
                                                  atvi_draws **out);
+
+/* The options of a fit and its methods: "name" and "help" of number i; NULL: past the end, or no such
+ * word. */
+ATVI_API const char *atvi_fit_option_word(atvi_idx i, const char *what);
+ATVI_API const char *atvi_fit_method_word(atvi_idx i, const char *what);
 
 /* What draws hold, by name.
  *   size     "draws", "chains", "parameters", "columns", "messages"; -1: no such thing

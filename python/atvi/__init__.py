@@ -11,8 +11,8 @@
 
 docs/formats.md has the rest. Needs numpy, the program atvi and, for fit_density, the library libatvi.so.
 """
-from .density import AtviError, fit_density, version
+from .density import AtviError, fit_density, methods, options, version
 from .result import Result, read
 from .run import fit, program
 
-__all__ = ["AtviError", "Result", "fit", "fit_density", "program", "read", "version"]
+__all__ = ["AtviError", "Result", "fit", "fit_density", "methods", "options", "program", "read", "version"]

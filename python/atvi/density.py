@@ -76,6 +76,8 @@ def _library():
         "atvi_density_new": (ctypes.c_int, [p, c_text, c_idx, texts, reals, reals, c_text, DENSITY, p, pp]),
         "atvi_density_free": (None, [p]),
         "atvi_fit_named": (ctypes.c_int, [p, p, c_idx, texts, texts, pp]),
+        "atvi_fit_option_word": (c_text, [c_idx, c_text]),
+        "atvi_fit_method_word": (c_text, [c_idx, c_text]),
         "atvi_draws_free": (None, [p]),
         "atvi_draws_size": (c_idx, [p, c_text]),
         "atvi_draws_word": (c_text, [p, c_text, c_idx]),
@@ -172,11 +174,28 @@ def _said(lib, ctx, status):
     return AtviError(_advice(lib.atvi_errmsg(ctx).decode(errors="replace")), status)
 
 
-def _word(option, value):
-    """An option as the library reads it: exact and tune may also be "auto"."""
-    if not isinstance(value, (bool, np.bool_)):
-        return value
-    return ("off", "on")[int(value)] if option in ("exact", "tune") else int(value)
+def _word(value):
+    """The value of an option as the library reads it: True and False are 1 and 0."""
+    return int(value) if isinstance(value, (bool, np.bool_)) else value
+
+
+def _listed(function):
+    """{name: help} of what the library lists."""
+    names, i = {}, 0
+    while name := function(i, b"name"):
+        names[name.decode()] = function(i, b"help").decode()
+        i += 1
+    return names
+
+
+def methods():
+    """The methods of fit_density and fit: {name: what it does}."""
+    return _listed(_library().atvi_fit_method_word)
+
+
+def options():
+    """The options of fit_density: {name: what it does}. The program's are the same, but max_time for max_seconds."""
+    return _listed(_library().atvi_fit_option_word)
 
 
 class _Draws:
@@ -248,8 +267,8 @@ def fit_density(function, names, lower=-math.inf, upper=math.inf, *, threads=1, 
     function(theta) gets theta [d, B], B points at once, inside the bounds, and returns log_density [B] and its gradient [d, B] (method
     "ram" does without the gradient: return log_density alone). Constants in it do not matter but for log_evidence. -inf: impossible; NaN: failed.
     names, lower, upper: [d]; -inf, inf where open, which is the default; one number holds for all. Array elements are named beta.1, beta.2.
-    options: method="atvi" (default), "nf", "copula", "ram", "nuts", "map"; seed; ess; max_seconds; chains; max_iter; ladder; freeze; map; tune
-    and exact (True, False or "auto"): as in `atvi fit --help`. The gradient is compared with differences of log_density first, at some 50 points for
+    options: method="atvi" (default), "ram", ...; seed; ess; max_seconds and the others of options(); methods() has the methods. tune and exact
+    are True, False or "auto". The gradient is compared with differences of log_density first, at some 50 points for
     each parameter, and a wrong one is an AtviError; check_gradient=False does without. coordinates: "auto", "surjection", "probit", "logit", "log", "none", for all parameters.
     threads > 1 speeds up the library's own work; function is never called twice at once. The same seed gives the same draws.
     An exception in function ends the fit and is raised here, and so does Ctrl-C.
@@ -258,7 +277,7 @@ def fit_density(function, names, lower=-math.inf, upper=math.inf, *, threads=1, 
     d, lib = len(names), _library()
     lower, upper = (np.ascontiguousarray(np.broadcast_to(np.asarray(b, float), (d,))) for b in (lower, upper))
     callback, real = _Callback(function), ctypes.POINTER(ctypes.c_double)
-    options = {k: _word(k, v) for k, v in options.items() if v is not None}
+    options = {k: _word(v) for k, v in options.items() if v is not None}
     ctx, target, out = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     if lib.atvi_ctx_new(None, ctypes.byref(ctx)):
         raise MemoryError("atvi_ctx_new")

@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 
-from .density import AtviError, _word
+from .density import AtviError
 from .result import read
 
 
@@ -54,8 +54,8 @@ def _run(command, cwd):
 def _option(name, value):
     """An option of fit() as arguments of the program. exact and tune may be True, False or "auto", as in fit_density()."""
     option = "--" + name.replace("_", "-")
-    if name in ("exact", "tune"):
-        value = _word(name, value)
+    if name in ("exact", "tune") and isinstance(value, (bool, np.bool_)):
+        value = "on" if value else "off"
     if name == "exact" and value in ("on", "off", "auto"):
         return {"on": ["--exact"], "off": ["--no-exact"], "auto": []}[value]
     if isinstance(value, (bool, np.bool_)):

@@ -5,6 +5,7 @@
 
 #include "app/app.h"
 #include "core/hash.h"
+#include "infer/fit.h"
 #include "io/text.h"
 #include "model/evaluator.h"
 #include "model/model.h"
@@ -37,6 +38,13 @@ ATVI_CHECKED atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target
 
 /* The next element of a comma list, without the blanks around it; false at the end. *at: where to go on. */
 bool atvi_app_next(const char **at, const char **item, size_t *n);
+
+/* A method by its name, of those that are all of `is`; option: where the name is from, for messages. Errors: EINVAL. */
+ATVI_CHECKED atvi_status atvi_app_method(atvi_ctx *ctx, unsigned is, const char *option, const char *name,
+                                         const atvi_method **out);
+/* The methods [n] of a comma list, each once. Memory from pool. Errors: EINVAL, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_methods(atvi_pool *pool, unsigned is, const char *list, atvi_idx *n,
+                                          const atvi_method ***out);
 /* Reads --times: "first:last", "first:last:step" or "t1,t2,...". Where the model has a calendar, times may be dates; the step is in its
  * unit. lang NULL: it has none. times NULL: none, *out is NULL. Errors: EINVAL, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times,

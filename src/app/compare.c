@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char ALL[] = "atvi, nf, copula, ram, nuts, exact";
 enum { MESSAGE = 1024 };
 static const double LOOK_EVERY_S = 0.1;
 
@@ -25,8 +24,9 @@ typedef struct {
   atvi_app_fit_opts fit;
   atvi_ctx *ctx;
   int threads; /* side by side: of this method */
+  pthread_t thread;
   atvi_status status, scored;
-  bool begun, stopped;
+  bool begun, stopped, started;
   char message[MESSAGE]; /* of what failed */
   atomic_bool *stop;     /* side by side: asked to stop */
   atomic_int *n_ended;
@@ -37,7 +37,7 @@ typedef struct {
   atvi_pool *pool;
   const atvi_app_compare_opts *opts;
   const char *model, *dir;
-  int n;
+  atvi_idx n;
   job *job; /* [n] */
 } work;
 
@@ -46,54 +46,32 @@ typedef struct {
 static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
 
 /* The options of a method that are its own. What it has no use for is left out, not refused: one command line serves all. */
-static atvi_fit_opts how(const atvi_fit_opts *common, const char *method) {
+static atvi_fit_opts how(const atvi_fit_opts *common, const atvi_method *m) {
   atvi_fit_opts o = *common;
-  bool exact = strcmp(method, "exact") == 0, atvi = exact || strcmp(method, "atvi") == 0;
-  o.method = atvi ? "atvi" : method;
   /* atvi alone is the approximation and its weights: turning exact by itself it would be another name for exact. */
-  o.exact = exact ? "on" : atvi ? "off" : NULL;
-  if (strcmp(method, "map") == 0) o.ess = 0;
+  o.exact = "off";
+  atvi_fit_options_choose(m, &o);
   return o;
 }
 
-/* One of ALL, or map. */
-static bool is_method(const char *name) {
-  const char *item;
-  size_t n;
-  for (const char *at = ALL; atvi_app_next(&at, &item, &n);)
-    if (strlen(name) == n && strncmp(name, item, n) == 0) return true;
-  return strcmp(name, "map") == 0;
-}
-
-static atvi_status add_method(work *w, const char *name) {
-  if (!name) return nomem(w->ctx);
-  for (int i = 0; i < w->n; i++)
-    if (strcmp(w->job[i].method, name) == 0)
-      return ATVI_FAIL(w->ctx, ATVI_EINVAL, "--methods %s: %s is there twice", w->opts->methods, name);
-  job j = {.method = name, .fit = w->opts->fit};
-  j.fit.how = how(&w->opts->fit.how, name);
-  if (!is_method(name))
-    return ATVI_FAIL(w->ctx, ATVI_EINVAL, "--methods: there is no method '%s'; there are %s and map", name,
-                     ALL);
-  ATVI_TRY(atvi_fit_check(w->ctx, &j.fit.how));
-  ATVI_ASSERT(w->n < ATVI_COMPARE_MOST); /* there are no more names to tell apart */
-  w->job[w->n++] = j;
-  return ATVI_OK;
-}
-
 static atvi_status read_methods(work *w) {
-  w->job = atvi_pool_take(w->pool, ATVI_COMPARE_MOST, sizeof *w->job);
+  const char *list = w->opts->methods, *reference = w->opts->reference;
+  const atvi_method **method;
+  atvi_fit_plan plan;
+  char all[ATVI_METHODS_TEXT];
+  if (!list) list = atvi_methods_text(ATVI_METHOD_POSTERIOR, ", ", all);
+  ATVI_TRY(atvi_app_methods(w->pool, 0, list, &w->n, &method));
+  w->job = atvi_pool_take(w->pool, (size_t)w->n, sizeof *w->job);
   if (!w->job) return nomem(w->ctx);
-  const char *item;
-  size_t n;
-  for (const char *at = w->opts->methods ? w->opts->methods : ALL; atvi_app_next(&at, &item, &n);)
-    ATVI_TRY(add_method(w, atvi_pool_strndup(w->pool, item, n)));
-  const char *reference = w->opts->reference;
-  for (int i = 0; reference && i < w->n; i++)
-    if (strcmp(w->job[i].method, reference) == 0) reference = NULL;
+  for (atvi_idx i = 0; i < w->n; i++) {
+    w->job[i] = (job){.method = method[i]->name, .fit = w->opts->fit};
+    w->job[i].fit.how = how(&w->opts->fit.how, method[i]);
+    ATVI_TRY(atvi_fit_check(w->ctx, &w->job[i].fit.how, &plan));
+    if (reference && strcmp(method[i]->name, reference) == 0) reference = NULL;
+  }
   if (!reference) return ATVI_OK;
   return ATVI_FAIL(w->ctx, ATVI_EINVAL, "--reference %s: not one of the methods compared (%s)", reference,
-                   w->opts->methods ? w->opts->methods : ALL);
+                   list);
 }
 
 /* What is wrong with the model or its data is told once, before anything is begun. Compiled, it is in the cache for all. */
@@ -108,13 +86,11 @@ static atvi_status check_model(work *w) {
 
 /* Of methods that were compared before, in the same folder, and are not now. */
 static void tell_left(const work *w) {
-  const char *item;
-  size_t n;
-  for (const char *at = "atvi, nf, copula, ram, nuts, exact, map"; atvi_app_next(&at, &item, &n);) {
+  const atvi_method *m;
+  for (int k = 0; (m = atvi_method_at(0, k)); k++) {
     bool now = false;
-    for (int i = 0; i < w->n; i++)
-      now = now || (strlen(w->job[i].method) == n && strncmp(w->job[i].method, item, n) == 0);
-    const char *folder = atvi_pool_printf(w->pool, "%s/%.*s", w->dir, (int)n, item),
+    for (atvi_idx i = 0; i < w->n; i++) now = now || strcmp(w->job[i].method, m->name) == 0;
+    const char *folder = atvi_pool_printf(w->pool, "%s/%s", w->dir, m->name),
                *fit = folder ? atvi_pool_printf(w->pool, "%s/fit.json", folder) : NULL;
     if (!now && fit && access(fit, F_OK) == 0)
       atvi_log(w->ctx, ATVI_LOG_WARN, "%s is of an earlier comparison, and no part of this one", folder);
@@ -126,7 +102,7 @@ static atvi_status make_folders(work *w) {
   const char *base = atvi_pool_printf(w->pool, "%s-compare", w->model);
   if (!base) return nomem(w->ctx);
   ATVI_TRY(atvi_app_out_dir(w->ctx, w->pool, fit->out, fit->force, base, &w->dir));
-  for (int i = 0; i < w->n; i++) {
+  for (atvi_idx i = 0; i < w->n; i++) {
     w->job[i].fit.out = atvi_pool_printf(w->pool, "%s/%s", w->dir, w->job[i].method);
     if (!w->job[i].fit.out) return nomem(w->ctx);
   }
@@ -160,9 +136,9 @@ static void run_job(job *j) {
 }
 
 static void one_after_another(work *w) {
-  for (int i = 0; i < w->n && !atvi_stop_asked(w->ctx); i++) {
+  for (atvi_idx i = 0; i < w->n && !atvi_stop_asked(w->ctx); i++) {
     job *j = &w->job[i];
-    atvi_log(w->ctx, ATVI_LOG_NOTE, "method %d of %d: %s", i + 1, w->n, j->method);
+    atvi_log(w->ctx, ATVI_LOG_NOTE, "method %td of %td: %s", i + 1, w->n, j->method);
     j->ctx = w->ctx;
     run_job(j);
     if (j->status != ATVI_OK && !j->stopped)
@@ -196,29 +172,27 @@ static void watch(work *w, int started, atomic_bool *stop, atomic_int *n_ended) 
   double begun = atvi_clock_s();
   for (int ended; (ended = atomic_load(n_ended)) < started;) {
     if (atvi_stop_asked(w->ctx)) atomic_store(stop, true);
-    atvi_tell(w->ctx, "side by side", -1, atvi_clock_s() - begun, "%d of %d methods are done", ended, w->n);
+    atvi_tell(w->ctx, "side by side", -1, atvi_clock_s() - begun, "%d of %td methods are done", ended, w->n);
     nanosleep(&pause, NULL);
   }
 }
 
 static void side_by_side(work *w) {
-  pthread_t thread[ATVI_COMPARE_MOST];
-  bool started[ATVI_COMPARE_MOST] = {0};
   atomic_bool stop = false;
   atomic_int n_ended = 0;
-  int n = 0, share = atvi_ctx_threads(w->ctx) / w->n;
-  for (int i = 0; i < w->n; i++) {
+  int n = 0, share = atvi_ctx_threads(w->ctx) / (int)w->n;
+  for (atvi_idx i = 0; i < w->n; i++) {
     job *j = &w->job[i];
     j->threads = share > 1 ? share : 1;
     j->stop = &stop;
     j->n_ended = &n_ended;
-    started[i] = pthread_create(&thread[i], NULL, thread_main, j) == 0;
-    n += started[i];
+    j->started = pthread_create(&j->thread, NULL, thread_main, j) == 0;
+    n += j->started;
   }
   watch(w, n, &stop, &n_ended);
-  for (int i = 0; i < w->n; i++)
-    if (started[i])
-      pthread_join(thread[i], NULL);
+  for (atvi_idx i = 0; i < w->n; i++)
+    if (w->job[i].started)
+      pthread_join(w->job[i].thread, NULL);
     else if (!atvi_stop_asked(w->ctx)) /* no more threads to be had */
       thread_main(&w->job[i]);
 }
@@ -265,7 +239,7 @@ static atvi_status collect(work *w, atvi_app_compare_result *out) {
                        .n = w->n,
                        .of = atvi_pool_take(w->pool, (size_t)w->n, sizeof *c.of)};
   if (!c.of) return nomem(w->ctx);
-  for (int i = 0; i < w->n; i++) {
+  for (atvi_idx i = 0; i < w->n; i++) {
     ATVI_TRY(describe(w, &w->job[i], &c.of[i]));
     out->stopped = out->stopped || w->job[i].stopped || !w->job[i].begun;
   }

@@ -7,8 +7,6 @@
 #include "diag/score.h"
 #include "diag/summary.h"
 
-enum { ATVI_COMPARE_MOST = 7 }; /* methods there are */
-
 /* One method. */
 typedef struct {
   const char *method;   /* as asked for: "exact" is atvi with its exact sampler */

@@ -99,16 +99,21 @@ static atvi_idx find(const atvi_comparison *c, const char *name, bool ok) {
   return -1;
 }
 
-static void choose(atvi_comparison *c, const char *wanted) {
-  static const char *const exact[] = {"exact", "nuts", "ram"};
+static void choose(atvi_comparison *c, const char *wanted, atvi_pool *pool) {
+  const atvi_method *m;
+  char list[ATVI_METHODS_TEXT];
   c->reference = wanted ? find(c, wanted, false) : -1;
   c->because = "as asked for";
   if (wanted) return;
   c->because = "exact in the limit and with verdict ok";
-  for (int i = 0; i < 3 && c->reference < 0; i++) c->reference = find(c, exact[i], true);
+  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_EXACT, i)); i++) {
+    atvi_idx found = find(c, m->name, true);
+    if (found >= 0) c->reference = found;
+  }
   if (c->reference >= 0) return;
-  c->because = "for there is no exact, nuts or ram with verdict ok";
-  c->reference = find(c, "atvi", false);
+  c->because = atvi_pool_printf(pool, "for there is no %s with verdict ok",
+                                atvi_methods_text(ATVI_METHOD_EXACT, " or ", list));
+  c->reference = find(c, atvi_fit_defaults().method, false);
   for (atvi_idx i = 0; i < c->n && c->reference < 0; i++)
     if (c->of[i].summary) c->reference = i;
 }
@@ -181,7 +186,7 @@ atvi_status atvi_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted
     bool wrote = strcmp(m->state, "done") == 0 || (strcmp(m->state, "stopped") == 0 && !m->reason);
     if (wrote) ATVI_TRY(read_method(ctx, pool, m));
   }
-  choose(c, wanted);
+  choose(c, wanted, pool);
   for (atvi_idx i = 0; c->reference >= 0 && i < c->n; i++)
     if (c->of[i].draws) ATVI_TRY(distances(ctx, &c->of[c->reference], &c->of[i]));
   return ATVI_OK;

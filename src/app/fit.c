@@ -21,19 +21,26 @@
 #include <string.h>
 #include <unistd.h>
 
-static void add_method(atvi_pool *pool, json_t *root, const atvi_fit_opts *how) {
-  json_object_set_new(root, "method", json_string(how->method));
-  json_object_set_new(root, "seed", atvi_json_seed(pool, how->seed));
-  json_object_set_new(root, "ess", json_real(how->ess));
-  json_object_set_new(root, "max_seconds", json_real(how->max_seconds));
-  json_object_set_new(root, "max_iter", json_integer(how->max_iter));
-  json_object_set_new(root, "chains", json_integer(how->chains));
-  if (strcmp(how->method, "atvi") != 0) return;
-  json_object_set_new(root, "ladder", json_string(how->ladder));
-  json_object_set_new(root, "freeze", json_boolean(how->freeze));
-  json_object_set_new(root, "map", json_string(how->map));
-  json_object_set_new(root, "tune", json_string(how->tune));
-  json_object_set_new(root, "exact", json_string(how->exact));
+static json_t *option_json(atvi_pool *pool, const atvi_fit_option *p, const atvi_fit_opts *how) {
+  const void *at = atvi_fit_option_in(p, how);
+  switch (p->kind) {
+  case ATVI_OPTION_WORD: return json_string(*(const char *const *)at);
+  case ATVI_OPTION_SEED: return atvi_json_seed(pool, *(const uint64_t *)at);
+  case ATVI_OPTION_NUMBER:
+  case ATVI_OPTION_SECONDS: return json_real(*(const double *)at);
+  case ATVI_OPTION_COUNT: return json_integer(*(const atvi_idx *)at);
+  case ATVI_OPTION_FLAG: return json_boolean(*(const bool *)at);
+  }
+  return NULL;
+}
+
+/* Numbers always, words and flags where the method takes them. */
+static void add_options(atvi_pool *pool, json_t *root, const atvi_fit_opts *how) {
+  const atvi_method *m = atvi_method_find(ATVI_METHOD_OWN, how->method);
+  const atvi_fit_option *p;
+  for (int i = 0; (p = atvi_fit_option_at(i)); i++)
+    if (atvi_fit_option_taken(p, m) || p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_COUNT)
+      json_object_set_new(root, p->name, option_json(pool, p, how));
 }
 
 /* What it takes to run this fit again; 0 is a default. */
@@ -44,7 +51,7 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   json_object_set_new(root, "version", json_string(ATVI_VERSION));
   json_object_set_new(root, "folder", atvi_bytes_json(pool, getcwd(folder, sizeof folder) ? folder : ""));
   json_object_set_new(root, "model", atvi_bytes_json(pool, o->model.path));
-  add_method(pool, root, &o->how);
+  add_options(pool, root, &o->how);
   for (atvi_idx i = 0; i < l->model->lang->n_data; i++)
     json_array_append_new(data, atvi_bytes_json(pool, l->model->lang->data[i].path));
   json_object_set_new(root, "data", data);
@@ -187,9 +194,9 @@ atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bo
   return atvi_dir_make(ctx, out, !force && !empty);
 }
 
-static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
-                         atvi_delivery *y) {
-  ATVI_TRY(atvi_fit_with(ctx, l->ev, &opts->how, &y->draws));
+static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
+                         const atvi_fit_plan *plan, atvi_loaded *l, atvi_delivery *y) {
+  ATVI_TRY(atvi_fit_with(ctx, l->ev, plan, &y->draws));
   if (atvi_app_no_data(l))
     ATVI_TRY(atvi_draws_say(y->draws,
                             "Every observation is missing: the data say nothing, and this is the prior."));
@@ -206,16 +213,17 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
 
 atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                          atvi_app_fit_result *result) {
+  atvi_fit_plan plan;
   atvi_loaded l;
   atvi_delivery y = {0};
   *result = (atvi_app_fit_result){0};
-  ATVI_TRY(atvi_fit_check(ctx, &opts->how));
+  ATVI_TRY(atvi_fit_check(ctx, &opts->how, &plan));
   ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.holdout = opts->holdout}, &l));
   atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
   if (status == ATVI_OK) {
     atvi_report_session report;
     atvi_report_begin(ctx, pool, opts, &l, result->dir, &report);
-    status = infer(ctx, pool, opts, &l, &y);
+    status = infer(ctx, pool, opts, &plan, &l, &y);
     bool fitted = status == ATVI_OK;
     if (fitted) status = finish(ctx, pool, opts, &l, &y, &report, result);
     atvi_report_end(&report);

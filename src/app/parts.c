@@ -21,6 +21,39 @@ bool atvi_app_next(const char **at, const char **item, size_t *n) {
   return true;
 }
 
+atvi_status atvi_app_method(atvi_ctx *ctx, unsigned is, const char *option, const char *name,
+                            const atvi_method **out) {
+  char list[ATVI_METHODS_TEXT];
+  *out = atvi_method_find(is, name);
+  if (*out) return ATVI_OK;
+  atvi_methods_text(is, " and ", list);
+  if (is & ATVI_METHOD_POSTERIOR)
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "%s: there is no '%s' among the methods that draw from the posterior: %s", option, name,
+                     list);
+  return ATVI_FAIL(ctx, ATVI_EINVAL, "%s: there is no method '%s'; there are %s", option, name, list);
+}
+
+atvi_status atvi_app_methods(atvi_pool *pool, unsigned is, const char *list, atvi_idx *n,
+                             const atvi_method ***out) {
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
+  const char *item;
+  size_t len;
+  atvi_idx cap = 0;
+  *n = 0;
+  *out = NULL;
+  for (const char *at = list; atvi_app_next(&at, &item, &len);) {
+    const atvi_method *m;
+    const char *name = atvi_pool_strndup(pool, item, len);
+    if (!name || !ATVI_PUSH(pool, *out, *n, cap)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    ATVI_TRY(atvi_app_method(ctx, is, "--methods", name, &m));
+    for (atvi_idx k = 0; k < *n; k++)
+      if ((*out)[k] == m) return ATVI_FAIL(ctx, ATVI_EINVAL, "--methods %s: %s is given twice", list, name);
+    (*out)[(*n)++] = m;
+  }
+  return ATVI_OK;
+}
+
 /* ---- times ---- */
 
 static atvi_status bad_time(atvi_ctx *ctx, const char *times, const char *item, size_t n) {

@@ -2,7 +2,6 @@
 #include "app/replicate.h"
 #include "app/emulate_tell.h"
 #include "diag/summary.h"
-#include "infer/fit.h"
 #include "io/file.h"
 #include <math.h>
 #include <string.h>
@@ -109,21 +108,13 @@ void atvi_replicate_use_emulators(const atvi_loaded *l, const char *dir, atvi_ap
 }
 
 atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name, uint64_t seed,
-                                  atvi_fit_opts *how) {
-  static const char *const there[] = {"atvi", "nf", "copula", "ram", "nuts", "exact"};
-  bool known = false;
-  for (int i = 0; i < 6; i++) known = known || strcmp(name, there[i]) == 0;
-  if (!known)
-    return ATVI_FAIL(
-        ctx, ATVI_EINVAL,
-        "%s: there is no '%s' among the methods that draw from the posterior: atvi, nf, copula, ram, "
-        "nuts and exact",
-        option, name);
-  *how = atvi_fit_defaults();
-  how->method = name;
-  how->seed = seed;
-  if (strcmp(name, "exact") == 0) how->method = "atvi", how->exact = "on";
-  return atvi_fit_check(ctx, how);
+                                  atvi_fit_plan *plan) {
+  const atvi_method *m;
+  atvi_fit_opts how = atvi_fit_defaults();
+  ATVI_TRY(atvi_app_method(ctx, ATVI_METHOD_POSTERIOR, option, name, &m));
+  atvi_fit_options_choose(m, &how);
+  how.seed = seed;
+  return atvi_fit_check(ctx, &how, plan);
 }
 
 static bool stop_asked(void *user) {
@@ -140,7 +131,7 @@ static void on_progress(void *user, const atvi_progress *p) {
 }
 
 atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model *model,
-                               const atvi_fit_opts *how, atvi_replicate *out) {
+                               const atvi_fit_plan *plan, atvi_replicate *out) {
   *out = (atvi_replicate){0};
   ATVI_TRY(atvi_ctx_new(NULL, &out->ctx));
   atvi_ctx_set_threads(out->ctx, atvi_ctx_threads(place->ctx));
@@ -148,7 +139,7 @@ atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model
   atvi_ctx_set_progress(out->ctx, on_progress, place);
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
   ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
-  ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, how, &out->y.draws));
+  ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, plan, &out->y.draws));
   /* whether or not the fit took notice: what it did after that is not what it does undisturbed */
   out->stopped = out->y.draws->made.end == ATVI_END_STOPPED || atvi_stop_asked(out->ctx);
   return atvi_delivery_make(out->ctx, out->pool, &out->l, &out->y);

@@ -57,10 +57,9 @@ ATVI_CHECKED atvi_status atvi_replicate_emulators(atvi_ctx *ctx, atvi_pool *pool
                                                   const char *dir);
 void atvi_replicate_use_emulators(const atvi_loaded *l, const char *dir, atvi_app_model *model);
 
-/* Options of a method that draws from the posterior, by its name, all defaults; "exact" is atvi with chains that end exact. option: which the
- * name is from, for messages. Errors: EINVAL. */
+/* Plan of a method that draws from the posterior, by its name, all defaults. option: which the name is from, for messages. Errors: EINVAL. */
 ATVI_CHECKED atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
-                                               uint64_t seed, atvi_fit_opts *how);
+                                               uint64_t seed, atvi_fit_plan *plan);
 
 /* Where in the whole we are, for progress. */
 typedef struct {
@@ -95,7 +94,7 @@ ATVI_CHECKED atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atv
 /* Loads the model and fits it. `out` must be freed whatever the status; the message of a failure is in out->ctx, or, if that is
  * NULL, there was no memory. */
 ATVI_CHECKED atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model *model,
-                                            const atvi_fit_opts *how, atvi_replicate *out);
+                                            const atvi_fit_plan *plan, atvi_replicate *out);
 void atvi_replicate_free(atvi_replicate *r);
 /* Whether the failure is one of this replicate alone: it is recorded, and the next one is begun. */
 bool atvi_replicate_goes_on(atvi_status status);

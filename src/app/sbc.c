@@ -26,7 +26,7 @@ static atvi_status nomem(const sbc *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "
 
 static atvi_status prepare(sbc *x) {
   const atvi_target *t = x->l->target;
-  atvi_fit_opts how;
+  atvi_fit_plan plan;
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to calibrate");
   ATVI_TRY(atvi_replicate_sets(x->ctx, x->l));
@@ -40,7 +40,7 @@ static atvi_status prepare(sbc *x) {
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the prior of this model cannot be drawn from");
   if (!(x->opts->scale_sd > 0))
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--scale-sd %g: want a number above 0", x->opts->scale_sd);
-  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, x->opts->seed, &how));
+  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, x->opts->seed, &plan));
   x->n = t->d + t->n_derived;
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   x->true_ = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->true_);
@@ -145,7 +145,7 @@ static atvi_status failed_line(const sbc *x, atvi_pool *pool, atvi_idx r, uint64
 }
 
 static atvi_status fit_one(sbc *x, atvi_pool *pool, atvi_idx r, bool *stopped) {
-  atvi_fit_opts how;
+  atvi_fit_plan plan;
   atvi_replicate one = {0};
   atvi_app_model model = x->opts->model;
   uint64_t seed = x->opts->seed + (uint64_t)(r - 1), hash;
@@ -159,7 +159,7 @@ static atvi_status fit_one(sbc *x, atvi_pool *pool, atvi_idx r, bool *stopped) {
                                 .done = (double)(r - 1) / all,
                                 .share = 1 / all,
                                 .begun_s = x->begun_s};
-  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, seed, &how));
+  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, seed, &plan));
   draw_truth(x, r);
   atvi_status status = atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, r,
                                            x->theta, &model.n_data, &model.data, &hash);
@@ -170,7 +170,7 @@ static atvi_status fit_one(sbc *x, atvi_pool *pool, atvi_idx r, bool *stopped) {
   if (status != ATVI_OK) return status;
   model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
   atvi_replicate_use_emulators(x->l, x->rec.dir, &model);
-  status = atvi_replicate_fit(&place, &model, &how, &one);
+  status = atvi_replicate_fit(&place, &model, &plan, &one);
   *stopped = one.stopped || status == ATVI_ESTOP;
   if (status == ATVI_OK && !*stopped) status = line_of(x, &one, r, seed, &line);
   if (atvi_replicate_goes_on(status)) status = failed_line(x, pool, r, seed, one.ctx, &line);

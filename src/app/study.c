@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DRAWS = 5000, DRAWS_LEAST = 500, METHODS_MAX = 8, HASH = 20 };
+enum { DRAWS = 5000, DRAWS_LEAST = 500, HASH = 20 };
 #define HASH_FORMAT "h%016" PRIx64      /* the letter: no reader takes it for a number */
 static const double MANY_NUMBERS = 1e7; /* predicted for one fit */
 
@@ -37,21 +37,11 @@ static atvi_status nomem(const study *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM,
 
 static atvi_status find_methods(study *x) {
   atvi_study *s = &x->s;
-  s->method = atvi_pool_take(x->pool, METHODS_MAX, sizeof *s->method);
+  const atvi_method **method;
+  ATVI_TRY(atvi_app_methods(x->pool, ATVI_METHOD_POSTERIOR, x->opts->methods, &s->n_method, &method));
+  s->method = atvi_pool_take(x->pool, (size_t)s->n_method, sizeof *s->method);
   if (!s->method) return nomem(x);
-  const char *item;
-  size_t n;
-  for (const char *at = x->opts->methods; atvi_app_next(&at, &item, &n);) {
-    char *name = atvi_pool_strndup(x->pool, item, n);
-    atvi_fit_opts how;
-    if (!name) return nomem(x);
-    ATVI_TRY(atvi_replicate_method(x->ctx, "--methods", name, x->opts->seed, &how));
-    for (atvi_idx k = 0; k < s->n_method; k++)
-      if (strcmp(s->method[k].name, name) == 0)
-        return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--methods %s: %s is there twice", x->opts->methods, name);
-    ATVI_ASSERT(s->n_method < METHODS_MAX); /* there are no more names to tell apart */
-    s->method[s->n_method++].name = name;
-  }
+  for (atvi_idx k = 0; k < s->n_method; k++) s->method[k].name = method[k]->name;
   return ATVI_OK;
 }
 
@@ -324,7 +314,7 @@ static atvi_status failed_line(const study *x, atvi_pool *pool, const place *at,
 
 static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *method, atvi_idx n_before,
                            bool *stopped) {
-  atvi_fit_opts how;
+  atvi_fit_plan plan;
   atvi_replicate one = {0};
   atvi_app_model model = x->opts->model;
   place at = {r, method, x->opts->seed + (uint64_t)(r - 1), 0};
@@ -338,7 +328,7 @@ static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *me
                                 .done = (double)n_before / all,
                                 .share = 1 / all,
                                 .begun_s = x->begun_s};
-  ATVI_TRY(atvi_replicate_method(x->ctx, "--methods", method, at.seed, &how));
+  ATVI_TRY(atvi_replicate_method(x->ctx, "--methods", method, at.seed, &plan));
   atvi_status status = data_of(x, pool, r, &model, &at.hash);
   if (atvi_replicate_goes_on(status)) {
     ATVI_TRY(failed_line(x, pool, &at, x->ctx, &line));
@@ -347,7 +337,7 @@ static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *me
   if (status != ATVI_OK) return status;
   model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
   atvi_replicate_use_emulators(x->l, x->rec.dir, &model);
-  status = atvi_replicate_fit(&where, &model, &how, &one);
+  status = atvi_replicate_fit(&where, &model, &plan, &one);
   *stopped = one.stopped || status == ATVI_ESTOP;
   if (status == ATVI_OK && !*stopped) status = score(x, &one, &at, &line);
   if (atvi_replicate_goes_on(status)) status = failed_line(x, pool, &at, one.ctx, &line);

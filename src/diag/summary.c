@@ -292,12 +292,7 @@ static char *copy(atvi_pool *pool, const char *s) {
   return atvi_pool_strndup(pool, s ? s : "", s ? strlen(s) : 0);
 }
 
-bool atvi_made_variational(const atvi_made *made) {
-  static const char *const name[] = {"atvi", "nf", "copula"};
-  for (int i = 0; i < 3; i++)
-    if (made->method && strcmp(made->method, name[i]) == 0) return true;
-  return false;
-}
+bool atvi_made_variational(const atvi_made *made) { return !isnan(made->steps); }
 
 bool atvi_weights_refused(const atvi_draws *d) {
   if (d->made.exact > 0) return false; /* chains: nothing to weigh */

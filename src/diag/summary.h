@@ -54,7 +54,7 @@ typedef struct {
   const char *reason;   /* the first message behind a verdict that is not ok; NULL if it is */
 } atvi_summary;
 
-/* Whether the draws are of an approximation that was fitted: method atvi, nf or copula. */
+/* Whether the draws are of an approximation that was trained, or of chains that started from one: made.steps is known. */
 bool atvi_made_variational(const atvi_made *made);
 /* Whether weights cannot make d draws of the posterior: k-hat forbids it (atvi_psis_permits), or a variational method
  * has none. */

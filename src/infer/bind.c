@@ -4,14 +4,10 @@
 #include "core/core.h"
 #include "infer/fit.h"
 #include "infer/gradient.h"
-#include "io/csv.h"
 #include "io/draws_config.h"
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Points per call: other languages are slow to be called, and quick on arrays. */
@@ -197,95 +193,55 @@ void atvi_density_free(atvi_target *target) {
 
 /* ---- options by name ---- */
 
-typedef struct {
-  atvi_fit_opts fit;
-  bool check_gradient;
-} named;
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-static const struct {
-  const char *name;
-  enum { WORD, REAL, WHOLE, SEED, INDEX, FLAG } kind;
-  size_t offset;
-} OPTION[] = {
-    {"method", WORD, offsetof(named, fit.method)},  {"seed", SEED, offsetof(named, fit.seed)},
-    {"ess", REAL, offsetof(named, fit.ess)},        {"max_seconds", REAL, offsetof(named, fit.max_seconds)},
-    {"chains", WHOLE, offsetof(named, fit.chains)}, {"max_iter", INDEX, offsetof(named, fit.max_iter)},
-    {"ladder", WORD, offsetof(named, fit.ladder)},  {"freeze", FLAG, offsetof(named, fit.freeze)},
-    {"map", WORD, offsetof(named, fit.map)},        {"tune", WORD, offsetof(named, fit.tune)},
-    {"exact", WORD, offsetof(named, fit.exact)},    {"check_gradient", FLAG, offsetof(named, check_gradient)},
-};
-enum { OPTIONS = sizeof OPTION / sizeof *OPTION };
-
-static bool whole(const char *s, long long most, long long *out) {
-  char *end;
-  errno = 0;
-  *out = strtoll(s, &end, 10);
-  return !errno && end != s && !*end && *out >= 0 && *out <= most;
+const char *atvi_fit_option_word(atvi_idx i, const char *what) {
+  const atvi_fit_option *p = atvi_fit_option_at((int)i);
+  return !p ? NULL : is(what, "name") ? p->name : is(what, "help") ? p->help : NULL;
 }
 
-static bool set_option(named *o, int k, const char *s) {
-  char *at = (char *)o + OPTION[k].offset, *end;
-  double real;
-  long long n;
-  switch (OPTION[k].kind) {
-  case WORD: memcpy(at, &s, sizeof s); return true;
-  case REAL:
-    if (!atvi_parse_number(s, strlen(s), &real)) return false;
-    memcpy(at, &real, sizeof real);
-    return true;
-  case SEED:
-    errno = 0;
-    o->fit.seed = strtoull(s, &end, 10);
-    return !errno && *s >= '0' && *s <= '9' && !*end;
-  case WHOLE:
-    if (!whole(s, INT_MAX, &n)) return false;
-    memcpy(at, &(int){(int)n}, sizeof(int));
-    return true;
-  case INDEX:
-    if (!whole(s, PTRDIFF_MAX, &n)) return false;
-    memcpy(at, &(atvi_idx){(atvi_idx)n}, sizeof(atvi_idx));
-    return true;
-  case FLAG:
-    if (strcmp(s, "0") != 0 && strcmp(s, "1") != 0) return false;
-    memcpy(at, &(bool){*s == '1'}, sizeof(bool));
-    return true;
-  }
-  return false;
+const char *atvi_fit_method_word(atvi_idx i, const char *what) {
+  const atvi_method *m = atvi_method_at(ATVI_METHOD_OWN, (int)i);
+  return !m ? NULL : is(what, "name") ? m->name : is(what, "help") ? m->help : NULL;
 }
 
 /* Of the time there is, what the check may take. */
 static const double CHECK_SHARE = 0.1;
 
 /* A gradient that someone has written by hand; a wrong one costs minutes, and ends in chains that do not agree. */
-static atvi_status check_gradient(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_opts *o) {
+static atvi_status check_gradient(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_plan *p) {
   atvi_evaluator *ev;
   bool own = target && target->ops && target->ops->eval == eval;
-  if (!own || (o->method && strcmp(o->method, "ram") == 0)) return ATVI_OK;
+  if (!own || !(p->method->is & ATVI_METHOD_GRADIENT)) return ATVI_OK;
   ATVI_TRY(atvi_evaluator_new(ctx, target, &ev));
-  atvi_status status = atvi_gradient_check(ctx, ev, o->seed, CHECK_SHARE * o->max_seconds);
+  atvi_status status = atvi_gradient_check(ctx, ev, p->o.seed, CHECK_SHARE * p->o.max_seconds);
   atvi_evaluator_free(ev);
   return status;
 }
 
 atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n, const char *const *option,
                            const char *const *value, atvi_draws **out) {
-  named o = {atvi_fit_defaults(), true};
+  static const char *const want[] = {"a word",   "a whole number", "a number",
+                                     "a number", "a whole number", "0 or 1"}; /* by atvi_option_kind */
+  atvi_fit_opts o = atvi_fit_defaults();
+  atvi_fit_plan plan;
+  bool check = true;
   *out = NULL;
   for (atvi_idx i = 0; i < n; i++) {
-    int k = 0;
-    while (k < OPTIONS && strcmp(option[i], OPTION[k].name) != 0) k++;
-    if (k == OPTIONS) return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: there is no option %s", option[i]);
-    if (!set_option(&o, k, value[i]))
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: %s = %s makes no sense", option[i], value[i]);
+    const atvi_fit_option *p = atvi_fit_option_find(option[i]);
+    bool own = is(option[i], "check_gradient"), good = own && (is(value[i], "0") || is(value[i], "1"));
+    if (!p && !own) return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: there is no option %s", option[i]);
+    if (!(own ? good : atvi_fit_option_read(p, value[i], &o)))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: %s = %s: want %s", option[i], value[i],
+                       want[own ? ATVI_OPTION_FLAG : p->kind]);
+    if (own) check = is(value[i], "1");
   }
-  ATVI_TRY(atvi_fit_check(ctx, &o.fit));
-  if (o.check_gradient) ATVI_TRY(check_gradient(ctx, target, &o.fit));
-  return atvi_fit(ctx, target, &o.fit, out);
+  ATVI_TRY(atvi_fit_check(ctx, &o, &plan));
+  if (check) ATVI_TRY(check_gradient(ctx, target, &plan));
+  return atvi_fit_planned(ctx, target, &plan, out);
 }
 
 /* ---- draws by name ---- */
-
-static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 atvi_idx atvi_draws_size(const atvi_draws *d, const char *what) {
   if (is(what, "draws")) return d->n;

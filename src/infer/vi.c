@@ -53,17 +53,9 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_vi_opts *o) {
   if (o->exact_iter < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: exact_iter = %d, want >= 1", o->exact_iter);
   if (o->exact != ATVI_EXACT_OFF && o->factors > 0)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: the exact sampler needs a flow, not a copula");
-  if (o->n_rung < 0) return ATVI_FAIL(ctx, ATVI_EINVAL, "vi: n_rung = %d, want >= 0", o->n_rung);
+  ATVI_ASSERT(o->n_rung >= (o->freeze ? 1 : 0));
   for (int k = 0; k < o->n_rung; k++)
-    if (!(o->temperature[k] >= 1) || !isfinite(o->temperature[k]) ||
-        (k > 0 && !(o->temperature[k] < o->temperature[k - 1])))
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "ladder: temperatures fall and end with 1, but number %d is %g",
-                       k + 1, o->temperature[k]);
-  if (o->n_rung > 0 && o->temperature[o->n_rung - 1] != 1)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "ladder: the last temperature is %g, want 1",
-                     o->temperature[o->n_rung - 1]);
-  if (o->freeze && o->n_rung < 1)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "freeze needs given temperatures, such as 3,1");
+    ATVI_ASSERT(k + 1 < o->n_rung ? o->temperature[k] > o->temperature[k + 1] : o->temperature[k] == 1);
   return ATVI_OK;
 }
 

@@ -28,6 +28,7 @@ commands() { "$ATVI" help | sed -n 's/^  \([a-z]*\)  *.*/\1/p'; }
 
 @test "values of options" {
   [ "$(completes atvi fit --method "" | paste -sd' ')" = "atvi nf copula ram nuts map" ]
+  [ "$(completes atvi fit --map "" | paste -sd" ")" = "auto surjection probit logit" ]
   [ "$(completes atvi fit m.atvi --method = n | paste -sd' ')" = "nf nuts" ]
   [ "$(completes atvi new x --like s | paste -sd' ')" = "sir seir" ]
   [ "$(completes atvi completion "" | paste -sd' ')" = "bash zsh" ]
@@ -95,7 +96,7 @@ END
     says NAME SYNOPSIS DESCRIPTION
   done
   run -0 groff -man -Tascii -rLL=200n -P-cbou made/atvi-fit.1
-  says "--method METHOD" "atvi, nf, copula, ram, nuts or map; see METHODS" "EXIT STATUS"
+  says "--method METHOD" "How to infer; see METHODS" "The No-U-Turn sampler" "EXIT STATUS"
 }
 
 @test "every page of help fits 80 columns" {

@@ -282,6 +282,8 @@ def program():
 
 
 def found():
+    assert list(atvi.methods()) == list(ERROR) and "R-hat" in atvi.methods()["ram"]
+    assert {"method", "seed", "max_seconds", "exact"} <= set(atvi.options())
     assert atvi.program() == os.environ["ATVI"] and atvi.version().count(".") == 2
     project = pathlib.Path(atvi.__file__).parents[1] / "pyproject.toml"
     assert f'version = "{atvi.version()}"' in project.read_text()

@@ -279,8 +279,17 @@ static void command_can_be_pasted(void) {
   o.model.n_fix = 1, o.model.fix = fix, o.model.n_data = 2, o.model.data = data;
   o.how.method = "ram", o.how.seed = 7, o.how.chains = 4, o.holdout = "t > 14";
   CHECK_STR(atvi_report_command(pool, &o),
-            "atvi fit 'my model.atvi' --method ram --seed 7 --data 'it'\\''s.csv' --data a=b.csv "
-            "--fix beta=0.9 --holdout 't > 14' --chains 4");
+            "atvi fit 'my model.atvi' --method ram --seed 7 --chains 4 --data 'it'\\''s.csv' --data a=b.csv "
+            "--fix beta=0.9 --holdout 't > 14'");
+  o = (atvi_app_fit_opts){.model.path = "m.atvi", .how = atvi_fit_defaults(), .model.interpret = true};
+  o.how.ess = 5e4, o.how.max_seconds = 90, o.how.max_iter = 700, o.how.ladder = "3,1", o.how.freeze = true;
+  o.how.map = "probit", o.how.tune = "off", o.how.exact = "off";
+  CHECK_STR(atvi_report_command(pool, &o),
+            "atvi fit m.atvi --seed 1 --ess 50000 --max-time 90s --max-iter 700 "
+            "--ladder 3,1 --freeze --map probit --tune off --no-exact --no-compile");
+  o.how = atvi_fit_defaults();
+  o.how.exact = "on";
+  CHECK_STR(atvi_report_command(pool, &o), "atvi fit m.atvi --seed 1 --exact --no-compile");
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
 }

@@ -109,7 +109,7 @@ static void json_of_odd_values(void) {
 static void json_of_an_approximation(void) {
   world w = world_new(1, 3000, true);
   atvi_made *m = &w.d->made;
-  m->method = "atvi";
+  m->method = "atvi", m->steps = 700;
   m->khat = 0.25, m->efficiency = 0.875, m->modes = 2, m->outside = 0.0625, m->rungs = 5, m->steps = 640;
   m->tuned = 0;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 / 3000 : 0.5 / 3000;
@@ -205,7 +205,7 @@ static void the_least_of_effective_sizes(void) {
   world w = world_new(1, 3000, true);
   double ess;
   const char *text;
-  w.d->made.method = "atvi", w.d->made.khat = 0.25;
+  w.d->made.method = "atvi", w.d->made.steps = 700, w.d->made.khat = 0.25;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = 1.0 / 3000;
   for (atvi_idx i = 0; i < 30; i++) w.d->weight[i] *= 8, w.d->x[i] = i % 2 ? 30 : -30;
   const atvi_summary *s = world_summary(&w);
@@ -225,7 +225,7 @@ static void text_of_an_approximation(void) {
   world w = world_new(1, 3000, true);
   atvi_made *m = &w.d->made;
   const char *text;
-  m->method = "atvi";
+  m->method = "atvi", m->steps = 700;
   m->khat = 0.25, m->log_evidence = -97.9, m->log_evidence_se = 0.004, m->elbo = -97.95;
   m->rungs = 4, m->steps = 321, m->tuned = 1, m->modes = 1;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 / 3000 : 0.5 / 3000;
@@ -269,7 +269,7 @@ static void evidence_has_the_decimals_of_its_error(void) {
       "-97.12 +- 12,",         "-97.12 +- 0.31,", "-97.123 +- 0.031,", "-97.1235 +- 0.0031,",
       "-97.12346 +- 3.1e-09,", "-97.123 +- 0,",   "-97.123,"};
   world w = world_new(1, 3000, true);
-  w.d->made.method = "atvi";
+  w.d->made.method = "atvi", w.d->made.steps = 700;
   w.d->made.khat = 0.25, w.d->made.log_evidence = -97.123456, w.d->made.elbo = -98.5;
   for (int k = 0; k < 7; k++) {
     const char *text;

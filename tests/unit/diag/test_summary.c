@@ -92,7 +92,7 @@ static void independent_and_weighted_draws(void) {
 static void weights_count_in_every_number(void) {
   const double c = 0.5, m = 2.385, s = 0.731;
   world w = world_new(1, 40000, true);
-  w.d->made.method = "atvi";
+  w.d->made.method = "atvi", w.d->made.steps = 700;
   w.d->made.khat = 0.2;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = exp(c * (w.d->x[i] - m) / s);
   const atvi_summary *sum = world_summary(&w);
@@ -124,7 +124,7 @@ static void weights_count_in_every_number(void) {
 /* Weights that k-hat > 0.5 makes doubtful have larger errors; those that it refuses tell nothing about errors. */
 static void khat_and_errors(void) {
   world w = world_new(1, 4000, true);
-  w.d->made.method = "atvi";
+  w.d->made.method = "atvi", w.d->made.steps = 700;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 : 0.5;
   w.d->made.khat = 0.4;
   const atvi_summary *a = world_summary(&w);

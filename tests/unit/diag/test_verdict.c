@@ -146,13 +146,13 @@ static void khat_rules(void) {
   w.d->made.efficiency = NAN;
   w.d->made.khat = NAN; /* of Metropolis: there is none */
   CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
-  w.d->made.method = "nf";
+  w.d->made.method = "nf", w.d->made.steps = 700;
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
   CHECK_SAYS(s, "no k-hat");
   world_free(&w);
   w = world_new(1, 100, false);
-  w.d->made.method = "atvi";
+  w.d->made.method = "atvi", w.d->made.steps = 700;
   w.d->made.khat = 0.51;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
@@ -164,7 +164,7 @@ static void khat_rules(void) {
 static void approximations(void) {
   world w = world_new(1, 4000, true);
   atvi_made *m = &w.d->made;
-  m->method = "atvi";
+  m->method = "atvi", m->steps = 700;
   m->khat = 0.3;
   m->efficiency = 0.11;
   m->ess_wanted = NAN;
@@ -195,9 +195,9 @@ static void approximations(void) {
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "stopped before the approximation was finished; these are draws of it as it was, weighted");
   CHECK_SAYS(s, "the posterior. Other modes had not been looked for yet. Let it finish");
-  m->method = "nf"; /* which never does */
+  m->method = "nf", m->steps = 700; /* which never does */
   CHECK_SAYS(world_summary(&w), "weighted to the posterior. Let it finish");
-  m->method = "atvi";
+  m->method = "atvi", m->steps = 700;
   m->modes = 1;
   CHECK_SAYS(world_summary(&w), "weighted to the posterior. Let it finish");
   m->modes = NAN;
@@ -222,7 +222,7 @@ static void approximations(void) {
 static void efficiency_of_weights(void) {
   static const double e[4] = {0.101, 0.099, 0.0101, 0.0099};
   world w = world_new(1, 4000, true);
-  w.d->made.method = "nf";
+  w.d->made.method = "nf", w.d->made.steps = 700;
   w.d->made.khat = 0.3;
   w.d->made.ess_wanted = NAN;
   for (int k = 0; k < 4; k++) {
@@ -243,7 +243,7 @@ static void efficiency_of_weights(void) {
 static void ess_of_weights_asked_for(void) {
   world w = world_new(1, 4000, true);
   atvi_made *m = &w.d->made;
-  m->method = "atvi";
+  m->method = "atvi", m->steps = 700;
   m->khat = 0.3;
   m->efficiency = 0.2;
   m->ess_wanted = 3999;
@@ -274,7 +274,7 @@ static void ess_of_weights_asked_for(void) {
 /* Large weights where `level` is high: the weights as a whole are worth enough, its upper quantile is not. */
 static void ess_of_one_parameter(void) {
   world w = world_new(1, 4000, true);
-  w.d->made.method = "atvi";
+  w.d->made.method = "atvi", w.d->made.steps = 700;
   w.d->made.khat = 0.3;
   w.d->made.ess_wanted = NAN;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = exp(1.3 * (w.d->x[i] - 2.385) / 0.731);
@@ -433,7 +433,7 @@ static void a_warning_of_its_own_counts(void) {
 static void exact_chains(void) {
   world w = world_new(4, 500, false);
   atvi_made *m = &w.d->made;
-  m->method = "atvi";
+  m->method = "atvi", m->steps = 700;
   m->khat = 1.3, m->excess = 0.2, m->efficiency = 0.004, m->exact = 1;
   const atvi_summary *s = world_summary(&w);
   CHECK(s->chains && !s->refused && !s->weighted && s->col[0].rhat > 0);

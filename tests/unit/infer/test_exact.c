@@ -516,14 +516,15 @@ static void wrong_options_are_refused(void) {
   CHECK_STATUS(atvi_vi_run(ctx, ev, &o, &d), ATVI_EINVAL);
   CHECK(!d && strstr(atvi_errmsg(ctx), "exact_iter = 0") != NULL);
   atvi_fit_opts f = atvi_fit_defaults();
+  atvi_fit_plan plan;
   CHECK_STR(f.exact, "auto");
   f.exact = "perhaps";
-  CHECK_STATUS(atvi_fit_check(ctx, &f), ATVI_EINVAL);
+  CHECK_STATUS(atvi_fit_check(ctx, &f, &plan), ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "exact perhaps: want auto, on or off") != NULL);
   f.exact = "on";
-  CHECK_OK(atvi_fit_check(ctx, &f));
+  CHECK_OK(atvi_fit_check(ctx, &f, &plan));
   f.method = "ram";
-  CHECK_STATUS(atvi_fit_check(ctx, &f), ATVI_EINVAL);
+  CHECK_STATUS(atvi_fit_check(ctx, &f, &plan), ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "exact is a setting of method atvi") != NULL);
   atvi_evaluator_free(ev);
   atvi_ctx_free(ctx);

@@ -77,6 +77,11 @@ static void defaults_are_said(void) {
   CHECK_STR(o.tune, "auto");
 }
 
+static atvi_status check(atvi_ctx *ctx, const atvi_fit_opts *o) {
+  atvi_fit_plan plan;
+  return atvi_fit_check(ctx, o, &plan);
+}
+
 static atvi_fit_opts with(const char *method, const char *ladder, bool freeze, const char *map,
                           const char *tune) {
   atvi_fit_opts o = atvi_fit_defaults();
@@ -99,12 +104,12 @@ static void wrong_options_are_named(void) {
       {with("atvi", "3,3,1", false, NULL, NULL), "ladder 3,3,1", "do not fall"},
       {with("atvi", "3,2", false, NULL, NULL), "ladder 3,2", "not 1"},
       {with("atvi", "2,0.5", false, NULL, NULL), "ladder 2,0.5", "below 1"},
-      {with("atvi", "hot", false, NULL, NULL), "ladder hot", "no list"},
-      {with("atvi", "", false, NULL, NULL), "ladder ", "no list"},
-      {with("atvi", "3,,1", false, NULL, NULL), "ladder 3,,1", "no list"},
-      {with("atvi", "3,1,", false, NULL, NULL), "ladder 3,1,", "no list"},
-      {with("atvi", "3, 1", false, NULL, NULL), "ladder 3, 1", "no list"},
-      {with("atvi", "nan,1", false, NULL, NULL), "ladder nan,1", "no list"},
+      {with("atvi", "hot", false, NULL, NULL), "ladder hot", "not a list"},
+      {with("atvi", "", false, NULL, NULL), "ladder ", "not a list"},
+      {with("atvi", "3,,1", false, NULL, NULL), "ladder 3,,1", "not a list"},
+      {with("atvi", "3,1,", false, NULL, NULL), "ladder 3,1,", "not a list"},
+      {with("atvi", "3, 1", false, NULL, NULL), "ladder 3, 1", "not a list"},
+      {with("atvi", "nan,1", false, NULL, NULL), "ladder nan,1", "not a list"},
       {with("atvi", NULL, true, NULL, NULL), "freeze", "ladder auto"},
       {with("atvi", "none", true, NULL, NULL), "freeze", "ladder none"},
       {with("atvi", NULL, false, "log", NULL), "map log", "surjection"},
@@ -119,17 +124,17 @@ static void wrong_options_are_named(void) {
   toy_set(&t, 1, -6, 6);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     atvi_draws *d = (atvi_draws *)(void *)ctx;
-    CHECK_STATUS(atvi_fit_check(ctx, &bad[i].o), ATVI_EINVAL);
+    CHECK_STATUS(check(ctx, &bad[i].o), ATVI_EINVAL);
     CHECK_STATUS(atvi_fit(ctx, &t.target, &bad[i].o, &d), ATVI_EINVAL);
     const char *m = atvi_errmsg(ctx);
     CHECK(d == NULL);
     CHECK_MSG(strstr(m, bad[i].word) && strstr(m, bad[i].also), "%s, %s: %s", bad[i].word, bad[i].also, m);
   }
-  CHECK_OK(atvi_fit_check(ctx, NULL));
+  CHECK_OK(check(ctx, NULL));
   const atvi_fit_opts good[] = {with(NULL, NULL, false, NULL, NULL), with("atvi", "none", false, NULL, NULL),
                                 with("atvi", "1", true, "logit", "off"),
                                 with("atvi", "1e2,7.5,1.0", true, "surjection", "on")};
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++) CHECK_OK(atvi_fit_check(ctx, &good[i]));
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) CHECK_OK(check(ctx, &good[i]));
   atvi_ctx_free(ctx);
 }
 
@@ -142,19 +147,20 @@ static void settings_of_other_methods(void) {
          map = strcmp(method, "map") == 0;
     atvi_fit_opts o = with(method, NULL, false, NULL, NULL);
     o.chains = 4;
-    CHECK_STATUS(atvi_fit_check(ctx, &o), chained ? ATVI_OK : ATVI_EINVAL);
+    CHECK_STATUS(check(ctx, &o), chained ? ATVI_OK : ATVI_EINVAL);
     if (!chained) CHECK(strstr(atvi_errmsg(ctx), "chains") && strstr(atvi_errmsg(ctx), method));
     o.chains = 0;
     o.max_iter = 1000;
-    CHECK_STATUS(atvi_fit_check(ctx, &o), map ? ATVI_EINVAL : ATVI_OK);
-    if (map) CHECK(strstr(atvi_errmsg(ctx), "max_iter is a setting of the other methods; map has none"));
+    CHECK_STATUS(check(ctx, &o), map ? ATVI_EINVAL : ATVI_OK);
+    if (map)
+      CHECK(strstr(atvi_errmsg(ctx),
+                   "max_iter is a setting of methods atvi, nf, copula, ram and nuts; map has none"));
     o.max_iter = 0;
     o.ess = 1e6;
-    CHECK_STATUS(atvi_fit_check(ctx, &o), map ? ATVI_EINVAL : ATVI_OK);
+    CHECK_STATUS(check(ctx, &o), map ? ATVI_EINVAL : ATVI_OK);
     if (map) CHECK(strstr(atvi_errmsg(ctx), "ess is a setting"));
     o.ess = 1000001;
-    CHECK_STATUS(atvi_fit_check(ctx, &o),
-                 chained ? ATVI_OK : ATVI_EINVAL); /* those have limits of their own */
+    CHECK_STATUS(check(ctx, &o), chained ? ATVI_OK : ATVI_EINVAL); /* those have limits of their own */
     if (has_weights(method)) CHECK(strstr(atvi_errmsg(ctx), "at most 1e+06"));
   }
   atvi_ctx_free(ctx);
@@ -173,16 +179,16 @@ static void wrong_numbers_are_named(void) {
     if (k == 3) o.chains = -3;
     if (k == 4) o.max_iter = -4;
     if (k == 5) o.size = 0;
-    CHECK_STATUS(atvi_fit_check(ctx, &o), ATVI_EINVAL);
+    CHECK_STATUS(check(ctx, &o), ATVI_EINVAL);
     CHECK_MSG(strstr(atvi_errmsg(ctx), word[k]) != NULL, "%s", atvi_errmsg(ctx));
   }
   for (int k = 65; k >= 1; k--) at += sprintf(at, "%d%s", k, k > 1 ? "," : "");
   atvi_fit_opts o = with("atvi", many, false, NULL, NULL);
-  CHECK_STATUS(atvi_fit_check(ctx, &o), ATVI_EINVAL);
+  CHECK_STATUS(check(ctx, &o), ATVI_EINVAL);
   o.ladder = strchr(many, ',') + 1; /* 64 of them */
-  CHECK_OK(atvi_fit_check(ctx, &o));
+  CHECK_OK(check(ctx, &o));
   o.size = sizeof o + 8;
-  CHECK_STATUS(atvi_fit_check(ctx, &o), ATVI_EINVAL);
+  CHECK_STATUS(check(ctx, &o), ATVI_EINVAL);
   atvi_ctx_free(ctx);
 }
 
@@ -349,13 +355,15 @@ static void with_an_evaluator(void) {
   atvi_fit_opts o = atvi_fit_defaults();
   o.method = "map";
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_OK(atvi_fit_with(ctx, ev, &o, &a));
+  atvi_fit_plan plan;
+  CHECK_OK(atvi_fit_check(ctx, &o, &plan));
+  CHECK_OK(atvi_fit_with(ctx, ev, &plan, &a));
   CHECK_OK(atvi_fit(ctx, &t.target, &o, &b));
   CHECK(a->n == b->n && memcmp(a->x, b->x, (size_t)(a->n * a->n_col) * sizeof *a->x) == 0);
   atvi_draws_free(a);
-  o.method = "none";
-  CHECK_STATUS(atvi_fit_with(ctx, ev, &o, &a), ATVI_EINVAL);
-  CHECK(a == NULL);
+  CHECK_OK(atvi_fit_planned(ctx, &t.target, &plan, &a));
+  CHECK(a->n == b->n && memcmp(a->x, b->x, (size_t)(a->n * a->n_col) * sizeof *a->x) == 0);
+  atvi_draws_free(a);
   atvi_draws_free(b);
   atvi_evaluator_free(ev);
   atvi_ctx_free(ctx);

@@ -87,16 +87,6 @@ static void wrong_options_are_refused(void) {
   o = atvi_vi_defaults();
   o.shape = (atvi_flow_shape){.d = 2, .layers = 2, .bins = 0, .hidden = 4, .box = 3, .seed = 1};
   refuse(o, "bins");
-  refuse(ladder(-1, NULL), "n_rung = -1");
-  refuse(ladder(2, (double[]){1, 3}), "number 2 is 3");
-  refuse(ladder(3, (double[]){3, 3, 1}), "number 2 is 3");
-  refuse(ladder(2, (double[]){3, 1.5}), "1.5");
-  refuse(ladder(2, (double[]){3, 0.5}), "0.5");
-  refuse(ladder(2, (double[]){NAN, 1}), "number 1");
-  refuse(ladder(2, (double[]){HUGE_VAL, 1}), "number 1");
-  o = atvi_vi_defaults();
-  o.freeze = true;
-  refuse(o, "freeze");
 }
 
 /* ---- ladders ---- */
