@@ -126,13 +126,13 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
 
 static void say_running(atvi_page *p, const atvi_fit_parts *x) {
   atvi_report_head(p, x->r->title, x->r->file, "running", "The fit is running.");
-  atvi_text_add(
-      &p->body,
-      "<p id=\"live-phase\">Opened from the disk this page shows what was known when the fit began; "
-      "'atvi watch' shows how it is getting on.</p><progress id=\"live-bar\" max=\"1\" "
-      "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
-      "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
-      "id=\"live-chart\"></figure></div>\n");
+  atvi_text_add(&p->body,
+                "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit "
+                "began. %s</p><progress id=\"live-bar\" max=\"1\" "
+                "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
+                "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
+                "id=\"live-chart\"></figure></div>\n",
+                x->r->watch ? x->r->watch : "");
 }
 
 void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x) {
