@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "app/advice.h"
 #include "cli.h"
 #include <errno.h>
 #include <limits.h>
@@ -29,6 +30,8 @@ int atvi_call_fail(const atvi_call *s, atvi_status status) {
   bool placed = status == ATVI_EMODEL || status == ATVI_EDATA;
   if (!placed) fprintf(stderr, "%satvi %s:%s ", atvi_show_strong(), s->command->name, atvi_show_plain());
   fprintf(stderr, "%s\n", message[0] ? message : "failed");
+  const char *advice = atvi_advice(atvi_errcode(s->ctx));
+  if (advice) fprintf(stderr, "%s\n", advice);
   switch (status) {
   case ATVI_EMODEL:
   case ATVI_EDATA: return ATVI_EXIT_USAGE;
@@ -87,10 +90,19 @@ bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_ar
   return true;
 }
 
-int atvi_print(const char *text) {
+int atvi_print(const char *text) { return atvi_print_judged(text, 0, NULL); }
+
+int atvi_print_judged(const char *text, atvi_idx n, const atvi_app_mark *judged) {
+  bool ok = true;
+  size_t at = 0;
   atvi_show_end();
   errno = 0;
-  if (atvi_show_verdict(text) && fflush(stdout) == 0) return ATVI_EXIT_DONE;
+  for (atvi_idx i = 0; i < n && ok; i++) {
+    ok = fwrite(text + at, 1, judged[i].at - at, stdout) == judged[i].at - at &&
+         atvi_show_verdict(judged[i].verdict);
+    at = judged[i].at + strlen(atvi_verdict_name(judged[i].verdict));
+  }
+  if (ok && fputs(text + at, stdout) >= 0 && fflush(stdout) == 0) return ATVI_EXIT_DONE;
   fprintf(stderr, "atvi: cannot write to standard output: %s\n", strerror(errno));
   return ATVI_EXIT_FAILED;
 }

@@ -55,6 +55,8 @@ bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_ar
 
 /* Writes text to standard output; a full disk or a closed pipe is a failure that is told. */
 int atvi_print(const char *text);
+/* The same with the words of n verdicts, in the order of the text, in green, yellow or red where colour is wanted. */
+int atvi_print_judged(const char *text, atvi_idx n, const atvi_app_mark *judged);
 
 /* ---- telling (standard error) ---- */
 /* Progress: one line rewritten on a terminal, plain lines now and then otherwise. quiet: nothing but warnings. */
@@ -63,8 +65,8 @@ void atvi_show_end(void); /* takes the progress line away */
 /* Opening and closing of a highlighted word on standard error; "" where colour is not wanted. */
 const char *atvi_show_strong(void);
 const char *atvi_show_plain(void);
-/* Writes text to standard output with the word after "verdict:" in green, yellow or red, where colour is wanted. */
-bool atvi_show_verdict(const char *text);
+/* Writes the word of a verdict to standard output, in its colour where colour is wanted. */
+bool atvi_show_verdict(atvi_verdict verdict);
 
 /* ---- signals ---- */
 /* From here on SIGINT and SIGTERM ask long work to stop and hand over what it has; a second one ends at once. */

@@ -71,7 +71,9 @@ static int run(int argc, char **argv) {
     code = atvi_call_fail(&s, status);
   } else {
     char line[2 * PATH_MAX];
-    code = quiet ? ATVI_EXIT_DONE : atvi_print(json ? r.json : r.text);
+    code = quiet  ? ATVI_EXIT_DONE
+           : json ? atvi_print(r.json)
+                  : atvi_print_judged(r.text, r.n_judged, r.judged);
     snprintf(line, sizeof line, quiet ? "%s\n" : "\nkept in %s, for atvi fit\n", r.dir);
     if (code == ATVI_EXIT_DONE && !json) code = atvi_print(line);
     if (code == ATVI_EXIT_DONE && !json && !quiet && r.report) {

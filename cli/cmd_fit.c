@@ -96,7 +96,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
 }
 
 static int report(const options *o, const atvi_app_fit_result *r) {
-  int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(r->text);
+  int code = o->quiet ? ATVI_EXIT_DONE : atvi_print_judged(r->text, 1, &r->judged);
   if (code == ATVI_EXIT_DONE) {
     char line[PATH_MAX + 32];
     snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nwritten to %s\n", r->dir);
@@ -108,10 +108,10 @@ static int report(const options *o, const atvi_app_fit_result *r) {
   }
   if (code != ATVI_EXIT_DONE) return code;
   if (o->quiet && r->reason)
-    fprintf(stderr, "%satvi fit:%s verdict %s: %s\n", atvi_show_strong(), atvi_show_plain(), r->verdict,
-            r->reason);
+    fprintf(stderr, "%satvi fit:%s verdict %s: %s\n", atvi_show_strong(), atvi_show_plain(),
+            atvi_verdict_name(r->judged.verdict), r->reason);
   if (r->stopped || atvi_signals_seen()) return ATVI_EXIT_STOPPED;
-  return o->strict && strcmp(r->verdict, "ok") != 0 ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
+  return o->strict && r->judged.verdict != ATVI_VERDICT_OK ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
 }
 
 static int run(int argc, char **argv) {

@@ -26,8 +26,9 @@ static int run(int argc, char **argv) {
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_summary, 1, true)) return ATVI_EXIT_FAILED;
   const char *text = "";
-  atvi_status status = atvi_app_summary(s.ctx, s.pool, where, json, &text);
-  code = status == ATVI_OK ? atvi_print(text) : atvi_call_fail(&s, status);
+  atvi_app_mark judged;
+  atvi_status status = atvi_app_summary(s.ctx, s.pool, where, json, &text, &judged);
+  code = status != ATVI_OK ? atvi_call_fail(&s, status) : atvi_print_judged(text, json ? 0 : 1, &judged);
   atvi_call_close(&s);
   return code;
 }

@@ -103,17 +103,9 @@ void atvi_show_end(void) {
 const char *atvi_show_strong(void) { return show.colour ? "\033[1;31m" : ""; }
 const char *atvi_show_plain(void) { return show.colour ? "\033[0m" : ""; }
 
-bool atvi_show_verdict(const char *text) {
-  static const char mark[] = "\nverdict: ";
-  static const struct {
-    const char *word, *on;
-  } looks[] = {{"ok", "\033[1;32m"}, {"warn", "\033[1;33m"}, {"bad", "\033[1;31m"}};
-  const char *at = colour(STDOUT_FILENO) ? strstr(text, mark) : NULL;
-  if (!at) return fputs(text, stdout) >= 0;
-  at += sizeof mark - 1;
-  int n = (int)strcspn(at, " :,\n");
-  const char *on = "";
-  for (int i = 0; i < 3; i++)
-    if (strncmp(at, looks[i].word, strlen(looks[i].word)) == 0) on = looks[i].on;
-  return printf("%.*s%s%.*s%s%s", (int)(at - text), text, on, n, at, *on ? "\033[0m" : "", at + n) >= 0;
+bool atvi_show_verdict(atvi_verdict verdict) {
+  static const char *const look[] = {"\033[1;32m", "\033[1;33m", "\033[1;31m"}; /* by atvi_verdict */
+  bool coloured = colour(STDOUT_FILENO);
+  return printf("%s%s%s", coloured ? look[verdict] : "", atvi_verdict_name(verdict),
+                coloured ? "\033[0m" : "") >= 0;
 }

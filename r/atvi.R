@@ -191,12 +191,28 @@ print.atvi_result <- function(x, ...) {
   else c(option, .atvi_word(name, v))
 }
 
-# What the library says in the words of the command line, in those of atvi_density.
-.atvi_advice <- function(text) {
-  text <- gsub("--max-time", "max_seconds", gsub("--no-exact", "exact = FALSE", gsub(" with 'atvi check'", "", text)))
-  text <- gsub("--method (\\w+) or (\\w+)", "method = \"\\1\" or \"\\2\"", text)
-  text <- gsub("--method (\\w+)", "method = \"\\1\"", text)
-  gsub("--([a-z]+)", "\\1", gsub("--([a-z]+)-([a-z]+)", "\\1_\\2", text))
+# What to do about a message or a failure of that code (docs/messages.md), in words of atvi_density.
+.atvi_advice <- c(
+  "divergences" = "Compare with method = \"atvi\" or \"ram\".",
+  "ebfmi" = "Compare with method = \"atvi\" or \"ram\".",
+  "khat-refused" = "Check the result with method = \"ram\".",
+  "khat-unknown" = "Check the result with method = \"ram\".",
+  "weights-poor" = "Check the result with method = \"ram\".",
+  "laplace-poor" = "method = \"ram\" gives exact draws.",
+  "exact-needed" = "exact = FALSE keeps the approximation instead.",
+  "limit" = "Raise the limit (max_seconds, max_iter).",
+  "limit-precision" = "Raise the limit (max_seconds, max_iter) or ask for less (ess).",
+  "modes-left-out" = "method = \"atvi\" covers them all, each with its share.",
+  "no-gradient" = "method = \"ram\" needs none.",
+  "never-evaluated" = "Look at what the function returns inside the bounds.",
+  "likelihood-zero" = "The function returns -Inf everywhere: look at it, or narrow the bounds.",
+  "state-not-finite" = "The function returns NaN or Inf everywhere: look at it, or narrow the bounds.")
+
+# Texts of messages or failures with advice after the first of every code.
+.atvi_advised <- function(text, code, between = " ") {
+  has <- code %in% names(.atvi_advice) & !duplicated(code)
+  text[has] <- paste(text[has], .atvi_advice[code[has]], sep = between)
+  text
 }
 
 # A matrix with a row for each point: the other way round it would have as many numbers. Of one parameter a vector will do.
@@ -235,7 +251,7 @@ atvi_density <- function(f, names, lower = -Inf, upper = Inf, ...) {
                bounds(lower), bounds(upper), as.character(names(options)), as.character(values), facts)
   if (!is.null(error)) stop(error)
   if (is.null(out)) stop("stopped")
-  if (is.character(out)) stop(.atvi_advice(out))
+  if (is.character(out)) stop(.atvi_advised(out[1], out[2], "\n"))
   .atvi_result(out, options)
 }
 
@@ -253,8 +269,9 @@ atvi_density <- function(f, names, lower = -Inf, upper = Inf, ...) {
     plain <- table[pmin(findInterval((seq_len(m) - 0.5) / m, cumsum(out$weight)) + 1, n), ]
     rownames(plain) <- NULL
   }
-  messages <- strsplit(.atvi_advice(out$messages), "\n")[[1]]
-  summary <- c(list(method = out$method, weighted = use, verdict = out$verdict, messages = as.list(messages)), as.list(out$facts))
+  messages <- .atvi_advised(out$messages, out$message_codes)
+  summary <- c(list(method = out$method, weighted = use, verdict = out$verdict, messages = as.list(messages),
+                    message_codes = as.list(out$message_codes), message_severities = as.list(out$message_severities)), as.list(out$facts))
   summary$log_evidence <- list(value = summary$log_evidence, se = summary$log_evidence_se) # as in summary.json
   summary$log_evidence_se <- NULL
   structure(list(draws = plain, weighted = if (!is.null(out$weight)) cbind(table, weight__ = out$weight), summary = summary,

@@ -87,16 +87,26 @@ static SEXP facts(const atvi_draws *d, SEXP keys) {
   return out;
 }
 
+/* One thing about every message; without a judgement (out of memory) there is one message, which says so. */
+static SEXP judged(const atvi_judgement *j, const char *what, const char *otherwise) {
+  atvi_idx n = j ? atvi_judgement_size(j) : 1;
+  SEXP out = PROTECT(Rf_allocVector(STRSXP, n));
+  for (atvi_idx i = 0; i < n; i++)
+    SET_STRING_ELT(out, i, Rf_mkCharCE(j ? atvi_judgement_word(j, what, i) : otherwise, CE_UTF8));
+  UNPROTECT(1);
+  return out;
+}
+
 static SEXP draws_list(const atvi_draws *d, SEXP keys) {
-  static const char *const name[] = {"columns", "log_prior", "log_lik", "weight",  "chains",
-                                     "method",  "facts",     "verdict", "messages"};
+  static const char *const name[] = {
+      "columns",  "log_prior",     "log_lik",           "weight", "chains", "method", "facts", "verdict",
+      "messages", "message_codes", "message_severities"};
   enum { N = sizeof name / sizeof *name };
-  static char text[1 << 16];
-  atvi_verdict verdict = ATVI_VERDICT_BAD;
+  atvi_judgement *j = NULL;
   SEXP out = PROTECT(Rf_allocVector(VECSXP, N)), names = PROTECT(Rf_allocVector(STRSXP, N));
   for (int i = 0; i < N; i++) SET_STRING_ELT(names, i, Rf_mkChar(name[i]));
   Rf_setAttrib(out, R_NamesSymbol, names);
-  if (atvi_judge(d, &verdict, text, sizeof text) != ATVI_OK) strcpy(text, "out of memory");
+  if (atvi_judgement_new(d, &j) != ATVI_OK) j = NULL;
   SET_VECTOR_ELT(out, 0, columns(d));
   SET_VECTOR_ELT(out, 1, numbers(d, "log_prior", 0));
   SET_VECTOR_ELT(out, 2, numbers(d, "log_lik", 0));
@@ -104,13 +114,25 @@ static SEXP draws_list(const atvi_draws *d, SEXP keys) {
   SET_VECTOR_ELT(out, 4, Rf_ScalarInteger((int)atvi_draws_size(d, "chains")));
   SET_VECTOR_ELT(out, 5, Rf_mkString(atvi_draws_word(d, "method", 0)));
   SET_VECTOR_ELT(out, 6, facts(d, keys));
-  SET_VECTOR_ELT(out, 7, Rf_mkString(atvi_verdict_name(verdict)));
-  SET_VECTOR_ELT(out, 8, Rf_mkString(text));
+  SET_VECTOR_ELT(out, 7, Rf_mkString(j ? atvi_judgement_word(j, "verdict", 0) : "bad"));
+  SET_VECTOR_ELT(out, 8, judged(j, "text", "out of memory"));
+  SET_VECTOR_ELT(out, 9, judged(j, "code", "none"));
+  SET_VECTOR_ELT(out, 10, judged(j, "severity", "serious"));
+  atvi_judgement_free(j);
   UNPROTECT(2);
   return out;
 }
 
-/* A list of the draws; a string: what went wrong; NULL: the user's function failed, or the user stopped it. */
+/* What went wrong, and its code. */
+static SEXP failure(const char *text, atvi_code code) {
+  SEXP out = PROTECT(Rf_allocVector(STRSXP, 2));
+  SET_STRING_ELT(out, 0, Rf_mkCharCE(text, CE_UTF8));
+  SET_STRING_ELT(out, 1, Rf_mkChar(atvi_code_name(code)));
+  UNPROTECT(1);
+  return out;
+}
+
+/* A list of the draws; two strings: what went wrong, and its code; NULL: the user's function failed, or the user stopped it. */
 SEXP atvi_r_fit(SEXP function, SEXP frame, SEXP names, SEXP lower, SEXP upper, SEXP options, SEXP values,
                 SEXP keys) {
   callback c = {function, frame, false};
@@ -118,7 +140,7 @@ SEXP atvi_r_fit(SEXP function, SEXP frame, SEXP names, SEXP lower, SEXP upper, S
   atvi_target *target = NULL;
   atvi_draws *draws = NULL;
   const char **name = strings(names), **option = strings(options), **value = strings(values);
-  if (atvi_ctx_new(NULL, &ctx) != ATVI_OK) return Rf_mkString("out of memory");
+  if (atvi_ctx_new(NULL, &ctx) != ATVI_OK) return failure("out of memory", ATVI_CODE_NONE);
   atvi_ctx_set_threads(ctx, 1);
   atvi_ctx_set_stop(ctx, stop, &c);
   atvi_status status = atvi_density_new(ctx, "density", (atvi_idx)Rf_xlength(names), name, REAL(lower),
@@ -126,7 +148,8 @@ SEXP atvi_r_fit(SEXP function, SEXP frame, SEXP names, SEXP lower, SEXP upper, S
   if (status == ATVI_OK)
     status = atvi_fit_named(ctx, target, (atvi_idx)Rf_xlength(options), option, value, &draws);
   SEXP out = R_NilValue;
-  if (!c.failed) out = status == ATVI_OK ? draws_list(draws, keys) : Rf_mkString(atvi_errmsg(ctx));
+  if (!c.failed)
+    out = status == ATVI_OK ? draws_list(draws, keys) : failure(atvi_errmsg(ctx), atvi_errcode(ctx));
   PROTECT(out);
   atvi_draws_free(draws);
   atvi_density_free(target);

@@ -46,6 +46,91 @@ typedef enum { /* how the evaluation of one point ended; 0 is success */
                ATVI_RUN_CALL = 5, /* an outside program or callback failed */
 } atvi_outcome;
 
+/* How much a message matters: a warning makes a verdict at least "warn", a serious one "bad". */
+typedef enum { ATVI_NOTE = 0, ATVI_WARNING = 1, ATVI_SERIOUS = 2 } atvi_severity;
+
+/* Kinds of messages and of failures. Names (atvi_code_name) are part of file formats and stay; numbers may change.
+ * docs/messages.md has them all. */
+typedef enum {
+  ATVI_CODE_NONE = 0, /* nothing in particular, and messages of files that have no codes */
+  /* Chains. */
+  ATVI_CODE_CHAINS_STUCK,
+  ATVI_CODE_CHAINS_SHORT,
+  ATVI_CODE_CHAINS_MOVED,
+  ATVI_CODE_STARTS_FEW,
+  ATVI_CODE_STARTS_FAILED,
+  ATVI_CODE_RHAT,
+  ATVI_CODE_DIVERGENCES,
+  ATVI_CODE_EBFMI,
+  ATVI_CODE_TREE_DEPTH,
+  /* Approximations and their weights. */
+  ATVI_CODE_KHAT_REFUSED,
+  ATVI_CODE_KHAT_UNKNOWN,
+  ATVI_CODE_WEIGHTS_POOR,
+  ATVI_CODE_LAPLACE_POOR,
+  ATVI_CODE_EXACT_ASKED,
+  ATVI_CODE_EXACT_NEEDED,
+  ATVI_CODE_EVIDENCE_UNKNOWN,
+  /* Draws of any method. */
+  ATVI_CODE_ESS_LOW,
+  ATVI_CODE_DRAWS_NOT_FINITE,
+  ATVI_CODE_DERIVED_NOT_FINITE,
+  ATVI_CODE_LIMIT,
+  ATVI_CODE_LIMIT_PRECISION,
+  ATVI_CODE_STOPPED,
+  ATVI_CODE_BOUND_REACHED,
+  /* Modes, and the search for the highest one. */
+  ATVI_CODE_MODES,
+  ATVI_CODE_MODES_LEFT_OUT,
+  ATVI_CODE_MODE,
+  ATVI_CODE_MODE_AT_BOUND,
+  ATVI_CODE_MAXIMUM_NONE,
+  ATVI_CODE_SEARCH_UNFINISHED,
+  ATVI_CODE_HESSIAN,
+  ATVI_CODE_UNINFORMED,
+  /* The model and its data. */
+  ATVI_CODE_RUNS_FAILED,
+  ATVI_CODE_SOLVER_ERROR,
+  ATVI_CODE_NO_DATA,
+  ATVI_CODE_GAPS,
+  ATVI_CODE_HELD_OUT,
+  /* Emulators. */
+  ATVI_CODE_EMULATOR,
+  ATVI_CODE_EMULATOR_POOR,
+  ATVI_CODE_EMULATOR_FAIR,
+  ATVI_CODE_EMULATOR_OVERCONFIDENT,
+  ATVI_CODE_EMULATOR_ERROR,
+  ATVI_CODE_EMULATOR_OUTSIDE,
+  ATVI_CODE_POINTS_LEFT,
+  ATVI_CODE_RUNS_MIXED,
+  /* Failures. */
+  ATVI_CODE_NO_GRADIENT,
+  ATVI_CODE_NEVER_EVALUATED,
+  ATVI_CODE_LIKELIHOOD_ZERO,
+  ATVI_CODE_STATE_NOT_FINITE,
+  ATVI_CODE_SOLVER_STEPS,
+  ATVI_CODE_PRIORS_DISAGREE,
+  ATVI_CODE_CALL_FAILED,
+  ATVI_CODE_FILE_MISSING,
+  ATVI_CODE_DATA_UNNAMED,
+  ATVI_CODE_RUNS_NONE,
+  ATVI_CODE_RUNS_OTHER,
+  ATVI_CODE_RUNS_TIMES,
+  ATVI_CODE_SIMULATOR_FAILED,
+  ATVI_CODES /* how many there are */
+} atvi_code;
+
+/* What there is to say to the user. */
+typedef struct {
+  atvi_severity severity;
+  atvi_code code;
+  /* Whole sentences: what is the matter. */
+  const char *text;
+} atvi_message;
+
+ATVI_API const char *atvi_severity_name(atvi_severity severity); /* "note", "warning", "serious" */
+ATVI_API const char *atvi_code_name(atvi_code code);             /* "rhat", "khat-refused", ...; "none" */
+
 /* Where memory comes from. NULL members mean malloc and free. alloc returns memory
  * aligned for any type or NULL. Both may be called from several threads at once. */
 typedef struct {
@@ -79,6 +164,8 @@ ATVI_API void atvi_ctx_free(atvi_ctx *ctx); /* NULL is fine */
 
 /* The message of the last failure in ctx; "" if there was none. May hold several lines. */
 ATVI_API const char *atvi_errmsg(const atvi_ctx *ctx);
+/* What kind of failure that was, for those who know what to do about it; mostly ATVI_CODE_NONE. */
+ATVI_API atvi_code atvi_errcode(const atvi_ctx *ctx);
 
 /* Number of threads used by batched work; n < 1 means one per core this process may use.
  * Results do not depend on it. */

@@ -70,8 +70,8 @@ typedef struct atvi_draws {
   double *weight;          /* [n], sum 1; NULL: equal */
   atvi_made made;
   atvi_idx n_message;
-  const char **
-      message; /* [n_message] sentences for the user, most important first; one that begins with "Warning: " makes the verdict at least warn, and is told without the word */
+  /* [n_message] for the user, most important first. */
+  atvi_message *message;
 } atvi_draws;
 
 /* Room for n >= 1 draws, a multiple of n_chain >= 1; 0 <= n_param <= n_col. Numbers are 0 (weights: 1/n; NULL unless
@@ -82,9 +82,9 @@ ATVI_API ATVI_CHECKED atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi
 ATVI_API void atvi_draws_free(atvi_draws *d); /* NULL is fine */
 /* A copy of s that lives as long as d, for made.method and made.model. Errors: ENOMEM (*copy is then NULL). */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_keep(atvi_draws *d, const char *s, const char **copy);
-/* Adds a sentence; copied. Errors: ENOMEM. */
-ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Adds a message; its text is copied. The verdict on d is at least as bad as it is severe. Errors: ENOMEM. */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, atvi_severity severity, atvi_code code,
+                                                 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* n draws without weights from weighted ones, drawn in proportion to the weights (systematic resampling, then
  * shuffled); log prior, log likelihood, made and messages go with them. d without weights: each is as likely.

@@ -6,7 +6,6 @@ import ctypes.util
 import math
 import os
 import pathlib
-import re
 import shutil
 import signal
 import threading
@@ -15,7 +14,6 @@ import numpy as np
 
 from .result import Result, Table
 
-VERDICTS = ("ok", "warn", "bad")
 NUMBERS = ("seconds", "evaluations", "failures", "accept", "log_evidence", "log_evidence_se", "elbo", "khat", "efficiency",
            "modes", "outside", "rungs", "steps", "divergences", "ebfmi", "tree_depth", "max_depth_hits", "exact")
 RESAMPLED_LEAST = 4000
@@ -27,11 +25,12 @@ STOP = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)
 
 
 class AtviError(Exception):
-    """What the program or the library said; status: its exit code, or the library's (atvi/core.h)."""
+    """What the program or the library said; status: its exit code, or the library's (atvi/core.h); code: what kind of failure
+    of the library it was, "none" if nothing in particular (docs/messages.md)."""
 
-    def __init__(self, message, status=None):
+    def __init__(self, message, status=None, code=None):
         super().__init__(message)
-        self.status = status
+        self.status, self.code = status, code
 
 
 def _places():
@@ -71,6 +70,8 @@ def _library():
         "atvi_ctx_new": (ctypes.c_int, [p, pp]),
         "atvi_ctx_free": (None, [p]),
         "atvi_errmsg": (c_text, [p]),
+        "atvi_errcode": (ctypes.c_int, [p]),
+        "atvi_code_name": (c_text, [ctypes.c_int]),
         "atvi_ctx_set_threads": (None, [p, ctypes.c_int]),
         "atvi_ctx_set_stop": (None, [p, STOP, p]),
         "atvi_density_new": (ctypes.c_int, [p, c_text, c_idx, texts, reals, reals, c_text, DENSITY, p, pp]),
@@ -84,7 +85,10 @@ def _library():
         "atvi_draws_numbers": (p, [p, c_text, c_idx]),
         "atvi_draws_number": (ctypes.c_double, [p, c_text]),
         "atvi_draws_resample": (ctypes.c_int, [p, c_idx, ctypes.c_uint64, pp]),
-        "atvi_judge": (ctypes.c_int, [p, ctypes.POINTER(ctypes.c_int), c_text, ctypes.c_size_t]),
+        "atvi_judgement_new": (ctypes.c_int, [p, pp]),
+        "atvi_judgement_free": (None, [p]),
+        "atvi_judgement_size": (c_idx, [p]),
+        "atvi_judgement_word": (c_text, [p, c_text, c_idx]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(lib, name)
@@ -162,16 +166,32 @@ def _strings(words):
     return (c_text * max(len(words), 1))(*(str(w).encode() for w in words))
 
 
-def _advice(text):
-    """What the library says in the words of the command line, in those of fit_density."""
-    text = text.replace(" with 'atvi check'", "").replace("--no-exact", "exact=False").replace("--max-time", "max_seconds")
-    text = re.sub(r"--method (\w+) or (\w+)", r'method="\1" or "\2"', text)
-    text = re.sub(r"--method (\w+)", r'method="\1"', text)
-    return re.sub(r"--([a-z][a-z-]*)", lambda m: m[1].replace("-", "_"), text)
+# What to do about a message or a failure of that code (docs/messages.md), in words of fit_density.
+ADVICE = {
+    "divergences": 'Compare with method="atvi" or "ram".',
+    "ebfmi": 'Compare with method="atvi" or "ram".',
+    "khat-refused": 'Check the result with method="ram".',
+    "khat-unknown": 'Check the result with method="ram".',
+    "weights-poor": 'Check the result with method="ram".',
+    "laplace-poor": 'method="ram" gives exact draws.',
+    "exact-needed": "exact=False keeps the approximation instead.",
+    "limit": "Raise the limit (max_seconds, max_iter).",
+    "limit-precision": "Raise the limit (max_seconds, max_iter) or ask for less (ess).",
+    "modes-left-out": 'method="atvi" covers them all, each with its share.',
+    "no-gradient": 'method="ram" needs none.',
+    "never-evaluated": "Look at what the function returns inside the bounds.",
+    "likelihood-zero": "The function returns -inf everywhere: look at it, or narrow the bounds.",
+    "state-not-finite": "The function returns NaN or +inf everywhere: look at it, or narrow the bounds.",
+}
+
+
+def _advised(text, code):
+    return f"{text} {ADVICE[code]}" if code in ADVICE else text
 
 
 def _said(lib, ctx, status):
-    return AtviError(_advice(lib.atvi_errmsg(ctx).decode(errors="replace")), status)
+    text, code = lib.atvi_errmsg(ctx).decode(errors="replace"), lib.atvi_code_name(lib.atvi_errcode(ctx)).decode()
+    return AtviError(f"{text}\n{ADVICE[code]}" if code in ADVICE else text, status, code)
 
 
 def _word(value):
@@ -241,11 +261,20 @@ def _plain(lib, draws, khat, seed):
 
 
 def _judge(lib, ctx, draws):
-    verdict, text = ctypes.c_int(), ctypes.create_string_buffer(1 << 16)
-    status = lib.atvi_judge(draws.p, ctypes.byref(verdict), text, len(text))
+    """Verdict and messages, as in summary.json; what to do is said after the first message of its code."""
+    out = ctypes.c_void_p()
+    status = lib.atvi_judgement_new(draws.p, ctypes.byref(out))
     if status:
         raise _said(lib, ctx, status)
-    return VERDICTS[verdict.value], _advice(text.value.decode(errors="replace")).splitlines()
+    try:
+        word = lambda what, i=0: lib.atvi_judgement_word(out, what.encode(), i).decode(errors="replace")
+        every = range(lib.atvi_judgement_size(out))
+        codes = [word("code", i) for i in every]
+        texts = [_advised(word("text", i), codes[i] if codes.index(codes[i]) == i else None) for i in every]
+        return {"verdict": word("verdict"), "messages": texts, "message_codes": codes,
+                "message_severities": [word("severity", i) for i in every]}
+    finally:
+        lib.atvi_judgement_free(out)
 
 
 def _result(lib, ctx, draws, seed):
@@ -254,9 +283,7 @@ def _result(lib, ctx, draws, seed):
     summary["log_evidence"] = {"value": summary["log_evidence"], "se": summary.pop("log_evidence_se")}  # as in summary.json
     khat = summary["khat"]
     plain, used = _plain(lib, draws, math.inf if khat is None else khat, seed)
-    verdict, messages = _judge(lib, ctx, draws)
-    summary.update(method=draws.word("method"), model=draws.word("model"), seed=seed, weighted=used, verdict=verdict,
-                   messages=messages)
+    summary.update(method=draws.word("method"), model=draws.word("model"), seed=seed, weighted=used, **_judge(lib, ctx, draws))
     weighted = draws.table() if draws.numbers("weight") is not None else None
     return Result(plain, weighted, summary)
 

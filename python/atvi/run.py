@@ -22,18 +22,11 @@ def program():
     return found
 
 
-MOMENT_S = 0.5
-
-
 def _stop(process):
-    """After Ctrl-C: the program may write what it has. A terminal tells it too, and twice would end it at once; others tell Python alone."""
+    """After Ctrl-C: the program may write what it has. A second Ctrl-C ends it."""
     try:
-        try:
-            process.communicate(timeout=MOMENT_S)
-        except subprocess.TimeoutExpired as so_far:
-            if "atvi: stopping" not in str(so_far.stderr):  # the words of cli/signals.c
-                process.send_signal(signal.SIGINT)
-            process.communicate()
+        process.terminate()
+        process.communicate()
     except KeyboardInterrupt:
         process.kill()
         process.communicate()
@@ -41,9 +34,17 @@ def _stop(process):
 
 def _run(command, cwd):
     """(status, standard output, standard error)"""
-    with subprocess.Popen(command, cwd=cwd, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    # The program inherits that SIGINT is blocked, so Ctrl-C in a terminal reaches Python alone, which passes it on once, as SIGTERM.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process = subprocess.Popen(command, cwd=cwd, text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
+    with process:
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             out, said = process.communicate()
         except KeyboardInterrupt:
             _stop(process)

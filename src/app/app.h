@@ -5,6 +5,7 @@
 #define ATVI_APP_APP_H
 
 #include "atvi/fit.h"
+#include "atvi/verdict.h"
 #include "core/core.h"
 
 typedef struct {
@@ -62,6 +63,12 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *opts,
                                            atvi_app_simulate_result *result);
 
+/* A verdict, and where its word is in a text for the terminal, which may set it off. */
+typedef struct {
+  atvi_verdict verdict;
+  size_t at;
+} atvi_app_mark;
+
 typedef struct {
   atvi_app_model model;
   atvi_fit_opts how;   /* method, seed and the rest; from atvi_fit_defaults */
@@ -75,12 +82,12 @@ typedef struct {
 } atvi_app_fit_opts;
 
 typedef struct {
-  const char *dir;     /* where draws.csv, summary.json and, of weighted draws, weighted.csv are */
-  const char *verdict; /* "ok", "warn", "bad" */
-  const char *reason;  /* the first message behind it; NULL if ok */
-  bool stopped;        /* by the stop callback */
-  const char *text;    /* table and messages for the terminal */
-  const char *report;  /* path of the report; NULL: none was written */
+  const char *dir;      /* where draws.csv, summary.json and, of weighted draws, weighted.csv are */
+  const char *text;     /* table and messages for the terminal */
+  atvi_app_mark judged; /* the verdict, and where it is in text */
+  const char *reason;   /* the first message behind it; NULL if ok */
+  bool stopped;         /* by the stop callback */
+  const char *report;   /* path of the report; NULL: none was written */
 } atvi_app_fit_result;
 
 /* atvi fit. EEXIST: the folder exists and force is not set. ESTOP: stopped before there was anything to keep. */
@@ -98,9 +105,9 @@ ATVI_CHECKED atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const at
                                         void (*told)(const char *url));
 
 /* atvi summary: `where` is a run folder, or a model file, whose newest run folder here is taken. json: the text of
- * summary.json instead of the table. */
+ * summary.json instead of the table, without a place of the verdict. */
 ATVI_CHECKED atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json,
-                                          const char **text);
+                                          const char **text, atvi_app_mark *judged);
 
 typedef struct {
   const char *where; /* a run folder, or a model file, whose newest run folder here is taken */

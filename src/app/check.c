@@ -240,7 +240,7 @@ static void check_gradient(checking *c, atvi_text *out, bool *ok) {
     atvi_text_add(
         out,
         "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated: %s\n            %s\n",
-        DRAWS, atvi_outcome_word(c->last), atvi_outcome_advice(c->last));
+        DRAWS, atvi_outcome_word(c->last), atvi_advice(atvi_outcome_code(c->last)));
   else
     atvi_text_add(out,
                   "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %d "

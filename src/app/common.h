@@ -3,6 +3,7 @@
 #ifndef ATVI_APP_COMMON_H
 #define ATVI_APP_COMMON_H
 
+#include "app/advice.h"
 #include "app/app.h"
 #include "core/hash.h"
 #include "infer/fit.h"

@@ -77,8 +77,9 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
     m->reason = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
     return m->reason ? ATVI_OK : nomem(ctx);
   }
-  ATVI_TRY(atvi_summary_new(pool, m->draws, &m->summary));
-  m->reason = m->summary->reason;
+  ATVI_TRY(atvi_advised_summary(pool, m->draws, &m->summary));
+  const atvi_message *why = atvi_summary_reason(m->summary);
+  m->reason = why ? why->text : NULL;
   worst(m);
   size_t n = (size_t)m->draws->n_col + 1;
   m->distance = atvi_pool_take(pool, n, sizeof *m->distance);

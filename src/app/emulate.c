@@ -307,7 +307,7 @@ static void say_judged(atvi_text *t, const atvi_em_loo *j) {
                 100 * j->coverage, j->rmse);
 }
 
-static void say(const work *w, atvi_text *t) {
+static atvi_app_mark say(const work *w, atvi_text *t) {
   const atvi_em_info *info = atvi_emulator_info(w->em);
   atvi_text_add(t, "%s%s: %td runs, %td inputs, %td output%s each; %s in %.2g s\n", w->k ? "\n" : "",
                 w->of->name, w->r.runs.n, w->r.runs.d, w->r.runs.m, w->r.runs.m == 1 ? "" : "s",
@@ -332,9 +332,12 @@ static void say(const work *w, atvi_text *t) {
     atvi_text_add(t, "%td run%s held out: ", w->n_test, w->n_test == 1 ? "" : "s");
     say_judged(t, &w->test);
   }
-  atvi_text_add(t, "verdict: %s\n", w->n_doubt ? "warn" : "ok");
+  atvi_text_add(t, "verdict: ");
+  atvi_app_mark judged = {w->n_doubt ? ATVI_VERDICT_WARN : ATVI_VERDICT_OK, (size_t)t->n};
+  atvi_text_add(t, "%s\n", atvi_verdict_name(judged.verdict));
   for (int i = 0; i < w->n_doubt; i++) atvi_text_add(t, "  - %s\n", w->doubt[i]);
   for (int i = 0; i < w->n_note; i++) atvi_text_add(t, "  - note: %s\n", w->note[i]);
+  return judged;
 }
 
 static json_t *json_judged(const atvi_em_loo *j, atvi_idx n) {
@@ -454,13 +457,13 @@ static atvi_status keep_for_report(const work *w, atvi_report_emulator *out) {
 
 /* ---- the command ---- */
 
-static atvi_status one(work *w, atvi_text *text, json_t *all) {
+static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *all) {
   const char *path = atvi_emulated_path(w->pool, w->lang, w->k, w->o->runs);
   if (!path) return no_memory(w->ctx);
   ATVI_TRY(atvi_emulated_runs_read(w->pool, w->lang, w->k, w->o->runs, 0, &w->r));
   ATVI_TRY(get(w, path));
   ATVI_TRY(judge(w));
-  say(w, text);
+  *judged = say(w, text);
   return json_array_append_new(all, json_of(w)) == 0 ? ATVI_OK : no_memory(w->ctx);
 }
 
@@ -483,10 +486,11 @@ static atvi_status every(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_
   atvi_text text = {.pool = pool};
   atvi_report_emulator *told = atvi_pool_take(pool, (size_t)lang->n_emulator, sizeof *told);
   bool report = !opts->no_report;
-  if (!told) return no_memory(ctx);
+  result->judged = atvi_pool_take(pool, (size_t)lang->n_emulator, sizeof *result->judged);
+  if (!told || !result->judged) return no_memory(ctx);
   for (atvi_idx k = 0; k < lang->n_emulator; k++) {
     work w = {.ctx = ctx, .pool = pool, .o = opts, .lang = lang, .k = k, .of = &lang->emulator[k]};
-    atvi_status status = one(&w, &text, all);
+    atvi_status status = one(&w, &text, &result->judged[result->n_judged++], all);
     if (status == ATVI_OK && report && (status = keep_for_report(&w, &told[k])) != ATVI_OK) {
       atvi_log(ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(ctx));
       report = false;

@@ -15,11 +15,13 @@ typedef struct {
 } atvi_app_emulate_opts;
 
 typedef struct {
-  const char *dir;    /* where it was written */
-  const char *text;   /* for the terminal */
-  const char *json;   /* emulate.json */
-  const char *report; /* path of report.html; NULL: none was written */
-  bool doubtful;      /* something about an emulator was warned of */
+  const char *dir;  /* where it was written */
+  const char *text; /* for the terminal */
+  atvi_idx n_judged;
+  atvi_app_mark *judged; /* [n_judged] verdicts on the emulators, and where they are in text */
+  const char *json;      /* emulate.json */
+  const char *report;    /* path of report.html; NULL: none was written */
+  bool doubtful;         /* something about an emulator was warned of */
 } atvi_app_emulate_result;
 
 /* Errors: EINVAL (test), EMODEL (no emulator), EDATA, EIO, ENOMEM, ESTOP. */

@@ -89,12 +89,12 @@ static atvi_status tell_outside(telling *t) {
   double share = outside(t);
   if (!(share > OUTSIDE_MOST)) return ATVI_OK;
   sides(t, where, sizeof where);
-  return atvi_draws_say(
-      t->draws,
-      "Warning: %.3g %% of the posterior lies where there are no runs of emulator '%s' (%s): "
-      "it is guessing there; %s.",
-      100 * share, t->of->name, where,
-      t->r.lines > 0 ? "extend the design (atvi design, atvi run)" : "more runs are needed");
+  return atvi_draws_say(t->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_OUTSIDE,
+                        "%.3g %% of the posterior lies where there are no runs of emulator '%s' (%s): "
+                        "it is guessing there; %s.",
+                        100 * share, t->of->name, where,
+                        t->r.lines > 0 ? "extend the design (atvi design, atvi run)"
+                                       : "more runs are needed");
 }
 
 /* ---- runs that are not there ---- */
@@ -122,8 +122,8 @@ atvi_idx atvi_emulate_missing(atvi_pool *pool, const atvi_lang *lang, const char
 static atvi_status tell_missing(telling *t, const atvi_lang *lang, const char *runs) {
   atvi_idx n, missing = atvi_emulate_missing(t->pool, lang, runs, &t->r, &n);
   if (missing == 0 || t->first < t->k) return ATVI_OK; /* one record, said once */
-  return atvi_draws_say(t->draws, "%td of %td points of the design have not been run; atvi run does them.",
-                        missing, n);
+  return atvi_draws_say(t->draws, ATVI_NOTE, ATVI_CODE_POINTS_LEFT,
+                        "%td of %td points of the design have not been run.", missing, n);
 }
 
 /* ---- its error and the noise ---- */
@@ -193,7 +193,7 @@ static atvi_status tell_error(telling *t) {
   double error = own_error(t, theta, weight), noise = residual(t, theta, weight);
   if (!(error > noise)) return ATVI_OK;
   return atvi_draws_say(
-      t->draws,
+      t->draws, ATVI_NOTE, ATVI_CODE_EMULATOR_ERROR,
       "What emulator '%s' does not know of the simulator (standard deviation %.3g where the "
       "posterior is) is more than the noise (%.3g): more runs would sharpen the result.",
       t->of->name, error, noise);
@@ -202,25 +202,26 @@ static atvi_status tell_error(telling *t) {
 static atvi_status tell_quality(telling *t, const atvi_em_loo *loo) {
   char failed[60] = "";
   if (t->r.n_failed > 0) snprintf(failed, sizeof failed, ", %td failed ones left out", t->r.n_failed);
-  ATVI_TRY(atvi_draws_say(t->draws,
+  ATVI_TRY(atvi_draws_say(t->draws, ATVI_NOTE, ATVI_CODE_EMULATOR,
                           "Emulator '%s' of %td runs%s: leaving out each in turn, Q2 is %.4f, and 95 %% "
                           "intervals hold %.1f %%.",
                           t->of->name, t->r.runs.n, failed, loo->q2, 100 * loo->coverage));
   if (loo->q2 < Q2_LOW)
-    ATVI_TRY(atvi_draws_say(t->draws,
-                            "Warning: emulator '%s' explains less than half of what differs between runs (Q2 "
-                            "%.2f): more runs, or a narrower prior, are needed.",
+    ATVI_TRY(atvi_draws_say(t->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_POOR,
+                            "Emulator '%s' explains less than half of what differs between runs (Q2 %.2f): "
+                            "more runs, or a narrower prior, are needed.",
                             t->of->name, loo->q2));
   else if (loo->q2 < Q2_FAIR)
-    ATVI_TRY(atvi_draws_say(t->draws,
+    ATVI_TRY(atvi_draws_say(t->draws, ATVI_NOTE, ATVI_CODE_EMULATOR_FAIR,
                             "Emulator '%s' predicts only %.0f %% of what differs between runs: more runs "
                             "would make it better.",
                             t->of->name, 100 * loo->q2));
   if (loo->coverage < NOMINAL - CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)t->r.runs.n))
-    ATVI_TRY(atvi_draws_say(t->draws,
-                            "Warning: emulator '%s' is surer of itself than it may be: its 95 %% intervals "
-                            "hold %.0f %%, and the posterior is too narrow; try another kernel.",
-                            t->of->name, 100 * loo->coverage));
+    ATVI_TRY(
+        atvi_draws_say(t->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_OVERCONFIDENT,
+                       "Emulator '%s' is overconfident: its 95 %% intervals hold %.0f %% of the runs, and "
+                       "the posterior is too narrow; try another kernel.",
+                       t->of->name, 100 * loo->coverage));
   return ATVI_OK;
 }
 
@@ -241,8 +242,8 @@ static atvi_status tell(telling *t, const atvi_lang *lang, atvi_idx k, const cha
   ATVI_TRY(tell_error(t));
   ATVI_TRY(tell_outside(t));
   if (t->r.n_other == 0) return ATVI_OK;
-  return atvi_draws_say(t->draws,
-                        "Warning: %td of the %td runs of emulator '%s' were done with another command, other "
+  return atvi_draws_say(t->draws, ATVI_WARNING, ATVI_CODE_RUNS_MIXED,
+                        "%td of the %td runs of emulator '%s' were done with another command, other "
                         "templates or outputs than the latest: it may be of two simulators.",
                         t->r.n_other, t->r.runs.n, t->of->name);
 }

@@ -88,7 +88,7 @@ static atvi_status to_json(exporting *x) {
   if (!info) return no_memory(x);
   ATVI_TRY(may_write(x, path));
   ATVI_TRY(may_write(x, info));
-  ATVI_TRY(atvi_summary_new(x->pool, x->weighted ? x->weighted : x->plain, &s));
+  ATVI_TRY(atvi_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s));
   ATVI_TRY(atvi_export_info(x->pool, chosen(x), s, &text));
   ATVI_TRY(atvi_draws_json_write(chosen(x), path));
   ATVI_TRY(atvi_file_save(x->ctx, info, text, strlen(text)));
@@ -163,7 +163,7 @@ static atvi_status to_nc(exporting *x) {
   bool asked = ask(x, &run, &l, &said) == ATVI_OK;
   atvi_summary *s;
   atvi_status status = asked ? ATVI_OK : without_model(x, path);
-  if (status == ATVI_OK) status = atvi_summary_new(x->pool, x->weighted ? x->weighted : x->plain, &s);
+  if (status == ATVI_OK) status = atvi_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s);
   if (status == ATVI_OK) {
     const atvi_export_fit fit = {x->plain, x->weighted, atvi_verdict_name(s->verdict), asked ? &said : NULL};
     status = atvi_export_nc(x->ctx, x->pool, &fit, path);

@@ -72,7 +72,7 @@ static json_t *comments(atvi_pool *pool, const atvi_summary *s) {
   json_t *out = json_array();
   bool ok = out != NULL;
   for (atvi_idx i = 0; i < s->n_message; i++)
-    ok = json_array_append_new(out, atvi_json_word(pool, s->message[i])) == 0 && ok;
+    ok = json_array_append_new(out, atvi_json_word(pool, s->message[i].text)) == 0 && ok;
   return atvi_json_done(out, ok);
 }
 

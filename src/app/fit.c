@@ -166,15 +166,16 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
                .plain = y->plain,
                .model = l->model->lang->source,
                .l = l};
-  ATVI_TRY(atvi_summary_new(pool, y->draws, &s));
+  ATVI_TRY(atvi_advised_summary(pool, y->draws, &s));
   ATVI_TRY(atvi_summary_json(pool, s, &r.summary));
-  ATVI_TRY(atvi_summary_text(pool, s, &out->text));
+  ATVI_TRY(atvi_summary_text(pool, s, &out->text, &out->judged.at));
   ATVI_TRY(config(ctx, pool, o, l, &r.how));
-  out->verdict = atvi_verdict_name(s->verdict);
-  out->reason = s->reason;
+  out->judged.verdict = s->verdict;
+  out->reason = s->verdict == ATVI_VERDICT_OK ? NULL : atvi_summary_reason(s)->text;
   out->stopped = y->draws->made.end == ATVI_END_STOPPED;
   atvi_status status = save(ctx, pool, out->dir, &r);
-  if (status == ATVI_OK) atvi_export_after_fit(ctx, pool, l, r.plain, r.weighted, out->verdict, out->dir);
+  if (status == ATVI_OK)
+    atvi_export_after_fit(ctx, pool, l, r.plain, r.weighted, atvi_verdict_name(s->verdict), out->dir);
   if (status == ATVI_OK && o->no_report) drop(pool, out->dir, "report.html"); /* of an earlier fit */
   if (status == ATVI_OK) atvi_report_finish(report, y, s, r.how, &out->report);
   return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
@@ -198,15 +199,15 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
                          const atvi_fit_plan *plan, atvi_loaded *l, atvi_delivery *y) {
   ATVI_TRY(atvi_fit_with(ctx, l->ev, plan, &y->draws));
   if (atvi_app_no_data(l))
-    ATVI_TRY(atvi_draws_say(y->draws,
+    ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_NO_DATA,
                             "Every observation is missing: the data say nothing, and this is the prior."));
   const char *gaps;
   ATVI_TRY(atvi_app_gaps(pool, l->model->lang, &gaps));
-  if (gaps) ATVI_TRY(atvi_draws_say(y->draws, "Note: %s.", gaps));
+  if (gaps) ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_GAPS, "Gaps in %s.", gaps));
   if (l->model->holdout.held)
-    ATVI_TRY(atvi_draws_say(y->draws, "%td of %td observations were held out (%s); atvi predict scores them.",
-                            l->model->holdout.n_held, l->model->holdout.n_held + l->model->holdout.n_left,
-                            opts->holdout));
+    ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_HELD_OUT,
+                            "%td of %td observations were held out (%s).", l->model->holdout.n_held,
+                            l->model->holdout.n_held + l->model->holdout.n_left, opts->holdout));
   ATVI_TRY(atvi_emulate_tell(ctx, l, opts->model.runs, y->draws));
   return atvi_delivery_make(ctx, pool, l, y);
 }

@@ -171,8 +171,9 @@ static atvi_status given_up(const job *j, atvi_status status, const atvi_sim_rep
   atvi_idx good = rep->had_ok + rep->ok;
   if (status == ATVI_EINVAL || good == 0) return status;
   const char *message = atvi_pool_printf(j->pool, "%s", atvi_errmsg(j->ctx));
-  return message ? ATVI_FAIL(j->ctx, status, "%s\n%td good runs of %td are recorded in %s/%s.", message, good,
-                             j->points.n, j->dir, ATVI_SIM_RECORD)
+  atvi_code code = atvi_errcode(j->ctx);
+  return message ? ATVI_FAIL_AS(j->ctx, status, code, "%s\n%td good runs of %td are recorded in %s/%s.",
+                                message, good, j->points.n, j->dir, ATVI_SIM_RECORD)
                  : status;
 }
 

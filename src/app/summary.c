@@ -39,15 +39,17 @@ atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
   return atvi_draws_csv_read(ctx, path, out);
 }
 
-atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json,
-                             const char **text) {
+atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json, const char **text,
+                             atvi_app_mark *judged) {
   const char *dir;
   atvi_draws *draws;
   atvi_summary *s;
   ATVI_TRY(atvi_app_find_run(ctx, pool, where, &dir));
   ATVI_TRY(atvi_app_read_draws(ctx, pool, dir, &draws));
-  atvi_status status = atvi_summary_new(pool, draws, &s);
-  if (status == ATVI_OK) status = json ? atvi_summary_json(pool, s, text) : atvi_summary_text(pool, s, text);
+  atvi_status status = atvi_advised_summary(pool, draws, &s);
+  if (status == ATVI_OK)
+    status = json ? atvi_summary_json(pool, s, text) : atvi_summary_text(pool, s, text, &judged->at);
+  if (status == ATVI_OK) judged->verdict = s->verdict;
   atvi_draws_free(draws);
   return status;
 }

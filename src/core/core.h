@@ -14,8 +14,12 @@
 #define ATVI_ASSERT(cond) assert(cond)
 
 /* ---- failures ---- */
-atvi_status atvi_fail_(atvi_ctx *ctx, atvi_status code, const char *fmt, ...) ATVI_PRINTF(3, 4);
-#define ATVI_FAIL(ctx, code, ...) atvi_fail_((ctx), (code), __VA_ARGS__)
+atvi_status atvi_fail_(atvi_ctx *ctx, atvi_status status, const char *fmt, ...) ATVI_PRINTF(3, 4);
+#define ATVI_FAIL(ctx, status, ...) atvi_fail_((ctx), (status), __VA_ARGS__)
+/* Gives the last failure a code, for advice; returns status. */
+atvi_status atvi_fail_as(atvi_ctx *ctx, atvi_code code, atvi_status status);
+#define ATVI_FAIL_AS(ctx, status, code, ...)                                                                 \
+  atvi_fail_as((ctx), (code), ATVI_FAIL((ctx), (status), __VA_ARGS__))
 #define ATVI_TRY(call)                                                                                       \
   do {                                                                                                       \
     atvi_status try_status_ = (call);                                                                        \
@@ -51,10 +55,13 @@ void *atvi_pool_grow(atvi_pool *pool, void *arr, atvi_idx n, atvi_idx *cap, size
 #define ATVI_PUSH(pool, arr, n, cap) ((arr) = atvi_pool_grow((pool), (arr), (n), &(cap), sizeof *(arr)))
 
 /* ---- telling ---- */
+/* The code or severity of that name; false: there is none, *out is left alone. */
+bool atvi_code_find(const char *name, atvi_code *out);
+bool atvi_severity_find(const char *name, atvi_severity *out);
 /* How an evaluation ended, as the end of a sentence: "the solver's step limit was reached". */
 const char *atvi_outcome_word(atvi_outcome outcome);
-/* What to do when most evaluations end like that: a whole sentence. */
-const char *atvi_outcome_advice(atvi_outcome outcome);
+/* The failure that it is if every evaluation ends like that. */
+atvi_code atvi_outcome_code(atvi_outcome outcome);
 void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) ATVI_PRINTF(3, 4);
 /* At most a few calls a second reach the receiver, unless it wants all; done = 1 always does. */
 void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...)

@@ -58,12 +58,20 @@ const char *atvi_status_name(atvi_status status) {
 
 const char *atvi_errmsg(const atvi_ctx *ctx) { return ctx->message; }
 
-atvi_status atvi_fail_(atvi_ctx *ctx, atvi_status code, const char *fmt, ...) {
+atvi_code atvi_errcode(const atvi_ctx *ctx) { return ctx->code; }
+
+atvi_status atvi_fail_(atvi_ctx *ctx, atvi_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
   vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
   va_end(args);
-  return code;
+  ctx->code = ATVI_CODE_NONE;
+  return status;
+}
+
+atvi_status atvi_fail_as(atvi_ctx *ctx, atvi_code code, atvi_status status) {
+  ctx->code = code;
+  return status;
 }
 
 void atvi_ctx_set_threads(atvi_ctx *ctx, int n) {
@@ -158,20 +166,4 @@ const char *atvi_outcome_word(atvi_outcome outcome) {
   case ATVI_RUN_CALL: return "an outside program or callback failed";
   }
   return "unknown";
-}
-
-const char *atvi_outcome_advice(atvi_outcome outcome) {
-  switch (outcome) {
-  case ATVI_RUN_OK:
-    return "The model cannot produce the data: look for counts where the mean is always 0, and for priors "
-           "far from the truth.";
-  case ATVI_RUN_NONFINITE:
-    return "Look for logarithms or roots of negative numbers and divisions by 0, and narrow the priors.";
-  case ATVI_RUN_STEPS:
-  case ATVI_RUN_SMALL:
-    return "The model may be stiff: try the line 'solver stiff' in it, or narrower priors.";
-  case ATVI_RUN_OUTSIDE: return "The priors contradict each other or their bounds.";
-  case ATVI_RUN_CALL: return "Run the program by hand with these parameters.";
-  }
-  return "";
 }

@@ -12,6 +12,7 @@ typedef struct atvi_threads atvi_threads;
 struct atvi_ctx {
   atvi_allocator alloc;
   char message[4096];
+  atvi_code code;     /* of that failure */
   int threads;        /* wanted, >= 1 */
   atvi_threads *team; /* NULL until the first parallel call */
   void (*log)(void *, atvi_log_level, const char *);

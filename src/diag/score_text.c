@@ -196,7 +196,7 @@ atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char *
   if (isfinite(s->log_map)) atvi_text_add(&t, "log MAP  %.2f\n", s->log_map);
   validation(&t, s);
   if (s->verdict && strcmp(s->verdict, "ok") != 0)
-    atvi_text_add(&t, "the verdict on the fit was %s: these numbers are no better (atvi summary tells why)\n",
+    atvi_text_add(&t, "the verdict on the fit was %s: these numbers can be trusted no more than it\n",
                   s->verdict);
   for (atvi_idx i = 0; i < s->n_message; i++) atvi_scores_note(&t, s->message[i]);
   return atvi_text_get(&t, text);

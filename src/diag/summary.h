@@ -50,8 +50,7 @@ typedef struct {
   double log_map;           /* highest log prior + log likelihood among the draws */
   atvi_verdict verdict;
   atvi_idx n_message;
-  const char **message; /* [n_message] most important first; the draws' own messages last */
-  const char *reason;   /* the first message behind a verdict that is not ok; NULL if it is */
+  atvi_message *message; /* [n_message] most important first; the draws' own messages last */
 } atvi_summary;
 
 /* Whether the draws are of an approximation that was trained, or of chains that started from one: made.steps is known. */
@@ -70,9 +69,13 @@ ATVI_CHECKED atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, 
 /* summary.json; NaN and infinite become null. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text);
 
-/* A table and the messages for a terminal, at most 100 columns wide. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text);
+/* A table and the messages for a terminal, at most 100 columns wide, and where the word of the verdict is in it. Errors:
+ * ENOMEM. */
+ATVI_CHECKED atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text,
+                                           size_t *verdict_at);
 
+/* The first message behind a verdict that is not ok; NULL if it is. */
+const atvi_message *atvi_summary_reason(const atvi_summary *s);
 /* The parameter that has the fewest effective draws, of those that tables show, and how many; -1: not known, *ess is then NaN. */
 atvi_idx atvi_summary_least_ess(const atvi_summary *s, double *ess);
 /* Weights that were used although k-hat is above its threshold: the tail that it speaks of holds next to nothing. */

@@ -42,11 +42,16 @@ static json_t *columns(atvi_pool *pool, const atvi_summary *s, atvi_idx from, at
   return atvi_json_done(out, ok);
 }
 
-static json_t *messages(atvi_pool *pool, const atvi_summary *s) {
+static const char *text_of(const atvi_message *m) { return m->text; }
+static const char *code_of(const atvi_message *m) { return atvi_code_name(m->code); }
+static const char *severity_of(const atvi_message *m) { return atvi_severity_name(m->severity); }
+
+/* One thing about every message. */
+static json_t *messages(atvi_pool *pool, const atvi_summary *s, const char *(*what)(const atvi_message *)) {
   json_t *out = json_array();
   bool ok = out != NULL;
   for (atvi_idx i = 0; i < s->n_message; i++)
-    ok = json_array_append_new(out, atvi_json_word(pool, s->message[i])) == 0 && ok;
+    ok = json_array_append_new(out, atvi_json_word(pool, what(&s->message[i]))) == 0 && ok;
   return atvi_json_done(out, ok);
 }
 
@@ -101,7 +106,9 @@ static json_t *whole(atvi_pool *pool, const atvi_summary *s) {
   ok = atvi_json_set(o, "log_evidence", evidence(m)) && ok;
   ok = set_made(o, s) && ok;
   ok = atvi_json_set(o, "verdict", atvi_json_word(pool, atvi_verdict_name(s->verdict))) && ok;
-  ok = atvi_json_set(o, "messages", messages(pool, s)) && ok;
+  ok = atvi_json_set(o, "messages", messages(pool, s, text_of)) && ok;
+  ok = atvi_json_set(o, "message_codes", messages(pool, s, code_of)) && ok;
+  ok = atvi_json_set(o, "message_severities", messages(pool, s, severity_of)) && ok;
   ok = atvi_json_set(o, "parameters", columns(pool, s, 0, s->n_param)) && ok;
   ok = atvi_json_set(o, "derived", columns(pool, s, s->n_param, s->n_col)) && ok;
   return atvi_json_done(o, ok);

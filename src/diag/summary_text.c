@@ -271,7 +271,8 @@ static void put_nuts(text_buffer *b, const atvi_made *m) {
         m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
 }
 
-static void put_ending(text_buffer *b, const atvi_summary *s) {
+/* Returns where the word of the verdict is. */
+static size_t put_ending(text_buffer *b, const atvi_summary *s) {
   static const char *const meaning[] = {"ok", "warn - use with care, see below",
                                         "bad - do not use these numbers, see below"};
   puts_to(b, "\n");
@@ -279,16 +280,19 @@ static void put_ending(text_buffer *b, const atvi_summary *s) {
   put_evidence(b, s);
   put_fit(b, s);
   put_nuts(b, &s->made);
-  PRINT(b, "verdict: %s\n", meaning[s->verdict]);
-  for (atvi_idx i = 0; i < s->n_message; i++) put_wrapped(b, "  - ", s->message[i]);
+  puts_to(b, "verdict: ");
+  size_t at = (size_t)b->n;
+  PRINT(b, "%s\n", meaning[s->verdict]);
+  for (atvi_idx i = 0; i < s->n_message; i++) put_wrapped(b, "  - ", s->message[i].text);
+  return at;
 }
 
-atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text) {
+atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text, size_t *verdict_at) {
   text_buffer b = {.pool = pool};
   *text = NULL;
   put_run(&b, s);
   put_table(&b, s);
-  put_ending(&b, s);
+  *verdict_at = put_ending(&b, s);
   put(&b, "", 1);
   if (atvi_pool_failed(pool)) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "summary: out of memory");
   *text = b.at;

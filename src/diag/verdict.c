@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Verdict and messages. Every message says what is the matter and what to do, to someone who knows the disease and the
- * data but not the sampler. Rules run from the most to the least important, which is the order of the messages. */
+/* Verdict and messages. Every message says what is the matter, to someone who knows the disease and the data but not the
+ * sampler; what to do about it is added where it depends on how atvi was called (app/advice.c, python/, r/). Rules run from
+ * the most to the least important, which is the order of the messages. */
 #include "diag/summary.h"
 #include "math/stat/psis.h"
 #include <inttypes.h>
@@ -27,25 +28,19 @@ typedef struct {
   const atvi_draws *d;
   atvi_summary *s;
   atvi_idx cap;
-  bool
-      apart; /* it was said that chains are in different places or stand still; what follows from that is not said again */
+  /* It was said that chains are in different places or stand still; what follows from that is not said again. */
+  bool apart;
 } judge;
 
-/* Adds a message (NULL: out of memory, noticed at the end) and makes the verdict at least v. */
-static void add(judge *j, atvi_verdict v, const char *text) {
+/* Adds a message (text NULL: out of memory, noticed at the end) and makes the verdict at least as bad. */
+static void add(judge *j, atvi_severity severity, atvi_code code, const char *text) {
   atvi_summary *s = j->s;
-  if (v > s->verdict) {
-    s->verdict = v;
-    s->reason = text;
-  }
-  const char **bigger =
-      text ? atvi_pool_grow(j->pool, s->message, s->n_message, &j->cap, sizeof *s->message) : NULL;
-  if (!bigger) return;
-  s->message = bigger;
-  s->message[s->n_message++] = text;
+  if (!text || !ATVI_PUSH(j->pool, s->message, s->n_message, j->cap)) return;
+  s->message[s->n_message++] = (atvi_message){severity, code, text};
+  if ((atvi_verdict)severity > s->verdict) s->verdict = (atvi_verdict)severity;
 }
 
-#define ADD(j, v, ...) add((j), (v), atvi_pool_printf((j)->pool, __VA_ARGS__))
+#define ADD(j, severity, code, ...) add((j), (severity), (code), atvi_pool_printf((j)->pool, __VA_ARGS__))
 
 /* Names of the parameters that pick() picks: "beta, gamma and 3 more". */
 static const char *names(const judge *j, bool (*pick)(const judge *, const atvi_summary_column *)) {
@@ -79,21 +74,20 @@ static void stuck_chains(judge *j) {
   }
   j->apart = n_stuck > 0;
   if (n_stuck == m)
-    ADD(j, ATVI_VERDICT_BAD,
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
         "No chain ever moved: every proposed point was rejected. These are not draws from the posterior. "
-        "Check with 'atvi check' "
-        "that the model can be evaluated near its prior, and let it run longer.");
+        "Make "
+        "sure that the model can be evaluated near its prior, and let it run longer.");
   else if (n_stuck == 1)
-    ADD(j, ATVI_VERDICT_BAD,
-        "Chain %td never moved from its starting point and spoils all results. Run again with another --seed "
-        "or for longer; if it "
-        "happens again, narrow the priors.",
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
+        "Chain %td never moved from its starting point and spoils all results. Run again with another seed "
+        "or "
+        "for longer; if it happens again, narrow the priors.",
         first + 1);
   else if (n_stuck > 1)
-    ADD(j, ATVI_VERDICT_BAD,
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
         "%td of %td chains never moved from their starting points and spoil all results. Run again with "
-        "another --seed or for "
-        "longer; if it happens again, narrow the priors.",
+        "another seed or for longer; if it happens again, narrow the priors.",
         n_stuck, m);
 }
 
@@ -105,7 +99,8 @@ static bool is_not_finite(const judge *j, const atvi_summary_column *c) {
 static void not_finite(judge *j) {
   const char *list = names(j, is_not_finite);
   if (*list)
-    ADD(j, ATVI_VERDICT_BAD, "Some draws of %s are not numbers; nothing can be said about them.", list);
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_DRAWS_NOT_FINITE,
+        "Some draws of %s are not finite numbers; nothing can be said about them.", list);
 }
 
 static bool rhat_high(const judge *j, const atvi_summary_column *c) {
@@ -135,21 +130,18 @@ static void rhat_rule(judge *j) {
   double rhat = s->col[worst].rhat;
   j->apart = rhat > RHAT_APART;
   if (rhat > RHAT_APART)
-    ADD(j, ATVI_VERDICT_BAD,
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_RHAT,
         "The chains disagree about %s (R-hat %.2f, should be below 1.01): the chains' means are %s. Either "
-        "the run was far too short, "
-        "or the data allow several different explanations. Run longer; if they still disagree, narrow the "
-        "priors or use more data. "
-        "Affected: %s.",
+        "the run was far too short, or the data allow several different explanations. Run longer; if they "
+        "still disagree, narrow the priors or use more data. Affected: %s.",
         s->col[worst].name, rhat, chain_means(j, worst), names(j, rhat_high));
   else if (rhat > RHAT_BAD)
-    ADD(j, ATVI_VERDICT_BAD,
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_RHAT,
         "The chains have not come to agree (R-hat of %s is %.3f, should be below 1.01). Do not use these "
-        "numbers; run longer. "
-        "Affected: %s.",
+        "numbers; run longer. Affected: %s.",
         s->col[worst].name, rhat, names(j, rhat_high));
   else
-    ADD(j, ATVI_VERDICT_WARN,
+    ADD(j, ATVI_WARNING, ATVI_CODE_RHAT,
         "The chains do not quite agree yet (R-hat of %s is %.3f, should be below 1.01). Run longer for final "
         "numbers. Affected: %s.",
         s->col[worst].name, rhat, names(j, rhat_high));
@@ -189,12 +181,12 @@ static void weights_rule(judge *j) {
   atvi_idx worst = ess_worst(j, s->ess - 0.5); /* not by rounding alone */
   double ess = worst < 0 ? s->ess : ess_of(&s->col[worst]);
   if (!(s->ess < wanted) && !(ess < fmin(wanted, ESS_DEFAULT))) return;
-  const char *why = !atvi_made_variational(m)          ? "use more draws"
-                    : m->end != ATVI_END_DONE          ? "let the fit finish"
-                    : m->efficiency >= EFFICIENCY_WARN ? "more than these are not drawn"
-                                                       : "the approximation is too far from the posterior; "
-                                                         "check the result with --method ram";
-  ADD(j, ess < ess_bad(j) ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+  bool far = atvi_made_variational(m) && m->end == ATVI_END_DONE && !(m->efficiency >= EFFICIENCY_WARN);
+  const char *why = far                         ? "the approximation is too far from the posterior"
+                    : !atvi_made_variational(m) ? "use more draws"
+                    : m->end != ATVI_END_DONE   ? "let the fit finish"
+                                                : "this is the largest number that is drawn";
+  ADD(j, ess < ess_bad(j) ? ATVI_SERIOUS : ATVI_WARNING, far ? ATVI_CODE_WEIGHTS_POOR : ATVI_CODE_ESS_LOW,
       "The weighted draws are worth only %.0f independent ones%s%s (%.0f wanted)%s; %s.", ess,
       worst < 0 ? "" : " for ", worst < 0 ? "" : s->col[worst].name, wanted, ess_harm(j, ess), why);
 }
@@ -209,7 +201,7 @@ static void ess_rule(judge *j) {
   atvi_idx worst = ess_worst(j, ess_wanted(j));
   if (worst < 0) return;
   double ess = ess_of(&s->col[worst]);
-  ADD(j, ess < ess_bad(j) ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+  ADD(j, ess < ess_bad(j) ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_ESS_LOW,
       "The draws of %s are worth only %.0f independent ones (effective sample size; %.0f wanted)%s; run "
       "longer. Affected: %s.",
       s->col[worst].name, ess, ess_wanted(j), ess_harm(j, ess), names(j, ess_low));
@@ -218,7 +210,7 @@ static void ess_rule(judge *j) {
 static void short_chains(judge *j) {
   atvi_idx n = j->d->n / j->d->n_chain;
   if (j->d->chains && n < 4)
-    ADD(j, ATVI_VERDICT_BAD,
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_SHORT,
         "There are only %td draws per chain: too few to tell whether the chains agree. Run longer.", n);
 }
 
@@ -230,12 +222,12 @@ static void training_end_rule(judge *j) {
   const char *modes =
       isnan(m->modes) && strcmp(m->method, "atvi") == 0 ? ". Other modes had not been looked for yet" : "";
   if (m->end == ATVI_END_LIMIT)
-    ADD(j, ATVI_VERDICT_WARN,
-        "The run reached its limit before the approximation was finished; %s%s. Raise the limit (--max-time, "
-        "--max-iter) for final numbers.",
+    ADD(j, ATVI_WARNING, ATVI_CODE_LIMIT,
+        "The run reached its limit before the approximation was finished; %s%s. Final numbers need more "
+        "time.",
         means, modes);
   if (m->end == ATVI_END_STOPPED)
-    ADD(j, ATVI_VERDICT_WARN,
+    ADD(j, ATVI_WARNING, ATVI_CODE_STOPPED,
         "The run was stopped before the approximation was finished; %s%s. Let it finish for final numbers.",
         means, modes);
 }
@@ -247,32 +239,29 @@ static void end_rule(judge *j) {
     return;
   }
   if (end == ATVI_END_LIMIT && j->d->chains)
-    ADD(j, ATVI_VERDICT_WARN,
-        "The run ended at its limit before it reached the precision asked for. Raise the limit (--max-time, "
-        "--max-iter) or ask for "
-        "less (--ess).");
+    ADD(j, ATVI_WARNING, ATVI_CODE_LIMIT_PRECISION,
+        "The run ended at its limit before it reached the precision asked for.");
   else if (end == ATVI_END_LIMIT)
-    ADD(j, ATVI_VERDICT_WARN,
-        "The run ended at its limit before it was finished. Raise the limit (--max-time, --max-iter).");
+    ADD(j, ATVI_WARNING, ATVI_CODE_LIMIT, "The run ended at its limit before it was finished.");
   if (end == ATVI_END_STOPPED)
-    ADD(j, ATVI_VERDICT_WARN, "The run was stopped before it was finished; this is what there was by then.");
+    ADD(j, ATVI_WARNING, ATVI_CODE_STOPPED,
+        "The run was stopped before it was finished; these are the results up to then.");
 }
 
 static void approximation_rule(judge *j) {
   double e = j->d->made.efficiency;
   if (atvi_made_variational(&j->d->made)) {
     if (j->s->weighted && e < WEIGHTS_WARN) /* refused ones: see khat_rule */
-      ADD(j, e < WEIGHTS_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+      ADD(j, e < WEIGHTS_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_WEIGHTS_POOR,
           "The weights rest on few draws: these are worth only %.2g %% of their number, and a part of the "
-          "posterior may be missed%s. Check the result with --method ram.",
+          "posterior may be missed%s.",
           100 * e, e < WEIGHTS_BAD ? "; do not use these numbers as they are" : "");
     return;
   }
   if (e < EFFICIENCY_WARN)
-    ADD(j, e < EFFICIENCY_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+    ADD(j, e < EFFICIENCY_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_LAPLACE_POOR,
         "The approximation fits the posterior poorly: weighted to the posterior, its draws would be worth "
-        "only %.1f %% of their "
-        "number. Take it as a rough sketch; --method ram gives exact draws.",
+        "only %.1f %% of their number. Take it as a rough sketch.",
         100 * e);
 }
 
@@ -280,27 +269,24 @@ static void modes_rule(judge *j) {
   double n = j->d->made.modes;
   if (!(n > 1)) return;
   if (j->s->refused)
-    ADD(j, ATVI_VERDICT_OK, "The posterior seems to have %.0f separate modes; their shares are not known.",
-        n);
+    ADD(j, ATVI_NOTE, ATVI_CODE_MODES,
+        "The posterior seems to have %.0f separate modes; their shares are not known.", n);
   else if (atvi_made_variational(&j->d->made))
-    ADD(j, ATVI_VERDICT_OK,
+    ADD(j, ATVI_NOTE, ATVI_CODE_MODES,
         "The posterior has %.0f separate modes: the data allow different explanations. All are in the draws, "
         "each with its share; means and standard deviations mix them, so look at the draws themselves.",
         n);
   else
-    ADD(j, ATVI_VERDICT_WARN,
-        "There are %.0f separate maxima of similar height; the approximation is of the best one only. "
-        "--method atvi takes them all, each with its share.",
-        n);
+    ADD(j, ATVI_WARNING, ATVI_CODE_MODES_LEFT_OUT,
+        "There are %.0f separate maxima of similar height; the approximation is of the best one only.", n);
 }
 
 static void solver_rule(judge *j) {
   double e = j->d->made.log_lik_error;
   if (e > ERROR_WARN)
-    ADD(j, e > ERROR_BAD ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+    ADD(j, e > ERROR_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_SOLVER_ERROR,
         "The model is not computed accurately enough: the solver's error changes the log likelihood by up to "
-        "%.2g. Give it a "
-        "smaller tolerance in the model file ('solver rk45 tol 1e-7') and fit again.",
+        "%.2g. Give it a smaller tolerance in the model file ('solver rk45 tol 1e-7') and fit again.",
         e);
 }
 
@@ -311,21 +297,19 @@ static void khat_rule(judge *j) {
   int digits = round(100 * k) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
   if (!j->s->refused) return;
   if (isnan(k))
-    ADD(j, ATVI_VERDICT_BAD,
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_KHAT_UNKNOWN,
         "Nothing can be said about how well the approximation fits: too few of its draws could be evaluated "
-        "(no k-hat). The draws are NOT corrected. Check the model with 'atvi check', and the result with "
-        "--method ram.");
+        "(no k-hat). The draws are NOT corrected.");
   else if (k > KHAT_BAD || few)
-    ADD(j, ATVI_VERDICT_BAD,
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_KHAT_REFUSED,
         "The approximation misses part of the posterior (k-hat %.*f, should be below %.*f%s), too much for "
         "weights to put right: the draws and the table are the approximation as it is, NOT corrected; do not "
-        "use these numbers. Check the result with --method ram.",
+        "use these numbers.",
         digits, k, digits, most, few ? "; the weights rest on few draws" : "");
   else
-    ADD(j, ATVI_VERDICT_WARN,
+    ADD(j, ATVI_WARNING, ATVI_CODE_KHAT_REFUSED,
         "k-hat %.*f is above its threshold %.*f: the weights cannot be trusted to correct the approximation, "
-        "so the table shows it as it is, NOT corrected. How far that is from the posterior is not known; "
-        "check the result with --method ram.",
+        "so the table shows it as it is, NOT corrected. How far that is from the posterior is not known.",
         digits, k, digits, most);
 }
 
@@ -333,22 +317,19 @@ static void failures_rule(judge *j) {
   const atvi_made *m = &j->d->made;
   if (atvi_made_variational(m)) {
     if (m->lost > FAILURES_WARN)
-      ADD(j, ATVI_VERDICT_WARN,
+      ADD(j, ATVI_WARNING, ATVI_CODE_RUNS_FAILED,
           "The model's run failed at %.2g %% of the last draws; these were treated as impossible, which may "
-          "cut off "
-          "part of the posterior. Failed runs usually come from extreme parameter values: narrow the priors, "
-          "or try "
-          "another solver ('solver stiff', a larger 'maxsteps').",
+          "cut off part of the posterior. Failed runs usually come from extreme parameter values: narrow the "
+          "priors, or try another solver ('solver stiff', a larger 'maxsteps').",
           100 * m->lost);
     return; /* failures on the way there do no harm */
   }
   if (m->evaluations <= 0 || !((double)m->failures > FAILURES_WARN * (double)m->evaluations)) return;
-  ADD(j, ATVI_VERDICT_WARN,
+  ADD(j, ATVI_WARNING, ATVI_CODE_RUNS_FAILED,
       "%.2g %% of the model's runs failed (%" PRId64 " of %" PRId64
-      ") and were treated as impossible, which may cut off part of the "
-      "posterior. Failed runs usually come from extreme parameter values: narrow the priors, or try another "
-      "solver ('solver stiff', "
-      "a larger 'maxsteps').",
+      ") and were treated as impossible, which may cut off part of the posterior. Failed runs usually come "
+      "from extreme parameter values: narrow the priors, or try another solver ('solver stiff', a larger "
+      "'maxsteps').",
       100.0 * (double)m->failures / (double)m->evaluations, m->failures, m->evaluations);
 }
 
@@ -357,20 +338,19 @@ static void nuts_rule(judge *j) {
   const atvi_made *m = &j->d->made;
   bool many = m->divergences > DIVERGENCES_BAD * (double)j->d->n;
   if (m->divergences > 0)
-    ADD(j, many ? ATVI_VERDICT_BAD : ATVI_VERDICT_WARN,
+    ADD(j, many ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_DIVERGENCES,
         "%.0f of the sampler's trajectories diverged: somewhere the posterior is too sharply curved for its "
-        "steps (a funnel, a "
-        "ridge, a corner), and the draws %s that region. Compare with --method atvi or ram, or write the "
-        "model so that scales "
-        "do not depend on other parameters (x = m + s*z with z ~ normal(0, 1)).",
+        "steps (a funnel, a ridge, a corner), and the draws %s that region. Write the model so that scales "
+        "do "
+        "not depend on other parameters (x = m + s*z with z ~ normal(0, 1)).",
         m->divergences, many ? "miss some of" : "may miss some of");
   if (m->ebfmi < EBFMI_WARN)
-    ADD(j, ATVI_VERDICT_WARN,
-        "The sampler explores the tails slowly (E-BFMI %.2f, should be above %.1f): the posterior has much "
-        "longer tails or wider and narrower parts than its steps suit. Compare with --method atvi or ram.",
+    ADD(j, ATVI_WARNING, ATVI_CODE_EBFMI,
+        "The sampler explores the tails slowly (E-BFMI %.2f, should be above %.1f): the posterior has longer "
+        "tails, or wider and narrower parts, than its steps suit.",
         m->ebfmi, EBFMI_WARN);
   if (m->max_depth_hits > 0)
-    ADD(j, ATVI_VERDICT_OK,
+    ADD(j, ATVI_NOTE, ATVI_CODE_TREE_DEPTH,
         "%.0f of the sampler's trajectories were cut off at their greatest length. That does no harm to the "
         "result, but it costs time: some parameters are strongly correlated or of very different scales.",
         m->max_depth_hits);
@@ -382,16 +362,15 @@ static void bounds_rule(judge *j) {
     const atvi_summary_column *c = &j->s->col[k];
     bool upper = c->reaches_upper;
     if (c->reaches_lower && upper)
-      ADD(j, ATVI_VERDICT_OK,
+      ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
           "%s reaches both of its bounds: its density is still about %.0f %% of its largest at %g, and %.0f "
-          "%% at "
-          "%g. If they are guesses rather than facts, widen the prior and see whether the result moves.",
+          "%% at %g. If they are guesses rather than facts, widen the prior and see whether the result "
+          "moves.",
           c->name, 100 * c->at_lower, c->lower, 100 * c->at_upper, c->upper);
     else if (c->reaches_lower || upper)
-      ADD(j, ATVI_VERDICT_OK,
+      ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
           "%s reaches its %s bound %g: its density is still about %.0f %% of its largest there. If that "
-          "bound is a "
-          "guess rather than a fact, widen the prior and see whether the result moves.",
+          "bound is a guess rather than a fact, widen the prior and see whether the result moves.",
           c->name, upper ? "upper" : "lower", upper ? c->upper : c->lower,
           100 * (upper ? c->at_upper : c->at_lower));
   }
@@ -400,28 +379,20 @@ static void bounds_rule(judge *j) {
 static void derived_note(judge *j) {
   for (atvi_idx k = j->s->n_param; k < j->s->n_col; k++)
     if (isnan(j->s->col[k].mean))
-      ADD(j, ATVI_VERDICT_OK,
+      ADD(j, ATVI_NOTE, ATVI_CODE_DERIVED_NOT_FINITE,
           "%s is not a finite number in some draws (a division by zero?), so it has no summary.",
           j->s->col[k].name);
 }
 
-/* What came with the draws; see atvi/draws.h. */
-static void said(judge *j, const char *message) {
-  static const char WARNING[] = "Warning: ";
-  bool warning = strncmp(message, WARNING, strlen(WARNING)) == 0;
-  if (!warning) {
-    ADD(j, ATVI_VERDICT_OK, "%s", message);
-    return;
-  }
-  char *text = atvi_pool_printf(j->pool, "%s", message + strlen(WARNING));
-  if (text && text[0] >= 'a' && text[0] <= 'z') text[0] = (char)(text[0] - 'a' + 'A');
-  add(j, ATVI_VERDICT_WARN, text);
+const atvi_message *atvi_summary_reason(const atvi_summary *s) {
+  for (atvi_idx i = 0; i < s->n_message && s->verdict != ATVI_VERDICT_OK; i++)
+    if ((atvi_verdict)s->message[i].severity == s->verdict) return &s->message[i];
+  return NULL;
 }
 
 atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s) {
   judge j = {.pool = pool, .d = d, .s = s};
   s->verdict = ATVI_VERDICT_OK;
-  s->reason = NULL;
   s->n_message = 0;
   s->message = NULL;
   stuck_chains(&j);
@@ -438,7 +409,8 @@ atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summar
   failures_rule(&j);
   bounds_rule(&j);
   derived_note(&j);
-  for (atvi_idx i = 0; i < d->n_message; i++) said(&j, d->message[i]);
+  for (atvi_idx i = 0; i < d->n_message; i++)
+    ADD(&j, d->message[i].severity, d->message[i].code, "%s", d->message[i].text);
   return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "summary: out of memory")
                                 : ATVI_OK;
 }

@@ -123,7 +123,7 @@ atvi_status atvi_draws_keep(atvi_draws *d, const char *s, const char **copy) {
   return *copy ? ATVI_OK : ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
 }
 
-atvi_status atvi_draws_say(atvi_draws *d, const char *fmt, ...) {
+atvi_status atvi_draws_say(atvi_draws *d, atvi_severity severity, atvi_code code, const char *fmt, ...) {
   whole *o = (whole *)(void *)d;
   va_list args, again;
   va_start(args, fmt);
@@ -133,10 +133,10 @@ atvi_status atvi_draws_say(atvi_draws *d, const char *fmt, ...) {
   if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
   va_end(again);
   va_end(args);
-  const char **bigger =
+  atvi_message *bigger =
       text ? atvi_pool_grow(o->pool, d->message, d->n_message, &o->message_cap, sizeof *d->message) : NULL;
   if (!bigger) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
   d->message = bigger;
-  d->message[d->n_message++] = text;
+  d->message[d->n_message++] = (atvi_message){severity, code, text};
   return ATVI_OK;
 }

@@ -43,7 +43,10 @@ static atvi_status copy_words(const atvi_draws *d, atvi_draws *to) {
   to->made.mode_draw = NAN; /* a number of a draw among those of d */
   ATVI_TRY(atvi_draws_keep(to, d->made.method, &to->made.method));
   ATVI_TRY(atvi_draws_keep(to, d->made.model, &to->made.model));
-  for (atvi_idx i = 0; i < d->n_message; i++) ATVI_TRY(atvi_draws_say(to, "%s", d->message[i]));
+  for (atvi_idx i = 0; i < d->n_message; i++) {
+    const atvi_message *m = &d->message[i];
+    ATVI_TRY(atvi_draws_say(to, m->severity, m->code, "%s", m->text));
+  }
   return ATVI_OK;
 }
 

@@ -68,7 +68,7 @@ static const char *const infix[ATVI_OP_COUNT] = {
 typedef struct {
   text *t;
   const atvi_prog_spec *spec;
-  const atvi_code *code;
+  const atvi_graph_code *code;
   int32_t *slot;         /* [n] scratch slot of values that leave their part, else -1 */
   int32_t *dying, *next; /* [n_part], [n] lists of the values last used in a part */
   int32_t *free;         /* stack of free slots */
@@ -292,7 +292,7 @@ static bool put_program(gen *e) {
   return !e->t->failed;
 }
 
-static void put_prelude(text *t, atvi_idx n, const atvi_code *code) {
+static void put_prelude(text *t, atvi_idx n, const atvi_graph_code *code) {
   bool used[ATVI_INS_RECIP + 1] = {0};
   for (atvi_idx k = 0; k < n; k++)
     for (atvi_idx i = 0; i < code[k].n; i++) used[code[k].ins[i].op] = true;
@@ -305,8 +305,8 @@ static void put_prelude(text *t, atvi_idx n, const atvi_code *code) {
   if (used[ATVI_OP_XLOGY]) put(t, "%s", atvi_gen_xlogy);
 }
 
-const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec, const atvi_code *code,
-                            size_t *scratch) {
+const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
+                            const atvi_graph_code *code, size_t *scratch) {
   text t = {.pool = pool};
   put_prelude(&t, n, code);
   for (atvi_idx k = 0; k < n; k++) {

@@ -56,12 +56,12 @@ typedef struct {
 typedef struct {
   atvi_idx n;
   atvi_ins *ins; /* [n] */
-} atvi_code;
+} atvi_graph_code;
 
 /* Nodes of one program in the order of work. Everything is owned by pool.
  * Errors: EINVAL (an input that is in no slot, a bad spec), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
-                                       atvi_code *out);
+                                       atvi_graph_code *out);
 
 /* ---- interpreter ---- */
 enum { ATVI_BASE_SCRATCH, ATVI_BASE_CONST, ATVI_BASE_IN, ATVI_BASE_OUT = ATVI_BASE_IN + ATVI_PROG_IN };
@@ -84,8 +84,8 @@ typedef struct {
   int n_in, n_out;
 } atvi_interp;
 
-ATVI_CHECKED atvi_status atvi_interp_new(atvi_pool *pool, const atvi_code *code, const atvi_prog_spec *spec,
-                                         atvi_prog *out);
+ATVI_CHECKED atvi_status atvi_interp_new(atvi_pool *pool, const atvi_graph_code *code,
+                                         const atvi_prog_spec *spec, atvi_prog *out);
 void atvi_interp_run_base(const void *self, double *scratch, const double *const *in, double *const *out);
 void atvi_interp_run_avx2(const void *self, double *scratch, const double *const *in, double *const *out);
 void atvi_interp_run_avx512(const void *self, double *scratch, const double *const *in, double *const *out);
@@ -100,8 +100,8 @@ typedef struct {
 extern const atvi_callbacks atvi_gen_callbacks;
 
 /* C source of n programs; scratch[i] receives the doubles that program i needs. NULL on ENOMEM. */
-const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec, const atvi_code *code,
-                            size_t *scratch);
+const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
+                            const atvi_graph_code *code, size_t *scratch);
 
 typedef struct {
   void *handle; /* of dlopen */

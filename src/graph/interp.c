@@ -34,7 +34,7 @@ static bool has_slot(const atvi_ins *s) {
 }
 
 /* a b + c in one step, where nothing else uses a b. */
-static void merge_products(build *b, const atvi_code *code) {
+static void merge_products(build *b, const atvi_graph_code *code) {
   for (atvi_idx i = 0; i < code->n; i++)
     for (int k = 0; k < code->ins[i].n_arg; k++) b->uses[code->ins[i].arg[k]]++;
   for (atvi_idx i = 0; i < code->n; i++) {
@@ -61,7 +61,7 @@ static void merge_products(build *b, const atvi_code *code) {
     }
 }
 
-static bool lay_out(build *b, const atvi_code *code, int32_t *constant) {
+static bool lay_out(build *b, const atvi_graph_code *code, int32_t *constant) {
   for (atvi_idx i = 0; i < code->n; i++) {
     const atvi_ins *s = &code->ins[i];
     if (s->op == ATVI_OP_CONST) b->where[i] = ATVI_OPERAND(ATVI_BASE_CONST, (*constant)++);
@@ -103,7 +103,7 @@ static double *take_lanes(atvi_pool *pool, atvi_idx n) {
   return p ? (double *)(void *)(p + (ATVI_ALIGN - (uintptr_t)p % ATVI_ALIGN) % ATVI_ALIGN) : NULL;
 }
 
-atvi_status atvi_interp_new(atvi_pool *pool, const atvi_code *code, const atvi_prog_spec *spec,
+atvi_status atvi_interp_new(atvi_pool *pool, const atvi_graph_code *code, const atvi_prog_spec *spec,
                             atvi_prog *out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   int32_t n_const = 0;

@@ -182,10 +182,11 @@ static atvi_status check(atvi_ctx *ctx, const atvi_graph *g, const atvi_prog_spe
   return ATVI_OK;
 }
 
-atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec, atvi_code *out) {
+atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
+                          atvi_graph_code *out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   lower w = {.pool = pool, .g = g, .spec = spec, .n = g->n};
-  *out = (atvi_code){0};
+  *out = (atvi_graph_code){0};
   ATVI_TRY(check(ctx, g, spec));
   bool *need = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *need);
   w.place = atvi_pool_take(pool, 2 * (size_t)w.n + 1, sizeof *w.place);
@@ -210,6 +211,6 @@ atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_
                       .last = s->last};
       w.ins[s->arg[0]].last = s->last;
     }
-  *out = (atvi_code){.n = w.n_ins, .ins = w.ins};
+  *out = (atvi_graph_code){.n = w.n_ins, .ins = w.ins};
   return ATVI_OK;
 }

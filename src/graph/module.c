@@ -27,8 +27,8 @@ atvi_prog atvi_module_get(const atvi_module *m, atvi_idx i) {
 }
 
 static atvi_status lower_all(atvi_pool *pool, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec,
-                             atvi_code **out) {
-  atvi_code *code = *out = atvi_pool_take(pool, (size_t)n, sizeof *code);
+                             atvi_graph_code **out) {
+  atvi_graph_code *code = *out = atvi_pool_take(pool, (size_t)n, sizeof *code);
   if (!code) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "module: out of memory");
   for (atvi_idx i = 0; i < n; i++) ATVI_TRY(atvi_code_new(pool, g, &spec[i], &code[i]));
   return ATVI_OK;
@@ -45,7 +45,8 @@ static bool find_program(void *handle, const char *name, atvi_prog *prog) {
 }
 
 static atvi_status try_compile(atvi_module *m, atvi_pool *pool, const atvi_prog_spec *spec,
-                               const atvi_code *code, const atvi_module_opts *opts, atvi_module_info *info) {
+                               const atvi_graph_code *code, const atvi_module_opts *opts,
+                               atvi_module_info *info) {
   size_t *scratch = atvi_pool_take(pool, (size_t)m->n, sizeof *scratch);
   const char *source = scratch ? atvi_gen_source(pool, m->n, spec, code, scratch) : NULL;
   if (!source) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "module: out of memory");
@@ -70,7 +71,7 @@ static atvi_status try_compile(atvi_module *m, atvi_pool *pool, const atvi_prog_
 
 static atvi_status build(atvi_module *m, const atvi_graph *g, const atvi_prog_spec *spec,
                          const atvi_module_opts *opts, atvi_module_info *info, atvi_pool *work) {
-  atvi_code *code;
+  atvi_graph_code *code;
   ATVI_TRY(lower_all(work, g, m->n, spec, &code));
   if (opts->compile) ATVI_TRY(try_compile(m, work, spec, code, opts, info));
   for (atvi_idx i = 0; !m->handle && i < m->n; i++)
@@ -104,7 +105,7 @@ atvi_status atvi_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n, cons
 }
 
 const char *atvi_module_source(atvi_pool *pool, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec) {
-  atvi_code *code;
+  atvi_graph_code *code;
   size_t *scratch = atvi_pool_take(pool, (size_t)n, sizeof *scratch);
   if (!scratch || lower_all(pool, g, n, spec, &code) != ATVI_OK) return NULL;
   return atvi_gen_source(pool, n, spec, code, scratch);

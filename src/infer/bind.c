@@ -254,7 +254,7 @@ atvi_idx atvi_draws_size(const atvi_draws *d, const char *what) {
 const char *atvi_draws_word(const atvi_draws *d, const char *what, atvi_idx i) {
   static const char *const end[] = {"done", "limit", "stopped"}; /* by atvi_end */
   if (is(what, "column")) return i >= 0 && i < d->n_col ? d->col[i].name : NULL;
-  if (is(what, "message")) return i >= 0 && i < d->n_message ? d->message[i] : NULL;
+  if (is(what, "message")) return i >= 0 && i < d->n_message ? d->message[i].text : NULL;
   if (is(what, "method")) return d->made.method;
   if (is(what, "model")) return d->made.model;
   return is(what, "end") ? end[d->made.end] : NULL;

@@ -108,12 +108,14 @@ atvi_status atvi_chains_say_starts(const atvi_starts *s, atvi_idx chains, atvi_d
     if (s->bad[k] > s->bad[worst]) worst = k;
   if (s->n < chains)
     ATVI_TRY(atvi_draws_say(
-        d, "Only %td starting points were found for %td chains, so some chains began at the same point.",
-        s->n, chains));
+        d, ATVI_NOTE, ATVI_CODE_STARTS_FEW,
+        "Only %td starting points were found for %td chains, so some chains began at the same point.", s->n,
+        chains));
   atvi_idx bad = 0;
   for (int k = 0; k < 6; k++) bad += s->bad[k];
   if ((double)bad > FEW_STARTS * (double)s->tried)
-    ATVI_TRY(atvi_draws_say(d, "Of %td draws from the prior %td could not be evaluated; most often %s.",
-                            s->tried, bad, atvi_outcome_word((atvi_outcome)worst)));
+    ATVI_TRY(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_STARTS_FAILED,
+                            "%td of %td draws from the prior could not be evaluated; most often %s.", bad,
+                            s->tried, atvi_outcome_word((atvi_outcome)worst)));
   return ATVI_OK;
 }

@@ -359,11 +359,13 @@ static atvi_status say_rivals(const atvi_map_info *info, const atvi_target *t, a
       at = atvi_pool_printf(info->pool, "%s%s%s = %.4g", at, j ? ", " : "", t->param[j].name, o->theta[j]);
     if (!at) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "map: messages");
     ATVI_TRY(atvi_draws_say(
-        d, "There is another mode at %s%s, with log posterior %.2f (best %.2f; found by %d and %d searches).",
+        d, ATVI_NOTE, ATVI_CODE_MODE,
+        "There is another mode at %s%s, with log posterior %.2f (best %.2f; found by %d and %d searches).",
         at, info->d > VALUES_TOLD ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
         info->optimum[0].hits));
   }
-  return n > shown ? atvi_draws_say(d, "And %td more such modes.", n - shown) : ATVI_OK;
+  return n > shown ? atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_MODE, "And %td more such modes.", n - shown)
+                   : ATVI_OK;
 }
 
 /* `!(gap < RUNAWAY)`: it may be infinite or no number. */
@@ -371,10 +373,12 @@ static atvi_status say_search(const atvi_map_info *info, atvi_draws *d) {
   if (info->converged) return ATVI_OK;
   if (!(info->gap < RUNAWAY))
     return atvi_draws_say(
-        d, "The posterior seems to have no maximum: its density grows without limit, for example where a "
-           "scale parameter goes to 0. Give such a parameter a prior that keeps it away from there.");
+        d, ATVI_NOTE, ATVI_CODE_MAXIMUM_NONE,
+        "The posterior seems to have no maximum: its density grows without limit, for example where a "
+        "scale parameter goes to 0. Give such a parameter a prior that keeps it away from there.");
   return atvi_draws_say(
-      d, "The search for the mode did not converge: the log posterior could still rise by about %.2g.",
+      d, ATVI_NOTE, ATVI_CODE_SEARCH_UNFINISHED,
+      "The search for the mode did not converge: the log posterior could still rise by about %.2g.",
       info->gap);
 }
 
@@ -383,19 +387,21 @@ static atvi_status say(const atvi_map_info *info, const atvi_target *t, double s
   bool runaway = !(info->gap < RUNAWAY); /* then nothing seen at the place where it ended means anything */
   if (!info->definite && !runaway)
     ATVI_TRY(atvi_draws_say(
-        d, "The Hessian at the mode is not positive definite: the posterior has no normal approximation "
-           "there, and the standard deviations are those of the prior in some directions."));
+        d, ATVI_NOTE, ATVI_CODE_HESSIAN,
+        "The Hessian at the mode is not positive definite: the posterior has no normal approximation "
+        "there, and the standard deviations are those of the prior in some directions."));
   if (share == 0)
     ATVI_TRY(atvi_draws_say(
-        d,
+        d, ATVI_NOTE, ATVI_CODE_LAPLACE_POOR,
         "Nearly all of the normal approximation lies outside the bounds; the draws are not to be trusted."));
   if (!runaway) ATVI_TRY(say_rivals(info, t, d));
   for (atvi_idx j = 0; j < info->d; j++)
     if (info->at_bound[j])
-      ATVI_TRY(atvi_draws_say(d, "%s has its mode at its %s bound.", t->param[j].name,
-                              info->at_bound[j] < 0 ? "lower" : "upper"));
+      ATVI_TRY(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_MODE_AT_BOUND, "%s has its mode at its %s bound.",
+                              t->param[j].name, info->at_bound[j] < 0 ? "lower" : "upper"));
   for (atvi_idx k = 0; k < info->n_uninformed && !runaway; k++)
-    ATVI_TRY(atvi_draws_say(d, "The data do not inform %s.", info->uninformed[k]));
+    ATVI_TRY(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_UNINFORMED, "The data do not inform %s.",
+                            info->uninformed[k]));
   return ATVI_OK;
 }
 

@@ -348,20 +348,18 @@ static void tell_made(const atvi_nuts *r, atvi_made *made) {
 static atvi_status run(atvi_nuts *r, const atvi_starts *s, atvi_idx *index, double *work, atvi_draws **out) {
   atvi_starts_pick(s, r->opts.seed, r->opts.chains, index);
   if (!place(r, s, index, work))
-    return ATVI_FAIL(r->ctx, ATVI_EMODEL,
-                     "%s: the gradient is not finite at any of %d starting points\nhint: 'atvi check' "
-                     "compares it with finite differences; --method ram needs none",
-                     r->space->target->name ? r->space->target->name : "model", r->opts.chains);
+    return ATVI_FAIL_AS(r->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
+                        "%s: the gradient is not finite at any of %d starting points",
+                        r->space->target->name ? r->space->target->name : "model", r->opts.chains);
   atvi_end end = loop(r);
   atvi_chains c = kept(r);
   ATVI_TRY(atvi_chains_deliver(r->ctx, r->ev, &c, end, done(r), out));
   (*out)->made.end = end;
   tell_made(r, &(*out)->made);
   if (r->moved > 0)
-    ATVI_TRY(atvi_draws_say(*out,
+    ATVI_TRY(atvi_draws_say(*out, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
                             "%d %s caught in a region of negligible probability, its log posterior %.0f "
-                            "lower, and moved to where "
-                            "the others are during warm-up.",
+                            "lower, and moved to where the others are during warm-up.",
                             r->moved, r->moved == 1 ? "chain was" : "chains were", r->moved_drop));
   return atvi_chains_say_starts(s, r->opts.chains, *out);
 }

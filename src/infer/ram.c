@@ -312,7 +312,7 @@ static atvi_status run(atvi_ram *r, const atvi_starts *s, atvi_idx *index, atvi_
   (*out)->made.accept = accept_rate(r);
   if (r->moved > 0)
     ATVI_TRY(atvi_draws_say(
-        *out,
+        *out, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
         "%d chains had been caught in a region of negligible probability, its log posterior %.0f lower, and "
         "were moved to where the others are during warm-up.",
         r->moved, r->moved_drop));

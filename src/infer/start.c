@@ -113,10 +113,11 @@ static atvi_status fail_none(atvi_ctx *ctx, const atvi_starts *s, const atvi_tar
   int worst = 0;
   for (int k = 1; k < 6; k++)
     if (s->bad[k] > s->bad[worst]) worst = k;
-  return ATVI_FAIL(ctx, ATVI_EMODEL, "%s: none of %td %s could be evaluated; for %td of them %s\nhint: %s",
-                   t->name ? t->name : "model", s->tried,
-                   s->from_prior ? "draws from the prior" : "points spread over the bounds", s->bad[worst],
-                   atvi_outcome_word((atvi_outcome)worst), atvi_outcome_advice((atvi_outcome)worst));
+  return ATVI_FAIL_AS(ctx, ATVI_EMODEL, atvi_outcome_code((atvi_outcome)worst),
+                      "%s: none of %td %s could be evaluated; for %td of them %s",
+                      t->name ? t->name : "model", s->tried,
+                      s->from_prior ? "draws from the prior" : "points spread over the bounds", s->bad[worst],
+                      atvi_outcome_word((atvi_outcome)worst));
 }
 
 atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, atvi_idx want,

@@ -176,13 +176,11 @@ static atvi_status first_look(atvi_vi *v) {
     if (info.good > 0) return ATVI_OK;
   }
   if (any)
-    return ATVI_FAIL(
-        v->ctx, ATVI_EMODEL,
-        "the target gives no finite gradient at any of the points tried; --method ram needs none");
-  return ATVI_FAIL(v->ctx, ATVI_EMODEL,
-                   "none of %d draws %s can be evaluated with a positive likelihood; 'atvi check' says why "
-                   "for a model file",
-                   2 * ATVI_VI_LOOK - 64, v->space->from_prior ? "from the prior" : "to begin with");
+    return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
+                        "the gradient is not finite at any of the points tried");
+  return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NEVER_EVALUATED,
+                      "none of %d draws %s can be evaluated with a positive likelihood",
+                      2 * ATVI_VI_LOOK - 64, v->space->from_prior ? "from the prior" : "to begin with");
 }
 
 /* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */

@@ -314,19 +314,20 @@ static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
   made->ess_wanted = s->judge.ess;
   made->accept = jumped / jumps;
   ATVI_TRY(evidence(s, &c, made));
-  ATVI_TRY(
-      atvi_draws_say(*out,
-                     "%s: %d chains that start from the approximation and use it for their moves, %td "
-                     "iterations each, exact in the limit. Of the jumps by which chains go anywhere in the "
-                     "posterior at once %.2g %% were accepted.",
-                     v->opts.exact == ATVI_EXACT_ON
-                         ? "These are draws of the exact sampler, as asked for"
-                         : "The approximation could not be corrected by weights, so these are draws of the "
-                           "exact sampler",
-                     (int)CHAINS, s->done, 100 * made->accept));
+  ATVI_TRY(atvi_draws_say(
+      *out, ATVI_NOTE, v->opts.exact == ATVI_EXACT_ON ? ATVI_CODE_EXACT_ASKED : ATVI_CODE_EXACT_NEEDED,
+      "%s: %d chains that start from the approximation and use it for their moves, %td "
+      "iterations each, exact in the limit. %.2g %% of the jumps by which a chain may go "
+      "anywhere in the posterior at once were accepted.",
+      v->opts.exact == ATVI_EXACT_ON
+          ? "These are draws of the exact sampler, as asked for"
+          : "The approximation could not be corrected by weights, so these are draws of the "
+            "exact sampler",
+      (int)CHAINS, s->done, 100 * made->accept));
   if (isnan(made->log_evidence))
-    ATVI_TRY(atvi_draws_say(
-        *out, "The log evidence is not told: the approximation and the posterior hardly overlap."));
+    ATVI_TRY(
+        atvi_draws_say(*out, ATVI_NOTE, ATVI_CODE_EVIDENCE_UNKNOWN,
+                       "The log evidence is not known: the approximation and the posterior hardly overlap."));
   return tell_modes(s, *out);
 }
 
@@ -346,8 +347,7 @@ atvi_status atvi_vi_exact(atvi_vi *v, atvi_draws **out) {
   sampler s = {.v = v};
   *out = NULL;
   if (v->opts.exact == ATVI_EXACT_AUTO)
-    atvi_log(v->ctx, ATVI_LOG_NOTE,
-             "weights cannot correct the approximation; the exact sampler takes over (--no-exact: without)");
+    atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the exact sampler takes over");
   atvi_status status = sample(&s, out);
   sampler_close(&s);
   if (status != ATVI_OK) {

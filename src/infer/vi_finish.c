@@ -204,8 +204,8 @@ static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
   atvi_idx n = 0, at = 0;
   for (atvi_idx j = 0; j < f->n; j++) n += is_kept(f, j, hold);
   if (n == 0)
-    return ATVI_FAIL(v->ctx, ATVI_EMODEL,
-                     "no draw of the approximation can be evaluated; 'atvi check' may say why");
+    return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NEVER_EVALUATED,
+                        "no draw of the approximation can be evaluated");
   ATVI_TRY(atvi_deliver_new(v->ctx, t, n, 1, true, out));
   atvi_draws *d = *out;
   d->chains = false;

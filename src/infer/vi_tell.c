@@ -233,8 +233,9 @@ static atvi_status say(const telling *t, const bool *shown, atvi_idx h, atvi_idx
     if (shown[i])
       used += (size_t)snprintf(where + used, sizeof where - used, "%s%s = %.3g", used ? ", " : "",
                                v->space->target->param[i].name, t->centre[h * v->d + i]);
-  return atvi_draws_say(d, "Mode %td holds %.2g %% of the posterior: near %s%s.", number,
-                        100 * share_of(t, h), where, v->d > SHOWN ? " (where the modes differ most)" : "");
+  return atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_MODE, "Mode %td holds %.2g %% of the posterior: near %s%s.",
+                        number, 100 * share_of(t, h), where,
+                        v->d > SHOWN ? " (where the modes differ most)" : "");
 }
 
 static atvi_status say_all(telling *t, atvi_idx first, bool *shown, atvi_draws *d) {

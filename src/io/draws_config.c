@@ -98,7 +98,11 @@ void atvi_draws_config_write(atvi_file *f, const atvi_draws *d) {
     put_real(f, " ", d->col[j].upper);
     atvi_file_put(f, "\n", 1);
   }
-  for (atvi_idx i = 0; i < d->n_message; i++) put_text(f, "message", d->message[i]);
+  for (atvi_idx i = 0; i < d->n_message; i++) {
+    const atvi_message *m = &d->message[i];
+    atvi_file_printf(f, "# message_kind = %s %s\n", atvi_severity_name(m->severity), atvi_code_name(m->code));
+    put_text(f, "message", m->text);
+  }
 }
 
 double atvi_draws_config_number(const atvi_made *made, const char *key) {
@@ -197,6 +201,34 @@ static atvi_status get_end(const entry *e, atvi_end *out) {
   return no_sense(e);
 }
 
+/* A message without a kind is of an older file, which marks a warning in its text. */
+static atvi_status get_message(const entry *e, atvi_draws_config *c, atvi_idx *cap) {
+  static const char MARK[] = "Warning: ";
+  atvi_message m = c->next;
+  c->next = (atvi_message){0};
+  if (!m.text && strncmp(e->value, MARK, sizeof MARK - 1) == 0) {
+    char *text = atvi_pool_printf(e->pool, "%s", e->value + sizeof MARK - 1);
+    if (!text) return no_memory(e);
+    if (text[0] >= 'a' && text[0] <= 'z') text[0] = (char)(text[0] - 'a' + 'A');
+    m = (atvi_message){ATVI_WARNING, ATVI_CODE_NONE, text};
+  } else
+    m.text = e->value;
+  if (!ATVI_PUSH(e->pool, c->message, c->n_message, *cap)) return no_memory(e);
+  c->message[c->n_message++] = m;
+  return ATVI_OK;
+}
+
+/* Of the message that follows. A code that is not known is one of a later version: the text says it all. */
+static atvi_status get_message_kind(const entry *e, atvi_draws_config *c) {
+  const char *gap = strchr(e->value, ' ');
+  char *word = atvi_pool_strndup(e->pool, e->value, gap ? (size_t)(gap - e->value) : 0);
+  if (!word) return no_memory(e);
+  c->next = (atvi_message){.text = ""};
+  if (!atvi_severity_find(word, &c->next.severity)) return no_sense(e);
+  atvi_code_find(gap + 1, &c->next.code);
+  return ATVI_OK;
+}
+
 static atvi_status take(const entry *e, atvi_draws_config *c, atvi_idx cap[2]) {
   for (int k = 0; k < N_FIELD; k++)
     if (strcmp(e->key, FIELD[k].key) == 0) return get_field(e, k, &c->made);
@@ -216,10 +248,10 @@ static atvi_status take(const entry *e, atvi_draws_config *c, atvi_idx cap[2]) {
     return get_index(e, &c->n_param);
   else if (strncmp(e->key, "bounds.", 7) == 0)
     return get_bounds(e, c, &cap[0]);
-  else if (strcmp(e->key, "message") == 0) {
-    if (!ATVI_PUSH(e->pool, c->message, c->n_message, cap[1])) return no_memory(e);
-    c->message[c->n_message++] = e->value;
-  }
+  else if (strcmp(e->key, "message") == 0)
+    return get_message(e, c, &cap[1]);
+  else if (strcmp(e->key, "message_kind") == 0)
+    return get_message_kind(e, c);
   return ATVI_OK;
 }
 

@@ -20,7 +20,9 @@ typedef struct {
   bool independent;
   atvi_idx n_bounds, n_message;
   atvi_draws_bounds *bounds;
-  const char **message;
+  atvi_message *message;
+  /* Kind of the message that follows; text NULL: none was given. */
+  atvi_message next;
 } atvi_draws_config;
 
 void atvi_draws_config_write(atvi_file *f, const atvi_draws *d);

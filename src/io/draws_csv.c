@@ -185,7 +185,10 @@ static atvi_status fill(const atvi_csv *csv, const layout *l, const atvi_draws_c
   d->chains = l->chain >= 0 ? !c->independent : c->n_chain > 0 && !c->independent;
   ATVI_TRY(atvi_draws_keep(d, c->made.method, &d->made.method));
   ATVI_TRY(atvi_draws_keep(d, c->made.model, &d->made.model));
-  for (atvi_idx i = 0; i < c->n_message; i++) ATVI_TRY(atvi_draws_say(d, "%s", c->message[i]));
+  for (atvi_idx i = 0; i < c->n_message; i++) {
+    const atvi_message *m = &c->message[i];
+    ATVI_TRY(atvi_draws_say(d, m->severity, m->code, "%s", m->text));
+  }
   ATVI_TRY(get_density(csv, l, d));
   if (d->weight) ATVI_TRY(get_column(d->ctx, csv, l->weight, d->weight));
   for (atvi_idx j = 0; j < l->n_col; j++) ATVI_TRY(get_column(d->ctx, csv, l->at[j], d->x + j * d->n));

@@ -4,6 +4,8 @@
  *   # method = ram                     how the draws were made, one "# key = value" per line: everything of atvi_made,
  *   # chains = 4                       the shape, the bounds of parameters and the messages
  *   # bounds.beta.1 = 0 3
+ *   # message_kind = warning rhat    severity and code of the message that follows; older files have no such line, and
+ *   # message = The chains ...       "Warning: " before the text of a warning
  *   lp__,log_lik__,chain__,log_prior__,beta.1,R0
  *   -61.25,-58.125,1,-3.125,0.75,2.25
  *

@@ -69,14 +69,10 @@ atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx ro
 atvi_status atvi_lang_file_error(ast_source *s, atvi_status status, atvi_place about) {
   if (s->status != ATVI_OK) return s->status;
   if (status == ATVI_ENOMEM) return s->status = status;
-  const char *told = atvi_errmsg(s->ctx), *hint = NULL;
+  const char *told = atvi_errmsg(s->ctx);
   char *copy = atvi_pool_strndup(s->pool, told, strlen(told));
   if (!copy) return atvi_lang_nomem(s);
-  if (status == ATVI_EDATA) {
-    for (char *p = copy; (p = strstr(p, "\nhint: ")) != NULL; p++) hint = p;
-    int before = (int)(hint ? hint - copy : (ptrdiff_t)strlen(copy));
-    return s->status = ATVI_FAIL(s->ctx, status, "%.*s%s%s", before, copy, asked(s, about), hint ? hint : "");
-  }
+  if (status == ATVI_EDATA) return s->status = ATVI_FAIL(s->ctx, status, "%s%s", copy, asked(s, about));
   char shown[ATVI_EXCERPT_BYTES];
   show(s, about, shown);
   return s->status = ATVI_FAIL(s->ctx, status,

@@ -203,8 +203,6 @@ atvi_idx atvi_elab_emulator(elab *e, const ast_expr *x);
 /* Path of a file that the model names; of one that belongs to the simulator, which stands next to the model. */
 const char *atvi_elab_path(elab *e, const char *file);
 const char *atvi_elab_path_beside(elab *e, const char *file);
-/* Where files are looked for: the end of a hint. */
-const char *atvi_elab_where(const elab *e);
 /* A cell as a time of the model: a number, or a date where there is a calendar. */
 bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
                          double *t);

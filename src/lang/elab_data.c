@@ -22,10 +22,16 @@ const char *atvi_elab_path(elab *e, const char *file) {
   return path;
 }
 
-const char *atvi_elab_where(const elab *e) {
-  if (!e->lang->folder) return "files are looked for next to the model file";
-  if (e->opts && e->opts->folder) return "files are looked for in the folder that --folder names";
-  return "files are looked for in the folder that the model names; --folder DIR gives another";
+/* replaced: it was given instead of the model's. */
+static void no_file(elab *e, atvi_place at, bool replaced, const char *path) {
+  bool given = e->opts && e->opts->folder, named = e->lang->folder && !given && !replaced;
+  const char *hint = replaced ? "the file given in place of the model's is looked for from the working folder"
+                     : given  ? "files are looked for in the folder that was given in place of the model's"
+                     : named  ? "files are looked for in the folder that the model names"
+                              : "files are looked for next to the model file";
+  bool first = e->s->status == ATVI_OK;
+  atvi_lang_error(e->s, at, hint, "there is no file %s", path);
+  if (first && named) e->s->status = atvi_fail_as(e->s->ctx, ATVI_CODE_FILE_MISSING, e->s->status);
 }
 
 /* Asks without opening: a pipe can be opened once only. */
@@ -43,7 +49,7 @@ bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
   const char *path = atvi_elab_path(e, st->file);
   if (!path) return false;
   if (!exists(path)) {
-    atvi_lang_error(e->s, st->file_at, atvi_elab_where(e), "there is no file %s", path);
+    no_file(e, st->file_at, false, path);
     return false;
   }
   atvi_status status = atvi_csv_read(e->s->pool, path, csv);
@@ -72,11 +78,11 @@ static bool check_replacements(elab *e) {
     bool known = false;
     if (!name || !*name) {
       if (e->lang->n_data == 1) continue;
-      e->s->status =
-          ATVI_FAIL(e->s->ctx, ATVI_EMODEL,
-                    "%s: error: the model has %td data files, so which one is %s?\nhint: give data sets "
-                    "names in the model and say --data name=FILE",
-                    e->s->path, e->lang->n_data, e->opts->replace[i].path);
+      e->s->status = ATVI_FAIL_AS(
+          e->s->ctx, ATVI_EMODEL, ATVI_CODE_DATA_UNNAMED,
+          "%s: error: the model has %td data files, so which one is %s?\nhint: give the data sets "
+          "names in the model",
+          e->s->path, e->lang->n_data, e->opts->replace[i].path);
       return false;
     }
     for (atvi_idx d = 0; d < e->lang->n_data; d++) known = known || strcmp(e->lang->data[d].name, name) == 0;
@@ -157,10 +163,7 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   if (e->opts && e->opts->data_optional && !replaced && (!exists(data->path) || is_empty(data->path)))
     return true;
   if (!exists(data->path)) {
-    const char *hint = replaced
-                           ? "the file given in place of the model's is looked for from the working folder"
-                           : atvi_elab_where(e);
-    atvi_lang_error(e->s, st->file_at, hint, "there is no file %s", data->path);
+    no_file(e, st->file_at, replaced, data->path);
     return false;
   }
   atvi_csv *csv;

@@ -71,19 +71,20 @@ static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
 }
 
 static const char *verdict_line(atvi_pool *pool, const atvi_summary *s) {
+  const atvi_message *why = atvi_summary_reason(s);
   if (s->verdict == ATVI_VERDICT_OK) return good_because(pool, s);
   return atvi_pool_printf(pool, "%s %s",
                           s->verdict == ATVI_VERDICT_WARN ? "Use these numbers with care."
                                                           : "Do not use these numbers.",
-                          s->reason ? s->reason : "");
+                          why ? why->text : "");
 }
 
 static void put_messages(atvi_page *p, const atvi_summary *s) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < s->n_message; i++) {
-    if (s->message[i] == s->reason) continue; /* it was said */
+    if (&s->message[i] == atvi_summary_reason(s)) continue; /* it was said */
     atvi_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
-    atvi_page_prose(p, s->message[i]);
+    atvi_page_prose(p, s->message[i].text);
     atvi_text_add(&p->body, "</li>\n");
   }
   if (n) atvi_text_add(&p->body, "</ul>\n");
@@ -125,13 +126,13 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
 
 static void say_running(atvi_page *p, const atvi_fit_parts *x) {
   atvi_report_head(p, x->r->title, x->r->file, "running", "The fit is running.");
-  atvi_text_add(
-      &p->body,
-      "<p id=\"live-phase\">Opened from the disk this page shows what was known when the fit began; "
-      "'atvi watch' shows how it is getting on.</p><progress id=\"live-bar\" max=\"1\" "
-      "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
-      "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
-      "id=\"live-chart\"></figure></div>\n");
+  atvi_text_add(&p->body,
+                "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit "
+                "began. %s</p><progress id=\"live-bar\" max=\"1\" "
+                "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
+                "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
+                "id=\"live-chart\"></figure></div>\n",
+                x->r->watch ? x->r->watch : "");
 }
 
 void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x) {
@@ -362,7 +363,7 @@ void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
         p,
         "Observations of this model depend on each other, and predictions are made knowing all that were "
         "fitted: these are met too well to test the model, and have no residuals here.%s",
-        r->holdout ? "" : " Hold some out (--holdout) to see how well others are predicted.");
+        r->holdout ? "" : " Hold some out to see how well they are predicted.");
   if (others)
     atvi_page_say(p,
                   "Observations of this model depend on each other: each is predicted here from all others.");

@@ -37,6 +37,7 @@ typedef struct {
   const atvi_report_failure *failure;
   atvi_idx n_emulator; /* that stand in the simulator's place; 0: the model itself was run */
   const atvi_report_emulator *emulator;
+  const char *watch;   /* how to follow the fit while it runs, a sentence; NULL: not known */
   const char *command; /* to run it again */
   const char *how;     /* the text of fit.json */
   const char *text;    /* the model file */

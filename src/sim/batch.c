@@ -162,18 +162,16 @@ static atvi_status give_up(loop *l, atvi_sim_slot *slot, const atvi_sim_end *end
   const char *line = last_line(slot->pool, end->log), *joint = line && line[0] ? ": " : "";
   if (!line) line = "";
   if (end->missing)
-    return ATVI_FAIL(
-        l->s->ctx, ATVI_ECALL,
+    return ATVI_FAIL_AS(
+        l->s->ctx, ATVI_ECALL, l->report->failed ? ATVI_CODE_SIMULATOR_FAILED : ATVI_CODE_NONE,
         "the simulator cannot be started: %s%s%s\ncommand: %s\nThe command is run by /bin/sh in a "
         "folder of its own; a first word with a slash is relative to the model file, and "
         "$ATVI_MODEL_DIR is the model's folder.%s",
         end->reason, joint, line, l->s->spec.command,
-        l->report->failed ? " When it can be, atvi run --retry-failed does them again."
-                          : " Nothing was recorded for these runs.");
-  return ATVI_FAIL(
-      l->s->ctx, ATVI_ECALL,
-      "none of the first %td runs was good, so the rest was not begun; the last one: %s%s%s\nWhen the "
-      "simulator is mended, atvi run --retry-failed does them again.%s",
+        l->report->failed ? "" : " Nothing was recorded for these runs.");
+  return ATVI_FAIL_AS(
+      l->s->ctx, ATVI_ECALL, ATVI_CODE_SIMULATOR_FAILED,
+      "none of the first %td runs was good, so the rest was not begun; the last one: %s%s%s%s",
       l->report->failed, end->reason, joint, line, advice(end->log));
 }
 
@@ -236,11 +234,10 @@ static atvi_status check_times(loop *l, atvi_idx most) {
     const atvi_sim_run *k = atvi_sim_record_find(l->record, l->b->id[i]);
     if (l->state[i] == DONE && k && !k->ok && k->reason) why = k->reason;
   }
-  return ATVI_FAIL(
-      l->s->ctx, ATVI_ECALL,
+  return ATVI_FAIL_AS(
+      l->s->ctx, ATVI_ECALL, ATVI_CODE_RUNS_TIMES,
       "the runs do not have the same times, so the rest was not begun: %td of the good ones are %s\nAll "
-      "runs must have their outputs at the same times. When the simulator does that, begin afresh with "
-      "another --runs.",
+      "runs must have their outputs at the same times.",
       other, why);
 }
 

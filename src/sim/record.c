@@ -243,9 +243,8 @@ static atvi_status check_header(atvi_sim_record *r, const json_t *line) {
   if (!same_names(json_object_get(line, "parameters"), r->shape.d, r->shape.param)) wrong = "parameters";
   if (!same_names(json_object_get(line, "outputs"), r->shape.n_output, r->shape.output)) wrong = "outputs";
   if (wrong)
-    return ATVI_FAIL(r->ctx, ATVI_EINVAL,
-                     "%s has runs with other %s than the model's; move it away or give another --runs",
-                     r->path, wrong);
+    return ATVI_FAIL_AS(r->ctx, ATVI_EINVAL, ATVI_CODE_RUNS_OTHER,
+                        "%s has runs with other %s than the model's", r->path, wrong);
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = keep(r, program ? program : "");
   return r->program ? ATVI_OK : no_memory(r);
@@ -324,7 +323,7 @@ static atvi_status begin(atvi_sim_record *r) {
     atvi_log(
         r->ctx, ATVI_LOG_WARN,
         "%s: %td good runs were done with another command, other templates or outputs than the model has "
-        "now; if that changes results, begin afresh with another --runs",
+        "now; if that changes results, begin afresh in another folder",
         r->path, other);
   if (r->program && strcmp(r->program, r->shape.program) == 0) return ATVI_OK;
   r->program = r->shape.program;

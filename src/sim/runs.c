@@ -100,12 +100,10 @@ static atvi_status header(reader *r, const json_t *line) {
   if (!r->output || !holds(outputs, r->output)) return wrong_output(r, outputs);
   for (atvi_idx i = 0; i < r->d; i++)
     if (!holds(params, r->param[i]))
-      return ATVI_FAIL(
-          r->ctx, ATVI_EDATA,
-          "%s:1:1: error: the runs have no parameter %s\nhint: these are the runs of another model, or of an "
-          "earlier state of this one; move them away and run the simulator again (atvi design, atvi run), or "
-          "give another folder (--runs)",
-          r->path, r->param[i]);
+      return ATVI_FAIL_AS(r->ctx, ATVI_EDATA, ATVI_CODE_RUNS_OTHER,
+                          "%s:1:1: error: the runs have no parameter %s: they are of another model, or of an "
+                          "earlier state of this one",
+                          r->path, r->param[i]);
   if (r->n_output == 0) ATVI_TRY(learn_outputs(r, outputs));
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = atvi_pool_strndup(r->scratch, program ? program : "", program ? strlen(program) : 0);
@@ -285,8 +283,9 @@ static atvi_status collect(reader *r, atvi_sim_runs *out) {
   ATVI_TRY(tell_left_out(r, out));
   for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok;
   if (n == 0)
-    return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: no run of the simulator is good%s%s\nhint: atvi run",
-                     r->path, out->failure ? "; " : "", out->failure ? out->failure : "");
+    return ATVI_FAIL_AS(r->ctx, ATVI_EDATA, ATVI_CODE_SIMULATOR_FAILED,
+                        "%s:1:1: error: no run of the simulator is good%s%s", r->path,
+                        out->failure ? "; " : "", out->failure ? out->failure : "");
   const atvi_sim_series *times = &r->vote[r->wanted].party[r->winner[r->wanted]].times;
   atvi_idx m = times->n;
   double *x = atvi_pool_take(r->pool, (size_t)(n * r->d) + 1, sizeof *x);
@@ -353,9 +352,8 @@ atvi_status atvi_sim_runs_read_first(atvi_pool *pool, const char *path, atvi_idx
   *out = (atvi_sim_runs){0};
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT)
-    return ATVI_FAIL(
-        r.ctx, ATVI_EIO,
-        "there is no record of runs of the simulator at %s: make one with atvi design and atvi run", path);
+    return ATVI_FAIL_AS(r.ctx, ATVI_EIO, ATVI_CODE_RUNS_NONE,
+                        "there is no record of runs of the simulator at %s", path);
   if (fd < 0) return atvi_file_cannot(r.ctx, "read", path, errno);
   atvi_status status = atvi_pool_new(r.ctx, &r.scratch);
   if (status == ATVI_OK) status = read_file(&r, fd, out);

@@ -101,7 +101,7 @@ wrong() {
   says "note: w.csv, row 3: the time since the row before is 14, elsewhere 7" "leave the cell empty"
   not grep -E '^note.{101,}$' <<<"$output"
   "$ATVI" fit w.atvi --quiet --out run
-  json run/summary.json '.verdict == "ok" and ([.messages[] | select(test("^Note: w.csv, row 3: .* 14, elsewhere 7"))] | length == 1)'
+  json run/summary.json '.verdict == "ok" and ([.messages[] | select(test("^Gaps in w.csv, row 3: .* 14, elsewhere 7"))] | length == 1)'
   sed -i 's/^28/21,\n28/' w.csv # the row is kept
   run -0 "$ATVI" check w.atvi
   [[ "$output" != *note* ]]

@@ -207,7 +207,7 @@ M
   run -0 "$ATVI" emulate flow.atvi
   says "verdict: warn" "5 of 10 points of the design have not been run"
   run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report
-  says "5 of 10 points of the design have not been run; atvi run does them."
+  says "5 of 10 points of the design have not been run. 'atvi run' does them."
   # few of many: told, and no reason to doubt
   rm -r flow-runs
   simulator
@@ -256,7 +256,7 @@ M
   sed 's/^param s2/param n ~ uniform(0, 1)\n&/; s/{m} \*/{m} * {n} */' flow.atvi >more.atvi
   for c in check fit; do
     run "$ATVI" $c more.atvi --runs flow-runs
-    fails_with 2 "runs.jsonl:1:1: error: the runs have no parameter n" "hint: these are the runs of another model" "--runs"
+    fails_with 2 "runs.jsonl:1:1: error: the runs have no parameter n" "they are of another model" "--runs"
   done
   sed -i 's/uniform(0, 1)/uniform(0, 2)/' flow.atvi
   run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report --method map

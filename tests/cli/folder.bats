@@ -22,10 +22,10 @@ setup() {
   run -0 "$ATVI" check a/m.atvi --folder b
   says b/y.csv
   run -2 "$ATVI" check a/m.atvi --folder c
-  says "a/m.atvi:4:6: error: there is no file c/y.csv" "that --folder names"
+  says "a/m.atvi:4:6: error: there is no file c/y.csv" "in the folder that was given"
   rm a/files/y.csv
   run -2 "$ATVI" check a/m.atvi
-  says "there is no file a/files/y.csv" "--folder DIR gives another"
+  says "there is no file a/files/y.csv" "--folder DIR has them looked for in another folder"
   run -0 "$ATVI" simulate a/m.atvi --set mu=1 --observe --folder b
 }
 

@@ -17,6 +17,7 @@ case_() {
 @test "exceptions and mistakes" { case_ errors; }
 @test "answers of a wrong shape are told, not spread over all points" { case_ shapes; }
 @test "a wrong gradient is told, in words of Python" { case_ gradient; }
+@test "messages and failures have advice in words of Python" { case_ advice; }
 @test "Ctrl-C ends a fit, in the library too" { case_ interrupts; }
 @test "the program is told of Ctrl-C once" { case_ told; }
 @test "fits of model files, and folders" { case_ program; }

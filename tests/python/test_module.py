@@ -177,14 +177,26 @@ def fitting(arguments):
 
 
 # A program that takes its time to write what it has, saying much, and ends at once if told twice, as atvi does.
-PATIENT = """#!/bin/sh
-told() { [ ! -e told ] || { : >twice; exit 130; }; : >told; echo 'atvi: stopping; what there is will be written' >&2; }
-trap told INT
-: >ready
-while [ ! -e told ]; do sleep 0.05; done
-i=0
-while [ $i -lt 15 ]; do sleep 0.1; i=$((i + 1)); printf '%20000d' 1 >&2; done
-: >written
+PATIENT = f"""#!{sys.executable}
+import os, pathlib, signal, sys, time
+
+
+def told(*_):
+    if os.path.exists("told"):
+        pathlib.Path("twice").touch()
+        os._exit(130)
+    pathlib.Path("told").touch()
+
+
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, told)
+pathlib.Path("ready").touch()
+while not os.path.exists("told"):
+    time.sleep(0.05)
+for _ in range(15):
+    time.sleep(0.1)
+    sys.stderr.write(" " * 20000)
+pathlib.Path("written").touch()
 """
 
 
@@ -204,7 +216,7 @@ def told():
             time.sleep(0.02)
         for _ in range(times):
             send(child.pid, signal.SIGINT)
-            time.sleep(0.9)  # longer than Python waits for the program to be told
+            time.sleep(0.9)
         assert "KeyboardInterrupt" in child.communicate(timeout=30)[1]
         time.sleep(0.2)
         there = [name for name in ("ready", "told", "twice", "written") if os.path.exists(name)]
@@ -249,9 +261,31 @@ def gradient():
     near(atvi.fit_density(flipped, ["level", "slope"], -10, 10, method="ram"), 0.2)  # needs none
     single = lambda x: tuple(a.astype(np.float32) for a in line(x))  # as jax has it
     near(atvi.fit_density(single, ["level", "slope"], -10, 10, method="map"), 0.1)
-    from atvi.density import _advice
-    said = "Raise it (--max-time, --max-iter) or --ess. Compare with --method atvi or ram (--no-exact: not), check with 'atvi check' it; a - b."
-    assert _advice(said) == 'Raise it (max_seconds, max_iter) or ess. Compare with method="atvi" or "ram" (exact=False: not), check it; a - b.'
+    assert len(r.summary["message_codes"]) == len(r.messages) == len(r.summary["message_severities"])
+
+
+def advice():
+    """Messages and failures say what to do in words of Python, and nothing in those of the command line."""
+    from atvi.density import ADVICE, _library
+    lib = _library()
+    known, k = set(), 0
+    while k == 0 or lib.atvi_code_name(k) != b"none":
+        known.add(lib.atvi_code_name(k).decode())
+        k += 1
+    assert k > 50 and set(ADVICE) < known, set(ADVICE) - known
+    assert all("--" not in text and "atvi " not in text and text.endswith(".") for text in ADVICE.values())
+    r = atvi.fit_density(line, ["level", "slope"], -10, 10, method="ram", max_iter=400, ess=1e5)
+    at = r.summary["message_codes"].index("limit-precision")
+    assert r.messages[at].endswith("Raise the limit (max_seconds, max_iter) or ask for less (ess)."), r.messages
+    assert r.summary["message_severities"][at] == "warning" and r.verdict != "ok"
+    nan = lambda x: (np.full(x.shape[1], np.nan), np.zeros_like(x))
+    for options, code, words in [(dict(), "never-evaluated", "Look at what the function returns"), (dict(method="ram"), "state-not-finite", "NaN or +inf everywhere")]:
+        try:
+            atvi.fit_density(nan, ["a"], 0, 1, check_gradient=False, **options)
+        except atvi.AtviError as error:
+            assert error.code == code and words in str(error) and "--" not in str(error), error
+        else:
+            raise AssertionError("no error")
 
 
 def program():
@@ -289,7 +323,7 @@ def found():
     assert f'version = "{atvi.version()}"' in project.read_text()
 
 
-CASES = [density, bounds, same, arrays, errors, shapes, gradient, interrupts, told, program, words, found]
+CASES = [density, bounds, same, arrays, errors, shapes, gradient, advice, interrupts, told, program, words, found]
 if __name__ == "__main__":
     for case in CASES:
         if len(sys.argv) < 2 or case.__name__ == sys.argv[1]:

@@ -80,8 +80,19 @@ cases <- list(
     near(atvi_density(line, c("level", "slope")), 0.03)
     r <- atvi_density(flipped, c("level", "slope"), -10, 10, check_gradient = FALSE, max_seconds = 0.3, exact = FALSE)
     stopifnot(r$verdict != "ok", length(r$messages) > 0, !grepl("--", r$messages))
-    said <- "Raise it (--max-time, --max-iter) or --ess. Compare with --method atvi or ram (--no-exact: not), check with 'atvi check' it; a - b."
-    stopifnot(.atvi_advice(said) == "Raise it (max_seconds, max_iter) or ess. Compare with method = \"atvi\" or \"ram\" (exact = FALSE: not), check it; a - b.")
+    stopifnot(length(r$summary$message_codes) == length(r$messages), length(r$summary$message_severities) == length(r$messages))
+  },
+  advice = function() {
+    # in words of R, none in those of the command line
+    stopifnot(!grepl("--|atvi check", .atvi_advice), grepl("\\.$", .atvi_advice))
+    stopifnot(.atvi_advised(c("A.", "B.", "C."), c("limit", "none", "limit")) == c(paste("A.", .atvi_advice[["limit"]]), "B.", "C."))
+    r <- atvi_density(line, c("level", "slope"), -10, 10, method = "ram", max_iter = 400, ess = 1e5)
+    at <- match("limit-precision", unlist(r$summary$message_codes))
+    stopifnot(grepl("Raise the limit \\(max_seconds, max_iter\\) or ask for less \\(ess\\)\\.$", r$messages[at]), r$verdict != "ok",
+              r$summary$message_severities[[at]] == "warning")
+    nothing <- function(x) list(rep(NaN, nrow(x)), 0 * x)
+    fails(atvi_density(nothing, "a", 0, 1, check_gradient = FALSE), "Look at what the function returns")
+    fails(atvi_density(nothing, "a", 0, 1, method = "ram"), "NaN or Inf everywhere")
   },
   interrupt = function() {
     # Ctrl-C: the fit ends, and R goes on

@@ -40,10 +40,38 @@ static void failure_keeps_its_message(void) {
   CHECK_STR(atvi_errmsg(ctx), "");
   CHECK_STATUS(ATVI_FAIL(ctx, ATVI_EIO, "file %s", "x.csv"), ATVI_EIO);
   CHECK_STR(atvi_errmsg(ctx), "file x.csv");
+  CHECK_INT(atvi_errcode(ctx), ATVI_CODE_NONE);
+  CHECK_STATUS(ATVI_FAIL_AS(ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT, "no %d", 7), ATVI_EMODEL);
+  CHECK_STR(atvi_errmsg(ctx), "no 7");
+  CHECK_INT(atvi_errcode(ctx), ATVI_CODE_NO_GRADIENT);
+  CHECK_STATUS(ATVI_FAIL(ctx, ATVI_EIO, "another"),
+               ATVI_EIO); /* and the code is not that of the one before */
+  CHECK_INT(atvi_errcode(ctx), ATVI_CODE_NONE);
   atvi_ctx_free(ctx);
   test_fail_at = test_allocs + 1;
   CHECK_STATUS(atvi_ctx_new(&test_allocator, &ctx), ATVI_ENOMEM);
   CHECK(ctx == NULL);
+}
+
+/* Names stand in files: all different, of small letters and hyphens, and found again. */
+static void codes_have_names(void) {
+  for (int k = 0; k < ATVI_CODES; k++) {
+    const char *name = atvi_code_name((atvi_code)k);
+    atvi_code back = ATVI_CODES;
+    CHECK_MSG(name && *name && strspn(name, "abcdefghijklmnopqrstuvwxyz-") == strlen(name), "code %d", k);
+    CHECK(atvi_code_find(name, &back));
+    CHECK_INT(back, k);
+  }
+  for (int k = 0; k <= ATVI_SERIOUS; k++) {
+    atvi_severity back = ATVI_NOTE;
+    CHECK(atvi_severity_find(atvi_severity_name((atvi_severity)k), &back));
+    CHECK_INT(back, k);
+  }
+  atvi_code code = ATVI_CODE_RHAT;
+  CHECK(!atvi_code_find("of-a-later-version", &code) && code == ATVI_CODE_RHAT);
+  CHECK_STR(atvi_code_name(ATVI_CODES), "none");
+  CHECK_STR(atvi_code_name(ATVI_CODE_KHAT_REFUSED), "khat-refused");
+  for (int k = 0; k <= ATVI_RUN_CALL; k++) CHECK(atvi_outcome_code((atvi_outcome)k) != ATVI_CODE_NONE);
 }
 
 typedef struct {
@@ -85,4 +113,4 @@ static void statuses_have_names(void) {
 
 TESTS({"statuses", statuses_have_names}, {"blocks", blocks_are_aligned_zeroed_and_counted},
       {"pool", pool_keeps_pieces_and_fails_for_good}, {"failure", failure_keeps_its_message},
-      {"parallel", parallel_runs_every_item_once})
+      {"codes", codes_have_names}, {"parallel", parallel_runs_every_item_once})

@@ -11,18 +11,39 @@ static void says_what_the_summary_says(void) {
   CHECK_INT(v, ATVI_VERDICT_OK);
   CHECK_STR(text, "");
   w.d->made.end = ATVI_END_LIMIT;
-  CHECK_OK(atvi_draws_say(w.d, "A second line."));
+  CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_GAPS, "A second line."));
   const atvi_summary *s = world_summary(&w);
   CHECK_OK(atvi_judge(w.d, &v, text, sizeof text));
   CHECK_INT(v, ATVI_VERDICT_WARN);
   CHECK_INT(s->n_message, 2);
-  CHECK(strncmp(text, s->message[0], strlen(s->message[0])) == 0);
-  CHECK_STR(text + strlen(s->message[0]), "\nA second line.");
+  CHECK(strncmp(text, s->message[0].text, strlen(s->message[0].text)) == 0);
+  CHECK_STR(text + strlen(s->message[0].text), "\nA second line.");
   CHECK_OK(atvi_judge(w.d, &v, little, sizeof little)); /* cut */
-  CHECK(strlen(little) == 11 && strncmp(little, s->message[0], 11) == 0);
+  CHECK(strlen(little) == 11 && strncmp(little, s->message[0].text, 11) == 0);
   v = ATVI_VERDICT_OK;
   CHECK_OK(atvi_judge(w.d, &v, NULL, 0));
   CHECK_INT(v, ATVI_VERDICT_WARN);
+  world_free(&w);
+}
+
+static void gives_messages_as_data(void) {
+  world w = world_new(4, 2000, false);
+  atvi_judgement *j;
+  w.d->made.end = ATVI_END_LIMIT;
+  CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_GAPS, "A second line."));
+  CHECK_OK(atvi_judgement_new(w.d, &j));
+  CHECK(j->verdict == ATVI_VERDICT_WARN && j->n_message == 2 && atvi_judgement_size(j) == 2);
+  CHECK(j->message[0].severity == ATVI_WARNING && j->message[0].code == ATVI_CODE_LIMIT_PRECISION);
+  CHECK_STR(atvi_judgement_word(j, "verdict", 0), "warn");
+  CHECK_STR(atvi_judgement_word(j, "code", 0), "limit-precision");
+  CHECK_STR(atvi_judgement_word(j, "severity", 0), "warning");
+  CHECK_STR(atvi_judgement_word(j, "code", 1), "gaps");
+  CHECK_STR(atvi_judgement_word(j, "severity", 1), "note");
+  CHECK_STR(atvi_judgement_word(j, "text", 1), "A second line.");
+  CHECK(!atvi_judgement_word(j, "text", 2) && !atvi_judgement_word(j, "text", -1));
+  CHECK(!atvi_judgement_word(j, "nothing", 0));
+  atvi_judgement_free(j);
+  atvi_judgement_free(NULL);
   world_free(&w);
 }
 
@@ -57,5 +78,5 @@ static void memory_failures_leave_nothing(void) {
   world_free(&w);
 }
 
-TESTS({"says", says_what_the_summary_says}, {"room", text_needs_room},
+TESTS({"data", gives_messages_as_data}, {"says", says_what_the_summary_says}, {"room", text_needs_room},
       {"memory", memory_failures_leave_nothing})

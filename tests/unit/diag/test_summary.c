@@ -256,7 +256,7 @@ static void odd_draws_do_not_break_it(void) {
 
 static void memory_failures_leave_nothing(void) {
   world w = world_new(2, 100, false);
-  CHECK_OK(atvi_draws_say(w.d, "A message."));
+  CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_NONE, "A message."));
   atvi_ctx_set_threads(w.ctx, 1);
   long live = test_live, k = 1;
   for (;; k++) {

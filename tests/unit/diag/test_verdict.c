@@ -4,13 +4,23 @@
 
 static bool says(const atvi_summary *s, const char *part) {
   for (atvi_idx i = 0; i < s->n_message; i++)
-    if (strstr(s->message[i], part)) return true;
+    if (strstr(s->message[i].text, part)) return true;
   return false;
 }
 
 #define CHECK_SAYS(s, part)                                                                                  \
   CHECK_MSG(says((s), (part)), "no message has '%s'; first: %s", (part),                                     \
-            (s)->n_message ? (s)->message[0] : "none")
+            (s)->n_message ? (s)->message[0].text : "none")
+
+#define CHECK_CODE(s, severity, code)                                                                        \
+  CHECK_MSG(coded((s), (severity), (code)), "no message has the code %s; first: %s", atvi_code_name(code),   \
+            (s)->n_message ? (s)->message[0].text : "none")
+
+static bool coded(const atvi_summary *s, atvi_severity severity, atvi_code code) {
+  for (atvi_idx i = 0; i < s->n_message; i++)
+    if (s->message[i].code == code && s->message[i].severity == severity) return true;
+  return false;
+}
 
 /* Moves chain c of `level` by shift sds. */
 static void shift(world *w, atvi_idx c, double by) {
@@ -23,7 +33,7 @@ static void good_draws_are_ok(void) {
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   CHECK_INT(s->n_message, 0);
-  CHECK(s->reason == NULL);
+  CHECK(atvi_summary_reason(s) == NULL);
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_OK), "ok");
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_WARN), "warn");
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_BAD), "bad");
@@ -47,7 +57,7 @@ static void rhat_has_three_steps(void) {
   shift(&w, 1, 8.9); /* 10 sds in all: 2.385 + 7.31 = 9.7, give or take 0.02 */
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
-  CHECK(strstr(s->message[0], "chains disagree about level") != NULL);
+  CHECK(strstr(s->message[0].text, "chains disagree about level") != NULL);
   CHECK_SAYS(s, "means are 2.39");
   CHECK_SAYS(s, ", 9.69, 2.");
   w.d->made.ess_wanted = 1000;
@@ -135,7 +145,7 @@ static void khat_rules(void) {
     if (k == 1) CHECK_SAYS(s, "k-hat 0.71 is above its threshold 0.70: the weights cannot be trusted");
     if (k == 2) CHECK_SAYS(s, "k-hat 1.01, should be below 0.70)");
     if (k > 0) CHECK_SAYS(s, "NOT corrected");
-    if (k > 0) CHECK_SAYS(s, "--method ram");
+    if (k > 0) CHECK_INT(s->message[0].code, ATVI_CODE_KHAT_REFUSED);
   }
   CHECK_SAYS(world_summary(&w), "do not use these numbers");
   w.d->made.khat = 0.7; /* the threshold is 0.69706 */
@@ -205,7 +215,7 @@ static void approximations(void) {
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "reached its limit before the approximation was finished");
-  CHECK_SAYS(s, "--max-time");
+  CHECK_CODE(s, ATVI_WARNING, ATVI_CODE_LIMIT);
   m->end = ATVI_END_DONE;
   m->modes = 3;
   s = world_summary(&w);
@@ -233,8 +243,8 @@ static void efficiency_of_weights(void) {
     if (k == 0) continue;
     CHECK_SAYS(s, "The weights rest on few draws");
     CHECK_SAYS(s, "a part of the posterior may be missed");
-    CHECK_SAYS(s, "--method ram");
-    CHECK(s->reason == s->message[0]);
+    CHECK_CODE(s, k < 3 ? ATVI_WARNING : ATVI_SERIOUS, ATVI_CODE_WEIGHTS_POOR);
+    CHECK(atvi_summary_reason(s) == &s->message[0]);
   }
   CHECK_SAYS(world_summary(&w), "worth only 0.99 % of their number");
   world_free(&w);
@@ -252,11 +262,11 @@ static void ess_of_weights_asked_for(void) {
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "worth only 4000 independent ones");
-  CHECK_SAYS(
-      s,
-      "(5000 wanted); the approximation is too far from the posterior; check the result with --method ram.");
+  CHECK_SAYS(s, "(5000 wanted); the approximation is too far from the posterior.");
+  CHECK_CODE(s, ATVI_WARNING, ATVI_CODE_WEIGHTS_POOR);
   m->efficiency = 0.98; /* a good approximation, and as many draws as there may be */
-  CHECK_SAYS(world_summary(&w), "(5000 wanted); more than these are not drawn.");
+  CHECK_SAYS(world_summary(&w), "(5000 wanted); this is the largest number that is drawn.");
+  CHECK_CODE(world_summary(&w), ATVI_WARNING, ATVI_CODE_ESS_LOW);
   m->end = ATVI_END_STOPPED;
   m->modes = 1;
   CHECK_SAYS(world_summary(&w), "(5000 wanted); let the fit finish.");
@@ -322,7 +332,7 @@ static void mass_at_a_bound_is_a_note(void) {
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   CHECK_INT(s->n_message, 1);
-  CHECK(s->reason == NULL);
+  CHECK(atvi_summary_reason(s) == NULL);
   CHECK_SAYS(s, "share reaches its lower bound 0: its density is still about ");
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[w.d->n + i] = 1 - w.d->x[w.d->n + i];
   s = world_summary(&w);
@@ -340,15 +350,15 @@ static void chains_that_stand_still(void) {
   for (atvi_idx i = 0; i < 2000; i++) w.d->x[2000 + i] = 2.4, w.d->x[w.d->n + 2000 + i] = 0.3;
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
-  CHECK(strstr(s->message[0], "Chain 2 never moved") != NULL);
+  CHECK(strstr(s->message[0].text, "Chain 2 never moved") != NULL);
   CHECK_INT(s->n_message, 1);
   for (atvi_idx i = 0; i < 2000; i++) w.d->x[i] = 2.4, w.d->x[w.d->n + i] = 0.3;
   s = world_summary(&w);
-  CHECK(strstr(s->message[0], "2 of 4 chains never moved") != NULL);
+  CHECK(strstr(s->message[0].text, "2 of 4 chains never moved") != NULL);
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[i] = 2.4, w.d->x[w.d->n + i] = 0.3;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
-  CHECK(strstr(s->message[0], "No chain ever moved") != NULL);
+  CHECK(strstr(s->message[0].text, "No chain ever moved") != NULL);
   world_free(&w);
 }
 
@@ -361,7 +371,7 @@ static void draws_that_are_not_numbers(void) {
   w.d->x[5] = NAN;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
-  CHECK_SAYS(s, "draws of level are not numbers");
+  CHECK_SAYS(s, "draws of level are not finite numbers");
   world_free(&w);
   w = world_new(3, 3, false);
   s = world_summary(&w);
@@ -409,24 +419,31 @@ static void divergences_and_energy(void) {
 static void own_messages_come_last(void) {
   world w = world_new(4, 2000, false);
   w.d->made.end = ATVI_END_LIMIT;
-  CHECK_OK(atvi_draws_say(w.d, "From the method: 100 %%."));
+  CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_NONE, "From the method: 100 %%."));
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->n_message, 2);
-  CHECK(s->reason == s->message[0]);
-  CHECK_STR(s->message[1], "From the method: 100 %.");
+  CHECK(atvi_summary_reason(s) == &s->message[0]);
+  CHECK_INT(s->message[0].code, ATVI_CODE_LIMIT_PRECISION);
+  CHECK_STR(s->message[1].text, "From the method: 100 %.");
   world_free(&w);
 }
 
-static void a_warning_of_its_own_counts(void) {
-  world w = world_new(4, 2000, false);
-  CHECK_OK(atvi_draws_say(w.d, "First."));
-  CHECK_OK(atvi_draws_say(w.d, "Warning: the emulator guesses."));
-  const atvi_summary *s = world_summary(&w);
-  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
-  CHECK_INT(s->n_message, 2);
-  CHECK_STR(s->message[1], "The emulator guesses.");
-  CHECK(s->reason == s->message[1]);
-  world_free(&w);
+/* The verdict is as bad as the most severe message, wherever it comes from, and the first of those is the reason. */
+static void the_most_severe_message_decides(void) {
+  static const atvi_severity last[] = {ATVI_NOTE, ATVI_WARNING, ATVI_SERIOUS};
+  for (int k = 0; k < 3; k++) {
+    world w = world_new(4, 2000, false);
+    CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_GAPS, "First."));
+    CHECK_OK(atvi_draws_say(w.d, last[k], ATVI_CODE_EMULATOR_POOR, "Warning: not cut."));
+    CHECK_OK(atvi_draws_say(w.d, last[k], ATVI_CODE_EMULATOR_OUTSIDE, "Third."));
+    const atvi_summary *s = world_summary(&w);
+    CHECK_INT(s->verdict, k);
+    CHECK_INT(s->n_message, 3);
+    CHECK_CODE(s, last[k], ATVI_CODE_EMULATOR_OUTSIDE);
+    CHECK_STR(s->message[1].text, "Warning: not cut.");
+    CHECK(atvi_summary_reason(s) == (k ? &s->message[1] : NULL));
+    world_free(&w);
+  }
 }
 
 /* Chains of the exact sampler are judged as chains, whatever k-hat the approximation has. */
@@ -452,5 +469,5 @@ TESTS({"exact", exact_chains}, {"ok", good_draws_are_ok}, {"rhat", rhat_has_thre
       {"no_weight", draws_without_weight_do_not_count}, {"modes", several_modes_are_a_warning},
       {"bounds", mass_at_a_bound_is_a_note}, {"stuck", chains_that_stand_still},
       {"nan", draws_that_are_not_numbers}, {"derived", derived_quantities_do_not_count},
-      {"own", own_messages_come_last}, {"warning", a_warning_of_its_own_counts},
+      {"own", own_messages_come_last}, {"severity", the_most_severe_message_decides},
       {"nuts", divergences_and_energy})

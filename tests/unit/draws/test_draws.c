@@ -47,11 +47,12 @@ static void keeps_sentences_and_names(void) {
   char long_text[3000];
   memset(long_text, 'y', sizeof long_text);
   long_text[sizeof long_text - 1] = 0;
-  CHECK_OK(atvi_draws_say(d, "%s", long_text));
-  for (int i = 1; i < 100; i++) CHECK_OK(atvi_draws_say(d, "sentence %d of %s", i, d->col[0].name));
+  CHECK_OK(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "%s", long_text));
+  for (int i = 1; i < 100; i++)
+    CHECK_OK(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "sentence %d of %s", i, d->col[0].name));
   CHECK_INT(d->n_message, 100);
-  CHECK_STR(d->message[0], long_text);
-  CHECK_STR(d->message[99], "sentence 99 of beta.1");
+  CHECK_STR(d->message[0].text, long_text);
+  CHECK_STR(d->message[99].text, "sentence 99 of beta.1");
   atvi_draws_free(d);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -88,7 +89,7 @@ static void memory_failures_leave_nothing(void) {
   }
   CHECK(k == 3);
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_draws_say(d, "no room"), ATVI_ENOMEM);
+  CHECK_STATUS(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "no room"), ATVI_ENOMEM);
   CHECK_INT(d->n_message, 0);
   const char *copy = "";
   CHECK_STATUS(atvi_draws_keep(d, "ram", &copy), ATVI_ENOMEM);

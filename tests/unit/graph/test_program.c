@@ -404,7 +404,7 @@ static void constants_are_multiplied_by(void) {
             x[3] = {op1(ATVI_OP_EXP, q), op2(ATVI_OP_ADD, q, in(1)), op1(ATVI_OP_NEG, q)};
   atvi_prog_spec spec = {
       .name = "rates", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{3, x, false}}};
-  atvi_code code;
+  atvi_graph_code code;
   CHECK_OK(atvi_code_new(pool, g, &spec, &code));
   int products = 0;
   for (atvi_idx i = 0; i < code.n; i++) {

@@ -70,7 +70,7 @@ static fitted run_exact(const toy *t, uint64_t seed) {
   CHECK(d->chains && d->n_chain == ATVI_EXACT_CHAINS && !d->weight && d->made.exact == 1);
   CHECK_MSG(d->made.end == ATVI_END_DONE, "seed %d: no end", (int)seed);
   CHECK(d->made.ess_wanted == 1000 && isfinite(d->made.khat) && d->n_message >= 1);
-  CHECK(strstr(d->message[0], "exact sampler, as asked for") != NULL);
+  CHECK(strstr(d->message[0].text, "exact sampler, as asked for") != NULL);
   for (atvi_idx j = 0; j < d->n; j++) CHECK(isfinite(d->log_prior[j] + d->log_lik[j]));
   return f;
 }
@@ -201,7 +201,7 @@ static void takes_over_by_itself(void) {
     CHECK_INT(noted, !off);
     CHECK((f.d->weight != NULL) == off && (f.d->made.exact > 0) == !off);
     if (!off) {
-      CHECK(strstr(f.d->message[0], "could not be corrected by weights") != NULL);
+      CHECK(strstr(f.d->message[0].text, "could not be corrected by weights") != NULL);
       CHECK_INT(f.d->made.end, ATVI_END_DONE);
       for (int j = 0; j < 7; j++) check_mean(f.d, j, 0);
       CHECK_REL(judge(f.d, 0).sd, sqrt(3),

@@ -31,7 +31,7 @@ static void done_with(found f) {
 
 static bool says(const atvi_draws *d, const char *part) {
   for (atvi_idx i = 0; i < d->n_message; i++)
-    if (strstr(d->message[i], part)) return true;
+    if (strstr(d->message[i].text, part)) return true;
   return false;
 }
 
@@ -218,7 +218,7 @@ static void many_modes_are_counted(void) {
   CHECK(f.d->made.modes == 6);
   int told = 0;
   for (atvi_idx i = 0; i < f.d->n_message; i++)
-    told += strstr(f.d->message[i], "another mode at a = ") != NULL;
+    told += strstr(f.d->message[i].text, "another mode at a = ") != NULL;
   CHECK_INT(told, 3);
   CHECK(says(f.d, "And 2 more such modes."));
   done_with(f);

@@ -234,7 +234,7 @@ static void lost_chains_are_moved(void) {
     CHECK_INT(d->made.end, ATVI_END_DONE);
     check_column(d, 0, 5, 0.1);
     check_column(d, 1, 0, 0.1);
-    told += d->n_message == 1 && strstr(d->message[0], "caught in a region of negligible probability");
+    told += d->n_message == 1 && strstr(d->message[0].text, "caught in a region of negligible probability");
     done_with(d);
   }
   CHECK(told >= 1);

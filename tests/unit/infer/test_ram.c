@@ -165,8 +165,8 @@ static void lost_chains_are_moved(void) {
     CHECK_INT(d->made.end, ATVI_END_DONE);
     check_column(d, 0, 5, 0.1);
     check_column(d, 1, 0, 0.1);
-    told += d->n_message == 1 && strstr(d->message[0], "negligible probability") &&
-            strstr(d->message[0], "60 lower");
+    told += d->n_message == 1 && strstr(d->message[0].text, "negligible probability") &&
+            strstr(d->message[0].text, "60 lower");
     done_with(d);
   }
   CHECK(told >= 1);
@@ -341,7 +341,7 @@ static void says_that_starts_were_rare(void) {
   o.max_iter = 2000;
   atvi_draws *d = sample(&t, &o, 1);
   CHECK_INT(d->n_message, 1);
-  CHECK(strstr(d->message[0], "could not be evaluated") && strstr(d->message[0], "too small"));
+  CHECK(strstr(d->message[0].text, "could not be evaluated") && strstr(d->message[0].text, "too small"));
   done_with(d);
 }
 

@@ -458,8 +458,8 @@ static void shares_are_those_of_draws(void) {
       /* where the exact sampler took over, its draws are worth 1000 or more */
       CHECK_ABS(got, share[k], f.d->weight ? 0.1 * share[k] : 4 * sqrt(share[k] / 1000));
       for (atvi_idx i = 0; i < f.d->n_message; i++)
-        if (sscanf(f.d->message[i], "Mode 2 holds %lf %% of the posterior: near a = %lf, b = %lf", &told, &a,
-                   &b) > 0)
+        if (sscanf(f.d->message[i].text, "Mode 2 holds %lf %% of the posterior: near a = %lf, b = %lf", &told,
+                   &a, &b) > 0)
           break;
       CHECK_MSG(f.d->made.modes == (k ? 2 : 1), "share %g, seed %d: %g modes", share[k], (int)seed,
                 f.d->made.modes);

@@ -64,8 +64,10 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
                         .tree_depth = 3.4375,
                         .max_depth_hits = 2,
                         .lost = 0.5};
-  CHECK_OK(atvi_draws_say(d, "First sentence, with 5 %% and = signs."));
-  CHECK_OK(atvi_draws_say(d, "Second # sentence."));
+  CHECK_OK(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "First sentence, with 5 %% and = signs."));
+  CHECK_OK(atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_RHAT, "Second # sentence."));
+  for (int code = 0; code < ATVI_CODES; code++)
+    CHECK_OK(atvi_draws_say(d, (atvi_severity)(code % 3), (atvi_code)code, "Warning: %d = not cut.", code));
   return d;
 }
 
@@ -100,7 +102,11 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
   CHECK(same(a->made.divergences, b->made.divergences) && same(a->made.ebfmi, b->made.ebfmi));
   CHECK(same(a->made.tree_depth, b->made.tree_depth) && same(a->made.max_depth_hits, b->made.max_depth_hits));
   CHECK_INT(b->n_message, a->n_message);
-  for (atvi_idx i = 0; i < a->n_message; i++) CHECK_STR(b->message[i], a->message[i]);
+  for (atvi_idx i = 0; i < a->n_message; i++) {
+    CHECK_STR(b->message[i].text, a->message[i].text);
+    CHECK_INT(b->message[i].severity, a->message[i].severity);
+    CHECK_INT(b->message[i].code, a->message[i].code);
+  }
 }
 
 static void what_is_written_comes_back(void) {
@@ -207,6 +213,27 @@ static void reads_other_peoples_files(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Before messages had a kind, a warning began with the word; a code of a later version is as good as none. */
+static void messages_of_other_versions_are_read(void) {
+  atvi_ctx *ctx = test_ctx();
+  new_path();
+  atvi_draws *d;
+  save(ctx, "# message = Warning: the emulator guesses.\n# message = Warning signs.\n"
+            "# message_kind = serious of-a-later-version\n# message = Warning: not cut.\nlp__,a\n1,2\n");
+  CHECK_OK(atvi_draws_csv_read(ctx, path, &d));
+  CHECK_INT(d->n_message, 3);
+  CHECK(d->message[0].severity == ATVI_WARNING && d->message[0].code == ATVI_CODE_NONE);
+  CHECK_STR(d->message[0].text, "The emulator guesses.");
+  CHECK(d->message[1].severity == ATVI_NOTE && d->message[1].code == ATVI_CODE_NONE);
+  CHECK_STR(d->message[1].text, "Warning signs.");
+  CHECK(d->message[2].severity == ATVI_SERIOUS && d->message[2].code == ATVI_CODE_NONE);
+  CHECK_STR(d->message[2].text, "Warning: not cut.");
+  atvi_draws_free(d);
+  unlink(path);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void damaged_files_are_told(void) {
   static const struct {
     const char *text, *where;
@@ -216,6 +243,8 @@ static void damaged_files_are_told(void) {
       {"# seed = -5\nlp__,a\n1,2\n", ":1:1: 'seed = -5' makes no sense"},
       {"# seed = 18446744073709551616\nlp__,a\n1,2\n", ":1:1: 'seed"},
       {"# method = ram\n# evaluations = 9223372036854775808\nlp__,a\n1,2\n", ":2:1: 'evaluations"},
+      {"# message_kind = loud rhat\nlp__,a\n1,2\n", ":1:1: 'message_kind"},
+      {"# message_kind = note\nlp__,a\n1,2\n", ":1:1: 'message_kind"},
       {"# elbo = high\nlp__,a\n1,2\n", ":1:1: 'elbo"},
       {"# end = never\nlp__,a\n1,2\n", ":1:1: 'end"},
       {"# chains = \nlp__,a\n1,2\n", ":1:1: 'chains"},
@@ -290,5 +319,5 @@ static void memory_failures_leave_nothing(void) {
 
 TESTS({"round_trip", what_is_written_comes_back}, {"stan_csv", the_file_is_stan_csv},
       {"long", long_files_on_any_number_of_threads}, {"others", reads_other_peoples_files},
-      {"damaged", damaged_files_are_told}, {"full_disk", a_full_disk_is_told},
-      {"memory", memory_failures_leave_nothing})
+      {"damaged", damaged_files_are_told}, {"versions", messages_of_other_versions_are_read},
+      {"full_disk", a_full_disk_is_told}, {"memory", memory_failures_leave_nothing})

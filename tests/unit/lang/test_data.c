@@ -86,7 +86,7 @@ static void bad_cells_are_found(void) {
 /* What is wrong with a file as a whole names the statement that asked for it, too. */
 static void bad_files_are_found(void) {
 #define M SIR "data \"a.csv\" time day\nobserve y ~ poisson(S)\n"
-  static const char *const FROM = "m.atvi:4:6\ndata \"a.csv\" time day\n     ^\nhint: ";
+  static const char *const FROM = "m.atvi:4:6\ndata \"a.csv\" time day\n     ^";
   wrong_data(M, "", 1, 1, "the file is empty", FROM);
   wrong_data(M, "day,y\n", 1, 1, "no row of data", FROM);
   wrong_data(M, "day,y\n0,1\n1\n", 3, 1, "1 cell,", FROM);

@@ -83,7 +83,7 @@ static atvi_status world_new(world *w, atvi_idx n, atvi_idx n_chain, atvi_idx n_
   d->made.log_evidence = -97.1, d->made.log_evidence_se = 0.01, d->made.elbo = -97.2;
   if (weighted) d->made.steps = 150;
   d->log_lik[4] = NAN;
-  ATVI_TRY(atvi_draws_say(d, "Something to say of %s.", EVIL));
+  ATVI_TRY(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "Something to say of %s.", EVIL));
   ATVI_TRY(atvi_summary_new(w->pool, d, &s));
   w->r = (atvi_report_fit){.title = EVIL,
                            .file = "dir/<m>.atvi",
