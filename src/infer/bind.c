@@ -268,7 +268,8 @@ const double *atvi_draws_numbers(const atvi_draws *d, const char *what, atvi_idx
 }
 
 double atvi_draws_number(const atvi_draws *d, const char *what) {
-  return atvi_draws_config_number(&d->made, what);
+  const atvi_field *f = atvi_fields_find(&atvi_made_fields, what);
+  return f ? atvi_field_number(f, &d->made) : NAN;
 }
 
 const char *atvi_version(void) { return ATVI_VERSION; }

@@ -6,41 +6,36 @@
 #include <math.h>
 #include <string.h>
 
-typedef enum { REAL, COUNT, SEED } number_kind;
-
-/* The numbers of atvi_made, in the order in which they are written. */
-static const struct {
-  const char *key;
-  number_kind kind;
-  size_t offset;
-} FIELD[] = {
-    {"seed", SEED, offsetof(atvi_made, seed)},
-    {"seconds", REAL, offsetof(atvi_made, seconds)},
-    {"evaluations", COUNT, offsetof(atvi_made, evaluations)},
-    {"failures", COUNT, offsetof(atvi_made, failures)},
-    {"accept", REAL, offsetof(atvi_made, accept)},
-    {"ess_wanted", REAL, offsetof(atvi_made, ess_wanted)},
-    {"log_evidence", REAL, offsetof(atvi_made, log_evidence)},
-    {"log_evidence_se", REAL, offsetof(atvi_made, log_evidence_se)},
-    {"elbo", REAL, offsetof(atvi_made, elbo)},
-    {"khat", REAL, offsetof(atvi_made, khat)},
-    {"mode_draw", REAL, offsetof(atvi_made, mode_draw)},
-    {"efficiency", REAL, offsetof(atvi_made, efficiency)},
-    {"log_lik_error", REAL, offsetof(atvi_made, log_lik_error)},
-    {"modes", REAL, offsetof(atvi_made, modes)},
-    {"outside", REAL, offsetof(atvi_made, outside)},
-    {"rungs", REAL, offsetof(atvi_made, rungs)},
-    {"steps", REAL, offsetof(atvi_made, steps)},
-    {"tuned", REAL, offsetof(atvi_made, tuned)},
-    {"exact", REAL, offsetof(atvi_made, exact)},
-    {"excess", REAL, offsetof(atvi_made, excess)},
-    {"lost", REAL, offsetof(atvi_made, lost)},
-    {"divergences", REAL, offsetof(atvi_made, divergences)},
-    {"ebfmi", REAL, offsetof(atvi_made, ebfmi)},
-    {"tree_depth", REAL, offsetof(atvi_made, tree_depth)},
-    {"max_depth_hits", REAL, offsetof(atvi_made, max_depth_hits)},
+/* In the order in which they are written. */
+#define MEMBER(kind, name) ATVI_FIELD(kind, atvi_made, name)
+static const atvi_field MADE[] = {
+    MEMBER(SEED, seed),
+    MEMBER(REAL, seconds),
+    MEMBER(LONG, evaluations),
+    MEMBER(LONG, failures),
+    MEMBER(REAL, accept),
+    MEMBER(REAL, ess_wanted),
+    MEMBER(REAL, log_evidence),
+    MEMBER(REAL, log_evidence_se),
+    MEMBER(REAL, elbo),
+    MEMBER(REAL, khat),
+    MEMBER(REAL, mode_draw),
+    MEMBER(REAL, efficiency),
+    MEMBER(REAL, log_lik_error),
+    MEMBER(WHOLE, modes),
+    MEMBER(REAL, outside),
+    MEMBER(WHOLE, rungs),
+    MEMBER(WHOLE, steps),
+    MEMBER(MAYBE, tuned),
+    MEMBER(YES, exact),
+    MEMBER(REAL, excess),
+    MEMBER(REAL, lost),
+    MEMBER(WHOLE, divergences),
+    MEMBER(REAL, ebfmi),
+    MEMBER(REAL, tree_depth),
+    MEMBER(WHOLE, max_depth_hits),
 };
-enum { N_FIELD = sizeof FIELD / sizeof *FIELD };
+const atvi_fields atvi_made_fields = ATVI_FIELDS(MADE);
 
 static const char *const END[] = {"done", "limit", "stopped"}; /* by atvi_end */
 
@@ -59,34 +54,20 @@ static void put_real(atvi_file *f, const char *before, double x) {
   atvi_file_printf(f, "%s%s", before, buf);
 }
 
-static void put_field(atvi_file *f, int k, const atvi_made *made) {
-  const char *at = (const char *)made + FIELD[k].offset;
-  uint64_t seed;
-  int64_t count;
-  double real;
-  atvi_file_printf(f, "# %s = ", FIELD[k].key);
-  switch (FIELD[k].kind) {
-  case SEED:
-    memcpy(&seed, at, sizeof seed);
-    atvi_file_printf(f, "%" PRIu64 "\n", seed);
-    break;
-  case COUNT:
-    memcpy(&count, at, sizeof count);
-    atvi_file_printf(f, "%" PRId64 "\n", count);
-    break;
-  case REAL:
-    memcpy(&real, at, sizeof real);
-    put_real(f, "", real);
-    atvi_file_put(f, "\n", 1);
-    break;
-  }
+static void put_field(atvi_file *f, const atvi_field *field, const atvi_made *made) {
+  atvi_file_printf(f, "# %s = ", field->key);
+  if (field->kind == ATVI_FIELD_SEED)
+    atvi_file_printf(f, "%" PRIu64, made->seed);
+  else
+    put_real(f, "", atvi_field_number(field, made));
+  atvi_file_put(f, "\n", 1);
 }
 
 void atvi_draws_config_write(atvi_file *f, const atvi_draws *d) {
   put_text(f, "atvi_version", ATVI_VERSION);
   put_text(f, "method", d->made.method);
   put_text(f, "model", d->made.model);
-  for (int k = 0; k < N_FIELD; k++) put_field(f, k, &d->made);
+  for (atvi_idx k = 0; k < atvi_made_fields.n; k++) put_field(f, &MADE[k], &d->made);
   put_text(f, "end", END[d->made.end]);
   atvi_file_printf(f, "# chains = %td\n# draws_per_chain = %td\n", d->n_chain, d->n / d->n_chain);
   put_text(f, "draws_are", d->chains ? "chained" : "independent");
@@ -103,20 +84,6 @@ void atvi_draws_config_write(atvi_file *f, const atvi_draws *d) {
     atvi_file_printf(f, "# message_kind = %s %s\n", atvi_severity_name(m->severity), atvi_code_name(m->code));
     put_text(f, "message", m->text);
   }
-}
-
-double atvi_draws_config_number(const atvi_made *made, const char *key) {
-  for (int k = 0; k < N_FIELD; k++) {
-    const char *at = (const char *)made + FIELD[k].offset;
-    int64_t count;
-    double real;
-    if (strcmp(key, FIELD[k].key) != 0) continue;
-    if (FIELD[k].kind == SEED) return (double)made->seed;
-    memcpy(&count, at, sizeof count);
-    memcpy(&real, at, sizeof real);
-    return FIELD[k].kind == REAL ? real : (double)count;
-  }
-  return NAN;
 }
 
 /* ---- reading ---- */
@@ -167,18 +134,13 @@ static atvi_status get_index(const entry *e, atvi_idx *out) {
   return ATVI_OK;
 }
 
-static atvi_status get_field(const entry *e, int k, atvi_made *made) {
-  char *at = (char *)made + FIELD[k].offset;
-  uint64_t whole;
-  double real;
-  if (FIELD[k].kind == REAL) {
-    if (!get_real(e->value, strlen(e->value), &real)) return no_sense(e);
-    memcpy(at, &real, sizeof real);
-  } else { /* a count has no more than 63 bits, so both have the same representation */
-    if (!get_whole(e->value, FIELD[k].kind == SEED ? UINT64_MAX : INT64_MAX, &whole)) return no_sense(e);
-    memcpy(at, &whole, sizeof whole);
-  }
-  return ATVI_OK;
+static atvi_status get_field(const entry *e, const atvi_field *f, atvi_made *made) {
+  char *at = (char *)made + f->offset;
+  uint64_t most = f->kind == ATVI_FIELD_SEED ? UINT64_MAX : f->kind == ATVI_FIELD_LONG ? INT64_MAX : 0;
+  /* a count has no more than 63 bits, so both have the same representation */
+  bool good = most ? get_whole(e->value, most, (uint64_t *)(void *)at)
+                   : get_real(e->value, strlen(e->value), (double *)(void *)at);
+  return good ? ATVI_OK : no_sense(e);
 }
 
 static atvi_status get_bounds(const entry *e, atvi_draws_config *c, atvi_idx *cap) {
@@ -230,8 +192,8 @@ static atvi_status get_message_kind(const entry *e, atvi_draws_config *c) {
 }
 
 static atvi_status take(const entry *e, atvi_draws_config *c, atvi_idx cap[2]) {
-  for (int k = 0; k < N_FIELD; k++)
-    if (strcmp(e->key, FIELD[k].key) == 0) return get_field(e, k, &c->made);
+  const atvi_field *f = atvi_fields_find(&atvi_made_fields, e->key);
+  if (f) return get_field(e, f, &c->made);
   if (strcmp(e->key, "method") == 0)
     c->made.method = e->value;
   else if (strcmp(e->key, "model") == 0)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c, but for the last function. */
+/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c alone, but for the table. */
 #ifndef ATVI_IO_DRAWS_CONFIG_H
 #define ATVI_IO_DRAWS_CONFIG_H
 
 #include "atvi/draws.h"
 #include "core/core.h"
+#include "io/fields.h"
 #include "io/file.h"
+
+/* The numbers of atvi_made, by the names that files, summaries and bindings have for them. */
+extern const atvi_fields atvi_made_fields;
 
 typedef struct {
   const char *name;
@@ -30,7 +34,5 @@ void atvi_draws_config_write(atvi_file *f, const atvi_draws *d);
  * Errors: EDATA (a value that makes no sense), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_draws_config_read(atvi_pool *pool, const char *path, const char *text,
                                                 atvi_draws_config *out);
-/* The number of that key; NaN if it is not known, or there is no such key. */
-double atvi_draws_config_number(const atvi_made *made, const char *key);
 
 #endif

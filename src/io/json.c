@@ -4,9 +4,25 @@
 #include <math.h>
 #include <string.h>
 
-enum { DIGITS = 15 }; /* as many as every decimal number keeps: 0.1 stays 0.1 */
+enum { DIGITS = 15 };
 
 json_t *atvi_json_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+bool atvi_json_set(json_t *object, const char *key, json_t *value) {
+  return json_object_set_new(object, key, value) == 0;
+}
+
+json_t *atvi_json_done(json_t *x, bool ok) {
+  if (ok) return x;
+  json_decref(x);
+  return NULL;
+}
+
+json_t *atvi_json_pair(double a, double b) {
+  json_t *out = json_array();
+  int failed = json_array_append_new(out, atvi_json_real(a)) | json_array_append_new(out, atvi_json_real(b));
+  return atvi_json_done(out, failed == 0);
+}
 
 json_t *atvi_json_word(atvi_pool *pool, const char *s) {
   json_t *out = s ? json_string(s) : json_null();
@@ -23,25 +39,44 @@ json_t *atvi_json_seed(atvi_pool *pool, uint64_t seed) {
   return text ? json_string(text) : NULL;
 }
 
-bool atvi_json_set(json_t *object, const char *key, json_t *value) {
-  return json_object_set_new(object, key, value) == 0;
+void atvi_json_put(atvi_json *w, const char *key, json_t *value) {
+  json_t *to = w->depth ? w->at[w->depth - 1] : NULL;
+  w->failed =
+      (key ? json_object_set_new(to, key, value) : json_array_append_new(to, value)) != 0 || w->failed;
 }
 
-json_t *atvi_json_done(json_t *x, bool ok) {
-  if (ok) return x;
-  json_decref(x);
+/* After a failure nothing new is opened: what follows goes where it does no harm. */
+static void open_in(atvi_json *w, const char *key, json_t *value) {
+  ATVI_ASSERT(w->depth < ATVI_JSON_DEPTH);
+  if (w->depth) atvi_json_put(w, key, value);
+  w->failed = w->failed || !value;
+  w->at[w->depth] = w->failed ? NULL : value;
+  w->depth++;
+}
+
+void atvi_json_object(atvi_json *w, const char *key) { open_in(w, key, json_object()); }
+void atvi_json_list(atvi_json *w, const char *key) { open_in(w, key, json_array()); }
+
+void atvi_json_end(atvi_json *w) {
+  ATVI_ASSERT(w->depth > 1);
+  w->depth--;
+}
+
+void atvi_json_words(atvi_json *w, const char *key, atvi_idx n, const char *const *s) {
+  atvi_json_list(w, key);
+  for (atvi_idx i = 0; i < n; i++) atvi_json_put(w, NULL, atvi_json_word(w->pool, s[i]));
+  atvi_json_end(w);
+}
+
+json_t *atvi_json_whole(atvi_json *w) {
+  ATVI_ASSERT(w->depth == 1);
+  w->depth = 0;
+  if (!w->failed) return w->at[0];
+  json_decref(w->at[0]);
   return NULL;
 }
 
-json_t *atvi_json_pair(double a, double b) {
-  json_t *out = json_array();
-  bool ok = json_array_append_new(out, atvi_json_real(a)) == 0;
-  ok = json_array_append_new(out, atvi_json_real(b)) == 0 && ok;
-  return atvi_json_done(out, ok);
-}
-
-atvi_status atvi_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text) {
-  const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS);
+static atvi_status dump(atvi_pool *pool, json_t *x, size_t flags, const char *what, const char **text) {
   size_t n = x ? json_dumpb(x, NULL, 0, flags) : 0;
   char *out = n ? atvi_pool_take(pool, n + 2, 1) : NULL;
   *text = NULL;
@@ -51,4 +86,18 @@ atvi_status atvi_json_text(atvi_pool *pool, json_t *x, const char *what, const c
   }
   json_decref(x);
   return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "%s: out of memory", what);
+}
+
+atvi_status atvi_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text) {
+  return dump(pool, x, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS), what, text);
+}
+
+atvi_status atvi_json_get(atvi_json *w, const char *what, const char **text) {
+  const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(w->digits ? w->digits : DIGITS);
+  return dump(w->pool, atvi_json_whole(w), flags, what, text);
+}
+
+double atvi_json_number(const json_t *object, const char *key) {
+  const json_t *x = json_object_get(object, key);
+  return json_is_number(x) ? json_number_value(x) : NAN;
 }

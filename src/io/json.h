@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON as the project writes it, on top of jansson. A NULL anywhere is missing memory: it is handed on, and told once, at the
- * end, by atvi_json_text. */
+/* JSON as the project writes it, on top of jansson. The writer remembers a failure (missing memory), which the last call reports:
+ *
+ *   atvi_json w = {.pool = pool};
+ *   atvi_json_object(&w, NULL);
+ *   atvi_json_put(&w, "mean", atvi_json_real(x));
+ *   atvi_json_list(&w, "messages");
+ *   atvi_json_put(&w, NULL, atvi_json_word(pool, s));
+ *   atvi_json_end(&w);
+ *   return atvi_json_get(&w, "summary", &text);
+ *
+ * In an object every value has a key, in a list none has. fields.h writes whole structs. */
 #ifndef ATVI_IO_JSON_H
 #define ATVI_IO_JSON_H
 
 #include "core/core.h"
 #include <jansson.h>
+
+enum { ATVI_JSON_DEPTH = 8 };
+
+typedef struct {
+  atvi_pool *pool;
+  /* Digits of reals; 0: 15, with which 0.1 stays 0.1. */
+  int digits;
+  /* [depth] the objects and lists that are open; the outermost owns the others. */
+  json_t *at[ATVI_JSON_DEPTH];
+  int depth;
+  bool failed;
+} atvi_json;
+
+/* ---- values; NULL: no memory ---- */
 
 /* null where x is not finite. */
 json_t *atvi_json_real(double x);
@@ -14,12 +37,34 @@ json_t *atvi_json_pair(double a, double b); /* [a, b] */
 json_t *atvi_json_word(atvi_pool *pool, const char *s);
 /* Integers of JSON readers are signed at best: a larger seed is a string. */
 json_t *atvi_json_seed(atvi_pool *pool, uint64_t seed);
+
+/* ---- the writer ---- */
+
+/* Opens an object or a list inside the one that is open; the first is the whole. */
+void atvi_json_object(atvi_json *w, const char *key);
+void atvi_json_list(atvi_json *w, const char *key);
+/* Takes value over; NULL makes the writer fail. */
+void atvi_json_put(atvi_json *w, const char *key, json_t *value);
+void atvi_json_words(atvi_json *w, const char *key, atvi_idx n, const char *const *s); /* a list of n words */
+/* Closes the innermost; not the whole. */
+void atvi_json_end(atvi_json *w);
+/* Ends the whole and hands it over; NULL: no memory. */
+json_t *atvi_json_whole(atvi_json *w);
+/* Ends the whole and gives it as text with a line end. what: for the message. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_json_get(atvi_json *w, const char *what, const char **text);
+
+/* ---- by hand; for app/emulate.c alone ---- */
+
 /* Takes value over; false if anything was NULL. */
 bool atvi_json_set(json_t *object, const char *key, json_t *value);
 /* x if all went well, else NULL, with x freed. */
 json_t *atvi_json_done(json_t *x, bool ok);
-/* The whole as text with a line end, reals with 15 digits: 0.1 stays 0.1. Frees x. what: for the
- * message. Errors: ENOMEM. */
+/* The whole as text. Frees x. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text);
+
+/* ---- reading ---- */
+
+/* NaN where there is no such number. */
+double atvi_json_number(const json_t *object, const char *key);
 
 #endif

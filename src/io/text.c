@@ -49,7 +49,32 @@ void atvi_text_number(atvi_text *t, double x) {
   atvi_text_add(t, "%s", s);
 }
 
+void atvi_text_wrap(atvi_text *t, const char *lead, int indent, const char *s) {
+  int column = (int)strlen(lead);
+  bool fresh = column == 0 || lead[column - 1] == ' ';
+  atvi_text_add(t, "%s", lead);
+  for (s += strspn(s, " \n"); *s; s += strspn(s, " \n")) {
+    int n = (int)strcspn(s, " \n");
+    bool fits = column + 1 + n <= ATVI_TEXT_WIDTH;
+    if (!fresh && !fits) {
+      atvi_text_add(t, "\n%*s", indent, "");
+      column = indent;
+      fresh = true;
+    }
+    atvi_text_add(t, "%s%.*s", fresh ? "" : " ", n, s);
+    column += n + !fresh;
+    fresh = false;
+    s += n;
+  }
+  atvi_text_add(t, "\n");
+}
+
+void atvi_text_label(atvi_text *t, int width, const char *name) {
+  int n = (int)strlen(name), skip = n > width ? n - width + 2 : 0;
+  atvi_text_add(t, "%s%-*s", skip ? ".." : "", skip ? width - 2 : width, name + skip);
+}
+
 atvi_status atvi_text_get(atvi_text *t, const char **out) {
-  *out = t->text ? t->text : "";
+  *out = t->failed ? NULL : t->text ? t->text : "";
   return t->failed ? ATVI_FAIL(atvi_pool_ctx(t->pool), ATVI_ENOMEM, "out of memory: text") : ATVI_OK;
 }

@@ -5,6 +5,8 @@
 
 #include "core/core.h"
 
+enum { ATVI_TEXT_WIDTH = 100 }; /* columns of a terminal that tables and paragraphs fill at most */
+
 typedef struct {
   atvi_pool *pool;
   char *text; /* NUL-terminated; NULL before the first add and after a failure */
@@ -15,7 +17,12 @@ typedef struct {
 void atvi_text_add(atvi_text *t, const char *fmt, ...) ATVI_PRINTF(2, 3);
 /* A number with 17 digits if it needs them, fewer if not; NaN as "NA". */
 void atvi_text_number(atvi_text *t, double x);
-/* The whole; "" if nothing was added. Errors: ENOMEM. */
+/* lead and the words of s, broken at blanks and line ends into lines of at most ATVI_TEXT_WIDTH columns, those after the first indented; a
+ * blank follows a lead that does not end with one. */
+void atvi_text_wrap(atvi_text *t, const char *lead, int indent, const char *s);
+/* A name in a column of that width; one that is longer loses its beginning, since its end holds the index. */
+void atvi_text_label(atvi_text *t, int width, const char *name);
+/* The whole; "" if nothing was added. Errors: ENOMEM (*out is then NULL). */
 ATVI_CHECKED atvi_status atvi_text_get(atvi_text *t, const char **out);
 
 #endif

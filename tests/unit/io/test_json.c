@@ -32,6 +32,61 @@ static void numbers_words_and_seeds(void) {
   CHECK_INT(test_live, 0);
 }
 
+static void written_in_order(void) {
+  static const char *const word[] = {"a", NULL};
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  const char *text;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  atvi_json w = {.pool = pool};
+  atvi_json_object(&w, NULL);
+  atvi_json_put(&w, "x", atvi_json_real(0.1));
+  atvi_json_list(&w, "list");
+  atvi_json_object(&w, NULL);
+  atvi_json_end(&w);
+  atvi_json_put(&w, NULL, json_true());
+  atvi_json_end(&w);
+  atvi_json_words(&w, "words", 2, word);
+  CHECK_OK(atvi_json_get(&w, "test", &text));
+  CHECK_STR(text, "{\n  \"x\": 0.1,\n  \"list\": [\n    {},\n    true\n  ],\n"
+                  "  \"words\": [\n    \"a\",\n    null\n  ]\n}\n");
+  json_t *o = json_loads(text, 0, NULL);
+  CHECK(atvi_json_number(o, "x") == 0.1 && isnan(atvi_json_number(o, "list")) &&
+        isnan(atvi_json_number(NULL, "x")));
+  json_decref(o);
+  w = (atvi_json){.pool = pool, .digits = 17};
+  atvi_json_list(&w, NULL);
+  atvi_json_put(&w, NULL, atvi_json_real(0.1));
+  CHECK_OK(atvi_json_get(&w, "test", &text));
+  CHECK_STR(text, "[\n  0.10000000000000001\n]\n");
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* A value that could not be made, at any depth: what follows is taken and dropped, and the end says so. */
+static void failure_is_remembered(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  const char *text = "";
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  for (int deep = 0; deep < 2; deep++) {
+    atvi_json w = {.pool = pool};
+    atvi_json_object(&w, NULL);
+    if (deep) atvi_json_object(&w, "inner");
+    atvi_json_put(&w, "gone", NULL);
+    atvi_json_put(&w, "kept", json_true());
+    atvi_json_list(&w, "list");
+    atvi_json_put(&w, NULL, json_integer(1));
+    atvi_json_end(&w);
+    if (deep) atvi_json_end(&w);
+    CHECK(w.failed);
+    CHECK_STATUS(atvi_json_get(&w, "this file", &text), ATVI_ENOMEM);
+    CHECK(text == NULL && strstr(atvi_errmsg(ctx), "this file") != NULL);
+  }
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
 static void missing_memory_is_told_once(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool;
@@ -44,4 +99,5 @@ static void missing_memory_is_told_once(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"values", numbers_words_and_seeds}, {"memory", missing_memory_is_told_once})
+TESTS({"values", numbers_words_and_seeds}, {"writer", written_in_order}, {"failure", failure_is_remembered},
+      {"memory", missing_memory_is_told_once})
