@@ -314,7 +314,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   ATVI_TRY(check_cost(&c, pool, seed, &out));
   const char *note;
   ATVI_TRY(atvi_app_gaps(pool, l->model->lang, &note));
-  if (note) atvi_scores_note(&out, note);
+  if (note) atvi_text_wrap(&out, "note:", 2, note);
   return atvi_text_get(&out, text);
 }
 

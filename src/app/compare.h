@@ -16,9 +16,8 @@ typedef struct {
   const char *dir;
   atvi_draws *draws;     /* NULL: none, then neither summary */
   atvi_summary *summary; /* from the pool */
-  double rhat;           /* largest of the parameters; NaN without chains */
-  double ess;            /* smallest bulk or tail ESS of the parameters; NaN: not known */
-  double *distance;      /* [n_col] Wasserstein-1 to the reference, in its posterior sds; NaN: not known */
+  atvi_headline fit;
+  double *distance; /* [n_col] Wasserstein-1 to the reference, in its posterior sds; NaN: not known */
   double *raw; /* [n_col] as distance, of the draws without the weights that were used; NaN: there are none */
   double *chance;            /* [n_col] about what it would be between two samples of one distribution */
   atvi_idx n_series;         /* observed ones */

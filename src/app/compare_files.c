@@ -1,23 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /* The comparison as compare.csv, one number per line, and as compare.json. */
 #include "app/compare.h"
-#include "io/json.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- CSV ---- */
+static const char QUANTITY[] = "mode hpd95 mean sd mcse";
 
-static void lead(atvi_text *t, const atvi_compared *m, const char *kind, const char *name, const char *what) {
-  atvi_text_add(t, "%s,%s,", m->method, kind);
-  atvi_app_field(t, name);
-  atvi_text_add(t, ",%s,", what);
+/* How far the marginal of a quantity is from that of the reference. */
+typedef struct {
+  double distance, chance, raw;
+} far;
+
+static const atvi_field FAR[] = {ATVI_FIELD(REAL, far, distance),
+                                 ATVI_FIELD_AS("distance_by_chance", REAL, far, chance),
+                                 ATVI_FIELD_AS("distance_unweighted", REAL, far, raw)};
+static const atvi_fields FAR_FIELDS = ATVI_FIELDS(FAR);
+
+static far far_of(const atvi_compared *m, atvi_idx j) {
+  return (far){m->distance[j], m->chance[j], m->raw[j]};
 }
 
-static void line(atvi_text *t, const atvi_compared *m, const char *kind, const char *name, const char *what,
-                 double x) {
-  lead(t, m, kind, name, what);
-  atvi_text_number(t, x);
-  atvi_text_add(t, "\n");
+/* ---- CSV ---- */
+
+/* "method,kind,name,"; NULL: no memory. */
+static const char *lead(atvi_pool *pool, const atvi_compared *m, const char *kind, const char *name) {
+  atvi_text t = {.pool = pool};
+  const char *out;
+  atvi_text_add(&t, "%s,%s,", m->method, kind);
+  atvi_app_field(&t, name);
+  atvi_text_add(&t, ",");
+  return atvi_text_get(&t, &out) == ATVI_OK ? out : NULL;
 }
 
 /* One line, whatever is in it. */
@@ -25,56 +37,43 @@ static void word_line(atvi_text *t, const atvi_compared *m, const char *what, co
   char *flat = atvi_pool_strndup(t->pool, word, strlen(word));
   for (char *p = flat; p && *p; p++)
     if (*p == '\n') *p = ' ';
-  lead(t, m, "fit", "", what);
-  atvi_app_field(t, flat ? flat : ""); /* NULL: the text has failed too, which is told at the end */
+  atvi_text_add(t, "%s,fit,,%s,", m->method, what);
+  atvi_app_field(t, flat ? flat : ""); /* NULL: the text fails too */
   atvi_text_add(t, "\n");
 }
 
 static void csv_columns(atvi_text *t, const atvi_compared *m) {
-  for (atvi_idx j = 0; j < m->summary->n_col; j++) {
-    const atvi_summary_column *c = &m->summary->col[j];
-    const char *kind = j < m->summary->n_param ? "parameter" : "derived";
-    line(t, m, kind, c->name, "mode", c->mode);
-    line(t, m, kind, c->name, "hpd95_low", c->hpd95[0]);
-    line(t, m, kind, c->name, "hpd95_high", c->hpd95[1]);
-    line(t, m, kind, c->name, "mean", c->mean);
-    line(t, m, kind, c->name, "sd", c->sd);
-    line(t, m, kind, c->name, "mcse", c->mcse);
-    line(t, m, kind, c->name, "distance", m->distance[j]);
-    line(t, m, kind, c->name, "distance_by_chance", m->chance[j]);
-    line(t, m, kind, c->name, "distance_unweighted", m->raw[j]);
+  const atvi_summary *s = m->summary;
+  for (atvi_idx j = 0; j < s->n_col; j++) {
+    const char *at = lead(t->pool, m, j < s->n_param ? "parameter" : "derived", s->col[j].name);
+    far x = far_of(m, j);
+    if (!at) return;
+    atvi_fields_lines(t, at, &atvi_summary_column_fields, &s->col[j], QUANTITY);
+    atvi_fields_lines(t, at, &FAR_FIELDS, &x, NULL);
   }
 }
 
 static void csv_scores(atvi_text *t, const atvi_compared *m, const char *kind, const atvi_score *list) {
   for (atvi_idx i = 0; list && i <= m->n_series; i++) {
-    const atvi_score *s = &list[i];
-    const char *name = i < m->n_series && s->name ? s->name : "all";
-    line(t, m, kind, name, "n", (double)s->n);
-    line(t, m, kind, name, "coverage", s->coverage);
-    line(t, m, kind, name, "ail", s->ail);
-    line(t, m, kind, name, "mspe", s->mspe);
-    line(t, m, kind, name, "ail_sum", s->ail_sum);
-    line(t, m, kind, name, "mspe_draws", s->mspe_draws);
-    line(t, m, kind, name, "lpd", s->lpd);
+    const char *at = lead(t->pool, m, kind, i < m->n_series && list[i].name ? list[i].name : "all");
+    if (!at) return;
+    atvi_fields_lines(t, at, &atvi_score_fields, &list[i], "n coverage ail mspe ail_sum mspe_draws lpd");
   }
 }
 
 static void csv_method(atvi_text *t, const atvi_comparison *c, const atvi_compared *m) {
-  const atvi_summary *s = m->summary;
   word_line(t, m, "state", m->state);
   if (m->reason) word_line(t, m, "reason", m->reason);
-  if (!s) return;
-  word_line(t, m, "verdict", atvi_verdict_name(s->verdict));
-  line(t, m, "fit", "", "reference", c->reference >= 0 && m == &c->of[c->reference]);
-  line(t, m, "fit", "", c->shared ? "seconds_shared" : "seconds", s->made.seconds);
-  line(t, m, "fit", "", "evaluations", (double)s->made.evaluations);
-  line(t, m, "fit", "", "khat", s->made.khat);
-  line(t, m, "fit", "", "rhat", m->rhat);
-  line(t, m, "fit", "", "ess", m->ess);
-  line(t, m, "fit", "", "log_map", s->log_map);
-  line(t, m, "fit", "", "log_evidence", s->made.log_evidence);
-  line(t, m, "fit", "", "log_evidence_se", s->made.log_evidence_se);
+  if (!m->summary) return;
+  const char *at = lead(t->pool, m, "fit", "");
+  if (!at) return;
+  word_line(t, m, "verdict", atvi_verdict_name(m->summary->verdict));
+  atvi_text_add(t, "%sreference,%d\n", at, c->reference >= 0 && m == &c->of[c->reference]);
+  atvi_text_add(t, c->shared ? "%sseconds_shared," : "%sseconds,", at);
+  atvi_text_number(t, m->fit.seconds);
+  atvi_text_add(t, "\n");
+  atvi_fields_lines(t, at, &atvi_headline_fields, &m->fit,
+                    "evaluations khat rhat ess log_map log_evidence log_evidence_se");
   csv_columns(t, m);
   csv_scores(t, m, "fitted", m->fitted);
   csv_scores(t, m, "held_out", m->held);
@@ -84,79 +83,58 @@ atvi_status atvi_compare_csv(atvi_pool *pool, const atvi_comparison *c, const ch
   atvi_text t = {.pool = pool};
   atvi_text_add(&t, "method,kind,name,statistic,value\n");
   for (atvi_idx i = 0; i < c->n; i++) csv_method(&t, c, &c->of[i]);
+  t.failed = t.failed || atvi_pool_failed(pool);
   return atvi_text_get(&t, text);
 }
 
 /* ---- JSON ---- */
 
-static json_t *column(atvi_pool *pool, const atvi_compared *m, atvi_idx j) {
-  const atvi_summary_column *c = &m->summary->col[j];
-  json_t *o = json_object();
-  bool ok = atvi_json_set(o, "name", atvi_json_word(pool, c->name));
-  ok = atvi_json_set(o, "mode", atvi_json_real(c->mode)) && ok;
-  ok = atvi_json_set(o, "hpd95", atvi_json_pair(c->hpd95[0], c->hpd95[1])) && ok;
-  ok = atvi_json_set(o, "mean", atvi_json_real(c->mean)) && ok;
-  ok = atvi_json_set(o, "sd", atvi_json_real(c->sd)) && ok;
-  ok = atvi_json_set(o, "mcse", atvi_json_real(c->mcse)) && ok;
-  ok = atvi_json_set(o, "distance", atvi_json_real(m->distance[j])) && ok;
-  ok = atvi_json_set(o, "distance_by_chance", atvi_json_real(m->chance[j])) && ok;
-  ok = atvi_json_set(o, "distance_unweighted", atvi_json_real(m->raw[j])) && ok;
-  return atvi_json_done(o, ok);
+static void put_columns(atvi_json *w, const char *key, const atvi_compared *m, atvi_idx from, atvi_idx to) {
+  atvi_json_list(w, key);
+  for (atvi_idx j = from; j < to; j++) {
+    far x = far_of(m, j);
+    atvi_json_object(w, NULL);
+    atvi_fields_json(w, &atvi_summary_column_fields, &m->summary->col[j], "name");
+    atvi_fields_json(w, &atvi_summary_column_fields, &m->summary->col[j], QUANTITY);
+    atvi_fields_json(w, &FAR_FIELDS, &x, NULL);
+    atvi_json_end(w);
+  }
+  atvi_json_end(w);
 }
 
-static json_t *columns(atvi_pool *pool, const atvi_compared *m, atvi_idx from, atvi_idx to) {
-  json_t *list = json_array();
-  bool ok = list != NULL;
-  for (atvi_idx j = from; j < to; j++) ok = json_array_append_new(list, column(pool, m, j)) == 0 && ok;
-  return atvi_json_done(list, ok);
-}
-
-static json_t *scores(atvi_pool *pool, atvi_idx n, const atvi_score *list) {
-  return list ? atvi_scores_of(pool, n, list, &list[n]) : json_null();
-}
-
-static json_t *method(atvi_pool *pool, const atvi_compared *m) {
+static void put_method(atvi_json *w, const atvi_compared *m) {
   const atvi_summary *s = m->summary;
-  json_t *o = json_object();
-  bool ok = atvi_json_set(o, "method", atvi_json_word(pool, m->method));
-  ok = atvi_json_set(o, "state", atvi_json_word(pool, m->state)) && ok;
-  ok = atvi_json_set(o, "reason", atvi_json_word(pool, m->reason)) && ok;
-  ok = atvi_json_set(o, "folder", atvi_json_word(pool, m->method)) &&
-       ok; /* beside compare.json: the whole may be moved */
-  if (!s) return atvi_json_done(o, ok);
-  ok = atvi_json_set(o, "verdict", atvi_json_word(pool, atvi_verdict_name(s->verdict))) && ok;
-  ok = atvi_json_set(o, "seconds", atvi_json_real(s->made.seconds)) && ok;
-  ok = atvi_json_set(o, "evaluations", json_integer(s->made.evaluations)) && ok;
-  ok = atvi_json_set(o, "khat", atvi_json_real(s->made.khat)) && ok;
-  ok = atvi_json_set(o, "rhat", atvi_json_real(m->rhat)) && ok;
-  ok = atvi_json_set(o, "ess", atvi_json_real(m->ess)) && ok;
-  ok = atvi_json_set(o, "log_map", atvi_json_real(s->log_map)) && ok;
-  ok = atvi_json_set(o, "log_evidence", atvi_json_real(s->made.log_evidence)) && ok;
-  ok = atvi_json_set(o, "log_evidence_se", atvi_json_real(s->made.log_evidence_se)) && ok;
-  ok = atvi_json_set(o, "parameters", columns(pool, m, 0, s->n_param)) && ok;
-  ok = atvi_json_set(o, "derived", columns(pool, m, s->n_param, s->n_col)) && ok;
-  ok = atvi_json_set(o, "fitted", scores(pool, m->n_series, m->fitted)) && ok;
-  ok = atvi_json_set(o, "held_out", scores(pool, m->n_series, m->held)) && ok;
-  ok = atvi_json_set(o, "unscored", atvi_json_word(pool, m->unscored)) && ok;
-  return atvi_json_done(o, ok);
-}
-
-static json_t *whole(atvi_pool *pool, const atvi_comparison *c) {
-  json_t *o = json_object(), *list = json_array();
-  bool ok = atvi_json_set(o, "version", json_string(ATVI_VERSION)) && list;
-  ok = atvi_json_set(o, "model", atvi_json_word(pool, c->model)) && ok;
-  ok = atvi_json_set(o, "seed", atvi_json_seed(pool, c->seed)) && ok;
-  ok = atvi_json_set(o, "holdout", atvi_json_word(pool, c->holdout)) && ok;
-  ok = atvi_json_set(o, "times_shared", json_boolean(c->shared)) && ok;
-  ok = atvi_json_set(o, "reference",
-                     atvi_json_word(pool, c->reference < 0 ? NULL : c->of[c->reference].method)) &&
-       ok;
-  ok =
-      atvi_json_set(o, "reference_because", atvi_json_word(pool, c->reference < 0 ? NULL : c->because)) && ok;
-  for (atvi_idx i = 0; i < c->n; i++) ok = json_array_append_new(list, method(pool, &c->of[i])) == 0 && ok;
-  return atvi_json_done(o, atvi_json_set(o, "methods", list) && ok);
+  atvi_json_object(w, NULL);
+  atvi_json_put(w, "method", atvi_json_word(w->pool, m->method));
+  atvi_json_put(w, "state", atvi_json_word(w->pool, m->state));
+  atvi_json_put(w, "reason", atvi_json_word(w->pool, m->reason));
+  /* beside compare.json: the whole may be moved */
+  atvi_json_put(w, "folder", atvi_json_word(w->pool, m->method));
+  if (s) {
+    atvi_json_put(w, "verdict", json_string(atvi_verdict_name(s->verdict)));
+    atvi_fields_json(w, &atvi_headline_fields, &m->fit, NULL);
+    put_columns(w, "parameters", m, 0, s->n_param);
+    put_columns(w, "derived", m, s->n_param, s->n_col);
+    atvi_scores_put(w, "fitted", m->n_series, m->fitted, m->fitted ? &m->fitted[m->n_series] : NULL);
+    atvi_scores_put(w, "held_out", m->n_series, m->held, m->held ? &m->held[m->n_series] : NULL);
+    atvi_json_put(w, "unscored", atvi_json_word(w->pool, m->unscored));
+  }
+  atvi_json_end(w);
 }
 
 atvi_status atvi_compare_json(atvi_pool *pool, const atvi_comparison *c, const char **text) {
-  return atvi_json_text(pool, whole(pool, c), "compare", text);
+  const char *reference = c->reference < 0 ? NULL : c->of[c->reference].method;
+  atvi_json w = {.pool = pool};
+  atvi_json_object(&w, NULL);
+  atvi_json_put(&w, "version", json_string(ATVI_VERSION));
+  atvi_json_put(&w, "model", atvi_json_word(pool, c->model));
+  atvi_json_put(&w, "seed", atvi_json_seed(pool, c->seed));
+  atvi_json_put(&w, "holdout", atvi_json_word(pool, c->holdout));
+  atvi_json_put(&w, "times_shared", json_boolean(c->shared));
+  atvi_json_put(&w, "reference", atvi_json_word(pool, reference));
+  atvi_json_put(&w, "reference_because", atvi_json_word(pool, reference ? c->because : NULL));
+  atvi_json_list(&w, "methods");
+  for (atvi_idx i = 0; i < c->n; i++) put_method(&w, &c->of[i]);
+  atvi_json_end(&w);
+  return atvi_json_get(&w, "compare", text);
 }

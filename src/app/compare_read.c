@@ -4,7 +4,6 @@
 #include "app/compare.h"
 #include "math/stat/stat.h"
 #include "math/stat/wasserstein.h"
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,33 +11,14 @@ static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "ou
 
 /* ---- scores.json ---- */
 
-static double number(const json_t *o, const char *key) {
-  const json_t *x = json_object_get(o, key);
-  return json_is_number(x) ? json_number_value(x) : NAN;
-}
-
-static atvi_score score(atvi_pool *pool, const json_t *o) {
-  const char *name = json_string_value(json_object_get(o, "series"));
-  return (atvi_score){.name = name ? atvi_pool_printf(pool, "%s", name) : NULL,
-                      .n = (atvi_idx)json_integer_value(json_object_get(o, "n")),
-                      .coverage = number(o, "coverage"),
-                      .ail = number(o, "ail"),
-                      .mspe = number(o, "mspe"),
-                      .ail_sum = number(o, "ail_sum"),
-                      .mspe_draws = number(o, "mspe_draws"),
-                      .lpd = number(o, "lpd")};
-}
-
 /* NULL where there are none. */
 static atvi_score *scores(atvi_pool *pool, const json_t *o, atvi_idx *n) {
   const json_t *series = json_object_get(o, "series");
   *n = (atvi_idx)json_array_size(series);
   atvi_score *out = json_is_object(o) ? atvi_pool_take(pool, (size_t)*n + 1, sizeof *out) : NULL;
-  for (atvi_idx i = 0; out && i < *n; i++) out[i] = score(pool, json_array_get(series, (size_t)i));
-  if (out) {
-    out[*n] = score(pool, json_object_get(o, "all"));
-    out[*n].name = NULL;
-  }
+  for (atvi_idx i = 0; out && i < *n; i++)
+    atvi_fields_read(pool, &atvi_score_fields, json_array_get(series, (size_t)i), &out[i]);
+  if (out) atvi_fields_read(pool, &atvi_score_fields, json_object_get(o, "all"), &out[*n]);
   return out;
 }
 
@@ -60,15 +40,6 @@ static atvi_status read_scores(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
 
 /* ---- draws ---- */
 
-static void worst(atvi_compared *m) {
-  const atvi_summary *s = m->summary;
-  m->rhat = m->ess = NAN;
-  for (atvi_idx i = 0; i < s->n_param; i++) {
-    m->rhat = fmax(m->rhat, s->col[i].rhat);
-    m->ess = fmin(m->ess, fmin(s->col[i].ess_bulk, s->col[i].ess_tail));
-  }
-}
-
 static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m) {
   atvi_status status = atvi_app_read_draws(ctx, pool, m->dir, &m->draws);
   if (status == ATVI_ENOMEM) return status;
@@ -80,7 +51,7 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
   ATVI_TRY(atvi_advised_summary(pool, m->draws, &m->summary));
   const atvi_message *why = atvi_summary_reason(m->summary);
   m->reason = why ? why->text : NULL;
-  worst(m);
+  m->fit = atvi_summary_headline(m->summary);
   size_t n = (size_t)m->draws->n_col + 1;
   m->distance = atvi_pool_take(pool, n, sizeof *m->distance);
   m->chance = atvi_pool_take(pool, n, sizeof *m->chance);
@@ -183,7 +154,7 @@ static atvi_status distances(atvi_ctx *ctx, const atvi_compared *r, atvi_compare
 atvi_status atvi_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted, atvi_comparison *c) {
   for (atvi_idx i = 0; i < c->n; i++) {
     atvi_compared *m = &c->of[i];
-    m->rhat = m->ess = NAN;
+    m->fit.rhat = m->fit.ess = NAN;
     bool wrote = strcmp(m->state, "done") == 0 || (strcmp(m->state, "stopped") == 0 && !m->reason);
     if (wrote) ATVI_TRY(read_method(ctx, pool, m));
   }

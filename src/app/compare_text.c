@@ -3,10 +3,11 @@
 #include "app/compare.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 100, CELL = 12, LABEL_LEAST = 16, COLUMNS_SHOWN = 40, BUFFER = 64 };
+enum { WIDTH = ATVI_TEXT_WIDTH, CELL = 12, LABEL_LEAST = 16, COLUMNS_SHOWN = 40, BUFFER = 64 };
 
 typedef struct {
   atvi_text t;
@@ -39,10 +40,7 @@ static void put_rough(table *b, double x) {
   put_number(b, x, odd ? -1 : size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4);
 }
 
-static void put_label(table *b, const char *s) {
-  int n = (int)strlen(s), skip = n > b->label ? n - b->label + 2 : 0; /* the end holds the index */
-  atvi_text_add(&b->t, "%s%-*s", skip ? ".." : "", skip ? b->label - 2 : b->label, s + skip);
-}
+static void put_label(table *b, const char *s) { atvi_text_label(&b->t, b->label, s); }
 
 /* ---- rows about a parameter ---- */
 
@@ -56,16 +54,12 @@ static int decimals(const atvi_comparison *c, atvi_idx column) {
   return n < 0 ? 0 : n > 7 ? -1 : n;
 }
 
-typedef double getter(const atvi_summary_column *c);
-static double mode_of(const atvi_summary_column *c) { return c->mode; }
-static double low_of(const atvi_summary_column *c) { return c->hpd95[0]; }
-static double high_of(const atvi_summary_column *c) { return c->hpd95[1]; }
-
-static void column_row(table *b, const char *label, atvi_idx column, int n, getter *get) {
+/* value: of the quantity in a summary. */
+static void column_row(table *b, const char *label, atvi_idx column, int n, size_t value) {
   put_label(b, label);
   for (atvi_idx i = 0; i < b->c->n; i++) {
     const atvi_summary *s = b->c->of[i].summary;
-    put_number(b, s ? get(&s->col[column]) : NAN, n);
+    put_number(b, s ? *(const double *)((const char *)&s->col[column] + value) : NAN, n);
   }
   atvi_text_add(&b->t, "\n");
 }
@@ -110,9 +104,9 @@ static void columns(table *b) {
   if (!s) return;
   for (atvi_idx j = 0; j < s->n_col && j < COLUMNS_SHOWN; j++) {
     int n = decimals(b->c, j);
-    column_row(b, s->col[j].name, j, n, mode_of);
-    column_row(b, "  95 % from", j, n, low_of);
-    column_row(b, "  to", j, n, high_of);
+    column_row(b, s->col[j].name, j, n, offsetof(atvi_summary_column, mode));
+    column_row(b, "  95 % from", j, n, offsetof(atvi_summary_column, hpd95[0]));
+    column_row(b, "  to", j, n, offsetof(atvi_summary_column, hpd95[1]));
     if (b->c->n > 1 && b->c->reference >= 0) {
       distance_row(b, j);
       raw_row(b, j);
@@ -129,45 +123,56 @@ double atvi_compared_evidence(const atvi_compared *m) {
   return !s || (s->refused && !s->chains) ? NAN : s->made.log_evidence;
 }
 
-typedef double figure(const atvi_compared *m); /* NaN: none; m->summary is there */
-static double seconds(const atvi_compared *m) { return m->summary->made.seconds; }
-static double evaluations(const atvi_compared *m) { return (double)m->summary->made.evaluations; }
-static double khat(const atvi_compared *m) { return m->summary->made.khat; }
-static double rhat(const atvi_compared *m) { return m->rhat; }
-static double ess(const atvi_compared *m) { return m->ess; }
-static double log_map(const atvi_compared *m) { return m->summary->log_map; }
+/* A row of the figures: a field of which struct, and how it looks. */
+typedef struct {
+  const char *label, *key;
+  enum { FIT, FITTED, HELD } of;
+  int decimals; /* -1: as the number needs */
+} figure;
 
-static const atvi_score *total(const atvi_compared *m, bool held) {
-  const atvi_score *list = held ? m->held : m->fitted;
-  return list ? &list[m->n_series] : NULL;
+static const figure FIGURES[] = {
+    {"seconds", "seconds", FIT, 2},
+    {"evaluations", "evaluations", FIT, 0},
+    {"k-hat", "khat", FIT, 2},
+    {"R-hat", "rhat", FIT, 3},
+    {"ESS", "ess", FIT, 0},
+    {"log MAP", "log_map", FIT, 2},
+    {"log evidence", "log_evidence", FIT, 2},
+    {"coverage, %", "coverage", FITTED, 1},
+    {"AIL", "ail", FITTED, -1},
+    {"MSPE", "mspe", FITTED, -1},
+    {"AIL/series", "ail_sum", FITTED, -1},
+    {"MSPE draws", "mspe_draws", FITTED, -1},
+    {"  coverage, %", "coverage", HELD, 1},
+    {"  AIL", "ail", HELD, -1},
+    {"  MSPE", "mspe", HELD, -1},
+    {"  lpd", "lpd", HELD, 2},
+};
+enum { N_FIGURE = sizeof FIGURES / sizeof *FIGURES };
+
+/* NaN: none. */
+static double value(const figure *f, const atvi_compared *m) {
+  const atvi_score *list = f->of == HELD ? m->held : m->fitted;
+  if (!m->summary) return NAN;
+  if (strcmp(f->key, "log_evidence") == 0) return atvi_compared_evidence(m);
+  if (f->of == FIT) return atvi_field_number(atvi_fields_find(&atvi_headline_fields, f->key), &m->fit);
+  if (!list) return NAN;
+  double x = atvi_field_number(atvi_fields_find(&atvi_score_fields, f->key), &list[m->n_series]);
+  return strcmp(f->key, "coverage") == 0 ? 100 * x : x;
 }
-#define SCORE(name, held, expression)                                                                        \
-  static double name(const atvi_compared *m) {                                                               \
-    const atvi_score *s = total(m, held);                                                                    \
-    return s ? (expression) : NAN;                                                                           \
-  }
-SCORE(coverage, false, 100 * s->coverage)
-SCORE(ail, false, s->ail)
-SCORE(mspe, false, s->mspe)
-SCORE(ail_sum, false, s->ail_sum)
-SCORE(mspe_draws, false, s->mspe_draws)
-SCORE(held_coverage, true, 100 * s->coverage)
-SCORE(held_ail, true, s->ail)
-SCORE(held_mspe, true, s->mspe)
-SCORE(held_lpd, true, s->lpd)
 
-/* n: decimals; -1: as the number needs. A row that no method has a number for is left out. */
-static void figure_row(table *b, const char *label, int n, figure *get) {
-  bool some = false;
-  for (atvi_idx i = 0; i < b->c->n; i++) some = some || (b->c->of[i].summary && isfinite(get(&b->c->of[i])));
+/* A row that no method has a number for is left out. */
+static void figure_row(table *b, const figure *f) {
+  bool some = false, shared = b->c->shared && strcmp(f->key, "seconds") == 0;
+  for (atvi_idx i = 0; i < b->c->n; i++) some = some || isfinite(value(f, &b->c->of[i]));
   if (!some) return;
-  put_label(b, label);
+  put_label(b, shared ? "seconds (shared)" : f->label);
   for (atvi_idx i = 0; i < b->c->n; i++) {
-    double x = b->c->of[i].summary ? get(&b->c->of[i]) : NAN;
-    if (n < 0)
+    double x = value(f, &b->c->of[i]);
+    if (f->decimals < 0)
       put_rough(b, x);
     else
-      put_number(b, x, n);
+      put_number(b, x, f->decimals);
   }
   atvi_text_add(&b->t, "\n");
 }
@@ -183,52 +188,20 @@ static void verdict_row(table *b) {
 }
 
 static void figures(table *b) {
+  bool held = false;
   verdict_row(b);
-  figure_row(b, b->c->shared ? "seconds (shared)" : "seconds", 2, seconds);
-  figure_row(b, "evaluations", 0, evaluations);
-  figure_row(b, "k-hat", 2, khat);
-  figure_row(b, "R-hat", 3, rhat);
-  figure_row(b, "ESS", 0, ess);
-  figure_row(b, "log MAP", 2, log_map);
-  figure_row(b, "log evidence", 2, atvi_compared_evidence);
-  figure_row(b, "coverage, %", 1, coverage);
-  figure_row(b, "AIL", -1, ail);
-  figure_row(b, "MSPE", -1, mspe);
-  figure_row(b, "AIL/series", -1, ail_sum);
-  figure_row(b, "MSPE draws", -1, mspe_draws);
-  if (!b->c->holdout) return;
-  atvi_text_add(&b->t, "held out (%s)\n", b->c->holdout);
-  figure_row(b, "  coverage, %", 1, held_coverage);
-  figure_row(b, "  AIL", -1, held_ail);
-  figure_row(b, "  MSPE", -1, held_mspe);
-  figure_row(b, "  lpd", 2, held_lpd);
+  for (int k = 0; k < N_FIGURE; k++) {
+    if (FIGURES[k].of == HELD && !b->c->holdout) return;
+    if (FIGURES[k].of == HELD && !held) atvi_text_add(&b->t, "held out (%s)\n", b->c->holdout);
+    held = FIGURES[k].of == HELD;
+    figure_row(b, &FIGURES[k]);
+  }
 }
 
 /* ---- notes ---- */
 
-static void wrapped(atvi_text *t, const char *lead, const char *s) {
-  int indent = 2, column = (int)strlen(lead);
-  bool fresh = column == 0;
-  atvi_text_add(t, "%s", lead);
-  for (s += strspn(s, " \n"); *s; s += strspn(s, " \n")) {
-    int n = (int)strcspn(s, " \n");
-    if (!fresh && column + 1 + n > WIDTH) {
-      atvi_text_add(t, "\n%*s", indent, "");
-      column = indent;
-    } else if (!fresh) {
-      atvi_text_add(t, " ");
-      column++;
-    }
-    atvi_text_add(t, "%.*s", n, s);
-    column += n;
-    fresh = false;
-    s += n;
-  }
-  atvi_text_add(t, "\n");
-}
-
 static void tell(table *b, const char *lead, const char *s) {
-  if (lead && s) wrapped(&b->t, lead, s); /* NULL: no memory, told at the end */
+  if (lead && s) atvi_text_wrap(&b->t, lead, 2, s); /* NULL: no memory, reported at the end */
 }
 
 static void reference_note(table *b) {

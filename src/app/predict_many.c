@@ -198,7 +198,7 @@ static atvi_status tell(const comparison *c, const char **text) {
   }
   atvi_text_add(&t, "\na difference below 4, or below twice its error, does not decide between two models\n");
   if (bad) atvi_text_add(&t, "values with a bad k-hat decide their fit: LOO is not reliable for them\n");
-  for (atvi_idx i = 0; i < c->n_note; i++) atvi_scores_note(&t, c->note[i]);
+  for (atvi_idx i = 0; i < c->n_note; i++) atvi_text_wrap(&t, "note:", 2, c->note[i]);
   return atvi_text_get(&t, text);
 }
 

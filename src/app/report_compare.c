@@ -43,8 +43,8 @@ static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c
     row[1] = verdict_of(m);
     row[2] = number(pool, made ? made->seconds : NAN, 3);
     row[3] = made ? atvi_pool_printf(pool, "%" PRId64, made->evaluations) : "";
-    row[4] = isfinite(m->ess) ? atvi_pool_printf(pool, "%.0f", m->ess) : "";
-    row[5] = number(pool, m->rhat, 4);
+    row[4] = isfinite(m->fit.ess) ? atvi_pool_printf(pool, "%.0f", m->fit.ess) : "";
+    row[5] = number(pool, m->fit.rhat, 4);
     row[6] = number(pool, made ? made->khat : NAN, 2);
     row[7] = number(pool, atvi_compared_evidence(m), 6);
   }

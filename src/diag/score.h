@@ -19,9 +19,8 @@
 
 #include "atvi/core.h"
 #include "core/core.h"
-#include "io/text.h"
+#include "io/fields.h"
 #include "math/stat/loo.h"
-#include <jansson.h>
 
 typedef struct {
   double mean, sd, median, hpd95[2];
@@ -87,12 +86,13 @@ ATVI_CHECKED atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, at
 ATVI_CHECKED atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n,
                                          const atvi_predicted *series, atvi_scores **out);
 
-/* {"series": [...], "all": {...}} of each[n] and all, as scores.json has it; NULL: out of memory. */
-json_t *atvi_scores_of(atvi_pool *pool, atvi_idx n, const atvi_score *each, const atvi_score *all);
+/* Fields of atvi_score, for JSON, CSV and tables. */
+extern const atvi_fields atvi_score_fields;
+/* {"series": [...], "all": {...}} of each[n] and all, as scores.json has it; all NULL: null. */
+void atvi_scores_put(atvi_json *w, const char *key, atvi_idx n, const atvi_score *each,
+                     const atvi_score *all);
 /* scores.json; NaN and infinite become null. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text);
-/* "note: ..." on lines of at most 100 columns. */
-void atvi_scores_note(atvi_text *t, const char *note);
 /* A table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text);
 

@@ -1,126 +1,103 @@
 /* SPDX-License-Identifier: MIT */
 /* Scores for programs (JSON) and for a terminal. */
 #include "diag/score.h"
-#include "io/json.h"
-#include "io/text.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 100, NAME_MAX_SHOWN = 28, SERIES_SHOWN = 24 };
+enum { NAME_MAX_SHOWN = 28, SERIES_SHOWN = 24 };
+
+#define SCORE(name, heading) ATVI_FIELD_SHOWN(#name, REAL, atvi_score, name, heading, 11, SIZE, 0)
+static const atvi_field SCORES[] = {
+    ATVI_FIELD_AS("series", NAME, atvi_score, name),
+    ATVI_FIELD_SHOWN("n", COUNT, atvi_score, n, "values", 7, FIXED, 0),
+    ATVI_FIELD_SHOWN("coverage", REAL, atvi_score, coverage, "in 95 %", 12, PERCENT, 1),
+    SCORE(ail, "AIL"),
+    SCORE(mspe, "MSPE"),
+    SCORE(ail_sum, "AIL/series"),
+    SCORE(mspe_draws, "MSPE draws"),
+    SCORE(lpd, "lpd"),
+};
+const atvi_fields atvi_score_fields = ATVI_FIELDS(SCORES);
+static const char FITTED[] = "n coverage ail mspe ail_sum mspe_draws",
+                  HELD[] = "n coverage ail mspe ail_sum mspe_draws lpd";
+
+#define LOO(kind, name, member) ATVI_FIELD_AS(name, kind, atvi_loo_sum, member)
+static const atvi_field LOO_SUM[] = {
+    LOO(COUNT, "n", n), LOO(REAL, "elpd", elpd),         LOO(REAL, "se", se),
+    LOO(REAL, "p", p),  LOO(COUNT, "khat_above", n_bad), LOO(COUNT, "p_above", n_bad)};
+static const atvi_fields LOO_FIELDS = ATVI_FIELDS(LOO_SUM);
+
+#define WHOLE(kind, name, member) ATVI_FIELD_AS(name, kind, atvi_scores, member)
+static const atvi_field WHOLES[] = {WHOLE(WORD, "model", model),         WHOLE(WORD, "method", method),
+                                    WHOLE(SEED, "seed", seed),           WHOLE(WORD, "verdict", verdict),
+                                    WHOLE(COUNT, "draws", n_draw),       WHOLE(REAL, "log_map", log_map),
+                                    WHOLE(COUNT, "censored", n_censored)};
+static const atvi_fields WHOLE_FIELDS = ATVI_FIELDS(WHOLES);
 
 /* ---- JSON ---- */
 
-static json_t *score(atvi_pool *pool, const atvi_score *s) {
-  json_t *o = json_object();
-  bool ok = o != NULL;
-  if (s->name) ok = atvi_json_set(o, "series", atvi_json_word(pool, s->name)) && ok;
-  ok = atvi_json_set(o, "n", json_integer(s->n)) && ok;
-  ok = atvi_json_set(o, "coverage", atvi_json_real(s->coverage)) && ok;
-  ok = atvi_json_set(o, "ail", atvi_json_real(s->ail)) && ok;
-  ok = atvi_json_set(o, "mspe", atvi_json_real(s->mspe)) && ok;
-  ok = atvi_json_set(o, "ail_sum", atvi_json_real(s->ail_sum)) && ok;
-  ok = atvi_json_set(o, "mspe_draws", atvi_json_real(s->mspe_draws)) && ok;
-  ok = atvi_json_set(o, "lpd", atvi_json_real(s->lpd)) && ok;
-  return atvi_json_done(o, ok);
+static void put_score(atvi_json *w, const char *key, const atvi_score *s) {
+  atvi_json_object(w, key);
+  atvi_fields_json(w, &atvi_score_fields, s, NULL);
+  atvi_json_end(w);
 }
 
-json_t *atvi_scores_of(atvi_pool *pool, atvi_idx n, const atvi_score *each, const atvi_score *all) {
-  json_t *o = json_object(), *list = json_array();
-  bool ok = o != NULL;
-  for (atvi_idx i = 0; i < n; i++) ok = json_array_append_new(list, score(pool, &each[i])) == 0 && ok;
-  ok = atvi_json_set(o, "series", list) && ok;
-  ok = atvi_json_set(o, "all", score(pool, all)) && ok;
-  return atvi_json_done(o, ok);
+void atvi_scores_put(atvi_json *w, const char *key, atvi_idx n, const atvi_score *each,
+                     const atvi_score *all) {
+  if (!all) {
+    atvi_json_put(w, key, json_null());
+    return;
+  }
+  atvi_json_object(w, key);
+  atvi_json_list(w, "series");
+  for (atvi_idx i = 0; i < n; i++) put_score(w, NULL, &each[i]);
+  atvi_json_end(w);
+  put_score(w, "all", all);
+  atvi_json_end(w);
 }
 
-static json_t *loo(atvi_pool *pool, const atvi_scores *s) {
-  json_t *o = json_object(), *worst = json_object();
-  bool ok = o != NULL;
-  ok = atvi_json_set(worst, "series", atvi_json_word(pool, s->worst_name)) && ok;
-  ok = atvi_json_set(worst, "time", atvi_json_real(s->worst_time)) && ok;
-  if (s->worst_date) ok = atvi_json_set(worst, "date", atvi_json_word(pool, s->worst_date)) && ok;
-  ok = atvi_json_set(worst, "khat", atvi_json_real(s->worst_khat)) && ok;
-  ok = atvi_json_set(o, "n", json_integer(s->loo.n)) && ok;
-  ok = atvi_json_set(o, "elpd", atvi_json_real(s->loo.elpd)) && ok;
-  ok = atvi_json_set(o, "se", atvi_json_real(s->loo.se)) && ok;
-  ok = atvi_json_set(o, "p", atvi_json_real(s->loo.p)) && ok;
-  ok = atvi_json_set(o, "khat_threshold", atvi_json_real(s->khat_threshold)) && ok;
-  ok = atvi_json_set(o, "khat_above", json_integer(s->loo.n_bad)) && ok;
-  ok = atvi_json_set(o, "worst", worst) && ok;
-  return atvi_json_done(o, ok);
-}
-
-static json_t *waic(const atvi_loo_sum *w) {
-  json_t *o = json_object();
-  bool ok = o != NULL;
-  ok = atvi_json_set(o, "n", json_integer(w->n)) && ok;
-  ok = atvi_json_set(o, "elpd", atvi_json_real(w->elpd)) && ok;
-  ok = atvi_json_set(o, "se", atvi_json_real(w->se)) && ok;
-  ok = atvi_json_set(o, "p", atvi_json_real(w->p)) && ok;
-  ok = atvi_json_set(o, "waic", atvi_json_real(-2 * w->elpd)) && ok;
-  ok = atvi_json_set(o, "p_above", json_integer(w->n_bad)) && ok;
-  return atvi_json_done(o, ok);
-}
-
-static json_t *messages(atvi_pool *pool, const atvi_scores *s) {
-  json_t *list = json_array();
-  bool ok = list != NULL;
-  for (atvi_idx i = 0; i < s->n_message; i++)
-    ok = json_array_append_new(list, atvi_json_word(pool, s->message[i])) == 0 && ok;
-  return atvi_json_done(list, ok);
-}
-
-static json_t *whole(atvi_pool *pool, const atvi_scores *s) {
-  json_t *o = json_object();
-  bool ok = o != NULL, any = s->loo.n > 0;
-  ok = atvi_json_set(o, "model", atvi_json_word(pool, s->model)) && ok;
-  ok = atvi_json_set(o, "method", atvi_json_word(pool, s->method)) && ok;
-  ok = atvi_json_set(o, "seed", atvi_json_seed(pool, s->seed)) && ok;
-  ok = atvi_json_set(o, "verdict", atvi_json_word(pool, s->verdict)) && ok;
-  ok = atvi_json_set(o, "draws", json_integer(s->n_draw)) && ok;
-  ok = atvi_json_set(o, "log_map", atvi_json_real(s->log_map)) && ok;
-  ok = atvi_json_set(o, "censored", json_integer(s->n_censored)) && ok;
-  ok = atvi_json_set(o, "fitted", atvi_scores_of(pool, s->n_series, s->fitted, &s->fitted_all)) && ok;
-  ok = atvi_json_set(o, "holdout", atvi_json_word(pool, s->holdout)) && ok;
-  if (s->apart) ok = atvi_json_set(o, "apart", json_true()) && ok;
-  ok = atvi_json_set(o, "held_out",
-                     s->holdout ? atvi_scores_of(pool, s->n_series, s->held, &s->held_all) : json_null()) &&
-       ok;
-  ok = atvi_json_set(o, "loo", any ? loo(pool, s) : json_null()) && ok;
-  ok = atvi_json_set(o, "waic", any ? waic(&s->waic) : json_null()) && ok;
-  ok = atvi_json_set(o, "messages", messages(pool, s)) && ok;
-  return atvi_json_done(o, ok);
+static void put_validation(atvi_json *w, const atvi_scores *s) {
+  if (s->loo.n == 0) {
+    atvi_json_put(w, "loo", json_null());
+    atvi_json_put(w, "waic", json_null());
+    return;
+  }
+  atvi_json_object(w, "loo");
+  atvi_fields_json(w, &LOO_FIELDS, &s->loo, "n elpd se p");
+  atvi_json_put(w, "khat_threshold", atvi_json_real(s->khat_threshold));
+  atvi_fields_json(w, &LOO_FIELDS, &s->loo, "khat_above");
+  atvi_json_object(w, "worst");
+  atvi_json_put(w, "series", atvi_json_word(w->pool, s->worst_name));
+  atvi_json_put(w, "time", atvi_json_real(s->worst_time));
+  if (s->worst_date) atvi_json_put(w, "date", atvi_json_word(w->pool, s->worst_date));
+  atvi_json_put(w, "khat", atvi_json_real(s->worst_khat));
+  atvi_json_end(w);
+  atvi_json_end(w);
+  atvi_json_object(w, "waic");
+  atvi_fields_json(w, &LOO_FIELDS, &s->waic, "n elpd se p");
+  atvi_json_put(w, "waic", atvi_json_real(-2 * s->waic.elpd));
+  atvi_fields_json(w, &LOO_FIELDS, &s->waic, "p_above");
+  atvi_json_end(w);
 }
 
 atvi_status atvi_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text) {
-  return atvi_json_text(pool, whole(pool, s), "scores", text);
+  atvi_json w = {.pool = pool};
+  atvi_json_object(&w, NULL);
+  atvi_fields_json(&w, &WHOLE_FIELDS, s, NULL);
+  atvi_scores_put(&w, "fitted", s->n_series, s->fitted, &s->fitted_all);
+  atvi_json_put(&w, "holdout", atvi_json_word(pool, s->holdout));
+  if (s->apart) atvi_json_put(&w, "apart", json_true());
+  atvi_scores_put(&w, "held_out", s->n_series, s->held, s->holdout ? &s->held_all : NULL);
+  put_validation(&w, s);
+  atvi_json_words(&w, "messages", s->n_message, s->message);
+  return atvi_json_get(&w, "scores", text);
 }
 
 /* ---- terminal ---- */
 
-static void cell(atvi_text *t, double x) {
-  if (!isfinite(x))
-    atvi_text_add(t, "%11s", "-");
-  else if (fabs(x) >= 1e6 || (fabs(x) < 1e-3 && x != 0))
-    atvi_text_add(t, "%11.3g", x);
-  else
-    atvi_text_add(t, "%11.*f", fabs(x) >= 1000 ? 0 : fabs(x) >= 100 ? 1 : fabs(x) >= 1 ? 2 : 4, x);
-}
-
-static void line(atvi_text *t, int width, const atvi_score *s, bool with_lpd) {
-  const char *name = s->name ? s->name : "all";
-  int n = (int)strlen(name), skip = n > width ? n - width + 2 : 0; /* the end holds the index */
-  atvi_text_add(t, "%s%-*s%7td", skip ? ".." : "", skip ? width - 2 : width, name + skip, s->n);
-  if (s->n)
-    atvi_text_add(t, "%10.1f %%", 100 * s->coverage);
-  else
-    atvi_text_add(t, "%12s", "-");
-  cell(t, s->ail);
-  cell(t, s->mspe);
-  cell(t, s->ail_sum);
-  cell(t, s->mspe_draws);
-  if (with_lpd) cell(t, s->lpd);
+static void line(atvi_text *t, int width, const atvi_score *s, bool held) {
+  atvi_text_label(t, width, s->name ? s->name : "all");
+  atvi_fields_row(t, &atvi_score_fields, s, held ? HELD : FITTED, "-");
   atvi_text_add(t, "\n");
 }
 
@@ -136,8 +113,9 @@ static void table(atvi_text *t, const atvi_scores *s) {
   for (atvi_idx i = 0; i < s->n_series; i++)
     if ((int)strlen(s->fitted[i].name) > width) width = (int)strlen(s->fitted[i].name);
   if (width > NAME_MAX_SHOWN) width = NAME_MAX_SHOWN;
-  atvi_text_add(t, "%-*s%7s%12s%11s%11s%11s%11s%s\n", width, "", "values", "in 95 %", "AIL", "MSPE",
-                "AIL/series", "MSPE draws", s->holdout ? "        lpd" : "");
+  atvi_text_label(t, width, "");
+  atvi_fields_heading(t, &atvi_score_fields, s->holdout ? HELD : FITTED);
+  atvi_text_add(t, "\n");
   block(t, width, s, false);
   if (s->holdout) {
     atvi_text_add(t, s->apart ? "apart (%s), predicted from the others:\n" : "held out (%s):\n", s->holdout);
@@ -168,19 +146,6 @@ static void validation(atvi_text *t, const atvi_scores *s) {
                 s->waic.p);
 }
 
-void atvi_scores_note(atvi_text *t, const char *note) {
-  int column = 5;
-  atvi_text_add(t, "note:");
-  for (note += strspn(note, " \n"); *note; note += strspn(note, " \n")) {
-    int n = (int)strcspn(note, " \n");
-    bool fits = column + 1 + n <= WIDTH;
-    atvi_text_add(t, "%s%.*s", fits ? " " : "\n  ", n, note);
-    column = (fits ? column + 1 : 2) + n;
-    note += n;
-  }
-  atvi_text_add(t, "\n");
-}
-
 atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text) {
   atvi_text t = {.pool = pool};
   bool map = s->method && strcmp(s->method, "map") == 0;
@@ -198,6 +163,6 @@ atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char *
   if (s->verdict && strcmp(s->verdict, "ok") != 0)
     atvi_text_add(&t, "the verdict on the fit was %s: these numbers can be trusted no more than it\n",
                   s->verdict);
-  for (atvi_idx i = 0; i < s->n_message; i++) atvi_scores_note(&t, s->message[i]);
+  for (atvi_idx i = 0; i < s->n_message; i++) atvi_text_wrap(&t, "note:", 2, s->message[i]);
   return atvi_text_get(&t, text);
 }

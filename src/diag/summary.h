@@ -15,6 +15,7 @@
 #include "atvi/draws.h"
 #include "atvi/verdict.h"
 #include "core/core.h"
+#include "io/fields.h"
 
 enum { ATVI_SUMMARY_QUANTILES = 5 }; /* 2.5, 25, 50, 75, 97.5 % */
 #define ATVI_SUMMARY_RHAT 1.01       /* chains agree below this (Vehtari and others 2021) */
@@ -65,6 +66,22 @@ double atvi_weights_ess(const atvi_draws *d);
 
 /* Everything above; memory from pool, d may be freed afterwards. Uses the context's threads. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
+
+/* What a fit cost and how good it is, in a line; NaN: not known. */
+typedef struct {
+  double seconds;
+  int64_t evaluations;
+  double khat;
+  /* Largest of the parameters. */
+  double rhat;
+  /* Smallest bulk or tail ESS of the parameters. */
+  double ess;
+  double log_map, log_evidence, log_evidence_se;
+} atvi_headline;
+atvi_headline atvi_summary_headline(const atvi_summary *s);
+
+/* Fields of these structs, for JSON, CSV and tables. */
+extern const atvi_fields atvi_headline_fields, atvi_summary_column_fields;
 
 /* summary.json; NaN and infinite become null. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text);

@@ -294,7 +294,7 @@ static void numbers_are_right(void) {
   double mean = (0.4 / (2.385 * 2.385) + 8 * Y_MEAN / (0.731 * 0.731)) / precision, sd = 1 / sqrt(precision);
   for (int i = 0; i < 2; i++) {
     const atvi_summary_column *col = c.of[i].summary->col;
-    CHECK_ABS(col->mean, mean, 5 * sd / sqrt(c.of[i].ess));
+    CHECK_ABS(col->mean, mean, 5 * sd / sqrt(c.of[i].fit.ess));
     CHECK_REL(col->sd, sd, 0.1);
   }
   CHECK(c.of[1].distance[0] < 3 * c.of[1].chance[0]);
