@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi eval: log density and gradient at a point, as JSON. */
 #include "app/common.h"
-#include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
+#include "io/json.h"
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-static json_t *by_name(const atvi_target *t, const double *x) {
-  json_t *o = json_object();
-  for (atvi_idx i = 0; i < t->d; i++) json_object_set_new(o, t->param[i].name, number(x[i]));
-  return o;
+static void put_names(atvi_json *w, const char *key, const atvi_target *t, const double *x) {
+  atvi_json_object(w, key);
+  for (atvi_idx i = 0; i < t->d; i++) atvi_json_put(w, t->param[i].name, atvi_json_real(x[i]));
+  atvi_json_end(w);
 }
 
-static json_t *describe(const atvi_loaded *l, const double *theta, const atvi_batch *b, double *grad_total) {
+static atvi_status describe(atvi_pool *pool, const atvi_loaded *l, const atvi_batch *b, double *grad_total,
+                            const char **text) {
   const atvi_target *t = l->target;
+  atvi_json w = {.pool = pool, .digits = 17};
   for (atvi_idx i = 0; i < t->d; i++) grad_total[i] = b->grad_prior[i] + b->grad_lik[i];
-  json_t *root = json_object();
-  json_object_set_new(root, "model", json_string(t->name));
-  json_object_set_new(root, "log_prior", number(b->log_prior[0]));
-  json_object_set_new(root, "log_likelihood", number(b->log_lik[0]));
-  json_object_set_new(root, "log_posterior", number(b->log_prior[0] + b->log_lik[0]));
-  json_object_set_new(root, "parameters", by_name(t, theta));
-  json_object_set_new(root, "gradient", by_name(t, grad_total));
-  json_object_set_new(root, "gradient_log_prior", by_name(t, b->grad_prior));
-  json_object_set_new(root, "gradient_log_likelihood", by_name(t, b->grad_lik));
-  json_object_set_new(root, "outcome",
-                      json_string(b->outcome[0] == ATVI_RUN_OK ? "ok" : atvi_outcome_word(b->outcome[0])));
-  return root;
+  atvi_json_object(&w, NULL);
+  atvi_json_put(&w, "model", atvi_json_word(pool, t->name));
+  atvi_json_put(&w, "log_prior", atvi_json_real(b->log_prior[0]));
+  atvi_json_put(&w, "log_likelihood", atvi_json_real(b->log_lik[0]));
+  atvi_json_put(&w, "log_posterior", atvi_json_real(b->log_prior[0] + b->log_lik[0]));
+  put_names(&w, "parameters", t, b->theta);
+  put_names(&w, "gradient", t, grad_total);
+  put_names(&w, "gradient_log_prior", t, b->grad_prior);
+  put_names(&w, "gradient_log_likelihood", t, b->grad_lik);
+  atvi_json_put(&w, "outcome",
+                json_string(b->outcome[0] == ATVI_RUN_OK ? "ok" : atvi_outcome_word(b->outcome[0])));
+  return atvi_json_get(&w, "eval", text);
 }
 
 static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_idx n_set,
@@ -40,12 +38,7 @@ static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi
   atvi_outcome outcome;
   atvi_batch b = {1, theta, &lp, &ll, theta + d, theta + 2 * d, &outcome};
   atvi_evaluator_run(l->ev, &b);
-  json_t *root = describe(l, theta, &b, theta + 3 * d);
-  char *dump = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-  json_decref(root);
-  *text = dump ? atvi_pool_printf(pool, "%s\n", dump) : NULL;
-  free(dump);
-  return *text ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  return describe(pool, l, &b, theta + 3 * d, text);
 }
 
 atvi_status atvi_app_eval(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_idx n_set,

@@ -5,8 +5,6 @@
  * (Vehtari, Gelman and Gabry 2017, section 5.2). */
 #include "app/predict.h"
 #include "io/csv.h"
-#include "io/json.h"
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,12 +71,12 @@ static atvi_status read_values(comparison *c, candidate *k) {
 
 static atvi_status read_scores(comparison *c, candidate *k, const char *text) {
   json_t *root = json_loads(text, 0, NULL);
-  const json_t *loo = json_object_get(root, "loo"), *p = json_object_get(loo, "p");
+  const json_t *loo = json_object_get(root, "loo");
   if (!root) return nomem(c);
   k->model = copy(c, json_string_value(json_object_get(root, "model")));
   k->method = copy(c, json_string_value(json_object_get(root, "method")));
   k->n_bad = (atvi_idx)json_integer_value(json_object_get(loo, "khat_above"));
-  k->p = json_is_number(p) ? json_number_value(p) : NAN;
+  k->p = atvi_json_number(loo, "p");
   json_decref(root);
   return k->model && k->method ? ATVI_OK : nomem(c);
 }
@@ -162,12 +160,18 @@ static void rank(comparison *c) {
 
 /* ---- telling ---- */
 
-static void number(atvi_text *t, double x) {
-  if (isfinite(x))
-    atvi_text_add(t, "%10.2f", x);
-  else
-    atvi_text_add(t, "%10s", "-");
-}
+#define FIT(name, heading, width) ATVI_FIELD_SHOWN(#name, REAL, candidate, name, heading, width, FIXED, 2)
+static const atvi_field FITS[] = {ATVI_FIELD_AS("folder", WORD, candidate, dir),
+                                  ATVI_FIELD(WORD, candidate, model),
+                                  ATVI_FIELD(WORD, candidate, method),
+                                  FIT(elpd, "elpd", 10),
+                                  FIT(se, "+-", 10),
+                                  FIT(difference, "difference", 12),
+                                  FIT(difference_se, "+-", 10),
+                                  FIT(p, "p", 10),
+                                  ATVI_FIELD_AS("khat_above", COUNT, candidate, n_bad)};
+static const atvi_fields FIT_FIELDS = ATVI_FIELDS(FITS);
+static const char SHOWN[] = "elpd se difference difference_se p";
 
 static atvi_status tell(const comparison *c, const char **text) {
   atvi_text t = {.pool = c->pool};
@@ -177,24 +181,20 @@ static atvi_status tell(const comparison *c, const char **text) {
     if ((int)strlen(c->of[k].dir) > width) width = (int)strlen(c->of[k].dir);
   if (width > 32) width = 32;
   atvi_text_add(&t, "leave-one-out log density of %td values, the best first\n\n", c->of[0].n);
-  atvi_text_add(&t, "%-*s  %-8s%10s%10s%12s%10s%10s%8s\n", width, "", "method", "elpd", "+-", "difference",
-                "+-", "p", "k-hat");
+  atvi_text_add(&t, "%-*s  %-8s", width, "", "method");
+  atvi_fields_heading(&t, &FIT_FIELDS, SHOWN);
+  atvi_text_add(&t, "%8s\n", "k-hat");
   for (atvi_idx k = 0; k < c->n; k++) {
-    const candidate *x = &c->of[k];
-    int n = (int)strlen(x->dir), skip = n > width ? n - width : 0;
-    atvi_text_add(&t, "%-*s  %-8s", width, x->dir + skip, x->method);
-    number(&t, x->elpd);
-    number(&t, x->se);
-    atvi_text_add(&t, "  ");
-    number(&t, k ? x->difference : NAN);
-    number(&t, k ? x->difference_se : NAN);
-    number(&t, x->p);
-    if (x->n_bad)
-      atvi_text_add(&t, "%4td bad", x->n_bad);
+    candidate x = c->of[k];
+    int n = (int)strlen(x.dir), skip = n > width ? n - width : 0;
+    if (k == 0) x.difference = x.difference_se = NAN; /* from itself */
+    atvi_text_add(&t, "%-*s  %-8s", width, x.dir + skip, x.method);
+    atvi_fields_row(&t, &FIT_FIELDS, &x, SHOWN, "-");
+    if (x.n_bad)
+      atvi_text_add(&t, "%4td bad\n", x.n_bad);
     else
-      atvi_text_add(&t, "%8s", "ok");
-    atvi_text_add(&t, "\n");
-    bad += x->n_bad;
+      atvi_text_add(&t, "%8s\n", "ok");
+    bad += x.n_bad;
   }
   atvi_text_add(&t, "\na difference below 4, or below twice its error, does not decide between two models\n");
   if (bad) atvi_text_add(&t, "values with a bad k-hat decide their fit: LOO is not reliable for them\n");
@@ -202,29 +202,19 @@ static atvi_status tell(const comparison *c, const char **text) {
   return atvi_text_get(&t, text);
 }
 
-static json_t *candidate_json(const comparison *c, const candidate *x) {
-  json_t *o = json_object();
-  bool ok = atvi_json_set(o, "folder", atvi_json_word(c->pool, x->dir));
-  ok = atvi_json_set(o, "model", atvi_json_word(c->pool, x->model)) && ok;
-  ok = atvi_json_set(o, "method", atvi_json_word(c->pool, x->method)) && ok;
-  ok = atvi_json_set(o, "elpd", atvi_json_real(x->elpd)) && ok;
-  ok = atvi_json_set(o, "se", atvi_json_real(x->se)) && ok;
-  ok = atvi_json_set(o, "difference", atvi_json_real(x->difference)) && ok;
-  ok = atvi_json_set(o, "difference_se", atvi_json_real(x->difference_se)) && ok;
-  ok = atvi_json_set(o, "p", atvi_json_real(x->p)) && ok;
-  ok = atvi_json_set(o, "khat_above", json_integer(x->n_bad)) && ok;
-  return atvi_json_done(o, ok);
-}
-
-static json_t *whole(const comparison *c) {
-  json_t *o = json_object(), *fits = json_array(), *notes = json_array();
-  bool ok = atvi_json_set(o, "n", json_integer(c->of[0].n)) && fits && notes;
-  for (atvi_idx k = 0; k < c->n; k++)
-    ok = json_array_append_new(fits, candidate_json(c, &c->of[k])) == 0 && ok;
-  for (atvi_idx i = 0; i < c->n_note; i++)
-    ok = json_array_append_new(notes, atvi_json_word(c->pool, c->note[i])) == 0 && ok;
-  ok = atvi_json_set(o, "fits", fits) && ok;
-  return atvi_json_done(o, atvi_json_set(o, "messages", notes) && ok);
+static atvi_status fits_json(const comparison *c, const char **text) {
+  atvi_json w = {.pool = c->pool};
+  atvi_json_object(&w, NULL);
+  atvi_json_put(&w, "n", json_integer(c->of[0].n));
+  atvi_json_list(&w, "fits");
+  for (atvi_idx k = 0; k < c->n; k++) {
+    atvi_json_object(&w, NULL);
+    atvi_fields_json(&w, &FIT_FIELDS, &c->of[k], NULL);
+    atvi_json_end(&w);
+  }
+  atvi_json_end(&w);
+  atvi_json_words(&w, "messages", c->n_note, c->note);
+  return atvi_json_get(&w, "predict", text);
 }
 
 atvi_status atvi_app_predict_many(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
@@ -239,7 +229,7 @@ atvi_status atvi_app_predict_many(atvi_ctx *ctx, atvi_pool *pool, const atvi_app
   if (c.of[0].n == 0) return ATVI_FAIL(ctx, ATVI_EINVAL, "%s: nothing was observed", c.of[0].dir);
   rank(&c);
   ATVI_TRY(tell(&c, &result->text));
-  ATVI_TRY(atvi_json_text(pool, whole(&c), "predict", &result->json));
+  ATVI_TRY(fits_json(&c, &result->json));
   result->n_note = c.n_note;
   result->note = c.note;
   return ATVI_OK;

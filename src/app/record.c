@@ -221,14 +221,6 @@ atvi_status atvi_record_save(const atvi_record *rec, const char *name, const cha
 
 /* ---- cells ---- */
 
-void atvi_record_cell(atvi_text *out, double x) {
-  atvi_text_add(out, ",");
-  if (isnan(x))
-    atvi_text_add(out, "NA");
-  else
-    atvi_text_add(out, "%.9g", x);
-}
-
 bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method) {
   for (atvi_idx i = 0; rec->done && i < rec->done->n_row; i++)
     if (atvi_record_number(rec->done, i, "", "replicate") == (double)r &&
@@ -252,4 +244,52 @@ double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix,
 const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *column) {
   atvi_idx c = atvi_csv_find(csv, column);
   return c < 0 ? "" : csv->text[row * csv->n_col + c];
+}
+
+/* ---- counting ---- */
+
+static const char *const VERDICT[3] = {"ok", "warn", "bad"};
+
+bool atvi_record_mine(const atvi_record_part *x, atvi_idx row) {
+  return strcmp(atvi_record_text(x->csv, row, "method"), x->method) == 0 &&
+         atvi_record_number(x->csv, row, "", "replicate") <= (double)x->replicates;
+}
+
+bool atvi_record_good(const atvi_record_part *x, atvi_idx row) {
+  return atvi_record_mine(x, row) && strcmp(atvi_record_text(x->csv, row, "status"), "ok") == 0;
+}
+
+atvi_status atvi_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named, atvi_tally *out,
+                              atvi_failures *failures) {
+  *out = (atvi_tally){0};
+  for (atvi_idx r = 0; r < x->csv->n_row; r++) {
+    if (!atvi_record_mine(x, r)) continue;
+    for (int v = 0; v < 3; v++)
+      out->n_verdict[v] += strcmp(atvi_record_text(x->csv, r, "verdict"), VERDICT[v]) == 0;
+    out->n_done += atvi_record_good(x, r);
+    if (atvi_record_good(x, r)) continue;
+    out->n_failed++;
+    if (!ATVI_PUSH(pool, failures->of, failures->n, failures->cap)) break;
+    failures->of[failures->n++] =
+        atvi_pool_printf(pool, "replicate %.0f%s%s: %s", atvi_record_number(x->csv, r, "", "replicate"),
+                         named ? ", " : "", named ? x->method : "", atvi_record_text(x->csv, r, "reason"));
+  }
+  return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory") : ATVI_OK;
+}
+
+void atvi_tally_text(atvi_text *out, const atvi_tally *x) {
+  atvi_text_add(out, "%td fit%s, %td failed; verdicts: %td ok, %td warn, %td bad", x->n_done,
+                x->n_done == 1 ? "" : "s", x->n_failed, x->n_verdict[0], x->n_verdict[1], x->n_verdict[2]);
+}
+
+void atvi_failures_text(atvi_text *out, const atvi_failures *x) {
+  for (atvi_idx i = 0; i < x->n; i++) atvi_text_add(out, "%sfailed: %.200s\n", i ? "" : "\n", x->of[i]);
+}
+
+void atvi_tally_json(atvi_json *w, const atvi_tally *x) {
+  atvi_json_put(w, "done", json_integer(x->n_done));
+  atvi_json_put(w, "failed", json_integer(x->n_failed));
+  atvi_json_object(w, "verdicts");
+  for (int v = 0; v < 3; v++) atvi_json_put(w, VERDICT[v], json_integer(x->n_verdict[v]));
+  atvi_json_end(w);
 }

@@ -14,17 +14,17 @@
 typedef struct {
   atvi_pool *pool;
   const atvi_lang *lang;
-  json_t *to;
+  atvi_json *to;
 } files;
 
-static void add_data(json_t *to, const atvi_lang *lang) {
+static void add_data(atvi_json *to, const atvi_lang *lang) {
   for (atvi_idx g = 0; g < lang->n_data; g++) {
     const atvi_csv *csv = lang->data[g].csv;
     uint64_t hash = ATVI_HASH;
     if (csv && csv->source) hash = atvi_hash(hash, csv->source, csv->n_source);
     char text[24];
     snprintf(text, sizeof text, "%016" PRIx64, hash);
-    json_array_append_new(to, json_string(text));
+    atvi_json_put(to, NULL, json_string(text));
   }
 }
 
@@ -36,7 +36,8 @@ static bool add_file(const files *f, const char *name, const char *path) {
   if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
   if (atvi_file_read(f->pool, path, &text, &n) != ATVI_OK) return false;
   const char *line = atvi_pool_printf(f->pool, "%s %016" PRIx64, name, atvi_hash(ATVI_HASH, text, n));
-  return line && json_array_append_new(f->to, atvi_bytes_json(f->pool, line)) == 0;
+  atvi_json_put(f->to, NULL, line ? atvi_bytes_json(f->pool, line) : NULL);
+  return true;
 }
 
 /* Files are looked for where the model says, or beside it. */
@@ -77,23 +78,23 @@ static void add_files(const files *f, const char *runs) {
   if (folder) add_file(f, ATVI_SIM_RECORD, atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD));
 }
 
-json_t *atvi_record_settings(atvi_pool *pool, const atvi_loaded *l, const atvi_app_model *model,
-                             uint64_t seed, atvi_idx replicates) {
-  json_t *root = json_object(), *fix = json_object(), *data = json_array(), *read = json_array();
+void atvi_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
+                          atvi_idx replicates) {
   char text[24];
   snprintf(text, sizeof text, "%" PRIu64, seed);
-  json_object_set_new(root, "version", json_string(ATVI_VERSION));
-  json_object_set_new(root, "replicates", json_integer(replicates));
-  json_object_set_new(root, "seed", json_string(text));
+  atvi_json_object(w, NULL);
+  atvi_json_put(w, "version", json_string(ATVI_VERSION));
+  atvi_json_put(w, "replicates", json_integer(replicates));
+  atvi_json_put(w, "seed", json_string(text));
+  atvi_json_object(w, "fix");
   for (atvi_idx i = 0; i < model->n_fix; i++)
-    json_object_set_new(fix, model->fix[i].name, atvi_bytes_json(pool, model->fix[i].value));
-  json_object_set_new(root, "fix", fix);
-  add_data(data, l->model->lang);
-  json_object_set_new(root, "data_hash", data);
-  json_object_set_new(root, "model", atvi_bytes_json(pool, l->model->lang->source));
-  add_files(&(files){pool, l->model->lang, read}, model->runs);
-  json_object_set_new(root, "files", read);
-  if (!atvi_pool_failed(pool)) return root;
-  json_decref(root);
-  return NULL;
+    atvi_json_put(w, model->fix[i].name, atvi_bytes_json(w->pool, model->fix[i].value));
+  atvi_json_end(w);
+  atvi_json_list(w, "data_hash");
+  add_data(w, l->model->lang);
+  atvi_json_end(w);
+  atvi_json_put(w, "model", atvi_bytes_json(w->pool, l->model->lang->source));
+  atvi_json_list(w, "files");
+  add_files(&(files){w->pool, l->model->lang, w}, model->runs);
+  atvi_json_end(w);
 }

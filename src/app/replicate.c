@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/replicate.h"
 #include "app/emulate_tell.h"
-#include "diag/summary.h"
 #include "io/file.h"
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,12 +101,6 @@ atvi_status atvi_replicate_emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_
   return l->model->emulated ? atvi_emulate_keep(ctx, pool, l, dir) : ATVI_OK;
 }
 
-void atvi_replicate_use_emulators(const atvi_loaded *l, const char *dir, atvi_app_model *model) {
-  if (!l->model->emulated) return;
-  model->emulators = dir;
-  model->runs_lines = l->model->emulated->lines; /* whatever is added to the record meanwhile */
-}
-
 atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name, uint64_t seed,
                                   atvi_fit_plan *plan) {
   const atvi_method *m;
@@ -117,26 +111,34 @@ atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char 
   return atvi_fit_check(ctx, &how, plan);
 }
 
+/* Where in the whole we are, for progress. */
+typedef struct {
+  const atvi_repeat *x;
+  const atvi_replicate_place *at;
+  /* Fits before this one, and all there are. */
+  double before, all;
+} progress;
+
 static bool stop_asked(void *user) {
-  const atvi_replicate_place *p = user;
-  return atvi_stop_asked(p->ctx);
+  const progress *p = user;
+  return atvi_stop_asked(p->x->ctx);
 }
 
 static void on_progress(void *user, const atvi_progress *p) {
-  const atvi_replicate_place *at = user;
+  const progress *w = user;
   double part = p->done > 0 && p->done <= 1 ? p->done : 0;
-  double whole = fmin(at->done + part * at->share, 1 - 1e-9); /* 1 would be the end */
-  atvi_tell(at->ctx, at->command, whole, atvi_clock_s() - at->begun_s, "replicate %td of %td, %s: %s",
-            at->replicate, at->replicates, at->method, p->phase);
+  double whole = fmin((w->before + part) / w->all, 1 - 1e-9); /* 1 would be the end */
+  atvi_tell(w->x->ctx, w->x->command, whole, atvi_clock_s() - w->x->begun_s, "replicate %td of %td, %s: %s",
+            w->at->replicate, w->x->replicates, w->at->method, p->phase);
 }
 
-atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model *model,
-                               const atvi_fit_plan *plan, atvi_replicate *out) {
-  *out = (atvi_replicate){0};
+/* `out` must be freed whatever the status; the message of a failure is in out->ctx, or, if that is NULL, there was no memory. */
+static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_fit_plan *plan,
+                       atvi_replicate *out) {
   ATVI_TRY(atvi_ctx_new(NULL, &out->ctx));
-  atvi_ctx_set_threads(out->ctx, atvi_ctx_threads(place->ctx));
-  atvi_ctx_set_stop(out->ctx, stop_asked, place);
-  atvi_ctx_set_progress(out->ctx, on_progress, place);
+  atvi_ctx_set_threads(out->ctx, atvi_ctx_threads(where->x->ctx));
+  atvi_ctx_set_stop(out->ctx, stop_asked, where);
+  atvi_ctx_set_progress(out->ctx, on_progress, where);
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
   ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
   ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, plan, &out->y.draws));
@@ -145,27 +147,109 @@ atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model
   return atvi_delivery_make(out->ctx, out->pool, &out->l, &out->y);
 }
 
-void atvi_replicate_free(atvi_replicate *r) {
+static void fit_free(atvi_replicate *r) {
   atvi_delivery_free(&r->y);
   atvi_app_unload(&r->l);
   atvi_pool_free(r->pool);
   atvi_ctx_free(r->ctx);
-  *r = (atvi_replicate){0};
 }
 
-bool atvi_replicate_goes_on(atvi_status status) {
+/* Whether the failure is one of this replicate alone. */
+static bool goes_on(atvi_status status) {
   return status == ATVI_EMODEL || status == ATVI_EDATA || status == ATVI_ECALL || status == ATVI_ELIMIT;
 }
 
-atvi_status atvi_replicate_reason(atvi_pool *pool, const atvi_ctx *ctx, const char **line,
-                                  const char **cell) {
+/* ---- lines ---- */
+
+void atvi_repeat_header(atvi_text *out, const char *keys) {
+  atvi_text_add(out, "replicate,method,status,reason,verdict,seed");
+  atvi_fields_names(out, &atvi_headline_fields, keys);
+}
+
+static atvi_status done_line(const atvi_repeat *x, const atvi_replicate_place *at, atvi_replicate *r,
+                             const char **line) {
+  atvi_text out = {.pool = r->pool};
+  atvi_summary *s;
+  ATVI_TRY(atvi_summary_new(r->pool, r->y.draws, &s));
+  atvi_headline h = atvi_summary_headline(s);
+  atvi_text_add(&out, "%td,%s,ok,,%s,%" PRIu64, at->replicate, at->method, atvi_verdict_name(s->verdict),
+                at->seed);
+  atvi_fields_cells(&out, &atvi_headline_fields, &h, x->keys);
+  ATVI_TRY(x->cells(x->self, at, r, s, &out));
+  return atvi_text_get(&out, line);
+}
+
+/* "replicate 7", with the method where there may be several. */
+static const char *who(const atvi_repeat *x, atvi_pool *pool, const atvi_replicate_place *at) {
+  const char *out = x->named ? atvi_pool_printf(pool, "replicate %td, %s", at->replicate, at->method)
+                             : atvi_pool_printf(pool, "replicate %td", at->replicate);
+  return out ? out : "";
+}
+
+/* The reason is the first line of the last failure of ctx. */
+static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi_replicate_place *at,
+                               const atvi_ctx *ctx, const char **line) {
   const char *message = atvi_errmsg(ctx);
-  char *copy = atvi_pool_strndup(pool, message, strcspn(message, "\n"));
-  if (!copy) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
-  for (char *c = copy; *c; c++)
-    if ((unsigned char)*c < ' ') *c = ' ';
+  char *why = atvi_pool_strndup(pool, message, strcspn(message, "\n"));
   atvi_text out = {.pool = pool};
-  atvi_app_field(&out, copy);
-  *line = copy;
-  return atvi_text_get(&out, cell);
+  if (!why) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  for (char *c = why; *c; c++)
+    if ((unsigned char)*c < ' ') *c = ' ';
+  atvi_text_add(&out, "%td,%s,failed,", at->replicate, at->method);
+  atvi_app_field(&out, why);
+  atvi_text_add(&out, ",,%" PRIu64, at->seed);
+  atvi_fields_cells(&out, &atvi_headline_fields, NULL, x->keys);
+  ATVI_TRY(x->cells(x->self, at, NULL, NULL, &out));
+  atvi_log(x->ctx, ATVI_LOG_WARN, "%s: %s", who(x, pool, at), why);
+  return atvi_text_get(&out, line);
+}
+
+/* ---- the loop ---- */
+
+static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_idx before,
+                           bool *stopped) {
+  atvi_fit_plan plan;
+  atvi_replicate one = {0};
+  atvi_app_model model = *x->model;
+  const char *line;
+  progress where = {x, at, (double)before, (double)(x->replicates * x->n_method)};
+  ATVI_TRY(atvi_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
+  atvi_status status = x->data(x->self, pool, at, &model);
+  if (goes_on(status)) {
+    ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
+    return atvi_record_add(x->rec, line);
+  }
+  if (status != ATVI_OK) return status;
+  model.interpret = model.interpret || !x->l->model->info.compiled; /* reported once */
+  if (x->l->model->emulated) {
+    model.emulators = x->rec->dir;
+    model.runs_lines = x->l->model->emulated->lines; /* whatever is added to the record meanwhile */
+  }
+  status = fit(&where, &model, &plan, &one);
+  *stopped = one.stopped || status == ATVI_ESTOP;
+  if (status == ATVI_OK && !*stopped) status = done_line(x, at, &one, &line);
+  if (goes_on(status)) status = failed_line(x, pool, at, one.ctx, &line);
+  if (!*stopped && status == ATVI_OK)
+    status = atvi_record_add(x->rec, line);
+  else if (!*stopped)
+    status = ATVI_FAIL(x->ctx, status, "%s: %s", who(x, pool, at),
+                       one.ctx ? atvi_errmsg(one.ctx) : "out of memory");
+  fit_free(&one);
+  return *stopped ? ATVI_OK : status;
+}
+
+atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped) {
+  for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
+    atvi_idx r = i / x->n_method;
+    atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->seed + (uint64_t)r, 0};
+    atvi_pool *pool;
+    if (atvi_record_has(x->rec, at.replicate, at.method)) continue;
+    *stopped = atvi_stop_asked(x->ctx);
+    if (*stopped) return ATVI_OK;
+    ATVI_TRY(atvi_pool_new(x->ctx, &pool));
+    atvi_status status = fit_one(x, pool, &at, i, stopped);
+    atvi_pool_free(pool);
+    if (status != ATVI_OK || *stopped) return status;
+  }
+  return ATVI_OK;
 }

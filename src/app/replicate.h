@@ -4,9 +4,9 @@
 #define ATVI_APP_REPLICATE_H
 
 #include "app/delivery.h"
+#include "diag/summary.h"
 #include "io/csv.h"
 #include "io/journal.h"
-#include <jansson.h>
 
 /* ---- records: DIR/replicates.csv, one complete line at a time, and DIR/<command>.json, the settings ---- */
 
@@ -40,35 +40,55 @@ enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. that */
 /* The folder to use: out, or <name of the model>-<command>. NULL: no memory. */
 const char *atvi_record_dir(atvi_pool *pool, const atvi_app_model *model, const char *command,
                             const char *out);
-/* Settings that both commands have: the model, the files that it reads and fixed parameters, the seed. NULL: no memory. */
-json_t *atvi_record_settings(atvi_pool *pool, const atvi_loaded *l, const atvi_app_model *model,
-                             uint64_t seed, atvi_idx replicates);
+/* Opens the object of settings with those that both commands have: the model, the files that it reads and fixed parameters, the seed. */
+void atvi_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
+                          atvi_idx replicates);
 
-/* A comma and a number with nine digits, far beyond the Monte Carlo error; NaN as NA. */
-void atvi_record_cell(atvi_text *out, double x);
 /* A cell of the record by name of its column, infinite ones too; NaN where there is none. */
 double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column);
 const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *column);
 
+/* The fits of one method, replicates 1 .. replicates, in a record. */
+typedef struct {
+  const atvi_csv *csv;
+  const char *method;
+  atvi_idx replicates;
+} atvi_record_part;
+
+/* Whether the row is one of them, and a fit that was done. */
+bool atvi_record_mine(const atvi_record_part *x, atvi_idx row);
+bool atvi_record_good(const atvi_record_part *x, atvi_idx row);
+
+/* How they ended. */
+typedef struct {
+  atvi_idx n_done, n_failed;
+  /* ok, warn, bad */
+  atvi_idx n_verdict[3];
+} atvi_tally;
+
+/* Reasons of failures, "replicate 7, atvi: why"; all from the pool. */
+typedef struct {
+  atvi_idx n, cap;
+  const char **of;
+} atvi_failures;
+
+/* Counts the fits and adds their failures. named: these name the method. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named,
+                                           atvi_tally *out, atvi_failures *failures);
+/* "7 fits, 1 failed; verdicts: 5 ok, 2 warn, 0 bad", and "failed: why" on a line each; the same as members of the object that is open. */
+void atvi_tally_text(atvi_text *out, const atvi_tally *x);
+void atvi_failures_text(atvi_text *out, const atvi_failures *x);
+void atvi_tally_json(atvi_json *w, const atvi_tally *x);
+
 /* ---- one replicate ---- */
 
-/* Emulators are the same for all data sets: those of l are kept in dir, and model (of a replicate) is told to take them from there. Errors: EIO, ENOMEM. */
+/* Emulators are the same for all data sets: those of l are kept in dir, where replicates take them from. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_replicate_emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
                                                   const char *dir);
-void atvi_replicate_use_emulators(const atvi_loaded *l, const char *dir, atvi_app_model *model);
 
 /* Plan of a method that draws from the posterior, by its name, all defaults. option: which the name is from, for messages. Errors: EINVAL. */
 ATVI_CHECKED atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
                                                uint64_t seed, atvi_fit_plan *plan);
-
-/* Where in the whole we are, for progress. */
-typedef struct {
-  atvi_ctx *ctx; /* of the command */
-  const char *command, *method;
-  atvi_idx replicate, replicates;
-  double done, share; /* of the whole before this fit, and of this fit */
-  double begun_s;
-} atvi_replicate_place;
 
 /* A fit in a context of its own, so that its messages and memory are its own. */
 typedef struct {
@@ -78,6 +98,48 @@ typedef struct {
   atvi_delivery y;
   bool stopped;
 } atvi_replicate;
+
+/* Which fit it is. */
+typedef struct {
+  /* From 1. */
+  atvi_idx replicate;
+  const char *method;
+  uint64_t seed;
+  /* Of its data; 0: there are none. */
+  uint64_t hash;
+} atvi_replicate_place;
+
+/* A repeated run: replicates of every method, each a line of the record. */
+typedef struct {
+  atvi_ctx *ctx;
+  /* "study" or "sbc", and the option that its methods are from. */
+  const char *command, *option;
+  /* The model with its own data, and how it was asked for. */
+  atvi_loaded *l;
+  const atvi_app_model *model;
+  atvi_record *rec;
+  /* Replicate r is fitted with seed + r - 1. */
+  uint64_t seed;
+  atvi_idx replicates, n_method;
+  const char *const *method; /* [n_method] */
+  /* Messages about a replicate name its method. */
+  bool named;
+  /* Fields of atvi_headline that the record has. */
+  const char *keys;
+  double begun_s;
+  void *self;
+  /* Gives model the data of at->replicate, and at their hash. */
+  atvi_status (*data)(void *self, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model);
+  /* Adds what the line has after the headline: ",cell" of each column. fit and s are NULL if it failed. Its own failures are fit->ctx's. */
+  atvi_status (*cells)(void *self, const atvi_replicate_place *at, atvi_replicate *fit, const atvi_summary *s,
+                       atvi_text *out);
+} atvi_repeat;
+
+/* Names of the columns that every record has; the caller adds its own. */
+void atvi_repeat_header(atvi_text *out, const char *keys);
+/* All fits that are not recorded yet. A failure of one alone is recorded, and the next one is begun. Errors: those of fits that are not of
+ * that kind; EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped);
 
 /* Whether simulated data can be put in the place of the model's. Errors: EMODEL (one of several data sets has no name). */
 ATVI_CHECKED atvi_status atvi_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l);
@@ -91,15 +153,4 @@ ATVI_CHECKED atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atv
                                              const atvi_app_model *model, const char *dir, uint64_t seed,
                                              atvi_idx r, const double *theta, atvi_idx *n_data,
                                              const atvi_app_data **data, uint64_t *hash);
-/* Loads the model and fits it. `out` must be freed whatever the status; the message of a failure is in out->ctx, or, if that is
- * NULL, there was no memory. */
-ATVI_CHECKED atvi_status atvi_replicate_fit(atvi_replicate_place *place, const atvi_app_model *model,
-                                            const atvi_fit_plan *plan, atvi_replicate *out);
-void atvi_replicate_free(atvi_replicate *r);
-/* Whether the failure is one of this replicate alone: it is recorded, and the next one is begun. */
-bool atvi_replicate_goes_on(atvi_status status);
-/* The last failure on one line, and as a cell of the record. Memory from pool. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_replicate_reason(atvi_pool *pool, const atvi_ctx *ctx, const char **line,
-                                               const char **cell);
-
 #endif

@@ -227,9 +227,9 @@ static atvi_report_table study_methods(atvi_pool *pool, const atvi_study *s) {
     const atvi_study_method *m = &s->method[i];
     const char **row = cell + i * N;
     row[0] = m->name;
-    row[1] = atvi_pool_printf(pool, "%td", m->n_done);
-    row[2] = atvi_pool_printf(pool, "%td", m->n_failed);
-    for (int k = 0; k < 3; k++) row[3 + k] = atvi_pool_printf(pool, "%td", m->n_verdict[k]);
+    row[1] = atvi_pool_printf(pool, "%td", m->tally.n_done);
+    row[2] = atvi_pool_printf(pool, "%td", m->tally.n_failed);
+    for (int k = 0; k < 3; k++) row[3 + k] = atvi_pool_printf(pool, "%td", m->tally.n_verdict[k]);
     row[6] = average(pool, m->coverage, 3);
     row[7] = average(pool, m->ail, 4);
     row[8] = average(pool, m->mspe, 4);
@@ -269,8 +269,8 @@ static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char 
   for (atvi_idx k = 0; k < n; k++) name[k] = s->quantity[k].name;
   for (atvi_idx k = 0; k < s->n_method; k++) {
     each[k] = study_quantities(pool, s, k);
-    failed += s->method[k].n_failed;
-    ended += s->method[k].n_done;
+    failed += s->method[k].tally.n_failed;
+    ended += s->method[k].tally.n_done;
   }
   const char *say = atvi_pool_printf(pool, "%td fits to data simulated from a known truth; %td failed.",
                                      ended + failed, failed);
@@ -287,8 +287,8 @@ static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char 
   const atvi_report_part part[] = {{"coverage", "Coverage", 1, &what, n > 0 ? 1 : 0, &figure, 0, NULL},
                                    {"methods", "Methods", 0, NULL, 0, NULL, 1, &methods},
                                    {"quantities", "Quantities", 0, NULL, 0, NULL, s->n_method, each},
-                                   {"failures", "Failures", s->n_failure, s->failure, 0, NULL, 0, NULL}};
-  atvi_report_short page = {s->model, sub, failed ? "warn" : "ok", say, s->n_failure ? 4 : 3, part};
+                                   {"failures", "Failures", s->failures.n, s->failures.of, 0, NULL, 0, NULL}};
+  atvi_report_short page = {s->model, sub, failed ? "warn" : "ok", say, s->failures.n ? 4 : 3, part};
   return atvi_report_short_save(pool, &page, dir);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { L = ATVI_SBC_DRAWS };
+static const char FIT[] = "seconds evaluations khat rhat ess"; /* fields of the headline in the record */
 
 typedef struct {
   atvi_ctx *ctx;
@@ -62,13 +63,15 @@ static atvi_status prepare(sbc *x) {
 static atvi_status open_record(sbc *x) {
   const char *header;
   atvi_text out = {.pool = x->pool};
-  atvi_text_add(&out, "replicate,method,status,reason,verdict,seed,seconds,evaluations,khat,rhat,ess");
+  atvi_repeat_header(&out, FIT);
   for (atvi_idx i = 0; i < x->n; i++)
     atvi_text_add(&out, ",%s.truth,%s.rank", x->s.line[i].name, x->s.line[i].name);
   ATVI_TRY(atvi_text_get(&out, &header));
-  json_t *now = atvi_record_settings(x->pool, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
-  json_object_set_new(now, "method", json_string(x->opts->method));
-  json_object_set_new(now, "scale-sd", json_real(x->opts->scale_sd));
+  atvi_json w = {.pool = x->pool};
+  atvi_record_settings(&w, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
+  atvi_json_put(&w, "method", json_string(x->opts->method));
+  atvi_json_put(&w, "scale-sd", json_real(x->opts->scale_sd));
+  json_t *now = atvi_json_whole(&w);
   atvi_status status =
       atvi_record_open(x->ctx, x->pool, atvi_record_dir(x->pool, &x->opts->model, "sbc", x->opts->out), "sbc",
                        now, header, &x->rec);
@@ -104,99 +107,43 @@ static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r)
   return (double)below + floor(atvi_rng_uniform(&rng) * (double)(equal + 1));
 }
 
-static atvi_status line_of(const sbc *x, atvi_replicate *one, atvi_idx r, uint64_t seed, const char **line) {
-  atvi_summary *s;
-  double rhat = NAN, ess = NAN;
-  if (one->y.plain->n < L)
-    return ATVI_FAIL(one->ctx, ATVI_ELIMIT, "%td draws are too few for a rank among %d", one->y.plain->n, L);
-  ATVI_TRY(atvi_summary_new(one->pool, one->y.draws, &s));
-  for (atvi_idx i = 0; i < s->n_param; i++) {
-    rhat = fmax(rhat, s->col[i].rhat);
-    ess = fmin(ess, fmin(s->col[i].ess_bulk, s->col[i].ess_tail));
-  }
-  atvi_text out = {.pool = one->pool};
-  atvi_text_add(&out, "%td,%s,ok,,%s,%llu", r, x->opts->method, atvi_verdict_name(s->verdict),
-                (unsigned long long)seed);
-  atvi_record_cell(&out, s->made.seconds);
-  atvi_record_cell(&out, (double)s->made.evaluations);
-  atvi_record_cell(&out, s->made.khat);
-  atvi_record_cell(&out, rhat);
-  atvi_record_cell(&out, ess);
-  for (atvi_idx i = 0; i < x->n; i++) {
-    atvi_record_cell(&out, x->true_[i]);
-    atvi_record_cell(&out, rank_of(x, one->y.plain, i, r));
-  }
-  return atvi_text_get(&out, line);
+static atvi_status get_data(void *self, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model) {
+  sbc *x = self;
+  draw_truth(x, at->replicate);
+  return atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, at->replicate,
+                             x->theta, &model->n_data, &model->data, &at->hash);
 }
 
-static atvi_status failed_line(const sbc *x, atvi_pool *pool, atvi_idx r, uint64_t seed, const atvi_ctx *ctx,
-                               const char **line) {
-  const char *why, *cell;
-  atvi_text out = {.pool = pool};
-  ATVI_TRY(atvi_replicate_reason(pool, ctx, &why, &cell));
-  atvi_text_add(&out, "%td,%s,failed,%s,,%llu,NA,NA,NA,NA,NA", r, x->opts->method, cell,
-                (unsigned long long)seed);
+static atvi_status add_ranks(void *self, const atvi_replicate_place *at, atvi_replicate *r,
+                             const atvi_summary *s, atvi_text *out) {
+  const sbc *x = self;
+  (void)s;
+  if (r && r->y.plain->n < L)
+    return ATVI_FAIL(r->ctx, ATVI_ELIMIT, "%td draws are too few for a rank among %d", r->y.plain->n, L);
   for (atvi_idx i = 0; i < x->n; i++) {
-    atvi_record_cell(&out, x->true_[i]);
-    atvi_text_add(&out, ",NA");
+    atvi_fields_cell(out, x->true_[i]);
+    atvi_fields_cell(out, r ? rank_of(x, r->y.plain, i, at->replicate) : NAN);
   }
-  atvi_log(x->ctx, ATVI_LOG_WARN, "replicate %td: %s", r, why);
-  return atvi_text_get(&out, line);
-}
-
-static atvi_status fit_one(sbc *x, atvi_pool *pool, atvi_idx r, bool *stopped) {
-  atvi_fit_plan plan;
-  atvi_replicate one = {0};
-  atvi_app_model model = x->opts->model;
-  uint64_t seed = x->opts->seed + (uint64_t)(r - 1), hash;
-  const char *line;
-  double all = (double)x->opts->replicates;
-  atvi_replicate_place place = {.ctx = x->ctx,
-                                .command = "sbc",
-                                .method = x->opts->method,
-                                .replicate = r,
-                                .replicates = x->opts->replicates,
-                                .done = (double)(r - 1) / all,
-                                .share = 1 / all,
-                                .begun_s = x->begun_s};
-  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, seed, &plan));
-  draw_truth(x, r);
-  atvi_status status = atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, r,
-                                           x->theta, &model.n_data, &model.data, &hash);
-  if (atvi_replicate_goes_on(status)) {
-    ATVI_TRY(failed_line(x, pool, r, seed, x->ctx, &line));
-    return atvi_record_add(&x->rec, line);
-  }
-  if (status != ATVI_OK) return status;
-  model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
-  atvi_replicate_use_emulators(x->l, x->rec.dir, &model);
-  status = atvi_replicate_fit(&place, &model, &plan, &one);
-  *stopped = one.stopped || status == ATVI_ESTOP;
-  if (status == ATVI_OK && !*stopped) status = line_of(x, &one, r, seed, &line);
-  if (atvi_replicate_goes_on(status)) status = failed_line(x, pool, r, seed, one.ctx, &line);
-  if (!*stopped) {
-    if (status == ATVI_OK)
-      status = atvi_record_add(&x->rec, line);
-    else
-      status =
-          ATVI_FAIL(x->ctx, status, "replicate %td: %s", r, one.ctx ? atvi_errmsg(one.ctx) : "out of memory");
-  }
-  atvi_replicate_free(&one);
-  return *stopped ? ATVI_OK : status;
+  return ATVI_OK;
 }
 
 static atvi_status run_all(sbc *x, bool *stopped) {
-  for (atvi_idx r = 1; r <= x->opts->replicates; r++) {
-    if (atvi_record_has(&x->rec, r, x->opts->method)) continue;
-    *stopped = atvi_stop_asked(x->ctx);
-    if (*stopped) return ATVI_OK;
-    atvi_pool *pool;
-    ATVI_TRY(atvi_pool_new(x->ctx, &pool));
-    atvi_status status = fit_one(x, pool, r, stopped);
-    atvi_pool_free(pool);
-    if (status != ATVI_OK || *stopped) return status;
-  }
-  return ATVI_OK;
+  return atvi_repeat_run(&(atvi_repeat){.ctx = x->ctx,
+                                        .command = "sbc",
+                                        .option = "--method",
+                                        .l = x->l,
+                                        .model = &x->opts->model,
+                                        .rec = &x->rec,
+                                        .seed = x->opts->seed,
+                                        .replicates = x->opts->replicates,
+                                        .n_method = 1,
+                                        .method = &x->opts->method,
+                                        .keys = FIT,
+                                        .begun_s = x->begun_s,
+                                        .self = x,
+                                        .data = get_data,
+                                        .cells = add_ranks},
+                         stopped);
 }
 
 /* ---- the whole ---- */
@@ -212,8 +159,8 @@ static atvi_status report(sbc *x, atvi_app_repeat_result *out) {
   ATVI_TRY(atvi_sbc_json(x->pool, &x->s, &out->json));
   ATVI_TRY(atvi_record_save(&x->rec, "ecdf.csv", table));
   ATVI_TRY(atvi_record_save(&x->rec, "sbc_summary.json", out->json));
-  out->failed = x->s.n_failed;
-  out->done = x->s.n_done;
+  out->failed = x->s.tally.n_failed;
+  out->done = x->s.tally.n_done;
   out->passed = x->s.fine && x->s.power != ATVI_SBC_BLIND && x->s.n_untested == 0;
   return ATVI_OK;
 }

@@ -44,7 +44,8 @@ typedef struct {
   const char *model, *method;
   uint64_t seed;
   double scale_sd;
-  atvi_idx replicates, n_done, n_failed, n_verdict[3];
+  atvi_idx replicates;
+  atvi_tally tally;
   double seconds; /* in all */
   atvi_idx n;
   atvi_sbc_line *line; /* [n] */
@@ -53,8 +54,7 @@ typedef struct {
   bool fine;
   atvi_sbc_sight power;
   double narrow, wide; /* factors of the sd, the nearest to 1 that would be noticed; NaN: none */
-  atvi_idx n_failure;
-  const char **failure;
+  atvi_failures failures;
 } atvi_sbc;
 
 /* Fills everything but model, method, seed, scale_sd, replicates, n and the names. Errors: ENOMEM. */

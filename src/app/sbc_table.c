@@ -1,26 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/sbc.h"
-#include "io/json.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { L = ATVI_SBC_DRAWS, K = ATVI_SBC_DRAWS + 1 };
 static const double BAND = 0.05, OVERALL = 0.01;
 static const double SIGHT = 0.005; /* to which factors are found */
-static const char *const VERDICT[3] = {"ok", "warn", "bad"};
 
 /* ---- counting ---- */
-
-static bool mine(const atvi_sbc *s, const atvi_csv *csv, atvi_idx row) {
-  return strcmp(atvi_record_text(csv, row, "method"), s->method) == 0 &&
-         atvi_record_number(csv, row, "", "replicate") <= (double)s->replicates;
-}
-
-static bool good(const atvi_csv *csv, atvi_idx row) {
-  return strcmp(atvi_record_text(csv, row, "status"), "ok") == 0;
-}
 
 /* A test for n ranks; *ecdf is one for *n_ecdf of them already. The same serves quantities with as many ranks, which is almost always all. */
 static atvi_status test_for(atvi_ctx *ctx, const atvi_sbc *s, atvi_idx n, atvi_ecdf **ecdf,
@@ -33,12 +20,12 @@ static atvi_status test_for(atvi_ctx *ctx, const atvi_sbc *s, atvi_idx n, atvi_e
   return ATVI_OK;
 }
 
-static atvi_status count_line(atvi_ctx *ctx, const atvi_sbc *s, const atvi_csv *csv, atvi_ecdf **ecdf,
+static atvi_status count_line(atvi_ctx *ctx, const atvi_sbc *s, const atvi_record_part *x, atvi_ecdf **ecdf,
                               atvi_idx *n_ecdf, atvi_sbc_line *line) {
   atvi_idx count[K] = {0}, below = 0;
   double sum = 0, square = 0, unit = atvi_sbc_mean_square();
-  for (atvi_idx r = 0; r < csv->n_row; r++) {
-    double rank = mine(s, csv, r) && good(csv, r) ? atvi_record_number(csv, r, line->name, ".rank") : NAN;
+  for (atvi_idx r = 0; r < x->csv->n_row; r++) {
+    double rank = atvi_record_good(x, r) ? atvi_record_number(x->csv, r, line->name, ".rank") : NAN;
     if (!(rank >= 0 && rank <= L)) continue;
     double z = atvi_sbc_score((atvi_idx)rank);
     count[(atvi_idx)rank]++;
@@ -68,26 +55,6 @@ static atvi_status count_line(atvi_ctx *ctx, const atvi_sbc *s, const atvi_csv *
   return ATVI_OK;
 }
 
-static atvi_status count_rows(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *csv, atvi_sbc *s) {
-  atvi_idx cap = 0;
-  for (atvi_idx r = 0; r < csv->n_row; r++) {
-    if (!mine(s, csv, r)) continue;
-    if (good(csv, r)) {
-      s->n_done++;
-      s->seconds += atvi_record_number(csv, r, "", "seconds");
-      for (int v = 0; v < 3; v++)
-        s->n_verdict[v] += strcmp(atvi_record_text(csv, r, "verdict"), VERDICT[v]) == 0;
-      continue;
-    }
-    s->n_failed++;
-    if (!ATVI_PUSH(pool, s->failure, s->n_failure, cap)) break;
-    s->failure[s->n_failure++] =
-        atvi_pool_printf(pool, "replicate %.0f: %s", atvi_record_number(csv, r, "", "replicate"),
-                         atvi_record_text(csv, r, "reason"));
-  }
-  return atvi_pool_failed(pool) ? ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory") : ATVI_OK;
-}
-
 /* By the quantity with the fewest ranks. */
 static atvi_status look(atvi_ctx *ctx, atvi_sbc *s, atvi_ecdf **ecdf, atvi_idx *n_ecdf) {
   atvi_idx n = 0;
@@ -107,11 +74,14 @@ static atvi_status look(atvi_ctx *ctx, atvi_sbc *s, atvi_ecdf **ecdf, atvi_idx *
 atvi_status atvi_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *record, atvi_sbc *s) {
   atvi_ecdf *ecdf = NULL;
   atvi_idx n_ecdf = 0;
-  ATVI_TRY(count_rows(ctx, pool, record, s));
+  atvi_record_part x = {record, s->method, s->replicates};
+  ATVI_TRY(atvi_record_tally(pool, &x, false, &s->tally, &s->failures));
+  for (atvi_idx r = 0; r < record->n_row; r++)
+    if (atvi_record_good(&x, r)) s->seconds += atvi_record_number(record, r, "", "seconds");
   s->level = OVERALL / (2 * (double)(s->n > 0 ? s->n : 1));
   atvi_status status = ATVI_OK;
   for (atvi_idx i = 0; status == ATVI_OK && i < s->n; i++)
-    status = count_line(ctx, s, record, &ecdf, &n_ecdf, &s->line[i]);
+    status = count_line(ctx, s, &x, &ecdf, &n_ecdf, &s->line[i]);
   s->fine = true;
   s->n_untested = 0;
   for (atvi_idx i = 0; i < s->n; i++) {
@@ -124,6 +94,13 @@ atvi_status atvi_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *recor
   atvi_ecdf_free(ecdf);
   return status;
 }
+
+#define LINE(name, heading, width, show)                                                                     \
+  ATVI_FIELD_SHOWN(#name, REAL, atvi_sbc_line, name, heading, width, show, 2)
+static const atvi_field LINES[] = {LINE(p_band, "p band", 9, GENERAL), LINE(p_spread, "p spread", 9, GENERAL),
+                                   ATVI_FIELD(REAL, atvi_sbc_line, mean_z), LINE(sd_z, "sd z", 7, FIXED)};
+static const atvi_fields LINE_FIELDS = ATVI_FIELDS(LINES);
+static const char SHOWN[] = "p_band p_spread sd_z";
 
 /* ---- terminal ---- */
 
@@ -142,12 +119,13 @@ static const char *const WORD[] = {"-", "no sign", "yes"};
 static const char *const WHOLE[] = {"too few replicates to tell", "no sign against it", "yes"};
 
 static void sight(atvi_text *out, const atvi_sbc *s) {
-  const char *more = s->n_done == 1 ? "" : "s";
+  const char *more = s->tally.n_done == 1 ? "" : "s";
   if (isnan(s->narrow) && isnan(s->wide)) {
-    atvi_text_add(out, "with %td replicate%s no wrong posterior would surely be noticed\n", s->n_done, more);
+    atvi_text_add(out, "with %td replicate%s no wrong posterior would surely be noticed\n", s->tally.n_done,
+                  more);
     return;
   }
-  atvi_text_add(out, "may go unnoticed with %td replicate%s: sds too small by ", s->n_done, more);
+  atvi_text_add(out, "may go unnoticed with %td replicate%s: sds too small by ", s->tally.n_done, more);
   if (isnan(s->narrow))
     atvi_text_add(out, "whatever factor, too large by ");
   else
@@ -162,21 +140,19 @@ atvi_status atvi_sbc_text(atvi_pool *pool, const atvi_sbc *s, const char **text)
   atvi_text out = {.pool = pool};
   atvi_text_add(&out, "%s, method %s, %td replicate%s, seed %" PRIu64 "\n", s->model, s->method,
                 s->replicates, s->replicates == 1 ? "" : "s", s->seed);
-  atvi_text_add(&out, "%td fit%s, %td failed; verdicts: %td ok, %td warn, %td bad; %.3g s a fit\n", s->n_done,
-                s->n_done == 1 ? "" : "s", s->n_failed, s->n_verdict[0], s->n_verdict[1], s->n_verdict[2],
-                s->n_done ? s->seconds / (double)s->n_done : 0);
+  atvi_tally_text(&out, &s->tally);
+  atvi_text_add(&out, "; %.3g s a fit\n", s->tally.n_done ? s->seconds / (double)s->tally.n_done : 0);
   if (s->scale_sd != 1)
     atvi_text_add(&out, "posterior draws were scaled about their mean by %g: this should be noticed\n",
                   s->scale_sd);
-  atvi_text_add(&out, "\n%-14s %-7s %8s %8s %6s  %s\n", "", "95 %", "p band", "p spread", "sd z",
-                "ranks of the truth, ten bins");
+  atvi_text_add(&out, "\n%-14s %-7s", "", "95 %");
+  atvi_fields_heading(&out, &LINE_FIELDS, SHOWN);
+  atvi_text_add(&out, "  ranks of the truth, ten bins\n");
   for (atvi_idx i = 0; i < s->n; i++) {
     const atvi_sbc_line *l = &s->line[i];
     atvi_text_add(&out, "%-14.30s %-7s", l->name, l->n == 0 ? "" : l->inside ? "inside" : "outside");
-    if (l->n)
-      atvi_text_add(&out, " %8.2g %8.2g %6.2f ", l->p_band, l->p_spread, l->sd_z);
-    else
-      atvi_text_add(&out, " %25s", "");
+    atvi_fields_row(&out, &LINE_FIELDS, l, SHOWN, "");
+    atvi_text_add(&out, " ");
     for (int b = 0; b < ATVI_SBC_BINS; b++) atvi_text_add(&out, " %3td", l->bin[b]);
     const char *how = !l->fine ? "NO" : l->n == 0 ? "not known" : WORD[s->power];
     atvi_text_add(&out, "  %s%s%s\n", how, *word(l) ? ", " : "", word(l));
@@ -187,9 +163,8 @@ atvi_status atvi_sbc_text(atvi_pool *pool, const atvi_sbc *s, const char **text)
                   s->n_untested == 1 ? "has" : "have");
   else
     atvi_text_add(&out, "%s\n", s->fine ? WHOLE[s->power] : "NO");
-  if (s->fine && s->n_done) sight(&out, s);
-  for (atvi_idx i = 0; i < s->n_failure; i++)
-    atvi_text_add(&out, "%sfailed: %.200s\n", i ? "" : "\n", s->failure[i]);
+  if (s->fine && s->tally.n_done) sight(&out, s);
+  atvi_failures_text(&out, &s->failures);
   return atvi_text_get(&out, text);
 }
 
@@ -208,53 +183,44 @@ atvi_status atvi_sbc_csv(atvi_pool *pool, const atvi_sbc *s, const char **text) 
   return atvi_text_get(&out, text);
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 /* null where there are too few replicates to tell, or no ranks */
 static json_t *calibrated(const atvi_sbc *s, bool fine, bool tested) {
   return fine && (s->power == ATVI_SBC_BLIND || !tested) ? json_null() : json_boolean(fine);
 }
 
-static json_t *line_json(atvi_pool *pool, const atvi_sbc *s, const atvi_sbc_line *l) {
-  json_t *o = json_object(), *bins = json_array();
-  for (int b = 0; b < ATVI_SBC_BINS; b++) json_array_append_new(bins, json_integer(l->bin[b]));
-  json_object_set_new(o, "name", atvi_json_word(pool, l->name));
-  json_object_set_new(o, "kind", json_string(l->derived ? "derived" : "parameter"));
-  json_object_set_new(o, "ranks", json_integer(l->n));
-  json_object_set_new(o, "histogram", bins);
-  json_object_set_new(o, "inside95", l->n ? json_boolean(l->inside) : json_null());
-  json_object_set_new(o, "p_band", number(l->p_band));
-  json_object_set_new(o, "p_spread", number(l->p_spread));
-  json_object_set_new(o, "mean_z", number(l->mean_z));
-  json_object_set_new(o, "sd_z", number(l->sd_z));
-  json_object_set_new(o, "calibrated", calibrated(s, l->fine, l->n > 0));
-  return o;
+static void put_line(atvi_json *w, const atvi_sbc *s, const atvi_sbc_line *l) {
+  atvi_json_object(w, NULL);
+  atvi_json_put(w, "name", atvi_json_word(w->pool, l->name));
+  atvi_json_put(w, "kind", json_string(l->derived ? "derived" : "parameter"));
+  atvi_json_put(w, "ranks", json_integer(l->n));
+  atvi_json_list(w, "histogram");
+  for (int b = 0; b < ATVI_SBC_BINS; b++) atvi_json_put(w, NULL, json_integer(l->bin[b]));
+  atvi_json_end(w);
+  atvi_json_put(w, "inside95", l->n ? json_boolean(l->inside) : json_null());
+  atvi_fields_json(w, &LINE_FIELDS, l, NULL);
+  atvi_json_put(w, "calibrated", calibrated(s, l->fine, l->n > 0));
+  atvi_json_end(w);
 }
 
 atvi_status atvi_sbc_json(atvi_pool *pool, const atvi_sbc *s, const char **text) {
-  json_t *root = json_object(), *lines = json_array(), *failures = json_array(), *verdicts = json_object();
-  json_object_set_new(root, "model", atvi_json_word(pool, s->model));
-  json_object_set_new(root, "method", json_string(s->method));
-  json_object_set_new(root, "seed", atvi_json_seed(pool, s->seed));
-  json_object_set_new(root, "replicates", json_integer(s->replicates));
-  json_object_set_new(root, "done", json_integer(s->n_done));
-  json_object_set_new(root, "failed", json_integer(s->n_failed));
-  for (int v = 0; v < 3; v++) json_object_set_new(verdicts, VERDICT[v], json_integer(s->n_verdict[v]));
-  json_object_set_new(root, "verdicts", verdicts);
-  json_object_set_new(root, "scale_sd", json_real(s->scale_sd));
-  json_object_set_new(root, "seconds", json_real(s->seconds));
-  json_object_set_new(root, "level", json_real(s->level));
-  json_object_set_new(root, "calibrated", calibrated(s, s->fine, s->n_untested == 0));
-  json_object_set_new(root, "noticed",
-                      json_pack("{s:o,s:o}", "sd_below", number(s->narrow), "sd_above", number(s->wide)));
-  for (atvi_idx i = 0; i < s->n; i++) json_array_append_new(lines, line_json(pool, s, &s->line[i]));
-  json_object_set_new(root, "quantities", lines);
-  for (atvi_idx i = 0; i < s->n_failure; i++)
-    json_array_append_new(failures, atvi_json_word(pool, s->failure[i]));
-  json_object_set_new(root, "failures", failures);
-  char *dump = json_dumps(root, JSON_INDENT(2));
-  json_decref(root);
-  *text = dump ? atvi_pool_printf(pool, "%s\n", dump) : NULL;
-  free(dump);
-  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  atvi_json w = {.pool = pool, .digits = 17};
+  atvi_json_object(&w, NULL);
+  atvi_json_put(&w, "model", atvi_json_word(pool, s->model));
+  atvi_json_put(&w, "method", json_string(s->method));
+  atvi_json_put(&w, "seed", atvi_json_seed(pool, s->seed));
+  atvi_json_put(&w, "replicates", json_integer(s->replicates));
+  atvi_tally_json(&w, &s->tally);
+  atvi_json_put(&w, "scale_sd", json_real(s->scale_sd));
+  atvi_json_put(&w, "seconds", atvi_json_real(s->seconds));
+  atvi_json_put(&w, "level", json_real(s->level));
+  atvi_json_put(&w, "calibrated", calibrated(s, s->fine, s->n_untested == 0));
+  atvi_json_object(&w, "noticed");
+  atvi_json_put(&w, "sd_below", atvi_json_real(s->narrow));
+  atvi_json_put(&w, "sd_above", atvi_json_real(s->wide));
+  atvi_json_end(&w);
+  atvi_json_list(&w, "quantities");
+  for (atvi_idx i = 0; i < s->n; i++) put_line(&w, s, &s->line[i]);
+  atvi_json_end(&w);
+  atvi_json_words(&w, "failures", s->failures.n, s->failures.of);
+  return atvi_json_get(&w, "sbc", text);
 }

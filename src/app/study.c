@@ -67,15 +67,16 @@ static const char *pattern(const study *x) { return x->opts->pattern ? x->opts->
 
 static json_t *settings(const study *x) {
   const atvi_app_study_opts *o = x->opts;
-  json_t *root = atvi_record_settings(x->pool, x->l, &o->model, o->seed, o->replicates),
-         *truth = json_object();
+  atvi_json w = {.pool = x->pool};
+  atvi_record_settings(&w, x->l, &o->model, o->seed, o->replicates);
+  atvi_json_object(&w, "truth");
   for (atvi_idx i = 0; i < x->l->target->d; i++)
-    json_object_set_new(truth, x->l->target->param[i].name, json_real(x->theta[i]));
-  json_object_set_new(root, "truth", truth);
-  json_object_set_new(root, "methods", json_string(o->methods));
-  json_object_set_new(root, "data-dir", atvi_bytes_json(x->pool, o->data_dir));
-  json_object_set_new(root, "pattern", atvi_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
-  return root;
+    atvi_json_put(&w, x->l->target->param[i].name, json_real(x->theta[i]));
+  atvi_json_end(&w);
+  atvi_json_put(&w, "methods", json_string(o->methods));
+  atvi_json_put(&w, "data-dir", atvi_bytes_json(x->pool, o->data_dir));
+  atvi_json_put(&w, "pattern", atvi_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
+  return atvi_json_whole(&w);
 }
 
 static atvi_status open_record(study *x) {
@@ -157,28 +158,20 @@ static atvi_status check_same(const study *x) {
   return status;
 }
 
-static atvi_status data_of(study *x, atvi_pool *pool, atvi_idx r, atvi_app_model *model, uint64_t *hash) {
+static atvi_status get_data(void *self, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model) {
+  study *x = self;
   if (!x->opts->data_dir)
-    return atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, r, x->theta,
-                               &model->n_data, &model->data, hash);
+    return atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, at->replicate,
+                               x->theta, &model->n_data, &model->data, &at->hash);
   atvi_app_data *data = atvi_pool_take(pool, 1, sizeof *data);
-  if (!data || !(data->path = given_path(x, r))) return nomem(x);
-  ATVI_TRY(hash_of(pool, data->path, hash));
+  if (!data || !(data->path = given_path(x, at->replicate))) return nomem(x);
+  ATVI_TRY(hash_of(pool, data->path, &at->hash));
   model->n_data = 1;
   model->data = data;
   return ATVI_OK;
 }
 
 /* ---- scores of one fit ---- */
-
-enum { SCORES = 12 }; /* columns that add_fit fills */
-
-/* Which fit. */
-typedef struct {
-  atvi_idx replicate;
-  const char *method;
-  uint64_t seed, hash; /* hash: of its data; 0: there are none */
-} place;
 
 typedef struct {
   atvi_predict_draws at;
@@ -234,138 +227,71 @@ static void add_tracked(atvi_text *out, const predicted *p, const double *truth,
       square += (b->mean - x) * (b->mean - x);
     }
   }
-  atvi_record_cell(out, of > 0 ? in / of : NAN);
-  atvi_record_cell(out, of > 0 ? length / of : NAN);
-  atvi_record_cell(out, of > 0 ? square / of : NAN);
+  atvi_fields_cell(out, of > 0 ? in / of : NAN);
+  atvi_fields_cell(out, of > 0 ? length / of : NAN);
+  atvi_fields_cell(out, of > 0 ? square / of : NAN);
 }
 
-static void add_fit(atvi_text *out, const atvi_summary *s, const atvi_score *all) {
-  double rhat = NAN, ess = NAN;
-  for (atvi_idx i = 0; i < s->n_param; i++) {
-    rhat = fmax(rhat, s->col[i].rhat);
-    ess = fmin(ess, fmin(s->col[i].ess_bulk, s->col[i].ess_tail));
-  }
-  atvi_record_cell(out, s->made.seconds);
-  atvi_record_cell(out, (double)s->made.evaluations);
-  atvi_record_cell(out, s->made.khat);
-  atvi_record_cell(out, rhat);
-  atvi_record_cell(out, ess);
-  atvi_record_cell(out, s->log_map);
-  atvi_record_cell(out, s->made.log_evidence);
-  atvi_record_cell(out, all->coverage);
-  atvi_record_cell(out, all->ail);
-  atvi_record_cell(out, all->mspe);
-  atvi_record_cell(out, all->ail_sum);
-  atvi_record_cell(out, all->mspe_draws);
-}
-
-/* The line of a fit that was done. */
-static atvi_status score(study *x, atvi_replicate *r, const place *at, const char **line) {
+static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_summary *s,
+                                  const predicted *p, atvi_text *out) {
   const atvi_target *t = r->l.target;
-  predicted p = {0};
-  atvi_summary *s;
   double *truth = atvi_pool_take(r->pool, (size_t)t->n_out + 1, sizeof *truth);
   if (!truth) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(atvi_summary_new(r->pool, r->y.draws, &s));
-  ATVI_TRY(predict(r, at->seed, &p));
   t->ops->predict(t->self, atvi_evaluator_work(r->l.ev), 1, x->theta, truth);
-  atvi_text out = {.pool = r->pool};
-  atvi_text_add(&out, "%td,%s,ok,,%s,%" PRIu64, at->replicate, at->method, atvi_verdict_name(s->verdict),
-                at->seed);
-  add_fit(&out, s, &p.scores->fitted_all);
-  atvi_text_add(&out, "," HASH_FORMAT, at->hash);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++) {
     const atvi_quantity *q = &x->s.quantity[i];
     if (q->kind[0] == 't') {
-      add_tracked(&out, &p, truth, q->name);
+      add_tracked(out, p, truth, q->name);
       continue;
     }
     const atvi_summary_column *c = &s->col[i];
-    atvi_record_cell(&out, isnan(q->truth) || isnan(c->hpd95[0]) ? NAN : inside(q->truth, c->hpd95));
-    atvi_record_cell(&out, c->mode);
-    atvi_record_cell(&out, c->mean);
-    atvi_record_cell(&out, c->sd);
-    atvi_record_cell(&out, c->hpd95[0]);
-    atvi_record_cell(&out, c->hpd95[1]);
+    double covered = isnan(q->truth) || isnan(c->hpd95[0]) ? NAN : inside(q->truth, c->hpd95);
+    const double cell[] = {covered, c->mode, c->mean, c->sd, c->hpd95[0], c->hpd95[1]};
+    for (int k = 0; k < 6; k++) atvi_fields_cell(out, cell[k]);
   }
-  return atvi_text_get(&out, line);
+  return ATVI_OK;
 }
 
-/* The line of a fit that failed. */
-static atvi_status failed_line(const study *x, atvi_pool *pool, const place *at, const atvi_ctx *ctx,
-                               const char **line) {
-  const char *why, *cell;
-  atvi_text out = {.pool = pool};
-  ATVI_TRY(atvi_replicate_reason(pool, ctx, &why, &cell));
-  atvi_text_add(&out, "%td,%s,failed,%s,,%" PRIu64, at->replicate, at->method, cell, at->seed);
-  for (int i = 0; i < SCORES; i++) atvi_text_add(&out, ",NA");
+/* What the line of a fit has after the headline. */
+static atvi_status add_scores(void *self, const atvi_replicate_place *at, atvi_replicate *r,
+                              const atvi_summary *s, atvi_text *out) {
+  const study *x = self;
+  predicted p = {0};
+  if (r) ATVI_TRY(predict(r, at->seed, &p));
+  atvi_fields_cells(out, &atvi_score_fields, r ? &p.scores->fitted_all : NULL, ATVI_STUDY_SCORES);
   if (at->hash)
-    atvi_text_add(&out, "," HASH_FORMAT, at->hash);
+    atvi_text_add(out, "," HASH_FORMAT, at->hash);
   else
-    atvi_text_add(&out, ",NA");
-  atvi_idx cells = 0;
-  for (atvi_idx i = 0; i < x->s.n_quantity; i++) cells += x->s.quantity[i].kind[0] == 't' ? 3 : 6;
-  for (atvi_idx i = 0; i < cells; i++) atvi_text_add(&out, ",NA");
-  atvi_log(x->ctx, ATVI_LOG_WARN, "replicate %td, %s: %s", at->replicate, at->method, why);
-  return atvi_text_get(&out, line);
+    atvi_text_add(out, ",NA");
+  if (r) return add_quantities(x, r, s, &p, out);
+  for (atvi_idx i = 0; i < x->s.n_quantity; i++)
+    for (int k = 0; k < (x->s.quantity[i].kind[0] == 't' ? 3 : 6); k++) atvi_text_add(out, ",NA");
+  return ATVI_OK;
 }
 
-/* ---- the loop ---- */
-
-static atvi_status fit_one(study *x, atvi_pool *pool, atvi_idx r, const char *method, atvi_idx n_before,
-                           bool *stopped) {
-  atvi_fit_plan plan;
-  atvi_replicate one = {0};
-  atvi_app_model model = x->opts->model;
-  place at = {r, method, x->opts->seed + (uint64_t)(r - 1), 0};
-  const char *line;
-  double all = (double)(x->opts->replicates * x->s.n_method);
-  atvi_replicate_place where = {.ctx = x->ctx,
-                                .command = "study",
-                                .method = method,
-                                .replicate = r,
-                                .replicates = x->opts->replicates,
-                                .done = (double)n_before / all,
-                                .share = 1 / all,
-                                .begun_s = x->begun_s};
-  ATVI_TRY(atvi_replicate_method(x->ctx, "--methods", method, at.seed, &plan));
-  atvi_status status = data_of(x, pool, r, &model, &at.hash);
-  if (atvi_replicate_goes_on(status)) {
-    ATVI_TRY(failed_line(x, pool, &at, x->ctx, &line));
-    return atvi_record_add(&x->rec, line);
-  }
-  if (status != ATVI_OK) return status;
-  model.interpret = model.interpret || !x->l->model->info.compiled; /* it was told once */
-  atvi_replicate_use_emulators(x->l, x->rec.dir, &model);
-  status = atvi_replicate_fit(&where, &model, &plan, &one);
-  *stopped = one.stopped || status == ATVI_ESTOP;
-  if (status == ATVI_OK && !*stopped) status = score(x, &one, &at, &line);
-  if (atvi_replicate_goes_on(status)) status = failed_line(x, pool, &at, one.ctx, &line);
-  if (!*stopped) {
-    if (status == ATVI_OK)
-      status = atvi_record_add(&x->rec, line);
-    else
-      status = ATVI_FAIL(x->ctx, status, "replicate %td, %s: %s", r, method,
-                         one.ctx ? atvi_errmsg(one.ctx) : "out of memory");
-  }
-  atvi_replicate_free(&one);
-  return *stopped ? ATVI_OK : status;
-}
+/* ---- the whole ---- */
 
 static atvi_status run_all(study *x, bool *stopped) {
-  atvi_idx n = 0;
-  for (atvi_idx r = 1; r <= x->opts->replicates; r++)
-    for (atvi_idx k = 0; k < x->s.n_method; k++, n++) {
-      if (atvi_record_has(&x->rec, r, x->s.method[k].name)) continue;
-      *stopped = atvi_stop_asked(x->ctx);
-      if (*stopped) return ATVI_OK;
-      atvi_pool *pool;
-      ATVI_TRY(atvi_pool_new(x->ctx, &pool));
-      atvi_status status = fit_one(x, pool, r, x->s.method[k].name, n, stopped);
-      atvi_pool_free(pool);
-      if (status != ATVI_OK || *stopped) return status;
-    }
-  return ATVI_OK;
+  const char **method = atvi_pool_take(x->pool, (size_t)x->s.n_method + 1, sizeof *method);
+  if (!method) return nomem(x);
+  for (atvi_idx k = 0; k < x->s.n_method; k++) method[k] = x->s.method[k].name;
+  return atvi_repeat_run(&(atvi_repeat){.ctx = x->ctx,
+                                        .command = "study",
+                                        .option = "--methods",
+                                        .l = x->l,
+                                        .model = &x->opts->model,
+                                        .rec = &x->rec,
+                                        .seed = x->opts->seed,
+                                        .replicates = x->opts->replicates,
+                                        .n_method = x->s.n_method,
+                                        .method = method,
+                                        .named = true,
+                                        .keys = ATVI_STUDY_FIT,
+                                        .begun_s = x->begun_s,
+                                        .self = x,
+                                        .data = get_data,
+                                        .cells = add_scores},
+                         stopped);
 }
 
 static atvi_status report(study *x, atvi_app_repeat_result *out) {
@@ -381,8 +307,8 @@ static atvi_status report(study *x, atvi_app_repeat_result *out) {
   ATVI_TRY(atvi_record_save(&x->rec, "study_summary.json", out->json));
   atvi_app_report_study(x->ctx, x->pool, &x->s, x->rec.dir);
   for (atvi_idx k = 0; k < x->s.n_method; k++) {
-    out->failed += x->s.method[k].n_failed;
-    out->done += x->s.method[k].n_done;
+    out->failed += x->s.method[k].tally.n_failed;
+    out->done += x->s.method[k].tally.n_done;
   }
   return ATVI_OK;
 }

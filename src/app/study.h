@@ -26,7 +26,7 @@ typedef struct {
 
 typedef struct {
   const char *name;
-  atvi_idx n_done, n_failed, n_verdict[3];                        /* ok, warn, bad */
+  atvi_tally tally;
   atvi_average coverage, ail, mspe, ail_sum, mspe_draws, seconds; /* coverage: of the data */
   double khat, rhat;                                              /* the worst; NaN: none */
   atvi_study_line *line;                                          /* [n_quantity] */
@@ -40,10 +40,12 @@ typedef struct {
   const atvi_quantity *quantity;
   atvi_idx n_method;
   atvi_study_method *method;
-  atvi_idx n_failure;
-  const char **failure; /* "replicate 7, atvi: why" */
+  atvi_failures failures;
 } atvi_study;
 
+/* Columns of the record that are fields of atvi_headline and atvi_score. */
+#define ATVI_STUDY_FIT "seconds evaluations khat rhat ess log_map log_evidence"
+#define ATVI_STUDY_SCORES "coverage ail mspe ail_sum mspe_draws"
 /* Columns of the record. Memory from pool. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *quantity,
                                            const char **text);

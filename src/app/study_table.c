@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/study.h"
-#include "io/json.h"
+#include "diag/score.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
-static const char *const VERDICT[3] = {"ok", "warn", "bad"};
+/* An average in its struct. */
+typedef struct {
+  const char *key;
+  size_t offset;
+} measure;
+
+#define LINE(name)                                                                                           \
+  { #name, offsetof(atvi_study_line, name) }
+#define METHOD(name)                                                                                         \
+  { #name, offsetof(atvi_study_method, name) }
+enum { N_LINE = 4, N_METHOD = 6 };
+static const measure LINES[N_LINE] = {LINE(coverage), LINE(mode), LINE(mse), LINE(length)};
+static const measure METHODS[N_METHOD] = {METHOD(coverage), METHOD(ail),        METHOD(mspe),
+                                          METHOD(ail_sum),  METHOD(mspe_draws), METHOD(seconds)};
+
+static atvi_average *average_of(const measure *m, const void *row) {
+  return (atvi_average *)(void *)((char *)row + m->offset);
+}
 
 atvi_status atvi_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *quantity, const char **text) {
   static const char *const one[] = {"covered", "mode", "mean", "sd", "low", "high", NULL};
   static const char *const many[] = {"covered", "length", "mse", NULL}; /* means over its times */
   atvi_text out = {.pool = pool};
-  atvi_text_add(&out, "replicate,method,status,reason,verdict,seed,seconds,evaluations,khat,rhat,ess,log_map,"
-                      "log_evidence,coverage,ail,mspe,ail_sum,mspe_draws,data_hash");
+  atvi_repeat_header(&out, ATVI_STUDY_FIT);
+  atvi_fields_names(&out, &atvi_score_fields, ATVI_STUDY_SCORES);
+  atvi_text_add(&out, ",data_hash");
   for (atvi_idx i = 0; i < n; i++)
     for (const char *const *k = quantity[i].kind[0] == 't' ? many : one; *k; k++)
       atvi_text_add(&out, ",%s.%s", quantity[i].name, *k);
@@ -50,29 +67,14 @@ static atvi_average proportion(const sums *s) {
   return a;
 }
 
-typedef struct {
-  const atvi_csv *csv;
-  const char *method;
-  atvi_idx replicates;
-} selection;
-
-static bool mine(const selection *x, atvi_idx row) {
-  return strcmp(atvi_record_text(x->csv, row, "method"), x->method) == 0 &&
-         atvi_record_number(x->csv, row, "", "replicate") <= (double)x->replicates;
-}
-
-static bool good(const selection *x, atvi_idx row) {
-  return mine(x, row) && strcmp(atvi_record_text(x->csv, row, "status"), "ok") == 0;
-}
-
-static sums column(const selection *x, const char *name, const char *what) {
+static sums column(const atvi_record_part *x, const char *name, const char *what) {
   sums s = {0};
   for (atvi_idx r = 0; r < x->csv->n_row; r++)
-    if (good(x, r)) add(&s, atvi_record_number(x->csv, r, name, what));
+    if (atvi_record_good(x, r)) add(&s, atvi_record_number(x->csv, r, name, what));
   return s;
 }
 
-static void count_line(const selection *x, const atvi_quantity *q, atvi_study_line *line) {
+static void count_line(const atvi_record_part *x, const atvi_quantity *q, atvi_study_line *line) {
   sums covered = column(x, q->name, ".covered"), mode = {0}, square = {0}, length = {0};
   if (q->kind[0] == 't') {
     square = column(x, q->name, ".mse");
@@ -85,7 +87,7 @@ static void count_line(const selection *x, const atvi_quantity *q, atvi_study_li
   }
   mode = column(x, q->name, ".mode");
   for (atvi_idx r = 0; r < x->csv->n_row; r++) {
-    if (!good(x, r)) continue;
+    if (!atvi_record_good(x, r)) continue;
     double error = atvi_record_number(x->csv, r, q->name, ".mode") - q->truth;
     add(&square, error * error);
     add(&length,
@@ -97,55 +99,42 @@ static void count_line(const selection *x, const atvi_quantity *q, atvi_study_li
   line->length = average(&length);
 }
 
-static void count_scores(const selection *x, atvi_study_method *m) {
-  static const char *const name[] = {"coverage", "ail", "mspe", "ail_sum", "mspe_draws", "seconds"};
-  atvi_average *const to[] = {&m->coverage, &m->ail, &m->mspe, &m->ail_sum, &m->mspe_draws, &m->seconds};
-  for (int k = 0; k < 6; k++) {
-    sums s = column(x, "", name[k]);
-    *to[k] = average(&s);
+static void count_scores(const atvi_record_part *x, atvi_study_method *m) {
+  for (int k = 0; k < N_METHOD; k++) {
+    sums all = column(x, "", METHODS[k].key);
+    *average_of(&METHODS[k], m) = average(&all);
   }
   m->khat = m->rhat = NAN;
   for (atvi_idx r = 0; r < x->csv->n_row; r++) {
-    if (!good(x, r)) continue;
+    if (!atvi_record_good(x, r)) continue;
     m->khat = fmax(m->khat, atvi_record_number(x->csv, r, "", "khat"));
     m->rhat = fmax(m->rhat, atvi_record_number(x->csv, r, "", "rhat"));
   }
 }
 
 atvi_status atvi_study_count(atvi_pool *pool, const atvi_csv *record, atvi_study *s) {
-  atvi_idx cap = 0;
-  s->n_failure = 0;
+  s->failures = (atvi_failures){0};
   for (atvi_idx k = 0; k < s->n_method; k++) {
     atvi_study_method *m = &s->method[k];
-    selection x = {record, m->name, s->replicates};
+    atvi_record_part x = {record, m->name, s->replicates};
     m->line = atvi_pool_take(pool, (size_t)s->n_quantity + 1, sizeof *m->line);
     if (!m->line) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
-    for (atvi_idx r = 0; r < record->n_row; r++) {
-      if (!mine(&x, r)) continue;
-      m->n_done += good(&x, r);
-      for (int v = 0; v < 3; v++)
-        m->n_verdict[v] += strcmp(atvi_record_text(record, r, "verdict"), VERDICT[v]) == 0;
-      if (good(&x, r)) continue;
-      m->n_failed++;
-      if (!ATVI_PUSH(pool, s->failure, s->n_failure, cap)) break;
-      s->failure[s->n_failure++] =
-          atvi_pool_printf(pool, "replicate %.0f, %s: %s", atvi_record_number(record, r, "", "replicate"),
-                           m->name, atvi_record_text(record, r, "reason"));
-    }
+    ATVI_TRY(atvi_record_tally(pool, &x, true, &m->tally, &s->failures));
     for (atvi_idx i = 0; i < s->n_quantity; i++) count_line(&x, &s->quantity[i], &m->line[i]);
     count_scores(&x, m);
   }
-  return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory") : ATVI_OK;
+  return ATVI_OK;
 }
 
 /* ---- terminal ---- */
 
-static void cell(atvi_text *out, int width, double x) {
-  if (isnan(x))
-    atvi_text_add(out, " %*s", width, "");
-  else
-    atvi_text_add(out, " %*.4g", width, x);
-}
+static const atvi_field TRUTH[] = {
+    ATVI_FIELD_SHOWN("truth", REAL, atvi_quantity, truth, "truth", 11, GENERAL, 4)};
+static const atvi_field NUMBERS[] = {
+    ATVI_FIELD_SHOWN("mode", REAL, atvi_study_line, mode.value, "mode", 11, GENERAL, 4),
+    ATVI_FIELD_SHOWN("mse", REAL, atvi_study_line, mse.value, "MSE", 12, GENERAL, 4),
+    ATVI_FIELD_SHOWN("length", REAL, atvi_study_line, length.value, "HPD length", 11, GENERAL, 4)};
+static const atvi_fields TRUTH_FIELDS = ATVI_FIELDS(TRUTH), NUMBER_FIELDS = ATVI_FIELDS(NUMBERS);
 
 static void share(atvi_text *out, const atvi_average *a) {
   if (a->n > 0 && isnan(a->error))
@@ -164,22 +153,21 @@ static void one(atvi_text *out, const char *name, const atvi_average *a) {
 }
 
 static void method_text(atvi_text *out, const atvi_study *s, const atvi_study_method *m) {
-  atvi_text_add(out, "\n%s: %td fit%s, %td failed; verdicts: %td ok, %td warn, %td bad\n", m->name, m->n_done,
-                m->n_done == 1 ? "" : "s", m->n_failed, m->n_verdict[0], m->n_verdict[1], m->n_verdict[2]);
-  if (m->n_done == 0) return;
-  atvi_text_add(out, "  %-18s %10s  %15s %10s %11s %10s\n", "", "truth", "coverage", "mode", "MSE",
-                "HPD length");
+  atvi_text_add(out, "\n%s: ", m->name);
+  atvi_tally_text(out, &m->tally);
+  atvi_text_add(out, "\n");
+  if (m->tally.n_done == 0) return;
+  atvi_text_add(out, "  %-18s", "");
+  atvi_fields_heading(out, &TRUTH_FIELDS, NULL);
+  atvi_text_add(out, "%17s", "coverage");
+  atvi_fields_heading(out, &NUMBER_FIELDS, NULL);
+  atvi_text_add(out, "\n");
   for (atvi_idx i = 0; i < s->n_quantity; i++) {
-    const atvi_study_line *l = &m->line[i];
-    atvi_text_add(out, "  %-18.40s", s->quantity[i].name);
-    if (isnan(s->quantity[i].truth))
-      atvi_text_add(out, " %10s", s->quantity[i].kind);
-    else
-      cell(out, 10, s->quantity[i].truth);
-    share(out, &l->coverage);
-    cell(out, 10, l->mode.value);
-    cell(out, 11, l->mse.value);
-    cell(out, 10, l->length.value);
+    const atvi_quantity *q = &s->quantity[i];
+    atvi_text_add(out, "  %-18.40s", q->name);
+    atvi_fields_row(out, &TRUTH_FIELDS, q, NULL, q->kind);
+    share(out, &m->line[i].coverage);
+    atvi_fields_row(out, &NUMBER_FIELDS, &m->line[i], NULL, "");
     atvi_text_add(out, "\n");
   }
   if (m->coverage.n > 0) atvi_text_add(out, "  data in 95 %% %.1f %%", 100 * m->coverage.value);
@@ -198,98 +186,82 @@ atvi_status atvi_study_text(atvi_pool *pool, const atvi_study *s, const char **t
   atvi_text_add(&out, "%s, %td replicate%s, seed %" PRIu64 "\n", s->model, s->replicates,
                 s->replicates == 1 ? "" : "s", s->seed);
   for (atvi_idx k = 0; k < s->n_method; k++) method_text(&out, s, &s->method[k]);
-  for (atvi_idx i = 0; i < s->n_failure; i++)
-    atvi_text_add(&out, "%sfailed: %.200s\n", i ? "" : "\n", s->failure[i]);
+  atvi_failures_text(&out, &s->failures);
   return atvi_text_get(&out, text);
 }
 
 /* ---- files ---- */
 
-static void row(atvi_text *out, const char *method, const atvi_quantity *q, const char *measure,
-                const atvi_average *a) {
-  if (a->n == 0) return;
-  atvi_text_add(out, "%s,", method);
-  atvi_app_field(out, q ? q->name : "");
-  atvi_text_add(out, ",%s,%s,%td,", q ? q->kind : "fit", measure, a->n);
-  atvi_text_number(out, a->value);
-  atvi_text_add(out, ",");
-  atvi_text_number(out, a->error);
-  atvi_text_add(out, "\n");
+/* What there are averages of, in the row of a method or, q, of one of its quantities. */
+static void add_rows(atvi_text *out, const char *method, const atvi_quantity *q, int n, const measure *list,
+                     const void *row) {
+  for (int k = 0; k < n; k++) {
+    const atvi_average *a = average_of(&list[k], row);
+    if (a->n == 0) continue;
+    atvi_text_add(out, "%s,", method);
+    atvi_app_field(out, q ? q->name : "");
+    atvi_text_add(out, ",%s,%s,%td,", q ? q->kind : "fit", list[k].key, a->n);
+    atvi_text_number(out, a->value);
+    atvi_text_add(out, ",");
+    atvi_text_number(out, a->error);
+    atvi_text_add(out, "\n");
+  }
 }
 
 atvi_status atvi_study_csv(atvi_pool *pool, const atvi_study *s, const char **text) {
   atvi_text out = {.pool = pool};
   atvi_text_add(&out, "method,quantity,kind,measure,n,value,error\n");
-  for (atvi_idx k = 0; k < s->n_method; k++) {
-    const atvi_study_method *m = &s->method[k];
-    for (atvi_idx i = 0; i < s->n_quantity; i++) {
-      row(&out, m->name, &s->quantity[i], "coverage", &m->line[i].coverage);
-      row(&out, m->name, &s->quantity[i], "mode", &m->line[i].mode);
-      row(&out, m->name, &s->quantity[i], "mse", &m->line[i].mse);
-      row(&out, m->name, &s->quantity[i], "length", &m->line[i].length);
-    }
-    row(&out, m->name, NULL, "coverage", &m->coverage);
-    row(&out, m->name, NULL, "ail", &m->ail);
-    row(&out, m->name, NULL, "mspe", &m->mspe);
-    row(&out, m->name, NULL, "ail_sum", &m->ail_sum);
-    row(&out, m->name, NULL, "mspe_draws", &m->mspe_draws);
-    row(&out, m->name, NULL, "seconds", &m->seconds);
+  for (const atvi_study_method *m = s->method; m < s->method + s->n_method; m++) {
+    for (atvi_idx i = 0; i < s->n_quantity; i++)
+      add_rows(&out, m->name, &s->quantity[i], N_LINE, LINES, &m->line[i]);
+    add_rows(&out, m->name, NULL, N_METHOD, METHODS, m);
   }
   return atvi_text_get(&out, text);
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-static void put(json_t *to, const char *name, const atvi_average *a) {
-  json_object_set_new(to, name,
-                      a->n ? json_pack("{s:o,s:o}", "value", number(a->value), "error", number(a->error))
-                           : json_null());
+static void put_averages(atvi_json *w, int n, const measure *list, const void *row) {
+  for (int k = 0; k < n; k++) {
+    const atvi_average *a = average_of(&list[k], row);
+    if (a->n == 0) {
+      atvi_json_put(w, list[k].key, json_null());
+      continue;
+    }
+    atvi_json_object(w, list[k].key);
+    atvi_json_put(w, "value", atvi_json_real(a->value));
+    atvi_json_put(w, "error", atvi_json_real(a->error));
+    atvi_json_end(w);
+  }
 }
 
-static json_t *method_json(atvi_pool *pool, const atvi_study *s, const atvi_study_method *m) {
-  json_t *root = json_object(), *verdicts = json_object(), *lines = json_array();
-  json_object_set_new(root, "method", json_string(m->name));
-  json_object_set_new(root, "done", json_integer(m->n_done));
-  json_object_set_new(root, "failed", json_integer(m->n_failed));
-  for (int v = 0; v < 3; v++) json_object_set_new(verdicts, VERDICT[v], json_integer(m->n_verdict[v]));
-  json_object_set_new(root, "verdicts", verdicts);
+static void put_method(atvi_json *w, const atvi_study *s, const atvi_study_method *m) {
+  atvi_json_object(w, NULL);
+  atvi_json_put(w, "method", json_string(m->name));
+  atvi_tally_json(w, &m->tally);
+  atvi_json_list(w, "quantities");
   for (atvi_idx i = 0; i < s->n_quantity; i++) {
-    json_t *line = json_object();
-    json_object_set_new(line, "name", atvi_json_word(pool, s->quantity[i].name));
-    json_object_set_new(line, "kind", json_string(s->quantity[i].kind));
-    json_object_set_new(line, "truth", number(s->quantity[i].truth));
-    put(line, "coverage", &m->line[i].coverage);
-    put(line, "mode", &m->line[i].mode);
-    put(line, "mse", &m->line[i].mse);
-    put(line, "length", &m->line[i].length);
-    json_array_append_new(lines, line);
+    atvi_json_object(w, NULL);
+    atvi_json_put(w, "name", atvi_json_word(w->pool, s->quantity[i].name));
+    atvi_json_put(w, "kind", json_string(s->quantity[i].kind));
+    atvi_json_put(w, "truth", atvi_json_real(s->quantity[i].truth));
+    put_averages(w, N_LINE, LINES, &m->line[i]);
+    atvi_json_end(w);
   }
-  json_object_set_new(root, "quantities", lines);
-  put(root, "coverage", &m->coverage);
-  put(root, "ail", &m->ail);
-  put(root, "mspe", &m->mspe);
-  put(root, "ail_sum", &m->ail_sum);
-  put(root, "mspe_draws", &m->mspe_draws);
-  put(root, "seconds", &m->seconds);
-  json_object_set_new(root, "khat", number(m->khat));
-  json_object_set_new(root, "rhat", number(m->rhat));
-  return root;
+  atvi_json_end(w);
+  put_averages(w, N_METHOD, METHODS, m);
+  atvi_json_put(w, "khat", atvi_json_real(m->khat));
+  atvi_json_put(w, "rhat", atvi_json_real(m->rhat));
+  atvi_json_end(w);
 }
 
 atvi_status atvi_study_json(atvi_pool *pool, const atvi_study *s, const char **text) {
-  json_t *root = json_object(), *methods = json_array(), *failures = json_array();
-  json_object_set_new(root, "model", atvi_json_word(pool, s->model));
-  json_object_set_new(root, "seed", atvi_json_seed(pool, s->seed));
-  json_object_set_new(root, "replicates", json_integer(s->replicates));
-  for (atvi_idx k = 0; k < s->n_method; k++)
-    json_array_append_new(methods, method_json(pool, s, &s->method[k]));
-  json_object_set_new(root, "methods", methods);
-  for (atvi_idx i = 0; i < s->n_failure; i++)
-    json_array_append_new(failures, atvi_json_word(pool, s->failure[i]));
-  json_object_set_new(root, "failures", failures);
-  char *dump = json_dumps(root, JSON_INDENT(2));
-  json_decref(root);
-  *text = dump ? atvi_pool_printf(pool, "%s\n", dump) : NULL;
-  free(dump);
-  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  atvi_json w = {.pool = pool, .digits = 17};
+  atvi_json_object(&w, NULL);
+  atvi_json_put(&w, "model", atvi_json_word(pool, s->model));
+  atvi_json_put(&w, "seed", atvi_json_seed(pool, s->seed));
+  atvi_json_put(&w, "replicates", json_integer(s->replicates));
+  atvi_json_list(&w, "methods");
+  for (atvi_idx k = 0; k < s->n_method; k++) put_method(&w, s, &s->method[k]);
+  atvi_json_end(&w);
+  atvi_json_words(&w, "failures", s->failures.n, s->failures.of);
+  return atvi_json_get(&w, "study", text);
 }

@@ -65,10 +65,10 @@ static void infinite_cells(void) {
   begin();
   atvi_text out = {.pool = pool};
   const char *line;
-  atvi_record_cell(&out, HUGE_VAL);
-  atvi_record_cell(&out, -HUGE_VAL);
-  atvi_record_cell(&out, NAN);
-  atvi_record_cell(&out, 2.385);
+  atvi_fields_cell(&out, HUGE_VAL);
+  atvi_fields_cell(&out, -HUGE_VAL);
+  atvi_fields_cell(&out, NAN);
+  atvi_fields_cell(&out, 2.385);
   CHECK_OK(atvi_text_get(&out, &line));
   const char *text = atvi_pool_printf(pool, "a.x,b.x,c.x,d.x\n%s\n", line + 1);
   atvi_csv *csv;

@@ -54,9 +54,9 @@ static void counts_a_study(void) {
   begin();
   atvi_study s = counted();
   const atvi_study_method *m = &s.method[0];
-  CHECK_INT(m->n_done, 3);
-  CHECK_INT(m->n_failed, 1);
-  CHECK(m->n_verdict[0] == 1 && m->n_verdict[1] == 1 && m->n_verdict[2] == 1);
+  CHECK_INT(m->tally.n_done, 3);
+  CHECK_INT(m->tally.n_failed, 1);
+  CHECK(m->tally.n_verdict[0] == 1 && m->tally.n_verdict[1] == 1 && m->tally.n_verdict[2] == 1);
   CHECK_REL(m->line[0].coverage.value, 2. / 3, 1e-14);
   CHECK_REL(m->line[0].coverage.error, sqrt(4. / 7 * 3. / 7 / 7), 1e-14);
   CHECK_REL(m->line[0].mode.value, 3.7 / 3, 1e-14);
@@ -75,11 +75,11 @@ static void counts_a_study(void) {
   CHECK_REL(m->seconds.value, 3, 1e-14);
   CHECK_ABS(m->khat, 0.64, 0);
   CHECK(isnan(m->rhat));
-  CHECK_INT(s.method[1].n_done, 1);
+  CHECK_INT(s.method[1].tally.n_done, 1);
   CHECK_ABS(s.method[1].rhat, 1.004, 0);
   CHECK(isnan(s.method[1].ail.error)); /* of one alone */
-  CHECK_INT(s.n_failure, 1);
-  CHECK_STR(s.failure[0], "replicate 2, atvi: no, never");
+  CHECK_INT(s.failures.n, 1);
+  CHECK_STR(s.failures.of[0], "replicate 2, atvi: no, never");
   end();
 }
 
@@ -142,8 +142,8 @@ static void even_ranks_pass(void) {
   begin();
   atvi_sbc s = ranked(200, even);
   const char *text, *csv, *json;
-  CHECK_INT(s.n_done, 200);
-  CHECK_INT(s.n_failed, 1);
+  CHECK_INT(s.tally.n_done, 200);
+  CHECK_INT(s.tally.n_failed, 1);
   CHECK_REL(s.seconds, 100, 1e-12);
   CHECK_REL(s.level, 0.0025, 1e-14);
   CHECK(s.fine && s.line[0].fine && s.line[0].inside);
