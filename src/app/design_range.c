@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Inputs of a design by quantiles of their priors. A prior with fixed arguments is inverted; one whose arguments are parameters is drawn from. */
 #include "app/program_parts.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -64,11 +65,6 @@ static atvi_status draw(atvi_ctx *ctx, const atvi_lang *lang, atvi_idx number, d
   return ATVI_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static atvi_status draws(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, atvi_program_axis *out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   double *theta = atvi_pool_take(pool, (size_t)lang->n_param + DRAWS, sizeof *theta);
@@ -78,7 +74,7 @@ static atvi_status draws(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, atv
     ATVI_TRY(draw(ctx, lang, i, theta));
     if (isfinite(theta[k])) x[out->n_draw++] = theta[k];
   }
-  qsort(x, (size_t)out->n_draw, sizeof *x, ascending);
+  qsort(x, (size_t)out->n_draw, sizeof *x, atvi_by_value);
   out->draw = x;
   return ATVI_OK;
 }

@@ -56,7 +56,7 @@ atvi_status atvi_export_info(atvi_pool *pool, const atvi_draws *d, const atvi_su
   atvi_json_object(&w, NULL);
   atvi_json_put(&w, "name", atvi_json_word(pool, s->made.model));
   atvi_json_object(&w, "inference");
-  atvi_json_put(&w, "method", atvi_json_word(pool, s->made.method));
+  atvi_fields_json(&w, &atvi_made_fields, &s->made, "method");
   atvi_json_object(&w, "method_arguments");
   atvi_fields_json(&w, &atvi_made_fields, &s->made, "seed");
   atvi_json_end(&w);

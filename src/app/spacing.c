@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Times of data whose rows count since the row before (increase): whether they are as regular as they seem to be meant. */
 #include "app/common.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,11 +27,6 @@ void atvi_app_steps(atvi_idx n, const double *time, double *least, double *most)
   }
 }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The median of the steps if most are about so long; NaN: there is no such length. */
 static double usual_step(atvi_pool *pool, const atvi_lang_data *d, bool *ok) {
   double *step = atvi_pool_take(pool, (size_t)d->n_row + 1, sizeof *step);
@@ -39,7 +35,7 @@ static double usual_step(atvi_pool *pool, const atvi_lang_data *d, bool *ok) {
   for (atvi_idx r = 1; step && r < d->n_row; r++)
     if (d->time[r] > d->time[r - 1]) step[n++] = d->time[r] - d->time[r - 1];
   if (n < 2) return NAN;
-  qsort(step, (size_t)n, sizeof *step, by_value);
+  qsort(step, (size_t)n, sizeof *step, atvi_by_value);
   double usual = step[(n - 1) / 2];
   for (atvi_idx i = 0; i < n; i++) alike += fabs(step[i] - usual) <= ALIKE * usual;
   return (double)alike >= MOSTLY * (double)n ? usual : NAN;

@@ -15,7 +15,7 @@ static const atvi_field COLUMNS[] = {
 const atvi_fields atvi_summary_column_fields = ATVI_FIELDS(COLUMNS);
 
 #define NUMBER(kind, name) ATVI_FIELD(kind, atvi_headline, name)
-static const atvi_field HEADLINE[] = {NUMBER(REAL, seconds),      NUMBER(LONG, evaluations),
+static const atvi_field HEADLINE[] = {NUMBER(REAL, seconds),      NUMBER(COUNT, evaluations),
                                       NUMBER(REAL, khat),         NUMBER(REAL, rhat),
                                       NUMBER(REAL, ess),          NUMBER(REAL, log_map),
                                       NUMBER(REAL, log_evidence), NUMBER(REAL, log_evidence_se)};
@@ -77,9 +77,7 @@ atvi_status atvi_summary_json(atvi_pool *pool, const atvi_summary *s, const char
   const atvi_made *m = &s->made;
   atvi_json w = {.pool = pool};
   atvi_json_object(&w, NULL);
-  atvi_json_put(&w, "method", atvi_json_word(pool, m->method));
-  atvi_json_put(&w, "model", atvi_json_word(pool, m->model));
-  atvi_fields_json(&w, &atvi_made_fields, m, "seed seconds evaluations failures");
+  atvi_fields_json(&w, &atvi_made_fields, m, "method model seed seconds evaluations failures");
   atvi_json_put(&w, "log_map", atvi_json_real(s->log_map));
   put_evidence(&w, m);
   atvi_fields_json(&w, &atvi_made_fields, m, "elbo khat");

@@ -2,6 +2,7 @@
 /* Processes in time: what does not depend on the instruction set. */
 #include "gp/markov_detail.h"
 #include "math/rng.h"
+#include "math/stat/stat.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -44,15 +45,10 @@ static atvi_status check(atvi_ctx *ctx, atvi_idx n, const double *time, int n_te
   return ATVI_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* dt[n] sorted, with those that are the same but for rounding replaced by one, their mean. Returns how many are left. */
 static atvi_idx merge(atvi_idx n, double *dt, double tol) {
   atvi_idx kept = 0;
-  qsort(dt, (size_t)n, sizeof *dt, ascending);
+  qsort(dt, (size_t)n, sizeof *dt, atvi_by_value);
   for (atvi_idx i = 0, j; i < n; i = j) {
     double sum = 0, from = dt[i], most = from > 0 ? from + tol : 0; /* 0 stays alone */
     for (j = i; j < n && dt[j] <= most; j++) sum += dt[j] - from;

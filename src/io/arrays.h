@@ -27,4 +27,9 @@ ATVI_CHECKED atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const cha
 /* "beta.2.3" as "beta[2,3]", "b.north" as "b[north]", as Stan and posteriordb write it; other names as they are. Memory from pool; NULL if there is none. */
 const char *atvi_array_bracket(atvi_pool *pool, const char *name);
 
+enum { ATVI_ARRAY_NAME = 128 }; /* bytes with the zero; no parameter has a longer name */
+/* The way back, for names in fields {name} of commands and templates: text[n] is theta[1,2], out theta.1.2; blanks around it do not count. What
+ * is not of that form stays as it is, which names nothing if it has brackets or commas. False if it is too long. */
+bool atvi_array_dots(const char *text, size_t n, char out[ATVI_ARRAY_NAME]);
+
 #endif

@@ -9,33 +9,22 @@
 /* In the order in which they are written. */
 #define MEMBER(kind, name) ATVI_FIELD(kind, atvi_made, name)
 static const atvi_field MADE[] = {
-    MEMBER(SEED, seed),
-    MEMBER(REAL, seconds),
-    MEMBER(LONG, evaluations),
-    MEMBER(LONG, failures),
-    MEMBER(REAL, accept),
-    MEMBER(REAL, ess_wanted),
-    MEMBER(REAL, log_evidence),
-    MEMBER(REAL, log_evidence_se),
-    MEMBER(REAL, elbo),
-    MEMBER(REAL, khat),
-    MEMBER(REAL, mode_draw),
-    MEMBER(REAL, efficiency),
-    MEMBER(REAL, log_lik_error),
-    MEMBER(WHOLE, modes),
-    MEMBER(REAL, outside),
-    MEMBER(WHOLE, rungs),
-    MEMBER(WHOLE, steps),
-    MEMBER(MAYBE, tuned),
-    MEMBER(YES, exact),
-    MEMBER(REAL, excess),
-    MEMBER(REAL, lost),
-    MEMBER(WHOLE, divergences),
-    MEMBER(REAL, ebfmi),
-    MEMBER(REAL, tree_depth),
-    MEMBER(WHOLE, max_depth_hits),
+    MEMBER(WORD, method),          MEMBER(WORD, model),        MEMBER(SEED, seed),
+    MEMBER(REAL, seconds),         MEMBER(COUNT, evaluations), MEMBER(COUNT, failures),
+    MEMBER(REAL, accept),          MEMBER(REAL, ess_wanted),   MEMBER(REAL, log_evidence),
+    MEMBER(REAL, log_evidence_se), MEMBER(REAL, elbo),         MEMBER(REAL, khat),
+    MEMBER(REAL, mode_draw),       MEMBER(REAL, efficiency),   MEMBER(REAL, log_lik_error),
+    MEMBER(WHOLE, modes),          MEMBER(REAL, outside),      MEMBER(WHOLE, rungs),
+    MEMBER(WHOLE, steps),          MEMBER(MAYBE, tuned),       MEMBER(YES, exact),
+    MEMBER(REAL, excess),          MEMBER(REAL, lost),         MEMBER(WHOLE, divergences),
+    MEMBER(REAL, ebfmi),           MEMBER(REAL, tree_depth),   MEMBER(WHOLE, max_depth_hits),
 };
 const atvi_fields atvi_made_fields = ATVI_FIELDS(MADE);
+
+static const atvi_field SHAPE[] = {ATVI_FIELD_AS("chains", COUNT, atvi_draws_config, n_chain),
+                                   ATVI_FIELD_AS("draws_per_chain", COUNT, atvi_draws_config, per_chain),
+                                   ATVI_FIELD_AS("parameters", COUNT, atvi_draws_config, n_param)};
+static const atvi_fields SHAPE_FIELDS = ATVI_FIELDS(SHAPE);
 
 static const char *const END[] = {"done", "limit", "stopped"}; /* by atvi_end */
 
@@ -55,6 +44,10 @@ static void put_real(atvi_file *f, const char *before, double x) {
 }
 
 static void put_field(atvi_file *f, const atvi_field *field, const atvi_made *made) {
+  if (field->kind == ATVI_FIELD_WORD) {
+    put_text(f, field->key, *(const char *const *)(const void *)((const char *)made + field->offset));
+    return;
+  }
   atvi_file_printf(f, "# %s = ", field->key);
   if (field->kind == ATVI_FIELD_SEED)
     atvi_file_printf(f, "%" PRIu64, made->seed);
@@ -65,8 +58,6 @@ static void put_field(atvi_file *f, const atvi_field *field, const atvi_made *ma
 
 void atvi_draws_config_write(atvi_file *f, const atvi_draws *d) {
   put_text(f, "atvi_version", ATVI_VERSION);
-  put_text(f, "method", d->made.method);
-  put_text(f, "model", d->made.model);
   for (atvi_idx k = 0; k < atvi_made_fields.n; k++) put_field(f, &MADE[k], &d->made);
   put_text(f, "end", END[d->made.end]);
   atvi_file_printf(f, "# chains = %td\n# draws_per_chain = %td\n", d->n_chain, d->n / d->n_chain);
@@ -127,19 +118,18 @@ static bool get_real(const char *s, size_t n, double *out) {
   return true;
 }
 
-static atvi_status get_index(const entry *e, atvi_idx *out) {
-  uint64_t x;
-  if (!get_whole(e->value, PTRDIFF_MAX, &x)) return no_sense(e);
-  *out = (atvi_idx)x;
-  return ATVI_OK;
-}
-
-static atvi_status get_field(const entry *e, const atvi_field *f, atvi_made *made) {
-  char *at = (char *)made + f->offset;
-  uint64_t most = f->kind == ATVI_FIELD_SEED ? UINT64_MAX : f->kind == ATVI_FIELD_LONG ? INT64_MAX : 0;
-  /* a count has no more than 63 bits, so both have the same representation */
-  bool good = most ? get_whole(e->value, most, (uint64_t *)(void *)at)
-                   : get_real(e->value, strlen(e->value), (double *)(void *)at);
+/* Counts have no more than 63 bits, so they and a seed have the same representation. */
+static atvi_status get_field(const entry *e, const atvi_field *f, void *row) {
+  void *at = (char *)row + f->offset;
+  bool good = true;
+  if (f->kind == ATVI_FIELD_WORD)
+    *(const char **)at = e->value;
+  else if (f->kind == ATVI_FIELD_SEED)
+    good = get_whole(e->value, UINT64_MAX, at);
+  else if (f->kind == ATVI_FIELD_COUNT)
+    good = get_whole(e->value, INT64_MAX, at);
+  else
+    good = get_real(e->value, strlen(e->value), at);
   return good ? ATVI_OK : no_sense(e);
 }
 
@@ -192,22 +182,14 @@ static atvi_status get_message_kind(const entry *e, atvi_draws_config *c) {
 }
 
 static atvi_status take(const entry *e, atvi_draws_config *c, atvi_idx cap[2]) {
-  const atvi_field *f = atvi_fields_find(&atvi_made_fields, e->key);
-  if (f) return get_field(e, f, &c->made);
-  if (strcmp(e->key, "method") == 0)
-    c->made.method = e->value;
-  else if (strcmp(e->key, "model") == 0)
-    c->made.model = e->value;
-  else if (strcmp(e->key, "end") == 0)
+  const atvi_field *made = atvi_fields_find(&atvi_made_fields, e->key),
+                   *shape = atvi_fields_find(&SHAPE_FIELDS, e->key);
+  if (made) return get_field(e, made, &c->made);
+  if (shape) return get_field(e, shape, c);
+  if (strcmp(e->key, "end") == 0)
     return get_end(e, &c->made.end);
-  else if (strcmp(e->key, "chains") == 0)
-    return get_index(e, &c->n_chain);
-  else if (strcmp(e->key, "draws_per_chain") == 0)
-    return get_index(e, &c->per_chain);
   else if (strcmp(e->key, "draws_are") == 0)
     c->independent = strcmp(e->value, "independent") == 0;
-  else if (strcmp(e->key, "parameters") == 0)
-    return get_index(e, &c->n_param);
   else if (strncmp(e->key, "bounds.", 7) == 0)
     return get_bounds(e, c, &cap[0]);
   else if (strcmp(e->key, "message") == 0)

@@ -8,7 +8,7 @@
 #include "io/fields.h"
 #include "io/file.h"
 
-/* The numbers of atvi_made, by the names that files, summaries and bindings have for them. */
+/* The members of atvi_made but `end`, by the names that files, summaries and bindings have for them. */
 extern const atvi_fields atvi_made_fields;
 
 typedef struct {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { CELL = 40 };
+_Static_assert(sizeof(atvi_idx) == sizeof(int64_t), "both are ATVI_FIELD_COUNT");
 
 /* ---- fields and values ---- */
 
@@ -45,8 +46,7 @@ double atvi_field_number(const atvi_field *f, const void *row) {
   case ATVI_FIELD_WHOLE:
   case ATVI_FIELD_MAYBE:
   case ATVI_FIELD_YES: return MEMBER(double, f, row);
-  case ATVI_FIELD_COUNT: return (double)MEMBER(atvi_idx, f, row);
-  case ATVI_FIELD_LONG: return (double)MEMBER(int64_t, f, row);
+  case ATVI_FIELD_COUNT: return (double)MEMBER(int64_t, f, row);
   case ATVI_FIELD_SEED: return (double)MEMBER(uint64_t, f, row);
   case ATVI_FIELD_FLAG: return MEMBER(bool, f, row);
   case ATVI_FIELD_WORD:
@@ -66,8 +66,7 @@ static json_t *value(atvi_pool *pool, const atvi_field *f, const void *row) {
   case ATVI_FIELD_MAYBE: return isnan(x) ? json_null() : json_boolean(x > 0);
   case ATVI_FIELD_YES:
   case ATVI_FIELD_FLAG: return json_boolean(x > 0);
-  case ATVI_FIELD_COUNT: return json_integer(MEMBER(atvi_idx, f, row));
-  case ATVI_FIELD_LONG: return json_integer(MEMBER(int64_t, f, row));
+  case ATVI_FIELD_COUNT: return json_integer(MEMBER(int64_t, f, row));
   case ATVI_FIELD_SEED: return atvi_json_seed(pool, MEMBER(uint64_t, f, row));
   case ATVI_FIELD_WORD:
   case ATVI_FIELD_NAME: break;
@@ -91,7 +90,7 @@ void atvi_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *objec
     const char *word = json_string_value(x);
     switch (f->kind) {
     case ATVI_FIELD_REAL: *(double *)at = atvi_json_number(object, f->key); break;
-    case ATVI_FIELD_COUNT: *(atvi_idx *)at = (atvi_idx)json_integer_value(x); break;
+    case ATVI_FIELD_COUNT: *(int64_t *)at = json_integer_value(x); break;
     case ATVI_FIELD_WORD:
     case ATVI_FIELD_NAME:
       *(const char **)at = word ? atvi_pool_strndup(pool, word, strlen(word)) : NULL;

@@ -17,8 +17,7 @@ typedef enum {
   ATVI_FIELD_WHOLE, /* double that is a count; NaN: not known */
   ATVI_FIELD_MAYBE, /* double: 1 yes, 0 no, NaN not known */
   ATVI_FIELD_YES,   /* double: 1 yes; anything else no */
-  ATVI_FIELD_COUNT, /* atvi_idx */
-  ATVI_FIELD_LONG,  /* int64_t */
+  ATVI_FIELD_COUNT, /* int64_t or atvi_idx, which have the same representation */
   ATVI_FIELD_SEED,  /* uint64_t */
   ATVI_FIELD_FLAG,  /* bool */
   ATVI_FIELD_WORD,  /* const char *; NULL: none */

@@ -20,34 +20,9 @@ static const char PAIR[201] =
     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
     "8081828384858687888990919293949596979899";
 
-static const uint64_t POWER5[POWER5_MAX + 1] = {UINT64_C(1),
-                                                UINT64_C(5),
-                                                UINT64_C(25),
-                                                UINT64_C(125),
-                                                UINT64_C(625),
-                                                UINT64_C(3125),
-                                                UINT64_C(15625),
-                                                UINT64_C(78125),
-                                                UINT64_C(390625),
-                                                UINT64_C(1953125),
-                                                UINT64_C(9765625),
-                                                UINT64_C(48828125),
-                                                UINT64_C(244140625),
-                                                UINT64_C(1220703125),
-                                                UINT64_C(6103515625),
-                                                UINT64_C(30517578125),
-                                                UINT64_C(152587890625),
-                                                UINT64_C(762939453125),
-                                                UINT64_C(3814697265625),
-                                                UINT64_C(19073486328125),
-                                                UINT64_C(95367431640625),
-                                                UINT64_C(476837158203125),
-                                                UINT64_C(2384185791015625),
-                                                UINT64_C(11920928955078125),
-                                                UINT64_C(59604644775390625),
-                                                UINT64_C(298023223876953125),
-                                                UINT64_C(1490116119384765625),
-                                                UINT64_C(7450580596923828125)};
+/* 5^k is the product of the one for the last three bits of k and the one for the others. */
+static const uint64_t LOW5[8] = {1, 5, 25, 125, 625, 3125, 15625, 78125},
+                      HIGH5[4] = {1, 390625, 152587890625, 59604644775390625};
 
 /* a b = hi 2^64 + lo */
 static void multiply(uint64_t a, uint64_t b, uint64_t *hi, uint64_t *lo) {
@@ -90,7 +65,7 @@ static uint64_t digits_of(double x, int *place) {
   for (int tries = 0; tries < 2; tries++, at++) {
     int k = DIGITS - 1 - at, shift = -(e + k);
     if (k < 0 || k > POWER5_MAX || shift < 1) return 0;
-    multiply(m, POWER5[k], &hi, &lo);
+    multiply(m, LOW5[k & 7] * HIGH5[k >> 3], &hi, &lo);
     /* One place too low: D would have 18 digits, 60 bits, which still fit. */
     d = shift_round(hi, lo, shift);
     *place = at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The command of a simulator and the fields in it: {k}, {theta.1} or {theta[1]}; {{ and }} are braces. {here} is the folder of the model. */
 #include "lang/command.h"
-#include "io/field.h"
+#include "io/arrays.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +40,9 @@ bool atvi_elab_named_params(elab *e, elab_named **out) {
 }
 
 atvi_idx atvi_elab_named_find(const elab *e, const elab_named *param, const char *field, size_t n_field) {
-  char text[ATVI_FIELD_BYTES];
+  char text[ATVI_ARRAY_NAME];
   atvi_idx lo = 0, hi = e->lang->n_param;
-  if (!atvi_field_name(field, n_field, text)) return -1;
+  if (!atvi_array_dots(field, n_field, text)) return -1;
   while (lo < hi) {
     atvi_idx mid = (lo + hi) / 2;
     int c = strcmp(text, param[mid].name);

@@ -6,6 +6,7 @@
  * such an input is spread more evenly over its range than the input itself, the logarithm takes its place. The runs decide, not the prior: an
  * ensemble that was made evenly over a range stays as it is. */
 #include "model/emulated.h"
+#include "math/stat/stat.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,18 +14,13 @@
 /* The middle of the runs must be so much nearer to that of the range, and the range so many times its lower end. */
 static const double BETTER = 0.8, SPAN = 5;
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* How far the median is from the middle of the ends, in half ranges. */
 static double lean(double least, double median, double most) {
   return fabs(least + most - 2 * median) / (most - least);
 }
 
 bool atvi_emulated_axis_log(atvi_idx n, double *value, double base) {
-  qsort(value, (size_t)n, sizeof *value, ascending);
+  qsort(value, (size_t)n, sizeof *value, atvi_by_value);
   double least = value[0] - base, most = value[n - 1] - base;
   double median = 0.5 * (value[(n - 1) / 2] + value[n / 2]) - base;
   if (!(least > 0 && most > SPAN * least && isfinite(most))) return false;

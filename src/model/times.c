@@ -5,6 +5,7 @@
  * and the jumps and kinks of tables, merged where they agree to rounding (times of data and of
  * jumps are often computed differently, such as 13/7 and 1.857142857). */
 #include "model/model.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -44,11 +45,6 @@ static int by_time(const void *a, const void *b) {
   if (x->t != y->t) return x->t < y->t ? -1 : 1;
   if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
   return (x->index > y->index) - (x->index < y->index);
-}
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 void atvi_model_tables_at(const atvi_model *m, double t, double *tab) {
@@ -191,7 +187,7 @@ static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *e
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
       all[n++] = on_grid(lang, lang->data[k].time[r]);
   if (n == 0 && m->n_state) all[n++] = lang->start;
-  qsort(all, (size_t)n, sizeof *all, by_value);
+  qsort(all, (size_t)n, sizeof *all, atvi_by_value);
   *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
   atvi_idx unique = 0;
   for (atvi_idx i = 0; i < n; i++)

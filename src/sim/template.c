@@ -2,7 +2,7 @@
 #include "sim/template.h"
 #include "io/csv.h"
 #include "io/excerpt.h"
-#include "io/field.h"
+#include "io/arrays.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -94,13 +94,13 @@ static atvi_status unknown(const reader *r, const char *at, const char *name) {
 
 /* p is at a single {. *next: after the field. */
 static atvi_status field(reader *r, const char *p, const char *text, const char **next) {
-  char name[ATVI_FIELD_BYTES];
+  char name[ATVI_ARRAY_NAME];
   const char *close = p + 1;
   while (close < r->end && *close && *close != '}' && *close != '{' && *close != '\n') close++;
   if (close == r->end || *close != '}')
     return complain(r, p, "this brace opens a field that is not closed",
                     "a field is {name}; for a brace write {{");
-  if (!atvi_field_name(p + 1, (size_t)(close - p - 1), name))
+  if (!atvi_array_dots(p + 1, (size_t)(close - p - 1), name))
     return complain(r, p, "no parameter has such a long name",
                     "for braces that are no field write {{ and }}");
   *next = close + 1;

@@ -38,6 +38,11 @@ static bool places(uint32_t *count, atvi_idx n) {
   return true;
 }
 
+int atvi_by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
 void atvi_sort(atvi_idx n, double *x, double *w, double *work) {
   uint32_t count[PASSES][SIZE];
   double *x0 = x, *w0 = w, *x1 = work, *w1 = work + n;

@@ -33,6 +33,8 @@ double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, d
 enum { ATVI_DENSITY_GRID = 256 };
 bool atvi_density(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double ends[2],
                   double *out, double *work);
+/* For qsort: doubles ascending. */
+int atvi_by_value(const void *a, const void *b);
 /* Sorts x ascending and carries w along (w may be NULL). work: 2 n doubles. */
 void atvi_sort(atvi_idx n, double *x, double *w, double *work);
 

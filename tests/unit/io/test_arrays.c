@@ -129,5 +129,47 @@ static void memory_failures_are_told(void) {
   }
 }
 
+static void elements_may_have_brackets(void) {
+  static const char *const PAIR[][2] = {
+      {"k", "k"},
+      {"theta.1", "theta.1"},
+      {"theta[1]", "theta.1"},
+      {"theta[1,2]", "theta.1.2"},
+      {"theta[north]", "theta.north"},
+      {" theta[1]\t", "theta.1"},
+      {"", ""},
+      {" \t", ""},
+      /* of no such form: as it is */
+      {"theta[1", "theta[1"},
+      {"theta.1]", "theta.1]"},
+      {"theta,1", "theta,1"},
+      {"theta[1]]", "theta[1]]"},
+      {"theta[[1]", "theta[[1]"},
+      {"theta[1][2]", "theta[1][2]"},
+      {"theta[1]x", "theta[1]x"},
+      {"theta.1[2]", "theta.1[2]"},
+      {"theta[1.2]", "theta[1.2]"},
+      {"theta[", "theta["},
+      {"]", "]"},
+      {"[", "["},
+  };
+  char out[ATVI_ARRAY_NAME];
+  for (size_t i = 0; i < sizeof PAIR / sizeof PAIR[0]; i++) {
+    CHECK(atvi_array_dots(PAIR[i][0], strlen(PAIR[i][0]), out));
+    CHECK_STR(out, PAIR[i][1]);
+  }
+  CHECK(atvi_array_dots("theta[1] and more", 8, out)); /* what stands behind it is not read */
+  CHECK_STR(out, "theta.1");
+}
+
+static void long_ones_are_none(void) {
+  char text[ATVI_ARRAY_NAME + 2], out[ATVI_ARRAY_NAME];
+  memset(text, 'x', sizeof text);
+  CHECK(atvi_array_dots(text, ATVI_ARRAY_NAME - 1, out));
+  CHECK_INT(strlen(out), ATVI_ARRAY_NAME - 1);
+  CHECK(!atvi_array_dots(text, ATVI_ARRAY_NAME, out));
+}
+
 TESTS({"arrays", names_become_arrays}, {"words", words_are_indices_too},
-      {"apart", what_is_no_grid_stays_apart}, {"memory", memory_failures_are_told})
+      {"apart", what_is_no_grid_stays_apart}, {"memory", memory_failures_are_told},
+      {"brackets", elements_may_have_brackets}, {"long", long_ones_are_none})

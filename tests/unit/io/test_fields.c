@@ -22,7 +22,7 @@ static const atvi_field RESULT[] = {
     ATVI_FIELD(MAYBE, result, tuned),
     ATVI_FIELD(YES, result, exact),
     ATVI_FIELD_SHOWN("n", COUNT, result, n, "values", 8, FIXED, 0),
-    ATVI_FIELD(LONG, result, runs),
+    ATVI_FIELD(COUNT, result, runs),
     ATVI_FIELD(SEED, result, seed),
     ATVI_FIELD(FLAG, result, weighted),
     ATVI_FIELD_SHOWN("share", REAL, result, mean, "share", 10, PERCENT, 1),
