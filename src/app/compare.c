@@ -208,11 +208,6 @@ static atvi_status describe(work *w, const job *j, atvi_compared *out) {
   return atvi_pool_failed(w->pool) ? nomem(w->ctx) : ATVI_OK;
 }
 
-static atvi_status save(work *w, const char *name, const char *text) {
-  const char *path = atvi_pool_printf(w->pool, "%s/%s", w->dir, name);
-  return path ? atvi_file_save(w->ctx, path, text, strlen(text)) : nomem(w->ctx);
-}
-
 static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_result *out) {
   const char *csv;
   out->dir = w->dir;
@@ -225,8 +220,8 @@ static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_re
   ATVI_TRY(atvi_compare_text(w->pool, c, &out->text));
   ATVI_TRY(atvi_compare_json(w->pool, c, &out->json));
   ATVI_TRY(atvi_compare_csv(w->pool, c, &csv));
-  ATVI_TRY(save(w, "compare.csv", csv));
-  ATVI_TRY(save(w, "compare.json", out->json));
+  ATVI_TRY(atvi_file_save_in(w->pool, w->dir, "compare.csv", csv));
+  ATVI_TRY(atvi_file_save_in(w->pool, w->dir, "compare.json", out->json));
   if (!w->opts->fit.no_report) atvi_app_report_compare(w->ctx, w->pool, c, w->dir);
   return ATVI_OK;
 }

@@ -89,12 +89,6 @@ typedef struct {
   const atvi_loaded *l;
 } results;
 
-static atvi_status save_text(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const char *name,
-                             const char *text) {
-  const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
-  return path ? atvi_file_save(ctx, path, text, strlen(text)) : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-}
-
 /* False: there was none. */
 static bool drop(atvi_pool *pool, const char *dir, const char *name) {
   const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
@@ -137,10 +131,10 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
   ATVI_TRY(atvi_draws_csv_write(r->plain, draws));
   drop_old(pool, dir, r->weighted != NULL);
   if (r->weighted) ATVI_TRY(atvi_draws_csv_write(r->weighted, weighted));
-  ATVI_TRY(save_text(ctx, pool, dir, "summary.json", r->summary));
-  ATVI_TRY(save_text(ctx, pool, dir, "model.atvi", r->model));
+  ATVI_TRY(atvi_file_save_in(pool, dir, "summary.json", r->summary));
+  ATVI_TRY(atvi_file_save_in(pool, dir, "model.atvi", r->model));
   ATVI_TRY(atvi_emulate_keep(ctx, pool, r->l, dir));
-  return save_text(ctx, pool, dir, "fit.json", r->how);
+  return atvi_file_save_in(pool, dir, "fit.json", r->how);
 }
 
 /* The folder could not be written: keep the work somewhere else and say where. Always a failure. */

@@ -143,12 +143,6 @@ static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
 
 /* ---- results ---- */
 
-static atvi_status save(const prediction *x, const char *name, const char *text) {
-  const char *path = atvi_pool_printf(x->pool, "%s/%s", x->run.dir, name);
-  return path ? atvi_file_save(x->ctx, path, text, strlen(text))
-              : ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
-}
-
 /* Chance alone gives so few inside once in a thousand fits. */
 static void tell_misses(prediction *x, const atvi_score *s, const char *whose) {
   static const double RARE = 1e-3, MASS = 0.95;
@@ -179,7 +173,7 @@ static atvi_status save_csv(const prediction *x, const atvi_loaded *l, const cha
                             const atvi_predicted *series, bool (*wanted)(const atvi_point *p)) {
   const char *csv;
   ATVI_TRY(atvi_predict_csv(x->pool, l, n, series, wanted, &csv));
-  return save(x, name, csv);
+  return atvi_file_save_in(x->pool, x->run.dir, name, csv);
 }
 
 /* What was asked for, beside what the data have. */
@@ -231,7 +225,7 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
   ATVI_TRY(atvi_scores_text(x->pool, s, &out->text));
   if (!x->grid) {
     ATVI_TRY(save_csv(x, l, s->apart ? "apart.csv" : "predict.csv", n, series, is_given));
-    ATVI_TRY(save(x, s->apart ? "apart.json" : "scores.json", out->json));
+    ATVI_TRY(atvi_file_save_in(x->pool, x->run.dir, s->apart ? "apart.json" : "scores.json", out->json));
   }
   ATVI_TRY(forecast(x, l, n, series, out));
   if (x->opts->out) ATVI_TRY(atvi_predict_save_draws(x->ctx, x->pool, x->opts->out, n, series, &x->p));

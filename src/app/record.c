@@ -213,12 +213,6 @@ atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out) {
 
 void atvi_record_close(atvi_record *rec) { atvi_journal_close(&rec->lines); }
 
-atvi_status atvi_record_save(const atvi_record *rec, const char *name, const char *text) {
-  const char *path = atvi_pool_printf(rec->pool, "%s/%s", rec->dir, name);
-  return path ? atvi_file_save(rec->ctx, path, text, strlen(text))
-              : ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
-}
-
 /* ---- cells ---- */
 
 bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method) {

@@ -68,30 +68,30 @@ static atvi_status put_data(atvi_ctx *ctx, atvi_pool *pool, const char *path, co
       path);
 }
 
-atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
-                                const char *dir, uint64_t seed, atvi_idx r, const double *theta,
-                                atvi_idx *n_data, const atvi_app_data **out, uint64_t *hash) {
-  const atvi_lang *lang = l->model->lang;
-  double *value = atvi_pool_take(pool, (size_t)l->target->n_obs + 1, sizeof *value);
-  atvi_app_data *data = atvi_pool_take(pool, (size_t)(lang->n_data + model->n_data) + 1, sizeof *data);
-  const char *folder = atvi_pool_printf(pool, "%s/data", dir);
-  if (!value || !data || !folder) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  *hash = ATVI_HASH;
-  ATVI_TRY(atvi_replicate_simulate(ctx, l, seed, r, theta, value));
-  ATVI_TRY(atvi_dir_make(ctx, folder, false));
-  *n_data = 0;
+atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
+                                 atvi_replicate_place *at, atvi_app_model *model) {
+  const atvi_lang *lang = x->l->model->lang;
+  double *value = atvi_pool_take(pool, (size_t)x->l->target->n_obs + 1, sizeof *value);
+  atvi_app_data *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->model->n_data) + 1, sizeof *data);
+  const char *folder = atvi_pool_printf(pool, "%s/data", x->rec->dir);
+  if (!value || !data || !folder) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  at->hash = ATVI_HASH;
+  ATVI_TRY(atvi_replicate_simulate(x->ctx, x->l, x->seed, at->replicate, theta, value));
+  ATVI_TRY(atvi_dir_make(x->ctx, folder, false));
+  model->n_data = 0;
   for (atvi_idx g = 0; g < lang->n_data; g++) {
     if (!observes(lang, g)) continue;
     const char *text, *name = lang->n_data > 1 ? lang->data[g].name : NULL;
-    const char *path = atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", r);
-    if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-    ATVI_TRY(atvi_app_data_text(pool, l, g, value, &text));
-    ATVI_TRY(put_data(ctx, pool, path, text));
-    *hash = atvi_hash(*hash, text, strlen(text));
-    data[(*n_data)++] = (atvi_app_data){name, path};
+    const char *path =
+        atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", at->replicate);
+    if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+    ATVI_TRY(atvi_app_data_text(pool, x->l, g, value, &text));
+    ATVI_TRY(put_data(x->ctx, pool, path, text));
+    at->hash = atvi_hash(at->hash, text, strlen(text));
+    data[model->n_data++] = (atvi_app_data){name, path};
   }
-  keep_given(lang, model, data, n_data);
-  *out = data;
+  keep_given(lang, x->model, data, &model->n_data);
+  model->data = data;
   return ATVI_OK;
 }
 
@@ -175,7 +175,7 @@ static atvi_status done_line(const atvi_repeat *x, const atvi_replicate_place *a
   atvi_text_add(&out, "%td,%s,ok,,%s,%" PRIu64, at->replicate, at->method, atvi_verdict_name(s->verdict),
                 at->seed);
   atvi_fields_cells(&out, &atvi_headline_fields, &h, x->keys);
-  ATVI_TRY(x->cells(x->self, at, r, s, &out));
+  ATVI_TRY(x->cells(x, at, r, s, &out));
   return atvi_text_get(&out, line);
 }
 
@@ -199,7 +199,7 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
   atvi_app_field(&out, why);
   atvi_text_add(&out, ",,%" PRIu64, at->seed);
   atvi_fields_cells(&out, &atvi_headline_fields, NULL, x->keys);
-  ATVI_TRY(x->cells(x->self, at, NULL, NULL, &out));
+  ATVI_TRY(x->cells(x, at, NULL, NULL, &out));
   atvi_log(x->ctx, ATVI_LOG_WARN, "%s: %s", who(x, pool, at), why);
   return atvi_text_get(&out, line);
 }
@@ -214,7 +214,7 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
   const char *line;
   progress where = {x, at, (double)before, (double)(x->replicates * x->n_method)};
   ATVI_TRY(atvi_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
-  atvi_status status = x->data(x->self, pool, at, &model);
+  atvi_status status = x->data(x, pool, at, &model);
   if (goes_on(status)) {
     ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
     return atvi_record_add(x->rec, line);

@@ -32,8 +32,6 @@ ATVI_CHECKED atvi_status atvi_record_add(atvi_record *rec, const char *line);
  * there twice, a coverage or a rank that cannot be; says which). */
 ATVI_CHECKED atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out);
 void atvi_record_close(atvi_record *rec);
-/* Writes a file of the folder. */
-ATVI_CHECKED atvi_status atvi_record_save(const atvi_record *rec, const char *name, const char *text);
 
 enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. that */
 
@@ -110,7 +108,8 @@ typedef struct {
 } atvi_replicate_place;
 
 /* A repeated run: replicates of every method, each a line of the record. */
-typedef struct {
+typedef struct atvi_repeat atvi_repeat;
+struct atvi_repeat {
   atvi_ctx *ctx;
   /* "study" or "sbc", and the option that its methods are from. */
   const char *command, *option;
@@ -129,12 +128,16 @@ typedef struct {
   double begun_s;
   void *self;
   /* Gives model the data of at->replicate, and at their hash. */
-  atvi_status (*data)(void *self, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model);
-  /* Adds what the line has after the headline: ",cell" of each column. fit and s are NULL if it failed. Its own failures are fit->ctx's. */
-  atvi_status (*cells)(void *self, const atvi_replicate_place *at, atvi_replicate *fit, const atvi_summary *s,
-                       atvi_text *out);
-} atvi_repeat;
+  atvi_status (*data)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model);
+  /* Adds what the line has after the headline, ",cell" of each column. fit and s are NULL if it failed; messages are fit->ctx's. */
+  atvi_status (*cells)(const atvi_repeat *x, const atvi_replicate_place *at, atvi_replicate *fit,
+                       const atvi_summary *s, atvi_text *out);
+};
 
+/* For `data`: simulates at theta[d], writes to DIR/data, and gives the files instead of the model's. Errors: EMODEL (as
+ * atvi_replicate_simulate), EINVAL (another file is there already), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
+                                              atvi_replicate_place *at, atvi_app_model *model);
 /* Names of the columns that every record has; the caller adds its own. */
 void atvi_repeat_header(atvi_text *out, const char *keys);
 /* All fits that are not recorded yet. A failure of one alone is recorded, and the next one is begun. Errors: those of fits that are not of
@@ -147,10 +150,5 @@ ATVI_CHECKED atvi_status atvi_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l
  * message says so). */
 ATVI_CHECKED atvi_status atvi_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed,
                                                  atvi_idx r, const double *theta, double *value);
-/* Writes such data to DIR/data and gives the files to load instead of the model's. hash: of what they hold.
- * Errors: EMODEL (as above), EINVAL (another file is there already), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_replicate_data(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l,
-                                             const atvi_app_model *model, const char *dir, uint64_t seed,
-                                             atvi_idx r, const double *theta, atvi_idx *n_data,
-                                             const atvi_app_data **data, uint64_t *hash);
+
 #endif

@@ -4,6 +4,7 @@
 #include "app/sbc.h"
 #include "app/truth.h"
 #include "diag/summary.h"
+#include "io/file.h"
 #include "math/rng.h"
 #include <math.h>
 #include <string.h>
@@ -107,16 +108,16 @@ static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r)
   return (double)below + floor(atvi_rng_uniform(&rng) * (double)(equal + 1));
 }
 
-static atvi_status get_data(void *self, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model) {
-  sbc *x = self;
+static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replicate_place *at,
+                            atvi_app_model *model) {
+  sbc *x = all->self;
   draw_truth(x, at->replicate);
-  return atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, at->replicate,
-                             x->theta, &model->n_data, &model->data, &at->hash);
+  return atvi_repeat_simulate(all, pool, x->theta, at, model);
 }
 
-static atvi_status add_ranks(void *self, const atvi_replicate_place *at, atvi_replicate *r,
+static atvi_status add_ranks(const atvi_repeat *all, const atvi_replicate_place *at, atvi_replicate *r,
                              const atvi_summary *s, atvi_text *out) {
-  const sbc *x = self;
+  const sbc *x = all->self;
   (void)s;
   if (r && r->y.plain->n < L)
     return ATVI_FAIL(r->ctx, ATVI_ELIMIT, "%td draws are too few for a rank among %d", r->y.plain->n, L);
@@ -157,8 +158,8 @@ static atvi_status report(sbc *x, atvi_app_repeat_result *out) {
   ATVI_TRY(atvi_sbc_text(x->pool, &x->s, &out->text));
   ATVI_TRY(atvi_sbc_csv(x->pool, &x->s, &table));
   ATVI_TRY(atvi_sbc_json(x->pool, &x->s, &out->json));
-  ATVI_TRY(atvi_record_save(&x->rec, "ecdf.csv", table));
-  ATVI_TRY(atvi_record_save(&x->rec, "sbc_summary.json", out->json));
+  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "ecdf.csv", table));
+  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "sbc_summary.json", out->json));
   out->failed = x->s.tally.n_failed;
   out->done = x->s.tally.n_done;
   out->passed = x->s.fine && x->s.power != ATVI_SBC_BLIND && x->s.n_untested == 0;

@@ -158,11 +158,10 @@ static atvi_status check_same(const study *x) {
   return status;
 }
 
-static atvi_status get_data(void *self, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model) {
-  study *x = self;
-  if (!x->opts->data_dir)
-    return atvi_replicate_data(x->ctx, pool, x->l, &x->opts->model, x->rec.dir, x->opts->seed, at->replicate,
-                               x->theta, &model->n_data, &model->data, &at->hash);
+static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replicate_place *at,
+                            atvi_app_model *model) {
+  const study *x = all->self;
+  if (!x->opts->data_dir) return atvi_repeat_simulate(all, pool, x->theta, at, model);
   atvi_app_data *data = atvi_pool_take(pool, 1, sizeof *data);
   if (!data || !(data->path = given_path(x, at->replicate))) return nomem(x);
   ATVI_TRY(hash_of(pool, data->path, &at->hash));
@@ -253,9 +252,9 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
 }
 
 /* What the line of a fit has after the headline. */
-static atvi_status add_scores(void *self, const atvi_replicate_place *at, atvi_replicate *r,
+static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place *at, atvi_replicate *r,
                               const atvi_summary *s, atvi_text *out) {
-  const study *x = self;
+  const study *x = all->self;
   predicted p = {0};
   if (r) ATVI_TRY(predict(r, at->seed, &p));
   atvi_fields_cells(out, &atvi_score_fields, r ? &p.scores->fitted_all : NULL, ATVI_STUDY_SCORES);
@@ -303,8 +302,8 @@ static atvi_status report(study *x, atvi_app_repeat_result *out) {
   ATVI_TRY(atvi_study_text(x->pool, &x->s, &out->text));
   ATVI_TRY(atvi_study_csv(x->pool, &x->s, &table));
   ATVI_TRY(atvi_study_json(x->pool, &x->s, &out->json));
-  ATVI_TRY(atvi_record_save(&x->rec, "study.csv", table));
-  ATVI_TRY(atvi_record_save(&x->rec, "study_summary.json", out->json));
+  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "study.csv", table));
+  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "study_summary.json", out->json));
   atvi_app_report_study(x->ctx, x->pool, &x->s, x->rec.dir);
   for (atvi_idx k = 0; k < x->s.n_method; k++) {
     out->failed += x->s.method[k].tally.n_failed;

@@ -264,3 +264,9 @@ atvi_status atvi_file_save(atvi_ctx *ctx, const char *path, const char *text, si
   atvi_file_free(f);
   return status;
 }
+
+atvi_status atvi_file_save_in(atvi_pool *pool, const char *dir, const char *name, const char *text) {
+  const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
+  if (!path) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "%s/%s: out of memory", dir, name);
+  return atvi_file_save(atvi_pool_ctx(pool), path, text, strlen(text));
+}

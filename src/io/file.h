@@ -37,6 +37,10 @@ void atvi_file_free(atvi_file *f); /* NULL is fine */
 /* All of the above at once. */
 ATVI_CHECKED atvi_status atvi_file_save(atvi_ctx *ctx, const char *path, const char *text, size_t n);
 
+/* The same to DIR/name. */
+ATVI_CHECKED atvi_status atvi_file_save_in(atvi_pool *pool, const char *dir, const char *name,
+                                           const char *text);
+
 /* Makes a folder and the ones above it. fresh: it must not exist yet. Errors: EEXIST (fresh, and something has that name),
  * EIO (including: a file is in the way), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_dir_make(atvi_ctx *ctx, const char *path, bool fresh);

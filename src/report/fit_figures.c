@@ -123,9 +123,7 @@ atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char
 }
 
 atvi_status atvi_report_save_page(atvi_pool *pool, const char *dir, const char *html) {
-  const char *path = atvi_pool_printf(pool, "%s/report.html", dir);
-  if (!path) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
-  return atvi_file_save(atvi_pool_ctx(pool), path, html, strlen(html));
+  return atvi_file_save_in(pool, dir, "report.html", html);
 }
 
 /* Panels of one size, `across` to a line. */

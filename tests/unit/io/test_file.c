@@ -62,6 +62,9 @@ static void saves_and_replaces(void) {
   CHECK_OK(atvi_file_save(ctx, path, "", 0));
   check_content(path, "");
   CHECK_INT(entries(), 1);
+  CHECK_OK(atvi_file_save_in(pool, folder, "a.txt", "third\n"));
+  check_content(path, "third\n");
+  CHECK_STATUS(atvi_file_save_in(pool, path, "below.txt", "no"), ATVI_EIO);
   CHECK(chdir(folder) == 0);
   CHECK_OK(atvi_file_save(ctx, "plain", "x", 1));
   check_content("plain", "x");
