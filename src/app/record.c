@@ -12,13 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *atvi_record_dir(atvi_pool *pool, const atvi_app_model *model, const char *command,
-                            const char *out) {
-  if (out) return out;
-  const char *stem = atvi_path_stem(pool, model->path);
-  return stem ? atvi_pool_printf(pool, "%s-%s", stem, command) : NULL;
-}
-
 /* ---- settings ---- */
 
 static bool may_change(const char *key) {
@@ -136,15 +129,19 @@ static atvi_status begin(atvi_record *rec, const char *command, const json_t *se
   return atvi_record_read(rec, &rec->done);
 }
 
-atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const char *command,
-                             const json_t *settings, const char *header, atvi_record *out) {
-  *out = (atvi_record){.ctx = ctx, .pool = pool, .dir = dir, .lines = {.fd = -1}};
-  out->path = dir ? atvi_pool_printf(pool, "%s/replicates.csv", dir) : NULL;
-  if (!out->path || !settings) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(check_folder(out, command));
-  ATVI_TRY(atvi_dir_make(ctx, dir, false));
-  atvi_status status = begin(out, command, settings, header);
+atvi_status atvi_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
+                             const char *command, atvi_json *settings, const char *header, atvi_record *out) {
+  const char *stem = atvi_path_stem(pool, model->path);
+  json_t *now = atvi_json_whole(settings);
+  *out = (atvi_record){.ctx = atvi_pool_ctx(pool), .pool = pool, .dir = dir, .lines = {.fd = -1}};
+  if (!dir && stem) out->dir = atvi_pool_printf(pool, "%s-%s", stem, command);
+  out->path = out->dir ? atvi_pool_printf(pool, "%s/replicates.csv", out->dir) : NULL;
+  atvi_status status =
+      out->path && now ? check_folder(out, command) : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "out of memory");
+  if (status == ATVI_OK) status = atvi_dir_make(out->ctx, out->dir, false);
+  if (status == ATVI_OK) status = begin(out, command, now, header);
   if (status != ATVI_OK) atvi_record_close(out);
+  json_decref(now);
   return status;
 }
 

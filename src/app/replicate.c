@@ -97,10 +97,6 @@ atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const do
 
 /* ---- fit ---- */
 
-atvi_status atvi_replicate_emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *dir) {
-  return l->model->emulated ? atvi_emulate_keep(ctx, pool, l, dir) : ATVI_OK;
-}
-
 atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name, uint64_t seed,
                                   atvi_fit_plan *plan) {
   const atvi_method *m;
@@ -239,6 +235,7 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
 }
 
 atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped) {
+  if (x->l->model->emulated) ATVI_TRY(atvi_emulate_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
   for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
     atvi_idx r = i / x->n_method;
     atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->seed + (uint64_t)r, 0};

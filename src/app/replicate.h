@@ -18,11 +18,11 @@ typedef struct {
   atvi_csv *done; /* what is recorded; NULL: nothing */
 } atvi_record;
 
-/* Opens the folder, which is made if there is none, and keeps others out until it is closed. Settings must be those of the
- * folder, but for version, replicates and methods, which may change. An incomplete last line is cut off. settings is borrowed.
- * Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_record_open(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
-                                          const char *command, const json_t *settings, const char *header,
+/* Opens the folder dir (NULL: <name of the model>-<command>), which is made if there is none, and keeps others out until it is closed.
+ * Settings must be those of the folder, but for version, replicates and methods, which may change; the writer is used up. An incomplete last
+ * line is cut off. Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
+                                          const char *command, atvi_json *settings, const char *header,
                                           atvi_record *out);
 /* Whether replicate r (from 1) with that method is recorded. */
 bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method);
@@ -35,9 +35,6 @@ void atvi_record_close(atvi_record *rec);
 
 enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. that */
 
-/* The folder to use: out, or <name of the model>-<command>. NULL: no memory. */
-const char *atvi_record_dir(atvi_pool *pool, const atvi_app_model *model, const char *command,
-                            const char *out);
 /* Opens the object of settings with those that both commands have: the model, the files that it reads and fixed parameters, the seed. */
 void atvi_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
                           atvi_idx replicates);
@@ -79,10 +76,6 @@ void atvi_failures_text(atvi_text *out, const atvi_failures *x);
 void atvi_tally_json(atvi_json *w, const atvi_tally *x);
 
 /* ---- one replicate ---- */
-
-/* Emulators are the same for all data sets: those of l are kept in dir, where replicates take them from. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_replicate_emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
-                                                  const char *dir);
 
 /* Plan of a method that draws from the posterior, by its name, all defaults. option: which the name is from, for messages. Errors: EINVAL. */
 ATVI_CHECKED atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
@@ -140,7 +133,7 @@ ATVI_CHECKED atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *p
                                               atvi_replicate_place *at, atvi_app_model *model);
 /* Names of the columns that every record has; the caller adds its own. */
 void atvi_repeat_header(atvi_text *out, const char *keys);
-/* All fits that are not recorded yet. A failure of one alone is recorded, and the next one is begun. Errors: those of fits that are not of
+/* All fits that are not recorded yet; emulators, which are the same for all, are kept in the folder. A failure of one alone is recorded, and the next one is begun. Errors: those of fits that are not of
  * that kind; EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped);
 

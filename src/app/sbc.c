@@ -72,12 +72,7 @@ static atvi_status open_record(sbc *x) {
   atvi_record_settings(&w, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
   atvi_json_put(&w, "method", json_string(x->opts->method));
   atvi_json_put(&w, "scale-sd", json_real(x->opts->scale_sd));
-  json_t *now = atvi_json_whole(&w);
-  atvi_status status =
-      atvi_record_open(x->ctx, x->pool, atvi_record_dir(x->pool, &x->opts->model, "sbc", x->opts->out), "sbc",
-                       now, header, &x->rec);
-  json_decref(now);
-  return status;
+  return atvi_record_open(x->pool, &x->opts->model, x->opts->out, "sbc", &w, header, &x->rec);
 }
 
 /* ---- one replicate ---- */
@@ -176,8 +171,7 @@ atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts
   if (status == ATVI_OK) status = open_record(&x);
   if (status == ATVI_OK) {
     result->dir = x.rec.dir;
-    status = atvi_replicate_emulators(ctx, pool, &l, x.rec.dir);
-    if (status == ATVI_OK) status = run_all(&x, &result->stopped);
+    status = run_all(&x, &result->stopped);
     if (status == ATVI_OK) status = report(&x, result);
     atvi_record_close(&x.rec);
   }

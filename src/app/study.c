@@ -65,9 +65,11 @@ static atvi_status find_quantities(study *x) {
 
 static const char *pattern(const study *x) { return x->opts->pattern ? x->opts->pattern : "set_%d.csv"; }
 
-static json_t *settings(const study *x) {
+static atvi_status open_record(study *x) {
   const atvi_app_study_opts *o = x->opts;
+  const char *header;
   atvi_json w = {.pool = x->pool};
+  ATVI_TRY(atvi_study_header(x->pool, x->s.n_quantity, x->s.quantity, &header));
   atvi_record_settings(&w, x->l, &o->model, o->seed, o->replicates);
   atvi_json_object(&w, "truth");
   for (atvi_idx i = 0; i < x->l->target->d; i++)
@@ -76,18 +78,7 @@ static json_t *settings(const study *x) {
   atvi_json_put(&w, "methods", json_string(o->methods));
   atvi_json_put(&w, "data-dir", atvi_bytes_json(x->pool, o->data_dir));
   atvi_json_put(&w, "pattern", atvi_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
-  return atvi_json_whole(&w);
-}
-
-static atvi_status open_record(study *x) {
-  const char *header;
-  ATVI_TRY(atvi_study_header(x->pool, x->s.n_quantity, x->s.quantity, &header));
-  json_t *now = settings(x);
-  atvi_status status =
-      atvi_record_open(x->ctx, x->pool, atvi_record_dir(x->pool, &x->opts->model, "study", x->opts->out),
-                       "study", now, header, &x->rec);
-  json_decref(now);
-  return status;
+  return atvi_record_open(x->pool, &o->model, o->out, "study", &w, header, &x->rec);
 }
 
 /* ---- data ---- */
@@ -339,7 +330,6 @@ static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
   x->s.replicates = x->opts->replicates;
   out->dir = x->rec.dir;
   atvi_status status = check_same(x);
-  if (status == ATVI_OK) status = atvi_replicate_emulators(x->ctx, x->pool, x->l, x->rec.dir);
   if (status == ATVI_OK) status = run_all(x, &out->stopped);
   if (status == ATVI_OK) status = report(x, out);
   atvi_record_close(&x->rec);

@@ -30,10 +30,9 @@ static const char *const END[] = {"done", "limit", "stopped"}; /* by atvi_end */
 
 /* ---- writing ---- */
 
-/* One line, whatever s contains. */
 static void put_text(atvi_file *f, const char *key, const char *s) {
   atvi_file_printf(f, "# %s = ", key);
-  for (const char *p = s ? s : ""; *p; p++) atvi_file_put(f, (unsigned char)*p < ' ' ? " " : p, 1);
+  atvi_file_put_line(f, s);
   atvi_file_put(f, "\n", 1);
 }
 

@@ -7,19 +7,6 @@
 
 /* ---- writing ---- */
 
-static void put_name(atvi_file *f, const char *name) {
-  if (!strpbrk(name, ",\"\r\n")) {
-    atvi_file_printf(f, ",%s", name);
-    return;
-  }
-  atvi_file_put(f, ",\"", 2);
-  for (const char *p = name; *p; p++) {
-    if (*p == '"') atvi_file_put(f, "\"", 1);
-    atvi_file_put(f, p, 1);
-  }
-  atvi_file_put(f, "\"", 1);
-}
-
 /* Numbers are most of the work: the threads write PARTS parts of PART_ROWS rows as text, which then go to the file in
  * their order. */
 enum { PART_ROWS = 128, PARTS = 16 };
@@ -81,7 +68,7 @@ atvi_status atvi_draws_csv_write(const atvi_draws *d, const char *path) {
   ATVI_TRY(atvi_file_new(d->ctx, path, &f));
   atvi_draws_config_write(f, d);
   atvi_file_printf(f, "lp__,log_lik__,chain__,log_prior__%s", d->weight ? ",weight__" : "");
-  for (atvi_idx j = 0; j < d->n_col; j++) put_name(f, d->col[j].name);
+  for (atvi_idx j = 0; j < d->n_col; j++) atvi_file_put_name(f, d->col[j].name);
   atvi_file_put(f, "\n", 1);
   atvi_status status = put_rows(f, d);
   if (status == ATVI_OK) status = atvi_file_commit(f);

@@ -29,18 +29,11 @@ static void put_cell(atvi_file *f, double x) {
   if (!isnan(x)) put_number(f, x);
 }
 
-static void put_name(atvi_file *f, const char *name) {
-  bool quote = strpbrk(name, ",;\t\"\r\n ") != NULL;
-  atvi_file_put(f, ",\"", quote ? 2 : 1);
-  for (const char *p = name; *p; p++) atvi_file_put(f, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
-  if (quote) atvi_file_put(f, "\"", 1);
-}
-
 atvi_status atvi_draws_table_write(const atvi_draws *d, const char *path) {
   atvi_file *f;
   ATVI_TRY(atvi_file_new(d->ctx, path, &f));
   atvi_file_printf(f, "chain__,draw__,lp__,log_lik__,log_prior__%s", d->weight ? ",weight__" : "");
-  for (atvi_idx j = 0; j < d->n_col; j++) put_name(f, d->col[j].name);
+  for (atvi_idx j = 0; j < d->n_col; j++) atvi_file_put_name(f, d->col[j].name);
   atvi_file_put(f, "\n", 1);
   for (atvi_idx i = 0; i < d->n; i++) {
     atvi_file_printf(f, "%td,%td", i / per_chain(d) + 1, i % per_chain(d) + 1);
@@ -56,16 +49,11 @@ atvi_status atvi_draws_table_write(const atvi_draws *d, const char *path) {
 
 /* ---- Stan ---- */
 
-/* Words of a comment: one line, whatever s contains. */
-static void put_words(atvi_file *f, const char *s) {
-  for (const char *p = s ? s : ""; *p; p++) atvi_file_put(f, (unsigned char)*p < ' ' ? " " : p, 1);
-}
-
 /* The lines that CmdStan begins with, in its order and indentation. */
 static void put_stan_config(atvi_file *f, const atvi_draws *d, atvi_idx chain) {
   atvi_file_printf(
       f, "# stan_version_major = 2\n# stan_version_minor = 33\n# stan_version_patch = 0\n# model = ");
-  put_words(f, d->made.model);
+  atvi_file_put_line(f, d->made.model);
   atvi_file_printf(
       f,
       "\n# method = sample (Default)\n#   sample\n#     num_samples = %td\n#     num_warmup = 0\n"
@@ -75,7 +63,7 @@ static void put_stan_config(atvi_file *f, const atvi_draws *d, atvi_idx chain) {
       "# init = 2 (Default)\n# random\n#   seed = %" PRIu64 "\n# output\n#   file = output.csv (Default)\n",
       per_chain(d), chain + 1, d->made.seed);
   atvi_file_printf(f, "# written by atvi %s; method ", ATVI_VERSION);
-  put_words(f, d->made.method);
+  atvi_file_put_line(f, d->made.method);
   atvi_file_put(f, "\n", 1);
 }
 
@@ -166,7 +154,7 @@ static atvi_status stan_write(atvi_pool *pool, const atvi_draws *d, atvi_idx cha
   ATVI_TRY(atvi_file_new(d->ctx, path, &f));
   put_stan_config(f, d, chain);
   atvi_file_printf(f, "lp__,accept_stat__");
-  for (atvi_idx j = 0; j < d->n_col; j++) put_name(f, c.name[j]);
+  for (atvi_idx j = 0; j < d->n_col; j++) atvi_file_put_name(f, c.name[j]);
   atvi_file_put(f, "\n", 1);
   put_stan_rows(f, d, chain, c.at);
   double s = isfinite(d->made.seconds) ? d->made.seconds : 0;

@@ -232,6 +232,17 @@ static void sync_folder(const atvi_file *f, char *scratch) {
 /* fsync of a pipe or terminal says EINVAL or ENOTSUP: there is nothing to sync. */
 static bool real_sync_error(int err) { return err != EINVAL && err != ENOTSUP && err != EROFS; }
 
+void atvi_file_put_line(atvi_file *f, const char *s) {
+  for (; s && *s; s++) atvi_file_put(f, (unsigned char)*s < ' ' ? " " : s, 1);
+}
+
+void atvi_file_put_name(atvi_file *f, const char *s) {
+  bool quote = strpbrk(s, ",;\t\"\r\n ") != NULL;
+  atvi_file_put(f, ",\"", quote ? 2 : 1);
+  for (; *s; s++) atvi_file_put(f, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1);
+  if (quote) atvi_file_put(f, "\"", 1);
+}
+
 atvi_status atvi_file_commit(atvi_file *f) {
   ATVI_ASSERT(f->fd >= 0);
   flush(f);

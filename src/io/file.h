@@ -31,6 +31,9 @@ typedef struct atvi_file atvi_file;
 ATVI_CHECKED atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out);
 void atvi_file_put(atvi_file *f, const char *bytes, size_t n);
 void atvi_file_printf(atvi_file *f, const char *fmt, ...) ATVI_PRINTF(2, 3);
+void atvi_file_put_line(atvi_file *f, const char *s); /* words on one line, whatever is in them; NULL: none */
+void atvi_file_put_name(atvi_file *f,
+                        const char *s); /* a comma and a field of CSV, quoted where it must be */
 ATVI_CHECKED atvi_status atvi_file_commit(atvi_file *f);
 void atvi_file_free(atvi_file *f); /* NULL is fine */
 
