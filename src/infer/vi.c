@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/vi_state.h"
 #include "math/rng.h"
+#include "math/special.h"
 #include "math/stat/psis.h"
 #include <math.h>
 #include <stdarg.h>
@@ -197,10 +198,8 @@ static void tune(atvi_vi *v, atvi_vi_part *p) { v->tuned = fmax(v->tuned, atvi_v
 
 /* More of everything, for every component that has its part in the wild weights. */
 static void improve(atvi_vi *v) {
-  double top = -HUGE_VAL, all = 0;
-  for (atvi_idx k = 0; k < v->n_part; k++) top = fmax(top, v->part[k].log_evidence);
-  for (atvi_idx k = 0; k < v->n_part; k++) all += exp(v->part[k].log_evidence - top);
-  all = top + log(all);
+  double all = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->n_part; k++) all = atvi_log_add(all, v->part[k].log_evidence);
   for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     if (p->blame < BLAME) continue;

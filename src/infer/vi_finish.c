@@ -7,6 +7,7 @@
 #include "infer/deliver.h"
 #include "infer/vi_state.h"
 #include "math/rng.h"
+#include "math/special.h"
 #include "math/stat/psis.h"
 #include <float.h>
 #include <math.h>
@@ -83,10 +84,7 @@ void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, 
   for (atvi_idx j = 0; j < n; j++) log_q[j] = -HUGE_VAL;
   for (atvi_idx k = 0; k < v->n_part; k++) {
     atvi_elbo_log_q(v->elbo, &v->part[k].at, true, c, n, part_q);
-    for (atvi_idx j = 0; j < n; j++) {
-      double a = log_q[j], b = log(v->part[k].share) + part_q[j], top = fmax(a, b);
-      if (top > -HUGE_VAL) log_q[j] = top + log(exp(a - top) + exp(b - top));
-    }
+    atvi_log_add_all(n, log(v->part[k].share), part_q, log_q);
   }
 }
 

@@ -4,6 +4,7 @@
  * normal approximation of the draws at hand, weighted to the next temperature, does it at once. */
 #include "infer/vi_state.h"
 #include "math/linalg.h"
+#include "math/special.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,18 +23,10 @@ static void to_frame(const atvi_member *m, atvi_idx d, double *x) {
 
 /* weight[n], sums to one, of going up by step; returns the effective size. */
 static double weights(const atvi_cloud *c, atvi_idx n, double step, double *weight) {
-  double top = -HUGE_VAL, sum = 0, sum_sq = 0;
-  for (atvi_idx j = 0; j < n; j++) {
+  for (atvi_idx j = 0; j < n; j++)
     weight[j] = isfinite(c->log_pi[j]) ? step * (c->log_pi[j] - c->log_base[j]) : -HUGE_VAL;
-    top = fmax(top, weight[j]);
-  }
-  if (!isfinite(top)) return 0;
-  for (atvi_idx j = 0; j < n; j++) sum += weight[j] = exp(weight[j] - top);
-  for (atvi_idx j = 0; j < n; j++) {
-    weight[j] /= sum;
-    sum_sq += weight[j] * weight[j];
-  }
-  return 1 / sum_sq;
+  atvi_softmax(n, weight, weight);
+  return atvi_effective_size(n, weight);
 }
 
 /* Mean and covariance of the draws in the frame. */

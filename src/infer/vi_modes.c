@@ -10,6 +10,7 @@
 #include "infer/vi_state.h"
 #include "math/rng.h"
 #include "math/sobol.h"
+#include "math/special.h"
 #include <math.h>
 #include <string.h>
 
@@ -30,10 +31,7 @@ static void log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx 
   for (atvi_idx j = 0; j < n; j++) out[j] = -HUGE_VAL;
   for (atvi_idx k = 0; k < n_part; k++) {
     atvi_elbo_log_q(v->elbo, &v->part[k].at, false, c, n, part);
-    for (atvi_idx j = 0; j < n; j++) {
-      double a = out[j], b = v->part[k].log_evidence + part[j], top = fmax(a, b);
-      if (top > -HUGE_VAL) out[j] = top + log(exp(a - top) + exp(b - top));
-    }
+    atvi_log_add_all(n, v->part[k].log_evidence, part, out);
   }
 }
 

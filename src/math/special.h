@@ -23,6 +23,16 @@ double atvi_gamma_p(double a, double x);            /* regularised lower incompl
 double atvi_gamma_q(double a, double x);            /* upper */
 double atvi_beta_inc(double a, double b, double x); /* regularised incomplete beta I_x(a, b) */
 
+double atvi_log_add(double a, double b); /* log(e^a + e^b) */
+/* sum[i] = log(e^sum[i] + e^(shift + x[i])): one more term of n sums, such as a component of a mixture at n points. */
+void atvi_log_add_all(atvi_idx n, double shift, const double *x, double *sum);
+/* log of the sum of e^x[i]. NaN counts as -inf; -inf for none. */
+double atvi_log_sum_exp(atvi_idx n, const double *x);
+/* The same, and w[i] = e^x[i] over that sum (NULL: not wanted; x and w may be one array). All 0 where the sum is not finite. */
+double atvi_softmax(atvi_idx n, const double *x, double *w);
+/* Effective size of n weights that sum to one: 1 / sum of squares; 0 if all are 0. */
+double atvi_effective_size(atvi_idx n, const double *w);
+
 /* Log distribution functions used for censored observations and truncated priors:
  * lcdf = log P(Y <= y), lccdf = log P(Y > y). grad, if not NULL, receives the derivatives
  * with respect to the distribution's parameters in the order of the arguments after y; 0 where the

@@ -104,6 +104,27 @@ static void methods_meet(void) {
     }
 }
 
+/* Numbers whose exponentials overflow, underflow, or are zero. */
+static void log_sums(void) {
+  const double x[4] = {710.4, 709.1, -HUGE_VAL, -803.2}, none[2] = {-HUGE_VAL, NAN};
+  double w[4], exact = 710.4 + log1p(exp(-1.3)), sum[2] = {-HUGE_VAL, -1.2};
+  CHECK_REL(atvi_log_sum_exp(4, x), exact, 1e-15);
+  CHECK_REL(atvi_softmax(4, x, w), exact, 1e-15);
+  CHECK_REL(w[1], 1 / (1 + exp(1.3)), 1e-13);
+  CHECK_ABS(w[0] + w[1], 1, 1e-15);
+  CHECK(w[2] == 0 && w[3] == 0);
+  CHECK_REL(atvi_effective_size(4, w), 1 / (w[0] * w[0] + w[1] * w[1]), 1e-15);
+  CHECK_REL(atvi_softmax(2, x, w), exact, 1e-15);
+  CHECK(atvi_softmax(2, none, w) == -HUGE_VAL && w[0] == 0 && w[1] == 0);
+  CHECK(atvi_effective_size(2, w) == 0);
+  CHECK(atvi_log_sum_exp(0, x) == -HUGE_VAL);
+  CHECK_REL(atvi_log_add(x[0], x[1]), exact, 1e-15);
+  CHECK(atvi_log_add(-HUGE_VAL, -HUGE_VAL) == -HUGE_VAL && atvi_log_add(2.5, -HUGE_VAL) == 2.5);
+  atvi_log_add_all(2, 0.4, (double[]){-0.7, -1.1}, sum);
+  CHECK_REL(sum[0], -0.3, 1e-15);
+  CHECK_REL(sum[1], log(exp(-1.2) + exp(-0.7)), 1e-15);
+}
+
 TESTS({"gamma", gamma_and_its_derivatives}, {"rise", rising_factorial_does_not_cancel}, {"beta", log_beta},
       {"normal", normal_tails}, {"inverse", normal_inverse}, {"gamma_inc", incomplete_gamma},
-      {"beta_inc", incomplete_beta}, {"meet", methods_meet})
+      {"beta_inc", incomplete_beta}, {"meet", methods_meet}, {"log_sums", log_sums})
