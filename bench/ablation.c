@@ -24,7 +24,7 @@
 
 enum {
   SEEDS = 10,
-  BLOCKS = 16,      /* as in src/infer/vi_finish.c */
+  BLOCKS = 16,      /* as in src/infer/vi_weights.c */
   MOST_SECONDS = 20 /* a fit that works out needs one; one that has lost its way can take minutes */
 };
 #define RIGHT_MEAN 0.1 /* exact sd */

@@ -35,7 +35,7 @@ typedef struct {
   double efficiency;
   /* Largest error of the log likelihood at draws, from the model's solver; NaN: not known. */
   double log_lik_error;
-  /* Number of separate maxima of similar height (within 5 nats of the best) that were found; NaN: not known. */
+  /* Number of modes: of atvi those with more than e^-5 of the posterior, of others maxima within 5 nats of the best; NaN: not known. */
   double modes;
   /* Variational methods; NaN elsewhere. */
   double outside; /* share of the approximation outside the bounds before it is folded back */

@@ -41,7 +41,7 @@ atvi_vi_opts atvi_vi_defaults(void);    /* atvi */
 atvi_vi_opts atvi_vi_nf_defaults(void); /* the same flow, logistic map, no annealing, one mode, not tuned */
 atvi_vi_opts atvi_vi_copula_defaults(void); /* likewise with a copula */
 
-/* *out: independent draws with weights that sum to one (deliver.h resamples them), or, of the exact sampler, chains without
+/* *out: independent draws with weights that sum to one (draws.h resamples them), or, of the exact sampler, chains without
  * weights (made.exact is 1). made has elbo, khat, log_evidence,
  * efficiency, modes and the rest. Depends on the options and the target alone, not on the number of threads (unless time
  * or the stop request ends the run). The target must give gradients.

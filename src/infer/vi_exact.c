@@ -297,7 +297,7 @@ static atvi_status tell_modes(sampler *s, atvi_draws *d) {
   if (!x) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: modes");
   for (atvi_idx i = 0; i < s->v->d; i++)
     atvi_map_inv(&s->v->space->map[i], d->n, d->x + i * d->n, x + i * d->n);
-  return atvi_vi_tell_modes(s->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
+  return atvi_vi_mode_shares(s->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
 }
 
 static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {

@@ -150,7 +150,7 @@ typedef struct {
   const double *x, *w;
   bool sure;
 } atvi_vi_points;
-ATVI_CHECKED atvi_status atvi_vi_tell_modes(atvi_vi *v, const atvi_vi_points *p, atvi_draws *d);
+ATVI_CHECKED atvi_status atvi_vi_mode_shares(atvi_vi *v, const atvi_vi_points *p, atvi_draws *d);
 /* The exact sampler, after the last weighing (vi_exact.c). *out is NULL if there was no time for enough of it, with v->cut set, and on
  * error. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_exact(atvi_vi *v, atvi_draws **out);

@@ -281,7 +281,7 @@ static bool room_for_hills(telling *t) {
   return !atvi_pool_failed(pool);
 }
 
-atvi_status atvi_vi_tell_modes(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
+atvi_status atvi_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
   telling t = {.v = v, .f = f, .n = v->modes.n};
   atvi_idx told = 0, first = 0;
   d->made.modes = v->opts.seek_modes && t.n > 0 ? 1 : NAN;

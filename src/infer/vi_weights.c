@@ -250,7 +250,7 @@ static atvi_status deliver(atvi_vi *v, const final *f, atvi_draws **out) {
   ATVI_TRY(copy_draws(v, f, out));
   atvi_vi_made(v, &(*out)->made);
   atvi_vi_points p = {f->n, f->c.cap, f->c.x, f->w, v->permits};
-  return atvi_vi_tell_modes(v, &p, *out);
+  return atvi_vi_mode_shares(v, &p, *out);
 }
 
 /* ---- for the exact sampler ---- */
