@@ -28,6 +28,7 @@ void atvi_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q
 /* Draws, columns of capacity cap. */
 typedef struct {
   atvi_idx cap;
+  atvi_idx n;                  /* draws in it */
   double *x, *theta;           /* [d][cap] */
   double *log_prior, *log_lik; /* [cap] */
   double *log_base, *log_pi;   /* [cap] at beta = 0 and 1; -inf: the run failed or has density zero */

@@ -2,7 +2,6 @@
 #include "infer/vi_state.h"
 #include "math/rng.h"
 #include "math/special.h"
-#include "math/stat/psis.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,14 +61,14 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_vi_opts *o) {
 
 /* ---- the object ---- */
 
-bool atvi_vi_cloud(atvi_vi *v, atvi_idx n, atvi_cloud *c) {
+bool atvi_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c) {
   double **row[] = {&c->log_prior, &c->log_lik, &c->log_base, &c->log_pi, &c->log_q, &c->log_member};
-  c->cap = n;
-  c->x = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof(double));
-  c->theta = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof(double));
+  *c = (atvi_cloud){.cap = cap};
+  c->x = atvi_pool_take(pool, (size_t)(d * cap), sizeof(double));
+  c->theta = atvi_pool_take(pool, (size_t)(d * cap), sizeof(double));
   for (size_t k = 0; k < sizeof row / sizeof *row; k++)
-    *row[k] = atvi_pool_take(v->pool, (size_t)n, sizeof(double));
-  return !atvi_pool_failed(v->pool);
+    *row[k] = atvi_pool_take(pool, (size_t)cap, sizeof(double));
+  return !atvi_pool_failed(pool);
 }
 
 static double *reals(atvi_vi *v, size_t n) { return atvi_pool_take(v->pool, n, sizeof(double)); }
@@ -90,23 +89,18 @@ atvi_status atvi_vi_open(atvi_vi *v) {
   }
   v->size = v->family.size;
   ATVI_TRY(atvi_elbo_new(v->ctx, v->space, &v->family, o->seed, o->plain, o->batch, &v->elbo));
-  atvi_adam_opts adam = {.step = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
-  ATVI_TRY(atvi_adam_new(v->ctx, v->size, &adam, &v->adam));
-  v->grad = reals(v, (size_t)v->size);
-  v->avg = reals(v, (size_t)v->size);
-  v->best = reals(v, (size_t)v->size);
-  v->frame = reals(v, (size_t)(v->d * (v->d + 2)));
-  v->gap_now = reals(v, ATVI_VI_TEST);
-  v->gap_best = reals(v, ATVI_VI_TEST);
-  v->weight = reals(v, ATVI_VI_LOOK);
-  v->work = reals(v, atvi_psis_work(ATVI_VI_LOOK));
+  ATVI_TRY(atvi_vi_trainer_new(v));
+  /* Weights of a look and their smoothing; a frame; or two sets of probes. */
+  v->scratch =
+      reals(v, ATVI_VI_LOOK + atvi_psis_work(ATVI_VI_LOOK) + (size_t)(v->d * (v->d + 2 + ATVI_VI_PROBES)));
   v->part = atvi_pool_take(v->pool, ATVI_VI_PARTS, sizeof *v->part);
-  if (!atvi_vi_cloud(v, ATVI_VI_LOOK, &v->look)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
+  if (!atvi_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room))
+    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
   return ATVI_OK;
 }
 
 void atvi_vi_close(atvi_vi *v) {
-  atvi_adam_free(v->adam);
+  atvi_vi_trainer_free(v);
   atvi_elbo_free(v->elbo);
   atvi_family_free(&v->family);
   atvi_space_free(v->space);
@@ -149,32 +143,51 @@ void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, .
   atvi_tell(v->ctx, phase, v->told, atvi_clock_s() - v->begun_s, "%s", detail);
 }
 
-void atvi_vi_look(atvi_vi *v, const atvi_member *m, uint32_t stream, uint32_t scramble, bool guard,
-                  atvi_idx n) {
-  atvi_elbo_draw(v->elbo, m, &(atvi_elbo_lot){stream, scramble, 0, n, guard}, &v->look, 0);
+atvi_cloud atvi_vi_look(atvi_vi *v, const atvi_member *m, const atvi_elbo_lot *lot) {
+  atvi_cloud c = v->room;
+  c.n = lot->n;
+  atvi_elbo_draw(v->elbo, m, lot, &c, 0);
+  return c;
 }
 
-atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble) {
-  atvi_vi_look(v, m, ATVI_STREAM_TRAIN, scramble, true, ATVI_VI_LOOK);
-  for (atvi_idx j = 0; j < ATVI_VI_LOOK; j++) {
-    double w = v->look.log_pi[j] - v->look.log_q[j];
-    v->weight[j] = isfinite(w) ? w : -HUGE_VAL;
+atvi_cloud atvi_vi_glance(atvi_vi *v, const atvi_member *m, atvi_idx n) {
+  return atvi_vi_look(v, m, &(atvi_elbo_lot){.stream = ATVI_STREAM_TRAIN, .scramble = v->scramble++, .n = n});
+}
+
+atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble, atvi_cloud *seen) {
+  atvi_cloud c = atvi_vi_look(v, m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, scramble, 0, ATVI_VI_LOOK, true});
+  double *weight = v->scratch;
+  for (atvi_idx j = 0; j < c.n; j++) {
+    double w = c.log_pi[j] - c.log_q[j];
+    weight[j] = isfinite(w) ? w : -HUGE_VAL;
   }
-  atvi_psis_info p = atvi_psis(ATVI_VI_LOOK, v->weight, v->weight, v->work);
-  return (atvi_vi_quality){p.log_mean, p.khat, p.excess, p.ess / ATVI_VI_LOOK};
+  atvi_psis_info p = atvi_psis(c.n, weight, weight, weight + c.n);
+  if (seen) *seen = c;
+  return (atvi_vi_quality){p.log_mean, p.khat, p.ess / (double)c.n};
+}
+
+double atvi_vi_best_evidence(const atvi_vi *v) {
+  double best = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->n_part; k++) best = fmax(best, v->part[k].log_evidence);
+  return best;
+}
+
+double atvi_vi_all_evidence(const atvi_vi *v) {
+  double all = -HUGE_VAL;
+  for (atvi_idx k = 0; k < v->n_part; k++) all = atvi_log_add(all, v->part[k].log_evidence);
+  return all;
 }
 
 /* ---- the run ---- */
 
 /* Is there any point at all, and a gradient there? The first draws of q are about those of the prior. */
 static atvi_status first_look(atvi_vi *v) {
+  const atvi_member *m = &v->part[0].at;
   bool any = false;
   for (atvi_idx n = 64; n <= ATVI_VI_LOOK; n *= 2) {
-    atvi_vi_look(v, &v->part[0].at, ATVI_STREAM_TRAIN, v->scramble++, false, n);
-    for (atvi_idx j = 0; j < n; j++) any = any || isfinite(v->look.log_pi[j]);
-    if (!any) continue;
-    atvi_elbo_info info = atvi_elbo_grad(v->elbo, &v->part[0].at, 1, v->scramble++, v->grad);
-    if (info.good > 0) return ATVI_OK;
+    atvi_cloud c = atvi_vi_glance(v, m, n);
+    for (atvi_idx j = 0; j < n; j++) any = any || isfinite(c.log_pi[j]);
+    if (any && atvi_vi_try_gradient(v, m) > 0) return ATVI_OK;
   }
   if (any)
     return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
@@ -190,77 +203,139 @@ static atvi_status first_look(atvi_vi *v) {
 #define BLAME 0.1
 enum { IMPROVE_TIMES = 3, EXTEND_TIMES = 2 };
 
+/* What a run does, in this order; after() says when a phase is left out or comes again. */
+typedef enum {
+  TRAIN,       /* the first component: ladder and rounds */
+  SEEK,        /* look for other modes */
+  COVER,       /* a component for each that q misses */
+  WEIGH_FIRST, /* a few thousand draws of the mixture */
+  TUNE,        /* a single component, on smoothed weights */
+  WEIGH_ALL,   /* as many draws as are wanted */
+  IMPROVE,     /* more training for components with wild weights */
+  EXTEND,      /* components where the posterior goes on beyond the draws */
+  SAMPLE,      /* chains, where weights do not do */
+  DELIVER
+} phase;
+
+typedef struct {
+  atvi_vi *v;
+  atvi_vi_weights w;
+  /* How often these phases came, and whether the last EXTEND found anything. */
+  int improved, extended;
+  bool grown;
+  atvi_draws *out;
+} fit;
+
 static bool may_tune(const atvi_vi *v) {
   return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_vi_over(v);
+}
+
+static bool wants_tuning(const fit *f) {
+  const atvi_vi *v = f->v;
+  double share = f->w.psis.ess / (double)f->w.c.n;
+  return may_tune(v) && v->n_part == 1 && (v->opts.tune == ATVI_TUNE_ON || share < TUNE_BELOW);
+}
+
+static bool wants_exact(const fit *f) {
+  const atvi_vi *v = f->v;
+  if (v->opts.exact == ATVI_EXACT_OFF || v->cut) return false;
+  return v->opts.exact == ATVI_EXACT_ON || (v->converged && !atvi_vi_permits(&f->w));
+}
+
+static bool wants_edges(const fit *f) {
+  const atvi_vi *v = f->v;
+  return v->opts.seek_modes && f->w.all && atvi_vi_permits(&f->w) && f->extended < EXTEND_TIMES &&
+         !atvi_vi_late(v);
+}
+
+static phase sample_next(const fit *f) { return wants_exact(f) && !atvi_vi_late(f->v) ? SAMPLE : DELIVER; }
+
+static phase after(const fit *f, phase now) {
+  const atvi_vi *v = f->v;
+  bool over = atvi_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
+  switch (now) {
+  case TRAIN: return !v->converged ? WEIGH_FIRST : v->opts.seek_modes && !over ? SEEK : COVER;
+  case SEEK: return COVER;
+  case COVER: return WEIGH_FIRST;
+  case WEIGH_FIRST:
+    if (v->converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
+    if (v->converged && !exact_only) return WEIGH_ALL;
+    break;
+  case TUNE: return WEIGH_FIRST;
+  case IMPROVE: return COVER; /* more training may have given up a mode */
+  case WEIGH_ALL:
+    if (f->extended > 0) return wants_edges(f) && f->grown ? EXTEND : sample_next(f);
+    break;
+  case EXTEND: return f->grown ? WEIGH_ALL : sample_next(f);
+  case SAMPLE:
+  case DELIVER: return DELIVER;
+  }
+  /* after a weighing */
+  if (v->converged && !atvi_vi_tail_fits(&f->w) && f->improved < IMPROVE_TIMES && !over) return IMPROVE;
+  return wants_edges(f) ? EXTEND : sample_next(f);
 }
 
 static void tune(atvi_vi *v, atvi_vi_part *p) { v->tuned = fmax(v->tuned, atvi_vi_tune(v, &p->at)); }
 
 /* More of everything, for every component that has its part in the wild weights. */
 static void improve(atvi_vi *v) {
-  double all = -HUGE_VAL;
-  for (atvi_idx k = 0; k < v->n_part; k++) all = atvi_log_add(all, v->part[k].log_evidence);
+  double all = atvi_vi_all_evidence(v);
   for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     if (p->blame < BLAME) continue;
-    v->step = STEP_AGAIN;
-    atvi_vi_train_more(v, &p->at, v->n_part > 1 ? exp(p->log_evidence - all) : 1, NULL);
+    atvi_vi_train_more(v, &p->at, STEP_AGAIN, v->n_part > 1 ? exp(p->log_evidence - all) : 1, NULL);
     if (may_tune(v)) tune(v, p);
-    if (v->n_part > 1) p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++).log_evidence;
+    if (v->n_part > 1) p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;
   }
 }
 
-/* Until no place is found where the posterior goes on and the approximation does not. */
-static atvi_status extend(atvi_vi *v) {
-  for (int k = 0; k < EXTEND_TIMES && v->weighed_all && v->permits && !atvi_vi_late(v); k++) {
-    atvi_idx before = v->n_part;
-    ATVI_TRY(atvi_vi_extend(v));
-    if (v->n_part == before) break;
-    if (!v->extended) v->bound = atvi_vi_elbo(v);
-    v->extended = true;
-    ATVI_TRY(atvi_vi_weigh(v, true));
-  }
+/* Edge components are not trained and lower the ELBO: the one before is the better bound. */
+static atvi_status weigh_all(fit *f) {
+  double before = f->extended > 0 ? f->w.elbo : -HUGE_VAL;
+  ATVI_TRY(atvi_vi_weigh(f->v, &f->w, true));
+  f->w.elbo = fmax(f->w.elbo, before);
   return ATVI_OK;
 }
 
-static bool wants_exact(const atvi_vi *v) {
-  if (v->opts.exact == ATVI_EXACT_OFF || v->cut) return false;
-  return v->opts.exact == ATVI_EXACT_ON || (v->converged && !v->permits);
+static atvi_status extend(fit *f) {
+  atvi_idx before = f->v->n_part;
+  f->extended++;
+  ATVI_TRY(atvi_vi_extend(f->v, &f->w));
+  f->grown = f->v->n_part > before;
+  return ATVI_OK;
+}
+
+static atvi_status enter(fit *f, phase now) {
+  atvi_vi *v = f->v;
+  switch (now) {
+  case TRAIN: v->converged = atvi_vi_train(v, &v->part[0].at); return ATVI_OK;
+  case SEEK: return atvi_vi_seek(v);
+  case COVER: return atvi_vi_cover(v);
+  case WEIGH_FIRST: return atvi_vi_weigh(v, &f->w, false);
+  case TUNE: tune(v, &v->part[0]); return ATVI_OK;
+  case WEIGH_ALL: return weigh_all(f);
+  case IMPROVE: f->improved++, improve(v); return ATVI_OK;
+  case EXTEND: return extend(f);
+  case SAMPLE: return atvi_vi_exact(v, &f->w, &f->out);
+  case DELIVER: break;
+  }
+  /* What ought to have come and did not: all draws, or the chains. */
+  v->cut = v->cut || (!f->out && (wants_exact(f) || (atvi_vi_late(v) && !f->w.all)));
+  return f->out ? ATVI_OK : atvi_vi_deliver(v, &f->w, &f->out);
 }
 
 static atvi_status run(atvi_vi *v, atvi_draws **out) {
+  fit f = {.v = v};
   ATVI_TRY(atvi_vi_open(v));
   atvi_vi_part *first = &v->part[v->n_part++];
   if (!atvi_vi_member_new(v, NULL, NULL, &first->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
   ATVI_TRY(first_look(v));
-  v->converged = atvi_vi_train(v, &first->at);
-  if (v->converged && v->opts.seek_modes && !atvi_vi_over(v)) ATVI_TRY(atvi_vi_seek(v));
-  if (v->converged) ATVI_TRY(atvi_vi_cover(v));
-  ATVI_TRY(atvi_vi_weigh(v, false));
-  if (v->converged && may_tune(v) && v->n_part == 1 &&
-      (v->opts.tune == ATVI_TUNE_ON || v->share < TUNE_BELOW)) {
-    tune(v, first);
-    ATVI_TRY(atvi_vi_weigh(v, false));
-  }
-  for (int k = 0; v->converged; k++) {
-    /* The tail of few weights is a rough guess; all draws cost less than training for nothing. */
-    if (v->opts.exact != ATVI_EXACT_ON) ATVI_TRY(atvi_vi_weigh(v, true));
-    if (v->tail_fits || k == IMPROVE_TIMES || atvi_vi_over(v)) break;
-    improve(v);
-    ATVI_TRY(atvi_vi_cover(v)); /* more training may have given up a mode */
-    ATVI_TRY(atvi_vi_weigh(v, false));
-  }
-  if (atvi_vi_late(v) && (!v->weighed_all || wants_exact(v)))
-    v->cut = true; /* what ought to follow is not done */
-  /* Weights that will not be used need no more draws. */
-  if (v->converged && !v->weighed_all && !v->cut && !wants_exact(v)) ATVI_TRY(atvi_vi_weigh(v, true));
-  if (v->opts.seek_modes) ATVI_TRY(extend(v));
-  if (wants_exact(v)) {
-    ATVI_TRY(atvi_vi_exact(v, out));
-    if (*out) return ATVI_OK;
-  }
-  return atvi_vi_deliver(v, out);
+  phase now = TRAIN;
+  for (; now != DELIVER; now = after(&f, now)) ATVI_TRY(enter(&f, now));
+  ATVI_TRY(enter(&f, DELIVER));
+  *out = f.out;
+  return ATVI_OK;
 }
 
 atvi_status atvi_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts, atvi_draws **out) {

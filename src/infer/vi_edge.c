@@ -12,6 +12,7 @@
 #include "infer/vi_state.h"
 #include "math/linalg.h"
 #include "math/rng.h"
+#include "math/special.h"
 #include "math/stat/stat.h"
 #include <float.h>
 #include <math.h>
@@ -27,16 +28,19 @@ enum { PER = 16 /* chains of a side */, SIDES_MOST = 32, STEPS = 32, LOOK_EVERY 
 
 typedef struct {
   atvi_vi *v;
+  const atvi_vi_weights *w;                       /* the draws */
   atvi_idx sides, n;                              /* chains: PER of each side */
   double log_far;                                 /* log weight */
   double *start, *x, *next, *theta;               /* [d][n] */
   double *log_pi, *log_next, *log_q, *part_q, *u; /* [n] */
-  double *centre, *cov, *seen;     /* [sides][d] sums over points that are far, [sides][d][d], [sides] */
-  double *look_q;                  /* [2][ATVI_VI_LOOK] */
-  double *key, *at, *work, *point; /* [draws], [draws], scratch of sorting, [2][d] */
+  double *centre, *cov, *seen; /* [sides][d] sums over points that are far, [sides][d][d], [sides] */
+  double *look_q;              /* [2][ATVI_VI_LOOK] */
+  double *weight, *key, *at;   /* [draws] */
+  double *work, *point;        /* scratch of sorting, [2][d] */
 } edge;
 
-static bool make(edge *e, atvi_idx draws) {
+static bool make(edge *e) {
+  atvi_idx draws = e->w->c.n;
   atvi_pool *pool = e->v->pool;
   size_t d = (size_t)e->v->d;
   e->sides = 2 * e->v->d < SIDES_MOST ? 2 * e->v->d : SIDES_MOST;
@@ -50,6 +54,7 @@ static bool make(edge *e, atvi_idx draws) {
   e->centre = atvi_pool_take(pool, (size_t)e->sides * d, sizeof(double));
   e->cov = atvi_pool_take(pool, (size_t)e->sides * d * d, sizeof(double));
   e->seen = atvi_pool_take(pool, (size_t)e->sides, sizeof(double));
+  e->weight = atvi_pool_take(pool, (size_t)draws, sizeof(double));
   e->key = atvi_pool_take(pool, (size_t)draws, sizeof(double));
   e->at = atvi_pool_take(pool, (size_t)draws, sizeof(double));
   e->work = atvi_pool_take(pool, 2 * (size_t)draws, sizeof(double));
@@ -60,48 +65,48 @@ static bool make(edge *e, atvi_idx draws) {
 
 /* ---- sides ---- */
 
+/* Draw j to x[i * stride], i < d. */
+static void draw_at(const edge *e, atvi_idx j, atvi_idx stride, double *x) {
+  for (atvi_idx i = 0; i < e->v->d; i++) x[i * stride] = e->w->c.x[i * e->w->c.cap + j];
+}
+
 /* Lower half of the covariance of draws at[first .. n). */
 static void covariance(const edge *e, atvi_idx first, atvi_idx n, double *cov) {
   atvi_idx d = e->v->d;
   double *x = e->point, *mean = x + d, count = (double)(n - first);
   memset(mean, 0, (size_t)d * sizeof *mean);
   for (atvi_idx j = first; j < n; j++) {
-    atvi_vi_draw_at(e->v, (atvi_idx)e->at[j], 1, x);
+    draw_at(e, (atvi_idx)e->at[j], 1, x);
     for (atvi_idx i = 0; i < d; i++) mean[i] += x[i] / count;
   }
   for (atvi_idx j = first; j < n; j++) {
-    atvi_vi_draw_at(e->v, (atvi_idx)e->at[j], 1, x);
+    draw_at(e, (atvi_idx)e->at[j], 1, x);
     for (atvi_idx i = 0; i < d; i++)
       for (atvi_idx k = 0; k <= i; k++) cov[i * d + k] += (x[i] - mean[i]) * (x[k] - mean[k]) / count;
   }
 }
 
-/* PER draws, by weight, of the outermost on one side of coordinate i. w: weights up to a factor, of which `all` is the sum. */
-static void find_side(edge *e, atvi_idx side, atvi_idx i, atvi_idx n, const double *log_w, double top,
-                      double all) {
-  atvi_idx d = e->v->d, k = 0, first = n - 1;
+/* PER draws, by weight (sum one), of the outermost on one side of coordinate i. */
+static void find_side(edge *e, atvi_idx side, atvi_idx i, const double *weight) {
+  atvi_idx d = e->v->d, n = e->w->c.n, k = 0, first = n - 1;
   double sign = side % 2 ? -1 : 1, sum = 0;
   for (atvi_idx j = 0; j < n; j++) {
-    atvi_vi_draw_at(e->v, j, 1, e->point);
-    e->key[j] = sign * e->point[i];
+    e->key[j] = sign * e->w->c.x[i * e->w->c.cap + j];
     e->at[j] = (double)j;
   }
   atvi_sort(n, e->key, e->at, e->work);
   for (atvi_idx j = n - 1; j >= 0 && k < PER; j--) {
-    sum += exp(log_w[(atvi_idx)e->at[j]] - top);
-    for (; k < PER && sum >= ((double)k + 0.5) / PER * OUTER * all; k++, first = j)
-      atvi_vi_draw_at(e->v, (atvi_idx)e->at[j], e->n, e->start + side * PER + k);
+    sum += weight[(atvi_idx)e->at[j]];
+    for (; k < PER && sum >= ((double)k + 0.5) / PER * OUTER; k++, first = j)
+      draw_at(e, (atvi_idx)e->at[j], e->n, e->start + side * PER + k);
   }
   covariance(e, first, n, e->cov + side * d * d);
 }
 
-static void find_sides(edge *e, atvi_idx n, const double *log_w) {
-  double top = -HUGE_VAL, all = 0;
-  atvi_idx d = e->v->d, every = 2 * d > e->sides ? 2 * d / e->sides : 1;
-  for (atvi_idx j = 0; j < n; j++) top = fmax(top, log_w[j]);
-  for (atvi_idx j = 0; j < n; j++) all += exp(log_w[j] - top);
-  e->log_far = top + log(all / (double)n) + LOG_FAR;
-  for (atvi_idx side = 0; side < e->sides; side++) find_side(e, side, side / 2 * every, n, log_w, top, all);
+static void find_sides(edge *e) {
+  atvi_idx d = e->v->d, n = e->w->c.n, every = 2 * d > e->sides ? 2 * d / e->sides : 1;
+  e->log_far = atvi_softmax(n, e->w->log_w, e->weight) - log((double)n) + LOG_FAR;
+  for (atvi_idx side = 0; side < e->sides; side++) find_side(e, side, side / 2 * every, e->weight);
 }
 
 /* ---- chains ---- */
@@ -142,23 +147,18 @@ static void look(edge *e) {
 
 /* ---- components ---- */
 
-/* Posterior at places that q lacks, as draws of a component there (the look cloud) find it, without the largest of them, which may be chance;
+/* Posterior at places that q lacks, as draws c of a component there find it, without the largest of them, which may be chance;
  * log. */
-static double log_lacking(edge *e) {
-  atvi_vi *v = e->v;
-  const atvi_cloud *c = &v->look;
-  double sum = 0, top = -HUGE_VAL, *log_q = e->look_q, *part_q = log_q + ATVI_VI_LOOK;
-  atvi_vi_log_q(v, c, ATVI_VI_LOOK, part_q, log_q);
-  for (int pass = 0; pass < 2; pass++)
-    for (atvi_idx j = 0; j < ATVI_VI_LOOK; j++) {
-      bool lacks = c->log_pi[j] - log_q[j] > e->log_far - LOG_FAR + LOG_LACKS;
-      if (!lacks) continue;
-      if (pass == 0)
-        top = fmax(top, c->log_pi[j] - c->log_q[j]);
-      else
-        sum += exp(c->log_pi[j] - c->log_q[j] - top);
-    }
-  return sum > 1 ? top + log((sum - 1) / ATVI_VI_LOOK) : -HUGE_VAL;
+static double log_lacking(edge *e, const atvi_cloud *c) {
+  double *log_q = e->look_q, *lacks = log_q + ATVI_VI_LOOK, top = -HUGE_VAL;
+  atvi_vi_log_q(e->v, c, c->n, lacks, log_q);
+  for (atvi_idx j = 0; j < c->n; j++) {
+    bool far = c->log_pi[j] - log_q[j] > e->log_far - LOG_FAR + LOG_LACKS;
+    lacks[j] = far ? c->log_pi[j] - c->log_q[j] : -HUGE_VAL;
+    top = fmax(top, lacks[j]);
+  }
+  double all = atvi_log_sum_exp(c->n, lacks);
+  return all > top ? all + log1p(-exp(top - all)) - log((double)c->n) : -HUGE_VAL;
 }
 
 static atvi_status add(edge *e, atvi_idx side, double best) {
@@ -172,30 +172,29 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = i + 1; k < d; k++) chol[i * d + k] = 0;
   if (!atvi_vi_member_new(v, centre, chol, &part->at)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: an edge");
-  double found = atvi_vi_judge(v, &part->at, v->scramble++).log_evidence;
-  if (!isfinite(found) || log_lacking(e) < best + log(LOST)) return ATVI_OK;
+  atvi_cloud seen;
+  double found = atvi_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
+  if (!isfinite(found) || log_lacking(e, &seen) < best + log(LOST)) return ATVI_OK;
   part->log_evidence = fmin(found, best + log(SHARE_MOST));
   part->share = DBL_MIN; /* until the next weighing */
   v->n_part++;
   return ATVI_OK;
 }
 
-atvi_status atvi_vi_extend(atvi_vi *v) {
-  edge e = {.v = v};
-  const double *log_w;
-  atvi_idx n = atvi_vi_ratios(v, &log_w);
-  double best = -HUGE_VAL;
-  if ((double)n * OUTER < PER) return ATVI_OK;
-  if (!make(&e, n)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: edges of %td draws", n);
-  find_sides(&e, n, log_w);
+atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w) {
+  edge e = {.v = v, .w = w};
+  if ((double)w->c.n * OUTER < PER) return ATVI_OK;
+  if (!make(&e)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: edges of %td draws", w->c.n);
+  find_sides(&e);
   memcpy(e.x, e.start, (size_t)(v->d * e.n) * sizeof *e.x);
   evaluate(&e, e.x, e.log_pi);
   for (int step = 0; step < STEPS && !atvi_vi_late(v); step++) {
     move(&e, UINT32_MAX - v->edge_moves++); /* above any iteration of the exact sampler */
     if (step % LOOK_EVERY == LOOK_EVERY - 1) look(&e);
   }
-  if (v->n_part == 1) v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++).log_evidence;
-  for (atvi_idx k = 0; k < v->n_part; k++) best = fmax(best, v->part[k].log_evidence);
+  if (v->n_part == 1)
+    v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++, NULL).log_evidence;
+  double best = atvi_vi_best_evidence(v);
   for (atvi_idx side = 0; side < e.sides && v->n_part < ATVI_VI_PARTS; side++)
     if (e.seen[side] > 0) ATVI_TRY(add(&e, side, best));
   return ATVI_OK;

@@ -43,6 +43,7 @@ enum {
 
 typedef struct {
   atvi_vi *v;
+  const atvi_vi_weights *w; /* draws of the approximation */
   atvi_exact_moves moves;
   atvi_exact_group group[GROUPS];
   double *log_step; /* [2][n_part] while adapting */
@@ -106,7 +107,7 @@ static atvi_status find_spread(sampler *s) {
   atvi_idx d = s->v->d;
   double *x = reals(s, d * SPREAD);
   if (!x) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: d = %td", d);
-  atvi_vi_starts(s->v, SPREAD, x);
+  atvi_vi_starts(s->v, s->w, SPREAD, x);
   if (!atvi_exact_spread(s->v->pool, d, SPREAD, x, &s->moves))
     return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: d = %td", d);
   return ATVI_OK;
@@ -279,7 +280,8 @@ static atvi_status evidence(sampler *s, const atvi_chains *c, atvi_made *made) {
   atvi_idx n = c->last - c->first;
   double *log_p = reals(s, CHAINS * n);
   atvi_bridge_draws b = {.m = CHAINS, .n = n, .log_p = log_p};
-  b.n_q = atvi_vi_ratios(s->v, &b.log_q);
+  b.n_q = s->w->c.n;
+  b.log_q = s->w->log_w;
   double *work = atvi_pool_take(s->v->pool, atvi_bridge_work(&b), sizeof *work);
   if (!log_p || !work) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: evidence");
   copy_row(s, c, s->v->d + 2, log_p);
@@ -307,7 +309,7 @@ static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
   for (int i = 0; i < GROUPS; i++) jumped += s->group[i].jumped, jumps += s->group[i].jumps;
   ATVI_TRY(atvi_chains_deliver(v->ctx, v->ev, &c, end, s->done, out));
   atvi_made *made = &(*out)->made;
-  atvi_vi_made(v, made);
+  atvi_vi_made(v, s->w, made);
   if (made->end == ATVI_END_DONE && end != ATVI_END_DONE)
     made->end = atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
   made->exact = 1;
@@ -333,18 +335,17 @@ static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
 
 static atvi_status sample(sampler *s, atvi_draws **out) {
   ATVI_TRY(sampler_open(s));
-  atvi_vi_starts(s->v, CHAINS, s->start);
+  atvi_vi_starts(s->v, s->w, CHAINS, s->start);
   ATVI_TRY(find_spread(s));
   s->placing = true;
   atvi_end end = loop(s);
   atvi_chains c = kept(s);
   if (c.last - c.first >= KEEP_LEAST) return deliver(s, end, out);
-  s->v->cut = true;
   return ATVI_OK;
 }
 
-atvi_status atvi_vi_exact(atvi_vi *v, atvi_draws **out) {
-  sampler s = {.v = v};
+atvi_status atvi_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
+  sampler s = {.v = v, .w = w};
   *out = NULL;
   if (v->opts.exact == ATVI_EXACT_AUTO)
     atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the exact sampler takes over");

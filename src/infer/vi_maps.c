@@ -62,12 +62,12 @@ static void move(atvi_vi *v, atvi_member *m, atvi_idx i, double sign, double by)
   for (atvi_idx k = 0; k <= i; k++) m->chol[i * v->d + k] *= sign;
 }
 
-int atvi_vi_home(atvi_vi *v, atvi_member *m, atvi_idx n) {
+int atvi_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws) {
   int moved = 0;
   for (atvi_idx i = 0; i < v->d; i++) {
     const atvi_map *map = &v->space->map[i];
     if (map->kind != ATVI_MAP_SURJECTION) continue;
-    double mid = median(n, v->look.x + i * v->look.cap, v->weight);
+    double mid = median(draws->n, draws->x + i * draws->cap, v->scratch);
     double sign = 1, by = 0;
     if (n_ends(map) == 2) {
       double copy = floor((mid + 2) / 4);
@@ -85,18 +85,20 @@ int atvi_vi_home(atvi_vi *v, atvi_member *m, atvi_idx n) {
   return moved;
 }
 
-void atvi_vi_slopes(atvi_vi *v, atvi_idx n) {
+void atvi_vi_slopes(atvi_vi *v, const atvi_cloud *draws) {
   for (atvi_idx i = 0; i < v->d; i++) {
     atvi_map *map = &v->space->map[i];
     if (map->kind != ATVI_MAP_SURJECTION) continue;
-    double sd = atvi_sd(n, v->look.x + i * v->look.cap, NULL);
+    double sd = atvi_sd(draws->n, draws->x + i * draws->cap, NULL);
     map->slope = fmin(fmax(SLOPE_BY_SD / sd, SLOPE_LEAST), SLOPE_MOST);
   }
 }
 
-void atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
+bool atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
+  bool any = false;
   for (atvi_idx i = 0; i < v->d; i++) {
     atvi_map *map = &v->space->map[i];
+    double before = map->slope;
     for (atvi_idx k = 0; k < v->modes.n && map->kind == ATVI_MAP_SURJECTION; k++) {
       const atvi_peak *p = &v->modes.mode[k];
       double var = 0;
@@ -104,7 +106,9 @@ void atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
       if (p->log_evidence > least_evidence)
         map->slope = fmin(fmax(map->slope, SLOPE_BY_SD / sqrt(var)), SLOPE_MOST);
     }
+    any = any || map->slope != before;
   }
+  return any;
 }
 
 /* ---- the frame ---- */
@@ -123,7 +127,8 @@ static void to_frame(const atvi_member *m, atvi_idx d, double *x) {
 }
 
 /* weight[n], sums to one, of going up by step; returns the effective size. */
-static double weights(const atvi_cloud *c, atvi_idx n, double step, double *weight) {
+static double weights(const atvi_cloud *c, double step, double *weight) {
+  atvi_idx n = c->n;
   for (atvi_idx j = 0; j < n; j++)
     weight[j] = isfinite(c->log_pi[j]) ? step * (c->log_pi[j] - c->log_base[j]) : -HUGE_VAL;
   atvi_softmax(n, weight, weight);
@@ -131,12 +136,11 @@ static double weights(const atvi_cloud *c, atvi_idx n, double step, double *weig
 }
 
 /* Mean and covariance of the draws in the frame. */
-static void moments(const atvi_vi *v, const atvi_member *m, atvi_idx n, const double *weight, double *mean,
+static void moments(const atvi_member *m, atvi_idx d, const atvi_cloud *c, const double *weight, double *mean,
                     double *cov, double *y) {
-  atvi_idx d = v->d;
   for (int pass = 0; pass < 2; pass++) {
-    for (atvi_idx j = 0; j < n; j++) {
-      for (atvi_idx i = 0; i < d; i++) y[i] = v->look.x[i * v->look.cap + j];
+    for (atvi_idx j = 0; j < c->n; j++) {
+      for (atvi_idx i = 0; i < d; i++) y[i] = c->x[i * c->cap + j];
       to_frame(m, d, y);
       for (atvi_idx i = 0; i < d; i++) {
         if (pass == 0) mean[i] += weight[j] * y[i];
@@ -147,13 +151,13 @@ static void moments(const atvi_vi *v, const atvi_member *m, atvi_idx n, const do
   }
 }
 
-bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, atvi_idx n, double step, bool always) {
+bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always) {
   atvi_idx d = v->d;
-  double ess = weights(&v->look, n, step, v->weight), narrow = HUGE_VAL;
-  double *mean = v->frame, *y = mean + d, *chol = y + d;
+  double *weight = v->scratch, ess = weights(draws, step, weight), narrow = HUGE_VAL;
+  double *mean = weight + draws->n, *y = mean + d, *chol = y + d;
   if (!(ess > PER_DIM)) return false;
-  memset(v->frame, 0, (size_t)(d * (d + 2)) * sizeof *v->frame);
-  moments(v, m, n, v->weight, mean, chol, y);
+  memset(mean, 0, (size_t)(d * (d + 2)) * sizeof *mean);
+  moments(m, d, draws, weight, mean, chol, y);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = 0; k < i && ess < (double)(PER_DIM * d); k++) chol[i * d + k] = 0;
   if (!atvi_cholesky(d, chol)) return false;
@@ -185,80 +189,80 @@ static bool is_open(const atvi_vi *v, atvi_idx i) {
 }
 
 /* Is there mass right at the end, on the scale of the distance from it to the median? */
-static bool reaches(atvi_vi *v, atvi_idx i, atvi_idx n, double end) {
-  const double *theta = v->look.theta + i * v->look.cap;
+static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end) {
+  const double *theta = draws->theta + i * draws->cap;
   if (!isfinite(end)) return false;
-  double near = 0, far = fabs(median(n, theta, v->weight) - end);
-  for (atvi_idx j = 0; j < n; j++) near += fabs(theta[j] - end) < REACH * far;
-  return near > REACH_SHARE * (double)n;
+  double near = 0, far = fabs(median(draws->n, theta, v->scratch) - end);
+  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(theta[j] - end) < REACH * far;
+  return near > REACH_SHARE * (double)draws->n;
 }
 
 /* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
-static bool fold(atvi_vi *v, atvi_idx i, atvi_idx n) {
+static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
   atvi_map *map = &v->space->map[i], new;
-  const double *theta = v->look.theta + i * v->look.cap;
+  const double *theta = draws->theta + i * draws->cap;
   if (atvi_map_new(v->ctx, ATVI_MAP_SURJECTION, map->lower, map->upper, &new) != ATVI_OK) return false;
   if (n_ends(map) == 1) {
-    new.loc = median(n, theta, v->weight);
-    new.scale = atvi_sd(n, theta, NULL);
+    new.loc = median(draws->n, theta, v->scratch);
+    new.scale = atvi_sd(draws->n, theta, NULL);
     if (!(new.scale > 0)) return false;
   }
   *map = new;
-  atvi_map_inv(map, n, theta, v->look.x + i * v->look.cap);
+  atvi_map_inv(map, draws->n, theta, draws->x + i * draws->cap);
   return true;
 }
 
-static bool pilot(atvi_vi *v, atvi_member *m, double *share) {
-  atvi_vi_rounds_opts o = {1, PILOT_ROUNDS, INT32_MAX, 0, v->size, 0, NULL};
-  bool done = atvi_vi_rounds(v, m, &o);
-  *share = atvi_vi_judge(v, m, v->scramble++).share;
-  return done;
+static atvi_vi_trained pilot(atvi_vi *v, atvi_member *m, double step, double *share) {
+  atvi_vi_rounds_opts o = {
+      .beta = 1, .step = step, .most = PILOT_ROUNDS, .halvings = INT32_MAX, .last = v->size};
+  atvi_vi_trained t = atvi_vi_rounds(v, m, &o);
+  *share = atvi_vi_judge(v, m, v->scramble++, NULL).share;
+  return t;
 }
 
-/* Short rounds for m under the old maps and for `folded` under the new ones; which stays is told by what their draws are worth. */
-static bool compare(atvi_vi *v, atvi_member *m, const atvi_member *folded, const atvi_map *old,
-                    double handicap) {
+/* Short rounds for m under the old maps and for `folded` under the new ones; what their draws are worth decides which stays. */
+static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *folded, const atvi_map *old,
+                               double step, double handicap) {
   size_t bytes = (size_t)v->d * sizeof *old;
-  double share_old, share_folded, step = v->step;
+  double share_old, share_folded;
   atvi_member other = *folded;
   atvi_map *now = atvi_pool_take(v->pool, (size_t)v->d, sizeof *now);
-  if (!now) return true;
+  if (!now) return (atvi_vi_trained){.done = true, .step = step};
   memcpy(now, v->space->map, bytes);
-  bool done = pilot(v, &other, &share_folded);
+  atvi_vi_trained t = pilot(v, &other, step, &share_folded);
   memcpy(v->space->map, old, bytes);
-  v->step = step;
-  done = done && pilot(v, m, &share_old);
-  if (!done || !(share_folded > handicap * share_old)) return done;
+  if (t.done) t = pilot(v, m, step, &share_old);
+  if (!t.done || !(share_folded > handicap * share_old)) return t;
   memcpy(v->space->map, now, bytes);
   *m = other;
-  return true;
+  return t;
 }
 
-bool atvi_vi_choose_maps(atvi_vi *v, atvi_member *m) {
+atvi_vi_trained atvi_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
   bool any = false, one_sided = false, able = true;
   for (atvi_idx i = 0; i < v->d; i++) any = any || is_open(v, i);
-  if (!any) return true;
+  if (!any) return ladder;
   atvi_member folded;
   atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
-  if (!old || !atvi_vi_member_new(v, NULL, NULL, &folded)) return true; /* what there is stands */
+  if (!old || !atvi_vi_member_new(v, NULL, NULL, &folded)) return ladder;
   memcpy(old, v->space->map, bytes);
-  atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, ATVI_VI_TEST);
+  atvi_cloud draws = atvi_vi_glance(v, m, ATVI_VI_TEST);
   any = false;
   for (atvi_idx i = 0; i < v->d && able; i++) {
     const atvi_map *map = &v->space->map[i];
     if (!is_open(v, i)) continue;
-    if (!reaches(v, i, ATVI_VI_TEST, map->lower) && !reaches(v, i, ATVI_VI_TEST, map->upper)) continue;
+    if (!reaches(v, &draws, i, map->lower) && !reaches(v, &draws, i, map->upper)) continue;
     any = true;
     one_sided = one_sided || n_ends(map) == 1;
-    able = fold(v, i, ATVI_VI_TEST);
+    able = fold(v, &draws, i);
   }
-  if (!any) return true;
-  able = able && atvi_vi_reframe(v, &folded, ATVI_VI_TEST, 1 - v->beta, true);
+  if (!any) return ladder;
+  able = able && atvi_vi_reframe(v, &folded, &draws, 1 - ladder.beta, true);
   if (!able) {
     memcpy(v->space->map, old, bytes);
-    return true;
+    return ladder;
   }
-  atvi_vi_slopes(v, ATVI_VI_TEST);
-  return compare(v, m, &folded, old, one_sided ? 1 : AS_GOOD);
+  atvi_vi_slopes(v, &draws);
+  return compare(v, m, &folded, old, ladder.step, one_sided ? 1 : AS_GOOD);
 }

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STARTS = 32, PROBES = 128, HOPS = 2, HOP_STARTS = 64, PEAKS = 16, TRIES = PROBES / 2 };
+enum { STARTS = 32, PROBES = ATVI_VI_PROBES, HOPS = 2, HOP_STARTS = 64, PEAKS = 16, TRIES = PROBES / 2 };
 /* Nats below the evidence so far: Laplace may err by three or four where there are kinks, and what has a share of e^-7, far enough away, is still seen in
  * a standard deviation. Such components are trained little. */
 #define MATTERS 11.0
@@ -35,58 +35,48 @@ static void log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx 
   }
 }
 
-static double best_evidence(const atvi_vi *v) {
-  double best = -HUGE_VAL;
-  for (atvi_idx k = 0; k < v->n_part; k++) best = fmax(best, v->part[k].log_evidence);
-  return best;
-}
-
-/* PROBES draws of the normal approximation into the look cloud, evaluated; log_normal: their log density. */
-static void probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
+/* PROBES draws of the normal approximation, evaluated; log_normal[PROBES]: their log density. They are in v->room. */
+static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
   atvi_idx d = v->d, n = PROBES;
-  atvi_cloud *c = &v->look;
-  double *z = v->probe, *x = z + d * n, *theta = x + d * n;
+  atvi_cloud c = v->room;
+  double *z = v->scratch;
+  c.cap = c.n = n;
   atvi_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, n, z);
   for (atvi_idx j = 0; j < n; j++) {
     log_normal[j] = -0.5 * (double)d * LOG_2PI;
     for (atvi_idx i = 0; i < d; i++) {
       double sum = p->x[i];
       for (atvi_idx k = 0; k <= i; k++) sum += p->chol[i * d + k] * z[k * n + j];
-      x[i * n + j] = c->x[i * c->cap + j] = sum;
+      c.x[i * n + j] = sum;
       log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j] + log(p->chol[i * d + i]);
     }
   }
   atvi_space_eval(v->space,
-                  &(atvi_space_batch){.B = n, .x = x, .beta = 1, .theta = theta, .log_pi = c->log_pi});
+                  &(atvi_space_batch){.B = n, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
+  return c;
 }
 
 /* How much q lacks of a peak, as a share of it; 0 for one that does not matter. A flow that has only stretched a filament over a mode is high at
  * its maximum and misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Their mean weight is the
- * peak's worth as well, and raises what Laplace's method made of the point of a kink. Uses the look cloud. */
+ * peak's worth as well, and raises what Laplace's method made of the point of a kink. */
 static double lacking(atvi_vi *v, atvi_peak *p) {
-  atvi_cloud *c = &v->look;
-  double *have = v->weight, *part = v->weight + PROBES, top = -HUGE_VAL, all = 0, sum = 0, log_w[PROBES];
-  double best = best_evidence(v);
+  double have[PROBES], part[PROBES], w[PROBES], sum = 0, best = atvi_vi_best_evidence(v);
   if (p->log_evidence < best - MATTERS - DOUBT) return 0;
-  probe(v, p, log_w);
-  for (atvi_idx j = 0; j < PROBES; j++) {
-    log_w[j] = isfinite(c->log_pi[j]) ? c->log_pi[j] - log_w[j] : -HUGE_VAL;
-    top = fmax(top, log_w[j]);
-  }
-  if (!(top > -HUGE_VAL)) return 0;
-  for (atvi_idx j = 0; j < PROBES; j++) all += exp(log_w[j] - top);
-  p->log_evidence = fmax(p->log_evidence, top + log(all / PROBES));
+  atvi_cloud c = probe(v, p, w);
+  for (atvi_idx j = 0; j < PROBES; j++) w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - w[j] : -HUGE_VAL;
+  double all = atvi_softmax(PROBES, w, w);
+  if (!(all > -HUGE_VAL)) return 0;
+  p->log_evidence = fmax(p->log_evidence, all - log(PROBES));
   if (p->log_evidence < best - MATTERS) return 0;
-  log_mass(v, v->n_part, c, PROBES, part, have);
+  log_mass(v, v->n_part, &c, PROBES, part, have);
   for (atvi_idx j = 0; j < PROBES; j++)
-    if (!(have[j] > c->log_pi[j] - MISSED)) sum += exp(log_w[j] - top);
-  return sum / all;
+    if (!(have[j] > c.log_pi[j] - MISSED)) sum += w[j];
+  return sum;
 }
 
-/* Has the newest component gone over to where others are already? Its test draws are in the look cloud. */
-static bool is_astray(atvi_vi *v) {
-  const atvi_cloud *c = &v->look;
-  double *have = v->weight, *part = v->weight + ATVI_VI_TEST;
+/* Has the newest component, whose draws these are, gone over to where others are already? */
+static bool is_astray(atvi_vi *v, const atvi_cloud *c) {
+  double have[ATVI_VI_TEST], part[ATVI_VI_TEST];
   atvi_idx good = 0, new = 0;
   log_mass(v, v->n_part - 1, c, ATVI_VI_TEST, part, have);
   for (atvi_idx j = 0; j < ATVI_VI_TEST; j++) {
@@ -99,14 +89,14 @@ static bool is_astray(atvi_vi *v) {
 /* One component more, at p. much: it may overlap others. *astray: it is of no use. */
 static atvi_status add_component(atvi_vi *v, const atvi_peak *p, bool much, bool *astray) {
   atvi_vi_part *part = &v->part[v->n_part];
-  double share = exp(fmin(0, p->log_evidence - best_evidence(v)));
+  double share = exp(fmin(0, p->log_evidence - atvi_vi_best_evidence(v)));
+  atvi_cloud seen;
   if (!atvi_vi_member_new(v, p->x, p->chol, &part->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
   v->n_part++;
-  v->step = HUGE_VAL; /* as large as rounds take */
-  if (!atvi_vi_train_more(v, &part->at, share, much ? NULL : is_astray)) v->converged = false;
-  part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++).log_evidence;
-  *astray = !much && is_astray(v);
+  if (!atvi_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray)) v->converged = false;
+  part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
+  *astray = !much && is_astray(v, &seen);
   return ATVI_OK;
 }
 
@@ -116,7 +106,7 @@ atvi_status atvi_vi_cover(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++) {
     atvi_peak *p = &v->modes.mode[k];
     double before = p->hits > 0 ? lacking(v, p) : 0;
-    bool much = before * exp(fmin(0, p->log_evidence - best_evidence(v))) > LOST, astray = false;
+    bool much = before * exp(fmin(0, p->log_evidence - atvi_vi_best_evidence(v))) > LOST, astray = false;
     if (!much && before <= LACKING) continue;
     ATVI_TRY(add_component(v, p, much, &astray));
     if (!astray && lacking(v, p) <= LEFT * before) continue;
@@ -126,13 +116,15 @@ atvi_status atvi_vi_cover(atvi_vi *v) {
   return ATVI_OK;
 }
 
-/* The n best of TRIES steps from x[d], into places at .. of start[d][HOP_STARTS]. The look cloud has the draws. */
-static void best_steps(atvi_vi *v, const double *from, atvi_idx at, atvi_idx n, double *start) {
-  const atvi_cloud *c = &v->look;
-  double *x = v->probe, *theta = x + v->d * TRIES, value[TRIES];
+/* The n best of TRIES steps from x[d], by differences of draws, into places at .. of start[d][HOP_STARTS]. */
+static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, atvi_idx at, atvi_idx n,
+                       double *start) {
+  double *x = v->scratch, *theta = x + v->d * TRIES, value[TRIES];
   for (atvi_idx i = 0; i < v->d; i++)
-    for (atvi_idx j = 0; j < TRIES; j++)
-      x[i * TRIES + j] = from[i] + c->x[i * c->cap + j] - c->x[i * c->cap + TRIES + j];
+    for (atvi_idx j = 0; j < TRIES; j++) {
+      const double *row = draws->x + i * draws->cap;
+      x[i * TRIES + j] = from[i] + row[j] - row[TRIES + j];
+    }
   atvi_space_eval(v->space,
                   &(atvi_space_batch){.B = TRIES, .x = x, .beta = 1, .theta = theta, .log_pi = value});
   for (atvi_idx k = 0; k < n; k++) {
@@ -146,12 +138,12 @@ static void best_steps(atvi_vi *v, const double *from, atvi_idx at, atvi_idx n, 
 
 static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
   atvi_idx n = v->modes.n, at = 0;
-  atvi_vi_look(v, &v->part[0].at, ATVI_STREAM_TRAIN, v->scramble++, false, 2 * TRIES);
+  atvi_cloud draws = atvi_vi_glance(v, &v->part[0].at, 2 * TRIES);
   for (atvi_idx k = 0; k < n; k++) {
     const double *x = v->modes.mode[k].x;
     atvi_idx each = HOP_STARTS / n + (k < HOP_STARTS % n);
     for (atvi_idx i = 0; i < v->d; i++) start[i * HOP_STARTS + at] = x[i];
-    best_steps(v, x, at + 1, each - 1, start);
+    best_steps(v, x, &draws, at + 1, each - 1, start);
     at += each;
   }
   return atvi_modes_find(v->space, opts, v->pool, HOP_STARTS, start, &v->modes);
@@ -161,10 +153,9 @@ static bool is_late(const void *user) { return atvi_vi_over(user); }
 
 atvi_status atvi_vi_seek(atvi_vi *v) {
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * HOP_STARTS), sizeof *start);
-  v->probe = atvi_pool_take(v->pool, 3 * (size_t)(v->d * PROBES), sizeof *v->probe);
-  if (!start || !v->probe) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
+  if (!start) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
   atvi_vi_tell(v, "other modes", 0.75, "%d climbs", STARTS);
-  v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++).log_evidence;
+  v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++, NULL).log_evidence;
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
   atvi_sobol_normal(key, 0, v->d, STARTS, start);
   atvi_modes_opts opts = atvi_modes_defaults();
@@ -173,6 +164,6 @@ atvi_status atvi_vi_seek(atvi_vi *v) {
   opts.user = v;
   ATVI_TRY(atvi_modes_find(v->space, &opts, v->pool, STARTS, start, &v->modes));
   for (int k = 0; k < HOPS && v->modes.n > 1 && !atvi_vi_over(v); k++) ATVI_TRY(hop(v, &opts, start));
-  if (v->modes.n > 1) atvi_vi_slopes_of_peaks(v, best_evidence(v) - MATTERS);
+  if (v->modes.n > 1) atvi_vi_slopes_of_peaks(v, atvi_vi_best_evidence(v) - MATTERS);
   return ATVI_OK;
 }

@@ -1,71 +1,93 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of variational inference, shared by its driver (vi.c), training (vi_train.c), fine-tuning (vi_tune.c), the search for
- * other modes (vi_modes.c) and the end (vi_finish.c). */
+/* The inside of variational inference, shared by the vi*.c files and mode_shares.c: what a run has (atvi_vi), and what its phases
+ * take and give. Draws are returned by who makes them and passed to who needs them; the state holds none. */
 #ifndef ATVI_INFER_VI_STATE_H
 #define ATVI_INFER_VI_STATE_H
 
 #include "infer/elbo.h"
 #include "infer/modes.h"
 #include "infer/vi.h"
-#include "math/adam.h"
+#include "math/stat/psis.h"
 
 enum {
-  ATVI_VI_TEST = 512,  /* draws on which progress of training is judged */
-  ATVI_VI_LOOK = 2048, /* draws on which the outcome of training is judged */
-  ATVI_VI_PARTS = 16   /* components, at most */
+  ATVI_VI_TEST = 512,   /* draws on which progress of training is judged */
+  ATVI_VI_LOOK = 2048,  /* draws on which the outcome of training is judged */
+  ATVI_VI_PROBES = 128, /* points at which a peak is probed */
+  ATVI_VI_PARTS = 16    /* components, at most */
 };
 
 /* One component of q. */
 typedef struct {
   atvi_member at;
-  double log_evidence; /* from draws of this component alone */
-  double share;        /* of the draws */
-  double blame;        /* share of the wild weights that its draws have; 1 for all if there are none */
+  /* Log evidence from draws of this component alone. */
+  double log_evidence;
+  /* Share of the draws. */
+  double share;
+  /* Share of the wild weights that its draws have; 1 for all if there are none. */
+  double blame;
 } atvi_vi_part;
 
 typedef struct {
   atvi_ctx *ctx;
   atvi_evaluator *ev;
   atvi_vi_opts opts;
-  atvi_pool *pool; /* owns all arrays */
+  /* Owns all arrays. */
+  atvi_pool *pool;
   atvi_space *space;
   atvi_family family;
   atvi_elbo *elbo;
-  atvi_adam *adam;
-  atvi_idx d, size;           /* coordinates; parameters of the family */
-  double *grad, *avg, *best;  /* [size] */
-  double *frame;              /* [d][d + 2] scratch */
-  double *probe;              /* scratch of the search for modes */
-  double *gap_now, *gap_best; /* [ATVI_VI_TEST] log pi - log q of the test draws */
-  atvi_cloud look;            /* room for ATVI_VI_LOOK draws */
-  double *weight, *work;      /* [ATVI_VI_LOOK], and scratch of atvi_psis for as many */
-  uint32_t scramble;          /* numbers the batches of base draws; never used twice */
-  double step;                /* of Adam; searched */
-  double beta;                /* where the ladder ended */
-  int steps, rungs;
-  double begun_s;
-  bool converged; /* training ended by its own test */
-  double tuned;   /* as in atvi_made */
+  /* Optimiser and arrays of training. */
+  struct atvi_vi_trainer *trainer;
+  /* Coordinates. */
+  atvi_idx d;
+  /* Parameters of the family. */
+  atvi_idx size;
+  /* Memory for ATVI_VI_LOOK draws, that atvi_vi_look lends. */
+  atvi_cloud room;
+  /* Free for any function that calls no other which uses it; holds nothing between calls. */
+  double *scratch;
+  /* Components of q. */
   atvi_vi_part *part;
   atvi_idx n_part;
-  atvi_modes modes; /* what the search found */
-  struct atvi_vi_final *final;
-  uint32_t final_scramble; /* as scramble, for the last draws */
-  uint32_t edge_moves;     /* the same of moves beyond the edge; never used twice */
-  bool tail_fits;          /* k-hat is below its threshold */
-  bool permits;            /* the weights may be used */
-  double share;            /* what a draw is worth */
-  bool weighed_all;        /* the last draws are all that are wanted */
-  bool cut;                /* the last draws were cut short */
-  bool extended;           /* there are components of the edge, which are not trained and lower the ELBO: */
-  double bound;            /* then the one before */
-  double told;             /* progress, never falling */
+  /* What the search found. */
+  atvi_modes modes;
+  /* Numbers of batches of base draws, of the final draws and of moves beyond the edge; none is used twice. */
+  uint32_t scramble, final_scramble, edge_moves;
+  /* Steps of Adam and temperatures so far. */
+  int steps, rungs;
+  double begun_s;
+  /* Training ended by its own test. */
+  bool converged;
+  /* Something was left undone because the run had to end. */
+  bool cut;
+  /* As in atvi_made. */
+  double tuned;
+  /* Largest share of the run reported as done: progress never falls. */
+  double told;
 } atvi_vi;
+
+/* Draws of the mixture with their weights (vi_weights.c). */
+typedef struct {
+  /* The draws; log_q is that of the mixture. */
+  atvi_cloud c;
+  /* [c.n] log pi - log q; -inf where a run failed. */
+  double *log_w;
+  /* [c.n] smoothed, with sum one. */
+  double *w;
+  atvi_psis_info psis;
+  double elbo;
+  /* Standard error of the log evidence. */
+  double se;
+  /* These are all draws that are wanted. */
+  bool all;
+  struct atvi_vi_lots *lots;
+} atvi_vi_weights;
 
 /* Outcome of importance sampling with a component alone. */
 typedef struct {
-  double log_evidence, khat, excess;
-  double share; /* effective size per draw */
+  double log_evidence, khat;
+  /* Effective size per draw. */
+  double share;
 } atvi_vi_quality;
 
 /* Makes what the options need, from ctx, ev and opts; close frees it, also after a failure. Errors: EINVAL, ENOMEM. */
@@ -77,84 +99,125 @@ void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, .
 bool atvi_vi_late(const atvi_vi *v);
 /* True if training has to end now: that, or out of steps. */
 bool atvi_vi_over(const atvi_vi *v);
-/* Arrays for n draws, from the pool; false: out of memory. */
-bool atvi_vi_cloud(atvi_vi *v, atvi_idx n, atvi_cloud *c);
-/* n <= ATVI_VI_LOOK draws of m into the look cloud; with guard as at the end of a fit. */
-void atvi_vi_look(atvi_vi *v, const atvi_member *m, uint32_t stream, uint32_t scramble, bool guard,
-                  atvi_idx n);
-/* Draws ATVI_VI_LOOK and judges. */
-atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble);
-
-/* Training, in pieces. Each returns false if it was stopped or ran into a limit: m is then as far as it got. */
-/* Up the ladder that chooses itself, to the door of temperature 1. */
-bool atvi_vi_climb(atvi_vi *v, atvi_member *m);
-/* Rounds at beta until the ELBO no longer improves, or `most` of them. Only parameters [first, last) of the family train. */
-typedef struct {
-  double beta;
-  int most, halvings; /* rounds; of the step before training counts as done */
-  atvi_idx first, last;
-  double share; /* of the posterior that m stands for: so much less a gain of its own is worth; 0: all */
-  bool (*enough)(
-      atvi_vi *
-          v); /* asked after each round, with the test draws in the look cloud; true ends the training. NULL: never */
-} atvi_vi_rounds_opts;
-bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
-/* As the options say: ladder and rounds. */
-bool atvi_vi_train(atvi_vi *v, atvi_member *m);
-/* Rounds alone, with steps that begin with twice v->step, for one component of a mixture that has this share. */
-bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double share, bool (*enough)(atvi_vi *));
-/* After the ladder: parameters whose posterior reaches a bound get the surjection (vi_maps.c); m may be a new member then, in
- * the frame of the draws. */
-bool atvi_vi_choose_maps(atvi_vi *v, atvi_member *m);
-/* Draws that have wandered into a reflected copy of the box are brought home, exactly: the frame of m is reflected or shifted. Uses the
- * first n <= ATVI_VI_TEST draws of the look cloud. Returns how many coordinates it moved. */
-int atvi_vi_home(atvi_vi *v, atvi_member *m, atvi_idx n);
-/* The frame follows the first n draws of the look cloud, weighted to the power `step` of the likelihood beyond the present one, and the family starts
- * anew in it: always, or only where q has become narrow in its frame. Returns whether it did. */
-bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, atvi_idx n, double step, bool always);
-/* Slopes of surjections from the spread of the first n draws of the look cloud. */
-void atvi_vi_slopes(atvi_vi *v, atvi_idx n);
-/* Fine-tunes m with smoothed weights; keeps the result if fresh draws say it helps. Returns whether it was kept. */
-bool atvi_vi_tune(atvi_vi *v, atvi_member *m);
+/* Arrays for cap draws, from the pool; false: out of memory. */
+bool atvi_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c);
+/* lot->n <= ATVI_VI_LOOK draws of m. They are in v->room: the next look or judgement overwrites them. */
+atvi_cloud atvi_vi_look(atvi_vi *v, const atvi_member *m, const atvi_elbo_lot *lot);
+/* n of them, not guarded, with a fresh number. */
+atvi_cloud atvi_vi_glance(atvi_vi *v, const atvi_member *m, atvi_idx n);
+/* Looks at ATVI_VI_LOOK draws with this number (guarded, as at the end of a fit) and judges them. *seen, unless NULL: the draws. */
+atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble, atvi_cloud *seen);
 /* A member that is the family's starting point in the frame (shift, chol), NULL: the identity. False: out of memory. */
 bool atvi_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m);
-/* Slopes at least as steep as the peaks found, those above this evidence, ask for: several modes are wide together and narrow each, and what the
- * slope leaves in the copy of a narrow one would be a mode that nothing covers. */
-void atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
-/* Looks for modes. Errors: ENOMEM. */
+/* Evidence that the components found, the best and all together; log. */
+double atvi_vi_best_evidence(const atvi_vi *v);
+double atvi_vi_all_evidence(const atvi_vi *v);
+
+/* ---- training (vi_train.c) ---- */
+
+ATVI_CHECKED atvi_status atvi_vi_trainer_new(atvi_vi *v);
+void atvi_vi_trainer_free(atvi_vi *v);
+
+/* How training ended. */
+typedef struct {
+  /* False: it was stopped or ran into a limit; the member is as far as it got. */
+  bool done;
+  /* Adam's step at the end. */
+  double step;
+  /* Inverse temperature of the last rung. */
+  double beta;
+} atvi_vi_trained;
+
+/* How many draws of one gradient could be used; m stays as it is. */
+atvi_idx atvi_vi_try_gradient(atvi_vi *v, const atvi_member *m);
+/* Up the ladder that chooses itself, to the door of temperature 1. */
+atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m);
+typedef struct {
+  /* Inverse temperature. */
+  double beta;
+  /* The step that training before ended with: rounds begin with twice that, or less. */
+  double step;
+  /* Rounds at most. */
+  int most;
+  /* Halvings of the step before training counts as done. */
+  int halvings;
+  /* Only parameters [first, last) of the family train. */
+  atvi_idx first, last;
+  /* Of the posterior that m stands for: a gain of its own is worth that much less; 0: all. */
+  double share;
+  /* Asked after each round, with the test draws; true ends the training. NULL: never. */
+  bool (*enough)(atvi_vi *v, const atvi_cloud *test);
+} atvi_vi_rounds_opts;
+/* Rounds until the ELBO no longer improves. */
+atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
+/* All of it, as the options say: ladder and rounds. */
+bool atvi_vi_train(atvi_vi *v, atvi_member *m);
+/* Rounds at temperature 1 for one component of a mixture that has this share. */
+bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
+                        bool (*enough)(atvi_vi *, const atvi_cloud *));
+/* Fine-tunes m with smoothed weights; keeps the result if fresh draws say it helps. Returns whether it was kept. */
+bool atvi_vi_tune(atvi_vi *v, atvi_member *m);
+
+/* ---- coordinates (vi_maps.c); draws are those of m ---- */
+
+/* After the ladder, which ended as `ladder` says: parameters whose posterior reaches a bound get the surjection; m may be a new member
+ * then, in the frame of the draws. Returns how the pilots ended, or `ladder`. */
+atvi_vi_trained atvi_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder);
+/* Draws that have wandered into a reflected copy of the box are brought home, exactly: the frame of m is reflected or shifted. Returns how
+ * many coordinates it moved. */
+int atvi_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
+/* The frame follows the draws, weighted to the power `step` of the likelihood beyond the present one, and the family starts anew in
+ * it: always, or only where q has become narrow in its frame. Returns whether it did. */
+bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always);
+/* Slopes of surjections from the spread of the draws. */
+void atvi_vi_slopes(atvi_vi *v, const atvi_cloud *draws);
+/* Slopes at least as steep as the peaks found, those above this evidence, ask for: several modes are wide together and narrow each, and what
+ * the slope leaves in the copy of a narrow one would be a mode that nothing covers. Returns whether any changed. */
+bool atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
+
+/* ---- components (vi_modes.c, vi_edge.c) ---- */
+
+/* Looks for modes. part[0] must know its evidence. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_seek(atvi_vi *v);
 /* Trains a component for each mode found that the components miss. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
-/* The end: draws of the mixture and their weights; a first few thousand, or (all, after that) as many as are wanted. Sets tail_fits and share. Keeps
- * what there was if there is no time, or less came of it.
- * Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, bool all);
-/* Of the last weighing: log pi - log q of its draws, -inf where a run failed; returns how many. */
-atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w);
-double atvi_vi_elbo(const atvi_vi *v);
-/* Its draw j: x[i * stride], i < d. */
-void atvi_vi_draw_at(const atvi_vi *v, atvi_idx j, atvi_idx stride, double *x);
+/* Components where the posterior goes on and the approximation does not, if there are such places. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w);
+
+/* ---- draws and weights (vi_weights.c) ---- */
+
+/* Draws of the mixture and their weights: a first few thousand, or (all, after that) as many as are wanted. Sets the shares of
+ * the components. Leaves *w, which begins as zero, as it is if there is no time, or less came of it. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all);
+/* The tail of the weights can be fitted: k-hat is below its threshold. */
+bool atvi_vi_tail_fits(const atvi_vi_weights *w);
+/* The weights may be used. */
+bool atvi_vi_permits(const atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
 void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
-/* After a weighing: components where the posterior goes on and the approximation does not, if there are such places (vi_edge.c). Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_extend(atvi_vi *v);
-/* n points x[d][n] out of its draws, by their weights, none of which counts for more than 1 / sqrt of the number of draws, so that
+/* n points x[d][n] out of the draws, by their weights, none of which counts for more than 1 / sqrt of the number of draws, so that
  * points differ. */
-void atvi_vi_starts(const atvi_vi *v, atvi_idx n, double *x);
-/* All of made that the approximation and the last weighing know. */
-void atvi_vi_made(const atvi_vi *v, atvi_made *made);
-/* Number of modes, and which share of n points x[d][n] (w NULL: equal weights) is nearest to each; if sure, said to the
- * user. Errors: ENOMEM. */
+void atvi_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, double *x);
+/* All of made that the approximation and the weights know. */
+void atvi_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made);
+/* The draws with their weights. Errors: ENOMEM, EMODEL (no draw can be evaluated). */
+ATVI_CHECKED atvi_status atvi_vi_deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
+
+/* ---- modes (mode_shares.c) ---- */
+
 typedef struct {
-  atvi_idx n, stride; /* x[i * stride + j] */
-  const double *x, *w;
+  /* Points x[i * stride + j], j < n. */
+  atvi_idx n, stride;
+  const double *x;
+  /* [n] NULL: equal weights. */
+  const double *w;
+  /* Say it to the user. */
   bool sure;
 } atvi_vi_points;
+/* Number of modes, and which share of the points is nearest to each. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_mode_shares(atvi_vi *v, const atvi_vi_points *p, atvi_draws *d);
-/* The exact sampler, after the last weighing (vi_exact.c). *out is NULL if there was no time for enough of it, with v->cut set, and on
- * error. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_exact(atvi_vi *v, atvi_draws **out);
-/* What the last weighing gave, as draws. Errors: ENOMEM, EMODEL (no draw can be evaluated). */
-ATVI_CHECKED atvi_status atvi_vi_deliver(atvi_vi *v, atvi_draws **out);
+
+/* The exact sampler (vi_exact.c). *out is NULL if there was no time for enough of it, and on error. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
 
 #endif

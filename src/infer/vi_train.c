@@ -13,7 +13,9 @@
  *         what k-hat complains of. (Weights times the full gradient, as the method was published, have expectation
  *         zero.) Fresh draws, the same before and after, judge it, and it is undone unless they are worth more. */
 #include "infer/vi_state.h"
+#include "math/adam.h"
 #include "math/rng.h"
+#include "math/special.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <stdio.h>
@@ -41,46 +43,76 @@ enum {
 #define SURE 1.0 /* standard errors */
 static const uint32_t TEST_SCRAMBLE = UINT32_MAX;
 
-static void one_step(atvi_vi *v, atvi_member *m, double beta, atvi_idx first, atvi_idx last) {
-  atvi_elbo_info info = atvi_elbo_grad(v->elbo, m, beta, v->scramble++, v->grad);
-  v->steps++;
+typedef struct atvi_vi_trainer {
+  atvi_adam *adam;
+  double *grad, *avg, *best;  /* [size] */
+  double *gap_now, *gap_best; /* [ATVI_VI_TEST] log pi - log q of the test draws */
+} trainer;
+
+atvi_status atvi_vi_trainer_new(atvi_vi *v) {
+  atvi_adam_opts adam = {.step = STEP_FIRST, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+  trainer *t = v->trainer = atvi_pool_take(v->pool, 1, sizeof *t);
+  if (!t) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: training");
+  double **row[] = {&t->grad, &t->avg, &t->best, &t->gap_now, &t->gap_best};
+  for (int k = 0; k < 5; k++)
+    *row[k] = atvi_pool_take(v->pool, k < 3 ? (size_t)v->size : ATVI_VI_TEST, sizeof(double));
+  if (atvi_pool_failed(v->pool)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td parameters", v->size);
+  return atvi_adam_new(v->ctx, v->size, &adam, &t->adam);
+}
+
+void atvi_vi_trainer_free(atvi_vi *v) {
+  if (v->trainer) atvi_adam_free(v->trainer->adam);
+}
+
+atvi_idx atvi_vi_try_gradient(atvi_vi *v, const atvi_member *m) {
+  return atvi_elbo_grad(v->elbo, m, 1, v->scramble++, v->trainer->grad).good;
+}
+
+/* A gradient of at most this length. */
+static void clip(atvi_idx n, double most, double *grad) {
   double norm = 0;
-  for (atvi_idx i = 0; i < v->size; i++) {
-    if (i < first || i >= last) v->grad[i] = 0;
-    norm += v->grad[i] * v->grad[i];
-  }
+  for (atvi_idx i = 0; i < n; i++) norm += grad[i] * grad[i];
   norm = sqrt(norm);
-  for (atvi_idx i = 0; i < v->size && norm > CLIP; i++) v->grad[i] *= CLIP / norm;
-  atvi_adam_set_step(v->adam, v->step);
-  if (info.good > 0) atvi_adam_step(v->adam, m->phi, v->grad);
+  for (atvi_idx i = 0; i < n && norm > most; i++) grad[i] *= most / norm;
+}
+
+static void one_step(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step) {
+  double *grad = v->trainer->grad;
+  atvi_elbo_info info = atvi_elbo_grad(v->elbo, m, o->beta, v->scramble++, grad);
+  v->steps++;
+  for (atvi_idx i = 0; i < v->size; i++)
+    if (i < o->first || i >= o->last) grad[i] = 0;
+  clip(v->size, CLIP, grad);
+  atvi_adam_set_step(v->trainer->adam, step);
+  if (info.good > 0) atvi_adam_step(v->trainer->adam, m->phi, grad);
 }
 
 /* ---- ladder ---- */
 
-/* Conditional effective sample size, as a share of n, of a step in beta. */
-static double cess(const atvi_cloud *c, atvi_idx n, double step) {
+/* Conditional effective sample size, as a share of the draws, of a step in beta. */
+static double cess(const atvi_cloud *c, double step) {
   double top = -HUGE_VAL, sum = 0, sum_sq = 0;
+  atvi_idx n = c->n;
   for (atvi_idx j = 0; j < n; j++)
     if (isfinite(c->log_pi[j])) top = fmax(top, step * (c->log_pi[j] - c->log_base[j]));
   if (!isfinite(top)) return 0;
   for (atvi_idx j = 0; j < n; j++)
     if (isfinite(c->log_pi[j])) {
-      double w = exp(step * (c->log_pi[j] - c->log_base[j]) - top);
-      sum += w;
-      sum_sq += w * w;
+      double e = exp(step * (c->log_pi[j] - c->log_base[j]) - top);
+      sum += e;
+      sum_sq += e * e;
     }
   return sum * sum / (sum_sq * (double)n);
 }
-
 /* The share that counts as enough is of the draws that could be evaluated. */
-static double next_beta(const atvi_cloud *c, atvi_idx n, double beta) {
+static double next_beta(const atvi_cloud *c, double beta) {
   atvi_idx good = 0;
-  for (atvi_idx j = 0; j < n; j++) good += isfinite(c->log_pi[j]);
-  double enough = CESS * (double)good / (double)n, low = 0, high = 1 - beta;
-  if (cess(c, n, high) >= enough) return 1;
+  for (atvi_idx j = 0; j < c->n; j++) good += isfinite(c->log_pi[j]);
+  double enough = CESS * (double)good / (double)c->n, low = 0, high = 1 - beta;
+  if (cess(c, high) >= enough) return 1;
   for (int k = 0; k < 60; k++) {
     double mid = low > 0 ? 0.5 * (low + high) : 0.1 * high;
-    if (cess(c, n, mid) >= enough)
+    if (cess(c, mid) >= enough)
       low = mid;
     else
       high = mid;
@@ -98,13 +130,12 @@ static double gap(const atvi_cloud *c, atvi_idx j, double beta) {
   return isfinite(g) ? g : NAN;
 }
 
-/* Mean of the gaps of the look cloud without the lowest TRIM of them: early on a few draws are so far out that nothing
- * else would be seen. */
-static average mean_gap(atvi_vi *v, atvi_idx n, double beta) {
-  atvi_idx good = 0;
-  double *x = v->weight, sum = 0, sum_sq = 0;
+/* Mean of the gaps without the lowest TRIM of them: early on a few draws are so far out that nothing else would be seen. */
+static average mean_gap(const atvi_cloud *c, double beta, double *scratch) {
+  atvi_idx good = 0, n = c->n;
+  double *x = scratch, sum = 0, sum_sq = 0;
   for (atvi_idx j = 0; j < n; j++) {
-    double g = gap(&v->look, j, beta);
+    double g = gap(c, j, beta);
     if (!isnan(g)) x[good++] = g;
   }
   atvi_sort(good, x, NULL, x + good);
@@ -142,67 +173,65 @@ static void tell(atvi_vi *v, const atvi_member *m, const char *phase, double don
                                            .ess = NAN});
 }
 
-static void ladder_draws(atvi_vi *v, atvi_member *m) {
-  atvi_vi_look(v, m, ATVI_STREAM_TRAIN, v->scramble++, false, LADDER_DRAWS);
-}
-
 /* On the ladder half a batch does: what counts there is the number of steps. */
 static void half_batch(atvi_vi *v, bool half) {
   atvi_idx n = v->opts.batch;
   atvi_elbo_set_batch(v->elbo, half && n >= 4 * ATVI_LANES ? n / 2 / ATVI_LANES * ATVI_LANES : n);
 }
 
-bool atvi_vi_climb(atvi_vi *v, atvi_member *m) {
+atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
-  double beta = 0;
-  v->step = STEP_FIRST;
+  trainer *t = v->trainer;
+  double beta = 0, step = STEP_FIRST;
   half_batch(v, true);
-  atvi_adam_reset(v->adam);
-  ladder_draws(v, m);
+  atvi_adam_reset(t->adam);
+  atvi_cloud draws = atvi_vi_glance(v, m, LADDER_DRAWS);
   for (int rung = 0; rung < RUNGS_MAX; rung++) {
-    double next = next_beta(&v->look, LADDER_DRAWS, beta);
+    double next = next_beta(&draws, beta);
     v->rungs++;
-    if (atvi_vi_reframe(v, m, LADDER_DRAWS, next - beta, false)) {
-      atvi_adam_reset(v->adam);
-      ladder_draws(v, m);
+    if (atvi_vi_reframe(v, m, &draws, next - beta, false)) {
+      atvi_adam_reset(t->adam);
+      draws = atvi_vi_glance(v, m, LADDER_DRAWS);
     }
-    v->beta = beta;
     if (next >= 1) {
-      atvi_vi_slopes(v, LADDER_DRAWS);
-      return true;
+      atvi_vi_slopes(v, &draws);
+      return (atvi_vi_trained){true, step, beta};
     }
-    average before = mean_gap(v, LADDER_DRAWS, next);
-    memcpy(v->best, m->phi, bytes);
+    average before = mean_gap(&draws, next, v->scratch);
+    memcpy(t->best, m->phi, bytes);
     for (int k = 0; k < RUNG_STEPS; k++) {
-      if (atvi_vi_over(v)) return false;
-      one_step(v, m, next, 0, v->size);
+      if (atvi_vi_over(v)) return (atvi_vi_trained){false, step, beta};
+      one_step(v, m, &(atvi_vi_rounds_opts){.beta = next, .last = v->size}, step);
     }
-    ladder_draws(v, m);
-    average after = mean_gap(v, LADDER_DRAWS, next);
+    draws = atvi_vi_glance(v, m, LADDER_DRAWS);
+    average after = mean_gap(&draws, next, v->scratch);
     bool better = after.mean > before.mean - 2 * SURE * hypot(before.se, after.se);
-    if (!better && v->step > STEP_LEAST) {
-      v->step *= 0.5;
-      memcpy(m->phi, v->best, bytes);
-      atvi_adam_reset(v->adam);
-      ladder_draws(v, m);
+    if (!better && step > STEP_LEAST) {
+      step *= 0.5;
+      memcpy(m->phi, t->best, bytes);
+      atvi_adam_reset(t->adam);
+      draws = atvi_vi_glance(v, m, LADDER_DRAWS);
       continue;
     }
     beta = next;
-    bool moved = atvi_vi_home(v, m, LADDER_DRAWS) > 0;
-    atvi_vi_slopes(v, LADDER_DRAWS);
-    if (moved) ladder_draws(v, m);
+    bool moved = atvi_vi_home(v, m, &draws) > 0;
+    atvi_vi_slopes(v, &draws);
+    if (moved) draws = atvi_vi_glance(v, m, LADDER_DRAWS);
     tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
-  return false; /* so many temperatures lead nowhere */
+  return (atvi_vi_trained){false, step, beta}; /* that many temperatures lead nowhere */
 }
 
 /* ---- rounds ---- */
 
-static void measure(atvi_vi *v, const atvi_member *m, double *phi, double beta, double *out) {
+/* Gaps of the test draws of m with these parameters; the draws. */
+static atvi_cloud measure(atvi_vi *v, const atvi_member *m, double *phi, double beta, double *out) {
   atvi_member at = *m;
   at.phi = phi;
-  atvi_vi_look(v, &at, ATVI_STREAM_TRAIN, TEST_SCRAMBLE, false, ATVI_VI_TEST);
-  for (atvi_idx j = 0; j < ATVI_VI_TEST; j++) out[j] = gap(&v->look, j, beta);
+  atvi_cloud c = atvi_vi_look(
+      v, &at, &(atvi_elbo_lot){.stream = ATVI_STREAM_TRAIN, .scramble = TEST_SCRAMBLE, .n = ATVI_VI_TEST});
+  for (atvi_idx j = 0; j < c.n; j++) out[j] = gap(&c, j, beta);
+  return c;
 }
 
 /* Mean of b - a (a NULL: of b) where both are numbers, its standard error, and the variance of the terms. */
@@ -222,62 +251,64 @@ static average difference(const double *a, const double *b, double *var) {
 
 static int round_steps(atvi_idx d) { return d == 1 ? 8 * ROUND : d < 4 ? 4 * ROUND / (int)d : ROUND; }
 
-/* The average of iterates remembers about a round. */
-static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, int *age) {
+/* Moves m, and the average of its iterates, which remembers about a round. */
+static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step, int *age,
+                      double *avg) {
   int n = round_steps(v->d);
   for (int k = 0; k < n; k++) {
     if (atvi_vi_over(v)) return false;
-    one_step(v, m, o->beta, o->first, o->last);
+    one_step(v, m, o, step);
     double keep = fmin(1 - 1.0 / n, 1 - 2.0 / (++*age + 1));
-    for (atvi_idx i = 0; i < v->size; i++) v->avg[i] = keep * v->avg[i] + (1 - keep) * m->phi[i];
+    for (atvi_idx i = 0; i < v->size; i++) avg[i] = keep * avg[i] + (1 - keep) * m->phi[i];
   }
   return true;
 }
 
-bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
+atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
   size_t bytes = (size_t)v->size * sizeof(double);
+  trainer *t = v->trainer;
   int halved = 0, age = 0;
   bool done = true;
   double worth = o->share > 0 ? fmin(GAIN / o->share, GAIN_MOST) : GAIN;
+  double step = fmin(STEP_ROUND, AGAIN * o->step);
   half_batch(v, false);
-  v->step = fmin(STEP_ROUND, AGAIN * v->step);
-  atvi_adam_reset(v->adam);
-  memcpy(v->best, m->phi, bytes);
-  memcpy(v->avg, m->phi, bytes);
-  measure(v, m, v->best, o->beta, v->gap_best);
-  double var, good = difference(NULL, v->gap_best, &var).good;
+  atvi_adam_reset(t->adam);
+  memcpy(t->best, m->phi, bytes);
+  memcpy(t->avg, m->phi, bytes);
+  measure(v, m, t->best, o->beta, t->gap_best);
+  double var, good = difference(NULL, t->gap_best, &var).good;
   for (int k = 0; k < o->most && halved <= o->halvings; k++) {
-    done = one_round(v, m, o, &age);
+    done = one_round(v, m, o, step, &age, t->avg);
     if (!done && age == 0) break;
-    measure(v, m, v->avg, o->beta, v->gap_now);
-    if (o->enough && o->enough(v)) {
-      memcpy(v->best, v->avg, bytes);
+    atvi_cloud test = measure(v, m, t->avg, o->beta, t->gap_now);
+    if (o->enough && o->enough(v, &test)) {
+      memcpy(t->best, t->avg, bytes);
       break;
     }
-    average gain = difference(v->gap_best, v->gap_now, &var), now = difference(NULL, v->gap_now, &var);
+    average gain = difference(t->gap_best, t->gap_now, &var), now = difference(NULL, t->gap_now, &var);
     tell(v, m, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), o->beta, now.mean);
     gain.mean += log(now.good / good);
     if (!(gain.mean > -2 * SURE * gain.se)) { /* worse, or not a number */
-      memcpy(m->phi, v->best, bytes);
-      memcpy(v->avg, v->best, bytes);
-      atvi_adam_reset(v->adam);
+      memcpy(m->phi, t->best, bytes);
+      memcpy(t->avg, t->best, bytes);
+      atvi_adam_reset(t->adam);
       age = 0;
-      v->step *= 0.5;
+      step *= 0.5;
       halved++;
     } else {
       good = now.good;
-      atvi_vi_home(v, m, ATVI_VI_TEST); /* raises log w, if anything: the gaps are then those of a worse q */
-      memcpy(v->best, v->avg, bytes);
-      memcpy(v->gap_best, v->gap_now, sizeof(double) * ATVI_VI_TEST);
+      atvi_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
+      memcpy(t->best, t->avg, bytes);
+      memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
       if (gain.mean < fmax(SURE * gain.se, worth * ROUND / round_steps(v->d))) {
-        v->step *= 0.5;
+        step *= 0.5;
         halved++;
       }
     }
     if (!done) break;
   }
-  memcpy(m->phi, v->best, bytes);
-  return done;
+  memcpy(m->phi, t->best, bytes);
+  return (atvi_vi_trained){done, step, o->beta};
 }
 
 /* ---- both ---- */
@@ -286,24 +317,25 @@ bool atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
 static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) {
   bool folds = false;
   atvi_vi_rounds_opts o = *opts;
-  double step = v->step;
   for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
   if (!folds) return true;
   o.most = SETTLE;
-  if (!atvi_vi_rounds(v, m, &o)) return false;
-  v->step = step;
-  ladder_draws(v, m);
-  atvi_vi_slopes(v, LADDER_DRAWS);
+  if (!atvi_vi_rounds(v, m, &o).done) return false;
+  atvi_cloud draws = atvi_vi_glance(v, m, LADDER_DRAWS);
+  atvi_vi_slopes(v, &draws);
   return true;
 }
 
 /* Given temperatures: all layers at each, or a block of layers for each, earlier ones frozen and later ones still the identity. */
 static bool given_ladder(atvi_vi *v, atvi_member *m) {
   int n = v->opts.n_rung;
+  double step = STEP_FIRST;
   for (int k = 0; k < n; k++) {
-    bool last = k == n - 1;
-    atvi_vi_rounds_opts o = {
-        1 / v->opts.temperature[k], INT32_MAX, last ? HALVINGS : HALVINGS_HOT, 0, v->size, 0, NULL};
+    atvi_vi_rounds_opts o = {.beta = 1 / v->opts.temperature[k],
+                             .step = step,
+                             .most = INT32_MAX,
+                             .halvings = k == n - 1 ? HALVINGS : HALVINGS_HOT,
+                             .last = v->size};
     if (v->opts.freeze) {
       atvi_idx skip;
       o.halvings = HALVINGS;
@@ -311,20 +343,31 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
       atvi_family_block(&v->family, (k + 1) * v->family.blocks / n - 1, &skip, &o.last);
     }
     v->rungs++;
-    if (!settle(v, m, &o) || !atvi_vi_rounds(v, m, &o)) return false;
+    if (!settle(v, m, &o)) return false;
+    atvi_vi_trained t = atvi_vi_rounds(v, m, &o);
+    if (!t.done) return false;
+    step = t.step;
   }
   return true;
 }
 
-bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double share, bool (*enough)(atvi_vi *)) {
-  return atvi_vi_rounds(v, m, &(atvi_vi_rounds_opts){1, INT32_MAX, HALVINGS, 0, v->size, share, enough});
+bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
+                        bool (*enough)(atvi_vi *, const atvi_cloud *)) {
+  atvi_vi_rounds_opts o = {.beta = 1,
+                           .step = step,
+                           .most = INT32_MAX,
+                           .halvings = HALVINGS,
+                           .last = v->size,
+                           .share = share,
+                           .enough = enough};
+  return atvi_vi_rounds(v, m, &o).done;
 }
 
 bool atvi_vi_train(atvi_vi *v, atvi_member *m) {
-  atvi_vi_rounds_opts o = {1, INT32_MAX, HALVINGS, 0, v->size, 0, NULL};
-  v->step = STEP_FIRST;
   if (v->opts.n_rung > 0) return given_ladder(v, m);
-  return atvi_vi_climb(v, m) && atvi_vi_choose_maps(v, m) && atvi_vi_rounds(v, m, &o);
+  atvi_vi_trained t = atvi_vi_climb(v, m);
+  if (t.done) t = atvi_vi_choose_maps(v, m, t);
+  return t.done && atvi_vi_train_more(v, m, t.step, 0, NULL);
 }
 
 /* ---- fine-tuning ---- */
@@ -337,28 +380,26 @@ enum { TUNE_STEPS = 40, TUNE_DRAWS = 512 };
 
 bool atvi_vi_tune(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
+  trainer *t = v->trainer;
   uint32_t fresh = v->scramble++;
-  atvi_elbo_room room = {v->look.theta, v->weight, v->work};
-  atvi_vi_quality before = atvi_vi_judge(v, m, fresh);
-  memcpy(v->best, m->phi, bytes);
-  memcpy(v->avg, m->phi, bytes);
-  atvi_adam_reset(v->adam);
+  atvi_elbo_room room = {v->room.theta, v->scratch, v->scratch + TUNE_DRAWS};
+  atvi_vi_quality before = atvi_vi_judge(v, m, fresh, NULL);
+  memcpy(t->best, m->phi, bytes);
+  memcpy(t->avg, m->phi, bytes);
+  atvi_adam_reset(t->adam);
   for (int k = 0; k < TUNE_STEPS && !atvi_vi_over(v); k++) {
-    atvi_elbo_grad_forward(v->elbo, m, TUNE_DRAWS, v->scramble++, &room, v->grad);
-    double norm = 0;
-    for (atvi_idx i = 0; i < v->size; i++) norm += v->grad[i] * v->grad[i];
-    norm = sqrt(norm);
-    for (atvi_idx i = 0; i < v->size && norm > TUNE_CLIP; i++) v->grad[i] *= TUNE_CLIP / norm;
-    atvi_adam_set_step(v->adam, TUNE_STEP * (1 - (double)k / TUNE_STEPS));
-    atvi_adam_step(v->adam, m->phi, v->grad);
+    atvi_elbo_grad_forward(v->elbo, m, TUNE_DRAWS, v->scramble++, &room, t->grad);
+    clip(v->size, TUNE_CLIP, t->grad);
+    atvi_adam_set_step(t->adam, TUNE_STEP * (1 - (double)k / TUNE_STEPS));
+    atvi_adam_step(t->adam, m->phi, t->grad);
     for (atvi_idx i = 0; i < v->size; i++)
-      v->avg[i] = TUNE_AVERAGE * v->avg[i] + (1 - TUNE_AVERAGE) * m->phi[i];
+      t->avg[i] = TUNE_AVERAGE * t->avg[i] + (1 - TUNE_AVERAGE) * m->phi[i];
     v->steps++;
     atvi_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, TUNE_STEPS);
   }
-  memcpy(m->phi, v->avg, bytes);
-  atvi_vi_quality after = atvi_vi_judge(v, m, fresh);
+  memcpy(m->phi, t->avg, bytes);
+  atvi_vi_quality after = atvi_vi_judge(v, m, fresh, NULL);
   bool helped = after.share > before.share || (after.share > SAME * before.share && after.khat < before.khat);
-  if (!helped) memcpy(m->phi, v->best, bytes);
+  if (!helped) memcpy(m->phi, t->best, bytes);
   return helped;
 }

@@ -27,57 +27,58 @@ enum {
 static const double ESS_DEFAULT =
     25000; /* a minor part of the cost: training takes twice as many gradients */
 
-typedef struct atvi_vi_final {
-  atvi_idx per_block, n; /* draws per block; in all */
+typedef struct atvi_vi_lots {
+  atvi_idx per_block; /* draws per block */
   int blocks;
-  atvi_idx *count; /* [n_part] draws per block of each component */
-  atvi_cloud c;
-  double *log_w, *w, *work, *part_q; /* [n], [n], scratch, [n] */
-  atvi_psis_info psis;
-  double elbo, se;
-} final;
+  atvi_idx *count;       /* [n_part] draws per block of each component */
+  double *work, *part_q; /* scratch, [n] */
+} lots;
 
 /* Shares of the components by the evidence that each found alone. */
-static void share_out(const atvi_vi *v, final *f) {
-  double top = -HUGE_VAL, sum = 0;
-  for (atvi_idx k = 0; k < v->n_part; k++) top = fmax(top, v->part[k].log_evidence);
-  for (atvi_idx k = 0; k < v->n_part; k++) sum += exp(v->part[k].log_evidence - top);
-  f->n = 0;
+static void share_out(const atvi_vi *v, atvi_vi_weights *w) {
+  lots *f = w->lots;
+  double all = atvi_vi_all_evidence(v);
+  w->c.n = 0;
   for (atvi_idx k = 0; k < v->n_part; k++) {
     double share = v->n_part == 1  ? 1
-                   : isfinite(top) ? exp(v->part[k].log_evidence - top) / sum
+                   : isfinite(all) ? exp(v->part[k].log_evidence - all)
                                    : 1.0 / (double)v->n_part;
     f->count[k] = (atvi_idx)ceil(share * (double)f->per_block / ATVI_GUARD) * ATVI_GUARD;
     if (f->count[k] < LEAST_SHARE) f->count[k] = LEAST_SHARE;
     v->part[k].share = (double)f->count[k];
-    f->n += BLOCKS * f->count[k];
+    w->c.n += BLOCKS * f->count[k];
   }
-  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].share *= (double)BLOCKS / (double)f->n;
+  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].share *= (double)BLOCKS / (double)w->c.n;
 }
 
-static bool make_room(atvi_vi *v, final *f) {
-  f->log_w = atvi_pool_take(v->pool, (size_t)f->n, sizeof(double));
-  f->w = atvi_pool_take(v->pool, (size_t)f->n, sizeof(double));
-  f->part_q = atvi_pool_take(v->pool, (size_t)f->n, sizeof(double));
-  f->work = atvi_pool_take(v->pool, atvi_psis_work(f->n), sizeof(double));
-  return atvi_vi_cloud(v, f->n, &f->c);
+static bool make_room(atvi_vi *v, atvi_vi_weights *w) {
+  lots *f = w->lots;
+  atvi_idx n = w->c.n;
+  w->log_w = atvi_pool_take(v->pool, (size_t)n, sizeof(double));
+  w->w = atvi_pool_take(v->pool, (size_t)n, sizeof(double));
+  f->part_q = atvi_pool_take(v->pool, (size_t)n, sizeof(double));
+  f->work = atvi_pool_take(v->pool, atvi_psis_work(n), sizeof(double));
+  bool made = atvi_vi_cloud(v->pool, v->d, n, &w->c);
+  w->c.n = n;
+  return made;
 }
 
 /* Draws block after block, component after component, unless the run is to end: then n and blocks are what there is. */
-static void draw(atvi_vi *v, final *f, bool all) {
+static void draw(atvi_vi *v, atvi_vi_weights *w, bool all) {
+  lots *f = w->lots;
   atvi_idx at = 0;
   for (f->blocks = 0; f->blocks < BLOCKS; f->blocks++) {
     v->cut = f->blocks >= BLOCKS_LEAST && atvi_vi_late(v);
     if (v->cut) break;
     for (atvi_idx k = 0; k < v->n_part; k++) {
       atvi_elbo_lot lot = {ATVI_STREAM_FINAL, v->final_scramble++, 0, f->count[k], true};
-      atvi_elbo_draw(v->elbo, &v->part[k].at, &lot, &f->c, at);
+      atvi_elbo_draw(v->elbo, &v->part[k].at, &lot, &w->c, at);
       at += f->count[k];
       if (all)
-        atvi_vi_tell(v, "drawing", 0.85 + 0.15 * (double)at / (double)f->n, "%td of %td draws", at, f->n);
+        atvi_vi_tell(v, "drawing", 0.85 + 0.15 * (double)at / (double)w->c.n, "%td of %td draws", at, w->c.n);
     }
   }
-  f->n = at;
+  w->c.n = at;
 }
 
 void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q) {
@@ -89,28 +90,29 @@ void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, 
 }
 
 /* log_q of every draw becomes that of the mixture. */
-static void mix(atvi_vi *v, final *f) {
-  if (v->n_part > 1) atvi_vi_log_q(v, &f->c, f->n, f->part_q, f->c.log_q);
+static void mix(atvi_vi *v, atvi_vi_weights *w) {
+  if (v->n_part > 1) atvi_vi_log_q(v, &w->c, w->c.n, w->lots->part_q, w->c.log_q);
 }
 
 /* Standard error of the log evidence from the blocks. */
-static double block_error(const final *f) {
-  atvi_idx per = f->n / f->blocks;
+static double block_error(const atvi_vi_weights *w) {
+  const lots *f = w->lots;
+  atvi_idx per = w->c.n / f->blocks;
   double top = -HUGE_VAL, mean = 0, var = 0, block[BLOCKS];
-  for (atvi_idx j = 0; j < f->n; j++) top = fmax(top, f->log_w[j]);
+  for (atvi_idx j = 0; j < w->c.n; j++) top = fmax(top, w->log_w[j]);
   if (!isfinite(top)) return NAN;
   for (int b = 0; b < f->blocks; b++) {
     block[b] = 0;
-    for (atvi_idx j = b * per; j < (b + 1) * per; j++) block[b] += exp(f->log_w[j] - top) / (double)per;
+    for (atvi_idx j = b * per; j < (b + 1) * per; j++) block[b] += exp(w->log_w[j] - top) / (double)per;
     mean += block[b] / f->blocks;
   }
   for (int b = 0; b < f->blocks; b++) var += (block[b] - mean) * (block[b] - mean) / (f->blocks - 1);
   return sqrt(var / f->blocks) / mean;
 }
 
-static void tell_weights(atvi_vi *v, const final *f) {
+static void tell_weights(atvi_vi *v, const atvi_vi_weights *w) {
   char detail[96];
-  snprintf(detail, sizeof detail, "%td draws, k-hat %.2f", f->n, f->psis.khat);
+  snprintf(detail, sizeof detail, "%td draws, k-hat %.2f", w->c.n, w->psis.khat);
   v->told = fmax(v->told, 0.85);
   atvi_tell_about(v->ctx, &(atvi_progress){.phase = "weighing",
                                            .done = v->told,
@@ -120,99 +122,124 @@ static void tell_weights(atvi_vi *v, const final *f) {
                                            .temperature = NAN, /* the ELBO is of all components together */
                                            .elbo = NAN,
                                            .part = NAN,
-                                           .khat = f->psis.khat,
+                                           .khat = w->psis.khat,
                                            .rhat = NAN,
                                            .ess = NAN});
 }
 
 /* Whose draws have the weights that are wild? The others need no further training. */
-static void blame(atvi_vi *v, const final *f) {
+static void blame(atvi_vi *v, const atvi_vi_weights *w) {
+  const lots *f = w->lots;
   double mean = 0, all = 0;
   atvi_idx at = 0;
-  for (atvi_idx j = 0; j < f->n; j++) mean += f->w[j] / (double)f->n;
+  for (atvi_idx j = 0; j < w->c.n; j++) mean += w->w[j] / (double)w->c.n;
   for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = 0;
   for (int b = 0; b < f->blocks; b++)
     for (atvi_idx k = 0; k < v->n_part; k++)
       for (atvi_idx end = at + f->count[k]; at < end; at++)
-        if (f->w[at] > WILD * mean) v->part[k].blame += f->w[at];
+        if (w->w[at] > WILD * mean) v->part[k].blame += w->w[at];
   for (atvi_idx k = 0; k < v->n_part; k++) all += v->part[k].blame;
   for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = all > 0 ? v->part[k].blame / all : 1;
 }
 
-static void weigh(atvi_vi *v, final *f) {
+static void weigh(atvi_vi *v, atvi_vi_weights *w) {
+  const atvi_cloud *c = &w->c;
   double sum = 0, n = 0, tried = 0;
-  mix(v, f);
-  for (atvi_idx j = 0; j < f->n; j++) {
-    double w = f->c.log_pi[j] - f->c.log_q[j];
-    f->log_w[j] = isfinite(w) ? w : -HUGE_VAL;
-    double e = f->c.log_pi[j] - (v->n_part == 1 ? f->c.log_member[j] : f->c.log_q[j]);
-    if (isnan(f->c.log_member[j])) continue; /* stretched */
+  mix(v, w);
+  for (atvi_idx j = 0; j < c->n; j++) {
+    double r = c->log_pi[j] - c->log_q[j];
+    w->log_w[j] = isfinite(r) ? r : -HUGE_VAL;
+    double e = c->log_pi[j] - (v->n_part == 1 ? c->log_member[j] : c->log_q[j]);
+    if (isnan(c->log_member[j])) continue; /* stretched */
     tried++;
     if (!isfinite(e)) continue;
     sum += e;
     n++;
   }
-  f->elbo = sum / n + log(n / tried); /* that of q given success */
-  f->psis = atvi_psis(f->n, f->log_w, f->w, f->work);
-  blame(v, f);
+  w->elbo = sum / n + log(n / tried); /* that of q given success */
+  w->psis = atvi_psis(c->n, w->log_w, w->w, w->lots->work);
+  blame(v, w);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
-  f->se = fmax(block_error(f), fabs(f->psis.log_mean - f->psis.log_mean_smooth)) *
-          atvi_psis_inflation(f->psis.khat);
-  tell_weights(v, f);
+  w->se = fmax(block_error(w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
+          atvi_psis_inflation(w->psis.khat);
+  tell_weights(v, w);
 }
 
 /* Draws per block for the effective size wanted, from what the last draws were worth. */
-static atvi_idx enough(const atvi_vi *v) {
+static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
   double wanted = isnan(v->opts.ess) ? ESS_DEFAULT : v->opts.ess;
-  double share = fmax(v->share, 1e-3) * 0.97; /* a little less than seen */
+  double share = w->c.n > 0 ? w->psis.ess / (double)w->c.n : 0;
+  share = fmax(share, 1e-3) * 0.97; /* a little less than seen */
   atvi_idx per = FIRST, most = isnan(v->opts.ess) ? MOST : MOST_WANTED;
   while (per < most && (double)(per * BLOCKS) * share < wanted) per += FIRST;
   return per;
 }
 
+bool atvi_vi_tail_fits(const atvi_vi_weights *w) { return w->psis.khat < atvi_psis_threshold(w->c.n); }
+
+bool atvi_vi_permits(const atvi_vi_weights *w) {
+  return w->c.n > 0 && atvi_psis_permits(w->c.n, w->psis.khat, w->psis.excess);
+}
+
+atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
+  if (w->c.n > 0 && atvi_vi_late(v)) return ATVI_OK; /* what there is is better than what haste would add */
+  atvi_vi_weights next = {.all = all};
+  next.lots = atvi_pool_take(v->pool, 1, sizeof *next.lots);
+  if (next.lots) next.lots->count = atvi_pool_take(v->pool, (size_t)v->n_part, sizeof *next.lots->count);
+  if (atvi_pool_failed(v->pool)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td components", v->n_part);
+  next.lots->per_block = all ? enough(v, w) : atvi_vi_late(v) ? HASTY : FIRST;
+  share_out(v, &next);
+  if (!make_room(v, &next)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", next.c.n);
+  draw(v, &next, all);
+  if (v->cut && w->c.n > next.c.n) return ATVI_OK;
+  *w = next;
+  weigh(v, w);
+  return ATVI_OK;
+}
+
 /* ---- delivery ---- */
 
-static double outside_share(const atvi_vi *v, const final *f) {
+static double outside_share(const atvi_vi *v, const atvi_vi_weights *w) {
   double out = 0;
   bool folds = false;
   for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
   if (!folds) return 0;
-  for (atvi_idx j = 0; j < f->n; j++) {
+  for (atvi_idx j = 0; j < w->c.n; j++) {
     bool outside = false;
     for (atvi_idx i = 0; i < v->d; i++) {
       const atvi_map *m = &v->space->map[i];
       if (m->kind != ATVI_MAP_SURJECTION) continue;
-      double x = f->c.x[i * f->c.cap + j], theta = f->c.theta[i * f->c.cap + j], home;
+      double x = w->c.x[i * w->c.cap + j], theta = w->c.theta[i * w->c.cap + j], home;
       atvi_map_inv(m, 1, &theta, &home);
       outside = outside || fabs(home - x) > 1e-9 * (1 + fabs(x));
     }
     out += outside;
   }
-  return out / (double)f->n;
+  return out / (double)w->c.n;
 }
 
-static bool is_kept(const final *f, atvi_idx j, bool hold) {
-  return isfinite(f->c.log_pi[j]) && (hold || !isnan(f->c.log_member[j]));
+static bool is_kept(const atvi_vi_weights *w, atvi_idx j, bool hold) {
+  return isfinite(w->c.log_pi[j]) && (hold || !isnan(w->c.log_member[j]));
 }
 
-static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
+static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
   const atvi_target *t = v->space->target;
   /* Without weights the stretched draws have no place: they are no draws of q. */
-  bool hold = v->permits;
+  bool hold = atvi_vi_permits(w);
   atvi_idx n = 0, at = 0;
-  for (atvi_idx j = 0; j < f->n; j++) n += is_kept(f, j, hold);
+  for (atvi_idx j = 0; j < w->c.n; j++) n += is_kept(w, j, hold);
   if (n == 0)
     return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NEVER_EVALUATED,
                         "no draw of the approximation can be evaluated");
   ATVI_TRY(atvi_deliver_new(v->ctx, t, n, 1, true, out));
   atvi_draws *d = *out;
   d->chains = false;
-  for (atvi_idx j = 0; j < f->n; j++) {
-    if (!is_kept(f, j, hold)) continue;
-    for (atvi_idx i = 0; i < v->d; i++) d->x[i * n + at] = f->c.theta[i * f->c.cap + j];
-    d->log_prior[at] = f->c.log_prior[j];
-    d->log_lik[at] = f->c.log_lik[j];
-    d->weight[at++] = fmax(f->w[j], DBL_MIN); /* one that underflows is still a draw */
+  for (atvi_idx j = 0; j < w->c.n; j++) {
+    if (!is_kept(w, j, hold)) continue;
+    for (atvi_idx i = 0; i < v->d; i++) d->x[i * n + at] = w->c.theta[i * w->c.cap + j];
+    d->log_prior[at] = w->c.log_prior[j];
+    d->log_lik[at] = w->c.log_lik[j];
+    d->weight[at++] = fmax(w->w[j], DBL_MIN); /* one that underflows is still a draw */
   }
   double all = 0;
   for (atvi_idx k = 0; k < n; k++) all += d->weight[k];
@@ -221,8 +248,7 @@ static atvi_status copy_draws(atvi_vi *v, const final *f, atvi_draws **out) {
   return ATVI_OK;
 }
 
-void atvi_vi_made(const atvi_vi *v, atvi_made *made) {
-  const final *f = v->final;
+void atvi_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made) {
   bool whole = v->converged && !v->cut;
   made->method = v->opts.method;
   made->model = v->space->target->name;
@@ -231,77 +257,44 @@ void atvi_vi_made(const atvi_vi *v, atvi_made *made) {
   made->evaluations = atvi_evaluator_count(v->ev);
   made->failures = atvi_evaluator_failures(v->ev);
   made->end = whole ? ATVI_END_DONE : atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
-  made->log_evidence = f->psis.log_mean;
-  made->log_evidence_se = f->se;
-  made->elbo = v->extended ? fmax(f->elbo, v->bound) : f->elbo;
-  made->khat = f->psis.khat;
+  made->log_evidence = w->psis.log_mean;
+  made->log_evidence_se = w->se;
+  made->elbo = w->elbo;
+  made->khat = w->psis.khat;
   made->ess_wanted = isnan(v->opts.ess) ? NAN : v->opts.ess;
-  made->efficiency = f->psis.ess / (double)f->n;
-  made->outside = outside_share(v, f);
+  made->efficiency = w->psis.ess / (double)w->c.n;
+  made->outside = outside_share(v, w);
   made->rungs = v->rungs;
   made->steps = v->steps;
   made->tuned = v->tuned;
-  made->excess = f->psis.excess;
+  made->excess = w->psis.excess;
   made->lost = 0;
-  for (atvi_idx j = 0; j < f->n; j++) made->lost += isnan(f->c.log_lik[j]) / (double)f->n;
+  for (atvi_idx j = 0; j < w->c.n; j++) made->lost += isnan(w->c.log_lik[j]) / (double)w->c.n;
 }
 
-static atvi_status deliver(atvi_vi *v, const final *f, atvi_draws **out) {
-  ATVI_TRY(copy_draws(v, f, out));
-  atvi_vi_made(v, &(*out)->made);
-  atvi_vi_points p = {f->n, f->c.cap, f->c.x, f->w, v->permits};
+static atvi_status deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
+  ATVI_TRY(copy_draws(v, w, out));
+  atvi_vi_made(v, w, &(*out)->made);
+  atvi_vi_points p = {w->c.n, w->c.cap, w->c.x, w->w, atvi_vi_permits(w)};
   return atvi_vi_mode_shares(v, &p, *out);
 }
 
 /* ---- for the exact sampler ---- */
 
-atvi_idx atvi_vi_ratios(const atvi_vi *v, const double **log_w) {
-  *log_w = v->final->log_w;
-  return v->final->n;
-}
-
-double atvi_vi_elbo(const atvi_vi *v) { return v->final->elbo; }
-
-void atvi_vi_draw_at(const atvi_vi *v, atvi_idx j, atvi_idx stride, double *x) {
-  for (atvi_idx i = 0; i < v->d; i++) x[i * stride] = v->final->c.x[i * v->final->c.cap + j];
-}
-
 /* Systematic: the number of times that a draw is taken differs from its expectation by less than one. */
-void atvi_vi_starts(const atvi_vi *v, atvi_idx n, double *x) {
-  const final *f = v->final;
+void atvi_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, double *x) {
   atvi_rng r = atvi_rng_at(v->opts.seed, ATVI_STREAM_EXACT, 0, 0);
-  double most = 1 / sqrt((double)f->n), all = 0, sum = 0, u = atvi_rng_uniform(&r);
-  for (atvi_idx j = 0; j < f->n; j++) all += fmin(f->w[j], most);
+  double most = 1 / sqrt((double)w->c.n), all = 0, sum = 0, u = atvi_rng_uniform(&r);
+  for (atvi_idx j = 0; j < w->c.n; j++) all += fmin(w->w[j], most);
   atvi_idx j = -1;
   for (atvi_idx k = 0; k < n; k++) {
-    while (j < f->n - 1 && (j < 0 || sum < (u + (double)k) / (double)n * all)) sum += fmin(f->w[++j], most);
-    for (atvi_idx i = 0; i < v->d; i++) x[i * n + k] = f->c.x[i * f->c.cap + j];
+    while (j < w->c.n - 1 && (j < 0 || sum < (u + (double)k) / (double)n * all)) sum += fmin(w->w[++j], most);
+    for (atvi_idx i = 0; i < v->d; i++) x[i * n + k] = w->c.x[i * w->c.cap + j];
   }
 }
 
-atvi_status atvi_vi_weigh(atvi_vi *v, bool all) {
-  final *before = v->final;
-  if (before && atvi_vi_late(v))
-    return ATVI_OK; /* what there is is better than what could be drawn in haste */
-  final *f = atvi_pool_take(v->pool, 1, sizeof *f);
-  if (f) f->count = atvi_pool_take(v->pool, (size_t)v->n_part, sizeof *f->count);
-  if (!f || !f->count) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td components", v->n_part);
-  f->per_block = all ? enough(v) : atvi_vi_late(v) ? HASTY : FIRST;
-  share_out(v, f);
-  if (!make_room(v, f)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", f->n);
-  draw(v, f, all);
-  if (v->cut && before && before->n > f->n) return ATVI_OK;
-  v->final = f;
-  v->weighed_all = all;
-  weigh(v, f);
-  v->tail_fits = f->psis.khat < atvi_psis_threshold(f->n);
-  v->permits = atvi_psis_permits(f->n, f->psis.khat, f->psis.excess);
-  v->share = f->psis.ess / (double)f->n;
-  return ATVI_OK;
-}
-
-atvi_status atvi_vi_deliver(atvi_vi *v, atvi_draws **out) {
-  atvi_status status = deliver(v, v->final, out);
+atvi_status atvi_vi_deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
+  atvi_status status = deliver(v, w, out);
   if (status != ATVI_OK) {
     atvi_draws_free(*out);
     *out = NULL;

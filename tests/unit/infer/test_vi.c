@@ -71,8 +71,8 @@ static void unweighted_draws_are_correlated(void) {
   toy_set(&t, 3, -20, 20);
   inside *w = inside_new(&t, &o, 2);
   CHECK(atvi_vi_train(&w->v, w->m));
-  atvi_vi_look(&w->v, w->m, ATVI_STREAM_TEST, 1, false, ATVI_VI_LOOK);
-  const double *x = w->v.look.theta;
+  atvi_cloud c = atvi_vi_glance(&w->v, w->m, ATVI_VI_LOOK);
+  const double *x = c.theta;
   for (int j = 1; j < 3; j++)
     for (int i = 0; i < j; i++) {
       const double *a = x + i * ATVI_VI_LOOK, *b = x + j * ATVI_VI_LOOK;

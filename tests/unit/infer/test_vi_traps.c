@@ -10,20 +10,22 @@ static void check_homecoming(inside *w, atvi_idx i, int want, double low, double
   enum { M = ATVI_VI_TEST };
   static double theta[2 * M], log_q[M];
   atvi_vi *v = &w->v;
-  atvi_vi_look(v, w->m, ATVI_STREAM_TEST, 3, false, M);
-  for (int k = 0; k < 2; k++) memcpy(theta + k * M, v->look.theta + k * ATVI_VI_LOOK, M * sizeof(double));
-  memcpy(log_q, v->look.log_q, M * sizeof(double));
-  CHECK_INT(atvi_vi_home(v, w->m, M), want);
-  atvi_vi_look(v, w->m, ATVI_STREAM_TEST, 3, false, M);
+  atvi_elbo_lot lot = {.stream = ATVI_STREAM_TEST, .scramble = 3, .n = M};
+  atvi_cloud c = atvi_vi_look(v, w->m, &lot);
+  CHECK(c.n == M);
+  for (int k = 0; k < 2; k++) memcpy(theta + k * M, c.theta + k * c.cap, M * sizeof(double));
+  memcpy(log_q, c.log_q, M * sizeof(double));
+  CHECK_INT(atvi_vi_home(v, w->m, &c), want);
+  c = atvi_vi_look(v, w->m, &lot);
   int inside_box = 0;
   for (int k = 0; k < M; k++) {
-    for (int j = 0; j < 2; j++) CHECK_ABS(v->look.theta[j * ATVI_VI_LOOK + k], theta[j * M + k], 1e-12);
-    CHECK_ABS(v->look.log_q[k], log_q[k], 1e-12);
-    double x = v->look.x[i * ATVI_VI_LOOK + k];
+    for (int j = 0; j < 2; j++) CHECK_ABS(c.theta[j * c.cap + k], theta[j * M + k], 1e-12);
+    CHECK_ABS(c.log_q[k], log_q[k], 1e-12);
+    double x = c.x[i * c.cap + k];
     inside_box += x >= low && x <= high;
   }
   CHECK_MSG(inside_box > 0.95 * M, "%d of %d draws are home", inside_box, M);
-  CHECK_INT(atvi_vi_home(v, w->m, M), 0); /* and stays */
+  CHECK_INT(atvi_vi_home(v, w->m, &c), 0); /* and stays */
 }
 
 /* The frame that has y = 0 at `shift` in coordinate i, upright or reflected. */
@@ -104,10 +106,10 @@ static void training_from_a_copy_ends_at_home(void) {
       inside *w = inside_new(&t, &o, 2);
       put_frame(w->m, 0, starts[k], 1);
       CHECK(atvi_vi_train(&w->v, w->m));
-      atvi_vi_quality q = atvi_vi_judge(&w->v, w->m, 1u << 30);
+      atvi_vi_quality q = atvi_vi_judge(&w->v, w->m, 1u << 30, NULL);
       int home = 0;
-      atvi_vi_look(&w->v, w->m, ATVI_STREAM_TEST, 1, false, ATVI_VI_TEST);
-      for (int j = 0; j < ATVI_VI_TEST; j++) home += fabs(w->v.look.x[j]) <= 2;
+      atvi_cloud c = atvi_vi_glance(&w->v, w->m, ATVI_VI_TEST);
+      for (int j = 0; j < ATVI_VI_TEST; j++) home += fabs(c.x[j]) <= 2;
       CHECK_MSG(home > 0.8 * ATVI_VI_TEST,
                 "start %g, given %d: %d of %d at home, log Z %.3f, want %.3f, ESS %.3f", starts[k], given,
                 home, ATVI_VI_TEST, q.log_evidence, near_bound_log_z(2), q.share);
@@ -132,10 +134,11 @@ static void slopes_follow_the_spread(void) {
     toy_bound(&t, 1, -3, 5, "probit");
     inside *w = inside_new(&t, &o, 1);
     atvi_rng r = atvi_rng_at(1, ATVI_STREAM_TEST, 0, 0);
-    for (int j = 0; j < ATVI_VI_TEST; j++)
-      w->v.look.x[j] = w->v.look.x[ATVI_VI_LOOK + j] = 0.3 + sds[k] * atvi_rng_normal(&r);
+    double x[2 * ATVI_VI_TEST];
+    atvi_cloud c = {.cap = ATVI_VI_TEST, .n = ATVI_VI_TEST, .x = x};
+    for (int j = 0; j < ATVI_VI_TEST; j++) x[j] = x[ATVI_VI_TEST + j] = 0.3 + sds[k] * atvi_rng_normal(&r);
     double other = w->v.space->map[1].slope;
-    atvi_vi_slopes(&w->v, ATVI_VI_TEST);
+    atvi_vi_slopes(&w->v, &c);
     double slope = w->v.space->map[0].slope;
     CHECK_OK(atvi_map_check(w->v.ctx, &w->v.space->map[0]));
     CHECK_MSG(slope >= 1 && slope <= 1000, "sd %g: slope %g", sds[k], slope);
