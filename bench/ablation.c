@@ -24,7 +24,6 @@
 
 enum {
   SEEDS = 10,
-  BLOCKS = 16,      /* as in src/infer/vi_weights.c */
   MOST_SECONDS = 20 /* a fit that works out needs one; one that has lost its way can take minutes */
 };
 #define RIGHT_MEAN 0.1 /* exact sd */
@@ -102,12 +101,11 @@ static void compare(const problem *p, const atvi_target *t, const atvi_draws *d,
   }
 }
 
-/* Draws of q alone. Draws come in blocks, and the last sixteenth of a block is stretched, as long as there is one component and none
- * was left out for having no weight. */
+/* Draws of q alone: the stretched ones, one in sixteen, come last, as long as there is one component and none was left out for having no
+ * weight. */
 static void unweighted(const atvi_draws *d, bool one_part, double *w) {
-  atvi_idx block = d->n / BLOCKS;
-  bool known = one_part && d->n % (BLOCKS * ATVI_GUARD) == 0 && d->made.lost == 0;
-  for (atvi_idx j = 0; j < d->n; j++) w[j] = !known || j % block < block - block / ATVI_GUARD;
+  bool known = one_part && d->made.lost == 0;
+  for (atvi_idx j = 0; j < d->n; j++) w[j] = !known || j < d->n - d->n / ATVI_GUARD;
 }
 
 static const char *map_of(const problem *p, const setting *s) {

@@ -206,6 +206,7 @@ enum { IMPROVE_TIMES = 3, EXTEND_TIMES = 2 };
 /* What a run does, in this order; after() says when a phase is left out or comes again. */
 typedef enum {
   TRAIN,       /* the first component: ladder and rounds */
+  WEIGH_ONE,   /* a few thousand draws of it */
   SEEK,        /* look for other modes */
   COVER,       /* a component for each that q misses */
   WEIGH_FIRST, /* a few thousand draws of the mixture */
@@ -254,7 +255,8 @@ static phase after(const fit *f, phase now) {
   const atvi_vi *v = f->v;
   bool over = atvi_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
   switch (now) {
-  case TRAIN: return !v->converged ? WEIGH_FIRST : v->opts.seek_modes && !over ? SEEK : COVER;
+  case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
+  case WEIGH_ONE: return SEEK;
   case SEEK: return COVER;
   case COVER: return WEIGH_FIRST;
   case WEIGH_FIRST:
@@ -275,7 +277,11 @@ static phase after(const fit *f, phase now) {
   return wants_edges(f) ? EXTEND : sample_next(f);
 }
 
-static void tune(atvi_vi *v, atvi_vi_part *p) { v->tuned = fmax(v->tuned, atvi_vi_tune(v, &p->at)); }
+static void tune(atvi_vi *v, atvi_vi_part *p) {
+  bool kept = atvi_vi_tune(v, &p->at);
+  if (kept) p->drawn = 0;
+  v->tuned = fmax(v->tuned, kept);
+}
 
 /* More of everything, for every component that has its part in the wild weights. */
 static void improve(atvi_vi *v) {
@@ -283,9 +289,11 @@ static void improve(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     if (p->blame < BLAME) continue;
-    atvi_vi_train_more(v, &p->at, STEP_AGAIN, v->n_part > 1 ? exp(p->log_evidence - all) : 1, NULL);
+    double share = v->n_part > 1 ? exp(p->log_evidence - all) : 1;
+    if (atvi_vi_train_more(v, &p->at, STEP_AGAIN, share, NULL).changed) p->drawn = 0;
     if (may_tune(v)) tune(v, p);
-    if (v->n_part > 1) p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;
+    if (v->n_part > 1 && p->drawn == 0)
+      p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;
   }
 }
 
@@ -311,6 +319,7 @@ static atvi_status enter(fit *f, phase now) {
   case TRAIN: v->converged = atvi_vi_train(v, &v->part[0].at); return ATVI_OK;
   case SEEK: return atvi_vi_seek(v);
   case COVER: return atvi_vi_cover(v);
+  case WEIGH_ONE:
   case WEIGH_FIRST: return atvi_vi_weigh(v, &f->w, false);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return weigh_all(f);
@@ -324,18 +333,16 @@ static atvi_status enter(fit *f, phase now) {
   return f->out ? ATVI_OK : atvi_vi_deliver(v, &f->w, &f->out);
 }
 
-static atvi_status run(atvi_vi *v, atvi_draws **out) {
-  fit f = {.v = v};
+static atvi_status run(fit *f) {
+  atvi_vi *v = f->v;
   ATVI_TRY(atvi_vi_open(v));
   atvi_vi_part *first = &v->part[v->n_part++];
   if (!atvi_vi_member_new(v, NULL, NULL, &first->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
   ATVI_TRY(first_look(v));
   phase now = TRAIN;
-  for (; now != DELIVER; now = after(&f, now)) ATVI_TRY(enter(&f, now));
-  ATVI_TRY(enter(&f, DELIVER));
-  *out = f.out;
-  return ATVI_OK;
+  for (; now != DELIVER; now = after(f, now)) ATVI_TRY(enter(f, now));
+  return enter(f, DELIVER);
 }
 
 atvi_status atvi_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts, atvi_draws **out) {
@@ -343,7 +350,10 @@ atvi_status atvi_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *o
   atvi_vi v = {.ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_vi_defaults(), .tuned = NAN};
   v.begun_s = atvi_clock_s();
   ATVI_TRY(check_opts(ctx, &v.opts));
-  atvi_status status = run(&v, out);
+  fit f = {.v = &v};
+  atvi_status status = run(&f);
+  atvi_vi_weights_free(&f.w);
   atvi_vi_close(&v);
+  *out = f.out;
   return status;
 }

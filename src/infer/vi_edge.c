@@ -177,6 +177,7 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
   if (!isfinite(found) || log_lacking(e, &seen) < best + log(LOST)) return ATVI_OK;
   part->log_evidence = fmin(found, best + log(SHARE_MOST));
   part->share = DBL_MIN; /* until the next weighing */
+  part->drawn = 0;
   v->n_part++;
   return ATVI_OK;
 }
@@ -192,8 +193,6 @@ atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w) {
     move(&e, UINT32_MAX - v->edge_moves++); /* above any iteration of the exact sampler */
     if (step % LOOK_EVERY == LOOK_EVERY - 1) look(&e);
   }
-  if (v->n_part == 1)
-    v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++, NULL).log_evidence;
   double best = atvi_vi_best_evidence(v);
   for (atvi_idx side = 0; side < e.sides && v->n_part < ATVI_VI_PARTS; side++)
     if (e.seen[side] > 0) ATVI_TRY(add(&e, side, best));

@@ -93,8 +93,9 @@ static atvi_status add_component(atvi_vi *v, const atvi_peak *p, bool much, bool
   atvi_cloud seen;
   if (!atvi_vi_member_new(v, p->x, p->chol, &part->at))
     return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
+  part->drawn = 0;
   v->n_part++;
-  if (!atvi_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray)) v->converged = false;
+  if (!atvi_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray).done) v->converged = false;
   part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
   *astray = !much && is_astray(v, &seen);
   return ATVI_OK;
@@ -155,7 +156,6 @@ atvi_status atvi_vi_seek(atvi_vi *v) {
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * HOP_STARTS), sizeof *start);
   if (!start) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
   atvi_vi_tell(v, "other modes", 0.75, "%d climbs", STARTS);
-  v->part[0].log_evidence = atvi_vi_judge(v, &v->part[0].at, v->scramble++, NULL).log_evidence;
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
   atvi_sobol_normal(key, 0, v->d, STARTS, start);
   atvi_modes_opts opts = atvi_modes_defaults();
@@ -164,6 +164,7 @@ atvi_status atvi_vi_seek(atvi_vi *v) {
   opts.user = v;
   ATVI_TRY(atvi_modes_find(v->space, &opts, v->pool, STARTS, start, &v->modes));
   for (int k = 0; k < HOPS && v->modes.n > 1 && !atvi_vi_over(v); k++) ATVI_TRY(hop(v, &opts, start));
-  if (v->modes.n > 1) atvi_vi_slopes_of_peaks(v, atvi_vi_best_evidence(v) - MATTERS);
+  if (v->modes.n > 1 && atvi_vi_slopes_of_peaks(v, atvi_vi_best_evidence(v) - MATTERS))
+    v->part[0].drawn = 0; /* log pi of its draws has changed */
   return ATVI_OK;
 }

@@ -23,6 +23,8 @@ typedef struct {
   double log_evidence;
   /* Share of the draws. */
   double share;
+  /* Number of the first scrambling of its final draws; 0: it has none, or has changed since. */
+  uint32_t drawn;
   /* Share of the wild weights that its draws have; 1 for all if there are none. */
   double blame;
 } atvi_vi_part;
@@ -80,7 +82,12 @@ typedef struct {
   double se;
   /* These are all draws that are wanted. */
   bool all;
-  struct atvi_vi_lots *lots;
+  /* Owns these arrays. */
+  atvi_pool *pool;
+  /* [c.cap] number of the scrambling that each draw came from, which says its component and block. */
+  uint32_t *from;
+  /* [c.cap] and atvi_psis_work(c.cap): scratch. */
+  double *part_q, *work;
 } atvi_vi_weights;
 
 /* Outcome of importance sampling with a component alone. */
@@ -122,6 +129,8 @@ void atvi_vi_trainer_free(atvi_vi *v);
 typedef struct {
   /* False: it was stopped or ran into a limit; the member is as far as it got. */
   bool done;
+  /* The member is not what it was. */
+  bool changed;
   /* Adam's step at the end. */
   double step;
   /* Inverse temperature of the last rung. */
@@ -153,8 +162,8 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
 /* All of it, as the options say: ladder and rounds. */
 bool atvi_vi_train(atvi_vi *v, atvi_member *m);
 /* Rounds at temperature 1 for one component of a mixture that has this share. */
-bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
-                        bool (*enough)(atvi_vi *, const atvi_cloud *));
+atvi_vi_trained atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
+                                   bool (*enough)(atvi_vi *, const atvi_cloud *));
 /* Fine-tunes m with smoothed weights; keeps the result if fresh draws say it helps. Returns whether it was kept. */
 bool atvi_vi_tune(atvi_vi *v, atvi_member *m);
 
@@ -186,9 +195,11 @@ ATVI_CHECKED atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w);
 
 /* ---- draws and weights (vi_weights.c) ---- */
 
-/* Draws of the mixture and their weights: a first few thousand, or (all, after that) as many as are wanted. Sets the shares of
- * the components. Leaves *w, which begins as zero, as it is if there is no time, or less came of it. Errors: ENOMEM. */
+/* Draws of the mixture and their weights: a first few thousand, or (all, after that) as many as are wanted. Draws that *w, which begins as
+ * zero, has of components as they are (drawn is not 0) stay. Sets the shares of the components, and the evidence of a single
+ * one. Leaves *w as it is if there is no time, or less came of it. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all);
+void atvi_vi_weights_free(atvi_vi_weights *w); /* zeroed is fine */
 /* The tail of the weights can be fitted: k-hat is below its threshold. */
 bool atvi_vi_tail_fits(const atvi_vi_weights *w);
 /* The weights may be used. */

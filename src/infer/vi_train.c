@@ -90,29 +90,22 @@ static void one_step(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, d
 /* ---- ladder ---- */
 
 /* Conditional effective sample size, as a share of the draws, of a step in beta. */
-static double cess(const atvi_cloud *c, double step) {
-  double top = -HUGE_VAL, sum = 0, sum_sq = 0;
-  atvi_idx n = c->n;
-  for (atvi_idx j = 0; j < n; j++)
-    if (isfinite(c->log_pi[j])) top = fmax(top, step * (c->log_pi[j] - c->log_base[j]));
-  if (!isfinite(top)) return 0;
-  for (atvi_idx j = 0; j < n; j++)
-    if (isfinite(c->log_pi[j])) {
-      double e = exp(step * (c->log_pi[j] - c->log_base[j]) - top);
-      sum += e;
-      sum_sq += e * e;
-    }
-  return sum * sum / (sum_sq * (double)n);
+static double cess(const atvi_cloud *c, double step, double *w) {
+  for (atvi_idx j = 0; j < c->n; j++)
+    w[j] = isfinite(c->log_pi[j]) ? step * (c->log_pi[j] - c->log_base[j]) : -HUGE_VAL;
+  atvi_softmax(c->n, w, w);
+  return atvi_effective_size(c->n, w) / (double)c->n;
 }
+
 /* The share that counts as enough is of the draws that could be evaluated. */
-static double next_beta(const atvi_cloud *c, double beta) {
+static double next_beta(const atvi_cloud *c, double beta, double *scratch) {
   atvi_idx good = 0;
   for (atvi_idx j = 0; j < c->n; j++) good += isfinite(c->log_pi[j]);
   double enough = CESS * (double)good / (double)c->n, low = 0, high = 1 - beta;
-  if (cess(c, high) >= enough) return 1;
+  if (cess(c, high, scratch) >= enough) return 1;
   for (int k = 0; k < 60; k++) {
     double mid = low > 0 ? 0.5 * (low + high) : 0.1 * high;
-    if (cess(c, mid) >= enough)
+    if (cess(c, mid, scratch) >= enough)
       low = mid;
     else
       high = mid;
@@ -187,7 +180,7 @@ atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
   atvi_adam_reset(t->adam);
   atvi_cloud draws = atvi_vi_glance(v, m, LADDER_DRAWS);
   for (int rung = 0; rung < RUNGS_MAX; rung++) {
-    double next = next_beta(&draws, beta);
+    double next = next_beta(&draws, beta, v->scratch);
     v->rungs++;
     if (atvi_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_adam_reset(t->adam);
@@ -195,12 +188,12 @@ atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
     }
     if (next >= 1) {
       atvi_vi_slopes(v, &draws);
-      return (atvi_vi_trained){true, step, beta};
+      return (atvi_vi_trained){true, true, step, beta};
     }
     average before = mean_gap(&draws, next, v->scratch);
     memcpy(t->best, m->phi, bytes);
     for (int k = 0; k < RUNG_STEPS; k++) {
-      if (atvi_vi_over(v)) return (atvi_vi_trained){false, step, beta};
+      if (atvi_vi_over(v)) return (atvi_vi_trained){false, true, step, beta};
       one_step(v, m, &(atvi_vi_rounds_opts){.beta = next, .last = v->size}, step);
     }
     draws = atvi_vi_glance(v, m, LADDER_DRAWS);
@@ -219,7 +212,7 @@ atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
     if (moved) draws = atvi_vi_glance(v, m, LADDER_DRAWS);
     tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
-  return (atvi_vi_trained){false, step, beta}; /* that many temperatures lead nowhere */
+  return (atvi_vi_trained){false, true, step, beta}; /* that many temperatures lead nowhere */
 }
 
 /* ---- rounds ---- */
@@ -268,7 +261,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   int halved = 0, age = 0;
-  bool done = true;
+  bool done = true, changed = false;
   double worth = o->share > 0 ? fmin(GAIN / o->share, GAIN_MOST) : GAIN;
   double step = fmin(STEP_ROUND, AGAIN * o->step);
   half_batch(v, false);
@@ -283,6 +276,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
     atvi_cloud test = measure(v, m, t->avg, o->beta, t->gap_now);
     if (o->enough && o->enough(v, &test)) {
       memcpy(t->best, t->avg, bytes);
+      changed = true;
       break;
     }
     average gain = difference(t->gap_best, t->gap_now, &var), now = difference(NULL, t->gap_now, &var);
@@ -297,6 +291,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
       halved++;
     } else {
       good = now.good;
+      changed = true;
       atvi_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
       memcpy(t->best, t->avg, bytes);
       memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
@@ -308,7 +303,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
     if (!done) break;
   }
   memcpy(m->phi, t->best, bytes);
-  return (atvi_vi_trained){done, step, o->beta};
+  return (atvi_vi_trained){done, changed, step, o->beta};
 }
 
 /* ---- both ---- */
@@ -351,8 +346,8 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
   return true;
 }
 
-bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
-                        bool (*enough)(atvi_vi *, const atvi_cloud *)) {
+atvi_vi_trained atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
+                                   bool (*enough)(atvi_vi *, const atvi_cloud *)) {
   atvi_vi_rounds_opts o = {.beta = 1,
                            .step = step,
                            .most = INT32_MAX,
@@ -360,14 +355,14 @@ bool atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
                            .last = v->size,
                            .share = share,
                            .enough = enough};
-  return atvi_vi_rounds(v, m, &o).done;
+  return atvi_vi_rounds(v, m, &o);
 }
 
 bool atvi_vi_train(atvi_vi *v, atvi_member *m) {
   if (v->opts.n_rung > 0) return given_ladder(v, m);
   atvi_vi_trained t = atvi_vi_climb(v, m);
   if (t.done) t = atvi_vi_choose_maps(v, m, t);
-  return t.done && atvi_vi_train_more(v, m, t.step, 0, NULL);
+  return t.done && atvi_vi_train_more(v, m, t.step, 0, NULL).done;
 }
 
 /* ---- fine-tuning ---- */

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of a fit: fresh draws of the mixture, weights against all of it, smoothing, delivery.
+/* The end of a fit: draws of the mixture, weights against all of it, smoothing, delivery.
  *
- * Draws come in BLOCKS independent scramblings of Sobol points, each with the same share of every component, so that the block
- * means are independent and identically distributed: their spread gives an honest standard error of the evidence. The
- * weights of component draws are pi / q with q the whole mixture: unbiased, whatever the shares. */
+ * Weights   N_k draws of component k, N in all, have the weights pi / q with q = sum_k (N_k / N) q_k: the balance heuristic (Veach and
+ *           Guibas 1995), by which it does not matter from which component a draw came. Their mean is unbiased whatever the
+ *           counts: its expectation is sum_k (N_k / N) int q_k pi / q = int pi.
+ * Kept      So a draw is run once. When a component is added, or more draws are wanted, the N_k change, the weights of the draws
+ *           at hand are taken against the new q, and only what is lacking is drawn. Draws of a component that was
+ *           trained further are not draws of it any more, and are dropped; so are all when the maps change.
+ * Caution   The identity holds for counts and components chosen without looking at the draws. Here the number of draws follows what the
+ *           first ones were worth, in steps of BLOCKS * FIRST, and components at the edge are put where draws ended. What that
+ *           may bias is of the order of 1 / N, against a standard error of the order of 1 / sqrt(N); tests compare the evidence with
+ *           known ones, in standard errors, over many seeds.
+ * Blocks    Draws come in BLOCKS independent scramblings of Sobol points. A component's share of a block grows by going on with
+ *           the block's own sequence, so that the blocks stay independent and alike, and their spread gives an honest standard
+ *           error of the evidence. */
 #include "infer/deliver.h"
 #include "infer/vi_state.h"
 #include "math/rng.h"
 #include "math/special.h"
-#include "math/stat/psis.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,59 +36,153 @@ enum {
 static const double ESS_DEFAULT =
     25000; /* a minor part of the cost: training takes twice as many gradients */
 
-typedef struct atvi_vi_lots {
-  atvi_idx per_block; /* draws per block */
-  int blocks;
-  atvi_idx *count;       /* [n_part] draws per block of each component */
-  double *work, *part_q; /* scratch, [n] */
-} lots;
+/* ---- the store ---- */
 
-/* Shares of the components by the evidence that each found alone. */
-static void share_out(const atvi_vi *v, atvi_vi_weights *w) {
-  lots *f = w->lots;
-  double all = atvi_vi_all_evidence(v);
-  w->c.n = 0;
-  for (atvi_idx k = 0; k < v->n_part; k++) {
-    double share = v->n_part == 1  ? 1
-                   : isfinite(all) ? exp(v->part[k].log_evidence - all)
-                                   : 1.0 / (double)v->n_part;
-    f->count[k] = (atvi_idx)ceil(share * (double)f->per_block / ATVI_GUARD) * ATVI_GUARD;
-    if (f->count[k] < LEAST_SHARE) f->count[k] = LEAST_SHARE;
-    v->part[k].share = (double)f->count[k];
-    w->c.n += BLOCKS * f->count[k];
+static void copy_row(atvi_idx rows, atvi_idx n, const double *from, atvi_idx from_cap, double *to,
+                     atvi_idx cap) {
+  for (atvi_idx i = 0; i < rows; i++) memcpy(to + i * cap, from + i * from_cap, (size_t)n * sizeof *to);
+}
+
+static void copy_cloud(atvi_idx d, const atvi_cloud *from, atvi_cloud *to) {
+  copy_row(d, from->n, from->x, from->cap, to->x, to->cap);
+  copy_row(d, from->n, from->theta, from->cap, to->theta, to->cap);
+  copy_row(1, from->n, from->log_prior, from->cap, to->log_prior, to->cap);
+  copy_row(1, from->n, from->log_lik, from->cap, to->log_lik, to->cap);
+  copy_row(1, from->n, from->log_base, from->cap, to->log_base, to->cap);
+  copy_row(1, from->n, from->log_pi, from->cap, to->log_pi, to->cap);
+  copy_row(1, from->n, from->log_q, from->cap, to->log_q, to->cap);
+  copy_row(1, from->n, from->log_member, from->cap, to->log_member, to->cap);
+  to->n = from->n;
+}
+
+/* Room for n draws; what there is stays. */
+static atvi_status make_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n) {
+  if (n <= w->c.cap) return ATVI_OK;
+  atvi_vi_weights next = *w;
+  atvi_idx cap = n + n / 8;
+  ATVI_TRY(atvi_pool_new(v->ctx, &next.pool));
+  next.log_w = atvi_pool_take(next.pool, (size_t)cap, sizeof(double));
+  next.w = atvi_pool_take(next.pool, (size_t)cap, sizeof(double));
+  next.part_q = atvi_pool_take(next.pool, (size_t)cap, sizeof(double));
+  next.from = atvi_pool_take(next.pool, (size_t)cap, sizeof *next.from);
+  next.work = atvi_pool_take(next.pool, atvi_psis_work(cap), sizeof(double));
+  if (!atvi_vi_cloud(next.pool, v->d, cap, &next.c)) {
+    atvi_pool_free(next.pool);
+    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", n);
   }
-  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].share *= (double)BLOCKS / (double)w->c.n;
+  if (w->c.n > 0) {
+    copy_cloud(v->d, &w->c, &next.c);
+    memcpy(next.log_w, w->log_w, (size_t)w->c.n * sizeof *w->log_w);
+    memcpy(next.w, w->w, (size_t)w->c.n * sizeof *w->w);
+    memcpy(next.from, w->from, (size_t)w->c.n * sizeof *w->from);
+  }
+  atvi_pool_free(w->pool);
+  *w = next;
+  return ATVI_OK;
 }
 
-static bool make_room(atvi_vi *v, atvi_vi_weights *w) {
-  lots *f = w->lots;
-  atvi_idx n = w->c.n;
-  w->log_w = atvi_pool_take(v->pool, (size_t)n, sizeof(double));
-  w->w = atvi_pool_take(v->pool, (size_t)n, sizeof(double));
-  f->part_q = atvi_pool_take(v->pool, (size_t)n, sizeof(double));
-  f->work = atvi_pool_take(v->pool, atvi_psis_work(n), sizeof(double));
-  bool made = atvi_vi_cloud(v->pool, v->d, n, &w->c);
-  w->c.n = n;
-  return made;
+void atvi_vi_weights_free(atvi_vi_weights *w) {
+  atvi_pool_free(w->pool);
+  *w = (atvi_vi_weights){0};
 }
 
-/* Draws block after block, component after component, unless the run is to end: then n and blocks are what there is. */
-static void draw(atvi_vi *v, atvi_vi_weights *w, bool all) {
-  lots *f = w->lots;
-  atvi_idx at = 0;
-  for (f->blocks = 0; f->blocks < BLOCKS; f->blocks++) {
-    v->cut = f->blocks >= BLOCKS_LEAST && atvi_vi_late(v);
-    if (v->cut) break;
+/* The component that draw j is of, -1 for one that has changed since; *block: its block. */
+static atvi_idx part_of(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx j, int *block) {
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    uint32_t first = v->part[k].drawn;
+    if (first == 0 || w->from[j] < first || w->from[j] >= first + BLOCKS) continue;
+    if (block) *block = (int)(w->from[j] - first);
+    return k;
+  }
+  return -1;
+}
+
+/* Moves draw j to place `to`. */
+static void move(const atvi_vi *v, atvi_vi_weights *w, atvi_idx j, atvi_idx to) {
+  atvi_cloud *c = &w->c;
+  double *row[] = {c->log_prior, c->log_lik, c->log_base, c->log_pi, c->log_q, c->log_member};
+  for (atvi_idx i = 0; i < v->d; i++) {
+    c->x[i * c->cap + to] = c->x[i * c->cap + j];
+    c->theta[i * c->cap + to] = c->theta[i * c->cap + j];
+  }
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++) row[k][to] = row[k][j];
+  w->from[to] = w->from[j];
+}
+
+static void drop_stale(const atvi_vi *v, atvi_vi_weights *w) {
+  atvi_idx kept = 0;
+  for (atvi_idx j = 0; j < w->c.n; j++)
+    if (part_of(v, w, j, NULL) >= 0) move(v, w, j, kept++);
+  w->c.n = kept;
+}
+
+/* ---- drawing ---- */
+
+static double ess_wanted(const atvi_vi *v) { return isnan(v->opts.ess) ? ESS_DEFAULT : v->opts.ess; }
+
+/* Draws per block for the effective size wanted, from what the last draws were worth. */
+static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
+  double share = w->c.n > 0 ? w->psis.ess / (double)w->c.n : 0;
+  share = fmax(share, 1e-3) * 0.97; /* a little less than seen */
+  atvi_idx per = FIRST, most = isnan(v->opts.ess) ? MOST : MOST_WANTED;
+  while (per < most && (double)(per * BLOCKS) * share < ess_wanted(v)) per += FIRST;
+  return per;
+}
+
+/* have[k]: draws per block of each component. */
+static void count(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx *have) {
+  for (atvi_idx k = 0; k < v->n_part; k++) have[k] = 0;
+  for (atvi_idx j = 0; j < w->c.n; j++) {
+    atvi_idx k = part_of(v, w, j, NULL);
+    if (k >= 0) have[k]++;
+  }
+  for (atvi_idx k = 0; k < v->n_part; k++) have[k] = (have[k] + BLOCKS - 1) / BLOCKS;
+}
+
+/* need[k]: draws per block that are lacking for `per` of them in all, shared out by the evidence of the components. At least as many as there
+ * are, so that a component which is new or was dropped does not fall behind the others. */
+static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, atvi_idx *need) {
+  double all = atvi_vi_all_evidence(v), share[ATVI_VI_PARTS], most = 0, there = 0, sum = 0;
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    share[k] = isfinite(all) && v->n_part > 1 ? exp(v->part[k].log_evidence - all) : 1 / (double)v->n_part;
+    most = fmax(most, (double)have[k] / share[k]);
+    there += (double)have[k];
+  }
+  most = fmax((double)per, fmin(most, there));
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    atvi_idx want = (atvi_idx)ceil(share[k] * most / ATVI_GUARD) * ATVI_GUARD;
+    want = want < LEAST_SHARE ? LEAST_SHARE : want;
+    need[k] = want > have[k] ? (want - have[k] + ATVI_GUARD - 1) / ATVI_GUARD * ATVI_GUARD : 0;
+    sum += (double)need[k];
+  }
+  return (atvi_idx)sum;
+}
+
+/* Draws what is needed, block after block, unless the run is to end. False: it was cut short. */
+static bool draw(atvi_vi *v, atvi_vi_weights *w, const atvi_idx *have, const atvi_idx *need, bool all) {
+  atvi_idx goal = w->c.n;
+  for (atvi_idx k = 0; k < v->n_part; k++) goal += BLOCKS * need[k];
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    if (v->part[k].drawn > 0) continue;
+    v->part[k].drawn = v->final_scramble + 1;
+    v->final_scramble += BLOCKS;
+  }
+  for (uint32_t b = 0; b < BLOCKS; b++) {
+    if (b >= BLOCKS_LEAST && atvi_vi_late(v)) return false;
     for (atvi_idx k = 0; k < v->n_part; k++) {
-      atvi_elbo_lot lot = {ATVI_STREAM_FINAL, v->final_scramble++, 0, f->count[k], true};
-      atvi_elbo_draw(v->elbo, &v->part[k].at, &lot, &w->c, at);
-      at += f->count[k];
+      atvi_elbo_lot lot = {ATVI_STREAM_FINAL, v->part[k].drawn + b, have[k], need[k], true};
+      if (need[k] == 0) continue;
+      atvi_elbo_draw(v->elbo, &v->part[k].at, &lot, &w->c, w->c.n);
+      for (atvi_idx j = 0; j < need[k]; j++) w->from[w->c.n++] = lot.scramble;
       if (all)
-        atvi_vi_tell(v, "drawing", 0.85 + 0.15 * (double)at / (double)w->c.n, "%td of %td draws", at, w->c.n);
+        atvi_vi_tell(v, "drawing", 0.85 + 0.15 * (double)w->c.n / (double)goal, "%td of %td draws", w->c.n,
+                     goal);
     }
   }
-  w->c.n = at;
+  return true;
 }
+
+/* ---- weighing ---- */
 
 void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q) {
   for (atvi_idx j = 0; j < n; j++) log_q[j] = -HUGE_VAL;
@@ -89,25 +192,28 @@ void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, 
   }
 }
 
-/* log_q of every draw becomes that of the mixture. */
+/* Shares as drawn, and log_q of every draw that of the mixture. */
 static void mix(atvi_vi *v, atvi_vi_weights *w) {
-  if (v->n_part > 1) atvi_vi_log_q(v, &w->c, w->c.n, w->lots->part_q, w->c.log_q);
+  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].share = 0;
+  for (atvi_idx j = 0; j < w->c.n; j++) v->part[part_of(v, w, j, NULL)].share += 1 / (double)w->c.n;
+  if (v->n_part > 1) atvi_vi_log_q(v, &w->c, w->c.n, w->part_q, w->c.log_q);
 }
 
-/* Standard error of the log evidence from the blocks. */
-static double block_error(const atvi_vi_weights *w) {
-  const lots *f = w->lots;
-  atvi_idx per = w->c.n / f->blocks;
-  double top = -HUGE_VAL, mean = 0, var = 0, block[BLOCKS];
-  for (atvi_idx j = 0; j < w->c.n; j++) top = fmax(top, w->log_w[j]);
-  if (!isfinite(top)) return NAN;
-  for (int b = 0; b < f->blocks; b++) {
-    block[b] = 0;
-    for (atvi_idx j = b * per; j < (b + 1) * per; j++) block[b] += exp(w->log_w[j] - top) / (double)per;
-    mean += block[b] / f->blocks;
+/* Standard error of the log evidence from the sums over blocks, which differ in size where drawing was cut short. */
+static double block_error(const atvi_vi *v, const atvi_vi_weights *w) {
+  double sum[BLOCKS] = {0}, n[BLOCKS] = {0}, var = 0, blocks = 0, *e = w->part_q;
+  if (!(atvi_softmax(w->c.n, w->log_w, e) > -HUGE_VAL)) return NAN;
+  for (atvi_idx j = 0; j < w->c.n; j++) {
+    int b = 0;
+    part_of(v, w, j, &b);
+    sum[b] += e[j];
+    n[b] += 1 / (double)w->c.n;
   }
-  for (int b = 0; b < f->blocks; b++) var += (block[b] - mean) * (block[b] - mean) / (f->blocks - 1);
-  return sqrt(var / f->blocks) / mean;
+  for (int b = 0; b < BLOCKS; b++) {
+    blocks += n[b] > 0;
+    var += (sum[b] - n[b]) * (sum[b] - n[b]);
+  }
+  return sqrt(var * blocks / (blocks - 1));
 }
 
 static void tell_weights(atvi_vi *v, const atvi_vi_weights *w) {
@@ -127,19 +233,23 @@ static void tell_weights(atvi_vi *v, const atvi_vi_weights *w) {
                                            .ess = NAN});
 }
 
-/* Whose draws have the weights that are wild? The others need no further training. */
-static void blame(atvi_vi *v, const atvi_vi_weights *w) {
-  const lots *f = w->lots;
-  double mean = 0, all = 0;
-  atvi_idx at = 0;
-  for (atvi_idx j = 0; j < w->c.n; j++) mean += w->w[j] / (double)w->c.n;
+/* Whose draws have the weights that are wild? The others need no further training. And what is each component worth? The weight of its
+ * draws estimates int pi (share q_k / q), its part of the evidence where overlap counts once, so that shares that follow it
+ * approach those of the smallest KL(p || q). */
+static void divide(atvi_vi *v, const atvi_vi_weights *w) {
+  double all = 0, mass[ATVI_VI_PARTS] = {0};
   for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = 0;
-  for (int b = 0; b < f->blocks; b++)
-    for (atvi_idx k = 0; k < v->n_part; k++)
-      for (atvi_idx end = at + f->count[k]; at < end; at++)
-        if (w->w[at] > WILD * mean) v->part[k].blame += w->w[at];
-  for (atvi_idx k = 0; k < v->n_part; k++) all += v->part[k].blame;
-  for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].blame = all > 0 ? v->part[k].blame / all : 1;
+  for (atvi_idx j = 0; j < w->c.n; j++) {
+    atvi_idx k = part_of(v, w, j, NULL);
+    mass[k] += w->w[j];
+    if (!(w->w[j] * (double)w->c.n > WILD)) continue;
+    v->part[k].blame += w->w[j];
+    all += w->w[j];
+  }
+  for (atvi_idx k = 0; k < v->n_part; k++) {
+    v->part[k].blame = all > 0 ? v->part[k].blame / all : 1;
+    v->part[k].log_evidence = w->psis.log_mean + log(fmax(mass[k], 1 / (double)w->c.n));
+  }
 }
 
 static void weigh(atvi_vi *v, atvi_vi_weights *w) {
@@ -157,22 +267,12 @@ static void weigh(atvi_vi *v, atvi_vi_weights *w) {
     n++;
   }
   w->elbo = sum / n + log(n / tried); /* that of q given success */
-  w->psis = atvi_psis(c->n, w->log_w, w->w, w->lots->work);
-  blame(v, w);
+  w->psis = atvi_psis(c->n, w->log_w, w->w, w->work);
+  divide(v, w);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
-  w->se = fmax(block_error(w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
+  w->se = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
           atvi_psis_inflation(w->psis.khat);
   tell_weights(v, w);
-}
-
-/* Draws per block for the effective size wanted, from what the last draws were worth. */
-static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
-  double wanted = isnan(v->opts.ess) ? ESS_DEFAULT : v->opts.ess;
-  double share = w->c.n > 0 ? w->psis.ess / (double)w->c.n : 0;
-  share = fmax(share, 1e-3) * 0.97; /* a little less than seen */
-  atvi_idx per = FIRST, most = isnan(v->opts.ess) ? MOST : MOST_WANTED;
-  while (per < most && (double)(per * BLOCKS) * share < wanted) per += FIRST;
-  return per;
 }
 
 bool atvi_vi_tail_fits(const atvi_vi_weights *w) { return w->psis.khat < atvi_psis_threshold(w->c.n); }
@@ -182,17 +282,20 @@ bool atvi_vi_permits(const atvi_vi_weights *w) {
 }
 
 atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
-  if (w->c.n > 0 && atvi_vi_late(v)) return ATVI_OK; /* what there is is better than what haste would add */
-  atvi_vi_weights next = {.all = all};
-  next.lots = atvi_pool_take(v->pool, 1, sizeof *next.lots);
-  if (next.lots) next.lots->count = atvi_pool_take(v->pool, (size_t)v->n_part, sizeof *next.lots->count);
-  if (atvi_pool_failed(v->pool)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td components", v->n_part);
-  next.lots->per_block = all ? enough(v, w) : atvi_vi_late(v) ? HASTY : FIRST;
-  share_out(v, &next);
-  if (!make_room(v, &next)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", next.c.n);
-  draw(v, &next, all);
-  if (v->cut && w->c.n > next.c.n) return ATVI_OK;
-  *w = next;
+  atvi_idx have[ATVI_VI_PARTS], need[ATVI_VI_PARTS], before = w->c.n, valid = 0;
+  if (before > 0 && atvi_vi_late(v)) return ATVI_OK; /* what there is is better than what haste would add */
+  count(v, w, have);
+  atvi_idx lacking = share_out(v, have, all ? enough(v, w) : atvi_vi_late(v) ? HASTY : FIRST, need);
+  ATVI_TRY(make_room(v, w, before + BLOCKS * lacking));
+  v->cut = !draw(v, w, have, need, all);
+  for (atvi_idx j = 0; j < w->c.n; j++) valid += part_of(v, w, j, NULL) >= 0;
+  if (v->cut && valid < before) {
+    w->c.n = before; /* with the weights that they have */
+    return ATVI_OK;
+  }
+  w->all = all;
+  if (lacking == 0 && valid == before) return ATVI_OK;
+  drop_stale(v, w);
   weigh(v, w);
   return ATVI_OK;
 }
@@ -222,9 +325,10 @@ static bool is_kept(const atvi_vi_weights *w, atvi_idx j, bool hold) {
   return isfinite(w->c.log_pi[j]) && (hold || !isnan(w->c.log_member[j]));
 }
 
+/* Stretched draws come last. */
 static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
   const atvi_target *t = v->space->target;
-  /* Without weights the stretched draws have no place: they are no draws of q. */
+  /* Without weights the stretched draws have no place: they are not draws of q. */
   bool hold = atvi_vi_permits(w);
   atvi_idx n = 0, at = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) n += is_kept(w, j, hold);
@@ -234,13 +338,14 @@ static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws *
   ATVI_TRY(atvi_deliver_new(v->ctx, t, n, 1, true, out));
   atvi_draws *d = *out;
   d->chains = false;
-  for (atvi_idx j = 0; j < w->c.n; j++) {
-    if (!is_kept(w, j, hold)) continue;
-    for (atvi_idx i = 0; i < v->d; i++) d->x[i * n + at] = w->c.theta[i * w->c.cap + j];
-    d->log_prior[at] = w->c.log_prior[j];
-    d->log_lik[at] = w->c.log_lik[j];
-    d->weight[at++] = fmax(w->w[j], DBL_MIN); /* one that underflows is still a draw */
-  }
+  for (int stretched = 0; stretched < 2; stretched++)
+    for (atvi_idx j = 0; j < w->c.n; j++) {
+      if (!is_kept(w, j, hold) || isnan(w->c.log_member[j]) != stretched) continue;
+      for (atvi_idx i = 0; i < v->d; i++) d->x[i * n + at] = w->c.theta[i * w->c.cap + j];
+      d->log_prior[at] = w->c.log_prior[j];
+      d->log_lik[at] = w->c.log_lik[j];
+      d->weight[at++] = fmax(w->w[j], DBL_MIN); /* one that underflows is still a draw */
+    }
   double all = 0;
   for (atvi_idx k = 0; k < n; k++) all += d->weight[k];
   for (atvi_idx k = 0; k < n; k++) d->weight[k] /= all;
