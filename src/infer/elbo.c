@@ -39,6 +39,7 @@ struct atvi_elbo {
   double *norm;    /* [batch] length of the gradient of log pi at each draw; 0 where it failed */
   double *sorted;  /* [3][batch] */
   double limit;    /* for these lengths, from the last batch */
+  double outlier;  /* times the ninth decile of these lengths */
 };
 
 static atvi_elbo *carve(atvi_arena *a, const atvi_family *f, int n_seat, atvi_idx n_part, atvi_idx batch) {
@@ -85,6 +86,7 @@ atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_fam
   e->batch = e->most = batch;
   e->busy_s = HUGE_VAL;
   e->limit = HUGE_VAL;
+  e->outlier = HUGE_VAL;
   for (int i = 0; i < n; i++) {
     atvi_status status = family->ops->work_new(family->self, ctx, DRAW_PART, &e->seat[i].work);
     if (status != ATVI_OK) {
@@ -108,6 +110,8 @@ void atvi_elbo_set_batch(atvi_elbo *e, atvi_idx batch) {
   e->batch = batch < e->most ? batch : e->most;
   e->n_part = (e->batch + GRAD_PART - 1) / GRAD_PART;
 }
+
+void atvi_elbo_set_outlier(atvi_elbo *e, double outlier) { e->outlier = outlier; }
 
 /* ---- one part ---- */
 
@@ -286,8 +290,6 @@ static void add_parts(const atvi_elbo *e, atvi_idx n_part, double scale, double 
 /* A draw far out, where the density falls off a cliff, must not drown all others: the next batch holds such gradients to a multiple of
  * the ninth decile of this one's lengths, or of that of a standard normal distribution, if it is longer. Near the optimum none is that
  * long. */
-#define OUTLIER 10.0
-
 /* sorted has room for the scratch of the sort. */
 static void set_limit(atvi_elbo *e) {
   atvi_idx n = 0;
@@ -295,7 +297,7 @@ static void set_limit(atvi_elbo *e) {
     if (e->norm[b] > 0 && e->norm[b] < HUGE_VAL) e->sorted[n++] = e->norm[b];
   if (n == 0) return;
   atvi_sort(n, e->sorted, NULL, e->sorted + n);
-  e->limit = OUTLIER * fmax(e->sorted[9 * n / 10], sqrt((double)e->family->d));
+  e->limit = e->outlier * fmax(e->sorted[9 * n / 10], sqrt((double)e->family->d));
 }
 
 atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,

@@ -50,6 +50,9 @@ void atvi_elbo_free(atvi_elbo *e); /* NULL is fine */
 
 /* Draws per gradient from now on: at most the batch of new, a multiple of ATVI_LANES. */
 void atvi_elbo_set_batch(atvi_elbo *e, atvi_idx batch);
+/* From the second gradient on a draw's gradient of log pi is held to this many times the ninth decile of the lengths in the batch before; HUGE_VAL, as
+ * after new: not at all. */
+void atvi_elbo_set_outlier(atvi_elbo *e, double outlier);
 /* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this scramble. Draws that
  * failed are left out of the mean; the gradient is that of mean + log(share of draws that did not fail). */
 atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,

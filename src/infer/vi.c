@@ -8,7 +8,6 @@
 #include <string.h>
 
 static const double ONE = 1;
-#define TRAIN_SHARE 0.85 /* of a time limit; the rest is for the draws */
 
 atvi_vi_opts atvi_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
@@ -59,6 +58,22 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_vi_opts *o) {
   return ATVI_OK;
 }
 
+/* ---- constants ---- */
+
+atvi_vi_tuning atvi_vi_tuning_defaults(void) {
+#define VALUE(name, value, unit, what) .name = value,
+  return (atvi_vi_tuning){ATVI_VI_TUNABLES(VALUE)};
+#undef VALUE
+}
+
+const atvi_vi_tunable *atvi_vi_tunables(int *n) {
+#define ROW(name, value, unit, what) {#name, value, unit, what},
+  static const atvi_vi_tunable rows[] = {ATVI_VI_TUNABLES(ROW)};
+#undef ROW
+  *n = (int)(sizeof rows / sizeof *rows);
+  return rows;
+}
+
 /* ---- the object ---- */
 
 bool atvi_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c) {
@@ -75,6 +90,7 @@ static double *reals(atvi_vi *v, size_t n) { return atvi_pool_take(v->pool, n, s
 
 atvi_status atvi_vi_open(atvi_vi *v) {
   atvi_vi_opts *o = &v->opts;
+  v->tuning = o->tuning ? *o->tuning : atvi_vi_tuning_defaults();
   ATVI_TRY(atvi_pool_new(v->ctx, &v->pool));
   ATVI_TRY(atvi_space_new(v->ctx, v->ev, o->map, o->seed, &v->space));
   v->d = v->space->d;
@@ -89,6 +105,7 @@ atvi_status atvi_vi_open(atvi_vi *v) {
   }
   v->size = v->family.size;
   ATVI_TRY(atvi_elbo_new(v->ctx, v->space, &v->family, o->seed, o->plain, o->batch, &v->elbo));
+  atvi_elbo_set_outlier(v->elbo, v->tuning.outlier);
   ATVI_TRY(atvi_vi_trainer_new(v));
   /* Weights of a look and their smoothing; a frame; or two sets of probes. */
   v->scratch =
@@ -130,7 +147,7 @@ bool atvi_vi_late(const atvi_vi *v) {
 
 bool atvi_vi_over(const atvi_vi *v) {
   return v->steps >= v->opts.max_steps || atvi_vi_late(v) ||
-         atvi_clock_s() - v->begun_s > TRAIN_SHARE * v->opts.max_seconds;
+         atvi_clock_s() - v->begun_s > ATVI_VI_TRAIN_TIME * v->opts.max_seconds;
 }
 
 void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) {
@@ -197,12 +214,6 @@ static atvi_status first_look(atvi_vi *v) {
                       2 * ATVI_VI_LOOK - 64, v->space->from_prior ? "from the prior" : "to begin with");
 }
 
-/* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */
-#define TUNE_BELOW 0.7
-#define STEP_AGAIN 0.00125 /* of further training; its rounds begin with twice that */
-#define BLAME 0.1
-enum { IMPROVE_TIMES = 3, EXTEND_TIMES = 2 };
-
 /* What a run does, in this order; after() says when a phase is left out or comes again. */
 typedef enum {
   TRAIN,       /* the first component: ladder and rounds */
@@ -231,10 +242,11 @@ static bool may_tune(const atvi_vi *v) {
   return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_vi_over(v);
 }
 
+/* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */
 static bool wants_tuning(const fit *f) {
   const atvi_vi *v = f->v;
   double share = f->w.psis.ess / (double)f->w.c.n;
-  return may_tune(v) && v->n_part == 1 && (v->opts.tune == ATVI_TUNE_ON || share < TUNE_BELOW);
+  return may_tune(v) && v->n_part == 1 && (v->opts.tune == ATVI_TUNE_ON || share < v->tuning.tune_below);
 }
 
 static bool wants_exact(const fit *f) {
@@ -245,7 +257,7 @@ static bool wants_exact(const fit *f) {
 
 static bool wants_edges(const fit *f) {
   const atvi_vi *v = f->v;
-  return v->opts.seek_modes && f->w.all && atvi_vi_permits(&f->w) && f->extended < EXTEND_TIMES &&
+  return v->opts.seek_modes && f->w.all && atvi_vi_permits(&f->w) && f->extended < v->tuning.extend_times &&
          !atvi_vi_late(v);
 }
 
@@ -273,7 +285,8 @@ static phase after(const fit *f, phase now) {
   case DELIVER: return DELIVER;
   }
   /* after a weighing */
-  if (v->converged && !atvi_vi_tail_fits(&f->w) && f->improved < IMPROVE_TIMES && !over) return IMPROVE;
+  if (v->converged && !atvi_vi_tail_fits(&f->w) && f->improved < v->tuning.improve_times && !over)
+    return IMPROVE;
   return wants_edges(f) ? EXTEND : sample_next(f);
 }
 
@@ -288,9 +301,9 @@ static void improve(atvi_vi *v) {
   double all = atvi_vi_all_evidence(v);
   for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
-    if (p->blame < BLAME) continue;
+    if (p->blame < v->tuning.blame) continue;
     double share = v->n_part > 1 ? exp(p->log_evidence - all) : 1;
-    if (atvi_vi_train_more(v, &p->at, STEP_AGAIN, share, NULL).changed) p->drawn = 0;
+    if (atvi_vi_train_more(v, &p->at, v->tuning.step_round / 4, share, NULL).changed) p->drawn = 0;
     if (may_tune(v)) tune(v, p);
     if (v->n_part > 1 && p->drawn == 0)
       p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;

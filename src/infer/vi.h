@@ -11,6 +11,7 @@
 #include "atvi/draws.h"
 #include "flow/family.h"
 #include "infer/space.h"
+#include "infer/vi_tuning.h"
 
 typedef enum { ATVI_TUNE_AUTO, ATVI_TUNE_ON, ATVI_TUNE_OFF } atvi_tune;
 typedef enum { ATVI_EXACT_AUTO, ATVI_EXACT_ON, ATVI_EXACT_OFF } atvi_exact;
@@ -35,6 +36,7 @@ typedef struct {
   double max_seconds;        /* wall-clock limit, > 0; HUGE_VAL: none */
   atvi_exact exact;          /* the exact sampler; auto: where k-hat forbids the weights. Flows only */
   int exact_iter;            /* of each of its chains at most, >= 1 */
+  const atvi_vi_tuning *tuning; /* for measurements; NULL: the defaults */
 } atvi_vi_opts;
 
 atvi_vi_opts atvi_vi_defaults(void);    /* atvi */

@@ -3,7 +3,7 @@
  * there are none. A curved ridge whose tips q leaves out looks perfect from inside.
  *
  * So a few chains that leave the posterior as it is start from the outermost draws on either side of every coordinate. Where one comes to a place
- * that has FAR times the average weight, q ends and the posterior does not, and a normal component is put there: its centre is where
+ * that has e^far times the average weight, q ends and the posterior does not, and a normal component is put there: its centre is where
  * chains were seen, its covariance that of the outermost draws next to it. Its share is small and it is not trained, which would
  * draw it back to the main mass; weights against the whole mixture make it count for what is there.
  *
@@ -18,18 +18,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { PER = 16 /* chains of a side */, SIDES_MOST = 32, STEPS = 32, LOOK_EVERY = 4, SIZES = 5 };
-#define OUTER 0.01  /* of the posterior is a side */
-#define LOG_FAR 5.0 /* nats above the mean weight */
-#define WIDER 1.2   /* standard deviations of a component */
-#define SHARE_MOST 0.02
-#define LOG_LACKS 2.0 /* nats above the mean weight */
-#define LOST 1e-3     /* of the posterior: less is not worth a component */
+enum { SIDES_MOST = 32, LOOK_EVERY = 4, SIZES = 5 }; /* sides, moves between looks, lengths of moves */
 
 typedef struct {
   atvi_vi *v;
   const atvi_vi_weights *w;                       /* the draws */
-  atvi_idx sides, n;                              /* chains: PER of each side */
+  atvi_idx sides, per, n;                         /* chains: `per` of each side */
   double log_far;                                 /* log weight */
   double *start, *x, *next, *theta;               /* [d][n] */
   double *log_pi, *log_next, *log_q, *part_q, *u; /* [n] */
@@ -44,7 +38,8 @@ static bool make(edge *e) {
   atvi_pool *pool = e->v->pool;
   size_t d = (size_t)e->v->d;
   e->sides = 2 * e->v->d < SIDES_MOST ? 2 * e->v->d : SIDES_MOST;
-  e->n = e->sides * PER;
+  e->per = (atvi_idx)e->v->tuning.side_chains;
+  e->n = e->sides * e->per;
   double **wide[] = {&e->start, &e->x, &e->next, &e->theta};
   double **row[] = {&e->log_pi, &e->log_next, &e->log_q, &e->part_q, &e->u};
   for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
@@ -86,7 +81,7 @@ static void covariance(const edge *e, atvi_idx first, atvi_idx n, double *cov) {
   }
 }
 
-/* PER draws, by weight (sum one), of the outermost on one side of coordinate i. */
+/* As many draws as chains, by weight (sum one), of the outermost on one side of coordinate i. */
 static void find_side(edge *e, atvi_idx side, atvi_idx i, const double *weight) {
   atvi_idx d = e->v->d, n = e->w->c.n, k = 0, first = n - 1;
   double sign = side % 2 ? -1 : 1, sum = 0;
@@ -95,17 +90,17 @@ static void find_side(edge *e, atvi_idx side, atvi_idx i, const double *weight) 
     e->at[j] = (double)j;
   }
   atvi_sort(n, e->key, e->at, e->work);
-  for (atvi_idx j = n - 1; j >= 0 && k < PER; j--) {
+  for (atvi_idx j = n - 1; j >= 0 && k < e->per; j--) {
     sum += weight[(atvi_idx)e->at[j]];
-    for (; k < PER && sum >= ((double)k + 0.5) / PER * OUTER; k++, first = j)
-      draw_at(e, (atvi_idx)e->at[j], e->n, e->start + side * PER + k);
+    for (; k < e->per && sum >= ((double)k + 0.5) / (double)e->per * e->v->tuning.outer; k++, first = j)
+      draw_at(e, (atvi_idx)e->at[j], e->n, e->start + side * e->per + k);
   }
   covariance(e, first, n, e->cov + side * d * d);
 }
 
 static void find_sides(edge *e) {
   atvi_idx d = e->v->d, n = e->w->c.n, every = 2 * d > e->sides ? 2 * d / e->sides : 1;
-  e->log_far = atvi_softmax(n, e->w->log_w, e->weight) - log((double)n) + LOG_FAR;
+  e->log_far = atvi_softmax(n, e->w->log_w, e->weight) - log((double)n) + e->v->tuning.far;
   for (atvi_idx side = 0; side < e->sides; side++) find_side(e, side, side / 2 * every, e->weight);
 }
 
@@ -120,8 +115,8 @@ static void move(edge *e, uint32_t number) {
   atvi_idx d = e->v->d, n = e->n;
   for (atvi_idx i = 0; i < n; i++) {
     atvi_rng r = atvi_rng_at(e->v->opts.seed, ATVI_STREAM_EXACT, number, (uint32_t)i);
-    atvi_idx side = i / PER * PER, a = side + (atvi_idx)(atvi_rng_uniform(&r) * PER),
-             b = side + (atvi_idx)(atvi_rng_uniform(&r) * PER);
+    atvi_idx side = i / e->per * e->per, a = side + (atvi_idx)(atvi_rng_uniform(&r) * (double)e->per),
+             b = side + (atvi_idx)(atvi_rng_uniform(&r) * (double)e->per);
     double by = 2.38 / sqrt(2 * (double)d) * pow(2, 1 - (int)(atvi_rng_uniform(&r) * SIZES));
     e->u[i] = log(atvi_rng_uniform(&r));
     for (atvi_idx j = 0; j < d; j++)
@@ -140,8 +135,8 @@ static void look(edge *e) {
   atvi_vi_log_q(e->v, &(atvi_cloud){.cap = n, .x = e->x}, n, e->part_q, e->log_q);
   for (atvi_idx i = 0; i < n; i++) {
     if (!(e->log_pi[i] - e->log_q[i] > e->log_far)) continue;
-    e->seen[i / PER]++;
-    for (atvi_idx j = 0; j < d; j++) e->centre[i / PER * d + j] += e->x[j * n + i];
+    e->seen[i / e->per]++;
+    for (atvi_idx j = 0; j < d; j++) e->centre[i / e->per * d + j] += e->x[j * n + i];
   }
 }
 
@@ -153,7 +148,7 @@ static double log_lacking(edge *e, const atvi_cloud *c) {
   double *log_q = e->look_q, *lacks = log_q + ATVI_VI_LOOK, top = -HUGE_VAL;
   atvi_vi_log_q(e->v, c, c->n, lacks, log_q);
   for (atvi_idx j = 0; j < c->n; j++) {
-    bool far = c->log_pi[j] - log_q[j] > e->log_far - LOG_FAR + LOG_LACKS;
+    bool far = c->log_pi[j] - log_q[j] > e->log_far - e->v->tuning.far + e->v->tuning.missed;
     lacks[j] = far ? c->log_pi[j] - c->log_q[j] : -HUGE_VAL;
     top = fmax(top, lacks[j]);
   }
@@ -167,15 +162,15 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
   double *centre = e->centre + side * d, *chol = e->cov + side * d * d;
   atvi_vi_part *part = &v->part[v->n_part];
   for (atvi_idx i = 0; i < d; i++) centre[i] /= e->seen[side];
-  for (atvi_idx i = 0; i < d * d; i++) chol[i] *= WIDER * WIDER;
+  for (atvi_idx i = 0; i < d * d; i++) chol[i] *= v->tuning.edge_wider * v->tuning.edge_wider;
   if (!atvi_cholesky(d, chol)) return ATVI_OK;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = i + 1; k < d; k++) chol[i * d + k] = 0;
   if (!atvi_vi_member_new(v, centre, chol, &part->at)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: an edge");
   atvi_cloud seen;
   double found = atvi_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
-  if (!isfinite(found) || log_lacking(e, &seen) < best + log(LOST)) return ATVI_OK;
-  part->log_evidence = fmin(found, best + log(SHARE_MOST));
+  if (!isfinite(found) || log_lacking(e, &seen) < best + log(v->tuning.lost)) return ATVI_OK;
+  part->log_evidence = fmin(found, best + log(v->tuning.edge_share));
   part->share = DBL_MIN; /* until the next weighing */
   part->drawn = 0;
   v->n_part++;
@@ -184,12 +179,12 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
 
 atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w) {
   edge e = {.v = v, .w = w};
-  if ((double)w->c.n * OUTER < PER) return ATVI_OK;
+  if ((double)w->c.n * v->tuning.outer < v->tuning.side_chains) return ATVI_OK;
   if (!make(&e)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: edges of %td draws", w->c.n);
   find_sides(&e);
   memcpy(e.x, e.start, (size_t)(v->d * e.n) * sizeof *e.x);
   evaluate(&e, e.x, e.log_pi);
-  for (int step = 0; step < STEPS && !atvi_vi_late(v); step++) {
+  for (int step = 0; step < v->tuning.side_steps && !atvi_vi_late(v); step++) {
     move(&e, UINT32_MAX - v->edge_moves++); /* above any iteration of the exact sampler */
     if (step % LOOK_EVERY == LOOK_EVERY - 1) look(&e);
   }

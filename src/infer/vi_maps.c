@@ -31,15 +31,6 @@
 #include <math.h>
 #include <string.h>
 
-#define SLOPE_LEAST 8.0 /* a copy that is half a box away has e^-16 of the mass */
-#define SLOPE_MOST 400.0
-#define SLOPE_BY_SD 6.0
-#define REACH_SHARE                                                                                          \
-  0.03 /* of draws nearer to the bound than REACH of their median distance: the bound is reached */
-#define REACH 0.1
-#define AS_GOOD 0.97 /* share of what the draws under the other map are worth */
-enum { PILOT_ROUNDS = 2 };
-
 static int n_ends(const atvi_map *m) { return isfinite(m->lower) + isfinite(m->upper); }
 
 /* Where x is in units of the box (two ends: [-2, 2]) or of the distance from the only end. */
@@ -90,7 +81,7 @@ void atvi_vi_slopes(atvi_vi *v, const atvi_cloud *draws) {
     atvi_map *map = &v->space->map[i];
     if (map->kind != ATVI_MAP_SURJECTION) continue;
     double sd = atvi_sd(draws->n, draws->x + i * draws->cap, NULL);
-    map->slope = fmin(fmax(SLOPE_BY_SD / sd, SLOPE_LEAST), SLOPE_MOST);
+    map->slope = fmin(fmax(v->tuning.slope_by_sd / sd, v->tuning.slope_least), ATVI_VI_SLOPE_MOST);
   }
 }
 
@@ -104,7 +95,7 @@ bool atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
       double var = 0;
       for (atvi_idx l = 0; l <= i; l++) var += p->chol[i * v->d + l] * p->chol[i * v->d + l];
       if (p->log_evidence > least_evidence)
-        map->slope = fmin(fmax(map->slope, SLOPE_BY_SD / sqrt(var)), SLOPE_MOST);
+        map->slope = fmin(fmax(map->slope, v->tuning.slope_by_sd / sqrt(var)), ATVI_VI_SLOPE_MOST);
     }
     any = any || map->slope != before;
   }
@@ -112,10 +103,6 @@ bool atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
 }
 
 /* ---- the frame ---- */
-
-#define NARROW 0.1    /* conditional standard deviation in the frame at which it is time for another */
-#define INFLATE 1.15  /* the new frame is wider than the draws: too wide is easier to mend than too narrow */
-enum { PER_DIM = 6 }; /* draws per dimension that a covariance needs; below, variances only */
 
 /* y = chol^-1 (x - shift), in place. */
 static void to_frame(const atvi_member *m, atvi_idx d, double *x) {
@@ -155,21 +142,21 @@ bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double
   atvi_idx d = v->d;
   double *weight = v->scratch, ess = weights(draws, step, weight), narrow = HUGE_VAL;
   double *mean = weight + draws->n, *y = mean + d, *chol = y + d;
-  if (!(ess > PER_DIM)) return false;
+  if (!(ess > v->tuning.per_dim)) return false;
   memset(mean, 0, (size_t)(d * (d + 2)) * sizeof *mean);
   moments(m, d, draws, weight, mean, chol, y);
   for (atvi_idx i = 0; i < d; i++)
-    for (atvi_idx k = 0; k < i && ess < (double)(PER_DIM * d); k++) chol[i * d + k] = 0;
+    for (atvi_idx k = 0; k < i && ess < v->tuning.per_dim * (double)d; k++) chol[i * d + k] = 0;
   if (!atvi_cholesky(d, chol)) return false;
   for (atvi_idx i = 0; i < d; i++) narrow = fmin(narrow, chol[i * d + i]);
-  if (!(narrow < NARROW) && !always) return false;
+  if (!(narrow < v->tuning.narrow) && !always) return false;
   /* shift += chol_old mean; chol_new = chol_old chol, from the last row up and the last column on, in place */
   for (atvi_idx i = d - 1; i >= 0; i--) {
     for (atvi_idx k = 0; k <= i; k++) m->shift[i] += m->chol[i * d + k] * mean[k];
     for (atvi_idx k = 0; k <= i; k++) {
       double sum = 0;
       for (atvi_idx l = k; l <= i; l++) sum += m->chol[i * d + l] * chol[l * d + k];
-      y[k] = INFLATE * sum;
+      y[k] = v->tuning.inflate * sum;
     }
     memcpy(m->chol + i * d, y, (size_t)(i + 1) * sizeof *y);
   }
@@ -193,8 +180,8 @@ static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end)
   const double *theta = draws->theta + i * draws->cap;
   if (!isfinite(end)) return false;
   double near = 0, far = fabs(median(draws->n, theta, v->scratch) - end);
-  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(theta[j] - end) < REACH * far;
-  return near > REACH_SHARE * (double)draws->n;
+  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(theta[j] - end) < v->tuning.reach * far;
+  return near > v->tuning.reach_share * (double)draws->n;
 }
 
 /* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
@@ -214,7 +201,7 @@ static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
 
 static atvi_vi_trained pilot(atvi_vi *v, atvi_member *m, double step, double *share) {
   atvi_vi_rounds_opts o = {
-      .beta = 1, .step = step, .most = PILOT_ROUNDS, .halvings = INT32_MAX, .last = v->size};
+      .beta = 1, .step = step, .most = (int)v->tuning.short_rounds, .halvings = INT32_MAX, .last = v->size};
   atvi_vi_trained t = atvi_vi_rounds(v, m, &o);
   *share = atvi_vi_judge(v, m, v->scramble++, NULL).share;
   return t;
@@ -264,5 +251,5 @@ atvi_vi_trained atvi_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained 
     return ladder;
   }
   atvi_vi_slopes(v, &draws);
-  return compare(v, m, &folded, old, ladder.step, one_sided ? 1 : AS_GOOD);
+  return compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
 }

@@ -14,16 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { STARTS = 32, PROBES = ATVI_VI_PROBES, HOPS = 2, HOP_STARTS = 64, PEAKS = 16, TRIES = PROBES / 2 };
-/* Nats below the evidence so far: Laplace may err by three or four where there are kinks, and what has a share of e^-7, far enough away, is still seen in
- * a standard deviation. Such components are trained little. */
-#define MATTERS 11.0
-#define DOUBT 4.0 /* nats by which Laplace may be too low: whether such a peak matters, its draws say */
+enum { PROBES = ATVI_VI_PROBES, TRIES = PROBES / 2 };
 #define LOG_2PI 1.8378770664093453
-#define MISSED 2.0  /* nats by which q is too low at a point */
-#define LACKING 0.5 /* share of a peak where it is: then the peak is missed, however little it is worth */
-#define LEFT 0.5    /* of what was lacking, that a component may leave */
-#define LOST 1e-3   /* of the posterior: then it is missed, too, if its edges alone are */
 
 /* log q of the first n_part components, each with the mass it has found, at the first n points of the cloud. */
 static void log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx n, double *part,
@@ -61,16 +53,16 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
  * peak's worth as well, and raises what Laplace's method made of the point of a kink. */
 static double lacking(atvi_vi *v, atvi_peak *p) {
   double have[PROBES], part[PROBES], w[PROBES], sum = 0, best = atvi_vi_best_evidence(v);
-  if (p->log_evidence < best - MATTERS - DOUBT) return 0;
+  if (p->log_evidence < best - v->tuning.matters - v->tuning.doubt) return 0;
   atvi_cloud c = probe(v, p, w);
   for (atvi_idx j = 0; j < PROBES; j++) w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - w[j] : -HUGE_VAL;
   double all = atvi_softmax(PROBES, w, w);
   if (!(all > -HUGE_VAL)) return 0;
   p->log_evidence = fmax(p->log_evidence, all - log(PROBES));
-  if (p->log_evidence < best - MATTERS) return 0;
+  if (p->log_evidence < best - v->tuning.matters) return 0;
   log_mass(v, v->n_part, &c, PROBES, part, have);
   for (atvi_idx j = 0; j < PROBES; j++)
-    if (!(have[j] > c.log_pi[j] - MISSED)) sum += w[j];
+    if (!(have[j] > c.log_pi[j] - v->tuning.missed)) sum += w[j];
   return sum;
 }
 
@@ -81,9 +73,9 @@ static bool is_astray(atvi_vi *v, const atvi_cloud *c) {
   log_mass(v, v->n_part - 1, c, ATVI_VI_TEST, part, have);
   for (atvi_idx j = 0; j < ATVI_VI_TEST; j++) {
     good += isfinite(c->log_pi[j]);
-    new += isfinite(c->log_pi[j]) && !(have[j] > c->log_pi[j] - MISSED);
+    new += isfinite(c->log_pi[j]) && !(have[j] > c->log_pi[j] - v->tuning.missed);
   }
-  return (double)new < LACKING *(double)good;
+  return (double)new < v->tuning.lacking *(double)good;
 }
 
 /* One component more, at p. much: it may overlap others. *astray: it is of no use. */
@@ -107,19 +99,21 @@ atvi_status atvi_vi_cover(atvi_vi *v) {
   for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++) {
     atvi_peak *p = &v->modes.mode[k];
     double before = p->hits > 0 ? lacking(v, p) : 0;
-    bool much = before * exp(fmin(0, p->log_evidence - atvi_vi_best_evidence(v))) > LOST, astray = false;
-    if (!much && before <= LACKING) continue;
+    bool much = before * exp(fmin(0, p->log_evidence - atvi_vi_best_evidence(v))) > v->tuning.lost,
+         astray = false;
+    if (!much && before <= v->tuning.lacking) continue;
     ATVI_TRY(add_component(v, p, much, &astray));
-    if (!astray && lacking(v, p) <= LEFT * before) continue;
+    if (!astray && lacking(v, p) <= 0.5 * before) continue;
     v->n_part--;
     p->hits = 0;
   }
   return ATVI_OK;
 }
 
-/* The n best of TRIES steps from x[d], by differences of draws, into places at .. of start[d][HOP_STARTS]. */
+/* The n best of TRIES steps from x[d], by differences of draws, into places at .. of start[d][hop_starts]. */
 static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, atvi_idx at, atvi_idx n,
                        double *start) {
+  atvi_idx n_hop = (atvi_idx)v->tuning.hop_starts;
   double *x = v->scratch, *theta = x + v->d * TRIES, value[TRIES];
   for (atvi_idx i = 0; i < v->d; i++)
     for (atvi_idx j = 0; j < TRIES; j++) {
@@ -132,39 +126,42 @@ static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, 
     atvi_idx best = 0;
     for (atvi_idx j = 1; j < TRIES; j++)
       if (value[j] > value[best] || isnan(value[best])) best = j;
-    for (atvi_idx i = 0; i < v->d; i++) start[i * HOP_STARTS + at + k] = x[i * TRIES + best];
+    for (atvi_idx i = 0; i < v->d; i++) start[i * n_hop + at + k] = x[i * TRIES + best];
     value[best] = -HUGE_VAL;
   }
 }
 
 static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
-  atvi_idx n = v->modes.n, at = 0;
+  atvi_idx n = v->modes.n, at = 0, n_hop = (atvi_idx)v->tuning.hop_starts;
   atvi_cloud draws = atvi_vi_glance(v, &v->part[0].at, 2 * TRIES);
   for (atvi_idx k = 0; k < n; k++) {
     const double *x = v->modes.mode[k].x;
-    atvi_idx each = HOP_STARTS / n + (k < HOP_STARTS % n);
-    for (atvi_idx i = 0; i < v->d; i++) start[i * HOP_STARTS + at] = x[i];
+    atvi_idx each = n_hop / n + (k < n_hop % n);
+    for (atvi_idx i = 0; i < v->d; i++) start[i * n_hop + at] = x[i];
     best_steps(v, x, &draws, at + 1, each - 1, start);
     at += each;
   }
-  return atvi_modes_find(v->space, opts, v->pool, HOP_STARTS, start, &v->modes);
+  return atvi_modes_find(v->space, opts, v->pool, n_hop, start, &v->modes);
 }
 
 static bool is_late(const void *user) { return atvi_vi_over(user); }
 
 atvi_status atvi_vi_seek(atvi_vi *v) {
-  double *start = atvi_pool_take(v->pool, (size_t)(v->d * HOP_STARTS), sizeof *start);
+  atvi_idx n_start = (atvi_idx)v->tuning.starts, n_hop = (atvi_idx)v->tuning.hop_starts;
+  double *start =
+      atvi_pool_take(v->pool, (size_t)(v->d * (n_hop > n_start ? n_hop : n_start)), sizeof *start);
   if (!start) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
-  atvi_vi_tell(v, "other modes", 0.75, "%d climbs", STARTS);
+  atvi_vi_tell(v, "other modes", 0.75, "%td climbs", n_start);
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
-  atvi_sobol_normal(key, 0, v->d, STARTS, start);
+  atvi_sobol_normal(key, 0, v->d, n_start, start);
   atvi_modes_opts opts = atvi_modes_defaults();
-  opts.most = PEAKS;
+  opts.most = ATVI_VI_PARTS;
   opts.late = is_late;
   opts.user = v;
-  ATVI_TRY(atvi_modes_find(v->space, &opts, v->pool, STARTS, start, &v->modes));
-  for (int k = 0; k < HOPS && v->modes.n > 1 && !atvi_vi_over(v); k++) ATVI_TRY(hop(v, &opts, start));
-  if (v->modes.n > 1 && atvi_vi_slopes_of_peaks(v, atvi_vi_best_evidence(v) - MATTERS))
+  ATVI_TRY(atvi_modes_find(v->space, &opts, v->pool, n_start, start, &v->modes));
+  for (int k = 0; k < v->tuning.hops && v->modes.n > 1 && !atvi_vi_over(v); k++)
+    ATVI_TRY(hop(v, &opts, start));
+  if (v->modes.n > 1 && atvi_vi_slopes_of_peaks(v, atvi_vi_best_evidence(v) - v->tuning.matters))
     v->part[0].drawn = 0; /* log pi of its draws has changed */
   return ATVI_OK;
 }

@@ -9,13 +9,6 @@
 #include "infer/vi.h"
 #include "math/stat/psis.h"
 
-enum {
-  ATVI_VI_TEST = 512,   /* draws on which progress of training is judged */
-  ATVI_VI_LOOK = 2048,  /* draws on which the outcome of training is judged */
-  ATVI_VI_PROBES = 128, /* points at which a peak is probed */
-  ATVI_VI_PARTS = 16    /* components, at most */
-};
-
 /* One component of q. */
 typedef struct {
   atvi_member at;
@@ -33,6 +26,7 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_evaluator *ev;
   atvi_vi_opts opts;
+  atvi_vi_tuning tuning;
   /* Owns all arrays. */
   atvi_pool *pool;
   atvi_space *space;

@@ -2,9 +2,9 @@
 /* Training: a ladder of tempered posteriors that chooses itself, then rounds at temperature 1.
  *
  * Ladder  From beta = 0. The next beta is where the conditional effective sample size of the current draws falls to
- *         CESS of their number. A rung has RUNG_STEPS steps; whether they helped is seen on draws that the next choice
+ *         CESS of their number. A rung has v->tuning.rung_steps steps; whether they helped is seen on draws that the next choice
  *         needs anyway, against the draws before, both weighed at the new beta.
- * Rounds  ROUND steps each. The average of the iterates is judged on test draws whose base points are always the same,
+ * Rounds  Fifty steps each, or more. The average of the iterates is judged on test draws whose base points are always the same,
  *         so that the difference between two rounds has little noise, and that noise is known. A round that made it worse
  *         is undone and the step halved: this is how the step is searched, from above. A round whose gain does not stand out
  *         of the noise halves the step too; training ends when that has happened often enough.
@@ -21,26 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-  LADDER_DRAWS = 256,
-  RUNG_STEPS = 10,
-  RUNGS_MAX = 400,
-  ROUND = 50,   /* steps; more in few dimensions, where they cost little and the shape at a bound shows */
-  HALVINGS = 4, /* of the step before training ends */
-  HALVINGS_HOT = 1,
-  SETTLE = 2, /* rounds */
-};
-#define CESS 0.5
-#define TRIM 0.05
-#define STEP_FIRST 0.01
-#define STEP_LEAST 1e-4
-#define STEP_ROUND 0.005
-#define AGAIN 2.0 /* times the step that the ladder ended with: its judgement is rough */
-#define CLIP 10.0 /* length of the gradient */
-#define GAIN 0.01 /* nats per round that are worth a round */
-#define GAIN_MOST                                                                                            \
-  0.2            /* the same for a component with next to no share: its weights must not be wild either */
-#define SURE 1.0 /* standard errors */
+enum { HOT = 1 }; /* halvings at given temperatures above 1 */
+#define AGAIN 2.0 /* times the step that training before ended with: its judgement is rough */
 static const uint32_t TEST_SCRAMBLE = UINT32_MAX;
 
 typedef struct atvi_vi_trainer {
@@ -50,7 +32,7 @@ typedef struct atvi_vi_trainer {
 } trainer;
 
 atvi_status atvi_vi_trainer_new(atvi_vi *v) {
-  atvi_adam_opts adam = {.step = STEP_FIRST, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+  atvi_adam_opts adam = {.step = v->tuning.step_first, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
   trainer *t = v->trainer = atvi_pool_take(v->pool, 1, sizeof *t);
   if (!t) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: training");
   double **row[] = {&t->grad, &t->avg, &t->best, &t->gap_now, &t->gap_best};
@@ -82,7 +64,7 @@ static void one_step(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, d
   v->steps++;
   for (atvi_idx i = 0; i < v->size; i++)
     if (i < o->first || i >= o->last) grad[i] = 0;
-  clip(v->size, CLIP, grad);
+  clip(v->size, v->tuning.clip, grad);
   atvi_adam_set_step(v->trainer->adam, step);
   if (info.good > 0) atvi_adam_step(v->trainer->adam, m->phi, grad);
 }
@@ -98,10 +80,11 @@ static double cess(const atvi_cloud *c, double step, double *w) {
 }
 
 /* The share that counts as enough is of the draws that could be evaluated. */
-static double next_beta(const atvi_cloud *c, double beta, double *scratch) {
+static double next_beta(const atvi_vi *v, const atvi_cloud *c, double beta) {
+  double *scratch = v->scratch;
   atvi_idx good = 0;
   for (atvi_idx j = 0; j < c->n; j++) good += isfinite(c->log_pi[j]);
-  double enough = CESS * (double)good / (double)c->n, low = 0, high = 1 - beta;
+  double enough = v->tuning.cess * (double)good / (double)c->n, low = 0, high = 1 - beta;
   if (cess(c, high, scratch) >= enough) return 1;
   for (int k = 0; k < 60; k++) {
     double mid = low > 0 ? 0.5 * (low + high) : 0.1 * high;
@@ -123,16 +106,16 @@ static double gap(const atvi_cloud *c, atvi_idx j, double beta) {
   return isfinite(g) ? g : NAN;
 }
 
-/* Mean of the gaps without the lowest TRIM of them: early on a few draws are so far out that nothing else would be seen. */
-static average mean_gap(const atvi_cloud *c, double beta, double *scratch) {
+/* Mean of the gaps without the lowest of them: early on a few draws are so far out that nothing else would be seen. */
+static average mean_gap(const atvi_vi *v, const atvi_cloud *c, double beta) {
   atvi_idx good = 0, n = c->n;
-  double *x = scratch, sum = 0, sum_sq = 0;
+  double *x = v->scratch, sum = 0, sum_sq = 0;
   for (atvi_idx j = 0; j < n; j++) {
     double g = gap(c, j, beta);
     if (!isnan(g)) x[good++] = g;
   }
   atvi_sort(good, x, NULL, x + good);
-  atvi_idx from = (atvi_idx)(TRIM * (double)good);
+  atvi_idx from = (atvi_idx)(v->tuning.trim * (double)good);
   double count = (double)(good - from);
   for (atvi_idx j = from; j < good; j++) {
     sum += x[j];
@@ -175,41 +158,41 @@ static void half_batch(atvi_vi *v, bool half) {
 atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
-  double beta = 0, step = STEP_FIRST;
+  double beta = 0, step = v->tuning.step_first;
   half_batch(v, true);
   atvi_adam_reset(t->adam);
-  atvi_cloud draws = atvi_vi_glance(v, m, LADDER_DRAWS);
-  for (int rung = 0; rung < RUNGS_MAX; rung++) {
-    double next = next_beta(&draws, beta, v->scratch);
+  atvi_cloud draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+  for (int rung = 0; rung < ATVI_VI_RUNGS; rung++) {
+    double next = next_beta(v, &draws, beta);
     v->rungs++;
     if (atvi_vi_reframe(v, m, &draws, next - beta, false)) {
       atvi_adam_reset(t->adam);
-      draws = atvi_vi_glance(v, m, LADDER_DRAWS);
+      draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     }
     if (next >= 1) {
       atvi_vi_slopes(v, &draws);
       return (atvi_vi_trained){true, true, step, beta};
     }
-    average before = mean_gap(&draws, next, v->scratch);
+    average before = mean_gap(v, &draws, next);
     memcpy(t->best, m->phi, bytes);
-    for (int k = 0; k < RUNG_STEPS; k++) {
+    for (int k = 0; k < v->tuning.rung_steps; k++) {
       if (atvi_vi_over(v)) return (atvi_vi_trained){false, true, step, beta};
       one_step(v, m, &(atvi_vi_rounds_opts){.beta = next, .last = v->size}, step);
     }
-    draws = atvi_vi_glance(v, m, LADDER_DRAWS);
-    average after = mean_gap(&draws, next, v->scratch);
-    bool better = after.mean > before.mean - 2 * SURE * hypot(before.se, after.se);
-    if (!better && step > STEP_LEAST) {
+    draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+    average after = mean_gap(v, &draws, next);
+    bool better = after.mean > before.mean - 2 * v->tuning.sure * hypot(before.se, after.se);
+    if (!better && step > v->tuning.step_least) {
       step *= 0.5;
       memcpy(m->phi, t->best, bytes);
       atvi_adam_reset(t->adam);
-      draws = atvi_vi_glance(v, m, LADDER_DRAWS);
+      draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
       continue;
     }
     beta = next;
     bool moved = atvi_vi_home(v, m, &draws) > 0;
     atvi_vi_slopes(v, &draws);
-    if (moved) draws = atvi_vi_glance(v, m, LADDER_DRAWS);
+    if (moved) draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
   return (atvi_vi_trained){false, true, step, beta}; /* that many temperatures lead nowhere */
@@ -242,12 +225,16 @@ static average difference(const double *a, const double *b, double *var) {
   return (average){mean, sqrt(*var / n), n / ATVI_VI_TEST};
 }
 
-static int round_steps(atvi_idx d) { return d == 1 ? 8 * ROUND : d < 4 ? 4 * ROUND / (int)d : ROUND; }
+/* More in few dimensions, where they cost little and the shape at a bound shows. */
+static int round_steps(const atvi_vi *v) {
+  int n = (int)v->tuning.round_steps, d = (int)v->d;
+  return d == 1 ? 8 * n : d < 4 ? 4 * n / d : n;
+}
 
 /* Moves m, and the average of its iterates, which remembers about a round. */
 static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step, int *age,
                       double *avg) {
-  int n = round_steps(v->d);
+  int n = round_steps(v);
   for (int k = 0; k < n; k++) {
     if (atvi_vi_over(v)) return false;
     one_step(v, m, o, step);
@@ -262,8 +249,8 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
   trainer *t = v->trainer;
   int halved = 0, age = 0;
   bool done = true, changed = false;
-  double worth = o->share > 0 ? fmin(GAIN / o->share, GAIN_MOST) : GAIN;
-  double step = fmin(STEP_ROUND, AGAIN * o->step);
+  double worth = o->share > 0 ? fmin(v->tuning.gain / o->share, v->tuning.gain_most) : v->tuning.gain;
+  double step = fmin(v->tuning.step_round, AGAIN * o->step);
   half_batch(v, false);
   atvi_adam_reset(t->adam);
   memcpy(t->best, m->phi, bytes);
@@ -282,7 +269,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
     average gain = difference(t->gap_best, t->gap_now, &var), now = difference(NULL, t->gap_now, &var);
     tell(v, m, "training", 0.2 + 0.6 * halved / (o->halvings + 1.0), o->beta, now.mean);
     gain.mean += log(now.good / good);
-    if (!(gain.mean > -2 * SURE * gain.se)) { /* worse, or not a number */
+    if (!(gain.mean > -2 * v->tuning.sure * gain.se)) { /* worse, or not a number */
       memcpy(m->phi, t->best, bytes);
       memcpy(t->avg, t->best, bytes);
       atvi_adam_reset(t->adam);
@@ -295,7 +282,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
       atvi_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
       memcpy(t->best, t->avg, bytes);
       memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
-      if (gain.mean < fmax(SURE * gain.se, worth * ROUND / round_steps(v->d))) {
+      if (gain.mean < fmax(v->tuning.sure * gain.se, worth * v->tuning.round_steps / round_steps(v))) {
         step *= 0.5;
         halved++;
       }
@@ -314,9 +301,9 @@ static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) 
   atvi_vi_rounds_opts o = *opts;
   for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
   if (!folds) return true;
-  o.most = SETTLE;
+  o.most = (int)v->tuning.short_rounds;
   if (!atvi_vi_rounds(v, m, &o).done) return false;
-  atvi_cloud draws = atvi_vi_glance(v, m, LADDER_DRAWS);
+  atvi_cloud draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
   atvi_vi_slopes(v, &draws);
   return true;
 }
@@ -324,16 +311,16 @@ static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) 
 /* Given temperatures: all layers at each, or a block of layers for each, earlier ones frozen and later ones still the identity. */
 static bool given_ladder(atvi_vi *v, atvi_member *m) {
   int n = v->opts.n_rung;
-  double step = STEP_FIRST;
+  double step = v->tuning.step_first;
   for (int k = 0; k < n; k++) {
     atvi_vi_rounds_opts o = {.beta = 1 / v->opts.temperature[k],
                              .step = step,
                              .most = INT32_MAX,
-                             .halvings = k == n - 1 ? HALVINGS : HALVINGS_HOT,
+                             .halvings = k == n - 1 ? (int)v->tuning.halvings : HOT,
                              .last = v->size};
     if (v->opts.freeze) {
       atvi_idx skip;
-      o.halvings = HALVINGS;
+      o.halvings = (int)v->tuning.halvings;
       atvi_family_block(&v->family, k * v->family.blocks / n, &o.first, &skip);
       atvi_family_block(&v->family, (k + 1) * v->family.blocks / n - 1, &skip, &o.last);
     }
@@ -351,7 +338,7 @@ atvi_vi_trained atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, doub
   atvi_vi_rounds_opts o = {.beta = 1,
                            .step = step,
                            .most = INT32_MAX,
-                           .halvings = HALVINGS,
+                           .halvings = (int)v->tuning.halvings,
                            .last = v->size,
                            .share = share,
                            .enough = enough};
@@ -367,30 +354,28 @@ bool atvi_vi_train(atvi_vi *v, atvi_member *m) {
 
 /* ---- fine-tuning ---- */
 
-enum { TUNE_STEPS = 40, TUNE_DRAWS = 512 };
-#define TUNE_STEP 5e-4
-#define TUNE_CLIP 1.0
-#define TUNE_AVERAGE 0.9
-#define SAME 0.995 /* effective sizes in this ratio are no difference: k-hat decides */
+#define AVERAGE 0.9 /* of the average of iterates stays at every step */
+#define SAME 0.995  /* effective sizes in this ratio do not differ: k-hat decides */
 
 bool atvi_vi_tune(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   uint32_t fresh = v->scramble++;
-  atvi_elbo_room room = {v->room.theta, v->scratch, v->scratch + TUNE_DRAWS};
+  atvi_idx draws = (atvi_idx)v->tuning.tune_draws;
+  int steps = (int)v->tuning.tune_steps;
+  atvi_elbo_room room = {v->room.theta, v->scratch, v->scratch + draws};
   atvi_vi_quality before = atvi_vi_judge(v, m, fresh, NULL);
   memcpy(t->best, m->phi, bytes);
   memcpy(t->avg, m->phi, bytes);
   atvi_adam_reset(t->adam);
-  for (int k = 0; k < TUNE_STEPS && !atvi_vi_over(v); k++) {
-    atvi_elbo_grad_forward(v->elbo, m, TUNE_DRAWS, v->scramble++, &room, t->grad);
-    clip(v->size, TUNE_CLIP, t->grad);
-    atvi_adam_set_step(t->adam, TUNE_STEP * (1 - (double)k / TUNE_STEPS));
+  for (int k = 0; k < steps && !atvi_vi_over(v); k++) {
+    atvi_elbo_grad_forward(v->elbo, m, draws, v->scramble++, &room, t->grad);
+    clip(v->size, 1, t->grad);
+    atvi_adam_set_step(t->adam, v->tuning.tune_step * (1 - (double)k / steps));
     atvi_adam_step(t->adam, m->phi, t->grad);
-    for (atvi_idx i = 0; i < v->size; i++)
-      t->avg[i] = TUNE_AVERAGE * t->avg[i] + (1 - TUNE_AVERAGE) * m->phi[i];
+    for (atvi_idx i = 0; i < v->size; i++) t->avg[i] = AVERAGE * t->avg[i] + (1 - AVERAGE) * m->phi[i];
     v->steps++;
-    atvi_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, TUNE_STEPS);
+    atvi_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, steps);
   }
   memcpy(m->phi, t->avg, bytes);
   atvi_vi_quality after = atvi_vi_judge(v, m, fresh, NULL);

@@ -8,7 +8,7 @@
  *           at hand are taken against the new q, and only what is lacking is drawn. Draws of a component that was
  *           trained further are not draws of it any more, and are dropped; so are all when the maps change.
  * Caution   The identity holds for counts and components chosen without looking at the draws. Here the number of draws follows what the
- *           first ones were worth, in steps of BLOCKS * FIRST, and components at the edge are put where draws ended. What that
+ *           first ones were worth, in steps of 4 096, and components at the edge are put where draws ended. What that
  *           may bias is of the order of 1 / N, against a standard error of the order of 1 / sqrt(N); tests compare the evidence with
  *           known ones, in standard errors, over many seeds.
  * Blocks    Draws come in BLOCKS independent scramblings of Sobol points. A component's share of a block grows by going on with
@@ -23,18 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-  BLOCKS = 16,
-  FIRST = 256,             /* draws per block to begin with */
-  MOST = 8 * 1024,         /* draws per block */
-  MOST_WANTED = 64 * 1024, /* where an effective size was asked for */
-  HASTY = 64,              /* draws per block when the run is to end now */
-  BLOCKS_LEAST = 4,        /* drawn even then */
-  LEAST_SHARE = 32,        /* draws of a component per block */
-};
-#define WILD 4.0 /* times the mean weight */
-static const double ESS_DEFAULT =
-    25000; /* a minor part of the cost: training takes twice as many gradients */
+enum { BLOCKS = ATVI_VI_BLOCKS };
 
 /* ---- the store ---- */
 
@@ -118,15 +107,14 @@ static void drop_stale(const atvi_vi *v, atvi_vi_weights *w) {
 
 /* ---- drawing ---- */
 
-static double ess_wanted(const atvi_vi *v) { return isnan(v->opts.ess) ? ESS_DEFAULT : v->opts.ess; }
+static double ess_wanted(const atvi_vi *v) { return isnan(v->opts.ess) ? ATVI_VI_ESS : v->opts.ess; }
 
 /* Draws per block for the effective size wanted, from what the last draws were worth. */
 static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
   double share = w->c.n > 0 ? w->psis.ess / (double)w->c.n : 0;
   share = fmax(share, 1e-3) * 0.97; /* a little less than seen */
-  atvi_idx per = FIRST, most = isnan(v->opts.ess) ? MOST : MOST_WANTED;
-  while (per < most && (double)(per * BLOCKS) * share < ess_wanted(v)) per += FIRST;
-  return per;
+  double step = v->tuning.first_draws * BLOCKS, most = (isnan(v->opts.ess) ? 1 : 8) * ATVI_VI_DRAWS;
+  return (atvi_idx)(fmin(ceil(ess_wanted(v) / share / step) * step, most) / BLOCKS);
 }
 
 /* have[k]: draws per block of each component. */
@@ -151,7 +139,7 @@ static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, 
   most = fmax((double)per, fmin(most, there));
   for (atvi_idx k = 0; k < v->n_part; k++) {
     atvi_idx want = (atvi_idx)ceil(share[k] * most / ATVI_GUARD) * ATVI_GUARD;
-    want = want < LEAST_SHARE ? LEAST_SHARE : want;
+    want = want < (atvi_idx)v->tuning.least_draws ? (atvi_idx)v->tuning.least_draws : want;
     need[k] = want > have[k] ? (want - have[k] + ATVI_GUARD - 1) / ATVI_GUARD * ATVI_GUARD : 0;
     sum += (double)need[k];
   }
@@ -168,7 +156,7 @@ static bool draw(atvi_vi *v, atvi_vi_weights *w, const atvi_idx *have, const atv
     v->final_scramble += BLOCKS;
   }
   for (uint32_t b = 0; b < BLOCKS; b++) {
-    if (b >= BLOCKS_LEAST && atvi_vi_late(v)) return false;
+    if (b >= ATVI_VI_HASTY_BLOCKS && atvi_vi_late(v)) return false;
     for (atvi_idx k = 0; k < v->n_part; k++) {
       atvi_elbo_lot lot = {ATVI_STREAM_FINAL, v->part[k].drawn + b, have[k], need[k], true};
       if (need[k] == 0) continue;
@@ -242,7 +230,7 @@ static void divide(atvi_vi *v, const atvi_vi_weights *w) {
   for (atvi_idx j = 0; j < w->c.n; j++) {
     atvi_idx k = part_of(v, w, j, NULL);
     mass[k] += w->w[j];
-    if (!(w->w[j] * (double)w->c.n > WILD)) continue;
+    if (!(w->w[j] * (double)w->c.n > v->tuning.wild)) continue;
     v->part[k].blame += w->w[j];
     all += w->w[j];
   }
@@ -285,7 +273,11 @@ atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   atvi_idx have[ATVI_VI_PARTS], need[ATVI_VI_PARTS], before = w->c.n, valid = 0;
   if (before > 0 && atvi_vi_late(v)) return ATVI_OK; /* what there is is better than what haste would add */
   count(v, w, have);
-  atvi_idx lacking = share_out(v, have, all ? enough(v, w) : atvi_vi_late(v) ? HASTY : FIRST, need);
+  atvi_idx lacking = share_out(v, have,
+                               all               ? enough(v, w)
+                               : atvi_vi_late(v) ? ATVI_VI_HASTY
+                                                 : (atvi_idx)v->tuning.first_draws,
+                               need);
   ATVI_TRY(make_room(v, w, before + BLOCKS * lacking));
   v->cut = !draw(v, w, have, need, all);
   for (atvi_idx j = 0; j < w->c.n; j++) valid += part_of(v, w, j, NULL) >= 0;

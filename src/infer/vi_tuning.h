@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Every constant of variational inference, in one place.
+ *
+ * ATVI_VI_TUNABLES  what may be changed at run time, for measurements: X(name, value, unit, what it decides or trades). All of them were
+ *                   measured by `build/bench/sensitivity`, which halves and doubles each on a dozen problems (docs/sensitivity.md
+ *                   has the outcome).
+ * the rest          sizes of arrays, tolerances of searches for maxima, and what only words depend on. */
+#ifndef ATVI_INFER_VI_TUNING_H
+#define ATVI_INFER_VI_TUNING_H
+
+#include "core/core.h"
+
+#define ATVI_VI_TUNABLES(X)                                                                                  \
+  /* the ladder (vi_train.c) */                                                                              \
+  X(ladder_draws, 256, "draws", "the next temperature and the gain of a rung: noise against cost")           \
+  X(rung_steps, 10, "steps", "on a rung: how well q follows against cost")                                   \
+  X(cess, 0.5, "of the draws", "conditional effective size of a rung: number of rungs against their height") \
+  X(trim, 0.05, "of the draws",                                                                              \
+    "the lowest are left out of the gain of a rung, as early on they are absurd")                            \
+  X(step_first, 0.01, "Adam's step", "on the ladder: speed against noise")                                   \
+  X(step_least, 1e-4, "Adam's step", "below which the ladder no longer halves it")                           \
+  /* rounds (vi_train.c) */                                                                                  \
+  X(round_steps, 50, "steps", "of a round, more below four dimensions: noise of its gain against cost")      \
+  X(step_round, 0.005, "Adam's step", "largest of a round: speed against rounds that are undone")            \
+  X(halvings, 4, "halvings", "of the step before training ends: precision against cost")                     \
+  X(gain, 0.01, "nats", "a round is worth: precision against cost")                                          \
+  X(gain_most, 0.2, "nats", "the same for a component with next to no share")                                \
+  X(sure, 1, "standard errors", "by which a gain stands out")                                                \
+  X(clip, 10, "length", "of a gradient: robustness against speed")                                           \
+  X(outlier, 10, "ninth deciles", "length of one draw's gradient: robustness against bias")                  \
+  X(short_rounds, 2, "rounds", "of pilots under either map, and before slopes are set")                      \
+  /* fine-tuning (vi.c, vi_train.c) */                                                                       \
+  X(tune_below, 0.7, "of the draws", "effective size below which tuning is tried")                           \
+  X(tune_steps, 40, "steps", "of tuning: gain against cost")                                                 \
+  X(tune_draws, 512, "draws", "of each of them: noise of the weights against cost; at most 1024")            \
+  X(tune_step, 5e-4, "Adam's step", "of tuning, falling to 0: gain against noise")                           \
+  /* coordinates (vi_maps.c) */                                                                              \
+  X(slope_least, 8, "per half box", "a copy that is half a box away has e^-16 of the mass")                  \
+  X(slope_by_sd, 6, "1 / sd of q", "slope of the fold: mass left in copies against a hard edge")             \
+  X(reach_share, 0.03, "of the draws", "nearer to a bound than `reach`: it is reached")                      \
+  X(reach, 0.1, "of the median's distance", "that counts as next to a bound")                                \
+  X(as_good, 0.97, "of the effective size", "that a fold must have to be taken instead of a one-to-one map") \
+  X(narrow, 0.1, "sd in the frame", "of the draws at which the frame follows")                               \
+  X(inflate, 1.15, "sd of the draws", "width of the new frame: too wide is easier to mend than too narrow")  \
+  X(per_dim, 6, "draws per dimension", "that a covariance needs; below, variances only")                     \
+  /* other modes (vi_modes.c) */                                                                             \
+  X(starts, 32, "climbs", "from points of the prior: modes found against cost")                              \
+  X(hops, 2, "times", "climbs from around the peaks: summits behind ledges against cost")                    \
+  X(hop_starts, 64, "climbs", "of each of them")                                                             \
+  X(matters, 11, "nats", "below the evidence so far: modes further down are left out")                       \
+  X(doubt, 4, "nats", "by which Laplace's method may be too low: probes decide")                             \
+  X(missed, 2, "nats", "by which q is too low where it lacks the posterior")                                 \
+  X(lacking, 0.5, "of a peak", "that must be missed for a component, and of which it must take half")        \
+  X(lost, 1e-3, "of the posterior", "that is worth a component, be it an edge")                              \
+  /* the edge (vi_edge.c) */                                                                                 \
+  X(side_chains, 16, "chains", "on each side of a coordinate: what is found against cost")                   \
+  X(side_steps, 32, "moves", "of each chain: how far it looks against cost")                                 \
+  X(outer, 0.01, "of the posterior", "is a side")                                                            \
+  X(far, 5, "nats", "above the mean weight: q ends there")                                                   \
+  X(edge_wider, 1.2, "sd of the side", "width of a component there")                                         \
+  X(edge_share, 0.02, "of the posterior", "share of a component there before its draws say better")          \
+  /* draws and weights (vi.c, vi_weights.c) */                                                               \
+  X(first_draws, 256, "draws per block", "that say what draws are worth")                                    \
+  X(least_draws, 32, "draws per block", "of every component")                                                \
+  X(wild, 4, "mean weights", "above which a weight is wild")                                                 \
+  X(blame, 0.1, "of the wild weights", "with which a component is trained further")                          \
+  X(improve_times, 3, "times", "further training where k-hat is above its threshold")                        \
+  X(extend_times, 2, "times", "the edge is looked at")
+
+typedef struct {
+#define ATVI_VI_FIELD(name, value, unit, what) double name;
+  ATVI_VI_TUNABLES(ATVI_VI_FIELD)
+#undef ATVI_VI_FIELD
+} atvi_vi_tuning;
+
+atvi_vi_tuning atvi_vi_tuning_defaults(void);
+
+/* The table as data. */
+typedef struct {
+  const char *name;
+  double value;
+  const char *unit, *what;
+} atvi_vi_tunable;
+/* All rows in the order of the struct, whose i-th double is row i; *n receives their number. */
+const atvi_vi_tunable *atvi_vi_tunables(int *n);
+
+/* ---- sizes ---- */
+enum {
+  ATVI_VI_TEST = 512,       /* draws on which progress of training is judged */
+  ATVI_VI_LOOK = 2048,      /* draws on which the outcome of training is judged */
+  ATVI_VI_PROBES = 128,     /* points at which a peak is probed */
+  ATVI_VI_PARTS = 16,       /* components, and peaks, at most */
+  ATVI_VI_BLOCKS = 16,      /* independent scramblings of the final draws */
+  ATVI_VI_HASTY = 64,       /* draws per block when the run is to end now */
+  ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even then */
+  ATVI_VI_RUNGS = 400,      /* temperatures, at most: more lead nowhere */
+};
+#define ATVI_VI_ESS                                                                                          \
+  25000.0 /* effective size wanted: a minor part of the cost, as training takes twice as many gradients */
+#define ATVI_VI_DRAWS                                                                                        \
+  131072.0 /* final draws, at most; eight times that where an effective size was asked for */
+#define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
+#define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
+
+#endif
