@@ -4,41 +4,24 @@
  * Merging   Two ends belong to one mode if log pi does not dip on the straight line between them below the lower of
  *           the two. This is done midway, too, so that only one climb for each hill goes on; and ends that are
  *           still climbing are given as much time again, as only few are left then.
- * Reach     A mode LOW nats below the best has a share of e^-20 times the ratio of the volumes, which does not make
+ * Reach     A mode 20 nats below the best has a share of e^-20 times the ratio of the volumes, which does not make
  *           up for that in a posterior that can be sampled at all; its Hessian is not worth the runs.
  * Hessian   Central differences of the gradient along the axes. A first pass with small steps finds the widths and
  *           gives a Newton step; the second and any further one, at the new place, steps by a third of the
  *           conditional standard deviation: large against the roughness of adaptive solvers, and where there
  *           is a kink (a fold of the surjection) it sees the width of the peak, not its point.
- * Floor     Curvature below FLOOR is raised to it: no direction of the normal approximation is wider than five
+ * Floor     Curvature below a floor is raised to it: no direction of the normal approximation is wider than five
  *           prior standard deviations, beyond which there is nothing. */
 #include "infer/modes.h"
 #include "infer/modes_climb.h"
+#include "infer/vi_tuning.h"
 #include "math/linalg.h"
 #include <math.h>
 #include <string.h>
 
 #define LOG_2PI 1.8378770664093453
-#define LOW 20.0     /* nats */
-#define BARRIER 0.1  /* nats that log pi may dip between two ends of one mode */
-#define TOLERANT 0.5 /* more, at most, for an end that is still climbing: what it has to gain, as predicted */
-#define FLOOR 0.04
-#define NEWTON_FLOOR 1.0 /* curvature in Newton steps: at least that of the prior */
-#define NEWTON_MAX 1.0   /* length */
-#define SAME_PLACE 1e-9  /* rounding of the way to theta and back, in xi */
-#define GAIN_ENOUGH 1e-3 /* nats that the last Newton step gains and leaves: 0.04 standard deviations */
-#define NO_MAXIMUM 0.5   /* nats left to gain that show that an end is none */
-#define FIRST_STEP 1e-3
-#define SECOND_STEP 0.3 /* of the conditional standard deviation */
-enum {
-  BETWEEN = 5, /* points looked at on a line */
-  CHUNK = 512, /* points of a batch, so that the memory does not grow with the square of d */
-  NEWTON = 4,  /* lengths tried of a Newton step */
-  MAX_NEWTON = 5,
-  MAX_FOLD = 4,
-  MIDWAY_TOPS = 4 /* hills looked for midway: with more of them, the comparisons cost more than they save */
-};
-static const double newton_share[NEWTON] = {1, 0.5, 0.2, 0.05};
+enum { N_LENGTH = 4 }; /* lengths tried of a Newton step */
+static const double newton_share[N_LENGTH] = {1, 0.5, 0.2, 0.05};
 
 typedef struct {
   atvi_climb *climb;
@@ -82,7 +65,7 @@ static void drop_low(finder *f, bool midway) {
   for (atvi_idx i = 0; i < f->n; i++) {
     const atvi_climb *c = f->end[i].climb;
     double reach = c->f + (c->ended ? 0 : midway ? HUGE_VAL : 2 * c->gain);
-    if (i == 0 || reach > f->end[0].climb->f - LOW) f->end[kept++] = f->end[i];
+    if (i == 0 || reach > f->end[0].climb->f - ATVI_PEAK_LOW) f->end[kept++] = f->end[i];
   }
   f->n = kept;
 }
@@ -90,19 +73,20 @@ static void drop_low(finder *f, bool midway) {
 /* same[i]: no barrier between left[i] and the better climb `top`. */
 static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
   atvi_climb_batch *b = &f->batch;
-  atvi_idx chunk = b->cap / BETWEEN;
+  atvi_idx chunk = b->cap / ATVI_PEAK_BETWEEN;
   for (atvi_idx first = 0; first < n; first += chunk) {
     atvi_idx m = n - first < chunk ? n - first : chunk;
-    b->B = m * BETWEEN;
+    b->B = m * ATVI_PEAK_BETWEEN;
     for (atvi_idx i = 0; i < b->B; i++)
-      atvi_climb_batch_put(b, i, (double)(i % BETWEEN + 1) / (BETWEEN + 1),
-                           f->left[first + i / BETWEEN].climb->x, top->x);
+      atvi_climb_batch_put(b, i, (double)(i % ATVI_PEAK_BETWEEN + 1) / (ATVI_PEAK_BETWEEN + 1),
+                           f->left[first + i / ATVI_PEAK_BETWEEN].climb->x, top->x);
     atvi_climb_batch_eval(b, false);
     for (atvi_idx i = 0; i < m; i++) {
       const atvi_climb *c = f->left[first + i].climb;
-      double least = c->f - BARRIER - (c->ended ? 0 : fmin(c->gain, TOLERANT));
+      double least = c->f - ATVI_PEAK_BARRIER - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_TOLERANT));
       bool same = true;
-      for (atvi_idx k = 0; k < BETWEEN; k++) same &= atvi_climb_batch_get(b, i * BETWEEN + k, NULL) >= least;
+      for (atvi_idx k = 0; k < ATVI_PEAK_BETWEEN; k++)
+        same &= atvi_climb_batch_get(b, i * ATVI_PEAK_BETWEEN + k, NULL) >= least;
       f->same[first + i] = same;
     }
   }
@@ -154,7 +138,7 @@ static void set_hessian(const finder *f, const end *e, atvi_idx at) {
       double mean = 0.5 * (e->hess[i * d + j] + e->hess[j * d + i]);
       e->hess[i * d + j] = e->hess[j * d + i] = isfinite(mean) ? mean : i == j;
     }
-    e->width[i] = SECOND_STEP / sqrt(fmin(fmax(e->hess[i * d + i], 1), 1e12));
+    e->width[i] = ATVI_PEAK_STEP_SD / sqrt(fmin(fmax(e->hess[i * d + i], 1), 1e12));
   }
 }
 
@@ -190,30 +174,30 @@ static void newton_step(const finder *f, const end *e) {
   for (atvi_idx k = 0; k < d; k++) {
     double along = 0;
     for (atvi_idx j = 0; j < d; j++) along += f->vector[j * d + k] * c->g[j];
-    along /= fmax(fabs(f->value[k]), NEWTON_FLOOR);
+    along /= fmax(fabs(f->value[k]), ATVI_PEAK_NEWTON_FLOOR);
     for (atvi_idx j = 0; j < d; j++) f->step[j] += along * f->vector[j * d + k];
   }
   for (atvi_idx j = 0; j < d; j++) norm2 += f->step[j] * f->step[j];
-  double t = fmin(1, NEWTON_MAX / sqrt(norm2));
+  double t = fmin(1, ATVI_PEAK_NEWTON_MAX / sqrt(norm2));
   for (atvi_idx j = 0; j < d; j++) c->to[j] = c->x[j] + (norm2 > 0 ? t * f->step[j] : 0);
 }
 
 /* One step of every end: several lengths are tried at once, and the best is taken if it is better. */
 static void newton(finder *f) {
   atvi_climb_batch *b = &f->batch;
-  atvi_idx chunk = b->cap / NEWTON;
+  atvi_idx chunk = b->cap / N_LENGTH;
   for (atvi_idx first = 0; first < f->n; first += chunk) {
     atvi_idx m = f->n - first < chunk ? f->n - first : chunk;
-    b->B = m * NEWTON;
+    b->B = m * N_LENGTH;
     for (atvi_idx k = 0; k < m; k++) {
       const atvi_climb *c = f->end[first + k].climb;
       newton_step(f, &f->end[first + k]);
-      for (atvi_idx i = 0; i < NEWTON; i++)
-        atvi_climb_batch_put(b, k * NEWTON + i, newton_share[i], c->x, c->to);
+      for (atvi_idx i = 0; i < N_LENGTH; i++)
+        atvi_climb_batch_put(b, k * N_LENGTH + i, newton_share[i], c->x, c->to);
     }
     atvi_climb_batch_eval(b, true);
     for (atvi_idx i = 0; i < b->B; i++) {
-      atvi_climb *c = f->end[first + i / NEWTON].climb;
+      atvi_climb *c = f->end[first + i / N_LENGTH].climb;
       double value = atvi_climb_batch_get(b, i, c->gt);
       if (!(value > c->f)) continue;
       c->f = value;
@@ -230,7 +214,7 @@ static double left_to_gain(const finder *f, const end *e) {
   for (atvi_idx k = 0; k < f->d; k++) {
     double along = 0;
     for (atvi_idx j = 0; j < f->d; j++) along += f->vector[j * f->d + k] * e->climb->g[j];
-    gain += 0.5 * along * along / fmax(fabs(f->value[k]), NEWTON_FLOOR);
+    gain += 0.5 * along * along / fmax(fabs(f->value[k]), ATVI_PEAK_NEWTON_FLOOR);
   }
   return gain;
 }
@@ -238,7 +222,7 @@ static double left_to_gain(const finder *f, const end *e) {
 /* Newton steps until they gain nothing more. Of ends that are no maximum even then only the best is kept. */
 static void polish(finder *f) {
   double most = HUGE_VAL;
-  for (int pass = 0; pass < 2 || (pass < MAX_NEWTON && most > GAIN_ENOUGH); pass++) {
+  for (int pass = 0; pass < 2 || (pass < ATVI_PEAK_MAX_NEWTON && most > ATVI_PEAK_GAIN); pass++) {
     find_hessians(f);
     for (atvi_idx k = 0; k < f->n; k++) f->end[k].before = f->end[k].climb->f;
     newton(f);
@@ -252,7 +236,7 @@ static void polish(finder *f) {
   sort_ends(f);
   atvi_idx kept = 1;
   for (atvi_idx k = 1; k < f->n; k++)
-    if (f->end[k].climb->gain < NO_MAXIMUM) f->end[kept++] = f->end[k];
+    if (f->end[k].climb->gain < ATVI_PEAK_NO_MAXIMUM) f->end[kept++] = f->end[k];
   f->n = kept;
 }
 
@@ -260,7 +244,7 @@ static void polish(finder *f) {
 static void set_normal(const finder *f, end *e) {
   atvi_idx d = f->d;
   decompose(f, e);
-  for (atvi_idx k = 0; k < d; k++) f->value[k] = 1 / fmax(f->value[k], FLOOR);
+  for (atvi_idx k = 0; k < d; k++) f->value[k] = 1 / fmax(f->value[k], ATVI_PEAK_FLOOR);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j <= i; j++) {
       double sum = 0;
@@ -286,7 +270,7 @@ static atvi_status approximate(finder *f, atvi_idx most) {
     e->hess = atvi_pool_take(f->pool, d * d, sizeof *e->hess);
     e->width = atvi_pool_take(f->pool, d, sizeof *e->width);
     if (atvi_pool_failed(f->pool)) return ATVI_FAIL(f->s->ctx, ATVI_ENOMEM, "modes: Hessians");
-    for (size_t j = 0; j < d; j++) e->width[j] = FIRST_STEP;
+    for (size_t j = 0; j < d; j++) e->width[j] = ATVI_PEAK_STEP;
   }
   polish(f);
   if (f->n > 1) merge(f, most, false);
@@ -298,7 +282,7 @@ static atvi_status approximate(finder *f, atvi_idx most) {
 
 static atvi_status prepare(finder *f, atvi_idx n_start, const double *start) {
   size_t n = (size_t)n_start, d = (size_t)f->d;
-  atvi_idx cap = n_start > CHUNK ? n_start : CHUNK;
+  atvi_idx cap = n_start > ATVI_PEAK_CHUNK ? n_start : ATVI_PEAK_CHUNK;
   if (cap < 2 * f->d) cap = 2 * f->d;
   atvi_climb *climb;
   ATVI_TRY(atvi_climb_batch_new(f->s, f->pool, cap, &f->batch));
@@ -330,7 +314,7 @@ static bool fold_back(finder *f, atvi_idx n_start) {
       double theta, inside, ldj = 0;
       atvi_map_fwd(map, 1, &c->x[j], &theta, &ldj);
       atvi_map_inv(map, 1, &theta, &inside);
-      if (!(fabs(inside - c->x[j]) > SAME_PLACE)) continue;
+      if (!(fabs(inside - c->x[j]) > ATVI_PEAK_SAME_PLACE)) continue;
       c->x[j] = inside;
       moved = true;
     }
@@ -342,7 +326,7 @@ static bool fold_back(finder *f, atvi_idx n_start) {
 
 /* Climbs f->climb[n] to their ends. False: asked to stop. */
 static bool climb(finder *f, atvi_idx n, int iterations) {
-  for (int fold = 0; fold < MAX_FOLD; fold++) {
+  for (int fold = 0; fold < ATVI_PEAK_MAX_FOLD; fold++) {
     if (!fold_back(f, n) && fold > 0) break;
     if (!atvi_climbs_run(&f->batch, n, f->climb, iterations)) return false;
   }
@@ -367,7 +351,7 @@ static void find_ends(finder *f, const atvi_modes_opts *opts, atvi_idx n_start, 
   for (atvi_idx k = 0; k < n_start; k++)
     if (isfinite(f->climb[k]->f)) f->end[f->n++] = (end){.climb = f->climb[k], .hits = 1};
   if (on && f->n > 0) {
-    merge(f, MIDWAY_TOPS, true);
+    merge(f, ATVI_PEAK_MIDWAY_TOPS, true);
     on = go_on(f, opts->iterations - third, false);
   }
   if (on && f->n > 0) {

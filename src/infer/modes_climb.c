@@ -2,27 +2,15 @@
 /* L-BFGS ascent (Nocedal and Wright, Algorithms 7.4 and 3.1) of many points in lockstep: every iteration is one trial of
  * each climb, and all trials are one batch.
  *
- * The coordinates have the prior's scale, and that sets the lengths: no step is longer than STEP_MAX, the first is
- * FIRST_STEP, and where nothing is known of the curvature it is taken to be that of the prior, 1. A trial that
+ * The coordinates have the prior's scale, and that sets the lengths: no step is longer than 3, the first is 0.7,
+ * and where nothing is known of the curvature it is taken to be that of the prior, 1. A trial that
  * cannot be evaluated is a rejected one. Pairs without positive curvature are not stored; as long as there is
  * none, steps follow the gradient and double in length. */
 #include "infer/modes_climb.h"
+#include "infer/vi_tuning.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-#define ARMIJO 1e-4
-#define FIRST_STEP 0.7
-#define STEP_MAX 3.0
-#define GAIN_ENOUGH 0.01 /* nats: well below what tells two modes apart */
-#define GAIN_SMALL 0.003
-#define STRICT_SMALL 1e-4
-enum {
-  PAIRS =
-      20, /* of no cost next to a model run, and with fewer the weak directions of 20 parameters are forgotten */
-  MAX_TRIALS = 7,
-  MAX_SMALL = 4 /* steps that gain less than GAIN_SMALL, in a row */
-};
 
 /* ---- batches ---- */
 
@@ -66,23 +54,23 @@ double atvi_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g) {
 void atvi_climb_restart(atvi_climb *c) {
   c->f = -HUGE_VAL;
   c->gain = HUGE_VAL;
-  c->length = FIRST_STEP / 2;
+  c->length = ATVI_CLIMB_STEP / 2;
   c->pairs = c->next = c->trials = c->small = 0;
   c->ended = false;
 }
 
 atvi_status atvi_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const double *start, atvi_climb **out) {
   atvi_climb *c = atvi_pool_take(pool, (size_t)n, sizeof *c);
-  double *room = atvi_pool_take(pool, (size_t)(n * d * (4 + 2 * PAIRS)), sizeof *room);
+  double *room = atvi_pool_take(pool, (size_t)(n * d * (4 + 2 * ATVI_CLIMB_PAIRS)), sizeof *room);
   *out = NULL;
   if (atvi_pool_failed(pool)) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "modes: %td climbs", n);
-  for (atvi_idx k = 0; k < n; k++, room += d * (4 + 2 * PAIRS)) {
+  for (atvi_idx k = 0; k < n; k++, room += d * (4 + 2 * ATVI_CLIMB_PAIRS)) {
     c[k] = (atvi_climb){.x = room,
                         .g = room + d,
                         .to = room + 2 * d,
                         .gt = room + 3 * d,
                         .s = room + 4 * d,
-                        .y = room + (4 + PAIRS) * d};
+                        .y = room + (4 + ATVI_CLIMB_PAIRS) * d};
     atvi_climb_restart(&c[k]);
     for (atvi_idx j = 0; j < d; j++) room[j] = start[j * n + k];
   }
@@ -103,19 +91,19 @@ static void axpy(atvi_idx d, double t, const double *x, double *y) {
 /* v = H g, H the inverse of the curvature seen. Where none was seen it is s's / y's of the last pair, the longer of the
  * two usual choices, and at most 1: weak directions are the slow ones, and too long a step costs but one trial. */
 static void quasi_newton(const atvi_climb *c, atvi_idx d, double *v) {
-  double alpha[PAIRS] = {0}, rho[PAIRS] = {0};
+  double alpha[ATVI_CLIMB_PAIRS] = {0}, rho[ATVI_CLIMB_PAIRS] = {0};
   memcpy(v, c->g, (size_t)d * sizeof *v);
   for (int k = 1; k <= c->pairs; k++) {
-    int i = (c->next - k + PAIRS) % PAIRS;
+    int i = (c->next - k + ATVI_CLIMB_PAIRS) % ATVI_CLIMB_PAIRS;
     rho[i] = 1 / dot(d, c->s + i * d, c->y + i * d);
     alpha[i] = rho[i] * dot(d, c->s + i * d, v);
     axpy(d, -alpha[i], c->y + i * d, v);
   }
-  int last = (c->next - 1 + PAIRS) % PAIRS;
+  int last = (c->next - 1 + ATVI_CLIMB_PAIRS) % ATVI_CLIMB_PAIRS;
   double scale = fmin(1, rho[last] * dot(d, c->s + last * d, c->s + last * d));
   for (atvi_idx j = 0; j < d; j++) v[j] *= scale;
   for (int k = c->pairs; k >= 1; k--) {
-    int i = (c->next - k + PAIRS) % PAIRS;
+    int i = (c->next - k + ATVI_CLIMB_PAIRS) % ATVI_CLIMB_PAIRS;
     axpy(d, alpha[i] - rho[i] * dot(d, c->y + i * d, v), c->s + i * d, v);
   }
 }
@@ -124,7 +112,7 @@ static void quasi_newton(const atvi_climb *c, atvi_idx d, double *v) {
 static void aim(atvi_climb *c, atvi_idx d) {
   double norm_g = sqrt(dot(d, c->g, c->g));
   c->gain = 0.5 * norm_g * norm_g;
-  if (c->gain < GAIN_ENOUGH || c->small >= MAX_SMALL) {
+  if (c->gain < ATVI_CLIMB_GAIN || c->small >= ATVI_CLIMB_SMALL_STEPS) {
     c->ended = true;
     return;
   }
@@ -135,15 +123,15 @@ static void aim(atvi_climb *c, atvi_idx d) {
     if (!(c->slope > 0)) c->pairs = 0;
   }
   if (c->pairs == 0) {
-    double length = fmin(fmin(2 * c->length, STEP_MAX), norm_g);
+    double length = fmin(fmin(2 * c->length, ATVI_CLIMB_STEP_MOST), norm_g);
     for (atvi_idx j = 0; j < d; j++) v[j] = c->g[j] * (length / norm_g);
     c->slope = norm_g * length;
   } else {
     c->gain = 0.5 * c->slope;
   }
   /* The weak directions may not be among the curvature seen: small steps in fact, too, are asked for. */
-  if (c->gain < GAIN_ENOUGH && c->small > 0 && !c->strict) c->ended = true;
-  c->t = fmin(1, STEP_MAX / sqrt(dot(d, v, v)));
+  if (c->gain < ATVI_CLIMB_GAIN && c->small > 0 && !c->strict) c->ended = true;
+  c->t = fmin(1, ATVI_CLIMB_STEP_MOST / sqrt(dot(d, v, v)));
   c->trials = 0;
   axpy(d, 1, c->x, v);
 }
@@ -157,12 +145,12 @@ static void accept(atvi_climb *c, atvi_idx d, double f) {
   double sy = dot(d, s, y), ss = dot(d, s, s), yy = dot(d, y, y);
   axpy(d, 1, s, c->x);
   memcpy(c->g, c->gt, (size_t)d * sizeof *c->g);
-  c->small = f - c->f < (c->strict ? STRICT_SMALL : GAIN_SMALL) ? c->small + 1 : 0;
+  c->small = f - c->f < (c->strict ? ATVI_CLIMB_STRICT_SMALL : ATVI_CLIMB_GAIN_SMALL) ? c->small + 1 : 0;
   c->f = f;
   c->length = sqrt(ss);
   if (sy > 1e-10 * sqrt(ss * yy)) {
-    c->next = (c->next + 1) % PAIRS;
-    if (c->pairs < PAIRS) c->pairs++;
+    c->next = (c->next + 1) % ATVI_CLIMB_PAIRS;
+    if (c->pairs < ATVI_CLIMB_PAIRS) c->pairs++;
   }
   aim(c, d);
 }
@@ -172,7 +160,7 @@ static void reject(atvi_climb *c, atvi_idx d, double f) {
   double want = c->slope * c->t, lost = want - (f - c->f);
   double shorter = isfinite(f) ? fmin(fmax(0.5 * want / lost, 0.1), 0.5) : 0.25;
   c->t *= shorter;
-  if (++c->trials < MAX_TRIALS) return;
+  if (++c->trials < ATVI_CLIMB_TRIALS) return;
   if (c->pairs == 0) {
     c->ended = true;
     return;
@@ -201,7 +189,7 @@ static void take(atvi_climb *c, atvi_idx d, const atvi_climb_batch *b, atvi_idx 
       c->ended = true;
     else
       aim(c, d);
-  } else if (f >= c->f + ARMIJO * c->t * c->slope) {
+  } else if (f >= c->f + ATVI_CLIMB_ARMIJO * c->t * c->slope) {
     accept(c, d, f);
   } else {
     reject(c, d, f);

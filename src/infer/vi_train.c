@@ -2,7 +2,7 @@
 /* Training: a ladder of tempered posteriors that chooses itself, then rounds at temperature 1.
  *
  * Ladder  From beta = 0. The next beta is where the conditional effective sample size of the current draws falls to
- *         CESS of their number. A rung has v->tuning.rung_steps steps; whether they helped is seen on draws that the next choice
+ *         half of their number. A rung has ten steps; whether they helped is seen on draws that the next choice
  *         needs anyway, against the draws before, both weighed at the new beta.
  * Rounds  Fifty steps each, or more. The average of the iterates is judged on test draws whose base points are always the same,
  *         so that the difference between two rounds has little noise, and that noise is known. A round that made it worse

@@ -102,4 +102,47 @@ enum {
 #define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
 
+/* ---- maxima (modes.c, modes_climb.c) ---- */
+#define ATVI_PEAK_LOW 20.0    /* nats below the best maximum: not worth a Hessian */
+#define ATVI_PEAK_BARRIER 0.1 /* nats that log pi may dip between two ends of one mode */
+#define ATVI_PEAK_TOLERANT                                                                                   \
+  0.5 /* more, at most, for an end that is still climbing: what it has to gain, as predicted */
+#define ATVI_PEAK_FLOOR 0.04       /* least curvature: never wider than five prior standard deviations */
+#define ATVI_PEAK_NEWTON_FLOOR 1.0 /* curvature in Newton steps: at least that of the prior */
+#define ATVI_PEAK_NEWTON_MAX 1.0   /* length of a Newton step */
+#define ATVI_PEAK_SAME_PLACE 1e-9  /* rounding of the way to theta and back, in xi */
+#define ATVI_PEAK_GAIN 1e-3 /* nats that the last Newton step gains and leaves: 0.04 standard deviations */
+#define ATVI_PEAK_NO_MAXIMUM 0.5 /* nats left to gain that show that an end is not a maximum */
+#define ATVI_PEAK_STEP 1e-3      /* of differences, before widths are known */
+#define ATVI_PEAK_STEP_SD 0.3    /* of differences, in conditional standard deviations */
+enum {
+  ATVI_PEAK_BETWEEN = 5,    /* points looked at on the line between two ends */
+  ATVI_PEAK_CHUNK = 512,    /* points of a batch, so that the memory does not grow with the square of d */
+  ATVI_PEAK_MAX_NEWTON = 5, /* passes of Newton steps */
+  ATVI_PEAK_MAX_FOLD = 4,   /* times that climbs begin anew inside the box */
+  ATVI_PEAK_MIDWAY_TOPS =
+      4, /* hills looked for midway: with more of them, the comparisons cost more than they save */
+  ATVI_CLIMB_PAIRS = 20,     /* of L-BFGS: with fewer the weak directions of 20 parameters are forgotten */
+  ATVI_CLIMB_TRIALS = 7,     /* lengths tried of one step */
+  ATVI_CLIMB_SMALL_STEPS = 4 /* that gain next to nothing, in a row, end a climb */
+};
+#define ATVI_CLIMB_ARMIJO 1e-4   /* of the gain that the slope promises */
+#define ATVI_CLIMB_STEP 0.7      /* the first, in prior standard deviations */
+#define ATVI_CLIMB_STEP_MOST 3.0 /* the longest */
+#define ATVI_CLIMB_GAIN 0.01 /* nats left to gain that end a climb: well below what tells two modes apart */
+#define ATVI_CLIMB_GAIN_SMALL 0.003  /* nats that are next to nothing */
+#define ATVI_CLIMB_STRICT_SMALL 1e-4 /* the same for rivals of the best */
+
+/* ---- shares of modes (mode_shares.c) ---- */
+enum {
+  ATVI_HILL_BETWEEN = 9, /* points on the way between peaks */
+  ATVI_HILL_WAY = 6,     /* on the way from a draw: itself, points between, and the peak */
+  ATVI_HILL_ASKED = 128, /* draws of each hill that are asked */
+  ATVI_HILL_SHOWN = 4,   /* coordinates in which modes are described */
+};
+#define ATVI_HILL_SHARE 0.00674 /* e^-5 of the posterior: hills with more are reported */
+#define ATVI_HILL_DEEP 3.0      /* nats that the way between two peaks falls below the lower one */
+#define ATVI_HILL_ABOVE                                                                                      \
+  1.0 /* nats above its summit: such a draw is not of that hill, even if the climb ended early */
+
 #endif
