@@ -72,23 +72,28 @@ static void one_step(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, d
 /* ---- ladder ---- */
 
 /* Conditional effective sample size, as a share of the draws, of a step in beta. */
-static double cess(const atvi_cloud *c, double step, double *w) {
+static double cess(const atvi_cloud *c, double step) {
+  double top = -HUGE_VAL, sum = 0, sum_sq = 0;
   for (atvi_idx j = 0; j < c->n; j++)
-    w[j] = isfinite(c->log_pi[j]) ? step * (c->log_pi[j] - c->log_base[j]) : -HUGE_VAL;
-  atvi_softmax(c->n, w, w);
-  return atvi_effective_size(c->n, w) / (double)c->n;
+    if (isfinite(c->log_pi[j])) top = fmax(top, step * (c->log_pi[j] - c->log_base[j]));
+  if (!isfinite(top)) return 0;
+  for (atvi_idx j = 0; j < c->n; j++) {
+    double w = isfinite(c->log_pi[j]) ? exp(step * (c->log_pi[j] - c->log_base[j]) - top) : 0;
+    sum += w;
+    sum_sq += w * w;
+  }
+  return sum * sum / (sum_sq * (double)c->n);
 }
 
 /* The share that counts as enough is of the draws that could be evaluated. */
 static double next_beta(const atvi_vi *v, const atvi_cloud *c, double beta) {
-  double *scratch = v->scratch;
   atvi_idx good = 0;
   for (atvi_idx j = 0; j < c->n; j++) good += isfinite(c->log_pi[j]);
   double enough = v->tuning.cess * (double)good / (double)c->n, low = 0, high = 1 - beta;
-  if (cess(c, high, scratch) >= enough) return 1;
+  if (cess(c, high) >= enough) return 1;
   for (int k = 0; k < 60; k++) {
     double mid = low > 0 ? 0.5 * (low + high) : 0.1 * high;
-    if (cess(c, mid, scratch) >= enough)
+    if (cess(c, mid) >= enough)
       low = mid;
     else
       high = mid;
