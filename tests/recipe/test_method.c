@@ -37,7 +37,7 @@ static void fits(void) {
   atvi_app_fit_opts o = {.model = begin(), .how = atvi_fit_defaults(), .out = in("fit"), .no_report = true};
   o.how.method = "sir";
   CHECK_OK(atvi_app_fit(ctx, pool, &o, &r));
-  CHECK_STR(r.verdict, "ok");
+  CHECK_INT(r.judged.verdict, ATVI_VERDICT_OK);
   CHECK(has(r.text, "sir"));
   o.how.chains = 4;
   CHECK_STATUS(atvi_app_fit(ctx, pool, &o, &r), ATVI_EINVAL);

@@ -38,8 +38,15 @@ static world *open_elbo(const toy *t, const atvi_flow_shape *shape, double sprea
   atvi_rng r = atvi_rng_at(3, ATVI_STREAM_TEST, 0, 0);
   for (atvi_idx i = 0; i < w->family.size; i++) w->m.phi[i] += spread * atvi_rng_normal(&r);
   for (atvi_idx i = 0; i < d; i++) w->m.chol[i * d + i] = 1;
-  w->c = (atvi_cloud){CAP,          numbers(d * CAP), numbers(d * CAP), numbers(CAP), numbers(CAP),
-                      numbers(CAP), numbers(CAP),     numbers(CAP),     numbers(CAP)};
+  w->c = (atvi_cloud){.cap = CAP,
+                      .x = numbers(d * CAP),
+                      .theta = numbers(d * CAP),
+                      .log_prior = numbers(CAP),
+                      .log_lik = numbers(CAP),
+                      .log_base = numbers(CAP),
+                      .log_pi = numbers(CAP),
+                      .log_q = numbers(CAP),
+                      .log_member = numbers(CAP)};
   w->grad = numbers(w->family.size);
   w->room[0] = numbers(d * CAP);
   w->room[1] = numbers(CAP);
