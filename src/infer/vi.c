@@ -320,8 +320,7 @@ static atvi_status weigh_all(fit *f) {
 
 static atvi_status extend(fit *f) {
   atvi_idx before = f->v->n_part;
-  f->extended++;
-  ATVI_TRY(atvi_vi_extend(f->v, &f->w));
+  ATVI_TRY(atvi_vi_extend(f->v, &f->w, f->extended++));
   f->grown = f->v->n_part > before;
   return ATVI_OK;
 }

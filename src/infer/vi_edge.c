@@ -177,15 +177,16 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
   return ATVI_OK;
 }
 
-atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w) {
+atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time) {
   edge e = {.v = v, .w = w};
   if ((double)w->c.n * v->tuning.outer < v->tuning.side_chains) return ATVI_OK;
   if (!make(&e)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: edges of %td draws", w->c.n);
   find_sides(&e);
   memcpy(e.x, e.start, (size_t)(v->d * e.n) * sizeof *e.x);
   evaluate(&e, e.x, e.log_pi);
-  for (int step = 0; step < v->tuning.side_steps && !atvi_vi_late(v); step++) {
-    move(&e, UINT32_MAX - v->edge_moves++); /* above any iteration of the exact sampler */
+  int steps = (int)v->tuning.side_steps;
+  for (int step = 0; step < steps && !atvi_vi_late(v); step++) {
+    move(&e, UINT32_MAX - (uint32_t)(time * steps + step)); /* above any iteration of the exact sampler */
     if (step % LOOK_EVERY == LOOK_EVERY - 1) look(&e);
   }
   double best = atvi_vi_best_evidence(v);

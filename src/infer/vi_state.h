@@ -47,8 +47,8 @@ typedef struct {
   atvi_idx n_part;
   /* What the search found. */
   atvi_modes modes;
-  /* Numbers of batches of base draws, of the final draws and of moves beyond the edge; none is used twice. */
-  uint32_t scramble, final_scramble, edge_moves;
+  /* Numbers of batches of base draws and of the final draws; none is used twice. */
+  uint32_t scramble, final_scramble;
   /* Steps of Adam and temperatures so far. */
   int steps, rungs;
   double begun_s;
@@ -184,8 +184,9 @@ bool atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
 ATVI_CHECKED atvi_status atvi_vi_seek(atvi_vi *v);
 /* Trains a component for each mode found that the components miss. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
-/* Components where the posterior goes on and the approximation does not, if there are such places. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w);
+/* Components where the posterior goes on and the approximation does not, if there are such places. time: how often it was called
+ * before. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time);
 
 /* ---- draws and weights (vi_weights.c) ---- */
 
