@@ -17,7 +17,7 @@ typedef enum {
 
 extern const atvi_command atvi_cmd_check, atvi_cmd_eval, atvi_cmd_simulate, atvi_cmd_fit, atvi_cmd_summary,
     atvi_cmd_export, atvi_cmd_predict, atvi_cmd_study, atvi_cmd_sbc, atvi_cmd_compare, atvi_cmd_design,
-    atvi_cmd_run, atvi_cmd_emulate, atvi_cmd_watch, atvi_cmd_new, atvi_cmd_completion;
+    atvi_cmd_run, atvi_cmd_emulate, atvi_cmd_watch, atvi_cmd_report, atvi_cmd_new, atvi_cmd_completion;
 extern const atvi_command *const atvi_commands[]; /* all of them, in the order of the overview; NULL-ended */
 
 /* `help [--format text|md|man] [COMMAND]`; without a command the overview. Returns the exit code. */

@@ -124,15 +124,11 @@ static int run(int argc, char **argv) {
   code = ATVI_EXIT_USAGE;
   if (atvi_call_model(&s, &o.fix, &o.data, &o.fit.model)) {
     atvi_app_fit_result result = {0};
-    atvi_call
-        shown; /* gets the progress that the fit's own context is not given, since the report keeps it */
-    bool relayed = !o.fit.no_report && atvi_call_open(&shown, &atvi_cmd_fit, 1, o.quiet);
-    o.fit.show = relayed ? shown.ctx : NULL;
+    o.fit.watched = true;
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_fit(s.ctx, s.pool, &o.fit, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
-    if (relayed) atvi_call_close(&shown);
   }
   atvi_call_close(&s);
   return code;

@@ -10,6 +10,7 @@ const atvi_command *const atvi_commands[] = {
     &atvi_cmd_simulate,
     &atvi_cmd_fit,
     &atvi_cmd_summary,
+    &atvi_cmd_report,
     &atvi_cmd_watch,
     &atvi_cmd_predict,
     &atvi_cmd_export,

@@ -131,6 +131,9 @@ typedef struct {
 ATVI_API const char *atvi_severity_name(atvi_severity severity); /* "note", "warning", "serious" */
 ATVI_API const char *atvi_code_name(atvi_code code);             /* "rhat", "khat-refused", ...; "none" */
 
+/* What a predicted series is of: something observed, a tracked quantity, or a state. */
+typedef enum { ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE } atvi_series_kind;
+
 /* Where memory comes from. NULL members mean malloc and free. alloc returns memory
  * aligned for any type or NULL. Both may be called from several threads at once. */
 typedef struct {

@@ -2,7 +2,21 @@
 /* DRAWS: the second waist. What inference yields, and all that diagnosis, reports and files know.
  *
  * Draws are columns x[cols][n], chain after chain. Parameters come first, derived quantities
- * after them. Everything a summary says about how the draws were made is in `made`. */
+ * after them. Everything a summary says about how the draws were made is in `made`.
+ *
+ * What the model says at some of the draws is kept in named groups over its series:
+ *
+ *   mean             means of observed series, and the values of others, at the times of the data
+ *   grid             the same at the times between them (`grid` of each series)
+ *   predictive       simulated observations at the times of the data
+ *   grid_predictive  simulated observations at the times between them
+ *   others           as predictive, each value given all other values, where observations depend on each other
+ *   log_lik          log likelihood of each observation
+ *   simulator        the simulator alone, where an emulator stands in for it
+ *   prior            draws of the prior, [n_col][...]
+ *
+ * Values of mean and grid are those of all series, one after the other; of the others down to simulator, of the
+ * observed ones, which come first. */
 #ifndef ATVI_DRAWS_H
 #define ATVI_DRAWS_H
 
@@ -57,6 +71,76 @@ typedef struct {
   double lower, upper; /* hard bounds; infinite where open (derived quantities: always) */
 } atvi_column;
 
+enum {
+  /* the value was held out of the fit */
+  ATVI_MARK_HELD = 1,
+  /* the value is observed, and not only as a limit */
+  ATVI_MARK_EXACT = 2,
+};
+
+/* A series that the model predicts, with its data and the times that groups have values at. */
+typedef struct {
+  const char *name;
+  atvi_series_kind kind;
+  /* Observed: the number of its data set, from 0, and its name, "" if it has none. */
+  atvi_idx data;
+  const char *set;
+  /* The data set has no time: times are numbers of rows. */
+  bool rows;
+  atvi_idx n;
+  /* [n] in the order of the data */
+  const double *time;
+  /* [n] the data, NaN where missing; NULL: not observed */
+  const double *value;
+  /* [n] ATVI_MARK_ flags; NULL: not observed */
+  const unsigned char *mark;
+  atvi_idx n_grid;
+  /* [n_grid] ascending times between those of the data */
+  const double *grid;
+} atvi_draws_series;
+
+typedef struct {
+  const char *name;
+  atvi_idx n_value, n_draw;
+  /* [n_value][n_draw] */
+  double *x;
+  /* [n_draw] numbers of the draws, from 0; NULL: of none of these draws */
+  const atvi_idx *draw;
+} atvi_group;
+
+/* The prior of a parameter as the model file has it. */
+typedef struct {
+  /* name of the distribution; NULL: not known, or its arguments depend on other parameters */
+  const char *dist;
+  double arg[3];
+  bool truncated;
+  double lower, upper;
+} atvi_prior;
+
+/* A point at which the model could not be run. */
+typedef struct {
+  /* [n_param] */
+  const double *value;
+  atvi_outcome outcome;
+} atvi_failed_point;
+
+/* What a page says of the model and the fit; strings live as long as the draws, NULL: not known. */
+typedef struct {
+  const char *title;
+  /* what the model calls time; NULL: rows */
+  const char *time_name;
+  /* day 0 of the calendar (days since 1970) and days per unit of time; unit 0: there is no calendar */
+  double day0, day_unit;
+  /* data sets of the model */
+  atvi_idx n_data;
+  /* command line that runs the fit again */
+  const char *command;
+  /* predictions know the values that were not held out, since observations depend on each other */
+  bool dependent;
+  /* why the model was not run at the draws; NULL: it was */
+  const char *no_groups;
+} atvi_about;
+
 typedef struct atvi_draws {
   atvi_ctx *ctx;
   atvi_idx n;              /* draws in all: n_chain * draws per chain */
@@ -72,6 +156,21 @@ typedef struct atvi_draws {
   atvi_idx n_message;
   /* [n_message] for the user, most important first. */
   atvi_message *message;
+  /* What follows is empty until somebody fills it. */
+  atvi_about about;
+  atvi_idx n_series;
+  /* [n_series] observed ones first */
+  const atvi_draws_series *series;
+  atvi_idx n_group;
+  atvi_group *group;
+  /* [n_param] NULL: not known */
+  const atvi_prior *prior;
+  atvi_idx n_step;
+  /* [n_step] the history of the fit: steps that it reported, in their order; `detail` is "" */
+  const atvi_progress *step;
+  atvi_idx n_failed;
+  /* [n_failed] some of the points that failed */
+  const atvi_failed_point *failed;
 } atvi_draws;
 
 /* Room for n >= 1 draws, a multiple of n_chain >= 1; 0 <= n_param <= n_col. Numbers are 0 (weights: 1/n; NULL unless
@@ -86,8 +185,18 @@ ATVI_API ATVI_CHECKED atvi_status atvi_draws_keep(atvi_draws *d, const char *s, 
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, atvi_severity severity, atvi_code code,
                                                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* Adds a group of zeros; name and draw[n_draw] (NULL: none) are copied. *x is its values, [n_value][n_draw]. Errors:
+ * EINVAL (the name is taken, a number of a draw is out of range), ENOMEM. */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_group_new(atvi_draws *d, const char *name, atvi_idx n_value,
+                                                       atvi_idx n_draw, const atvi_idx *draw, double **x);
+/* The group of that name; NULL: there is none. */
+ATVI_API const atvi_group *atvi_draws_group(const atvi_draws *d, const char *name);
+/* Replaces the history by copies of step[n]. Errors: ENOMEM. */
+ATVI_API ATVI_CHECKED atvi_status atvi_draws_history(atvi_draws *d, atvi_idx n, const atvi_progress *step);
+
 /* n draws without weights from weighted ones, drawn in proportion to the weights (systematic resampling, then
- * shuffled); log prior, log likelihood, made and messages go with them. d without weights: each is as likely.
+ * shuffled); log prior, log likelihood, made and messages go with them, groups and what follows them do not. d without
+ * weights: each is as likely.
  * Errors: EINVAL (n < 1; no weight above zero), ENOMEM. *out is NULL on error. */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_resample(const atvi_draws *d, atvi_idx n, uint64_t seed,
                                                       atvi_draws **out);

@@ -33,7 +33,6 @@ typedef struct {
 } atvi_batch;
 
 /* A named series that a model predicts: an observed or a tracked quantity, or a state, over its times. */
-typedef enum { ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE } atvi_series_kind;
 typedef struct {
   const char *name;
   atvi_series_kind kind;

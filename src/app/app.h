@@ -77,8 +77,7 @@ typedef struct {
   const char *holdout; /* --holdout: rows that are no part of the fit (model/holdout.h); NULL: none */
   bool no_report;      /* --no-report */
   bool live;           /* --live: serve the report while the fit runs */
-  atvi_ctx *
-      show; /* progress is kept for the report and handed on to it; NULL: the context's own receiver gets it */
+  bool watched;        /* DIR/progress.json and a page of the running fit are kept up to date */
 } atvi_app_fit_opts;
 
 typedef struct {
@@ -93,6 +92,21 @@ typedef struct {
 /* atvi fit. EEXIST: the folder exists and force is not set. ESTOP: stopped before there was anything to keep. */
 ATVI_CHECKED atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                                       atvi_app_fit_result *result);
+
+typedef struct {
+  const char *where; /* a run folder, or a model file, whose newest run folder here is taken */
+  /* For a folder without groups, whose model is run again: as of atvi predict. */
+  atvi_idx n_data;
+  const atvi_app_data *data;
+  const char *folder;
+  bool interpret;
+  const char *runs;
+} atvi_app_report_opts;
+
+/* atvi report: writes DIR/report.html and DIR/figures again from what the folder holds. *path: of the page. EINVAL: no finished fit. EDATA: a
+ * file of the folder is damaged. */
+ATVI_CHECKED atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
+                                         const char **path);
 
 typedef struct {
   const char

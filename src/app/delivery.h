@@ -7,10 +7,10 @@
 #include "atvi/draws.h"
 
 typedef struct {
-  atvi_draws *draws;       /* from the method */
-  atvi_draws *resampled;   /* NULL where they have no weights, or bad ones */
-  atvi_draws bare;         /* borrows from draws, without weights */
-  const atvi_draws *plain; /* draws that count equally, as far as they can be had */
+  /* from the method */
+  atvi_draws *draws;
+  /* draws that count equally, as far as they can be had; the same where they have no weights */
+  atvi_draws *plain;
 } atvi_delivery;
 
 /* Makes the rest from y->draws, and measures the solver's error where the posterior is: it counts in the verdict.

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi export: the draws of a finished fit in the format of another program. */
 #include "app/export.h"
-#include "app/predict.h"
-#include "app/run.h"
+#include "app/predictions.h"
 #include "io/draws_csv.h"
 #include "io/draws_text.h"
 #include "io/file.h"
+#include "io/groups.h"
 #include "io/netcdf.h"
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -99,41 +100,21 @@ static atvi_status to_json(exporting *x) {
 
 /* ---- netCDF ---- */
 
-enum { CHECKED = 8 };
-
-/* Whether the model and its data are still those of the draws. */
-static atvi_status check_model(const exporting *x, const atvi_run *run, atvi_loaded *l) {
-  const atvi_draws *d = x->plain;
-  const atvi_target *t = l->target;
-  bool same = d->n_param == t->d && d->n_col == t->d + t->n_derived;
-  for (atvi_idx i = 0; same && i < t->d; i++) same = strcmp(d->col[i].name, t->param[i].name) == 0;
-  if (!same)
-    return ATVI_FAIL(x->ctx, ATVI_EDATA, "%s: error: draws.csv and model.atvi have different parameters",
-                     x->dir);
-  atvi_predict_draws p = {.B = d->n < CHECKED ? d->n : CHECKED};
-  atvi_idx failed;
-  p.theta = atvi_pool_take(x->pool, (size_t)(t->d * p.B) + 1, sizeof *p.theta);
-  p.line = atvi_pool_take(x->pool, (size_t)p.B, sizeof *p.line);
-  p.was_log_lik = atvi_pool_take(x->pool, (size_t)p.B, sizeof *p.was_log_lik);
-  if (!p.theta || !p.line || !p.was_log_lik) return no_memory(x);
-  for (atvi_idx k = 0; k < p.B; k++) {
-    atvi_idx at = k * d->n / p.B;
-    p.line[k] = at + 1;
-    p.was_log_lik[k] = d->log_lik[at];
-    for (atvi_idx i = 0; i < t->d; i++) p.theta[i * p.B + k] = d->x[i * d->n + at];
-  }
-  return atvi_predict_check(x->ctx, l, run, &p, &failed);
-}
-
-/* Loads the model of the fit and asks it. */
-static atvi_status ask(const exporting *x, atvi_run *run, atvi_loaded *l, atvi_export_said *said) {
-  ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, run));
-  run->model.interpret = x->opts->interpret;
-  if (x->opts->folder) run->model.folder = x->opts->folder;
+/* From the folder; or of a fit of an older version, which has none there, from its model. */
+static atvi_status find_groups(const exporting *x, atvi_loaded *l) {
+  atvi_run run;
+  atvi_idx n, *draw;
+  if (x->opts->n_data == 0 && atvi_groups_there(x->dir)) return atvi_groups_read(x->plain, x->dir);
+  ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &run));
+  run.model.interpret = x->opts->interpret;
+  if (x->opts->folder) run.model.folder = x->opts->folder;
   ATVI_TRY(
-      atvi_app_load(x->ctx, &run->model, &(atvi_model_opts){.text = run->text, .holdout = run->holdout}, l));
-  ATVI_TRY(check_model(x, run, l));
-  return atvi_export_ask(x->ctx, x->pool, l, x->plain, said);
+      atvi_app_load(x->ctx, &run.model, &(atvi_model_opts){.text = run.text, .holdout = run.holdout}, l));
+  ATVI_TRY(atvi_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw));
+  ATVI_TRY(atvi_predictions_check(l, x->dir, x->plain, false, &n, draw));
+  ATVI_TRY(atvi_predictions_of_fit(l, &run.model, run.text, run.holdout, NULL, x->plain));
+  const char *why = x->plain->about.no_groups;
+  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s", why) : ATVI_OK;
 }
 
 /* The model cannot be run: a file without its groups is better than none, but not than one that may have them. */
@@ -153,23 +134,19 @@ static atvi_status without_model(const exporting *x, const char *path) {
 }
 
 static atvi_status to_nc(exporting *x) {
-  atvi_run run = {0};
   atvi_loaded l = {0};
-  atvi_export_said said = {0};
   const char *path = place(x, "fit.nc");
   if (!path) return no_memory(x);
   ATVI_TRY(atvi_netcdf_available(x->ctx));
   ATVI_TRY(may_write(x, path));
-  bool asked = ask(x, &run, &l, &said) == ATVI_OK;
   atvi_summary *s;
-  atvi_status status = asked ? ATVI_OK : without_model(x, path);
-  if (status == ATVI_OK) status = atvi_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s);
-  if (status == ATVI_OK) {
-    const atvi_export_fit fit = {x->plain, x->weighted, atvi_verdict_name(s->verdict), asked ? &said : NULL};
-    status = atvi_export_nc(x->ctx, x->pool, &fit, path);
-  }
-  atvi_export_said_free(&said);
+  atvi_status status = find_groups(x, &l);
   atvi_app_unload(&l);
+  if (status != ATVI_OK) status = without_model(x, path);
+  if (status == ATVI_OK) status = atvi_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s);
+  if (status == ATVI_OK)
+    status = atvi_export_nc(x->ctx, x->pool,
+                            &(atvi_export_fit){x->plain, x->weighted, atvi_verdict_name(s->verdict)}, path);
   if (status == ATVI_OK) wrote(x, path);
   return status;
 }

@@ -29,6 +29,9 @@ typedef struct {
   const atvi_export_fit *fit;
   atvi_netcdf *f;
   char created_at[32];
+  atvi_idx n_observed; /* series of fit->plain, the first */
+  const char **name;   /* [n_observed] unique */
+  const char **axis;   /* [n_data] name of the dimension along the rows of a data set */
 } writer;
 
 /* A group, what it is to hold, and the names in it so far. */
@@ -134,8 +137,7 @@ static const int64_t *count(const writer *w, atvi_idx n) {
 /* g->array is to be set; n_chain = 0: without draws. draw: their numbers; NULL: all. */
 static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, atvi_idx n, const int64_t *draw,
                          group *g) {
-  atvi_idx n_rows = w->fit->said ? w->fit->said->n_data : 0;
-  atvi_idx most = 2 + n_rows + g->n_array * (1 + ATVI_ARRAY_DIMS);
+  atvi_idx most = 2 + w->fit->plain->about.n_data + g->n_array * (1 + ATVI_ARRAY_DIMS);
   g->taken = atvi_pool_take(w->pool, (size_t)most, sizeof *g->taken);
   g->id = atvi_netcdf_group(w->f, name);
   g->chain = g->draw = -1;
@@ -221,90 +223,164 @@ static atvi_status put_stats(const writer *w, const char *name, const atvi_draws
   return ATVI_OK;
 }
 
+/* ---- names of series ---- */
+
+static const char *data_name(const writer *w, const atvi_draws_series *s) {
+  return s->set[0] ? s->set : atvi_pool_printf(w->pool, "%td", s->data + 1);
+}
+
+/* Length of a name without indices: elements of an array are one variable. */
+static size_t base(const char *name) { return strcspn(name, "."); }
+
+static bool same_base(const char *a, const char *b) {
+  return base(a) == base(b) && memcmp(a, b, base(a)) == 0;
+}
+
+/* Whether a name is that of another variable than the one series s belongs to: as the model has it, or made for one before. */
+static bool name_used(const writer *w, atvi_idx s, const char *name) {
+  const atvi_draws_series *series = w->fit->plain->series;
+  for (atvi_idx k = 0; k < w->n_observed; k++) {
+    bool own = series[k].data == series[s].data && same_base(series[k].name, series[s].name);
+    if (!own && (same_base(name, series[k].name) || (k < s && same_base(name, w->name[k])))) return true;
+  }
+  return false;
+}
+
+/* y.1 of data set one as one_y.1 where another has a y, and with more _ after one_y where that is used. */
+static const char *series_name(const writer *w, atvi_idx s) {
+  const atvi_draws_series *of = &w->fit->plain->series[s];
+  if (!name_used(w, s, of->name)) return of->name;
+  const char *out = atvi_pool_printf(w->pool, "%s_%s", data_name(w, of), of->name);
+  while (out && name_used(w, s, out))
+    out = atvi_pool_printf(w->pool, "%.*s_%s", (int)base(out), out, out + base(out));
+  return out;
+}
+
+static atvi_status name_all(writer *w) {
+  const atvi_draws *d = w->fit->plain;
+  w->name = atvi_pool_take(w->pool, (size_t)d->n_series + 1, sizeof *w->name);
+  w->axis = atvi_pool_take(w->pool, (size_t)d->about.n_data + 1, sizeof *w->axis);
+  if (!w->name || !w->axis) return no_memory(w);
+  while (w->n_observed < d->n_series && d->series[w->n_observed].kind == ATVI_SERIES_OBSERVED)
+    w->n_observed++;
+  for (atvi_idx s = 0; s < w->n_observed; s++) {
+    const atvi_draws_series *of = &d->series[s];
+    const char *word = of->rows ? "row" : "time";
+    w->axis[of->data] =
+        d->about.n_data == 1 ? word : atvi_pool_printf(w->pool, "%s_%s", word, data_name(w, of));
+    w->name[s] = series_name(w, s);
+    if (!w->name[s]) return no_memory(w);
+  }
+  return atvi_pool_failed(w->pool) ? no_memory(w) : ATVI_OK;
+}
+
 /* ---- series ---- */
 
 /* Dimensions along the rows of every data set that has one, as coordinates too. */
 static atvi_status row_dims(const writer *w, group *g, int *dim) {
-  const atvi_export_said *said = w->fit->said;
-  for (atvi_idx s = 0; s < said->n_series; s++) {
-    const atvi_series *x = &said->target->series[s];
-    if (dim[x->group] >= 0) continue;
-    const char *name = take(w, g, said->axis[x->group], false);
+  for (atvi_idx s = 0; s < w->n_observed; s++) {
+    const atvi_draws_series *x = &w->fit->plain->series[s];
+    if (dim[x->data] >= 0) continue;
+    const char *name = take(w, g, w->axis[x->data], false);
     if (!name) return no_memory(w);
-    dim[x->group] = atvi_netcdf_dim(w->f, g->id, name, x->n);
-    atvi_netcdf_reals(w->f, g->id, name, 1, &dim[x->group], false, x->time);
+    dim[x->data] = atvi_netcdf_dim(w->f, g->id, name, x->n);
+    atvi_netcdf_reals(w->f, g->id, name, 1, &dim[x->data], false, x->time);
   }
   return ATVI_OK;
 }
 
-/* Values of series a, rows by elements: of draw b where from is given, else the data. */
-static void gather(const atvi_export_said *said, const atvi_array *a, const double *from, const atvi_idx *at,
-                   atvi_idx b, atvi_idx B, double *out) {
-  const atvi_series *s = said->target->series + a->first;
+/* Values of series a, rows by elements: of draw b of a group, or the data. What was held out is no part of the data. */
+static void gather(const writer *w, const atvi_array *a, const atvi_group *from, const atvi_idx *at,
+                   atvi_idx b, double *out) {
+  const atvi_draws_series *s = w->fit->plain->series + a->first;
+  bool simulated = from && strcmp(from->name, "predictive") == 0;
   for (atvi_idx r = 0; r < s->n; r++)
-    for (atvi_idx j = 0; j < a->n; j++) *out++ = from ? from[(at[a->first + j] + r) * B + b] : s[j].value[r];
+    for (atvi_idx j = 0; j < a->n; j++) {
+      bool known = simulated || !(s[j].mark[r] & ATVI_MARK_HELD);
+      *out++ = !known ? NAN : from ? from->x[(at[a->first + j] + r) * from->n_draw + b] : s[j].value[r];
+    }
 }
 
-static atvi_status put_series(const writer *w, group *g, const atvi_array *a, const double *from,
+static atvi_status put_series(const writer *w, group *g, const atvi_array *a, const atvi_group *from,
                               const atvi_idx *at, int rows) {
-  const atvi_export_said *said = w->fit->said;
-  const atvi_series *s = said->target->series + a->first;
-  atvi_idx B = from ? said->n_chain * said->per_chain : 1, each = s->n * a->n;
+  const atvi_draws_series *s = w->fit->plain->series + a->first;
+  atvi_idx B = from ? from->n_draw : 1, each = s->n * a->n;
   int dim[AXES] = {g->chain, g->draw}, n_dim = from ? 2 : 0;
   dim[n_dim++] = rows;
   ATVI_TRY(array_dims(w, g, a, dim + n_dim));
   const char *name = take(w, g, a->name, false);
   double *room = name ? atvi_block(w->ctx, (size_t)(B * each) * sizeof *room) : NULL;
   if (!room) return no_memory(w);
-  for (atvi_idx b = 0; b < B; b++) gather(said, a, from, at, b, B, room + b * each);
+  for (atvi_idx b = 0; b < B; b++) gather(w, a, from, at, b, room + b * each);
   /* counts are small numbers, and shrink to an eighth; log likelihoods do not */
-  bool pack = from && from == said->predictive;
+  bool pack = from && strcmp(from->name, "predictive") == 0;
   atvi_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack, room);
   atvi_block_free(w->ctx, room);
   return ATVI_OK;
 }
 
-static atvi_status put_all_series(const writer *w, const char *name, const double *from) {
-  const atvi_export_said *said = w->fit->said;
-  const atvi_series *series = said->target->series;
+/* Numbers of the draws of a group in each chain. */
+static atvi_status begin_series(const writer *w, const char *name, const atvi_group *from, group *g) {
+  const atvi_draws *d = w->fit->plain;
+  if (!from) return begin(w, name, 0, 0, NULL, g);
+  atvi_idx n_chain = from->n_draw % d->n_chain == 0 ? d->n_chain : 1, each = from->n_draw / n_chain;
+  int64_t *draw = atvi_pool_take(w->pool, (size_t)each + 1, sizeof *draw);
+  if (!draw) return no_memory(w);
+  for (atvi_idx k = 0; k < each; k++) draw[k] = from->draw ? from->draw[k] : k;
+  return begin(w, name, n_chain, each, draw, g);
+}
+
+/* from NULL: the data. */
+static atvi_status put_all_series(const writer *w, const char *name, const atvi_group *from) {
+  const atvi_draws *d = w->fit->plain;
   atvi_array *array;
   atvi_idx n;
-  atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)said->n_series + 1, sizeof *kin),
-           *at = kin + said->n_series;
-  int *rows = atvi_pool_take(w->pool, (size_t)said->n_data + 1, sizeof *rows);
+  atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)w->n_observed + 1, sizeof *kin),
+           *at = kin + w->n_observed;
+  int *rows = atvi_pool_take(w->pool, (size_t)d->about.n_data + 1, sizeof *rows);
   if (!kin || !rows) return no_memory(w);
-  for (atvi_idx k = 0; k < said->n_data; k++) rows[k] = -1;
-  for (atvi_idx s = 0; s < said->n_series; s++) {
-    kin[s] = series[s].group;
-    at[s] = s ? at[s - 1] + series[s - 1].n : 0;
+  for (atvi_idx k = 0; k < d->about.n_data; k++) rows[k] = -1;
+  for (atvi_idx s = 0; s < w->n_observed; s++) {
+    kin[s] = d->series[s].data;
+    at[s] = s ? at[s - 1] + d->series[s - 1].n : 0;
   }
-  ATVI_TRY(atvi_arrays_find(w->pool, said->n_series, said->name, kin, &n, &array));
+  ATVI_TRY(atvi_arrays_find(w->pool, w->n_observed, w->name, kin, &n, &array));
   group g = {.n_array = n, .array = array};
-  ATVI_TRY(begin(w, name, from ? said->n_chain : 0, said->per_chain, said->draw, &g));
-  if (from && from == said->log_lik && said->target->ops->predictive)
+  ATVI_TRY(begin_series(w, name, from, &g));
+  if (from && strcmp(from->name, "log_lik") == 0 && d->about.dependent)
     atvi_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
                      "Observations are correlated: these are densities of each value given all others, and "
                      "do not add up to log_lik of sample_stats.");
   ATVI_TRY(row_dims(w, &g, rows));
   for (atvi_idx i = 0; i < n; i++)
-    ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[series[array[i].first].group]));
+    ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[d->series[array[i].first].data]));
   return ATVI_OK;
 }
 
 /* ---- the whole ---- */
 
-static atvi_status put_said(const writer *w) {
-  const atvi_export_said *said = w->fit->said;
+static atvi_status put_prior(const writer *w, const atvi_group *from) {
+  const atvi_draws *d = w->fit->plain;
+  const atvi_draws prior = {
+      .n = from->n_draw, .n_chain = 1, .n_param = d->n_param, .n_col = d->n_col, .col = d->col, .x = from->x};
   group g = {0};
-  if (said->n_series > 0) {
-    ATVI_TRY(put_all_series(w, "posterior_predictive", said->predictive));
-    ATVI_TRY(put_all_series(w, "log_likelihood", said->log_lik));
-    ATVI_TRY(put_all_series(w, "observed_data", NULL));
-  }
-  return said->prior ? put_draws(w, "prior", said->prior, &g) : ATVI_OK;
+  return put_draws(w, "prior", &prior, &g);
 }
 
-static atvi_status put_fit(const writer *w) {
+static atvi_status put_groups(writer *w) {
+  const atvi_draws *d = w->fit->plain;
+  const atvi_group *predictive = atvi_draws_group(d, "predictive"), *log_lik = atvi_draws_group(d, "log_lik"),
+                   *prior = atvi_draws_group(d, "prior");
+  if (predictive && log_lik) {
+    ATVI_TRY(name_all(w));
+    ATVI_TRY(put_all_series(w, "posterior_predictive", predictive));
+    ATVI_TRY(put_all_series(w, "log_likelihood", log_lik));
+    ATVI_TRY(put_all_series(w, "observed_data", NULL));
+  }
+  return prior ? put_prior(w, prior) : ATVI_OK;
+}
+
+static atvi_status put_fit(writer *w) {
   const atvi_export_fit *fit = w->fit;
   group g = {0};
   note_library(w, ATVI_NETCDF_ROOT);
@@ -320,7 +396,7 @@ static atvi_status put_fit(const writer *w) {
     ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));
     ATVI_TRY(put_stats(w, "weighted_sample_stats", fit->weighted));
   }
-  return fit->said ? put_said(w) : ATVI_OK;
+  return put_groups(w);
 }
 
 atvi_status atvi_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
@@ -333,21 +409,14 @@ atvi_status atvi_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit
   return status;
 }
 
-void atvi_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, const atvi_draws *plain,
-                           const atvi_draws *weighted, const char *verdict, const char *dir) {
-  atvi_export_said said = {0};
+void atvi_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir) {
   const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
   if (!path) return;
   if (atvi_netcdf_available(ctx) != ATVI_OK) {
     atvi_log(ctx, ATVI_LOG_NOTE, "there is no fit.nc: %s", atvi_errmsg(ctx));
     return;
   }
-  bool ask = plain->made.end != ATVI_END_STOPPED; /* whoever stops a fit wants it to end */
-  atvi_status status = ask ? atvi_export_ask(ctx, pool, l, plain, &said) : ATVI_OK;
-  const atvi_export_fit fit = {plain, weighted, verdict, ask ? &said : NULL};
-  if (status == ATVI_OK) status = atvi_export_nc(ctx, pool, &fit, path);
-  if (status != ATVI_OK)
+  if (atvi_export_nc(ctx, pool, fit, path) != ATVI_OK)
     atvi_log(ctx, ATVI_LOG_WARN, "%s is not written: %s; atvi export %s --format nc makes it", path,
              atvi_errmsg(ctx), dir);
-  atvi_export_said_free(&said);
 }

@@ -8,11 +8,13 @@
 #include "app/delivery.h"
 #include "app/emulate_tell.h"
 #include "app/export.h"
+#include "app/predictions.h"
 #include "app/report.h"
 #include "diag/summary.h"
 #include "infer/fit.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
+#include "io/groups.h"
 #include "io/json.h"
 #include "sim/record.h"
 #include <dirent.h>
@@ -122,6 +124,7 @@ static void drop_old(atvi_pool *pool, const char *dir, bool weighted) {
   if (!weighted) drop(pool, dir, "weighted.csv");
   drop_figures(pool, dir);
   atvi_emulate_drop(dir);
+  atvi_groups_drop(dir);
 }
 
 static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const results *r) {
@@ -134,6 +137,7 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
   ATVI_TRY(atvi_file_save_in(pool, dir, "summary.json", r->summary));
   ATVI_TRY(atvi_file_save_in(pool, dir, "model.atvi", r->model));
   ATVI_TRY(atvi_emulate_keep(ctx, pool, r->l, dir));
+  ATVI_TRY(atvi_groups_write(r->plain, dir));
   return atvi_file_save_in(pool, dir, "fit.json", r->how);
 }
 
@@ -149,6 +153,7 @@ static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, cons
   for (size_t i = 0; dir && i < sizeof file / sizeof file[0]; i++)
     drop(pool, dir, file[i]); /* half of them are no fit */
   if (dir) atvi_emulate_drop(dir);
+  if (dir) atvi_groups_drop(dir);
   if (dir) rmdir(dir);
   return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be kept in %s either, and are lost.", why, base);
 }
@@ -169,7 +174,8 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   out->stopped = y->draws->made.end == ATVI_END_STOPPED;
   atvi_status status = save(ctx, pool, out->dir, &r);
   if (status == ATVI_OK)
-    atvi_export_after_fit(ctx, pool, l, r.plain, r.weighted, atvi_verdict_name(s->verdict), out->dir);
+    atvi_export_after_fit(ctx, pool, &(atvi_export_fit){r.plain, r.weighted, atvi_verdict_name(s->verdict)},
+                          out->dir);
   if (status == ATVI_OK && o->no_report) drop(pool, out->dir, "report.html"); /* of an earlier fit */
   if (status == ATVI_OK) atvi_report_finish(report, y, s, r.how, &out->report);
   return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
@@ -206,6 +212,15 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   return atvi_delivery_make(ctx, pool, l, y);
 }
 
+/* What everything after this reads: the history, and what the model says at the draws. */
+static atvi_status predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+                           const atvi_recorder *rec, atvi_draws *d) {
+  const char *command = atvi_report_command(pool, opts);
+  if (!command) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(atvi_draws_history(d, rec->n, rec->step));
+  return atvi_predictions_of_fit(l, &opts->model, l->model->lang->source, opts->holdout, command, d);
+}
+
 atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                          atvi_app_fit_result *result) {
   atvi_fit_plan plan;
@@ -219,8 +234,8 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     atvi_report_session report;
     atvi_report_begin(ctx, pool, opts, &l, result->dir, &report);
     status = infer(ctx, pool, opts, &plan, &l, &y);
-    bool fitted = status == ATVI_OK;
-    if (fitted) status = finish(ctx, pool, opts, &l, &y, &report, result);
+    if (status == ATVI_OK) status = predict(ctx, pool, opts, &l, &report.rec, y.plain);
+    if (status == ATVI_OK) status = finish(ctx, pool, opts, &l, &y, &report, result);
     atvi_report_end(&report);
     if (status != ATVI_OK) rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
   }

@@ -26,8 +26,9 @@ typedef struct {
   atvi_run run;
   atvi_idx n_time;
   double *time;
-  atvi_predict_draws p;
-  bool grid; /* --data has no observations: places to predict at */
+  atvi_draws *draws;      /* of the fit; their groups are filled here */
+  atvi_idx n_draw, *draw; /* which of them */
+  bool grid;              /* --data has no observations: places to predict at */
   atvi_predict_grid from;
   atvi_idx n_message;
   const char *message[MESSAGES];
@@ -39,57 +40,26 @@ static void say(prediction *x, const char *message) {
 
 /* ---- draws ---- */
 
-static atvi_status check_names(const prediction *x, const atvi_draws *d, const atvi_target *t) {
-  bool same = d->n_param == t->d;
-  for (atvi_idx i = 0; same && i < t->d; i++) same = strcmp(d->col[i].name, t->param[i].name) == 0;
-  if (same) return ATVI_OK;
-  return ATVI_FAIL(
-      x->ctx, ATVI_EDATA,
-      "%s: error: draws.csv and model.atvi have different parameters: one of them has changed since "
-      "the fit\nhint: put it back as it was, or fit again",
-      x->run.dir);
-}
-
-/* Draws spread evenly over the file, and so over chains. */
-static atvi_status pick(prediction *x, const atvi_draws *d) {
-  atvi_predict_draws *p = &x->p;
-  p->theta = atvi_pool_take(x->pool, (size_t)(d->n_param * p->B) + 1, sizeof *p->theta);
-  p->line = atvi_pool_take(x->pool, (size_t)p->B + 1, sizeof *p->line);
-  p->was_log_lik = atvi_pool_take(x->pool, (size_t)p->B + 1, sizeof *p->was_log_lik);
-  if (!p->theta || !p->line || !p->was_log_lik)
-    return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory: %td draws", p->B);
-  for (atvi_idx k = 0; k < p->B; k++) {
-    atvi_idx at = (atvi_idx)((double)k * (double)d->n / (double)p->B);
-    p->line[k] = at + 1;
-    p->was_log_lik[k] = d->log_lik[at];
-    for (atvi_idx i = 0; i < d->n_param; i++) p->theta[i * p->B + k] = d->x[i * d->n + at];
-  }
-  return ATVI_OK;
-}
-
 static atvi_status read_draws(prediction *x, const atvi_target *t) {
-  atvi_draws *d;
   const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->run.dir);
   if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(atvi_draws_csv_read(x->ctx, path, &d));
+  ATVI_TRY(atvi_draws_csv_read(x->ctx, path, &x->draws));
+  const atvi_draws *d = x->draws;
   double most = -HUGE_VAL, of_data = (double)(t->n_out + 2 * t->n_obs + 1),
          each = of_data + (double)x->n_time * (double)(t->n_series + 1);
   for (atvi_idx i = 0; i < d->n; i++) most = fmax(most, d->log_prior[i] + d->log_lik[i]);
   if (isnan(x->run.log_map)) x->run.log_map = most;
   atvi_idx asked = x->opts->draws,
            few = (atvi_idx)fmax(400, fmin(MANY_NUMBERS / of_data, MORE_NUMBERS / each));
-  x->p.B = asked > 0 ? asked : few < DRAWS ? few : DRAWS;
-  if (x->p.B > d->n) x->p.B = d->n;
-  atvi_status status = check_names(x, d, t);
-  if (status == ATVI_OK && (double)x->p.B * each > MOST_NUMBERS)
-    status = ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                       "%td draws of %.0f numbers are %.2g numbers; ask for fewer with --draws", x->p.B, each,
-                       (double)x->p.B * each);
-  if (status == ATVI_OK) status = pick(x, d);
-  if (status == ATVI_OK && asked > d->n)
+  atvi_idx n = asked > 0 ? asked : few < DRAWS ? few : DRAWS;
+  if (n > d->n) n = d->n;
+  if ((double)n * each > MOST_NUMBERS)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                     "%td draws of %.0f numbers are %.2g numbers; ask for fewer with --draws", n, each,
+                     (double)n * each);
+  if (asked > d->n)
     say(x, atvi_pool_printf(x->pool, "draws.csv has %td draws, fewer than were asked for", d->n));
-  atvi_draws_free(d);
-  return status;
+  return atvi_predictions_pick(x->pool, d, n, &x->n_draw, &x->draw);
 }
 
 /* ---- models ---- */
@@ -204,12 +174,12 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
   atvi_predicted *series;
   atvi_scores *s;
   char date[ATVI_APP_DATE];
-  ATVI_TRY(atvi_predict_series(x->ctx, x->pool, l, x->run.holdout, &x->p, &n, &series));
+  ATVI_TRY(atvi_predicted_read(x->pool, x->draws, ATVI_PREDICTED_LOO, &n, &series));
   atvi_predict_mark(l, x->grid, x->n_time, x->time, n, series);
   for (atvi_idx k = 0; k < n; k++)
     for (atvi_idx i = 0; i < series[k].n; i++) series[k].point[i].apart = x->opts->apart != NULL;
-  ATVI_TRY(atvi_predicted_judge(x->ctx, x->p.B, n, series));
-  ATVI_TRY(atvi_scores_new(x->pool, x->p.B, n, series, &s));
+  ATVI_TRY(atvi_predicted_judge(x->ctx, x->n_draw, n, series));
+  ATVI_TRY(atvi_scores_new(x->pool, x->n_draw, n, series, &s));
   tell_fit(x, l, s);
   s->model = l->target->name;
   s->method = x->run.method;
@@ -228,7 +198,7 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
     ATVI_TRY(atvi_file_save_in(x->pool, x->run.dir, s->apart ? "apart.json" : "scores.json", out->json));
   }
   ATVI_TRY(forecast(x, l, n, series, out));
-  if (x->opts->out) ATVI_TRY(atvi_predict_save_draws(x->ctx, x->pool, x->opts->out, n, series, &x->p));
+  if (x->opts->out) ATVI_TRY(atvi_predict_save_draws(x->pool, x->opts->out, n, series, x->n_draw, x->draw));
   out->dir = x->run.dir;
   out->files = x->grid                 ? "forecast.csv"
                : s->apart && x->n_time ? "apart.csv, forecast.csv and apart.json"
@@ -253,8 +223,10 @@ static atvi_status predict(prediction *x, atvi_loaded *l, atvi_app_predict_resul
     ATVI_TRY(atvi_predict_grid_note(x->pool, l, &x->from, &note));
     say(x, note);
   }
-  x->p.want_others = true;
-  ATVI_TRY(atvi_predict_run(x->ctx, x->pool, l, x->run.seed, &x->p));
+  x->draws->made.seed = x->run.seed;
+  const atvi_predictions_opts opts = {
+      .n = x->n_draw, .draw = x->draw, .holdout = x->run.holdout, .states = true};
+  ATVI_TRY(atvi_predictions_fill(l, &opts, x->draws));
   return report(x, l, out);
 }
 
@@ -279,18 +251,18 @@ static atvi_status check_grid(prediction *x) {
     return ATVI_FAIL(
         x->ctx, ATVI_EINVAL,
         "--data has no observations, so that its rows are predicted; --times is then one too many");
-  for (atvi_idx k = 0; k < x->p.B; k++) x->p.was_log_lik[k] = NAN; /* of other data */
   say(x, "the file of --data has no observations: its rows are predicted, nothing is scored");
   return ATVI_OK;
 }
 
 /* l: the model as it was fitted. */
 static atvi_status check(prediction *x, atvi_loaded *l) {
-  atvi_idx failed;
   ATVI_TRY(check_times(x, l));
   ATVI_TRY(read_draws(x, l->target));
   ATVI_TRY(check_grid(x));
-  ATVI_TRY(atvi_predict_check(x->ctx, l, &x->run, &x->p, &failed));
+  atvi_idx failed = x->n_draw;
+  ATVI_TRY(atvi_predictions_check(l, x->run.dir, x->draws, x->grid, &x->n_draw, x->draw));
+  failed -= x->n_draw;
   if (failed)
     say(x, atvi_pool_printf(x->pool, "%td draw%s could not be run and %s left out", failed,
                             failed == 1 ? "" : "s", failed == 1 ? "is" : "are"));
@@ -362,9 +334,10 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   if (status == ATVI_OK && opts->apart) status = set_apart(&x, &l);
   if (status == ATVI_OK && (x.run.holdout || x.n_time)) {
     atvi_app_unload(&l);
-    ATVI_TRY(load(&x, true, &l));
+    status = load(&x, true, &l);
   }
   if (status == ATVI_OK) status = predict(&x, &l, out);
   atvi_app_unload(&l);
+  atvi_draws_free(x.draws);
   return status;
 }

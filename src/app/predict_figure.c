@@ -4,44 +4,18 @@
 #include "report/report.h"
 #include <math.h>
 
-static bool fill(atvi_pool *pool, const atvi_predicted *from, atvi_report_series *to, double *end) {
-  size_t n = (size_t)from->n + 1;
-  double *x[7];
-  bool *held = atvi_pool_take(pool, n, sizeof *held), *censored = atvi_pool_take(pool, n, sizeof *censored);
-  for (int k = 0; k < 7; k++) x[k] = atvi_pool_take(pool, n, sizeof **x);
-  if (atvi_pool_failed(pool)) return false;
-  *end = NAN;
-  for (atvi_idx i = 0; i < from->n; i++) {
-    const atvi_point *p = &from->point[i];
-    x[0][i] = p->time;
-    x[1][i] = p->value;
-    x[2][i] = p->of_mean.mean;
-    x[3][i] = p->of_mean.hpd95[0], x[4][i] = p->of_mean.hpd95[1];
-    x[5][i] = p->of_draw.hpd95[0], x[6][i] = p->of_draw.hpd95[1];
-    held[i] = p->held;
-    censored[i] = !isnan(p->value) && !p->exact;
-    if (!isnan(p->value)) *end = fmax(p->time, *end);
-  }
-  if (from->n > 0 && !(*end < from->point[from->n - 1].time)) *end = NAN; /* nothing is ahead */
-  *to = (atvi_report_series){.name = from->name,
-                             .kind = from->kind,
-                             .n = from->n,
-                             .time = x[0],
-                             .value = x[1],
-                             .mean = x[2],
-                             .mean_low = x[3],
-                             .mean_high = x[4],
-                             .low = x[5],
-                             .high = x[6],
-                             .held = held,
-                             .censored = censored};
-  return true;
+/* Where the data end; NaN: nothing is ahead. */
+static double end_of(const atvi_predicted *s) {
+  double end = NAN;
+  for (atvi_idx i = 0; i < s->n; i++)
+    if (!isnan(s->point[i].value)) end = fmax(s->point[i].time, end);
+  return s->n > 0 && end < s->point[s->n - 1].time ? end : NAN;
 }
 
 atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir, atvi_idx n,
                                 const atvi_predicted *series) {
   const atvi_lang *lang = l->model->lang;
-  atvi_report_series *list = atvi_pool_take(pool, (size_t)n + 1, sizeof *list);
+  atvi_predicted *list = atvi_pool_take(pool, (size_t)n + 1, sizeof *list);
   double *end = atvi_pool_take(pool, (size_t)n + 1, sizeof *end);
   atvi_calendar calendar = {0, 0};
   atvi_idx m = 0;
@@ -49,12 +23,9 @@ atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const cha
   if (lang->has_calendar) calendar = (atvi_calendar){lang->calendar_day0, lang->calendar_unit};
   for (atvi_idx k = 0; k < lang->n_data && !name; k++) name = lang->data[k].time_name;
   for (atvi_idx s = 0; list && end && s < n; s++)
-    if (series[s].kind[0] == 'o' && series[s].n > 0) {
-      if (!fill(pool, &series[s], &list[m], &end[m])) break;
-      m++;
-    }
-  if (!list || !end || atvi_pool_failed(pool))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+    if (series[s].kind == ATVI_SERIES_OBSERVED && series[s].n > 0)
+      list[m] = series[s], end[m++] = end_of(&series[s]);
+  if (!list || !end) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
   if (m == 0) return ATVI_OK;
   return atvi_report_save_series(pool, dir, "forecast", "Data and forecast", m, list, end, calendar, name);
 }

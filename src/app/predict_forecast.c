@@ -5,42 +5,14 @@
 #include <string.h>
 
 enum { SERIES_SHOWN = 12, TIMES_SHOWN = 12, LINES_SHOWN = 40, NAME_SHOWN = 24 };
-static const double SAME_TIME = 1e-9; /* of the largest time: what rounding does to it */
-
-static bool among(atvi_idx n, const double *time, double t, double eps) {
-  atvi_idx low = 0, high = n;
-  while (low < high) {
-    atvi_idx mid = (low + high) / 2;
-    if (time[mid] < t - eps)
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  return low < n && time[low] <= t + eps;
-}
-
-static double rounding(atvi_idx n, const double *time) {
-  return n ? SAME_TIME * fmax(fabs(time[0]), fabs(time[n - 1])) : 0;
-}
-
-static atvi_idx n_given(const atvi_model *m, atvi_idx group) {
-  return m->n_given ? m->n_given[group] : m->lang->data[group].n_row;
-}
-
-/* Whether a state is there without being asked for: at the times of the data, and at the start if something counts from it. */
-static bool in_data(const atvi_model *m, double t, double eps) {
-  for (atvi_idx k = 0; k < m->lang->n_data; k++)
-    if (m->lang->data[k].time && among(n_given(m, k), m->lang->data[k].time, t, eps)) return true;
-  return m->has_prev && fabs(t - m->lang->start) <= eps;
-}
-
 /* In the rows of a file: not at the times that something counts from. */
 static bool in_rows(const atvi_model *m, double t) {
   bool timed = false;
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     const atvi_lang_data *d = &m->lang->data[k];
     timed = timed || d->time;
-    if (d->time && among(d->n_row, d->time, t, rounding(d->n_row, d->time))) return true;
+    if (d->time && atvi_predictions_among(d->n_row, d->time, t, atvi_predictions_rounding(d->n_row, d->time)))
+      return true;
   }
   return !timed;
 }
@@ -48,13 +20,13 @@ static bool in_rows(const atvi_model *m, double t) {
 void atvi_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, const double *time, atvi_idx n,
                        atvi_predicted *series) {
   const atvi_model *m = l->model;
-  double eps = rounding(n_time, time);
+  double eps = atvi_predictions_rounding(n_time, time);
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
       atvi_point *p = &series[s].point[i];
-      p->asked = grid ? p->draw || in_rows(m, p->time) : among(n_time, time, p->time, eps);
-      p->given =
-          p->draw ? p->row < n_given(m, m->lang->observe[s].data) : !p->asked || in_data(m, p->time, eps);
+      p->asked = grid ? p->draw || in_rows(m, p->time) : atvi_predictions_among(n_time, time, p->time, eps);
+      p->given = p->draw ? p->row < atvi_predictions_rows(m, m->lang->observe[s].data)
+                         : !p->asked || atvi_predictions_in_data(m, p->time, eps);
     }
 }
 
@@ -92,8 +64,8 @@ static void line(table *t, const char *name, const atvi_point *p) {
 /* Observed and tracked quantities; states where there is nothing else. */
 static bool shown(atvi_idx n, const atvi_predicted *series, atvi_idx s) {
   bool only_states = true;
-  for (atvi_idx k = 0; k < n; k++) only_states = only_states && series[k].kind[0] == 's';
-  return only_states || series[s].kind[0] != 's';
+  for (atvi_idx k = 0; k < n; k++) only_states = only_states && series[k].kind == ATVI_SERIES_STATE;
+  return only_states || series[s].kind != ATVI_SERIES_STATE;
 }
 
 static atvi_idx n_asked(const atvi_predicted *s) {
@@ -123,7 +95,7 @@ atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, a
   for (atvi_idx s = 0; s < n; s++) {
     if (!shown(n, series, s) || n_asked(&series[s]) == 0) continue;
     found++;
-    observed = observed || series[s].kind[0] == 'o';
+    observed = observed || series[s].kind == ATVI_SERIES_OBSERVED;
     if ((int)strlen(series[s].name) > t.width) t.width = (int)strlen(series[s].name);
   }
   if (t.width > NAME_SHOWN) t.width = NAME_SHOWN;
@@ -148,14 +120,15 @@ atvi_status atvi_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx
   *note = NULL;
   for (atvi_idx o = 0; o < lang->n_observe; o++) {
     const atvi_lang_data *d = &lang->data[lang->observe[o].data];
-    atvi_idx n = n_given(l->model, lang->observe[o].data), at = 0;
-    double least, most, eps = rounding(n_time, time), before = lang->start;
+    atvi_idx n = atvi_predictions_rows(l->model, lang->observe[o].data), at = 0;
+    double least, most, eps = atvi_predictions_rounding(n_time, time), before = lang->start;
     if (!d->time || !atvi_app_counts(lang, &lang->observe[o])) continue;
     atvi_app_steps(n, d->time, &least, &most);
     for (atvi_idx i = 0; i < n_time && most > 0; before = time[i++]) {
       while (at < n && d->time[at] < time[i] - eps) before = fmax(before, d->time[at++]);
       double step = time[i] - before;
-      if (among(n, d->time, time[i], eps) || (step >= least - eps && step <= most + eps)) continue;
+      if (atvi_predictions_among(n, d->time, time[i], eps) || (step >= least - eps && step <= most + eps))
+        continue;
       char date[ATVI_APP_DATE];
       atvi_app_date(lang, time[i], date);
       *note = atvi_pool_printf(

@@ -1,40 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* The report of a fit: gathers what is to be told, in a pool of its own, and hands it to src/report. */
+/* The page of a fit, made of DRAWS: by the fit itself, and again by atvi report from the folder. */
 #include "app/report.h"
+#include "app/advice.h"
+#include "app/bytes.h"
 #include "app/emulate_tell.h"
+#include "app/predictions.h"
 #include "app/report_emulator.h"
+#include "diag/score.h"
+#include "io/draws_csv.h"
+#include "io/file.h"
+#include "io/groups.h"
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-/* A fit that has ended. */
-typedef struct {
-  const atvi_delivery *y;
-  const atvi_summary *s;
-  const char *how;
-} outcome;
+/* ---- what is on the page ---- */
 
-/* With rows held out: the model with all its data, so that they can be shown. */
-static atvi_status predict(atvi_pool *pool, const atvi_report_session *w, const outcome *o,
-                           atvi_report_fit *r) {
-  atvi_report_series *series;
-  const atvi_draws *plain = o ? o->y->plain : NULL;
-  const char *holdout = w->opts->holdout;
-  atvi_loaded all;
-  atvi_status status;
-  if (holdout && plain) {
-    ATVI_TRY(atvi_app_load(w->ctx, &w->opts->model, &(atvi_model_opts){.apart = holdout}, &all));
-    status =
-        atvi_report_series_make(w->ctx, pool, &all, holdout, plain, &r->n_series, &series, &r->n_predict);
-    if (status == ATVI_OK)
-      status = atvi_report_alone(w->ctx, pool, &all, &w->opts->model, plain, r->n_series, series);
-    atvi_app_unload(&all);
-  } else {
-    status = atvi_report_series_make(w->ctx, pool, w->l, NULL, plain, &r->n_series, &series, &r->n_predict);
-    if (status == ATVI_OK && plain)
-      status = atvi_report_alone(w->ctx, pool, w->l, &w->opts->model, plain, r->n_series, series);
-  }
-  r->series = series;
-  return status;
+double atvi_report_prior_mass(void *user, atvi_idx col, double a, double b) {
+  const atvi_draws *d = user;
+  if (col >= d->n_param || !d->prior || !d->prior[col].dist) return NAN;
+  const atvi_prior *p = &d->prior[col];
+  int dist = atvi_dist_find(p->dist, strlen(p->dist));
+  if (dist < 0) return NAN;
+  a = fmax(a, p->lower);
+  b = fmin(b, p->upper);
+  if (!(a < b)) return 0;
+  double all = p->truncated ? atvi_dist_log_mass((atvi_dist)dist, p->lower, p->upper, p->arg) : 0;
+  return exp(atvi_dist_log_mass((atvi_dist)dist, a, b, p->arg) - all);
 }
 
 const char *atvi_report_time_name(const atvi_lang *lang) {
@@ -44,89 +36,104 @@ const char *atvi_report_time_name(const atvi_lang *lang) {
 }
 
 /* The emulators that the fit used; what cannot be judged any more (runs that are gone) was told in the log, and is left out. */
-static void find_emulators(atvi_pool *pool, const atvi_report_session *w, const outcome *o,
-                           atvi_report_fit *r) {
-  const atvi_emulated *e = w->l->model->emulated;
-  const char *runs = w->opts->model.runs;
+static void find_emulators(atvi_pool *pool, const atvi_loaded *l, const char *runs, atvi_report_fit *r) {
+  const atvi_emulated *e = l->model->emulated;
   atvi_report_emulator *list = e ? atvi_pool_take(pool, (size_t)e->n_emulator + 1, sizeof *list) : NULL;
   for (atvi_idx k = 0; list && k < e->n_emulator; k++) {
-    const atvi_lang *lang = w->l->model->lang;
+    const atvi_lang *lang = l->model->lang;
     atvi_emulated_runs of;
     atvi_report_emulator *to = &list[r->n_emulator];
     if (!e->emulator[k].em || atvi_emulated_runs_read(pool, lang, k, runs, e->lines, &of) != ATVI_OK ||
         atvi_report_emulator_judge(pool, lang, k, runs, &of, e->emulator[k].em, to) != ATVI_OK)
       continue;
-    to->outside = atvi_emulate_outside(w->l, k, &of, o->y->draws);
+    to->outside = atvi_emulate_outside(l, k, &of, (atvi_draws *)(uintptr_t)r->draws);
     r->n_emulator++;
   }
   r->emulator = list;
 }
 
-/* o NULL: the fit is running. */
-static atvi_status write_report(atvi_pool *pool, const atvi_report_session *w, const outcome *o) {
-  const atvi_lang *lang = w->l->model->lang;
-  atvi_report_priors priors = {lang, w->l->target};
-  atvi_report_fit r = {.title = lang->title && *lang->title ? lang->title : w->l->target->name,
-                       .file = w->opts->model.path,
-                       .prior = atvi_report_prior_mass,
-                       .prior_user = &priors,
-                       .holdout = w->opts->holdout,
-                       .time_name = atvi_report_time_name(lang),
-                       .n_step = w->rec.n,
-                       .step = w->rec.step,
-                       .watch = "'atvi watch' shows how it is getting on.",
-                       .command = atvi_report_command(pool, w->opts),
-                       .text = lang->source};
-  if (lang->has_calendar) r.calendar = (atvi_calendar){lang->calendar_day0, lang->calendar_unit};
-  if (o) {
-    r.summary = o->s;
-    r.how = o->how;
-    r.draws = o->y->draws;
-    r.plain = o->y->plain;
-    atvi_report_find_failures(pool, w->l->ev, &r);
-    find_emulators(pool, w, o, &r);
-  }
-  if (predict(pool, w, o, &r) != ATVI_OK) {
-    r.no_predict = atvi_pool_printf(pool, "%s", atvi_errmsg(w->ctx));
-    r.n_series = 0;
-  } else if (!o) {
-    r.no_predict = "the fit is running";
-  }
-  return atvi_report_fit_save(pool, &r, w->dir);
+/* States are not shown: there may be many, and what matters of them can be tracked. */
+static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
+  const atvi_draws *d = r->plain;
+  atvi_idx n_draw = atvi_predicted_draws(d);
+  atvi_predicted *series;
+  ATVI_TRY(atvi_predicted_read(pool, d, ATVI_PREDICTED_GRID, &r->n_series, &series));
+  while (r->n_series > 0 &&
+         series[r->n_series - 1].kind > (n_draw ? ATVI_SERIES_TRACKED : ATVI_SERIES_OBSERVED))
+    r->n_series--;
+  ATVI_TRY(atvi_predicted_judge(d->ctx, n_draw, r->n_series, series));
+  if (n_draw) atvi_predicted_residuals(d->made.seed, n_draw, r->n_series, series);
+  r->series = series;
+  return ATVI_OK;
 }
 
-/* Drawings are large: they have a pool of their own, which goes at once. */
-static bool write_apart(const atvi_report_session *w, const outcome *o) {
+/* Drawings are large: they have a pool of their own, which goes at once. l NULL: without emulators. */
+static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loaded *l, const char *runs,
+                              const char *dir) {
   atvi_pool *own;
-  atvi_status status = atvi_pool_new(w->ctx, &own);
-  if (status == ATVI_OK) {
-    status = write_report(own, w, o);
-    atvi_pool_free(own);
-  }
+  ATVI_TRY(atvi_pool_new(ctx, &own));
+  r.prior = atvi_report_prior_mass;
+  r.prior_user = (void *)(uintptr_t)r.plain;
+  if (r.summary && l) find_emulators(own, l, runs, &r);
+  atvi_status status = find_series(own, &r);
+  if (status == ATVI_OK) status = atvi_report_fit_save(own, &r, dir);
+  atvi_pool_free(own);
+  return status;
+}
+
+/* ---- with a fit ---- */
+
+/* The page of a fit that has no draws yet. */
+static atvi_status write_running(const atvi_report_session *w) {
+  const atvi_target *t = w->l->target;
+  atvi_draws *none;
+  atvi_column *col = atvi_pool_take(w->pool, (size_t)t->d + 1, sizeof *col);
+  if (!col) return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "report: out of memory");
+  for (atvi_idx i = 0; i < t->d; i++) col[i].name = t->param[i].name;
+  ATVI_TRY(atvi_draws_new(w->ctx, 1, 1, t->d, t->d, col, false, &none));
+  atvi_status status = atvi_predictions_describe(w->l, atvi_report_command(w->pool, w->opts), none);
+  const atvi_report_fit r = {.file = w->opts->model.path,
+                             .plain = none,
+                             .watch = "'atvi watch' shows how it is getting on.",
+                             .holdout = w->opts->holdout,
+                             .text = w->l->model->lang->source};
+  if (status == ATVI_OK) status = write_page(w->ctx, r, NULL, NULL, w->dir);
+  atvi_draws_free(none);
+  return status;
+}
+
+static bool logged(atvi_ctx *ctx, atvi_status status) {
   if (status != ATVI_OK)
-    atvi_log(w->ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(w->ctx));
+    atvi_log(ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(ctx));
   return status == ATVI_OK;
 }
 
 void atvi_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
                        const char *dir, atvi_report_session *out) {
-  bool record = opts->show && !opts->no_report;
+  bool watched = opts->watched && !opts->no_report;
   memset(out, 0, sizeof *out);
   out->ctx = ctx;
   out->pool = pool;
   out->opts = opts;
   out->l = l;
   out->dir = dir;
-  atvi_recorder_begin(&out->rec, ctx, record ? opts->show : NULL, dir);
-  if (record) (void)write_apart(out, NULL);
-  if (record && opts->live) atvi_live_begin(ctx, dir, &out->live);
+  atvi_recorder_begin(&out->rec, ctx, watched ? dir : NULL);
+  if (watched) (void)logged(ctx, write_running(out));
+  if (watched && opts->live) atvi_live_begin(ctx, dir, &out->live);
 }
 
 void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
                         const char *how, const char **path) {
   *path = NULL;
   if (w->opts->no_report) return;
-  w->written = write_apart(w, &(outcome){y, s, how});
+  const atvi_report_fit r = {.file = w->opts->model.path,
+                             .summary = s,
+                             .draws = y->draws,
+                             .plain = y->plain,
+                             .holdout = w->opts->holdout,
+                             .how = how,
+                             .text = w->l->model->lang->source};
+  w->written = logged(w->ctx, write_page(w->ctx, r, w->l, w->opts->model.runs, w->dir));
   if (w->written) *path = atvi_pool_printf(w->pool, "%s/report.html", w->dir);
 }
 
@@ -136,10 +143,144 @@ static void drop(const atvi_report_session *w, const char *name) {
 }
 
 void atvi_report_end(atvi_report_session *w) {
-  bool recorded = w->rec.show != NULL;
+  bool watched = w->rec.path[0] != 0;
   atvi_recorder_end(&w->rec, w->written ? "done" : "ended", w->written ? "" : "The fit failed.");
   atvi_live_end(w->ctx, &w->live);
-  if (!recorded || w->written) return;
+  if (!watched || w->written) return;
   drop(w, "progress.json");
   drop(w, "report.html");
+}
+
+/* ---- atvi report ---- */
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_pool *pool;
+  const atvi_app_report_opts *opts;
+  const char *dir;
+  const char *how, *text;     /* fit.json and model.atvi */
+  const char *file, *holdout; /* as fit.json has them */
+  atvi_draws *draws, *plain;  /* may be the same */
+  atvi_run run;
+  atvi_loaded l; /* where the model is needed; zeroed: it is not, or it cannot be loaded */
+} redrawing;
+
+static atvi_status no_memory(const redrawing *x) {
+  return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "report: out of memory");
+}
+
+static atvi_status read_text(const redrawing *x, const char *name, const char **text) {
+  const char *path = atvi_pool_printf(x->pool, "%s/%s", x->dir, name);
+  char *all;
+  size_t n;
+  if (!path) return no_memory(x);
+  if (access(path, F_OK) != 0)
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "%s has no %s: it is not the folder of a finished fit", x->dir,
+                     name);
+  ATVI_TRY(atvi_file_read(x->pool, path, &all, &n));
+  *text = all;
+  return ATVI_OK;
+}
+
+static atvi_status read_folder(redrawing *x) {
+  ATVI_TRY(read_text(x, "fit.json", &x->how));
+  ATVI_TRY(read_text(x, "model.atvi", &x->text));
+  json_error_t error;
+  json_t *fit = json_loads(x->how, 0, &error);
+  if (!fit)
+    return ATVI_FAIL(x->ctx, ATVI_EDATA, "%s/fit.json:%d:%d: %s; the file was changed after it was written",
+                     x->dir, error.line, error.column, error.text);
+  const char *model = json_string_value(json_object_get(fit, "model"));
+  x->file = atvi_bytes_text(x->pool, model ? model : "model.atvi");
+  x->holdout = atvi_bytes_text(x->pool, json_string_value(json_object_get(fit, "holdout")));
+  json_decref(fit);
+  const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
+  if (!path) return no_memory(x);
+  ATVI_TRY(atvi_app_read_draws(x->ctx, x->pool, x->dir, &x->draws));
+  if (!x->draws->weight) {
+    x->plain = x->draws;
+    return ATVI_OK;
+  }
+  return atvi_draws_csv_read(x->ctx, path, &x->plain);
+}
+
+/* The model as it was fitted, if it and its files are still there. */
+static atvi_status load_model(redrawing *x) {
+  ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &x->run));
+  x->run.model.interpret = x->opts->interpret;
+  if (x->opts->folder) x->run.model.folder = x->opts->folder;
+  if (x->opts->runs) x->run.model.runs = x->opts->runs;
+  const atvi_model_opts how = {.text = x->run.text, .holdout = x->run.holdout};
+  return atvi_app_load(x->ctx, &x->run.model, &how, &x->l);
+}
+
+/* Steps that an older version kept in progress.json alone, without their phases. */
+static atvi_status old_history(const redrawing *x) {
+  const char *path = atvi_pool_printf(x->pool, "%s/progress.json", x->dir);
+  json_t *root = path ? json_load_file(path, 0, NULL) : NULL, *list = json_object_get(root, "history");
+  size_t n = json_array_size(list);
+  atvi_progress *step = atvi_pool_take(x->pool, n + 1, sizeof *step);
+  for (size_t i = 0; step && i < n; i++) {
+    static const char *const key[] = {"seconds",   "steps", "temperature", "elbo",
+                                      "component", "khat",  "rhat",        "ess"};
+    double v[8];
+    for (int k = 0; k < 8; k++) {
+      const json_t *cell = json_object_get(json_array_get(list, i), key[k]);
+      v[k] = json_is_number(cell) ? json_number_value(cell) : NAN;
+    }
+    step[i] = (atvi_progress){"", -1, v[0], "", v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+  }
+  json_decref(root);
+  return step ? atvi_draws_history(x->plain, (atvi_idx)n, step) : no_memory(x);
+}
+
+/* A folder of an older version: the model is run at the draws again. */
+static atvi_status run_again(redrawing *x) {
+  atvi_idx n, *draw;
+  ATVI_TRY(old_history(x));
+  atvi_status status = load_model(x);
+  if (status == ATVI_OK)
+    status = atvi_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw);
+  if (status == ATVI_OK) status = atvi_predictions_check(&x->l, x->dir, x->plain, false, &n, draw);
+  if (status == ATVI_OK)
+    return atvi_predictions_of_fit(&x->l, &x->run.model, x->run.text, x->run.holdout, NULL, x->plain);
+  if (status == ATVI_ENOMEM) return status;
+  const char *why = atvi_errmsg(x->ctx);
+  atvi_log(x->ctx, ATVI_LOG_WARN, "the page has no predictions, for the model cannot be run: %s", why);
+  x->plain->about.no_groups = atvi_pool_strndup(x->pool, why, strcspn(why, "\n"));
+  x->plain->about.title = atvi_path_stem(x->pool, x->file);
+  return x->plain->about.title && x->plain->about.no_groups ? ATVI_OK : no_memory(x);
+}
+
+static atvi_status redraw(redrawing *x) {
+  atvi_summary *s;
+  ATVI_TRY(read_folder(x));
+  ATVI_TRY(atvi_groups_there(x->dir) ? atvi_groups_read(x->plain, x->dir) : run_again(x));
+  if (x->plain->about.dependent && !x->l.model && load_model(x) == ATVI_ENOMEM) return no_memory(x);
+  if (x->plain->about.dependent && !x->l.model)
+    atvi_log(x->ctx, ATVI_LOG_WARN, "the page says nothing of emulators, for they cannot be loaded: %s",
+             atvi_errmsg(x->ctx));
+  ATVI_TRY(atvi_advised_summary(x->pool, x->draws, &s));
+  const atvi_report_fit r = {.file = x->file,
+                             .summary = s,
+                             .draws = x->draws,
+                             .plain = x->plain,
+                             .holdout = x->holdout,
+                             .how = x->how,
+                             .text = x->text};
+  return write_page(x->ctx, r, x->l.model ? &x->l : NULL, x->run.model.runs, x->dir);
+}
+
+atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
+                            const char **path) {
+  redrawing x = {.ctx = ctx, .pool = pool, .opts = opts};
+  *path = NULL;
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, &x.dir));
+  atvi_status status = redraw(&x);
+  if (x.plain != x.draws) atvi_draws_free(x.plain);
+  atvi_draws_free(x.draws);
+  atvi_app_unload(&x.l);
+  if (status != ATVI_OK) return status;
+  *path = atvi_pool_printf(pool, "%s/report.html", x.dir);
+  return *path ? ATVI_OK : no_memory(&x);
 }

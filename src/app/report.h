@@ -15,23 +15,29 @@
 
 /* ---- progress ---- */
 
-enum { ATVI_RECORDED = 512 };
+enum { ATVI_RECORDED = 512, ATVI_PHASES = 16, ATVI_STATE_BYTES = 32 };
 
-/* Receives the progress of a fit in place of `show`, hands it on to it, keeps it, and writes DIR/progress.json at most twice a second. */
+/* Keeps the progress of a fit, and writes DIR/progress.json at most twice a second. */
 typedef struct {
-  atvi_ctx *ctx, *show;
-  char path[4096]; /* of progress.json; "": it is not written */
+  atvi_ctx *ctx;
+  /* of progress.json; "": it is not written */
+  char path[4096];
   double wrote_s;
-  atvi_idx n, seen, every; /* every so many of those seen are kept, so that they are always few */
-  atvi_report_step step[ATVI_RECORDED];
+  /* one in `every` of those seen is kept, so that they are always few */
+  atvi_idx n, seen, every;
+  atvi_progress step[ATVI_RECORDED];
+  int n_phase;
+  char phase_word[ATVI_PHASES][48];
   char phase[64], detail[256];
   double done, seconds;
 } atvi_recorder;
 
-/* From now on ctx tells r. show NULL: r is empty, and ctx is left alone. */
-void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, atvi_ctx *show, const char *dir);
+/* From now on ctx tells r too. dir NULL: without progress.json. */
+void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir);
 /* The last word: "done" (report.html is complete), "ended". */
 void atvi_recorder_end(atvi_recorder *r, const char *state, const char *detail);
+/* What progress.json says; false: there is none. */
+bool atvi_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid);
 /* A folder that a killed fit left behind, with nothing but its progress and its page, is emptied. */
 void atvi_report_sweep(atvi_pool *pool, const char *dir);
 
@@ -72,26 +78,7 @@ void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const at
 /* In any case: stops recording and serving. Of a fit that failed nothing is left. */
 void atvi_report_end(atvi_report_session *w);
 
-/* The model's series, observed ones first and in the order of the model, with data and, at the draws of y (NULL: none), predictions; *n_draw: how many were used. Memory from pool. Errors: ENOMEM,
- * EINVAL. */
-ATVI_CHECKED atvi_status atvi_report_series_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l,
-                                                 const char *holdout, const atvi_draws *plain, atvi_idx *n,
-                                                 atvi_report_series **out, atvi_idx *n_draw);
-
-/* Of a model with emulators: adds to the observed ones of series[n], which are as that function gives them, what the simulator alone gives at draws of the posterior. Memory from pool. Errors:
- * ENOMEM, EINVAL. */
-ATVI_CHECKED atvi_status atvi_report_alone(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
-                                           const atvi_app_model *opts, const atvi_draws *plain, atvi_idx n,
-                                           atvi_report_series *series);
-
-/* Fills the failures of r: parameters at which the model could not be run, as ev remembers them. */
-void atvi_report_find_failures(atvi_pool *pool, const atvi_evaluator *ev, atvi_report_fit *r);
-
-/* Priors as a user of atvi_prior_mass. */
-typedef struct {
-  const atvi_lang *lang;
-  const atvi_target *target;
-} atvi_report_priors;
+/* Probability that the prior of column col of `user`, a const atvi_draws, gives to (a, b); NaN: not known. */
 double atvi_report_prior_mass(void *user, atvi_idx col, double a, double b);
 
 /* What the model calls time; NULL: nothing. */

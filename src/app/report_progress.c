@@ -35,9 +35,9 @@ static void replace(const char *path, const char *text) {
 static json_t *history(const atvi_recorder *r) {
   json_t *list = json_array();
   for (atvi_idx i = 0; i < r->n; i++) {
-    const atvi_report_step *s = &r->step[i];
+    const atvi_progress *s = &r->step[i];
     json_t *one = json_object();
-    json_object_set_new(one, "seconds", json_real(s->seconds));
+    json_object_set_new(one, "seconds", json_real(s->elapsed_s));
     if (isfinite(s->steps)) json_object_set_new(one, "steps", json_real(s->steps));
     if (isfinite(s->elbo)) json_object_set_new(one, "elbo", json_real(s->elbo));
     if (isfinite(s->temperature)) json_object_set_new(one, "temperature", json_real(s->temperature));
@@ -69,27 +69,13 @@ static void write_state(atvi_recorder *r, const char *state, const char *detail)
 
 /* ---- receiving ---- */
 
-static atvi_report_step read_step(const atvi_progress *p, const char *phase) {
-  atvi_report_step s = {.phase = phase,
-                        .seconds = p->elapsed_s,
-                        .done = p->done,
-                        .steps = p->steps,
-                        .elbo = p->elbo,
-                        .temperature = p->temperature,
-                        .rhat = p->rhat,
-                        .ess = p->ess,
-                        .part = p->part,
-                        .khat = p->khat};
-  return s;
-}
-
 /* Phases outlive the call; their words may not. */
-static const char *phase_word(const char *phase) {
-  static const char *const known[] = {"annealing", "training", "drawing",      "weighing",
-                                      "warm-up",   "sampling", "exact sampler"};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(phase, known[i]) == 0) return known[i];
-  return "other";
+static const char *phase_word(atvi_recorder *r, const char *phase) {
+  for (int i = 0; i < r->n_phase; i++)
+    if (strncmp(phase, r->phase_word[i], sizeof r->phase_word[i] - 1) == 0) return r->phase_word[i];
+  if (r->n_phase == ATVI_PHASES) return r->phase_word[ATVI_PHASES - 1];
+  snprintf(r->phase_word[r->n_phase], sizeof r->phase_word[0], "%s", phase);
+  return r->phase_word[r->n_phase++];
 }
 
 static void keep(atvi_recorder *r, const atvi_progress *p) {
@@ -98,7 +84,10 @@ static void keep(atvi_recorder *r, const atvi_progress *p) {
     r->n /= 2;
     r->every *= 2;
   }
-  if (r->seen++ % r->every == 0) r->step[r->n++] = read_step(p, phase_word(p->phase));
+  if (r->seen++ % r->every != 0) return;
+  r->step[r->n] = *p;
+  r->step[r->n].phase = phase_word(r, p->phase);
+  r->step[r->n++].detail = "";
 }
 
 static void on_progress(void *user, const atvi_progress *p) {
@@ -109,41 +98,48 @@ static void on_progress(void *user, const atvi_progress *p) {
   r->done = p->done;
   r->seconds = p->elapsed_s;
   if (r->path[0] && atvi_clock_s() - r->wrote_s >= WRITE_EVERY_S) write_state(r, "running", r->detail);
-  atvi_tell(r->show, p->phase, p->done, p->elapsed_s, "%s", p->detail);
 }
 
-void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, atvi_ctx *show, const char *dir) {
+void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir) {
   memset(r, 0, sizeof *r);
   r->ctx = ctx;
-  r->show = show;
   r->every = 1;
   r->done = -1;
-  if (!show) return;
   snprintf(r->phase, sizeof r->phase, "starting");
-  if (strlen(dir) + 16 < sizeof r->path) snprintf(r->path, sizeof r->path, "%.4000s/progress.json", dir);
+  if (dir && strlen(dir) + 16 < sizeof r->path)
+    snprintf(r->path, sizeof r->path, "%.4000s/progress.json", dir);
   if (r->path[0]) write_state(r, "running", "");
-  atvi_ctx_set_progress(ctx, on_progress, r);
-  atvi_tell_all(ctx, true); /* the report wants every step; show has its own measure */
+  atvi_ctx_set_recorder(ctx, on_progress, r);
 }
 
 void atvi_recorder_end(atvi_recorder *r, const char *state, const char *detail) {
-  if (!r->show) return;
-  atvi_ctx_set_progress(r->ctx, NULL, NULL);
-  atvi_tell_all(r->ctx, false);
+  atvi_ctx_set_recorder(r->ctx, NULL, NULL);
   if (r->path[0]) write_state(r, state, detail);
+}
+
+bool atvi_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid) {
+  char path[4200];
+  snprintf(path, sizeof path, "%.4000s/progress.json", dir);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+  json_t *root = f ? json_loadf(f, 0, NULL) : NULL;
+  const char *word = json_string_value(json_object_get(root, "state"));
+  snprintf(state, ATVI_STATE_BYTES, "%s", word ? word : "");
+  *pid = (long)json_integer_value(json_object_get(root, "pid"));
+  json_decref(root);
+  if (f)
+    fclose(f);
+  else if (fd >= 0)
+    close(fd);
+  return word != NULL;
 }
 
 void atvi_report_sweep(atvi_pool *pool, const char *dir) {
   static const char *const ours[] = {"progress.json", "progress.json.tmp", "report.html"};
-  char head[256] = "";
-  const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir),
-             *state = atvi_pool_printf(pool, "%s/%s", dir, ours[0]);
-  if (!draws || !state || access(draws, F_OK) == 0) return;
-  int fd = open(state, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd >= 0 ? read(fd, head, sizeof head - 1) : -1;
-  if (fd >= 0) close(fd);
-  const char *at = n > 0 ? strstr(head, "\"pid\": ") : NULL;
-  long pid = at ? strtol(at + 7, NULL, 10) : 0;
+  char state[ATVI_STATE_BYTES];
+  long pid;
+  const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
+  if (!draws || access(draws, F_OK) == 0 || !atvi_report_state(dir, state, &pid)) return;
   /* another fit may be at work there */
   if (pid <= 0 || pid == (long)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
   for (int i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/report_serve.h"
+#include "app/report.h"
 #include "io/file.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -142,41 +142,29 @@ static bool send_file(const atvi_server *s, int fd, const char *name, const char
 
 /* ---- whether the fit is still there ---- */
 
-/* The first bytes of progress.json; "" if there is none. */
-static void read_state(const atvi_server *s, char text[256]) {
-  char path[sizeof s->dir + 32];
-  snprintf(path, sizeof path, "%s/progress.json", s->dir);
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  ssize_t n = file >= 0 ? read(file, text, 255) : 0;
-  if (file >= 0) close(file);
-  text[n > 0 ? n : 0] = 0;
-}
-
-static bool state_is(const char *text, const char *word) {
-  const char *at = strstr(text, "\"state\": \"");
-  return at && strncmp(at + 10, word, strlen(word)) == 0 && at[10 + strlen(word)] == '"';
+static bool is_running(const atvi_server *s, long *pid) {
+  char state[ATVI_STATE_BYTES];
+  return atvi_report_state(s->dir, state, pid) && strcmp(state, "running") == 0;
 }
 
 /* It says that it runs, but its process is gone: it was killed. */
-static bool was_killed(const char *text) {
-  const char *at = strstr(text, "\"pid\": ");
-  long pid = at ? strtol(at + 7, NULL, 10) : 0;
-  return state_is(text, "running") && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+static bool was_killed(const atvi_server *s) {
+  long pid;
+  return is_running(s, &pid) && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
 static void answer_state(const atvi_server *s, int fd) {
   static const char gone[] = "{\"state\": \"ended\", \"detail\": \"The fit ended before it was done.\"}\n";
-  char text[256];
-  read_state(s, text);
   double until = atvi_clock_s() + PATIENCE_S;
-  if (!was_killed(text))
+  if (!was_killed(s))
     (void)send_file(s, fd, "progress.json", "application/json");
   else if (send_head(fd, "200 OK", "application/json", sizeof gone - 1, until))
     (void)send_all(fd, gone, sizeof gone - 1, until);
 }
 
 static void answer(atvi_server *s, int fd) {
-  char request[REQUEST], text[256];
+  char request[REQUEST];
+  long pid;
   if (!receive(fd, request)) {
     refuse(fd, "400 Bad Request");
     return;
@@ -193,9 +181,8 @@ static void answer(atvi_server *s, int fd) {
     answer_state(s, fd);
     return;
   }
-  read_state(s, text);
-  if (send_file(s, fd, "report.html", "text/html; charset=utf-8") && !state_is(text, "running"))
-    atomic_store(&s->told, true);
+  bool running = is_running(s, &pid); /* before the page is read */
+  if (send_file(s, fd, "report.html", "text/html; charset=utf-8") && !running) atomic_store(&s->told, true);
 }
 
 void atvi_serve_run(atvi_server *s, bool (*asked)(void *user), void *user) {

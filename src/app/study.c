@@ -6,9 +6,10 @@
  * study can be stopped anywhere and continued. */
 #include "app/study.h"
 #include "app/bytes.h"
-#include "app/predict.h"
+#include "app/predictions.h"
 #include "app/report.h"
 #include "app/truth.h"
+#include "diag/score.h"
 #include "diag/summary.h"
 #include "io/file.h"
 #include <inttypes.h>
@@ -52,12 +53,14 @@ static atvi_status find_quantities(study *x) {
   if (!q || !derived) return nomem(x);
   if (t->n_derived) t->ops->derived(t->self, atvi_evaluator_work(x->l->ev), 1, x->theta, derived);
   atvi_idx n = 0;
-  for (atvi_idx i = 0; i < t->d; i++) q[n++] = (atvi_quantity){t->param[i].name, "parameter", x->theta[i]};
-  for (atvi_idx i = 0; i < t->n_derived; i++) q[n++] = (atvi_quantity){t->derived[i], "derived", derived[i]};
+  for (atvi_idx i = 0; i < t->d; i++)
+    q[n++] = (atvi_quantity){t->param[i].name, ATVI_QUANTITY_PARAMETER, x->theta[i]};
+  for (atvi_idx i = 0; i < t->n_derived; i++)
+    q[n++] = (atvi_quantity){t->derived[i], ATVI_QUANTITY_DERIVED, derived[i]};
   /* What a discrepancy was in simulated data is not kept, so that there is no truth. */
   for (atvi_idx i = 0; i < t->n_series; i++)
     if (t->series[i].kind == ATVI_SERIES_TRACKED && !atvi_model_series_drawn(x->l->model, i))
-      q[n++] = (atvi_quantity){t->series[i].name, "tracked", NAN};
+      q[n++] = (atvi_quantity){t->series[i].name, ATVI_QUANTITY_TRACKED, NAN};
   x->s.quantity = q;
   x->s.n_quantity = n;
   return ATVI_OK;
@@ -164,52 +167,40 @@ static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replic
 /* ---- scores of one fit ---- */
 
 typedef struct {
-  atvi_predict_draws at;
   atvi_idx n;
   atvi_predicted *series; /* [n] */
   atvi_scores *scores;
 } predicted;
 
-/* Draws spread evenly, and so over chains. */
-static atvi_status pick(atvi_replicate *r, atvi_predict_draws *p) {
-  const atvi_draws *d = r->y.plain;
-  const atvi_target *t = r->l.target;
-  double few = MANY_NUMBERS / (double)(t->n_out + 2 * t->n_obs + 1);
-  p->B = few > DRAWS ? DRAWS : few < DRAWS_LEAST ? DRAWS_LEAST : (atvi_idx)few;
-  if (p->B > d->n) p->B = d->n;
-  p->theta = atvi_pool_take(r->pool, (size_t)(t->d * p->B) + 1, sizeof *p->theta);
-  if (!p->theta) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
-  for (atvi_idx i = 0; i < t->d; i++)
-    for (atvi_idx k = 0; k < p->B; k++)
-      p->theta[i * p->B + k] = d->x[i * d->n + (atvi_idx)((double)k * (double)d->n / (double)p->B)];
-  return ATVI_OK;
-}
-
 /* Observed and tracked series with their bands; no LOO, no states. */
 static atvi_status predict(atvi_replicate *r, uint64_t seed, predicted *p) {
-  atvi_idx all;
-  ATVI_TRY(pick(r, &p->at));
-  p->at.want_others = true;
-  ATVI_TRY(atvi_predict_run(r->ctx, r->pool, &r->l, seed, &p->at));
-  ATVI_TRY(atvi_predict_series(r->ctx, r->pool, &r->l, NULL, &p->at, &all, &p->series));
-  for (p->n = 0; p->n < all && p->series[p->n].kind[0] != 's'; p->n++) /* states come last */
-    for (atvi_idx i = 0; i < p->series[p->n].n; i++) p->series[p->n].point[i].log_lik = NULL;
-  ATVI_TRY(atvi_predicted_judge(r->ctx, p->at.B, p->n, p->series));
-  return atvi_scores_new(r->pool, p->at.B, p->n, p->series, &p->scores);
+  const atvi_target *t = r->l.target;
+  atvi_predictions_opts opts = {0};
+  atvi_idx *draw;
+  double few = MANY_NUMBERS / (double)(t->n_out + 2 * t->n_obs + 1);
+  atvi_idx most = few > DRAWS ? DRAWS : few < DRAWS_LEAST ? DRAWS_LEAST : (atvi_idx)few;
+  ATVI_TRY(atvi_predictions_pick(r->pool, r->y.plain, most, &opts.n, &draw));
+  opts.draw = draw;
+  r->y.plain->made.seed = seed;
+  ATVI_TRY(atvi_predictions_fill(&r->l, &opts, r->y.plain));
+  ATVI_TRY(atvi_predicted_read(r->pool, r->y.plain, 0, &p->n, &p->series));
+  ATVI_TRY(atvi_predicted_judge(r->ctx, opts.n, p->n, p->series));
+  return atvi_scores_new(r->pool, opts.n, p->n, p->series, &p->scores);
 }
 
 static bool inside(double x, const double hpd[2]) { return x >= hpd[0] && x <= hpd[1]; }
 
 /* A tracked series against the truth[n_out]: share of times at which its band holds it, mean length of the band, mean squared
  * error of the posterior mean. */
-static void add_tracked(atvi_text *out, const predicted *p, const double *truth, const char *name) {
+static void add_tracked(atvi_text *out, const atvi_target *t, const predicted *p, const double *truth,
+                        const char *name) {
   double in = 0, of = 0, length = 0, square = 0;
-  for (atvi_idx s = 0; s < p->n; s++) {
-    if (p->series[s].kind[0] != 't' || strcmp(p->series[s].name, name) != 0) continue;
+  for (atvi_idx s = 0, at = 0; s < p->n; at += t->series[s++].n) {
+    if (p->series[s].kind != ATVI_SERIES_TRACKED || strcmp(p->series[s].name, name) != 0) continue;
     for (atvi_idx i = 0; i < p->series[s].n; i++) {
       const atvi_point *point = &p->series[s].point[i];
       const atvi_band *b = &point->of_mean;
-      double x = truth[(point->mean - p->at.mean) / p->at.B];
+      double x = truth[at + point->row];
       if (!isfinite(x) || isnan(b->mean)) continue;
       of++;
       in += inside(x, b->hpd95);
@@ -230,8 +221,8 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
   t->ops->predict(t->self, atvi_evaluator_work(r->l.ev), 1, x->theta, truth);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++) {
     const atvi_quantity *q = &x->s.quantity[i];
-    if (q->kind[0] == 't') {
-      add_tracked(out, p, truth, q->name);
+    if (q->kind == ATVI_QUANTITY_TRACKED) {
+      add_tracked(out, t, p, truth, q->name);
       continue;
     }
     const atvi_summary_column *c = &s->col[i];
@@ -255,7 +246,8 @@ static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place
     atvi_text_add(out, ",NA");
   if (r) return add_quantities(x, r, s, &p, out);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++)
-    for (int k = 0; k < (x->s.quantity[i].kind[0] == 't' ? 3 : 6); k++) atvi_text_add(out, ",NA");
+    for (int k = 0; k < (x->s.quantity[i].kind == ATVI_QUANTITY_TRACKED ? 3 : 6); k++)
+      atvi_text_add(out, ",NA");
   return ATVI_OK;
 }
 

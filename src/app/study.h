@@ -11,11 +11,17 @@ typedef struct {
   double value, error;
 } atvi_average;
 
+typedef enum { ATVI_QUANTITY_PARAMETER, ATVI_QUANTITY_DERIVED, ATVI_QUANTITY_TRACKED } atvi_quantity_kind;
+
 typedef struct {
   const char *name;
-  const char *kind; /* "parameter", "derived", "tracked" */
-  double truth;     /* NaN for tracked quantities, which have one at each time */
+  atvi_quantity_kind kind;
+  /* NaN for tracked quantities, which have one at each time */
+  double truth;
 } atvi_quantity;
+
+/* "parameter", "derived", "tracked". */
+const char *atvi_quantity_word(atvi_quantity_kind kind);
 
 typedef struct {
   atvi_average coverage; /* by the 95 % HPD interval; tracked: mean share of times */

@@ -32,9 +32,14 @@ atvi_status atvi_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *
   atvi_fields_names(&out, &atvi_score_fields, ATVI_STUDY_SCORES);
   atvi_text_add(&out, ",data_hash");
   for (atvi_idx i = 0; i < n; i++)
-    for (const char *const *k = quantity[i].kind[0] == 't' ? many : one; *k; k++)
+    for (const char *const *k = quantity[i].kind == ATVI_QUANTITY_TRACKED ? many : one; *k; k++)
       atvi_text_add(&out, ",%s.%s", quantity[i].name, *k);
   return atvi_text_get(&out, text);
+}
+
+const char *atvi_quantity_word(atvi_quantity_kind kind) {
+  static const char *const word[] = {"parameter", "derived", "tracked"};
+  return word[kind];
 }
 
 /* ---- counting ---- */
@@ -76,7 +81,7 @@ static sums column(const atvi_record_part *x, const char *name, const char *what
 
 static void count_line(const atvi_record_part *x, const atvi_quantity *q, atvi_study_line *line) {
   sums covered = column(x, q->name, ".covered"), mode = {0}, square = {0}, length = {0};
-  if (q->kind[0] == 't') {
+  if (q->kind == ATVI_QUANTITY_TRACKED) {
     square = column(x, q->name, ".mse");
     length = column(x, q->name, ".length");
     line->coverage = average(&covered);
@@ -165,7 +170,7 @@ static void method_text(atvi_text *out, const atvi_study *s, const atvi_study_me
   for (atvi_idx i = 0; i < s->n_quantity; i++) {
     const atvi_quantity *q = &s->quantity[i];
     atvi_text_add(out, "  %-18.40s", q->name);
-    atvi_fields_row(out, &TRUTH_FIELDS, q, NULL, q->kind);
+    atvi_fields_row(out, &TRUTH_FIELDS, q, NULL, atvi_quantity_word(q->kind));
     share(out, &m->line[i].coverage);
     atvi_fields_row(out, &NUMBER_FIELDS, &m->line[i], NULL, "");
     atvi_text_add(out, "\n");
@@ -200,7 +205,7 @@ static void add_rows(atvi_text *out, const char *method, const atvi_quantity *q,
     if (a->n == 0) continue;
     atvi_text_add(out, "%s,", method);
     atvi_app_field(out, q ? q->name : "");
-    atvi_text_add(out, ",%s,%s,%td,", q ? q->kind : "fit", list[k].key, a->n);
+    atvi_text_add(out, ",%s,%s,%td,", q ? atvi_quantity_word(q->kind) : "fit", list[k].key, a->n);
     atvi_text_number(out, a->value);
     atvi_text_add(out, ",");
     atvi_text_number(out, a->error);
@@ -241,7 +246,7 @@ static void put_method(atvi_json *w, const atvi_study *s, const atvi_study_metho
   for (atvi_idx i = 0; i < s->n_quantity; i++) {
     atvi_json_object(w, NULL);
     atvi_json_put(w, "name", atvi_json_word(w->pool, s->quantity[i].name));
-    atvi_json_put(w, "kind", json_string(s->quantity[i].kind));
+    atvi_json_put(w, "kind", json_string(atvi_quantity_word(s->quantity[i].kind)));
     atvi_json_put(w, "truth", atvi_json_real(s->quantity[i].truth));
     put_averages(w, N_LINE, LINES, &m->line[i]);
     atvi_json_end(w);

@@ -63,12 +63,13 @@ const char *atvi_outcome_word(atvi_outcome outcome);
 /* The failure that it is if every evaluation ends like that. */
 atvi_code atvi_outcome_code(atvi_outcome outcome);
 void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) ATVI_PRINTF(3, 4);
-/* At most a few calls a second reach the receiver, unless it wants all; done = 1 always does. */
+/* At most a few calls a second reach the receiver; done = 1 always does. */
 void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...)
     ATVI_PRINTF(5, 6);
 /* The same with everything that can be said. */
 void atvi_tell_about(atvi_ctx *ctx, const atvi_progress *p);
-void atvi_tell_all(atvi_ctx *ctx, bool all);
+/* A second receiver of progress, which gets every call; NULL: none. */
+void atvi_ctx_set_recorder(atvi_ctx *ctx, void (*fn)(void *user, const atvi_progress *p), void *user);
 bool atvi_stop_asked(atvi_ctx *ctx);
 double atvi_clock_s(void); /* monotonic seconds */
 

@@ -115,27 +115,30 @@ void atvi_log(atvi_ctx *ctx, atvi_log_level level, const char *fmt, ...) {
 static bool may_tell(atvi_ctx *ctx, double done) {
   if (!ctx->progress) return false;
   double now = atvi_clock_s();
-  if (done < 1 && !ctx->tell_all && now - ctx->told_s < TELL_EVERY_S) return false;
+  if (done < 1 && now - ctx->told_s < TELL_EVERY_S) return false;
   ctx->told_s = now;
   return true;
 }
 
 void atvi_tell_about(atvi_ctx *ctx, const atvi_progress *p) {
+  if (ctx->record) ctx->record(ctx->record_user, p);
   if (may_tell(ctx, p->done)) ctx->progress(ctx->progress_user, p);
 }
 
 void atvi_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, const char *fmt, ...) {
-  if (!may_tell(ctx, done)) return;
+  if (!ctx->record && !ctx->progress) return;
   char detail[256];
   va_list args;
   va_start(args, fmt);
   vsnprintf(detail, sizeof detail, fmt, args);
   va_end(args);
-  ctx->progress(ctx->progress_user,
-                &(atvi_progress){phase, done, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN, NAN, NAN});
+  atvi_tell_about(ctx, &(atvi_progress){phase, done, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN, NAN, NAN});
 }
 
-void atvi_tell_all(atvi_ctx *ctx, bool all) { ctx->tell_all = all; }
+void atvi_ctx_set_recorder(atvi_ctx *ctx, void (*fn)(void *, const atvi_progress *), void *user) {
+  ctx->record = fn;
+  ctx->record_user = user;
+}
 
 bool atvi_stop_asked(atvi_ctx *ctx) { return ctx->stop && ctx->stop(ctx->stop_user); }
 

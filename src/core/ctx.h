@@ -20,7 +20,8 @@ struct atvi_ctx {
   void (*progress)(void *, const atvi_progress *);
   void *progress_user;
   double told_s; /* when progress was last told */
-  bool tell_all; /* however soon after */
+  void (*record)(void *, const atvi_progress *);
+  void *record_user;
   bool (*stop)(void *);
   void *stop_user;
 };

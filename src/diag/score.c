@@ -32,7 +32,8 @@ typedef struct {
 } job;
 
 static void judge_point(atvi_idx n, atvi_point *p, double *work) {
-  p->of_mean = atvi_band_of(n, p->mean, work);
+  p->of_mean = p->mean ? atvi_band_of(n, p->mean, work) : NO_BAND;
+  p->of_alone = p->alone ? atvi_band_of(n, p->alone, work) : NO_BAND;
   const double *draw = p->others ? p->others : p->draw;
   p->of_draw = draw ? atvi_band_of(n, draw, work) : NO_BAND;
   p->loo = p->log_lik && !isnan(p->value) ? atvi_loo_of(n, p->log_lik, work) : NO_LOO;
@@ -105,10 +106,6 @@ static void score_series(const atvi_predicted *series, bool held, atvi_idx n_dra
   finish(one, 1);
 }
 
-static bool is_observed(const atvi_predicted *s) {
-  return s->kind[0] == 'o'; /* the others are tracked quantities and states */
-}
-
 /* LOO and WAIC over everything that was fitted. */
 static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predicted *series,
                                   atvi_scores *out) {
@@ -148,7 +145,7 @@ atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n, const 
   if (!s || !fitted || !held) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "scores: out of memory");
   *s = (atvi_scores){.n_draw = n_draw, .fitted = fitted, .held = held, .log_map = NAN};
   for (atvi_idx k = 0; k < n; k++) {
-    if (!is_observed(&series[k])) continue;
+    if (series[k].kind != ATVI_SERIES_OBSERVED) continue;
     score_series(&series[k], false, n_draw, &fitted[s->n_series], &s->fitted_all);
     score_series(&series[k], true, n_draw, &held[s->n_series], &s->held_all);
     n_fitted += fitted[s->n_series].n > 0;

@@ -17,7 +17,7 @@
 #ifndef ATVI_DIAG_SCORE_H
 #define ATVI_DIAG_SCORE_H
 
-#include "atvi/core.h"
+#include "atvi/draws.h"
 #include "core/core.h"
 #include "io/fields.h"
 #include "math/stat/loo.h"
@@ -26,27 +26,56 @@ typedef struct {
   double mean, sd, median, hpd95[2];
 } atvi_band;
 
-/* One quantity at one time. */
+/* One quantity at one time. Bands and what follows them are NaN where they are not known. */
 typedef struct {
   double time;
-  atvi_idx row;                        /* in its series, as the model has it */
-  bool asked, given;                   /* the user asked for this time; the data have it */
-  double value;                        /* observed; NaN: not */
-  bool held;                           /* it was held out of the fit */
-  bool apart;                          /* if so: of this prediction alone */
-  bool exact;                          /* observed, and not just as a limit */
-  const double *mean, *draw, *log_lik; /* [n_draw]; draw and log_lik: NULL if there are none */
-  const double *others;       /* [n_draw] draws that know all values but this one, where draw knows it
-                                        * too: it is judged by them. NULL: by draw */
-  atvi_band of_mean, of_draw; /* set by atvi_predicted_judge, NaN where unknown */
-  atvi_loo_point loo;         /* likewise */
+  /* in its series, as the model has it */
+  atvi_idx row;
+  /* the user asked for this time */
+  bool asked;
+  /* the data have this time */
+  bool given;
+  /* between the times of the data, for a curve */
+  bool grid;
+  /* observed; NaN: not */
+  double value;
+  /* the value was held out of the fit */
+  bool held;
+  /* if so: of this prediction alone */
+  bool apart;
+  /* observed, and not just as a limit */
+  bool exact;
+  /* [n_draw] of the mean; NULL: there are none */
+  const double *mean;
+  /* [n_draw] simulated observations; NULL: there are none */
+  const double *draw;
+  /* [n_draw]; NULL: there are none */
+  const double *log_lik;
+  /* [n_draw] draws that know all values but this one, which is judged by them; NULL: it is judged by draw */
+  const double *others;
+  /* [n_draw] the simulator without its discrepancy; NULL: not told apart */
+  const double *alone;
+  /* set by atvi_predicted_judge */
+  atvi_band of_mean, of_draw, of_alone;
+  atvi_loo_point loo;
+  /* observed less predicted, in predictive standard deviations; set by atvi_predicted_residuals */
+  double residual;
+  /* probability of a smaller observation, in [0, 1]; likewise */
+  double pit;
 } atvi_point;
 
 typedef struct {
   const char *name;
-  const char *kind; /* "observed", "tracked", "state" */
+  atvi_series_kind kind;
+  /* the data have no time: times are numbers of rows */
+  bool rows;
+  /* predictions know the values that were not held out, and are no test of them */
+  bool told;
+  /* each value is judged by a prediction that knows all others, but not itself */
+  bool others;
   atvi_idx n;
-  atvi_point *point; /* [n] */
+  /* [n] in the order of time */
+  atvi_point *point;
 } atvi_predicted;
 
 typedef struct {
@@ -78,6 +107,28 @@ typedef struct {
 
 /* Band of n draws; NaN among them do not count. work: 3 n doubles. Of none: NaN. */
 atvi_band atvi_band_of(atvi_idx n, const double *x, double *work);
+
+/* "observed", "tracked", "state". */
+const char *atvi_series_word(atvi_series_kind kind);
+/* A point of which nothing is known but its time. */
+atvi_point atvi_point_at(double time);
+
+enum {
+  /* with the times between those of the data */
+  ATVI_PREDICTED_GRID = 1,
+  /* with the log likelihood of values */
+  ATVI_PREDICTED_LOO = 2,
+};
+/* The series of d with what its groups say of them; rows of the data without a value of which nothing is predicted are
+ * left out. Values are borrowed from d, memory is from pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predicted_read(atvi_pool *pool, const atvi_draws *d, int what, atvi_idx *n,
+                                             atvi_predicted **out);
+/* Draws that predictions of d are from; 0: there are none. */
+atvi_idx atvi_predicted_draws(const atvi_draws *d);
+/* Residuals and probabilities of series that were judged. seed: of the fit; equal values count in part, at random. */
+void atvi_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_predicted *series);
+/* [s->n] the field of every point at that offset in atvi_point, a double; NULL: out of memory. */
+double *atvi_predicted_column(atvi_pool *pool, const atvi_predicted *s, size_t offset);
 
 /* Fills the bands and loo of every point, on the context's threads. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n,

@@ -36,7 +36,7 @@ atvi_made atvi_made_none(void) {
 typedef struct {
   atvi_draws d; /* first: what callers see */
   atvi_pool *pool;
-  atvi_idx message_cap;
+  atvi_idx message_cap, group_cap;
 } whole;
 
 static whole *carve(atvi_arena *a, atvi_idx n, atvi_idx n_col, bool weighted, size_t name_bytes,
@@ -138,5 +138,55 @@ atvi_status atvi_draws_say(atvi_draws *d, atvi_severity severity, atvi_code code
   if (!bigger) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
   d->message = bigger;
   d->message[d->n_message++] = (atvi_message){severity, code, text};
+  return ATVI_OK;
+}
+
+atvi_pool *atvi_draws_pool(atvi_draws *d) { return ((whole *)(void *)d)->pool; }
+
+const atvi_group *atvi_draws_group(const atvi_draws *d, const char *name) {
+  for (atvi_idx i = 0; i < d->n_group; i++)
+    if (strcmp(d->group[i].name, name) == 0) return &d->group[i];
+  return NULL;
+}
+
+atvi_status atvi_draws_group_new(atvi_draws *d, const char *name, atvi_idx n_value, atvi_idx n_draw,
+                                 const atvi_idx *draw, double **x) {
+  whole *o = (whole *)(void *)d;
+  *x = NULL;
+  if (n_value < 0 || n_draw < 0 || atvi_draws_group(d, name))
+    return ATVI_FAIL(d->ctx, ATVI_EINVAL, "draws: group %s of %td values at %td draws", name, n_value,
+                     n_draw);
+  for (atvi_idx i = 0; draw && i < n_draw; i++)
+    if (draw[i] < 0 || draw[i] >= d->n)
+      return ATVI_FAIL(d->ctx, ATVI_EINVAL, "draws: group %s is of draw %td of %td", name, draw[i], d->n);
+  bool fits = (size_t)n_draw < SIZE_MAX / 64 / ((size_t)n_value + 1);
+  atvi_group g = {.n_value = n_value, .n_draw = n_draw};
+  g.name = atvi_pool_strndup(o->pool, name, strlen(name));
+  g.x = fits ? atvi_pool_take(o->pool, (size_t)(n_value * n_draw) + 1, sizeof *g.x) : NULL;
+  atvi_idx *copy = draw ? atvi_pool_take(o->pool, (size_t)n_draw + 1, sizeof *copy) : NULL;
+  atvi_group *more = atvi_pool_grow(o->pool, d->group, d->n_group, &o->group_cap, sizeof g);
+  if (!g.name || !g.x || (draw && !copy) || !more)
+    return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: group %s of %td values at %td draws", name, n_value,
+                     n_draw);
+  if (draw) memcpy(copy, draw, (size_t)n_draw * sizeof *copy);
+  g.draw = copy;
+  more[d->n_group++] = g;
+  d->group = more;
+  *x = g.x;
+  return ATVI_OK;
+}
+
+atvi_status atvi_draws_history(atvi_draws *d, atvi_idx n, const atvi_progress *step) {
+  atvi_pool *pool = atvi_draws_pool(d);
+  atvi_progress *copy = atvi_pool_take(pool, (size_t)n + 1, sizeof *copy);
+  for (atvi_idx i = 0; copy && i < n; i++) {
+    copy[i] = step[i];
+    copy[i].detail = "";
+    bool same = i > 0 && strcmp(step[i].phase, copy[i - 1].phase) == 0;
+    copy[i].phase = same ? copy[i - 1].phase : atvi_pool_strndup(pool, step[i].phase, strlen(step[i].phase));
+  }
+  if (atvi_pool_failed(pool)) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
+  d->step = copy;
+  d->n_step = n;
   return ATVI_OK;
 }

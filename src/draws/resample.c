@@ -3,7 +3,7 @@
  * W_{i-1} <= (k + u) / n < W_i, W the cumulated weights. Its count differs from n w_i by less than one, which is
  * the least noise that resampling can add. Equal draws come out beside each other, hence the shuffle. */
 #include "atvi/draws.h"
-#include "core/core.h"
+#include "draws/made.h"
 #include "math/rng.h"
 #include <math.h>
 
@@ -50,12 +50,11 @@ static atvi_status copy_words(const atvi_draws *d, atvi_draws *to) {
   return ATVI_OK;
 }
 
-static atvi_status resample(const atvi_draws *d, atvi_idx n, uint64_t seed, atvi_idx *index,
-                            atvi_draws **out) {
-  if (!pick(d, n, seed, index))
-    return ATVI_FAIL(d->ctx, ATVI_EINVAL, "resample: none of the %td draws has a weight above zero", d->n);
+/* Draws index[n] of d without weights. */
+static atvi_status take(const atvi_draws *d, atvi_idx n, const atvi_idx *index, atvi_idx n_chain,
+                        atvi_draws **out) {
   atvi_draws *to;
-  ATVI_TRY(atvi_draws_new(d->ctx, n, 1, d->n_param, d->n_col, d->col, false, &to));
+  ATVI_TRY(atvi_draws_new(d->ctx, n, n_chain, d->n_param, d->n_col, d->col, false, &to));
   atvi_status status = copy_words(d, to);
   if (status != ATVI_OK) {
     atvi_draws_free(to);
@@ -68,12 +67,30 @@ static atvi_status resample(const atvi_draws *d, atvi_idx n, uint64_t seed, atvi
   return ATVI_OK;
 }
 
+static atvi_status resample(const atvi_draws *d, atvi_idx n, uint64_t seed, atvi_idx *index,
+                            atvi_draws **out) {
+  if (!pick(d, n, seed, index))
+    return ATVI_FAIL(d->ctx, ATVI_EINVAL, "resample: none of the %td draws has a weight above zero", d->n);
+  return take(d, n, index, 1, out);
+}
+
 atvi_status atvi_draws_resample(const atvi_draws *d, atvi_idx n, uint64_t seed, atvi_draws **out) {
   *out = NULL;
   if (n < 1) return ATVI_FAIL(d->ctx, ATVI_EINVAL, "resample: n = %td, want >= 1", n);
   atvi_idx *index = (size_t)n > SIZE_MAX / 64 ? NULL : atvi_block(d->ctx, (size_t)n * sizeof *index);
   if (!index) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "resample: n = %td", n);
   atvi_status status = resample(d, n, seed, index, out);
+  atvi_block_free(d->ctx, index);
+  return status;
+}
+
+atvi_status atvi_draws_unweighted(const atvi_draws *d, atvi_draws **out) {
+  *out = NULL;
+  atvi_idx *index = atvi_block(d->ctx, (size_t)d->n * sizeof *index);
+  if (!index) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: n = %td", d->n);
+  for (atvi_idx i = 0; i < d->n; i++) index[i] = i;
+  atvi_status status = take(d, d->n, index, d->n_chain, out);
+  if (status == ATVI_OK) (*out)->chains = d->chains, (*out)->made.mode_draw = d->made.mode_draw;
   atvi_block_free(d->ctx, index);
   return status;
 }

@@ -12,16 +12,16 @@ static atvi_frame frame_of(atvi_box box, atvi_scale across, atvi_scale up) {
 
 static const double FALL = 0.5; /* nats: less is the noise of training */
 
-bool atvi_step_has_elbo(const atvi_report_step *s, bool hot) {
+bool atvi_step_has_elbo(const atvi_progress *s, bool hot) {
   return isfinite(s->elbo) && (s->temperature > 1) == hot;
 }
 
-typedef double field(const atvi_report_step *s);
-static double elbo_of(const atvi_report_step *s) { return atvi_step_has_elbo(s, false) ? s->elbo : NAN; }
-static double hot_elbo_of(const atvi_report_step *s) { return atvi_step_has_elbo(s, true) ? s->elbo : NAN; }
-static double temperature_of(const atvi_report_step *s) { return s->temperature; }
+typedef double field(const atvi_progress *s);
+static double elbo_of(const atvi_progress *s) { return atvi_step_has_elbo(s, false) ? s->elbo : NAN; }
+static double hot_elbo_of(const atvi_progress *s) { return atvi_step_has_elbo(s, true) ? s->elbo : NAN; }
+static double temperature_of(const atvi_progress *s) { return s->temperature; }
 
-static void range_of(atvi_idx n, const atvi_report_step *step, field *get, double x[2], double y[2]) {
+static void range_of(atvi_idx n, const atvi_progress *step, field *get, double x[2], double y[2]) {
   x[0] = y[0] = HUGE_VAL;
   x[1] = y[1] = -HUGE_VAL;
   for (atvi_idx i = 0; i < n; i++) {
@@ -33,8 +33,8 @@ static void range_of(atvi_idx n, const atvi_report_step *step, field *get, doubl
 }
 
 /* A line ends where another component begins; by more than `fall` the ELBO falls where one is tried anew. */
-static void plot_field(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const atvi_report_step *step,
-                       field *get, double fall) {
+static void plot_field(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const atvi_progress *step, field *get,
+                       double fall) {
   enum { ROOM = 256 };
   double px[ROOM], py[ROOM], part = NAN;
   atvi_idx m = 0;
@@ -56,7 +56,7 @@ static void plot_field(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const at
   atvi_draw_end(c);
 }
 
-atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step, bool hot,
+atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step, bool hot,
                            double log_evidence) {
   double x[2], y[2];
   field *get = hot ? hot_elbo_of : elbo_of;
@@ -75,7 +75,7 @@ atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_
   return f;
 }
 
-atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step) {
+atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step) {
   double x[2], y[2];
   range_of(n, step, temperature_of, x, y);
   atvi_scale up = {.low = 0.9, .high = fmax(10, 1.3 * y[1]), .log = true};

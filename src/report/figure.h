@@ -5,6 +5,7 @@
 #define ATVI_REPORT_FIGURE_H
 
 #include "atvi/draws.h"
+#include "diag/score.h"
 #include "diag/summary.h"
 #include "math/stat/stat.h"
 #include "report/axis.h"
@@ -29,34 +30,15 @@ void atvi_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k, const char *nam
 
 /* ---- data and predictions ---- */
 
-typedef struct {
-  const char *name;
-  const char *kind; /* "observed", "tracked", "state" */
-  atvi_idx n;
-  const double *time;          /* [n] ascending */
-  bool rows;                   /* the data have no time: these are numbers of rows */
-  const double *value;         /* [n] data; NaN: missing; NULL: none */
-  const bool *held, *censored; /* [n]; NULL: none is */
-  const double *mean, *mean_low,
-      *mean_high;           /* [n] of the mean, with its 95 % band; NULL: no predictions yet */
-  const double *low, *high; /* [n] 95 % band of observations; NULL: of none */
-  const double *alone, *alone_low,
-      *alone_high; /* [n] the simulator without its discrepancy, with its 95 % band; NULL: not told apart */
-  const double *residual; /* [n] observed less predicted, in predictive standard deviations; NULL: none */
-  bool told;              /* predictions know the values that were not held out: these are no test of them */
-  bool others;            /* each value is judged by a prediction that knows all others, but not itself */
-  const double *pit;      /* [n] probability of a smaller observation, in [0, 1]; NULL: none */
-} atvi_report_series;
-
-/* At most `most` rows: of each run of rows the mean of means, the outer ends of bands, and the data's extremes in turn. Residuals and pit are
- * left out. s itself where it is short enough. Errors: out of memory is remembered by the pool, s is then given back. */
-const atvi_report_series *atvi_series_thin(atvi_pool *pool, const atvi_report_series *s, atvi_idx most);
+/* At most `most` points: of each run of points the mean of means, the outer ends of bands, and the data's extremes in
+ * turn. Residuals and pit are left out. s itself where it is short enough. Errors: out of memory is remembered by the pool, s is then given back. */
+const atvi_predicted *atvi_series_thin(atvi_pool *pool, const atvi_predicted *s, atvi_idx most);
 /* Data with the predictive band (light), the band of the mean (dark), the mean, and the simulator alone in a colour of its own. Returns the frame. */
-atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_report_series *s,
-                             atvi_calendar calendar, const char *time_name);
+atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s, atvi_calendar calendar,
+                             const char *time_name);
 /* Standardised residuals against time, with lines at -2 and 2. */
-atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_report_series *s,
-                                atvi_calendar calendar, const char *time_name);
+atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s, atvi_calendar calendar,
+                                const char *time_name);
 
 enum { ATVI_PIT_BINS = 10 };
 typedef struct {
@@ -64,7 +46,7 @@ typedef struct {
   double low, high; /* a bin is between with probability 95 % if all is well */
 } atvi_pit;
 /* Of the values of all series. */
-atvi_pit atvi_pit_of(atvi_idx n, const atvi_report_series *series);
+atvi_pit atvi_pit_of(atvi_idx n, const atvi_predicted *series);
 atvi_frame atvi_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p);
 
 /* ---- parameters ---- */
@@ -140,20 +122,12 @@ atvi_frame atvi_panel_intervals(atvi_canvas *c, atvi_box box, const char *name, 
 
 /* ---- how the draws were made ---- */
 
-/* What a fit said of itself on its way. */
-typedef struct {
-  const char *phase;
-  double seconds, done;                       /* done: share; < 0: unknown */
-  double steps, elbo, temperature, rhat, ess; /* NaN: not said; elbo: at that temperature */
-  double part, khat;                          /* component of the approximation; of its weights */
-} atvi_report_step;
-
 /* Was the ELBO told of the posterior itself? hot: of a tempered one? */
-bool atvi_step_has_elbo(const atvi_report_step *s, bool hot);
+bool atvi_step_has_elbo(const atvi_progress *s, bool hot);
 /* ELBO at temperature 1 against steps, a line for each component; hot: at the temperatures before. */
-atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step, bool hot,
+atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step, bool hot,
                            double log_evidence);
-atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_report_step *step);
+atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step);
 /* Weights, largest first, in units of their mean, both scales logarithmic; those that k-hat is of in a colour of their own. work: 3 n
  * doubles. */
 atvi_frame atvi_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, const double *weight, double khat,

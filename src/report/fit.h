@@ -26,7 +26,7 @@ typedef struct {
   atvi_marginal *paired; /* [pairs.n] */
   atvi_idx n_pick, pick[ATVI_REPORT_SQUARE + 1];
   atvi_idx n_observed;               /* series with data */
-  const atvi_report_series **series; /* [r->n_series] thinned */
+  const atvi_predicted **series; /* [r->n_series] thinned */
   atvi_pit pit;
   atvi_idx n_bounded;
   const atvi_summary_column **bounded; /* parameters with two finite bounds */
@@ -51,7 +51,7 @@ bool atvi_fit_has_ladder(const atvi_fit_parts *x);
 bool atvi_fit_has_chains(const atvi_fit_parts *x);
 atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks);
 /* Is the series long enough to want the width of the page? */
-bool atvi_fit_long(const atvi_report_series *s);
+bool atvi_fit_long(const atvi_predicted *s);
 
 /* Sections, in their order. */
 void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x);

@@ -16,23 +16,33 @@ enum {
 };
 static const double HALF = ATVI_REPORT_HALF, CARD_W = 300, CARD_H = 170;
 
-bool atvi_fit_long(const atvi_report_series *s) { return s->n > LONG; }
+bool atvi_fit_long(const atvi_predicted *s) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < s->n; i++) n += !s->point[i].grid;
+  return n > LONG;
+}
+
+atvi_calendar atvi_report_calendar(const atvi_draws *d) {
+  return (atvi_calendar){d->about.day0, d->about.day_unit};
+}
 
 static const char *time_name(const atvi_fit_parts *x) {
-  if (x->r->calendar.unit > 0) return NULL; /* dates need no name */
-  return x->r->time_name ? x->r->time_name : "row";
+  const atvi_about *a = &x->r->plain->about;
+  if (a->day_unit > 0) return NULL; /* dates need no name */
+  return a->time_name ? a->time_name : "row";
 }
 
 atvi_canvas *atvi_fit_draw_series(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
   atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT);
-  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, x->series[s], x->r->calendar, time_name(x));
+  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, x->series[s], atvi_report_calendar(x->r->plain),
+                         time_name(x));
   return c;
 }
 
 atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
   atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT - 40);
-  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s], x->r->calendar,
-                            time_name(x));
+  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s],
+                            atvi_report_calendar(x->r->plain), time_name(x));
   return c;
 }
 
@@ -66,15 +76,15 @@ atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f) {
 
 bool atvi_fit_has_elbo(const atvi_fit_parts *x, bool hot) {
   atvi_idx n = 0;
-  for (atvi_idx i = 0; i < x->r->n_step; i++) n += atvi_step_has_elbo(&x->r->step[i], hot);
+  for (atvi_idx i = 0; i < x->r->plain->n_step; i++) n += atvi_step_has_elbo(&x->r->plain->step[i], hot);
   return n >= 2;
 }
 
 bool atvi_fit_has_ladder(const atvi_fit_parts *x) {
   atvi_idx n = 0, hot = 0;
-  for (atvi_idx i = 0; i < x->r->n_step; i++) {
-    n += isfinite(x->r->step[i].temperature);
-    hot += x->r->step[i].temperature > 1;
+  for (atvi_idx i = 0; i < x->r->plain->n_step; i++) {
+    n += isfinite(x->r->plain->step[i].temperature);
+    hot += x->r->plain->step[i].temperature > 1;
   }
   return n >= 2 && hot > 0;
 }
@@ -138,7 +148,7 @@ static atvi_canvas *sheet(atvi_pool *pool, atvi_idx n, atvi_idx across, double w
 }
 
 atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char *name, const char *title,
-                                    atvi_idx n, const atvi_report_series *series, const double *end,
+                                    atvi_idx n, const atvi_predicted *series, const double *end,
                                     atvi_calendar calendar, const char *time_name_of) {
   bool wide = n == 1;
   for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_fit_long(&series[s]);
@@ -147,7 +157,7 @@ atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char
   const char *below = calendar.unit > 0 ? NULL : time_name_of ? time_name_of : "row";
   atvi_canvas *c = sheet(pool, n, across, width, HEIGHT);
   for (atvi_idx s = 0; s < n; s++) {
-    const atvi_report_series *some = atvi_series_thin(pool, &series[s], ALONE_ROWS);
+    const atvi_predicted *some = atvi_series_thin(pool, &series[s], ALONE_ROWS);
     atvi_frame f = atvi_panel_series(c, place(s, across, width, HEIGHT), some, calendar, below);
     double x = atvi_frame_x(&f, end[s]);
     if (isfinite(x))
@@ -166,9 +176,9 @@ static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool re
   for (atvi_idx s = 0; s < n; s++) {
     atvi_box box = place(s, across, width, height);
     if (residuals)
-      atvi_panel_residuals(c, box, &x->r->series[s], x->r->calendar, time_name(x));
+      atvi_panel_residuals(c, box, &x->r->series[s], atvi_report_calendar(x->r->plain), time_name(x));
     else
-      atvi_panel_series(c, box, x->series[s], x->r->calendar, time_name(x));
+      atvi_panel_series(c, box, x->series[s], atvi_report_calendar(x->r->plain), time_name(x));
   }
   if (residuals) atvi_panel_pit(c, place(n, across, width, height), &x->pit);
   return atvi_report_save_figure(x->pool, dir, residuals ? "residuals" : "data",
@@ -189,10 +199,12 @@ static atvi_status save_training(const atvi_fit_parts *x, const char *dir) {
   atvi_idx n = elbo + hot + ladder, k = 0;
   if (n == 0) return ATVI_OK;
   atvi_canvas *c = sheet(x->pool, n, ACROSS_HALF, HALF, HEIGHT);
-  if (ladder) atvi_panel_temperature(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->n_step, r->step);
-  if (hot) atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->n_step, r->step, true, NAN);
+  if (ladder)
+    atvi_panel_temperature(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step);
+  if (hot)
+    atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step, true, NAN);
   if (elbo)
-    atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->n_step, r->step, false,
+    atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step, false,
                     r->draws->made.log_evidence);
   return atvi_report_save_figure(x->pool, dir, "training", "Training", c);
 }
@@ -232,7 +244,7 @@ static atvi_status save_figures(const atvi_fit_parts *x, const char *dir) {
 
 static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
   const atvi_report_fit *r = x->r;
-  atvi_page p = atvi_page_begin(x->pool, r->title, !r->summary);
+  atvi_page p = atvi_page_begin(x->pool, r->plain->about.title, !r->summary);
   atvi_fit_say_head(&p, x);
   atvi_fit_say_data(&p, x);
   if (r->summary) {

@@ -144,7 +144,7 @@ static atvi_status make_series(atvi_fit_parts *x) {
   x->series = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->series);
   for (atvi_idx s = 0; x->series && s < r->n_series; s++) {
     x->series[s] = atvi_series_thin(x->pool, &r->series[s], SERIES_ROWS);
-    x->n_observed += r->series[s].value != NULL;
+    x->n_observed += r->series[s].kind == ATVI_SERIES_OBSERVED;
   }
   x->pit = atvi_pit_of(r->n_series, r->series);
   return atvi_pool_failed(x->pool) ? nomem(x) : ATVI_OK;

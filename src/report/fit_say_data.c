@@ -4,6 +4,7 @@
 #include "report/fit.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,7 +126,7 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
 }
 
 static void say_running(atvi_page *p, const atvi_fit_parts *x) {
-  atvi_report_head(p, x->r->title, x->r->file, "running", "The fit is running.");
+  atvi_report_head(p, x->r->plain->about.title, x->r->file, "running", "The fit is running.");
   atvi_text_add(&p->body,
                 "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit "
                 "began. %s</p><progress id=\"live-bar\" max=\"1\" "
@@ -142,7 +143,7 @@ void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x) {
     return;
   }
   const char *line = verdict_line(p->pool, s);
-  atvi_report_head(p, x->r->title, x->r->file, atvi_verdict_name(s->verdict), line ? line : "");
+  atvi_report_head(p, x->r->plain->about.title, x->r->file, atvi_verdict_name(s->verdict), line ? line : "");
   put_messages(p, s);
   atvi_text_add(&p->body, "</div>\n");
   put_facts(p, s);
@@ -150,9 +151,16 @@ void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x) {
 
 /* ---- data ---- */
 
+/* Whether the simulator is shown without its discrepancy. */
+static bool has_alone(const atvi_predicted *s) {
+  for (atvi_idx i = 0; i < s->n; i++)
+    if (!isnan(s->point[i].of_alone.mean)) return true;
+  return false;
+}
+
 static void legend(atvi_page *p, const atvi_fit_parts *x) {
-  bool bands = !x->r->no_predict, alone = false;
-  for (atvi_idx s = 0; s < x->n_observed; s++) alone = alone || x->r->series[s].alone;
+  bool bands = atvi_predicted_draws(x->r->plain) > 0, alone = false;
+  for (atvi_idx s = 0; s < x->n_observed; s++) alone = alone || has_alone(&x->r->series[s]);
   atvi_text_add(&p->body, "<ul class=\"legend\">");
   if (x->n_observed) atvi_text_add(&p->body, "<li><i class=\"k-dot\"></i>data</li>");
   if (x->r->holdout) atvi_text_add(&p->body, "<li><i class=\"k-held\"></i>data held out</li>");
@@ -171,13 +179,15 @@ typedef struct {
   atvi_idx n, in;
 } inside;
 
-static inside count_inside(const atvi_report_series *s, bool held) {
+static inside count_inside(const atvi_predicted *s, bool held) {
   inside c = {0};
-  for (atvi_idx i = 0; s->value && s->low && i < s->n; i++) {
-    if (isnan(s->value[i]) || isnan(s->low[i]) || (s->censored && s->censored[i])) continue;
-    if ((s->held && s->held[i]) != held || (s->told && !held)) continue;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    const atvi_point *p = &s->point[i];
+    const double *band = p->of_draw.hpd95;
+    if (isnan(p->value) || isnan(band[0]) || !p->exact) continue;
+    if (p->held != held || (s->told && !held)) continue;
     c.n++;
-    c.in += s->value[i] >= s->low[i] && s->value[i] <= s->high[i];
+    c.in += p->value >= band[0] && p->value <= band[1];
   }
   return c;
 }
@@ -201,7 +211,7 @@ static void say_inside(atvi_page *p, const atvi_report_fit *r) {
                   "the posterior.",
                   fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
                   100.0 * (double)fitted.in / (double)fitted.n,
-                  others ? " that all others predict" : " of observations", r->n_predict);
+                  others ? " that all others predict" : " of observations", atvi_predicted_draws(r->plain));
   if (r->holdout && held.n > 0)
     atvi_page_say(
         p,
@@ -211,30 +221,66 @@ static void say_inside(atvi_page *p, const atvi_report_fit *r) {
     atvi_page_say(p, "Observations where %s were held out of the fit.", r->holdout);
 }
 
-static const char *describe(atvi_pool *pool, const atvi_report_series *s) {
+static const char *describe(atvi_pool *pool, const atvi_predicted *s) {
   inside fitted = count_inside(s, false), held = count_inside(s, true);
-  atvi_idx n = fitted.n + held.n, in = fitted.in + held.in;
+  atvi_idx n = fitted.n + held.n, in = fitted.in + held.in, given = 0;
+  for (atvi_idx i = 0; i < s->n; i++) given += !s->point[i].grid;
   const char *text =
       n > 0 ? atvi_pool_printf(pool,
                                "%s%s: data with the posterior mean and 95 %% bands; %td of %td values lie "
                                "inside the band of observations.",
                                s->name, s->rows ? "" : " over time", in, n)
-            : atvi_pool_printf(pool, "%s%s, %td value%s.", s->name, s->rows ? "" : " over time", s->n,
-                               s->n == 1 ? "" : "s");
+            : atvi_pool_printf(pool, "%s%s, %td value%s.", s->name, s->rows ? "" : " over time", given,
+                               given == 1 ? "" : "s");
   return text ? text : "";
 }
 
-static void hover(atvi_page *p, const char *id, const atvi_frame *f, const atvi_report_series *s) {
-  const atvi_hover column[] = {{"observed", s->value},
-                               {"mean", s->mean},
-                               {"band of the mean from", s->mean_low},
-                               {"to", s->mean_high},
-                               {"band of observations from", s->low},
-                               {"to", s->high},
-                               {"simulator alone", s->alone},
-                               {"its band from", s->alone_low},
-                               {"to", s->alone_high}};
-  atvi_page_hover(p, id, f, true, s->rows ? "row" : "time", s->n, s->time, 9, column);
+/* The times of the data, without those between them. */
+static atvi_predicted at_data(atvi_pool *pool, const atvi_predicted *s) {
+  atvi_predicted out = *s;
+  out.n = 0;
+  out.point = atvi_pool_take(pool, (size_t)s->n + 1, sizeof *out.point);
+  for (atvi_idx i = 0; out.point && i < s->n; i++)
+    if (!s->point[i].grid) out.point[out.n++] = s->point[i];
+  return out;
+}
+
+/* Values under the pointer; those that are not known of any time are left out. */
+static void hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const atvi_predicted *all,
+                  int n, const char *const *name, const size_t *offset) {
+  const atvi_predicted some = at_data(p->pool, all), *s = &some;
+  atvi_hover column[9] = {{0}};
+  for (int k = 0; k < n; k++) {
+    const double *x = atvi_predicted_column(p->pool, s, offset[k]);
+    atvi_idx known = 0;
+    for (atvi_idx i = 0; x && i < s->n; i++) known += !isnan(x[i]);
+    column[k] = (atvi_hover){name[k], known ? x : NULL};
+  }
+  const double *time = atvi_predicted_column(p->pool, s, offsetof(atvi_point, time));
+  if (time) atvi_page_hover(p, id, f, zoom, s->rows ? "row" : "time", s->n, time, n, column);
+}
+
+#define LOW(band) (offsetof(atvi_point, band) + offsetof(atvi_band, hpd95))
+static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s) {
+  static const char *const name[] = {"observed",
+                                     "mean",
+                                     "band of the mean from",
+                                     "to",
+                                     "band of observations from",
+                                     "to",
+                                     "simulator alone",
+                                     "its band from",
+                                     "to"};
+  static const size_t offset[] = {offsetof(atvi_point, value),
+                                  offsetof(atvi_point, of_mean) + offsetof(atvi_band, mean),
+                                  LOW(of_mean),
+                                  LOW(of_mean) + sizeof(double),
+                                  LOW(of_draw),
+                                  LOW(of_draw) + sizeof(double),
+                                  offsetof(atvi_point, of_alone) + offsetof(atvi_band, mean),
+                                  LOW(of_alone),
+                                  LOW(of_alone) + sizeof(double)};
+  hover(p, id, f, true, s, 9, name, offset);
 }
 
 static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
@@ -247,31 +293,34 @@ static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
   atvi_canvas *small = atvi_fit_draw_series(x, s, ATVI_REPORT_HALF, &g);
   if (!wide) {
     atvi_page_figure(p, small, id, alt);
-    hover(p, id, &g, x->series[s]);
+    hover_series(p, id, &g, x->series[s]);
     return;
   }
   atvi_page_figure_both(p, atvi_fit_draw_series(x, s, ATVI_REPORT_WIDE, &f), small, id, alt);
-  hover(p, id, &f, x->series[s]);
-  hover(p, narrow, &g, x->series[s]);
+  hover_series(p, id, &f, x->series[s]);
+  hover_series(p, narrow, &g, x->series[s]);
 }
 
-static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_report_series *s) {
+static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predicted *all) {
+  const atvi_predicted some = at_data(p->pool, all), *s = &some;
   const char *const column[] = {s->rows ? "row" : "time", "observed", "mean", "95 % from", "to",
                                 "simulator alone"};
   const char *caption =
       atvi_pool_printf(p->pool, s->n > TABLE_ROWS ? "%s, %d of %td rows" : "%s", s->name, TABLE_ROWS, s->n);
   atvi_idx n = s->n < TABLE_ROWS ? s->n : TABLE_ROWS;
-  atvi_page_table(p, caption ? caption : "", s->alone ? 6 : 5, column, true);
+  bool alone = has_alone(s);
+  atvi_page_table(p, caption ? caption : "", alone ? 6 : 5, column, true);
   for (atvi_idx k = 0; k < n; k++) {
-    atvi_idx i = k * s->n / n;
+    const atvi_point *at = &s->point[k * s->n / n];
+    const atvi_band *band = s->kind == ATVI_SERIES_OBSERVED ? &at->of_draw : &at->of_mean;
     char time[ATVI_TICK_LABEL];
-    atvi_write_time(time, s->time[i], s->rows ? (atvi_calendar){0} : x->r->calendar);
+    atvi_write_time(time, at->time, s->rows ? (atvi_calendar){0} : atvi_report_calendar(x->r->plain));
     atvi_page_row(p, time);
-    atvi_page_number(p, s->value ? s->value[i] : NAN, 4);
-    atvi_page_number(p, s->mean ? s->mean[i] : NAN, 4);
-    atvi_page_number(p, s->low ? s->low[i] : s->mean_low ? s->mean_low[i] : NAN, 4);
-    atvi_page_number(p, s->high ? s->high[i] : s->mean_high ? s->mean_high[i] : NAN, 4);
-    if (s->alone) atvi_page_number(p, s->alone[i], 4);
+    atvi_page_number(p, at->value, 4);
+    atvi_page_number(p, at->of_mean.mean, 4);
+    atvi_page_number(p, band->hpd95[0], 4);
+    atvi_page_number(p, band->hpd95[1], 4);
+    if (alone) atvi_page_number(p, at->of_alone.mean, 4);
     atvi_text_add(&p->body, "</tr>\n");
   }
   atvi_page_table_end(p, true);
@@ -287,12 +336,13 @@ static void put_range(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
 
 void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
-  if (r->n_series == 0 && !r->no_predict) return;
+  const char *why = r->plain->about.no_groups;
+  if (r->n_series == 0 && !why) return;
   atvi_page_section(p, "data", r->summary ? "Data and predictions" : "Data");
   say_inside(p, r);
-  if (r->summary && r->no_predict) atvi_page_say(p, "There are no predictions: %s.", r->no_predict);
+  if (r->summary && why) atvi_page_say(p, "There are no predictions: %s.", why);
   if (r->n_series == 0) return;
-  if (r->series[0].alone)
+  if (has_alone(&r->series[0]))
     atvi_page_say(
         p, "The green line is the simulator alone, as the emulator predicts it at draws of the posterior. "
            "What lies "
@@ -314,27 +364,29 @@ void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
 static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
   char id[24], narrow[26];
   atvi_frame f, g;
-  const atvi_report_series *of = &x->r->series[s];
+  const atvi_predicted *of = &x->r->series[s];
   atvi_idx n = 0, out = 0;
-  for (atvi_idx i = 0; of->residual && i < of->n; i++) {
-    n += isfinite(of->residual[i]);
-    out += fabs(of->residual[i]) > 2;
+  for (atvi_idx i = 0; i < of->n; i++) {
+    n += isfinite(of->point[i].residual);
+    out += fabs(of->point[i].residual) > 2;
   }
   const char *alt =
       atvi_pool_printf(p->pool, "Standardised residuals of %s%s; %td of %td are beyond 2 in size.", of->name,
                        of->rows ? "" : " over time", out, n);
-  const atvi_hover column[] = {{"residual", of->residual}, {"observed", of->value}, {"mean", of->mean}};
+  static const char *const name[] = {"residual", "observed", "mean"};
+  static const size_t offset[] = {offsetof(atvi_point, residual), offsetof(atvi_point, value),
+                                  offsetof(atvi_point, of_mean) + offsetof(atvi_band, mean)};
   snprintf(id, sizeof id, "r%td", s);
   snprintf(narrow, sizeof narrow, "%sn", id);
   atvi_canvas *small = atvi_fit_draw_residuals(x, s, ATVI_REPORT_HALF, &g);
   if (atvi_fit_long(of)) {
     atvi_page_figure_both(p, atvi_fit_draw_residuals(x, s, ATVI_REPORT_WIDE, &f), small, id, alt ? alt : "");
-    atvi_page_hover(p, narrow, &g, false, of->rows ? "row" : "time", of->n, of->time, 3, column);
+    hover(p, narrow, &g, false, of, 3, name, offset);
   } else {
     atvi_page_figure(p, small, id, alt ? alt : "");
     f = g;
   }
-  atvi_page_hover(p, id, &f, false, of->rows ? "row" : "time", of->n, of->time, 3, column);
+  hover(p, id, &f, false, of, 3, name, offset);
 }
 
 static void put_pit(atvi_page *p, const atvi_fit_parts *x) {

@@ -17,8 +17,8 @@ static const double TINY = 1e-12, HUGE_SIZE = 1e12; /* failed values written in 
 
 /* Values under the pointer, of the steps that the figure shows. */
 static void hover_steps(atvi_page *p, const atvi_fit_parts *x, const char *id, const atvi_frame *f,
-                        bool (*shown)(const atvi_report_step *s)) {
-  const atvi_report_fit *r = x->r;
+                        bool (*shown)(const atvi_progress *s)) {
+  const atvi_draws *r = x->r->plain;
   double *at = atvi_pool_take(p->pool, 3 * (size_t)r->n_step + 1, sizeof *at);
   double *temperature = at ? at + r->n_step : NULL, *elbo = at ? at + 2 * r->n_step : NULL;
   atvi_idx n = 0;
@@ -32,16 +32,17 @@ static void hover_steps(atvi_page *p, const atvi_fit_parts *x, const char *id, c
   if (at) atvi_page_hover(p, id, f, false, "step", n, at, 2, column);
 }
 
-static bool has_temperature(const atvi_report_step *s) { return isfinite(s->temperature); }
-static bool has_elbo(const atvi_report_step *s) { return atvi_step_has_elbo(s, false); }
-static bool has_hot_elbo(const atvi_report_step *s) { return atvi_step_has_elbo(s, true); }
+static bool has_temperature(const atvi_progress *s) { return isfinite(s->temperature); }
+static bool has_elbo(const atvi_progress *s) { return atvi_step_has_elbo(s, false); }
+static bool has_hot_elbo(const atvi_progress *s) { return atvi_step_has_elbo(s, true); }
 
 static void put_elbo(atvi_page *p, const atvi_fit_parts *x, bool hot) {
   const atvi_report_fit *r = x->r;
   atvi_box box = {0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT};
   const char *id = hot ? "elbo-hot" : "elbo";
   atvi_canvas *c = atvi_canvas_new(p->pool, box.width, box.height);
-  atvi_frame f = atvi_panel_elbo(c, box, r->n_step, r->step, hot, hot ? NAN : r->draws->made.log_evidence);
+  atvi_frame f =
+      atvi_panel_elbo(c, box, r->plain->n_step, r->plain->step, hot, hot ? NAN : r->draws->made.log_evidence);
   atvi_page_figure(p, c, id,
                    hot ? "Evidence lower bound of the tempered posteriors, each at its temperature."
                        : "Evidence lower bound during training, with the log evidence.");
@@ -53,7 +54,7 @@ static void put_training(atvi_page *p, const atvi_fit_parts *x) {
   atvi_box box = {0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT};
   if (atvi_fit_has_ladder(x)) {
     atvi_canvas *c = atvi_canvas_new(p->pool, box.width, box.height);
-    atvi_frame f = atvi_panel_temperature(c, box, r->n_step, r->step);
+    atvi_frame f = atvi_panel_temperature(c, box, r->plain->n_step, r->plain->step);
     atvi_page_figure(p, c, "temperature",
                      "Temperature of the tempered posterior while the approximation was trained.");
     hover_steps(p, x, "temperature", &f, has_temperature);
@@ -62,7 +63,7 @@ static void put_training(atvi_page *p, const atvi_fit_parts *x) {
   if (atvi_fit_has_elbo(x, false)) put_elbo(p, x, false);
 }
 
-static bool says_something(const atvi_report_step *s) {
+static bool says_something(const atvi_progress *s) {
   return isfinite(s->elbo) || isfinite(s->temperature) || isfinite(s->khat);
 }
 
@@ -70,7 +71,7 @@ static void put_count(atvi_page *p, double n) {
   atvi_page_cell(p, isfinite(n) ? atvi_pool_printf(p->pool, "%.0f", n) : "\xe2\x80\x93");
 }
 
-static void put_steps(atvi_page *p, const atvi_report_fit *r) {
+static void put_steps(atvi_page *p, const atvi_draws *r) {
   static const char *const column[] = {"", "seconds", "steps", "component", "temperature", "ELBO", "k-hat"};
   atvi_idx n = 0, shown = 0;
   for (atvi_idx i = 0; i < r->n_step; i++) n += says_something(&r->step[i]);
@@ -78,10 +79,10 @@ static void put_steps(atvi_page *p, const atvi_report_fit *r) {
   atvi_idx every = (n + STEPS - 1) / STEPS;
   atvi_page_table(p, "Training as a table", 7, column, true);
   for (atvi_idx i = 0; i < r->n_step; i++) {
-    const atvi_report_step *s = &r->step[i];
+    const atvi_progress *s = &r->step[i];
     if (!says_something(s) || shown++ % every != 0) continue;
     atvi_page_row(p, s->phase);
-    atvi_page_number(p, s->seconds, 3);
+    atvi_page_number(p, s->elapsed_s, 3);
     put_count(p, s->steps);
     put_count(p, s->part);
     atvi_page_number(p, s->temperature, 3);
@@ -163,7 +164,7 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
     atvi_page_note(p, "Orange: the tail of the largest weights, which k-hat describes. The flatter the "
                       "weights, the better the "
                       "approximation.");
-  put_steps(p, x->r);
+  put_steps(p, x->r->plain);
 }
 
 /* ---- chains ---- */
@@ -267,8 +268,8 @@ static int beyond(const atvi_report_fit *r, atvi_idx n, atvi_idx k) {
   const atvi_summary_column *c = &r->summary->col[k];
   atvi_idx below = 0, above = 0;
   for (atvi_idx i = 0; i < n; i++) {
-    below += r->failure[i].value[k] < c->quantile[0];
-    above += r->failure[i].value[k] > c->quantile[4];
+    below += r->plain->failed[i].value[k] < c->quantile[0];
+    above += r->plain->failed[i].value[k] > c->quantile[4];
   }
   return below == n ? -1 : above == n ? 1 : 0;
 }
@@ -303,7 +304,7 @@ static void put_far(atvi_page *p, double v) {
 static void put_failures(atvi_page *p, const atvi_report_fit *r) {
   const atvi_summary *s = r->summary;
   const char **column = atvi_pool_take(p->pool, (size_t)s->n_param + 2, sizeof *column);
-  atvi_idx n = r->n_failure < FAILURES ? r->n_failure : FAILURES;
+  atvi_idx n = r->plain->n_failed < FAILURES ? r->plain->n_failed : FAILURES;
   if (!column || n == 0) return;
   column[0] = "";
   column[1] = "why";
@@ -319,9 +320,9 @@ static void put_failures(atvi_page *p, const atvi_report_fit *r) {
     snprintf(name, sizeof name, "%td", i + 1);
     atvi_page_row(p, name);
     atvi_text_add(&p->body, "<td class=\"words\">");
-    atvi_text_escape(&p->body, r->failure[i].say);
+    atvi_text_escape(&p->body, atvi_outcome_word(r->plain->failed[i].outcome));
     atvi_text_add(&p->body, "</td>");
-    for (atvi_idx k = 0; k < s->n_param; k++) put_far(p, r->failure[i].value[k]);
+    for (atvi_idx k = 0; k < s->n_param; k++) put_far(p, r->plain->failed[i].value[k]);
     atvi_text_add(&p->body, "</tr>\n");
   }
   atvi_page_table_end(p, true);
@@ -358,7 +359,7 @@ void atvi_fit_say_cost(atvi_page *p, const atvi_fit_parts *x) {
 void atvi_fit_say_again(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   atvi_page_section(p, "again", "Model and command");
-  if (r->command) {
+  if (r->plain->about.command) {
     if (!r->summary || r->summary->made.end == ATVI_END_DONE)
       atvi_page_say(
           p,
@@ -368,7 +369,7 @@ void atvi_fit_say_again(atvi_page *p, const atvi_fit_parts *x) {
       atvi_page_say(p, "The fit ended early: run again it may end elsewhere. The command was, with atvi %s:",
                     ATVI_VERSION);
     atvi_text_add(&p->body, "<pre tabindex=\"0\">");
-    atvi_text_escape(&p->body, r->command);
+    atvi_text_escape(&p->body, r->plain->about.command);
     atvi_text_add(&p->body, "</pre>\n");
   }
   if (r->text) atvi_page_listing(p, "The model file", r->text, true);

@@ -246,7 +246,10 @@ void atvi_json_put_text(atvi_text *out, const char *s) {
   atvi_text_escape(&clean,
                    s); /* a first pass makes it UTF-8; entities are fine, the script shows text as HTML */
   const char *at;
-  if (atvi_text_get(&clean, &at) != ATVI_OK) out->failed = true;
+  if (atvi_text_get(&clean, &at) != ATVI_OK) {
+    out->failed = true;
+    return;
+  }
   atvi_text_add(out, "\"");
   for (; *at; at++) {
     if (*at == '\\' || *at == '"')

@@ -129,7 +129,10 @@ static void object(file *f) {
 static void put_objects(file *f, const atvi_canvas *c, page *p, const char *title) {
   atvi_text *out = f->out;
   const char *body = "";
-  if (atvi_text_get(&p->body, &body) != ATVI_OK) out->failed = true;
+  if (atvi_text_get(&p->body, &body) != ATVI_OK) {
+    out->failed = true;
+    return;
+  }
   object(f);
   atvi_text_add(out, "<< /Type /Catalog /Pages 2 0 R >>\nendobj\n");
   object(f);

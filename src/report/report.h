@@ -8,40 +8,29 @@
 
 typedef struct atvi_report_emulator atvi_report_emulator;
 
-/* A point at which the model could not be run. */
+/* Everything that the report of a fit says; all is borrowed. What is known of the model, the history and the points
+ * that failed are those of `plain`. */
 typedef struct {
-  const double *value; /* [n_param] */
-  const char *say;     /* why */
-} atvi_report_failure;
-
-/* Everything that the report of a fit tells; all is borrowed. */
-typedef struct {
-  const char *title; /* of the model */
-  const char *file;  /* its path */
+  const char *file; /* path of the model */
   /* NULL while the fit is running: the page then shows the data and asks how it is getting on. */
   const atvi_summary *summary;
   const atvi_draws *draws; /* as the method made them, weighted if the summary used weights */
-  const atvi_draws *plain; /* draws that count equally; may be the same */
-  atvi_prior_mass *prior;  /* NULL: not known */
+  const atvi_draws
+      *plain; /* draws that count equally; may be the same. While the fit is running: without any */
+  atvi_prior_mass *prior; /* NULL: not known */
   void *prior_user;
   atvi_idx n_series;
-  const atvi_report_series *series; /* observed ones first */
-  atvi_idx n_predict;               /* draws that predictions are from */
-  const char *no_predict;           /* why there are none; NULL: there are */
-  const char *holdout;              /* rule; NULL: none */
-  atvi_calendar calendar;
-  const char *time_name; /* NULL: rows */
-  atvi_idx n_step;
-  const atvi_report_step *step;
-  atvi_idx n_failure; /* of those that failed, some */
-  const atvi_report_failure *failure;
-  atvi_idx n_emulator; /* that stand in the simulator's place; 0: the model itself was run */
+  const atvi_predicted *series; /* observed ones first */
+  const char *holdout;          /* rule; NULL: none */
+  atvi_idx n_emulator;          /* that stand in the simulator's place; 0: the model itself was run */
   const atvi_report_emulator *emulator;
-  const char *watch;   /* how to follow the fit while it runs, a sentence; NULL: not known */
-  const char *command; /* to run it again */
-  const char *how;     /* the text of fit.json */
-  const char *text;    /* the model file */
+  const char *watch; /* how to follow the fit while it runs, a sentence; NULL: not known */
+  const char *how;   /* the text of fit.json */
+  const char *text;  /* the model file */
 } atvi_report_fit;
+
+/* The calendar of its model. */
+atvi_calendar atvi_report_calendar(const atvi_draws *d);
 
 /* report.html. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_fit_page(atvi_pool *pool, const atvi_report_fit *r, const char **html);
@@ -150,9 +139,9 @@ ATVI_CHECKED atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_re
 /* figures/NAME.svg and NAME.pdf in dir: data with their bands, a panel for each of series[n], as the report of a fit has them. end: [n] a
  * line is drawn at that time; NaN: none. time_name NULL: rows. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char *name,
-                                                 const char *title, atvi_idx n,
-                                                 const atvi_report_series *series, const double *end,
-                                                 atvi_calendar calendar, const char *time_name);
+                                                 const char *title, atvi_idx n, const atvi_predicted *series,
+                                                 const double *end, atvi_calendar calendar,
+                                                 const char *time_name);
 
 /* For this module: a name and a value in the list of facts; value NULL: none. */
 void atvi_report_fact(atvi_page *p, const char *name, const char *value);

@@ -219,6 +219,10 @@ END
   [ -e run/fit.nc ] || skip "no netCDF library here"
   cp run/fit.nc was.nc
   mv cold.csv elsewhere.csv
+  run -0 --separate-stderr "$ATVI" export run --format nc --out again.nc # the folder holds what it takes
+  [ -z "$stderr" ]
+  cmp again.nc was.nc
+  rm -r run/groups run/history.csv # as of a fit by an older version
   run "$ATVI" export run --format nc # what is there has more in it
   fails_with 1 "run/fit.nc exists already" cold.csv "--data" "--force"
   cmp run/fit.nc was.nc

@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Reports of emulators: on their own, and in the report of a fit.
+# Reports of emulators: on their own, and in the report of a fit; reports that are made again.
 
 load common
+load python
 
 # Twenty runs of a simulator that fails where k is below 0.15, and ten observations.
 simulator() {
@@ -173,4 +174,106 @@ assert len(cold) >= 2 and abs(cold[-1] - evidence) < 0.1 and max(cold) < evidenc
 khat = [x["khat"] for x in h if "khat" in x]
 assert khat and abs(khat[-1] - s["khat"]) < 1e-6, khat
 P
+}
+
+# The page and the figures of a folder, made again, are the same bytes.
+redrawn_alike() {
+  cp -r "$1" kept
+  rm -r "$1/report.html" "$1/figures"
+  run -0 --separate-stderr "$ATVI" report "$1"
+  [ "$output" = "report      $1/report.html" ]
+  # shellcheck disable=SC2154 # bats sets stderr
+  [ -z "$stderr" ]
+  diff -r kept "$1"
+  rm -r kept
+}
+
+cold() {
+  cp "$TOP/examples/cold/cold.atvi" "$TOP/examples/cold/cold.csv" .
+}
+
+@test "report: from the folder alone, the page that the fit wrote" {
+  cold
+  "$ATVI" fit cold.atvi --quiet --out run
+  "$ATVI" fit cold.atvi --quiet --method ram --max-iter 3000 --out chains
+  "$ATVI" fit cold.atvi --quiet --method map --holdout 't > 14' --fix gamma=0.3 --out 'held out'
+  "$ATVI" fit cold.atvi --quiet --no-report --method map --out bare
+  rm cold.atvi cold.csv
+  redrawn_alike run
+  redrawn_alike chains
+  redrawn_alike 'held out'
+  [ ! -e bare/report.html ]
+  "$ATVI" report bare --quiet
+  grep -q 'id="data"' bare/report.html
+}
+
+@test "report: a model with an emulator" {
+  simulator
+  "$ATVI" fit flow.atvi --quiet --out run
+  redrawn_alike run
+  rm -r flow-runs
+  run -0 --separate-stderr "$ATVI" report run
+  [[ "$stderr" == *"says nothing of emulators"* ]]
+  grep -q "The green line is the simulator alone" run/report.html
+  not grep -q 'id="emulators"' run/report.html
+}
+
+@test "report: groups are NumPy files, and a later fit leaves none of an earlier one" {
+  cold
+  "$ATVI" fit cold.atvi --quiet --out run
+  head -n 1 run/history.csv | grep -qx 'phase,seconds,done,steps,temperature,elbo,component,khat,rhat,ess'
+  grep -q '^"weighing",' run/history.csv
+  find_python numpy
+  "$PYTHON" - <<'P'
+import json, numpy
+about = json.load(open("run/groups/groups.json"))
+n = len(about["draws"]["used"])
+mean, grid, drawn = (numpy.load(f"run/groups/{g}.npy") for g in ("mean", "grid", "predictive"))
+assert mean.shape == drawn.shape == (42, n), mean.shape
+assert grid.shape == (sum(len(s["grid"]) for s in about["series"]), n)
+assert abs(drawn.mean(1) - mean.mean(1)).max() < 1
+P
+  sed -i '/^observe recovered/d' cold.atvi
+  "$ATVI" fit cold.atvi --quiet --method map --out run --force
+  rm -r cold.atvi cold.csv
+  redrawn_alike run
+}
+
+@test "report: a folder of an older version" {
+  cold
+  "$ATVI" fit cold.atvi --quiet --out run
+  cp run/report.html was.html
+  rm -r run/groups run/history.csv
+  run -0 --separate-stderr "$ATVI" report run # the model is run again
+  [ -z "$stderr" ]
+  grep -o '[0-9]* of [0-9]* values lie inside' was.html >was.txt
+  grep -o '[0-9]* of [0-9]* values lie inside' run/report.html | diff was.txt -
+  grep -q 'id="elbo"' run/report.html # steps are those of progress.json
+  mv cold.csv gone.csv
+  run -0 --separate-stderr "$ATVI" report run
+  [[ "$stderr" == *"no predictions"*"cold.csv"* ]]
+  grep -q 'There are no predictions: .*cold.csv' run/report.html
+  grep -q 'id="parameters"' run/report.html
+  run -0 --separate-stderr "$ATVI" report run --data gone.csv
+  [ -z "$stderr" ]
+  grep -q 'lie inside' run/report.html
+}
+
+@test "report: what is wrong with a folder is said" {
+  run "$ATVI" report nothing
+  fails_with 2 "nothing is not a folder of a fit"
+  mkdir empty
+  run "$ATVI" report empty
+  fails_with 2 "empty has no fit.json"
+  cold
+  "$ATVI" fit cold.atvi --quiet --method map --out run
+  cp -r run broken
+  truncate -s -8 broken/groups/mean.npy
+  run "$ATVI" report broken
+  fails_with 2 "broken/groups/mean.npy" "these are not 42 by"
+  cp -r run mixed
+  "$ATVI" fit cold.atvi --quiet --method map --fix S0=50 --out other
+  cp other/draws.csv mixed/draws.csv
+  run "$ATVI" report mixed
+  fails_with 2 "mixed/groups/groups.json" "of other draws"
 }

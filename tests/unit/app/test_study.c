@@ -27,7 +27,8 @@ static atvi_csv *record(const char *text) {
   return csv;
 }
 
-static const atvi_quantity quantity[2] = {{"beta", "parameter", 1.1}, {"burden", "tracked", NAN}};
+static const atvi_quantity quantity[2] = {{"beta", ATVI_QUANTITY_PARAMETER, 1.1},
+                                          {"burden", ATVI_QUANTITY_TRACKED, NAN}};
 
 /* Four data sets with atvi, one of which failed, and one with ram; the fifth is more than was asked for. */
 static const char studied[] =

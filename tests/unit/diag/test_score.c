@@ -48,9 +48,9 @@ static world *world_new(void) {
   fill(&w, 5, 1, NAN, 7, 7);       /* a state */
   w.point[4].held = true;
   w.point[5].draw = w.point[5].log_lik = NULL;
-  w.series[0] = (atvi_predicted){"cases", "observed", 3, w.point};
-  w.series[1] = (atvi_predicted){"deaths", "observed", 2, w.point + 3};
-  w.series[2] = (atvi_predicted){"S", "state", 1, w.point + 5};
+  w.series[0] = (atvi_predicted){.name = "cases", .n = 3, .point = w.point};
+  w.series[1] = (atvi_predicted){.name = "deaths", .n = 2, .point = w.point + 3};
+  w.series[2] = (atvi_predicted){.name = "S", .kind = ATVI_SERIES_STATE, .n = 1, .point = w.point + 5};
   return &w;
 }
 

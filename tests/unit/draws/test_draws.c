@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "atvi/draws.h"
+#include "draws/made.h"
 #include "testing.h"
 
 static const atvi_column col[3] = {
@@ -134,6 +135,49 @@ static void columns_have_means_sds_and_quantiles(void) {
   CHECK_INT(test_live, 0);
 }
 
+static void groups_and_history_are_kept(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_draws *d;
+  double *x;
+  const atvi_idx draw[2] = {7, 0}, beyond[1] = {8};
+  char phase[16] = "training";
+  CHECK_OK(atvi_draws_new(ctx, 8, 2, 2, 3, col, true, &d));
+  CHECK(!atvi_draws_group(d, "mean") && d->n_group == 0 && d->n_step == 0);
+  CHECK_OK(atvi_draws_group_new(d, "mean", 3, 2, draw, &x));
+  x[5] = 4.5;
+  CHECK_OK(atvi_draws_group_new(d, "prior", 3, 100, NULL, &x));
+  CHECK(atvi_draws_group(d, "mean")->x[5] == 4.5 && atvi_draws_group(d, "mean")->draw[0] == 7);
+  CHECK(atvi_draws_group(d, "prior")->n_draw == 100 && !atvi_draws_group(d, "prior")->draw);
+  CHECK_STATUS(atvi_draws_group_new(d, "mean", 3, 2, draw, &x), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_group_new(d, "grid", 3, 1, beyond, &x), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_group_new(d, "grid", -1, 1, NULL, &x), ATVI_EINVAL);
+  CHECK_STATUS(atvi_draws_group_new(d, "grid", PTRDIFF_MAX / 4, PTRDIFF_MAX / 4, NULL, &x), ATVI_ENOMEM);
+  CHECK(x == NULL);
+  atvi_draws_free(d);
+  CHECK_OK(atvi_draws_new(ctx, 8, 2, 2, 3, col, true, &d));
+  const atvi_progress step[2] = {{.phase = phase, .elapsed_s = 1, .detail = "x"},
+                                 {.phase = phase, .elapsed_s = 2}};
+  CHECK_OK(atvi_draws_history(d, 2, step));
+  phase[0] = 'x';
+  CHECK(d->n_step == 2 && d->step[1].elapsed_s == 2);
+  CHECK_STR(d->step[1].phase, "training");
+  CHECK_STR(d->step[0].detail, "");
+  d->made.mode_draw = 3;
+  d->x[5] = 0.75;
+  atvi_draws *plain;
+  CHECK_OK(atvi_draws_unweighted(d, &plain));
+  CHECK(!plain->weight && plain->n == 8 && plain->n_chain == 2 && plain->chains && plain->x[5] == 0.75);
+  CHECK(plain->made.mode_draw == 3 && plain->n_step == 0);
+  atvi_draws_free(plain);
+  test_fail_at = test_allocs + 1;
+  CHECK_STATUS(atvi_draws_unweighted(d, &plain), ATVI_ENOMEM);
+  test_fail_at = test_allocs + 1;
+  CHECK_STATUS(atvi_draws_group_new(d, "grid", 300, 1000, NULL, &x), ATVI_ENOMEM);
+  atvi_draws_free(d);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 TESTS({"columns", columns_have_means_sds_and_quantiles}, {"holds", holds_what_it_promises},
       {"sentences", keeps_sentences_and_names}, {"shapes", refuses_wrong_shapes},
-      {"memory", memory_failures_leave_nothing})
+      {"memory", memory_failures_leave_nothing}, {"groups", groups_and_history_are_kept})

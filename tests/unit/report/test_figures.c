@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "markup.h"
 #include "math/rng.h"
+#include "points.h"
 #include "report/figure.h"
 
 static const double PI = 3.14159265358979323846;
@@ -157,24 +158,25 @@ static void thinning_keeps_extremes(void) {
   for (int i = 0; i < LONG; i++) v[i] = i % 100 ? NAN : 1, low[i] = -1, high[i] = 2, time[i] = i;
   v[1300] = 50;
   high[4203] = 9;
-  atvi_report_series s = {.name = "a",
-                          .kind = "observed",
-                          .n = LONG,
-                          .time = time,
-                          .value = v,
-                          .mean = time,
-                          .low = low,
-                          .high = high};
+  atvi_predicted s = points((columns){.name = "a",
+
+                                      .n = LONG,
+                                      .time = time,
+                                      .value = v,
+                                      .mean = time,
+                                      .low = low,
+                                      .high = high});
   CHECK(atvi_series_thin(pool, &s, LONG) == &s);
-  const atvi_report_series *t = atvi_series_thin(pool, &s, 500);
+  const atvi_predicted *t = atvi_series_thin(pool, &s, 500);
   double most = 0, top = 0;
   CHECK_INT(t->n, 500);
-  for (int i = 0; i < 500; i++) most = fmax(most, t->value[i]), top = fmax(top, t->high[i]);
+  for (int i = 0; i < 500; i++)
+    most = fmax(most, t->point[i].value), top = fmax(top, t->point[i].of_draw.hpd95[1]);
   CHECK(top == 9);
   CHECK(most == 50);
-  CHECK(t->mean_low == NULL && t->held == NULL);
-  CHECK_REL(t->time[0], 4.5, 1e-12);
-  CHECK_REL(t->mean[1], 14.5, 1e-12);
+  CHECK(isnan(t->point[0].of_mean.hpd95[0]) && !t->point[0].held);
+  CHECK_REL(t->point[0].time, 4.5, 1e-12);
+  CHECK_REL(t->point[1].of_mean.mean, 14.5, 1e-12);
   free(v);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -198,19 +200,19 @@ static void series_are_drawn_where_they_are(void) {
                low[4] = {0, 1, 1, 0}, high[4] = {3, 6, 6, 4};
   const double residual[4] = {0, 0.5, NAN, 4}, pit[4] = {0.05, 0.95, NAN, 1};
   const bool held[4] = {false, false, false, true};
-  atvi_report_series s = {.name = "infected",
-                          .kind = "observed",
-                          .n = 4,
-                          .time = time,
-                          .value = value,
-                          .held = held,
-                          .mean = mean,
-                          .mean_low = low,
-                          .mean_high = high,
-                          .low = low,
-                          .high = high,
-                          .residual = residual,
-                          .pit = pit};
+  atvi_predicted s = points((columns){.name = "infected",
+
+                                      .n = 4,
+                                      .time = time,
+                                      .value = value,
+                                      .held = held,
+                                      .mean = mean,
+                                      .mean_low = low,
+                                      .mean_high = high,
+                                      .low = low,
+                                      .high = high,
+                                      .residual = residual,
+                                      .pit = pit});
   atvi_canvas *c = atvi_canvas_new(pool, 420, 240);
   atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){0, 0}, "day");
   CHECK(f.up.low == 0 && f.up.high >= 6 && f.up.high < 7);
@@ -243,9 +245,9 @@ static void odd_series_are_drawn_too(void) {
   atvi_pool *pool;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   const double one[1] = {3}, none[1] = {NAN};
-  const atvi_report_series of[] = {{.name = "a", .kind = "observed", .n = 1, .time = one, .value = one},
-                                   {.name = "b", .kind = "observed", .n = 1, .time = one, .value = none},
-                                   {.name = "c", .kind = "tracked", .n = 0, .time = one}};
+  const atvi_predicted of[] = {points((columns){.name = "a", .n = 1, .time = one, .value = one}),
+                               points((columns){.name = "b", .n = 1, .time = one, .value = none}),
+                               points((columns){.name = "c", .kind = ATVI_SERIES_TRACKED, .time = one})};
   for (int k = 0; k < 3; k++) {
     atvi_canvas *c = atvi_canvas_new(pool, 300, 200);
     atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 300, 200}, &of[k], (atvi_calendar){0, 0}, NULL);
@@ -265,19 +267,19 @@ static void a_single_value(void) {
   CHECK_OK(atvi_pool_new(ctx, &pool));
   const double row[1] = {1}, value[1] = {0.8385}, mean[1] = {0.84}, low[2] = {0.78, 0.8},
                high[2] = {0.93, 0.9};
-  atvi_report_series s = {.name = "attack",
-                          .kind = "observed",
-                          .n = 1,
-                          .time = row,
-                          .value = value,
-                          .mean = mean,
-                          .mean_low = low + 1,
-                          .mean_high = high + 1,
-                          .low = low,
-                          .high = high,
-                          .alone = mean,
-                          .alone_low = low + 1,
-                          .alone_high = high + 1};
+  atvi_predicted s = points((columns){.name = "attack",
+
+                                      .n = 1,
+                                      .time = row,
+                                      .value = value,
+                                      .mean = mean,
+                                      .mean_low = low + 1,
+                                      .mean_high = high + 1,
+                                      .low = low,
+                                      .high = high,
+                                      .alone = mean,
+                                      .alone_low = low + 1,
+                                      .alone_high = high + 1});
   for (int rows = 0; rows < 2; rows++) {
     s.rows = rows;
     atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
@@ -294,8 +296,8 @@ static void a_single_value(void) {
     CHECK((strstr(svg(c, pool), "week") != NULL) == !rows);
   }
   const double rows[3] = {1, 2, 3}, three[3] = {5, 6, 7};
-  const atvi_report_series more = {
-      .name = "a", .kind = "observed", .n = 3, .time = rows, .value = three, .rows = true};
+  const atvi_predicted more =
+      points((columns){.name = "a", .n = 3, .time = rows, .value = three, .rows = true});
   atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
   atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, &more, (atvi_calendar){0}, "week");
   const char *text = svg(c, pool);
@@ -325,11 +327,11 @@ static void made_and_compared(void) {
   w[7] = 0;
   f = atvi_panel_weights(c, box, 400, w, 0.4, most);
   CHECK(f.up.log && f.across.log);
-  const atvi_report_step step[] = {{"annealing", 0.1, 0, 20, -12, 100, NAN, NAN, 1, NAN},
-                                   {"annealing", 0.2, 0, 40, -40, 10, NAN, NAN, 1, NAN},
-                                   {"training", 0.3, 0.5, 100, -97.9, 1, NAN, NAN, 1, NAN},
-                                   {"training", 0.4, 0.9, 150, -97.2, 1, NAN, NAN, 2, NAN},
-                                   {"weighing", 0.4, 0.9, 150, NAN, NAN, NAN, NAN, NAN, 0.3}};
+  const atvi_progress step[] = {{"annealing", 0, 0.1, "", 20, 100, -12, 1, NAN, NAN, NAN},
+                                {"annealing", 0, 0.2, "", 40, 10, -40, 1, NAN, NAN, NAN},
+                                {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN},
+                                {"training", 0.9, 0.4, "", 150, 1, -97.2, 2, NAN, NAN, NAN},
+                                {"weighing", 0.9, 0.4, "", 150, NAN, NAN, NAN, 0.3, NAN, NAN}};
   f = atvi_panel_elbo(c, box, 5, step, false, -97.1);
   CHECK(f.across.low < 100 && f.across.low > 90 && f.across.high > 150 && f.up.high > -97.1 &&
         f.up.low > -99);
@@ -397,19 +399,19 @@ static void the_simulator_alone_is_drawn(void) {
          *high = v + 4 * ROWS;
   for (int i = 0; i < ROWS; i++)
     v[i] = i, mean[i] = 2, alone[i] = 10 + 0.001 * i, low[i] = 9, high[i] = i == 450 ? 13 : 12;
-  atvi_report_series s = {.name = "y",
-                          .kind = "observed",
-                          .n = ROWS,
-                          .time = v,
-                          .value = mean,
-                          .mean = mean,
-                          .alone = alone,
-                          .alone_low = low,
-                          .alone_high = high};
-  const atvi_report_series *t = atvi_series_thin(pool, &s, 300);
+  atvi_predicted s = points((columns){.name = "y",
+
+                                      .n = ROWS,
+                                      .time = v,
+                                      .value = mean,
+                                      .mean = mean,
+                                      .alone = alone,
+                                      .alone_low = low,
+                                      .alone_high = high});
+  const atvi_predicted *t = atvi_series_thin(pool, &s, 300);
   CHECK_INT(t->n, 300);
-  CHECK_REL(t->alone[100], 10 + 0.001 * 301, 1e-12); /* of rows 300, 301, 302 */
-  CHECK(t->alone_high[150] == 13 && t->alone_low[7] == 9);
+  CHECK_REL(t->point[100].of_alone.mean, 10 + 0.001 * 301, 1e-12); /* of rows 300, 301, 302 */
+  CHECK(t->point[150].of_alone.hpd95[1] == 13 && t->point[7].of_alone.hpd95[0] == 9);
   atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
   atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, t, (atvi_calendar){0}, "row");
   CHECK(f.up.high > 13);

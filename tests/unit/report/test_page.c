@@ -2,6 +2,7 @@
 #include "io/file.h"
 #include "math/rng.h"
 #include "page_check.h"
+#include "points.h"
 #include "report/report.h"
 #include <jansson.h>
 #include <unistd.h>
@@ -18,33 +19,35 @@ typedef struct {
 static const double TIME[5] = {0, 1, 2, 3, 4}, VALUE[5] = {1, 3, NAN, 5, 2}, MEAN[5] = {1, 2, 3, 4, 3},
                     LOW[5] = {0, 0, 1, 2, 1}, HIGH[5] = {3, 4, 5, 7, 5}, RESIDUAL[5] = {0, 1, NAN, 0.5, -0.5},
                     PIT[5] = {0.4, 0.8, NAN, 0.6, 0.3};
-static const atvi_report_series SERIES[2] = {{.name = EVIL,
-                                              .kind = "observed",
-                                              .n = 5,
-                                              .time = TIME,
-                                              .value = VALUE,
-                                              .mean = MEAN,
-                                              .mean_low = LOW,
-                                              .mean_high = HIGH,
-                                              .low = LOW,
-                                              .high = HIGH,
-                                              .residual = RESIDUAL,
-                                              .pit = PIT},
-                                             {.name = "burden",
-                                              .kind = "tracked",
-                                              .n = 5,
-                                              .time = TIME,
-                                              .mean = MEAN,
-                                              .mean_low = LOW,
-                                              .mean_high = HIGH}};
-static const atvi_report_step STEP[5] = {{"annealing", 0.1, 0.1, 20, -12.5, 50, NAN, NAN, 1, NAN},
-                                         {"annealing", 0.2, 0.2, 40, -44.75, 5, NAN, NAN, 1, NAN},
-                                         {"training", 0.3, 0.5, 100, -97.9, 1, NAN, NAN, 1, NAN},
-                                         {"training", 0.4, 0.9, 150, -97.2, 1, NAN, NAN, 1, NAN},
-                                         {"weighing", 0.5, 0.9, 150, NAN, NAN, NAN, NAN, NAN, 0.31}};
+static atvi_predicted SERIES[2];
+static void make_series(void) {
+  SERIES[0] = points((columns){.name = EVIL,
+                               .n = 5,
+                               .time = TIME,
+                               .value = VALUE,
+                               .mean = MEAN,
+                               .mean_low = LOW,
+                               .mean_high = HIGH,
+                               .low = LOW,
+                               .high = HIGH,
+                               .residual = RESIDUAL,
+                               .pit = PIT});
+  SERIES[1] = points((columns){.name = "burden",
+                               .kind = ATVI_SERIES_TRACKED,
+                               .n = 5,
+                               .time = TIME,
+                               .mean = MEAN,
+                               .mean_low = LOW,
+                               .mean_high = HIGH});
+}
+static const atvi_progress STEP[5] = {{"annealing", 0.1, 0.1, "", 20, 50, -12.5, 1, NAN, NAN, NAN},
+                                      {"annealing", 0.2, 0.2, "", 40, 5, -44.75, 1, NAN, NAN, NAN},
+                                      {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN},
+                                      {"training", 0.9, 0.4, "", 150, 1, -97.2, 1, NAN, NAN, NAN},
+                                      {"weighing", 0.9, 0.5, "", 150, NAN, NAN, NAN, 0.31, NAN, NAN}};
 
 static const double FAILED_AT[64] = {1.5};
-static const atvi_report_failure FAILURE = {FAILED_AT, "a value is not finite"};
+static const atvi_failed_point FAILURE = {FAILED_AT, ATVI_RUN_NONFINITE};
 
 static double prior(void *user, atvi_idx col, double a, double b) {
   (void)user, (void)col;
@@ -85,21 +88,20 @@ static atvi_status world_new(world *w, atvi_idx n, atvi_idx n_chain, atvi_idx n_
   d->log_lik[4] = NAN;
   ATVI_TRY(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "Something to say of %s.", EVIL));
   ATVI_TRY(atvi_summary_new(w->pool, d, &s));
-  w->r = (atvi_report_fit){.title = EVIL,
-                           .file = "dir/<m>.atvi",
+  double *x;
+  atvi_idx draw[20];
+  for (atvi_idx i = 0; i < 20; i++) draw[i] = i;
+  ATVI_TRY(atvi_draws_group_new(d, "mean", 10, 20, draw, &x));
+  d->about = (atvi_about){.title = EVIL, .time_name = "day", .command = "atvi fit 'a<b'"};
+  ATVI_TRY(atvi_draws_history(d, 5, STEP));
+  d->n_failed = 1, d->failed = &FAILURE;
+  w->r = (atvi_report_fit){.file = "dir/<m>.atvi",
                            .summary = s,
                            .draws = d,
                            .plain = d,
                            .prior = prior,
                            .n_series = 2,
                            .series = SERIES,
-                           .n_predict = 1000,
-                           .time_name = "day",
-                           .n_step = 5,
-                           .step = STEP,
-                           .n_failure = 1,
-                           .failure = &FAILURE,
-                           .command = "atvi fit 'a<b'",
                            .how = "{\"method\": \"atvi\"}",
                            .text = "param a ~ uniform(0, 1) # <&>"};
   return ATVI_OK;
@@ -107,6 +109,7 @@ static atvi_status world_new(world *w, atvi_idx n, atvi_idx n_chain, atvi_idx n_
 
 static void world_open(world *w) {
   *w = (world){.ctx = test_ctx()};
+  if (!SERIES[0].point) make_series();
   CHECK_OK(atvi_pool_new(w->ctx, &w->pool));
 }
 
@@ -173,17 +176,16 @@ static void traces_that_need_no_look_are_folded(void) {
 
 static void failed_points_are_described(void) {
   static const double at[2][64] = {{900, 1e-320, 0.1}, {70, 1e200, 0.2}};
-  static const atvi_report_failure failure[2] = {{at[0], "the step limit was reached"}, {at[1], "too small"}};
+  static const atvi_failed_point failed[2] = {{at[0], ATVI_RUN_STEPS}, {at[1], ATVI_RUN_SMALL}};
   world w;
   const char *html;
   world_open(&w);
   CHECK_OK(world_new(&w, 400, 1, 3, true));
-  w.r.n_failure = 2, w.r.failure = failure;
+  w.draws->n_failed = 2, w.draws->failed = failed;
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   const char *say = strstr(html, "lie outside the posterior: theta.0 above ");
   CHECK(say && !strstr(html, "theta.2 above") && !strstr(html, "e-3") && strstr(html, "almost 0"));
   CHECK(strstr(html, ">huge<"));
-  w.r.n_failure = 1, w.r.failure = &FAILURE;
   world_close(&w);
 }
 
@@ -228,10 +230,10 @@ static void weighted_fit(void) {
 
 /* What the head and the convergence say of weights, and of training at other temperatures. */
 static void words_about_weights(void) {
-  static const atvi_report_step hot[4] = {{"annealing", 0.1, 0.1, 20, -12.5, 50, NAN, NAN, 1, NAN},
-                                          {"annealing", 0.2, 0.2, 40, -44.75, 5, NAN, NAN, 1, NAN},
-                                          {"training", 0.3, 0.5, 100, -97.9, 1, NAN, NAN, 1, NAN},
-                                          {"training", 0.4, 0.9, 150, -97.2, 1, NAN, NAN, 1, NAN}};
+  static const atvi_progress hot[4] = {{"annealing", 0.1, 0.1, "", 20, 50, -12.5, 1, NAN, NAN, NAN},
+                                       {"annealing", 0.2, 0.2, "", 40, 5, -44.75, 1, NAN, NAN, NAN},
+                                       {"training", 0.5, 0.3, "", 100, 1, -97.9, 1, NAN, NAN, NAN},
+                                       {"training", 0.9, 0.4, "", 150, 1, -97.2, 1, NAN, NAN, NAN}};
   for (int k = 0; k < 2; k++) {
     world w;
     atvi_summary *s;
@@ -246,7 +248,7 @@ static void words_about_weights(void) {
     w.draws->x[2 * w.draws->n + 7] = 20;
     CHECK_OK(atvi_summary_new(w.pool, w.draws, &s));
     w.r.summary = s;
-    w.r.step = k ? hot : hot + 2, w.r.n_step = k ? 4 : 2;
+    CHECK_OK(atvi_draws_history(w.draws, k ? 4 : 2, k ? hot : hot + 2));
     CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
     json_decref(check_page(html));
     CHECK(
@@ -267,7 +269,7 @@ static void chains(void) {
   const char *html;
   world_open(&w);
   CHECK_OK(world_new(&w, 4000, 4, 3, false));
-  w.r.series = NULL, w.r.n_series = 0, w.r.no_predict = "there is < no model";
+  w.r.series = NULL, w.r.n_series = 0, w.draws->about.no_groups = "there is < no model";
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
   CHECK(strstr(html, "<svg id=\"t0\"") && strstr(html, "<svg id=\"k2\""));
@@ -281,11 +283,14 @@ static void chains(void) {
 static void data_that_are_known(void) {
   world w;
   const char *html;
-  atvi_report_series s = SERIES[0];
   world_open(&w);
+  atvi_predicted s = SERIES[0];
+  atvi_point point[5];
+  memcpy(point, s.point, sizeof point);
+  s.point = point;
   CHECK_OK(world_new(&w, 500, 1, 3, true));
   s.told = true;
-  s.residual = s.pit = NULL;
+  for (int i = 0; i < 5; i++) point[i].residual = point[i].pit = NAN;
   w.r.series = &s, w.r.n_series = 1;
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
@@ -298,12 +303,9 @@ static void a_fit_that_runs(void) {
   world w;
   const char *html;
   world_open(&w);
-  w.r = (atvi_report_fit){.title = "m",
-                          .file = "m.atvi",
-                          .n_series = 1,
-                          .series = SERIES,
-                          .no_predict = "the fit is running",
-                          .text = "x"};
+  CHECK_OK(atvi_draws_new(w.ctx, 1, 1, 0, 0, NULL, false, &w.draws));
+  w.draws->about.title = "m";
+  w.r = (atvi_report_fit){.file = "m.atvi", .plain = w.draws, .n_series = 1, .series = SERIES, .text = "x"};
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
   CHECK(strstr(html, "id=\"live\"") && strstr(html, "connect-src 'self'"));
@@ -375,12 +377,12 @@ static void files_are_written(void) {
 }
 
 static void failures_say_why(void) {
-  static const atvi_report_failure at = {FAILED_AT, "the solver's step limit was reached"};
+  static const atvi_failed_point at = {FAILED_AT, ATVI_RUN_STEPS};
   const char *html;
   world w;
   world_open(&w);
   CHECK_OK(world_new(&w, 200, 1, 3, true));
-  w.r.failure = &at;
+  w.draws->failed = &at;
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
   CHECK(strstr(html, "<td class=\"words\">the solver&#39;s step limit was reached</td>"));
@@ -428,7 +430,7 @@ static void short_reports(void) {
 /* A panel for each series, and a line where it is asked for. */
 static void series_alone(void) {
   char dir[] = "/tmp/atvi-report-XXXXXX", path[128], *text;
-  const double none[2] = {NAN, NAN}, some[2] = {SERIES[0].time[0], NAN};
+  const double none[2] = {NAN, NAN}, some[2] = {TIME[0], NAN};
   size_t n, plain = 0, lined;
   world w;
   CHECK(mkdtemp(dir));

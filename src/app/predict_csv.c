@@ -1,80 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* From numbers to series of points, and to CSV. */
+/* Predictions as CSV. */
 #include "app/predict.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-static const char *const KIND[] = {"observed", "tracked", "state"}; /* by atvi_series_kind */
-
-static int by_time(const void *a, const void *b) {
-  const atvi_point *x = a, *y = b;
-  if (x->time != y->time) return x->time < y->time ? -1 : 1;
-  return (x->mean > y->mean) -
-         (x->mean < y->mean); /* rows at one time stay in their order: pointers into one array */
-}
-
-/* The name, with that of its data set where another series has the same. */
-static const char *name_of(atvi_pool *pool, const atvi_lang *lang, const atvi_target *t, atvi_idx s) {
-  bool twice = false;
-  for (atvi_idx k = 0; k < t->n_series; k++)
-    twice = twice || (k != s && strcmp(t->series[k].name, t->series[s].name) == 0);
-  if (!twice || t->series[s].kind != ATVI_SERIES_OBSERVED) return t->series[s].name;
-  return atvi_pool_printf(pool, "%s.%s", lang->data[t->series[s].group].name, t->series[s].name);
-}
-
-static bool all_nan(atvi_idx n, const double *x) {
-  for (atvi_idx i = 0; i < n; i++)
-    if (!isnan(x[i])) return false;
-  return true;
-}
-
-/* Which rows of the series' data set were held out; NULL: none. */
-static const bool *held_rows(const atvi_holdout *h, const atvi_series *s) {
-  return h->held && s->kind == ATVI_SERIES_OBSERVED ? h->held[s->group] : NULL;
-}
-
-atvi_status atvi_predict_series(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *holdout,
-                                const atvi_predict_draws *p, atvi_idx *n, atvi_predicted **out) {
-  const atvi_target *t = l->target;
-  const atvi_lang *lang = l->model->lang;
-  atvi_holdout h = {0};
-  if (holdout) ATVI_TRY(atvi_holdout_find(pool, lang, holdout, &h));
-  atvi_predicted *series = atvi_pool_take(pool, (size_t)t->n_series + 1, sizeof *series);
-  if (!series) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: series");
-  for (atvi_idx s = 0, at = 0; s < t->n_series; at += t->series[s++].n) {
-    const atvi_series *from = &t->series[s];
-    const bool *held = held_rows(&h, from);
-    bool observed = from->kind == ATVI_SERIES_OBSERVED;
-    atvi_predicted *to = &series[s];
-    *to = (atvi_predicted){.name = name_of(pool, lang, t, s), .kind = KIND[from->kind]};
-    to->point = atvi_pool_take(pool, (size_t)from->n + 1, sizeof *to->point);
-    if (!to->name || !to->point) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: series");
-    for (atvi_idx r = 0; r < from->n; r++) {
-      atvi_point *x = &to->point[to->n];
-      *x = (atvi_point){.time = from->time[r],
-                        .row = r,
-                        .value = observed ? from->value[r] : NAN,
-                        .held = held && held[r],
-                        .exact = observed && atvi_observed_exactly(lang, &lang->observe[s], r),
-                        .mean = p->mean + (at + r) * p->B,
-                        .draw = observed ? p->draw + (at + r) * p->B : NULL,
-                        .log_lik = observed ? p->log_lik + (at + r) * p->B : NULL};
-      if (observed && p->others && !x->held && !isnan(x->value)) x->others = p->others + (at + r) * p->B;
-      /* without covariates there is nothing to say */
-      if (isnan(x->value) && all_nan(p->B, x->mean)) continue;
-      to->n++;
-    }
-    qsort(to->point, (size_t)to->n, sizeof *to->point, by_time);
-  }
-  *n = t->n_series;
-  *out = series;
-  return ATVI_OK;
-}
-
-/* ---- CSV ---- */
 
 static void cell(atvi_text *out, double x) {
   atvi_text_add(out, isnan(x) ? "," : ",%.9g", x); /* far beyond the Monte Carlo error */
@@ -157,7 +87,7 @@ static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted
                      const atvi_point *p, const covariates *c) {
   const atvi_predicted *s = &series[k];
   atvi_app_field(out, s->name);
-  atvi_text_add(out, ",%s,", s->kind);
+  atvi_text_add(out, ",%s,", atvi_series_word(s->kind));
   atvi_text_number(out, p->time);
   atvi_text_add(out, ",");
   put_value(out, lang, k, p);
@@ -193,9 +123,10 @@ static void put_number(atvi_file *f, double x, const char *after) {
   atvi_file_put(f, after, 1);
 }
 
-atvi_status atvi_predict_save_draws(atvi_ctx *ctx, atvi_pool *pool, const char *path, atvi_idx n,
-                                    const atvi_predicted *series, const atvi_predict_draws *p) {
+atvi_status atvi_predict_save_draws(atvi_pool *pool, const char *path, atvi_idx n,
+                                    const atvi_predicted *series, atvi_idx n_draw, const atvi_idx *draw) {
   atvi_file *f;
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
   const char **name = atvi_pool_take(pool, (size_t)n + 1, sizeof *name);
   if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: series");
   for (atvi_idx s = 0; s < n; s++) {
@@ -205,11 +136,11 @@ atvi_status atvi_predict_save_draws(atvi_ctx *ctx, atvi_pool *pool, const char *
   }
   ATVI_TRY(atvi_file_new(ctx, path, &f));
   atvi_file_printf(f, "draw__,series,time,mean,predictive\n");
-  for (atvi_idx k = 0; k < p->B; k++)
+  for (atvi_idx k = 0; k < n_draw; k++)
     for (atvi_idx s = 0; s < n; s++)
       for (atvi_idx i = 0; i < series[s].n; i++) {
         const atvi_point *x = &series[s].point[i];
-        atvi_file_printf(f, "%td,%s,", p->line[k], name[s]);
+        atvi_file_printf(f, "%td,%s,", draw[k] + 1, name[s]);
         put_number(f, x->time, ",");
         put_number(f, x->mean[k], ",");
         put_number(f, x->draw ? x->draw[k] : NAN, "\n");

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+/* The model at draws of its posterior, in groups of draws on all threads. Results of a draw depend on its number alone.
+ *
+ * A fit runs the model at its draws here, once, and keeps what it says in DRAWS: fit.nc, the page and `atvi report` read
+ * it there. Its curves are drawn through times between those of the data too, and on both sides of every jump of a table
+ * and every pulse. Observations that count since the row before have no such times: on a grid they would count less. */
+#include "app/predictions.h"
+#include "app/report.h"
+#include "draws/made.h"
+#include "lang/dist.h"
+#include "math/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  DRAWS_MOST = 2000, /* ends of 95 % bands are then known to about a thirtieth of a predictive sd */
+  DRAWS_FEW = 1000,  /* for a slow model, whose fit took few runs */
+  DRAWS_LEAST = 200, /* for a model with many outputs */
+  SHARE = 20,        /* a draw takes three runs of the model: about a seventh of what the fit took */
+  PRIOR_DRAWS = 2000,
+  GRID = 200, /* times over the range of the data */
+  JUMPS = 150 /* jumps and pulses on the grid; a model with more has none */
+};
+static const double MOST_NUMBERS = 6e6; /* in all groups, about: 48 MB */
+static const double BESIDE = 1e-6;      /* of the range: a time just before or after a jump */
+static const double SAME_TIME = 1e-9;   /* of the largest time: what rounding does to it */
+/* A log likelihood that differs by more than this is one of other data or another model; the same model compiled for another
+ * processor differs by rounding. */
+static const double SAME_ABS = 1e-3, SAME_REL = 1e-6;
+
+static atvi_status no_memory(atvi_ctx *ctx) {
+  return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: predictions");
+}
+
+/* ---- times ---- */
+
+bool atvi_predictions_among(atvi_idx n, const double *time, double t, double eps) {
+  atvi_idx low = 0, high = n;
+  while (low < high) {
+    atvi_idx mid = (low + high) / 2;
+    if (time[mid] < t - eps)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low < n && time[low] <= t + eps;
+}
+
+double atvi_predictions_rounding(atvi_idx n, const double *time) {
+  return n ? SAME_TIME * fmax(fabs(time[0]), fabs(time[n - 1])) : 0;
+}
+
+atvi_idx atvi_predictions_rows(const atvi_model *m, atvi_idx k) {
+  return m->n_given ? m->n_given[k] : m->lang->data[k].n_row;
+}
+
+bool atvi_predictions_in_data(const atvi_model *m, double t, double eps) {
+  for (atvi_idx k = 0; k < m->lang->n_data; k++)
+    if (m->lang->data[k].time &&
+        atvi_predictions_among(atvi_predictions_rows(m, k), m->lang->data[k].time, t, eps))
+      return true;
+  return m->has_prev && fabs(t - m->lang->start) <= eps;
+}
+
+/* ---- which draws ---- */
+
+atvi_status atvi_predictions_pick(atvi_pool *pool, const atvi_draws *d, atvi_idx most, atvi_idx *n,
+                                  atvi_idx **draw) {
+  *n = most < d->n ? most : d->n;
+  *draw = atvi_pool_take(pool, (size_t)*n + 1, sizeof **draw);
+  if (!*draw) return no_memory(d->ctx);
+  for (atvi_idx k = 0; k < *n; k++) (*draw)[k] = (atvi_idx)((double)k * (double)d->n / (double)*n);
+  return ATVI_OK;
+}
+
+static void gather(const atvi_draws *d, atvi_idx n, const atvi_idx *draw, double *theta) {
+  for (atvi_idx i = 0; i < d->n_param; i++)
+    for (atvi_idx k = 0; k < n; k++) theta[i * n + k] = d->x[i * d->n + draw[k]];
+}
+
+static atvi_status check_names(const atvi_target *t, const char *dir, const atvi_draws *d) {
+  bool same = d->n_param == t->d;
+  for (atvi_idx i = 0; same && i < t->d; i++) same = strcmp(d->col[i].name, t->param[i].name) == 0;
+  if (same) return ATVI_OK;
+  return ATVI_FAIL(
+      d->ctx, ATVI_EDATA,
+      "%s: error: draws.csv and model.atvi have different parameters: one of them has changed since "
+      "the fit\nhint: put it back as it was, or fit again",
+      dir);
+}
+
+static atvi_status check_same(const atvi_draws *d, const char *dir, atvi_idx at, double now) {
+  double was = d->log_lik[at];
+  if (!isfinite(was) || fabs(now - was) <= SAME_ABS + SAME_REL * fabs(was)) return ATVI_OK;
+  return ATVI_FAIL(
+      d->ctx, ATVI_EDATA,
+      "%s: error: the data, or the model's copy in the folder, have changed since the fit: the log "
+      "likelihood of draw %td is %.8g now and was %.8g\nhint: put them back as they were, or fit again",
+      dir, at + 1, now, was);
+}
+
+static atvi_status check_draws(atvi_loaded *l, const char *dir, const atvi_draws *d, bool other, atvi_idx *n,
+                               atvi_idx *draw, double *theta) {
+  atvi_idx B = *n, good = 0;
+  double *log_lik = theta + d->n_param * B;
+  atvi_outcome *outcome = atvi_block(d->ctx, (size_t)B * sizeof *outcome);
+  if (!outcome) return no_memory(d->ctx);
+  gather(d, B, draw, theta);
+  atvi_evaluator_run(l->ev, &(atvi_batch){.B = B, .theta = theta, .log_lik = log_lik, .outcome = outcome});
+  atvi_status status = ATVI_OK;
+  for (atvi_idx k = 0; status == ATVI_OK && k < B; k++) {
+    if (outcome[k] != ATVI_RUN_OK) continue;
+    if (!other) status = check_same(d, dir, draw[k], log_lik[k]);
+    draw[good++] = draw[k];
+  }
+  if (status == ATVI_OK && good == 0)
+    status = ATVI_FAIL(d->ctx, ATVI_EMODEL, "%s: error: the model can be run at none of the draws: %s", dir,
+                       atvi_outcome_word(outcome[0]));
+  atvi_block_free(d->ctx, outcome);
+  *n = good;
+  return status;
+}
+
+atvi_status atvi_predictions_check(atvi_loaded *l, const char *dir, const atvi_draws *d, bool other,
+                                   atvi_idx *n, atvi_idx *draw) {
+  ATVI_TRY(check_names(l->target, dir, d));
+  double *theta = atvi_block(d->ctx, (size_t)((d->n_param + 1) * *n + 1) * sizeof *theta);
+  if (!theta) return no_memory(d->ctx);
+  atvi_status status = check_draws(l, dir, d, other, n, draw, theta);
+  atvi_block_free(d->ctx, theta);
+  return status;
+}
+
+/* ---- series ---- */
+
+enum { LEFT_OUT = -1 };
+
+/* Where the model's outputs go. */
+typedef struct {
+  atvi_loaded *l;
+  const atvi_predictions_opts *opts;
+  atvi_draws *d;
+  atvi_holdout holdout;
+  atvi_draws_series *series;
+  atvi_idx n_series, n_mean, n_grid; /* values of groups so far */
+  atvi_idx n_data, n_data_grid;      /* of these, of observed series */
+  atvi_idx *to; /* [n_out] value of mean; LEFT_OUT; or value k of grid as LEFT_OUT - 1 - k */
+} layout;
+
+/* What an emulator says given the data is left out of a fit, which shows the simulator alone. */
+static bool of_emulator(const atvi_model *m, atvi_idx at) {
+  for (atvi_idx k = 0; m->emulated && k < m->emulated->n; k++)
+    if (m->emulated->process[k].out_emulator == at) return true;
+  return false;
+}
+
+/* Whether row r of series s is one of the data's. */
+static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
+  const atvi_model *m = y->l->model;
+  if (!y->opts->fit || !m->n_given) return true;
+  if (s->kind == ATVI_SERIES_OBSERVED) return r < atvi_predictions_rows(m, s->group);
+  return atvi_predictions_in_data(m, s->time[r], atvi_predictions_rounding(s->n, s->time));
+}
+
+/* Whether there is something to draw at row r, which is between those of the data. */
+static bool on_grid(const layout *y, atvi_idx k, atvi_idx r) {
+  const atvi_model *m = y->l->model;
+  return y->l->target->series[k].kind != ATVI_SERIES_OBSERVED ||
+         (!atvi_app_counts(m->lang, &m->lang->observe[k]) && m->covariates[k][r]);
+}
+
+static bool add_series(layout *y, atvi_idx k, atvi_idx at) {
+  atvi_pool *pool = atvi_draws_pool(y->d);
+  const atvi_lang *lang = y->l->model->lang;
+  const atvi_series *from = &y->l->target->series[k];
+  bool observed = from->kind == ATVI_SERIES_OBSERVED;
+  const bool *held = observed && y->holdout.held ? y->holdout.held[from->group] : NULL;
+  const char *set = observed ? lang->data[from->group].name : "";
+  double *x = atvi_pool_take(pool, 3 * (size_t)from->n + 1, sizeof *x);
+  unsigned char *mark = atvi_pool_take(pool, (size_t)from->n + 1, 1);
+  atvi_draws_series *s = &y->series[y->n_series++];
+  *s = (atvi_draws_series){.name = atvi_pool_strndup(pool, from->name, strlen(from->name)),
+                           .kind = from->kind,
+                           .data = observed ? from->group : 0,
+                           .set = atvi_pool_strndup(pool, set, strlen(set)),
+                           .rows = observed && !lang->data[from->group].time};
+  if (atvi_pool_failed(pool)) return false;
+  double *time = x, *value = x + from->n, *grid = value + from->n;
+  for (atvi_idx r = 0; r < from->n; r++) {
+    if (!is_given(y, from, r)) {
+      y->to[at + r] = on_grid(y, k, r) ? LEFT_OUT - 1 - (y->n_grid + s->n_grid) : LEFT_OUT;
+      if (y->to[at + r] != LEFT_OUT) grid[s->n_grid++] = from->time[r];
+      continue;
+    }
+    time[s->n] = from->time[r];
+    value[s->n] = observed ? from->value[r] : NAN;
+    mark[s->n] =
+        (unsigned char)((held && held[r] ? ATVI_MARK_HELD : 0) |
+                        (observed && atvi_observed_exactly(lang, &lang->observe[k], r) ? ATVI_MARK_EXACT
+                                                                                       : 0));
+    y->to[at + r] = y->n_mean + s->n++;
+  }
+  s->time = time, s->grid = grid;
+  if (observed) s->value = value, s->mark = mark;
+  y->n_mean += s->n, y->n_grid += s->n_grid;
+  if (observed) y->n_data = y->n_mean, y->n_data_grid = y->n_grid;
+  return true;
+}
+
+static atvi_status lay_out(atvi_pool *pool, layout *y) {
+  const atvi_target *t = y->l->target;
+  if (y->opts->holdout) ATVI_TRY(atvi_holdout_find(pool, y->l->model->lang, y->opts->holdout, &y->holdout));
+  y->series = atvi_pool_take(atvi_draws_pool(y->d), (size_t)t->n_series + 1, sizeof *y->series);
+  y->to = atvi_pool_take(pool, (size_t)t->n_out + 1, sizeof *y->to);
+  bool ok = y->series && y->to;
+  for (atvi_idx i = 0; ok && i < t->n_out; i++) y->to[i] = LEFT_OUT;
+  for (atvi_idx k = 0, at = 0; ok && k < t->n_series; at += t->series[k++].n)
+    if ((t->series[k].kind != ATVI_SERIES_STATE || y->opts->states) &&
+        !(y->opts->fit && of_emulator(y->l->model, at)))
+      ok = add_series(y, k, at);
+  if (!ok) return no_memory(y->d->ctx);
+  y->d->series = y->series;
+  y->d->n_series = y->n_series;
+  return ATVI_OK;
+}
+
+/* ---- the sweep over draws ---- */
+
+typedef struct {
+  layout y;
+  const atvi_target *t;
+  uint64_t seed;
+  atvi_idx group; /* draws at once */
+  double *theta;  /* [d][n] */
+  double *room;   /* [threads][per_worker] */
+  size_t per_worker;
+  double *mean, *grid, *draw, *grid_draw, *others, *log_lik; /* groups; NULL: there is none */
+} sweep;
+
+/* Outputs of b draws from number `first` on go to the groups that have a place for them. */
+static void spread(const sweep *j, atvi_idx n, atvi_idx first, atvi_idx b, const double *from, double *mean,
+                   double *grid) {
+  atvi_idx B = j->y.opts->n;
+  for (atvi_idx i = 0; i < n; i++) {
+    atvi_idx to = j->y.to[i];
+    double *x = to >= 0 ? mean : to < LEFT_OUT ? grid : NULL;
+    if (x) memcpy(x + (to >= 0 ? to : LEFT_OUT - 1 - to) * B + first, from + i * b, (size_t)b * sizeof *x);
+  }
+}
+
+/* Further times make the solver take other steps. */
+static void run_likelihood(const sweep *j, int worker, atvi_idx first, atvi_idx b, const double *theta,
+                           double *out) {
+  atvi_loaded *l = j->y.opts->fitted ? j->y.opts->fitted : j->y.l;
+  const atvi_target *t = l->target;
+  t->ops->pointwise(t->self, atvi_evaluator_work_of(l->ev, worker), b, theta, out);
+  for (atvi_idx i = 0; l != j->y.l && i < t->n_obs && i < j->y.n_data; i++)
+    memcpy(j->log_lik + i * j->y.opts->n + first, out + i * b, (size_t)b * sizeof *out);
+  if (l == j->y.l) spread(j, t->n_obs, first, b, out, j->log_lik, NULL);
+}
+
+static void run_group(void *arg, atvi_idx item, int worker) {
+  const sweep *j = arg;
+  const atvi_target *t = j->t;
+  void *work = atvi_evaluator_work_of(j->y.l->ev, worker);
+  atvi_idx B = j->y.opts->n, first = item * j->group, b = B - first < j->group ? B - first : j->group;
+  double *theta = j->room + (size_t)worker * j->per_worker, *out = theta + t->d * j->group;
+  for (atvi_idx i = 0; i < t->d; i++)
+    for (atvi_idx k = 0; k < b; k++) theta[i * b + k] = j->theta[i * B + first + k];
+  t->ops->predict(t->self, work, b, theta, out);
+  if (j->y.l->model->emulated && t->ops->latent) t->ops->latent(t->self, work, j->seed, first, b, theta, out);
+  spread(j, t->n_out, first, b, out, j->mean, j->grid);
+  if (t->n_obs == 0) return;
+  (t->ops->predictive ? t->ops->predictive : t->ops->simulate)(t->self, work, j->seed, first, b, theta, out);
+  spread(j, t->n_obs, first, b, out, j->draw, j->grid_draw);
+  if (j->others) {
+    t->ops->leave_one_out(t->self, work, j->seed, first, b, theta, out);
+    spread(j, t->n_obs, first, b, out, j->others, NULL);
+  }
+  run_likelihood(j, worker, first, b, theta, out);
+}
+
+static atvi_status groups_new(sweep *j) {
+  const layout *y = &j->y;
+  bool observed = j->t->n_obs > 0;
+  const struct {
+    const char *name;
+    bool wanted;
+    atvi_idx n;
+    double **x;
+  } group[] = {
+      {"mean", true, y->n_mean, &j->mean},
+      {"grid", y->n_grid > 0, y->n_grid, &j->grid},
+      {"predictive", observed, y->n_data, &j->draw},
+      {"grid_predictive", y->n_data_grid > 0, y->n_data_grid, &j->grid_draw},
+      {"others", observed && y->l->model->emulated && j->t->ops->leave_one_out, y->n_data, &j->others},
+      {"log_lik", observed, y->n_data, &j->log_lik}};
+  for (size_t k = 0; k < sizeof group / sizeof *group; k++)
+    if (group[k].wanted)
+      ATVI_TRY(atvi_draws_group_new(y->d, group[k].name, group[k].n, y->opts->n, y->opts->draw, group[k].x));
+  return ATVI_OK;
+}
+
+static atvi_status fill(atvi_pool *pool, atvi_loaded *l, const atvi_predictions_opts *opts, atvi_draws *d) {
+  const atvi_target *t = l->target;
+  atvi_idx n = t->n_out > t->n_obs ? t->n_out : t->n_obs;
+  sweep j = {.y = {.l = l, .opts = opts, .d = d}, .t = t};
+  atvi_rng rng = atvi_rng_at(d->made.seed, ATVI_STREAM_PREDICT, 0,
+                             0); /* not the noise that simulated the data, if it was */
+  j.seed = atvi_rng_bits(&rng);
+  j.group = t->group > 0 ? t->group : ATVI_LANES;
+  j.per_worker = (size_t)((t->d + n) * j.group);
+  j.room = atvi_pool_take(pool, (size_t)atvi_ctx_threads(d->ctx) * j.per_worker + 1, sizeof *j.room);
+  j.theta = atvi_pool_take(pool, (size_t)(t->d * opts->n) + 1, sizeof *j.theta);
+  if (!j.room || !j.theta) return no_memory(d->ctx);
+  gather(d, opts->n, opts->draw, j.theta);
+  ATVI_TRY(lay_out(pool, &j.y));
+  ATVI_TRY(groups_new(&j));
+  atvi_parallel(d->ctx, (opts->n + j.group - 1) / j.group, run_group, &j);
+  return ATVI_OK;
+}
+
+atvi_status atvi_predictions_fill(atvi_loaded *l, const atvi_predictions_opts *opts, atvi_draws *d) {
+  atvi_pool *own;
+  ATVI_TRY(atvi_pool_new(d->ctx, &own));
+  d->about.dependent = l->model->emulated != NULL;
+  atvi_status status = fill(own, l, opts, d);
+  atvi_pool_free(own);
+  return status;
+}
+
+/* ---- what is known of the model ---- */
+
+static const char *keep(atvi_draws *d, const char *s) {
+  return s ? atvi_pool_strndup(atvi_draws_pool(d), s, strlen(s)) : NULL;
+}
+
+static atvi_prior prior_of(const atvi_lang *lang, const char *name) {
+  atvi_prior out = {0};
+  for (atvi_idx i = 0; i < lang->n_param; i++) {
+    const atvi_lang_param *p = &lang->param[i];
+    if (strcmp(p->name, name) != 0) continue;
+    for (int k = 0; k < p->n_arg; k++)
+      if (!atvi_graph_is_const(lang->graph, p->arg[k], &out.arg[k])) return (atvi_prior){0};
+    out.dist = atvi_dist_get(p->dist)->name;
+    out.truncated = p->truncated;
+    out.lower = p->lower, out.upper = p->upper;
+    break;
+  }
+  return out;
+}
+
+atvi_status atvi_predictions_describe(const atvi_loaded *l, const char *command, atvi_draws *d) {
+  const atvi_lang *lang = l->model->lang;
+  atvi_prior *prior = atvi_pool_take(atvi_draws_pool(d), (size_t)d->n_param + 1, sizeof *prior);
+  for (atvi_idx i = 0; prior && i < d->n_param; i++) prior[i] = prior_of(lang, d->col[i].name);
+  d->prior = prior;
+  d->about = (atvi_about){.title = keep(d, lang->title && *lang->title ? lang->title : l->target->name),
+                          .time_name = keep(d, atvi_report_time_name(lang)),
+                          .day0 = lang->has_calendar ? lang->calendar_day0 : 0,
+                          .day_unit = lang->has_calendar ? lang->calendar_unit : 0,
+                          .n_data = lang->n_data,
+                          .command = keep(d, command),
+                          .dependent = l->model->emulated != NULL};
+  atvi_pool *own;
+  ATVI_TRY(atvi_pool_new(d->ctx, &own));
+  layout y = {.l = (atvi_loaded *)l, .opts = &(atvi_predictions_opts){.fit = true}, .d = d};
+  atvi_status status = lay_out(own, &y);
+  atvi_pool_free(own);
+  return status == ATVI_OK && atvi_pool_failed(atvi_draws_pool(d)) ? no_memory(d->ctx) : status;
+}
+
+static atvi_status keep_failed(const atvi_evaluator *ev, atvi_draws *d) {
+  atvi_pool *pool = atvi_draws_pool(d);
+  double *theta = atvi_pool_take(pool, (size_t)(ATVI_FAILED_KEPT * d->n_param), sizeof *theta);
+  atvi_failed_point *list = atvi_pool_take(pool, ATVI_FAILED_KEPT, sizeof *list);
+  atvi_outcome why[ATVI_FAILED_KEPT];
+  if (!theta || !list) return no_memory(d->ctx);
+  d->n_failed = atvi_evaluator_failed(ev, theta, why);
+  for (atvi_idx k = 0; k < d->n_failed; k++) list[k] = (atvi_failed_point){theta + k * d->n_param, why[k]};
+  d->failed = list;
+  return ATVI_OK;
+}
+
+static atvi_status draw_prior(const atvi_loaded *l, atvi_draws *d) {
+  const atvi_target *t = l->target;
+  void *work = atvi_evaluator_work(l->ev);
+  double *x;
+  if (!t->ops->prior_draw || d->n_col != t->d + t->n_derived) return ATVI_OK;
+  ATVI_TRY(atvi_draws_group_new(d, "prior", d->n_col, PRIOR_DRAWS, NULL, &x));
+  /* not the draws that a simulation study takes its truths from */
+  atvi_rng rng = atvi_rng_at(d->made.seed, ATVI_STREAM_PREDICT, 1, 0);
+  t->ops->prior_draw(t->self, work, atvi_rng_bits(&rng), 0, PRIOR_DRAWS, x);
+  if (t->n_derived) t->ops->derived(t->self, work, PRIOR_DRAWS, x, x + t->d * PRIOR_DRAWS);
+  return ATVI_OK;
+}
+
+/* ---- a grid of times ---- */
+
+typedef struct {
+  const atvi_model *m;
+  double first, last, step;
+  atvi_idx n;
+  double *time;
+} grid;
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void grid_add(grid *g, double t) {
+  const atvi_lang *lang = g->m->lang;
+  if (lang->kind == ATVI_MODEL_MAP) t = lang->start + lang->step * round((t - lang->start) / lang->step);
+  if (t > g->first && t < g->last && t >= lang->start) g->time[g->n++] = t;
+}
+
+/* Both sides of pulses, whose states are those before, and of the changes of tables, whose values are those after. */
+static void add_jumps(grid *g) {
+  const atvi_ode *ode = &g->m->ode;
+  size_t table = 2 * (size_t)g->m->lang->n_table * sizeof(double);
+  double beside = BESIDE * (g->last - g->first);
+  atvi_idx before = g->n, jumps = 0;
+  for (atvi_idx i = 1; i < ode->n_stop; i++) {
+    const atvi_ode_stop *s = &ode->stop[i];
+    bool pulse = s->pulse >= 0, jump = memcmp(s->tab, ode->stop[i - 1].tab, table) != 0;
+    if ((!pulse && !jump) || s->t <= g->first || s->t >= g->last) continue;
+    if (++jumps > JUMPS) {
+      g->n = before;
+      return;
+    }
+    grid_add(g, s->t);
+    grid_add(g, pulse ? s->t + beside : s->t - beside);
+  }
+}
+
+/* Times over the range of the data, as many as it takes to have none further apart than a 200th of it. */
+static void add_even(grid *g, const double *data, atvi_idx n) {
+  for (atvi_idx i = 1; i < n; i++) {
+    atvi_idx pieces = (atvi_idx)ceil((data[i] - data[i - 1]) / g->step - SAME_TIME);
+    for (atvi_idx k = 1; k < pieces && k <= GRID; k++)
+      grid_add(g, data[i - 1] + (data[i] - data[i - 1]) * (double)k / (double)pieces);
+  }
+}
+
+/* Times of all data sets, and room for a grid between them; *n is 0 where there is nothing that goes on in time. */
+static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, double **time) {
+  const atvi_lang *lang = m->lang;
+  grid g = {.m = m};
+  atvi_idx n_data = 0, most = 0;
+  *n = 0;
+  if (!m->has_ode || m->emulated) return ATVI_OK;
+  for (atvi_idx k = 0; k < lang->n_data; k++) most += lang->data[k].time ? lang->data[k].n_row : 0;
+  double *data = atvi_pool_take(pool, (size_t)most + 1, sizeof *data);
+  g.time = atvi_pool_take(pool, GRID + 2 * (size_t)JUMPS + (size_t)most + 4, sizeof *g.time);
+  if (!data || !g.time) return no_memory(m->ctx);
+  for (atvi_idx k = 0; k < lang->n_data; k++)
+    for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
+      data[n_data++] = lang->data[k].time[r];
+  if (n_data < 2) return ATVI_OK;
+  qsort(data, (size_t)n_data, sizeof *data, by_value);
+  g.first = data[0], g.last = data[n_data - 1];
+  g.step = (g.last - g.first) / GRID;
+  if (!(g.step > 0)) return ATVI_OK;
+  add_even(&g, data, n_data);
+  add_jumps(&g);
+  qsort(g.time, (size_t)g.n, sizeof *g.time, by_value);
+  double eps = SAME_TIME * fmax(g.last - g.first, fmax(fabs(g.first), fabs(g.last)));
+  for (atvi_idx i = 0; i < g.n; i++)
+    if ((*n == 0 || g.time[i] - g.time[*n - 1] > eps) &&
+        !atvi_predictions_among(n_data, data, g.time[i], eps))
+      g.time[(*n)++] = g.time[i];
+  *time = g.time;
+  return ATVI_OK;
+}
+
+/* ---- fits ---- */
+
+/* From each chain alike. */
+static atvi_idx affordable(const atvi_target *t, const atvi_draws *d) {
+  double n = fmin(fmax((double)d->made.evaluations / SHARE, DRAWS_FEW), DRAWS_MOST), each = 1;
+  for (atvi_idx s = 0; s < t->n_series; s++)
+    if (t->series[s].kind != ATVI_SERIES_STATE)
+      each += (double)t->series[s].n * (t->series[s].kind == ATVI_SERIES_OBSERVED ? 3 : 1);
+  n = fmax(DRAWS_LEAST, fmin(n, MOST_NUMBERS / each));
+  atvi_idx per_chain = (atvi_idx)n / d->n_chain, all = d->n / d->n_chain;
+  return d->n_chain * (per_chain < 1 ? 1 : per_chain < all ? per_chain : all);
+}
+
+static atvi_status run_fit(atvi_pool *pool, atvi_loaded *l, atvi_loaded *fitted, const atvi_app_model *model,
+                           const char *holdout, atvi_draws *d) {
+  atvi_predictions_opts opts = {.holdout = holdout, .fit = true, .fitted = fitted};
+  atvi_idx *draw;
+  ATVI_TRY(atvi_predictions_pick(pool, d, affordable(l->target, d), &opts.n, &draw));
+  opts.draw = draw;
+  ATVI_TRY(atvi_predictions_fill(l, &opts, d));
+  return atvi_predictions_alone(l, model, &opts, d);
+}
+
+/* With rows held out: the model with all its data, so that they can be shown. */
+static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
+                                const char *text, const char *holdout, atvi_draws *d) {
+  atvi_loaded all;
+  atvi_app_model again = *model;
+  atvi_model_opts how = {.text = text, .apart = holdout, .extend = true};
+  double *time = NULL;
+  ATVI_TRY(find_grid(pool, l->model, &how.n_time, &time));
+  if (!holdout && how.n_time == 0) return run_fit(pool, l, l, model, NULL, d);
+  how.time = time;
+  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was logged once */
+  ATVI_TRY(atvi_app_load(d->ctx, &again, &how, &all));
+  atvi_status status = run_fit(pool, &all, l, model, holdout, d);
+  atvi_app_unload(&all);
+  return status;
+}
+
+atvi_status atvi_predictions_of_fit(atvi_loaded *l, const atvi_app_model *model, const char *text,
+                                    const char *holdout, const char *command, atvi_draws *d) {
+  atvi_pool *own;
+  ATVI_TRY(atvi_predictions_describe(l, command, d));
+  ATVI_TRY(keep_failed(l->ev, d));
+  ATVI_TRY(atvi_pool_new(d->ctx, &own));
+  atvi_status status = load_and_run(own, l, model, text, holdout, d);
+  atvi_pool_free(own);
+  if (status != ATVI_OK) {
+    d->n_group = 0;
+    d->about.no_groups = keep(d, atvi_errmsg(d->ctx));
+  }
+  ATVI_TRY(draw_prior(l, d));
+  return atvi_pool_failed(atvi_draws_pool(d)) ? no_memory(d->ctx) : ATVI_OK;
+}
