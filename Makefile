@@ -5,7 +5,10 @@ DESTDIR ?=
 CMAKE   ?= cmake
 SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
 
-.PHONY: all configure demo test bench ablation acceptance docs fmt lint install clean
+# The shell reads them from the environment, so that they may contain blanks.
+export PREFIX DESTDIR
+
+.PHONY: all configure demo test bench ablation acceptance docs fmt lint install uninstall deb clean
 
 all: configure
 	@$(CMAKE) --build build
@@ -15,7 +18,7 @@ configure:
 	@[ -f build/build.ninja ] || $(CMAKE) -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DATVI_TESTS=OFF
 
 demo:
-	@tools/setup build
+	@tools/setup build demo
 	@$(MAKE) --no-print-directory all
 	build/atvi fit examples/cold/cold.atvi --seed 1 --out build/demo --force
 
@@ -50,7 +53,17 @@ lint:
 	@tools/lint
 
 install: all
-	@DESTDIR=$(DESTDIR) $(CMAKE) --install build --prefix $(PREFIX)
+	@$(CMAKE) --install build --prefix "$$PREFIX"
+	@cp build/install_manifest.txt build/installed.txt
+
+# Removes what the last `make install` installed (build/installed.txt), given the same DESTDIR.
+uninstall:
+	@$(CMAKE) -P cmake/uninstall.cmake
+
+# Debian packages in build/deb, accepted by lintian.
+deb:
+	@tools/setup build package
+	@tools/deb
 
 clean:
 	rm -rf build build-asan build-clang build-fuzz
