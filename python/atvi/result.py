@@ -151,7 +151,7 @@ class Result:
         xr = _library("xarray", "to_xarray()")
         table = self._table(weighted)
         dims = {name: [f"{name}_dim_{k}" for k in range(len(axes))] for name, axes in table.axes.items()}
-        coords: dict[str, Sequence[int]] = {dim: axis for name, axes in table.axes.items() for dim, axis in zip(dims[name], axes)}
+        coords: dict[str, Any] = {dim: axis for name, axes in table.axes.items() for dim, axis in zip(dims[name], axes)}
         chains, draws = next(iter(table.stats.values())).shape
         variables = {name: (["chain", "draw", *dims[name]], x) for name, x in table.draws.items()}
         if weighted:
