@@ -8,7 +8,7 @@ SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
 # The shell reads them from the environment, so that they may contain blanks.
 export PREFIX DESTDIR
 
-.PHONY: all configure demo test bench ablation acceptance docs fmt lint install uninstall deb clean
+.PHONY: all configure demo quick test portable bench ablation acceptance docs fmt lint install uninstall deb clean
 
 all: configure
 	@$(CMAKE) --build build
@@ -22,10 +22,20 @@ demo:
 	@$(MAKE) --no-print-directory all
 	build/atvi fit examples/cold/cold.atvi --seed 1 --out build/demo --force
 
+# What changed, in a minute.
+quick:
+	@tools/setup --check build
+	@tests/quick
+
 test:
 	@tools/setup build test
-	@$(MAKE) --no-print-directory configure
+	@tools/setup browser || echo 'The browser tests will be skipped.'
 	@tests/run
+
+# Kernels, language and inference on another processor and with another C library.
+portable:
+	@tools/portable musl
+	@tools/portable arm64
 
 bench: configure
 	@$(CMAKE) --build build --target all benches
@@ -66,4 +76,4 @@ deb:
 	@tools/deb
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz
+	rm -rf build build-asan build-clang build-fuzz build-arm64 build-musl
