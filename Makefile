@@ -5,7 +5,10 @@ DESTDIR ?=
 CMAKE   ?= cmake
 SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
 
-.PHONY: all configure demo test bench ablation acceptance docs fmt lint install clean
+# The shell reads them from the environment, so that they may contain blanks.
+export PREFIX DESTDIR
+
+.PHONY: all configure demo quick test portable bench ablation acceptance docs fmt lint install uninstall deb clean
 
 all: configure
 	@$(CMAKE) --build build
@@ -15,14 +18,24 @@ configure:
 	@[ -f build/build.ninja ] || $(CMAKE) -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DATVI_TESTS=OFF
 
 demo:
-	@tools/setup build
+	@tools/setup build demo
 	@$(MAKE) --no-print-directory all
 	build/atvi fit examples/cold/cold.atvi --seed 1 --out build/demo --force
 
+# What changed, in a minute.
+quick:
+	@tools/setup --check build
+	@tests/quick
+
 test:
 	@tools/setup build test
-	@$(MAKE) --no-print-directory configure
+	@tools/setup browser || echo 'The browser tests will be skipped.'
 	@tests/run
+
+# Kernels, language and inference on another processor and with another C library.
+portable:
+	@tools/portable musl
+	@tools/portable arm64
 
 bench: configure
 	@$(CMAKE) --build build --target all benches
@@ -50,7 +63,17 @@ lint:
 	@tools/lint
 
 install: all
-	@DESTDIR=$(DESTDIR) $(CMAKE) --install build --prefix $(PREFIX)
+	@$(CMAKE) --install build --prefix "$$PREFIX"
+	@cp build/install_manifest.txt build/installed.txt
+
+# Removes what the last `make install` installed (build/installed.txt), given the same DESTDIR.
+uninstall:
+	@$(CMAKE) -P cmake/uninstall.cmake
+
+# Debian packages in build/deb, accepted by lintian.
+deb:
+	@tools/setup build package
+	@tools/deb
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz
+	rm -rf build build-asan build-clang build-fuzz build-arm64 build-musl

@@ -4,7 +4,8 @@
  *   static void adds(void) { CHECK(1 + 1 == 2); }
  *   TESTS({"adds", adds})
  *
- * Each case runs in its own process (Check's default); one alone: CK_RUN_CASE=adds ./unit_math_rng */
+ * Each case runs in its own process (Check's default); one alone: CK_RUN_CASE=adds ./unit_math_rng
+ * All but some: ATVI_TEST_SKIP=adds,divides. Names of all: ATVI_TEST_LIST=1. */
 #ifndef ATVI_TESTING_H
 #define ATVI_TESTING_H
 
@@ -90,12 +91,22 @@ static void test_run_one_(int i) { test_cases_[i].fn(); }
 START_TEST(test_loop_) { test_run_one_(_i); }
 END_TEST
 
+/* Whether `name` is an entry of the list a,b,c. */
+static bool test_listed_(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == 0)) return true;
+  return false;
+}
+
 static TEST_UNUSED int test_main_(const test_case *cases, int n) {
   test_cases_ = cases;
   test_count_ = n;
   Suite *suite = suite_create("atvi");
-  const char *only = getenv("CK_RUN_CASE");
+  const char *only = getenv("CK_RUN_CASE"), *without = getenv("ATVI_TEST_SKIP");
   for (int i = 0; i < n; i++) {
+    if (getenv("ATVI_TEST_LIST")) printf("%s\n", cases[i].name);
+    if (getenv("ATVI_TEST_LIST") || test_listed_(without, cases[i].name)) continue;
     if (only && strcmp(only, cases[i].name) != 0) continue;
     TCase *tc = tcase_create(cases[i].name);
     tcase_set_timeout(tc, 600);

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A log density of one's own, fitted by the library (include/atvi/bind.h), in this process."""
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import ctypes.util
@@ -9,10 +11,12 @@ import pathlib
 import shutil
 import signal
 import threading
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from .result import Result, Table
+from .result import Array, Result, Table
 
 NUMBERS = ("seconds", "evaluations", "failures", "accept", "log_evidence", "log_evidence_se", "elbo", "khat", "efficiency",
            "modes", "outside", "rungs", "steps", "divergences", "ebfmi", "tree_depth", "max_depth_hits", "exact")
@@ -28,16 +32,16 @@ class AtviError(Exception):
     """What the program or the library said; status: its exit code, or the library's (atvi/core.h); code: what kind of failure
     of the library it was, "none" if nothing in particular (docs/messages.md)."""
 
-    def __init__(self, message, status=None, code=None):
+    def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.status, self.code = status, code
 
 
-def _places():
+def _places() -> list[str]:
     """Where the library may be: $ATVI_LIBRARY, beside the program, in the build folder, where the system looks."""
     if os.environ.get("ATVI_LIBRARY"):
         return [os.environ["ATVI_LIBRARY"]]
-    out = []
+    out: list[pathlib.Path] = []
     here = os.environ.get("ATVI") or shutil.which("atvi")
     if here:
         folder = pathlib.Path(here).resolve().parent
@@ -47,10 +51,10 @@ def _places():
     return [str(p) for p in out if p.exists()] + ["libatvi.so.0", ctypes.util.find_library("atvi") or "libatvi.so"]
 
 
-_loaded = None
+_loaded: Any = None
 
 
-def _library():
+def _library() -> Any:
     global _loaded
     if _loaded is not None:
         return _loaded
@@ -97,17 +101,17 @@ def _library():
     return lib
 
 
-def version():
+def version() -> str:
     """Version of the library."""
     return _library().atvi_version().decode()
 
 
-def _view(address, *shape):
+def _view(address: int, *shape: int) -> Array:
     n = math.prod(shape)
-    return np.frombuffer((ctypes.c_double * n).from_address(address), dtype=float).reshape(shape)
+    return np.ctypeslib.as_array((ctypes.c_double * n).from_address(address)).reshape(shape)
 
 
-def _shaped(answer, shape, what):
+def _shaped(answer: Any, shape: tuple[int, ...], what: str) -> Array:
     """The user's numbers, which must have this shape: numpy would spread a sum over all points to every one of them."""
     x = np.asarray(answer, dtype=float)
     if answer is None or x.shape != shape:
@@ -119,11 +123,12 @@ def _shaped(answer, shape, what):
 class _Callback:
     """The user's function as the library calls it. The first exception is kept, and ends the fit."""
 
-    def __init__(self, function):
-        self.function, self.error, self.inside = function, None, False
+    def __init__(self, function: Callable[[Array], Any]) -> None:
+        self.function, self.inside = function, False
+        self.error: BaseException | None = None
         self.density, self.stop = DENSITY(self.call), STOP(lambda _: self.error is not None)
 
-    def call(self, _user, d, n, theta, value, gradient):
+    def call(self, _user: int | None, d: int, n: int, theta: int, value: int, gradient: int | None) -> int:
         if self.error is not None:
             return 1
         try:
@@ -142,7 +147,7 @@ class _Callback:
             self.inside, self.error = False, self.error or error
             return 1
 
-    def interrupt(self, _signal, _frame):
+    def interrupt(self, _signal: int, _frame: Any) -> None:
         """Ctrl-C. An exception between the library and the user's function would be lost, for ctypes drops it."""
         self.error = self.error or KeyboardInterrupt()
         if self.inside:
@@ -150,7 +155,7 @@ class _Callback:
 
 
 @contextlib.contextmanager
-def _interruptible(callback):
+def _interruptible(callback: _Callback) -> Iterator[None]:
     """Ctrl-C ends the fit, where it is Python's to handle."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -162,7 +167,8 @@ def _interruptible(callback):
         signal.signal(signal.SIGINT, before)
 
 
-def _strings(words):
+def _strings(words: Iterable[Any]) -> Any:
+    words = list(words)
     return (c_text * max(len(words), 1))(*(str(w).encode() for w in words))
 
 
@@ -185,55 +191,56 @@ ADVICE = {
 }
 
 
-def _advised(text, code):
+def _advised(text: str, code: str | None) -> str:
     return f"{text} {ADVICE[code]}" if code in ADVICE else text
 
 
-def _said(lib, ctx, status):
+def _said(lib: Any, ctx: Any, status: int) -> AtviError:
     text, code = lib.atvi_errmsg(ctx).decode(errors="replace"), lib.atvi_code_name(lib.atvi_errcode(ctx)).decode()
     return AtviError(f"{text}\n{ADVICE[code]}" if code in ADVICE else text, status, code)
 
 
-def _word(value):
+def _word(value: Any) -> Any:
     """The value of an option as the library reads it: True and False are 1 and 0."""
     return int(value) if isinstance(value, (bool, np.bool_)) else value
 
 
-def _listed(function):
+def _listed(function: Any) -> dict[str, str]:
     """{name: help} of what the library lists."""
-    names, i = {}, 0
+    names: dict[str, str] = {}
+    i = 0
     while name := function(i, b"name"):
         names[name.decode()] = function(i, b"help").decode()
         i += 1
     return names
 
 
-def methods():
+def methods() -> dict[str, str]:
     """The methods of fit_density and fit: {name: what it does}."""
     return _listed(_library().atvi_fit_method_word)
 
 
-def options():
+def options() -> dict[str, str]:
     """The options of fit_density: {name: what it does}. The program's are the same, but max_time for max_seconds."""
     return _listed(_library().atvi_fit_option_word)
 
 
 class _Draws:
-    def __init__(self, lib, pointer):
+    def __init__(self, lib: Any, pointer: Any) -> None:
         self.lib, self.p = lib, pointer
 
-    def size(self, what):
+    def size(self, what: str) -> int:
         return self.lib.atvi_draws_size(self.p, what.encode())
 
-    def numbers(self, what, i=0):
+    def numbers(self, what: str, i: int = 0) -> Any:
         at = self.lib.atvi_draws_numbers(self.p, what.encode(), i)
         return _view(at, self.size("draws")).copy() if at else None
 
-    def word(self, what, i=0):
+    def word(self, what: str, i: int = 0) -> Any:
         word = self.lib.atvi_draws_word(self.p, what.encode(), i)
         return word.decode(errors="replace") if word else None
 
-    def table(self):
+    def table(self) -> Table:
         names = [self.word("column", i) for i in range(self.size("columns"))]
         columns = [self.numbers("column", i) for i in range(len(names))]
         prior, lik, weight = (self.numbers(k) for k in ("log_prior", "log_lik", "weight"))
@@ -245,7 +252,7 @@ class _Draws:
         return Table(names, columns, self.size("chains"))
 
 
-def _plain(lib, draws, khat, seed):
+def _plain(lib: Any, draws: _Draws, khat: float, seed: int) -> tuple[Table, bool]:
     """A table of draws that count equally, and whether weights were used for it."""
     weight, n = draws.numbers("weight"), draws.size("draws")
     if weight is None or not khat <= min(1 - 1 / math.log10(max(n, 2)), 0.7):
@@ -260,7 +267,7 @@ def _plain(lib, draws, khat, seed):
         lib.atvi_draws_free(out)
 
 
-def _judge(lib, ctx, draws):
+def _judge(lib: Any, ctx: Any, draws: _Draws) -> dict[str, Any]:
     """Verdict and messages, as in summary.json; what to do is said after the first message of its code."""
     out = ctypes.c_void_p()
     status = lib.atvi_judgement_new(draws.p, ctypes.byref(out))
@@ -277,7 +284,7 @@ def _judge(lib, ctx, draws):
         lib.atvi_judgement_free(out)
 
 
-def _result(lib, ctx, draws, seed):
+def _result(lib: Any, ctx: Any, draws: _Draws, seed: int) -> Result:
     summary = {key: lib.atvi_draws_number(draws.p, key.encode()) for key in NUMBERS}
     summary = {key: None if math.isnan(x) else x for key, x in summary.items()}
     summary["log_evidence"] = {"value": summary["log_evidence"], "se": summary.pop("log_evidence_se")}  # as in summary.json
@@ -288,7 +295,8 @@ def _result(lib, ctx, draws, seed):
     return Result(plain, weighted, summary)
 
 
-def fit_density(function, names, lower=-math.inf, upper=math.inf, *, threads=1, name="density", coordinates=None, **options):
+def fit_density(function: Callable[[Array], Any], names: Sequence[str], lower: npt.ArrayLike = -math.inf, upper: npt.ArrayLike = math.inf, *,
+                threads: int = 1, name: str = "density", coordinates: str | None = None, **options: Any) -> Result:
     """Draws from a density of your own.
 
     function(theta) gets theta [d, B], B points at once, inside the bounds, and returns log_density [B] and its gradient [d, B] (method

@@ -1,49 +1,78 @@
 # SPDX-License-Identifier: MIT
 """Draws and what is known about them."""
+from __future__ import annotations
+
+import importlib
 import json
 import os
 import re
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+if TYPE_CHECKING:
+    import arviz
+    import pandas
+    import xarray
+
+Array = npt.NDArray[np.float64]
 INDEXED = re.compile(r"^(.+?)((?:\.\d+)+)$")
 STATS = {"lp__": "lp", "log_lik__": "log_lik", "log_prior__": "log_prior", "weight__": "weight"}
 
 
-def gather(names, columns, shape):
-    """Columns [n] named beta.1, beta.2, ... as one array `beta` of shape [*shape, ...]; others by themselves."""
-    groups = {}
+def _library(name: str, purpose: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ImportError(f"{purpose} needs {name}: pip install {name}", name=name) from None
+
+
+def gather(names: Iterable[str], columns: Iterable[Array]) -> tuple[dict[str, Array], dict[str, list[list[int]]]]:
+    """Columns [chain, draw] named beta.1, beta.2, ... as one array `beta` [chain, draw, ...]; others by themselves.
+
+    Also the indices along each further dimension of an array, as the model counts them.
+    """
+    groups: dict[str, list[tuple[tuple[int, ...], str, Array]]] = {}
     for name, column in zip(names, columns):
         match = INDEXED.match(name)
         base, index = (match[1], tuple(int(i) for i in match[2][1:].split("."))) if match else (name, ())
         groups.setdefault(base, []).append((index, name, column))
-    out = {}
+    out: dict[str, Array] = {}
+    axes_of: dict[str, list[list[int]]] = {}
     for base, members in groups.items():
         axes = [sorted(set(axis)) for axis in zip(*(index for index, _, _ in members))]
         full = len({len(index) for index, _, _ in members}) == 1 and len(members) == np.prod([len(a) for a in axes])
         if members[0][0] == () and len(members) == 1:
-            out[base] = np.asarray(members[0][2]).reshape(shape)
+            out[base], axes_of[base] = members[0][2], []
         elif full and sorted(index for index, _, _ in members) == [index for index, _, _ in members]:
             block = np.stack([c for _, _, c in members], axis=-1)
-            out[base] = block.reshape(*shape, *(len(a) for a in axes))
+            out[base], axes_of[base] = block.reshape(*block.shape[:2], *(len(a) for a in axes)), axes
         else:
-            out.update((name, np.asarray(column).reshape(shape)) for _, name, column in members)
-    return out
+            out.update((name, column) for _, name, column in members)
+            axes_of.update((name, []) for _, name, _ in members)
+    return out, axes_of
 
 
 class Table:
-    """One file of draws, or its like: `draws` and `stats` are dicts of arrays [chain, draw, ...]."""
+    """One file of draws, or its like: `columns`, `draws` and `stats` are dicts of arrays [chain, draw, ...].
 
-    def __init__(self, names, columns, chains):
+    columns has a scalar for every column, in the order of the file; draws has arrays put together, with the indices in axes.
+    """
+
+    def __init__(self, names: Sequence[str], columns: Sequence[Array], chains: int) -> None:
         shape = (chains, len(columns[0]) // chains)
-        own = [k for k, name in enumerate(names) if not name.endswith("__")]
-        self.draws = gather([names[k] for k in own], [columns[k] for k in own], shape)
-        self.stats = {STATS[n]: np.asarray(c).reshape(shape) for n, c in zip(names, columns) if n in STATS}
+        shaped = {name: np.asarray(column, dtype=float).reshape(shape) for name, column in zip(names, columns)}
+        self.columns = {name: column for name, column in shaped.items() if not name.endswith("__")}
+        self.draws, self.axes = gather(self.columns, self.columns.values())
+        self.stats = {STATS[name]: column for name, column in shaped.items() if name in STATS}
 
 
-def read_table(path):
+def read_table(path: str) -> tuple[Table, dict[str, str]]:
     """(Table, configuration) of draws.csv or weighted.csv."""
-    config = {}
+    config: dict[str, str] = {}
     with open(path, encoding="utf-8") as file:
         while (line := file.readline()).startswith("#"):
             key, found, value = line[1:].partition(" =")
@@ -67,41 +96,87 @@ class Result:
     verdict, messages, folder
     """
 
-    def __init__(self, plain, weighted, summary, folder=None):
-        self.draws, self.stats = plain.draws, plain.stats
-        self.weighted = weighted.draws if weighted else None
-        self.weight = weighted.stats["weight"] if weighted else None
-        self.summary, self.folder = summary, folder
-        self.verdict, self.messages = summary["verdict"], summary["messages"]
+    def __init__(self, plain: Table, weighted: Table | None, summary: Mapping[str, Any], folder: str | None = None) -> None:
+        self._plain, self._weighted = plain, weighted
+        self.draws: dict[str, Array] = plain.draws
+        self.stats: dict[str, Array] = plain.stats
+        self.weighted: dict[str, Array] | None = weighted.draws if weighted else None
+        self.weight: Array | None = weighted.stats["weight"] if weighted else None
+        self.summary: dict[str, Any] = dict(summary)
+        self.folder = folder
+        self.verdict: str = summary["verdict"]
+        self.messages: list[str] = summary["messages"]
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         return list(self.draws)
 
-    def _best(self, name):
+    def _best(self, name: str) -> tuple[Array, Array]:
         """Draws and weights that the summary speaks of."""
-        if self.weight is not None and self.summary.get("weighted"):
+        if self.weighted is not None and self.weight is not None and self.summary.get("weighted"):
             return self.weighted[name], self.weight
         x = self.draws[name]
         return x, np.full(x.shape[:2], 1 / (x.shape[0] * x.shape[1]))
 
-    def mean(self, name):
+    def mean(self, name: str) -> Any:
         """Posterior mean, as in the summary: with the weights where they are to be trusted. A number, or an array of an array."""
         x, w = self._best(name)
         return np.tensordot(w, x, axes=2)[()]
 
-    def sd(self, name):
+    def sd(self, name: str) -> Any:
         """Posterior standard deviation, likewise."""
         x, w = self._best(name)
         return np.sqrt(np.tensordot(w, (x - self.mean(name)) ** 2, axes=2) / (1 - np.sum(w**2)))[()]
 
-    def __repr__(self):
+    def _table(self, weighted: bool) -> Table:
+        if not weighted:
+            return self._plain
+        if self._weighted is None:
+            raise ValueError(f"method {self.summary.get('method')} gives no weighted draws")
+        return self._weighted
+
+    def to_dataframe(self, weighted: bool = False) -> pandas.DataFrame:
+        """A pandas data frame with a row for every draw, indexed by chain and draw.
+
+        A column for every number, arrays as beta.1, beta.2, then lp, log_lik, log_prior. weighted: the weighted draws, with `weight`.
+        """
+        pd = _library("pandas", "to_dataframe()")
+        table = self._table(weighted)
+        chains, draws = next(iter(table.stats.values())).shape
+        index = pd.MultiIndex.from_product([range(chains), range(draws)], names=["chain", "draw"])
+        return pd.DataFrame({name: x.reshape(-1) for name, x in {**table.columns, **table.stats}.items()}, index=index)
+
+    def to_xarray(self, weighted: bool = False) -> xarray.Dataset:
+        """An xarray dataset as ArviZ lays out `posterior`: dimensions chain, draw and, of arrays, beta_dim_0, ..."""
+        xr = _library("xarray", "to_xarray()")
+        table = self._table(weighted)
+        dims = {name: [f"{name}_dim_{k}" for k in range(len(axes))] for name, axes in table.axes.items()}
+        coords: dict[str, Any] = {dim: axis for name, axes in table.axes.items() for dim, axis in zip(dims[name], axes)}
+        chains, draws = next(iter(table.stats.values())).shape
+        variables = {name: (["chain", "draw", *dims[name]], x) for name, x in table.draws.items()}
+        if weighted:
+            variables["weight"] = (["chain", "draw"], table.stats["weight"])
+        attributes = {key: self.summary[key] for key in ("method", "model", "seed", "verdict") if self.summary.get(key) is not None}
+        return xr.Dataset(variables, coords={**coords, "chain": range(chains), "draw": range(draws)}, attrs=attributes)
+
+    def to_inferencedata(self) -> arviz.InferenceData:
+        """ArviZ's InferenceData: all groups of fit.nc where the fit has it, else posterior and sample_stats."""
+        az = _library("arviz", "to_inferencedata()")
+        path = os.path.join(self.folder, "fit.nc") if self.folder else ""
+        if path and os.path.exists(path):
+            return az.from_netcdf(path)
+        data = self.to_xarray()
+        dims = {name: [str(d) for d in x.dims[2:]] for name, x in data.data_vars.items() if x.ndim > 2}
+        coords = {name: x.values for name, x in data.coords.items() if name not in ("chain", "draw")}
+        return az.from_dict(posterior=self.draws, sample_stats=self.stats, dims=dims, coords=coords)
+
+    def __repr__(self) -> str:
         n = next(iter(self.draws.values())).shape if self.draws else (0, 0)
         return (f"<atvi.Result: {self.summary.get('method')}, {n[0]} x {n[1]} draws of {', '.join(self.draws)}; "
                 f"verdict {self.verdict}>")
 
 
-def read(folder):
+def read(folder: str | os.PathLike[str]) -> Result:
     """The result in a folder that `atvi fit` made."""
     folder = os.fspath(folder)
     plain, _ = read_table(os.path.join(folder, "draws.csv"))

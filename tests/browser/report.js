@@ -2,7 +2,8 @@
 // Reports in a real browser: node tests/browser/report.js [ATVI]
 //
 // Needs Chromium (chromium, chromium-browser or google-chrome in PATH, or $CHROMIUM) and the package playwright-core or playwright
-// (in $PLAYWRIGHT, a folder with node_modules, or where node finds it). Where one is missing it says so: SKIP: why.
+// (in $PLAYWRIGHT, a folder with node_modules, in build/npm, where `tools/setup browser` puts it, or where node finds it).
+// Where one is missing it says so: SKIP: why.
 // A line for each test, ok or not ok, as TAP. SHOTS=DIR keeps screenshots at 1280 and 390 pixels, light and dark.
 "use strict";
 const { execFileSync, spawn, spawnSync } = require("child_process");
@@ -22,14 +23,14 @@ function skip(why) {
 }
 
 function findPlaywright() {
-  const places = [process.env.PLAYWRIGHT, top, process.cwd()].filter(Boolean);
+  const places = [process.env.PLAYWRIGHT, path.join(top, "build/npm"), top, process.cwd()].filter(Boolean);
   const root = spawnSync("npm", ["root", "-g"], { encoding: "utf8" });
   if (root.status === 0) places.push(path.dirname(root.stdout.trim()));
   for (const name of ["playwright-core", "playwright"])
     try {
       return require(require.resolve(name, { paths: places }));
     } catch (e) { /* the next */ }
-  skip("playwright-core is not installed (npm install playwright-core, and say where: PLAYWRIGHT=DIR)");
+  skip("playwright-core is not installed (tools/setup browser)");
 }
 
 function findChromium() {
@@ -38,11 +39,14 @@ function findChromium() {
     const found = spawnSync("sh", ["-c", "command -v " + name], { encoding: "utf8" });
     if (found.status === 0) return found.stdout.trim();
   }
-  skip("there is no Chromium (apt-get install chromium)");
+  skip("there is no Chromium (tools/setup browser)");
 }
 
 const { chromium } = findPlaywright();
 const executablePath = findChromium();
+// Root has no sandbox, and nothing may be looked up on a network.
+const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync"];
 const work = fs.mkdtempSync(path.join(os.tmpdir(), "atvi-browser-"));
 const model = path.join(top, "examples/cold/cold.atvi");
 let browser, failed = 0;
@@ -323,7 +327,7 @@ async function prepare() {
     fs.rmSync(work, { recursive: true, force: true });
     process.exit(1);
   }
-  browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  browser = await chromium.launch({ executablePath, args });
   let number = 0;
   for (const name in tests)
     try {

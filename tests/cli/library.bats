@@ -92,3 +92,25 @@ END
   g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror "-I$TOP/include" main.cpp -o main "-L$BUILD" "-Wl,-rpath,$BUILD" -latvi
   ./main
 }
+
+@test "make install and uninstall cope with blanks, and leave nothing behind" {
+  [ "$BUILD" = "$TOP/build" ] && [ -e "$BUILD/libatvi.so" ] || skip "make install is for build/"
+  to="$PWD/a root" under="/opt/my tools"
+  mkdir -p "$to$under/share/doc" && echo mine >"$to$under/share/doc/other"
+  make -C "$TOP" install DESTDIR="$to" PREFIX="$under" >log 2>&1 || { cat log; return 1; }
+  [ "$("$to$under/bin/atvi" --version)" = "$("$ATVI" --version)" ]
+  [ -e "$to$under/include/atvi/core.h" ]
+  make -C "$TOP" uninstall DESTDIR="$to" >log 2>&1 || { cat log; return 1; }
+  [ "$(find "$to" ! -type d)" = "$to$under/share/doc/other" ]
+  [ -z "$(find "$to" -name 'atvi*')" ]
+}
+
+@test "the version is defined in one place" {
+  "$TOP/tools/version" --check
+  cp -r "$TOP/include" "$TOP/tools" . && mkdir r && cp "$TOP/r/DESCRIPTION" r
+  tools/version 7.8.9
+  [ "$(tools/version)" = 7.8.9 ] && grep -qx 'Version: 7.8.9' r/DESCRIPTION && tools/version --check
+  sed -i 's/7.8.9/7.8.8/' r/DESCRIPTION
+  run ! tools/version --check
+  run -2 tools/version 1.x
+}

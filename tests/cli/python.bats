@@ -24,6 +24,34 @@ case_() {
 @test "options of the program" { case_ words; }
 @test "program and library are found" { case_ found; }
 
+@test "data frames, xarray and ArviZ" {
+  find_python numpy pandas xarray
+  PYTHONPATH=$TOP/python PYTHONDONTWRITEBYTECODE=1 ATVI=$ATVI "$PYTHON" "$TOP/tests/python/test_module.py" frames
+}
+
+@test "pip installs it without a network, and it says that it needs numpy" {
+  find_python ensurepip
+  "$PYTHON" -m venv bare
+  cp -r "$TOP/python" "$TOP/include" .
+  export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+  run -0 bare/bin/pip install ./python
+  grep -q "Successfully installed atvi-$("$TOP/tools/version")\$" <<<"$output"
+  rm -r python
+  [ -e bare/lib/python3*/site-packages/atvi/py.typed ]
+  run ! bare/bin/python -c 'import atvi'
+  grep -q 'ImportError: atvi needs numpy.*pip install numpy' <<<"$output"
+  run -0 bare/bin/pip uninstall -y atvi
+  run ! bare/bin/python -c 'import atvi'
+}
+
+@test "what pip has installed works" {
+  find_python numpy ensurepip
+  export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+  "$PYTHON" -m venv --system-site-packages full
+  run -0 full/bin/pip install "$TOP/python"
+  (cd / && "$BATS_TEST_TMPDIR/full/bin/python" -c 'import atvi; assert "full" in atvi.__file__; print(atvi.fit_density(lambda x: (-x[0] ** 2, -2 * x), ["a"], -9, 9, method="map"))')
+}
+
 @test "the examples of docs/formats.md run" {
   find_python numpy xarray netCDF4
   [ -e "$(dirname "$ATVI")/libatvi.so" ] || skip "no libatvi.so beside atvi"

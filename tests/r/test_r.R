@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# r/atvi.R, in a folder with cold.atvi; ATVI is the program. test_r.R TOP [case]
+# The package atvi, in a folder with cold.atvi; ATVI is the program. test_r.R [case]
 args <- commandArgs(trailingOnly = TRUE)
-source(file.path(args[1], "r", "atvi.R"))
+library(atvi)
 
 fails <- function(expr, word) {
   said <- tryCatch({ expr; "nothing" }, error = conditionMessage)
@@ -35,7 +35,7 @@ cases <- list(
     fails(atvi_fit("cold.atvi", out = "r-ram"), "--force")
   },
   words = function() {
-    said <- function(...) paste(.atvi_argument(...), collapse = " ")
+    said <- function(...) paste(atvi:::.atvi_argument(...), collapse = " ")
     stopifnot(said("exact", FALSE) == "--no-exact", said("exact", TRUE) == "--exact", said("exact", "auto") == "",
               said("tune", FALSE) == "--tune off", said("tune", TRUE) == "--tune on", said("tune", "auto") == "--tune auto",
               said("force", TRUE) == "--force", said("no_report", FALSE) == "", said("max_time", "10m") == "--max-time 10m", said("ess", 1e5) == "--ess 100000")
@@ -84,8 +84,8 @@ cases <- list(
   },
   advice = function() {
     # in words of R, none in those of the command line
-    stopifnot(!grepl("--|atvi check", .atvi_advice), grepl("\\.$", .atvi_advice))
-    stopifnot(.atvi_advised(c("A.", "B.", "C."), c("limit", "none", "limit")) == c(paste("A.", .atvi_advice[["limit"]]), "B.", "C."))
+    stopifnot(!grepl("--|atvi check", atvi:::.atvi_advice), grepl("\\.$", atvi:::.atvi_advice))
+    stopifnot(atvi:::.atvi_advised(c("A.", "B.", "C."), c("limit", "none", "limit")) == c(paste("A.", atvi:::.atvi_advice[["limit"]]), "B.", "C."))
     r <- atvi_density(line, c("level", "slope"), -10, 10, method = "ram", max_iter = 400, ess = 1e5)
     at <- match("limit-precision", unlist(r$summary$message_codes))
     stopifnot(grepl("Raise the limit \\(max_seconds, max_iter\\) or ask for less \\(ess\\)\\.$", r$messages[at]), r$verdict != "ok",
@@ -106,10 +106,21 @@ cases <- list(
     stopifnot(is.character(said), calls < 1000)
     near(atvi_density(line, c("level", "slope"), -10, 10), 0.03)
   },
+  posterior = function() {
+    r <- atvi_fit("cold.atvi", method = "ram", ess = 100, chains = 4, out = "r-posterior")
+    d <- posterior::as_draws(r)
+    stopifnot(posterior::is_draws_df(d), posterior::nchains(d) == 4, identical(posterior::variables(d), c("beta", "gamma", "S0", "R0", "lp__")),
+              posterior::ndraws(d) == nrow(r$draws))
+    s <- posterior::summarise_draws(d)
+    stopifnot(abs(s$mean[1:4] - atvi_mean(r)) < 1e-9, s$rhat < 1.1)
+    w <- atvi_fit("cold.atvi", out = "r-weighted", seed = 1)
+    v <- posterior::as_draws_df(atvi_draws(w, weighted = TRUE))
+    stopifnot(abs(sum(weights(v) * v$beta) - atvi_mean(w)[["beta"]]) < 1e-9)
+  },
   json = function() {
-    x <- .atvi_json(' {"a": [1, -2.5e3, null, true], "b": {"c": "q\\"\\u00e9\\n"}, "d": [], "e": {}} ')
+    x <- atvi:::.atvi_json(' {"a": [1, -2.5e3, null, true], "b": {"c": "q\\"\\u00e9\\n"}, "d": [], "e": {}} ')
     stopifnot(identical(x$a[[2]], -2500), is.na(x$a[[3]]), x$a[[4]], x$b$c == "q\"\u00e9\n", length(x$d) == 0)
-    fails(.atvi_json('{"a" 1}'), "not JSON")
+    fails(atvi:::.atvi_json('{"a" 1}'), "not JSON")
   }
 )
-for (name in if (length(args) > 1) args[2] else names(cases)) cases[[name]]()
+for (name in if (length(args)) args[1] else names(cases)) cases[[name]]()
