@@ -74,7 +74,7 @@ def check_codes(top):
     wrong += [f"docs/messages.md: {name} has '{row.get(name)}', want '{said}'" for key, said in advice.items()
               if row.get(name := code.get(key)) != said]
     wrong += [f"docs/messages.md: {name} is not a code" for name in row if name not in code.values()]
-    for file, pattern in (("python/atvi/density.py", r'(?m)^    "([a-z-]+)": (.*),$'), ("r/atvi.R", r'(?m)^  "([a-z-]+)" = (.*)[,)]$')):
+    for file, pattern in (("python/atvi/density.py", r'(?m)^    "([a-z-]+)": (.*),$'), ("r/R/density.R", r'(?m)^  "([a-z-]+)" = (.*)[,)]$')):
         wrong += [f"{file}: {name} is not a code" for name in entries(top, file, pattern) if name not in code.values()]
     return wrong
 
@@ -94,7 +94,7 @@ def self_test():
         ({"src/core/message.c": '[ATVI_CODE_RHAT] = "rhat",'}, 1),
         ({"src/core/message.c": '[ATVI_CODE_RHAT] = "rhat",', "docs/messages.md": "| `rhat` | apart | Wait. |",
           "src/app/advice.c": '[ATVI_CODE_RHAT] = "Run "\n "longer.",'}, 1),
-        ({"docs/messages.md": "| `gone` | once | |", "r/atvi.R": '  "gone" = "Wait.")', "python/atvi/density.py": '    "gone": "Wait.",'}, 3),
+        ({"docs/messages.md": "| `gone` | once | |", "r/R/density.R": '  "gone" = "Wait.")', "python/atvi/density.py": '    "gone": "Wait.",'}, 3),
     ]
     failed = 0
     for extra, want in cases:
