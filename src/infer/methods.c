@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The list of methods: a new one is an entry here (docs/dev/add-a-method.md). */
 #include "infer/fit.h"
-#include "infer/map.h"
+#include "infer/optimum.h"
 #include "infer/nuts.h"
 #include "infer/ram.h"
 #include "infer/vi.h"
@@ -65,10 +65,10 @@ static atvi_status run_nuts(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_pl
 }
 
 static atvi_status run_map(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_map_opts map = atvi_map_defaults();
+  atvi_optimum_opts map = atvi_optimum_defaults();
   map.seed = p->o.seed;
   if (p->o.max_seconds > 0) map.max_seconds = p->o.max_seconds;
-  return atvi_map_run(ctx, ev, &map, NULL, out);
+  return atvi_optimum_run(ctx, ev, &map, NULL, out);
 }
 
 /* ---- the list ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Maximum of the posterior from several starts, and the normal (Laplace) approximation there. */
-#ifndef ATVI_INFER_MAP_H
-#define ATVI_INFER_MAP_H
+#ifndef ATVI_INFER_OPTIMUM_H
+#define ATVI_INFER_OPTIMUM_H
 
 #include "atvi/draws.h"
 #include "model/evaluator.h"
@@ -13,7 +13,7 @@ typedef struct {
   int max_evals;      /* evaluations per search, >= 10 */
   atvi_idx draws;     /* draws delivered, >= 4 */
   double max_seconds; /* wall-clock limit, > 0; HUGE_VAL: none */
-} atvi_map_opts;
+} atvi_optimum_opts;
 
 typedef struct {
   double log_post;
@@ -38,9 +38,9 @@ typedef struct {
   atvi_idx n_uninformed;
   const char **
       uninformed; /* [n_uninformed] combinations that the data leave as wide as the prior: "beta - 0.7 gamma" */
-} atvi_map_info;
+} atvi_optimum_info;
 
-atvi_map_opts atvi_map_defaults(void);
+atvi_optimum_opts atvi_optimum_defaults(void);
 
 /* Maximises log prior + log likelihood within the box. The target must give gradients. opts NULL: defaults.
  * Parameters that end at a bound are held there: the normal approximation is for the others, and theirs is
@@ -48,8 +48,8 @@ atvi_map_opts atvi_map_defaults(void);
  * approximation cut to the box, but for the first, which is the maximum itself; info may be NULL, else it belongs to the caller.
  * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no starting point, or none with a gradient), ESTOP (stopped), ELIMIT (out of
  * time, before the first search ended). *out and *info are NULL on error. */
-ATVI_CHECKED atvi_status atvi_map_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_map_opts *opts,
-                                      atvi_map_info **info, atvi_draws **out);
-void atvi_map_info_free(atvi_map_info *info); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_optimum_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_optimum_opts *opts,
+                                          atvi_optimum_info **info, atvi_draws **out);
+void atvi_optimum_info_free(atvi_optimum_info *info); /* NULL is fine */
 
 #endif
