@@ -19,14 +19,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_STEP 1e-3
-#define SECOND_STEP 0.1 /* of the conditional standard deviation */
-#define FLAT 0.1
-#define WIDE 0.6        /* of the variance: 0.8 of the standard deviation, less some for the floor */
-#define FLOOR 0.0625    /* least curvature: never wider than four prior standard deviations */
-#define DEFINITE 1e-3   /* curvature below it is none */
-#define SMALL_PART 0.15 /* coefficients below this share of the largest are not named */
-enum { TRIES = 1000 };
+#define FIRST_STEP 1e-3 /* prior standard deviations, to find the widths */
+#define SECOND_STEP 0.1 /* conditional standard deviations */
+#define FLAT 0.1        /* curvature of the log likelihood that narrows the prior by 5 % */
+#define WIDE 0.6     /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
+#define FLOOR 0.0625 /* least curvature: never wider than four prior standard deviations */
+#define DEFINITE 1e-3   /* curvature below which there is none: the error of differences */
+#define SMALL_PART 0.15 /* share of the largest coefficient below which a coefficient is not named */
+enum { TRIES = 1000 };  /* draws per draw wanted, to find one in the box: a share of 1e-3 is seen */
 
 typedef struct {
   double *theta, *gp, *gl; /* [d][2k] */
@@ -125,7 +125,7 @@ static atvi_status set_normal(atvi_laplace *l, atvi_optimum_info *info) {
     for (atvi_idx i = 0; i < k; i++) g += l->slope[l->free[i]] * l->vector[i * k + e];
     info->gap += 0.5 * g * g / l->value[e];
   }
-  info->converged = info->gap < 0.01;
+  info->converged = info->gap < ATVI_OPTIMUM_RISE;
   for (atvi_idx a = 0; a < k; a++)
     for (atvi_idx b = 0; b < k; b++) {
       double c = 0;

@@ -4,25 +4,25 @@
  * likely mode and its rivals are found. Two results belong to the same optimum if no barrier lies on the
  * line between them: on a ridge the searches stop anywhere. */
 #include "infer/optimum.h"
-#include "infer/deliver.h"
+#include "infer/fit.h"
 #include "infer/laplace.h"
 #include "infer/start.h"
 #include "math/optim.h"
 #include <math.h>
 #include <string.h>
 
-#define TOL_GRAD 1e-8 /* relative to 1 + |log posterior|, per prior standard deviation */
-#define BARRIER 0.05  /* log posterior may dip so much on the line between two results of one optimum */
-#define RIVAL 5.0     /* optima within so many nats of the best are told */
-#define AT_BOUND 1e-9 /* distance in prior standard deviations that counts as being at the bound */
-static const char GRADIENT[] = "the gradient was not finite";
-#define LAST_RISE 0.01 /* of the log posterior between there and the bound, at most */
-#define RUNAWAY 1e6    /* a rise of so many nats to come is no maximum missed but none at all */
+/* Relative to 1 + |log posterior|, per prior standard deviation: what its differences can show. */
+#define TOL_GRAD 1e-8
+#define BARRIER 0.05  /* nats that the log posterior may dip on the line between two results of one optimum */
+#define RIVAL 5.0     /* report optima within this many nats of the best: e^-5 is 1 draw in 150 */
+#define AT_BOUND 1e-9 /* prior standard deviations from a bound that count as being there: rounding */
+#define RUNAWAY 1e6   /* nats that the log posterior could still rise: it has no maximum */
 enum {
-  BETWEEN = 3, /* points looked at on such a line */
-  MODES_TOLD = 3,
-  VALUES_TOLD = 4
+  BETWEEN = 3,     /* points looked at on the line between two results */
+  MODES_SHOWN = 3, /* other modes in messages; the rest is counted */
+  VALUES_SHOWN = 4 /* parameters of each */
 };
+static const char GRADIENT[] = "the gradient was not finite";
 
 typedef struct {
   atvi_evaluator *ev;
@@ -267,14 +267,15 @@ static atvi_status list_optima(maximiser *m, atvi_optimum_info *info) {
   return ATVI_OK;
 }
 
-/* At a bound, and the density falls from it. Where it still rises on the last bit of the way, there is no maximum. */
+/* At a bound, and the density falls from it. Where it still rises on the last bit of the way, there is no
+ * maximum. */
 static void find_bounds(maximiser *m, atvi_optimum_info *info, const double *slope) {
   const atvi_target *t = atvi_evaluator_target(m->ev);
   for (atvi_idx j = 0; j < info->d; j++) {
     double near = AT_BOUND * m->starts->scale[j];
     double below = info->mode[j] - t->param[j].lower, above = t->param[j].upper - info->mode[j];
-    if (below <= near && slope[j] < 0 && -slope[j] * below < LAST_RISE) info->at_bound[j] = -1;
-    if (above <= near && slope[j] > 0 && slope[j] * above < LAST_RISE) info->at_bound[j] = 1;
+    if (below <= near && slope[j] < 0 && -slope[j] * below < ATVI_OPTIMUM_RISE) info->at_bound[j] = -1;
+    if (above <= near && slope[j] > 0 && slope[j] * above < ATVI_OPTIMUM_RISE) info->at_bound[j] = 1;
   }
 }
 
@@ -352,17 +353,17 @@ static atvi_idx n_rival(const atvi_optimum_info *info) {
 
 /* Where the other maxima are; they are sorted, so the rivals come first. */
 static atvi_status say_rivals(const atvi_optimum_info *info, const atvi_target *t, atvi_draws *d) {
-  atvi_idx n = n_rival(info), shown = n <= MODES_TOLD ? n : MODES_TOLD;
+  atvi_idx n = n_rival(info), shown = n <= MODES_SHOWN ? n : MODES_SHOWN;
   for (atvi_idx k = 1; k <= shown; k++) {
     const atvi_optimum *o = &info->optimum[k];
     const char *at = "";
-    for (atvi_idx j = 0; j < info->d && j < VALUES_TOLD && at; j++)
+    for (atvi_idx j = 0; j < info->d && j < VALUES_SHOWN && at; j++)
       at = atvi_pool_printf(info->pool, "%s%s%s = %.4g", at, j ? ", " : "", t->param[j].name, o->theta[j]);
     if (!at) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "map: messages");
     ATVI_TRY(atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_MODE,
         "There is another mode at %s%s, with log posterior %.2f (best %.2f; found by %d and %d searches).",
-        at, info->d > VALUES_TOLD ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
+        at, info->d > VALUES_SHOWN ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
         info->optimum[0].hits));
   }
   return n > shown ? atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_MODE, "And %td more such modes.", n - shown)
@@ -410,7 +411,7 @@ static atvi_status deliver(maximiser *m, atvi_optimum_info *info, atvi_draws **o
   const atvi_target *t = atvi_evaluator_target(m->ev);
   atvi_laplace *l;
   ATVI_TRY(atvi_laplace_at(m->ctx, m->ev, m->starts->scale, info, &l));
-  ATVI_TRY(atvi_deliver_new(m->ctx, t, m->opts.draws, 1, false, out));
+  ATVI_TRY(atvi_fit_draws_new(m->ctx, t, m->opts.draws, 1, false, out));
   atvi_draws *d = *out;
   double share = atvi_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
   for (atvi_idx j = 0; j < t->d; j++) d->x[j * d->n] = info->mode[j];
@@ -418,7 +419,7 @@ static atvi_status deliver(maximiser *m, atvi_optimum_info *info, atvi_draws **o
   if (info->gap < RUNAWAY) d->made.modes = 1 + (double)n_rival(info);
   atvi_evaluator_run(
       m->ev, &(atvi_batch){.B = d->n, .theta = d->x, .log_prior = d->log_prior, .log_lik = d->log_lik});
-  atvi_deliver_derived(m->ev, d);
+  atvi_fit_derived(m->ev, d);
   d->chains = false;
   d->made.log_evidence = atvi_laplace_evidence(l, t, info, share);
   d->made.efficiency = info->definite && share > 0 ? effective_share(l, info, d) : 0;
