@@ -94,7 +94,7 @@ def check(top):
 def self_test():
     """(what is written, how many complaints it must give)"""
     base = {"include/atvi/core.h": "", "include/atvi/target.h": '#include "atvi/core.h"', "src/core/core.h": "",
-            "src/math/rng.h": "", "src/draws/draws.h": "", "src/io/csv.h": "", "src/infer/ram.h": "",
+            "src/math/rng.h": "", "src/draws/draws.h": "", "src/io/csv.h": "", "src/infer/chains.h": "",
             "src/diag/summary.h": "", "src/app/app.h": ""}
     cases = [
         ({"src/math/a.c": '#include "rng.h"\n#include "core/core.h"\n#include <math.h>'}, 0),
@@ -104,7 +104,7 @@ def self_test():
         ({"src/math/a.c": '#include "draws/draws.h"'}, 1),
         ({"src/draws/a.c": '#include "io/csv.h"'}, 1),
         ({"src/infer/a.c": '#include "diag/summary.h"'}, 1),
-        ({"src/diag/a.c": '  #  include "../infer/ram.h"'}, 1),
+        ({"src/diag/a.c": '  #  include "../infer/chains.h"'}, 1),
         ({"src/core/a.c": '#include "app/app.h"\n#include "math/rng.h"'}, 2),
         ({"src/lang/a.c": '#include "atvi/target.h"'}, 1),
         ({"src/lang/a.c": '#include "nowhere.h"'}, 1),

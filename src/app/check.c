@@ -2,38 +2,27 @@
 /* atvi check: what was read, is the gradient right, what does an evaluation cost. */
 #include "app/common.h"
 #include "diag/score.h"
+#include "infer/gradient.h"
 #include "io/text.h"
 #include "sim/record.h"
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const double STEP_TO_BOUND = 1e-3; /* of the distance to a bound, at most, is a step */
-/* Agreement wanted, relative to max(|g_i|, floor max |g|). */
-static const double TOL_GRAD = 1e-5;
-/* Of emulators: rounding grows with the condition of their covariance matrix, 1e10 and more where the simulator is smooth. Tests have the
- * gradient at better ones. */
-static const double TOL_EMULATED = 1e-3;
-static const double FLOOR = 1e-3;
-static const double FLOOR_EMULATED = 0.05; /* the same rounding in a direction that hardly matters */
 enum {
   DRAWS = 64 * ATVI_LANES, /* draws from the prior that are tried */
   BEST = 4 * ATVI_LANES,   /* those that fit the data best: a posterior is near there */
   POINTS = 10,             /* of these the gradient is checked at */
-  SOME = 64,               /* coordinates differenced at a time */
 };
 
 typedef struct {
   atvi_ctx *ctx;
   const atvi_loaded *l;
-  double *theta, *grad_p, *grad_l, *batch, *lp, *ll, *error;
-  atvi_outcome *outcome;
-  double worst; /* relative difference */
-  atvi_idx worst_i;
-  int points;
   atvi_idx n_best, failed;
-  double *best;      /* [d][n_best] */
-  atvi_outcome last; /* how the last of the failed ended */
+  /* [d][n_best] */
+  double *best;
+  /* how the last of the failed ended */
+  atvi_outcome last;
 } checking;
 
 static void bounds(atvi_text *out, double x) {
@@ -141,71 +130,6 @@ static void describe(atvi_text *out, const atvi_model *m) {
   atvi_text_add(out, "\n");
 }
 
-/* Step of relative size `rel` for coordinate i that stays inside the box. */
-static double step_for(const atvi_param *p, double x, double rel) {
-  double scale = fabs(x) > 0 ? fabs(x) : 1;
-  if (isfinite(p->lower) && isfinite(p->upper)) scale = fmax(scale, 0.01 * (p->upper - p->lower));
-  double h = rel * scale;
-  /* a density may be steep towards a bound: stay well within the distance to it */
-  if (isfinite(p->lower)) h = fmin(h, STEP_TO_BOUND * (x - p->lower));
-  if (isfinite(p->upper)) h = fmin(h, STEP_TO_BOUND * (p->upper - x));
-  return h;
-}
-
-/* Central differences of coordinates first .. last-1 at c->theta, everything adaptive frozen: error[i] becomes the relative
- * difference to the gradient if that is smaller. */
-static void check_some(checking *c, atvi_idx first, atvi_idx last, double rel, double largest,
-                       double *error) {
-  const atvi_target *t = c->l->target;
-  atvi_idx d = t->d, B = 2 * (last - first);
-  void *work = atvi_evaluator_work(c->l->ev);
-  for (atvi_idx i = 0; i < d; i++)
-    for (atvi_idx j = 0; j < B; j++) {
-      double h = step_for(&t->param[i], c->theta[i], rel);
-      c->batch[i * B + j] = c->theta[i] + (first + j / 2 == i ? (j % 2 ? h : -h) : 0);
-    }
-  atvi_batch many = {B, c->batch, c->lp, c->ll, NULL, NULL, c->outcome};
-  if (t->ops->eval_frozen)
-    t->ops->eval_frozen(t->self, work, c->theta, &many);
-  else
-    t->ops->eval(t->self, work, &many);
-  for (atvi_idx i = first; i < last; i++) {
-    atvi_idx j = 2 * (i - first);
-    double up = c->lp[j + 1] + c->ll[j + 1], down = c->lp[j] + c->ll[j];
-    double h = c->batch[i * B + j + 1] - c->batch[i * B + j], g = c->grad_p[i] + c->grad_l[i];
-    double least = c->l->model->emulated ? FLOOR_EMULATED : FLOOR;
-    double off = fabs(g - (up - down) / h) / fmax(fmax(fabs(g), least * largest), 1e-300);
-    if (off < error[i]) error[i] = off; /* NaN is no improvement */
-  }
-}
-
-static double tolerance(const checking *c) { return c->l->model->emulated ? TOL_EMULATED : TOL_GRAD; }
-
-/* false: the point cannot be evaluated. A difference has an error of truncation that grows with its step and one of rounding that
- * shrinks with it, more than its value tells where the model subtracts like numbers: the best of several steps counts. */
-static bool check_point(checking *c) {
-  static const double steps[] = {1e-5, 1e-4, 1e-6, 1e-3};
-  const atvi_target *t = c->l->target;
-  double lp, ll, largest = 0, worst = HUGE_VAL;
-  atvi_outcome outcome;
-  atvi_batch one = {1, c->theta, &lp, &ll, c->grad_p, c->grad_l, &outcome};
-  t->ops->eval(t->self, atvi_evaluator_work(c->l->ev), &one);
-  if (outcome != ATVI_RUN_OK || !isfinite(lp + ll)) return false;
-  for (atvi_idx i = 0; i < t->d; i++) {
-    largest = fmax(largest, fabs(c->grad_p[i] + c->grad_l[i]));
-    c->error[i] = HUGE_VAL;
-  }
-  for (int k = 0; k < 4 && worst > tolerance(c); k++) {
-    for (atvi_idx i = 0; i < t->d; i += SOME)
-      check_some(c, i, i + SOME < t->d ? i + SOME : t->d, steps[k], largest, c->error);
-    worst = 0;
-    for (atvi_idx i = 0; i < t->d; i++) worst = fmax(worst, c->error[i]);
-  }
-  for (atvi_idx i = 0; i < t->d; i++)
-    if (c->error[i] > c->worst) c->worst = c->error[i], c->worst_i = i;
-  return true;
-}
-
 /* Draws from the prior, and of those that can be evaluated the best. */
 static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   const atvi_target *t = c->l->target;
@@ -229,13 +153,12 @@ static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   return ATVI_OK;
 }
 
-static void check_gradient(checking *c, atvi_text *out, bool *ok) {
+static atvi_status check_gradient(checking *c, atvi_text *out, bool *ok) {
   const atvi_target *t = c->l->target;
-  for (atvi_idx k = 0; k < c->n_best && c->points < POINTS; k++) {
-    for (atvi_idx i = 0; i < t->d; i++) c->theta[i] = c->best[i * c->n_best + k];
-    c->points += check_point(c);
-  }
-  *ok = c->points > 0 && c->worst <= tolerance(c);
+  atvi_gradient_info y;
+  ATVI_TRY(atvi_gradient_compare(c->ctx, c->l->ev, c->n_best < POINTS ? c->n_best : POINTS, c->n_best,
+                                 c->best, 0, &y));
+  *ok = y.points > 0 && y.wrong_somewhere == 0;
   if (c->n_best == 0)
     atvi_text_add(
         out,
@@ -243,15 +166,16 @@ static void check_gradient(checking *c, atvi_text *out, bool *ok) {
         DRAWS, atvi_outcome_word(c->last), atvi_advice(atvi_outcome_code(c->last)));
   else
     atvi_text_add(out,
-                  "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %d "
+                  "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "
                   "best of %d draws from the prior\n",
-                  *ok ? "ok" : "WRONG", c->worst, t->param[c->worst_i].name, c->points, DRAWS);
+                  *ok ? "ok" : "WRONG", y.off, t->param[y.off_param].name, y.points, DRAWS);
   if (c->n_best > 0 && !*ok && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45)
     atvi_text_add(out, "            A stiff model does this to the default solver: try the line 'solver "
                        "stiff' in the model.\n");
   if (c->n_best > 0 && c->failed)
     atvi_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
                   atvi_outcome_word(c->last));
+  return ATVI_OK;
 }
 
 /* Seconds per point of batched evaluation on all threads, the least of a few trials. */
@@ -298,18 +222,11 @@ static atvi_status check_solver(checking *c, atvi_loaded *l, atvi_text *out) {
 
 static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_t seed, const char **text,
                          bool *ok) {
-  atvi_idx d = l->target->d;
   checking c = {.ctx = ctx, .l = l};
-  atvi_idx B = 2 * (d < SOME ? d : SOME);
-  double *room = atvi_pool_take(pool, (size_t)(4 * d + 2 * B + d * B), sizeof *room);
-  c.outcome = atvi_pool_take(pool, (size_t)B, sizeof *c.outcome);
-  if (!room || !c.outcome) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  c.theta = room, c.grad_p = room + d, c.grad_l = room + 2 * d;
-  c.error = room + 3 * d, c.lp = room + 4 * d, c.ll = c.lp + B, c.batch = c.ll + B;
   atvi_text out = {.pool = pool};
   describe(&out, l->model);
   ATVI_TRY(choose(&c, pool, seed));
-  check_gradient(&c, &out, ok);
+  ATVI_TRY(check_gradient(&c, &out, ok));
   ATVI_TRY(check_solver(&c, l, &out));
   ATVI_TRY(check_cost(&c, pool, seed, &out));
   const char *note;

@@ -1,108 +1,278 @@
 /* SPDX-License-Identifier: MIT */
 #include "infer/chains.h"
-#include "infer/deliver.h"
+#include "infer/fit.h"
+#include "math/rng.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KEEP_LEAST = 4 }; /* states per chain without which nothing is delivered */
-#define FEW_STARTS 0.5   /* share of evaluable prior draws below which the user is told */
+enum {
+  CHAINS_MOST = 1024, /* chains; more would each be too short to judge */
+  STORE_ESS = 5120,   /* effective draws that the store has room for, at least; five times the default */
+  STORE_MIN = 64,     /* states per chain, at least: R-hat of fewer is noise */
+};
+/* Good checkpoints in a row: stopping at the first favours chains that have not seen the tails yet. */
+enum { PASSES = 2 };
+#define BLOCK_S 0.1     /* seconds of a block: stop requests are heard in time, threads seldom wait */
+#define CHECK_RATIO 1.2 /* of the iterations at two checkpoints: a run is at most two fifths too long */
+/* Nats of log mass below the best chain: e^-10 is not seen in 1e4 draws, and the masses err by some nats. */
+#define LOST 20.0
+
+/* ---- options ---- */
+
+atvi_chains_opts atvi_chains_defaults(void) {
+  return (atvi_chains_opts){.seed = 1,
+                            .chains = 16,
+                            .ess = 1000,
+                            .rhat = 1.01,
+                            .max_iter = 500000,
+                            .max_seconds = HUGE_VAL,
+                            .candidates = 50,
+                            .accept = 0.8,
+                            .max_depth = 10};
+}
+
+static atvi_status check_opts(const atvi_chains *c) {
+  const atvi_chains_opts *o = &c->opts;
+  const struct {
+    bool good;
+    const char *name;
+    double value;
+    const char *want;
+  } rule[] = {
+      {o->chains >= 1 && o->chains <= CHAINS_MOST, "chains", o->chains, ">= 1 and <= 1024"},
+      {o->ess > 0 && o->ess <= ATVI_CHAINS_ESS_MOST, "ess", o->ess,
+       "> 0 and <= 1e5: draws are kept in memory"},
+      {o->rhat > 1, "rhat", o->rhat, "> 1"},
+      {o->max_iter >= 16 && o->max_iter < (atvi_idx)UINT32_MAX, "max_iter", (double)o->max_iter,
+       ">= 16 and < 2^32"},
+      {o->max_seconds > 0, "max_seconds", o->max_seconds, "> 0"},
+      {o->candidates >= 1, "candidates", o->candidates, ">= 1"},
+      {o->accept > 0 && o->accept < 1, "accept", o->accept, "> 0 and < 1"},
+      {o->max_depth >= 1 && o->max_depth <= 20, "max_depth", o->max_depth, ">= 1 and <= 20"},
+  };
+  for (size_t k = 0; k < sizeof rule / sizeof *rule; k++)
+    if (!rule[k].good)
+      return ATVI_FAIL(c->ctx, ATVI_EINVAL, "%s: %s = %.10g, want %s", c->ops->name, rule[k].name,
+                       rule[k].value, rule[k].want);
+  return ATVI_OK;
+}
+
+/* ---- the store ---- */
+
+atvi_status atvi_chains_open(atvi_chains *c) {
+  int threads = atvi_ctx_threads(c->ctx);
+  size_t m = (size_t)c->opts.chains, d = (size_t)atvi_evaluator_target(c->ev)->d;
+  c->m = (atvi_idx)m;
+  c->d = (atvi_idx)d;
+  c->thin = 1;
+  c->block = 1;
+  c->seen = (atvi_quality){NAN, NAN};
+  c->room = (atvi_idx)(c->plan.states_per_ess * fmax(STORE_ESS, c->opts.ess) / (double)m) / 2 * 2;
+  if (c->room < STORE_MIN) c->room = STORE_MIN;
+  c->store = atvi_pool_take(c->pool, (size_t)c->plan.rows * m * (size_t)c->room, sizeof *c->store);
+  c->reached = atvi_pool_take(c->pool, (size_t)c->plan.groups, sizeof *c->reached);
+  c->quality = atvi_pool_take(c->pool, d, sizeof *c->quality);
+  c->mass = atvi_pool_take(c->pool, 2 * m, sizeof *c->mass);
+  c->moved = atvi_pool_take(c->pool, m, sizeof *c->moved);
+  c->work = atvi_pool_take(c->pool, (size_t)threads, sizeof *c->work);
+  for (int k = 0; k < threads && c->work; k++)
+    c->work[k] =
+        atvi_pool_take(c->pool, m * (size_t)c->room + atvi_stat_work(c->m, c->room), sizeof **c->work);
+  if (atvi_pool_failed(c->pool))
+    return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "%s: %zu chains, d = %zu", c->ops->name, m, d);
+  c->log_pi = c->mass + m;
+  return ATVI_OK;
+}
+
+double *atvi_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
+                         atvi_idx stride, double log_prior, double log_lik) {
+  atvi_idx n = iteration - c->plan.from, row = c->m * c->room;
+  if (n < 1 || n % c->thin != 0) return NULL;
+  double *to = c->store + chain * c->room + n / c->thin - 1;
+  for (atvi_idx j = 0; j < c->d; j++, to += row) *to = x[j * stride];
+  to[0] = log_prior;
+  to[row] = log_lik;
+  return to + 2 * row;
+}
+
+atvi_kept atvi_chains_kept(const atvi_chains *c) {
+  atvi_idx skip = c->done / c->plan.part > c->plan.discard ? c->done / c->plan.part : c->plan.discard;
+  atvi_idx first = (skip - c->plan.from) / c->thin, last = (c->done - c->plan.from) / c->thin;
+  return (atvi_kept){first, last > first ? last - first : 0};
+}
+
+void atvi_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x) {
+  for (atvi_idx k = 0; k < c->m; k++)
+    memcpy(x + k * kept.n, atvi_chains_row(c, row, k) + kept.first, (size_t)kept.n * sizeof *x);
+}
+
+/* Drops every second stored state: what is left are the 2nd, 4th, ... */
+static void halve(atvi_chains *c) {
+  for (atvi_idx k = 0; k < c->plan.rows * c->m; k++) {
+    double *s = c->store + k * c->room;
+    for (atvi_idx i = 0; i < c->room / 2; i++) s[i] = s[2 * i + 1];
+  }
+  c->thin *= 2;
+}
 
 /* ---- agreement ---- */
 
-void atvi_criteria_carve(atvi_arena *a, atvi_criteria *j, atvi_idx d, atvi_idx m, atvi_idx n) {
-  ATVI_TAKE(a, j->quality, d);
-  ATVI_TAKE(a, j->work, j->workers);
-  for (int i = 0; i < j->workers; i++) {
-    double *room;
-    ATVI_TAKE(a, room, (size_t)(m * n) + atvi_stat_work(m, n));
-    if (a->base) j->work[i] = room;
-  }
-}
-
-static atvi_quality judge_one(const atvi_chains *c, const atvi_criteria *j, atvi_idx param, int worker) {
-  atvi_idx n = c->last - c->first;
-  double *x = j->work[worker], *work = x + c->m * n;
-  for (atvi_idx k = 0; k < c->m; k++)
-    memcpy(x + k * n, c->store + (param * c->m + k) * c->room + c->first, (size_t)n * sizeof *x);
-  atvi_convergence v = atvi_converge(c->m, n, x, work);
+static atvi_quality judge_row(const atvi_chains *c, atvi_idx row, int worker) {
+  atvi_kept kept = atvi_chains_kept(c);
+  double *x = c->work[worker];
+  atvi_chains_copy_row(c, kept, row, x);
+  atvi_convergence v = atvi_converge(c->m, kept.n, x, x + c->m * kept.n);
   return (atvi_quality){.rhat = v.rhat,
                         .ess = isnan(v.ess_tail) || v.ess_tail < v.ess_bulk ? v.ess_tail : v.ess_bulk};
 }
 
-typedef struct {
-  const atvi_chains *c;
-  atvi_criteria *j;
-} judge_job;
-
 static void judge_item(void *arg, atvi_idx param, int worker) {
-  const judge_job *job = arg;
-  job->j->quality[param] = judge_one(job->c, job->j, param, worker);
+  atvi_chains *c = arg;
+  c->quality[param] = judge_row(c, param, worker);
 }
 
-/* How far from the criteria: share of the way, 1 and more is there. */
-static double share_of(const atvi_criteria *j, atvi_quality q) {
-  double rhat = (j->rhat - 1) / fmax(q.rhat - 1, 1e-9), ess = q.ess / j->ess;
+/* How far from the criteria: share of the way, above 1 is there. */
+static double share_of(const atvi_chains *c, atvi_quality q) {
+  double rhat = (c->opts.rhat - 1) / fmax(q.rhat - 1, 1e-9), ess = q.ess / c->opts.ess;
   if (!(q.rhat >= 0) || !(q.ess >= 0)) return 0;
   return fmin(rhat, ess);
 }
 
-bool atvi_chains_judge(atvi_ctx *ctx, const atvi_chains *c, atvi_criteria *j, double *share,
-                       atvi_quality *worst) {
-  atvi_quality q = judge_one(c, j, j->worst, 0);
-  *share = share_of(j, q);
-  if (*share > 1) {
-    judge_job job = {c, j};
-    atvi_parallel(ctx, c->d, judge_item, &job);
+double atvi_chains_share(const atvi_chains *c, atvi_idx row) { return share_of(c, judge_row(c, row, 0)); }
+
+/* A checkpoint, on all threads. The parameter that was worst is looked at first, and while it is not good
+ * enough the others are not looked at, so that checkpoints stay cheap. */
+static bool judge(atvi_chains *c) {
+  c->seen = judge_row(c, c->worst, 0);
+  c->share = share_of(c, c->seen);
+  if (c->share > 1) {
+    atvi_parallel(c->ctx, c->d, judge_item, c);
     for (atvi_idx k = 0; k < c->d; k++) {
-      if (share_of(j, j->quality[k]) >= *share) continue;
-      *share = share_of(j, j->quality[k]);
-      j->worst = k;
+      if (share_of(c, c->quality[k]) >= c->share) continue;
+      c->share = share_of(c, c->quality[k]);
+      c->worst = k;
     }
-    q = j->quality[j->worst];
+    c->seen = c->quality[c->worst];
   }
-  *worst = q;
-  return *share > 1;
+  if (c->ops->further) c->share = fmin(c->share, c->ops->further(c->self));
+  return c->share > 1;
 }
 
-void atvi_chains_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, atvi_quality worst) {
+/* A chain may get caught in a hollow that holds next to none of the posterior. It would stay there, and the
+ * run would never end. Modes that matter are far above LOST: they keep their chains, and R-hat shows them. */
+bool atvi_chains_move_lost(atvi_chains *c) {
+  double *mass = c->mass;
+  atvi_idx best = 0;
+  bool any = false;
+  for (atvi_idx k = 0; k < c->m; k++) {
+    mass[k] = c->ops->mass(c->self, k, &c->log_pi[k]);
+    if (isnan(mass[k])) mass[k] = -HUGE_VAL;
+    if (mass[k] > mass[best]) best = k;
+  }
+  double least = mass[best] - LOST;
+  if (!isfinite(least)) return false;
+  for (atvi_idx k = 0; k < c->m; k++) {
+    if (mass[k] >= least) continue;
+    atvi_rng rng = atvi_rng_at(c->opts.seed, ATVI_STREAM_START, 2, (uint32_t)k);
+    atvi_idx good = (atvi_idx)(atvi_rng_uniform(&rng) * (double)c->m);
+    while (!(mass[good] >= least)) good = (good + 1) % c->m;
+    c->ops->copy(c->self, k, good);
+    c->moved[k] = any = true;
+    c->moved_drop = fmax(c->moved_drop, c->log_pi[best] - c->log_pi[k]);
+    mass[k] = -HUGE_VAL;
+  }
+  return any;
+}
+
+/* ---- running ---- */
+
+static void report(atvi_chains *c, double elapsed_s) {
   char detail[64] = "";
-  if (!isnan(worst.ess)) snprintf(detail, sizeof detail, "R-hat %.3f, ESS %.0f", worst.rhat, worst.ess);
-  atvi_tell_about(
-      ctx, &(atvi_progress){phase, done, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN, worst.rhat, worst.ess});
+  bool warm = isnan(c->seen.ess);
+  const char *phase = c->plan.phase ? c->plan.phase : warm ? "warm-up" : "sampling";
+  double limit = fmax((double)c->done / (double)c->opts.max_iter, elapsed_s / c->opts.max_seconds);
+  c->reported = fmax(c->reported, c->plan.before + (1 - c->plan.before) * fmin(0.999, fmax(c->share, limit)));
+  if (!warm) snprintf(detail, sizeof detail, "R-hat %.3f, ESS %.0f", c->seen.rhat, c->seen.ess);
+  atvi_tell_about(c->ctx, &(atvi_progress){phase, c->reported, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN,
+                                           c->seen.rhat, c->seen.ess});
 }
 
-/* ---- storage ---- */
+static void run_item(void *arg, atvi_idx group, int worker) {
+  atvi_chains *c = arg;
+  c->reached[group] = c->ops->run(c->self, group, worker);
+}
 
-void atvi_chains_halve(const atvi_chains *c) {
-  for (atvi_idx k = 0; k < (c->d + 2) * c->m; k++) {
-    double *s = c->store + k * c->room;
-    for (atvi_idx i = 0; i < c->room / 2; i++) s[i] = s[2 * i + 1];
+/* Runs all chains to iteration `to` in blocks of about BLOCK_S; false: it ended before. */
+static bool run_to(atvi_chains *c, atvi_idx to, atvi_end *end) {
+  while (c->done < to) {
+    double now = atvi_clock_s() - c->begun_s;
+    if (atvi_stop_asked(c->ctx)) return *end = ATVI_END_STOPPED, false;
+    if (now > c->opts.max_seconds) return *end = ATVI_END_LIMIT, false;
+    report(c, now);
+    atvi_idx full = c->plan.from + c->room * c->thin;
+    c->goal = to < full ? to : full;
+    atvi_parallel(c->ctx, c->plan.groups, run_item, c);
+    c->done = c->goal;
+    for (atvi_idx g = 0; g < c->plan.groups; g++)
+      if (c->reached[g] < c->done) c->done = c->reached[g];
+    if (c->done == full) halve(c);
+    if (c->done == c->goal) continue; /* the block was cut short and tells no cost */
+    double each = (atvi_clock_s() - c->begun_s - now) / (double)c->block;
+    c->block =
+        (atvi_idx)fmax(1, BLOCK_S / fmax(each, 1e-6)); /* one that is too short to be timed tells little */
+  }
+  return true;
+}
+
+atvi_end atvi_chains_loop(atvi_chains *c) {
+  atvi_end end = ATVI_END_LIMIT;
+  int passed = 0;
+  for (atvi_idx to; (to = c->ops->warm_up(c->self)) > 0;)
+    if (!run_to(c, to, &end)) return end;
+  for (atvi_idx n = c->plan.first_check - c->plan.from;; n = (atvi_idx)ceil(CHECK_RATIO * (double)n)) {
+    bool last = c->plan.from + n >= c->opts.max_iter;
+    if (!run_to(c, last ? c->opts.max_iter : c->plan.from + n, &end)) return end;
+    bool enough = atvi_chains_kept(c).n * c->m >= c->plan.look_min;
+    passed = enough && judge(c) ? passed + 1 : 0;
+    if (passed == PASSES) return ATVI_END_DONE;
+    if (last) return ATVI_END_LIMIT;
+    if (passed == 0 && c->ops->not_passed) c->ops->not_passed(c->self, enough);
   }
 }
 
 /* ---- delivery ---- */
 
-atvi_status atvi_chains_deliver(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains *c, atvi_end end,
-                                atvi_idx done, atvi_draws **out) {
+atvi_status atvi_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out) {
+  atvi_kept kept = atvi_chains_kept(c);
+  atvi_idx n = c->m * kept.n;
   *out = NULL;
-  atvi_idx n = c->last - c->first, m = c->m;
-  if (n < KEEP_LEAST)
-    return ATVI_FAIL(ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
-                     "ended after %td iterations per chain: too few to keep any draw", done);
-  ATVI_TRY(atvi_deliver_new(ctx, atvi_evaluator_target(ev), m * n, m, false, out));
-  for (atvi_idx j = 0; j < c->d + 2; j++) {
-    double *to = j < c->d ? (*out)->x + j * m * n : j == c->d ? (*out)->log_prior : (*out)->log_lik;
-    for (atvi_idx k = 0; k < m; k++)
-      memcpy(to + k * n, c->store + (j * m + k) * c->room + c->first, (size_t)n * sizeof *to);
-  }
-  atvi_deliver_derived(ev, *out);
-  (*out)->chains = true;
+  if (kept.n < ATVI_CHAINS_LEAST)
+    return ATVI_FAIL(c->ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
+                     "ended after %td iterations per chain: too few to keep any draw", c->done);
+  ATVI_TRY(atvi_fit_draws_new(c->ctx, atvi_evaluator_target(c->ev), n, c->m, false, out));
+  atvi_draws *d = *out;
+  for (atvi_idx j = 0; j < c->d; j++) atvi_chains_copy_row(c, kept, j, d->x + j * n);
+  atvi_chains_copy_row(c, kept, c->d, d->log_prior);
+  atvi_chains_copy_row(c, kept, c->d + 1, d->log_lik);
+  atvi_fit_derived(c->ev, d);
+  d->chains = true;
+  d->made.end = end;
   return ATVI_OK;
 }
 
-atvi_status atvi_chains_say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws *d) {
+static atvi_status say_moved(const atvi_chains *c, atvi_draws *d) {
+  int n = 0;
+  for (atvi_idx k = 0; k < c->m; k++) n += c->moved[k];
+  if (n == 0) return ATVI_OK;
+  return atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
+                        "%d %s caught in a region of negligible probability, its log posterior %.0f "
+                        "lower, and moved to where the others are during warm-up.",
+                        n, n == 1 ? "chain was" : "chains were", c->moved_drop);
+}
+
+static atvi_status say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws *d) {
   int worst = 0;
   for (int k = 1; k < 6; k++)
     if (s->bad[k] > s->bad[worst]) worst = k;
@@ -113,9 +283,54 @@ atvi_status atvi_chains_say_starts(const atvi_starts *s, atvi_idx chains, atvi_d
         chains));
   atvi_idx bad = 0;
   for (int k = 0; k < 6; k++) bad += s->bad[k];
-  if ((double)bad > FEW_STARTS * (double)s->tried)
+  if (2 * bad > s->tried)
     ATVI_TRY(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_STARTS_FAILED,
                             "%td of %td draws from the prior could not be evaluated; most often %s.", bad,
                             s->tried, atvi_outcome_word((atvi_outcome)worst)));
   return ATVI_OK;
+}
+
+/* ---- a whole run ---- */
+
+static atvi_status sample(atvi_chains *c, atvi_starts **s, atvi_draws **out) {
+  const atvi_chains_opts *o = &c->opts;
+  ATVI_TRY(atvi_pool_new(c->ctx, &c->pool));
+  ATVI_TRY(atvi_starts_new(c->ctx, c->ev, o->seed, (atvi_idx)o->chains * o->candidates, s));
+  atvi_idx *index = atvi_pool_take(c->pool, (size_t)o->chains, sizeof *index);
+  if (!index) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "%s: %d chains", c->ops->name, o->chains);
+  ATVI_TRY(c->ops->begin(c->self, *s, index));
+  ATVI_TRY(atvi_chains_open(c));
+  atvi_end end = atvi_chains_loop(c);
+  ATVI_TRY(atvi_chains_deliver(c, end, out));
+  c->ops->made(c->self, &(*out)->made);
+  ATVI_TRY(say_moved(c, *out));
+  return say_starts(*s, c->m, *out);
+}
+
+atvi_status atvi_chains_sample(atvi_chains *c, const atvi_chains_opts *opts, atvi_draws **out) {
+  int64_t count = atvi_evaluator_count(c->ev), failures = atvi_evaluator_failures(c->ev);
+  atvi_starts *s = NULL;
+  *out = NULL;
+  c->opts = *opts;
+  c->begun_s = atvi_clock_s();
+  ATVI_TRY(check_opts(c));
+  atvi_status status = sample(c, &s, out);
+  if (status == ATVI_OK) {
+    atvi_made *made = &(*out)->made;
+    made->method = c->ops->name;
+    made->model = atvi_evaluator_target(c->ev)->name;
+    made->seed = c->opts.seed;
+    made->evaluations = atvi_evaluator_count(c->ev) - count;
+    made->failures = atvi_evaluator_failures(c->ev) - failures;
+    made->ess_wanted = c->opts.ess;
+    made->seconds = atvi_clock_s() - c->begun_s;
+    atvi_tell(c->ctx, "done", 1, made->seconds, "%td draws", (*out)->n);
+  } else {
+    atvi_draws_free(*out);
+    *out = NULL;
+  }
+  if (c->ops->end) c->ops->end(c->self);
+  atvi_starts_free(s);
+  atvi_pool_free(c->pool);
+  return status;
 }

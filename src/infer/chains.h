@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Stored states of several chains: when they agree, thinning, delivery. Shared by the methods that run chains. */
+/* Markov chains: the methods ram and nuts, and their driver, which the exact sampler (vi_exact.c) shares.
+ *
+ * The driver runs groups of chains on threads, keeps their states, judges them at checkpoints, reports
+ * progress, heeds limits and stop requests, and delivers. A method is a table of functions: how a group moves
+ * on, what is adapted when, what is added to the draws.
+ *
+ * Judgement  at checkpoints spaced by a fifth of the way so far. A run ends when R-hat and both ESS are good
+ *            for every parameter at two checkpoints in a row.
+ * Storage    every thin-th state; when the store is full every second one is dropped and thin doubles.
+ *            However long a run is, the store takes 8 (d + 2) states_per_ess max(5120, ess) bytes: 14 MB for
+ *            40 parameters and the defaults.
+ * Threads    a group runs a whole block alone. Where blocks end follows the clock and means nothing to the
+ *            results: random numbers belong to (seed, iteration, chain), adaptation and checkpoints to
+ *            iteration numbers. */
 #ifndef ATVI_INFER_CHAINS_H
 #define ATVI_INFER_CHAINS_H
 
@@ -7,43 +20,184 @@
 #include "infer/start.h"
 
 typedef struct {
-  atvi_idx d, m;        /* parameters, chains */
-  atvi_idx room;        /* states per chain in the store */
-  double *store;        /* [d + 2][m][room]; the last two rows are log prior and log likelihood */
-  atvi_idx first, last; /* the states that count are first .. last-1 */
-} atvi_chains;
+  uint64_t seed;
+  /* 1 to 1024; a multiple of ATVI_LANES is efficient */
+  int chains;
+  /* bulk and tail effective size that every parameter must reach, > 0 and <= ATVI_CHAINS_ESS_MOST */
+  double ess;
+  /* R-hat that every parameter must fall below, > 1 */
+  double rhat;
+  /* iterations per chain, warm-up included, >= 16, below 2^32 */
+  atvi_idx max_iter;
+  /* wall-clock limit, > 0; HUGE_VAL: none */
+  double max_seconds;
+  /* prior draws looked at per chain for good starting points, >= 1 */
+  int candidates;
+  /* nuts: acceptance statistic that step sizes are adapted to, in (0, 1) */
+  double accept;
+  /* nuts: a tree takes at most 2^max_depth - 1 gradients; 1 to 20 */
+  int max_depth;
+} atvi_chains_opts;
 
+enum {
+  /* largest effective size that can be asked for: all draws are kept in memory */
+  ATVI_CHAINS_ESS_MOST = 100000,
+  /* states per chain without which nothing is delivered: R-hat splits chains and needs two in each half */
+  ATVI_CHAINS_LEAST = 4
+};
+
+/* What the methods have in common; max_iter is that of ram. */
+atvi_chains_opts atvi_chains_defaults(void);
+atvi_chains_opts atvi_nuts_defaults(void);
+
+/* Robust adaptive Metropolis (Vihola 2012) and the No-U-Turn sampler (Hoffman & Gelman 2014; multinomial,
+ * Betancourt 2017) on the unconstrained space, which needs gradients. opts NULL: defaults. The draws of ram
+ * are the second half of what was run, those of nuts what came after warm-up and the first third; both are
+ * thinned to at most some twenty thousand. made.end says whether the criteria were met; divergences, ebfmi,
+ * tree_depth and max_depth_hits of nuts are about all iterations after warm-up. The result depends on the
+ * options and the target alone, not on the number of threads (unless time or the stop request ends the run).
+ * Errors: EINVAL (a setting out of range; a map that does not suit its parameter), ENOMEM, EMODEL (no
+ * starting point), ESTOP or ELIMIT (stopped, or out of time, before any draw could be kept). *out is NULL on
+ * error. */
+ATVI_CHECKED atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
+                                      atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
+                                       atvi_draws **out);
+
+/* ---- the driver ---- */
+
+/* The functions get `self` of the chains. */
 typedef struct {
-  double rhat, ess; /* ess: the smaller of bulk and tail */
+  const char *name;
+  /* Makes the method's arrays in the pool, fills the plan and puts the chains at points of s. index[chains]:
+   * scratch. */
+  atvi_status (*begin)(void *self, const atvi_starts *s, atvi_idx *index);
+  /* Moves the chains of a group on, on the calling thread: to iteration `goal`, or for `block` evaluations
+   * each. Returns how many iterations all of them have done. */
+  atvi_idx (*run)(void *self, atvi_idx group, int worker);
+  /* All chains are at `done`: adapts. Returns the iteration at which to call it again; 0: warm-up is over. */
+  atvi_idx (*warm_up)(void *self);
+  /* A checkpoint was not passed; judged: there were enough states to look. NULL: nothing follows from it. */
+  void (*not_passed)(void *self, bool judged);
+  /* How far further criteria are met, as share_of in chains.c; NULL: there are none. */
+  double (*further)(void *self);
+  /* Log mass of the region where a chain is, up to a constant that chains share, and its mean log density. */
+  double (*mass)(void *self, atvi_idx chain, double *log_pi);
+  /* One chain goes on from where another is. */
+  void (*copy)(void *self, atvi_idx to, atvi_idx from);
+  /* Adds what the method knows. */
+  void (*made)(const void *self, atvi_made *made);
+  /* Frees what is not in the pool. NULL: nothing. */
+  void (*end)(void *self);
+} atvi_chains_ops;
+
+/* What the method decides before the run. */
+typedef struct {
+  /* groups of chains that one thread moves at a time */
+  atvi_idx groups;
+  /* numbers kept per state; d parameters, log prior, log likelihood, and what the method adds */
+  atvi_idx rows;
+  /* states in the store per effective draw wanted, so that thinning costs little */
+  int states_per_ess;
+  /* iterations before the first that is stored; checkpoints count from here */
+  atvi_idx from;
+  /* iterations of which nothing may be kept */
+  atvi_idx discard;
+  /* the first of so many parts of all iterations is not kept */
+  int part;
+  /* iteration of the first checkpoint */
+  atvi_idx first_check;
+  /* kept states of all chains before the criteria are looked at */
+  atvi_idx look_min;
+  /* what progress calls it; NULL: warm-up and sampling */
+  const char *phase;
+  /* share of the whole fit's progress that was made before */
+  double before;
+} atvi_chains_plan;
+
+/* ess: the smaller of bulk and tail */
+typedef struct {
+  double rhat, ess;
 } atvi_quality;
 
-/* The criteria, what was found, and room to look. */
 typedef struct {
-  double rhat, ess;      /* every parameter must fall below and reach */
-  int workers;           /* threads of the context */
-  double **work;         /* [workers] see atvi_criteria_carve */
-  atvi_quality *quality; /* [d] at the last checkpoint that looked at them all */
-  atvi_idx worst;        /* the parameter that was farthest from the criteria */
-} atvi_criteria;
+  atvi_ctx *ctx;
+  atvi_evaluator *ev;
+  atvi_pool *pool;
+  const atvi_chains_ops *ops;
+  void *self;
+  atvi_chains_opts opts;
+  atvi_chains_plan plan;
+  double begun_s;
+  /* parameters, chains */
+  atvi_idx d, m;
+  /* iterations that all chains have done */
+  atvi_idx done;
+  /* where chains wait for each other */
+  atvi_idx goal;
+  /* evaluations per chain of a block */
+  atvi_idx block;
+  /* [groups] iterations done */
+  atvi_idx *reached;
+  /* iterations per stored state */
+  atvi_idx thin;
+  /* states per chain in the store, even */
+  atvi_idx room;
+  /* [rows][m][room] */
+  double *store;
+  /* [threads] room to look at a row of the store */
+  double **work;
+  /* [d] at the last checkpoint that looked at them all */
+  atvi_quality *quality;
+  /* the parameter that was farthest from the criteria, and what it had then */
+  atvi_idx worst;
+  atvi_quality seen;
+  /* how far the criteria are met, above 1: they are; and the progress reported */
+  double share, reported;
+  /* [m] the last masses, -inf of chains that were moved; and mean log densities */
+  double *mass, *log_pi;
+  /* [m] chains that were moved, and how much lower their log density was, at most */
+  bool *moved;
+  double moved_drop;
+} atvi_chains;
 
-/* Takes work and quality for at most n counting states of m chains. */
-void atvi_criteria_carve(atvi_arena *a, atvi_criteria *j, atvi_idx d, atvi_idx m, atvi_idx n);
-/* A checkpoint, on all threads. The parameter that was worst is looked at first, and while it is not good enough the
- * others are not looked at, so that checkpoints stay cheap. share: how far the worst parameter has come, above 1 is there.
- * Returns whether all are good. */
-bool atvi_chains_judge(atvi_ctx *ctx, const atvi_chains *c, atvi_criteria *j, double *share,
-                       atvi_quality *worst);
-/* Progress of chains whose last checkpoint found this. */
-void atvi_chains_tell(atvi_ctx *ctx, const char *phase, double done, double elapsed_s, atvi_quality worst);
+/* A whole run of a method that begins at draws of the prior. c has ctx, ev, ops and self.
+ * Errors: as of atvi_ram_run. */
+ATVI_CHECKED atvi_status atvi_chains_sample(atvi_chains *c, const atvi_chains_opts *opts, atvi_draws **out);
 
-/* Drops every second stored state, in all of the store: what is left are the 2nd, 4th, ... */
-void atvi_chains_halve(const atvi_chains *c);
+/* Its pieces. Open takes the store from the pool, with options and plan set. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_chains_open(atvi_chains *c);
+/* Warm-up and checkpoints, until the criteria are met or a limit is. */
+atvi_end atvi_chains_loop(atvi_chains *c);
+/* DRAWS of the states that count, with derived quantities. end: what is said of fewer than ATVI_CHAINS_LEAST
+ * per chain.
+ * Errors: ESTOP, ELIMIT (that), ENOMEM; *out is NULL then. */
+ATVI_CHECKED atvi_status atvi_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out);
 
-/* DRAWS of the states that count, with derived quantities. end: what is said of fewer than 4 of them per chain after
- * `done` iterations. Errors: ESTOP, ELIMIT (that), ENOMEM; *out is NULL then. */
-ATVI_CHECKED atvi_status atvi_chains_deliver(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains *c,
-                                             atvi_end end, atvi_idx done, atvi_draws **out);
-/* Tells the user if starting points were rare. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_chains_say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws *d);
+/* For methods. */
+
+/* Where a group in lockstep ends its block. */
+static inline atvi_idx atvi_chains_to(const atvi_chains *c) {
+  return c->done + c->block < c->goal ? c->done + c->block : c->goal;
+}
+/* Stores the state of a chain after an iteration, x[d] with a stride, if it is one to store; then returns
+ * where the method's own row goes, else NULL. */
+double *atvi_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
+                         atvi_idx stride, double log_prior, double log_lik);
+/* The stored states that count, of every chain: n of them from `first` on. */
+typedef struct {
+  atvi_idx first, n;
+} atvi_kept;
+atvi_kept atvi_chains_kept(const atvi_chains *c);
+static inline const double *atvi_chains_row(const atvi_chains *c, atvi_idx row, atvi_idx chain) {
+  return c->store + (row * c->m + chain) * c->room;
+}
+/* A row of these states, chain after chain, to x[m * n]. */
+void atvi_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x);
+/* How far a row meets the criteria. */
+double atvi_chains_share(const atvi_chains *c, atvi_idx row);
+/* Moves chains that are caught in a region of negligible mass to where others are. Returns whether there were
+ * any. */
+bool atvi_chains_move_lost(atvi_chains *c);
 
 #endif

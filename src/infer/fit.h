@@ -127,4 +127,13 @@ ATVI_CHECKED atvi_status atvi_fit_planned(atvi_ctx *ctx, const atvi_target *targ
 ATVI_CHECKED atvi_status atvi_fit_with(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *plan,
                                        atvi_draws **out);
 
+/* ---- for methods ---- */
+
+/* Room for n draws of n_chain chains, with parameters, their bounds and derived quantities as columns.
+ * Errors: EINVAL, ENOMEM; *out is NULL then. */
+ATVI_CHECKED atvi_status atvi_fit_draws_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, atvi_idx n_chain,
+                                            bool weighted, atvi_draws **out);
+/* Fills the derived quantities from the parameters. */
+void atvi_fit_derived(atvi_evaluator *ev, atvi_draws *d);
+
 #endif

@@ -1,220 +1,257 @@
 /* SPDX-License-Identifier: MIT */
-/* Central differences of the log density f along each parameter, with steps h of several sizes, in units of the width that the parameter has:
+/* Central differences of the log density f along each parameter, with steps h of several sizes, in units of
+ * the width that the parameter has:
  *
  *     D(h) = (f(x + h) - f(x - h)) / 2h,   wrong by h^2 f'''/6 and by (rounding, a solver's error) / h.
  *
- * Which size is good depends on f. Two neighbouring ones that agree are both good: the pair that agrees best is taken, and how
- * well it does is the error of D. Noise alone makes no pair agree, and so nothing is held against the gradient of a noisy f. */
+ * Which size is good depends on f. A gradient that agrees with one of them is right. Else two successive
+ * sizes that agree with each other are both good: the pair that agrees best is taken, and how well it does is
+ * the error of D. Noise alone makes no pair agree, and so nothing is held against the gradient of a noisy f.
+ * With eval_frozen there is no noise. */
 #include "infer/gradient.h"
 #include "infer/start.h"
 #include <float.h>
 #include <math.h>
 
 enum {
-  CANDIDATES = 64, /* of which the better ones are taken */
-  POINTS = 6,
+  POINTS =
+      6, /* points at which the gradient of a user is compared: what holds at most of them is no accident */
   STEPS = 4,
-  EACH = 2 * STEPS * POINTS, /* evaluations for a parameter */
-  BLOCK = 10,                /* parameters at a time */
-  ASKED = BLOCK * EACH,
+  BLOCK = 64, /* parameters differenced at a time: memory of 128 points */
 };
-static const double STEP[STEPS] = {1e-3, 1e-4, 1e-5, 1e-6};
-static const double TOL = 1e-3;     /* of the derivative itself */
-static const double TOL_ALL = 1e-8; /* of the largest one, in units of the widths: errors go with the whole */
-static const double SAFETY = 10;    /* times the error of a difference, which is itself a guess */
-static const double ROUNDING = 8;   /* units in the last place of f */
+/* Steps in units of the width. The first is best for a smooth f in double precision; the next is tried while
+ * those before disagree. */
+static const double STEP[STEPS] = {1e-5, 1e-6, 1e-4, 1e-3};
+static const double ENOUGH =
+    1e-5;                        /* relative difference that agrees: what rounding makes of the first step */
+static const double TOL = 1e-3;  /* relative difference that no method would notice */
+static const double SAFETY = 10; /* times the error of a difference, which is itself a guess, is forgiven */
+
+/* A parameter: points at which its derivative is wrong, and the worst of them. */
+typedef struct {
+  atvi_idx wrong;
+  double excess, x, gradient, difference;
+} tally;
 
 typedef struct {
   atvi_ctx *ctx;
   atvi_evaluator *ev;
   const atvi_target *t;
-  atvi_idx n;                    /* points, <= POINTS */
-  double *x, *gradient;          /* [d][n] */
-  double *width;                 /* [d][n] */
-  double *difference, *error;    /* [d][n]; NaN where there is none */
-  double *theta;                 /* [d][B], B <= ASKED */
-  double *prior, *lik;           /* [ASKED] */
-  double *grad_prior, *grad_lik; /* [d][n] */
-  double *f;                     /* [n] */
-  double unit;                   /* relative, of the last place of f */
+  /* points and their gradients, [d][n] */
+  atvi_idx n;
+  double *x, *gradient, *grad_lik;
+  /* [n] f there, and its likelihood part */
+  double *f, *lik;
+  /* relative size of the last place of f */
+  double unit;
+  /* [d] one of the points, the widths there, and the smallest relative differences */
+  double *at, *width, *off;
+  /* [STEPS][d] differences there, and the distances over which they were taken */
+  double *difference, *twice;
+  /* [d][B], [B], [B] of a block, B <= 2 BLOCK */
+  double *theta, *block_prior, *block_lik;
+  /* [d] */
+  tally *tally;
 } checking;
 
-static checking carve(atvi_arena *a, atvi_idx d) {
-  checking c = {0};
-  ATVI_TAKE(a, c.x, d * POINTS);
-  ATVI_TAKE(a, c.gradient, d * POINTS);
-  ATVI_TAKE(a, c.width, d * POINTS);
-  ATVI_TAKE(a, c.difference, d * POINTS);
-  ATVI_TAKE(a, c.error, d * POINTS);
-  ATVI_TAKE(a, c.theta, d * ASKED);
-  ATVI_TAKE(a, c.prior, ASKED);
-  ATVI_TAKE(a, c.lik, ASKED);
-  ATVI_TAKE(a, c.grad_prior, d * POINTS);
-  ATVI_TAKE(a, c.grad_lik, d * POINTS);
-  ATVI_TAKE(a, c.f, POINTS);
+static checking carve(atvi_arena *a, atvi_idx d, atvi_idx n) {
+  checking c = {.n = n};
+  double **of_all[] = {&c.x, &c.gradient, &c.grad_lik}, **of_params[] = {&c.at, &c.width, &c.off};
+  for (int k = 0; k < 3; k++) ATVI_TAKE(a, *of_all[k], d * n);
+  for (int k = 0; k < 3; k++) ATVI_TAKE(a, *of_params[k], d);
+  ATVI_TAKE(a, c.f, n);
+  ATVI_TAKE(a, c.lik, n);
+  ATVI_TAKE(a, c.difference, STEPS * d);
+  ATVI_TAKE(a, c.twice, STEPS * d);
+  ATVI_TAKE(a, c.theta, d * 2 * BLOCK);
+  ATVI_TAKE(a, c.block_prior, 2 * BLOCK);
+  ATVI_TAKE(a, c.block_lik, 2 * BLOCK);
+  ATVI_TAKE(a, c.tally, d);
   return c;
-}
-
-/* ---- points ---- */
-
-/* The length over which f may be expected to change along a parameter. */
-static double width_at(const atvi_param *p, double x) {
-  bool lo = p->lower > -HUGE_VAL, hi = p->upper < HUGE_VAL;
-  double w = lo && hi ? p->upper - p->lower : lo ? x - p->lower : hi ? p->upper - x : fabs(x);
-  return isfinite(w) ? w : fabs(x);
-}
-
-static void choose(checking *c, const atvi_starts *s, uint64_t seed) {
-  atvi_idx index[POINTS];
-  c->n = s->n < POINTS ? s->n : POINTS;
-  atvi_starts_pick(s, seed, c->n, index);
-  for (atvi_idx j = 0; j < c->t->d; j++)
-    for (atvi_idx k = 0; k < c->n; k++) {
-      double x = s->theta[j * s->cap + index[k]];
-      c->x[j * c->n + k] = x;
-      c->width[j * c->n + k] = width_at(&c->t->param[j], x);
-    }
-}
-
-/* f and its gradient at the points. */
-static void ask_gradient(checking *c) {
-  atvi_evaluator_run(c->ev, &(atvi_batch){.B = c->n,
-                                          .theta = c->x,
-                                          .log_prior = c->prior,
-                                          .log_lik = c->lik,
-                                          .grad_prior = c->grad_prior,
-                                          .grad_lik = c->grad_lik});
-  bool single = true; /* as machine learning likes it */
-  for (atvi_idx k = 0; k < c->n; k++) {
-    c->f[k] = c->prior[k] + c->lik[k];
-    single = single && (double)(float)c->f[k] == c->f[k];
-  }
-  c->unit = single ? FLT_EPSILON : DBL_EPSILON;
-  for (atvi_idx i = 0; i < c->t->d * c->n; i++) {
-    c->gradient[i] = c->grad_prior[i] + c->grad_lik[i];
-    c->difference[i] = c->error[i] = NAN;
-  }
 }
 
 /* ---- differences ---- */
 
-/* Steps along parameter j at point k; not over a bound. */
-static double step_at(const checking *c, atvi_idx j, atvi_idx k, int s) {
-  const atvi_param *p = &c->t->param[j];
-  double x = c->x[j * c->n + k], room = fmin(x - p->lower, p->upper - x);
-  return STEP[s] * fmin(c->width[j * c->n + k], room);
+/* The length over which f may be expected to change along a parameter; not over a bound. */
+static double width_at(const atvi_param *p, double x) {
+  double w = fabs(x) > 0 ? fabs(x) : 1, range = p->upper - p->lower;
+  if (isfinite(range)) w = fmax(w, 0.01 * range);
+  return fmin(w, fmin(x - p->lower, p->upper - x));
 }
 
-/* Parameters first .. end-1. */
-static void ask_differences(checking *c, atvi_idx first, atvi_idx end) {
-  const atvi_idx d = c->t->d, B = (end - first) * c->n * STEPS * 2;
-  atvi_idx b = 0;
-  for (atvi_idx j = first; j < end; j++)
-    for (atvi_idx k = 0; k < c->n; k++)
-      for (int s = 0; s < STEPS; s++, b += 2) {
-        double h = step_at(c, j, k, s);
-        for (atvi_idx i = 0; i < d; i++) c->theta[i * B + b] = c->theta[i * B + b + 1] = c->x[i * c->n + k];
-        c->theta[j * B + b] += h;
-        c->theta[j * B + b + 1] -= h;
-      }
-  atvi_evaluator_run(c->ev,
-                     &(atvi_batch){.B = B, .theta = c->theta, .log_prior = c->prior, .log_lik = c->lik});
-  b = 0;
-  for (atvi_idx j = first; j < end; j++)
-    for (atvi_idx k = 0; k < c->n; k++) {
-      double before = NAN, least = HUGE_VAL;
-      for (int s = 0; s < STEPS; s++, b += 2) {
-        double twice = c->theta[j * B + b] - c->theta[j * B + b + 1];
-        double D = (c->prior[b] + c->lik[b] - c->prior[b + 1] - c->lik[b + 1]) / twice;
-        double error = fabs(D - before) + ROUNDING * c->unit * fabs(c->f[k]) / twice;
-        if (error < least) {
-          least = c->error[j * c->n + k] = error;
-          c->difference[j * c->n + k] = D;
-        }
-        before = D;
-      }
+/* f and its gradient at the points. */
+static void ask_gradient(checking *c) {
+  bool single = true; /* as machine learning likes it */
+  atvi_evaluator_run(c->ev, &(atvi_batch){.B = c->n,
+                                          .theta = c->x,
+                                          .log_prior = c->f,
+                                          .log_lik = c->lik,
+                                          .grad_prior = c->gradient,
+                                          .grad_lik = c->grad_lik});
+  for (atvi_idx k = 0; k < c->n; k++) {
+    c->f[k] += c->lik[k];
+    single = single && (double)(float)c->f[k] == c->f[k];
+  }
+  c->unit = single ? FLT_EPSILON : DBL_EPSILON;
+  for (atvi_idx i = 0; i < c->t->d * c->n; i++) c->gradient[i] += c->grad_lik[i];
+}
+
+/* Parameters first .. end-1 with step number s. */
+static void ask_differences(checking *c, int s, atvi_idx first, atvi_idx end) {
+  const atvi_idx d = c->t->d, B = 2 * (end - first);
+  for (atvi_idx i = 0; i < d; i++)
+    for (atvi_idx b = 0; b < B; b++) {
+      double h = first + b / 2 == i ? STEP[s] * c->width[i] : 0;
+      c->theta[i * B + b] = c->at[i] + (b % 2 ? h : -h);
     }
+  atvi_batch batch = {.B = B, .theta = c->theta, .log_prior = c->block_prior, .log_lik = c->block_lik};
+  if (c->t->ops->eval_frozen)
+    c->t->ops->eval_frozen(c->t->self, atvi_evaluator_work(c->ev), c->at, &batch);
+  else
+    atvi_evaluator_run(c->ev, &batch);
+  for (atvi_idx i = first; i < end; i++) {
+    atvi_idx b = 2 * (i - first);
+    double up = c->block_prior[b + 1] + c->block_lik[b + 1], down = c->block_prior[b] + c->block_lik[b];
+    c->twice[s * d + i] = c->theta[i * B + b + 1] - c->theta[i * B + b];
+    c->difference[s * d + i] = (up - down) / c->twice[s * d + i];
+  }
 }
 
 /* ---- judgement ---- */
 
-/* By how much more than could be forgiven the gradient is wrong; 0: not, or not known. largest: of the derivatives at k, in units of their widths. */
-static double wrong(const checking *c, atvi_idx j, atvi_idx k, double largest) {
-  atvi_idx i = j * c->n + k;
-  double g = c->gradient[i], D = c->difference[i];
-  double forgiven = TOL * fmax(fabs(g), fabs(D)) + SAFETY * c->error[i] +
-                    fmax(TOL_ALL, ROUNDING * c->unit) * largest / c->width[i];
-  double excess = fabs(g - D) - forgiven;
-  return excess > 0 ? excess / forgiven : 0;
+/* The difference along parameter i that has the smallest error. */
+static double best_difference(const checking *c, atvi_idx i, double f, double *error) {
+  double before = NAN, best = NAN;
+  *error = HUGE_VAL;
+  for (int k = 0; k < STEPS; k++) {
+    atvi_idx at = k * c->t->d + i;
+    double D = c->difference[at], e = fabs(D - before) + c->unit * fabs(f) / c->twice[at];
+    if (e < *error) *error = e, best = D;
+    before = D;
+  }
+  return best;
 }
 
-static double largest_at(const checking *c, atvi_idx k) {
-  double most = 0;
-  for (atvi_idx i = k; i < c->t->d * c->n; i += c->n) most = fmax(most, fabs(c->difference[i] * c->width[i]));
-  return most;
+/* Point k, with differences by all steps. */
+static void judge_point(const checking *c, atvi_idx k) {
+  bool noisy =
+      !c->t->ops->eval_frozen; /* may be; else differences that disagree are a fault of the model's solver */
+  double largest = 0, error;
+  for (atvi_idx i = 0; i < c->t->d; i++)
+    largest = fmax(largest, fabs(best_difference(c, i, c->f[k], &error) * c->width[i]));
+  for (atvi_idx i = 0; i < c->t->d; i++) {
+    tally *y = &c->tally[i];
+    double g = c->gradient[i * c->n + k], D = best_difference(c, i, c->f[k], &error);
+    double forgiven =
+        TOL * fmax(fabs(g), fabs(D)) + (noisy ? SAFETY * error : 0) + sqrt(c->unit) * largest / c->width[i];
+    double excess = isnan(D) && !noisy ? HUGE_VAL : (fabs(g - D) - forgiven) / forgiven;
+    if (c->off[i] <= ENOUGH) continue;
+    y->wrong += excess > 0;
+    if (excess > y->excess) *y = (tally){y->wrong, excess, c->at[i], g, D};
+  }
 }
 
-static atvi_status judge(const checking *c) {
-  double largest[POINTS], worst = 0;
-  atvi_idx at = 0, of = 0, n_points = 0, n_param = 0;
-  for (atvi_idx k = 0; k < c->n; k++) largest[k] = largest_at(c, k);
-  for (atvi_idx j = 0; j < c->t->d; j++) {
-    double most = 0;
-    atvi_idx n = 0, where = 0;
-    for (atvi_idx k = 0; k < c->n; k++) {
-      double w = wrong(c, j, k, largest[k]);
-      n += w > 0;
-      if (w > most) most = w, where = k;
+/* Point k, by as many steps as it takes. Errors: ESTOP. */
+static atvi_status compare_point(checking *c, atvi_idx k, atvi_gradient_info *info) {
+  const atvi_idx d = c->t->d;
+  double largest = 0, worst = HUGE_VAL;
+  for (atvi_idx i = 0; i < d; i++) {
+    c->at[i] = c->x[i * c->n + k];
+    c->width[i] = width_at(&c->t->param[i], c->at[i]);
+    c->off[i] = HUGE_VAL;
+    largest = fmax(largest, fabs(c->gradient[i * c->n + k]));
+  }
+  for (int s = 0; s < STEPS && worst > ENOUGH; s++) {
+    for (atvi_idx i = 0; i < d; i += BLOCK) {
+      if (atvi_stop_asked(c->ctx))
+        return ATVI_FAIL(c->ctx, ATVI_ESTOP, "stopped while the gradient was checked");
+      ask_differences(c, s, i, i + BLOCK < d ? i + BLOCK : d);
     }
-    if (2 * n <= c->n) continue;
-    n_param++;
-    if (most > worst) worst = most, of = j, at = where, n_points = n;
+    worst = 0;
+    for (atvi_idx i = 0; i < d; i++) {
+      double g = c->gradient[i * c->n + k], off = fabs(g - c->difference[s * d + i]);
+      c->off[i] = fmin(c->off[i], off / fmax(fmax(fabs(g), TOL * largest), DBL_MIN));
+      worst = fmax(worst, c->off[i]);
+    }
   }
-  if (!n_param) return ATVI_OK;
-  atvi_idx i = of * c->n + at;
-  double g = c->gradient[i], D = c->difference[i];
-  const char *name = c->t->param[of].name;
-  return ATVI_FAIL(
-      c->ctx, ATVI_EMODEL,
-      "the gradient is wrong: for %s it is %.6g at a point with %s = %.6g, but differences of the "
-      "log density there say %.6g%s. So at %td of %td points, for %td of %td parameters. "
-      "Method ram needs no gradient; check_gradient = 0 skips this check",
-      name, g, name, c->x[i], D, fabs(g + D) < TOL * fabs(g) ? " (the sign is the wrong one)" : "", n_points,
-      c->n, n_param, c->t->d);
+  if (worst > ENOUGH) judge_point(c, k);
+  for (atvi_idx i = 0; i < d; i++)
+    if (c->off[i] > info->off) info->off = c->off[i], info->off_param = i;
+  info->points++;
+  return ATVI_OK;
 }
 
-static atvi_status compare(checking *c, double until_s) {
+static atvi_status compare(checking *c, double until_s, atvi_gradient_info *info) {
   ask_gradient(c);
-  for (atvi_idx first = 0; first < c->t->d && atvi_clock_s() < until_s; first += BLOCK) {
-    if (atvi_stop_asked(c->ctx))
-      return ATVI_FAIL(c->ctx, ATVI_ESTOP, "stopped while the gradient was checked");
-    ask_differences(c, first, first + BLOCK < c->t->d ? first + BLOCK : c->t->d);
+  for (atvi_idx k = 0; k < c->n && atvi_clock_s() < until_s; k++) {
+    bool finite = isfinite(c->f[k]);
+    for (atvi_idx i = 0; i < c->t->d; i++) finite = finite && isfinite(c->gradient[i * c->n + k]);
+    if (finite) ATVI_TRY(compare_point(c, k, info));
   }
-  return judge(c);
+  double worst = 0;
+  for (atvi_idx i = 0; i < c->t->d; i++) {
+    const tally *y = &c->tally[i];
+    info->wrong_somewhere += y->wrong > 0;
+    if (2 * y->wrong <= info->points) continue;
+    info->wrong++;
+    if (y->excess <= worst) continue;
+    worst = y->excess;
+    info->param = i;
+    info->wrong_points = y->wrong;
+    info->x = y->x;
+    info->gradient = y->gradient;
+    info->difference = y->difference;
+  }
+  return ATVI_OK;
 }
 
-atvi_status atvi_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, double max_seconds) {
+atvi_status atvi_gradient_compare(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n, atvi_idx stride,
+                                  const double *x, double max_seconds, atvi_gradient_info *info) {
   const atvi_target *t = atvi_evaluator_target(ev);
-  double until_s = max_seconds > 0 ? atvi_clock_s() + max_seconds : HUGE_VAL;
-  atvi_starts *s;
   atvi_arena a = {0};
-  atvi_status status = atvi_starts_new(ctx, ev, seed, CANDIDATES, &s);
-  if (status == ATVI_EMODEL) return ATVI_OK; /* the method has its own words for that */
-  if (status != ATVI_OK) return status;
-  carve(&a, t->d);
+  *info = (atvi_gradient_info){0};
+  carve(&a, t->d, n);
   void *block = atvi_block(ctx, a.used);
-  if (!block) {
-    atvi_starts_free(s);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "gradient: d = %td", t->d);
-  }
+  if (!block) return ATVI_FAIL(ctx, ATVI_ENOMEM, "gradient: d = %td", t->d);
   a = (atvi_arena){.base = block};
-  checking c = carve(&a, t->d);
+  checking c = carve(&a, t->d, n);
   c.ctx = ctx;
   c.ev = ev;
   c.t = t;
-  choose(&c, s, seed);
-  atvi_starts_free(s);
-  status = compare(&c, until_s);
+  for (atvi_idx j = 0; j < t->d; j++)
+    for (atvi_idx k = 0; k < n; k++) c.x[j * n + k] = x[j * stride + k];
+  atvi_status status = compare(&c, max_seconds > 0 ? atvi_clock_s() + max_seconds : HUGE_VAL, info);
   atvi_block_free(ctx, block);
   return status;
+}
+
+/* ---- gradients of users ---- */
+
+atvi_status atvi_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, double max_seconds) {
+  const atvi_target *t = atvi_evaluator_target(ev);
+  atvi_idx index[POINTS];
+  atvi_gradient_info y;
+  atvi_starts *s;
+  atvi_status status = atvi_starts_new(ctx, ev, seed, 10 * POINTS, &s);
+  if (status == ATVI_EMODEL) return ATVI_OK; /* the method has its own words for that */
+  if (status != ATVI_OK) return status;
+  atvi_idx n = s->n < POINTS ? s->n : POINTS;
+  atvi_starts_pick(s, seed, n, index);
+  for (atvi_idx j = 0; j < t->d; j++) { /* the chosen to the front */
+    double x[POINTS];
+    for (atvi_idx k = 0; k < n; k++) x[k] = s->theta[j * s->cap + index[k]];
+    for (atvi_idx k = 0; k < n; k++) s->theta[j * s->cap + k] = x[k];
+  }
+  status = atvi_gradient_compare(ctx, ev, n, s->cap, s->theta, max_seconds, &y);
+  atvi_starts_free(s);
+  if (status != ATVI_OK || y.wrong == 0) return status;
+  const char *name = t->param[y.param].name;
+  return ATVI_FAIL(
+      ctx, ATVI_EMODEL,
+      "the gradient is wrong: for %s it is %.6g at a point with %s = %.6g, but differences of the "
+      "log density there say %.6g%s. So at %td of %td points, for %td of %td parameters. "
+      "Method ram needs no gradient; check_gradient = 0 skips this check",
+      name, y.gradient, name, y.x, y.difference,
+      fabs(y.gradient + y.difference) < TOL * fabs(y.gradient) ? " (the sign is the wrong one)" : "",
+      y.wrong_points, y.points, y.wrong, t->d);
 }

@@ -19,14 +19,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_STEP 1e-3
-#define SECOND_STEP 0.1 /* of the conditional standard deviation */
-#define FLAT 0.1
-#define WIDE 0.6        /* of the variance: 0.8 of the standard deviation, less some for the floor */
-#define FLOOR 0.0625    /* least curvature: never wider than four prior standard deviations */
-#define DEFINITE 1e-3   /* curvature below it is none */
-#define SMALL_PART 0.15 /* coefficients below this share of the largest are not named */
-enum { TRIES = 1000 };
+#define FIRST_STEP 1e-3 /* prior standard deviations, to find the widths */
+#define SECOND_STEP 0.1 /* conditional standard deviations */
+#define FLAT 0.1        /* curvature of the log likelihood that narrows the prior by 5 % */
+#define WIDE 0.6     /* share of the prior variance: 0.8 of the standard deviation, less some for the floor */
+#define FLOOR 0.0625 /* least curvature: never wider than four prior standard deviations */
+#define DEFINITE 1e-3   /* curvature below which there is none: the error of differences */
+#define SMALL_PART 0.15 /* share of the largest coefficient below which a coefficient is not named */
+enum { TRIES = 1000 };  /* draws per draw wanted, to find one in the box: a share of 1e-3 is seen */
 
 typedef struct {
   double *theta, *gp, *gl; /* [d][2k] */
@@ -110,7 +110,7 @@ static void set_hessian(const atvi_laplace *l, atvi_evaluator *ev, const double 
 }
 
 /* Eigenvalues with the floor, covariance, and how much the log posterior could still rise: g^T H^-1 g / 2. */
-static atvi_status set_normal(atvi_laplace *l, atvi_map_info *info) {
+static atvi_status set_normal(atvi_laplace *l, atvi_optimum_info *info) {
   atvi_idx k = l->k, d = l->d;
   double *copy = atvi_pool_take(info->pool, (size_t)(k * k + 1), sizeof *copy);
   if (!copy) return ATVI_ENOMEM;
@@ -125,7 +125,7 @@ static atvi_status set_normal(atvi_laplace *l, atvi_map_info *info) {
     for (atvi_idx i = 0; i < k; i++) g += l->slope[l->free[i]] * l->vector[i * k + e];
     info->gap += 0.5 * g * g / l->value[e];
   }
-  info->converged = info->gap < 0.01;
+  info->converged = info->gap < ATVI_OPTIMUM_RISE;
   for (atvi_idx a = 0; a < k; a++)
     for (atvi_idx b = 0; b < k; b++) {
       double c = 0;
@@ -218,7 +218,7 @@ static atvi_idx keep_wide(const atvi_laplace *l, atvi_idx n, double *rows, doubl
   return kept;
 }
 
-static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, atvi_map_info *info) {
+static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, atvi_optimum_info *info) {
   atvi_idx k = l->k, n = 0;
   atvi_pool *p = info->pool;
   double *a = atvi_pool_take(p, (size_t)(7 * k * k + 2 * k + 1), sizeof *a);
@@ -240,7 +240,7 @@ static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, a
   return atvi_pool_failed(p) ? ATVI_ENOMEM : ATVI_OK;
 }
 
-static atvi_status build(atvi_evaluator *ev, atvi_laplace *l, atvi_map_info *info) {
+static atvi_status build(atvi_evaluator *ev, atvi_laplace *l, atvi_optimum_info *info) {
   work w = {0};
   if (!take_all(info->pool, l, &w)) return ATVI_ENOMEM;
   atvi_evaluator_run(ev, &(atvi_batch){.B = 1, .theta = info->mode, .grad_prior = w.g0p, .grad_lik = w.g0l});
@@ -250,7 +250,7 @@ static atvi_status build(atvi_evaluator *ev, atvi_laplace *l, atvi_map_info *inf
   return set_uninformed(l, atvi_evaluator_target(ev), info);
 }
 
-atvi_status atvi_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale, atvi_map_info *info,
+atvi_status atvi_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale, atvi_optimum_info *info,
                             atvi_laplace **out) {
   *out = NULL;
   atvi_laplace *l = atvi_pool_take(info->pool, 1, sizeof *l);
@@ -276,7 +276,7 @@ static double away(double rate, double width, atvi_rng *r) {
 }
 
 /* One try; false if it lies outside the box. */
-static bool draw_one(const atvi_laplace *l, const atvi_target *t, const atvi_map_info *info, atvi_rng *r,
+static bool draw_one(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info, atvi_rng *r,
                      atvi_idx n, double *x) {
   for (atvi_idx j = 0; j < l->d; j++) x[j * n] = info->mode[j];
   for (atvi_idx e = 0; e < l->k; e++) {
@@ -292,7 +292,7 @@ static bool draw_one(const atvi_laplace *l, const atvi_target *t, const atvi_map
   return true;
 }
 
-double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_map_info *info,
+double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
                          uint64_t seed, atvi_idx n, double *x) {
   double tries = 0;
   bool moved = false;
@@ -309,7 +309,7 @@ double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi
   return moved ? 0 : (double)n / tries;
 }
 
-double atvi_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_map_info *info,
+double atvi_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
                              double share) {
   if (!info->definite || !(share > 0)) return NAN;
   double z = info->log_prior + info->log_lik + log(share) + 0.5 * (double)l->k * log(2 * acos(-1.0));

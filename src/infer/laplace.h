@@ -4,7 +4,7 @@
 #define ATVI_INFER_LAPLACE_H
 
 #include "atvi/draws.h"
-#include "infer/map.h"
+#include "infer/optimum.h"
 
 typedef struct {
   atvi_idx d, k;          /* parameters; those that are free */
@@ -19,15 +19,15 @@ typedef struct {
 /* Builds it at info->mode with info->at_bound; fills sd, cov, definite, gap, uninformed of info. Pieces come from
  * info->pool. scale[d] is borrowed. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale,
-                                         atvi_map_info *info, atvi_laplace **out);
+                                         atvi_optimum_info *info, atvi_laplace **out);
 
 /* n draws x[d][n] inside the box. Returns the share of the normal approximation that lies in the box, as
  * far as rejection can tell (0: so little that some draws had to be moved to the box). */
-double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_map_info *info,
+double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
                          uint64_t seed, atvi_idx n, double *x);
 
 /* Log evidence of the approximation; NaN if the Hessian is not definite. share: from atvi_laplace_draw. */
-double atvi_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_map_info *info,
+double atvi_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
                              double share);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The list of methods: a new one is an entry here (docs/dev/add-a-method.md). */
 #include "infer/fit.h"
-#include "infer/map.h"
-#include "infer/nuts.h"
-#include "infer/ram.h"
+#include "infer/chains.h"
+#include "infer/optimum.h"
 #include "infer/vi.h"
 #include <limits.h>
 #include <stdio.h>
@@ -44,31 +43,30 @@ static atvi_status run_copula(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_
   return run_vi(ctx, ev, p, atvi_vi_copula_defaults(), out);
 }
 
+static atvi_chains_opts chains_opts(const atvi_fit_plan *p, atvi_chains_opts chains) {
+  chains.seed = p->o.seed;
+  if (p->o.chains > 0) chains.chains = whole(p->o.chains);
+  if (p->o.ess > 0) chains.ess = p->o.ess;
+  if (p->o.max_iter > 0) chains.max_iter = p->o.max_iter;
+  if (p->o.max_seconds > 0) chains.max_seconds = p->o.max_seconds;
+  return chains;
+}
+
 static atvi_status run_ram(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_ram_opts ram = atvi_ram_defaults();
-  ram.seed = p->o.seed;
-  if (p->o.chains > 0) ram.chains = whole(p->o.chains);
-  if (p->o.ess > 0) ram.ess = p->o.ess;
-  if (p->o.max_iter > 0) ram.max_iter = p->o.max_iter;
-  if (p->o.max_seconds > 0) ram.max_seconds = p->o.max_seconds;
-  return atvi_ram_run(ctx, ev, &ram, out);
+  atvi_chains_opts opts = chains_opts(p, atvi_chains_defaults());
+  return atvi_ram_run(ctx, ev, &opts, out);
 }
 
 static atvi_status run_nuts(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_nuts_opts nuts = atvi_nuts_defaults();
-  nuts.seed = p->o.seed;
-  if (p->o.chains > 0) nuts.chains = whole(p->o.chains);
-  if (p->o.ess > 0) nuts.ess = p->o.ess;
-  if (p->o.max_iter > 0) nuts.max_iter = p->o.max_iter;
-  if (p->o.max_seconds > 0) nuts.max_seconds = p->o.max_seconds;
-  return atvi_nuts_run(ctx, ev, &nuts, out);
+  atvi_chains_opts opts = chains_opts(p, atvi_nuts_defaults());
+  return atvi_nuts_run(ctx, ev, &opts, out);
 }
 
 static atvi_status run_map(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_map_opts map = atvi_map_defaults();
-  map.seed = p->o.seed;
-  if (p->o.max_seconds > 0) map.max_seconds = p->o.max_seconds;
-  return atvi_map_run(ctx, ev, &map, NULL, out);
+  atvi_optimum_opts opts = atvi_optimum_defaults();
+  opts.seed = p->o.seed;
+  if (p->o.max_seconds > 0) opts.max_seconds = p->o.max_seconds;
+  return atvi_optimum_run(ctx, ev, &opts, NULL, out);
 }
 
 /* ---- the list ---- */

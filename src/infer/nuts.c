@@ -1,120 +1,250 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver of the No-U-Turn sampler: starts, groups of chains on threads, warm-up, checkpoints, delivery.
+/* The No-U-Turn sampler on the driver of chains.h: chains, their adaptation, groups.
  *
- * Lockstep   a model costs the same for one point as for ATVI_LANES of them. So chains run in groups of that many: each is a
- *            machine (nuts_chain.c) that asks for one gradient at a time, and what the chains of a group ask for is
- *            evaluated in one batch. Chains do not wait for each other after an iteration, however long their
- *            trees are, but only at the end of a window of warm-up and at checkpoints.
- * Warm-up    FAST iterations for the step size alone; windows of FIRST_WINDOW iterations, twice as many and so on, at the end
- *            of each of which the metric becomes the variances seen in it; LAST iterations for the step size again. A
- *            sixth of what Stan takes by default, as all chains together learn the metric.
- * Judgement  at checkpoints spaced by CHECK_RATIO; the run ends when R-hat and both ESS are good for every parameter. In
- *            long runs the first third is left out: chains that need long also need long to forget their starts.
- * Storage    every thin-th state after warm-up; when the store is full every second one is dropped and thin doubles.
- * Threads    a group runs a block of rounds alone. Where blocks end follows the clock, and means nothing to the
- *            results: random numbers belong to (seed, iteration, chain), windows and checkpoints to iteration numbers. */
-#include "infer/nuts.h"
-#include "infer/nuts_state.h"
+ * Lockstep   a model costs the same for one point as for ATVI_LANES of them. So chains run in groups of that
+ *            many: each is a machine that asks for one gradient at a time, and what the chains of a group ask
+ *            for is evaluated in one batch. Chains do not wait for each other after an iteration, however
+ *            long their trees are, but only at the end of a window of warm-up and at checkpoints.
+ * Warm-up    two windows' length for the step size alone; windows of WINDOW iterations, twice as many and so
+ *            on, at the end of each of which the metric becomes the variances seen in it; LAST iterations for
+ *            the step size again. A sixth of what Stan takes by default, as all chains together learn the
+ *            metric.
+ * Step size  dual averaging (nuts_tree.c), begun at ten times a size found by doubling or
+ *            halving until a single step is accepted with the probability wanted; anew after every change of
+ *            the metric.
+ * Metric     the variances within the chains, pooled over all chains: with 16 of them a window of 50 tells as
+ *            much as 800 iterations of one chain, so warm-up is short. Step sizes are each chain's own.
+ * Lost       chains are looked for at the end of each window. The log mass of the region a chain is in is
+ *            about mean log pi + sum of log sd.
+ * Kept       what came after warm-up. In long runs the first third is left out: chains that need long also
+ *            need long to forget their starts. */
+#include "infer/chains.h"
+#include "infer/nuts_tree.h"
+#include "infer/space.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-  STORE = 20480,     /* states stored of all chains together, unless ess asks for more */
-  STORE_PER_ESS = 4, /* so many per effective draw wanted: thinning then costs little */
-  STORE_MIN = 64,    /* per chain */
-  FAST = 50,
-  FIRST_WINDOW = 25,
-  LAST_WINDOW = 50,   /* the last is at least so long, */
-  WINDOW_DRAWS = 800, /* and has so many draws of all chains together */
-  LAST = 40,
-  FIRST_CHECK = 100,  /* iterations after warm-up, at least */
-  CHAINS_MOST = 1024, /* more would each be too short to judge */
-  ROUNDS_MOST = 100000,
-  PASSES = 2, /* checkpoints in a row that must be good: stopping at the first good look favours chains that
-               * happen not to have seen the tails yet */
+  WINDOW = 25,        /* iterations of the first window, as in Stan */
+  WINDOW_DRAWS = 800, /* draws of all chains together in the last one: Stan's has 500 */
+  WINDOWS = 6,        /* windows that one chain needs for that */
+  LAST = 40,          /* iterations; Stan's are 50 */
+  FIRST_CHECK = 100,  /* iterations after warm-up, at least: R-hat of fewer is noise */
+  EARLY_DEPTH = 6,    /* of trees before the first variances are known: the metric may be hopeless yet */
 };
-#define ESS_MOST 1e5
-#define CHECK_RATIO 1.2
-#define BLOCK_S 0.1 /* how long a block of rounds shall last: stop requests are seen in time */
-#define FAR 8.0     /* starts are moved so near in xi-space, in prior standard deviations */
+#define FAR 8.0 /* prior standard deviations within which starts are moved: beyond, maps run out of digits */
+/* The metric counts this many draws of a small variance, this share of the typical one: as in Stan. */
+#define SHRINK 5.0
+#define SHRINK_TO 1e-3
 
-atvi_nuts_opts atvi_nuts_defaults(void) {
-  return (atvi_nuts_opts){.seed = 1,
-                          .chains = 16,
-                          .ess = 1000,
-                          .rhat = 1.01,
-                          .max_iter = 20000,
-                          .max_seconds = HUGE_VAL,
-                          .candidates = 50,
-                          .accept = 0.8,
-                          .max_depth = 10};
+typedef struct {
+  atvi_nuts_tree tree;
+  uint32_t number;
+  /* complete ones */
+  atvi_idx iteration;
+  enum { IDLE, SEARCH, BUILD } doing;
+  /* a step size is to be searched before the next iteration */
+  bool search;
+  /* of the search: doubling 1, halving -1, not known yet 0 */
+  int way;
+  atvi_nuts_dual dual;
+  /* [d] since the window began: mean and sum of squared deviations of x */
+  double *mean, *m2;
+  /* since the window began: iterations, mean of log pi */
+  double seen, mean_log_pi;
+  /* sums over the iterations since warm-up ended */
+  double count, accept, depth, divergences, hits;
+  double energy, energy_mean, energy_m2, energy_jumps;
+} nuts_chain;
+
+typedef struct {
+  /* chains in use, <= ATVI_LANES */
+  int n;
+  /* [ATVI_LANES] */
+  nuts_chain *chain;
+  /* [d][n] of the points asked for */
+  double *x, *theta, *dx;
+  /* [ATVI_LANES] */
+  double *log_pi, *log_prior, *log_lik;
+} nuts_group;
+
+typedef struct {
+  atvi_chains c;
+  atvi_space *space;
+  /* [groups] */
+  nuts_group *group;
+  /* [d] the inverse metric, shared by all chains, and room to pool variances */
+  double *var, *sum;
+  int n_window;
+  /* variances are learnt from window[k] + 1 .. window[k + 1] */
+  atvi_idx window[WINDOWS + 1];
+  /* windows that were begun */
+  int at_window;
+  /* iterations of warm-up */
+  atvi_idx warm;
+} nuts;
+
+static nuts_chain *chain_at(const nuts *r, atvi_idx k) {
+  return &r->group[k / ATVI_LANES].chain[k % ATVI_LANES];
 }
 
-static atvi_status check_opts(atvi_ctx *ctx, const atvi_nuts_opts *o) {
-  if (o->chains < 1 || o->chains > CHAINS_MOST)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: chains = %d, want >= 1 and <= %d", o->chains, (int)CHAINS_MOST);
-  if (!(o->ess > 0) || o->ess > ESS_MOST)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: ess = %g, want > 0 and <= %g: all draws are kept in memory",
-                     o->ess, ESS_MOST);
-  if (!(o->rhat > 1)) return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: rhat = %g, want > 1", o->rhat);
-  if (o->max_iter < 16 || o->max_iter > (atvi_idx)UINT32_MAX - 1)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: max_iter = %td, want >= 16 and < 2^32", o->max_iter);
-  if (!(o->max_seconds > 0))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: max_seconds = %g, want > 0", o->max_seconds);
-  if (o->candidates < 1)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: candidates = %d, want >= 1", o->candidates);
-  if (!(o->accept > 0 && o->accept < 1))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: accept = %g, want > 0 and < 1", o->accept);
-  if (o->max_depth < 1 || o->max_depth > 20)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "nuts: max_depth = %d, want >= 1 and <= 20", o->max_depth);
-  return ATVI_OK;
+atvi_chains_opts atvi_nuts_defaults(void) {
+  atvi_chains_opts o = atvi_chains_defaults();
+  o.max_iter = 20000;
+  return o;
 }
 
-/* ---- memory ---- */
+/* ---- one iteration after the other ---- */
 
-static void carve_group(atvi_arena *a, atvi_nuts_group *g, atvi_idx d, int max_depth) {
-  ATVI_TAKE(a, g->chain, ATVI_LANES);
-  for (int i = 0; i < ATVI_LANES; i++) {
-    atvi_nuts_chain c = {0};
-    atvi_nuts_tree_carve(a, &c.tree, d, max_depth);
-    ATVI_TAKE(a, c.mean, d);
-    ATVI_TAKE(a, c.m2, d);
-    if (a->base) g->chain[i] = c;
+static void resume(nuts *r, nuts_chain *c) {
+  if (c->doing != IDLE || c->iteration >= r->c.goal) return;
+  atvi_nuts_tree *t = &c->tree;
+  t->rng = atvi_rng_at(r->c.opts.seed, ATVI_STREAM_MCMC, (uint32_t)(c->iteration + 1), c->number);
+  t->var = r->var;
+  bool early = r->n_window > 0 && c->iteration < r->window[1];
+  t->max_depth = early && EARLY_DEPTH < r->c.opts.max_depth ? EARLY_DEPTH : r->c.opts.max_depth;
+  if (c->search) {
+    c->way = 0;
+    c->doing = SEARCH;
+    atvi_nuts_try(t);
+  } else {
+    c->doing = BUILD;
+    atvi_nuts_begin(t);
   }
-  ATVI_TAKE(a, g->x, d * ATVI_LANES);
-  ATVI_TAKE(a, g->theta, d * ATVI_LANES);
-  ATVI_TAKE(a, g->dx, d * ATVI_LANES);
-  ATVI_TAKE(a, g->log_pi, ATVI_LANES);
-  ATVI_TAKE(a, g->log_prior, ATVI_LANES);
-  ATVI_TAKE(a, g->log_lik, ATVI_LANES);
 }
 
-static atvi_nuts *carve(atvi_arena *a, atvi_nuts head) {
-  atvi_nuts *r;
-  atvi_idx m = head.opts.chains;
-  ATVI_TAKE(a, r, 1);
-  ATVI_TAKE(a, head.group, head.n_group);
-  for (atvi_idx i = 0; i < head.n_group; i++) {
-    atvi_nuts_group g = {0};
-    carve_group(a, &g, head.d, head.opts.max_depth);
-    if (r) head.group[i] = g;
+/* The first size for which the acceptance of a step crosses what is wanted. */
+static void search_on(nuts_chain *c, double wanted, double log_ratio) {
+  atvi_nuts_tree *t = &c->tree;
+  bool good = log_ratio > log(wanted);
+  if (c->way == 0) c->way = good ? 1 : -1;
+  double next = c->way > 0 ? 2 * t->eps : 0.5 * t->eps;
+  if (good == (c->way > 0) && next > ATVI_NUTS_EPS_LEAST && next < ATVI_NUTS_EPS_MOST) {
+    t->eps = next;
+    atvi_nuts_try(t);
+    return;
   }
-  ATVI_TAKE(a, head.var, head.d);
-  ATVI_TAKE(a, head.sum, head.d);
-  ATVI_TAKE(a, head.mass, 2 * m);
-  ATVI_TAKE(a, head.store, (head.d + 2) * m * head.room);
-  atvi_criteria_carve(a, &head.judge, head.d, m, head.room);
-  if (r) *r = head;
-  return r;
+  atvi_nuts_dual_begin(&c->dual, t->eps);
+  c->search = false;
+  c->doing = BUILD;
+  atvi_nuts_begin(t);
+}
+
+static void learn(nuts_chain *c) {
+  const atvi_nuts_place *q = &c->tree.at;
+  c->seen++;
+  c->mean_log_pi += (q->log_pi - c->mean_log_pi) / c->seen;
+  for (atvi_idx i = 0; i < c->tree.d; i++) {
+    double off = q->x[i] - c->mean[i];
+    c->mean[i] += off / c->seen;
+    c->m2[i] += off * (q->x[i] - c->mean[i]);
+  }
+}
+
+static void tally(nuts_chain *c, double accept) {
+  const atvi_nuts_tree *t = &c->tree;
+  double e = t->at.energy, off = e - c->energy_mean;
+  c->count++;
+  c->accept += accept;
+  c->depth += t->depth;
+  c->divergences += t->divergent;
+  c->hits += t->depth == t->max_depth;
+  if (c->count > 1) c->energy_jumps += (e - c->energy) * (e - c->energy);
+  c->energy = e;
+  c->energy_mean += off / c->count;
+  c->energy_m2 += off * (e - c->energy_mean);
+}
+
+static void complete(nuts *r, nuts_chain *c) {
+  atvi_nuts_tree *t = &c->tree;
+  double accept = t->sum_accept / t->steps;
+  c->iteration++;
+  c->doing = IDLE;
+  if (c->iteration > r->warm) {
+    tally(c, accept);
+    const atvi_nuts_place *q = &t->at;
+    atvi_chains_keep(&r->c, c->number, c->iteration, q->theta, 1, q->log_prior, q->log_lik);
+    return;
+  }
+  atvi_nuts_dual_step(&c->dual, r->c.opts.accept, accept);
+  t->eps = exp(c->iteration < r->warm ? c->dual.log_eps : c->dual.log_eps_bar);
+  if (c->iteration > r->window[0] && c->iteration <= r->window[r->n_window]) learn(c);
+}
+
+static void answer(nuts *r, nuts_chain *c, const atvi_nuts_value *v) {
+  if (c->doing == SEARCH) {
+    search_on(c, r->c.opts.accept, atvi_nuts_tried(&c->tree, v));
+  } else if (atvi_nuts_take(&c->tree, v)) {
+    complete(r, c);
+    resume(r, c);
+  }
+}
+
+/* ---- adaptation from all chains ---- */
+
+static double mass(void *self, atvi_idx k, double *log_pi) {
+  const nuts_chain *c = chain_at(self, k);
+  double sum = *log_pi = c->mean_log_pi;
+  for (atvi_idx i = 0; i < c->tree.d; i++) sum += 0.5 * log(c->m2[i] / (c->seen - 1));
+  return sum;
+}
+
+static void copy(void *self, atvi_idx to, atvi_idx from) {
+  atvi_nuts_tree *a = &chain_at(self, to)->tree;
+  const atvi_nuts_tree *b = &chain_at(self, from)->tree;
+  atvi_nuts_place_copy(a->d, &a->at, &b->at);
+  a->eps = b->eps;
+}
+
+/* The variances, a little drawn to a small one: a direction in which a few chains hardly moved is not
+ * believed to be that narrow. Where nothing moved at all the metric stays. */
+static void set_metric(nuts *r) {
+  double n = 0, log_mean = 0;
+  for (atvi_idx j = 0; j < r->c.d; j++) r->sum[j] = 0;
+  for (atvi_idx k = 0; k < r->c.opts.chains; k++) {
+    const nuts_chain *c = chain_at(r, k);
+    if (r->c.mass[k] == -HUGE_VAL) continue;
+    n += c->seen - 1;
+    for (atvi_idx j = 0; j < r->c.d; j++) r->sum[j] += c->m2[j];
+  }
+  for (atvi_idx j = 0; j < r->c.d; j++) {
+    r->sum[j] /= n;
+    if (!(r->sum[j] > 0) || !isfinite(r->sum[j])) return;
+    log_mean += log(r->sum[j]) / (double)r->c.d;
+  }
+  for (atvi_idx j = 0; j < r->c.d; j++)
+    r->var[j] = (n * r->sum[j] + SHRINK * SHRINK_TO * exp(log_mean)) / (n + SHRINK);
+}
+
+static void end_window(nuts *r) {
+  atvi_chains_move_lost(&r->c);
+  set_metric(r);
+  for (atvi_idx k = 0; k < r->c.m; k++) {
+    nuts_chain *c = chain_at(r, k);
+    c->search = true;
+    c->seen = c->mean_log_pi = 0;
+    memset(c->mean, 0, (size_t)r->c.d * sizeof *c->mean);
+    memset(c->m2, 0, (size_t)r->c.d * sizeof *c->m2);
+  }
+}
+
+/* The iterations at which windows end, and warm-up. */
+static atvi_idx warm_up(void *self) {
+  nuts *r = self;
+  if (r->at_window > 0 && r->at_window <= r->n_window) end_window(r);
+  r->at_window++;
+  return r->at_window <= r->n_window       ? r->window[r->at_window]
+         : r->at_window == r->n_window + 1 ? r->warm
+                                           : 0;
 }
 
 /* ---- running ---- */
 
 /* Hands chain c the i-th of the n points evaluated; n = 0: its point could not be. */
-static void hand(atvi_nuts *r, atvi_nuts_group *g, atvi_nuts_chain *c, int i, int n) {
+static void hand(nuts *r, nuts_group *g, nuts_chain *c, int i, int n) {
   atvi_nuts_value v = {.log_pi = -HUGE_VAL};
   if (n > 0) v = (atvi_nuts_value){g->log_pi[i], g->log_prior[i], g->log_lik[i], g->dx + i, g->theta + i, n};
-  atvi_nuts_answer(r, c, &v);
+  answer(r, c, &v);
 }
 
 static bool finite(atvi_idx d, const double *x) {
@@ -124,19 +254,19 @@ static bool finite(atvi_idx d, const double *x) {
 }
 
 /* One gradient for every chain of the group that is not idle; false: all are. */
-static bool round_of(atvi_nuts *r, atvi_nuts_group *g, int worker) {
+static bool round_of(nuts *r, nuts_group *g, int worker) {
   int lane[ATVI_LANES], n = 0;
   bool any = false;
   for (int i = 0; i < g->n; i++) {
-    atvi_nuts_chain *c = &g->chain[i];
-    if (c->doing == ATVI_NUTS_IDLE) continue;
+    nuts_chain *c = &g->chain[i];
+    if (c->doing == IDLE) continue;
     any = true;
-    if (finite(r->d, c->tree.move.x))
+    if (finite(r->c.d, c->tree.move.x))
       lane[n++] = i;
     else
       hand(r, g, c, 0, 0);
   }
-  for (atvi_idx j = 0; j < r->d; j++)
+  for (atvi_idx j = 0; j < r->c.d; j++)
     for (int i = 0; i < n; i++) g->x[j * n + i] = g->chain[lane[i]].tree.move.x[j];
   if (n == 0) return any;
   atvi_space_eval_on(r->space, worker,
@@ -152,75 +282,26 @@ static bool round_of(atvi_nuts *r, atvi_nuts_group *g, int worker) {
   return true;
 }
 
-static void run_group(void *arg, atvi_idx item, int worker) {
-  atvi_nuts *r = arg;
-  for (atvi_idx k = 0; k < r->rounds; k++)
-    if (!round_of(r, &r->group[item], worker)) return;
-}
-
-/* Iterations that all chains have done. */
-static atvi_idx done(const atvi_nuts *r) {
-  atvi_idx least = r->goal;
-  for (atvi_idx k = 0; k < r->opts.chains; k++)
-    if (atvi_nuts_chain_at(r, k)->iteration < least) least = atvi_nuts_chain_at(r, k)->iteration;
+static atvi_idx run(void *self, atvi_idx item, int worker) {
+  nuts *r = self;
+  nuts_group *g = &r->group[item];
+  atvi_idx least = r->c.goal;
+  for (int i = 0; i < g->n; i++) resume(r, &g->chain[i]);
+  for (atvi_idx k = 0; k < r->c.block && round_of(r, g, worker); k++) {}
+  for (int i = 0; i < g->n; i++)
+    if (g->chain[i].iteration < least) least = g->chain[i].iteration;
   return least;
 }
 
-static atvi_chains kept(const atvi_nuts *r) {
-  atvi_chains c = {.d = r->d, .m = r->opts.chains, .room = r->room, .store = r->store};
-  atvi_idx n = done(r) - r->warm, skip = done(r) / 3 - r->warm;
-  if (n > 0) c.last = n / r->thin;
-  if (skip > 0) c.first = skip / r->thin;
-  return c;
-}
-
-/* What a run is about to be told of. */
-typedef struct {
-  const char *phase;
-  double share;
-  atvi_quality worst;
-} telling;
-
-/* Runs in blocks of about BLOCK_S until all chains are at r->goal; false: it ended before. */
-static bool run_blocks(atvi_nuts *r, const telling *t, atvi_end *end) {
-  for (atvi_idx k = 0; k < r->opts.chains; k++) atvi_nuts_resume(r, atvi_nuts_chain_at(r, k));
-  for (atvi_idx at; (at = done(r)) < r->goal;) {
-    double now = atvi_clock_s() - r->begun_s;
-    if (atvi_stop_asked(r->ctx)) return *end = ATVI_END_STOPPED, false;
-    if (now > r->opts.max_seconds) return *end = ATVI_END_LIMIT, false;
-    double limit = fmax((double)at / (double)r->opts.max_iter, now / r->opts.max_seconds);
-    atvi_chains_tell(r->ctx, t->phase, fmin(0.999, fmax(t->share, limit)), now, t->worst);
-    atvi_parallel(r->ctx, r->n_group, run_group, r);
-    double each = (atvi_clock_s() - r->begun_s - now) / (double)r->rounds;
-    r->rounds = each * ROUNDS_MOST < BLOCK_S ? ROUNDS_MOST : each > BLOCK_S ? 1 : (atvi_idx)(BLOCK_S / each);
-  }
-  return true;
-}
-
-/* Runs to iteration `goal`, making room in the store on the way. */
-static bool run_to(atvi_nuts *r, atvi_idx goal, const telling *t, atvi_end *end) {
-  for (;;) {
-    atvi_idx full = r->warm + r->room * r->thin;
-    r->goal = goal < full ? goal : full;
-    if (!run_blocks(r, t, end)) return false;
-    if (r->goal == full) {
-      atvi_chains c = kept(r);
-      atvi_chains_halve(&c);
-      r->thin *= 2;
-    }
-    if (r->goal == goal) return true;
-  }
-}
-
-/* ---- the loop ---- */
+/* ---- beginning and end ---- */
 
 /* Where windows end. Short runs get half of their iterations as warm-up, in the proportions that Stan has. */
-static void plan(atvi_nuts *r) {
-  atvi_idx at = FAST, half = r->opts.max_iter / 2, m = r->opts.chains;
+static void plan_windows(nuts *r) {
+  atvi_idx at = 2 * WINDOW, half = r->c.opts.max_iter / 2, m = r->c.opts.chains;
   r->window[0] = at;
-  for (atvi_idx n = FIRST_WINDOW; r->n_window < ATVI_NUTS_WINDOWS; n *= 2) {
+  for (atvi_idx n = WINDOW; r->n_window < WINDOWS; n *= 2) {
     r->window[++r->n_window] = at += n;
-    if (n >= LAST_WINDOW && n * m >= WINDOW_DRAWS) break;
+    if (n > WINDOW && n * m >= WINDOW_DRAWS) break;
   }
   r->warm = at + LAST;
   if (r->warm <= half) return;
@@ -230,70 +311,49 @@ static void plan(atvi_nuts *r) {
   r->window[1] = half - half / 10;
 }
 
-static atvi_end loop(atvi_nuts *r) {
-  atvi_end end = ATVI_END_LIMIT;
-  telling t = {.phase = "warm-up", .worst = {NAN, NAN}};
-  for (int k = 1; k <= r->n_window; k++) {
-    if (!run_to(r, r->window[k], &t, &end)) return end;
-    atvi_nuts_window_end(r);
+static void make_group(atvi_pool *pool, atvi_idx d, int max_depth, nuts_group *g) {
+  double **wide[] = {&g->x, &g->theta, &g->dx}, **row[] = {&g->log_pi, &g->log_prior, &g->log_lik};
+  for (size_t k = 0; k < 3; k++) {
+    *wide[k] = atvi_pool_take(pool, (size_t)(d * ATVI_LANES), sizeof(double));
+    *row[k] = atvi_pool_take(pool, ATVI_LANES, sizeof(double));
   }
-  if (!run_to(r, r->warm, &t, &end)) return end;
-  t.phase = "sampling";
-  atvi_idx n = (atvi_idx)ceil(r->opts.ess / r->opts.chains);
-  if (n < FIRST_CHECK) n = FIRST_CHECK;
-  for (int passed = 0;;) {
-    bool last = r->warm + n >= r->opts.max_iter;
-    if (!run_to(r, last ? r->opts.max_iter : r->warm + n, &t, &end)) return end;
-    atvi_chains c = kept(r);
-    passed = atvi_chains_judge(r->ctx, &c, &r->judge, &t.share, &t.worst) ? passed + 1 : 0;
-    if (passed == PASSES) return ATVI_END_DONE;
-    if (last) return ATVI_END_LIMIT;
-    n = (atvi_idx)ceil(CHECK_RATIO * (double)n);
-  }
-}
-
-/* ---- beginning and end ---- */
-
-static atvi_status nuts_new(atvi_ctx *ctx, atvi_evaluator *ev, atvi_space *space, const atvi_nuts_opts *opts,
-                            atvi_nuts **out) {
-  *out = NULL;
-  double want = fmax(STORE, STORE_PER_ESS * opts->ess);
-  atvi_nuts head = {.ctx = ctx,
-                    .ev = ev,
-                    .space = space,
-                    .opts = *opts,
-                    .d = space->d,
-                    .thin = 1,
-                    .rounds = 4,
-                    .judge = {.rhat = opts->rhat, .ess = opts->ess, .workers = atvi_ctx_threads(ctx)}};
-  head.n_group = (opts->chains + ATVI_LANES - 1) / ATVI_LANES;
-  head.room = (atvi_idx)(want / opts->chains) / 2 * 2;
-  if (head.room < STORE_MIN) head.room = STORE_MIN;
-  plan(&head);
-  atvi_arena a = {0};
-  carve(&a, head);
-  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "nuts: %d chains, d = %td", opts->chains, head.d);
-  atvi_nuts *r = carve(&a, head);
-  for (atvi_idx j = 0; j < r->d; j++) r->var[j] = 1;
-  for (atvi_idx i = 0; i < r->n_group; i++) {
-    atvi_idx left = opts->chains - i * ATVI_LANES;
-    r->group[i].n = left < ATVI_LANES ? (int)left : ATVI_LANES;
-  }
-  for (atvi_idx k = 0; k < opts->chains; k++) {
-    atvi_nuts_chain *c = atvi_nuts_chain_at(r, k);
-    c->number = (uint32_t)k;
+  g->chain = atvi_pool_take(pool, ATVI_LANES, sizeof *g->chain);
+  for (int i = 0; i < ATVI_LANES && g->chain; i++) {
+    nuts_chain *c = &g->chain[i];
+    atvi_arena a = {0};
+    atvi_nuts_tree_carve(&a, &c->tree, d, max_depth);
+    a = (atvi_arena){.base = atvi_pool_take(pool, a.used, 1)};
+    if (a.base) atvi_nuts_tree_carve(&a, &c->tree, d, max_depth);
+    c->mean = atvi_pool_take(pool, (size_t)d, sizeof *c->mean);
+    c->m2 = atvi_pool_take(pool, (size_t)d, sizeof *c->m2);
     c->search = true;
     c->tree.eps = 1;
   }
-  *out = r;
+}
+
+static atvi_status make(nuts *r) {
+  atvi_chains *c = &r->c;
+  atvi_idx d = atvi_evaluator_target(c->ev)->d;
+  c->plan.groups = (c->opts.chains + ATVI_LANES - 1) / ATVI_LANES;
+  r->group = atvi_pool_take(c->pool, (size_t)c->plan.groups, sizeof *r->group);
+  r->var = atvi_pool_take(c->pool, (size_t)d, sizeof *r->var);
+  r->sum = atvi_pool_take(c->pool, (size_t)d, sizeof *r->sum);
+  for (atvi_idx i = 0; i < c->plan.groups && r->group; i++) {
+    atvi_idx left = c->opts.chains - i * ATVI_LANES;
+    make_group(c->pool, d, c->opts.max_depth, &r->group[i]);
+    r->group[i].n = left < ATVI_LANES ? (int)left : ATVI_LANES;
+  }
+  if (atvi_pool_failed(c->pool))
+    return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "nuts: %d chains, d = %td", c->opts.chains, d);
+  for (atvi_idx j = 0; j < d; j++) r->var[j] = 1;
+  for (atvi_idx k = 0; k < c->opts.chains; k++) chain_at(r, k)->number = (uint32_t)k;
   return ATVI_OK;
 }
 
-/* Puts the chains at the points chosen and evaluates them; a point without a gradient is replaced by another's. work:
- * [3 d + 3][chains]. False: no point has one. */
-static bool place(atvi_nuts *r, const atvi_starts *s, const atvi_idx *index, double *work) {
-  atvi_idx m = r->opts.chains, d = r->d, good = -1;
+/* Puts the chains at the points chosen and evaluates them; a point without a gradient is replaced by
+ * another's. work: [3 d + 3][chains]. False: no point has one. */
+static bool place(nuts *r, const atvi_starts *s, const atvi_idx *index, double *work) {
+  atvi_idx m = r->c.opts.chains, d = s->d, good = -1;
   double *x = work, *theta = x + d * m, *dx = theta + d * m, *log_pi = dx + d * m, *log_prior = log_pi + m,
          *log_lik = log_prior + m;
   for (atvi_idx j = 0; j < d; j++) {
@@ -316,7 +376,7 @@ static bool place(atvi_nuts *r, const atvi_starts *s, const atvi_idx *index, dou
   if (good < 0) return false;
   for (atvi_idx k = 0; k < m; k++) {
     atvi_idx from = isfinite(log_pi[k]) ? k : good;
-    atvi_nuts_place *q = &atvi_nuts_chain_at(r, k)->tree.at;
+    atvi_nuts_place *q = &chain_at(r, k)->tree.at;
     for (atvi_idx j = 0; j < d; j++) {
       q->x[j] = x[j * m + from];
       q->g[j] = dx[j * m + from];
@@ -329,92 +389,70 @@ static bool place(atvi_nuts *r, const atvi_starts *s, const atvi_idx *index, dou
   return true;
 }
 
-static void tell_made(const atvi_nuts *r, atvi_made *made) {
-  double n = 0, accept = 0, depth = 0;
-  made->divergences = made->max_depth_hits = 0;
-  for (atvi_idx k = 0; k < r->opts.chains; k++) {
-    const atvi_nuts_chain *c = atvi_nuts_chain_at(r, k);
-    n += c->count;
-    accept += c->accept;
-    depth += c->depth;
-    made->divergences += c->divergences;
-    made->max_depth_hits += c->hits;
-  }
-  made->accept = accept / n;
-  made->tree_depth = depth / n;
-  made->ebfmi = atvi_nuts_ebfmi(r);
-}
-
-static atvi_status run(atvi_nuts *r, const atvi_starts *s, atvi_idx *index, double *work, atvi_draws **out) {
-  atvi_starts_pick(s, r->opts.seed, r->opts.chains, index);
+static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
+  nuts *r = self;
+  atvi_chains *c = &r->c;
+  ATVI_TRY(atvi_space_new(c->ctx, c->ev, "auto", c->opts.seed, &r->space));
+  ATVI_TRY(make(r));
+  double *work = atvi_pool_take(c->pool, (size_t)((3 * s->d + 3) * c->opts.chains), sizeof *work);
+  if (!work) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "nuts: %d chains, d = %td", c->opts.chains, s->d);
+  atvi_starts_pick(s, c->opts.seed, c->opts.chains, index);
   if (!place(r, s, index, work))
-    return ATVI_FAIL_AS(r->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
+    return ATVI_FAIL_AS(c->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
                         "%s: the gradient is not finite at any of %d starting points",
-                        r->space->target->name ? r->space->target->name : "model", r->opts.chains);
-  atvi_end end = loop(r);
-  atvi_chains c = kept(r);
-  ATVI_TRY(atvi_chains_deliver(r->ctx, r->ev, &c, end, done(r), out));
-  (*out)->made.end = end;
-  tell_made(r, &(*out)->made);
-  if (r->moved > 0)
-    ATVI_TRY(atvi_draws_say(*out, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
-                            "%d %s caught in a region of negligible probability, its log posterior %.0f "
-                            "lower, and moved to where the others are during warm-up.",
-                            r->moved, r->moved == 1 ? "chain was" : "chains were", r->moved_drop));
-  return atvi_chains_say_starts(s, r->opts.chains, *out);
-}
-
-/* Everything that a run needs besides its starts; all freed by the caller. */
-typedef struct {
-  atvi_starts *s;
-  atvi_space *space;
-  atvi_nuts *r;
-  atvi_idx *index;
-  double *work;
-} needs;
-
-static atvi_status gather(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_nuts_opts *o, needs *y) {
-  atvi_idx d = atvi_evaluator_target(ev)->d;
-  size_t m = (size_t)o->chains;
-  ATVI_TRY(atvi_space_new(ctx, ev, "auto", o->seed, &y->space));
-  ATVI_TRY(atvi_starts_new(ctx, ev, o->seed, (atvi_idx)o->chains * o->candidates, &y->s));
-  ATVI_TRY(nuts_new(ctx, ev, y->space, o, &y->r));
-  y->index = atvi_block(ctx, m * sizeof *y->index);
-  y->work = atvi_block(ctx, (size_t)(3 * d + 3) * m * sizeof *y->work);
-  if (!y->index || !y->work) return ATVI_FAIL(ctx, ATVI_ENOMEM, "nuts: %d chains, d = %td", o->chains, d);
+                        r->space->target->name ? r->space->target->name : "model", c->opts.chains);
+  plan_windows(r);
+  c->plan.rows = s->d + 2;
+  c->plan.states_per_ess = 4;
+  c->plan.from = c->plan.discard = r->warm;
+  c->plan.part = 3;
+  c->plan.first_check = (atvi_idx)ceil(c->opts.ess / c->opts.chains);
+  if (c->plan.first_check < FIRST_CHECK) c->plan.first_check = FIRST_CHECK;
+  c->plan.first_check += r->warm;
   return ATVI_OK;
 }
 
-atvi_status atvi_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_nuts_opts *opts, atvi_draws **out) {
-  *out = NULL;
-  atvi_nuts_opts o = opts ? *opts : atvi_nuts_defaults();
-  ATVI_TRY(check_opts(ctx, &o));
-  double begun = atvi_clock_s();
-  int64_t count = atvi_evaluator_count(ev), failures = atvi_evaluator_failures(ev);
-  needs y = {0};
-  atvi_status st = gather(ctx, ev, &o, &y);
-  if (st == ATVI_OK) {
-    y.r->begun_s = begun;
-    st = run(y.r, y.s, y.index, y.work, out);
+/* The smallest energy fraction of missing information (Betancourt 2016) of the chains; NaN: too few
+ * iterations. */
+static double ebfmi(const nuts *r) {
+  double least = NAN;
+  for (atvi_idx k = 0; k < r->c.m; k++) {
+    const nuts_chain *c = chain_at(r, k);
+    double e = c->count > 2 ? c->energy_jumps / c->energy_m2 : NAN;
+    if (isnan(least) || e < least) least = e;
   }
-  if (st == ATVI_OK) {
-    atvi_made *made = &(*out)->made;
-    made->method = "nuts";
-    made->model = atvi_evaluator_target(ev)->name;
-    made->seed = o.seed;
-    made->evaluations = atvi_evaluator_count(ev) - count;
-    made->failures = atvi_evaluator_failures(ev) - failures;
-    made->ess_wanted = o.ess;
-    made->seconds = atvi_clock_s() - begun;
-    atvi_tell(ctx, "done", 1, made->seconds, "%td draws", (*out)->n);
-  } else {
-    atvi_draws_free(*out);
-    *out = NULL;
+  return least;
+}
+
+static void made(const void *self, atvi_made *about) {
+  const nuts *r = self;
+  double n = 0, accept = 0, depth = 0;
+  about->divergences = about->max_depth_hits = 0;
+  for (atvi_idx k = 0; k < r->c.m; k++) {
+    const nuts_chain *c = chain_at(r, k);
+    n += c->count;
+    accept += c->accept;
+    depth += c->depth;
+    about->divergences += c->divergences;
+    about->max_depth_hits += c->hits;
   }
-  atvi_block_free(ctx, y.work);
-  atvi_block_free(ctx, y.index);
-  atvi_block_free(ctx, y.r);
-  atvi_starts_free(y.s);
-  atvi_space_free(y.space);
-  return st;
+  about->accept = accept / n;
+  about->tree_depth = depth / n;
+  about->ebfmi = ebfmi(r);
+}
+
+static void end(void *self) { atvi_space_free(((nuts *)self)->space); }
+
+atvi_status atvi_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts, atvi_draws **out) {
+  static const atvi_chains_ops OPS = {.name = "nuts",
+                                      .begin = begin,
+                                      .run = run,
+                                      .warm_up = warm_up,
+                                      .mass = mass,
+                                      .copy = copy,
+                                      .made = made,
+                                      .end = end};
+  const atvi_chains_opts standard = atvi_nuts_defaults();
+  nuts r = {.c = {.ctx = ctx, .ev = ev, .ops = &OPS, .self = &r}};
+  return atvi_chains_sample(&r.c, opts ? opts : &standard, out);
 }

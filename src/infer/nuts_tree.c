@@ -2,25 +2,33 @@
 /* One transition of the No-U-Turn sampler, built leaf by leaf.
  *
  * Hamiltonian  H(x, p) = -log pi(x) + p^T diag(var) p / 2; leapfrog steps of size eps; velocity v = var p.
- * Trajectory   doubled in a random direction of time until it turns, a subtree turns, a step diverges (H - H0 > 1000 or
- *              no density), or max_depth is reached. A subtree that turned or diverged is not used at all.
- * Turning      (Betancourt 2017, appendix A.4.2) a stretch with sum of momenta rho goes on while v . rho > 0 at both
- *              ends. When two stretches a, b are joined this is asked of the whole, of a with the first leaf of b,
- *              and of b with the last leaf of a: without the last two a trajectory that closes a circle just
- *              between two doublings goes round and round (Stan since 2.21).
- * Choice       inside a subtree a leaf is taken with probability proportional to e^-H; between the old trajectory and
- *              its new half the new one is preferred: min(1, W_new / W_old) (biased progressive sampling).
- * No recursion leaves come in order of time; a stack holds complete subtrees of falling sizes, as the ones of a binary
- *              counter. A leaf is pushed, and as long as the two topmost are of equal size they are joined: the same
- *              joins in the same order as in the recursive form, with max_depth + 1 nodes in memory. Between two leaves the
- *              function returns: the gradient comes from outside, for several chains at once.
- * Direction    the trajectory always grows at its end 1; to grow at the other, the ends are exchanged. The criteria are the
- *              same from both sides. */
-#include "infer/nuts_state.h"
+ * Trajectory   doubled in a random direction of time until it turns, a subtree turns, a step diverges (H - H0
+ *              > 1000 or no density), or max_depth is reached. A subtree that turned or diverged is not used
+ *              at all.
+ * Turning      (Betancourt 2017, appendix A.4.2) a stretch with sum of momenta rho goes on while v . rho > 0
+ *              at both ends. When two stretches a, b are joined this is asked of the whole, of a with the
+ *              first leaf of b, and of b with the last leaf of a: without the last two a trajectory that
+ *              closes a circle just between two doublings goes round and round (Stan since 2.21).
+ * Choice       inside a subtree a leaf is taken with probability proportional to e^-H; between the old
+ *              trajectory and its new half the new one is preferred: min(1, W_new / W_old) (biased
+ *              progressive sampling).
+ * No recursion leaves come in order of time; a stack holds complete subtrees of falling sizes, as the ones of
+ *              a binary counter. A leaf is pushed, and as long as the two topmost are of equal size they are
+ *              joined: the same joins in the same order as in the recursive form, with max_depth + 1 nodes in
+ *              memory. Between two leaves the function returns: the gradient comes from outside, for several
+ *              chains at once.
+ * Direction    the trajectory always grows at its end 1; to grow at the other, the ends are exchanged. The
+ *              criteria are the same from both sides. */
+#include "infer/nuts_tree.h"
 #include <math.h>
 #include <string.h>
 
-#define DIVERGES 1000.0
+#define DIVERGES 1000.0 /* nats of energy error, as in Stan */
+/* Dual averaging as in Stan (Hoffman & Gelman 2014, 3.2): shrinkage to mu, iterations that count little,
+ * forgetting. */
+#define GAMMA 0.05
+#define T0 10.0
+#define KAPPA 0.75
 
 /* ---- memory ---- */
 
@@ -75,6 +83,16 @@ static void copy_phase(atvi_idx d, atvi_nuts_phase *to, const atvi_nuts_phase *f
   copy(d, to->x, from->x);
   copy(d, to->p, from->p);
   copy(d, to->g, from->g);
+}
+
+void atvi_nuts_place_copy(atvi_idx d, atvi_nuts_place *to, const atvi_nuts_place *from) {
+  copy(d, to->x, from->x);
+  copy(d, to->g, from->g);
+  copy(d, to->theta, from->theta);
+  to->log_pi = from->log_pi;
+  to->log_prior = from->log_prior;
+  to->log_lik = from->log_lik;
+  to->energy = from->energy;
 }
 
 static void swap_places(atvi_nuts_place *a, atvi_nuts_place *b) {
@@ -146,7 +164,8 @@ static bool straight(atvi_idx d, const atvi_nuts_node *a, const atvi_nuts_node *
   return whole[0] > 0 && whole[1] > 0 && into_b[0] > 0 && into_b[1] > 0 && from_a[0] > 0 && from_a[1] > 0;
 }
 
-/* Makes a the stretch a and b. The new pick is b's with probability e^log_chance. Returns whether it does not turn. */
+/* Makes a the stretch a and b. The new pick is b's with probability e^log_chance. Returns whether it does not
+ * turn. */
 static bool join(atvi_nuts_tree *t, atvi_nuts_node *a, atvi_nuts_node *b, double log_chance) {
   if (log(atvi_rng_uniform(&t->rng)) < log_chance) swap_places(&a->pick, &b->pick);
   bool on = straight(t->d, a, b);
@@ -189,14 +208,8 @@ void atvi_nuts_begin(atvi_nuts_tree *t) {
   t->divergent = false;
   make_leaf(t, &t->whole);
   t->whole.log_weight = 0;
-  atvi_nuts_place *q = &t->whole.pick;
-  copy(t->d, q->x, t->at.x);
-  copy(t->d, q->g, t->at.g);
-  copy(t->d, q->theta, t->at.theta);
-  q->log_pi = t->at.log_pi;
-  q->log_prior = t->at.log_prior;
-  q->log_lik = t->at.log_lik;
-  q->energy = t->h0;
+  atvi_nuts_place_copy(t->d, &t->whole.pick, &t->at);
+  t->whole.pick.energy = t->h0;
   copy_phase(t->d, &t->end[0], &t->move);
   copy_phase(t->d, &t->end[1], &t->move);
   begin_subtree(t);
@@ -249,3 +262,18 @@ void atvi_nuts_try(atvi_nuts_tree *t) {
 }
 
 double atvi_nuts_tried(atvi_nuts_tree *t, const atvi_nuts_value *v) { return t->h0 - atvi_nuts_land(t, v); }
+
+/* ---- step size ---- */
+
+void atvi_nuts_dual_begin(atvi_nuts_dual *a, double eps) {
+  *a = (atvi_nuts_dual){.mu = log(10 * eps), .log_eps = log(eps), .log_eps_bar = 0};
+}
+
+void atvi_nuts_dual_step(atvi_nuts_dual *a, double wanted, double accept) {
+  a->count++;
+  double eta = 1 / (a->count + T0), weight = pow(a->count, -KAPPA);
+  a->error_bar = (1 - eta) * a->error_bar + eta * (wanted - accept);
+  a->log_eps = a->mu - a->error_bar * sqrt(a->count) / GAMMA;
+  a->log_eps = fmin(fmax(a->log_eps, log(ATVI_NUTS_EPS_LEAST)), log(ATVI_NUTS_EPS_MOST));
+  a->log_eps_bar = (1 - weight) * a->log_eps_bar + weight * a->log_eps;
+}

@@ -8,58 +8,81 @@
 #include "math/rng.h"
 
 enum {
-  ATVI_EXACT_CHAINS = 4 * ATVI_LANES,
-  ATVI_EXACT_LEAPS = 8,
-  ATVI_EXACT_LINES = 4,
-  ATVI_EXACT_DEGREES = 2
+  ATVI_EXACT_CHAINS = 4 * ATVI_LANES, /* enough for R-hat, few enough that each is long */
+  ATVI_EXACT_LEAPS = 8,               /* per Hamiltonian move, at most: half of a period at the usual steps */
+  ATVI_EXACT_LINES = 4,               /* slice updates per iteration where q is wrong: half of the cost */
+  ATVI_EXACT_DEGREES = 2 /* of freedom of the heavy-tailed jumps: tails heavier than any with a variance */
 };
 
 /* A point of each lane, and all that is known there. */
 typedef struct {
-  double *x, *theta, *dx;               /* [d][LANES] xi, parameters, gradient of log pi in xi */
-  double *z;                            /* [d][LANES] base draw of component k[lane] that gives x */
-  double *log_prior, *log_lik, *log_pi; /* [LANES] */
-  double *part_q;   /* [n_part][LANES] log (share times density) of each component, guarded */
-  double *log_q;    /* [LANES] of the mixture: log of the sum of these */
-  double *log_jump; /* [LANES] of that and the heavy-tailed part */
-  double *log_own;  /* [LANES] of component k[lane] alone, not guarded, in its own frame */
+  /* [d][LANES] xi, parameters, gradient of log pi in xi */
+  double *x, *theta, *dx;
+  /* [d][LANES] base draw of component k[lane] that gives x */
+  double *z;
+  /* [LANES] */
+  double *log_prior, *log_lik, *log_pi;
+  /* [n_part][LANES] log (share times density) of each component, guarded */
+  double *part_q;
+  /* [LANES] of the mixture: log of the sum of these */
+  double *log_q;
+  /* [LANES] of that and the heavy-tailed part */
+  double *log_jump;
+  /* [LANES] of component k[lane] alone, not guarded, in its own frame */
+  double *log_own;
   int k[ATVI_LANES];
 } atvi_exact_point;
 
 /* LANES chains that one thread moves at a time. */
 typedef struct {
-  uint32_t chain; /* number of the first */
+  /* number of the first */
+  uint32_t chain;
   atvi_exact_point now, next;
-  double *p, *dz, *x, *y; /* [d][LANES] momentum, gradient in z, scratch */
-  double *row[2];         /* [LANES] scratch */
-  double *accepted,
-      *tried; /* [2][n_part] local moves (through the flow, without) with steps as adapted: sum of probabilities, number; since the caller set them to 0 */
-  double jumped, jumps; /* the same of jumps */
+  /* [d][LANES] momentum, gradient in z, scratch */
+  double *p, *dz, *x, *y;
+  /* [LANES] scratch */
+  double *row[2];
+  /* [2][n_part] local moves (through the flow, without) with steps as adapted: sum of probabilities and
+   * number, since set to 0 */
+  double *accepted, *tried;
+  /* the same of jumps */
+  double jumped, jumps;
 } atvi_exact_group;
 
 typedef struct {
   atvi_vi *v;
   atvi_idx n_part;
-  void **work;  /* [threads][n_part] of the family, each for LANES draws */
-  double *step; /* [2][n_part] of leapfrog in a component's coordinates, and in its frame */
-  int leaps;    /* at most so many per move */
-  int lines;    /* slice updates per iteration; 0: none */
-  double *sd;   /* [d] of the posterior, about: for lines parallel to an axis */
-  atvi_member
-      spread;       /* location and covariance of it (no phi): for other lines, and for heavy-tailed jumps */
-  double log_heavy; /* log density of the t distribution at its centre */
+  /* [threads][n_part] of the family, each for LANES draws */
+  void **work;
+  /* [2][n_part] of leapfrog in a component's coordinates, and in its frame */
+  double *step;
+  /* leapfrog steps per move, at most */
+  int leaps;
+  /* slice updates per iteration; 0: none */
+  int lines;
+  /* [d] standard deviations of the posterior, about: for lines parallel to an axis */
+  double *sd;
+  /* its location and covariance (no phi): for other lines, and for heavy-tailed jumps */
+  atvi_member spread;
+  /* log density of the t distribution at its centre */
+  double log_heavy;
 } atvi_exact_moves;
 
+static inline void atvi_exact_take_lane(atvi_idx rows, int lane, const double *from, double *to) {
+  for (atvi_idx r = 0; r < rows; r++) to[r * ATVI_LANES + lane] = from[r * ATVI_LANES + lane];
+}
 /* Arrays of a group, from the pool; false: out of memory. */
 bool atvi_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_group *g);
-/* sd, spread and log_heavy from n >= 1 points x[d][n], which it spoils; no correlations where they have no covariance. False: out of
- * memory. */
+/* sd, spread and log_heavy from n >= 1 points x[d][n], which it spoils; no correlations where they have no
+ * covariance. False: out of memory. */
 bool atvi_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s);
-/* Puts the lanes at x[d][LANES] and finds all that is known there; k is the component that most likely gives x. */
+/* Puts the lanes at x[d][LANES] and finds all that is known there; k is the component that most likely gives
+ * x. */
 void atvi_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x);
 /* s->lines updates of every lane along lines (vi_exact_lines.c): next.x is where they lead. r[LANES]. */
 void atvi_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r);
-/* One iteration: a jump, a local move, and updates along lines. Random numbers belong to (seed, iteration, chain). */
+/* One iteration: a jump, a local move, and updates along lines. Random numbers belong to (seed, iteration,
+ * chain). */
 void atvi_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration);
 
 #endif

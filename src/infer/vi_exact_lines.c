@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Updates along lines: slice sampling (Neal 2003) without stepping out, in xi.
  *
- * Why     Where q is wrong (necks and wide ends of funnels: hierarchical models) jumps are refused for thousands of iterations, and the flow's
- *         coordinates are distorted. Hamiltonian moves in the frame have one step for all directions, which the narrowest decides:
- *         they crawl. Along one coordinate the conditional distribution has a width of its own, and a slice
- *         finds it by itself.
- * Lines   half of them parallel to an axis, half along a column of the Cholesky factor of the posterior's covariance.
- * Bracket 10, 1 or 0.1 standard deviations wide, placed at random around the point, shrunk to the point at each miss. Neither the line nor
- *         the width depends on the state, and the bracket's law given the slice is the same seen from either end; a line given up after
- *         SHRINKS misses leaves the lane where it was. So every update leaves pi as it is. */
+ * Why     Where q is wrong (necks and wide ends of funnels: hierarchical models) jumps are refused for
+ *         thousands of iterations, and the flow's coordinates are distorted. Hamiltonian moves in the frame
+ *         have one step for all directions, which the narrowest decides: they crawl. Along one coordinate the
+ *         conditional distribution has a width of its own, and a slice finds it by itself.
+ * Lines   half of them parallel to an axis, half along a column of the Cholesky factor of the posterior's
+ *         covariance.
+ * Bracket 10, 1 or 0.1 standard deviations wide, placed at random around the point, shrunk to the point at
+ *         each miss. Neither the line nor the width depends on the state, and the bracket's law given the
+ *         slice is the same seen from either end; a line given up after SHRINKS misses leaves the lane where
+ *         it was. So every update leaves pi as it is. */
 #include "infer/vi_exact.h"
 #include "math/linalg.h"
 #include "math/special.h"
@@ -16,12 +18,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { L = ATVI_LANES, WIDTHS = 3, SHRINKS = 20 };
-#define TURNED 0.5  /* of the lines are not parallel to an axis */
-#define WIDEST 10.0 /* bracket, in standard deviations; each of the others is a tenth of the one before */
-
-#define LEAST 1e-10 /* a coordinate in which all points are the same still has a line */
-static const double PI = 3.14159265358979323846;
+enum {
+  L = ATVI_LANES,
+  WIDTHS = 3,   /* brackets of 10, 1 and 0.1 standard deviations: wide end, middle and neck of a funnel */
+  SHRINKS = 20, /* points tried on a line: a bracket is then e^-10 of what it was */
+};
+/* Standard deviation of a coordinate in which all points are the same: it still has a line. */
+#define LEAST 1e-10
 
 bool atvi_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s) {
   atvi_member *m = &s->spread;
@@ -44,12 +47,9 @@ bool atvi_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_
   }
   for (atvi_idx i = 0; i < d; i++) m->log_det += log(m->chol[i * d + i]);
   double half = 0.5 * ATVI_EXACT_DEGREES, n_half = 0.5 * (double)d;
-  s->log_heavy = atvi_lgamma(half + n_half) - atvi_lgamma(half) - n_half * log(2 * half * PI) - m->log_det;
+  s->log_heavy =
+      atvi_lgamma(half + n_half) - atvi_lgamma(half) - n_half * log(2 * half * acos(-1)) - m->log_det;
   return true;
-}
-
-static void take_lane(atvi_idx rows, int lane, const double *from, double *to) {
-  for (atvi_idx r = 0; r < rows; r++) to[r * L + lane] = from[r * L + lane];
 }
 
 /* Where a lane is on its line, x = y + at * direction. */
@@ -61,10 +61,10 @@ typedef struct {
 /* A new line for a lane at g->y, where log pi is g->row[1]: its direction goes to g->x. */
 static void line_begin(const atvi_exact_moves *s, atvi_exact_group *g, int i, atvi_rng *r, line *c) {
   atvi_idx d = s->v->d, axis = (atvi_idx)(atvi_rng_uniform(r) * (double)d);
-  bool turned = atvi_rng_uniform(r) < TURNED;
+  bool turned = atvi_rng_uniform(r) < 0.5;
   for (atvi_idx j = 0; j < d; j++)
     g->x[j * L + i] = turned ? (j >= axis ? s->spread.chol[j * d + axis] : 0) : j == axis ? s->sd[j] : 0;
-  double width = WIDEST * pow(10, -(int)(WIDTHS * atvi_rng_uniform(r)));
+  double width = pow(10, 1 - (int)(WIDTHS * atvi_rng_uniform(r)));
   c->level = g->row[1][i] + log(atvi_rng_uniform(r));
   c->lo = -width * atvi_rng_uniform(r);
   c->hi = c->lo + width;
@@ -75,15 +75,16 @@ static void line_begin(const atvi_exact_moves *s, atvi_exact_group *g, int i, at
 static bool line_judge(const atvi_exact_moves *s, atvi_exact_group *g, int i, line *c) {
   const atvi_exact_point *p = &g->next;
   if (p->log_pi[i] >= c->level) {
-    take_lane(s->v->d, i, p->x, g->y);
-    take_lane(1, i, p->log_pi, g->row[1]);
+    atvi_exact_take_lane(s->v->d, i, p->x, g->y);
+    atvi_exact_take_lane(1, i, p->log_pi, g->row[1]);
     return true;
   }
   *(c->at < 0 ? &c->lo : &c->hi) = c->at;
   return ++c->tries == SHRINKS;
 }
 
-/* Lanes do not wait for each other from line to line: on some the slice is found at once, on others after a dozen tries. */
+/* Lanes do not wait for each other from line to line: on some the slice is found at once, on others after a
+ * dozen tries. */
 void atvi_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
   atvi_idx d = s->v->d;
   atvi_exact_point *p = &g->next;

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Moves that leave the posterior pi(x) in xi-space as it is, made from the trained mixture q = sum_k s_k q_k.
  *
- * Jump   Metropolis-Hastings with independent proposals from q (components guarded, elbo.h) and, one in eight, from a t distribution with the
- *        location and covariance of the posterior: accepted with probability min(1, w(x') / w(x)), w = pi / (density of
- *        proposals). It takes chains from mode to mode, in the right proportions. Far out a flow may be wrong by any factor (log pi / q
- *        of 1e9 was seen at a draw in the wide end of a funnel): the t distribution, with two degrees of freedom, keeps w in bounds there.
- * Local  With x comes a label k, drawn from p(k | x) = s_k q_k(x) / q(x): the joint law pi(x) p(k | x) has pi for its margin, so that
- *        drawing k leaves pi alone, and so does any move of x that leaves pi(x) p(k | x) alone. This one is Hamiltonian in
- *        the component's own coordinates, x = frame_k(f_k(z)): there the posterior is about standard normal, as far
- *        as training got. Leapfrog follows U(z) = log pi(x(z)) + log |dx/dz|; p(k | x), which is nearly constant where k is
- *        likely, enters at the end alone: leapfrog is reversible and keeps volume whatever force it follows, so that the last test
- *        makes it exact.
+ * Jump   Metropolis-Hastings with independent proposals from q (components guarded, elbo.h) and, one in
+ *        eight, from a t distribution with the location and covariance of the posterior: accepted with
+ *        probability min(1, w(x') / w(x)), w = pi / (density of proposals). It takes chains from mode to
+ *        mode, in the right proportions. Far out a flow may be wrong by any factor (log pi / q of 1e9 was
+ *        seen at a draw in the wide end of a funnel): the t distribution, with two degrees of freedom, keeps
+ *        w in bounds there.
+ * Local  With x comes a label k, drawn from p(k | x) = s_k q_k(x) / q(x): the joint law pi(x) p(k | x) has pi
+ *        for its margin, so that drawing k leaves pi alone, and so does any move of x that leaves pi(x) p(k |
+ *        x) alone. This one is Hamiltonian in the component's own coordinates, x = frame_k(f_k(z)): there the
+ *        posterior is about standard normal, as far as training got. Leapfrog follows U(z) = log pi(x(z)) +
+ *        log |dx/dz|; p(k | x), which is nearly constant where k is likely, enters at the end alone: leapfrog
+ *        is reversible and keeps volume whatever force it follows, so that the last test makes it exact.
  *
- * Plain  the same in the coordinates of the component's frame alone, x = frame_k(y). Where the flow was not trained it distorts: the tails of
- *        a banana beyond three standard deviations were all but cut off without this move and its small steps.
+ * Plain  the same in the coordinates of the component's frame alone, x = frame_k(y). Where the flow was not
+ *        trained it distorts: the tails of a banana beyond three standard deviations were all but cut off
+ *        without this move and its small steps.
  *
  * Lines  vi_exact_lines.c.
  *
@@ -23,11 +26,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { L = ATVI_LANES, FINE = 4 };
+enum { L = ATVI_LANES };
+/* Smaller sizes of steps, for the necks of funnels: down to 1 / 81 through the flow, 1 / 16 without. */
+enum { FINE = 4 };
+/* Relative, of step sizes: no trajectory closes on itself again and again (Neal 2011, 3.2). */
 #define JITTER 0.2
-#define PLAIN 0.5   /* of the local moves do without the flow */
-#define LENGTH 2.5  /* of a trajectory, at most: half of a period of the standard normal is 3.1 */
-#define HEAVY 0.125 /* of the jumps are drawn from the heavy-tailed part */
+#define LENGTH 2.5 /* of a trajectory, at most: half of a period of the standard normal is 3.1 */
+/* Share of jumps that are drawn from the heavy-tailed part: it costs as much of the others. */
+#define HEAVY 0.125
 static const uint32_t SHARED = UINT32_MAX / 2; /* numbers that a group shares; above any chain */
 
 static void *work_of(const atvi_exact_moves *s, int worker, atvi_idx k) {
@@ -40,13 +46,9 @@ static bool has(const int *k, atvi_idx part) {
   return false;
 }
 
-static void take_lane(atvi_idx rows, int lane, const double *from, double *to) {
-  for (atvi_idx r = 0; r < rows; r++) to[r * L + lane] = from[r * L + lane];
-}
-
 static void take_lanes(atvi_idx rows, const int *k, atvi_idx part, const double *from, double *to) {
   for (int i = 0; i < L; i++)
-    if (k[i] == part) take_lane(rows, i, from, to);
+    if (k[i] == part) atvi_exact_take_lane(rows, i, from, to);
 }
 
 static double radius2(atvi_idx d, const double *z, int lane) {
@@ -55,16 +57,19 @@ static double radius2(atvi_idx d, const double *z, int lane) {
   return sum;
 }
 
-/* x and log_own from z and k; leaves the record of each component in its work. */
-static void push(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p) {
+/* x from z and k. Through the flow, log_own too, and the record of each component stays in its work; else z
+ * is in the frame. */
+static void push(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_exact_point *p, bool flow) {
   const atvi_family *f = &s->v->family;
   for (atvi_idx k = 0; k < s->n_part; k++) {
     if (!has(p->k, k)) continue;
     const atvi_member *m = &s->v->part[k].at;
-    f->ops->fwd(f->self, m->phi, work_of(s, worker, k), L, p->z, g->y, g->row[0]);
-    atvi_member_to_frame(m, f->d, L, g->y, g->x);
+    if (flow) {
+      f->ops->fwd(f->self, m->phi, work_of(s, worker, k), L, p->z, g->y, g->row[0]);
+      take_lanes(1, p->k, k, g->row[0], p->log_own);
+    }
+    atvi_member_to_frame(m, f->d, L, flow ? g->y : p->z, g->x);
     take_lanes(f->d, p->k, k, g->x, p->x);
-    take_lanes(1, p->k, k, g->row[0], p->log_own);
   }
 }
 
@@ -125,17 +130,17 @@ static void accept(const atvi_exact_moves *s, atvi_exact_group *g, int i) {
   atvi_idx d = s->v->d;
   atvi_exact_point *a = &g->now;
   const atvi_exact_point *b = &g->next;
-  take_lane(d, i, b->x, a->x);
-  take_lane(d, i, b->theta, a->theta);
-  take_lane(d, i, b->dx, a->dx);
-  take_lane(d, i, b->z, a->z);
-  take_lane(1, i, b->log_prior, a->log_prior);
-  take_lane(1, i, b->log_lik, a->log_lik);
-  take_lane(1, i, b->log_pi, a->log_pi);
-  take_lane(s->n_part, i, b->part_q, a->part_q);
-  take_lane(1, i, b->log_q, a->log_q);
-  take_lane(1, i, b->log_jump, a->log_jump);
-  take_lane(1, i, b->log_own, a->log_own);
+  atvi_exact_take_lane(d, i, b->x, a->x);
+  atvi_exact_take_lane(d, i, b->theta, a->theta);
+  atvi_exact_take_lane(d, i, b->dx, a->dx);
+  atvi_exact_take_lane(d, i, b->z, a->z);
+  atvi_exact_take_lane(1, i, b->log_prior, a->log_prior);
+  atvi_exact_take_lane(1, i, b->log_lik, a->log_lik);
+  atvi_exact_take_lane(1, i, b->log_pi, a->log_pi);
+  atvi_exact_take_lane(s->n_part, i, b->part_q, a->part_q);
+  atvi_exact_take_lane(1, i, b->log_q, a->log_q);
+  atvi_exact_take_lane(1, i, b->log_jump, a->log_jump);
+  atvi_exact_take_lane(1, i, b->log_own, a->log_own);
   a->k[i] = b->k[i];
 }
 
@@ -197,7 +202,7 @@ static void draw(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atv
     double by = atvi_rng_uniform(&r[i]) * ATVI_GUARD < 1 ? wide : 1;
     for (atvi_idx j = 0; j < d; j++) p->z[j * L + i] = by * atvi_rng_normal(&r[i]);
   }
-  push(s, g, worker, p);
+  push(s, g, worker, p, true);
   for (int i = 0; i < L; i++)
     if (heavy[i]) draw_heavy(s, p, i, &r[i]);
 }
@@ -242,113 +247,7 @@ static void label(const atvi_exact_moves *s, atvi_exact_group *g, int worker, at
     atvi_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
     f->ops->inv(f->self, s->v->part[k].at.phi, work_of(s, worker, k), L, g->y, g->x);
     for (int i = 0; i < L; i++)
-      if (p->k[i] == k && old[i] != k) take_lane(f->d, i, g->x, p->z);
-  }
-}
-
-/* dz of log pi(x(z)) + log |dx/dz| after push. */
-static void force(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const atvi_exact_point *p) {
-  const atvi_family *f = &s->v->family;
-  for (int i = 0; i < L; i++) g->row[0][i] = -1;
-  for (atvi_idx k = 0; k < s->n_part; k++) {
-    if (!has(p->k, k)) continue;
-    const atvi_member *m = &s->v->part[k].at;
-    memcpy(g->x, p->dx, (size_t)(f->d * L) * sizeof *g->x);
-    atvi_member_adjoint(m, f->d, L, g->x);
-    f->ops->pull(f->self, m->phi, work_of(s, worker, k), g->x, g->row[0], g->y);
-    take_lanes(f->d, p->k, k, g->y, g->dz);
-  }
-  /* log |dx/dz| = log N(z) - log q(x(z)) */
-  for (atvi_idx j = 0; j < f->d * L; j++) g->dz[j] -= p->z[j];
-}
-
-static double energy(const atvi_exact_point *p, const double *momentum, atvi_idx d, int i) {
-  double label = p->part_q[p->k[i] * L + i] - p->log_q[i];
-  return 0.5 * radius2(d, p->z, i) + p->log_own[i] - p->log_pi[i] - label + 0.5 * radius2(d, momentum, i);
-}
-
-static void kick(atvi_idx d, const double *eps, double by, const double *dz, double *p) {
-  for (atvi_idx j = 0; j < d; j++)
-    for (int i = 0; i < L; i++) p[j * L + i] += by * eps[i] * dz[j * L + i];
-}
-
-/* Size and number of leaps, which a group has in common. Three of four moves take the steps that were adapted, and any number of leaps up to
- * what LENGTH needs. The others take smaller steps, down to 1 / 81: where the posterior is much narrower than the component thinks
- * (necks of funnels) jumps and long steps are refused, and nothing else would move. Neither depends on the state but through the labels, which
- * a local move does not change. */
-typedef struct {
-  double by;
-  int n;
-} stride;
-
-static stride stride_of(const atvi_exact_moves *s, const atvi_exact_point *p, atvi_rng *r) {
-  double step = HUGE_VAL, u = 4 * FINE * atvi_rng_uniform(r);
-  int most, down = u < FINE ? 1 + (int)u : 0;
-  for (atvi_idx k = 0; k < s->n_part; k++)
-    if (has(p->k, k)) step = fmin(step, s->step[k]);
-  most = down > 0 ? s->leaps : (int)ceil(LENGTH / step);
-  most = most > s->leaps ? s->leaps : most < 1 ? 1 : most;
-  return (stride){pow(3, -down), 1 + (int)(atvi_rng_uniform(r) * most)};
-}
-
-static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r, atvi_rng *shared) {
-  atvi_idx d = s->v->d;
-  atvi_exact_point *p = &g->next;
-  double eps[L], before[L];
-  label(s, g, worker, r);
-  stride how = stride_of(s, &g->now, shared);
-  /* for the record that force needs; x stays what it is to the last digit, however far out its base point is */
-  memcpy(p->x, g->now.x, (size_t)(d * L) * sizeof *p->x);
-  push(s, g, worker, &g->now);
-  memcpy(g->now.x, p->x, (size_t)(d * L) * sizeof *p->x);
-  force(s, g, worker, &g->now);
-  for (int i = 0; i < L; i++) {
-    p->k[i] = g->now.k[i];
-    for (atvi_idx j = 0; j < d; j++) g->p[j * L + i] = atvi_rng_normal(&r[i]);
-    eps[i] = how.by * s->step[p->k[i]] * (1 + JITTER * (2 * atvi_rng_uniform(&r[i]) - 1));
-    before[i] = energy(&g->now, g->p, d, i);
-  }
-  memcpy(p->z, g->now.z, (size_t)(d * L) * sizeof *p->z);
-  for (int leap = 1; leap <= how.n; leap++) {
-    kick(d, eps, leap == 1 ? 0.5 : 1, g->dz, g->p);
-    kick(d, eps, 1, g->p, p->z);
-    push(s, g, worker, p);
-    evaluate(s, worker, p);
-    force(s, g, worker, p);
-  }
-  kick(d, eps, 0.5, g->dz, g->p);
-  mixture(s, g, worker, p);
-  for (int i = 0; i < L; i++) {
-    double a = chance(before[i] - energy(p, g->p, d, i));
-    g->accepted[p->k[i]] += how.by == 1 ? a : 0;
-    g->tried[p->k[i]] += how.by == 1;
-    if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
-  }
-}
-
-/* ---- local, without the flow ---- */
-
-/* The same move in the coordinates of the frame, z in the place of f(z): what the flow distorts where it was not trained is in
- * reach from there. */
-static void plain_force(const atvi_exact_moves *s, atvi_exact_group *g, const atvi_exact_point *p) {
-  atvi_idx d = s->v->d;
-  for (atvi_idx k = 0; k < s->n_part; k++) {
-    if (!has(p->k, k)) continue;
-    memcpy(g->x, p->dx, (size_t)(d * L) * sizeof *g->x);
-    atvi_member_adjoint(&s->v->part[k].at, d, L, g->x);
-    take_lanes(d, p->k, k, g->x, g->dz);
-  }
-}
-
-static double plain_energy(const atvi_exact_point *p, const double *momentum, atvi_idx d, int i, int k) {
-  return p->log_q[i] - p->part_q[k * L + i] - p->log_pi[i] + 0.5 * radius2(d, momentum, i);
-}
-
-static void plain_push(const atvi_exact_moves *s, atvi_exact_group *g, atvi_exact_point *p) {
-  for (atvi_idx k = 0; k < s->n_part; k++) {
-    if (!has(p->k, k)) continue;
-    atvi_member_to_frame(&s->v->part[k].at, s->v->d, L, p->z, g->x);
-    take_lanes(s->v->d, p->k, k, g->x, p->x);
+      if (p->k[i] == k && old[i] != k) atvi_exact_take_lane(f->d, i, g->x, p->z);
   }
 }
 
@@ -361,39 +260,111 @@ static void arrive(const atvi_exact_moves *s, atvi_exact_group *g, int worker, c
   invert(s, g, worker, p);
 }
 
-static void plain(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r, atvi_rng *shared) {
+/* dz of log pi(x(z)) + log |dx/dz| after push; log |dx/dz| = log N(z) - log q(x(z)), constant in the frame.
+ * */
+static void force(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const atvi_exact_point *p,
+                  bool flow) {
+  const atvi_family *f = &s->v->family;
+  for (int i = 0; i < L; i++) g->row[0][i] = -1;
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    const atvi_member *m = &s->v->part[k].at;
+    memcpy(g->x, p->dx, (size_t)(f->d * L) * sizeof *g->x);
+    atvi_member_adjoint(m, f->d, L, g->x);
+    if (flow) f->ops->pull(f->self, m->phi, work_of(s, worker, k), g->x, g->row[0], g->y);
+    take_lanes(f->d, p->k, k, flow ? g->y : g->x, g->dz);
+  }
+  for (atvi_idx j = 0; flow && j < f->d * L; j++) g->dz[j] -= p->z[j];
+}
+
+static double energy(const atvi_exact_point *p, const double *momentum, atvi_idx d, int i, int k, bool flow) {
+  double label = p->part_q[k * L + i] - p->log_q[i];
+  double volume = flow ? 0.5 * radius2(d, p->z, i) + p->log_own[i] : 0;
+  return volume - p->log_pi[i] - label + 0.5 * radius2(d, momentum, i);
+}
+
+static void kick(atvi_idx d, const double *eps, double by, const double *dz, double *p) {
+  for (atvi_idx j = 0; j < d; j++)
+    for (int i = 0; i < L; i++) p[j * L + i] += by * eps[i] * dz[j * L + i];
+}
+
+/* Size and number of leaps, which a group has in common. Three of four moves take the steps that were
+ * adapted, and any number of leaps up to what LENGTH needs. The others take smaller steps, down to 1 / 81:
+ * where the posterior is much narrower than the component thinks (necks of funnels) jumps and long steps are
+ * refused, and nothing else would move. Neither depends on the state but through the labels, which a local
+ * move does not change. Without the flow half of the moves take steps down to 1 / 16. */
+typedef struct {
+  double by;
+  int n;
+} stride;
+
+static stride stride_of(const atvi_exact_moves *s, const atvi_exact_point *p, bool flow, atvi_rng *r) {
+  if (!flow) {
+    int n = 1 + (int)(atvi_rng_uniform(r) * s->leaps);
+    double fine = 2 * FINE * atvi_rng_uniform(r);
+    return (stride){fine < FINE ? pow(2, -1 - (int)fine) : 1, n};
+  }
+  double step = HUGE_VAL, u = 4 * FINE * atvi_rng_uniform(r);
+  int most, down = u < FINE ? 1 + (int)u : 0;
+  for (atvi_idx k = 0; k < s->n_part; k++)
+    if (has(p->k, k)) step = fmin(step, s->step[k]);
+  most = down > 0 ? s->leaps : (int)ceil(LENGTH / step);
+  most = most > s->leaps ? s->leaps : most < 1 ? 1 : most;
+  return (stride){pow(3, -down), 1 + (int)(atvi_rng_uniform(r) * most)};
+}
+
+/* next.z and k, where the move begins. */
+static void begin_local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, bool flow) {
+  atvi_exact_point *p = &g->next;
   atvi_idx d = s->v->d;
+  memcpy(p->k, g->now.k, sizeof p->k);
+  if (flow) { /* for the record that force needs; x stays as it is to the last digit, however far out */
+    memcpy(p->x, g->now.x, (size_t)(d * L) * sizeof *p->x);
+    push(s, g, worker, &g->now, true);
+    memcpy(g->now.x, p->x, (size_t)(d * L) * sizeof *p->x);
+    memcpy(p->z, g->now.z, (size_t)(d * L) * sizeof *p->z);
+    return;
+  }
+  for (atvi_idx k = 0; k < s->n_part; k++) {
+    if (!has(p->k, k)) continue;
+    atvi_member_to_family(&s->v->part[k].at, d, L, g->now.x, g->y);
+    take_lanes(d, p->k, k, g->y, p->z);
+  }
+}
+
+/* Through the flow, or in the coordinates of the frame: what the flow distorts where it was not trained is in
+ * reach from there. */
+static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, bool flow, atvi_rng *r,
+                  atvi_rng *shared) {
+  atvi_idx d = s->v->d, kind = flow ? 0 : s->n_part;
   atvi_exact_point *p = &g->next;
   double eps[L], before[L];
-  int k[L], n = 1 + (int)(atvi_rng_uniform(shared) * s->leaps);
-  double u = 2 * FINE * atvi_rng_uniform(shared), by = u < FINE ? pow(2, -1 - (int)u) : 1;
   label(s, g, worker, r);
-  memcpy(k, g->now.k, sizeof k);
-  memcpy(p->k, k, sizeof k);
-  for (atvi_idx part = 0; part < s->n_part; part++) {
-    if (!has(k, part)) continue;
-    atvi_member_to_family(&s->v->part[part].at, d, L, g->now.x, g->y);
-    take_lanes(d, k, part, g->y, p->z);
-  }
-  plain_force(s, g, &g->now);
+  stride how = stride_of(s, &g->now, flow, shared);
+  begin_local(s, g, worker, flow);
+  force(s, g, worker, &g->now, flow);
   for (int i = 0; i < L; i++) {
     for (atvi_idx j = 0; j < d; j++) g->p[j * L + i] = atvi_rng_normal(&r[i]);
-    eps[i] = by * s->step[s->n_part + k[i]] * (1 + JITTER * (2 * atvi_rng_uniform(&r[i]) - 1));
-    before[i] = plain_energy(&g->now, g->p, d, i, k[i]);
+    eps[i] = how.by * s->step[kind + p->k[i]] * (1 + JITTER * (2 * atvi_rng_uniform(&r[i]) - 1));
+    before[i] = energy(&g->now, g->p, d, i, p->k[i], flow);
   }
-  for (int leap = 1; leap <= n; leap++) {
+  for (int leap = 1; leap <= how.n; leap++) {
     kick(d, eps, leap == 1 ? 0.5 : 1, g->dz, g->p);
     kick(d, eps, 1, g->p, p->z);
-    plain_push(s, g, p);
+    push(s, g, worker, p, flow);
     evaluate(s, worker, p);
-    plain_force(s, g, p);
+    force(s, g, worker, p, flow);
   }
   kick(d, eps, 0.5, g->dz, g->p);
-  arrive(s, g, worker, k);
+  if (flow)
+    mixture(s, g, worker, p);
+  else
+    arrive(s, g, worker, g->now.k);
   for (int i = 0; i < L; i++) {
-    double a = chance(before[i] - plain_energy(p, g->p, d, i, k[i]));
-    g->accepted[s->n_part + k[i]] += by == 1 ? a : 0;
-    g->tried[s->n_part + k[i]] += by == 1;
+    atvi_idx k = p->k[i];
+    double a = chance(before[i] - energy(p, g->p, d, i, (int)k, flow));
+    g->accepted[kind + k] += how.by == 1 ? a : 0;
+    g->tried[kind + k] += how.by == 1;
     if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
   }
 }
@@ -449,6 +420,6 @@ void atvi_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker,
   for (int i = 0; i < L; i++) r[i] = atvi_rng_at(seed, ATVI_STREAM_EXACT, iteration, g->chain + (uint32_t)i);
   atvi_rng shared = atvi_rng_at(seed, ATVI_STREAM_EXACT, iteration, SHARED + g->chain);
   jump(s, g, worker, r);
-  (atvi_rng_uniform(&shared) < PLAIN ? plain : local)(s, g, worker, r, &shared);
+  local(s, g, worker, atvi_rng_uniform(&shared) >= 0.5, r, &shared);
   if (s->lines > 0) along_lines(s, g, worker, r);
 }

@@ -14,7 +14,7 @@
  * Blocks    Draws come in BLOCKS independent scramblings of Sobol points. A component's share of a block grows by going on with
  *           the block's own sequence, so that the blocks stay independent and alike, and their spread gives an honest standard
  *           error of the evidence. */
-#include "infer/deliver.h"
+#include "infer/fit.h"
 #include "infer/vi_state.h"
 #include "math/rng.h"
 #include "math/special.h"
@@ -327,7 +327,7 @@ static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws *
   if (n == 0)
     return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NEVER_EVALUATED,
                         "no draw of the approximation can be evaluated");
-  ATVI_TRY(atvi_deliver_new(v->ctx, t, n, 1, true, out));
+  ATVI_TRY(atvi_fit_draws_new(v->ctx, t, n, 1, true, out));
   atvi_draws *d = *out;
   d->chains = false;
   for (int stretched = 0; stretched < 2; stretched++)
@@ -341,7 +341,7 @@ static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws *
   double all = 0;
   for (atvi_idx k = 0; k < n; k++) all += d->weight[k];
   for (atvi_idx k = 0; k < n; k++) d->weight[k] /= all;
-  atvi_deliver_derived(v->ev, d);
+  atvi_fit_derived(v->ev, d);
   return ATVI_OK;
 }
 

@@ -2,7 +2,7 @@
 /* The hydrograph's posterior has a second mode with 2.3 % of its mass, which a chain hardly ever leaves: chains that sit in both must
  * not be called good. Skipped where the data are missing. */
 #include "diag/summary.h"
-#include "infer/ram.h"
+#include "infer/chains.h"
 #include "math/rng.h"
 #include "models.h"
 #include <unistd.h>
@@ -53,7 +53,7 @@ static void chains_in_two_modes_are_not_ok(void) {
   t.ops = &ops;
   int apart = 0; /* some chains find the better mode while they still move widely, by chance all */
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-    atvi_ram_opts o = atvi_ram_defaults();
+    atvi_chains_opts o = atvi_chains_defaults();
     o.seed = seed, o.chains = CHAINS, o.candidates = 1, o.max_iter = ITERATIONS, o.ess = 50, o.rhat = 1.05;
     atvi_evaluator *ev;
     atvi_draws *d;

@@ -4,7 +4,7 @@
 #define ATVI_RECIPE_SIR_H
 
 #include "core/core.h"
-#include "infer/deliver.h"
+#include "infer/fit.h"
 #include "infer/fit.h"
 #include "infer/start.h"
 #include <math.h>
@@ -29,10 +29,10 @@ static atvi_status run_sir(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_pla
   atvi_idx n = p->o.ess > 0 ? (atvi_idx)p->o.ess : 1000;
   atvi_starts *s;
   ATVI_TRY(atvi_starts_new(ctx, ev, p->o.seed, SPREAD * n, &s));
-  atvi_status status = atvi_deliver_new(ctx, t, n, 1, false, out);
+  atvi_status status = atvi_fit_draws_new(ctx, t, n, 1, false, out);
   if (status == ATVI_OK) {
     sir_pick(s, *out);
-    atvi_deliver_derived(ev, *out);
+    atvi_fit_derived(ev, *out);
     (*out)->made.method = "sir";
     (*out)->made.model = t->name;
     (*out)->made.seed = p->o.seed;

@@ -19,11 +19,12 @@ typedef enum {
   NOWHERE,  /* impossible everywhere */
   NO_SLOPE, /* the gradient is not finite */
   LATE,     /* wrong for the last parameter alone */
+  UNSTABLE, /* the log density is finite at the points alone */
 } kind;
 
 typedef struct {
   kind kind;
-  atvi_idx points;
+  atomic_long points; /* counted on all threads */
 } world;
 
 static double center(atvi_idx j) { return 1.27 * sin(0.731 * (double)j); }
@@ -48,6 +49,7 @@ static void point(const world *w, const double *theta, atvi_idx B, double *value
     if (w->kind == LATE && j == D - 1) g *= 0.9;
     if (w->kind == COARSE) g *= 1 + 5e-4 * (j % 2 ? 1 : -1);
     if (w->kind == NO_SLOPE) g = NAN;
+    if (w->kind == UNSTABLE && w->points >= 5) *value = NAN;
     grad[j] = g;
   }
   if (w->kind == FAR) *value += 1e9;
@@ -133,6 +135,67 @@ static void wrong_ones_are_told(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* The same density, without noise. */
+static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *b) {
+  const world *noisy = self;
+  world w = {.kind = noisy->kind == NOISY ? RIGHT : noisy->kind};
+  (void)theta0;
+  eval(&w, work, b);
+}
+
+static void eval_as_it_is(const void *self, void *work, const double *theta0, const atvi_batch *b) {
+  (void)theta0;
+  eval(self, work, b);
+}
+
+static atvi_gradient_info compare(kind is, const atvi_target_ops *ops) {
+  enum { N = 5, STRIDE = 7 };
+  atvi_ctx *ctx = test_ctx();
+  world w = {.kind = is};
+  toy t;
+  atvi_evaluator *ev;
+  atvi_gradient_info y;
+  double x[D * STRIDE];
+  make(&t, &w);
+  t.target.ops = ops;
+  for (int i = 0; i < D * STRIDE; i++) x[i] = i % STRIDE < N ? 3.1 * sin(1.7 * i) : NAN;
+  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_gradient_compare(ctx, ev, N, STRIDE, x, 0, &y));
+  atvi_evaluator_free(ev);
+  atvi_ctx_free(ctx);
+  return y;
+}
+
+static void comparison_tells_what_it_found(void) {
+  static const atvi_target_ops FROZEN = {.size = sizeof FROZEN, .eval = eval, .eval_frozen = eval_frozen},
+                               STILL_NOISY = {
+                                   .size = sizeof FROZEN, .eval = eval, .eval_frozen = eval_as_it_is};
+  atvi_gradient_info y = compare(RIGHT, &OPS);
+  CHECK_INT(y.points, 5);
+  CHECK(y.off > 0 && y.off < 1e-5 && y.wrong == 0 && y.wrong_somewhere == 0);
+  y = compare(ONE, &OPS);
+  CHECK_INT(y.wrong, 1);
+  CHECK_INT(y.wrong_somewhere, 1);
+  CHECK_INT(y.param, 13);
+  CHECK_INT(y.off_param, 13);
+  CHECK(y.wrong_points >= 4); /* at one the density may be flat */
+  CHECK_REL(y.gradient, -1.05 * (y.x - center(13)) / scale(13) / scale(13), 1e-13);
+  CHECK_REL(y.difference, y.gradient / 1.05, 1e-5);
+  CHECK(y.off > 1e-5);      /* of a flat direction, relative to the steep ones */
+  y = compare(NOISY, &OPS); /* noise is held against nobody, */
+  CHECK(y.wrong == 0 && y.off > 1);
+  y = compare(NOISY, &FROZEN); /* and may be frozen */
+  CHECK(y.wrong == 0 && y.off < 1e-5);
+  y = compare(NOISY, &STILL_NOISY); /* then it is a fault */
+  CHECK(y.wrong > 0 && y.off > 1);
+  y = compare(UNSTABLE, &STILL_NOISY);
+  CHECK(y.wrong > 0 && y.off == HUGE_VAL);
+  y = compare(UNSTABLE, &OPS);
+  CHECK_INT(y.wrong, 0);
+  y = compare(NO_SLOPE, &OPS);
+  CHECK_INT(y.points, 0);
+}
+
 static bool always(void *user) {
   (void)user;
   return true;
@@ -170,5 +233,5 @@ static void memory_failures_are_told(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"right", right_ones_pass}, {"wrong", wrong_ones_are_told}, {"limits", limits_hold},
-      {"memory", memory_failures_are_told})
+TESTS({"right", right_ones_pass}, {"wrong", wrong_ones_are_told}, {"found", comparison_tells_what_it_found},
+      {"limits", limits_hold}, {"memory", memory_failures_are_told})

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of the No-U-Turn sampler against posteriors with known moments, and what it refuses and reports. */
-#include "infer/nuts.h"
+#include "infer/chains.h"
 #include "models.h"
 #include "moments.h"
 
-static atvi_draws *sample_target(const atvi_target *t, const atvi_nuts_opts *opts, int threads) {
+static atvi_draws *sample_target(const atvi_target *t, const atvi_chains_opts *opts, int threads) {
   atvi_ctx *ctx = test_ctx();
   atvi_ctx_set_threads(ctx, threads);
   atvi_evaluator *ev;
@@ -20,12 +20,12 @@ static atvi_draws *sample_target(const atvi_target *t, const atvi_nuts_opts *opt
   return d;
 }
 
-static atvi_draws *sample(toy *t, const atvi_nuts_opts *opts, int threads) {
+static atvi_draws *sample(toy *t, const atvi_chains_opts *opts, int threads) {
   return sample_target(&t->target, opts, threads);
 }
 
-static atvi_nuts_opts seeded(uint64_t seed) {
-  atvi_nuts_opts o = atvi_nuts_defaults();
+static atvi_chains_opts seeded(uint64_t seed) {
+  atvi_chains_opts o = atvi_nuts_defaults();
   o.seed = seed;
   return o;
 }
@@ -37,7 +37,7 @@ static void correlated_normal(void) {
     toy t = {.lik = toy_chain, .prior_sd = 1000};
     toy_set(&t, dim[k], -HUGE_VAL, HUGE_VAL);
     for (uint64_t seed = 1; seed <= 3; seed++) {
-      atvi_nuts_opts o = seeded(seed);
+      atvi_chains_opts o = seeded(seed);
       atvi_draws *d = sample(&t, &o, 2);
       CHECK_INT(d->made.end, ATVI_END_DONE);
       CHECK(d->n >= 1600 && d->n_chain == 16 && d->chains);
@@ -93,7 +93,7 @@ static void half_normal(void) {
   toy_bound(&t, 1, -HUGE_VAL, 0, NULL);
   double pi = acos(-1.0), mean = 2.385 * sqrt(2 / pi), sd = 2.385 * sqrt(1 - 2 / pi);
   for (uint64_t seed = 1; seed <= 3; seed++) {
-    atvi_nuts_opts o = seeded(seed);
+    atvi_chains_opts o = seeded(seed);
     o.ess = 4000;
     atvi_draws *d = sample(&t, &o, 2);
     CHECK_INT(d->made.end, ATVI_END_DONE);
@@ -110,7 +110,7 @@ static void cold_agrees_with_the_grid(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_model *m = test_load(ctx, TEST_SOURCE_DIR "/examples/cold/cold.atvi", true);
   for (uint64_t seed = 1; seed <= 2; seed++) {
-    atvi_nuts_opts o = seeded(seed);
+    atvi_chains_opts o = seeded(seed);
     o.ess = 3000;
     atvi_evaluator *ev;
     atvi_draws *d;
@@ -153,7 +153,7 @@ static double unfunnelled(const toy *t, const double *x, double *g, atvi_outcome
 static void funnel_is_told_of(void) {
   toy t = {.lik = funnel, .no_prior = true};
   toy_set(&t, 10, -HUGE_VAL, HUGE_VAL);
-  atvi_nuts_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_nuts_defaults();
   o.max_iter = 2000;
   atvi_draws *d = sample(&t, &o, 2);
   CHECK(d->made.divergences > 10 && d->made.ebfmi < 0.3);
@@ -204,7 +204,7 @@ static void two_modes_are_not_hidden(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 2, -10, 10);
   for (uint64_t seed = 1; seed <= 5; seed++) {
-    atvi_nuts_opts o = seeded(seed);
+    atvi_chains_opts o = seeded(seed);
     o.max_iter = 1000;
     atvi_draws *d = sample(&t, &o, 2);
     CHECK_INT(d->made.end, ATVI_END_LIMIT);
@@ -229,7 +229,7 @@ static void lost_chains_are_moved(void) {
   toy_set(&t, 2, -10, 10);
   int told = 0;
   for (uint64_t seed = 1; seed <= 4; seed++) {
-    atvi_nuts_opts o = seeded(seed);
+    atvi_chains_opts o = seeded(seed);
     atvi_draws *d = sample(&t, &o, 2);
     CHECK_INT(d->made.end, ATVI_END_DONE);
     check_column(d, 0, 5, 0.1);
@@ -257,7 +257,7 @@ static void scales_are_learnt(void) {
   toy t = {.lik = narrow};
   toy_set(&t, 2, -1, 1);
   for (uint64_t seed = 1; seed <= 3; seed++) {
-    atvi_nuts_opts o = seeded(seed);
+    atvi_chains_opts o = seeded(seed);
     atvi_draws *d = sample(&t, &o, 2);
     CHECK_INT(d->made.end, ATVI_END_DONE);
     CHECK(d->made.tree_depth < 4); /* with the metric as it begins it would be 10 */
@@ -283,7 +283,7 @@ static void prior_that_cannot_be_drawn(void) {
 static void same_for_any_number_of_threads(void) {
   toy t = {.lik = fails_above};
   toy_set(&t, 3, -8, 8);
-  atvi_nuts_opts o = seeded(77);
+  atvi_chains_opts o = seeded(77);
   o.chains = 21;
   atvi_draws *one = sample(&t, &o, 1);
   for (int threads = 2; threads <= 3; threads++) {
@@ -316,7 +316,7 @@ static void stops_when_asked(void) {
   int polls = 0;
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
   atvi_ctx_set_stop(ctx, stop_later, &polls);
-  atvi_nuts_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_nuts_defaults();
   o.max_iter = 1 << 30;
   CHECK_OK(atvi_nuts_run(ctx, ev, &o, &d));
   CHECK_INT(d->made.end, ATVI_END_STOPPED);
@@ -334,7 +334,7 @@ static void stops_when_asked(void) {
 static void keeps_to_its_limits(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 1, -10, 10);
-  atvi_nuts_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_nuts_defaults();
   o.max_seconds = 0.3;
   o.max_iter = 1 << 30;
   atvi_draws *d = sample(&t, &o, 2);
@@ -357,7 +357,7 @@ static void keeps_to_its_limits(void) {
 static void one_chain_and_shallow_trees(void) {
   toy t = {.lik = toy_chain, .prior_sd = 1000};
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
-  atvi_nuts_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_nuts_defaults();
   o.chains = 1;
   o.max_depth = 3;
   o.ess = 400;
@@ -382,7 +382,7 @@ static double never(const toy *t, const double *x, double *g, atvi_outcome *o) {
   return NAN;
 }
 
-static void refuses(toy *t, const atvi_nuts_opts *o, atvi_status code, const char *word) {
+static void refuses(toy *t, const atvi_chains_opts *o, atvi_status code, const char *word) {
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
   atvi_draws *d = (atvi_draws *)(void *)ctx;
@@ -402,7 +402,7 @@ static void refuses_what_is_wrong(void) {
   t.lik = no_gradient;
   refuses(&t, NULL, ATVI_EMODEL, "the gradient is not finite at any of 16 starting points");
   t.lik = two_modes;
-  atvi_nuts_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_nuts_defaults();
   o.max_seconds = 1e-9;
   refuses(&t, &o, ATVI_ELIMIT, "too few to keep any draw");
   t.param[0].map = "log";
@@ -441,7 +441,7 @@ static void survives_lack_of_memory(void) {
   atvi_draws *d = NULL;
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
   long live = test_live, k;
-  atvi_nuts_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_nuts_defaults();
   o.max_iter = 40;
   for (k = 1; k < 100; k++) {
     test_fail_at = test_allocs + k;

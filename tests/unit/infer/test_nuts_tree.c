@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Trees of the No-U-Turn sampler: the leapfrog, the same transitions as a plain recursion, the step size. */
-#include "infer/nuts_state.h"
+#include "infer/nuts_tree.h"
 #include "testing.h"
 
 enum { D = 2 };

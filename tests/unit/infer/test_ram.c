@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/ram.h"
+#include "infer/chains.h"
 #include "moments.h"
 
-static atvi_draws *sample(toy *t, const atvi_ram_opts *opts, int threads) {
+static atvi_draws *sample(toy *t, const atvi_chains_opts *opts, int threads) {
   atvi_ctx *ctx = test_ctx();
   atvi_ctx_set_threads(ctx, threads);
   atvi_evaluator *ev;
@@ -21,7 +21,7 @@ static void correlated_normal(void) {
   toy t = {.lik = toy_chain, .prior_sd = 1000};
   toy_set(&t, 5, -HUGE_VAL, HUGE_VAL);
   for (uint64_t seed = 1; seed <= 3; seed++) {
-    atvi_ram_opts o = atvi_ram_defaults();
+    atvi_chains_opts o = atvi_chains_defaults();
     o.seed = seed;
     atvi_draws *d = sample(&t, &o, 2);
     CHECK_INT(d->made.end, ATVI_END_DONE);
@@ -66,7 +66,7 @@ static void mass_at_a_bound(void) {
   toy_set(&t, 1, 0, 1);
   double q = exp(-4.0), mean = 0.25 - q / (1 - q), second = 0.125 - q * (1 + 0.5) / (1 - q);
   for (uint64_t seed = 1; seed <= 3; seed++) {
-    atvi_ram_opts o = atvi_ram_defaults();
+    atvi_chains_opts o = atvi_chains_defaults();
     o.seed = seed;
     o.ess = 4000;
     atvi_draws *d = sample(&t, &o, 1);
@@ -91,7 +91,7 @@ static double banana(const toy *t, const double *x, double *g, atvi_outcome *o) 
 static void banana_is_followed(void) {
   toy t = {.lik = banana};
   toy_set(&t, 2, -30, 30);
-  atvi_ram_opts o = atvi_ram_defaults();
+  atvi_chains_opts o = atvi_chains_defaults();
   o.ess = 4000;
   atvi_draws *d = sample(&t, &o, 2);
   CHECK_INT(d->made.end, ATVI_END_DONE);
@@ -134,7 +134,7 @@ static void two_modes_are_not_hidden(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 2, -10, 10);
   for (uint64_t seed = 1; seed <= 5; seed++) {
-    atvi_ram_opts o = atvi_ram_defaults();
+    atvi_chains_opts o = atvi_chains_defaults();
     o.seed = seed;
     o.max_iter = 20000;
     atvi_draws *d = sample(&t, &o, 2);
@@ -158,7 +158,7 @@ static void lost_chains_are_moved(void) {
   toy_set(&t, 2, -10, 10);
   int told = 0;
   for (uint64_t seed = 1; seed <= 4; seed++) {
-    atvi_ram_opts o = atvi_ram_defaults();
+    atvi_chains_opts o = atvi_chains_defaults();
     o.seed = seed;
     o.max_iter = 50000;
     atvi_draws *d = sample(&t, &o, 2);
@@ -175,7 +175,7 @@ static void lost_chains_are_moved(void) {
 static void same_for_any_number_of_threads(void) {
   toy t = {.lik = banana};
   toy_set(&t, 2, -2, 2);
-  atvi_ram_opts o = atvi_ram_defaults();
+  atvi_chains_opts o = atvi_chains_defaults();
   o.chains = 21;
   o.seed = 77;
   atvi_draws *one = sample(&t, &o, 1);
@@ -224,14 +224,14 @@ static void stops_when_asked(void) {
 static void keeps_to_its_limits(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 1, -10, 10);
-  atvi_ram_opts o = atvi_ram_defaults();
+  atvi_chains_opts o = atvi_chains_defaults();
   o.max_seconds = 0.3;
   o.max_iter = 1 << 30;
   atvi_draws *d = sample(&t, &o, 2);
   CHECK_INT(d->made.end, ATVI_END_LIMIT);
   CHECK(d->made.seconds > 0.3 && d->made.seconds < 1.5);
   done_with(d);
-  o = atvi_ram_defaults();
+  o = atvi_chains_defaults();
   o.max_iter = 1234;
   d = sample(&t, &o, 2);
   CHECK_INT(d->made.end, ATVI_END_LIMIT);
@@ -246,7 +246,7 @@ static void keeps_to_its_limits(void) {
 static void long_runs_are_thinned(void) {
   toy t = {.lik = toy_unit};
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
-  atvi_ram_opts o = atvi_ram_defaults();
+  atvi_chains_opts o = atvi_chains_defaults();
   o.ess = 5000;
   o.rhat = 1 + 1e-12; /* never */
   o.max_iter = 50000;
@@ -308,7 +308,7 @@ static void refuses_what_is_wrong(void) {
   CHECK(strstr(atvi_errmsg(ctx), "step limit"));
   CHECK(d == NULL);
   for (int k = 0; k < 9; k++) {
-    atvi_ram_opts o = atvi_ram_defaults();
+    atvi_chains_opts o = atvi_chains_defaults();
     if (k == 0) o.chains = 0;
     if (k == 1) o.ess = NAN;
     if (k == 2) o.rhat = 1;
@@ -337,7 +337,7 @@ static double mostly_fails(const toy *t, const double *x, double *g, atvi_outcom
 static void says_that_starts_were_rare(void) {
   toy t = {.lik = mostly_fails};
   toy_set(&t, 1, -1, 1);
-  atvi_ram_opts o = atvi_ram_defaults();
+  atvi_chains_opts o = atvi_chains_defaults();
   o.max_iter = 2000;
   atvi_draws *d = sample(&t, &o, 1);
   CHECK_INT(d->n_message, 1);
@@ -354,7 +354,7 @@ static void survives_lack_of_memory(void) {
   atvi_draws *d = NULL;
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
   long live = test_live, k;
-  atvi_ram_opts o = atvi_ram_defaults();
+  atvi_chains_opts o = atvi_chains_defaults();
   o.max_iter = 100;
   for (k = 1; k < 100; k++) {
     test_fail_at = test_allocs + k;

@@ -3,26 +3,26 @@
  * Half of the starts are the best of many prior draws, half are dispersed ones (start.h), so that both the
  * likely mode and its rivals are found. Two results belong to the same optimum if no barrier lies on the
  * line between them: on a ridge the searches stop anywhere. */
-#include "infer/map.h"
-#include "infer/deliver.h"
+#include "infer/optimum.h"
+#include "infer/fit.h"
 #include "infer/laplace.h"
 #include "infer/start.h"
 #include "math/optim.h"
 #include <math.h>
 #include <string.h>
 
-#define TOL_GRAD 1e-8 /* relative to 1 + |log posterior|, per prior standard deviation */
-#define BARRIER 0.05  /* log posterior may dip so much on the line between two results of one optimum */
-#define RIVAL 5.0     /* optima within so many nats of the best are told */
-#define AT_BOUND 1e-9 /* distance in prior standard deviations that counts as being at the bound */
-static const char GRADIENT[] = "the gradient was not finite";
-#define LAST_RISE 0.01 /* of the log posterior between there and the bound, at most */
-#define RUNAWAY 1e6    /* a rise of so many nats to come is no maximum missed but none at all */
+/* Relative to 1 + |log posterior|, per prior standard deviation: what its differences can show. */
+#define TOL_GRAD 1e-8
+#define BARRIER 0.05  /* nats that the log posterior may dip on the line between two results of one optimum */
+#define RIVAL 5.0     /* report optima within this many nats of the best: e^-5 is 1 draw in 150 */
+#define AT_BOUND 1e-9 /* prior standard deviations from a bound that count as being there: rounding */
+#define RUNAWAY 1e6   /* nats that the log posterior could still rise: it has no maximum */
 enum {
-  BETWEEN = 3, /* points looked at on such a line */
-  MODES_TOLD = 3,
-  VALUES_TOLD = 4
+  BETWEEN = 3,     /* points looked at on the line between two results */
+  MODES_SHOWN = 3, /* other modes in messages; the rest is counted */
+  VALUES_SHOWN = 4 /* parameters of each */
 };
+static const char GRADIENT[] = "the gradient was not finite";
 
 typedef struct {
   atvi_evaluator *ev;
@@ -45,7 +45,7 @@ typedef struct {
 typedef struct {
   atvi_ctx *ctx;
   atvi_evaluator *ev;
-  atvi_map_opts opts;
+  atvi_optimum_opts opts;
   atvi_pool *pool; /* of the searches */
   atvi_starts *starts;
   double *centre, *lower, *upper; /* [d] in y */
@@ -53,14 +53,14 @@ typedef struct {
   result *result;                 /* [opts.starts] */
   atvi_idx first;                 /* of the current wave */
   double begun_s;
-} map;
+} maximiser;
 
-atvi_map_opts atvi_map_defaults(void) {
-  return (atvi_map_opts){
+atvi_optimum_opts atvi_optimum_defaults(void) {
+  return (atvi_optimum_opts){
       .seed = 1, .starts = 16, .candidates = 50, .max_evals = 2000, .draws = 4000, .max_seconds = HUGE_VAL};
 }
 
-static atvi_status check_opts(atvi_ctx *ctx, const atvi_map_opts *o) {
+static atvi_status check_opts(atvi_ctx *ctx, const atvi_optimum_opts *o) {
   if (o->starts < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "map: starts = %d, want >= 1", o->starts);
   if (o->candidates < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "map: candidates = %d, want >= 1", o->candidates);
   if (o->max_evals < 10) return ATVI_FAIL(ctx, ATVI_EINVAL, "map: max_evals = %d, want >= 10", o->max_evals);
@@ -71,7 +71,7 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_map_opts *o) {
 }
 
 /* Back to theta; rounding must not leave the box. */
-static void to_theta(const map *m, const double *y, double *theta) {
+static void to_theta(const maximiser *m, const double *y, double *theta) {
   const atvi_target *t = atvi_evaluator_target(m->ev);
   for (atvi_idx j = 0; j < t->d; j++) {
     double x = m->centre[j] + m->starts->scale[j] * y[j];
@@ -82,7 +82,7 @@ static void to_theta(const map *m, const double *y, double *theta) {
 }
 
 typedef struct {
-  const map *m;
+  const maximiser *m;
   search *s;
 } objective;
 
@@ -103,7 +103,7 @@ static double minus_log_post(void *user, const double *y, double *g) {
 }
 
 static void search_item(void *arg, atvi_idx item, int worker) {
-  map *m = arg;
+  maximiser *m = arg;
   result *r = &m->result[m->first + item];
   objective o = {m, &m->seat[worker]};
   atvi_lbfgs_opts opts = {.f = minus_log_post,
@@ -136,7 +136,7 @@ static void choose(const atvi_starts *s, uint64_t seed, atvi_idx n, atvi_idx *in
   }
 }
 
-static atvi_status prepare(map *m) {
+static atvi_status prepare(maximiser *m) {
   const atvi_starts *s = m->starts;
   const atvi_target *t = atvi_evaluator_target(m->ev);
   size_t d = (size_t)s->d;
@@ -177,7 +177,7 @@ static atvi_status prepare(map *m) {
 }
 
 /* The points could be evaluated when they were found, but not with their gradients; or there was no time. */
-static atvi_status none_ended(const map *m, atvi_end end) {
+static atvi_status none_ended(const maximiser *m, atvi_end end) {
   const char *most = NULL;
   int failed = 0, hits = 0;
   for (int i = 0; i < m->opts.starts; i++) {
@@ -197,7 +197,7 @@ static atvi_status none_ended(const map *m, atvi_end end) {
 }
 
 /* Searches in waves of one per thread, so that a stop is seen between them. */
-static atvi_status search_all(map *m, atvi_end *end) {
+static atvi_status search_all(maximiser *m, atvi_end *end) {
   int wave = atvi_ctx_threads(m->ctx), ended = 0;
   *end = ATVI_END_DONE;
   for (m->first = 0; m->first < m->opts.starts; m->first += wave) {
@@ -219,7 +219,7 @@ static atvi_status search_all(map *m, atvi_end *end) {
 
 /* ---- what was found ---- */
 
-static void sort_results(map *m) {
+static void sort_results(maximiser *m) {
   for (int i = 1; i < m->opts.starts; i++)
     for (int k = i; k > 0; k--) {
       result a = m->result[k - 1], b = m->result[k];
@@ -230,7 +230,8 @@ static void sort_results(map *m) {
     }
 }
 
-static bool same_optimum(map *m, const double *better, double log_post, const double *other, double *room) {
+static bool same_optimum(maximiser *m, const double *better, double log_post, const double *other,
+                         double *room) {
   atvi_idx d = m->starts->d;
   double lp[BETWEEN], ll[BETWEEN];
   for (int i = 0; i < BETWEEN; i++)
@@ -245,7 +246,7 @@ static bool same_optimum(map *m, const double *better, double log_post, const do
   return true;
 }
 
-static atvi_status list_optima(map *m, atvi_map_info *info) {
+static atvi_status list_optima(maximiser *m, atvi_optimum_info *info) {
   atvi_idx d = info->d;
   info->optimum = atvi_pool_take(info->pool, (size_t)m->opts.starts, sizeof *info->optimum);
   double *room = atvi_pool_take(info->pool, (size_t)(d * BETWEEN), sizeof *room);
@@ -266,21 +267,22 @@ static atvi_status list_optima(map *m, atvi_map_info *info) {
   return ATVI_OK;
 }
 
-/* At a bound, and the density falls from it. Where it still rises on the last bit of the way, there is no maximum. */
-static void find_bounds(map *m, atvi_map_info *info, const double *slope) {
+/* At a bound, and the density falls from it. Where it still rises on the last bit of the way, there is no
+ * maximum. */
+static void find_bounds(maximiser *m, atvi_optimum_info *info, const double *slope) {
   const atvi_target *t = atvi_evaluator_target(m->ev);
   for (atvi_idx j = 0; j < info->d; j++) {
     double near = AT_BOUND * m->starts->scale[j];
     double below = info->mode[j] - t->param[j].lower, above = t->param[j].upper - info->mode[j];
-    if (below <= near && slope[j] < 0 && -slope[j] * below < LAST_RISE) info->at_bound[j] = -1;
-    if (above <= near && slope[j] > 0 && slope[j] * above < LAST_RISE) info->at_bound[j] = 1;
+    if (below <= near && slope[j] < 0 && -slope[j] * below < ATVI_OPTIMUM_RISE) info->at_bound[j] = -1;
+    if (above <= near && slope[j] > 0 && slope[j] * above < ATVI_OPTIMUM_RISE) info->at_bound[j] = 1;
   }
 }
 
-static atvi_status info_new(map *m, atvi_map_info **out) {
+static atvi_status info_new(maximiser *m, atvi_optimum_info **out) {
   atvi_pool *pool;
   ATVI_TRY(atvi_pool_new(m->ctx, &pool));
-  atvi_map_info *info = atvi_pool_take(pool, 1, sizeof *info);
+  atvi_optimum_info *info = atvi_pool_take(pool, 1, sizeof *info);
   size_t d = (size_t)m->starts->d;
   double *room = atvi_pool_take(pool, 2 * d + d * d, sizeof *room);
   int *at_bound = atvi_pool_take(pool, d, sizeof *at_bound);
@@ -288,21 +290,21 @@ static atvi_status info_new(map *m, atvi_map_info **out) {
     atvi_pool_free(pool);
     return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "map: d = %td", m->starts->d);
   }
-  *info = (atvi_map_info){.pool = pool,
-                          .d = (atvi_idx)d,
-                          .mode = room,
-                          .sd = room + d,
-                          .cov = room + 2 * d,
-                          .at_bound = at_bound};
+  *info = (atvi_optimum_info){.pool = pool,
+                              .d = (atvi_idx)d,
+                              .mode = room,
+                              .sd = room + d,
+                              .cov = room + 2 * d,
+                              .at_bound = at_bound};
   *out = info;
   return ATVI_OK;
 }
 
-void atvi_map_info_free(atvi_map_info *info) {
+void atvi_optimum_info_free(atvi_optimum_info *info) {
   if (info) atvi_pool_free(info->pool);
 }
 
-static void set_mode(map *m, atvi_map_info *info) {
+static void set_mode(maximiser *m, atvi_optimum_info *info) {
   search *s = &m->seat[0];
   const result *best = &m->result[0];
   memcpy(info->mode, best->y + info->d, (size_t)info->d * sizeof *info->mode);
@@ -317,7 +319,7 @@ static void set_mode(map *m, atvi_map_info *info) {
 
 /* Effective share of the draws if they were weighted to the true posterior; the approximation's density is
  * normal in the free parameters and exponential in the held ones. */
-static double effective_share(const atvi_laplace *l, const atvi_map_info *info, const atvi_draws *d) {
+static double effective_share(const atvi_laplace *l, const atvi_optimum_info *info, const atvi_draws *d) {
   double top = -HUGE_VAL, sum = 0, sum2 = 0;
   for (int pass = 0; pass < 2; pass++)
     for (atvi_idx i = 0; i < d->n; i++) {
@@ -342,7 +344,7 @@ static double effective_share(const atvi_laplace *l, const atvi_map_info *info, 
   return sum2 > 0 ? sum * sum / sum2 / (double)d->n : 0;
 }
 
-static atvi_idx n_rival(const atvi_map_info *info) {
+static atvi_idx n_rival(const atvi_optimum_info *info) {
   atvi_idx n = 0;
   for (atvi_idx k = 1; k < info->n_optimum; k++)
     n += info->optimum[k].log_post > info->optimum[0].log_post - RIVAL;
@@ -350,18 +352,18 @@ static atvi_idx n_rival(const atvi_map_info *info) {
 }
 
 /* Where the other maxima are; they are sorted, so the rivals come first. */
-static atvi_status say_rivals(const atvi_map_info *info, const atvi_target *t, atvi_draws *d) {
-  atvi_idx n = n_rival(info), shown = n <= MODES_TOLD ? n : MODES_TOLD;
+static atvi_status say_rivals(const atvi_optimum_info *info, const atvi_target *t, atvi_draws *d) {
+  atvi_idx n = n_rival(info), shown = n <= MODES_SHOWN ? n : MODES_SHOWN;
   for (atvi_idx k = 1; k <= shown; k++) {
     const atvi_optimum *o = &info->optimum[k];
     const char *at = "";
-    for (atvi_idx j = 0; j < info->d && j < VALUES_TOLD && at; j++)
+    for (atvi_idx j = 0; j < info->d && j < VALUES_SHOWN && at; j++)
       at = atvi_pool_printf(info->pool, "%s%s%s = %.4g", at, j ? ", " : "", t->param[j].name, o->theta[j]);
     if (!at) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "map: messages");
     ATVI_TRY(atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_MODE,
         "There is another mode at %s%s, with log posterior %.2f (best %.2f; found by %d and %d searches).",
-        at, info->d > VALUES_TOLD ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
+        at, info->d > VALUES_SHOWN ? ", ..." : "", o->log_post, info->optimum[0].log_post, o->hits,
         info->optimum[0].hits));
   }
   return n > shown ? atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_MODE, "And %td more such modes.", n - shown)
@@ -369,7 +371,7 @@ static atvi_status say_rivals(const atvi_map_info *info, const atvi_target *t, a
 }
 
 /* `!(gap < RUNAWAY)`: it may be infinite or no number. */
-static atvi_status say_search(const atvi_map_info *info, atvi_draws *d) {
+static atvi_status say_search(const atvi_optimum_info *info, atvi_draws *d) {
   if (info->converged) return ATVI_OK;
   if (!(info->gap < RUNAWAY))
     return atvi_draws_say(
@@ -382,7 +384,7 @@ static atvi_status say_search(const atvi_map_info *info, atvi_draws *d) {
       info->gap);
 }
 
-static atvi_status say(const atvi_map_info *info, const atvi_target *t, double share, atvi_draws *d) {
+static atvi_status say(const atvi_optimum_info *info, const atvi_target *t, double share, atvi_draws *d) {
   ATVI_TRY(say_search(info, d));
   bool runaway = !(info->gap < RUNAWAY); /* then nothing seen at the place where it ended means anything */
   if (!info->definite && !runaway)
@@ -405,11 +407,11 @@ static atvi_status say(const atvi_map_info *info, const atvi_target *t, double s
   return ATVI_OK;
 }
 
-static atvi_status deliver(map *m, atvi_map_info *info, atvi_draws **out) {
+static atvi_status deliver(maximiser *m, atvi_optimum_info *info, atvi_draws **out) {
   const atvi_target *t = atvi_evaluator_target(m->ev);
   atvi_laplace *l;
   ATVI_TRY(atvi_laplace_at(m->ctx, m->ev, m->starts->scale, info, &l));
-  ATVI_TRY(atvi_deliver_new(m->ctx, t, m->opts.draws, 1, false, out));
+  ATVI_TRY(atvi_fit_draws_new(m->ctx, t, m->opts.draws, 1, false, out));
   atvi_draws *d = *out;
   double share = atvi_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
   for (atvi_idx j = 0; j < t->d; j++) d->x[j * d->n] = info->mode[j];
@@ -417,14 +419,14 @@ static atvi_status deliver(map *m, atvi_map_info *info, atvi_draws **out) {
   if (info->gap < RUNAWAY) d->made.modes = 1 + (double)n_rival(info);
   atvi_evaluator_run(
       m->ev, &(atvi_batch){.B = d->n, .theta = d->x, .log_prior = d->log_prior, .log_lik = d->log_lik});
-  atvi_deliver_derived(m->ev, d);
+  atvi_fit_derived(m->ev, d);
   d->chains = false;
   d->made.log_evidence = atvi_laplace_evidence(l, t, info, share);
   d->made.efficiency = info->definite && share > 0 ? effective_share(l, info, d) : 0;
   return say(info, t, share, d);
 }
 
-static atvi_status run(map *m, atvi_map_info **info, atvi_draws **out) {
+static atvi_status run(maximiser *m, atvi_optimum_info **info, atvi_draws **out) {
   atvi_end end;
   ATVI_TRY(atvi_pool_new(m->ctx, &m->pool));
   ATVI_TRY(atvi_starts_new(m->ctx, m->ev, m->opts.seed, (atvi_idx)m->opts.starts * m->opts.candidates,
@@ -440,14 +442,15 @@ static atvi_status run(map *m, atvi_map_info **info, atvi_draws **out) {
   return ATVI_OK;
 }
 
-atvi_status atvi_map_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_map_opts *opts, atvi_map_info **info,
-                         atvi_draws **out) {
+atvi_status atvi_optimum_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_optimum_opts *opts,
+                             atvi_optimum_info **info, atvi_draws **out) {
   *out = NULL;
   if (info) *info = NULL;
-  map m = {.ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_map_defaults(), .begun_s = atvi_clock_s()};
+  maximiser m = {
+      .ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_optimum_defaults(), .begun_s = atvi_clock_s()};
   ATVI_TRY(check_opts(ctx, &m.opts));
   int64_t count = atvi_evaluator_count(ev), failures = atvi_evaluator_failures(ev);
-  atvi_map_info *found = NULL;
+  atvi_optimum_info *found = NULL;
   atvi_status st = run(&m, &found, out);
   if (st == ATVI_OK) {
     atvi_made *made = &(*out)->made;
@@ -468,6 +471,6 @@ atvi_status atvi_map_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_map_opts 
   if (info && st == ATVI_OK)
     *info = found;
   else
-    atvi_map_info_free(found);
+    atvi_optimum_info_free(found);
   return st;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/map.h"
+#include "infer/optimum.h"
 #include "math/stat/stat.h"
 #include "toys.h"
 
 typedef struct {
   atvi_ctx *ctx;
-  atvi_map_info *info;
+  atvi_optimum_info *info;
   atvi_draws *d;
 } found;
 
-static found seek(toy *t, const atvi_map_opts *opts, int threads) {
+static found seek(toy *t, const atvi_optimum_opts *opts, int threads) {
   found f = {.ctx = test_ctx()};
   atvi_ctx_set_threads(f.ctx, threads);
   atvi_evaluator *ev;
   CHECK_OK(atvi_evaluator_new(f.ctx, &t->target, &ev));
-  CHECK_OK(atvi_map_run(f.ctx, ev, opts, &f.info, &f.d));
+  CHECK_OK(atvi_optimum_run(f.ctx, ev, opts, &f.info, &f.d));
   CHECK_STR(f.d->made.method, "map");
   CHECK(!f.d->chains && f.d->n_chain == 1);
   CHECK_INT(f.d->made.evaluations, atvi_evaluator_count(ev));
@@ -23,7 +23,7 @@ static found seek(toy *t, const atvi_map_opts *opts, int threads) {
 }
 
 static void done_with(found f) {
-  atvi_map_info_free(f.info);
+  atvi_optimum_info_free(f.info);
   atvi_draws_free(f.d);
   atvi_ctx_free(f.ctx);
   CHECK_INT(test_live, 0);
@@ -211,7 +211,7 @@ static double six_modes(const toy *t, const double *x, double *g, atvi_outcome *
 static void many_modes_are_counted(void) {
   toy t = {.lik = six_modes};
   toy_set(&t, 1, -3, 4);
-  atvi_map_opts o = atvi_map_defaults();
+  atvi_optimum_opts o = atvi_optimum_defaults();
   o.starts = 64;
   found f = seek(&t, &o, 2);
   CHECK_INT(f.info->n_optimum, 6);
@@ -341,7 +341,7 @@ static void same_for_any_number_of_threads(void) {
   for (int threads = 2; threads <= 3; threads++) {
     found f = seek(&t, NULL, threads);
     CHECK(memcmp(f.d->x, one.d->x, (size_t)(f.d->n * f.d->n_col) * sizeof(double)) == 0);
-    atvi_map_info_free(f.info);
+    atvi_optimum_info_free(f.info);
     atvi_draws_free(f.d);
     atvi_ctx_free(f.ctx);
   }
@@ -372,10 +372,10 @@ static void gradients_are_needed(void) {
   toy_set(&t, 2, -1, 1);
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
-  atvi_map_info *info;
+  atvi_optimum_info *info;
   atvi_draws *d;
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_STATUS(atvi_map_run(ctx, ev, NULL, &info, &d), ATVI_EMODEL);
+  CHECK_STATUS(atvi_optimum_run(ctx, ev, NULL, &info, &d), ATVI_EMODEL);
   CHECK(d == NULL && info == NULL);
   CHECK_STR(atvi_errmsg(ctx),
             "toy: none of 16 searches could begin, as they need gradients; for 16 of them the "
@@ -392,35 +392,35 @@ static void stops_and_refuses(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_ctx_set_threads(ctx, 1);
   atvi_evaluator *ev;
-  atvi_map_info *info;
+  atvi_optimum_info *info;
   atvi_draws *d;
   int polls = 0;
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
   atvi_ctx_set_stop(ctx, stop_from, &polls); /* four rounds of starts, then four searches */
-  CHECK_OK(atvi_map_run(ctx, ev, NULL, &info, &d));
+  CHECK_OK(atvi_optimum_run(ctx, ev, NULL, &info, &d));
   CHECK_INT(d->made.end, ATVI_END_STOPPED);
   CHECK_INT(info->optimum[0].hits, 4);
-  atvi_map_info_free(info);
+  atvi_optimum_info_free(info);
   atvi_draws_free(d);
   atvi_ctx_set_stop(ctx, stop_now, NULL);
-  CHECK_STATUS(atvi_map_run(ctx, ev, NULL, NULL, &d), ATVI_ESTOP);
+  CHECK_STATUS(atvi_optimum_run(ctx, ev, NULL, NULL, &d), ATVI_ESTOP);
   atvi_ctx_set_stop(ctx, NULL, NULL);
-  atvi_map_opts o = atvi_map_defaults();
+  atvi_optimum_opts o = atvi_optimum_defaults();
   o.max_seconds = 1e-9;
-  CHECK_STATUS(atvi_map_run(ctx, ev, &o, &info, &d), ATVI_ELIMIT);
+  CHECK_STATUS(atvi_optimum_run(ctx, ev, &o, &info, &d), ATVI_ELIMIT);
   CHECK(d == NULL && info == NULL);
   for (int k = 0; k < 5; k++) {
-    o = atvi_map_defaults();
+    o = atvi_optimum_defaults();
     if (k == 0) o.starts = 0;
     if (k == 1) o.candidates = 0;
     if (k == 2) o.max_evals = 9;
     if (k == 3) o.draws = 3;
     if (k == 4) o.max_seconds = NAN;
-    CHECK_STATUS(atvi_map_run(ctx, ev, &o, NULL, &d), ATVI_EINVAL);
+    CHECK_STATUS(atvi_optimum_run(ctx, ev, &o, NULL, &d), ATVI_EINVAL);
   }
   atvi_evaluator_free(ev);
   CHECK_OK(atvi_evaluator_new(ctx, &bad.target, &ev));
-  CHECK_STATUS(atvi_map_run(ctx, ev, NULL, NULL, &d), ATVI_EMODEL);
+  CHECK_STATUS(atvi_optimum_run(ctx, ev, NULL, NULL, &d), ATVI_EMODEL);
   atvi_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -433,14 +433,14 @@ static void survives_lack_of_memory(void) {
   atvi_ctx_set_threads(ctx, 1);
   atvi_evaluator *ev;
   atvi_draws *d = NULL;
-  atvi_map_info *info = NULL;
+  atvi_optimum_info *info = NULL;
   CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
   long live = test_live, k;
-  atvi_map_opts o = atvi_map_defaults();
+  atvi_optimum_opts o = atvi_optimum_defaults();
   o.starts = 2;
   for (k = 1; k < 200; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status st = atvi_map_run(ctx, ev, &o, &info, &d);
+    atvi_status st = atvi_optimum_run(ctx, ev, &o, &info, &d);
     if (st == ATVI_OK) break;
     CHECK_STATUS(st, ATVI_ENOMEM);
     CHECK(d == NULL && info == NULL);
@@ -448,7 +448,7 @@ static void survives_lack_of_memory(void) {
   }
   CHECK(k > 5 && k < 200);
   atvi_draws_free(d);
-  atvi_map_info_free(info);
+  atvi_optimum_info_free(info);
   atvi_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
