@@ -105,8 +105,8 @@ static void describe_emulators(atvi_text *out, const atvi_model *m) {
   for (atvi_idx k = 0; k < e->n_emulator; k++) {
     const atvi_emulation *em = &e->emulator[k];
     if (!em->em) continue;
-    atvi_text_add(out, "%san emulator of %td runs (%s: %td inputs, %td output%s)", any ? ", " : "", em->n_run,
-                  m->lang->emulator[k].name, em->d, em->m, em->m == 1 ? "" : "s");
+    atvi_text_add(out, "%san emulator of %td runs (%s: %td inputs, %td output%s)", any ? ", " : "",
+                  em->dossier.r.runs.n, m->lang->emulator[k].name, em->d, em->m, em->m == 1 ? "" : "s");
     any = true;
   }
   if (!any) atvi_text_add(out, "a sum of processes");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/replicate.h"
-#include "app/emulate_tell.h"
+#include "app/emulators.h"
 #include "io/file.h"
 #include <inttypes.h>
 #include <math.h>
@@ -235,7 +235,7 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
 }
 
 atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped) {
-  if (x->l->model->emulated) ATVI_TRY(atvi_emulate_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
+  if (x->l->model->emulated) ATVI_TRY(atvi_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
   for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
     atvi_idx r = i / x->n_method;
     atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->seed + (uint64_t)r, 0};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The report of a fit: gathers what is to be told, in a pool of its own, and hands it to src/report. */
 #include "app/report.h"
-#include "app/emulate_tell.h"
-#include "app/report_emulator.h"
+#include "app/emulators.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -43,25 +42,6 @@ const char *atvi_report_time_name(const atvi_lang *lang) {
   return NULL;
 }
 
-/* The emulators that the fit used; what cannot be judged any more (runs that are gone) was told in the log, and is left out. */
-static void find_emulators(atvi_pool *pool, const atvi_report_session *w, const outcome *o,
-                           atvi_report_fit *r) {
-  const atvi_emulated *e = w->l->model->emulated;
-  const char *runs = w->opts->model.runs;
-  atvi_report_emulator *list = e ? atvi_pool_take(pool, (size_t)e->n_emulator + 1, sizeof *list) : NULL;
-  for (atvi_idx k = 0; list && k < e->n_emulator; k++) {
-    const atvi_lang *lang = w->l->model->lang;
-    atvi_emulated_runs of;
-    atvi_report_emulator *to = &list[r->n_emulator];
-    if (!e->emulator[k].em || atvi_emulated_runs_read(pool, lang, k, runs, e->lines, &of) != ATVI_OK ||
-        atvi_report_emulator_judge(pool, lang, k, runs, &of, e->emulator[k].em, to) != ATVI_OK)
-      continue;
-    to->outside = atvi_emulate_outside(w->l, k, &of, o->y->draws);
-    r->n_emulator++;
-  }
-  r->emulator = list;
-}
-
 /* o NULL: the fit is running. */
 static atvi_status write_report(atvi_pool *pool, const atvi_report_session *w, const outcome *o) {
   const atvi_lang *lang = w->l->model->lang;
@@ -84,7 +64,7 @@ static atvi_status write_report(atvi_pool *pool, const atvi_report_session *w, c
     r.draws = o->y->draws;
     r.plain = o->y->plain;
     atvi_report_find_failures(pool, w->l->ev, &r);
-    find_emulators(pool, w, o, &r);
+    r.n_emulator = atvi_emulators_reports(pool, &w->opts->model, w->l, &r.emulator);
   }
   if (predict(pool, w, o, &r) != ATVI_OK) {
     r.no_predict = atvi_pool_printf(pool, "%s", atvi_errmsg(w->ctx));

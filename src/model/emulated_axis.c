@@ -5,7 +5,7 @@
  * lie close together near its lower one and far apart beyond, and so do the places where the output changes. Where the logarithm of
  * such an input is spread more evenly over its range than the input itself, the logarithm takes its place. The runs decide, not the prior: an
  * ensemble that was made evenly over a range stays as it is. */
-#include "model/emulated.h"
+#include "model/dossier.h"
 #include "math/stat/stat.h"
 #include <float.h>
 #include <math.h>

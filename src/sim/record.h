@@ -48,16 +48,20 @@ typedef struct {
   atvi_idx n_timed; /* so many */
 } atvi_sim_runs;
 
-/* The good runs of a record in the order of their ids. output: which; NULL: the only one. param[d]: which parameters; all must be there.
- * A record that is being written may be read. Memory from pool. Errors: EIO (no record: message says how to make one), EDATA (not a record,
- * no such output or parameter, no good run), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, const char *output, atvi_idx d,
-                                            const char *const *param, atvi_sim_runs *out);
-/* The same of its first lines alone: what it was when it had so many, since it is only ever added to. lines 0: all. Errors: also EDATA (it has
- * fewer). */
-ATVI_CHECKED atvi_status atvi_sim_runs_read_first(atvi_pool *pool, const char *path, atvi_idx lines,
-                                                  const char *output, atvi_idx d, const char *const *param,
-                                                  atvi_sim_runs *out);
+/* One output of the record, at some of its parameters. */
+typedef struct {
+  /* NULL: the only one */
+  const char *output;
+  atvi_idx d;
+  /* [d] all must be there */
+  const char *const *param;
+} atvi_sim_want;
+
+/* The good runs of a record in the order of their ids: out[n], what each of want[n] asks for, in one pass. lines: its first lines alone, as it was when it had
+ * no more, since it is only ever added to; 0: all. A record that is being written may be read. Memory from pool. Errors: EIO (no record: message says how
+ * to make one), EDATA (not a record, no such output or parameter, no good run, fewer lines), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, atvi_idx lines, atvi_idx n,
+                                            const atvi_sim_want *want, atvi_sim_runs *out);
 
 /* ---- for the one who writes it ---- */
 

@@ -142,13 +142,15 @@ static void runs_of_a_simulator_are_found(void) {
   atvi_model *m = load_with(ctx, PARAMETERS SIMULATOR OBSERVED, (atvi_model_opts){0});
   CHECK_REL(test_eval(ctx, atvi_model_target(m), THETA).ll, dense_world(ctx, THETA, used, em, &d), 1e-10);
   CHECK_INT(h.warnings, 0); /* failed runs are for those to tell who judge the emulator */
-  CHECK_INT(m->emulated->emulator[0].n_run, 14);
+  CHECK_INT(m->emulated->emulator[0].dossier.r.runs.n, 14);
   CHECK_INT(m->emulated->lines, 16);
   atvi_pool *pool;
   atvi_emulated_runs r;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_emulated_runs_read(pool, m->lang, 0, test_dir, 0, &r));
-  CHECK(r.n_failed == 1 && strstr(r.failure, "ended with status 1") && r.n_other == 0 && r.lines == 16);
+  CHECK_OK(atvi_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
+  const atvi_sim_runs *rec = &r.record;
+  CHECK(rec->n_failed == 1 && strstr(rec->failure, "ended with status 1") && rec->n_other == 0 &&
+        rec->lines == 16);
   for (int j = 0; j < 2; j++) CHECK(r.least[j] < r.most[j]);
   atvi_pool_free(pool);
   atvi_model_free(m);
@@ -201,7 +203,7 @@ static void logarithms_have_gradients(void) {
     atvi_emulated_runs r;
     snprintf(text, sizeof text, "%s nugget 0.01\n%s%s", TEXT[0], held ? "lengths 1.7, 0.61\n" : "", TEXT[1]);
     atvi_model *m = load_with(ctx, text, (atvi_model_opts){0});
-    CHECK_OK(atvi_emulated_runs_read(pool, m->lang, 0, test_dir, 0, &r));
+    CHECK_OK(atvi_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
     CHECK(isnan(r.axis[0].base) && (held ? isnan(r.axis[1].base) : r.axis[1].base == 0));
     CHECK(r.lower[1] == r.least[1] && r.lower[0] == 2 && r.width[0] == 3);
     for (int i = 0; i < RUNS; i++)
