@@ -129,15 +129,10 @@ static atvi_idx without_states(atvi_idx n, const atvi_predicted *series) {
 }
 
 /* What the model says of the emulator given the data is left out: the simulator alone is shown with the data. */
-static void drop_emulators(atvi_idx *n, atvi_report_series *list) {
-  static const char END[] = ".emulator";
+static void drop_emulators(const atvi_model *m, atvi_idx *n, atvi_report_series *list) {
   atvi_idx left = 0;
-  for (atvi_idx s = 0; s < *n; s++) {
-    size_t whole = strlen(list[s].name);
-    bool drop =
-        !list[s].value && whole >= sizeof END && strcmp(list[s].name + whole - (sizeof END - 1), END) == 0;
-    if (!drop) list[left++] = list[s];
-  }
+  for (atvi_idx s = 0; s < *n; s++)
+    if (atvi_model_series_part(m, s) != ATVI_PART_EMULATOR) list[left++] = list[s];
   *n = left;
 }
 
@@ -163,7 +158,7 @@ static atvi_status at_draws(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, cons
     else
       (*out)[s].rows = without_time(l->model->lang, &l->target->series[s]);
   *n_draw = p.B;
-  if (*out && l->model->emulated) drop_emulators(n, *out);
+  if (*out) drop_emulators(l->model, n, *out);
   return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");
 }
 

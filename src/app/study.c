@@ -56,7 +56,7 @@ static atvi_status find_quantities(study *x) {
   for (atvi_idx i = 0; i < t->n_derived; i++) q[n++] = (atvi_quantity){t->derived[i], "derived", derived[i]};
   /* What a discrepancy was in simulated data is not kept, so that there is no truth. */
   for (atvi_idx i = 0; i < t->n_series; i++)
-    if (t->series[i].kind == ATVI_SERIES_TRACKED && !atvi_model_series_drawn(x->l->model, i))
+    if (t->series[i].kind == ATVI_SERIES_TRACKED && atvi_model_series_part(x->l->model, i) == ATVI_PART_WHOLE)
       q[n++] = (atvi_quantity){t->series[i].name, "tracked", NAN};
   x->s.quantity = q;
   x->s.n_quantity = n;

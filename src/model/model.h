@@ -162,8 +162,9 @@ typedef enum {
 void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_report_kind kind,
                                  uint64_t seed, atvi_idx draw, atvi_idx B, const double *theta, double *out);
 
-/* Whether a series is drawn given theta and the data (target's latent), and not a function of theta. */
-bool atvi_model_series_drawn(const atvi_model *m, atvi_idx series);
+/* A part of a sum of processes is drawn given theta and the data (target's latent); any other series is a function of theta. */
+typedef enum { ATVI_PART_WHOLE, ATVI_PART_EMULATOR, ATVI_PART_REST } atvi_series_part;
+atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);

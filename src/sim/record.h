@@ -3,7 +3,7 @@
  *
  *   {"record":"atvi runs","version":1,"parameters":["k","m"],"outputs":["flow"],"program":"..."}
  *   {"id":1,"outcome":"ok","seconds":2.1,"attempts":1,"parameters":{"k":0.31,"m":7.5},"outputs":{"flow":{"time":[1,2],"value":[3.2,4.1]}}}
- *   {"id":2,"outcome":"failed","seconds":0.3,"attempts":2,"parameters":{...},"reason":"ended with status 1","log":"..."}
+ *   {"id":2,"outcome":"failed","seconds":0.3,"attempts":2,"parameters":{...},"ended":true,"reason":"ended with status 1","log":"..."}
  *
  * A line is written by one call and forced to the disk before the next run is begun in its place, so that a kill at any moment loses
  * at most the runs under way. What a kill leaves of a line is cut off when the record is opened next; readers pass over it. Of several
@@ -80,6 +80,7 @@ typedef struct {
   double seconds;
   int attempts;
   const char *reason, *log; /* of a failed one: why, and the end of what it wrote; NULL: nothing */
+  bool ended;               /* the reason is how the program ended: the last line of the log says more */
   const char *program;      /* of the header before it; not looked at by add */
 } atvi_sim_run;
 

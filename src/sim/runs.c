@@ -193,7 +193,8 @@ static const char *reason_of(const reader *r, const json_t *line) {
   size_t from = n;
   while (from > 0 && !strchr("\r\n", log[from - 1])) from--;
   if (!reason) reason = "";
-  if (n == 0 || strncmp(reason, "ended ", 6) != 0) return atvi_pool_printf(r->scratch, "%s", reason);
+  if (n == 0 || !json_is_true(json_object_get(line, "ended")))
+    return atvi_pool_printf(r->scratch, "%s", reason);
   char *text = atvi_pool_printf(r->scratch, "%s: %.*s%s", reason, n - from > MOST ? MOST : (int)(n - from),
                                 log + from, n - from > MOST ? " ..." : "");
   if (text) atvi_excerpt_clean(text);

@@ -60,13 +60,13 @@ static void failures_have_their_words(void) {
   static const double x[2] = {1, 2};
   begin();
   atvi_sim_record *r = open_record();
-  atvi_sim_run run = {.id = 4, .x = x, .attempts = 1, .reason = "ended with status 1"};
+  atvi_sim_run run = {.id = 4, .x = x, .attempts = 1, .reason = "ended with status 1", .ended = true};
   add(r, 1, true);
   run.log = "step 1\nno convergence\a \n\n";
   CHECK_OK(atvi_sim_record_add(r, &run));
-  run.id = 5, run.reason = "flow: there is no file a.csv";
+  run.id = 5, run.reason = "flow: there is no file a.csv", run.ended = false;
   CHECK_OK(atvi_sim_record_add(r, &run));
-  run.id = 6, run.reason = "ended with status 1", run.log = "", run.attempts = 3;
+  run.id = 6, run.reason = "ended with status 1", run.ended = true, run.log = "", run.attempts = 3;
   CHECK_OK(atvi_sim_record_add(r, &run));
   add(r, 7, false);
   add(r, 7, false);
