@@ -143,6 +143,13 @@ typedef struct {
   void *user;
 } atvi_allocator;
 
+/* A data file given instead of the one that a model names. */
+typedef struct {
+  /* data set; NULL or "": the only one */
+  const char *name;
+  const char *path;
+} atvi_data_file;
+
 typedef enum { ATVI_LOG_NOTE = 0, ATVI_LOG_WARN = 1 } atvi_log_level;
 
 /* What a long computation tells about itself, now and then, from the calling thread. */

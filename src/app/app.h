@@ -13,16 +13,11 @@ typedef struct {
   const char *value; /* a number; for an array one number for all or a comma list */
 } atvi_app_set;
 
-typedef struct {
-  const char *name; /* data set; NULL: the only one */
-  const char *path;
-} atvi_app_data;
-
 /* What every command that reads a model takes. */
 typedef struct {
   const char *path; /* model file */
   atvi_idx n_data;
-  const atvi_app_data *data; /* --data */
+  const atvi_data_file *data; /* --data */
   atvi_idx n_fix;
   const atvi_app_set *fix; /* --fix: parameters held at a value */
   bool interpret;          /* --no-compile */
@@ -115,8 +110,8 @@ typedef struct {
   atvi_idx draws;    /* --draws: how many to use; 0: all, up to 20000, fewer of a large model */
   const char *out;   /* --out: a file for the draws themselves; NULL: none */
   atvi_idx n_data;
-  const atvi_app_data *data; /* --data: where the data are now, if they were moved */
-  const char *folder;        /* --folder: likewise, of the other files; NULL: as in the fit */
+  const atvi_data_file *data; /* --data: where the data are now, if they were moved */
+  const char *folder;         /* --folder: likewise, of the other files; NULL: as in the fit */
   bool interpret;
   const char *runs;  /* --runs: where the runs of the simulator are now, if they were moved */
   const char *apart; /* --apart: rows to predict from the others, as of a rule of --holdout; NULL: none */
@@ -209,8 +204,8 @@ typedef struct {
   bool force;         /* --force: write over a file that out names, and over a fuller fit.nc */
   bool weighted;      /* csv, json: the draws as they came, with their weights */
   atvi_idx n_data;
-  const atvi_app_data *data; /* --data: where the data are now, if they were moved */
-  const char *folder;        /* --folder: likewise, of the other files; NULL: as in the fit */
+  const atvi_data_file *data; /* --data: where the data are now, if they were moved */
+  const char *folder;         /* --folder: likewise, of the other files; NULL: as in the fit */
   bool interpret;
 } atvi_app_export_opts;
 

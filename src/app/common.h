@@ -20,8 +20,8 @@ typedef struct {
 } atvi_loaded;
 
 /* use: how to load (its data are taken from opts); NULL: as usual. On failure everything is freed and *out zeroed. */
-ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_opts *use,
-                                       atvi_loaded *out);
+ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts,
+                                       const atvi_model_load_opts *use, atvi_loaded *out);
 void atvi_app_unload(atvi_loaded *l);
 /* Whether the model observes something but every value is missing. */
 bool atvi_app_no_data(const atvi_loaded *l);

@@ -130,8 +130,8 @@ static atvi_status ask(const exporting *x, atvi_run *run, atvi_loaded *l, atvi_e
   ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, run));
   run->model.interpret = x->opts->interpret;
   if (x->opts->folder) run->model.folder = x->opts->folder;
-  ATVI_TRY(
-      atvi_app_load(x->ctx, &run->model, &(atvi_model_opts){.text = run->text, .holdout = run->holdout}, l));
+  ATVI_TRY(atvi_app_load(x->ctx, &run->model,
+                         &(atvi_model_load_opts){.text = run->text, .holdout = run->holdout}, l));
   ATVI_TRY(check_model(x, run, l));
   return atvi_export_ask(x->ctx, x->pool, l, x->plain, said);
 }

@@ -213,7 +213,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   atvi_delivery y = {0};
   *result = (atvi_app_fit_result){0};
   ATVI_TRY(atvi_fit_check(ctx, &opts->how, &plan));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.holdout = opts->holdout}, &l));
+  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_load_opts){.holdout = opts->holdout}, &l));
   atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
   if (status == ATVI_OK) {
     atvi_report_session report;

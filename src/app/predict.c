@@ -134,7 +134,7 @@ static void tell_covariates(prediction *x, const atvi_loaded *l) {
 
 /* As it was fitted; or, to predict, with the data that were held out and at further times. */
 static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
-  atvi_model_opts how = {.text = x->run.text};
+  atvi_model_load_opts how = {.text = x->run.text};
   *(all ? &how.apart : &how.holdout) = x->run.holdout;
   if (all) how.n_time = x->n_time, how.time = x->time, how.extend = true;
   if (x->grid) how.since = x->from.since;

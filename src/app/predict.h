@@ -67,7 +67,7 @@ typedef struct {
   atvi_predict_rows *of; /* [n_data] the rows of the fit's data sets */
   const char
       *text; /* the model with the start of the fit, where that depends on its data; NULL: it does not */
-  const double *since; /* [n_data] as in atvi_model_opts; NULL: nothing counts since the row before */
+  const double *since; /* [n_data] as in atvi_model_load_opts; NULL: nothing counts since the row before */
 } atvi_predict_grid;
 
 /* l: the model with the file in the place of its data. folder: of files, in the place of the fit's; NULL: that. Memory from pool. Errors:

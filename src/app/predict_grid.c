@@ -34,14 +34,8 @@ static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_run *run, cons
   atvi_run was;
   *lang = NULL;
   if (atvi_run_read(silent, own, run->dir, 0, NULL, &was) != ATVI_OK) return;
-  atvi_lang_replace *replace = atvi_pool_take(own, (size_t)was.model.n_data + 1, sizeof *replace);
-  for (atvi_idx i = 0; replace && i < was.model.n_data; i++)
-    replace[i] = (atvi_lang_replace){was.model.data[i].name, was.model.data[i].path};
-  if (!replace || atvi_lang_parse(silent, was.model.path, was.text, strlen(was.text),
-                                  &(atvi_lang_opts){.n_replace = was.model.n_data,
-                                                    .replace = replace,
-                                                    .folder = folder ? folder : was.model.folder},
-                                  lang) != ATVI_OK)
+  const atvi_lang_opts how = {was.model.n_data, was.model.data, folder ? folder : was.model.folder, false};
+  if (atvi_lang_parse(silent, was.model.path, was.text, strlen(was.text), &how, lang) != ATVI_OK)
     *lang = NULL;
 }
 

@@ -21,7 +21,7 @@ static atvi_status predict(atvi_pool *pool, const atvi_report_session *w, const 
   atvi_loaded all;
   atvi_status status;
   if (holdout && plain) {
-    ATVI_TRY(atvi_app_load(w->ctx, &w->opts->model, &(atvi_model_opts){.apart = holdout}, &all));
+    ATVI_TRY(atvi_app_load(w->ctx, &w->opts->model, &(atvi_model_load_opts){.apart = holdout}, &all));
     status =
         atvi_report_series_make(w->ctx, pool, &all, holdout, plain, &r->n_series, &series, &r->n_predict);
     if (status == ATVI_OK)

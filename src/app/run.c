@@ -90,21 +90,21 @@ static atvi_status check_data(const reading *r, const json_t *paths) {
 }
 
 /* Files in the place of the model's: what the fit was given, unless it is given again now. */
-static atvi_status find_data(const reading *r, const json_t *fit, atvi_idx n_now, const atvi_app_data *now) {
+static atvi_status find_data(const reading *r, const json_t *fit, atvi_idx n_now, const atvi_data_file *now) {
   json_t *paths = json_object_get(fit, "data"), *given = json_object_get(fit, "given"), *path;
   const char *name;
   bool one = json_array_size(paths) == 1;
-  atvi_app_data *data = atvi_pool_take(r->pool, (size_t)n_now + json_object_size(given) + 1, sizeof *data);
+  atvi_data_file *data = atvi_pool_take(r->pool, (size_t)n_now + json_object_size(given) + 1, sizeof *data);
   if (!data) return nomem(r);
   atvi_idx n = 0;
   for (; n < n_now; n++) data[n] = now[n]; /* the first of a name counts */
   if (n_now == 0) ATVI_TRY(check_data(r, paths));
   if (one && n_now == 0) {
     path = json_array_get(paths, 0);
-    data[n++] = (atvi_app_data){NULL, locate(r, json_string_value(path))};
+    data[n++] = (atvi_data_file){NULL, locate(r, json_string_value(path))};
   } else if (!one) {
     json_object_foreach(given, name, path) data[n++] =
-        (atvi_app_data){copy(r, name), locate(r, json_string_value(path) ? json_string_value(path) : "")};
+        (atvi_data_file){copy(r, name), locate(r, json_string_value(path) ? json_string_value(path) : "")};
   }
   r->run->model.data = data;
   r->run->model.n_data = n;
@@ -145,7 +145,7 @@ static atvi_status find_model(const reading *r, const json_t *fit) {
   return ATVI_OK;
 }
 
-static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, const atvi_app_data *data) {
+static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, const atvi_data_file *data) {
   const char *folder = json_string_value(json_object_get(fit, "folder"));
   r->folder = copy(r, folder ? folder : "");
   if (!r->folder) return nomem(r);
@@ -169,7 +169,7 @@ static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, cons
 }
 
 atvi_status atvi_run_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
-                          const atvi_app_data *data, atvi_run *out) {
+                          const atvi_data_file *data, atvi_run *out) {
   reading r = {ctx, pool, "", out};
   json_t *fit, *summary;
   *out = (atvi_run){.log_map = NAN};

@@ -22,6 +22,6 @@ typedef struct {
  * relative to the folder it was started in or, where there is no such file, to the working folder. Memory from pool.
  * Errors: EINVAL (no such run, or one that is not complete), EDATA (fit.json cannot be read, a data file is gone), EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_run_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
-                                       const atvi_app_data *data, atvi_run *out);
+                                       const atvi_data_file *data, atvi_run *out);
 
 #endif

@@ -153,7 +153,7 @@ static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replic
                             atvi_app_model *model) {
   const study *x = all->self;
   if (!x->opts->data_dir) return atvi_repeat_simulate(all, pool, x->theta, at, model);
-  atvi_app_data *data = atvi_pool_take(pool, 1, sizeof *data);
+  atvi_data_file *data = atvi_pool_take(pool, 1, sizeof *data);
   if (!data || !(data->path = given_path(x, at->replicate))) return nomem(x);
   ATVI_TRY(hash_of(pool, data->path, &at->hash));
   model->n_data = 1;

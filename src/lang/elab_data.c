@@ -61,8 +61,8 @@ bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
 static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
   const char *name = st->name ? st->name->text : "";
   *replaced = false;
-  for (atvi_idx i = 0; e->opts && i < e->opts->n_replace; i++) {
-    const atvi_lang_replace *r = &e->opts->replace[i];
+  for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
+    const atvi_data_file *r = &e->opts->data[i];
     bool whole = !r->name || !*r->name;
     if (whole ? e->lang->n_data == 1 : strcmp(r->name, name) == 0) {
       *replaced = true;
@@ -73,8 +73,8 @@ static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
 }
 
 static bool check_replacements(elab *e) {
-  for (atvi_idx i = 0; e->opts && i < e->opts->n_replace; i++) {
-    const char *name = e->opts->replace[i].name;
+  for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
+    const char *name = e->opts->data[i].name;
     bool known = false;
     if (!name || !*name) {
       if (e->lang->n_data == 1) continue;
@@ -82,7 +82,7 @@ static bool check_replacements(elab *e) {
           e->s->ctx, ATVI_EMODEL, ATVI_CODE_DATA_UNNAMED,
           "%s: error: the model has %td data files, so which one is %s?\nhint: give the data sets "
           "names in the model",
-          e->s->path, e->lang->n_data, e->opts->replace[i].path);
+          e->s->path, e->lang->n_data, e->opts->data[i].path);
       return false;
     }
     for (atvi_idx d = 0; d < e->lang->n_data; d++) known = known || strcmp(e->lang->data[d].name, name) == 0;

@@ -223,15 +223,13 @@ typedef struct atvi_lang {
 } atvi_lang;
 
 typedef struct {
-  const char *name; /* data set to replace; NULL or "": the only one */
-  const char *path;
-} atvi_lang_replace;
-
-typedef struct {
-  atvi_idx n_replace;
-  const atvi_lang_replace *replace; /* data files put in the place of the model's */
-  const char *folder;               /* in the place of the file's `folder`; NULL: the file's */
-  bool data_optional;               /* a missing or empty data file is not an error (simulate) */
+  /* [n_data] files instead of those that the model names */
+  atvi_idx n_data;
+  const atvi_data_file *data;
+  /* instead of the file's `folder`; NULL: the file's */
+  const char *folder;
+  /* a missing or empty data file is not an error (simulate) */
+  bool data_optional;
 } atvi_lang_opts;
 
 /* Reads a model file and its data. Paths of data are relative to `folder`, or to the model file (replacements and opts->folder: to the

@@ -17,7 +17,7 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
   const atvi_lang *lang;
-  const atvi_model_opts *opts;
+  const atvi_model_load_opts *opts;
   bool *const *held;
   atvi_emulated *e;
   atvi_idx cap_arg;
@@ -247,7 +247,7 @@ static atvi_status process(building *b, atvi_idx o, atvi_process *p) {
   return rows(b, p);
 }
 
-atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi_model_opts *opts,
+atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi_model_load_opts *opts,
                               bool *const *held, atvi_emulated **out) {
   building b = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang, .opts = opts, .held = held};
   atvi_idx n = 0;

@@ -65,11 +65,12 @@ typedef struct {
   atvi_idx lines; /* of the record; 0: no emulator is of one */
 } atvi_emulated;
 
+struct atvi_model_load_opts;
 /* Fits or loads the emulators that observations use, as opts says (runs, runs_lines, emulators, forward). *out is NULL where there is nothing to
  * do. held[n_data][n_row] (NULL: none): rows whose values stay but are not part of the likelihood. Memory from pool, but for what free gives
  * back. */
 ATVI_CHECKED atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang,
-                                           const atvi_model_opts *opts, bool *const *held,
+                                           const struct atvi_model_load_opts *opts, bool *const *held,
                                            atvi_emulated **out);
 void atvi_emulated_free(atvi_emulated *e); /* NULL is fine */
 
