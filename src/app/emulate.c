@@ -442,8 +442,7 @@ static atvi_status emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulat
     return status;
   }
   ATVI_TRY(atvi_json_text(pool, all, "emulate.json", &result->json));
-  const char *path = atvi_pool_printf(pool, "%s/emulate.json", result->dir);
-  return path ? atvi_file_save(ctx, path, result->json, strlen(result->json)) : no_memory(ctx);
+  return atvi_file_save_in(pool, result->dir, "emulate.json", result->json);
 }
 
 atvi_status atvi_app_emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,

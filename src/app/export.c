@@ -214,7 +214,7 @@ atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_expor
   int k;
   *text = NULL;
   ATVI_TRY(check_format(&x, &k));
-  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, &x.dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "draws.csv", &x.dir));
   atvi_status status = convert(&x, k);
   atvi_draws_free(x.plain);
   atvi_draws_free(x.weighted);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/program_parts.h"
+#include "io/csv.h"
 #include "io/excerpt.h"
 #include "io/file.h"
 #include "io/text.h"
@@ -69,15 +70,6 @@ static atvi_status make_simulator(const job *j, atvi_simulator **out) {
 }
 
 /* ---- summary ---- */
-
-static void add_duration(atvi_text *t, double s) {
-  if (s < 60)
-    atvi_text_add(t, "%.3g s", s);
-  else if (s < 3600)
-    atvi_text_add(t, "%.0f:%02.0f min", floor(s / 60), floor(fmod(s, 60)));
-  else
-    atvi_text_add(t, "%.0f:%02.0f h", floor(s / 3600), floor(fmod(s, 3600) / 60));
-}
 
 static void add_point(atvi_text *t, const job *j, const double *x) {
   for (atvi_idx i = 0; i < j->d; i++) atvi_text_add(t, "%s%s = %.6g", i ? ", " : "", j->name[i], x[i]);
@@ -151,11 +143,10 @@ static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_
   if (result->left) atvi_text_add(&t, ", %td are still to be done", result->left);
   atvi_text_add(&t, "\n");
   if (done) {
-    atvi_text_add(&t, "%td done now in ", done);
-    add_duration(&t, rep->seconds);
-    atvi_text_add(&t, ", each about ");
-    add_duration(&t, rep->run_seconds / (double)done);
-    atvi_text_add(&t, "\n");
+    char all[ATVI_DURATION_BYTES], each[ATVI_DURATION_BYTES];
+    atvi_format_duration(all, rep->seconds, true);
+    atvi_format_duration(each, rep->run_seconds / (double)done, true);
+    atvi_text_add(&t, "%td done now in %s, each about %s\n", done, all, each);
   } else if (!rep->left) {
     atvi_text_add(&t, "nothing was left to do\n");
   }

@@ -57,7 +57,7 @@ static atvi_status write_report(atvi_pool *pool, const atvi_report_session *w, c
                        .watch = "'atvi watch' shows how it is getting on.",
                        .command = atvi_report_command(pool, w->opts),
                        .text = lang->source};
-  if (lang->has_calendar) r.calendar = (atvi_calendar){lang->calendar_day0, lang->calendar_unit};
+  r.calendar = lang->calendar;
   if (o) {
     r.summary = o->s;
     r.how = o->how;

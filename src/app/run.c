@@ -9,18 +9,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char **dir) {
+atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char *holding,
+                              const char **dir) {
   struct stat st;
+  char *name = atvi_path_stem(pool, where), *path = atvi_pool_printf(pool, "%s/%s", where, holding);
   *dir = where;
+  if (!name || !path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
-  char *name = atvi_path_stem(pool, where), *path;
-  if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_latest(ctx, pool, name, "draws.csv", &path) != ATVI_OK)
+  if (atvi_rundir_latest(ctx, pool, name, holding, &path) != ATVI_OK)
     return ATVI_FAIL(
         ctx, ATVI_EINVAL,
-        "%s is not a folder of a fit, and there is no finished run %s-NNN here; run atvi fit first, "
-        "or name the folder",
-        where, name);
+        "%s is not a folder of a fit, and there is no run %s-NNN with a file %s here; run atvi fit "
+        "first, or name the folder",
+        where, name, holding);
   *dir = path;
   return ATVI_OK;
 }
@@ -173,7 +174,7 @@ atvi_status atvi_run_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atv
   reading r = {ctx, pool, "", out};
   json_t *fit, *summary;
   *out = (atvi_run){.log_map = NAN};
-  ATVI_TRY(atvi_app_find_run(ctx, pool, where, &out->dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, where, "draws.csv", &out->dir));
   ATVI_TRY(check_folder(&r));
   ATVI_TRY(read_json(&r, "fit.json", &fit));
   atvi_status status = read_fit(&r, fit, n_data, data);

@@ -200,9 +200,7 @@ typedef struct atvi_lang {
   atvi_lang_state *state;
   double start; /* start time */
   double step;  /* MAP: time between two states */
-  bool has_calendar;
-  double calendar_day0; /* days since 1970-01-01 at t = 0 */
-  double calendar_unit; /* days per unit of t */
+  atvi_calendar calendar;
   atvi_solver_kind solver;
   double tol_rel, tol_abs, solver_step; /* NaN where not given */
   atvi_idx max_steps;                   /* 0 where not given */
