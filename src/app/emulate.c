@@ -31,6 +31,10 @@ typedef struct {
   bool saved;
   double seconds;
   atvi_em_sobol sobol;
+  /* its estimates in words */
+  const char *how;
+  /* [d] */
+  const char **remark;
 } work;
 
 static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: emulator"); }
@@ -117,53 +121,61 @@ static const char *doubt_of(const work *w, int i) {
   return atvi_emulators_doubt(w->pool, w->o->path, w->o->runs, &w->d, i);
 }
 
-static const char *name_of(const work *w, atvi_idx j) { return w->lang->param[w->of->input[j]].name; }
-
-static const char *kernel_name(atvi_em_kernel k) {
-  return k == ATVI_EM_EXPONENTIAL ? "exponential"
-         : k == ATVI_EM_MATERN32  ? "matern32"
-         : k == ATVI_EM_MATERN52  ? "matern52"
-                                  : "squared";
-}
-
-static void say_point(const work *w, atvi_text *t, const atvi_em_runs *runs, atvi_idx run) {
-  for (atvi_idx j = 0; j < runs->d; j++)
-    atvi_text_add(t, "%s%s %.4g", j ? ", " : "", name_of(w, j),
-                  atvi_emulated_axis_theta(&w->r->axis[j], runs->x[run * runs->d + j]));
+/* "kernel matern52, nugget 0.013, ..." */
+static const char *name_estimates(const work *w) {
+  const atvi_em_info *info = atvi_emulator_info(w->em);
+  atvi_text t = {.pool = w->pool};
+  const char *text;
+  atvi_em_ends ends;
+  atvi_emulator_ends(&w->r->runs, &w->r->opts, info, &ends);
+  atvi_text_add(&t, "kernel %s, nugget %.4g%s, sill %.4g", atvi_em_kernel_name[w->r->opts.kernel],
+                info->nugget, ends.nugget < 0 ? " (at its lower limit)" : "", info->sill);
+  if (w->r->runs.m > 1) atvi_text_add(&t, ", range in time %.4g", info->time_length);
+  atvi_text_add(&t, "; log likelihood %.2f", info->log_lik);
+  if (info->starts > 0) atvi_text_add(&t, " (%d of %d starts agree)", info->agreed, info->starts);
+  if (info->n_basis < w->r->runs.m && w->r->opts.basis > 0)
+    atvi_text_add(&t, "; basis of %td columns, %.4f of the variance", info->n_basis, info->basis_share);
+  return atvi_text_get(&t, &text) == ATVI_OK ? text : "";
 }
 
 /* In no output at all, and seen at different values. */
-static const char *remark(const work *w, atvi_idx j) {
+static bool does_not_matter(const work *w, atvi_idx j) {
   const atvi_em_runs *r = &w->r->runs;
   double most = 0;
+  for (atvi_idx t = 0; t < r->m; t++) most = fmax(most, w->sobol.total_time[t * r->d + j]);
+  return most < DOES_NOT_MATTER;
+}
+
+/* Where the prior goes on beyond the runs, by more than the last slice of a design: of a box in length, of others in mass. */
+static const char *name_gap(const work *w, atvi_idx j) {
+  const atvi_lang_param *p = &w->lang->param[w->of->input[j]];
+  const atvi_emulated_runs *r = w->r;
+  double share = fmax(0.02, 1.5 / (double)r->runs.n), gap = share * r->width[j];
+  if (isfinite(p->lower) && isfinite(p->upper)) {
+    bool all = r->least[j] <= r->lower[j] + gap && r->most[j] >= r->lower[j] + r->width[j] - gap;
+    return all ? NULL
+               : atvi_pool_printf(w->pool, "runs only from %.4g to %.4g: beyond, it is guessing", r->least[j],
+                                  r->most[j]);
+  }
+  atvi_program_axis a;
+  if (atvi_program_axis_new(w->pool, w->lang, w->of->input[j], &a) != ATVI_OK) return NULL;
+  double below = atvi_program_axis_below(&a, r->least[j]),
+         above = 1 - atvi_program_axis_below(&a, r->most[j]);
+  if (below <= share && above <= share) return NULL;
+  return atvi_pool_printf(w->pool,
+                          "runs only from %.4g to %.4g: beyond, in %.3g %% of the prior, it is guessing",
+                          r->least[j], r->most[j], 100 * (below + above));
+}
+
+static const char *remark(const work *w, atvi_idx j) {
+  const atvi_em_runs *r = &w->r->runs;
   bool varies = false;
   for (atvi_idx i = 1; i < r->n; i++) varies = varies || r->x[i * r->d + j] != r->x[j];
-  if (!varies) return "  the same in all runs: nothing is known of it";
-  for (atvi_idx t = 0; t < r->m; t++) most = fmax(most, w->sobol.total_time[t * r->d + j]);
-  return most < DOES_NOT_MATTER ? "  does not matter" : "";
-}
-
-/* The same of a prior without bounds: of its mass. */
-static void say_tails(const work *w, atvi_text *t, atvi_idx j, double gap) {
-  atvi_program_axis a;
-  if (atvi_program_axis_new(w->pool, w->lang, w->of->input[j], &a) != ATVI_OK) return;
-  double below = atvi_program_axis_below(&a, w->r->least[j]),
-         above = 1 - atvi_program_axis_below(&a, w->r->most[j]);
-  if (below > gap || above > gap)
-    atvi_text_add(t, "  runs only from %.4g to %.4g: beyond, in %.3g %% of the prior, it is guessing",
-                  w->r->least[j], w->r->most[j], 100 * (below + above));
-}
-
-/* Where the prior goes on beyond the runs: by more than the last slice of a design. */
-static void say_range(const work *w, atvi_text *t, atvi_idx j) {
-  const atvi_lang_param *p = &w->lang->param[w->of->input[j]];
-  double share = fmax(0.02, 1.5 / (double)w->r->runs.n), gap = share * w->r->width[j];
-  if (!isfinite(p->lower) || !isfinite(p->upper)) {
-    say_tails(w, t, j, share);
-    return;
-  }
-  if (w->r->least[j] > w->r->lower[j] + gap || w->r->most[j] < w->r->lower[j] + w->r->width[j] - gap)
-    atvi_text_add(t, "  runs only from %.4g to %.4g: beyond, it is guessing", w->r->least[j], w->r->most[j]);
+  const char *what = !varies                 ? "the same in all runs: nothing is known of it"
+                     : does_not_matter(w, j) ? "does not matter"
+                                             : "";
+  const char *gap = name_gap(w, j);
+  return gap && *what ? atvi_pool_printf(w->pool, "%s  %s", what, gap) : gap ? gap : what;
 }
 
 /* Rounded as the table has it, without the sign of a zero. */
@@ -174,7 +186,7 @@ static void say_inputs(const work *w, atvi_text *t) {
   int width = 5;
   bool logs = false;
   for (atvi_idx j = 0; j < w->r->runs.d; j++) {
-    int n = (int)strlen(name_of(w, j));
+    int n = (int)strlen(w->d.input[j]);
     if (n > width) width = n;
   }
   atvi_text_add(t, "\n%-*s  %10s %10s %10s %8s %8s\n", width, "input", "from", "to", "length", "first",
@@ -182,11 +194,10 @@ static void say_inputs(const work *w, atvi_text *t) {
   for (atvi_idx j = 0; j < w->r->runs.d; j++) {
     bool log_scale = !isnan(w->r->axis[j].base);
     logs = logs || log_scale;
-    atvi_text_add(t, "%-*s  %10.4g %10.4g %10.4g %8.3f %8.3f%s%s", width, name_of(w, j), w->r->lower[j],
+    atvi_text_add(t, "%-*s  %10.4g %10.4g %10.4g %8.3f %8.3f%s%s%s\n", width, w->d.input[j], w->r->lower[j],
                   w->r->lower[j] + w->r->width[j], info->length[j], shown(w->sobol.first[j]),
-                  shown(w->sobol.total[j]), log_scale ? "  log" : "", remark(w, j));
-    say_range(w, t, j);
-    atvi_text_add(t, "\n");
+                  shown(w->sobol.total[j]), log_scale ? "  log" : "", *w->remark[j] ? "  " : "",
+                  w->remark[j]);
   }
   atvi_text_add(t, "length: of the kernel, in ranges of the input; first, total: Sobol indices, +- %.3f\n",
                 w->sobol.err);
@@ -199,25 +210,17 @@ static void say_judged(atvi_text *t, const atvi_em_loo *j) {
 }
 
 static atvi_app_mark say(const work *w, atvi_text *t) {
-  const atvi_em_info *info = atvi_emulator_info(w->em);
   atvi_text_add(t, "%s%s: %td runs, %td inputs, %td output%s each; %s in %.2g s\n", w->k ? "\n" : "",
                 w->of->name, w->r->runs.n, w->r->runs.d, w->r->runs.m, w->r->runs.m == 1 ? "" : "s",
                 w->saved ? "loaded" : "fitted", w->seconds);
-  atvi_em_ends ends;
-  atvi_emulator_ends(&w->r->runs, &w->r->opts, info, &ends);
-  atvi_text_add(t, "kernel %s, nugget %.4g%s, sill %.4g", kernel_name(w->r->opts.kernel), info->nugget,
-                ends.nugget < 0 ? " (at its lower limit)" : "", info->sill);
-  if (w->r->runs.m > 1) atvi_text_add(t, ", range in time %.4g", info->time_length);
-  atvi_text_add(t, "; log likelihood %.2f", info->log_lik);
-  if (info->starts > 0) atvi_text_add(t, " (%d of %d starts agree)", info->agreed, info->starts);
-  atvi_text_add(t, "\n");
-  if (info->n_basis < w->r->runs.m && w->r->opts.basis > 0)
-    atvi_text_add(t, "basis of %td columns, %.4f of the variance\n", info->n_basis, info->basis_share);
+  atvi_text_add(t, "%s\n", w->how);
   say_inputs(w, t);
   atvi_text_add(t, "\nleave one out: ");
   say_judged(t, &w->d.loo);
   atvi_text_add(t, "  worst run %.1f standard errors off, at ", w->d.loo.worst_error);
-  say_point(w, t, &w->r->runs, w->d.loo.worst);
+  for (atvi_idx j = 0; j < w->r->runs.d; j++)
+    atvi_text_add(t, "%s%s %.4g", j ? ", " : "", w->d.input[j],
+                  atvi_emulated_axis_theta(&w->r->axis[j], w->r->runs.x[w->d.loo.worst * w->r->runs.d + j]));
   atvi_text_add(t, "\n");
   if (w->d.poor) atvi_text_add(t, "  poor %s\n", w->d.poor);
   if (w->d.n_held > 0) {
@@ -233,109 +236,59 @@ static atvi_app_mark say(const work *w, atvi_text *t) {
 }
 
 static json_t *json_judged(const atvi_em_loo *j, atvi_idx n) {
-  json_t *o = json_object();
-  bool ok = atvi_json_set(o, "n", json_integer(n));
-  ok = atvi_json_set(o, "q2", atvi_json_real(j->q2)) && ok;
-  ok = atvi_json_set(o, "coverage", atvi_json_real(j->coverage)) && ok;
-  ok = atvi_json_set(o, "rmse", atvi_json_real(j->rmse)) && ok;
-  ok = atvi_json_set(o, "log_score", atvi_json_real(j->log_score)) && ok;
-  ok = atvi_json_set(o, "worst_error", atvi_json_real(j->worst_error)) && ok;
-  return atvi_json_done(o, ok);
+  return json_pack("{sI so so so so so}", "n", (json_int_t)n, "q2", atvi_json_real(j->q2), "coverage",
+                   atvi_json_real(j->coverage), "rmse", atvi_json_real(j->rmse), "log_score",
+                   atvi_json_real(j->log_score), "worst_error", atvi_json_real(j->worst_error));
 }
 
-static json_t *json_inputs(const work *w) {
-  const atvi_em_info *info = atvi_emulator_info(w->em);
-  json_t *all = json_array();
-  bool ok = all != NULL;
-  for (atvi_idx j = 0; j < w->r->runs.d; j++) {
-    json_t *o = json_object();
-    ok = atvi_json_set(o, "name", atvi_json_word(w->pool, name_of(w, j))) && ok;
-    ok = atvi_json_set(o, "range", atvi_json_pair(w->r->lower[j], w->r->lower[j] + w->r->width[j])) && ok;
-    ok = atvi_json_set(o, "scale", json_string(isnan(w->r->axis[j].base) ? "linear" : "log")) && ok;
-    ok = atvi_json_set(o, "runs", atvi_json_pair(w->r->least[j], w->r->most[j])) && ok;
-    ok = atvi_json_set(o, "length", atvi_json_real(info->length[j])) && ok;
-    ok = atvi_json_set(o, "first", atvi_json_real(w->sobol.first[j])) && ok;
-    ok = atvi_json_set(o, "total", atvi_json_real(w->sobol.total[j])) && ok;
-    json_t *thirds = json_array();
-    for (int s = 0; s < 3; s++)
-      ok = json_array_append_new(thirds, atvi_json_real(w->d.third[3 * j + s].q2)) == 0 && ok;
-    ok = atvi_json_set(o, "q2_thirds", thirds) && ok;
-    ok = json_array_append_new(all, o) == 0 && ok;
-  }
-  return atvi_json_done(all, ok);
+static json_t *json_input(const work *w, atvi_idx j) {
+  const atvi_emulated_runs *r = w->r;
+  const atvi_dossier_third *third = w->d.third + 3 * j;
+  return json_pack("{so so ss so so so so s[ooo]}", "name", atvi_json_word(w->pool, w->d.input[j]), "range",
+                   atvi_json_pair(r->lower[j], r->lower[j] + r->width[j]), "scale",
+                   isnan(r->axis[j].base) ? "linear" : "log", "runs", atvi_json_pair(r->least[j], r->most[j]),
+                   "length", atvi_json_real(atvi_emulator_info(w->em)->length[j]), "first",
+                   atvi_json_real(w->sobol.first[j]), "total", atvi_json_real(w->sobol.total[j]), "q2_thirds",
+                   atvi_json_real(third[0].q2), atvi_json_real(third[1].q2), atvi_json_real(third[2].q2));
 }
 
 static json_t *json_of(const work *w) {
   const atvi_em_info *info = atvi_emulator_info(w->em);
-  json_t *o = json_object(), *doubt = json_array();
-  bool ok = atvi_json_set(o, "name", atvi_json_word(w->pool, w->of->name));
-  ok = atvi_json_set(o, "runs", json_integer(w->r->runs.n)) && ok;
-  ok = atvi_json_set(o, "failed_runs", json_integer(w->r->record.n_failed)) && ok;
-  ok = atvi_json_set(o, "outputs", json_integer(w->r->runs.m)) && ok;
-  ok = atvi_json_set(o, "kernel", json_string(kernel_name(w->r->opts.kernel))) && ok;
-  ok = atvi_json_set(o, "nugget", atvi_json_real(info->nugget)) && ok;
-  ok = atvi_json_set(o, "time_length", atvi_json_real(w->r->runs.m > 1 ? info->time_length : NAN)) && ok;
-  ok = atvi_json_set(o, "sill", atvi_json_real(info->sill)) && ok;
-  ok = atvi_json_set(o, "log_likelihood", atvi_json_real(info->log_lik)) && ok;
-  ok = atvi_json_set(o, "basis", json_integer(info->n_basis)) && ok;
-  ok = atvi_json_set(o, "basis_share", atvi_json_real(info->basis_share)) && ok;
-  ok = atvi_json_set(o, "inputs", json_inputs(w)) && ok;
-  ok = atvi_json_set(o, "sobol_error", atvi_json_real(w->sobol.err)) && ok;
-  ok = atvi_json_set(o, "leave_one_out", json_judged(&w->d.loo, w->r->runs.n)) && ok;
-  if (w->d.n_held > 0) ok = atvi_json_set(o, "held_out", json_judged(&w->d.held, w->d.n_held)) && ok;
-  ok = atvi_json_set(o, "poor", w->d.poor ? atvi_json_word(w->pool, w->d.poor) : json_null()) && ok;
-  ok = atvi_json_set(o, "verdict", json_string(atvi_dossier_doubtful(&w->d) ? "warn" : "ok")) && ok;
+  const atvi_dossier *d = &w->d;
+  json_t *input = json_array(), *message = json_array();
+  bool ok = true;
+  for (atvi_idx j = 0; j < w->r->runs.d; j++) ok = json_array_append_new(input, json_input(w, j)) == 0 && ok;
   for (int note = 0; note < 2; note++)
-    for (int i = 0; i < w->d.n_doubt; i++)
-      if (w->d.doubt[i].doubtful != note)
-        ok = json_array_append_new(doubt, atvi_json_word(w->pool, doubt_of(w, i))) == 0 && ok;
-  ok = atvi_json_set(o, "messages", doubt) && ok;
-  return atvi_json_done(o, ok);
+    for (int i = 0; i < d->n_doubt; i++)
+      if (d->doubt[i].doubtful != note)
+        ok = json_array_append_new(message, atvi_json_word(w->pool, doubt_of(w, i))) == 0 && ok;
+  json_t *all = json_pack(
+      "{so sI sI sI ss so so so so sI so so so so so* so ss so}", "name", atvi_json_word(w->pool, d->name),
+      "runs", (json_int_t)w->r->runs.n, "failed_runs", (json_int_t)w->r->record.n_failed, "outputs",
+      (json_int_t)w->r->runs.m, "kernel", atvi_em_kernel_name[w->r->opts.kernel], "nugget",
+      atvi_json_real(info->nugget), "time_length", atvi_json_real(w->r->runs.m > 1 ? info->time_length : NAN),
+      "sill", atvi_json_real(info->sill), "log_likelihood", atvi_json_real(info->log_lik), "basis",
+      (json_int_t)info->n_basis, "basis_share", atvi_json_real(info->basis_share), "inputs", input,
+      "sobol_error", atvi_json_real(w->sobol.err), "leave_one_out", json_judged(&d->loo, w->r->runs.n),
+      "held_out", d->n_held > 0 ? json_judged(&d->held, d->n_held) : NULL, "poor",
+      d->poor ? atvi_json_word(w->pool, d->poor) : json_null(), "verdict",
+      atvi_dossier_doubtful(d) ? "warn" : "ok", "messages", message);
+  return atvi_json_done(all, ok);
 }
 
 /* ---- report ---- */
 
-static const char *say_how(const work *w) {
-  atvi_text t = {.pool = w->pool};
-  const char *text;
-  const atvi_em_info *info = atvi_emulator_info(w->em);
-  atvi_text_add(&t, "Kernel %s, nugget %.3g, sill %.3g", kernel_name(w->r->opts.kernel), info->nugget,
-                info->sill);
-  if (w->r->runs.m > 1) atvi_text_add(&t, ", range in time %.3g", info->time_length);
-  atvi_text_add(&t, "; log likelihood %.2f", info->log_lik);
-  if (info->starts > 0) atvi_text_add(&t, " (%d of %d starts agree)", info->agreed, info->starts);
-  if (info->n_basis < w->r->runs.m && w->r->opts.basis > 0)
-    atvi_text_add(&t, "; a basis of %td columns keeps %.4f of the variance", info->n_basis,
-                  info->basis_share);
-  atvi_text_add(&t, ".");
-  return atvi_text_get(&t, &text) == ATVI_OK ? text : NULL;
-}
-
-/* Without the blanks that part columns on a terminal. */
-static bool remarks(const work *w, atvi_report_emulator *out) {
-  const char **list = atvi_pool_take(w->pool, (size_t)w->r->runs.d + 1, sizeof *list);
-  for (atvi_idx j = 0; list && j < w->r->runs.d; j++) {
-    atvi_text t = {.pool = w->pool};
-    const char *text;
-    atvi_text_add(&t, "%s", remark(w, j));
-    say_range(w, &t, j);
-    if (atvi_text_get(&t, &text) != ATVI_OK) return false;
-    list[j] = text + strspn(text, " ");
-  }
-  out->remark = list;
-  return list != NULL;
-}
-
 static atvi_status for_report(const work *w, atvi_report_emulator *out) {
   atvi_emulators_report(w->pool, w->lang, w->o->path, w->o->runs, &w->d, out);
-  out->how = say_how(w);
+  out->how = atvi_pool_printf(w->pool, "Estimates: %s.", w->how);
+  out->remark = w->remark;
   out->length = atvi_emulator_info(w->em)->length;
   out->seconds = w->seconds;
   out->loaded = w->saved;
   out->first = w->sobol.first, out->total = w->sobol.total;
   out->total_time = w->r->runs.m > 1 ? w->sobol.total_time : NULL;
   out->sobol_error = w->sobol.err;
-  return remarks(w, out) && !atvi_pool_failed(w->pool) ? ATVI_OK : no_memory(w->ctx);
+  return atvi_pool_failed(w->pool) ? no_memory(w->ctx) : ATVI_OK;
 }
 
 static const char *command(atvi_pool *pool, const atvi_app_emulate_opts *o) {
@@ -387,6 +340,10 @@ static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *
   if (!path) return no_memory(w->ctx);
   ATVI_TRY(get(w, path));
   ATVI_TRY(judge(w));
+  w->how = name_estimates(w);
+  w->remark = atvi_pool_take(w->pool, (size_t)w->r->runs.d + 1, sizeof *w->remark);
+  for (atvi_idx j = 0; w->remark && j < w->r->runs.d; j++) w->remark[j] = remark(w, j);
+  if (atvi_pool_failed(w->pool)) return no_memory(w->ctx);
   *judged = say(w, text);
   return json_array_append_new(all, json_of(w)) == 0 ? ATVI_OK : no_memory(w->ctx);
 }

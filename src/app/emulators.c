@@ -29,35 +29,27 @@ typedef struct {
 } used;
 
 /* Where input j is among the columns of the draws; -1: it was held. */
-static atvi_idx place(const used *u, atvi_idx j) {
-  const char *name = u->d->input[j];
-  for (atvi_idx c = 0; c < u->draws->n_param; c++)
-    if (strcmp(u->draws->col[c].name, name) == 0) return c;
+static atvi_idx place(const atvi_dossier *d, const atvi_draws *draws, atvi_idx j) {
+  for (atvi_idx c = 0; c < draws->n_param; c++)
+    if (strcmp(draws->col[c].name, d->input[j]) == 0) return c;
   return -1;
 }
 
-/* NULL: it was held. */
-static const double *column(const used *u, atvi_idx j) {
-  atvi_idx c = place(u, j);
-  return c < 0 ? NULL : u->draws->x + c * u->draws->n;
-}
-
-/* The share of the posterior that is outside the range of the runs in any input; side[2 d]: below and above that of each. */
-static double outside(const used *u, double *side) {
-  const atvi_draws *w = u->draws;
-  const atvi_emulated_runs *r = &u->d->r;
+/* The share of the posterior that is outside the range of the runs in any input; side[2 d] (NULL: not wanted): below and above that of each. */
+static double outside(const atvi_dossier *d, const atvi_draws *w, double *side) {
+  const atvi_emulated_runs *r = &d->r;
   double share = 0, margin = fmax(MARGIN, MARGIN_RUNS / (double)r->runs.n);
   for (atvi_idx i = 0; i < w->n; i++) {
     double weight = w->weight ? w->weight[i] : 1 / (double)w->n;
     bool out = false;
     for (atvi_idx j = 0; j < r->runs.d; j++) {
       const atvi_emulated_axis *axis = &r->axis[j];
-      const double *x = column(u, j);
-      if (!x) continue;
+      atvi_idx c = place(d, w, j);
+      if (c < 0) continue;
       double from = atvi_emulated_axis_x(axis, r->least[j]), to = atvi_emulated_axis_x(axis, r->most[j]),
-             at = atvi_emulated_axis_x(axis, x[i]), reach = margin * (to - from);
+             at = atvi_emulated_axis_x(axis, w->x[c * w->n + i]), reach = margin * (to - from);
       bool below = at<from - reach, above = at> to + reach;
-      if (below || above) side[2 * j + above] += weight;
+      if (side && (below || above)) side[2 * j + above] += weight;
       out = out || below || above;
     }
     if (out) share += weight;
@@ -87,7 +79,7 @@ static atvi_status say_outside(const used *u) {
   char where[400];
   double *side = atvi_pool_take(u->pool, 2 * (size_t)u->em->d + 1, sizeof *side);
   if (!side) return ATVI_FAIL(u->ctx, ATVI_ENOMEM, "out of memory");
-  u->d->outside = outside(u, side);
+  u->d->outside = outside(u->d, u->draws, side);
   if (!(u->d->outside > OUTSIDE_MOST)) return ATVI_OK;
   sides(u, side, where, sizeof where);
   return atvi_draws_say(u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_OUTSIDE,
@@ -123,7 +115,7 @@ static double own_error(const used *u, const double *theta, const double *weight
   if (!x || atvi_em_work_new(u->em->em, u->ctx, 1, &row, &work) != ATVI_OK) return NAN;
   for (atvi_idx first = 0; first < NOISE_DRAWS; first += ATVI_EM_GROUP) {
     for (atvi_idx j = 0; j < d; j++) {
-      atvi_idx c = place(u, j);
+      atvi_idx c = place(u->d, u->draws, j);
       for (atvi_idx b = 0; b < ATVI_EM_GROUP; b++)
         x[j * ATVI_EM_GROUP + b] =
             c < 0 ? NAN : atvi_emulated_axis_x(&u->em->axis[j], theta[c * NOISE_DRAWS + first + b]);
@@ -285,14 +277,16 @@ void atvi_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *p
 }
 
 atvi_idx atvi_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
-                                const atvi_report_emulator **out) {
-  const atvi_emulated *e = l->model->emulated;
+                                const atvi_draws *draws, const atvi_report_emulator **out) {
+  atvi_emulated *e = l->model->emulated;
   atvi_report_emulator *list = e ? atvi_pool_take(pool, (size_t)e->n_emulator + 1, sizeof *list) : NULL;
   atvi_idx n = 0;
-  for (atvi_idx k = 0; list && k < e->n_emulator; k++)
-    if (e->emulator[k].em)
-      atvi_emulators_report(pool, l->model->lang, opts->path, opts->runs, &e->emulator[k].dossier,
-                            &list[n++]);
+  for (atvi_idx k = 0; list && k < e->n_emulator; k++) {
+    atvi_dossier *d = &e->emulator[k].dossier;
+    if (!e->emulator[k].em) continue;
+    if (isnan(d->outside)) d->outside = outside(d, draws, NULL);
+    atvi_emulators_report(pool, l->model->lang, opts->path, opts->runs, d, &list[n++]);
+  }
   *out = list;
   return n;
 }

@@ -22,9 +22,9 @@ ATVI_CHECKED atvi_status atvi_emulators_say(atvi_ctx *ctx, atvi_pool *pool, cons
 /* Fills what follows from the dossier, which is borrowed; the rest is not known. */
 void atvi_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *path, const char *runs,
                            const atvi_dossier *d, atvi_report_emulator *out);
-/* The same for all emulators that the model uses; returns their number. */
+/* The same for all emulators that the model uses, with the share of draws outside their runs; returns their number. */
 atvi_idx atvi_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
-                                const atvi_report_emulator **out);
+                                const atvi_draws *draws, const atvi_report_emulator **out);
 
 /* Keeps the emulators of a fit in its folder, for atvi predict: emulator-NAME.json. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,

@@ -64,7 +64,7 @@ static atvi_status write_report(atvi_pool *pool, const atvi_report_session *w, c
     r.draws = o->y->draws;
     r.plain = o->y->plain;
     atvi_report_find_failures(pool, w->l->ev, &r);
-    r.n_emulator = atvi_emulators_reports(pool, &w->opts->model, w->l, &r.emulator);
+    r.n_emulator = atvi_emulators_reports(pool, &w->opts->model, w->l, r.draws, &r.emulator);
   }
   if (predict(pool, w, o, &r) != ATVI_OK) {
     r.no_predict = atvi_pool_printf(pool, "%s", atvi_errmsg(w->ctx));

@@ -16,6 +16,7 @@
 #include "core/core.h"
 
 typedef enum { ATVI_EM_EXPONENTIAL, ATVI_EM_MATERN32, ATVI_EM_MATERN52, ATVI_EM_SQUARED } atvi_em_kernel;
+extern const char *const atvi_em_kernel_name[ATVI_EM_SQUARED + 1];
 
 typedef struct {
   atvi_idx n, d, m;   /* runs, inputs, outputs of a run */

@@ -17,10 +17,7 @@
 
 enum { FILE_MOST = 1 << 20 };
 static const char HEADER[] = "atvi 1";
-static const char *const KERNEL[] = {[ATVI_EM_EXPONENTIAL] = "exponential",
-                                     [ATVI_EM_MATERN32] = "matern32",
-                                     [ATVI_EM_MATERN52] = "matern52",
-                                     [ATVI_EM_SQUARED] = "squared"};
+const char *const atvi_em_kernel_name[] = {"exponential", "matern32", "matern52", "squared"};
 
 static void put_real(atvi_file *f, const char *before, double x) {
   char number[ATVI_NUMBER_BYTES];
@@ -35,7 +32,7 @@ atvi_status atvi_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const cha
   atvi_file_printf(f,
                    "{\n  \"emulator\": \"%s\",\n  \"runs\": \"%016" PRIx64
                    "\",\n  \"settings\": \"%016" PRIx64 "\",\n  \"kernel\": \"%s\"",
-                   HEADER, em->runs_hash, em->opts_hash, KERNEL[em->kernel]);
+                   HEADER, em->runs_hash, em->opts_hash, atvi_em_kernel_name[em->kernel]);
   for (atvi_idx j = 0; j < em->d; j++) put_real(f, j ? ", " : ",\n  \"lengths\": [", em->length[j]);
   put_real(f, "],\n  \"nugget\": ", i->nugget);
   put_real(f, ",\n  \"time\": ", em->m > 1 ? i->time_length : 1);
@@ -80,7 +77,8 @@ static atvi_status damaged(atvi_ctx *ctx, const char *path) {
 static atvi_status understand(atvi_ctx *ctx, const char *path, const json_t *root, const atvi_em_runs *runs,
                               const atvi_em_opts *opts, double *value, atvi_em_found *found, bool *other) {
   const json_t *lengths = json_object_get(root, "lengths");
-  bool ok = is_word(root, "kernel", KERNEL[opts->kernel]) && json_array_size(lengths) == (size_t)runs->d;
+  bool ok = is_word(root, "kernel", atvi_em_kernel_name[opts->kernel]) &&
+            json_array_size(lengths) == (size_t)runs->d;
   if (!is_word(root, "emulator", HEADER))
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:1:1: error: not an emulator of this version", path);
   bool same = is_hash(root, "runs", atvi_em_hash_runs(runs));

@@ -205,13 +205,9 @@ static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
 }
 
 static void set_opts(const atvi_lang_emulator *em, atvi_em_opts *o) {
-  static const char *const name[] = {[ATVI_EM_EXPONENTIAL] = "exponential",
-                                     [ATVI_EM_MATERN32] = "matern32",
-                                     [ATVI_EM_MATERN52] = "matern52",
-                                     [ATVI_EM_SQUARED] = "squared"};
   atvi_em_defaults(o);
-  for (int k = 0; em->kernel && k < 4; k++)
-    if (strcmp(em->kernel, name[k]) == 0) o->kernel = (atvi_em_kernel)k;
+  for (int k = 0; em->kernel && k <= ATVI_EM_SQUARED; k++)
+    if (strcmp(em->kernel, atvi_em_kernel_name[k]) == 0) o->kernel = (atvi_em_kernel)k;
   o->length = em->length;
   o->nugget = em->nugget;
   o->time_length = em->time_length;
