@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/dossier.h"
 #include "io/text.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,8 +23,8 @@ enum { THIRD_LEAST = 4 };
 static const double THIRD_WORSE = 1.5;
 /* Outputs whose variance between runs is below this share of the mean one are not looked at: nothing much is lost there. */
 static const double FLAT = 1e-3;
-/* Where more than this share of the outputs is poor, they all are. */
-static const double MOST = 0.75;
+/* An output is poor where more than 1 - FAIR is unexplained, and this many times the median over outputs. */
+static const double TIME_WORSE = 2;
 /* Inputs that the sentence about poor places names. */
 enum { NAMED = 3 };
 
@@ -46,23 +47,26 @@ static double squares(const atvi_em_runs *r, double *square) {
   return all;
 }
 
-/* The stretch of outputs [*from, *to] around the worst one in which all that vary are poor; false: none is, or most are. */
-static bool poor_outputs(const atvi_dossier *d, const double *square, double all, atvi_idx *from,
-                         atvi_idx *to) {
-  atvi_idx m = d->r.runs.m, worst = -1, n = 0, n_poor = 0;
+/* The stretch of outputs [*from, *to] around the worst one in which all that vary are poor; false: none is. rest[3 m]: scratch. */
+static bool poor_outputs(const atvi_dossier *d, const double *square, double all, double *rest,
+                         atvi_idx *from, atvi_idx *to) {
+  atvi_idx m = d->r.runs.m, worst = -1, n = 0;
+  const double *q2 = d->loo.q2_time, flat = FLAT * all / (double)m;
   for (atvi_idx t = 0; t < m; t++) {
-    if (!(square[t] > FLAT * all / (double)m)) continue;
-    n++;
-    n_poor += d->loo.q2_time[t] < Q2_FAIR;
-    if (worst < 0 || d->loo.q2_time[t] < d->loo.q2_time[worst]) worst = t;
+    if (!(square[t] > flat)) continue;
+    rest[n++] = 1 - q2[t];
+    if (worst < 0 || q2[t] < q2[worst]) worst = t;
   }
-  if (m < 2 || n_poor == 0 || (double)n_poor > MOST * (double)n) return false;
+  if (n < 2) return false;
+  atvi_sort(n, rest, NULL, rest + m);
+  double most = fmax(1 - Q2_FAIR, TIME_WORSE * rest[n / 2]);
+  if (!(1 - q2[worst] > most)) return false;
   *from = *to = worst;
   for (int up = 0; up < 2; up++)
     for (atvi_idx t = worst; t >= 0 && t < m; t += up ? 1 : -1) {
-      bool flat = !(square[t] > FLAT * all / (double)m);
-      if (flat && t > 0 && t < m - 1) continue;
-      if (!flat && !(d->loo.q2_time[t] < Q2_FAIR)) break;
+      bool varies = square[t] > flat;
+      if (!varies && t > 0 && t < m - 1) continue;
+      if (varies && !(1 - q2[t] > most)) break;
       *(up ? to : from) = t;
     }
   return true;
@@ -138,7 +142,7 @@ static atvi_status find_poor(atvi_pool *pool, atvi_dossier *d) {
   const atvi_em_runs *r = &d->r.runs;
   atvi_text out = {.pool = pool};
   atvi_idx from, to;
-  double *square = atvi_pool_take(pool, (size_t)r->m + 1, sizeof *square);
+  double *square = atvi_pool_take(pool, 4 * (size_t)r->m + 1, sizeof *square);
   double *error = atvi_pool_take(pool, (size_t)r->n + 1, sizeof *error);
   d->third = atvi_pool_take(pool, 3 * (size_t)r->d + 1, sizeof *d->third);
   if (!square || !error || !d->third) return no_memory(pool);
@@ -148,7 +152,7 @@ static atvi_status find_poor(atvi_pool *pool, atvi_dossier *d) {
     error[i] = sqrt(error[i] / (double)r->m);
   }
   find_thirds(d, all, error);
-  bool times = poor_outputs(d, square, all, &from, &to);
+  bool times = poor_outputs(d, square, all, square + r->m, &from, &to);
   if (times) name_outputs(d, from, to, &out);
   if (name_thirds(d, times, &out) == 0 && !times) return ATVI_OK;
   return atvi_text_get(&out, &d->poor);
