@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* DIR/design.csv: one line per point, with its number and the parameters in natural units. It is only ever added to: bytes that are there
  * stay, and the whole is put in its place at once. */
-#include "app/program_parts.h"
+#include "app/program.h"
 #include "app/common.h"
 #include "io/csv.h"
 #include "io/file.h"

@@ -3,7 +3,7 @@
  * without them, and Sobol indices, which say what its inputs do. */
 #include "app/emulate.h"
 #include "app/emulators.h"
-#include "app/program_parts.h"
+#include "app/program.h"
 #include "app/report.h"
 #include "io/file.h"
 #include "io/json.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The emulators that a fit uses, and what commands say about emulators: doubts with the advice that belongs to them. */
 #include "app/emulators.h"
-#include "app/program_parts.h"
+#include "app/program.h"
 #include "app/report.h"
 #include <dirent.h>
 #include <math.h>

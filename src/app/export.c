@@ -2,7 +2,7 @@
 /* atvi export: the draws of a finished fit in the format of another program. */
 #include "app/export.h"
 #include "app/predict.h"
-#include "app/run.h"
+#include "app/fitted.h"
 #include "io/draws_csv.h"
 #include "io/draws_text.h"
 #include "io/file.h"
@@ -102,7 +102,7 @@ static atvi_status to_json(exporting *x) {
 enum { CHECKED = 8 };
 
 /* Whether the model and its data are still those of the draws. */
-static atvi_status check_model(const exporting *x, const atvi_run *run, atvi_loaded *l) {
+static atvi_status check_model(const exporting *x, const atvi_fitted *run, atvi_loaded *l) {
   const atvi_draws *d = x->plain;
   const atvi_target *t = l->target;
   bool same = d->n_param == t->d && d->n_col == t->d + t->n_derived;
@@ -126,8 +126,8 @@ static atvi_status check_model(const exporting *x, const atvi_run *run, atvi_loa
 }
 
 /* Loads the model of the fit and asks it. */
-static atvi_status ask(const exporting *x, atvi_run *run, atvi_loaded *l, atvi_export_said *said) {
-  ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, run));
+static atvi_status ask(const exporting *x, atvi_fitted *run, atvi_loaded *l, atvi_export_said *said) {
+  ATVI_TRY(atvi_fitted_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, run));
   run->model.interpret = x->opts->interpret;
   if (x->opts->folder) run->model.folder = x->opts->folder;
   ATVI_TRY(atvi_app_load(x->ctx, &run->model,
@@ -153,7 +153,7 @@ static atvi_status without_model(const exporting *x, const char *path) {
 }
 
 static atvi_status to_nc(exporting *x) {
-  atvi_run run = {0};
+  atvi_fitted run = {0};
   atvi_loaded l = {0};
   atvi_export_said said = {0};
   const char *path = place(x, "fit.nc");

@@ -23,7 +23,7 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
   const atvi_app_predict_opts *opts;
-  atvi_run run;
+  atvi_fitted run;
   atvi_idx n_time;
   double *time;
   atvi_predict_draws p;
@@ -351,7 +351,7 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   prediction x = {.ctx = ctx, .pool = pool, .opts = opts};
   atvi_loaded l;
   *out = (atvi_app_predict_result){0};
-  ATVI_TRY(atvi_run_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
+  ATVI_TRY(atvi_fitted_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
   x.run.model.interpret = opts->interpret;
   if (opts->folder) x.run.model.folder = opts->folder;
   if (opts->runs) x.run.model.runs = opts->runs;

@@ -3,7 +3,7 @@
 #ifndef ATVI_APP_PREDICT_H
 #define ATVI_APP_PREDICT_H
 
-#include "app/run.h"
+#include "app/fitted.h"
 #include "diag/score.h"
 
 /* Everything the model says at B draws. */
@@ -26,7 +26,7 @@ ATVI_CHECKED atvi_status atvi_predict_run(atvi_ctx *ctx, atvi_pool *pool, atvi_l
                                           atvi_predict_draws *p);
 /* Checks that the model and its data are those of the draws, and leaves out draws that cannot be run; *n_failed says how many. l: the
  * model as it was fitted. Errors: EDATA (the log likelihood is not what it was), EMODEL (no draw can be run), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_check(atvi_ctx *ctx, atvi_loaded *l, const atvi_run *run,
+ATVI_CHECKED atvi_status atvi_predict_check(atvi_ctx *ctx, atvi_loaded *l, const atvi_fitted *run,
                                             atvi_predict_draws *p, atvi_idx *n_failed);
 
 /* The numbers as series of points, in the order of time. l: the model with all its data. Memory from pool. Errors: EINVAL (holdout), ENOMEM. */
@@ -72,7 +72,7 @@ typedef struct {
 
 /* l: the model with the file in the place of its data. folder: of files, in the place of the fit's; NULL: that. Memory from pool. Errors:
  * EDATA (the start of the model is not known), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_run *run,
+ATVI_CHECKED atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_fitted *run,
                                                 const char *folder, atvi_predict_grid *g);
 /* What the user should know of the spans that rows count over; *note is NULL where there is nothing. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predict_grid_note(atvi_pool *pool, const atvi_loaded *l,

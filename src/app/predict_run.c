@@ -72,7 +72,7 @@ atvi_status atvi_predict_run(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uin
   return ATVI_OK;
 }
 
-static atvi_status compare(atvi_ctx *ctx, const atvi_run *run, const atvi_predict_draws *p, atvi_idx k,
+static atvi_status compare(atvi_ctx *ctx, const atvi_fitted *run, const atvi_predict_draws *p, atvi_idx k,
                            double now) {
   double was = p->was_log_lik[k];
   if (!isfinite(was) || fabs(now - was) <= SAME_ABS + SAME_REL * fabs(was)) return ATVI_OK;
@@ -96,7 +96,7 @@ static void tighten(atvi_predict_draws *p, atvi_idx d, atvi_idx B) {
     for (atvi_idx k = 0; k < p->B; k++) p->theta[i * p->B + k] = p->theta[i * B + k];
 }
 
-atvi_status atvi_predict_check(atvi_ctx *ctx, atvi_loaded *l, const atvi_run *run, atvi_predict_draws *p,
+atvi_status atvi_predict_check(atvi_ctx *ctx, atvi_loaded *l, const atvi_fitted *run, atvi_predict_draws *p,
                                atvi_idx *n_failed) {
   atvi_idx B = p->B, d = l->target->d, good = 0;
   double *log_lik = atvi_block(ctx, (size_t)B * sizeof *log_lik);
