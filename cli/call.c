@@ -65,7 +65,7 @@ bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list 
   return true;
 }
 
-bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data **out) {
+bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_data_file **out) {
   *out = atvi_pool_take(s->pool, (size_t)list->n + 1, sizeof **out);
   if (!*out) return no_memory();
   for (int i = 0; i < list->n; i++) {
@@ -83,7 +83,7 @@ bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data
 bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
                      atvi_app_model *model) {
   atvi_app_set *fixed;
-  atvi_app_data *files;
+  atvi_data_file *files;
   if (!atvi_call_sets(s, "fix", fix, &fixed) || !atvi_call_data(s, data, &files)) return false;
   model->n_fix = fix->n, model->fix = fixed;
   model->n_data = data->n, model->data = files;

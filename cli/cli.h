@@ -48,7 +48,7 @@ int atvi_call_repeated(const atvi_call *s, const atvi_app_repeat_result *r, bool
 /* `name=value` of a repeated option; false (after saying so) where the = is missing. Memory from the pool. */
 bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out);
 /* `FILE` or `name=FILE`. */
-bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_app_data **out);
+bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_data_file **out);
 /* Both, for a model; false: as above. */
 bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
                      atvi_app_model *model);

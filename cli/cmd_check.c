@@ -38,7 +38,7 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_check, threads, false)) return ATVI_EXIT_FAILED;
-  atvi_app_data *files;
+  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
   if (atvi_call_data(&s, &data, &files)) {
     const atvi_app_model model = {.path = path,

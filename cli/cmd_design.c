@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "app/program.h"
 #include <limits.h>
 #include <stdio.h>
 

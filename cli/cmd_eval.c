@@ -49,7 +49,7 @@ static int run(int argc, char **argv) {
   if (!atvi_call_open(&s, &atvi_cmd_eval, 1, false)) return ATVI_EXIT_FAILED;
   atvi_ctx_set_progress(s.ctx, NULL, NULL); /* notes about the data alone */
   atvi_app_set *sets, *fixed;
-  atvi_app_data *files;
+  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
   if (atvi_call_sets(&s, "set", &set, &sets) && atvi_call_sets(&s, "fix", &fix, &fixed) &&
       atvi_call_data(&s, &data, &files)) {

@@ -78,7 +78,7 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_export, o.threads, true)) return ATVI_EXIT_FAILED;
-  atvi_app_data *files;
+  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
   if (atvi_call_data(&s, &o.data, &files)) {
     o.to.n_data = o.data.n;

@@ -35,7 +35,7 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_report, threads, true)) return ATVI_EXIT_FAILED;
-  atvi_app_data *files;
+  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
   if (atvi_call_data(&s, &data, &files)) {
     const char *path;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "app/program.h"
 #include <limits.h>
 #include <stdio.h>
 
@@ -34,7 +33,7 @@ static const char *const after[] = {
 };
 
 typedef struct {
-  atvi_app_program_opts run;
+  atvi_app_run_opts run;
   atvi_idx jobs;
   const char *retries;
   bool strict, quiet;
@@ -68,7 +67,7 @@ static int parse(options *o, int argc, char **argv) {
   return ATVI_EXIT_USAGE;
 }
 
-static int report(const options *o, const atvi_app_program_result *r) {
+static int report(const options *o, const atvi_app_run_result *r) {
   char line[2 * PATH_MAX];
   int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(r->text);
   snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nrecorded in %s\n", r->dir);
@@ -86,9 +85,9 @@ static int run(int argc, char **argv) {
   if (code >= 0) return code;
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_run, 0, o.quiet)) return ATVI_EXIT_FAILED;
-  atvi_app_program_result r;
+  atvi_app_run_result r;
   atvi_signals_catch(s.ctx);
-  atvi_status status = atvi_app_program(s.ctx, s.pool, &o.run, &r);
+  atvi_status status = atvi_app_run(s.ctx, s.pool, &o.run, &r);
   code = status == ATVI_OK ? report(&o, &r) : atvi_call_fail(&s, status);
   atvi_call_close(&s);
   return code;

@@ -76,7 +76,7 @@ static int run(int argc, char **argv) {
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_simulate, 0, false)) return ATVI_EXIT_FAILED;
   atvi_app_set *sets, *fixed;
-  atvi_app_data *files;
+  atvi_data_file *files;
   code = ATVI_EXIT_USAGE;
   if (atvi_call_sets(&s, "set", &o.set, &sets) && atvi_call_sets(&s, "fix", &o.fix, &fixed) &&
       atvi_call_data(&s, &o.data, &files)) {

@@ -2,6 +2,7 @@
 /* Progress on standard error: on a terminal one line that is rewritten, otherwise a plain line at every change of
  * phase and about every ten seconds, so that the log of a batch job stays readable. */
 #include "cli.h"
+#include "io/csv.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,24 +24,14 @@ static int width(void) {
   return 80;
 }
 
-static void duration(double s, char *out, size_t n) {
-  long long t = (long long)(s + 0.5);
-  if (t < 60)
-    snprintf(out, n, "%lld s", t);
-  else if (t < 3600)
-    snprintf(out, n, "%lld:%02lld min", t / 60, t % 60);
-  else
-    snprintf(out, n, "%lld:%02lld h", t / 3600, t / 60 % 60);
-}
-
 static void describe(const atvi_progress *p, char *out, size_t n) {
-  char spent[32], left[48] = "", share[16] = "";
-  duration(p->elapsed_s, spent, sizeof spent);
+  char spent[ATVI_DURATION_BYTES], left[48] = "", share[16] = "";
+  atvi_format_duration(spent, p->elapsed_s, false);
   if (p->done >= 0) snprintf(share, sizeof share, " %3.0f%%", 100 * (p->done > 1 ? 1 : p->done));
   /* In the first instants the rate is not known. */
   if (p->done > 0.01 && p->done < 1 && p->elapsed_s > 1) {
-    char t[32];
-    duration(p->elapsed_s * (1 - p->done) / p->done, t, sizeof t);
+    char t[ATVI_DURATION_BYTES];
+    atvi_format_duration(t, p->elapsed_s * (1 - p->done) / p->done, false);
     snprintf(left, sizeof left, ", about %s left", t);
   }
   snprintf(out, n, "%s%s  %s%s%s%s", p->phase, share, spent, left, p->detail[0] ? "  " : "", p->detail);

@@ -3,7 +3,7 @@
 #ifndef ATVI_TEST_MODELS_H
 #define ATVI_TEST_MODELS_H
 
-#include "atvi/model.h"
+#include "model/model.h"
 #include "testing.h"
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ static TEST_UNUSED const char *test_file(const char *name, const char *text) {
 
 static TEST_UNUSED atvi_model *test_load(atvi_ctx *ctx, const char *path, bool interpret) {
   atvi_model *m;
-  atvi_status status = atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = interpret}, &m);
+  atvi_status status = atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.interpret = interpret}, &m);
   CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   return m;
 }

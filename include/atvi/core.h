@@ -99,9 +99,13 @@ typedef enum {
   ATVI_CODE_EMULATOR_POOR,
   ATVI_CODE_EMULATOR_FAIR,
   ATVI_CODE_EMULATOR_OVERCONFIDENT,
+  ATVI_CODE_EMULATOR_WIDE,
+  ATVI_CODE_EMULATOR_STARTS,
+  ATVI_CODE_EMULATOR_LIMIT,
   ATVI_CODE_EMULATOR_ERROR,
   ATVI_CODE_EMULATOR_OUTSIDE,
   ATVI_CODE_POINTS_LEFT,
+  ATVI_CODE_RUNS_LEFT_OUT,
   ATVI_CODE_RUNS_MIXED,
   /* Failures. */
   ATVI_CODE_NO_GRADIENT,
@@ -141,6 +145,13 @@ typedef struct {
   void (*free)(void *user, void *block);
   void *user;
 } atvi_allocator;
+
+/* A data file given instead of the one that a model names. */
+typedef struct {
+  /* data set; NULL or "": the only one */
+  const char *name;
+  const char *path;
+} atvi_data_file;
 
 typedef enum { ATVI_LOG_NOTE = 0, ATVI_LOG_WARN = 1 } atvi_log_level;
 

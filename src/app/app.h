@@ -13,22 +13,17 @@ typedef struct {
   const char *value; /* a number; for an array one number for all or a comma list */
 } atvi_app_set;
 
-typedef struct {
-  const char *name; /* data set; NULL: the only one */
-  const char *path;
-} atvi_app_data;
-
 /* What every command that reads a model takes. */
 typedef struct {
   const char *path; /* model file */
   atvi_idx n_data;
-  const atvi_app_data *data; /* --data */
+  const atvi_data_file *data; /* --data */
   atvi_idx n_fix;
   const atvi_app_set *fix; /* --fix: parameters held at a value */
   bool interpret;          /* --no-compile */
   const char *folder;      /* --folder: where files are looked for; NULL: as the model says */
   const char *runs;        /* --runs: folder with the runs of its simulator; NULL: <model>-runs */
-  /* Of the model of a finished fit (atvi_run): the record as it was, and where its emulators are. */
+  /* Of the model of a finished fit (atvi_fitted): the record as it was, and where its emulators are. */
   atvi_idx runs_lines;
   const char *emulators;
 } atvi_app_model;
@@ -97,7 +92,7 @@ typedef struct {
   const char *where; /* a run folder, or a model file, whose newest run folder here is taken */
   /* For a folder without groups, whose model is run again: as of atvi predict. */
   atvi_idx n_data;
-  const atvi_app_data *data;
+  const atvi_data_file *data;
   const char *folder;
   bool interpret;
   const char *runs;
@@ -129,8 +124,8 @@ typedef struct {
   atvi_idx draws;    /* --draws: how many to use; 0: all, up to 20000, fewer of a large model */
   const char *out;   /* --out: a file for the draws themselves; NULL: none */
   atvi_idx n_data;
-  const atvi_app_data *data; /* --data: where the data are now, if they were moved */
-  const char *folder;        /* --folder: likewise, of the other files; NULL: as in the fit */
+  const atvi_data_file *data; /* --data: where the data are now, if they were moved */
+  const char *folder;         /* --folder: likewise, of the other files; NULL: as in the fit */
   bool interpret;
   const char *runs;  /* --runs: where the runs of the simulator are now, if they were moved */
   const char *apart; /* --apart: rows to predict from the others, as of a rule of --holdout; NULL: none */
@@ -223,8 +218,8 @@ typedef struct {
   bool force;         /* --force: write over a file that out names, and over a fuller fit.nc */
   bool weighted;      /* csv, json: the draws as they came, with their weights */
   atvi_idx n_data;
-  const atvi_app_data *data; /* --data: where the data are now, if they were moved */
-  const char *folder;        /* --folder: likewise, of the other files; NULL: as in the fit */
+  const atvi_data_file *data; /* --data: where the data are now, if they were moved */
+  const char *folder;         /* --folder: likewise, of the other files; NULL: as in the fit */
   bool interpret;
 } atvi_app_export_opts;
 
@@ -232,5 +227,47 @@ typedef struct {
  * netCDF library. */
 ATVI_CHECKED atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_export_opts *opts,
                                          const char **text);
+
+/* ---- models whose simulator is an outside program ---- */
+
+typedef struct {
+  const char *path, *folder; /* the model, and --folder; NULL: as the model says */
+  atvi_idx n;                /* points in all */
+  const char *kind;          /* "lhs", "sobol"; NULL: lhs */
+  uint64_t seed;
+  const char *out; /* --out; NULL: <model>-runs here */
+} atvi_app_design_opts;
+
+typedef struct {
+  const char *path;  /* of the design */
+  const char *text;  /* table for the terminal */
+  atvi_idx n_old, n; /* points that were there, points now */
+} atvi_app_design_result;
+
+/* atvi design. A design that is there is extended; its points stay. Errors: EINVAL (fewer points than there are, another prior, another sequence), EMODEL
+ * (no simulator), EDATA (design.csv cannot be used), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_design(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_design_opts *opts,
+                                         atvi_app_design_result *result);
+
+typedef struct {
+  const char *path, *folder;
+  const char *dir; /* --runs; NULL: <model>-runs here */
+  int jobs;        /* 0: as the model says */
+  double limit_s;  /* 0: as the model says */
+  int retries;     /* -1: as the model says */
+  bool retry_failed, keep_failed;
+} atvi_app_run_opts;
+
+typedef struct {
+  const char *dir;             /* of design and record */
+  const char *text;            /* summary for the terminal */
+  atvi_idx good, failed, left; /* of the design's points, now */
+  bool stopped;
+} atvi_app_run_result;
+
+/* atvi run. Errors: as of atvi_simulator_run and atvi_sim_record_open; EINVAL (no design), EDATA (design.csv), EMODEL. What was done is recorded
+ * whatever the status. */
+ATVI_CHECKED atvi_status atvi_app_run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_run_opts *opts,
+                                      atvi_app_run_result *result);
 
 #endif

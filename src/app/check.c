@@ -94,8 +94,8 @@ static void describe_emulators(atvi_text *out, const atvi_model *m) {
   for (atvi_idx k = 0; k < e->n_emulator; k++) {
     const atvi_emulation *em = &e->emulator[k];
     if (!em->em) continue;
-    atvi_text_add(out, "%san emulator of %td runs (%s: %td inputs, %td output%s)", any ? ", " : "", em->n_run,
-                  m->lang->emulator[k].name, em->d, em->m, em->m == 1 ? "" : "s");
+    atvi_text_add(out, "%san emulator of %td runs (%s: %td inputs, %td output%s)", any ? ", " : "",
+                  em->dossier.r.runs.n, m->lang->emulator[k].name, em->d, em->m, em->m == 1 ? "" : "s");
     any = true;
   }
   if (!any) atvi_text_add(out, "a sum of processes");
@@ -262,12 +262,9 @@ static atvi_status look_for_runs(atvi_ctx *silent, atvi_pool *pool, const atvi_a
   atvi_lang *lang;
   const char *dir = model->runs ? model->runs : atvi_sim_folder(pool, model->path);
   const char *record = dir ? atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
-  atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)model->n_data + 1, sizeof *replace);
   *text = NULL;
-  if (!record || !replace) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
-  for (atvi_idx i = 0; i < model->n_data; i++)
-    replace[i] = (atvi_lang_replace){model->data[i].name, model->data[i].path};
-  const atvi_lang_opts how = {.n_replace = model->n_data, .replace = replace, .folder = model->folder};
+  if (!record) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  const atvi_lang_opts how = {model->n_data, model->data, .folder = model->folder};
   if (access(record, F_OK) == 0 || atvi_lang_load(silent, model->path, &how, &lang) != ATVI_OK)
     return ATVI_OK;
   bool needed = false;

@@ -104,23 +104,18 @@ bool atvi_app_no_data(const atvi_loaded *l) {
   return lang->n_observe > 0;
 }
 
-atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_opts *use,
+atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_load_opts *use,
                           atvi_loaded *out) {
-  atvi_model_opts how = use ? *use : (atvi_model_opts){0};
+  atvi_model_load_opts how = use ? *use : (atvi_model_load_opts){0};
   *out = (atvi_loaded){0};
-  atvi_model_data *data = atvi_block(ctx, ((size_t)opts->n_data + 1) * sizeof *data);
-  if (!data) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  for (atvi_idx i = 0; i < opts->n_data; i++)
-    data[i] = (atvi_model_data){opts->data[i].name, opts->data[i].path};
   how.n_data = opts->n_data;
-  how.data = data;
+  how.data = opts->data;
   how.interpret = opts->interpret;
   how.folder = opts->folder;
   how.runs = opts->runs;
   how.runs_lines = opts->runs_lines;
   how.emulators = opts->emulators;
-  atvi_status status = atvi_model_load(ctx, opts->path, &how, &out->model);
-  atvi_block_free(ctx, data);
+  atvi_status status = atvi_model_load_with(ctx, opts->path, &how, &out->model);
   if (status == ATVI_EIO)
     status = ATVI_EDATA; /* a file that cannot be read is for the user to mend, like a wrong one */
   if (status == ATVI_OK) status = fix(ctx, opts, out);

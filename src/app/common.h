@@ -20,8 +20,8 @@ typedef struct {
 } atvi_loaded;
 
 /* use: how to load (its data are taken from opts); NULL: as usual. On failure everything is freed and *out zeroed. */
-ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_model_opts *use,
-                                       atvi_loaded *out);
+ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts,
+                                       const atvi_model_load_opts *use, atvi_loaded *out);
 void atvi_app_unload(atvi_loaded *l);
 /* Whether the model observes something but every value is missing. */
 bool atvi_app_no_data(const atvi_loaded *l);
@@ -79,9 +79,9 @@ ATVI_CHECKED atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *
 /* How many of the simulated observations value[n_obs][B] are not finite, those apart whose covariates, or which themselves, are missing. */
 atvi_idx atvi_app_undrawn(const atvi_loaded *l, atvi_idx B, const double *value);
 
-/* The folder of a fit: `where` itself, or of a model file the newest run here. Errors: EINVAL (there is none), ENOMEM. */
+/* The folder of a fit: `where` itself, or of a model file the newest run here that holds such a file. Errors: EINVAL (there is none), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,
-                                           const char **dir);
+                                           const char *holding, const char **dir);
 
 /* The folder for results: out, which must not exist unless force is set or it is empty; NULL: a new numbered one, named after base.
  * Errors: EEXIST, EIO, ENOMEM. */

@@ -77,8 +77,8 @@ static atvi_status read_methods(work *w) {
 /* What is wrong with the model or its data is told once, before anything is begun. Compiled, it is in the cache for all. */
 static atvi_status check_model(work *w) {
   atvi_loaded l;
-  ATVI_TRY(
-      atvi_app_load(w->ctx, &w->opts->fit.model, &(atvi_model_opts){.holdout = w->opts->fit.holdout}, &l));
+  ATVI_TRY(atvi_app_load(w->ctx, &w->opts->fit.model,
+                         &(atvi_model_load_opts){.holdout = w->opts->fit.holdout}, &l));
   w->model = atvi_pool_printf(w->pool, "%s", l.target->name);
   atvi_app_unload(&l);
   return w->model ? ATVI_OK : nomem(w->ctx);

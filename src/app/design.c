@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* DIR/design.csv: one line per point, with its number and the parameters in natural units. It is only ever added to: bytes that are there
  * stay, and the whole is put in its place at once. */
-#include "app/program_parts.h"
+#include "app/program.h"
 #include "app/common.h"
 #include "io/csv.h"
 #include "io/file.h"
@@ -132,7 +132,7 @@ static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
   bool *seen = atvi_pool_take(pool, (size_t)most + 1, sizeof *seen);
   if (!seen) return no_memory(ctx);
   for (atvi_idx i = 0; i < csv->n_row; i++) {
-    if (seen[id[i]]) return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, "this number stands twice");
+    if (seen[id[i]]) return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, "this number is given twice");
     seen[id[i]] = true;
   }
   return ATVI_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Inputs of a design by quantiles of their priors. A prior with fixed arguments is inverted; one whose arguments are parameters is drawn from. */
-#include "app/program_parts.h"
+#include "app/program.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi export: the draws of a finished fit in the format of another program. */
 #include "app/export.h"
+#include "app/fitted.h"
 #include "app/predictions.h"
 #include "io/draws_csv.h"
 #include "io/draws_text.h"
@@ -102,14 +103,14 @@ static atvi_status to_json(exporting *x) {
 
 /* From the folder; or of a fit of an older version, which has none there, from its model. */
 static atvi_status find_groups(const exporting *x, atvi_loaded *l) {
-  atvi_run run;
+  atvi_fitted run;
   atvi_idx n, *draw;
   if (x->opts->n_data == 0 && atvi_groups_there(x->dir)) return atvi_groups_read(x->plain, x->dir);
-  ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &run));
+  ATVI_TRY(atvi_fitted_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &run));
   run.model.interpret = x->opts->interpret;
   if (x->opts->folder) run.model.folder = x->opts->folder;
-  ATVI_TRY(
-      atvi_app_load(x->ctx, &run.model, &(atvi_model_opts){.text = run.text, .holdout = run.holdout}, l));
+  ATVI_TRY(atvi_app_load(x->ctx, &run.model,
+                         &(atvi_model_load_opts){.text = run.text, .holdout = run.holdout}, l));
   ATVI_TRY(atvi_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw));
   ATVI_TRY(atvi_predictions_check(l, x->dir, x->plain, false, &n, draw));
   ATVI_TRY(atvi_predictions_of_fit(l, &run.model, run.text, run.holdout, NULL, x->plain));
@@ -191,7 +192,7 @@ atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_expor
   int k;
   *text = NULL;
   ATVI_TRY(check_format(&x, &k));
-  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, &x.dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "draws.csv", &x.dir));
   atvi_status status = convert(&x, k);
   atvi_draws_free(x.plain);
   atvi_draws_free(x.weighted);

@@ -6,7 +6,7 @@
  * weights, has them resampled, or without their weights where those cannot be trusted. */
 #include "app/bytes.h"
 #include "app/delivery.h"
-#include "app/emulate_tell.h"
+#include "app/emulators.h"
 #include "app/export.h"
 #include "app/predictions.h"
 #include "app/report.h"
@@ -123,7 +123,7 @@ static void drop_old(atvi_pool *pool, const char *dir, bool weighted) {
   for (int i = 2; drop(pool, dir, chain); i++) snprintf(chain, sizeof chain, "stan_%d.csv", i);
   if (!weighted) drop(pool, dir, "weighted.csv");
   drop_figures(pool, dir);
-  atvi_emulate_drop(dir);
+  atvi_emulators_drop(dir);
   atvi_groups_drop(dir);
 }
 
@@ -136,7 +136,7 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
   if (r->weighted) ATVI_TRY(atvi_draws_csv_write(r->weighted, weighted));
   ATVI_TRY(atvi_file_save_in(pool, dir, "summary.json", r->summary));
   ATVI_TRY(atvi_file_save_in(pool, dir, "model.atvi", r->model));
-  ATVI_TRY(atvi_emulate_keep(ctx, pool, r->l, dir));
+  ATVI_TRY(atvi_emulators_keep(ctx, pool, r->l, dir));
   ATVI_TRY(atvi_groups_write(r->plain, dir));
   return atvi_file_save_in(pool, dir, "fit.json", r->how);
 }
@@ -152,7 +152,7 @@ static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, cons
   static const char *const file[] = {"draws.csv", "weighted.csv", "summary.json", "model.atvi", "fit.json"};
   for (size_t i = 0; dir && i < sizeof file / sizeof file[0]; i++)
     drop(pool, dir, file[i]); /* half of them are no fit */
-  if (dir) atvi_emulate_drop(dir);
+  if (dir) atvi_emulators_drop(dir);
   if (dir) atvi_groups_drop(dir);
   if (dir) rmdir(dir);
   return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be kept in %s either, and are lost.", why, base);
@@ -208,7 +208,7 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_HELD_OUT,
                             "%td of %td observations were held out (%s).", l->model->holdout.n_held,
                             l->model->holdout.n_held + l->model->holdout.n_left, opts->holdout));
-  ATVI_TRY(atvi_emulate_tell(ctx, l, opts->model.runs, y->draws));
+  ATVI_TRY(atvi_emulators_say(ctx, pool, &opts->model, l, y->draws));
   return atvi_delivery_make(ctx, pool, l, y);
 }
 
@@ -228,7 +228,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   atvi_delivery y = {0};
   *result = (atvi_app_fit_result){0};
   ATVI_TRY(atvi_fit_check(ctx, &opts->how, &plan));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_opts){.holdout = opts->holdout}, &l));
+  ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_load_opts){.holdout = opts->holdout}, &l));
   atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
   if (status == ATVI_OK) {
     atvi_report_session report;

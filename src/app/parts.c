@@ -72,8 +72,8 @@ static atvi_status bad_time(atvi_ctx *ctx, const char *times, const char *item, 
 static bool read_time(const atvi_lang *lang, const char *s, size_t n, double *out) {
   int64_t days;
   if (atvi_parse_number(s, n, out)) return isfinite(*out);
-  if (!lang || !lang->has_calendar || !atvi_parse_date(s, n, &days)) return false;
-  *out = ((double)days - lang->calendar_day0) / lang->calendar_unit;
+  if (!lang || !lang->calendar.unit || !atvi_parse_date(s, n, &days)) return false;
+  *out = atvi_calendar_time(lang->calendar, (double)days);
   return true;
 }
 
@@ -114,7 +114,7 @@ static atvi_status read_list(atvi_ctx *ctx, atvi_pool *pool, const char *times, 
     double x;
     if (!read_time(lang, item, len, &x)) return bad_time(ctx, times, item, len);
     if (*n > 0 && !(x > (*out)[*n - 1]))
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: %g stands after %g; times must ascend", times, x,
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: %g comes after %g; times must ascend", times, x,
                        (*out)[*n - 1]);
     if (!ATVI_PUSH(pool, *out, *n, cap)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
     (*out)[(*n)++] = x;
@@ -137,16 +137,16 @@ atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, co
 
 void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]) {
   static const double FARTHEST = 3e6; /* days: some eight thousand years */
-  double at = lang->calendar_day0 + lang->calendar_unit * t;
+  double at = atvi_calendar_day(lang->calendar, t);
   int y, m, d;
   out[0] = 0;
-  if (!lang->has_calendar || !(fabs(at) < FARTHEST)) return;
+  if (!lang->calendar.unit || !(fabs(at) < FARTHEST)) return;
   double second = round(86400 * at),
          day = floor(second / 86400); /* t is rarely a whole day to the last bit */
   int rest = (int)(second - 86400 * day);
   atvi_date_from_days((int64_t)day, &y, &m, &d);
   int n = snprintf(out, ATVI_APP_DATE, "%04d-%02d-%02d", y, m, d);
-  if (rest == 0 || lang->calendar_unit > 1) return;
+  if (rest == 0 || lang->calendar.unit > 1) return;
   n += snprintf(out + n, ATVI_APP_DATE - (size_t)n, "T%02d:%02d", rest / 3600, rest / 60 % 60);
   if (rest % 60) snprintf(out + n, ATVI_APP_DATE - (size_t)n, ":%02d", rest % 60);
 }

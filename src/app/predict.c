@@ -23,7 +23,7 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
   const atvi_app_predict_opts *opts;
-  atvi_run run;
+  atvi_fitted run;
   atvi_idx n_time;
   double *time;
   atvi_draws *draws;      /* of the fit; their groups are filled here */
@@ -104,7 +104,7 @@ static void tell_covariates(prediction *x, const atvi_loaded *l) {
 
 /* As it was fitted; or, to predict, with the data that were held out and at further times. */
 static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
-  atvi_model_opts how = {.text = x->run.text};
+  atvi_model_load_opts how = {.text = x->run.text};
   *(all ? &how.apart : &how.holdout) = x->run.holdout;
   if (all) how.n_time = x->n_time, how.time = x->time, how.extend = true;
   if (x->grid) how.since = x->from.since;
@@ -323,7 +323,7 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   prediction x = {.ctx = ctx, .pool = pool, .opts = opts};
   atvi_loaded l;
   *out = (atvi_app_predict_result){0};
-  ATVI_TRY(atvi_run_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
+  ATVI_TRY(atvi_fitted_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
   x.run.model.interpret = opts->interpret;
   if (opts->folder) x.run.model.folder = opts->folder;
   if (opts->runs) x.run.model.runs = opts->runs;

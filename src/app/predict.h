@@ -3,6 +3,7 @@
 #ifndef ATVI_APP_PREDICT_H
 #define ATVI_APP_PREDICT_H
 
+#include "app/fitted.h"
 #include "app/predictions.h"
 #include "diag/score.h"
 
@@ -39,12 +40,12 @@ typedef struct {
   atvi_predict_rows *of; /* [n_data] the rows of the fit's data sets */
   const char
       *text; /* the model with the start of the fit, where that depends on its data; NULL: it does not */
-  const double *since; /* [n_data] as in atvi_model_opts; NULL: nothing counts since the row before */
+  const double *since; /* [n_data] as in atvi_model_load_opts; NULL: nothing counts since the row before */
 } atvi_predict_grid;
 
 /* l: the model with the file in the place of its data. folder: of files, in the place of the fit's; NULL: that. Memory from pool. Errors:
  * EDATA (the start of the model is not known), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_run *run,
+ATVI_CHECKED atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_fitted *run,
                                                 const char *folder, atvi_predict_grid *g);
 /* What the user should know of the spans that rows count over; *note is NULL where there is nothing. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predict_grid_note(atvi_pool *pool, const atvi_loaded *l,

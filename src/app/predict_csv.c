@@ -37,7 +37,7 @@ static void use(void *user, atvi_idx index) {
 
 static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covariates *c) {
   const atvi_lang *lang = l->model->lang;
-  *c = (covariates){lang->n_data == 1 ? lang->data[0].csv : NULL, NULL, lang->has_calendar};
+  *c = (covariates){lang->n_data == 1 ? lang->data[0].csv : NULL, NULL, lang->calendar.unit > 0};
   if (!c->csv) return ATVI_OK;
   c->used = atvi_pool_take(pool, (size_t)c->csv->n_col + 1, sizeof *c->used);
   bool ok = c->used != NULL;

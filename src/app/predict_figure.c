@@ -17,15 +17,14 @@ atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const cha
   const atvi_lang *lang = l->model->lang;
   atvi_predicted *list = atvi_pool_take(pool, (size_t)n + 1, sizeof *list);
   double *end = atvi_pool_take(pool, (size_t)n + 1, sizeof *end);
-  atvi_calendar calendar = {0, 0};
   atvi_idx m = 0;
   const char *name = NULL;
-  if (lang->has_calendar) calendar = (atvi_calendar){lang->calendar_day0, lang->calendar_unit};
   for (atvi_idx k = 0; k < lang->n_data && !name; k++) name = lang->data[k].time_name;
   for (atvi_idx s = 0; list && end && s < n; s++)
     if (series[s].kind == ATVI_SERIES_OBSERVED && series[s].n > 0)
       list[m] = series[s], end[m++] = end_of(&series[s]);
   if (!list || !end) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
   if (m == 0) return ATVI_OK;
-  return atvi_report_save_series(pool, dir, "forecast", "Data and forecast", m, list, end, calendar, name);
+  return atvi_report_save_series(pool, dir, "forecast", "Data and forecast", m, list, end, lang->calendar,
+                                 name);
 }

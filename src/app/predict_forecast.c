@@ -89,7 +89,7 @@ static void lines(table *t, const atvi_predicted *s, atvi_idx most) {
 
 atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
                                        const atvi_predicted *series, const char **text) {
-  table t = {.out = {.pool = pool}, .lang = lang, .dated = lang && lang->has_calendar, .width = 9};
+  table t = {.out = {.pool = pool}, .lang = lang, .dated = lang && lang->calendar.unit > 0, .width = 9};
   atvi_idx found = 0, seen = 0;
   bool observed = false;
   for (atvi_idx s = 0; s < n; s++) {

@@ -29,24 +29,19 @@ static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, atvi_predi
 }
 
 /* *lang is NULL if that cannot be read any more: then *silent has the reason. */
-static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_run *run, const char *folder,
+static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_fitted *run, const char *folder,
                      atvi_lang **lang) {
-  atvi_run was;
+  atvi_fitted was;
   *lang = NULL;
-  if (atvi_run_read(silent, own, run->dir, 0, NULL, &was) != ATVI_OK) return;
-  atvi_lang_replace *replace = atvi_pool_take(own, (size_t)was.model.n_data + 1, sizeof *replace);
-  for (atvi_idx i = 0; replace && i < was.model.n_data; i++)
-    replace[i] = (atvi_lang_replace){was.model.data[i].name, was.model.data[i].path};
-  if (!replace || atvi_lang_parse(silent, was.model.path, was.text, strlen(was.text),
-                                  &(atvi_lang_opts){.n_replace = was.model.n_data,
-                                                    .replace = replace,
-                                                    .folder = folder ? folder : was.model.folder},
-                                  lang) != ATVI_OK)
+  if (atvi_fitted_read(silent, own, run->dir, 0, NULL, &was) != ATVI_OK) return;
+  const atvi_lang_opts how = {was.model.n_data, was.model.data, folder ? folder : was.model.folder, false};
+  if (atvi_lang_parse(silent, was.model.path, was.text, strlen(was.text), &how, lang) != ATVI_OK)
     *lang = NULL;
 }
 
 /* A context of its own leaves messages alone, and announces nothing twice. */
-static atvi_status find_fit(atvi_pool *pool, const atvi_run *run, const char *folder, atvi_predict_grid *g) {
+static atvi_status find_fit(atvi_pool *pool, const atvi_fitted *run, const char *folder,
+                            atvi_predict_grid *g) {
   atvi_ctx *silent;
   atvi_pool *own;
   atvi_lang *lang = NULL;
@@ -68,7 +63,7 @@ static bool any_counts(const atvi_lang *lang) {
   return false;
 }
 
-atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_run *run,
+atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_fitted *run,
                                    const char *folder, atvi_predict_grid *g) {
   const atvi_lang *lang = l->model->lang;
   const char *must_say;

@@ -148,13 +148,6 @@ typedef struct {
   atvi_idx *to; /* [n_out] value of mean; LEFT_OUT; or value k of grid as LEFT_OUT - 1 - k */
 } layout;
 
-/* What an emulator says given the data is left out of a fit, which shows the simulator alone. */
-static bool of_emulator(const atvi_model *m, atvi_idx at) {
-  for (atvi_idx k = 0; m->emulated && k < m->emulated->n; k++)
-    if (m->emulated->process[k].out_emulator == at) return true;
-  return false;
-}
-
 /* Whether row r of series s is one of the data's. */
 static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
   const atvi_model *m = y->l->model;
@@ -217,7 +210,8 @@ static atvi_status lay_out(atvi_pool *pool, layout *y) {
   for (atvi_idx i = 0; ok && i < t->n_out; i++) y->to[i] = LEFT_OUT;
   for (atvi_idx k = 0, at = 0; ok && k < t->n_series; at += t->series[k++].n)
     if ((t->series[k].kind != ATVI_SERIES_STATE || y->opts->states) &&
-        !(y->opts->fit && of_emulator(y->l->model, at)))
+        /* what an emulator says given the data is left out of a fit, which shows the simulator alone */
+        !(y->opts->fit && atvi_model_series_part(y->l->model, k) == ATVI_PART_EMULATOR))
       ok = add_series(y, k, at);
   if (!ok) return no_memory(y->d->ctx);
   y->d->series = y->series;
@@ -358,8 +352,8 @@ atvi_status atvi_predictions_describe(const atvi_loaded *l, const char *command,
   d->prior = prior;
   d->about = (atvi_about){.title = keep(d, lang->title && *lang->title ? lang->title : l->target->name),
                           .time_name = keep(d, atvi_report_time_name(lang)),
-                          .day0 = lang->has_calendar ? lang->calendar_day0 : 0,
-                          .day_unit = lang->has_calendar ? lang->calendar_unit : 0,
+                          .day0 = lang->calendar.day0,
+                          .day_unit = lang->calendar.unit,
                           .n_data = lang->n_data,
                           .command = keep(d, command),
                           .dependent = l->model->emulated != NULL};
@@ -503,7 +497,7 @@ static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_
                                 const char *text, const char *holdout, atvi_draws *d) {
   atvi_loaded all;
   atvi_app_model again = *model;
-  atvi_model_opts how = {.text = text, .apart = holdout, .extend = true};
+  atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true};
   double *time = NULL;
   ATVI_TRY(find_grid(pool, l->model, &how.n_time, &time));
   if (!holdout && how.n_time == 0) return run_fit(pool, l, l, model, NULL, d);

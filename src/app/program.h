@@ -1,48 +1,54 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands for models whose simulator is an outside program: designs and runs. Text is owned by the pool given. */
+/* What designs and runs of an outside program share; for src/app alone. */
 #ifndef ATVI_APP_PROGRAM_H
 #define ATVI_APP_PROGRAM_H
 
 #include "app/app.h"
+#include "lang/lang.h"
+#include "sim/design.h"
+#include "sim/simulator.h"
+
+/* Reads the model, which must have a simulator; its data need not be there, but its templates must, with fields that are inputs. Errors: EMODEL, EDATA,
+ * ENOMEM. */
+ATVI_CHECKED atvi_status atvi_program_load(atvi_ctx *ctx, const char *path, const char *folder,
+                                           atvi_lang **out);
+/* name[n_input] of the simulator's inputs. NULL: no memory. */
+const char **atvi_program_inputs(atvi_pool *pool, const atvi_lang *lang);
 
 typedef struct {
-  const char *path, *folder; /* the model, and --folder; NULL: as the model says */
-  atvi_idx n;                /* points in all */
-  const char *kind;          /* "lhs", "sobol"; NULL: lhs */
-  uint64_t seed;
-  const char *out; /* --out; NULL: <model>-runs here */
-} atvi_app_design_opts;
+  atvi_idx n;
+  int64_t *id;      /* [n] */
+  double *x;        /* [n][d] */
+  const char *text; /* of the file */
+  size_t n_text;
+  /* how a line is written: */
+  atvi_idx n_col;
+  atvi_idx *what; /* [n_col] the input of a column, or one of these */
+  char separator;
+  bool comma; /* numbers have a decimal comma */
+} atvi_program_points;
+enum { ATVI_POINTS_ID = -1, ATVI_POINTS_OTHER = -2 };
+/* Reads DIR/design.csv; n is 0 if there is none. Columns: the names, and id, or else lines count from 1. Errors: EDATA, EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_program_points_read(atvi_pool *pool, const char *dir, atvi_idx d,
+                                                  const char *const *name, atvi_program_points *out);
 
+/* One input of the simulator. A parameter with finite bounds runs over them evenly. Any other runs over its prior from the 0.1 % to the 99.9 % quantile,
+ * evenly in probability, so that points are where the prior is. */
 typedef struct {
-  const char *path;  /* of the design */
-  const char *text;  /* table for the terminal */
-  atvi_idx n_old, n; /* points that were there, points now */
-} atvi_app_design_result;
-
-/* atvi design. A design that is there is extended; its points stay. Errors: EINVAL (fewer points than there are, another prior, another sequence), EMODEL
- * (no simulator), EDATA (design.csv cannot be used), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_app_design(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_design_opts *opts,
-                                         atvi_app_design_result *result);
-
-typedef struct {
-  const char *path, *folder;
-  const char *dir; /* --runs; NULL: <model>-runs here */
-  int jobs;        /* 0: as the model says */
-  double limit_s;  /* 0: as the model says */
-  int retries;     /* -1: as the model says */
-  bool retry_failed, keep_failed;
-} atvi_app_program_opts;
-
-typedef struct {
-  const char *dir;             /* of design and record */
-  const char *text;            /* summary for the terminal */
-  atvi_idx good, failed, left; /* of the design's points, now */
-  bool stopped;
-} atvi_app_program_result;
-
-/* atvi run. Errors: as of atvi_simulator_run and atvi_sim_record_open; EINVAL (no design), EDATA (design.csv), EMODEL. What was done is recorded
- * whatever the status. */
-ATVI_CHECKED atvi_status atvi_app_program(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_program_opts *opts,
-                                          atvi_app_program_result *result);
+  double lower, upper; /* ends */
+  bool box;            /* these are its bounds */
+  const atvi_lang_param *q;
+  double arg[ATVI_DIST_ARGS]; /* of the prior, where they are fixed */
+  const double *draw;         /* [n_draw] ascending draws from the prior, where they are not; else NULL */
+  atvi_idx n_draw;
+} atvi_program_axis;
+/* Memory from pool; lang must outlive it. Errors: EMODEL (a prior too wide), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
+                                               atvi_program_axis *out);
+/* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the bounds, and 0 or 1 for those in the tails of a prior. */
+double atvi_program_axis_at(const atvi_program_axis *a, double u);
+double atvi_program_axis_find(const atvi_program_axis *a, double x);
+/* The share of the prior below x, of an axis that is no box. */
+double atvi_program_axis_below(const atvi_program_axis *a, double x);
 
 #endif

@@ -189,11 +189,11 @@ static atvi_status check_once(const atvi_record *rec, const atvi_csv *csv) {
     for (atvi_idx k = 0; k < r; k++)
       if (csv->value[r * w + at] == csv->value[k * w + at] &&
           strcmp(csv->text[r * w + method], csv->text[k * w + method]) == 0)
-        return ATVI_FAIL(rec->ctx, ATVI_EDATA,
-                         "%s:%d:1: error: replicate %.0f with %s is there twice, first in line %d\nhint: the "
-                         "file was changed; remove one of them",
-                         rec->path, csv->line[r], csv->value[r * w + at], csv->text[r * w + method],
-                         csv->line[k]);
+        return ATVI_FAIL(
+            rec->ctx, ATVI_EDATA,
+            "%s:%d:1: error: replicate %.0f with %s is listed twice, first in line %d\nhint: the "
+            "file was changed; remove one of them",
+            rec->path, csv->line[r], csv->value[r * w + at], csv->text[r * w + method], csv->line[k]);
   return ATVI_OK;
 }
 

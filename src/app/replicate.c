@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/replicate.h"
-#include "app/emulate_tell.h"
+#include "app/emulators.h"
 #include "io/file.h"
 #include <inttypes.h>
 #include <math.h>
@@ -47,7 +47,8 @@ atvi_status atvi_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_
 }
 
 /* The user's files for data sets that are not simulated. */
-static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_app_data *data, atvi_idx *n) {
+static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_data_file *data,
+                       atvi_idx *n) {
   for (atvi_idx k = 0; k < model->n_data; k++)
     for (atvi_idx g = 0; model->data[k].name && g < lang->n_data; g++)
       if (strcmp(lang->data[g].name, model->data[k].name) == 0 && !observes(lang, g))
@@ -72,7 +73,7 @@ atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const do
                                  atvi_replicate_place *at, atvi_app_model *model) {
   const atvi_lang *lang = x->l->model->lang;
   double *value = atvi_pool_take(pool, (size_t)x->l->target->n_obs + 1, sizeof *value);
-  atvi_app_data *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->model->n_data) + 1, sizeof *data);
+  atvi_data_file *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->model->n_data) + 1, sizeof *data);
   const char *folder = atvi_pool_printf(pool, "%s/data", x->rec->dir);
   if (!value || !data || !folder) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
   at->hash = ATVI_HASH;
@@ -88,7 +89,7 @@ atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const do
     ATVI_TRY(atvi_app_data_text(pool, x->l, g, value, &text));
     ATVI_TRY(put_data(x->ctx, pool, path, text));
     at->hash = atvi_hash(at->hash, text, strlen(text));
-    data[model->n_data++] = (atvi_app_data){name, path};
+    data[model->n_data++] = (atvi_data_file){name, path};
   }
   keep_given(lang, x->model, data, &model->n_data);
   model->data = data;
@@ -235,7 +236,7 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
 }
 
 atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped) {
-  if (x->l->model->emulated) ATVI_TRY(atvi_emulate_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
+  if (x->l->model->emulated) ATVI_TRY(atvi_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
   for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
     atvi_idx r = i / x->n_method;
     atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->seed + (uint64_t)r, 0};

@@ -3,9 +3,8 @@
 #include "app/report.h"
 #include "app/advice.h"
 #include "app/bytes.h"
-#include "app/emulate_tell.h"
+#include "app/emulators.h"
 #include "app/predictions.h"
-#include "app/report_emulator.h"
 #include "diag/score.h"
 #include "io/draws_csv.h"
 #include "io/file.h"
@@ -35,23 +34,6 @@ const char *atvi_report_time_name(const atvi_lang *lang) {
   return NULL;
 }
 
-/* The emulators that the fit used; what cannot be judged any more (runs that are gone) was told in the log, and is left out. */
-static void find_emulators(atvi_pool *pool, const atvi_loaded *l, const char *runs, atvi_report_fit *r) {
-  const atvi_emulated *e = l->model->emulated;
-  atvi_report_emulator *list = e ? atvi_pool_take(pool, (size_t)e->n_emulator + 1, sizeof *list) : NULL;
-  for (atvi_idx k = 0; list && k < e->n_emulator; k++) {
-    const atvi_lang *lang = l->model->lang;
-    atvi_emulated_runs of;
-    atvi_report_emulator *to = &list[r->n_emulator];
-    if (!e->emulator[k].em || atvi_emulated_runs_read(pool, lang, k, runs, e->lines, &of) != ATVI_OK ||
-        atvi_report_emulator_judge(pool, lang, k, runs, &of, e->emulator[k].em, to) != ATVI_OK)
-      continue;
-    to->outside = atvi_emulate_outside(l, k, &of, (atvi_draws *)(uintptr_t)r->draws);
-    r->n_emulator++;
-  }
-  r->emulator = list;
-}
-
 /* States are not shown: there may be many, and what matters of them can be tracked. */
 static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
   const atvi_draws *d = r->plain;
@@ -68,13 +50,13 @@ static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
 }
 
 /* Drawings are large: they have a pool of their own, which goes at once. l NULL: without emulators. */
-static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loaded *l, const char *runs,
-                              const char *dir) {
+static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loaded *l,
+                              const atvi_app_model *opts, const char *dir) {
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(ctx, &own));
   r.prior = atvi_report_prior_mass;
   r.prior_user = (void *)(uintptr_t)r.plain;
-  if (r.summary && l) find_emulators(own, l, runs, &r);
+  if (r.summary && l) r.n_emulator = atvi_emulators_reports(own, opts, l, r.draws, &r.emulator);
   atvi_status status = find_series(own, &r);
   if (status == ATVI_OK) status = atvi_report_fit_save(own, &r, dir);
   atvi_pool_free(own);
@@ -133,7 +115,7 @@ void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const at
                              .holdout = w->opts->holdout,
                              .how = how,
                              .text = w->l->model->lang->source};
-  w->written = logged(w->ctx, write_page(w->ctx, r, w->l, w->opts->model.runs, w->dir));
+  w->written = logged(w->ctx, write_page(w->ctx, r, w->l, &w->opts->model, w->dir));
   if (w->written) *path = atvi_pool_printf(w->pool, "%s/report.html", w->dir);
 }
 
@@ -161,7 +143,7 @@ typedef struct {
   const char *how, *text;     /* fit.json and model.atvi */
   const char *file, *holdout; /* as fit.json has them */
   atvi_draws *draws, *plain;  /* may be the same */
-  atvi_run run;
+  atvi_fitted run;
   atvi_loaded l; /* where the model is needed; zeroed: it is not, or it cannot be loaded */
 } redrawing;
 
@@ -206,11 +188,11 @@ static atvi_status read_folder(redrawing *x) {
 
 /* The model as it was fitted, if it and its files are still there. */
 static atvi_status load_model(redrawing *x) {
-  ATVI_TRY(atvi_run_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &x->run));
+  ATVI_TRY(atvi_fitted_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &x->run));
   x->run.model.interpret = x->opts->interpret;
   if (x->opts->folder) x->run.model.folder = x->opts->folder;
   if (x->opts->runs) x->run.model.runs = x->opts->runs;
-  const atvi_model_opts how = {.text = x->run.text, .holdout = x->run.holdout};
+  const atvi_model_load_opts how = {.text = x->run.text, .holdout = x->run.holdout};
   return atvi_app_load(x->ctx, &x->run.model, &how, &x->l);
 }
 
@@ -268,14 +250,14 @@ static atvi_status redraw(redrawing *x) {
                              .holdout = x->holdout,
                              .how = x->how,
                              .text = x->text};
-  return write_page(x->ctx, r, x->l.model ? &x->l : NULL, x->run.model.runs, x->dir);
+  return write_page(x->ctx, r, x->l.model ? &x->l : NULL, &x->run.model, x->dir);
 }
 
 atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
                             const char **path) {
   redrawing x = {.ctx = ctx, .pool = pool, .opts = opts};
   *path = NULL;
-  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, &x.dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "draws.csv", &x.dir));
   atvi_status status = redraw(&x);
   if (x.plain != x.draws) atvi_draws_free(x.plain);
   atvi_draws_free(x.draws);

@@ -14,27 +14,6 @@ static bool asked_to_stop(void *user) { return atvi_stop_asked(user); }
 
 /* ---- atvi watch ---- */
 
-static atvi_status find(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char **dir) {
-  struct stat st;
-  char *name, *path;
-  *dir = where;
-  if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) {
-    const char *page = atvi_pool_printf(pool, "%s/report.html", where);
-    if (!page) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-    if (access(page, F_OK) == 0) return ATVI_OK;
-    return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s has no report.html: it is not the folder of a fit, or of one with --no-report",
-                     where);
-  }
-  if (!(name = atvi_path_stem(pool, where))) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_latest(ctx, pool, name, "report.html", &path) != ATVI_OK)
-    return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s is not the folder of a fit, and there is no run %s-NNN with a report here", where,
-                     name);
-  *dir = path;
-  return ATVI_OK;
-}
-
 atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_opts *opts,
                            void (*told)(const char *url)) {
   atvi_server s;
@@ -42,7 +21,11 @@ atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_
   char url[64];
   if (opts->port < 0 || opts->port > 65535)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "--port %d: want a number from 1 to 65535", opts->port);
-  ATVI_TRY(find(ctx, pool, opts->where, &dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "report.html", &dir));
+  const char *page = atvi_pool_printf(pool, "%s/report.html", dir);
+  if (!page || access(page, F_OK) != 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "%s has no report.html: it is not the folder of a fit, or of one with --no-report", dir);
   ATVI_TRY(atvi_serve_open(ctx, dir, opts->port, &s));
   snprintf(url, sizeof url, "http://127.0.0.1:%d/", s.port);
   told(url);

@@ -1,189 +1,222 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/run.h"
-#include "app/bytes.h"
+#include "app/program.h"
+#include "io/csv.h"
+#include "io/excerpt.h"
 #include "io/file.h"
-#include <jansson.h>
+#include "io/text.h"
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char **dir) {
-  struct stat st;
-  *dir = where;
-  if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
-  char *name = atvi_path_stem(pool, where), *path;
-  if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_latest(ctx, pool, name, "draws.csv", &path) != ATVI_OK)
-    return ATVI_FAIL(
-        ctx, ATVI_EINVAL,
-        "%s is not a folder of a fit, and there is no finished run %s-NNN here; run atvi fit first, "
-        "or name the folder",
-        where, name);
-  *dir = path;
-  return ATVI_OK;
-}
-
-/* ---- pieces ---- */
+enum { SHOWN_MAX = 12 }; /* failed runs that the summary names */
 
 typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
-  const char *folder; /* where the fit was started */
-  atvi_run *run;
-} reading;
+  const atvi_app_run_opts *o;
+  const atvi_lang *lang;
+  const char *dir;
+  const char **name; /* [d] */
+  atvi_idx d;
+  atvi_program_points points;
+} job;
 
-static atvi_status nomem(const reading *r) { return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory"); }
+static atvi_status no_memory(const job *j) { return ATVI_FAIL(j->ctx, ATVI_ENOMEM, "out of memory: runs"); }
 
-static const char *copy(const reading *r, const char *s) { return atvi_bytes_text(r->pool, s); }
-
-/* Where a file of the fit is now. */
-static const char *locate(const reading *r, const char *as_written) {
-  const char *path = copy(r, as_written);
-  if (!path || path[0] == '/' || !*r->folder) return path;
-  const char *there = atvi_pool_printf(r->pool, "%s/%s", r->folder, path);
-  return !there || access(there, F_OK) == 0 || access(path, F_OK) != 0 ? there : path;
+/* The folder of the model from the root on. */
+static const char *model_folder(atvi_pool *pool, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char here[PATH_MAX];
+  if (slash == path) return "/";
+  int n = slash ? (int)(slash - path) : 0;
+  if (path[0] == '/') return atvi_pool_strndup(pool, path, (size_t)n);
+  if (!getcwd(here, sizeof here)) snprintf(here, sizeof here, ".");
+  return atvi_pool_printf(pool, "%s%s%.*s", here, n ? "/" : "", n, path);
 }
 
-static atvi_status read_json(const reading *r, const char *name, json_t **out) {
-  char *text;
-  size_t n;
-  json_error_t error;
-  const char *path = atvi_pool_printf(r->pool, "%s/%s", r->run->dir, name);
-  *out = NULL;
-  if (!path) return nomem(r);
-  ATVI_TRY(atvi_file_read(r->pool, path, &text, &n));
-  *out = json_loadb(text, n, 0, &error);
-  if (*out) return ATVI_OK;
-  return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:%d:%d: %s; the file was changed after it was written", path,
-                   error.line, error.column, error.text);
+static atvi_sim_format format_of(const char *word) {
+  if (strcmp(word, "json") == 0) return ATVI_SIM_JSON;
+  return strcmp(word, "columns") == 0 ? ATVI_SIM_COLUMNS : ATVI_SIM_CSV;
 }
 
-/* Every file that it takes. */
-static atvi_status check_folder(const reading *r) {
-  static const char *const need[] = {"draws.csv", "fit.json", "model.atvi"};
-  for (int i = 0; i < 3; i++) {
-    const char *path = atvi_pool_printf(r->pool, "%s/%s", r->run->dir, need[i]);
-    if (!path) return nomem(r);
-    if (access(path, F_OK) != 0)
-      return ATVI_FAIL(r->ctx, ATVI_EINVAL, "%s has no %s: it is not the folder of a finished fit",
-                       r->run->dir, need[i]);
+static atvi_status make_simulator(const job *j, atvi_simulator **out) {
+  const atvi_lang_simulator *s = &j->lang->simulator;
+  atvi_sim_file *file = atvi_pool_take(j->pool, (size_t)s->n_template + 1, sizeof *file);
+  atvi_sim_output *output = atvi_pool_take(j->pool, (size_t)s->n_output + 1, sizeof *output);
+  const char *folder = model_folder(j->pool, j->o->path);
+  if (!file || !output || !folder) return no_memory(j);
+  for (atvi_idx i = 0; i < s->n_template; i++)
+    file[i] = (atvi_sim_file){s->templates[i].from, s->templates[i].to};
+  for (atvi_idx o = 0; o < s->n_output; o++) {
+    const atvi_lang_output *p = &s->output[o];
+    output[o] = (atvi_sim_output){p->name, p->file, format_of(p->format), p->column, p->time};
   }
-  return ATVI_OK;
+  const atvi_sim_spec spec = {.place = {j->lang->path, s->place.line, s->place.column},
+                              .folder = folder,
+                              .command = s->command,
+                              .worker = s->worker,
+                              .send_json = s->send_json,
+                              .send_environment = s->send_environment,
+                              .n_file = s->n_template,
+                              .file = file,
+                              .n_output = s->n_output,
+                              .output = output,
+                              .d = j->d,
+                              .param = j->name};
+  return atvi_simulator_new(j->ctx, &spec, out);
 }
 
-/* ---- data ---- */
+/* ---- summary ---- */
 
-static atvi_status check_data(const reading *r, const json_t *paths) {
-  for (size_t i = 0; i < json_array_size(paths); i++) {
-    const char *was = json_string_value(json_array_get(paths, i)), *now = was ? locate(r, was) : NULL;
-    if (!now) return nomem(r);
-    if (access(now, F_OK) != 0)
-      return ATVI_FAIL(
-          r->ctx, ATVI_EDATA,
-          "%s: error: the data file of this fit, %s, is gone\nhint: put it back, or say where it is now: "
-          "--data %sFILE",
-          r->run->dir, now, json_array_size(paths) > 1 ? "NAME=" : "");
+static void add_point(atvi_text *t, const job *j, const double *x) {
+  for (atvi_idx i = 0; i < j->d; i++) atvi_text_add(t, "%s%s = %.6g", i ? ", " : "", j->name[i], x[i]);
+}
+
+/* The last line of a log that says something. */
+static char *last_words(atvi_pool *pool, const char *log) {
+  size_t n = log ? strlen(log) : 0;
+  while (n > 0 && strchr("\r\n \t", log[n - 1])) n--;
+  size_t from = n;
+  while (from > 0 && log[from - 1] != '\n' && n - from < 120) from--;
+  char *text = n ? atvi_pool_strndup(pool, log + from, n - from) : NULL;
+  if (text) atvi_excerpt_clean(text);
+  return text;
+}
+
+/* A reason, cut at its end if it is long. */
+static const char *first_words(atvi_pool *pool, const char *reason) {
+  enum { MOST = 160 };
+  const char *r = reason && reason[0] ? reason : "?";
+  char *text = atvi_pool_printf(pool, "%.*s%s", MOST, r, strlen(r) > MOST ? " ..." : "");
+  if (text) atvi_excerpt_clean(text);
+  return text ? text : "?";
+}
+
+/* The reason that most failed runs have, where there are more than the summary names. */
+static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
+  const char *best = NULL;
+  atvi_idx most = 0;
+  for (atvi_idx i = 0; failed > SHOWN_MAX && i < j->points.n; i++) {
+    const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
+    atvi_idx n = 0;
+    if (!k || k->ok || !k->reason || (best && strcmp(best, k->reason) == 0)) continue;
+    for (atvi_idx a = i; a < j->points.n; a++) {
+      const atvi_sim_run *other = atvi_sim_record_find(r, j->points.id[a]);
+      n += other && !other->ok && other->reason && strcmp(other->reason, k->reason) == 0;
+    }
+    if (n > most) most = n, best = k->reason;
   }
-  return ATVI_OK;
+  if (best) atvi_text_add(t, "most often (%td of %td): %s\n", most, failed, first_words(j->pool, best));
 }
 
-/* Files in the place of the model's: what the fit was given, unless it is given again now. */
-static atvi_status find_data(const reading *r, const json_t *fit, atvi_idx n_now, const atvi_app_data *now) {
-  json_t *paths = json_object_get(fit, "data"), *given = json_object_get(fit, "given"), *path;
-  const char *name;
-  bool one = json_array_size(paths) == 1;
-  atvi_app_data *data = atvi_pool_take(r->pool, (size_t)n_now + json_object_size(given) + 1, sizeof *data);
-  if (!data) return nomem(r);
-  atvi_idx n = 0;
-  for (; n < n_now; n++) data[n] = now[n]; /* the first of a name counts */
-  if (n_now == 0) ATVI_TRY(check_data(r, paths));
-  if (one && n_now == 0) {
-    path = json_array_get(paths, 0);
-    data[n++] = (atvi_app_data){NULL, locate(r, json_string_value(path))};
-  } else if (!one) {
-    json_object_foreach(given, name, path) data[n++] =
-        (atvi_app_data){copy(r, name), locate(r, json_string_value(path) ? json_string_value(path) : "")};
+static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
+  atvi_idx shown = 0;
+  atvi_text_add(t, "\nfailed runs, which take no part in an emulator:\n");
+  for (atvi_idx i = 0; i < j->points.n && shown < SHOWN_MAX; i++) {
+    const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
+    if (!k || k->ok) continue;
+    char *words = last_words(j->pool, k->log);
+    atvi_text_add(t, "  run %lld: %s\n    at ", (long long)k->id, first_words(j->pool, k->reason));
+    add_point(t, j, k->x);
+    atvi_text_add(t, words ? "\n    log: %s\n" : "\n", words);
+    shown++;
   }
-  r->run->model.data = data;
-  r->run->model.n_data = n;
-  return atvi_pool_failed(r->pool) ? nomem(r) : ATVI_OK;
+  if (shown < failed) atvi_text_add(t, "  and %td more, in the record\n", failed - shown);
+  add_commonest(t, j, r, failed);
+  atvi_text_add(t, "atvi run --retry-failed does them again%s\n",
+                j->lang->simulator.worker ? "" : "; with --keep-failed their folders stay");
 }
 
-static atvi_status find_fixed(const reading *r, const json_t *fit) {
-  json_t *fixed = json_object_get(fit, "fix"), *value;
-  const char *name;
-  atvi_idx n = 0;
-  atvi_app_set *set = atvi_pool_take(r->pool, json_object_size(fixed) + 1, sizeof *set);
-  if (!set) return nomem(r);
-  json_object_foreach(fixed, name, value) {
-    set[n].name = copy(r, name);
-    set[n].value = copy(r, json_string_value(value));
-    if (!set[n].name || !set[n].value) return nomem(r);
-    n++;
+static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_sim_report *rep,
+                             atvi_app_run_result *result) {
+  atvi_text t = {.pool = j->pool};
+  atvi_idx n = j->points.n, done = rep->ok + rep->failed;
+  result->good = rep->had_ok + rep->ok;
+  result->failed = rep->had_failed + rep->failed;
+  result->left = rep->left;
+  result->stopped = rep->stopped;
+  atvi_text_add(&t, "%td of %td runs are good", result->good, n);
+  if (result->failed) atvi_text_add(&t, ", %td failed", result->failed);
+  if (result->left) atvi_text_add(&t, ", %td are still to be done", result->left);
+  atvi_text_add(&t, "\n");
+  if (done) {
+    char all[ATVI_DURATION_BYTES], each[ATVI_DURATION_BYTES];
+    atvi_format_duration(all, rep->seconds, true);
+    atvi_format_duration(each, rep->run_seconds / (double)done, true);
+    atvi_text_add(&t, "%td done now in %s, each about %s\n", done, all, each);
+  } else if (!rep->left) {
+    atvi_text_add(&t, "nothing was left to do\n");
   }
-  r->run->model.fix = set;
-  r->run->model.n_fix = n;
-  return ATVI_OK;
+  if (rep->left && !rep->stopped)
+    atvi_text_add(&t, "the program of %td runs could not be started; the same command tries them again\n",
+                  rep->left);
+  if (result->failed) add_failures(&t, j, r, result->failed);
+  return atvi_text_get(&t, &result->text);
 }
 
-/* ---- the whole ---- */
-
-static atvi_status find_model(const reading *r, const json_t *fit) {
-  const char *path = json_string_value(json_object_get(fit, "model")), *kept;
-  size_t n;
-  char *text, *now;
-  kept = atvi_pool_printf(r->pool, "%s/model.atvi", r->run->dir);
-  r->run->model.path = path ? locate(r, path) : kept;
-  if (!kept || !r->run->model.path) return nomem(r);
-  ATVI_TRY(atvi_file_read(r->pool, kept, &text, &n));
-  r->run->text = text;
-  if (access(r->run->model.path, R_OK) == 0 &&
-      atvi_file_read(r->pool, r->run->model.path, &now, &n) == ATVI_OK)
-    r->run->changed = strcmp(now, text) != 0;
-  return ATVI_OK;
+/* What is kept when it ends early: said in the message, for there will be no summary. */
+static atvi_status given_up(const job *j, atvi_status status, const atvi_sim_report *rep) {
+  atvi_idx good = rep->had_ok + rep->ok;
+  if (status == ATVI_EINVAL || good == 0) return status;
+  const char *message = atvi_pool_printf(j->pool, "%s", atvi_errmsg(j->ctx));
+  atvi_code code = atvi_errcode(j->ctx);
+  return message ? ATVI_FAIL_AS(j->ctx, status, code, "%s\n%td good runs of %td are recorded in %s/%s.",
+                                message, good, j->points.n, j->dir, ATVI_SIM_RECORD)
+                 : status;
 }
 
-static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, const atvi_app_data *data) {
-  const char *folder = json_string_value(json_object_get(fit, "folder"));
-  r->folder = copy(r, folder ? folder : "");
-  if (!r->folder) return nomem(r);
-  r->run->method = copy(r, json_string_value(json_object_get(fit, "method")));
-  r->run->holdout = copy(r, json_string_value(json_object_get(fit, "holdout")));
-  const json_t *held = json_object_get(fit, "held_n");
-  r->run->held_n = json_is_integer(held) ? (atvi_idx)json_integer_value(held) : -1;
-  r->run->held_hash = copy(r, json_string_value(json_object_get(fit, "held_hash")));
-  const json_t *seed = json_object_get(fit, "seed"); /* a string where it is too large for an integer */
-  r->run->seed =
-      json_is_string(seed) ? strtoull(json_string_value(seed), NULL, 10) : (uint64_t)json_integer_value(seed);
-  const char *files = json_string_value(json_object_get(fit, "files"));
-  if (files && !(r->run->model.folder = locate(r, files))) return nomem(r);
-  const char *runs = json_string_value(json_object_get(fit, "runs"));
-  if (runs && !(r->run->model.runs = locate(r, runs))) return nomem(r);
-  r->run->model.runs_lines = (atvi_idx)json_integer_value(json_object_get(fit, "runs_lines"));
-  r->run->model.emulators = r->run->dir;
-  ATVI_TRY(find_model(r, fit));
-  ATVI_TRY(find_fixed(r, fit));
-  return find_data(r, fit, n_data, data);
+/* ---- running ---- */
+
+static atvi_status run_points(job *j, atvi_simulator *sim, atvi_app_run_result *result) {
+  const atvi_lang_simulator *s = &j->lang->simulator;
+  const char *path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_RECORD);
+  atvi_sim_record *record;
+  atvi_sim_report rep;
+  if (!path) return no_memory(j);
+  const atvi_sim_batch batch = {.dir = j->dir,
+                                .n = j->points.n,
+                                .id = j->points.id,
+                                .x = j->points.x,
+                                .limit_s = j->o->limit_s > 0 ? j->o->limit_s : s->limit_s,
+                                .jobs = j->o->jobs > 0 ? j->o->jobs : s->jobs,
+                                .retries = j->o->retries >= 0 ? j->o->retries : s->retries,
+                                .retry_failed = j->o->retry_failed,
+                                .keep_failed = j->o->keep_failed};
+  ATVI_TRY(atvi_sim_record_open(j->ctx, path, atvi_simulator_shape(sim), &record));
+  atvi_status status = atvi_simulator_run(sim, record, &batch, &rep);
+  status = status == ATVI_OK ? summarise(j, record, &rep, result) : given_up(j, status, &rep);
+  atvi_sim_record_free(record);
+  return status;
 }
 
-atvi_status atvi_run_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
-                          const atvi_app_data *data, atvi_run *out) {
-  reading r = {ctx, pool, "", out};
-  json_t *fit, *summary;
-  *out = (atvi_run){.log_map = NAN};
-  ATVI_TRY(atvi_app_find_run(ctx, pool, where, &out->dir));
-  ATVI_TRY(check_folder(&r));
-  ATVI_TRY(read_json(&r, "fit.json", &fit));
-  atvi_status status = read_fit(&r, fit, n_data, data);
-  json_decref(fit);
-  if (status != ATVI_OK) return status;
-  if (read_json(&r, "summary.json", &summary) == ATVI_OK) {
-    json_t *map = json_object_get(summary, "log_map");
-    out->verdict = copy(&r, json_string_value(json_object_get(summary, "verdict")));
-    if (json_is_number(map)) out->log_map = json_number_value(map);
-    json_decref(summary);
-  }
-  return atvi_pool_failed(pool) ? nomem(&r) : ATVI_OK;
+static atvi_status begin(job *j, atvi_app_run_result *result) {
+  atvi_simulator *sim = NULL;
+  j->d = j->lang->simulator.n_input;
+  j->name = atvi_program_inputs(j->pool, j->lang);
+  j->dir = j->o->dir ? j->o->dir : atvi_sim_folder(j->pool, j->o->path);
+  if (!j->name || !j->dir) return no_memory(j);
+  result->dir = j->dir;
+  ATVI_TRY(atvi_program_points_read(j->pool, j->dir, j->d, j->name, &j->points));
+  if (j->points.n == 0)
+    return ATVI_FAIL(j->ctx, ATVI_EINVAL, "there is no design in %s; make one first: atvi design %s -n %td",
+                     j->dir, j->o->path, 20 * j->d > 50 ? 20 * j->d : 50);
+  ATVI_TRY(make_simulator(j, &sim));
+  atvi_status status = run_points(j, sim, result);
+  atvi_simulator_free(sim);
+  return status;
+}
+
+atvi_status atvi_app_run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_run_opts *opts,
+                         atvi_app_run_result *result) {
+  job j = {.ctx = ctx, .pool = pool, .o = opts};
+  atvi_lang *lang;
+  *result = (atvi_app_run_result){0};
+  ATVI_TRY(atvi_program_load(ctx, opts->path, opts->folder, &lang));
+  j.lang = lang;
+  atvi_status status = begin(&j, result);
+  atvi_lang_free(lang);
+  return status;
 }

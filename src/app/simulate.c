@@ -359,15 +359,8 @@ static atvi_status find_times(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sim
                               double **time, const char **text) {
   const atvi_app_model *model = &o->model;
   atvi_lang *lang;
-  atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)model->n_data + 1, sizeof *replace);
-  if (!replace) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  for (atvi_idx i = 0; i < model->n_data; i++)
-    replace[i] = (atvi_lang_replace){model->data[i].name, model->data[i].path};
-  atvi_status status = atvi_lang_load(
-      ctx, model->path,
-      &(atvi_lang_opts){
-          .n_replace = model->n_data, .replace = replace, .folder = model->folder, .data_optional = true},
-      &lang);
+  const atvi_lang_opts how = {model->n_data, model->data, model->folder, .data_optional = true};
+  atvi_status status = atvi_lang_load(ctx, model->path, &how, &lang);
   if (status == ATVI_EIO) status = ATVI_EDATA; /* as in atvi_app_load */
   if (status != ATVI_OK) return status;
   status = atvi_app_times(ctx, pool, o->times, lang, n, time);
@@ -384,9 +377,9 @@ atvi_status atvi_app_simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sim
   const char *text = NULL;
   *result = (atvi_app_simulate_result){.text = ""};
   if (opts->times) ATVI_TRY(find_times(ctx, pool, opts, &n_time, &time, &text));
-  ATVI_TRY(atvi_app_load(ctx, &opts->model,
-                         &(atvi_model_opts){.n_time = n_time, .time = time, .text = text, .forward = true},
-                         &l));
+  ATVI_TRY(atvi_app_load(
+      ctx, &opts->model,
+      &(atvi_model_load_opts){.n_time = n_time, .time = time, .text = text, .forward = true}, &l));
   atvi_status status = simulate(ctx, pool, opts, &l, result);
   atvi_app_unload(&l);
   return status;

@@ -59,7 +59,7 @@ static atvi_status find_quantities(study *x) {
     q[n++] = (atvi_quantity){t->derived[i], ATVI_QUANTITY_DERIVED, derived[i]};
   /* What a discrepancy was in simulated data is not kept, so that there is no truth. */
   for (atvi_idx i = 0; i < t->n_series; i++)
-    if (t->series[i].kind == ATVI_SERIES_TRACKED && !atvi_model_series_drawn(x->l->model, i))
+    if (t->series[i].kind == ATVI_SERIES_TRACKED && atvi_model_series_part(x->l->model, i) == ATVI_PART_WHOLE)
       q[n++] = (atvi_quantity){t->series[i].name, ATVI_QUANTITY_TRACKED, NAN};
   x->s.quantity = q;
   x->s.n_quantity = n;
@@ -156,7 +156,7 @@ static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replic
                             atvi_app_model *model) {
   const study *x = all->self;
   if (!x->opts->data_dir) return atvi_repeat_simulate(all, pool, x->theta, at, model);
-  atvi_app_data *data = atvi_pool_take(pool, 1, sizeof *data);
+  atvi_data_file *data = atvi_pool_take(pool, 1, sizeof *data);
   if (!data || !(data->path = given_path(x, at->replicate))) return nomem(x);
   ATVI_TRY(hash_of(pool, data->path, &at->hash));
   model->n_data = 1;

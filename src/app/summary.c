@@ -44,7 +44,7 @@ atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, 
   const char *dir;
   atvi_draws *draws;
   atvi_summary *s;
-  ATVI_TRY(atvi_app_find_run(ctx, pool, where, &dir));
+  ATVI_TRY(atvi_app_find_run(ctx, pool, where, "draws.csv", &dir));
   ATVI_TRY(atvi_app_read_draws(ctx, pool, dir, &draws));
   atvi_status status = atvi_advised_summary(pool, draws, &s);
   if (status == ATVI_OK)

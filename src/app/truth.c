@@ -110,7 +110,7 @@ static atvi_status assign(const truth *t, const atvi_target *target, double *the
     for (atvi_idx i = 0; i < target->d; i++) {
       if (isnan(one[i])) continue;
       if (!isnan(theta[i]))
-        return ATVI_FAIL(t->ctx, ATVI_EINVAL, "--truth: %s is there twice, %g and %g", target->param[i].name,
+        return ATVI_FAIL(t->ctx, ATVI_EINVAL, "--truth: %s is listed twice, %g and %g", target->param[i].name,
                          theta[i], one[i]);
       theta[i] = one[i];
     }

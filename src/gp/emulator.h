@@ -16,6 +16,7 @@
 #include "core/core.h"
 
 typedef enum { ATVI_EM_EXPONENTIAL, ATVI_EM_MATERN32, ATVI_EM_MATERN52, ATVI_EM_SQUARED } atvi_em_kernel;
+extern const char *const atvi_em_kernel_name[ATVI_EM_SQUARED + 1];
 
 typedef struct {
   atvi_idx n, d, m;   /* runs, inputs, outputs of a run */
@@ -129,9 +130,10 @@ ATVI_CHECKED atvi_status atvi_emulator_sobol(atvi_ctx *ctx, const atvi_emulator 
 
 /* To and from a small file (JSON) with the values found and fingerprints of runs and settings. load makes the emulator anew from
  * the same runs and settings, without the search, equal to the saved one in every bit.
- * Errors of save: EIO, ENOMEM. Of load: EIO; EDATA (another version, other runs, other settings, a damaged file); those of new. */
+ * Errors of save: EIO, ENOMEM. Of load: EIO; EDATA (another version, a damaged file, or, with *other set (other NULL: not wanted), one fitted to other runs or with other settings);
+ * those of new. */
 ATVI_CHECKED atvi_status atvi_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const char *path);
 ATVI_CHECKED atvi_status atvi_emulator_load(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
-                                            const atvi_em_opts *opts, atvi_emulator **out);
+                                            const atvi_em_opts *opts, bool *other, atvi_emulator **out);
 
 #endif

@@ -17,10 +17,7 @@
 
 enum { FILE_MOST = 1 << 20 };
 static const char HEADER[] = "atvi 1";
-static const char *const KERNEL[] = {[ATVI_EM_EXPONENTIAL] = "exponential",
-                                     [ATVI_EM_MATERN32] = "matern32",
-                                     [ATVI_EM_MATERN52] = "matern52",
-                                     [ATVI_EM_SQUARED] = "squared"};
+const char *const atvi_em_kernel_name[] = {"exponential", "matern32", "matern52", "squared"};
 
 static void put_real(atvi_file *f, const char *before, double x) {
   char number[ATVI_NUMBER_BYTES];
@@ -35,7 +32,7 @@ atvi_status atvi_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const cha
   atvi_file_printf(f,
                    "{\n  \"emulator\": \"%s\",\n  \"runs\": \"%016" PRIx64
                    "\",\n  \"settings\": \"%016" PRIx64 "\",\n  \"kernel\": \"%s\"",
-                   HEADER, em->runs_hash, em->opts_hash, KERNEL[em->kernel]);
+                   HEADER, em->runs_hash, em->opts_hash, atvi_em_kernel_name[em->kernel]);
   for (atvi_idx j = 0; j < em->d; j++) put_real(f, j ? ", " : ",\n  \"lengths\": [", em->length[j]);
   put_real(f, "],\n  \"nugget\": ", i->nugget);
   put_real(f, ",\n  \"time\": ", em->m > 1 ? i->time_length : 1);
@@ -78,16 +75,18 @@ static atvi_status damaged(atvi_ctx *ctx, const char *path) {
 
 /* value[d + 2] and found. */
 static atvi_status understand(atvi_ctx *ctx, const char *path, const json_t *root, const atvi_em_runs *runs,
-                              const atvi_em_opts *opts, double *value, atvi_em_found *found) {
+                              const atvi_em_opts *opts, double *value, atvi_em_found *found, bool *other) {
   const json_t *lengths = json_object_get(root, "lengths");
-  bool ok = is_word(root, "kernel", KERNEL[opts->kernel]) && json_array_size(lengths) == (size_t)runs->d;
+  bool ok = is_word(root, "kernel", atvi_em_kernel_name[opts->kernel]) &&
+            json_array_size(lengths) == (size_t)runs->d;
   if (!is_word(root, "emulator", HEADER))
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:1:1: error: not an emulator of this version", path);
-  if (!is_hash(root, "runs", atvi_em_hash_runs(runs)))
+  bool same = is_hash(root, "runs", atvi_em_hash_runs(runs));
+  *other = !same || !is_hash(root, "settings", atvi_em_hash_opts(opts, runs->d));
+  if (!same)
     return ATVI_FAIL(ctx, ATVI_EDATA,
                      "%s: error: it was fitted to other runs, or over other ranges of the inputs", path);
-  if (!is_hash(root, "settings", atvi_em_hash_opts(opts, runs->d)))
-    return ATVI_FAIL(ctx, ATVI_EDATA, "%s: error: it was fitted with other settings", path);
+  if (*other) return ATVI_FAIL(ctx, ATVI_EDATA, "%s: error: it was fitted with other settings", path);
   for (atvi_idx j = 0; ok && j < runs->d; j++)
     value[j] = real_of(json_array_get(lengths, (size_t)j), 1e-300, &ok);
   value[runs->d] = real_of(json_object_get(root, "nugget"), 0, &ok);
@@ -101,7 +100,7 @@ static atvi_status understand(atvi_ctx *ctx, const char *path, const json_t *roo
 }
 
 static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const atvi_em_runs *runs,
-                        const atvi_em_opts *opts, atvi_emulator **out) {
+                        const atvi_em_opts *opts, bool *other, atvi_emulator **out) {
   char *text;
   size_t n;
   json_error_t error;
@@ -115,7 +114,7 @@ static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const 
   if (!root)
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:%d:%d: error: the file is damaged, or of another version: %s", path,
                      error.line, error.column, error.text);
-  atvi_status status = understand(ctx, path, root, runs, opts, value, &found);
+  atvi_status status = understand(ctx, path, root, runs, opts, value, &found, other);
   json_decref(root);
   if (status != ATVI_OK) return status;
   atvi_em_mean(runs, mean);
@@ -123,15 +122,18 @@ static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const 
 }
 
 atvi_status atvi_emulator_load(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
-                               const atvi_em_opts *opts, atvi_emulator **out) {
+                               const atvi_em_opts *opts, bool *other, atvi_emulator **out) {
+  bool unread;
+  if (!other) other = &unread;
   *out = NULL;
+  *other = false;
   atvi_em_opts use;
   atvi_em_defaults(&use);
   if (opts) use = *opts;
   ATVI_TRY(atvi_em_check(ctx, runs, &use));
   atvi_pool *pool;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
-  atvi_status status = load(ctx, pool, path, runs, &use, out);
+  atvi_status status = load(ctx, pool, path, runs, &use, other, out);
   atvi_pool_free(pool);
   return status;
 }

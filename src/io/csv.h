@@ -56,6 +56,9 @@ enum { ATVI_COMMA_BYTES = 64 }; /* longer ones are no numbers */
 /* x with 17 significant digits (which bring it back exactly), or nan, inf, -inf, whatever the locale. Returns the length. */
 enum { ATVI_NUMBER_BYTES = 32 };
 int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x);
+/* "12 s" (fine: three digits, "0.0123 s"), "3:05 min", "2:30 h". */
+enum { ATVI_DURATION_BYTES = 32 };
+void atvi_format_duration(char buf[ATVI_DURATION_BYTES], double seconds, bool fine);
 /* As atvi_parse_number for a date YYYY-MM-DD that exists; *days since 1970-01-01. */
 bool atvi_parse_date(const char *s, size_t n, int64_t *days);
 /* The same, or a date and a time: YYYY-MM-DD, a T or a blank, hh:mm[:ss[.s...]], and Z, +hh:mm, -hh:mm, +hhmm or nothing: then it is as
@@ -64,5 +67,12 @@ bool atvi_parse_datetime(const char *s, size_t n, double *days);
 /* Days since 1970-01-01 of a date (proleptic Gregorian), and back. */
 int64_t atvi_days_from_date(int year, int month, int day);
 void atvi_date_from_days(int64_t days, int *year, int *month, int *day);
+
+/* Time t is day day0 + unit t after 1970-01-01. unit 0: there is no calendar, and times are plain numbers. */
+typedef struct {
+  double day0, unit;
+} atvi_calendar;
+static inline double atvi_calendar_day(atvi_calendar c, double t) { return c.day0 + c.unit * t; }
+static inline double atvi_calendar_time(atvi_calendar c, double day) { return (day - c.day0) / c.unit; }
 
 #endif

@@ -203,3 +203,12 @@ void atvi_date_from_days(int64_t days, int *year, int *month, int *day) {
   *month = (int)(from_march < 10 ? from_march + 3 : from_march - 9);
   *year = (int)(y + 400 * cycle + (*month <= 2));
 }
+
+void atvi_format_duration(char buf[ATVI_DURATION_BYTES], double seconds, bool fine) {
+  long long t = (long long)(seconds + 0.5);
+  if (t < 60)
+    snprintf(buf, ATVI_DURATION_BYTES, fine ? "%.3g s" : "%.0f s", fine ? seconds : (double)t);
+  else
+    snprintf(buf, ATVI_DURATION_BYTES, t < 3600 ? "%lld:%02lld min" : "%lld:%02lld h",
+             t / (t < 3600 ? 60 : 3600), t < 3600 ? t % 60 : t / 60 % 60);
+}

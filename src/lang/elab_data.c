@@ -61,8 +61,8 @@ bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
 static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
   const char *name = st->name ? st->name->text : "";
   *replaced = false;
-  for (atvi_idx i = 0; e->opts && i < e->opts->n_replace; i++) {
-    const atvi_lang_replace *r = &e->opts->replace[i];
+  for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
+    const atvi_data_file *r = &e->opts->data[i];
     bool whole = !r->name || !*r->name;
     if (whole ? e->lang->n_data == 1 : strcmp(r->name, name) == 0) {
       *replaced = true;
@@ -73,8 +73,8 @@ static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
 }
 
 static bool check_replacements(elab *e) {
-  for (atvi_idx i = 0; e->opts && i < e->opts->n_replace; i++) {
-    const char *name = e->opts->replace[i].name;
+  for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
+    const char *name = e->opts->data[i].name;
     bool known = false;
     if (!name || !*name) {
       if (e->lang->n_data == 1) continue;
@@ -82,7 +82,7 @@ static bool check_replacements(elab *e) {
           e->s->ctx, ATVI_EMODEL, ATVI_CODE_DATA_UNNAMED,
           "%s: error: the model has %td data files, so which one is %s?\nhint: give the data sets "
           "names in the model",
-          e->s->path, e->lang->n_data, e->opts->replace[i].path);
+          e->s->path, e->lang->n_data, e->opts->data[i].path);
       return false;
     }
     for (atvi_idx d = 0; d < e->lang->n_data; d++) known = known || strcmp(e->lang->data[d].name, name) == 0;
@@ -103,8 +103,8 @@ bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx co
   int kind = csv->kind[at];
   const char *hint = "times are numbers, or dates such as 2009-12-19";
   if (kind == ATVI_CELL_NUMBER) return *t = csv->value[at], true;
-  if (kind == ATVI_CELL_DATE && e->lang->has_calendar)
-    return *t = (csv->value[at] - e->lang->calendar_day0) / e->lang->calendar_unit, true;
+  if (kind == ATVI_CELL_DATE && e->lang->calendar.unit)
+    return *t = atvi_calendar_time(e->lang->calendar, csv->value[at]), true;
   if (kind == ATVI_CELL_DATE) hint = "say what date t = 0 is, for example: calendar 2009-12-19 week";
   if (kind == ATVI_CELL_MISSING)
     atvi_lang_data_error(e->s, csv, row, col, about, "every row needs its time", "the time is missing");
@@ -143,8 +143,7 @@ static bool read_values(elab *e, atvi_lang_data *data, atvi_idx time_col) {
       if (c == time_col)
         value[at] = data->time[r];
       else if (csv->kind[at] == ATVI_CELL_DATE)
-        value[at] =
-            e->lang->has_calendar ? (csv->value[at] - e->lang->calendar_day0) / e->lang->calendar_unit : NAN;
+        value[at] = e->lang->calendar.unit ? atvi_calendar_time(e->lang->calendar, csv->value[at]) : NAN;
       else if (csv->kind[at] == ATVI_CELL_MISSING || csv->kind[at] == ATVI_CELL_TEXT)
         value[at] = NAN;
     }

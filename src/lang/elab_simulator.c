@@ -285,7 +285,7 @@ static bool output(elab *e, const ast_setting *x, bool worker, atvi_lang_output 
   atvi_idx old = atvi_elab_output(e, x->name);
   if (old >= 0) {
     atvi_lang_error(e->s, x->name_at, "give one of them another name",
-                    "the output '%.60s' stands twice: line %d already has it", x->name,
+                    "the output '%.60s' is given twice: line %d already has it", x->name,
                     e->lang->simulator.output[old].place.line);
     return false;
   }
@@ -320,7 +320,7 @@ static bool send(elab *e, const ast_setting *x, atvi_lang_simulator *sim) {
   else if (sim->worker)
     atvi_lang_error(e->s, x->at, "remove the line", "a worker gets its parameters as lines of JSON");
   else if (*slot)
-    atvi_lang_error(e->s, x->at, "keep one of them", "'send %s' stands twice", x->name);
+    atvi_lang_error(e->s, x->at, "keep one of them", "'send %s' is given twice", x->name);
   *slot = true;
   return e->s->status == ATVI_OK;
 }

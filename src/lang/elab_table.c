@@ -5,7 +5,7 @@
 #include <string.h>
 
 static bool monthly(elab *e, const ast_stmt *st, atvi_lang_table *table) {
-  if (!e->lang->has_calendar) {
+  if (!e->lang->calendar.unit) {
     atvi_lang_error(e->s, st->at, "say what date t = 0 is, for example: calendar 2009-12-19 week",
                     "a monthly table needs a calendar");
     return false;

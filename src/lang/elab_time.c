@@ -14,7 +14,7 @@ static const ast_stmt *only(elab *e, ast_keyword kind, const char *word) {
     const ast_stmt *st = &e->file->stmt[i];
     if (st->kind != kind) continue;
     if (found)
-      atvi_lang_error(e->s, st->at, "keep one of them", "'%s' stands twice: line %d already has it", word,
+      atvi_lang_error(e->s, st->at, "keep one of them", "'%s' is given twice: line %d already has it", word,
                       found->at.line);
     else
       found = st;
@@ -57,13 +57,12 @@ static bool calendar(elab *e) {
   const ast_stmt *st = only(e, KW_CALENDAR, "calendar");
   if (!st || e->s->status != ATVI_OK) return e->s->status == ATVI_OK;
   const char *unit = st->option->text;
-  e->lang->has_calendar = true;
-  e->lang->calendar_day0 = st->date;
-  e->lang->calendar_unit = strcmp(unit, "day") == 0    ? 1
-                           : strcmp(unit, "week") == 0 ? 7
-                           : strcmp(unit, "year") == 0 ? 365.25
-                                                       : 0;
-  if (e->lang->calendar_unit > 0) return true;
+  double days = strcmp(unit, "day") == 0    ? 1
+                : strcmp(unit, "week") == 0 ? 7
+                : strcmp(unit, "year") == 0 ? 365.25
+                                            : 0;
+  e->lang->calendar = (atvi_calendar){st->date, days};
+  if (days > 0) return true;
   atvi_lang_error(e->s, st->time_at, "for example: calendar 2009-12-19 week",
                   "the unit of time is day, week or year, not '%.60s'", unit);
   return false;
@@ -153,12 +152,12 @@ bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value
     atvi_lang_error(e->s, x->at, "choose a finite number", "%s must be finite", where);
     return false;
   }
-  if (!e->lang->has_calendar) {
+  if (!e->lang->calendar.unit) {
     atvi_lang_error(e->s, x->at, "say what date t = 0 is, for example: calendar 2009-12-19 week",
                     "a date needs a calendar");
     return false;
   }
-  *value = (x->number - e->lang->calendar_day0) / e->lang->calendar_unit;
+  *value = atvi_calendar_time(e->lang->calendar, x->number);
   return true;
 }
 
@@ -188,7 +187,7 @@ static bool check_times(elab *e, const ast_stmt *start) {
                              data->time[r], e->lang->start);
         return false;
       }
-      if (e->lang->has_calendar && !atvi_lang_has_month(e->lang, data->time[r])) {
+      if (e->lang->calendar.unit && !atvi_lang_has_month(e->lang, data->time[r])) {
         atvi_lang_data_error(e->s, data->csv, r, col, e->data_stmt[d]->at, "check the unit of the calendar",
                              "time %g lies thousands of years from the start of the calendar", data->time[r]);
         return false;
@@ -226,7 +225,7 @@ bool atvi_elab_start(elab *e) {
     }
     e->lang->start -= length;
   }
-  if (e->lang->has_calendar && !atvi_lang_has_month(e->lang, e->lang->start) && (start || burnin)) {
+  if (e->lang->calendar.unit && !atvi_lang_has_month(e->lang, e->lang->start) && (start || burnin)) {
     atvi_lang_error(e->s, (start ? start : burnin)->at, "check the unit of the calendar",
                     "the start time %g lies thousands of years from the start of the calendar",
                     e->lang->start);

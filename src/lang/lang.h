@@ -200,9 +200,7 @@ typedef struct atvi_lang {
   atvi_lang_state *state;
   double start; /* start time */
   double step;  /* MAP: time between two states */
-  bool has_calendar;
-  double calendar_day0; /* days since 1970-01-01 at t = 0 */
-  double calendar_unit; /* days per unit of t */
+  atvi_calendar calendar;
   atvi_solver_kind solver;
   double tol_rel, tol_abs, solver_step; /* NaN where not given */
   atvi_idx max_steps;                   /* 0 where not given */
@@ -223,15 +221,13 @@ typedef struct atvi_lang {
 } atvi_lang;
 
 typedef struct {
-  const char *name; /* data set to replace; NULL or "": the only one */
-  const char *path;
-} atvi_lang_replace;
-
-typedef struct {
-  atvi_idx n_replace;
-  const atvi_lang_replace *replace; /* data files put in the place of the model's */
-  const char *folder;               /* in the place of the file's `folder`; NULL: the file's */
-  bool data_optional;               /* a missing or empty data file is not an error (simulate) */
+  /* [n_data] files instead of those that the model names */
+  atvi_idx n_data;
+  const atvi_data_file *data;
+  /* instead of the file's `folder`; NULL: the file's */
+  const char *folder;
+  /* a missing or empty data file is not an error (simulate) */
+  bool data_optional;
 } atvi_lang_opts;
 
 /* Reads a model file and its data. Paths of data are relative to `folder`, or to the model file (replacements and opts->folder: to the

@@ -189,7 +189,7 @@ static bool setting(ast_parser *p, ast_stmt *st, ast_setting *x) {
   *x = (ast_setting){.word = word->word, .at = p->tok->at};
   for (atvi_idx i = 0; i < st->n_setting && !word->many; i++)
     if (st->setting[i].word == word->word) {
-      atvi_lang_error(p->s, x->at, "keep one of them", "'%s' stands twice: line %d already has it",
+      atvi_lang_error(p->s, x->at, "keep one of them", "'%s' is given twice: line %d already has it",
                       word->word, st->setting[i].at.line);
       return false;
     }

@@ -10,19 +10,19 @@ static const double DAY_SLACK = 1e-6;
 static const double DAY_MOST = 2932896;
 
 bool atvi_lang_has_month(const atvi_lang *lang, double t) {
-  return fabs(lang->calendar_day0 + t * lang->calendar_unit) < DAY_MOST;
+  return fabs(atvi_calendar_day(lang->calendar, t)) < DAY_MOST;
 }
 
 static void month_at(const atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *next) {
-  double day = lang->calendar_day0 + t * lang->calendar_unit + DAY_SLACK;
+  double day = atvi_calendar_day(lang->calendar, t) + DAY_SLACK;
   *a = table->v[0];
-  *next = day <= -DAY_MOST ? (1 - DAY_MOST - lang->calendar_day0) / lang->calendar_unit : INFINITY;
+  *next = day <= -DAY_MOST ? atvi_calendar_time(lang->calendar, 1 - DAY_MOST) : INFINITY;
   if (!(fabs(day) < DAY_MOST)) return;
   int year, month, mday;
   atvi_date_from_days((int64_t)floor(day), &year, &month, &mday);
   *a = table->v[month - 1];
   int64_t first = month == 12 ? atvi_days_from_date(year + 1, 1, 1) : atvi_days_from_date(year, month + 1, 1);
-  *next = ((double)first - lang->calendar_day0) / lang->calendar_unit;
+  *next = atvi_calendar_time(lang->calendar, (double)first);
 }
 
 /* Number of knots at or before t. */

@@ -17,11 +17,12 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
   const atvi_lang *lang;
-  const atvi_model_opts *opts;
+  const atvi_model_load_opts *opts;
   bool *const *held;
   atvi_emulated *e;
   atvi_idx cap_arg;
-  bool told; /* that an emulator is fitted anew */
+  /* it was reported that an emulator is fitted anew */
+  bool refitted;
 } building;
 
 static atvi_status nomem(const building *b) {
@@ -37,7 +38,7 @@ static void *take(const building *b, atvi_idx n, size_t size) {
 /* The one of a fit, which must be of these runs. */
 static atvi_status load_kept(const building *b, const char *path, const char *name,
                              const atvi_emulated_runs *r, atvi_emulator **out) {
-  atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, out);
+  atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, NULL, out);
   const char *why = status == ATVI_EDATA ? atvi_pool_printf(b->pool, "%s", atvi_errmsg(b->ctx)) : NULL;
   if (!why) return status;
   return ATVI_FAIL(
@@ -47,17 +48,16 @@ static atvi_status load_kept(const building *b, const char *path, const char *na
       why, name, r->runs.n);
 }
 
-/* After a change of priors or runs that is as it should be, and said once for all emulators; a file that cannot be read is not. */
-static void tell_anew(building *b, const char *name, const char *path) {
-  const char *why = atvi_errmsg(b->ctx);
-  bool other = strstr(why, "it was fitted ") != NULL;
+/* After a change of priors or runs this is expected, and reported once for all emulators; a file that cannot be read is not. */
+static void report_refit(building *b, const char *name, const char *path, bool other) {
   if (!other)
-    atvi_log(b->ctx, ATVI_LOG_WARN, "emulator '%s': %s is not used: %s; it is fitted anew", name, path, why);
-  else if (!b->told)
+    atvi_log(b->ctx, ATVI_LOG_WARN, "emulator '%s': %s is not used: %s; it is fitted anew", name, path,
+             atvi_errmsg(b->ctx));
+  else if (!b->refitted)
     atvi_log(b->ctx, ATVI_LOG_NOTE,
              "the emulator '%s' is fitted anew: since %s was made, runs, priors or settings have changed",
              name, path);
-  b->told = b->told || other;
+  b->refitted = b->refitted || other;
 }
 
 /* The one that was kept, if it was fitted to these runs with these settings; else a new one. */
@@ -67,40 +67,47 @@ static atvi_status fit(building *b, atvi_idx k, const atvi_emulated_runs *r, atv
   if (!path) return nomem(b);
   if (of_fit && access(path, F_OK) == 0) return load_kept(b, path, name, r, out);
   if (access(path, R_OK) == 0) {
-    atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, out);
+    bool other;
+    atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, &other, out);
     if (status == ATVI_OK || status == ATVI_ENOMEM) return status;
-    tell_anew(b, name, path);
+    report_refit(b, name, path, other);
   }
   return atvi_emulator_new(b->ctx, &r->runs, &r->opts, out);
 }
 
-static atvi_status copy_emulation(const building *b, const atvi_emulated_runs *r, atvi_emulation *to) {
-  atvi_idx d = r->runs.d, m = r->runs.m;
-  to->axis = take(b, d, sizeof *to->axis);
-  bool timed = m > 1 || r->runs.time;
-  to->time = timed ? take(b, m, sizeof(double)) : NULL;
-  if (!to->axis || (timed && !to->time)) return nomem(b);
-  to->d = d, to->m = m, to->n_run = r->runs.n;
-  to->counted = timed && !r->runs.time;
-  for (atvi_idx j = 0; j < d; j++) to->axis[j] = r->axis[j];
-  for (atvi_idx t = 0; timed && t < m; t++) to->time[t] = r->runs.time ? r->runs.time[t] : (double)(t + 1);
-  return ATVI_OK;
+static atvi_status use_emulator(building *b, atvi_idx k, const atvi_emulated_runs *r) {
+  atvi_emulation *em = &b->e->emulator[k];
+  em->input = b->lang->emulator[k].input;
+  em->d = r->runs.d, em->m = r->runs.m;
+  em->axis = r->axis;
+  em->time = r->runs.time;
+  em->counted = em->m > 1 && !em->time;
+  if (em->counted) {
+    double *time = take(b, em->m, sizeof *time);
+    if (!time) return nomem(b);
+    for (atvi_idx t = 0; t < em->m; t++) time[t] = (double)(t + 1);
+    em->time = time;
+  }
+  if (r->record.lines > 0) b->e->lines = r->record.lines;
+  ATVI_TRY(fit(b, k, r, &em->em));
+  return atvi_dossier_make(b->pool, b->lang, k, r, em->em, &em->dossier);
 }
 
-static atvi_status use_emulator(building *b, atvi_idx k) {
-  atvi_emulation *em = &b->e->emulator[k];
-  atvi_pool *room; /* runs are not kept */
-  atvi_emulated_runs r;
-  if (em->em) return ATVI_OK;
-  em->input = b->lang->emulator[k].input;
-  ATVI_TRY(atvi_pool_new(b->ctx, &room));
-  atvi_idx lines = b->e->lines > 0 ? b->e->lines : b->opts->runs_lines; /* all from the same state of it */
-  atvi_status status = atvi_emulated_runs_read(room, b->lang, k, b->opts->runs, lines, &r);
-  if (status == ATVI_OK && r.lines > 0) b->e->lines = r.lines;
-  if (status == ATVI_OK) status = copy_emulation(b, &r, em);
-  if (status == ATVI_OK) status = fit(b, k, &r, &em->em);
-  atvi_pool_free(room);
-  return status;
+/* Those that observations have, all from the same state of the record. */
+static atvi_status use_emulators(building *b) {
+  const atvi_lang *lang = b->lang;
+  bool *use = take(b, lang->n_emulator, sizeof *use), any = false;
+  atvi_emulated_runs *r = take(b, lang->n_emulator, sizeof *r);
+  if (!use || !r) return nomem(b);
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    for (atvi_idx t = 0; t < lang->observe[o].n_term; t++)
+      if (lang->observe[o].term[t].kind == ATVI_TERM_EMULATOR)
+        any = use[lang->observe[o].term[t].emulator] = true;
+  if (!any) return ATVI_OK;
+  ATVI_TRY(atvi_emulated_runs_read(b->pool, lang, use, b->opts->runs, b->opts->runs_lines, r));
+  for (atvi_idx k = 0; k < lang->n_emulator; k++)
+    if (use[k]) ATVI_TRY(use_emulator(b, k, &r[k]));
+  return ATVI_OK;
 }
 
 /* ---- rows ---- */
@@ -236,12 +243,11 @@ static atvi_status process(building *b, atvi_idx o, atvi_process *p) {
   *p = (atvi_process){.observe = o, .data = obs->data, .emulator = -1, .out_emulator = -1, .out_rest = -1};
   for (atvi_idx t = 0; t < obs->n_term; t++)
     if (obs->term[t].kind == ATVI_TERM_EMULATOR) p->emulator = obs->term[t].emulator;
-  if (p->emulator >= 0) ATVI_TRY(use_emulator(b, p->emulator));
   ATVI_TRY(terms(b, p));
   return rows(b, p);
 }
 
-atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi_model_opts *opts,
+atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi_model_load_opts *opts,
                               bool *const *held, atvi_emulated **out) {
   building b = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang, .opts = opts, .held = held};
   atvi_idx n = 0;
@@ -254,7 +260,7 @@ atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi
   e->process = take(&b, n, sizeof *e->process);
   if (!e->emulator || !e->process) return nomem(&b);
   e->n_emulator = lang->n_emulator;
-  atvi_status status = ATVI_OK;
+  atvi_status status = use_emulators(&b);
   for (atvi_idx o = 0; status == ATVI_OK && o < lang->n_observe; o++)
     if (lang->observe[o].n_term > 0) status = process(&b, o, &e->process[e->n++]);
   if (status != ATVI_OK) {

@@ -12,61 +12,25 @@
 #define ATVI_MODEL_EMULATED_H
 
 #include "atvi/model.h"
-#include "gp/emulator.h"
 #include "gp/markov.h"
-#include "lang/lang.h"
-
-/* ---- inputs ---- */
-
-/* Where an input lies in the unit cube: x = (s - lower) / width with s = theta, or log(theta - base) where base is not NaN. */
-typedef struct {
-  double base, lower, width;
-} atvi_emulated_axis;
-
-/* Whether values above base are spread more evenly on the logarithmic scale; value[n] is sorted by it, n >= 1. */
-bool atvi_emulated_axis_log(atvi_idx n, double *value, double base);
-/* From the ends in theta. An input that is the same everywhere has width 1. */
-void atvi_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper);
-double atvi_emulated_axis_x(const atvi_emulated_axis *a, double theta);
-double atvi_emulated_axis_theta(const atvi_emulated_axis *a, double x);
-double atvi_emulated_axis_slope(const atvi_emulated_axis *a, double x); /* dx / dtheta */
-
-/* ---- runs of a simulator ---- */
-
-/* What an emulator of the model is fitted to, and how. */
-typedef struct {
-  atvi_em_runs runs; /* in the unit cube */
-  atvi_em_opts opts; /* what the model file holds fixed; estimate the rest */
-  double *lower,
-      *width; /* [d] the range of theta: the prior's box where it is finite, else that of the designs */
-  atvi_emulated_axis *axis; /* [d] from there to the unit cube */
-  double *least, *most;     /* [d] of the designs, as theta */
-  atvi_idx n_failed;        /* runs that are not among them */
-  atvi_idx n_again;         /* of those: failed more than once */
-  const char *failure;      /* about the first of those; NULL: none */
-  atvi_idx n_done;          /* runs of the record, failed ones too, */
-  const int64_t *done;      /* [n_done] and their numbers */
-  atvi_idx n_other;         /* runs made with other settings of the simulator than the latest */
-  atvi_idx lines;           /* of the record that were read; 0: the runs are in files */
-} atvi_emulated_runs;
-
-/* Runs of lang->emulator[k], from its files or from the first `lines` lines (0: all) of the simulator's record in the folder `runs` (NULL: as
- * atvi_sim_folder). Memory from pool. Errors: EIO, EDATA (message has file:line:column), EMODEL, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
-                                                 const char *runs, atvi_idx lines, atvi_emulated_runs *out);
-/* Where its emulator is kept: a file in that folder. Memory from pool; NULL: none. */
-const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs);
+#include "model/dossier.h"
 
 /* ---- the model's part ---- */
 
 typedef struct {
-  atvi_emulator *em; /* NULL: no observation has it */
+  /* NULL: no observation has it, and the rest is empty */
+  atvi_emulator *em;
   atvi_idx d, m;
-  const atvi_idx *input;    /* [d] parameters */
-  atvi_emulated_axis *axis; /* [d] */
-  double *time;             /* [m]; NULL: the output is one number without a time */
-  bool counted;             /* the runs have no times: these are 1, 2, ... */
-  atvi_idx n_run;
+  /* [d] parameters */
+  const atvi_idx *input;
+  /* [d] */
+  const atvi_emulated_axis *axis;
+  /* [m]; NULL: the output is one number without a time */
+  const double *time;
+  /* the runs have no times: these are 1, 2, ... */
+  bool counted;
+  /* its runs and how good it is */
+  atvi_dossier dossier;
 } atvi_emulation;
 
 /* One observation. Places are its rows in the order of time. */
@@ -101,11 +65,12 @@ typedef struct {
   atvi_idx lines; /* of the record; 0: no emulator is of one */
 } atvi_emulated;
 
+struct atvi_model_load_opts;
 /* Fits or loads the emulators that observations use, as opts says (runs, runs_lines, emulators, forward). *out is NULL where there is nothing to
  * do. held[n_data][n_row] (NULL: none): rows whose values stay but are not part of the likelihood. Memory from pool, but for what free gives
  * back. */
 ATVI_CHECKED atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang,
-                                           const atvi_model_opts *opts, bool *const *held,
+                                           const struct atvi_model_load_opts *opts, bool *const *held,
                                            atvi_emulated **out);
 void atvi_emulated_free(atvi_emulated *e); /* NULL is fine */
 

@@ -85,12 +85,13 @@ void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_r
   }
 }
 
-bool atvi_model_series_drawn(const atvi_model *m, atvi_idx series) {
+atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series) {
   atvi_idx at = 0;
   for (atvi_idx s = 0; s < series; s++) at += m->target.series[s].n;
-  for (atvi_idx k = 0; m->emulated && k < m->emulated->n; k++)
-    if (m->target.series[series].kind == ATVI_SERIES_TRACKED &&
-        (m->emulated->process[k].out_emulator == at || m->emulated->process[k].out_rest == at))
-      return true;
-  return false;
+  if (m->target.series[series].kind != ATVI_SERIES_TRACKED || !m->emulated) return ATVI_PART_WHOLE;
+  for (atvi_idx k = 0; k < m->emulated->n; k++) {
+    if (m->emulated->process[k].out_emulator == at) return ATVI_PART_EMULATOR;
+    if (m->emulated->process[k].out_rest == at) return ATVI_PART_REST;
+  }
+  return ATVI_PART_WHOLE;
 }

@@ -1,17 +1,67 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs for an emulator: matrices in CSV files, or the record of a simulator. */
-#include "model/emulated.h"
+/* Runs for an emulator: matrices in CSV files, or the record of a simulator, with inputs in the unit cube.
+ *
+ * A Gaussian process is as smooth at one end of an input as at the other. Runs of an input without an upper bound, such as a rate with a lognormal prior,
+ * lie close together near its lower one and far apart beyond, and so do the places where the output changes. Where the logarithm of
+ * such an input is spread more evenly over its range than the input itself, the logarithm takes its place. The runs decide, not the prior: an
+ * ensemble that was made evenly over a range stays as it is. */
+#include "model/dossier.h"
 #include "io/csv.h"
 #include "io/excerpt.h"
 #include "io/file.h"
-#include "sim/record.h"
+#include "math/stat/stat.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- inputs ---- */
+
+/* The middle of the runs must be so much nearer to that of the range, and the range so many times its lower end. */
+static const double BETTER = 0.8, SPAN = 5;
+
+/* How far the median is from the middle of the ends, in half ranges. */
+static double lean(double least, double median, double most) {
+  return fabs(least + most - 2 * median) / (most - least);
+}
+
+bool atvi_emulated_axis_log(atvi_idx n, double *value, double base) {
+  qsort(value, (size_t)n, sizeof *value, atvi_by_value);
+  double least = value[0] - base, most = value[n - 1] - base;
+  double median = 0.5 * (value[(n - 1) / 2] + value[n / 2]) - base;
+  if (!(least > 0 && most > SPAN * least && isfinite(most))) return false;
+  return lean(log(least), log(median), log(most)) < BETTER * lean(least, median, most);
+}
+
+void atvi_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper) {
+  a->base = base;
+  a->lower = isnan(base) ? lower : log(lower - base);
+  double end = isnan(base) ? upper : log(upper - base);
+  a->width = end > a->lower ? end - a->lower : 1;
+}
+
+/* At the bound itself the logarithm would not be finite: a point so near to it is as good. */
+double atvi_emulated_axis_x(const atvi_emulated_axis *a, double theta) {
+  double s = isnan(a->base) ? theta : log(fmax(theta - a->base, DBL_MIN));
+  return (s - a->lower) / a->width;
+}
+
+double atvi_emulated_axis_theta(const atvi_emulated_axis *a, double x) {
+  double s = a->lower + a->width * x;
+  return isnan(a->base) ? s : a->base + exp(s);
+}
+
+double atvi_emulated_axis_slope(const atvi_emulated_axis *a, double x) {
+  return isnan(a->base) ? 1 / a->width : exp(-(a->lower + a->width * x)) / a->width;
+}
+
+/* ---- runs ---- */
 
 typedef struct {
   atvi_ctx *ctx;
-  atvi_pool *pool;
+  atvi_pool *pool; /* of the results */
+  atvi_pool *room; /* files */
   const atvi_lang *lang;
   const atvi_lang_emulator *em;
 } reading;
@@ -40,7 +90,7 @@ static atvi_status wrong_cell(const reading *r, const atvi_csv *csv, atvi_idx ro
 /* *value[rows][cols] of a file; *csv for messages. */
 static atvi_status matrix(const reading *r, const atvi_lang_matrix *m, atvi_csv **csv, atvi_idx *rows,
                           atvi_idx *cols, double **value) {
-  ATVI_TRY(atvi_csv_read(r->pool, m->path, csv));
+  ATVI_TRY(atvi_csv_read(r->room, m->path, csv));
   const atvi_csv *c = *csv;
   atvi_idx last = m->last > 0 ? m->last : c->n_col;
   char what[200];
@@ -129,32 +179,40 @@ static const char *folder_of(atvi_pool *pool, const atvi_lang *lang, const char 
   return runs ? runs : atvi_sim_folder(pool, lang->path);
 }
 
-static atvi_status read_record(const reading *r, const char *folder, atvi_idx lines, atvi_emulated_runs *out,
-                               double **x) {
+static bool of_record(const atvi_lang *lang, const bool *use, atvi_idx k) {
+  return (!use || use[k]) && !lang->emulator[k].designs.path;
+}
+
+/* record[n_emulator] of those whose runs are in the simulator's record, which is parsed once for all of them. */
+static atvi_status read_record(const reading *r, const bool *use, const char *folder, atvi_idx lines,
+                               atvi_sim_runs *record) {
   const atvi_lang *lang = r->lang;
-  atvi_idx d = r->em->n_input;
-  const char **name = atvi_pool_take(r->pool, (size_t)d + 1, sizeof *name);
+  atvi_idx n = 0;
+  atvi_sim_want *want = atvi_pool_take(r->room, (size_t)lang->n_emulator + 1, sizeof *want);
+  atvi_sim_runs *runs = atvi_pool_take(r->room, (size_t)lang->n_emulator + 1, sizeof *runs);
   const char *dir = folder_of(r->pool, lang, folder);
   const char *path = dir ? atvi_pool_printf(r->pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
-  atvi_sim_runs rec;
-  if (!name || !path) return nomem(r);
-  for (atvi_idx j = 0; j < d; j++) name[j] = lang->param[r->em->input[j]].name;
-  ATVI_TRY(atvi_sim_runs_read_first(r->pool, path, lines, r->em->name, d, name, &rec));
-  *x = atvi_pool_take(r->pool, (size_t)(rec.n * d + 1), sizeof **x);
+  for (atvi_idx k = 0; want && k < lang->n_emulator; k++)
+    if (of_record(lang, use, k)) {
+      const char *const *name = atvi_emulated_inputs(r->room, lang, k);
+      want[n++] = (atvi_sim_want){lang->emulator[k].name, lang->emulator[k].n_input, name};
+    }
+  if (!path || atvi_pool_failed(r->room))
+    return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory: runs of the simulator");
+  if (n > 0) ATVI_TRY(atvi_sim_runs_read(r->pool, path, lines, n, want, runs));
+  for (atvi_idx k = lang->n_emulator; k-- > 0;)
+    if (of_record(lang, use, k)) record[k] = runs[--n];
+  return ATVI_OK;
+}
+
+static atvi_status take_record(const reading *r, const atvi_sim_runs *record, atvi_emulated_runs *out,
+                               double **x) {
+  *x = atvi_pool_take(r->pool, (size_t)(record->n * record->d + 1), sizeof **x);
   if (!*x) return nomem(r);
-  memcpy(*x, rec.x, (size_t)(rec.n * d) * sizeof **x);
-  out->runs = (atvi_em_runs){.n = rec.n, .d = d, .m = rec.m, .y = rec.y, .time = rec.time};
-  out->n_failed = rec.n_failed;
-  out->failure = rec.failure;
-  out->n_again = rec.n_again;
-  out->n_other = rec.n_other;
-  out->lines = rec.lines;
-  int64_t *done = atvi_pool_take(r->pool, (size_t)(rec.n + rec.n_failed) + 1, sizeof *done);
-  if (!done) return nomem(r);
-  for (atvi_idx i = 0; i < rec.n; i++) done[i] = rec.id[i];
-  for (atvi_idx i = 0; i < rec.n_failed; i++) done[rec.n + i] = rec.left[i].id;
-  out->n_done = rec.n + rec.n_failed;
-  out->done = done;
+  memcpy(*x, record->x, (size_t)(record->n * record->d) * sizeof **x);
+  out->record = *record;
+  out->runs =
+      (atvi_em_runs){.n = record->n, .d = record->d, .m = record->m, .y = record->y, .time = record->time};
   return ATVI_OK;
 }
 
@@ -173,7 +231,7 @@ static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
   atvi_idx n = runs->n, d = runs->d;
   out->lower = atvi_pool_take(r->pool, 4 * (size_t)d + 1, sizeof(double));
   out->axis = atvi_pool_take(r->pool, (size_t)d + 1, sizeof *out->axis);
-  double *value = atvi_pool_take(r->pool, (size_t)n + 1, sizeof *value);
+  double *value = atvi_pool_take(r->room, (size_t)n + 1, sizeof *value);
   if (!out->lower || !out->axis || !value) return nomem(r);
   out->width = out->lower + d;
   out->least = out->width + d;
@@ -197,28 +255,47 @@ static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
 }
 
 static void set_opts(const atvi_lang_emulator *em, atvi_em_opts *o) {
-  static const char *const name[] = {[ATVI_EM_EXPONENTIAL] = "exponential",
-                                     [ATVI_EM_MATERN32] = "matern32",
-                                     [ATVI_EM_MATERN52] = "matern52",
-                                     [ATVI_EM_SQUARED] = "squared"};
   atvi_em_defaults(o);
-  for (int k = 0; em->kernel && k < 4; k++)
-    if (strcmp(em->kernel, name[k]) == 0) o->kernel = (atvi_em_kernel)k;
+  for (int k = 0; em->kernel && k <= ATVI_EM_SQUARED; k++)
+    if (strcmp(em->kernel, atvi_em_kernel_name[k]) == 0) o->kernel = (atvi_em_kernel)k;
   o->length = em->length;
   o->nugget = em->nugget;
   o->time_length = em->time_length;
   o->basis = isnan(em->basis) ? 0 : em->basis;
 }
 
-atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs,
-                                    atvi_idx lines, atvi_emulated_runs *out) {
-  reading r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang, .em = &lang->emulator[k]};
-  double *x = NULL;
-  *out = (atvi_emulated_runs){0};
-  ATVI_TRY(r.em->designs.path ? read_files(&r, &out->runs, &x) : read_record(&r, runs, lines, out, &x));
-  ATVI_TRY(scale(&r, out, x));
-  set_opts(r.em, &out->opts);
+static atvi_status read_all(reading *r, const bool *use, const char *runs, atvi_idx lines,
+                            atvi_emulated_runs *out) {
+  atvi_idx n = r->lang->n_emulator;
+  atvi_sim_runs *record = atvi_pool_take(r->room, (size_t)n + 1, sizeof *record);
+  if (!record) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory: runs of the simulator");
+  ATVI_TRY(read_record(r, use, runs, lines, record));
+  for (atvi_idx k = 0; k < n; k++) {
+    double *x = NULL;
+    if (use && !use[k]) continue;
+    r->em = &r->lang->emulator[k];
+    ATVI_TRY(r->em->designs.path ? read_files(r, &out[k].runs, &x) : take_record(r, &record[k], &out[k], &x));
+    ATVI_TRY(scale(r, &out[k], x));
+    set_opts(r->em, &out[k].opts);
+  }
   return ATVI_OK;
+}
+
+atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, const bool *use, const char *runs,
+                                    atvi_idx lines, atvi_emulated_runs *out) {
+  reading r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang};
+  memset(out, 0, (size_t)lang->n_emulator * sizeof *out);
+  ATVI_TRY(atvi_pool_new(r.ctx, &r.room));
+  atvi_status status = read_all(&r, use, runs, lines, out);
+  atvi_pool_free(r.room);
+  return status;
+}
+
+const char *const *atvi_emulated_inputs(atvi_pool *pool, const atvi_lang *lang, atvi_idx k) {
+  const atvi_lang_emulator *em = &lang->emulator[k];
+  const char **name = atvi_pool_take(pool, (size_t)em->n_input + 1, sizeof *name);
+  for (atvi_idx j = 0; name && j < em->n_input; j++) name[j] = lang->param[em->input[j]].name;
+  return name;
 }
 
 const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs) {

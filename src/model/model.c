@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "io/file.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 /* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged ones
@@ -118,7 +119,7 @@ static atvi_status find_apart(atvi_model *m, const char *rule, atvi_holdout *out
   return rule ? atvi_holdout_find(m->pool, m->lang, rule, out) : ATVI_OK;
 }
 
-static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
+static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {
   atvi_holdout apart;
   if (opts->holdout) {
     ATVI_TRY(atvi_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
@@ -135,27 +136,23 @@ static atvi_status build(atvi_model *m, const atvi_model_opts *opts) {
   return atvi_model_series(m);
 }
 
-atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_opts *opts, atvi_model **out) {
-  atvi_model_opts use = opts ? *opts : (atvi_model_opts){0};
+atvi_status atvi_model_load_with(atvi_ctx *ctx, const char *path, const atvi_model_load_opts *opts,
+                                 atvi_model **out) {
+  atvi_model_load_opts use = opts ? *opts : (atvi_model_load_opts){0};
   *out = NULL;
   atvi_pool *pool;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
   atvi_model *m = atvi_pool_take(pool, 1, sizeof *m);
-  atvi_lang_replace *replace = atvi_pool_take(pool, (size_t)use.n_data + 1, sizeof *replace);
-  if (!m || !replace) {
+  if (!m) {
     atvi_pool_free(pool);
     return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %s", path);
   }
   m->ctx = ctx;
   m->pool = pool;
-  for (atvi_idx i = 0; i < use.n_data; i++)
-    replace[i] = (atvi_lang_replace){use.data[i].name, use.data[i].path};
-  atvi_lang_opts lang_opts = {.n_replace = use.n_data,
-                              .replace = replace,
-                              .folder = use.folder,
+  const atvi_lang_opts how = {use.n_data, use.data, .folder = use.folder,
                               .data_optional = use.n_time > 0 && !use.extend};
-  atvi_status status = use.text ? atvi_lang_parse(ctx, path, use.text, strlen(use.text), &lang_opts, &m->lang)
-                                : atvi_lang_load(ctx, path, &lang_opts, &m->lang);
+  atvi_status status = use.text ? atvi_lang_parse(ctx, path, use.text, strlen(use.text), &how, &m->lang)
+                                : atvi_lang_load(ctx, path, &how, &m->lang);
   if (status == ATVI_OK) status = build(m, &use);
   if (status != ATVI_OK) {
     atvi_model_free(m);
@@ -163,6 +160,28 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
   }
   *out = m;
   return ATVI_OK;
+}
+
+atvi_model_opts atvi_model_defaults(void) { return (atvi_model_opts){.size = sizeof(atvi_model_opts)}; }
+
+/* Callers built with an older header have a shorter struct: what is missing keeps its default. */
+atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_opts *opts, atvi_model **out) {
+  atvi_model_opts o = atvi_model_defaults();
+  *out = NULL;
+  if (opts && (opts->size < offsetof(atvi_model_opts, interpret) || opts->size > sizeof o))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "model: options of %zu bytes; begin with atvi_model_defaults()",
+                     opts->size);
+  if (opts) memcpy(&o, opts, opts->size);
+  return atvi_model_load_with(ctx, path,
+                              &(atvi_model_load_opts){.n_data = o.n_data,
+                                                      .data = o.data,
+                                                      .interpret = o.interpret,
+                                                      .n_time = o.n_time,
+                                                      .time = o.time,
+                                                      .holdout = o.holdout,
+                                                      .folder = o.folder,
+                                                      .runs = o.runs},
+                              out);
 }
 
 void atvi_model_free(atvi_model *m) {

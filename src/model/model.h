@@ -27,6 +27,37 @@
 #include "model/holdout.h"
 #include "ode/ode.h"
 
+/* How to load a model: the public options, and what commands need. */
+typedef struct atvi_model_load_opts {
+  /* as of atvi_model_opts */
+  atvi_idx n_data;
+  const atvi_data_file *data;
+  bool interpret;
+  atvi_idx n_time;
+  const double *time;
+  const char *holdout, *folder, *runs;
+  /* Predict at the data's times and at `time`. What an observation counts since the time before (increase) then counts, in
+   * rows of the data as without them, and at these since the last time of either before. */
+  bool extend;
+  /* [n data sets of the model] The time from which the first row of each counts what it counts since the row before (increase), instead of the
+   * start; NaN, or not between the start and that row: the start. NULL: all from the start. */
+  const double *since;
+  /* the model, instead of what the file holds; paths in it are relative to the file; NULL: the file */
+  const char *text;
+  /* Rows, as in holdout, whose values are there to be compared with predictions but not to be learnt from, where observations depend on each
+   * other (sums of processes; others are predicted from parameters alone, and this changes nothing for them). NULL: none. */
+  const char *apart;
+  /* the first lines of the record of runs alone, as it was when it had no more; 0: all */
+  atvi_idx runs_lines;
+  /* folder with the emulators of a fit, emulator-NAME.json, which must be of these runs; NULL: those with the runs, if they are; else they are fitted */
+  const char *emulators;
+  /* observations that are sums of processes are predicted from the parameters alone, not from values */
+  bool forward;
+} atvi_model_load_opts;
+/* As atvi_model_load. opts NULL: defaults. */
+ATVI_CHECKED atvi_status atvi_model_load_with(atvi_ctx *ctx, const char *path,
+                                              const atvi_model_load_opts *opts, atvi_model **out);
+
 enum { ATVI_IN_ROW = 8 }; /* further input kind of the graph: numbers known per row */
 
 /* Which density an element of a row contributes. */
@@ -108,8 +139,9 @@ struct atvi_model {
 
 /* build steps, in calling order */
 ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that never change */
-ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts); /* outputs, stops */
-ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                               /* elements of rows */
+ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
+                                          const atvi_model_load_opts *opts); /* outputs, stops */
+ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* elements of rows */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 /* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
@@ -162,8 +194,9 @@ typedef enum {
 void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_report_kind kind,
                                  uint64_t seed, atvi_idx draw, atvi_idx B, const double *theta, double *out);
 
-/* Whether a series is drawn given theta and the data (target's latent), and not a function of theta. */
-bool atvi_model_series_drawn(const atvi_model *m, atvi_idx series);
+/* A part of a sum of processes is drawn given theta and the data (target's latent); any other series is a function of theta. */
+typedef enum { ATVI_PART_WHOLE, ATVI_PART_EMULATOR, ATVI_PART_REST } atvi_series_part;
+atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);

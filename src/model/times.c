@@ -165,14 +165,14 @@ static atvi_idx find_output(const atvi_model *m, double t) {
 }
 
 /* Where the first row of data set k counts from. */
-static double since(const atvi_model *m, const atvi_model_opts *opts, atvi_idx k) {
+static double since(const atvi_model *m, const atvi_model_load_opts *opts, atvi_idx k) {
   const atvi_lang_data *data = &m->lang->data[k];
   bool given = opts->since && data->time && data->n_row > 0 && opts->since[k] > m->lang->start &&
                opts->since[k] < data->time[0];
   return given ? opts->since[k] : m->lang->start;
 }
 
-static atvi_status outputs(atvi_model *m, const atvi_model_opts *opts, double *eps) {
+static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, double *eps) {
   const atvi_lang *lang = m->lang;
   atvi_idx total = 1 + opts->n_time + lang->n_data;
   for (atvi_idx k = 0; k < lang->n_data; k++) total += lang->data[k].time ? lang->data[k].n_row : 0;
@@ -216,7 +216,7 @@ static void added_rows(atvi_model *m) {
     }
 }
 
-static atvi_status row_outputs(atvi_model *m, const atvi_model_opts *opts) {
+static atvi_status row_outputs(atvi_model *m, const atvi_model_load_opts *opts) {
   const atvi_lang *lang = m->lang;
   m->row_out = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_out);
   m->row_prev = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_prev);
@@ -325,7 +325,7 @@ static atvi_status stops(atvi_model *m, double eps) {
   return ATVI_OK;
 }
 
-atvi_status atvi_model_times(atvi_model *m, const atvi_model_opts *opts) {
+atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   double eps = 0;
   if (opts->n_time > 0) {
     ATVI_TRY(check_times(m, opts->n_time, opts->time));

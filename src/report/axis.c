@@ -58,7 +58,7 @@ static const char *const MONTH[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
 void atvi_write_time(char out[ATVI_TICK_LABEL], double t, atvi_calendar calendar) {
-  double day = floor(calendar.day0 + calendar.unit * t + EDGE);
+  double day = floor(atvi_calendar_day(calendar, t) + EDGE);
   if (!(calendar.unit > 0) || !(fabs(day) < 1e7)) {
     char s[64];
     snprintf(s, sizeof s, "%.6g", t);
@@ -106,13 +106,13 @@ static int64_t next_day(int64_t day, int days, int months) {
 
 static int date_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]) {
   atvi_calendar c = s->calendar;
-  double low = c.day0 + c.unit * s->low, high = c.day0 + c.unit * s->high;
+  double low = atvi_calendar_day(c, s->low), high = atvi_calendar_day(c, s->high);
   size_t k = 0, last = sizeof EVERY / sizeof *EVERY - 1;
   while (k < last && (high - low) / (EVERY[k].days ? EVERY[k].days : 30.44 * EVERY[k].months) > want) k++;
   int n = 0;
   for (int64_t day = first_day((int64_t)ceil(low - EDGE), EVERY[k].days, EVERY[k].months);
        (double)day <= high && n < ATVI_TICKS; day = next_day(day, EVERY[k].days, EVERY[k].months)) {
-    tick[n].at = ((double)day - c.day0) / c.unit;
+    tick[n].at = atvi_calendar_time(c, (double)day);
     date_label(tick[n++].label, day, EVERY[k].months);
   }
   return n;

@@ -3,12 +3,8 @@
 #ifndef ATVI_REPORT_AXIS_H
 #define ATVI_REPORT_AXIS_H
 
+#include "io/csv.h"
 #include "report/canvas.h"
-
-/* Of a time axis with dates: time t is day day0 + unit t after 1970-01-01. unit 0: plain numbers. */
-typedef struct {
-  double day0, unit;
-} atvi_calendar;
 
 typedef struct {
   double low, high; /* low < high */

@@ -2,8 +2,10 @@
 /* The page of atvi emulate, and what the page of a fit says of its emulators. */
 #include "report/fit.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,17 +16,61 @@ enum {
   PLACES = 400,     /* of a long output that lines go through */
   LINES = 7,        /* inputs with a line of their own */
   LONG_LENGTH = 50, /* ranges of the input: along it nothing changes */
+  VALUES = 300,     /* left-out values shown at most */
+  RUNS = 60,        /* that these are of, or more with fewer values each */
+  WORST = 5,        /* runs listed as predicted worst */
+  FAILED = 20,      /* failed runs listed */
 };
 
 /* One emulator among those of a page. */
 typedef struct {
   atvi_page *p;
   const atvi_report_emulator *e;
+  const atvi_dossier *d;
   atvi_idx k;
   bool alone;
-  const char *dir; /* NULL: figures are not saved */
+  /* NULL: figures are not saved */
+  const char *dir;
   atvi_status status;
 } telling;
+
+/* ---- values of runs that were left out ---- */
+
+typedef struct {
+  double observed, predicted, sd;
+} left_value;
+
+static atvi_idx which(atvi_idx i, atvi_idx n, atvi_idx of) { return (2 * i + 1) * of / (2 * n); }
+
+static int by_observed(const void *a, const void *b) {
+  const left_value *p = a, *q = b;
+  return (p->observed > q->observed) - (p->observed < q->observed);
+}
+
+atvi_status atvi_report_left_out(atvi_pool *pool, const atvi_dossier *d, atvi_report_left *out) {
+  const atvi_em_runs *r = &d->r.runs;
+  atvi_idx few = VALUES / r->m, n_run = few > RUNS ? few : RUNS, n = 0;
+  bool all = r->n * r->m <= VALUES;
+  if (all || n_run > r->n) n_run = r->n;
+  atvi_idx m = r->m, most = n_run < VALUES ? VALUES / n_run : 1;
+  if (!all && m > most) m = most;
+  left_value *v = atvi_pool_take(pool, (size_t)(n_run * m), sizeof *v);
+  double *column = atvi_pool_take(pool, 3 * (size_t)(n_run * m), sizeof *column);
+  if (!v || !column) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  for (atvi_idx k = 0; k < n_run; k++)
+    for (atvi_idx t = 0; t < m; t++) {
+      atvi_idx run = which(k, n_run, r->n), at = run * r->m + which(t, m, r->m);
+      v[n++] = (left_value){r->y[at], d->loo.predicted[at], d->loo.run_sd[run]};
+    }
+  qsort(v, (size_t)n, sizeof *v, by_observed);
+  for (atvi_idx i = 0; i < n; i++) {
+    column[i] = v[i].observed;
+    column[n + i] = v[i].predicted;
+    column[2 * n + i] = v[i].sd;
+  }
+  *out = (atvi_report_left){n, n_run, column, column + n, column + 2 * n};
+  return ATVI_OK;
+}
 
 /* ---- small things ---- */
 
@@ -35,7 +81,7 @@ static const char *id_of(const telling *t, const char *what) {
 }
 
 static void section(const telling *t, const char *id, const char *heading) {
-  const char *text = t->alone ? heading : atvi_pool_printf(t->p->pool, "%s: %s", t->e->name, heading);
+  const char *text = t->alone ? heading : atvi_pool_printf(t->p->pool, "%s: %s", t->d->name, heading);
   atvi_page_section(t->p, id_of(t, id), text ? text : heading);
 }
 
@@ -57,104 +103,141 @@ static void words(atvi_page *p, const char *text) {
   atvi_text_add(&p->body, "</td>");
 }
 
-static void say_runs(atvi_page *p, const char *caption, const char *what, bool worded,
-                     const atvi_report_emulator *e, atvi_idx n, const atvi_report_run *run) {
-  const char **column = atvi_pool_take(p->pool, (size_t)e->n_input + 2, sizeof *column);
-  if (!column || n == 0) return;
-  column[0] = "";
-  for (atvi_idx j = 0; j < e->n_input; j++) column[j + 1] = e->input[j];
-  column[e->n_input + 1] = what;
-  atvi_page_table(p, caption, (int)e->n_input + 2, column, false);
-  for (atvi_idx i = 0; i < n; i++) {
-    atvi_page_row(p, run[i].name);
-    for (atvi_idx j = 0; j < e->n_input; j++) atvi_page_number(p, run[i].value[j], 4);
-    if (worded)
-      words(p, run[i].say);
-    else
-      atvi_page_cell(p, run[i].say);
-    atvi_text_add(&p->body, "</tr>\n");
-  }
-  atvi_page_table_end(p, false);
+/* Ids are those of the record; runs of files are numbered by their lines. */
+static const char *name_run(atvi_pool *pool, const atvi_dossier *d, atvi_idx i) {
+  const char *name = atvi_pool_printf(pool, "run %" PRId64, d->r.record.id ? d->r.record.id[i] : i + 1);
+  return name ? name : "";
 }
 
-static void say_worst(atvi_page *p, const atvi_report_emulator *e) {
-  say_runs(p,
-           e->n_output > 1 ? "Runs that it predicts worst; root mean square error over the outputs, in its "
+/* A table of runs: names, inputs, and a last column. */
+static bool begin_runs(const telling *t, const char *caption, const char *last) {
+  atvi_idx d = t->d->r.runs.d;
+  const char **column = atvi_pool_take(t->p->pool, (size_t)d + 2, sizeof *column);
+  if (!column) return false;
+  column[0] = "";
+  for (atvi_idx j = 0; j < d; j++) column[j + 1] = t->d->input[j];
+  column[d + 1] = last;
+  atvi_page_table(t->p, caption, (int)d + 2, column, false);
+  return true;
+}
+
+static void say_worst(const telling *t) {
+  const atvi_em_runs *r = &t->d->r.runs;
+  double last = HUGE_VAL;
+  if (!begin_runs(t,
+                  r->m > 1 ? "Runs that it predicts worst; root mean square error over the outputs, in its "
                              "standard deviations"
                            : "Runs that it predicts worst; error in its standard deviations",
-           "error", false, e, e->n_worst, e->worst);
+                  "error"))
+    return;
+  for (int k = 0; k < WORST && k < r->n; k++) {
+    const double *error = t->d->loo.run_error;
+    atvi_idx most = -1;
+    for (atvi_idx i = 0; i < r->n; i++)
+      if (error[i] < last && (most < 0 || error[i] > error[most])) most = i;
+    if (most < 0) break;
+    last = error[most];
+    atvi_page_row(t->p, name_run(t->p->pool, t->d, most));
+    for (atvi_idx j = 0; j < r->d; j++)
+      atvi_page_number(t->p, atvi_emulated_axis_theta(&t->d->r.axis[j], r->x[most * r->d + j]), 4);
+    atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.1f", error[most]));
+    atvi_text_add(&t->p->body, "</tr>\n");
+  }
+  atvi_page_table_end(t->p, false);
 }
 
 /* ---- validation ---- */
 
-static const char *quality(atvi_pool *pool, const atvi_report_emulator *e) {
+static const char *quality(atvi_pool *pool, const atvi_dossier *d) {
   const char *text = atvi_pool_printf(
       pool,
       "runs that are left out one at a time are predicted with Q\xc2\xb2 = %.4f, and %.1f %% of their values "
       "lie inside their 95 %% intervals",
-      e->q2, 100 * e->coverage);
+      d->loo.q2, 100 * d->loo.coverage);
   return text ? text : "";
 }
 
-static void say_shown(const telling *t, double inside) {
-  const atvi_report_emulator *e = t->e;
-  if (e->left_runs < e->n_run || e->n_left < e->n_run * e->n_output)
+static void say_shown(const telling *t, const atvi_report_left *left, double inside) {
+  const atvi_em_runs *r = &t->d->r.runs;
+  if (left->n_run < r->n || left->n < r->n * r->m)
     atvi_page_note(
         t->p,
         "Shown: %td values of %td of the %td runs, left out one at a time. Of these %.0f %% lie inside.",
-        e->n_left, e->left_runs, e->n_run, inside);
+        left->n, left->n_run, r->n, inside);
   else
     atvi_page_note(t->p, "Shown: all values, runs left out one at a time.");
 }
 
-static void hover(const telling *t, const char *id, const atvi_frame *f) {
-  const atvi_report_emulator *e = t->e;
-  const atvi_hover column[] = {{"the emulator's", e->predicted}, {"standard deviation", e->sd}};
-  atvi_page_hover(t->p, id_of(t, id), f, false, "the simulator's", e->n_left, e->observed, 2, column);
-}
-
 static void put_left_out(telling *t) {
-  const atvi_report_emulator *e = t->e;
   atvi_pool *pool = t->p->pool;
   atvi_box box = {0, 0, HALF, SQUARE};
+  atvi_report_left v;
   atvi_idx out = 0;
-  for (atvi_idx i = 0; i < e->n_left; i++) out += fabs(e->observed[i] - e->predicted[i]) > 1.96 * e->sd[i];
+  if (t->status != ATVI_OK || (t->status = atvi_report_left_out(pool, t->d, &v)) != ATVI_OK) return;
+  for (atvi_idx i = 0; i < v.n; i++) out += fabs(v.observed[i] - v.predicted[i]) > 1.96 * v.sd[i];
   atvi_page_grid(t->p, "half");
   atvi_canvas *c = atvi_canvas_new(pool, box.width, box.height);
-  atvi_frame f = atvi_panel_left_out(c, box, e->n_left, e->observed, e->predicted, e->sd);
+  atvi_frame f = atvi_panel_left_out(c, box, v.n, v.observed, v.predicted, v.sd);
   put(t, "loo",
       atvi_pool_printf(pool,
                        "Runs that were left out: what the emulator predicts, with 95 %% intervals, against "
                        "what the simulator gave; %td of %td intervals miss it.",
-                       out, e->n_left),
+                       out, v.n),
       c);
-  hover(t, "loo", &f);
+  const atvi_hover column[] = {{"the emulator's", v.predicted}, {"standard deviation", v.sd}};
+  atvi_page_hover(t->p, id_of(t, "loo"), &f, false, "the simulator's", v.n, v.observed, 2, column);
   c = atvi_canvas_new(pool, box.width, box.height);
-  atvi_panel_left_errors(c, box, e->n_left, e->observed, e->predicted, e->sd);
+  atvi_panel_left_errors(c, box, v.n, v.observed, v.predicted, v.sd);
   put(t, "errors",
       "Errors of the predictions of runs that were left out, in their standard deviations, against the "
       "prediction; good where 95 % lie between the dashed lines, at all heights.",
       c);
   atvi_page_grid_end(t->p);
   atvi_page_note(t->p, "Orange: outside the interval; one in twenty is as it should be.");
-  say_shown(t, 100 * (1 - (double)out / (double)e->n_left));
+  say_shown(t, &v, 100 * (1 - (double)out / (double)v.n));
+}
+
+/* Where in the inputs it is poor: Q2 in thirds of their ranges. */
+static void put_thirds(const telling *t) {
+  static const char *const column[] = {"input", "low third", "middle third", "high third"};
+  atvi_page_table(t->p, "Q\xc2\xb2 of the runs in each third of an input's range", 4, column, false);
+  for (atvi_idx j = 0; j < t->d->r.runs.d; j++) {
+    atvi_page_row(t->p, t->d->input[j]);
+    for (int s = 0; s < 3; s++) {
+      const atvi_dossier_third *third = &t->d->third[3 * j + s];
+      atvi_page_cell(t->p, isnan(third->q2) ? "no runs"
+                                            : atvi_pool_printf(t->p->pool, "%.3f%s", third->q2,
+                                                               third->poor ? " poor" : ""));
+    }
+    atvi_text_add(&t->p->body, "</tr>\n");
+  }
+  atvi_page_table_end(t->p, false);
+}
+
+static void say_poor(const telling *t) {
+  if (t->d->poor)
+    atvi_page_say(t->p, "It is poor %s: trust it less there, or add runs.", t->d->poor);
+  else
+    atvi_page_say(t->p, "Nowhere in time or in the inputs is it much worse than elsewhere.");
+  put_thirds(t);
 }
 
 static void say_validation(telling *t) {
-  const atvi_report_emulator *e = t->e;
+  const atvi_dossier *d = t->d;
   section(t, "validation", "Validation");
   atvi_page_say(t->p,
                 "With the estimates kept, %s. Q\xc2\xb2 is the share of what differs between runs that it "
                 "explains; the root mean square error is %.3g.",
-                quality(t->p->pool, e), e->rmse);
-  if (e->n_held > 0)
+                quality(t->p->pool, d), d->loo.rmse);
+  if (d->n_held > 0)
     atvi_page_say(
         t->p,
         "Another emulator, estimated without %td of the runs, predicts these with Q\xc2\xb2 = %.4f; "
         "%.1f %% lie inside their intervals, and the root mean square error is %.3g.",
-        e->n_held, e->held_q2, 100 * e->held_coverage, e->held_rmse);
-  if (e->n_left > 0) put_left_out(t);
-  say_worst(t->p, e);
+        d->n_held, d->held.q2, 100 * d->held.coverage, d->held.rmse);
+  put_left_out(t);
+  say_poor(t);
+  say_worst(t);
 }
 
 /* ---- over time ---- */
@@ -162,15 +245,15 @@ static void say_validation(telling *t) {
 /* Column j of x[n_output][stride] at some places. */
 static double *some(const telling *t, const double *x, atvi_idx stride, atvi_idx j, atvi_idx n) {
   double *to = atvi_pool_take(t->p->pool, (size_t)n + 1, sizeof *to);
-  for (atvi_idx i = 0; to && i < n; i++) to[i] = x[i * t->e->n_output / n * stride + j];
+  for (atvi_idx i = 0; to && i < n; i++) to[i] = x[i * t->d->r.runs.m / n * stride + j];
   return to;
 }
 
 static double *places(const telling *t, atvi_idx n) {
   double *to = atvi_pool_take(t->p->pool, (size_t)n + 1, sizeof *to);
   for (atvi_idx i = 0; to && i < n; i++) {
-    atvi_idx at = i * t->e->n_output / n;
-    to[i] = t->e->time ? t->e->time[at] : (double)(at + 1);
+    atvi_idx at = i * t->d->r.runs.m / n;
+    to[i] = t->d->r.runs.time ? t->d->r.runs.time[at] : (double)(at + 1);
   }
   return to;
 }
@@ -187,12 +270,13 @@ static void put_lines(telling *t, const char *id, const char *alt, const atvi_li
 }
 
 /* The inputs with the largest index at any time; returns how many. */
-static atvi_idx leading(const atvi_report_emulator *e, atvi_idx pick[LINES]) {
+static atvi_idx leading(const telling *t, atvi_idx pick[LINES]) {
+  const atvi_em_runs *r = &t->d->r.runs;
   atvi_idx n = 0;
   double top[LINES];
-  for (atvi_idx j = 0; j < e->n_input; j++) {
+  for (atvi_idx j = 0; j < r->d; j++) {
     double most = 0;
-    for (atvi_idx i = 0; i < e->n_output; i++) most = fmax(most, e->total_time[i * e->n_input + j]);
+    for (atvi_idx i = 0; i < r->m; i++) most = fmax(most, t->e->total_time[i * r->d + j]);
     atvi_idx at = n < LINES ? n++ : most > top[LINES - 1] ? LINES - 1 : LINES;
     if (at == LINES) continue;
     for (; at > 0 && top[at - 1] < most; at--) top[at] = top[at - 1], pick[at] = pick[at - 1];
@@ -204,21 +288,21 @@ static atvi_idx leading(const atvi_report_emulator *e, atvi_idx pick[LINES]) {
 
 static void put_over_time(telling *t) {
   const atvi_report_emulator *e = t->e;
-  atvi_idx n = e->n_output < PLACES ? e->n_output : PLACES, pick[LINES] = {0};
+  atvi_idx all = t->d->r.runs.m, n = all < PLACES ? all : PLACES, pick[LINES] = {0};
   const char *name[LINES] = {0}, *when = e->time_name ? e->time_name : "output";
   const double *value[LINES] = {0}, *x = places(t, n);
-  if (e->n_output < 3 || !x || (!e->total_time && !e->q2_time)) return;
+  if (all < 3 || !x) return;
   atvi_page_grid(t->p, "half");
   if (e->total_time) {
-    atvi_idx m = leading(e, pick);
+    atvi_idx m = leading(t, pick);
     for (atvi_idx k = 0; k < m; k++) {
-      name[k] = e->input[pick[k]];
-      if (!(value[k] = some(t, e->total_time, e->n_input, pick[k], n))) return;
+      name[k] = t->d->input[pick[k]];
+      if (!(value[k] = some(t, e->total_time, t->d->r.runs.d, pick[k], n))) return;
     }
     put_lines(t, "over-time", "Total Sobol indices of the inputs along the output.",
               &(atvi_line_plot){"Total index along the output", when, n, x, m, name, value, {0, 1}});
   }
-  if (e->q2_time && (value[0] = some(t, e->q2_time, 1, 0, n)))
+  if ((value[0] = some(t, t->d->loo.q2_time, 1, 0, n)))
     put_lines(t, "q2",
               "Q\xc2\xb2 of runs left out one at a time, along the output; near 1 where they are "
               "predicted well.",
@@ -228,32 +312,34 @@ static void put_over_time(telling *t) {
 
 /* ---- inputs ---- */
 
-static bool has_logs(const atvi_report_emulator *e) {
-  for (atvi_idx j = 0; e->log && j < e->n_input; j++)
-    if (e->log[j]) return true;
+static bool has_logs(const atvi_dossier *d) {
+  for (atvi_idx j = 0; j < d->r.runs.d; j++)
+    if (!isnan(d->r.axis[j].base)) return true;
   return false;
 }
 
 static void put_inputs(const telling *t) {
   const char *column[8] = {"input", "from", "to", "length", "alone", "with interactions"};
   const atvi_report_emulator *e = t->e;
-  bool remarks = false, logs = has_logs(e);
+  const atvi_emulated_runs *r = &t->d->r;
+  atvi_idx d = r->runs.d;
+  bool remarks = false, logs = has_logs(t->d);
   int n = 6;
-  for (atvi_idx j = 0; e->remark && j < e->n_input; j++) remarks = remarks || *e->remark[j];
+  for (atvi_idx j = 0; e->remark && j < d; j++) remarks = remarks || *e->remark[j];
   if (logs) column[n++] = "scale";
   if (remarks) column[n++] = "remark";
   atvi_page_table(t->p, "Inputs; lengths in ranges of the input", n, column, false);
-  for (atvi_idx j = 0; j < e->n_input; j++) {
-    atvi_page_row(t->p, e->input[j]);
-    atvi_page_round(t->p, e->low[j]);
-    atvi_page_round(t->p, e->high[j]);
+  for (atvi_idx j = 0; j < d; j++) {
+    atvi_page_row(t->p, t->d->input[j]);
+    atvi_page_round(t->p, r->lower[j]);
+    atvi_page_round(t->p, r->lower[j] + r->width[j]);
     if (e->length[j] > LONG_LENGTH)
       atvi_page_cell(t->p, "> 50");
     else
       atvi_page_number(t->p, e->length[j], 3);
     atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->first[j])));
     atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->total[j])));
-    if (logs) words(t->p, e->log[j] ? "log" : "linear");
+    if (logs) words(t->p, isnan(r->axis[j].base) ? "linear" : "log");
     if (remarks) words(t->p, e->remark[j]);
     atvi_text_add(&t->p->body, "</tr>\n");
   }
@@ -265,7 +351,7 @@ static void say_most(const telling *t) {
   const atvi_report_emulator *e = t->e;
   atvi_idx most = 0;
   double sum = 0;
-  for (atvi_idx j = 0; j < e->n_input; j++) {
+  for (atvi_idx j = 0; j < t->d->r.runs.d; j++) {
     if (e->total[j] > e->total[most]) most = j;
     sum += fmax(0, e->first[j]);
   }
@@ -273,7 +359,8 @@ static void say_most(const telling *t) {
       t->p,
       "What matters most is %s: alone it causes %.0f %% of what differs between runs over the whole "
       "prior, with its interactions %.0f %%. Interactions of inputs cause %.0f %% in all.",
-      e->input[most], 100 * fmax(0, e->first[most]), 100 * e->total[most], 100 * fmin(1, fmax(0, 1 - sum)));
+      t->d->input[most], 100 * fmax(0, e->first[most]), 100 * e->total[most],
+      100 * fmin(1, fmax(0, 1 - sum)));
 }
 
 static void put_indices(telling *t, atvi_dot_plot *plot) {
@@ -290,10 +377,10 @@ static void put_indices(telling *t, atvi_dot_plot *plot) {
 static void say_inputs(telling *t) {
   const atvi_report_emulator *e = t->e;
   section(t, "inputs", "Which inputs matter");
-  if (e->first && e->total && e->n_input > 0) {
+  if (e->first && e->total && t->d->r.runs.d > 0) {
     const atvi_dots index[] = {{"alone", e->first, NULL}, {"with all its interactions", e->total, NULL}};
-    atvi_dot_plot plot = {.n_row = e->n_input,
-                          .row = e->input,
+    atvi_dot_plot plot = {.n_row = t->d->r.runs.d,
+                          .row = t->d->input,
                           .n = 2,
                           .of = index,
                           .title = "Sobol indices",
@@ -309,33 +396,43 @@ static void say_inputs(telling *t) {
         "length is how far along an input runs know of each other; one many times the range means that "
         "the output hardly bends along it, or not at all.%s",
         e->sobol_error,
-        has_logs(e) ? " Inputs on a log scale are taken by their logarithm, in lengths and indices too."
-                    : "");
+        has_logs(t->d) ? " Inputs on a log scale are taken by their logarithm, in lengths and indices too."
+                       : "");
   }
   put_over_time(t);
 }
 
 /* ---- runs and cost ---- */
 
-static void say_failed(atvi_page *p, const atvi_report_emulator *e) {
-  if (e->n_failed == 0) return;
-  atvi_page_say(p, "%td run%s failed, and %s not among those that the emulator knows.%s", e->n_failed,
-                e->n_failed == 1 ? "" : "s", e->n_failed == 1 ? "is" : "are",
-                e->n_bad > 0 && e->n_bad < e->n_failed ? " The first of them:" : "");
-  say_runs(p, "Runs that failed", "why", true, e, e->n_bad, e->bad);
+static void say_failed(const telling *t) {
+  const atvi_sim_runs *rec = &t->d->r.record;
+  if (rec->n_failed == 0) return;
+  atvi_page_say(t->p, "%td run%s failed, and %s not among those that the emulator knows.%s", rec->n_failed,
+                rec->n_failed == 1 ? "" : "s", rec->n_failed == 1 ? "is" : "are",
+                FAILED < rec->n_failed ? " The first of them:" : "");
+  if (!rec->left || !begin_runs(t, "Runs that failed", "why")) return;
+  for (atvi_idx i = 0; i < rec->n_failed && i < FAILED; i++) {
+    atvi_page_row(t->p, atvi_pool_printf(t->p->pool, "run %" PRId64, rec->left[i].id));
+    for (atvi_idx j = 0; j < rec->d; j++) atvi_page_number(t->p, rec->left[i].x[j], 4);
+    words(t->p, rec->left[i].reason);
+    atvi_text_add(&t->p->body, "</tr>\n");
+  }
+  atvi_page_table_end(t->p, false);
 }
 
 static void say_cost(telling *t) {
   const atvi_report_emulator *e = t->e;
+  const atvi_sim_runs *rec = &t->d->r.record;
+  atvi_idx n = t->d->r.runs.n, m = t->d->r.runs.m;
   section(t, "runs", "Runs and cost");
-  atvi_page_say(t->p, "%td runs of %td output%s each.%s", e->n_run, e->n_output, e->n_output == 1 ? "" : "s",
-                e->n_failed == 0 ? " None failed." : "");
-  if (isfinite(e->run_seconds) && e->n_timed > 0) {
+  atvi_page_say(t->p, "%td runs of %td output%s each.%s", n, m, m == 1 ? "" : "s",
+                rec->n_failed == 0 ? " None failed." : "");
+  if (rec->n_timed > 0) {
     char who[80] = "They";
-    if (e->n_timed != e->n_run + e->n_failed)
-      snprintf(who, sizeof who, "%td runs, each counted as often as it was done,", e->n_timed);
-    atvi_page_say(t->p, "%s took %.3g seconds of the simulator's time, %.2g each.", who, e->run_seconds,
-                  e->run_seconds / (double)e->n_timed);
+    if (rec->n_timed != n + rec->n_failed)
+      snprintf(who, sizeof who, "%td runs, each counted as often as it was done,", rec->n_timed);
+    atvi_page_say(t->p, "%s took %.3g seconds of the simulator's time, %.2g each.", who, rec->seconds,
+                  rec->seconds / (double)rec->n_timed);
   }
   if (isfinite(e->seconds))
     atvi_page_say(t->p,
@@ -343,7 +440,7 @@ static void say_cost(telling *t) {
                             : "The emulator was estimated in %.2g seconds.",
                   e->seconds);
   if (e->how) atvi_page_say(t->p, "%s", e->how);
-  say_failed(t->p, e);
+  say_failed(t);
 }
 
 /* ---- the page ---- */
@@ -352,13 +449,13 @@ static const char *verdict_line(atvi_pool *pool, const atvi_report_emulate *r, a
   for (atvi_idx k = 0; k < r->n; k++)
     if (r->emulator[k].n_doubt > 0)
       return atvi_pool_printf(pool, "Use the emulator%s%s%s with care: %s.", r->n > 1 ? " '" : "",
-                              r->n > 1 ? r->emulator[k].name : "", r->n > 1 ? "'" : "",
+                              r->n > 1 ? r->emulator[k].of->name : "", r->n > 1 ? "'" : "",
                               r->emulator[k].doubt[0]);
   if (r->n == 1 && n_doubt == 0)
     return atvi_pool_printf(pool, "The emulator can take the simulator's place: %s.",
-                            quality(pool, &r->emulator[0]));
+                            quality(pool, r->emulator[0].of));
   double least = HUGE_VAL;
-  for (atvi_idx k = 0; k < r->n; k++) least = fmin(least, r->emulator[k].q2);
+  for (atvi_idx k = 0; k < r->n; k++) least = fmin(least, r->emulator[k].of->loo.q2);
   return atvi_pool_printf(
       pool,
       "The %td emulators can take the simulator's place: left out one at a time, runs are "
@@ -373,7 +470,7 @@ static void put_doubts(atvi_page *p, const atvi_report_emulate *r) {
     for (atvi_idx i = 0; i < r->emulator[k].n_doubt; i++) {
       if (said) {
         atvi_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
-        if (r->n > 1) atvi_text_escape(&p->body, r->emulator[k].name), atvi_text_add(&p->body, ": ");
+        if (r->n > 1) atvi_text_escape(&p->body, r->emulator[k].of->name), atvi_text_add(&p->body, ": ");
         atvi_page_prose(p, r->emulator[k].doubt[i]);
         atvi_text_add(&p->body, "</li>\n");
       }
@@ -382,17 +479,19 @@ static void put_doubts(atvi_page *p, const atvi_report_emulate *r) {
   if (n) atvi_text_add(&p->body, "</ul>\n");
 }
 
-static void put_facts(atvi_page *p, const atvi_report_emulator *e, bool alone) {
-  atvi_pool *pool = p->pool;
+static void put_facts(const telling *t) {
+  atvi_page *p = t->p;
+  const atvi_dossier *d = t->d;
   atvi_text_add(&p->body, "<dl class=\"facts\">");
-  if (!alone) atvi_report_fact(p, "emulator", e->name);
-  atvi_report_fact(p, "runs", atvi_pool_printf(pool, "%td", e->n_run));
-  if (e->n_failed > 0) atvi_report_fact(p, "failed runs", atvi_pool_printf(pool, "%td", e->n_failed));
-  atvi_report_fact(p, "inputs", atvi_pool_printf(pool, "%td", e->n_input));
-  atvi_report_fact(p, "outputs", atvi_pool_printf(pool, "%td", e->n_output));
-  atvi_report_fact(p, "Q\xc2\xb2", atvi_pool_printf(pool, "%.4f", e->q2));
-  atvi_report_fact(p, "95 % intervals hold", atvi_pool_printf(pool, "%.1f %%", 100 * e->coverage));
-  if (e->n_worst > 0) atvi_report_fact(p, "predicted worst", e->worst[0].name);
+  if (!t->alone) atvi_report_fact(p, "emulator", d->name);
+  atvi_report_fact(p, "runs", atvi_pool_printf(p->pool, "%td", d->r.runs.n));
+  if (d->r.record.n_failed > 0)
+    atvi_report_fact(p, "failed runs", atvi_pool_printf(p->pool, "%td", d->r.record.n_failed));
+  atvi_report_fact(p, "inputs", atvi_pool_printf(p->pool, "%td", d->r.runs.d));
+  atvi_report_fact(p, "outputs", atvi_pool_printf(p->pool, "%td", d->r.runs.m));
+  atvi_report_fact(p, "Q\xc2\xb2", atvi_pool_printf(p->pool, "%.4f", d->loo.q2));
+  atvi_report_fact(p, "95 % intervals hold", atvi_pool_printf(p->pool, "%.1f %%", 100 * d->loo.coverage));
+  atvi_report_fact(p, "predicted worst", name_run(p->pool, d, d->loo.worst));
   atvi_text_add(&p->body, "</dl>\n");
 }
 
@@ -426,9 +525,10 @@ atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate 
   atvi_report_head(&p, r->title, r->file, n_doubt ? "warn" : "ok", line ? line : "");
   put_doubts(&p, r);
   atvi_text_add(&p.body, "</div>\n");
-  for (atvi_idx k = 0; k < r->n; k++) put_facts(&p, &r->emulator[k], r->n == 1);
+  for (atvi_idx k = 0; k < r->n; k++)
+    put_facts(&(telling){&p, &r->emulator[k], r->emulator[k].of, k, r->n == 1, dir, ATVI_OK});
   for (atvi_idx k = 0; k < r->n; k++) {
-    telling t = {&p, &r->emulator[k], k, r->n == 1, dir, ATVI_OK};
+    telling t = {&p, &r->emulator[k], r->emulator[k].of, k, r->n == 1, dir, ATVI_OK};
     say_validation(&t);
     say_inputs(&t);
     say_cost(&t);
@@ -442,19 +542,22 @@ atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate 
 /* ---- in the page of a fit ---- */
 
 static void say_one(atvi_page *p, const atvi_report_emulator *e, atvi_idx k, bool alone) {
-  telling t = {p, e, k, alone, NULL, ATVI_OK};
-  if (!alone) atvi_page_heading(p, e->name);
-  atvi_page_say(p, "In the simulator's place the fit used an emulator of %td runs: %s.", e->n_run,
-                quality(p->pool, e));
-  if (e->outside > 0.0005)
+  const atvi_dossier *d = e->of;
+  telling t = {p, e, d, k, alone, NULL, ATVI_OK};
+  if (!alone) atvi_page_heading(p, d->name);
+  atvi_page_say(p, "In the simulator's place the fit used an emulator of %td runs: %s.", d->r.runs.n,
+                quality(p->pool, d));
+  if (d->outside > 0.0005)
     atvi_page_say(
         p, "%.1f %% of the posterior lies outside the range of the runs: there the emulator is guessing.",
-        100 * e->outside);
-  else if (isfinite(e->outside))
+        100 * d->outside);
+  else if (isfinite(d->outside))
     atvi_page_say(p, "All of the posterior lies inside the range of the runs.");
-  say_failed(p, e);
-  if (e->n_left > 0) put_left_out(&t);
-  say_worst(p, e);
+  say_failed(&t);
+  put_left_out(&t);
+  say_poor(&t);
+  put_over_time(&t);
+  say_worst(&t);
 }
 
 void atvi_fit_say_emulators(atvi_page *p, const atvi_fit_parts *x) {

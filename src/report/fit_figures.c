@@ -114,10 +114,10 @@ atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks
 
 static atvi_status save(atvi_pool *pool, const char *dir, const char *name, const char *kind,
                         atvi_text *text) {
-  const char *body, *path = atvi_pool_printf(pool, "%s/figures/%s.%s", dir, name, kind);
+  const char *body, *file = atvi_pool_printf(pool, "figures/%s.%s", name, kind);
   ATVI_TRY(atvi_text_get(text, &body));
-  if (!path) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
-  return atvi_file_save(atvi_pool_ctx(pool), path, body, strlen(body));
+  if (!file) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  return atvi_file_save_in(pool, dir, file, body);
 }
 
 atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char *name, const char *title,

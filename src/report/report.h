@@ -3,6 +3,7 @@
 #ifndef ATVI_REPORT_REPORT_H
 #define ATVI_REPORT_REPORT_H
 
+#include "model/dossier.h"
 #include "report/figure.h"
 #include "report/page.h"
 
@@ -79,46 +80,36 @@ ATVI_CHECKED atvi_status atvi_report_short_save(atvi_pool *pool, const atvi_repo
 
 /* ---- emulators ---- */
 
-/* A run of the simulator that is told of. */
-typedef struct {
-  const char *name;    /* "run 7" */
-  const double *value; /* [n_input] */
-  const char *say;     /* why it failed, or how far off its prediction is */
-} atvi_report_run;
-
-/* How well an emulator predicts runs that it has not seen, and which inputs matter. NaN and NULL: not known, left out. */
+/* An emulator, how good it is and which inputs matter. NaN and NULL: not known, left out. */
 struct atvi_report_emulator {
-  const char *name;
-  const char *how; /* a sentence about its kernel and estimates */
-  atvi_idx n_run, n_output, n_input, n_failed;
-  double seconds;     /* its estimation */
-  double run_seconds; /* all runs together, those done again each time: */
-  atvi_idx n_timed;   /* so many */
-  bool loaded;        /* it was estimated before */
-  /* each run left out in turn */
-  double q2, coverage, rmse; /* coverage: of the 95 % intervals */
-  atvi_idx n_held;           /* runs that were held out once, with estimates made without them; 0: none */
-  double held_q2, held_coverage, held_rmse;
-  /* Values to show: some outputs of some of these predictions; ascending in observed. */
-  atvi_idx n_left, left_runs;
-  const double *observed, *predicted, *sd; /* [n_left] */
-  atvi_idx n_worst;
-  const atvi_report_run *worst; /* furthest off first */
-  atvi_idx n_bad;
-  const atvi_report_run *bad;  /* the first of those that failed */
-  const char *const *input;    /* [n_input] */
-  const double *low, *high;    /* [n_input] of the prior */
-  const double *length;        /* [n_input] in ranges of the input */
-  const bool *log;             /* [n_input] taken by their logarithm; NULL: none is */
-  const double *first, *total; /* [n_input] Sobol indices */
-  const char *const *remark;   /* [n_input] */
+  /* its runs, and how well each is predicted without it */
+  const atvi_dossier *of;
+  /* a sentence about its kernel and estimates */
+  const char *how;
+  /* its estimation took this long, or it was estimated before and loaded */
+  double seconds;
+  bool loaded;
+  /* [d] lengths of the kernel in ranges of the input, and Sobol indices */
+  const double *length, *first, *total;
   double sobol_error;
-  const double *time, *q2_time, *total_time; /* [n_output], [n_output], [n_output][n_input] */
+  /* [m][d] */
+  const double *total_time;
+  /* [d] */
+  const char *const *remark;
   const char *time_name;
+  /* what is wrong with it, worst first */
   atvi_idx n_doubt;
-  const char *const *doubt; /* what is wrong with it, worst first */
-  double outside;           /* of a fit: share of the posterior where there are no runs */
+  const char *const *doubt;
 };
+
+/* Values to show: some outputs of runs that were left out, ascending in observed. */
+typedef struct {
+  atvi_idx n, n_run;
+  /* [n] sd: the prediction's standard deviation */
+  const double *observed, *predicted, *sd;
+} atvi_report_left;
+/* Memory from pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_report_left_out(atvi_pool *pool, const atvi_dossier *d, atvi_report_left *out);
 
 typedef struct {
   const char *title, *file;

@@ -33,7 +33,8 @@ typedef struct {
   atvi_idx item;
   int attempt;
   double seconds;
-  const char *reason, *log;
+  atvi_sim_reason why;
+  const char *log;
 } held_run;
 
 typedef struct {
@@ -167,33 +168,35 @@ static atvi_status give_up(loop *l, atvi_sim_slot *slot, const atvi_sim_end *end
         "the simulator cannot be started: %s%s%s\ncommand: %s\nThe command is run by /bin/sh in a "
         "folder of its own; a first word with a slash is relative to the model file, and "
         "$ATVI_MODEL_DIR is the model's folder.%s",
-        end->reason, joint, line, l->s->spec.command,
+        end->why.text, joint, line, l->s->spec.command,
         l->report->failed ? "" : " Nothing was recorded for these runs.");
   return ATVI_FAIL_AS(
       l->s->ctx, ATVI_ECALL, ATVI_CODE_SIMULATOR_FAILED,
       "none of the first %td runs was good, so the rest was not begun; the last one: %s%s%s%s",
-      l->report->failed, end->reason, joint, line, advice(end->log));
+      l->report->failed, end->why.text, joint, line, advice(end->log));
 }
 
-static void tell_failure(loop *l, atvi_idx item, const char *reason, const char *log) {
+static void report_failure(loop *l, const held_run *how) {
+  atvi_idx item = how->item;
   char point[400];
   if (l->report->failed > TOLD_MAX) return;
   tell_point(l, item, point, sizeof point);
-  char *line = strncmp(reason, "ended ", 6) == 0 ? last_line(l->pool, log) : NULL;
+  char *line = how->why.cause == ATVI_SIM_ENDED ? last_line(l->pool, how->log) : NULL;
   if (line) atvi_excerpt_clean(line);
-  atvi_log(l->s->ctx, ATVI_LOG_NOTE, "run %lld failed: %s%s%.200s (%s)%s", (long long)l->b->id[item], reason,
-           line && line[0] ? ": " : "", line ? line : "", point,
-           l->report->failed == TOLD_MAX ? "; further failures are told at the end" : "");
+  atvi_log(l->s->ctx, ATVI_LOG_NOTE, "run %lld failed: %s%s%.200s (%s)%s", (long long)l->b->id[item],
+           how->why.text, line && line[0] ? ": " : "", line ? line : "", point,
+           l->report->failed == TOLD_MAX ? "; further failures are listed at the end" : "");
 }
 
 static atvi_status put(loop *l, atvi_idx item, const held_run *how, const atvi_sim_series *out) {
   atvi_sim_run run = {.id = l->b->id[item],
                       .x = l->b->x + item * l->s->spec.d,
-                      .ok = !how->reason,
+                      .ok = !how->why.text,
                       .out = out,
                       .seconds = how->seconds,
                       .attempts = how->attempt,
-                      .reason = how->reason,
+                      .reason = how->why.text,
+                      .ended = how->why.cause == ATVI_SIM_ENDED,
                       .log = how->log};
   ATVI_TRY(atvi_sim_record_add(l->record, &run));
   l->state[item] = DONE;
@@ -207,7 +210,7 @@ static atvi_status put(loop *l, atvi_idx item, const held_run *how, const atvi_s
 
 static bool hold(loop *l, held_run how) {
   if (!ATVI_PUSH(l->pool, l->held, l->n_held, l->cap_held)) return false;
-  how.reason = atvi_pool_strndup(l->pool, how.reason, strlen(how.reason));
+  how.why.text = atvi_pool_strndup(l->pool, how.why.text, strlen(how.why.text));
   how.log = how.log ? atvi_pool_strndup(l->pool, how.log, strlen(how.log)) : NULL;
   l->held[l->n_held++] = how;
   return !atvi_pool_failed(l->pool);
@@ -218,7 +221,7 @@ static atvi_status put_held(loop *l) {
   for (; l->n_held > 0; l->n_held--) {
     const held_run *how = &l->held[l->n_held - 1];
     ATVI_TRY(put(l, how->item, how, NULL));
-    tell_failure(l, how->item, how->reason, how->log);
+    report_failure(l, how);
   }
   return ATVI_OK;
 }
@@ -242,17 +245,11 @@ static atvi_status check_times(loop *l, atvi_idx most) {
 }
 
 /* Whether every failure so far is that an output of a program that ended well cannot be read, in the same way: then it is the model's line about it that is
- * wrong. Numbers that are not finite can be the doing of a point. */
-static bool all_alike(loop *l, const char *reason) {
-  const atvi_sim_spec *p = &l->s->spec;
-  bool output = false;
-  for (atvi_idx o = 0; o < p->n_output; o++) {
-    size_t n = strlen(p->output[o].name);
-    output = output || (strncmp(reason, p->output[o].name, n) == 0 && reason[n] == ':');
-  }
-  if (!output || strstr(reason, "finite") || strlen(reason) >= sizeof l->alike) return false;
-  if (l->n_alike == 0) snprintf(l->alike, sizeof l->alike, "%s", reason);
-  if (strcmp(l->alike, reason) == 0) l->n_alike++;
+ * wrong. */
+static bool all_alike(loop *l, const atvi_sim_reason *why) {
+  if (why->cause != ATVI_SIM_OUTPUT || strlen(why->text) >= sizeof l->alike) return false;
+  if (l->n_alike == 0) snprintf(l->alike, sizeof l->alike, "%s", why->text);
+  if (strcmp(l->alike, why->text) == 0) l->n_alike++;
   return l->n_alike == l->report->failed;
 }
 
@@ -261,25 +258,25 @@ static bool all_alike(loop *l, const char *reason) {
 static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
   ATVI_TRY(check_guard(l));
   slot->busy = false;
-  const held_run how = {slot->item, slot->attempt, atvi_clock_s() - slot->started_s, end->reason, end->log};
+  const held_run how = {slot->item, slot->attempt, atvi_clock_s() - slot->started_s, end->why, end->log};
   l->missing = end->missing ? l->missing + 1 : 0;
   if (end->missing && atvi_sim_record_count(l->record, true) == 0) {
     if (!hold(l, how)) return no_memory(l);
     clear_folder(l, slot, false);
     return l->missing >= MISSING_MAX || l->missing >= l->n_todo ? give_up(l, slot, end) : ATVI_OK;
   }
-  if (end->reason) ATVI_TRY(check_disk(l, slot, end->reason));
-  if (end->reason && slot->attempt <= l->b->retries) return begin_attempt(l, slot);
+  if (end->why.text) ATVI_TRY(check_disk(l, slot, end->why.text));
+  if (end->why.text && slot->attempt <= l->b->retries) return begin_attempt(l, slot);
   ATVI_TRY(put(l, slot->item, &how, end->out));
   l->report->run_seconds += atvi_clock_s() - slot->begun_s;
-  clear_folder(l, slot, end->reason != NULL);
+  clear_folder(l, slot, end->why.text != NULL);
   atvi_idx most = FAILED_FIRST > 2 * l->n_slot ? FAILED_FIRST : 2 * l->n_slot;
-  if (!end->reason) {
+  if (!end->why.text) {
     ATVI_TRY(put_held(l));
     return check_times(l, most);
   }
-  tell_failure(l, slot->item, end->reason, end->log);
-  if (all_alike(l, end->reason)) most = ALIKE_FIRST;
+  report_failure(l, &how);
+  if (all_alike(l, &end->why)) most = ALIKE_FIRST;
   bool hopeless =
       l->missing >= most || (atvi_sim_record_count(l->record, true) == 0 && l->report->failed >= most);
   return hopeless && l->next < l->n_todo ? give_up(l, slot, end) : ATVI_OK;

@@ -40,9 +40,9 @@ typedef struct {
 
 /* How an attempt ended. */
 typedef struct {
-  bool ended;         /* at all */
-  bool missing;       /* the program could not be started */
-  const char *reason; /* NULL: it is good */
+  bool ended;          /* at all */
+  bool missing;        /* the program could not be started */
+  atvi_sim_reason why; /* no text: it is good */
   const char *log;
   atvi_sim_series *out; /* [n_output] */
 } atvi_sim_end;

@@ -152,29 +152,30 @@ static bool flood(const atvi_sim_slot *slot, const char *name) {
 }
 
 static atvi_status read_output(atvi_simulator *s, atvi_sim_slot *slot, const atvi_sim_output *o,
-                               atvi_sim_series *out, const char **reason) {
+                               atvi_sim_series *out, atvi_sim_reason *why) {
   char *text, *path = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, o->file ? o->file : STDOUT);
   size_t n;
   struct stat st;
   if (!path) return no_memory(s);
-  *reason = NULL;
+  why->cause = ATVI_SIM_OUTPUT;
   if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-    *reason = atvi_pool_printf(slot->pool, "%s: there is no file %s", o->name, o->file ? o->file : STDOUT);
+    why->text = atvi_pool_printf(slot->pool, "%s: there is no file %s", o->name, o->file ? o->file : STDOUT);
   else if ((size_t)st.st_size > OUTPUT_MAX)
-    *reason = atvi_pool_printf(slot->pool, "%s: %s is larger than 1 GB", o->name, o->file ? o->file : STDOUT);
-  if (*reason || atvi_pool_failed(slot->pool)) return *reason ? ATVI_OK : no_memory(s);
+    why->text =
+        atvi_pool_printf(slot->pool, "%s: %s is larger than 1 GB", o->name, o->file ? o->file : STDOUT);
+  if (why->text || atvi_pool_failed(slot->pool)) return why->text ? ATVI_OK : no_memory(s);
   atvi_status status = atvi_file_read(slot->pool, path, &text, &n);
-  if (status == ATVI_OK) return atvi_sim_output_parse(slot->pool, o, text, n, out, reason);
+  if (status == ATVI_OK) return atvi_sim_output_parse(slot->pool, o, text, n, out, why);
   if (status == ATVI_ENOMEM) return no_memory(s);
-  *reason = atvi_pool_printf(slot->pool, "%s: %s", o->name, atvi_errmsg(s->quiet));
-  return *reason ? ATVI_OK : no_memory(s);
+  why->text = atvi_pool_printf(slot->pool, "%s: %s", o->name, atvi_errmsg(s->quiet));
+  return why->text ? ATVI_OK : no_memory(s);
 }
 
 static atvi_status read_outputs(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
   end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
   if (!end->out) return no_memory(s);
-  for (atvi_idx o = 0; o < s->spec.n_output && !end->reason; o++)
-    if (read_output(s, slot, &s->spec.output[o], &end->out[o], &end->reason) != ATVI_OK) return no_memory(s);
+  for (atvi_idx o = 0; o < s->spec.n_output && !end->why.text; o++)
+    if (read_output(s, slot, &s->spec.output[o], &end->out[o], &end->why) != ATVI_OK) return no_memory(s);
   return ATVI_OK;
 }
 
@@ -187,10 +188,11 @@ atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_
     return ATVI_OK;
   }
   end->ended = true;
-  end->reason = slot->why[0] ? slot->why : atvi_sim_ending(slot->pool, status, &end->missing);
+  end->why.cause = slot->why[0] ? ATVI_SIM_PROGRAM : ATVI_SIM_ENDED;
+  end->why.text = slot->why[0] ? slot->why : atvi_sim_ending(slot->pool, status, &end->missing);
   if (atvi_pool_failed(slot->pool)) return no_memory(s);
-  if (!end->reason) ATVI_TRY(read_outputs(s, slot, end));
-  if (!end->reason) return ATVI_OK;
+  if (!end->why.text) ATVI_TRY(read_outputs(s, slot, end));
+  if (!end->why.text) return ATVI_OK;
   const char *err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR),
              *out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
   end->log = err && out ? atvi_file_tail(slot->pool, err, ATVI_SIM_TAIL) : NULL;

@@ -12,7 +12,7 @@ static const double TIME_TOL = 1e-6;
 typedef struct {
   atvi_pool *pool;
   const atvi_sim_output *o;
-  const char **reason;
+  atvi_sim_reason *reason;
 } job;
 
 /* Status of a run that cannot be used: fine for us, unless there was no memory for the words. */
@@ -24,8 +24,13 @@ static atvi_status refuse(const job *j, const char *fmt, ...) {
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
   atvi_excerpt_clean(what);
-  *j->reason = atvi_pool_printf(j->pool, "%s: %s", j->o->name, what);
-  return *j->reason ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(j->pool), ATVI_ENOMEM, "out of memory: outputs");
+  *j->reason = (atvi_sim_reason){atvi_pool_printf(j->pool, "%s: %s", j->o->name, what), ATVI_SIM_OUTPUT};
+  return j->reason->text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(j->pool), ATVI_ENOMEM, "out of memory: outputs");
+}
+
+static atvi_status refuse_number(const job *j, atvi_status refused) {
+  j->reason->cause = ATVI_SIM_NUMBER;
+  return refused;
 }
 
 static const char *source(const job *j) { return j->o->file ? j->o->file : "standard output"; }
@@ -73,8 +78,8 @@ static atvi_status find_column(const job *j, const atvi_csv *t, const char *want
 static atvi_status cell(const job *j, const atvi_csv *t, atvi_idx row, atvi_idx col, double *x) {
   atvi_idx at = row * t->n_col + col;
   if (t->kind[at] != ATVI_CELL_NUMBER)
-    return refuse(j, "'%.60s' in line %d of %s, column %.60s, is not a finite number", t->text[at],
-                  t->line[row], source(j), t->name[col]);
+    return refuse_number(j, refuse(j, "'%.60s' in line %d of %s, column %.60s, is not a finite number",
+                                   t->text[at], t->line[row], source(j), t->name[col]));
   *x = t->value[at];
   return ATVI_OK;
 }
@@ -82,18 +87,18 @@ static atvi_status cell(const job *j, const atvi_csv *t, atvi_idx row, atvi_idx 
 static atvi_status from_table(const job *j, const atvi_csv *t, atvi_sim_series *out) {
   atvi_idx value, time = -1;
   if (j->o->time) ATVI_TRY(find_column(j, t, j->o->time, -1, &time));
-  if (*j->reason) return ATVI_OK;
+  if (j->reason->text) return ATVI_OK;
   ATVI_TRY(find_column(j, t, j->o->column, time, &value));
-  if (*j->reason) return ATVI_OK;
+  if (j->reason->text) return ATVI_OK;
   out->n = t->n_row;
   out->value = atvi_pool_take(j->pool, (size_t)t->n_row, sizeof *out->value);
   if (time >= 0) out->time = atvi_pool_take(j->pool, (size_t)t->n_row, sizeof *out->time);
   if (atvi_pool_failed(j->pool)) return no_memory(j);
-  for (atvi_idx i = 0; i < t->n_row && !*j->reason; i++) {
+  for (atvi_idx i = 0; i < t->n_row && !j->reason->text; i++) {
     ATVI_TRY(cell(j, t, i, value, &out->value[i]));
-    if (time >= 0 && !*j->reason) ATVI_TRY(cell(j, t, i, time, &out->time[i]));
+    if (time >= 0 && !j->reason->text) ATVI_TRY(cell(j, t, i, time, &out->time[i]));
   }
-  return *j->reason ? ATVI_OK : check_times(j, out);
+  return j->reason->text ? ATVI_OK : check_times(j, out);
 }
 
 /* ---- columns: made into a table of the same kind, so that names, positions and messages are the same ---- */
@@ -213,7 +218,7 @@ static atvi_status numbers(const job *j, const json_t *from, const char *key, at
   for (atvi_idx i = 0; i < *n; i++) {
     const json_t *x = json_is_array(from) ? json_array_get(from, (size_t)i) : from;
     if (!json_is_number(x) || !isfinite(json_number_value(x)))
-      return refuse(j, "number %td of %s is not a finite number", i + 1, key);
+      return refuse_number(j, refuse(j, "number %td of %s is not a finite number", i + 1, key));
     (*out)[i] = json_number_value(x);
   }
   return ATVI_OK;
@@ -225,12 +230,12 @@ static atvi_status from_object(const job *j, const json_t *root, atvi_sim_series
   const json_t *value = find_key(root, key), *time = find_key(root, when);
   if (!value) return refuse(j, "there is no key %s in %s", key, source(j));
   ATVI_TRY(numbers(j, value, key, &out->n, &out->value));
-  if (*j->reason) return ATVI_OK;
+  if (j->reason->text) return ATVI_OK;
   if (!time && j->o->time) return refuse(j, "there is no key %s in %s", when, source(j));
   if (!j->o->time && !(json_is_array(time) && json_is_array(value))) return ATVI_OK; /* not its times */
   atvi_idx n;
   ATVI_TRY(numbers(j, time, when, &n, &out->time));
-  if (*j->reason) return ATVI_OK;
+  if (j->reason->text) return ATVI_OK;
   if (n != out->n) return refuse(j, "%td values in %s but %td in %s", out->n, key, n, when);
   return check_times(j, out);
 }
@@ -257,22 +262,22 @@ static atvi_status from_json(const job *j, const char *text, size_t n, atvi_sim_
 /* ---- all of them ---- */
 
 static atvi_status finish(const job *j, atvi_status status, atvi_sim_series *out) {
-  if (status != ATVI_OK || *j->reason) *out = (atvi_sim_series){0};
+  if (status != ATVI_OK || j->reason->text) *out = (atvi_sim_series){0};
   return status;
 }
 
 atvi_status atvi_sim_output_json(atvi_pool *pool, const atvi_sim_output *o, const json_t *root,
-                                 atvi_sim_series *out, const char **reason) {
+                                 atvi_sim_series *out, atvi_sim_reason *reason) {
   const job j = {pool, o, reason};
-  *reason = NULL;
+  *reason = (atvi_sim_reason){0};
   *out = (atvi_sim_series){0};
   return finish(&j, from_object(&j, root, out), out);
 }
 
 atvi_status atvi_sim_output_parse(atvi_pool *pool, const atvi_sim_output *o, const char *text, size_t n,
-                                  atvi_sim_series *out, const char **reason) {
+                                  atvi_sim_series *out, atvi_sim_reason *reason) {
   const job j = {pool, o, reason};
-  *reason = NULL;
+  *reason = (atvi_sim_reason){0};
   *out = (atvi_sim_series){0};
   atvi_status status;
   switch (o->format) {

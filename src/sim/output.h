@@ -27,16 +27,28 @@ typedef struct {
   double *value; /* [n] finite */
 } atvi_sim_series;
 
-/* Reads one output from text[n]; memory from pool. *reason is NULL if it could be used, else why not, and *out is then empty.
+/* Why a run cannot be used. */
+typedef enum {
+  ATVI_SIM_PROGRAM, /* it could not be started, took too long, or a worker did not answer */
+  ATVI_SIM_ENDED,   /* it ended badly: the last line that it wrote is its own reason */
+  ATVI_SIM_OUTPUT,  /* an output that cannot be read: the model's line about it may be wrong */
+  ATVI_SIM_NUMBER   /* a number that is not finite, which can be the doing of a point */
+} atvi_sim_cause;
+typedef struct {
+  const char *text; /* NULL: it can be used */
+  atvi_sim_cause cause;
+} atvi_sim_reason;
+
+/* Reads one output from text[n]; memory from pool. reason->text is NULL if it could be used, else why not, and *out is then empty.
  * The pool's context should be one whose messages and log lines nobody reads. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_output_parse(atvi_pool *pool, const atvi_sim_output *o, const char *text,
-                                               size_t n, atvi_sim_series *out, const char **reason);
+                                               size_t n, atvi_sim_series *out, atvi_sim_reason *reason);
 /* What is written as JSON: numbers that are none (NaN, Infinity, as Python writes them) are null, so that one of them does not make all the rest unreadable.
  * NULL and *error: it is no JSON. */
 json_t *atvi_sim_json_read(atvi_pool *pool, const char *text, size_t n, json_error_t *error);
 /* The same from an object that was read before, such as a worker's answer. */
 ATVI_CHECKED atvi_status atvi_sim_output_json(atvi_pool *pool, const atvi_sim_output *o, const json_t *root,
-                                              atvi_sim_series *out, const char **reason);
+                                              atvi_sim_series *out, atvi_sim_reason *reason);
 /* Whether two series are on the same times; values are not looked at. */
 bool atvi_sim_output_agrees(const atvi_sim_series *a, const atvi_sim_series *b);
 /* Why a series is not on the times of another, or NULL if it is. Memory from pool; no memory: a shorter reason. */

@@ -190,7 +190,7 @@ static void add_run(atvi_text *t, const atvi_sim_shape *shape, const atvi_sim_ru
   }
   if (run->ok && shape->n_output) atvi_text_add(t, "}");
   if (!run->ok) {
-    atvi_text_add(t, ",\"reason\":");
+    atvi_text_add(t, run->ended ? ",\"ended\":true,\"reason\":" : ",\"reason\":");
     add_string(t, t->pool, run->reason);
     atvi_text_add(t, ",\"log\":");
     add_string(t, t->pool, run->log);
@@ -279,6 +279,7 @@ static atvi_status read_run(atvi_sim_record *r, const atvi_sim_lines *l, const j
   run.seconds = json_number_value(json_object_get(line, "seconds"));
   run.attempts = (int)json_number_value(json_object_get(line, "attempts"));
   run.reason = json_string_value(json_object_get(line, "reason"));
+  run.ended = json_is_true(json_object_get(line, "ended"));
   run.log = json_string_value(json_object_get(line, "log"));
   for (atvi_idx i = 0; x && i < r->shape.d; i++)
     x[i] = json_number_value(json_object_get(param, r->shape.param[i]));

@@ -3,7 +3,7 @@
  *
  *   {"record":"atvi runs","version":1,"parameters":["k","m"],"outputs":["flow"],"program":"..."}
  *   {"id":1,"outcome":"ok","seconds":2.1,"attempts":1,"parameters":{"k":0.31,"m":7.5},"outputs":{"flow":{"time":[1,2],"value":[3.2,4.1]}}}
- *   {"id":2,"outcome":"failed","seconds":0.3,"attempts":2,"parameters":{...},"reason":"ended with status 1","log":"..."}
+ *   {"id":2,"outcome":"failed","seconds":0.3,"attempts":2,"parameters":{...},"ended":true,"reason":"ended with status 1","log":"..."}
  *
  * A line is written by one call and forced to the disk before the next run is begun in its place, so that a kill at any moment loses
  * at most the runs under way. What a kill leaves of a line is cut off when the record is opened next; readers pass over it. Of several
@@ -48,16 +48,20 @@ typedef struct {
   atvi_idx n_timed; /* so many */
 } atvi_sim_runs;
 
-/* The good runs of a record in the order of their ids. output: which; NULL: the only one. param[d]: which parameters; all must be there.
- * A record that is being written may be read. Memory from pool. Errors: EIO (no record: message says how to make one), EDATA (not a record,
- * no such output or parameter, no good run), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, const char *output, atvi_idx d,
-                                            const char *const *param, atvi_sim_runs *out);
-/* The same of its first lines alone: what it was when it had so many, since it is only ever added to. lines 0: all. Errors: also EDATA (it has
- * fewer). */
-ATVI_CHECKED atvi_status atvi_sim_runs_read_first(atvi_pool *pool, const char *path, atvi_idx lines,
-                                                  const char *output, atvi_idx d, const char *const *param,
-                                                  atvi_sim_runs *out);
+/* One output of the record, at some of its parameters. */
+typedef struct {
+  /* NULL: the only one */
+  const char *output;
+  atvi_idx d;
+  /* [d] all must be there */
+  const char *const *param;
+} atvi_sim_want;
+
+/* The good runs of a record in the order of their ids: out[n], what each of want[n] asks for, in one pass. lines: its first lines alone, as it was when it had
+ * no more, since it is only ever added to; 0: all. A record that is being written may be read. Memory from pool. Errors: EIO (no record: message says how
+ * to make one), EDATA (not a record, no such output or parameter, no good run, fewer lines), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, atvi_idx lines, atvi_idx n,
+                                            const atvi_sim_want *want, atvi_sim_runs *out);
 
 /* ---- for the one who writes it ---- */
 
@@ -76,6 +80,7 @@ typedef struct {
   double seconds;
   int attempts;
   const char *reason, *log; /* of a failed one: why, and the end of what it wrote; NULL: nothing */
+  bool ended;               /* the reason is how the program ended: the last line of the log says more */
   const char *program;      /* of the header before it; not looked at by add */
 } atvi_sim_run;
 

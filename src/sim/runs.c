@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A record as matrices. Lines are looked at one after another and only one output of them is kept, so that memory is about twice
- * that of the matrix. */
+/* A record as matrices. Lines are read one after another and only the outputs asked for are kept, so that memory is about twice
+ * that of the matrices. */
 #include "sim/record.h"
 #include "sim/lines.h"
 #include "sim/vote.h"
@@ -20,7 +20,8 @@ typedef struct {
   int64_t id;
   bool ok;
   atvi_idx *party; /* [n_output] of a good one: those with its times */
-  double *x, *y;
+  double *x;       /* [n_x] parameters of all that is wanted, one after another */
+  double **y;      /* [n_want] */
   const char *reason;
   double tries; /* that failed */
   const char *program;
@@ -30,11 +31,13 @@ typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;    /* the caller's */
   atvi_pool *scratch; /* rows */
-  const char *path, *output;
-  atvi_idx n_output, wanted; /* outputs of the record, and which of them is `output` */
-  const char **outputs;      /* [n_output] */
-  atvi_idx d;
-  const char *const *param;
+  const char *path;
+  atvi_idx n_want;
+  atvi_sim_want *want; /* [n_want] */
+  atvi_idx *wanted;    /* [n_want] which output of the record that is */
+  atvi_idx n_x;
+  atvi_idx n_output;    /* of the record */
+  const char **outputs; /* [n_output] */
   row *row;
   atvi_idx n, cap;
   atvi_idx *at; /* [n_at] by id: 1 + index into row */
@@ -53,18 +56,17 @@ static atvi_status no_memory(const reader *r) {
   return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "%s: out of memory", r->path);
 }
 
-static atvi_status wrong_output(const reader *r, const json_t *list) {
+static atvi_status wrong_output(const reader *r, const char *output, const json_t *list) {
   char have[300] = "";
   for (size_t i = 0; i < json_array_size(list) && strlen(have) < 200; i++) {
     const char *s = json_string_value(json_array_get(list, i));
     if (i) strcat(have, ", ");
     strncat(have, s ? s : "?", 60);
   }
-  return r->output
-             ? ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have no output %s; they have %s",
-                         r->path, r->output, have)
-             : ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have several outputs (%s): which one?",
-                         r->path, have);
+  return output ? ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: the runs have no output %s; they have %s",
+                            r->path, output, have)
+                : ATVI_FAIL(r->ctx, ATVI_EDATA,
+                            "%s:1:1: error: the runs have several outputs (%s): which one?", r->path, have);
 }
 
 static bool holds(const json_t *list, const char *name) {
@@ -85,25 +87,32 @@ static atvi_status learn_outputs(reader *r, const json_t *list) {
     const char *name = json_string_value(json_array_get(list, (size_t)o));
     r->outputs[o] = atvi_pool_strndup(r->scratch, name ? name : "", name ? strlen(name) : 0);
     r->vote[o] = (atvi_sim_vote){.pool = r->scratch};
-    if (name && strcmp(name, r->output) == 0) r->wanted = o;
+    for (atvi_idx w = 0; name && w < r->n_want; w++)
+      if (strcmp(name, r->want[w].output) == 0) r->wanted[w] = o;
   }
   r->n_output = n;
   return atvi_pool_failed(r->scratch) ? no_memory(r) : ATVI_OK;
 }
 
-static atvi_status header(reader *r, const json_t *line) {
-  const json_t *outputs = json_object_get(line, "outputs"), *params = json_object_get(line, "parameters");
-  if (!r->output && json_array_size(outputs) == 1) {
+static atvi_status check_want(const reader *r, atvi_sim_want *w, const json_t *outputs,
+                              const json_t *params) {
+  if (!w->output && json_array_size(outputs) == 1) {
     const char *only = json_string_value(json_array_get(outputs, 0));
-    r->output = only ? atvi_pool_strndup(r->scratch, only, strlen(only)) : NULL;
+    w->output = only ? atvi_pool_strndup(r->scratch, only, strlen(only)) : NULL;
   }
-  if (!r->output || !holds(outputs, r->output)) return wrong_output(r, outputs);
-  for (atvi_idx i = 0; i < r->d; i++)
-    if (!holds(params, r->param[i]))
+  if (!w->output || !holds(outputs, w->output)) return wrong_output(r, w->output, outputs);
+  for (atvi_idx i = 0; i < w->d; i++)
+    if (!holds(params, w->param[i]))
       return ATVI_FAIL_AS(r->ctx, ATVI_EDATA, ATVI_CODE_RUNS_OTHER,
                           "%s:1:1: error: the runs have no parameter %s: they are of another model, or of an "
                           "earlier state of this one",
-                          r->path, r->param[i]);
+                          r->path, w->param[i]);
+  return ATVI_OK;
+}
+
+static atvi_status header(reader *r, const json_t *line) {
+  const json_t *outputs = json_object_get(line, "outputs"), *params = json_object_get(line, "parameters");
+  for (atvi_idx w = 0; w < r->n_want; w++) ATVI_TRY(check_want(r, &r->want[w], outputs, params));
   if (r->n_output == 0) ATVI_TRY(learn_outputs(r, outputs));
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = atvi_pool_strndup(r->scratch, program ? program : "", program ? strlen(program) : 0);
@@ -120,13 +129,18 @@ static row *row_of(reader *r, int64_t id) {
   return &r->row[r->at[id] - 1];
 }
 
-/* Counts the times of all outputs and keeps the values of the one that is wanted. */
+/* Counts the times of all outputs and keeps the values of those that are wanted. */
 static atvi_status keep_series(reader *r, const atvi_sim_series *s, row *k) {
-  const atvi_sim_series *own = &s[r->wanted];
-  k->y = atvi_pool_take(r->scratch, (size_t)own->n, sizeof(double));
-  if (!k->party) k->party = atvi_pool_take(r->scratch, (size_t)r->n_output, sizeof *k->party);
-  if (!k->y || !k->party) return no_memory(r);
-  memcpy(k->y, own->value, (size_t)own->n * sizeof(double));
+  if (!k->party) {
+    k->party = atvi_pool_take(r->scratch, (size_t)r->n_output, sizeof *k->party);
+    k->y = atvi_pool_take(r->scratch, (size_t)r->n_want, sizeof *k->y);
+    if (!k->party || !k->y) return no_memory(r);
+  }
+  for (atvi_idx w = 0; w < r->n_want; w++) {
+    const atvi_sim_series *own = &s[r->wanted[w]];
+    if (!(k->y[w] = atvi_pool_take(r->scratch, (size_t)own->n, sizeof(double)))) return no_memory(r);
+    memcpy(k->y[w], own->value, (size_t)own->n * sizeof(double));
+  }
   for (atvi_idx o = 0; o < r->n_output; o++)
     if ((k->party[o] = atvi_sim_vote_add(&r->vote[o], k->id, &s[o])) < 0) return no_memory(r);
   k->ok = true;
@@ -144,19 +158,20 @@ static atvi_status series(const atvi_sim_lines *l, atvi_pool *pool, const json_t
 
 static atvi_status point(const reader *r, const json_t *line, row *k) {
   const json_t *param = json_object_get(line, "parameters");
-  k->x = atvi_pool_take(r->scratch, (size_t)r->d + 1, sizeof *k->x);
-  if (!k->x) return no_memory(r);
-  for (atvi_idx i = 0; i < r->d; i++) {
-    const json_t *x = json_object_get(param, r->param[i]);
-    k->x[i] = json_is_number(x) ? json_number_value(x) : NAN;
-  }
+  double *to = k->x = atvi_pool_take(r->scratch, (size_t)r->n_x + 1, sizeof *k->x);
+  if (!to) return no_memory(r);
+  for (const atvi_sim_want *w = r->want; w < r->want + r->n_want; w++)
+    for (atvi_idx i = 0; i < w->d; i++) {
+      const json_t *x = json_object_get(param, w->param[i]);
+      *to++ = json_is_number(x) ? json_number_value(x) : NAN;
+    }
   return ATVI_OK;
 }
 
 static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, row *k) {
   const json_t *outputs = json_object_get(line, "outputs");
   atvi_pool *pool;
-  for (atvi_idx i = 0; i < r->d; i++)
+  for (atvi_idx i = 0; i < r->n_x; i++)
     if (isnan(k->x[i])) return atvi_sim_lines_wrong(l, "a run without one of its parameters");
   ATVI_TRY(atvi_pool_new(r->ctx, &pool));
   atvi_sim_series *s = atvi_pool_take(pool, (size_t)r->n_output, sizeof *s);
@@ -178,7 +193,8 @@ static const char *reason_of(const reader *r, const json_t *line) {
   size_t from = n;
   while (from > 0 && !strchr("\r\n", log[from - 1])) from--;
   if (!reason) reason = "";
-  if (n == 0 || strncmp(reason, "ended ", 6) != 0) return atvi_pool_printf(r->scratch, "%s", reason);
+  if (n == 0 || !json_is_true(json_object_get(line, "ended")))
+    return atvi_pool_printf(r->scratch, "%s", reason);
   char *text = atvi_pool_printf(r->scratch, "%s: %.*s%s", reason, n - from > MOST ? MOST : (int)(n - from),
                                 log + from, n - from > MOST ? " ..." : "");
   if (text) atvi_excerpt_clean(text);
@@ -187,7 +203,7 @@ static const char *reason_of(const reader *r, const json_t *line) {
 
 static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
   if (json_object_get(line, "record")) return header(r, line);
-  if (!r->output) return atvi_sim_lines_wrong(l, "the first line is missing");
+  if (r->n_output == 0) return atvi_sim_lines_wrong(l, "the first line is missing");
   double id = json_number_value(json_object_get(line, "id"));
   const char *outcome = json_string_value(json_object_get(line, "outcome"));
   if (!(id >= 1 && id <= ATVI_SIM_ID_MAX) || !outcome)
@@ -261,62 +277,63 @@ static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
   return others.failed || atvi_pool_failed(r->scratch) ? no_memory(r) : ATVI_OK;
 }
 
-/* The same one by one. */
-static const atvi_sim_left *list_left_out(const reader *r, atvi_idx n) {
+/* The same one by one, with d parameters from the one numbered `from` on. */
+static const atvi_sim_left *list_left_out(const reader *r, atvi_idx n, atvi_idx from, atvi_idx d) {
   atvi_sim_left *list = atvi_pool_take(r->pool, (size_t)n + 1, sizeof *list);
-  double *x = atvi_pool_take(r->pool, (size_t)(n * r->d) + 1, sizeof *x);
+  double *x = atvi_pool_take(r->pool, (size_t)(n * d) + 1, sizeof *x);
   for (atvi_idx i = 0, k = 0; list && x && i < r->n && k < n; i++) {
-    const row *from = &r->row[i];
-    if (from->ok) continue;
-    if (r->d) memcpy(x + k * r->d, from->x, (size_t)r->d * sizeof *x);
-    const char *reason = from->reason ? from->reason : "";
-    list[k] = (atvi_sim_left){from->id, x + k * r->d, atvi_pool_strndup(r->pool, reason, strlen(reason))};
+    const row *of = &r->row[i];
+    if (of->ok) continue;
+    if (d) memcpy(x + k * d, of->x + from, (size_t)d * sizeof *x);
+    const char *reason = of->reason ? of->reason : "";
+    list[k] = (atvi_sim_left){of->id, x + k * d, atvi_pool_strndup(r->pool, reason, strlen(reason))};
     k++;
   }
   return list;
 }
 
-static atvi_status collect(reader *r, atvi_sim_runs *out) {
-  atvi_idx n = 0;
-  for (atvi_idx o = 0; o < r->n_output; o++) r->winner[o] = atvi_sim_vote_winner(&r->vote[o]);
-  if (r->n) qsort(r->row, (size_t)r->n, sizeof *r->row, by_id);
-  ATVI_TRY(tell_left_out(r, out));
-  for (atvi_idx i = 0; i < r->n; i++) n += r->row[i].ok;
-  if (n == 0)
-    return ATVI_FAIL_AS(r->ctx, ATVI_EDATA, ATVI_CODE_SIMULATOR_FAILED,
-                        "%s:1:1: error: no run of the simulator is good%s%s", r->path,
-                        out->failure ? "; " : "", out->failure ? out->failure : "");
-  const atvi_sim_series *times = &r->vote[r->wanted].party[r->winner[r->wanted]].times;
-  atvi_idx m = times->n;
-  double *x = atvi_pool_take(r->pool, (size_t)(n * r->d) + 1, sizeof *x);
+/* out has what all have in common; w: which one is wanted, its parameters beginning with the one numbered `from`. */
+static atvi_status collect_one(const reader *r, atvi_idx w, atvi_idx from, atvi_sim_runs *out) {
+  const atvi_sim_series *times = &r->vote[r->wanted[w]].party[r->winner[r->wanted[w]]].times;
+  atvi_idx n = out->n, d = r->want[w].d, m = times->n;
+  double *x = atvi_pool_take(r->pool, (size_t)(n * d) + 1, sizeof *x);
   double *y = atvi_pool_take(r->pool, (size_t)(n * m), sizeof *y);
   double *time = times->time ? atvi_pool_take(r->pool, (size_t)m, sizeof *time) : NULL;
-  int64_t *id = atvi_pool_take(r->pool, (size_t)n, sizeof *id);
-  const atvi_sim_left *left = list_left_out(r, out->n_failed);
+  out->left = list_left_out(r, out->n_failed, from, d);
   if (atvi_pool_failed(r->pool)) return no_memory(r);
   if (time) memcpy(time, times->time, (size_t)m * sizeof *time);
-  *out = (atvi_sim_runs){.n = n,
-                         .d = r->d,
-                         .m = m,
-                         .id = id,
-                         .x = x,
-                         .y = y,
-                         .time = time,
-                         .n_failed = out->n_failed,
-                         .n_again = out->n_again,
-                         .failure = out->failure,
-                         .lines = r->lines,
-                         .left = left};
-  out->seconds = r->n_timed ? r->seconds : NAN;
-  out->n_timed = r->n_timed;
+  out->d = d, out->m = m;
+  out->x = x, out->y = y, out->time = time;
   for (atvi_idx i = 0, k = 0; i < r->n; i++) {
-    const row *from = &r->row[i];
-    if (!from->ok) continue;
-    id[k] = from->id;
-    out->n_other += strcmp(from->program, r->latest) != 0;
-    if (r->d) memcpy(x + k * r->d, from->x, (size_t)r->d * sizeof *x);
-    memcpy(y + k * m, from->y, (size_t)m * sizeof *y);
+    const row *of = &r->row[i];
+    if (!of->ok) continue;
+    if (d) memcpy(x + k * d, of->x + from, (size_t)d * sizeof *x);
+    memcpy(y + k * m, of->y[w], (size_t)m * sizeof *y);
     k++;
+  }
+  return ATVI_OK;
+}
+
+static atvi_status collect(reader *r, atvi_sim_runs *out) {
+  atvi_sim_runs all = {.lines = r->lines, .seconds = r->n_timed ? r->seconds : NAN, .n_timed = r->n_timed};
+  for (atvi_idx o = 0; o < r->n_output; o++) r->winner[o] = atvi_sim_vote_winner(&r->vote[o]);
+  if (r->n) qsort(r->row, (size_t)r->n, sizeof *r->row, by_id);
+  ATVI_TRY(tell_left_out(r, &all));
+  int64_t *id = atvi_pool_take(r->pool, (size_t)r->n + 1, sizeof *id);
+  if (!id) return no_memory(r);
+  for (atvi_idx i = 0; i < r->n; i++) {
+    if (!r->row[i].ok) continue;
+    id[all.n++] = r->row[i].id;
+    all.n_other += strcmp(r->row[i].program, r->latest) != 0;
+  }
+  all.id = id;
+  if (all.n == 0)
+    return ATVI_FAIL_AS(r->ctx, ATVI_EDATA, ATVI_CODE_SIMULATOR_FAILED,
+                        "%s:1:1: error: no run of the simulator is good%s%s", r->path,
+                        all.failure ? "; " : "", all.failure ? all.failure : "");
+  for (atvi_idx w = 0, from = 0; w < r->n_want; from += r->want[w++].d) {
+    out[w] = all;
+    ATVI_TRY(collect_one(r, w, from, &out[w]));
   }
   return ATVI_OK;
 }
@@ -339,26 +356,30 @@ static atvi_status read_file(reader *r, int fd, atvi_sim_runs *out) {
   return status == ATVI_OK ? collect(r, out) : status;
 }
 
-atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, const char *output, atvi_idx d,
-                               const char *const *param, atvi_sim_runs *out) {
-  return atvi_sim_runs_read_first(pool, path, 0, output, d, param, out);
+static atvi_status read_path(reader *r, const atvi_sim_want *want, atvi_sim_runs *out) {
+  int fd = open(r->path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT)
+    return ATVI_FAIL_AS(r->ctx, ATVI_EIO, ATVI_CODE_RUNS_NONE,
+                        "there is no record of runs of the simulator at %s", r->path);
+  if (fd < 0) return atvi_file_cannot(r->ctx, "read", r->path, errno);
+  r->want = atvi_pool_take(r->scratch, (size_t)r->n_want + 1, sizeof *r->want);
+  r->wanted = atvi_pool_take(r->scratch, (size_t)r->n_want + 1, sizeof *r->wanted);
+  for (atvi_idx w = 0; r->want && w < r->n_want; w++) {
+    r->want[w] = want[w];
+    r->n_x += want[w].d;
+  }
+  atvi_status status = atvi_pool_failed(r->scratch) ? no_memory(r) : read_file(r, fd, out);
+  close(fd);
+  return status;
 }
 
-atvi_status atvi_sim_runs_read_first(atvi_pool *pool, const char *path, atvi_idx lines, const char *output,
-                                     atvi_idx d, const char *const *param, atvi_sim_runs *out) {
-  reader r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .path = path, .output = output, .most = lines};
-  r.d = d;
-  r.param = param;
-  *out = (atvi_sim_runs){0};
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT)
-    return ATVI_FAIL_AS(r.ctx, ATVI_EIO, ATVI_CODE_RUNS_NONE,
-                        "there is no record of runs of the simulator at %s", path);
-  if (fd < 0) return atvi_file_cannot(r.ctx, "read", path, errno);
-  atvi_status status = atvi_pool_new(r.ctx, &r.scratch);
-  if (status == ATVI_OK) status = read_file(&r, fd, out);
-  if (status != ATVI_OK) *out = (atvi_sim_runs){0};
-  if (r.scratch) atvi_pool_free(r.scratch);
-  close(fd);
+atvi_status atvi_sim_runs_read(atvi_pool *pool, const char *path, atvi_idx lines, atvi_idx n,
+                               const atvi_sim_want *want, atvi_sim_runs *out) {
+  reader r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .path = path, .n_want = n, .most = lines};
+  memset(out, 0, (size_t)n * sizeof *out);
+  ATVI_TRY(atvi_pool_new(r.ctx, &r.scratch));
+  atvi_status status = read_path(&r, want, out);
+  if (status != ATVI_OK) memset(out, 0, (size_t)n * sizeof *out);
+  atvi_pool_free(r.scratch);
   return status;
 }

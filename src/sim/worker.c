@@ -93,7 +93,7 @@ static atvi_status refuse(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *
   for (char *p = text; *p; p++)
     if (*p == '\n') *p = ' ';
   atvi_excerpt_clean(text);
-  end->reason = text;
+  end->why.text = text;
   return ATVI_OK;
 }
 
@@ -112,8 +112,8 @@ static atvi_status understand(atvi_simulator *s, atvi_sim_slot *slot, size_t n, 
     status = refuse(s, slot, end, "the answer is no JSON object", slot->answer, n);
   else if (json_object_get(root, "error"))
     status = refuse(s, slot, end, "the worker says", told ? told : "error", told ? strlen(told) : 5);
-  for (atvi_idx o = 0; status == ATVI_OK && !end->reason && o < s->spec.n_output; o++)
-    if (atvi_sim_output_json(slot->pool, &s->spec.output[o], root, &end->out[o], &end->reason) != ATVI_OK)
+  for (atvi_idx o = 0; status == ATVI_OK && !end->why.text && o < s->spec.n_output; o++)
+    if (atvi_sim_output_json(slot->pool, &s->spec.output[o], root, &end->out[o], &end->why) != ATVI_OK)
       status = no_memory(s);
   json_decref(root);
   return status;
@@ -140,11 +140,11 @@ static atvi_status gone(atvi_simulator *s, atvi_sim_slot *slot, int status, atvi
   }
   end->ended = true;
   if (slot->why[0])
-    end->reason = slot->why;
+    end->why.text = slot->why;
   else
-    end->reason = how ? atvi_pool_printf(slot->pool, "the worker %s before it answered", how)
-                      : "the worker ended before it answered";
-  return end->reason && !atvi_pool_failed(slot->pool) ? ATVI_OK : no_memory(s);
+    end->why.text = how ? atvi_pool_printf(slot->pool, "the worker %s before it answered", how)
+                        : "the worker ended before it answered";
+  return end->why.text && !atvi_pool_failed(slot->pool) ? ATVI_OK : no_memory(s);
 }
 
 atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
@@ -166,7 +166,7 @@ atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_si
     if (!dead && slot->closed_s > 0 && atvi_clock_s() - slot->closed_s > DYING_S && !slot->why[0])
       snprintf(slot->why, sizeof slot->why, "the worker closed its standard output before it answered");
   }
-  if (!end->ended || !end->reason) return ATVI_OK;
+  if (!end->ended || !end->why.text) return ATVI_OK;
   const char *path = log_path(slot);
   end->log = path ? atvi_file_tail(slot->pool, path, ATVI_SIM_TAIL) : NULL;
   return end->log ? ATVI_OK : no_memory(s);

@@ -147,7 +147,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   fails_with 2 "design.csv:1:1" "no column w"
   printf 'id,k,v,w\n1,3,1,0\n1,4,2,0\n' >flow-runs/design.csv
   run "$ATVI" design flow.atvi -n 10
-  fails_with 2 "design.csv:3:1" "stands twice"
+  fails_with 2 "design.csv:3:1" "is given twice"
   printf 'id,k,v,w\n1,3,much,0\n' >flow-runs/design.csv
   run "$ATVI" design flow.atvi -n 10
   fails_with 2 "design.csv:2:5" "finite number"

@@ -188,10 +188,10 @@ M
     says "warning" "12 good runs were done with another command"
   done
   run -0 "$ATVI" emulate flow.atvi
-  says "verdict: warn" "12 of the 20 runs were done with another command"
+  says "verdict: warn" "12 of the 20 runs were made with another command"
   sed -i 's/uniform(0, 1)/uniform(0, 2)/' flow.atvi
   run -0 "$ATVI" fit flow.atvi --out f --no-report
-  says "verdict: warn" "12 of the 20 runs of emulator 'flow'"
+  says "verdict: warn" "Emulator 'flow': 12 of the 20 runs were made with another command"
 }
 
 @test "runs that are missing and too few runs are told by emulate and fit" {
@@ -218,6 +218,30 @@ M
   says "verdict: ok" "note: 1 of 30 points of the design have not been run"
 }
 
+@test "emulate, fit and their pages say where in time and input space an emulator is poor" {
+  simulator
+  # smooth but for late times and large k, where it turns fast
+  cat >sim.awk <<'M'
+BEGIN {
+  print "t,flow"
+  for (t = 1; t <= 10; t++) print t "," k * t + m * sin(t) + (t > 7 && k > 0.66 ? 9 * sin(60 * k) : 0)
+}
+M
+  sed -i "s|command .*|command \"awk -v k={k} -v m={m} -f $PWD/sim.awk\"|; s/stdout csv/& time t/" flow.atvi
+  awk 'BEGIN { print "t,y"; for (t = 1; t <= 10; t++) print t "," 0.5 * t + 3 * sin(t) + 0.05 * cos(7 * t) }' >obs.csv
+  sed -i 's/"obs.csv"/"obs.csv" time t/' flow.atvi
+  "$ATVI" design flow.atvi -n 40 -q
+  "$ATVI" run flow.atvi -q
+  run -0 "$ATVI" emulate flow.atvi
+  says "  poor at late times (t > 7) and for high k (k > 0.667)"
+  json flow-runs/emulate.json '.[0] | (.poor | test("late times")) and .inputs[0].q2_thirds[2] < .inputs[0].q2_thirds[0]'
+  grep -q "It is poor at late times (t &gt; 7) and for high k" flow-runs/report.html
+  run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --method map
+  json f/summary.json '.messages | map(select(test("Emulator .flow. of 40 runs.*it is poor at late times"))) | length == 1'
+  grep -q "It is poor at late times (t &gt; 7) and for high k" f/report.html
+  grep -q "in each third of an input" f/report.html
+}
+
 @test "the error of an emulator that is more than the noise is told by a fit" {
   simulator
   sed -i 's/{m} \* sin(t)/{m} * sin(t * {k})/; s/invgamma(2, 0.01)/invgamma(20, 0.0001)/' flow.atvi
@@ -241,7 +265,7 @@ M
   run -0 --separate-stderr "$ATVI" run flow.atvi
   grep -q "failed: ended with status 3: no convergence (k = 0" <<<"$stderr"
   run -0 "$ATVI" emulate flow.atvi
-  says "verdict: warn" "6 failed runs are not among the 24 used; atvi run --retry-failed tries again (run" "ended with status 3: no convergence"
+  says "verdict: warn" "6 failed runs are not among the 24 used (run" "ended with status 3: no convergence); atvi run --retry-failed tries again"
   grep -q "ended with status 3: no convergence" flow-runs/report.html
   "$ATVI" run flow.atvi --retry-failed -q
   run -0 "$ATVI" emulate flow.atvi --strict

@@ -305,7 +305,7 @@ weekly() {
 @test "wrong times and counts" {
   "$ATVI" fit cold.atvi --method map --quiet --out run
   for bad in "5:1|the last time, 1, is before the first, 5" "1:2:3:4|more than three numbers" "1:9:0|the step is 0" "1, 3, x|'x' is not a number" \
-    "1,3,2|2 stands after 3" "0:1e9:1e-3|1e+12 times"; do
+    "1,3,2|2 comes after 3" "0:1e9:1e-3|1e+12 times"; do
     run "$ATVI" predict run --times "${bad%%|*}"
     fails_with 2 "--times ${bad%%|*}: " "${bad##*|}"
   done

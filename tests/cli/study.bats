@@ -224,7 +224,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   cp s/replicates.csv good
   tail -n 1 good >>s/replicates.csv
   run "${study[@]}"
-  fails_with 2 "s/replicates.csv:4:1: error: replicate 2 with atvi is there twice, first in line 3"
+  fails_with 2 "s/replicates.csv:4:1: error: replicate 2 with atvi is listed twice, first in line 3"
   set_cell() { awk -F, -v OFS=, -v c="$1" -v v="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 3 { $at[c] = v } { print }' good >s/replicates.csv; }
   set_cell beta.covered 7
   run "${study[@]}"
@@ -305,11 +305,11 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   bad --truth beta=1.1,gamma=.4,I0=9
   fails_with 2 "I0=9 is outside its bounds [1, 8]"
   bad --truth beta=1.1,gamma=.4,I0=3,beta=2
-  fails_with 2 "beta is there twice, 1.1 and 2"
+  fails_with 2 "beta is listed twice, 1.1 and 2"
   bad --truth truth.json --truth I0=4
-  fails_with 2 "I0 is there twice, 3 and 4"
+  fails_with 2 "I0 is listed twice, 3 and 4"
   run "$ATVI" study array.atvi --out z --replicates 1 --truth m=0.5,1.5,m.2=1
-  fails_with 2 "m.2 is there twice"
+  fails_with 2 "m.2 is listed twice"
   bad --truth delta=1
   fails_with 2 "no parameter of that name"
   bad --truth none.json

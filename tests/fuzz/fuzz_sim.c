@@ -19,9 +19,9 @@ static void outputs(atvi_pool *pool, int which, const char *text, size_t n) {
                              .column = which & 4 ? "2" : NULL,
                              .time = which & 8 ? "1" : NULL};
   atvi_sim_series s;
-  const char *reason;
+  atvi_sim_reason reason;
   if (atvi_sim_output_parse(pool, &o, text, n, &s, &reason) != ATVI_OK) return;
-  if (!reason != (s.n > 0)) __builtin_trap();
+  if (!reason.text != (s.n > 0)) __builtin_trap();
   for (atvi_idx i = 0; i < s.n; i++)
     if (!isfinite(s.value[i]) || (s.time && i && !(s.time[i] > s.time[i - 1]))) __builtin_trap();
 }

@@ -45,8 +45,9 @@ static void chains_in_two_modes_are_not_ok(void) {
   }
   atvi_ctx *ctx = test_ctx();
   atvi_model *m;
-  CHECK_OK(atvi_model_load(ctx, TEST_SOURCE_DIR "/examples/hydrology/hydrology.atvi",
-                           &(atvi_model_opts){.interpret = true, .folder = folder, .runs = test_dir}, &m));
+  CHECK_OK(atvi_model_load_with(
+      ctx, TEST_SOURCE_DIR "/examples/hydrology/hydrology.atvi",
+      &(atvi_model_load_opts){.interpret = true, .folder = folder, .runs = test_dir}, &m));
   atvi_target t = *atvi_model_target(m);
   atvi_target_ops ops = *t.ops;
   ops.prior_draw = start_in_modes;

@@ -36,7 +36,7 @@ static void times(void) {
   static const char *const wrong[][2] = {
       {"", "'' is not a number"},         {"1,2,", "'' is not a number"},     {"1:x", "'x' is not a number"},
       {"1:2:3:4", "more than three"},     {"3:1", "1, is before the first"},  {"1:3:0", "the step is 0"},
-      {"1:3:-1", "the step is -1"},       {"0:1e7", "at most 1000000"},       {"1,3,3", "3 stands after 3"},
+      {"1:3:-1", "the step is -1"},       {"0:1e7", "at most 1000000"},       {"1,3,3", "3 comes after 3"},
       {"1,inf", "'inf' is not a number"}, {"1,nan", "'nan' is not a number"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -76,8 +76,8 @@ static void dates(void) {
   double *t;
   char date[ATVI_APP_DATE];
   /* 2023-01-02 is day 19359 */
-  const atvi_lang day = {.has_calendar = true, .calendar_day0 = 19359, .calendar_unit = 1}, none = {0};
-  const atvi_lang week = {.has_calendar = true, .calendar_day0 = 19359, .calendar_unit = 7};
+  const atvi_lang day = {.calendar = {19359, 1}}, none = {0};
+  const atvi_lang week = {.calendar = {19359, 7}};
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK_OK(atvi_app_times(ctx, pool, "2023-06-12:2023-07-03:7", &day, &n, &t));
   CHECK_INT(n, 4);
@@ -90,7 +90,7 @@ static void dates(void) {
   CHECK(t[0] == 160 && t[1] == 161 && t[2] == 423);
   static const char *const wrong[][2] = {{"2023-06-12:2023-06-19:2023-06-26", "2023-06-26 is a date"},
                                          {"2023-06-31", "'2023-06-31' is not a number"},
-                                         {"2023-06-12,2023-06-12", "161 stands after 161"}};
+                                         {"2023-06-12,2023-06-12", "161 comes after 161"}};
   for (int i = 0; i < 3; i++) {
     CHECK_STATUS(atvi_app_times(ctx, pool, wrong[i][0], &day, &n, &t), ATVI_EINVAL);
     CHECK_MSG(strstr(atvi_errmsg(ctx), wrong[i][1]) != NULL, "%s: %s", wrong[i][0], atvi_errmsg(ctx));

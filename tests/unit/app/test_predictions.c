@@ -20,7 +20,7 @@ static void world_open(world *w, const char *text) {
   const atvi_app_model model = {.path = TEST_SOURCE_DIR "/examples/cold/cold.atvi", .interpret = true};
   *w = (world){.ctx = test_ctx()};
   CHECK_OK(atvi_pool_new(w->ctx, &w->pool));
-  CHECK_OK(atvi_app_load(w->ctx, &model, &(atvi_model_opts){.text = text}, &w->l));
+  CHECK_OK(atvi_app_load(w->ctx, &model, &(atvi_model_load_opts){.text = text}, &w->l));
   const atvi_column col[] = {{"beta", 0, 3}, {"gamma", 0, 3}, {"S0", 37, 100}, {"R0", -HUGE_VAL, HUGE_VAL}};
   CHECK_OK(atvi_draws_new(w->ctx, DRAWS, 1, 3, 4, col, false, &w->d));
   for (int i = 0; i < DRAWS; i++)

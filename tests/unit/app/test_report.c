@@ -284,7 +284,7 @@ static void command_can_be_pasted(void) {
   atvi_app_fit_opts o = {.model.path = "my model.atvi", .how = atvi_fit_defaults()};
   CHECK_STR(atvi_report_command(pool, &o), "atvi fit 'my model.atvi' --seed 1");
   const atvi_app_set fix[] = {{"beta", "0.9"}};
-  const atvi_app_data data[] = {{NULL, "it's.csv"}, {"a", "b.csv"}};
+  const atvi_data_file data[] = {{NULL, "it's.csv"}, {"a", "b.csv"}};
   o.model.n_fix = 1, o.model.fix = fix, o.model.n_data = 2, o.model.data = data;
   o.how.method = "ram", o.how.seed = 7, o.how.chains = 4, o.holdout = "t > 14";
   CHECK_STR(atvi_report_command(pool, &o),

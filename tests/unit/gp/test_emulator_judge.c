@@ -255,7 +255,7 @@ static void what_was_saved_comes_back(void) {
       atvi_emulator *em, *back;
       CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
       CHECK_OK(atvi_emulator_save(ctx, em, path));
-      CHECK_OK(atvi_emulator_load(ctx, path, &w.runs, &o, &back));
+      CHECK_OK(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back));
       const atvi_em_info *a = atvi_emulator_info(em), *b = atvi_emulator_info(back);
       CHECK(memcmp(a->length, b->length, D * sizeof *a->length) == 0 && a->nugget == b->nugget &&
             a->sill == b->sill);
@@ -296,13 +296,14 @@ static void stale_and_damaged_files_are_noticed(void) {
   CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
   CHECK_OK(atvi_emulator_save(ctx, em, path));
   other.nugget *= 2;
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &other, &back), ATVI_EDATA);
-  CHECK(back == NULL && strstr(atvi_errmsg(ctx), "other settings"));
+  bool differs = false;
+  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &other, &differs, &back), ATVI_EDATA);
+  CHECK(differs && back == NULL && strstr(atvi_errmsg(ctx), "other settings"));
   w.y[7] += 1e-12;
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &back), ATVI_EDATA);
-  CHECK(strstr(atvi_errmsg(ctx), "other runs") != NULL);
+  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &differs, &back), ATVI_EDATA);
+  CHECK(differs && strstr(atvi_errmsg(ctx), "other runs") != NULL);
   w.y[7] = NAN;
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &back), ATVI_EDATA);
+  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
   world_free(&w);
   w = world_new(N, D, M, false);
   char text[4096];
@@ -315,30 +316,30 @@ static void stale_and_damaged_files_are_noticed(void) {
   json_decref(root);
   for (size_t cut = 0; cut + 1 < n; cut++) { /* without its line end it is as good */
     put(text, cut);
-    CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &back), ATVI_EDATA);
+    CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
   }
   for (size_t at = 0; at + 1 < n;
        at++) { /* a digit may still make a number: any answer but a crash, and never a wrong shape */
     char keep = text[at];
     text[at] = '\0';
     put(text, n);
-    CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &back), ATVI_EDATA);
+    CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
     text[at] = '7';
     put(text, n);
-    if (atvi_emulator_load(ctx, path, &w.runs, &o, &back) == ATVI_OK) atvi_emulator_free(back);
+    if (atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back) == ATVI_OK) atvi_emulator_free(back);
     text[at] = '-';
     put(text, n);
-    if (atvi_emulator_load(ctx, path, &w.runs, &o, &back) == ATVI_OK) atvi_emulator_free(back);
+    if (atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back) == ATVI_OK) atvi_emulator_free(back);
     text[at] = keep;
   }
   remove(path);
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &back), ATVI_EIO);
+  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EIO);
   CHECK_STATUS(atvi_emulator_save(ctx, em, "/nowhere/at/all"), ATVI_EIO);
   CHECK_OK(atvi_emulator_save(ctx, em, path));
   for (int k = 1;; k++) {
     long live = test_live;
     test_fail_at = test_allocs + k;
-    atvi_status s = atvi_emulator_load(ctx, path, &w.runs, &o, &back);
+    atvi_status s = atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back);
     if (s == ATVI_OK) break;
     CHECK_INT(s, ATVI_ENOMEM);
     CHECK(back == NULL && test_live == live && k < 30);

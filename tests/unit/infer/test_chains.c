@@ -168,7 +168,7 @@ static void lost_chains_are_moved_and_reported(void) {
   CHECK_INT(t.copied_to, 5);
   CHECK(t.copied_from != 5);
   CHECK_INT(d->n_message, 1);
-  CHECK(strstr(d->message[0],
+  CHECK(strstr(d->message[0].text,
                "1 chain was caught in a region of negligible probability, its log posterior 32 lower"));
   done_with(d);
 }
@@ -190,8 +190,7 @@ static void limits_and_stops_are_heeded(void) {
   atvi_draws *d;
   toy_set(&y, 1, -1, 1);
   t.c = (atvi_chains){.ctx = test_ctx(), .ops = &OPS, .self = &t};
-  atvi_ctx_set_progress(t.c.ctx, falls_never, NULL);
-  atvi_tell_all(t.c.ctx, true);
+  atvi_ctx_set_recorder(t.c.ctx, falls_never, NULL);
   atvi_ctx_set_stop(t.c.ctx, in_warm_up, &t);
   CHECK_OK(atvi_evaluator_new(t.c.ctx, &y.target, &ev));
   t.c.ev = ev;

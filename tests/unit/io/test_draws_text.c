@@ -135,7 +135,7 @@ static void stan_has_no_name_twice(void) {
   CHECK_OK(atvi_draws_new(ctx, 2, 1, 10, 10, col, false, &d));
   for (atvi_idx i = 0; i < 20; i++) d->x[i] = 0.31 + 1.7 * (double)i;
   CHECK_OK(atvi_draws_stan_write(d, 0, path));
-  CHECK_OK(atvi_csv_read(pool, path, &csv)); /* refuses a name that is there twice */
+  CHECK_OK(atvi_csv_read(pool, path, &csv)); /* refuses a name that is listed twice */
   CHECK_INT(csv->n_col, 12);
   for (atvi_idx j = 0; j < 10; j++) {
     CHECK_STR(csv->name[2 + j], want[j]);

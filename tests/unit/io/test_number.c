@@ -201,7 +201,28 @@ static void times_of_day_are_read_and_strict(void) {
   CHECK(days == 7);
 }
 
-TESTS({"times", times_of_day_are_read_and_strict}, {"commas", decimal_commas_are_known},
+static void durations_are_short(void) {
+  static const struct {
+    double s;
+    bool fine;
+    const char *want;
+  } is[] = {{0.012345, true, "0.0123 s"}, {12.4, false, "12 s"},       {59.4, true, "59.4 s"},
+            {59.6, false, "1:00 min"},    {185, true, "3:05 min"},     {3599.7, false, "1:00 h"},
+            {9001, false, "2:30 h"},      {360000, false, "100:00 h"}, {0, false, "0 s"}};
+  for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+    char buf[ATVI_DURATION_BYTES];
+    atvi_format_duration(buf, is[i].s, is[i].fine);
+    CHECK_STR(buf, is[i].want);
+  }
+}
+
+static void calendars_go_both_ways(void) {
+  const atvi_calendar week = {14597, 7};
+  CHECK(atvi_calendar_day(week, 3) == 14618 && atvi_calendar_time(week, 14618) == 3);
+}
+
+TESTS({"durations", durations_are_short}, {"calendar", calendars_go_both_ways},
+      {"times", times_of_day_are_read_and_strict}, {"commas", decimal_commas_are_known},
       {"takes_numbers", takes_numbers}, {"refuses_the_rest", refuses_the_rest},
       {"round_trips", round_trips_random_doubles}, {"ties", rounds_ties_by_the_last_digit},
       {"long_text", long_text_is_quick}, {"locale", ignores_the_locale}, {"dates", dates_go_both_ways},

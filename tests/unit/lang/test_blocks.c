@@ -57,7 +57,7 @@ static void braces(void) {
   wrong_hint(P "simulater \"x\"\n", 3, 1, "does not begin a statement", "did you mean 'simulator'?");
   wrong(P "folder there\n", 3, 8, "expected text in quotes");
   wrong(P "folder \"\"\n", 3, 8, "empty");
-  wrong(P "folder \"a\"\nfolder \"b\"\n", 4, 8, "'folder' stands twice: line 3");
+  wrong(P "folder \"a\"\nfolder \"b\"\n", 4, 8, "'folder' is given twice: line 3");
   wrong(P "emulator q { } nugget 1\n", 3, 16, "unexpected 'nugget'");
 }
 
@@ -72,13 +72,13 @@ static void settings(void) {
 }
 
 static void settings_stand_once(void) {
-  wrong(P "emulator q {\nnugget 1\nnugget 2\n}\n", 5, 1, "'nugget' stands twice: line 4");
-  wrong(P "simulator {\nworker\nworker\n}\n", 5, 1, "'worker' stands twice");
-  wrong(P "simulator {\ncommand \"x {k}\"\ncommand \"y\"\n}\n", 5, 1, "'command' stands twice");
+  wrong(P "emulator q {\nnugget 1\nnugget 2\n}\n", 5, 1, "'nugget' is given twice: line 4");
+  wrong(P "simulator {\nworker\nworker\n}\n", 5, 1, "'worker' is given twice");
+  wrong(P "simulator {\ncommand \"x {k}\"\ncommand \"y\"\n}\n", 5, 1, "'command' is given twice");
   wrong(P "simulator {\ncommand \"x\"\nsend json\nsend json\noutput q from stdout json\n}\n", 6, 1,
-        "'send json' stands twice");
+        "'send json' is given twice");
   wrong(P "simulator {\ncommand \"x {k}\"\noutput q from stdout json\noutput q from stdout json\n}\n", 6, 8,
-        "the output 'q' stands twice: line 5");
+        "the output 'q' is given twice: line 5");
   wrong(P "simulator {\ncommand \"x {k}\"\noutput q from stdout json\n}\nsimulator { }\n", 7, 1,
         "a model has one simulator: line 3");
   wrong(P

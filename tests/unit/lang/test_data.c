@@ -308,8 +308,8 @@ static void files_can_be_replaced_or_missing(void) {
   char other[128];
   const char *text = SIR "data h \"a.csv\" time day\nobserve y ~ poisson(S)\n";
   snprintf(other, sizeof other, "%s/b.csv", f.path);
-  atvi_lang_replace r = {"h", other};
-  atvi_lang_opts opts = {.n_replace = 1, .replace = &r};
+  atvi_data_file r = {"h", other};
+  atvi_lang_opts opts = {.n_data = 1, .data = &r};
   CHECK_OK(load(ctx, &f, text, NULL, "day,y\n5,17\n", &opts, &lang));
   CHECK_STR(lang->data[0].path, other);
   CHECK_REL(lang->data[0].value[1], 17, 0);
@@ -320,7 +320,7 @@ static void files_can_be_replaced_or_missing(void) {
   r.name = "g";
   CHECK_STATUS(load(ctx, &f, text, NULL, NULL, &opts, &lang), ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "no data set 'g'") != NULL);
-  r = (atvi_lang_replace){NULL, "/nonexistent.csv"};
+  r = (atvi_data_file){NULL, "/nonexistent.csv"};
   opts.data_optional = true; /* holds for the model's own file only */
   CHECK_STATUS(load(ctx, &f, text, NULL, NULL, &opts, &lang), ATVI_EMODEL);
   r.path = other;

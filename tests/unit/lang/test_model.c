@@ -159,7 +159,7 @@ static void rotavirus_has_the_right_equations(void) {
   CHECK_INT(lang->n_state, 29);
   CHECK_INT(lang->n_observe, 6);
   CHECK_STR(lang->observe[5].name, "cases.6");
-  CHECK(lang->start == 0 && lang->has_calendar && lang->calendar_unit == 7);
+  CHECK(lang->start == 0 && lang->calendar.unit == 7);
   const double p[10] = {.43,        7.35,       .027,       .9,         1.30537122,
                         3.11852393, 0.03206678, 3.24118948, 0.31400672, 0.09410381};
   double y[5][6], flat[29], d[5][6], eta[6], burden = 0, table[2] = {0.25, 0};

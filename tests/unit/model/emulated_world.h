@@ -74,12 +74,12 @@ static TEST_UNUSED void write_world(void) {
   test_file("data.csv", text);
 }
 
-static TEST_UNUSED atvi_model *load_with(atvi_ctx *ctx, const char *text, atvi_model_opts opts) {
+static TEST_UNUSED atvi_model *load_with(atvi_ctx *ctx, const char *text, atvi_model_load_opts opts) {
   atvi_model *m;
   const char *path = test_file("world.atvi", text);
   opts.interpret = true;
   if (!opts.runs) opts.runs = test_dir;
-  atvi_status status = atvi_model_load(ctx, path, &opts, &m);
+  atvi_status status = atvi_model_load_with(ctx, path, &opts, &m);
   CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   return m;
 }

@@ -9,7 +9,7 @@ static const bool USED[ROWS] = {true, true, true, true, false, true, true, true}
 static void likelihood_equals_dense(void) {
   atvi_ctx *ctx = test_ctx();
   write_world();
-  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   double mean[ROWS];
   atvi_markov_dense d = {0};
@@ -52,7 +52,7 @@ static void a_point_does_not_depend_on_its_batch(void) {
   atvi_evaluator *ev;
   write_world();
   atvi_ctx_set_threads(ctx, 2);
-  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   CHECK_OK(atvi_evaluator_new(ctx, t, &ev));
   fill_points(B, theta);
@@ -113,7 +113,7 @@ static void predictions_are_conditional_means(void) {
   write_world();
   const bool none[ROWS] = {false};
   for (int how = 0; how < 4; how++) {
-    const atvi_model_opts opts[4] = {{0}, {.holdout = "t > 5"}, {.apart = "t > 5"}, {.forward = true}};
+    const atvi_model_load_opts opts[4] = {{0}, {.holdout = "t > 5"}, {.apart = "t > 5"}, {.forward = true}};
     const bool *used = how == 0 ? USED : how == 3 ? none : some;
     atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, opts[how]);
     double mean[ROWS];
@@ -169,7 +169,7 @@ static void drawn_parts_belong_to_the_draws(void) {
   atvi_ctx *ctx = test_ctx();
   void *work;
   write_world();
-  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   for (int i = 0; i < D * B; i++) theta[i] = THETA[i / B];
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
@@ -201,7 +201,7 @@ static void drawn_parts_belong_to_the_draws(void) {
 static void draws_are_of_the_right_law(void) {
   atvi_ctx *ctx = test_ctx();
   write_world();
-  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   for (how_drawn how = FREELY; how <= FROM_OTHERS; how++) right_draws(ctx, atvi_model_target(m), how);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
@@ -217,8 +217,9 @@ static void times_may_be_rounded(void) {
     snprintf(text, sizeof text, "t,y\n%.9f,2.385\n1,4.19\n", k == 0 ? 0.5 : k == 1 ? 0.5000004 : 0.501);
     write_world();
     test_file("data.csv", text);
-    atvi_status status = atvi_model_load(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
-                                         &(atvi_model_opts){.interpret = true, .runs = test_dir}, &m);
+    atvi_status status =
+        atvi_model_load_with(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
+                             &(atvi_model_load_opts){.interpret = true, .runs = test_dir}, &m);
     if (k == 2) {
       CHECK_INT(status, ATVI_EDATA);
       CHECK(strstr(atvi_errmsg(ctx), "no output at time 0.501"));
@@ -238,8 +239,8 @@ static atvi_idx output_of(atvi_ctx *ctx, const char *time) {
   atvi_model *m;
   snprintf(text, sizeof text, "t,y\n%s,2.385\n", time);
   test_file("data.csv", text);
-  atvi_status status = atvi_model_load(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
-                                       &(atvi_model_opts){.interpret = true, .runs = test_dir}, &m);
+  atvi_status status = atvi_model_load_with(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
+                                            &(atvi_model_load_opts){.interpret = true, .runs = test_dir}, &m);
   if (status == ATVI_EDATA) {
     CHECK(strstr(atvi_errmsg(ctx), "has no output at time"));
     return -1;
@@ -288,8 +289,8 @@ static void further_times_are_predicted(void) {
   atvi_ctx *ctx = test_ctx();
   write_world();
   atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED,
-                            (atvi_model_opts){.n_time = 3, .time = further, .extend = true});
-  atvi_model *plain = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+                            (atvi_model_load_opts){.n_time = 3, .time = further, .extend = true});
+  atvi_model *plain = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m), *p = atvi_model_target(plain);
   double out[3 * (ROWS + 2)], base[3 * ROWS];
   void *work;
@@ -307,9 +308,9 @@ static void further_times_are_predicted(void) {
   atvi_model_free(plain);
   atvi_model_free(m);
   atvi_model *none;
-  CHECK_STATUS(atvi_model_load(ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
-                               &(atvi_model_opts){.runs = test_dir, .n_time = 1, .time = (double[]){2.2}},
-                               &none),
+  CHECK_STATUS(atvi_model_load_with(
+                   ctx, test_file("world.atvi", PARAMETERS EMULATOR OBSERVED),
+                   &(atvi_model_load_opts){.runs = test_dir, .n_time = 1, .time = (double[]){2.2}}, &none),
                ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "no output at time 2.2; it has 9, from 0.5 to 7"));
   atvi_ctx_free(ctx);
@@ -334,7 +335,7 @@ static void parameters_may_be_fixed(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_target *fixed;
   write_world();
-  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   CHECK_OK(atvi_fixed_new(ctx, t, 2, (const atvi_idx[]){1, 5}, (const double[]){THETA[1], THETA[5]}, &fixed));
   const double free_theta[4] = {THETA[0], THETA[2], THETA[3], THETA[4]};
@@ -372,7 +373,7 @@ static void other_statements_go_with_it(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_markov_dense d = {0}, d2 = {0};
   test_file("two.csv", "t,y,z\n1,0.71,0.3\n2,-0.4,-0.2\n3.5,0.93,1.1\n4,1.2,0.385\n");
-  atvi_model *m = load_with(ctx, TEXT, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, TEXT, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   double out[64], point[8];
   CHECK_OK(atvi_markov_ref(ctx, 4, time, NULL, 3, first, par, y, &d));

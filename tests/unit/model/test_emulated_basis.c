@@ -44,8 +44,8 @@ static double dense(atvi_ctx *ctx, const atvi_model *m, const double *theta) {
 static void dropped_is_a_variance(void) {
   atvi_ctx *ctx = test_ctx();
   write_world();
-  atvi_model *m = load_with(ctx, PARAMETERS BASIS WITH(", sill"), (atvi_model_opts){0});
-  atvi_model *plain = load_with(ctx, PARAMETERS BASIS WITH(""), (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS BASIS WITH(", sill"), (atvi_model_load_opts){0});
+  atvi_model *plain = load_with(ctx, PARAMETERS BASIS WITH(""), (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   double found = atvi_emulator_info(m->emulated->emulator[0].em)->sill;
   const double sill[4] = {1e-4, THETA[5], found, 100 * found};
@@ -68,7 +68,7 @@ static void dropped_is_a_variance(void) {
 static void a_sill_below_0_is_none(void) {
   atvi_ctx *ctx = test_ctx();
   write_world();
-  atvi_model *m = load_with(ctx, PARAMETERS BASIS WITH(", sill - 4.11"), (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS BASIS WITH(", sill - 4.11"), (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   CHECK_INT(test_eval(ctx, t, THETA).outcome, ATVI_RUN_NONFINITE);
   double theta[D];

@@ -152,8 +152,9 @@ static void likelihood_and_gradient_are_the_dense_ones(void) {
     atvi_ctx_free(ctx);
     return;
   }
-  CHECK_OK(atvi_model_load(ctx, TEST_SOURCE_DIR "/examples/hydrology/hydrology.atvi",
-                           &(atvi_model_opts){.interpret = true, .folder = folder(), .runs = test_dir}, &m));
+  CHECK_OK(atvi_model_load_with(
+      ctx, TEST_SOURCE_DIR "/examples/hydrology/hydrology.atvi",
+      &(atvi_model_load_opts){.interpret = true, .folder = folder(), .runs = test_dir}, &m));
   const atvi_target *t = atvi_model_target(m);
   CHECK_INT(t->d, P);
   CHECK_STR(t->param[RANGE].name, "range");

@@ -21,7 +21,7 @@ static void a_mean_is_added_again(void) {
       PARAMETERS "emulator flow {\n inputs a, b\n designs \"designs.csv\" columns 2..3\n outputs "
                  "\"less.csv\" columns 2..10\n mean \"mean.csv\" column 2\n times \"times.csv\" column 2\n"
                  " kernel matern32\n lengths 1.7, 0.61\n nugget 0.013\n time 5.3\n}\n" OBSERVED,
-      (atvi_model_opts){0});
+      (atvi_model_load_opts){0});
   double em[ROWS];
   atvi_markov_dense d = {0};
   const bool used[ROWS] = {true, true, true, true, false, true, true, true};
@@ -33,8 +33,8 @@ static void a_mean_is_added_again(void) {
 
 static void refuse(atvi_ctx *ctx, const char *text, atvi_status want, const char *message) {
   atvi_model *m;
-  atvi_status status = atvi_model_load(ctx, test_file("world.atvi", text),
-                                       &(atvi_model_opts){.interpret = true, .runs = test_dir}, &m);
+  atvi_status status = atvi_model_load_with(ctx, test_file("world.atvi", text),
+                                            &(atvi_model_load_opts){.interpret = true, .runs = test_dir}, &m);
   CHECK_MSG(status == want, "status %d, want %d: %s", (int)status, (int)want, atvi_errmsg(ctx));
   CHECK_MSG(strstr(atvi_errmsg(ctx), message) != NULL, "message is: %s\nwant: %s", atvi_errmsg(ctx), message);
   CHECK(m == NULL);
@@ -139,16 +139,18 @@ static void runs_of_a_simulator_are_found(void) {
   write_world();
   refuse(ctx, PARAMETERS SIMULATOR OBSERVED, ATVI_EIO, "runs.jsonl");
   record(false);
-  atvi_model *m = load_with(ctx, PARAMETERS SIMULATOR OBSERVED, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS SIMULATOR OBSERVED, (atvi_model_load_opts){0});
   CHECK_REL(test_eval(ctx, atvi_model_target(m), THETA).ll, dense_world(ctx, THETA, used, em, &d), 1e-10);
   CHECK_INT(h.warnings, 0); /* failed runs are for those to tell who judge the emulator */
-  CHECK_INT(m->emulated->emulator[0].n_run, 14);
+  CHECK_INT(m->emulated->emulator[0].dossier.r.runs.n, 14);
   CHECK_INT(m->emulated->lines, 16);
   atvi_pool *pool;
   atvi_emulated_runs r;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_emulated_runs_read(pool, m->lang, 0, test_dir, 0, &r));
-  CHECK(r.n_failed == 1 && strstr(r.failure, "ended with status 1") && r.n_other == 0 && r.lines == 16);
+  CHECK_OK(atvi_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
+  const atvi_sim_runs *rec = &r.record;
+  CHECK(rec->n_failed == 1 && strstr(rec->failure, "ended with status 1") && rec->n_other == 0 &&
+        rec->lines == 16);
   for (int j = 0; j < 2; j++) CHECK(r.least[j] < r.most[j]);
   atvi_pool_free(pool);
   atvi_model_free(m);
@@ -200,8 +202,8 @@ static void logarithms_have_gradients(void) {
   for (int held = 0; held < 2; held++) {
     atvi_emulated_runs r;
     snprintf(text, sizeof text, "%s nugget 0.01\n%s%s", TEXT[0], held ? "lengths 1.7, 0.61\n" : "", TEXT[1]);
-    atvi_model *m = load_with(ctx, text, (atvi_model_opts){0});
-    CHECK_OK(atvi_emulated_runs_read(pool, m->lang, 0, test_dir, 0, &r));
+    atvi_model *m = load_with(ctx, text, (atvi_model_load_opts){0});
+    CHECK_OK(atvi_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
     CHECK(isnan(r.axis[0].base) && (held ? isnan(r.axis[1].base) : r.axis[1].base == 0));
     CHECK(r.lower[1] == r.least[1] && r.lower[0] == 2 && r.width[0] == 3);
     for (int i = 0; i < RUNS; i++)
@@ -228,7 +230,7 @@ static void an_output_may_be_one_number(void) {
   write_world();
   record(true);
   test_file("peaks.csv", "peak\n1.2\n1.71\n1.4\n");
-  atvi_model *m = load_with(ctx, TEXT, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, TEXT, (atvi_model_load_opts){0});
   dense_emulator(theta, em, &share); /* row 0 is time 0.5, the first */
   double c = theta[3] * share, w = theta[2];
   for (int i = 0; i < 3; i++) S += y[i] - em[0], SS += (y[i] - em[0]) * (y[i] - em[0]);
@@ -263,14 +265,14 @@ static void one_time_is_a_time(void) {
   sprintf(to, "%s", text);
   test_file("runs.jsonl", timed);
   test_file("peaks.csv", "t,peak\n24,1.2\n24,1.71\n");
-  atvi_model *m = load_with(ctx, TEXT, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, TEXT, (atvi_model_load_opts){0});
   double with = test_eval(ctx, atvi_model_target(m), theta).ll;
   CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
   atvi_model_free(m);
   test_file("peaks.csv", "t,peak\n24,1.2\n25,1.71\n");
   refuse(ctx, TEXT, ATVI_EDATA, "peaks.csv:3:1: error: the emulator 'flow' has no output at time 25");
   record(true); /* without a time: for any data, and the same number */
-  m = load_with(ctx, TEXT, (atvi_model_opts){0});
+  m = load_with(ctx, TEXT, (atvi_model_load_opts){0});
   CHECK_REL(test_eval(ctx, atvi_model_target(m), theta).ll, with, 1e-12);
   atvi_model_free(m);
   atvi_pool_free(pool);
@@ -293,7 +295,7 @@ static void a_kept_emulator_is_used_again(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_ctx_set_log(ctx, hear, &h);
   write_world();
-  atvi_model *m = load_with(ctx, PARAMETERS FREE, (atvi_model_opts){0});
+  atvi_model *m = load_with(ctx, PARAMETERS FREE, (atvi_model_load_opts){0});
   v[0] = test_eval(ctx, atvi_model_target(m), THETA);
   CHECK(isfinite(v[0].ll) && v[0].gl[5] == 0); /* its own sill */
   CHECK(test_gradient(ctx, atvi_model_target(m), THETA, 1e-6) < 1e-6);
@@ -302,14 +304,14 @@ static void a_kept_emulator_is_used_again(void) {
   CHECK(path && strstr(path, "/emulator-flow.json"));
   CHECK_OK(atvi_emulator_save(ctx, m->emulated->emulator[0].em, path));
   atvi_model_free(m);
-  m = load_with(ctx, PARAMETERS FREE, (atvi_model_opts){0});
+  m = load_with(ctx, PARAMETERS FREE, (atvi_model_load_opts){0});
   v[1] = test_eval(ctx, atvi_model_target(m), THETA);
   atvi_model_free(m);
   CHECK_REL(v[1].ll, v[0].ll, 1e-12);
   CHECK_INT(h.warnings, 0);
   OUTPUT[3][2] += 0.5; /* other runs: the kept one is stale */
   write_matrix("outputs.csv", OUTPUT[0], RUNS, TIMES);
-  m = load_with(ctx, PARAMETERS FREE, (atvi_model_opts){0});
+  m = load_with(ctx, PARAMETERS FREE, (atvi_model_load_opts){0});
   v[2] = test_eval(ctx, atvi_model_target(m), THETA);
   atvi_model_free(m);
   CHECK(h.warnings == 0 && strstr(h.note, "'flow' is fitted anew") && fabs(v[2].ll - v[0].ll) > 1e-6);
@@ -318,14 +320,14 @@ static void a_kept_emulator_is_used_again(void) {
   size_t n_kept;
   CHECK_OK(atvi_file_read(pool, path, &kept, &n_kept));
   CHECK_OK(atvi_file_save(ctx, path, "{", 1));
-  m = load_with(ctx, PARAMETERS FREE, (atvi_model_opts){0});
+  m = load_with(ctx, PARAMETERS FREE, (atvi_model_load_opts){0});
   atvi_model_free(m);
   CHECK(h.warnings == 1 && strstr(h.last, "fitted anew") && strstr(h.last, "damaged"));
   CHECK_OK(atvi_file_save(ctx, path, kept, n_kept));
   /* that of a fit must be of these runs */
-  const atvi_model_opts of_fit = {.interpret = true, .runs = test_dir, .emulators = test_dir};
+  const atvi_model_load_opts of_fit = {.interpret = true, .runs = test_dir, .emulators = test_dir};
   const char *model = test_file("world.atvi", PARAMETERS FREE);
-  CHECK_STATUS(atvi_model_load(ctx, model, &of_fit, &m), ATVI_EDATA);
+  CHECK_STATUS(atvi_model_load_with(ctx, model, &of_fit, &m), ATVI_EDATA);
   CHECK(strstr(atvi_errmsg(ctx), "'flow' are not what they were at the time of the fit"));
   OUTPUT[3][2] -= 0.5;
   write_matrix("outputs.csv", OUTPUT[0], RUNS, TIMES);
@@ -347,7 +349,8 @@ static void memory_may_fail(void) {
   atvi_status status = ATVI_ENOMEM;
   for (long k = 1; status == ATVI_ENOMEM; k++) {
     test_fail_at = test_allocs + k;
-    status = atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = true, .runs = test_dir}, &m);
+    status =
+        atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.interpret = true, .runs = test_dir}, &m);
     if (status == ATVI_ENOMEM)
       CHECK(m == NULL && test_live == live);
     else

@@ -99,8 +99,8 @@ static void held_out_is_missing(void) {
     test_file("line.csv", DATA);
     const char *path = test_file("line.atvi", LINE);
     atvi_model *m;
-    CHECK_OK(atvi_model_load(
-        ctx, path, &(atvi_model_opts){.interpret = interpret, .holdout = "row >= 4 and row <= 5"}, &m));
+    CHECK_OK(atvi_model_load_with(
+        ctx, path, &(atvi_model_load_opts){.interpret = interpret, .holdout = "row >= 4 and row <= 5"}, &m));
     CHECK(m->holdout.n_held == 2 && m->holdout.n_left == 3);
     CHECK(m->lang->observe[0].n_missing == 3 && m->lang->observe[0].n_censored == 0);
     test_value a = test_eval(ctx, atvi_model_target(m), theta);
@@ -143,9 +143,9 @@ static void wrong_rules_are_shown(void) {
   const char *path = test_file("line.atvi", LINE);
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
     atvi_model *m;
-    CHECK_STATUS(
-        atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = true, .holdout = want[i].rule}, &m),
-        ATVI_EINVAL);
+    CHECK_STATUS(atvi_model_load_with(
+                     ctx, path, &(atvi_model_load_opts){.interpret = true, .holdout = want[i].rule}, &m),
+                 ATVI_EINVAL);
     CHECK(m == NULL);
     CHECK_MSG(strstr(atvi_errmsg(ctx), want[i].word) != NULL, "%s: %s", want[i].rule, atvi_errmsg(ctx));
   }
@@ -174,8 +174,8 @@ static void added_times_count_from_the_last(void) {
   test_file("rise.csv", RISE_DATA);
   const char *path = test_file("rise.atvi", RISE);
   atvi_model *m, *plain = test_load(ctx, path, true);
-  CHECK_OK(atvi_model_load(
-      ctx, path, &(atvi_model_opts){.interpret = true, .n_time = 4, .time = time, .extend = true}, &m));
+  CHECK_OK(atvi_model_load_with(
+      ctx, path, &(atvi_model_load_opts){.interpret = true, .n_time = 4, .time = time, .extend = true}, &m));
   const atvi_target *t = atvi_model_target(m);
   CHECK_INT(t->n_obs, 7); /* 3 is a time of the data already */
   CHECK_OK(t->ops->work_new(t->self, ctx, &work));
@@ -199,7 +199,8 @@ static void added_times_count_from_the_last(void) {
   atvi_model_free(plain);
   atvi_model_free(m);
   CHECK_STATUS(
-      atvi_model_load(ctx, path, &(atvi_model_opts){.n_time = 1, .time = (double[]){-1}, .extend = true}, &m),
+      atvi_model_load_with(ctx, path,
+                           &(atvi_model_load_opts){.n_time = 1, .time = (double[]){-1}, .extend = true}, &m),
       ATVI_EINVAL);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -216,7 +217,8 @@ static void the_first_row_counts_since(void) {
   for (int i = 0; i < 5; i++) {
     atvi_model *m;
     void *work;
-    CHECK_OK(atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = true, .since = &is[i].since}, &m));
+    CHECK_OK(atvi_model_load_with(ctx, path,
+                                  &(atvi_model_load_opts){.interpret = true, .since = &is[i].since}, &m));
     const atvi_target *t = atvi_model_target(m);
     CHECK_OK(t->ops->work_new(t->self, ctx, &work));
     t->ops->predict(t->self, work, 1, theta, out);
@@ -241,11 +243,11 @@ static void a_model_may_be_given_as_text(void) {
   atvi_model *m;
   test_file("line.csv", DATA);
   const char *path = test_file("line.atvi", "this is no model");
-  CHECK_OK(atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = true, .text = LINE}, &m));
+  CHECK_OK(atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.interpret = true, .text = LINE}, &m));
   CHECK_INT(atvi_model_target(m)->n_obs, 6); /* line.csv was found next to the file */
   CHECK_STR(atvi_model_target(m)->name, "line");
   atvi_model_free(m);
-  CHECK_STATUS(atvi_model_load(ctx, path, &(atvi_model_opts){.text = "param"}, &m), ATVI_EMODEL);
+  CHECK_STATUS(atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.text = "param"}, &m), ATVI_EMODEL);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -293,9 +295,10 @@ static void every_allocation_may_fail(void) {
     atvi_model *m;
     test_allocs = 0;
     test_fail_at = fail;
-    atvi_status status = atvi_model_load(
+    atvi_status status = atvi_model_load_with(
         ctx, path,
-        &(atvi_model_opts){.interpret = true, .n_time = 2, .time = time, .extend = true, .holdout = "t > 3"},
+        &(atvi_model_load_opts){
+            .interpret = true, .n_time = 2, .time = time, .extend = true, .holdout = "t > 3"},
         &m);
     test_fail_at = 0;
     if (status == ATVI_OK) {

@@ -340,6 +340,42 @@ static void fixed_parameters_leave_the_rest(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* The public options; callers with a shorter struct keep defaults, and one that was not begun with the defaults is refused. */
+static void options_of_the_library(void) {
+  static const double theta[] = {0.731, 1.19, 0.385};
+  atvi_ctx *ctx = test_ctx();
+  test_file("line.csv", "x,y\n0.3,1.21\n1.7,2.05\n2.2,NA\n3.9,5.5\n");
+  const char *path = test_file("line.atvi", LINE);
+  char other[200];
+  snprintf(other, sizeof other, "%s", test_file("other.csv", "x,y\n0.3,1.21\n1.7,2.05\n"));
+  const atvi_data_file data = {NULL, other};
+  atvi_model *m;
+  atvi_model_opts o = atvi_model_defaults();
+  o.interpret = true;
+  o.holdout = "row > 2";
+  CHECK_OK(atvi_model_load(ctx, path, &o, &m));
+  double held = test_eval(ctx, atvi_model_target(m), theta).ll;
+  atvi_model_free(m);
+  o.holdout = NULL;
+  o.n_data = 1;
+  o.data = &data;
+  CHECK_OK(atvi_model_load(ctx, path, &o, &m));
+  CHECK_REL(test_eval(ctx, atvi_model_target(m), theta).ll, held, 1e-14);
+  atvi_model_free(m);
+  o.holdout = "row > 1"; /* beyond what this caller has */
+  o.size = offsetof(atvi_model_opts, holdout);
+  CHECK_OK(atvi_model_load(ctx, path, &o, &m));
+  CHECK_REL(test_eval(ctx, atvi_model_target(m), theta).ll, held, 1e-14);
+  atvi_model_free(m);
+  for (int k = 0; k < 2; k++) {
+    o.size = k ? sizeof o + 8 : 0;
+    CHECK_STATUS(atvi_model_load(ctx, path, &o, &m), ATVI_EINVAL);
+    CHECK(m == NULL && strstr(atvi_errmsg(ctx), "atvi_model_defaults()"));
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void other_times_need_no_data(void) {
   atvi_ctx *ctx = test_ctx();
   const char *path = test_file(
@@ -347,8 +383,8 @@ static void other_times_need_no_data(void) {
                      "data \"not-there.csv\" time day\nobserve y ~ poisson(x)\nsolver rk45 tol 1e-8\n");
   atvi_model *m;
   CHECK_STATUS(atvi_model_load(ctx, path, NULL, &m), ATVI_EMODEL);
-  atvi_model_opts opts = {.interpret = true, .n_time = 3, .time = (double[]){0, 1, 2.5}};
-  CHECK_OK(atvi_model_load(ctx, path, &opts, &m));
+  atvi_model_load_opts opts = {.interpret = true, .n_time = 3, .time = (double[]){0, 1, 2.5}};
+  CHECK_OK(atvi_model_load_with(ctx, path, &opts, &m));
   const atvi_target *t = atvi_model_target(m);
   double out[6], k = 0.7;
   void *work;
@@ -358,7 +394,7 @@ static void other_times_need_no_data(void) {
   t->ops->work_free(work);
   atvi_model_free(m);
   opts.time = (double[]){-1, 0, 2};
-  CHECK_STATUS(atvi_model_load(ctx, path, &opts, &m), ATVI_EINVAL);
+  CHECK_STATUS(atvi_model_load_with(ctx, path, &opts, &m), ATVI_EINVAL);
   CHECK(m == NULL);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -510,7 +546,7 @@ static void memory_may_run_out_anywhere(void) {
   for (long k = 1;; k++) {
     atvi_model *m;
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_model_load(ctx, path, &(atvi_model_opts){.interpret = true}, &m);
+    atvi_status status = atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.interpret = true}, &m);
     test_fail_at = 0;
     if (status == ATVI_OK) {
       CHECK(k > 5);
@@ -532,9 +568,9 @@ TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_r
       {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
       {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
       {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
-      {"fixed", fixed_parameters_leave_the_rest}, {"times", other_times_need_no_data},
-      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
-      {"masked", missing_values_leave_no_trace_in_the_gradient},
+      {"fixed", fixed_parameters_leave_the_rest}, {"options", options_of_the_library},
+      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved},
+      {"large", many_states_have_right_gradients}, {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
       {"memory", memory_may_run_out_anywhere})

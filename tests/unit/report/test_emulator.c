@@ -2,58 +2,53 @@
 #include "io/file.h"
 #include "page_check.h"
 #include "report/report.h"
+#include <math.h>
 #include <unistd.h>
 
 static const char EVIL[] = "a<script>alert(1)</script>&\"b'";
 
 /* Two inputs, three outputs, four runs of which the third is far off. */
-static const double OBSERVED[4] = {1, 2, 3, 4}, PREDICTED[4] = {1.05, 2.02, 4.2, 3.9},
-                    SD[4] = {0.1, 0.1, 0.1, 0.1}, LOW[2] = {0.03, -6.7}, HIGH[2] = {0.08, -6.1},
-                    LENGTH[2] = {0.734, 8000}, FIRST[2] = {0.61, 0.002}, TOTAL[2] = {0.87, 0.003},
-                    TIME[3] = {1, 2, 5}, Q2[3] = {0.91, 0.97, 0.99},
-                    TOTAL_TIME[6] = {0.5, 0.1, 0.7, 0.2, 0.99, 0}, AT[2] = {0.0456, -6.3};
-static const char *const INPUT[2] = {EVIL, "logk"}, *const REMARK[2] = {"", "does not matter"},
+enum { N = 4, D = 2, M = 3 };
+static const double X[N][D] = {{0.1, 0.9}, {0.4, 0.5}, {0.312, 0.66666666666666663}, {0.8, 0.1}},
+                    Y[N][M] = {{1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {4, 5, 6}}, TIME[M] = {1, 2, 5},
+                    LENGTH[D] = {0.734, 8000}, FIRST[D] = {0.61, 0.002}, TOTAL[D] = {0.87, 0.003},
+                    TOTAL_TIME[M][D] = {{0.5, 0.1}, {0.7, 0.2}, {0.99, 0}}, AT[D] = {0.0456, -6.3};
+static double PREDICTED[N][M] = {{1.05, 2.02, 3}, {2.02, 3.1, 4}, {4.2, 4, 5}, {3.9, 5, 6.1}},
+              SD[N] = {0.1, 0.1, 0.1, 0.1}, ERROR[N] = {0.3, 0.6, 6.93, 0.8}, Q2[M] = {0.91, 0.97, 0.99},
+              LOW[D] = {0.03, -6.7}, WIDTH[D] = {0.05, 0.6};
+static atvi_emulated_axis LINEAR[D] = {{NAN, 0.03, 0.05}, {NAN, -6.7, 0.6}};
+static const int64_t ID[N] = {3, 11, 113, 120};
+static const char *const INPUT[D] = {EVIL, "logk"}, *const REMARK[D] = {"", "does not matter"},
                          *const DOUBT[2] = {"its intervals are too short", "only one start of the search"};
-static const atvi_report_run WORST = {"run 113", AT, "4.1"}, BAD = {"run 7", AT, EVIL};
+static const atvi_sim_left BAD[] = {{7, AT, EVIL}, {8, AT, "b"}, {9, AT, "c"}};
+static atvi_dossier_third THIRD[D][3] = {{{2, 0.71234, true}, {1, 0.95, false}, {1, 0.97, false}},
+                                         {{1, 0.96, false}, {0, NAN, false}, {3, 0.9, false}}};
 
-static const atvi_report_emulator EMULATOR = {.name = "flow",
+static const atvi_dossier DOSSIER = {
+    .name = "flow",
+    .input = INPUT,
+    .r = {.runs = {N, D, M, X[0], Y[0], TIME, NULL},
+          .lower = LOW,
+          .width = WIDTH,
+          .axis = LINEAR,
+          .record = {.n = N, .d = D, .id = ID, .n_failed = 3, .left = BAD, .seconds = 14, .n_timed = 7}},
+    .loo = {0.98765, 0.9512, 0.0547, 0, 2, 6.93, Q2, ERROR, PREDICTED[0], SD},
+    .third = THIRD[0],
+    .poor = "at late times (t > 2) and for low k",
+    .n_held = 4,
+    .held = {.q2 = 0.9712, .coverage = 0.93, .rmse = 0.061},
+    .outside = NAN};
+
+static const atvi_report_emulator EMULATOR = {.of = &DOSSIER,
                                               .how = "Kernel matern52.",
-                                              .n_run = 40,
-                                              .n_output = 3,
-                                              .n_input = 2,
-                                              .n_failed = 3,
                                               .seconds = 1.25,
-                                              .run_seconds = 86,
-                                              .n_timed = 43,
-                                              .q2 = 0.98765,
-                                              .coverage = 0.9512,
-                                              .rmse = 0.0547,
-                                              .n_held = 4,
-                                              .held_q2 = 0.9712,
-                                              .held_coverage = 0.93,
-                                              .held_rmse = 0.061,
-                                              .n_left = 4,
-                                              .left_runs = 4,
-                                              .observed = OBSERVED,
-                                              .predicted = PREDICTED,
-                                              .sd = SD,
-                                              .n_worst = 1,
-                                              .worst = &WORST,
-                                              .n_bad = 1,
-                                              .bad = &BAD,
-                                              .input = INPUT,
-                                              .low = LOW,
-                                              .high = HIGH,
                                               .length = LENGTH,
                                               .first = FIRST,
                                               .total = TOTAL,
+                                              .total_time = TOTAL_TIME[0],
                                               .remark = REMARK,
                                               .sobol_error = 0.001,
-                                              .time = TIME,
-                                              .time_name = "hour",
-                                              .q2_time = Q2,
-                                              .total_time = TOTAL_TIME,
-                                              .outside = NAN};
+                                              .time_name = "hour"};
 
 typedef struct {
   char dir[64];
@@ -95,7 +90,37 @@ static void folder_close(folder *f) {
   CHECK_INT(test_live, 0);
 }
 
+static bool has(const char *html, const char *words) { return strstr(html, words) != NULL; }
 #define HAS(html, words) CHECK_MSG(strstr(html, words) != NULL, "no '%s'", words)
+
+/* What is shown gives the numbers that are reported, where all is shown; of many runs some are. */
+static void left_out_values_are_sorted_and_thinned(void) {
+  static double y[150][M], predicted[150][M], sd[150];
+  folder f;
+  atvi_report_left v;
+  atvi_dossier d = DOSSIER;
+  folder_open(&f);
+  CHECK_OK(atvi_report_left_out(f.pool, &d, &v));
+  CHECK(v.n == N * M && v.n_run == N);
+  double wrong = 0, want = 0;
+  for (int i = 0; i < N * M; i++) {
+    CHECK(i == 0 || v.observed[i] >= v.observed[i - 1]);
+    wrong += pow(v.observed[i] - v.predicted[i], 2);
+    want += pow(Y[i / M][i % M] - PREDICTED[i / M][i % M], 2);
+    CHECK(v.sd[i] == 0.1);
+  }
+  CHECK_REL(wrong, want, 1e-12);
+  for (int i = 0; i < 150; i++)
+    for (int t = 0; t < M; t++) predicted[i][t] = (y[i][t] = ((M * i + t) * 7919) % 1009) + 1;
+  d.r.runs.n = 150;
+  d.r.runs.y = y[0];
+  d.loo.predicted = predicted[0];
+  d.loo.run_sd = sd;
+  CHECK_OK(atvi_report_left_out(f.pool, &d, &v));
+  CHECK(v.n == 300 && v.n_run == 100);
+  for (int i = 0; i < 300; i++) CHECK(v.predicted[i] == v.observed[i] + 1);
+  folder_close(&f);
+}
 
 static void a_good_one(void) {
   static const char *const figures[] = {"loo", "errors", "sobol", "over-time", "q2", NULL};
@@ -119,31 +144,42 @@ static void a_good_one(void) {
   HAS(html, "<td>&gt; 50</td>");                                /* a length that ran away */
   HAS(html, "does not matter");
   HAS(html, "<td>0.03</td>");
-  HAS(html, "They took 86 seconds of the simulator&#39;s time, 2 each");
+  HAS(html, "They took 14 seconds of the simulator&#39;s time, 2 each");
   HAS(html, "estimated in 1.2 seconds");
   HAS(html, "Kernel matern52.");
   HAS(html, "atvi emulate &#39;a&lt;b&#39;");
-  HAS(html, "1 of 4 intervals miss it");
+  HAS(html, "1 of 12 intervals miss it");
+  HAS(html, "It is poor at late times (t &gt; 2) and for low k");
+  HAS(html, "<td>0.712 poor</td><td>0.950</td><td>0.970</td>");
+  HAS(html, "<td>0.960</td><td>no runs</td><td>0.900</td>");
   folder_close(&f);
 }
-
-static bool has(const char *html, const char *words) { return strstr(html, words) != NULL; }
 
 /* Runs that were done again have cost too; inputs on a log scale are told, and all that failed. */
 static void more_to_tell(void) {
   static const char *const figures[] = {"loo", "errors", "sobol", "over-time", "q2", NULL};
-  static const bool LOG[2] = {false, true};
+  static atvi_emulated_axis LOG[D] = {{NAN, 0.03, 0.05}, {0, -6.7, 0.6}};
+  static atvi_sim_left many[21];
   folder f;
   folder_open(&f);
   atvi_report_emulator e = EMULATOR;
+  atvi_dossier d = DOSSIER;
+  e.of = &d;
+  for (int i = 0; i < 21; i++) many[i] = (atvi_sim_left){i + 130, AT, "why"};
+  d.r.record.n_failed = 21;
+  d.r.record.left = many;
+  d.poor = NULL;
   atvi_report_emulate r = {"m", "m.atvi", 1, &e, NULL, NULL};
   CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
   const char *html = take(&f, figures);
   CHECK(!has(html, "on a log scale") && !has(html, ">scale<"));
-  HAS(html, "The first of them:"); /* one of three */
-  e.log = LOG;
-  e.n_timed = 50;
-  e.n_failed = 1;
+  HAS(html, "The first of them:"); /* twenty of them */
+  CHECK(has(html, "run 149") && !has(html, "run 150"));
+  HAS(html, "Nowhere in time or in the inputs is it much worse than elsewhere.");
+  d.r.axis = LOG;
+  d.r.record.n_timed = 50;
+  d.r.record.seconds = 86;
+  d.r.record.n_failed = 1;
   CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
   html = take(&f, figures);
   HAS(html, "<th scope=\"col\">scale</th>");
@@ -191,14 +227,18 @@ static void pages_of_others_are_known(void) {
 
 /* Doubts are in the verdict; two emulators have sections of their own; what is not known is left out. */
 static void two_with_doubts(void) {
-  static const char *const figures[] = {"loo", "errors", "sobol", "over-time", "q2", NULL};
+  static const char *const figures[] = {"loo", "errors", "sobol",    "over-time",
+                                        "q2",  "loo-2",  "errors-2", NULL};
   folder f;
   folder_open(&f);
   atvi_report_emulator e[2] = {EMULATOR, EMULATOR};
-  e[1] = (atvi_report_emulator){
-      .name = EVIL, .n_run = 9, .n_output = 1, .n_input = 2, .q2 = 0.4, .coverage = 0.7};
-  e[1].input = INPUT;
-  e[1].seconds = e[1].run_seconds = e[1].sobol_error = e[1].outside = NAN;
+  atvi_dossier d = DOSSIER;
+  d.name = EVIL;
+  d.r.runs.m = 1;
+  d.r.record = (atvi_sim_runs){0};
+  d.loo.q2 = 0.4, d.loo.coverage = 0.7;
+  d.n_held = 0;
+  e[1] = (atvi_report_emulator){.of = &d, .seconds = NAN, .sobol_error = NAN};
   e[1].n_doubt = 2;
   e[1].doubt = DOUBT;
   atvi_report_emulate r = {"two", "m.atvi", 2, e, NULL, NULL};
@@ -241,5 +281,5 @@ static void what_goes_wrong_is_told(void) {
   folder_close(&f);
 }
 
-TESTS({"good", a_good_one}, {"more", more_to_tell}, {"others", pages_of_others_are_known},
-      {"doubts", two_with_doubts}, {"wrong", what_goes_wrong_is_told})
+TESTS({"left out", left_out_values_are_sorted_and_thinned}, {"good", a_good_one}, {"more", more_to_tell},
+      {"others", pages_of_others_are_known}, {"doubts", two_with_doubts}, {"wrong", what_goes_wrong_is_told})

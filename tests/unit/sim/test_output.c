@@ -18,20 +18,21 @@ static void close_pool(void) {
 
 static atvi_sim_series parse(const atvi_sim_output *o, const char *text) {
   atvi_sim_series s;
-  const char *reason;
+  atvi_sim_reason reason;
   CHECK_OK(atvi_sim_output_parse(pool, o, text, strlen(text), &s, &reason));
-  CHECK_MSG(!reason, "%s", reason);
+  CHECK_MSG(!reason.text, "%s", reason.text);
   return s;
 }
 
 /* The output is refused with a reason that has these words. */
 static void refused(const atvi_sim_output *o, const char *text, const char *word) {
   atvi_sim_series s;
-  const char *reason;
+  atvi_sim_reason reason;
   CHECK_OK(atvi_sim_output_parse(pool, o, text, strlen(text), &s, &reason));
-  CHECK_MSG(reason && strstr(reason, word), "\"%s\" gives \"%s\", want \"%s\"", text,
-            reason ? reason : "none", word);
-  CHECK(s.n == 0 && !s.value && !s.time && !strchr(reason, '\n'));
+  CHECK_MSG(reason.text && strstr(reason.text, word), "\"%s\" gives \"%s\", want \"%s\"", text,
+            reason.text ? reason.text : "none", word);
+  CHECK_INT(reason.cause, strstr(reason.text, "not a finite number") ? ATVI_SIM_NUMBER : ATVI_SIM_OUTPUT);
+  CHECK(s.n == 0 && !s.value && !s.time && !strchr(reason.text, '\n'));
 }
 
 static void csv_by_name_and_position(void) {
@@ -111,9 +112,10 @@ static void json_objects(void) {
   refused(&o, "{\"a\": Nan}", "no JSON");
   refused(&o, "NaN", "no JSON");
   atvi_sim_series none;
-  const char *reason, zero[] = "{\"a\": {\"b\": [1\0002]}, \"when\": [1]}"; /* would be 12 */
+  atvi_sim_reason reason;
+  const char zero[] = "{\"a\": {\"b\": [1\0002]}, \"when\": [1]}"; /* would be 12 */
   CHECK_OK(atvi_sim_output_parse(pool, &o, zero, sizeof zero - 1, &none, &reason));
-  CHECK(reason && strstr(reason, "a zero byte"));
+  CHECK(reason.text && strstr(reason.text, "a zero byte"));
   /* those of others do no harm, and words in quotes stay */
   s = parse(&o, "{\"say\": \"a \\\" NaN, \\\\\", \"x\": [NaN, inf], \"a\": {\"b\": [3]}, \"when\": [1]}");
   CHECK(s.n == 1 && s.value[0] == 3);

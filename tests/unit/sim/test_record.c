@@ -42,6 +42,11 @@ static atvi_sim_record *open_record(void) {
   return r;
 }
 
+static atvi_status read_runs(atvi_pool *pool, const char *from, atvi_idx lines, const char *output,
+                             atvi_idx d, const char *const *param, atvi_sim_runs *out) {
+  return atvi_sim_runs_read(pool, from, lines, 1, &(atvi_sim_want){output, d, param}, out);
+}
+
 static void add(atvi_sim_record *r, int64_t id, bool ok) {
   double x[2] = {0.1 * (double)id, -1e-300 / 3}, t[3] = {1, 2.5, 4}, v[3] = {0.1 + (double)id, 2e20, -3};
   atvi_sim_series out[2] = {{3, t, v}, {1, NULL, v}};
@@ -55,13 +60,13 @@ static void failures_have_their_words(void) {
   static const double x[2] = {1, 2};
   begin();
   atvi_sim_record *r = open_record();
-  atvi_sim_run run = {.id = 4, .x = x, .attempts = 1, .reason = "ended with status 1"};
+  atvi_sim_run run = {.id = 4, .x = x, .attempts = 1, .reason = "ended with status 1", .ended = true};
   add(r, 1, true);
   run.log = "step 1\nno convergence\a \n\n";
   CHECK_OK(atvi_sim_record_add(r, &run));
-  run.id = 5, run.reason = "flow: there is no file a.csv";
+  run.id = 5, run.reason = "flow: there is no file a.csv", run.ended = false;
   CHECK_OK(atvi_sim_record_add(r, &run));
-  run.id = 6, run.reason = "ended with status 1", run.log = "", run.attempts = 3;
+  run.id = 6, run.reason = "ended with status 1", run.ended = true, run.log = "", run.attempts = 3;
   CHECK_OK(atvi_sim_record_add(r, &run));
   add(r, 7, false);
   add(r, 7, false);
@@ -69,7 +74,7 @@ static void failures_have_their_words(void) {
   atvi_pool *pool;
   atvi_sim_runs runs;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs));
+  CHECK_OK(read_runs(pool, path, 0, "flow", 2, PARAM, &runs));
   CHECK_INT(runs.n, 2);
   CHECK(runs.n_failed == 3 && runs.n_again == 1);
   CHECK_STR(runs.left[0].reason, "ended with status 1: no convergence?");
@@ -78,7 +83,7 @@ static void failures_have_their_words(void) {
   CHECK_STR(runs.failure, "run 4: ended with status 1: no convergence?");
   run.id = 4, run.attempts = 1;
   CHECK_OK(atvi_sim_record_add(r, &run));
-  CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs));
+  CHECK_OK(read_runs(pool, path, 0, "flow", 2, PARAM, &runs));
   CHECK(runs.n_failed == 3 && runs.n_again == 2);
   atvi_sim_record_free(r);
   atvi_pool_free(pool);
@@ -99,7 +104,7 @@ static void runs_come_back_to_the_bit(void) {
   atvi_sim_runs runs;
   static const char *const swapped[] = {"theta.1", "k"};
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, swapped, &runs));
+  CHECK_OK(read_runs(pool, path, 0, "flow", 2, swapped, &runs));
   CHECK(runs.n == 3 && runs.d == 2 && runs.m == 3 && runs.n_failed == 1);
   CHECK(runs.id[0] == 1 && runs.id[1] == 3 && runs.id[2] == 7);
   CHECK(runs.x[0] == -1e-300 / 3 && runs.x[3] == 0.1 * 3 && runs.y[3] == 0.1 + 3 && runs.y[4] == 2e20);
@@ -108,8 +113,16 @@ static void runs_come_back_to_the_bit(void) {
   CHECK(runs.left[0].id == 2 && runs.left[0].x[0] == -1e-300 / 3 && runs.left[0].x[1] == 0.1 * 2);
   CHECK(strncmp(runs.left[0].reason, "ended with \"status\" 3", 21) == 0);
   CHECK(runs.n_timed == 5 && runs.seconds == 7.5); /* one was done twice */
-  CHECK_OK(atvi_sim_runs_read(pool, path, "peak", 1, PARAM, &runs));
+  CHECK_OK(read_runs(pool, path, 0, "peak", 1, PARAM, &runs));
   CHECK(runs.m == 1 && !runs.time && runs.y[2] == 0.1 + 7);
+  /* both at once, at parameters of their own */
+  atvi_sim_runs both[2];
+  const atvi_sim_want want[2] = {{"peak", 1, PARAM}, {"flow", 2, swapped}};
+  CHECK_OK(atvi_sim_runs_read(pool, path, 0, 2, want, both));
+  CHECK(both[0].n == 3 && both[0].d == 1 && both[0].m == 1 && both[0].x[1] == 0.1 * 3);
+  CHECK(both[1].n == 3 && both[1].m == 3 && both[1].x[0] == -1e-300 / 3 && both[1].x[3] == 0.1 * 3);
+  CHECK(both[0].y[2] == 0.1 + 7 && both[1].y[3] == 0.1 + 3 && !both[0].time && both[1].time[1] == 2.5);
+  CHECK(both[0].left[0].x[0] == 0.1 * 2 && both[1].left[0].x[0] == -1e-300 / 3);
   r = open_record();
   const atvi_sim_run *k = atvi_sim_record_find(r, 2);
   CHECK(k && !k->ok && k->x[0] == 0.1 * 2);
@@ -149,14 +162,14 @@ static void order_does_not_matter(void) {
     atvi_pool *pool;
     atvi_sim_runs runs;
     CHECK_OK(atvi_pool_new(ctx, &pool));
-    CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs));
+    CHECK_OK(read_runs(pool, path, 0, "flow", 2, PARAM, &runs));
     CHECK(runs.n == 3 && runs.m == 3 && runs.id[0] == 3 && runs.id[1] == 4 && runs.id[2] == 5);
     CHECK(runs.time[1] == 2.5 && runs.time[2] == 4 && runs.n_failed == 2);
     CHECK_STR(runs.failure, "runs 1, 2: at other times than most runs: flow: time 3 is 4.5, but 4 in run 3");
     CHECK(runs.left[0].id == 1 && runs.left[1].id == 2 && runs.left[1].x[0] == 0.1 * 2);
     CHECK_STR(runs.left[1].reason, "at other times than most runs: flow: 2 values, but run 3 has 3");
     /* the other output has no times, but runs that are told as failed are so for every emulator */
-    CHECK_OK(atvi_sim_runs_read(pool, path, "peak", 2, PARAM, &runs));
+    CHECK_OK(read_runs(pool, path, 0, "peak", 2, PARAM, &runs));
     CHECK(runs.n == 3 && runs.m == 1 && !runs.time && runs.id[0] == 3 && runs.n_failed == 2);
     CHECK(strstr(runs.failure, "runs 1, 2: at other times than most runs: flow"));
     atvi_pool_free(pool);
@@ -200,7 +213,7 @@ static void a_cut_line_is_removed(void) {
     for (size_t i = 0; i < cut; i++) lines += text[i] == '\n';
     CHECK_OK(atvi_file_save(ctx, path, text, cut));
     atvi_sim_runs runs;
-    CHECK_STATUS(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs), lines < 1 ? ATVI_EDATA : ATVI_OK);
+    CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), lines < 1 ? ATVI_EDATA : ATVI_OK);
     r = open_record();
     CHECK_INT(atvi_sim_record_count(r, true) + atvi_sim_record_count(r, false), lines < 0 ? 0 : lines);
     add(r, 9, true);
@@ -222,7 +235,7 @@ static void only_one_writes(void) {
   atvi_pool *pool;
   atvi_sim_runs runs;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs)); /* while it is being written */
+  CHECK_OK(read_runs(pool, path, 0, "flow", 2, PARAM, &runs)); /* while it is being written */
   CHECK_INT(runs.n, 1);
   atvi_pool_free(pool);
   atvi_sim_record_free(r);
@@ -247,11 +260,11 @@ static void another_simulator_is_noticed(void) {
   atvi_pool *pool;
   atvi_sim_runs runs;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs));
+  CHECK_OK(read_runs(pool, path, 0, "flow", 2, PARAM, &runs));
   CHECK(runs.n == 2 && runs.n_other == 1 && runs.lines == 4);
-  CHECK_OK(atvi_sim_runs_read_first(pool, path, 2, "flow", 2, PARAM, &runs)); /* as it was */
+  CHECK_OK(read_runs(pool, path, 2, "flow", 2, PARAM, &runs)); /* as it was */
   CHECK(runs.n == 1 && runs.n_other == 0 && runs.lines == 2);
-  CHECK_STATUS(atvi_sim_runs_read_first(pool, path, 5, "flow", 2, PARAM, &runs), ATVI_EDATA);
+  CHECK_STATUS(read_runs(pool, path, 5, "flow", 2, PARAM, &runs), ATVI_EDATA);
   CHECK(strstr(atvi_errmsg(ctx), "has 4 lines, and had 5"));
   atvi_pool_free(pool);
   CHECK_OK(atvi_sim_record_open(ctx, path, &s, &r));
@@ -289,7 +302,7 @@ static void lists_are_read_however_they_stand(void) {
   atvi_pool *pool;
   atvi_sim_runs runs;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_sim_runs_read(pool, path, NULL, 1, k, &runs));
+  CHECK_OK(read_runs(pool, path, 0, NULL, 1, k, &runs));
   CHECK(runs.n == 1 && runs.m == 3 && runs.x[0] == 1.5 && runs.y[1] == 2.5 && runs.y[2] == -3e-2);
   CHECK(runs.time[0] == 1 && runs.time[2] == 4);
   atvi_pool_free(pool);
@@ -311,7 +324,7 @@ static void wrong_files_are_told(void) {
   atvi_sim_record *r;
   atvi_sim_runs runs;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_STATUS(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs), ATVI_EIO);
+  CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), ATVI_EIO);
   CHECK_INT(atvi_errcode(ctx), ATVI_CODE_RUNS_NONE);
   for (size_t i = 0; i < sizeof line / sizeof line[0]; i++) {
     char text[1000];
@@ -319,19 +332,19 @@ static void wrong_files_are_told(void) {
     CHECK_OK(atvi_file_save(ctx, path, text, strlen(text)));
     CHECK_STATUS(atvi_sim_record_open(ctx, path, &SHAPE, &r), ATVI_EDATA);
     CHECK_MSG(!r && strstr(atvi_errmsg(ctx), "runs.jsonl:2:1: error:"), "%s", atvi_errmsg(ctx));
-    CHECK_STATUS(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs), ATVI_EDATA);
+    CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), ATVI_EDATA);
     CHECK(runs.n == 0 && strstr(atvi_errmsg(ctx), "runs.jsonl:2:1: error:"));
   }
   CHECK_OK(atvi_file_save(ctx, path, "{\"id\":1}\n", 9));
   CHECK_STATUS(atvi_sim_record_open(ctx, path, &SHAPE, &r), ATVI_EDATA);
-  CHECK_STATUS(atvi_sim_runs_read(pool, path, NULL, 2, PARAM, &runs), ATVI_EDATA);
+  CHECK_STATUS(read_runs(pool, path, 0, NULL, 2, PARAM, &runs), ATVI_EDATA);
   CHECK_OK(atvi_file_save(ctx, path, head, strlen(head)));
-  CHECK_STATUS(atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs), ATVI_EDATA);
+  CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), ATVI_EDATA);
   CHECK(strstr(atvi_errmsg(ctx), "no run of the simulator is good"));
-  CHECK_STATUS(atvi_sim_runs_read(pool, path, "level", 2, PARAM, &runs), ATVI_EDATA);
+  CHECK_STATUS(read_runs(pool, path, 0, "level", 2, PARAM, &runs), ATVI_EDATA);
   CHECK(strstr(atvi_errmsg(ctx), "no output level; they have flow, peak"));
-  CHECK_STATUS(atvi_sim_runs_read(pool, path, NULL, 2, PARAM, &runs), ATVI_EDATA);
-  CHECK_STATUS(atvi_sim_runs_read(pool, path, "flow", 2, OUTPUT, &runs), ATVI_EDATA);
+  CHECK_STATUS(read_runs(pool, path, 0, NULL, 2, PARAM, &runs), ATVI_EDATA);
+  CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, OUTPUT, &runs), ATVI_EDATA);
   CHECK(strstr(atvi_errmsg(ctx), "no parameter flow: "));
   CHECK_INT(atvi_errcode(ctx), ATVI_CODE_RUNS_OTHER);
   atvi_pool_free(pool);
@@ -397,7 +410,7 @@ static void no_memory_is_told(void) {
     test_fail_at = 0;
     CHECK_OK(atvi_pool_new(ctx, &pool));
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_sim_runs_read(pool, path, "flow", 2, PARAM, &runs);
+    atvi_status status = read_runs(pool, path, 0, "flow", 2, PARAM, &runs);
     atvi_pool_free(pool);
     if (status == ATVI_OK) break;
     CHECK_INT(status, ATVI_ENOMEM);

@@ -92,7 +92,8 @@ static atvi_status run(const atvi_sim_spec *spec, const atvi_sim_batch *b) {
 static atvi_sim_runs results(atvi_pool **pool) {
   atvi_sim_runs runs;
   CHECK_OK(atvi_pool_new(ctx, pool));
-  CHECK_OK(atvi_sim_runs_read(*pool, in_dir(ATVI_SIM_RECORD), "flow", 2, PARAM, &runs));
+  CHECK_OK(
+      atvi_sim_runs_read(*pool, in_dir(ATVI_SIM_RECORD), 0, 1, &(atvi_sim_want){"flow", 2, PARAM}, &runs));
   return runs;
 }
 

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/dossier.h"
+#include "io/text.h"
+#include "math/stat/stat.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An emulator that explains less than LOW of what differs between runs is worse than none in most uses; one below FAIR has too few runs. */
+static const double Q2_LOW = 0.5, Q2_FAIR = 0.9;
+/* Above, intervals that are too wide are still short. */
+static const double Q2_HIGH = 0.99;
+/* Intervals are at fault if they cover this many standard errors (99 %) more or less than they should, with runs as the cases: values of one run
+ * go together. */
+static const double NOMINAL = 0.95, CHANCE = 2.58;
+/* Failed runs and points without a run are a reason to doubt from this share of all. */
+static const double MANY = 0.1;
+/* Held-out runs count from this number on: Q2 is a ratio of two sums over them. */
+enum { HELD_LEAST = 10 };
+/* A third of an input's range stands out with this number of runs, and errors this many times those of the other runs. */
+enum { THIRD_LEAST = 4 };
+static const double THIRD_WORSE = 1.5;
+/* Outputs whose variance between runs is below this share of the mean one are not looked at: nothing much is lost there. */
+static const double FLAT = 1e-3;
+/* An output is poor where more than 1 - FAIR is unexplained, and this many times the median over outputs. */
+static const double TIME_WORSE = 2;
+/* Inputs that the sentence about poor places names. */
+enum { NAMED = 3 };
+
+static atvi_status no_memory(atvi_pool *pool) {
+  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory: emulator");
+}
+
+/* ---- where it is poor ---- */
+
+/* square[m]: sum of squares of each output about its mean over the runs; returns their sum. */
+static double squares(const atvi_em_runs *r, double *square) {
+  double all = 0;
+  for (atvi_idx t = 0; t < r->m; t++) {
+    double mean = 0;
+    for (atvi_idx i = 0; i < r->n; i++) mean += r->y[i * r->m + t] / (double)r->n;
+    if (r->mean) mean = r->mean[t];
+    for (atvi_idx i = 0; i < r->n; i++) square[t] += pow(r->y[i * r->m + t] - mean, 2);
+    all += square[t];
+  }
+  return all;
+}
+
+/* The stretch of outputs [*from, *to] around the worst one in which all that vary are poor; false: none is. rest[3 m]: scratch. */
+static bool poor_outputs(const atvi_dossier *d, const double *square, double all, double *rest,
+                         atvi_idx *from, atvi_idx *to) {
+  atvi_idx m = d->r.runs.m, worst = -1, n = 0;
+  const double *q2 = d->loo.q2_time, flat = FLAT * all / (double)m;
+  for (atvi_idx t = 0; t < m; t++) {
+    if (!(square[t] > flat)) continue;
+    rest[n++] = 1 - q2[t];
+    if (worst < 0 || q2[t] < q2[worst]) worst = t;
+  }
+  if (n < 2) return false;
+  atvi_sort(n, rest, NULL, rest + m);
+  double most = fmax(1 - Q2_FAIR, TIME_WORSE * rest[n / 2]);
+  if (!(1 - q2[worst] > most)) return false;
+  *from = *to = worst;
+  for (int up = 0; up < 2; up++)
+    for (atvi_idx t = worst; t >= 0 && t < m; t += up ? 1 : -1) {
+      bool varies = square[t] > flat;
+      if (!varies && t > 0 && t < m - 1) continue;
+      if (varies && !(1 - q2[t] > most)) break;
+      *(up ? to : from) = t;
+    }
+  return true;
+}
+
+static void name_outputs(const atvi_dossier *d, atvi_idx from, atvi_idx to, atvi_text *out) {
+  const double *time = d->r.runs.time;
+  atvi_idx last = d->r.runs.m - 1;
+  if (time && from == to && from > 0 && to < last)
+    atvi_text_add(out, "at t = %.4g", time[from]);
+  else if (time && to == last && from > 0)
+    atvi_text_add(out, "at late times (t > %.4g)", time[from - 1]);
+  else if (time && from == 0)
+    atvi_text_add(out, "at early times (t < %.4g)", time[to + 1]);
+  else if (time)
+    atvi_text_add(out, "from t = %.4g to %.4g", time[from], time[to]);
+  else if (from == to)
+    atvi_text_add(out, "in output %td", from + 1);
+  else
+    atvi_text_add(out, "in outputs %td to %td", from + 1, to + 1);
+}
+
+/* The third of its range that x, in the unit cube, lies in. */
+static int third_of(double x) { return x < 1.0 / 3 ? 0 : x < 2.0 / 3 ? 1 : 2; }
+
+/* all: sum of squares of the runs about their mean. Runs count by the root of their mean squared error, so that one that is far off does not decide. */
+static void find_thirds(atvi_dossier *d, double all, const double *error) {
+  const atvi_em_runs *r = &d->r.runs;
+  for (atvi_idx j = 0; j < r->d; j++) {
+    double sum[3] = {0}, square[3] = {0}, whole = 0;
+    atvi_dossier_third *third = d->third + 3 * j;
+    for (atvi_idx i = 0; i < r->n; i++) {
+      int s = third_of(r->x[i * r->d + j]);
+      third[s].n++;
+      sum[s] += error[i];
+      square[s] += error[i] * error[i];
+      whole += error[i];
+    }
+    for (int s = 0; s < 3; s++) {
+      atvi_idx n = third[s].n, rest = r->n - n;
+      third[s].q2 = n > 0 && all > 0 ? 1 - square[s] / (double)n / (all / (double)(r->n * r->m)) : NAN;
+      third[s].poor = n >= THIRD_LEAST && rest > 0 && third[s].q2 < Q2_FAIR &&
+                      sum[s] / (double)n > THIRD_WORSE * (whole - sum[s]) / (double)rest;
+    }
+  }
+}
+
+static void name_third(const atvi_dossier *d, atvi_idx j, int s, atvi_text *out) {
+  double low = atvi_emulated_axis_theta(&d->r.axis[j], 1.0 / 3),
+         high = atvi_emulated_axis_theta(&d->r.axis[j], 2.0 / 3);
+  const char *name = d->input[j];
+  if (s == 1)
+    atvi_text_add(out, "%s between %.3g and %.3g", name, low, high);
+  else
+    atvi_text_add(out, "%s %s (%s %s %.3g)", s ? "high" : "low", name, name, s ? ">" : "<", s ? high : low);
+}
+
+/* Thirds that stand out, worst first. Returns how many were named. */
+static int name_thirds(const atvi_dossier *d, bool after, atvi_text *out) {
+  double last = -HUGE_VAL;
+  for (int named = 0;; named++) {
+    atvi_idx at = -1;
+    for (atvi_idx k = 0; k < 3 * d->r.runs.d; k++)
+      if (d->third[k].poor && d->third[k].q2 > last && (at < 0 || d->third[k].q2 < d->third[at].q2)) at = k;
+    if (at < 0 || named == NAMED) return named;
+    atvi_text_add(out, named ? ", " : after ? " and for " : "for ");
+    name_third(d, at / 3, (int)(at % 3), out);
+    last = d->third[at].q2;
+  }
+}
+
+static atvi_status find_poor(atvi_pool *pool, atvi_dossier *d) {
+  const atvi_em_runs *r = &d->r.runs;
+  atvi_text out = {.pool = pool};
+  atvi_idx from, to;
+  double *square = atvi_pool_take(pool, 4 * (size_t)r->m + 1, sizeof *square);
+  double *error = atvi_pool_take(pool, (size_t)r->n + 1, sizeof *error);
+  d->third = atvi_pool_take(pool, 3 * (size_t)r->d + 1, sizeof *d->third);
+  if (!square || !error || !d->third) return no_memory(pool);
+  double all = squares(r, square);
+  for (atvi_idx i = 0; i < r->n; i++) {
+    for (atvi_idx k = i * r->m; k < (i + 1) * r->m; k++) error[i] += pow(r->y[k] - d->loo.predicted[k], 2);
+    error[i] = sqrt(error[i] / (double)r->m);
+  }
+  find_thirds(d, all, error);
+  bool times = poor_outputs(d, square, all, square + r->m, &from, &to);
+  if (times) name_outputs(d, from, to, &out);
+  if (name_thirds(d, times, &out) == 0 && !times) return ATVI_OK;
+  return atvi_text_get(&out, &d->poor);
+}
+
+atvi_status atvi_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const atvi_emulated_runs *r,
+                              const atvi_emulator *em, atvi_dossier *out) {
+  size_t n = (size_t)r->runs.n, m = (size_t)r->runs.m;
+  *out = (atvi_dossier){.name = lang->emulator[k].name, .r = *r, .outside = NAN};
+  out->input = atvi_emulated_inputs(pool, lang, k);
+  out->loo.q2_time = atvi_pool_take(pool, m, sizeof(double));
+  out->loo.run_error = atvi_pool_take(pool, n, sizeof(double));
+  out->loo.run_sd = atvi_pool_take(pool, n, sizeof(double));
+  out->loo.predicted = atvi_pool_take(pool, n * m, sizeof(double));
+  if (atvi_pool_failed(pool)) return no_memory(pool);
+  ATVI_TRY(atvi_emulator_loo(atvi_pool_ctx(pool), em, &r->runs, &out->loo));
+  return find_poor(pool, out);
+}
+
+/* ---- doubts ---- */
+
+/* How far a doubt reaches: a note; the verdict on the emulator; that on a fit too. */
+typedef enum { NOTE, DOUBT, GRAVE } reach;
+
+ATVI_PRINTF(5, 6)
+static void add(atvi_pool *pool, atvi_dossier *d, atvi_code code, reach level, const char *fmt, ...) {
+  va_list args;
+  char text[800];
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  d->doubt[d->n_doubt++] = (atvi_doubt){
+      level > NOTE,
+      {level == GRAVE ? ATVI_WARNING : ATVI_NOTE, code, atvi_pool_strndup(pool, text, strlen(text))}};
+}
+
+static void doubt_share(atvi_pool *pool, atvi_dossier *d) {
+  bool held = d->n_held >= HELD_LEAST && d->held.q2 < d->loo.q2;
+  double q2 = held ? d->held.q2 : d->loo.q2;
+  if (d->loo.q2 < Q2_LOW)
+    add(pool, d, ATVI_CODE_EMULATOR_POOR, GRAVE,
+        "it explains less than half of what differs between runs (Q2 %.2f): more runs, or a narrower prior, "
+        "are needed",
+        d->loo.q2);
+  else if (q2 < Q2_FAIR)
+    add(pool, d, ATVI_CODE_EMULATOR_FAIR, DOUBT, "it predicts only %.0f %% of what differs between runs%s",
+        100 * q2, held ? " that were held out" : "");
+}
+
+/* Points that fail whenever they are tried cannot be mended by trying again. */
+static void doubt_runs(atvi_pool *pool, atvi_dossier *d) {
+  const atvi_sim_runs *rec = &d->r.record;
+  atvi_idx n = rec->n_failed, once = n - rec->n_again;
+  const char *why = rec->failure ? rec->failure : "";
+  if (n > 0)
+    add(pool, d, ATVI_CODE_RUNS_LEFT_OUT, (double)once >= MANY * (double)(n + d->r.runs.n) ? DOUBT : NOTE,
+        "%td failed run%s not among the %td used%s%s%.300s%s", n, n == 1 ? " is" : "s are", d->r.runs.n,
+        once > 0 ? "" : ", nor good when tried again", why[0] ? " (" : "", why, why[0] ? ")" : "");
+  if (d->n_missing > 0)
+    add(pool, d, ATVI_CODE_POINTS_LEFT, (double)d->n_missing >= MANY * (double)d->n_point ? DOUBT : NOTE,
+        "%td of %td points of the design have not been run", d->n_missing, d->n_point);
+}
+
+static void doubt_intervals(atvi_pool *pool, atvi_dossier *d) {
+  double chance = CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)d->r.runs.n);
+  if (d->loo.coverage < NOMINAL - chance)
+    add(pool, d, ATVI_CODE_EMULATOR_OVERCONFIDENT, GRAVE,
+        "it is overconfident: its 95 %% intervals cover only %.0f %% of the runs; try %sanother kernel",
+        100 * d->loo.coverage, d->r.opts.basis > 0 ? "a larger share for the basis, or " : "");
+  else if (d->loo.coverage > NOMINAL + chance && d->loo.q2 < Q2_HIGH)
+    add(pool, d, ATVI_CODE_EMULATOR_WIDE, DOUBT,
+        "its 95 %% intervals are too wide: they cover %.1f %% of the runs; try another kernel",
+        100 * d->loo.coverage);
+}
+
+/* Estimates at a limit are not estimates. */
+static void doubt_estimates(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d) {
+  const atvi_em_info *info = atvi_emulator_info(em);
+  atvi_em_ends ends;
+  atvi_emulator_ends(&d->r.runs, &d->r.opts, info, &ends);
+  if (info->starts > 2 && info->agreed < 2)
+    add(pool, d, ATVI_CODE_EMULATOR_STARTS, DOUBT,
+        "only one start of the search found these estimates; others may be better");
+  if (ends.nugget > 0)
+    add(pool, d, ATVI_CODE_EMULATOR_LIMIT, DOUBT,
+        "the nugget is at its upper limit: the emulator explains the runs as noise");
+  if (ends.time)
+    add(pool, d, ATVI_CODE_EMULATOR_LIMIT, DOUBT,
+        ends.time < 0
+            ? "the range in time is at its lower limit: differences between runs are unrelated from "
+              "one time to the next"
+            : "the range in time is at its upper limit: runs differ by the same amount at all times");
+  if (ends.n_short > 0)
+    add(pool, d, ATVI_CODE_EMULATOR_LIMIT, DOUBT,
+        "the length of %td input%s is at its lower limit: runs say nothing about each other", ends.n_short,
+        ends.n_short == 1 ? "" : "s");
+}
+
+atvi_status atvi_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d) {
+  d->n_doubt = 0;
+  doubt_share(pool, d);
+  doubt_runs(pool, d);
+  doubt_intervals(pool, d);
+  doubt_estimates(pool, em, d);
+  if (d->r.record.n_other > 0)
+    add(pool, d, ATVI_CODE_RUNS_MIXED, GRAVE,
+        "%td of the %td runs were made with another command, other templates or outputs than the latest: "
+        "they "
+        "may come from two simulators",
+        d->r.record.n_other, d->r.runs.n);
+  return atvi_pool_failed(pool) ? no_memory(pool) : ATVI_OK;
+}
+
+bool atvi_dossier_doubtful(const atvi_dossier *d) {
+  for (int i = 0; i < d->n_doubt; i++)
+    if (d->doubt[i].doubtful) return true;
+  return false;
+}

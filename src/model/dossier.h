@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of an emulator: the runs behind it, how well each is predicted without it, where it is poor, and what gives reason to doubt it. */
+#ifndef ATVI_MODEL_DOSSIER_H
+#define ATVI_MODEL_DOSSIER_H
+
+#include "gp/emulator.h"
+#include "lang/lang.h"
+#include "sim/record.h"
+
+/* ---- inputs ---- */
+
+/* Where an input lies in the unit cube: x = (s - lower) / width with s = theta, or log(theta - base) where base is not NaN. */
+typedef struct {
+  double base, lower, width;
+} atvi_emulated_axis;
+
+/* Whether values above base are spread more evenly on the logarithmic scale; value[n] is sorted by it, n >= 1. */
+bool atvi_emulated_axis_log(atvi_idx n, double *value, double base);
+/* From the ends in theta. An input that is the same everywhere has width 1. */
+void atvi_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper);
+double atvi_emulated_axis_x(const atvi_emulated_axis *a, double theta);
+double atvi_emulated_axis_theta(const atvi_emulated_axis *a, double x);
+double atvi_emulated_axis_slope(const atvi_emulated_axis *a, double x); /* dx / dtheta */
+
+/* ---- runs of a simulator ---- */
+
+/* What an emulator of the model is fitted to, and how. */
+typedef struct {
+  /* in the unit cube */
+  atvi_em_runs runs;
+  /* what the model file holds fixed; the rest is to be estimated */
+  atvi_em_opts opts;
+  /* [d] the range of theta: the prior's box where it is finite, else that of the designs */
+  double *lower, *width;
+  /* [d] from theta to the unit cube */
+  atvi_emulated_axis *axis;
+  /* [d] ends of the designs, as theta */
+  double *least, *most;
+  /* where the runs come from a simulator's record, what it says of them; else zeros (lines == 0) */
+  atvi_sim_runs record;
+} atvi_emulated_runs;
+
+/* Runs of the emulators with use[n_emulator] set (NULL: of all) into out[n_emulator], from their files or from the first `lines` lines (0: all) of the
+ * simulator's record in the folder `runs` (NULL: as atvi_sim_folder), which is parsed once. Memory from pool. Errors: EIO, EDATA (message has
+ * file:line:column), EMODEL, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, const bool *use,
+                                                 const char *runs, atvi_idx lines, atvi_emulated_runs *out);
+/* [n_input] names of an emulator's inputs. Memory from pool; NULL: none. */
+const char *const *atvi_emulated_inputs(atvi_pool *pool, const atvi_lang *lang, atvi_idx k);
+/* Where its emulator is kept: a file in that folder. Memory from pool; NULL: none. */
+const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs);
+
+/* ---- how good an emulator is ---- */
+
+/* How well runs are predicted whose input lies in one third of its range. */
+typedef struct {
+  atvi_idx n;
+  /* 1 - mean squared error of these runs / mean square of all runs about their mean; NaN: no run is there */
+  double q2;
+  /* the error stands out from that of the other runs */
+  bool poor;
+} atvi_dossier_third;
+
+typedef struct {
+  /* the verdict on the emulator is a warning; else a note */
+  bool doubtful;
+  /* as a message of a fit that uses the emulator: a clause without a full stop; what to do about it is left to those who print it */
+  atvi_message say;
+} atvi_doubt;
+enum { ATVI_DOUBTS = 12 };
+
+/* Runs, leave-one-out and the judgement on one emulator. Made once, with the emulator; atvi emulate, atvi fit and the reports read it. */
+typedef struct {
+  const char *name;
+  const char *const *input; /* [d] */
+  atvi_emulated_runs r;
+  /* each run left out in turn; all arrays are filled */
+  atvi_em_loo loo;
+  /* [d][3] from the lower end of each input to the upper one */
+  atvi_dossier_third *third;
+  /* "at late times (t > 300) and for low k1 (k1 < 0.2)"; NULL: nowhere in particular */
+  const char *poor;
+  /* runs that were held out once, with estimates made without them; 0: none */
+  atvi_idx n_held;
+  atvi_em_loo held;
+  /* points of the design, and those among them without a run; 0 of 0: there is no design */
+  atvi_idx n_point, n_missing;
+  /* of a fit: the share of the posterior where there are no runs; NaN: not known */
+  double outside;
+  /* gravest facts about the predictions first */
+  int n_doubt;
+  atvi_doubt doubt[ATVI_DOUBTS];
+} atvi_dossier;
+
+/* From the runs (copied as a struct) of lang->emulator[k] and the emulator fitted to them. Memory from pool. Nothing is held out and no design is known yet.
+ * Errors: those of atvi_emulator_loo. */
+ATVI_CHECKED atvi_status atvi_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
+                                           const atvi_emulated_runs *r, const atvi_emulator *em,
+                                           atvi_dossier *out);
+/* Fills the doubts from all that is known by then; may be called again. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d);
+/* Whether any doubt makes the verdict a warning. */
+bool atvi_dossier_doubtful(const atvi_dossier *d);
+
+#endif
