@@ -7,7 +7,7 @@
  *             <sums, clipping, Adam, average> rest <maps, frame, bookkeeping> alone <gradient in batches of 2048> draw
  *             <one draw at the end of a fit, with its weight> */
 #include "infer/elbo.h"
-#include "math/adam.h"
+#include "math/optim.h"
 #include "math/rng.h"
 #include "math/sobol.h"
 #include "model/evaluator.h"

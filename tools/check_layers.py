@@ -26,8 +26,8 @@ SIBLINGS = {("draws", "math"), ("io", "draws"), ("graph", "math")}
 PUBLIC = {"target": "model", "fit": "infer", "bind": "infer", "verdict": "diag", "atvi": "report"}
 # Outside libraries that only one file may see.
 ONLY = {
-    "cblas.h": "src/math/linalg/blas.c",
-    "lapacke.h": "src/math/linalg/blas.c",
+    "cblas.h": "src/math/blas.c",
+    "lapacke.h": "src/math/blas.c",
     "netcdf.h": "src/io/netcdf.c",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')

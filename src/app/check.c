@@ -2,7 +2,7 @@
 /* atvi check: what was read, is the gradient right, what does an evaluation cost. */
 #include "app/common.h"
 #include "diag/score.h"
-#include "infer/gradient.h"
+#include "infer/optimum.h"
 #include "io/text.h"
 #include "sim/record.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/common.h"
 #include "io/csv.h"
-#include "model/fixed.h"
+#include "model/model.h"
 #include <math.h>
 #include <string.h>
 

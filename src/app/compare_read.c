@@ -3,7 +3,6 @@
  * that of the reference. */
 #include "app/compare.h"
 #include "math/stat/stat.h"
-#include "math/stat/wasserstein.h"
 #include <math.h>
 #include <string.h>
 

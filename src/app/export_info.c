@@ -2,7 +2,7 @@
 /* The info file that posteriordb keeps beside draws: how they were made, and their diagnostics, quantity by quantity. */
 #include "app/export.h"
 #include "io/arrays.h"
-#include "io/draws_config.h"
+#include "io/draws_file.h"
 #include <math.h>
 
 static const double RHAT_MOST = 1.01, EBFMI_LEAST = 0.2;

@@ -12,7 +12,7 @@
 #include "app/report.h"
 #include "diag/summary.h"
 #include "infer/fit.h"
-#include "io/draws_csv.h"
+#include "io/draws_file.h"
 #include "io/file.h"
 #include "io/groups.h"
 #include "io/json.h"

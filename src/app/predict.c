@@ -6,7 +6,7 @@
  *   2. The same model, with the data that were held out and at further times, is run at the draws.
  *   3. Bands and scores are written into the folder. */
 #include "app/predict.h"
-#include "io/draws_csv.h"
+#include "io/draws_file.h"
 #include "io/file.h"
 #include "math/special.h"
 #include <math.h>

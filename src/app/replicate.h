@@ -6,7 +6,7 @@
 #include "app/delivery.h"
 #include "diag/summary.h"
 #include "io/csv.h"
-#include "io/journal.h"
+#include "io/file.h"
 
 /* ---- records: DIR/replicates.csv, one complete line at a time, and DIR/<command>.json, the settings ---- */
 

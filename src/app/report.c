@@ -6,7 +6,7 @@
 #include "app/emulators.h"
 #include "app/predictions.h"
 #include "diag/score.h"
-#include "io/draws_csv.h"
+#include "io/draws_file.h"
 #include "io/file.h"
 #include "io/groups.h"
 #include <math.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/program.h"
 #include "io/csv.h"
-#include "io/excerpt.h"
-#include "io/file.h"
 #include "io/text.h"
+#include "io/file.h"
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

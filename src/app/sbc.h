@@ -16,7 +16,7 @@
 #define ATVI_APP_SBC_H
 
 #include "app/replicate.h"
-#include "math/stat/ecdf.h"
+#include "math/stat/stat.h"
 
 enum { ATVI_SBC_DRAWS = ATVI_RANK_MOST, ATVI_SBC_BINS = 10 };
 

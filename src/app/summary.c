@@ -2,7 +2,7 @@
 /* atvi summary: the table of a finished fit, computed again from its draws. */
 #include "app/common.h"
 #include "diag/summary.h"
-#include "io/draws_csv.h"
+#include "io/draws_file.h"
 #include "io/file.h"
 #include <unistd.h>
 

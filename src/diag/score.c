@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "diag/score.h"
-#include "math/stat/psis.h"
 #include "math/stat/stat.h"
 #include <math.h>
 

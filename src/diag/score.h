@@ -20,7 +20,7 @@
 #include "atvi/draws.h"
 #include "core/core.h"
 #include "io/fields.h"
-#include "math/stat/loo.h"
+#include "math/stat/stat.h"
 
 typedef struct {
   double mean, sd, median, hpd95[2];

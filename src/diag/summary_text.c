@@ -4,7 +4,7 @@
  * All values of a row share their number of decimals, taken from the sd (two or three digits of it) and, between those, from the
  * Monte Carlo error: digits that would change with the next seed are not shown. */
 #include "diag/summary.h"
-#include "math/stat/psis.h"
+#include "math/stat/stat.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
  * Margin    t = g psi, a = |t|, phi = (1 - e^{-a}) / a in (0, 1], S = e^{max(t, 0) + h psi^2 / 2}:
  *             x = S psi phi,  dx/dpsi = S q,  q = e^{min(t, 0)} + h psi^2 phi.
  *           Nothing but S can overflow, all sums are of one sign, and g = 0 is an ordinary point. */
-#include "flow/copula.h"
+#include "flow/flow.h"
 #include "math/rng.h"
 #include <float.h>
 #include <math.h>

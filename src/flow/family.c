@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The families: a spline flow and a copula behind one table of operations. */
-#include "flow/family.h"
-#include "flow/copula.h"
+#include "flow/flow.h"
 #include "flow/detail.h"
 #include <math.h>
 

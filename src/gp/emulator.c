@@ -2,7 +2,7 @@
 /* Fitting: checks, the search for the values, and everything that evaluation needs at the values found. */
 #include "gp/emulator.h"
 #include "gp/emulator_detail.h"
-#include "math/linalg/blas.h"
+#include "math/linalg.h"
 #include <limits.h>
 #include <math.h>
 #include <string.h>

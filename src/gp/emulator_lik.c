@@ -15,7 +15,7 @@
  * costs n^3 whatever m is. This is used for m > n. Otherwise V = K^-1 y is computed, and K^-1 S K^-1 is the sum above with V in
  * the place of y; Q needs only, for each i, the three products of D_i and y_{i-1} in the metric K^-1. */
 #include "gp/emulator_detail.h"
-#include "math/linalg/blas.h"
+#include "math/linalg.h"
 #include <math.h>
 #include <string.h>
 

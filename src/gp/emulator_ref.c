@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Oracles of atvi_em_eval and atvi_em_vjp: one point, one product at a time. */
-#include "gp/emulator_work.h"
+#include "gp/emulator_detail.h"
 #include <math.h>
 
 enum { G = ATVI_EM_GROUP };

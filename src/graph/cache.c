@@ -4,7 +4,7 @@
  * file of ours, and only if its seal fits: SHA-256 over its contents and its key, appended behind the
  * end of the ELF image, where the loader does not look. Entries appear under their name by
  * rename(), complete; whoever comes second replaces them by their like. */
-#include "graph/cache.h"
+#include "graph/internal.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

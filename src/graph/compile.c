@@ -3,8 +3,7 @@
  * private folder and put the result into the cache. No shell is involved. Where the cache
  * cannot be used (no home, not ours, read-only, full) the code is compiled in a temporary folder
  * for this run only. Whatever goes wrong ends in a reason, never in an error. */
-#include "graph/cache.h"
-#include "graph/cpu.h"
+#include "graph/internal.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the processor can do, as numbers for a cache key: code compiled for one machine must not be
  * loaded on another that shares the home directory. Only the base version is used. */
-#include "graph/cpu.h"
+#include "graph/internal.h"
 #include <stdio.h>
 #ifdef __x86_64__
 #include <cpuid.h>

@@ -3,8 +3,8 @@
 #include "atvi/fit.h"
 #include "core/core.h"
 #include "infer/fit.h"
-#include "infer/gradient.h"
-#include "io/draws_config.h"
+#include "infer/optimum.h"
+#include "io/draws_file.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -17,7 +17,65 @@
 #define ATVI_INFER_CHAINS_H
 
 #include "atvi/draws.h"
-#include "infer/start.h"
+#include "core/core.h"
+#include "model/evaluator.h"
+
+/* Starting points: draws from the prior that can be evaluated, and a choice among them. */
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_idx d, n;     /* parameters; points found, >= 1 */
+  atvi_idx cap;      /* row length of theta */
+  bool from_prior;   /* false: the prior cannot be drawn, the points are spread over the box */
+  double *theta;     /* [d][cap], the first n of each row */
+  double *log_prior; /* [n] finite */
+  double *log_lik;   /* [n] finite */
+  double *scale;     /* [d] standard deviations of the prior, from draws, > 0 */
+  atvi_idx tried;    /* points evaluated to find n */
+  atvi_idx bad[7];   /* of these, by atvi_outcome; [0]: evaluated, but of zero likelihood; [6] unused */
+} atvi_starts;
+
+/* Draws points until want >= 1 can be evaluated and have positive density, or a limit (at least 2 000
+ * draws) is reached. *out is NULL on error.
+ * Errors: EINVAL (want < 1), ENOMEM, EMODEL (no point at all can be evaluated: the message says how most
+ * of them ended), ESTOP. */
+ATVI_CHECKED atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, atvi_idx want,
+                                         atvi_starts **out);
+void atvi_starts_free(atvi_starts *s); /* NULL is fine */
+
+/* Draws m points: index[m]. The likelihood counts with a power beta <= 1, returned, so small that about
+ * 2 m of the points matter (all of them if there are fewer): better ones are preferred, and they remain as
+ * dispersed as the candidates allow. Points are distinct while there are enough of them. */
+double atvi_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_idx *index);
+
+/* The arithmetic of adaptive Metropolis for one group of ATVI_LANES chains, a chain per lane.
+ * Arrays are [..][ATVI_LANES], aligned to ATVI_ALIGN. No lane ever influences another. */
+
+typedef struct {
+  atvi_idx d;
+  uint64_t seed;
+  uint32_t chain;              /* number of the chain in lane 0 */
+  const double *lower, *upper; /* [d], shared by the lanes */
+  double *S; /* [d (d + 1) / 2][LANES] lower triangular factor of the proposal, row after row */
+  double *x; /* [d][LANES] where the chains are */
+  double *log_prior, *log_lik; /* [LANES] there */
+  double *u;                   /* [d + 1][LANES] standard normals of the current proposal (one to spare) */
+  double *log_u;               /* [LANES] log of the uniform number that decides */
+  double *prop;                /* [d][LANES] proposal */
+  double *prop_log_prior, *prop_log_lik; /* [LANES]; -inf: rejected */
+  double *outside;                       /* [LANES] 1 where the proposal is outside the box, else 0 */
+  double *diag, *gain;                   /* [d][LANES] scratch */
+  double *accepted;                      /* [LANES] count of accepted proposals */
+} atvi_lanes;
+
+/* prop = x + S u with the random numbers of this iteration; fills u, log_u, outside. */
+typedef void atvi_lanes_propose_fn(const atvi_lanes *g, uint32_t iteration);
+/* Accepts or rejects for the density prior * likelihood^beta, then
+ * S S^T becomes S (I + eta (alpha - 0.234) u u^T / |u|^2) S^T. eta in [0, 1]. */
+typedef void atvi_lanes_update_fn(const atvi_lanes *g, double beta, double eta);
+
+atvi_lanes_propose_fn atvi_lanes_propose_base, atvi_lanes_propose_avx2, atvi_lanes_propose_avx512;
+atvi_lanes_update_fn atvi_lanes_update_base, atvi_lanes_update_avx2, atvi_lanes_update_avx512;
 
 typedef struct {
   uint64_t seed;

@@ -2,7 +2,6 @@
 #include "infer/elbo.h"
 #include "math/rng.h"
 #include "math/sobol.h"
-#include "math/stat/psis.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>

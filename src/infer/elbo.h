@@ -6,7 +6,7 @@
 #ifndef ATVI_INFER_ELBO_H
 #define ATVI_INFER_ELBO_H
 
-#include "flow/family.h"
+#include "flow/flow.h"
 #include "infer/space.h"
 
 typedef struct {

@@ -8,8 +8,8 @@
  * sizes that agree with each other are both good: the pair that agrees best is taken, and how well it does is
  * the error of D. Noise alone makes no pair agree, and so nothing is held against the gradient of a noisy f.
  * With eval_frozen there is no noise. */
-#include "infer/gradient.h"
-#include "infer/start.h"
+#include "infer/optimum.h"
+#include "infer/chains.h"
 #include <float.h>
 #include <math.h>
 

@@ -14,7 +14,7 @@
  *
  * Vectors have the native width of the instruction set (wider ones were measured to be slow), and a group
  * is worked off in ATVI_LANES / W parts. */
-#include "infer/lanes.h"
+#include "infer/chains.h"
 #include "math/rng.h"
 #include <math.h>
 #include <string.h>

@@ -12,7 +12,7 @@
  *              their span is brought to reduced echelon form: combinations of few parameters.
  * At a bound   with slope g > 0 away from the density's side the law is g e^{-g x}, x the distance; its
  *              integral over a box of width w is (1 - e^{-g w}) / g. */
-#include "infer/laplace.h"
+#include "infer/modes.h"
 #include "math/linalg.h"
 #include "math/rng.h"
 #include <math.h>

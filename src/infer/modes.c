@@ -13,7 +13,6 @@
  * Floor     Curvature below a floor is raised to it: no direction of the normal approximation is wider than five
  *           prior standard deviations, beyond which there is nothing. */
 #include "infer/modes.h"
-#include "infer/modes_climb.h"
 #include "infer/vi_tuning.h"
 #include "math/linalg.h"
 #include <math.h>

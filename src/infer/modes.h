@@ -4,6 +4,8 @@
 #ifndef ATVI_INFER_MODES_H
 #define ATVI_INFER_MODES_H
 
+#include "atvi/draws.h"
+#include "infer/optimum.h"
 #include "infer/space.h"
 
 typedef struct {
@@ -36,5 +38,79 @@ atvi_modes_opts atvi_modes_defaults(void); /* 60, 8 */
  * Errors: ENOMEM; *out is then empty. */
 ATVI_CHECKED atvi_status atvi_modes_find(const atvi_space *s, const atvi_modes_opts *opts, atvi_pool *pool,
                                          atvi_idx n_start, const double *start, atvi_modes *out);
+
+/* Many climbs towards maxima of log pi at once: see modes.h for what they are for. */
+
+/* A batch that is filled point by point and then evaluated. */
+typedef struct {
+  const atvi_space *s;
+  atvi_idx d, cap;                /* at most cap points */
+  atvi_idx B;                     /* points in it; their number must be set before they are put */
+  double *x, *theta;              /* [d][B] */
+  double *log_pi;                 /* [B] */
+  double *dx;                     /* [d][B] */
+  int64_t evaluations;            /* so far */
+  bool (*late)(const void *user); /* NULL: never */
+  const void *user;
+} atvi_climb_batch;
+
+/* From pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_climb_batch_new(const atvi_space *s, atvi_pool *pool, atvi_idx cap,
+                                              atvi_climb_batch *out);
+/* Point i is from + t (to - from). */
+void atvi_climb_batch_put(atvi_climb_batch *b, atvi_idx i, double t, const double *from, const double *to);
+void atvi_climb_batch_eval(atvi_climb_batch *b, bool gradient);
+/* Value of point i, and its gradient to g[d] (NULL: not wanted). -inf, with g as it was, unless all is finite. */
+double atvi_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g);
+
+typedef struct {
+  double f;      /* log pi at x; -inf before the first evaluation, and where the start cannot be evaluated */
+  double gain;   /* what f could still rise by, as far as the curvature seen tells; HUGE_VAL: not known */
+  double *x, *g; /* [d] */
+  double *to, *gt;   /* [d] end of the full step, gradient of a trial */
+  double *s, *y;     /* [pairs][d] steps and what the gradient lost on them */
+  double slope;      /* of f along the full step */
+  double t, length;  /* share of the full step tried next; length of the last step taken */
+  int pairs, next;   /* pairs held; where the next one goes */
+  int trials, small; /* of the current step; steps in a row that gained next to nothing */
+  bool strict;       /* to end only where the gradient says so, or nothing helps */
+  bool ended;
+} atvi_climb;
+
+/* n climbs from start[d][n]. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const double *start,
+                                         atvi_climb **out);
+/* Begins anew at c->x, which may have been changed. */
+void atvi_climb_restart(atvi_climb *c);
+/* Takes an ended climb up again, strictly. */
+void atvi_climb_resume(atvi_climb *c, atvi_idx d);
+/* At most `iterations` trials of each climb that has not ended; b must hold n points. False: asked to stop. */
+bool atvi_climbs_run(atvi_climb_batch *b, atvi_idx n, atvi_climb *const *climb, int iterations);
+
+/* The normal approximation at a mode: Hessian, covariance, what the data do not inform, draws. */
+
+typedef struct {
+  atvi_idx d, k;          /* parameters; those that are free */
+  const double *scale;    /* [d] prior standard deviations; coordinates y = theta / scale */
+  atvi_idx *free;         /* [k] which are free */
+  double *slope;          /* [d] gradient of the log posterior in y at the mode */
+  double *hess_lik;       /* [k][k] minus the Hessian of the log likelihood in y */
+  double *hess;           /* [k][k] minus the Hessian of the log posterior in y */
+  double *value, *vector; /* [k], [k][k] its eigenvalues, raised to a floor, and eigenvectors (columns) */
+} atvi_laplace;
+
+/* Builds it at info->mode with info->at_bound; fills sd, cov, definite, gap, uninformed of info. Pieces come from
+ * info->pool. scale[d] is borrowed. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale,
+                                         atvi_optimum_info *info, atvi_laplace **out);
+
+/* n draws x[d][n] inside the box. Returns the share of the normal approximation that lies in the box, as
+ * far as rejection can tell (0: so little that some draws had to be moved to the box). */
+double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
+                         uint64_t seed, atvi_idx n, double *x);
+
+/* Log evidence of the approximation; NaN if the Hessian is not definite. share: from atvi_laplace_draw. */
+double atvi_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
+                             double share);
 
 #endif

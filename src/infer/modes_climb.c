@@ -6,7 +6,7 @@
  * and where nothing is known of the curvature it is taken to be that of the prior, 1. A trial that
  * cannot be evaluated is a rejected one. Pairs without positive curvature are not stored; as long as there is
  * none, steps follow the gradient and double in length. */
-#include "infer/modes_climb.h"
+#include "infer/modes.h"
 #include "infer/vi_tuning.h"
 #include <float.h>
 #include <math.h>

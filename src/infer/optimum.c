@@ -5,8 +5,8 @@
  * line between them: on a ridge the searches stop anywhere. */
 #include "infer/optimum.h"
 #include "infer/fit.h"
-#include "infer/laplace.h"
-#include "infer/start.h"
+#include "infer/modes.h"
+#include "infer/chains.h"
 #include "math/optim.h"
 #include <math.h>
 #include <string.h>

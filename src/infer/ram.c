@@ -18,7 +18,6 @@
  *             proportional to their covariance. When chains are moved, everything before is discarded.
  * Warm-up     is the first half of what was run so far. Between 1/4 and 1/2 of the store is delivered. */
 #include "infer/chains.h"
-#include "infer/lanes.h"
 #include "math/linalg.h"
 #include "math/stat/stat.h"
 #include <math.h>

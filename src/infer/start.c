@@ -6,7 +6,7 @@
  * (sum w)^2 / sum w^2, equal to 2 m. With a prior far wider than the posterior beta is tiny and only hopeless
  * regions are avoided; with an uninformative likelihood beta = 1. Either way every region that competes at
  * temperature 1/beta gets its share of the starts, so that several modes stay visible to R-hat. */
-#include "infer/start.h"
+#include "infer/chains.h"
 #include "math/rng.h"
 #include "math/stat/stat.h"
 #include <math.h>

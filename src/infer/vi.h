@@ -9,7 +9,7 @@
 #define ATVI_INFER_VI_H
 
 #include "atvi/draws.h"
-#include "flow/family.h"
+#include "flow/flow.h"
 #include "infer/space.h"
 #include "infer/vi_tuning.h"
 

@@ -7,7 +7,7 @@
 #include "infer/elbo.h"
 #include "infer/modes.h"
 #include "infer/vi.h"
-#include "math/stat/psis.h"
+#include "math/stat/stat.h"
 
 /* One component of q. */
 typedef struct {

@@ -13,7 +13,7 @@
  *         what k-hat complains of. (Weights times the full gradient, as the method was published, have expectation
  *         zero.) Fresh draws, the same before and after, judge it, and it is undone unless they are worth more. */
 #include "infer/vi_state.h"
-#include "math/adam.h"
+#include "math/optim.h"
 #include "math/rng.h"
 #include "math/special.h"
 #include "math/stat/stat.h"

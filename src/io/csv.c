@@ -3,7 +3,7 @@
  * allocation: the table holds pointers into the copy. A row of c cells takes at least c bytes, which bounds the number of
  * rows and so all memory by the size of the file, whatever it contains. */
 #include "io/csv.h"
-#include "io/excerpt.h"
+#include "io/text.h"
 #include "io/file.h"
 #include <limits.h>
 #include <math.h>

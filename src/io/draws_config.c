@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/draws_config.h"
+#include "io/draws_file.h"
 #include "draws/made.h"
 #include "io/csv.h"
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/draws_csv.h"
+#include "io/draws_file.h"
 #include "io/csv.h"
-#include "io/draws_config.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/draws_text.h"
+#include "io/draws_file.h"
 #include "io/arrays.h"
 #include "io/csv.h"
 #include "io/file.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #define _DEFAULT_SOURCE /* flock, which, unlike lockf, outlasts other readings of the file by this process */
-#include "io/journal.h"
 #include "io/file.h"
 #include <errno.h>
 #include <fcntl.h>

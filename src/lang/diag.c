@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Error messages: path:line:column, what is wrong, the line itself, a caret, a hint. */
 #include "lang/ast.h"
-#include "io/excerpt.h"
+#include "io/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "math/adam_kernel.h"
-#include "math/adam.h"
+#include "math/detail.h"
+#include "math/optim.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Non-finite gradients are handled by selection, not by a branch: the loop is then vectorised, four
  * times faster. */
-#include "math/adam_kernel.h"
+#include "math/detail.h"
 #include <math.h>
 
 #define LARGEST 1e150 /* the square is finite; an infinite second moment would stop x[i] for good */

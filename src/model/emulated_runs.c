@@ -7,7 +7,7 @@
  * ensemble that was made evenly over a range stays as it is. */
 #include "model/dossier.h"
 #include "io/csv.h"
-#include "io/excerpt.h"
+#include "io/text.h"
 #include "io/file.h"
 #include "math/stat/stat.h"
 #include <float.h>

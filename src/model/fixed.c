@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/fixed.h"
+#include "model/model.h"
 #include <math.h>
 
 enum { L = ATVI_LANES };

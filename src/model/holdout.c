@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/holdout.h"
-#include "io/excerpt.h"
+#include "model/model.h"
+#include "io/text.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>

@@ -21,11 +21,37 @@
 #define ATVI_MODEL_MODEL_H
 
 #include "atvi/model.h"
+#include "atvi/target.h"
+#include "core/core.h"
 #include "graph/program.h"
 #include "lang/lang.h"
 #include "model/emulated.h"
-#include "model/holdout.h"
 #include "ode/ode.h"
+
+/* Data held out of a fit, to be predicted by it: which rows a rule selects.
+ *
+ *   rule       = comparison { "and" comparison }
+ *   comparison = name [ "%" number ] ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) number
+ *
+ * name is t (the model's time), row (the number of the row in its data file, from 1) or a column of a data file, in double
+ * quotes if it holds anything but letters, digits, "_" and "."; with several data files, "file.name" means that file alone. number may be
+ * a date where the model has a calendar. A row where a cell that is compared is missing is not selected. */
+
+typedef struct {
+  bool **held;     /* [lang->n_data][n_row]; NULL: nothing is held out */
+  atvi_idx n_held; /* observed values in the rows selected */
+  atvi_idx n_left; /* and in the others */
+} atvi_holdout;
+
+/* Memory from pool. Errors: EINVAL (the rule cannot be read, the message has it with a caret; it selects no observation, or leaves
+ * none), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_holdout_find(atvi_pool *pool, const atvi_lang *lang, const char *rule,
+                                           atvi_holdout *out);
+/* Makes the observed cells of those rows missing. Memory from pool, which must live as long as lang. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_holdout_apply(atvi_pool *pool, atvi_lang *lang, const atvi_holdout *holdout);
+
+/* Whether the value of observation o in that row is a number that was observed as such: neither missing nor censored. */
+bool atvi_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row);
 
 /* How to load a model: the public options, and what commands need. */
 typedef struct atvi_model_load_opts {
@@ -211,5 +237,14 @@ void atvi_model_latent(const void *self, void *work, uint64_t seed, atvi_idx fir
                        const double *theta, double *out);
 void atvi_model_leave_one_out(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                               const double *theta, double *out);
+
+/* A target with some parameters held at given values: another target with fewer parameters. The
+ * log prior keeps the density of the fixed ones at their values, so that log densities of both agree. */
+
+/* base is borrowed; index[n] are the parameters to hold at value[n]. Errors: EINVAL (index out of range or twice, value
+ * outside the bounds or not finite, no parameter left), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n,
+                                        const atvi_idx *index, const double *value, atvi_target **out);
+void atvi_fixed_free(atvi_target *target); /* NULL is fine */
 
 #endif

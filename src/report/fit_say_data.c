@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The verdict, the data with predictions, and what is left between them. */
-#include "math/stat/psis.h"
+#include "math/stat/stat.h"
 #include "report/fit.h"
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Convergence, cost, and what it takes to run the fit again. */
-#include "math/stat/psis.h"
+#include "math/stat/stat.h"
 #include "report/fit.h"
 #include <inttypes.h>
 #include <math.h>

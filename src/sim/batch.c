@@ -2,7 +2,7 @@
 /* Many runs, several at once, from one thread: slots are looked at in turn, and when nothing has happened we sleep a little, longer each
  * time. Programs that take a millisecond lose a fraction of it, and programs that take hours cost nothing to watch. */
 #include "sim/detail.h"
-#include "io/excerpt.h"
+#include "io/text.h"
 #include "io/file.h"
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/guard.h"
-#include "sim/process.h"
+#include "sim/detail.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

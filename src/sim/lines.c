@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/lines.h"
+#include "sim/detail.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include <errno.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/record.h"
-#include "sim/lines.h"
-#include "sim/vote.h"
+#include "sim/detail.h"
 #include "io/file.h"
-#include "io/journal.h"
 #include "io/text.h"
 #include <string.h>
 #include <unistd.h>

@@ -2,11 +2,9 @@
 /* A record as matrices. Lines are read one after another and only the outputs asked for are kept, so that memory is about twice
  * that of the matrices. */
 #include "sim/record.h"
-#include "sim/lines.h"
-#include "sim/vote.h"
-#include "io/excerpt.h"
-#include "io/file.h"
+#include "sim/detail.h"
 #include "io/text.h"
+#include "io/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

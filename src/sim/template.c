@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/template.h"
 #include "io/csv.h"
-#include "io/excerpt.h"
+#include "io/text.h"
 #include "io/arrays.h"
 #include <stdio.h>
 #include <string.h>

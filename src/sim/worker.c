@@ -2,7 +2,7 @@
 /* A program that stays alive. Its answers have no number in them, so an answer must never be taken for that of another run: what
  * was said unasked, or is no answer, costs the worker its life, and the next run gets a new one. */
 #include "sim/detail.h"
-#include "io/excerpt.h"
+#include "io/text.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as a rule of --holdout: an error with a message, or a choice that leaves some and takes some. */
-#include "model/holdout.h"
+#include "model/model.h"
 #include <stdlib.h>
 #include <string.h>
 

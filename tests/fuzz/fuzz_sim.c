@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as what a simulator wrote, as a template and as a line of a record. The first byte says which. */
-#include "sim/lines.h"
+#include "sim/detail.h"
 #include "sim/output.h"
 #include "sim/template.h"
 #include <math.h>

@@ -5,8 +5,7 @@
 
 #include "core/core.h"
 #include "infer/fit.h"
-#include "infer/fit.h"
-#include "infer/start.h"
+#include "infer/chains.h"
 #include <math.h>
 
 /* n draws of starts, systematically, in proportion to their likelihood. */

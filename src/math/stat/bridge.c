@@ -10,7 +10,6 @@
  *
  * Both functions are bounded whatever the tails of l, which is why this works where importance sampling does not. All is
  * done with l / r, so that nothing overflows: r is kept by its logarithm. */
-#include "math/stat/bridge.h"
 #include "math/stat/stat.h"
 #include <math.h>
 

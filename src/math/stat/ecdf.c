@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "math/stat/ecdf.h"
+#include "math/stat/stat.h"
 #include "math/rng.h"
 #include "math/special.h"
-#include "math/stat/stat.h"
 #include <math.h>
 
 static const double WORK = 2e7;      /* random numbers that simulation takes by default */

@@ -2,7 +2,7 @@
 /* What a command does once: calls between modules are counted through the linker's --wrap (tests/CMakeLists.txt). */
 #include "app/emulate.h"
 #include "io/csv.h"
-#include "sim/lines.h"
+#include "sim/detail.h"
 #include "testing.h"
 #include "gp/emulator.h"
 #include <math.h>

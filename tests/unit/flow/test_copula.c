@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The copula against closed forms, by quadrature, at its extremes, and in training. */
-#include "flow/copula.h"
+#include "flow/flow.h"
 #include "math/rng.h"
 #include "testing.h"
 

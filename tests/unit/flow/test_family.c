@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What every family promises, asked of a flow and of a copula. */
-#include "flow/family.h"
+#include "flow/flow.h"
 #include "math/rng.h"
 #include "testing.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/gradient.h"
+#include "infer/optimum.h"
 #include "testing.h"
 #include <math.h>
 #include <stdlib.h>

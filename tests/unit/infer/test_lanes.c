@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/lanes.h"
+#include "infer/chains.h"
 #include "math/rng.h"
 #include "testing.h"
 

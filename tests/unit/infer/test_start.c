@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "infer/start.h"
+#include "infer/chains.h"
 #include "toys.h"
 
 static atvi_starts *look(atvi_ctx *ctx, toy *t, atvi_idx want) {

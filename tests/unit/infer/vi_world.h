@@ -4,7 +4,6 @@
 #define ATVI_TEST_VI_WORLD_H
 
 #include "infer/vi_state.h"
-#include "math/stat/psis.h"
 #include "math/stat/stat.h"
 #include "toys.h"
 

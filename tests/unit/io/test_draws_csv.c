@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/draws_csv.h"
+#include "io/draws_file.h"
 #include "io/file.h"
 #include "core/core.h"
 #include "testing.h"

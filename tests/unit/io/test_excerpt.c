@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/excerpt.h"
+#include "io/text.h"
 #include "testing.h"
 
 static void shows(const char *text, size_t n, int line, int column, bool cr, const char *want) {

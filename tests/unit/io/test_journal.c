@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/journal.h"
 #include "io/file.h"
 #include "testing.h"
 #include <sys/mount.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "math/adam.h"
+#include "math/optim.h"
 #include "testing.h"
 
 /* f(x) = sum_i w_i (x_i - c_i)^2 has its minimum at c. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Against plain loops, with rows further apart than they are long. */
-#include "math/linalg/blas.h"
+#include "math/linalg.h"
 #include "math/rng.h"
 #include "testing.h"
 

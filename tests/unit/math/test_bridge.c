@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "math/rng.h"
-#include "math/stat/bridge.h"
+#include "math/stat/stat.h"
 #include "testing.h"
 
 enum { M = 8, N = 500, Q = 4000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "math/rng.h"
-#include "math/stat/ecdf.h"
+#include "math/stat/stat.h"
 #include "testing.h"
 
 enum { N = 120, K = 20 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "math/rng.h"
-#include "math/stat/loo.h"
-#include "math/stat/psis.h"
+#include "math/stat/stat.h"
 #include "testing.h"
 
 /* y_i ~ normal(mu, S), mu ~ normal(M0, T0): everything in closed form. */

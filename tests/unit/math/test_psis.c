@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "math/rng.h"
-#include "math/stat/psis.h"
+#include "math/stat/stat.h"
 #include "psis_oracle.h"
 #include "testing.h"
 

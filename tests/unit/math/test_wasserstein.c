@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "math/stat/wasserstein.h"
+#include "math/stat/stat.h"
 #include "math/rng.h"
 #include "math/special.h"
-#include "math/stat/stat.h"
 #include "testing.h"
 
 enum { N = 4000 };

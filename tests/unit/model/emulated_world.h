@@ -9,7 +9,6 @@
 #include "math/linalg.h"
 #include "math/rng.h"
 #include "model/evaluator.h"
-#include "model/fixed.h"
 #include "model/model.h"
 #include "models.h"
 

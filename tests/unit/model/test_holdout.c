@@ -2,8 +2,6 @@
 /* Rules that hold data out, and times added to those of the data. */
 #include "core/core.h"
 #include "model/evaluator.h"
-#include "model/fixed.h"
-#include "model/holdout.h"
 #include "model/model.h"
 #include "models.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/core.h"
 #include "model/evaluator.h"
-#include "model/fixed.h"
 #include "model/model.h"
 #include "models.h"
 

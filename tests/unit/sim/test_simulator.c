@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Simulators that are one line of shell. */
 #include "sim/simulator.h"
-#include "sim/process.h"
+#include "sim/detail.h"
 #include "io/file.h"
 #include "testing.h"
 #include <dirent.h>

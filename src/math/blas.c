@@ -4,7 +4,7 @@
  * Which OpenBLAS: the one with threads ("pthread"), kept to one, is safe to call from several threads at once. The one
  * without ("serial") is not in all builds: Debian's gave wrong products in 1 of 1000 calls when 8 threads called. Both
  * have the same file name, and the system chooses. So a library that says it has no threads is called under a lock. */
-#include "math/linalg/blas.h"
+#include "math/linalg.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>

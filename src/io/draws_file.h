@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* DRAWS as a Stan CSV file and back.
+ *
+ *   # method = ram                     how the draws were made, one "# key = value" per line: everything of atvi_made,
+ *   # chains = 4                       the shape, the bounds of parameters and the messages
+ *   # bounds.beta.1 = 0 3
+ *   # message_kind = warning rhat    severity and code of the message that follows; older files have no such line, and
+ *   # message = The chains ...       "Warning: " before the text of a warning
+ *   lp__,log_lik__,chain__,log_prior__,beta.1,R0
+ *   -61.25,-58.125,1,-3.125,0.75,2.25
+ *
+ * lp__ = log prior + log likelihood; chain__ counts from 1; weight__ follows log_prior__ if draws are weighted; then
+ * parameters, then derived quantities. Numbers have 17 digits: reading gives back exactly what was written. */
+#ifndef ATVI_IO_DRAWS_FILE_H
+#define ATVI_IO_DRAWS_FILE_H
+
+#include "atvi/draws.h"
+#include "core/core.h"
+#include "io/fields.h"
+#include "io/file.h"
+
+/* Writes d to path, completely or not at all. Errors: EIO (path and reason), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_draws_csv_write(const atvi_draws *d, const char *path);
+/* Reads such a file. Also takes Stan's own: further columns whose names end in __ are skipped, and where nothing is said there is
+ * one chain, every column is an unbounded parameter, and log_lik__ is 0. *out is NULL on any error.
+ * Errors: EIO, EDATA (path:line:column and what is wrong), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_draws_csv_read(atvi_ctx *ctx, const char *path, atvi_draws **out);
+
+/* DRAWS in the text formats of others. Numbers have 17 digits. io/draws_csv.h is our own, and the only one that is also read. */
+
+/* A table for spreadsheets and data frames: no comments; chain__, draw__, lp__, log_lik__, log_prior__, weight__ (if weighted), then
+ * parameters and derived quantities. A number that is NaN is an empty cell. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_draws_table_write(const atvi_draws *d, const char *path);
+
+/* One chain (from 0) as CmdStan writes it for draws that no adaptation made (algorithm fixed_param): lp__, accept_stat__, then parameters
+ * and derived quantities, of arrays the first index fastest. Its readers expect indices 1, 2, ... without a gap: elements of other arrays are single numbers, b.north
+ * becomes b_north. Weights cannot be told. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_draws_stan_write(const atvi_draws *d, atvi_idx chain, const char *path);
+
+/* As posteriordb has draws: a list of chains, each an object of a list per quantity, "beta[2]": [...]; with weight__ if weighted. NaN and
+ * infinite are null. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_draws_json_write(const atvi_draws *d, const char *path);
+
+/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c alone, but for the table. */
+
+/* The members of atvi_made but `end`, by the names that files, summaries and bindings have for them. */
+extern const atvi_fields atvi_made_fields;
+
+typedef struct {
+  const char *name;
+  double lower, upper;
+} atvi_draws_bounds;
+
+typedef struct {
+  atvi_made made;     /* strings from the pool */
+  atvi_idx n_param;   /* -1: not said */
+  atvi_idx n_chain;   /* 0: not said */
+  atvi_idx per_chain; /* 0: not said */
+  bool independent;
+  atvi_idx n_bounds, n_message;
+  atvi_draws_bounds *bounds;
+  atvi_message *message;
+  /* Kind of the message that follows; text NULL: none was given. */
+  atvi_message next;
+} atvi_draws_config;
+
+void atvi_draws_config_write(atvi_file *f, const atvi_draws *d);
+/* Reads the lines at the top of text, which is NUL-terminated. Unknown keys and lines that are no assignment are skipped.
+ * Errors: EDATA (a value that makes no sense), ENOMEM. */
+ATVI_CHECKED atvi_status atvi_draws_config_read(atvi_pool *pool, const char *path, const char *text,
+                                                atvi_draws_config *out);
+
+#endif
