@@ -154,8 +154,8 @@ data "y.csv" time t
 observe y ~ normal(x, 0.1)
 M
   run -0 "$ATVI" fit blow.atvi --method ram --out f
-  grep -q "Of [0-9]* draws from the prior [0-9]* could not be evaluated" f/report.html
-  grep -q "Parameters where the model could not be run" f/report.html
+  grep -q "[0-9]* of [0-9]* draws from the prior could not be evaluated" f/report.html
+  grep -q "Points at which the model could not be run" f/report.html
   grep -q "the solver&#39;s step became too small" f/report.html
 }
 
