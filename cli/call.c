@@ -29,7 +29,7 @@ int atvi_call_fail(const atvi_call *s, atvi_status status) {
   /* Messages about the model bring their own place in the file. */
   bool placed = status == ATVI_EMODEL || status == ATVI_EDATA;
   if (!placed) fprintf(stderr, "%satvi %s:%s ", atvi_show_strong(), s->command->name, atvi_show_plain());
-  fprintf(stderr, "%s\n", message[0] ? message : "failed");
+  fprintf(stderr, "%s\n", message[0] ? message : atvi_status_name(status));
   const char *advice = atvi_advice(atvi_errcode(s->ctx));
   if (advice) fprintf(stderr, "%s\n", advice);
   switch (status) {

@@ -27,7 +27,8 @@ atvi_status atvi_fail_as(atvi_ctx *ctx, atvi_code code, atvi_status status);
   } while (0)
 
 /* ---- memory ---- */
-/* bytes of zeroed memory, aligned to ATVI_ALIGN, or NULL. */
+/* bytes of zeroed memory, aligned to ATVI_ALIGN, or NULL: then the context has the failure's message, and the
+ * caller returns ATVI_ENOMEM. The same goes for pools. */
 void *atvi_block(atvi_ctx *ctx, size_t bytes);
 void atvi_block_free(atvi_ctx *ctx, void *block); /* NULL is fine */
 
@@ -47,6 +48,8 @@ atvi_ctx *atvi_pool_ctx(const atvi_pool *pool);
 /* count * size zeroed bytes, or NULL; after the first NULL every further call gives NULL. */
 void *atvi_pool_take(atvi_pool *pool, size_t count, size_t size);
 bool atvi_pool_failed(const atvi_pool *pool);
+/* ATVI_ENOMEM once it has failed: what a function that only takes memory from a pool returns at its end. */
+ATVI_CHECKED atvi_status atvi_pool_status(const atvi_pool *pool);
 char *atvi_pool_strndup(atvi_pool *pool, const char *s, size_t n);
 char *atvi_pool_printf(atvi_pool *pool, const char *fmt, ...) ATVI_PRINTF(2, 3);
 /* Makes room for one more in arr[n] of capacity *cap: returns arr, or a doubled copy, or NULL. */

@@ -3,11 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The failure is born here, so that callers only hand up ATVI_ENOMEM. */
+static void *no_memory(atvi_ctx *ctx, size_t bytes) {
+  ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %.3g MB more are needed", (double)bytes / 1e6);
+  return NULL;
+}
+
 /* A block is over-allocated; the word before the aligned start holds the real one. */
 void *atvi_block(atvi_ctx *ctx, size_t bytes) {
-  if (bytes > SIZE_MAX / 2) return NULL;
-  char *raw = ctx->alloc.alloc(ctx->alloc.user, bytes + ATVI_ALIGN + sizeof(void *));
-  if (!raw) return NULL;
+  bool fits = bytes <= SIZE_MAX / 2;
+  char *raw = fits ? ctx->alloc.alloc(ctx->alloc.user, bytes + ATVI_ALIGN + sizeof(void *)) : NULL;
+  if (!raw) return no_memory(ctx, bytes);
   uintptr_t start = ((uintptr_t)raw + sizeof(void *) + ATVI_ALIGN - 1) & ~(uintptr_t)(ATVI_ALIGN - 1);
   char *block = raw + (start - (uintptr_t)raw);
   memcpy(block - sizeof(void *), &raw, sizeof raw);
@@ -45,7 +51,7 @@ struct atvi_pool {
 
 atvi_status atvi_pool_new(atvi_ctx *ctx, atvi_pool **out) {
   atvi_pool *pool = *out = atvi_block(ctx, sizeof *pool);
-  if (!pool) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!pool) return ATVI_ENOMEM;
   pool->ctx = ctx;
   return ATVI_OK;
 }
@@ -63,10 +69,13 @@ atvi_ctx *atvi_pool_ctx(const atvi_pool *pool) { return pool->ctx; }
 
 bool atvi_pool_failed(const atvi_pool *pool) { return pool->failed; }
 
+atvi_status atvi_pool_status(const atvi_pool *pool) { return pool->failed ? ATVI_ENOMEM : ATVI_OK; }
+
 void *atvi_pool_take(atvi_pool *pool, size_t count, size_t size) {
-  if (pool->failed || (size && count > (SIZE_MAX / 4) / size)) {
+  if (pool->failed) return NULL;
+  if (size && count > (SIZE_MAX / 4) / size) {
     pool->failed = true;
-    return NULL;
+    return no_memory(pool->ctx, SIZE_MAX);
   }
   size_t bytes = (count * size + 15) / 16 * 16;
   chunk *c = pool->chunks;

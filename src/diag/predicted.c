@@ -112,7 +112,7 @@ atvi_status atvi_predicted_read(atvi_pool *pool, const atvi_draws *d, int what, 
     at += s->n;
     grid_at += s->n_grid;
   }
-  if (atvi_pool_failed(pool)) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory: series");
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   *n = d->n_series;
   return ATVI_OK;
 }

@@ -61,7 +61,7 @@ atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n, atv
   bool ok = j.point && j.scratch;
   atvi_block_free(ctx, j.point);
   atvi_block_free(ctx, j.scratch);
-  return ok ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "scores: out of memory");
+  return ok ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* ---- scores ---- */
@@ -113,7 +113,7 @@ static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predic
   atvi_loo_point *loo = atvi_pool_take(pool, (size_t)total + 1, sizeof *loo);
   const atvi_point **from = atvi_pool_take(pool, (size_t)total + 1, sizeof *from);
   const char **name = atvi_pool_take(pool, (size_t)total + 1, sizeof *name);
-  if (!loo || !from || !name) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "scores: out of memory");
+  if (!loo || !from || !name) return ATVI_ENOMEM;
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
       const atvi_point *p = &series[s].point[i];
@@ -141,7 +141,7 @@ atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n, const 
   atvi_score *held = atvi_pool_take(pool, (size_t)n + 1, sizeof *held);
   atvi_idx n_fitted = 0, n_held = 0;
   *out = NULL;
-  if (!s || !fitted || !held) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "scores: out of memory");
+  if (!s || !fitted || !held) return ATVI_ENOMEM;
   *s = (atvi_scores){.n_draw = n_draw, .fitted = fitted, .held = held, .log_map = NAN};
   for (atvi_idx k = 0; k < n; k++) {
     if (series[k].kind != ATVI_SERIES_OBSERVED) continue;

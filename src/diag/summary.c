@@ -263,7 +263,7 @@ static atvi_status all_columns(atvi_ctx *ctx, const atvi_draws *d, atvi_summary_
   if (j.n_share > SHARES_MAX) j.n_share = SHARES_MAX;
   j.per_share = 2 * (size_t)d->n + work_size(d);
   j.scratch = atvi_block(ctx, (size_t)j.n_share * j.per_share * sizeof *j.scratch);
-  if (!j.scratch) return ATVI_FAIL(ctx, ATVI_ENOMEM, "summary: out of memory");
+  if (!j.scratch) return ATVI_ENOMEM;
   atvi_parallel(ctx, j.n_share, summarise_share, &j);
   atvi_block_free(ctx, j.scratch);
   return ATVI_OK;
@@ -307,7 +307,7 @@ static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summar
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   atvi_summary *s = atvi_pool_take(pool, 1, sizeof *s);
   atvi_summary_column *col = atvi_pool_take(pool, (size_t)d->n_col, sizeof *col);
-  if (!s || !col) return ATVI_FAIL(ctx, ATVI_ENOMEM, "summary: out of memory");
+  if (!s || !col) return ATVI_ENOMEM;
   *s = (atvi_summary){.made = d->made,
                       .n = d->n,
                       .n_chain = d->n_chain,
@@ -321,7 +321,7 @@ static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summar
   s->made.method = copy(pool, d->made.method);
   s->made.model = copy(pool, d->made.model);
   for (atvi_idx j = 0; j < d->n_col; j++) col[j] = unknown(copy(pool, d->col[j].name), &d->col[j]);
-  if (atvi_pool_failed(pool)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "summary: out of memory");
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   s->log_map = -HUGE_VAL;
   for (atvi_idx i = 0; i < d->n; i++) s->log_map = fmax(s->log_map, d->log_prior[i] + d->log_lik[i]);
   ATVI_TRY(all_columns(ctx, d, col));
@@ -358,11 +358,10 @@ const char *atvi_summary_khat(atvi_pool *pool, const atvi_summary *s) {
   int digits = round(100 * s->made.khat) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
   if (!atvi_summary_tail_is_small(s))
     return atvi_pool_printf(pool, "k-hat is %.2f (good up to %.2f)", s->made.khat, most);
-  return atvi_pool_printf(
-      pool,
-      "k-hat is %.*f, above its threshold %.*f, but the tail of the weights that it describes "
-      "holds only %.2g %% of the weight (harmless below 0.5 %%)",
-      digits, s->made.khat, digits, most, 100 * s->made.excess);
+  return atvi_pool_printf(pool,
+                          "k-hat is %.*f, above its threshold %.*f, but the tail of the weights that it "
+                          "describes holds only %.2g %% of the weight (harmless below 0.5 %%)",
+                          digits, s->made.khat, digits, most, 100 * s->made.excess);
 }
 
 const char *atvi_verdict_name(atvi_verdict v) {

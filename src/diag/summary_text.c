@@ -183,11 +183,10 @@ static void put_fit(atvi_text *b, const atvi_summary *s) {
                       : m->exact > 0 ? "the draws are those of the exact sampler, which does not rest on it"
                                      : "the draws are those of the approximation, not corrected";
   if (atvi_summary_tail_is_small(s))
-    small =
-        atvi_pool_printf(b->pool,
-                         ", which does no harm here: the tail that it describes holds %.2g %% of the weight "
-                         "(harmless below 0.5 %%)",
-                         100 * m->excess);
+    small = atvi_pool_printf(b->pool,
+                             ", which does no harm here: the tail that it describes holds %.2g %% of the "
+                             "weight (harmless below 0.5 %%)",
+                             100 * m->excess);
   const char *line = atvi_pool_printf(b->pool, "%s (good up to %.2f)%s; %s", khat ? khat : "",
                                       atvi_psis_threshold(s->n), small ? small : "", draws ? draws : "");
   if (line) atvi_text_wrap(b, "k-hat  ", 7, line);

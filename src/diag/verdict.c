@@ -76,13 +76,11 @@ static void stuck_chains(judge *j) {
   if (n_stuck == m)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
         "No chain ever moved: every proposed point was rejected. These are not draws from the posterior. "
-        "Make "
-        "sure that the model can be evaluated near its prior, and let it run longer.");
+        "Make sure that the model can be evaluated near its prior, and let it run longer.");
   else if (n_stuck == 1)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
         "Chain %td never moved from its starting point and spoils all results. Run again with another seed "
-        "or "
-        "for longer; if it happens again, narrow the priors.",
+        "or for longer; if it happens again, narrow the priors.",
         first + 1);
   else if (n_stuck > 1)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
@@ -341,8 +339,7 @@ static void nuts_rule(judge *j) {
     ADD(j, many ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_DIVERGENCES,
         "%.0f of the sampler's trajectories diverged: somewhere the posterior is too sharply curved for its "
         "steps (a funnel, a ridge, a corner), and the draws %s that region. Write the model so that scales "
-        "do "
-        "not depend on other parameters (x = m + s*z with z ~ normal(0, 1)).",
+        "do not depend on other parameters (x = m + s*z with z ~ normal(0, 1)).",
         m->divergences, many ? "miss some of" : "may miss some of");
   if (m->ebfmi < EBFMI_WARN)
     ADD(j, ATVI_WARNING, ATVI_CODE_EBFMI,
@@ -411,8 +408,7 @@ atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summar
   derived_note(&j);
   for (atvi_idx i = 0; i < d->n_message; i++)
     ADD(&j, d->message[i].severity, d->message[i].code, "%s", d->message[i].text);
-  return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "summary: out of memory")
-                                : ATVI_OK;
+  return atvi_pool_failed(pool) ? ATVI_ENOMEM : ATVI_OK;
 }
 
 /* The verdict for programs: a summary of which verdict and messages are kept. */
@@ -425,7 +421,7 @@ typedef struct {
 static atvi_status judge_with(atvi_pool *pool, const atvi_draws *d, atvi_judgement **out) {
   atvi_summary *s;
   whole *o = atvi_pool_take(pool, 1, sizeof *o);
-  if (!o) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "judge: out of memory");
+  if (!o) return ATVI_ENOMEM;
   ATVI_TRY(atvi_summary_new(pool, d, &s));
   *o = (whole){{s->verdict, s->n_message, s->message}, pool};
   *out = &o->j;

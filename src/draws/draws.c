@@ -81,7 +81,7 @@ atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx
                            const atvi_column *col, bool weighted, atvi_draws **out) {
   *out = NULL;
   ATVI_TRY(check(ctx, n, n_chain, n_param, n_col, col));
-  if ((size_t)n > SIZE_MAX / 64) return ATVI_FAIL(ctx, ATVI_ENOMEM, "draws: n = %td, n_col = %td", n, n_col);
+  if ((size_t)n > SIZE_MAX / 64) return ATVI_ENOMEM;
   size_t name_bytes = 0;
   for (atvi_idx j = 0; j < n_col; j++) name_bytes += strlen(col[j].name) + 1;
   atvi_arena a = {0};
@@ -89,7 +89,7 @@ atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx
   char *names;
   carve(&a, n, n_col, weighted, name_bytes, &cols, &names);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "draws: n = %td, n_col = %td", n, n_col);
+  if (!a.base) return ATVI_ENOMEM;
   whole *o = carve(&a, n, n_col, weighted, name_bytes, &cols, &names);
   atvi_draws *d = &o->d;
   for (atvi_idx j = 0; j < n_col; j++)
@@ -121,7 +121,7 @@ void atvi_draws_free(atvi_draws *d) {
 atvi_status atvi_draws_keep(atvi_draws *d, const char *s, const char **copy) {
   whole *o = (whole *)(void *)d;
   *copy = atvi_pool_strndup(o->pool, s, strlen(s));
-  return *copy ? ATVI_OK : ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
+  return *copy ? ATVI_OK : ATVI_ENOMEM;
 }
 
 atvi_status atvi_draws_say(atvi_draws *d, atvi_severity severity, atvi_code code, const char *fmt, ...) {
@@ -136,7 +136,7 @@ atvi_status atvi_draws_say(atvi_draws *d, atvi_severity severity, atvi_code code
   va_end(args);
   atvi_message *bigger =
       text ? atvi_pool_grow(o->pool, d->message, d->n_message, &o->message_cap, sizeof *d->message) : NULL;
-  if (!bigger) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
+  if (!bigger) return ATVI_ENOMEM;
   d->message = bigger;
   d->message[d->n_message++] = (atvi_message){severity, code, text};
   return ATVI_OK;
@@ -166,9 +166,7 @@ atvi_status atvi_draws_group_new(atvi_draws *d, const char *name, atvi_idx n_val
   g.x = fits ? atvi_pool_take(o->pool, (size_t)(n_value * n_draw) + 1, sizeof *g.x) : NULL;
   atvi_idx *copy = draw ? atvi_pool_take(o->pool, (size_t)n_draw + 1, sizeof *copy) : NULL;
   atvi_group *more = atvi_pool_grow(o->pool, d->group, d->n_group, &o->group_cap, sizeof g);
-  if (!g.name || !g.x || (draw && !copy) || !more)
-    return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: group %s of %td values at %td draws", name, n_value,
-                     n_draw);
+  if (!g.name || !g.x || (draw && !copy) || !more) return ATVI_ENOMEM;
   if (draw) memcpy(copy, draw, (size_t)n_draw * sizeof *copy);
   g.draw = copy;
   more[d->n_group++] = g;
@@ -186,7 +184,7 @@ atvi_status atvi_draws_history(atvi_draws *d, atvi_idx n, const atvi_progress *s
     bool same = i > 0 && strcmp(step[i].phase, copy[i - 1].phase) == 0;
     copy[i].phase = same ? copy[i - 1].phase : atvi_pool_strndup(pool, step[i].phase, strlen(step[i].phase));
   }
-  if (atvi_pool_failed(pool)) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   d->step = copy;
   d->n_step = n;
   return ATVI_OK;
@@ -234,7 +232,7 @@ atvi_status atvi_draws_quantiles(const atvi_draws *d, atvi_idx col, atvi_idx n, 
   for (atvi_idx i = 0; i < d->n; i++) finite = finite && isfinite(x[i]);
   if (!finite) return ATVI_OK;
   double *room = atvi_block(d->ctx, 4 * bytes);
-  if (!room) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "quantiles: %td draws", d->n);
+  if (!room) return ATVI_ENOMEM;
   double *xs = room, *ws = d->weight ? room + d->n : NULL;
   memcpy(xs, x, bytes);
   if (ws) memcpy(ws, d->weight, bytes);

@@ -78,7 +78,7 @@ atvi_status atvi_draws_resample(const atvi_draws *d, atvi_idx n, uint64_t seed, 
   *out = NULL;
   if (n < 1) return ATVI_FAIL(d->ctx, ATVI_EINVAL, "resample: n = %td, want >= 1", n);
   atvi_idx *index = (size_t)n > SIZE_MAX / 64 ? NULL : atvi_block(d->ctx, (size_t)n * sizeof *index);
-  if (!index) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "resample: n = %td", n);
+  if (!index) return ATVI_ENOMEM;
   atvi_status status = resample(d, n, seed, index, out);
   atvi_block_free(d->ctx, index);
   return status;
@@ -87,7 +87,7 @@ atvi_status atvi_draws_resample(const atvi_draws *d, atvi_idx n, uint64_t seed, 
 atvi_status atvi_draws_unweighted(const atvi_draws *d, atvi_draws **out) {
   *out = NULL;
   atvi_idx *index = atvi_block(d->ctx, (size_t)d->n * sizeof *index);
-  if (!index) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: n = %td", d->n);
+  if (!index) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < d->n; i++) index[i] = i;
   atvi_status status = take(d, d->n, index, d->n_chain, out);
   if (status == ATVI_OK) (*out)->chains = d->chains, (*out)->made.mode_draw = d->made.mode_draw;

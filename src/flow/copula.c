@@ -327,7 +327,7 @@ atvi_status atvi_copula_new(atvi_ctx *ctx, atvi_idx d, int factors, atvi_copula 
   if (factors < 1 || factors > d)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "copula: %d factors, want 1 to d = %td", factors, d);
   atvi_copula *c = atvi_block(ctx, sizeof *c);
-  if (!c) return ATVI_FAIL(ctx, ATVI_ENOMEM, "copula: d = %td", d);
+  if (!c) return ATVI_ENOMEM;
   *c = (atvi_copula){ctx, d, factors};
   *out = c;
   return ATVI_OK;
@@ -381,7 +381,7 @@ atvi_status atvi_copula_work_new(atvi_ctx *ctx, const atvi_copula *c, atvi_idx m
   if (max_B < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "copula: room for %td draws, want >= 1", max_B);
   carve(&a, c->d, c->k, max_B);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "copula: scratch for %td draws", max_B);
+  if (!a.base) return ATVI_ENOMEM;
   *out = carve(&a, c->d, c->k, max_B);
   (*out)->ctx = ctx;
   return ATVI_OK;

@@ -97,7 +97,7 @@ static atvi_status flow_work_new(const void *self, atvi_ctx *ctx, atvi_idx max_B
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
   if (!a.base) {
     atvi_flow_work_free(inner);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "flow: scratch for %td draws", max_B);
+    return ATVI_ENOMEM;
   }
   flow_work *w = carve(&a, f->shape.d, max_B);
   w->ctx = ctx;

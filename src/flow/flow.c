@@ -108,7 +108,7 @@ atvi_status atvi_flow_new(atvi_ctx *ctx, const atvi_flow_shape *shape, atvi_flow
   ATVI_TRY(check(ctx, shape));
   carve(&a, shape);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "flow: d = %td, %d layers", shape->d, shape->layers);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_flow *f = carve(&a, shape);
   f->ctx = ctx;
   lay_out(f);
@@ -195,7 +195,7 @@ atvi_status atvi_flow_work_new(atvi_ctx *ctx, const atvi_flow *f, atvi_idx max_B
   if (max_B < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "flow: room for %td draws, want >= 1", max_B);
   carve_work(&a, f, max_B);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "flow: scratch for %td draws", max_B);
+  if (!a.base) return ATVI_ENOMEM;
   *out = carve_work(&a, f, max_B);
   (*out)->ctx = ctx;
   return ATVI_OK;

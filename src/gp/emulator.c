@@ -74,7 +74,7 @@ static atvi_status leading(atvi_ctx *ctx, const atvi_em_runs *r, double wanted, 
   double *work = reals(ctx, 1, n + (atvi_idx)atvi_blas_eigen_work(n));
   if (!p->vector || !work) {
     atvi_block_free(ctx, work);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: basis of %td runs", n);
+    return ATVI_ENOMEM;
   }
   atvi_blas_square(n, r->m, 1, p->y, r->m, 0, p->vector, n);
   bool ok = atvi_blas_eigen(n, p->vector, work, work + n);
@@ -93,12 +93,11 @@ static atvi_status prepare(atvi_ctx *ctx, const atvi_em_runs *r, const double *m
   p->q = m, p->share = 1;
   p->y = reals(ctx, n, m);
   p->l = reals(ctx, n, n);
-  if (!p->y || !p->l) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td runs of %td outputs", n, m);
+  if (!p->y || !p->l) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx t = 0; t < m; t++) p->y[i * m + t] = r->y[i * m + t] - mean[t];
   if (basis > 0 && m > 1) ATVI_TRY(leading(ctx, r, basis, p));
-  if (p->vector && !(p->coef = reals(ctx, n, p->q)))
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: basis of %td columns", p->q);
+  if (p->vector && !(p->coef = reals(ctx, n, p->q))) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
@@ -175,7 +174,7 @@ atvi_status atvi_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double *me
   if (status == ATVI_OK) {
     carve(&a, r, p.q, p.vector != NULL);
     a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-    if (!a.base) status = ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td runs of %td outputs", r->n, r->m);
+    if (!a.base) status = ATVI_ENOMEM;
   }
   if (status == ATVI_OK) {
     em = carve(&a, r, p.q, p.vector != NULL);
@@ -211,7 +210,7 @@ static atvi_status begin(atvi_ctx *ctx, const atvi_em_runs *r, const atvi_em_opt
   *par = *mean = NULL;
   ATVI_TRY(atvi_em_check(ctx, r, opts));
   *par = reals(ctx, 1, r->d + 2 + r->m);
-  if (!*par) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td outputs", r->m);
+  if (!*par) return ATVI_ENOMEM;
   *mean = *par + r->d + 2;
   held_values(opts, r->d, *par);
   atvi_em_mean(r, *mean);

@@ -74,7 +74,7 @@ atvi_status atvi_em_work_new(const atvi_emulator *em, atvi_ctx *ctx, atvi_idx n_
   bool own = !whole && !em->basis;
   carve(&a, em, n_row, own);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: scratch for %td outputs", n_row);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_em_work *w = carve(&a, em, n_row, own);
   w->ctx = ctx;
   for (atvi_idx i = 0; i < n_row; i++) w->mean[i] = em->mean[row ? row[i] : i];

@@ -107,7 +107,7 @@ static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const 
   atvi_em_found found = {0};
   ATVI_TRY(atvi_file_read_most(pool, path, FILE_MOST, &text, &n));
   double *value = atvi_pool_take(pool, (size_t)(runs->d + 2 + runs->m), sizeof *value);
-  if (!value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td outputs", runs->m);
+  if (!value) return ATVI_ENOMEM;
   double *mean = value + runs->d + 2;
   if (memchr(text, 0, n)) return damaged(ctx, path); /* the reader of JSON passes over it */
   json_t *root = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, &error);

@@ -73,7 +73,7 @@ static atvi_status begin(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_r
   atvi_idx m = em->m;
   ATVI_TRY(check(ctx, em, r));
   *room = atvi_block(ctx, (size_t)(2 * m + more) * sizeof **room);
-  if (!*room) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td outputs", m);
+  if (!*room) return ATVI_ENOMEM;
   *a = (tally){.runs = r, .mean = em->mean, .sse = *room, .sst = *room + m, .out = out};
   out->worst = 0;
   out->worst_error = -1;

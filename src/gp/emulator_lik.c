@@ -87,7 +87,7 @@ atvi_status atvi_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const doubl
   bool squares = runs->m > n && regular(runs);
   carve(&a, n, ld, squares);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td runs of %td outputs", n, runs->m);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_em_lik *o = carve(&a, n, ld, squares);
   o->n = n, o->d = runs->d, o->m = runs->m, o->ld = ld;
   o->kernel = kernel;
@@ -98,7 +98,7 @@ atvi_status atvi_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const doubl
     double *part = atvi_block(ctx, 2 * (size_t)n * CHUNK * sizeof *part);
     if (!part) {
       atvi_block_free(ctx, o);
-      return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td runs of %td outputs", n, runs->m);
+      return ATVI_ENOMEM;
     }
     o->step = (time_at(runs, o->m - 1) - time_at(runs, 0)) / (double)(o->m - 1);
     sum_squares(o, part);
@@ -133,7 +133,7 @@ atvi_status atvi_em_scratch_new(atvi_ctx *ctx, const atvi_em_lik *lik, atvi_em_s
   carve_scratch(&a, lik);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
   *out = NULL;
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: %td runs of %td outputs", lik->n, lik->m);
+  if (!a.base) return ATVI_ENOMEM;
   *out = carve_scratch(&a, lik);
   return ATVI_OK;
 }

@@ -318,7 +318,7 @@ atvi_status atvi_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double
   atvi_arena a = {0};
   carve(&a, n_par, n_list, slots);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: search from %d starts", starts);
+  if (!a.base) return ATVI_ENOMEM;
   search *s = carve(&a, n_par, n_list, slots);
   s->ctx = ctx;
   s->sill = opts->sill;

@@ -138,14 +138,11 @@ atvi_status atvi_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t
   o.work = atvi_pool_take(pool, (size_t)threads, sizeof *o.work);
   o.room = atvi_pool_take(pool, (size_t)threads, sizeof *o.room);
   o.sum = atvi_pool_take(pool, (size_t)(SCRAMBLES * o.rows * (2 * em->d + 1)), sizeof *o.sum);
-  atvi_status status = atvi_pool_failed(pool)
-                           ? ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: indices of %td outputs", em->m)
-                           : ATVI_OK;
+  atvi_status status = atvi_pool_failed(pool) ? ATVI_ENOMEM : ATVI_OK;
   for (int i = 0; i < threads && status == ATVI_OK; i++) {
     status = atvi_em_work_new(em, ctx, em->m, NULL, &o.work[i]);
     o.room[i] = status == ATVI_OK ? atvi_block(ctx, room_of(em) * sizeof(double)) : NULL;
-    if (status == ATVI_OK && !o.room[i])
-      status = ATVI_FAIL(ctx, ATVI_ENOMEM, "emulator: indices of %td outputs", em->m);
+    if (status == ATVI_OK && !o.room[i]) status = ATVI_ENOMEM;
   }
   if (status == ATVI_OK) {
     atvi_parallel(ctx, SCRAMBLES, run_scramble, &o);

@@ -113,7 +113,7 @@ atvi_status atvi_markov_new(atvi_ctx *ctx, atvi_idx n, const double *time, const
   for (atvi_idx i = 0; i < n; i++) n_used += !used || used[i];
   carve(&a, n, n_used);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "markov: n = %td", n);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_markov *m = carve(&a, n, n_used);
   m->ctx = ctx;
   m->n = n;
@@ -153,7 +153,7 @@ atvi_status atvi_markov_work_new(const atvi_markov *m, atvi_ctx *ctx, atvi_marko
   *out = NULL;
   carve_work(&a, m);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "markov: scratch for n = %td", m->n);
+  if (!a.base) return ATVI_ENOMEM;
   *out = carve_work(&a, m);
   (*out)->ctx = ctx;
   return ATVI_OK;

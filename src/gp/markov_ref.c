@@ -169,7 +169,7 @@ atvi_status atvi_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const
   for (atvi_idx i = 0; i < n; i++) u += !used || used[i];
   carve(&a, n, u);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "markov: dense reference for n = %td", n);
+  if (!a.base) return ATVI_ENOMEM;
   dense *o = carve(&a, n, u);
   o->n = n, o->u = u, o->time = time, o->par = par, o->resid = resid, o->n_term = n_term, o->term = term;
   for (atvi_idx i = 0, at = 0; i < n; i++)

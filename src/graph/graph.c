@@ -10,7 +10,7 @@ enum { FIRST_NODES = 256, MAX_NODES = 1 << 29 };
 atvi_status atvi_graph_new(atvi_ctx *ctx, atvi_graph **out) {
   *out = NULL;
   atvi_graph *g = atvi_block(ctx, sizeof *g);
-  if (!g) return ATVI_FAIL(ctx, ATVI_ENOMEM, "graph: out of memory");
+  if (!g) return ATVI_ENOMEM;
   g->ctx = ctx;
   g->cap = FIRST_NODES;
   g->n_table = 2 * FIRST_NODES;
@@ -18,7 +18,7 @@ atvi_status atvi_graph_new(atvi_ctx *ctx, atvi_graph **out) {
   g->table = atvi_block(ctx, (size_t)g->n_table * sizeof *g->table);
   if (!g->node || !g->table) {
     atvi_graph_free(g);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "graph: out of memory");
+    return ATVI_ENOMEM;
   }
   *out = g;
   return ATVI_OK;

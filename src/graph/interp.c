@@ -105,7 +105,6 @@ static double *take_lanes(atvi_pool *pool, atvi_idx n) {
 
 atvi_status atvi_interp_new(atvi_pool *pool, const atvi_graph_code *code, const atvi_prog_spec *spec,
                             atvi_prog *out) {
-  atvi_ctx *ctx = atvi_pool_ctx(pool);
   int32_t n_const = 0;
   for (atvi_idx i = 0; i < code->n; i++) n_const += code->ins[i].op == ATVI_OP_CONST;
   build b = {.pool = pool};
@@ -118,7 +117,7 @@ atvi_status atvi_interp_new(atvi_pool *pool, const atvi_graph_code *code, const 
   int32_t used = 0;
   if (b.uses && b.merged) merge_products(&b, code);
   if (!b.where || !b.uses || !b.merged || !b.step || !constant || !self || !lay_out(&b, code, &used))
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
+    return ATVI_ENOMEM;
   used = 0;
   for (atvi_idx i = 0; i < code->n; i++) {
     if (code->ins[i].op != ATVI_OP_CONST) continue;

@@ -65,7 +65,7 @@ static int operands(const lower *w, int32_t id, int32_t *arg) {
 static atvi_status emit(lower *w, int32_t id, int n_arg, const int32_t *arg) {
   atvi_ctx *ctx = atvi_pool_ctx(w->pool);
   atvi_ins *s = push_ins(w);
-  if (!s) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", w->spec->name);
+  if (!s) return ATVI_ENOMEM;
   s->n_arg = (uint8_t)n_arg;
   for (int k = 0; k < n_arg; k++) {
     s->arg[k] = w->place[arg[k]];
@@ -97,16 +97,15 @@ static atvi_status emit(lower *w, int32_t id, int n_arg, const int32_t *arg) {
 }
 
 static atvi_status visit(lower *w, atvi_node root) {
-  atvi_ctx *ctx = atvi_pool_ctx(w->pool);
   w->n_stack = 0;
-  if (!push_id(w, root)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", w->spec->name);
+  if (!push_id(w, root)) return ATVI_ENOMEM;
   while (w->n_stack) {
     int32_t id = w->stack[w->n_stack - 1], arg[4];
     int n_arg = operands(w, id, arg), waiting = 0;
     for (int k = n_arg - 1; k >= 0 && w->place[id] < 0; k--) {
       if (w->place[arg[k]] >= 0) continue;
       waiting++;
-      if (!push_id(w, arg[k])) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", w->spec->name);
+      if (!push_id(w, arg[k])) return ATVI_ENOMEM;
     }
     if (waiting) continue;
     w->n_stack--;
@@ -162,7 +161,7 @@ static void count_divisions(lower *w, bool *need) {
 }
 
 static atvi_status check(atvi_ctx *ctx, const atvi_graph *g, const atvi_prog_spec *spec) {
-  if (g->failed) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: the graph ran out of memory", spec->name);
+  if (g->failed) return ATVI_ENOMEM;
   if (!spec->name || !*spec->name ||
       strspn(spec->name, "abcdefghijklmnopqrstuvwxyz_0123456789") != strlen(spec->name))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "program: name \"%s\", want [a-z_0-9]+", spec->name ? spec->name : "");
@@ -192,8 +191,7 @@ atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_
   w.place = atvi_pool_take(pool, 2 * (size_t)w.n + 1, sizeof *w.place);
   w.divided = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.divided);
   w.exact = atvi_pool_take(pool, (size_t)w.n + 1, sizeof *w.exact);
-  if (!need || !w.place || !w.divided || !w.exact)
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
+  if (!need || !w.place || !w.divided || !w.exact) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < 2 * w.n; i++) w.place[i] = -1;
   count_divisions(&w, need);
   for (int k = 0; k < spec->n_out; k++)
@@ -202,7 +200,7 @@ atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_
       if (spec->out[k].accumulate && atvi_graph_is_const(g, x, NULL) && g->node[x].value == 0) continue;
       ATVI_TRY(visit(&w, x));
       atvi_ins *s = push_ins(&w);
-      if (!s) return ATVI_FAIL(ctx, ATVI_ENOMEM, "program %s: out of memory", spec->name);
+      if (!s) return ATVI_ENOMEM;
       *s = (atvi_ins){.op = spec->out[k].accumulate ? ATVI_INS_ADD_TO : ATVI_INS_STORE,
                       .n_arg = 1,
                       .index = (int32_t)i,

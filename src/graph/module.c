@@ -29,7 +29,7 @@ atvi_prog atvi_module_get(const atvi_module *m, atvi_idx i) {
 static atvi_status lower_all(atvi_pool *pool, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec,
                              atvi_graph_code **out) {
   atvi_graph_code *code = *out = atvi_pool_take(pool, (size_t)n, sizeof *code);
-  if (!code) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "module: out of memory");
+  if (!code) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < n; i++) ATVI_TRY(atvi_code_new(pool, g, &spec[i], &code[i]));
   return ATVI_OK;
 }
@@ -49,12 +49,12 @@ static atvi_status try_compile(atvi_module *m, atvi_pool *pool, const atvi_prog_
                                atvi_module_info *info) {
   size_t *scratch = atvi_pool_take(pool, (size_t)m->n, sizeof *scratch);
   const char *source = scratch ? atvi_gen_source(pool, m->n, spec, code, scratch) : NULL;
-  if (!source) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "module: out of memory");
+  if (!source) return ATVI_ENOMEM;
   atvi_compiled c;
   atvi_compile(pool, source, opts, &c);
   if (atvi_pool_failed(pool)) {
     if (c.handle) dlclose(c.handle);
-    return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "module: out of memory");
+    return ATVI_ENOMEM;
   }
   bool all = c.handle != NULL;
   for (atvi_idx i = 0; all && i < m->n; i++) {
@@ -87,11 +87,11 @@ atvi_status atvi_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n, cons
   *out = NULL;
   if (n < 0) return ATVI_FAIL(ctx, ATVI_EINVAL, "module: %td programs", n);
   atvi_module *m = atvi_block(ctx, sizeof *m);
-  if (!m) return ATVI_FAIL(ctx, ATVI_ENOMEM, "module: out of memory");
+  if (!m) return ATVI_ENOMEM;
   *m = (atvi_module){.ctx = ctx, .n = n};
   m->prog = atvi_block(ctx, (size_t)n * sizeof *m->prog);
   atvi_pool *work = NULL;
-  atvi_status status = m->prog ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "module: out of memory");
+  atvi_status status = m->prog ? ATVI_OK : ATVI_ENOMEM;
   if (status == ATVI_OK) status = atvi_pool_new(ctx, &m->pool);
   if (status == ATVI_OK) status = atvi_pool_new(ctx, &work);
   if (status == ATVI_OK) status = build(m, g, spec, opts ? opts : &(atvi_module_opts){0}, info, work);

@@ -100,7 +100,7 @@ atvi_status atvi_graph_value(atvi_ctx *ctx, const atvi_graph *g, atvi_node x, co
   if (!v || !need) {
     atvi_block_free(ctx, v);
     atvi_block_free(ctx, need);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "graph: value of %td nodes", (atvi_idx)x + 1);
+    return ATVI_ENOMEM;
   }
   need[x] = true;
   for (atvi_node i = x; i >= 0; i--)

@@ -39,7 +39,7 @@ static atvi_status work_new(const void *self, atvi_ctx *ctx, void **out) {
   const size_t n = GROUP, d = (size_t)s->target.d;
   scratch *w = atvi_block(ctx, sizeof *w + n * (sizeof *w->at + (2 * d + 1) * sizeof(double)));
   *out = w;
-  if (!w) return ATVI_FAIL(ctx, ATVI_ENOMEM, "density: d = %td", s->target.d);
+  if (!w) return ATVI_ENOMEM;
   w->ctx = ctx;
   w->theta = (double *)(w + 1);
   w->value = w->theta + n * d;
@@ -164,7 +164,7 @@ atvi_status atvi_density_new(atvi_ctx *ctx, const char *name, atvi_idx d, const 
   for (atvi_idx i = 0; i < d; i++) n_text += strlen(names[i]) + 1;
   carve(&a, d, n_text);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "density: d = %td", d);
+  if (!a.base) return ATVI_ENOMEM;
   parts p = carve(&a, d, n_text);
   density *s = p.self;
   const char *one_map = keep(&p.text, map);

@@ -80,8 +80,7 @@ atvi_status atvi_chains_open(atvi_chains *c) {
   for (int k = 0; k < threads && c->work; k++)
     c->work[k] =
         atvi_pool_take(c->pool, m * (size_t)c->room + atvi_stat_work(c->m, c->room), sizeof **c->work);
-  if (atvi_pool_failed(c->pool))
-    return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "%s: %zu chains, d = %zu", c->ops->name, m, d);
+  if (atvi_pool_failed(c->pool)) return ATVI_ENOMEM;
   c->log_pi = c->mass + m;
   return ATVI_OK;
 }
@@ -267,8 +266,8 @@ static atvi_status say_moved(const atvi_chains *c, atvi_draws *d) {
   for (atvi_idx k = 0; k < c->m; k++) n += c->moved[k];
   if (n == 0) return ATVI_OK;
   return atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
-                        "%d %s caught in a region of negligible probability, its log posterior %.0f "
-                        "lower, and moved to where the others are during warm-up.",
+                        "%d %s caught in a region of negligible probability, its log posterior %.0f lower, "
+                        "and moved to where the others are during warm-up.",
                         n, n == 1 ? "chain was" : "chains were", c->moved_drop);
 }
 
@@ -297,7 +296,7 @@ static atvi_status sample(atvi_chains *c, atvi_starts **s, atvi_draws **out) {
   ATVI_TRY(atvi_pool_new(c->ctx, &c->pool));
   ATVI_TRY(atvi_starts_new(c->ctx, c->ev, o->seed, (atvi_idx)o->chains * o->candidates, s));
   atvi_idx *index = atvi_pool_take(c->pool, (size_t)o->chains, sizeof *index);
-  if (!index) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "%s: %d chains", c->ops->name, o->chains);
+  if (!index) return ATVI_ENOMEM;
   ATVI_TRY(c->ops->begin(c->self, *s, index));
   ATVI_TRY(atvi_chains_open(c));
   atvi_end end = atvi_chains_loop(c);

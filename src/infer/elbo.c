@@ -75,7 +75,7 @@ atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_fam
   atvi_arena a = {0};
   carve(&a, family, n, n_part, batch);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "elbo: d = %td, batch = %td", family->d, batch);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_elbo *e = carve(&a, family, n, n_part, batch);
   e->ctx = ctx;
   e->space = space;

@@ -144,7 +144,7 @@ atvi_status atvi_fit_draws_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, 
   *out = NULL;
   atvi_idx n_col = t->d + t->n_derived;
   atvi_column *col = atvi_block(ctx, (size_t)n_col * sizeof *col);
-  if (!col) return ATVI_FAIL(ctx, ATVI_ENOMEM, "draws: %td columns", n_col);
+  if (!col) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < t->d; j++)
     col[j] = (atvi_column){t->param[j].name, t->param[j].lower, t->param[j].upper};
   for (atvi_idx j = 0; j < t->n_derived; j++)
@@ -179,20 +179,17 @@ static const atvi_fit_option OPTION[] = {
          "Seed of all random numbers (default 1). The same seed gives the same draws, whatever the threads."},
     {"ess", ATVI_OPTION_NUMBER, AT(ess), ATVI_TAKES_ESS, .value = "N",
      .help = "Effective sample size to reach: by every parameter (ram, nuts; default 1000, at most 1e5), or "
-             "by the "
-             "weighted draws (atvi, nf, copula; default 25000, at most 1e6)."},
+             "by the weighted draws (atvi, nf, copula; default 25000, at most 1e6)."},
     {"max_seconds", ATVI_OPTION_SECONDS, AT(max_seconds), 0, .flag = "max-time", .value = "TIME",
      .help = "Most time to spend: 90s, 10m, 1.5h, 2d. Results so far are then written."},
     {"max_iter", ATVI_OPTION_COUNT, AT(max_iter), ATVI_TAKES_ITER, .flag = "max-iter", .value = "N",
-     .help =
-         "Most training steps (atvi, nf, copula), or iterations of each chain (ram; default 500000; nuts: "
-         "20000)."},
+     .help = "Most training steps (atvi, nf, copula), or iterations of each chain (ram; default 500000; "
+             "nuts: 20000)."},
     {"chains", ATVI_OPTION_COUNT, AT(chains), ATVI_TAKES_CHAINS, .value = "N",
      .help = "Number of chains (ram, nuts; default 16, at most 1024)."},
     {"ladder", ATVI_OPTION_WORD, AT(ladder), ATVI_TAKES_ATVI, .value = "LADDER",
      .help = "Temperatures of atvi: auto (the default: chosen from the draws at hand), none, or numbers that "
-             "fall "
-             "and end with 1, such as 3,1."},
+             "fall and end with 1, such as 3,1."},
     {"freeze", ATVI_OPTION_FLAG, AT(freeze), ATVI_TAKES_ATVI,
      .help = "With given temperatures: a block of layers for each, earlier blocks frozen."},
     {"map", ATVI_OPTION_WORD, AT(map), ATVI_TAKES_ATVI, MAP, .value = "MAP",
@@ -201,9 +198,8 @@ static const atvi_fit_option OPTION[] = {
     {"tune", ATVI_OPTION_WORD, AT(tune), ATVI_TAKES_ATVI, SWITCH, .value = "WHEN",
      .help = "Fine-tuning of atvi with weights: auto (the default: where it may help), on or off."},
     {"exact", ATVI_OPTION_WORD, AT(exact), ATVI_TAKES_ATVI, SWITCH,
-     .help =
-         "atvi: chains that start from the approximation and end exact, instead of its weighted draws. By "
-         "default where k-hat forbids the weights.",
+     .help = "atvi: chains that start from the approximation and end exact, instead of its weighted draws. "
+             "By default where k-hat forbids the weights.",
      .flag_off = "no-exact", .help_off = "atvi: never that; the verdict then says so."},
 };
 enum { OPTIONS = sizeof OPTION / sizeof *OPTION };

@@ -212,7 +212,7 @@ atvi_status atvi_gradient_compare(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n,
   *info = (atvi_gradient_info){0};
   carve(&a, t->d, n);
   void *block = atvi_block(ctx, a.used);
-  if (!block) return ATVI_FAIL(ctx, ATVI_ENOMEM, "gradient: d = %td", t->d);
+  if (!block) return ATVI_ENOMEM;
   a = (atvi_arena){.base = block};
   checking c = carve(&a, t->d, n);
   c.ctx = ctx;
@@ -246,12 +246,12 @@ atvi_status atvi_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed
   atvi_starts_free(s);
   if (status != ATVI_OK || y.wrong == 0) return status;
   const char *name = t->param[y.param].name;
-  return ATVI_FAIL(
-      ctx, ATVI_EMODEL,
-      "the gradient is wrong: for %s it is %.6g at a point with %s = %.6g, but differences of the "
-      "log density there say %.6g%s. So at %td of %td points, for %td of %td parameters. "
-      "Method ram needs no gradient; check_gradient = 0 skips this check",
-      name, y.gradient, name, y.x, y.difference,
-      fabs(y.gradient + y.difference) < TOL * fabs(y.gradient) ? " (the sign is the wrong one)" : "",
-      y.wrong_points, y.points, y.wrong, t->d);
+  return ATVI_FAIL(ctx, ATVI_EMODEL,
+                   "the gradient is wrong: for %s it is %.6g at a point with %s = %.6g, but differences of "
+                   "the log density there say %.6g%s. So at %td of %td points, for %td of %td parameters. "
+                   "Method ram needs no gradient; check_gradient = 0 skips this check",
+                   name, y.gradient, name, y.x, y.difference,
+                   fabs(y.gradient + y.difference) < TOL * fabs(y.gradient) ? " (the sign is the wrong one)"
+                                                                            : "",
+                   y.wrong_points, y.points, y.wrong, t->d);
 }

@@ -237,7 +237,7 @@ static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, a
   echelon(n, k, rows, pivot);
   for (atvi_idx i = 0; i < n; i++) info->uninformed[i] = in_words(l, t, p, rows + i * k, pivot[i]);
   info->n_uninformed = n;
-  return atvi_pool_failed(p) ? ATVI_ENOMEM : ATVI_OK;
+  return atvi_pool_status(p);
 }
 
 static atvi_status build(atvi_evaluator *ev, atvi_laplace *l, atvi_optimum_info *info) {

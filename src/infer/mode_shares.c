@@ -284,11 +284,11 @@ atvi_status atvi_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_draws 
   if (t.n < 2) return ATVI_OK;
   atvi_idx *near = atvi_pool_take(v->pool, (size_t)f->n, sizeof *near);
   bool *shown = atvi_pool_take(v->pool, (size_t)v->d, sizeof *shown);
-  if (!room_for_peaks(&t)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
+  if (!room_for_peaks(&t)) return ATVI_ENOMEM;
   make_hills(&t);
   claims(&t, near);
   if (t.n_hill < 2) return ATVI_OK;
-  if (!room_for_hills(&t)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: modes");
+  if (!room_for_hills(&t)) return ATVI_ENOMEM;
   ask(&t, near);
   for (atvi_idx h = 0; h < t.n_hill; h++) {
     told += is_told(&t, h);

@@ -268,7 +268,7 @@ static atvi_status approximate(finder *f, atvi_idx most) {
     end *e = &f->end[k];
     e->hess = atvi_pool_take(f->pool, d * d, sizeof *e->hess);
     e->width = atvi_pool_take(f->pool, d, sizeof *e->width);
-    if (atvi_pool_failed(f->pool)) return ATVI_FAIL(f->s->ctx, ATVI_ENOMEM, "modes: Hessians");
+    if (atvi_pool_failed(f->pool)) return ATVI_ENOMEM;
     for (size_t j = 0; j < d; j++) e->width[j] = ATVI_PEAK_STEP;
   }
   polish(f);
@@ -295,7 +295,7 @@ static atvi_status prepare(finder *f, atvi_idx n_start, const double *start) {
   f->a = atvi_pool_take(f->pool, d * d, sizeof *f->a);
   f->step = atvi_pool_take(f->pool, d, sizeof *f->step);
   f->g = atvi_pool_take(f->pool, d, sizeof *f->g);
-  if (atvi_pool_failed(f->pool)) return ATVI_FAIL(f->s->ctx, ATVI_ENOMEM, "modes: %td climbs", n_start);
+  if (atvi_pool_failed(f->pool)) return ATVI_ENOMEM;
   for (size_t k = 0; k < n; k++) f->climb[k] = &climb[k];
   return ATVI_OK;
 }
@@ -374,7 +374,7 @@ static atvi_status hand_over(finder *f, int most, atvi_pool *pool, atvi_modes *o
   out->mode = atvi_pool_take(pool, (size_t)f->n, sizeof *out->mode);
   for (atvi_idx k = 0; k < f->n; k++) {
     double *room = atvi_pool_take(pool, d + d * d, sizeof *room);
-    if (!room) return ATVI_FAIL(f->s->ctx, ATVI_ENOMEM, "modes: %td of them", f->n);
+    if (!room) return ATVI_ENOMEM;
     const end *e = &f->end[k];
     memcpy(room, e->climb->x, d * sizeof *room);
     memcpy(room + d, e->hess, d * d * sizeof *room);

@@ -21,7 +21,7 @@ atvi_status atvi_climb_batch_new(const atvi_space *s, atvi_pool *pool, atvi_idx 
   out->theta = atvi_pool_take(pool, n, sizeof(double));
   out->dx = atvi_pool_take(pool, n, sizeof(double));
   out->log_pi = atvi_pool_take(pool, (size_t)cap, sizeof(double));
-  if (atvi_pool_failed(pool)) return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "modes: batches of %td", cap);
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
@@ -63,7 +63,7 @@ atvi_status atvi_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const doubl
   atvi_climb *c = atvi_pool_take(pool, (size_t)n, sizeof *c);
   double *room = atvi_pool_take(pool, (size_t)(n * d * (4 + 2 * ATVI_CLIMB_PAIRS)), sizeof *room);
   *out = NULL;
-  if (atvi_pool_failed(pool)) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "modes: %td climbs", n);
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < n; k++, room += d * (4 + 2 * ATVI_CLIMB_PAIRS)) {
     c[k] = (atvi_climb){.x = room,
                         .g = room + d,

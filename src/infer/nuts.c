@@ -343,8 +343,7 @@ static atvi_status make(nuts *r) {
     make_group(c->pool, d, c->opts.max_depth, &r->group[i]);
     r->group[i].n = left < ATVI_LANES ? (int)left : ATVI_LANES;
   }
-  if (atvi_pool_failed(c->pool))
-    return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "nuts: %d chains, d = %td", c->opts.chains, d);
+  if (atvi_pool_failed(c->pool)) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < d; j++) r->var[j] = 1;
   for (atvi_idx k = 0; k < c->opts.chains; k++) chain_at(r, k)->number = (uint32_t)k;
   return ATVI_OK;
@@ -395,7 +394,7 @@ static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
   ATVI_TRY(atvi_space_new(c->ctx, c->ev, "auto", c->opts.seed, &r->space));
   ATVI_TRY(make(r));
   double *work = atvi_pool_take(c->pool, (size_t)((3 * s->d + 3) * c->opts.chains), sizeof *work);
-  if (!work) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "nuts: %d chains, d = %td", c->opts.chains, s->d);
+  if (!work) return ATVI_ENOMEM;
   atvi_starts_pick(s, c->opts.seed, c->opts.chains, index);
   if (!place(r, s, index, work))
     return ATVI_FAIL_AS(c->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,

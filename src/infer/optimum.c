@@ -150,7 +150,7 @@ static atvi_status prepare(maximiser *m) {
   size_t seat = 3 * d + atvi_lbfgs_work(s->d);
   double *room =
       atvi_pool_take(m->pool, seat * (size_t)workers + 2 * d * (size_t)m->opts.starts, sizeof *room);
-  if (atvi_pool_failed(m->pool)) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "map: %d searches", m->opts.starts);
+  if (atvi_pool_failed(m->pool)) return ATVI_ENOMEM;
   choose(s, m->opts.seed, m->opts.starts, index);
   for (size_t j = 0; j < d; j++) {
     m->centre[j] = s->theta[(atvi_idx)j * s->cap + index[0]];
@@ -250,7 +250,7 @@ static atvi_status list_optima(maximiser *m, atvi_optimum_info *info) {
   atvi_idx d = info->d;
   info->optimum = atvi_pool_take(info->pool, (size_t)m->opts.starts, sizeof *info->optimum);
   double *room = atvi_pool_take(info->pool, (size_t)(d * BETWEEN), sizeof *room);
-  if (atvi_pool_failed(info->pool)) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "map: optima");
+  if (atvi_pool_failed(info->pool)) return ATVI_ENOMEM;
   for (int k = 0; k < m->opts.starts && m->result[k].ended; k++) {
     const result *r = &m->result[k];
     atvi_idx at = 0;
@@ -258,7 +258,7 @@ static atvi_status list_optima(maximiser *m, atvi_optimum_info *info) {
       at++;
     if (at == info->n_optimum) {
       double *theta = atvi_pool_take(info->pool, (size_t)d, sizeof *theta);
-      if (!theta) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "map: optima");
+      if (!theta) return ATVI_ENOMEM;
       memcpy(theta, r->y + d, (size_t)d * sizeof *theta);
       info->optimum[info->n_optimum++] = (atvi_optimum){r->log_post, theta, 0};
     }
@@ -288,7 +288,7 @@ static atvi_status info_new(maximiser *m, atvi_optimum_info **out) {
   int *at_bound = atvi_pool_take(pool, d, sizeof *at_bound);
   if (atvi_pool_failed(pool)) {
     atvi_pool_free(pool);
-    return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "map: d = %td", m->starts->d);
+    return ATVI_ENOMEM;
   }
   *info = (atvi_optimum_info){.pool = pool,
                               .d = (atvi_idx)d,
@@ -359,7 +359,7 @@ static atvi_status say_rivals(const atvi_optimum_info *info, const atvi_target *
     const char *at = "";
     for (atvi_idx j = 0; j < info->d && j < VALUES_SHOWN && at; j++)
       at = atvi_pool_printf(info->pool, "%s%s%s = %.4g", at, j ? ", " : "", t->param[j].name, o->theta[j]);
-    if (!at) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "map: messages");
+    if (!at) return ATVI_ENOMEM;
     ATVI_TRY(atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_MODE,
         "There is another mode at %s%s, with log posterior %.2f (best %.2f; found by %d and %d searches).",
@@ -376,8 +376,8 @@ static atvi_status say_search(const atvi_optimum_info *info, atvi_draws *d) {
   if (!(info->gap < RUNAWAY))
     return atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_MAXIMUM_NONE,
-        "The posterior seems to have no maximum: its density grows without limit, for example where a "
-        "scale parameter goes to 0. Give such a parameter a prior that keeps it away from there.");
+        "The posterior seems to have no maximum: its density grows without limit, for example where a scale "
+        "parameter goes to 0. Give such a parameter a prior that keeps it away from there.");
   return atvi_draws_say(
       d, ATVI_NOTE, ATVI_CODE_SEARCH_UNFINISHED,
       "The search for the mode did not converge: the log posterior could still rise by about %.2g.",
@@ -390,8 +390,8 @@ static atvi_status say(const atvi_optimum_info *info, const atvi_target *t, doub
   if (!info->definite && !runaway)
     ATVI_TRY(atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_HESSIAN,
-        "The Hessian at the mode is not positive definite: the posterior has no normal approximation "
-        "there, and the standard deviations are those of the prior in some directions."));
+        "The Hessian at the mode is not positive definite: the posterior has no normal approximation there, "
+        "and the standard deviations are those of the prior in some directions."));
   if (share == 0)
     ATVI_TRY(atvi_draws_say(
         d, ATVI_NOTE, ATVI_CODE_LAPLACE_POOR,

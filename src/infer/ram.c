@@ -241,8 +241,7 @@ static atvi_status make(ram *r) {
     l->lower = r->bounds;
     l->upper = r->bounds + d;
   }
-  if (atvi_pool_failed(r->c.pool))
-    return ATVI_FAIL(r->c.ctx, ATVI_ENOMEM, "ram: %d chains, d = %td", r->c.opts.chains, t->d);
+  if (atvi_pool_failed(r->c.pool)) return ATVI_ENOMEM;
   for (size_t j = 0; j < d; j++) {
     r->bounds[j] = t->param[j].lower;
     r->bounds[d + j] = t->param[j].upper;

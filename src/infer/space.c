@@ -95,7 +95,7 @@ static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
   }
   if (status != ATVI_OK || !s->from_prior) return status;
   double *theta = atvi_block(s->ctx, (size_t)(s->d + 3) * PRIOR_DRAWS * sizeof *theta);
-  if (!theta) return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "prior draws: d = %td", s->d);
+  if (!theta) return ATVI_ENOMEM;
   t->ops->prior_draw(t->self, atvi_evaluator_work(s->ev), seed, 0, PRIOR_DRAWS, theta);
   for (atvi_idx i = 0; i < s->d; i++)
     place(&s->map[i], PRIOR_DRAWS, theta + i * PRIOR_DRAWS, theta + s->d * PRIOR_DRAWS);
@@ -129,7 +129,7 @@ atvi_status atvi_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind, 
   atvi_arena a = {0};
   carve(&a, t->d, threads);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "space: d = %td, %d threads", t->d, threads);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_space *s = carve(&a, t->d, threads);
   s->ctx = ctx;
   s->ev = ev;

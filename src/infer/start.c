@@ -129,7 +129,7 @@ atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, at
   atvi_arena a = {0};
   carve(&a, t->d, want, &w);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "starts: %td points, d = %td", want, t->d);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_starts *s = carve(&a, t->d, want, &w);
   s->ctx = ctx;
   s->from_prior = t->ops->prior_draw != NULL;

@@ -111,8 +111,7 @@ atvi_status atvi_vi_open(atvi_vi *v) {
   v->scratch =
       reals(v, ATVI_VI_LOOK + atvi_psis_work(ATVI_VI_LOOK) + (size_t)(v->d * (v->d + 2 + ATVI_VI_PROBES)));
   v->part = atvi_pool_take(v->pool, ATVI_VI_PARTS, sizeof *v->part);
-  if (!atvi_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room))
-    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
+  if (!atvi_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room)) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
@@ -349,8 +348,7 @@ static atvi_status run(fit *f) {
   atvi_vi *v = f->v;
   ATVI_TRY(atvi_vi_open(v));
   atvi_vi_part *first = &v->part[v->n_part++];
-  if (!atvi_vi_member_new(v, NULL, NULL, &first->at))
-    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: d = %td", v->d);
+  if (!atvi_vi_member_new(v, NULL, NULL, &first->at)) return ATVI_ENOMEM;
   ATVI_TRY(first_look(v));
   phase now = TRAIN;
   for (; now != DELIVER; now = after(f, now)) ATVI_TRY(enter(f, now));

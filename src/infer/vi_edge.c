@@ -166,7 +166,7 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
   if (!atvi_cholesky(d, chol)) return ATVI_OK;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = i + 1; k < d; k++) chol[i * d + k] = 0;
-  if (!atvi_vi_member_new(v, centre, chol, &part->at)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: an edge");
+  if (!atvi_vi_member_new(v, centre, chol, &part->at)) return ATVI_ENOMEM;
   atvi_cloud seen;
   double found = atvi_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
   if (!isfinite(found) || log_lacking(e, &seen) < best + log(v->tuning.lost)) return ATVI_OK;
@@ -180,7 +180,7 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
 atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time) {
   edge e = {.v = v, .w = w};
   if ((double)w->c.n * v->tuning.outer < v->tuning.side_chains) return ATVI_OK;
-  if (!make(&e)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: edges of %td draws", w->c.n);
+  if (!make(&e)) return ATVI_ENOMEM;
   find_sides(&e);
   memcpy(e.x, e.start, (size_t)(v->d * e.n) * sizeof *e.x);
   evaluate(&e, e.x, e.log_pi);

@@ -77,7 +77,7 @@ static atvi_status sampler_open(sampler *s) {
     atvi_exact_group_make(v->pool, d, n_part, &s->group[k]);
   }
   s->moves.work = atvi_pool_take(v->pool, (size_t)(threads * n_part), sizeof *s->moves.work);
-  if (atvi_pool_failed(v->pool)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "exact sampler: d = %td", d);
+  if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < threads * n_part; k++)
     ATVI_TRY(v->family.ops->work_new(v->family.self, v->ctx, L, &s->moves.work[k]));
   return atvi_chains_open(c);
@@ -92,10 +92,9 @@ static void sampler_close(sampler *s) {
 static atvi_status find_spread(sampler *s) {
   atvi_idx d = s->v->d;
   double *x = reals(s, d * ATVI_VI_LOOK);
-  if (!x) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: d = %td", d);
+  if (!x) return ATVI_ENOMEM;
   atvi_vi_starts(s->v, s->w, ATVI_VI_LOOK, x);
-  if (!atvi_exact_spread(s->v->pool, d, ATVI_VI_LOOK, x, &s->moves))
-    return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: d = %td", d);
+  if (!atvi_exact_spread(s->v->pool, d, ATVI_VI_LOOK, x, &s->moves)) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
@@ -191,7 +190,7 @@ static atvi_status evidence(sampler *s, atvi_made *made) {
   b.n_q = s->w->c.n;
   b.log_q = s->w->log_w;
   double *work = atvi_pool_take(s->v->pool, atvi_bridge_work(&b), sizeof *work);
-  if (!log_p || !work) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: evidence");
+  if (!log_p || !work) return ATVI_ENOMEM;
   atvi_chains_copy_row(&s->c, kept, s->v->d + 2, log_p);
   atvi_bridge_info info = atvi_bridge(&b, work);
   /* Where chains and approximation hardly meet, one draw decides, and its error is not known either. */
@@ -204,7 +203,7 @@ static atvi_status evidence(sampler *s, atvi_made *made) {
 /* Where the modes are is known in xi: parameters go back there, to the image inside the box. */
 static atvi_status tell_modes(sampler *s, atvi_draws *d) {
   double *x = reals(s, s->v->d * d->n);
-  if (!x) return ATVI_FAIL(s->v->ctx, ATVI_ENOMEM, "exact sampler: modes");
+  if (!x) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < s->v->d; i++)
     atvi_map_inv(&s->v->space->map[i], d->n, d->x + i * d->n, x + i * d->n);
   return atvi_vi_mode_shares(s->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
@@ -224,13 +223,12 @@ static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
   ATVI_TRY(evidence(s, made));
   ATVI_TRY(atvi_draws_say(
       *out, ATVI_NOTE, v->opts.exact == ATVI_EXACT_ON ? ATVI_CODE_EXACT_ASKED : ATVI_CODE_EXACT_NEEDED,
-      "%s: %d chains that start from the approximation and use it for their moves, %td "
-      "iterations each, exact in the limit. %.2g %% of the jumps by which a chain may go "
-      "anywhere in the posterior at once were accepted.",
+      "%s: %d chains that start from the approximation and use it for their moves, %td iterations each, "
+      "exact in the limit. %.2g %% of the jumps by which a chain may go anywhere in the posterior at once "
+      "were accepted.",
       v->opts.exact == ATVI_EXACT_ON
           ? "These are draws of the exact sampler, as asked for"
-          : "The approximation could not be corrected by weights, so these are draws of the "
-            "exact sampler",
+          : "The approximation could not be corrected by weights, so these are draws of the exact sampler",
       (int)CHAINS, s->c.done, 100 * made->accept));
   if (isnan(made->log_evidence))
     ATVI_TRY(

@@ -83,8 +83,7 @@ static atvi_status add_component(atvi_vi *v, const atvi_peak *p, bool much, bool
   atvi_vi_part *part = &v->part[v->n_part];
   double share = exp(fmin(0, p->log_evidence - atvi_vi_best_evidence(v)));
   atvi_cloud seen;
-  if (!atvi_vi_member_new(v, p->x, p->chol, &part->at))
-    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: another mode");
+  if (!atvi_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
   part->drawn = 0;
   v->n_part++;
   if (!atvi_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray).done) v->converged = false;
@@ -150,7 +149,7 @@ atvi_status atvi_vi_seek(atvi_vi *v) {
   atvi_idx n_start = (atvi_idx)v->tuning.starts, n_hop = (atvi_idx)v->tuning.hop_starts;
   double *start =
       atvi_pool_take(v->pool, (size_t)(v->d * (n_hop > n_start ? n_hop : n_start)), sizeof *start);
-  if (!start) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: starts");
+  if (!start) return ATVI_ENOMEM;
   atvi_vi_tell(v, "other modes", 0.75, "%td climbs", n_start);
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
   atvi_sobol_normal(key, 0, v->d, n_start, start);

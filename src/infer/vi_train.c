@@ -34,11 +34,11 @@ typedef struct atvi_vi_trainer {
 atvi_status atvi_vi_trainer_new(atvi_vi *v) {
   atvi_adam_opts adam = {.step = v->tuning.step_first, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
   trainer *t = v->trainer = atvi_pool_take(v->pool, 1, sizeof *t);
-  if (!t) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: training");
+  if (!t) return ATVI_ENOMEM;
   double **row[] = {&t->grad, &t->avg, &t->best, &t->gap_now, &t->gap_best};
   for (int k = 0; k < 5; k++)
     *row[k] = atvi_pool_take(v->pool, k < 3 ? (size_t)v->size : ATVI_VI_TEST, sizeof(double));
-  if (atvi_pool_failed(v->pool)) return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td parameters", v->size);
+  if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
   return atvi_adam_new(v->ctx, v->size, &adam, &t->adam);
 }
 

@@ -57,7 +57,7 @@ static atvi_status make_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n) {
   next.work = atvi_pool_take(next.pool, atvi_psis_work(cap), sizeof(double));
   if (!atvi_vi_cloud(next.pool, v->d, cap, &next.c)) {
     atvi_pool_free(next.pool);
-    return ATVI_FAIL(v->ctx, ATVI_ENOMEM, "vi: %td draws", n);
+    return ATVI_ENOMEM;
   }
   if (w->c.n > 0) {
     copy_cloud(v->d, &w->c, &next.c);

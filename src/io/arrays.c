@@ -128,8 +128,7 @@ atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *nam
       for (atvi_idx j = i; j < end; j++) list[count++] = (atvi_array){.name = name[j], .first = j, .n = 1};
     }
   }
-  if (atvi_pool_failed(pool))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory: %td names", n);
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   *out = list;
   *n_array = count;
   return ATVI_OK;

@@ -36,10 +36,6 @@ static int clip(ptrdiff_t x) { return x > INT_MAX ? INT_MAX : (int)x; }
 
 static int column_of(const scan *s, const char *at) { return clip(at - s->line_start + 1); }
 
-static atvi_status no_memory(const scan *s) {
-  return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "%s: out of memory", s->path);
-}
-
 /* path:line:column, what is wrong, the line, a caret, a hint. */
 ATVI_PRINTF(5, 6)
 static atvi_status complain(const scan *s, int line, int column, const char *hint, const char *fmt, ...) {
@@ -267,7 +263,7 @@ static int by_name(const void *a, const void *b) {
 
 static atvi_status check_names(const scan *s, const atvi_csv *csv, const cell *cells) {
   named *sorted = atvi_pool_take(s->pool, (size_t)csv->n_col, sizeof *sorted);
-  if (!sorted) return no_memory(s);
+  if (!sorted) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < csv->n_col; j++) sorted[j] = (named){csv->name[j], j};
   qsort(sorted, (size_t)csv->n_col, sizeof *sorted, by_name);
   for (atvi_idx j = 1; j < csv->n_col; j++) {
@@ -289,10 +285,10 @@ static atvi_status name_columns(const scan *s, atvi_csv *csv, const cell *cells)
   }
   csv->header = n_text > 0 || n_value == 0;
   csv->name = atvi_pool_take(s->pool, (size_t)csv->n_col, sizeof *csv->name);
-  if (!csv->name) return no_memory(s);
+  if (!csv->name) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < csv->n_col; j++) {
     csv->name[j] = csv->header && cells[j].n ? cells[j].text : atvi_pool_printf(s->pool, "%td", j + 1);
-    if (!csv->name[j]) return no_memory(s);
+    if (!csv->name[j]) return ATVI_ENOMEM;
   }
   return csv->header ? check_names(s, csv, cells) : ATVI_OK;
 }
@@ -316,7 +312,7 @@ static atvi_status make_room(const scan *s, atvi_csv *csv, atvi_idx n_first) {
   csv->text = atvi_pool_take(s->pool, cells, sizeof *csv->text);
   csv->column = atvi_pool_take(s->pool, cells, sizeof *csv->column);
   csv->line = atvi_pool_take(s->pool, (size_t)rows, sizeof *csv->line);
-  return atvi_pool_failed(s->pool) ? no_memory(s) : ATVI_OK;
+  return atvi_pool_status(s->pool);
 }
 
 static atvi_status read_row(scan *s, atvi_csv *csv, atvi_idx row) {
@@ -366,7 +362,7 @@ static atvi_status read_rows(scan *s, atvi_csv *csv, const cell *first) {
 /* Parses s->p .. s->end, which it owns and changes. */
 static atvi_status parse(scan *s, atvi_csv **out) {
   atvi_csv *csv = atvi_pool_take(s->pool, 1, sizeof *csv);
-  if (!csv) return no_memory(s);
+  if (!csv) return ATVI_ENOMEM;
   csv->path = s->path;
   ATVI_TRY(check_bytes(s));
   if (s->end - s->p >= 3 && memcmp(s->p, "\xEF\xBB\xBF", 3) == 0) s->p += 3;
@@ -381,7 +377,7 @@ static atvi_status parse(scan *s, atvi_csv **out) {
   cell *cells = NULL;
   atvi_idx n = 0, cap = 0;
   do {
-    if (!ATVI_PUSH(s->pool, cells, n, cap)) return no_memory(s);
+    if (!ATVI_PUSH(s->pool, cells, n, cap)) return ATVI_ENOMEM;
     ATVI_TRY(next_cell(s, &cells[n]));
   } while (!cells[n++].last);
   csv->n_col = n;
@@ -396,7 +392,7 @@ atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, 
   *out = NULL;
   s.p = atvi_pool_strndup(pool, text, n);
   s.path = atvi_pool_strndup(pool, path, strlen(path));
-  if (!s.p || !s.path) return ATVI_FAIL(s.ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  if (!s.p || !s.path) return ATVI_ENOMEM;
   s.end = s.p + n;
   return parse(&s, out);
 }

@@ -92,10 +92,6 @@ static atvi_status no_sense(const entry *e) {
                    e->line, e->key, e->value);
 }
 
-static atvi_status no_memory(const entry *e) {
-  return ATVI_FAIL(e->ctx, ATVI_ENOMEM, "%s: out of memory", e->path);
-}
-
 static bool get_whole(const char *s, uint64_t max, uint64_t *out) {
   uint64_t x = 0;
   if (!*s) return false;
@@ -138,7 +134,7 @@ static atvi_status get_bounds(const entry *e, atvi_draws_config *c, atvi_idx *ca
   if (!gap || !get_real(e->value, (size_t)(gap - e->value), &b.lower) ||
       !get_real(gap + 1, strlen(gap + 1), &b.upper) || !(b.lower <= b.upper))
     return no_sense(e);
-  if (!ATVI_PUSH(e->pool, c->bounds, c->n_bounds, *cap)) return no_memory(e);
+  if (!ATVI_PUSH(e->pool, c->bounds, c->n_bounds, *cap)) return ATVI_ENOMEM;
   c->bounds[c->n_bounds++] = b;
   return ATVI_OK;
 }
@@ -159,12 +155,12 @@ static atvi_status get_message(const entry *e, atvi_draws_config *c, atvi_idx *c
   c->next = (atvi_message){0};
   if (!m.text && strncmp(e->value, MARK, sizeof MARK - 1) == 0) {
     char *text = atvi_pool_printf(e->pool, "%s", e->value + sizeof MARK - 1);
-    if (!text) return no_memory(e);
+    if (!text) return ATVI_ENOMEM;
     if (text[0] >= 'a' && text[0] <= 'z') text[0] = (char)(text[0] - 'a' + 'A');
     m = (atvi_message){ATVI_WARNING, ATVI_CODE_NONE, text};
   } else
     m.text = e->value;
-  if (!ATVI_PUSH(e->pool, c->message, c->n_message, *cap)) return no_memory(e);
+  if (!ATVI_PUSH(e->pool, c->message, c->n_message, *cap)) return ATVI_ENOMEM;
   c->message[c->n_message++] = m;
   return ATVI_OK;
 }
@@ -173,7 +169,7 @@ static atvi_status get_message(const entry *e, atvi_draws_config *c, atvi_idx *c
 static atvi_status get_message_kind(const entry *e, atvi_draws_config *c) {
   const char *gap = strchr(e->value, ' ');
   char *word = atvi_pool_strndup(e->pool, e->value, gap ? (size_t)(gap - e->value) : 0);
-  if (!word) return no_memory(e);
+  if (!word) return ATVI_ENOMEM;
   c->next = (atvi_message){.text = ""};
   if (!atvi_severity_find(word, &c->next.severity)) return no_sense(e);
   atvi_code_find(gap + 1, &c->next.code);
@@ -218,7 +214,7 @@ atvi_status atvi_draws_config_read(atvi_pool *pool, const char *path, const char
   for (const char *p = text; *p == '#'; e.line++) {
     size_t n = strcspn(p, "\r\n");
     if (split(&e, p, n)) ATVI_TRY(take(&e, out, cap));
-    if (atvi_pool_failed(pool)) return no_memory(&e);
+    if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
     p += n;
     p += *p == '\r';
     p += *p == '\n';

@@ -51,7 +51,7 @@ static void add_part(void *arg, atvi_idx item, int worker) {
 static atvi_status put_rows(atvi_file *f, const atvi_draws *d) {
   rows r = {.d = d, .part_bytes = PART_ROWS * cells(d) * ATVI_NUMBER_BYTES};
   r.text = atvi_block(d->ctx, PARTS * r.part_bytes);
-  if (!r.text) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "draws: out of memory");
+  if (!r.text) return ATVI_ENOMEM;
   for (; r.first < d->n; r.first += PARTS * PART_ROWS) {
     atvi_idx n = (d->n - r.first + PART_ROWS - 1) / PART_ROWS;
     if (n > PARTS) n = PARTS;
@@ -102,7 +102,7 @@ static atvi_status lay_out(atvi_pool *pool, const atvi_csv *csv, const atvi_draw
                      csv->path);
   l->at = atvi_pool_take(pool, (size_t)csv->n_col, sizeof *l->at);
   l->col = atvi_pool_take(pool, (size_t)csv->n_col, sizeof *l->col);
-  if (!l->at || !l->col) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", csv->path);
+  if (!l->at || !l->col) return ATVI_ENOMEM;
   for (atvi_idx j = 0, b = 0; j < csv->n_col; j++) {
     if (ends_in_underscores(csv->name[j])) continue;
     atvi_column *col = &l->col[l->n_col];

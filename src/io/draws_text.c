@@ -119,7 +119,7 @@ static atvi_status order_columns(atvi_pool *pool, const atvi_draws *d, stan_colu
   const char **name = atvi_pool_take(pool, (size_t)d->n_col + 1, sizeof *name);
   out->at = atvi_pool_take(pool, (size_t)d->n_col + 1, sizeof *out->at);
   out->name = atvi_pool_take(pool, (size_t)d->n_col + 1, sizeof *out->name);
-  if (!name || !out->at || !out->name) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory");
+  if (!name || !out->at || !out->name) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < d->n_col; j++) name[j] = d->col[j].name;
   ATVI_TRY(atvi_arrays_find(pool, d->n_col, name, NULL, &n, &array));
   for (atvi_idx k = 0; k < n; k++) {
@@ -128,7 +128,7 @@ static atvi_status order_columns(atvi_pool *pool, const atvi_draws *d, stan_colu
       out->at[to] = array[k].first + (as_is ? transposed(&array[k], i) : i);
       const char *own = name[out->at[to]];
       out->name[to] = as_is ? own : single(pool, d, out->name, to, own);
-      if (!out->name[to]) return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory");
+      if (!out->name[to]) return ATVI_ENOMEM;
     }
   }
   return ATVI_OK;
@@ -180,7 +180,7 @@ static atvi_status put_key(atvi_pool *pool, atvi_file *f, const char *name) {
   if (bracket && !word) word = json_string("?"); /* not UTF-8 */
   char *text = word ? json_dumps(word, JSON_ENCODE_ANY) : NULL;
   json_decref(word);
-  if (!text) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!text) return ATVI_ENOMEM;
   atvi_file_put(f, text, strlen(text));
   free(text);
   return ATVI_OK;

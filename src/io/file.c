@@ -54,7 +54,7 @@ static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t siz
   size_t cap = (size < most ? size : most) + 1, have = 0;
   char *buf = atvi_pool_take(pool, cap + 1, 1);
   for (;;) {
-    if (!buf) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+    if (!buf) return ATVI_ENOMEM;
     ssize_t got = fill(fd, buf + have, cap - have);
     if (got < 0) return atvi_file_cannot(ctx, "read", path, errno);
     have += (size_t)got;
@@ -158,7 +158,7 @@ atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out) {
   carve(&a, strlen(path), strlen(target));
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
   atvi_file *f = a.base ? carve(&a, strlen(path), strlen(target)) : NULL;
-  if (!f) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  if (!f) return ATVI_ENOMEM;
   f->ctx = ctx;
   memcpy(f->path, path, strlen(path));
   memcpy(f->target, target, strlen(target));
@@ -279,7 +279,7 @@ atvi_status atvi_file_save(atvi_ctx *ctx, const char *path, const char *text, si
 
 atvi_status atvi_file_save_in(atvi_pool *pool, const char *dir, const char *name, const char *text) {
   const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
-  if (!path) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "%s/%s: out of memory", dir, name);
+  if (!path) return ATVI_ENOMEM;
   return atvi_file_save(atvi_pool_ctx(pool), path, text, strlen(text));
 }
 
@@ -312,7 +312,7 @@ atvi_status atvi_dir_make(atvi_ctx *ctx, const char *path, bool fresh) {
   if (n == 0) return atvi_file_cannot(ctx, "make the folder", "''", ENOENT);
   while (n > 1 && path[n - 1] == '/') n--;
   char *copy = atvi_block(ctx, n + 1);
-  if (!copy) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  if (!copy) return ATVI_ENOMEM;
   memcpy(copy, path, n);
   atvi_status status = make_dir(ctx, copy, fresh);
   atvi_block_free(ctx, copy);
@@ -340,7 +340,7 @@ static atvi_status highest(atvi_ctx *ctx, atvi_pool *pool, const char *base, lon
   *out = 0;
   char *folder =
       slash ? atvi_pool_strndup(pool, base, (size_t)(slash - base) + 1) : atvi_pool_strndup(pool, ".", 1);
-  if (!folder) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", base);
+  if (!folder) return ATVI_ENOMEM;
   DIR *dir = opendir(folder);
   if (!dir) return atvi_file_cannot(ctx, "read the folder", folder, errno);
   const struct dirent *entry;
@@ -351,7 +351,7 @@ static atvi_status highest(atvi_ctx *ctx, atvi_pool *pool, const char *base, lon
     if (path && is_folder(path)) *out = k;
   }
   closedir(dir);
-  return atvi_pool_failed(pool) ? ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", base) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path) {
@@ -360,7 +360,7 @@ atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, ch
   ATVI_TRY(highest(ctx, pool, base, &k));
   for (;;) {
     char *name = atvi_pool_printf(pool, "%s-%03ld", base, ++k);
-    if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", base);
+    if (!name) return ATVI_ENOMEM;
     if (mkdir(name, 0777) == 0) {
       *path = name;
       return ATVI_OK;
@@ -377,7 +377,7 @@ atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base,
   for (; k > 0; k--) {
     char *dir = atvi_pool_printf(pool, "%s-%03ld", base, k),
          *file = atvi_pool_printf(pool, "%s/%s", dir ? dir : "", holding);
-    if (!dir || !file) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", base);
+    if (!dir || !file) return ATVI_ENOMEM;
     if (access(file, F_OK) != 0) continue;
     *path = dir;
     return ATVI_OK;

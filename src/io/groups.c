@@ -23,8 +23,6 @@ enum {
   MOST_SETS = 1000000
 };
 
-static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: groups"); }
-
 /* How many values a group has: all series, observed ones alone, or columns. */
 static atvi_idx values_of(const atvi_draws *d, int group) {
   bool grid = group == 1 || group == 3, all = group < 2;
@@ -73,7 +71,7 @@ static atvi_status read_values(atvi_pool *own, atvi_draws *d, const char *dir, c
   size_t n, want = (size_t)(g->n_value * g->n_draw) * sizeof *g->x;
   double *x;
   const char *path = atvi_pool_printf(own, "%s/groups/%s.npy", dir, g->name);
-  if (!path) return no_memory(d->ctx);
+  if (!path) return ATVI_ENOMEM;
   header_of(g, head);
   ATVI_TRY(atvi_file_read_most(own, path, HEADER + want, &text, &n));
   if (n != HEADER + want || memcmp(text, head, HEADER) != 0)
@@ -139,7 +137,7 @@ static atvi_status write_json(atvi_pool *pool, const atvi_draws *d, const char *
   json_decref(root);
   if (!text || atvi_pool_failed(pool)) {
     free(text);
-    return no_memory(d->ctx);
+    return ATVI_ENOMEM;
   }
   atvi_status status = atvi_file_save(d->ctx, path, text, strlen(text));
   free(text);
@@ -155,7 +153,7 @@ typedef struct {
 } reading;
 
 static atvi_status bad(const reading *r, const char *what) {
-  if (atvi_pool_failed(r->pool)) return no_memory(r->d->ctx);
+  if (atvi_pool_failed(r->pool)) return ATVI_ENOMEM;
   return ATVI_FAIL(r->d->ctx, ATVI_EDATA, "%s: error: %s; the file was changed after it was written", r->path,
                    what);
 }
@@ -342,7 +340,7 @@ static atvi_status read_json(reading *r, atvi_pool *own, const char *dir) {
   char *text;
   size_t n;
   json_error_t error;
-  if (!r->path) return no_memory(r->d->ctx);
+  if (!r->path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_file_read(own, r->path, &text, &n));
   json_t *root = json_loadb(text, n, 0, &error);
   if (!root) return bad(r, error.text);
@@ -390,7 +388,7 @@ static atvi_status write_history(const atvi_draws *d, const char *path) {
 static atvi_status read_history(atvi_pool *own, atvi_draws *d, const char *path) {
   atvi_csv *csv;
   atvi_idx column[COLUMNS], phase;
-  if (!path) return no_memory(d->ctx);
+  if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) != 0) return ATVI_OK; /* the fit reported no steps */
   ATVI_TRY(atvi_csv_read(own, path, &csv));
   bool ok = (phase = atvi_csv_find(csv, "phase")) >= 0;
@@ -404,7 +402,7 @@ static atvi_status read_history(atvi_pool *own, atvi_draws *d, const char *path)
       ok = csv->kind[at] == ATVI_CELL_NUMBER || csv->kind[at] == ATVI_CELL_MISSING;
     }
   }
-  if (!step) return no_memory(d->ctx);
+  if (!step) return ATVI_ENOMEM;
   if (!ok) return ATVI_FAIL(d->ctx, ATVI_EDATA, "%s: error: this is not the history of a fit", path);
   return atvi_draws_history(d, csv->n_row, step);
 }
@@ -417,10 +415,10 @@ atvi_status atvi_groups_write(const atvi_draws *d, const char *dir) {
   const char *folder = atvi_pool_printf(own, "%s/groups", dir),
              *json = atvi_pool_printf(own, "%s/groups/groups.json", dir),
              *history = atvi_pool_printf(own, "%s/history.csv", dir);
-  atvi_status status = folder && json && history ? atvi_dir_make(d->ctx, folder, false) : no_memory(d->ctx);
+  atvi_status status = folder && json && history ? atvi_dir_make(d->ctx, folder, false) : ATVI_ENOMEM;
   for (atvi_idx k = 0; status == ATVI_OK && k < d->n_group; k++) {
     const char *path = atvi_pool_printf(own, "%s/%s.npy", folder, d->group[k].name);
-    status = path ? write_values(d->ctx, &d->group[k], path) : no_memory(d->ctx);
+    status = path ? write_values(d->ctx, &d->group[k], path) : ATVI_ENOMEM;
   }
   if (status == ATVI_OK && d->n_step > 0) status = write_history(d, history);
   if (status == ATVI_OK) status = write_json(own, d, json);

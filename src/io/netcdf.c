@@ -91,7 +91,7 @@ atvi_status atvi_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out) 
   ATVI_TRY(atvi_netcdf_available(ctx));
   size_t n = strlen(path) + 1;
   atvi_netcdf *f = atvi_block(ctx, sizeof *f + n);
-  if (!f) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  if (!f) return ATVI_ENOMEM;
   f->ctx = ctx;
   f->path = memcpy(f + 1, path, n);
   f->id = -1;

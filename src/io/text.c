@@ -76,7 +76,7 @@ void atvi_text_label(atvi_text *t, int width, const char *name) {
 
 atvi_status atvi_text_get(atvi_text *t, const char **out) {
   *out = t->failed ? NULL : t->text ? t->text : "";
-  return t->failed ? ATVI_FAIL(atvi_pool_ctx(t->pool), ATVI_ENOMEM, "out of memory: text") : ATVI_OK;
+  return t->failed ? ATVI_ENOMEM : ATVI_OK;
 }
 
 enum { SHOWN = 100, LEFT = 60 }; /* characters of a line, bytes before the caret */

@@ -9,7 +9,7 @@
 enum { WHAT = 800 };
 
 atvi_status atvi_lang_nomem(ast_source *s) {
-  if (s->status == ATVI_OK) s->status = ATVI_FAIL(s->ctx, ATVI_ENOMEM, "%s: out of memory", s->path);
+  if (s->status == ATVI_OK) s->status = ATVI_ENOMEM;
   return s->status;
 }
 

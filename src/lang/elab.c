@@ -109,7 +109,7 @@ static atvi_status parse_in(atvi_pool *pool, const char *path, const char *text,
   if (too_long) n = AST_MAX_TEXT;
   atvi_lang *lang = atvi_pool_take(pool, 1, sizeof *lang);
   char *own_path = atvi_pool_strndup(pool, path, strlen(path)), *own_text = atvi_pool_strndup(pool, text, n);
-  if (!lang || !own_path || !own_text) return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+  if (!lang || !own_path || !own_text) return ATVI_ENOMEM;
   ast_source s = {.ctx = ctx, .pool = pool, .path = own_path, .text = own_text, .n = n};
   if (too_long)
     return atvi_lang_error(&s, (atvi_place){1, 1}, "large tables and matrices can be read from CSV files",

@@ -82,8 +82,8 @@ bool atvi_elab_column_as_index(elab *e, const elab_env *v, const ast_expr *x) {
   for (atvi_idx d = 0; d < e->lang->n_data; d++) {
     if (!e->lang->data[d].csv || !atvi_elab_has_column(e->lang->data[d].csv, x)) continue;
     atvi_lang_error(e->s, x->at,
-                    "use one column per element: columns cases.north and cases.south are "
-                    "observe cases[i in region] ~ ..., with index region = north, south",
+                    "use one column per element: columns cases.north and cases.south are observe cases[i in "
+                    "region] ~ ..., with index region = north, south",
                     "an index cannot be a column of the data, and '%.60s' is one", x->word->text);
     return true;
   }

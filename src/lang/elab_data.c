@@ -78,20 +78,18 @@ static bool check_replacements(elab *e) {
     bool known = false;
     if (!name || !*name) {
       if (e->lang->n_data == 1) continue;
-      e->s->status = ATVI_FAIL_AS(
-          e->s->ctx, ATVI_EMODEL, ATVI_CODE_DATA_UNNAMED,
-          "%s: error: the model has %td data files, so which one is %s?\nhint: give the data sets "
-          "names in the model",
-          e->s->path, e->lang->n_data, e->opts->data[i].path);
+      e->s->status = ATVI_FAIL_AS(e->s->ctx, ATVI_EMODEL, ATVI_CODE_DATA_UNNAMED,
+                                  "%s: error: the model has %td data files, so which one is %s?\nhint: give "
+                                  "the data sets names in the model",
+                                  e->s->path, e->lang->n_data, e->opts->data[i].path);
       return false;
     }
     for (atvi_idx d = 0; d < e->lang->n_data; d++) known = known || strcmp(e->lang->data[d].name, name) == 0;
     if (known) continue;
-    e->s->status =
-        ATVI_FAIL(e->s->ctx, ATVI_EMODEL,
-                  "%s: error: the model has no data set '%s'\nhint: a data set gets its name in the model: "
-                  "data %s \"file.csv\"",
-                  e->s->path, name, name);
+    e->s->status = ATVI_FAIL(e->s->ctx, ATVI_EMODEL,
+                             "%s: error: the model has no data set '%s'\nhint: a data set gets its name in "
+                             "the model: data %s \"file.csv\"",
+                             e->s->path, name, name);
     return false;
   }
   return true;

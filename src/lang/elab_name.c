@@ -259,9 +259,8 @@ atvi_idx atvi_elab_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx
   for (int d = 0; d < n; d++) {
     const elab_range *r = &sym->dim[d];
     if (at[d] < r->lo || at[d] >= r->lo + r->n) {
-      const char *hint =
-          "'if' with a condition on the index alone keeps the other branch from being looked at: "
-          "if i > 1 then X[i-1] else 0";
+      const char *hint = "'if' with a condition on the index alone keeps the other branch from being looked "
+                         "at: if i > 1 then X[i-1] else 0";
       atvi_lang_error(e->s, place, hint, "index %td of '%.60s' is outside %td..%td", at[d], sym->word->text,
                       r->lo, r->lo + r->n - 1);
       return -1;

@@ -328,11 +328,11 @@ static bool one_sort(elab *e) {
     if (!st->n_term && !plain) plain = st;
   }
   if (!sum || !plain) return true;
-  atvi_lang_error(e->s, plain->dist_at,
-                  "white(variance) in a sum is normal noise; keep the others in a model of their own",
-                  "'%.60s' has a distribution, but line %d observes a sum of processes, and a model cannot "
-                  "have both",
-                  plain->name->text, sum->at.line);
+  atvi_lang_error(
+      e->s, plain->dist_at,
+      "white(variance) in a sum is normal noise; keep the others in a model of their own",
+      "'%.60s' has a distribution, but line %d observes a sum of processes, and a model cannot have both",
+      plain->name->text, sum->at.line);
   return false;
 }
 

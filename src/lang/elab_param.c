@@ -7,11 +7,10 @@
 bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
   const char *name = st->dist->text;
   int found = atvi_dist_find(name, strlen(name));
-  const char *list =
-      prior ? "priors: uniform, normal, lognormal, gamma, invgamma, beta, exponential, halfnormal, "
-              "halfcauchy, cauchy, student"
-            : "observations: poisson, negbin, binomial, normal, lognormal, student; or a sum of processes: "
-              "emulator, exponential, matern32, matern52, white";
+  const char *list = prior ? "priors: uniform, normal, lognormal, gamma, invgamma, beta, exponential, "
+                             "halfnormal, halfcauchy, cauchy, student"
+                           : "observations: poisson, negbin, binomial, normal, lognormal, student; or a sum "
+                             "of processes: emulator, exponential, matern32, matern52, white";
   if (found < 0) {
     ast_guess g = {.text = name};
     for (int d = 0; d < ATVI_DIST_COUNT; d++) atvi_lang_guess(&g, atvi_dist_get((atvi_dist)d)->name);

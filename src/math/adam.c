@@ -42,7 +42,7 @@ atvi_status atvi_adam_new(atvi_ctx *ctx, atvi_idx n, const atvi_adam_opts *opts,
   ATVI_TRY(check(ctx, n, &use));
   carve(&a, n);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "adam: n = %td", n);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_adam *o = carve(&a, n);
   o->ctx = ctx;
   o->opts = use;

@@ -125,5 +125,5 @@ atvi_status atvi_model_constant(atvi_model *m) {
     number(&s);
     ok = m->n_state == n || rewrite_all(&s);
   }
-  return ok && !atvi_graph_failed(s.g) ? ATVI_OK : ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: states");
+  return ok && !atvi_graph_failed(s.g) ? ATVI_OK : ATVI_ENOMEM;
 }

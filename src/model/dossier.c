@@ -28,10 +28,6 @@ static const double TIME_WORSE = 2;
 /* Inputs that the sentence about poor places names. */
 enum { NAMED = 3 };
 
-static atvi_status no_memory(atvi_pool *pool) {
-  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory: emulator");
-}
-
 /* ---- where it is poor ---- */
 
 /* square[m]: sum of squares of each output about its mean over the runs; returns their sum. */
@@ -145,7 +141,7 @@ static atvi_status find_poor(atvi_pool *pool, atvi_dossier *d) {
   double *square = atvi_pool_take(pool, 4 * (size_t)r->m + 1, sizeof *square);
   double *error = atvi_pool_take(pool, (size_t)r->n + 1, sizeof *error);
   d->third = atvi_pool_take(pool, 3 * (size_t)r->d + 1, sizeof *d->third);
-  if (!square || !error || !d->third) return no_memory(pool);
+  if (!square || !error || !d->third) return ATVI_ENOMEM;
   double all = squares(r, square);
   for (atvi_idx i = 0; i < r->n; i++) {
     for (atvi_idx k = i * r->m; k < (i + 1) * r->m; k++) error[i] += pow(r->y[k] - d->loo.predicted[k], 2);
@@ -167,7 +163,7 @@ atvi_status atvi_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k
   out->loo.run_error = atvi_pool_take(pool, n, sizeof(double));
   out->loo.run_sd = atvi_pool_take(pool, n, sizeof(double));
   out->loo.predicted = atvi_pool_take(pool, n * m, sizeof(double));
-  if (atvi_pool_failed(pool)) return no_memory(pool);
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_emulator_loo(atvi_pool_ctx(pool), em, &r->runs, &out->loo));
   return find_poor(pool, out);
 }
@@ -242,8 +238,8 @@ static void doubt_estimates(atvi_pool *pool, const atvi_emulator *em, atvi_dossi
   if (ends.time)
     add(pool, d, ATVI_CODE_EMULATOR_LIMIT, DOUBT,
         ends.time < 0
-            ? "the range in time is at its lower limit: differences between runs are unrelated from "
-              "one time to the next"
+            ? "the range in time is at its lower limit: differences between runs are unrelated from one time "
+              "to the next"
             : "the range in time is at its upper limit: runs differ by the same amount at all times");
   if (ends.n_short > 0)
     add(pool, d, ATVI_CODE_EMULATOR_LIMIT, DOUBT,
@@ -260,10 +256,9 @@ atvi_status atvi_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_do
   if (d->r.record.n_other > 0)
     add(pool, d, ATVI_CODE_RUNS_MIXED, GRAVE,
         "%td of the %td runs were made with another command, other templates or outputs than the latest: "
-        "they "
-        "may come from two simulators",
+        "they may come from two simulators",
         d->r.record.n_other, d->r.runs.n);
-  return atvi_pool_failed(pool) ? no_memory(pool) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 bool atvi_dossier_doubtful(const atvi_dossier *d) {

@@ -25,10 +25,6 @@ typedef struct {
   bool refitted;
 } building;
 
-static atvi_status nomem(const building *b) {
-  return ATVI_FAIL(b->ctx, ATVI_ENOMEM, "out of memory: processes");
-}
-
 static void *take(const building *b, atvi_idx n, size_t size) {
   return atvi_pool_take(b->pool, (size_t)n + 1, size);
 }
@@ -41,11 +37,10 @@ static atvi_status load_kept(const building *b, const char *path, const char *na
   atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, NULL, out);
   const char *why = status == ATVI_EDATA ? atvi_pool_printf(b->pool, "%s", atvi_errmsg(b->ctx)) : NULL;
   if (!why) return status;
-  return ATVI_FAIL(
-      b->ctx, ATVI_EDATA,
-      "%s\nThe runs of the emulator '%s' are not what they were at the time of the fit: there are "
-      "%td now.\nhint: put them back as they were, say where they are, or fit again",
-      why, name, r->runs.n);
+  return ATVI_FAIL(b->ctx, ATVI_EDATA,
+                   "%s\nThe runs of the emulator '%s' are not what they were at the time of the fit: there "
+                   "are %td now.\nhint: put them back as they were, say where they are, or fit again",
+                   why, name, r->runs.n);
 }
 
 /* After a change of priors or runs this is expected, and reported once for all emulators; a file that cannot be read is not. */
@@ -64,7 +59,7 @@ static void report_refit(building *b, const char *name, const char *path, bool o
 static atvi_status fit(building *b, atvi_idx k, const atvi_emulated_runs *r, atvi_emulator **out) {
   const char *name = b->lang->emulator[k].name, *of_fit = b->opts->emulators;
   const char *path = atvi_emulated_path(b->pool, b->lang, k, of_fit ? of_fit : b->opts->runs);
-  if (!path) return nomem(b);
+  if (!path) return ATVI_ENOMEM;
   if (of_fit && access(path, F_OK) == 0) return load_kept(b, path, name, r, out);
   if (access(path, R_OK) == 0) {
     bool other;
@@ -84,7 +79,7 @@ static atvi_status use_emulator(building *b, atvi_idx k, const atvi_emulated_run
   em->counted = em->m > 1 && !em->time;
   if (em->counted) {
     double *time = take(b, em->m, sizeof *time);
-    if (!time) return nomem(b);
+    if (!time) return ATVI_ENOMEM;
     for (atvi_idx t = 0; t < em->m; t++) time[t] = (double)(t + 1);
     em->time = time;
   }
@@ -98,7 +93,7 @@ static atvi_status use_emulators(building *b) {
   const atvi_lang *lang = b->lang;
   bool *use = take(b, lang->n_emulator, sizeof *use), any = false;
   atvi_emulated_runs *r = take(b, lang->n_emulator, sizeof *r);
-  if (!use || !r) return nomem(b);
+  if (!use || !r) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     for (atvi_idx t = 0; t < lang->observe[o].n_term; t++)
       if (lang->observe[o].term[t].kind == ATVI_TERM_EMULATOR)
@@ -188,7 +183,7 @@ static atvi_status rows(const building *b, atvi_process *p) {
   p->used_at = take(b, n, sizeof *p->used_at);
   p->em_used = take(b, n, sizeof *p->em_used);
   if (!at || !time || !p->row || !p->value || !p->used || !p->em_row || !p->used_at || !p->em_used)
-    return nomem(b);
+    return ATVI_ENOMEM;
   for (atvi_idx r = 0; r < n; r++) at[r] = (moment){data->time ? data->time[r] : (double)(r + 1), r};
   qsort(at, (size_t)n, sizeof *at, by_time);
   ATVI_TRY(set_places(b, p, at, time));
@@ -226,7 +221,7 @@ static atvi_status terms(building *b, atvi_process *p) {
       p->arg[t][c] = -1;
       p->number[t][c] = 1; /* a range that is not read */
       if ((own && c == 1) || term->arg[c] == ATVI_NODE_NONE) continue;
-      if ((p->arg[t][c] = argument(b, term->arg[c])) < 0) return nomem(b);
+      if ((p->arg[t][c] = argument(b, term->arg[c])) < 0) return ATVI_ENOMEM;
     }
     if (!own) continue;
     const atvi_emulation *em = &b->e->emulator[p->emulator];
@@ -255,10 +250,10 @@ atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi
   for (atvi_idx o = 0; o < lang->n_observe; o++) n += lang->observe[o].n_term > 0;
   if (n == 0) return ATVI_OK;
   atvi_emulated *e = b.e = take(&b, 1, sizeof *e);
-  if (!e) return nomem(&b);
+  if (!e) return ATVI_ENOMEM;
   e->emulator = take(&b, lang->n_emulator, sizeof *e->emulator);
   e->process = take(&b, n, sizeof *e->process);
-  if (!e->emulator || !e->process) return nomem(&b);
+  if (!e->emulator || !e->process) return ATVI_ENOMEM;
   e->n_emulator = lang->n_emulator;
   atvi_status status = use_emulators(&b);
   for (atvi_idx o = 0; status == ATVI_OK && o < lang->n_observe; o++)

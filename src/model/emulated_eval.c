@@ -71,7 +71,7 @@ atvi_status atvi_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx, atvi_e
   *out = NULL;
   carve(&a, e);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: scratch for processes");
+  if (!a.base) return ATVI_ENOMEM;
   atvi_emulated_work *w = carve(&a, e);
   w->ctx = ctx;
   for (atvi_idx k = 0; k < e->n; k++) {

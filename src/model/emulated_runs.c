@@ -66,10 +66,6 @@ typedef struct {
   const atvi_lang_emulator *em;
 } reading;
 
-static atvi_status nomem(const reading *r) {
-  return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory: runs of emulator '%s'", r->em->name);
-}
-
 /* Something is wrong with a file; the statement of the model that names it is shown. */
 static atvi_status wrong(const reading *r, atvi_place at, const char *path, const char *what) {
   char shown[ATVI_EXCERPT_BYTES];
@@ -102,7 +98,7 @@ static atvi_status matrix(const reading *r, const atvi_lang_matrix *m, atvi_csv 
   *rows = c->n_row;
   *cols = last - m->first + 1;
   double *v = *value = atvi_pool_take(r->pool, (size_t)(*rows * *cols + 1), sizeof *v);
-  if (!v) return nomem(r);
+  if (!v) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < *rows; i++)
     for (atvi_idx j = 0; j < *cols; j++) {
       atvi_idx col = m->first - 1 + j, at = i * c->n_col + col;
@@ -197,8 +193,7 @@ static atvi_status read_record(const reading *r, const bool *use, const char *fo
       const char *const *name = atvi_emulated_inputs(r->room, lang, k);
       want[n++] = (atvi_sim_want){lang->emulator[k].name, lang->emulator[k].n_input, name};
     }
-  if (!path || atvi_pool_failed(r->room))
-    return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory: runs of the simulator");
+  if (!path || atvi_pool_failed(r->room)) return ATVI_ENOMEM;
   if (n > 0) ATVI_TRY(atvi_sim_runs_read(r->pool, path, lines, n, want, runs));
   for (atvi_idx k = lang->n_emulator; k-- > 0;)
     if (of_record(lang, use, k)) record[k] = runs[--n];
@@ -208,7 +203,7 @@ static atvi_status read_record(const reading *r, const bool *use, const char *fo
 static atvi_status take_record(const reading *r, const atvi_sim_runs *record, atvi_emulated_runs *out,
                                double **x) {
   *x = atvi_pool_take(r->pool, (size_t)(record->n * record->d + 1), sizeof **x);
-  if (!*x) return nomem(r);
+  if (!*x) return ATVI_ENOMEM;
   memcpy(*x, record->x, (size_t)(record->n * record->d) * sizeof **x);
   out->record = *record;
   out->runs =
@@ -232,7 +227,7 @@ static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
   out->lower = atvi_pool_take(r->pool, 4 * (size_t)d + 1, sizeof(double));
   out->axis = atvi_pool_take(r->pool, (size_t)d + 1, sizeof *out->axis);
   double *value = atvi_pool_take(r->room, (size_t)n + 1, sizeof *value);
-  if (!out->lower || !out->axis || !value) return nomem(r);
+  if (!out->lower || !out->axis || !value) return ATVI_ENOMEM;
   out->width = out->lower + d;
   out->least = out->width + d;
   out->most = out->least + d;
@@ -268,7 +263,7 @@ static atvi_status read_all(reading *r, const bool *use, const char *runs, atvi_
                             atvi_emulated_runs *out) {
   atvi_idx n = r->lang->n_emulator;
   atvi_sim_runs *record = atvi_pool_take(r->room, (size_t)n + 1, sizeof *record);
-  if (!record) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory: runs of the simulator");
+  if (!record) return ATVI_ENOMEM;
   ATVI_TRY(read_record(r, use, runs, lines, record));
   for (atvi_idx k = 0; k < n; k++) {
     double *x = NULL;

@@ -54,7 +54,7 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   *work = NULL;
   carve(&a, m);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: evaluation");
+  if (!a.base) return ATVI_ENOMEM;
   atvi_model_work *w = carve(&a, m);
   w->ctx = ctx;
   atvi_status status = m->has_ode ? atvi_ode_work_new(ctx, &m->ode, &w->ode) : ATVI_OK;

@@ -67,7 +67,7 @@ atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_ev
   atvi_idx group = target->group > 0 ? target->group : ATVI_LANES;
   carve(&a, n, target->d, group);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "evaluator: %d threads, d = %td", n, target->d);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_evaluator *ev = carve(&a, n, target->d, group);
   ev->ctx = ctx;
   ev->target = target;

@@ -29,7 +29,7 @@ static atvi_status work_new(const void *self, atvi_ctx *ctx, void **work) {
   size_t n = (size_t)(f->base->d * group_of(f));
   fixed_work *w = atvi_block(ctx, sizeof *w + ATVI_ALIGN + 2 * n * sizeof(double));
   *work = NULL;
-  if (!w) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: fixed parameters");
+  if (!w) return ATVI_ENOMEM;
   w->ctx = ctx;
   w->f = f;
   w->theta = (double *)((char *)w + (sizeof *w + ATVI_ALIGN - 1) / ATVI_ALIGN * ATVI_ALIGN);
@@ -255,7 +255,7 @@ atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, c
   *out = NULL;
   carve(&a, base->d);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: fixed parameters");
+  if (!a.base) return ATVI_ENOMEM;
   fixed *f = carve(&a, base->d);
   f->ctx = ctx;
   f->base = base;

@@ -8,9 +8,8 @@
 
 typedef enum { LT, LE, GT, GE, EQ, NE, N_OP } op;
 static const char *const OP[N_OP] = {"<", "<=", ">", ">=", "==", "!="};
-static const char HOW[] =
-    "a rule is a comparison such as t > 14, row > 100, row % 5 == 0 or a column's name >= 3; several are "
-    "joined by 'and'";
+static const char HOW[] = "a rule is a comparison such as t > 14, row > 100, row % 5 == 0 or a column's name "
+                          ">= 3; several are joined by 'and'";
 static const char HOW_TIMELESS[] = "a rule is a comparison such as row > 100, row % 5 == 0 or a column's "
                                    "name >= 3; several are joined by 'and'";
 
@@ -30,8 +29,6 @@ typedef struct {
   op how;
   double than;
 } comparison;
-
-static atvi_status nomem(const reader *r) { return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory: holdout"); }
 
 static atvi_status wrong(const reader *r, const char *at, const char *what, const char *hint) {
   char shown[ATVI_EXCERPT_BYTES];
@@ -72,7 +69,7 @@ static atvi_status read_name(reader *r, comparison *c) {
     c->name = atvi_pool_strndup(r->pool, r->at, n);
     r->at += n;
   }
-  return c->name ? ATVI_OK : nomem(r);
+  return c->name ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static atvi_status read_op(reader *r, comparison *c) {
@@ -167,7 +164,7 @@ static atvi_status unknown(const reader *r, const comparison *c) {
   const char *hint = atvi_pool_printf(
       r->pool, timed(r) ? "there are t (the time), row (its number)%s" : "there are row (its number)%s",
       there);
-  return hint ? wrong(r, c->name_at, what, hint) : nomem(r);
+  return hint ? wrong(r, c->name_at, what, hint) : ATVI_ENOMEM;
 }
 
 /* Clears held where the comparison fails. */
@@ -190,10 +187,10 @@ static atvi_status take_rows(reader *r) {
   for (atvi_idx k = 0; r->held && k < r->lang->n_data; k++) {
     atvi_idx n = r->lang->data[k].n_row;
     r->held[k] = atvi_pool_take(r->pool, (size_t)n + 1, sizeof **r->held);
-    if (!r->held[k]) return nomem(r);
+    if (!r->held[k]) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < n; i++) r->held[k][i] = true;
   }
-  return r->held ? ATVI_OK : nomem(r);
+  return r->held ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static atvi_status read_rule(reader *r) {
@@ -249,7 +246,7 @@ atvi_status atvi_holdout_apply(atvi_pool *pool, atvi_lang *lang, const atvi_hold
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     atvi_lang_data *d = &lang->data[k];
     double *v = atvi_pool_take(pool, (size_t)(d->n_row * d->n_col + 1), sizeof *v);
-    if (!v) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory: holdout");
+    if (!v) return ATVI_ENOMEM;
     if (d->n_row > 0) memcpy(v, d->value, (size_t)(d->n_row * d->n_col) * sizeof *v);
     for (atvi_idx o = 0; o < lang->n_observe; o++) {
       atvi_lang_observe *obs = &lang->observe[o];

@@ -45,7 +45,7 @@ static atvi_status process_series(atvi_model *m, atvi_series *s) {
     for (int rest = 0; rest < 2; rest++) {
       if (rest ? !p->has_rest : p->emulator < 0) continue;
       const char *name = atvi_pool_printf(m->pool, rest ? "%s.discrepancy" : "%s.emulator", of->name);
-      if (!name) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: series");
+      if (!name) return ATVI_ENOMEM;
       *(rest ? &p->out_rest : &p->out_emulator) = t->n_out;
       s[t->n_series++] = (atvi_series){name, ATVI_SERIES_TRACKED, -1, of->n, of->time, NULL};
       t->n_out += of->n;
@@ -63,13 +63,13 @@ atvi_status atvi_model_series(atvi_model *m) {
   m->obs_at = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->obs_at);
   m->n_series_time = m->n_output > 0 ? m->n_output : 1;
   m->series_time = m->n_output > 0 ? m->output_time : atvi_pool_take(m->pool, 1, sizeof(double));
-  if (!s || !m->obs_at || !m->series_time) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: series");
+  if (!s || !m->obs_at || !m->series_time) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < lang->n_observe; o++) {
     const atvi_lang_observe *obs = &lang->observe[o];
     const atvi_lang_data *data = &lang->data[obs->data];
     double *value = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *value);
     double *row = data->time ? NULL : atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *row);
-    if (!value || (!data->time && !row)) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: series");
+    if (!value || (!data->time && !row)) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < data->n_row; r++) {
       value[r] = obs->column >= 0 ? data->value[r * data->n_col + obs->column] : NAN;
       if (row) row[r] = (double)(r + 1);
@@ -97,7 +97,7 @@ static atvi_status describe_target(atvi_model *m) {
   atvi_target *t = &m->target;
   atvi_param *param = atvi_pool_take(m->pool, (size_t)lang->n_param + 1, sizeof *param);
   const char **derived = atvi_pool_take(m->pool, (size_t)lang->n_derived + 1, sizeof *derived);
-  if (!param || !derived) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: parameters");
+  if (!param || !derived) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < lang->n_param; i++)
     param[i] =
         (atvi_param){lang->param[i].name, lang->param[i].lower, lang->param[i].upper, lang->param[i].map};
@@ -110,7 +110,7 @@ static atvi_status describe_target(atvi_model *m) {
   t->param = param;
   t->n_derived = lang->n_derived;
   t->derived = derived;
-  return t->name ? ATVI_OK : ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
+  return t->name ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* As many rows as there are now: times may have been added. */
@@ -145,7 +145,7 @@ atvi_status atvi_model_load_with(atvi_ctx *ctx, const char *path, const atvi_mod
   atvi_model *m = atvi_pool_take(pool, 1, sizeof *m);
   if (!m) {
     atvi_pool_free(pool);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %s", path);
+    return ATVI_ENOMEM;
   }
   m->ctx = ctx;
   m->pool = pool;

@@ -21,8 +21,6 @@ typedef struct {
   atvi_idx n_spec;
 } builder;
 
-static atvi_status nomem(builder *b) { return ATVI_FAIL(b->m->ctx, ATVI_ENOMEM, "out of memory: programs"); }
-
 static void *take(builder *b, atvi_idx n, size_t size) {
   return atvi_pool_take(b->m->pool, (size_t)(n > 0 ? n : 1), size);
 }
@@ -44,12 +42,12 @@ static atvi_status rewrite(builder *b) {
   b->hoist = take(b, b->cap, sizeof *b->hoist);
   b->rhs = take(b, b->n, sizeof *b->rhs);
   b->pulse = take(b, m->n_combo, sizeof *b->pulse);
-  if (!b->hoist || !b->rhs || !b->pulse) return nomem(b);
+  if (!b->hoist || !b->rhs || !b->pulse) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
   hoist(b, b->n, b->rhs);
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
-    if (!y) return nomem(b);
+    if (!y) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < m->combo[c].n; i++) {
       const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
       for (atvi_idx j = 0; j < p->n; j++) {
@@ -63,13 +61,13 @@ static atvi_status rewrite(builder *b) {
     atvi_rows *rows = &m->rows[k];
     if (rows->data >= 0) {
       rows->known_node = take(b, b->cap, sizeof *rows->known_node);
-      if (!rows->known_node) return nomem(b);
+      if (!rows->known_node) return ATVI_ENOMEM;
       atvi_graph_hoist(b->g, rows->n_el, rows->node, KNOWN_BITS, ATVI_IN_ROW, b->cap, rows->known_node,
                        &rows->n_known);
     }
     hoist(b, rows->n_el, rows->node);
   }
-  return atvi_graph_failed(b->g) ? nomem(b) : ATVI_OK;
+  return atvi_graph_failed(b->g) ? ATVI_ENOMEM : ATVI_OK;
 }
 
 /* ---- specifications ---- */
@@ -215,7 +213,7 @@ static atvi_status hot(builder *b, bool interpret) {
   double extra = 1;
   m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
   b->spec = take(b, 12 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
-  if (!b->spec) return nomem(b);
+  if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
             scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
@@ -223,7 +221,7 @@ static atvi_status hot(builder *b, bool interpret) {
   for (atvi_idx c = 0; ok && c < m->n_combo; c++) ok = solver_pair(b, "pulse", "pulse_vjp", c, b->pulse[c]);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b);
-  if (!ok || atvi_graph_failed(b->g)) return nomem(b);
+  if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
                            &m->hot, &m->info));
 
@@ -235,7 +233,7 @@ static atvi_status hot(builder *b, bool interpret) {
   m->ode.rhs = atvi_module_get(m->hot, i++);
   m->ode.vjp = atvi_module_get(m->hot, i++);
   atvi_prog *pulse = take(b, 2 * m->n_combo, sizeof *pulse);
-  if (!pulse) return nomem(b);
+  if (!pulse) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     pulse[c] = atvi_module_get(m->hot, i++);
     pulse[m->n_combo + c] = atvi_module_get(m->hot, i++);
@@ -364,7 +362,7 @@ static atvi_status cold(builder *b) {
     out(cold_begin(b, "known", k, n_col), rows->n_known, rows->known_node, false);
     out(cold_begin(b, "each", k, n_col), rows->n_el, rows->whole, false);
   }
-  if (!ok || atvi_graph_failed(b->g)) return nomem(b);
+  if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   atvi_module_info info;
   ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false}, &m->cold,
                            &info));
@@ -392,7 +390,7 @@ static atvi_status fill_known(builder *b) {
         atvi_block(m->ctx, (size_t)((nk + 1) * ATVI_LANES + (atvi_idx)known.scratch) * sizeof *lanes);
     if (!rows->known || !lanes) {
       atvi_block_free(m->ctx, lanes);
-      return nomem(b);
+      return ATVI_ENOMEM;
     }
     double zero[2 * ATVI_LANES] = {0};
     for (atvi_idx r = 0; r < rows->n_row; r++) {

@@ -10,10 +10,6 @@ static const double BINS_PER_COUNT = 8;
  * to minus this share of the largest count (at least 1), probabilities as 0 or 1 within it. */
 static const double SLACK = 1e-3;
 
-static atvi_status nomem(atvi_model *m) {
-  return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: likelihood");
-}
-
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *, atvi_idx), void *user) {
   const atvi_graph *g = m->lang->graph;
   if (x == ATVI_NODE_NONE || !(atvi_graph_kinds(g, x) >> kind & 1)) return true;
@@ -65,7 +61,7 @@ static atvi_status fill(atvi_model *m, atvi_idx k) {
   const atvi_lang *lang = m->lang;
   const atvi_lang_data *data = &lang->data[k];
   double *v = m->filled[k] = atvi_pool_take(m->pool, (size_t)(data->n_row * data->n_col + 1), sizeof *v);
-  if (!v) return nomem(m);
+  if (!v) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < data->n_col; c++) {
     double good = 1;
     for (atvi_idx r = data->n_row - 1; r >= 0; r--)
@@ -107,12 +103,12 @@ static atvi_status find_covariates(atvi_model *m) {
     covariates cov = {&lang->data[obs->data],
                       atvi_pool_take(m->pool, (size_t)lang->data[obs->data].n_row + 1, sizeof(bool))};
     m->covariates[o] = cov.known;
-    if (!cov.known) return nomem(m);
+    if (!cov.known) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < cov.data->n_row; r++) cov.known[r] = true;
     for (int a = 0; a < obs->n_arg; a++)
-      if (!atvi_model_inputs(m, obs->arg[a], ATVI_IN_DATA, need, &cov)) return nomem(m);
+      if (!atvi_model_inputs(m, obs->arg[a], ATVI_IN_DATA, need, &cov)) return ATVI_ENOMEM;
   }
-  return m->covariates ? ATVI_OK : nomem(m);
+  return m->covariates ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* A histogram of counts by their negative binomial size. */
@@ -204,7 +200,7 @@ static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o, 
       used += here;
       if (!here || kind != ATVI_EL_EXACT || !apart) continue;
       double *y = add_count(m, list, obs->arg[1]);
-      if (!y) return nomem(m);
+      if (!y) return ATVI_ENOMEM;
       *y = v;
     }
     if (used == 0) continue;
@@ -236,7 +232,7 @@ static atvi_status data_group(atvi_model *m, atvi_idx k, atvi_rows *rows, size_l
   rows->node = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_node));
   rows->whole = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_node));
   rows->observe = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_idx));
-  if (!rows->mask || !rows->node || !rows->whole || !rows->observe) return nomem(m);
+  if (!rows->mask || !rows->node || !rows->whole || !rows->observe) return ATVI_ENOMEM;
   ATVI_TRY(fill(m, k));
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     if (lang->observe[o].data == k && lang->observe[o].column >= 0 && lang->observe[o].n_term == 0)
@@ -259,7 +255,7 @@ static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
   rows->out = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
   rows->prev = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
   if (!rows->known || !rows->mask || !rows->node || !rows->observe || !rows->out || !rows->prev)
-    return nomem(m);
+    return ATVI_ENOMEM;
   rows->observe[0] = -1;
   rows->n_known = 2;
   for (atvi_idx i = 0; i < s->n; i++)
@@ -284,7 +280,7 @@ atvi_status atvi_model_rows(atvi_model *m) {
   size_list list = {0};
   m->filled = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->filled);
   atvi_rows *groups = atvi_pool_take(m->pool, (size_t)(lang->n_data + lang->n_observe + 1), sizeof *groups);
-  if (!m->filled || !groups) return nomem(m);
+  if (!m->filled || !groups) return ATVI_ENOMEM;
   m->rows = groups;
   ATVI_TRY(find_covariates(m));
   for (atvi_idx k = 0; k < lang->n_data; k++) {

@@ -75,7 +75,7 @@ static atvi_status replace_rows(atvi_model *m, atvi_idx n, const double *time) {
     atvi_idx n_col = data->n_col > 0 ? data->n_col : 1;
     double *t = atvi_pool_take(m->pool, (size_t)n, sizeof *t);
     double *v = atvi_pool_take(m->pool, (size_t)(n * n_col), sizeof *v);
-    if (!t || !v) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", n);
+    if (!t || !v) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < n; i++) t[i] = time[i];
     for (atvi_idx i = 0; i < n * n_col; i++) v[i] = NAN;
     data->csv = NULL;
@@ -113,14 +113,14 @@ static bool has_time(const atvi_lang_data *data, double t, double eps) {
 /* The same after the data: rows of the file keep their numbers, and so does what is known of their cells. */
 static atvi_status append_rows(atvi_model *m, atvi_idx n, const double *time) {
   m->n_given = atvi_pool_take(m->pool, (size_t)m->lang->n_data + 1, sizeof *m->n_given);
-  if (!m->n_given) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", n);
+  if (!m->n_given) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     atvi_lang_data *data = &m->lang->data[k], old = *data;
     m->n_given[k] = data->n_row;
     if (!data->time || data->n_row == 0) continue;
     double *t = atvi_pool_take(m->pool, (size_t)(old.n_row + n), sizeof *t);
     double *v = atvi_pool_take(m->pool, (size_t)((old.n_row + n) * old.n_col + 1), sizeof *v);
-    if (!t || !v) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", n);
+    if (!t || !v) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < old.n_row; r++) t[r] = old.time[r];
     for (atvi_idx i = 0; i < (old.n_row + n) * old.n_col; i++)
       v[i] = i < old.n_row * old.n_col ? old.value[i] : NAN;
@@ -142,7 +142,7 @@ static atvi_status find_prev(atvi_model *m) {
   for (atvi_idx o = 0; o < m->lang->n_observe; o++)
     for (int a = 0; a < m->lang->observe[o].n_arg; a++)
       if (!atvi_model_inputs(m, m->lang->observe[o].arg[a], ATVI_IN_PREV, saw, &m->has_prev))
-        return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
+        return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
@@ -177,7 +177,7 @@ static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, doub
   atvi_idx total = 1 + opts->n_time + lang->n_data;
   for (atvi_idx k = 0; k < lang->n_data; k++) total += lang->data[k].time ? lang->data[k].n_row : 0;
   double *all = atvi_pool_take(m->pool, (size_t)total, sizeof *all);
-  if (!all) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td times", total);
+  if (!all) return ATVI_ENOMEM;
   atvi_idx n = 0;
   if (m->has_prev && m->n_state) all[n++] = lang->start;
   for (atvi_idx k = 0; m->has_prev && m->n_state && opts->since && k < lang->n_data; k++)
@@ -220,12 +220,12 @@ static atvi_status row_outputs(atvi_model *m, const atvi_model_load_opts *opts) 
   const atvi_lang *lang = m->lang;
   m->row_out = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_out);
   m->row_prev = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->row_prev);
-  if (!m->row_out || !m->row_prev) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory");
+  if (!m->row_out || !m->row_prev) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     const atvi_lang_data *data = &lang->data[k];
     atvi_idx *out = m->row_out[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *out);
     atvi_idx *prev = m->row_prev[k] = atvi_pool_take(m->pool, (size_t)data->n_row + 1, sizeof *prev);
-    if (!out || !prev) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td rows", data->n_row);
+    if (!out || !prev) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < data->n_row; r++) {
       out[r] = data->time ? find_output(m, data->time[r]) : -1;
       if (!data->time || !m->has_prev || !m->n_state)
@@ -319,7 +319,7 @@ static atvi_status stops(atvi_model *m, double eps) {
       ok = make_stop(m, last - i, &e.item[i], item, eps, &stop[n++]);
     }
   }
-  if (!ok || !stop || !item) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: stops of the solver");
+  if (!ok || !stop || !item) return ATVI_ENOMEM;
   m->ode.n_stop = n;
   m->ode.stop = stop;
   return ATVI_OK;
@@ -336,7 +336,7 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   ATVI_TRY(outputs(m, opts, &eps));
   ATVI_TRY(row_outputs(m, opts));
   m->output_tab = atvi_pool_take(m->pool, (size_t)(m->n_output * 2 * m->lang->n_table + 1), sizeof(double));
-  if (!m->output_tab) return ATVI_FAIL(m->ctx, ATVI_ENOMEM, "out of memory: %td outputs", m->n_output);
+  if (!m->output_tab) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < m->n_output; i++)
     atvi_model_tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
   m->has_ode = m->n_state > 0;

@@ -153,7 +153,7 @@ atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work 
   atvi_arena a = {0};
   carve(&a, ode);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "ode: out of memory for %td states", ode->n);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_ode_work *w = carve(&a, ode);
   w->ctx = ctx;
   fill(w, ode);

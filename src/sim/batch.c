@@ -57,10 +57,6 @@ typedef struct {
   double begun_s;
 } loop;
 
-static atvi_status no_memory(const loop *l) {
-  return ATVI_FAIL(l->s->ctx, ATVI_ENOMEM, "simulator: out of memory");
-}
-
 /* "k = 0.31, m = 7.5" */
 static void tell_point(const loop *l, atvi_idx item, char *out, size_t n) {
   const atvi_sim_spec *p = &l->s->spec;
@@ -86,11 +82,11 @@ static atvi_status begin_attempt(loop *l, atvi_sim_slot *slot) {
   slot->why[0] = 0;
   atvi_pool_free(slot->pool);
   slot->pool = NULL;
-  if (atvi_pool_new(s->quiet, &slot->pool) != ATVI_OK) return no_memory(l);
+  if (atvi_pool_new(s->quiet, &slot->pool) != ATVI_OK) return ATVI_ENOMEM;
   slot->folder = s->spec.worker
                      ? atvi_pool_printf(slot->pool, "%s/work/worker-%td", l->b->dir, slot->number + 1)
                      : atvi_pool_printf(slot->pool, "%s/work/%06lld", l->b->dir, (long long)id);
-  if (!slot->folder) return no_memory(l);
+  if (!slot->folder) return ATVI_ENOMEM;
   slot->busy = true;
   return s->spec.worker ? atvi_sim_worker_begin(s, slot, x) : atvi_sim_once_begin(s, slot, id, x);
 }
@@ -122,11 +118,11 @@ static void clear_folder(loop *l, atvi_sim_slot *slot, bool failed) {
 static atvi_status check_disk(loop *l, const atvi_sim_slot *slot, const char *reason) {
   struct statvfs v;
   if (statvfs(l->b->dir, &v) != 0 || (double)v.f_bavail * (double)v.f_frsize >= FREE_MIN) return ATVI_OK;
-  return ATVI_FAIL(
-      l->s->ctx, ATVI_EIO,
-      "the disk is full: %s has %.0f kB left, and run %lld failed (%s); what is recorded is kept, and "
-      "the same command goes on from there",
-      l->b->dir, (double)v.f_bavail * (double)v.f_frsize / 1024, (long long)l->b->id[slot->item], reason);
+  return ATVI_FAIL(l->s->ctx, ATVI_EIO,
+                   "the disk is full: %s has %.0f kB left, and run %lld failed (%s); what is recorded is "
+                   "kept, and the same command goes on from there",
+                   l->b->dir, (double)v.f_bavail * (double)v.f_frsize / 1024, (long long)l->b->id[slot->item],
+                   reason);
 }
 
 /* What happens to programs then may be none of their doing. */
@@ -134,9 +130,8 @@ static atvi_status check_guard(loop *l) {
   if (!atvi_sim_guard_gone(&l->s->guard)) return ATVI_OK;
   return ATVI_FAIL(
       l->s->ctx, ATVI_EIO,
-      "the process atvi-guard, which ends the programs if atvi itself is killed, was killed: all "
-      "was stopped, and nothing is recorded of the runs that were under way; the same command "
-      "does them again");
+      "the process atvi-guard, which ends the programs if atvi itself is killed, was killed: all was "
+      "stopped, and nothing is recorded of the runs that were under way; the same command does them again");
 }
 
 /* The last line of a log, for messages of one line. */
@@ -154,8 +149,7 @@ static const char *advice(const char *log) {
   for (size_t i = 0; log && i < sizeof word / sizeof word[0]; i++)
     if (strstr(log, word[i]))
       return "\nThe program runs in an empty folder of its own: {here} in the command is the model's folder, "
-             "as "
-             "in: python3 {here}/flow.py";
+             "as in: python3 {here}/flow.py";
   return "";
 }
 
@@ -163,13 +157,13 @@ static atvi_status give_up(loop *l, atvi_sim_slot *slot, const atvi_sim_end *end
   const char *line = last_line(slot->pool, end->log), *joint = line && line[0] ? ": " : "";
   if (!line) line = "";
   if (end->missing)
-    return ATVI_FAIL_AS(
-        l->s->ctx, ATVI_ECALL, l->report->failed ? ATVI_CODE_SIMULATOR_FAILED : ATVI_CODE_NONE,
-        "the simulator cannot be started: %s%s%s\ncommand: %s\nThe command is run by /bin/sh in a "
-        "folder of its own; a first word with a slash is relative to the model file, and "
-        "$ATVI_MODEL_DIR is the model's folder.%s",
-        end->why.text, joint, line, l->s->spec.command,
-        l->report->failed ? "" : " Nothing was recorded for these runs.");
+    return ATVI_FAIL_AS(l->s->ctx, ATVI_ECALL,
+                        l->report->failed ? ATVI_CODE_SIMULATOR_FAILED : ATVI_CODE_NONE,
+                        "the simulator cannot be started: %s%s%s\ncommand: %s\nThe command is run by /bin/sh "
+                        "in a folder of its own; a first word with a slash is relative to the model file, "
+                        "and $ATVI_MODEL_DIR is the model's folder.%s",
+                        end->why.text, joint, line, l->s->spec.command,
+                        l->report->failed ? "" : " Nothing was recorded for these runs.");
   return ATVI_FAIL_AS(
       l->s->ctx, ATVI_ECALL, ATVI_CODE_SIMULATOR_FAILED,
       "none of the first %td runs was good, so the rest was not begun; the last one: %s%s%s%s",
@@ -237,11 +231,10 @@ static atvi_status check_times(loop *l, atvi_idx most) {
     const atvi_sim_run *k = atvi_sim_record_find(l->record, l->b->id[i]);
     if (l->state[i] == DONE && k && !k->ok && k->reason) why = k->reason;
   }
-  return ATVI_FAIL_AS(
-      l->s->ctx, ATVI_ECALL, ATVI_CODE_RUNS_TIMES,
-      "the runs do not have the same times, so the rest was not begun: %td of the good ones are %s\nAll "
-      "runs must have their outputs at the same times.",
-      other, why);
+  return ATVI_FAIL_AS(l->s->ctx, ATVI_ECALL, ATVI_CODE_RUNS_TIMES,
+                      "the runs do not have the same times, so the rest was not begun: %td of the good ones "
+                      "are %s\nAll runs must have their outputs at the same times.",
+                      other, why);
 }
 
 /* Whether every failure so far is that an output of a program that ended well cannot be read, in the same way: then it is the model's line about it that is
@@ -261,7 +254,7 @@ static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
   const held_run how = {slot->item, slot->attempt, atvi_clock_s() - slot->started_s, end->why, end->log};
   l->missing = end->missing ? l->missing + 1 : 0;
   if (end->missing && atvi_sim_record_count(l->record, true) == 0) {
-    if (!hold(l, how)) return no_memory(l);
+    if (!hold(l, how)) return ATVI_ENOMEM;
     clear_folder(l, slot, false);
     return l->missing >= MISSING_MAX || l->missing >= l->n_todo ? give_up(l, slot, end) : ATVI_OK;
   }
@@ -438,7 +431,7 @@ static atvi_status recount(loop *l) {
 
 static atvi_status run_all(loop *l) {
   const char *work = atvi_pool_printf(l->s->pool, "%s/work", l->b->dir);
-  if (!work) return no_memory(l);
+  if (!work) return ATVI_ENOMEM;
   ATVI_TRY(atvi_sim_fresh_folder(l->s, work)); /* a run that was killed may have left something */
   atvi_sim_guard_start(&l->s->guard);
   atvi_status status = go_round(l);
@@ -461,7 +454,7 @@ atvi_status atvi_simulator_run(atvi_simulator *s, atvi_sim_record *record, const
   l.state = atvi_pool_take(pool, (size_t)batch->n + 1, sizeof *l.state);
   l.slot = atvi_pool_take(pool, (size_t)l.n_slot, sizeof *l.slot);
   l.fd = atvi_pool_take(pool, 2 * (size_t)l.n_slot, sizeof *l.fd);
-  atvi_status status = l.todo && l.state && l.slot && l.fd ? plan(&l) : no_memory(&l);
+  atvi_status status = l.todo && l.state && l.slot && l.fd ? plan(&l) : ATVI_ENOMEM;
   if (status == ATVI_OK && l.n_todo > 0) {
     if (l.n_slot > l.n_todo) l.n_slot = l.n_todo;
     for (atvi_idx k = 0; k < l.n_slot; k++) {

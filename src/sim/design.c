@@ -172,7 +172,7 @@ static atvi_status latin(atvi_ctx *ctx, uint64_t seed, atvi_idx number, atvi_idx
   atvi_arena a = {0};
   carve(&a, &s);
   void *block = atvi_block(ctx, a.used);
-  if (!block) return ATVI_FAIL(ctx, ATVI_ENOMEM, "design: out of memory for %td points", n);
+  if (!block) return ATVI_ENOMEM;
   a = (atvi_arena){.base = block};
   carve(&a, &s);
   random_latin(&s);
@@ -223,7 +223,7 @@ static atvi_status around(atvi_ctx *ctx, uint64_t seed, atvi_idx d, atvi_idx n_o
   ATVI_TAKE(&a, y, fresh * d);
   ATVI_TAKE(&a, c, fresh);
   void *block = atvi_block(ctx, a.used);
-  if (!block) return ATVI_FAIL(ctx, ATVI_ENOMEM, "design: out of memory for %td points", n);
+  if (!block) return ATVI_ENOMEM;
   a = (atvi_arena){.base = block};
   ATVI_TAKE(&a, y, fresh * d);
   ATVI_TAKE(&a, c, fresh);
@@ -244,7 +244,7 @@ static atvi_status around(atvi_ctx *ctx, uint64_t seed, atvi_idx d, atvi_idx n_o
 static atvi_status sobol(atvi_ctx *ctx, uint64_t seed, atvi_idx d, atvi_idx n_old, atvi_idx n, double *x) {
   atvi_idx m = n - n_old;
   double *u = atvi_block(ctx, (size_t)(m * d) * sizeof *u);
-  if (!u) return ATVI_FAIL(ctx, ATVI_ENOMEM, "design: out of memory for %td points", n);
+  if (!u) return ATVI_ENOMEM;
   atvi_sobol_uniform((atvi_sobol){seed, STREAM_DESIGN, 0}, n_old, d, m, u);
   for (atvi_idx i = 0; i < m; i++)
     for (atvi_idx j = 0; j < d; j++) x[(n_old + i) * d + j] = u[j * m + i];

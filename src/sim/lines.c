@@ -32,10 +32,6 @@ static void *bigger(atvi_ctx *ctx, void *old, size_t have, size_t want, size_t s
   return block;
 }
 
-static atvi_status no_memory(const atvi_sim_lines *l) {
-  return ATVI_FAIL(l->ctx, ATVI_ENOMEM, "%s: out of memory", l->path);
-}
-
 /* Makes room and reads more; what was handed out already is dropped. */
 static atvi_status fill(atvi_sim_lines *l) {
   if (l->at > 0) memmove(l->buf, l->buf + l->at, l->n - l->at);
@@ -44,7 +40,7 @@ static atvi_status fill(atvi_sim_lines *l) {
   if (l->cap - l->n < CHUNK) {
     size_t cap = 2 * l->cap + 2 * CHUNK;
     char *buf = bigger(l->ctx, l->buf, l->n, cap, 1);
-    if (!buf) return no_memory(l);
+    if (!buf) return ATVI_ENOMEM;
     l->buf = buf;
     l->cap = cap;
   }
@@ -58,11 +54,10 @@ static atvi_status fill(atvi_sim_lines *l) {
 }
 
 atvi_status atvi_sim_lines_wrong(const atvi_sim_lines *l, const char *what) {
-  return ATVI_FAIL(
-      l->ctx, ATVI_EDATA,
-      "%s:%d:1: error: %s\nhint: this is not a line of a record of runs; if the file was damaged, "
-      "take the line out",
-      l->path, l->line, what);
+  return ATVI_FAIL(l->ctx, ATVI_EDATA,
+                   "%s:%d:1: error: %s\nhint: this is not a line of a record of runs; if the file was "
+                   "damaged, take the line out",
+                   l->path, l->line, what);
 }
 
 /* ---- lists of numbers ---- */
@@ -84,7 +79,7 @@ static atvi_status add_list(atvi_sim_lines *l, const char *text, size_t n) {
   if (l->n_list == l->cap_list) {
     size_t cap = 2 * l->cap_list + 8;
     atvi_sim_list *list = bigger(l->ctx, l->list, l->n_list, cap, sizeof *list);
-    if (!list) return no_memory(l);
+    if (!list) return ATVI_ENOMEM;
     l->list = list;
     l->cap_list = cap;
   }
@@ -102,7 +97,7 @@ static atvi_status strip(atvi_sim_lines *l, const char *line, size_t n, size_t *
     if (l->cap_bare - *bytes < 64) {
       size_t cap = 2 * l->cap_bare + 1024;
       char *bare = bigger(l->ctx, l->bare, *bytes, cap, 1);
-      if (!bare) return no_memory(l);
+      if (!bare) return ATVI_ENOMEM;
       l->bare = bare;
       l->cap_bare = cap;
     }
@@ -129,7 +124,7 @@ atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, con
   *n = 1;
   for (const char *q = p; q < end; q++) *n += *q == ',';
   double *out = *x = atvi_pool_take(pool, (size_t)*n, sizeof *out);
-  if (!out) return no_memory(l);
+  if (!out) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < *n; i++) {
     while (p < end && *p == ' ') p++;
     const char *stop = p;

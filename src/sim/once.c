@@ -16,12 +16,8 @@ static const size_t OUTPUT_MAX = (size_t)1 << 30;
 
 extern char **environ;
 
-static atvi_status no_memory(const atvi_simulator *s) {
-  return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "simulator: out of memory");
-}
-
 atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path) {
-  if (!path) return no_memory(s);
+  if (!path) return ATVI_ENOMEM;
   if (!atvi_folder_remove(path)) return atvi_file_cannot(s->ctx, "remove the old folder", path, errno);
   return atvi_dir_make(s->ctx, path, false);
 }
@@ -95,7 +91,7 @@ const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing) {
 static atvi_status write_file(atvi_simulator *s, atvi_sim_slot *slot, const char *name, const char *text,
                               size_t n) {
   char *path = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, name);
-  if (!path) return no_memory(s);
+  if (!path) return ATVI_ENOMEM;
   char *slash = strrchr(path, '/');
   if (strchr(name, '/')) { /* a folder inside the folder */
     *slash = 0;
@@ -115,7 +111,7 @@ static atvi_status write_files(atvi_simulator *s, atvi_sim_slot *slot, const dou
     atvi_text t = {.pool = slot->pool};
     const char *text;
     atvi_template_fill(s->file[i], x, &t);
-    if (atvi_text_get(&t, &text) != ATVI_OK) return no_memory(s);
+    if (atvi_text_get(&t, &text) != ATVI_OK) return ATVI_ENOMEM;
     ATVI_TRY(write_file(s, slot, s->spec.file[i].to, text, (size_t)t.n));
   }
   return ATVI_OK;
@@ -128,7 +124,7 @@ atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t 
   atvi_proc_spec p = {.folder = slot->folder, .guard = &s->guard};
   if (s->spec.send_json) {
     const char *line = atvi_sim_line(s, slot->pool, x);
-    if (!line) return no_memory(s);
+    if (!line) return ATVI_ENOMEM;
     ATVI_TRY(write_file(s, slot, STDIN, line, strlen(line)));
     p.in = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDIN);
   }
@@ -137,7 +133,7 @@ atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t 
   p.env = atvi_sim_environment(s, slot->pool, id, s->spec.send_environment ? x : NULL);
   atvi_template_fill(s->command, x, &command);
   p.command = command.text;
-  if (!p.command || atvi_pool_failed(slot->pool)) return no_memory(s);
+  if (!p.command || atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
   return atvi_proc_start(s->ctx, &p, &slot->proc);
 }
 
@@ -156,26 +152,26 @@ static atvi_status read_output(atvi_simulator *s, atvi_sim_slot *slot, const atv
   char *text, *path = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, o->file ? o->file : STDOUT);
   size_t n;
   struct stat st;
-  if (!path) return no_memory(s);
+  if (!path) return ATVI_ENOMEM;
   why->cause = ATVI_SIM_OUTPUT;
   if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
     why->text = atvi_pool_printf(slot->pool, "%s: there is no file %s", o->name, o->file ? o->file : STDOUT);
   else if ((size_t)st.st_size > OUTPUT_MAX)
     why->text =
         atvi_pool_printf(slot->pool, "%s: %s is larger than 1 GB", o->name, o->file ? o->file : STDOUT);
-  if (why->text || atvi_pool_failed(slot->pool)) return why->text ? ATVI_OK : no_memory(s);
+  if (why->text || atvi_pool_failed(slot->pool)) return why->text ? ATVI_OK : ATVI_ENOMEM;
   atvi_status status = atvi_file_read(slot->pool, path, &text, &n);
   if (status == ATVI_OK) return atvi_sim_output_parse(slot->pool, o, text, n, out, why);
-  if (status == ATVI_ENOMEM) return no_memory(s);
+  if (status == ATVI_ENOMEM) return ATVI_ENOMEM;
   why->text = atvi_pool_printf(slot->pool, "%s: %s", o->name, atvi_errmsg(s->quiet));
-  return why->text ? ATVI_OK : no_memory(s);
+  return why->text ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static atvi_status read_outputs(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
   end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
-  if (!end->out) return no_memory(s);
+  if (!end->out) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < s->spec.n_output && !end->why.text; o++)
-    if (read_output(s, slot, &s->spec.output[o], &end->out[o], &end->why) != ATVI_OK) return no_memory(s);
+    if (read_output(s, slot, &s->spec.output[o], &end->out[o], &end->why) != ATVI_OK) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
@@ -190,12 +186,12 @@ atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_
   end->ended = true;
   end->why.cause = slot->why[0] ? ATVI_SIM_PROGRAM : ATVI_SIM_ENDED;
   end->why.text = slot->why[0] ? slot->why : atvi_sim_ending(slot->pool, status, &end->missing);
-  if (atvi_pool_failed(slot->pool)) return no_memory(s);
+  if (atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
   if (!end->why.text) ATVI_TRY(read_outputs(s, slot, end));
   if (!end->why.text) return ATVI_OK;
   const char *err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR),
              *out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
   end->log = err && out ? atvi_file_tail(slot->pool, err, ATVI_SIM_TAIL) : NULL;
   if (end->log && !end->log[0]) end->log = atvi_file_tail(slot->pool, out, ATVI_SIM_TAIL);
-  return end->log ? ATVI_OK : no_memory(s);
+  return end->log ? ATVI_OK : ATVI_ENOMEM;
 }

@@ -26,7 +26,7 @@ static atvi_status refuse(const job *j, const char *fmt, ...) {
   va_end(args);
   atvi_excerpt_clean(what);
   *j->reason = (atvi_sim_reason){atvi_pool_printf(j->pool, "%s: %s", j->o->name, what), ATVI_SIM_OUTPUT};
-  return j->reason->text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(j->pool), ATVI_ENOMEM, "out of memory: outputs");
+  return j->reason->text ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static atvi_status refuse_number(const job *j, atvi_status refused) {
@@ -35,10 +35,6 @@ static atvi_status refuse_number(const job *j, atvi_status refused) {
 }
 
 static const char *source(const job *j) { return j->o->file ? j->o->file : "standard output"; }
-
-static atvi_status no_memory(const job *j) {
-  return ATVI_FAIL(atvi_pool_ctx(j->pool), ATVI_ENOMEM, "out of memory: output %s", j->o->name);
-}
 
 static atvi_status check_times(const job *j, const atvi_sim_series *s) {
   for (atvi_idx i = 1; s->time && i < s->n; i++)
@@ -94,7 +90,7 @@ static atvi_status from_table(const job *j, const atvi_csv *t, atvi_sim_series *
   out->n = t->n_row;
   out->value = atvi_pool_take(j->pool, (size_t)t->n_row, sizeof *out->value);
   if (time >= 0) out->time = atvi_pool_take(j->pool, (size_t)t->n_row, sizeof *out->time);
-  if (atvi_pool_failed(j->pool)) return no_memory(j);
+  if (atvi_pool_failed(j->pool)) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < t->n_row && !j->reason->text; i++) {
     ATVI_TRY(cell(j, t, i, value, &out->value[i]));
     if (time >= 0 && !j->reason->text) ATVI_TRY(cell(j, t, i, time, &out->time[i]));
@@ -127,7 +123,7 @@ static char *copy_line(const char *p, const char *end, char *to) {
 
 static atvi_status from_columns(const job *j, const char *text, size_t n, atvi_sim_series *out) {
   char *copy = atvi_pool_take(j->pool, n + 2, 1), *to = copy;
-  if (!copy) return no_memory(j);
+  if (!copy) return ATVI_ENOMEM;
   for (const char *p = text, *end = text + n; p < end;) {
     const char *stop = memchr(p, '\n', (size_t)(end - p));
     if (!stop) stop = end;
@@ -215,7 +211,7 @@ static atvi_status numbers(const job *j, const json_t *from, const char *key, at
   *n = json_is_array(from) ? (atvi_idx)json_array_size(from) : 1;
   if (*n == 0) return refuse(j, "the list %s is empty", key);
   *out = atvi_pool_take(j->pool, (size_t)*n, sizeof **out);
-  if (!*out) return no_memory(j);
+  if (!*out) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < *n; i++) {
     const json_t *x = json_is_array(from) ? json_array_get(from, (size_t)i) : from;
     if (!json_is_number(x) || !isfinite(json_number_value(x)))
@@ -252,7 +248,7 @@ static atvi_status from_json(const job *j, const char *text, size_t n, atvi_sim_
   }
   if (atvi_pool_failed(j->pool)) {
     json_decref(root);
-    return no_memory(j);
+    return ATVI_ENOMEM;
   }
   if (!root) return refuse(j, "%s:%d:%d: no JSON: %.120s", source(j), error.line, error.column, error.text);
   atvi_status status = from_object(j, root, out);

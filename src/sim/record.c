@@ -34,10 +34,6 @@ const char *atvi_sim_folder(atvi_pool *pool, const char *model_path) {
   return !there || access(there, F_OK) == 0 ? there : here;
 }
 
-static atvi_status no_memory(const atvi_sim_record *r) {
-  return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "%s: out of memory", r->path);
-}
-
 static char *keep(atvi_sim_record *r, const char *s) { return atvi_pool_strndup(r->pool, s, strlen(s)); }
 
 /* ---- what is known ---- */
@@ -67,7 +63,7 @@ static const char *minority(const atvi_sim_record *r, const known *k, const atvi
 atvi_status atvi_sim_record_settle(atvi_sim_record *r, atvi_idx *n_other) {
   atvi_idx *winner = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *winner);
   *n_other = 0;
-  if (!winner) return no_memory(r);
+  if (!winner) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < r->shape.n_output; o++) winner[o] = atvi_sim_vote_winner(&r->vote[o]);
   for (atvi_idx i = 0; i < r->n; i++) {
     known *k = &r->run[i];
@@ -76,7 +72,7 @@ atvi_status atvi_sim_record_settle(atvi_sim_record *r, atvi_idx *n_other) {
     k->run.ok = !minority(r, k, winner, &k->run.reason);
     *n_other += !k->run.ok;
   }
-  return atvi_pool_failed(r->pool) ? no_memory(r) : ATVI_OK;
+  return atvi_pool_status(r->pool);
 }
 
 /* Counts the times of a good run, and no longer those of the line that it replaces. */
@@ -97,24 +93,24 @@ static bool count_times(atvi_sim_record *r, known *k, const atvi_sim_run *run) {
 
 /* Keeps what is worth knowing of a run that is in the file. */
 static atvi_status know(atvi_sim_record *r, const atvi_sim_run *run) {
-  if (!atvi_sim_ids_room(r->pool, run->id, &r->at, &r->n_at)) return no_memory(r);
+  if (!atvi_sim_ids_room(r->pool, run->id, &r->at, &r->n_at)) return ATVI_ENOMEM;
   if (r->at[run->id] == 0) {
-    if (!ATVI_PUSH(r->pool, r->run, r->n, r->cap)) return no_memory(r);
+    if (!ATVI_PUSH(r->pool, r->run, r->n, r->cap)) return ATVI_ENOMEM;
     r->run[r->n] = (known){0};
     r->at[run->id] = ++r->n;
   }
   double *x = atvi_pool_take(r->pool, (size_t)r->shape.d + 1, sizeof *x);
-  if (!x) return no_memory(r);
+  if (!x) return ATVI_ENOMEM;
   if (r->shape.d) memcpy(x, run->x, (size_t)r->shape.d * sizeof *x);
   known *k = &r->run[r->at[run->id] - 1];
-  if (!count_times(r, k, run)) return no_memory(r);
+  if (!count_times(r, k, run)) return ATVI_ENOMEM;
   k->run = *run;
   k->run.x = x;
   k->run.out = NULL;
   k->run.reason = run->reason ? keep(r, run->reason) : NULL;
   k->run.log = run->log ? keep(r, run->log) : NULL;
   k->run.program = r->program;
-  return atvi_pool_failed(r->pool) ? no_memory(r) : ATVI_OK;
+  return atvi_pool_status(r->pool);
 }
 
 /* ---- writing ---- */
@@ -199,7 +195,7 @@ static void add_run(atvi_text *t, const atvi_sim_shape *shape, const atvi_sim_ru
 static atvi_status append_text(atvi_sim_record *r, atvi_text *t) {
   const char *text;
   atvi_status status = atvi_text_get(t, &text);
-  return status == ATVI_OK ? atvi_journal_add(&r->file, text, (size_t)t->n) : no_memory(r);
+  return status == ATVI_OK ? atvi_journal_add(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
 }
 
 atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
@@ -245,7 +241,7 @@ static atvi_status check_header(atvi_sim_record *r, const json_t *line) {
                         "%s has runs with other %s than the model's", r->path, wrong);
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = keep(r, program ? program : "");
-  return r->program ? ATVI_OK : no_memory(r);
+  return r->program ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Times of a good run; values are read to know how many there are. */
@@ -283,7 +279,7 @@ static atvi_status read_run(atvi_sim_record *r, const atvi_sim_lines *l, const j
     x[i] = json_number_value(json_object_get(param, r->shape.param[i]));
   atvi_status status = ATVI_OK;
   if (atvi_pool_failed(scratch))
-    status = no_memory(r);
+    status = ATVI_ENOMEM;
   else if (run.ok)
     status = read_times(r, l, scratch, line, out);
   if (status == ATVI_OK) status = know(r, &run);
@@ -311,7 +307,7 @@ static atvi_status read_all(atvi_sim_record *r) {
 static atvi_status begin(atvi_sim_record *r) {
   ATVI_TRY(atvi_journal_open(r->ctx, r->path, &r->file));
   r->vote = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *r->vote);
-  if (!r->vote) return no_memory(r);
+  if (!r->vote) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < r->shape.n_output; o++) r->vote[o] = (atvi_sim_vote){.pool = r->pool};
   ATVI_TRY(read_all(r));
   atvi_idx other = 0, elsewhen;
@@ -319,11 +315,10 @@ static atvi_status begin(atvi_sim_record *r) {
   for (atvi_idx i = 0; i < r->n; i++)
     other += r->run[i].run.ok && strcmp(r->run[i].run.program, r->shape.program) != 0;
   if (other > 0)
-    atvi_log(
-        r->ctx, ATVI_LOG_WARN,
-        "%s: %td good runs were done with another command, other templates or outputs than the model has "
-        "now; if that changes results, begin afresh in another folder",
-        r->path, other);
+    atvi_log(r->ctx, ATVI_LOG_WARN,
+             "%s: %td good runs were done with another command, other templates or outputs than the model "
+             "has now; if that changes results, begin afresh in another folder",
+             r->path, other);
   if (r->program && strcmp(r->program, r->shape.program) == 0) return ATVI_OK;
   r->program = r->shape.program;
   return add_header(r);
@@ -344,7 +339,7 @@ atvi_status atvi_sim_record_open(atvi_ctx *ctx, const char *path, const atvi_sim
   atvi_sim_record *r = atvi_pool_take(pool, 1, sizeof *r);
   if (!r) {
     atvi_pool_free(pool);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+    return ATVI_ENOMEM;
   }
   *r = (atvi_sim_record){.ctx = ctx, .pool = pool, .path = path, .file = {.fd = -1}, .shape = *shape};
   r->path = atvi_pool_strndup(pool, path, strlen(path));
@@ -352,7 +347,7 @@ atvi_status atvi_sim_record_open(atvi_ctx *ctx, const char *path, const atvi_sim
   atvi_status status = copy_names(r, shape->d, shape->param, &r->shape.param) &&
                                copy_names(r, shape->n_output, shape->output, &r->shape.output)
                            ? begin(r)
-                           : ATVI_FAIL(ctx, ATVI_ENOMEM, "%s: out of memory", path);
+                           : ATVI_ENOMEM;
   if (status == ATVI_OK)
     *out = r;
   else

@@ -50,10 +50,6 @@ typedef struct {
   atvi_idx n_timed;
 } reader;
 
-static atvi_status no_memory(const reader *r) {
-  return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "%s: out of memory", r->path);
-}
-
 static atvi_status wrong_output(const reader *r, const char *output, const json_t *list) {
   char have[300] = "";
   for (size_t i = 0; i < json_array_size(list) && strlen(have) < 200; i++) {
@@ -89,7 +85,7 @@ static atvi_status learn_outputs(reader *r, const json_t *list) {
       if (strcmp(name, r->want[w].output) == 0) r->wanted[w] = o;
   }
   r->n_output = n;
-  return atvi_pool_failed(r->scratch) ? no_memory(r) : ATVI_OK;
+  return atvi_pool_status(r->scratch);
 }
 
 static atvi_status check_want(const reader *r, atvi_sim_want *w, const json_t *outputs,
@@ -114,7 +110,7 @@ static atvi_status header(reader *r, const json_t *line) {
   if (r->n_output == 0) ATVI_TRY(learn_outputs(r, outputs));
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = atvi_pool_strndup(r->scratch, program ? program : "", program ? strlen(program) : 0);
-  return r->program ? ATVI_OK : no_memory(r);
+  return r->program ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static row *row_of(reader *r, int64_t id) {
@@ -132,15 +128,15 @@ static atvi_status keep_series(reader *r, const atvi_sim_series *s, row *k) {
   if (!k->party) {
     k->party = atvi_pool_take(r->scratch, (size_t)r->n_output, sizeof *k->party);
     k->y = atvi_pool_take(r->scratch, (size_t)r->n_want, sizeof *k->y);
-    if (!k->party || !k->y) return no_memory(r);
+    if (!k->party || !k->y) return ATVI_ENOMEM;
   }
   for (atvi_idx w = 0; w < r->n_want; w++) {
     const atvi_sim_series *own = &s[r->wanted[w]];
-    if (!(k->y[w] = atvi_pool_take(r->scratch, (size_t)own->n, sizeof(double)))) return no_memory(r);
+    if (!(k->y[w] = atvi_pool_take(r->scratch, (size_t)own->n, sizeof(double)))) return ATVI_ENOMEM;
     memcpy(k->y[w], own->value, (size_t)own->n * sizeof(double));
   }
   for (atvi_idx o = 0; o < r->n_output; o++)
-    if ((k->party[o] = atvi_sim_vote_add(&r->vote[o], k->id, &s[o])) < 0) return no_memory(r);
+    if ((k->party[o] = atvi_sim_vote_add(&r->vote[o], k->id, &s[o])) < 0) return ATVI_ENOMEM;
   k->ok = true;
   return ATVI_OK;
 }
@@ -157,7 +153,7 @@ static atvi_status series(const atvi_sim_lines *l, atvi_pool *pool, const json_t
 static atvi_status point(const reader *r, const json_t *line, row *k) {
   const json_t *param = json_object_get(line, "parameters");
   double *to = k->x = atvi_pool_take(r->scratch, (size_t)r->n_x + 1, sizeof *k->x);
-  if (!to) return no_memory(r);
+  if (!to) return ATVI_ENOMEM;
   for (const atvi_sim_want *w = r->want; w < r->want + r->n_want; w++)
     for (atvi_idx i = 0; i < w->d; i++) {
       const json_t *x = json_object_get(param, w->param[i]);
@@ -173,7 +169,7 @@ static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, 
     if (isnan(k->x[i])) return atvi_sim_lines_wrong(l, "a run without one of its parameters");
   ATVI_TRY(atvi_pool_new(r->ctx, &pool));
   atvi_sim_series *s = atvi_pool_take(pool, (size_t)r->n_output, sizeof *s);
-  atvi_status status = s ? ATVI_OK : no_memory(r);
+  atvi_status status = s ? ATVI_OK : ATVI_ENOMEM;
   for (atvi_idx o = 0; o < r->n_output && status == ATVI_OK; o++)
     status = series(l, pool, json_object_get(outputs, r->outputs[o]), &s[o]);
   if (status == ATVI_OK) status = keep_series(r, s, k);
@@ -207,7 +203,7 @@ static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
   if (!(id >= 1 && id <= ATVI_SIM_ID_MAX) || !outcome)
     return atvi_sim_lines_wrong(l, "a run without id or outcome");
   row *k = row_of(r, (int64_t)id);
-  if (!k) return no_memory(r);
+  if (!k) return ATVI_ENOMEM;
   for (atvi_idx o = 0; k->ok && o < r->n_output; o++) atvi_sim_vote_drop(&r->vote[o], k->party[o]);
   k->ok = false;
   k->reason = NULL;
@@ -223,7 +219,7 @@ static atvi_status one(reader *r, const atvi_sim_lines *l, const json_t *line) {
   const json_t *attempts = json_object_get(line, "attempts");
   k->tries += json_is_number(attempts) ? json_number_value(attempts) : 1;
   k->reason = reason_of(r, line);
-  return k->reason ? ATVI_OK : no_memory(r);
+  return k->reason ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static int by_id(const void *a, const void *b) {
@@ -271,8 +267,8 @@ static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
   atvi_idx n = take_out(r, &others);
   if (n) atvi_text_add(&told, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
   out->n_failed += n;
-  if (out->n_failed && atvi_text_get(&told, &out->failure) != ATVI_OK) return no_memory(r);
-  return others.failed || atvi_pool_failed(r->scratch) ? no_memory(r) : ATVI_OK;
+  if (out->n_failed && atvi_text_get(&told, &out->failure) != ATVI_OK) return ATVI_ENOMEM;
+  return others.failed || atvi_pool_failed(r->scratch) ? ATVI_ENOMEM : ATVI_OK;
 }
 
 /* The same one by one, with d parameters from the one numbered `from` on. */
@@ -298,7 +294,7 @@ static atvi_status collect_one(const reader *r, atvi_idx w, atvi_idx from, atvi_
   double *y = atvi_pool_take(r->pool, (size_t)(n * m), sizeof *y);
   double *time = times->time ? atvi_pool_take(r->pool, (size_t)m, sizeof *time) : NULL;
   out->left = list_left_out(r, out->n_failed, from, d);
-  if (atvi_pool_failed(r->pool)) return no_memory(r);
+  if (atvi_pool_failed(r->pool)) return ATVI_ENOMEM;
   if (time) memcpy(time, times->time, (size_t)m * sizeof *time);
   out->d = d, out->m = m;
   out->x = x, out->y = y, out->time = time;
@@ -318,7 +314,7 @@ static atvi_status collect(reader *r, atvi_sim_runs *out) {
   if (r->n) qsort(r->row, (size_t)r->n, sizeof *r->row, by_id);
   ATVI_TRY(tell_left_out(r, &all));
   int64_t *id = atvi_pool_take(r->pool, (size_t)r->n + 1, sizeof *id);
-  if (!id) return no_memory(r);
+  if (!id) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < r->n; i++) {
     if (!r->row[i].ok) continue;
     id[all.n++] = r->row[i].id;
@@ -366,7 +362,7 @@ static atvi_status read_path(reader *r, const atvi_sim_want *want, atvi_sim_runs
     r->want[w] = want[w];
     r->n_x += want[w].d;
   }
-  atvi_status status = atvi_pool_failed(r->scratch) ? no_memory(r) : read_file(r, fd, out);
+  atvi_status status = atvi_pool_failed(r->scratch) ? ATVI_ENOMEM : read_file(r, fd, out);
   close(fd);
   return status;
 }

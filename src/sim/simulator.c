@@ -7,10 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static atvi_status no_memory(const atvi_simulator *s) {
-  return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "simulator: out of memory");
-}
-
 static const char *keep(atvi_simulator *s, const char *text) {
   return text ? atvi_pool_strndup(s->pool, text, strlen(text)) : NULL;
 }
@@ -42,8 +38,7 @@ static atvi_status check_worker(const atvi_simulator *s) {
   for (atvi_idx i = 0; i < p->d; i++)
     if (atvi_template_uses(s->command, i))
       return wrong(s, hint,
-                   "the command of a worker cannot have the field {%.60s}: it is started once for "
-                   "many runs",
+                   "the command of a worker cannot have the field {%.60s}: it is started once for many runs",
                    p->param[i]);
   if (p->n_file) return wrong(s, hint, "a worker cannot have templates");
   if (p->send_environment) return wrong(s, hint, "a worker cannot get parameters through its environment");
@@ -108,7 +103,7 @@ static atvi_status read_command(atvi_simulator *s) {
   ATVI_TRY(
       atvi_template_parse(s->pool, p->place, p->command, strlen(p->command), p->d, p->param, &s->command));
   const char *text = absolute(s, p->command);
-  if (!text) return no_memory(s);
+  if (!text) return ATVI_ENOMEM;
   return atvi_template_parse(s->pool, p->place, text, strlen(text), p->d, p->param, &s->command);
 }
 
@@ -117,7 +112,7 @@ static atvi_status read_command(atvi_simulator *s) {
 static atvi_status read_files(atvi_simulator *s, uint64_t *h) {
   const atvi_sim_spec *p = &s->spec;
   s->file = atvi_pool_take(s->pool, (size_t)p->n_file + 1, sizeof *s->file);
-  if (!s->file) return no_memory(s);
+  if (!s->file) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < p->n_file; i++) {
     char *text;
     size_t n;
@@ -142,7 +137,7 @@ static atvi_status describe(atvi_simulator *s, uint64_t h) {
   const atvi_sim_spec *p = &s->spec;
   atvi_text t = {.pool = s->pool};
   const char **name = atvi_pool_take(s->pool, (size_t)p->n_output, sizeof *name);
-  if (!name) return no_memory(s);
+  if (!name) return ATVI_ENOMEM;
   add_command(&t, p);
   if (p->n_file) atvi_text_add(&t, "; templates %016" PRIx64, h);
   for (atvi_idx o = 0; o < p->n_output; o++) {
@@ -160,7 +155,7 @@ static atvi_status copy(atvi_simulator *s, const atvi_sim_spec *from) {
   atvi_sim_file *file = atvi_pool_take(s->pool, (size_t)from->n_file + 1, sizeof *file);
   atvi_sim_output *output = atvi_pool_take(s->pool, (size_t)from->n_output + 1, sizeof *output);
   const char **param = atvi_pool_take(s->pool, (size_t)from->d + 1, sizeof *param);
-  if (!file || !output || !param) return no_memory(s);
+  if (!file || !output || !param) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < from->n_file; i++)
     file[i] = (atvi_sim_file){keep(s, from->file[i].from), keep(s, from->file[i].to)};
   for (atvi_idx o = 0; o < from->n_output; o++) {
@@ -176,7 +171,7 @@ static atvi_status copy(atvi_simulator *s, const atvi_sim_spec *from) {
   s->spec.file = file;
   s->spec.output = output;
   s->spec.param = param;
-  return atvi_pool_failed(s->pool) ? no_memory(s) : ATVI_OK;
+  return atvi_pool_status(s->pool);
 }
 
 atvi_status atvi_simulator_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_simulator **out) {
@@ -186,12 +181,12 @@ atvi_status atvi_simulator_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_si
   atvi_simulator *s = atvi_pool_take(pool, 1, sizeof *s);
   if (!s) {
     atvi_pool_free(pool);
-    return ATVI_FAIL(ctx, ATVI_ENOMEM, "simulator: out of memory");
+    return ATVI_ENOMEM;
   }
   s->ctx = ctx;
   s->pool = pool;
   uint64_t h = ATVI_HASH;
-  atvi_status status = atvi_ctx_new(NULL, &s->quiet) == ATVI_OK ? copy(s, spec) : no_memory(s);
+  atvi_status status = atvi_ctx_new(NULL, &s->quiet) == ATVI_OK ? copy(s, spec) : ATVI_ENOMEM;
   if (status == ATVI_OK) status = read_command(s);
   if (status == ATVI_OK) status = check(s);
   if (status == ATVI_OK) status = read_files(s, &h);

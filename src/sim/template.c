@@ -139,7 +139,7 @@ atvi_status atvi_template_parse(atvi_pool *pool, atvi_template_place at, const c
     r.end = copy + n;
     status = read_all(&r);
   }
-  if (status == ATVI_ENOMEM) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "%s: out of memory", at.path);
+  if (status == ATVI_ENOMEM) return ATVI_ENOMEM;
   if (status == ATVI_OK) *out = r.t;
   return status;
 }

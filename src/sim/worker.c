@@ -13,10 +13,6 @@ static const size_t ANSWER_MAX = (size_t)1 << 30;
 enum { CHUNK = 1 << 16 };
 static const double DYING_S = 1; /* from the end of the pipe to that of the process, if it is ending at all */
 
-static atvi_status no_memory(const atvi_simulator *s) {
-  return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "simulator: out of memory");
-}
-
 static const char *log_path(const atvi_sim_slot *slot) {
   return atvi_pool_printf(slot->pool, "%s/stderr.txt", slot->folder);
 }
@@ -28,7 +24,7 @@ static atvi_status start(atvi_simulator *s, atvi_sim_slot *slot) {
   p.env = atvi_sim_environment(s, slot->pool, 0, NULL);
   atvi_template_fill(s->command, NULL, &command);
   p.command = command.text;
-  if (!p.command || atvi_pool_failed(slot->pool)) return no_memory(s);
+  if (!p.command || atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
   slot->n_answer = 0;
   slot->closed_s = 0;
   slot->served = 0;
@@ -42,7 +38,7 @@ static atvi_status take(atvi_simulator *s, atvi_sim_slot *slot, bool *more) {
     if (slot->cap_answer - slot->n_answer < CHUNK) {
       size_t cap = 2 * slot->cap_answer + 2 * CHUNK;
       char *bigger = cap < 4 * ANSWER_MAX ? atvi_block(s->quiet, cap) : NULL;
-      if (!bigger) return no_memory(s);
+      if (!bigger) return ATVI_ENOMEM;
       if (slot->n_answer) memcpy(bigger, slot->answer, slot->n_answer);
       atvi_block_free(s->quiet, slot->answer);
       slot->answer = bigger;
@@ -72,7 +68,7 @@ atvi_status atvi_sim_worker_begin(atvi_simulator *s, atvi_sim_slot *slot, const 
   bool more;
   int status;
   slot->line = atvi_sim_line(s, slot->pool, x);
-  if (!slot->line) return no_memory(s);
+  if (!slot->line) return ATVI_ENOMEM;
   slot->n_line = strlen(slot->line);
   slot->sent = 0;
   if (slot->proc.pid && atvi_proc_ended(&slot->proc, &status)) slot->n_answer = 0;
@@ -85,11 +81,11 @@ atvi_status atvi_sim_worker_begin(atvi_simulator *s, atvi_sim_slot *slot, const 
   return ATVI_OK;
 }
 
-static atvi_status refuse(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end, const char *what,
-                          const char *detail, size_t n) {
+static atvi_status refuse(atvi_sim_slot *slot, atvi_sim_end *end, const char *what, const char *detail,
+                          size_t n) {
   char *text =
       atvi_pool_printf(slot->pool, "%s%s%.*s", what, n ? ": " : "", (int)(n < 200 ? n : 200), detail);
-  if (!text) return no_memory(s);
+  if (!text) return ATVI_ENOMEM;
   for (char *p = text; *p; p++)
     if (*p == '\n') *p = ' ';
   atvi_excerpt_clean(text);
@@ -107,14 +103,14 @@ static atvi_status understand(atvi_simulator *s, atvi_sim_slot *slot, size_t n, 
   const char *told = json_string_value(json_object_get(root, "error"));
   end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
   if (!end->out || atvi_pool_failed(slot->pool))
-    status = no_memory(s);
+    status = ATVI_ENOMEM;
   else if (*broken)
-    status = refuse(s, slot, end, "the answer is no JSON object", slot->answer, n);
+    status = refuse(slot, end, "the answer is no JSON object", slot->answer, n);
   else if (json_object_get(root, "error"))
-    status = refuse(s, slot, end, "the worker says", told ? told : "error", told ? strlen(told) : 5);
+    status = refuse(slot, end, "the worker says", told ? told : "error", told ? strlen(told) : 5);
   for (atvi_idx o = 0; status == ATVI_OK && !end->why.text && o < s->spec.n_output; o++)
     if (atvi_sim_output_json(slot->pool, &s->spec.output[o], root, &end->out[o], &end->why) != ATVI_OK)
-      status = no_memory(s);
+      status = ATVI_ENOMEM;
   json_decref(root);
   return status;
 }
@@ -144,7 +140,7 @@ static atvi_status gone(atvi_simulator *s, atvi_sim_slot *slot, int status, atvi
   else
     end->why.text = how ? atvi_pool_printf(slot->pool, "the worker %s before it answered", how)
                         : "the worker ended before it answered";
-  return end->why.text && !atvi_pool_failed(slot->pool) ? ATVI_OK : no_memory(s);
+  return end->why.text && !atvi_pool_failed(slot->pool) ? ATVI_OK : ATVI_ENOMEM;
 }
 
 atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
@@ -169,5 +165,5 @@ atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_si
   if (!end->ended || !end->why.text) return ATVI_OK;
   const char *path = log_path(slot);
   end->log = path ? atvi_file_tail(slot->pool, path, ATVI_SIM_TAIL) : NULL;
-  return end->log ? ATVI_OK : no_memory(s);
+  return end->log ? ATVI_OK : ATVI_ENOMEM;
 }

@@ -85,7 +85,7 @@ atvi_status atvi_ecdf_new(atvi_ctx *ctx, atvi_idx n, atvi_idx k, atvi_idx sims, 
   atvi_arena a = {0};
   carve(&a, n, k, sims);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
-  if (!a.base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "ecdf: %td ranks of %td values", n, k);
+  if (!a.base) return ATVI_ENOMEM;
   atvi_ecdf *e = carve(&a, n, k, sims);
   e->ctx = ctx;
   for (atvi_idx i = 1; i < k; i++) fill_tail(n, (double)i / (double)k, e->tail + (i - 1) * (n + 1));
