@@ -11,6 +11,7 @@
 #include "math/special.h"
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MESSAGES = 12 };
 enum { DRAWS = 20000 }; /* by default: the ends of a 95 % band are then known to a hundredth of it */
@@ -318,6 +319,22 @@ static atvi_status open_model(prediction *x, atvi_loaded *l) {
   return load(x, false, l);
 }
 
+/* The page of the fit, if it has one, with the forecast. What goes wrong with it is a warning. */
+static void redraw(const prediction *x, atvi_app_predict_result *out) {
+  const char *page = atvi_pool_printf(x->pool, "%s/report.html", x->run.dir), *written;
+  if (!page || access(page, F_OK) != 0) return;
+  const atvi_app_report_opts how = {.where = x->run.dir,
+                                    .n_data = x->grid ? 0 : x->opts->n_data,
+                                    .data = x->opts->data,
+                                    .folder = x->opts->folder,
+                                    .runs = x->opts->runs,
+                                    .interpret = x->opts->interpret};
+  if (atvi_app_report(x->ctx, x->pool, &how, &written) != ATVI_OK)
+    atvi_log(x->ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(x->ctx));
+  else
+    out->files = atvi_pool_printf(x->pool, "%s; report.html shows the forecast", out->files);
+}
+
 atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                              atvi_app_predict_result *out) {
   prediction x = {.ctx = ctx, .pool = pool, .opts = opts};
@@ -339,5 +356,6 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   if (status == ATVI_OK) status = predict(&x, &l, out);
   atvi_app_unload(&l);
   atvi_draws_free(x.draws);
+  if (status == ATVI_OK && (x.n_time || x.grid)) redraw(&x, out);
   return status;
 }

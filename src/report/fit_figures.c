@@ -26,23 +26,16 @@ atvi_calendar atvi_report_calendar(const atvi_draws *d) {
   return (atvi_calendar){d->about.day0, d->about.day_unit};
 }
 
-static const char *time_name(const atvi_fit_parts *x) {
-  const atvi_about *a = &x->r->plain->about;
-  if (a->day_unit > 0) return NULL; /* dates need no name */
-  return a->time_name ? a->time_name : "row";
-}
-
-atvi_canvas *atvi_fit_draw_series(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
-  atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT);
-  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, x->series[s], atvi_report_calendar(x->r->plain),
-                         time_name(x));
+atvi_canvas *atvi_fit_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
+                                  bool log, double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_canvas_new(pool, width, HEIGHT);
+  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, s, v, log);
   return c;
 }
 
 atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
   atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT - 40);
-  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s],
-                            atvi_report_calendar(x->r->plain), time_name(x));
+  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s], &x->view[s]);
   return c;
 }
 
@@ -147,23 +140,29 @@ static atvi_canvas *sheet(atvi_pool *pool, atvi_idx n, atvi_idx across, double w
                          height * (double)(lines > 0 ? lines : 1));
 }
 
-atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char *name, const char *title,
-                                    atvi_idx n, const atvi_predicted *series, const double *end,
-                                    atvi_calendar calendar, const char *time_name_of) {
-  bool wide = n == 1;
-  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_fit_long(&series[s]);
-  double width = wide ? 2 * HALF : HALF;
-  atvi_idx across = wide ? 1 : ACROSS_HALF;
-  const char *below = calendar.unit > 0 ? NULL : time_name_of ? time_name_of : "row";
-  atvi_canvas *c = sheet(pool, n, across, width, HEIGHT);
+atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                      const atvi_predicted *series, atvi_calendar calendar,
+                                      const char *time_name) {
+  bool wide = n == 1, held = false;
+  const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
+  if (!some) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
   for (atvi_idx s = 0; s < n; s++) {
-    const atvi_predicted *some = atvi_series_thin(pool, &series[s], ALONE_ROWS);
-    atvi_frame f = atvi_panel_series(c, place(s, across, width, HEIGHT), some, calendar, below);
-    double x = atvi_frame_x(&f, end[s]);
-    if (isfinite(x))
-      atvi_draw_line(c, x, f.y, x, f.y + f.height, (atvi_style){.stroke = ATVI_INK_MUTED, .dash = true});
+    wide = wide || atvi_fit_long(&series[s]);
+    for (atvi_idx i = 0; i < series[s].n; i++) held = held || series[s].point[i].held;
+    some[s] = atvi_series_thin(pool, &series[s], ALONE_ROWS);
   }
-  return atvi_report_save_figure(pool, dir, name, title, c);
+  const char *below = calendar.unit > 0 ? NULL : time_name ? time_name : "row";
+  const atvi_series_view *view = atvi_series_views(pool, n, some, calendar, below, true);
+  double width = wide ? 2 * HALF : HALF, top = atvi_series_legend(NULL, 2 * HALF, held);
+  atvi_idx across = wide ? 1 : ACROSS_HALF;
+  atvi_canvas *c = atvi_canvas_new(pool, 2 * HALF, top + HEIGHT * (double)((n + across - 1) / across));
+  atvi_series_legend(c, 2 * HALF, held);
+  for (atvi_idx s = 0; view && s < n; s++) {
+    atvi_box box = place(s, across, width, HEIGHT);
+    box.y += top;
+    atvi_panel_series(c, box, some[s], &view[s], false);
+  }
+  return atvi_report_save_figure(pool, dir, "forecast", "Data and forecast", c);
 }
 
 static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool residuals) {
@@ -176,9 +175,9 @@ static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool re
   for (atvi_idx s = 0; s < n; s++) {
     atvi_box box = place(s, across, width, height);
     if (residuals)
-      atvi_panel_residuals(c, box, &x->r->series[s], atvi_report_calendar(x->r->plain), time_name(x));
+      atvi_panel_residuals(c, box, &x->r->series[s], &x->view[s]);
     else
-      atvi_panel_series(c, box, x->series[s], atvi_report_calendar(x->r->plain), time_name(x));
+      atvi_panel_series(c, box, x->series[s], &x->view[s], false);
   }
   if (residuals) atvi_panel_pit(c, place(n, across, width, height), &x->pit);
   return atvi_report_save_figure(x->pool, dir, residuals ? "residuals" : "data",
@@ -248,6 +247,7 @@ static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
   atvi_fit_say_head(&p, x);
   atvi_fit_say_data(&p, x);
   if (r->summary) {
+    atvi_fit_say_forecast(&p, x);
     atvi_fit_say_marginals(&p, x);
     atvi_fit_say_pairs(&p, x);
     atvi_fit_say_table(&p, x);
