@@ -90,8 +90,9 @@ static int report(const options *o, const atvi_app_predict_result *r) {
   if (o->quiet) return ATVI_EXIT_DONE;
   int code = atvi_print(o->json ? r->json : r->text);
   if (code != ATVI_EXIT_DONE || o->json || !r->dir) return code;
-  char line[2 * PATH_MAX];
-  snprintf(line, sizeof line, "\nwritten to %s/%s\n", r->dir, r->files);
+  char line[3 * PATH_MAX];
+  snprintf(line, sizeof line, "\nwritten to %s/%s\n%s%s", r->dir, r->files, r->page ? r->page : "",
+           r->page ? " shows the forecast\n" : "");
   return atvi_print(line);
 }
 

@@ -7,10 +7,11 @@
 #include "app/predictions.h"
 #include "diag/score.h"
 
-/* predict.csv or forecast.csv: the points that are wanted, with the columns of the data that observations depend on. Errors: ENOMEM. */
+/* predict.csv or forecast.csv: the points that are wanted, with the columns of the data that observations depend on.
+ * quartiles: with these too. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n,
                                           const atvi_predicted *series, bool (*wanted)(const atvi_point *p),
-                                          const char **text);
+                                          bool quartiles, const char **text);
 
 /* What DIR/forecast.csv says of series[n]: forecast[n], in the order of time; NULL: there is no such file. Memory from
  * pool. Errors: EDATA (the file is damaged), EIO, ENOMEM. */

@@ -86,7 +86,7 @@ static void put_value(atvi_text *out, const atvi_lang *lang, atvi_idx s, const a
 }
 
 static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted *series, atvi_idx k,
-                     const atvi_point *p, const covariates *c) {
+                     const atvi_point *p, const covariates *c, bool quartiles) {
   const atvi_predicted *s = &series[k];
   atvi_app_field(out, s->name);
   atvi_text_add(out, ",%s,", atvi_series_word(s->kind));
@@ -101,23 +101,23 @@ static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted
   cell(out, p->held ? NAN : p->loo.khat);
   add_covariates(out, c, p->draw != NULL, p->row);
   if (c->dated) put_date(out, lang, k, p);
-  for (int q = 0; q < 2; q++) cell(out, p->of_mean.quartile[q]);
-  for (int q = 0; q < 2; q++) cell(out, p->of_draw.quartile[q]);
+  for (int q = 0; quartiles && q < 4; q++) cell(out, (q < 2 ? &p->of_mean : &p->of_draw)->quartile[q % 2]);
   atvi_text_add(out, "\n");
 }
 
 atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n, const atvi_predicted *series,
-                             bool (*wanted)(const atvi_point *p), const char **text) {
+                             bool (*wanted)(const atvi_point *p), bool quartiles, const char **text) {
   atvi_text out = {.pool = pool};
   covariates c;
   ATVI_TRY(find_covariates(pool, l, &c));
   atvi_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
                       "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
   add_covariates(&out, &c, true, -1);
-  atvi_text_add(&out, "%s,q25,q75,pred_q25,pred_q75\n", c.dated ? ",date" : "");
+  atvi_text_add(&out, "%s%s\n", c.dated ? ",date" : "", quartiles ? ",q25,q75,pred_q25,pred_q75" : "");
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++)
-      if (wanted(&series[s].point[i])) csv_line(&out, l->model->lang, series, s, &series[s].point[i], &c);
+      if (wanted(&series[s].point[i]))
+        csv_line(&out, l->model->lang, series, s, &series[s].point[i], &c, quartiles);
   return atvi_text_get(&out, text);
 }
 
