@@ -200,15 +200,9 @@ static atvi_series_view view_of(atvi_idx n, const atvi_predicted *const *s, atvi
   return v;
 }
 
-/* Length of the name of the array that a series belongs to; 0: it is not an element. */
-static size_t array_name(const char *name) {
-  const char *dot = strchr(name, '.');
-  return dot && dot[1] >= '0' && dot[1] <= '9' ? (size_t)(dot - name) : 0;
-}
-
 static bool same_array(const atvi_predicted *a, const atvi_predicted *b) {
-  size_t n = array_name(a->name);
-  return n && array_name(b->name) == n && memcmp(a->name, b->name, n) == 0 && a->kind == b->kind &&
+  size_t n = atvi_array_name(a->name);
+  return n && atvi_array_name(b->name) == n && memcmp(a->name, b->name, n) == 0 && a->kind == b->kind &&
          a->rows == b->rows;
 }
 

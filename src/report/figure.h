@@ -18,6 +18,8 @@ typedef struct {
 
 /* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: of the other, as for atvi_frame_left. */
 atvi_frame atvi_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks);
+/* Length of the name of the array that a quantity is an element of, 3 for "mu.2"; 0: it is not an element. */
+size_t atvi_array_name(const char *name);
 /* Of the k-th of things that are told apart by colour. */
 atvi_ink atvi_ink_of(atvi_idx k);
 /* Their names, one after another, in as many lines as they need. */

@@ -453,10 +453,10 @@ void atvi_fit_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
     put_series(p, id, s, &x->forecast_view[k], atvi_fit_long(s), alt ? alt : "", hover_forecast);
   }
   atvi_page_grid_end(p);
-  atvi_text_add(&p->body, "<details><summary>The numbers as tables</summary>\n");
+  atvi_page_fold(p, "The numbers as tables");
   for (atvi_idx k = 0; k < x->n_forecast; k++)
     put_forecast_values(p, x, x->forecast[k], x->forecast_view[k].end);
-  atvi_text_add(&p->body, "</details>\n");
+  atvi_page_fold_end(p);
 }
 
 /* ---- residuals ---- */
