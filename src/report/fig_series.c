@@ -144,14 +144,14 @@ static const double LOG_ROOM = 10, /* times that bands go beyond data and lines,
     LOG_DEEP = 100,                /* times that lines go below the data */
     LOG_SPAN = 1e6;                /* times that they go below the largest, without data */
 
-/* Lines never below zero, and more than half of the data above it. */
+/* Neither lines nor data below zero, and at least half of the data above it. */
 static bool may_be_log(const atvi_predicted *s, bool middle) {
   size_t line = shown_of(s, middle).line;
   atvi_idx n = 0, above = 0, points = 0;
   for (atvi_idx i = 0; i < s->n; i++) {
     const atvi_point *p = &s->point[i];
     double on_line = number_at(p, line);
-    if (on_line < 0 || p->of_alone.mean < 0) return false;
+    if (on_line < 0 || p->value < 0 || p->of_alone.mean < 0) return false;
     points += on_line > 0 || p->value > 0;
     n += !isnan(p->value);
     above += p->value > 0;

@@ -41,7 +41,7 @@ typedef struct {
   atvi_scale across, up;
   /* the same values on a logarithmic scale */
   atvi_scale log_up;
-  /* that scale exists: lines are never below zero, and at least half of the data are above it */
+  /* that scale exists: neither lines nor data are below zero, and at least half of the data are above it */
   bool has_log;
   /* the median of the mean with bands that hold 50 % and 95 % of observations, instead of the mean with its own band and that of
    * observations */

@@ -319,7 +319,7 @@ static void put_scales(atvi_page *p, atvi_idx n, const atvi_predicted *const *s,
     atvi_page_note(p, "%td observed value%s at or below zero %s not shown.", below, below == 1 ? "" : "s",
                    below == 1 ? "is" : "are");
   if (linear)
-    atvi_page_note(p, "%td of %td figures stay linear, since their values are not above zero.", linear, n);
+    atvi_page_note(p, "%td of %td figures stay linear, since their values go below zero.", linear, n);
   atvi_text_add(&p->body, "</div>\n");
 }
 

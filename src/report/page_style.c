@@ -112,7 +112,7 @@ const char *const atvi_page_style[] = {
     ".k-hpd{background:color-mix(in srgb,var(--main) 38%,transparent)}",
     ".legend i.k-dot{width:7px;height:7px;border-radius:50%;background:var(--data);vertical-align:1px}",
     ".legend i.k-held{width:7px;height:7px;border-radius:50%;background:var(--held);vertical-align:1px}",
-    ".legend i.k-end{width:0;height:14px;border-left:1.5px dashed var(--muted);vertical-align:-3px}",
+    ".legend i.k-end{width:0;height:14px;margin:0 10px 0 8px;border-left:1.5px dashed var(--muted);vertical-align:-3px}",
     ".legend i.k-alone{height:0;border-top:2px solid var(--c3);vertical-align:4px}",
     ".legend i.k-line{height:0;border-top:2px solid var(--main);vertical-align:4px}.legend i.k-prior{height:0;",
     "border-top:2px dashed var(--prior);vertical-align:4px}.legend i.k-mode{width:0;height:12px;",

@@ -372,13 +372,17 @@ static void logarithmic_scales(void) {
   const char *place = place_of(pool, atvi_frame_x(&f, 2), f.y + f.height);
   CHECK_MSG(strstr(text, place) != NULL, "no %s in %s", place, text); /* the band ends at the bottom */
   CHECK(!strstr(text, "nan") && strstr(text, ">100<"));
-  /* what is never above zero on its line, or not half of the time in the data */
-  for (int k = 0; k < 2; k++) {
-    *(k ? &all.value : &all.mean) = mixed;
-    const atvi_predicted other = points(all), *q = &other;
+  /* a line below zero; a value below zero; most values at zero; half of them */
+  const double zeros[4] = {3, 0, 0, 0}, half[4] = {3, 1, 0, 0};
+  const struct {
+    const double *value, *mean;
+    bool has_log;
+  } other[] = {{value, mixed, false}, {mixed, mean, false}, {zeros, mean, false}, {half, mean, true}};
+  for (int k = 0; k < 4; k++) {
+    all.value = other[k].value, all.mean = other[k].mean;
+    const atvi_predicted one = points(all), *q = &one;
     v = atvi_series_views(pool, 1, &q, (atvi_calendar){0}, "t", false);
-    CHECK(v && v->has_log == (k == 1 && all.mean == mean));
-    all.mean = mean;
+    CHECK(v && v->has_log == other[k].has_log);
   }
   /* a line that falls without end is followed two decades below the data */
   const double falls[4] = {100, 1, 1e-40, 1e-200};
