@@ -140,29 +140,34 @@ static atvi_canvas *sheet(atvi_pool *pool, atvi_idx n, atvi_idx across, double w
                          height * (double)(lines > 0 ? lines : 1));
 }
 
-atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
-                                      const atvi_predicted *series, atvi_calendar calendar,
-                                      const char *time_name) {
+static atvi_status save_forecast(atvi_pool *pool, const char *dir, atvi_idx n, const atvi_predicted *const *s,
+                                 const atvi_series_view *view) {
   bool wide = n == 1, held = false;
-  const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
-  if (!some) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
-  for (atvi_idx s = 0; s < n; s++) {
-    wide = wide || atvi_fit_long(&series[s]);
-    for (atvi_idx i = 0; i < series[s].n; i++) held = held || series[s].point[i].held;
-    some[s] = atvi_series_thin(pool, &series[s], ALONE_ROWS);
+  for (atvi_idx k = 0; k < n; k++) {
+    wide = wide || atvi_fit_long(s[k]);
+    for (atvi_idx i = 0; i < s[k]->n; i++) held = held || s[k]->point[i].held;
   }
-  const char *below = calendar.unit > 0 ? NULL : time_name ? time_name : "row";
-  const atvi_series_view *view = atvi_series_views(pool, n, some, calendar, below, true);
   double width = wide ? 2 * HALF : HALF, top = atvi_series_legend(NULL, 2 * HALF, held);
   atvi_idx across = wide ? 1 : ACROSS_HALF;
   atvi_canvas *c = atvi_canvas_new(pool, 2 * HALF, top + HEIGHT * (double)((n + across - 1) / across));
   atvi_series_legend(c, 2 * HALF, held);
-  for (atvi_idx s = 0; view && s < n; s++) {
-    atvi_box box = place(s, across, width, HEIGHT);
+  for (atvi_idx k = 0; k < n; k++) {
+    atvi_box box = place(k, across, width, HEIGHT);
     box.y += top;
-    atvi_panel_series(c, box, some[s], &view[s], false);
+    atvi_panel_series(c, box, s[k], &view[k], false);
   }
   return atvi_report_save_figure(pool, dir, "forecast", "Data and forecast", c);
+}
+
+atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                      const atvi_predicted *series, atvi_calendar calendar,
+                                      const char *time_name) {
+  const char *below = calendar.unit > 0 ? NULL : time_name ? time_name : "row";
+  const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
+  for (atvi_idx s = 0; some && s < n; s++) some[s] = atvi_series_thin(pool, &series[s], ALONE_ROWS);
+  const atvi_series_view *view = some ? atvi_series_views(pool, n, some, calendar, below, true) : NULL;
+  if (!view) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  return save_forecast(pool, dir, n, some, view);
 }
 
 static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool residuals) {
@@ -232,6 +237,9 @@ static atvi_status save_made(const atvi_fit_parts *x, const char *dir) {
 static atvi_status save_figures(const atvi_fit_parts *x, const char *dir) {
   if (x->n_observed > 0) ATVI_TRY(save_series(x, dir, false));
   if (x->pit.n > 0) ATVI_TRY(save_series(x, dir, true));
+  atvi_idx ahead = 0;
+  while (ahead < x->n_forecast && x->forecast[ahead]->kind == ATVI_SERIES_OBSERVED) ahead++;
+  if (ahead > 0) ATVI_TRY(save_forecast(x->pool, dir, ahead, x->forecast, x->forecast_view));
   if (x->n_col > 0) ATVI_TRY(save_marginals(x, dir));
   if (x->n_pick > 1)
     ATVI_TRY(atvi_report_save_figure(x->pool, dir, "pairs", "Pairs of parameters", atvi_fit_draw_pairs(x)));

@@ -129,7 +129,7 @@ ATVI_CHECKED atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_re
 
 /* ---- series alone ---- */
 
-/* figures/forecast.svg and forecast.pdf in dir: data with median and bands that hold 50 % and 95 % of observations, a
+/* As atvi_report_fit_save does for a forecast, figures/forecast.svg and forecast.pdf in dir: data with median and bands that hold 50 % and 95 % of observations, a
  * panel for each of series[n], and a legend. time_name NULL: rows. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
                                                    const atvi_predicted *series, atvi_calendar calendar,
