@@ -12,8 +12,11 @@ static const char *const after[] = {
     "                  columns of the data that observations depend on; date,\n"
     "                  where the model has a calendar\n"
     "DIR/forecast.csv  the same at the times of --times, or in the rows of a file\n"
-    "                  without observations (--data)\n"
-    "DIR/figures/      forecast.svg and forecast.pdf: data and bands (--times)\n"
+    "                  without observations (--data); and quartiles, of the mean\n"
+    "                  (q25, q75) and of the predictive draws (pred_...)\n"
+    "DIR/figures/      forecast.svg and forecast.pdf: data, median and bands\n"
+    "                  (--times)\n"
+    "DIR/report.html   if there is one, drawn again with the forecast\n"
     "DIR/apart.csv     with --apart, in the place of predict.csv; and apart.json\n"
     "                  in that of scores.json\n"
     "DIR/scores.json   scores of each observed series and of all, for the data\n"
@@ -90,8 +93,9 @@ static int report(const options *o, const atvi_app_predict_result *r) {
   if (o->quiet) return ATVI_EXIT_DONE;
   int code = atvi_print(o->json ? r->json : r->text);
   if (code != ATVI_EXIT_DONE || o->json || !r->dir) return code;
-  char line[2 * PATH_MAX];
-  snprintf(line, sizeof line, "\nwritten to %s/%s\n", r->dir, r->files);
+  char line[3 * PATH_MAX];
+  snprintf(line, sizeof line, "\nwritten to %s/%s\n%s%s", r->dir, r->files, r->page ? r->page : "",
+           r->page ? " shows the forecast\n" : "");
   return atvi_print(line);
 }
 

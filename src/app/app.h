@@ -134,8 +134,10 @@ typedef struct {
 typedef struct {
   const char *dir;   /* where predict.csv and scores.json are, and forecast.csv if times were asked for */
   const char *files; /* which of them were written: "predict.csv and scores.json" */
-  const char *text;  /* table for the terminal */
-  const char *json;  /* the text of scores.json */
+  /* the page of the fit, drawn again with the forecast; NULL: it was not */
+  const char *page;
+  const char *text; /* table for the terminal */
+  const char *json; /* the text of scores.json */
   atvi_idx n_note;
   const char *const *note; /* [n_note] what the user should know; part of text and json */
 } atvi_app_predict_result;

@@ -11,6 +11,7 @@
 #include "math/special.h"
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MESSAGES = 12 };
 enum { DRAWS = 20000 }; /* by default: the ends of a 95 % band are then known to a hundredth of it */
@@ -142,7 +143,7 @@ static bool is_asked(const atvi_point *p) { return p->asked; }
 static atvi_status save_csv(const prediction *x, const atvi_loaded *l, const char *name, atvi_idx n,
                             const atvi_predicted *series, bool (*wanted)(const atvi_point *p)) {
   const char *csv;
-  ATVI_TRY(atvi_predict_csv(x->pool, l, n, series, wanted, &csv));
+  ATVI_TRY(atvi_predict_csv(x->pool, l, n, series, wanted, wanted == is_asked, &csv));
   return atvi_file_save_in(x->pool, x->run.dir, name, csv);
 }
 
@@ -318,6 +319,20 @@ static atvi_status open_model(prediction *x, atvi_loaded *l) {
   return load(x, false, l);
 }
 
+/* The page of the fit, if it has one, with the forecast. What goes wrong with it is a warning. */
+static void redraw(const prediction *x, atvi_app_predict_result *out) {
+  const char *page = atvi_pool_printf(x->pool, "%s/report.html", x->run.dir);
+  if (!page || access(page, F_OK) != 0) return;
+  const atvi_app_report_opts how = {.where = x->run.dir,
+                                    .n_data = x->grid ? 0 : x->opts->n_data,
+                                    .data = x->opts->data,
+                                    .folder = x->opts->folder,
+                                    .runs = x->opts->runs,
+                                    .interpret = x->opts->interpret};
+  if (atvi_app_report(x->ctx, x->pool, &how, &out->page) != ATVI_OK)
+    atvi_log(x->ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(x->ctx));
+}
+
 atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                              atvi_app_predict_result *out) {
   prediction x = {.ctx = ctx, .pool = pool, .opts = opts};
@@ -339,5 +354,6 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   if (status == ATVI_OK) status = predict(&x, &l, out);
   atvi_app_unload(&l);
   atvi_draws_free(x.draws);
+  if (status == ATVI_OK && (x.n_time || x.grid)) redraw(&x, out);
   return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of atvi predict; for src/app/predict*.c alone. */
+/* Parts of atvi predict; for src/app alone. */
 #ifndef ATVI_APP_PREDICT_H
 #define ATVI_APP_PREDICT_H
 
@@ -7,10 +7,17 @@
 #include "app/predictions.h"
 #include "diag/score.h"
 
-/* predict.csv or forecast.csv: the points that are wanted, with the columns of the data that observations depend on. Errors: ENOMEM. */
+/* predict.csv or forecast.csv: the points that are wanted, with the columns of the data that observations depend on.
+ * quartiles: with these too. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n,
                                           const atvi_predicted *series, bool (*wanted)(const atvi_point *p),
-                                          const char **text);
+                                          bool quartiles, const char **text);
+
+/* What DIR/forecast.csv says of series[n]: forecast[n], in the order of time; NULL: there is no such file. Memory from
+ * pool. Errors: EDATA (the file is damaged), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                                    const atvi_predicted *series,
+                                                    const atvi_predicted **forecast);
 
 /* Marks the points at the times asked for: time[n_time] ascending. l: the model with these times after its data. grid: the rows of the
  * data are what is asked for. */

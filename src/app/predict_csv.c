@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions as CSV. */
+/* Predictions as CSV, and the forecast back from it. */
 #include "app/predict.h"
 #include "io/csv.h"
 #include "io/file.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 static void cell(atvi_text *out, double x) {
   atvi_text_add(out, isnan(x) ? "," : ",%.9g", x); /* far beyond the Monte Carlo error */
@@ -84,7 +86,7 @@ static void put_value(atvi_text *out, const atvi_lang *lang, atvi_idx s, const a
 }
 
 static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted *series, atvi_idx k,
-                     const atvi_point *p, const covariates *c) {
+                     const atvi_point *p, const covariates *c, bool quartiles) {
   const atvi_predicted *s = &series[k];
   atvi_app_field(out, s->name);
   atvi_text_add(out, ",%s,", atvi_series_word(s->kind));
@@ -99,23 +101,92 @@ static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted
   cell(out, p->held ? NAN : p->loo.khat);
   add_covariates(out, c, p->draw != NULL, p->row);
   if (c->dated) put_date(out, lang, k, p);
+  for (int q = 0; quartiles && q < 4; q++) cell(out, (q < 2 ? &p->of_mean : &p->of_draw)->quartile[q % 2]);
   atvi_text_add(out, "\n");
 }
 
 atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n, const atvi_predicted *series,
-                             bool (*wanted)(const atvi_point *p), const char **text) {
+                             bool (*wanted)(const atvi_point *p), bool quartiles, const char **text) {
   atvi_text out = {.pool = pool};
   covariates c;
   ATVI_TRY(find_covariates(pool, l, &c));
   atvi_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
                       "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
   add_covariates(&out, &c, true, -1);
-  atvi_text_add(&out, c.dated ? ",date\n" : "\n");
+  atvi_text_add(&out, "%s%s\n", c.dated ? ",date" : "", quartiles ? ",q25,q75,pred_q25,pred_q75" : "");
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++)
-      if (wanted(&series[s].point[i])) csv_line(&out, l->model->lang, series, s, &series[s].point[i], &c);
+      if (wanted(&series[s].point[i]))
+        csv_line(&out, l->model->lang, series, s, &series[s].point[i], &c, quartiles);
   return atvi_text_get(&out, text);
 }
+
+/* ---- and back ---- */
+
+/* Columns of the two bands; of files of older versions quartiles are not known. */
+static const struct {
+  const char *name;
+  size_t at;
+  bool old;
+} READ[] = {
+#define BAND(before, band)                                                                                   \
+  {before "mean", offsetof(atvi_point, band.mean), true},                                                    \
+      {before "sd", offsetof(atvi_point, band.sd), true},                                                    \
+      {before "median", offsetof(atvi_point, band.median), true},                                            \
+      {before "hpd95_low", offsetof(atvi_point, band.hpd95[0]), true},                                       \
+      {before "hpd95_high", offsetof(atvi_point, band.hpd95[1]), true},                                      \
+      {before "q25", offsetof(atvi_point, band.quartile[0]), false},                                         \
+      {before "q75", offsetof(atvi_point, band.quartile[1]), false},
+    BAND("", of_mean) BAND("pred_", of_draw)
+#undef BAND
+};
+enum { READ_COLUMNS = sizeof READ / sizeof *READ };
+
+static void read_row(const atvi_csv *csv, atvi_idx row, const atvi_idx *at, double time, atvi_point *p) {
+  *p = atvi_point_at(time);
+  p->asked = true;
+  for (int k = 0; k < READ_COLUMNS; k++)
+    if (at[k] >= 0) memcpy((char *)p + READ[k].at, &csv->value[row * csv->n_col + at[k]], sizeof(double));
+}
+
+atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                       const atvi_predicted *series, const atvi_predicted **forecast) {
+  const char *path = atvi_pool_printf(pool, "%s/forecast.csv", dir);
+  atvi_csv *csv;
+  atvi_idx at[READ_COLUMNS];
+  atvi_ctx *ctx = atvi_pool_ctx(pool);
+  *forecast = NULL;
+  if (path && access(path, F_OK) != 0) return ATVI_OK;
+  atvi_predicted *out = atvi_pool_take(pool, (size_t)n + 1, sizeof *out);
+  if (!path || !out) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  ATVI_TRY(atvi_csv_read(pool, path, &csv));
+  atvi_idx name = atvi_csv_find(csv, "series"), kind = atvi_csv_find(csv, "kind"),
+           time = atvi_csv_find(csv, "time");
+  bool whole = name >= 0 && kind >= 0 && time >= 0;
+  for (int k = 0; k < READ_COLUMNS; k++) {
+    at[k] = atvi_csv_find(csv, READ[k].name);
+    whole = whole && (at[k] >= 0 || !READ[k].old);
+  }
+  if (!whole)
+    return ATVI_FAIL(ctx, ATVI_EDATA, "%s: a column is missing; the file was changed after it was written",
+                     path);
+  for (atvi_idx s = 0; s < n; s++) {
+    out[s] = series[s];
+    out[s].n = 0;
+    out[s].point = atvi_pool_take(pool, (size_t)csv->n_row + 1, sizeof *out[s].point);
+    if (!out[s].point) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    for (atvi_idx r = 0; r < csv->n_row; r++) {
+      const char *const *text = csv->text + r * csv->n_col;
+      if (strcmp(text[name], series[s].name) == 0 &&
+          strcmp(text[kind], atvi_series_word(series[s].kind)) == 0)
+        read_row(csv, r, at, csv->value[r * csv->n_col + time], &out[s].point[out[s].n++]);
+    }
+  }
+  *forecast = out;
+  return ATVI_OK;
+}
+
+/* ---- draws ---- */
 
 static void put_number(atvi_file *f, double x, const char *after) {
   char buf[ATVI_NUMBER_BYTES];

@@ -2,9 +2,11 @@
 /* Predictions at times that the user asks for: which they are, a look at them, and a word on their spacing. */
 #include "app/predict.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { SERIES_SHOWN = 12, TIMES_SHOWN = 12, LINES_SHOWN = 40, NAME_SHOWN = 24 };
+enum { SERIES_SHOWN = 12, TIMES_SHOWN = 12, LINES_SHOWN = 40, NAME_SHOWN = 24, NAME_SHOWN_DATED = 18 };
+
 /* In the rows of a file: not at the times that something counts from. */
 static bool in_rows(const atvi_model *m, double t) {
   bool timed = false;
@@ -39,11 +41,12 @@ typedef struct {
   int width; /* of names */
 } table;
 
+/* Five digits, or as many as leave a blank before the number. */
 static void number(atvi_text *t, double x) {
-  if (!isfinite(x))
-    atvi_text_add(t, "%10s", "-");
-  else
-    atvi_text_add(t, "%10.5g", x);
+  char text[32] = "-";
+  for (int digits = 5; isfinite(x) && digits > 0; digits--)
+    if (snprintf(text, sizeof text, "%.*g", digits, x) < 10) break;
+  atvi_text_add(t, "%10s", text);
 }
 
 static void line(table *t, const char *name, const atvi_point *p) {
@@ -51,13 +54,10 @@ static void line(table *t, const char *name, const atvi_point *p) {
   atvi_text_add(&t->out, "%-*.*s", t->width, t->width, name);
   number(&t->out, p->time);
   if (t->dated) atvi_app_date(t->lang, p->time, date), atvi_text_add(&t->out, "%12.10s", date);
-  number(&t->out, p->of_mean.mean);
-  number(&t->out, p->of_mean.hpd95[0]);
-  number(&t->out, p->of_mean.hpd95[1]);
-  if (p->draw) {
-    number(&t->out, p->of_draw.hpd95[0]);
-    number(&t->out, p->of_draw.hpd95[1]);
-  }
+  const atvi_band *b = p->draw ? &p->of_draw : &p->of_mean;
+  const double column[] = {p->of_mean.mean, p->of_mean.median, b->quartile[0],
+                           b->quartile[1],  b->hpd95[0],       b->hpd95[1]};
+  for (int k = 0; k < 6; k++) number(&t->out, column[k]);
   atvi_text_add(&t->out, "\n");
 }
 
@@ -87,27 +87,35 @@ static void lines(table *t, const atvi_predicted *s, atvi_idx most) {
   }
 }
 
+/* Observed series have intervals of new observations, others of what the model expects. */
+static void head(table *t, bool observed) {
+  atvi_text_add(&t->out, "%*s%22s%*s\n", t->width + 10 + 12 * t->dated, "", "what the model expects",
+                observed ? 36 : 0, observed ? "new observations" : "");
+  atvi_text_add(&t->out, "%-*s%10s%s%10s%10s%10s%10s%10s%10s\n", t->width, "asked for",
+                t->lang ? "time" : "row", t->dated ? "        date" : "", "mean", "median", "50 % from", "to",
+                "95 % from", "to");
+}
+
 atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
                                        const atvi_predicted *series, const char **text) {
   table t = {.out = {.pool = pool}, .lang = lang, .dated = lang && lang->calendar.unit > 0, .width = 9};
   atvi_idx found = 0, seen = 0;
-  bool observed = false;
+  int last = -1, room = t.dated ? NAME_SHOWN_DATED : NAME_SHOWN;
   for (atvi_idx s = 0; s < n; s++) {
     if (!shown(n, series, s) || n_asked(&series[s]) == 0) continue;
     found++;
-    observed = observed || series[s].kind == ATVI_SERIES_OBSERVED;
     if ((int)strlen(series[s].name) > t.width) t.width = (int)strlen(series[s].name);
   }
-  if (t.width > NAME_SHOWN) t.width = NAME_SHOWN;
+  if (t.width > room) t.width = room;
   atvi_idx most = LINES_SHOWN / (found ? found : 1);
   most = most < 2 ? 2 : most > TIMES_SHOWN ? TIMES_SHOWN : most;
-  atvi_text_add(&t.out, "%*s%30s%s\n", t.width + 10 + 12 * t.dated, "", "what the model expects",
-                observed ? "    new observations" : "");
-  atvi_text_add(&t.out, "%-*s%10s%s%10s%10s%10s%s\n", t.width, "asked for", lang ? "time" : "row",
-                t.dated ? "        date" : "", "mean", "95 % from", "to",
-                observed ? " 95 % from        to" : "");
-  for (atvi_idx s = 0; s < n; s++)
-    if (shown(n, series, s) && n_asked(&series[s]) > 0 && ++seen <= SERIES_SHOWN) lines(&t, &series[s], most);
+  for (atvi_idx s = 0; s < n; s++) {
+    if (!shown(n, series, s) || n_asked(&series[s]) == 0 || ++seen > SERIES_SHOWN) continue;
+    int observed = series[s].kind == ATVI_SERIES_OBSERVED;
+    if (observed != last) head(&t, observed);
+    last = observed;
+    lines(&t, &series[s], most);
+  }
   if (seen > SERIES_SHOWN) atvi_text_add(&t.out, "and %td more series\n", seen - SERIES_SHOWN);
   return atvi_text_get(&t.out, text);
 }

@@ -4,7 +4,7 @@
 #include "app/advice.h"
 #include "app/bytes.h"
 #include "app/emulators.h"
-#include "app/predictions.h"
+#include "app/predict.h"
 #include "diag/score.h"
 #include "io/draws_file.h"
 #include "io/file.h"
@@ -49,15 +49,25 @@ static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
   return ATVI_OK;
 }
 
-/* Drawings are large: they have a pool of their own, which goes at once. l NULL: without emulators. */
+/* A forecast that cannot be read is left out. */
+static atvi_status find_forecast(atvi_pool *pool, const char *dir, atvi_report_fit *r) {
+  atvi_status status = atvi_predict_read_forecast(pool, dir, r->n_series, r->series, &r->forecast);
+  if (status == ATVI_OK || status == ATVI_ENOMEM) return status;
+  atvi_log(r->plain->ctx, ATVI_LOG_WARN, "the page has no forecast: %s", atvi_errmsg(r->plain->ctx));
+  return ATVI_OK;
+}
+
+/* Drawings are large: they have a pool of their own, which goes at once. l NULL: without emulators. forecast: with what
+ * the folder has of one. */
 static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loaded *l,
-                              const atvi_app_model *opts, const char *dir) {
+                              const atvi_app_model *opts, const char *dir, bool forecast) {
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(ctx, &own));
   r.prior = atvi_report_prior_mass;
   r.prior_user = (void *)(uintptr_t)r.plain;
   if (r.summary && l) r.n_emulator = atvi_emulators_reports(own, opts, l, r.draws, &r.emulator);
   atvi_status status = find_series(own, &r);
+  if (status == ATVI_OK && forecast) status = find_forecast(own, dir, &r);
   if (status == ATVI_OK) status = atvi_report_fit_save(own, &r, dir);
   atvi_pool_free(own);
   return status;
@@ -79,7 +89,7 @@ static atvi_status write_running(const atvi_report_session *w) {
                              .watch = "'atvi watch' shows how it is getting on.",
                              .holdout = w->opts->holdout,
                              .text = w->l->model->lang->source};
-  if (status == ATVI_OK) status = write_page(w->ctx, r, NULL, NULL, w->dir);
+  if (status == ATVI_OK) status = write_page(w->ctx, r, NULL, NULL, w->dir, false);
   atvi_draws_free(none);
   return status;
 }
@@ -115,7 +125,7 @@ void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const at
                              .holdout = w->opts->holdout,
                              .how = how,
                              .text = w->l->model->lang->source};
-  w->written = logged(w->ctx, write_page(w->ctx, r, w->l, &w->opts->model, w->dir));
+  w->written = logged(w->ctx, write_page(w->ctx, r, w->l, &w->opts->model, w->dir, false));
   if (w->written) *path = atvi_pool_printf(w->pool, "%s/report.html", w->dir);
 }
 
@@ -250,7 +260,7 @@ static atvi_status redraw(redrawing *x) {
                              .holdout = x->holdout,
                              .how = x->how,
                              .text = x->text};
-  return write_page(x->ctx, r, x->l.model ? &x->l : NULL, &x->run.model, x->dir);
+  return write_page(x->ctx, r, x->l.model ? &x->l : NULL, &x->run.model, x->dir, true);
 }
 
 atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,

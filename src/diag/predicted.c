@@ -12,7 +12,7 @@ const char *atvi_series_word(atvi_series_kind kind) {
 }
 
 atvi_point atvi_point_at(double time) {
-  const atvi_band none = {NAN, NAN, NAN, {NAN, NAN}};
+  const atvi_band none = {NAN, NAN, NAN, {NAN, NAN}, {NAN, NAN}};
   return (atvi_point){.time = time,
                       .value = NAN,
                       .of_mean = none,

@@ -4,7 +4,7 @@
 #include <math.h>
 
 static const double MASS = 0.95;
-static const atvi_band NO_BAND = {NAN, NAN, NAN, {NAN, NAN}};
+static const atvi_band NO_BAND = {NAN, NAN, NAN, {NAN, NAN}, {NAN, NAN}};
 static const atvi_loo_point NO_LOO = {NAN, NAN, NAN, NAN, NAN};
 
 atvi_band atvi_band_of(atvi_idx n, const double *x, double *work) {
@@ -17,6 +17,7 @@ atvi_band atvi_band_of(atvi_idx n, const double *x, double *work) {
   b.sd = m > 1 ? atvi_sd(m, work, NULL) : NAN;
   atvi_sort(m, work, NULL, work + n);
   b.median = atvi_quantile(m, work, NULL, 0.5);
+  for (int k = 0; k < 2; k++) b.quartile[k] = atvi_quantile(m, work, NULL, k ? 0.75 : 0.25);
   atvi_hpd(m, work, NULL, MASS, b.hpd95);
   return b;
 }

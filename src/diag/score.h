@@ -23,7 +23,7 @@
 #include "math/stat/stat.h"
 
 typedef struct {
-  double mean, sd, median, hpd95[2];
+  double mean, sd, median, hpd95[2], quartile[2];
 } atvi_band;
 
 /* One quantity at one time. Bands and what follows them are NaN where they are not known. */

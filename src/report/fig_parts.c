@@ -2,6 +2,7 @@
 /* What panels have in common. */
 #include "report/figure.h"
 #include <math.h>
+#include <string.h>
 
 static const double TOP = 30, BOTTOM = 22, BOTTOM_NAMED = 38, RIGHT = 12, /* margins, for title and ticks */
     LEFT_LEAST = 24, WIDER = 1.1; /* than Helvetica other fonts of a page are */
@@ -31,4 +32,9 @@ void atvi_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k, const char *nam
     atvi_draw_line(c, x, y, x + mark - 6, y, (atvi_style){.stroke = atvi_ink_of(k), .width = 2.4});
   if (c) atvi_draw_text(c, x + mark, y + 4, (atvi_label){.ink = ATVI_INK_MUTED}, name);
   l->used += room + GAP;
+}
+
+size_t atvi_array_name(const char *name) {
+  const char *dot = strchr(name, '.');
+  return dot && dot[1] >= '0' && dot[1] <= '9' ? (size_t)(dot - name) : 0;
 }

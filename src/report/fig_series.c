@@ -12,27 +12,40 @@
 
 /* ---- thinning ---- */
 
+static const atvi_band *band_at(const atvi_point *p, size_t band) {
+  return (const atvi_band *)((const char *)p + band);
+}
+
+/* Means of the middle, outer ends. */
+static atvi_band merge_bands(const atvi_predicted *s, atvi_idx from, atvi_idx to, size_t band) {
+  atvi_band out = atvi_point_at(0).of_mean;
+  double n = 0, mean = 0, median = 0;
+  for (atvi_idx i = from; i < to; i++) {
+    const atvi_band *b = band_at(&s->point[i], band);
+    if (!isnan(b->mean)) n++, mean += b->mean, median += b->median;
+    out.hpd95[0] = fmin(out.hpd95[0], b->hpd95[0]); /* fmin and fmax leave out NaN */
+    out.hpd95[1] = fmax(out.hpd95[1], b->hpd95[1]);
+    out.quartile[0] = fmin(out.quartile[0], b->quartile[0]);
+    out.quartile[1] = fmax(out.quartile[1], b->quartile[1]);
+  }
+  if (n > 0) out.mean = mean / n, out.median = median / n;
+  return out;
+}
+
 /* Points from .. to-1 of s as one. Of the data it keeps the largest and the smallest in turn: outliers stay. */
 static atvi_point merge(const atvi_predicted *s, atvi_idx from, atvi_idx to, bool largest) {
   const atvi_point *p = s->point;
   atvi_point out = atvi_point_at(0.5 * (p[from].time + p[to - 1].time));
-  double n = 0, sum = 0, alone = 0;
+  out.of_mean = merge_bands(s, from, to, offsetof(atvi_point, of_mean));
+  out.of_draw = merge_bands(s, from, to, offsetof(atvi_point, of_draw));
+  out.of_alone = merge_bands(s, from, to, offsetof(atvi_point, of_alone));
   for (atvi_idx i = from; i < to; i++) {
     double v = p[i].value;
-    if (!isnan(p[i].of_mean.mean)) n++, sum += p[i].of_mean.mean, alone += p[i].of_alone.mean;
-    const atvi_band *band[] = {&p[i].of_mean, &p[i].of_draw, &p[i].of_alone};
-    atvi_band *to_band[] = {&out.of_mean, &out.of_draw, &out.of_alone};
-    for (int k = 0; k < 3; k++) { /* fmin and fmax leave out NaN */
-      to_band[k]->hpd95[0] = fmin(to_band[k]->hpd95[0], band[k]->hpd95[0]);
-      to_band[k]->hpd95[1] = fmax(to_band[k]->hpd95[1], band[k]->hpd95[1]);
-    }
     if (isnan(v) || (!isnan(out.value) && (largest ? v <= out.value : v >= out.value))) continue;
     out.value = v;
     out.held = p[i].held;
     out.exact = p[i].exact;
   }
-  out.of_mean.mean = n > 0 ? sum / n : NAN;
-  out.of_alone.mean = n > 0 ? alone / n : NAN;
   return out;
 }
 
@@ -56,39 +69,160 @@ static void widen(double ends[2], double v) {
   ends[1] = isnan(ends[1]) ? v : fmax(ends[1], v);
 }
 
-/* All data and means; bands as far as they are no more than ROOM times as wide: a band that goes far beyond would hide what
- * there is to see, and is cut. */
-static atvi_scale height_of(const atvi_predicted *s) {
-  /* Without data, or with one value, the band is what there is to see. */
-  const double ROOM = s->kind == ATVI_SERIES_OBSERVED && s->n > 1 ? 1.2 : HUGE_VAL;
-  double core[2] = {NAN, NAN}, all[2] = {NAN, NAN};
+/* The line and the bands that a view shows. */
+typedef struct {
+  /* of the line: the place of a double in a point */
+  size_t line;
+  /* places of pairs of doubles, outermost first */
+  size_t band[2];
+} shown;
+
+#define PART(band, part) (offsetof(atvi_point, band) + offsetof(atvi_band, part))
+static shown shown_of(const atvi_predicted *s, bool middle) {
+  if (!middle) return (shown){PART(of_mean, mean), {PART(of_draw, hpd95), PART(of_mean, hpd95)}};
+  return s->kind == ATVI_SERIES_OBSERVED
+             ? (shown){PART(of_mean, median), {PART(of_draw, hpd95), PART(of_draw, quartile)}}
+             : (shown){PART(of_mean, median), {PART(of_mean, hpd95), PART(of_mean, quartile)}};
+}
+
+static double number_at(const atvi_point *p, size_t at) {
+  double v;
+  memcpy(&v, (const char *)p + at, sizeof v);
+  return v;
+}
+
+/* What has to be seen whole, and how far bands reach. */
+typedef struct {
+  double core[2], all[2];
+} extent;
+
+/* least: values at or below it are left out. */
+static extent extent_of(const atvi_predicted *s, bool middle, double least) {
+  extent e = {{NAN, NAN}, {NAN, NAN}};
+  const shown of = shown_of(s, middle);
   for (atvi_idx i = 0; i < s->n; i++) {
     const atvi_point *p = &s->point[i];
-    widen(core, p->value);
-    widen(core, p->of_mean.mean);
-    widen(core, p->of_alone.mean);
+    const double core[] = {p->value, number_at(p, of.line), p->of_alone.mean,
+                           middle ? number_at(p, of.band[1]) : NAN,
+                           middle ? number_at(p, of.band[1] + sizeof(double)) : NAN};
+    for (int k = 0; k < 5; k++)
+      if (core[k] > least) widen(e.core, core[k]);
     for (int k = 0; k < 2; k++) {
-      widen(all, p->of_draw.hpd95[k]);
-      widen(all, p->of_mean.hpd95[k]);
-      widen(all, p->of_alone.hpd95[k]);
+      size_t at = (size_t)k * sizeof(double);
+      widen(e.all, number_at(p, of.band[0] + at));
+      widen(e.all, number_at(p, of.band[1] + at));
+      widen(e.all, p->of_alone.hpd95[k]);
     }
   }
-  if (isnan(all[0])) all[0] = core[0], all[1] = core[1];
-  if (isnan(core[0])) core[0] = all[0], core[1] = all[1];
-  double room = isfinite(ROOM) ? ROOM * (core[1] - core[0]) : HUGE_VAL;
-  double low = fmin(core[0], fmax(all[0], core[0] - room)),
-         high = fmax(core[1], fmin(all[1], core[1] + room));
-  if (low >= 0 && low < 0.5 * high) low = 0;
-  atvi_scale scale = atvi_scale_of(low, high, low == 0 ? 0 : 0.04);
-  if (low == 0) scale.high += 0.05 * (scale.high - scale.low);
+  if (isnan(e.all[0])) memcpy(e.all, e.core, sizeof e.all);
+  if (isnan(e.core[0])) memcpy(e.core, e.all, sizeof e.core);
+  return e;
+}
+
+/* All data and means; bands as far as they are no more than ROOM times as wide: a band that goes far beyond would hide
+ * what there is to see, and is cut. */
+static atvi_scale height_of(atvi_idx n, const atvi_predicted *const *s, bool middle) {
+  static const double ROOM = 1.2;
+  double ends[2] = {NAN, NAN};
+  for (atvi_idx k = 0; k < n; k++) {
+    extent e = extent_of(s[k], middle, -HUGE_VAL);
+    /* Without data, or with one value, the band is what there is to see. */
+    bool whole = s[k]->kind != ATVI_SERIES_OBSERVED || s[k]->n < 2;
+    double room = whole ? HUGE_VAL : ROOM * (e.core[1] - e.core[0]);
+    widen(ends, fmin(e.core[0], fmax(e.all[0], e.core[0] - room)));
+    widen(ends, fmax(e.core[1], fmin(e.all[1], e.core[1] + room)));
+  }
+  if (ends[0] >= 0 && ends[0] < 0.5 * ends[1]) ends[0] = 0;
+  atvi_scale scale = atvi_scale_of(ends[0], ends[1], ends[0] == 0 ? 0 : 0.04);
+  if (ends[0] == 0) scale.high += 0.05 * (scale.high - scale.low);
   return scale;
 }
 
-static atvi_scale time_of(const atvi_predicted *s, atvi_calendar calendar) {
-  atvi_scale across =
-      s->n > 0 ? atvi_scale_of(s->point[0].time, s->point[s->n - 1].time, 0.02) : atvi_scale_of(0, 1, 0);
-  if (!s->rows) across.calendar = calendar;
-  return across;
+/* ---- logarithmic scales ---- */
+
+static const double LOG_ROOM = 10, /* times that bands go beyond data and lines, before they are cut */
+    LOG_DEEP = 100,                /* times that lines go below the data */
+    LOG_SPAN = 1e6;                /* times that they go below the largest, without data */
+
+/* Neither lines nor data below zero, and at least half of the data above it. */
+static bool may_be_log(const atvi_predicted *s, bool middle) {
+  size_t line = shown_of(s, middle).line;
+  atvi_idx n = 0, above = 0, points = 0;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    const atvi_point *p = &s->point[i];
+    double on_line = number_at(p, line);
+    if (on_line < 0 || p->value < 0 || p->of_alone.mean < 0) return false;
+    points += on_line > 0 || p->value > 0;
+    n += !isnan(p->value);
+    above += p->value > 0;
+  }
+  return points > 1 && 2 * above >= n;
+}
+
+static atvi_scale log_height_of(atvi_idx n, const atvi_predicted *const *s, bool middle) {
+  double ends[2] = {NAN, NAN};
+  for (atvi_idx k = 0; k < n; k++) {
+    double least = NAN, most = extent_of(s[k], middle, 0).core[1];
+    for (atvi_idx i = 0; i < s[k]->n; i++)
+      if (s[k]->point[i].value > 0) least = fmin(least, s[k]->point[i].value);
+    extent e = extent_of(s[k], middle, isnan(least) ? most / LOG_SPAN : least / LOG_DEEP);
+    widen(ends, fmin(e.core[0], fmax(e.all[0], e.core[0] / LOG_ROOM)));
+    widen(ends, fmax(e.core[1], fmin(e.all[1], e.core[1] * LOG_ROOM)));
+  }
+  double pad = ends[1] > ends[0] ? pow(ends[1] / ends[0], 0.04) : 2;
+  return (atvi_scale){.low = ends[0] / pad, .high = ends[1] * pad, .log = true};
+}
+
+atvi_idx atvi_series_below(const atvi_predicted *s, const atvi_series_view *v, bool *cut) {
+  const shown of = shown_of(s, v->middle);
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    n += s->point[i].value <= 0;
+    *cut = *cut || number_at(&s->point[i], of.band[0]) < v->log_up.low;
+  }
+  return n;
+}
+
+/* ---- views ---- */
+
+static atvi_series_view view_of(atvi_idx n, const atvi_predicted *const *s, atvi_calendar calendar,
+                                const char *time_name, bool middle) {
+  atvi_series_view v = {.time_name = time_name, .middle = middle, .end = NAN, .has_log = n > 0};
+  double ends[2] = {NAN, NAN};
+  for (atvi_idx k = 0; k < n; k++) {
+    if (s[k]->n > 0) widen(ends, s[k]->point[0].time), widen(ends, s[k]->point[s[k]->n - 1].time);
+    v.has_log = v.has_log && may_be_log(s[k], middle);
+  }
+  v.across = isnan(ends[0]) ? atvi_scale_of(0, 1, 0) : atvi_scale_of(ends[0], ends[1], 0.02);
+  if (n > 0 && !s[0]->rows) v.across.calendar = calendar;
+  v.up = height_of(n, s, middle);
+  if (v.has_log) v.log_up = log_height_of(n, s, middle);
+  return v;
+}
+
+static bool same_array(const atvi_predicted *a, const atvi_predicted *b) {
+  size_t n = atvi_array_name(a->name);
+  return n && atvi_array_name(b->name) == n && memcmp(a->name, b->name, n) == 0 && a->kind == b->kind &&
+         a->rows == b->rows;
+}
+
+static double end_of_data(const atvi_predicted *s) {
+  double end = NAN;
+  for (atvi_idx i = 0; i < s->n; i++)
+    if (!isnan(s->point[i].value)) end = fmax(s->point[i].time, end);
+  return s->n > 0 && end < s->point[s->n - 1].time ? end : NAN;
+}
+
+atvi_series_view *atvi_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
+                                    atvi_calendar calendar, const char *time_name, bool middle) {
+  atvi_series_view *view = atvi_pool_take(pool, (size_t)n + 1, sizeof *view);
+  for (atvi_idx k = 0, end; view && k < n; k = end) {
+    for (end = k + 1; end < n && same_array(s[k], s[end]);) end++;
+    view[k] = view_of(end - k, s + k, calendar, time_name, middle);
+    for (atvi_idx i = k + 1; i < end; i++) view[i] = view[k];
+    for (atvi_idx i = k; middle && i < end; i++) view[i].end = end_of_data(s[i]);
+  }
+  return view;
 }
 
 /* Values that are observed, whatever was predicted between them. */
@@ -108,8 +242,7 @@ static void plot_some(atvi_canvas *c, const atvi_frame *f, const atvi_predicted 
     atvi_idx m = 0;
     for (; i < s->n && m < 128; i++) {
       const atvi_point *p = &s->point[i];
-      double v;
-      memcpy(&v, (const char *)p + y, sizeof v);
+      double v = number_at(p, y);
       if (isfinite(v) && p->held == held && (!p->exact && !isnan(p->value)) == censored)
         px[m] = p->time, py[m++] = v;
     }
@@ -130,43 +263,52 @@ static void plot_bar(atvi_canvas *c, const atvi_frame *f, double time, double wi
   atvi_draw_line(c, x, y, x + width, y, (atvi_style){.stroke = style.fill, .width = 1.6});
 }
 
-static void plot_band(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, size_t band,
+/* ends: the place of two doubles in a point. On a logarithmic scale what reaches zero ends at the bottom. */
+static void plot_band(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, size_t ends,
                       atvi_style style) {
   bool some = false;
   double *time = atvi_predicted_column(c->pool, s, offsetof(atvi_point, time)),
-         *low = atvi_predicted_column(c->pool, s, band + offsetof(atvi_band, hpd95)),
-         *high = atvi_predicted_column(c->pool, s, band + offsetof(atvi_band, hpd95) + sizeof(double));
-  for (atvi_idx i = 0; high && i < s->n; i++) some = some || !isnan(low[i]);
+         *low = atvi_predicted_column(c->pool, s, ends),
+         *high = atvi_predicted_column(c->pool, s, ends + sizeof(double));
+  if (!time || !low || !high) return;
+  for (atvi_idx i = 0; i < s->n; i++) {
+    some = some || !isnan(low[i]);
+    if (f->up.log && low[i] < f->up.low) low[i] = f->up.low;
+    if (f->up.log && high[i] < f->up.low) high[i] = f->up.low;
+  }
   if (some) atvi_plot_band(c, f, s->n, time, low, high, style);
 }
 
-static void plot_mean(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, size_t band,
-                      atvi_ink ink) {
+static void plot_line(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, size_t at, atvi_ink ink) {
   bool some = false;
   double *time = atvi_predicted_column(c->pool, s, offsetof(atvi_point, time)),
-         *mean = atvi_predicted_column(c->pool, s, band + offsetof(atvi_band, mean));
-  for (atvi_idx i = 0; time && mean && i < s->n; i++) some = some || !isnan(mean[i]);
-  if (some) atvi_plot_line(c, f, s->n, time, mean, (atvi_style){.stroke = ink, .width = 1.6});
+         *value = atvi_predicted_column(c->pool, s, at);
+  for (atvi_idx i = 0; time && value && i < s->n; i++) some = some || !isnan(value[i]);
+  if (some) atvi_plot_line(c, f, s->n, time, value, (atvi_style){.stroke = ink, .width = 1.6});
 }
 
-static void plot_bands(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s) {
-  const atvi_style observed = {.fill = ATVI_INK_MAIN, .opacity = 0.18},
-                   mean = {.fill = ATVI_INK_MAIN, .opacity = 0.35},
-                   alone = {.fill = ATVI_INK_ALONE, .opacity = 0.25};
+static const atvi_style OUTER = {.fill = ATVI_INK_MAIN, .opacity = 0.18},
+                        INNER = {.fill = ATVI_INK_MAIN, .opacity = 0.35},
+                        ALONE = {.fill = ATVI_INK_ALONE, .opacity = 0.25};
+
+static void plot_bands(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, bool middle) {
+  const shown of = shown_of(s, middle);
   if (!c) return;
   if (s->n == 1) {
     const atvi_point *p = s->point;
-    plot_bar(c, f, p->time, 56, &p->of_draw, NAN, observed);
-    plot_bar(c, f, p->time, 40, &p->of_mean, p->of_mean.mean, mean);
-    plot_bar(c, f, p->time, 20, &p->of_alone, p->of_alone.mean, alone);
+    plot_bar(c, f, p->time, 56, &p->of_draw, NAN, OUTER);
+    plot_bar(c, f, p->time, 40, &p->of_mean, p->of_mean.mean, INNER);
+    plot_bar(c, f, p->time, 20, &p->of_alone, p->of_alone.mean, ALONE);
     return;
   }
-  plot_band(c, f, s, offsetof(atvi_point, of_draw), observed);
-  plot_band(c, f, s, offsetof(atvi_point, of_mean), mean);
-  plot_band(c, f, s, offsetof(atvi_point, of_alone), alone);
-  plot_mean(c, f, s, offsetof(atvi_point, of_alone), ATVI_INK_ALONE);
-  plot_mean(c, f, s, offsetof(atvi_point, of_mean), ATVI_INK_MAIN);
+  plot_band(c, f, s, of.band[0], OUTER);
+  plot_band(c, f, s, of.band[1], INNER);
+  plot_band(c, f, s, PART(of_alone, hpd95), ALONE);
+  plot_line(c, f, s, PART(of_alone, mean), ATVI_INK_ALONE);
+  plot_line(c, f, s, of.line, ATVI_INK_MAIN);
 }
+
+static const atvi_style END_OF_DATA = {.stroke = ATVI_INK_MUTED, .dash = true};
 
 static bool has_no_axis(const atvi_predicted *s) { return s->rows && s->n == 1; }
 
@@ -175,32 +317,66 @@ static const char *under(const atvi_predicted *s, const char *time_name) {
   return has_no_axis(s) ? NULL : s->rows ? "row" : time_name;
 }
 
-atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s, atvi_calendar calendar,
-                             const char *time_name) {
-  const char *x = under(s, time_name);
-  atvi_frame f = atvi_panel_frame(box, time_of(s, calendar), height_of(s), x != NULL, 0);
+atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s, const atvi_series_view *v,
+                             bool log) {
+  const char *x = under(s, v->time_name);
+  atvi_frame f = atvi_panel_frame(box, v->across, log ? v->log_up : v->up, x != NULL, 0);
   atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s)});
   atvi_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are whole */
   atvi_draw_group(c, "zoom");
-  plot_bands(c, &f, s);
+  plot_bands(c, &f, s, v->middle);
   plot_some(c, &f, s, offsetof(atvi_point, value), false, true, ATVI_INK_DATA);
   plot_some(c, &f, s, offsetof(atvi_point, value), false, false, ATVI_INK_DATA);
   plot_some(c, &f, s, offsetof(atvi_point, value), true, false, ATVI_INK_HELD);
+  double end = atvi_frame_x(&f, v->end);
+  if (isfinite(end)) atvi_draw_line(c, end, f.y, end, f.y + f.height, END_OF_DATA);
   atvi_draw_end(c);
   atvi_draw_end(c);
   return f;
 }
 
+/* ---- legend ---- */
+
+double atvi_series_legend(atvi_canvas *c, double width, bool held) {
+  static const double LEFT = 16, SWATCH = 18, AFTER = 6, APART = 18, LINE = 18;
+  const struct {
+    const char *name;
+    atvi_style style;
+    double dot;
+    bool wanted;
+  } item[] = {{"data", {.stroke = ATVI_INK_DATA}, 2.6, true},
+              {"data held out", {.stroke = ATVI_INK_HELD}, 2.6, held},
+              {"median", {.stroke = ATVI_INK_MAIN, .width = 1.6}, 0, true},
+              {"50 % of observations", INNER, 0, true},
+              {"95 % of observations", OUTER, 0, true},
+              {"end of the data", END_OF_DATA, 0, true}};
+  double x = LEFT, y = LINE;
+  for (size_t k = 0; k < sizeof item / sizeof *item; k++) {
+    double room = SWATCH + AFTER + 1.1 * atvi_text_width(item[k].name, ATVI_FONT_SIZE, false);
+    double middle = x + SWATCH / 2, level = y - 4;
+    if (!item[k].wanted) continue;
+    if (x > LEFT && x + room > width) x = LEFT, y += LINE, middle = x + SWATCH / 2, level = y - 4;
+    if (item[k].dot > 0)
+      atvi_draw_dots(c, 1, &middle, &level, item[k].dot, item[k].style);
+    else if (item[k].style.fill)
+      atvi_draw_rect(c, x, level - 5, SWATCH, 10, item[k].style);
+    else
+      atvi_draw_line(c, x, level, x + SWATCH, level, item[k].style);
+    atvi_draw_text(c, x + SWATCH + AFTER, y, (atvi_label){.ink = ATVI_INK_MUTED}, item[k].name);
+    x += room + APART;
+  }
+  return y + 8;
+}
+
 /* ---- residuals ---- */
 
-atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s, atvi_calendar calendar,
-                                const char *time_name) {
+atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
+                                const atvi_series_view *v) {
   double most = 3;
-  const char *x = under(s, time_name);
+  const char *x = under(s, v->time_name);
   for (atvi_idx i = 0; i < s->n; i++)
     if (isfinite(s->point[i].residual)) most = fmax(most, fabs(s->point[i].residual));
-  atvi_frame f =
-      atvi_panel_frame(box, time_of(s, calendar), atvi_scale_of(-1.05 * most, 1.05 * most, 0), x != NULL, 0);
+  atvi_frame f = atvi_panel_frame(box, v->across, atvi_scale_of(-1.05 * most, 1.05 * most, 0), x != NULL, 0);
   atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_y = 5});
   for (int k = -2; k <= 2; k += 2) {
     double y = atvi_frame_y(&f, k);

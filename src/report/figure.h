@@ -18,6 +18,8 @@ typedef struct {
 
 /* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: of the other, as for atvi_frame_left. */
 atvi_frame atvi_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks);
+/* Length of the name of the array that a quantity is an element of, 3 for "mu.2"; 0: it is not an element. */
+size_t atvi_array_name(const char *name);
 /* Of the k-th of things that are told apart by colour. */
 atvi_ink atvi_ink_of(atvi_idx k);
 /* Their names, one after another, in as many lines as they need. */
@@ -33,12 +35,38 @@ void atvi_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k, const char *nam
 /* At most `most` points: of each run of points the mean of means, the outer ends of bands, and the data's extremes in
  * turn. Residuals and pit are left out. s itself where it is short enough. Errors: out of memory is remembered by the pool, s is then given back. */
 const atvi_predicted *atvi_series_thin(atvi_pool *pool, const atvi_predicted *s, atvi_idx most);
-/* Data with the predictive band (light), the band of the mean (dark), the mean, and the simulator alone in a colour of its own. Returns the frame. */
-atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s, atvi_calendar calendar,
-                             const char *time_name);
+
+/* How series are shown: what all of one kind have in common. */
+typedef struct {
+  atvi_scale across, up;
+  /* the same values on a logarithmic scale */
+  atvi_scale log_up;
+  /* that scale exists: neither lines nor data are below zero, and at least half of the data are above it */
+  bool has_log;
+  /* the median of the mean with bands that hold 50 % and 95 % of observations, instead of the mean with its own band and that of
+   * observations */
+  bool middle;
+  /* what is written under the axis; NULL: nothing */
+  const char *time_name;
+  /* a dashed line at this time; NaN: none */
+  double end;
+} atvi_series_view;
+
+/* [n] one for each of s[n]; elements of an array, which follow each other, have their scales in common. middle: end is
+ * where data end, if something is ahead of them; else NaN. NULL: out of memory. */
+atvi_series_view *atvi_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
+                                    atvi_calendar calendar, const char *time_name, bool middle);
+/* Data at or below zero, which the logarithmic scale leaves out. *cut becomes true where a band ends below that scale. */
+atvi_idx atvi_series_below(const atvi_predicted *s, const atvi_series_view *v, bool *cut);
+/* Data with the outer band (light), the inner band (dark), the line, and the simulator alone in a colour of its own.
+ * log: on log_up, where bands that reach zero end at the bottom. Returns the frame. */
+atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s, const atvi_series_view *v,
+                             bool log);
+/* The legend of views with `middle`, from the top left on; held: with data held out. Returns its height. */
+double atvi_series_legend(atvi_canvas *c, double width, bool held);
 /* Standardised residuals against time, with lines at -2 and 2. */
-atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s, atvi_calendar calendar,
-                                const char *time_name);
+atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
+                                const atvi_series_view *v);
 
 enum { ATVI_PIT_BINS = 10 };
 typedef struct {

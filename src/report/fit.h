@@ -25,8 +25,14 @@ typedef struct {
   atvi_pairs pairs;
   atvi_marginal *paired; /* [pairs.n] */
   atvi_idx n_pick, pick[ATVI_REPORT_SQUARE + 1];
-  atvi_idx n_observed;               /* series with data */
+  atvi_idx n_observed;           /* series with data */
   const atvi_predicted **series; /* [r->n_series] thinned */
+  /* [r->n_series] the elements of an array have one view in common */
+  atvi_series_view *view;
+  /* series that go on after the data, thinned, likewise */
+  atvi_idx n_forecast;
+  const atvi_predicted **forecast;
+  atvi_series_view *forecast_view;
   atvi_pit pit;
   atvi_idx n_bounded;
   const atvi_summary_column **bounded; /* parameters with two finite bounds */
@@ -36,8 +42,12 @@ typedef struct {
 /* Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_fit_parts_make(atvi_pool *pool, const atvi_report_fit *r, atvi_fit_parts *out);
 
+/* Are there figures with a logarithmic scale among view[n]? */
+bool atvi_fit_has_log(atvi_idx n, const atvi_series_view *view);
+
 /* Drawings that are on the page and in files. NULL: there is nothing to draw, or no memory. */
-atvi_canvas *atvi_fit_draw_series(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
+atvi_canvas *atvi_fit_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
+                                  bool log, double width, atvi_frame *f);
 atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
 atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
 /* Columns from .. from+n-1 are the elements of the array called name. */
@@ -56,6 +66,7 @@ bool atvi_fit_long(const atvi_predicted *s);
 /* Sections, in their order. */
 void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x);
+void atvi_fit_say_forecast(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_marginals(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_pairs(atvi_page *p, const atvi_fit_parts *x);
 void atvi_fit_say_table(atvi_page *p, const atvi_fit_parts *x);

@@ -26,23 +26,16 @@ atvi_calendar atvi_report_calendar(const atvi_draws *d) {
   return (atvi_calendar){d->about.day0, d->about.day_unit};
 }
 
-static const char *time_name(const atvi_fit_parts *x) {
-  const atvi_about *a = &x->r->plain->about;
-  if (a->day_unit > 0) return NULL; /* dates need no name */
-  return a->time_name ? a->time_name : "row";
-}
-
-atvi_canvas *atvi_fit_draw_series(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
-  atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT);
-  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, x->series[s], atvi_report_calendar(x->r->plain),
-                         time_name(x));
+atvi_canvas *atvi_fit_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
+                                  bool log, double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_canvas_new(pool, width, HEIGHT);
+  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, s, v, log);
   return c;
 }
 
 atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
   atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT - 40);
-  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s],
-                            atvi_report_calendar(x->r->plain), time_name(x));
+  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s], &x->view[s]);
   return c;
 }
 
@@ -147,23 +140,34 @@ static atvi_canvas *sheet(atvi_pool *pool, atvi_idx n, atvi_idx across, double w
                          height * (double)(lines > 0 ? lines : 1));
 }
 
-atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char *name, const char *title,
-                                    atvi_idx n, const atvi_predicted *series, const double *end,
-                                    atvi_calendar calendar, const char *time_name_of) {
-  bool wide = n == 1;
-  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_fit_long(&series[s]);
-  double width = wide ? 2 * HALF : HALF;
-  atvi_idx across = wide ? 1 : ACROSS_HALF;
-  const char *below = calendar.unit > 0 ? NULL : time_name_of ? time_name_of : "row";
-  atvi_canvas *c = sheet(pool, n, across, width, HEIGHT);
-  for (atvi_idx s = 0; s < n; s++) {
-    const atvi_predicted *some = atvi_series_thin(pool, &series[s], ALONE_ROWS);
-    atvi_frame f = atvi_panel_series(c, place(s, across, width, HEIGHT), some, calendar, below);
-    double x = atvi_frame_x(&f, end[s]);
-    if (isfinite(x))
-      atvi_draw_line(c, x, f.y, x, f.y + f.height, (atvi_style){.stroke = ATVI_INK_MUTED, .dash = true});
+static atvi_status save_forecast(atvi_pool *pool, const char *dir, atvi_idx n, const atvi_predicted *const *s,
+                                 const atvi_series_view *view) {
+  bool wide = n == 1, held = false;
+  for (atvi_idx k = 0; k < n; k++) {
+    wide = wide || atvi_fit_long(s[k]);
+    for (atvi_idx i = 0; i < s[k]->n; i++) held = held || s[k]->point[i].held;
   }
-  return atvi_report_save_figure(pool, dir, name, title, c);
+  double width = wide ? 2 * HALF : HALF, top = atvi_series_legend(NULL, 2 * HALF, held);
+  atvi_idx across = wide ? 1 : ACROSS_HALF;
+  atvi_canvas *c = atvi_canvas_new(pool, 2 * HALF, top + HEIGHT * (double)((n + across - 1) / across));
+  atvi_series_legend(c, 2 * HALF, held);
+  for (atvi_idx k = 0; k < n; k++) {
+    atvi_box box = place(k, across, width, HEIGHT);
+    box.y += top;
+    atvi_panel_series(c, box, s[k], &view[k], false);
+  }
+  return atvi_report_save_figure(pool, dir, "forecast", "Data and forecast", c);
+}
+
+atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                      const atvi_predicted *series, atvi_calendar calendar,
+                                      const char *time_name) {
+  const char *below = calendar.unit > 0 ? NULL : time_name ? time_name : "row";
+  const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
+  for (atvi_idx s = 0; some && s < n; s++) some[s] = atvi_series_thin(pool, &series[s], ALONE_ROWS);
+  const atvi_series_view *view = some ? atvi_series_views(pool, n, some, calendar, below, true) : NULL;
+  if (!view) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  return save_forecast(pool, dir, n, some, view);
 }
 
 static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool residuals) {
@@ -176,9 +180,9 @@ static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool re
   for (atvi_idx s = 0; s < n; s++) {
     atvi_box box = place(s, across, width, height);
     if (residuals)
-      atvi_panel_residuals(c, box, &x->r->series[s], atvi_report_calendar(x->r->plain), time_name(x));
+      atvi_panel_residuals(c, box, &x->r->series[s], &x->view[s]);
     else
-      atvi_panel_series(c, box, x->series[s], atvi_report_calendar(x->r->plain), time_name(x));
+      atvi_panel_series(c, box, x->series[s], &x->view[s], false);
   }
   if (residuals) atvi_panel_pit(c, place(n, across, width, height), &x->pit);
   return atvi_report_save_figure(x->pool, dir, residuals ? "residuals" : "data",
@@ -233,6 +237,9 @@ static atvi_status save_made(const atvi_fit_parts *x, const char *dir) {
 static atvi_status save_figures(const atvi_fit_parts *x, const char *dir) {
   if (x->n_observed > 0) ATVI_TRY(save_series(x, dir, false));
   if (x->pit.n > 0) ATVI_TRY(save_series(x, dir, true));
+  atvi_idx ahead = 0;
+  while (ahead < x->n_forecast && x->forecast[ahead]->kind == ATVI_SERIES_OBSERVED) ahead++;
+  if (ahead > 0) ATVI_TRY(save_forecast(x->pool, dir, ahead, x->forecast, x->forecast_view));
   if (x->n_col > 0) ATVI_TRY(save_marginals(x, dir));
   if (x->n_pick > 1)
     ATVI_TRY(atvi_report_save_figure(x->pool, dir, "pairs", "Pairs of parameters", atvi_fit_draw_pairs(x)));
@@ -248,6 +255,7 @@ static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
   atvi_fit_say_head(&p, x);
   atvi_fit_say_data(&p, x);
   if (r->summary) {
+    atvi_fit_say_forecast(&p, x);
     atvi_fit_say_marginals(&p, x);
     atvi_fit_say_pairs(&p, x);
     atvi_fit_say_table(&p, x);

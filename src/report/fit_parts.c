@@ -139,6 +139,52 @@ static atvi_status make_pairs(atvi_fit_parts *x) {
 
 /* ---- the rest ---- */
 
+static atvi_series_view *make_views(const atvi_fit_parts *x, atvi_idx n, const atvi_predicted *const *s,
+                                    bool middle) {
+  const atvi_about *a = &x->r->plain->about;
+  const char *name = a->day_unit > 0 ? NULL : a->time_name ? a->time_name : "row"; /* dates need no name */
+  return atvi_series_views(x->pool, n, s, atvi_report_calendar(x->r->plain), name, middle);
+}
+
+bool atvi_fit_has_log(atvi_idx n, const atvi_series_view *view) {
+  for (atvi_idx k = 0; k < n; k++)
+    if (view[k].has_log) return true;
+  return false;
+}
+
+/* A series with what was predicted after its last time; NULL: nothing was, or there is no memory. */
+static const atvi_predicted *joined(atvi_pool *pool, const atvi_predicted *s, const atvi_predicted *more) {
+  double last = s->n > 0 ? s->point[s->n - 1].time : -HUGE_VAL;
+  if (s->rows || more->n == 0 || !(more->point[more->n - 1].time > last)) return NULL;
+  atvi_predicted *out = atvi_pool_take(pool, 1, sizeof *out);
+  atvi_point *point = atvi_pool_take(pool, (size_t)(s->n + more->n), sizeof *point);
+  if (!out || !point) return NULL;
+  *out = *s;
+  out->point = point;
+  for (atvi_idx i = 0; i < s->n; i++) { /* what is ahead has no simulator alone */
+    point[i] = s->point[i];
+    point[i].of_alone = more->point[0].of_alone;
+  }
+  for (atvi_idx i = 0; i < more->n; i++)
+    if (more->point[i].time > last) point[out->n++] = more->point[i];
+  return out;
+}
+
+static void make_forecast(atvi_fit_parts *x) {
+  const atvi_report_fit *r = x->r;
+  double *last = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *last);
+  x->forecast = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->forecast);
+  for (atvi_idx s = 0; last && x->forecast && s < r->n_series; s++) {
+    const atvi_predicted *of = &r->series[s], *all = joined(x->pool, of, &r->forecast[s]);
+    if (!all) continue;
+    last[x->n_forecast] = of->n > 0 ? of->point[of->n - 1].time : NAN;
+    x->forecast[x->n_forecast++] = atvi_series_thin(x->pool, all, SERIES_ROWS);
+  }
+  x->forecast_view = make_views(x, x->n_forecast, x->forecast, true);
+  for (atvi_idx k = 0; x->forecast_view && k < x->n_forecast; k++) /* what is tracked has no data */
+    if (isnan(x->forecast_view[k].end)) x->forecast_view[k].end = last[k];
+}
+
 static atvi_status make_series(atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   x->series = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->series);
@@ -146,6 +192,8 @@ static atvi_status make_series(atvi_fit_parts *x) {
     x->series[s] = atvi_series_thin(x->pool, &r->series[s], SERIES_ROWS);
     x->n_observed += r->series[s].kind == ATVI_SERIES_OBSERVED;
   }
+  if (x->series) x->view = make_views(x, r->n_series, x->series, false);
+  if (r->forecast) make_forecast(x);
   x->pit = atvi_pit_of(r->n_series, r->series);
   return atvi_pool_failed(x->pool) ? nomem(x) : ATVI_OK;
 }

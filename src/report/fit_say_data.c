@@ -260,7 +260,9 @@ static void hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, 
   if (time) atvi_page_hover(p, id, f, zoom, s->rows ? "row" : "time", s->n, time, n, column);
 }
 
-#define LOW(band) (offsetof(atvi_point, band) + offsetof(atvi_band, hpd95))
+typedef void hover_of(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s);
+
+#define PART(band, part) (offsetof(atvi_point, band) + offsetof(atvi_band, part))
 static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s) {
   static const char *const name[] = {"observed",
                                      "mean",
@@ -272,33 +274,53 @@ static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, cons
                                      "its band from",
                                      "to"};
   static const size_t offset[] = {offsetof(atvi_point, value),
-                                  offsetof(atvi_point, of_mean) + offsetof(atvi_band, mean),
-                                  LOW(of_mean),
-                                  LOW(of_mean) + sizeof(double),
-                                  LOW(of_draw),
-                                  LOW(of_draw) + sizeof(double),
-                                  offsetof(atvi_point, of_alone) + offsetof(atvi_band, mean),
-                                  LOW(of_alone),
-                                  LOW(of_alone) + sizeof(double)};
+                                  PART(of_mean, mean),
+                                  PART(of_mean, hpd95),
+                                  PART(of_mean, hpd95) + sizeof(double),
+                                  PART(of_draw, hpd95),
+                                  PART(of_draw, hpd95) + sizeof(double),
+                                  PART(of_alone, mean),
+                                  PART(of_alone, hpd95),
+                                  PART(of_alone, hpd95) + sizeof(double)};
   hover(p, id, f, true, s, 9, name, offset);
 }
 
-static void put_series(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
-  char id[24], narrow[26];
-  atvi_frame f, g;
-  const char *alt = describe(p->pool, &x->r->series[s]);
-  bool wide = atvi_fit_long(&x->r->series[s]);
-  snprintf(id, sizeof id, "s%td", s);
-  snprintf(narrow, sizeof narrow, "%sn", id);
-  atvi_canvas *small = atvi_fit_draw_series(x, s, ATVI_REPORT_HALF, &g);
-  if (!wide) {
-    atvi_page_figure(p, small, id, alt);
-    hover_series(p, id, &g, x->series[s]);
-    return;
+/* ids from atvi_page_drawing_id; long series have a drawing for wide screens. */
+static void put_series(atvi_page *p, const char *id, const atvi_predicted *s, const atvi_series_view *v,
+                       bool wide, const char *alt, hover_of *of) {
+  const atvi_canvas *c[2][2] = {{NULL}};
+  atvi_frame f[2][2];
+  for (int log = 0; log <= v->has_log; log++)
+    for (int narrow = 0; narrow <= wide; narrow++)
+      c[log][narrow] = atvi_fit_draw_series(
+          p->pool, s, v, log, wide && !narrow ? ATVI_REPORT_WIDE : ATVI_REPORT_HALF, &f[log][narrow]);
+  atvi_page_figure_scaled(p, id, alt, c);
+  of(p, id, &f[0][0], s);
+  for (int k = 1; k < 4; k++) {
+    char other[ATVI_DRAWING_ID];
+    atvi_page_drawing_id(other, id, k / 2, k % 2);
+    if (c[k / 2][k % 2]) atvi_page_hover_like(p, other, &f[k / 2][k % 2], id);
   }
-  atvi_page_figure_both(p, atvi_fit_draw_series(x, s, ATVI_REPORT_WIDE, &f), small, id, alt);
-  hover_series(p, id, &f, x->series[s]);
-  hover_series(p, narrow, &g, x->series[s]);
+}
+
+/* The choice of scales, and what a logarithmic one leaves out. */
+static void put_scales(atvi_page *p, atvi_idx n, const atvi_predicted *const *s, const atvi_series_view *v) {
+  atvi_idx below = 0, linear = 0;
+  bool cut = false;
+  if (!atvi_fit_has_log(n, v)) return;
+  for (atvi_idx k = 0; k < n; k++) {
+    linear += !v[k].has_log;
+    if (v[k].has_log) below += atvi_series_below(s[k], &v[k], &cut);
+  }
+  atvi_page_scales(p);
+  atvi_text_add(&p->body, "<div class=\"log\">");
+  if (cut) atvi_page_note(p, "Bands that go on below are cut at the bottom of the logarithmic axis.");
+  if (below)
+    atvi_page_note(p, "%td observed value%s at or below zero %s not shown.", below, below == 1 ? "" : "s",
+                   below == 1 ? "is" : "are");
+  if (linear)
+    atvi_page_note(p, "%td of %td figures stay linear, since their values go below zero.", linear, n);
+  atvi_text_add(&p->body, "</div>\n");
 }
 
 static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predicted *all) {
@@ -330,7 +352,12 @@ static void put_range(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
   bool wide = false;
   for (atvi_idx s = from; s < to; s++) wide = wide || atvi_fit_long(&x->r->series[s]);
   atvi_page_grid(p, wide || to - from == 0 ? "wide" : "half");
-  for (atvi_idx s = from; s < to; s++) put_series(p, x, s);
+  for (atvi_idx s = from; s < to; s++) {
+    char id[24];
+    snprintf(id, sizeof id, "s%td", s);
+    put_series(p, id, x->series[s], &x->view[s], atvi_fit_long(&x->r->series[s]),
+               describe(p->pool, &x->r->series[s]), hover_series);
+  }
   atvi_page_grid_end(p);
 }
 
@@ -349,6 +376,7 @@ void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
            "between it and the data is the emulator's error and, where the model has one, the discrepancy: "
            "what the simulator cannot do.");
   legend(p, x);
+  put_scales(p, r->n_series, x->series, x->view);
   put_range(p, x, 0, x->n_observed);
   if (r->n_series > x->n_observed) {
     atvi_page_heading(p, "Tracked quantities");
@@ -357,6 +385,78 @@ void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
   atvi_text_add(&p->body, "<details><summary>The numbers as tables</summary>\n");
   for (atvi_idx s = 0; s < r->n_series; s++) put_values(p, x, &r->series[s]);
   atvi_text_add(&p->body, "</details>\n");
+}
+
+/* ---- forecast ---- */
+
+static void hover_forecast(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s) {
+  static const char *const name[] = {"observed", "median", "50 % from", "to", "95 % from", "to"};
+  static const size_t of_draw[] = {offsetof(atvi_point, value), PART(of_mean, median),
+                                   PART(of_draw, quartile),     PART(of_draw, quartile) + sizeof(double),
+                                   PART(of_draw, hpd95),        PART(of_draw, hpd95) + sizeof(double)},
+                      of_mean[] = {offsetof(atvi_point, value), PART(of_mean, median),
+                                   PART(of_mean, quartile),     PART(of_mean, quartile) + sizeof(double),
+                                   PART(of_mean, hpd95),        PART(of_mean, hpd95) + sizeof(double)};
+  hover(p, id, f, true, s, 6, name, s->kind == ATVI_SERIES_OBSERVED ? of_draw : of_mean);
+}
+
+static void put_forecast_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predicted *s, double end) {
+  static const char *const column[] = {"time", "median", "50 % from", "to", "95 % from", "to"};
+  atvi_idx n = 0, first = s->n;
+  while (first > 0 && s->point[first - 1].time > end) first--;
+  n = s->n - first;
+  const char *caption =
+      atvi_pool_printf(p->pool, n > TABLE_ROWS ? "%s, %d of %td times" : "%s", s->name, TABLE_ROWS, n);
+  atvi_idx rows = n < TABLE_ROWS ? n : TABLE_ROWS;
+  atvi_page_table(p, caption ? caption : "", 6, column, true);
+  for (atvi_idx k = 0; k < rows; k++) {
+    const atvi_point *at = &s->point[first + k * n / rows];
+    const atvi_band *b = s->kind == ATVI_SERIES_OBSERVED ? &at->of_draw : &at->of_mean;
+    const double cell[] = {at->of_mean.median, b->quartile[0], b->quartile[1], b->hpd95[0], b->hpd95[1]};
+    char time[ATVI_TICK_LABEL];
+    atvi_write_time(time, at->time, atvi_report_calendar(x->r->plain));
+    atvi_page_row(p, time);
+    for (int c = 0; c < 5; c++) atvi_page_number(p, cell[c], 4);
+    atvi_text_add(&p->body, "</tr>\n");
+  }
+  atvi_page_table_end(p, true);
+}
+
+void atvi_fit_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
+  bool wide = false, tracked = false;
+  if (x->n_forecast == 0) return;
+  atvi_page_section(p, "forecast", "Forecast");
+  for (atvi_idx k = 0; k < x->n_forecast; k++) {
+    wide = wide || atvi_fit_long(x->forecast[k]);
+    tracked = tracked || x->forecast[k]->kind != ATVI_SERIES_OBSERVED;
+  }
+  atvi_page_say(
+      p,
+      "What comes after the data: the median of what the model expects, and bands that hold 50 %% and "
+      "95 %% of new observations%s.",
+      tracked ? " (of tracked quantities: of the posterior)" : "");
+  atvi_text_add(
+      &p->body,
+      "<ul class=\"legend\"><li><i class=\"k-dot\"></i>data</li>%s<li><i class=\"k-line\"></i>median"
+      "</li><li><i class=\"k-mean\"></i>50 %%</li><li><i class=\"k-band\"></i>95 %%</li><li><i "
+      "class=\"k-end\"></i>end of the data</li></ul>\n",
+      x->r->holdout ? "<li><i class=\"k-held\"></i>data held out</li>" : "");
+  put_scales(p, x->n_forecast, x->forecast, x->forecast_view);
+  atvi_page_grid(p, wide ? "wide" : "half");
+  for (atvi_idx k = 0; k < x->n_forecast; k++) {
+    const atvi_predicted *s = x->forecast[k];
+    char id[24];
+    snprintf(id, sizeof id, "f%td", k);
+    const char *alt = atvi_pool_printf(
+        p->pool, "%s over time: the data and, after them, the median with bands of 50 %% and 95 %%.",
+        s->name);
+    put_series(p, id, s, &x->forecast_view[k], atvi_fit_long(s), alt ? alt : "", hover_forecast);
+  }
+  atvi_page_grid_end(p);
+  atvi_page_fold(p, "The numbers as tables");
+  for (atvi_idx k = 0; k < x->n_forecast; k++)
+    put_forecast_values(p, x, x->forecast[k], x->forecast_view[k].end);
+  atvi_page_fold_end(p);
 }
 
 /* ---- residuals ---- */
@@ -381,7 +481,7 @@ static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
   atvi_canvas *small = atvi_fit_draw_residuals(x, s, ATVI_REPORT_HALF, &g);
   if (atvi_fit_long(of)) {
     atvi_page_figure_both(p, atvi_fit_draw_residuals(x, s, ATVI_REPORT_WIDE, &f), small, id, alt ? alt : "");
-    hover(p, narrow, &g, false, of, 3, name, offset);
+    atvi_page_hover_like(p, narrow, &g, id);
   } else {
     atvi_page_figure(p, small, id, alt ? alt : "");
     f = g;

@@ -36,17 +36,11 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
   atvi_page_hover(p, id, &f, false, m->of->name, HOVER_POINTS, at, 2, column);
 }
 
-/* Length of the name of the array that a column belongs to; 0: it is not an element. */
-static size_t array_name(const char *name) {
-  const char *dot = strchr(name, '.');
-  return dot && dot[1] >= '0' && dot[1] <= '9' ? (size_t)(dot - name) : 0;
-}
-
 /* The end of the array that begins with column k and has columns below `to`; k + 1 for one that stands alone. */
 static atvi_idx array_end(const atvi_summary *s, atvi_idx k, atvi_idx to) {
-  size_t n = array_name(s->col[k].name);
+  size_t n = atvi_array_name(s->col[k].name);
   atvi_idx end = k + 1;
-  while (n && end < to && array_name(s->col[end].name) == n &&
+  while (n && end < to && atvi_array_name(s->col[end].name) == n &&
          memcmp(s->col[end].name, s->col[k].name, n) == 0)
     end++;
   return end;
@@ -81,7 +75,7 @@ static void put_array(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
   char id[24], narrow[26];
   atvi_frame f, g;
   atvi_idx n = to - from;
-  const char *name = atvi_pool_strndup(p->pool, col->name, array_name(col->name));
+  const char *name = atvi_pool_strndup(p->pool, col->name, atvi_array_name(col->name));
   const char *alt = atvi_pool_printf(p->pool, "Medians, 50 %% and 95 %% intervals of the %td elements of %s.",
                                      n, name ? name : "");
   if (!name || !alt) return;
@@ -91,7 +85,7 @@ static void put_array(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
   atvi_page_figure_both(p, atvi_fit_draw_array(x, name, from, n, ATVI_REPORT_WIDE, &f),
                         atvi_fit_draw_array(x, name, from, n, ATVI_REPORT_HALF, &g), id, alt);
   hover_array(p, id, &f, name, n, col);
-  hover_array(p, narrow, &g, name, n, col);
+  atvi_page_hover_like(p, narrow, &g, id);
   atvi_page_grid_end(p);
   if (from >= x->n_col) return;
   atvi_page_fold(p, atvi_pool_printf(p->pool, "Densities of the elements of %s", name));

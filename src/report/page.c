@@ -114,6 +114,32 @@ void atvi_page_figure_both(atvi_page *p, const atvi_canvas *wide, const atvi_can
   atvi_text_add(&p->body, "</figure>\n");
 }
 
+void atvi_page_drawing_id(char out[ATVI_DRAWING_ID], const char *id, bool log, bool narrow) {
+  snprintf(out, ATVI_DRAWING_ID, "%s%s%s", id, log ? "l" : "", narrow ? "n" : "");
+}
+
+void atvi_page_figure_scaled(atvi_page *p, const char *id, const char *alt,
+                             const atvi_canvas *drawing[2][2]) {
+  atvi_text_add(&p->body, "<figure>");
+  for (int log = 0; log < 2 && drawing[log][0]; log++) {
+    char name[ATVI_DRAWING_ID];
+    atvi_page_drawing_id(name, id, log, false);
+    if (drawing[1][0]) atvi_text_add(&p->body, "<div class=\"%s\">", log ? "log" : "lin");
+    if (drawing[log][1])
+      put_both(p, drawing[log][0], drawing[log][1], name, alt);
+    else
+      atvi_canvas_svg(drawing[log][0], &(atvi_svg_opts){.id = name, .title = alt, .page = true}, &p->body);
+    if (drawing[1][0]) atvi_text_add(&p->body, "</div>");
+  }
+  atvi_text_add(&p->body, "</figure>\n");
+}
+
+void atvi_page_scales(atvi_page *p) {
+  atvi_text_add(&p->body, "<div class=\"chips\" data-scales=\"1\">vertical axis <button "
+                          "aria-pressed=\"true\">linear</button><button "
+                          "aria-pressed=\"false\">log</button></div>\n");
+}
+
 void atvi_page_figure_table(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
                             const char *alt) {
   atvi_text_add(&p->body, "<figure class=\"table\">");
@@ -133,14 +159,24 @@ static void put_numbers(atvi_text *out, atvi_idx n, const double *x) {
   atvi_text_add(out, "]");
 }
 
+static void put_plot(atvi_page *p, const char *id, const atvi_frame *f) {
+  const double plot[4] = {f->x, f->y, f->width, f->height};
+  atvi_text_add(&p->data, "%s\"%s\":{\"f\":", p->n_figs++ ? ",\n" : "", id);
+  put_numbers(&p->data, 4, plot);
+}
+
+void atvi_page_hover_like(atvi_page *p, const char *id, const atvi_frame *f, const char *other) {
+  put_plot(p, id, f);
+  atvi_text_add(&p->data, ",\"as\":\"%s\"}", other);
+}
+
 static void put_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
                       atvi_idx n, const double *x, int n_column, const atvi_hover *column) {
   atvi_text *out = &p->data;
-  const double plot[4] = {f->x, f->y, f->width, f->height}, across[2] = {f->across.low, f->across.high};
+  const double across[2] = {f->across.low, f->across.high};
   const double calendar[2] = {f->across.calendar.day0, f->across.calendar.unit};
-  atvi_text_add(out, "%s\"%s\":{\"z\":%d,\"l\":%d,\"f\":", p->n_figs++ ? ",\n" : "", id, zoom, f->across.log);
-  put_numbers(out, 4, plot);
-  atvi_text_add(out, ",\"d\":");
+  put_plot(p, id, f);
+  atvi_text_add(out, ",\"z\":%d,\"l\":%d,\"d\":", zoom, f->across.log);
   put_numbers(out, 2, across);
   if (f->across.calendar.unit > 0) atvi_text_add(out, ",\"c\":"), put_numbers(out, 2, calendar);
   atvi_text_add(out, ",\"n\":");

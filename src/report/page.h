@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One HTML file that needs nothing else: style and script are part of it, figures are inline SVG, and its content security policy forbids
- * the network. It is complete without its script, which adds values under the pointer, zoom and a choice of pairs. All text is escaped here;
+ * the network. It is complete without its script, which adds values under the pointer, zoom, and a choice of scales and pairs. All text is escaped here;
  * missing memory is told by atvi_page_end. */
 #ifndef ATVI_REPORT_PAGE_H
 #define ATVI_REPORT_PAGE_H
@@ -40,6 +40,14 @@ void atvi_page_figure(atvi_page *p, const atvi_canvas *c, const char *id, const 
 void atvi_page_figure_both(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
                            const char *alt);
 
+/* The same figure, drawing[k][0] for wide screens and [k][1] for narrow ones (NULL: the wide one), [0][.] on a linear
+ * and [1][.] on a logarithmic scale (NULL: there is none). Ids of drawings are from atvi_page_drawing_id. */
+void atvi_page_figure_scaled(atvi_page *p, const char *id, const char *alt, const atvi_canvas *drawing[2][2]);
+enum { ATVI_DRAWING_ID = 32 };
+void atvi_page_drawing_id(char out[ATVI_DRAWING_ID], const char *id, bool log, bool narrow);
+/* Buttons that choose between the scales of all figures of a section. */
+void atvi_page_scales(atvi_page *p);
+
 /* One that is as wide as a table; where there is less room it is scrolled, or narrow (NULL: none) takes its place. */
 void atvi_page_figure_table(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow, const char *id,
                             const char *alt);
@@ -51,6 +59,9 @@ typedef struct {
 } atvi_hover;
 void atvi_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
                      atvi_idx n, const double *x, int n_column, const atvi_hover *column);
+
+/* The same values as under `other`, in the plot f. */
+void atvi_page_hover_like(atvi_page *p, const char *id, const atvi_frame *f, const char *other);
 
 /* As that, for places with names of their own: label[n]. */
 void atvi_page_hover_named(atvi_page *p, const char *id, const atvi_frame *f, const char *name, atvi_idx n,

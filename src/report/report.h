@@ -22,8 +22,10 @@ typedef struct {
   void *prior_user;
   atvi_idx n_series;
   const atvi_predicted *series; /* observed ones first */
-  const char *holdout;          /* rule; NULL: none */
-  atvi_idx n_emulator;          /* that stand in the simulator's place; 0: the model itself was run */
+  /* [n_series] predictions at other times, of which those after the data are shown; NULL: there are none */
+  const atvi_predicted *forecast;
+  const char *holdout; /* rule; NULL: none */
+  atvi_idx n_emulator; /* that stand in the simulator's place; 0: the model itself was run */
   const atvi_report_emulator *emulator;
   const char *watch; /* how to follow the fit while it runs, a sentence; NULL: not known */
   const char *how;   /* the text of fit.json */
@@ -127,12 +129,11 @@ ATVI_CHECKED atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_re
 
 /* ---- series alone ---- */
 
-/* figures/NAME.svg and NAME.pdf in dir: data with their bands, a panel for each of series[n], as the report of a fit has them. end: [n] a
- * line is drawn at that time; NaN: none. time_name NULL: rows. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_report_save_series(atvi_pool *pool, const char *dir, const char *name,
-                                                 const char *title, atvi_idx n, const atvi_predicted *series,
-                                                 const double *end, atvi_calendar calendar,
-                                                 const char *time_name);
+/* As atvi_report_fit_save does for a forecast, figures/forecast.svg and forecast.pdf in dir: data with median and bands that hold 50 % and 95 % of observations, a
+ * panel for each of series[n], and a legend. time_name NULL: rows. Errors: EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                                   const atvi_predicted *series, atvi_calendar calendar,
+                                                   const char *time_name);
 
 /* For this module: a name and a value in the list of facts; value NULL: none. */
 void atvi_report_fact(atvi_page *p, const char *name, const char *value);

@@ -177,8 +177,53 @@ const tests = {
     await page.mouse.up();
     assert.notStrictEqual(await labels(), before);
     assert.match(await page.getAttribute("#s0 .zoom", "transform"), /scale\([3-7]/);
-    await page.locator("figure:has(#s0) .reset").click();
+    await page.locator("figure:has(#s0) .reset:visible").click();
     assert.strictEqual((await labels()).split(" ")[0], before.split(" ")[0]);
+    await page.context().close();
+  },
+  async "a switch between linear and log axes, for each section"() {
+    let page = await open(url("atvi"));
+    const seen = id => page.locator("#" + id).isVisible(), labels = id => page.$$eval(`#${id} text`, l => l.map(t => t.textContent));
+    const chips = section => page.locator(`#${section} [data-scales] button`);
+    assert.strictEqual(await page.locator("[data-scales]").count(), 2); /* data, forecast */
+    assert(await seen("s0") && !(await seen("s0l")) && await seen("f0") && !(await seen("f0l")));
+    await chips("data").nth(1).click();
+    assert(!(await seen("s0")) && await seen("s0l"), "the log axis is not shown");
+    assert(await seen("f0") && !(await seen("f0l")), "the forecast changed too");
+    assert.strictEqual(await chips("data").nth(1).getAttribute("aria-pressed"), "true");
+    assert.strictEqual(await chips("data").nth(0).getAttribute("aria-pressed"), "false");
+    assert((await labels("s0l")).includes("10") && (await labels("s0l")).includes("1"), await labels("s0l"));
+    assert.match(await page.locator("#data .log .note").allInnerTexts().then(l => l.join(" ")), /at or below zero (is|are) not shown/);
+    /* values under the pointer are those of the linear figure, and a range that was chosen holds for both */
+    await page.locator("#s0l").scrollIntoViewIfNeeded();
+    const box = await page.locator("#s0l").boundingBox(), y = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width / 2, y);
+    assert.match(await page.locator(".tip").innerText(), /time 10/);
+    await page.mouse.move(box.x + 0.4 * box.width, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 0.6 * box.width, y, { steps: 4 });
+    await page.mouse.up();
+    await chips("data").nth(0).click();
+    assert(await seen("s0") && !(await seen("s0l")));
+    assert.match(await page.getAttribute("#s0 .zoom", "transform"), /scale\([3-7]/);
+    assert.deepStrictEqual(page.wrong, []);
+    await page.context().close();
+    page = await open(url("atvi"), { javaScriptEnabled: false });
+    assert(await seen("s0") && !(await seen("s0l")) && !(await page.locator("[data-scales]").first().isVisible()), "a switch without script");
+    await page.context().close();
+  },
+  async "the forecast goes on after the data"() {
+    const page = await open(url("atvi"));
+    const section = await page.locator("#forecast").innerText();
+    assert.match(section, /median[\s\S]*50 %[\s\S]*95 %[\s\S]*end of the data/);
+    await page.locator("#f0").scrollIntoViewIfNeeded();
+    const box = await page.locator("#f0").boundingBox();
+    await page.mouse.move(box.x + 0.97 * box.width, box.y + box.height / 2);
+    const tip = await page.locator(".tip").innerText();
+    assert.match(tip, /time 30/);
+    assert.match(tip, /median .*\n? ?50 % from .* to .*\n? ?95 % from .* to/);
+    assert(!/observed/.test(tip), tip);
+    assert.strictEqual(await page.locator("#f0 .zoom path[stroke-dasharray]").count(), 1);
     await page.context().close();
   },
   async "a click on a parameter changes the pairs"() {
@@ -312,6 +357,7 @@ async function refuses(address) {
 
 async function prepare() {
   execFileSync(atvi, ["fit", model, "--out", path.join(work, "atvi"), "--quiet"], { stdio: "ignore" });
+  execFileSync(atvi, ["predict", path.join(work, "atvi"), "--times", "21:30", "--quiet"], { stdio: "ignore" });
   execFileSync(atvi, ["fit", model, "--method", "nuts", "--chains", "4", "--holdout", "day > 14", "--out", path.join(work, "nuts"), "--quiet"], { stdio: "ignore" });
   execFileSync(atvi, ["compare", model, "--methods", "atvi,ram", "--out", path.join(work, "compared")], { stdio: "ignore" });
   execFileSync(atvi, ["fit", large(), "--method", "nuts", "--ess", "12000", "--out", path.join(work, "large"), "--quiet"], { stdio: "ignore" });

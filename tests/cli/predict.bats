@@ -65,7 +65,10 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
   "$ATVI" predict run --times 19:30:0.5 --quiet
   # the times asked for, those of the data too; predict.csv has the data's alone
   for s in infected I; do [ "$(grep -c "^$s," run/forecast.csv)" -eq 23 ] && [ "$(grep -c "^$s," run/predict.csv)" -eq 21 ]; done
-  [ "$(head -n 1 run/forecast.csv)" = "$(head -n 1 run/predict.csv)" ]
+  [ "$(head -n 1 run/forecast.csv)" = "$(head -n 1 run/predict.csv),q25,q75,pred_q25,pred_q75" ]
+  # half of the posterior and of new observations around their medians, inside their 95 %
+  awk -F, 'NR > 1 && !($9 <= $19 && $19 <= $8 && $8 <= $20 && $20 <= $10) { exit 1 }
+    $2 == "observed" && !($14 <= $21 && $21 <= $13 && $13 <= $22 && $22 <= $15) { exit 1 }' run/forecast.csv
   awk -F, '$1 == "infected" { if ($3 < last) exit 1; last = $3 } END { exit !(last == 30) }' run/forecast.csv
   awk -F, '$1 == "infected" && $3 != 20 && $3 != 19 && !($4 == "" && $5 == "" && $6 > 0 && $15 >= $14) { exit 1 }' run/forecast.csv
   # scores are of the data alone; the mean of a band is what it was, but for the steps of the solver
@@ -76,6 +79,48 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
   "$ATVI" predict run --quiet
   cmp before.csv run/predict.csv
   cmp after.csv run/forecast.csv # left alone
+}
+
+@test "the page of the fit shows the forecast, unless there is no page" {
+  "$ATVI" fit cold.atvi --quiet --out run
+  cp run/report.html before.html
+  "$ATVI" predict run --quiet
+  cmp before.html run/report.html # nothing to add
+  run -0 --separate-stderr "$ATVI" predict run --times 19:30
+  [ -z "$stderr" ]
+  says "what the model expects" median "50 % from" "run/report.html shows the forecast"
+  grep -q '<section id="forecast">' run/report.html
+  [ "$(grep -c '<svg id="f[01]"' run/report.html)" -eq 2 ]
+  # ten rows, 21 to 30, with the numbers of forecast.csv
+  rows=$(sed -n '/<section id="forecast">/,/<.section>/p' run/report.html | sed -n '/<table/,/<.table>/p' | grep -c '<tr><th scope="row">')
+  [ "$rows" -eq 20 ]
+  median=$(awk -F, '$1 == "recovered" && $3 == 30 { printf "%.2f", $8 }' run/forecast.csv)
+  sed -n '/<section id="forecast">/,/<.section>/p' run/report.html | grep -q ">30</th><td>$median</td>"
+  grep -q '>median<' run/figures/forecast.svg
+  mv run/figures/forecast.svg was.svg
+  # drawn again from the folder alone
+  cp run/report.html with.html
+  rm cold.csv
+  "$ATVI" report run --quiet
+  cmp with.html run/report.html
+  cmp was.svg run/figures/forecast.svg
+  # a file that is no forecast any more is left out, with a warning; one of an older version has no quartiles
+  cp run/forecast.csv whole.csv
+  cut -d, -f1-18 whole.csv >run/forecast.csv
+  run -0 --separate-stderr "$ATVI" report run --quiet
+  [ -z "$stderr" ] && grep -q '<section id="forecast">' run/report.html
+  cut -d, -f1-5 whole.csv >run/forecast.csv
+  run -0 --separate-stderr "$ATVI" report run --quiet
+  # shellcheck disable=SC2154 # bats sets stderr
+  [[ "$stderr" == *"the page has no forecast"*"forecast.csv"* ]]
+  cmp before.html run/report.html
+}
+
+@test "a forecast of a fit without a page does not write one" {
+  "$ATVI" fit cold.atvi --quiet --no-report --method map --out run
+  run -0 "$ATVI" predict run --times 21:30
+  [[ "$output" != *"report.html"* ]]
+  [ ! -e run/report.html ] && [ -s run/forecast.csv ]
 }
 
 @test "what is said of the data does not depend on the times asked for" {

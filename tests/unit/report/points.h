@@ -14,6 +14,8 @@ typedef struct {
   /* [n]; NULL: not known */
   const double *time, *value, *mean, *mean_low, *mean_high, *low, *high, *alone, *alone_low, *alone_high,
       *residual, *pit;
+  /* of the mean; and quartiles of it and of observations */
+  const double *median, *q25, *q75, *pred_q25, *pred_q75;
   const bool *held;
 } columns;
 
@@ -34,9 +36,21 @@ static inline atvi_predicted points(columns c) {
     p->value = cell(c.value, i);
     p->exact = !isnan(p->value);
     p->held = c.held && c.held[i];
-    p->of_mean = (atvi_band){cell(c.mean, i), NAN, NAN, {cell(c.mean_low, i), cell(c.mean_high, i)}};
-    p->of_draw = (atvi_band){NAN, NAN, NAN, {cell(c.low, i), cell(c.high, i)}};
-    p->of_alone = (atvi_band){cell(c.alone, i), NAN, NAN, {cell(c.alone_low, i), cell(c.alone_high, i)}};
+    p->of_mean = (atvi_band){.mean = cell(c.mean, i),
+                             .sd = NAN,
+                             .median = cell(c.median, i),
+                             .hpd95 = {cell(c.mean_low, i), cell(c.mean_high, i)},
+                             .quartile = {cell(c.q25, i), cell(c.q75, i)}};
+    p->of_draw = (atvi_band){.mean = NAN,
+                             .sd = NAN,
+                             .median = NAN,
+                             .hpd95 = {cell(c.low, i), cell(c.high, i)},
+                             .quartile = {cell(c.pred_q25, i), cell(c.pred_q75, i)}};
+    p->of_alone = (atvi_band){.mean = cell(c.alone, i),
+                              .sd = NAN,
+                              .median = NAN,
+                              .hpd95 = {cell(c.alone_low, i), cell(c.alone_high, i)},
+                              .quartile = {NAN, NAN}};
     p->residual = cell(c.residual, i);
     p->pit = cell(c.pit, i);
   }

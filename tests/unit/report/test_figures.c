@@ -192,6 +192,22 @@ static const char *svg(const atvi_canvas *c, atvi_pool *pool) {
   return s;
 }
 
+/* As SVG has it. */
+static const char *place_of(atvi_pool *pool, double x, double y) {
+  return atvi_pool_printf(pool, "%.6g %.6g", round(10 * x) / 10, round(10 * y) / 10);
+}
+
+/* In views of their own. */
+static atvi_frame draw_series(atvi_canvas *c, atvi_pool *pool, atvi_box box, const atvi_predicted *s,
+                              atvi_calendar calendar, const char *time_name) {
+  return atvi_panel_series(c, box, s, atvi_series_views(pool, 1, &s, calendar, time_name, false), false);
+}
+
+static atvi_frame draw_residuals(atvi_canvas *c, atvi_pool *pool, atvi_box box, const atvi_predicted *s,
+                                 atvi_calendar calendar, const char *time_name) {
+  return atvi_panel_residuals(c, box, s, atvi_series_views(pool, 1, &s, calendar, time_name, false));
+}
+
 static void series_are_drawn_where_they_are(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool;
@@ -214,7 +230,7 @@ static void series_are_drawn_where_they_are(void) {
                                       .residual = residual,
                                       .pit = pit});
   atvi_canvas *c = atvi_canvas_new(pool, 420, 240);
-  atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){0, 0}, "day");
+  atvi_frame f = draw_series(c, pool, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){0, 0}, "day");
   CHECK(f.up.low == 0 && f.up.high >= 6 && f.up.high < 7);
   CHECK(f.across.low < 0 && f.across.high > 3);
   const char *text = svg(c, pool);
@@ -224,7 +240,7 @@ static void series_are_drawn_where_they_are(void) {
   CHECK(strstr(text, "class=\"s-held"));
   CHECK(strstr(text, "class=\"zoom\"") && strstr(text, "class=\"ax\""));
   c = atvi_canvas_new(pool, 420, 240);
-  f = atvi_panel_residuals(c, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){14597, 1}, NULL);
+  f = draw_residuals(c, pool, (atvi_box){0, 0, 420, 240}, &s, (atvi_calendar){14597, 1}, NULL);
   CHECK(f.up.high > 4 && f.up.low == -f.up.high);
   CHECK(strstr(svg(c, pool), "Dec"));
   atvi_pit p = atvi_pit_of(1, &s);
@@ -250,9 +266,9 @@ static void odd_series_are_drawn_too(void) {
                                points((columns){.name = "c", .kind = ATVI_SERIES_TRACKED, .time = one})};
   for (int k = 0; k < 3; k++) {
     atvi_canvas *c = atvi_canvas_new(pool, 300, 200);
-    atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 300, 200}, &of[k], (atvi_calendar){0, 0}, NULL);
+    atvi_frame f = draw_series(c, pool, (atvi_box){0, 0, 300, 200}, &of[k], (atvi_calendar){0, 0}, NULL);
     CHECK(f.across.low < f.across.high && f.up.low < f.up.high);
-    atvi_panel_residuals(c, (atvi_box){0, 0, 300, 200}, &of[k], (atvi_calendar){0, 0}, NULL);
+    draw_residuals(c, pool, (atvi_box){0, 0, 300, 200}, &of[k], (atvi_calendar){0, 0}, NULL);
     CHECK(!strstr(svg(c, pool), "nan"));
   }
   CHECK_INT(atvi_pit_of(3, of).n, 0);
@@ -283,7 +299,7 @@ static void a_single_value(void) {
   for (int rows = 0; rows < 2; rows++) {
     s.rows = rows;
     atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
-    atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, &s, (atvi_calendar){14597, 1}, "week");
+    atvi_frame f = draw_series(c, pool, (atvi_box){0, 0, 420, 225}, &s, (atvi_calendar){14597, 1}, "week");
     CHECK(f.up.low <= 0.78 && f.up.high >= 0.93);
     const char *text = svg(c, pool);
     char bar[64];
@@ -292,16 +308,128 @@ static void a_single_value(void) {
     CHECK((strstr(text, "week") != NULL) == !rows);
     CHECK((strstr(text, "Dec") != NULL) == !rows); /* a number of a row is no date */
     c = atvi_canvas_new(pool, 420, 225);
-    atvi_panel_residuals(c, (atvi_box){0, 0, 420, 225}, &s, (atvi_calendar){0}, "week");
+    draw_residuals(c, pool, (atvi_box){0, 0, 420, 225}, &s, (atvi_calendar){0}, "week");
     CHECK((strstr(svg(c, pool), "week") != NULL) == !rows);
   }
   const double rows[3] = {1, 2, 3}, three[3] = {5, 6, 7};
   const atvi_predicted more =
       points((columns){.name = "a", .n = 3, .time = rows, .value = three, .rows = true});
   atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
-  atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, &more, (atvi_calendar){0}, "week");
+  draw_series(c, pool, (atvi_box){0, 0, 420, 225}, &more, (atvi_calendar){0}, "week");
   const char *text = svg(c, pool);
   CHECK(strstr(text, "row") && !strstr(text, "week"));
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* Elements of an array, and no others, have their scales in common. */
+static void arrays_have_one_scale(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double early[3] = {0, 1, 2}, late[3] = {1, 2, 5}, small[3] = {1, 2, 3}, large[3] = {10, 90, 40};
+  const atvi_predicted of[] = {
+      points((columns){.name = "y.1", .n = 3, .time = early, .value = small, .mean = small}),
+      points((columns){.name = "y.2", .n = 3, .time = late, .value = large, .mean = large}),
+      points((columns){.name = "y.3", .kind = ATVI_SERIES_TRACKED, .n = 3, .time = early, .mean = small}),
+      points((columns){.name = "yy.1", .n = 3, .time = early, .value = small, .mean = small}),
+      points((columns){.name = "set.y", .n = 3, .time = early, .value = small, .mean = small}),
+      points((columns){.name = "set.z", .n = 3, .time = late, .value = large, .mean = large})};
+  const atvi_predicted *list[6];
+  for (int k = 0; k < 6; k++) list[k] = &of[k];
+  const atvi_series_view *v = atvi_series_views(pool, 6, list, (atvi_calendar){0}, "t", false);
+  CHECK(v);
+  CHECK(v[0].up.high == v[1].up.high && v[0].up.low == v[1].up.low && v[0].up.high > 90);
+  CHECK(v[0].across.low == v[1].across.low && v[0].across.low < 0 && v[0].across.high > 5);
+  CHECK(v[0].across.high == v[1].across.high);
+  CHECK(v[0].log_up.low == v[1].log_up.low && v[0].log_up.low < 1 && v[0].log_up.high > 90);
+  for (int k = 2; k < 5; k++) CHECK(v[k].up.high < 4 && v[k].across.high < 3);
+  CHECK(v[5].up.high > 90 && v[5].across.low > 0);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* Zero is not on a logarithmic scale: values are left out, bands end at the bottom, lines below zero have no such scale. */
+static void logarithmic_scales(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double time[4] = {0, 1, 2, 3}, value[4] = {100, 10, 0, 2.385}, mean[4] = {98, 11, 2, 2},
+               low[4] = {50, 4, 0, -1}, high[4] = {200, 20, 6, 5}, mixed[4] = {3, 1, -1, -2};
+  columns all = {.name = "y", .n = 4, .time = time, .value = value, .mean = mean, .low = low, .high = high};
+  const atvi_predicted s = points(all), *p = &s;
+  const atvi_series_view *v = atvi_series_views(pool, 1, &p, (atvi_calendar){0}, "t", false);
+  bool cut = false;
+  CHECK(v->has_log && v->log_up.log && !v->up.log);
+  CHECK(v->log_up.low > 0.1 && v->log_up.low < 2 && v->log_up.high > 200 && v->log_up.high < 400);
+  CHECK_INT(atvi_series_below(&s, v, &cut), 1);
+  CHECK(cut);
+  atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
+  atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, &s, v, true);
+  const char *text = svg(c, pool);
+  CHECK_REL(atvi_frame_y(&f, 100) - atvi_frame_y(&f, 10), atvi_frame_y(&f, 1000) - atvi_frame_y(&f, 100),
+            1e-9);
+  const char *place = place_of(pool, atvi_frame_x(&f, 2), f.y + f.height);
+  CHECK_MSG(strstr(text, place) != NULL, "no %s in %s", place, text); /* the band ends at the bottom */
+  CHECK(!strstr(text, "nan") && strstr(text, ">100<"));
+  /* a line below zero; a value below zero; most values at zero; half of them */
+  const double zeros[4] = {3, 0, 0, 0}, half[4] = {3, 1, 0, 0};
+  const struct {
+    const double *value, *mean;
+    bool has_log;
+  } other[] = {{value, mixed, false}, {mixed, mean, false}, {zeros, mean, false}, {half, mean, true}};
+  for (int k = 0; k < 4; k++) {
+    all.value = other[k].value, all.mean = other[k].mean;
+    const atvi_predicted one = points(all), *q = &one;
+    v = atvi_series_views(pool, 1, &q, (atvi_calendar){0}, "t", false);
+    CHECK(v && v->has_log == other[k].has_log);
+  }
+  /* a line that falls without end is followed two decades below the data */
+  const double falls[4] = {100, 1, 1e-40, 1e-200};
+  all.value = NULL, all.mean = falls, all.low = all.high = NULL;
+  const atvi_predicted deep = points(all), *q = &deep;
+  v = atvi_series_views(pool, 1, &q, (atvi_calendar){0}, "t", false);
+  CHECK(v->has_log && v->log_up.low > 1e-5);
+  atvi_pool_free(pool);
+  atvi_ctx_free(ctx);
+}
+
+/* Median, half and nearly all of what is observed, and where the data end. */
+static void what_is_ahead(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  const double time[4] = {0, 1, 2, 3}, value[4] = {5, 6, NAN, NAN}, mean[4] = {5, 6, 70, 90},
+               median[4] = {5, 6, 7, 8}, low[4] = {3, 3, 3, 3}, high[4] = {8, 9, 11, 14},
+               q25[4] = {4, 5, 6, 6.5}, q75[4] = {6, 7, 8, 10};
+  const atvi_predicted s = points((columns){.name = "y",
+                                            .n = 4,
+                                            .time = time,
+                                            .value = value,
+                                            .mean = mean,
+                                            .median = median,
+                                            .low = low,
+                                            .high = high,
+                                            .pred_q25 = q25,
+                                            .pred_q75 = q75}),
+                       *p = &s;
+  const atvi_series_view *v = atvi_series_views(pool, 1, &p, (atvi_calendar){0}, "t", true);
+  CHECK(v->end == 1 && v->up.high < 20); /* a mean far off is not shown */
+  atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
+  atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, &s, v, false);
+  const char *text = svg(c, pool);
+  const double seen[][2] = {{3, 8}, {3, 10}, {3, 6.5}, {3, 14}, {3, 3}};
+  for (int k = 0; k < 5; k++) {
+    const char *place = place_of(pool, atvi_frame_x(&f, seen[k][0]), atvi_frame_y(&f, seen[k][1]));
+    CHECK_MSG(strstr(text, place) != NULL, "no %s in %s", place, text);
+  }
+  CHECK(strstr(text, "stroke-dasharray"));
+  double wide = atvi_series_legend(NULL, 840, true), narrow = atvi_series_legend(NULL, 300, true);
+  CHECK(narrow > wide && wide > 10);
+  c = atvi_canvas_new(pool, 840, wide);
+  CHECK(atvi_series_legend(c, 840, true) == wide);
+  text = svg(c, pool);
+  CHECK(strstr(text, ">median<") && strstr(text, ">end of the data<") && strstr(text, ">data held out<"));
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
 }
@@ -413,7 +541,7 @@ static void the_simulator_alone_is_drawn(void) {
   CHECK_REL(t->point[100].of_alone.mean, 10 + 0.001 * 301, 1e-12); /* of rows 300, 301, 302 */
   CHECK(t->point[150].of_alone.hpd95[1] == 13 && t->point[7].of_alone.hpd95[0] == 9);
   atvi_canvas *c = atvi_canvas_new(pool, 420, 225);
-  atvi_frame f = atvi_panel_series(c, (atvi_box){0, 0, 420, 225}, t, (atvi_calendar){0}, "row");
+  atvi_frame f = draw_series(c, pool, (atvi_box){0, 0, 420, 225}, t, (atvi_calendar){0}, "row");
   CHECK(f.up.high > 13);
   CHECK(strstr(svg(c, pool), "s-c3"));
   free(v);
@@ -474,4 +602,5 @@ TESTS({"means", means_have_no_more_digits_than_they_know}, {"alone", the_simulat
       {"flat", constant_and_broken_columns_are_flat}, {"contours", contours_hold_their_mass},
       {"contour_bounds", contours_reach_bounds}, {"thin", thinning_keeps_extremes},
       {"series", series_are_drawn_where_they_are}, {"odd", odd_series_are_drawn_too},
+      {"arrays", arrays_have_one_scale}, {"log", logarithmic_scales}, {"ahead", what_is_ahead},
       {"single", a_single_value}, {"made", made_and_compared})

@@ -279,6 +279,85 @@ static void chains(void) {
   world_close(&w);
 }
 
+/* Figures whose values are positive are there twice, and the other one is hidden until it is asked for. */
+static void both_scales(void) {
+  static const double zero[5] = {1, 3, 0, 5, 2}, negative[5] = {-1, 2, 3, 4, 3};
+  world w;
+  const char *html;
+  world_open(&w);
+  CHECK_OK(world_new(&w, 500, 1, 3, true));
+  atvi_predicted s[3] = {SERIES[0], SERIES[1], SERIES[1]};
+  columns c = {.name = "y", .n = 5, .time = TIME, .value = zero, .mean = MEAN, .low = LOW, .high = HIGH};
+  s[0] = points(c);
+  c.name = "signed", c.value = NULL, c.mean = negative, c.kind = ATVI_SERIES_TRACKED;
+  s[2] = points(c);
+  w.r.series = s, w.r.n_series = 3;
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  json_t *data = check_page(html), *figs = json_object_get(data, "figs");
+  CHECK(strstr(html, "<figure><div class=\"lin\"><svg id=\"s0\"") &&
+        strstr(html, "<div class=\"log\"><svg id=\"s0l\"") && strstr(html, "<svg id=\"s1l\""));
+  CHECK(strstr(html, "<figure><svg id=\"s2\"") && !strstr(html, "s2l"));
+  CHECK(strstr(html, "1 observed value at or below zero is not shown."));
+  CHECK(strstr(html, "1 of 3 figures stay linear"));
+  const char *control = strstr(html, "data-scales=");
+  CHECK(control && !strstr(control + 12, " data-scales=\"")); /* one for the section */
+  /* values are there once */
+  CHECK_STR(json_string_value(json_object_get(json_object_get(figs, "s0l"), "as")), "s0");
+  CHECK(!json_object_get(json_object_get(figs, "s0l"), "v") &&
+        json_object_get(json_object_get(figs, "s0"), "v"));
+  json_decref(data);
+  w.r.series = s + 2, w.r.n_series = 1; /* nothing to choose */
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  json_decref(check_page(html));
+  CHECK(!strstr(html, " data-scales=\""));
+  world_close(&w);
+}
+
+/* What comes after the data has a section of its own, with as many rows as there are times ahead. */
+static void forecast_on_the_page(void) {
+  static const double ahead[4] = {3, 4, 5, 6.5}, mean[4] = {4, 3, 2, 1501}, median[4] = {4, 3, 2, 93.25},
+                      low[4] = {1, 1, 0, 0}, high[4] = {7, 6, 8, 9000}, q25[4] = {3, 2, 1, 20},
+                      q75[4] = {5, 4, 4, 271};
+  world w;
+  const char *html;
+  world_open(&w);
+  CHECK_OK(world_new(&w, 500, 1, 3, true));
+  columns c = {.name = EVIL,
+               .n = 4,
+               .time = ahead,
+               .mean = mean,
+               .median = median,
+               .low = low,
+               .high = high,
+               .pred_q25 = q25,
+               .pred_q75 = q75};
+  atvi_predicted forecast[2] = {points(c)};
+  c.n = 2, c.name = "burden", c.kind = ATVI_SERIES_TRACKED;
+  forecast[1] = points(c); /* not beyond the data */
+  w.r.forecast = forecast;
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  json_t *data = check_page(html), *hover = json_object_get(json_object_get(data, "figs"), "f0");
+  static const char *const order[] = {"data", "forecast", "parameters"};
+  check_order(html, 3, order);
+  CHECK(strstr(html, "<svg id=\"f0\"") && !strstr(html, "id=\"f1\""));
+  CHECK(strstr(html, "end of the data</li>") && strstr(html, "median</li>"));
+  CHECK_INT(json_array_size(json_object_get(hover, "x")), 7); /* five of the data, two ahead */
+  const char *table = strstr(strstr(html, "<section id=\"forecast\">"), "<table");
+  const char *end = strstr(table, "</table>");
+  int rows = 0;
+  for (const char *at = table; (at = strstr(at, "scope=\"row\"")) && at < end; at++) rows++;
+  CHECK_INT(rows, 2);
+  CHECK(strstr(table, "93.25") < end && strstr(table, "271") < end);
+  json_decref(data);
+  /* of rows there is no time ahead */
+  atvi_predicted rowed[2] = {SERIES[0], SERIES[1]};
+  rowed[0].rows = true;
+  w.r.series = rowed;
+  CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
+  CHECK(!strstr(html, "<section id=\"forecast\">"));
+  world_close(&w);
+}
+
 /* Predictions that know the data are no test of the model: it says so, and has no residuals. */
 static void data_that_are_known(void) {
   world w;
@@ -427,52 +506,53 @@ static void short_reports(void) {
   world_close(&w);
 }
 
-/* A panel for each series, and a line where it is asked for. */
-static void series_alone(void) {
+/* A panel for each series, a legend, and a line where data end and something is ahead. */
+static void forecast_alone(void) {
   char dir[] = "/tmp/atvi-report-XXXXXX", path[128], *text;
-  const double none[2] = {NAN, NAN}, some[2] = {TIME[0], NAN};
   size_t n, plain = 0, lined;
   world w;
+  atvi_predicted ahead[2] = {SERIES[0], SERIES[1]};
+  atvi_point point[5];
   CHECK(mkdtemp(dir));
   world_open(&w);
+  memcpy(ahead, SERIES, sizeof ahead);
+  memcpy(point, SERIES[0].point, sizeof point);
   for (int k = 0; k < 2; k++) {
-    CHECK_OK(atvi_report_save_series(w.pool, dir, "ahead", EVIL, 2, SERIES, k ? some : none,
-                                     (atvi_calendar){0, 0}, NULL));
-    snprintf(path, sizeof path, "%s/figures/ahead.svg", dir);
+    ahead[0].point = point;
+    if (k) point[4].value = NAN;
+    CHECK_OK(atvi_report_save_forecast(w.pool, dir, 2, ahead, (atvi_calendar){0, 0}, NULL));
+    snprintf(path, sizeof path, "%s/figures/forecast.svg", dir);
     CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
     CHECK(strstr(text, "<svg") && strstr(text, ">row<"));
+    CHECK(strstr(text, ">median<") && strstr(text, ">95 % of observations<"));
     *(k ? &lined : &plain) = n;
   }
-  CHECK(lined > plain);
-  CHECK_OK(
-      atvi_report_save_series(w.pool, dir, "ahead", "t", 1, SERIES, none, (atvi_calendar){19359, 1}, "day"));
+  CHECK(lined + 50 > plain); /* a dot less, a line more */
+  CHECK_OK(atvi_report_save_forecast(w.pool, dir, 1, SERIES, (atvi_calendar){19359, 1}, "day"));
   CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
   CHECK(!strstr(text, ">day<") && strstr(text, "Jan")); /* dates need no name */
-  for (const char *const *f = (const char *const[]){"ahead.svg", "ahead.pdf", "", NULL}; *f; f++) {
+  for (const char *const *f = (const char *const[]){"forecast.svg", "forecast.pdf", "", NULL}; *f; f++) {
     snprintf(path, sizeof path, "%s/figures/%s", dir, *f);
     CHECK((**f ? unlink(path) : rmdir(path)) == 0);
   }
   CHECK(rmdir(dir) == 0);
-  CHECK_STATUS(atvi_report_save_series(w.pool, "/dev/null", "ahead", "t", 1, SERIES, none,
-                                       (atvi_calendar){0, 0}, NULL),
+  CHECK_STATUS(atvi_report_save_forecast(w.pool, "/dev/null", 1, SERIES, (atvi_calendar){0, 0}, NULL),
                ATVI_EIO);
   world_close(&w);
 }
 
-static void series_alone_without_memory(void) {
-  const double none[2] = {NAN, NAN};
+static void forecast_alone_without_memory(void) {
   for (long k = 1;; k += 1 + k / 16) {
     char dir[] = "/tmp/atvi-report-XXXXXX", path[128];
     world w;
     CHECK(mkdtemp(dir));
     world_open(&w);
     test_fail_at = test_allocs + k;
-    atvi_status status =
-        atvi_report_save_series(w.pool, dir, "ahead", "t", 2, SERIES, none, (atvi_calendar){0, 0}, NULL);
+    atvi_status status = atvi_report_save_forecast(w.pool, dir, 2, SERIES, (atvi_calendar){0, 0}, NULL);
     bool reached = test_allocs >= test_fail_at;
     test_fail_at = 0;
     CHECK_INT(status, reached ? ATVI_ENOMEM : ATVI_OK);
-    for (const char *const *f = (const char *const[]){"ahead.svg", "ahead.pdf", "", NULL}; *f; f++) {
+    for (const char *const *f = (const char *const[]){"forecast.svg", "forecast.pdf", "", NULL}; *f; f++) {
       snprintf(path, sizeof path, "%s/figures/%s", dir, *f);
       if (**f)
         unlink(path);
@@ -487,11 +567,18 @@ static void series_alone_without_memory(void) {
 
 /* Fails each of the allocations, some apart, until there are no more. */
 static void missing_memory_is_told(void) {
+  static const double ahead[5] = {5, 6, 7, 8, 9};
+  const atvi_predicted forecast[2] = {
+      points((columns){
+          .name = EVIL, .n = 5, .time = ahead, .mean = MEAN, .median = MEAN, .low = LOW, .high = HIGH}),
+      points(
+          (columns){.name = "burden", .kind = ATVI_SERIES_TRACKED, .n = 5, .time = ahead, .median = MEAN})};
   for (long k = 1;; k += 1 + k / 16) {
     world w;
     const char *html;
     world_open(&w);
     CHECK_OK(world_new(&w, 200, 1, 3, true));
+    w.r.forecast = forecast;
     test_fail_at = test_allocs + k;
     atvi_status status = atvi_report_fit_page(w.pool, &w.r, &html);
     bool reached = test_allocs >= test_fail_at;
@@ -504,7 +591,8 @@ static void missing_memory_is_told(void) {
 
 TESTS({"arrays", arrays_are_one_figure}, {"traces", traces_that_need_no_look_are_folded},
       {"failed", failed_points_are_described}, {"weighted", weighted_fit}, {"words", words_about_weights},
-      {"chains", chains}, {"known", data_that_are_known}, {"running", a_fit_that_runs},
-      {"large", large_fits_stay_small}, {"poor", poor_fits_have_a_page}, {"files", files_are_written},
-      {"failures", failures_say_why}, {"short", short_reports}, {"series_alone", series_alone},
-      {"series_alone_without_memory", series_alone_without_memory}, {"memory", missing_memory_is_told})
+      {"chains", chains}, {"known", data_that_are_known}, {"scales", both_scales},
+      {"forecast", forecast_on_the_page}, {"running", a_fit_that_runs}, {"large", large_fits_stay_small},
+      {"poor", poor_fits_have_a_page}, {"files", files_are_written}, {"failures", failures_say_why},
+      {"short", short_reports}, {"forecast_alone", forecast_alone},
+      {"forecast_alone_without_memory", forecast_alone_without_memory}, {"memory", missing_memory_is_told})
