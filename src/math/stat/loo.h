@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How well a model predicts data it has not seen, from its draws alone: leave-one-out cross-validation by Pareto-smoothed
- * importance sampling (PSIS-LOO; Vehtari, Gelman, Gabry 2017) and the widely applicable information criterion (WAIC; Watanabe 2010). */
+ * importance sampling (PSIS-LOO; Vehtari, Gelman, Gabry 2017) and the widely applicable information criterion (WAIC; Watanabe 2010);
+ * and what several models predict together (stacking; Yao, Vehtari, Simpson, Gelman 2018). */
 #ifndef ATVI_MATH_STAT_LOO_H
 #define ATVI_MATH_STAT_LOO_H
 
@@ -33,5 +34,19 @@ typedef struct {
 /* n_draw: how many draws the points are from, for the threshold of khat. Of no observations: zeros. */
 atvi_loo_sum atvi_loo_total(atvi_idx n, const atvi_loo_point *point, atvi_idx n_draw);
 atvi_loo_sum atvi_waic_total(atvi_idx n, const atvi_loo_point *point);
+
+/* Sum of x_i - y_i over n observations and its standard error sqrt(n var), NaN for n < 2: paired, since observations that are
+ * hard to predict are so for every model. */
+typedef struct {
+  double sum, se;
+} atvi_loo_difference;
+atvi_loo_difference atvi_loo_less(atvi_idx n, const double *x, const double *y);
+
+/* Weights of K >= 1 models in the mixture of their predictions that predicts best: w[K] maximises
+ * sum_i log sum_k w_k exp(elpd[k][i]) over w >= 0 that sum to 1. elpd: [K][n], elpd_loo of observation i. Models that
+ * predict alike share their weight evenly. Observations that no model allows, or that one knows nothing of, are left
+ * out; of none: equal weights. work: atvi_stacking_work doubles. */
+size_t atvi_stacking_work(atvi_idx n, atvi_idx K);
+void atvi_stacking(atvi_idx n, atvi_idx K, const double *elpd, double *w, double *work);
 
 #endif
