@@ -347,7 +347,7 @@ static void made_and_compared(void) {
   const char *s = svg(atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = 2,
                                                               .row = row,
                                                               .n = 1,
-                                                              .of = &(atvi_dots){"m", v, e},
+                                                              .of = &(atvi_dots){.name = "m", .value = v, .error = e},
                                                               .title = "t",
                                                               .axis = "x",
                                                               .mark = 0.95,
