@@ -2,6 +2,8 @@
 #include "cli.h"
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 static char methods[ATVI_HELP_METHODS]; /* filled from the list of methods before it is shown */
 
@@ -16,11 +18,19 @@ static const char *const after[] = {
     "approximation before its draws are weighted. Then verdict, seconds, model\n"
     "evaluations, k-hat, largest R-hat and smallest ESS of the parameters,\n"
     "log MAP, log evidence, and the scores of atvi predict. See docs/compare.md.\n",
+    "MODELS",
+    "Finished fits to the same data are compared by leave-one-out log density\n"
+    "(elpd), its difference to the best with the error of that difference, the\n"
+    "weights of the mixture that predicts best (stacking), log evidence, and\n"
+    "probabilities if all models are equally likely before the data. Quantities\n"
+    "that two or more fits share follow; fits to other data have only these. See\n"
+    "docs/compare.md.\n",
     "FILES",
-    "DIR/METHOD/       what atvi fit and atvi predict write\n"
-    "DIR/compare.csv   all numbers, one on a line: method, kind, name,\n"
+    "DIR/METHOD/       what atvi fit and atvi predict write (methods)\n"
+    "DIR/compare.csv   all numbers, one on a line: method or fit, kind, name,\n"
     "                  statistic, value\n"
-    "DIR/compare.json  the same\n",
+    "DIR/compare.json  the same\n"
+    "DIR/report.html   a page with figures, which are in DIR/figures\n",
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the method that runs, as in atvi fit; those\n"
     "after it are not begun. What there is is compared and written, and the exit\n"
@@ -35,13 +45,14 @@ static const char *const after[] = {
     "atvi compare examples/cold/cold.atvi\n"
     "atvi compare cold.atvi --methods atvi,ram --seed 7 --out both\n"
     "atvi compare rotavirus.atvi --parallel --max-time 20m\n"
-    "atvi compare cold.atvi --json -q | jq '.methods[] | {method, seconds}'\n",
+    "atvi compare cold.atvi --json -q | jq '.methods[] | {method, seconds}'\n"
+    "atvi compare poisson-001 negbin-001   # which model is better\n",
     NULL,
 };
 
 typedef struct {
   atvi_app_compare_opts compare;
-  atvi_arg_list fix, data;
+  atvi_arg_list fix, data, where;
   atvi_idx threads;
   bool strict, quiet, json;
 } options;
@@ -63,7 +74,8 @@ static int parse(options *o, int argc, char **argv) {
        "are shared, and marked so."},
       {"seed", "N", ATVI_ARG_SEED, &fit->how.seed, "Seed of every method (default 1)."},
       {"out", "DIR", ATVI_ARG_TEXT, &fit->out,
-       "Folder for the results. Default: a new numbered folder here (cold-compare-001, ...)."},
+       "Folder for the results. Default: a new numbered folder here (cold-compare-001, ... of methods, "
+       "compare-001, ... of models)."},
       {"force", NULL, ATVI_ARG_FLAG, &fit->force, "Write into DIR even if it exists."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads in all (default: one per core)."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value, as in atvi fit."},
@@ -79,6 +91,7 @@ static int parse(options *o, int argc, char **argv) {
       {"ess", "N", ATVI_ARG_NUMBER, &fit->how.ess, "Effective sample size for every method, as in atvi fit."},
       {"max-time", "TIME", ATVI_ARG_DURATION, &fit->how.max_seconds,
        "Most time to spend on each method: 90s, 10m, 1.5h, 2d."},
+      {"no-report", NULL, ATVI_ARG_FLAG, &fit->no_report, "Do not write report.html and figures."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless every verdict is ok."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print compare.json instead of the table."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &fit->model.interpret,
@@ -86,7 +99,45 @@ static int parse(options *o, int argc, char **argv) {
       {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; without --json only the folder's name."},
       {0},
   };
-  return atvi_args_parse(&atvi_cmd_compare, arg, argc, argv, &fit->model.path);
+  return atvi_args_parse_many(&atvi_cmd_compare, arg, argc, argv, &o->where);
+}
+
+static bool is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int wrong(const char *what, const char *why) {
+  fprintf(stderr, "atvi compare: %s: %s\n'atvi compare --help' says more.\n", what, why);
+  return ATVI_EXIT_USAGE;
+}
+
+/* Whether models are compared; -1, or the exit code of wrong usage. */
+static int choose(const options *o, int argc, char **argv, bool *models) {
+  static const char *const of_methods[] = {"methods", "reference", "parallel", "seed",
+                                           "fix",     "holdout",   "ess",      "max-time"};
+  const atvi_arg_list *where = &o->where;
+  atvi_idx n = 0, other = 0;
+  for (atvi_idx i = 0; i < where->n; i++) {
+    if (is_folder(where->text[i]))
+      n++;
+    else
+      other = i;
+  }
+  *models = n > 0;
+  if (n == 0 && where->n == 1) return -1;
+  if (n < where->n)
+    return wrong(where->text[other], "not a folder; want one model file, or two or more folders of fits");
+  if (n == 1) return wrong(where->text[0], "one fit; want two or more to compare, or one model file");
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+    for (size_t k = 0; k < sizeof of_methods / sizeof *of_methods; k++) {
+      size_t length = strlen(of_methods[k]);
+      if (strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, of_methods[k], length) == 0 &&
+          (argv[i][2 + length] == 0 || argv[i][2 + length] == '='))
+        return wrong(argv[i],
+                     "an option of methods, for a model file; fits that are finished stay as they are");
+    }
+  return -1;
 }
 
 static int report(const options *o, const atvi_app_compare_result *r) {
@@ -102,10 +153,28 @@ static int report(const options *o, const atvi_app_compare_result *r) {
   return o->strict && !r->all_ok ? ATVI_EXIT_DOUBT : ATVI_EXIT_DONE;
 }
 
+static atvi_status compare_models(const atvi_call *s, const options *o, atvi_app_compare_result *result) {
+  const atvi_app_fit_opts *fit = &o->compare.fit;
+  const atvi_app_models_opts models = {.n = o->where.n,
+                                       .where = o->where.text,
+                                       .out = fit->out,
+                                       .force = fit->force,
+                                       .no_report = fit->no_report,
+                                       .older = {.n_data = fit->model.n_data,
+                                                 .data = fit->model.data,
+                                                 .folder = fit->model.folder,
+                                                 .interpret = fit->model.interpret,
+                                                 .runs = fit->model.runs}};
+  return atvi_app_compare_models(s->ctx, s->pool, &models, result);
+}
+
 static int run(int argc, char **argv) {
   options o = {.compare.fit.how = atvi_fit_defaults()};
+  bool models = false;
   int code = parse(&o, argc, argv);
+  if (code < 0) code = choose(&o, argc, argv, &models);
   if (code >= 0) return code;
+  o.compare.fit.model.path = o.where.text[0];
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_compare, o.threads, o.quiet)) return ATVI_EXIT_FAILED;
@@ -113,7 +182,8 @@ static int run(int argc, char **argv) {
   if (atvi_call_model(&s, &o.fix, &o.data, &o.compare.fit.model)) {
     atvi_app_compare_result result;
     atvi_signals_catch(s.ctx);
-    atvi_status status = atvi_app_compare(s.ctx, s.pool, &o.compare, &result);
+    atvi_status status =
+        models ? compare_models(&s, &o, &result) : atvi_app_compare(s.ctx, s.pool, &o.compare, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
   }
@@ -123,9 +193,10 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_compare = {
     .name = "compare",
-    .brief = "fit a model with several methods and set them side by side",
+    .brief = "set methods, or fits of several models, side by side",
     .usage = "MODEL [--methods LIST] [--reference METHOD] [--parallel]\n"
-             "         [--seed N] [--out DIR] ...",
+             "         [--seed N] [--out DIR] ...\n"
+             "FIT FIT ... [--out DIR] ...",
     .operand = "MODEL",
     .about =
         "Fits MODEL with each of the methods, one after another, as 'atvi fit' would, predicts with each as "
@@ -133,7 +204,13 @@ const atvi_command atvi_cmd_compare = {
         "others go on."
         "\n\n"
         "Distances are from the best reference there is: a method that is exact in the limit and whose "
-        "verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit --exact'.",
+        "verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit --exact'."
+        "\n\n"
+        "Given the folders of two or more finished fits, compares their models instead: evidence, "
+        "leave-one-out cross-validation, stacking weights, shared parameters. Nothing is fitted, and the "
+        "folders stay as they are. Models are run again only for folders of older versions, which do not "
+        "hold "
+        "predictions; --data, --folder and --runs then say where files are.",
     .after = after,
     .run = run,
 };

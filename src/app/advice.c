@@ -16,6 +16,8 @@ static const char *const ADVICE[ATVI_CODES] = {
     [ATVI_CODE_MODES_LEFT_OUT] = "--method atvi covers them all, each with its share.",
     [ATVI_CODE_HELD_OUT] = "'atvi predict' scores them.",
     [ATVI_CODE_POINTS_LEFT] = "'atvi run' does them.",
+    [ATVI_CODE_EVIDENCE_NONE] = "Fits by --method atvi, nf or copula have one.",
+    [ATVI_CODE_EVIDENCE_DOUBTFUL] = "A fit with --exact estimates it from chains.",
     /* Failures. */
     [ATVI_CODE_NO_GRADIENT] =
         "'atvi check' compares the gradient with finite differences; --method ram needs none.",

@@ -175,6 +175,23 @@ ATVI_CHECKED atvi_status atvi_app_compare(atvi_ctx *ctx, atvi_pool *pool, const 
                                           atvi_app_compare_result *result);
 
 typedef struct {
+  atvi_idx n;
+  /* [n] folders of finished fits */
+  const char *const *where;
+  /* as of atvi fit; the default folder is compare-NNN here */
+  const char *out;
+  bool force, no_report;
+  /* for folders of older versions, whose models are run again; `where` is not used */
+  atvi_app_report_opts older;
+} atvi_app_models_opts;
+
+/* atvi compare of n >= 2 finished fits. Errors: EINVAL (fewer than two, one is given twice, or is not a finished fit), EDATA
+ * (a file is damaged), EEXIST (the folder), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool,
+                                                 const atvi_app_models_opts *opts,
+                                                 atvi_app_compare_result *result);
+
+typedef struct {
   atvi_app_model model;
   atvi_idx n_truth;
   const char *const *truth; /* --truth: name=value,... or a JSON file */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of atvi compare; for src/app/compare*.c alone. */
+/* Parts of atvi compare of methods; for src/app/compare*.c alone. */
 #ifndef ATVI_APP_COMPARE_H
 #define ATVI_APP_COMPARE_H
 
@@ -51,6 +51,10 @@ double atvi_compared_evidence(const atvi_compared *m);
 ATVI_CHECKED atvi_status atvi_compare_text(atvi_pool *pool, const atvi_comparison *c, const char **text);
 /* compare.csv: method,kind,name,statistic,value. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_compare_csv(atvi_pool *pool, const atvi_comparison *c, const char **text);
+/* Beginning of a line of it, up to the statistic; NULL: no memory. who: the method or the fit. */
+const char *atvi_compare_lead(atvi_pool *pool, const char *who, const char *kind, const char *name);
+/* A line of it about the fit with a word as its value, whatever is in it. */
+void atvi_compare_word(atvi_text *t, const char *who, const char *what, const char *word);
 /* compare.json; NaN and infinite become null. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_compare_json(atvi_pool *pool, const atvi_comparison *c, const char **text);
 

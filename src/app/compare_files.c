@@ -22,22 +22,22 @@ static far far_of(const atvi_compared *m, atvi_idx j) {
 
 /* ---- CSV ---- */
 
-/* "method,kind,name,"; NULL: no memory. */
-static const char *lead(atvi_pool *pool, const atvi_compared *m, const char *kind, const char *name) {
+const char *atvi_compare_lead(atvi_pool *pool, const char *who, const char *kind, const char *name) {
   atvi_text t = {.pool = pool};
   const char *out;
-  atvi_text_add(&t, "%s,%s,", m->method, kind);
+  atvi_app_field(&t, who);
+  atvi_text_add(&t, ",%s,", kind);
   atvi_app_field(&t, name);
   atvi_text_add(&t, ",");
   return atvi_text_get(&t, &out) == ATVI_OK ? out : NULL;
 }
 
-/* One line, whatever is in it. */
-static void word_line(atvi_text *t, const atvi_compared *m, const char *what, const char *word) {
+void atvi_compare_word(atvi_text *t, const char *who, const char *what, const char *word) {
   char *flat = atvi_pool_strndup(t->pool, word, strlen(word));
   for (char *p = flat; p && *p; p++)
     if (*p == '\n') *p = ' ';
-  atvi_text_add(t, "%s,fit,,%s,", m->method, what);
+  atvi_app_field(t, who);
+  atvi_text_add(t, ",fit,,%s,", what);
   atvi_app_field(t, flat ? flat : ""); /* NULL: the text fails too */
   atvi_text_add(t, "\n");
 }
@@ -45,7 +45,8 @@ static void word_line(atvi_text *t, const atvi_compared *m, const char *what, co
 static void csv_columns(atvi_text *t, const atvi_compared *m) {
   const atvi_summary *s = m->summary;
   for (atvi_idx j = 0; j < s->n_col; j++) {
-    const char *at = lead(t->pool, m, j < s->n_param ? "parameter" : "derived", s->col[j].name);
+    const char *at =
+        atvi_compare_lead(t->pool, m->method, j < s->n_param ? "parameter" : "derived", s->col[j].name);
     far x = far_of(m, j);
     if (!at) return;
     atvi_fields_lines(t, at, &atvi_summary_column_fields, &s->col[j], QUANTITY);
@@ -55,19 +56,20 @@ static void csv_columns(atvi_text *t, const atvi_compared *m) {
 
 static void csv_scores(atvi_text *t, const atvi_compared *m, const char *kind, const atvi_score *list) {
   for (atvi_idx i = 0; list && i <= m->n_series; i++) {
-    const char *at = lead(t->pool, m, kind, i < m->n_series && list[i].name ? list[i].name : "all");
+    const char *at =
+        atvi_compare_lead(t->pool, m->method, kind, i < m->n_series && list[i].name ? list[i].name : "all");
     if (!at) return;
     atvi_fields_lines(t, at, &atvi_score_fields, &list[i], "n coverage ail mspe ail_sum mspe_draws lpd");
   }
 }
 
 static void csv_method(atvi_text *t, const atvi_comparison *c, const atvi_compared *m) {
-  word_line(t, m, "state", m->state);
-  if (m->reason) word_line(t, m, "reason", m->reason);
+  atvi_compare_word(t, m->method, "state", m->state);
+  if (m->reason) atvi_compare_word(t, m->method, "reason", m->reason);
   if (!m->summary) return;
-  const char *at = lead(t->pool, m, "fit", "");
+  const char *at = atvi_compare_lead(t->pool, m->method, "fit", "");
   if (!at) return;
-  word_line(t, m, "verdict", atvi_verdict_name(m->summary->verdict));
+  atvi_compare_word(t, m->method, "verdict", atvi_verdict_name(m->summary->verdict));
   atvi_text_add(t, "%sreference,%d\n", at, c->reference >= 0 && m == &c->of[c->reference]);
   atvi_text_add(t, c->shared ? "%sseconds_shared," : "%sseconds,", at);
   atvi_text_number(t, m->fit.seconds);

@@ -6,6 +6,7 @@
 #define ATVI_APP_REPORT_H
 
 #include "app/compare.h"
+#include "app/compare_models.h"
 #include "app/delivery.h"
 #include "app/report_serve.h"
 #include "app/study.h"
@@ -91,6 +92,7 @@ const char *atvi_report_command(atvi_pool *pool, const atvi_app_fit_opts *o);
 /* ---- others ---- */
 
 void atvi_app_report_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_comparison *c, const char *dir);
+void atvi_app_report_models(atvi_ctx *ctx, atvi_pool *pool, const atvi_candidates *c, const char *dir);
 void atvi_app_report_study(atvi_ctx *ctx, atvi_pool *pool, const atvi_study *s, const char *dir);
 
 #endif

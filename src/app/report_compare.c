@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of atvi compare and atvi study, from what they found. */
+/* Reports of atvi compare, of methods and of models, and of atvi study, from what they found. */
 #include "app/report.h"
+#include "io/file.h"
 #include "report/report.h"
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +21,7 @@ static const char *number(atvi_pool *pool, double x, int digits) {
   return copy ? copy : "";
 }
 
-/* ---- compare ---- */
+/* ---- compare, of methods ---- */
 
 static const char *verdict_of(const atvi_compared *m) {
   return m->summary ? atvi_verdict_name(m->summary->verdict) : m->state;
@@ -92,7 +93,7 @@ static const atvi_canvas *draw_means(atvi_pool *pool, const atvi_comparison *c, 
       v[k] = (s->col[k].mean - ref->col[k].mean) / ref->col[k].sd;
       e[k] = s->col[k].sd / ref->col[k].sd;
     }
-    of[m++] = (atvi_dots){c->of[i].method, v, e};
+    of[m++] = (atvi_dots){.name = c->of[i].method, .value = v, .error = e};
   }
   return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
                                                  .row = name,
@@ -111,7 +112,7 @@ static const atvi_canvas *draw_distances(atvi_pool *pool, const atvi_comparison 
   atvi_dots *of = atvi_pool_take(pool, (size_t)c->n + 1, sizeof *of);
   for (atvi_idx i = 0; of && i < c->n; i++)
     if (i != c->reference && c->of[i].distance)
-      of[m++] = (atvi_dots){c->of[i].method, c->of[i].distance, NULL};
+      of[m++] = (atvi_dots){.name = c->of[i].method, .value = c->of[i].distance};
   return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
                                                  .row = name,
                                                  .n = m,
@@ -184,6 +185,212 @@ void atvi_app_report_compare(atvi_ctx *ctx, atvi_pool *pool, const atvi_comparis
   done(ctx, write_compare(pool, c, dir));
 }
 
+/* ---- compare, of models ---- */
+
+static const char *plus_minus(atvi_pool *pool, double x, double error) {
+  if (isnan(x)) return "";
+  const char *text = !isfinite(error) ? atvi_pool_printf(pool, "%.2f", x)
+                     : error < 0.095  ? atvi_pool_printf(pool, "%.2f \xc2\xb1 %.1g", x, error)
+                                      : atvi_pool_printf(pool, "%.2f \xc2\xb1 %.2f", x, error);
+  return text ? text : "";
+}
+
+static const char *fixed(atvi_pool *pool, double x, int digits) {
+  if (fabs(x) < 0.5 * pow(10, -digits)) x = 0; /* no -0.00 */
+  const char *text = isnan(x) ? "" : atvi_pool_printf(pool, "%.*f", digits, x);
+  return text ? text : "";
+}
+
+static atvi_report_table fits_table(atvi_pool *pool, const atvi_candidates *c, const char *dir) {
+  static const char *const column[] = {"fit", "verdict", "model", "method", "observations"};
+  enum { N = 5 };
+  const char **cell = atvi_pool_take(pool, (size_t)(c->n * N) + 1, sizeof *cell);
+  const char **link = atvi_pool_take(pool, (size_t)c->n + 1, sizeof *link);
+  for (atvi_idx k = 0; cell && link && k < c->n; k++) {
+    const atvi_candidate *m = &c->of[k];
+    const char *const row[N] = {m->name, m->verdict, m->model, m->method,
+                                atvi_pool_printf(pool, "%td", m->n_value)};
+    memcpy(cell + k * N, row, sizeof row);
+    const char *path = atvi_path_between(pool, dir, m->dir);
+    link[k] = path ? atvi_pool_printf(pool, "%s/report.html", path) : NULL;
+  }
+  return (atvi_report_table){"Each has a report of its own", N, column, cell && link ? c->n : 0, cell, link};
+}
+
+static atvi_report_table loo_table(atvi_pool *pool, const atvi_candidates *c) {
+  static const char *const column[] = {"fit",         "elpd",  "difference", "effective parameters",
+                                       "large k-hat", "weight"};
+  enum { N = 6 };
+  const char **cell = atvi_pool_take(pool, (size_t)(c->n * N) + 1, sizeof *cell);
+  for (atvi_idx k = 0; cell && k < c->n; k++) {
+    const atvi_candidate *m = &c->of[k];
+    const char *const row[N] = {
+        m->name,
+        plus_minus(pool, m->elpd_loo, m->elpd_loo_se),
+        k == c->best_loo ? "best" : plus_minus(pool, m->elpd_difference, m->elpd_difference_se),
+        fixed(pool, m->p_loo, 1),
+        fixed(pool, m->khat_above, 0),
+        fixed(pool, m->weight, 3)};
+    memcpy(cell + k * N, row, sizeof row);
+  }
+  return (atvi_report_table){"Leave-one-out log density, and the weights of the mixture that predicts best",
+                             N,
+                             column,
+                             cell ? c->n : 0,
+                             cell,
+                             NULL};
+}
+
+static atvi_report_table evidence_table(atvi_pool *pool, const atvi_candidates *c) {
+  static const char *const column[] = {"fit", "log evidence", "difference", "probability", ""};
+  enum { N = 5 };
+  const char **cell = atvi_pool_take(pool, (size_t)(c->n * N) + 1, sizeof *cell);
+  for (atvi_idx k = 0; cell && k < c->n; k++) {
+    const atvi_candidate *m = &c->of[k];
+    const char *const row[N] = {
+        m->name, plus_minus(pool, m->log_evidence, m->log_evidence_se),
+        k == c->best_evidence ? "best"
+                              : plus_minus(pool, m->log_evidence_difference, m->log_evidence_difference_se),
+        fixed(pool, m->probability, 3), m->doubtful ? "doubtful" : ""};
+    memcpy(cell + k * N, row, sizeof row);
+  }
+  return (atvi_report_table){"Evidence; probabilities if all are equally likely before the data",
+                             N,
+                             column,
+                             cell ? c->n : 0,
+                             cell,
+                             NULL};
+}
+
+static atvi_report_table shared_table(atvi_pool *pool, const atvi_candidates *c) {
+  static const char *const column[] = {"quantity", "fit", "mean", "sd", "95 % interval", "difference in sds"};
+  enum { N = 6 };
+  atvi_idx n = 0, at = 0;
+  for (atvi_idx i = 0; i < c->n_shared; i++) n += c->shared[i].n;
+  const char **cell = atvi_pool_take(pool, (size_t)(n * N) + 1, sizeof *cell);
+  for (atvi_idx i = 0; cell && i < c->n_shared; i++)
+    for (atvi_idx k = 0; k < c->shared[i].n; k++) {
+      const atvi_shared_value *x = &c->shared[i].of[k];
+      const char *ends =
+          atvi_pool_printf(pool, "%s to %s", number(pool, x->hpd95[0], 4), number(pool, x->hpd95[1], 4));
+      const char *const row[N] = {c->shared[i].name,      x->fit,           number(pool, x->mean, 4),
+                                  number(pool, x->sd, 3), ends ? ends : "", fixed(pool, x->difference, 2)};
+      memcpy(cell + N * at++, row, sizeof row);
+    }
+  return (atvi_report_table){"Shared quantities; differences are from the first fit, in its sds",
+                             N,
+                             column,
+                             cell ? n : 0,
+                             cell,
+                             NULL};
+}
+
+/* Differences of elpd to the best, with their standard errors. */
+static const atvi_canvas *draw_elpd(atvi_pool *pool, const atvi_candidates *c, double width) {
+  atvi_idx n = 0;
+  const char **row = atvi_pool_take(pool, (size_t)c->n, sizeof *row);
+  double *v = atvi_pool_take(pool, 2 * (size_t)c->n, sizeof *v), *e = v ? v + c->n : NULL;
+  for (atvi_idx k = 0; row && v && k < c->n; k++)
+    if (!isnan(c->of[k].elpd_difference)) {
+      row[n] = c->of[k].name;
+      v[n] = c->of[k].elpd_difference;
+      e[n++] = c->of[k].elpd_difference_se;
+    }
+  return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
+                                                 .row = row,
+                                                 .n = 1,
+                                                 .of = &(atvi_dots){.name = "LOO", .value = v, .error = e},
+                                                 .title = "Leave-one-out log density",
+                                                 .axis = "difference to the best \xc2\xb1 standard error",
+                                                 .mark = 0,
+                                                 .ends = {NAN, NAN},
+                                                 .width = width});
+}
+
+/* Means and 95 % intervals of shared quantities, from the mean of the first fit and in its sds. */
+static const atvi_canvas *draw_shared(atvi_pool *pool, const atvi_candidates *c, double width) {
+  atvi_idx n = c->n_shared < QUANTITIES ? c->n_shared : QUANTITIES;
+  const char **row = atvi_pool_take(pool, (size_t)n + 1, sizeof *row);
+  atvi_dots *of = atvi_pool_take(pool, (size_t)c->n, sizeof *of);
+  double *x = atvi_pool_take(pool, 3 * (size_t)(c->n * n) + 1, sizeof *x);
+  for (atvi_idx k = 0; row && of && x && k < c->n; k++) {
+    double *value = x + 3 * k * n, *low = value + n, *high = low + n;
+    of[k] = (atvi_dots){.name = c->of[k].name, .value = value, .low = low, .high = high};
+    for (atvi_idx i = 0; i < n; i++) {
+      const atvi_shared *s = &c->shared[i];
+      const atvi_shared_value *first = &s->of[0];
+      row[i] = s->name;
+      value[i] = low[i] = high[i] = NAN;
+      for (atvi_idx j = 0; j < s->n; j++)
+        if (s->of[j].fit == c->of[k].name) {
+          value[i] = (s->of[j].mean - first->mean) / first->sd;
+          low[i] = (s->of[j].hpd95[0] - first->mean) / first->sd;
+          high[i] = (s->of[j].hpd95[1] - first->mean) / first->sd;
+        }
+    }
+  }
+  if (atvi_pool_failed(pool)) return NULL;
+  return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
+                                                 .row = row,
+                                                 .n = c->n,
+                                                 .of = of,
+                                                 .title = "Posterior mean and 95 % interval",
+                                                 .axis = "in sds of the first fit, from its mean",
+                                                 .mark = 0,
+                                                 .ends = {NAN, NAN},
+                                                 .width = width});
+}
+
+static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const char *dir) {
+  int worst = c->differ ? ATVI_VERDICT_WARN : ATVI_VERDICT_OK;
+  bool loo = false, evidence = false;
+  const char **line = atvi_pool_take(pool, (size_t)c->n_message + 1, sizeof *line);
+  const char **name = atvi_pool_take(pool, (size_t)c->n, sizeof *name);
+  if (!line || !name) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  for (atvi_idx i = 0; i < c->n_message; i++) line[i] = c->message[i].text;
+  for (atvi_idx k = 0; k < c->n; k++) {
+    name[k] = c->of[k].name;
+    if ((int)c->of[k].summary->verdict > worst) worst = (int)c->of[k].summary->verdict;
+    loo = loo || !isnan(c->of[k].elpd_loo);
+    evidence = evidence || !isnan(c->of[k].log_evidence);
+  }
+  const char *sub = atvi_pool_printf(pool, "%td fits compared", c->n),
+             *title = atvi_candidates_list(pool, c->n, name);
+  const atvi_report_table fits = fits_table(pool, c, dir), scores = loo_table(pool, c),
+                          evidences = evidence_table(pool, c), shared = shared_table(pool, c);
+  const atvi_report_figure
+      elpd = {"elpd", "Differences of the leave-one-out log density to the best fit, with errors.",
+              c->best_loo >= 0 ? draw_elpd(pool, c, 0) : NULL,
+              c->best_loo >= 0 ? draw_elpd(pool, c, ATVI_DOTS_NARROW) : NULL},
+      intervals = {"shared", "Posterior means and 95 % intervals of shared quantities in each fit.",
+                   c->n_shared > 0 ? draw_shared(pool, c, 0) : NULL,
+                   c->n_shared > 0 ? draw_shared(pool, c, ATVI_DOTS_NARROW) : NULL};
+  if (!title || !sub || atvi_pool_failed(pool))
+    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  atvi_report_part part[4];
+  atvi_idx n = 0;
+  part[n++] = (atvi_report_part){"fits", "Fits", c->n_message, line, 0, NULL, 1, &fits};
+  if (loo)
+    part[n++] = (atvi_report_part){
+        "loo", "Prediction", c->say_loo != NULL, &c->say_loo, c->best_loo >= 0, &elpd, 1, &scores};
+  if (evidence)
+    part[n++] = (atvi_report_part){"evidence", "Evidence", c->say_evidence != NULL, &c->say_evidence, 0, NULL,
+                                   1,          &evidences};
+  if (c->n_shared > 0)
+    part[n++] = (atvi_report_part){"shared", "Shared quantities", 0, NULL, 1, &intervals, 1, &shared};
+  const char *say = worst == ATVI_VERDICT_BAD ? line[0]
+                    : c->differ               ? "The fits are not to the same data."
+                                              : c->say_loo;
+  atvi_report_short page = {
+      title, sub, atvi_verdict_name((atvi_verdict)worst), say ? say : "There is nothing to decide by.",
+      n,     part};
+  return atvi_report_short_save(pool, &page, dir);
+}
+
+void atvi_app_report_models(atvi_ctx *ctx, atvi_pool *pool, const atvi_candidates *c, const char *dir) {
+  done(ctx, write_models(pool, c, dir));
+}
+
 /* ---- study ---- */
 
 static const char *average(atvi_pool *pool, atvi_average a, int digits) {
@@ -203,7 +410,7 @@ static const atvi_canvas *draw_coverage(atvi_pool *pool, const atvi_study *s, at
       v[k] = s->method[i].line[k].coverage.value;
       e[k] = 2 * s->method[i].line[k].coverage.error;
     }
-    of[i] = (atvi_dots){s->method[i].name, v, e};
+    of[i] = (atvi_dots){.name = s->method[i].name, .value = v, .error = e};
   }
   if (atvi_pool_failed(pool)) return NULL;
   return atvi_figure_dots(

@@ -26,7 +26,7 @@ ATVI_CHECKED atvi_status atvi_draws_csv_write(const atvi_draws *d, const char *p
  * Errors: EIO, EDATA (path:line:column and what is wrong), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_draws_csv_read(atvi_ctx *ctx, const char *path, atvi_draws **out);
 
-/* DRAWS in the text formats of others. Numbers have 17 digits. io/draws_csv.h is our own, and the only one that is also read. */
+/* DRAWS in the text formats of others. Numbers have 17 digits. draws.csv is our own, and the only one that is also read. */
 
 /* A table for spreadsheets and data frames: no comments; chain__, draw__, lp__, log_lik__, log_prior__, weight__ (if weighted), then
  * parameters and derived quantities. A number that is NaN is an empty cell. Errors: EIO, ENOMEM. */

@@ -17,6 +17,20 @@ enum {
 };
 static const size_t READ_MAX = (size_t)1 << 30; /* of something without a size: a pipe may never end */
 
+const char *atvi_path_between(atvi_pool *pool, const char *from, const char *to) {
+  char here[PATH_MAX], there[PATH_MAX];
+  size_t same = 0;
+  if (!realpath(from, here) || !realpath(to, there)) return NULL;
+  strncat(here, "/", sizeof here - strlen(here) - 1); /* whole names are compared */
+  strncat(there, "/", sizeof there - strlen(there) - 1);
+  for (size_t i = 0; here[i] && here[i] == there[i]; i++)
+    if (here[i] == '/') same = i + 1;
+  const char *up = "";
+  for (const char *p = here + same; up && (p = strchr(p, '/')); p++) up = atvi_pool_printf(pool, "%s../", up);
+  const char *path = up ? atvi_pool_printf(pool, "%s%s", up, there + same) : NULL;
+  return path && *path ? atvi_pool_strndup(pool, path, strlen(path) - 1) : path ? "." : NULL;
+}
+
 atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
   return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
 }

@@ -13,6 +13,9 @@
  * pool; NULL if there is none. */
 char *atvi_path_stem(atvi_pool *pool, const char *path);
 
+/* The path from one folder to another, without the links in between. Memory from pool; NULL: one is not there, or no memory. */
+const char *atvi_path_between(atvi_pool *pool, const char *from, const char *to);
+
 /* EIO, with "cannot <what> <path>: <reason of errno err>". */
 atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err);
 

@@ -378,7 +378,8 @@ static void say_inputs(telling *t) {
   const atvi_report_emulator *e = t->e;
   section(t, "inputs", "Which inputs matter");
   if (e->first && e->total && t->d->r.runs.d > 0) {
-    const atvi_dots index[] = {{"alone", e->first, NULL}, {"with all its interactions", e->total, NULL}};
+    const atvi_dots index[] = {{.name = "alone", .value = e->first},
+                               {.name = "with all its interactions", .value = e->total}};
     atvi_dot_plot plot = {.n_row = t->d->r.runs.d,
                           .row = t->d->input,
                           .n = 2,

@@ -5,14 +5,22 @@
 
 static const double ROW_LEAST = 26, EACH = 9, WIDTH = 640, TITLE = 30, BELOW = 40;
 
+/* Ends of the bar through dot i; NaN: it has none. */
+static void bar_of(const atvi_dots *d, atvi_idx i, double ends[2]) {
+  double e = d->error ? d->error[i] : NAN;
+  ends[0] = d->low ? d->low[i] : d->value[i] - e;
+  ends[1] = d->high ? d->high[i] : d->value[i] + e;
+}
+
 static atvi_scale axis_of(const atvi_dot_plot *p) {
   double low = p->mark, high = p->mark;
   for (atvi_idx k = 0; k < p->n; k++)
     for (atvi_idx i = 0; i < p->n_row; i++) {
-      double v = p->of[k].value[i], e = p->of[k].error && isfinite(p->of[k].error[i]) ? p->of[k].error[i] : 0;
+      double v = p->of[k].value[i], bar[2];
       if (!isfinite(v) || (p->log && !(v > 0))) continue;
-      low = fmin(low, p->log ? v : v - e); /* fmin leaves out NaN */
-      high = fmax(high, v + e);
+      bar_of(&p->of[k], i, bar);
+      low = fmin(low, p->log || !isfinite(bar[0]) ? v : bar[0]); /* fmin leaves out NaN */
+      high = fmax(high, isfinite(bar[1]) ? bar[1] : v);
     }
   if (isfinite(p->ends[0])) low = p->ends[0];
   if (isfinite(p->ends[1])) high = p->ends[1];
@@ -32,12 +40,13 @@ static double legend(atvi_canvas *c, const atvi_dot_plot *p, double left, double
 }
 
 static void draw_one(atvi_canvas *c, const atvi_frame *f, const atvi_dot_plot *p, atvi_idx k, atvi_idx i) {
-  double v = p->of[k].value[i], e = p->of[k].error ? p->of[k].error[i] : NAN;
+  double v = p->of[k].value[i], bar[2];
   double y = f->y + row_of(p) * ((double)i + ((double)k + 1) / ((double)p->n + 1)), x = atvi_frame_x(f, v);
   if (!isfinite(v) || !isfinite(x)) return;
-  if (isfinite(e) && e > 0 && !p->log)
-    atvi_draw_line(c, atvi_frame_x(f, fmax(v - e, f->across.low)), y,
-                   atvi_frame_x(f, fmin(v + e, p->ends[1])), y,
+  bar_of(&p->of[k], i, bar);
+  if (isfinite(bar[0]) && bar[1] > bar[0] && isfinite(bar[1]) && !p->log)
+    atvi_draw_line(c, atvi_frame_x(f, fmax(bar[0], f->across.low)), y,
+                   atvi_frame_x(f, fmin(bar[1], p->ends[1])), y,
                    (atvi_style){.stroke = atvi_ink_of(k), .width = 1.5});
   atvi_draw_dots(c, 1, &x, &y, p->n > 3 ? 3 : 4, (atvi_style){.stroke = atvi_ink_of(k)});
 }

@@ -171,7 +171,10 @@ atvi_frame atvi_panel_ranks(atvi_canvas *c, atvi_box box, const char *name, atvi
 
 typedef struct {
   const char *name;
-  const double *value, *error; /* [n_row]; error NULL: none */
+  /* [n_row]; NULL: none */
+  const double *value, *error;
+  /* [n_row] ends of bars in place of errors; NULL: these */
+  const double *low, *high;
 } atvi_dots;
 
 typedef struct {

@@ -126,3 +126,141 @@ interrupted() { # SIGNAL OPTION...
   says NAME SYNOPSIS OPTIONS --parallel --reference
   not grep -E '^.{80,}$' <<<"$output"
 }
+
+# ---- models ----
+
+negbin() {
+  sed 's/poisson(\(.*\))/negbin(\1, phi)/; s/^state S = S0/param phi ~ lognormal(3, 1)\n&/' cold.atvi >negbin.atvi
+}
+
+@test "models: two of the cold by evidence, LOO, weights and what they share" {
+  negbin
+  "$ATVI" fit cold.atvi --quiet
+  "$ATVI" fit negbin.atvi --quiet
+  rm cold.atvi negbin.atvi cold.csv # the folders are enough
+  run -0 --separate-stderr "$ATVI" compare cold-001 negbin-001
+  says LOO elpd weight "log evidence" probability shared beta "LOO does not decide between cold-001 and negbin-001" \
+    "cold-001 has the highest evidence" "written to compare-001"
+  not grep -E '^.{101,}$' <<<"$output"
+  c=compare-001
+  json $c/compare.json '.same_data and .best_loo == "cold-001" and .best_evidence == "cold-001" and .messages == []'
+  json $c/compare.json '.fits | length == 2 and ([.[] | .observations == 42 and .verdict == "ok" and .khat_above == 0] | all)'
+  # evidence is that of the fits
+  json $c/compare.json ".fits[0].log_evidence == $(jq .log_evidence.value cold-001/summary.json) and .fits[1].log_evidence == $(jq .log_evidence.value negbin-001/summary.json)"
+  json $c/compare.json '.fits as [$a, $b] | ($b.log_evidence_difference - ($b.log_evidence - $a.log_evidence) | fabs) < 1e-9 and ($a.probability + $b.probability - 1 | fabs) < 1e-9 and ($b.probability / $a.probability - ($b.log_evidence_difference | exp) | fabs) < 1e-9'
+  json $c/compare.json '.fits as [$a, $b] | ($b.elpd_difference - ($b.elpd_loo - $a.elpd_loo) | fabs) < 1e-9 and $b.elpd_difference_se > 0 and $b.elpd_difference_se < $b.elpd_loo_se and ($a.stacking_weight + $b.stacking_weight - 1 | fabs) < 1e-9'
+  json $c/compare.json '[.shared[].name] == ["beta", "gamma", "S0", "R0"] and .shared[3].kind == "derived"'
+  mean=$(jq '.parameters[] | select(.name == "beta") | .mean' negbin-001/summary.json)
+  json $c/compare.json ".shared[0].fits[1] | .fit == \"negbin-001\" and (.mean - $mean | fabs) < 1e-12"
+  # the same in compare.csv, and a page that leads to those of the fits
+  value() { awk -F, -v k="$1" '$1 "," $2 "," $3 "," $4 == k { print $5 }' $c/compare.csv; }
+  json $c/compare.json "(.fits[1].elpd_difference - $(value negbin-001,fit,,elpd_difference) | fabs) < 1e-9"
+  json $c/compare.json "(.shared[2].fits[0].hpd95[1] - $(value cold-001,parameter,S0,hpd95_high) | fabs) < 1e-9"
+  for word in 'href="../negbin-001/report.html"' 'id="f-elpd' 'id="f-shared' 'id="evidence"'; do grep -q "$word" $c/report.html; done
+  [ -s $c/figures/elpd.svg ] && [ -s $c/figures/shared.pdf ]
+  # differences by hand, at the same draws
+  "$ATVI" compare --json negbin-001 cold-001 --out other --no-report | jq '.fits[0].elpd_difference' >one
+  jq '.fits[1].elpd_difference' $c/compare.json | diff one -
+  [ ! -e other/report.html ]
+}
+
+@test "models: LOO is that of the fit with each value left out" {
+  conjugate_values=(1.21 0.483 2.05 1.77 -0.31 1.04 0.915 1.36)
+  { echo y; printf '%s\n' "${conjugate_values[@]}"; } >y.csv
+  printf 'param mu ~ normal(0.4, 2.385)\ndata "y.csv"\nobserve y ~ normal(mu, 0.731)\n' >a.atvi
+  sed 's/0.731/1.462/' a.atvi >b.atvi
+  "$ATVI" fit a.atvi --quiet --out a
+  "$ATVI" fit b.atvi --quiet --out b
+  "$ATVI" compare a b --out c --quiet
+  # in closed form: difference of elpd, its error, and difference of log evidence
+  exact() { awk -v y="${conjugate_values[*]}" 'function ln(x, m, v) { return -(x - m)^2 / v / 2 - log(6.283185307179586 * v) / 2 }
+    BEGIN { n = split(y, x, " "); m0 = .4; v0 = 2.385^2; split("0.731 1.462", s, " ")
+      for (k = 1; k <= 2; k++) { s2 = s[k]^2
+        for (i = 1; i <= n; i++) { p = 1 / v0; t = m0 / v0; for (j = 1; j <= n; j++) if (j != i) { p += 1 / s2; t += x[j] / s2 }
+          e[k, i] = ln(x[i], t / p, 1 / p + s2) }
+        m = m0; v = v0; for (i = 1; i <= n; i++) { z[k] += ln(x[i], m, v + s2); g = v / (v + s2); m += g * (x[i] - m); v *= 1 - g } }
+      for (i = 1; i <= n; i++) { d = e[2, i] - e[1, i]; sum += d; square += d * d }
+      print sum, sqrt(n / (n - 1) * (square - sum * sum / n)), z[2] - z[1] }'; }
+  read -r difference se evidence < <(exact)
+  json c/compare.json ".fits[1] | (.elpd_difference - $difference | fabs) < .05 and (.elpd_difference_se - $se | fabs) < .05"
+  json c/compare.json ".fits[1] | (.log_evidence_difference - $evidence | fabs) < 4 * .log_evidence_difference_se + 1e-4"
+}
+
+@test "models: fits to other data share parameters and nothing else" {
+  "$ATVI" fit cold.atvi --quiet --method map --out a
+  sed '3s/,[0-9]*$/,1/' cold.csv >other.csv
+  "$ATVI" fit cold.atvi --quiet --method map --data other.csv --out b
+  run -0 --separate-stderr "$ATVI" compare a b --out c
+  says "Evidence and LOO are not compared" "a was fitted to recovered" "b to recovered = 1 " beta
+  json c/compare.json '(.same_data | not) and .best_loo == null and .best_evidence == null and .message_codes == ["data-differ"] and (.shared | length == 4)'
+  json c/compare.json '[.fits[] | .elpd_difference == null and .probability == null and .stacking_weight == null and .elpd_loo < 0] | all'
+  "$ATVI" fit cold.atvi --quiet --method map --holdout 't > 14' --out part
+  run -0 --separate-stderr "$ATVI" compare a part --out c --force
+  says "a was fitted to 42 values and part to 30 (held out: nothing"
+  # the same values held out
+  negbin
+  "$ATVI" fit negbin.atvi --quiet --method map --holdout 't > 14' --out part2
+  run -0 --separate-stderr "$ATVI" compare part part2 --out c --force
+  json c/compare.json '.same_data and ([.fits[] | .observations == 30 and .holdout == "t > 14"] | all)'
+}
+
+@test "models: a fit without evidence, and a bad one" {
+  negbin
+  "$ATVI" fit cold.atvi --quiet --method ram --ess 200 --out chains
+  "$ATVI" fit negbin.atvi --quiet --out negbin
+  "$ATVI" fit cold.atvi --quiet --method ram --max-iter 20 --out short
+  run -0 --separate-stderr "$ATVI" compare negbin chains short --out c
+  says "chains has no evidence: its fit by ram gave none. Fits by --method atvi" "chains and short are fits of the same model"
+  grep -A 1 '^$' <<<"$output" | grep -q '^- The verdict on short is bad' # before all other messages
+  json c/compare.json '.best_evidence == null and .fits[1].log_evidence == null and .fits[0].log_evidence < 0 and .fits[0].probability == null'
+  json c/compare.json '.message_codes[0] == "none" and (.message_codes | index("evidence-none")) and .fits[2].verdict == "bad"'
+  run -3 "$ATVI" compare negbin chains short --out c --force --strict --quiet
+  [ "$output" = c ]
+}
+
+@test "models: a folder of an older version" {
+  negbin
+  "$ATVI" fit cold.atvi --quiet --method map --out a
+  "$ATVI" fit negbin.atvi --quiet --method map --out b
+  "$ATVI" compare a b --out new --quiet
+  rm -r b/groups b/history.csv
+  run -0 --separate-stderr "$ATVI" compare a b --out old # the model is run again
+  json old/compare.json "(.fits[1].elpd_loo - $(jq '.fits[1].elpd_loo' new/compare.json) | fabs) < 1e-9"
+  [ ! -e b/groups ]
+  mv cold.csv gone.csv
+  run -0 --separate-stderr "$ATVI" compare a b --out lost
+  says "the data of b are not known" cold.csv
+  json lost/compare.json '(.same_data | not) and (.shared | length == 4)'
+  run -0 --separate-stderr "$ATVI" compare a b --data gone.csv --out found
+  json found/compare.json '.same_data and .fits[1].elpd_loo < 0'
+}
+
+@test "models: wrong usage" {
+  "$ATVI" fit cold.atvi --quiet --method map --out a
+  "$ATVI" fit cold.atvi --quiet --method map --out b
+  mkdir empty
+  run "$ATVI" compare a empty
+  fails_with 2 "empty" "not the folder of a finished fit"
+  run "$ATVI" compare a
+  fails_with 2 "a: one fit" "two or more"
+  run "$ATVI" compare a cold.atvi
+  fails_with 2 "cold.atvi: not a folder" "one model file, or two or more folders of fits"
+  run "$ATVI" compare cold.atvi cold.atvi
+  fails_with 2 "cold.atvi: not a folder"
+  run "$ATVI" compare a nothing
+  fails_with 2 "nothing: not a folder"
+  run "$ATVI" compare a ./a/
+  fails_with 2 "./a/ is given twice"
+  for option in --methods=atvi --reference=ram --parallel --seed=1 --fix=beta=1 '--holdout=t > 3' --ess=10 --max-time=1m; do
+    run "$ATVI" compare a b "$option"
+    fails_with 2 "${option%%=*}" "an option of methods"
+  done
+  run "$ATVI" compare a b --max-time 1m
+  fails_with 2 "--max-time: an option of methods"
+  run "$ATVI" compare a b --out a --force
+  fails_with 2 "--out a: it is the folder of a fit"
+  mkdir full && touch full/x
+  run "$ATVI" compare a b --out full
+  fails_with 1 full --force
+  [ ! -e compare-001 ]
+}

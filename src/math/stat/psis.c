@@ -234,3 +234,10 @@ atvi_loo_sum atvi_loo_total(atvi_idx n, const atvi_loo_point *point, atvi_idx n_
 atvi_loo_sum atvi_waic_total(atvi_idx n, const atvi_loo_point *point) {
   return total(n, point, true, P_WAIC_MOST);
 }
+
+atvi_loo_difference atvi_loo_less(atvi_idx n, const double *x, const double *y) {
+  double mean = 0, square = 0;
+  for (atvi_idx i = 0; i < n; i++) mean += (x[i] - y[i]) / (double)n;
+  for (atvi_idx i = 0; i < n; i++) square += (x[i] - y[i] - mean) * (x[i] - y[i] - mean);
+  return (atvi_loo_difference){(double)n * mean, n > 1 ? sqrt((double)n / (double)(n - 1) * square) : NAN};
+}

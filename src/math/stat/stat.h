@@ -172,4 +172,18 @@ double atvi_wasserstein(atvi_idx n, const double *xs, const double *wx, atvi_idx
  * F (1 - F) (1/n + 1/m). */
 double atvi_cdf_spread(atvi_idx n, const double *xs, const double *wx);
 
+/* Sum of x_i - y_i over n observations and its standard error sqrt(n var), NaN for n < 2: paired, since observations that are
+ * hard to predict are so for every model. */
+typedef struct {
+  double sum, se;
+} atvi_loo_difference;
+atvi_loo_difference atvi_loo_less(atvi_idx n, const double *x, const double *y);
+
+/* Weights of K >= 1 models in the mixture of their predictions that predicts best: w[K] maximises
+ * sum_i log sum_k w_k exp(elpd[k][i]) over w >= 0 that sum to 1. elpd: [K][n], elpd_loo of observation i. Models that
+ * predict alike share their weight evenly. Observations that no model allows, or that one knows nothing of, are left
+ * out; of none: equal weights. work: atvi_stacking_work doubles. */
+size_t atvi_stacking_work(atvi_idx n, atvi_idx K);
+void atvi_stacking(atvi_idx n, atvi_idx K, const double *elpd, double *w, double *work);
+
 #endif

@@ -332,9 +332,23 @@ static void stems_of_paths(void) {
   end();
 }
 
+static void paths_lead_from_one_folder_to_another(void) {
+  begin();
+  CHECK_OK(atvi_dir_make(ctx, in("a/b"), true));
+  CHECK_OK(atvi_dir_make(ctx, in("a/bc"), true));
+  CHECK_OK(atvi_dir_make(ctx, in("d"), true));
+  CHECK_STR(atvi_path_between(pool, in("a/b"), in("a/bc")), "../bc");
+  CHECK_STR(atvi_path_between(pool, in("a/b"), in("d/")), "../../d");
+  CHECK_STR(atvi_path_between(pool, in("a"), in("a/../a/./b")), "b");
+  CHECK_STR(atvi_path_between(pool, in("d"), in("d")), ".");
+  CHECK(!atvi_path_between(pool, in("d"), in("e")) && !atvi_path_between(pool, in("e"), in("d")));
+  end();
+}
+
 TESTS({"stems", stems_of_paths}, {"saves", saves_and_replaces}, {"streams", streams_more_than_its_buffer},
       {"giving_up", giving_up_leaves_the_old_file}, {"two_writers", two_writers_do_not_mix},
       {"full_disk", a_full_disk_is_told}, {"links", links_are_followed},
       {"unwritable", what_cannot_be_written_is_told}, {"unreadable", what_cannot_be_read_is_told},
       {"most", reads_no_more_than_it_should}, {"folders", makes_folders}, {"runs", numbers_runs},
-      {"runs_at_once", runs_at_once_get_their_own}, {"memory", memory_failures_are_told})
+      {"runs_at_once", runs_at_once_get_their_own}, {"memory", memory_failures_are_told},
+      {"between", paths_lead_from_one_folder_to_another})

@@ -122,6 +122,115 @@ static void influential_observations_are_counted(void) {
   free(ll);
 }
 
+/* ---- several models ---- */
+
+static void differences_are_paired(void) {
+  const double x[4] = {-1.5, -2.25, -0.5, -4}, y[4] = {-1, -2.75, -1.5, -3.5};
+  atvi_loo_difference d = atvi_loo_less(4, x, y); /* -0.5, 0.5, 1, -0.5: mean 0.125, squares 1.6875 */
+  CHECK_ABS(d.sum, 0.5, 1e-14);
+  CHECK_ABS(d.se, sqrt(4.0 / 3 * 1.6875), 1e-14);
+  d = atvi_loo_less(1, x, y);
+  CHECK(d.sum == -0.5 && isnan(d.se));
+}
+
+enum { OBSERVATIONS = 40, MODELS = 4 };
+
+static void stack(atvi_idx n, atvi_idx K, const double *elpd, double *w) {
+  double *work = malloc(atvi_stacking_work(n, K) * sizeof *work);
+  CHECK(work != NULL);
+  atvi_stacking(n, K, elpd, w, work);
+  free(work);
+}
+
+static double rough(uint32_t i, uint32_t k) {
+  atvi_rng r = atvi_rng_at(91, ATVI_STREAM_TEST, i, k);
+  return -2.385 + 0.731 * atvi_rng_normal(&r);
+}
+
+static const double ALIKE = 1e-5; /* rounding over the last barrier: 40 * 1e-16 / 1e-10 */
+static void models_that_predict_alike_share_their_weight(void) {
+  double elpd[3][OBSERVATIONS], w[3];
+  for (int i = 0; i < OBSERVATIONS; i++) elpd[0][i] = elpd[1][i] = elpd[2][i] = rough((uint32_t)i, 0);
+  stack(OBSERVATIONS, 2, elpd[0], w);
+  CHECK_ABS(w[0], 0.5, ALIKE);
+  CHECK_ABS(w[1], 0.5, ALIKE);
+  for (int i = 0; i < OBSERVATIONS; i++)
+    elpd[2][i] -= 0.05; /* a little worse everywhere: nothing for it to do */
+  stack(OBSERVATIONS, 3, elpd[0], w);
+  CHECK_ABS(w[0], 0.5, ALIKE);
+  CHECK_ABS(w[1], 0.5, ALIKE);
+  CHECK(w[2] >= 0 && w[2] < ALIKE);
+  stack(OBSERVATIONS, 1, elpd[0], w);
+  CHECK(w[0] == 1);
+}
+
+/* Of n observations the first model predicts m better by log(1 / rho), the second the others: the best share of the first
+ * is (m / n - (1 - m / n) rho) / (1 - rho), or 0 or 1 beyond them. */
+static void a_mixture_has_its_weights(void) {
+  static const struct {
+    int m;
+    double rho;
+  } of[] = {{25, 0.1}, {25, 0.5}, {22, 0.995}, {31, 0}, {38, 0.9}, {2, 0.7}, {20, 0.9999}};
+  for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
+    double elpd[2][OBSERVATIONS], w[2], share = (double)of[c].m / OBSERVATIONS,
+                                        best = (share - (1 - share) * of[c].rho) / (1 - of[c].rho);
+    best = fmin(1, fmax(0, best));
+    for (int i = 0; i < OBSERVATIONS; i++) {
+      double at = rough((uint32_t)i, 1);
+      elpd[0][i] = at + (i < of[c].m ? 0 : log(of[c].rho));
+      elpd[1][i] = at + (i < of[c].m ? log(of[c].rho) : 0);
+    }
+    stack(OBSERVATIONS, 2, elpd[0], w);
+    CHECK_ABS(w[0], best, 1e-5); /* the barrier of 1e-10 over a curvature of 1e-5 where rho is 0.995 */
+    CHECK_ABS(w[0] + w[1], 1, 1e-15);
+  }
+}
+
+/* At the maximum, sum_i r_ik / p_i is n for models with weight and at most n for others. */
+static void the_conditions_of_the_maximum_hold(void) {
+  double elpd[MODELS][OBSERVATIONS], w[MODELS];
+  for (uint32_t k = 0; k < MODELS; k++)
+    for (uint32_t i = 0; i < OBSERVATIONS; i++) elpd[k][i] = rough(i, 2 + k) - 0.4 * k - 900;
+  stack(OBSERVATIONS, MODELS, elpd[0], w);
+  int used = 0;
+  for (int k = 0; k < MODELS; k++) {
+    double slope = 0;
+    for (int i = 0; i < OBSERVATIONS; i++) {
+      double p = 0;
+      for (int l = 0; l < MODELS; l++) p += w[l] * exp(elpd[l][i] - elpd[k][i]);
+      slope += 1 / p / OBSERVATIONS;
+    }
+    CHECK_MSG(slope < 1 + 1e-8, "model %d: slope %.17g", k, slope);
+    if (w[k] > 1e-4) CHECK_ABS(slope, 1, 1e-5);
+    used += w[k] > 1e-4;
+  }
+  CHECK_MSG(used > 1, "%d models are used", used);
+}
+
+static void impossible_observations_do_not_spoil_the_weights(void) {
+  double elpd[2][OBSERVATIONS], w[2];
+  for (int i = 0; i < OBSERVATIONS; i++) {
+    elpd[0][i] = rough((uint32_t)i, 7);
+    elpd[1][i] = elpd[0][i] + 3;
+  }
+  elpd[0][3] = elpd[1][3] = -HUGE_VAL; /* neither allows it */
+  elpd[0][4] = NAN;
+  stack(OBSERVATIONS, 2, elpd[0], w);
+  CHECK_ABS(w[1], 1, 1e-6);
+  elpd[1][5] =
+      -HUGE_VAL; /* only the first allows this one: 1/38 of the weight, and what it loses elsewhere back */
+  stack(OBSERVATIONS, 2, elpd[0], w);
+  double rho = exp(-3), share = 1.0 / (OBSERVATIONS - 2);
+  CHECK_ABS(w[0], share / (1 - rho), 1e-5);
+  stack(1, 2, (double[]){NAN, -1}, w);
+  CHECK(w[0] == 0.5 && w[1] == 0.5);
+}
+
 TESTS({"loo_is_that_of_the_conjugate_model", loo_is_that_of_the_conjugate_model},
       {"waic_is_that_of_the_conjugate_model", waic_is_that_of_the_conjugate_model}, {"extremes", extremes},
-      {"influential_observations_are_counted", influential_observations_are_counted})
+      {"influential_observations_are_counted", influential_observations_are_counted},
+      {"differences_are_paired", differences_are_paired},
+      {"models_that_predict_alike_share_their_weight", models_that_predict_alike_share_their_weight},
+      {"a_mixture_has_its_weights", a_mixture_has_its_weights},
+      {"the_conditions_of_the_maximum_hold", the_conditions_of_the_maximum_hold},
+      {"impossible_observations_do_not_spoil_the_weights", impossible_observations_do_not_spoil_the_weights})

@@ -472,15 +472,16 @@ static void made_and_compared(void) {
   svg(c, pool);
   const double v[2] = {0.9, NAN}, e[2] = {0.5, 0.1};
   const char *const row[] = {"a<b", "b"};
-  const char *s = svg(atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = 2,
-                                                              .row = row,
-                                                              .n = 1,
-                                                              .of = &(atvi_dots){"m", v, e},
-                                                              .title = "t",
-                                                              .axis = "x",
-                                                              .mark = 0.95,
-                                                              .ends = {NAN, 1}}),
-                      pool);
+  const char *s =
+      svg(atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = 2,
+                                                  .row = row,
+                                                  .n = 1,
+                                                  .of = &(atvi_dots){.name = "m", .value = v, .error = e},
+                                                  .title = "t",
+                                                  .axis = "x",
+                                                  .mark = 0.95,
+                                                  .ends = {NAN, 1}}),
+          pool);
   CHECK(strstr(s, "a&lt;b"));
   free(x), free(work);
   atvi_pool_free(pool);

@@ -480,7 +480,7 @@ static void short_reports(void) {
   atvi_dot_plot plot = {.n_row = 2,
                         .row = row,
                         .n = 1,
-                        .of = &(atvi_dots){"m", value, NULL},
+                        .of = &(atvi_dots){.name = "m", .value = value},
                         .title = "t",
                         .axis = "x",
                         .mark = NAN,
