@@ -82,7 +82,7 @@ static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
     atvi_climb_batch_eval(b, false);
     for (atvi_idx i = 0; i < m; i++) {
       const atvi_climb *c = f->left[first + i].climb;
-      double least = c->f - ATVI_PEAK_BARRIER - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_TOLERANT));
+      double least = c->f - ATVI_PEAK_BARRIER - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_LEFT));
       bool same = true;
       for (atvi_idx k = 0; k < ATVI_PEAK_BETWEEN; k++)
         same &= atvi_climb_batch_get(b, i * ATVI_PEAK_BETWEEN + k, NULL) >= least;
@@ -163,7 +163,8 @@ static void decompose(const finder *f, const end *e) {
   atvi_eigen_sym(f->d, f->a, f->value, f->vector);
 }
 
-/* Where the Newton step leads: to[d]. Against negative curvature the step is as long as with positive. */
+/* Where the Newton step leads: to[d]. Against negative curvature the step is as long as with positive. The curvature is at least that of the
+ * prior, 1, and the step at most its standard deviation, 1. */
 static void newton_step(const finder *f, const end *e) {
   atvi_idx d = f->d;
   atvi_climb *c = e->climb;
@@ -173,11 +174,11 @@ static void newton_step(const finder *f, const end *e) {
   for (atvi_idx k = 0; k < d; k++) {
     double along = 0;
     for (atvi_idx j = 0; j < d; j++) along += f->vector[j * d + k] * c->g[j];
-    along /= fmax(fabs(f->value[k]), ATVI_PEAK_NEWTON_FLOOR);
+    along /= fmax(fabs(f->value[k]), 1);
     for (atvi_idx j = 0; j < d; j++) f->step[j] += along * f->vector[j * d + k];
   }
   for (atvi_idx j = 0; j < d; j++) norm2 += f->step[j] * f->step[j];
-  double t = fmin(1, ATVI_PEAK_NEWTON_MAX / sqrt(norm2));
+  double t = fmin(1, 1 / sqrt(norm2));
   for (atvi_idx j = 0; j < d; j++) c->to[j] = c->x[j] + (norm2 > 0 ? t * f->step[j] : 0);
 }
 
@@ -213,7 +214,7 @@ static double left_to_gain(const finder *f, const end *e) {
   for (atvi_idx k = 0; k < f->d; k++) {
     double along = 0;
     for (atvi_idx j = 0; j < f->d; j++) along += f->vector[j * f->d + k] * e->climb->g[j];
-    gain += 0.5 * along * along / fmax(fabs(f->value[k]), ATVI_PEAK_NEWTON_FLOOR);
+    gain += 0.5 * along * along / fmax(fabs(f->value[k]), 1);
   }
   return gain;
 }
@@ -235,7 +236,7 @@ static void polish(finder *f) {
   sort_ends(f);
   atvi_idx kept = 1;
   for (atvi_idx k = 1; k < f->n; k++)
-    if (f->end[k].climb->gain < ATVI_PEAK_NO_MAXIMUM) f->end[kept++] = f->end[k];
+    if (f->end[k].climb->gain < ATVI_PEAK_LEFT) f->end[kept++] = f->end[k];
   f->n = kept;
 }
 

@@ -109,10 +109,10 @@ atvi_status atvi_vi_cover(atvi_vi *v) {
   return ATVI_OK;
 }
 
-/* The n best of TRIES steps from x[d], by differences of draws, into places at .. of start[d][hop_starts]. */
+/* The n best of TRIES steps from x[d], by differences of draws, into places at .. of start[d][2 starts]. */
 static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, atvi_idx at, atvi_idx n,
                        double *start) {
-  atvi_idx n_hop = (atvi_idx)v->tuning.hop_starts;
+  atvi_idx n_hop = 2 * (atvi_idx)v->tuning.starts;
   double *x = v->scratch, *theta = x + v->d * TRIES, value[TRIES];
   for (atvi_idx i = 0; i < v->d; i++)
     for (atvi_idx j = 0; j < TRIES; j++) {
@@ -131,7 +131,7 @@ static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, 
 }
 
 static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
-  atvi_idx n = v->modes.n, at = 0, n_hop = (atvi_idx)v->tuning.hop_starts;
+  atvi_idx n = v->modes.n, at = 0, n_hop = 2 * (atvi_idx)v->tuning.starts;
   atvi_cloud draws = atvi_vi_glance(v, &v->part[0].at, 2 * TRIES);
   for (atvi_idx k = 0; k < n; k++) {
     const double *x = v->modes.mode[k].x;
@@ -146,9 +146,8 @@ static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
 static bool is_late(const void *user) { return atvi_vi_over(user); }
 
 atvi_status atvi_vi_seek(atvi_vi *v) {
-  atvi_idx n_start = (atvi_idx)v->tuning.starts, n_hop = (atvi_idx)v->tuning.hop_starts;
-  double *start =
-      atvi_pool_take(v->pool, (size_t)(v->d * (n_hop > n_start ? n_hop : n_start)), sizeof *start);
+  atvi_idx n_start = (atvi_idx)v->tuning.starts, n_hop = 2 * (atvi_idx)v->tuning.starts;
+  double *start = atvi_pool_take(v->pool, (size_t)(v->d * n_hop), sizeof *start);
   if (!start) return ATVI_ENOMEM;
   atvi_vi_tell(v, "other modes", 0.75, "%td climbs", n_start);
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};

@@ -187,7 +187,7 @@ atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
     draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     average after = mean_gap(v, &draws, next);
     bool better = after.mean > before.mean - 2 * v->tuning.sure * hypot(before.se, after.se);
-    if (!better && step > v->tuning.step_least) {
+    if (!better && step > v->tuning.step_first / 100) {
       step *= 0.5;
       memcpy(m->phi, t->best, bytes);
       atvi_adam_reset(t->adam);
@@ -254,7 +254,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
   trainer *t = v->trainer;
   int halved = 0, age = 0;
   bool done = true, changed = false;
-  double worth = o->share > 0 ? fmin(v->tuning.gain / o->share, v->tuning.gain_most) : v->tuning.gain;
+  double worth = v->tuning.gain / (o->share > 0 ? fmax(o->share, 0.05) : 1);
   double step = fmin(v->tuning.step_round, AGAIN * o->step);
   half_batch(v, false);
   atvi_adam_reset(t->adam);
@@ -366,7 +366,7 @@ bool atvi_vi_tune(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   uint32_t fresh = v->scramble++;
-  atvi_idx draws = (atvi_idx)v->tuning.tune_draws;
+  atvi_idx draws = ATVI_VI_TEST;
   int steps = (int)v->tuning.tune_steps;
   atvi_elbo_room room = {v->room.theta, v->scratch, v->scratch + draws};
   atvi_vi_quality before = atvi_vi_judge(v, m, fresh, NULL);

@@ -18,13 +18,11 @@
   X(trim, 0.05, "of the draws",                                                                              \
     "the lowest are left out of the gain of a rung, as early on they are absurd")                            \
   X(step_first, 0.01, "Adam's step", "on the ladder: speed against noise")                                   \
-  X(step_least, 1e-4, "Adam's step", "below which the ladder no longer halves it")                           \
   /* rounds (vi_train.c) */                                                                                  \
   X(round_steps, 50, "steps", "of a round, more below four dimensions: noise of its gain against cost")      \
   X(step_round, 0.005, "Adam's step", "largest of a round: speed against rounds that are undone")            \
   X(halvings, 4, "halvings", "of the step before training ends: precision against cost")                     \
   X(gain, 0.01, "nats", "a round is worth: precision against cost")                                          \
-  X(gain_most, 0.2, "nats", "the same for a component with next to no share")                                \
   X(sure, 1, "standard errors", "by which a gain stands out")                                                \
   X(clip, 10, "length", "of a gradient: robustness against speed")                                           \
   X(outlier, 10, "ninth deciles", "length of one draw's gradient: robustness against bias")                  \
@@ -32,7 +30,6 @@
   /* fine-tuning (vi.c, vi_train.c) */                                                                       \
   X(tune_below, 0.7, "of the draws", "effective size below which tuning is tried")                           \
   X(tune_steps, 40, "steps", "of tuning: gain against cost")                                                 \
-  X(tune_draws, 512, "draws", "of each of them: noise of the weights against cost; at most 1024")            \
   X(tune_step, 5e-4, "Adam's step", "of tuning, falling to 0: gain against noise")                           \
   /* coordinates (vi_maps.c) */                                                                              \
   X(slope_least, 8, "per half box", "a copy that is half a box away has e^-16 of the mass")                  \
@@ -46,7 +43,6 @@
   /* other modes (vi_modes.c) */                                                                             \
   X(starts, 32, "climbs", "from points of the prior: modes found against cost")                              \
   X(hops, 2, "times", "climbs from around the peaks: summits behind ledges against cost")                    \
-  X(hop_starts, 64, "climbs", "of each of them")                                                             \
   X(matters, 11, "nats", "below the evidence so far: modes further down are left out")                       \
   X(doubt, 4, "nats", "by which Laplace's method may be too low: probes decide")                             \
   X(missed, 2, "nats", "by which q is too low where it lacks the posterior")                                 \
@@ -61,7 +57,6 @@
   X(edge_share, 0.02, "of the posterior", "share of a component there before its draws say better")          \
   /* draws and weights (vi.c, vi_weights.c) */                                                               \
   X(first_draws, 256, "draws per block", "that say what draws are worth")                                    \
-  X(least_draws, 32, "draws per block", "of every component")                                                \
   X(wild, 4, "mean weights", "above which a weight is wild")                                                 \
   X(blame, 0.1, "of the wild weights", "with which a component is trained further")                          \
   X(improve_times, 3, "times", "further training where k-hat is above its threshold")                        \
@@ -91,37 +86,29 @@ enum {
   ATVI_VI_PROBES = 128,     /* points at which a peak is probed */
   ATVI_VI_PARTS = 16,       /* components, and peaks, at most */
   ATVI_VI_BLOCKS = 16,      /* independent scramblings of the final draws */
-  ATVI_VI_HASTY = 64,       /* draws per block when the run is to end now */
-  ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even then */
+  ATVI_VI_HASTY_BLOCKS = 4, /* blocks drawn even when the run is to end now */
   ATVI_VI_RUNGS = 400,      /* temperatures, at most: more lead nowhere */
 };
-#define ATVI_VI_ESS                                                                                          \
-  25000.0 /* effective size wanted: a minor part of the cost, as training takes twice as many gradients */
-#define ATVI_VI_DRAWS                                                                                        \
-  131072.0 /* final draws, at most; eight times that where an effective size was asked for */
+#define ATVI_VI_ESS 25000.0 /* wanted: a minor part of the cost, as training takes twice as many gradients */
+#define ATVI_VI_DRAWS 131072.0   /* at most; eight times that where an effective size was asked for */
 #define ATVI_VI_TRAIN_TIME 0.85  /* of a time limit; the rest is for the draws */
 #define ATVI_VI_SLOPE_MOST 400.0 /* of a fold: steeper is as good as a wall */
 
 /* ---- maxima (modes.c, modes_climb.c) ---- */
-#define ATVI_PEAK_LOW 20.0    /* nats below the best maximum: not worth a Hessian */
-#define ATVI_PEAK_BARRIER 0.1 /* nats that log pi may dip between two ends of one mode */
-#define ATVI_PEAK_TOLERANT                                                                                   \
-  0.5 /* more, at most, for an end that is still climbing: what it has to gain, as predicted */
-#define ATVI_PEAK_FLOOR 0.04       /* least curvature: never wider than five prior standard deviations */
-#define ATVI_PEAK_NEWTON_FLOOR 1.0 /* curvature in Newton steps: at least that of the prior */
-#define ATVI_PEAK_NEWTON_MAX 1.0   /* length of a Newton step */
-#define ATVI_PEAK_SAME_PLACE 1e-9  /* rounding of the way to theta and back, in xi */
-#define ATVI_PEAK_GAIN 1e-3 /* nats that the last Newton step gains and leaves: 0.04 standard deviations */
-#define ATVI_PEAK_NO_MAXIMUM 0.5 /* nats left to gain that show that an end is not a maximum */
-#define ATVI_PEAK_STEP 1e-3      /* of differences, before widths are known */
-#define ATVI_PEAK_STEP_SD 0.3    /* of differences, in conditional standard deviations */
+#define ATVI_PEAK_LOW 20.0        /* nats below the best maximum: not worth a Hessian */
+#define ATVI_PEAK_BARRIER 0.1     /* nats that log pi may dip between two ends of one mode */
+#define ATVI_PEAK_FLOOR 0.04      /* least curvature: never wider than five prior standard deviations */
+#define ATVI_PEAK_SAME_PLACE 1e-9 /* rounding of the way to theta and back, in xi */
+#define ATVI_PEAK_GAIN 1e-3   /* nats that the last Newton step gains and leaves: 0.04 standard deviations */
+#define ATVI_PEAK_LEFT 0.5    /* nats left to gain that show that an end is not a maximum yet */
+#define ATVI_PEAK_STEP 1e-3   /* of differences, before widths are known */
+#define ATVI_PEAK_STEP_SD 0.3 /* of differences, in conditional standard deviations */
 enum {
-  ATVI_PEAK_BETWEEN = 5,    /* points looked at on the line between two ends */
-  ATVI_PEAK_CHUNK = 512,    /* points of a batch, so that the memory does not grow with the square of d */
-  ATVI_PEAK_MAX_NEWTON = 5, /* passes of Newton steps */
-  ATVI_PEAK_MAX_FOLD = 4,   /* times that climbs begin anew inside the box */
-  ATVI_PEAK_MIDWAY_TOPS =
-      4, /* hills looked for midway: with more of them, the comparisons cost more than they save */
+  ATVI_PEAK_BETWEEN = 5,     /* points looked at on the line between two ends */
+  ATVI_PEAK_CHUNK = 512,     /* points of a batch, so that the memory does not grow with the square of d */
+  ATVI_PEAK_MAX_NEWTON = 5,  /* passes of Newton steps */
+  ATVI_PEAK_MAX_FOLD = 4,    /* times that climbs begin anew inside the box */
+  ATVI_PEAK_MIDWAY_TOPS = 4, /* hills looked for midway: with more, comparisons cost more than they save */
   ATVI_CLIMB_PAIRS = 20,     /* of L-BFGS: with fewer the weak directions of 20 parameters are forgotten */
   ATVI_CLIMB_TRIALS = 7,     /* lengths tried of one step */
   ATVI_CLIMB_SMALL_STEPS = 4 /* that gain next to nothing, in a row, end a climb */

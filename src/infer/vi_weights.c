@@ -137,9 +137,10 @@ static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, 
     there += (double)have[k];
   }
   most = fmax((double)per, fmin(most, there));
+  atvi_idx least = (atvi_idx)v->tuning.first_draws / 8;
   for (atvi_idx k = 0; k < v->n_part; k++) {
     atvi_idx want = (atvi_idx)ceil(share[k] * most / ATVI_GUARD) * ATVI_GUARD;
-    want = want < (atvi_idx)v->tuning.least_draws ? (atvi_idx)v->tuning.least_draws : want;
+    want = want < least ? least : want;
     need[k] = want > have[k] ? (want - have[k] + ATVI_GUARD - 1) / ATVI_GUARD * ATVI_GUARD : 0;
     sum += (double)need[k];
   }
@@ -271,13 +272,12 @@ bool atvi_vi_permits(const atvi_vi_weights *w) {
 
 atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   atvi_idx have[ATVI_VI_PARTS], need[ATVI_VI_PARTS], before = w->c.n, valid = 0;
+  atvi_idx per = (atvi_idx)v->tuning.first_draws;
   if (before > 0 && atvi_vi_late(v)) return ATVI_OK; /* what there is is better than what haste would add */
+  if (atvi_vi_late(v)) per /= 4;
+  if (all) per = enough(v, w);
   count(v, w, have);
-  atvi_idx lacking = share_out(v, have,
-                               all               ? enough(v, w)
-                               : atvi_vi_late(v) ? ATVI_VI_HASTY
-                                                 : (atvi_idx)v->tuning.first_draws,
-                               need);
+  atvi_idx lacking = share_out(v, have, per, need);
   ATVI_TRY(make_room(v, w, before + BLOCKS * lacking));
   v->cut = !draw(v, w, have, need, all);
   for (atvi_idx j = 0; j < w->c.n; j++) valid += part_of(v, w, j, NULL) >= 0;

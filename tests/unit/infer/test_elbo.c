@@ -145,6 +145,25 @@ static void elbo_gradient_is_right(void) {
   }
 }
 
+/* From the second gradient on a draw's own is held to the limit; without one the same batch gives the same twice. */
+static void outliers_are_held(void) {
+  double norm[2][2] = {{0}};
+  for (int k = 0; k < 2; k++) {
+    toy t = {.lik = patchy};
+    toy_set(&t, 2, -3, 4);
+    atvi_flow_shape shape = atvi_flow_defaults(2);
+    world *w = open_elbo(&t, &shape, 0.1, 64, 1);
+    if (k) atvi_elbo_set_outlier(w->e, 1e-3);
+    for (int j = 0; j < 2; j++) {
+      CHECK(atvi_elbo_grad(w->e, &w->m, 1, 4, w->grad).good > 0);
+      for (atvi_idx i = 0; i < w->family.size; i++) norm[k][j] += w->grad[i] * w->grad[i];
+    }
+    shut(w);
+  }
+  CHECK(norm[0][0] == norm[0][1] && norm[1][0] == norm[0][0]);
+  CHECK(norm[1][1] != norm[1][0]);
+}
+
 /* What the gradient calls the mean is that of log pi - log q of the same draws. */
 static void mean_is_that_of_the_draws(void) {
   toy t = {.lik = patchy};
@@ -413,8 +432,8 @@ static void survives_faults(void) {
   shut(w);
 }
 
-TESTS({"gradient", elbo_gradient_is_right}, {"mean", mean_is_that_of_the_draws},
-      {"failing", all_failing_gives_no_gradient},
+TESTS({"gradient", elbo_gradient_is_right}, {"outliers", outliers_are_held},
+      {"mean", mean_is_that_of_the_draws}, {"failing", all_failing_gives_no_gradient},
       {"forward", forward_gradient_is_that_of_the_forward_divergence},
       {"fixed", forward_gradient_agrees_with_fixed_draws}, {"densities", densities_agree_with_draws},
       {"guard", guarded_density_is_one}, {"plain", plain_draws_differ_and_are_normal},
