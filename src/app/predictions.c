@@ -497,7 +497,7 @@ static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_
                                 const char *text, const char *holdout, atvi_draws *d) {
   atvi_loaded all;
   atvi_app_model again = *model;
-  atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true};
+  atvi_model_load_opts how = {.text = text, .apart = holdout, .extend = true, .like = l->model};
   double *time = NULL;
   ATVI_TRY(find_grid(pool, l->model, &how.n_time, &time));
   if (!holdout && how.n_time == 0) return run_fit(pool, l, l, model, NULL, d);

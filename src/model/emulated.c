@@ -91,6 +91,13 @@ static atvi_status use_emulator(building *b, atvi_idx k, const atvi_emulated_run
 /* Those that observations have, all from the same state of the record. */
 static atvi_status use_emulators(building *b) {
   const atvi_lang *lang = b->lang;
+  const atvi_emulated *like = b->opts->like ? b->opts->like->emulated : NULL;
+  if (like) {
+    b->e->borrowed = true;
+    b->e->lines = like->lines;
+    memcpy(b->e->emulator, like->emulator, (size_t)lang->n_emulator * sizeof *like->emulator);
+    return ATVI_OK;
+  }
   bool *use = take(b, lang->n_emulator, sizeof *use), any = false;
   atvi_emulated_runs *r = take(b, lang->n_emulator, sizeof *r);
   if (!use || !r) return ATVI_ENOMEM;
@@ -269,5 +276,5 @@ atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi
 void atvi_emulated_free(atvi_emulated *e) {
   if (!e) return;
   for (atvi_idx k = 0; k < e->n; k++) atvi_markov_free(e->process[k].markov);
-  for (atvi_idx k = 0; k < e->n_emulator; k++) atvi_emulator_free(e->emulator[k].em);
+  for (atvi_idx k = 0; k < e->n_emulator && !e->borrowed; k++) atvi_emulator_free(e->emulator[k].em);
 }

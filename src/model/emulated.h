@@ -57,7 +57,10 @@ typedef struct {
 
 typedef struct {
   atvi_idx n_emulator;
-  atvi_emulation *emulator; /* [n_emulator] as in lang */
+  /* [n_emulator] as in lang */
+  atvi_emulation *emulator;
+  /* they belong to another model */
+  bool borrowed;
   atvi_idx n;
   atvi_process *process; /* [n] */
   atvi_idx n_arg;

@@ -79,6 +79,8 @@ typedef struct atvi_model_load_opts {
   const char *emulators;
   /* observations that are sums of processes are predicted from the parameters alone, not from values */
   bool forward;
+  /* the same model, loaded before with the same runs, whose emulators are used and which must outlive this one; NULL: none */
+  const atvi_model *like;
 } atvi_model_load_opts;
 /* As atvi_model_load. opts NULL: defaults. */
 ATVI_CHECKED atvi_status atvi_model_load_with(atvi_ctx *ctx, const char *path,

@@ -100,7 +100,7 @@ static void end(atvi_ctx *ctx, atvi_pool *pool) {
   CHECK_INT(test_live, 0);
 }
 
-/* Of two emulators of one record: it is parsed once and the runs of each are left out once, whatever is made of them. */
+/* Of two emulators of one record, also where rows are held out and the model is loaded twice: it is parsed once and the runs of each are left out once, whatever is made of them. */
 static void emulate_and_fit_look_once(void) {
   atvi_ctx *ctx;
   atvi_pool *pool;
@@ -114,20 +114,23 @@ static void emulate_and_fit_look_once(void) {
   CHECK_INT(n_left_out, 2);
   CHECK_INT(n_design, 1);
   end(ctx, pool);
-  begin(&ctx, &pool);
-  char out[80];
-  snprintf(out, sizeof out, "%s/fit", dir);
-  atvi_app_fit_opts fit = {.model = {.path = path, .runs = dir, .interpret = true},
-                           .how = atvi_fit_defaults()};
-  fit.how.method = "map";
-  fit.out = out;
-  atvi_app_fit_result fitted;
-  CHECK_OK(atvi_app_fit(ctx, pool, &fit, &fitted));
-  CHECK(fitted.report != NULL);
-  CHECK_INT(n_parsed, 1);
-  CHECK_INT(n_left_out, 2);
-  CHECK_INT(n_design, 1);
-  end(ctx, pool);
+  for (int held = 0; held < 2; held++) {
+    char out[80];
+    begin(&ctx, &pool);
+    snprintf(out, sizeof out, "%s/fit%d", dir, held);
+    atvi_app_fit_opts fit = {.model = {.path = path, .runs = dir, .interpret = true},
+                             .how = atvi_fit_defaults()};
+    fit.how.method = "map";
+    fit.out = out;
+    fit.holdout = held ? "row > 2" : NULL;
+    atvi_app_fit_result fitted;
+    CHECK_OK(atvi_app_fit(ctx, pool, &fit, &fitted));
+    CHECK(fitted.report != NULL);
+    CHECK_INT(n_parsed, 1);
+    CHECK_INT(n_left_out, 2);
+    CHECK_INT(n_design, 1);
+    end(ctx, pool);
+  }
   remove_world();
 }
 
