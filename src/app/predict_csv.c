@@ -149,6 +149,11 @@ static void read_row(const atvi_csv *csv, atvi_idx row, const atvi_idx *at, doub
     if (at[k] >= 0) memcpy((char *)p + READ[k].at, &csv->value[row * csv->n_col + at[k]], sizeof(double));
 }
 
+static bool is_of(const atvi_csv *csv, atvi_idx row, atvi_idx name, atvi_idx kind, const atvi_predicted *s) {
+  const char *const *text = csv->text + row * csv->n_col;
+  return strcmp(text[name], s->name) == 0 && strcmp(text[kind], atvi_series_word(s->kind)) == 0;
+}
+
 atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
                                        const atvi_predicted *series, const atvi_predicted **forecast) {
   const char *path = atvi_pool_printf(pool, "%s/forecast.csv", dir);
@@ -171,16 +176,15 @@ atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_id
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s: a column is missing; the file was changed after it was written",
                      path);
   for (atvi_idx s = 0; s < n; s++) {
+    atvi_idx rows = 0;
+    for (atvi_idx r = 0; r < csv->n_row; r++) rows += is_of(csv, r, name, kind, &series[s]);
     out[s] = series[s];
     out[s].n = 0;
-    out[s].point = atvi_pool_take(pool, (size_t)csv->n_row + 1, sizeof *out[s].point);
+    out[s].point = atvi_pool_take(pool, (size_t)rows + 1, sizeof *out[s].point);
     if (!out[s].point) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-    for (atvi_idx r = 0; r < csv->n_row; r++) {
-      const char *const *text = csv->text + r * csv->n_col;
-      if (strcmp(text[name], series[s].name) == 0 &&
-          strcmp(text[kind], atvi_series_word(series[s].kind)) == 0)
+    for (atvi_idx r = 0; r < csv->n_row; r++)
+      if (is_of(csv, r, name, kind, &series[s]))
         read_row(csv, r, at, csv->value[r * csv->n_col + time], &out[s].point[out[s].n++]);
-    }
   }
   *forecast = out;
   return ATVI_OK;

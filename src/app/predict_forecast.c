@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions at times that the user asks for: which they are, a look at them, and a word on their spacing. */
+/* Predictions at times that the user asks for: which they are, a look at them, a drawing beside the data, and a word on their spacing. */
 #include "app/predict.h"
+#include "report/report.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,6 +119,22 @@ atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, a
   }
   if (seen > SERIES_SHOWN) atvi_text_add(&t.out, "and %td more series\n", seen - SERIES_SHOWN);
   return atvi_text_get(&t.out, text);
+}
+
+/* ---- drawing ---- */
+
+atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir, atvi_idx n,
+                                const atvi_predicted *series) {
+  const atvi_lang *lang = l->model->lang;
+  atvi_predicted *list = atvi_pool_take(pool, (size_t)n + 1, sizeof *list);
+  atvi_idx m = 0;
+  const char *name = NULL;
+  for (atvi_idx k = 0; k < lang->n_data && !name; k++) name = lang->data[k].time_name;
+  for (atvi_idx s = 0; list && s < n; s++)
+    if (series[s].kind == ATVI_SERIES_OBSERVED && series[s].n > 0) list[m++] = series[s];
+  if (!list) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (m == 0) return ATVI_OK;
+  return atvi_report_save_forecast(pool, dir, m, list, lang->calendar, name);
 }
 
 /* ---- spacing ---- */

@@ -64,6 +64,10 @@ static void bands(void) {
   double x[B], work[3 * B];
   spread(x, 2.385, 10);
   atvi_band b = atvi_band_of(B, x, work);
+  double below[2] = {0, 0};
+  for (atvi_idx i = 0; i < B; i++)
+    for (int k = 0; k < 2; k++) below[k] += x[i] < b.quartile[k];
+  for (int k = 0; k < 2; k++) CHECK_ABS(below[k] / B, k ? 0.75 : 0.25, 2.0 / B);
   CHECK_ABS(b.mean, 2.385, 1e-12);
   CHECK_ABS(b.median, 2.385, 1e-12);
   CHECK_ABS(b.sd, STEP * sqrt(B * (B + 1) / 12.0),
