@@ -4,24 +4,12 @@
 #include <string.h>
 
 const atvi_command *const atvi_commands[] = {
-    &atvi_cmd_new,
-    &atvi_cmd_check,
-    &atvi_cmd_eval,
-    &atvi_cmd_simulate,
-    &atvi_cmd_fit,
-    &atvi_cmd_summary,
-    &atvi_cmd_report,
-    &atvi_cmd_watch,
-    &atvi_cmd_predict,
-    &atvi_cmd_export,
-    &atvi_cmd_compare,
-    &atvi_cmd_study,
-    &atvi_cmd_sbc,
-    &atvi_cmd_design,
-    &atvi_cmd_run,
-    &atvi_cmd_emulate,
-    &atvi_cmd_completion,
-    NULL,
+    &atvi_cmd_new,      &atvi_cmd_check,      &atvi_cmd_eval,
+    &atvi_cmd_simulate, &atvi_cmd_fit,        &atvi_cmd_summary,
+    &atvi_cmd_report,   &atvi_cmd_watch,      &atvi_cmd_predict,
+    &atvi_cmd_export,   &atvi_cmd_compare,    &atvi_cmd_study,
+    &atvi_cmd_sbc,      &atvi_cmd_design,     &atvi_cmd_run,
+    &atvi_cmd_emulate,  &atvi_cmd_completion, NULL,
 };
 enum { COMMANDS = sizeof atvi_commands / sizeof atvi_commands[0] - 1 };
 
