@@ -144,12 +144,6 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                                           atvi_app_predict_result *result);
 
-/* atvi predict of n >= 2 fits to the same data, where[n] in the place of opts->where: each is predicted, and its leave-one-out density set
- * beside that of the best. result: text, json and the notes of all; dir and files are NULL. EINVAL: they were fitted to other data, or opts->out. */
-ATVI_CHECKED atvi_status atvi_app_predict_many(atvi_ctx *ctx, atvi_pool *pool,
-                                               const atvi_app_predict_opts *opts, atvi_idx n,
-                                               const char *const *where, atvi_app_predict_result *result);
-
 typedef struct {
   atvi_app_fit_opts
       fit; /* as for each fit, but for method and out; exact, ess: passed on to the methods that take them */
