@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "app/emulate.h"
+#include "app/app.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -42,7 +42,6 @@ static const char *const after[] = {
     "atvi predict cold-001 --times 20:40 --out draws-of-series.csv\n"
     "atvi predict flu-001 --times 2024-01-07:2024-02-04:7\n"
     "atvi fit cold.atvi --holdout 't > 14' --out early && atvi predict early\n"
-    "atvi predict cold-001 cold-002   # which model predicts better\n"
     "atvi predict line-001 --data grid.csv\n"
     "atvi predict cold-001 --json | jq .loo.elpd\n",
     NULL,
@@ -84,7 +83,11 @@ static int parse(options *o, int argc, char **argv) {
       {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print nothing but notes and warnings, on standard error."},
       {0},
   };
-  return atvi_args_parse_many(&atvi_cmd_predict, arg, argc, argv, &o->where);
+  int code = atvi_args_parse_many(&atvi_cmd_predict, arg, argc, argv, &o->where);
+  if (code >= 0 || o->where.n == 1) return code;
+  fprintf(stderr, "atvi predict: one DIR is enough, here is a second: %s\n'atvi compare' compares fits.\n",
+          o->where.text[1]);
+  return ATVI_EXIT_USAGE;
 }
 
 static int report(const options *o, const atvi_app_predict_result *r) {
@@ -92,7 +95,7 @@ static int report(const options *o, const atvi_app_predict_result *r) {
     for (atvi_idx i = 0; i < r->n_note; i++) fprintf(stderr, "note: %s\n", r->note[i]);
   if (o->quiet) return ATVI_EXIT_DONE;
   int code = atvi_print(o->json ? r->json : r->text);
-  if (code != ATVI_EXIT_DONE || o->json || !r->dir) return code;
+  if (code != ATVI_EXIT_DONE || o->json) return code;
   char line[3 * PATH_MAX];
   snprintf(line, sizeof line, "\nwritten to %s/%s\n%s%s", r->dir, r->files, r->page ? r->page : "",
            r->page ? " shows the forecast\n" : "");
@@ -113,9 +116,7 @@ static int run(int argc, char **argv) {
     o.predict.data = files;
     atvi_app_predict_result result;
     o.predict.where = o.where.text[0];
-    atvi_status status =
-        o.where.n == 1 ? atvi_app_predict(s.ctx, s.pool, &o.predict, &result)
-                       : atvi_app_predict_many(s.ctx, s.pool, &o.predict, o.where.n, o.where.text, &result);
+    atvi_status status = atvi_app_predict(s.ctx, s.pool, &o.predict, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
   }
   atvi_call_close(&s);
@@ -126,8 +127,7 @@ const atvi_command atvi_cmd_predict = {
     .name = "predict",
     .brief = "what a fitted model predicts, and how well",
     .usage = "DIR | MODEL [--times A:B[:STEP]] [--draws N] [--out FILE]\n"
-             "         [--json]\n"
-             "DIR DIR ... [--json]",
+             "         [--json]",
     .operand = "DIR",
     .about =
         "Runs the model at draws of the posterior of a finished fit: the folder DIR, or the newest numbered "
@@ -138,10 +138,9 @@ const atvi_command atvi_cmd_predict = {
         "--holdout) are "
         "scored apart."
         "\n\n"
-        "The model and the settings are those of the fit. Random numbers follow from its seed."
-        "\n\n"
-        "Several fits to the same data are set side by side by their leave-one-out densities: differences to "
-        "the best, with paired standard errors.",
+        "The model and the settings are those of the fit. Random numbers follow from its seed. 'atvi "
+        "compare' "
+        "sets several fits side by side.",
     .after = after,
     .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/advice.h"
+#include "app/common.h"
 
 static const char *const ADVICE[ATVI_CODES] = {
     /* Messages. */

@@ -146,12 +146,6 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,
                                           atvi_app_predict_result *result);
 
-/* atvi predict of n >= 2 fits to the same data, where[n] in the place of opts->where: each is predicted, and its leave-one-out density set
- * beside that of the best. result: text, json and the notes of all; dir and files are NULL. EINVAL: they were fitted to other data, or opts->out. */
-ATVI_CHECKED atvi_status atvi_app_predict_many(atvi_ctx *ctx, atvi_pool *pool,
-                                               const atvi_app_predict_opts *opts, atvi_idx n,
-                                               const char *const *where, atvi_app_predict_result *result);
-
 typedef struct {
   atvi_app_fit_opts
       fit; /* as for each fit, but for method and out; exact, ess: passed on to the methods that take them */
@@ -288,5 +282,30 @@ typedef struct {
  * whatever the status. */
 ATVI_CHECKED atvi_status atvi_app_run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_run_opts *opts,
                                       atvi_app_run_result *result);
+
+/* atvi emulate: fits the emulators of a model, judges them, and keeps them for atvi fit. */
+
+typedef struct {
+  const char *path, *folder; /* the model, and --folder; NULL: as the model says */
+  const char *runs;          /* --runs; NULL: <model>-runs here */
+  double test;               /* share of the runs that is held out once, to be predicted; 0: none; below 1 */
+  bool refit;                /* also where there is a saved emulator of these runs */
+  uint64_t seed;
+  bool no_report; /* --no-report */
+} atvi_app_emulate_opts;
+
+typedef struct {
+  const char *dir;  /* where it was written */
+  const char *text; /* for the terminal */
+  atvi_idx n_judged;
+  atvi_app_mark *judged; /* [n_judged] verdicts on the emulators, and where they are in text */
+  const char *json;      /* emulate.json */
+  const char *report;    /* path of report.html; NULL: none was written */
+  bool doubtful;         /* something about an emulator was warned of */
+} atvi_app_emulate_result;
+
+/* Errors: EINVAL (test), EMODEL (no emulator), EDATA, EIO, ENOMEM, ESTOP. */
+ATVI_CHECKED atvi_status atvi_app_emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
+                                          atvi_app_emulate_result *result);
 
 #endif

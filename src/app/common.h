@@ -5,11 +5,14 @@
 
 #include "app/advice.h"
 #include "app/app.h"
-#include "core/hash.h"
+#include "atvi/draws.h"
+#include "core/core.h"
+#include "diag/summary.h"
 #include "infer/fit.h"
 #include "io/text.h"
 #include "model/evaluator.h"
 #include "model/model.h"
+#include <jansson.h>
 
 /* A model with its fixed parameters and scratch. */
 typedef struct {
@@ -90,5 +93,51 @@ ATVI_CHECKED atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const 
 /* The draws that the fit in dir was judged by: weighted ones where there are. Errors: EIO, EDATA, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
                                              atvi_draws **out);
+
+
+    /* What the user wrote, in any encoding, as JSON and back, byte by byte; for src/app alone.
+ *
+ * JSON takes UTF-8 alone. Of text that is something else, each byte b above 127 becomes the character U+F700 + b, of those that Unicode
+ * leaves to everyone's use. */
+
+    /* null for NULL. NULL: no memory. */
+    json_t *atvi_bytes_json(atvi_pool *pool, const char *s);
+/* What s, a string from such a file, was; a copy. NULL for NULL, or no memory. */
+char *atvi_bytes_text(atvi_pool *pool, const char *s);
+
+/* A finished fit as its folder tells it; for src/app alone. */
+
+typedef struct {
+  const char *dir;
+  const char *method, *verdict; /* verdict: NULL where summary.json is gone */
+  const char *holdout;          /* rule; NULL: none */
+  atvi_idx held_n;              /* values that were held out; -1: not known */
+  const char *held_hash;        /* of them (atvi_app_held_hash); NULL: not known */
+  uint64_t seed;
+  double log_map;       /* NaN where summary.json is gone */
+  const char *text;     /* the model as it was fitted */
+  atvi_app_model model; /* its path, data and fixed parameters as they were */
+  bool changed;         /* the model file is no longer what was fitted */
+} atvi_fitted;
+
+/* Reads the folder of a fit (atvi_app_find_run). data[n_data] are files given now in the place of those of the fit. Paths of the fit are
+ * relative to the folder it was started in or, where there is no such file, to the working folder. Memory from pool.
+ * Errors: EINVAL (no such run, or one that is not complete), EDATA (fit.json cannot be read, a data file is gone), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
+                                          const atvi_data_file *data, atvi_fitted *out);
+
+/* What a fit hands over: the draws of its method, and draws that count equally; for src/app alone. */
+
+typedef struct {
+  /* from the method */
+  atvi_draws *draws;
+  /* draws that count equally, as far as they can be had; the same where they have no weights */
+  atvi_draws *plain;
+} atvi_delivery;
+
+/* Makes the rest from y->draws, and measures the solver's error where the posterior is: it counts in the verdict.
+ * Errors: ENOMEM, those of the evaluation. */
+ATVI_CHECKED atvi_status atvi_delivery_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_delivery *y);
+void atvi_delivery_free(atvi_delivery *y); /* zeroed is fine */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The comparison as compare.csv, one number per line, and as compare.json. */
 #include "app/compare.h"
+#include "math/stat/stat.h"
 #include <math.h>
 #include <string.h>
 
@@ -139,4 +140,171 @@ atvi_status atvi_compare_json(atvi_pool *pool, const atvi_comparison *c, const c
   for (atvi_idx i = 0; i < c->n; i++) put_method(&w, &c->of[i]);
   atvi_json_end(&w);
   return atvi_json_get(&w, "compare", text);
+}
+
+/* From the folders of the methods to numbers side by side: summaries, scores, and the distance of every marginal to
+ * that of the reference. */
+
+static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
+
+/* ---- scores.json ---- */
+
+/* NULL where there are none. */
+static atvi_score *scores(atvi_pool *pool, const json_t *o, atvi_idx *n) {
+  const json_t *series = json_object_get(o, "series");
+  *n = (atvi_idx)json_array_size(series);
+  atvi_score *out = json_is_object(o) ? atvi_pool_take(pool, (size_t)*n + 1, sizeof *out) : NULL;
+  for (atvi_idx i = 0; out && i < *n; i++)
+    atvi_fields_read(pool, &atvi_score_fields, json_array_get(series, (size_t)i), &out[i]);
+  if (out) atvi_fields_read(pool, &atvi_score_fields, json_object_get(o, "all"), &out[*n]);
+  return out;
+}
+
+static atvi_status read_scores(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m) {
+  const char *path = atvi_pool_printf(pool, "%s/scores.json", m->dir);
+  if (!path) return nomem(ctx);
+  json_t *root = json_load_file(path, 0, NULL);
+  if (!root) {
+    m->unscored = atvi_pool_printf(pool, "cannot read %s", path);
+    return m->unscored ? ATVI_OK : nomem(ctx);
+  }
+  atvi_idx n_held;
+  m->fitted = scores(pool, json_object_get(root, "fitted"), &m->n_series);
+  m->held = scores(pool, json_object_get(root, "held_out"), &n_held);
+  if (n_held != m->n_series) m->held = NULL;
+  json_decref(root);
+  return atvi_pool_failed(pool) ? nomem(ctx) : ATVI_OK;
+}
+
+/* ---- draws ---- */
+
+static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m) {
+  atvi_status status = atvi_app_read_draws(ctx, pool, m->dir, &m->draws);
+  if (status == ATVI_ENOMEM) return status;
+  if (status != ATVI_OK) {
+    m->state = "failed";
+    m->reason = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
+    return m->reason ? ATVI_OK : nomem(ctx);
+  }
+  ATVI_TRY(atvi_advised_summary(pool, m->draws, &m->summary));
+  const atvi_message *why = atvi_summary_reason(m->summary);
+  m->reason = why ? why->text : NULL;
+  m->fit = atvi_summary_headline(m->summary);
+  size_t n = (size_t)m->draws->n_col + 1;
+  m->distance = atvi_pool_take(pool, n, sizeof *m->distance);
+  m->chance = atvi_pool_take(pool, n, sizeof *m->chance);
+  m->raw = atvi_pool_take(pool, n, sizeof *m->raw);
+  if (!m->distance || !m->chance || !m->raw) return nomem(ctx);
+  for (atvi_idx i = 0; i < m->draws->n_col; i++) m->distance[i] = m->chance[i] = m->raw[i] = NAN;
+  return m->unscored ? ATVI_OK : read_scores(ctx, pool, m);
+}
+
+/* ---- the reference ---- */
+
+static atvi_idx find(const atvi_comparison *c, const char *name, bool ok) {
+  for (atvi_idx i = 0; i < c->n; i++)
+    if (c->of[i].summary && strcmp(c->of[i].method, name) == 0 &&
+        (!ok || c->of[i].summary->verdict == ATVI_VERDICT_OK))
+      return i;
+  return -1;
+}
+
+static void choose(atvi_comparison *c, const char *wanted, atvi_pool *pool) {
+  const atvi_method *m;
+  char list[ATVI_METHODS_TEXT];
+  c->reference = wanted ? find(c, wanted, false) : -1;
+  c->because = "as asked for";
+  if (wanted) return;
+  c->because = "exact in the limit and with verdict ok";
+  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_EXACT, i)); i++) {
+    atvi_idx found = find(c, m->name, true);
+    if (found >= 0) c->reference = found;
+  }
+  if (c->reference >= 0) return;
+  c->because = atvi_pool_printf(pool, "for there is no %s with verdict ok",
+                                atvi_methods_text(ATVI_METHOD_EXACT, " or ", list));
+  c->reference = find(c, atvi_fit_defaults().method, false);
+  for (atvi_idx i = 0; i < c->n && c->reference < 0; i++)
+    if (c->of[i].summary) c->reference = i;
+}
+
+/* ---- distances ---- */
+
+/* A column in ascending order with its weights, in scratch. */
+typedef struct {
+  double *x, *w, *work; /* [n], [n], [2 n] */
+  bool weighted;
+  atvi_idx n;
+} marginal;
+
+static atvi_status marginal_new(atvi_ctx *ctx, const atvi_draws *d, marginal *out) {
+  *out = (marginal){.n = d->n, .weighted = atvi_weights_hold(d)};
+  out->x = atvi_block(ctx, 4 * (size_t)d->n * sizeof(double));
+  if (!out->x) return nomem(ctx);
+  out->w = out->x + d->n;
+  out->work = out->w + d->n;
+  return ATVI_OK;
+}
+
+static void marginal_load(marginal *m, const atvi_draws *d, atvi_idx column) {
+  memcpy(m->x, d->x + column * d->n, (size_t)d->n * sizeof(double));
+  if (m->weighted) memcpy(m->w, d->weight, (size_t)d->n * sizeof(double));
+  atvi_sort(m->n, m->x, m->weighted ? m->w : NULL, m->work);
+}
+
+/* Independent draws that the column is worth. Draws of an approximation whose weights are refused are independent draws of it. */
+static double worth(const atvi_compared *m, atvi_idx column) {
+  double ess = m->summary->col[column].ess_bulk;
+  return ess > 0 ? ess : (double)m->draws->n;
+}
+
+static const double *weights(const marginal *m) { return m->weighted ? m->w : NULL; }
+
+/* m may be the reference itself: then only what its weights have changed. */
+static void one_distance(const atvi_compared *r, const marginal *to, atvi_compared *m, const marginal *from,
+                         atvi_idx column) {
+  const double two_over_pi = 0.63661977236758134;
+  double sd = r->summary->col[column].sd;
+  if (!(sd > 0)) return;
+  if (from->weighted)
+    m->raw[column] = atvi_wasserstein(from->n, from->x, NULL, to->n, to->x, weights(to)) / sd;
+  if (m == r) return;
+  m->distance[column] = atvi_wasserstein(from->n, from->x, weights(from), to->n, to->x, weights(to)) / sd;
+  m->chance[column] = sqrt(two_over_pi * (1 / worth(r, column) + 1 / worth(m, column))) *
+                      atvi_cdf_spread(to->n, to->x, weights(to)) / sd;
+}
+
+static atvi_status distances(atvi_ctx *ctx, const atvi_compared *r, atvi_compared *m) {
+  marginal to, from;
+  ATVI_TRY(marginal_new(ctx, r->draws, &to));
+  atvi_status status = marginal_new(ctx, m->draws, &from);
+  bool same = m->draws->n_col == r->draws->n_col;
+  for (atvi_idx i = 0; status == ATVI_OK && same && i < r->draws->n_col; i++) {
+    marginal_load(&to, r->draws, i);
+    marginal_load(&from, m->draws, i);
+    one_distance(r, &to, m, &from, i);
+  }
+  atvi_block_free(ctx, to.x);
+  atvi_block_free(ctx, from.x);
+  return status;
+}
+
+atvi_status atvi_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted, atvi_comparison *c) {
+  for (atvi_idx i = 0; i < c->n; i++) {
+    atvi_compared *m = &c->of[i];
+    m->fit.rhat = m->fit.ess = NAN;
+    bool wrote = strcmp(m->state, "done") == 0 || (strcmp(m->state, "stopped") == 0 && !m->reason);
+    if (wrote) ATVI_TRY(read_method(ctx, pool, m));
+  }
+  choose(c, wanted, pool);
+  for (atvi_idx i = 0; c->reference >= 0 && i < c->n; i++)
+    if (c->of[i].draws) ATVI_TRY(distances(ctx, &c->of[c->reference], &c->of[i]));
+  return ATVI_OK;
+}
+
+void atvi_compare_free(atvi_comparison *c) {
+  for (atvi_idx i = 0; i < c->n; i++) {
+    atvi_draws_free(c->of[i].draws);
+    c->of[i].draws = NULL;
+  }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* atvi compare of finished fits: reads their folders one after another, keeps what comparisons need, and compares. */
-#include "app/compare_models.h"
+#include "app/compare.h"
 #include "app/kept.h"
 #include "app/report.h"
 #include "diag/score.h"
@@ -115,10 +115,11 @@ static void compare_evidence(atvi_pool *pool, atvi_candidates *c) {
     m->log_evidence_difference = m->log_evidence - top->log_evidence;
     m->log_evidence_difference_se = k == best ? 0 : hypot(m->log_evidence_se, top->log_evidence_se);
   }
+  bool sure = top->probability > 0.9995;
   c->say_evidence = atvi_pool_printf(pool,
-                                     "%s has the highest evidence: its probability is %.3g among the %td "
+                                     "%s has the highest evidence: its probability is %s%.3f among the %td "
                                      "with known evidence, if all are equally likely before the data.",
-                                     top->name, top->probability, n);
+                                     top->name, sure ? "above " : "", sure ? 0.999 : top->probability, n);
 }
 
 static void say_evidence(atvi_pool *pool, atvi_candidates *c) {

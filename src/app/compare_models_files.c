@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Fits side by side: for a terminal, as compare.csv and as compare.json. */
 #include "app/compare.h"
-#include "app/compare_models.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An emulator is judged three ways: each run left out in turn with the estimates kept (closed form), some runs held out with the estimates made anew
  * without them, and Sobol indices, which say what its inputs do. */
-#include "app/emulate.h"
+#include "app/app.h"
 #include "app/emulators.h"
 #include "app/program.h"
 #include "app/report.h"

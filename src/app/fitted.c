@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/fitted.h"
-#include "app/bytes.h"
+#include "app/common.h"
 #include "io/file.h"
 #include <jansson.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/kept.h"
-#include "app/bytes.h"
+#include "app/common.h"
 #include "io/draws_file.h"
 #include "io/file.h"
 #include "io/groups.h"

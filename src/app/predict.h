@@ -3,7 +3,7 @@
 #ifndef ATVI_APP_PREDICT_H
 #define ATVI_APP_PREDICT_H
 
-#include "app/fitted.h"
+#include "app/common.h"
 #include "app/predictions.h"
 #include "diag/score.h"
 

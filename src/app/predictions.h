@@ -3,7 +3,7 @@
 #ifndef ATVI_APP_PREDICTIONS_H
 #define ATVI_APP_PREDICTIONS_H
 
-#include "app/fitted.h"
+#include "app/common.h"
 #include "atvi/draws.h"
 
 enum { ATVI_PREDICTIONS_CHECKED = 8 }; /* draws at which a model is checked to be that of a fit */

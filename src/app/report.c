@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The page of a fit, made of DRAWS: by the fit itself, and again by atvi report from the folder. */
 #include "app/report.h"
-#include "app/advice.h"
+#include "app/common.h"
 #include "app/emulators.h"
 #include "app/kept.h"
 #include "app/predict.h"

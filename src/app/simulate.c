@@ -8,7 +8,7 @@
  *   --prior N   N draws from the prior: draw, parameters, derived quantities, and simulated observations
  *               (tracked quantities and states if the model observes nothing), one line per draw and time */
 #include "app/common.h"
-#include "app/truth.h"
+#include "app/replicate.h"
 #include "io/csv.h"
 #include "io/text.h"
 #include <math.h>

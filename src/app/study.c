@@ -5,10 +5,10 @@
  * is fitted with seed + r - 1. Each fit ends as one line of DIR/replicates.csv; everything else is computed from those lines, so that a
  * study can be stopped anywhere and continued. */
 #include "app/study.h"
-#include "app/bytes.h"
+#include "app/common.h"
 #include "app/predictions.h"
 #include "app/report.h"
-#include "app/truth.h"
+#include "app/replicate.h"
 #include "diag/score.h"
 #include "diag/summary.h"
 #include "io/file.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The truth of a study: name=value,... or a JSON file {"beta": 0.9, "nu": [1, 2]}. */
-#include "app/truth.h"
+#include "app/replicate.h"
 #include "io/file.h"
 #include <jansson.h>
 #include <math.h>

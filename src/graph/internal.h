@@ -5,7 +5,6 @@
 #define ATVI_GRAPH_INTERNAL_H
 
 #include "core/core.h"
-#include "core/hash.h"
 #include "graph/program.h"
 
 /* ---- graph storage ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/groups.h"
-#include "core/hash.h"
+#include "core/core.h"
 #include "draws/made.h"
 #include "io/csv.h"
 #include "io/file.h"

@@ -2,7 +2,7 @@
 /* A seat per worker holds the target's scratch, room for one group of points and the counters, so that
  * nothing is shared while threads run. Seats are laid out ATVI_ALIGN apart: no false sharing. */
 #include "model/evaluator.h"
-#include "core/hash.h"
+#include "core/core.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/hash.h"
+#include "core/core.h"
 #include "sim/detail.h"
 #include "io/csv.h"
 #include "io/file.h"

@@ -212,7 +212,6 @@ weekly() {
   cp run/forecast.csv range.csv
   "$ATVI" predict run --times 35,2023-02-13,49 --quiet
   cmp range.csv run/forecast.csv
-  "$ATVI" predict run run --json >/dev/null # reads what it wrote
   "$ATVI" simulate weekly.atvi --set a=3 --times 2023-02-06,2023-02-13 >dates.csv
   "$ATVI" simulate weekly.atvi --set a=3 --times 35,42 | cmp - dates.csv
   "$ATVI" fit cold.atvi --method map --quiet --out cold
@@ -452,34 +451,9 @@ line() {
   says "draws of the normal approximation at the mode"
 }
 
-@test "several fits to the same data: differences of LOO with paired errors" {
-  conjugate
-  sed 's/normal(mu/student(4, mu/' mean.atvi >other.atvi
-  "$ATVI" fit mean.atvi --quiet --out a
-  "$ATVI" fit other.atvi --quiet --out b
-  run -0 --separate-stderr "$ATVI" predict b a
-  says "leave-one-out log density of 12 values, the best first" difference "does not decide"
-  not grep -E '^.{101,}$' <<<"$output"
-  "$ATVI" predict b a --json >both.json
-  json both.json '.n == 12 and .fits[0].difference == 0 and .fits[1].difference <= 0 and .fits[0].elpd >= .fits[1].elpd'
-  # by hand from the pointwise values
-  best=$(jq -r '.fits[0].folder' both.json) rest=$(jq -r '.fits[1].folder' both.json)
-  paste -d, "$rest/predict.csv" "$best/predict.csv" | awk -F, 'NR > 1 { d = $17 - $35; n++; s += d; q += d * d }
-    END { printf "%.9g %.9g\n", s, sqrt(n / (n - 1) * (q - s * s / n)) }' >mine
-  read -r difference se <mine
-  close "$(jq '.fits[1].difference' both.json)" "$difference" 1e-6
-  close "$(jq '.fits[1].difference_se' both.json)" "$se" 1e-6
-  close "$(jq '.fits[0].elpd' both.json)" "$(jq .loo.elpd "$best/scores.json")" 1e-6
-  close "$(jq '.fits[0].se' both.json)" "$(jq .loo.se "$best/scores.json")" 1e-6
-  "$ATVI" fit mean.atvi --quiet --out part --holdout 'row == 3'
-  run "$ATVI" predict a part
-  fails_with 2 "a was fitted to 12 values and part to 11" "the same data"
-  sed 's/2.05/2.06/' y.csv >z.csv
-  "$ATVI" fit mean.atvi --data z.csv --quiet --out moved
-  run "$ATVI" predict a moved
-  fails_with 2 "y = 2.05 at 3" "y = 2.06 at 3"
-  run "$ATVI" predict a b --out d.csv
-  fails_with 2 "--out d.csv"
+@test "several fits are for atvi compare" {
+  run "$ATVI" predict a b
+  fails_with 2 "one DIR is enough, here is a second: b" "'atvi compare' compares fits"
 }
 
 @test "the manual page of predict fits 80 columns" {

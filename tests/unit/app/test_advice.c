@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/advice.h"
+#include "app/common.h"
 #include "testing.h"
 
 /* Every piece of advice is whole sentences, with or without an option or a command in them. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every number by hand. */
-#include "app/compare_models.h"
+#include "app/compare.h"
 #include "testing.h"
 
 enum { N = 4, MOST = 3 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a command does once: calls between modules are counted through the linker's --wrap (tests/CMakeLists.txt). */
-#include "app/emulate.h"
+#include "app/app.h"
 #include "io/csv.h"
 #include "sim/detail.h"
 #include "testing.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What repeated runs rest on: truths that no fit is handed, records that are read as they were written, settings in any encoding. */
 #define _POSIX_C_SOURCE 200809L
-#include "app/bytes.h"
+#include "app/common.h"
 #include "app/replicate.h"
-#include "app/truth.h"
 #include "io/file.h"
 #include "testing.h"
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #ifndef ATVI_TESTS_REPORT_PAGE_CHECK_H
 #define ATVI_TESTS_REPORT_PAGE_CHECK_H
 
-#include "core/hash.h"
+#include "core/core.h"
 #include "markup.h"
 #include <jansson.h>
 
