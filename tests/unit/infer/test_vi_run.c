@@ -229,6 +229,32 @@ static void a_component_that_fits_is_kept(void) {
   }
 }
 
+/* ---- constants ---- */
+
+/* The table lists every field of the struct, with its default; a run obeys what it is given. */
+static void constants_are_a_table(void) {
+  int n;
+  const atvi_vi_tunable *row = atvi_vi_tunables(&n);
+  atvi_vi_tuning t = atvi_vi_tuning_defaults();
+  const double *value = (const double *)(const void *)&t;
+  CHECK_INT((size_t)n * sizeof(double), sizeof t);
+  for (int i = 0; i < n; i++) {
+    CHECK(value[i] == row[i].value && row[i].value > 0 && row[i].unit[0] && row[i].what[0]);
+    for (int k = 0; k < i; k++) CHECK(strcmp(row[i].name, row[k].name) != 0);
+  }
+  t.first_draws = 128;
+  toy target = chain(2, 20);
+  settle(&target);
+  atvi_vi_opts o = atvi_vi_defaults();
+  o.tuning = &t;
+  inside *in = inside_new(&target, &o, 1);
+  atvi_vi_weights w = {0};
+  CHECK_OK(atvi_vi_weigh(&in->v, &w, false));
+  CHECK_INT(w.c.n, 128 * ATVI_VI_BLOCKS);
+  atvi_vi_weights_free(&w);
+  inside_free(in);
+}
+
 /* ---- draws that are kept ---- */
 
 /* 70 % N(-2, 1), 30 % N(3, 0.6) in either coordinate at once; a density. */
@@ -509,11 +535,12 @@ static void survives_faults(void) {
   CHECK(refused > 10);
 }
 
-TESTS({"kept", kept_draws_have_honest_errors}, {"defaults", defaults_are_what_they_say},
-      {"refused", wrong_options_are_refused}, {"enough", training_ends_when_it_is_enough},
-      {"kept", a_component_that_fits_is_kept}, {"ladders", given_ladders_work},
-      {"frozen", frozen_blocks_do_not_move}, {"tuning", tuning_helps_a_flow_that_is_not_done},
-      {"undone", tuning_is_kept_or_undone}, {"tuned", tuned_says_what_happened},
-      {"stop", stopping_leaves_usable_draws}, {"limits", limits_are_kept_to},
-      {"size", effective_size_is_reached}, {"same", threads_and_repetition_do_not_matter},
-      {"plain", plain_normals_serve_too}, {"faults", survives_faults})
+TESTS({"kept", kept_draws_have_honest_errors}, {"constants", constants_are_a_table},
+      {"defaults", defaults_are_what_they_say}, {"refused", wrong_options_are_refused},
+      {"enough", training_ends_when_it_is_enough}, {"kept", a_component_that_fits_is_kept},
+      {"ladders", given_ladders_work}, {"frozen", frozen_blocks_do_not_move},
+      {"tuning", tuning_helps_a_flow_that_is_not_done}, {"undone", tuning_is_kept_or_undone},
+      {"tuned", tuned_says_what_happened}, {"stop", stopping_leaves_usable_draws},
+      {"limits", limits_are_kept_to}, {"size", effective_size_is_reached},
+      {"same", threads_and_repetition_do_not_matter}, {"plain", plain_normals_serve_too},
+      {"faults", survives_faults})
