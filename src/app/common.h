@@ -94,14 +94,13 @@ ATVI_CHECKED atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const 
 ATVI_CHECKED atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
                                              atvi_draws **out);
 
-
-    /* What the user wrote, in any encoding, as JSON and back, byte by byte; for src/app alone.
+/* What the user wrote, in any encoding, as JSON and back, byte by byte; for src/app alone.
  *
  * JSON takes UTF-8 alone. Of text that is something else, each byte b above 127 becomes the character U+F700 + b, of those that Unicode
  * leaves to everyone's use. */
 
-    /* null for NULL. NULL: no memory. */
-    json_t *atvi_bytes_json(atvi_pool *pool, const char *s);
+/* null for NULL. NULL: no memory. */
+json_t *atvi_bytes_json(atvi_pool *pool, const char *s);
 /* What s, a string from such a file, was; a copy. NULL for NULL, or no memory. */
 char *atvi_bytes_text(atvi_pool *pool, const char *s);
 
