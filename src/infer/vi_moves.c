@@ -308,8 +308,7 @@ static stride stride_of(const atvi_exact_moves *s, const atvi_exact_point *p, bo
   int most, down = u < FINE ? 1 + (int)u : 0;
   for (atvi_idx k = 0; k < s->n_part; k++)
     if (has(p->k, k)) step = fmin(step, s->step[k]);
-  most = down > 0 ? s->leaps : (int)ceil(LENGTH / step);
-  most = most > s->leaps ? s->leaps : most < 1 ? 1 : most;
+  most = down > 0 ? s->leaps : (int)fmax(1, fmin(ceil(LENGTH / step), s->leaps));
   return (stride){pow(3, -down), 1 + (int)(atvi_rng_uniform(r) * most)};
 }
 

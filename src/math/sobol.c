@@ -120,7 +120,7 @@ static void to_normal(atvi_idx n, double *x) {
 
 void atvi_sobol_uniform(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out) {
   ATVI_ASSERT(first >= 0 && first + B <= (atvi_idx)1 << BITS);
-  for (atvi_idx dim = 0; dim < d; dim++)
+  for (atvi_idx dim = 0; B > 0 && dim < d; dim++)
     (dim < ATVI_SOBOL_DIMS ? net : plain)(key, first, dim, B, out + dim * B);
 }
 

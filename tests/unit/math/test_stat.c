@@ -27,7 +27,7 @@ static void convergence_matches_direct_sums(void) {
 
 /* AR(1): x_t = rho x_(t-1) + e. ESS of the mean is N (1 - rho) / (1 + rho). */
 static void fill_ar(double *x, atvi_idx m, atvi_idx n, double rho, double shift) {
-  atvi_rng r = atvi_rng_at(4711, ATVI_STREAM_TEST, (uint32_t)(1000 * rho), 0);
+  atvi_rng r = atvi_rng_at(4711, ATVI_STREAM_TEST, (uint32_t)(int32_t)(1000 * rho), 0);
   for (atvi_idx c = 0; c < m; c++) {
     double v = atvi_rng_normal(&r) / sqrt(1 - rho * rho);
     for (atvi_idx i = 0; i < n; i++) {
