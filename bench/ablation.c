@@ -104,7 +104,7 @@ static void compare(const problem *p, const atvi_target *t, const atvi_draws *d,
 /* Draws of q alone: the stretched ones, one in sixteen, come last, as long as there is one component and none was left out for having no
  * weight. */
 static void unweighted(const atvi_draws *d, bool one_part, double *w) {
-  bool known = one_part && d->made.lost == 0;
+  bool known = one_part && d->made->lost == 0;
   for (atvi_idx j = 0; j < d->n; j++) w[j] = !known || j < d->n - d->n / ATVI_GUARD;
 }
 
@@ -115,7 +115,7 @@ static const char *map_of(const problem *p, const setting *s) {
 static atvi_status fit(atvi_ctx *ctx, atvi_evaluator *ev, const problem *p, const setting *s, bool weak,
                        uint64_t seed, double out[N_STAT]) {
   static const double none[] = {1}, paper[] = {3, 1};
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   atvi_draws *d;
   o.seed = seed;
   o.map = map_of(p, s);
@@ -129,17 +129,17 @@ static atvi_status fit(atvi_ctx *ctx, atvi_evaluator *ev, const problem *p, cons
   }
   if (weak) o.shape = (atvi_flow_shape){.layers = 1, .bins = 1, .hidden = 4, .box = 3, .seed = 1};
   double begun = cpu_s();
-  ATVI_TRY(atvi_vi_run(ctx, ev, &o, &d));
+  ATVI_TRY(atvi_infer_vi_run(ctx, ev, &o, &d));
   out[SECONDS] = cpu_s() - begun;
   double *w = malloc((size_t)d->n * sizeof *w);
   if (!w) abort();
-  unweighted(d, !s->seek || d->made.modes == 1, w);
-  compare(p, atvi_evaluator_target(ev), d, w, &out[Q_MEAN]);
-  compare(p, atvi_evaluator_target(ev), d, d->weight, &out[W_MEAN]);
-  out[GAP] = p->exact.log_z - d->made.elbo;
-  out[KHAT] = d->made.khat;
-  out[ESS] = 100 * d->made.efficiency;
-  out[LOG_Z] = d->made.log_evidence - p->exact.log_z;
+  unweighted(d, !s->seek || d->made->modes == 1, w);
+  compare(p, atvi_model_evaluator_target(ev), d, w, &out[Q_MEAN]);
+  compare(p, atvi_model_evaluator_target(ev), d, d->weight, &out[W_MEAN]);
+  out[GAP] = p->exact.log_z - d->made->elbo;
+  out[KHAT] = d->made->khat;
+  out[ESS] = 100 * d->made->efficiency;
+  out[LOG_Z] = d->made->log_evidence - p->exact.log_z;
   free(w);
   atvi_draws_free(d);
   return ATVI_OK;
@@ -228,7 +228,7 @@ static int run(atvi_ctx *ctx, problem *p, const char *data, const char *folder) 
     return 0;
   }
   if (atvi_model_load(ctx, p->path, NULL, &m) != ATVI_OK ||
-      atvi_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
+      atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
     fprintf(stderr, "%s\n", atvi_errmsg(ctx));
     return 1;
   }
@@ -245,7 +245,7 @@ static int run(atvi_ctx *ctx, problem *p, const char *data, const char *folder) 
         "normal distribution:\n");
     failed = rows(ctx, ev, p, true);
   }
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_model_free(m);
   return failed;
 }

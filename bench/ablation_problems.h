@@ -112,7 +112,7 @@ static bool is_near(const problem *p, const atvi_target *t, int k, double theta)
 /* Line by line along the last coordinate; sums relative to the largest density seen. */
 static void by_quadrature(problem *p, atvi_evaluator *ev) {
   static grid g;
-  const atvi_target *t = atvi_evaluator_target(ev);
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   static double theta[MOST_D * MOST_NODES], lp[MOST_NODES], ll[MOST_NODES];
   static atvi_outcome outcome[MOST_NODES];
   int d = (int)t->d, last = d - 1, at[MOST_D] = {0};
@@ -124,7 +124,7 @@ static void by_quadrature(problem *p, atvi_evaluator *ev) {
     for (int i = 0; i < d; i++)
       for (int j = 0; j < n; j++) theta[i * n + j] = g.x[i][i == last ? j : at[i]];
     for (int i = 0; i < last; i++) line *= g.w[i][at[i]];
-    atvi_evaluator_run(ev, &(atvi_batch){n, theta, lp, ll, NULL, NULL, outcome});
+    atvi_model_evaluator_run(ev, &(atvi_batch){n, theta, lp, ll, NULL, NULL, outcome});
     for (int j = 0; j < n; j++) {
       double value = outcome[j] == ATVI_RUN_OK ? lp[j] + ll[j] : -HUGE_VAL;
       if (!(value > -HUGE_VAL)) continue;

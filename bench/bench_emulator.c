@@ -37,13 +37,13 @@ static double cpu_s(void) {
 static void simulate(atvi_idx n, atvi_idx m, double *x, double *y) {
   for (atvi_idx i = 0; i < n; i++) {
     double *u = x + i * D;
-    atvi_rng r = atvi_rng_at(7, ATVI_STREAM_TEST, 0, (uint32_t)i);
-    for (int j = 0; j < D; j++) u[j] = atvi_rng_uniform(&r);
+    atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, 0, (uint32_t)i);
+    for (int j = 0; j < D; j++) u[j] = atvi_math_rng_uniform(&r);
     for (atvi_idx t = 0; t < m; t++) {
       double s = (double)t / (double)m, a = (s - 0.25 - 0.1 * u[1]) / (0.05 + 0.05 * u[2]),
              b = (s - 0.7) / 0.1;
       y[i * m + t] = 100 * (1 + u[0]) * exp(-a * a) + 50 * u[3] * u[3] * exp(-b * b) +
-                     5 * sin(6 * s + 3 * u[4]) + 0.5 * atvi_rng_normal(&r);
+                     5 * sin(6 * s + 3 * u[4]) + 0.5 * atvi_math_rng_normal(&r);
     }
   }
 }
@@ -60,11 +60,11 @@ typedef struct {
   double *x, *mean, *share, *mean_bar, *share_bar, *x_bar;
 } problem;
 
-static void forward(problem *p) { atvi_em_eval(p->em, p->w, p->x, p->mean, p->share); }
+static void forward(problem *p) { atvi_gp_em_eval(p->em, p->w, p->x, p->mean, p->share); }
 
 static void both(problem *p) {
   forward(p);
-  atvi_em_vjp(p->em, p->w, p->mean_bar, p->share_bar, p->x_bar);
+  atvi_gp_em_vjp(p->em, p->w, p->mean_bar, p->share_bar, p->x_bar);
 }
 
 /* us per point */
@@ -82,9 +82,9 @@ static void check(problem *p) {
   atvi_idx m = p->em->m;
   double *mean = calloc((size_t)(m * G), sizeof *mean), share[G], x_bar[D * G];
   both(p);
-  atvi_em_eval_ref(p->em, p->w, p->x, mean, share);
+  atvi_gp_em_eval_ref(p->em, p->w, p->x, mean, share);
   double a = largest(m * G, mean, p->mean), b = largest(G, share, p->share);
-  atvi_em_vjp_ref(p->em, p->w, p->x, p->mean_bar, p->share_bar, x_bar);
+  atvi_gp_em_vjp_ref(p->em, p->w, p->x, p->mean_bar, p->share_bar, x_bar);
   double c = largest(D * G, x_bar, p->x_bar);
   free(mean);
   if (a < CLOSE && b < CLOSE && c < CLOSE) return;
@@ -95,16 +95,16 @@ static void check(problem *p) {
 static void time_points(atvi_ctx *ctx, const atvi_em_runs *runs, atvi_em_kernel kernel) {
   const double length[D] = {2.1, 3.4, 1.2, 0.8, 4.1};
   atvi_em_opts opts;
-  atvi_em_defaults(&opts);
+  atvi_gp_em_defaults(&opts);
   opts.kernel = kernel, opts.length = length, opts.nugget = 0.01, opts.time_length = 150;
   problem p;
-  demand(ctx, atvi_emulator_new(ctx, runs, &opts, &p.em));
-  demand(ctx, atvi_em_work_new(p.em, ctx, runs->m, NULL, &p.w));
+  demand(ctx, atvi_gp_emulator_new(ctx, runs, &opts, &p.em));
+  demand(ctx, atvi_gp_em_work_new(p.em, ctx, runs->m, NULL, &p.w));
   atvi_idx m = runs->m, all = 2 * m * G + 2 * D * G + 2 * G;
   double *room = atvi_block(ctx, (size_t)all * sizeof *room);
   if (!room) exit(1);
-  atvi_rng r = atvi_rng_at(8, ATVI_STREAM_TEST, 0, 0);
-  for (atvi_idx i = 0; i < all; i++) room[i] = atvi_rng_uniform(&r);
+  atvi_rng r = atvi_math_rng_at(8, ATVI_STREAM_TEST, 0, 0);
+  for (atvi_idx i = 0; i < all; i++) room[i] = atvi_math_rng_uniform(&r);
   p.x = room, p.x_bar = p.x + D * G, p.share = p.x_bar + D * G, p.share_bar = p.share + G;
   p.mean = p.share_bar + G, p.mean_bar = p.mean + m * G;
   const atvi_gp_table *table[] = {&atvi_gp_table_base,
@@ -120,8 +120,8 @@ static void time_points(atvi_ctx *ctx, const atvi_em_runs *runs, atvi_em_kernel 
            time_of(both, &p));
   }
   atvi_block_free(ctx, room);
-  atvi_em_work_free(p.w);
-  atvi_emulator_free(p.em);
+  atvi_gp_em_work_free(p.w);
+  atvi_gp_emulator_free(p.em);
 }
 
 static void time_lik(atvi_ctx *ctx, const atvi_em_runs *runs) {
@@ -129,17 +129,17 @@ static void time_lik(atvi_ctx *ctx, const atvi_em_runs *runs) {
          grad[D + 3];
   atvi_em_lik *lik;
   atvi_em_scratch *scratch;
-  demand(ctx, atvi_em_lik_new(ctx, runs, mean, ATVI_EM_MATERN52, runs->n, NULL, &lik));
-  demand(ctx, atvi_em_scratch_new(ctx, lik, &scratch));
+  demand(ctx, atvi_gp_em_lik_new(ctx, runs, mean, ATVI_EM_MATERN52, runs->n, NULL, &lik));
+  demand(ctx, atvi_gp_em_scratch_new(ctx, lik, &scratch));
   double best = 1e300;
   for (int t = 0; t < 8; t++) {
     double sill = NAN, start = cpu_s();
-    if (!isfinite(atvi_em_lik_eval(lik, scratch, par, &sill, grad))) exit(1);
+    if (!isfinite(atvi_gp_em_lik_eval(lik, scratch, par, &sill, grad))) exit(1);
     best = fmin(best, cpu_s() - start);
   }
   printf("figure emulator_lik %td %td %.2f\n", runs->n, runs->m, 1e3 * best);
-  atvi_em_scratch_free(ctx, scratch);
-  atvi_em_lik_free(ctx, lik);
+  atvi_gp_em_scratch_free(ctx, scratch);
+  atvi_gp_em_lik_free(ctx, lik);
   free(mean);
 }
 
@@ -147,13 +147,13 @@ static void time_fit(atvi_ctx *ctx, const atvi_em_runs *runs) {
   atvi_emulator *em;
   struct rusage use;
   double start = atvi_clock_s(), cpu = cpu_s();
-  demand(ctx, atvi_emulator_new(ctx, runs, NULL, &em));
+  demand(ctx, atvi_gp_emulator_new(ctx, runs, NULL, &em));
   double took = atvi_clock_s() - start, took_cpu = cpu_s() - cpu;
-  const atvi_em_info *info = atvi_emulator_info(em);
+  const atvi_em_info *info = atvi_gp_emulator_info(em);
   getrusage(RUSAGE_SELF, &use);
   printf("figure emulator_fit %td %td %.2f %.2f %d %d/%d %.0f\n", runs->n, runs->m, took, took_cpu,
          info->evals, info->agreed, info->starts, (double)use.ru_maxrss / 1024);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
 }
 
 int main(int argc, char **argv) {

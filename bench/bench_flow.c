@@ -77,9 +77,10 @@ static int bench(atvi_ctx *ctx, atvi_idx d, int hidden) {
   p.dtheta = calloc((size_t)n, sizeof *p.dtheta);
   if (!p.theta || !p.dtheta) return 1;
   atvi_flow_init(p.f, p.theta);
-  atvi_rng r = atvi_rng_at(1, ATVI_STREAM_TEST, 0, 0);
-  for (atvi_idx i = 0; i < n; i++) p.theta[i] += 0.02 * atvi_rng_normal(&r);
-  for (atvi_idx i = 0; i < d * DRAWS; i++) p.z[i] = atvi_rng_normal(&r), p.dx[i] = 1e-3 * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, 0);
+  for (atvi_idx i = 0; i < n; i++) p.theta[i] += 0.02 * atvi_math_rng_normal(&r);
+  for (atvi_idx i = 0; i < d * DRAWS; i++)
+    p.z[i] = atvi_math_rng_normal(&r), p.dx[i] = 1e-3 * atvi_math_rng_normal(&r);
   for (int b = 0; b < DRAWS; b++) p.dl[b] = -1.0 / DRAWS;
   printf("d = %td, %d layers, %d bins, %d hidden: %td parameters\n", d, s.layers, s.bins, hidden, n);
   int wrong = 0;

@@ -27,7 +27,7 @@ static double cost_us(atvi_evaluator *ev, const atvi_batch *b) {
   double best = HUGE_VAL;
   for (int t = 0; t < TRIALS; t++) {
     double from = atvi_clock_s();
-    for (int k = 0; k < EACH; k++) atvi_evaluator_run(ev, b);
+    for (int k = 0; k < EACH; k++) atvi_model_evaluator_run(ev, b);
     best = fmin(best, atvi_clock_s() - from);
   }
   return 1e6 * best / (EACH * POINTS);
@@ -43,9 +43,9 @@ static bool all_finite(void) {
 
 static void set_points(void) {
   for (int j = 0; j < POINTS; j++) {
-    atvi_rng rng = atvi_rng_at(1, ATVI_STREAM_TEST, 0, (uint32_t)j);
+    atvi_rng rng = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, (uint32_t)j);
     for (int i = 0; i < D; i++) {
-      double x = MEAN[i] + SD[i] * atvi_rng_normal(&rng);
+      double x = MEAN[i] + SD[i] * atvi_math_rng_normal(&rng);
       theta[i * POINTS + j] = i < 5 ? fmin(fmax(x, 0.01), 0.99) : exp(x);
     }
   }
@@ -62,21 +62,21 @@ int main(void) {
   if (atvi_ctx_new(NULL, &ctx) != ATVI_OK) return 1;
   atvi_ctx_set_threads(ctx, 1);
   if (atvi_model_load(ctx, MODEL, NULL, &m) != ATVI_OK ||
-      atvi_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
+      atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
     fprintf(stderr, "%s\n", atvi_errmsg(ctx));
     return 1;
   }
   set_points();
   atvi_batch value = {POINTS, theta, log_prior, log_lik, NULL, NULL, outcome};
   atvi_batch gradient = {POINTS, theta, log_prior, log_lik, prior_bar, lik_bar, outcome};
-  atvi_evaluator_run(ev, &gradient);
+  atvi_model_evaluator_run(ev, &gradient);
   if (!all_finite()) {
     fprintf(stderr, "a point of the posterior cannot be evaluated\n");
     return 1;
   }
   printf("figure hydrology evaluation %.2f\n", cost_us(ev, &value));
   printf("figure hydrology gradient %.2f\n", cost_us(ev, &gradient));
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
   return 0;

@@ -30,10 +30,10 @@ static double mean[3 * N * L], var[N * L], out[N * L];
 static const atvi_markov *m;
 static atvi_markov_work *w;
 
-static void density(void) { atvi_markov_eval(m, w, par, resid, log_density, NULL, NULL); }
-static void gradient(void) { atvi_markov_eval(m, w, par, resid, log_density, par_bar, resid_bar); }
-static void smooth(void) { atvi_markov_smooth(m, w, par, resid, mean, var, NULL, NULL, NULL); }
-static void draw(void) { atvi_markov_draw(m, w, par, resid, 1, 0, out); }
+static void density(void) { atvi_gp_markov_eval(m, w, par, resid, log_density, NULL, NULL); }
+static void gradient(void) { atvi_gp_markov_eval(m, w, par, resid, log_density, par_bar, resid_bar); }
+static void smooth(void) { atvi_gp_markov_smooth(m, w, par, resid, mean, var, NULL, NULL, NULL); }
+static void draw(void) { atvi_gp_markov_draw(m, w, par, resid, 1, 0, out); }
 
 static double cost_us(void (*fn)(void)) {
   double best = HUGE_VAL;
@@ -47,10 +47,10 @@ static double cost_us(void (*fn)(void)) {
 
 static void set_up(const shape *s) {
   const double centre[6] = {1.06e8 * 0.3, 149, 1e4, 150, 16, 0};
-  atvi_rng r = atvi_rng_at(1, ATVI_STREAM_TEST, 0, 0);
-  for (int i = 0; i < N; i++) time_of[i] = s->regular ? i : i + 0.9 * atvi_rng_uniform(&r);
-  for (int k = 0; k < 6 * L; k++) par[k] = centre[k / L] * exp(0.3 * atvi_rng_normal(&r));
-  for (int i = 0; i < N * L; i++) resid[i] = 1000 * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, 0);
+  for (int i = 0; i < N; i++) time_of[i] = s->regular ? i : i + 0.9 * atvi_math_rng_uniform(&r);
+  for (int k = 0; k < 6 * L; k++) par[k] = centre[k / L] * exp(0.3 * atvi_math_rng_normal(&r));
+  for (int i = 0; i < N * L; i++) resid[i] = 1000 * atvi_math_rng_normal(&r);
 }
 
 static bool agrees(atvi_ctx *ctx, const shape *s) {
@@ -58,7 +58,7 @@ static bool agrees(atvi_ctx *ctx, const shape *s) {
   atvi_markov_dense d = {0};
   for (int k = 0; k < 6; k++) p0[k] = par[k * L + 3];
   for (int i = 0; i < N; i++) r0[i] = resid[i * L + 3];
-  if (atvi_markov_ref(ctx, N, time_of, NULL, 3, s->term, p0, r0, &d)) return false;
+  if (atvi_gp_markov_ref(ctx, N, time_of, NULL, 3, s->term, p0, r0, &d)) return false;
   density();
   double error = fabs(log_density[3] / d.log_density - 1);
   printf("%-12s relative difference from dense %.1e\n", s->name, error);
@@ -72,7 +72,8 @@ int main(void) {
     const shape *s = SHAPES + k;
     atvi_markov *made;
     set_up(s);
-    if (atvi_markov_new(ctx, N, time_of, NULL, 3, s->term, &made) || atvi_markov_work_new(made, ctx, &w))
+    if (atvi_gp_markov_new(ctx, N, time_of, NULL, 3, s->term, &made) ||
+        atvi_gp_markov_work_new(made, ctx, &w))
       return 1;
     m = made;
     if (!agrees(ctx, s)) return 1;
@@ -80,8 +81,8 @@ int main(void) {
     printf("figure markov %s gradient %.2f\n", s->name, cost_us(gradient));
     printf("figure markov %s smooth %.2f\n", s->name, cost_us(smooth));
     printf("figure markov %s draw %.2f\n", s->name, cost_us(draw));
-    atvi_markov_work_free(w);
-    atvi_markov_free(made);
+    atvi_gp_markov_work_free(w);
+    atvi_gp_markov_free(made);
   }
   atvi_ctx_free(ctx);
   return 0;

@@ -206,7 +206,7 @@ typedef struct {
 
 static void run_batch(void *arg) {
   batched *b = arg;
-  atvi_evaluator_run(b->ev, &b->batch);
+  atvi_model_evaluator_run(b->ev, &b->batch);
 }
 
 typedef struct {
@@ -232,16 +232,16 @@ static int measure(atvi_ctx *ctx, const problem *p) {
   static double theta[16 * POINTS], lp[POINTS], ll[POINTS], gp[16 * POINTS], gl[16 * POINTS], plain[POINTS];
   static atvi_outcome outcome[POINTS];
   if (atvi_model_load(ctx, p->path, NULL, &m) != ATVI_OK ||
-      atvi_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
+      atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev) != ATVI_OK) {
     fprintf(stderr, "%s\n", atvi_errmsg(ctx));
     return 1;
   }
   const atvi_param *param = atvi_model_target(m)->param;
   for (int j = 0; j < POINTS; j++) {
-    atvi_rng rng = atvi_rng_at(1, ATVI_STREAM_TEST, 0, (uint32_t)j);
+    atvi_rng rng = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, (uint32_t)j);
     for (atvi_idx i = 0; i < p->d; i++) {
       double x;
-      do x = p->mean[i] + p->sd[i] * atvi_rng_normal(&rng);
+      do x = p->mean[i] + p->sd[i] * atvi_math_rng_normal(&rng);
       while (x <= param[i].lower || x >= param[i].upper);
       theta[i * POINTS + j] = x;
     }
@@ -265,7 +265,7 @@ static int measure(atvi_ctx *ctx, const problem *p) {
          p->name, threads, 1e6 * eval_s, 1e6 * grad_s, 1e6 * loop_s, worst);
   printf("figure %s evaluations %.0f %.2f\n", p->name, 1 / eval_s, loop_s / eval_s);
   printf("figure %s gradients %.0f %.2f\n", p->name, 1 / grad_s, loop_s / grad_s);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_model_free(m);
   return 0;
 }

@@ -96,7 +96,7 @@ static atvi_status programs(atvi_ctx *ctx, atvi_graph *g, atvi_module **module, 
                                    .in = {{TIME, 1, 0}, {STATE, N, 0}, {PAR, 2, 0}, {TAB, 0, 0}, {LAM, N, 0}},
                                    .n_out = 2,
                                    .out = {{N, grad, 0}, {2, grad + N, 1}}}};
-  return atvi_module_new(ctx, g, 2, spec, &(atvi_module_opts){.compile = true}, module, info);
+  return atvi_graph_module_new(ctx, g, 2, spec, &(atvi_module_opts){.compile = true}, module, info);
 }
 
 typedef struct {
@@ -194,8 +194,8 @@ int main(void) {
   for (int k = 4; k <= 8; k += 2) {
     atvi_ode ode = {.n = N,
                     .n_par = 2,
-                    .rhs = atvi_module_get(module, 0),
-                    .vjp = atvi_module_get(module, 1),
+                    .rhs = atvi_graph_module_get(module, 0),
+                    .vjp = atvi_graph_module_get(module, 1),
                     .n_stop = DAYS,
                     .stop = stop,
                     .n_output = DAYS,
@@ -214,7 +214,7 @@ int main(void) {
            k, ok ? "agree" : "DISAGREE", eval, steps, grad, scalar, scalar_steps, eval / scalar, difference);
     atvi_ode_work_free(w);
   }
-  atvi_module_free(module);
+  atvi_graph_module_free(module);
   atvi_graph_free(g);
   atvi_ctx_free(ctx);
   return failed != 0;

@@ -91,13 +91,13 @@ static void ours_programs(ours *o, const problem *p) {
   const atvi_prog_in in[5] = {{TIME, 1, 0}, {STATE, n, 0}, {PAR, m, 0}, {TAB, 0, 0}, {LAM, n, 0}};
   for (int i = 0; i < 3; i++) memcpy(spec[i].in, in, sizeof in);
   atvi_module_info info;
-  stop_if(atvi_module_new(o->ctx, g, 3, spec, &(atvi_module_opts){.compile = true}, &o->module, &info) !=
-              ATVI_OK,
+  stop_if(atvi_graph_module_new(o->ctx, g, 3, spec, &(atvi_module_opts){.compile = true}, &o->module,
+                                &info) != ATVI_OK,
           atvi_errmsg(o->ctx));
   stop_if(!info.compiled, info.reason);
-  o->ode.rhs = atvi_module_get(o->module, 0);
-  o->ode.jac = atvi_module_get(o->module, 1);
-  o->ode.vjp = atvi_module_get(o->module, 2);
+  o->ode.rhs = atvi_graph_module_get(o->module, 0);
+  o->ode.jac = atvi_graph_module_get(o->module, 1);
+  o->ode.vjp = atvi_graph_module_get(o->module, 2);
 }
 
 static void ours_open(ours *o, const problem *p) {
@@ -123,7 +123,7 @@ static void ours_tol(ours *o, double tol) {
 
 static void ours_close(ours *o) {
   atvi_ode_work_free(o->w);
-  atvi_module_free(o->module);
+  atvi_graph_module_free(o->module);
   atvi_graph_free(o->graph);
   atvi_ctx_free(o->ctx);
 }

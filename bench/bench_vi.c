@@ -51,7 +51,7 @@ typedef struct {
 
 static void flow(bench *b) {
   for (int part = 0; part < BATCH / PART; part++) {
-    atvi_sobol_normal((atvi_sobol){1, ATVI_STREAM_TRAIN, b->scramble}, part * PART, b->d, PART, b->z);
+    atvi_math_sobol_normal((atvi_sobol){1, ATVI_STREAM_TRAIN, b->scramble}, part * PART, b->d, PART, b->z);
     b->family.ops->fwd(b->family.self, b->m.phi, b->work, PART, b->z, b->x, b->log_q);
     b->family.ops->vjp(b->family.self, b->m.phi, b->work, b->dx, b->dq, b->grad);
   }
@@ -59,8 +59,8 @@ static void flow(bench *b) {
 }
 
 static void gradients(bench *b, atvi_idx n) {
-  atvi_evaluator_run_on(b->ev, 0,
-                        &(atvi_batch){n, b->theta, b->row[0], b->row[1], b->g[0], b->g[1], b->outcome});
+  atvi_model_evaluator_run_on(b->ev, 0,
+                              &(atvi_batch){n, b->theta, b->row[0], b->row[1], b->g[0], b->g[1], b->outcome});
 }
 
 static void model(bench *b) {
@@ -75,19 +75,19 @@ static void optimiser(bench *b) {
   for (atvi_idx i = 0; i < b->size; i++) norm += b->grad[i] * b->grad[i];
   norm = sqrt(norm);
   for (atvi_idx i = 0; i < b->size && norm > 10; i++) b->grad[i] *= 10 / norm;
-  atvi_adam_set_step(b->adam, 0);
-  atvi_adam_step(b->adam, b->m.phi, b->grad);
+  atvi_math_adam_set_step(b->adam, 0);
+  atvi_math_adam_step(b->adam, b->m.phi, b->grad);
   for (atvi_idx i = 0; i < b->size; i++) b->avg[i] = 0.98 * b->avg[i] + 0.02 * b->m.phi[i];
 }
 
 static void step(bench *b) {
-  atvi_elbo_grad(b->elbo, &b->m, 1, b->scramble++, b->grad);
+  atvi_infer_elbo_grad(b->elbo, &b->m, 1, b->scramble++, b->grad);
   optimiser(b);
 }
 
 static void draw(bench *b) {
   atvi_elbo_lot lot = {ATVI_STREAM_FINAL, b->scramble++, 0, FINAL, true};
-  atvi_elbo_draw(b->elbo, &b->m, &lot, &b->c, 0);
+  atvi_infer_elbo_draw(b->elbo, &b->m, &lot, &b->c, 0);
 }
 
 static double cpu_s(void) {
@@ -117,7 +117,7 @@ static void place(bench *b, const problem *p, double *shift, double *chol) {
   for (atvi_idx i = 0; i < b->d; i++) {
     const atvi_map *map = &b->space->map[i];
     double at[3] = {p->mean[i], p->mean[i] - 0.05 * p->sd[i], p->mean[i] + 0.05 * p->sd[i]}, xi[3];
-    atvi_map_inv(map, 3, at, xi);
+    atvi_transform_map_inv(map, 3, at, xi);
     shift[i] = xi[0];
     chol[i * b->d + i] = 10 * (xi[2] - xi[1]);
     b->m.log_det += log(chol[i * b->d + i]);
@@ -129,14 +129,14 @@ static void place(bench *b, const problem *p, double *shift, double *chol) {
 static double *reals(atvi_pool *pool, atvi_idx n) { return atvi_pool_take(pool, (size_t)n, sizeof(double)); }
 
 static atvi_status make(atvi_ctx *ctx, atvi_pool *pool, const problem *p, bench *b) {
-  ATVI_TRY(atvi_space_new(ctx, b->ev, "auto", 1, &b->space));
+  ATVI_TRY(atvi_infer_space_new(ctx, b->ev, "auto", 1, &b->space));
   b->d = b->space->d;
   atvi_flow_shape shape = atvi_flow_defaults(b->d);
-  ATVI_TRY(atvi_family_flow(ctx, &shape, &b->family));
+  ATVI_TRY(atvi_flow_family_flow(ctx, &shape, &b->family));
   ATVI_TRY(b->family.ops->work_new(b->family.self, ctx, PART, &b->work));
-  ATVI_TRY(atvi_elbo_new(ctx, b->space, &b->family, 1, false, BATCH, &b->elbo));
+  ATVI_TRY(atvi_infer_elbo_new(ctx, b->space, &b->family, 1, false, BATCH, &b->elbo));
   b->size = b->family.size;
-  ATVI_TRY(atvi_adam_new(ctx, b->size, NULL, &b->adam));
+  ATVI_TRY(atvi_math_adam_new(ctx, b->size, NULL, &b->adam));
   b->grad = reals(pool, b->size);
   b->avg = reals(pool, b->size);
   b->m.phi = reals(pool, b->size);
@@ -150,23 +150,23 @@ static atvi_status make(atvi_ctx *ctx, atvi_pool *pool, const problem *p, bench 
   if (atvi_pool_failed(pool)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "bench");
   place(b, p, shift, chol);
   b->family.ops->init(b->family.self, b->m.phi);
-  atvi_rng r = atvi_rng_at(1, ATVI_STREAM_TEST, 0, 0);
-  for (atvi_idx i = 0; i < b->size; i++) b->m.phi[i] += 0.01 * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, 0);
+  for (atvi_idx i = 0; i < b->size; i++) b->m.phi[i] += 0.01 * atvi_math_rng_normal(&r);
   for (int i = 0; i < PART; i++) b->dq[i] = 1;
-  for (atvi_idx i = 0; i < b->d * PART; i++) b->dx[i] = 0.1 * atvi_rng_normal(&r);
+  for (atvi_idx i = 0; i < b->d * PART; i++) b->dx[i] = 0.1 * atvi_math_rng_normal(&r);
   /* Points for the model alone, from q. */
-  atvi_elbo_draw(b->elbo, &b->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 0, 0, ALONE, false}, &b->c, 0);
+  atvi_infer_elbo_draw(b->elbo, &b->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 0, 0, ALONE, false}, &b->c, 0);
   for (atvi_idx i = 0; i < b->d; i++)
     for (atvi_idx j = 0; j < ALONE; j++) b->theta[i * ALONE + j] = b->c.theta[i * FINAL + j];
   return ATVI_OK;
 }
 
 static void drop(bench *b) {
-  atvi_adam_free(b->adam);
-  atvi_elbo_free(b->elbo);
+  atvi_math_adam_free(b->adam);
+  atvi_infer_elbo_free(b->elbo);
   if (b->work) b->family.ops->work_free(b->work);
-  atvi_family_free(&b->family);
-  atvi_space_free(b->space);
+  atvi_flow_family_free(&b->family);
+  atvi_infer_space_free(b->space);
 }
 
 /* Draws innermost, of batches of n from those of ALONE. */
@@ -195,15 +195,15 @@ static atvi_status measure(atvi_ctx *ctx, const problem *p, const char *path) {
   atvi_pool *pool;
   b = (bench){0};
   ATVI_TRY(atvi_model_load(ctx, path, NULL, &m));
-  ATVI_TRY(atvi_evaluator_new(ctx, atvi_model_target(m), &b.ev));
+  ATVI_TRY(atvi_model_evaluator_new(ctx, atvi_model_target(m), &b.ev));
   ATVI_TRY(atvi_pool_new(ctx, &pool));
   ATVI_TRY(make(ctx, pool, p, &b));
-  atvi_idx good = atvi_elbo_grad(b.elbo, &b.m, 1, b.scramble++, b.grad).good;
+  atvi_idx good = atvi_infer_elbo_grad(b.elbo, &b.m, 1, b.scramble++, b.grad).good;
   if (good < BATCH) return ATVI_FAIL(ctx, ATVI_EMODEL, "only %td of %d draws can be evaluated", good, BATCH);
   report(p, &b);
   drop(&b);
   atvi_pool_free(pool);
-  atvi_evaluator_free(b.ev);
+  atvi_model_evaluator_free(b.ev);
   atvi_model_free(m);
   return ATVI_OK;
 }

@@ -60,16 +60,16 @@ typedef struct {
 } outcomes;
 
 static outcome fit(atvi_ctx *ctx, const loaded *l, const atvi_vi_tuning *tuning, uint64_t seed) {
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   atvi_draws *d;
   outcome r = {HUGE_VAL, HUGE_VAL, HUGE_VAL, NAN};
   o.seed = seed;
   o.tuning = tuning;
   o.exact = ATVI_EXACT_OFF;
-  int64_t before = atvi_evaluator_count(l->ev);
-  if (atvi_vi_run(ctx, l->ev, &o, &d) != ATVI_OK) return r;
-  r = (outcome){0, 0, fabs(d->made.log_evidence - l->p.exact.log_z),
-                (double)(atvi_evaluator_count(l->ev) - before)};
+  int64_t before = atvi_model_evaluator_count(l->ev);
+  if (atvi_infer_vi_run(ctx, l->ev, &o, &d) != ATVI_OK) return r;
+  r = (outcome){0, 0, fabs(d->made->log_evidence - l->p.exact.log_z),
+                (double)(atvi_model_evaluator_count(l->ev) - before)};
   for (atvi_idx i = 0; i < d->n_param; i++) {
     const double *x = d->x + i * d->n;
     double mean = 0, var = 0;
@@ -139,7 +139,7 @@ static int load(atvi_ctx *ctx, int n, problem *all, const char *data, const char
     if (l->p.text && !write_model(&l->p, folder)) return -1;
     if (l->p.panels == 0 && !write_lotka(data, folder)) continue;
     if (atvi_model_load(ctx, l->p.path, NULL, &l->model) != ATVI_OK ||
-        atvi_evaluator_new(ctx, atvi_model_target(l->model), &l->ev) != ATVI_OK) {
+        atvi_model_evaluator_new(ctx, atvi_model_target(l->model), &l->ev) != ATVI_OK) {
       fprintf(stderr, "%s: %s\n", l->p.name, atvi_errmsg(ctx));
       return -1;
     }
@@ -178,7 +178,7 @@ static double changed(const atvi_vi_tunable *t, bool twice) {
 
 static int sweep(atvi_ctx *ctx, int n, const loaded *l, int seeds, int n_name, char **name) {
   int rows;
-  const atvi_vi_tunable *t = atvi_vi_tunables(&rows);
+  const atvi_vi_tunable *t = atvi_infer_vi_tunables(&rows);
   outcomes base = fit_all(ctx, n, l, NULL, seeds);
   defaults_of(l, n, seeds, &base);
   for (int i = 0; i < rows; i++) {
@@ -187,7 +187,7 @@ static int sweep(atvi_ctx *ctx, int n, const loaded *l, int seeds, int n_name, c
     if (!wanted) continue;
     outcomes r[2];
     for (int k = 0; k < 2; k++) {
-      atvi_vi_tuning tuning = atvi_vi_tuning_defaults();
+      atvi_vi_tuning tuning = atvi_infer_vi_tuning_defaults();
       ((double *)(void *)&tuning)[i] = changed(&t[i], k == 1);
       r[k] = fit_all(ctx, n, l, &tuning, seeds);
     }
@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
   int failed = n < 1 || sweep(ctx, n, l, seeds, argc - optind, argv + optind);
   for (int i = 0; i < MOST_PROBLEM; i++) {
     if (l[i].p.text) unlink(l[i].p.path);
-    atvi_evaluator_free(l[i].ev);
+    atvi_model_evaluator_free(l[i].ev);
     atvi_model_free(l[i].model);
   }
   snprintf(path, sizeof path, "%s/lotka.csv", folder);

@@ -56,7 +56,7 @@ void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_AR
   };
   const atvi_fit_option *p;
   int n = 0;
-  for (int i = 0; (p = atvi_fit_option_at(i)); i++) {
+  for (int i = 0; (p = atvi_infer_fit_option_at(i)); i++) {
     const char *name = p->flag ? p->flag : p->name;
     void *into = (char *)how + p->offset;
     arg[n++] = (atvi_arg){name, p->value, p->flag_off ? ATVI_ARG_ON : kind[p->kind], into, p->help};
@@ -106,7 +106,7 @@ static int put_seed(const atvi_arg *arg, const parser *p, const char *text) {
 
 static int put_number(const atvi_arg *arg, const parser *p, const char *text) {
   double v;
-  if (!atvi_parse_number(text, strlen(text), &v) || !isfinite(v) || !(v > 0))
+  if (!atvi_io_parse_number(text, strlen(text), &v) || !isfinite(v) || !(v > 0))
     return bad_value(arg, p, text, "a number above 0");
   *(double *)arg->into = v;
   return -1;
@@ -118,7 +118,7 @@ static int put_duration(const atvi_arg *arg, const parser *p, const char *text) 
   size_t n = strlen(text);
   const char *unit = n ? strchr(units, text[n - 1]) : NULL;
   double v;
-  if (!atvi_parse_number(text, unit ? n - 1 : n, &v) || !isfinite(v) || !(v > 0))
+  if (!atvi_io_parse_number(text, unit ? n - 1 : n, &v) || !isfinite(v) || !(v > 0))
     return bad_value(arg, p, text, "a time such as 90s, 10m, 1.5h or 2d");
   *(double *)arg->into = unit ? v * seconds[unit - units] : v;
   return -1;

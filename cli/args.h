@@ -61,7 +61,7 @@ int atvi_args_parse(const atvi_command *command, const atvi_arg *arg, int argc, 
 int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
                          atvi_arg_list *operands);
 
-/* Methods for a page, as atvi_method_at lists them: name and brief or, of methods of their own, help. Returns text. */
+/* Methods for a page, as atvi_infer_method_at lists them: name and brief or, of methods of their own, help. Returns text. */
 enum { ATVI_HELP_METHODS = 4096 };
 const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]);
 

@@ -30,7 +30,7 @@ int atvi_call_fail(const atvi_call *s, atvi_status status) {
   bool placed = status == ATVI_EMODEL || status == ATVI_EDATA;
   if (!placed) fprintf(stderr, "%satvi %s:%s ", atvi_show_strong(), s->command->name, atvi_show_plain());
   fprintf(stderr, "%s\n", message[0] ? message : atvi_status_name(status));
-  const char *advice = atvi_advice(atvi_errcode(s->ctx));
+  const char *advice = atvi_app_advice(atvi_errcode(s->ctx));
   if (advice) fprintf(stderr, "%s\n", advice);
   switch (status) {
   case ATVI_EMODEL:

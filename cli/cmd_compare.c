@@ -61,10 +61,10 @@ static int parse(options *o, int argc, char **argv) {
   atvi_app_fit_opts *fit = &o->compare.fit;
   char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT], from[2 * ATVI_METHODS_TEXT];
   snprintf(which, sizeof which, "Which, separated by commas (default %s).",
-           atvi_methods_text(ATVI_METHOD_POSTERIOR, ", ", list));
+           atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, ", ", list));
   snprintf(from, sizeof from,
            "Measure distances from this one (default: the last of %s with verdict ok, or else %s).",
-           atvi_methods_text(ATVI_METHOD_EXACT, " and ", list), fit->how.method);
+           atvi_infer_methods_text(ATVI_METHOD_EXACT, " and ", list), fit->how.method);
   atvi_help_methods(0, methods);
   const atvi_arg arg[] = {
       {"methods", "LIST", ATVI_ARG_TEXT, &o->compare.methods, which},

@@ -36,12 +36,12 @@ static bool choices(const char *usage, const char *before, char *out) {
 
 static bool option_choices(const atvi_command *command, const atvi_arg *arg, char *out) {
   char before[64];
-  const atvi_fit_option *p = command == &atvi_cmd_fit ? atvi_fit_option_find(arg->name) : NULL;
+  const atvi_fit_option *p = command == &atvi_cmd_fit ? atvi_infer_fit_option_find(arg->name) : NULL;
   size_t n = 0;
   out[0] = 0;
   if (p && strcmp(p->name, "method") == 0) {
     const atvi_method *m;
-    for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++)
+    for (int i = 0; (m = atvi_infer_method_at(ATVI_METHOD_OWN, i)); i++)
       n += (size_t)snprintf(out + n, CHOICES_MAX - n, "%s%s", i ? " " : "", m->name);
   }
   for (int i = 0; p && p->word && p->word[i]; i++)

@@ -54,8 +54,8 @@ static bool known(const char *kind) {
 static void fill(atvi_text *out, const char *text, const char *name) {
   static const char mark[] = "@NAME@";
   for (const char *at; (at = strstr(text, mark)); text = at + sizeof mark - 1)
-    atvi_text_add(out, "%.*s%s", (int)(at - text), text, name);
-  atvi_text_add(out, "%s", text);
+    atvi_io_text_add(out, "%.*s%s", (int)(at - text), text, name);
+  atvi_io_text_add(out, "%s", text);
 }
 
 static const char *path_of(const atvi_call *s, const char *dir, const char *name, const atvi_new_file *f) {
@@ -69,13 +69,13 @@ static atvi_status put(const atvi_call *s, const char *path, const char *name, c
   const char *text;
   fill(&t, f->text, name);
   if (!path) return ATVI_FAIL(s->ctx, ATVI_ENOMEM, "%s", f->name);
-  ATVI_TRY(atvi_text_get(&t, &text));
-  ATVI_TRY(atvi_file_save(s->ctx, path, text, strlen(text)));
+  ATVI_TRY(atvi_io_text_get(&t, &text));
+  ATVI_TRY(atvi_io_file_save(s->ctx, path, text, strlen(text)));
   struct stat was;
   if (strncmp(text, "#!", 2) != 0 || stat(path, &was) != 0) return ATVI_OK;
   /* May be run by whoever may read it. */
   if (chmod(path, was.st_mode | (was.st_mode & 0444) >> 2) == 0) return ATVI_OK;
-  return atvi_file_cannot(s->ctx, "change", path, errno);
+  return atvi_io_file_cannot(s->ctx, "change", path, errno);
 }
 
 /* All files, or none and no folder. */
@@ -83,7 +83,7 @@ static atvi_status make(const atvi_call *s, const char *dir, const char *name, c
   enum { MOST = 16 };
   const char *path[MOST];
   int n = 0;
-  ATVI_TRY(atvi_dir_make(s->ctx, dir, true));
+  ATVI_TRY(atvi_io_dir_make(s->ctx, dir, true));
   atvi_status status = ATVI_OK;
   for (const atvi_new_file *f = atvi_new_files; f->kind && n < MOST && status == ATVI_OK; f++) {
     if (strcmp(f->kind, kind) != 0) continue;
@@ -103,10 +103,10 @@ static int told(const atvi_call *s, const char *dir, const char *name, const cha
   const char *first = strcmp(kind, "program") == 0 ? "design @NAME@.atvi -n 40" : "fit @NAME@.atvi";
   atvi_text t = {.pool = s->pool};
   const char *text;
-  atvi_text_add(&t, "made %s; README.md tells what it is. Now:\n  cd %s\n  atvi ", dir, dir);
+  atvi_io_text_add(&t, "made %s; README.md tells what it is. Now:\n  cd %s\n  atvi ", dir, dir);
   fill(&t, first, name);
-  atvi_text_add(&t, "\n");
-  return atvi_text_get(&t, &text) == ATVI_OK ? atvi_print(text) : ATVI_EXIT_FAILED;
+  atvi_io_text_add(&t, "\n");
+  return atvi_io_text_get(&t, &text) == ATVI_OK ? atvi_print(text) : ATVI_EXIT_FAILED;
 }
 
 static int run(int argc, char **argv) {

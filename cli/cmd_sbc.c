@@ -52,7 +52,7 @@ typedef struct {
 static int parse(options *o, int argc, char **argv) {
   char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT];
   snprintf(which, sizeof which, "One of %s, with its defaults; exact is atvi fit --exact (default atvi).",
-           atvi_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
+           atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
       {"replicates", "N", ATVI_ARG_COUNT, &o->sbc.replicates, "Number of data sets (default 200)."},
       {"method", "METHOD", ATVI_ARG_TEXT, &o->sbc.method, which},

@@ -46,7 +46,7 @@ static int parse(options *o, int argc, char **argv) {
   char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT];
   snprintf(which, sizeof which,
            "Which of %s, separated by commas, with their defaults; exact is atvi fit --exact (default atvi).",
-           atvi_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
+           atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
       {"truth", "TRUTH", ATVI_ARG_LIST, &o->truth,
        "Parameters at which data are simulated and by which fits are scored: name=value,... or a JSON file, "

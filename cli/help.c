@@ -83,7 +83,7 @@ static void as_text(const atvi_command *command, const atvi_arg *arg) {
 const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]) {
   const atvi_method *m;
   size_t n = 0;
-  for (int i = 0; (m = atvi_method_at(is, i)); i++) {
+  for (int i = 0; (m = atvi_infer_method_at(is, i)); i++) {
     const char *name = m->name, *line = is & ATVI_METHOD_OWN ? m->help : m->brief;
     for (; *line && n < ATVI_HELP_METHODS; name = "") {
       size_t k = strcspn(line, "\n");

@@ -26,12 +26,12 @@ static int width(void) {
 
 static void describe(const atvi_progress *p, char *out, size_t n) {
   char spent[ATVI_DURATION_BYTES], left[48] = "", share[16] = "";
-  atvi_format_duration(spent, p->elapsed_s, false);
+  atvi_io_format_duration(spent, p->elapsed_s, false);
   if (p->done >= 0) snprintf(share, sizeof share, " %3.0f%%", 100 * (p->done > 1 ? 1 : p->done));
   /* In the first instants the rate is not known. */
   if (p->done > 0.01 && p->done < 1 && p->elapsed_s > 1) {
     char t[ATVI_DURATION_BYTES];
-    atvi_format_duration(t, p->elapsed_s * (1 - p->done) / p->done, false);
+    atvi_io_format_duration(t, p->elapsed_s * (1 - p->done) / p->done, false);
     snprintf(left, sizeof left, ", about %s left", t);
   }
   snprintf(out, n, "%s%s  %s%s%s%s", p->phase, share, spent, left, p->detail[0] ? "  " : "", p->detail);

@@ -35,7 +35,7 @@ def main(path):
     print(" * projections, SIAM J. Sci. Comput. 30 (2008) 2635-2654, set new-joe-kuo-6.")
     print(" * Made by tools/sobol_table.py. */")
     print('#include "math/sobol.h"\n')
-    print("const atvi_sobol_entry atvi_sobol_table[ATVI_SOBOL_DIMS] = {")
+    print("const atvi_sobol_entry atvi_math_sobol_table[ATVI_SOBOL_DIMS] = {")
     print("    {0, 0, {0}},")
     for dim in range(1, DIMS):
         degree = poly[dim].bit_length() - 1

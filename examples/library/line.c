@@ -64,9 +64,9 @@ int main(int argc, char **argv) {
   }
   for (atvi_idx j = 0; j < draws->n_param; j++)
     printf("%s %.4f %.4f\n", draws->col[j].name, atvi_draws_mean(draws, j), atvi_draws_sd(draws, j));
-  if (isfinite(draws->made.log_evidence))
-    printf("log_evidence %.4f +- %.4f\n", draws->made.log_evidence, draws->made.log_evidence_se);
-  if (isfinite(draws->made.khat)) printf("khat %.2f\n", draws->made.khat);
+  if (isfinite(draws->made->log_evidence))
+    printf("log_evidence %.4f +- %.4f\n", draws->made->log_evidence, draws->made->log_evidence_se);
+  if (isfinite(draws->made->khat)) printf("khat %.2f\n", draws->made->khat);
   printf("verdict %s\n", atvi_verdict_name(verdict));
   if (verdict != ATVI_VERDICT_OK) printf("%s\n", why);
   atvi_draws_free(draws);

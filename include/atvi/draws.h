@@ -141,6 +141,7 @@ typedef struct {
   const char *no_groups;
 } atvi_about;
 
+/* Made by atvi_draws_new, with what made and about point at; later versions may add members at the end of each. */
 typedef struct atvi_draws {
   atvi_ctx *ctx;
   atvi_idx n;              /* draws in all: n_chain * draws per chain */
@@ -152,12 +153,12 @@ typedef struct atvi_draws {
   double *log_prior;       /* [n] */
   double *log_lik;         /* [n] */
   double *weight;          /* [n], sum 1; NULL: equal */
-  atvi_made made;
+  atvi_made *made;
   atvi_idx n_message;
   /* [n_message] for the user, most important first. */
   atvi_message *message;
   /* What follows is empty until somebody fills it. */
-  atvi_about about;
+  atvi_about *about;
   atvi_idx n_series;
   /* [n_series] observed ones first */
   const atvi_draws_series *series;

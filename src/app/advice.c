@@ -43,7 +43,7 @@ static const char *const ADVICE[ATVI_CODES] = {
         "When the simulator works, 'atvi run --retry-failed' does the failed runs again.",
 };
 
-const char *atvi_advice(atvi_code code) { return (unsigned)code < ATVI_CODES ? ADVICE[code] : NULL; }
+const char *atvi_app_advice(atvi_code code) { return (unsigned)code < ATVI_CODES ? ADVICE[code] : NULL; }
 
 static bool first_of_its_code(const atvi_summary *s, atvi_idx i) {
   atvi_idx k = 0;
@@ -51,11 +51,11 @@ static bool first_of_its_code(const atvi_summary *s, atvi_idx i) {
   return k == i;
 }
 
-atvi_status atvi_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
-  ATVI_TRY(atvi_summary_new(pool, d, out));
+atvi_status atvi_app_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
+  ATVI_TRY(atvi_diag_summary_new(pool, d, out));
   const atvi_summary *s = *out;
   for (atvi_idx i = 0; i < s->n_message; i++) {
-    const char *advice = first_of_its_code(s, i) ? atvi_advice(s->message[i].code) : NULL;
+    const char *advice = first_of_its_code(s, i) ? atvi_app_advice(s->message[i].code) : NULL;
     if (advice) s->message[i].text = atvi_pool_printf(pool, "%s %s", s->message[i].text, advice);
   }
   if (!atvi_pool_failed(pool)) return ATVI_OK;

@@ -7,8 +7,8 @@
 #include "diag/summary.h"
 
 /* A sentence or two; NULL: there is nothing to add. */
-const char *atvi_advice(atvi_code code);
-/* atvi_summary_new, with advice after the first message of every code. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
+const char *atvi_app_advice(atvi_code code);
+/* atvi_diag_summary_new, with advice after the first message of every code. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
 
 #endif

@@ -278,7 +278,7 @@ typedef struct {
   bool stopped;
 } atvi_app_run_result;
 
-/* atvi run. Errors: as of atvi_simulator_run and atvi_sim_record_open; EINVAL (no design), EDATA (design.csv), EMODEL. What was done is recorded
+/* atvi run. Errors: as of atvi_sim_simulator_run and atvi_sim_record_open; EINVAL (no design), EDATA (design.csv), EMODEL. What was done is recorded
  * whatever the status. */
 ATVI_CHECKED atvi_status atvi_app_run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_run_opts *opts,
                                       atvi_app_run_result *result);

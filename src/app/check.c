@@ -27,20 +27,20 @@ typedef struct {
 
 static void bounds(atvi_text *out, double x) {
   if (isinf(x))
-    atvi_text_add(out, x < 0 ? "-inf" : "inf");
+    atvi_io_text_add(out, x < 0 ? "-inf" : "inf");
   else
-    atvi_text_add(out, "%g", x);
+    atvi_io_text_add(out, "%g", x);
 }
 
 static void describe_params(atvi_text *out, const atvi_lang *lang) {
-  atvi_text_add(out, "parameters  %td\n", lang->n_param);
+  atvi_io_text_add(out, "parameters  %td\n", lang->n_param);
   for (atvi_idx i = 0; i < lang->n_param; i++) {
     const atvi_lang_param *p = &lang->param[i];
-    atvi_text_add(out, "  %-16s %-12s in [", p->name, atvi_dist_get(p->dist)->name);
+    atvi_io_text_add(out, "  %-16s %-12s in [", p->name, atvi_lang_dist_get(p->dist)->name);
     bounds(out, p->lower);
-    atvi_text_add(out, ", ");
+    atvi_io_text_add(out, ", ");
     bounds(out, p->upper);
-    atvi_text_add(out, "]\n");
+    atvi_io_text_add(out, "]\n");
   }
 }
 
@@ -53,17 +53,17 @@ static void describe_terms(atvi_text *out, const atvi_lang *lang, const atvi_lan
                                      [ATVI_TERM_WHITE] = "white"};
   for (atvi_idx t = 0; t < obs->n_term; t++) {
     const atvi_lang_term *term = &obs->term[t];
-    atvi_text_add(out, "%s%s", t ? " + " : "", name[term->kind]);
-    if (term->kind == ATVI_TERM_EMULATOR) atvi_text_add(out, "(%s)", lang->emulator[term->emulator].name);
+    atvi_io_text_add(out, "%s%s", t ? " + " : "", name[term->kind]);
+    if (term->kind == ATVI_TERM_EMULATOR) atvi_io_text_add(out, "(%s)", lang->emulator[term->emulator].name);
   }
 }
 
 static void describe_data(atvi_text *out, const atvi_lang *lang) {
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
-    atvi_text_add(out, "data        %s: %td rows", d->path, d->n_row);
-    if (d->time && d->n_row) atvi_text_add(out, ", time %g to %g", d->time[0], d->time[d->n_row - 1]);
-    atvi_text_add(out, "\n");
+    atvi_io_text_add(out, "data        %s: %td rows", d->path, d->n_row);
+    if (d->time && d->n_row) atvi_io_text_add(out, ", time %g to %g", d->time[0], d->time[d->n_row - 1]);
+    atvi_io_text_add(out, "\n");
     for (atvi_idx o = 0; o < lang->n_observe; o++) {
       const atvi_lang_observe *obs = &lang->observe[o];
       if (obs->data != k) continue;
@@ -74,16 +74,16 @@ static void describe_data(atvi_text *out, const atvi_lang *lang) {
         if (isnan(v)) continue;
         lo = fmin(lo, v), hi = fmax(hi, v), sum += v, n++;
       }
-      atvi_text_add(out, "  %-16s ", obs->name);
+      atvi_io_text_add(out, "  %-16s ", obs->name);
       if (obs->n_term)
         describe_terms(out, lang, obs);
       else
-        atvi_text_add(out, "%-12s", atvi_dist_get(obs->dist)->name);
-      atvi_text_add(out, obs->n_term ? ", %td values" : " %td values", n);
-      if (n) atvi_text_add(out, ", %g to %g, mean %.4g", lo, hi, sum / (double)n);
-      if (obs->n_missing) atvi_text_add(out, ", %td missing", obs->n_missing);
-      if (obs->n_censored) atvi_text_add(out, ", %td censored", obs->n_censored);
-      atvi_text_add(out, "\n");
+        atvi_io_text_add(out, "%-12s", atvi_lang_dist_get(obs->dist)->name);
+      atvi_io_text_add(out, obs->n_term ? ", %td values" : " %td values", n);
+      if (n) atvi_io_text_add(out, ", %g to %g, mean %.4g", lo, hi, sum / (double)n);
+      if (obs->n_missing) atvi_io_text_add(out, ", %td missing", obs->n_missing);
+      if (obs->n_censored) atvi_io_text_add(out, ", %td censored", obs->n_censored);
+      atvi_io_text_add(out, "\n");
     }
   }
 }
@@ -94,40 +94,40 @@ static void describe_emulators(atvi_text *out, const atvi_model *m) {
   for (atvi_idx k = 0; k < e->n_emulator; k++) {
     const atvi_emulation *em = &e->emulator[k];
     if (!em->em) continue;
-    atvi_text_add(out, "%san emulator of %td runs (%s: %td inputs, %td output%s)", any ? ", " : "",
-                  em->dossier.r.runs.n, m->lang->emulator[k].name, em->d, em->m, em->m == 1 ? "" : "s");
+    atvi_io_text_add(out, "%san emulator of %td runs (%s: %td inputs, %td output%s)", any ? ", " : "",
+                     em->dossier.r.runs.n, m->lang->emulator[k].name, em->d, em->m, em->m == 1 ? "" : "s");
     any = true;
   }
-  if (!any) atvi_text_add(out, "a sum of processes");
+  if (!any) atvi_io_text_add(out, "a sum of processes");
 }
 
 static void describe(atvi_text *out, const atvi_model *m) {
   const atvi_lang *lang = m->lang;
   static const char *const kind[] = {"a curve (no states)", "differential equations", "difference equations"};
-  atvi_text_add(out, "model       %s\n", *lang->title ? lang->title : lang->path);
-  atvi_text_add(out, "kind        ");
+  atvi_io_text_add(out, "model       %s\n", *lang->title ? lang->title : lang->path);
+  atvi_io_text_add(out, "kind        ");
   if (m->emulated)
     describe_emulators(out, m);
   else
-    atvi_text_add(out, "%s", kind[lang->kind]);
+    atvi_io_text_add(out, "%s", kind[lang->kind]);
   if (lang->n_state) {
-    atvi_text_add(out, ", %td states, start at t = %g", lang->n_state, lang->start);
+    atvi_io_text_add(out, ", %td states, start at t = %g", lang->n_state, lang->start);
     static const char *const method[] = {"adaptive Runge-Kutta 5(4)", "Runge-Kutta 4", "stiff: ESDIRK 4(3)",
                                          "steps"};
-    atvi_text_add(out, "; solver: %s", method[m->ode.method]);
+    atvi_io_text_add(out, "; solver: %s", method[m->ode.method]);
   }
-  atvi_text_add(out, "\n");
+  atvi_io_text_add(out, "\n");
   describe_params(out, lang);
-  if (lang->n_derived) atvi_text_add(out, "derived     %td\n", lang->n_derived);
-  if (lang->n_track) atvi_text_add(out, "tracked     %td\n", lang->n_track);
+  if (lang->n_derived) atvi_io_text_add(out, "derived     %td\n", lang->n_derived);
+  if (lang->n_track) atvi_io_text_add(out, "tracked     %td\n", lang->n_track);
   describe_data(out, lang);
-  atvi_text_add(out, "code        %s", m->info.compiled ? "compiled" : "interpreted");
+  atvi_io_text_add(out, "code        %s", m->info.compiled ? "compiled" : "interpreted");
   if (m->info.compiled && m->info.from_cache)
-    atvi_text_add(out, " (from the cache)");
+    atvi_io_text_add(out, " (from the cache)");
   else if (m->info.compiled)
-    atvi_text_add(out, " in %.2f s", m->info.compile_s);
-  if (m->info.reason[0]) atvi_text_add(out, ": %s", m->info.reason);
-  atvi_text_add(out, "\n");
+    atvi_io_text_add(out, " in %.2f s", m->info.compile_s);
+  if (m->info.reason[0]) atvi_io_text_add(out, ": %s", m->info.reason);
+  atvi_io_text_add(out, "\n");
 }
 
 /* Draws from the prior, and of those that can be evaluated the best. */
@@ -138,8 +138,9 @@ static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   if (!theta || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
   c->best = theta + t->d * DRAWS;
   ll = c->best + t->d * BEST;
-  t->ops->prior_draw(t->self, atvi_evaluator_work(c->l->ev), seed, 0, DRAWS, theta);
-  atvi_evaluator_run(c->l->ev, &(atvi_batch){.B = DRAWS, .theta = theta, .log_lik = ll, .outcome = outcome});
+  t->ops->prior_draw(t->self, atvi_model_evaluator_work(c->l->ev), seed, 0, DRAWS, theta);
+  atvi_model_evaluator_run(c->l->ev,
+                           &(atvi_batch){.B = DRAWS, .theta = theta, .log_lik = ll, .outcome = outcome});
   for (atvi_idx j = 0; j < DRAWS; j++)
     if (outcome[j] != ATVI_RUN_OK || !isfinite(ll[j])) c->failed++, c->last = outcome[j], ll[j] = -HUGE_VAL;
   c->n_best = DRAWS - c->failed < BEST ? DRAWS - c->failed : BEST;
@@ -156,25 +157,25 @@ static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
 static atvi_status check_gradient(checking *c, atvi_text *out, bool *ok) {
   const atvi_target *t = c->l->target;
   atvi_gradient_info y;
-  ATVI_TRY(atvi_gradient_compare(c->ctx, c->l->ev, c->n_best < POINTS ? c->n_best : POINTS, c->n_best,
-                                 c->best, 0, &y));
+  ATVI_TRY(atvi_infer_gradient_compare(c->ctx, c->l->ev, c->n_best < POINTS ? c->n_best : POINTS, c->n_best,
+                                       c->best, 0, &y));
   *ok = y.points > 0 && y.wrong_somewhere == 0;
   if (c->n_best == 0)
-    atvi_text_add(
+    atvi_io_text_add(
         out,
         "gradient    NOT CHECKED: none of %d draws from the prior could be evaluated: %s\n            %s\n",
-        DRAWS, atvi_outcome_word(c->last), atvi_advice(atvi_outcome_code(c->last)));
+        DRAWS, atvi_outcome_word(c->last), atvi_app_advice(atvi_outcome_code(c->last)));
   else
-    atvi_text_add(out,
-                  "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "
-                  "best of %d draws from the prior\n",
-                  *ok ? "ok" : "WRONG", y.off, t->param[y.off_param].name, y.points, DRAWS);
+    atvi_io_text_add(out,
+                     "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "
+                     "best of %d draws from the prior\n",
+                     *ok ? "ok" : "WRONG", y.off, t->param[y.off_param].name, y.points, DRAWS);
   if (c->n_best > 0 && !*ok && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45)
-    atvi_text_add(out, "            A stiff model does this to the default solver: try the line 'solver "
-                       "stiff' in the model.\n");
+    atvi_io_text_add(out, "            A stiff model does this to the default solver: try the line 'solver "
+                          "stiff' in the model.\n");
   if (c->n_best > 0 && c->failed)
-    atvi_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
-                  atvi_outcome_word(c->last));
+    atvi_io_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
+                     atvi_outcome_word(c->last));
   return ATVI_OK;
 }
 
@@ -187,7 +188,7 @@ static double cost(const checking *c, atvi_idx B, const double *theta, double *o
                   outcome};
   for (int k = 0; k < 20 && (k < 2 || atvi_clock_s() - began < 0.2); k++) {
     double t0 = atvi_clock_s();
-    atvi_evaluator_run(c->l->ev, &b);
+    atvi_model_evaluator_run(c->l->ev, &b);
     best = fmin(best, atvi_clock_s() - t0);
   }
   return best / (double)B;
@@ -200,12 +201,13 @@ static atvi_status check_cost(checking *c, atvi_pool *pool, uint64_t seed, atvi_
   double *values = atvi_pool_take(pool, (size_t)((2 + 2 * d) * B), sizeof *values);
   atvi_outcome *outcome = atvi_pool_take(pool, (size_t)B, sizeof *outcome);
   if (!theta || !values || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
-  t->ops->prior_draw(t->self, atvi_evaluator_work(c->l->ev), seed, 0, B, theta);
+  t->ops->prior_draw(t->self, atvi_model_evaluator_work(c->l->ev), seed, 0, B, theta);
   double plain = cost(c, B, theta, values, outcome, false), grad = cost(c, B, theta, values, outcome, true);
-  atvi_text_add(out,
-                "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the prior, "
-                "%d threads)\n",
-                1e6 * plain, 1e6 * grad, atvi_ctx_threads(c->ctx));
+  atvi_io_text_add(
+      out,
+      "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the prior, "
+      "%d threads)\n",
+      1e6 * plain, 1e6 * grad, atvi_ctx_threads(c->ctx));
   return ATVI_OK;
 }
 
@@ -213,10 +215,10 @@ static atvi_status check_solver(checking *c, atvi_loaded *l, atvi_text *out) {
   double error;
   ATVI_TRY(atvi_app_solver_error(c->ctx, l, c->n_best, c->best, &error));
   if (error > 0)
-    atvi_text_add(out,
-                  "solver      its error changes the log likelihood by at most %.1e at the %td best of %d "
-                  "draws from the prior\n",
-                  error, c->n_best, DRAWS);
+    atvi_io_text_add(out,
+                     "solver      its error changes the log likelihood by at most %.1e at the %td best of %d "
+                     "draws from the prior\n",
+                     error, c->n_best, DRAWS);
   return ATVI_OK;
 }
 
@@ -231,8 +233,8 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   ATVI_TRY(check_cost(&c, pool, seed, &out));
   const char *note;
   ATVI_TRY(atvi_app_gaps(pool, l->model->lang, &note));
-  if (note) atvi_text_wrap(&out, "note:", 2, note);
-  return atvi_text_get(&out, text);
+  if (note) atvi_io_text_wrap(&out, "note:", 2, note);
+  return atvi_io_text_get(&out, text);
 }
 
 /* A model whose simulator has not been run yet: what can be said without, and what to do next. */
@@ -240,19 +242,19 @@ static atvi_status check_unrun(atvi_pool *pool, const atvi_app_model *model, con
                                const char **text) {
   const atvi_lang_simulator *s = &lang->simulator;
   atvi_text out = {.pool = pool};
-  atvi_text_add(&out, "model       %s\n", *lang->title ? lang->title : lang->path);
-  atvi_text_add(&out, "kind        a simulator that has not been run yet: %td input%s (", s->n_input,
-                s->n_input == 1 ? "" : "s");
+  atvi_io_text_add(&out, "model       %s\n", *lang->title ? lang->title : lang->path);
+  atvi_io_text_add(&out, "kind        a simulator that has not been run yet: %td input%s (", s->n_input,
+                   s->n_input == 1 ? "" : "s");
   for (atvi_idx i = 0; i < s->n_input; i++)
-    atvi_text_add(&out, "%s%s", i ? ", " : "", lang->param[s->input[i]].name);
-  atvi_text_add(&out, "), outputs ");
-  for (atvi_idx o = 0; o < s->n_output; o++) atvi_text_add(&out, "%s%s", o ? ", " : "", s->output[o].name);
-  atvi_text_add(&out, "\n");
+    atvi_io_text_add(&out, "%s%s", i ? ", " : "", lang->param[s->input[i]].name);
+  atvi_io_text_add(&out, "), outputs ");
+  for (atvi_idx o = 0; o < s->n_output; o++) atvi_io_text_add(&out, "%s%s", o ? ", " : "", s->output[o].name);
+  atvi_io_text_add(&out, "\n");
   describe_params(&out, lang);
   describe_data(&out, lang);
-  atvi_text_add(&out, "next        atvi design %s -n %td, then atvi run %s\n", model->path,
-                20 * s->n_input > 50 ? 20 * s->n_input : 50, model->path);
-  return atvi_text_get(&out, text);
+  atvi_io_text_add(&out, "next        atvi design %s -n %td, then atvi run %s\n", model->path,
+                   20 * s->n_input > 50 ? 20 * s->n_input : 50, model->path);
+  return atvi_io_text_get(&out, text);
 }
 
 /* *text stays NULL if there are runs, or none are needed, or the model cannot be read, which loading it has told. A silent context

@@ -44,7 +44,7 @@ static atvi_status assign(atvi_ctx *ctx, const char *what, const atvi_target *ta
     double x;
     if (!matches(s->name, target->param[i].name)) continue;
     if (!list) at = s->value; /* one for all */
-    if (!atvi_app_next(&at, &item, &n) || !atvi_parse_number(item, n, &x)) return bad_number(ctx, what, s);
+    if (!atvi_app_next(&at, &item, &n) || !atvi_io_parse_number(item, n, &x)) return bad_number(ctx, what, s);
     value[i] = x;
     found++;
   }
@@ -92,7 +92,7 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
       value[n] = value[i];
       index[n++] = i;
     }
-  if (status == ATVI_OK) status = atvi_fixed_new(ctx, base, n, index, value, &l->fixed);
+  if (status == ATVI_OK) status = atvi_model_fixed_new(ctx, base, n, index, value, &l->fixed);
   if (status == ATVI_OK) l->target = l->fixed;
   atvi_block_free(ctx, value);
   return status;
@@ -121,7 +121,7 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   if (status == ATVI_EIO)
     status = ATVI_EDATA; /* a file that cannot be read is for the user to mend, like a wrong one */
   if (status == ATVI_OK) status = fix(ctx, opts, out);
-  if (status == ATVI_OK) status = atvi_evaluator_new(ctx, out->target, &out->ev);
+  if (status == ATVI_OK) status = atvi_model_evaluator_new(ctx, out->target, &out->ev);
   if (status != ATVI_OK)
     atvi_app_unload(out);
   else if (atvi_app_no_data(out) && !how.text) /* of the model of a fit it was told then */
@@ -134,8 +134,8 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
 }
 
 void atvi_app_unload(atvi_loaded *l) {
-  atvi_evaluator_free(l->ev);
-  atvi_fixed_free(l->fixed);
+  atvi_model_evaluator_free(l->ev);
+  atvi_model_fixed_free(l->fixed);
   atvi_model_free(l->model);
   *l = (atvi_loaded){0};
 }
@@ -147,8 +147,9 @@ atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, con
   if (!t->ops->eval_exact) return ATVI_OK;
   double *ll = atvi_block(ctx, (size_t)(2 * n + 1) * sizeof *ll);
   if (!ll) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  t->ops->eval(t->self, atvi_evaluator_work(l->ev), &(atvi_batch){.B = n, .theta = theta, .log_lik = ll});
-  t->ops->eval_exact(t->self, atvi_evaluator_work(l->ev),
+  t->ops->eval(t->self, atvi_model_evaluator_work(l->ev),
+               &(atvi_batch){.B = n, .theta = theta, .log_lik = ll});
+  t->ops->eval_exact(t->self, atvi_model_evaluator_work(l->ev),
                      &(atvi_batch){.B = n, .theta = theta, .log_lik = ll + n});
   atvi_idx compared = 0;
   for (atvi_idx j = 0; j < n; j++)
@@ -170,7 +171,7 @@ static bool has_one(const char *s) {
   return false;
 }
 
-json_t *atvi_bytes_json(atvi_pool *pool, const char *s) {
+json_t *atvi_app_bytes_json(atvi_pool *pool, const char *s) {
   if (!s) return json_null();
   json_t *out = has_one(s) ? NULL : json_string(s);
   if (out) return out;
@@ -189,7 +190,7 @@ json_t *atvi_bytes_json(atvi_pool *pool, const char *s) {
   return json_string(text);
 }
 
-char *atvi_bytes_text(atvi_pool *pool, const char *s) {
+char *atvi_app_bytes_text(atvi_pool *pool, const char *s) {
   char *out = s ? atvi_pool_strndup(pool, s, strlen(s)) : NULL, *to = out;
   if (!out) return NULL;
   for (; *s; s++) {
@@ -223,9 +224,9 @@ bool atvi_app_next(const char **at, const char **item, size_t *n) {
 atvi_status atvi_app_method(atvi_ctx *ctx, unsigned is, const char *option, const char *name,
                             const atvi_method **out) {
   char list[ATVI_METHODS_TEXT];
-  *out = atvi_method_find(is, name);
+  *out = atvi_infer_method_find(is, name);
   if (*out) return ATVI_OK;
-  atvi_methods_text(is, " and ", list);
+  atvi_infer_methods_text(is, " and ", list);
   if (is & ATVI_METHOD_POSTERIOR)
     return ATVI_FAIL(ctx, ATVI_EINVAL,
                      "%s: there is no '%s' among the methods that draw from the posterior: %s", option, name,
@@ -257,7 +258,7 @@ atvi_status atvi_app_methods(atvi_pool *pool, unsigned is, const char *list, atv
 
 static atvi_status bad_time(atvi_ctx *ctx, const char *times, const char *item, size_t n) {
   int64_t days;
-  if (atvi_parse_date(item, n, &days))
+  if (atvi_io_parse_date(item, n, &days))
     return ATVI_FAIL(ctx, ATVI_EINVAL,
                      "--times %s: %.*s is a date; the first and the last time and those of a list can be "
                      "dates, where the model has a calendar",
@@ -270,9 +271,9 @@ static atvi_status bad_time(atvi_ctx *ctx, const char *times, const char *item, 
 /* A number, or a date where there is a calendar. */
 static bool read_time(const atvi_lang *lang, const char *s, size_t n, double *out) {
   int64_t days;
-  if (atvi_parse_number(s, n, out)) return isfinite(*out);
-  if (!lang || !lang->calendar.unit || !atvi_parse_date(s, n, &days)) return false;
-  *out = atvi_calendar_time(lang->calendar, (double)days);
+  if (atvi_io_parse_number(s, n, out)) return isfinite(*out);
+  if (!lang || !lang->calendar.unit || !atvi_io_parse_date(s, n, &days)) return false;
+  *out = atvi_io_calendar_time(lang->calendar, (double)days);
   return true;
 }
 
@@ -336,14 +337,14 @@ atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, co
 
 void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]) {
   static const double FARTHEST = 3e6; /* days: some eight thousand years */
-  double at = atvi_calendar_day(lang->calendar, t);
+  double at = atvi_io_calendar_day(lang->calendar, t);
   int y, m, d;
   out[0] = 0;
   if (!lang->calendar.unit || !(fabs(at) < FARTHEST)) return;
   double second = round(86400 * at),
          day = floor(second / 86400); /* t is rarely a whole day to the last bit */
   int rest = (int)(second - 86400 * day);
-  atvi_date_from_days((int64_t)day, &y, &m, &d);
+  atvi_io_date_from_days((int64_t)day, &y, &m, &d);
   int n = snprintf(out, ATVI_APP_DATE, "%04d-%02d-%02d", y, m, d);
   if (rest == 0 || lang->calendar.unit > 1) return;
   n += snprintf(out + n, ATVI_APP_DATE - (size_t)n, "T%02d:%02d", rest / 3600, rest / 60 % 60);
@@ -371,10 +372,10 @@ const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l) {
 
 void atvi_app_field(atvi_text *out, const char *s) {
   if (!strpbrk(s, ",\"; \t")) {
-    atvi_text_add(out, "%s", s);
+    atvi_io_text_add(out, "%s", s);
     return;
   }
-  atvi_text_add(out, "\"");
-  for (; *s; s++) atvi_text_add(out, *s == '"' ? "\"\"" : "%c", *s);
-  atvi_text_add(out, "\"");
+  atvi_io_text_add(out, "\"");
+  for (; *s; s++) atvi_io_text_add(out, *s == '"' ? "\"\"" : "%c", *s);
+  atvi_io_text_add(out, "\"");
 }

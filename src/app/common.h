@@ -100,9 +100,9 @@ ATVI_CHECKED atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, con
  * leaves to everyone's use. */
 
 /* null for NULL. NULL: no memory. */
-json_t *atvi_bytes_json(atvi_pool *pool, const char *s);
+json_t *atvi_app_bytes_json(atvi_pool *pool, const char *s);
 /* What s, a string from such a file, was; a copy. NULL for NULL, or no memory. */
-char *atvi_bytes_text(atvi_pool *pool, const char *s);
+char *atvi_app_bytes_text(atvi_pool *pool, const char *s);
 
 /* A finished fit as its folder tells it; for src/app alone. */
 
@@ -122,8 +122,8 @@ typedef struct {
 /* Reads the folder of a fit (atvi_app_find_run). data[n_data] are files given now in the place of those of the fit. Paths of the fit are
  * relative to the folder it was started in or, where there is no such file, to the working folder. Memory from pool.
  * Errors: EINVAL (no such run, or one that is not complete), EDATA (fit.json cannot be read, a data file is gone), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
-                                          const atvi_data_file *data, atvi_fitted *out);
+ATVI_CHECKED atvi_status atvi_app_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const char *where,
+                                              atvi_idx n_data, const atvi_data_file *data, atvi_fitted *out);
 
 /* What a fit hands over: the draws of its method, and draws that count equally; for src/app alone. */
 
@@ -136,7 +136,8 @@ typedef struct {
 
 /* Makes the rest from y->draws, and measures the solver's error where the posterior is: it counts in the verdict.
  * Errors: ENOMEM, those of the evaluation. */
-ATVI_CHECKED atvi_status atvi_delivery_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_delivery *y);
-void atvi_delivery_free(atvi_delivery *y); /* zeroed is fine */
+ATVI_CHECKED atvi_status atvi_app_delivery_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l,
+                                                atvi_delivery *y);
+void atvi_app_delivery_free(atvi_delivery *y); /* zeroed is fine */
 
 #endif

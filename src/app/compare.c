@@ -50,7 +50,7 @@ static atvi_fit_opts how(const atvi_fit_opts *common, const atvi_method *m) {
   atvi_fit_opts o = *common;
   /* atvi alone is the approximation and its weights: turning exact by itself it would be another name for exact. */
   o.exact = "off";
-  atvi_fit_options_choose(m, &o);
+  atvi_infer_fit_options_choose(m, &o);
   return o;
 }
 
@@ -59,14 +59,14 @@ static atvi_status read_methods(work *w) {
   const atvi_method **method;
   atvi_fit_plan plan;
   char all[ATVI_METHODS_TEXT];
-  if (!list) list = atvi_methods_text(ATVI_METHOD_POSTERIOR, ", ", all);
+  if (!list) list = atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, ", ", all);
   ATVI_TRY(atvi_app_methods(w->pool, 0, list, &w->n, &method));
   w->job = atvi_pool_take(w->pool, (size_t)w->n, sizeof *w->job);
   if (!w->job) return nomem(w->ctx);
   for (atvi_idx i = 0; i < w->n; i++) {
     w->job[i] = (job){.method = method[i]->name, .fit = w->opts->fit};
     w->job[i].fit.how = how(&w->opts->fit.how, method[i]);
-    ATVI_TRY(atvi_fit_check(w->ctx, &w->job[i].fit.how, &plan));
+    ATVI_TRY(atvi_infer_fit_check(w->ctx, &w->job[i].fit.how, &plan));
     if (reference && strcmp(method[i]->name, reference) == 0) reference = NULL;
   }
   if (!reference) return ATVI_OK;
@@ -87,7 +87,7 @@ static atvi_status check_model(work *w) {
 /* Of methods that were compared before, in the same folder, and are not now. */
 static void tell_left(const work *w) {
   const atvi_method *m;
-  for (int k = 0; (m = atvi_method_at(0, k)); k++) {
+  for (int k = 0; (m = atvi_infer_method_at(0, k)); k++) {
     bool now = false;
     for (atvi_idx i = 0; i < w->n; i++) now = now || strcmp(w->job[i].method, m->name) == 0;
     const char *folder = atvi_pool_printf(w->pool, "%s/%s", w->dir, m->name),
@@ -217,11 +217,11 @@ static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_re
     out->n_fitted += s != NULL;
     if (!s || s->verdict != ATVI_VERDICT_OK) out->all_ok = false;
   }
-  ATVI_TRY(atvi_compare_text(w->pool, c, &out->text));
-  ATVI_TRY(atvi_compare_json(w->pool, c, &out->json));
-  ATVI_TRY(atvi_compare_csv(w->pool, c, &csv));
-  ATVI_TRY(atvi_file_save_in(w->pool, w->dir, "compare.csv", csv));
-  ATVI_TRY(atvi_file_save_in(w->pool, w->dir, "compare.json", out->json));
+  ATVI_TRY(atvi_app_compare_text(w->pool, c, &out->text));
+  ATVI_TRY(atvi_app_compare_json(w->pool, c, &out->json));
+  ATVI_TRY(atvi_app_compare_csv(w->pool, c, &csv));
+  ATVI_TRY(atvi_io_file_save_in(w->pool, w->dir, "compare.csv", csv));
+  ATVI_TRY(atvi_io_file_save_in(w->pool, w->dir, "compare.json", out->json));
   if (!w->opts->fit.no_report) atvi_app_report_compare(w->ctx, w->pool, c, w->dir);
   return ATVI_OK;
 }
@@ -238,9 +238,9 @@ static atvi_status collect(work *w, atvi_app_compare_result *out) {
     ATVI_TRY(describe(w, &w->job[i], &c.of[i]));
     out->stopped = out->stopped || w->job[i].stopped || !w->job[i].begun;
   }
-  atvi_status status = atvi_compare_read(w->ctx, w->pool, w->opts->reference, &c);
+  atvi_status status = atvi_app_compare_read(w->ctx, w->pool, w->opts->reference, &c);
   if (status == ATVI_OK) status = report(w, &c, out);
-  atvi_compare_free(&c);
+  atvi_app_compare_free(&c);
   return status;
 }
 

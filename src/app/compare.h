@@ -41,23 +41,23 @@ typedef struct {
 #define ATVI_COMPARE_BEYOND 3.0
 
 /* Reads what each method wrote into its folder; of[] has method, state and dir. wanted: name of the reference; NULL: the best. A
- * folder that cannot be read makes its method "failed". Free with atvi_compare_free. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted,
-                                           atvi_comparison *c);
-void atvi_compare_free(atvi_comparison *c); /* the draws; the rest is the pool's */
+ * folder that cannot be read makes its method "failed". Free with atvi_app_compare_free. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted,
+                                               atvi_comparison *c);
+void atvi_app_compare_free(atvi_comparison *c); /* the draws; the rest is the pool's */
 
 /* The log evidence; NaN: none, or of weights that cannot be trusted, of which the mean cannot either. */
-double atvi_compared_evidence(const atvi_compared *m);
+double atvi_app_compared_evidence(const atvi_compared *m);
 /* Table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_compare_text(atvi_pool *pool, const atvi_comparison *c, const char **text);
+ATVI_CHECKED atvi_status atvi_app_compare_text(atvi_pool *pool, const atvi_comparison *c, const char **text);
 /* compare.csv: method,kind,name,statistic,value. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_compare_csv(atvi_pool *pool, const atvi_comparison *c, const char **text);
+ATVI_CHECKED atvi_status atvi_app_compare_csv(atvi_pool *pool, const atvi_comparison *c, const char **text);
 /* Beginning of a line of it, up to the statistic; NULL: no memory. who: the method or the fit. */
-const char *atvi_compare_lead(atvi_pool *pool, const char *who, const char *kind, const char *name);
+const char *atvi_app_compare_lead(atvi_pool *pool, const char *who, const char *kind, const char *name);
 /* A line of it about the fit with a word as its value, whatever is in it. */
-void atvi_compare_word(atvi_text *t, const char *who, const char *what, const char *word);
+void atvi_app_compare_word(atvi_text *t, const char *who, const char *what, const char *word);
 /* compare.json; NaN and infinite become null. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_compare_json(atvi_pool *pool, const atvi_comparison *c, const char **text);
+ATVI_CHECKED atvi_status atvi_app_compare_json(atvi_pool *pool, const atvi_comparison *c, const char **text);
 
 /* Finished fits of several models side by side; for src/app alone.
  *
@@ -133,18 +133,21 @@ typedef struct {
 } atvi_candidates;
 
 /* From summaries and values of the fits to everything that compares them; sorts the values. Memory from pool. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_candidates_compare(atvi_pool *pool, atvi_candidates *c);
+ATVI_CHECKED atvi_status atvi_app_candidates_compare(atvi_pool *pool, atvi_candidates *c);
 
 /* "a, b and c" of name[n]; NULL: no memory. */
-const char *atvi_candidates_list(atvi_pool *pool, atvi_idx n, const char *const *name);
+const char *atvi_app_candidates_list(atvi_pool *pool, atvi_idx n, const char *const *name);
 
 /* Fields of atvi_candidate and atvi_shared_value. */
-extern const atvi_fields atvi_candidate_fields, atvi_shared_fields;
+extern const atvi_fields atvi_app_candidate_fields, atvi_app_shared_fields;
 /* Table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_candidates_text(atvi_pool *pool, const atvi_candidates *c, const char **text);
+ATVI_CHECKED atvi_status atvi_app_candidates_text(atvi_pool *pool, const atvi_candidates *c,
+                                                  const char **text);
 /* compare.csv: fit,kind,name,statistic,value. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_candidates_csv(atvi_pool *pool, const atvi_candidates *c, const char **text);
+ATVI_CHECKED atvi_status atvi_app_candidates_csv(atvi_pool *pool, const atvi_candidates *c,
+                                                 const char **text);
 /* compare.json; NaN and infinite become null. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_candidates_json(atvi_pool *pool, const atvi_candidates *c, const char **text);
+ATVI_CHECKED atvi_status atvi_app_candidates_json(atvi_pool *pool, const atvi_candidates *c,
+                                                  const char **text);
 
 #endif

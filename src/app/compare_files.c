@@ -23,123 +23,124 @@ static far far_of(const atvi_compared *m, atvi_idx j) {
 
 /* ---- CSV ---- */
 
-const char *atvi_compare_lead(atvi_pool *pool, const char *who, const char *kind, const char *name) {
+const char *atvi_app_compare_lead(atvi_pool *pool, const char *who, const char *kind, const char *name) {
   atvi_text t = {.pool = pool};
   const char *out;
   atvi_app_field(&t, who);
-  atvi_text_add(&t, ",%s,", kind);
+  atvi_io_text_add(&t, ",%s,", kind);
   atvi_app_field(&t, name);
-  atvi_text_add(&t, ",");
-  return atvi_text_get(&t, &out) == ATVI_OK ? out : NULL;
+  atvi_io_text_add(&t, ",");
+  return atvi_io_text_get(&t, &out) == ATVI_OK ? out : NULL;
 }
 
-void atvi_compare_word(atvi_text *t, const char *who, const char *what, const char *word) {
+void atvi_app_compare_word(atvi_text *t, const char *who, const char *what, const char *word) {
   char *flat = atvi_pool_strndup(t->pool, word, strlen(word));
   for (char *p = flat; p && *p; p++)
     if (*p == '\n') *p = ' ';
   atvi_app_field(t, who);
-  atvi_text_add(t, ",fit,,%s,", what);
+  atvi_io_text_add(t, ",fit,,%s,", what);
   atvi_app_field(t, flat ? flat : ""); /* NULL: the text fails too */
-  atvi_text_add(t, "\n");
+  atvi_io_text_add(t, "\n");
 }
 
 static void csv_columns(atvi_text *t, const atvi_compared *m) {
   const atvi_summary *s = m->summary;
   for (atvi_idx j = 0; j < s->n_col; j++) {
     const char *at =
-        atvi_compare_lead(t->pool, m->method, j < s->n_param ? "parameter" : "derived", s->col[j].name);
+        atvi_app_compare_lead(t->pool, m->method, j < s->n_param ? "parameter" : "derived", s->col[j].name);
     far x = far_of(m, j);
     if (!at) return;
-    atvi_fields_lines(t, at, &atvi_summary_column_fields, &s->col[j], QUANTITY);
-    atvi_fields_lines(t, at, &FAR_FIELDS, &x, NULL);
+    atvi_io_fields_lines(t, at, &atvi_diag_summary_column_fields, &s->col[j], QUANTITY);
+    atvi_io_fields_lines(t, at, &FAR_FIELDS, &x, NULL);
   }
 }
 
 static void csv_scores(atvi_text *t, const atvi_compared *m, const char *kind, const atvi_score *list) {
   for (atvi_idx i = 0; list && i <= m->n_series; i++) {
-    const char *at =
-        atvi_compare_lead(t->pool, m->method, kind, i < m->n_series && list[i].name ? list[i].name : "all");
+    const char *at = atvi_app_compare_lead(t->pool, m->method, kind,
+                                           i < m->n_series && list[i].name ? list[i].name : "all");
     if (!at) return;
-    atvi_fields_lines(t, at, &atvi_score_fields, &list[i], "n coverage ail mspe ail_sum mspe_draws lpd");
+    atvi_io_fields_lines(t, at, &atvi_diag_score_fields, &list[i],
+                         "n coverage ail mspe ail_sum mspe_draws lpd");
   }
 }
 
 static void csv_method(atvi_text *t, const atvi_comparison *c, const atvi_compared *m) {
-  atvi_compare_word(t, m->method, "state", m->state);
-  if (m->reason) atvi_compare_word(t, m->method, "reason", m->reason);
+  atvi_app_compare_word(t, m->method, "state", m->state);
+  if (m->reason) atvi_app_compare_word(t, m->method, "reason", m->reason);
   if (!m->summary) return;
-  const char *at = atvi_compare_lead(t->pool, m->method, "fit", "");
+  const char *at = atvi_app_compare_lead(t->pool, m->method, "fit", "");
   if (!at) return;
-  atvi_compare_word(t, m->method, "verdict", atvi_verdict_name(m->summary->verdict));
-  atvi_text_add(t, "%sreference,%d\n", at, c->reference >= 0 && m == &c->of[c->reference]);
-  atvi_text_add(t, c->shared ? "%sseconds_shared," : "%sseconds,", at);
-  atvi_text_number(t, m->fit.seconds);
-  atvi_text_add(t, "\n");
-  atvi_fields_lines(t, at, &atvi_headline_fields, &m->fit,
-                    "evaluations khat rhat ess log_map log_evidence log_evidence_se");
+  atvi_app_compare_word(t, m->method, "verdict", atvi_verdict_name(m->summary->verdict));
+  atvi_io_text_add(t, "%sreference,%d\n", at, c->reference >= 0 && m == &c->of[c->reference]);
+  atvi_io_text_add(t, c->shared ? "%sseconds_shared," : "%sseconds,", at);
+  atvi_io_text_number(t, m->fit.seconds);
+  atvi_io_text_add(t, "\n");
+  atvi_io_fields_lines(t, at, &atvi_diag_headline_fields, &m->fit,
+                       "evaluations khat rhat ess log_map log_evidence log_evidence_se");
   csv_columns(t, m);
   csv_scores(t, m, "fitted", m->fitted);
   csv_scores(t, m, "held_out", m->held);
 }
 
-atvi_status atvi_compare_csv(atvi_pool *pool, const atvi_comparison *c, const char **text) {
+atvi_status atvi_app_compare_csv(atvi_pool *pool, const atvi_comparison *c, const char **text) {
   atvi_text t = {.pool = pool};
-  atvi_text_add(&t, "method,kind,name,statistic,value\n");
+  atvi_io_text_add(&t, "method,kind,name,statistic,value\n");
   for (atvi_idx i = 0; i < c->n; i++) csv_method(&t, c, &c->of[i]);
   t.failed = t.failed || atvi_pool_failed(pool);
-  return atvi_text_get(&t, text);
+  return atvi_io_text_get(&t, text);
 }
 
 /* ---- JSON ---- */
 
 static void put_columns(atvi_json *w, const char *key, const atvi_compared *m, atvi_idx from, atvi_idx to) {
-  atvi_json_list(w, key);
+  atvi_io_json_list(w, key);
   for (atvi_idx j = from; j < to; j++) {
     far x = far_of(m, j);
-    atvi_json_object(w, NULL);
-    atvi_fields_json(w, &atvi_summary_column_fields, &m->summary->col[j], "name");
-    atvi_fields_json(w, &atvi_summary_column_fields, &m->summary->col[j], QUANTITY);
-    atvi_fields_json(w, &FAR_FIELDS, &x, NULL);
-    atvi_json_end(w);
+    atvi_io_json_object(w, NULL);
+    atvi_io_fields_json(w, &atvi_diag_summary_column_fields, &m->summary->col[j], "name");
+    atvi_io_fields_json(w, &atvi_diag_summary_column_fields, &m->summary->col[j], QUANTITY);
+    atvi_io_fields_json(w, &FAR_FIELDS, &x, NULL);
+    atvi_io_json_end(w);
   }
-  atvi_json_end(w);
+  atvi_io_json_end(w);
 }
 
 static void put_method(atvi_json *w, const atvi_compared *m) {
   const atvi_summary *s = m->summary;
-  atvi_json_object(w, NULL);
-  atvi_json_put(w, "method", atvi_json_word(w->pool, m->method));
-  atvi_json_put(w, "state", atvi_json_word(w->pool, m->state));
-  atvi_json_put(w, "reason", atvi_json_word(w->pool, m->reason));
+  atvi_io_json_object(w, NULL);
+  atvi_io_json_put(w, "method", atvi_io_json_word(w->pool, m->method));
+  atvi_io_json_put(w, "state", atvi_io_json_word(w->pool, m->state));
+  atvi_io_json_put(w, "reason", atvi_io_json_word(w->pool, m->reason));
   /* beside compare.json: the whole may be moved */
-  atvi_json_put(w, "folder", atvi_json_word(w->pool, m->method));
+  atvi_io_json_put(w, "folder", atvi_io_json_word(w->pool, m->method));
   if (s) {
-    atvi_json_put(w, "verdict", json_string(atvi_verdict_name(s->verdict)));
-    atvi_fields_json(w, &atvi_headline_fields, &m->fit, NULL);
+    atvi_io_json_put(w, "verdict", json_string(atvi_verdict_name(s->verdict)));
+    atvi_io_fields_json(w, &atvi_diag_headline_fields, &m->fit, NULL);
     put_columns(w, "parameters", m, 0, s->n_param);
     put_columns(w, "derived", m, s->n_param, s->n_col);
-    atvi_scores_put(w, "fitted", m->n_series, m->fitted, m->fitted ? &m->fitted[m->n_series] : NULL);
-    atvi_scores_put(w, "held_out", m->n_series, m->held, m->held ? &m->held[m->n_series] : NULL);
-    atvi_json_put(w, "unscored", atvi_json_word(w->pool, m->unscored));
+    atvi_diag_scores_put(w, "fitted", m->n_series, m->fitted, m->fitted ? &m->fitted[m->n_series] : NULL);
+    atvi_diag_scores_put(w, "held_out", m->n_series, m->held, m->held ? &m->held[m->n_series] : NULL);
+    atvi_io_json_put(w, "unscored", atvi_io_json_word(w->pool, m->unscored));
   }
-  atvi_json_end(w);
+  atvi_io_json_end(w);
 }
 
-atvi_status atvi_compare_json(atvi_pool *pool, const atvi_comparison *c, const char **text) {
+atvi_status atvi_app_compare_json(atvi_pool *pool, const atvi_comparison *c, const char **text) {
   const char *reference = c->reference < 0 ? NULL : c->of[c->reference].method;
   atvi_json w = {.pool = pool};
-  atvi_json_object(&w, NULL);
-  atvi_json_put(&w, "version", json_string(ATVI_VERSION));
-  atvi_json_put(&w, "model", atvi_json_word(pool, c->model));
-  atvi_json_put(&w, "seed", atvi_json_seed(pool, c->seed));
-  atvi_json_put(&w, "holdout", atvi_json_word(pool, c->holdout));
-  atvi_json_put(&w, "times_shared", json_boolean(c->shared));
-  atvi_json_put(&w, "reference", atvi_json_word(pool, reference));
-  atvi_json_put(&w, "reference_because", atvi_json_word(pool, reference ? c->because : NULL));
-  atvi_json_list(&w, "methods");
+  atvi_io_json_object(&w, NULL);
+  atvi_io_json_put(&w, "version", json_string(ATVI_VERSION));
+  atvi_io_json_put(&w, "model", atvi_io_json_word(pool, c->model));
+  atvi_io_json_put(&w, "seed", atvi_io_json_seed(pool, c->seed));
+  atvi_io_json_put(&w, "holdout", atvi_io_json_word(pool, c->holdout));
+  atvi_io_json_put(&w, "times_shared", json_boolean(c->shared));
+  atvi_io_json_put(&w, "reference", atvi_io_json_word(pool, reference));
+  atvi_io_json_put(&w, "reference_because", atvi_io_json_word(pool, reference ? c->because : NULL));
+  atvi_io_json_list(&w, "methods");
   for (atvi_idx i = 0; i < c->n; i++) put_method(&w, &c->of[i]);
-  atvi_json_end(&w);
-  return atvi_json_get(&w, "compare", text);
+  atvi_io_json_end(&w);
+  return atvi_io_json_get(&w, "compare", text);
 }
 
 /* From the folders of the methods to numbers side by side: summaries, scores, and the distance of every marginal to
@@ -155,8 +156,8 @@ static atvi_score *scores(atvi_pool *pool, const json_t *o, atvi_idx *n) {
   *n = (atvi_idx)json_array_size(series);
   atvi_score *out = json_is_object(o) ? atvi_pool_take(pool, (size_t)*n + 1, sizeof *out) : NULL;
   for (atvi_idx i = 0; out && i < *n; i++)
-    atvi_fields_read(pool, &atvi_score_fields, json_array_get(series, (size_t)i), &out[i]);
-  if (out) atvi_fields_read(pool, &atvi_score_fields, json_object_get(o, "all"), &out[*n]);
+    atvi_io_fields_read(pool, &atvi_diag_score_fields, json_array_get(series, (size_t)i), &out[i]);
+  if (out) atvi_io_fields_read(pool, &atvi_diag_score_fields, json_object_get(o, "all"), &out[*n]);
   return out;
 }
 
@@ -186,10 +187,10 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
     m->reason = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
     return m->reason ? ATVI_OK : nomem(ctx);
   }
-  ATVI_TRY(atvi_advised_summary(pool, m->draws, &m->summary));
-  const atvi_message *why = atvi_summary_reason(m->summary);
+  ATVI_TRY(atvi_app_advised_summary(pool, m->draws, &m->summary));
+  const atvi_message *why = atvi_diag_summary_reason(m->summary);
   m->reason = why ? why->text : NULL;
-  m->fit = atvi_summary_headline(m->summary);
+  m->fit = atvi_diag_summary_headline(m->summary);
   size_t n = (size_t)m->draws->n_col + 1;
   m->distance = atvi_pool_take(pool, n, sizeof *m->distance);
   m->chance = atvi_pool_take(pool, n, sizeof *m->chance);
@@ -216,13 +217,13 @@ static void choose(atvi_comparison *c, const char *wanted, atvi_pool *pool) {
   c->because = "as asked for";
   if (wanted) return;
   c->because = "exact in the limit and with verdict ok";
-  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_EXACT, i)); i++) {
+  for (int i = 0; (m = atvi_infer_method_at(ATVI_METHOD_EXACT, i)); i++) {
     atvi_idx found = find(c, m->name, true);
     if (found >= 0) c->reference = found;
   }
   if (c->reference >= 0) return;
   c->because = atvi_pool_printf(pool, "for there is no %s with verdict ok",
-                                atvi_methods_text(ATVI_METHOD_EXACT, " or ", list));
+                                atvi_infer_methods_text(ATVI_METHOD_EXACT, " or ", list));
   c->reference = find(c, atvi_fit_defaults().method, false);
   for (atvi_idx i = 0; i < c->n && c->reference < 0; i++)
     if (c->of[i].summary) c->reference = i;
@@ -238,7 +239,7 @@ typedef struct {
 } marginal;
 
 static atvi_status marginal_new(atvi_ctx *ctx, const atvi_draws *d, marginal *out) {
-  *out = (marginal){.n = d->n, .weighted = atvi_weights_hold(d)};
+  *out = (marginal){.n = d->n, .weighted = atvi_diag_weights_hold(d)};
   out->x = atvi_block(ctx, 4 * (size_t)d->n * sizeof(double));
   if (!out->x) return nomem(ctx);
   out->w = out->x + d->n;
@@ -249,7 +250,7 @@ static atvi_status marginal_new(atvi_ctx *ctx, const atvi_draws *d, marginal *ou
 static void marginal_load(marginal *m, const atvi_draws *d, atvi_idx column) {
   memcpy(m->x, d->x + column * d->n, (size_t)d->n * sizeof(double));
   if (m->weighted) memcpy(m->w, d->weight, (size_t)d->n * sizeof(double));
-  atvi_sort(m->n, m->x, m->weighted ? m->w : NULL, m->work);
+  atvi_math_sort(m->n, m->x, m->weighted ? m->w : NULL, m->work);
 }
 
 /* Independent draws that the column is worth. Draws of an approximation whose weights are refused are independent draws of it. */
@@ -267,11 +268,12 @@ static void one_distance(const atvi_compared *r, const marginal *to, atvi_compar
   double sd = r->summary->col[column].sd;
   if (!(sd > 0)) return;
   if (from->weighted)
-    m->raw[column] = atvi_wasserstein(from->n, from->x, NULL, to->n, to->x, weights(to)) / sd;
+    m->raw[column] = atvi_math_wasserstein(from->n, from->x, NULL, to->n, to->x, weights(to)) / sd;
   if (m == r) return;
-  m->distance[column] = atvi_wasserstein(from->n, from->x, weights(from), to->n, to->x, weights(to)) / sd;
+  m->distance[column] =
+      atvi_math_wasserstein(from->n, from->x, weights(from), to->n, to->x, weights(to)) / sd;
   m->chance[column] = sqrt(two_over_pi * (1 / worth(r, column) + 1 / worth(m, column))) *
-                      atvi_cdf_spread(to->n, to->x, weights(to)) / sd;
+                      atvi_math_cdf_spread(to->n, to->x, weights(to)) / sd;
 }
 
 static atvi_status distances(atvi_ctx *ctx, const atvi_compared *r, atvi_compared *m) {
@@ -289,7 +291,7 @@ static atvi_status distances(atvi_ctx *ctx, const atvi_compared *r, atvi_compare
   return status;
 }
 
-atvi_status atvi_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted, atvi_comparison *c) {
+atvi_status atvi_app_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted, atvi_comparison *c) {
   for (atvi_idx i = 0; i < c->n; i++) {
     atvi_compared *m = &c->of[i];
     m->fit.rhat = m->fit.ess = NAN;
@@ -302,7 +304,7 @@ atvi_status atvi_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted
   return ATVI_OK;
 }
 
-void atvi_compare_free(atvi_comparison *c) {
+void atvi_app_compare_free(atvi_comparison *c) {
   for (atvi_idx i = 0; i < c->n; i++) {
     atvi_draws_free(c->of[i].draws);
     c->of[i].draws = NULL;

@@ -23,7 +23,7 @@ static atvi_status nomem(atvi_pool *pool) {
 /* text NULL: no memory, which the pool remembers. Advice follows the first message of its code. */
 static void say(atvi_pool *pool, atvi_candidates *c, atvi_severity severity, atvi_code code,
                 const char *text) {
-  const char *advice = atvi_advice(code);
+  const char *advice = atvi_app_advice(code);
   for (atvi_idx i = 0; i < c->n_message; i++)
     if (c->message[i].code == code) advice = NULL;
   if (text && advice) text = atvi_pool_printf(pool, "%s %s", text, advice);
@@ -31,12 +31,12 @@ static void say(atvi_pool *pool, atvi_candidates *c, atvi_severity severity, atv
     c->message[c->n_message++] = (atvi_message){severity, code, text};
 }
 
-const char *atvi_candidates_list(atvi_pool *pool, atvi_idx n, const char *const *name) {
+const char *atvi_app_candidates_list(atvi_pool *pool, atvi_idx n, const char *const *name) {
   atvi_text t = {.pool = pool};
   const char *out;
   for (atvi_idx k = 0; k < n; k++)
-    atvi_text_add(&t, "%s%s", k == 0 ? "" : k + 1 < n ? ", " : " and ", name[k]);
-  return atvi_text_get(&t, &out) == ATVI_OK ? out : NULL;
+    atvi_io_text_add(&t, "%s%s", k == 0 ? "" : k + 1 < n ? ", " : " and ", name[k]);
+  return atvi_io_text_get(&t, &out) == ATVI_OK ? out : NULL;
 }
 
 /* ---- the same data? ---- */
@@ -102,7 +102,7 @@ static void compare_evidence(atvi_pool *pool, atvi_candidates *c) {
     double z = c->of[k].log_evidence;
     if (isnan(z)) continue;
     n++;
-    all = atvi_log_add(all, z);
+    all = atvi_math_log_add(all, z);
     if (best < 0 || z > c->of[best].log_evidence) best = k;
   }
   if (n < 2) return;
@@ -146,7 +146,7 @@ static bool sum_loo(atvi_pool *pool, atvi_candidate *m) {
     if (isnan(m->value[i].loo.elpd_loo)) return false;
     point[i] = m->value[i].loo;
   }
-  atvi_loo_sum s = atvi_loo_total(m->n_value, point, m->n_draw);
+  atvi_loo_sum s = atvi_math_loo_total(m->n_value, point, m->n_draw);
   m->elpd_loo = s.elpd;
   m->elpd_loo_se = s.se;
   m->p_loo = s.p;
@@ -171,7 +171,7 @@ static void say_loo(atvi_pool *pool, atvi_candidates *c) {
     if (!decides(m)) close[n++] = m->name;
     if (!next || m->elpd_loo > next->elpd_loo) next = m;
   }
-  if (n > 1 && (list = atvi_candidates_list(pool, n, close)))
+  if (n > 1 && (list = atvi_app_candidates_list(pool, n, close)))
     c->say_loo = atvi_pool_printf(pool,
                                   "LOO does not decide between %s: a difference of elpd below %g, or below "
                                   "twice its error, is not conclusive.",
@@ -187,17 +187,17 @@ static atvi_status weigh(atvi_pool *pool, atvi_candidates *c, atvi_idx n, atvi_c
   const atvi_idx N = of[0]->n_value;
   double *elpd = atvi_pool_take(pool, (size_t)(n * N), sizeof *elpd);
   double *w = atvi_pool_take(pool, (size_t)n, sizeof *w);
-  double *work = atvi_pool_take(pool, atvi_stacking_work(N, n), sizeof *work);
+  double *work = atvi_pool_take(pool, atvi_math_stacking_work(N, n), sizeof *work);
   if (!elpd || !w || !work) return nomem(pool);
   atvi_idx best = 0;
   for (atvi_idx k = 0; k < n; k++) {
     for (atvi_idx i = 0; i < N; i++) elpd[k * N + i] = of[k]->value[i].loo.elpd_loo;
     if (of[k]->elpd_loo > of[best]->elpd_loo) best = k;
   }
-  atvi_stacking(N, n, elpd, w, work);
+  atvi_math_stacking(N, n, elpd, w, work);
   c->best_loo = of[best] - c->of;
   for (atvi_idx k = 0; k < n; k++) {
-    atvi_loo_difference d = atvi_loo_less(N, elpd + k * N, elpd + best * N);
+    atvi_loo_difference d = atvi_math_loo_less(N, elpd + k * N, elpd + best * N);
     of[k]->elpd_difference = d.sum;
     of[k]->elpd_difference_se = d.se;
     of[k]->weight = w[k];
@@ -291,18 +291,18 @@ static void say_verdicts(atvi_pool *pool, atvi_candidates *c) {
     for (atvi_idx k = 0; k < c->n; k++) {
       const atvi_candidate *m = &c->of[k];
       if ((int)m->summary->verdict != v) continue;
-      const atvi_message *why = atvi_summary_reason(m->summary);
+      const atvi_message *why = atvi_diag_summary_reason(m->summary);
       say(pool, c, v == ATVI_VERDICT_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_NONE,
           atvi_pool_printf(pool, "The verdict on %s is %s: %s", m->name, m->verdict, why ? why->text : ""));
     }
 }
 
-atvi_status atvi_candidates_compare(atvi_pool *pool, atvi_candidates *c) {
+atvi_status atvi_app_candidates_compare(atvi_pool *pool, atvi_candidates *c) {
   c->best_evidence = c->best_loo = -1;
   for (atvi_idx k = 0; k < c->n; k++) {
     atvi_candidate *m = &c->of[k];
     const atvi_summary *s = m->summary;
-    const atvi_message *why = atvi_summary_reason(s);
+    const atvi_message *why = atvi_diag_summary_reason(s);
     m->verdict = atvi_verdict_name(s->verdict);
     m->reason = why ? why->text : NULL;
     m->log_evidence = s->made.log_evidence;
@@ -351,14 +351,14 @@ static void take_values(atvi_pool *pool, atvi_idx n, const atvi_predicted *serie
 static atvi_status read_values(atvi_pool *own, atvi_pool *pool, const atvi_draws *d, atvi_candidate *m) {
   atvi_idx n;
   atvi_predicted *series;
-  ATVI_TRY(atvi_predicted_read(own, d, ATVI_PREDICTED_LOO, &n, &series));
+  ATVI_TRY(atvi_diag_predicted_read(own, d, ATVI_PREDICTED_LOO, &n, &series));
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) { /* without bands, which nobody asks for */
       atvi_point *p = &series[s].point[i];
       p->mean = p->draw = p->others = p->alone = NULL;
     }
-  m->n_draw = atvi_predicted_draws(d);
-  if (m->n_draw > 0) ATVI_TRY(atvi_predicted_judge(d->ctx, m->n_draw, n, series));
+  m->n_draw = atvi_diag_predicted_draws(d);
+  if (m->n_draw > 0) ATVI_TRY(atvi_diag_predicted_judge(d->ctx, m->n_draw, n, series));
   take_values(pool, n, series, m);
   return ATVI_OK;
 }
@@ -367,17 +367,17 @@ static atvi_status read_fit(atvi_pool *own, atvi_pool *pool, atvi_app_report_opt
                             atvi_candidate *m) {
   atvi_kept x;
   how.where = where;
-  atvi_status status = atvi_kept_open(atvi_pool_ctx(pool), own, &how, &x);
-  if (status == ATVI_OK) status = atvi_advised_summary(pool, x.draws, &m->summary);
+  atvi_status status = atvi_app_kept_open(atvi_pool_ctx(pool), own, &how, &x);
+  if (status == ATVI_OK) status = atvi_app_advised_summary(pool, x.draws, &m->summary);
   if (status == ATVI_OK) status = read_values(own, pool, x.plain, m);
   if (status == ATVI_OK) {
     m->method = m->summary->made.method;
     m->model = m->summary->made.model;
     m->holdout = copy(pool, x.holdout);
     m->text = copy(pool, x.text);
-    m->no_groups = copy(pool, x.plain->about.no_groups);
+    m->no_groups = copy(pool, x.plain->about->no_groups);
   }
-  atvi_kept_close(&x);
+  atvi_app_kept_close(&x);
   return status;
 }
 
@@ -435,13 +435,13 @@ atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool, const atvi_a
   const char *csv;
   *result = (atvi_app_compare_result){.all_ok = true};
   ATVI_TRY(read_fits(pool, opts, &c));
-  ATVI_TRY(atvi_candidates_compare(pool, &c));
+  ATVI_TRY(atvi_app_candidates_compare(pool, &c));
   ATVI_TRY(atvi_app_out_dir(ctx, pool, opts->out, opts->force, "compare", &result->dir));
-  ATVI_TRY(atvi_candidates_text(pool, &c, &result->text));
-  ATVI_TRY(atvi_candidates_json(pool, &c, &result->json));
-  ATVI_TRY(atvi_candidates_csv(pool, &c, &csv));
-  ATVI_TRY(atvi_file_save_in(pool, result->dir, "compare.csv", csv));
-  ATVI_TRY(atvi_file_save_in(pool, result->dir, "compare.json", result->json));
+  ATVI_TRY(atvi_app_candidates_text(pool, &c, &result->text));
+  ATVI_TRY(atvi_app_candidates_json(pool, &c, &result->json));
+  ATVI_TRY(atvi_app_candidates_csv(pool, &c, &csv));
+  ATVI_TRY(atvi_io_file_save_in(pool, result->dir, "compare.csv", csv));
+  ATVI_TRY(atvi_io_file_save_in(pool, result->dir, "compare.json", result->json));
   if (!opts->no_report) atvi_app_report_models(ctx, pool, &c, result->dir);
   result->n_fitted = c.n;
   for (atvi_idx k = 0; k < c.n; k++)

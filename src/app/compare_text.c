@@ -20,7 +20,7 @@ typedef struct {
 
 static int place(double x) { return x > 0 && isfinite(x) ? (int)floor(log10(x)) : 0; }
 
-static void put(table *b, const char *s) { atvi_text_add(&b->t, "%*s", CELL, s); }
+static void put(table *b, const char *s) { atvi_io_text_add(&b->t, "%*s", CELL, s); }
 
 /* n decimals, where that fits. */
 static void put_number(table *b, double x, int n) {
@@ -40,7 +40,7 @@ static void put_rough(table *b, double x) {
   put_number(b, x, odd ? -1 : size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4);
 }
 
-static void put_label(table *b, const char *s) { atvi_text_label(&b->t, b->label, s); }
+static void put_label(table *b, const char *s) { atvi_io_text_label(&b->t, b->label, s); }
 
 /* ---- rows about a parameter ---- */
 
@@ -61,7 +61,7 @@ static void column_row(table *b, const char *label, atvi_idx column, int n, size
     const atvi_summary *s = b->c->of[i].summary;
     put_number(b, s ? *(const double *)((const char *)&s->col[column] + value) : NAN, n);
   }
-  atvi_text_add(&b->t, "\n");
+  atvi_io_text_add(&b->t, "\n");
 }
 
 static void distance_row(table *b, atvi_idx column) {
@@ -79,7 +79,7 @@ static void distance_row(table *b, atvi_idx column) {
     }
     put(b, s);
   }
-  atvi_text_add(&b->t, "\n");
+  atvi_io_text_add(&b->t, "\n");
 }
 
 /* How far the approximations themselves are, before their draws are weighted. */
@@ -90,7 +90,7 @@ static void raw_row(table *b, atvi_idx column) {
   if (!some) return;
   put_label(b, "  unweighted");
   for (atvi_idx i = 0; i < b->c->n; i++) put_number(b, b->c->of[i].raw ? b->c->of[i].raw[column] : NAN, 3);
-  atvi_text_add(&b->t, "\n");
+  atvi_io_text_add(&b->t, "\n");
 }
 
 static const atvi_summary *any(const atvi_comparison *c) {
@@ -112,13 +112,13 @@ static void columns(table *b) {
       raw_row(b, j);
     }
   }
-  if (s->n_col > COLUMNS_SHOWN) atvi_text_add(&b->t, "%td more: compare.csv\n", s->n_col - COLUMNS_SHOWN);
-  atvi_text_add(&b->t, "\n");
+  if (s->n_col > COLUMNS_SHOWN) atvi_io_text_add(&b->t, "%td more: compare.csv\n", s->n_col - COLUMNS_SHOWN);
+  atvi_io_text_add(&b->t, "\n");
 }
 
 /* ---- rows about the fit ---- */
 
-double atvi_compared_evidence(const atvi_compared *m) {
+double atvi_app_compared_evidence(const atvi_compared *m) {
   const atvi_summary *s = m->summary;
   return !s || (s->refused && !s->chains) ? NAN : s->made.log_evidence;
 }
@@ -154,10 +154,11 @@ enum { N_FIGURE = sizeof FIGURES / sizeof *FIGURES };
 static double value(const figure *f, const atvi_compared *m) {
   const atvi_score *list = f->of == HELD ? m->held : m->fitted;
   if (!m->summary) return NAN;
-  if (strcmp(f->key, "log_evidence") == 0) return atvi_compared_evidence(m);
-  if (f->of == FIT) return atvi_field_number(atvi_fields_find(&atvi_headline_fields, f->key), &m->fit);
+  if (strcmp(f->key, "log_evidence") == 0) return atvi_app_compared_evidence(m);
+  if (f->of == FIT)
+    return atvi_io_field_number(atvi_io_fields_find(&atvi_diag_headline_fields, f->key), &m->fit);
   if (!list) return NAN;
-  double x = atvi_field_number(atvi_fields_find(&atvi_score_fields, f->key), &list[m->n_series]);
+  double x = atvi_io_field_number(atvi_io_fields_find(&atvi_diag_score_fields, f->key), &list[m->n_series]);
   return strcmp(f->key, "coverage") == 0 ? 100 * x : x;
 }
 
@@ -174,7 +175,7 @@ static void figure_row(table *b, const figure *f) {
     else
       put_number(b, x, f->decimals);
   }
-  atvi_text_add(&b->t, "\n");
+  atvi_io_text_add(&b->t, "\n");
 }
 
 static void verdict_row(table *b) {
@@ -184,7 +185,7 @@ static void verdict_row(table *b) {
     bool whole = m->summary && strcmp(m->state, "done") == 0;
     put(b, whole ? atvi_verdict_name(m->summary->verdict) : m->state);
   }
-  atvi_text_add(&b->t, "\n");
+  atvi_io_text_add(&b->t, "\n");
 }
 
 static void figures(table *b) {
@@ -192,7 +193,7 @@ static void figures(table *b) {
   verdict_row(b);
   for (int k = 0; k < N_FIGURE; k++) {
     if (FIGURES[k].of == HELD && !b->c->holdout) return;
-    if (FIGURES[k].of == HELD && !held) atvi_text_add(&b->t, "held out (%s)\n", b->c->holdout);
+    if (FIGURES[k].of == HELD && !held) atvi_io_text_add(&b->t, "held out (%s)\n", b->c->holdout);
     held = FIGURES[k].of == HELD;
     figure_row(b, &FIGURES[k]);
   }
@@ -201,7 +202,7 @@ static void figures(table *b) {
 /* ---- notes ---- */
 
 static void tell(table *b, const char *lead, const char *s) {
-  if (lead && s) atvi_text_wrap(&b->t, lead, 2, s); /* NULL: no memory, reported at the end */
+  if (lead && s) atvi_io_text_wrap(&b->t, lead, 2, s); /* NULL: no memory, reported at the end */
 }
 
 static void reference_note(table *b) {
@@ -241,7 +242,7 @@ static void notes(table *b) {
   }
 }
 
-atvi_status atvi_compare_text(atvi_pool *pool, const atvi_comparison *c, const char **text) {
+atvi_status atvi_app_compare_text(atvi_pool *pool, const atvi_comparison *c, const char **text) {
   table b = {.t = {.pool = pool}, .c = c, .label = LABEL_LEAST};
   const atvi_summary *s = any(c);
   for (atvi_idx j = 0; s && j < s->n_col && j < COLUMNS_SHOWN; j++) {
@@ -250,14 +251,14 @@ atvi_status atvi_compare_text(atvi_pool *pool, const atvi_comparison *c, const c
   }
   int most = WIDTH - CELL * (int)c->n;
   if (b.label > most) b.label = most;
-  atvi_text_add(&b.t, "%s, seed %" PRIu64 ": mode and 95 %% HPD interval of every quantity, by method\n\n",
-                c->model, c->seed);
+  atvi_io_text_add(&b.t, "%s, seed %" PRIu64 ": mode and 95 %% HPD interval of every quantity, by method\n\n",
+                   c->model, c->seed);
   put_label(&b, "");
   for (atvi_idx i = 0; i < c->n; i++) put(&b, c->of[i].method);
-  atvi_text_add(&b.t, "\n");
+  atvi_io_text_add(&b.t, "\n");
   columns(&b);
   figures(&b);
-  atvi_text_add(&b.t, "\n");
+  atvi_io_text_add(&b.t, "\n");
   notes(&b);
-  return atvi_text_get(&b.t, text);
+  return atvi_io_text_get(&b.t, text);
 }

@@ -41,16 +41,16 @@ static atvi_status check_template(atvi_pool *pool, const atvi_lang *lang, const 
   atvi_template *t;
   char *text;
   size_t n;
-  atvi_status status = atvi_file_read(pool, from->from, &text, &n);
+  atvi_status status = atvi_io_file_read(pool, from->from, &text, &n);
   const char *why = status == ATVI_EIO ? atvi_pool_printf(pool, "%s", atvi_errmsg(ctx)) : NULL;
   if (why)
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:%d:%d: error: the template cannot be read: %s", lang->path,
                      from->place.line, from->place.column, why);
   ATVI_TRY(status);
-  ATVI_TRY(
-      atvi_template_parse(pool, (atvi_template_place){from->from, 1, 1}, text, n, lang->n_param, name, &t));
+  ATVI_TRY(atvi_sim_template_parse(pool, (atvi_template_place){from->from, 1, 1}, text, n, lang->n_param,
+                                   name, &t));
   for (atvi_idx k = 0; k < lang->n_param; k++)
-    if (atvi_template_uses(t, k) && !is_input(&lang->simulator, k))
+    if (atvi_sim_template_uses(t, k) && !is_input(&lang->simulator, k))
       return ATVI_FAIL(ctx, ATVI_EMODEL,
                        "%s:%d:%d: error: the template %s has the field {%s}, which is not among the "
                        "inputs\nhint: add it to the inputs, or leave 'inputs' out",
@@ -86,7 +86,7 @@ static atvi_status check_templates(atvi_ctx *ctx, const atvi_lang *lang) {
   return status;
 }
 
-atvi_status atvi_program_load(atvi_ctx *ctx, const char *path, const char *folder, atvi_lang **out) {
+atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *folder, atvi_lang **out) {
   atvi_status status =
       atvi_lang_load(ctx, path, &(atvi_lang_opts){.folder = folder, .data_optional = true}, out);
   if (status == ATVI_EIO) return ATVI_EDATA; /* a file that cannot be read is for the user to mend */
@@ -105,7 +105,7 @@ atvi_status atvi_program_load(atvi_ctx *ctx, const char *path, const char *folde
       path);
 }
 
-const char **atvi_program_inputs(atvi_pool *pool, const atvi_lang *lang) {
+const char **atvi_app_program_inputs(atvi_pool *pool, const atvi_lang *lang) {
   const atvi_lang_simulator *s = &lang->simulator;
   const char **name = atvi_pool_take(pool, (size_t)s->n_input + 1, sizeof *name);
   for (atvi_idx i = 0; name && i < s->n_input; i++) name[i] = lang->param[s->input[i]].name;
@@ -121,7 +121,7 @@ static atvi_status wrong_cell(atvi_ctx *ctx, const atvi_csv *csv, atvi_idx row, 
 
 static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
-  atvi_idx col = atvi_csv_find(csv, "id"), most = 0;
+  atvi_idx col = atvi_io_csv_find(csv, "id"), most = 0;
   for (atvi_idx i = 0; i < csv->n_row; i++) {
     double v = col < 0 ? (double)(i + 1) : csv->value[i * csv->n_col + col];
     if (!(v >= 1 && v <= ATVI_SIM_ID_MAX) || v != floor(v))
@@ -158,23 +158,23 @@ static atvi_status learn_form(atvi_pool *pool, const atvi_csv *csv, atvi_idx d, 
   out->what = atvi_pool_take(pool, (size_t)csv->n_col, sizeof *out->what);
   if (!out->what) return no_memory(atvi_pool_ctx(pool));
   for (atvi_idx c = 0; c < csv->n_col; c++) out->what[c] = ATVI_POINTS_OTHER;
-  if (atvi_csv_find(csv, "id") >= 0) out->what[atvi_csv_find(csv, "id")] = ATVI_POINTS_ID;
-  for (atvi_idx j = 0; j < d; j++) out->what[atvi_csv_find(csv, name[j])] = j;
+  if (atvi_io_csv_find(csv, "id") >= 0) out->what[atvi_io_csv_find(csv, "id")] = ATVI_POINTS_ID;
+  for (atvi_idx j = 0; j < d; j++) out->what[atvi_io_csv_find(csv, name[j])] = j;
   for (atvi_idx i = 0; i < csv->n_row * csv->n_col; i++)
     out->comma = out->comma ||
                  (csv->kind[i] == ATVI_CELL_NUMBER && out->separator != ',' && strchr(csv->text[i], ','));
   return ATVI_OK;
 }
 
-atvi_status atvi_program_points_read(atvi_pool *pool, const char *dir, atvi_idx d, const char *const *name,
-                                     atvi_program_points *out) {
+atvi_status atvi_app_program_points_read(atvi_pool *pool, const char *dir, atvi_idx d,
+                                         const char *const *name, atvi_program_points *out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   atvi_csv *csv;
   const char *path = atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_DESIGN);
   *out = (atvi_program_points){0};
   if (!path) return no_memory(ctx);
   if (access(path, F_OK) != 0) return ATVI_OK;
-  ATVI_TRY(atvi_csv_read(pool, path, &csv));
+  ATVI_TRY(atvi_io_csv_read(pool, path, &csv));
   out->text = csv->source;
   out->n_text = csv->n_source;
   out->id = atvi_pool_take(pool, (size_t)csv->n_row, sizeof *out->id);
@@ -182,7 +182,7 @@ atvi_status atvi_program_points_read(atvi_pool *pool, const char *dir, atvi_idx 
   if (!out->id || !out->x) return no_memory(ctx);
   ATVI_TRY(read_ids(pool, csv, out->id));
   for (atvi_idx j = 0; j < d; j++) {
-    atvi_idx col = atvi_csv_find(csv, name[j]);
+    atvi_idx col = atvi_io_csv_find(csv, name[j]);
     if (col < 0)
       return ATVI_FAIL(
           ctx, ATVI_EDATA,
@@ -205,7 +205,7 @@ atvi_status atvi_program_points_read(atvi_pool *pool, const char *dir, atvi_idx 
 static atvi_status place_old(job *j) {
   for (atvi_idx i = 0; i < j->old.n; i++)
     for (atvi_idx k = 0; k < j->d; k++) {
-      double u = atvi_program_axis_find(&j->axis[k], j->old.x[i * j->d + k]);
+      double u = atvi_app_program_axis_find(&j->axis[k], j->old.x[i * j->d + k]);
       if (!(u > -1e-9 && u < 1 + 1e-9))
         return ATVI_FAIL(
             j->ctx, ATVI_EINVAL,
@@ -222,7 +222,7 @@ static atvi_status place_old(job *j) {
 static atvi_status check_sobol(job *j) {
   double *u = atvi_pool_take(j->pool, (size_t)(j->old.n * j->d) + 1, sizeof *u);
   if (!u) return no_memory(j->ctx);
-  ATVI_TRY(atvi_design_fill(j->ctx, ATVI_DESIGN_SOBOL, j->o->seed, j->d, 0, j->old.n, u));
+  ATVI_TRY(atvi_sim_design_fill(j->ctx, ATVI_DESIGN_SOBOL, j->o->seed, j->d, 0, j->old.n, u));
   for (atvi_idx i = 0; i < j->old.n * j->d; i++)
     if (fabs(u[i] - j->x[i]) > 1e-9)
       return ATVI_FAIL(
@@ -241,13 +241,13 @@ static bool first_form(job *j, atvi_text *t) {
   p->what = atvi_pool_take(j->pool, (size_t)p->n_col, sizeof *p->what);
   if (!p->what) return false;
   p->what[0] = ATVI_POINTS_ID;
-  atvi_text_add(t, "id");
+  atvi_io_text_add(t, "id");
   for (atvi_idx k = 0; k < j->d; k++) {
     p->what[k + 1] = k;
-    atvi_text_add(t, ",");
+    atvi_io_text_add(t, ",");
     atvi_app_field(t, j->name[k]);
   }
-  atvi_text_add(t, "\n");
+  atvi_io_text_add(t, "\n");
   return true;
 }
 
@@ -256,15 +256,15 @@ static void add_point(const job *j, atvi_text *t, int64_t id, const double *u) {
   const atvi_program_points *p = &j->old;
   for (atvi_idx c = 0; c < p->n_col; c++) {
     atvi_idx k = p->what[c];
-    if (c > 0) atvi_text_add(t, "%c", p->separator);
-    if (k == ATVI_POINTS_ID) atvi_text_add(t, "%lld", (long long)id);
+    if (c > 0) atvi_io_text_add(t, "%c", p->separator);
+    if (k == ATVI_POINTS_ID) atvi_io_text_add(t, "%lld", (long long)id);
     if (k < 0) continue;
     atvi_idx from = t->n;
-    atvi_text_number(t, atvi_program_axis_at(&j->axis[k], u[k]));
+    atvi_io_text_number(t, atvi_app_program_axis_at(&j->axis[k], u[k]));
     char *dot = p->comma && !t->failed ? strchr(t->text + from, '.') : NULL;
     if (dot) *dot = ',';
   }
-  atvi_text_add(t, "\n");
+  atvi_io_text_add(t, "\n");
 }
 
 static atvi_status write_design(job *j, atvi_idx n) {
@@ -276,19 +276,19 @@ static atvi_status write_design(job *j, atvi_idx n) {
   if (j->old.n == 0) {
     if (!first_form(j, &t)) return no_memory(j->ctx);
   } else if (j->old.text[j->old.n_text - 1] != '\n') {
-    atvi_text_add(&t, "\n");
+    atvi_io_text_add(&t, "\n");
   }
-  atvi_text_add(&t, "# %s, seed %llu: %lld to %lld\n", j->kind == ATVI_DESIGN_LHS ? "lhs" : "sobol",
-                (unsigned long long)j->o->seed, (long long)id + 1, (long long)(id + n - j->old.n));
+  atvi_io_text_add(&t, "# %s, seed %llu: %lld to %lld\n", j->kind == ATVI_DESIGN_LHS ? "lhs" : "sobol",
+                   (unsigned long long)j->o->seed, (long long)id + 1, (long long)(id + n - j->old.n));
   for (atvi_idx i = j->old.n; i < n; i++) add_point(j, &t, ++id, j->x + i * j->d);
-  if (!path || atvi_text_get(&t, &text) != ATVI_OK) return no_memory(j->ctx);
+  if (!path || atvi_io_text_get(&t, &text) != ATVI_OK) return no_memory(j->ctx);
   atvi_file *f;
-  ATVI_TRY(atvi_dir_make(j->ctx, j->dir, false));
-  ATVI_TRY(atvi_file_new(j->ctx, path, &f));
-  if (j->old.n) atvi_file_put(f, j->old.text, j->old.n_text);
-  atvi_file_put(f, text, (size_t)t.n);
-  atvi_status status = atvi_file_commit(f);
-  atvi_file_free(f);
+  ATVI_TRY(atvi_io_dir_make(j->ctx, j->dir, false));
+  ATVI_TRY(atvi_io_file_new(j->ctx, path, &f));
+  if (j->old.n) atvi_io_file_put(f, j->old.text, j->old.n_text);
+  atvi_io_file_put(f, text, (size_t)t.n);
+  atvi_status status = atvi_io_file_commit(f);
+  atvi_io_file_free(f);
   return status;
 }
 
@@ -297,15 +297,15 @@ static void describe_part(const job *j, atvi_text *t) {
   bool said = false;
   for (atvi_idx k = 0; k < j->d; k++) {
     double from, to;
-    atvi_design_extent(j->old.n, j->d, j->x, k, &from, &to);
+    atvi_sim_design_extent(j->old.n, j->d, j->x, k, &from, &to);
     if (j->old.n == 0 || (from == 0 && to == 1)) continue;
     if (!said)
-      atvi_text_add(t, "the prior has changed: the first %td points cover only part of it (", j->old.n);
-    atvi_text_add(t, "%s%s %.4g to %.4g", said ? ", " : "", j->name[k],
-                  atvi_program_axis_at(&j->axis[k], from), atvi_program_axis_at(&j->axis[k], to));
+      atvi_io_text_add(t, "the prior has changed: the first %td points cover only part of it (", j->old.n);
+    atvi_io_text_add(t, "%s%s %.4g to %.4g", said ? ", " : "", j->name[k],
+                     atvi_app_program_axis_at(&j->axis[k], from), atvi_app_program_axis_at(&j->axis[k], to));
     said = true;
   }
-  if (said) atvi_text_add(t, j->old.n < j->o->n ? "); new ones are where there were none\n\n" : ")\n\n");
+  if (said) atvi_io_text_add(t, j->old.n < j->o->n ? "); new ones are where there were none\n\n" : ")\n\n");
 }
 
 static atvi_status describe(const job *j, atvi_idx n, const char **text) {
@@ -314,32 +314,32 @@ static atvi_status describe(const job *j, atvi_idx n, const char **text) {
   for (atvi_idx k = 0; k < j->d; k++)
     if ((int)strlen(j->name[k]) > width) width = (int)strlen(j->name[k]);
   if (n == j->old.n)
-    atvi_text_add(&t, "%td points, as before\n\n", n);
+    atvi_io_text_add(&t, "%td points, as before\n\n", n);
   else if (j->old.n)
-    atvi_text_add(&t, "%td points, %td of them new (%s, seed %llu)\n\n", n, n - j->old.n,
-                  j->kind == ATVI_DESIGN_LHS ? "maximin Latin hypercube" : "scrambled Sobol",
-                  (unsigned long long)j->o->seed);
+    atvi_io_text_add(&t, "%td points, %td of them new (%s, seed %llu)\n\n", n, n - j->old.n,
+                     j->kind == ATVI_DESIGN_LHS ? "maximin Latin hypercube" : "scrambled Sobol",
+                     (unsigned long long)j->o->seed);
   else
-    atvi_text_add(&t, "%td points (%s, seed %llu)\n\n", n,
-                  j->kind == ATVI_DESIGN_LHS ? "maximin Latin hypercube" : "scrambled Sobol",
-                  (unsigned long long)j->o->seed);
+    atvi_io_text_add(&t, "%td points (%s, seed %llu)\n\n", n,
+                     j->kind == ATVI_DESIGN_LHS ? "maximin Latin hypercube" : "scrambled Sobol",
+                     (unsigned long long)j->o->seed);
   describe_part(j, &t);
-  atvi_text_add(&t, "%-*s  %12s  %12s\n", width, "parameter", "from", "to");
+  atvi_io_text_add(&t, "%-*s  %12s  %12s\n", width, "parameter", "from", "to");
   for (atvi_idx k = 0; k < j->d; k++)
-    atvi_text_add(&t, "%-*s  %12.6g  %12.6g%s\n", width, j->name[k], j->axis[k].lower, j->axis[k].upper,
-                  j->axis[k].box ? "" : "  (0.1 % to 99.9 % of the prior, evenly in probability)");
-  return atvi_text_get(&t, text);
+    atvi_io_text_add(&t, "%-*s  %12.6g  %12.6g%s\n", width, j->name[k], j->axis[k].lower, j->axis[k].upper,
+                     j->axis[k].box ? "" : "  (0.1 % to 99.9 % of the prior, evenly in probability)");
+  return atvi_io_text_get(&t, text);
 }
 
 static atvi_status design(job *j, atvi_app_design_result *result) {
   const atvi_lang_simulator *s = &j->lang->simulator;
   atvi_idx n = j->o->n, d = j->d = s->n_input;
-  j->name = atvi_program_inputs(j->pool, j->lang);
+  j->name = atvi_app_program_inputs(j->pool, j->lang);
   j->axis = atvi_pool_take(j->pool, (size_t)d, sizeof *j->axis);
   if (!j->name || !j->axis) return no_memory(j->ctx);
   for (atvi_idx k = 0; k < d; k++)
-    ATVI_TRY(atvi_program_axis_new(j->pool, j->lang, s->input[k], &j->axis[k]));
-  ATVI_TRY(atvi_program_points_read(j->pool, j->dir, d, j->name, &j->old));
+    ATVI_TRY(atvi_app_program_axis_new(j->pool, j->lang, s->input[k], &j->axis[k]));
+  ATVI_TRY(atvi_app_program_points_read(j->pool, j->dir, d, j->name, &j->old));
   if (n < j->old.n)
     return ATVI_FAIL(j->ctx, ATVI_EINVAL, "%s/%s has %td points already: -n %td would take some away", j->dir,
                      ATVI_SIM_DESIGN, j->old.n, n);
@@ -347,7 +347,7 @@ static atvi_status design(job *j, atvi_app_design_result *result) {
   if (!j->x) return no_memory(j->ctx);
   ATVI_TRY(place_old(j));
   if (j->old.n && j->kind == ATVI_DESIGN_SOBOL && n > j->old.n) ATVI_TRY(check_sobol(j));
-  ATVI_TRY(atvi_design_fill(j->ctx, j->kind, j->o->seed, d, j->old.n, n, j->x));
+  ATVI_TRY(atvi_sim_design_fill(j->ctx, j->kind, j->o->seed, d, j->old.n, n, j->x));
   if (n > j->old.n) ATVI_TRY(write_design(j, n));
   result->path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_DESIGN);
   result->n_old = j->old.n;
@@ -368,7 +368,7 @@ atvi_status atvi_app_design(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_desig
   if (opts->n < 1 || opts->n > ATVI_SIM_ID_MAX)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "-n %td: want a number of points from 1 to %d", opts->n,
                      ATVI_SIM_ID_MAX);
-  ATVI_TRY(atvi_program_load(ctx, opts->path, opts->folder, &lang));
+  ATVI_TRY(atvi_app_program_load(ctx, opts->path, opts->folder, &lang));
   j.lang = lang;
   j.dir = opts->out ? opts->out : atvi_sim_folder(pool, opts->path);
   atvi_status status = j.dir ? design(&j, result) : no_memory(ctx);

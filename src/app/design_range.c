@@ -13,7 +13,7 @@ static double stretched(double u) { return u < 0 ? -expm1(-u) : expm1(u); }
 static double shrunk(double x) { return x < 0 ? -log1p(-x) : log1p(x); }
 
 static void support(const atvi_lang_param *q, double *lower, double *upper) {
-  const atvi_dist_info *info = atvi_dist_get(q->dist);
+  const atvi_dist_info *info = atvi_lang_dist_get(q->dist);
   *lower = q->truncated ? fmax(q->lower, info->lower) : info->lower;
   *upper = q->truncated ? fmin(q->upper, info->upper) : info->upper;
 }
@@ -22,12 +22,12 @@ static void support(const atvi_lang_param *q, double *lower, double *upper) {
 static double quantile(const atvi_lang_param *q, const double *arg, double p) {
   double lower, upper;
   support(q, &lower, &upper);
-  double whole = atvi_dist_log_mass(q->dist, lower, upper, arg);
+  double whole = atvi_lang_dist_log_mass(q->dist, lower, upper, arg);
   double a = isfinite(lower) ? shrunk(lower) : -REACH, b = isfinite(upper) ? shrunk(upper) : REACH;
   for (int k = 0; k < HALVINGS; k++) {
     double mid = a + (b - a) / 2;
     if (!(mid > a && mid < b)) break;
-    if (atvi_dist_log_mass(q->dist, lower, stretched(mid), arg) - whole < log(p))
+    if (atvi_lang_dist_log_mass(q->dist, lower, stretched(mid), arg) - whole < log(p))
       a = mid;
     else
       b = mid;
@@ -38,7 +38,8 @@ static double quantile(const atvi_lang_param *q, const double *arg, double p) {
 static double share_below(const atvi_lang_param *q, const double *arg, double x) {
   double lower, upper;
   support(q, &lower, &upper);
-  return exp(atvi_dist_log_mass(q->dist, lower, x, arg) - atvi_dist_log_mass(q->dist, lower, upper, arg));
+  return exp(atvi_lang_dist_log_mass(q->dist, lower, x, arg) -
+             atvi_lang_dist_log_mass(q->dist, lower, upper, arg));
 }
 
 /* One draw of all parameters: theta[n_param]. An argument that is NaN depends on what is not drawn yet. */
@@ -56,9 +57,9 @@ static atvi_status draw(atvi_ctx *ctx, const atvi_lang *lang, atvi_idx number, d
         known = !isnan(arg[a]);
       }
       if (!known) continue;
-      atvi_rng rng = atvi_rng_at(1, ATVI_STREAM_PRIOR, (uint32_t)i, (uint32_t)number);
-      theta[i] = atvi_dist_draw(&rng, q->dist, arg, q->truncated ? q->lower : -HUGE_VAL,
-                                q->truncated ? q->upper : HUGE_VAL);
+      atvi_rng rng = atvi_math_rng_at(1, ATVI_STREAM_PRIOR, (uint32_t)i, (uint32_t)number);
+      theta[i] = atvi_lang_dist_draw(&rng, q->dist, arg, q->truncated ? q->lower : -HUGE_VAL,
+                                     q->truncated ? q->upper : HUGE_VAL);
       more = more || !isnan(theta[i]);
     }
   }
@@ -74,7 +75,7 @@ static atvi_status draws(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, atv
     ATVI_TRY(draw(ctx, lang, i, theta));
     if (isfinite(theta[k])) x[out->n_draw++] = theta[k];
   }
-  qsort(x, (size_t)out->n_draw, sizeof *x, atvi_by_value);
+  qsort(x, (size_t)out->n_draw, sizeof *x, atvi_math_by_value);
   out->draw = x;
   return ATVI_OK;
 }
@@ -100,13 +101,13 @@ static double drawn_share(atvi_idx n, const double *x, double v) {
   return ((double)lo + step) / (double)(n - 1);
 }
 
-double atvi_program_axis_at(const atvi_program_axis *a, double u) {
+double atvi_app_program_axis_at(const atvi_program_axis *a, double u) {
   if (a->box) return a->lower * (1 - u) + a->upper * u;
   double p = TAIL + u * (1 - 2 * TAIL);
   return a->draw ? drawn_at(a->n_draw, a->draw, p) : quantile(a->q, a->arg, p);
 }
 
-double atvi_program_axis_find(const atvi_program_axis *a, double x) {
+double atvi_app_program_axis_find(const atvi_program_axis *a, double x) {
   if (a->box) return (x - a->lower) / (a->upper - a->lower);
   if (!(x >= a->q->lower && x <= a->q->upper)) return x < a->q->lower ? -1 : 2;
   if (!(x >= a->lower && x <= a->upper))
@@ -115,13 +116,13 @@ double atvi_program_axis_find(const atvi_program_axis *a, double x) {
   return fmin(fmax((p - TAIL) / (1 - 2 * TAIL), 0), 1);
 }
 
-double atvi_program_axis_below(const atvi_program_axis *a, double x) {
+double atvi_app_program_axis_below(const atvi_program_axis *a, double x) {
   if (a->draw && !(x > a->draw[0])) return 0;
   return a->draw ? drawn_share(a->n_draw, a->draw, x) : fmin(share_below(a->q, a->arg, x), 1);
 }
 
-atvi_status atvi_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
-                                  atvi_program_axis *out) {
+atvi_status atvi_app_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
+                                      atvi_program_axis *out) {
   const atvi_lang_param *q = &lang->param[param];
   bool fixed = true;
   *out = (atvi_program_axis){.q = q, .lower = q->lower, .upper = q->upper};
@@ -131,8 +132,8 @@ atvi_status atvi_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_i
     fixed = atvi_graph_is_const(lang->graph, q->arg[a], &out->arg[a]) && fixed;
   if (!fixed) ATVI_TRY(draws(pool, lang, param, out));
   bool known = fixed || out->n_draw > 1;
-  out->lower = known ? atvi_program_axis_at(out, 0) : NAN;
-  out->upper = known ? atvi_program_axis_at(out, 1) : NAN;
+  out->lower = known ? atvi_app_program_axis_at(out, 0) : NAN;
+  out->upper = known ? atvi_app_program_axis_at(out, 1) : NAN;
   if (isfinite(out->lower) && isfinite(out->upper) && out->lower < out->upper) return ATVI_OK;
   return ATVI_FAIL(
       atvi_pool_ctx(pool), ATVI_EMODEL,

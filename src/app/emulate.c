@@ -45,11 +45,11 @@ static atvi_status get(work *w, const char *path) {
   atvi_status status = ATVI_EDATA;
   double begun = atvi_clock_s();
   if (!w->o->refit && access(path, F_OK) == 0)
-    status = atvi_emulator_load(w->ctx, path, &w->r->runs, &w->r->opts, NULL, &w->em);
+    status = atvi_gp_emulator_load(w->ctx, path, &w->r->runs, &w->r->opts, NULL, &w->em);
   w->saved = status == ATVI_OK;
   if (!w->saved) {
-    ATVI_TRY(atvi_emulator_new(w->ctx, &w->r->runs, &w->r->opts, &w->em));
-    ATVI_TRY(atvi_emulator_save(w->ctx, w->em, path));
+    ATVI_TRY(atvi_gp_emulator_new(w->ctx, &w->r->runs, &w->r->opts, &w->em));
+    ATVI_TRY(atvi_gp_emulator_save(w->ctx, w->em, path));
   }
   w->seconds = atvi_clock_s() - begun;
   return ATVI_OK;
@@ -61,11 +61,11 @@ static atvi_status split(work *w, atvi_em_runs *kept, atvi_em_runs *held) {
   atvi_idx n = all->n, d = all->d, m = all->m, *order = atvi_pool_take(w->pool, (size_t)n, sizeof *order);
   double *x = atvi_pool_take(w->pool, (size_t)(n * d), sizeof *x),
          *y = atvi_pool_take(w->pool, (size_t)(n * m), sizeof *y);
-  atvi_rng r = atvi_rng_at(w->o->seed, 0, 0, 0);
+  atvi_rng r = atvi_math_rng_at(w->o->seed, 0, 0, 0);
   if (!order || !x || !y) return no_memory(w->ctx);
   for (atvi_idx i = 0; i < n; i++) order[i] = i;
   for (atvi_idx i = n - 1; i > 0; i--) {
-    atvi_idx j = (atvi_idx)(atvi_rng_uniform(&r) * (double)(i + 1)), t = order[i];
+    atvi_idx j = (atvi_idx)(atvi_math_rng_uniform(&r) * (double)(i + 1)), t = order[i];
     order[i] = order[j];
     order[j] = t;
   }
@@ -90,52 +90,52 @@ static atvi_status hold_out(work *w) {
     return ATVI_OK;
   }
   ATVI_TRY(split(w, &kept, &held));
-  atvi_status fitted = atvi_emulator_new(w->ctx, &kept, &w->r->opts, &em);
+  atvi_status fitted = atvi_gp_emulator_new(w->ctx, &kept, &w->r->opts, &em);
   if (fitted == ATVI_EDATA) { /* what is left never varies: nothing can be learnt from this test */
     w->d.n_held = 0;
     return ATVI_OK;
   }
   ATVI_TRY(fitted);
-  atvi_status status = atvi_emulator_test(w->ctx, em, &held, &w->d.held);
-  atvi_emulator_free(em);
+  atvi_status status = atvi_gp_emulator_test(w->ctx, em, &held, &w->d.held);
+  atvi_gp_emulator_free(em);
   return status;
 }
 
 static atvi_status judge(work *w) {
   size_t d = (size_t)w->r->runs.d, m = (size_t)w->r->runs.m;
-  ATVI_TRY(atvi_dossier_make(w->pool, w->lang, w->k, w->r, w->em, &w->d));
+  ATVI_TRY(atvi_model_dossier_make(w->pool, w->lang, w->k, w->r, w->em, &w->d));
   ATVI_TRY(hold_out(w));
   w->sobol.first = atvi_pool_take(w->pool, d, sizeof(double));
   w->sobol.total = atvi_pool_take(w->pool, d, sizeof(double));
   w->sobol.first_time = atvi_pool_take(w->pool, d * m, sizeof(double));
   w->sobol.total_time = atvi_pool_take(w->pool, d * m, sizeof(double));
   if (atvi_pool_failed(w->pool)) return no_memory(w->ctx);
-  ATVI_TRY(atvi_emulator_sobol(w->ctx, w->em, w->o->seed, &w->sobol));
-  atvi_emulators_count_design(w->pool, w->lang, w->o->runs, w->k > 0 ? &w[-1].d : NULL, &w->d);
-  return atvi_dossier_judge(w->pool, w->em, &w->d);
+  ATVI_TRY(atvi_gp_emulator_sobol(w->ctx, w->em, w->o->seed, &w->sobol));
+  atvi_app_emulators_count_design(w->pool, w->lang, w->o->runs, w->k > 0 ? &w[-1].d : NULL, &w->d);
+  return atvi_model_dossier_judge(w->pool, w->em, &w->d);
 }
 
 /* ---- words ---- */
 
 static const char *doubt_of(const work *w, int i) {
-  return atvi_emulators_doubt(w->pool, w->o->path, w->o->runs, &w->d, i);
+  return atvi_app_emulators_doubt(w->pool, w->o->path, w->o->runs, &w->d, i);
 }
 
 /* "kernel matern52, nugget 0.013, ..." */
 static const char *name_estimates(const work *w) {
-  const atvi_em_info *info = atvi_emulator_info(w->em);
+  const atvi_em_info *info = atvi_gp_emulator_info(w->em);
   atvi_text t = {.pool = w->pool};
   const char *text;
   atvi_em_ends ends;
-  atvi_emulator_ends(&w->r->runs, &w->r->opts, info, &ends);
-  atvi_text_add(&t, "kernel %s, nugget %.4g%s, sill %.4g", atvi_em_kernel_name[w->r->opts.kernel],
-                info->nugget, ends.nugget < 0 ? " (at its lower limit)" : "", info->sill);
-  if (w->r->runs.m > 1) atvi_text_add(&t, ", range in time %.4g", info->time_length);
-  atvi_text_add(&t, "; log likelihood %.2f", info->log_lik);
-  if (info->starts > 0) atvi_text_add(&t, " (%d of %d starts agree)", info->agreed, info->starts);
+  atvi_gp_emulator_ends(&w->r->runs, &w->r->opts, info, &ends);
+  atvi_io_text_add(&t, "kernel %s, nugget %.4g%s, sill %.4g", atvi_gp_em_kernel_name[w->r->opts.kernel],
+                   info->nugget, ends.nugget < 0 ? " (at its lower limit)" : "", info->sill);
+  if (w->r->runs.m > 1) atvi_io_text_add(&t, ", range in time %.4g", info->time_length);
+  atvi_io_text_add(&t, "; log likelihood %.2f", info->log_lik);
+  if (info->starts > 0) atvi_io_text_add(&t, " (%d of %d starts agree)", info->agreed, info->starts);
   if (info->n_basis < w->r->runs.m && w->r->opts.basis > 0)
-    atvi_text_add(&t, "; basis of %td columns, %.4f of the variance", info->n_basis, info->basis_share);
-  return atvi_text_get(&t, &text) == ATVI_OK ? text : "";
+    atvi_io_text_add(&t, "; basis of %td columns, %.4f of the variance", info->n_basis, info->basis_share);
+  return atvi_io_text_get(&t, &text) == ATVI_OK ? text : "";
 }
 
 /* In no output at all, and seen at different values. */
@@ -158,9 +158,9 @@ static const char *name_gap(const work *w, atvi_idx j) {
                                   r->most[j]);
   }
   atvi_program_axis a;
-  if (atvi_program_axis_new(w->pool, w->lang, w->of->input[j], &a) != ATVI_OK) return NULL;
-  double below = atvi_program_axis_below(&a, r->least[j]),
-         above = 1 - atvi_program_axis_below(&a, r->most[j]);
+  if (atvi_app_program_axis_new(w->pool, w->lang, w->of->input[j], &a) != ATVI_OK) return NULL;
+  double below = atvi_app_program_axis_below(&a, r->least[j]),
+         above = 1 - atvi_app_program_axis_below(&a, r->most[j]);
   if (below <= share && above <= share) return NULL;
   return atvi_pool_printf(w->pool,
                           "runs only from %.4g to %.4g: beyond, in %.3g %% of the prior, it is guessing",
@@ -182,78 +182,82 @@ static const char *remark(const work *w, atvi_idx j) {
 static double shown(double index) { return fabs(index) < 5e-4 ? 0 : index; }
 
 static void say_inputs(const work *w, atvi_text *t) {
-  const atvi_em_info *info = atvi_emulator_info(w->em);
+  const atvi_em_info *info = atvi_gp_emulator_info(w->em);
   int width = 5;
   bool logs = false;
   for (atvi_idx j = 0; j < w->r->runs.d; j++) {
     int n = (int)strlen(w->d.input[j]);
     if (n > width) width = n;
   }
-  atvi_text_add(t, "\n%-*s  %10s %10s %10s %8s %8s\n", width, "input", "from", "to", "length", "first",
-                "total");
+  atvi_io_text_add(t, "\n%-*s  %10s %10s %10s %8s %8s\n", width, "input", "from", "to", "length", "first",
+                   "total");
   for (atvi_idx j = 0; j < w->r->runs.d; j++) {
     bool log_scale = !isnan(w->r->axis[j].base);
     logs = logs || log_scale;
-    atvi_text_add(t, "%-*s  %10.4g %10.4g %10.4g %8.3f %8.3f%s%s%s\n", width, w->d.input[j], w->r->lower[j],
-                  w->r->lower[j] + w->r->width[j], info->length[j], shown(w->sobol.first[j]),
-                  shown(w->sobol.total[j]), log_scale ? "  log" : "", *w->remark[j] ? "  " : "",
-                  w->remark[j]);
+    atvi_io_text_add(t, "%-*s  %10.4g %10.4g %10.4g %8.3f %8.3f%s%s%s\n", width, w->d.input[j],
+                     w->r->lower[j], w->r->lower[j] + w->r->width[j], info->length[j],
+                     shown(w->sobol.first[j]), shown(w->sobol.total[j]), log_scale ? "  log" : "",
+                     *w->remark[j] ? "  " : "", w->remark[j]);
   }
-  atvi_text_add(t, "length: of the kernel, in ranges of the input; first, total: Sobol indices, +- %.3f\n",
-                w->sobol.err);
-  if (logs) atvi_text_add(t, "log: these inputs are taken by their logarithm, in lengths and indices too\n");
+  atvi_io_text_add(t, "length: of the kernel, in ranges of the input; first, total: Sobol indices, +- %.3f\n",
+                   w->sobol.err);
+  if (logs)
+    atvi_io_text_add(t, "log: these inputs are taken by their logarithm, in lengths and indices too\n");
 }
 
 static void say_judged(atvi_text *t, const atvi_em_loo *j) {
-  atvi_text_add(t, "Q2 %.4f, 95 %% intervals hold %.1f %%, root mean square error %.4g\n", j->q2,
-                100 * j->coverage, j->rmse);
+  atvi_io_text_add(t, "Q2 %.4f, 95 %% intervals hold %.1f %%, root mean square error %.4g\n", j->q2,
+                   100 * j->coverage, j->rmse);
 }
 
 static atvi_app_mark say(const work *w, atvi_text *t) {
-  atvi_text_add(t, "%s%s: %td runs, %td inputs, %td output%s each; %s in %.2g s\n", w->k ? "\n" : "",
-                w->of->name, w->r->runs.n, w->r->runs.d, w->r->runs.m, w->r->runs.m == 1 ? "" : "s",
-                w->saved ? "loaded" : "fitted", w->seconds);
-  atvi_text_add(t, "%s\n", w->how);
+  atvi_io_text_add(t, "%s%s: %td runs, %td inputs, %td output%s each; %s in %.2g s\n", w->k ? "\n" : "",
+                   w->of->name, w->r->runs.n, w->r->runs.d, w->r->runs.m, w->r->runs.m == 1 ? "" : "s",
+                   w->saved ? "loaded" : "fitted", w->seconds);
+  atvi_io_text_add(t, "%s\n", w->how);
   say_inputs(w, t);
-  atvi_text_add(t, "\nleave one out: ");
+  atvi_io_text_add(t, "\nleave one out: ");
   say_judged(t, &w->d.loo);
-  atvi_text_add(t, "  worst run %.1f standard errors off, at ", w->d.loo.worst_error);
+  atvi_io_text_add(t, "  worst run %.1f standard errors off, at ", w->d.loo.worst_error);
   for (atvi_idx j = 0; j < w->r->runs.d; j++)
-    atvi_text_add(t, "%s%s %.4g", j ? ", " : "", w->d.input[j],
-                  atvi_emulated_axis_theta(&w->r->axis[j], w->r->runs.x[w->d.loo.worst * w->r->runs.d + j]));
-  atvi_text_add(t, "\n");
-  if (w->d.poor) atvi_text_add(t, "  poor %s\n", w->d.poor);
+    atvi_io_text_add(
+        t, "%s%s %.4g", j ? ", " : "", w->d.input[j],
+        atvi_model_emulated_axis_theta(&w->r->axis[j], w->r->runs.x[w->d.loo.worst * w->r->runs.d + j]));
+  atvi_io_text_add(t, "\n");
+  if (w->d.poor) atvi_io_text_add(t, "  poor %s\n", w->d.poor);
   if (w->d.n_held > 0) {
-    atvi_text_add(t, "%td run%s held out: ", w->d.n_held, w->d.n_held == 1 ? "" : "s");
+    atvi_io_text_add(t, "%td run%s held out: ", w->d.n_held, w->d.n_held == 1 ? "" : "s");
     say_judged(t, &w->d.held);
   }
-  atvi_text_add(t, "verdict: ");
-  atvi_app_mark judged = {atvi_dossier_doubtful(&w->d) ? ATVI_VERDICT_WARN : ATVI_VERDICT_OK, (size_t)t->n};
-  atvi_text_add(t, "%s\n", atvi_verdict_name(judged.verdict));
+  atvi_io_text_add(t, "verdict: ");
+  atvi_app_mark judged = {atvi_model_dossier_doubtful(&w->d) ? ATVI_VERDICT_WARN : ATVI_VERDICT_OK,
+                          (size_t)t->n};
+  atvi_io_text_add(t, "%s\n", atvi_verdict_name(judged.verdict));
   for (int i = 0; i < w->d.n_doubt; i++)
-    atvi_text_add(t, "  - %s%s\n", w->d.doubt[i].doubtful ? "" : "note: ", doubt_of(w, i));
+    atvi_io_text_add(t, "  - %s%s\n", w->d.doubt[i].doubtful ? "" : "note: ", doubt_of(w, i));
   return judged;
 }
 
 static json_t *json_judged(const atvi_em_loo *j, atvi_idx n) {
-  return json_pack("{sI so so so so so}", "n", (json_int_t)n, "q2", atvi_json_real(j->q2), "coverage",
-                   atvi_json_real(j->coverage), "rmse", atvi_json_real(j->rmse), "log_score",
-                   atvi_json_real(j->log_score), "worst_error", atvi_json_real(j->worst_error));
+  return json_pack("{sI so so so so so}", "n", (json_int_t)n, "q2", atvi_io_json_real(j->q2), "coverage",
+                   atvi_io_json_real(j->coverage), "rmse", atvi_io_json_real(j->rmse), "log_score",
+                   atvi_io_json_real(j->log_score), "worst_error", atvi_io_json_real(j->worst_error));
 }
 
 static json_t *json_input(const work *w, atvi_idx j) {
   const atvi_emulated_runs *r = w->r;
   const atvi_dossier_third *third = w->d.third + 3 * j;
-  return json_pack("{so so ss so so so so s[ooo]}", "name", atvi_json_word(w->pool, w->d.input[j]), "range",
-                   atvi_json_pair(r->lower[j], r->lower[j] + r->width[j]), "scale",
-                   isnan(r->axis[j].base) ? "linear" : "log", "runs", atvi_json_pair(r->least[j], r->most[j]),
-                   "length", atvi_json_real(atvi_emulator_info(w->em)->length[j]), "first",
-                   atvi_json_real(w->sobol.first[j]), "total", atvi_json_real(w->sobol.total[j]), "q2_thirds",
-                   atvi_json_real(third[0].q2), atvi_json_real(third[1].q2), atvi_json_real(third[2].q2));
+  return json_pack(
+      "{so so ss so so so so s[ooo]}", "name", atvi_io_json_word(w->pool, w->d.input[j]), "range",
+      atvi_io_json_pair(r->lower[j], r->lower[j] + r->width[j]), "scale",
+      isnan(r->axis[j].base) ? "linear" : "log", "runs", atvi_io_json_pair(r->least[j], r->most[j]), "length",
+      atvi_io_json_real(atvi_gp_emulator_info(w->em)->length[j]), "first",
+      atvi_io_json_real(w->sobol.first[j]), "total", atvi_io_json_real(w->sobol.total[j]), "q2_thirds",
+      atvi_io_json_real(third[0].q2), atvi_io_json_real(third[1].q2), atvi_io_json_real(third[2].q2));
 }
 
 static json_t *json_of(const work *w) {
-  const atvi_em_info *info = atvi_emulator_info(w->em);
+  const atvi_em_info *info = atvi_gp_emulator_info(w->em);
   const atvi_dossier *d = &w->d;
   json_t *input = json_array(), *message = json_array();
   bool ok = true;
@@ -261,28 +265,29 @@ static json_t *json_of(const work *w) {
   for (int note = 0; note < 2; note++)
     for (int i = 0; i < d->n_doubt; i++)
       if (d->doubt[i].doubtful != note)
-        ok = json_array_append_new(message, atvi_json_word(w->pool, doubt_of(w, i))) == 0 && ok;
+        ok = json_array_append_new(message, atvi_io_json_word(w->pool, doubt_of(w, i))) == 0 && ok;
   json_t *all = json_pack(
-      "{so sI sI sI ss so so so so sI so so so so so* so ss so}", "name", atvi_json_word(w->pool, d->name),
+      "{so sI sI sI ss so so so so sI so so so so so* so ss so}", "name", atvi_io_json_word(w->pool, d->name),
       "runs", (json_int_t)w->r->runs.n, "failed_runs", (json_int_t)w->r->record.n_failed, "outputs",
-      (json_int_t)w->r->runs.m, "kernel", atvi_em_kernel_name[w->r->opts.kernel], "nugget",
-      atvi_json_real(info->nugget), "time_length", atvi_json_real(w->r->runs.m > 1 ? info->time_length : NAN),
-      "sill", atvi_json_real(info->sill), "log_likelihood", atvi_json_real(info->log_lik), "basis",
-      (json_int_t)info->n_basis, "basis_share", atvi_json_real(info->basis_share), "inputs", input,
-      "sobol_error", atvi_json_real(w->sobol.err), "leave_one_out", json_judged(&d->loo, w->r->runs.n),
-      "held_out", d->n_held > 0 ? json_judged(&d->held, d->n_held) : NULL, "poor",
-      d->poor ? atvi_json_word(w->pool, d->poor) : json_null(), "verdict",
-      atvi_dossier_doubtful(d) ? "warn" : "ok", "messages", message);
-  return atvi_json_done(all, ok);
+      (json_int_t)w->r->runs.m, "kernel", atvi_gp_em_kernel_name[w->r->opts.kernel], "nugget",
+      atvi_io_json_real(info->nugget), "time_length",
+      atvi_io_json_real(w->r->runs.m > 1 ? info->time_length : NAN), "sill", atvi_io_json_real(info->sill),
+      "log_likelihood", atvi_io_json_real(info->log_lik), "basis", (json_int_t)info->n_basis, "basis_share",
+      atvi_io_json_real(info->basis_share), "inputs", input, "sobol_error", atvi_io_json_real(w->sobol.err),
+      "leave_one_out", json_judged(&d->loo, w->r->runs.n), "held_out",
+      d->n_held > 0 ? json_judged(&d->held, d->n_held) : NULL, "poor",
+      d->poor ? atvi_io_json_word(w->pool, d->poor) : json_null(), "verdict",
+      atvi_model_dossier_doubtful(d) ? "warn" : "ok", "messages", message);
+  return atvi_io_json_done(all, ok);
 }
 
 /* ---- report ---- */
 
 static atvi_status for_report(const work *w, atvi_report_emulator *out) {
-  atvi_emulators_report(w->pool, w->lang, w->o->path, w->o->runs, &w->d, out);
+  atvi_app_emulators_report(w->pool, w->lang, w->o->path, w->o->runs, &w->d, out);
   out->how = atvi_pool_printf(w->pool, "Estimates: %s.", w->how);
   out->remark = w->remark;
-  out->length = atvi_emulator_info(w->em)->length;
+  out->length = atvi_gp_emulator_info(w->em)->length;
   out->seconds = w->seconds;
   out->loaded = w->saved;
   out->first = w->sobol.first, out->total = w->sobol.total;
@@ -294,12 +299,12 @@ static atvi_status for_report(const work *w, atvi_report_emulator *out) {
 static const char *command(atvi_pool *pool, const atvi_app_emulate_opts *o) {
   atvi_text out = {.pool = pool};
   const char *text;
-  atvi_text_add(&out, "atvi emulate");
-  atvi_report_word(&out, o->path);
-  if (o->folder) atvi_text_add(&out, " --folder"), atvi_report_word(&out, o->folder);
-  if (o->runs) atvi_text_add(&out, " --runs"), atvi_report_word(&out, o->runs);
-  atvi_text_add(&out, " --test %g --seed %" PRIu64 " --refit", o->test, o->seed);
-  return atvi_text_get(&out, &text) == ATVI_OK ? text : NULL;
+  atvi_io_text_add(&out, "atvi emulate");
+  atvi_app_report_word(&out, o->path);
+  if (o->folder) atvi_io_text_add(&out, " --folder"), atvi_app_report_word(&out, o->folder);
+  if (o->runs) atvi_io_text_add(&out, " --runs"), atvi_app_report_word(&out, o->runs);
+  atvi_io_text_add(&out, " --test %g --seed %" PRIu64 " --refit", o->test, o->seed);
+  return atvi_io_text_get(&out, &text) == ATVI_OK ? text : NULL;
 }
 
 /* An old report, of other runs perhaps, goes; a page that somebody else wrote stays. */
@@ -336,7 +341,7 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
 /* ---- the command ---- */
 
 static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *all) {
-  const char *path = atvi_emulated_path(w->pool, w->lang, w->k, w->o->runs);
+  const char *path = atvi_model_emulated_path(w->pool, w->lang, w->k, w->o->runs);
   if (!path) return no_memory(w->ctx);
   ATVI_TRY(get(w, path));
   ATVI_TRY(judge(w));
@@ -356,14 +361,14 @@ static atvi_status every(work *w, const atvi_app_emulate_opts *opts, atvi_app_em
   if (!result->judged) return no_memory(w->ctx);
   for (atvi_idx k = 0; k < w->lang->n_emulator; k++) {
     ATVI_TRY(one(&w[k], &text, &result->judged[result->n_judged++], all));
-    result->doubtful = result->doubtful || atvi_dossier_doubtful(&w[k].d);
+    result->doubtful = result->doubtful || atvi_model_dossier_doubtful(&w[k].d);
   }
   if (!opts->no_report && clear_report(w->ctx, pool, result->dir)) {
     ATVI_TRY(atvi_pool_new(w->ctx, &own));
     write_report(own, w, result);
     atvi_pool_free(own);
   }
-  return atvi_text_get(&text, &result->text);
+  return atvi_io_text_get(&text, &result->text);
 }
 
 static atvi_status emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
@@ -372,12 +377,12 @@ static atvi_status emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emul
   work *w = atvi_pool_take(pool, (size_t)n, sizeof *w);
   atvi_emulated_runs *r = atvi_pool_take(pool, (size_t)n, sizeof *r);
   if (!w || !r) return no_memory(ctx);
-  ATVI_TRY(atvi_emulated_runs_read(pool, lang, NULL, opts->runs, 0, r));
+  ATVI_TRY(atvi_model_emulated_runs_read(pool, lang, NULL, opts->runs, 0, r));
   for (atvi_idx k = 0; k < n; k++)
     w[k] = (work){
         .ctx = ctx, .pool = pool, .o = opts, .lang = lang, .k = k, .of = &lang->emulator[k], .r = &r[k]};
   atvi_status status = every(w, opts, result, all);
-  for (atvi_idx k = 0; k < n; k++) atvi_emulator_free(w[k].em);
+  for (atvi_idx k = 0; k < n; k++) atvi_gp_emulator_free(w[k].em);
   return status;
 }
 
@@ -391,15 +396,15 @@ static atvi_status emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulat
         lang->path);
   result->dir = opts->runs ? opts->runs : atvi_sim_folder(pool, lang->path);
   if (!result->dir) return no_memory(ctx);
-  ATVI_TRY(atvi_dir_make(ctx, result->dir, false));
+  ATVI_TRY(atvi_io_dir_make(ctx, result->dir, false));
   json_t *all = json_array();
   atvi_status status = all ? emulators(ctx, pool, opts, lang, result, all) : no_memory(ctx);
   if (status != ATVI_OK) {
     json_decref(all);
     return status;
   }
-  ATVI_TRY(atvi_json_text(pool, all, "emulate.json", &result->json));
-  return atvi_file_save_in(pool, result->dir, "emulate.json", result->json);
+  ATVI_TRY(atvi_io_json_text(pool, all, "emulate.json", &result->json));
+  return atvi_io_file_save_in(pool, result->dir, "emulate.json", result->json);
 }
 
 atvi_status atvi_app_emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,

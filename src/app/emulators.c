@@ -46,8 +46,9 @@ static double outside(const atvi_dossier *d, const atvi_draws *w, double *side) 
       const atvi_emulated_axis *axis = &r->axis[j];
       atvi_idx c = place(d, w, j);
       if (c < 0) continue;
-      double from = atvi_emulated_axis_x(axis, r->least[j]), to = atvi_emulated_axis_x(axis, r->most[j]),
-             at = atvi_emulated_axis_x(axis, w->x[c * w->n + i]), reach = margin * (to - from);
+      double from = atvi_model_emulated_axis_x(axis, r->least[j]),
+             to = atvi_model_emulated_axis_x(axis, r->most[j]),
+             at = atvi_model_emulated_axis_x(axis, w->x[c * w->n + i]), reach = margin * (to - from);
       bool below = at<from - reach, above = at> to + reach;
       if (side && (below || above)) side[2 * j + above] += weight;
       out = out || below || above;
@@ -112,19 +113,19 @@ static double own_error(const used *u, const double *theta, const double *weight
   double share[ATVI_EM_GROUP], sum = 0, n = 0;
   double *x = atvi_pool_take(u->pool, (size_t)(d * ATVI_EM_GROUP) + 1, sizeof *x);
   atvi_em_work *work;
-  if (!x || atvi_em_work_new(u->em->em, u->ctx, 1, &row, &work) != ATVI_OK) return NAN;
+  if (!x || atvi_gp_em_work_new(u->em->em, u->ctx, 1, &row, &work) != ATVI_OK) return NAN;
   for (atvi_idx first = 0; first < NOISE_DRAWS; first += ATVI_EM_GROUP) {
     for (atvi_idx j = 0; j < d; j++) {
       atvi_idx c = place(u->d, u->draws, j);
       for (atvi_idx b = 0; b < ATVI_EM_GROUP; b++)
         x[j * ATVI_EM_GROUP + b] =
-            c < 0 ? NAN : atvi_emulated_axis_x(&u->em->axis[j], theta[c * NOISE_DRAWS + first + b]);
+            c < 0 ? NAN : atvi_model_emulated_axis_x(&u->em->axis[j], theta[c * NOISE_DRAWS + first + b]);
     }
-    atvi_em_eval(u->em->em, work, x, mean, share);
+    atvi_gp_em_eval(u->em->em, work, x, mean, share);
     for (atvi_idx b = 0; b < ATVI_EM_GROUP; b++) sum += weight[first + b] * share[b], n += weight[first + b];
   }
-  atvi_em_work_free(work);
-  return n > 0 ? sqrt(atvi_emulator_info(u->em->em)->sill * sum / n) : NAN;
+  atvi_gp_em_work_free(work);
+  return n > 0 ? sqrt(atvi_gp_emulator_info(u->em->em)->sill * sum / n) : NAN;
 }
 
 /* Root mean square of what the data differ by from the simulator as the fit has it: noise and discrepancy. NaN: nothing is known. */
@@ -134,7 +135,7 @@ static double residual(const used *u, const double *theta, const double *weight)
   double *out = atvi_pool_take(u->pool, (size_t)(of->n_out * NOISE_DRAWS) + 1, sizeof *out);
   double sum = 0, n = 0;
   if (!out || !of->ops->predict || u->draws->n_param != of->d) return NAN;
-  of->ops->predict(of->self, atvi_evaluator_work(u->l->ev), NOISE_DRAWS, theta, out);
+  of->ops->predict(of->self, atvi_model_evaluator_work(u->l->ev), NOISE_DRAWS, theta, out);
   for (atvi_idx k = 0; k < e->n; k++) {
     const atvi_process *p = &e->process[k];
     if (p->emulator != u->k || p->out_emulator < 0) continue;
@@ -165,8 +166,8 @@ static atvi_status say_error(const used *u) {
 
 /* ---- doubts ---- */
 
-void atvi_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, const char *runs,
-                                 const atvi_dossier *known, atvi_dossier *d) {
+void atvi_app_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, const char *runs,
+                                     const atvi_dossier *known, atvi_dossier *d) {
   const atvi_sim_runs *rec = &d->r.record;
   atvi_program_points p;
   int64_t most = 0;
@@ -176,8 +177,8 @@ void atvi_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, const c
     return;
   }
   const char *dir = runs ? runs : atvi_sim_folder(pool, lang->path);
-  const char **name = atvi_program_inputs(pool, lang);
-  if (!dir || !name || atvi_program_points_read(pool, dir, lang->simulator.n_input, name, &p) != ATVI_OK)
+  const char **name = atvi_app_program_inputs(pool, lang);
+  if (!dir || !name || atvi_app_program_points_read(pool, dir, lang->simulator.n_input, name, &p) != ATVI_OK)
     return;
   for (atvi_idx i = 0; i < p.n; i++) most = p.id[i] > most ? p.id[i] : most;
   bool *done = atvi_pool_take(pool, (size_t)most + 1, sizeof *done);
@@ -195,31 +196,31 @@ void atvi_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, const c
 static void advise_runs(const char *path, const char *runs, const atvi_dossier *d, atvi_text *t) {
   const atvi_sim_runs *rec = &d->r.record;
   for (int run = d->n_missing > 0; run < 2; run++) {
-    atvi_text_add(t, run && d->n_missing == 0 ? ", atvi run " : run ? "atvi run " : "atvi design ");
-    atvi_text_add(t, "%s", path);
-    if (!run) atvi_text_add(t, " -n %td", 2 * (d->n_point > 0 ? d->n_point : rec->n + rec->n_failed));
-    if (runs) atvi_text_add(t, " --runs %s", runs);
+    atvi_io_text_add(t, run && d->n_missing == 0 ? ", atvi run " : run ? "atvi run " : "atvi design ");
+    atvi_io_text_add(t, "%s", path);
+    if (!run) atvi_io_text_add(t, " -n %td", 2 * (d->n_point > 0 ? d->n_point : rec->n + rec->n_failed));
+    if (runs) atvi_io_text_add(t, " --runs %s", runs);
   }
 }
 
-const char *atvi_emulators_doubt(atvi_pool *pool, const char *path, const char *runs, const atvi_dossier *d,
-                                 int i) {
+const char *atvi_app_emulators_doubt(atvi_pool *pool, const char *path, const char *runs,
+                                     const atvi_dossier *d, int i) {
   atvi_text t = {.pool = pool};
   const char *text;
-  atvi_text_add(&t, "%s", d->doubt[i].say.text);
+  atvi_io_text_add(&t, "%s", d->doubt[i].say.text);
   switch (d->doubt[i].say.code) {
   case ATVI_CODE_EMULATOR_FAIR:
-    atvi_text_add(&t, d->r.record.lines > 0 ? "; more runs: " : ": more runs would help");
+    atvi_io_text_add(&t, d->r.record.lines > 0 ? "; more runs: " : ": more runs would help");
     if (d->r.record.lines > 0) advise_runs(path, runs, d, &t);
     break;
   case ATVI_CODE_RUNS_LEFT_OUT:
     if (d->r.record.n_failed > d->r.record.n_again)
-      atvi_text_add(&t, "; atvi run --retry-failed tries again");
+      atvi_io_text_add(&t, "; atvi run --retry-failed tries again");
     break;
-  case ATVI_CODE_POINTS_LEFT: atvi_text_add(&t, "; atvi run does them"); break;
+  case ATVI_CODE_POINTS_LEFT: atvi_io_text_add(&t, "; atvi run does them"); break;
   default: break;
   }
-  return atvi_text_get(&t, &text) == ATVI_OK ? text : d->doubt[i].say.text;
+  return atvi_io_text_get(&t, &text) == ATVI_OK ? text : d->doubt[i].say.text;
 }
 
 /* The first sentence has the failed runs; points without a run are the same for all emulators, and advice.c says what to do about them. */
@@ -230,7 +231,7 @@ static atvi_status say_doubts(const used *u, bool first) {
     if (m->code == ATVI_CODE_RUNS_LEFT_OUT || (left && !first)) continue;
     ATVI_TRY(atvi_draws_say(u->draws, m->severity, m->code, "Emulator '%s': %s.", u->d->name,
                             left ? m->text
-                                 : atvi_emulators_doubt(u->pool, u->opts->path, u->opts->runs, u->d, i)));
+                                 : atvi_app_emulators_doubt(u->pool, u->opts->path, u->opts->runs, u->d, i)));
   }
   return ATVI_OK;
 }
@@ -246,16 +247,16 @@ static atvi_status say_quality(const used *u) {
                         u->d->poor ? "; it is poor " : "", u->d->poor ? u->d->poor : "");
 }
 
-atvi_status atvi_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *opts,
-                               const atvi_loaded *l, atvi_draws *draws) {
+atvi_status atvi_app_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *opts,
+                                   const atvi_loaded *l, atvi_draws *draws) {
   atvi_emulated *e = l->model->emulated;
   const atvi_dossier *first = NULL;
   for (atvi_idx k = 0; e && k < e->n_emulator; k++) {
     atvi_emulation *em = &e->emulator[k];
     const used u = {ctx, pool, opts, l, k, em, &em->dossier, draws};
     if (!em->em) continue;
-    atvi_emulators_count_design(pool, l->model->lang, opts->runs, first, u.d);
-    ATVI_TRY(atvi_dossier_judge(pool, em->em, u.d));
+    atvi_app_emulators_count_design(pool, l->model->lang, opts->runs, first, u.d);
+    ATVI_TRY(atvi_model_dossier_judge(pool, em->em, u.d));
     ATVI_TRY(say_quality(&u));
     ATVI_TRY(say_doubts(&u, !first));
     ATVI_TRY(say_error(&u));
@@ -267,17 +268,17 @@ atvi_status atvi_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_mo
 
 /* ---- in reports ---- */
 
-void atvi_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *path, const char *runs,
-                           const atvi_dossier *d, atvi_report_emulator *out) {
+void atvi_app_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *path, const char *runs,
+                               const atvi_dossier *d, atvi_report_emulator *out) {
   const char **doubt = atvi_pool_take(pool, ATVI_DOUBTS, sizeof *doubt);
   *out = (atvi_report_emulator){.of = d, .doubt = doubt, .seconds = NAN, .sobol_error = NAN};
-  out->time_name = d->r.runs.time ? atvi_report_time_name(lang) : NULL;
+  out->time_name = d->r.runs.time ? atvi_app_report_time_name(lang) : NULL;
   for (int i = 0; doubt && i < d->n_doubt; i++)
-    if (d->doubt[i].doubtful) doubt[out->n_doubt++] = atvi_emulators_doubt(pool, path, runs, d, i);
+    if (d->doubt[i].doubtful) doubt[out->n_doubt++] = atvi_app_emulators_doubt(pool, path, runs, d, i);
 }
 
-atvi_idx atvi_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
-                                const atvi_draws *draws, const atvi_report_emulator **out) {
+atvi_idx atvi_app_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
+                                    const atvi_draws *draws, const atvi_report_emulator **out) {
   atvi_emulated *e = l->model->emulated;
   atvi_report_emulator *list = e ? atvi_pool_take(pool, (size_t)e->n_emulator + 1, sizeof *list) : NULL;
   atvi_idx n = 0;
@@ -285,7 +286,7 @@ atvi_idx atvi_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, con
     atvi_dossier *d = &e->emulator[k].dossier;
     if (!e->emulator[k].em) continue;
     if (isnan(d->outside)) d->outside = outside(d, draws, NULL);
-    atvi_emulators_report(pool, l->model->lang, opts->path, opts->runs, d, &list[n++]);
+    atvi_app_emulators_report(pool, l->model->lang, opts->path, opts->runs, d, &list[n++]);
   }
   *out = list;
   return n;
@@ -293,18 +294,18 @@ atvi_idx atvi_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, con
 
 /* ---- in the folder of the fit ---- */
 
-atvi_status atvi_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *dir) {
+atvi_status atvi_app_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l, const char *dir) {
   const atvi_emulated *e = l->model->emulated;
   for (atvi_idx k = 0; e && k < e->n_emulator; k++) {
     if (!e->emulator[k].em) continue;
-    const char *path = atvi_emulated_path(pool, l->model->lang, k, dir);
+    const char *path = atvi_model_emulated_path(pool, l->model->lang, k, dir);
     if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-    ATVI_TRY(atvi_emulator_save(ctx, e->emulator[k].em, path));
+    ATVI_TRY(atvi_gp_emulator_save(ctx, e->emulator[k].em, path));
   }
   return ATVI_OK;
 }
 
-void atvi_emulators_drop(const char *dir) {
+void atvi_app_emulators_drop(const char *dir) {
   DIR *d = opendir(dir);
   if (!d) return;
   for (const struct dirent *e; (e = readdir(d));) {

@@ -8,28 +8,28 @@
 
 /* Counts the points of the design in the folder `runs` (NULL: the usual one), and those without a run, good or failed, into d. Leaves d as it is where
  * there is no design or it cannot be read. known: another emulator of these runs for which it was done; NULL: none. */
-void atvi_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, const char *runs,
-                                 const atvi_dossier *known, atvi_dossier *d);
+void atvi_app_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, const char *runs,
+                                     const atvi_dossier *known, atvi_dossier *d);
 /* Doubt i of d with what to do about it on the command line. path, runs: of the model, and as given. Memory from pool. */
-const char *atvi_emulators_doubt(atvi_pool *pool, const char *path, const char *runs, const atvi_dossier *d,
-                                 int i);
+const char *atvi_app_emulators_doubt(atvi_pool *pool, const char *path, const char *runs,
+                                     const atvi_dossier *d, int i);
 
 /* Judges the emulators of the model and adds messages to draws of its posterior: how good each is, what gives reason to doubt it, and how much of the
  * posterior lies where there are no runs. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *opts,
-                                            const atvi_loaded *l, atvi_draws *draws);
+ATVI_CHECKED atvi_status atvi_app_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *opts,
+                                                const atvi_loaded *l, atvi_draws *draws);
 
 /* Fills what follows from the dossier, which is borrowed; the rest is not known. */
-void atvi_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *path, const char *runs,
-                           const atvi_dossier *d, atvi_report_emulator *out);
+void atvi_app_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *path, const char *runs,
+                               const atvi_dossier *d, atvi_report_emulator *out);
 /* The same for all emulators that the model uses, with the share of draws outside their runs; returns their number. */
-atvi_idx atvi_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
-                                const atvi_draws *draws, const atvi_report_emulator **out);
+atvi_idx atvi_app_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
+                                    const atvi_draws *draws, const atvi_report_emulator **out);
 
 /* Keeps the emulators of a fit in its folder, for atvi predict: emulator-NAME.json. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
-                                             const char *dir);
+ATVI_CHECKED atvi_status atvi_app_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_loaded *l,
+                                                 const char *dir);
 /* Removes those of an earlier fit. */
-void atvi_emulators_drop(const char *dir);
+void atvi_app_emulators_drop(const char *dir);
 
 #endif

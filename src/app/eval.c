@@ -4,9 +4,9 @@
 #include "io/json.h"
 
 static void put_names(atvi_json *w, const char *key, const atvi_target *t, const double *x) {
-  atvi_json_object(w, key);
-  for (atvi_idx i = 0; i < t->d; i++) atvi_json_put(w, t->param[i].name, atvi_json_real(x[i]));
-  atvi_json_end(w);
+  atvi_io_json_object(w, key);
+  for (atvi_idx i = 0; i < t->d; i++) atvi_io_json_put(w, t->param[i].name, atvi_io_json_real(x[i]));
+  atvi_io_json_end(w);
 }
 
 static atvi_status describe(atvi_pool *pool, const atvi_loaded *l, const atvi_batch *b, double *grad_total,
@@ -14,18 +14,18 @@ static atvi_status describe(atvi_pool *pool, const atvi_loaded *l, const atvi_ba
   const atvi_target *t = l->target;
   atvi_json w = {.pool = pool, .digits = 17};
   for (atvi_idx i = 0; i < t->d; i++) grad_total[i] = b->grad_prior[i] + b->grad_lik[i];
-  atvi_json_object(&w, NULL);
-  atvi_json_put(&w, "model", atvi_json_word(pool, t->name));
-  atvi_json_put(&w, "log_prior", atvi_json_real(b->log_prior[0]));
-  atvi_json_put(&w, "log_likelihood", atvi_json_real(b->log_lik[0]));
-  atvi_json_put(&w, "log_posterior", atvi_json_real(b->log_prior[0] + b->log_lik[0]));
+  atvi_io_json_object(&w, NULL);
+  atvi_io_json_put(&w, "model", atvi_io_json_word(pool, t->name));
+  atvi_io_json_put(&w, "log_prior", atvi_io_json_real(b->log_prior[0]));
+  atvi_io_json_put(&w, "log_likelihood", atvi_io_json_real(b->log_lik[0]));
+  atvi_io_json_put(&w, "log_posterior", atvi_io_json_real(b->log_prior[0] + b->log_lik[0]));
   put_names(&w, "parameters", t, b->theta);
   put_names(&w, "gradient", t, grad_total);
   put_names(&w, "gradient_log_prior", t, b->grad_prior);
   put_names(&w, "gradient_log_likelihood", t, b->grad_lik);
-  atvi_json_put(&w, "outcome",
-                json_string(b->outcome[0] == ATVI_RUN_OK ? "ok" : atvi_outcome_word(b->outcome[0])));
-  return atvi_json_get(&w, "eval", text);
+  atvi_io_json_put(&w, "outcome",
+                   json_string(b->outcome[0] == ATVI_RUN_OK ? "ok" : atvi_outcome_word(b->outcome[0])));
+  return atvi_io_json_get(&w, "eval", text);
 }
 
 static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_idx n_set,
@@ -37,7 +37,7 @@ static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi
   double lp, ll;
   atvi_outcome outcome;
   atvi_batch b = {1, theta, &lp, &ll, theta + d, theta + 2 * d, &outcome};
-  atvi_evaluator_run(l->ev, &b);
+  atvi_model_evaluator_run(l->ev, &b);
   return describe(pool, l, &b, theta + 3 * d, text);
 }
 

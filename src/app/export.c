@@ -29,8 +29,8 @@ static atvi_status read_draws(exporting *x) {
   const char *plain = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
   const char *weighted = atvi_pool_printf(x->pool, "%s/weighted.csv", x->dir);
   if (!plain || !weighted) return no_memory(x);
-  ATVI_TRY(atvi_draws_csv_read(x->ctx, plain, &x->plain));
-  return access(weighted, F_OK) == 0 ? atvi_draws_csv_read(x->ctx, weighted, &x->weighted) : ATVI_OK;
+  ATVI_TRY(atvi_io_draws_csv_read(x->ctx, plain, &x->plain));
+  return access(weighted, F_OK) == 0 ? atvi_io_draws_csv_read(x->ctx, weighted, &x->weighted) : ATVI_OK;
 }
 
 /* The file to write: --out, or one of the run folder. */
@@ -45,7 +45,7 @@ static atvi_status may_write(const exporting *x, const char *path) {
   return ATVI_FAIL(x->ctx, ATVI_EEXIST, "%s exists already", path);
 }
 
-static void wrote(exporting *x, const char *path) { atvi_text_add(&x->done, "%s\n", path); }
+static void wrote(exporting *x, const char *path) { atvi_io_text_add(&x->done, "%s\n", path); }
 
 /* path without its extension, if it is that one, and then `more` */
 static const char *beside(const exporting *x, const char *path, const char *extension, const char *more) {
@@ -60,7 +60,7 @@ static atvi_status to_csv(exporting *x) {
   const char *path = place(x, x->opts->weighted ? "weighted-table.csv" : "draws-table.csv");
   if (!path) return no_memory(x);
   ATVI_TRY(may_write(x, path));
-  ATVI_TRY(atvi_draws_table_write(chosen(x), path));
+  ATVI_TRY(atvi_io_draws_table_write(chosen(x), path));
   wrote(x, path);
   return ATVI_OK;
 }
@@ -78,7 +78,7 @@ static atvi_status to_stan(exporting *x) {
     ATVI_TRY(may_write(x, each[c]));
   }
   for (atvi_idx c = 0; c < n; c++) {
-    ATVI_TRY(atvi_draws_stan_write(x->plain, c, each[c]));
+    ATVI_TRY(atvi_io_draws_stan_write(x->plain, c, each[c]));
     wrote(x, each[c]);
   }
   return ATVI_OK;
@@ -91,10 +91,10 @@ static atvi_status to_json(exporting *x) {
   if (!info) return no_memory(x);
   ATVI_TRY(may_write(x, path));
   ATVI_TRY(may_write(x, info));
-  ATVI_TRY(atvi_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s));
-  ATVI_TRY(atvi_export_info(x->pool, chosen(x), s, &text));
-  ATVI_TRY(atvi_draws_json_write(chosen(x), path));
-  ATVI_TRY(atvi_file_save(x->ctx, info, text, strlen(text)));
+  ATVI_TRY(atvi_app_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s));
+  ATVI_TRY(atvi_app_export_info(x->pool, chosen(x), s, &text));
+  ATVI_TRY(atvi_io_draws_json_write(chosen(x), path));
+  ATVI_TRY(atvi_io_file_save(x->ctx, info, text, strlen(text)));
   wrote(x, path);
   wrote(x, info);
   return ATVI_OK;
@@ -106,16 +106,16 @@ static atvi_status to_json(exporting *x) {
 static atvi_status find_groups(const exporting *x, atvi_loaded *l) {
   atvi_fitted run;
   atvi_idx n, *draw;
-  if (x->opts->n_data == 0 && atvi_groups_there(x->dir)) return atvi_groups_read(x->plain, x->dir);
-  ATVI_TRY(atvi_fitted_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &run));
+  if (x->opts->n_data == 0 && atvi_io_groups_there(x->dir)) return atvi_io_groups_read(x->plain, x->dir);
+  ATVI_TRY(atvi_app_fitted_read(x->ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &run));
   run.model.interpret = x->opts->interpret;
   if (x->opts->folder) run.model.folder = x->opts->folder;
   ATVI_TRY(atvi_app_load(x->ctx, &run.model,
                          &(atvi_model_load_opts){.text = run.text, .holdout = run.holdout}, l));
-  ATVI_TRY(atvi_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw));
-  ATVI_TRY(atvi_predictions_check(l, x->dir, x->plain, false, &n, draw));
-  ATVI_TRY(atvi_predictions_of_fit(l, &run.model, run.text, run.holdout, NULL, x->plain));
-  const char *why = x->plain->about.no_groups;
+  ATVI_TRY(atvi_app_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw));
+  ATVI_TRY(atvi_app_predictions_check(l, x->dir, x->plain, false, &n, draw));
+  ATVI_TRY(atvi_app_predictions_of_fit(l, &run.model, run.text, run.holdout, NULL, x->plain));
+  const char *why = x->plain->about->no_groups;
   return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s", why) : ATVI_OK;
 }
 
@@ -139,16 +139,16 @@ static atvi_status to_nc(exporting *x) {
   atvi_loaded l = {0};
   const char *path = place(x, "fit.nc");
   if (!path) return no_memory(x);
-  ATVI_TRY(atvi_netcdf_available(x->ctx));
+  ATVI_TRY(atvi_io_netcdf_available(x->ctx));
   ATVI_TRY(may_write(x, path));
   atvi_summary *s;
   atvi_status status = find_groups(x, &l);
   atvi_app_unload(&l);
   if (status != ATVI_OK) status = without_model(x, path);
-  if (status == ATVI_OK) status = atvi_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s);
+  if (status == ATVI_OK) status = atvi_app_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s);
   if (status == ATVI_OK)
-    status = atvi_export_nc(x->ctx, x->pool,
-                            &(atvi_export_fit){x->plain, x->weighted, atvi_verdict_name(s->verdict)}, path);
+    status = atvi_app_export_nc(
+        x->ctx, x->pool, &(atvi_export_fit){x->plain, x->weighted, atvi_verdict_name(s->verdict)}, path);
   if (status == ATVI_OK) wrote(x, path);
   return status;
 }
@@ -197,7 +197,7 @@ atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_expor
   atvi_status status = convert(&x, k);
   atvi_draws_free(x.plain);
   atvi_draws_free(x.weighted);
-  return status == ATVI_OK ? atvi_text_get(&x.done, text) : status;
+  return status == ATVI_OK ? atvi_io_text_get(&x.done, text) : status;
 }
 
 /* The info file that posteriordb keeps beside draws: how they were made, and their diagnostics, quantity by quantity. */
@@ -207,65 +207,66 @@ enum { DRAWS_DUE = 10000, CHAINS_DUE = 4 }; /* of a reference posterior there */
 
 /* One number of each quantity's summary. */
 static void put_numbers(atvi_json *w, const char *key, const atvi_summary *s, const char *field) {
-  const atvi_field *f = atvi_fields_find(&atvi_summary_column_fields, field);
-  atvi_json_list(w, key);
+  const atvi_field *f = atvi_io_fields_find(&atvi_diag_summary_column_fields, field);
+  atvi_io_json_list(w, key);
   for (atvi_idx j = 0; j < s->n_col; j++)
-    atvi_json_put(w, NULL, atvi_json_real(atvi_field_number(f, &s->col[j])));
-  atvi_json_end(w);
+    atvi_io_json_put(w, NULL, atvi_io_json_real(atvi_io_field_number(f, &s->col[j])));
+  atvi_io_json_end(w);
 }
 
 static void put_diagnostics(atvi_json *w, const atvi_draws *d, const atvi_summary *s) {
   const atvi_made *m = &s->made;
-  atvi_json_object(w, "diagnostics");
-  atvi_json_object(w, "diagnostic_information");
-  atvi_json_list(w, "names");
+  atvi_io_json_object(w, "diagnostics");
+  atvi_io_json_object(w, "diagnostic_information");
+  atvi_io_json_list(w, "names");
   for (atvi_idx j = 0; j < s->n_col; j++)
-    atvi_json_put(w, NULL, atvi_json_word(w->pool, atvi_array_bracket(w->pool, s->col[j].name)));
-  atvi_json_end(w);
-  atvi_json_end(w);
-  atvi_json_put(w, "ndraws", json_integer(d->n));
-  atvi_json_put(w, "nchains", json_integer(d->n_chain));
+    atvi_io_json_put(w, NULL, atvi_io_json_word(w->pool, atvi_io_array_bracket(w->pool, s->col[j].name)));
+  atvi_io_json_end(w);
+  atvi_io_json_end(w);
+  atvi_io_json_put(w, "ndraws", json_integer(d->n));
+  atvi_io_json_put(w, "nchains", json_integer(d->n_chain));
   put_numbers(w, "effective_sample_size_bulk", s, "ess_bulk");
   put_numbers(w, "effective_sample_size_tail", s, "ess_tail");
   put_numbers(w, "r_hat", s, "rhat");
-  atvi_json_put(w, "divergent_transitions", atvi_json_real(m->divergences));
-  atvi_json_put(w, "expected_fraction_of_missing_information", atvi_json_real(m->ebfmi));
-  atvi_json_put(w, "pareto_khat", atvi_json_real(m->khat));
-  atvi_fields_json(w, &atvi_made_fields, m, "elbo log_evidence log_evidence_se");
-  atvi_json_end(w);
+  atvi_io_json_put(w, "divergent_transitions", atvi_io_json_real(m->divergences));
+  atvi_io_json_put(w, "expected_fraction_of_missing_information", atvi_io_json_real(m->ebfmi));
+  atvi_io_json_put(w, "pareto_khat", atvi_io_json_real(m->khat));
+  atvi_io_fields_json(w, &atvi_io_made_fields, m, "elbo log_evidence log_evidence_se");
+  atvi_io_json_end(w);
 }
 
 static json_t *known(bool is, bool good) { return is ? json_boolean(good) : json_null(); }
 
 static void put_checks(atvi_json *w, const atvi_draws *d, const atvi_summary *s) {
-  double rhat = atvi_summary_headline(s).rhat;
-  atvi_json_object(w, "checks");
-  atvi_json_put(w, "ndraws_is_10k", json_boolean(d->n == DRAWS_DUE));
-  atvi_json_put(w, "nchains_is_gte_4", json_boolean(d->n_chain >= CHAINS_DUE));
-  atvi_json_put(w, "r_hat_below_1_01", known(rhat > 0, rhat < RHAT_MOST));
-  atvi_json_put(w, "efmi_above_0_2", known(!isnan(s->made.ebfmi), s->made.ebfmi > EBFMI_LEAST));
-  atvi_json_put(w, "verdict_is_ok", json_boolean(s->verdict == ATVI_VERDICT_OK));
-  atvi_json_end(w);
+  double rhat = atvi_diag_summary_headline(s).rhat;
+  atvi_io_json_object(w, "checks");
+  atvi_io_json_put(w, "ndraws_is_10k", json_boolean(d->n == DRAWS_DUE));
+  atvi_io_json_put(w, "nchains_is_gte_4", json_boolean(d->n_chain >= CHAINS_DUE));
+  atvi_io_json_put(w, "r_hat_below_1_01", known(rhat > 0, rhat < RHAT_MOST));
+  atvi_io_json_put(w, "efmi_above_0_2", known(!isnan(s->made.ebfmi), s->made.ebfmi > EBFMI_LEAST));
+  atvi_io_json_put(w, "verdict_is_ok", json_boolean(s->verdict == ATVI_VERDICT_OK));
+  atvi_io_json_end(w);
 }
 
-atvi_status atvi_export_info(atvi_pool *pool, const atvi_draws *d, const atvi_summary *s, const char **text) {
+atvi_status atvi_app_export_info(atvi_pool *pool, const atvi_draws *d, const atvi_summary *s,
+                                 const char **text) {
   atvi_json w = {.pool = pool};
-  atvi_json_object(&w, NULL);
-  atvi_json_put(&w, "name", atvi_json_word(pool, s->made.model));
-  atvi_json_object(&w, "inference");
-  atvi_fields_json(&w, &atvi_made_fields, &s->made, "method");
-  atvi_json_object(&w, "method_arguments");
-  atvi_fields_json(&w, &atvi_made_fields, &s->made, "seed");
-  atvi_json_end(&w);
-  atvi_json_end(&w);
+  atvi_io_json_object(&w, NULL);
+  atvi_io_json_put(&w, "name", atvi_io_json_word(pool, s->made.model));
+  atvi_io_json_object(&w, "inference");
+  atvi_io_fields_json(&w, &atvi_io_made_fields, &s->made, "method");
+  atvi_io_json_object(&w, "method_arguments");
+  atvi_io_fields_json(&w, &atvi_io_made_fields, &s->made, "seed");
+  atvi_io_json_end(&w);
+  atvi_io_json_end(&w);
   put_diagnostics(&w, d, s);
   put_checks(&w, d, s);
-  atvi_json_list(&w, "comments");
+  atvi_io_json_list(&w, "comments");
   for (atvi_idx i = 0; i < s->n_message; i++)
-    atvi_json_put(&w, NULL, atvi_json_word(pool, s->message[i].text));
-  atvi_json_end(&w);
-  atvi_json_object(&w, "versions");
-  atvi_json_put(&w, "atvi_version", json_string(ATVI_VERSION));
-  atvi_json_end(&w);
-  return atvi_json_get(&w, "info", text);
+    atvi_io_json_put(&w, NULL, atvi_io_json_word(pool, s->message[i].text));
+  atvi_io_json_end(&w);
+  atvi_io_json_object(&w, "versions");
+  atvi_io_json_put(&w, "atvi_version", json_string(ATVI_VERSION));
+  atvi_io_json_end(&w);
+  return atvi_io_json_get(&w, "info", text);
 }

@@ -17,14 +17,14 @@ typedef struct {
 } atvi_export_fit;
 
 /* netCDF-4 in the layout of ArviZ's InferenceData. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
-                                        const char *path);
+ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
+                                            const char *path);
 
 /* fit.nc of a fit that has just been made, where there is a netCDF library; what goes wrong is logged, for the fit is worth more. */
-void atvi_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir);
+void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir);
 
 /* What posteriordb keeps beside draws: how they were made and their diagnostics. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_export_info(atvi_pool *pool, const atvi_draws *d, const atvi_summary *s,
-                                          const char **text);
+ATVI_CHECKED atvi_status atvi_app_export_info(atvi_pool *pool, const atvi_draws *d, const atvi_summary *s,
+                                              const char **text);
 
 #endif

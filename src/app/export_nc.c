@@ -50,7 +50,7 @@ static atvi_status no_memory(const writer *w) {
 /* ---- attributes ---- */
 
 static void note_number(const writer *w, int g, const char *key, double x) {
-  if (!isnan(x)) atvi_netcdf_note_reals(w->f, g, ATVI_NETCDF_ROOT, key, 1, &x);
+  if (!isnan(x)) atvi_io_netcdf_note_reals(w->f, g, ATVI_NETCDF_ROOT, key, 1, &x);
 }
 
 /* Now, in UTC; or what SOURCE_DATE_EPOCH says, for those who want the same bytes twice. */
@@ -69,28 +69,28 @@ static void note_library(const writer *w, int g) {
   for (int i = 0; i < 2; i++) {
     char version[40];
     snprintf(version, sizeof version, "%s_version", key[i]);
-    atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, key[i], "atvi");
-    atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, version, ATVI_VERSION);
+    atvi_io_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, key[i], "atvi");
+    atvi_io_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, version, ATVI_VERSION);
   }
-  atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, "creation_library_language", "C");
-  atvi_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, "created_at", w->created_at);
+  atvi_io_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, "creation_library_language", "C");
+  atvi_io_netcdf_note(w->f, g, ATVI_NETCDF_ROOT, "created_at", w->created_at);
 }
 
 /* How the draws were made. */
 static void note_made(const writer *w, int g) {
-  const atvi_made *m = &w->fit->plain->made;
+  const atvi_made *m = w->fit->plain->made;
   const int own = ATVI_NETCDF_ROOT;
-  if (m->model && *m->model) atvi_netcdf_note(w->f, g, own, "model", m->model);
-  if (m->method && *m->method) atvi_netcdf_note(w->f, g, own, "method", m->method);
-  if (w->fit->verdict) atvi_netcdf_note(w->f, g, own, "verdict", w->fit->verdict);
+  if (m->model && *m->model) atvi_io_netcdf_note(w->f, g, own, "model", m->model);
+  if (m->method && *m->method) atvi_io_netcdf_note(w->f, g, own, "method", m->method);
+  if (w->fit->verdict) atvi_io_netcdf_note(w->f, g, own, "verdict", w->fit->verdict);
   char seed[24];
   snprintf(seed, sizeof seed, "%" PRIu64, m->seed);
   if (m->seed <= INT64_MAX)
-    atvi_netcdf_note_integer(w->f, g, own, "seed", (int64_t)m->seed);
+    atvi_io_netcdf_note_integer(w->f, g, own, "seed", (int64_t)m->seed);
   else
-    atvi_netcdf_note(w->f, g, own, "seed", seed);
-  atvi_netcdf_note_integer(w->f, g, own, "evaluations", m->evaluations);
-  atvi_netcdf_note_integer(w->f, g, own, "failures", m->failures);
+    atvi_io_netcdf_note(w->f, g, own, "seed", seed);
+  atvi_io_netcdf_note_integer(w->f, g, own, "evaluations", m->evaluations);
+  atvi_io_netcdf_note_integer(w->f, g, own, "failures", m->failures);
   note_number(w, g, "log_evidence", m->log_evidence);
   note_number(w, g, "log_evidence_se", m->log_evidence_se);
   note_number(w, g, "elbo", m->elbo);
@@ -120,11 +120,11 @@ static const char *take(const writer *w, group *g, const char *name, bool made) 
 /* word: NULL where labels are numbers */
 static void index_dim(const writer *w, const group *g, const char *name, atvi_idx n, const int64_t *label,
                       const char *const *word, int *dim) {
-  *dim = atvi_netcdf_dim(w->f, g->id, name, n);
+  *dim = atvi_io_netcdf_dim(w->f, g->id, name, n);
   if (word)
-    atvi_netcdf_words(w->f, g->id, name, 1, dim, word);
+    atvi_io_netcdf_words(w->f, g->id, name, 1, dim, word);
   else
-    atvi_netcdf_integers(w->f, g->id, name, 1, dim, label);
+    atvi_io_netcdf_integers(w->f, g->id, name, 1, dim, label);
 }
 
 /* 0, 1, ...; NULL without memory */
@@ -137,9 +137,9 @@ static const int64_t *count(const writer *w, atvi_idx n) {
 /* g->array is to be set; n_chain = 0: without draws. draw: their numbers; NULL: all. */
 static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, atvi_idx n, const int64_t *draw,
                          group *g) {
-  atvi_idx most = 2 + w->fit->plain->about.n_data + g->n_array * (1 + ATVI_ARRAY_DIMS);
+  atvi_idx most = 2 + w->fit->plain->about->n_data + g->n_array * (1 + ATVI_ARRAY_DIMS);
   g->taken = atvi_pool_take(w->pool, (size_t)most, sizeof *g->taken);
-  g->id = atvi_netcdf_group(w->f, name);
+  g->id = atvi_io_netcdf_group(w->f, name);
   g->chain = g->draw = -1;
   if (!g->taken) return no_memory(w);
   note_library(w, g->id);
@@ -169,8 +169,8 @@ static void note_bounds(const writer *w, const group *g, int var, const atvi_dra
     lower = lower && isfinite(c[i].lower) && c[i].lower == c[0].lower;
     upper = upper && isfinite(c[i].upper) && c[i].upper == c[0].upper;
   }
-  if (lower) atvi_netcdf_note_reals(w->f, g->id, var, "lower", 1, &c[0].lower);
-  if (upper) atvi_netcdf_note_reals(w->f, g->id, var, "upper", 1, &c[0].upper);
+  if (lower) atvi_io_netcdf_note_reals(w->f, g->id, var, "lower", 1, &c[0].lower);
+  if (upper) atvi_io_netcdf_note_reals(w->f, g->id, var, "upper", 1, &c[0].upper);
 }
 
 static atvi_status put_array(const writer *w, group *g, const atvi_draws *d, const atvi_array *a,
@@ -181,9 +181,9 @@ static atvi_status put_array(const writer *w, group *g, const atvi_draws *d, con
     for (atvi_idx j = 0; j < a->n; j++) room[i * a->n + j] = d->x[(a->first + j) * d->n + i];
   const char *name = take(w, g, a->name, false);
   if (!name) return no_memory(w);
-  int var = atvi_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false, room);
+  int var = atvi_io_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false, room);
   note_bounds(w, g, var, d, a);
-  if (a->first >= d->n_param) atvi_netcdf_note(w->f, g->id, var, "kind", "derived");
+  if (a->first >= d->n_param) atvi_io_netcdf_note(w->f, g->id, var, "kind", "derived");
   return ATVI_OK;
 }
 
@@ -194,7 +194,7 @@ static atvi_status put_draws(const writer *w, const char *name, const atvi_draws
   atvi_idx *derived = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *derived);
   if (!names || !derived) return no_memory(w);
   for (atvi_idx j = 0; j < d->n_col; j++) names[j] = d->col[j].name, derived[j] = j >= d->n_param;
-  ATVI_TRY(atvi_arrays_find(w->pool, d->n_col, names, derived, &n, &array));
+  ATVI_TRY(atvi_io_arrays_find(w->pool, d->n_col, names, derived, &n, &array));
   *g = (group){.n_array = n, .array = array};
   ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, g));
   for (atvi_idx i = 0; i < n; i++) most = array[i].n > most ? array[i].n : most;
@@ -214,11 +214,11 @@ static atvi_status put_stats(const writer *w, const char *name, const atvi_draws
   double *x = atvi_block(w->ctx, (size_t)d->n * sizeof *x);
   if (!x) return no_memory(w);
   for (atvi_idx i = 0; i < d->n; i++) x[i] = d->log_prior[i] + d->log_lik[i];
-  atvi_netcdf_reals(w->f, g.id, "lp", 2, dim, false, x);
-  atvi_netcdf_reals(w->f, g.id, "log_prior", 2, dim, false, d->log_prior);
-  atvi_netcdf_reals(w->f, g.id, "log_lik", 2, dim, false, d->log_lik);
+  atvi_io_netcdf_reals(w->f, g.id, "lp", 2, dim, false, x);
+  atvi_io_netcdf_reals(w->f, g.id, "log_prior", 2, dim, false, d->log_prior);
+  atvi_io_netcdf_reals(w->f, g.id, "log_lik", 2, dim, false, d->log_lik);
   for (atvi_idx i = 0; i < d->n; i++) x[i] = d->weight ? d->weight[i] : 1 / (double)d->n;
-  atvi_netcdf_reals(w->f, g.id, "weight", 2, dim, !d->weight, x);
+  atvi_io_netcdf_reals(w->f, g.id, "weight", 2, dim, !d->weight, x);
   atvi_block_free(w->ctx, x);
   return ATVI_OK;
 }
@@ -259,7 +259,7 @@ static const char *series_name(const writer *w, atvi_idx s) {
 static atvi_status name_all(writer *w) {
   const atvi_draws *d = w->fit->plain;
   w->name = atvi_pool_take(w->pool, (size_t)d->n_series + 1, sizeof *w->name);
-  w->axis = atvi_pool_take(w->pool, (size_t)d->about.n_data + 1, sizeof *w->axis);
+  w->axis = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *w->axis);
   if (!w->name || !w->axis) return no_memory(w);
   while (w->n_observed < d->n_series && d->series[w->n_observed].kind == ATVI_SERIES_OBSERVED)
     w->n_observed++;
@@ -267,7 +267,7 @@ static atvi_status name_all(writer *w) {
     const atvi_draws_series *of = &d->series[s];
     const char *word = of->rows ? "row" : "time";
     w->axis[of->data] =
-        d->about.n_data == 1 ? word : atvi_pool_printf(w->pool, "%s_%s", word, data_name(w, of));
+        d->about->n_data == 1 ? word : atvi_pool_printf(w->pool, "%s_%s", word, data_name(w, of));
     w->name[s] = series_name(w, s);
     if (!w->name[s]) return no_memory(w);
   }
@@ -283,8 +283,8 @@ static atvi_status row_dims(const writer *w, group *g, int *dim) {
     if (dim[x->data] >= 0) continue;
     const char *name = take(w, g, w->axis[x->data], false);
     if (!name) return no_memory(w);
-    dim[x->data] = atvi_netcdf_dim(w->f, g->id, name, x->n);
-    atvi_netcdf_reals(w->f, g->id, name, 1, &dim[x->data], false, x->time);
+    dim[x->data] = atvi_io_netcdf_dim(w->f, g->id, name, x->n);
+    atvi_io_netcdf_reals(w->f, g->id, name, 1, &dim[x->data], false, x->time);
   }
   return ATVI_OK;
 }
@@ -314,7 +314,7 @@ static atvi_status put_series(const writer *w, group *g, const atvi_array *a, co
   for (atvi_idx b = 0; b < B; b++) gather(w, a, from, at, b, room + b * each);
   /* counts are small numbers, and shrink to an eighth; log likelihoods do not */
   bool pack = from && strcmp(from->name, "predictive") == 0;
-  atvi_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack, room);
+  atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack, room);
   atvi_block_free(w->ctx, room);
   return ATVI_OK;
 }
@@ -337,20 +337,21 @@ static atvi_status put_all_series(const writer *w, const char *name, const atvi_
   atvi_idx n;
   atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)w->n_observed + 1, sizeof *kin),
            *at = kin + w->n_observed;
-  int *rows = atvi_pool_take(w->pool, (size_t)d->about.n_data + 1, sizeof *rows);
+  int *rows = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *rows);
   if (!kin || !rows) return no_memory(w);
-  for (atvi_idx k = 0; k < d->about.n_data; k++) rows[k] = -1;
+  for (atvi_idx k = 0; k < d->about->n_data; k++) rows[k] = -1;
   for (atvi_idx s = 0; s < w->n_observed; s++) {
     kin[s] = d->series[s].data;
     at[s] = s ? at[s - 1] + d->series[s - 1].n : 0;
   }
-  ATVI_TRY(atvi_arrays_find(w->pool, w->n_observed, w->name, kin, &n, &array));
+  ATVI_TRY(atvi_io_arrays_find(w->pool, w->n_observed, w->name, kin, &n, &array));
   group g = {.n_array = n, .array = array};
   ATVI_TRY(begin_series(w, name, from, &g));
-  if (from && strcmp(from->name, "log_lik") == 0 && d->about.dependent)
-    atvi_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
-                     "Observations are correlated: these are densities of each value given all others, and "
-                     "do not add up to log_lik of sample_stats.");
+  if (from && strcmp(from->name, "log_lik") == 0 && d->about->dependent)
+    atvi_io_netcdf_note(
+        w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+        "Observations are correlated: these are densities of each value given all others, and "
+        "do not add up to log_lik of sample_stats.");
   ATVI_TRY(row_dims(w, &g, rows));
   for (atvi_idx i = 0; i < n; i++)
     ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[d->series[array[i].first].data]));
@@ -388,9 +389,10 @@ static atvi_status put_fit(writer *w) {
   ATVI_TRY(put_draws(w, "posterior", fit->plain, &g));
   note_made(w, g.id);
   if (fit->weighted)
-    atvi_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
-                     "These draws count equally. Those that they come from are in weighted_posterior, with "
-                     "what each counts in weighted_sample_stats.");
+    atvi_io_netcdf_note(
+        w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+        "These draws count equally. Those that they come from are in weighted_posterior, with "
+        "what each counts in weighted_sample_stats.");
   ATVI_TRY(put_stats(w, "sample_stats", fit->plain));
   if (fit->weighted) {
     ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));
@@ -399,24 +401,24 @@ static atvi_status put_fit(writer *w) {
   return put_groups(w);
 }
 
-atvi_status atvi_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
+atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
   writer w = {.ctx = ctx, .pool = pool, .fit = fit};
   date(w.created_at);
-  ATVI_TRY(atvi_netcdf_new(ctx, path, &w.f));
+  ATVI_TRY(atvi_io_netcdf_new(ctx, path, &w.f));
   atvi_status status = put_fit(&w);
-  if (status == ATVI_OK) status = atvi_netcdf_commit(w.f);
-  atvi_netcdf_free(w.f);
+  if (status == ATVI_OK) status = atvi_io_netcdf_commit(w.f);
+  atvi_io_netcdf_free(w.f);
   return status;
 }
 
-void atvi_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir) {
+void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir) {
   const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
   if (!path) return;
-  if (atvi_netcdf_available(ctx) != ATVI_OK) {
+  if (atvi_io_netcdf_available(ctx) != ATVI_OK) {
     atvi_log(ctx, ATVI_LOG_NOTE, "there is no fit.nc: %s", atvi_errmsg(ctx));
     return;
   }
-  if (atvi_export_nc(ctx, pool, fit, path) != ATVI_OK)
+  if (atvi_app_export_nc(ctx, pool, fit, path) != ATVI_OK)
     atvi_log(ctx, ATVI_LOG_WARN, "%s is not written: %s; atvi export %s --format nc makes it", path,
              atvi_errmsg(ctx), dir);
 }

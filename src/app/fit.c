@@ -24,10 +24,10 @@
 #include <unistd.h>
 
 static json_t *option_json(atvi_pool *pool, const atvi_fit_option *p, const atvi_fit_opts *how) {
-  const void *at = atvi_fit_option_in(p, how);
+  const void *at = atvi_infer_fit_option_in(p, how);
   switch (p->kind) {
   case ATVI_OPTION_WORD: return json_string(*(const char *const *)at);
-  case ATVI_OPTION_SEED: return atvi_json_seed(pool, *(const uint64_t *)at);
+  case ATVI_OPTION_SEED: return atvi_io_json_seed(pool, *(const uint64_t *)at);
   case ATVI_OPTION_NUMBER:
   case ATVI_OPTION_SECONDS: return json_real(*(const double *)at);
   case ATVI_OPTION_COUNT: return json_integer(*(const atvi_idx *)at);
@@ -38,10 +38,10 @@ static json_t *option_json(atvi_pool *pool, const atvi_fit_option *p, const atvi
 
 /* Numbers always, words and flags where the method takes them. */
 static void add_options(atvi_pool *pool, json_t *root, const atvi_fit_opts *how) {
-  const atvi_method *m = atvi_method_find(ATVI_METHOD_OWN, how->method);
+  const atvi_method *m = atvi_infer_method_find(ATVI_METHOD_OWN, how->method);
   const atvi_fit_option *p;
-  for (int i = 0; (p = atvi_fit_option_at(i)); i++)
-    if (atvi_fit_option_taken(p, m) || p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_COUNT)
+  for (int i = 0; (p = atvi_infer_fit_option_at(i)); i++)
+    if (atvi_infer_fit_option_taken(p, m) || p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_COUNT)
       json_object_set_new(root, p->name, option_json(pool, p, how));
 }
 
@@ -51,21 +51,21 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   char folder[4096];
   json_t *root = json_object(), *data = json_array(), *fix = json_object(), *given = json_object();
   json_object_set_new(root, "version", json_string(ATVI_VERSION));
-  json_object_set_new(root, "folder", atvi_bytes_json(pool, getcwd(folder, sizeof folder) ? folder : ""));
-  json_object_set_new(root, "model", atvi_bytes_json(pool, o->model.path));
+  json_object_set_new(root, "folder", atvi_app_bytes_json(pool, getcwd(folder, sizeof folder) ? folder : ""));
+  json_object_set_new(root, "model", atvi_app_bytes_json(pool, o->model.path));
   add_options(pool, root, &o->how);
   for (atvi_idx i = 0; i < l->model->lang->n_data; i++)
-    json_array_append_new(data, atvi_bytes_json(pool, l->model->lang->data[i].path));
+    json_array_append_new(data, atvi_app_bytes_json(pool, l->model->lang->data[i].path));
   json_object_set_new(root, "data", data);
   for (atvi_idx i = 0; i < o->model.n_fix; i++)
-    json_object_set_new(fix, o->model.fix[i].name, atvi_bytes_json(pool, o->model.fix[i].value));
+    json_object_set_new(fix, o->model.fix[i].name, atvi_app_bytes_json(pool, o->model.fix[i].value));
   json_object_set_new(root, "fix", fix);
   for (atvi_idx i = 0; i < o->model.n_data; i++)
     json_object_set_new(given, o->model.data[i].name ? o->model.data[i].name : "",
-                        atvi_bytes_json(pool, o->model.data[i].path));
+                        atvi_app_bytes_json(pool, o->model.data[i].path));
   json_object_set_new(root, "given", given);
-  json_object_set_new(root, "files", atvi_bytes_json(pool, o->model.folder));
-  json_object_set_new(root, "holdout", atvi_bytes_json(pool, o->holdout));
+  json_object_set_new(root, "files", atvi_app_bytes_json(pool, o->model.folder));
+  json_object_set_new(root, "holdout", atvi_app_bytes_json(pool, o->holdout));
   if (l->model->holdout.held) {
     const char *hash = atvi_app_held_hash(pool, l);
     json_object_set_new(root, "held_n", json_integer(l->model->holdout.n_held));
@@ -73,7 +73,7 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   }
   if (l->model->emulated && l->model->emulated->lines > 0) {
     const char *runs = o->model.runs ? o->model.runs : atvi_sim_folder(pool, o->model.path);
-    json_object_set_new(root, "runs", atvi_bytes_json(pool, runs));
+    json_object_set_new(root, "runs", atvi_app_bytes_json(pool, runs));
     json_object_set_new(root, "runs_lines", json_integer(l->model->emulated->lines));
   }
   json_object_set_new(root, "compiled", json_boolean(l->model->info.compiled));
@@ -123,22 +123,22 @@ static void drop_old(atvi_pool *pool, const char *dir, bool weighted) {
   for (int i = 2; drop(pool, dir, chain); i++) snprintf(chain, sizeof chain, "stan_%d.csv", i);
   if (!weighted) drop(pool, dir, "weighted.csv");
   drop_figures(pool, dir);
-  atvi_emulators_drop(dir);
-  atvi_groups_drop(dir);
+  atvi_app_emulators_drop(dir);
+  atvi_io_groups_drop(dir);
 }
 
 static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const results *r) {
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
   const char *weighted = atvi_pool_printf(pool, "%s/weighted.csv", dir);
   if (!draws || !weighted) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(atvi_draws_csv_write(r->plain, draws));
+  ATVI_TRY(atvi_io_draws_csv_write(r->plain, draws));
   drop_old(pool, dir, r->weighted != NULL);
-  if (r->weighted) ATVI_TRY(atvi_draws_csv_write(r->weighted, weighted));
-  ATVI_TRY(atvi_file_save_in(pool, dir, "summary.json", r->summary));
-  ATVI_TRY(atvi_file_save_in(pool, dir, "model.atvi", r->model));
-  ATVI_TRY(atvi_emulators_keep(ctx, pool, r->l, dir));
-  ATVI_TRY(atvi_groups_write(r->plain, dir));
-  return atvi_file_save_in(pool, dir, "fit.json", r->how);
+  if (r->weighted) ATVI_TRY(atvi_io_draws_csv_write(r->weighted, weighted));
+  ATVI_TRY(atvi_io_file_save_in(pool, dir, "summary.json", r->summary));
+  ATVI_TRY(atvi_io_file_save_in(pool, dir, "model.atvi", r->model));
+  ATVI_TRY(atvi_app_emulators_keep(ctx, pool, r->l, dir));
+  ATVI_TRY(atvi_io_groups_write(r->plain, dir));
+  return atvi_io_file_save_in(pool, dir, "fit.json", r->how);
 }
 
 /* The folder could not be written: keep the work somewhere else and say where. Always a failure. */
@@ -146,14 +146,14 @@ static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, cons
   const char *tmp = getenv("TMPDIR"), *why = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
   char *base = atvi_pool_printf(pool, "%s/atvi-rescued-%s", tmp && *tmp ? tmp : "/tmp", name), *dir = NULL;
   if (!why || !base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  if (atvi_rundir_new(ctx, pool, base, &dir) == ATVI_OK && save(ctx, pool, dir, r) == ATVI_OK)
+  if (atvi_io_rundir_new(ctx, pool, base, &dir) == ATVI_OK && save(ctx, pool, dir, r) == ATVI_OK)
     return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are safe in %s instead: move them once there is room.",
                      why, dir);
   static const char *const file[] = {"draws.csv", "weighted.csv", "summary.json", "model.atvi", "fit.json"};
   for (size_t i = 0; dir && i < sizeof file / sizeof file[0]; i++)
     drop(pool, dir, file[i]); /* half of them are no fit */
-  if (dir) atvi_emulators_drop(dir);
-  if (dir) atvi_groups_drop(dir);
+  if (dir) atvi_app_emulators_drop(dir);
+  if (dir) atvi_io_groups_drop(dir);
   if (dir) rmdir(dir);
   return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be kept in %s either, and are lost.", why, base);
 }
@@ -165,19 +165,19 @@ static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
                .plain = y->plain,
                .model = l->model->lang->source,
                .l = l};
-  ATVI_TRY(atvi_advised_summary(pool, y->draws, &s));
-  ATVI_TRY(atvi_summary_json(pool, s, &r.summary));
-  ATVI_TRY(atvi_summary_text(pool, s, &out->text, &out->judged.at));
+  ATVI_TRY(atvi_app_advised_summary(pool, y->draws, &s));
+  ATVI_TRY(atvi_diag_summary_json(pool, s, &r.summary));
+  ATVI_TRY(atvi_diag_summary_text(pool, s, &out->text, &out->judged.at));
   ATVI_TRY(config(ctx, pool, o, l, &r.how));
   out->judged.verdict = s->verdict;
-  out->reason = s->verdict == ATVI_VERDICT_OK ? NULL : atvi_summary_reason(s)->text;
-  out->stopped = y->draws->made.end == ATVI_END_STOPPED;
+  out->reason = s->verdict == ATVI_VERDICT_OK ? NULL : atvi_diag_summary_reason(s)->text;
+  out->stopped = y->draws->made->end == ATVI_END_STOPPED;
   atvi_status status = save(ctx, pool, out->dir, &r);
   if (status == ATVI_OK)
-    atvi_export_after_fit(ctx, pool, &(atvi_export_fit){r.plain, r.weighted, atvi_verdict_name(s->verdict)},
-                          out->dir);
+    atvi_app_export_after_fit(
+        ctx, pool, &(atvi_export_fit){r.plain, r.weighted, atvi_verdict_name(s->verdict)}, out->dir);
   if (status == ATVI_OK && o->no_report) drop(pool, out->dir, "report.html"); /* of an earlier fit */
-  if (status == ATVI_OK) atvi_report_finish(report, y, s, r.how, &out->report);
+  if (status == ATVI_OK) atvi_app_report_finish(report, y, s, r.how, &out->report);
   return status == ATVI_EIO ? rescue(ctx, pool, l->target->name, &r) : status;
 }
 
@@ -185,19 +185,19 @@ atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bo
                              const char **dir) {
   if (!out) {
     char *path;
-    ATVI_TRY(atvi_rundir_new(ctx, pool, base, &path));
+    ATVI_TRY(atvi_io_rundir_new(ctx, pool, base, &path));
     *dir = path;
     return ATVI_OK;
   }
   *dir = out;
-  atvi_report_sweep(pool, out);
+  atvi_app_report_sweep(pool, out);
   bool empty = rmdir(out) == 0; /* left by a run that was killed: nothing of the user's is in it */
-  return atvi_dir_make(ctx, out, !force && !empty);
+  return atvi_io_dir_make(ctx, out, !force && !empty);
 }
 
 static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
                          const atvi_fit_plan *plan, atvi_loaded *l, atvi_delivery *y) {
-  ATVI_TRY(atvi_fit_with(ctx, l->ev, plan, &y->draws));
+  ATVI_TRY(atvi_infer_fit_with(ctx, l->ev, plan, &y->draws));
   if (atvi_app_no_data(l))
     ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_NO_DATA,
                             "Every observation is missing: the data say nothing, and this is the prior."));
@@ -208,17 +208,17 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     ATVI_TRY(atvi_draws_say(y->draws, ATVI_NOTE, ATVI_CODE_HELD_OUT,
                             "%td of %td observations were held out (%s).", l->model->holdout.n_held,
                             l->model->holdout.n_held + l->model->holdout.n_left, opts->holdout));
-  ATVI_TRY(atvi_emulators_say(ctx, pool, &opts->model, l, y->draws));
-  return atvi_delivery_make(ctx, pool, l, y);
+  ATVI_TRY(atvi_app_emulators_say(ctx, pool, &opts->model, l, y->draws));
+  return atvi_app_delivery_make(ctx, pool, l, y);
 }
 
 /* What everything after this reads: the history, and what the model says at the draws. */
 static atvi_status predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
                            const atvi_recorder *rec, atvi_draws *d) {
-  const char *command = atvi_report_command(pool, opts);
+  const char *command = atvi_app_report_command(pool, opts);
   if (!command) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   ATVI_TRY(atvi_draws_history(d, rec->n, rec->step));
-  return atvi_predictions_of_fit(l, &opts->model, l->model->lang->source, opts->holdout, command, d);
+  return atvi_app_predictions_of_fit(l, &opts->model, l->model->lang->source, opts->holdout, command, d);
 }
 
 atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts,
@@ -227,19 +227,19 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   atvi_loaded l;
   atvi_delivery y = {0};
   *result = (atvi_app_fit_result){0};
-  ATVI_TRY(atvi_fit_check(ctx, &opts->how, &plan));
+  ATVI_TRY(atvi_infer_fit_check(ctx, &opts->how, &plan));
   ATVI_TRY(atvi_app_load(ctx, &opts->model, &(atvi_model_load_opts){.holdout = opts->holdout}, &l));
   atvi_status status = atvi_app_out_dir(ctx, pool, opts->out, opts->force, l.target->name, &result->dir);
   if (status == ATVI_OK) {
     atvi_report_session report;
-    atvi_report_begin(ctx, pool, opts, &l, result->dir, &report);
+    atvi_app_report_begin(ctx, pool, opts, &l, result->dir, &report);
     status = infer(ctx, pool, opts, &plan, &l, &y);
     if (status == ATVI_OK) status = predict(ctx, pool, opts, &l, &report.rec, y.plain);
     if (status == ATVI_OK) status = finish(ctx, pool, opts, &l, &y, &report, result);
-    atvi_report_end(&report);
+    atvi_app_report_end(&report);
     if (status != ATVI_OK) rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
   }
-  atvi_delivery_free(&y);
+  atvi_app_delivery_free(&y);
   atvi_app_unload(&l);
   return status;
 }
@@ -250,11 +250,11 @@ enum { PLAIN_LEAST = 4000 }; /* resampled draws: systematic resampling repeats d
 static atvi_status plain_draws(atvi_delivery *y) {
   y->plain = y->draws;
   if (!y->draws->weight) return ATVI_OK;
-  if (!atvi_weights_hold(y->draws)) return atvi_draws_unweighted(y->draws, &y->plain);
-  atvi_idx n = (atvi_idx)atvi_weights_ess(y->draws);
+  if (!atvi_diag_weights_hold(y->draws)) return atvi_draws_unweighted(y->draws, &y->plain);
+  atvi_idx n = (atvi_idx)atvi_diag_weights_ess(y->draws);
   if (n < PLAIN_LEAST) n = PLAIN_LEAST;
   if (n > y->draws->n) n = y->draws->n;
-  return atvi_draws_resample(y->draws, n, y->draws->made.seed, &y->plain);
+  return atvi_draws_resample(y->draws, n, y->draws->made->seed, &y->plain);
 }
 
 enum { SOLVER_POINTS = 8 * ATVI_LANES };
@@ -268,16 +268,16 @@ static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = draws->x[i * draws->n + j * draws->n / n];
   ATVI_TRY(atvi_app_solver_error(ctx, l, n, theta, &error));
-  y->draws->made.log_lik_error = y->plain->made.log_lik_error = error;
+  y->draws->made->log_lik_error = y->plain->made->log_lik_error = error;
   return ATVI_OK;
 }
 
-atvi_status atvi_delivery_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_delivery *y) {
+atvi_status atvi_app_delivery_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_delivery *y) {
   ATVI_TRY(plain_draws(y));
   return check_solver(ctx, pool, l, y);
 }
 
-void atvi_delivery_free(atvi_delivery *y) {
+void atvi_app_delivery_free(atvi_delivery *y) {
   if (y->plain != y->draws) atvi_draws_free(y->plain);
   atvi_draws_free(y->draws);
   *y = (atvi_delivery){0};

@@ -11,11 +11,11 @@
 atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where, const char *holding,
                               const char **dir) {
   struct stat st;
-  char *name = atvi_path_stem(pool, where), *path = atvi_pool_printf(pool, "%s/%s", where, holding);
+  char *name = atvi_io_path_stem(pool, where), *path = atvi_pool_printf(pool, "%s/%s", where, holding);
   *dir = where;
   if (!name || !path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
-  if (atvi_rundir_latest(ctx, pool, name, holding, &path) != ATVI_OK)
+  if (atvi_io_rundir_latest(ctx, pool, name, holding, &path) != ATVI_OK)
     return ATVI_FAIL(
         ctx, ATVI_EINVAL,
         "%s is not a folder of a fit, and there is no run %s-NNN with a file %s here; run atvi fit "
@@ -36,7 +36,7 @@ typedef struct {
 
 static atvi_status nomem(const reading *r) { return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory"); }
 
-static const char *copy(const reading *r, const char *s) { return atvi_bytes_text(r->pool, s); }
+static const char *copy(const reading *r, const char *s) { return atvi_app_bytes_text(r->pool, s); }
 
 /* Where a file of the fit is now. */
 static const char *locate(const reading *r, const char *as_written) {
@@ -53,7 +53,7 @@ static atvi_status read_json(const reading *r, const char *name, json_t **out) {
   const char *path = atvi_pool_printf(r->pool, "%s/%s", r->run->dir, name);
   *out = NULL;
   if (!path) return nomem(r);
-  ATVI_TRY(atvi_file_read(r->pool, path, &text, &n));
+  ATVI_TRY(atvi_io_file_read(r->pool, path, &text, &n));
   *out = json_loadb(text, n, 0, &error);
   if (*out) return ATVI_OK;
   return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:%d:%d: %s; the file was changed after it was written", path,
@@ -137,10 +137,10 @@ static atvi_status find_model(const reading *r, const json_t *fit) {
   kept = atvi_pool_printf(r->pool, "%s/model.atvi", r->run->dir);
   r->run->model.path = path ? locate(r, path) : kept;
   if (!kept || !r->run->model.path) return nomem(r);
-  ATVI_TRY(atvi_file_read(r->pool, kept, &text, &n));
+  ATVI_TRY(atvi_io_file_read(r->pool, kept, &text, &n));
   r->run->text = text;
   if (access(r->run->model.path, R_OK) == 0 &&
-      atvi_file_read(r->pool, r->run->model.path, &now, &n) == ATVI_OK)
+      atvi_io_file_read(r->pool, r->run->model.path, &now, &n) == ATVI_OK)
     r->run->changed = strcmp(now, text) != 0;
   return ATVI_OK;
 }
@@ -168,8 +168,8 @@ static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, cons
   return find_data(r, fit, n_data, data);
 }
 
-atvi_status atvi_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
-                             const atvi_data_file *data, atvi_fitted *out) {
+atvi_status atvi_app_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const char *where, atvi_idx n_data,
+                                 const atvi_data_file *data, atvi_fitted *out) {
   reading r = {ctx, pool, "", out};
   json_t *fit, *summary;
   *out = (atvi_fitted){.log_map = NAN};

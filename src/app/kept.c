@@ -20,7 +20,7 @@ static atvi_status read_text(const atvi_kept *x, const char *name, const char **
   if (access(path, F_OK) != 0)
     return ATVI_FAIL(atvi_pool_ctx(x->pool), ATVI_EINVAL,
                      "%s has no %s: it is not the folder of a finished fit", x->dir, name);
-  ATVI_TRY(atvi_file_read(x->pool, path, &all, &n));
+  ATVI_TRY(atvi_io_file_read(x->pool, path, &all, &n));
   *text = all;
   return ATVI_OK;
 }
@@ -35,20 +35,20 @@ static atvi_status read_folder(atvi_kept *x) {
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s/fit.json:%d:%d: %s; the file was changed after it was written",
                      x->dir, error.line, error.column, error.text);
   const char *model = json_string_value(json_object_get(fit, "model"));
-  x->file = atvi_bytes_text(x->pool, model ? model : "model.atvi");
-  x->holdout = atvi_bytes_text(x->pool, json_string_value(json_object_get(fit, "holdout")));
+  x->file = atvi_app_bytes_text(x->pool, model ? model : "model.atvi");
+  x->holdout = atvi_app_bytes_text(x->pool, json_string_value(json_object_get(fit, "holdout")));
   json_decref(fit);
   const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
   if (!path) return no_memory(x);
   ATVI_TRY(atvi_app_read_draws(ctx, x->pool, x->dir, &x->draws));
-  if (x->draws->weight) return atvi_draws_csv_read(ctx, path, &x->plain);
+  if (x->draws->weight) return atvi_io_draws_csv_read(ctx, path, &x->plain);
   x->plain = x->draws;
   return ATVI_OK;
 }
 
-atvi_status atvi_kept_load(atvi_kept *x) {
+atvi_status atvi_app_kept_load(atvi_kept *x) {
   atvi_ctx *ctx = atvi_pool_ctx(x->pool);
-  ATVI_TRY(atvi_fitted_read(ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &x->run));
+  ATVI_TRY(atvi_app_fitted_read(ctx, x->pool, x->dir, x->opts->n_data, x->opts->data, &x->run));
   x->run.model.interpret = x->opts->interpret;
   if (x->opts->folder) x->run.model.folder = x->opts->folder;
   if (x->opts->runs) x->run.model.runs = x->opts->runs;
@@ -79,28 +79,29 @@ static atvi_status old_history(const atvi_kept *x) {
 static atvi_status run_again(atvi_kept *x) {
   atvi_idx n, *draw;
   ATVI_TRY(old_history(x));
-  atvi_status status = atvi_kept_load(x);
+  atvi_status status = atvi_app_kept_load(x);
   if (status == ATVI_OK)
-    status = atvi_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw);
-  if (status == ATVI_OK) status = atvi_predictions_check(&x->l, x->dir, x->plain, false, &n, draw);
+    status = atvi_app_predictions_pick(x->pool, x->plain, ATVI_PREDICTIONS_CHECKED, &n, &draw);
+  if (status == ATVI_OK) status = atvi_app_predictions_check(&x->l, x->dir, x->plain, false, &n, draw);
   if (status == ATVI_OK)
-    return atvi_predictions_of_fit(&x->l, &x->run.model, x->run.text, x->run.holdout, NULL, x->plain);
+    return atvi_app_predictions_of_fit(&x->l, &x->run.model, x->run.text, x->run.holdout, NULL, x->plain);
   if (status == ATVI_ENOMEM) return status;
   const char *why = atvi_errmsg(atvi_pool_ctx(x->pool));
   x->failed = true;
-  x->plain->about.no_groups = atvi_pool_strndup(x->pool, why, strcspn(why, "\n"));
-  x->plain->about.title = atvi_path_stem(x->pool, x->file);
-  return x->plain->about.title && x->plain->about.no_groups ? ATVI_OK : no_memory(x);
+  x->plain->about->no_groups = atvi_pool_strndup(x->pool, why, strcspn(why, "\n"));
+  x->plain->about->title = atvi_io_path_stem(x->pool, x->file);
+  return x->plain->about->title && x->plain->about->no_groups ? ATVI_OK : no_memory(x);
 }
 
-atvi_status atvi_kept_open(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts, atvi_kept *out) {
+atvi_status atvi_app_kept_open(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
+                               atvi_kept *out) {
   *out = (atvi_kept){.pool = pool, .opts = opts};
   ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "draws.csv", &out->dir));
   ATVI_TRY(read_folder(out));
-  return atvi_groups_there(out->dir) ? atvi_groups_read(out->plain, out->dir) : run_again(out);
+  return atvi_io_groups_there(out->dir) ? atvi_io_groups_read(out->plain, out->dir) : run_again(out);
 }
 
-void atvi_kept_close(atvi_kept *x) {
+void atvi_app_kept_close(atvi_kept *x) {
   if (x->plain != x->draws) atvi_draws_free(x->plain);
   atvi_draws_free(x->draws);
   atvi_app_unload(&x->l);

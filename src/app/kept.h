@@ -25,10 +25,10 @@ typedef struct {
 /* Reads the folder of opts->where. In one of an older version, without groups, the model is run at the draws again, if it and
  * its files are still there. Close *out in any case; strings are from pool. Errors: EINVAL (not a finished fit), EDATA (a
  * file is damaged), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_kept_open(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
-                                        atvi_kept *out);
-/* Loads the model as it was fitted. Errors: as of atvi_fitted_read and atvi_app_load. */
-ATVI_CHECKED atvi_status atvi_kept_load(atvi_kept *x);
-void atvi_kept_close(atvi_kept *x);
+ATVI_CHECKED atvi_status atvi_app_kept_open(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,
+                                            atvi_kept *out);
+/* Loads the model as it was fitted. Errors: as of atvi_app_fitted_read and atvi_app_load. */
+ATVI_CHECKED atvi_status atvi_app_kept_load(atvi_kept *x);
+void atvi_app_kept_close(atvi_kept *x);
 
 #endif

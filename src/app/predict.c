@@ -44,7 +44,7 @@ static void say(prediction *x, const char *message) {
 static atvi_status read_draws(prediction *x, const atvi_target *t) {
   const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->run.dir);
   if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(atvi_draws_csv_read(x->ctx, path, &x->draws));
+  ATVI_TRY(atvi_io_draws_csv_read(x->ctx, path, &x->draws));
   const atvi_draws *d = x->draws;
   double most = -HUGE_VAL, of_data = (double)(t->n_out + 2 * t->n_obs + 1),
          each = of_data + (double)x->n_time * (double)(t->n_series + 1);
@@ -60,7 +60,7 @@ static atvi_status read_draws(prediction *x, const atvi_target *t) {
                      (double)n * each);
   if (asked > d->n)
     say(x, atvi_pool_printf(x->pool, "draws.csv has %td draws, fewer than were asked for", d->n));
-  return atvi_predictions_pick(x->pool, d, n, &x->n_draw, &x->draw);
+  return atvi_app_predictions_pick(x->pool, d, n, &x->n_draw, &x->draw);
 }
 
 /* ---- models ---- */
@@ -117,7 +117,7 @@ static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
 /* Chance alone gives so few inside once in a thousand fits. */
 static void tell_misses(prediction *x, const atvi_score *s, const char *whose) {
   static const double RARE = 1e-3, MASS = 0.95;
-  if (s->n == 0 || atvi_binomial_lcdf((double)s->n_inside, (double)s->n, MASS, NULL) > log(RARE)) return;
+  if (s->n == 0 || atvi_math_binomial_lcdf((double)s->n_inside, (double)s->n, MASS, NULL) > log(RARE)) return;
   say(x, atvi_pool_printf(
              x->pool,
              "the model misses %td of the %td %s: %.0f %% are inside its 95 %% bands, fewer than chance "
@@ -143,8 +143,8 @@ static bool is_asked(const atvi_point *p) { return p->asked; }
 static atvi_status save_csv(const prediction *x, const atvi_loaded *l, const char *name, atvi_idx n,
                             const atvi_predicted *series, bool (*wanted)(const atvi_point *p)) {
   const char *csv;
-  ATVI_TRY(atvi_predict_csv(x->pool, l, n, series, wanted, wanted == is_asked, &csv));
-  return atvi_file_save_in(x->pool, x->run.dir, name, csv);
+  ATVI_TRY(atvi_app_predict_csv(x->pool, l, n, series, wanted, wanted == is_asked, &csv));
+  return atvi_io_file_save_in(x->pool, x->run.dir, name, csv);
 }
 
 /* What was asked for, beside what the data have. */
@@ -154,8 +154,8 @@ static atvi_status forecast(const prediction *x, const atvi_loaded *l, atvi_idx 
   bool timed = x->n_time || (l->model->lang->n_data && l->model->lang->data[0].time);
   if (!x->n_time && !x->grid) return ATVI_OK;
   ATVI_TRY(save_csv(x, l, "forecast.csv", n, series, is_asked));
-  if (x->n_time) ATVI_TRY(atvi_predict_figure(x->pool, l, x->run.dir, n, series));
-  ATVI_TRY(atvi_predict_forecast_text(x->pool, timed ? l->model->lang : NULL, n, series, &text));
+  if (x->n_time) ATVI_TRY(atvi_app_predict_figure(x->pool, l, x->run.dir, n, series));
+  ATVI_TRY(atvi_app_predict_forecast_text(x->pool, timed ? l->model->lang : NULL, n, series, &text));
   out->text = atvi_pool_printf(x->pool, "%s\n%s", out->text, text);
   return out->text ? ATVI_OK : ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
 }
@@ -175,12 +175,12 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
   atvi_predicted *series;
   atvi_scores *s;
   char date[ATVI_APP_DATE];
-  ATVI_TRY(atvi_predicted_read(x->pool, x->draws, ATVI_PREDICTED_LOO, &n, &series));
-  atvi_predict_mark(l, x->grid, x->n_time, x->time, n, series);
+  ATVI_TRY(atvi_diag_predicted_read(x->pool, x->draws, ATVI_PREDICTED_LOO, &n, &series));
+  atvi_app_predict_mark(l, x->grid, x->n_time, x->time, n, series);
   for (atvi_idx k = 0; k < n; k++)
     for (atvi_idx i = 0; i < series[k].n; i++) series[k].point[i].apart = x->opts->apart != NULL;
-  ATVI_TRY(atvi_predicted_judge(x->ctx, x->n_draw, n, series));
-  ATVI_TRY(atvi_scores_new(x->pool, x->n_draw, n, series, &s));
+  ATVI_TRY(atvi_diag_predicted_judge(x->ctx, x->n_draw, n, series));
+  ATVI_TRY(atvi_diag_scores_new(x->pool, x->n_draw, n, series, &s));
   tell_fit(x, l, s);
   s->model = l->target->name;
   s->method = x->run.method;
@@ -192,14 +192,15 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
   s->n_message = x->n_message;
   s->message = x->message;
   tell_date(l, s, date);
-  ATVI_TRY(atvi_scores_json(x->pool, s, &out->json));
-  ATVI_TRY(atvi_scores_text(x->pool, s, &out->text));
+  ATVI_TRY(atvi_diag_scores_json(x->pool, s, &out->json));
+  ATVI_TRY(atvi_diag_scores_text(x->pool, s, &out->text));
   if (!x->grid) {
     ATVI_TRY(save_csv(x, l, s->apart ? "apart.csv" : "predict.csv", n, series, is_given));
-    ATVI_TRY(atvi_file_save_in(x->pool, x->run.dir, s->apart ? "apart.json" : "scores.json", out->json));
+    ATVI_TRY(atvi_io_file_save_in(x->pool, x->run.dir, s->apart ? "apart.json" : "scores.json", out->json));
   }
   ATVI_TRY(forecast(x, l, n, series, out));
-  if (x->opts->out) ATVI_TRY(atvi_predict_save_draws(x->pool, x->opts->out, n, series, x->n_draw, x->draw));
+  if (x->opts->out)
+    ATVI_TRY(atvi_app_predict_save_draws(x->pool, x->opts->out, n, series, x->n_draw, x->draw));
   out->dir = x->run.dir;
   out->files = x->grid                 ? "forecast.csv"
                : s->apart && x->n_time ? "apart.csv, forecast.csv and apart.json"
@@ -218,16 +219,16 @@ static atvi_status predict(prediction *x, atvi_loaded *l, atvi_app_predict_resul
   const char *note;
   tell_covariates(x, l);
   tell_missing(x, l);
-  ATVI_TRY(atvi_predict_spacing(x->pool, l, x->n_time, x->time, &note));
+  ATVI_TRY(atvi_app_predict_spacing(x->pool, l, x->n_time, x->time, &note));
   say(x, note);
   if (x->grid) {
-    ATVI_TRY(atvi_predict_grid_note(x->pool, l, &x->from, &note));
+    ATVI_TRY(atvi_app_predict_grid_note(x->pool, l, &x->from, &note));
     say(x, note);
   }
-  x->draws->made.seed = x->run.seed;
+  x->draws->made->seed = x->run.seed;
   const atvi_predictions_opts opts = {
       .n = x->n_draw, .draw = x->draw, .holdout = x->run.holdout, .states = true};
-  ATVI_TRY(atvi_predictions_fill(l, &opts, x->draws));
+  ATVI_TRY(atvi_app_predictions_fill(l, &opts, x->draws));
   return report(x, l, out);
 }
 
@@ -262,7 +263,7 @@ static atvi_status check(prediction *x, atvi_loaded *l) {
   ATVI_TRY(read_draws(x, l->target));
   ATVI_TRY(check_grid(x));
   atvi_idx failed = x->n_draw;
-  ATVI_TRY(atvi_predictions_check(l, x->run.dir, x->draws, x->grid, &x->n_draw, x->draw));
+  ATVI_TRY(atvi_app_predictions_check(l, x->run.dir, x->draws, x->grid, &x->n_draw, x->draw));
   failed -= x->n_draw;
   if (failed)
     say(x, atvi_pool_printf(x->pool, "%td draw%s could not be run and %s left out", failed,
@@ -311,7 +312,7 @@ static atvi_status open_model(prediction *x, atvi_loaded *l) {
           ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
                       "--data: every observation is missing, and this model predicts from those of the fit; "
                       "use --times")
-          : atvi_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
+          : atvi_app_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
   if (status == ATVI_OK && !x->from.text && !x->from.since) return ATVI_OK;
   atvi_app_unload(l);
   if (status != ATVI_OK) return status;
@@ -338,7 +339,7 @@ atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_pred
   prediction x = {.ctx = ctx, .pool = pool, .opts = opts};
   atvi_loaded l;
   *out = (atvi_app_predict_result){0};
-  ATVI_TRY(atvi_fitted_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
+  ATVI_TRY(atvi_app_fitted_read(ctx, pool, opts->where, opts->n_data, opts->data, &x.run));
   x.run.model.interpret = opts->interpret;
   if (opts->folder) x.run.model.folder = opts->folder;
   if (opts->runs) x.run.model.runs = opts->runs;

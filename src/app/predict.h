@@ -9,30 +9,31 @@
 
 /* predict.csv or forecast.csv: the points that are wanted, with the columns of the data that observations depend on.
  * quartiles: with these too. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n,
-                                          const atvi_predicted *series, bool (*wanted)(const atvi_point *p),
-                                          bool quartiles, const char **text);
+ATVI_CHECKED atvi_status atvi_app_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n,
+                                              const atvi_predicted *series,
+                                              bool (*wanted)(const atvi_point *p), bool quartiles,
+                                              const char **text);
 
 /* What DIR/forecast.csv says of series[n]: forecast[n], in the order of time; NULL: there is no such file. Memory from
  * pool. Errors: EDATA (the file is damaged), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
-                                                    const atvi_predicted *series,
-                                                    const atvi_predicted **forecast);
+ATVI_CHECKED atvi_status atvi_app_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                                        const atvi_predicted *series,
+                                                        const atvi_predicted **forecast);
 
 /* Marks the points at the times asked for: time[n_time] ascending. l: the model with these times after its data. grid: the rows of the
  * data are what is asked for. */
-void atvi_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, const double *time, atvi_idx n,
-                       atvi_predicted *series);
+void atvi_app_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, const double *time, atvi_idx n,
+                           atvi_predicted *series);
 /* These, or of many the first and the last few, of each series, for a terminal. lang NULL: points are rows, not times. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
-                                                    const atvi_predicted *series, const char **text);
+ATVI_CHECKED atvi_status atvi_app_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
+                                                        const atvi_predicted *series, const char **text);
 /* DIR/figures/forecast.svg and .pdf: the observed series, data and bands. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir,
-                                             atvi_idx n, const atvi_predicted *series);
+ATVI_CHECKED atvi_status atvi_app_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir,
+                                                 atvi_idx n, const atvi_predicted *series);
 /* What the user should know of times that are not spaced as the data are, where observations count since the time before. *note is NULL where
  * there is nothing. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx n_time,
-                                              const double *time, const char **note);
+ATVI_CHECKED atvi_status atvi_app_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx n_time,
+                                                  const double *time, const char **note);
 /* ---- a file without observations, whose rows are predicted ---- */
 
 typedef struct {
@@ -52,15 +53,16 @@ typedef struct {
 
 /* l: the model with the file in the place of its data. folder: of files, in the place of the fit's; NULL: that. Memory from pool. Errors:
  * EDATA (the start of the model is not known), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_fitted *run,
-                                                const char *folder, atvi_predict_grid *g);
+ATVI_CHECKED atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l,
+                                                    const atvi_fitted *run, const char *folder,
+                                                    atvi_predict_grid *g);
 /* What the user should know of the spans that rows count over; *note is NULL where there is nothing. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_grid_note(atvi_pool *pool, const atvi_loaded *l,
-                                                const atvi_predict_grid *g, const char **note);
+ATVI_CHECKED atvi_status atvi_app_predict_grid_note(atvi_pool *pool, const atvi_loaded *l,
+                                                    const atvi_predict_grid *g, const char **note);
 
 /* The values at draw[n_draw] of draws.csv. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predict_save_draws(atvi_pool *pool, const char *path, atvi_idx n,
-                                                 const atvi_predicted *series, atvi_idx n_draw,
-                                                 const atvi_idx *draw);
+ATVI_CHECKED atvi_status atvi_app_predict_save_draws(atvi_pool *pool, const char *path, atvi_idx n,
+                                                     const atvi_predicted *series, atvi_idx n_draw,
+                                                     const atvi_idx *draw);
 
 #endif

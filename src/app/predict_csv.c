@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static void cell(atvi_text *out, double x) {
-  atvi_text_add(out, isnan(x) ? "," : ",%.9g", x); /* far beyond the Monte Carlo error */
+  atvi_io_text_add(out, isnan(x) ? "," : ",%.9g", x); /* far beyond the Monte Carlo error */
 }
 
 static void band(atvi_text *out, const atvi_band *b) {
@@ -55,14 +55,14 @@ static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covari
 static void put_date(atvi_text *out, const atvi_lang *lang, atvi_idx s, const atvi_point *p) {
   char date[ATVI_APP_DATE] = "";
   if (!p->draw || lang->data[lang->observe[s].data].time) atvi_app_date(lang, p->time, date);
-  atvi_text_add(out, ",%s", date);
+  atvi_io_text_add(out, ",%s", date);
 }
 
 /* Their names, or the cells of a row; row < 0: names. */
 static void add_covariates(atvi_text *out, const covariates *c, bool observed, atvi_idx row) {
   for (atvi_idx k = 0; c->csv && k < c->csv->n_col; k++) {
     if (!c->used[k]) continue;
-    atvi_text_add(out, ",");
+    atvi_io_text_add(out, ",");
     if (row < 0)
       atvi_app_field(out, c->csv->name[k]);
     else if (observed && row < c->csv->n_row)
@@ -81,19 +81,19 @@ static void put_value(atvi_text *out, const atvi_lang *lang, atvi_idx s, const a
     return;
   }
   bool below = at >= 0 && p->value <= o->limit_lower, above = at >= 0 && p->value >= o->limit_upper;
-  atvi_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
-  atvi_text_number(out, below ? o->limit_lower : above ? o->limit_upper : p->value);
+  atvi_io_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
+  atvi_io_text_number(out, below ? o->limit_lower : above ? o->limit_upper : p->value);
 }
 
 static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted *series, atvi_idx k,
                      const atvi_point *p, const covariates *c, bool quartiles) {
   const atvi_predicted *s = &series[k];
   atvi_app_field(out, s->name);
-  atvi_text_add(out, ",%s,", atvi_series_word(s->kind));
-  atvi_text_number(out, p->time);
-  atvi_text_add(out, ",");
+  atvi_io_text_add(out, ",%s,", atvi_diag_series_word(s->kind));
+  atvi_io_text_number(out, p->time);
+  atvi_io_text_add(out, ",");
   put_value(out, lang, k, p);
-  atvi_text_add(out, ",%s", status_of(p));
+  atvi_io_text_add(out, ",%s", status_of(p));
   band(out, &p->of_mean);
   band(out, &p->of_draw);
   cell(out, p->loo.lpd);
@@ -102,23 +102,24 @@ static void csv_line(atvi_text *out, const atvi_lang *lang, const atvi_predicted
   add_covariates(out, c, p->draw != NULL, p->row);
   if (c->dated) put_date(out, lang, k, p);
   for (int q = 0; quartiles && q < 4; q++) cell(out, (q < 2 ? &p->of_mean : &p->of_draw)->quartile[q % 2]);
-  atvi_text_add(out, "\n");
+  atvi_io_text_add(out, "\n");
 }
 
-atvi_status atvi_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n, const atvi_predicted *series,
-                             bool (*wanted)(const atvi_point *p), bool quartiles, const char **text) {
+atvi_status atvi_app_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx n,
+                                 const atvi_predicted *series, bool (*wanted)(const atvi_point *p),
+                                 bool quartiles, const char **text) {
   atvi_text out = {.pool = pool};
   covariates c;
   ATVI_TRY(find_covariates(pool, l, &c));
-  atvi_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
-                      "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
+  atvi_io_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
+                         "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
   add_covariates(&out, &c, true, -1);
-  atvi_text_add(&out, "%s%s\n", c.dated ? ",date" : "", quartiles ? ",q25,q75,pred_q25,pred_q75" : "");
+  atvi_io_text_add(&out, "%s%s\n", c.dated ? ",date" : "", quartiles ? ",q25,q75,pred_q25,pred_q75" : "");
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++)
       if (wanted(&series[s].point[i]))
         csv_line(&out, l->model->lang, series, s, &series[s].point[i], &c, quartiles);
-  return atvi_text_get(&out, text);
+  return atvi_io_text_get(&out, text);
 }
 
 /* ---- and back ---- */
@@ -143,7 +144,7 @@ static const struct {
 enum { READ_COLUMNS = sizeof READ / sizeof *READ };
 
 static void read_row(const atvi_csv *csv, atvi_idx row, const atvi_idx *at, double time, atvi_point *p) {
-  *p = atvi_point_at(time);
+  *p = atvi_diag_point_at(time);
   p->asked = true;
   for (int k = 0; k < READ_COLUMNS; k++)
     if (at[k] >= 0) memcpy((char *)p + READ[k].at, &csv->value[row * csv->n_col + at[k]], sizeof(double));
@@ -151,11 +152,11 @@ static void read_row(const atvi_csv *csv, atvi_idx row, const atvi_idx *at, doub
 
 static bool is_of(const atvi_csv *csv, atvi_idx row, atvi_idx name, atvi_idx kind, const atvi_predicted *s) {
   const char *const *text = csv->text + row * csv->n_col;
-  return strcmp(text[name], s->name) == 0 && strcmp(text[kind], atvi_series_word(s->kind)) == 0;
+  return strcmp(text[name], s->name) == 0 && strcmp(text[kind], atvi_diag_series_word(s->kind)) == 0;
 }
 
-atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
-                                       const atvi_predicted *series, const atvi_predicted **forecast) {
+atvi_status atvi_app_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
+                                           const atvi_predicted *series, const atvi_predicted **forecast) {
   const char *path = atvi_pool_printf(pool, "%s/forecast.csv", dir);
   atvi_csv *csv;
   atvi_idx at[READ_COLUMNS];
@@ -164,12 +165,12 @@ atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_id
   if (path && access(path, F_OK) != 0) return ATVI_OK;
   atvi_predicted *out = atvi_pool_take(pool, (size_t)n + 1, sizeof *out);
   if (!path || !out) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  ATVI_TRY(atvi_csv_read(pool, path, &csv));
-  atvi_idx name = atvi_csv_find(csv, "series"), kind = atvi_csv_find(csv, "kind"),
-           time = atvi_csv_find(csv, "time");
+  ATVI_TRY(atvi_io_csv_read(pool, path, &csv));
+  atvi_idx name = atvi_io_csv_find(csv, "series"), kind = atvi_io_csv_find(csv, "kind"),
+           time = atvi_io_csv_find(csv, "time");
   bool whole = name >= 0 && kind >= 0 && time >= 0;
   for (int k = 0; k < READ_COLUMNS; k++) {
-    at[k] = atvi_csv_find(csv, READ[k].name);
+    at[k] = atvi_io_csv_find(csv, READ[k].name);
     whole = whole && (at[k] >= 0 || !READ[k].old);
   }
   if (!whole)
@@ -194,12 +195,12 @@ atvi_status atvi_predict_read_forecast(atvi_pool *pool, const char *dir, atvi_id
 
 static void put_number(atvi_file *f, double x, const char *after) {
   char buf[ATVI_NUMBER_BYTES];
-  if (!isnan(x)) atvi_file_put(f, buf, (size_t)atvi_format_number(buf, x));
-  atvi_file_put(f, after, 1);
+  if (!isnan(x)) atvi_io_file_put(f, buf, (size_t)atvi_io_format_number(buf, x));
+  atvi_io_file_put(f, after, 1);
 }
 
-atvi_status atvi_predict_save_draws(atvi_pool *pool, const char *path, atvi_idx n,
-                                    const atvi_predicted *series, atvi_idx n_draw, const atvi_idx *draw) {
+atvi_status atvi_app_predict_save_draws(atvi_pool *pool, const char *path, atvi_idx n,
+                                        const atvi_predicted *series, atvi_idx n_draw, const atvi_idx *draw) {
   atvi_file *f;
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   const char **name = atvi_pool_take(pool, (size_t)n + 1, sizeof *name);
@@ -207,20 +208,20 @@ atvi_status atvi_predict_save_draws(atvi_pool *pool, const char *path, atvi_idx 
   for (atvi_idx s = 0; s < n; s++) {
     atvi_text quoted = {.pool = pool};
     atvi_app_field(&quoted, series[s].name);
-    ATVI_TRY(atvi_text_get(&quoted, &name[s]));
+    ATVI_TRY(atvi_io_text_get(&quoted, &name[s]));
   }
-  ATVI_TRY(atvi_file_new(ctx, path, &f));
-  atvi_file_printf(f, "draw__,series,time,mean,predictive\n");
+  ATVI_TRY(atvi_io_file_new(ctx, path, &f));
+  atvi_io_file_printf(f, "draw__,series,time,mean,predictive\n");
   for (atvi_idx k = 0; k < n_draw; k++)
     for (atvi_idx s = 0; s < n; s++)
       for (atvi_idx i = 0; i < series[s].n; i++) {
         const atvi_point *x = &series[s].point[i];
-        atvi_file_printf(f, "%td,%s,", draw[k] + 1, name[s]);
+        atvi_io_file_printf(f, "%td,%s,", draw[k] + 1, name[s]);
         put_number(f, x->time, ",");
         put_number(f, x->mean[k], ",");
         put_number(f, x->draw ? x->draw[k] : NAN, "\n");
       }
-  atvi_status status = atvi_file_commit(f);
-  atvi_file_free(f);
+  atvi_status status = atvi_io_file_commit(f);
+  atvi_io_file_free(f);
   return status;
 }

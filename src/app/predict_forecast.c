@@ -14,22 +14,24 @@ static bool in_rows(const atvi_model *m, double t) {
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
     const atvi_lang_data *d = &m->lang->data[k];
     timed = timed || d->time;
-    if (d->time && atvi_predictions_among(d->n_row, d->time, t, atvi_predictions_rounding(d->n_row, d->time)))
+    if (d->time &&
+        atvi_app_predictions_among(d->n_row, d->time, t, atvi_app_predictions_rounding(d->n_row, d->time)))
       return true;
   }
   return !timed;
 }
 
-void atvi_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, const double *time, atvi_idx n,
-                       atvi_predicted *series) {
+void atvi_app_predict_mark(const atvi_loaded *l, bool grid, atvi_idx n_time, const double *time, atvi_idx n,
+                           atvi_predicted *series) {
   const atvi_model *m = l->model;
-  double eps = atvi_predictions_rounding(n_time, time);
+  double eps = atvi_app_predictions_rounding(n_time, time);
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
       atvi_point *p = &series[s].point[i];
-      p->asked = grid ? p->draw || in_rows(m, p->time) : atvi_predictions_among(n_time, time, p->time, eps);
-      p->given = p->draw ? p->row < atvi_predictions_rows(m, m->lang->observe[s].data)
-                         : !p->asked || atvi_predictions_in_data(m, p->time, eps);
+      p->asked =
+          grid ? p->draw || in_rows(m, p->time) : atvi_app_predictions_among(n_time, time, p->time, eps);
+      p->given = p->draw ? p->row < atvi_app_predictions_rows(m, m->lang->observe[s].data)
+                         : !p->asked || atvi_app_predictions_in_data(m, p->time, eps);
     }
 }
 
@@ -47,19 +49,19 @@ static void number(atvi_text *t, double x) {
   char text[32] = "-";
   for (int digits = 5; isfinite(x) && digits > 0; digits--)
     if (snprintf(text, sizeof text, "%.*g", digits, x) < 10) break;
-  atvi_text_add(t, "%10s", text);
+  atvi_io_text_add(t, "%10s", text);
 }
 
 static void line(table *t, const char *name, const atvi_point *p) {
   char date[ATVI_APP_DATE];
-  atvi_text_add(&t->out, "%-*.*s", t->width, t->width, name);
+  atvi_io_text_add(&t->out, "%-*.*s", t->width, t->width, name);
   number(&t->out, p->time);
-  if (t->dated) atvi_app_date(t->lang, p->time, date), atvi_text_add(&t->out, "%12.10s", date);
+  if (t->dated) atvi_app_date(t->lang, p->time, date), atvi_io_text_add(&t->out, "%12.10s", date);
   const atvi_band *b = p->draw ? &p->of_draw : &p->of_mean;
   const double column[] = {p->of_mean.mean, p->of_mean.median, b->quartile[0],
                            b->quartile[1],  b->hpd95[0],       b->hpd95[1]};
   for (int k = 0; k < 6; k++) number(&t->out, column[k]);
-  atvi_text_add(&t->out, "\n");
+  atvi_io_text_add(&t->out, "\n");
 }
 
 /* Observed and tracked quantities; states where there is nothing else. */
@@ -83,22 +85,22 @@ static void lines(table *t, const atvi_predicted *s, atvi_idx most) {
     if (at < head || at >= n - tail)
       line(t, at ? "" : s->name, &s->point[i]);
     else if (at == head)
-      atvi_text_add(&t->out, "%*s%10s\n", t->width, "", "...");
+      atvi_io_text_add(&t->out, "%*s%10s\n", t->width, "", "...");
     at++;
   }
 }
 
 /* Observed series have intervals of new observations, others of what the model expects. */
 static void head(table *t, bool observed) {
-  atvi_text_add(&t->out, "%*s%22s%*s\n", t->width + 10 + 12 * t->dated, "", "what the model expects",
-                observed ? 36 : 0, observed ? "new observations" : "");
-  atvi_text_add(&t->out, "%-*s%10s%s%10s%10s%10s%10s%10s%10s\n", t->width, "asked for",
-                t->lang ? "time" : "row", t->dated ? "        date" : "", "mean", "median", "50 % from", "to",
-                "95 % from", "to");
+  atvi_io_text_add(&t->out, "%*s%22s%*s\n", t->width + 10 + 12 * t->dated, "", "what the model expects",
+                   observed ? 36 : 0, observed ? "new observations" : "");
+  atvi_io_text_add(&t->out, "%-*s%10s%s%10s%10s%10s%10s%10s%10s\n", t->width, "asked for",
+                   t->lang ? "time" : "row", t->dated ? "        date" : "", "mean", "median", "50 % from",
+                   "to", "95 % from", "to");
 }
 
-atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
-                                       const atvi_predicted *series, const char **text) {
+atvi_status atvi_app_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, atvi_idx n,
+                                           const atvi_predicted *series, const char **text) {
   table t = {.out = {.pool = pool}, .lang = lang, .dated = lang && lang->calendar.unit > 0, .width = 9};
   atvi_idx found = 0, seen = 0;
   int last = -1, room = t.dated ? NAME_SHOWN_DATED : NAME_SHOWN;
@@ -117,14 +119,14 @@ atvi_status atvi_predict_forecast_text(atvi_pool *pool, const atvi_lang *lang, a
     last = observed;
     lines(&t, &series[s], most);
   }
-  if (seen > SERIES_SHOWN) atvi_text_add(&t.out, "and %td more series\n", seen - SERIES_SHOWN);
-  return atvi_text_get(&t.out, text);
+  if (seen > SERIES_SHOWN) atvi_io_text_add(&t.out, "and %td more series\n", seen - SERIES_SHOWN);
+  return atvi_io_text_get(&t.out, text);
 }
 
 /* ---- drawing ---- */
 
-atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir, atvi_idx n,
-                                const atvi_predicted *series) {
+atvi_status atvi_app_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir, atvi_idx n,
+                                    const atvi_predicted *series) {
   const atvi_lang *lang = l->model->lang;
   atvi_predicted *list = atvi_pool_take(pool, (size_t)n + 1, sizeof *list);
   atvi_idx m = 0;
@@ -139,20 +141,20 @@ atvi_status atvi_predict_figure(atvi_pool *pool, const atvi_loaded *l, const cha
 
 /* ---- spacing ---- */
 
-atvi_status atvi_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx n_time, const double *time,
-                                 const char **note) {
+atvi_status atvi_app_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi_idx n_time,
+                                     const double *time, const char **note) {
   const atvi_lang *lang = l->model->lang;
   *note = NULL;
   for (atvi_idx o = 0; o < lang->n_observe; o++) {
     const atvi_lang_data *d = &lang->data[lang->observe[o].data];
-    atvi_idx n = atvi_predictions_rows(l->model, lang->observe[o].data), at = 0;
-    double least, most, eps = atvi_predictions_rounding(n_time, time), before = lang->start;
+    atvi_idx n = atvi_app_predictions_rows(l->model, lang->observe[o].data), at = 0;
+    double least, most, eps = atvi_app_predictions_rounding(n_time, time), before = lang->start;
     if (!d->time || !atvi_app_counts(lang, &lang->observe[o])) continue;
     atvi_app_steps(n, d->time, &least, &most);
     for (atvi_idx i = 0; i < n_time && most > 0; before = time[i++]) {
       while (at < n && d->time[at] < time[i] - eps) before = fmax(before, d->time[at++]);
       double step = time[i] - before;
-      if (atvi_predictions_among(n, d->time, time[i], eps) || (step >= least - eps && step <= most + eps))
+      if (atvi_app_predictions_among(n, d->time, time[i], eps) || (step >= least - eps && step <= most + eps))
         continue;
       char date[ATVI_APP_DATE];
       atvi_app_date(lang, time[i], date);

@@ -33,7 +33,7 @@ static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_fitted *run, c
                      atvi_lang **lang) {
   atvi_fitted was;
   *lang = NULL;
-  if (atvi_fitted_read(silent, own, run->dir, 0, NULL, &was) != ATVI_OK) return;
+  if (atvi_app_fitted_read(silent, own, run->dir, 0, NULL, &was) != ATVI_OK) return;
   const atvi_lang_opts how = {was.model.n_data, was.model.data, folder ? folder : was.model.folder, false};
   if (atvi_lang_parse(silent, was.model.path, was.text, strlen(was.text), &how, lang) != ATVI_OK)
     *lang = NULL;
@@ -63,8 +63,8 @@ static bool any_counts(const atvi_lang *lang) {
   return false;
 }
 
-atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_fitted *run,
-                                   const char *folder, atvi_predict_grid *g) {
+atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const atvi_fitted *run,
+                                       const char *folder, atvi_predict_grid *g) {
   const atvi_lang *lang = l->model->lang;
   const char *must_say;
   *g = (atvi_predict_grid){0};
@@ -82,7 +82,7 @@ atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const 
   if (!since) return nomem(pool);
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
-    atvi_idx r = d->time && d->n_row ? atvi_time_before(g->of[k].n, g->of[k].time, d->time[0]) : -1;
+    atvi_idx r = d->time && d->n_row ? atvi_model_time_before(g->of[k].n, g->of[k].time, d->time[0]) : -1;
     since[k] = r >= 0 ? g->of[k].time[r] : NAN;
   }
   g->since = since;
@@ -94,30 +94,30 @@ atvi_status atvi_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, const 
 static void put_when(atvi_text *t, const atvi_lang *lang, double time) {
   char date[ATVI_APP_DATE];
   atvi_app_date(lang, time, date);
-  atvi_text_add(t, "%g", time);
-  if (*date) atvi_text_add(t, " (%s)", date);
+  atvi_io_text_add(t, "%g", time);
+  if (*date) atvi_io_text_add(t, " (%s)", date);
 }
 
 static void say_unknown(atvi_text *t, const atvi_lang *lang, const atvi_lang_observe *o) {
   const atvi_lang_data *d = &lang->data[o->data];
-  atvi_text_add(t, "row 1 of %s, at ", d->path);
+  atvi_io_text_add(t, "row 1 of %s, at ", d->path);
   put_when(t, lang, d->time[0]);
-  atvi_text_add(t,
-                ": %s counts since the start (increase), which is %g long: the data of the fit cannot be "
-                "read any more, so that it is not known when they end",
-                o->name, d->time[0] - lang->start);
+  atvi_io_text_add(t,
+                   ": %s counts since the start (increase), which is %g long: the data of the fit cannot be "
+                   "read any more, so that it is not known when they end",
+                   o->name, d->time[0] - lang->start);
 }
 
 static void say_span(atvi_text *t, const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row,
                      double from, double usual) {
   const atvi_lang_data *d = &lang->data[o->data];
-  atvi_text_add(t, "row %td of %s, at ", row + 1, d->path);
+  atvi_io_text_add(t, "row %td of %s, at ", row + 1, d->path);
   put_when(t, lang, d->time[row]);
-  atvi_text_add(t, ": %s counts since ", o->name);
+  atvi_io_text_add(t, ": %s counts since ", o->name);
   put_when(t, lang, from);
-  atvi_text_add(t,
-                " (increase): that is %g long, in the data of the fit %g; such counts are not to be compared",
-                d->time[row] - from, usual);
+  atvi_io_text_add(
+      t, " (increase): that is %g long, in the data of the fit %g; such counts are not to be compared",
+      d->time[row] - from, usual);
 }
 
 /* The first row whose span is none of those of the fit. */
@@ -139,8 +139,8 @@ static void look(atvi_text *t, const atvi_lang *lang, const atvi_predict_grid *g
   }
 }
 
-atvi_status atvi_predict_grid_note(atvi_pool *pool, const atvi_loaded *l, const atvi_predict_grid *g,
-                                   const char **note) {
+atvi_status atvi_app_predict_grid_note(atvi_pool *pool, const atvi_loaded *l, const atvi_predict_grid *g,
+                                       const char **note) {
   const atvi_lang *lang = l->model->lang;
   *note = NULL;
   for (atvi_idx o = 0; o < lang->n_observe && !*note; o++) {
@@ -152,7 +152,7 @@ atvi_status atvi_predict_grid_note(atvi_pool *pool, const atvi_loaded *l, const 
       look(&t, lang, g, obs);
     else
       say_unknown(&t, lang, obs);
-    ATVI_TRY(atvi_text_get(&t, note));
+    ATVI_TRY(atvi_io_text_get(&t, note));
     if (!**note) *note = NULL;
   }
   return ATVI_OK;

@@ -35,7 +35,7 @@ static atvi_status no_memory(atvi_ctx *ctx) {
 
 /* ---- times ---- */
 
-bool atvi_predictions_among(atvi_idx n, const double *time, double t, double eps) {
+bool atvi_app_predictions_among(atvi_idx n, const double *time, double t, double eps) {
   atvi_idx low = 0, high = n;
   while (low < high) {
     atvi_idx mid = (low + high) / 2;
@@ -47,26 +47,26 @@ bool atvi_predictions_among(atvi_idx n, const double *time, double t, double eps
   return low < n && time[low] <= t + eps;
 }
 
-double atvi_predictions_rounding(atvi_idx n, const double *time) {
+double atvi_app_predictions_rounding(atvi_idx n, const double *time) {
   return n ? SAME_TIME * fmax(fabs(time[0]), fabs(time[n - 1])) : 0;
 }
 
-atvi_idx atvi_predictions_rows(const atvi_model *m, atvi_idx k) {
+atvi_idx atvi_app_predictions_rows(const atvi_model *m, atvi_idx k) {
   return m->n_given ? m->n_given[k] : m->lang->data[k].n_row;
 }
 
-bool atvi_predictions_in_data(const atvi_model *m, double t, double eps) {
+bool atvi_app_predictions_in_data(const atvi_model *m, double t, double eps) {
   for (atvi_idx k = 0; k < m->lang->n_data; k++)
     if (m->lang->data[k].time &&
-        atvi_predictions_among(atvi_predictions_rows(m, k), m->lang->data[k].time, t, eps))
+        atvi_app_predictions_among(atvi_app_predictions_rows(m, k), m->lang->data[k].time, t, eps))
       return true;
   return m->has_prev && fabs(t - m->lang->start) <= eps;
 }
 
 /* ---- which draws ---- */
 
-atvi_status atvi_predictions_pick(atvi_pool *pool, const atvi_draws *d, atvi_idx most, atvi_idx *n,
-                                  atvi_idx **draw) {
+atvi_status atvi_app_predictions_pick(atvi_pool *pool, const atvi_draws *d, atvi_idx most, atvi_idx *n,
+                                      atvi_idx **draw) {
   *n = most < d->n ? most : d->n;
   *draw = atvi_pool_take(pool, (size_t)*n + 1, sizeof **draw);
   if (!*draw) return no_memory(d->ctx);
@@ -107,7 +107,8 @@ static atvi_status check_draws(atvi_loaded *l, const char *dir, const atvi_draws
   atvi_outcome *outcome = atvi_block(d->ctx, (size_t)B * sizeof *outcome);
   if (!outcome) return no_memory(d->ctx);
   gather(d, B, draw, theta);
-  atvi_evaluator_run(l->ev, &(atvi_batch){.B = B, .theta = theta, .log_lik = log_lik, .outcome = outcome});
+  atvi_model_evaluator_run(l->ev,
+                           &(atvi_batch){.B = B, .theta = theta, .log_lik = log_lik, .outcome = outcome});
   atvi_status status = ATVI_OK;
   for (atvi_idx k = 0; status == ATVI_OK && k < B; k++) {
     if (outcome[k] != ATVI_RUN_OK) continue;
@@ -122,8 +123,8 @@ static atvi_status check_draws(atvi_loaded *l, const char *dir, const atvi_draws
   return status;
 }
 
-atvi_status atvi_predictions_check(atvi_loaded *l, const char *dir, const atvi_draws *d, bool other,
-                                   atvi_idx *n, atvi_idx *draw) {
+atvi_status atvi_app_predictions_check(atvi_loaded *l, const char *dir, const atvi_draws *d, bool other,
+                                       atvi_idx *n, atvi_idx *draw) {
   ATVI_TRY(check_names(l->target, dir, d));
   double *theta = atvi_block(d->ctx, (size_t)((d->n_param + 1) * *n + 1) * sizeof *theta);
   if (!theta) return no_memory(d->ctx);
@@ -152,8 +153,8 @@ typedef struct {
 static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
   const atvi_model *m = y->l->model;
   if (!y->opts->fit || !m->n_given) return true;
-  if (s->kind == ATVI_SERIES_OBSERVED) return r < atvi_predictions_rows(m, s->group);
-  return atvi_predictions_in_data(m, s->time[r], atvi_predictions_rounding(s->n, s->time));
+  if (s->kind == ATVI_SERIES_OBSERVED) return r < atvi_app_predictions_rows(m, s->group);
+  return atvi_app_predictions_in_data(m, s->time[r], atvi_app_predictions_rounding(s->n, s->time));
 }
 
 /* Whether there is something to draw at row r, which is between those of the data. */
@@ -190,8 +191,8 @@ static bool add_series(layout *y, atvi_idx k, atvi_idx at) {
     value[s->n] = observed ? from->value[r] : NAN;
     mark[s->n] =
         (unsigned char)((held && held[r] ? ATVI_MARK_HELD : 0) |
-                        (observed && atvi_observed_exactly(lang, &lang->observe[k], r) ? ATVI_MARK_EXACT
-                                                                                       : 0));
+                        (observed && atvi_model_observed_exactly(lang, &lang->observe[k], r) ? ATVI_MARK_EXACT
+                                                                                             : 0));
     y->to[at + r] = y->n_mean + s->n++;
   }
   s->time = time, s->grid = grid;
@@ -203,7 +204,8 @@ static bool add_series(layout *y, atvi_idx k, atvi_idx at) {
 
 static atvi_status lay_out(atvi_pool *pool, layout *y) {
   const atvi_target *t = y->l->target;
-  if (y->opts->holdout) ATVI_TRY(atvi_holdout_find(pool, y->l->model->lang, y->opts->holdout, &y->holdout));
+  if (y->opts->holdout)
+    ATVI_TRY(atvi_model_holdout_find(pool, y->l->model->lang, y->opts->holdout, &y->holdout));
   y->series = atvi_pool_take(atvi_draws_pool(y->d), (size_t)t->n_series + 1, sizeof *y->series);
   y->to = atvi_pool_take(pool, (size_t)t->n_out + 1, sizeof *y->to);
   bool ok = y->series && y->to;
@@ -248,7 +250,7 @@ static void run_likelihood(const sweep *j, int worker, atvi_idx first, atvi_idx 
                            double *out) {
   atvi_loaded *l = j->y.opts->fitted ? j->y.opts->fitted : j->y.l;
   const atvi_target *t = l->target;
-  t->ops->pointwise(t->self, atvi_evaluator_work_of(l->ev, worker), b, theta, out);
+  t->ops->pointwise(t->self, atvi_model_evaluator_work_of(l->ev, worker), b, theta, out);
   for (atvi_idx i = 0; l != j->y.l && i < t->n_obs && i < j->y.n_data; i++)
     memcpy(j->log_lik + i * j->y.opts->n + first, out + i * b, (size_t)b * sizeof *out);
   if (l == j->y.l) spread(j, t->n_obs, first, b, out, j->log_lik, NULL);
@@ -257,7 +259,7 @@ static void run_likelihood(const sweep *j, int worker, atvi_idx first, atvi_idx 
 static void run_group(void *arg, atvi_idx item, int worker) {
   const sweep *j = arg;
   const atvi_target *t = j->t;
-  void *work = atvi_evaluator_work_of(j->y.l->ev, worker);
+  void *work = atvi_model_evaluator_work_of(j->y.l->ev, worker);
   atvi_idx B = j->y.opts->n, first = item * j->group, b = B - first < j->group ? B - first : j->group;
   double *theta = j->room + (size_t)worker * j->per_worker, *out = theta + t->d * j->group;
   for (atvi_idx i = 0; i < t->d; i++)
@@ -300,9 +302,9 @@ static atvi_status fill(atvi_pool *pool, atvi_loaded *l, const atvi_predictions_
   const atvi_target *t = l->target;
   atvi_idx n = t->n_out > t->n_obs ? t->n_out : t->n_obs;
   sweep j = {.y = {.l = l, .opts = opts, .d = d}, .t = t};
-  atvi_rng rng = atvi_rng_at(d->made.seed, ATVI_STREAM_PREDICT, 0,
-                             0); /* not the noise that simulated the data, if it was */
-  j.seed = atvi_rng_bits(&rng);
+  atvi_rng rng = atvi_math_rng_at(d->made->seed, ATVI_STREAM_PREDICT, 0,
+                                  0); /* not the noise that simulated the data, if it was */
+  j.seed = atvi_math_rng_bits(&rng);
   j.group = t->group > 0 ? t->group : ATVI_LANES;
   j.per_worker = (size_t)((t->d + n) * j.group);
   j.room = atvi_pool_take(pool, (size_t)atvi_ctx_threads(d->ctx) * j.per_worker + 1, sizeof *j.room);
@@ -315,10 +317,10 @@ static atvi_status fill(atvi_pool *pool, atvi_loaded *l, const atvi_predictions_
   return ATVI_OK;
 }
 
-atvi_status atvi_predictions_fill(atvi_loaded *l, const atvi_predictions_opts *opts, atvi_draws *d) {
+atvi_status atvi_app_predictions_fill(atvi_loaded *l, const atvi_predictions_opts *opts, atvi_draws *d) {
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(d->ctx, &own));
-  d->about.dependent = l->model->emulated != NULL;
+  d->about->dependent = l->model->emulated != NULL;
   atvi_status status = fill(own, l, opts, d);
   atvi_pool_free(own);
   return status;
@@ -337,7 +339,7 @@ static atvi_prior prior_of(const atvi_lang *lang, const char *name) {
     if (strcmp(p->name, name) != 0) continue;
     for (int k = 0; k < p->n_arg; k++)
       if (!atvi_graph_is_const(lang->graph, p->arg[k], &out.arg[k])) return (atvi_prior){0};
-    out.dist = atvi_dist_get(p->dist)->name;
+    out.dist = atvi_lang_dist_get(p->dist)->name;
     out.truncated = p->truncated;
     out.lower = p->lower, out.upper = p->upper;
     break;
@@ -345,18 +347,18 @@ static atvi_prior prior_of(const atvi_lang *lang, const char *name) {
   return out;
 }
 
-atvi_status atvi_predictions_describe(const atvi_loaded *l, const char *command, atvi_draws *d) {
+atvi_status atvi_app_predictions_describe(const atvi_loaded *l, const char *command, atvi_draws *d) {
   const atvi_lang *lang = l->model->lang;
   atvi_prior *prior = atvi_pool_take(atvi_draws_pool(d), (size_t)d->n_param + 1, sizeof *prior);
   for (atvi_idx i = 0; prior && i < d->n_param; i++) prior[i] = prior_of(lang, d->col[i].name);
   d->prior = prior;
-  d->about = (atvi_about){.title = keep(d, lang->title && *lang->title ? lang->title : l->target->name),
-                          .time_name = keep(d, atvi_report_time_name(lang)),
-                          .day0 = lang->calendar.day0,
-                          .day_unit = lang->calendar.unit,
-                          .n_data = lang->n_data,
-                          .command = keep(d, command),
-                          .dependent = l->model->emulated != NULL};
+  *d->about = (atvi_about){.title = keep(d, lang->title && *lang->title ? lang->title : l->target->name),
+                           .time_name = keep(d, atvi_app_report_time_name(lang)),
+                           .day0 = lang->calendar.day0,
+                           .day_unit = lang->calendar.unit,
+                           .n_data = lang->n_data,
+                           .command = keep(d, command),
+                           .dependent = l->model->emulated != NULL};
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(d->ctx, &own));
   layout y = {.l = (atvi_loaded *)l, .opts = &(atvi_predictions_opts){.fit = true}, .d = d};
@@ -371,7 +373,7 @@ static atvi_status keep_failed(const atvi_evaluator *ev, atvi_draws *d) {
   atvi_failed_point *list = atvi_pool_take(pool, ATVI_FAILED_KEPT, sizeof *list);
   atvi_outcome why[ATVI_FAILED_KEPT];
   if (!theta || !list) return no_memory(d->ctx);
-  d->n_failed = atvi_evaluator_failed(ev, theta, why);
+  d->n_failed = atvi_model_evaluator_failed(ev, theta, why);
   for (atvi_idx k = 0; k < d->n_failed; k++) list[k] = (atvi_failed_point){theta + k * d->n_param, why[k]};
   d->failed = list;
   return ATVI_OK;
@@ -379,13 +381,13 @@ static atvi_status keep_failed(const atvi_evaluator *ev, atvi_draws *d) {
 
 static atvi_status draw_prior(const atvi_loaded *l, atvi_draws *d) {
   const atvi_target *t = l->target;
-  void *work = atvi_evaluator_work(l->ev);
+  void *work = atvi_model_evaluator_work(l->ev);
   double *x;
   if (!t->ops->prior_draw || d->n_col != t->d + t->n_derived) return ATVI_OK;
   ATVI_TRY(atvi_draws_group_new(d, "prior", d->n_col, PRIOR_DRAWS, NULL, &x));
   /* not the draws that a simulation study takes its truths from */
-  atvi_rng rng = atvi_rng_at(d->made.seed, ATVI_STREAM_PREDICT, 1, 0);
-  t->ops->prior_draw(t->self, work, atvi_rng_bits(&rng), 0, PRIOR_DRAWS, x);
+  atvi_rng rng = atvi_math_rng_at(d->made->seed, ATVI_STREAM_PREDICT, 1, 0);
+  t->ops->prior_draw(t->self, work, atvi_math_rng_bits(&rng), 0, PRIOR_DRAWS, x);
   if (t->n_derived) t->ops->derived(t->self, work, PRIOR_DRAWS, x, x + t->d * PRIOR_DRAWS);
   return ATVI_OK;
 }
@@ -463,7 +465,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, 
   double eps = SAME_TIME * fmax(g.last - g.first, fmax(fabs(g.first), fabs(g.last)));
   for (atvi_idx i = 0; i < g.n; i++)
     if ((*n == 0 || g.time[i] - g.time[*n - 1] > eps) &&
-        !atvi_predictions_among(n_data, data, g.time[i], eps))
+        !atvi_app_predictions_among(n_data, data, g.time[i], eps))
       g.time[(*n)++] = g.time[i];
   *time = g.time;
   return ATVI_OK;
@@ -473,7 +475,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, 
 
 /* From each chain alike. */
 static atvi_idx affordable(const atvi_target *t, const atvi_draws *d) {
-  double n = fmin(fmax((double)d->made.evaluations / SHARE, DRAWS_FEW), DRAWS_MOST), each = 1;
+  double n = fmin(fmax((double)d->made->evaluations / SHARE, DRAWS_FEW), DRAWS_MOST), each = 1;
   for (atvi_idx s = 0; s < t->n_series; s++)
     if (t->series[s].kind != ATVI_SERIES_STATE)
       each += (double)t->series[s].n * (t->series[s].kind == ATVI_SERIES_OBSERVED ? 3 : 1);
@@ -486,10 +488,10 @@ static atvi_status run_fit(atvi_pool *pool, atvi_loaded *l, atvi_loaded *fitted,
                            const char *holdout, atvi_draws *d) {
   atvi_predictions_opts opts = {.holdout = holdout, .fit = true, .fitted = fitted};
   atvi_idx *draw;
-  ATVI_TRY(atvi_predictions_pick(pool, d, affordable(l->target, d), &opts.n, &draw));
+  ATVI_TRY(atvi_app_predictions_pick(pool, d, affordable(l->target, d), &opts.n, &draw));
   opts.draw = draw;
-  ATVI_TRY(atvi_predictions_fill(l, &opts, d));
-  return atvi_predictions_alone(l, model, &opts, d);
+  ATVI_TRY(atvi_app_predictions_fill(l, &opts, d));
+  return atvi_app_predictions_alone(l, model, &opts, d);
 }
 
 /* With rows held out: the model with all its data, so that they can be shown. */
@@ -509,17 +511,17 @@ static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_
   return status;
 }
 
-atvi_status atvi_predictions_of_fit(atvi_loaded *l, const atvi_app_model *model, const char *text,
-                                    const char *holdout, const char *command, atvi_draws *d) {
+atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_app_model *model, const char *text,
+                                        const char *holdout, const char *command, atvi_draws *d) {
   atvi_pool *own;
-  ATVI_TRY(atvi_predictions_describe(l, command, d));
+  ATVI_TRY(atvi_app_predictions_describe(l, command, d));
   ATVI_TRY(keep_failed(l->ev, d));
   ATVI_TRY(atvi_pool_new(d->ctx, &own));
   atvi_status status = load_and_run(own, l, model, text, holdout, d);
   atvi_pool_free(own);
   if (status != ATVI_OK) {
     d->n_group = 0;
-    d->about.no_groups = keep(d, atvi_errmsg(d->ctx));
+    d->about->no_groups = keep(d, atvi_errmsg(d->ctx));
   }
   ATVI_TRY(draw_prior(l, d));
   return atvi_pool_failed(atvi_draws_pool(d)) ? no_memory(d->ctx) : ATVI_OK;
@@ -549,7 +551,7 @@ static double input_at(const work *w, atvi_idx j, atvi_idx b) {
   atvi_idx param = w->em->input[j], c = 0;
   while (c < d->n_param && strcmp(d->col[c].name, t->param[param].name) != 0) c++;
   double theta = c < d->n_param ? d->x[c * d->n + w->draw[b]] : w->held[param];
-  return atvi_emulated_axis_x(&w->em->axis[j], theta);
+  return atvi_model_emulated_axis_x(&w->em->axis[j], theta);
 }
 
 static atvi_status evaluate(const work *w) {
@@ -559,21 +561,21 @@ static atvi_status evaluate(const work *w) {
   double *x = atvi_block(w->ctx, room * sizeof *x), *mean = x ? x + w->em->d * G : NULL,
          *share = mean ? mean + p->n * G : NULL;
   if (!x) return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "report: out of memory");
-  atvi_status status = atvi_em_work_new(w->em->em, w->ctx, p->n, p->em_row, &em);
+  atvi_status status = atvi_gp_em_work_new(w->em->em, w->ctx, p->n, p->em_row, &em);
   for (atvi_idx first = 0; status == ATVI_OK && first < w->B; first += G) {
     for (atvi_idx j = 0; j < w->em->d; j++)
       for (atvi_idx b = 0; b < G; b++) x[j * G + b] = input_at(w, j, first + b < w->B ? first + b : w->B - 1);
-    atvi_em_eval(w->em->em, em, x, mean, share);
+    atvi_gp_em_eval(w->em->em, em, x, mean, share);
     for (atvi_idx i = 0; i < p->n; i++)
       for (atvi_idx b = 0; b < G && first + b < w->B; b++) w->at[i * w->B + first + b] = mean[i * G + b];
   }
-  atvi_em_work_free(em);
+  atvi_gp_em_work_free(em);
   atvi_block_free(w->ctx, x);
   return status;
 }
 
-atvi_status atvi_predictions_alone(const atvi_loaded *l, const atvi_app_model *model,
-                                   const atvi_predictions_opts *opts, atvi_draws *d) {
+atvi_status atvi_app_predictions_alone(const atvi_loaded *l, const atvi_app_model *model,
+                                       const atvi_predictions_opts *opts, atvi_draws *d) {
   const atvi_emulated *e = l->model->emulated;
   const atvi_target *t = atvi_model_target(l->model);
   const atvi_group *observed = atvi_draws_group(d, "predictive");

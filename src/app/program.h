@@ -10,10 +10,10 @@
 
 /* Reads the model, which must have a simulator; its data need not be there, but its templates must, with fields that are inputs. Errors: EMODEL, EDATA,
  * ENOMEM. */
-ATVI_CHECKED atvi_status atvi_program_load(atvi_ctx *ctx, const char *path, const char *folder,
-                                           atvi_lang **out);
+ATVI_CHECKED atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *folder,
+                                               atvi_lang **out);
 /* name[n_input] of the simulator's inputs. NULL: no memory. */
-const char **atvi_program_inputs(atvi_pool *pool, const atvi_lang *lang);
+const char **atvi_app_program_inputs(atvi_pool *pool, const atvi_lang *lang);
 
 typedef struct {
   atvi_idx n;
@@ -29,8 +29,8 @@ typedef struct {
 } atvi_program_points;
 enum { ATVI_POINTS_ID = -1, ATVI_POINTS_OTHER = -2 };
 /* Reads DIR/design.csv; n is 0 if there is none. Columns: the names, and id, or else lines count from 1. Errors: EDATA, EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_program_points_read(atvi_pool *pool, const char *dir, atvi_idx d,
-                                                  const char *const *name, atvi_program_points *out);
+ATVI_CHECKED atvi_status atvi_app_program_points_read(atvi_pool *pool, const char *dir, atvi_idx d,
+                                                      const char *const *name, atvi_program_points *out);
 
 /* One input of the simulator. A parameter with finite bounds runs over them evenly. Any other runs over its prior from the 0.1 % to the 99.9 % quantile,
  * evenly in probability, so that points are where the prior is. */
@@ -43,12 +43,12 @@ typedef struct {
   atvi_idx n_draw;
 } atvi_program_axis;
 /* Memory from pool; lang must outlive it. Errors: EMODEL (a prior too wide), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
-                                               atvi_program_axis *out);
+ATVI_CHECKED atvi_status atvi_app_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
+                                                   atvi_program_axis *out);
 /* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the bounds, and 0 or 1 for those in the tails of a prior. */
-double atvi_program_axis_at(const atvi_program_axis *a, double u);
-double atvi_program_axis_find(const atvi_program_axis *a, double x);
+double atvi_app_program_axis_at(const atvi_program_axis *a, double u);
+double atvi_app_program_axis_find(const atvi_program_axis *a, double x);
 /* The share of the prior below x, of an axis that is no box. */
-double atvi_program_axis_below(const atvi_program_axis *a, double x);
+double atvi_app_program_axis_below(const atvi_program_axis *a, double x);
 
 #endif

@@ -26,7 +26,7 @@ static const char *other_file(const atvi_record *rec, const json_t *was, const j
   for (size_t i = 0; i < n; i++) {
     const json_t *a = json_array_get(was, i), *b = json_array_get(now, i);
     if (a && b && json_equal(a, b)) continue;
-    char *name = atvi_bytes_text(rec->pool, json_string_value(b ? b : a)),
+    char *name = atvi_app_bytes_text(rec->pool, json_string_value(b ? b : a)),
          *end = name ? strrchr(name, ' ') : NULL;
     if (!end) break;
     *end = 0;
@@ -63,7 +63,7 @@ static atvi_status compare(const atvi_record *rec, const char *path, const json_
   json_error_t error;
   const char *key;
   json_t *value;
-  ATVI_TRY(atvi_file_read(rec->pool, path, &text, &n));
+  ATVI_TRY(atvi_io_file_read(rec->pool, path, &text, &n));
   json_t *was = json_loadb(text, n, 0, &error);
   if (!was)
     return ATVI_FAIL(rec->ctx, ATVI_EDATA, "%s:%d:%d: error: %s", path, error.line, error.column, error.text);
@@ -83,7 +83,7 @@ static atvi_status settle(const atvi_record *rec, const char *command, const jso
   if (access(path, F_OK) == 0) ATVI_TRY(compare(rec, path, settings));
   char *text = json_dumps(settings, JSON_INDENT(2));
   if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
-  atvi_status status = atvi_file_save(rec->ctx, path, text, strlen(text));
+  atvi_status status = atvi_io_file_save(rec->ctx, path, text, strlen(text));
   free(text);
   return status;
 }
@@ -113,7 +113,7 @@ static atvi_status check_folder(const atvi_record *rec, const char *command) {
 static atvi_status check_header(const atvi_record *rec, const char *header) {
   char *text;
   size_t n;
-  ATVI_TRY(atvi_file_read(rec->pool, rec->path, &text, &n));
+  ATVI_TRY(atvi_io_file_read(rec->pool, rec->path, &text, &n));
   if (strncmp(text, header, strlen(header)) == 0 && text[strlen(header)] == '\n') return ATVI_OK;
   return ATVI_FAIL(rec->ctx, ATVI_EDATA,
                    "%s:1:1: error: these are not the columns that this version of atvi writes for this model",
@@ -121,35 +121,36 @@ static atvi_status check_header(const atvi_record *rec, const char *header) {
 }
 
 static atvi_status begin(atvi_record *rec, const char *command, const json_t *settings, const char *header) {
-  atvi_status status = atvi_journal_open(rec->ctx, rec->path, &rec->lines);
+  atvi_status status = atvi_io_journal_open(rec->ctx, rec->path, &rec->lines);
   if (status == ATVI_EEXIST)
     return ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is at work in %s", rec->dir);
   ATVI_TRY(status);
   ATVI_TRY(settle(rec, command, settings));
-  if (rec->lines.size == 0) return atvi_record_add(rec, header);
+  if (rec->lines.size == 0) return atvi_app_record_add(rec, header);
   ATVI_TRY(check_header(rec, header));
-  return atvi_record_read(rec, &rec->done);
+  return atvi_app_record_read(rec, &rec->done);
 }
 
-atvi_status atvi_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
-                             const char *command, atvi_json *settings, const char *header, atvi_record *out) {
-  const char *stem = atvi_path_stem(pool, model->path);
-  json_t *now = atvi_json_whole(settings);
+atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
+                                 const char *command, atvi_json *settings, const char *header,
+                                 atvi_record *out) {
+  const char *stem = atvi_io_path_stem(pool, model->path);
+  json_t *now = atvi_io_json_whole(settings);
   *out = (atvi_record){.ctx = atvi_pool_ctx(pool), .pool = pool, .dir = dir, .lines = {.fd = -1}};
   if (!dir && stem) out->dir = atvi_pool_printf(pool, "%s-%s", stem, command);
   out->path = out->dir ? atvi_pool_printf(pool, "%s/replicates.csv", out->dir) : NULL;
   atvi_status status =
       out->path && now ? check_folder(out, command) : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "out of memory");
-  if (status == ATVI_OK) status = atvi_dir_make(out->ctx, out->dir, false);
+  if (status == ATVI_OK) status = atvi_io_dir_make(out->ctx, out->dir, false);
   if (status == ATVI_OK) status = begin(out, command, now, header);
-  if (status != ATVI_OK) atvi_record_close(out);
+  if (status != ATVI_OK) atvi_app_record_close(out);
   json_decref(now);
   return status;
 }
 
-atvi_status atvi_record_add(atvi_record *rec, const char *line) {
+atvi_status atvi_app_record_add(atvi_record *rec, const char *line) {
   char *whole = atvi_pool_printf(rec->pool, "%s\n", line);
-  return whole ? atvi_journal_add(&rec->lines, whole, strlen(whole))
+  return whole ? atvi_io_journal_add(&rec->lines, whole, strlen(whole))
                : ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
 }
 
@@ -186,7 +187,7 @@ static atvi_status check_cells(const atvi_record *rec, const atvi_csv *csv) {
 }
 
 static atvi_status check_once(const atvi_record *rec, const atvi_csv *csv) {
-  atvi_idx at = atvi_csv_find(csv, "replicate"), method = atvi_csv_find(csv, "method"), w = csv->n_col;
+  atvi_idx at = atvi_io_csv_find(csv, "replicate"), method = atvi_io_csv_find(csv, "method"), w = csv->n_col;
   for (atvi_idx r = 0; at >= 0 && method >= 0 && r < csv->n_row; r++)
     for (atvi_idx k = 0; k < r; k++)
       if (csv->value[r * w + at] == csv->value[k * w + at] &&
@@ -199,33 +200,33 @@ static atvi_status check_once(const atvi_record *rec, const atvi_csv *csv) {
   return ATVI_OK;
 }
 
-atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out) {
+atvi_status atvi_app_record_read(const atvi_record *rec, atvi_csv **out) {
   char *text;
   size_t n;
   *out = NULL;
-  ATVI_TRY(atvi_file_read(rec->pool, rec->path, &text, &n));
+  ATVI_TRY(atvi_io_file_read(rec->pool, rec->path, &text, &n));
   if (strcspn(text, "\n") + 1 >= n) return ATVI_OK; /* the header alone */
-  ATVI_TRY(atvi_csv_read(rec->pool, rec->path, out));
+  ATVI_TRY(atvi_io_csv_read(rec->pool, rec->path, out));
   ATVI_TRY(check_cells(rec, *out));
   return check_once(rec, *out);
 }
 
-void atvi_record_close(atvi_record *rec) { atvi_journal_close(&rec->lines); }
+void atvi_app_record_close(atvi_record *rec) { atvi_io_journal_close(&rec->lines); }
 
 /* ---- cells ---- */
 
-bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method) {
+bool atvi_app_record_has(const atvi_record *rec, atvi_idx r, const char *method) {
   for (atvi_idx i = 0; rec->done && i < rec->done->n_row; i++)
-    if (atvi_record_number(rec->done, i, "", "replicate") == (double)r &&
-        strcmp(atvi_record_text(rec->done, i, "method"), method) == 0)
+    if (atvi_app_record_number(rec->done, i, "", "replicate") == (double)r &&
+        strcmp(atvi_app_record_text(rec->done, i, "method"), method) == 0)
       return true;
   return false;
 }
 
-double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column) {
+double atvi_app_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column) {
   char name[512];
   snprintf(name, sizeof name, "%s%s", prefix, column);
-  atvi_idx c = atvi_csv_find(csv, name);
+  atvi_idx c = atvi_io_csv_find(csv, name);
   if (c < 0) return NAN;
   const char *text = csv->text[row * csv->n_col + c];
   bool minus = text[0] == '-';
@@ -234,8 +235,8 @@ double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix,
   return csv->value[row * csv->n_col + c];
 }
 
-const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *column) {
-  atvi_idx c = atvi_csv_find(csv, column);
+const char *atvi_app_record_text(const atvi_csv *csv, atvi_idx row, const char *column) {
+  atvi_idx c = atvi_io_csv_find(csv, column);
   return c < 0 ? "" : csv->text[row * csv->n_col + c];
 }
 
@@ -243,48 +244,48 @@ const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *colu
 
 static const char *const VERDICT[3] = {"ok", "warn", "bad"};
 
-bool atvi_record_mine(const atvi_record_part *x, atvi_idx row) {
-  return strcmp(atvi_record_text(x->csv, row, "method"), x->method) == 0 &&
-         atvi_record_number(x->csv, row, "", "replicate") <= (double)x->replicates;
+bool atvi_app_record_mine(const atvi_record_part *x, atvi_idx row) {
+  return strcmp(atvi_app_record_text(x->csv, row, "method"), x->method) == 0 &&
+         atvi_app_record_number(x->csv, row, "", "replicate") <= (double)x->replicates;
 }
 
-bool atvi_record_good(const atvi_record_part *x, atvi_idx row) {
-  return atvi_record_mine(x, row) && strcmp(atvi_record_text(x->csv, row, "status"), "ok") == 0;
+bool atvi_app_record_good(const atvi_record_part *x, atvi_idx row) {
+  return atvi_app_record_mine(x, row) && strcmp(atvi_app_record_text(x->csv, row, "status"), "ok") == 0;
 }
 
-atvi_status atvi_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named, atvi_tally *out,
-                              atvi_failures *failures) {
+atvi_status atvi_app_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named, atvi_tally *out,
+                                  atvi_failures *failures) {
   *out = (atvi_tally){0};
   for (atvi_idx r = 0; r < x->csv->n_row; r++) {
-    if (!atvi_record_mine(x, r)) continue;
+    if (!atvi_app_record_mine(x, r)) continue;
     for (int v = 0; v < 3; v++)
-      out->n_verdict[v] += strcmp(atvi_record_text(x->csv, r, "verdict"), VERDICT[v]) == 0;
-    out->n_done += atvi_record_good(x, r);
-    if (atvi_record_good(x, r)) continue;
+      out->n_verdict[v] += strcmp(atvi_app_record_text(x->csv, r, "verdict"), VERDICT[v]) == 0;
+    out->n_done += atvi_app_record_good(x, r);
+    if (atvi_app_record_good(x, r)) continue;
     out->n_failed++;
     if (!ATVI_PUSH(pool, failures->of, failures->n, failures->cap)) break;
-    failures->of[failures->n++] =
-        atvi_pool_printf(pool, "replicate %.0f%s%s: %s", atvi_record_number(x->csv, r, "", "replicate"),
-                         named ? ", " : "", named ? x->method : "", atvi_record_text(x->csv, r, "reason"));
+    failures->of[failures->n++] = atvi_pool_printf(
+        pool, "replicate %.0f%s%s: %s", atvi_app_record_number(x->csv, r, "", "replicate"), named ? ", " : "",
+        named ? x->method : "", atvi_app_record_text(x->csv, r, "reason"));
   }
   return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory") : ATVI_OK;
 }
 
-void atvi_tally_text(atvi_text *out, const atvi_tally *x) {
-  atvi_text_add(out, "%td fit%s, %td failed; verdicts: %td ok, %td warn, %td bad", x->n_done,
-                x->n_done == 1 ? "" : "s", x->n_failed, x->n_verdict[0], x->n_verdict[1], x->n_verdict[2]);
+void atvi_app_tally_text(atvi_text *out, const atvi_tally *x) {
+  atvi_io_text_add(out, "%td fit%s, %td failed; verdicts: %td ok, %td warn, %td bad", x->n_done,
+                   x->n_done == 1 ? "" : "s", x->n_failed, x->n_verdict[0], x->n_verdict[1], x->n_verdict[2]);
 }
 
-void atvi_failures_text(atvi_text *out, const atvi_failures *x) {
-  for (atvi_idx i = 0; i < x->n; i++) atvi_text_add(out, "%sfailed: %.200s\n", i ? "" : "\n", x->of[i]);
+void atvi_app_failures_text(atvi_text *out, const atvi_failures *x) {
+  for (atvi_idx i = 0; i < x->n; i++) atvi_io_text_add(out, "%sfailed: %.200s\n", i ? "" : "\n", x->of[i]);
 }
 
-void atvi_tally_json(atvi_json *w, const atvi_tally *x) {
-  atvi_json_put(w, "done", json_integer(x->n_done));
-  atvi_json_put(w, "failed", json_integer(x->n_failed));
-  atvi_json_object(w, "verdicts");
-  for (int v = 0; v < 3; v++) atvi_json_put(w, VERDICT[v], json_integer(x->n_verdict[v]));
-  atvi_json_end(w);
+void atvi_app_tally_json(atvi_json *w, const atvi_tally *x) {
+  atvi_io_json_put(w, "done", json_integer(x->n_done));
+  atvi_io_json_put(w, "failed", json_integer(x->n_failed));
+  atvi_io_json_object(w, "verdicts");
+  for (int v = 0; v < 3; v++) atvi_io_json_put(w, VERDICT[v], json_integer(x->n_verdict[v]));
+  atvi_io_json_end(w);
 }
 
 /* What a repeated run was begun with: options, the text of the model, and what is in the files that it reads. A description of a model does
@@ -304,7 +305,7 @@ static void add_data(atvi_json *to, const atvi_lang *lang) {
     if (csv && csv->source) hash = atvi_hash(hash, csv->source, csv->n_source);
     char text[24];
     snprintf(text, sizeof text, "%016" PRIx64, hash);
-    atvi_json_put(to, NULL, json_string(text));
+    atvi_io_json_put(to, NULL, json_string(text));
   }
 }
 
@@ -314,9 +315,9 @@ static bool add_file(const files *f, const char *name, const char *path) {
   char *text;
   size_t n;
   if (!path || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
-  if (atvi_file_read(f->pool, path, &text, &n) != ATVI_OK) return false;
+  if (atvi_io_file_read(f->pool, path, &text, &n) != ATVI_OK) return false;
   const char *line = atvi_pool_printf(f->pool, "%s %016" PRIx64, name, atvi_hash(ATVI_HASH, text, n));
-  atvi_json_put(f->to, NULL, line ? atvi_bytes_json(f->pool, line) : NULL);
+  atvi_io_json_put(f->to, NULL, line ? atvi_app_bytes_json(f->pool, line) : NULL);
   return true;
 }
 
@@ -358,23 +359,23 @@ static void add_files(const files *f, const char *runs) {
   if (folder) add_file(f, ATVI_SIM_RECORD, atvi_pool_printf(f->pool, "%s/%s", folder, ATVI_SIM_RECORD));
 }
 
-void atvi_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
-                          atvi_idx replicates) {
+void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
+                              atvi_idx replicates) {
   char text[24];
   snprintf(text, sizeof text, "%" PRIu64, seed);
-  atvi_json_object(w, NULL);
-  atvi_json_put(w, "version", json_string(ATVI_VERSION));
-  atvi_json_put(w, "replicates", json_integer(replicates));
-  atvi_json_put(w, "seed", json_string(text));
-  atvi_json_object(w, "fix");
+  atvi_io_json_object(w, NULL);
+  atvi_io_json_put(w, "version", json_string(ATVI_VERSION));
+  atvi_io_json_put(w, "replicates", json_integer(replicates));
+  atvi_io_json_put(w, "seed", json_string(text));
+  atvi_io_json_object(w, "fix");
   for (atvi_idx i = 0; i < model->n_fix; i++)
-    atvi_json_put(w, model->fix[i].name, atvi_bytes_json(w->pool, model->fix[i].value));
-  atvi_json_end(w);
-  atvi_json_list(w, "data_hash");
+    atvi_io_json_put(w, model->fix[i].name, atvi_app_bytes_json(w->pool, model->fix[i].value));
+  atvi_io_json_end(w);
+  atvi_io_json_list(w, "data_hash");
   add_data(w, l->model->lang);
-  atvi_json_end(w);
-  atvi_json_put(w, "model", atvi_bytes_json(w->pool, l->model->lang->source));
-  atvi_json_list(w, "files");
+  atvi_io_json_end(w);
+  atvi_io_json_put(w, "model", atvi_app_bytes_json(w->pool, l->model->lang->source));
+  atvi_io_json_list(w, "files");
   add_files(&(files){w->pool, l->model->lang, w}, model->runs);
-  atvi_json_end(w);
+  atvi_io_json_end(w);
 }

@@ -15,7 +15,7 @@ static bool observes(const atvi_lang *lang, atvi_idx group) {
   return false;
 }
 
-atvi_status atvi_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
+atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
   for (atvi_idx g = 0; lang->n_data > 1 && g < lang->n_data; g++)
     if (observes(lang, g) && !*lang->data[g].name)
@@ -27,10 +27,10 @@ atvi_status atvi_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
   return ATVI_OK;
 }
 
-atvi_status atvi_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed, atvi_idx r,
-                                    const double *theta, double *value) {
+atvi_status atvi_app_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed, atvi_idx r,
+                                        const double *theta, double *value) {
   const atvi_target *t = l->target;
-  void *work = atvi_evaluator_work(l->ev);
+  void *work = atvi_model_evaluator_work(l->ev);
   double ll;
   atvi_outcome outcome;
   t->ops->simulate(t->self, work, seed, r - 1, 1, theta, value);
@@ -59,8 +59,8 @@ static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_
 static atvi_status put_data(atvi_ctx *ctx, atvi_pool *pool, const char *path, const char *text) {
   char *was;
   size_t n = strlen(text), n_was;
-  if (access(path, F_OK) != 0) return atvi_file_save(ctx, path, text, n);
-  ATVI_TRY(atvi_file_read(pool, path, &was, &n_was));
+  if (access(path, F_OK) != 0) return atvi_io_file_save(ctx, path, text, n);
+  ATVI_TRY(atvi_io_file_read(pool, path, &was, &n_was));
   if (n_was == n && memcmp(was, text, n) == 0) return ATVI_OK;
   return ATVI_FAIL(
       ctx, ATVI_EINVAL,
@@ -69,16 +69,16 @@ static atvi_status put_data(atvi_ctx *ctx, atvi_pool *pool, const char *path, co
       path);
 }
 
-atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
-                                 atvi_replicate_place *at, atvi_app_model *model) {
+atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
+                                     atvi_replicate_place *at, atvi_app_model *model) {
   const atvi_lang *lang = x->l->model->lang;
   double *value = atvi_pool_take(pool, (size_t)x->l->target->n_obs + 1, sizeof *value);
   atvi_data_file *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->model->n_data) + 1, sizeof *data);
   const char *folder = atvi_pool_printf(pool, "%s/data", x->rec->dir);
   if (!value || !data || !folder) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
   at->hash = ATVI_HASH;
-  ATVI_TRY(atvi_replicate_simulate(x->ctx, x->l, x->seed, at->replicate, theta, value));
-  ATVI_TRY(atvi_dir_make(x->ctx, folder, false));
+  ATVI_TRY(atvi_app_replicate_simulate(x->ctx, x->l, x->seed, at->replicate, theta, value));
+  ATVI_TRY(atvi_io_dir_make(x->ctx, folder, false));
   model->n_data = 0;
   for (atvi_idx g = 0; g < lang->n_data; g++) {
     if (!observes(lang, g)) continue;
@@ -98,14 +98,14 @@ atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const do
 
 /* ---- fit ---- */
 
-atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name, uint64_t seed,
-                                  atvi_fit_plan *plan) {
+atvi_status atvi_app_replicate_method(atvi_ctx *ctx, const char *option, const char *name, uint64_t seed,
+                                      atvi_fit_plan *plan) {
   const atvi_method *m;
   atvi_fit_opts how = atvi_fit_defaults();
   ATVI_TRY(atvi_app_method(ctx, ATVI_METHOD_POSTERIOR, option, name, &m));
-  atvi_fit_options_choose(m, &how);
+  atvi_infer_fit_options_choose(m, &how);
   how.seed = seed;
-  return atvi_fit_check(ctx, &how, plan);
+  return atvi_infer_fit_check(ctx, &how, plan);
 }
 
 /* Where in the whole we are, for progress. */
@@ -138,14 +138,14 @@ static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_
   atvi_ctx_set_progress(out->ctx, on_progress, where);
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
   ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
-  ATVI_TRY(atvi_fit_with(out->ctx, out->l.ev, plan, &out->y.draws));
+  ATVI_TRY(atvi_infer_fit_with(out->ctx, out->l.ev, plan, &out->y.draws));
   /* whether or not the fit took notice: what it did after that is not what it does undisturbed */
-  out->stopped = out->y.draws->made.end == ATVI_END_STOPPED || atvi_stop_asked(out->ctx);
-  return atvi_delivery_make(out->ctx, out->pool, &out->l, &out->y);
+  out->stopped = out->y.draws->made->end == ATVI_END_STOPPED || atvi_stop_asked(out->ctx);
+  return atvi_app_delivery_make(out->ctx, out->pool, &out->l, &out->y);
 }
 
 static void fit_free(atvi_replicate *r) {
-  atvi_delivery_free(&r->y);
+  atvi_app_delivery_free(&r->y);
   atvi_app_unload(&r->l);
   atvi_pool_free(r->pool);
   atvi_ctx_free(r->ctx);
@@ -158,22 +158,22 @@ static bool goes_on(atvi_status status) {
 
 /* ---- lines ---- */
 
-void atvi_repeat_header(atvi_text *out, const char *keys) {
-  atvi_text_add(out, "replicate,method,status,reason,verdict,seed");
-  atvi_fields_names(out, &atvi_headline_fields, keys);
+void atvi_app_repeat_header(atvi_text *out, const char *keys) {
+  atvi_io_text_add(out, "replicate,method,status,reason,verdict,seed");
+  atvi_io_fields_names(out, &atvi_diag_headline_fields, keys);
 }
 
 static atvi_status done_line(const atvi_repeat *x, const atvi_replicate_place *at, atvi_replicate *r,
                              const char **line) {
   atvi_text out = {.pool = r->pool};
   atvi_summary *s;
-  ATVI_TRY(atvi_summary_new(r->pool, r->y.draws, &s));
-  atvi_headline h = atvi_summary_headline(s);
-  atvi_text_add(&out, "%td,%s,ok,,%s,%" PRIu64, at->replicate, at->method, atvi_verdict_name(s->verdict),
-                at->seed);
-  atvi_fields_cells(&out, &atvi_headline_fields, &h, x->keys);
+  ATVI_TRY(atvi_diag_summary_new(r->pool, r->y.draws, &s));
+  atvi_headline h = atvi_diag_summary_headline(s);
+  atvi_io_text_add(&out, "%td,%s,ok,,%s,%" PRIu64, at->replicate, at->method, atvi_verdict_name(s->verdict),
+                   at->seed);
+  atvi_io_fields_cells(&out, &atvi_diag_headline_fields, &h, x->keys);
   ATVI_TRY(x->cells(x, at, r, s, &out));
-  return atvi_text_get(&out, line);
+  return atvi_io_text_get(&out, line);
 }
 
 /* "replicate 7", with the method where there may be several. */
@@ -192,13 +192,13 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
   if (!why) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
   for (char *c = why; *c; c++)
     if ((unsigned char)*c < ' ') *c = ' ';
-  atvi_text_add(&out, "%td,%s,failed,", at->replicate, at->method);
+  atvi_io_text_add(&out, "%td,%s,failed,", at->replicate, at->method);
   atvi_app_field(&out, why);
-  atvi_text_add(&out, ",,%" PRIu64, at->seed);
-  atvi_fields_cells(&out, &atvi_headline_fields, NULL, x->keys);
+  atvi_io_text_add(&out, ",,%" PRIu64, at->seed);
+  atvi_io_fields_cells(&out, &atvi_diag_headline_fields, NULL, x->keys);
   ATVI_TRY(x->cells(x, at, NULL, NULL, &out));
   atvi_log(x->ctx, ATVI_LOG_WARN, "%s: %s", who(x, pool, at), why);
-  return atvi_text_get(&out, line);
+  return atvi_io_text_get(&out, line);
 }
 
 /* ---- the loop ---- */
@@ -210,11 +210,11 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
   atvi_app_model model = *x->model;
   const char *line;
   progress where = {x, at, (double)before, (double)(x->replicates * x->n_method)};
-  ATVI_TRY(atvi_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
+  ATVI_TRY(atvi_app_replicate_method(x->ctx, x->option, at->method, at->seed, &plan));
   atvi_status status = x->data(x, pool, at, &model);
   if (goes_on(status)) {
     ATVI_TRY(failed_line(x, pool, at, x->ctx, &line));
-    return atvi_record_add(x->rec, line);
+    return atvi_app_record_add(x->rec, line);
   }
   if (status != ATVI_OK) return status;
   model.interpret = model.interpret || !x->l->model->info.compiled; /* reported once */
@@ -227,7 +227,7 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
   if (status == ATVI_OK && !*stopped) status = done_line(x, at, &one, &line);
   if (goes_on(status)) status = failed_line(x, pool, at, one.ctx, &line);
   if (!*stopped && status == ATVI_OK)
-    status = atvi_record_add(x->rec, line);
+    status = atvi_app_record_add(x->rec, line);
   else if (!*stopped)
     status = ATVI_FAIL(x->ctx, status, "%s: %s", who(x, pool, at),
                        one.ctx ? atvi_errmsg(one.ctx) : "out of memory");
@@ -235,13 +235,13 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
   return *stopped ? ATVI_OK : status;
 }
 
-atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped) {
-  if (x->l->model->emulated) ATVI_TRY(atvi_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
+atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped) {
+  if (x->l->model->emulated) ATVI_TRY(atvi_app_emulators_keep(x->ctx, x->rec->pool, x->l, x->rec->dir));
   for (atvi_idx i = 0; i < x->replicates * x->n_method; i++) {
     atvi_idx r = i / x->n_method;
     atvi_replicate_place at = {r + 1, x->method[i % x->n_method], x->seed + (uint64_t)r, 0};
     atvi_pool *pool;
-    if (atvi_record_has(x->rec, at.replicate, at.method)) continue;
+    if (atvi_app_record_has(x->rec, at.replicate, at.method)) continue;
     *stopped = atvi_stop_asked(x->ctx);
     if (*stopped) return ATVI_OK;
     ATVI_TRY(atvi_pool_new(x->ctx, &pool));

@@ -21,27 +21,27 @@ typedef struct {
 /* Opens the folder dir (NULL: <name of the model>-<command>), which is made if there is none, and keeps others out until it is closed.
  * Settings must be those of the folder, but for version, replicates and methods, which may change; the writer is used up. An incomplete last
  * line is cut off. Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
-                                          const char *command, atvi_json *settings, const char *header,
-                                          atvi_record *out);
+ATVI_CHECKED atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
+                                              const char *command, atvi_json *settings, const char *header,
+                                              atvi_record *out);
 /* Whether replicate r (from 1) with that method is recorded. */
-bool atvi_record_has(const atvi_record *rec, atvi_idx r, const char *method);
+bool atvi_app_record_has(const atvi_record *rec, atvi_idx r, const char *method);
 /* Appends a line (without its end) and waits until it is on the disk. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_record_add(atvi_record *rec, const char *line);
-/* Everything recorded by now; NULL: nothing. Errors: those of atvi_csv_read; EDATA (a line that no run of ours could have written: a fit that is
+ATVI_CHECKED atvi_status atvi_app_record_add(atvi_record *rec, const char *line);
+/* Everything recorded by now; NULL: nothing. Errors: those of atvi_io_csv_read; EDATA (a line that no run of ours could have written: a fit that is
  * there twice, a coverage or a rank that cannot be; says which). */
-ATVI_CHECKED atvi_status atvi_record_read(const atvi_record *rec, atvi_csv **out);
-void atvi_record_close(atvi_record *rec);
+ATVI_CHECKED atvi_status atvi_app_record_read(const atvi_record *rec, atvi_csv **out);
+void atvi_app_record_close(atvi_record *rec);
 
 enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. that */
 
 /* Opens the object of settings with those that both commands have: the model, the files that it reads and fixed parameters, the seed. */
-void atvi_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
-                          atvi_idx replicates);
+void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
+                              atvi_idx replicates);
 
 /* A cell of the record by name of its column, infinite ones too; NaN where there is none. */
-double atvi_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column);
-const char *atvi_record_text(const atvi_csv *csv, atvi_idx row, const char *column);
+double atvi_app_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column);
+const char *atvi_app_record_text(const atvi_csv *csv, atvi_idx row, const char *column);
 
 /* The fits of one method, replicates 1 .. replicates, in a record. */
 typedef struct {
@@ -51,8 +51,8 @@ typedef struct {
 } atvi_record_part;
 
 /* Whether the row is one of them, and a fit that was done. */
-bool atvi_record_mine(const atvi_record_part *x, atvi_idx row);
-bool atvi_record_good(const atvi_record_part *x, atvi_idx row);
+bool atvi_app_record_mine(const atvi_record_part *x, atvi_idx row);
+bool atvi_app_record_good(const atvi_record_part *x, atvi_idx row);
 
 /* How they ended. */
 typedef struct {
@@ -68,18 +68,18 @@ typedef struct {
 } atvi_failures;
 
 /* Counts the fits and adds their failures. named: these name the method. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named,
-                                           atvi_tally *out, atvi_failures *failures);
+ATVI_CHECKED atvi_status atvi_app_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named,
+                                               atvi_tally *out, atvi_failures *failures);
 /* "7 fits, 1 failed; verdicts: 5 ok, 2 warn, 0 bad", and "failed: why" on a line each; the same as members of the object that is open. */
-void atvi_tally_text(atvi_text *out, const atvi_tally *x);
-void atvi_failures_text(atvi_text *out, const atvi_failures *x);
-void atvi_tally_json(atvi_json *w, const atvi_tally *x);
+void atvi_app_tally_text(atvi_text *out, const atvi_tally *x);
+void atvi_app_failures_text(atvi_text *out, const atvi_failures *x);
+void atvi_app_tally_json(atvi_json *w, const atvi_tally *x);
 
 /* ---- one replicate ---- */
 
 /* Plan of a method that draws from the posterior, by its name, all defaults. option: which the name is from, for messages. Errors: EINVAL. */
-ATVI_CHECKED atvi_status atvi_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
-                                               uint64_t seed, atvi_fit_plan *plan);
+ATVI_CHECKED atvi_status atvi_app_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
+                                                   uint64_t seed, atvi_fit_plan *plan);
 
 /* A fit in a context of its own, so that its messages and memory are its own. */
 typedef struct {
@@ -128,21 +128,21 @@ struct atvi_repeat {
 };
 
 /* For `data`: simulates at theta[d], writes to DIR/data, and gives the files instead of the model's. Errors: EMODEL (as
- * atvi_replicate_simulate), EINVAL (another file is there already), EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
-                                              atvi_replicate_place *at, atvi_app_model *model);
+ * atvi_app_replicate_simulate), EINVAL (another file is there already), EIO, ENOMEM. */
+ATVI_CHECKED atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
+                                                  atvi_replicate_place *at, atvi_app_model *model);
 /* Names of the columns that every record has; the caller adds its own. */
-void atvi_repeat_header(atvi_text *out, const char *keys);
+void atvi_app_repeat_header(atvi_text *out, const char *keys);
 /* All fits that are not recorded yet; emulators, which are the same for all, are kept in the folder. A failure of one alone is recorded, and the next one is begun. Errors: those of fits that are not of
  * that kind; EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_repeat_run(const atvi_repeat *x, bool *stopped);
+ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped);
 
 /* Whether simulated data can be put in the place of the model's. Errors: EMODEL (one of several data sets has no name). */
-ATVI_CHECKED atvi_status atvi_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l);
+ATVI_CHECKED atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l);
 /* Whether data can be simulated at theta[d] (draw number r - 1 of the seed): value[n_obs]. Errors: EMODEL (the model cannot be run there;
  * message says so). */
-ATVI_CHECKED atvi_status atvi_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed,
-                                                 atvi_idx r, const double *theta, double *value);
+ATVI_CHECKED atvi_status atvi_app_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed,
+                                                     atvi_idx r, const double *theta, double *value);
 
 /* The truth of a study; for src/app alone. */
 

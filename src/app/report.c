@@ -14,20 +14,20 @@
 
 /* ---- what is on the page ---- */
 
-double atvi_report_prior_mass(void *user, atvi_idx col, double a, double b) {
+double atvi_app_report_prior_mass(void *user, atvi_idx col, double a, double b) {
   const atvi_draws *d = user;
   if (col >= d->n_param || !d->prior || !d->prior[col].dist) return NAN;
   const atvi_prior *p = &d->prior[col];
-  int dist = atvi_dist_find(p->dist, strlen(p->dist));
+  int dist = atvi_lang_dist_find(p->dist, strlen(p->dist));
   if (dist < 0) return NAN;
   a = fmax(a, p->lower);
   b = fmin(b, p->upper);
   if (!(a < b)) return 0;
-  double all = p->truncated ? atvi_dist_log_mass((atvi_dist)dist, p->lower, p->upper, p->arg) : 0;
-  return exp(atvi_dist_log_mass((atvi_dist)dist, a, b, p->arg) - all);
+  double all = p->truncated ? atvi_lang_dist_log_mass((atvi_dist)dist, p->lower, p->upper, p->arg) : 0;
+  return exp(atvi_lang_dist_log_mass((atvi_dist)dist, a, b, p->arg) - all);
 }
 
-const char *atvi_report_time_name(const atvi_lang *lang) {
+const char *atvi_app_report_time_name(const atvi_lang *lang) {
   for (atvi_idx i = 0; i < lang->n_data; i++)
     if (lang->data[i].time_name) return lang->data[i].time_name;
   return NULL;
@@ -36,21 +36,21 @@ const char *atvi_report_time_name(const atvi_lang *lang) {
 /* States are not shown: there may be many, and what matters of them can be tracked. */
 static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
   const atvi_draws *d = r->plain;
-  atvi_idx n_draw = atvi_predicted_draws(d);
+  atvi_idx n_draw = atvi_diag_predicted_draws(d);
   atvi_predicted *series;
-  ATVI_TRY(atvi_predicted_read(pool, d, ATVI_PREDICTED_GRID, &r->n_series, &series));
+  ATVI_TRY(atvi_diag_predicted_read(pool, d, ATVI_PREDICTED_GRID, &r->n_series, &series));
   while (r->n_series > 0 &&
          series[r->n_series - 1].kind > (n_draw ? ATVI_SERIES_TRACKED : ATVI_SERIES_OBSERVED))
     r->n_series--;
-  ATVI_TRY(atvi_predicted_judge(d->ctx, n_draw, r->n_series, series));
-  if (n_draw) atvi_predicted_residuals(d->made.seed, n_draw, r->n_series, series);
+  ATVI_TRY(atvi_diag_predicted_judge(d->ctx, n_draw, r->n_series, series));
+  if (n_draw) atvi_diag_predicted_residuals(d->made->seed, n_draw, r->n_series, series);
   r->series = series;
   return ATVI_OK;
 }
 
 /* A forecast that cannot be read is left out. */
 static atvi_status find_forecast(atvi_pool *pool, const char *dir, atvi_report_fit *r) {
-  atvi_status status = atvi_predict_read_forecast(pool, dir, r->n_series, r->series, &r->forecast);
+  atvi_status status = atvi_app_predict_read_forecast(pool, dir, r->n_series, r->series, &r->forecast);
   if (status == ATVI_OK || status == ATVI_ENOMEM) return status;
   atvi_log(r->plain->ctx, ATVI_LOG_WARN, "the page has no forecast: %s", atvi_errmsg(r->plain->ctx));
   return ATVI_OK;
@@ -62,9 +62,9 @@ static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loade
                               const atvi_app_model *opts, const char *dir, bool forecast) {
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(ctx, &own));
-  r.prior = atvi_report_prior_mass;
+  r.prior = atvi_app_report_prior_mass;
   r.prior_user = (void *)(uintptr_t)r.plain;
-  if (r.summary && l) r.n_emulator = atvi_emulators_reports(own, opts, l, r.draws, &r.emulator);
+  if (r.summary && l) r.n_emulator = atvi_app_emulators_reports(own, opts, l, r.draws, &r.emulator);
   atvi_status status = find_series(own, &r);
   if (status == ATVI_OK && forecast) status = find_forecast(own, dir, &r);
   if (status == ATVI_OK) status = atvi_report_fit_save(own, &r, dir);
@@ -82,7 +82,7 @@ static atvi_status write_running(const atvi_report_session *w) {
   if (!col) return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "report: out of memory");
   for (atvi_idx i = 0; i < t->d; i++) col[i].name = t->param[i].name;
   ATVI_TRY(atvi_draws_new(w->ctx, 1, 1, t->d, t->d, col, false, &none));
-  atvi_status status = atvi_predictions_describe(w->l, atvi_report_command(w->pool, w->opts), none);
+  atvi_status status = atvi_app_predictions_describe(w->l, atvi_app_report_command(w->pool, w->opts), none);
   const atvi_report_fit r = {.file = w->opts->model.path,
                              .plain = none,
                              .watch = "'atvi watch' shows how it is getting on.",
@@ -99,8 +99,8 @@ static bool logged(atvi_ctx *ctx, atvi_status status) {
   return status == ATVI_OK;
 }
 
-void atvi_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
-                       const char *dir, atvi_report_session *out) {
+void atvi_app_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+                           const char *dir, atvi_report_session *out) {
   bool watched = opts->watched && !opts->no_report;
   memset(out, 0, sizeof *out);
   out->ctx = ctx;
@@ -108,13 +108,13 @@ void atvi_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *
   out->opts = opts;
   out->l = l;
   out->dir = dir;
-  atvi_recorder_begin(&out->rec, ctx, watched ? dir : NULL);
+  atvi_app_recorder_begin(&out->rec, ctx, watched ? dir : NULL);
   if (watched) (void)logged(ctx, write_running(out));
-  if (watched && opts->live) atvi_live_begin(ctx, dir, &out->live);
+  if (watched && opts->live) atvi_app_live_begin(ctx, dir, &out->live);
 }
 
-void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
-                        const char *how, const char **path) {
+void atvi_app_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
+                            const char *how, const char **path) {
   *path = NULL;
   if (w->opts->no_report) return;
   const atvi_report_fit r = {.file = w->opts->model.path,
@@ -133,10 +133,10 @@ static void drop(const atvi_report_session *w, const char *name) {
   if (path) unlink(path);
 }
 
-void atvi_report_end(atvi_report_session *w) {
+void atvi_app_report_end(atvi_report_session *w) {
   bool watched = w->rec.path[0] != 0;
-  atvi_recorder_end(&w->rec, w->written ? "done" : "ended", w->written ? "" : "The fit failed.");
-  atvi_live_end(w->ctx, &w->live);
+  atvi_app_recorder_end(&w->rec, w->written ? "done" : "ended", w->written ? "" : "The fit failed.");
+  atvi_app_live_end(w->ctx, &w->live);
   if (!watched || w->written) return;
   drop(w, "progress.json");
   drop(w, "report.html");
@@ -149,15 +149,15 @@ static atvi_status redraw(atvi_kept *x) {
   atvi_ctx *ctx = x->plain->ctx;
   if (x->failed)
     atvi_log(ctx, ATVI_LOG_WARN, "the page has no predictions, for the model cannot be run: %s",
-             x->plain->about.no_groups);
-  if (x->plain->about.dependent && !x->l.model) {
-    atvi_status status = atvi_kept_load(x);
+             x->plain->about->no_groups);
+  if (x->plain->about->dependent && !x->l.model) {
+    atvi_status status = atvi_app_kept_load(x);
     if (status == ATVI_ENOMEM) return status;
     if (status != ATVI_OK)
       atvi_log(ctx, ATVI_LOG_WARN, "the page says nothing of emulators, for they cannot be loaded: %s",
                atvi_errmsg(ctx));
   }
-  ATVI_TRY(atvi_advised_summary(x->pool, x->draws, &s));
+  ATVI_TRY(atvi_app_advised_summary(x->pool, x->draws, &s));
   const atvi_report_fit r = {.file = x->file,
                              .summary = s,
                              .draws = x->draws,
@@ -172,9 +172,9 @@ atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_repor
                             const char **path) {
   atvi_kept x;
   *path = NULL;
-  atvi_status status = atvi_kept_open(ctx, pool, opts, &x);
+  atvi_status status = atvi_app_kept_open(ctx, pool, opts, &x);
   if (status == ATVI_OK) status = redraw(&x);
-  atvi_kept_close(&x);
+  atvi_app_kept_close(&x);
   if (status != ATVI_OK) return status;
   *path = atvi_pool_printf(pool, "%s/report.html", x.dir);
   return *path ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");

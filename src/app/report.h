@@ -23,16 +23,16 @@ typedef struct {
   int fd; /* -1: closed */
   int port;
   char dir[4096];
-  atomic_bool stop;      /* ends atvi_serve_run */
+  atomic_bool stop;      /* ends atvi_app_serve_run */
   atomic_llong asked_ms; /* when the last request came, on the clock of atvi_clock_s; 0: never */
   atomic_bool told;      /* the whole report was sent */
 } atvi_server;
 
 /* port 0: any that is free. Errors: EIO (the port is taken, ...), EINVAL (dir is too long). */
-ATVI_CHECKED atvi_status atvi_serve_open(atvi_ctx *ctx, const char *dir, int port, atvi_server *out);
+ATVI_CHECKED atvi_status atvi_app_serve_open(atvi_ctx *ctx, const char *dir, int port, atvi_server *out);
 /* Answers until stop is set or asked(user) is true (NULL: never). Touches no context: may run on a thread of its own. */
-void atvi_serve_run(atvi_server *s, bool (*asked)(void *user), void *user);
-void atvi_serve_close(atvi_server *s);
+void atvi_app_serve_run(atvi_server *s, bool (*asked)(void *user), void *user);
+void atvi_app_serve_close(atvi_server *s);
 
 /* ---- progress ---- */
 
@@ -54,13 +54,13 @@ typedef struct {
 } atvi_recorder;
 
 /* From now on ctx tells r too. dir NULL: without progress.json. */
-void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir);
+void atvi_app_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir);
 /* The last word: "done" (report.html is complete), "ended". */
-void atvi_recorder_end(atvi_recorder *r, const char *state, const char *detail);
+void atvi_app_recorder_end(atvi_recorder *r, const char *state, const char *detail);
 /* What progress.json says; false: there is none. */
-bool atvi_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid);
+bool atvi_app_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid);
 /* A folder that a killed fit left behind, with nothing but its progress and its page, is emptied. */
-void atvi_report_sweep(atvi_pool *pool, const char *dir);
+void atvi_app_report_sweep(atvi_pool *pool, const char *dir);
 
 /* ---- watching ---- */
 
@@ -72,9 +72,9 @@ typedef struct {
 } atvi_live;
 
 /* Serves dir and logs where. What goes wrong is a warning. */
-void atvi_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live);
+void atvi_app_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live);
 /* Ends it, once whoever watches has the whole report, or soon. */
-void atvi_live_end(atvi_ctx *ctx, atvi_live *live);
+void atvi_app_live_end(atvi_ctx *ctx, atvi_live *live);
 
 /* ---- fits ---- */
 
@@ -91,23 +91,23 @@ typedef struct {
 } atvi_report_session;
 
 /* Before the fit: begins to record, writes the page of a fit that is running, serves it, as the options say. */
-void atvi_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
-                       const char *dir, atvi_report_session *out);
+void atvi_app_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+                           const char *dir, atvi_report_session *out);
 /* After it: DIR/report.html and DIR/figures. how: the text of fit.json. *path: of the report; NULL if none is written. */
-void atvi_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
-                        const char *how, const char **path);
+void atvi_app_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
+                            const char *how, const char **path);
 /* In any case: stops recording and serving. Of a fit that failed nothing is left. */
-void atvi_report_end(atvi_report_session *w);
+void atvi_app_report_end(atvi_report_session *w);
 
 /* Probability that the prior of column col of `user`, a const atvi_draws, gives to (a, b); NaN: not known. */
-double atvi_report_prior_mass(void *user, atvi_idx col, double a, double b);
+double atvi_app_report_prior_mass(void *user, atvi_idx col, double a, double b);
 
 /* What the model calls time; NULL: nothing. */
-const char *atvi_report_time_name(const atvi_lang *lang);
+const char *atvi_app_report_time_name(const atvi_lang *lang);
 /* A word of the shell, after a blank. */
-void atvi_report_word(atvi_text *out, const char *s);
+void atvi_app_report_word(atvi_text *out, const char *s);
 /* The command line that runs a fit again; NULL: out of memory. */
-const char *atvi_report_command(atvi_pool *pool, const atvi_app_fit_opts *o);
+const char *atvi_app_report_command(atvi_pool *pool, const atvi_app_fit_opts *o);
 
 /* ---- others ---- */
 

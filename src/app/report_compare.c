@@ -16,7 +16,7 @@ static void done(atvi_ctx *ctx, atvi_status status) {
 
 static const char *number(atvi_pool *pool, double x, int digits) {
   char text[ATVI_TICK_LABEL];
-  atvi_write_number(text, x, digits);
+  atvi_report_write_number(text, x, digits);
   const char *copy = atvi_pool_strndup(pool, text, strlen(text));
   return copy ? copy : "";
 }
@@ -47,7 +47,7 @@ static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c
     row[4] = isfinite(m->fit.ess) ? atvi_pool_printf(pool, "%.0f", m->fit.ess) : "";
     row[5] = number(pool, m->fit.rhat, 4);
     row[6] = number(pool, made ? made->khat : NAN, 2);
-    row[7] = number(pool, atvi_compared_evidence(m), 6);
+    row[7] = number(pool, atvi_app_compared_evidence(m), 6);
   }
   const char *caption = n_link == c->n ? "Each has a report of its own"
                         : n_link > 0   ? "Those that gave draws have reports of their own"
@@ -95,15 +95,15 @@ static const atvi_canvas *draw_means(atvi_pool *pool, const atvi_comparison *c, 
     }
     of[m++] = (atvi_dots){.name = c->of[i].method, .value = v, .error = e};
   }
-  return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
-                                                 .row = name,
-                                                 .n = m,
-                                                 .of = of,
-                                                 .title = "Posterior mean \xc2\xb1 sd",
-                                                 .axis = "in sds of the reference, from its mean",
-                                                 .mark = 0,
-                                                 .ends = {NAN, NAN},
-                                                 .width = width});
+  return atvi_report_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
+                                                        .row = name,
+                                                        .n = m,
+                                                        .of = of,
+                                                        .title = "Posterior mean \xc2\xb1 sd",
+                                                        .axis = "in sds of the reference, from its mean",
+                                                        .mark = 0,
+                                                        .ends = {NAN, NAN},
+                                                        .width = width});
 }
 
 static const atvi_canvas *draw_distances(atvi_pool *pool, const atvi_comparison *c, atvi_idx n,
@@ -113,15 +113,15 @@ static const atvi_canvas *draw_distances(atvi_pool *pool, const atvi_comparison 
   for (atvi_idx i = 0; of && i < c->n; i++)
     if (i != c->reference && c->of[i].distance)
       of[m++] = (atvi_dots){.name = c->of[i].method, .value = c->of[i].distance};
-  return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
-                                                 .row = name,
-                                                 .n = m,
-                                                 .of = of,
-                                                 .title = "Distance from the reference",
-                                                 .axis = "Wasserstein-1, in sds of the reference",
-                                                 .mark = NAN,
-                                                 .ends = {0, NAN},
-                                                 .width = width});
+  return atvi_report_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
+                                                        .row = name,
+                                                        .n = m,
+                                                        .of = of,
+                                                        .title = "Distance from the reference",
+                                                        .axis = "Wasserstein-1, in sds of the reference",
+                                                        .mark = NAN,
+                                                        .ends = {0, NAN},
+                                                        .width = width});
 }
 
 static atvi_report_table distance_table(atvi_pool *pool, const atvi_comparison *c, atvi_idx n,
@@ -211,7 +211,7 @@ static atvi_report_table fits_table(atvi_pool *pool, const atvi_candidates *c, c
     const char *const row[N] = {m->name, m->verdict, m->model, m->method,
                                 atvi_pool_printf(pool, "%td", m->n_value)};
     memcpy(cell + k * N, row, sizeof row);
-    const char *path = atvi_path_between(pool, dir, m->dir);
+    const char *path = atvi_io_path_between(pool, dir, m->dir);
     link[k] = path ? atvi_pool_printf(pool, "%s/report.html", path) : NULL;
   }
   return (atvi_report_table){"Each has a report of its own", N, column, cell && link ? c->n : 0, cell, link};
@@ -296,15 +296,16 @@ static const atvi_canvas *draw_elpd(atvi_pool *pool, const atvi_candidates *c, d
       v[n] = c->of[k].elpd_difference;
       e[n++] = c->of[k].elpd_difference_se;
     }
-  return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
-                                                 .row = row,
-                                                 .n = 1,
-                                                 .of = &(atvi_dots){.name = "LOO", .value = v, .error = e},
-                                                 .title = "Leave-one-out log density",
-                                                 .axis = "difference to the best \xc2\xb1 standard error",
-                                                 .mark = 0,
-                                                 .ends = {NAN, NAN},
-                                                 .width = width});
+  return atvi_report_figure_dots(pool,
+                                 &(atvi_dot_plot){.n_row = n,
+                                                  .row = row,
+                                                  .n = 1,
+                                                  .of = &(atvi_dots){.name = "LOO", .value = v, .error = e},
+                                                  .title = "Leave-one-out log density",
+                                                  .axis = "difference to the best \xc2\xb1 standard error",
+                                                  .mark = 0,
+                                                  .ends = {NAN, NAN},
+                                                  .width = width});
 }
 
 /* Means and 95 % intervals of shared quantities, from the mean of the first fit and in its sds. */
@@ -330,15 +331,15 @@ static const atvi_canvas *draw_shared(atvi_pool *pool, const atvi_candidates *c,
     }
   }
   if (atvi_pool_failed(pool)) return NULL;
-  return atvi_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
-                                                 .row = row,
-                                                 .n = c->n,
-                                                 .of = of,
-                                                 .title = "Posterior mean and 95 % interval",
-                                                 .axis = "in sds of the first fit, from its mean",
-                                                 .mark = 0,
-                                                 .ends = {NAN, NAN},
-                                                 .width = width});
+  return atvi_report_figure_dots(pool, &(atvi_dot_plot){.n_row = n,
+                                                        .row = row,
+                                                        .n = c->n,
+                                                        .of = of,
+                                                        .title = "Posterior mean and 95 % interval",
+                                                        .axis = "in sds of the first fit, from its mean",
+                                                        .mark = 0,
+                                                        .ends = {NAN, NAN},
+                                                        .width = width});
 }
 
 static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const char *dir) {
@@ -355,7 +356,7 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
     evidence = evidence || !isnan(c->of[k].log_evidence);
   }
   const char *sub = atvi_pool_printf(pool, "%td fits compared", c->n),
-             *title = atvi_candidates_list(pool, c->n, name);
+             *title = atvi_app_candidates_list(pool, c->n, name);
   const atvi_report_table fits = fits_table(pool, c, dir), scores = loo_table(pool, c),
                           evidences = evidence_table(pool, c), shared = shared_table(pool, c);
   const atvi_report_figure
@@ -413,7 +414,7 @@ static const atvi_canvas *draw_coverage(atvi_pool *pool, const atvi_study *s, at
     of[i] = (atvi_dots){.name = s->method[i].name, .value = v, .error = e};
   }
   if (atvi_pool_failed(pool)) return NULL;
-  return atvi_figure_dots(
+  return atvi_report_figure_dots(
       pool, &(atvi_dot_plot){.n_row = n,
                              .row = name,
                              .n = s->n_method,

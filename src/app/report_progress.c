@@ -100,7 +100,7 @@ static void on_progress(void *user, const atvi_progress *p) {
   if (r->path[0] && atvi_clock_s() - r->wrote_s >= WRITE_EVERY_S) write_state(r, "running", r->detail);
 }
 
-void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir) {
+void atvi_app_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir) {
   memset(r, 0, sizeof *r);
   r->ctx = ctx;
   r->every = 1;
@@ -112,12 +112,12 @@ void atvi_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir) {
   atvi_ctx_set_recorder(ctx, on_progress, r);
 }
 
-void atvi_recorder_end(atvi_recorder *r, const char *state, const char *detail) {
+void atvi_app_recorder_end(atvi_recorder *r, const char *state, const char *detail) {
   atvi_ctx_set_recorder(r->ctx, NULL, NULL);
   if (r->path[0]) write_state(r, state, detail);
 }
 
-bool atvi_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid) {
+bool atvi_app_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid) {
   char path[4200];
   snprintf(path, sizeof path, "%.4000s/progress.json", dir);
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -134,12 +134,12 @@ bool atvi_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid)
   return word != NULL;
 }
 
-void atvi_report_sweep(atvi_pool *pool, const char *dir) {
+void atvi_app_report_sweep(atvi_pool *pool, const char *dir) {
   static const char *const ours[] = {"progress.json", "progress.json.tmp", "report.html"};
   char state[ATVI_STATE_BYTES];
   long pid;
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
-  if (!draws || access(draws, F_OK) == 0 || !atvi_report_state(dir, state, &pid)) return;
+  if (!draws || access(draws, F_OK) == 0 || !atvi_app_report_state(dir, state, &pid)) return;
   /* another fit may be at work there */
   if (pid <= 0 || pid == (long)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
   for (int i = 0; i < 3; i++) {

@@ -19,7 +19,7 @@
 enum { REQUEST = 8192, PIECE = 16384, LOOK_MS = 200, BACKLOG = 8 };
 static const double PATIENCE_S = 3; /* for a request or an answer */
 
-atvi_status atvi_serve_open(atvi_ctx *ctx, const char *dir, int port, atvi_server *out) {
+atvi_status atvi_app_serve_open(atvi_ctx *ctx, const char *dir, int port, atvi_server *out) {
   char what[64];
   memset(out, 0, sizeof *out);
   out->fd = -1;
@@ -35,15 +35,15 @@ atvi_status atvi_serve_open(atvi_ctx *ctx, const char *dir, int port, atvi_serve
   if (out->fd < 0 || setsockopt(out->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       bind(out->fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(out->fd, BACKLOG) != 0 ||
       getsockname(out->fd, (struct sockaddr *)&at, &n) != 0) {
-    atvi_status status = atvi_file_cannot(ctx, "listen on", what, errno);
-    atvi_serve_close(out);
+    atvi_status status = atvi_io_file_cannot(ctx, "listen on", what, errno);
+    atvi_app_serve_close(out);
     return status;
   }
   out->port = ntohs(at.sin_port);
   return ATVI_OK;
 }
 
-void atvi_serve_close(atvi_server *s) {
+void atvi_app_serve_close(atvi_server *s) {
   if (s->fd >= 0) close(s->fd);
   s->fd = -1;
 }
@@ -145,7 +145,7 @@ static bool send_file(const atvi_server *s, int fd, const char *name, const char
 
 static bool is_running(const atvi_server *s, long *pid) {
   char state[ATVI_STATE_BYTES];
-  return atvi_report_state(s->dir, state, pid) && strcmp(state, "running") == 0;
+  return atvi_app_report_state(s->dir, state, pid) && strcmp(state, "running") == 0;
 }
 
 /* It says that it runs, but its process is gone: it was killed. */
@@ -186,7 +186,7 @@ static void answer(atvi_server *s, int fd) {
   if (send_file(s, fd, "report.html", "text/html; charset=utf-8") && !running) atomic_store(&s->told, true);
 }
 
-void atvi_serve_run(atvi_server *s, bool (*asked)(void *user), void *user) {
+void atvi_app_serve_run(atvi_server *s, bool (*asked)(void *user), void *user) {
   while (!atomic_load(&s->stop) && !(asked && asked(user))) {
     struct pollfd p = {.fd = s->fd, .events = POLLIN};
     if (poll(&p, 1, LOOK_MS) <= 0) continue;
@@ -219,24 +219,24 @@ atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_
   if (!page || access(page, F_OK) != 0)
     return ATVI_FAIL(ctx, ATVI_EINVAL,
                      "%s has no report.html: it is not the folder of a fit, or of one with --no-report", dir);
-  ATVI_TRY(atvi_serve_open(ctx, dir, opts->port, &s));
+  ATVI_TRY(atvi_app_serve_open(ctx, dir, opts->port, &s));
   snprintf(url, sizeof url, "http://127.0.0.1:%d/", s.port);
   told(url);
-  atvi_serve_run(&s, asked_to_stop, ctx);
-  atvi_serve_close(&s);
+  atvi_app_serve_run(&s, asked_to_stop, ctx);
+  atvi_app_serve_close(&s);
   return ATVI_OK;
 }
 
 /* ---- atvi fit --live ---- */
 
 static void *serve(void *arg) {
-  atvi_serve_run(arg, NULL, NULL);
+  atvi_app_serve_run(arg, NULL, NULL);
   return NULL;
 }
 
-void atvi_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live) {
+void atvi_app_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live) {
   live->running = false;
-  if (atvi_serve_open(ctx, dir, 0, &live->server) != ATVI_OK) {
+  if (atvi_app_serve_open(ctx, dir, 0, &live->server) != ATVI_OK) {
     atvi_log(ctx, ATVI_LOG_WARN, "the fit cannot be watched: %s", atvi_errmsg(ctx));
     return;
   }
@@ -244,7 +244,7 @@ void atvi_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live) {
   if (live->running)
     atvi_log(ctx, ATVI_LOG_NOTE, "watch it at http://127.0.0.1:%d/", live->server.port);
   else
-    atvi_serve_close(&live->server);
+    atvi_app_serve_close(&live->server);
 }
 
 /* Somebody looks, but does not have the end yet. */
@@ -253,13 +253,13 @@ static bool awaited(atvi_server *s) {
   return last > 0 && atvi_clock_s() - last < SEEN_S && !atomic_load(&s->told);
 }
 
-void atvi_live_end(atvi_ctx *ctx, atvi_live *live) {
+void atvi_app_live_end(atvi_ctx *ctx, atvi_live *live) {
   const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
   double until = atvi_clock_s() + LINGER_S;
   if (!live->running) return;
   while (awaited(&live->server) && atvi_clock_s() < until && !atvi_stop_asked(ctx)) nanosleep(&pause, NULL);
   atomic_store(&live->server.stop, true);
   pthread_join(live->thread, NULL);
-  atvi_serve_close(&live->server);
+  atvi_app_serve_close(&live->server);
   live->running = false;
 }

@@ -65,13 +65,13 @@ static atvi_status make_simulator(const job *j, atvi_simulator **out) {
                               .output = output,
                               .d = j->d,
                               .param = j->name};
-  return atvi_simulator_new(j->ctx, &spec, out);
+  return atvi_sim_new(j->ctx, &spec, out);
 }
 
 /* ---- summary ---- */
 
 static void add_point(atvi_text *t, const job *j, const double *x) {
-  for (atvi_idx i = 0; i < j->d; i++) atvi_text_add(t, "%s%s = %.6g", i ? ", " : "", j->name[i], x[i]);
+  for (atvi_idx i = 0; i < j->d; i++) atvi_io_text_add(t, "%s%s = %.6g", i ? ", " : "", j->name[i], x[i]);
 }
 
 /* The last line of a log that says something. */
@@ -81,7 +81,7 @@ static char *last_words(atvi_pool *pool, const char *log) {
   size_t from = n;
   while (from > 0 && log[from - 1] != '\n' && n - from < 120) from--;
   char *text = n ? atvi_pool_strndup(pool, log + from, n - from) : NULL;
-  if (text) atvi_excerpt_clean(text);
+  if (text) atvi_io_excerpt_clean(text);
   return text;
 }
 
@@ -90,7 +90,7 @@ static const char *first_words(atvi_pool *pool, const char *reason) {
   enum { MOST = 160 };
   const char *r = reason && reason[0] ? reason : "?";
   char *text = atvi_pool_printf(pool, "%.*s%s", MOST, r, strlen(r) > MOST ? " ..." : "");
-  if (text) atvi_excerpt_clean(text);
+  if (text) atvi_io_excerpt_clean(text);
   return text ? text : "?";
 }
 
@@ -108,25 +108,25 @@ static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, 
     }
     if (n > most) most = n, best = k->reason;
   }
-  if (best) atvi_text_add(t, "most often (%td of %td): %s\n", most, failed, first_words(j->pool, best));
+  if (best) atvi_io_text_add(t, "most often (%td of %td): %s\n", most, failed, first_words(j->pool, best));
 }
 
 static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
   atvi_idx shown = 0;
-  atvi_text_add(t, "\nfailed runs, which take no part in an emulator:\n");
+  atvi_io_text_add(t, "\nfailed runs, which take no part in an emulator:\n");
   for (atvi_idx i = 0; i < j->points.n && shown < SHOWN_MAX; i++) {
     const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
     if (!k || k->ok) continue;
     char *words = last_words(j->pool, k->log);
-    atvi_text_add(t, "  run %lld: %s\n    at ", (long long)k->id, first_words(j->pool, k->reason));
+    atvi_io_text_add(t, "  run %lld: %s\n    at ", (long long)k->id, first_words(j->pool, k->reason));
     add_point(t, j, k->x);
-    atvi_text_add(t, words ? "\n    log: %s\n" : "\n", words);
+    atvi_io_text_add(t, words ? "\n    log: %s\n" : "\n", words);
     shown++;
   }
-  if (shown < failed) atvi_text_add(t, "  and %td more, in the record\n", failed - shown);
+  if (shown < failed) atvi_io_text_add(t, "  and %td more, in the record\n", failed - shown);
   add_commonest(t, j, r, failed);
-  atvi_text_add(t, "atvi run --retry-failed does them again%s\n",
-                j->lang->simulator.worker ? "" : "; with --keep-failed their folders stay");
+  atvi_io_text_add(t, "atvi run --retry-failed does them again%s\n",
+                   j->lang->simulator.worker ? "" : "; with --keep-failed their folders stay");
 }
 
 static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_sim_report *rep,
@@ -137,23 +137,23 @@ static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_
   result->failed = rep->had_failed + rep->failed;
   result->left = rep->left;
   result->stopped = rep->stopped;
-  atvi_text_add(&t, "%td of %td runs are good", result->good, n);
-  if (result->failed) atvi_text_add(&t, ", %td failed", result->failed);
-  if (result->left) atvi_text_add(&t, ", %td are still to be done", result->left);
-  atvi_text_add(&t, "\n");
+  atvi_io_text_add(&t, "%td of %td runs are good", result->good, n);
+  if (result->failed) atvi_io_text_add(&t, ", %td failed", result->failed);
+  if (result->left) atvi_io_text_add(&t, ", %td are still to be done", result->left);
+  atvi_io_text_add(&t, "\n");
   if (done) {
     char all[ATVI_DURATION_BYTES], each[ATVI_DURATION_BYTES];
-    atvi_format_duration(all, rep->seconds, true);
-    atvi_format_duration(each, rep->run_seconds / (double)done, true);
-    atvi_text_add(&t, "%td done now in %s, each about %s\n", done, all, each);
+    atvi_io_format_duration(all, rep->seconds, true);
+    atvi_io_format_duration(each, rep->run_seconds / (double)done, true);
+    atvi_io_text_add(&t, "%td done now in %s, each about %s\n", done, all, each);
   } else if (!rep->left) {
-    atvi_text_add(&t, "nothing was left to do\n");
+    atvi_io_text_add(&t, "nothing was left to do\n");
   }
   if (rep->left && !rep->stopped)
-    atvi_text_add(&t, "the program of %td runs could not be started; the same command tries them again\n",
-                  rep->left);
+    atvi_io_text_add(&t, "the program of %td runs could not be started; the same command tries them again\n",
+                     rep->left);
   if (result->failed) add_failures(&t, j, r, result->failed);
-  return atvi_text_get(&t, &result->text);
+  return atvi_io_text_get(&t, &result->text);
 }
 
 /* What is kept when it ends early: said in the message, for there will be no summary. */
@@ -184,8 +184,8 @@ static atvi_status run_points(job *j, atvi_simulator *sim, atvi_app_run_result *
                                 .retries = j->o->retries >= 0 ? j->o->retries : s->retries,
                                 .retry_failed = j->o->retry_failed,
                                 .keep_failed = j->o->keep_failed};
-  ATVI_TRY(atvi_sim_record_open(j->ctx, path, atvi_simulator_shape(sim), &record));
-  atvi_status status = atvi_simulator_run(sim, record, &batch, &rep);
+  ATVI_TRY(atvi_sim_record_open(j->ctx, path, atvi_sim_simulator_shape(sim), &record));
+  atvi_status status = atvi_sim_simulator_run(sim, record, &batch, &rep);
   status = status == ATVI_OK ? summarise(j, record, &rep, result) : given_up(j, status, &rep);
   atvi_sim_record_free(record);
   return status;
@@ -194,17 +194,17 @@ static atvi_status run_points(job *j, atvi_simulator *sim, atvi_app_run_result *
 static atvi_status begin(job *j, atvi_app_run_result *result) {
   atvi_simulator *sim = NULL;
   j->d = j->lang->simulator.n_input;
-  j->name = atvi_program_inputs(j->pool, j->lang);
+  j->name = atvi_app_program_inputs(j->pool, j->lang);
   j->dir = j->o->dir ? j->o->dir : atvi_sim_folder(j->pool, j->o->path);
   if (!j->name || !j->dir) return no_memory(j);
   result->dir = j->dir;
-  ATVI_TRY(atvi_program_points_read(j->pool, j->dir, j->d, j->name, &j->points));
+  ATVI_TRY(atvi_app_program_points_read(j->pool, j->dir, j->d, j->name, &j->points));
   if (j->points.n == 0)
     return ATVI_FAIL(j->ctx, ATVI_EINVAL, "there is no design in %s; make one first: atvi design %s -n %td",
                      j->dir, j->o->path, 20 * j->d > 50 ? 20 * j->d : 50);
   ATVI_TRY(make_simulator(j, &sim));
   atvi_status status = run_points(j, sim, result);
-  atvi_simulator_free(sim);
+  atvi_sim_free(sim);
   return status;
 }
 
@@ -213,7 +213,7 @@ atvi_status atvi_app_run(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_run_opts
   job j = {.ctx = ctx, .pool = pool, .o = opts};
   atvi_lang *lang;
   *result = (atvi_app_run_result){0};
-  ATVI_TRY(atvi_program_load(ctx, opts->path, opts->folder, &lang));
+  ATVI_TRY(atvi_app_program_load(ctx, opts->path, opts->folder, &lang));
   j.lang = lang;
   atvi_status status = begin(&j, result);
   atvi_lang_free(lang);

@@ -32,7 +32,7 @@ static atvi_status prepare(sbc *x) {
   atvi_fit_plan plan;
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to calibrate");
-  ATVI_TRY(atvi_replicate_sets(x->ctx, x->l));
+  ATVI_TRY(atvi_app_replicate_sets(x->ctx, x->l));
   if (x->l->model->has_extra)
     return ATVI_FAIL(x->ctx, ATVI_EMODEL,
                      "%s: error: the model has logp terms, which truths drawn from its declared priors would "
@@ -43,7 +43,7 @@ static atvi_status prepare(sbc *x) {
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the prior of this model cannot be drawn from");
   if (!(x->opts->scale_sd > 0))
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--scale-sd %g: want a number above 0", x->opts->scale_sd);
-  ATVI_TRY(atvi_replicate_method(x->ctx, "--method", x->opts->method, x->opts->seed, &plan));
+  ATVI_TRY(atvi_app_replicate_method(x->ctx, "--method", x->opts->method, x->opts->seed, &plan));
   x->n = t->d + t->n_derived;
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   x->true_ = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->true_);
@@ -65,22 +65,22 @@ static atvi_status prepare(sbc *x) {
 static atvi_status open_record(sbc *x) {
   const char *header;
   atvi_text out = {.pool = x->pool};
-  atvi_repeat_header(&out, FIT);
+  atvi_app_repeat_header(&out, FIT);
   for (atvi_idx i = 0; i < x->n; i++)
-    atvi_text_add(&out, ",%s.truth,%s.rank", x->s.line[i].name, x->s.line[i].name);
-  ATVI_TRY(atvi_text_get(&out, &header));
+    atvi_io_text_add(&out, ",%s.truth,%s.rank", x->s.line[i].name, x->s.line[i].name);
+  ATVI_TRY(atvi_io_text_get(&out, &header));
   atvi_json w = {.pool = x->pool};
-  atvi_record_settings(&w, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
-  atvi_json_put(&w, "method", json_string(x->opts->method));
-  atvi_json_put(&w, "scale-sd", json_real(x->opts->scale_sd));
-  return atvi_record_open(x->pool, &x->opts->model, x->opts->out, "sbc", &w, header, &x->rec);
+  atvi_app_record_settings(&w, x->l, &x->opts->model, x->opts->seed, x->opts->replicates);
+  atvi_io_json_put(&w, "method", json_string(x->opts->method));
+  atvi_io_json_put(&w, "scale-sd", json_real(x->opts->scale_sd));
+  return atvi_app_record_open(x->pool, &x->opts->model, x->opts->out, "sbc", &w, header, &x->rec);
 }
 
 /* ---- one replicate ---- */
 
 static void draw_truth(sbc *x, atvi_idx r) {
   const atvi_target *t = x->l->target;
-  void *work = atvi_evaluator_work(x->l->ev);
+  void *work = atvi_model_evaluator_work(x->l->ev);
   t->ops->prior_draw(t->self, work, x->opts->seed, ATVI_TRUTH_FIRST + r - 1, 1, x->theta);
   for (atvi_idx i = 0; i < t->d; i++) x->true_[i] = x->theta[i];
   if (t->n_derived) t->ops->derived(t->self, work, 1, x->theta, x->true_ + t->d);
@@ -100,15 +100,15 @@ static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r)
     below += v < x->true_[i];
     equal += v == x->true_[i];
   }
-  atvi_rng rng = atvi_rng_at(x->opts->seed, ATVI_STREAM_CHECK, (uint32_t)i, (uint32_t)r);
-  return (double)below + floor(atvi_rng_uniform(&rng) * (double)(equal + 1));
+  atvi_rng rng = atvi_math_rng_at(x->opts->seed, ATVI_STREAM_CHECK, (uint32_t)i, (uint32_t)r);
+  return (double)below + floor(atvi_math_rng_uniform(&rng) * (double)(equal + 1));
 }
 
 static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replicate_place *at,
                             atvi_app_model *model) {
   sbc *x = all->self;
   draw_truth(x, at->replicate);
-  return atvi_repeat_simulate(all, pool, x->theta, at, model);
+  return atvi_app_repeat_simulate(all, pool, x->theta, at, model);
 }
 
 static atvi_status add_ranks(const atvi_repeat *all, const atvi_replicate_place *at, atvi_replicate *r,
@@ -118,29 +118,29 @@ static atvi_status add_ranks(const atvi_repeat *all, const atvi_replicate_place 
   if (r && r->y.plain->n < L)
     return ATVI_FAIL(r->ctx, ATVI_ELIMIT, "%td draws are too few for a rank among %d", r->y.plain->n, L);
   for (atvi_idx i = 0; i < x->n; i++) {
-    atvi_fields_cell(out, x->true_[i]);
-    atvi_fields_cell(out, r ? rank_of(x, r->y.plain, i, at->replicate) : NAN);
+    atvi_io_fields_cell(out, x->true_[i]);
+    atvi_io_fields_cell(out, r ? rank_of(x, r->y.plain, i, at->replicate) : NAN);
   }
   return ATVI_OK;
 }
 
 static atvi_status run_all(sbc *x, bool *stopped) {
-  return atvi_repeat_run(&(atvi_repeat){.ctx = x->ctx,
-                                        .command = "sbc",
-                                        .option = "--method",
-                                        .l = x->l,
-                                        .model = &x->opts->model,
-                                        .rec = &x->rec,
-                                        .seed = x->opts->seed,
-                                        .replicates = x->opts->replicates,
-                                        .n_method = 1,
-                                        .method = &x->opts->method,
-                                        .keys = FIT,
-                                        .begun_s = x->begun_s,
-                                        .self = x,
-                                        .data = get_data,
-                                        .cells = add_ranks},
-                         stopped);
+  return atvi_app_repeat_run(&(atvi_repeat){.ctx = x->ctx,
+                                            .command = "sbc",
+                                            .option = "--method",
+                                            .l = x->l,
+                                            .model = &x->opts->model,
+                                            .rec = &x->rec,
+                                            .seed = x->opts->seed,
+                                            .replicates = x->opts->replicates,
+                                            .n_method = 1,
+                                            .method = &x->opts->method,
+                                            .keys = FIT,
+                                            .begun_s = x->begun_s,
+                                            .self = x,
+                                            .data = get_data,
+                                            .cells = add_ranks},
+                             stopped);
 }
 
 /* ---- the whole ---- */
@@ -148,14 +148,14 @@ static atvi_status run_all(sbc *x, bool *stopped) {
 static atvi_status report(sbc *x, atvi_app_repeat_result *out) {
   atvi_csv *csv;
   const char *table;
-  ATVI_TRY(atvi_record_read(&x->rec, &csv));
+  ATVI_TRY(atvi_app_record_read(&x->rec, &csv));
   if (!csv) return ATVI_OK; /* stopped before the first */
-  ATVI_TRY(atvi_sbc_count(x->ctx, x->pool, csv, &x->s));
-  ATVI_TRY(atvi_sbc_text(x->pool, &x->s, &out->text));
-  ATVI_TRY(atvi_sbc_csv(x->pool, &x->s, &table));
-  ATVI_TRY(atvi_sbc_json(x->pool, &x->s, &out->json));
-  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "ecdf.csv", table));
-  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "sbc_summary.json", out->json));
+  ATVI_TRY(atvi_app_sbc_count(x->ctx, x->pool, csv, &x->s));
+  ATVI_TRY(atvi_app_sbc_text(x->pool, &x->s, &out->text));
+  ATVI_TRY(atvi_app_sbc_csv(x->pool, &x->s, &table));
+  ATVI_TRY(atvi_app_sbc_json(x->pool, &x->s, &out->json));
+  ATVI_TRY(atvi_io_file_save_in(x->pool, x->rec.dir, "ecdf.csv", table));
+  ATVI_TRY(atvi_io_file_save_in(x->pool, x->rec.dir, "sbc_summary.json", out->json));
   out->failed = x->s.tally.n_failed;
   out->done = x->s.tally.n_done;
   out->passed = x->s.fine && x->s.power != ATVI_SBC_BLIND && x->s.n_untested == 0;
@@ -174,7 +174,7 @@ atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts
     result->dir = x.rec.dir;
     status = run_all(&x, &result->stopped);
     if (status == ATVI_OK) status = report(&x, result);
-    atvi_record_close(&x.rec);
+    atvi_app_record_close(&x.rec);
   }
   atvi_app_unload(&l);
   return status;
@@ -185,7 +185,7 @@ atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts
  * Let posterior standard deviations be f times what they should be. Given the data the truth is then at z sds of its right place and at z/f sds
  * of the one reported, z standard normal where posteriors are normal, and its rank among L draws is Binomial(L, Phi(z/f)). Averaged over z by
  * the midpoint rule in Phi(z), that is the distribution of one rank. Sets of n ranks are drawn from it and put through the two tests
- * as atvi_sbc_count does; the share that is flagged is the power at f. All f use the same random numbers, so that it grows with the distance of f
+ * as atvi_app_sbc_count does; the share that is flagged is the power at f. All f use the same random numbers, so that it grows with the distance of f
  * from 1, and the f at which it passes POWER is found by bisection. */
 
 enum { K = ATVI_SBC_DRAWS + 1, GRID = 500, HALVINGS = 7, SETS = 400, SETS_LEAST = 100 };
@@ -201,24 +201,25 @@ typedef struct {
   double log_choose[K];
 } design;
 
-double atvi_sbc_score(atvi_idx rank) { return atvi_ndtri(((double)rank + 0.5) / K); }
+double atvi_app_sbc_score(atvi_idx rank) { return atvi_math_ndtri(((double)rank + 0.5) / K); }
 
-double atvi_sbc_mean_square(void) {
+double atvi_app_sbc_mean_square(void) {
   double sum = 0;
-  for (atvi_idx k = 0; k < K; k++) sum += atvi_sbc_score(k) * atvi_sbc_score(k);
+  for (atvi_idx k = 0; k < K; k++) sum += atvi_app_sbc_score(k) * atvi_app_sbc_score(k);
   return sum / K;
 }
 
-double atvi_sbc_spread(atvi_idx n, double sum) {
+double atvi_app_sbc_spread(atvi_idx n, double sum) {
   double a = 0.5 * (double)n, x = 0.5 * sum;
-  return fmin(1, 2 * fmin(atvi_gamma_p(a, x), atvi_gamma_q(a, x)));
+  return fmin(1, 2 * fmin(atvi_math_gamma_p(a, x), atvi_math_gamma_q(a, x)));
 }
 
 /* cdf[k] = P(rank <= k) */
 static void distribution(const design *d, double f, double cdf[K]) {
   for (int k = 0; k < K; k++) cdf[k] = 0;
   for (int i = 0; i < GRID; i++) {
-    double z = atvi_ndtri((i + 0.5) / GRID) / f, below = atvi_log_ndtr(z), above = atvi_log_ndtr(-z);
+    double z = atvi_math_ndtri((i + 0.5) / GRID) / f, below = atvi_math_log_ndtr(z),
+           above = atvi_math_log_ndtr(-z);
     for (int k = 0; k < K; k++) cdf[k] += exp(d->log_choose[k] + k * below + (L - k) * above) / GRID;
   }
   for (int k = 1; k < K; k++) cdf[k] += cdf[k - 1];
@@ -241,15 +242,15 @@ static double power(const design *d, double f) {
   int flagged = 0;
   distribution(d, f, cdf);
   for (int s = 0; s < d->sets; s++) {
-    atvi_rng rng = atvi_rng_at(0, ATVI_STREAM_CHECK, (uint32_t)s, 1);
+    atvi_rng rng = atvi_math_rng_at(0, ATVI_STREAM_CHECK, (uint32_t)s, 1);
     atvi_idx count[K] = {0};
     double sum = 0;
     for (atvi_idx i = 0; i < d->n; i++) {
-      int rank = draw(cdf, atvi_rng_uniform(&rng));
+      int rank = draw(cdf, atvi_math_rng_uniform(&rng));
       count[rank]++;
       sum += d->square[rank];
     }
-    flagged += atvi_sbc_spread(d->n, sum) < d->level || atvi_ecdf_p(d->ecdf, count) < d->level;
+    flagged += atvi_app_sbc_spread(d->n, sum) < d->level || atvi_math_ecdf_p(d->ecdf, count) < d->level;
   }
   return (double)flagged / d->sets;
 }
@@ -265,14 +266,14 @@ static double nearest(const design *d, double far) {
   return exp(out);
 }
 
-void atvi_sbc_notice(const atvi_ecdf *ecdf, atvi_idx n, double level, double *narrow, double *wide) {
+void atvi_app_sbc_notice(const atvi_ecdf *ecdf, atvi_idx n, double level, double *narrow, double *wide) {
   design d = {.ecdf = ecdf, .n = n, .level = level};
-  double mean = atvi_sbc_mean_square(), sets = MOST_RANKS / (2 * (HALVINGS + 1) * (double)n);
+  double mean = atvi_app_sbc_mean_square(), sets = MOST_RANKS / (2 * (HALVINGS + 1) * (double)n);
   d.sets = sets > SETS ? SETS : sets < SETS_LEAST ? SETS_LEAST : (int)sets;
   for (int k = 0; k < K; k++) {
-    double z = atvi_sbc_score(k);
+    double z = atvi_app_sbc_score(k);
     d.square[k] = z * z / mean;
-    d.log_choose[k] = atvi_lgamma(L + 1) - atvi_lgamma(k + 1) - atvi_lgamma(L - k + 1);
+    d.log_choose[k] = atvi_math_lgamma(L + 1) - atvi_math_lgamma(k + 1) - atvi_math_lgamma(L - k + 1);
   }
   *narrow = nearest(&d, 1 / FURTHEST);
   *wide = nearest(&d, FURTHEST);

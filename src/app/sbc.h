@@ -58,20 +58,21 @@ typedef struct {
 } atvi_sbc;
 
 /* Fills everything but model, method, seed, scale_sd, replicates, n and the names. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *record, atvi_sbc *s);
+ATVI_CHECKED atvi_status atvi_app_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *record,
+                                            atvi_sbc *s);
 
 /* Normal score of a rank; the mean of its square if ranks are uniform; and the p-value of n of them whose squares, divided by that, have that
  * sum: twice the smaller tail of chi-squared. */
-double atvi_sbc_score(atvi_idx rank);
-double atvi_sbc_mean_square(void);
-double atvi_sbc_spread(atvi_idx n, double sum);
+double atvi_app_sbc_score(atvi_idx rank);
+double atvi_app_sbc_mean_square(void);
+double atvi_app_sbc_spread(atvi_idx n, double sum);
 /* The factors of posterior sds, below and above 1 and nearest to it, that n ranks of one quantity would show at that level four times in five;
  * NaN: none. ecdf: for n ranks of ATVI_SBC_DRAWS + 1 values. By simulation, always the same. */
-void atvi_sbc_notice(const atvi_ecdf *ecdf, atvi_idx n, double level, double *narrow, double *wide);
+void atvi_app_sbc_notice(const atvi_ecdf *ecdf, atvi_idx n, double level, double *narrow, double *wide);
 
 /* Table for a terminal; ranks of each quantity as ecdf.csv; sbc_summary.json. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_sbc_text(atvi_pool *pool, const atvi_sbc *s, const char **text);
-ATVI_CHECKED atvi_status atvi_sbc_csv(atvi_pool *pool, const atvi_sbc *s, const char **text);
-ATVI_CHECKED atvi_status atvi_sbc_json(atvi_pool *pool, const atvi_sbc *s, const char **text);
+ATVI_CHECKED atvi_status atvi_app_sbc_text(atvi_pool *pool, const atvi_sbc *s, const char **text);
+ATVI_CHECKED atvi_status atvi_app_sbc_csv(atvi_pool *pool, const atvi_sbc *s, const char **text);
+ATVI_CHECKED atvi_status atvi_app_sbc_json(atvi_pool *pool, const atvi_sbc *s, const char **text);
 
 #endif

@@ -45,8 +45,8 @@ static const atvi_lang_observe *in_column(const table *t, const atvi_lang *lang,
 /* In a data file a detection limit hides what is beyond it. */
 static void put_value(atvi_text *out, const table *t, const atvi_lang_observe *o, double x) {
   bool below = t->file && o && x <= o->limit_lower, above = t->file && o && x >= o->limit_upper;
-  atvi_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
-  atvi_text_number(out, below ? o->limit_lower : above ? o->limit_upper : x);
+  atvi_io_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
+  atvi_io_text_number(out, below ? o->limit_lower : above ? o->limit_upper : x);
 }
 
 static bool is_missing(const atvi_csv *csv, atvi_idx r, atvi_idx c) {
@@ -56,14 +56,14 @@ static bool is_missing(const atvi_csv *csv, atvi_idx r, atvi_idx c) {
 static void names(atvi_text *out, const table *t) {
   const atvi_csv *csv = t->data ? t->data->csv : NULL;
   for (atvi_idx c = 0; csv && c < csv->n_col; c++) {
-    if (c) atvi_text_add(out, ",");
+    if (c) atvi_io_text_add(out, ",");
     atvi_app_field(out, csv->name[c]);
   }
   if (csv) return;
   atvi_app_field(out, t->data && t->data->time_name ? t->data->time_name : "t");
   for (atvi_idx s = 0; s < t->target->n_series; s++)
     if (mine(t, &t->target->series[s])) {
-      atvi_text_add(out, ",");
+      atvi_io_text_add(out, ",");
       atvi_app_field(out, t->target->series[s].name);
     }
 }
@@ -74,9 +74,9 @@ static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atv
   for (atvi_idx c = 0; c < csv->n_col; c++) {
     atvi_idx offset;
     const atvi_lang_observe *o = in_column(t, lang, c, &offset);
-    if (c) atvi_text_add(out, ",");
+    if (c) atvi_io_text_add(out, ",");
     if (o && t->file && !t->whole && is_missing(csv, r, c))
-      atvi_text_add(out, "NA");
+      atvi_io_text_add(out, "NA");
     else if (o)
       put_value(out, t, o, t->value[(offset + r) * t->B + draw]);
     else
@@ -87,10 +87,10 @@ static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atv
 static void series_line(atvi_text *out, const table *t, const atvi_lang *lang, const double *time, atvi_idx r,
                         atvi_idx draw) {
   atvi_idx offset = 0;
-  atvi_text_number(out, time[r]);
+  atvi_io_text_number(out, time[r]);
   for (atvi_idx s = 0; s < t->target->n_series; s++) {
     if (mine(t, &t->target->series[s])) {
-      atvi_text_add(out, ",");
+      atvi_io_text_add(out, ",");
       put_value(out, t, s < lang->n_observe ? &lang->observe[s] : NULL, t->value[(offset + r) * t->B + draw]);
     }
     offset += t->target->series[s].n;
@@ -103,12 +103,12 @@ static void lines(atvi_text *out, const table *t, const atvi_lang *lang, const c
   for (atvi_idx s = 0; s < t->target->n_series && !first; s++)
     if (mine(t, &t->target->series[s])) first = &t->target->series[s];
   for (atvi_idx r = 0; first && r < first->n; r++) {
-    atvi_text_add(out, "%s", lead);
+    atvi_io_text_add(out, "%s", lead);
     if (t->data && t->data->csv)
       data_line(out, t, lang, r, draw);
     else
       series_line(out, t, lang, first->time, r, draw);
-    atvi_text_add(out, "\n");
+    atvi_io_text_add(out, "\n");
   }
 }
 
@@ -122,10 +122,10 @@ atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx g
   atvi_text out = {.pool = pool};
   if (has_header(&one)) {
     names(&out, &one);
-    atvi_text_add(&out, "\n");
+    atvi_io_text_add(&out, "\n");
   }
   lines(&out, &one, lang, "", 0);
-  return atvi_text_get(&out, text);
+  return atvi_io_text_get(&out, text);
 }
 
 static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *data, atvi_idx *group) {
@@ -151,18 +151,18 @@ static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_
                         const double *derived, bool more, const char **text) {
   atvi_text out = {.pool = pool};
   if (j < 0)
-    atvi_text_add(&out, "draw__"); /* cannot be a name in a model */
+    atvi_io_text_add(&out, "draw__"); /* cannot be a name in a model */
   else
-    atvi_text_add(&out, "%td", j + 1);
+    atvi_io_text_add(&out, "%td", j + 1);
   for (atvi_idx i = 0; i < t->d + t->n_derived; i++) {
-    atvi_text_add(&out, ",");
+    atvi_io_text_add(&out, ",");
     if (j < 0)
       atvi_app_field(&out, i < t->d ? t->param[i].name : t->derived[i - t->d]);
     else
-      atvi_text_number(&out, i < t->d ? theta[i * B + j] : derived[(i - t->d) * B + j]);
+      atvi_io_text_number(&out, i < t->d ? theta[i * B + j] : derived[(i - t->d) * B + j]);
   }
-  atvi_text_add(&out, more ? "," : "\n");
-  return atvi_text_get(&out, text);
+  atvi_io_text_add(&out, more ? "," : "\n");
+  return atvi_io_text_get(&out, text);
 }
 
 /* What the numbers of one call are of, and where they go. */
@@ -242,7 +242,7 @@ static atvi_status tell_failures(atvi_ctx *ctx, atvi_pool *pool, const atvi_load
   atvi_outcome outcome;
   if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   for (atvi_idx i = 0; i < t->d; i++) theta[i] = j->theta[i * j->B + last];
-  t->ops->eval(t->self, atvi_evaluator_work(l->ev),
+  t->ops->eval(t->self, atvi_model_evaluator_work(l->ev),
                &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
   const char *why =
       outcome == ATVI_RUN_OK ? "some distributions have no finite values there" : atvi_outcome_word(outcome);
@@ -257,7 +257,7 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
                             atvi_app_simulate_result *result) {
   const atvi_target *t = l->target;
   const atvi_lang *lang = l->model->lang;
-  void *work = atvi_evaluator_work(l->ev);
+  void *work = atvi_model_evaluator_work(l->ev);
   job j = {0};
   ATVI_TRY(plan(ctx, pool, o, l, &j));
   if (j.prior)
@@ -289,12 +289,12 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
       lines(&out, &one, lang, before, k);
       continue;
     }
-    atvi_text_add(&out, "%s", before);
+    atvi_io_text_add(&out, "%s", before);
     if (!any || !has_header(&one)) continue;
     names(&out, &one);
-    atvi_text_add(&out, "\n");
+    atvi_io_text_add(&out, "\n");
   }
-  return atvi_text_get(&out, &result->text);
+  return atvi_io_text_get(&out, &result->text);
 }
 
 /* ---- the start ---- */
@@ -326,7 +326,7 @@ atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double s
   char number[ATVI_NUMBER_BYTES + 1] = "";
   *text = NULL;
   if (lang->n_state == 0 || line_of(lang->source, "start")) return ATVI_OK;
-  atvi_format_number(number, start);
+  atvi_io_format_number(number, start);
   *text = burnin ? atvi_pool_printf(pool, "%.*sstart %s%s", (int)(burnin - lang->source), lang->source,
                                     number, rest)
                  : atvi_pool_printf(pool, "%s\nstart %s\n", lang->source, number);

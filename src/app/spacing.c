@@ -35,7 +35,7 @@ static double usual_step(atvi_pool *pool, const atvi_lang_data *d, bool *ok) {
   for (atvi_idx r = 1; step && r < d->n_row; r++)
     if (d->time[r] > d->time[r - 1]) step[n++] = d->time[r] - d->time[r - 1];
   if (n < 2) return NAN;
-  qsort(step, (size_t)n, sizeof *step, atvi_by_value);
+  qsort(step, (size_t)n, sizeof *step, atvi_math_by_value);
   double usual = step[(n - 1) / 2];
   for (atvi_idx i = 0; i < n; i++) alike += fabs(step[i] - usual) <= ALIKE * usual;
   return (double)alike >= MOSTLY * (double)n ? usual : NAN;
@@ -63,24 +63,25 @@ static atvi_status tell_gaps(atvi_pool *pool, const atvi_lang *lang, atvi_idx da
   for (atvi_idx r = 1; r < d->n_row; r++) {
     if (d->time[r] > d->time[r - 1]) step = d->time[r] - d->time[r - 1]; /* rows at one time share it */
     if (!(step > LONGER * usual) || !counted(lang, data, r)) continue;
-    if (n < ROWS_TOLD) atvi_text_add(&list, "%s%td", n ? ", " : "", r + 1);
+    if (n < ROWS_TOLD) atvi_io_text_add(&list, "%s%td", n ? ", " : "", r + 1);
     n++;
     least = fmin(least, step);
     most = fmax(most, step);
   }
   if (n == 0) return ATVI_OK;
-  if (n > ROWS_TOLD) atvi_text_add(&list, " and %td more", n - ROWS_TOLD);
+  if (n > ROWS_TOLD) atvi_io_text_add(&list, " and %td more", n - ROWS_TOLD);
   atvi_text out = {.pool = pool};
   const char *rows;
-  ATVI_TRY(atvi_text_get(&list, &rows));
-  atvi_text_add(&out, "%s, row%s %s: the time since the row before is %g", d->path, n > 1 ? "s" : "", rows,
-                least);
-  if (most > least) atvi_text_add(&out, " to %g", most);
-  atvi_text_add(&out,
-                ", elsewhere %g: increase() counts all of it; if rows before were left out because nothing "
-                "was reported, keep them and leave the cell empty",
-                usual);
-  return atvi_text_get(&out, note);
+  ATVI_TRY(atvi_io_text_get(&list, &rows));
+  atvi_io_text_add(&out, "%s, row%s %s: the time since the row before is %g", d->path, n > 1 ? "s" : "", rows,
+                   least);
+  if (most > least) atvi_io_text_add(&out, " to %g", most);
+  atvi_io_text_add(
+      &out,
+      ", elsewhere %g: increase() counts all of it; if rows before were left out because nothing "
+      "was reported, keep them and leave the cell empty",
+      usual);
+  return atvi_io_text_get(&out, note);
 }
 
 atvi_status atvi_app_gaps(atvi_pool *pool, const atvi_lang *lang, const char **note) {

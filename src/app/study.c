@@ -51,7 +51,7 @@ static atvi_status find_quantities(study *x) {
   atvi_quantity *q = atvi_pool_take(x->pool, (size_t)(t->d + t->n_derived + t->n_series) + 1, sizeof *q);
   double *derived = atvi_pool_take(x->pool, (size_t)t->n_derived + 1, sizeof *derived);
   if (!q || !derived) return nomem(x);
-  if (t->n_derived) t->ops->derived(t->self, atvi_evaluator_work(x->l->ev), 1, x->theta, derived);
+  if (t->n_derived) t->ops->derived(t->self, atvi_model_evaluator_work(x->l->ev), 1, x->theta, derived);
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < t->d; i++)
     q[n++] = (atvi_quantity){t->param[i].name, ATVI_QUANTITY_PARAMETER, x->theta[i]};
@@ -72,16 +72,16 @@ static atvi_status open_record(study *x) {
   const atvi_app_study_opts *o = x->opts;
   const char *header;
   atvi_json w = {.pool = x->pool};
-  ATVI_TRY(atvi_study_header(x->pool, x->s.n_quantity, x->s.quantity, &header));
-  atvi_record_settings(&w, x->l, &o->model, o->seed, o->replicates);
-  atvi_json_object(&w, "truth");
+  ATVI_TRY(atvi_app_study_header(x->pool, x->s.n_quantity, x->s.quantity, &header));
+  atvi_app_record_settings(&w, x->l, &o->model, o->seed, o->replicates);
+  atvi_io_json_object(&w, "truth");
   for (atvi_idx i = 0; i < x->l->target->d; i++)
-    atvi_json_put(&w, x->l->target->param[i].name, json_real(x->theta[i]));
-  atvi_json_end(&w);
-  atvi_json_put(&w, "methods", json_string(o->methods));
-  atvi_json_put(&w, "data-dir", atvi_bytes_json(x->pool, o->data_dir));
-  atvi_json_put(&w, "pattern", atvi_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
-  return atvi_record_open(x->pool, &o->model, o->out, "study", &w, header, &x->rec);
+    atvi_io_json_put(&w, x->l->target->param[i].name, json_real(x->theta[i]));
+  atvi_io_json_end(&w);
+  atvi_io_json_put(&w, "methods", json_string(o->methods));
+  atvi_io_json_put(&w, "data-dir", atvi_app_bytes_json(x->pool, o->data_dir));
+  atvi_io_json_put(&w, "pattern", atvi_app_bytes_json(x->pool, o->data_dir ? pattern(x) : NULL));
+  return atvi_app_record_open(x->pool, &o->model, o->out, "study", &w, header, &x->rec);
 }
 
 /* ---- data ---- */
@@ -120,7 +120,7 @@ static atvi_status check_given(const study *x) {
 static atvi_status hash_of(atvi_pool *pool, const char *path, uint64_t *hash) {
   char *text;
   size_t n;
-  ATVI_TRY(atvi_file_read(pool, path, &text, &n));
+  ATVI_TRY(atvi_io_file_read(pool, path, &text, &n));
   *hash = atvi_hash(ATVI_HASH, text, n);
   return ATVI_OK;
 }
@@ -133,8 +133,8 @@ static atvi_status check_same(const study *x) {
   ATVI_TRY(atvi_pool_new(x->ctx, &pool));
   atvi_status status = ATVI_OK;
   for (atvi_idx i = 0; status == ATVI_OK && i < done->n_row; i++) {
-    atvi_idx r = (atvi_idx)atvi_record_number(done, i, "", "replicate");
-    const char *path = given_path(x, r), *was = atvi_record_text(done, i, "data_hash");
+    atvi_idx r = (atvi_idx)atvi_app_record_number(done, i, "", "replicate");
+    const char *path = given_path(x, r), *was = atvi_app_record_text(done, i, "data_hash");
     char now[HASH];
     uint64_t hash = 0;
     if (r > x->opts->replicates) continue;
@@ -155,7 +155,7 @@ static atvi_status check_same(const study *x) {
 static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replicate_place *at,
                             atvi_app_model *model) {
   const study *x = all->self;
-  if (!x->opts->data_dir) return atvi_repeat_simulate(all, pool, x->theta, at, model);
+  if (!x->opts->data_dir) return atvi_app_repeat_simulate(all, pool, x->theta, at, model);
   atvi_data_file *data = atvi_pool_take(pool, 1, sizeof *data);
   if (!data || !(data->path = given_path(x, at->replicate))) return nomem(x);
   ATVI_TRY(hash_of(pool, data->path, &at->hash));
@@ -179,13 +179,13 @@ static atvi_status predict(atvi_replicate *r, uint64_t seed, predicted *p) {
   atvi_idx *draw;
   double few = MANY_NUMBERS / (double)(t->n_out + 2 * t->n_obs + 1);
   atvi_idx most = few > DRAWS ? DRAWS : few < DRAWS_LEAST ? DRAWS_LEAST : (atvi_idx)few;
-  ATVI_TRY(atvi_predictions_pick(r->pool, r->y.plain, most, &opts.n, &draw));
+  ATVI_TRY(atvi_app_predictions_pick(r->pool, r->y.plain, most, &opts.n, &draw));
   opts.draw = draw;
-  r->y.plain->made.seed = seed;
-  ATVI_TRY(atvi_predictions_fill(&r->l, &opts, r->y.plain));
-  ATVI_TRY(atvi_predicted_read(r->pool, r->y.plain, 0, &p->n, &p->series));
-  ATVI_TRY(atvi_predicted_judge(r->ctx, opts.n, p->n, p->series));
-  return atvi_scores_new(r->pool, opts.n, p->n, p->series, &p->scores);
+  r->y.plain->made->seed = seed;
+  ATVI_TRY(atvi_app_predictions_fill(&r->l, &opts, r->y.plain));
+  ATVI_TRY(atvi_diag_predicted_read(r->pool, r->y.plain, 0, &p->n, &p->series));
+  ATVI_TRY(atvi_diag_predicted_judge(r->ctx, opts.n, p->n, p->series));
+  return atvi_diag_scores_new(r->pool, opts.n, p->n, p->series, &p->scores);
 }
 
 static bool inside(double x, const double hpd[2]) { return x >= hpd[0] && x <= hpd[1]; }
@@ -208,9 +208,9 @@ static void add_tracked(atvi_text *out, const atvi_target *t, const predicted *p
       square += (b->mean - x) * (b->mean - x);
     }
   }
-  atvi_fields_cell(out, of > 0 ? in / of : NAN);
-  atvi_fields_cell(out, of > 0 ? length / of : NAN);
-  atvi_fields_cell(out, of > 0 ? square / of : NAN);
+  atvi_io_fields_cell(out, of > 0 ? in / of : NAN);
+  atvi_io_fields_cell(out, of > 0 ? length / of : NAN);
+  atvi_io_fields_cell(out, of > 0 ? square / of : NAN);
 }
 
 static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_summary *s,
@@ -218,7 +218,7 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
   const atvi_target *t = r->l.target;
   double *truth = atvi_pool_take(r->pool, (size_t)t->n_out + 1, sizeof *truth);
   if (!truth) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
-  t->ops->predict(t->self, atvi_evaluator_work(r->l.ev), 1, x->theta, truth);
+  t->ops->predict(t->self, atvi_model_evaluator_work(r->l.ev), 1, x->theta, truth);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++) {
     const atvi_quantity *q = &x->s.quantity[i];
     if (q->kind == ATVI_QUANTITY_TRACKED) {
@@ -228,7 +228,7 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
     const atvi_summary_column *c = &s->col[i];
     double covered = isnan(q->truth) || isnan(c->hpd95[0]) ? NAN : inside(q->truth, c->hpd95);
     const double cell[] = {covered, c->mode, c->mean, c->sd, c->hpd95[0], c->hpd95[1]};
-    for (int k = 0; k < 6; k++) atvi_fields_cell(out, cell[k]);
+    for (int k = 0; k < 6; k++) atvi_io_fields_cell(out, cell[k]);
   }
   return ATVI_OK;
 }
@@ -239,15 +239,15 @@ static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place
   const study *x = all->self;
   predicted p = {0};
   if (r) ATVI_TRY(predict(r, at->seed, &p));
-  atvi_fields_cells(out, &atvi_score_fields, r ? &p.scores->fitted_all : NULL, ATVI_STUDY_SCORES);
+  atvi_io_fields_cells(out, &atvi_diag_score_fields, r ? &p.scores->fitted_all : NULL, ATVI_STUDY_SCORES);
   if (at->hash)
-    atvi_text_add(out, "," HASH_FORMAT, at->hash);
+    atvi_io_text_add(out, "," HASH_FORMAT, at->hash);
   else
-    atvi_text_add(out, ",NA");
+    atvi_io_text_add(out, ",NA");
   if (r) return add_quantities(x, r, s, &p, out);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++)
     for (int k = 0; k < (x->s.quantity[i].kind == ATVI_QUANTITY_TRACKED ? 3 : 6); k++)
-      atvi_text_add(out, ",NA");
+      atvi_io_text_add(out, ",NA");
   return ATVI_OK;
 }
 
@@ -257,36 +257,36 @@ static atvi_status run_all(study *x, bool *stopped) {
   const char **method = atvi_pool_take(x->pool, (size_t)x->s.n_method + 1, sizeof *method);
   if (!method) return nomem(x);
   for (atvi_idx k = 0; k < x->s.n_method; k++) method[k] = x->s.method[k].name;
-  return atvi_repeat_run(&(atvi_repeat){.ctx = x->ctx,
-                                        .command = "study",
-                                        .option = "--methods",
-                                        .l = x->l,
-                                        .model = &x->opts->model,
-                                        .rec = &x->rec,
-                                        .seed = x->opts->seed,
-                                        .replicates = x->opts->replicates,
-                                        .n_method = x->s.n_method,
-                                        .method = method,
-                                        .named = true,
-                                        .keys = ATVI_STUDY_FIT,
-                                        .begun_s = x->begun_s,
-                                        .self = x,
-                                        .data = get_data,
-                                        .cells = add_scores},
-                         stopped);
+  return atvi_app_repeat_run(&(atvi_repeat){.ctx = x->ctx,
+                                            .command = "study",
+                                            .option = "--methods",
+                                            .l = x->l,
+                                            .model = &x->opts->model,
+                                            .rec = &x->rec,
+                                            .seed = x->opts->seed,
+                                            .replicates = x->opts->replicates,
+                                            .n_method = x->s.n_method,
+                                            .method = method,
+                                            .named = true,
+                                            .keys = ATVI_STUDY_FIT,
+                                            .begun_s = x->begun_s,
+                                            .self = x,
+                                            .data = get_data,
+                                            .cells = add_scores},
+                             stopped);
 }
 
 static atvi_status report(study *x, atvi_app_repeat_result *out) {
   atvi_csv *csv;
   const char *table;
-  ATVI_TRY(atvi_record_read(&x->rec, &csv));
+  ATVI_TRY(atvi_app_record_read(&x->rec, &csv));
   if (!csv) return ATVI_OK; /* stopped before the first */
-  ATVI_TRY(atvi_study_count(x->pool, csv, &x->s));
-  ATVI_TRY(atvi_study_text(x->pool, &x->s, &out->text));
-  ATVI_TRY(atvi_study_csv(x->pool, &x->s, &table));
-  ATVI_TRY(atvi_study_json(x->pool, &x->s, &out->json));
-  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "study.csv", table));
-  ATVI_TRY(atvi_file_save_in(x->pool, x->rec.dir, "study_summary.json", out->json));
+  ATVI_TRY(atvi_app_study_count(x->pool, csv, &x->s));
+  ATVI_TRY(atvi_app_study_text(x->pool, &x->s, &out->text));
+  ATVI_TRY(atvi_app_study_csv(x->pool, &x->s, &table));
+  ATVI_TRY(atvi_app_study_json(x->pool, &x->s, &out->json));
+  ATVI_TRY(atvi_io_file_save_in(x->pool, x->rec.dir, "study.csv", table));
+  ATVI_TRY(atvi_io_file_save_in(x->pool, x->rec.dir, "study_summary.json", out->json));
   atvi_app_report_study(x->ctx, x->pool, &x->s, x->rec.dir);
   for (atvi_idx k = 0; k < x->s.n_method; k++) {
     out->failed += x->s.method[k].tally.n_failed;
@@ -305,7 +305,7 @@ static atvi_status check_truth(study *x) {
   ATVI_TRY(atvi_app_truth(x->ctx, x->pool, &x->opts->model, t, x->opts->n_truth, x->opts->truth, x->theta));
   double *value = atvi_pool_take(x->pool, (size_t)t->n_obs + 1, sizeof *value);
   if (!value) return nomem(x);
-  if (atvi_replicate_simulate(x->ctx, x->l, x->opts->seed, 1, x->theta, value) == ATVI_OK) return ATVI_OK;
+  if (atvi_app_replicate_simulate(x->ctx, x->l, x->opts->seed, 1, x->theta, value) == ATVI_OK) return ATVI_OK;
   const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
   return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->model.path, why) : nomem(x);
 }
@@ -314,7 +314,7 @@ static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
   ATVI_TRY(check_truth(x));
   ATVI_TRY(find_methods(x));
   ATVI_TRY(check_given(x));
-  if (!x->opts->data_dir) ATVI_TRY(atvi_replicate_sets(x->ctx, x->l));
+  if (!x->opts->data_dir) ATVI_TRY(atvi_app_replicate_sets(x->ctx, x->l));
   ATVI_TRY(find_quantities(x));
   ATVI_TRY(open_record(x));
   x->s.model = x->l->target->name;
@@ -324,7 +324,7 @@ static atvi_status run_study(study *x, atvi_app_repeat_result *out) {
   atvi_status status = check_same(x);
   if (status == ATVI_OK) status = run_all(x, &out->stopped);
   if (status == ATVI_OK) status = report(x, out);
-  atvi_record_close(&x->rec);
+  atvi_app_record_close(&x->rec);
   return status;
 }
 

@@ -21,7 +21,7 @@ typedef struct {
 } atvi_quantity;
 
 /* "parameter", "derived", "tracked". */
-const char *atvi_quantity_word(atvi_quantity_kind kind);
+const char *atvi_app_quantity_word(atvi_quantity_kind kind);
 
 typedef struct {
   atvi_average coverage; /* by the 95 % HPD interval; tracked: mean share of times */
@@ -53,15 +53,15 @@ typedef struct {
 #define ATVI_STUDY_FIT "seconds evaluations khat rhat ess log_map log_evidence"
 #define ATVI_STUDY_SCORES "coverage ail mspe ail_sum mspe_draws"
 /* Columns of the record. Memory from pool. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *quantity,
-                                           const char **text);
+ATVI_CHECKED atvi_status atvi_app_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *quantity,
+                                               const char **text);
 /* Fills s->method[].* and failures from the record; name of the methods, replicates and quantities are set by the caller. Records of
  * further replicates or other methods do not count. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_study_count(atvi_pool *pool, const atvi_csv *record, atvi_study *s);
+ATVI_CHECKED atvi_status atvi_app_study_count(atvi_pool *pool, const atvi_csv *record, atvi_study *s);
 
 /* Table for a terminal, study.csv and study_summary.json. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_study_text(atvi_pool *pool, const atvi_study *s, const char **text);
-ATVI_CHECKED atvi_status atvi_study_csv(atvi_pool *pool, const atvi_study *s, const char **text);
-ATVI_CHECKED atvi_status atvi_study_json(atvi_pool *pool, const atvi_study *s, const char **text);
+ATVI_CHECKED atvi_status atvi_app_study_text(atvi_pool *pool, const atvi_study *s, const char **text);
+ATVI_CHECKED atvi_status atvi_app_study_csv(atvi_pool *pool, const atvi_study *s, const char **text);
+ATVI_CHECKED atvi_status atvi_app_study_json(atvi_pool *pool, const atvi_study *s, const char **text);
 
 #endif

@@ -36,7 +36,7 @@ atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
   *out = NULL;
   if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   if (!plain) return no_draws(ctx, pool, dir);
-  return atvi_draws_csv_read(ctx, path, out);
+  return atvi_io_draws_csv_read(ctx, path, out);
 }
 
 atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, bool json, const char **text,
@@ -46,9 +46,10 @@ atvi_status atvi_app_summary(atvi_ctx *ctx, atvi_pool *pool, const char *where, 
   atvi_summary *s;
   ATVI_TRY(atvi_app_find_run(ctx, pool, where, "draws.csv", &dir));
   ATVI_TRY(atvi_app_read_draws(ctx, pool, dir, &draws));
-  atvi_status status = atvi_advised_summary(pool, draws, &s);
+  atvi_status status = atvi_app_advised_summary(pool, draws, &s);
   if (status == ATVI_OK)
-    status = json ? atvi_summary_json(pool, s, text) : atvi_summary_text(pool, s, text, &judged->at);
+    status =
+        json ? atvi_diag_summary_json(pool, s, text) : atvi_diag_summary_text(pool, s, text, &judged->at);
   if (status == ATVI_OK) judged->verdict = s->verdict;
   atvi_draws_free(draws);
   return status;

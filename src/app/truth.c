@@ -58,8 +58,8 @@ static atvi_status pairs(truth *t, const char *text) {
 
 static bool list(atvi_text *out, const json_t *v) {
   if (json_is_number(v)) {
-    if (out->n) atvi_text_add(out, ",");
-    atvi_text_number(out, json_number_value(v));
+    if (out->n) atvi_io_text_add(out, ",");
+    atvi_io_text_number(out, json_number_value(v));
     return true;
   }
   for (size_t i = 0; i < json_array_size(v); i++)
@@ -78,7 +78,7 @@ static atvi_status from_json(truth *t, const char *path, const json_t *root) {
     if (!list(&out, value))
       return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: %s is neither a number nor a list of numbers",
                        path, name);
-    ATVI_TRY(atvi_text_get(&out, &text));
+    ATVI_TRY(atvi_io_text_get(&out, &text));
     ATVI_TRY(put(t, name, strlen(name), text, strlen(text)));
   }
   return ATVI_OK;
@@ -88,7 +88,7 @@ static atvi_status file(truth *t, const char *path) {
   char *text;
   size_t n;
   json_error_t error;
-  atvi_status found = atvi_file_read(t->pool, path, &text, &n);
+  atvi_status found = atvi_io_file_read(t->pool, path, &text, &n);
   if (found == ATVI_EIO) return ATVI_EINVAL; /* for the user to mend, like a wrong value */
   ATVI_TRY(found);
   if (strspn(text, " \t\r\n") == n)

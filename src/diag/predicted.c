@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *atvi_series_word(atvi_series_kind kind) {
+const char *atvi_diag_series_word(atvi_series_kind kind) {
   static const char *const word[] = {"observed", "tracked", "state"};
   return word[kind];
 }
 
-atvi_point atvi_point_at(double time) {
+atvi_point atvi_diag_point_at(double time) {
   const atvi_band none = {NAN, NAN, NAN, {NAN, NAN}, {NAN, NAN}};
   return (atvi_point){.time = time,
                       .value = NAN,
@@ -23,7 +23,7 @@ atvi_point atvi_point_at(double time) {
                       .pit = NAN};
 }
 
-atvi_idx atvi_predicted_draws(const atvi_draws *d) {
+atvi_idx atvi_diag_predicted_draws(const atvi_draws *d) {
   const atvi_group *mean = atvi_draws_group(d, "mean");
   return mean ? mean->n_draw : 0;
 }
@@ -57,7 +57,7 @@ static const double *value_of(const atvi_draws *d, const char *group, atvi_idx a
 
 static atvi_point data_point(const atvi_draws *d, const atvi_draws_series *s, int what, atvi_idx at,
                              atvi_idx r) {
-  atvi_point x = atvi_point_at(s->time[r]);
+  atvi_point x = atvi_diag_point_at(s->time[r]);
   x.row = r;
   x.given = true;
   x.mean = value_of(d, "mean", at + r);
@@ -69,12 +69,12 @@ static atvi_point data_point(const atvi_draws *d, const atvi_draws_series *s, in
   if (what & ATVI_PREDICTED_LOO) x.log_lik = value_of(d, "log_lik", at + r);
   if (!x.held && !isnan(x.value)) x.others = value_of(d, "others", at + r);
   x.alone = value_of(d, "simulator", at + r);
-  if (x.alone && all_nan(atvi_predicted_draws(d), x.alone)) x.alone = NULL;
+  if (x.alone && all_nan(atvi_diag_predicted_draws(d), x.alone)) x.alone = NULL;
   return x;
 }
 
 static atvi_point grid_point(const atvi_draws *d, const atvi_draws_series *s, atvi_idx at, atvi_idx g) {
-  atvi_point x = atvi_point_at(s->grid[g]);
+  atvi_point x = atvi_diag_point_at(s->grid[g]);
   x.row = s->n + g;
   x.grid = true;
   x.mean = value_of(d, "grid", at + g);
@@ -85,7 +85,7 @@ static atvi_point grid_point(const atvi_draws *d, const atvi_draws_series *s, at
 /* at, grid_at: where the values of the series begin. */
 static void fill(const atvi_draws *d, const atvi_draws_series *s, int what, atvi_idx at, atvi_idx grid_at,
                  atvi_predicted *to) {
-  atvi_idx B = atvi_predicted_draws(d), n_grid = what & ATVI_PREDICTED_GRID ? s->n_grid : 0;
+  atvi_idx B = atvi_diag_predicted_draws(d), n_grid = what & ATVI_PREDICTED_GRID ? s->n_grid : 0;
   for (atvi_idx r = 0; r < s->n + n_grid; r++) {
     atvi_point x = r < s->n ? data_point(d, s, what, at, r) : grid_point(d, s, grid_at, r - s->n);
     to->others = to->others || x.others;
@@ -93,12 +93,12 @@ static void fill(const atvi_draws *d, const atvi_draws_series *s, int what, atvi
       continue; /* without covariates there is nothing to say */
     to->point[to->n++] = x;
   }
-  to->told = d->about.dependent && s->kind == ATVI_SERIES_OBSERVED && !to->others;
+  to->told = d->about->dependent && s->kind == ATVI_SERIES_OBSERVED && !to->others;
   qsort(to->point, (size_t)to->n, sizeof *to->point, by_time);
 }
 
-atvi_status atvi_predicted_read(atvi_pool *pool, const atvi_draws *d, int what, atvi_idx *n,
-                                atvi_predicted **out) {
+atvi_status atvi_diag_predicted_read(atvi_pool *pool, const atvi_draws *d, int what, atvi_idx *n,
+                                     atvi_predicted **out) {
   atvi_predicted *series = atvi_pool_take(pool, (size_t)d->n_series + 1, sizeof *series);
   atvi_idx at = 0, grid_at = 0;
   *n = 0;
@@ -129,11 +129,11 @@ static double pit_of(const atvi_point *p, atvi_idx n_draw, atvi_rng *rng) {
     below += draw[k] < p->value;
     equal += draw[k] == p->value;
   }
-  return n > 0 ? (below + atvi_rng_uniform(rng) * (equal + 1)) / (n + 1) : NAN;
+  return n > 0 ? (below + atvi_math_rng_uniform(rng) * (equal + 1)) / (n + 1) : NAN;
 }
 
-void atvi_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_predicted *series) {
-  atvi_rng rng = atvi_rng_at(seed, ATVI_STREAM_PREDICT, 1, 0);
+void atvi_diag_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_predicted *series) {
+  atvi_rng rng = atvi_math_rng_at(seed, ATVI_STREAM_PREDICT, 1, 0);
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
       atvi_point *p = &series[s].point[i];
@@ -144,7 +144,7 @@ void atvi_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_p
     }
 }
 
-double *atvi_predicted_column(atvi_pool *pool, const atvi_predicted *s, size_t offset) {
+double *atvi_diag_predicted_column(atvi_pool *pool, const atvi_predicted *s, size_t offset) {
   double *x = atvi_pool_take(pool, (size_t)s->n + 1, sizeof *x);
   for (atvi_idx i = 0; x && i < s->n; i++) memcpy(&x[i], (const char *)&s->point[i] + offset, sizeof *x);
   return x;

@@ -7,18 +7,18 @@ static const double MASS = 0.95;
 static const atvi_band NO_BAND = {NAN, NAN, NAN, {NAN, NAN}, {NAN, NAN}};
 static const atvi_loo_point NO_LOO = {NAN, NAN, NAN, NAN, NAN};
 
-atvi_band atvi_band_of(atvi_idx n, const double *x, double *work) {
+atvi_band atvi_diag_band_of(atvi_idx n, const double *x, double *work) {
   atvi_band b = NO_BAND;
   atvi_idx m = 0;
   for (atvi_idx i = 0; i < n; i++)
     if (!isnan(x[i])) work[m++] = x[i];
   if (m == 0) return b;
-  b.mean = atvi_mean(m, work, NULL);
-  b.sd = m > 1 ? atvi_sd(m, work, NULL) : NAN;
-  atvi_sort(m, work, NULL, work + n);
-  b.median = atvi_quantile(m, work, NULL, 0.5);
-  for (int k = 0; k < 2; k++) b.quartile[k] = atvi_quantile(m, work, NULL, k ? 0.75 : 0.25);
-  atvi_hpd(m, work, NULL, MASS, b.hpd95);
+  b.mean = atvi_math_mean(m, work, NULL);
+  b.sd = m > 1 ? atvi_math_sd(m, work, NULL) : NAN;
+  atvi_math_sort(m, work, NULL, work + n);
+  b.median = atvi_math_quantile(m, work, NULL, 0.5);
+  for (int k = 0; k < 2; k++) b.quartile[k] = atvi_math_quantile(m, work, NULL, k ? 0.75 : 0.25);
+  atvi_math_hpd(m, work, NULL, MASS, b.hpd95);
   return b;
 }
 
@@ -32,11 +32,11 @@ typedef struct {
 } job;
 
 static void judge_point(atvi_idx n, atvi_point *p, double *work) {
-  p->of_mean = p->mean ? atvi_band_of(n, p->mean, work) : NO_BAND;
-  p->of_alone = p->alone ? atvi_band_of(n, p->alone, work) : NO_BAND;
+  p->of_mean = p->mean ? atvi_diag_band_of(n, p->mean, work) : NO_BAND;
+  p->of_alone = p->alone ? atvi_diag_band_of(n, p->alone, work) : NO_BAND;
   const double *draw = p->others ? p->others : p->draw;
-  p->of_draw = draw ? atvi_band_of(n, draw, work) : NO_BAND;
-  p->loo = p->log_lik && !isnan(p->value) ? atvi_loo_of(n, p->log_lik, work) : NO_LOO;
+  p->of_draw = draw ? atvi_diag_band_of(n, draw, work) : NO_BAND;
+  p->loo = p->log_lik && !isnan(p->value) ? atvi_math_loo_of(n, p->log_lik, work) : NO_LOO;
 }
 
 static void judge_share(void *arg, atvi_idx share, int worker) {
@@ -46,9 +46,9 @@ static void judge_share(void *arg, atvi_idx share, int worker) {
     judge_point(j->n_draw, j->point[k], j->scratch + (size_t)share * j->per_share);
 }
 
-atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n, atvi_predicted *series) {
+atvi_status atvi_diag_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n, atvi_predicted *series) {
   job j = {.n_draw = n_draw, .n_share = atvi_ctx_threads(ctx)};
-  size_t loo = atvi_loo_work(n_draw), band = 3 * (size_t)n_draw;
+  size_t loo = atvi_math_loo_work(n_draw), band = 3 * (size_t)n_draw;
   atvi_idx total = 0;
   for (atvi_idx s = 0; s < n; s++) total += series[s].n;
   j.per_share = loo > band ? loo : band;
@@ -123,9 +123,9 @@ static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predic
       name[m] = series[s].name;
       from[m++] = p;
     }
-  out->loo = atvi_loo_total(m, loo, out->n_draw);
-  out->waic = atvi_waic_total(m, loo);
-  out->khat_threshold = atvi_psis_threshold(out->n_draw);
+  out->loo = atvi_math_loo_total(m, loo, out->n_draw);
+  out->waic = atvi_math_waic_total(m, loo);
+  out->khat_threshold = atvi_math_psis_threshold(out->n_draw);
   out->worst_time = out->worst_khat = NAN;
   if (m > 0) {
     out->worst_name = name[out->loo.worst];
@@ -135,8 +135,8 @@ static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predic
   return ATVI_OK;
 }
 
-atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n, const atvi_predicted *series,
-                            atvi_scores **out) {
+atvi_status atvi_diag_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n, const atvi_predicted *series,
+                                 atvi_scores **out) {
   atvi_scores *s = atvi_pool_take(pool, 1, sizeof *s);
   atvi_score *fitted = atvi_pool_take(pool, (size_t)n + 1, sizeof *fitted);
   atvi_score *held = atvi_pool_take(pool, (size_t)n + 1, sizeof *held);

@@ -55,10 +55,10 @@ typedef struct {
   const double *others;
   /* [n_draw] the simulator without its discrepancy; NULL: not told apart */
   const double *alone;
-  /* set by atvi_predicted_judge */
+  /* set by atvi_diag_predicted_judge */
   atvi_band of_mean, of_draw, of_alone;
   atvi_loo_point loo;
-  /* observed less predicted, in predictive standard deviations; set by atvi_predicted_residuals */
+  /* observed less predicted, in predictive standard deviations; set by atvi_diag_predicted_residuals */
   double residual;
   /* probability of a smaller observation, in [0, 1]; likewise */
   double pit;
@@ -106,12 +106,12 @@ typedef struct {
 } atvi_scores;
 
 /* Band of n draws; NaN among them do not count. work: 3 n doubles. Of none: NaN. */
-atvi_band atvi_band_of(atvi_idx n, const double *x, double *work);
+atvi_band atvi_diag_band_of(atvi_idx n, const double *x, double *work);
 
 /* "observed", "tracked", "state". */
-const char *atvi_series_word(atvi_series_kind kind);
+const char *atvi_diag_series_word(atvi_series_kind kind);
 /* A point of which nothing is known but its time. */
-atvi_point atvi_point_at(double time);
+atvi_point atvi_diag_point_at(double time);
 
 enum {
   /* with the times between those of the data */
@@ -121,30 +121,30 @@ enum {
 };
 /* The series of d with what its groups say of them; rows of the data without a value of which nothing is predicted are
  * left out. Values are borrowed from d, memory is from pool. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predicted_read(atvi_pool *pool, const atvi_draws *d, int what, atvi_idx *n,
-                                             atvi_predicted **out);
+ATVI_CHECKED atvi_status atvi_diag_predicted_read(atvi_pool *pool, const atvi_draws *d, int what, atvi_idx *n,
+                                                  atvi_predicted **out);
 /* Draws that predictions of d are from; 0: there are none. */
-atvi_idx atvi_predicted_draws(const atvi_draws *d);
+atvi_idx atvi_diag_predicted_draws(const atvi_draws *d);
 /* Residuals and probabilities of series that were judged. seed: of the fit; equal values count in part, at random. */
-void atvi_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_predicted *series);
+void atvi_diag_predicted_residuals(uint64_t seed, atvi_idx n_draw, atvi_idx n, atvi_predicted *series);
 /* [s->n] the field of every point at that offset in atvi_point, a double; NULL: out of memory. */
-double *atvi_predicted_column(atvi_pool *pool, const atvi_predicted *s, size_t offset);
+double *atvi_diag_predicted_column(atvi_pool *pool, const atvi_predicted *s, size_t offset);
 
 /* Fills the bands and loo of every point, on the context's threads. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n,
-                                              atvi_predicted *series);
+ATVI_CHECKED atvi_status atvi_diag_predicted_judge(atvi_ctx *ctx, atvi_idx n_draw, atvi_idx n,
+                                                   atvi_predicted *series);
 /* Scores of series that were judged; memory from pool, names are borrowed. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n,
-                                         const atvi_predicted *series, atvi_scores **out);
+ATVI_CHECKED atvi_status atvi_diag_scores_new(atvi_pool *pool, atvi_idx n_draw, atvi_idx n,
+                                              const atvi_predicted *series, atvi_scores **out);
 
 /* Fields of atvi_score, for JSON, CSV and tables. */
-extern const atvi_fields atvi_score_fields;
+extern const atvi_fields atvi_diag_score_fields;
 /* {"series": [...], "all": {...}} of each[n] and all, as scores.json has it; all NULL: null. */
-void atvi_scores_put(atvi_json *w, const char *key, atvi_idx n, const atvi_score *each,
-                     const atvi_score *all);
+void atvi_diag_scores_put(atvi_json *w, const char *key, atvi_idx n, const atvi_score *each,
+                          const atvi_score *all);
 /* scores.json; NaN and infinite become null. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text);
+ATVI_CHECKED atvi_status atvi_diag_scores_json(atvi_pool *pool, const atvi_scores *s, const char **text);
 /* A table for a terminal, at most 100 columns wide. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text);
+ATVI_CHECKED atvi_status atvi_diag_scores_text(atvi_pool *pool, const atvi_scores *s, const char **text);
 
 #endif

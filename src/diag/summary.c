@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-  MODE_GRID = 4 * 1024, /* scratch of atvi_mode beyond n */
+  MODE_GRID = 4 * 1024, /* scratch of atvi_math_mode beyond n */
   CHAIN_MIN = 4,        /* shortest chain the kernels take */
   SHARES_MAX = 8,
 };
@@ -35,7 +35,7 @@ typedef struct {
 static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 static size_t work_size(const atvi_draws *d) {
-  size_t n = (size_t)d->n, chain = atvi_stat_work(d->n_chain, d->n / d->n_chain);
+  size_t n = (size_t)d->n, chain = atvi_math_stat_work(d->n_chain, d->n / d->n_chain);
   return max_size(max_size(chain, 2 * n), n + MODE_GRID);
 }
 
@@ -164,8 +164,8 @@ static double worth(const job *j, spread s) { return s.se2 > 0 ? s.var / s.se2 :
 /* xs, ws: the n draws that count, sorted. */
 static void weighted_tail(const job *j, const double *x, atvi_idx n, const double *xs, const double *ws,
                           atvi_summary_column *c) {
-  double low = worth(j, spread_below(j->d, x, atvi_quantile(n, xs, ws, TAIL)));
-  double high = worth(j, spread_below(j->d, x, atvi_quantile(n, xs, ws, 1 - TAIL)));
+  double low = worth(j, spread_below(j->d, x, atvi_math_quantile(n, xs, ws, TAIL)));
+  double high = worth(j, spread_below(j->d, x, atvi_math_quantile(n, xs, ws, 1 - TAIL)));
   c->ess_tail = fmin(low, high);
 }
 
@@ -176,7 +176,7 @@ static void convergence(const job *j, const double *x, double *work, atvi_summar
   if (d->weight) {
     spread s = spread_of(d, x, c->mean);
     c->ess_bulk = worth(j, s);
-    c->mcse = sqrt(s.se2) * atvi_psis_inflation(d->made.khat);
+    c->mcse = sqrt(s.se2) * atvi_math_psis_inflation(d->made->khat);
     return;
   }
   if (!d->chains) {
@@ -185,7 +185,7 @@ static void convergence(const job *j, const double *x, double *work, atvi_summar
     return;
   }
   if (n < CHAIN_MIN) return;
-  atvi_convergence v = atvi_converge(m, n, x, work);
+  atvi_convergence v = atvi_math_converge(m, n, x, work);
   c->rhat = v.rhat;
   c->ess_bulk = v.ess_bulk;
   c->ess_tail = v.ess_tail;
@@ -222,21 +222,21 @@ static void summarise(const job *j, atvi_idx item, double *scratch) {
   atvi_idx n = gather(d, x, xs, ws);
   bounds_share(d, x, c);
   if (n == 0 || !all_finite(n, xs)) return; /* everything else stays unknown */
-  c->mean = atvi_mean(n, xs, ws);
-  c->sd = n > 1 ? atvi_sd(n, xs, ws) : NAN;
+  c->mean = atvi_math_mean(n, xs, ws);
+  c->sd = n > 1 ? atvi_math_sd(n, xs, ws) : NAN;
   convergence(j, x, work, c);
-  atvi_sort(n, xs, ws, work);
+  atvi_math_sort(n, xs, ws, work);
   if (ws && !j->refused) weighted_tail(j, x, n, xs, ws, c);
-  for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++) c->quantile[k] = atvi_quantile(n, xs, ws, PROB[k]);
+  for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++) c->quantile[k] = atvi_math_quantile(n, xs, ws, PROB[k]);
   c->median = c->quantile[2];
   bounds_reached(n, xs, ws, c);
-  atvi_hpd(n, xs, ws, 0.95, c->hpd95);
-  double best = d->made.mode_draw;
+  atvi_math_hpd(n, xs, ws, 0.95, c->hpd95);
+  double best = d->made->mode_draw;
   if (best >= 0 && best < (double)d->n)
     c->mode =
         x[(atvi_idx)best]; /* the joint maximum, which an optimiser knows better than a density of draws */
   else
-    c->mode = xs[0] < xs[n - 1] ? atvi_mode(n, xs, ws, c->lower, c->upper, work) : xs[0];
+    c->mode = xs[0] < xs[n - 1] ? atvi_math_mode(n, xs, ws, c->lower, c->upper, work) : xs[0];
 }
 
 static void summarise_share(void *arg, atvi_idx share_index, int worker) {
@@ -246,7 +246,7 @@ static void summarise_share(void *arg, atvi_idx share_index, int worker) {
     summarise(j, k, j->scratch + (size_t)share_index * j->per_share);
 }
 
-double atvi_weights_ess(const atvi_draws *d) {
+double atvi_diag_weights_ess(const atvi_draws *d) {
   double sum = 0, squares = 0;
   if (!d->weight) return (double)d->n;
   for (atvi_idx i = 0; i < d->n; i++) {
@@ -257,7 +257,8 @@ double atvi_weights_ess(const atvi_draws *d) {
 }
 
 static atvi_status all_columns(atvi_ctx *ctx, const atvi_draws *d, atvi_summary_column *col) {
-  job j = {.d = d, .col = col, .ess_weight = atvi_weights_ess(d), .refused = atvi_weights_refused(d)};
+  job j = {
+      .d = d, .col = col, .ess_weight = atvi_diag_weights_ess(d), .refused = atvi_diag_weights_refused(d)};
   j.n_share = atvi_ctx_threads(ctx);
   if (j.n_share > d->n_col) j.n_share = d->n_col;
   if (j.n_share > SHARES_MAX) j.n_share = SHARES_MAX;
@@ -293,51 +294,51 @@ static char *copy(atvi_pool *pool, const char *s) {
   return atvi_pool_strndup(pool, s ? s : "", s ? strlen(s) : 0);
 }
 
-bool atvi_made_variational(const atvi_made *made) { return !isnan(made->steps); }
+bool atvi_diag_made_variational(const atvi_made *made) { return !isnan(made->steps); }
 
-bool atvi_weights_refused(const atvi_draws *d) {
-  if (d->made.exact > 0) return false; /* chains: nothing to weigh */
-  if (isnan(d->made.khat)) return atvi_made_variational(&d->made);
-  return !atvi_psis_permits(d->n, d->made.khat, d->made.excess);
+bool atvi_diag_weights_refused(const atvi_draws *d) {
+  if (d->made->exact > 0) return false; /* chains: nothing to weigh */
+  if (isnan(d->made->khat)) return atvi_diag_made_variational(d->made);
+  return !atvi_math_psis_permits(d->n, d->made->khat, d->made->excess);
 }
 
-bool atvi_weights_hold(const atvi_draws *d) { return d->weight && !atvi_weights_refused(d); }
+bool atvi_diag_weights_hold(const atvi_draws *d) { return d->weight && !atvi_diag_weights_refused(d); }
 
 static atvi_status summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   atvi_summary *s = atvi_pool_take(pool, 1, sizeof *s);
   atvi_summary_column *col = atvi_pool_take(pool, (size_t)d->n_col, sizeof *col);
   if (!s || !col) return ATVI_ENOMEM;
-  *s = (atvi_summary){.made = d->made,
+  *s = (atvi_summary){.made = *d->made,
                       .n = d->n,
                       .n_chain = d->n_chain,
                       .chains = d->chains,
                       .weighted = d->weight != NULL,
-                      .refused = atvi_weights_refused(d),
-                      .ess = atvi_weights_refused(d) ? NAN : atvi_weights_ess(d),
+                      .refused = atvi_diag_weights_refused(d),
+                      .ess = atvi_diag_weights_refused(d) ? NAN : atvi_diag_weights_ess(d),
                       .n_param = d->n_param,
                       .n_col = d->n_col,
                       .col = col};
-  s->made.method = copy(pool, d->made.method);
-  s->made.model = copy(pool, d->made.model);
+  s->made.method = copy(pool, d->made->method);
+  s->made.model = copy(pool, d->made->model);
   for (atvi_idx j = 0; j < d->n_col; j++) col[j] = unknown(copy(pool, d->col[j].name), &d->col[j]);
   if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   s->log_map = -HUGE_VAL;
   for (atvi_idx i = 0; i < d->n; i++) s->log_map = fmax(s->log_map, d->log_prior[i] + d->log_lik[i]);
   ATVI_TRY(all_columns(ctx, d, col));
-  ATVI_TRY(atvi_summary_judge(pool, d, s));
+  ATVI_TRY(atvi_diag_summary_judge(pool, d, s));
   *out = s;
   return ATVI_OK;
 }
 
-atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
+atvi_status atvi_diag_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out) {
   atvi_draws use = *d;
   *out = NULL;
-  if (!atvi_weights_hold(d)) use.weight = NULL;
+  if (!atvi_diag_weights_hold(d)) use.weight = NULL;
   return summary_new(pool, &use, out);
 }
 
-atvi_idx atvi_summary_least_ess(const atvi_summary *s, double *ess) {
+atvi_idx atvi_diag_summary_least_ess(const atvi_summary *s, double *ess) {
   atvi_idx least = -1;
   *ess = NAN;
   for (atvi_idx k = 0; k < s->n_param; k++) {
@@ -349,14 +350,14 @@ atvi_idx atvi_summary_least_ess(const atvi_summary *s, double *ess) {
   return least;
 }
 
-bool atvi_summary_tail_is_small(const atvi_summary *s) {
-  return s->weighted && s->made.khat > atvi_psis_threshold(s->n);
+bool atvi_diag_summary_tail_is_small(const atvi_summary *s) {
+  return s->weighted && s->made.khat > atvi_math_psis_threshold(s->n);
 }
 
-const char *atvi_summary_khat(atvi_pool *pool, const atvi_summary *s) {
-  double most = atvi_psis_threshold(s->n);
+const char *atvi_diag_summary_khat(atvi_pool *pool, const atvi_summary *s) {
+  double most = atvi_math_psis_threshold(s->n);
   int digits = round(100 * s->made.khat) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
-  if (!atvi_summary_tail_is_small(s))
+  if (!atvi_diag_summary_tail_is_small(s))
     return atvi_pool_printf(pool, "k-hat is %.2f (good up to %.2f)", s->made.khat, most);
   return atvi_pool_printf(pool,
                           "k-hat is %.*f, above its threshold %.*f, but the tail of the weights that it "
@@ -375,16 +376,16 @@ static const atvi_field COLUMNS[] = {
     COLUMN(REAL, ess_bulk),      COLUMN(REAL, ess_tail),     COLUMN(REAL, rhat),
     COLUMN(REAL, mcse),          COLUMN(REAL, near_lower),   COLUMN(REAL, near_upper),
     COLUMN(FLAG, reaches_lower), COLUMN(FLAG, reaches_upper)};
-const atvi_fields atvi_summary_column_fields = ATVI_FIELDS(COLUMNS);
+const atvi_fields atvi_diag_summary_column_fields = ATVI_FIELDS(COLUMNS);
 
 #define NUMBER(kind, name) ATVI_FIELD(kind, atvi_headline, name)
 static const atvi_field HEADLINE[] = {NUMBER(REAL, seconds),      NUMBER(COUNT, evaluations),
                                       NUMBER(REAL, khat),         NUMBER(REAL, rhat),
                                       NUMBER(REAL, ess),          NUMBER(REAL, log_map),
                                       NUMBER(REAL, log_evidence), NUMBER(REAL, log_evidence_se)};
-const atvi_fields atvi_headline_fields = ATVI_FIELDS(HEADLINE);
+const atvi_fields atvi_diag_headline_fields = ATVI_FIELDS(HEADLINE);
 
-atvi_headline atvi_summary_headline(const atvi_summary *s) {
+atvi_headline atvi_diag_summary_headline(const atvi_summary *s) {
   const atvi_made *m = &s->made;
   atvi_headline h = {m->seconds, m->evaluations, m->khat,         NAN,
                      NAN,        s->log_map,     m->log_evidence, m->log_evidence_se};
@@ -397,19 +398,19 @@ atvi_headline atvi_summary_headline(const atvi_summary *s) {
 
 static void put_columns(atvi_json *w, const char *key, const atvi_summary *s, atvi_idx from, atvi_idx to) {
   static const char *const percent[ATVI_SUMMARY_QUANTILES] = {"2.5", "25", "50", "75", "97.5"};
-  atvi_json_list(w, key);
+  atvi_io_json_list(w, key);
   for (const atvi_summary_column *c = s->col + from; c < s->col + to; c++) {
-    atvi_json_object(w, NULL);
-    atvi_fields_json(w, &atvi_summary_column_fields, c, "name mean sd mode median hpd95");
-    atvi_json_object(w, "quantiles");
+    atvi_io_json_object(w, NULL);
+    atvi_io_fields_json(w, &atvi_diag_summary_column_fields, c, "name mean sd mode median hpd95");
+    atvi_io_json_object(w, "quantiles");
     for (int k = 0; k < ATVI_SUMMARY_QUANTILES; k++)
-      atvi_json_put(w, percent[k], atvi_json_real(c->quantile[k]));
-    atvi_json_end(w);
-    atvi_fields_json(w, &atvi_summary_column_fields, c,
-                     "ess_bulk ess_tail rhat mcse near_lower near_upper reaches_lower reaches_upper");
-    atvi_json_end(w);
+      atvi_io_json_put(w, percent[k], atvi_io_json_real(c->quantile[k]));
+    atvi_io_json_end(w);
+    atvi_io_fields_json(w, &atvi_diag_summary_column_fields, c,
+                        "ess_bulk ess_tail rhat mcse near_lower near_upper reaches_lower reaches_upper");
+    atvi_io_json_end(w);
   }
-  atvi_json_end(w);
+  atvi_io_json_end(w);
 }
 
 static const char *text_of(const atvi_message *m) { return m->text; }
@@ -419,43 +420,44 @@ static const char *severity_of(const atvi_message *m) { return atvi_severity_nam
 /* One thing about every message. */
 static void put_messages(atvi_json *w, const char *key, const atvi_summary *s,
                          const char *(*what)(const atvi_message *)) {
-  atvi_json_list(w, key);
+  atvi_io_json_list(w, key);
   for (atvi_idx i = 0; i < s->n_message; i++)
-    atvi_json_put(w, NULL, atvi_json_word(w->pool, what(&s->message[i])));
-  atvi_json_end(w);
+    atvi_io_json_put(w, NULL, atvi_io_json_word(w->pool, what(&s->message[i])));
+  atvi_io_json_end(w);
 }
 
 static void put_evidence(atvi_json *w, const atvi_made *m) {
   if (isnan(m->log_evidence)) {
-    atvi_json_put(w, "log_evidence", json_null());
+    atvi_io_json_put(w, "log_evidence", json_null());
     return;
   }
-  atvi_json_object(w, "log_evidence");
-  atvi_json_put(w, "value", atvi_json_real(m->log_evidence));
-  atvi_json_put(w, "se", atvi_json_real(m->log_evidence_se));
-  atvi_json_end(w);
+  atvi_io_json_object(w, "log_evidence");
+  atvi_io_json_put(w, "value", atvi_io_json_real(m->log_evidence));
+  atvi_io_json_put(w, "se", atvi_io_json_real(m->log_evidence_se));
+  atvi_io_json_end(w);
 }
 
-atvi_status atvi_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text) {
+atvi_status atvi_diag_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text) {
   const atvi_made *m = &s->made;
   atvi_json w = {.pool = pool};
-  atvi_json_object(&w, NULL);
-  atvi_fields_json(&w, &atvi_made_fields, m, "method model seed seconds evaluations failures");
-  atvi_json_put(&w, "log_map", atvi_json_real(s->log_map));
+  atvi_io_json_object(&w, NULL);
+  atvi_io_fields_json(&w, &atvi_io_made_fields, m, "method model seed seconds evaluations failures");
+  atvi_io_json_put(&w, "log_map", atvi_io_json_real(s->log_map));
   put_evidence(&w, m);
-  atvi_fields_json(&w, &atvi_made_fields, m, "elbo khat");
-  atvi_json_put(&w, "khat_threshold", atvi_json_real(isnan(m->khat) ? NAN : atvi_psis_threshold(s->n)));
-  atvi_fields_json(&w, &atvi_made_fields, m, "excess lost");
-  atvi_json_put(&w, "weighted", json_boolean(s->weighted));
-  atvi_json_put(&w, "ess", atvi_json_real(s->chains ? NAN : s->ess));
-  atvi_fields_json(
-      &w, &atvi_made_fields, m,
+  atvi_io_fields_json(&w, &atvi_io_made_fields, m, "elbo khat");
+  atvi_io_json_put(&w, "khat_threshold",
+                   atvi_io_json_real(isnan(m->khat) ? NAN : atvi_math_psis_threshold(s->n)));
+  atvi_io_fields_json(&w, &atvi_io_made_fields, m, "excess lost");
+  atvi_io_json_put(&w, "weighted", json_boolean(s->weighted));
+  atvi_io_json_put(&w, "ess", atvi_io_json_real(s->chains ? NAN : s->ess));
+  atvi_io_fields_json(
+      &w, &atvi_io_made_fields, m,
       "efficiency modes outside rungs steps divergences ebfmi tree_depth max_depth_hits exact tuned");
-  atvi_json_put(&w, "verdict", json_string(atvi_verdict_name(s->verdict)));
+  atvi_io_json_put(&w, "verdict", json_string(atvi_verdict_name(s->verdict)));
   put_messages(&w, "messages", s, text_of);
   put_messages(&w, "message_codes", s, code_of);
   put_messages(&w, "message_severities", s, severity_of);
   put_columns(&w, "parameters", s, 0, s->n_param);
   put_columns(&w, "derived", s, s->n_param, s->n_col);
-  return atvi_json_get(&w, "summary", text);
+  return atvi_io_json_get(&w, "summary", text);
 }

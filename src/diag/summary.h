@@ -6,7 +6,7 @@
  * ESS below what was asked for, the run ended early, more than 1 % of model runs failed, k-hat above its threshold, weights
  * worth less than 10 %), else "ok". Only parameters count, not derived quantities.
  *
- * Weights of an approximation's draws are used where k-hat permits (atvi_weights_hold); where it does not, the
+ * Weights of an approximation's draws are used where k-hat permits (atvi_diag_weights_hold); where it does not, the
  * summary is of the approximation as it is, and says so: how far it is from the posterior is then not known, and neither is any
  * effective size. */
 #ifndef ATVI_DIAG_SUMMARY_H
@@ -55,17 +55,17 @@ typedef struct {
 } atvi_summary;
 
 /* Whether the draws are of an approximation that was trained, or of chains that started from one: made.steps is known. */
-bool atvi_made_variational(const atvi_made *made);
-/* Whether weights cannot make d draws of the posterior: k-hat forbids it (atvi_psis_permits), or a variational method
+bool atvi_diag_made_variational(const atvi_made *made);
+/* Whether weights cannot make d draws of the posterior: k-hat forbids it (atvi_math_psis_permits), or a variational method
  * has none. */
-bool atvi_weights_refused(const atvi_draws *d);
+bool atvi_diag_weights_refused(const atvi_draws *d);
 /* Whether d has weights that can be trusted. */
-bool atvi_weights_hold(const atvi_draws *d);
+bool atvi_diag_weights_hold(const atvi_draws *d);
 /* 1 / sum of squared weights, which need not sum to one; n without weights. */
-double atvi_weights_ess(const atvi_draws *d);
+double atvi_diag_weights_ess(const atvi_draws *d);
 
 /* Everything above; memory from pool, d may be freed afterwards. Uses the context's threads. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
+ATVI_CHECKED atvi_status atvi_diag_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
 
 /* What a fit cost and how good it is, in a line; NaN: not known. */
 typedef struct {
@@ -78,29 +78,29 @@ typedef struct {
   double ess;
   double log_map, log_evidence, log_evidence_se;
 } atvi_headline;
-atvi_headline atvi_summary_headline(const atvi_summary *s);
+atvi_headline atvi_diag_summary_headline(const atvi_summary *s);
 
 /* Fields of these structs, for JSON, CSV and tables. */
-extern const atvi_fields atvi_headline_fields, atvi_summary_column_fields;
+extern const atvi_fields atvi_diag_headline_fields, atvi_diag_summary_column_fields;
 
 /* summary.json; NaN and infinite become null. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text);
+ATVI_CHECKED atvi_status atvi_diag_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text);
 
 /* A table and the messages for a terminal, at most 100 columns wide, and where the word of the verdict is in it. Errors:
  * ENOMEM. */
-ATVI_CHECKED atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text,
-                                           size_t *verdict_at);
+ATVI_CHECKED atvi_status atvi_diag_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text,
+                                                size_t *verdict_at);
 
 /* The first message behind a verdict that is not ok; NULL if it is. */
-const atvi_message *atvi_summary_reason(const atvi_summary *s);
+const atvi_message *atvi_diag_summary_reason(const atvi_summary *s);
 /* The parameter that has the fewest effective draws, of those that tables show, and how many; -1: not known, *ess is then NaN. */
-atvi_idx atvi_summary_least_ess(const atvi_summary *s, double *ess);
+atvi_idx atvi_diag_summary_least_ess(const atvi_summary *s, double *ess);
 /* Weights that were used although k-hat is above its threshold: the tail that it speaks of holds next to nothing. */
-bool atvi_summary_tail_is_small(const atvi_summary *s);
+bool atvi_diag_summary_tail_is_small(const atvi_summary *s);
 /* "k-hat is 0.56 (good up to 0.70)", or why it does no harm that it is larger; of weights that were used. NULL: no memory. */
-const char *atvi_summary_khat(atvi_pool *pool, const atvi_summary *s);
+const char *atvi_diag_summary_khat(atvi_pool *pool, const atvi_summary *s);
 
 /* For summary.c: sets verdict and messages from the numbers, which must be there. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s);
+ATVI_CHECKED atvi_status atvi_diag_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s);
 
 #endif

@@ -94,16 +94,16 @@ static void measure(const atvi_summary *s, table *t) {
 static void put_name(atvi_text *t, const char *name, int width) {
   int n = (int)strlen(name), head = (width - 2) / 2, tail = width - 2 - head;
   if (n > width)
-    atvi_text_add(t, "%.*s..%s", head, name, name + n - tail);
+    atvi_io_text_add(t, "%.*s..%s", head, name, name + n - tail);
   else
-    atvi_text_add(t, "%-*s", width, name);
+    atvi_io_text_add(t, "%-*s", width, name);
 }
 
 static void put_row(atvi_text *b, const table *t, const char *name, char cell[N_COLUMN][CELL]) {
   put_name(b, name, t->width[NAME]);
   for (int j = MEAN; j < N_COLUMN; j++)
-    if (t->shown[j]) atvi_text_add(b, "  %*s", t->width[j], cell ? cell[j] : TITLE[j]);
-  atvi_text_add(b, "\n");
+    if (t->shown[j]) atvi_io_text_add(b, "  %*s", t->width[j], cell ? cell[j] : TITLE[j]);
+  atvi_io_text_add(b, "\n");
 }
 
 static void put_table(atvi_text *b, const atvi_summary *s) {
@@ -114,7 +114,7 @@ static void put_table(atvi_text *b, const atvi_summary *s) {
   measure(s, &t);
   put_row(b, &t, "", NULL);
   for (atvi_idx k = 0; k < s->n_col; k++) {
-    if (k == s->n_param && k > 0) atvi_text_add(b, "derived:\n");
+    if (k == s->n_param && k > 0) atvi_io_text_add(b, "derived:\n");
     put_row(b, &t, s->col[k].name, t.cell[k]);
   }
 }
@@ -130,8 +130,8 @@ static void put_run(atvi_text *b, const atvi_summary *s) {
       b->pool, "%s, method %s, seed %" PRIu64 ": %s, %" PRId64 " model runs (%" PRId64 " failed), %.3g s",
       *m->model ? m->model : "model", m->method, m->seed, shape ? shape : "", m->evaluations, m->failures,
       m->seconds);
-  if (line) atvi_text_wrap(b, "", 0, line);
-  atvi_text_add(b, "\n");
+  if (line) atvi_io_text_wrap(b, "", 0, line);
+  atvi_io_text_add(b, "\n");
 }
 
 /* Down to the second digit of the error. */
@@ -144,30 +144,31 @@ static int evidence_decimals(double se) {
 static void put_evidence(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   /* Of weights that cannot be trusted the mean cannot either; the bound holds all the same. */
-  bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_made_variational(m));
+  bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_diag_made_variational(m));
   bool elbo = isfinite(m->elbo);
   int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
-  if (evidence) atvi_text_add(b, "log evidence  %.*f", n, m->log_evidence);
-  if (evidence && isfinite(m->log_evidence_se)) atvi_text_add(b, " +- %.2g", m->log_evidence_se);
+  if (evidence) atvi_io_text_add(b, "log evidence  %.*f", n, m->log_evidence);
+  if (evidence && isfinite(m->log_evidence_se)) atvi_io_text_add(b, " +- %.2g", m->log_evidence_se);
   if (elbo)
-    atvi_text_add(b, evidence ? ", at least %.*f (ELBO)" : "log evidence at least %.*f (ELBO)", n, m->elbo);
-  if (evidence || elbo) atvi_text_add(b, "\n");
+    atvi_io_text_add(b, evidence ? ", at least %.*f (ELBO)" : "log evidence at least %.*f (ELBO)", n,
+                     m->elbo);
+  if (evidence || elbo) atvi_io_text_add(b, "\n");
 }
 
 static void put_training(atvi_text *b, const atvi_made *m) {
   if (!isfinite(m->steps)) return;
-  atvi_text_add(b, "training  %.0f steps", m->steps);
-  if (m->rungs > 1) atvi_text_add(b, ", %.0f temperatures", m->rungs);
-  if (m->modes > 1) atvi_text_add(b, ", %.0f modes", m->modes);
+  atvi_io_text_add(b, "training  %.0f steps", m->steps);
+  if (m->rungs > 1) atvi_io_text_add(b, ", %.0f temperatures", m->rungs);
+  if (m->modes > 1) atvi_io_text_add(b, ", %.0f modes", m->modes);
   if (!isnan(m->tuned))
-    atvi_text_add(b, m->tuned > 0 ? ", fine-tuning kept" : ", fine-tuning tried and undone");
-  atvi_text_add(b, "\n");
+    atvi_io_text_add(b, m->tuned > 0 ? ", fine-tuning kept" : ", fine-tuning tried and undone");
+  atvi_io_text_add(b, "\n");
 }
 
 /* What weighted draws are worth; also for the parameter for which that is least. */
 static const char *worth(atvi_pool *pool, const atvi_summary *s) {
   double ess;
-  atvi_idx least = atvi_summary_least_ess(s, &ess);
+  atvi_idx least = atvi_diag_summary_least_ess(s, &ess);
   bool less = least >= 0 && ess < NOTED * s->ess;
   const char *of = less ? atvi_pool_printf(pool, ", for %s %.0f", s->col[least].name, ess) : "";
   return atvi_pool_printf(pool, "the weighted draws are worth %.0f independent ones (%.0f %%)%s", s->ess,
@@ -177,48 +178,49 @@ static const char *worth(atvi_pool *pool, const atvi_summary *s) {
 /* How well the approximation fits, and what its draws are worth. */
 static void put_fit(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
-  if (!atvi_made_variational(m)) return;
+  if (!atvi_diag_made_variational(m)) return;
   const char *khat = isnan(m->khat) ? "unknown" : atvi_pool_printf(b->pool, "%.2f", m->khat), *small = "",
              *draws = s->weighted    ? worth(b->pool, s)
                       : m->exact > 0 ? "the draws are those of the exact sampler, which does not rest on it"
                                      : "the draws are those of the approximation, not corrected";
-  if (atvi_summary_tail_is_small(s))
+  if (atvi_diag_summary_tail_is_small(s))
     small = atvi_pool_printf(b->pool,
                              ", which does no harm here: the tail that it describes holds %.2g %% of the "
                              "weight (harmless below 0.5 %%)",
                              100 * m->excess);
   const char *line = atvi_pool_printf(b->pool, "%s (good up to %.2f)%s; %s", khat ? khat : "",
-                                      atvi_psis_threshold(s->n), small ? small : "", draws ? draws : "");
-  if (line) atvi_text_wrap(b, "k-hat  ", 7, line);
+                                      atvi_math_psis_threshold(s->n), small ? small : "", draws ? draws : "");
+  if (line) atvi_io_text_wrap(b, "k-hat  ", 7, line);
   put_training(b, m);
 }
 
 static void put_nuts(atvi_text *b, const atvi_made *m) {
   if (isnan(m->tree_depth)) return;
-  atvi_text_add(b, "sampler  divergences %.0f, E-BFMI %.2f, mean tree depth %.1f, trees cut off %.0f\n",
-                m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
+  atvi_io_text_add(b, "sampler  divergences %.0f, E-BFMI %.2f, mean tree depth %.1f, trees cut off %.0f\n",
+                   m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
 }
 
 /* Returns where the word of the verdict is. */
 static size_t put_ending(atvi_text *b, const atvi_summary *s) {
   static const char *const meaning[] = {"ok", "warn - use with care, see below",
                                         "bad - do not use these numbers, see below"};
-  atvi_text_add(b, "\n");
-  if (isfinite(s->log_map)) atvi_text_add(b, "highest log posterior found  %.2f\n", s->log_map);
+  atvi_io_text_add(b, "\n");
+  if (isfinite(s->log_map)) atvi_io_text_add(b, "highest log posterior found  %.2f\n", s->log_map);
   put_evidence(b, s);
   put_fit(b, s);
   put_nuts(b, &s->made);
-  atvi_text_add(b, "verdict: ");
+  atvi_io_text_add(b, "verdict: ");
   size_t at = (size_t)b->n;
-  atvi_text_add(b, "%s\n", meaning[s->verdict]);
-  for (atvi_idx i = 0; i < s->n_message; i++) atvi_text_wrap(b, "  - ", 4, s->message[i].text);
+  atvi_io_text_add(b, "%s\n", meaning[s->verdict]);
+  for (atvi_idx i = 0; i < s->n_message; i++) atvi_io_text_wrap(b, "  - ", 4, s->message[i].text);
   return at;
 }
 
-atvi_status atvi_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text, size_t *verdict_at) {
+atvi_status atvi_diag_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text,
+                                   size_t *verdict_at) {
   atvi_text b = {.pool = pool};
   put_run(&b, s);
   put_table(&b, s);
   *verdict_at = put_ending(&b, s);
-  return atvi_text_get(&b, text);
+  return atvi_io_text_get(&b, text);
 }

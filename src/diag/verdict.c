@@ -146,7 +146,7 @@ static void rhat_rule(judge *j) {
 }
 
 static double ess_wanted(const judge *j) {
-  return j->d->made.ess_wanted > 0 ? j->d->made.ess_wanted : ESS_DEFAULT;
+  return j->d->made->ess_wanted > 0 ? j->d->made->ess_wanted : ESS_DEFAULT;
 }
 
 static double ess_of(const atvi_summary_column *c) { return fmin(c->ess_bulk, c->ess_tail); }
@@ -174,16 +174,16 @@ static const char *ess_harm(const judge *j, double ess) {
 /* What was asked for is the size of the weights, whatever the parameter; one of them may still be known badly. */
 static void weights_rule(judge *j) {
   const atvi_summary *s = j->s;
-  const atvi_made *m = &j->d->made;
+  const atvi_made *m = j->d->made;
   double wanted = ess_wanted(j);
   atvi_idx worst = ess_worst(j, s->ess - 0.5); /* not by rounding alone */
   double ess = worst < 0 ? s->ess : ess_of(&s->col[worst]);
   if (!(s->ess < wanted) && !(ess < fmin(wanted, ESS_DEFAULT))) return;
-  bool far = atvi_made_variational(m) && m->end == ATVI_END_DONE && !(m->efficiency >= EFFICIENCY_WARN);
-  const char *why = far                         ? "the approximation is too far from the posterior"
-                    : !atvi_made_variational(m) ? "use more draws"
-                    : m->end != ATVI_END_DONE   ? "let the fit finish"
-                                                : "this is the largest number that is drawn";
+  bool far = atvi_diag_made_variational(m) && m->end == ATVI_END_DONE && !(m->efficiency >= EFFICIENCY_WARN);
+  const char *why = far                              ? "the approximation is too far from the posterior"
+                    : !atvi_diag_made_variational(m) ? "use more draws"
+                    : m->end != ATVI_END_DONE        ? "let the fit finish"
+                                                     : "this is the largest number that is drawn";
   ADD(j, ess < ess_bad(j) ? ATVI_SERIOUS : ATVI_WARNING, far ? ATVI_CODE_WEIGHTS_POOR : ATVI_CODE_ESS_LOW,
       "The weighted draws are worth only %.0f independent ones%s%s (%.0f wanted)%s; %s.", ess,
       worst < 0 ? "" : " for ", worst < 0 ? "" : s->col[worst].name, wanted, ess_harm(j, ess), why);
@@ -214,7 +214,7 @@ static void short_chains(judge *j) {
 
 /* A limit or a stop in the training of an approximation: its draws are right with their weights all the same. */
 static void training_end_rule(judge *j) {
-  const atvi_made *m = &j->d->made;
+  const atvi_made *m = j->d->made;
   const char *means = j->s->weighted ? "these are draws of it as it was, weighted to the posterior"
                                      : "these are draws of it as it was";
   const char *modes =
@@ -231,8 +231,8 @@ static void training_end_rule(judge *j) {
 }
 
 static void end_rule(judge *j) {
-  atvi_end end = j->d->made.end;
-  if (atvi_made_variational(&j->d->made) && !j->d->chains) {
+  atvi_end end = j->d->made->end;
+  if (atvi_diag_made_variational(j->d->made) && !j->d->chains) {
     training_end_rule(j);
     return;
   }
@@ -247,8 +247,8 @@ static void end_rule(judge *j) {
 }
 
 static void approximation_rule(judge *j) {
-  double e = j->d->made.efficiency;
-  if (atvi_made_variational(&j->d->made)) {
+  double e = j->d->made->efficiency;
+  if (atvi_diag_made_variational(j->d->made)) {
     if (j->s->weighted && e < WEIGHTS_WARN) /* refused ones: see khat_rule */
       ADD(j, e < WEIGHTS_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_WEIGHTS_POOR,
           "The weights rest on few draws: these are worth only %.2g %% of their number, and a part of the "
@@ -264,12 +264,12 @@ static void approximation_rule(judge *j) {
 }
 
 static void modes_rule(judge *j) {
-  double n = j->d->made.modes;
+  double n = j->d->made->modes;
   if (!(n > 1)) return;
   if (j->s->refused)
     ADD(j, ATVI_NOTE, ATVI_CODE_MODES,
         "The posterior seems to have %.0f separate modes; their shares are not known.", n);
-  else if (atvi_made_variational(&j->d->made))
+  else if (atvi_diag_made_variational(j->d->made))
     ADD(j, ATVI_NOTE, ATVI_CODE_MODES,
         "The posterior has %.0f separate modes: the data allow different explanations. All are in the draws, "
         "each with its share; means and standard deviations mix them, so look at the draws themselves.",
@@ -280,7 +280,7 @@ static void modes_rule(judge *j) {
 }
 
 static void solver_rule(judge *j) {
-  double e = j->d->made.log_lik_error;
+  double e = j->d->made->log_lik_error;
   if (e > ERROR_WARN)
     ADD(j, e > ERROR_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_SOLVER_ERROR,
         "The model is not computed accurately enough: the solver's error changes the log likelihood by up to "
@@ -289,8 +289,8 @@ static void solver_rule(judge *j) {
 }
 
 static void khat_rule(judge *j) {
-  const atvi_made *m = &j->d->made;
-  double k = m->khat, most = atvi_psis_threshold(j->d->n);
+  const atvi_made *m = j->d->made;
+  double k = m->khat, most = atvi_math_psis_threshold(j->d->n);
   bool few = m->efficiency < WEIGHTS_WARN;
   int digits = round(100 * k) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
   if (!j->s->refused) return;
@@ -312,8 +312,8 @@ static void khat_rule(judge *j) {
 }
 
 static void failures_rule(judge *j) {
-  const atvi_made *m = &j->d->made;
-  if (atvi_made_variational(m)) {
+  const atvi_made *m = j->d->made;
+  if (atvi_diag_made_variational(m)) {
     if (m->lost > FAILURES_WARN)
       ADD(j, ATVI_WARNING, ATVI_CODE_RUNS_FAILED,
           "The model's run failed at %.2g %% of the last draws; these were treated as impossible, which may "
@@ -333,7 +333,7 @@ static void failures_rule(judge *j) {
 
 /* What the No-U-Turn sampler knows of its own troubles. */
 static void nuts_rule(judge *j) {
-  const atvi_made *m = &j->d->made;
+  const atvi_made *m = j->d->made;
   bool many = m->divergences > DIVERGENCES_BAD * (double)j->d->n;
   if (m->divergences > 0)
     ADD(j, many ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_DIVERGENCES,
@@ -381,13 +381,13 @@ static void derived_note(judge *j) {
           j->s->col[k].name);
 }
 
-const atvi_message *atvi_summary_reason(const atvi_summary *s) {
+const atvi_message *atvi_diag_summary_reason(const atvi_summary *s) {
   for (atvi_idx i = 0; i < s->n_message && s->verdict != ATVI_VERDICT_OK; i++)
     if ((atvi_verdict)s->message[i].severity == s->verdict) return &s->message[i];
   return NULL;
 }
 
-atvi_status atvi_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s) {
+atvi_status atvi_diag_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_summary *s) {
   judge j = {.pool = pool, .d = d, .s = s};
   s->verdict = ATVI_VERDICT_OK;
   s->n_message = 0;
@@ -422,7 +422,7 @@ static atvi_status judge_with(atvi_pool *pool, const atvi_draws *d, atvi_judgeme
   atvi_summary *s;
   whole *o = atvi_pool_take(pool, 1, sizeof *o);
   if (!o) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_summary_new(pool, d, &s));
+  ATVI_TRY(atvi_diag_summary_new(pool, d, &s));
   *o = (whole){{s->verdict, s->n_message, s->message}, pool};
   *out = &o->j;
   return ATVI_OK;

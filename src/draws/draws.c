@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-atvi_made atvi_made_none(void) {
+atvi_made atvi_draws_made_none(void) {
   return (atvi_made){.method = "",
                      .model = "",
                      .log_evidence = NAN,
@@ -45,6 +45,8 @@ static whole *carve(atvi_arena *a, atvi_idx n, atvi_idx n_col, bool weighted, si
   whole *o;
   atvi_draws d = {0};
   ATVI_TAKE(a, o, 1);
+  ATVI_TAKE(a, d.made, 1);
+  ATVI_TAKE(a, d.about, 1);
   ATVI_TAKE(a, *col, n_col);
   ATVI_TAKE(a, *names, name_bytes);
   d.x = atvi_arena_take(a, (size_t)n_col, (size_t)n * sizeof *d.x);
@@ -101,7 +103,7 @@ atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain, atvi_idx
   d->chains = n_chain > 1;
   d->n_param = n_param;
   d->n_col = n_col;
-  d->made = atvi_made_none();
+  *d->made = atvi_draws_made_none();
   atvi_status status = atvi_pool_new(ctx, &o->pool);
   if (status != ATVI_OK) {
     atvi_block_free(ctx, o);
@@ -204,19 +206,19 @@ atvi_idx atvi_draws_find(const atvi_draws *d, const char *name) {
 
 double atvi_draws_mean(const atvi_draws *d, atvi_idx col) {
   const double *x = column(d, col);
-  return x ? atvi_mean(d->n, x, d->weight) : NAN;
+  return x ? atvi_math_mean(d->n, x, d->weight) : NAN;
 }
 
 double atvi_draws_sd(const atvi_draws *d, atvi_idx col) {
   const double *x = column(d, col);
-  return x ? atvi_sd(d->n, x, d->weight) : NAN;
+  return x ? atvi_math_sd(d->n, x, d->weight) : NAN;
 }
 
 /* xs[n], ws[n] (NULL: equal weights) are sorted in place. */
 static void sorted_quantiles(const atvi_draws *d, double *xs, double *ws, double *work, atvi_idx n,
                              const double *p, double *quantile) {
-  atvi_sort(d->n, xs, ws, work);
-  for (atvi_idx k = 0; k < n; k++) quantile[k] = atvi_quantile(d->n, xs, ws, p[k]);
+  atvi_math_sort(d->n, xs, ws, work);
+  for (atvi_idx k = 0; k < n; k++) quantile[k] = atvi_math_quantile(d->n, xs, ws, p[k]);
 }
 
 atvi_status atvi_draws_quantiles(const atvi_draws *d, atvi_idx col, atvi_idx n, const double *p,

@@ -6,7 +6,7 @@
 #include "core/core.h"
 
 /* Nothing known about how draws were made: "" and NaN, 0 for counts. */
-atvi_made atvi_made_none(void);
+atvi_made atvi_draws_made_none(void);
 /* Memory that lives as long as d. */
 atvi_pool *atvi_draws_pool(atvi_draws *d);
 /* The same draws without their weights, and without groups. Errors: ENOMEM. *out is NULL on error. */

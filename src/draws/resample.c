@@ -18,8 +18,8 @@ static bool pick(const atvi_draws *d, atvi_idx n, uint64_t seed, atvi_idx *index
     if (weight(d, i) > 0) last = i;
   }
   if (!(all > 0) || !isfinite(all)) return false;
-  atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_RESAMPLE, 0, 0);
-  double u = atvi_rng_uniform(&r), step = all / (double)n, upto = 0;
+  atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_RESAMPLE, 0, 0);
+  double u = atvi_math_rng_uniform(&r), step = all / (double)n, upto = 0;
   atvi_idx i = -1;
   for (atvi_idx k = 0; k < n; k++) {
     double at = ((double)k + u) * step;
@@ -27,7 +27,7 @@ static bool pick(const atvi_draws *d, atvi_idx n, uint64_t seed, atvi_idx *index
     index[k] = i;
   }
   for (atvi_idx k = n - 1; k > 0; k--) { /* Fisher-Yates; the modulus is biased by less than 2^-40 */
-    atvi_idx j = (atvi_idx)(atvi_rng_bits(&r) % ((uint64_t)k + 1)), t = index[k];
+    atvi_idx j = (atvi_idx)(atvi_math_rng_bits(&r) % ((uint64_t)k + 1)), t = index[k];
     index[k] = index[j];
     index[j] = t;
   }
@@ -39,10 +39,10 @@ static void gather(atvi_idx n, const atvi_idx *index, const double *from, double
 }
 
 static atvi_status copy_words(const atvi_draws *d, atvi_draws *to) {
-  to->made = d->made;
-  to->made.mode_draw = NAN; /* a number of a draw among those of d */
-  ATVI_TRY(atvi_draws_keep(to, d->made.method, &to->made.method));
-  ATVI_TRY(atvi_draws_keep(to, d->made.model, &to->made.model));
+  *to->made = *d->made;
+  to->made->mode_draw = NAN; /* a number of a draw among those of d */
+  ATVI_TRY(atvi_draws_keep(to, d->made->method, &to->made->method));
+  ATVI_TRY(atvi_draws_keep(to, d->made->model, &to->made->model));
   for (atvi_idx i = 0; i < d->n_message; i++) {
     const atvi_message *m = &d->message[i];
     ATVI_TRY(atvi_draws_say(to, m->severity, m->code, "%s", m->text));
@@ -90,7 +90,7 @@ atvi_status atvi_draws_unweighted(const atvi_draws *d, atvi_draws **out) {
   if (!index) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < d->n; i++) index[i] = i;
   atvi_status status = take(d, d->n, index, d->n_chain, out);
-  if (status == ATVI_OK) (*out)->chains = d->chains, (*out)->made.mode_draw = d->made.mode_draw;
+  if (status == ATVI_OK) (*out)->chains = d->chains, (*out)->made->mode_draw = d->made->mode_draw;
   atvi_block_free(d->ctx, index);
   return status;
 }

@@ -241,8 +241,8 @@ static void margin_row(const atvi_copula *c, atvi_copula_work *w, atvi_idx B, at
   }
 }
 
-void atvi_copula_fwd(const atvi_copula *c, const double *theta, atvi_copula_work *w, atvi_idx B,
-                     const double *z, double *x, double *log_q) {
+void atvi_flow_copula_fwd(const atvi_copula *c, const double *theta, atvi_copula_work *w, atvi_idx B,
+                          const double *z, double *x, double *log_q) {
   const atvi_idx d = c->d, k = c->k;
   const double *eps = w->z, *eta = w->z + k * B, *load = theta + 4 * d;
   w->B = B;
@@ -259,8 +259,8 @@ void atvi_copula_fwd(const atvi_copula *c, const double *theta, atvi_copula_work
   add_normal(c, w, B, eps, eta, log_q);
 }
 
-void atvi_copula_vjp(const atvi_copula *c, const double *theta, atvi_copula_work *w, const double *dx,
-                     const double *dlog_q, double *dtheta) {
+void atvi_flow_copula_vjp(const atvi_copula *c, const double *theta, atvi_copula_work *w, const double *dx,
+                          const double *dlog_q, double *dtheta) {
   const atvi_idx d = c->d, k = c->k, B = w->B, row = d * B;
   const double *eps = w->z, *eta = w->z + k * B;
   double weight = 0, *dpsi = w->dpsi;
@@ -292,7 +292,7 @@ void atvi_copula_vjp(const atvi_copula *c, const double *theta, atvi_copula_work
   }
 }
 
-void atvi_copula_score(const atvi_copula *c, atvi_copula_work *w, double *dx) {
+void atvi_flow_copula_score(const atvi_copula *c, atvi_copula_work *w, double *dx) {
   const atvi_idx d = c->d, B = w->B;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx b = i * B; b < (i + 1) * B; b++) {
@@ -302,8 +302,8 @@ void atvi_copula_score(const atvi_copula *c, atvi_copula_work *w, double *dx) {
     }
 }
 
-void atvi_copula_log_q(const atvi_copula *c, const double *theta, atvi_copula_work *w, atvi_idx B,
-                       const double *x, double *log_q) {
+void atvi_flow_copula_log_q(const atvi_copula *c, const double *theta, atvi_copula_work *w, atvi_idx B,
+                            const double *x, double *log_q) {
   prepare(c, theta, w);
   for (atvi_idx b = 0; b < B; b++) log_q[b] = 0;
   for (atvi_idx i = 0; i < c->d; i++)
@@ -321,7 +321,7 @@ void atvi_copula_log_q(const atvi_copula *c, const double *theta, atvi_copula_wo
 
 /* ---- objects ---- */
 
-atvi_status atvi_copula_new(atvi_ctx *ctx, atvi_idx d, int factors, atvi_copula **out) {
+atvi_status atvi_flow_copula_new(atvi_ctx *ctx, atvi_idx d, int factors, atvi_copula **out) {
   *out = NULL;
   if (d < 1 || d > MAX_D) return ATVI_FAIL(ctx, ATVI_EINVAL, "copula: d = %td, want 1 to %d", d, MAX_D);
   if (factors < 1 || factors > d)
@@ -333,22 +333,22 @@ atvi_status atvi_copula_new(atvi_ctx *ctx, atvi_idx d, int factors, atvi_copula 
   return ATVI_OK;
 }
 
-void atvi_copula_free(atvi_copula *c) {
+void atvi_flow_copula_free(atvi_copula *c) {
   if (c) atvi_block_free(c->ctx, c);
 }
 
-atvi_idx atvi_copula_size(const atvi_copula *c) { return c->d * (4 + c->k); }
+atvi_idx atvi_flow_copula_size(const atvi_copula *c) { return c->d * (4 + c->k); }
 
-void atvi_copula_init(const atvi_copula *c, double *theta) {
+void atvi_flow_copula_init(const atvi_copula *c, double *theta) {
   const atvi_idx d = c->d, k = c->k;
   const double sd =
       fmin(START_B, 0.5 / sqrt((double)k)); /* many factors together still leave room for delta */
-  atvi_rng r = atvi_rng_at(1, STREAM_COPULA, 0, 0);
+  atvi_rng r = atvi_math_rng_at(1, STREAM_COPULA, 0, 0);
   for (atvi_idx i = 0; i < 4 * d; i++) theta[i] = 0;
   for (atvi_idx i = 0; i < d; i++) {
     double left = 1, *load = theta + 4 * d + i * k;
     for (atvi_idx j = 0; j < k; j++) {
-      load[j] = sd * atvi_rng_normal(&r);
+      load[j] = sd * atvi_math_rng_normal(&r);
       left -= load[j] * load[j];
     }
     theta[d + i] = 0.5 * log(fmax(left, 0.1));
@@ -374,8 +374,8 @@ static atvi_copula_work *carve(atvi_arena *a, atvi_idx d, atvi_idx k, atvi_idx m
   return w;
 }
 
-atvi_status atvi_copula_work_new(atvi_ctx *ctx, const atvi_copula *c, atvi_idx max_B,
-                                 atvi_copula_work **out) {
+atvi_status atvi_flow_copula_work_new(atvi_ctx *ctx, const atvi_copula *c, atvi_idx max_B,
+                                      atvi_copula_work **out) {
   atvi_arena a = {0};
   *out = NULL;
   if (max_B < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "copula: room for %td draws, want >= 1", max_B);
@@ -387,6 +387,6 @@ atvi_status atvi_copula_work_new(atvi_ctx *ctx, const atvi_copula *c, atvi_idx m
   return ATVI_OK;
 }
 
-void atvi_copula_work_free(atvi_copula_work *w) {
+void atvi_flow_copula_work_free(atvi_copula_work *w) {
   if (w) atvi_block_free(w->ctx, w);
 }

@@ -127,7 +127,7 @@ static const atvi_family_ops flow_ops = {.size = sizeof(atvi_family_ops),
                                          .work_free = flow_work_free,
                                          .free = flow_free};
 
-atvi_status atvi_family_flow(atvi_ctx *ctx, const atvi_flow_shape *shape, atvi_family *out) {
+atvi_status atvi_flow_family_flow(atvi_ctx *ctx, const atvi_flow_shape *shape, atvi_family *out) {
   atvi_flow *f;
   *out = (atvi_family){0};
   ATVI_TRY(atvi_flow_new(ctx, shape, &f));
@@ -137,39 +137,39 @@ atvi_status atvi_family_flow(atvi_ctx *ctx, const atvi_flow_shape *shape, atvi_f
 
 /* ---- the copula ---- */
 
-static void copula_init(const void *self, double *theta) { atvi_copula_init(self, theta); }
+static void copula_init(const void *self, double *theta) { atvi_flow_copula_init(self, theta); }
 
 static void copula_fwd(const void *self, const double *theta, void *work, atvi_idx B, const double *z,
                        double *x, double *log_q) {
-  atvi_copula_fwd(self, theta, work, B, z, x, log_q);
+  atvi_flow_copula_fwd(self, theta, work, B, z, x, log_q);
 }
 
 static void copula_vjp(const void *self, const double *theta, void *work, const double *dx,
                        const double *dlog_q, double *dtheta) {
-  atvi_copula_vjp(self, theta, work, dx, dlog_q, dtheta);
+  atvi_flow_copula_vjp(self, theta, work, dx, dlog_q, dtheta);
 }
 
 static void copula_log_q(const void *self, const double *theta, void *work, atvi_idx B, const double *x,
                          double *log_q, double *radius2) {
-  atvi_copula_log_q(self, theta, work, B, x, log_q);
+  atvi_flow_copula_log_q(self, theta, work, B, x, log_q);
   for (atvi_idx b = 0; b < B && radius2; b++) radius2[b] = NAN;
 }
 
 static void copula_score(const void *self, const double *theta, void *work, double *dx) {
   (void)theta;
-  atvi_copula_score(self, work, dx);
+  atvi_flow_copula_score(self, work, dx);
 }
 
 static atvi_status copula_work_new(const void *self, atvi_ctx *ctx, atvi_idx max_B, void **work) {
   atvi_copula_work *w;
   *work = NULL;
-  ATVI_TRY(atvi_copula_work_new(ctx, self, max_B, &w));
+  ATVI_TRY(atvi_flow_copula_work_new(ctx, self, max_B, &w));
   *work = w;
   return ATVI_OK;
 }
 
-static void copula_work_free(void *work) { atvi_copula_work_free(work); }
-static void copula_free(void *self) { atvi_copula_free(self); }
+static void copula_work_free(void *work) { atvi_flow_copula_work_free(work); }
+static void copula_free(void *self) { atvi_flow_copula_free(self); }
 
 static const atvi_family_ops copula_ops = {.size = sizeof(atvi_family_ops),
                                            .init = copula_init,
@@ -181,15 +181,15 @@ static const atvi_family_ops copula_ops = {.size = sizeof(atvi_family_ops),
                                            .work_free = copula_work_free,
                                            .free = copula_free};
 
-atvi_status atvi_family_copula(atvi_ctx *ctx, atvi_idx d, int factors, atvi_family *out) {
+atvi_status atvi_flow_family_copula(atvi_ctx *ctx, atvi_idx d, int factors, atvi_family *out) {
   atvi_copula *c;
   *out = (atvi_family){0};
-  ATVI_TRY(atvi_copula_new(ctx, d, factors, &c));
-  *out = (atvi_family){&copula_ops, c, d, factors + d, atvi_copula_size(c), 1};
+  ATVI_TRY(atvi_flow_copula_new(ctx, d, factors, &c));
+  *out = (atvi_family){&copula_ops, c, d, factors + d, atvi_flow_copula_size(c), 1};
   return ATVI_OK;
 }
 
-void atvi_family_block(const atvi_family *f, int k, atvi_idx *first, atvi_idx *last) {
+void atvi_flow_family_block(const atvi_family *f, int k, atvi_idx *first, atvi_idx *last) {
   ATVI_ASSERT(k >= 0 && k < f->blocks);
   if (f->ops == &flow_ops) {
     atvi_flow_layer(f->self, k, first, last);
@@ -199,7 +199,7 @@ void atvi_family_block(const atvi_family *f, int k, atvi_idx *first, atvi_idx *l
   }
 }
 
-void atvi_family_free(atvi_family *f) {
+void atvi_flow_family_free(atvi_family *f) {
   if (f->ops) f->ops->free(f->self);
   *f = (atvi_family){0};
 }

@@ -77,9 +77,9 @@ static void choose_orders(atvi_flow *f) {
     int32_t *o = f->order + k * d;
     for (atvi_idx i = 0; i < d; i++) o[i] = k % 2 ? o[-1 - i] : (int32_t)i;
     if (k % 2 || k == 0) continue;
-    atvi_rng r = atvi_rng_at(f->shape.seed, STREAM_FLOW, ORDER, (uint32_t)k);
+    atvi_rng r = atvi_math_rng_at(f->shape.seed, STREAM_FLOW, ORDER, (uint32_t)k);
     for (atvi_idx i = d - 1; i > 0; i--) {
-      atvi_idx j = (atvi_idx)(atvi_rng_bits(&r) % (uint64_t)(i + 1));
+      atvi_idx j = (atvi_idx)(atvi_math_rng_bits(&r) % (uint64_t)(i + 1));
       int32_t was = o[i];
       o[i] = o[j];
       o[j] = was;
@@ -135,12 +135,12 @@ void atvi_flow_init(const atvi_flow *f, double *theta) {
   const atvi_idx n = atvi_flow_size(f);
   for (atvi_idx i = 0; i < n; i++) theta[i] = 0;
   for (int k = 0; k < f->shape.layers; k++) {
-    atvi_rng r = atvi_rng_at(f->shape.seed, STREAM_FLOW, WEIGHTS, (uint32_t)k);
+    atvi_rng r = atvi_math_rng_at(f->shape.seed, STREAM_FLOW, WEIGHTS, (uint32_t)k);
     for (atvi_idx i = 0; i < f->shape.d; i++) {
       double *w = theta + k * f->per_layer + f->unit_at[i], scale = 1 / sqrt((double)(i + 1));
       for (atvi_idx j = 0; j < f->units[i]; j++, w += i + 2) {
-        w[0] = 2 * atvi_rng_uniform(&r) - 1;
-        for (atvi_idx c = 1; c < i + 2; c++) w[c] = scale * atvi_rng_normal(&r);
+        w[0] = 2 * atvi_math_rng_uniform(&r) - 1;
+        for (atvi_idx c = 1; c < i + 2; c++) w[c] = scale * atvi_math_rng_normal(&r);
       }
     }
   }

@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-void atvi_em_defaults(atvi_em_opts *opts) {
+void atvi_gp_em_defaults(atvi_em_opts *opts) {
   *opts =
       (atvi_em_opts){.kernel = ATVI_EM_MATERN52, .nugget = NAN, .time_length = NAN, .sill = NAN, .seed = 1};
 }
 
-void atvi_em_mean(const atvi_em_runs *r, double *mean) {
+void atvi_gp_em_mean(const atvi_em_runs *r, double *mean) {
   for (atvi_idx t = 0; t < r->m; t++) mean[t] = r->mean ? r->mean[t] : 0;
   if (r->mean) return;
   for (atvi_idx i = 0; i < r->n;
@@ -26,7 +26,7 @@ void atvi_em_mean(const atvi_em_runs *r, double *mean) {
 static void take(atvi_arena *a, atvi_em_packed *p, atvi_idx rows, atvi_idx cols, int form) {
   *p = (atvi_em_packed){.rows = rows, .cols = cols};
   p->shape = form == 0 ? ATVI_EM_FULL : form < 0 ? ATVI_EM_LOWER : ATVI_EM_UPPER;
-  ATVI_TAKE(a, p->data, atvi_em_panel_at(p, atvi_em_panels(rows)));
+  ATVI_TAKE(a, p->data, atvi_gp_em_panel_at(p, atvi_gp_em_panels(rows)));
 }
 
 static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bool basis) {
@@ -71,13 +71,13 @@ static double *reals(atvi_ctx *ctx, atvi_idx rows, atvi_idx cols) {
 static atvi_status leading(atvi_ctx *ctx, const atvi_em_runs *r, double wanted, parts *p) {
   atvi_idx n = r->n;
   p->vector = reals(ctx, n, n);
-  double *work = reals(ctx, 1, n + (atvi_idx)atvi_blas_eigen_work(n));
+  double *work = reals(ctx, 1, n + (atvi_idx)atvi_math_blas_eigen_work(n));
   if (!p->vector || !work) {
     atvi_block_free(ctx, work);
     return ATVI_ENOMEM;
   }
-  atvi_blas_square(n, r->m, 1, p->y, r->m, 0, p->vector, n);
-  bool ok = atvi_blas_eigen(n, p->vector, work, work + n);
+  atvi_math_blas_square(n, r->m, 1, p->y, r->m, 0, p->vector, n);
+  bool ok = atvi_math_blas_eigen(n, p->vector, work, work + n);
   double all = 0, kept = 0;
   for (atvi_idx i = 0; i < n; i++) all += fmax(work[i], 0);
   for (p->q = 0; p->q < n && kept < wanted * all; p->q++) kept += fmax(work[n - 1 - p->q], 0);
@@ -104,13 +104,13 @@ static atvi_status prepare(atvi_ctx *ctx, const atvi_em_runs *r, const double *m
 /* Orthonormal rows of the basis (largest first), and what the runs are in it. */
 static void project(atvi_emulator *em, parts *p) {
   atvi_idx n = em->n, m = em->m, q = em->q;
-  atvi_blas_mul(q, m, n, p->vector + (n - q) * n, n, p->y, m, 0, em->basis, m);
+  atvi_math_blas_mul(q, m, n, p->vector + (n - q) * n, n, p->y, m, 0, em->basis, m);
   for (atvi_idx j = 0; j < q; j++) {
     double s = 0, *b = em->basis + j * m;
     for (atvi_idx t = 0; t < m; t++) s += b[t] * b[t];
     for (atvi_idx t = 0; t < m; t++) b[t] /= sqrt(s);
   }
-  atvi_blas_mul_bt(n, q, m, p->y, m, em->basis, m, 0, p->coef, q);
+  atvi_math_blas_mul_bt(n, q, m, p->y, m, em->basis, m, 0, p->coef, q);
 }
 
 static bool factor(atvi_emulator *em, const atvi_em_runs *r, double *l) {
@@ -122,7 +122,7 @@ static bool factor(atvi_emulator *em, const atvi_em_runs *r, double *l) {
       l[i * n + j] = atvi_gp_corr_ref(em->kernel, d, em->u + i * d, em->u + j * d);
     l[i * n + i] = 1 + em->info.nugget;
   }
-  return atvi_blas_cholesky(n, l, n);
+  return atvi_math_blas_cholesky(n, l, n);
 }
 
 static atvi_status fill(atvi_emulator *em, const atvi_em_runs *r, parts *p) {
@@ -132,13 +132,13 @@ static atvi_status fill(atvi_emulator *em, const atvi_em_runs *r, parts *p) {
                      "emulator: the covariance of the runs is not positive definite; give a larger nugget");
   if (em->basis) project(em, p);
   double *y = em->basis ? p->coef : p->y;
-  atvi_blas_tri_solve(n, q, p->l, n, false, y, q);
-  atvi_blas_tri_solve(n, q, p->l, n, true, y, q);
-  atvi_em_pack(&em->w, y, 1, q);
-  atvi_em_pack(&em->wt, y, q, 1);
-  atvi_blas_tri_inverse(n, p->l, n);
-  atvi_em_pack(&em->root, p->l, n, 1);
-  atvi_em_pack(&em->root_t, p->l, 1, n);
+  atvi_math_blas_tri_solve(n, q, p->l, n, false, y, q);
+  atvi_math_blas_tri_solve(n, q, p->l, n, true, y, q);
+  atvi_gp_em_pack(&em->w, y, 1, q);
+  atvi_gp_em_pack(&em->wt, y, q, 1);
+  atvi_math_blas_tri_inverse(n, p->l, n);
+  atvi_gp_em_pack(&em->root, p->l, n, 1);
+  atvi_gp_em_pack(&em->root_t, p->l, 1, n);
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx j = 0; j <= i; j++) em->inv_diag[j] += p->l[i * n + j] * p->l[i * n + j];
   return ATVI_OK;
@@ -163,13 +163,14 @@ static void set_info(atvi_emulator *em, const double *value, const atvi_em_found
                             .dropped = p->dropped / found->sill};
 }
 
-atvi_status atvi_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double *mean, const atvi_em_opts *opts,
-                          const double *value, const atvi_em_found *found, atvi_emulator **out) {
+atvi_status atvi_gp_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double *mean,
+                             const atvi_em_opts *opts, const double *value, const atvi_em_found *found,
+                             atvi_emulator **out) {
   *out = NULL;
   parts p = {0};
   atvi_emulator *em = NULL;
   atvi_arena a = {0};
-  ATVI_TRY(atvi_blas_begin(ctx));
+  ATVI_TRY(atvi_math_blas_begin(ctx));
   atvi_status status = prepare(ctx, r, mean, opts->basis, &p);
   if (status == ATVI_OK) {
     carve(&a, r, p.q, p.vector != NULL);
@@ -181,15 +182,15 @@ atvi_status atvi_em_build(atvi_ctx *ctx, const atvi_em_runs *r, const double *me
     em->ctx = ctx;
     em->kernel = opts->kernel;
     em->table = atvi_gp_best();
-    em->runs_hash = atvi_em_hash_runs(r);
-    em->opts_hash = atvi_em_hash_opts(opts, r->d);
+    em->runs_hash = atvi_gp_em_hash_runs(r);
+    em->opts_hash = atvi_gp_em_hash_opts(opts, r->d);
     memcpy(em->mean, mean, (size_t)r->m * sizeof *mean);
     set_info(em, value, found, &p);
     status = fill(em, r, &p);
   }
   parts_free(ctx, &p);
   if (status != ATVI_OK) {
-    atvi_emulator_free(em);
+    atvi_gp_emulator_free(em);
     return status;
   }
   *out = em;
@@ -208,39 +209,39 @@ static void held_values(const atvi_em_opts *opts, atvi_idx d, double *par) {
 static atvi_status begin(atvi_ctx *ctx, const atvi_em_runs *r, const atvi_em_opts *opts, double **par,
                          double **mean) {
   *par = *mean = NULL;
-  ATVI_TRY(atvi_em_check(ctx, r, opts));
+  ATVI_TRY(atvi_gp_em_check(ctx, r, opts));
   *par = reals(ctx, 1, r->d + 2 + r->m);
   if (!*par) return ATVI_ENOMEM;
   *mean = *par + r->d + 2;
   held_values(opts, r->d, *par);
-  atvi_em_mean(r, *mean);
+  atvi_gp_em_mean(r, *mean);
   return ATVI_OK;
 }
 
-atvi_status atvi_emulator_new(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts,
-                              atvi_emulator **out) {
+atvi_status atvi_gp_emulator_new(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts,
+                                 atvi_emulator **out) {
   *out = NULL;
   atvi_em_opts use;
-  atvi_em_defaults(&use);
+  atvi_gp_em_defaults(&use);
   if (opts) use = *opts;
   double *par, *mean;
   ATVI_TRY(begin(ctx, runs, &use, &par, &mean));
   atvi_em_found found = {0};
-  atvi_status status = atvi_em_search(ctx, runs, mean, &use, par, &found);
+  atvi_status status = atvi_gp_em_search(ctx, runs, mean, &use, par, &found);
   for (atvi_idx j = 0; j < runs->d + 2; j++) par[j] = exp(par[j]);
-  if (status == ATVI_OK) status = atvi_em_build(ctx, runs, mean, &use, par, &found, out);
+  if (status == ATVI_OK) status = atvi_gp_em_build(ctx, runs, mean, &use, par, &found, out);
   atvi_block_free(ctx, par);
   return status;
 }
 
-void atvi_emulator_free(atvi_emulator *em) {
+void atvi_gp_emulator_free(atvi_emulator *em) {
   if (em) atvi_block_free(em->ctx, em);
 }
 
-const atvi_em_info *atvi_emulator_info(const atvi_emulator *em) { return &em->info; }
+const atvi_em_info *atvi_gp_emulator_info(const atvi_emulator *em) { return &em->info; }
 
-atvi_status atvi_emulator_log_lik(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *at,
-                                  double *log_lik, double *grad) {
+atvi_status atvi_gp_emulator_log_lik(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *at,
+                                     double *log_lik, double *grad) {
   *log_lik = NAN;
   double *par, *mean, sill = at->sill;
   if (!at->length || isnan(at->nugget) || (isnan(at->time_length) && runs->m > 1))
@@ -248,11 +249,11 @@ atvi_status atvi_emulator_log_lik(atvi_ctx *ctx, const atvi_em_runs *runs, const
   ATVI_TRY(begin(ctx, runs, at, &par, &mean));
   atvi_em_lik *lik = NULL;
   atvi_em_scratch *scratch = NULL;
-  atvi_status status = atvi_em_lik_new(ctx, runs, mean, at->kernel, runs->n, NULL, &lik);
-  if (status == ATVI_OK) status = atvi_em_scratch_new(ctx, lik, &scratch);
-  if (status == ATVI_OK) *log_lik = atvi_em_lik_eval(lik, scratch, par, &sill, grad);
-  atvi_em_scratch_free(ctx, scratch);
-  atvi_em_lik_free(ctx, lik);
+  atvi_status status = atvi_gp_em_lik_new(ctx, runs, mean, at->kernel, runs->n, NULL, &lik);
+  if (status == ATVI_OK) status = atvi_gp_em_scratch_new(ctx, lik, &scratch);
+  if (status == ATVI_OK) *log_lik = atvi_gp_em_lik_eval(lik, scratch, par, &sill, grad);
+  atvi_gp_em_scratch_free(ctx, scratch);
+  atvi_gp_em_lik_free(ctx, lik);
   atvi_block_free(ctx, par);
   return status;
 }

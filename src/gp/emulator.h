@@ -16,7 +16,7 @@
 #include "core/core.h"
 
 typedef enum { ATVI_EM_EXPONENTIAL, ATVI_EM_MATERN32, ATVI_EM_MATERN52, ATVI_EM_SQUARED } atvi_em_kernel;
-extern const char *const atvi_em_kernel_name[ATVI_EM_SQUARED + 1];
+extern const char *const atvi_gp_em_kernel_name[ATVI_EM_SQUARED + 1];
 
 typedef struct {
   atvi_idx n, d, m;   /* runs, inputs, outputs of a run */
@@ -50,14 +50,14 @@ typedef struct {
 typedef struct atvi_emulator atvi_emulator;
 typedef struct atvi_em_work atvi_em_work;
 
-void atvi_em_defaults(atvi_em_opts *opts);
+void atvi_gp_em_defaults(atvi_em_opts *opts);
 /* Fits. Copies what it needs. Uses the threads of ctx; the result does not depend on their number. Progress through the ctx.
  * Errors: EINVAL (shapes, times that do not ascend, settings, fewer than 2 runs, held values at which K is not positive definite:
  * equal points without nugget), EDATA (numbers that are not finite, outputs that never vary), ENOMEM, ESTOP (the ctx asked to), EIO (OpenBLAS is not installed). */
-ATVI_CHECKED atvi_status atvi_emulator_new(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts,
-                                           atvi_emulator **out);
-void atvi_emulator_free(atvi_emulator *em); /* NULL is fine */
-const atvi_em_info *atvi_emulator_info(const atvi_emulator *em);
+ATVI_CHECKED atvi_status atvi_gp_emulator_new(atvi_ctx *ctx, const atvi_em_runs *runs,
+                                              const atvi_em_opts *opts, atvi_emulator **out);
+void atvi_gp_emulator_free(atvi_emulator *em); /* NULL is fine */
+const atvi_em_info *atvi_gp_emulator_info(const atvi_emulator *em);
 
 /* Which estimates lie at an end of where they are looked for (-1: the lower one, 1: the upper one, 0: between, or held): the data say no more than
  * "less" or "more". A length at its upper end is nothing unusual, see above. */
@@ -65,37 +65,37 @@ typedef struct {
   int nugget, time;
   atvi_idx n_short; /* lengths at their lower end */
 } atvi_em_ends;
-void atvi_emulator_ends(const atvi_em_runs *runs, const atvi_em_opts *opts, const atvi_em_info *info,
-                        atvi_em_ends *out);
+void atvi_gp_emulator_ends(const atvi_em_runs *runs, const atvi_em_opts *opts, const atvi_em_info *info,
+                           atvi_em_ends *out);
 
 /* Log likelihood of the runs at given values and its gradient in the log of lengths[d], nugget, time_length, sill: grad[d + 3] (NULL: not wanted).
  * For tests, reports and the search itself. NaN where K is not positive definite. */
-ATVI_CHECKED atvi_status atvi_emulator_log_lik(atvi_ctx *ctx, const atvi_em_runs *runs,
-                                               const atvi_em_opts *at, double *log_lik, double *grad);
+ATVI_CHECKED atvi_status atvi_gp_emulator_log_lik(atvi_ctx *ctx, const atvi_em_runs *runs,
+                                                  const atvi_em_opts *at, double *log_lik, double *grad);
 
 /* One thread's scratch. Rows of the outputs that eval gives: row[n_row] in [0, m), in any order; NULL: all, with n_row = m (which shares
  * the emulator's matrices; other rows are copied). Another work may have other rows. Errors: EINVAL (rows), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_em_work_new(const atvi_emulator *em, atvi_ctx *ctx, atvi_idx n_row,
-                                          const atvi_idx *row, atvi_em_work **out);
-void atvi_em_work_free(atvi_em_work *w); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_gp_em_work_new(const atvi_emulator *em, atvi_ctx *ctx, atvi_idx n_row,
+                                             const atvi_idx *row, atvi_em_work **out);
+void atvi_gp_em_work_free(atvi_em_work *w); /* NULL is fine */
 
 enum { ATVI_EM_GROUP = 32 }; /* points that one call takes */
 
 /* mean[n_row][ATVI_EM_GROUP] and share[ATVI_EM_GROUP] = 1 + g - k' K^-1 k + dropped >= 0 (times info's sill: the variance; with another sill `dropped` still goes with that one) at x[d][ATVI_EM_GROUP]. Always a whole group (the caller repeats
  * a point to fill it); a point's result does not depend on the others nor on its place, to the bit. mean and, below, mean_bar are aligned to ATVI_ALIGN. Never
  * allocates. */
-void atvi_em_eval(const atvi_emulator *em, atvi_em_work *w, const double *x, double *mean, double *share);
+void atvi_gp_em_eval(const atvi_emulator *em, atvi_em_work *w, const double *x, double *mean, double *share);
 /* From now on the first n points of a group are computed, rounded up to whole lanes; what the others give is undefined. At first: all. */
-void atvi_em_use(atvi_em_work *w, int n);
+void atvi_gp_em_use(atvi_em_work *w, int n);
 /* Adjoint of the last eval with this work: x_bar[d][ATVI_EM_GROUP], overwritten. */
-void atvi_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *mean_bar, const double *share_bar,
-                 double *x_bar);
+void atvi_gp_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *mean_bar, const double *share_bar,
+                    double *x_bar);
 
 /* The same by plain loops and the C library, as oracles of the above; slow. */
-void atvi_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, double *mean,
-                      double *share);
-void atvi_em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, const double *mean_bar,
-                     const double *share_bar, double *x_bar);
+void atvi_gp_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, double *mean,
+                         double *share);
+void atvi_gp_em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x,
+                        const double *mean_bar, const double *share_bar, double *x_bar);
 
 /* How good it is, from leaving out each run in turn (closed form, lengths kept). All over runs and times. */
 typedef struct {
@@ -110,12 +110,12 @@ typedef struct {
   double *predicted;  /* [n][m] or NULL: what was predicted, */
   double *run_sd;     /* [n] or NULL: and its standard deviation, the same for all outputs of a run */
 } atvi_em_loo;
-ATVI_CHECKED atvi_status atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
-                                           atvi_em_loo *out);
+ATVI_CHECKED atvi_status atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em,
+                                              const atvi_em_runs *runs, atvi_em_loo *out);
 /* Both: errors EINVAL (other shapes, or no runs), EDATA (numbers that are not finite; loo: runs that are not those of the fit), ENOMEM.
  * The same for runs that were not used in the fit. */
-ATVI_CHECKED atvi_status atvi_emulator_test(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *held,
-                                            atvi_em_loo *out);
+ATVI_CHECKED atvi_status atvi_gp_emulator_test(atvi_ctx *ctx, const atvi_emulator *em,
+                                               const atvi_em_runs *held, atvi_em_loo *out);
 
 /* Sobol indices of the emulator's mean, inputs uniform on the unit cube: first[d], total[d], aggregated over outputs by variance; with first_time and
  * total_time not NULL those of each output as well. err: largest standard error among first and total. Uses the threads of ctx; results do not depend on
@@ -125,15 +125,15 @@ typedef struct {
   double *first_time, *total_time; /* [m][d] or NULL */
   double err;
 } atvi_em_sobol;
-ATVI_CHECKED atvi_status atvi_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t seed,
-                                             atvi_em_sobol *out);
+ATVI_CHECKED atvi_status atvi_gp_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t seed,
+                                                atvi_em_sobol *out);
 
 /* To and from a small file (JSON) with the values found and fingerprints of runs and settings. load makes the emulator anew from
  * the same runs and settings, without the search, equal to the saved one in every bit.
  * Errors of save: EIO, ENOMEM. Of load: EIO; EDATA (another version, a damaged file, or, with *other set (other NULL: not wanted), one fitted to other runs or with other settings);
  * those of new. */
-ATVI_CHECKED atvi_status atvi_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const char *path);
-ATVI_CHECKED atvi_status atvi_emulator_load(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
-                                            const atvi_em_opts *opts, bool *other, atvi_emulator **out);
+ATVI_CHECKED atvi_status atvi_gp_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const char *path);
+ATVI_CHECKED atvi_status atvi_gp_emulator_load(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
+                                               const atvi_em_opts *opts, bool *other, atvi_emulator **out);
 
 #endif

@@ -25,17 +25,17 @@ typedef struct {
 typedef struct atvi_em_scratch atvi_em_scratch;
 
 /* mean, time: [m]; row[n] or NULL; all borrowed, as is runs. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
-                                         atvi_em_kernel kernel, atvi_idx n, const atvi_idx *row,
-                                         atvi_em_lik **out);
-void atvi_em_lik_free(atvi_ctx *ctx, atvi_em_lik *lik);
+ATVI_CHECKED atvi_status atvi_gp_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
+                                            atvi_em_kernel kernel, atvi_idx n, const atvi_idx *row,
+                                            atvi_em_lik **out);
+void atvi_gp_em_lik_free(atvi_ctx *ctx, atvi_em_lik *lik);
 /* One thread's scratch. */
-ATVI_CHECKED atvi_status atvi_em_scratch_new(atvi_ctx *ctx, const atvi_em_lik *lik, atvi_em_scratch **out);
-void atvi_em_scratch_free(atvi_ctx *ctx, atvi_em_scratch *s);
+ATVI_CHECKED atvi_status atvi_gp_em_scratch_new(atvi_ctx *ctx, const atvi_em_lik *lik, atvi_em_scratch **out);
+void atvi_gp_em_scratch_free(atvi_ctx *ctx, atvi_em_scratch *s);
 /* Log likelihood at par[d + 2]; *sill NaN: the best one, which is put there. grad[d + 3] (the last by log sill) or NULL.
  * NaN if K is not positive definite. */
-double atvi_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const double *par, double *sill,
-                        double *grad);
+double atvi_gp_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const double *par, double *sill,
+                           double *grad);
 
 /* ---- search ---- */
 
@@ -45,8 +45,8 @@ typedef struct {
 } atvi_em_found;
 
 /* par[d + 2]: on input the held values, NaN where free; on return all of them. Errors: ENOMEM, ESTOP, EINVAL (no start can be evaluated). */
-ATVI_CHECKED atvi_status atvi_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
-                                        const atvi_em_opts *opts, double *par, atvi_em_found *out);
+ATVI_CHECKED atvi_status atvi_gp_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
+                                           const atvi_em_opts *opts, double *par, atvi_em_found *out);
 
 /* ---- the emulator ---- */
 
@@ -73,28 +73,28 @@ struct atvi_emulator {
   atvi_em_packed root, root_t; /* L^-1 and its transpose, K = L L' */
 };
 
-atvi_idx atvi_em_panels(atvi_idx rows);
+atvi_idx atvi_gp_em_panels(atvi_idx rows);
 /* First column and number of columns of panel p. */
-void atvi_em_panel_span(const atvi_em_packed *a, atvi_idx p, atvi_idx *first, atvi_idx *length);
+void atvi_gp_em_panel_span(const atvi_em_packed *a, atvi_idx p, atvi_idx *first, atvi_idx *length);
 /* Doubles before panel p; of the whole for p = panels. */
-size_t atvi_em_panel_at(const atvi_em_packed *a, atvi_idx p);
+size_t atvi_gp_em_panel_at(const atvi_em_packed *a, atvi_idx p);
 /* Fills from a plain matrix: element (i, j) is at src[i * ld_i + j * ld_j]. */
-void atvi_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j);
-double atvi_em_packed_get(const atvi_em_packed *a, atvi_idx i, atvi_idx j);
+void atvi_gp_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j);
+double atvi_gp_em_packed_get(const atvi_em_packed *a, atvi_idx i, atvi_idx j);
 /* c[rows][ATVI_EM_GROUP] (+)= a b[cols][ATVI_EM_GROUP]. spill: one panel's room. */
-void atvi_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
-                        bool add, double *c, double *spill);
+void atvi_gp_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
+                           bool add, double *c, double *spill);
 
 /* Checks shapes and numbers. Errors: EINVAL, EDATA. */
-ATVI_CHECKED atvi_status atvi_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts);
+ATVI_CHECKED atvi_status atvi_gp_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts);
 /* The emulator at known values: lengths, nugget and time length themselves in value[d + 2]. Errors: EINVAL, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_em_build(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
-                                       const atvi_em_opts *opts, const double *value,
-                                       const atvi_em_found *found, atvi_emulator **out);
+ATVI_CHECKED atvi_status atvi_gp_em_build(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
+                                          const atvi_em_opts *opts, const double *value,
+                                          const atvi_em_found *found, atvi_emulator **out);
 /* The mean of the runs, or the given one, to mean[m]. */
-void atvi_em_mean(const atvi_em_runs *runs, double *mean);
-uint64_t atvi_em_hash_runs(const atvi_em_runs *runs);
-uint64_t atvi_em_hash_opts(const atvi_em_opts *opts, atvi_idx d);
+void atvi_gp_em_mean(const atvi_em_runs *runs, double *mean);
+uint64_t atvi_gp_em_hash_runs(const atvi_em_runs *runs);
+uint64_t atvi_gp_em_hash_opts(const atvi_em_opts *opts, atvi_idx d);
 
 /* One thread's scratch of the evaluation, as the evaluation and its oracle see it. */
 

@@ -17,7 +17,7 @@ static atvi_em_packed shape(atvi_idx rows, atvi_idx cols) {
 }
 
 static void take(atvi_arena *a, atvi_em_packed *p) {
-  ATVI_TAKE(a, p->data, atvi_em_panel_at(p, atvi_em_panels(p->rows)));
+  ATVI_TAKE(a, p->data, atvi_gp_em_panel_at(p, atvi_gp_em_panels(p->rows)));
 }
 
 static atvi_em_work *carve(atvi_arena *a, const atvi_emulator *em, atvi_idx n_row, bool own) {
@@ -51,15 +51,15 @@ static void fill(const atvi_emulator *em, const atvi_idx *row, atvi_em_packed *a
   for (atvi_idx i = 0; i < a->rows; i++) {
     atvi_idx r = row ? row[i] : i;
     for (atvi_idx j = 0; j < a->cols; j++) {
-      double x = em->basis ? em->basis[j * em->m + r] : atvi_em_packed_get(&em->w, r, j);
+      double x = em->basis ? em->basis[j * em->m + r] : atvi_gp_em_packed_get(&em->w, r, j);
       a->data[((i / P) * a->cols + j) * P + i % P] = x;
       at->data[((j / P) * at->cols + i) * P + j % P] = x;
     }
   }
 }
 
-atvi_status atvi_em_work_new(const atvi_emulator *em, atvi_ctx *ctx, atvi_idx n_row, const atvi_idx *row,
-                             atvi_em_work **out) {
+atvi_status atvi_gp_em_work_new(const atvi_emulator *em, atvi_ctx *ctx, atvi_idx n_row, const atvi_idx *row,
+                                atvi_em_work **out) {
   *out = NULL;
   if (n_row < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "emulator: %td rows, want at least 1", n_row);
   bool whole = n_row == em->m;
@@ -84,40 +84,41 @@ atvi_status atvi_em_work_new(const atvi_emulator *em, atvi_ctx *ctx, atvi_idx n_
   return ATVI_OK;
 }
 
-void atvi_em_work_free(atvi_em_work *w) {
+void atvi_gp_em_work_free(atvi_em_work *w) {
   if (w) atvi_block_free(w->ctx, w);
 }
 
-void atvi_em_use(atvi_em_work *w, int n) {
+void atvi_gp_em_use(atvi_em_work *w, int n) {
   int lanes = (n + ATVI_LANES - 1) / ATVI_LANES * ATVI_LANES;
   w->cols = lanes < ATVI_LANES ? ATVI_LANES : lanes > G ? G : lanes;
 }
 
-void atvi_em_eval(const atvi_emulator *em, atvi_em_work *w, const double *restrict x, double *restrict mean,
-                  double *restrict share) {
+void atvi_gp_em_eval(const atvi_emulator *em, atvi_em_work *w, const double *restrict x,
+                     double *restrict mean, double *restrict share) {
   atvi_idx n = em->n, d = em->d;
   double sum[G] = {0};
   for (atvi_idx j = 0; j < d; j++)
     for (int b = 0; b < G; b++) w->p[j * G + b] = x[j * G + b] * em->scale[j];
   em->table->points(em->kernel, n, d, w->cols, em->u, w->p, w->k);
-  atvi_em_packed_mul(em->table, &em->root, w->cols, w->k, false, w->v, w->spill);
+  atvi_gp_em_packed_mul(em->table, &em->root, w->cols, w->k, false, w->v, w->spill);
   for (atvi_idx i = 0; i < n; i++)
     for (int b = 0; b < w->cols; b++) sum[b] += w->v[i * G + b] * w->v[i * G + b];
   for (int b = 0; b < w->cols; b++) share[b] = fmax(0, 1 + em->info.nugget - sum[b]) + em->info.dropped;
-  atvi_em_packed_mul(em->table, &w->w, w->cols, w->k, false, em->basis ? w->coef : mean, w->spill);
-  if (em->basis) atvi_em_packed_mul(em->table, &w->base, w->cols, w->coef, false, mean, w->spill);
+  atvi_gp_em_packed_mul(em->table, &w->w, w->cols, w->k, false, em->basis ? w->coef : mean, w->spill);
+  if (em->basis) atvi_gp_em_packed_mul(em->table, &w->base, w->cols, w->coef, false, mean, w->spill);
   for (atvi_idx i = 0; i < w->n_row; i++)
     for (int b = 0; b < w->cols; b++) mean[i * G + b] += w->mean[i];
 }
 
-void atvi_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *restrict mean_bar,
-                 const double *restrict share_bar, double *restrict x_bar) {
+void atvi_gp_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *restrict mean_bar,
+                    const double *restrict share_bar, double *restrict x_bar) {
   atvi_idx n = em->n, d = em->d;
   for (atvi_idx i = 0; i < n; i++)
     for (int b = 0; b < w->cols; b++) w->v[i * G + b] *= -2 * share_bar[b];
-  if (em->basis) atvi_em_packed_mul(em->table, &w->base_t, w->cols, mean_bar, false, w->coef, w->spill);
-  atvi_em_packed_mul(em->table, &w->wt, w->cols, em->basis ? w->coef : mean_bar, false, w->k_bar, w->spill);
-  atvi_em_packed_mul(em->table, &em->root_t, w->cols, w->v, true, w->k_bar, w->spill);
+  if (em->basis) atvi_gp_em_packed_mul(em->table, &w->base_t, w->cols, mean_bar, false, w->coef, w->spill);
+  atvi_gp_em_packed_mul(em->table, &w->wt, w->cols, em->basis ? w->coef : mean_bar, false, w->k_bar,
+                        w->spill);
+  atvi_gp_em_packed_mul(em->table, &em->root_t, w->cols, w->v, true, w->k_bar, w->spill);
   em->table->points_vjp(em->kernel, n, d, w->cols, em->u, w->p, w->k, w->k_bar, w->p_bar);
   for (atvi_idx j = 0; j < d; j++)
     for (int b = 0; b < G; b++) x_bar[j * G + b] = w->p_bar[j * G + b] * em->scale[j];
@@ -127,14 +128,14 @@ void atvi_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *restric
 
 static atvi_idx least(atvi_idx a, atvi_idx b) { return a < b ? a : b; }
 
-atvi_idx atvi_em_panels(atvi_idx rows) { return (rows + P - 1) / P; }
+atvi_idx atvi_gp_em_panels(atvi_idx rows) { return (rows + P - 1) / P; }
 
-void atvi_em_panel_span(const atvi_em_packed *a, atvi_idx p, atvi_idx *first, atvi_idx *length) {
+void atvi_gp_em_panel_span(const atvi_em_packed *a, atvi_idx p, atvi_idx *first, atvi_idx *length) {
   *first = a->shape == ATVI_EM_UPPER ? p * P : 0;
   *length = (a->shape == ATVI_EM_LOWER ? least((p + 1) * P, a->cols) : a->cols) - *first;
 }
 
-size_t atvi_em_panel_at(const atvi_em_packed *a, atvi_idx p) {
+size_t atvi_gp_em_panel_at(const atvi_em_packed *a, atvi_idx p) {
   atvi_idx lengths = p * a->cols, whole = a->cols / P; /* panels of a triangle that are not cut short */
   if (a->shape == ATVI_EM_UPPER) lengths -= P * (p * (p - 1) / 2);
   if (a->shape == ATVI_EM_LOWER)
@@ -142,11 +143,11 @@ size_t atvi_em_panel_at(const atvi_em_packed *a, atvi_idx p) {
   return (size_t)lengths * P;
 }
 
-void atvi_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j) {
-  for (atvi_idx p = 0; p < atvi_em_panels(a->rows); p++) {
+void atvi_gp_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j) {
+  for (atvi_idx p = 0; p < atvi_gp_em_panels(a->rows); p++) {
     atvi_idx first, length;
-    atvi_em_panel_span(a, p, &first, &length);
-    double *to = a->data + atvi_em_panel_at(a, p);
+    atvi_gp_em_panel_span(a, p, &first, &length);
+    double *to = a->data + atvi_gp_em_panel_at(a, p);
     for (atvi_idx l = 0; l < length; l++)
       for (atvi_idx r = 0; r < P; r++) {
         atvi_idx i = p * P + r, j = first + l;
@@ -157,22 +158,22 @@ void atvi_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx 
   }
 }
 
-double atvi_em_packed_get(const atvi_em_packed *a, atvi_idx i, atvi_idx j) {
+double atvi_gp_em_packed_get(const atvi_em_packed *a, atvi_idx i, atvi_idx j) {
   atvi_idx first, length;
-  atvi_em_panel_span(a, i / P, &first, &length);
+  atvi_gp_em_panel_span(a, i / P, &first, &length);
   if (j < first || j >= first + length) return 0;
-  return a->data[atvi_em_panel_at(a, i / P) + (size_t)((j - first) * P + i % P)];
+  return a->data[atvi_gp_em_panel_at(a, i / P) + (size_t)((j - first) * P + i % P)];
 }
 
-void atvi_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
-                        bool add, double *c, double *spill) {
-  for (atvi_idx p = 0; p < atvi_em_panels(a->rows); p++) {
+void atvi_gp_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, int cols, const double *b,
+                           bool add, double *c, double *spill) {
+  for (atvi_idx p = 0; p < atvi_gp_em_panels(a->rows); p++) {
     atvi_idx first, length, rows = least(P, a->rows - p * P);
-    atvi_em_panel_span(a, p, &first, &length);
+    atvi_gp_em_panel_span(a, p, &first, &length);
     double *to = c + p * P * G, *at = rows < P ? spill : to;
     size_t bytes = (size_t)(rows * G) * sizeof *c;
     if (rows < P && add) memcpy(at, to, bytes);
-    table->panel(length, cols, a->data + atvi_em_panel_at(a, p), b + first * G, add, at);
+    table->panel(length, cols, a->data + atvi_gp_em_panel_at(a, p), b + first * G, add, at);
     if (rows < P) memcpy(to, at, bytes);
   }
 }

@@ -17,31 +17,31 @@
 
 enum { FILE_MOST = 1 << 20 };
 static const char HEADER[] = "atvi 1";
-const char *const atvi_em_kernel_name[] = {"exponential", "matern32", "matern52", "squared"};
+const char *const atvi_gp_em_kernel_name[] = {"exponential", "matern32", "matern52", "squared"};
 
 static void put_real(atvi_file *f, const char *before, double x) {
   char number[ATVI_NUMBER_BYTES];
-  atvi_format_number(number, x);
-  atvi_file_printf(f, "%s%s", before, number);
+  atvi_io_format_number(number, x);
+  atvi_io_file_printf(f, "%s%s", before, number);
 }
 
-atvi_status atvi_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const char *path) {
+atvi_status atvi_gp_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const char *path) {
   const atvi_em_info *i = &em->info;
   atvi_file *f;
-  ATVI_TRY(atvi_file_new(ctx, path, &f));
-  atvi_file_printf(f,
-                   "{\n  \"emulator\": \"%s\",\n  \"runs\": \"%016" PRIx64
-                   "\",\n  \"settings\": \"%016" PRIx64 "\",\n  \"kernel\": \"%s\"",
-                   HEADER, em->runs_hash, em->opts_hash, atvi_em_kernel_name[em->kernel]);
+  ATVI_TRY(atvi_io_file_new(ctx, path, &f));
+  atvi_io_file_printf(f,
+                      "{\n  \"emulator\": \"%s\",\n  \"runs\": \"%016" PRIx64
+                      "\",\n  \"settings\": \"%016" PRIx64 "\",\n  \"kernel\": \"%s\"",
+                      HEADER, em->runs_hash, em->opts_hash, atvi_gp_em_kernel_name[em->kernel]);
   for (atvi_idx j = 0; j < em->d; j++) put_real(f, j ? ", " : ",\n  \"lengths\": [", em->length[j]);
   put_real(f, "],\n  \"nugget\": ", i->nugget);
   put_real(f, ",\n  \"time\": ", em->m > 1 ? i->time_length : 1);
   put_real(f, ",\n  \"sill\": ", i->sill);
   put_real(f, ",\n  \"log_likelihood\": ", i->log_lik);
-  atvi_file_printf(f, ",\n  \"starts\": %d,\n  \"evaluations\": %d,\n  \"agreed\": %d\n}\n", i->starts,
-                   i->evals, i->agreed);
-  atvi_status status = atvi_file_commit(f);
-  atvi_file_free(f);
+  atvi_io_file_printf(f, ",\n  \"starts\": %d,\n  \"evaluations\": %d,\n  \"agreed\": %d\n}\n", i->starts,
+                      i->evals, i->agreed);
+  atvi_status status = atvi_io_file_commit(f);
+  atvi_io_file_free(f);
   return status;
 }
 
@@ -77,12 +77,12 @@ static atvi_status damaged(atvi_ctx *ctx, const char *path) {
 static atvi_status understand(atvi_ctx *ctx, const char *path, const json_t *root, const atvi_em_runs *runs,
                               const atvi_em_opts *opts, double *value, atvi_em_found *found, bool *other) {
   const json_t *lengths = json_object_get(root, "lengths");
-  bool ok = is_word(root, "kernel", atvi_em_kernel_name[opts->kernel]) &&
+  bool ok = is_word(root, "kernel", atvi_gp_em_kernel_name[opts->kernel]) &&
             json_array_size(lengths) == (size_t)runs->d;
   if (!is_word(root, "emulator", HEADER))
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:1:1: error: not an emulator of this version", path);
-  bool same = is_hash(root, "runs", atvi_em_hash_runs(runs));
-  *other = !same || !is_hash(root, "settings", atvi_em_hash_opts(opts, runs->d));
+  bool same = is_hash(root, "runs", atvi_gp_em_hash_runs(runs));
+  *other = !same || !is_hash(root, "settings", atvi_gp_em_hash_opts(opts, runs->d));
   if (!same)
     return ATVI_FAIL(ctx, ATVI_EDATA,
                      "%s: error: it was fitted to other runs, or over other ranges of the inputs", path);
@@ -105,7 +105,7 @@ static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const 
   size_t n;
   json_error_t error;
   atvi_em_found found = {0};
-  ATVI_TRY(atvi_file_read_most(pool, path, FILE_MOST, &text, &n));
+  ATVI_TRY(atvi_io_file_read_most(pool, path, FILE_MOST, &text, &n));
   double *value = atvi_pool_take(pool, (size_t)(runs->d + 2 + runs->m), sizeof *value);
   if (!value) return ATVI_ENOMEM;
   double *mean = value + runs->d + 2;
@@ -117,20 +117,20 @@ static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const 
   atvi_status status = understand(ctx, path, root, runs, opts, value, &found, other);
   json_decref(root);
   if (status != ATVI_OK) return status;
-  atvi_em_mean(runs, mean);
-  return atvi_em_build(ctx, runs, mean, opts, value, &found, out);
+  atvi_gp_em_mean(runs, mean);
+  return atvi_gp_em_build(ctx, runs, mean, opts, value, &found, out);
 }
 
-atvi_status atvi_emulator_load(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
-                               const atvi_em_opts *opts, bool *other, atvi_emulator **out) {
+atvi_status atvi_gp_emulator_load(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
+                                  const atvi_em_opts *opts, bool *other, atvi_emulator **out) {
   bool unread;
   if (!other) other = &unread;
   *out = NULL;
   *other = false;
   atvi_em_opts use;
-  atvi_em_defaults(&use);
+  atvi_gp_em_defaults(&use);
   if (opts) use = *opts;
-  ATVI_TRY(atvi_em_check(ctx, runs, &use));
+  ATVI_TRY(atvi_gp_em_check(ctx, runs, &use));
   atvi_pool *pool;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
   atvi_status status = load(ctx, pool, path, runs, &use, other, out);

@@ -85,7 +85,7 @@ static void predict_without(const atvi_emulator *em, const atvi_em_runs *r, atvi
                             double *y) {
   atvi_idx m = em->m, q = em->q;
   for (atvi_idx j = 0; j < q; j++) {
-    double own = 0, gap = atvi_em_packed_get(&em->w, j, i) / em->inv_diag[i];
+    double own = 0, gap = atvi_gp_em_packed_get(&em->w, j, i) / em->inv_diag[i];
     for (atvi_idx t = 0; em->basis && t < m; t++)
       own += em->basis[j * m + t] * (r->y[i * m + t] - em->mean[t]);
     coef[j] = (em->basis ? own : r->y[i * m + j]) - gap;
@@ -99,12 +99,12 @@ static void predict_without(const atvi_emulator *em, const atvi_em_runs *r, atvi
     for (atvi_idx t = 0; t < m; t++) y[t] += coef[j] * em->basis[j * m + t];
 }
 
-atvi_status atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
-                              atvi_em_loo *out) {
+atvi_status atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
+                                 atvi_em_loo *out) {
   tally a;
   double *room;
   ATVI_TRY(begin(ctx, em, runs, em->m + em->q, out, &a, &room));
-  if (runs->n != em->n || atvi_em_hash_runs(runs) != em->runs_hash) {
+  if (runs->n != em->n || atvi_gp_em_hash_runs(runs) != em->runs_hash) {
     atvi_block_free(ctx, room);
     return ATVI_FAIL(ctx, ATVI_EDATA, "emulator: these %td runs are not those it was fitted to", runs->n);
   }
@@ -118,14 +118,14 @@ atvi_status atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi
   return ATVI_OK;
 }
 
-atvi_status atvi_emulator_test(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *held,
-                               atvi_em_loo *out) {
+atvi_status atvi_gp_emulator_test(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *held,
+                                  atvi_em_loo *out) {
   tally a;
   double *room;
   atvi_idx d = em->d, n = held->n;
   ATVI_TRY(begin(ctx, em, held, (em->m + d + 1) * G + ATVI_ALIGN, out, &a, &room));
   atvi_em_work *w;
-  atvi_status status = atvi_em_work_new(em, ctx, em->m, NULL, &w);
+  atvi_status status = atvi_gp_em_work_new(em, ctx, em->m, NULL, &w);
   if (status == ATVI_OK) {
     /* Groups are read as whole vectors, so they begin at a multiple of their size. */
     double *x = room + (2 * em->m + 7) / 8 * 8, *share = x + d * G, *y = share + G;
@@ -133,12 +133,12 @@ atvi_status atvi_emulator_test(atvi_ctx *ctx, const atvi_emulator *em, const atv
       atvi_idx some = n - first < G ? n - first : G;
       for (atvi_idx b = 0; b < G; b++)
         for (atvi_idx j = 0; j < d; j++) x[j * G + b] = held->x[(first + (b < some ? b : 0)) * d + j];
-      atvi_em_eval(em, w, x, y, share);
+      atvi_gp_em_eval(em, w, x, y, share);
       for (atvi_idx b = 0; b < some; b++) count(&a, first + b, y + b, G, sqrt(em->info.sill * share[b]));
     }
     finish(&a);
   }
-  atvi_em_work_free(w);
+  atvi_gp_em_work_free(w);
   atvi_block_free(ctx, room);
   return status;
 }
@@ -208,7 +208,7 @@ static atvi_status check_distinct(atvi_ctx *ctx, const atvi_em_runs *r) {
   return ATVI_OK;
 }
 
-atvi_status atvi_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts) {
+atvi_status atvi_gp_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts) {
   ATVI_TRY(check_shape(ctx, runs));
   ATVI_TRY(check_opts(ctx, runs, opts));
   ATVI_TRY(check_numbers(ctx, runs));
@@ -235,7 +235,7 @@ static uint64_t stir_reals(uint64_t h, const double *x, atvi_idx n) {
   return h;
 }
 
-uint64_t atvi_em_hash_runs(const atvi_em_runs *r) {
+uint64_t atvi_gp_em_hash_runs(const atvi_em_runs *r) {
   uint64_t h = stir(stir(stir(0, (uint64_t)r->n), (uint64_t)r->d), (uint64_t)r->m);
   h = stir_reals(h, r->x, r->n * r->d);
   h = stir_reals(h, r->y, r->n * r->m);
@@ -244,7 +244,7 @@ uint64_t atvi_em_hash_runs(const atvi_em_runs *r) {
 }
 
 /* NaN by any other bits is as free. */
-uint64_t atvi_em_hash_opts(const atvi_em_opts *o, atvi_idx d) {
+uint64_t atvi_gp_em_hash_opts(const atvi_em_opts *o, atvi_idx d) {
   double value[4] = {o->nugget, o->time_length, o->sill, o->basis};
   for (int i = 0; i < 4; i++)
     if (isnan(value[i])) value[i] = -1;

@@ -70,18 +70,18 @@ static void sum_squares(atvi_em_lik *lik, double *part) {
       }
     }
     double old = t0 == 1 ? 0 : 1;
-    atvi_blas_square(n, count, 1, step, CHUNK, old, lik->dd, ld);
-    atvi_blas_square(n, count, 1, before, CHUNK, old, lik->yy, ld);
-    atvi_blas_mul_bt(n, n, count, step, CHUNK, before, CHUNK, old, lik->dy, ld);
+    atvi_math_blas_square(n, count, 1, step, CHUNK, old, lik->dd, ld);
+    atvi_math_blas_square(n, count, 1, before, CHUNK, old, lik->yy, ld);
+    atvi_math_blas_mul_bt(n, n, count, step, CHUNK, before, CHUNK, old, lik->dy, ld);
   }
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx j = 0; j <= i; j++) lik->dy[i * ld + j] += lik->dy[j * ld + i];
 }
 
-atvi_status atvi_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
-                            atvi_em_kernel kernel, atvi_idx n, const atvi_idx *row, atvi_em_lik **out) {
+atvi_status atvi_gp_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
+                               atvi_em_kernel kernel, atvi_idx n, const atvi_idx *row, atvi_em_lik **out) {
   *out = NULL;
-  ATVI_TRY(atvi_blas_begin(ctx));
+  ATVI_TRY(atvi_math_blas_begin(ctx));
   atvi_arena a = {0};
   atvi_idx ld = padded(n);
   bool squares = runs->m > n && regular(runs);
@@ -108,7 +108,7 @@ atvi_status atvi_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *runs, const doubl
   return ATVI_OK;
 }
 
-void atvi_em_lik_free(atvi_ctx *ctx, atvi_em_lik *lik) { atvi_block_free(ctx, lik); }
+void atvi_gp_em_lik_free(atvi_ctx *ctx, atvi_em_lik *lik) { atvi_block_free(ctx, lik); }
 
 static atvi_em_scratch *carve_scratch(atvi_arena *a, const atvi_em_lik *lik) {
   atvi_em_scratch *o, head = {0};
@@ -128,7 +128,7 @@ static atvi_em_scratch *carve_scratch(atvi_arena *a, const atvi_em_lik *lik) {
   return o;
 }
 
-atvi_status atvi_em_scratch_new(atvi_ctx *ctx, const atvi_em_lik *lik, atvi_em_scratch **out) {
+atvi_status atvi_gp_em_scratch_new(atvi_ctx *ctx, const atvi_em_lik *lik, atvi_em_scratch **out) {
   atvi_arena a = {0};
   carve_scratch(&a, lik);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
@@ -138,7 +138,7 @@ atvi_status atvi_em_scratch_new(atvi_ctx *ctx, const atvi_em_lik *lik, atvi_em_s
   return ATVI_OK;
 }
 
-void atvi_em_scratch_free(atvi_ctx *ctx, atvi_em_scratch *s) { atvi_block_free(ctx, s); }
+void atvi_gp_em_scratch_free(atvi_ctx *ctx, atvi_em_scratch *s) { atvi_block_free(ctx, s); }
 
 /* K = k + g I, lower; factored in place. Returns log|K|, NaN if it is not positive definite. */
 static double factor(const atvi_em_lik *lik, atvi_em_scratch *s, const double *par) {
@@ -153,7 +153,7 @@ static double factor(const atvi_em_lik *lik, atvi_em_scratch *s, const double *p
     lik->table->row(lik->kernel, d, ld, i + 1, s->u + i * d, s->ut, s->k + i * ld);
     s->k[i * ld + i] = 1 + g;
   }
-  if (!atvi_blas_cholesky(n, s->k, ld)) return NAN;
+  if (!atvi_math_blas_cholesky(n, s->k, ld)) return NAN;
   for (atvi_idx i = 0; i < n; i++) log_det += log(s->k[i * ld + i]);
   return 2 * log_det;
 }
@@ -256,12 +256,12 @@ static void sandwich_squares(const atvi_em_lik *lik, atvi_em_scratch *s, double 
       s->s[at] =
           lik->first[i] * lik->first[j] + l.w * (lik->dd[at] + l.e * (lik->dy[at] + l.e * lik->yy[at]));
     }
-  atvi_blas_mirror(n, s->s, ld);
-  atvi_blas_mirror(n, s->k, ld);
-  atvi_blas_sym_mul(n, n, s->k, ld, s->s, ld, s->b, ld);
+  atvi_math_blas_mirror(n, s->s, ld);
+  atvi_math_blas_mirror(n, s->k, ld);
+  atvi_math_blas_sym_mul(n, n, s->k, ld, s->s, ld, s->b, ld);
   for (atvi_idx i = 0; i < n; i += BLOCK) {
     atvi_idx rows = n - i < BLOCK ? n - i : BLOCK;
-    atvi_blas_mul(rows, i + rows, n, s->b + i * ld, ld, s->k, ld, 0, s->g + i * ld, ld);
+    atvi_math_blas_mul(rows, i + rows, n, s->b + i * ld, ld, s->k, ld, 0, s->g + i * ld, ld);
   }
 }
 
@@ -276,7 +276,7 @@ static void sandwich_columns(const atvi_em_lik *lik, atvi_em_scratch *s, double 
     double *v = s->v + i * m;
     for (atvi_idx t = m - 1; t > 0; t--) v[t] = s->va[t] * ((v[t] - v[t - 1]) + s->vb[t] * v[t - 1]);
   }
-  atvi_blas_square(n, m, 1, s->v, m, 0, s->g, lik->ld);
+  atvi_math_blas_square(n, m, 1, s->v, m, 0, s->g, lik->ld);
 }
 
 /* grad by log lengths and log nugget; g becomes G. */
@@ -302,19 +302,19 @@ static void centre(const atvi_em_lik *lik, double *v) {
   }
 }
 
-double atvi_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const double *par, double *sill,
-                        double *grad) {
+double atvi_gp_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const double *par, double *sill,
+                           double *grad) {
   atvi_idx n = lik->n, d = lik->d, m = lik->m, ld = lik->ld;
   double length = exp(par[d + 1]), nm = (double)n * (double)m;
   double log_det = factor(lik, s, par);
   if (isnan(log_det)) return NAN;
   in_time t;
   if (lik->squares) {
-    atvi_blas_inverse(n, s->k, ld);
+    atvi_math_blas_inverse(n, s->k, ld);
     t = time_from_squares(lik, s, length);
   } else {
     centre(lik, s->v);
-    atvi_blas_tri_solve(n, m, s->k, ld, false, s->v, m);
+    atvi_math_blas_tri_solve(n, m, s->k, ld, false, s->v, m);
     t = time_from_columns(lik, s, length);
   }
   if (isnan(*sill)) *sill = t.q / nm;
@@ -323,8 +323,8 @@ double atvi_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const double
   if (lik->squares) {
     sandwich_squares(lik, s, length);
   } else {
-    atvi_blas_tri_solve(n, m, s->k, ld, true, s->v, m);
-    atvi_blas_inverse(n, s->k, ld);
+    atvi_math_blas_tri_solve(n, m, s->k, ld, true, s->v, m);
+    atvi_math_blas_inverse(n, s->k, ld);
     sandwich_columns(lik, s, length);
   }
   by_kernel(lik, s, exp(par[d]), *sill, grad);

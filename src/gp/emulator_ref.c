@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Oracles of atvi_em_eval and atvi_em_vjp: one point, one product at a time. */
+/* Oracles of atvi_gp_em_eval and atvi_gp_em_vjp: one point, one product at a time. */
 #include "gp/emulator_detail.h"
 #include <math.h>
 
@@ -8,7 +8,7 @@ enum { G = ATVI_EM_GROUP };
 /* dot of row i of a with column b of x[cols][G]. */
 static double row_dot(const atvi_em_packed *a, atvi_idx i, const double *x, int b) {
   double s = 0;
-  for (atvi_idx j = 0; j < a->cols; j++) s += atvi_em_packed_get(a, i, j) * x[j * G + b];
+  for (atvi_idx j = 0; j < a->cols; j++) s += atvi_gp_em_packed_get(a, i, j) * x[j * G + b];
   return s;
 }
 
@@ -21,8 +21,8 @@ static double corr(const atvi_emulator *em, const double *x, atvi_idx i, int b) 
   return factor;
 }
 
-void atvi_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, double *mean,
-                      double *share) {
+void atvi_gp_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, double *mean,
+                         double *share) {
   for (int b = 0; b < G; b++) {
     double sum = 0;
     for (atvi_idx i = 0; i < em->n; i++) w->k[i * G + b] = corr(em, x, i, b);
@@ -38,8 +38,8 @@ void atvi_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const doub
   }
 }
 
-void atvi_em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, const double *mean_bar,
-                     const double *share_bar, double *x_bar) {
+void atvi_gp_em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x,
+                        const double *mean_bar, const double *share_bar, double *x_bar) {
   for (int b = 0; b < G; b++) {
     for (atvi_idx j = 0; j < em->d; j++) x_bar[j * G + b] = 0;
     for (atvi_idx i = 0; i < em->n; i++) w->k[i * G + b] = corr(em, x, i, b);

@@ -96,7 +96,7 @@ static double objective(void *user, const double *x, double *g) {
   double *grad = s->room + c->slot * s->n_room, *par = grad + p + 1, sill = s->sill;
   memcpy(par, s->held, (size_t)p * sizeof *par);
   for (atvi_idx i = 0; i < s->n_free; i++) par[s->free_at[i]] = x[i];
-  double f = atvi_em_lik_eval(s->lik, s->scratch[c->slot], par, &sill, g ? grad : NULL);
+  double f = atvi_gp_em_lik_eval(s->lik, s->scratch[c->slot], par, &sill, g ? grad : NULL);
   double scale = -1 / ((double)s->lik->n * (double)s->lik->m);
   atomic_fetch_add(&s->evals, 1);
   atomic_fetch_add(&s->spent, cost_of(s->lik->n));
@@ -114,7 +114,7 @@ static void run_in_slot(search *s, start *at, int worker, int slot) {
   }
   atvi_lbfgs_info info;
   atvi_lbfgs_opts opts = {objective, &c, s->lower, s->upper, s->whole ? WHOLE_EVALS : MAX_EVALS, TOL};
-  atvi_lbfgs(s->n_free, &opts, x, work, &info);
+  atvi_math_lbfgs(s->n_free, &opts, x, work, &info);
   at->value = info.value;
   for (atvi_idx i = 0; i < s->n_free; i++) at->par[s->free_at[i]] = x[i];
 }
@@ -165,8 +165,8 @@ static int end_of(double value, double held, double least, double most) {
   return value <= NEAR * least ? -1 : value >= most / NEAR ? 1 : 0;
 }
 
-void atvi_emulator_ends(const atvi_em_runs *r, const atvi_em_opts *opts, const atvi_em_info *info,
-                        atvi_em_ends *out) {
+void atvi_gp_emulator_ends(const atvi_em_runs *r, const atvi_em_opts *opts, const atvi_em_info *info,
+                           atvi_em_ends *out) {
   double step = 1, span = r->m > 1 ? span_of(r, &step) : 1;
   *out = (atvi_em_ends){.nugget = end_of(info->nugget, opts->nugget, NUGGET_LEAST, NUGGET_MOST)};
   if (r->m > 1) out->time = end_of(info->time_length, opts->time_length, 0.01 * step, LENGTH_MOST * span);
@@ -179,7 +179,7 @@ static void place(const search *s, const atvi_em_runs *r, uint64_t seed, atvi_id
   atvi_idx d = r->d;
   double step = 1, span = r->m > 1 ? span_of(r, &step) : 1;
   atvi_sobol key = {.seed = seed, .stream = STREAM};
-  atvi_sobol_uniform(key, i, s->n_free, 1, u);
+  atvi_math_sobol_uniform(key, i, s->n_free, 1, u);
   memcpy(par, s->held, (size_t)(d + 2) * sizeof *par);
   for (atvi_idx f = 0; f < s->n_free; f++) {
     atvi_idx j = s->free_at[f];
@@ -212,10 +212,10 @@ static atvi_status run_all(search *s, const atvi_em_lik *lik, atvi_idx count, bo
   s->n_use = slots;
   s->climb = climb;
   for (int i = 0; i < slots && status == ATVI_OK; i++)
-    status = atvi_em_scratch_new(s->ctx, lik, &s->scratch[i]);
+    status = atvi_gp_em_scratch_new(s->ctx, lik, &s->scratch[i]);
   if (status == ATVI_OK) atvi_parallel(s->ctx, count, run_start, s);
   for (int i = 0; i < slots; i++) {
-    atvi_em_scratch_free(s->ctx, s->scratch[i]);
+    atvi_gp_em_scratch_free(s->ctx, s->scratch[i]);
     s->scratch[i] = NULL;
   }
   ATVI_TRY(status);
@@ -227,7 +227,7 @@ static atvi_status run_all(search *s, const atvi_em_lik *lik, atvi_idx count, bo
 static search *carve(atvi_arena *a, atvi_idx n_par, atvi_idx n_list, int n_slot) {
   search *o, head = {.n_par = n_par, .n_list = n_list, .n_slot = n_slot};
   double *par;
-  head.n_room = 4 * n_par + 2 + (atvi_idx)atvi_lbfgs_work(n_par);
+  head.n_room = 4 * n_par + 2 + (atvi_idx)atvi_math_lbfgs_work(n_par);
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.free_at, n_par);
   ATVI_TAKE(a, head.lower, n_par);
@@ -245,9 +245,9 @@ static search *carve(atvi_arena *a, atvi_idx n_par, atvi_idx n_list, int n_slot)
 
 /* SUBSET of the runs, drawn without replacement, in their order. */
 static void choose(atvi_idx n, uint64_t seed, atvi_idx *row) {
-  atvi_rng rng = atvi_rng_at(seed, STREAM, 0, 0);
+  atvi_rng rng = atvi_math_rng_at(seed, STREAM, 0, 0);
   for (atvi_idx i = 0, k = 0; k < SUBSET; i++)
-    if (atvi_rng_uniform(&rng) * (double)(n - i) < (double)(SUBSET - k)) row[k++] = i;
+    if (atvi_math_rng_uniform(&rng) * (double)(n - i) < (double)(SUBSET - k)) row[k++] = i;
 }
 
 /* From the net to the summits. */
@@ -263,9 +263,9 @@ static atvi_status on_subset(search *s, const atvi_em_runs *runs, const double *
   atvi_idx row[SUBSET];
   atvi_em_lik *part;
   choose(runs->n, opts->seed, row);
-  ATVI_TRY(atvi_em_lik_new(s->ctx, runs, mean, opts->kernel, SUBSET, row, &part));
+  ATVI_TRY(atvi_gp_em_lik_new(s->ctx, runs, mean, opts->kernel, SUBSET, row, &part));
   atvi_status status = from_net(s, part, runs, opts->seed, starts);
-  atvi_em_lik_free(s->ctx, part);
+  atvi_gp_em_lik_free(s->ctx, part);
   return status;
 }
 
@@ -285,7 +285,7 @@ static atvi_status run(search *s, const atvi_em_runs *runs, const double *mean, 
     s->whole = true;
   }
   atvi_em_lik *lik;
-  ATVI_TRY(atvi_em_lik_new(s->ctx, runs, mean, opts->kernel, runs->n, NULL, &lik));
+  ATVI_TRY(atvi_gp_em_lik_new(s->ctx, runs, mean, opts->kernel, runs->n, NULL, &lik));
   atvi_status status;
   if (s->n_free == 0) {
     memcpy(s->list[0].par, s->held, (size_t)s->n_par * sizeof *s->held);
@@ -298,19 +298,19 @@ static atvi_status run(search *s, const atvi_em_runs *runs, const double *mean, 
     if (status == ATVI_OK) agree(s, starts, near, out);
   }
   atvi_em_scratch *scratch = NULL;
-  if (status == ATVI_OK) status = atvi_em_scratch_new(s->ctx, lik, &scratch);
+  if (status == ATVI_OK) status = atvi_gp_em_scratch_new(s->ctx, lik, &scratch);
   if (status == ATVI_OK) {
     out->sill = s->sill;
-    out->log_lik = atvi_em_lik_eval(lik, scratch, s->list[0].par, &out->sill, NULL);
+    out->log_lik = atvi_gp_em_lik_eval(lik, scratch, s->list[0].par, &out->sill, NULL);
     out->evals = atomic_load(&s->evals);
   }
-  atvi_em_scratch_free(s->ctx, scratch);
-  atvi_em_lik_free(s->ctx, lik);
+  atvi_gp_em_scratch_free(s->ctx, scratch);
+  atvi_gp_em_lik_free(s->ctx, lik);
   return status;
 }
 
-atvi_status atvi_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
-                           const atvi_em_opts *opts, double *par, atvi_em_found *out) {
+atvi_status atvi_gp_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
+                              const atvi_em_opts *opts, double *par, atvi_em_found *out) {
   int starts = opts->starts > 0 ? opts->starts : runs->n <= CHEAP ? 2 * STARTS : STARTS;
   int slots = atvi_ctx_threads(ctx);
   atvi_idx n_par = runs->d + 2, n_list = (atvi_idx)starts * SCREEN;

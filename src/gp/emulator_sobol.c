@@ -70,14 +70,14 @@ static void run_scramble(void *arg, atvi_idx item, int worker) {
   atvi_sobol key = o->key;
   key.scramble = (uint32_t)item;
   for (atvi_idx first = 0; first < o->points; first += G) {
-    atvi_sobol_uniform(key, first, 2 * d, G, x);
-    atvi_em_eval(em, o->work[worker], x, fa, share);
-    atvi_em_eval(em, o->work[worker], x + d * G, fb, share);
+    atvi_math_sobol_uniform(key, first, 2 * d, G, x);
+    atvi_gp_em_eval(em, o->work[worker], x, fa, share);
+    atvi_gp_em_eval(em, o->work[worker], x + d * G, fb, share);
     add_variance(o, sum, fa, fb);
     for (atvi_idx j = 0; j < d; j++) {
       memcpy(c, x, (size_t)(d * G) * sizeof *c);
       memcpy(c + j * G, x + (d + j) * G, G * sizeof *c);
-      atvi_em_eval(em, o->work[worker], c, fc, share);
+      atvi_gp_em_eval(em, o->work[worker], c, fc, share);
       add_pairs(o, sum, j, fa, fb, fc);
     }
   }
@@ -127,7 +127,8 @@ static atvi_idx points_for(const atvi_emulator *em) {
   return points;
 }
 
-atvi_status atvi_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t seed, atvi_em_sobol *out) {
+atvi_status atvi_gp_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t seed,
+                                   atvi_em_sobol *out) {
   if (!out->first || !out->total || !out->first_time != !out->total_time)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "emulator: indices need room for both kinds");
   int threads = atvi_ctx_threads(ctx);
@@ -140,7 +141,7 @@ atvi_status atvi_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t
   o.sum = atvi_pool_take(pool, (size_t)(SCRAMBLES * o.rows * (2 * em->d + 1)), sizeof *o.sum);
   atvi_status status = atvi_pool_failed(pool) ? ATVI_ENOMEM : ATVI_OK;
   for (int i = 0; i < threads && status == ATVI_OK; i++) {
-    status = atvi_em_work_new(em, ctx, em->m, NULL, &o.work[i]);
+    status = atvi_gp_em_work_new(em, ctx, em->m, NULL, &o.work[i]);
     o.room[i] = status == ATVI_OK ? atvi_block(ctx, room_of(em) * sizeof(double)) : NULL;
     if (status == ATVI_OK && !o.room[i]) status = ATVI_ENOMEM;
   }
@@ -149,7 +150,7 @@ atvi_status atvi_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t
     gather(&o, out);
   }
   for (int i = 0; o.work && o.room && i < threads; i++) {
-    atvi_em_work_free(o.work[i]);
+    atvi_gp_em_work_free(o.work[i]);
     atvi_block_free(ctx, o.room[i]);
   }
   atvi_pool_free(pool);

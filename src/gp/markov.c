@@ -34,7 +34,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_idx n, const double *time, int n_te
   for (int k = 0; k < n_term; k++) {
     if ((int)term[k] < ATVI_GP_WHITE || (int)term[k] > ATVI_GP_MATERN52)
       return ATVI_FAIL(ctx, ATVI_EINVAL, "markov: term %d is of no known kind", k + 1);
-    states += atvi_markov_order(term[k]);
+    states += atvi_gp_markov_order(term[k]);
   }
   if (states > ATVI_MARKOV_STATES)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "markov: the terms have %d states, want at most %d", states,
@@ -48,7 +48,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_idx n, const double *time, int n_te
 /* dt[n] sorted, with those that are the same but for rounding replaced by one, their mean. Returns how many are left. */
 static atvi_idx merge(atvi_idx n, double *dt, double tol) {
   atvi_idx kept = 0;
-  qsort(dt, (size_t)n, sizeof *dt, atvi_by_value);
+  qsort(dt, (size_t)n, sizeof *dt, atvi_math_by_value);
   for (atvi_idx i = 0, j; i < n; i = j) {
     double sum = 0, from = dt[i], most = from > 0 ? from + tol : 0; /* 0 stays alone */
     for (j = i; j < n && dt[j] <= most; j++) sum += dt[j] - from;
@@ -87,7 +87,7 @@ static void set_terms(atvi_markov *m, int n_term, const atvi_gp_kind *term) {
   m->n_term = n_term;
   m->diagonal = true;
   for (int k = 0; k < n_term; k++) {
-    int order = atvi_markov_order(term[k]);
+    int order = atvi_gp_markov_order(term[k]);
     m->kind[k] = term[k];
     m->first[k] = states;
     if (order > 0) m->head[states] = 1;
@@ -97,15 +97,15 @@ static void set_terms(atvi_markov *m, int n_term, const atvi_gp_kind *term) {
   m->n_state = states;
   entry = states * states + states * (states + 1) / 2;
   for (int k = 0; k < n_term; k++) {
-    int order = atvi_markov_order(term[k]);
+    int order = atvi_gp_markov_order(term[k]);
     m->unit_at[k] = entry;
     entry += order * (order + 1);
   }
   m->entry = entry;
 }
 
-atvi_status atvi_markov_new(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
-                            const atvi_gp_kind *term, atvi_markov **out) {
+atvi_status atvi_gp_markov_new(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
+                               const atvi_gp_kind *term, atvi_markov **out) {
   atvi_arena a = {0};
   atvi_idx n_used = 0;
   *out = NULL;
@@ -128,7 +128,7 @@ atvi_status atvi_markov_new(atvi_ctx *ctx, atvi_idx n, const double *time, const
   return ATVI_OK;
 }
 
-void atvi_markov_free(atvi_markov *m) {
+void atvi_gp_markov_free(atvi_markov *m) {
   if (m) atvi_block_free(m->ctx, m);
 }
 
@@ -148,7 +148,7 @@ static atvi_markov_work *carve_work(atvi_arena *a, const atvi_markov *m) {
   return o;
 }
 
-atvi_status atvi_markov_work_new(const atvi_markov *m, atvi_ctx *ctx, atvi_markov_work **out) {
+atvi_status atvi_gp_markov_work_new(const atvi_markov *m, atvi_ctx *ctx, atvi_markov_work **out) {
   atvi_arena a = {0};
   *out = NULL;
   carve_work(&a, m);
@@ -159,20 +159,20 @@ atvi_status atvi_markov_work_new(const atvi_markov *m, atvi_ctx *ctx, atvi_marko
   return ATVI_OK;
 }
 
-void atvi_markov_work_free(atvi_markov_work *w) {
+void atvi_gp_markov_work_free(atvi_markov_work *w) {
   if (w) atvi_block_free(w->ctx, w);
 }
 
-void atvi_markov_eval(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *resid,
-                      double *log_density, double *par_bar, double *resid_bar) {
+void atvi_gp_markov_eval(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *resid,
+                         double *log_density, double *par_bar, double *resid_bar) {
   if (!par_bar || !resid_bar) par_bar = resid_bar = NULL;
   if (resid_bar && m->value.n < m->n) memset(resid_bar, 0, (size_t)m->n * ATVI_LANES * sizeof *resid_bar);
-  ATVI_ISA_PICK(atvi_markov_density)(m, w, par, resid, log_density, par_bar, resid_bar);
+  ATVI_ISA_PICK(atvi_gp_markov_density)(m, w, par, resid, log_density, par_bar, resid_bar);
 }
 
-void atvi_markov_smooth(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *resid,
-                        double *mean, double *var, double *var_term, double *loo_mean, double *loo_var) {
-  ATVI_ISA_PICK(atvi_markov_back)(m, w, par, resid, mean, var, var_term, loo_mean, loo_var);
+void atvi_gp_markov_smooth(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *resid,
+                           double *mean, double *var, double *var_term, double *loo_mean, double *loo_var) {
+  ATVI_ISA_PICK(atvi_gp_markov_back)(m, w, par, resid, mean, var, var_term, loo_mean, loo_var);
 }
 
 /* A row's numbers are a position of their own: states, then noise of the value, then noise of the output. */
@@ -180,11 +180,11 @@ static void fill_normals(const atvi_markov *m, atvi_markov_work *w, uint64_t see
                          bool given) {
   for (atvi_idx i = 0; i < m->n; i++)
     for (int l = 0; l < ATVI_LANES; l++) {
-      atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_OBSERVE, (uint32_t)i, (uint32_t)(first + l));
+      atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_OBSERVE, (uint32_t)i, (uint32_t)(first + l));
       for (int s = 0; s < m->n_state; s++)
-        w->state[(i * m->n_state + s) * ATVI_LANES + l] = atvi_rng_normal(&r);
-      w->white[2 * i * ATVI_LANES + l] = atvi_rng_normal(&r);
-      w->white[(2 * i + 1) * ATVI_LANES + l] = given ? atvi_rng_normal(&r) : 0;
+        w->state[(i * m->n_state + s) * ATVI_LANES + l] = atvi_math_rng_normal(&r);
+      w->white[2 * i * ATVI_LANES + l] = atvi_math_rng_normal(&r);
+      w->white[(2 * i + 1) * ATVI_LANES + l] = given ? atvi_math_rng_normal(&r) : 0;
     }
 }
 
@@ -199,13 +199,13 @@ static void noise_sd(const atvi_markov *m, const double *par, double sd[ATVI_LAN
 
 /* Given values: a joint draw of processes and values, corrected by what the difference between given and drawn values says
  * about the processes (Durbin and Koopman 2002): the conditional law, at the cost of one smoothing. */
-void atvi_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *given,
-                      uint64_t seed, atvi_idx first, double *out) {
+void atvi_gp_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *given,
+                         uint64_t seed, atvi_idx first, double *out) {
   enum { L = ATVI_LANES };
   double sd[L];
   fill_normals(m, w, seed, first, given);
   noise_sd(m, par, sd);
-  ATVI_ISA_PICK(atvi_markov_sample)(m, w, par);
+  ATVI_ISA_PICK(atvi_gp_markov_sample)(m, w, par);
   for (atvi_idx i = 0; i < m->n; i++)
     for (int l = 0; l < L; l++) {
       double value = w->sum[i * L + l] + sd[l] * w->white[2 * i * L + l];
@@ -213,7 +213,7 @@ void atvi_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *p
       if (given) w->diff[i * L + l] = m->used[i] ? given[i * L + l] - value : 0;
     }
   if (!given) return;
-  atvi_markov_smooth(m, w, par, w->diff, w->mean, NULL, NULL, NULL, NULL);
+  atvi_gp_markov_smooth(m, w, par, w->diff, w->mean, NULL, NULL, NULL, NULL);
   for (int k = 0; k < m->n_term; k++)
     for (atvi_idx i = 0; i < m->n * L; i++) {
       out[i] += w->mean[k * m->n * L + i];
@@ -221,4 +221,4 @@ void atvi_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *p
     }
 }
 
-const double *atvi_markov_drawn(const atvi_markov_work *w) { return w->part; }
+const double *atvi_gp_markov_drawn(const atvi_markov_work *w) { return w->part; }

@@ -44,7 +44,7 @@ struct atvi_markov_work {
   double *part;  /* [n_term][n] values of each term in the last draw; white: 0 */
 };
 
-static inline int atvi_markov_order(atvi_gp_kind k) { return (int)k; } /* states of a term */
+static inline int atvi_gp_markov_order(atvi_gp_kind k) { return (int)k; } /* states of a term */
 
 typedef void atvi_markov_density_fn(const atvi_markov *m, atvi_markov_work *w, const double *par,
                                     const double *resid, double *log_density, double *par_bar,
@@ -54,20 +54,21 @@ typedef void atvi_markov_smooth_fn(const atvi_markov *m, atvi_markov_work *w, co
                                    double *loo_mean, double *loo_var);
 /* Values of all processes but white ones, w->part, and their sum, w->sum, from w->state. */
 typedef void atvi_markov_sample_fn(const atvi_markov *m, atvi_markov_work *w, const double *par);
-atvi_markov_density_fn atvi_markov_density_base, atvi_markov_density_avx2, atvi_markov_density_avx512;
-atvi_markov_smooth_fn atvi_markov_back_base, atvi_markov_back_avx2, atvi_markov_back_avx512;
-atvi_markov_sample_fn atvi_markov_sample_base, atvi_markov_sample_avx2, atvi_markov_sample_avx512;
+atvi_markov_density_fn atvi_gp_markov_density_base, atvi_gp_markov_density_avx2,
+    atvi_gp_markov_density_avx512;
+atvi_markov_smooth_fn atvi_gp_markov_back_base, atvi_gp_markov_back_avx2, atvi_gp_markov_back_avx512;
+atvi_markov_sample_fn atvi_gp_markov_sample_base, atvi_gp_markov_sample_avx2, atvi_gp_markov_sample_avx512;
 
 /* One lane by dense matrices, O(n^3): the oracle. par[2 n_term], resid[n]. Outputs may be NULL: par_bar[2 n_term], resid_bar[n] (0 in rows
- * not used); mean[n_term][n], var[n], var_term[n_term][n], loo_mean[n], loo_var[n] as atvi_markov_smooth; cov[n][n], the covariance of the
+ * not used); mean[n_term][n], var[n], var_term[n_term][n], loo_mean[n], loo_var[n] as atvi_gp_markov_smooth; cov[n][n], the covariance of the
  * sum of all non-white terms given the used rows. Everything is NaN where the covariance is not positive definite. Errors: ENOMEM. */
 typedef struct {
   double log_density;
   double *par_bar, *resid_bar;
   double *mean, *var, *var_term, *loo_mean, *loo_var, *cov;
 } atvi_markov_dense;
-ATVI_CHECKED atvi_status atvi_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used,
-                                         int n_term, const atvi_gp_kind *term, const double *par,
-                                         const double *resid, atvi_markov_dense *out);
+ATVI_CHECKED atvi_status atvi_gp_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used,
+                                            int n_term, const atvi_gp_kind *term, const double *par,
+                                            const double *resid, atvi_markov_dense *out);
 
 #endif

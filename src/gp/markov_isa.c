@@ -125,7 +125,7 @@ static void settle(const job *jb, atvi_idx u, gathering *c, vec *var_bar, vec *r
   const atvi_markov *m = jb->m;
   const int S = m->n_state;
   for (int k = 0; k < m->n_term; k++) {
-    const int f = m->first[k], b = atvi_markov_order(m->kind[k]), size = b * (b + 1) / 2;
+    const int f = m->first[k], b = atvi_gp_markov_order(m->kind[k]), size = b * (b + 1) / 2;
     const vec *unit = jb->table + u * m->entry + m->unit_at[k], *slope = unit + size;
     vec a_bar = all_of(0), v_bar = all_of(0), steep = all_of(0);
     for (int i = 0; i < b; i++)
@@ -212,7 +212,7 @@ ALWAYS void backward(const int S, const bool diagonal, job *o) {
   }
   /* the stationary law before the first row, per unit of variance */
   for (int k = 0; k < m->n_term; k++) {
-    const int f = m->first[k], b = atvi_markov_order(m->kind[k]);
+    const int f = m->first[k], b = atvi_gp_markov_order(m->kind[k]);
     if (b >= 1) o->var_bar[k] += P_bar[low(f, f)];
     if (b == 2) o->var_bar[k] += P_bar[low(f + 1, f + 1)];
     if (b == 3)
@@ -256,9 +256,9 @@ static void run(job *o) {
     block(o);
 }
 
-void ATVI_ISA_NAME(atvi_markov_density)(const atvi_markov *m, atvi_markov_work *w, const double *par,
-                                        const double *resid, double *log_density, double *par_bar,
-                                        double *resid_bar) {
+void ATVI_ISA_NAME(atvi_gp_markov_density)(const atvi_markov *m, atvi_markov_work *w, const double *par,
+                                           const double *resid, double *log_density, double *par_bar,
+                                           double *resid_bar) {
   const vec nan = all_of(NAN);
   for (int at = 0; at < ATVI_LANES; at += PER_VEC) {
     job o = {.m = m, .resid = resid + at, .table = (vec *)w->table, .tape = (vec *)w->tape};

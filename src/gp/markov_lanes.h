@@ -167,7 +167,7 @@ static ATVI_UNUSED void tabulate(const atvi_markov *m, const settings *s, vec *t
     for (int i = 0; i < S * S + S * (S + 1) / 2; i++) A[i] = all_of(0);
     for (int k = 0; k < m->n_term; k++) {
       if (m->kind[k] == ATVI_GP_WHITE) continue;
-      const int f = m->first[k], b = atvi_markov_order(m->kind[k]), size = b * (b + 1) / 2;
+      const int f = m->first[k], b = atvi_gp_markov_order(m->kind[k]), size = b * (b + 1) / 2;
       vec *unit = A + m->unit_at[k], *slope = unit + size, *at = A + f * S + f, a = s->rate[k] * m->dt[u];
       veci far = a >= FARTHEST;
       a = pick(far, all_of(FARTHEST), a);

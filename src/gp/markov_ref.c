@@ -93,7 +93,7 @@ static bool factor(dense *o, double *log_density) {
     o->C[i * u + i] += w;
     o->cross[i] = o->resid[o->row[i]];
   }
-  if (!usable(o) || !atvi_cholesky(u, o->C)) return false;
+  if (!usable(o) || !atvi_math_cholesky(u, o->C)) return false;
   solve(o, o->cross, o->alpha);
   for (atvi_idx i = 0; i < u; i++) sum += o->cross[i] * o->alpha[i] + 2 * log(o->C[i * u + i]);
   *log_density = -0.5 * sum;
@@ -161,9 +161,9 @@ static void fill(double *x, atvi_idx n, double with) {
   for (atvi_idx i = 0; i < n && x; i++) x[i] = with;
 }
 
-atvi_status atvi_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
-                            const atvi_gp_kind *term, const double *par, const double *resid,
-                            atvi_markov_dense *out) {
+atvi_status atvi_gp_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
+                               const atvi_gp_kind *term, const double *par, const double *resid,
+                               atvi_markov_dense *out) {
   atvi_arena a = {0};
   atvi_idx u = 0;
   for (atvi_idx i = 0; i < n; i++) u += !used || used[i];

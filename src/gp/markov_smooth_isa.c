@@ -122,9 +122,9 @@ static void report(job *o, atvi_idx i, const vec *rho, const vec *M) {
   if (alone) put(o->loo_var + i * ATVI_LANES, pick(o->good, var + o->set.white, nan));
 }
 
-void ATVI_ISA_NAME(atvi_markov_back)(const atvi_markov *m, atvi_markov_work *w, const double *par,
-                                     const double *resid, double *mean, double *var, double *var_term,
-                                     double *loo_mean, double *loo_var) {
+void ATVI_ISA_NAME(atvi_gp_markov_back)(const atvi_markov *m, atvi_markov_work *w, const double *par,
+                                        const double *resid, double *mean, double *var, double *var_term,
+                                        double *loo_mean, double *loo_var) {
   const int S = m->n_state;
   for (int at = 0; at < ATVI_LANES; at += PER_VEC) {
     job o = {.m = m, .resid = resid + at, .table = (vec *)w->table, .tape = (vec *)w->tape};
@@ -167,7 +167,7 @@ ALWAYS void add_noise(const vec *C, int b, const vec *z, vec *x) {
 /* Terms one after the other: they are independent. */
 static void sample_term(const atvi_markov *m, const settings *s, int k, const vec *table, const double *z,
                         double *part, double *sum) {
-  const int f = m->first[k], b = atvi_markov_order(m->kind[k]), S = m->n_state;
+  const int f = m->first[k], b = atvi_gp_markov_order(m->kind[k]), S = m->n_state;
   vec x[3] = {{0}}, start[PACKED], C[6];
   stationary(m, s, start);
   for (atvi_idx i = 0; i < m->n; i++) {
@@ -187,7 +187,7 @@ static void sample_term(const atvi_markov *m, const settings *s, int k, const ve
   }
 }
 
-void ATVI_ISA_NAME(atvi_markov_sample)(const atvi_markov *m, atvi_markov_work *w, const double *par) {
+void ATVI_ISA_NAME(atvi_gp_markov_sample)(const atvi_markov *m, atvi_markov_work *w, const double *par) {
   memset(w->sum, 0, (size_t)m->n * ATVI_LANES * sizeof *w->sum);
   memset(w->part, 0, (size_t)(m->n_term * m->n) * ATVI_LANES * sizeof *w->part);
   for (int at = 0; at < ATVI_LANES; at += PER_VEC) {

@@ -30,7 +30,7 @@ static bool make_dirs(char *path) {
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-const char *atvi_cache_dir(atvi_pool *pool, const char *dir, char *why, size_t room) {
+const char *atvi_graph_cache_dir(atvi_pool *pool, const char *dir, char *why, size_t room) {
   const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   char *path = NULL;
   if (dir)
@@ -55,14 +55,14 @@ const char *atvi_cache_dir(atvi_pool *pool, const char *dir, char *why, size_t r
   return path;
 }
 
-const char *atvi_cache_temp(atvi_pool *pool, const char *dir) {
+const char *atvi_graph_cache_temp(atvi_pool *pool, const char *dir) {
   const char *tmp = getenv("TMPDIR");
   char *path = dir ? atvi_pool_printf(pool, "%s/tmp-XXXXXX", dir)
                    : atvi_pool_printf(pool, "%s/atvi-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
   return path && mkdtemp(path) ? path : NULL;
 }
 
-void atvi_cache_temp_remove(const char *folder) {
+void atvi_graph_cache_temp_remove(const char *folder) {
   DIR *d = opendir(folder);
   if (d) {
     for (struct dirent *e; (e = readdir(d));)
@@ -72,7 +72,7 @@ void atvi_cache_temp_remove(const char *folder) {
   rmdir(folder);
 }
 
-void atvi_cache_tidy(atvi_pool *pool, const char *dir) {
+void atvi_graph_cache_tidy(atvi_pool *pool, const char *dir) {
   const time_t day_s = 24 * 3600;
   DIR *d = opendir(dir);
   if (!d) return;
@@ -82,7 +82,7 @@ void atvi_cache_tidy(atvi_pool *pool, const char *dir) {
       continue;
     if (!S_ISDIR(st.st_mode) || time(NULL) - st.st_mtime < day_s) continue;
     const char *folder = atvi_pool_printf(pool, "%s/%s", dir, e->d_name);
-    if (folder) atvi_cache_temp_remove(folder);
+    if (folder) atvi_graph_cache_temp_remove(folder);
   }
   closedir(d);
 }
@@ -118,7 +118,7 @@ static void seal_of(const unsigned char *data, size_t bytes, const char *key, un
   memcpy(seal + 32, magic, sizeof magic);
 }
 
-bool atvi_cache_seal(atvi_pool *pool, const char *path, const char *key) {
+bool atvi_graph_cache_seal(atvi_pool *pool, const char *path, const char *key) {
   size_t bytes, done = 0;
   unsigned char seal[SEAL];
   /* the umask may have left it writable for others */
@@ -135,7 +135,7 @@ bool atvi_cache_seal(atvi_pool *pool, const char *path, const char *key) {
   return close(fd) == 0 && done == SEAL;
 }
 
-void *atvi_cache_load(atvi_pool *pool, const char *path, const char *key, char *why, size_t room) {
+void *atvi_graph_cache_load(atvi_pool *pool, const char *path, const char *key, char *why, size_t room) {
   size_t bytes;
   unsigned char seal[SEAL];
   *why = 0;

@@ -14,10 +14,10 @@
 
 enum { PART = 1500 };
 
-const atvi_callbacks atvi_gen_callbacks = {
-    .f1 = {atvi_lgamma, atvi_digamma, atvi_trigamma, atvi_log_ndtr, atvi_log_ndtr_d},
-    .f2 = {atvi_lrise, atvi_lrise_dnu},
-    .fn = atvi_fn_eval,
+const atvi_callbacks atvi_graph_gen_callbacks = {
+    .f1 = {atvi_math_lgamma, atvi_math_digamma, atvi_math_trigamma, atvi_math_log_ndtr, atvi_math_log_ndtr_d},
+    .f2 = {atvi_math_lrise, atvi_math_lrise_dnu},
+    .fn = atvi_graph_fn_eval,
 };
 
 typedef struct {
@@ -117,7 +117,7 @@ static void put_infix(gen *e, const atvi_ins *s) {
 }
 
 static void put_mask(gen *e, int32_t i) {
-  if (atvi_op_is_truth(e->code->ins[i].op) && i / PART == e->part) {
+  if (atvi_graph_op_is_truth(e->code->ins[i].op) && i / PART == e->part) {
     put(e->t, "m%d", (int)i);
     return;
   }
@@ -208,7 +208,7 @@ static void put_ins(gen *e, int32_t i) {
     put(e->t, ";\n");
     return;
   }
-  if (atvi_op_is_truth(s->op))
+  if (atvi_graph_op_is_truth(s->op))
     put_truth(e, i, s);
   else
     put_value(e, i, s);
@@ -297,16 +297,16 @@ static void put_prelude(text *t, atvi_idx n, const atvi_graph_code *code) {
   for (atvi_idx k = 0; k < n; k++)
     for (atvi_idx i = 0; i < code[k].n; i++) used[code[k].ins[i].op] = true;
   used[ATVI_OP_LOG] = used[ATVI_OP_LOG] || used[ATVI_OP_XLOGY];
-  for (int k = 0; atvi_gen_prelude[k]; k++) put(t, "%s", atvi_gen_prelude[k]);
+  for (int k = 0; atvi_graph_gen_prelude[k]; k++) put(t, "%s", atvi_graph_gen_prelude[k]);
   for (int op = 0; op < ATVI_OP_COUNT; op++) {
     if (used[op] && math1[op]) put(t, "MATH1(%s)\n", math1[op]);
     if (used[op] && math2[op]) put(t, "MATH2(%s)\n", math2[op]);
   }
-  if (used[ATVI_OP_XLOGY]) put(t, "%s", atvi_gen_xlogy);
+  if (used[ATVI_OP_XLOGY]) put(t, "%s", atvi_graph_gen_xlogy);
 }
 
-const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
-                            const atvi_graph_code *code, size_t *scratch) {
+const char *atvi_graph_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
+                                  const atvi_graph_code *code, size_t *scratch) {
   text t = {.pool = pool};
   put_prelude(&t, n, code);
   for (atvi_idx k = 0; k < n; k++) {
@@ -325,7 +325,7 @@ const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *s
  * is guarded. Elsewhere they are libm's, lane by lane. The functions of this library come through
  * the table that programs get as `self`. */
 
-const char *const atvi_gen_prelude[] = {
+const char *const atvi_graph_gen_prelude[] = {
     "#if defined __has_include\n"
     "#if __has_include(<features.h>)\n"
     "#include <features.h>\n"
@@ -422,5 +422,5 @@ const char *const atvi_gen_prelude[] = {
     "}\n",
     NULL};
 
-const char atvi_gen_xlogy[] =
+const char atvi_graph_gen_xlogy[] =
     "FN V v_xlogy(V a, V b) { return (V)(~(M)(a == K(0.0)) & (M)(a * v_log(b))); }\n";

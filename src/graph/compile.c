@@ -83,7 +83,7 @@ static bool make_key(job *j) {
   snprintf(number, sizeof number, "%lld %lld %ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
            (long)st.st_mtim.tv_nsec);
   add_text(&s, number);
-  atvi_cpu_describe_base(cpu, sizeof cpu);
+  atvi_graph_cpu_describe_base(cpu, sizeof cpu);
   add_text(&s, cpu);
   add_text(&s, j->source);
   atvi_sha256_end(&s, digest);
@@ -195,7 +195,7 @@ static bool run_compiler(job *j, const char *folder, const char *c_file, const c
 static bool build_in(job *j, const char *dir) {
   char *why = j->out->reason;
   size_t room = sizeof j->out->reason;
-  const char *folder = atvi_cache_temp(j->pool, dir);
+  const char *folder = atvi_graph_cache_temp(j->pool, dir);
   if (!folder) {
     snprintf(why, room, "cannot make a folder in %s: %s", dir ? dir : "the temporary directory",
              strerror(errno));
@@ -210,13 +210,13 @@ static bool build_in(job *j, const char *dir) {
   } else if (!write_file(c_file, j->source)) {
     snprintf(why, room, "cannot write %s: %s", c_file, strerror(errno));
   } else if (run_compiler(j, folder, c_file, so_file, err_file)) {
-    if (!atvi_cache_seal(j->pool, so_file, j->key) || (dir && rename(so_file, entry) != 0)) {
+    if (!atvi_graph_cache_seal(j->pool, so_file, j->key) || (dir && rename(so_file, entry) != 0)) {
       snprintf(why, room, "cannot write %s: %s", entry, strerror(errno));
     } else {
-      j->out->handle = atvi_cache_load(j->pool, entry, j->key, why, room);
+      j->out->handle = atvi_graph_cache_load(j->pool, entry, j->key, why, room);
     }
   }
-  atvi_cache_temp_remove(folder);
+  atvi_graph_cache_temp_remove(folder);
   return j->out->handle != NULL;
 }
 
@@ -226,7 +226,7 @@ static bool try_compiler(job *j) {
   if (j->dir) {
     const char *entry = atvi_pool_printf(j->pool, "%s/%s.so", j->dir, j->key);
     if (!entry) return false;
-    j->out->handle = atvi_cache_load(j->pool, entry, j->key, why, sizeof why);
+    j->out->handle = atvi_graph_cache_load(j->pool, entry, j->key, why, sizeof why);
     j->out->from_cache = j->out->handle != NULL;
     if (j->out->handle) return true;
     if (*why) atvi_log(atvi_pool_ctx(j->pool), ATVI_LOG_NOTE, "compiling anew: %s", why);
@@ -234,7 +234,7 @@ static bool try_compiler(job *j) {
   double start = atvi_clock_s();
   bool done = false;
   if (j->dir) {
-    atvi_cache_tidy(j->pool, j->dir);
+    atvi_graph_cache_tidy(j->pool, j->dir);
     done = build_in(j, j->dir);
   }
   if (!done && !atvi_stop_asked(atvi_pool_ctx(j->pool))) done = build_in(j, NULL);
@@ -243,12 +243,13 @@ static bool try_compiler(job *j) {
   return done;
 }
 
-void atvi_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts, atvi_compiled *out) {
+void atvi_graph_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts,
+                        atvi_compiled *out) {
   static const char *const usual[] = {"cc", "gcc", "clang"};
   char why[256];
   *out = (atvi_compiled){0};
   job j = {.pool = pool, .source = source, .out = out};
-  j.dir = atvi_cache_dir(pool, opts->cache_dir, why, sizeof why);
+  j.dir = atvi_graph_cache_dir(pool, opts->cache_dir, why, sizeof why);
   if (!j.dir) atvi_log(atvi_pool_ctx(pool), ATVI_LOG_NOTE, "compiled code is not kept: %s", why);
   const char *wish = opts->compiler ? opts->compiler : getenv("ATVI_CC");
   if (wish && !*wish) wish = NULL;

@@ -9,7 +9,7 @@
 #include <sys/auxv.h>
 #endif
 
-void ATVI_ISA_NAME(atvi_cpu_describe)(char *text, size_t room) {
+void ATVI_ISA_NAME(atvi_graph_cpu_describe)(char *text, size_t room) {
   size_t used = 0;
 #ifdef __x86_64__
   static const unsigned leaf[][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0xd, 0}, {0x80000001u, 0}};

@@ -31,10 +31,10 @@ atvi_node atvi_graph_intern(atvi_graph *g, atvi_gnode node);
 /* Any operation with given arguments, through the identities. */
 atvi_node atvi_graph_make(atvi_graph *g, const atvi_gnode *like, const atvi_node *arg);
 /* Value of one operation: the definition of what each op means. */
-double atvi_op_eval(atvi_op op, int index, int index2, const double *a);
-double atvi_fn_eval(int fn, int derivative, const double *a);
-int atvi_op_arity(atvi_op op); /* 0 for leaves and FN */
-bool atvi_op_is_truth(int op); /* yields 0 or 1 only */
+double atvi_graph_op_eval(atvi_op op, int index, int index2, const double *a);
+double atvi_graph_fn_eval(int fn, int derivative, const double *a);
+int atvi_graph_op_arity(atvi_op op); /* 0 for leaves and FN */
+bool atvi_graph_op_is_truth(int op); /* yields 0 or 1 only */
 
 /* ---- straight-line code ---- */
 /* An instruction is a node in its place, or one of the operations that only programs have. */
@@ -60,8 +60,8 @@ typedef struct {
 
 /* Nodes of one program in the order of work. Everything is owned by pool.
  * Errors: EINVAL (an input that is in no slot, a bad spec), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
-                                       atvi_graph_code *out);
+ATVI_CHECKED atvi_status atvi_graph_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
+                                             atvi_graph_code *out);
 
 /* ---- interpreter ---- */
 enum { ATVI_BASE_SCRATCH, ATVI_BASE_CONST, ATVI_BASE_IN, ATVI_BASE_OUT = ATVI_BASE_IN + ATVI_PROG_IN };
@@ -84,11 +84,14 @@ typedef struct {
   int n_in, n_out;
 } atvi_interp;
 
-ATVI_CHECKED atvi_status atvi_interp_new(atvi_pool *pool, const atvi_graph_code *code,
-                                         const atvi_prog_spec *spec, atvi_prog *out);
-void atvi_interp_run_base(const void *self, double *scratch, const double *const *in, double *const *out);
-void atvi_interp_run_avx2(const void *self, double *scratch, const double *const *in, double *const *out);
-void atvi_interp_run_avx512(const void *self, double *scratch, const double *const *in, double *const *out);
+ATVI_CHECKED atvi_status atvi_graph_interp_new(atvi_pool *pool, const atvi_graph_code *code,
+                                               const atvi_prog_spec *spec, atvi_prog *out);
+void atvi_graph_interp_run_base(const void *self, double *scratch, const double *const *in,
+                                double *const *out);
+void atvi_graph_interp_run_avx2(const void *self, double *scratch, const double *const *in,
+                                double *const *out);
+void atvi_graph_interp_run_avx512(const void *self, double *scratch, const double *const *in,
+                                  double *const *out);
 
 /* ---- generated C ---- */
 /* The functions that generated code calls back; a program's `self`. */
@@ -97,11 +100,11 @@ typedef struct {
   double (*f2[2])(double, double);
   double (*fn)(int fn, int derivative, const double *arg);
 } atvi_callbacks;
-extern const atvi_callbacks atvi_gen_callbacks;
+extern const atvi_callbacks atvi_graph_gen_callbacks;
 
 /* C source of n programs; scratch[i] receives the doubles that program i needs. NULL on ENOMEM. */
-const char *atvi_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
-                            const atvi_graph_code *code, size_t *scratch);
+const char *atvi_graph_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
+                                  const atvi_graph_code *code, size_t *scratch);
 
 typedef struct {
   void *handle; /* of dlopen */
@@ -111,17 +114,18 @@ typedef struct {
 } atvi_compiled;
 
 /* Compiles source, or finds it in the cache, and loads it. Never fails: without a handle the reason says why. */
-void atvi_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts, atvi_compiled *out);
+void atvi_graph_compile(atvi_pool *pool, const char *source, const atvi_module_opts *opts,
+                        atvi_compiled *out);
 
 /* Text that generated code begins with; see prelude.c. */
 
-extern const char *const atvi_gen_prelude[]; /* pieces, NULL at the end */
-extern const char atvi_gen_xlogy[];          /* after MATH1(log) */
+extern const char *const atvi_graph_gen_prelude[]; /* pieces, NULL at the end */
+extern const char atvi_graph_gen_xlogy[];          /* after MATH1(log) */
 
 /* A line that differs where compiled code may not be shared. */
-void atvi_cpu_describe_base(char *text, size_t room);
-void atvi_cpu_describe_avx2(char *text, size_t room);
-void atvi_cpu_describe_avx512(char *text, size_t room);
+void atvi_graph_cpu_describe_base(char *text, size_t room);
+void atvi_graph_cpu_describe_avx2(char *text, size_t room);
+void atvi_graph_cpu_describe_avx512(char *text, size_t room);
 
 /* The cache of compiled code: a directory of ours, mode 0700, of entries <key>.so. */
 
@@ -129,17 +133,17 @@ enum { ATVI_KEY_HEX = 64 };
 
 /* The directory, made if need be and checked to be ours alone; NULL, and why, if it may not be used.
  * dir NULL: $XDG_CACHE_HOME/atvi or $HOME/.cache/atvi. */
-const char *atvi_cache_dir(atvi_pool *pool, const char *dir, char *why, size_t room);
+const char *atvi_graph_cache_dir(atvi_pool *pool, const char *dir, char *why, size_t room);
 /* A fresh private folder in dir (NULL: the system's place for temporary files) or NULL. */
-const char *atvi_cache_temp(atvi_pool *pool, const char *dir);
-/* Removes a folder made by atvi_cache_temp and what it holds. */
-void atvi_cache_temp_remove(const char *folder);
+const char *atvi_graph_cache_temp(atvi_pool *pool, const char *dir);
+/* Removes a folder made by atvi_graph_cache_temp and what it holds. */
+void atvi_graph_cache_temp_remove(const char *folder);
 /* Removes folders that runs killed a day or more ago left in dir. */
-void atvi_cache_tidy(atvi_pool *pool, const char *dir);
+void atvi_graph_cache_tidy(atvi_pool *pool, const char *dir);
 
 /* Appends the seal to a file: what makes it an undamaged entry for this key. */
-bool atvi_cache_seal(atvi_pool *pool, const char *path, const char *key);
+bool atvi_graph_cache_seal(atvi_pool *pool, const char *path, const char *key);
 /* The sealed file, loaded; NULL if it is absent, damaged, not ours or does not load (why, unless absent). */
-void *atvi_cache_load(atvi_pool *pool, const char *path, const char *key, char *why, size_t room);
+void *atvi_graph_cache_load(atvi_pool *pool, const char *path, const char *key, char *why, size_t room);
 
 #endif

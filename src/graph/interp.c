@@ -103,8 +103,8 @@ static double *take_lanes(atvi_pool *pool, atvi_idx n) {
   return p ? (double *)(void *)(p + (ATVI_ALIGN - (uintptr_t)p % ATVI_ALIGN) % ATVI_ALIGN) : NULL;
 }
 
-atvi_status atvi_interp_new(atvi_pool *pool, const atvi_graph_code *code, const atvi_prog_spec *spec,
-                            atvi_prog *out) {
+atvi_status atvi_graph_interp_new(atvi_pool *pool, const atvi_graph_code *code, const atvi_prog_spec *spec,
+                                  atvi_prog *out) {
   int32_t n_const = 0;
   for (atvi_idx i = 0; i < code->n; i++) n_const += code->ins[i].op == ATVI_OP_CONST;
   build b = {.pool = pool};
@@ -127,6 +127,6 @@ atvi_status atvi_interp_new(atvi_pool *pool, const atvi_graph_code *code, const 
   *self = (atvi_interp){
       .n = b.n_step, .step = b.step, .constant = constant, .n_in = spec->n_in, .n_out = spec->n_out};
   *out = (atvi_prog){
-      .fn = ATVI_ISA_PICK(atvi_interp_run), .self = self, .scratch = (size_t)b.n_slot * ATVI_LANES};
+      .fn = ATVI_ISA_PICK(atvi_graph_interp_run), .self = self, .scratch = (size_t)b.n_slot * ATVI_LANES};
   return ATVI_OK;
 }

@@ -69,13 +69,13 @@ static void scalar(const atvi_istep *s, double *d, const double *const *arg) {
   default:
     for (int l = 0; l < ATVI_LANES; l++) {
       double v[4] = {arg[0][l], arg[1][l], arg[2][l], arg[3][l]};
-      d[l] = atvi_op_eval(s->op, s->index, s->index2, v);
+      d[l] = atvi_graph_op_eval(s->op, s->index, s->index2, v);
     }
   }
 }
 
-void ATVI_ISA_NAME(atvi_interp_run)(const void *self, double *scratch, const double *const *in,
-                                    double *const *out) {
+void ATVI_ISA_NAME(atvi_graph_interp_run)(const void *self, double *scratch, const double *const *in,
+                                          double *const *out) {
   const atvi_interp *p = self;
   double *to[16] = {[ATVI_BASE_SCRATCH] = scratch};
   const double *base[16] = {[ATVI_BASE_SCRATCH] = scratch, [ATVI_BASE_CONST] = p->constant};

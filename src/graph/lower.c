@@ -181,8 +181,8 @@ static atvi_status check(atvi_ctx *ctx, const atvi_graph *g, const atvi_prog_spe
   return ATVI_OK;
 }
 
-atvi_status atvi_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
-                          atvi_graph_code *out) {
+atvi_status atvi_graph_code_new(atvi_pool *pool, const atvi_graph *g, const atvi_prog_spec *spec,
+                                atvi_graph_code *out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   lower w = {.pool = pool, .g = g, .spec = spec, .n = g->n};
   *out = (atvi_graph_code){0};

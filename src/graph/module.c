@@ -13,7 +13,7 @@ struct atvi_module {
   atvi_prog *prog; /* [n] */
 };
 
-void atvi_module_free(atvi_module *m) {
+void atvi_graph_module_free(atvi_module *m) {
   if (!m) return;
   if (m->handle) dlclose(m->handle);
   atvi_pool_free(m->pool);
@@ -21,7 +21,7 @@ void atvi_module_free(atvi_module *m) {
   atvi_block_free(m->ctx, m);
 }
 
-atvi_prog atvi_module_get(const atvi_module *m, atvi_idx i) {
+atvi_prog atvi_graph_module_get(const atvi_module *m, atvi_idx i) {
   ATVI_ASSERT(i >= 0 && i < m->n);
   return m->prog[i];
 }
@@ -30,7 +30,7 @@ static atvi_status lower_all(atvi_pool *pool, const atvi_graph *g, atvi_idx n, c
                              atvi_graph_code **out) {
   atvi_graph_code *code = *out = atvi_pool_take(pool, (size_t)n, sizeof *code);
   if (!code) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < n; i++) ATVI_TRY(atvi_code_new(pool, g, &spec[i], &code[i]));
+  for (atvi_idx i = 0; i < n; i++) ATVI_TRY(atvi_graph_code_new(pool, g, &spec[i], &code[i]));
   return ATVI_OK;
 }
 
@@ -40,7 +40,7 @@ static bool find_program(void *handle, const char *name, atvi_prog *prog) {
   int len = snprintf(symbol, sizeof symbol, "atvi_prog_%s", name);
   void *p = len < (int)sizeof symbol ? dlsym(handle, symbol) : NULL;
   memcpy(&prog->fn, &p, sizeof p);
-  prog->self = &atvi_gen_callbacks;
+  prog->self = &atvi_graph_gen_callbacks;
   return p != NULL;
 }
 
@@ -48,10 +48,10 @@ static atvi_status try_compile(atvi_module *m, atvi_pool *pool, const atvi_prog_
                                const atvi_graph_code *code, const atvi_module_opts *opts,
                                atvi_module_info *info) {
   size_t *scratch = atvi_pool_take(pool, (size_t)m->n, sizeof *scratch);
-  const char *source = scratch ? atvi_gen_source(pool, m->n, spec, code, scratch) : NULL;
+  const char *source = scratch ? atvi_graph_gen_source(pool, m->n, spec, code, scratch) : NULL;
   if (!source) return ATVI_ENOMEM;
   atvi_compiled c;
-  atvi_compile(pool, source, opts, &c);
+  atvi_graph_compile(pool, source, opts, &c);
   if (atvi_pool_failed(pool)) {
     if (c.handle) dlclose(c.handle);
     return ATVI_ENOMEM;
@@ -75,12 +75,12 @@ static atvi_status build(atvi_module *m, const atvi_graph *g, const atvi_prog_sp
   ATVI_TRY(lower_all(work, g, m->n, spec, &code));
   if (opts->compile) ATVI_TRY(try_compile(m, work, spec, code, opts, info));
   for (atvi_idx i = 0; !m->handle && i < m->n; i++)
-    ATVI_TRY(atvi_interp_new(m->pool, &code[i], &spec[i], &m->prog[i]));
+    ATVI_TRY(atvi_graph_interp_new(m->pool, &code[i], &spec[i], &m->prog[i]));
   return ATVI_OK;
 }
 
-atvi_status atvi_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec,
-                            const atvi_module_opts *opts, atvi_module **out, atvi_module_info *info) {
+atvi_status atvi_graph_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec,
+                                  const atvi_module_opts *opts, atvi_module **out, atvi_module_info *info) {
   atvi_module_info unasked;
   if (!info) info = &unasked;
   *info = (atvi_module_info){0};
@@ -97,16 +97,17 @@ atvi_status atvi_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n, cons
   if (status == ATVI_OK) status = build(m, g, spec, opts ? opts : &(atvi_module_opts){0}, info, work);
   atvi_pool_free(work);
   if (status != ATVI_OK) {
-    atvi_module_free(m);
+    atvi_graph_module_free(m);
     return status;
   }
   *out = m;
   return ATVI_OK;
 }
 
-const char *atvi_module_source(atvi_pool *pool, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec) {
+const char *atvi_graph_module_source(atvi_pool *pool, const atvi_graph *g, atvi_idx n,
+                                     const atvi_prog_spec *spec) {
   atvi_graph_code *code;
   size_t *scratch = atvi_pool_take(pool, (size_t)n, sizeof *scratch);
   if (!scratch || lower_all(pool, g, n, spec, &code) != ATVI_OK) return NULL;
-  return atvi_gen_source(pool, n, spec, code, scratch);
+  return atvi_graph_gen_source(pool, n, spec, code, scratch);
 }

@@ -43,8 +43,8 @@ typedef struct {
   size_t scratch;
 } atvi_prog;
 
-static inline void atvi_prog_run(const atvi_prog *p, double *scratch, const double *const *in,
-                                 double *const *out) {
+static inline void atvi_graph_prog_run(const atvi_prog *p, double *scratch, const double *const *in,
+                                       double *const *out) {
   p->fn(p->self, scratch, in, out);
 }
 
@@ -65,12 +65,13 @@ typedef struct atvi_module atvi_module;
 
 /* Makes programs of graph nodes. The graph may be freed afterwards. Where no compiler works the module
  * is interpreted and info says why. Errors: EINVAL (a node needs an input that is in no slot), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n,
-                                         const atvi_prog_spec *spec, const atvi_module_opts *opts,
-                                         atvi_module **out, atvi_module_info *info);
-void atvi_module_free(atvi_module *m); /* NULL is fine */
-atvi_prog atvi_module_get(const atvi_module *m, atvi_idx i);
+ATVI_CHECKED atvi_status atvi_graph_module_new(atvi_ctx *ctx, const atvi_graph *g, atvi_idx n,
+                                               const atvi_prog_spec *spec, const atvi_module_opts *opts,
+                                               atvi_module **out, atvi_module_info *info);
+void atvi_graph_module_free(atvi_module *m); /* NULL is fine */
+atvi_prog atvi_graph_module_get(const atvi_module *m, atvi_idx i);
 /* The generated C, for tests and the curious; owned by pool. NULL on ENOMEM. */
-const char *atvi_module_source(atvi_pool *pool, const atvi_graph *g, atvi_idx n, const atvi_prog_spec *spec);
+const char *atvi_graph_module_source(atvi_pool *pool, const atvi_graph *g, atvi_idx n,
+                                     const atvi_prog_spec *spec);
 
 #endif

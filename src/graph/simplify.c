@@ -142,7 +142,7 @@ static atvi_node make_pow(atvi_graph *g, atvi_node a, atvi_node b) {
 }
 
 static atvi_node truth(atvi_graph *g, atvi_node a) {
-  if (atvi_op_is_truth(g->node[a].op)) return a;
+  if (atvi_graph_op_is_truth(g->node[a].op)) return a;
   return raw1(g, ATVI_OP_NOT, raw1(g, ATVI_OP_NOT, a));
 }
 
@@ -169,11 +169,11 @@ static atvi_node make_x(atvi_graph *g, atvi_op op, atvi_node a, atvi_node b) {
 }
 
 atvi_node atvi_graph_op2(atvi_graph *g, atvi_op op, atvi_node a, atvi_node b) {
-  ATVI_ASSERT(atvi_op_arity(op) == 2);
+  ATVI_ASSERT(atvi_graph_op_arity(op) == 2);
   if (g->failed || a == ATVI_NODE_NONE || b == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   double v[2];
   if (atvi_graph_is_const(g, a, &v[0]) && atvi_graph_is_const(g, b, &v[1]))
-    return constant(g, atvi_op_eval(op, 0, 0, v));
+    return constant(g, atvi_graph_op_eval(op, 0, 0, v));
   switch (op) {
   case ATVI_OP_ADD: return make_add(g, a, b);
   case ATVI_OP_SUB: return make_sub(g, a, b);
@@ -194,10 +194,10 @@ atvi_node atvi_graph_op2(atvi_graph *g, atvi_op op, atvi_node a, atvi_node b) {
 }
 
 atvi_node atvi_graph_op1(atvi_graph *g, atvi_op op, atvi_node a) {
-  ATVI_ASSERT(atvi_op_arity(op) == 1);
+  ATVI_ASSERT(atvi_graph_op_arity(op) == 1);
   if (g->failed || a == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   double c;
-  if (atvi_graph_is_const(g, a, &c)) return constant(g, atvi_op_eval(op, 0, 0, &c));
+  if (atvi_graph_is_const(g, a, &c)) return constant(g, atvi_graph_op_eval(op, 0, 0, &c));
   atvi_op inner = g->node[a].op;
   if (op == ATVI_OP_NEG) {
     if (inner == ATVI_OP_NEG) return arg(g, a, 0);
@@ -238,7 +238,7 @@ atvi_node atvi_graph_fn(atvi_graph *g, atvi_fn fn, int derivative, int n_arg, co
     node.arg[k] = x[k];
     fold = atvi_graph_is_const(g, x[k], &v[k]) && fold;
   }
-  return fold ? constant(g, atvi_fn_eval(fn, derivative, v)) : atvi_graph_intern(g, node);
+  return fold ? constant(g, atvi_graph_fn_eval(fn, derivative, v)) : atvi_graph_intern(g, node);
 }
 
 atvi_node atvi_graph_make(atvi_graph *g, const atvi_gnode *like, const atvi_node *x) {

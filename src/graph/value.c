@@ -4,28 +4,28 @@
 #include "math/special.h"
 #include <math.h>
 
-int atvi_op_arity(atvi_op op) {
+int atvi_graph_op_arity(atvi_op op) {
   if (op >= ATVI_OP_ADD && op <= ATVI_OP_LRISE_D) return 2;
   if (op >= ATVI_OP_NEG && op <= ATVI_OP_LOG_NDTR_D) return 1;
   return op == ATVI_OP_SELECT ? 3 : 0;
 }
 
-bool atvi_op_is_truth(int op) { return (op >= ATVI_OP_LT && op <= ATVI_OP_OR) || op == ATVI_OP_NOT; }
+bool atvi_graph_op_is_truth(int op) { return (op >= ATVI_OP_LT && op <= ATVI_OP_OR) || op == ATVI_OP_NOT; }
 
-double atvi_fn_eval(int fn, int derivative, const double *a) {
+double atvi_graph_fn_eval(int fn, int derivative, const double *a) {
   double grad[3] = {0}, value = NAN;
   double *want = derivative ? grad : NULL;
   switch ((atvi_fn)fn) {
-  case ATVI_FN_NORMAL_LCDF: value = atvi_normal_lcdf(a[0], a[1], a[2], want); break;
-  case ATVI_FN_NORMAL_LCCDF: value = atvi_normal_lccdf(a[0], a[1], a[2], want); break;
-  case ATVI_FN_STUDENT_LCDF: value = atvi_student_lcdf(a[0], a[1], a[2], a[3], want); break;
-  case ATVI_FN_STUDENT_LCCDF: value = atvi_student_lccdf(a[0], a[1], a[2], a[3], want); break;
-  case ATVI_FN_POISSON_LCDF: value = atvi_poisson_lcdf(a[0], a[1], want); break;
-  case ATVI_FN_POISSON_LCCDF: value = atvi_poisson_lccdf(a[0], a[1], want); break;
-  case ATVI_FN_NEGBIN_LCDF: value = atvi_negbin_lcdf(a[0], a[1], a[2], want); break;
-  case ATVI_FN_NEGBIN_LCCDF: value = atvi_negbin_lccdf(a[0], a[1], a[2], want); break;
-  case ATVI_FN_BINOMIAL_LCDF: value = atvi_binomial_lcdf(a[0], a[1], a[2], want); break;
-  case ATVI_FN_BINOMIAL_LCCDF: value = atvi_binomial_lccdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_NORMAL_LCDF: value = atvi_math_normal_lcdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_NORMAL_LCCDF: value = atvi_math_normal_lccdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_STUDENT_LCDF: value = atvi_math_student_lcdf(a[0], a[1], a[2], a[3], want); break;
+  case ATVI_FN_STUDENT_LCCDF: value = atvi_math_student_lccdf(a[0], a[1], a[2], a[3], want); break;
+  case ATVI_FN_POISSON_LCDF: value = atvi_math_poisson_lcdf(a[0], a[1], want); break;
+  case ATVI_FN_POISSON_LCCDF: value = atvi_math_poisson_lccdf(a[0], a[1], want); break;
+  case ATVI_FN_NEGBIN_LCDF: value = atvi_math_negbin_lcdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_NEGBIN_LCCDF: value = atvi_math_negbin_lccdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_BINOMIAL_LCDF: value = atvi_math_binomial_lcdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_BINOMIAL_LCCDF: value = atvi_math_binomial_lccdf(a[0], a[1], a[2], want); break;
   case ATVI_FN_COUNT: break;
   }
   return derivative == 0 ? value : derivative == 1 ? 0 : grad[derivative - 2];
@@ -48,8 +48,8 @@ static double eval2(atvi_op op, double a, double b) {
   case ATVI_OP_OR: return a != 0 || b != 0;
   case ATVI_OP_XLOGY: return a == 0 ? 0 : a * log(b);
   case ATVI_OP_XDIVY: return a == 0 ? 0 : a / b;
-  case ATVI_OP_LRISE: return atvi_lrise(a, b);
-  case ATVI_OP_LRISE_D: return atvi_lrise_dnu(a, b);
+  case ATVI_OP_LRISE: return atvi_math_lrise(a, b);
+  case ATVI_OP_LRISE_D: return atvi_math_lrise_dnu(a, b);
   default: return NAN;
   }
 }
@@ -76,19 +76,19 @@ static double eval1(atvi_op op, double a) {
   case ATVI_OP_COSH: return cosh(a);
   case ATVI_OP_TANH: return tanh(a);
   case ATVI_OP_ERF: return erf(a);
-  case ATVI_OP_LGAMMA: return atvi_lgamma(a);
-  case ATVI_OP_DIGAMMA: return atvi_digamma(a);
-  case ATVI_OP_TRIGAMMA: return atvi_trigamma(a);
-  case ATVI_OP_LOG_NDTR: return atvi_log_ndtr(a);
-  case ATVI_OP_LOG_NDTR_D: return atvi_log_ndtr_d(a);
+  case ATVI_OP_LGAMMA: return atvi_math_lgamma(a);
+  case ATVI_OP_DIGAMMA: return atvi_math_digamma(a);
+  case ATVI_OP_TRIGAMMA: return atvi_math_trigamma(a);
+  case ATVI_OP_LOG_NDTR: return atvi_math_log_ndtr(a);
+  case ATVI_OP_LOG_NDTR_D: return atvi_math_log_ndtr_d(a);
   default: return NAN;
   }
 }
 
-double atvi_op_eval(atvi_op op, int index, int index2, const double *a) {
-  if (op == ATVI_OP_FN) return atvi_fn_eval(index, index2, a);
+double atvi_graph_op_eval(atvi_op op, int index, int index2, const double *a) {
+  if (op == ATVI_OP_FN) return atvi_graph_fn_eval(index, index2, a);
   if (op == ATVI_OP_SELECT) return a[0] != 0 ? a[1] : a[2];
-  return atvi_op_arity(op) == 1 ? eval1(op, a[0]) : eval2(op, a[0], a[1]);
+  return atvi_graph_op_arity(op) == 1 ? eval1(op, a[0]) : eval2(op, a[0], a[1]);
 }
 
 /* Nodes are in topological order: mark downward what x needs, then compute upward. */
@@ -112,7 +112,7 @@ atvi_status atvi_graph_value(atvi_ctx *ctx, const atvi_graph *g, atvi_node x, co
     for (int k = 0; k < s->n_arg; k++) a[k] = v[s->arg[k]];
     v[i] = s->op == ATVI_OP_CONST   ? s->value
            : s->op == ATVI_OP_INPUT ? inputs[s->index2][s->index]
-                                    : atvi_op_eval(s->op, s->index, s->index2, a);
+                                    : atvi_graph_op_eval(s->op, s->index, s->index2, a);
   }
   *value = v[x];
   atvi_block_free(ctx, v);

@@ -196,12 +196,12 @@ void atvi_density_free(atvi_target *target) {
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 const char *atvi_fit_option_word(atvi_idx i, const char *what) {
-  const atvi_fit_option *p = atvi_fit_option_at((int)i);
+  const atvi_fit_option *p = atvi_infer_fit_option_at((int)i);
   return !p ? NULL : is(what, "name") ? p->name : is(what, "help") ? p->help : NULL;
 }
 
 const char *atvi_fit_method_word(atvi_idx i, const char *what) {
-  const atvi_method *m = atvi_method_at(ATVI_METHOD_OWN, (int)i);
+  const atvi_method *m = atvi_infer_method_at(ATVI_METHOD_OWN, (int)i);
   return !m ? NULL : is(what, "name") ? m->name : is(what, "help") ? m->help : NULL;
 }
 
@@ -213,9 +213,9 @@ static atvi_status check_gradient(atvi_ctx *ctx, const atvi_target *target, cons
   atvi_evaluator *ev;
   bool own = target && target->ops && target->ops->eval == eval;
   if (!own || !(p->method->is & ATVI_METHOD_GRADIENT)) return ATVI_OK;
-  ATVI_TRY(atvi_evaluator_new(ctx, target, &ev));
-  atvi_status status = atvi_gradient_check(ctx, ev, p->o.seed, CHECK_SHARE * p->o.max_seconds);
-  atvi_evaluator_free(ev);
+  ATVI_TRY(atvi_model_evaluator_new(ctx, target, &ev));
+  atvi_status status = atvi_infer_gradient_check(ctx, ev, p->o.seed, CHECK_SHARE * p->o.max_seconds);
+  atvi_model_evaluator_free(ev);
   return status;
 }
 
@@ -228,17 +228,17 @@ atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
   bool check = true;
   *out = NULL;
   for (atvi_idx i = 0; i < n; i++) {
-    const atvi_fit_option *p = atvi_fit_option_find(option[i]);
+    const atvi_fit_option *p = atvi_infer_fit_option_find(option[i]);
     bool own = is(option[i], "check_gradient"), good = own && (is(value[i], "0") || is(value[i], "1"));
     if (!p && !own) return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: there is no option %s", option[i]);
-    if (!(own ? good : atvi_fit_option_read(p, value[i], &o)))
+    if (!(own ? good : atvi_infer_fit_option_read(p, value[i], &o)))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: %s = %s: want %s", option[i], value[i],
                        want[own ? ATVI_OPTION_FLAG : p->kind]);
     if (own) check = is(value[i], "1");
   }
-  ATVI_TRY(atvi_fit_check(ctx, &o, &plan));
+  ATVI_TRY(atvi_infer_fit_check(ctx, &o, &plan));
   if (check) ATVI_TRY(check_gradient(ctx, target, &plan));
-  return atvi_fit_planned(ctx, target, &plan, out);
+  return atvi_infer_fit_planned(ctx, target, &plan, out);
 }
 
 /* ---- draws by name ---- */
@@ -255,9 +255,9 @@ const char *atvi_draws_word(const atvi_draws *d, const char *what, atvi_idx i) {
   static const char *const end[] = {"done", "limit", "stopped"}; /* by atvi_end */
   if (is(what, "column")) return i >= 0 && i < d->n_col ? d->col[i].name : NULL;
   if (is(what, "message")) return i >= 0 && i < d->n_message ? d->message[i].text : NULL;
-  if (is(what, "method")) return d->made.method;
-  if (is(what, "model")) return d->made.model;
-  return is(what, "end") ? end[d->made.end] : NULL;
+  if (is(what, "method")) return d->made->method;
+  if (is(what, "model")) return d->made->model;
+  return is(what, "end") ? end[d->made->end] : NULL;
 }
 
 const double *atvi_draws_numbers(const atvi_draws *d, const char *what, atvi_idx i) {
@@ -268,8 +268,8 @@ const double *atvi_draws_numbers(const atvi_draws *d, const char *what, atvi_idx
 }
 
 double atvi_draws_number(const atvi_draws *d, const char *what) {
-  const atvi_field *f = atvi_fields_find(&atvi_made_fields, what);
-  return f ? atvi_field_number(f, &d->made) : NAN;
+  const atvi_field *f = atvi_io_fields_find(&atvi_io_made_fields, what);
+  return f ? atvi_io_field_number(f, d->made) : NAN;
 }
 
 const char *atvi_version(void) { return ATVI_VERSION; }

@@ -21,7 +21,7 @@ enum { PASSES = 2 };
 
 /* ---- options ---- */
 
-atvi_chains_opts atvi_chains_defaults(void) {
+atvi_chains_opts atvi_infer_chains_defaults(void) {
   return (atvi_chains_opts){.seed = 1,
                             .chains = 16,
                             .ess = 1000,
@@ -61,9 +61,9 @@ static atvi_status check_opts(const atvi_chains *c) {
 
 /* ---- the store ---- */
 
-atvi_status atvi_chains_open(atvi_chains *c) {
+atvi_status atvi_infer_chains_open(atvi_chains *c) {
   int threads = atvi_ctx_threads(c->ctx);
-  size_t m = (size_t)c->opts.chains, d = (size_t)atvi_evaluator_target(c->ev)->d;
+  size_t m = (size_t)c->opts.chains, d = (size_t)atvi_model_evaluator_target(c->ev)->d;
   c->m = (atvi_idx)m;
   c->d = (atvi_idx)d;
   c->thin = 1;
@@ -79,14 +79,14 @@ atvi_status atvi_chains_open(atvi_chains *c) {
   c->work = atvi_pool_take(c->pool, (size_t)threads, sizeof *c->work);
   for (int k = 0; k < threads && c->work; k++)
     c->work[k] =
-        atvi_pool_take(c->pool, m * (size_t)c->room + atvi_stat_work(c->m, c->room), sizeof **c->work);
+        atvi_pool_take(c->pool, m * (size_t)c->room + atvi_math_stat_work(c->m, c->room), sizeof **c->work);
   if (atvi_pool_failed(c->pool)) return ATVI_ENOMEM;
   c->log_pi = c->mass + m;
   return ATVI_OK;
 }
 
-double *atvi_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
-                         atvi_idx stride, double log_prior, double log_lik) {
+double *atvi_infer_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
+                               atvi_idx stride, double log_prior, double log_lik) {
   atvi_idx n = iteration - c->plan.from, row = c->m * c->room;
   if (n < 1 || n % c->thin != 0) return NULL;
   double *to = c->store + chain * c->room + n / c->thin - 1;
@@ -96,15 +96,15 @@ double *atvi_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteratio
   return to + 2 * row;
 }
 
-atvi_kept atvi_chains_kept(const atvi_chains *c) {
+atvi_kept atvi_infer_chains_kept(const atvi_chains *c) {
   atvi_idx skip = c->done / c->plan.part > c->plan.discard ? c->done / c->plan.part : c->plan.discard;
   atvi_idx first = (skip - c->plan.from) / c->thin, last = (c->done - c->plan.from) / c->thin;
   return (atvi_kept){first, last > first ? last - first : 0};
 }
 
-void atvi_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x) {
+void atvi_infer_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x) {
   for (atvi_idx k = 0; k < c->m; k++)
-    memcpy(x + k * kept.n, atvi_chains_row(c, row, k) + kept.first, (size_t)kept.n * sizeof *x);
+    memcpy(x + k * kept.n, atvi_infer_chains_row(c, row, k) + kept.first, (size_t)kept.n * sizeof *x);
 }
 
 /* Drops every second stored state: what is left are the 2nd, 4th, ... */
@@ -119,10 +119,10 @@ static void halve(atvi_chains *c) {
 /* ---- agreement ---- */
 
 static atvi_quality judge_row(const atvi_chains *c, atvi_idx row, int worker) {
-  atvi_kept kept = atvi_chains_kept(c);
+  atvi_kept kept = atvi_infer_chains_kept(c);
   double *x = c->work[worker];
-  atvi_chains_copy_row(c, kept, row, x);
-  atvi_convergence v = atvi_converge(c->m, kept.n, x, x + c->m * kept.n);
+  atvi_infer_chains_copy_row(c, kept, row, x);
+  atvi_convergence v = atvi_math_converge(c->m, kept.n, x, x + c->m * kept.n);
   return (atvi_quality){.rhat = v.rhat,
                         .ess = isnan(v.ess_tail) || v.ess_tail < v.ess_bulk ? v.ess_tail : v.ess_bulk};
 }
@@ -139,7 +139,9 @@ static double share_of(const atvi_chains *c, atvi_quality q) {
   return fmin(rhat, ess);
 }
 
-double atvi_chains_share(const atvi_chains *c, atvi_idx row) { return share_of(c, judge_row(c, row, 0)); }
+double atvi_infer_chains_share(const atvi_chains *c, atvi_idx row) {
+  return share_of(c, judge_row(c, row, 0));
+}
 
 /* A checkpoint, on all threads. The parameter that was worst is looked at first, and while it is not good
  * enough the others are not looked at, so that checkpoints stay cheap. */
@@ -161,7 +163,7 @@ static bool judge(atvi_chains *c) {
 
 /* A chain may get caught in a hollow that holds next to none of the posterior. It would stay there, and the
  * run would never end. Modes that matter are far above LOST: they keep their chains, and R-hat shows them. */
-bool atvi_chains_move_lost(atvi_chains *c) {
+bool atvi_infer_chains_move_lost(atvi_chains *c) {
   double *mass = c->mass;
   atvi_idx best = 0;
   bool any = false;
@@ -174,8 +176,8 @@ bool atvi_chains_move_lost(atvi_chains *c) {
   if (!isfinite(least)) return false;
   for (atvi_idx k = 0; k < c->m; k++) {
     if (mass[k] >= least) continue;
-    atvi_rng rng = atvi_rng_at(c->opts.seed, ATVI_STREAM_START, 2, (uint32_t)k);
-    atvi_idx good = (atvi_idx)(atvi_rng_uniform(&rng) * (double)c->m);
+    atvi_rng rng = atvi_math_rng_at(c->opts.seed, ATVI_STREAM_START, 2, (uint32_t)k);
+    atvi_idx good = (atvi_idx)(atvi_math_rng_uniform(&rng) * (double)c->m);
     while (!(mass[good] >= least)) good = (good + 1) % c->m;
     c->ops->copy(c->self, k, good);
     c->moved[k] = any = true;
@@ -225,7 +227,7 @@ static bool run_to(atvi_chains *c, atvi_idx to, atvi_end *end) {
   return true;
 }
 
-atvi_end atvi_chains_loop(atvi_chains *c) {
+atvi_end atvi_infer_chains_loop(atvi_chains *c) {
   atvi_end end = ATVI_END_LIMIT;
   int passed = 0;
   for (atvi_idx to; (to = c->ops->warm_up(c->self)) > 0;)
@@ -233,7 +235,7 @@ atvi_end atvi_chains_loop(atvi_chains *c) {
   for (atvi_idx n = c->plan.first_check - c->plan.from;; n = (atvi_idx)ceil(CHECK_RATIO * (double)n)) {
     bool last = c->plan.from + n >= c->opts.max_iter;
     if (!run_to(c, last ? c->opts.max_iter : c->plan.from + n, &end)) return end;
-    bool enough = atvi_chains_kept(c).n * c->m >= c->plan.look_min;
+    bool enough = atvi_infer_chains_kept(c).n * c->m >= c->plan.look_min;
     passed = enough && judge(c) ? passed + 1 : 0;
     if (passed == PASSES) return ATVI_END_DONE;
     if (last) return ATVI_END_LIMIT;
@@ -243,21 +245,21 @@ atvi_end atvi_chains_loop(atvi_chains *c) {
 
 /* ---- delivery ---- */
 
-atvi_status atvi_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out) {
-  atvi_kept kept = atvi_chains_kept(c);
+atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out) {
+  atvi_kept kept = atvi_infer_chains_kept(c);
   atvi_idx n = c->m * kept.n;
   *out = NULL;
   if (kept.n < ATVI_CHAINS_LEAST)
     return ATVI_FAIL(c->ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
                      "ended after %td iterations per chain: too few to keep any draw", c->done);
-  ATVI_TRY(atvi_fit_draws_new(c->ctx, atvi_evaluator_target(c->ev), n, c->m, false, out));
+  ATVI_TRY(atvi_infer_fit_draws_new(c->ctx, atvi_model_evaluator_target(c->ev), n, c->m, false, out));
   atvi_draws *d = *out;
-  for (atvi_idx j = 0; j < c->d; j++) atvi_chains_copy_row(c, kept, j, d->x + j * n);
-  atvi_chains_copy_row(c, kept, c->d, d->log_prior);
-  atvi_chains_copy_row(c, kept, c->d + 1, d->log_lik);
-  atvi_fit_derived(c->ev, d);
+  for (atvi_idx j = 0; j < c->d; j++) atvi_infer_chains_copy_row(c, kept, j, d->x + j * n);
+  atvi_infer_chains_copy_row(c, kept, c->d, d->log_prior);
+  atvi_infer_chains_copy_row(c, kept, c->d + 1, d->log_lik);
+  atvi_infer_fit_derived(c->ev, d);
   d->chains = true;
-  d->made.end = end;
+  d->made->end = end;
   return ATVI_OK;
 }
 
@@ -294,20 +296,20 @@ static atvi_status say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws 
 static atvi_status sample(atvi_chains *c, atvi_starts **s, atvi_draws **out) {
   const atvi_chains_opts *o = &c->opts;
   ATVI_TRY(atvi_pool_new(c->ctx, &c->pool));
-  ATVI_TRY(atvi_starts_new(c->ctx, c->ev, o->seed, (atvi_idx)o->chains * o->candidates, s));
+  ATVI_TRY(atvi_infer_starts_new(c->ctx, c->ev, o->seed, (atvi_idx)o->chains * o->candidates, s));
   atvi_idx *index = atvi_pool_take(c->pool, (size_t)o->chains, sizeof *index);
   if (!index) return ATVI_ENOMEM;
   ATVI_TRY(c->ops->begin(c->self, *s, index));
-  ATVI_TRY(atvi_chains_open(c));
-  atvi_end end = atvi_chains_loop(c);
-  ATVI_TRY(atvi_chains_deliver(c, end, out));
-  c->ops->made(c->self, &(*out)->made);
+  ATVI_TRY(atvi_infer_chains_open(c));
+  atvi_end end = atvi_infer_chains_loop(c);
+  ATVI_TRY(atvi_infer_chains_deliver(c, end, out));
+  c->ops->made(c->self, (*out)->made);
   ATVI_TRY(say_moved(c, *out));
   return say_starts(*s, c->m, *out);
 }
 
-atvi_status atvi_chains_sample(atvi_chains *c, const atvi_chains_opts *opts, atvi_draws **out) {
-  int64_t count = atvi_evaluator_count(c->ev), failures = atvi_evaluator_failures(c->ev);
+atvi_status atvi_infer_chains_sample(atvi_chains *c, const atvi_chains_opts *opts, atvi_draws **out) {
+  int64_t count = atvi_model_evaluator_count(c->ev), failures = atvi_model_evaluator_failures(c->ev);
   atvi_starts *s = NULL;
   *out = NULL;
   c->opts = *opts;
@@ -315,12 +317,12 @@ atvi_status atvi_chains_sample(atvi_chains *c, const atvi_chains_opts *opts, atv
   ATVI_TRY(check_opts(c));
   atvi_status status = sample(c, &s, out);
   if (status == ATVI_OK) {
-    atvi_made *made = &(*out)->made;
+    atvi_made *made = (*out)->made;
     made->method = c->ops->name;
-    made->model = atvi_evaluator_target(c->ev)->name;
+    made->model = atvi_model_evaluator_target(c->ev)->name;
     made->seed = c->opts.seed;
-    made->evaluations = atvi_evaluator_count(c->ev) - count;
-    made->failures = atvi_evaluator_failures(c->ev) - failures;
+    made->evaluations = atvi_model_evaluator_count(c->ev) - count;
+    made->failures = atvi_model_evaluator_failures(c->ev) - failures;
     made->ess_wanted = c->opts.ess;
     made->seconds = atvi_clock_s() - c->begun_s;
     atvi_tell(c->ctx, "done", 1, made->seconds, "%td draws", (*out)->n);
@@ -329,7 +331,7 @@ atvi_status atvi_chains_sample(atvi_chains *c, const atvi_chains_opts *opts, atv
     *out = NULL;
   }
   if (c->ops->end) c->ops->end(c->self);
-  atvi_starts_free(s);
+  atvi_infer_starts_free(s);
   atvi_pool_free(c->pool);
   return status;
 }

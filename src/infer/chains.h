@@ -39,14 +39,14 @@ typedef struct {
  * draws) is reached. *out is NULL on error.
  * Errors: EINVAL (want < 1), ENOMEM, EMODEL (no point at all can be evaluated: the message says how most
  * of them ended), ESTOP. */
-ATVI_CHECKED atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, atvi_idx want,
-                                         atvi_starts **out);
-void atvi_starts_free(atvi_starts *s); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_infer_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed,
+                                               atvi_idx want, atvi_starts **out);
+void atvi_infer_starts_free(atvi_starts *s); /* NULL is fine */
 
 /* Draws m points: index[m]. The likelihood counts with a power beta <= 1, returned, so small that about
  * 2 m of the points matter (all of them if there are fewer): better ones are preferred, and they remain as
  * dispersed as the candidates allow. Points are distinct while there are enough of them. */
-double atvi_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_idx *index);
+double atvi_infer_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_idx *index);
 
 /* The arithmetic of adaptive Metropolis for one group of ATVI_LANES chains, a chain per lane.
  * Arrays are [..][ATVI_LANES], aligned to ATVI_ALIGN. No lane ever influences another. */
@@ -74,8 +74,10 @@ typedef void atvi_lanes_propose_fn(const atvi_lanes *g, uint32_t iteration);
  * S S^T becomes S (I + eta (alpha - 0.234) u u^T / |u|^2) S^T. eta in [0, 1]. */
 typedef void atvi_lanes_update_fn(const atvi_lanes *g, double beta, double eta);
 
-atvi_lanes_propose_fn atvi_lanes_propose_base, atvi_lanes_propose_avx2, atvi_lanes_propose_avx512;
-atvi_lanes_update_fn atvi_lanes_update_base, atvi_lanes_update_avx2, atvi_lanes_update_avx512;
+atvi_lanes_propose_fn atvi_infer_lanes_propose_base, atvi_infer_lanes_propose_avx2,
+    atvi_infer_lanes_propose_avx512;
+atvi_lanes_update_fn atvi_infer_lanes_update_base, atvi_infer_lanes_update_avx2,
+    atvi_infer_lanes_update_avx512;
 
 typedef struct {
   uint64_t seed;
@@ -105,8 +107,8 @@ enum {
 };
 
 /* What the methods have in common; max_iter is that of ram. */
-atvi_chains_opts atvi_chains_defaults(void);
-atvi_chains_opts atvi_nuts_defaults(void);
+atvi_chains_opts atvi_infer_chains_defaults(void);
+atvi_chains_opts atvi_infer_nuts_defaults(void);
 
 /* Robust adaptive Metropolis (Vihola 2012) and the No-U-Turn sampler (Hoffman & Gelman 2014; multinomial,
  * Betancourt 2017) on the unconstrained space, which needs gradients. opts NULL: defaults. The draws of ram
@@ -117,10 +119,10 @@ atvi_chains_opts atvi_nuts_defaults(void);
  * Errors: EINVAL (a setting out of range; a map that does not suit its parameter), ENOMEM, EMODEL (no
  * starting point), ESTOP or ELIMIT (stopped, or out of time, before any draw could be kept). *out is NULL on
  * error. */
-ATVI_CHECKED atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
-                                      atvi_draws **out);
-ATVI_CHECKED atvi_status atvi_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
-                                       atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
+                                            atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
+                                             atvi_draws **out);
 
 /* ---- the driver ---- */
 
@@ -220,42 +222,43 @@ typedef struct {
 } atvi_chains;
 
 /* A whole run of a method that begins at draws of the prior. c has ctx, ev, ops and self.
- * Errors: as of atvi_ram_run. */
-ATVI_CHECKED atvi_status atvi_chains_sample(atvi_chains *c, const atvi_chains_opts *opts, atvi_draws **out);
+ * Errors: as of atvi_infer_ram_run. */
+ATVI_CHECKED atvi_status atvi_infer_chains_sample(atvi_chains *c, const atvi_chains_opts *opts,
+                                                  atvi_draws **out);
 
 /* Its pieces. Open takes the store from the pool, with options and plan set. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_chains_open(atvi_chains *c);
+ATVI_CHECKED atvi_status atvi_infer_chains_open(atvi_chains *c);
 /* Warm-up and checkpoints, until the criteria are met or a limit is. */
-atvi_end atvi_chains_loop(atvi_chains *c);
+atvi_end atvi_infer_chains_loop(atvi_chains *c);
 /* DRAWS of the states that count, with derived quantities. end: what is said of fewer than ATVI_CHAINS_LEAST
  * per chain.
  * Errors: ESTOP, ELIMIT (that), ENOMEM; *out is NULL then. */
-ATVI_CHECKED atvi_status atvi_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out);
 
 /* For methods. */
 
 /* Where a group in lockstep ends its block. */
-static inline atvi_idx atvi_chains_to(const atvi_chains *c) {
+static inline atvi_idx atvi_infer_chains_to(const atvi_chains *c) {
   return c->done + c->block < c->goal ? c->done + c->block : c->goal;
 }
 /* Stores the state of a chain after an iteration, x[d] with a stride, if it is one to store; then returns
  * where the method's own row goes, else NULL. */
-double *atvi_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
-                         atvi_idx stride, double log_prior, double log_lik);
+double *atvi_infer_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
+                               atvi_idx stride, double log_prior, double log_lik);
 /* The stored states that count, of every chain: n of them from `first` on. */
 typedef struct {
   atvi_idx first, n;
 } atvi_kept;
-atvi_kept atvi_chains_kept(const atvi_chains *c);
-static inline const double *atvi_chains_row(const atvi_chains *c, atvi_idx row, atvi_idx chain) {
+atvi_kept atvi_infer_chains_kept(const atvi_chains *c);
+static inline const double *atvi_infer_chains_row(const atvi_chains *c, atvi_idx row, atvi_idx chain) {
   return c->store + (row * c->m + chain) * c->room;
 }
 /* A row of these states, chain after chain, to x[m * n]. */
-void atvi_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x);
+void atvi_infer_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x);
 /* How far a row meets the criteria. */
-double atvi_chains_share(const atvi_chains *c, atvi_idx row);
+double atvi_infer_chains_share(const atvi_chains *c, atvi_idx row);
 /* Moves chains that are caught in a region of negligible mass to where others are. Returns whether there were
  * any. */
-bool atvi_chains_move_lost(atvi_chains *c);
+bool atvi_infer_chains_move_lost(atvi_chains *c);
 
 #endif

@@ -67,8 +67,8 @@ static atvi_elbo *carve(atvi_arena *a, const atvi_family *f, int n_seat, atvi_id
   return e;
 }
 
-atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_family *family, uint64_t seed,
-                          bool plain, atvi_idx batch, atvi_elbo **out) {
+atvi_status atvi_infer_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_family *family,
+                                uint64_t seed, bool plain, atvi_idx batch, atvi_elbo **out) {
   *out = NULL;
   int n = atvi_ctx_threads(ctx);
   atvi_idx n_part = (batch + GRAD_PART - 1) / GRAD_PART;
@@ -90,7 +90,7 @@ atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_fam
     atvi_status status = family->ops->work_new(family->self, ctx, DRAW_PART, &e->seat[i].work);
     if (status != ATVI_OK) {
       e->seat[i].work = NULL;
-      atvi_elbo_free(e);
+      atvi_infer_elbo_free(e);
       return status;
     }
   }
@@ -98,30 +98,30 @@ atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_fam
   return ATVI_OK;
 }
 
-void atvi_elbo_free(atvi_elbo *e) {
+void atvi_infer_elbo_free(atvi_elbo *e) {
   if (!e) return;
   for (int i = 0; i < e->n_seat; i++)
     if (e->seat[i].work) e->family->ops->work_free(e->seat[i].work);
   atvi_block_free(e->ctx, e);
 }
 
-void atvi_elbo_set_batch(atvi_elbo *e, atvi_idx batch) {
+void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch) {
   e->batch = batch < e->most ? batch : e->most;
   e->n_part = (e->batch + GRAD_PART - 1) / GRAD_PART;
 }
 
-void atvi_elbo_set_outlier(atvi_elbo *e, double outlier) { e->outlier = outlier; }
+void atvi_infer_elbo_set_outlier(atvi_elbo *e, double outlier) { e->outlier = outlier; }
 
 /* ---- one part ---- */
 
 static void base_draws(const atvi_elbo *e, uint32_t stream, uint32_t scramble, atvi_idx first, atvi_idx n,
                        double *z) {
   atvi_sobol key = {e->seed, stream, scramble};
-  (e->plain ? atvi_sobol_plain_normal : atvi_sobol_normal)(key, first, e->family->n_base, n, z);
+  (e->plain ? atvi_math_sobol_plain_normal : atvi_math_sobol_normal)(key, first, e->family->n_base, n, z);
 }
 
 /* x = shift + chol y */
-void atvi_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x) {
+void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x) {
   for (atvi_idx i = 0; i < d; i++) {
     double *restrict xi = x + i * n;
     for (atvi_idx b = 0; b < n; b++) xi[b] = m->shift[i];
@@ -134,7 +134,7 @@ void atvi_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const do
 }
 
 /* dy = chol^T dx, in place: row k needs rows k and above only. */
-void atvi_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx) {
+void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx) {
   for (atvi_idx k = 0; k < d; k++) {
     double *restrict to = dx + k * n;
     for (atvi_idx b = 0; b < n; b++) to[b] *= m->chol[k * d + k];
@@ -147,7 +147,7 @@ void atvi_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *d
 }
 
 /* y = chol^-1 (x - shift) */
-void atvi_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y) {
+void atvi_infer_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y) {
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx b = 0; b < n; b++) {
       double r = x[i * n + b] - m->shift[i];
@@ -157,13 +157,13 @@ void atvi_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const d
 }
 
 /* Radii of base draws are chi with d degrees of freedom; the wide part is a standard deviation and a half of its square out. */
-double atvi_guard_scale2(atvi_idx d) { return 1 + 2 / sqrt((double)d); }
+double atvi_infer_guard_scale2(atvi_idx d) { return 1 + 2 / sqrt((double)d); }
 
 static bool guarded(const atvi_elbo *e, bool guard) { return guard && e->family->n_base == e->family->d; }
 
 /* log_q of the member becomes that of the mixture with its stretched self. */
-void atvi_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q) {
-  double s2 = atvi_guard_scale2(d), share = 1.0 / ATVI_GUARD;
+void atvi_infer_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q) {
+  double s2 = atvi_infer_guard_scale2(d), share = 1.0 / ATVI_GUARD;
   for (atvi_idx b = 0; b < n; b++) {
     double ratio = 0.5 * radius2[b] * (1 - 1 / s2) - 0.5 * (double)d * log(s2);
     log_q[b] += ratio < 600 ? log(1 - share + share * exp(ratio)) : log(share) + ratio;
@@ -178,7 +178,7 @@ static bool stretched(const atvi_elbo_lot *lot, atvi_idx draw) {
 
 static void stretch(const atvi_elbo_lot *lot, atvi_idx d, atvi_idx first, atvi_idx n, double *z,
                     double *radius2) {
-  double s = sqrt(atvi_guard_scale2(d));
+  double s = sqrt(atvi_infer_guard_scale2(d));
   for (atvi_idx b = 0; b < n; b++) {
     double by = stretched(lot, first + b) ? s : 1, sum = 0;
     for (atvi_idx i = 0; i < d; i++) {
@@ -197,12 +197,12 @@ static void draw_part(const atvi_elbo *e, const atvi_member *m, seat *s, const a
   base_draws(e, lot->stream, lot->scramble, lot->first + first, n, s->z);
   if (wide) stretch(lot, f->d, first, n, s->z, s->radius2);
   f->ops->fwd(f->self, m->phi, s->work, n, s->z, m->whole ? s->y : s->x, s->log_q);
-  if (m->whole) atvi_member_to_frame(m, f->d, n, s->y, s->x);
+  if (m->whole) atvi_infer_member_to_frame(m, f->d, n, s->y, s->x);
   for (atvi_idx b = 0; b < n; b++) {
     if (m->whole) s->log_q[b] -= m->log_det;
     s->log_member[b] = wide && stretched(lot, first + b) ? NAN : s->log_q[b];
   }
-  if (wide) atvi_guard_add(f->d, n, s->radius2, s->log_q);
+  if (wide) atvi_infer_guard_add(f->d, n, s->radius2, s->log_q);
 }
 
 typedef struct {
@@ -247,7 +247,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
   atvi_idx first = item * GRAD_PART, n = e->batch - first < GRAD_PART ? e->batch - first : GRAD_PART;
   double begun = atvi_clock_s(), *grad = e->grad + item * f->size;
   draw_part(e, j->m, s, &j->lot, first, n);
-  atvi_space_eval_on(
+  atvi_infer_space_eval_on(
       e->space, worker,
       &(atvi_space_batch){
           .B = n, .x = s->x, .beta = j->beta, .theta = s->theta, .log_pi = s->row[0], .dx = s->dx});
@@ -268,7 +268,7 @@ static void grad_item(void *arg, atvi_idx item, int worker) {
     double by = good ? norm > e->limit ? -e->limit / norm : -1 : 0;
     for (atvi_idx i = 0; i < f->d; i++) s->dx[i * n + b] *= by;
   }
-  if (j->m->whole) atvi_member_adjoint(j->m, f->d, n, s->dx);
+  if (j->m->whole) atvi_infer_member_adjoint(j->m, f->d, n, s->dx);
   if (failed && f->ops->score) push_back(e, j->m, s, n);
   memset(grad, 0, (size_t)f->size * sizeof *grad);
   f->ops->vjp(f->self, j->m->phi, s->work, s->dx, s->dq, grad);
@@ -295,12 +295,12 @@ static void set_limit(atvi_elbo *e) {
   for (atvi_idx b = 0; b < e->batch; b++)
     if (e->norm[b] > 0 && e->norm[b] < HUGE_VAL) e->sorted[n++] = e->norm[b];
   if (n == 0) return;
-  atvi_sort(n, e->sorted, NULL, e->sorted + n);
+  atvi_math_sort(n, e->sorted, NULL, e->sorted + n);
   e->limit = e->outlier * fmax(e->sorted[9 * n / 10], sqrt((double)e->family->d));
 }
 
-atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
-                              double *grad) {
+atvi_elbo_info atvi_infer_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
+                                    double *grad) {
   job j = {.e = e, .m = m, .lot = {.stream = ATVI_STREAM_TRAIN, .scramble = scramble}, .beta = beta};
   run(e, e->n_part, grad_item, &j, e->busy_s);
   part_sum all = {0};
@@ -331,10 +331,10 @@ static void weigh_item(void *arg, atvi_idx item, int worker) {
   seat *s = &e->seat[worker];
   atvi_idx first = item * j->part, n = part_of(j, item), d = e->family->d;
   draw_part(e, j->m, s, &j->lot, first, n);
-  atvi_space_eval_on(
+  atvi_infer_space_eval_on(
       e->space, worker,
       &(atvi_space_batch){.B = n, .x = s->x, .beta = 1, .theta = s->theta, .log_pi = s->row[0], .dx = s->dx});
-  if (j->m->whole) atvi_member_adjoint(j->m, d, n, s->dx);
+  if (j->m->whole) atvi_infer_member_adjoint(j->m, d, n, s->dx);
   for (atvi_idx b = 0; b < n; b++) {
     double w = s->row[0][b] - s->log_q[b];
     j->room->weight[first + b] = isfinite(w) ? w : -HUGE_VAL;
@@ -364,8 +364,8 @@ static void forward_item(void *arg, atvi_idx item, int worker) {
   }
 }
 
-atvi_elbo_info atvi_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
-                                      const atvi_elbo_room *room, double *grad) {
+atvi_elbo_info atvi_infer_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
+                                            const atvi_elbo_room *room, double *grad) {
   job j = {.e = e, .m = m, .lot = {.stream = ATVI_STREAM_TRAIN, .scramble = scramble}, .n = n, .room = room};
   double sum = 0, sum_sq = 0;
   atvi_idx good = 0;
@@ -377,7 +377,7 @@ atvi_elbo_info atvi_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_i
     sum += room->weight[b];
     sum_sq += room->weight[b] * room->weight[b];
   }
-  atvi_psis(n, room->weight, room->weight, room->work);
+  atvi_math_psis(n, room->weight, room->weight, room->work);
   run(e, e->n_part, forward_item, &j, HUGE_VAL);
   add_parts(e, e->n_part, 1, grad);
   double mean = sum / (double)good;
@@ -397,15 +397,15 @@ static void draw_item(void *arg, atvi_idx item, int worker) {
   atvi_cloud *c = j->c;
   atvi_idx first = item * j->part, n = j->n - first < j->part ? j->n - first : j->part, d = e->family->d;
   draw_part(e, j->m, s, &j->lot, first, n);
-  atvi_space_eval_on(e->space, worker,
-                     &(atvi_space_batch){.B = n,
-                                         .x = s->x,
-                                         .beta = 1,
-                                         .theta = s->theta,
-                                         .log_prior = s->row[0],
-                                         .log_lik = s->row[1],
-                                         .log_base = s->row[2],
-                                         .log_pi = s->row[3]});
+  atvi_infer_space_eval_on(e->space, worker,
+                           &(atvi_space_batch){.B = n,
+                                               .x = s->x,
+                                               .beta = 1,
+                                               .theta = s->theta,
+                                               .log_prior = s->row[0],
+                                               .log_lik = s->row[1],
+                                               .log_base = s->row[2],
+                                               .log_pi = s->row[3]});
   atvi_idx at = j->at + first;
   scatter(d, n, s->x, c->x, at, c->cap);
   scatter(d, n, s->theta, c->theta, at, c->cap);
@@ -417,8 +417,8 @@ static void draw_item(void *arg, atvi_idx item, int worker) {
   scatter(1, n, s->log_member, c->log_member, at, c->cap);
 }
 
-void atvi_elbo_draw(atvi_elbo *e, const atvi_member *m, const atvi_elbo_lot *lot, atvi_cloud *c,
-                    atvi_idx at) {
+void atvi_infer_elbo_draw(atvi_elbo *e, const atvi_member *m, const atvi_elbo_lot *lot, atvi_cloud *c,
+                          atvi_idx at) {
   ATVI_ASSERT(at + lot->n <= c->cap);
   job j = {.e = e, .m = m, .lot = *lot, .n = lot->n, .at = at, .c = c};
   j.part = lot->n >= 8 * DRAW_PART ? DRAW_PART : GRAD_PART;
@@ -435,14 +435,14 @@ static void log_q_item(void *arg, atvi_idx item, int worker) {
   bool wide = guarded(e, j->guard);
   for (atvi_idx i = 0; i < f->d; i++)
     memcpy(s->x + i * n, j->from->x + i * j->from->cap + first, (size_t)n * sizeof *s->x);
-  if (j->m->whole) atvi_member_to_family(j->m, f->d, n, s->x, s->y);
+  if (j->m->whole) atvi_infer_member_to_family(j->m, f->d, n, s->x, s->y);
   f->ops->log_q(f->self, j->m->phi, s->work, n, j->m->whole ? s->y : s->x, out, wide ? s->radius2 : NULL);
-  if (wide) atvi_guard_add(f->d, n, s->radius2, out);
+  if (wide) atvi_infer_guard_add(f->d, n, s->radius2, out);
   for (atvi_idx b = 0; b < n && j->m->whole; b++) out[b] -= j->m->log_det;
 }
 
-void atvi_elbo_log_q(atvi_elbo *e, const atvi_member *m, bool guard, const atvi_cloud *c, atvi_idx n,
-                     double *out) {
+void atvi_infer_elbo_log_q(atvi_elbo *e, const atvi_member *m, bool guard, const atvi_cloud *c, atvi_idx n,
+                           double *out) {
   job j = {.e = e, .m = m, .n = n, .part = DRAW_PART, .guard = guard, .from = c, .out = out};
   run(e, (n + DRAW_PART - 1) / DRAW_PART, log_q_item, &j, HUGE_VAL);
 }

@@ -18,12 +18,12 @@ typedef struct {
 } atvi_member;
 
 /* n points [d][n] between the family's coordinates y and x = shift + chol y; the adjoint turns dx into dy in place. */
-void atvi_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x);
-void atvi_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y);
-void atvi_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx);
+void atvi_infer_member_to_frame(const atvi_member *m, atvi_idx d, atvi_idx n, const double *y, double *x);
+void atvi_infer_member_to_family(const atvi_member *m, atvi_idx d, atvi_idx n, const double *x, double *y);
+void atvi_infer_member_adjoint(const atvi_member *m, atvi_idx d, atvi_idx n, double *dx);
 /* By how much stretched base draws are, squared; and log_q[n] of a member made that of the mixture with its stretched self. */
-double atvi_guard_scale2(atvi_idx d);
-void atvi_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q);
+double atvi_infer_guard_scale2(atvi_idx d);
+void atvi_infer_guard_add(atvi_idx d, atvi_idx n, const double *radius2, double *log_q);
 
 /* Draws, columns of capacity cap. */
 typedef struct {
@@ -44,28 +44,29 @@ typedef struct {
 typedef struct atvi_elbo atvi_elbo;
 
 /* batch: draws per gradient, a multiple of ATVI_LANES. space and family are borrowed. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_elbo_new(atvi_ctx *ctx, const atvi_space *space, const atvi_family *family,
-                                       uint64_t seed, bool plain, atvi_idx batch, atvi_elbo **out);
-void atvi_elbo_free(atvi_elbo *e); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_infer_elbo_new(atvi_ctx *ctx, const atvi_space *space,
+                                             const atvi_family *family, uint64_t seed, bool plain,
+                                             atvi_idx batch, atvi_elbo **out);
+void atvi_infer_elbo_free(atvi_elbo *e); /* NULL is fine */
 
 /* Draws per gradient from now on: at most the batch of new, a multiple of ATVI_LANES. */
-void atvi_elbo_set_batch(atvi_elbo *e, atvi_idx batch);
+void atvi_infer_elbo_set_batch(atvi_elbo *e, atvi_idx batch);
 /* From the second gradient on a draw's gradient of log pi is held to this many times the ninth decile of the lengths in the batch before; HUGE_VAL, as
  * after new: not at all. */
-void atvi_elbo_set_outlier(atvi_elbo *e, double outlier);
+void atvi_infer_elbo_set_outlier(atvi_elbo *e, double outlier);
 /* grad[size] = gradient of MINUS the ELBO at inverse temperature beta, over one batch of base draws with this scramble. Draws that
  * failed are left out of the mean; the gradient is that of mean + log(share of draws that did not fail). */
-atvi_elbo_info atvi_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
-                              double *grad);
+atvi_elbo_info atvi_infer_elbo_grad(atvi_elbo *e, const atvi_member *m, double beta, uint32_t scramble,
+                                    double *grad);
 /* The same for the forward divergence, for fine-tuning: minus smoothed weights, held constant, times the path gradient of log pi - log q.
  * n draws; the family must have a score. */
 typedef struct {
   double *dx;     /* [d][n] */
   double *weight; /* [n] */
-  double *work;   /* atvi_psis_work(n) */
+  double *work;   /* atvi_math_psis_work(n) */
 } atvi_elbo_room;
-atvi_elbo_info atvi_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
-                                      const atvi_elbo_room *room, double *grad);
+atvi_elbo_info atvi_infer_elbo_grad_forward(atvi_elbo *e, const atvi_member *m, atvi_idx n, uint32_t scramble,
+                                            const atvi_elbo_room *room, double *grad);
 
 /* n draws with base points first .. first+n-1 of (stream, scramble), to places at .. of the cloud. guard (n a multiple of ATVI_GUARD): the last n / ATVI_GUARD have
  * their base point stretched, and log_q is that of the mixture which such draws come from. A flow's tails
@@ -77,9 +78,10 @@ typedef struct {
   atvi_idx first, n;
   bool guard;
 } atvi_elbo_lot;
-void atvi_elbo_draw(atvi_elbo *e, const atvi_member *m, const atvi_elbo_lot *lot, atvi_cloud *c, atvi_idx at);
+void atvi_infer_elbo_draw(atvi_elbo *e, const atvi_member *m, const atvi_elbo_lot *lot, atvi_cloud *c,
+                          atvi_idx at);
 /* log q of the member (guarded or not) at the points 0 .. n-1 of the cloud: out[n]. */
-void atvi_elbo_log_q(atvi_elbo *e, const atvi_member *m, bool guard, const atvi_cloud *c, atvi_idx n,
-                     double *out);
+void atvi_infer_elbo_log_q(atvi_elbo *e, const atvi_member *m, bool guard, const atvi_cloud *c, atvi_idx n,
+                           double *out);
 
 #endif

@@ -29,16 +29,16 @@ static atvi_status take_opts(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_
     return ATVI_FAIL(ctx, ATVI_EINVAL, "fit: options of %zu bytes; begin with atvi_fit_defaults()",
                      opts->size);
   memcpy(o, opts, opts->size);
-  atvi_fit_options_fill(o);
+  atvi_infer_fit_options_fill(o);
   return ATVI_OK;
 }
 
 static atvi_status no_method(atvi_ctx *ctx, const char *name) {
   const atvi_method *m;
   char list[ATVI_METHODS_TEXT] = "", one[ATVI_METHODS_TEXT];
-  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++) {
+  for (int i = 0; (m = atvi_infer_method_at(ATVI_METHOD_OWN, i)); i++) {
     snprintf(one, sizeof one, "%s (%s)", m->name, m->brief);
-    atvi_list_add(list, one, !atvi_method_at(ATVI_METHOD_OWN, i + 1), " and ");
+    atvi_infer_list_add(list, one, !atvi_infer_method_at(ATVI_METHOD_OWN, i + 1), " and ");
   }
   return ATVI_FAIL(ctx, ATVI_EINVAL, "method %s: there are %s", name, list);
 }
@@ -61,7 +61,7 @@ static atvi_status read_ladder(atvi_ctx *ctx, atvi_fit_plan *p) {
   for (double before = HUGE_VAL;; at++) {
     size_t n = strcspn(at, ",");
     double t;
-    if (!atvi_parse_number(at, n, &t)) return bad_ladder(ctx, p, "that is not a list of numbers");
+    if (!atvi_io_parse_number(at, n, &t)) return bad_ladder(ctx, p, "that is not a list of numbers");
     if (!(t >= 1)) return bad_ladder(ctx, p, "a temperature below 1");
     if (!(t < before)) return bad_ladder(ctx, p, "the temperatures do not fall");
     if (p->n_rung == ATVI_FIT_RUNGS) return bad_ladder(ctx, p, "more than 64 temperatures");
@@ -72,16 +72,17 @@ static atvi_status read_ladder(atvi_ctx *ctx, atvi_fit_plan *p) {
   return p->temperature[p->n_rung - 1] == 1 ? ATVI_OK : bad_ladder(ctx, p, "the last temperature is not 1");
 }
 
-atvi_status atvi_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan) {
+atvi_status atvi_infer_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan) {
   *plan = (atvi_fit_plan){0};
   ATVI_TRY(take_opts(ctx, opts, &plan->o));
-  plan->method = atvi_method_find(ATVI_METHOD_OWN, plan->o.method);
+  plan->method = atvi_infer_method_find(ATVI_METHOD_OWN, plan->o.method);
   if (!plan->method) return no_method(ctx, plan->o.method);
-  ATVI_TRY(atvi_fit_options_check(ctx, plan->method, &plan->o));
+  ATVI_TRY(atvi_infer_fit_options_check(ctx, plan->method, &plan->o));
   return read_ladder(ctx, plan);
 }
 
-atvi_status atvi_fit_with(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *plan, atvi_draws **out) {
+atvi_status atvi_infer_fit_with(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *plan,
+                                atvi_draws **out) {
   *out = NULL;
   return plan->method->run(ctx, ev, plan, out);
 }
@@ -106,8 +107,8 @@ static atvi_status check_target(atvi_ctx *ctx, const atvi_target *t) {
   return ATVI_OK;
 }
 
-atvi_status atvi_fit_planned(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_plan *plan,
-                             atvi_draws **out) {
+atvi_status atvi_infer_fit_planned(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_plan *plan,
+                                   atvi_draws **out) {
   atvi_evaluator *ev;
   *out = NULL;
   ATVI_TRY(check_target(ctx, target));
@@ -118,11 +119,11 @@ atvi_status atvi_fit_planned(atvi_ctx *ctx, const atvi_target *target, const atv
   atvi_target whole = *target;
   whole.ops = &ops;
   if (!whole.name) whole.name = "target";
-  ATVI_TRY(atvi_evaluator_new(ctx, &whole, &ev));
-  atvi_status status = atvi_fit_with(ctx, ev, plan, out);
-  atvi_evaluator_free(ev);
+  ATVI_TRY(atvi_model_evaluator_new(ctx, &whole, &ev));
+  atvi_status status = atvi_infer_fit_with(ctx, ev, plan, out);
+  atvi_model_evaluator_free(ev);
   /* The name belongs to the target, which may go before the draws. */
-  if (status == ATVI_OK) status = atvi_draws_keep(*out, (*out)->made.model, &(*out)->made.model);
+  if (status == ATVI_OK) status = atvi_draws_keep(*out, (*out)->made->model, &(*out)->made->model);
   if (status != ATVI_OK) {
     atvi_draws_free(*out);
     *out = NULL;
@@ -133,14 +134,14 @@ atvi_status atvi_fit_planned(atvi_ctx *ctx, const atvi_target *target, const atv
 atvi_status atvi_fit(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_opts *opts, atvi_draws **out) {
   atvi_fit_plan plan;
   *out = NULL;
-  ATVI_TRY(atvi_fit_check(ctx, opts, &plan));
-  return atvi_fit_planned(ctx, target, &plan, out);
+  ATVI_TRY(atvi_infer_fit_check(ctx, opts, &plan));
+  return atvi_infer_fit_planned(ctx, target, &plan, out);
 }
 
 /* ---- what methods end with ---- */
 
-atvi_status atvi_fit_draws_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, atvi_idx n_chain,
-                               bool weighted, atvi_draws **out) {
+atvi_status atvi_infer_fit_draws_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, atvi_idx n_chain,
+                                     bool weighted, atvi_draws **out) {
   *out = NULL;
   atvi_idx n_col = t->d + t->n_derived;
   atvi_column *col = atvi_block(ctx, (size_t)n_col * sizeof *col);
@@ -154,12 +155,12 @@ atvi_status atvi_fit_draws_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, 
   return st;
 }
 
-void atvi_fit_derived(atvi_evaluator *ev, atvi_draws *d) {
-  const atvi_target *t = atvi_evaluator_target(ev);
+void atvi_infer_fit_derived(atvi_evaluator *ev, atvi_draws *d) {
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   if (t->n_derived == 0) return;
   double *out = d->x + t->d * d->n;
   if (t->ops->derived)
-    t->ops->derived(t->self, atvi_evaluator_work(ev), d->n, d->x, out);
+    t->ops->derived(t->self, atvi_model_evaluator_work(ev), d->n, d->x, out);
   else
     for (atvi_idx i = 0; i < t->n_derived * d->n; i++) out[i] = NAN;
 }
@@ -204,9 +205,9 @@ static const atvi_fit_option OPTION[] = {
 };
 enum { OPTIONS = sizeof OPTION / sizeof *OPTION };
 
-const atvi_fit_option *atvi_fit_option_at(int i) { return i >= 0 && i < OPTIONS ? &OPTION[i] : NULL; }
+const atvi_fit_option *atvi_infer_fit_option_at(int i) { return i >= 0 && i < OPTIONS ? &OPTION[i] : NULL; }
 
-const atvi_fit_option *atvi_fit_option_find(const char *name) {
+const atvi_fit_option *atvi_infer_fit_option_find(const char *name) {
   for (int i = 0; i < OPTIONS; i++)
     if (strcmp(OPTION[i].name, name) == 0) return &OPTION[i];
   return NULL;
@@ -215,7 +216,7 @@ const atvi_fit_option *atvi_fit_option_find(const char *name) {
 /* ---- values ---- */
 
 static const char *word(const atvi_fit_option *p, const atvi_fit_opts *o) {
-  return *(const char *const *)atvi_fit_option_in(p, o);
+  return *(const char *const *)atvi_infer_fit_option_in(p, o);
 }
 
 static const size_t BYTES[] = {sizeof(char *), sizeof(uint64_t), sizeof(double),
@@ -227,13 +228,14 @@ static void put(const atvi_fit_option *p, const void *value, atvi_fit_opts *o) {
 
 static void reset(const atvi_fit_option *p, atvi_fit_opts *o) {
   const atvi_fit_opts standard = atvi_fit_defaults();
-  put(p, atvi_fit_option_in(p, &standard), o);
+  put(p, atvi_infer_fit_option_in(p, &standard), o);
 }
 
-bool atvi_fit_option_is_default(const atvi_fit_option *p, const atvi_fit_opts *opts) {
+bool atvi_infer_fit_option_is_default(const atvi_fit_option *p, const atvi_fit_opts *opts) {
   const atvi_fit_opts standard = atvi_fit_defaults();
   if (p->kind == ATVI_OPTION_WORD) return !word(p, opts) || strcmp(word(p, opts), word(p, &standard)) == 0;
-  return memcmp(atvi_fit_option_in(p, opts), atvi_fit_option_in(p, &standard), BYTES[p->kind]) == 0;
+  return memcmp(atvi_infer_fit_option_in(p, opts), atvi_infer_fit_option_in(p, &standard), BYTES[p->kind]) ==
+         0;
 }
 
 static bool read_whole(const char *s, uint64_t most, uint64_t *out) {
@@ -243,7 +245,7 @@ static bool read_whole(const char *s, uint64_t most, uint64_t *out) {
   return !errno && *s >= '0' && *s <= '9' && !*end && *out <= most;
 }
 
-bool atvi_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_opts *opts) {
+bool atvi_infer_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_opts *opts) {
   const bool on = strcmp(text, "1") == 0, off = strcmp(text, "0") == 0;
   uint64_t n;
   double x;
@@ -259,7 +261,7 @@ bool atvi_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_o
     return true;
   case ATVI_OPTION_NUMBER:
   case ATVI_OPTION_SECONDS:
-    if (!atvi_parse_number(text, strlen(text), &x)) return false;
+    if (!atvi_io_parse_number(text, strlen(text), &x)) return false;
     put(p, &x, opts);
     return true;
   case ATVI_OPTION_FLAG: put(p, &on, opts); return on || off;
@@ -267,14 +269,14 @@ bool atvi_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_o
   return false;
 }
 
-void atvi_fit_options_fill(atvi_fit_opts *opts) {
+void atvi_infer_fit_options_fill(atvi_fit_opts *opts) {
   for (int i = 0; i < OPTIONS; i++)
     if (OPTION[i].kind == ATVI_OPTION_WORD && !word(&OPTION[i], opts)) reset(&OPTION[i], opts);
 }
 
-void atvi_fit_options_choose(const atvi_method *m, atvi_fit_opts *opts) {
+void atvi_infer_fit_options_choose(const atvi_method *m, atvi_fit_opts *opts) {
   for (int i = 0; i < OPTIONS; i++)
-    if (!atvi_fit_option_taken(&OPTION[i], m)) reset(&OPTION[i], opts);
+    if (!atvi_infer_fit_option_taken(&OPTION[i], m)) reset(&OPTION[i], opts);
   opts->method = m->of ? m->of : m->name;
   if (m->of) opts->exact = "on";
 }
@@ -286,10 +288,10 @@ static atvi_status check_taken(atvi_ctx *ctx, const atvi_method *method, const a
   const atvi_method *m;
   char list[ATVI_METHODS_TEXT] = "";
   int n = 0, k = 0;
-  if (atvi_fit_option_taken(p, method)) return ATVI_OK;
-  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++) n += atvi_fit_option_taken(p, m);
-  for (int i = 0; (m = atvi_method_at(ATVI_METHOD_OWN, i)); i++)
-    if (atvi_fit_option_taken(p, m)) atvi_list_add(list, m->name, ++k == n, " and ");
+  if (atvi_infer_fit_option_taken(p, method)) return ATVI_OK;
+  for (int i = 0; (m = atvi_infer_method_at(ATVI_METHOD_OWN, i)); i++) n += atvi_infer_fit_option_taken(p, m);
+  for (int i = 0; (m = atvi_infer_method_at(ATVI_METHOD_OWN, i)); i++)
+    if (atvi_infer_fit_option_taken(p, m)) atvi_infer_list_add(list, m->name, ++k == n, " and ");
   return ATVI_FAIL(ctx, ATVI_EINVAL, "%s is a setting of method%s %s; %s has none", p->name,
                    n == 1 ? "" : "s", list, method->name);
 }
@@ -299,13 +301,13 @@ static atvi_status check_word(atvi_ctx *ctx, const atvi_fit_option *p, const cha
   if (!p->word) return ATVI_OK;
   for (int k = 0; p->word[k]; k++) {
     if (strcmp(is, p->word[k]) == 0) return ATVI_OK;
-    atvi_list_add(list, p->word[k], !p->word[k + 1], " or ");
+    atvi_infer_list_add(list, p->word[k], !p->word[k + 1], " or ");
   }
   return ATVI_FAIL(ctx, ATVI_EINVAL, "%s %s: want %s", p->name, is, list);
 }
 
 static atvi_status check_value(atvi_ctx *ctx, const atvi_fit_option *p, const atvi_fit_opts *o) {
-  const void *at = atvi_fit_option_in(p, o);
+  const void *at = atvi_infer_fit_option_in(p, o);
   double x = p->kind == ATVI_OPTION_NUMBER || p->kind == ATVI_OPTION_SECONDS ? *(const double *)at : 0;
   if (p->kind == ATVI_OPTION_WORD) return check_word(ctx, p, word(p, o));
   if (p->kind == ATVI_OPTION_COUNT && *(const atvi_idx *)at < 0)
@@ -317,12 +319,12 @@ static atvi_status check_value(atvi_ctx *ctx, const atvi_fit_option *p, const at
   return ATVI_OK;
 }
 
-atvi_status atvi_fit_options_check(atvi_ctx *ctx, const atvi_method *m, const atvi_fit_opts *opts) {
+atvi_status atvi_infer_fit_options_check(atvi_ctx *ctx, const atvi_method *m, const atvi_fit_opts *opts) {
   for (int i = 0; i < OPTIONS; i++) {
     const atvi_fit_option *p = &OPTION[i];
     ATVI_TRY(check_value(ctx, p, opts));
     bool off = p->word == SWITCH && strcmp(word(p, opts), "off") == 0; /* which it is anyway */
-    if (!off && !atvi_fit_option_is_default(p, opts)) ATVI_TRY(check_taken(ctx, m, p));
+    if (!off && !atvi_infer_fit_option_is_default(p, opts)) ATVI_TRY(check_taken(ctx, m, p));
   }
   if (m->ess_most > 0 && opts->ess > m->ess_most)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ess %g: method %s draws at most %g", opts->ess, m->name, m->ess_most);

@@ -43,15 +43,15 @@ typedef struct {
 } atvi_method;
 
 /* Method i of those that are all of `is` (0: any), in the order of the list; NULL past the end. */
-const atvi_method *atvi_method_at(unsigned is, int i);
+const atvi_method *atvi_infer_method_at(unsigned is, int i);
 /* By name; NULL: there is no such method. */
-const atvi_method *atvi_method_find(unsigned is, const char *name);
+const atvi_method *atvi_infer_method_find(unsigned is, const char *name);
 
 enum { ATVI_METHODS_TEXT = 512 };
 /* Adds a word to "a, b and c" in text; the last one after joint. */
-void atvi_list_add(char text[ATVI_METHODS_TEXT], const char *word, bool last, const char *joint);
+void atvi_infer_list_add(char text[ATVI_METHODS_TEXT], const char *word, bool last, const char *joint);
 /* "atvi, nf and ram", with joint " and "; returns text. */
-const char *atvi_methods_text(unsigned is, const char *joint, char text[ATVI_METHODS_TEXT]);
+const char *atvi_infer_methods_text(unsigned is, const char *joint, char text[ATVI_METHODS_TEXT]);
 
 /* ---- options (options.c) ---- */
 
@@ -82,26 +82,26 @@ typedef struct {
 } atvi_fit_option;
 
 /* Option i, in the order in which they are listed; NULL past the end. */
-const atvi_fit_option *atvi_fit_option_at(int i);
-const atvi_fit_option *atvi_fit_option_find(const char *name); /* NULL: there is none */
-static inline bool atvi_fit_option_taken(const atvi_fit_option *p, const atvi_method *m) {
+const atvi_fit_option *atvi_infer_fit_option_at(int i);
+const atvi_fit_option *atvi_infer_fit_option_find(const char *name); /* NULL: there is none */
+static inline bool atvi_infer_fit_option_taken(const atvi_fit_option *p, const atvi_method *m) {
   return !p->taken || (m->takes & p->taken);
 }
 /* Where its value is in opts. */
-static inline const void *atvi_fit_option_in(const atvi_fit_option *p, const atvi_fit_opts *opts) {
+static inline const void *atvi_infer_fit_option_in(const atvi_fit_option *p, const atvi_fit_opts *opts) {
   return (const char *)opts + p->offset;
 }
-bool atvi_fit_option_is_default(const atvi_fit_option *p, const atvi_fit_opts *opts);
+bool atvi_infer_fit_option_is_default(const atvi_fit_option *p, const atvi_fit_opts *opts);
 /* Sets an option from text, which opts then refers to; on and off may be 1 and 0 too. False: that is not a
- * value of its kind. Whether it is in range is for atvi_fit_check. */
-bool atvi_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_opts *opts);
+ * value of its kind. Whether it is in range is for atvi_infer_fit_check. */
+bool atvi_infer_fit_option_read(const atvi_fit_option *p, const char *text, atvi_fit_opts *opts);
 /* Words that are NULL become their defaults. */
-void atvi_fit_options_fill(atvi_fit_opts *opts);
+void atvi_infer_fit_options_fill(atvi_fit_opts *opts);
 /* Makes opts those of m: names the method, and puts options that it does not take back to their defaults. */
-void atvi_fit_options_choose(const atvi_method *m, atvi_fit_opts *opts);
+void atvi_infer_fit_options_choose(const atvi_method *m, atvi_fit_opts *opts);
 /* EINVAL names an option that is out of range, or not one of the method. */
-ATVI_CHECKED atvi_status atvi_fit_options_check(atvi_ctx *ctx, const atvi_method *m,
-                                                const atvi_fit_opts *opts);
+ATVI_CHECKED atvi_status atvi_infer_fit_options_check(atvi_ctx *ctx, const atvi_method *m,
+                                                      const atvi_fit_opts *opts);
 
 /* ---- fits ---- */
 
@@ -119,21 +119,21 @@ struct atvi_fit_plan {
 
 /* Reads and checks options, before anything is begun; words are not copied. opts NULL: defaults. Errors:
  * EINVAL, naming the value. */
-ATVI_CHECKED atvi_status atvi_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan);
+ATVI_CHECKED atvi_status atvi_infer_fit_check(atvi_ctx *ctx, const atvi_fit_opts *opts, atvi_fit_plan *plan);
 /* As atvi_fit, by a plan. */
-ATVI_CHECKED atvi_status atvi_fit_planned(atvi_ctx *ctx, const atvi_target *target, const atvi_fit_plan *plan,
-                                          atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_fit_planned(atvi_ctx *ctx, const atvi_target *target,
+                                                const atvi_fit_plan *plan, atvi_draws **out);
 /* As atvi_fit, by a plan and with an evaluator of the caller. */
-ATVI_CHECKED atvi_status atvi_fit_with(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *plan,
-                                       atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_fit_with(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *plan,
+                                             atvi_draws **out);
 
 /* ---- for methods ---- */
 
 /* Room for n draws of n_chain chains, with parameters, their bounds and derived quantities as columns.
  * Errors: EINVAL, ENOMEM; *out is NULL then. */
-ATVI_CHECKED atvi_status atvi_fit_draws_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, atvi_idx n_chain,
-                                            bool weighted, atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_fit_draws_new(atvi_ctx *ctx, const atvi_target *t, atvi_idx n,
+                                                  atvi_idx n_chain, bool weighted, atvi_draws **out);
 /* Fills the derived quantities from the parameters. */
-void atvi_fit_derived(atvi_evaluator *ev, atvi_draws *d);
+void atvi_infer_fit_derived(atvi_evaluator *ev, atvi_draws *d);
 
 #endif

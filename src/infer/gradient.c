@@ -82,12 +82,12 @@ static double width_at(const atvi_param *p, double x) {
 /* f and its gradient at the points. */
 static void ask_gradient(checking *c) {
   bool single = true; /* as machine learning likes it */
-  atvi_evaluator_run(c->ev, &(atvi_batch){.B = c->n,
-                                          .theta = c->x,
-                                          .log_prior = c->f,
-                                          .log_lik = c->lik,
-                                          .grad_prior = c->gradient,
-                                          .grad_lik = c->grad_lik});
+  atvi_model_evaluator_run(c->ev, &(atvi_batch){.B = c->n,
+                                                .theta = c->x,
+                                                .log_prior = c->f,
+                                                .log_lik = c->lik,
+                                                .grad_prior = c->gradient,
+                                                .grad_lik = c->grad_lik});
   for (atvi_idx k = 0; k < c->n; k++) {
     c->f[k] += c->lik[k];
     single = single && (double)(float)c->f[k] == c->f[k];
@@ -106,9 +106,9 @@ static void ask_differences(checking *c, int s, atvi_idx first, atvi_idx end) {
     }
   atvi_batch batch = {.B = B, .theta = c->theta, .log_prior = c->block_prior, .log_lik = c->block_lik};
   if (c->t->ops->eval_frozen)
-    c->t->ops->eval_frozen(c->t->self, atvi_evaluator_work(c->ev), c->at, &batch);
+    c->t->ops->eval_frozen(c->t->self, atvi_model_evaluator_work(c->ev), c->at, &batch);
   else
-    atvi_evaluator_run(c->ev, &batch);
+    atvi_model_evaluator_run(c->ev, &batch);
   for (atvi_idx i = first; i < end; i++) {
     atvi_idx b = 2 * (i - first);
     double up = c->block_prior[b + 1] + c->block_lik[b + 1], down = c->block_prior[b] + c->block_lik[b];
@@ -205,9 +205,9 @@ static atvi_status compare(checking *c, double until_s, atvi_gradient_info *info
   return ATVI_OK;
 }
 
-atvi_status atvi_gradient_compare(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n, atvi_idx stride,
-                                  const double *x, double max_seconds, atvi_gradient_info *info) {
-  const atvi_target *t = atvi_evaluator_target(ev);
+atvi_status atvi_infer_gradient_compare(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n, atvi_idx stride,
+                                        const double *x, double max_seconds, atvi_gradient_info *info) {
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   atvi_arena a = {0};
   *info = (atvi_gradient_info){0};
   carve(&a, t->d, n);
@@ -227,23 +227,23 @@ atvi_status atvi_gradient_compare(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n,
 
 /* ---- gradients of users ---- */
 
-atvi_status atvi_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, double max_seconds) {
-  const atvi_target *t = atvi_evaluator_target(ev);
+atvi_status atvi_infer_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, double max_seconds) {
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   atvi_idx index[POINTS];
   atvi_gradient_info y;
   atvi_starts *s;
-  atvi_status status = atvi_starts_new(ctx, ev, seed, 10 * POINTS, &s);
+  atvi_status status = atvi_infer_starts_new(ctx, ev, seed, 10 * POINTS, &s);
   if (status == ATVI_EMODEL) return ATVI_OK; /* the method has its own words for that */
   if (status != ATVI_OK) return status;
   atvi_idx n = s->n < POINTS ? s->n : POINTS;
-  atvi_starts_pick(s, seed, n, index);
+  atvi_infer_starts_pick(s, seed, n, index);
   for (atvi_idx j = 0; j < t->d; j++) { /* the chosen to the front */
     double x[POINTS];
     for (atvi_idx k = 0; k < n; k++) x[k] = s->theta[j * s->cap + index[k]];
     for (atvi_idx k = 0; k < n; k++) s->theta[j * s->cap + k] = x[k];
   }
-  status = atvi_gradient_compare(ctx, ev, n, s->cap, s->theta, max_seconds, &y);
-  atvi_starts_free(s);
+  status = atvi_infer_gradient_compare(ctx, ev, n, s->cap, s->theta, max_seconds, &y);
+  atvi_infer_starts_free(s);
   if (status != ATVI_OK || y.wrong == 0) return status;
   const char *name = t->param[y.param].name;
   return ATVI_FAIL(ctx, ATVI_EMODEL,

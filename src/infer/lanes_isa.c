@@ -155,7 +155,7 @@ static inline void propose_part(const atvi_lanes *g, uint32_t iteration, int par
   put(g->outside + part * W, pick(inside, all(0), all(1)));
 }
 
-void ATVI_ISA_NAME(atvi_lanes_propose)(const atvi_lanes *g, uint32_t iteration) {
+void ATVI_ISA_NAME(atvi_infer_lanes_propose)(const atvi_lanes *g, uint32_t iteration) {
   for (int part = 0; part < ATVI_LANES / W; part++) propose_part(g, iteration, part);
 }
 
@@ -200,7 +200,7 @@ static inline void adapt(const atvi_lanes *g, vd c, int part) {
   }
 }
 
-void ATVI_ISA_NAME(atvi_lanes_update)(const atvi_lanes *g, double beta, double eta) {
+void ATVI_ISA_NAME(atvi_infer_lanes_update)(const atvi_lanes *g, double beta, double eta) {
   for (int part = 0; part < ATVI_LANES / W; part++) {
     vd alpha = decide(g, beta, part);
     adapt(g, eta * (alpha - ACCEPT_WANTED), part);

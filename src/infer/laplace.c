@@ -90,11 +90,11 @@ static void symmetrise(atvi_idx k, double *a) {
 }
 
 static void set_hessian(const atvi_laplace *l, atvi_evaluator *ev, const double *mode, work *w) {
-  const atvi_target *t = atvi_evaluator_target(ev);
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   for (atvi_idx i = 0; i < l->k; i++) w->step[i] = FIRST_STEP;
   for (int pass = 0; pass < 2; pass++) {
     set_points(l, t, mode, w);
-    atvi_evaluator_run(
+    atvi_model_evaluator_run(
         ev,
         &(atvi_batch){
             .B = 2 * l->k, .theta = w->theta, .grad_prior = w->gp, .grad_lik = w->gl, .outcome = w->outcome});
@@ -115,7 +115,7 @@ static atvi_status set_normal(atvi_laplace *l, atvi_optimum_info *info) {
   double *copy = atvi_pool_take(info->pool, (size_t)(k * k + 1), sizeof *copy);
   if (!copy) return ATVI_ENOMEM;
   memcpy(copy, l->hess, (size_t)(k * k) * sizeof *copy);
-  atvi_eigen_sym(k, copy, l->value, l->vector);
+  atvi_math_eigen_sym(k, copy, l->value, l->vector);
   info->definite = true;
   info->gap = 0;
   for (atvi_idx e = 0; e < k; e++) {
@@ -193,9 +193,9 @@ static atvi_idx keep_wide(const atvi_laplace *l, atvi_idx n, double *rows, doubl
   atvi_idx k = l->k, kept = 0;
   double *a = room, *v = a + k * k, *p = v + k * k, *q = p + k * k, *w = q + k * k;
   for (atvi_idx i = 0; i < k * k; i++) a[i] = l->hess[i] - l->hess_lik[i];
-  atvi_eigen_sym(k, a, w, v);
+  atvi_math_eigen_sym(k, a, w, v);
   spread_in(n, k, rows, w, v, p);
-  atvi_eigen_sym(n, p, w, q);
+  atvi_math_eigen_sym(n, p, w, q);
   memcpy(a, rows, (size_t)(n * k) * sizeof *a);
   for (atvi_idx e = 0; e < n; e++)
     for (atvi_idx i = 0; i < k; i++) {
@@ -204,7 +204,7 @@ static atvi_idx keep_wide(const atvi_laplace *l, atvi_idx n, double *rows, doubl
       rows[e * k + i] = x / sqrt(w[e]);
     }
   spread_in(n, k, rows, l->value, l->vector, p);
-  atvi_eigen_sym(n, p, w, q);
+  atvi_math_eigen_sym(n, p, w, q);
   memcpy(a, rows, (size_t)(n * k) * sizeof *a);
   for (atvi_idx e = 0; e < n; e++) {
     if (!(w[e] >= WIDE)) continue;
@@ -227,7 +227,7 @@ static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, a
   if (atvi_pool_failed(p)) return ATVI_ENOMEM;
   double *v = a + k * k, *rows = v + k * k, *w = rows + k * k;
   memcpy(a, l->hess_lik, (size_t)(k * k) * sizeof *a);
-  atvi_eigen_sym(k, a, w, v);
+  atvi_math_eigen_sym(k, a, w, v);
   for (atvi_idx e = 0; e < k; e++) {
     if (!(w[e] < FLAT)) continue;
     for (atvi_idx i = 0; i < k; i++) rows[n * k + i] = v[i * k + e];
@@ -243,15 +243,16 @@ static atvi_status set_uninformed(const atvi_laplace *l, const atvi_target *t, a
 static atvi_status build(atvi_evaluator *ev, atvi_laplace *l, atvi_optimum_info *info) {
   work w = {0};
   if (!take_all(info->pool, l, &w)) return ATVI_ENOMEM;
-  atvi_evaluator_run(ev, &(atvi_batch){.B = 1, .theta = info->mode, .grad_prior = w.g0p, .grad_lik = w.g0l});
+  atvi_model_evaluator_run(
+      ev, &(atvi_batch){.B = 1, .theta = info->mode, .grad_prior = w.g0p, .grad_lik = w.g0l});
   for (atvi_idx j = 0; j < l->d; j++) l->slope[j] = (w.g0p[j] + w.g0l[j]) * l->scale[j];
   if (l->k > 0) set_hessian(l, ev, info->mode, &w);
   ATVI_TRY(set_normal(l, info));
-  return set_uninformed(l, atvi_evaluator_target(ev), info);
+  return set_uninformed(l, atvi_model_evaluator_target(ev), info);
 }
 
-atvi_status atvi_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale, atvi_optimum_info *info,
-                            atvi_laplace **out) {
+atvi_status atvi_infer_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale,
+                                  atvi_optimum_info *info, atvi_laplace **out) {
   *out = NULL;
   atvi_laplace *l = atvi_pool_take(info->pool, 1, sizeof *l);
   atvi_status st = ATVI_ENOMEM;
@@ -270,7 +271,7 @@ atvi_status atvi_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *sca
 
 /* Distance from the bound of a parameter held there: exponential, cut at the width of the box. */
 static double away(double rate, double width, atvi_rng *r) {
-  double u = atvi_rng_uniform(r);
+  double u = atvi_math_rng_uniform(r);
   if (rate * width < 1e-9) return u * width;
   return -log1p(u * expm1(-rate * width)) / rate;
 }
@@ -280,7 +281,7 @@ static bool draw_one(const atvi_laplace *l, const atvi_target *t, const atvi_opt
                      atvi_idx n, double *x) {
   for (atvi_idx j = 0; j < l->d; j++) x[j * n] = info->mode[j];
   for (atvi_idx e = 0; e < l->k; e++) {
-    double z = atvi_rng_normal(r) / sqrt(l->value[e]);
+    double z = atvi_math_rng_normal(r) / sqrt(l->value[e]);
     for (atvi_idx i = 0; i < l->k; i++)
       x[l->free[i] * n] += z * l->vector[i * l->k + e] * l->scale[l->free[i]];
   }
@@ -292,14 +293,14 @@ static bool draw_one(const atvi_laplace *l, const atvi_target *t, const atvi_opt
   return true;
 }
 
-double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
-                         uint64_t seed, atvi_idx n, double *x) {
+double atvi_infer_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
+                               uint64_t seed, atvi_idx n, double *x) {
   double tries = 0;
   bool moved = false;
   for (atvi_idx i = 0; i < n; i++) {
     bool in = false;
     for (uint32_t k = 0; k < TRIES && !in; k++, tries++) {
-      atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_MAP, k, (uint32_t)i);
+      atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_MAP, k, (uint32_t)i);
       in = draw_one(l, t, info, &r, n, x + i);
     }
     for (atvi_idx j = 0; j < l->d && !in; j++)
@@ -309,8 +310,8 @@ double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi
   return moved ? 0 : (double)n / tries;
 }
 
-double atvi_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
-                             double share) {
+double atvi_infer_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
+                                   double share) {
   if (!info->definite || !(share > 0)) return NAN;
   double z = info->log_prior + info->log_lik + log(share) + 0.5 * (double)l->k * log(2 * acos(-1.0));
   for (atvi_idx e = 0; e < l->k; e++) z -= 0.5 * log(l->value[e]);

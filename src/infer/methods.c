@@ -18,14 +18,14 @@ static atvi_status run_vi(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan
   if (p->o.ess > 0) vi.ess = p->o.ess;
   if (p->o.max_seconds > 0) vi.max_seconds = p->o.max_seconds;
   if (p->o.max_iter > 0) vi.max_steps = whole(p->o.max_iter);
-  return atvi_vi_run(ctx, ev, &vi, out);
+  return atvi_infer_vi_run(ctx, ev, &vi, out);
 }
 
 /* Place of a word in auto, on, off: the order of atvi_tune and atvi_exact. */
 static int when(const char *word) { return strcmp(word, "auto") == 0 ? 0 : strcmp(word, "on") == 0 ? 1 : 2; }
 
 static atvi_status run_atvi(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_vi_opts vi = atvi_vi_defaults();
+  atvi_vi_opts vi = atvi_infer_vi_defaults();
   vi.map = p->o.map;
   vi.n_rung = p->n_rung;
   vi.temperature = p->temperature;
@@ -36,11 +36,11 @@ static atvi_status run_atvi(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_pl
 }
 
 static atvi_status run_nf(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  return run_vi(ctx, ev, p, atvi_vi_nf_defaults(), out);
+  return run_vi(ctx, ev, p, atvi_infer_vi_nf_defaults(), out);
 }
 
 static atvi_status run_copula(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  return run_vi(ctx, ev, p, atvi_vi_copula_defaults(), out);
+  return run_vi(ctx, ev, p, atvi_infer_vi_copula_defaults(), out);
 }
 
 static atvi_chains_opts chains_opts(const atvi_fit_plan *p, atvi_chains_opts chains) {
@@ -53,20 +53,20 @@ static atvi_chains_opts chains_opts(const atvi_fit_plan *p, atvi_chains_opts cha
 }
 
 static atvi_status run_ram(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_chains_opts opts = chains_opts(p, atvi_chains_defaults());
-  return atvi_ram_run(ctx, ev, &opts, out);
+  atvi_chains_opts opts = chains_opts(p, atvi_infer_chains_defaults());
+  return atvi_infer_ram_run(ctx, ev, &opts, out);
 }
 
 static atvi_status run_nuts(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_chains_opts opts = chains_opts(p, atvi_nuts_defaults());
-  return atvi_nuts_run(ctx, ev, &opts, out);
+  atvi_chains_opts opts = chains_opts(p, atvi_infer_nuts_defaults());
+  return atvi_infer_nuts_run(ctx, ev, &opts, out);
 }
 
 static atvi_status run_map(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
-  atvi_optimum_opts opts = atvi_optimum_defaults();
+  atvi_optimum_opts opts = atvi_infer_optimum_defaults();
   opts.seed = p->o.seed;
   if (p->o.max_seconds > 0) opts.max_seconds = p->o.max_seconds;
-  return atvi_optimum_run(ctx, ev, &opts, NULL, out);
+  return atvi_infer_optimum_run(ctx, ev, &opts, NULL, out);
 }
 
 /* ---- the list ---- */
@@ -113,27 +113,27 @@ static const atvi_method LIST[] = {
 };
 enum { METHODS = sizeof LIST / sizeof *LIST };
 
-const atvi_method *atvi_method_at(unsigned is, int i) {
+const atvi_method *atvi_infer_method_at(unsigned is, int i) {
   for (int k = 0, n = 0; k < METHODS; k++)
     if ((LIST[k].is & is) == is && n++ == i) return &LIST[k];
   return NULL;
 }
 
-const atvi_method *atvi_method_find(unsigned is, const char *name) {
+const atvi_method *atvi_infer_method_find(unsigned is, const char *name) {
   for (int k = 0; k < METHODS; k++)
     if ((LIST[k].is & is) == is && strcmp(LIST[k].name, name) == 0) return &LIST[k];
   return NULL;
 }
 
-void atvi_list_add(char text[ATVI_METHODS_TEXT], const char *word, bool last, const char *joint) {
+void atvi_infer_list_add(char text[ATVI_METHODS_TEXT], const char *word, bool last, const char *joint) {
   size_t at = strlen(text);
   snprintf(text + at, ATVI_METHODS_TEXT - at, "%s%s", at == 0 ? "" : last ? joint : ", ", word);
 }
 
-const char *atvi_methods_text(unsigned is, const char *joint, char text[ATVI_METHODS_TEXT]) {
+const char *atvi_infer_methods_text(unsigned is, const char *joint, char text[ATVI_METHODS_TEXT]) {
   const atvi_method *m;
   text[0] = 0;
-  for (int i = 0; (m = atvi_method_at(is, i)); i++)
-    atvi_list_add(text, m->name, !atvi_method_at(is, i + 1), joint);
+  for (int i = 0; (m = atvi_infer_method_at(is, i)); i++)
+    atvi_infer_list_add(text, m->name, !atvi_infer_method_at(is, i + 1), joint);
   return text;
 }

@@ -68,8 +68,8 @@ static const double *home(const telling *t, atvi_idx j) {
     const atvi_map *m = &t->v->space->map[i];
     double theta, ldj = 0, x = t->f->x[i * t->f->stride + j];
     if (m->kind == ATVI_MAP_SURJECTION) {
-      atvi_map_fwd(m, 1, &x, &theta, &ldj);
-      atvi_map_inv(m, 1, &theta, &x);
+      atvi_transform_map_fwd(m, 1, &x, &theta, &ldj);
+      atvi_transform_map_inv(m, 1, &theta, &x);
     }
     t->home[i] = x;
   }
@@ -85,9 +85,9 @@ static double valley(const telling *t, const atvi_peak *a, const atvi_peak *b) {
   for (atvi_idx i = 0; i < v->d; i++)
     for (int k = 0; k < ATVI_HILL_BETWEEN; k++)
       t->way[i * ATVI_HILL_BETWEEN + k] = a->x[i] + (b->x[i] - a->x[i]) * (k + 1) / (ATVI_HILL_BETWEEN + 1);
-  atvi_space_eval(v->space,
-                  &(atvi_space_batch){
-                      .B = ATVI_HILL_BETWEEN, .x = t->way, .beta = 1, .theta = t->theta, .log_pi = t->value});
+  atvi_infer_space_eval(
+      v->space, &(atvi_space_batch){
+                    .B = ATVI_HILL_BETWEEN, .x = t->way, .beta = 1, .theta = t->theta, .log_pi = t->value});
   for (int k = 0; k < ATVI_HILL_BETWEEN; k++) low = fmin(low, isnan(t->value[k]) ? -HUGE_VAL : t->value[k]);
   return low;
 }
@@ -153,11 +153,11 @@ static void walk(telling *t, atvi_idx h, atvi_idx to) {
         t->way[(i * ATVI_HILL_ASKED + k) * ATVI_HILL_WAY + s] =
             t->home[i] + (p->x[i] - t->home[i]) * s / (ATVI_HILL_WAY - 1);
   }
-  atvi_space_eval(v->space, &(atvi_space_batch){.B = ATVI_HILL_ASKED * ATVI_HILL_WAY,
-                                                .x = t->way,
-                                                .beta = 1,
-                                                .theta = t->theta,
-                                                .log_pi = t->value});
+  atvi_infer_space_eval(v->space, &(atvi_space_batch){.B = ATVI_HILL_ASKED * ATVI_HILL_WAY,
+                                                      .x = t->way,
+                                                      .beta = 1,
+                                                      .theta = t->theta,
+                                                      .log_pi = t->value});
   for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++) {
     const double *value = t->value + k * ATVI_HILL_WAY;
     double low = value[0];
@@ -196,11 +196,12 @@ static void quartiles(const telling *t, atvi_idx h, atvi_idx i, double out[3]) {
   for (atvi_idx from = 0; from < t->n_hill; from++)
     for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++) {
       if (t->goes[from * ATVI_HILL_ASKED + k] != h) continue;
-      atvi_map_fwd(&t->v->space->map[i], 1, &asked_of(t, from)[i * ATVI_HILL_ASKED + k], &x[n], &ldj);
+      atvi_transform_map_fwd(&t->v->space->map[i], 1, &asked_of(t, from)[i * ATVI_HILL_ASKED + k], &x[n],
+                             &ldj);
       w[n++] = t->claim[from];
     }
-  atvi_sort(n, x, w, t->value);
-  for (int q = 0; q < 3; q++) out[q] = atvi_quantile(n, x, w, 0.25 * (q + 1));
+  atvi_math_sort(n, x, w, t->value);
+  for (int q = 0; q < 3; q++) out[q] = atvi_math_quantile(n, x, w, 0.25 * (q + 1));
 }
 
 /* The ATVI_HILL_SHOWN coordinates in which hills differ most, in widths of the first one. */
@@ -277,10 +278,10 @@ static bool room_for_hills(telling *t) {
   return !atvi_pool_failed(pool);
 }
 
-atvi_status atvi_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
+atvi_status atvi_infer_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_draws *d) {
   telling t = {.v = v, .f = f, .n = v->modes.n};
   atvi_idx told = 0, first = 0;
-  d->made.modes = v->opts.seek_modes && t.n > 0 ? 1 : NAN;
+  d->made->modes = v->opts.seek_modes && t.n > 0 ? 1 : NAN;
   if (t.n < 2) return ATVI_OK;
   atvi_idx *near = atvi_pool_take(v->pool, (size_t)f->n, sizeof *near);
   bool *shown = atvi_pool_take(v->pool, (size_t)v->d, sizeof *shown);
@@ -294,6 +295,6 @@ atvi_status atvi_vi_mode_shares(atvi_vi *v, const atvi_vi_points *f, atvi_draws 
     told += is_told(&t, h);
     if (share_of(&t, h) > share_of(&t, first)) first = h;
   }
-  d->made.modes = (double)(told > 1 ? told : 1);
+  d->made->modes = (double)(told > 1 ? told : 1);
   return f->sure && told > 1 ? say_all(&t, first, shown, d) : ATVI_OK;
 }

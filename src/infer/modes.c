@@ -44,7 +44,7 @@ typedef struct {
   bool *same;                 /* [n_start] */
 } finder;
 
-atvi_modes_opts atvi_modes_defaults(void) { return (atvi_modes_opts){.iterations = 60, .most = 8}; }
+atvi_modes_opts atvi_infer_modes_defaults(void) { return (atvi_modes_opts){.iterations = 60, .most = 8}; }
 
 /* ---- which ends are one mode ---- */
 
@@ -77,15 +77,15 @@ static void find_same(finder *f, atvi_idx n, const atvi_climb *top) {
     atvi_idx m = n - first < chunk ? n - first : chunk;
     b->B = m * ATVI_PEAK_BETWEEN;
     for (atvi_idx i = 0; i < b->B; i++)
-      atvi_climb_batch_put(b, i, (double)(i % ATVI_PEAK_BETWEEN + 1) / (ATVI_PEAK_BETWEEN + 1),
-                           f->left[first + i / ATVI_PEAK_BETWEEN].climb->x, top->x);
-    atvi_climb_batch_eval(b, false);
+      atvi_infer_climb_batch_put(b, i, (double)(i % ATVI_PEAK_BETWEEN + 1) / (ATVI_PEAK_BETWEEN + 1),
+                                 f->left[first + i / ATVI_PEAK_BETWEEN].climb->x, top->x);
+    atvi_infer_climb_batch_eval(b, false);
     for (atvi_idx i = 0; i < m; i++) {
       const atvi_climb *c = f->left[first + i].climb;
       double least = c->f - ATVI_PEAK_BARRIER - (c->ended ? 0 : fmin(c->gain, ATVI_PEAK_LEFT));
       bool same = true;
       for (atvi_idx k = 0; k < ATVI_PEAK_BETWEEN; k++)
-        same &= atvi_climb_batch_get(b, i * ATVI_PEAK_BETWEEN + k, NULL) >= least;
+        same &= atvi_infer_climb_batch_get(b, i * ATVI_PEAK_BETWEEN + k, NULL) >= least;
       f->same[first + i] = same;
     }
   }
@@ -117,7 +117,7 @@ static void merge(finder *f, atvi_idx most, bool midway) {
 /* ---- normal approximations ---- */
 
 static void put_axis(atvi_climb_batch *b, atvi_idx at, const end *e, atvi_idx axis, double step) {
-  atvi_climb_batch_put(b, at, 0, e->climb->x, e->climb->x);
+  atvi_infer_climb_batch_put(b, at, 0, e->climb->x, e->climb->x);
   b->x[axis * b->B + at] += step;
 }
 
@@ -128,8 +128,8 @@ static void set_hessian(const finder *f, const end *e, atvi_idx at) {
   for (atvi_idx i = 0; i < d; i++) {
     memcpy(low, e->climb->g, (size_t)d * sizeof *low);
     memcpy(high, e->climb->g, (size_t)d * sizeof *high);
-    double h = isfinite(atvi_climb_batch_get(&f->batch, at + 2 * i, low)) ? e->width[i] : 0;
-    h += isfinite(atvi_climb_batch_get(&f->batch, at + 2 * i + 1, high)) ? e->width[i] : 0;
+    double h = isfinite(atvi_infer_climb_batch_get(&f->batch, at + 2 * i, low)) ? e->width[i] : 0;
+    h += isfinite(atvi_infer_climb_batch_get(&f->batch, at + 2 * i + 1, high)) ? e->width[i] : 0;
     for (atvi_idx j = 0; j < d; j++) e->hess[i * d + j] = h > 0 ? (low[j] - high[j]) / h : i == j;
   }
   for (atvi_idx i = 0; i < d; i++) {
@@ -153,14 +153,14 @@ static void find_hessians(finder *f) {
       atvi_idx axis = i / 2 % f->d;
       put_axis(b, i, e, axis, i % 2 ? e->width[axis] : -e->width[axis]);
     }
-    atvi_climb_batch_eval(b, true);
+    atvi_infer_climb_batch_eval(b, true);
     for (atvi_idx k = 0; k < m; k++) set_hessian(f, &f->end[first + k], 2 * f->d * k);
   }
 }
 
 static void decompose(const finder *f, const end *e) {
   memcpy(f->a, e->hess, (size_t)(f->d * f->d) * sizeof *f->a);
-  atvi_eigen_sym(f->d, f->a, f->value, f->vector);
+  atvi_math_eigen_sym(f->d, f->a, f->value, f->vector);
 }
 
 /* Where the Newton step leads: to[d]. Against negative curvature the step is as long as with positive. The curvature is at least that of the
@@ -193,12 +193,12 @@ static void newton(finder *f) {
       const atvi_climb *c = f->end[first + k].climb;
       newton_step(f, &f->end[first + k]);
       for (atvi_idx i = 0; i < N_LENGTH; i++)
-        atvi_climb_batch_put(b, k * N_LENGTH + i, newton_share[i], c->x, c->to);
+        atvi_infer_climb_batch_put(b, k * N_LENGTH + i, newton_share[i], c->x, c->to);
     }
-    atvi_climb_batch_eval(b, true);
+    atvi_infer_climb_batch_eval(b, true);
     for (atvi_idx i = 0; i < b->B; i++) {
       atvi_climb *c = f->end[first + i / N_LENGTH].climb;
-      double value = atvi_climb_batch_get(b, i, c->gt);
+      double value = atvi_infer_climb_batch_get(b, i, c->gt);
       if (!(value > c->f)) continue;
       c->f = value;
       memcpy(c->g, c->gt, (size_t)f->d * sizeof *c->g);
@@ -252,7 +252,7 @@ static void set_normal(const finder *f, end *e) {
       e->hess[i * d + j] = sum;
       f->a[i * d + j] = sum;
     }
-  bool sound = atvi_cholesky(d, e->hess);
+  bool sound = atvi_math_cholesky(d, e->hess);
   e->log_evidence = e->climb->f + 0.5 * (double)d * LOG_2PI;
   for (atvi_idx i = 0; i < d; i++) {
     /* Rounding can spoil a covariance that is as good as singular: its widths alone are better than nothing. */
@@ -285,8 +285,8 @@ static atvi_status prepare(finder *f, atvi_idx n_start, const double *start) {
   atvi_idx cap = n_start > ATVI_PEAK_CHUNK ? n_start : ATVI_PEAK_CHUNK;
   if (cap < 2 * f->d) cap = 2 * f->d;
   atvi_climb *climb;
-  ATVI_TRY(atvi_climb_batch_new(f->s, f->pool, cap, &f->batch));
-  ATVI_TRY(atvi_climbs_new(f->pool, f->d, n_start, start, &climb));
+  ATVI_TRY(atvi_infer_climb_batch_new(f->s, f->pool, cap, &f->batch));
+  ATVI_TRY(atvi_infer_climbs_new(f->pool, f->d, n_start, start, &climb));
   f->climb = atvi_pool_take(f->pool, n, sizeof *f->climb);
   f->end = atvi_pool_take(f->pool, n, sizeof *f->end);
   f->left = atvi_pool_take(f->pool, n, sizeof *f->left);
@@ -312,13 +312,13 @@ static bool fold_back(finder *f, atvi_idx n_start) {
       const atvi_map *map = &f->s->map[j];
       if (map->kind != ATVI_MAP_SURJECTION) continue;
       double theta, inside, ldj = 0;
-      atvi_map_fwd(map, 1, &c->x[j], &theta, &ldj);
-      atvi_map_inv(map, 1, &theta, &inside);
+      atvi_transform_map_fwd(map, 1, &c->x[j], &theta, &ldj);
+      atvi_transform_map_inv(map, 1, &theta, &inside);
       if (!(fabs(inside - c->x[j]) > ATVI_PEAK_SAME_PLACE)) continue;
       c->x[j] = inside;
       moved = true;
     }
-    if (moved) atvi_climb_restart(c);
+    if (moved) atvi_infer_climb_restart(c);
     any |= moved;
   }
   return any;
@@ -328,7 +328,7 @@ static bool fold_back(finder *f, atvi_idx n_start) {
 static bool climb(finder *f, atvi_idx n, int iterations) {
   for (int fold = 0; fold < ATVI_PEAK_MAX_FOLD; fold++) {
     if (!fold_back(f, n) && fold > 0) break;
-    if (!atvi_climbs_run(&f->batch, n, f->climb, iterations)) return false;
+    if (!atvi_infer_climbs_run(&f->batch, n, f->climb, iterations)) return false;
   }
   return true;
 }
@@ -338,7 +338,7 @@ static bool climb(finder *f, atvi_idx n, int iterations) {
 static bool go_on(finder *f, int iterations, bool strict) {
   for (atvi_idx k = 0; k < f->n; k++) {
     f->climb[k] = f->end[k].climb;
-    if (strict && f->n > 1) atvi_climb_resume(f->climb[k], f->d);
+    if (strict && f->n > 1) atvi_infer_climb_resume(f->climb[k], f->d);
   }
   return climb(f, f->n, iterations);
 }
@@ -400,9 +400,9 @@ static atvi_status find(finder *f, const atvi_modes_opts *opts, atvi_pool *pool,
   return ATVI_OK;
 }
 
-atvi_status atvi_modes_find(const atvi_space *s, const atvi_modes_opts *opts, atvi_pool *pool,
-                            atvi_idx n_start, const double *start, atvi_modes *out) {
-  atvi_modes_opts use = opts ? *opts : atvi_modes_defaults();
+atvi_status atvi_infer_modes_find(const atvi_space *s, const atvi_modes_opts *opts, atvi_pool *pool,
+                                  atvi_idx n_start, const double *start, atvi_modes *out) {
+  atvi_modes_opts use = opts ? *opts : atvi_infer_modes_defaults();
   finder f = {.s = s, .d = s->d};
   ATVI_ASSERT(use.iterations >= 1 && use.most >= 1 && n_start >= 0);
   *out = (atvi_modes){0};

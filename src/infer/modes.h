@@ -29,15 +29,16 @@ typedef struct {
   bool (*late)(const void *user);
   const void *user;
 } atvi_modes_opts;
-atvi_modes_opts atvi_modes_defaults(void); /* 60, 8 */
+atvi_modes_opts atvi_infer_modes_defaults(void); /* 60, 8 */
 
 /* Climbs from start[d][n_start], all at once, one batched evaluation with gradient per iteration. Starts that cannot be evaluated
  * are left out. Modes more than 20 nats below the best are not reported; surjections' copies of a mode outside the box are
  * taken for what they are. opts NULL: defaults. Pieces of *out come from pool. The result does not depend on the number of
  * threads. A stop request ends it early with the best end so far, if there is any.
  * Errors: ENOMEM; *out is then empty. */
-ATVI_CHECKED atvi_status atvi_modes_find(const atvi_space *s, const atvi_modes_opts *opts, atvi_pool *pool,
-                                         atvi_idx n_start, const double *start, atvi_modes *out);
+ATVI_CHECKED atvi_status atvi_infer_modes_find(const atvi_space *s, const atvi_modes_opts *opts,
+                                               atvi_pool *pool, atvi_idx n_start, const double *start,
+                                               atvi_modes *out);
 
 /* Many climbs towards maxima of log pi at once: see modes.h for what they are for. */
 
@@ -55,13 +56,14 @@ typedef struct {
 } atvi_climb_batch;
 
 /* From pool. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_climb_batch_new(const atvi_space *s, atvi_pool *pool, atvi_idx cap,
-                                              atvi_climb_batch *out);
+ATVI_CHECKED atvi_status atvi_infer_climb_batch_new(const atvi_space *s, atvi_pool *pool, atvi_idx cap,
+                                                    atvi_climb_batch *out);
 /* Point i is from + t (to - from). */
-void atvi_climb_batch_put(atvi_climb_batch *b, atvi_idx i, double t, const double *from, const double *to);
-void atvi_climb_batch_eval(atvi_climb_batch *b, bool gradient);
+void atvi_infer_climb_batch_put(atvi_climb_batch *b, atvi_idx i, double t, const double *from,
+                                const double *to);
+void atvi_infer_climb_batch_eval(atvi_climb_batch *b, bool gradient);
 /* Value of point i, and its gradient to g[d] (NULL: not wanted). -inf, with g as it was, unless all is finite. */
-double atvi_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g);
+double atvi_infer_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g);
 
 typedef struct {
   double f;      /* log pi at x; -inf before the first evaluation, and where the start cannot be evaluated */
@@ -78,14 +80,14 @@ typedef struct {
 } atvi_climb;
 
 /* n climbs from start[d][n]. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const double *start,
-                                         atvi_climb **out);
+ATVI_CHECKED atvi_status atvi_infer_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const double *start,
+                                               atvi_climb **out);
 /* Begins anew at c->x, which may have been changed. */
-void atvi_climb_restart(atvi_climb *c);
+void atvi_infer_climb_restart(atvi_climb *c);
 /* Takes an ended climb up again, strictly. */
-void atvi_climb_resume(atvi_climb *c, atvi_idx d);
+void atvi_infer_climb_resume(atvi_climb *c, atvi_idx d);
 /* At most `iterations` trials of each climb that has not ended; b must hold n points. False: asked to stop. */
-bool atvi_climbs_run(atvi_climb_batch *b, atvi_idx n, atvi_climb *const *climb, int iterations);
+bool atvi_infer_climbs_run(atvi_climb_batch *b, atvi_idx n, atvi_climb *const *climb, int iterations);
 
 /* The normal approximation at a mode: Hessian, covariance, what the data do not inform, draws. */
 
@@ -101,16 +103,16 @@ typedef struct {
 
 /* Builds it at info->mode with info->at_bound; fills sd, cov, definite, gap, uninformed of info. Pieces come from
  * info->pool. scale[d] is borrowed. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale,
-                                         atvi_optimum_info *info, atvi_laplace **out);
+ATVI_CHECKED atvi_status atvi_infer_laplace_at(atvi_ctx *ctx, atvi_evaluator *ev, const double *scale,
+                                               atvi_optimum_info *info, atvi_laplace **out);
 
 /* n draws x[d][n] inside the box. Returns the share of the normal approximation that lies in the box, as
  * far as rejection can tell (0: so little that some draws had to be moved to the box). */
-double atvi_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
-                         uint64_t seed, atvi_idx n, double *x);
+double atvi_infer_laplace_draw(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
+                               uint64_t seed, atvi_idx n, double *x);
 
-/* Log evidence of the approximation; NaN if the Hessian is not definite. share: from atvi_laplace_draw. */
-double atvi_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
-                             double share);
+/* Log evidence of the approximation; NaN if the Hessian is not definite. share: from atvi_infer_laplace_draw. */
+double atvi_infer_laplace_evidence(const atvi_laplace *l, const atvi_target *t, const atvi_optimum_info *info,
+                                   double share);
 
 #endif

@@ -14,7 +14,8 @@
 
 /* ---- batches ---- */
 
-atvi_status atvi_climb_batch_new(const atvi_space *s, atvi_pool *pool, atvi_idx cap, atvi_climb_batch *out) {
+atvi_status atvi_infer_climb_batch_new(const atvi_space *s, atvi_pool *pool, atvi_idx cap,
+                                       atvi_climb_batch *out) {
   size_t n = (size_t)(s->d * cap);
   *out = (atvi_climb_batch){.s = s, .d = s->d, .cap = cap};
   out->x = atvi_pool_take(pool, n, sizeof(double));
@@ -25,23 +26,24 @@ atvi_status atvi_climb_batch_new(const atvi_space *s, atvi_pool *pool, atvi_idx 
   return ATVI_OK;
 }
 
-void atvi_climb_batch_put(atvi_climb_batch *b, atvi_idx i, double t, const double *from, const double *to) {
+void atvi_infer_climb_batch_put(atvi_climb_batch *b, atvi_idx i, double t, const double *from,
+                                const double *to) {
   for (atvi_idx j = 0; j < b->d; j++) b->x[j * b->B + i] = from[j] + t * (to[j] - from[j]);
 }
 
-void atvi_climb_batch_eval(atvi_climb_batch *b, bool gradient) {
+void atvi_infer_climb_batch_eval(atvi_climb_batch *b, bool gradient) {
   ATVI_ASSERT(b->B <= b->cap);
   if (b->B < 1) return;
-  atvi_space_eval(b->s, &(atvi_space_batch){.B = b->B,
-                                            .x = b->x,
-                                            .beta = 1,
-                                            .theta = b->theta,
-                                            .log_pi = b->log_pi,
-                                            .dx = gradient ? b->dx : NULL});
+  atvi_infer_space_eval(b->s, &(atvi_space_batch){.B = b->B,
+                                                  .x = b->x,
+                                                  .beta = 1,
+                                                  .theta = b->theta,
+                                                  .log_pi = b->log_pi,
+                                                  .dx = gradient ? b->dx : NULL});
   b->evaluations += b->B;
 }
 
-double atvi_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g) {
+double atvi_infer_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g) {
   if (!isfinite(b->log_pi[i])) return -HUGE_VAL;
   for (atvi_idx j = 0; g && j < b->d; j++)
     if (!isfinite(b->dx[j * b->B + i])) return -HUGE_VAL;
@@ -51,7 +53,7 @@ double atvi_climb_batch_get(const atvi_climb_batch *b, atvi_idx i, double *g) {
 
 /* ---- one climb ---- */
 
-void atvi_climb_restart(atvi_climb *c) {
+void atvi_infer_climb_restart(atvi_climb *c) {
   c->f = -HUGE_VAL;
   c->gain = HUGE_VAL;
   c->length = ATVI_CLIMB_STEP / 2;
@@ -59,7 +61,8 @@ void atvi_climb_restart(atvi_climb *c) {
   c->ended = false;
 }
 
-atvi_status atvi_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const double *start, atvi_climb **out) {
+atvi_status atvi_infer_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const double *start,
+                                  atvi_climb **out) {
   atvi_climb *c = atvi_pool_take(pool, (size_t)n, sizeof *c);
   double *room = atvi_pool_take(pool, (size_t)(n * d * (4 + 2 * ATVI_CLIMB_PAIRS)), sizeof *room);
   *out = NULL;
@@ -71,7 +74,7 @@ atvi_status atvi_climbs_new(atvi_pool *pool, atvi_idx d, atvi_idx n, const doubl
                         .gt = room + 3 * d,
                         .s = room + 4 * d,
                         .y = room + (4 + ATVI_CLIMB_PAIRS) * d};
-    atvi_climb_restart(&c[k]);
+    atvi_infer_climb_restart(&c[k]);
     for (atvi_idx j = 0; j < d; j++) room[j] = start[j * n + k];
   }
   *out = c;
@@ -172,7 +175,7 @@ static void reject(atvi_climb *c, atvi_idx d, double f) {
   aim(c, d);
 }
 
-void atvi_climb_resume(atvi_climb *c, atvi_idx d) {
+void atvi_infer_climb_resume(atvi_climb *c, atvi_idx d) {
   c->strict = true;
   c->small = 0;
   if (!c->ended) return;
@@ -182,7 +185,7 @@ void atvi_climb_resume(atvi_climb *c, atvi_idx d) {
 
 static void take(atvi_climb *c, atvi_idx d, const atvi_climb_batch *b, atvi_idx i) {
   bool first = isinf(c->f);
-  double f = atvi_climb_batch_get(b, i, first ? c->g : c->gt);
+  double f = atvi_infer_climb_batch_get(b, i, first ? c->g : c->gt);
   if (first) {
     c->f = f;
     if (isinf(f))
@@ -196,7 +199,7 @@ static void take(atvi_climb *c, atvi_idx d, const atvi_climb_batch *b, atvi_idx 
   }
 }
 
-bool atvi_climbs_run(atvi_climb_batch *b, atvi_idx n, atvi_climb *const *climb, int iterations) {
+bool atvi_infer_climbs_run(atvi_climb_batch *b, atvi_idx n, atvi_climb *const *climb, int iterations) {
   for (int k = 0; k < iterations; k++) {
     if (atvi_stop_asked(b->s->ctx) || (b->late && b->late(b->user))) return false;
     b->B = 0;
@@ -205,9 +208,10 @@ bool atvi_climbs_run(atvi_climb_batch *b, atvi_idx n, atvi_climb *const *climb, 
     atvi_idx at = 0;
     for (atvi_idx i = 0; i < n; i++) {
       const atvi_climb *c = climb[i];
-      if (!c->ended) atvi_climb_batch_put(b, at++, isinf(c->f) ? 0 : c->t, c->x, isinf(c->f) ? c->x : c->to);
+      if (!c->ended)
+        atvi_infer_climb_batch_put(b, at++, isinf(c->f) ? 0 : c->t, c->x, isinf(c->f) ? c->x : c->to);
     }
-    atvi_climb_batch_eval(b, true);
+    atvi_infer_climb_batch_eval(b, true);
     at = 0;
     for (atvi_idx i = 0; i < n; i++)
       if (!climb[i]->ended) take(climb[i], b->d, b, at++);

@@ -88,8 +88,8 @@ static nuts_chain *chain_at(const nuts *r, atvi_idx k) {
   return &r->group[k / ATVI_LANES].chain[k % ATVI_LANES];
 }
 
-atvi_chains_opts atvi_nuts_defaults(void) {
-  atvi_chains_opts o = atvi_chains_defaults();
+atvi_chains_opts atvi_infer_nuts_defaults(void) {
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.max_iter = 20000;
   return o;
 }
@@ -99,17 +99,17 @@ atvi_chains_opts atvi_nuts_defaults(void) {
 static void resume(nuts *r, nuts_chain *c) {
   if (c->doing != IDLE || c->iteration >= r->c.goal) return;
   atvi_nuts_tree *t = &c->tree;
-  t->rng = atvi_rng_at(r->c.opts.seed, ATVI_STREAM_MCMC, (uint32_t)(c->iteration + 1), c->number);
+  t->rng = atvi_math_rng_at(r->c.opts.seed, ATVI_STREAM_MCMC, (uint32_t)(c->iteration + 1), c->number);
   t->var = r->var;
   bool early = r->n_window > 0 && c->iteration < r->window[1];
   t->max_depth = early && EARLY_DEPTH < r->c.opts.max_depth ? EARLY_DEPTH : r->c.opts.max_depth;
   if (c->search) {
     c->way = 0;
     c->doing = SEARCH;
-    atvi_nuts_try(t);
+    atvi_infer_nuts_try(t);
   } else {
     c->doing = BUILD;
-    atvi_nuts_begin(t);
+    atvi_infer_nuts_begin(t);
   }
 }
 
@@ -121,13 +121,13 @@ static void search_on(nuts_chain *c, double wanted, double log_ratio) {
   double next = c->way > 0 ? 2 * t->eps : 0.5 * t->eps;
   if (good == (c->way > 0) && next > ATVI_NUTS_EPS_LEAST && next < ATVI_NUTS_EPS_MOST) {
     t->eps = next;
-    atvi_nuts_try(t);
+    atvi_infer_nuts_try(t);
     return;
   }
-  atvi_nuts_dual_begin(&c->dual, t->eps);
+  atvi_infer_nuts_dual_begin(&c->dual, t->eps);
   c->search = false;
   c->doing = BUILD;
-  atvi_nuts_begin(t);
+  atvi_infer_nuts_begin(t);
 }
 
 static void learn(nuts_chain *c) {
@@ -163,18 +163,18 @@ static void complete(nuts *r, nuts_chain *c) {
   if (c->iteration > r->warm) {
     tally(c, accept);
     const atvi_nuts_place *q = &t->at;
-    atvi_chains_keep(&r->c, c->number, c->iteration, q->theta, 1, q->log_prior, q->log_lik);
+    atvi_infer_chains_keep(&r->c, c->number, c->iteration, q->theta, 1, q->log_prior, q->log_lik);
     return;
   }
-  atvi_nuts_dual_step(&c->dual, r->c.opts.accept, accept);
+  atvi_infer_nuts_dual_step(&c->dual, r->c.opts.accept, accept);
   t->eps = exp(c->iteration < r->warm ? c->dual.log_eps : c->dual.log_eps_bar);
   if (c->iteration > r->window[0] && c->iteration <= r->window[r->n_window]) learn(c);
 }
 
 static void answer(nuts *r, nuts_chain *c, const atvi_nuts_value *v) {
   if (c->doing == SEARCH) {
-    search_on(c, r->c.opts.accept, atvi_nuts_tried(&c->tree, v));
-  } else if (atvi_nuts_take(&c->tree, v)) {
+    search_on(c, r->c.opts.accept, atvi_infer_nuts_tried(&c->tree, v));
+  } else if (atvi_infer_nuts_take(&c->tree, v)) {
     complete(r, c);
     resume(r, c);
   }
@@ -192,7 +192,7 @@ static double mass(void *self, atvi_idx k, double *log_pi) {
 static void copy(void *self, atvi_idx to, atvi_idx from) {
   atvi_nuts_tree *a = &chain_at(self, to)->tree;
   const atvi_nuts_tree *b = &chain_at(self, from)->tree;
-  atvi_nuts_place_copy(a->d, &a->at, &b->at);
+  atvi_infer_nuts_place_copy(a->d, &a->at, &b->at);
   a->eps = b->eps;
 }
 
@@ -217,7 +217,7 @@ static void set_metric(nuts *r) {
 }
 
 static void end_window(nuts *r) {
-  atvi_chains_move_lost(&r->c);
+  atvi_infer_chains_move_lost(&r->c);
   set_metric(r);
   for (atvi_idx k = 0; k < r->c.m; k++) {
     nuts_chain *c = chain_at(r, k);
@@ -269,15 +269,15 @@ static bool round_of(nuts *r, nuts_group *g, int worker) {
   for (atvi_idx j = 0; j < r->c.d; j++)
     for (int i = 0; i < n; i++) g->x[j * n + i] = g->chain[lane[i]].tree.move.x[j];
   if (n == 0) return any;
-  atvi_space_eval_on(r->space, worker,
-                     &(atvi_space_batch){.B = n,
-                                         .x = g->x,
-                                         .beta = 1,
-                                         .theta = g->theta,
-                                         .log_lik = g->log_lik,
-                                         .log_prior = g->log_prior,
-                                         .log_pi = g->log_pi,
-                                         .dx = g->dx});
+  atvi_infer_space_eval_on(r->space, worker,
+                           &(atvi_space_batch){.B = n,
+                                               .x = g->x,
+                                               .beta = 1,
+                                               .theta = g->theta,
+                                               .log_lik = g->log_lik,
+                                               .log_prior = g->log_prior,
+                                               .log_pi = g->log_pi,
+                                               .dx = g->dx});
   for (int i = 0; i < n; i++) hand(r, g, &g->chain[lane[i]], i, n);
   return true;
 }
@@ -321,9 +321,9 @@ static void make_group(atvi_pool *pool, atvi_idx d, int max_depth, nuts_group *g
   for (int i = 0; i < ATVI_LANES && g->chain; i++) {
     nuts_chain *c = &g->chain[i];
     atvi_arena a = {0};
-    atvi_nuts_tree_carve(&a, &c->tree, d, max_depth);
+    atvi_infer_nuts_tree_carve(&a, &c->tree, d, max_depth);
     a = (atvi_arena){.base = atvi_pool_take(pool, a.used, 1)};
-    if (a.base) atvi_nuts_tree_carve(&a, &c->tree, d, max_depth);
+    if (a.base) atvi_infer_nuts_tree_carve(&a, &c->tree, d, max_depth);
     c->mean = atvi_pool_take(pool, (size_t)d, sizeof *c->mean);
     c->m2 = atvi_pool_take(pool, (size_t)d, sizeof *c->m2);
     c->search = true;
@@ -333,7 +333,7 @@ static void make_group(atvi_pool *pool, atvi_idx d, int max_depth, nuts_group *g
 
 static atvi_status make(nuts *r) {
   atvi_chains *c = &r->c;
-  atvi_idx d = atvi_evaluator_target(c->ev)->d;
+  atvi_idx d = atvi_model_evaluator_target(c->ev)->d;
   c->plan.groups = (c->opts.chains + ATVI_LANES - 1) / ATVI_LANES;
   r->group = atvi_pool_take(c->pool, (size_t)c->plan.groups, sizeof *r->group);
   r->var = atvi_pool_take(c->pool, (size_t)d, sizeof *r->var);
@@ -357,19 +357,19 @@ static bool place(nuts *r, const atvi_starts *s, const atvi_idx *index, double *
          *log_lik = log_prior + m;
   for (atvi_idx j = 0; j < d; j++) {
     for (atvi_idx k = 0; k < m; k++) theta[j * m + k] = s->theta[j * s->cap + index[k]];
-    atvi_map_inv(&r->space->map[j], m, theta + j * m, x + j * m);
+    atvi_transform_map_inv(&r->space->map[j], m, theta + j * m, x + j * m);
     bool scaled = s->from_prior;
     for (atvi_idx k = 0; k < m; k++)
       if (scaled || !isfinite(x[j * m + k])) x[j * m + k] = fmin(fmax(x[j * m + k], -FAR), FAR);
   }
-  atvi_space_eval(r->space, &(atvi_space_batch){.B = m,
-                                                .x = x,
-                                                .beta = 1,
-                                                .theta = theta,
-                                                .log_lik = log_lik,
-                                                .log_prior = log_prior,
-                                                .log_pi = log_pi,
-                                                .dx = dx});
+  atvi_infer_space_eval(r->space, &(atvi_space_batch){.B = m,
+                                                      .x = x,
+                                                      .beta = 1,
+                                                      .theta = theta,
+                                                      .log_lik = log_lik,
+                                                      .log_prior = log_prior,
+                                                      .log_pi = log_pi,
+                                                      .dx = dx});
   for (atvi_idx k = 0; k < m && good < 0; k++)
     if (isfinite(log_pi[k])) good = k;
   if (good < 0) return false;
@@ -391,11 +391,11 @@ static bool place(nuts *r, const atvi_starts *s, const atvi_idx *index, double *
 static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
   nuts *r = self;
   atvi_chains *c = &r->c;
-  ATVI_TRY(atvi_space_new(c->ctx, c->ev, "auto", c->opts.seed, &r->space));
+  ATVI_TRY(atvi_infer_space_new(c->ctx, c->ev, "auto", c->opts.seed, &r->space));
   ATVI_TRY(make(r));
   double *work = atvi_pool_take(c->pool, (size_t)((3 * s->d + 3) * c->opts.chains), sizeof *work);
   if (!work) return ATVI_ENOMEM;
-  atvi_starts_pick(s, c->opts.seed, c->opts.chains, index);
+  atvi_infer_starts_pick(s, c->opts.seed, c->opts.chains, index);
   if (!place(r, s, index, work))
     return ATVI_FAIL_AS(c->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
                         "%s: the gradient is not finite at any of %d starting points",
@@ -440,9 +440,10 @@ static void made(const void *self, atvi_made *about) {
   about->ebfmi = ebfmi(r);
 }
 
-static void end(void *self) { atvi_space_free(((nuts *)self)->space); }
+static void end(void *self) { atvi_infer_space_free(((nuts *)self)->space); }
 
-atvi_status atvi_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts, atvi_draws **out) {
+atvi_status atvi_infer_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
+                                atvi_draws **out) {
   static const atvi_chains_ops OPS = {.name = "nuts",
                                       .begin = begin,
                                       .run = run,
@@ -451,7 +452,7 @@ atvi_status atvi_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_o
                                       .copy = copy,
                                       .made = made,
                                       .end = end};
-  const atvi_chains_opts standard = atvi_nuts_defaults();
+  const atvi_chains_opts standard = atvi_infer_nuts_defaults();
   nuts r = {.c = {.ctx = ctx, .ev = ev, .ops = &OPS, .self = &r}};
-  return atvi_chains_sample(&r.c, opts ? opts : &standard, out);
+  return atvi_infer_chains_sample(&r.c, opts ? opts : &standard, out);
 }

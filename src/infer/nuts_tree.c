@@ -53,7 +53,7 @@ static void carve_phase(atvi_arena *a, atvi_nuts_phase *z, atvi_idx d) {
   ATVI_TAKE(a, z->g, d);
 }
 
-void atvi_nuts_tree_carve(atvi_arena *a, atvi_nuts_tree *t, atvi_idx d, int max_depth) {
+void atvi_infer_nuts_tree_carve(atvi_arena *a, atvi_nuts_tree *t, atvi_idx d, int max_depth) {
   t->d = d;
   t->max_depth = max_depth;
   carve_place(a, &t->at, d);
@@ -85,7 +85,7 @@ static void copy_phase(atvi_idx d, atvi_nuts_phase *to, const atvi_nuts_phase *f
   copy(d, to->g, from->g);
 }
 
-void atvi_nuts_place_copy(atvi_idx d, atvi_nuts_place *to, const atvi_nuts_place *from) {
+void atvi_infer_nuts_place_copy(atvi_idx d, atvi_nuts_place *to, const atvi_nuts_place *from) {
   copy(d, to->x, from->x);
   copy(d, to->g, from->g);
   copy(d, to->theta, from->theta);
@@ -112,7 +112,7 @@ static double kinetic(const atvi_nuts_tree *t, const double *p) {
   return 0.5 * sum;
 }
 
-void atvi_nuts_leap(atvi_nuts_tree *t) {
+void atvi_infer_nuts_leap(atvi_nuts_tree *t) {
   double e = t->sign * t->eps;
   atvi_nuts_phase *z = &t->move;
   for (atvi_idx i = 0; i < t->d; i++) {
@@ -121,7 +121,7 @@ void atvi_nuts_leap(atvi_nuts_tree *t) {
   }
 }
 
-double atvi_nuts_land(atvi_nuts_tree *t, const atvi_nuts_value *v) {
+double atvi_infer_nuts_land(atvi_nuts_tree *t, const atvi_nuts_value *v) {
   double e = t->sign * t->eps;
   atvi_nuts_phase *z = &t->move;
   if (!(v->log_pi > -HUGE_VAL)) return HUGE_VAL;
@@ -134,7 +134,7 @@ double atvi_nuts_land(atvi_nuts_tree *t, const atvi_nuts_value *v) {
 }
 
 static void draw_momentum(atvi_nuts_tree *t) {
-  for (atvi_idx i = 0; i < t->d; i++) t->move.p[i] = atvi_rng_normal(&t->rng) / sqrt(t->var[i]);
+  for (atvi_idx i = 0; i < t->d; i++) t->move.p[i] = atvi_math_rng_normal(&t->rng) / sqrt(t->var[i]);
   copy(t->d, t->move.x, t->at.x);
   copy(t->d, t->move.g, t->at.g);
   t->h0 = kinetic(t, t->move.p) - t->at.log_pi;
@@ -167,7 +167,7 @@ static bool straight(atvi_idx d, const atvi_nuts_node *a, const atvi_nuts_node *
 /* Makes a the stretch a and b. The new pick is b's with probability e^log_chance. Returns whether it does not
  * turn. */
 static bool join(atvi_nuts_tree *t, atvi_nuts_node *a, atvi_nuts_node *b, double log_chance) {
-  if (log(atvi_rng_uniform(&t->rng)) < log_chance) swap_places(&a->pick, &b->pick);
+  if (log(atvi_math_rng_uniform(&t->rng)) < log_chance) swap_places(&a->pick, &b->pick);
   bool on = straight(t->d, a, b);
   for (atvi_idx i = 0; i < t->d; i++) a->rho[i] += b->rho[i];
   swap(&a->p[1], &b->p[1]);
@@ -180,7 +180,7 @@ static bool join(atvi_nuts_tree *t, atvi_nuts_node *a, atvi_nuts_node *b, double
 
 /* Chooses the direction of the next doubling and asks for its first point. */
 static void begin_subtree(atvi_nuts_tree *t) {
-  int sign = atvi_rng_uniform(&t->rng) > 0.5 ? 1 : -1;
+  int sign = atvi_math_rng_uniform(&t->rng) > 0.5 ? 1 : -1;
   if (sign != t->sign) {
     atvi_nuts_phase z = t->end[0];
     t->end[0] = t->end[1];
@@ -192,7 +192,7 @@ static void begin_subtree(atvi_nuts_tree *t) {
   t->n_stack = 0;
   t->leaves = 0;
   copy_phase(t->d, &t->move, &t->end[1]);
-  atvi_nuts_leap(t);
+  atvi_infer_nuts_leap(t);
 }
 
 static bool finish(atvi_nuts_tree *t) {
@@ -200,7 +200,7 @@ static bool finish(atvi_nuts_tree *t) {
   return true;
 }
 
-void atvi_nuts_begin(atvi_nuts_tree *t) {
+void atvi_infer_nuts_begin(atvi_nuts_tree *t) {
   draw_momentum(t);
   t->sign = 1;
   t->depth = t->steps = 0;
@@ -208,7 +208,7 @@ void atvi_nuts_begin(atvi_nuts_tree *t) {
   t->divergent = false;
   make_leaf(t, &t->whole);
   t->whole.log_weight = 0;
-  atvi_nuts_place_copy(t->d, &t->whole.pick, &t->at);
+  atvi_infer_nuts_place_copy(t->d, &t->whole.pick, &t->at);
   t->whole.pick.energy = t->h0;
   copy_phase(t->d, &t->end[0], &t->move);
   copy_phase(t->d, &t->end[1], &t->move);
@@ -229,8 +229,8 @@ static void push_leaf(atvi_nuts_tree *t, const atvi_nuts_value *v, double h) {
   t->leaves++;
 }
 
-bool atvi_nuts_take(atvi_nuts_tree *t, const atvi_nuts_value *v) {
-  double h = atvi_nuts_land(t, v);
+bool atvi_infer_nuts_take(atvi_nuts_tree *t, const atvi_nuts_value *v) {
+  double h = atvi_infer_nuts_land(t, v);
   t->steps++;
   t->sum_accept += h > t->h0 ? exp(t->h0 - h) : 1;
   t->divergent = h - t->h0 > DIVERGES;
@@ -243,7 +243,7 @@ bool atvi_nuts_take(atvi_nuts_tree *t, const atvi_nuts_value *v) {
     if (!join(t, a, b, log_chance)) return finish(t);
   }
   if (t->leaves < (uint32_t)1 << t->depth) {
-    atvi_nuts_leap(t);
+    atvi_infer_nuts_leap(t);
     return false;
   }
   atvi_nuts_node *half = &t->stack[0];
@@ -255,21 +255,23 @@ bool atvi_nuts_take(atvi_nuts_tree *t, const atvi_nuts_value *v) {
   return false;
 }
 
-void atvi_nuts_try(atvi_nuts_tree *t) {
+void atvi_infer_nuts_try(atvi_nuts_tree *t) {
   draw_momentum(t);
   t->sign = 1;
-  atvi_nuts_leap(t);
+  atvi_infer_nuts_leap(t);
 }
 
-double atvi_nuts_tried(atvi_nuts_tree *t, const atvi_nuts_value *v) { return t->h0 - atvi_nuts_land(t, v); }
+double atvi_infer_nuts_tried(atvi_nuts_tree *t, const atvi_nuts_value *v) {
+  return t->h0 - atvi_infer_nuts_land(t, v);
+}
 
 /* ---- step size ---- */
 
-void atvi_nuts_dual_begin(atvi_nuts_dual *a, double eps) {
+void atvi_infer_nuts_dual_begin(atvi_nuts_dual *a, double eps) {
   *a = (atvi_nuts_dual){.mu = log(10 * eps), .log_eps = log(eps), .log_eps_bar = 0};
 }
 
-void atvi_nuts_dual_step(atvi_nuts_dual *a, double wanted, double accept) {
+void atvi_infer_nuts_dual_step(atvi_nuts_dual *a, double wanted, double accept) {
   a->count++;
   double eta = 1 / (a->count + T0), weight = pow(a->count, -KAPPA);
   a->error_bar = (1 - eta) * a->error_bar + eta * (wanted - accept);

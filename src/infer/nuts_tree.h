@@ -70,20 +70,20 @@ typedef struct {
   bool divergent;
 } atvi_nuts_tree;
 
-void atvi_nuts_place_copy(atvi_idx d, atvi_nuts_place *to, const atvi_nuts_place *from);
-void atvi_nuts_tree_carve(atvi_arena *a, atvi_nuts_tree *t, atvi_idx d, int max_depth);
+void atvi_infer_nuts_place_copy(atvi_idx d, atvi_nuts_place *to, const atvi_nuts_place *from);
+void atvi_infer_nuts_tree_carve(atvi_arena *a, atvi_nuts_tree *t, atvi_idx d, int max_depth);
 /* A leapfrog step: half a step of the momentum and one of the place; then, with the gradient at move.x, the
  * other half. Returns H, infinite where there is no density. */
-void atvi_nuts_leap(atvi_nuts_tree *t);
-double atvi_nuts_land(atvi_nuts_tree *t, const atvi_nuts_value *v);
+void atvi_infer_nuts_leap(atvi_nuts_tree *t);
+double atvi_infer_nuts_land(atvi_nuts_tree *t, const atvi_nuts_value *v);
 /* at, var, eps and rng are set. */
-void atvi_nuts_begin(atvi_nuts_tree *t);
+void atvi_infer_nuts_begin(atvi_nuts_tree *t);
 /* Returns whether the transition is complete. */
-bool atvi_nuts_take(atvi_nuts_tree *t, const atvi_nuts_value *v);
+bool atvi_infer_nuts_take(atvi_nuts_tree *t, const atvi_nuts_value *v);
 /* A single step from `at` with a new momentum, for the search of a step size: asks for move.x; the answer
  * gives H0 - H. */
-void atvi_nuts_try(atvi_nuts_tree *t);
-double atvi_nuts_tried(atvi_nuts_tree *t, const atvi_nuts_value *v);
+void atvi_infer_nuts_try(atvi_nuts_tree *t);
+double atvi_infer_nuts_tried(atvi_nuts_tree *t, const atvi_nuts_value *v);
 
 /* ---- step size ---- */
 
@@ -94,7 +94,7 @@ typedef struct {
 /* Limits of a step size: beyond, no trajectory can be followed. */
 #define ATVI_NUTS_EPS_LEAST 1e-12
 #define ATVI_NUTS_EPS_MOST 1e7
-void atvi_nuts_dual_begin(atvi_nuts_dual *a, double eps);
-void atvi_nuts_dual_step(atvi_nuts_dual *a, double wanted, double accept);
+void atvi_infer_nuts_dual_begin(atvi_nuts_dual *a, double eps);
+void atvi_infer_nuts_dual_step(atvi_nuts_dual *a, double wanted, double accept);
 
 #endif

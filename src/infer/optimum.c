@@ -29,7 +29,7 @@ typedef struct {
   atvi_idx d;
   const double *scale, *centre; /* [d]: theta = centre + scale y */
   double *theta, *gp, *gl;      /* [d] */
-  double *work;                 /* of atvi_lbfgs */
+  double *work;                 /* of atvi_math_lbfgs */
   int worker;
   const char *ended; /* how the last evaluation did */
   double deadline_s;
@@ -55,7 +55,7 @@ typedef struct {
   double begun_s;
 } maximiser;
 
-atvi_optimum_opts atvi_optimum_defaults(void) {
+atvi_optimum_opts atvi_infer_optimum_defaults(void) {
   return (atvi_optimum_opts){
       .seed = 1, .starts = 16, .candidates = 50, .max_evals = 2000, .draws = 4000, .max_seconds = HUGE_VAL};
 }
@@ -72,7 +72,7 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_optimum_opts *o) {
 
 /* Back to theta; rounding must not leave the box. */
 static void to_theta(const maximiser *m, const double *y, double *theta) {
-  const atvi_target *t = atvi_evaluator_target(m->ev);
+  const atvi_target *t = atvi_model_evaluator_target(m->ev);
   for (atvi_idx j = 0; j < t->d; j++) {
     double x = m->centre[j] + m->starts->scale[j] * y[j];
     theta[j] = fmin(fmax(x, t->param[j].lower), t->param[j].upper);
@@ -94,7 +94,7 @@ static double minus_log_post(void *user, const double *y, double *g) {
   double lp, ll;
   atvi_outcome outcome;
   to_theta(o->m, y, s->theta);
-  atvi_evaluator_run_on(s->ev, s->worker, &(atvi_batch){1, s->theta, &lp, &ll, s->gp, s->gl, &outcome});
+  atvi_model_evaluator_run_on(s->ev, s->worker, &(atvi_batch){1, s->theta, &lp, &ll, s->gp, s->gl, &outcome});
   s->ended = atvi_outcome_word(outcome);
   if (outcome != ATVI_RUN_OK || !isfinite(lp + ll)) return HUGE_VAL;
   s->ended = GRADIENT;
@@ -114,7 +114,7 @@ static void search_item(void *arg, atvi_idx item, int worker) {
                           .tol_grad = TOL_GRAD};
   atvi_lbfgs_info info = {.value = NAN};
   o.s->ended = NULL;
-  atvi_lbfgs(m->starts->d, &opts, r->y, o.s->work, &info);
+  atvi_math_lbfgs(m->starts->d, &opts, r->y, o.s->work, &info);
   r->log_post = -info.value;
   r->grad_norm = info.grad_norm;
   r->ended = isfinite(info.value);
@@ -125,7 +125,7 @@ static void search_item(void *arg, atvi_idx item, int worker) {
 /* Half the best, half dispersed. */
 static void choose(const atvi_starts *s, uint64_t seed, atvi_idx n, atvi_idx *index) {
   double last = HUGE_VAL;
-  atvi_starts_pick(s, seed, n, index);
+  atvi_infer_starts_pick(s, seed, n, index);
   for (atvi_idx k = 0; k < (n + 1) / 2 && k < s->n; k++) {
     double best = -HUGE_VAL;
     for (atvi_idx i = 0; i < s->n; i++) {
@@ -138,7 +138,7 @@ static void choose(const atvi_starts *s, uint64_t seed, atvi_idx n, atvi_idx *in
 
 static atvi_status prepare(maximiser *m) {
   const atvi_starts *s = m->starts;
-  const atvi_target *t = atvi_evaluator_target(m->ev);
+  const atvi_target *t = atvi_model_evaluator_target(m->ev);
   size_t d = (size_t)s->d;
   int workers = atvi_ctx_threads(m->ctx);
   m->centre = atvi_pool_take(m->pool, d, sizeof(double));
@@ -147,7 +147,7 @@ static atvi_status prepare(maximiser *m) {
   m->seat = atvi_pool_take(m->pool, (size_t)workers, sizeof *m->seat);
   m->result = atvi_pool_take(m->pool, (size_t)m->opts.starts, sizeof *m->result);
   atvi_idx *index = atvi_pool_take(m->pool, (size_t)m->opts.starts, sizeof *index);
-  size_t seat = 3 * d + atvi_lbfgs_work(s->d);
+  size_t seat = 3 * d + atvi_math_lbfgs_work(s->d);
   double *room =
       atvi_pool_take(m->pool, seat * (size_t)workers + 2 * d * (size_t)m->opts.starts, sizeof *room);
   if (atvi_pool_failed(m->pool)) return ATVI_ENOMEM;
@@ -190,7 +190,7 @@ static atvi_status none_ended(const maximiser *m, atvi_end end) {
   if (end == ATVI_END_STOPPED) return ATVI_FAIL(m->ctx, ATVI_ESTOP, "map: stopped before any search ended");
   if (end == ATVI_END_LIMIT || !most)
     return ATVI_FAIL(m->ctx, ATVI_ELIMIT, "map: the time limit was reached before any search ended");
-  const char *name = atvi_evaluator_target(m->ev)->name;
+  const char *name = atvi_model_evaluator_target(m->ev)->name;
   return ATVI_FAIL(m->ctx, ATVI_EMODEL,
                    "%s: none of %d searches could begin, as they need gradients; for %d of them %s",
                    name ? name : "model", failed, hits, most);
@@ -240,7 +240,7 @@ static bool same_optimum(maximiser *m, const double *better, double log_post, co
       room[j * BETWEEN + i] = (1 - f) * other[j] + f * better[j];
     }
   atvi_outcome outcome[BETWEEN];
-  atvi_evaluator_run(m->ev, &(atvi_batch){BETWEEN, room, lp, ll, NULL, NULL, outcome});
+  atvi_model_evaluator_run(m->ev, &(atvi_batch){BETWEEN, room, lp, ll, NULL, NULL, outcome});
   for (int i = 0; i < BETWEEN; i++)
     if (outcome[i] != ATVI_RUN_OK || !(lp[i] + ll[i] > log_post - BARRIER)) return false;
   return true;
@@ -270,7 +270,7 @@ static atvi_status list_optima(maximiser *m, atvi_optimum_info *info) {
 /* At a bound, and the density falls from it. Where it still rises on the last bit of the way, there is no
  * maximum. */
 static void find_bounds(maximiser *m, atvi_optimum_info *info, const double *slope) {
-  const atvi_target *t = atvi_evaluator_target(m->ev);
+  const atvi_target *t = atvi_model_evaluator_target(m->ev);
   for (atvi_idx j = 0; j < info->d; j++) {
     double near = AT_BOUND * m->starts->scale[j];
     double below = info->mode[j] - t->param[j].lower, above = t->param[j].upper - info->mode[j];
@@ -300,7 +300,7 @@ static atvi_status info_new(maximiser *m, atvi_optimum_info **out) {
   return ATVI_OK;
 }
 
-void atvi_optimum_info_free(atvi_optimum_info *info) {
+void atvi_infer_optimum_info_free(atvi_optimum_info *info) {
   if (info) atvi_pool_free(info->pool);
 }
 
@@ -308,8 +308,8 @@ static void set_mode(maximiser *m, atvi_optimum_info *info) {
   search *s = &m->seat[0];
   const result *best = &m->result[0];
   memcpy(info->mode, best->y + info->d, (size_t)info->d * sizeof *info->mode);
-  atvi_evaluator_run(m->ev,
-                     &(atvi_batch){1, info->mode, &info->log_prior, &info->log_lik, s->gp, s->gl, NULL});
+  atvi_model_evaluator_run(
+      m->ev, &(atvi_batch){1, info->mode, &info->log_prior, &info->log_lik, s->gp, s->gl, NULL});
   info->grad_norm = best->grad_norm;
   for (atvi_idx j = 0; j < info->d; j++) s->theta[j] = s->gp[j] + s->gl[j];
   find_bounds(m, info, s->theta);
@@ -408,29 +408,29 @@ static atvi_status say(const atvi_optimum_info *info, const atvi_target *t, doub
 }
 
 static atvi_status deliver(maximiser *m, atvi_optimum_info *info, atvi_draws **out) {
-  const atvi_target *t = atvi_evaluator_target(m->ev);
+  const atvi_target *t = atvi_model_evaluator_target(m->ev);
   atvi_laplace *l;
-  ATVI_TRY(atvi_laplace_at(m->ctx, m->ev, m->starts->scale, info, &l));
-  ATVI_TRY(atvi_fit_draws_new(m->ctx, t, m->opts.draws, 1, false, out));
+  ATVI_TRY(atvi_infer_laplace_at(m->ctx, m->ev, m->starts->scale, info, &l));
+  ATVI_TRY(atvi_infer_fit_draws_new(m->ctx, t, m->opts.draws, 1, false, out));
   atvi_draws *d = *out;
-  double share = atvi_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
+  double share = atvi_infer_laplace_draw(l, t, info, m->opts.seed, d->n, d->x);
   for (atvi_idx j = 0; j < t->d; j++) d->x[j * d->n] = info->mode[j];
-  d->made.mode_draw = 0;
-  if (info->gap < RUNAWAY) d->made.modes = 1 + (double)n_rival(info);
-  atvi_evaluator_run(
+  d->made->mode_draw = 0;
+  if (info->gap < RUNAWAY) d->made->modes = 1 + (double)n_rival(info);
+  atvi_model_evaluator_run(
       m->ev, &(atvi_batch){.B = d->n, .theta = d->x, .log_prior = d->log_prior, .log_lik = d->log_lik});
-  atvi_fit_derived(m->ev, d);
+  atvi_infer_fit_derived(m->ev, d);
   d->chains = false;
-  d->made.log_evidence = atvi_laplace_evidence(l, t, info, share);
-  d->made.efficiency = info->definite && share > 0 ? effective_share(l, info, d) : 0;
+  d->made->log_evidence = atvi_infer_laplace_evidence(l, t, info, share);
+  d->made->efficiency = info->definite && share > 0 ? effective_share(l, info, d) : 0;
   return say(info, t, share, d);
 }
 
 static atvi_status run(maximiser *m, atvi_optimum_info **info, atvi_draws **out) {
   atvi_end end;
   ATVI_TRY(atvi_pool_new(m->ctx, &m->pool));
-  ATVI_TRY(atvi_starts_new(m->ctx, m->ev, m->opts.seed, (atvi_idx)m->opts.starts * m->opts.candidates,
-                           &m->starts));
+  ATVI_TRY(atvi_infer_starts_new(m->ctx, m->ev, m->opts.seed, (atvi_idx)m->opts.starts * m->opts.candidates,
+                                 &m->starts));
   ATVI_TRY(prepare(m));
   ATVI_TRY(search_all(m, &end));
   sort_results(m);
@@ -438,27 +438,27 @@ static atvi_status run(maximiser *m, atvi_optimum_info **info, atvi_draws **out)
   set_mode(m, *info);
   ATVI_TRY(list_optima(m, *info));
   ATVI_TRY(deliver(m, *info, out));
-  (*out)->made.end = end;
+  (*out)->made->end = end;
   return ATVI_OK;
 }
 
-atvi_status atvi_optimum_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_optimum_opts *opts,
-                             atvi_optimum_info **info, atvi_draws **out) {
+atvi_status atvi_infer_optimum_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_optimum_opts *opts,
+                                   atvi_optimum_info **info, atvi_draws **out) {
   *out = NULL;
   if (info) *info = NULL;
   maximiser m = {
-      .ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_optimum_defaults(), .begun_s = atvi_clock_s()};
+      .ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_infer_optimum_defaults(), .begun_s = atvi_clock_s()};
   ATVI_TRY(check_opts(ctx, &m.opts));
-  int64_t count = atvi_evaluator_count(ev), failures = atvi_evaluator_failures(ev);
+  int64_t count = atvi_model_evaluator_count(ev), failures = atvi_model_evaluator_failures(ev);
   atvi_optimum_info *found = NULL;
   atvi_status st = run(&m, &found, out);
   if (st == ATVI_OK) {
-    atvi_made *made = &(*out)->made;
+    atvi_made *made = (*out)->made;
     made->method = "map";
-    made->model = atvi_evaluator_target(ev)->name;
+    made->model = atvi_model_evaluator_target(ev)->name;
     made->seed = m.opts.seed;
-    made->evaluations = atvi_evaluator_count(ev) - count;
-    made->failures = atvi_evaluator_failures(ev) - failures;
+    made->evaluations = atvi_model_evaluator_count(ev) - count;
+    made->failures = atvi_model_evaluator_failures(ev) - failures;
     made->log_evidence_se = made->elbo = made->khat = made->accept = made->ess_wanted = NAN;
     made->seconds = atvi_clock_s() - m.begun_s;
     atvi_tell(ctx, "done", 1, made->seconds, "log posterior %.3f", found->log_prior + found->log_lik);
@@ -466,11 +466,11 @@ atvi_status atvi_optimum_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_optim
     atvi_draws_free(*out);
     *out = NULL;
   }
-  atvi_starts_free(m.starts);
+  atvi_infer_starts_free(m.starts);
   atvi_pool_free(m.pool);
   if (info && st == ATVI_OK)
     *info = found;
   else
-    atvi_optimum_info_free(found);
+    atvi_infer_optimum_info_free(found);
   return st;
 }

@@ -59,7 +59,7 @@ typedef struct {
   atvi_idx n_uninformed;
 } atvi_optimum_info;
 
-atvi_optimum_opts atvi_optimum_defaults(void);
+atvi_optimum_opts atvi_infer_optimum_defaults(void);
 
 /* Maximises log prior + log likelihood within the box. The target must give gradients. opts NULL: defaults.
  * Parameters that end at a bound are held there: the normal approximation is for the others, and theirs is
@@ -68,9 +68,10 @@ atvi_optimum_opts atvi_optimum_defaults(void);
  * belongs to the caller.
  * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no starting point, or none with a gradient), ESTOP
  * (stopped), ELIMIT (out of time, before the first search ended). *out and *info are NULL on error. */
-ATVI_CHECKED atvi_status atvi_optimum_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_optimum_opts *opts,
-                                          atvi_optimum_info **info, atvi_draws **out);
-void atvi_optimum_info_free(atvi_optimum_info *info); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_infer_optimum_run(atvi_ctx *ctx, atvi_evaluator *ev,
+                                                const atvi_optimum_opts *opts, atvi_optimum_info **info,
+                                                atvi_draws **out);
+void atvi_infer_optimum_info_free(atvi_optimum_info *info); /* NULL is fine */
 
 /* Whether a gradient belongs to its log density: the one comparison with finite differences. */
 
@@ -94,13 +95,14 @@ typedef struct {
  * each other better than with it, by far. At most eight evaluations for each parameter and point; two if they
  * agree at once. max_seconds 0: no limit.
  * Errors: ENOMEM, ESTOP. */
-ATVI_CHECKED atvi_status atvi_gradient_compare(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n, atvi_idx stride,
-                                               const double *x, double max_seconds, atvi_gradient_info *info);
+ATVI_CHECKED atvi_status atvi_infer_gradient_compare(atvi_ctx *ctx, atvi_evaluator *ev, atvi_idx n,
+                                                     atvi_idx stride, const double *x, double max_seconds,
+                                                     atvi_gradient_info *info);
 
 /* Refuses a gradient that is wrong at most of a few points of positive density. Nothing is said where there
  * is no such point.
  * Errors: EMODEL (it is wrong; the message names a parameter and both numbers), ENOMEM, ESTOP. */
-ATVI_CHECKED atvi_status atvi_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed,
-                                             double max_seconds);
+ATVI_CHECKED atvi_status atvi_infer_gradient_check(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed,
+                                                   double max_seconds);
 
 #endif

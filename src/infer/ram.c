@@ -90,7 +90,7 @@ static void evaluate(atvi_evaluator *ev, ram_group *g, int worker) {
     b.log_prior = g->pack_prior;
     b.log_lik = g->pack_lik;
   }
-  atvi_evaluator_run_on(ev, worker, &b);
+  atvi_model_evaluator_run_on(ev, worker, &b);
   for (int i = 0; i < n; i++) {
     double lp = b.log_prior[i], ll = b.log_lik[i];
     bool good = g->outcome[i] == ATVI_RUN_OK && isfinite(lp) && isfinite(ll);
@@ -103,7 +103,7 @@ static atvi_idx run(void *self, atvi_idx item, int worker) {
   ram *r = self;
   ram_group *g = &r->group[item];
   const atvi_lanes *l = &g->lanes;
-  atvi_idx to = atvi_chains_to(&r->c);
+  atvi_idx to = atvi_infer_chains_to(&r->c);
   for (atvi_idx n = r->c.done + 1; n <= to; n++) {
     double beta = n <= r->anneal ? exp(r->log_beta0 * (1 - (double)n / (double)(r->anneal + 1))) : 1;
     double eta = n <= r->anneal ? ANNEAL_ETA : fmin(1, (double)l->d * pow((double)(n - r->anneal), -2.0 / 3));
@@ -113,8 +113,8 @@ static atvi_idx run(void *self, atvi_idx item, int worker) {
     evaluate(r->c.ev, g, worker);
     r->update(l, beta, eta);
     for (int i = 0; i < g->n; i++)
-      atvi_chains_keep(&r->c, (atvi_idx)l->chain + i, n, l->x + i, ATVI_LANES, l->log_prior[i],
-                       l->log_lik[i]);
+      atvi_infer_chains_keep(&r->c, (atvi_idx)l->chain + i, n, l->x + i, ATVI_LANES, l->log_prior[i],
+                             l->log_lik[i]);
   }
   return to;
 }
@@ -124,8 +124,9 @@ static atvi_idx run(void *self, atvi_idx item, int worker) {
 static double mass(void *self, atvi_idx chain, double *mean) {
   const ram *r = self;
   const atvi_lanes *l = &r->group[chain / ATVI_LANES].lanes;
-  atvi_kept kept = atvi_chains_kept(&r->c);
-  const double *prior = atvi_chains_row(&r->c, l->d, chain), *lik = atvi_chains_row(&r->c, l->d + 1, chain);
+  atvi_kept kept = atvi_infer_chains_kept(&r->c);
+  const double *prior = atvi_infer_chains_row(&r->c, l->d, chain),
+               *lik = atvi_infer_chains_row(&r->c, l->d + 1, chain);
   double sum = 0, log_det = 0;
   for (atvi_idx i = kept.first; i < kept.first + kept.n; i++) sum += prior[i] + lik[i];
   for (atvi_idx i = 0; i < l->d; i++) log_det += log(l->S[i * (i + 3) / 2 * ATVI_LANES + chain % ATVI_LANES]);
@@ -148,14 +149,15 @@ static void copy(void *self, atvi_idx to, atvi_idx from) {
 }
 
 static void move_lost(ram *r) {
-  if (atvi_chains_kept(&r->c).n > 0 && atvi_chains_move_lost(&r->c)) r->c.plan.discard = r->c.done;
+  if (atvi_infer_chains_kept(&r->c).n > 0 && atvi_infer_chains_move_lost(&r->c))
+    r->c.plan.discard = r->c.done;
 }
 
 /* Adds the kept states of a chain, about their mean[d], to the lower triangle of cov[d][d]. */
 static void add_chain(const atvi_chains *c, atvi_idx chain, atvi_kept kept, double *cov, double *mean) {
-  const double *x = atvi_chains_row(c, 0, chain) + kept.first;
+  const double *x = atvi_infer_chains_row(c, 0, chain) + kept.first;
   atvi_idx d = c->d, stride = c->m * c->room;
-  for (atvi_idx j = 0; j < d; j++) mean[j] = atvi_mean(kept.n, x + j * stride, NULL);
+  for (atvi_idx j = 0; j < d; j++) mean[j] = atvi_math_mean(kept.n, x + j * stride, NULL);
   for (atvi_idx j = 0; j < d; j++)
     for (atvi_idx k = 0; k <= j; k++) {
       double sum = 0;
@@ -168,12 +170,12 @@ static void add_chain(const atvi_chains *c, atvi_idx chain, atvi_kept kept, doub
 /* Gives every chain's proposal the shape of the covariance within the chains, at its own size. */
 static void reshape(ram *r) {
   atvi_idx d = r->c.d;
-  atvi_kept kept = atvi_chains_kept(&r->c);
+  atvi_kept kept = atvi_infer_chains_kept(&r->c);
   double *cov = r->shape, *mean = cov + d * d, log_det = 0;
   if (kept.n * r->c.m < RESHAPE_MIN * d) return;
   for (atvi_idx i = 0; i < d * d; i++) cov[i] = 0;
   for (atvi_idx k = 0; k < r->c.m; k++) add_chain(&r->c, k, kept, cov, mean);
-  if (!atvi_cholesky(d, cov)) return;
+  if (!atvi_math_cholesky(d, cov)) return;
   for (atvi_idx j = 0; j < d; j++) log_det += log(cov[j * d + j]);
   if (!isfinite(log_det)) return;
   for (atvi_idx k = 0; k < r->c.plan.groups * ATVI_LANES; k++) {
@@ -222,11 +224,11 @@ static void make_group(atvi_pool *pool, size_t d, ram_group *g) {
 }
 
 static atvi_status make(ram *r) {
-  const atvi_target *t = atvi_evaluator_target(r->c.ev);
+  const atvi_target *t = atvi_model_evaluator_target(r->c.ev);
   size_t d = (size_t)t->d, groups = (size_t)(r->c.opts.chains + ATVI_LANES - 1) / ATVI_LANES;
   r->c.plan.groups = (atvi_idx)groups;
-  r->propose = ATVI_ISA_PICK(atvi_lanes_propose);
-  r->update = ATVI_ISA_PICK(atvi_lanes_update);
+  r->propose = ATVI_ISA_PICK(atvi_infer_lanes_propose);
+  r->update = ATVI_ISA_PICK(atvi_infer_lanes_update);
   r->group = atvi_pool_take(r->c.pool, groups, sizeof *r->group);
   r->bounds = atvi_pool_take(r->c.pool, 2 * d, sizeof *r->bounds);
   r->shape = atvi_pool_take(r->c.pool, d * (d + 1), sizeof *r->shape);
@@ -274,7 +276,7 @@ static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
   ram *r = self;
   atvi_chains *c = &r->c;
   atvi_chains_plan *p = &c->plan;
-  double beta0 = atvi_starts_pick(s, c->opts.seed, c->opts.chains, index);
+  double beta0 = atvi_infer_starts_pick(s, c->opts.seed, c->opts.chains, index);
   ATVI_TRY(make(r));
   place(r, s, index);
   r->log_beta0 = log(beta0);
@@ -299,7 +301,8 @@ static void made(const void *self, atvi_made *about) {
   about->accept = sum / (n * (double)r->c.m);
 }
 
-atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts, atvi_draws **out) {
+atvi_status atvi_infer_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
+                               atvi_draws **out) {
   static const atvi_chains_ops OPS = {.name = "ram",
                                       .begin = begin,
                                       .run = run,
@@ -308,7 +311,7 @@ atvi_status atvi_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_op
                                       .mass = mass,
                                       .copy = copy,
                                       .made = made};
-  const atvi_chains_opts standard = atvi_chains_defaults();
+  const atvi_chains_opts standard = atvi_infer_chains_defaults();
   ram r = {.c = {.ctx = ctx, .ev = ev, .ops = &OPS, .self = &r}};
-  return atvi_chains_sample(&r.c, opts ? opts : &standard, out);
+  return atvi_infer_chains_sample(&r.c, opts ? opts : &standard, out);
 }

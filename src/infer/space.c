@@ -29,7 +29,7 @@ static bool suits(atvi_map_kind kind, int n_end) {
 static bool find_kind(const char *name, atvi_map_kind *kind) {
   for (int k = ATVI_MAP_NONE; k <= ATVI_MAP_SURJECTION; k++) {
     *kind = (atvi_map_kind)k;
-    if (strcmp(name, atvi_map_name(*kind)) == 0) return true;
+    if (strcmp(name, atvi_transform_map_name(*kind)) == 0) return true;
   }
   return false;
 }
@@ -64,7 +64,7 @@ static void unscaled(const atvi_map *m, atvi_idx n, double *theta) {
   atvi_map plain = *m;
   plain.loc = 0;
   plain.scale = 1;
-  if (m->kind != ATVI_MAP_SURJECTION) atvi_map_inv(&plain, n, theta, theta);
+  if (m->kind != ATVI_MAP_SURJECTION) atvi_transform_map_inv(&plain, n, theta, theta);
 }
 
 /* sorted: [3][n] scratch. */
@@ -75,7 +75,7 @@ static void place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
   for (atvi_idx i = 0; i < n; i++)
     if (isfinite(theta[i])) sorted[kept++] = theta[i];
   if (kept < n / 2) return;
-  atvi_sort(kept, sorted, NULL, sorted + n);
+  atvi_math_sort(kept, sorted, NULL, sorted + n);
   double low = sorted[(atvi_idx)(0.1587 * (double)kept)], high = sorted[(atvi_idx)(0.8413 * (double)kept)];
   double loc = sorted[kept / 2], scale = 0.5 * (high - low);
   if (!(scale > 0) || !isfinite(scale)) return;
@@ -91,12 +91,13 @@ static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
   for (atvi_idx i = 0; i < s->d && status == ATVI_OK; i++) {
     atvi_map_kind k;
     status = choose(s->ctx, &t->param[i], kind, &k);
-    if (status == ATVI_OK) status = atvi_map_new(s->ctx, k, t->param[i].lower, t->param[i].upper, &s->map[i]);
+    if (status == ATVI_OK)
+      status = atvi_transform_map_new(s->ctx, k, t->param[i].lower, t->param[i].upper, &s->map[i]);
   }
   if (status != ATVI_OK || !s->from_prior) return status;
   double *theta = atvi_block(s->ctx, (size_t)(s->d + 3) * PRIOR_DRAWS * sizeof *theta);
   if (!theta) return ATVI_ENOMEM;
-  t->ops->prior_draw(t->self, atvi_evaluator_work(s->ev), seed, 0, PRIOR_DRAWS, theta);
+  t->ops->prior_draw(t->self, atvi_model_evaluator_work(s->ev), seed, 0, PRIOR_DRAWS, theta);
   for (atvi_idx i = 0; i < s->d; i++)
     place(&s->map[i], PRIOR_DRAWS, theta + i * PRIOR_DRAWS, theta + s->d * PRIOR_DRAWS);
   atvi_block_free(s->ctx, theta);
@@ -121,10 +122,10 @@ static atvi_space *carve(atvi_arena *a, atvi_idx d, int threads) {
   return s;
 }
 
-atvi_status atvi_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind, uint64_t seed,
-                           atvi_space **out) {
+atvi_status atvi_infer_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind, uint64_t seed,
+                                 atvi_space **out) {
   *out = NULL;
-  const atvi_target *t = atvi_evaluator_target(ev);
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   int threads = atvi_ctx_threads(ctx);
   atvi_arena a = {0};
   carve(&a, t->d, threads);
@@ -138,14 +139,14 @@ atvi_status atvi_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind, 
   s->from_prior = t->ops->prior_draw != NULL;
   atvi_status status = make_maps(s, kind, seed);
   if (status != ATVI_OK) {
-    atvi_space_free(s);
+    atvi_infer_space_free(s);
     return status;
   }
   *out = s;
   return ATVI_OK;
 }
 
-void atvi_space_free(atvi_space *s) {
+void atvi_infer_space_free(atvi_space *s) {
   if (s) atvi_block_free(s->ctx, s);
 }
 
@@ -202,7 +203,7 @@ static void gradient(const atvi_space *s, const atvi_space_batch *b, const scrat
       dtheta[j] = w->alive[j] > 0 ? g : 0;
       dx[j] = 0;
     }
-    atvi_map_vjp(&s->map[i], B, x, dtheta, w->alive, dx);
+    atvi_transform_map_vjp(&s->map[i], B, x, dtheta, w->alive, dx);
     if (!s->from_prior)
       for (atvi_idx j = 0; j < B; j++)
         if (isfinite(b->log_pi[j])) dx[j] -= (1 - b->beta) * x[j];
@@ -215,22 +216,23 @@ static void gradient(const atvi_space *s, const atvi_space_batch *b, const scrat
   }
 }
 
-void atvi_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch *b) {
+void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch *b) {
   scratch w = lay(s, worker);
   atvi_idx B = b->B, d = s->d;
   ATVI_ASSERT(B <= ATVI_SPACE_PART);
   for (atvi_idx j = 0; j < B; j++) w.ldj[j] = 0;
   for (atvi_idx i = 0; i < d * B && b->dx; i++)
     w.grad_prior[i] = w.grad_lik[i] = NAN; /* what is not set is no gradient */
-  for (atvi_idx i = 0; i < d; i++) atvi_map_fwd(&s->map[i], B, b->x + i * B, b->theta + i * B, w.ldj);
-  atvi_evaluator_run_on(s->ev, worker,
-                        &(atvi_batch){.B = B,
-                                      .theta = b->theta,
-                                      .log_prior = w.log_prior,
-                                      .log_lik = w.log_lik,
-                                      .grad_prior = b->dx ? w.grad_prior : NULL,
-                                      .grad_lik = b->dx ? w.grad_lik : NULL,
-                                      .outcome = w.outcome});
+  for (atvi_idx i = 0; i < d; i++)
+    atvi_transform_map_fwd(&s->map[i], B, b->x + i * B, b->theta + i * B, w.ldj);
+  atvi_model_evaluator_run_on(s->ev, worker,
+                              &(atvi_batch){.B = B,
+                                            .theta = b->theta,
+                                            .log_prior = w.log_prior,
+                                            .log_lik = w.log_lik,
+                                            .grad_prior = b->dx ? w.grad_prior : NULL,
+                                            .grad_lik = b->dx ? w.grad_lik : NULL,
+                                            .outcome = w.outcome});
   if (!s->from_prior) normal_base(d, B, b->x, w.base);
   for (atvi_idx j = 0; j < B; j++) {
     double lp = w.log_prior[j] + w.ldj[j], ll = w.log_lik[j];
@@ -278,7 +280,7 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
   for (atvi_idx i = 0; i < d; i++) memcpy(w.x + i * n, b->x + i * b->B + first, (size_t)n * sizeof *w.x);
   atvi_space_batch in = {.B = n, .x = w.x, .beta = b->beta, .theta = w.theta, .log_pi = w.pi};
   in.dx = b->dx ? w.dx : NULL;
-  atvi_space_eval_on(j->s, worker, &in);
+  atvi_infer_space_eval_on(j->s, worker, &in);
   scatter(d, n, w.theta, b->theta, first, b->B);
   scatter(d, n, w.dx, b->dx, first, b->B);
   scatter(1, n, w.log_lik, b->log_lik, first, b->B);
@@ -288,7 +290,7 @@ static void eval_item(void *arg, atvi_idx item, int worker) {
   scatter(1, n, w.pi_one, b->log_pi_one, first, b->B);
 }
 
-void atvi_space_eval(const atvi_space *s, const atvi_space_batch *b) {
+void atvi_infer_space_eval(const atvi_space *s, const atvi_space_batch *b) {
   int threads = atvi_ctx_threads(s->ctx);
   atvi_idx part = (b->B / (4 * threads) + PART_MIN - 1) / PART_MIN * PART_MIN;
   part = part < PART_MIN ? PART_MIN : part > ATVI_SPACE_PART ? ATVI_SPACE_PART : part;

@@ -26,9 +26,9 @@ typedef struct {
 /* kind: for parameters whose own choice is auto ("auto" or NULL: probit, log or none by their bounds; "logit",
  * "surjection", ... where the bounds permit it, else as auto). Errors: EINVAL (no such kind; a parameter's own choice does not
  * suit its bounds), ENOMEM. *out is NULL on error. */
-ATVI_CHECKED atvi_status atvi_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind, uint64_t seed,
-                                        atvi_space **out);
-void atvi_space_free(atvi_space *s); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_infer_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind,
+                                              uint64_t seed, atvi_space **out);
+void atvi_infer_space_free(atvi_space *s); /* NULL is fine */
 
 /* B points. Pointers to outputs not wanted may be NULL; dx needs log_pi. */
 typedef struct {
@@ -45,9 +45,9 @@ typedef struct {
 } atvi_space_batch;
 
 /* On all threads (it is up to the evaluator); not inside a parallel region. */
-void atvi_space_eval(const atvi_space *s, const atvi_space_batch *b);
+void atvi_infer_space_eval(const atvi_space *s, const atvi_space_batch *b);
 /* On the calling thread, inside a parallel region. At most ATVI_SPACE_PART points. */
 enum { ATVI_SPACE_PART = 256 };
-void atvi_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch *b);
+void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch *b);
 
 #endif

@@ -22,7 +22,7 @@ enum {
 /* Where the prior cannot be drawn: uniform in a finite box; beyond a single bound and on the whole line
  * log-normal distances, so that several orders of magnitude get a chance. */
 static double spread_one(const atvi_param *p, atvi_rng *r) {
-  double u = atvi_rng_uniform(r), z = atvi_rng_normal(r), far = exp(1.5 * z);
+  double u = atvi_math_rng_uniform(r), z = atvi_math_rng_normal(r), far = exp(1.5 * z);
   bool lo = p->lower > -HUGE_VAL, hi = p->upper < HUGE_VAL;
   if (lo && hi) return p->lower + u * (p->upper - p->lower);
   if (lo) return p->lower + far;
@@ -32,7 +32,7 @@ static double spread_one(const atvi_param *p, atvi_rng *r) {
 
 static void spread(const atvi_target *t, uint64_t seed, atvi_idx first, atvi_idx B, double *theta) {
   for (atvi_idx i = 0; i < B; i++) {
-    atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_START, 0, (uint32_t)(first + i));
+    atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_START, 0, (uint32_t)(first + i));
     for (atvi_idx j = 0; j < t->d; j++) theta[j * B + i] = spread_one(&t->param[j], &r);
   }
 }
@@ -68,12 +68,12 @@ static void draw_points(const atvi_target *t, void *work, uint64_t seed, atvi_id
 }
 
 static void take_round(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, round_work *w) {
-  draw_points(atvi_evaluator_target(ev), atvi_evaluator_work(ev), seed, s->tried, w->theta);
-  atvi_evaluator_run(ev, &(atvi_batch){.B = ROUND,
-                                       .theta = w->theta,
-                                       .log_prior = w->log_prior,
-                                       .log_lik = w->log_lik,
-                                       .outcome = w->outcome});
+  draw_points(atvi_model_evaluator_target(ev), atvi_model_evaluator_work(ev), seed, s->tried, w->theta);
+  atvi_model_evaluator_run(ev, &(atvi_batch){.B = ROUND,
+                                             .theta = w->theta,
+                                             .log_prior = w->log_prior,
+                                             .log_lik = w->log_lik,
+                                             .outcome = w->outcome});
   for (atvi_idx i = 0; i < ROUND; i++) {
     s->tried++;
     if (w->outcome[i] != ATVI_RUN_OK || !isfinite(w->log_prior[i] + w->log_lik[i])) {
@@ -91,18 +91,18 @@ static void take_round(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, round_
 /* The spread of the prior itself, from draws that need no evaluation: the standard deviation, or that of
  * the normal with the same quartiles if it is smaller, for priors with long tails. */
 static double spread_of(double *x, double *work, const atvi_param *p) {
-  double sd = atvi_sd(SPREAD, x, NULL), width = p->upper - p->lower;
-  atvi_sort(SPREAD, x, NULL, work);
-  double q = (atvi_quantile(SPREAD, x, NULL, 0.75) - atvi_quantile(SPREAD, x, NULL, 0.25)) / 1.349;
+  double sd = atvi_math_sd(SPREAD, x, NULL), width = p->upper - p->lower;
+  atvi_math_sort(SPREAD, x, NULL, work);
+  double q = (atvi_math_quantile(SPREAD, x, NULL, 0.75) - atvi_math_quantile(SPREAD, x, NULL, 0.25)) / 1.349;
   if (q > 0 && !(q > sd)) sd = q;
   if (!(sd > 0) || !isfinite(sd)) sd = isfinite(width) ? width / 4 : fmax(1, fabs(x[SPREAD / 2]));
   return sd > 0 && isfinite(sd) ? sd : 1;
 }
 
 static void set_scale(atvi_starts *s, atvi_evaluator *ev, uint64_t seed, const round_work *w) {
-  const atvi_target *t = atvi_evaluator_target(ev);
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   for (atvi_idx first = 0; first < SPREAD; first += ROUND) {
-    draw_points(t, atvi_evaluator_work(ev), seed, first, w->theta);
+    draw_points(t, atvi_model_evaluator_work(ev), seed, first, w->theta);
     for (atvi_idx j = 0; j < s->d; j++)
       memcpy(w->spread + j * SPREAD + first, w->theta + j * ROUND, ROUND * sizeof *w->theta);
   }
@@ -120,10 +120,10 @@ static atvi_status fail_none(atvi_ctx *ctx, const atvi_starts *s, const atvi_tar
                       atvi_outcome_word((atvi_outcome)worst));
 }
 
-atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, atvi_idx want,
-                            atvi_starts **out) {
+atvi_status atvi_infer_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, atvi_idx want,
+                                  atvi_starts **out) {
   *out = NULL;
-  const atvi_target *t = atvi_evaluator_target(ev);
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   if (want < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "starts: want = %td, want >= 1", want);
   round_work w = {0};
   atvi_arena a = {0};
@@ -137,7 +137,7 @@ atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, at
   atvi_idx limit = want * TRIES_PER > GIVE_UP ? want * TRIES_PER : GIVE_UP;
   while (s->n < want && s->tried < limit && (s->n > 0 || s->tried < GIVE_UP)) {
     if (atvi_stop_asked(ctx)) {
-      atvi_starts_free(s);
+      atvi_infer_starts_free(s);
       return ATVI_FAIL(ctx, ATVI_ESTOP, "stopped while looking for starting points");
     }
     take_round(s, ev, seed, &w);
@@ -146,7 +146,7 @@ atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, at
   }
   if (s->n == 0) {
     atvi_status st = fail_none(ctx, s, t);
-    atvi_starts_free(s);
+    atvi_infer_starts_free(s);
     return st;
   }
   set_scale(s, ev, seed, &w);
@@ -154,7 +154,7 @@ atvi_status atvi_starts_new(atvi_ctx *ctx, atvi_evaluator *ev, uint64_t seed, at
   return ATVI_OK;
 }
 
-void atvi_starts_free(atvi_starts *s) {
+void atvi_infer_starts_free(atvi_starts *s) {
   if (s) atvi_block_free(s->ctx, s);
 }
 
@@ -173,7 +173,7 @@ static double effective(const atvi_starts *s, double beta, double top) {
   return sum * sum / sum2;
 }
 
-double atvi_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_idx *index) {
+double atvi_infer_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_idx *index) {
   double top = -HUGE_VAL;
   for (atvi_idx i = 0; i < s->n; i++) top = fmax(top, strength(s, i));
   double want = fmin(2 * (double)m, 0.5 * (double)s->n), lo = -30, hi = 0; /* log beta */
@@ -197,8 +197,8 @@ double atvi_starts_pick(const atvi_starts *s, uint64_t seed, atvi_idx m, atvi_id
     double best = -HUGE_VAL;
     atvi_idx at = 0;
     for (atvi_idx i = 0; i < s->n; i++) {
-      atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_START, 1, (uint32_t)i);
-      double key = beta * (strength(s, i) - top) - log(atvi_rng_exponential(&r));
+      atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_START, 1, (uint32_t)i);
+      double key = beta * (strength(s, i) - top) - log(atvi_math_rng_exponential(&r));
       if (key < last && key > best) best = key, at = i;
     }
     index[k] = at;

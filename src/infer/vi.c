@@ -9,7 +9,7 @@
 
 static const double ONE = 1;
 
-atvi_vi_opts atvi_vi_defaults(void) {
+atvi_vi_opts atvi_infer_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
                         .seed = 1,
                         .map = "auto",
@@ -23,8 +23,8 @@ atvi_vi_opts atvi_vi_defaults(void) {
                         .exact_iter = 20000};
 }
 
-atvi_vi_opts atvi_vi_nf_defaults(void) {
-  atvi_vi_opts o = atvi_vi_defaults();
+atvi_vi_opts atvi_infer_vi_nf_defaults(void) {
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.method = "nf";
   o.map = "logit";
   o.n_rung = 1;
@@ -35,8 +35,8 @@ atvi_vi_opts atvi_vi_nf_defaults(void) {
   return o;
 }
 
-atvi_vi_opts atvi_vi_copula_defaults(void) {
-  atvi_vi_opts o = atvi_vi_nf_defaults();
+atvi_vi_opts atvi_infer_vi_copula_defaults(void) {
+  atvi_vi_opts o = atvi_infer_vi_nf_defaults();
   o.method = "copula";
   o.factors = 3;
   return o;
@@ -60,13 +60,13 @@ static atvi_status check_opts(atvi_ctx *ctx, const atvi_vi_opts *o) {
 
 /* ---- constants ---- */
 
-atvi_vi_tuning atvi_vi_tuning_defaults(void) {
+atvi_vi_tuning atvi_infer_vi_tuning_defaults(void) {
 #define VALUE(name, value, unit, what) .name = value,
   return (atvi_vi_tuning){ATVI_VI_TUNABLES(VALUE)};
 #undef VALUE
 }
 
-const atvi_vi_tunable *atvi_vi_tunables(int *n) {
+const atvi_vi_tunable *atvi_infer_vi_tunables(int *n) {
 #define ROW(name, value, unit, what) {#name, value, unit, what},
   static const atvi_vi_tunable rows[] = {ATVI_VI_TUNABLES(ROW)};
 #undef ROW
@@ -76,7 +76,7 @@ const atvi_vi_tunable *atvi_vi_tunables(int *n) {
 
 /* ---- the object ---- */
 
-bool atvi_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c) {
+bool atvi_infer_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c) {
   double **row[] = {&c->log_prior, &c->log_lik, &c->log_base, &c->log_pi, &c->log_q, &c->log_member};
   *c = (atvi_cloud){.cap = cap};
   c->x = atvi_pool_take(pool, (size_t)(d * cap), sizeof(double));
@@ -88,42 +88,42 @@ bool atvi_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c) {
 
 static double *reals(atvi_vi *v, size_t n) { return atvi_pool_take(v->pool, n, sizeof(double)); }
 
-atvi_status atvi_vi_open(atvi_vi *v) {
+atvi_status atvi_infer_vi_open(atvi_vi *v) {
   atvi_vi_opts *o = &v->opts;
-  v->tuning = o->tuning ? *o->tuning : atvi_vi_tuning_defaults();
+  v->tuning = o->tuning ? *o->tuning : atvi_infer_vi_tuning_defaults();
   ATVI_TRY(atvi_pool_new(v->ctx, &v->pool));
-  ATVI_TRY(atvi_space_new(v->ctx, v->ev, o->map, o->seed, &v->space));
+  ATVI_TRY(atvi_infer_space_new(v->ctx, v->ev, o->map, o->seed, &v->space));
   v->d = v->space->d;
   if (o->factors > 0) {
     int most = v->d < o->factors ? (int)v->d : o->factors;
-    ATVI_TRY(atvi_family_copula(v->ctx, v->d, most, &v->family));
+    ATVI_TRY(atvi_flow_family_copula(v->ctx, v->d, most, &v->family));
   } else {
     atvi_flow_shape shape = o->shape.layers > 0 ? o->shape : atvi_flow_defaults(v->d);
     shape.d = v->d;
     if (o->freeze && shape.layers < o->n_rung) shape.layers = o->n_rung;
-    ATVI_TRY(atvi_family_flow(v->ctx, &shape, &v->family));
+    ATVI_TRY(atvi_flow_family_flow(v->ctx, &shape, &v->family));
   }
   v->size = v->family.size;
-  ATVI_TRY(atvi_elbo_new(v->ctx, v->space, &v->family, o->seed, o->plain, o->batch, &v->elbo));
-  atvi_elbo_set_outlier(v->elbo, v->tuning.outlier);
-  ATVI_TRY(atvi_vi_trainer_new(v));
+  ATVI_TRY(atvi_infer_elbo_new(v->ctx, v->space, &v->family, o->seed, o->plain, o->batch, &v->elbo));
+  atvi_infer_elbo_set_outlier(v->elbo, v->tuning.outlier);
+  ATVI_TRY(atvi_infer_vi_trainer_new(v));
   /* Weights of a look and their smoothing; a frame; or two sets of probes. */
-  v->scratch =
-      reals(v, ATVI_VI_LOOK + atvi_psis_work(ATVI_VI_LOOK) + (size_t)(v->d * (v->d + 2 + ATVI_VI_PROBES)));
+  v->scratch = reals(v, ATVI_VI_LOOK + atvi_math_psis_work(ATVI_VI_LOOK) +
+                            (size_t)(v->d * (v->d + 2 + ATVI_VI_PROBES)));
   v->part = atvi_pool_take(v->pool, ATVI_VI_PARTS, sizeof *v->part);
-  if (!atvi_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room)) return ATVI_ENOMEM;
+  if (!atvi_infer_vi_cloud(v->pool, v->d, ATVI_VI_LOOK, &v->room)) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
-void atvi_vi_close(atvi_vi *v) {
-  atvi_vi_trainer_free(v);
-  atvi_elbo_free(v->elbo);
-  atvi_family_free(&v->family);
-  atvi_space_free(v->space);
+void atvi_infer_vi_close(atvi_vi *v) {
+  atvi_infer_vi_trainer_free(v);
+  atvi_infer_elbo_free(v->elbo);
+  atvi_flow_family_free(&v->family);
+  atvi_infer_space_free(v->space);
   atvi_pool_free(v->pool);
 }
 
-bool atvi_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m) {
+bool atvi_infer_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m) {
   *m = (atvi_member){.whole = shift != NULL};
   m->phi = reals(v, (size_t)v->size);
   m->shift = reals(v, (size_t)v->d);
@@ -140,16 +140,16 @@ bool atvi_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atv
 
 /* ---- shared steps ---- */
 
-bool atvi_vi_late(const atvi_vi *v) {
+bool atvi_infer_vi_late(const atvi_vi *v) {
   return atvi_stop_asked(v->ctx) || atvi_clock_s() - v->begun_s > v->opts.max_seconds;
 }
 
-bool atvi_vi_over(const atvi_vi *v) {
-  return v->steps >= v->opts.max_steps || atvi_vi_late(v) ||
+bool atvi_infer_vi_over(const atvi_vi *v) {
+  return v->steps >= v->opts.max_steps || atvi_infer_vi_late(v) ||
          atvi_clock_s() - v->begun_s > ATVI_VI_TRAIN_TIME * v->opts.max_seconds;
 }
 
-void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) {
+void atvi_infer_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) {
   char detail[96];
   va_list args;
   va_start(args, fmt);
@@ -159,38 +159,40 @@ void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, .
   atvi_tell(v->ctx, phase, v->told, atvi_clock_s() - v->begun_s, "%s", detail);
 }
 
-atvi_cloud atvi_vi_look(atvi_vi *v, const atvi_member *m, const atvi_elbo_lot *lot) {
+atvi_cloud atvi_infer_vi_look(atvi_vi *v, const atvi_member *m, const atvi_elbo_lot *lot) {
   atvi_cloud c = v->room;
   c.n = lot->n;
-  atvi_elbo_draw(v->elbo, m, lot, &c, 0);
+  atvi_infer_elbo_draw(v->elbo, m, lot, &c, 0);
   return c;
 }
 
-atvi_cloud atvi_vi_glance(atvi_vi *v, const atvi_member *m, atvi_idx n) {
-  return atvi_vi_look(v, m, &(atvi_elbo_lot){.stream = ATVI_STREAM_TRAIN, .scramble = v->scramble++, .n = n});
+atvi_cloud atvi_infer_vi_glance(atvi_vi *v, const atvi_member *m, atvi_idx n) {
+  return atvi_infer_vi_look(v, m,
+                            &(atvi_elbo_lot){.stream = ATVI_STREAM_TRAIN, .scramble = v->scramble++, .n = n});
 }
 
-atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble, atvi_cloud *seen) {
-  atvi_cloud c = atvi_vi_look(v, m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, scramble, 0, ATVI_VI_LOOK, true});
+atvi_vi_quality atvi_infer_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble, atvi_cloud *seen) {
+  atvi_cloud c =
+      atvi_infer_vi_look(v, m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, scramble, 0, ATVI_VI_LOOK, true});
   double *weight = v->scratch;
   for (atvi_idx j = 0; j < c.n; j++) {
     double w = c.log_pi[j] - c.log_q[j];
     weight[j] = isfinite(w) ? w : -HUGE_VAL;
   }
-  atvi_psis_info p = atvi_psis(c.n, weight, weight, weight + c.n);
+  atvi_psis_info p = atvi_math_psis(c.n, weight, weight, weight + c.n);
   if (seen) *seen = c;
   return (atvi_vi_quality){p.log_mean, p.khat, p.ess / (double)c.n};
 }
 
-double atvi_vi_best_evidence(const atvi_vi *v) {
+double atvi_infer_vi_best_evidence(const atvi_vi *v) {
   double best = -HUGE_VAL;
   for (atvi_idx k = 0; k < v->n_part; k++) best = fmax(best, v->part[k].log_evidence);
   return best;
 }
 
-double atvi_vi_all_evidence(const atvi_vi *v) {
+double atvi_infer_vi_all_evidence(const atvi_vi *v) {
   double all = -HUGE_VAL;
-  for (atvi_idx k = 0; k < v->n_part; k++) all = atvi_log_add(all, v->part[k].log_evidence);
+  for (atvi_idx k = 0; k < v->n_part; k++) all = atvi_math_log_add(all, v->part[k].log_evidence);
   return all;
 }
 
@@ -201,9 +203,9 @@ static atvi_status first_look(atvi_vi *v) {
   const atvi_member *m = &v->part[0].at;
   bool any = false;
   for (atvi_idx n = 64; n <= ATVI_VI_LOOK; n *= 2) {
-    atvi_cloud c = atvi_vi_glance(v, m, n);
+    atvi_cloud c = atvi_infer_vi_glance(v, m, n);
     for (atvi_idx j = 0; j < n; j++) any = any || isfinite(c.log_pi[j]);
-    if (any && atvi_vi_try_gradient(v, m) > 0) return ATVI_OK;
+    if (any && atvi_infer_vi_try_gradient(v, m) > 0) return ATVI_OK;
   }
   if (any)
     return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
@@ -238,7 +240,7 @@ typedef struct {
 } fit;
 
 static bool may_tune(const atvi_vi *v) {
-  return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_vi_over(v);
+  return v->opts.tune != ATVI_TUNE_OFF && v->family.ops->score && !atvi_infer_vi_over(v);
 }
 
 /* Fine-tuning pays where the weights have much left to correct, or k-hat says that q is too narrow somewhere. */
@@ -251,20 +253,22 @@ static bool wants_tuning(const fit *f) {
 static bool wants_exact(const fit *f) {
   const atvi_vi *v = f->v;
   if (v->opts.exact == ATVI_EXACT_OFF || v->cut) return false;
-  return v->opts.exact == ATVI_EXACT_ON || (v->converged && !atvi_vi_permits(&f->w));
+  return v->opts.exact == ATVI_EXACT_ON || (v->converged && !atvi_infer_vi_permits(&f->w));
 }
 
 static bool wants_edges(const fit *f) {
   const atvi_vi *v = f->v;
-  return v->opts.seek_modes && f->w.all && atvi_vi_permits(&f->w) && f->extended < v->tuning.extend_times &&
-         !atvi_vi_late(v);
+  return v->opts.seek_modes && f->w.all && atvi_infer_vi_permits(&f->w) &&
+         f->extended < v->tuning.extend_times && !atvi_infer_vi_late(v);
 }
 
-static phase sample_next(const fit *f) { return wants_exact(f) && !atvi_vi_late(f->v) ? SAMPLE : DELIVER; }
+static phase sample_next(const fit *f) {
+  return wants_exact(f) && !atvi_infer_vi_late(f->v) ? SAMPLE : DELIVER;
+}
 
 static phase after(const fit *f, phase now) {
   const atvi_vi *v = f->v;
-  bool over = atvi_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
+  bool over = atvi_infer_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
   switch (now) {
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
   case WEIGH_ONE: return SEEK;
@@ -284,42 +288,42 @@ static phase after(const fit *f, phase now) {
   case DELIVER: return DELIVER;
   }
   /* after a weighing */
-  if (v->converged && !atvi_vi_tail_fits(&f->w) && f->improved < v->tuning.improve_times && !over)
+  if (v->converged && !atvi_infer_vi_tail_fits(&f->w) && f->improved < v->tuning.improve_times && !over)
     return IMPROVE;
   return wants_edges(f) ? EXTEND : sample_next(f);
 }
 
 static void tune(atvi_vi *v, atvi_vi_part *p) {
-  bool kept = atvi_vi_tune(v, &p->at);
+  bool kept = atvi_infer_vi_tune(v, &p->at);
   if (kept) p->drawn = 0;
   v->tuned = fmax(v->tuned, kept);
 }
 
 /* More of everything, for every component that has its part in the wild weights. */
 static void improve(atvi_vi *v) {
-  double all = atvi_vi_all_evidence(v);
-  for (atvi_idx k = 0; k < v->n_part && !atvi_vi_over(v); k++) {
+  double all = atvi_infer_vi_all_evidence(v);
+  for (atvi_idx k = 0; k < v->n_part && !atvi_infer_vi_over(v); k++) {
     atvi_vi_part *p = &v->part[k];
     if (p->blame < v->tuning.blame) continue;
     double share = v->n_part > 1 ? exp(p->log_evidence - all) : 1;
-    if (atvi_vi_train_more(v, &p->at, v->tuning.step_round / 4, share, NULL).changed) p->drawn = 0;
+    if (atvi_infer_vi_train_more(v, &p->at, v->tuning.step_round / 4, share, NULL).changed) p->drawn = 0;
     if (may_tune(v)) tune(v, p);
     if (v->n_part > 1 && p->drawn == 0)
-      p->log_evidence = atvi_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;
+      p->log_evidence = atvi_infer_vi_judge(v, &p->at, v->scramble++, NULL).log_evidence;
   }
 }
 
 /* Edge components are not trained and lower the ELBO: the one before is the better bound. */
 static atvi_status weigh_all(fit *f) {
   double before = f->extended > 0 ? f->w.elbo : -HUGE_VAL;
-  ATVI_TRY(atvi_vi_weigh(f->v, &f->w, true));
+  ATVI_TRY(atvi_infer_vi_weigh(f->v, &f->w, true));
   f->w.elbo = fmax(f->w.elbo, before);
   return ATVI_OK;
 }
 
 static atvi_status extend(fit *f) {
   atvi_idx before = f->v->n_part;
-  ATVI_TRY(atvi_vi_extend(f->v, &f->w, f->extended++));
+  ATVI_TRY(atvi_infer_vi_extend(f->v, &f->w, f->extended++));
   f->grown = f->v->n_part > before;
   return ATVI_OK;
 }
@@ -327,43 +331,43 @@ static atvi_status extend(fit *f) {
 static atvi_status enter(fit *f, phase now) {
   atvi_vi *v = f->v;
   switch (now) {
-  case TRAIN: v->converged = atvi_vi_train(v, &v->part[0].at); return ATVI_OK;
-  case SEEK: return atvi_vi_seek(v);
-  case COVER: return atvi_vi_cover(v);
+  case TRAIN: v->converged = atvi_infer_vi_train(v, &v->part[0].at); return ATVI_OK;
+  case SEEK: return atvi_infer_vi_seek(v);
+  case COVER: return atvi_infer_vi_cover(v);
   case WEIGH_ONE:
-  case WEIGH_FIRST: return atvi_vi_weigh(v, &f->w, false);
+  case WEIGH_FIRST: return atvi_infer_vi_weigh(v, &f->w, false);
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return weigh_all(f);
   case IMPROVE: f->improved++, improve(v); return ATVI_OK;
   case EXTEND: return extend(f);
-  case SAMPLE: return atvi_vi_exact(v, &f->w, &f->out);
+  case SAMPLE: return atvi_infer_vi_exact(v, &f->w, &f->out);
   case DELIVER: break;
   }
   /* What ought to have come and did not: all draws, or the chains. */
-  v->cut = v->cut || (!f->out && (wants_exact(f) || (atvi_vi_late(v) && !f->w.all)));
-  return f->out ? ATVI_OK : atvi_vi_deliver(v, &f->w, &f->out);
+  v->cut = v->cut || (!f->out && (wants_exact(f) || (atvi_infer_vi_late(v) && !f->w.all)));
+  return f->out ? ATVI_OK : atvi_infer_vi_deliver(v, &f->w, &f->out);
 }
 
 static atvi_status run(fit *f) {
   atvi_vi *v = f->v;
-  ATVI_TRY(atvi_vi_open(v));
+  ATVI_TRY(atvi_infer_vi_open(v));
   atvi_vi_part *first = &v->part[v->n_part++];
-  if (!atvi_vi_member_new(v, NULL, NULL, &first->at)) return ATVI_ENOMEM;
+  if (!atvi_infer_vi_member_new(v, NULL, NULL, &first->at)) return ATVI_ENOMEM;
   ATVI_TRY(first_look(v));
   phase now = TRAIN;
   for (; now != DELIVER; now = after(f, now)) ATVI_TRY(enter(f, now));
   return enter(f, DELIVER);
 }
 
-atvi_status atvi_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts, atvi_draws **out) {
+atvi_status atvi_infer_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts, atvi_draws **out) {
   *out = NULL;
-  atvi_vi v = {.ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_vi_defaults(), .tuned = NAN};
+  atvi_vi v = {.ctx = ctx, .ev = ev, .opts = opts ? *opts : atvi_infer_vi_defaults(), .tuned = NAN};
   v.begun_s = atvi_clock_s();
   ATVI_TRY(check_opts(ctx, &v.opts));
   fit f = {.v = &v};
   atvi_status status = run(&f);
-  atvi_vi_weights_free(&f.w);
-  atvi_vi_close(&v);
+  atvi_infer_vi_weights_free(&f.w);
+  atvi_infer_vi_close(&v);
   *out = f.out;
   return status;
 }

@@ -21,7 +21,7 @@ typedef struct {
   uint64_t seed;
   atvi_flow_shape shape; /* layers = 0: atvi_flow_defaults */
   int factors;           /* > 0: a copula with so many factors instead of a flow */
-  const char *map;       /* for parameters that leave it open; see atvi_space_new */
+  const char *map;       /* for parameters that leave it open; see atvi_infer_space_new */
   /* Temperatures of the ladder, falling, the last one 1. n_rung = 0: chosen from the draws at hand; 1 with
    * temperature 1: no annealing. */
   int n_rung;
@@ -39,16 +39,17 @@ typedef struct {
   const atvi_vi_tuning *tuning; /* for measurements; NULL: the defaults */
 } atvi_vi_opts;
 
-atvi_vi_opts atvi_vi_defaults(void);    /* atvi */
-atvi_vi_opts atvi_vi_nf_defaults(void); /* the same flow, logistic map, no annealing, one mode, not tuned */
-atvi_vi_opts atvi_vi_copula_defaults(void); /* likewise with a copula */
+atvi_vi_opts atvi_infer_vi_defaults(void); /* atvi */
+atvi_vi_opts
+atvi_infer_vi_nf_defaults(void); /* the same flow, logistic map, no annealing, one mode, not tuned */
+atvi_vi_opts atvi_infer_vi_copula_defaults(void); /* likewise with a copula */
 
 /* *out: independent draws with weights that sum to one (draws.h resamples them), or, of the exact sampler, chains without
  * weights (made.exact is 1). made has elbo, khat, log_evidence,
  * efficiency, modes and the rest. Depends on the options and the target alone, not on the number of threads (unless time
  * or the stop request ends the run). The target must give gradients.
  * Errors: EINVAL (a setting out of range), ENOMEM, EMODEL (no point of the prior can be evaluated), ESTOP, ELIMIT. *out is NULL on error. */
-ATVI_CHECKED atvi_status atvi_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts,
-                                     atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_vi_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_vi_opts *opts,
+                                           atvi_draws **out);
 
 #endif

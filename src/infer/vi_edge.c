@@ -89,7 +89,7 @@ static void find_side(edge *e, atvi_idx side, atvi_idx i, const double *weight) 
     e->key[j] = sign * e->w->c.x[i * e->w->c.cap + j];
     e->at[j] = (double)j;
   }
-  atvi_sort(n, e->key, e->at, e->work);
+  atvi_math_sort(n, e->key, e->at, e->work);
   for (atvi_idx j = n - 1; j >= 0 && k < e->per; j--) {
     sum += weight[(atvi_idx)e->at[j]];
     for (; k < e->per && sum >= ((double)k + 0.5) / (double)e->per * e->v->tuning.outer; k++, first = j)
@@ -100,25 +100,25 @@ static void find_side(edge *e, atvi_idx side, atvi_idx i, const double *weight) 
 
 static void find_sides(edge *e) {
   atvi_idx d = e->v->d, n = e->w->c.n, every = 2 * d > e->sides ? 2 * d / e->sides : 1;
-  e->log_far = atvi_softmax(n, e->w->log_w, e->weight) - log((double)n) + e->v->tuning.far;
+  e->log_far = atvi_math_softmax(n, e->w->log_w, e->weight) - log((double)n) + e->v->tuning.far;
   for (atvi_idx side = 0; side < e->sides; side++) find_side(e, side, side / 2 * every, e->weight);
 }
 
 /* ---- chains ---- */
 
 static void evaluate(edge *e, const double *x, double *log_pi) {
-  atvi_space_eval(e->v->space,
-                  &(atvi_space_batch){.B = e->n, .x = x, .beta = 1, .theta = e->theta, .log_pi = log_pi});
+  atvi_infer_space_eval(
+      e->v->space, &(atvi_space_batch){.B = e->n, .x = x, .beta = 1, .theta = e->theta, .log_pi = log_pi});
 }
 
 static void move(edge *e, uint32_t number) {
   atvi_idx d = e->v->d, n = e->n;
   for (atvi_idx i = 0; i < n; i++) {
-    atvi_rng r = atvi_rng_at(e->v->opts.seed, ATVI_STREAM_EXACT, number, (uint32_t)i);
-    atvi_idx side = i / e->per * e->per, a = side + (atvi_idx)(atvi_rng_uniform(&r) * (double)e->per),
-             b = side + (atvi_idx)(atvi_rng_uniform(&r) * (double)e->per);
-    double by = 2.38 / sqrt(2 * (double)d) * pow(2, 1 - (int)(atvi_rng_uniform(&r) * SIZES));
-    e->u[i] = log(atvi_rng_uniform(&r));
+    atvi_rng r = atvi_math_rng_at(e->v->opts.seed, ATVI_STREAM_EXACT, number, (uint32_t)i);
+    atvi_idx side = i / e->per * e->per, a = side + (atvi_idx)(atvi_math_rng_uniform(&r) * (double)e->per),
+             b = side + (atvi_idx)(atvi_math_rng_uniform(&r) * (double)e->per);
+    double by = 2.38 / sqrt(2 * (double)d) * pow(2, 1 - (int)(atvi_math_rng_uniform(&r) * SIZES));
+    e->u[i] = log(atvi_math_rng_uniform(&r));
     for (atvi_idx j = 0; j < d; j++)
       e->next[j * n + i] = e->x[j * n + i] + by * (e->start[j * n + a] - e->start[j * n + b]);
   }
@@ -132,7 +132,7 @@ static void move(edge *e, uint32_t number) {
 
 static void look(edge *e) {
   atvi_idx d = e->v->d, n = e->n;
-  atvi_vi_log_q(e->v, &(atvi_cloud){.cap = n, .x = e->x}, n, e->part_q, e->log_q);
+  atvi_infer_vi_log_q(e->v, &(atvi_cloud){.cap = n, .x = e->x}, n, e->part_q, e->log_q);
   for (atvi_idx i = 0; i < n; i++) {
     if (!(e->log_pi[i] - e->log_q[i] > e->log_far)) continue;
     e->seen[i / e->per]++;
@@ -146,13 +146,13 @@ static void look(edge *e) {
  * log. */
 static double log_lacking(edge *e, const atvi_cloud *c) {
   double *log_q = e->look_q, *lacks = log_q + ATVI_VI_LOOK, top = -HUGE_VAL;
-  atvi_vi_log_q(e->v, c, c->n, lacks, log_q);
+  atvi_infer_vi_log_q(e->v, c, c->n, lacks, log_q);
   for (atvi_idx j = 0; j < c->n; j++) {
     bool far = c->log_pi[j] - log_q[j] > e->log_far - e->v->tuning.far + e->v->tuning.missed;
     lacks[j] = far ? c->log_pi[j] - c->log_q[j] : -HUGE_VAL;
     top = fmax(top, lacks[j]);
   }
-  double all = atvi_log_sum_exp(c->n, lacks);
+  double all = atvi_math_log_sum_exp(c->n, lacks);
   return all > top ? all + log1p(-exp(top - all)) - log((double)c->n) : -HUGE_VAL;
 }
 
@@ -163,12 +163,12 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
   atvi_vi_part *part = &v->part[v->n_part];
   for (atvi_idx i = 0; i < d; i++) centre[i] /= e->seen[side];
   for (atvi_idx i = 0; i < d * d; i++) chol[i] *= v->tuning.edge_wider * v->tuning.edge_wider;
-  if (!atvi_cholesky(d, chol)) return ATVI_OK;
+  if (!atvi_math_cholesky(d, chol)) return ATVI_OK;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = i + 1; k < d; k++) chol[i * d + k] = 0;
-  if (!atvi_vi_member_new(v, centre, chol, &part->at)) return ATVI_ENOMEM;
+  if (!atvi_infer_vi_member_new(v, centre, chol, &part->at)) return ATVI_ENOMEM;
   atvi_cloud seen;
-  double found = atvi_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
+  double found = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
   if (!isfinite(found) || log_lacking(e, &seen) < best + log(v->tuning.lost)) return ATVI_OK;
   part->log_evidence = fmin(found, best + log(v->tuning.edge_share));
   part->share = DBL_MIN; /* until the next weighing */
@@ -177,7 +177,7 @@ static atvi_status add(edge *e, atvi_idx side, double best) {
   return ATVI_OK;
 }
 
-atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time) {
+atvi_status atvi_infer_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time) {
   edge e = {.v = v, .w = w};
   if ((double)w->c.n * v->tuning.outer < v->tuning.side_chains) return ATVI_OK;
   if (!make(&e)) return ATVI_ENOMEM;
@@ -185,11 +185,11 @@ atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time) {
   memcpy(e.x, e.start, (size_t)(v->d * e.n) * sizeof *e.x);
   evaluate(&e, e.x, e.log_pi);
   int steps = (int)v->tuning.side_steps;
-  for (int step = 0; step < steps && !atvi_vi_late(v); step++) {
+  for (int step = 0; step < steps && !atvi_infer_vi_late(v); step++) {
     move(&e, UINT32_MAX - (uint32_t)(time * steps + step)); /* above any iteration of the exact sampler */
     if (step % LOOK_EVERY == LOOK_EVERY - 1) look(&e);
   }
-  double best = atvi_vi_best_evidence(v);
+  double best = atvi_infer_vi_best_evidence(v);
   for (atvi_idx side = 0; side < e.sides && v->n_part < ATVI_VI_PARTS; side++)
     if (e.seen[side] > 0) ATVI_TRY(add(&e, side, best));
   return ATVI_OK;

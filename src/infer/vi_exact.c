@@ -51,7 +51,7 @@ static atvi_status sampler_open(sampler *s) {
   atvi_chains *c = &s->c;
   atvi_idx d = v->d, n_part = v->n_part;
   int threads = atvi_ctx_threads(v->ctx);
-  c->opts = atvi_chains_defaults();
+  c->opts = atvi_infer_chains_defaults();
   c->opts.chains = CHAINS;
   if (!isnan(v->opts.ess)) c->opts.ess = fmin(v->opts.ess, ATVI_CHAINS_ESS_MOST);
   c->opts.max_iter = WARMUP + v->opts.exact_iter;
@@ -74,13 +74,13 @@ static atvi_status sampler_open(sampler *s) {
   s->start = reals(s, d * CHAINS);
   for (int k = 0; k < GROUPS; k++) {
     s->group[k].chain = (uint32_t)(k * L);
-    atvi_exact_group_make(v->pool, d, n_part, &s->group[k]);
+    atvi_infer_exact_group_make(v->pool, d, n_part, &s->group[k]);
   }
   s->moves.work = atvi_pool_take(v->pool, (size_t)(threads * n_part), sizeof *s->moves.work);
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < threads * n_part; k++)
     ATVI_TRY(v->family.ops->work_new(v->family.self, v->ctx, L, &s->moves.work[k]));
-  return atvi_chains_open(c);
+  return atvi_infer_chains_open(c);
 }
 
 static void sampler_close(sampler *s) {
@@ -93,8 +93,8 @@ static atvi_status find_spread(sampler *s) {
   atvi_idx d = s->v->d;
   double *x = reals(s, d * ATVI_VI_LOOK);
   if (!x) return ATVI_ENOMEM;
-  atvi_vi_starts(s->v, s->w, ATVI_VI_LOOK, x);
-  if (!atvi_exact_spread(s->v->pool, d, ATVI_VI_LOOK, x, &s->moves)) return ATVI_ENOMEM;
+  atvi_infer_vi_starts(s->v, s->w, ATVI_VI_LOOK, x);
+  if (!atvi_infer_exact_spread(s->v->pool, d, ATVI_VI_LOOK, x, &s->moves)) return ATVI_ENOMEM;
   return ATVI_OK;
 }
 
@@ -104,17 +104,17 @@ static atvi_idx run(void *self, atvi_idx item, int worker) {
   sampler *s = self;
   atvi_exact_group *g = &s->group[item];
   const atvi_exact_point *p = &g->now;
-  atvi_idx to = atvi_chains_to(&s->c);
+  atvi_idx to = atvi_infer_chains_to(&s->c);
   if (s->c.done == 0) {
     for (atvi_idx j = 0; j < s->v->d; j++)
       memcpy(g->next.x + j * L, s->start + j * CHAINS + item * L, L * sizeof(double));
-    atvi_exact_place(&s->moves, g, worker, g->next.x);
+    atvi_infer_exact_place(&s->moves, g, worker, g->next.x);
   }
   for (atvi_idx n = s->c.done + 1; n <= to; n++) {
-    atvi_exact_step(&s->moves, g, worker, (uint32_t)n);
+    atvi_infer_exact_step(&s->moves, g, worker, (uint32_t)n);
     for (int i = 0; i < L; i++) {
-      double *ratio =
-          atvi_chains_keep(&s->c, (atvi_idx)g->chain + i, n, p->theta + i, L, p->log_prior[i], p->log_lik[i]);
+      double *ratio = atvi_infer_chains_keep(&s->c, (atvi_idx)g->chain + i, n, p->theta + i, L,
+                                             p->log_prior[i], p->log_lik[i]);
       if (ratio) *ratio = p->log_pi[i] - p->log_q[i];
     }
   }
@@ -138,8 +138,8 @@ static double acceptance(sampler *s, atvi_idx k) {
 static int lines_needed(const sampler *s) {
   atvi_idx n = CHAINS * WARMUP / 2;
   double *x = s->c.work[0];
-  atvi_chains_copy_row(&s->c, (atvi_kept){WARMUP / 2, WARMUP / 2}, s->v->d + 2, x);
-  atvi_sort(n, x, NULL, x + n);
+  atvi_infer_chains_copy_row(&s->c, (atvi_kept){WARMUP / 2, WARMUP / 2}, s->v->d + 2, x);
+  atvi_math_sort(n, x, NULL, x + n);
   return x[n - 1 - n / 500] - x[n / 2] > 1 ? ATVI_EXACT_LINES : 1;
 }
 
@@ -169,30 +169,30 @@ static atvi_idx warm_up(void *self) {
  * effective size. */
 static double further(void *self) {
   const sampler *s = self;
-  atvi_kept kept = atvi_chains_kept(&s->c);
+  atvi_kept kept = atvi_infer_chains_kept(&s->c);
   atvi_idx n = CHAINS * kept.n, row = s->v->d + 2;
-  double share = atvi_chains_share(&s->c, row), *x = s->c.work[0], *work = x + n;
-  atvi_chains_copy_row(&s->c, kept, row, x);
-  atvi_sort(n, x, NULL, work);
+  double share = atvi_infer_chains_share(&s->c, row), *x = s->c.work[0], *work = x + n;
+  atvi_infer_chains_copy_row(&s->c, kept, row, x);
+  atvi_math_sort(n, x, NULL, work);
   double top = x[n - 1 - n / 100];
-  atvi_chains_copy_row(&s->c, kept, row, x);
+  atvi_infer_chains_copy_row(&s->c, kept, row, x);
   for (atvi_idx i = 0; i < n; i++) x[i] = x[i] > top;
-  double ess = atvi_converge(CHAINS, kept.n, x, work).ess_mean;
+  double ess = atvi_math_converge(CHAINS, kept.n, x, work).ess_mean;
   return isnan(ess) ? 0 : fmin(share, ess / (TAIL * s->c.opts.ess));
 }
 
 /* ---- delivery ---- */
 
 static atvi_status evidence(sampler *s, atvi_made *made) {
-  atvi_kept kept = atvi_chains_kept(&s->c);
+  atvi_kept kept = atvi_infer_chains_kept(&s->c);
   double *log_p = reals(s, CHAINS * kept.n);
   atvi_bridge_draws b = {.m = CHAINS, .n = kept.n, .log_p = log_p};
   b.n_q = s->w->c.n;
   b.log_q = s->w->log_w;
-  double *work = atvi_pool_take(s->v->pool, atvi_bridge_work(&b), sizeof *work);
+  double *work = atvi_pool_take(s->v->pool, atvi_math_bridge_work(&b), sizeof *work);
   if (!log_p || !work) return ATVI_ENOMEM;
-  atvi_chains_copy_row(&s->c, kept, s->v->d + 2, log_p);
-  atvi_bridge_info info = atvi_bridge(&b, work);
+  atvi_infer_chains_copy_row(&s->c, kept, s->v->d + 2, log_p);
+  atvi_bridge_info info = atvi_math_bridge(&b, work);
   /* Where chains and approximation hardly meet, one draw decides, and its error is not known either. */
   bool known = info.se < EVIDENCE_SE_MOST;
   made->log_evidence = known ? info.log_evidence : NAN;
@@ -205,17 +205,17 @@ static atvi_status tell_modes(sampler *s, atvi_draws *d) {
   double *x = reals(s, s->v->d * d->n);
   if (!x) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < s->v->d; i++)
-    atvi_map_inv(&s->v->space->map[i], d->n, d->x + i * d->n, x + i * d->n);
-  return atvi_vi_mode_shares(s->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
+    atvi_transform_map_inv(&s->v->space->map[i], d->n, d->x + i * d->n, x + i * d->n);
+  return atvi_infer_vi_mode_shares(s->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
 }
 
 static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
   atvi_vi *v = s->v;
   double jumped = 0, jumps = 0;
   for (int i = 0; i < GROUPS; i++) jumped += s->group[i].jumped, jumps += s->group[i].jumps;
-  ATVI_TRY(atvi_chains_deliver(&s->c, end, out));
-  atvi_made *made = &(*out)->made;
-  atvi_vi_made(v, s->w, made);
+  ATVI_TRY(atvi_infer_chains_deliver(&s->c, end, out));
+  atvi_made *made = (*out)->made;
+  atvi_infer_vi_made(v, s->w, made);
   if (made->end == ATVI_END_DONE) made->end = end;
   made->exact = 1;
   made->ess_wanted = s->c.opts.ess;
@@ -239,13 +239,13 @@ static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
 
 static atvi_status sample(sampler *s, atvi_draws **out) {
   ATVI_TRY(sampler_open(s));
-  atvi_vi_starts(s->v, s->w, CHAINS, s->start);
+  atvi_infer_vi_starts(s->v, s->w, CHAINS, s->start);
   ATVI_TRY(find_spread(s));
-  atvi_end end = atvi_chains_loop(&s->c);
-  return atvi_chains_kept(&s->c).n >= ATVI_CHAINS_LEAST ? deliver(s, end, out) : ATVI_OK;
+  atvi_end end = atvi_infer_chains_loop(&s->c);
+  return atvi_infer_chains_kept(&s->c).n >= ATVI_CHAINS_LEAST ? deliver(s, end, out) : ATVI_OK;
 }
 
-atvi_status atvi_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
+atvi_status atvi_infer_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
   static const atvi_chains_ops OPS = {
       .name = "exact sampler", .run = run, .warm_up = warm_up, .further = further};
   sampler s = {.c = {.ctx = v->ctx, .ev = v->ev, .pool = v->pool, .ops = &OPS, .self = &s}, .v = v, .w = w};
@@ -281,7 +281,7 @@ enum {
 /* Standard deviation of a coordinate in which all points are the same: it still has a line. */
 #define LEAST 1e-10
 
-bool atvi_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s) {
+bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s) {
   atvi_member *m = &s->spread;
   *m = (atvi_member){.whole = true};
   m->shift = atvi_pool_take(pool, (size_t)d, sizeof(double));
@@ -290,20 +290,20 @@ bool atvi_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_
   if (atvi_pool_failed(pool)) return false;
   for (atvi_idx i = 0; i < d; i++) {
     double *xi = x + i * n;
-    m->shift[i] = atvi_mean(n, xi, NULL);
+    m->shift[i] = atvi_math_mean(n, xi, NULL);
     for (atvi_idx j = 0; j < n; j++) xi[j] -= m->shift[i];
     for (atvi_idx k = 0; k <= i; k++)
       for (atvi_idx j = 0; j < n; j++) m->chol[i * d + k] += xi[j] * x[k * n + j] / (double)n;
     s->sd[i] = fmax(sqrt(m->chol[i * d + i]), LEAST);
   }
-  if (!atvi_cholesky(d, m->chol)) {
+  if (!atvi_math_cholesky(d, m->chol)) {
     memset(m->chol, 0, (size_t)(d * d) * sizeof *m->chol);
     for (atvi_idx i = 0; i < d; i++) m->chol[i * d + i] = s->sd[i];
   }
   for (atvi_idx i = 0; i < d; i++) m->log_det += log(m->chol[i * d + i]);
   double half = 0.5 * ATVI_EXACT_DEGREES, n_half = 0.5 * (double)d;
-  s->log_heavy =
-      atvi_lgamma(half + n_half) - atvi_lgamma(half) - n_half * log(2 * half * acos(-1)) - m->log_det;
+  s->log_heavy = atvi_math_lgamma(half + n_half) - atvi_math_lgamma(half) -
+                 n_half * log(2 * half * acos(-1)) - m->log_det;
   return true;
 }
 
@@ -315,13 +315,13 @@ typedef struct {
 
 /* A new line for a lane at g->y, where log pi is g->row[1]: its direction goes to g->x. */
 static void line_begin(const atvi_exact_moves *s, atvi_exact_group *g, int i, atvi_rng *r, line *c) {
-  atvi_idx d = s->v->d, axis = (atvi_idx)(atvi_rng_uniform(r) * (double)d);
-  bool turned = atvi_rng_uniform(r) < 0.5;
+  atvi_idx d = s->v->d, axis = (atvi_idx)(atvi_math_rng_uniform(r) * (double)d);
+  bool turned = atvi_math_rng_uniform(r) < 0.5;
   for (atvi_idx j = 0; j < d; j++)
     g->x[j * L + i] = turned ? (j >= axis ? s->spread.chol[j * d + axis] : 0) : j == axis ? s->sd[j] : 0;
-  double width = pow(10, 1 - (int)(WIDTHS * atvi_rng_uniform(r)));
-  c->level = g->row[1][i] + log(atvi_rng_uniform(r));
-  c->lo = -width * atvi_rng_uniform(r);
+  double width = pow(10, 1 - (int)(WIDTHS * atvi_math_rng_uniform(r)));
+  c->level = g->row[1][i] + log(atvi_math_rng_uniform(r));
+  c->lo = -width * atvi_math_rng_uniform(r);
   c->hi = c->lo + width;
   c->tries = 0;
 }
@@ -330,8 +330,8 @@ static void line_begin(const atvi_exact_moves *s, atvi_exact_group *g, int i, at
 static bool line_judge(const atvi_exact_moves *s, atvi_exact_group *g, int i, line *c) {
   const atvi_exact_point *p = &g->next;
   if (p->log_pi[i] >= c->level) {
-    atvi_exact_take_lane(s->v->d, i, p->x, g->y);
-    atvi_exact_take_lane(1, i, p->log_pi, g->row[1]);
+    atvi_infer_exact_take_lane(s->v->d, i, p->x, g->y);
+    atvi_infer_exact_take_lane(1, i, p->log_pi, g->row[1]);
     return true;
   }
   *(c->at < 0 ? &c->lo : &c->hi) = c->at;
@@ -340,7 +340,7 @@ static bool line_judge(const atvi_exact_moves *s, atvi_exact_group *g, int i, li
 
 /* Lanes do not wait for each other from line to line: on some the slice is found at once, on others after a
  * dozen tries. */
-void atvi_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
+void atvi_infer_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
   atvi_idx d = s->v->d;
   atvi_exact_point *p = &g->next;
   line c[L];
@@ -353,10 +353,10 @@ void atvi_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker
   }
   while (busy > 0) {
     for (int i = 0; i < L; i++) {
-      c[i].at = c[i].left > 0 ? c[i].lo + (c[i].hi - c[i].lo) * atvi_rng_uniform(&r[i]) : 0;
+      c[i].at = c[i].left > 0 ? c[i].lo + (c[i].hi - c[i].lo) * atvi_math_rng_uniform(&r[i]) : 0;
       for (atvi_idx j = 0; j < d; j++) p->x[j * L + i] = g->y[j * L + i] + c[i].at * g->x[j * L + i];
     }
-    atvi_space_eval_on(
+    atvi_infer_space_eval_on(
         s->v->space, worker,
         &(atvi_space_batch){.B = L, .x = p->x, .beta = 1, .theta = p->theta, .log_pi = p->log_pi});
     for (int i = 0; i < L; i++) {

@@ -68,21 +68,21 @@ typedef struct {
   double log_heavy;
 } atvi_exact_moves;
 
-static inline void atvi_exact_take_lane(atvi_idx rows, int lane, const double *from, double *to) {
+static inline void atvi_infer_exact_take_lane(atvi_idx rows, int lane, const double *from, double *to) {
   for (atvi_idx r = 0; r < rows; r++) to[r * ATVI_LANES + lane] = from[r * ATVI_LANES + lane];
 }
 /* Arrays of a group, from the pool; false: out of memory. */
-bool atvi_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_group *g);
+bool atvi_infer_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_group *g);
 /* sd, spread and log_heavy from n >= 1 points x[d][n], which it spoils; no correlations where they have no
  * covariance. False: out of memory. */
-bool atvi_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s);
+bool atvi_infer_exact_spread(atvi_pool *pool, atvi_idx d, atvi_idx n, double *x, atvi_exact_moves *s);
 /* Puts the lanes at x[d][LANES] and finds all that is known there; k is the component that most likely gives
  * x. */
-void atvi_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x);
+void atvi_infer_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x);
 /* s->lines updates of every lane along lines (vi_exact_lines.c): next.x is where they lead. r[LANES]. */
-void atvi_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r);
+void atvi_infer_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r);
 /* One iteration: a jump, a local move, and updates along lines. Random numbers belong to (seed, iteration,
  * chain). */
-void atvi_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration);
+void atvi_infer_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration);
 
 #endif

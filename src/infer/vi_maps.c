@@ -42,7 +42,7 @@ static double unit(const atvi_map *m, double x) {
 
 static double median(atvi_idx n, const double *x, double *scratch) {
   memcpy(scratch, x, (size_t)n * sizeof *x);
-  atvi_sort(n, scratch, NULL, scratch + n);
+  atvi_math_sort(n, scratch, NULL, scratch + n);
   return scratch[n / 2];
 }
 
@@ -53,7 +53,7 @@ static void move(atvi_vi *v, atvi_member *m, atvi_idx i, double sign, double by)
   for (atvi_idx k = 0; k <= i; k++) m->chol[i * v->d + k] *= sign;
 }
 
-int atvi_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws) {
+int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws) {
   int moved = 0;
   for (atvi_idx i = 0; i < v->d; i++) {
     const atvi_map *map = &v->space->map[i];
@@ -76,16 +76,16 @@ int atvi_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws) {
   return moved;
 }
 
-void atvi_vi_slopes(atvi_vi *v, const atvi_cloud *draws) {
+void atvi_infer_vi_slopes(atvi_vi *v, const atvi_cloud *draws) {
   for (atvi_idx i = 0; i < v->d; i++) {
     atvi_map *map = &v->space->map[i];
     if (map->kind != ATVI_MAP_SURJECTION) continue;
-    double sd = atvi_sd(draws->n, draws->x + i * draws->cap, NULL);
+    double sd = atvi_math_sd(draws->n, draws->x + i * draws->cap, NULL);
     map->slope = fmin(fmax(v->tuning.slope_by_sd / sd, v->tuning.slope_least), ATVI_VI_SLOPE_MOST);
   }
 }
 
-bool atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
+bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence) {
   bool any = false;
   for (atvi_idx i = 0; i < v->d; i++) {
     atvi_map *map = &v->space->map[i];
@@ -118,8 +118,8 @@ static double weights(const atvi_cloud *c, double step, double *weight) {
   atvi_idx n = c->n;
   for (atvi_idx j = 0; j < n; j++)
     weight[j] = isfinite(c->log_pi[j]) ? step * (c->log_pi[j] - c->log_base[j]) : -HUGE_VAL;
-  atvi_softmax(n, weight, weight);
-  return atvi_effective_size(n, weight);
+  atvi_math_softmax(n, weight, weight);
+  return atvi_math_effective_size(n, weight);
 }
 
 /* Mean and covariance of the draws in the frame. */
@@ -138,7 +138,7 @@ static void moments(const atvi_member *m, atvi_idx d, const atvi_cloud *c, const
   }
 }
 
-bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always) {
+bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always) {
   atvi_idx d = v->d;
   double *weight = v->scratch, ess = weights(draws, step, weight), narrow = HUGE_VAL;
   double *mean = weight + draws->n, *y = mean + d, *chol = y + d;
@@ -147,7 +147,7 @@ bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double
   moments(m, d, draws, weight, mean, chol, y);
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx k = 0; k < i && ess < v->tuning.per_dim * (double)d; k++) chol[i * d + k] = 0;
-  if (!atvi_cholesky(d, chol)) return false;
+  if (!atvi_math_cholesky(d, chol)) return false;
   for (atvi_idx i = 0; i < d; i++) narrow = fmin(narrow, chol[i * d + i]);
   if (!(narrow < v->tuning.narrow) && !always) return false;
   /* shift += chol_old mean; chol_new = chol_old chol, from the last row up and the last column on, in place */
@@ -188,22 +188,23 @@ static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end)
 static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
   atvi_map *map = &v->space->map[i], new;
   const double *theta = draws->theta + i * draws->cap;
-  if (atvi_map_new(v->ctx, ATVI_MAP_SURJECTION, map->lower, map->upper, &new) != ATVI_OK) return false;
+  if (atvi_transform_map_new(v->ctx, ATVI_MAP_SURJECTION, map->lower, map->upper, &new) != ATVI_OK)
+    return false;
   if (n_ends(map) == 1) {
     new.loc = median(draws->n, theta, v->scratch);
-    new.scale = atvi_sd(draws->n, theta, NULL);
+    new.scale = atvi_math_sd(draws->n, theta, NULL);
     if (!(new.scale > 0)) return false;
   }
   *map = new;
-  atvi_map_inv(map, draws->n, theta, draws->x + i * draws->cap);
+  atvi_transform_map_inv(map, draws->n, theta, draws->x + i * draws->cap);
   return true;
 }
 
 static atvi_vi_trained pilot(atvi_vi *v, atvi_member *m, double step, double *share) {
   atvi_vi_rounds_opts o = {
       .beta = 1, .step = step, .most = (int)v->tuning.short_rounds, .halvings = INT32_MAX, .last = v->size};
-  atvi_vi_trained t = atvi_vi_rounds(v, m, &o);
-  *share = atvi_vi_judge(v, m, v->scramble++, NULL).share;
+  atvi_vi_trained t = atvi_infer_vi_rounds(v, m, &o);
+  *share = atvi_infer_vi_judge(v, m, v->scramble++, NULL).share;
   return t;
 }
 
@@ -225,16 +226,16 @@ static atvi_vi_trained compare(atvi_vi *v, atvi_member *m, const atvi_member *fo
   return t;
 }
 
-atvi_vi_trained atvi_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
+atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder) {
   size_t bytes = (size_t)v->d * sizeof(atvi_map);
   bool any = false, one_sided = false, able = true;
   for (atvi_idx i = 0; i < v->d; i++) any = any || is_open(v, i);
   if (!any) return ladder;
   atvi_member folded;
   atvi_map *old = atvi_pool_take(v->pool, (size_t)v->d, sizeof *old);
-  if (!old || !atvi_vi_member_new(v, NULL, NULL, &folded)) return ladder;
+  if (!old || !atvi_infer_vi_member_new(v, NULL, NULL, &folded)) return ladder;
   memcpy(old, v->space->map, bytes);
-  atvi_cloud draws = atvi_vi_glance(v, m, ATVI_VI_TEST);
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, ATVI_VI_TEST);
   any = false;
   for (atvi_idx i = 0; i < v->d && able; i++) {
     const atvi_map *map = &v->space->map[i];
@@ -245,11 +246,11 @@ atvi_vi_trained atvi_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained 
     able = fold(v, &draws, i);
   }
   if (!any) return ladder;
-  able = able && atvi_vi_reframe(v, &folded, &draws, 1 - ladder.beta, true);
+  able = able && atvi_infer_vi_reframe(v, &folded, &draws, 1 - ladder.beta, true);
   if (!able) {
     memcpy(v->space->map, old, bytes);
     return ladder;
   }
-  atvi_vi_slopes(v, &draws);
+  atvi_infer_vi_slopes(v, &draws);
   return compare(v, m, &folded, old, ladder.step, one_sided ? 1 : v->tuning.as_good);
 }

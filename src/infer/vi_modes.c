@@ -22,8 +22,8 @@ static void log_mass(atvi_vi *v, atvi_idx n_part, const atvi_cloud *c, atvi_idx 
                      double *out) {
   for (atvi_idx j = 0; j < n; j++) out[j] = -HUGE_VAL;
   for (atvi_idx k = 0; k < n_part; k++) {
-    atvi_elbo_log_q(v->elbo, &v->part[k].at, false, c, n, part);
-    atvi_log_add_all(n, v->part[k].log_evidence, part, out);
+    atvi_infer_elbo_log_q(v->elbo, &v->part[k].at, false, c, n, part);
+    atvi_math_log_add_all(n, v->part[k].log_evidence, part, out);
   }
 }
 
@@ -33,7 +33,7 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
   atvi_cloud c = v->room;
   double *z = v->scratch;
   c.cap = c.n = n;
-  atvi_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, n, z);
+  atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, d, n, z);
   for (atvi_idx j = 0; j < n; j++) {
     log_normal[j] = -0.5 * (double)d * LOG_2PI;
     for (atvi_idx i = 0; i < d; i++) {
@@ -43,8 +43,8 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
       log_normal[j] -= 0.5 * z[i * n + j] * z[i * n + j] + log(p->chol[i * d + i]);
     }
   }
-  atvi_space_eval(v->space,
-                  &(atvi_space_batch){.B = n, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
+  atvi_infer_space_eval(
+      v->space, &(atvi_space_batch){.B = n, .x = c.x, .beta = 1, .theta = c.theta, .log_pi = c.log_pi});
   return c;
 }
 
@@ -52,11 +52,11 @@ static atvi_cloud probe(atvi_vi *v, const atvi_peak *p, double *log_normal) {
  * its maximum and misses its flanks, so it is asked at draws of the normal approximation, weighted to the posterior. Their mean weight is the
  * peak's worth as well, and raises what Laplace's method made of the point of a kink. */
 static double lacking(atvi_vi *v, atvi_peak *p) {
-  double have[PROBES], part[PROBES], w[PROBES], sum = 0, best = atvi_vi_best_evidence(v);
+  double have[PROBES], part[PROBES], w[PROBES], sum = 0, best = atvi_infer_vi_best_evidence(v);
   if (p->log_evidence < best - v->tuning.matters - v->tuning.doubt) return 0;
   atvi_cloud c = probe(v, p, w);
   for (atvi_idx j = 0; j < PROBES; j++) w[j] = isfinite(c.log_pi[j]) ? c.log_pi[j] - w[j] : -HUGE_VAL;
-  double all = atvi_softmax(PROBES, w, w);
+  double all = atvi_math_softmax(PROBES, w, w);
   if (!(all > -HUGE_VAL)) return 0;
   p->log_evidence = fmax(p->log_evidence, all - log(PROBES));
   if (p->log_evidence < best - v->tuning.matters) return 0;
@@ -81,24 +81,25 @@ static bool is_astray(atvi_vi *v, const atvi_cloud *c) {
 /* One component more, at p. much: it may overlap others. *astray: it is of no use. */
 static atvi_status add_component(atvi_vi *v, const atvi_peak *p, bool much, bool *astray) {
   atvi_vi_part *part = &v->part[v->n_part];
-  double share = exp(fmin(0, p->log_evidence - atvi_vi_best_evidence(v)));
+  double share = exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v)));
   atvi_cloud seen;
-  if (!atvi_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
+  if (!atvi_infer_vi_member_new(v, p->x, p->chol, &part->at)) return ATVI_ENOMEM;
   part->drawn = 0;
   v->n_part++;
-  if (!atvi_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray).done) v->converged = false;
-  part->log_evidence = atvi_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
+  if (!atvi_infer_vi_train_more(v, &part->at, HUGE_VAL, share, much ? NULL : is_astray).done)
+    v->converged = false;
+  part->log_evidence = atvi_infer_vi_judge(v, &part->at, v->scramble++, &seen).log_evidence;
   *astray = !much && is_astray(v, &seen);
   return ATVI_OK;
 }
 
 /* A component that left its peak as it was went over to another mode, which has its own already. It is of no use, and neither is another
  * try. */
-atvi_status atvi_vi_cover(atvi_vi *v) {
-  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_vi_over(v); k++) {
+atvi_status atvi_infer_vi_cover(atvi_vi *v) {
+  for (atvi_idx k = 0; k < v->modes.n && v->n_part < ATVI_VI_PARTS && !atvi_infer_vi_over(v); k++) {
     atvi_peak *p = &v->modes.mode[k];
     double before = p->hits > 0 ? lacking(v, p) : 0;
-    bool much = before * exp(fmin(0, p->log_evidence - atvi_vi_best_evidence(v))) > v->tuning.lost,
+    bool much = before * exp(fmin(0, p->log_evidence - atvi_infer_vi_best_evidence(v))) > v->tuning.lost,
          astray = false;
     if (!much && before <= v->tuning.lacking) continue;
     ATVI_TRY(add_component(v, p, much, &astray));
@@ -119,8 +120,8 @@ static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, 
       const double *row = draws->x + i * draws->cap;
       x[i * TRIES + j] = from[i] + row[j] - row[TRIES + j];
     }
-  atvi_space_eval(v->space,
-                  &(atvi_space_batch){.B = TRIES, .x = x, .beta = 1, .theta = theta, .log_pi = value});
+  atvi_infer_space_eval(v->space,
+                        &(atvi_space_batch){.B = TRIES, .x = x, .beta = 1, .theta = theta, .log_pi = value});
   for (atvi_idx k = 0; k < n; k++) {
     atvi_idx best = 0;
     for (atvi_idx j = 1; j < TRIES; j++)
@@ -132,7 +133,7 @@ static void best_steps(atvi_vi *v, const double *from, const atvi_cloud *draws, 
 
 static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
   atvi_idx n = v->modes.n, at = 0, n_hop = 2 * (atvi_idx)v->tuning.starts;
-  atvi_cloud draws = atvi_vi_glance(v, &v->part[0].at, 2 * TRIES);
+  atvi_cloud draws = atvi_infer_vi_glance(v, &v->part[0].at, 2 * TRIES);
   for (atvi_idx k = 0; k < n; k++) {
     const double *x = v->modes.mode[k].x;
     atvi_idx each = n_hop / n + (k < n_hop % n);
@@ -140,26 +141,26 @@ static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
     best_steps(v, x, &draws, at + 1, each - 1, start);
     at += each;
   }
-  return atvi_modes_find(v->space, opts, v->pool, n_hop, start, &v->modes);
+  return atvi_infer_modes_find(v->space, opts, v->pool, n_hop, start, &v->modes);
 }
 
-static bool is_late(const void *user) { return atvi_vi_over(user); }
+static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
 
-atvi_status atvi_vi_seek(atvi_vi *v) {
+atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx n_start = (atvi_idx)v->tuning.starts, n_hop = 2 * (atvi_idx)v->tuning.starts;
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n_hop), sizeof *start);
   if (!start) return ATVI_ENOMEM;
-  atvi_vi_tell(v, "other modes", 0.75, "%td climbs", n_start);
+  atvi_infer_vi_tell(v, "other modes", 0.75, "%td climbs", n_start);
   atvi_sobol key = {v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++};
-  atvi_sobol_normal(key, 0, v->d, n_start, start);
-  atvi_modes_opts opts = atvi_modes_defaults();
+  atvi_math_sobol_normal(key, 0, v->d, n_start, start);
+  atvi_modes_opts opts = atvi_infer_modes_defaults();
   opts.most = ATVI_VI_PARTS;
   opts.late = is_late;
   opts.user = v;
-  ATVI_TRY(atvi_modes_find(v->space, &opts, v->pool, n_start, start, &v->modes));
-  for (int k = 0; k < v->tuning.hops && v->modes.n > 1 && !atvi_vi_over(v); k++)
+  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n_start, start, &v->modes));
+  for (int k = 0; k < v->tuning.hops && v->modes.n > 1 && !atvi_infer_vi_over(v); k++)
     ATVI_TRY(hop(v, &opts, start));
-  if (v->modes.n > 1 && atvi_vi_slopes_of_peaks(v, atvi_vi_best_evidence(v) - v->tuning.matters))
+  if (v->modes.n > 1 && atvi_infer_vi_slopes_of_peaks(v, atvi_infer_vi_best_evidence(v) - v->tuning.matters))
     v->part[0].drawn = 0; /* log pi of its draws has changed */
   return ATVI_OK;
 }

@@ -48,7 +48,7 @@ static bool has(const int *k, atvi_idx part) {
 
 static void take_lanes(atvi_idx rows, const int *k, atvi_idx part, const double *from, double *to) {
   for (int i = 0; i < L; i++)
-    if (k[i] == part) atvi_exact_take_lane(rows, i, from, to);
+    if (k[i] == part) atvi_infer_exact_take_lane(rows, i, from, to);
 }
 
 static double radius2(atvi_idx d, const double *z, int lane) {
@@ -68,28 +68,28 @@ static void push(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atv
       f->ops->fwd(f->self, m->phi, work_of(s, worker, k), L, p->z, g->y, g->row[0]);
       take_lanes(1, p->k, k, g->row[0], p->log_own);
     }
-    atvi_member_to_frame(m, f->d, L, flow ? g->y : p->z, g->x);
+    atvi_infer_member_to_frame(m, f->d, L, flow ? g->y : p->z, g->x);
     take_lanes(f->d, p->k, k, g->x, p->x);
   }
 }
 
 static void evaluate(const atvi_exact_moves *s, int worker, atvi_exact_point *p) {
-  atvi_space_eval_on(s->v->space, worker,
-                     &(atvi_space_batch){.B = L,
-                                         .x = p->x,
-                                         .beta = 1,
-                                         .theta = p->theta,
-                                         .log_prior = p->log_prior,
-                                         .log_lik = p->log_lik,
-                                         .log_pi = p->log_pi,
-                                         .dx = p->dx});
+  atvi_infer_space_eval_on(s->v->space, worker,
+                           &(atvi_space_batch){.B = L,
+                                               .x = p->x,
+                                               .beta = 1,
+                                               .theta = p->theta,
+                                               .log_prior = p->log_prior,
+                                               .log_lik = p->log_lik,
+                                               .log_pi = p->log_pi,
+                                               .dx = p->dx});
 }
 
 /* log_jump: q and the t distribution. */
 static void add_heavy(const atvi_exact_moves *s, atvi_exact_group *g, atvi_exact_point *p) {
   atvi_idx d = s->v->d;
   double half = 0.5 * (double)(ATVI_EXACT_DEGREES + d);
-  atvi_member_to_family(&s->spread, d, L, p->x, g->y);
+  atvi_infer_member_to_family(&s->spread, d, L, p->x, g->y);
   for (int i = 0; i < L; i++) {
     double t = log(HEAVY) + s->log_heavy - half * log1p(radius2(d, g->y, i) / ATVI_EXACT_DEGREES);
     double q = log(1 - HEAVY) + p->log_q[i], top = fmax(t, q);
@@ -106,7 +106,7 @@ static void mixture(const atvi_exact_moves *s, atvi_exact_group *g, int worker, 
     bool others = false;
     for (int i = 0; i < L; i++) others = others || p->k[i] != k;
     if (others) {
-      atvi_member_to_family(&part->at, f->d, L, p->x, g->y);
+      atvi_infer_member_to_family(&part->at, f->d, L, p->x, g->y);
       f->ops->log_q(f->self, part->at.phi, work_of(s, worker, k), L, g->y, log_q, r2);
     }
     for (int i = 0; i < L; i++) {
@@ -114,7 +114,7 @@ static void mixture(const atvi_exact_moves *s, atvi_exact_group *g, int worker, 
       r2[i] = radius2(f->d, p->z, i);
       log_q[i] = p->log_own[i];
     }
-    atvi_guard_add(f->d, L, r2, log_q);
+    atvi_infer_guard_add(f->d, L, r2, log_q);
     for (int i = 0; i < L; i++) p->part_q[k * L + i] = log_q[i] - part->at.log_det + log(part->share);
   }
   for (int i = 0; i < L; i++) {
@@ -130,17 +130,17 @@ static void accept(const atvi_exact_moves *s, atvi_exact_group *g, int i) {
   atvi_idx d = s->v->d;
   atvi_exact_point *a = &g->now;
   const atvi_exact_point *b = &g->next;
-  atvi_exact_take_lane(d, i, b->x, a->x);
-  atvi_exact_take_lane(d, i, b->theta, a->theta);
-  atvi_exact_take_lane(d, i, b->dx, a->dx);
-  atvi_exact_take_lane(d, i, b->z, a->z);
-  atvi_exact_take_lane(1, i, b->log_prior, a->log_prior);
-  atvi_exact_take_lane(1, i, b->log_lik, a->log_lik);
-  atvi_exact_take_lane(1, i, b->log_pi, a->log_pi);
-  atvi_exact_take_lane(s->n_part, i, b->part_q, a->part_q);
-  atvi_exact_take_lane(1, i, b->log_q, a->log_q);
-  atvi_exact_take_lane(1, i, b->log_jump, a->log_jump);
-  atvi_exact_take_lane(1, i, b->log_own, a->log_own);
+  atvi_infer_exact_take_lane(d, i, b->x, a->x);
+  atvi_infer_exact_take_lane(d, i, b->theta, a->theta);
+  atvi_infer_exact_take_lane(d, i, b->dx, a->dx);
+  atvi_infer_exact_take_lane(d, i, b->z, a->z);
+  atvi_infer_exact_take_lane(1, i, b->log_prior, a->log_prior);
+  atvi_infer_exact_take_lane(1, i, b->log_lik, a->log_lik);
+  atvi_infer_exact_take_lane(1, i, b->log_pi, a->log_pi);
+  atvi_infer_exact_take_lane(s->n_part, i, b->part_q, a->part_q);
+  atvi_infer_exact_take_lane(1, i, b->log_q, a->log_q);
+  atvi_infer_exact_take_lane(1, i, b->log_jump, a->log_jump);
+  atvi_infer_exact_take_lane(1, i, b->log_own, a->log_own);
   a->k[i] = b->k[i];
 }
 
@@ -152,7 +152,7 @@ static void invert(const atvi_exact_moves *s, atvi_exact_group *g, int worker, a
   const atvi_family *f = &s->v->family;
   for (atvi_idx k = 0; k < s->n_part; k++) {
     if (!has(p->k, k)) continue;
-    atvi_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
+    atvi_infer_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
     f->ops->inv(f->self, s->v->part[k].at.phi, work_of(s, worker, k), L, g->y, g->x);
     take_lanes(f->d, p->k, k, g->x, p->z);
   }
@@ -182,11 +182,12 @@ static int pick_by_share(const atvi_exact_moves *s, double u) {
 /* A draw of the t distribution: k is -1, as no base point gave x. */
 static void draw_heavy(const atvi_exact_moves *s, atvi_exact_point *p, int i, atvi_rng *r) {
   atvi_idx d = s->v->d;
-  double by = 1 / sqrt(-log(atvi_rng_uniform(r))); /* half of chi squared with two degrees is exponential */
+  double by =
+      1 / sqrt(-log(atvi_math_rng_uniform(r))); /* half of chi squared with two degrees is exponential */
   p->k[i] = -1;
   for (atvi_idx j = 0; j < d; j++) p->x[j * L + i] = s->spread.shift[j];
   for (atvi_idx k = 0; k < d; k++) {
-    double y = by * atvi_rng_normal(r);
+    double y = by * atvi_math_rng_normal(r);
     for (atvi_idx j = k; j < d; j++) p->x[j * L + i] += s->spread.chol[j * d + k] * y;
   }
 }
@@ -194,13 +195,13 @@ static void draw_heavy(const atvi_exact_moves *s, atvi_exact_point *p, int i, at
 static void draw(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
   atvi_idx d = s->v->d;
   atvi_exact_point *p = &g->next;
-  double wide = sqrt(atvi_guard_scale2(d));
+  double wide = sqrt(atvi_infer_guard_scale2(d));
   bool heavy[L];
   for (int i = 0; i < L; i++) {
-    heavy[i] = atvi_rng_uniform(&r[i]) < HEAVY;
-    p->k[i] = heavy[i] ? -1 : pick_by_share(s, atvi_rng_uniform(&r[i]));
-    double by = atvi_rng_uniform(&r[i]) * ATVI_GUARD < 1 ? wide : 1;
-    for (atvi_idx j = 0; j < d; j++) p->z[j * L + i] = by * atvi_rng_normal(&r[i]);
+    heavy[i] = atvi_math_rng_uniform(&r[i]) < HEAVY;
+    p->k[i] = heavy[i] ? -1 : pick_by_share(s, atvi_math_rng_uniform(&r[i]));
+    double by = atvi_math_rng_uniform(&r[i]) * ATVI_GUARD < 1 ? wide : 1;
+    for (atvi_idx j = 0; j < d; j++) p->z[j * L + i] = by * atvi_math_rng_normal(&r[i]);
   }
   push(s, g, worker, p, true);
   for (int i = 0; i < L; i++)
@@ -217,7 +218,7 @@ static void jump(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atv
     double a = chance(p->log_pi[i] - p->log_jump[i] - (g->now.log_pi[i] - g->now.log_jump[i]));
     g->jumped += a;
     g->jumps++;
-    if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
+    if (atvi_math_rng_uniform(&r[i]) < a) accept(s, g, i);
   }
 }
 
@@ -231,7 +232,7 @@ static void label(const atvi_exact_moves *s, atvi_exact_group *g, int worker, at
   if (s->n_part == 1) return;
   memcpy(old, p->k, sizeof old);
   for (int i = 0; i < L; i++) {
-    double u = atvi_rng_uniform(&r[i]);
+    double u = atvi_math_rng_uniform(&r[i]);
     atvi_idx k = 0;
     for (; k < s->n_part - 1; k++) {
       double share = exp(p->part_q[k * L + i] - p->log_q[i]);
@@ -244,10 +245,10 @@ static void label(const atvi_exact_moves *s, atvi_exact_group *g, int worker, at
     bool any = false;
     for (int i = 0; i < L; i++) any = any || (p->k[i] == k && old[i] != k);
     if (!any) continue;
-    atvi_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
+    atvi_infer_member_to_family(&s->v->part[k].at, f->d, L, p->x, g->y);
     f->ops->inv(f->self, s->v->part[k].at.phi, work_of(s, worker, k), L, g->y, g->x);
     for (int i = 0; i < L; i++)
-      if (p->k[i] == k && old[i] != k) atvi_exact_take_lane(f->d, i, g->x, p->z);
+      if (p->k[i] == k && old[i] != k) atvi_infer_exact_take_lane(f->d, i, g->x, p->z);
   }
 }
 
@@ -270,7 +271,7 @@ static void force(const atvi_exact_moves *s, atvi_exact_group *g, int worker, co
     if (!has(p->k, k)) continue;
     const atvi_member *m = &s->v->part[k].at;
     memcpy(g->x, p->dx, (size_t)(f->d * L) * sizeof *g->x);
-    atvi_member_adjoint(m, f->d, L, g->x);
+    atvi_infer_member_adjoint(m, f->d, L, g->x);
     if (flow) f->ops->pull(f->self, m->phi, work_of(s, worker, k), g->x, g->row[0], g->y);
     take_lanes(f->d, p->k, k, flow ? g->y : g->x, g->dz);
   }
@@ -300,16 +301,16 @@ typedef struct {
 
 static stride stride_of(const atvi_exact_moves *s, const atvi_exact_point *p, bool flow, atvi_rng *r) {
   if (!flow) {
-    int n = 1 + (int)(atvi_rng_uniform(r) * s->leaps);
-    double fine = 2 * FINE * atvi_rng_uniform(r);
+    int n = 1 + (int)(atvi_math_rng_uniform(r) * s->leaps);
+    double fine = 2 * FINE * atvi_math_rng_uniform(r);
     return (stride){fine < FINE ? pow(2, -1 - (int)fine) : 1, n};
   }
-  double step = HUGE_VAL, u = 4 * FINE * atvi_rng_uniform(r);
+  double step = HUGE_VAL, u = 4 * FINE * atvi_math_rng_uniform(r);
   int most, down = u < FINE ? 1 + (int)u : 0;
   for (atvi_idx k = 0; k < s->n_part; k++)
     if (has(p->k, k)) step = fmin(step, s->step[k]);
   most = down > 0 ? s->leaps : (int)fmax(1, fmin(ceil(LENGTH / step), s->leaps));
-  return (stride){pow(3, -down), 1 + (int)(atvi_rng_uniform(r) * most)};
+  return (stride){pow(3, -down), 1 + (int)(atvi_math_rng_uniform(r) * most)};
 }
 
 /* next.z and k, where the move begins. */
@@ -326,7 +327,7 @@ static void begin_local(const atvi_exact_moves *s, atvi_exact_group *g, int work
   }
   for (atvi_idx k = 0; k < s->n_part; k++) {
     if (!has(p->k, k)) continue;
-    atvi_member_to_family(&s->v->part[k].at, d, L, g->now.x, g->y);
+    atvi_infer_member_to_family(&s->v->part[k].at, d, L, g->now.x, g->y);
     take_lanes(d, p->k, k, g->y, p->z);
   }
 }
@@ -343,8 +344,8 @@ static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, bo
   begin_local(s, g, worker, flow);
   force(s, g, worker, &g->now, flow);
   for (int i = 0; i < L; i++) {
-    for (atvi_idx j = 0; j < d; j++) g->p[j * L + i] = atvi_rng_normal(&r[i]);
-    eps[i] = how.by * s->step[kind + p->k[i]] * (1 + JITTER * (2 * atvi_rng_uniform(&r[i]) - 1));
+    for (atvi_idx j = 0; j < d; j++) g->p[j * L + i] = atvi_math_rng_normal(&r[i]);
+    eps[i] = how.by * s->step[kind + p->k[i]] * (1 + JITTER * (2 * atvi_math_rng_uniform(&r[i]) - 1));
     before[i] = energy(&g->now, g->p, d, i, p->k[i], flow);
   }
   for (int leap = 1; leap <= how.n; leap++) {
@@ -364,7 +365,7 @@ static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, bo
     double a = chance(before[i] - energy(p, g->p, d, i, (int)k, flow));
     g->accepted[kind + k] += how.by == 1 ? a : 0;
     g->tried[kind + k] += how.by == 1;
-    if (atvi_rng_uniform(&r[i]) < a) accept(s, g, i);
+    if (atvi_math_rng_uniform(&r[i]) < a) accept(s, g, i);
   }
 }
 
@@ -372,7 +373,7 @@ static void local(const atvi_exact_moves *s, atvi_exact_group *g, int worker, bo
 
 static void along_lines(const atvi_exact_moves *s, atvi_exact_group *g, int worker, atvi_rng *r) {
   atvi_exact_point *p = &g->next;
-  atvi_exact_lines(s, g, worker, r);
+  atvi_infer_exact_lines(s, g, worker, r);
   evaluate(s, worker, p);
   arrive(s, g, worker, g->now.k);
   for (int i = 0; i < L; i++)
@@ -390,7 +391,7 @@ static void make_point(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_
   p->part_q = atvi_pool_take(pool, (size_t)(n_part * L), sizeof(double));
 }
 
-bool atvi_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_group *g) {
+bool atvi_infer_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_exact_group *g) {
   double **wide[] = {&g->p, &g->dz, &g->x, &g->y};
   make_point(pool, d, n_part, &g->now);
   make_point(pool, d, n_part, &g->next);
@@ -403,7 +404,7 @@ bool atvi_exact_group_make(atvi_pool *pool, atvi_idx d, atvi_idx n_part, atvi_ex
   return !atvi_pool_failed(pool);
 }
 
-void atvi_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x) {
+void atvi_infer_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker, const double *x) {
   const atvi_family *f = &s->v->family;
   atvi_exact_point *p = &g->now;
   memcpy(p->x, x, (size_t)(f->d * L) * sizeof *p->x);
@@ -413,12 +414,13 @@ void atvi_exact_place(const atvi_exact_moves *s, atvi_exact_group *g, int worker
   evaluate(s, worker, p);
 }
 
-void atvi_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration) {
+void atvi_infer_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration) {
   atvi_rng r[L];
   uint64_t seed = s->v->opts.seed;
-  for (int i = 0; i < L; i++) r[i] = atvi_rng_at(seed, ATVI_STREAM_EXACT, iteration, g->chain + (uint32_t)i);
-  atvi_rng shared = atvi_rng_at(seed, ATVI_STREAM_EXACT, iteration, SHARED + g->chain);
+  for (int i = 0; i < L; i++)
+    r[i] = atvi_math_rng_at(seed, ATVI_STREAM_EXACT, iteration, g->chain + (uint32_t)i);
+  atvi_rng shared = atvi_math_rng_at(seed, ATVI_STREAM_EXACT, iteration, SHARED + g->chain);
   jump(s, g, worker, r);
-  local(s, g, worker, atvi_rng_uniform(&shared) >= 0.5, r, &shared);
+  local(s, g, worker, atvi_math_rng_uniform(&shared) >= 0.5, r, &shared);
   if (s->lines > 0) along_lines(s, g, worker, r);
 }

@@ -38,7 +38,7 @@ typedef struct {
   atvi_idx d;
   /* Parameters of the family. */
   atvi_idx size;
-  /* Memory for ATVI_VI_LOOK draws, that atvi_vi_look lends. */
+  /* Memory for ATVI_VI_LOOK draws, that atvi_infer_vi_look lends. */
   atvi_cloud room;
   /* Free for any function that calls no other which uses it; holds nothing between calls. */
   double *scratch;
@@ -80,7 +80,7 @@ typedef struct {
   atvi_pool *pool;
   /* [c.cap] number of the scrambling that each draw came from, which says its component and block. */
   uint32_t *from;
-  /* [c.cap] and atvi_psis_work(c.cap): scratch. */
+  /* [c.cap] and atvi_math_psis_work(c.cap): scratch. */
   double *part_q, *work;
 } atvi_vi_weights;
 
@@ -92,32 +92,32 @@ typedef struct {
 } atvi_vi_quality;
 
 /* Makes what the options need, from ctx, ev and opts; close frees it, also after a failure. Errors: EINVAL, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_open(atvi_vi *v);
-void atvi_vi_close(atvi_vi *v);
+ATVI_CHECKED atvi_status atvi_infer_vi_open(atvi_vi *v);
+void atvi_infer_vi_close(atvi_vi *v);
 /* Progress. */
-void atvi_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) ATVI_PRINTF(4, 5);
+void atvi_infer_vi_tell(atvi_vi *v, const char *phase, double done, const char *fmt, ...) ATVI_PRINTF(4, 5);
 /* True if the run has to end now: it was asked to stop, or is out of time. */
-bool atvi_vi_late(const atvi_vi *v);
+bool atvi_infer_vi_late(const atvi_vi *v);
 /* True if training has to end now: that, or out of steps. */
-bool atvi_vi_over(const atvi_vi *v);
+bool atvi_infer_vi_over(const atvi_vi *v);
 /* Arrays for cap draws, from the pool; false: out of memory. */
-bool atvi_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c);
+bool atvi_infer_vi_cloud(atvi_pool *pool, atvi_idx d, atvi_idx cap, atvi_cloud *c);
 /* lot->n <= ATVI_VI_LOOK draws of m. They are in v->room: the next look or judgement overwrites them. */
-atvi_cloud atvi_vi_look(atvi_vi *v, const atvi_member *m, const atvi_elbo_lot *lot);
+atvi_cloud atvi_infer_vi_look(atvi_vi *v, const atvi_member *m, const atvi_elbo_lot *lot);
 /* n of them, not guarded, with a fresh number. */
-atvi_cloud atvi_vi_glance(atvi_vi *v, const atvi_member *m, atvi_idx n);
+atvi_cloud atvi_infer_vi_glance(atvi_vi *v, const atvi_member *m, atvi_idx n);
 /* Looks at ATVI_VI_LOOK draws with this number (guarded, as at the end of a fit) and judges them. *seen, unless NULL: the draws. */
-atvi_vi_quality atvi_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble, atvi_cloud *seen);
+atvi_vi_quality atvi_infer_vi_judge(atvi_vi *v, const atvi_member *m, uint32_t scramble, atvi_cloud *seen);
 /* A member that is the family's starting point in the frame (shift, chol), NULL: the identity. False: out of memory. */
-bool atvi_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m);
+bool atvi_infer_vi_member_new(atvi_vi *v, const double *shift, const double *chol, atvi_member *m);
 /* Evidence that the components found, the best and all together; log. */
-double atvi_vi_best_evidence(const atvi_vi *v);
-double atvi_vi_all_evidence(const atvi_vi *v);
+double atvi_infer_vi_best_evidence(const atvi_vi *v);
+double atvi_infer_vi_all_evidence(const atvi_vi *v);
 
 /* ---- training (vi_train.c) ---- */
 
-ATVI_CHECKED atvi_status atvi_vi_trainer_new(atvi_vi *v);
-void atvi_vi_trainer_free(atvi_vi *v);
+ATVI_CHECKED atvi_status atvi_infer_vi_trainer_new(atvi_vi *v);
+void atvi_infer_vi_trainer_free(atvi_vi *v);
 
 /* How training ended. */
 typedef struct {
@@ -132,9 +132,9 @@ typedef struct {
 } atvi_vi_trained;
 
 /* How many draws of one gradient could be used; m stays as it is. */
-atvi_idx atvi_vi_try_gradient(atvi_vi *v, const atvi_member *m);
+atvi_idx atvi_infer_vi_try_gradient(atvi_vi *v, const atvi_member *m);
 /* Up the ladder that chooses itself, to the door of temperature 1. */
-atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m);
+atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m);
 typedef struct {
   /* Inverse temperature. */
   double beta;
@@ -152,62 +152,62 @@ typedef struct {
   bool (*enough)(atvi_vi *v, const atvi_cloud *test);
 } atvi_vi_rounds_opts;
 /* Rounds until the ELBO no longer improves. */
-atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
+atvi_vi_trained atvi_infer_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts);
 /* All of it, as the options say: ladder and rounds. */
-bool atvi_vi_train(atvi_vi *v, atvi_member *m);
+bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m);
 /* Rounds at temperature 1 for one component of a mixture that has this share. */
-atvi_vi_trained atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
-                                   bool (*enough)(atvi_vi *, const atvi_cloud *));
+atvi_vi_trained atvi_infer_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
+                                         bool (*enough)(atvi_vi *, const atvi_cloud *));
 /* Fine-tunes m with smoothed weights; keeps the result if fresh draws say it helps. Returns whether it was kept. */
-bool atvi_vi_tune(atvi_vi *v, atvi_member *m);
+bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m);
 
 /* ---- coordinates (vi_maps.c); draws are those of m ---- */
 
 /* After the ladder, which ended as `ladder` says: parameters whose posterior reaches a bound get the surjection; m may be a new member
  * then, in the frame of the draws. Returns how the pilots ended, or `ladder`. */
-atvi_vi_trained atvi_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder);
+atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_trained ladder);
 /* Draws that have wandered into a reflected copy of the box are brought home, exactly: the frame of m is reflected or shifted. Returns how
  * many coordinates it moved. */
-int atvi_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
+int atvi_infer_vi_home(atvi_vi *v, atvi_member *m, const atvi_cloud *draws);
 /* The frame follows the draws, weighted to the power `step` of the likelihood beyond the present one, and the family starts anew in
  * it: always, or only where q has become narrow in its frame. Returns whether it did. */
-bool atvi_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always);
+bool atvi_infer_vi_reframe(atvi_vi *v, atvi_member *m, const atvi_cloud *draws, double step, bool always);
 /* Slopes of surjections from the spread of the draws. */
-void atvi_vi_slopes(atvi_vi *v, const atvi_cloud *draws);
+void atvi_infer_vi_slopes(atvi_vi *v, const atvi_cloud *draws);
 /* Slopes at least as steep as the peaks found, those above this evidence, ask for: several modes are wide together and narrow each, and what
  * the slope leaves in the copy of a narrow one would be a mode that nothing covers. Returns whether any changed. */
-bool atvi_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
+bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
 
 /* ---- components (vi_modes.c, vi_edge.c) ---- */
 
 /* Looks for modes. part[0] must know its evidence. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_seek(atvi_vi *v);
+ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
 /* Trains a component for each mode found that the components miss. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_cover(atvi_vi *v);
+ATVI_CHECKED atvi_status atvi_infer_vi_cover(atvi_vi *v);
 /* Components where the posterior goes on and the approximation does not, if there are such places. time: how often it was called
  * before. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time);
+ATVI_CHECKED atvi_status atvi_infer_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time);
 
 /* ---- draws and weights (vi_weights.c) ---- */
 
 /* Draws of the mixture and their weights: a first few thousand, or (all, after that) as many as are wanted. Draws that *w, which begins as
  * zero, has of components as they are (drawn is not 0) stay. Sets the shares of the components, and the evidence of a single
  * one. Leaves *w as it is if there is no time, or less came of it. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all);
-void atvi_vi_weights_free(atvi_vi_weights *w); /* zeroed is fine */
+ATVI_CHECKED atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all);
+void atvi_infer_vi_weights_free(atvi_vi_weights *w); /* zeroed is fine */
 /* The tail of the weights can be fitted: k-hat is below its threshold. */
-bool atvi_vi_tail_fits(const atvi_vi_weights *w);
+bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w);
 /* The weights may be used. */
-bool atvi_vi_permits(const atvi_vi_weights *w);
+bool atvi_infer_vi_permits(const atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
-void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
+void atvi_infer_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
 /* n points x[d][n] out of the draws, by their weights, none of which counts for more than 1 / sqrt of the number of draws, so that
  * points differ. */
-void atvi_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, double *x);
+void atvi_infer_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, double *x);
 /* All of made that the approximation and the weights know. */
-void atvi_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made);
+void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made);
 /* The draws with their weights. Errors: ENOMEM, EMODEL (no draw can be evaluated). */
-ATVI_CHECKED atvi_status atvi_vi_deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_vi_deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
 
 /* ---- modes (mode_shares.c) ---- */
 
@@ -221,9 +221,9 @@ typedef struct {
   bool sure;
 } atvi_vi_points;
 /* Number of modes, and which share of the points is nearest to each. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_mode_shares(atvi_vi *v, const atvi_vi_points *p, atvi_draws *d);
+ATVI_CHECKED atvi_status atvi_infer_vi_mode_shares(atvi_vi *v, const atvi_vi_points *p, atvi_draws *d);
 
 /* The exact sampler (vi_exact.c). *out is NULL if there was no time for enough of it, and on error. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
+ATVI_CHECKED atvi_status atvi_infer_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
 
 #endif

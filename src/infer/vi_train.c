@@ -31,7 +31,7 @@ typedef struct atvi_vi_trainer {
   double *gap_now, *gap_best; /* [ATVI_VI_TEST] log pi - log q of the test draws */
 } trainer;
 
-atvi_status atvi_vi_trainer_new(atvi_vi *v) {
+atvi_status atvi_infer_vi_trainer_new(atvi_vi *v) {
   atvi_adam_opts adam = {.step = v->tuning.step_first, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
   trainer *t = v->trainer = atvi_pool_take(v->pool, 1, sizeof *t);
   if (!t) return ATVI_ENOMEM;
@@ -39,15 +39,15 @@ atvi_status atvi_vi_trainer_new(atvi_vi *v) {
   for (int k = 0; k < 5; k++)
     *row[k] = atvi_pool_take(v->pool, k < 3 ? (size_t)v->size : ATVI_VI_TEST, sizeof(double));
   if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
-  return atvi_adam_new(v->ctx, v->size, &adam, &t->adam);
+  return atvi_math_adam_new(v->ctx, v->size, &adam, &t->adam);
 }
 
-void atvi_vi_trainer_free(atvi_vi *v) {
-  if (v->trainer) atvi_adam_free(v->trainer->adam);
+void atvi_infer_vi_trainer_free(atvi_vi *v) {
+  if (v->trainer) atvi_math_adam_free(v->trainer->adam);
 }
 
-atvi_idx atvi_vi_try_gradient(atvi_vi *v, const atvi_member *m) {
-  return atvi_elbo_grad(v->elbo, m, 1, v->scramble++, v->trainer->grad).good;
+atvi_idx atvi_infer_vi_try_gradient(atvi_vi *v, const atvi_member *m) {
+  return atvi_infer_elbo_grad(v->elbo, m, 1, v->scramble++, v->trainer->grad).good;
 }
 
 /* A gradient of at most this length. */
@@ -60,13 +60,13 @@ static void clip(atvi_idx n, double most, double *grad) {
 
 static void one_step(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, double step) {
   double *grad = v->trainer->grad;
-  atvi_elbo_info info = atvi_elbo_grad(v->elbo, m, o->beta, v->scramble++, grad);
+  atvi_elbo_info info = atvi_infer_elbo_grad(v->elbo, m, o->beta, v->scramble++, grad);
   v->steps++;
   for (atvi_idx i = 0; i < v->size; i++)
     if (i < o->first || i >= o->last) grad[i] = 0;
   clip(v->size, v->tuning.clip, grad);
-  atvi_adam_set_step(v->trainer->adam, step);
-  if (info.good > 0) atvi_adam_step(v->trainer->adam, m->phi, grad);
+  atvi_math_adam_set_step(v->trainer->adam, step);
+  if (info.good > 0) atvi_math_adam_step(v->trainer->adam, m->phi, grad);
 }
 
 /* ---- ladder ---- */
@@ -119,7 +119,7 @@ static average mean_gap(const atvi_vi *v, const atvi_cloud *c, double beta) {
     double g = gap(c, j, beta);
     if (!isnan(g)) x[good++] = g;
   }
-  atvi_sort(good, x, NULL, x + good);
+  atvi_math_sort(good, x, NULL, x + good);
   atvi_idx from = (atvi_idx)(v->tuning.trim * (double)good);
   double count = (double)(good - from);
   for (atvi_idx j = from; j < good; j++) {
@@ -157,47 +157,47 @@ static void tell(atvi_vi *v, const atvi_member *m, const char *phase, double don
 /* On the ladder half a batch does: what counts there is the number of steps. */
 static void half_batch(atvi_vi *v, bool half) {
   atvi_idx n = v->opts.batch;
-  atvi_elbo_set_batch(v->elbo, half && n >= 4 * ATVI_LANES ? n / 2 / ATVI_LANES * ATVI_LANES : n);
+  atvi_infer_elbo_set_batch(v->elbo, half && n >= 4 * ATVI_LANES ? n / 2 / ATVI_LANES * ATVI_LANES : n);
 }
 
-atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
+atvi_vi_trained atvi_infer_vi_climb(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   double beta = 0, step = v->tuning.step_first;
   half_batch(v, true);
-  atvi_adam_reset(t->adam);
-  atvi_cloud draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+  atvi_math_adam_reset(t->adam);
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
   for (int rung = 0; rung < ATVI_VI_RUNGS; rung++) {
     double next = next_beta(v, &draws, beta);
     v->rungs++;
-    if (atvi_vi_reframe(v, m, &draws, next - beta, false)) {
-      atvi_adam_reset(t->adam);
-      draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+    if (atvi_infer_vi_reframe(v, m, &draws, next - beta, false)) {
+      atvi_math_adam_reset(t->adam);
+      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     }
     if (next >= 1) {
-      atvi_vi_slopes(v, &draws);
+      atvi_infer_vi_slopes(v, &draws);
       return (atvi_vi_trained){true, true, step, beta};
     }
     average before = mean_gap(v, &draws, next);
     memcpy(t->best, m->phi, bytes);
     for (int k = 0; k < v->tuning.rung_steps; k++) {
-      if (atvi_vi_over(v)) return (atvi_vi_trained){false, true, step, beta};
+      if (atvi_infer_vi_over(v)) return (atvi_vi_trained){false, true, step, beta};
       one_step(v, m, &(atvi_vi_rounds_opts){.beta = next, .last = v->size}, step);
     }
-    draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+    draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     average after = mean_gap(v, &draws, next);
     bool better = after.mean > before.mean - 2 * v->tuning.sure * hypot(before.se, after.se);
     if (!better && step > v->tuning.step_first / 100) {
       step *= 0.5;
       memcpy(m->phi, t->best, bytes);
-      atvi_adam_reset(t->adam);
-      draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+      atvi_math_adam_reset(t->adam);
+      draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
       continue;
     }
     beta = next;
-    bool moved = atvi_vi_home(v, m, &draws) > 0;
-    atvi_vi_slopes(v, &draws);
-    if (moved) draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+    bool moved = atvi_infer_vi_home(v, m, &draws) > 0;
+    atvi_infer_vi_slopes(v, &draws);
+    if (moved) draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
     tell(v, m, "annealing", 0.2 * sqrt(beta), beta, after.mean);
   }
   return (atvi_vi_trained){false, true, step, beta}; /* that many temperatures lead nowhere */
@@ -209,7 +209,7 @@ atvi_vi_trained atvi_vi_climb(atvi_vi *v, atvi_member *m) {
 static atvi_cloud measure(atvi_vi *v, const atvi_member *m, double *phi, double beta, double *out) {
   atvi_member at = *m;
   at.phi = phi;
-  atvi_cloud c = atvi_vi_look(
+  atvi_cloud c = atvi_infer_vi_look(
       v, &at, &(atvi_elbo_lot){.stream = ATVI_STREAM_TRAIN, .scramble = TEST_SCRAMBLE, .n = ATVI_VI_TEST});
   for (atvi_idx j = 0; j < c.n; j++) out[j] = gap(&c, j, beta);
   return c;
@@ -241,7 +241,7 @@ static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, 
                       double *avg) {
   int n = round_steps(v);
   for (int k = 0; k < n; k++) {
-    if (atvi_vi_over(v)) return false;
+    if (atvi_infer_vi_over(v)) return false;
     one_step(v, m, o, step);
     double keep = fmin(1 - 1.0 / n, 1 - 2.0 / (++*age + 1));
     for (atvi_idx i = 0; i < v->size; i++) avg[i] = keep * avg[i] + (1 - keep) * m->phi[i];
@@ -249,7 +249,7 @@ static bool one_round(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o, 
   return true;
 }
 
-atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
+atvi_vi_trained atvi_infer_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *o) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   int halved = 0, age = 0;
@@ -257,7 +257,7 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
   double worth = v->tuning.gain / (o->share > 0 ? fmax(o->share, 0.05) : 1);
   double step = fmin(v->tuning.step_round, AGAIN * o->step);
   half_batch(v, false);
-  atvi_adam_reset(t->adam);
+  atvi_math_adam_reset(t->adam);
   memcpy(t->best, m->phi, bytes);
   memcpy(t->avg, m->phi, bytes);
   measure(v, m, t->best, o->beta, t->gap_best);
@@ -277,14 +277,14 @@ atvi_vi_trained atvi_vi_rounds(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_
     if (!(gain.mean > -2 * v->tuning.sure * gain.se)) { /* worse, or not a number */
       memcpy(m->phi, t->best, bytes);
       memcpy(t->avg, t->best, bytes);
-      atvi_adam_reset(t->adam);
+      atvi_math_adam_reset(t->adam);
       age = 0;
       step *= 0.5;
       halved++;
     } else {
       good = now.good;
       changed = true;
-      atvi_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
+      atvi_infer_vi_home(v, m, &test); /* raises log w, if anything: the gaps are then those of a worse q */
       memcpy(t->best, t->avg, bytes);
       memcpy(t->gap_best, t->gap_now, sizeof(double) * ATVI_VI_TEST);
       if (gain.mean < fmax(v->tuning.sure * gain.se, worth * v->tuning.round_steps / round_steps(v))) {
@@ -307,9 +307,9 @@ static bool settle(atvi_vi *v, atvi_member *m, const atvi_vi_rounds_opts *opts) 
   for (atvi_idx i = 0; i < v->d; i++) folds = folds || v->space->map[i].kind == ATVI_MAP_SURJECTION;
   if (!folds) return true;
   o.most = (int)v->tuning.short_rounds;
-  if (!atvi_vi_rounds(v, m, &o).done) return false;
-  atvi_cloud draws = atvi_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
-  atvi_vi_slopes(v, &draws);
+  if (!atvi_infer_vi_rounds(v, m, &o).done) return false;
+  atvi_cloud draws = atvi_infer_vi_glance(v, m, (atvi_idx)v->tuning.ladder_draws);
+  atvi_infer_vi_slopes(v, &draws);
   return true;
 }
 
@@ -326,20 +326,20 @@ static bool given_ladder(atvi_vi *v, atvi_member *m) {
     if (v->opts.freeze) {
       atvi_idx skip;
       o.halvings = (int)v->tuning.halvings;
-      atvi_family_block(&v->family, k * v->family.blocks / n, &o.first, &skip);
-      atvi_family_block(&v->family, (k + 1) * v->family.blocks / n - 1, &skip, &o.last);
+      atvi_flow_family_block(&v->family, k * v->family.blocks / n, &o.first, &skip);
+      atvi_flow_family_block(&v->family, (k + 1) * v->family.blocks / n - 1, &skip, &o.last);
     }
     v->rungs++;
     if (!settle(v, m, &o)) return false;
-    atvi_vi_trained t = atvi_vi_rounds(v, m, &o);
+    atvi_vi_trained t = atvi_infer_vi_rounds(v, m, &o);
     if (!t.done) return false;
     step = t.step;
   }
   return true;
 }
 
-atvi_vi_trained atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
-                                   bool (*enough)(atvi_vi *, const atvi_cloud *)) {
+atvi_vi_trained atvi_infer_vi_train_more(atvi_vi *v, atvi_member *m, double step, double share,
+                                         bool (*enough)(atvi_vi *, const atvi_cloud *)) {
   atvi_vi_rounds_opts o = {.beta = 1,
                            .step = step,
                            .most = INT32_MAX,
@@ -347,14 +347,14 @@ atvi_vi_trained atvi_vi_train_more(atvi_vi *v, atvi_member *m, double step, doub
                            .last = v->size,
                            .share = share,
                            .enough = enough};
-  return atvi_vi_rounds(v, m, &o);
+  return atvi_infer_vi_rounds(v, m, &o);
 }
 
-bool atvi_vi_train(atvi_vi *v, atvi_member *m) {
+bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
   if (v->opts.n_rung > 0) return given_ladder(v, m);
-  atvi_vi_trained t = atvi_vi_climb(v, m);
-  if (t.done) t = atvi_vi_choose_maps(v, m, t);
-  return t.done && atvi_vi_train_more(v, m, t.step, 0, NULL).done;
+  atvi_vi_trained t = atvi_infer_vi_climb(v, m);
+  if (t.done) t = atvi_infer_vi_choose_maps(v, m, t);
+  return t.done && atvi_infer_vi_train_more(v, m, t.step, 0, NULL).done;
 }
 
 /* ---- fine-tuning ---- */
@@ -362,28 +362,28 @@ bool atvi_vi_train(atvi_vi *v, atvi_member *m) {
 #define AVERAGE 0.9 /* of the average of iterates stays at every step */
 #define SAME 0.995  /* effective sizes in this ratio do not differ: k-hat decides */
 
-bool atvi_vi_tune(atvi_vi *v, atvi_member *m) {
+bool atvi_infer_vi_tune(atvi_vi *v, atvi_member *m) {
   size_t bytes = (size_t)v->size * sizeof(double);
   trainer *t = v->trainer;
   uint32_t fresh = v->scramble++;
   atvi_idx draws = ATVI_VI_TEST;
   int steps = (int)v->tuning.tune_steps;
   atvi_elbo_room room = {v->room.theta, v->scratch, v->scratch + draws};
-  atvi_vi_quality before = atvi_vi_judge(v, m, fresh, NULL);
+  atvi_vi_quality before = atvi_infer_vi_judge(v, m, fresh, NULL);
   memcpy(t->best, m->phi, bytes);
   memcpy(t->avg, m->phi, bytes);
-  atvi_adam_reset(t->adam);
-  for (int k = 0; k < steps && !atvi_vi_over(v); k++) {
-    atvi_elbo_grad_forward(v->elbo, m, draws, v->scramble++, &room, t->grad);
+  atvi_math_adam_reset(t->adam);
+  for (int k = 0; k < steps && !atvi_infer_vi_over(v); k++) {
+    atvi_infer_elbo_grad_forward(v->elbo, m, draws, v->scramble++, &room, t->grad);
     clip(v->size, 1, t->grad);
-    atvi_adam_set_step(t->adam, v->tuning.tune_step * (1 - (double)k / steps));
-    atvi_adam_step(t->adam, m->phi, t->grad);
+    atvi_math_adam_set_step(t->adam, v->tuning.tune_step * (1 - (double)k / steps));
+    atvi_math_adam_step(t->adam, m->phi, t->grad);
     for (atvi_idx i = 0; i < v->size; i++) t->avg[i] = AVERAGE * t->avg[i] + (1 - AVERAGE) * m->phi[i];
     v->steps++;
-    atvi_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, steps);
+    atvi_infer_vi_tell(v, "fine-tuning", 0.8, "step %d of %d", k + 1, steps);
   }
   memcpy(m->phi, t->avg, bytes);
-  atvi_vi_quality after = atvi_vi_judge(v, m, fresh, NULL);
+  atvi_vi_quality after = atvi_infer_vi_judge(v, m, fresh, NULL);
   bool helped = after.share > before.share || (after.share > SAME * before.share && after.khat < before.khat);
   if (!helped) memcpy(m->phi, t->best, bytes);
   return helped;

@@ -68,7 +68,7 @@ typedef struct {
 #undef ATVI_VI_FIELD
 } atvi_vi_tuning;
 
-atvi_vi_tuning atvi_vi_tuning_defaults(void);
+atvi_vi_tuning atvi_infer_vi_tuning_defaults(void);
 
 /* The table as data. */
 typedef struct {
@@ -77,7 +77,7 @@ typedef struct {
   const char *unit, *what;
 } atvi_vi_tunable;
 /* All rows in the order of the struct, whose i-th double is row i; *n receives their number. */
-const atvi_vi_tunable *atvi_vi_tunables(int *n);
+const atvi_vi_tunable *atvi_infer_vi_tunables(int *n);
 
 /* ---- sizes ---- */
 enum {

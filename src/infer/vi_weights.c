@@ -54,8 +54,8 @@ static atvi_status make_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n) {
   next.w = atvi_pool_take(next.pool, (size_t)cap, sizeof(double));
   next.part_q = atvi_pool_take(next.pool, (size_t)cap, sizeof(double));
   next.from = atvi_pool_take(next.pool, (size_t)cap, sizeof *next.from);
-  next.work = atvi_pool_take(next.pool, atvi_psis_work(cap), sizeof(double));
-  if (!atvi_vi_cloud(next.pool, v->d, cap, &next.c)) {
+  next.work = atvi_pool_take(next.pool, atvi_math_psis_work(cap), sizeof(double));
+  if (!atvi_infer_vi_cloud(next.pool, v->d, cap, &next.c)) {
     atvi_pool_free(next.pool);
     return ATVI_ENOMEM;
   }
@@ -70,7 +70,7 @@ static atvi_status make_room(const atvi_vi *v, atvi_vi_weights *w, atvi_idx n) {
   return ATVI_OK;
 }
 
-void atvi_vi_weights_free(atvi_vi_weights *w) {
+void atvi_infer_vi_weights_free(atvi_vi_weights *w) {
   atvi_pool_free(w->pool);
   *w = (atvi_vi_weights){0};
 }
@@ -130,7 +130,7 @@ static void count(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx *have) {
 /* need[k]: draws per block that are lacking for `per` of them in all, shared out by the evidence of the components. At least as many as there
  * are, so that a component which is new or was dropped does not fall behind the others. */
 static atvi_idx share_out(const atvi_vi *v, const atvi_idx *have, atvi_idx per, atvi_idx *need) {
-  double all = atvi_vi_all_evidence(v), share[ATVI_VI_PARTS], most = 0, there = 0, sum = 0;
+  double all = atvi_infer_vi_all_evidence(v), share[ATVI_VI_PARTS], most = 0, there = 0, sum = 0;
   for (atvi_idx k = 0; k < v->n_part; k++) {
     share[k] = isfinite(all) && v->n_part > 1 ? exp(v->part[k].log_evidence - all) : 1 / (double)v->n_part;
     most = fmax(most, (double)have[k] / share[k]);
@@ -157,15 +157,15 @@ static bool draw(atvi_vi *v, atvi_vi_weights *w, const atvi_idx *have, const atv
     v->final_scramble += BLOCKS;
   }
   for (uint32_t b = 0; b < BLOCKS; b++) {
-    if (b >= ATVI_VI_HASTY_BLOCKS && atvi_vi_late(v)) return false;
+    if (b >= ATVI_VI_HASTY_BLOCKS && atvi_infer_vi_late(v)) return false;
     for (atvi_idx k = 0; k < v->n_part; k++) {
       atvi_elbo_lot lot = {ATVI_STREAM_FINAL, v->part[k].drawn + b, have[k], need[k], true};
       if (need[k] == 0) continue;
-      atvi_elbo_draw(v->elbo, &v->part[k].at, &lot, &w->c, w->c.n);
+      atvi_infer_elbo_draw(v->elbo, &v->part[k].at, &lot, &w->c, w->c.n);
       for (atvi_idx j = 0; j < need[k]; j++) w->from[w->c.n++] = lot.scramble;
       if (all)
-        atvi_vi_tell(v, "drawing", 0.85 + 0.15 * (double)w->c.n / (double)goal, "%td of %td draws", w->c.n,
-                     goal);
+        atvi_infer_vi_tell(v, "drawing", 0.85 + 0.15 * (double)w->c.n / (double)goal, "%td of %td draws",
+                           w->c.n, goal);
     }
   }
   return true;
@@ -173,11 +173,11 @@ static bool draw(atvi_vi *v, atvi_vi_weights *w, const atvi_idx *have, const atv
 
 /* ---- weighing ---- */
 
-void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q) {
+void atvi_infer_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q) {
   for (atvi_idx j = 0; j < n; j++) log_q[j] = -HUGE_VAL;
   for (atvi_idx k = 0; k < v->n_part; k++) {
-    atvi_elbo_log_q(v->elbo, &v->part[k].at, true, c, n, part_q);
-    atvi_log_add_all(n, log(v->part[k].share), part_q, log_q);
+    atvi_infer_elbo_log_q(v->elbo, &v->part[k].at, true, c, n, part_q);
+    atvi_math_log_add_all(n, log(v->part[k].share), part_q, log_q);
   }
 }
 
@@ -185,13 +185,13 @@ void atvi_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, 
 static void mix(atvi_vi *v, atvi_vi_weights *w) {
   for (atvi_idx k = 0; k < v->n_part; k++) v->part[k].share = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) v->part[part_of(v, w, j, NULL)].share += 1 / (double)w->c.n;
-  if (v->n_part > 1) atvi_vi_log_q(v, &w->c, w->c.n, w->part_q, w->c.log_q);
+  if (v->n_part > 1) atvi_infer_vi_log_q(v, &w->c, w->c.n, w->part_q, w->c.log_q);
 }
 
 /* Standard error of the log evidence from the sums over blocks, which differ in size where drawing was cut short. */
 static double block_error(const atvi_vi *v, const atvi_vi_weights *w) {
   double sum[BLOCKS] = {0}, n[BLOCKS] = {0}, var = 0, blocks = 0, *e = w->part_q;
-  if (!(atvi_softmax(w->c.n, w->log_w, e) > -HUGE_VAL)) return NAN;
+  if (!(atvi_math_softmax(w->c.n, w->log_w, e) > -HUGE_VAL)) return NAN;
   for (atvi_idx j = 0; j < w->c.n; j++) {
     int b = 0;
     part_of(v, w, j, &b);
@@ -256,25 +256,28 @@ static void weigh(atvi_vi *v, atvi_vi_weights *w) {
     n++;
   }
   w->elbo = sum / n + log(n / tried); /* that of q given success */
-  w->psis = atvi_psis(c->n, w->log_w, w->w, w->work);
+  w->psis = atvi_math_psis(c->n, w->log_w, w->w, w->work);
   divide(v, w);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
   w->se = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
-          atvi_psis_inflation(w->psis.khat);
+          atvi_math_psis_inflation(w->psis.khat);
   tell_weights(v, w);
 }
 
-bool atvi_vi_tail_fits(const atvi_vi_weights *w) { return w->psis.khat < atvi_psis_threshold(w->c.n); }
-
-bool atvi_vi_permits(const atvi_vi_weights *w) {
-  return w->c.n > 0 && atvi_psis_permits(w->c.n, w->psis.khat, w->psis.excess);
+bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
+  return w->psis.khat < atvi_math_psis_threshold(w->c.n);
 }
 
-atvi_status atvi_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
+bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
+  return w->c.n > 0 && atvi_math_psis_permits(w->c.n, w->psis.khat, w->psis.excess);
+}
+
+atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
   atvi_idx have[ATVI_VI_PARTS], need[ATVI_VI_PARTS], before = w->c.n, valid = 0;
   atvi_idx per = (atvi_idx)v->tuning.first_draws;
-  if (before > 0 && atvi_vi_late(v)) return ATVI_OK; /* what there is is better than what haste would add */
-  if (atvi_vi_late(v)) per /= 4;
+  if (before > 0 && atvi_infer_vi_late(v))
+    return ATVI_OK; /* what there is is better than what haste would add */
+  if (atvi_infer_vi_late(v)) per /= 4;
   if (all) per = enough(v, w);
   count(v, w, have);
   atvi_idx lacking = share_out(v, have, per, need);
@@ -305,7 +308,7 @@ static double outside_share(const atvi_vi *v, const atvi_vi_weights *w) {
       const atvi_map *m = &v->space->map[i];
       if (m->kind != ATVI_MAP_SURJECTION) continue;
       double x = w->c.x[i * w->c.cap + j], theta = w->c.theta[i * w->c.cap + j], home;
-      atvi_map_inv(m, 1, &theta, &home);
+      atvi_transform_map_inv(m, 1, &theta, &home);
       outside = outside || fabs(home - x) > 1e-9 * (1 + fabs(x));
     }
     out += outside;
@@ -321,13 +324,13 @@ static bool is_kept(const atvi_vi_weights *w, atvi_idx j, bool hold) {
 static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
   const atvi_target *t = v->space->target;
   /* Without weights the stretched draws have no place: they are not draws of q. */
-  bool hold = atvi_vi_permits(w);
+  bool hold = atvi_infer_vi_permits(w);
   atvi_idx n = 0, at = 0;
   for (atvi_idx j = 0; j < w->c.n; j++) n += is_kept(w, j, hold);
   if (n == 0)
     return ATVI_FAIL_AS(v->ctx, ATVI_EMODEL, ATVI_CODE_NEVER_EVALUATED,
                         "no draw of the approximation can be evaluated");
-  ATVI_TRY(atvi_fit_draws_new(v->ctx, t, n, 1, true, out));
+  ATVI_TRY(atvi_infer_fit_draws_new(v->ctx, t, n, 1, true, out));
   atvi_draws *d = *out;
   d->chains = false;
   for (int stretched = 0; stretched < 2; stretched++)
@@ -341,18 +344,18 @@ static atvi_status copy_draws(atvi_vi *v, const atvi_vi_weights *w, atvi_draws *
   double all = 0;
   for (atvi_idx k = 0; k < n; k++) all += d->weight[k];
   for (atvi_idx k = 0; k < n; k++) d->weight[k] /= all;
-  atvi_fit_derived(v->ev, d);
+  atvi_infer_fit_derived(v->ev, d);
   return ATVI_OK;
 }
 
-void atvi_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made) {
+void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made) {
   bool whole = v->converged && !v->cut;
   made->method = v->opts.method;
   made->model = v->space->target->name;
   made->seed = v->opts.seed;
   made->seconds = atvi_clock_s() - v->begun_s;
-  made->evaluations = atvi_evaluator_count(v->ev);
-  made->failures = atvi_evaluator_failures(v->ev);
+  made->evaluations = atvi_model_evaluator_count(v->ev);
+  made->failures = atvi_model_evaluator_failures(v->ev);
   made->end = whole ? ATVI_END_DONE : atvi_stop_asked(v->ctx) ? ATVI_END_STOPPED : ATVI_END_LIMIT;
   made->log_evidence = w->psis.log_mean;
   made->log_evidence_se = w->se;
@@ -371,17 +374,17 @@ void atvi_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made) {
 
 static atvi_status deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
   ATVI_TRY(copy_draws(v, w, out));
-  atvi_vi_made(v, w, &(*out)->made);
-  atvi_vi_points p = {w->c.n, w->c.cap, w->c.x, w->w, atvi_vi_permits(w)};
-  return atvi_vi_mode_shares(v, &p, *out);
+  atvi_infer_vi_made(v, w, (*out)->made);
+  atvi_vi_points p = {w->c.n, w->c.cap, w->c.x, w->w, atvi_infer_vi_permits(w)};
+  return atvi_infer_vi_mode_shares(v, &p, *out);
 }
 
 /* ---- for the exact sampler ---- */
 
 /* Systematic: the number of times that a draw is taken differs from its expectation by less than one. */
-void atvi_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, double *x) {
-  atvi_rng r = atvi_rng_at(v->opts.seed, ATVI_STREAM_EXACT, 0, 0);
-  double most = 1 / sqrt((double)w->c.n), all = 0, sum = 0, u = atvi_rng_uniform(&r);
+void atvi_infer_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, double *x) {
+  atvi_rng r = atvi_math_rng_at(v->opts.seed, ATVI_STREAM_EXACT, 0, 0);
+  double most = 1 / sqrt((double)w->c.n), all = 0, sum = 0, u = atvi_math_rng_uniform(&r);
   for (atvi_idx j = 0; j < w->c.n; j++) all += fmin(w->w[j], most);
   atvi_idx j = -1;
   for (atvi_idx k = 0; k < n; k++) {
@@ -390,7 +393,7 @@ void atvi_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, doub
   }
 }
 
-atvi_status atvi_vi_deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
+atvi_status atvi_infer_vi_deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
   atvi_status status = deliver(v, w, out);
   if (status != ATVI_OK) {
     atvi_draws_free(*out);

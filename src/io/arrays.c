@@ -107,8 +107,8 @@ static bool grid(atvi_pool *pool, const split_name *s, atvi_idx n, atvi_array *a
   return words_differ(a);
 }
 
-atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name, const atvi_idx *kin,
-                             atvi_idx *n_array, atvi_array **out) {
+atvi_status atvi_io_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name, const atvi_idx *kin,
+                                atvi_idx *n_array, atvi_array **out) {
   split_name *s = atvi_pool_take(pool, (size_t)n + 1, sizeof *s);
   atvi_array *list = atvi_pool_take(pool, (size_t)n + 1, sizeof *list);
   atvi_idx count = 0;
@@ -134,7 +134,7 @@ atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *nam
   return ATVI_OK;
 }
 
-const char *atvi_array_bracket(atvi_pool *pool, const char *name) {
+const char *atvi_io_array_bracket(atvi_pool *pool, const char *name) {
   split_name s = split(name);
   if (s.n_index == 0) return name;
   char *out = atvi_pool_printf(pool, "%s]", name);
@@ -155,7 +155,7 @@ static size_t bracket(const char *name, size_t n) {
   return name[close] == ']' && close == n - 1 ? open : 0;
 }
 
-bool atvi_array_dots(const char *text, size_t n, char out[ATVI_ARRAY_NAME]) {
+bool atvi_io_array_dots(const char *text, size_t n, char out[ATVI_ARRAY_NAME]) {
   while (n > 0 && blank(*text)) text++, n--;
   while (n > 0 && blank(text[n - 1])) n--;
   if (n >= ATVI_ARRAY_NAME) return false;

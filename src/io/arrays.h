@@ -21,15 +21,15 @@ typedef struct {
 /* Every name belongs to one array. Neighbours with the same base are one if their indices fill a grid in order; other
  * names, and indices beyond ATVI_ARRAY_DIMS, stay single, with their whole name. kin (NULL: all are): only names of the same
  * kin are joined. Memory from pool. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name,
-                                          const atvi_idx *kin, atvi_idx *n_array, atvi_array **out);
+ATVI_CHECKED atvi_status atvi_io_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name,
+                                             const atvi_idx *kin, atvi_idx *n_array, atvi_array **out);
 
 /* "beta.2.3" as "beta[2,3]", "b.north" as "b[north]", as Stan and posteriordb write it; other names as they are. Memory from pool; NULL if there is none. */
-const char *atvi_array_bracket(atvi_pool *pool, const char *name);
+const char *atvi_io_array_bracket(atvi_pool *pool, const char *name);
 
 enum { ATVI_ARRAY_NAME = 128 }; /* bytes with the zero; no parameter has a longer name */
 /* The way back, for names in fields {name} of commands and templates: text[n] is theta[1,2], out theta.1.2; blanks around it do not count. What
  * is not of that form stays as it is, which names nothing if it has brackets or commas. False if it is too long. */
-bool atvi_array_dots(const char *text, size_t n, char out[ATVI_ARRAY_NAME]);
+bool atvi_io_array_dots(const char *text, size_t n, char out[ATVI_ARRAY_NAME]);
 
 #endif

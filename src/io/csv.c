@@ -44,8 +44,8 @@ static atvi_status complain(const scan *s, int line, int column, const char *hin
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
-  atvi_excerpt_clean(what);
-  atvi_excerpt(s->source, s->n_source, line, column, true, shown);
+  atvi_io_excerpt_clean(what);
+  atvi_io_excerpt(s->source, s->n_source, line, column, true, shown);
   return ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: error: %s\n%s\nhint: %s", s->path, line, column, what,
                    shown, hint);
 }
@@ -134,15 +134,15 @@ static bool is_missing(const char *t, size_t n) {
          (n == 3 && (t[0] == 'N' || t[0] == 'n') && t[1] == 'a' && (t[2] == 'N' || t[2] == 'n'));
 }
 
-/* As atvi_parse_number, with a comma for the decimal point if the file has such numbers. */
+/* As atvi_io_parse_number, with a comma for the decimal point if the file has such numbers. */
 static bool number(const scan *s, const char *t, size_t n, double *value) {
   char buf[ATVI_COMMA_BYTES];
   const char *comma = s->comma && n < sizeof buf ? memchr(t, ',', n) : NULL;
-  if (!comma) return atvi_parse_number(t, n, value);
+  if (!comma) return atvi_io_parse_number(t, n, value);
   if (memchr(t, '.', n)) return false;
   memcpy(buf, t, n);
   buf[comma - t] = '.';
-  return atvi_parse_number(buf, n, value);
+  return atvi_io_parse_number(buf, n, value);
 }
 
 static atvi_cell_kind classify(const scan *s, const char *t, size_t n, double *value) {
@@ -157,7 +157,7 @@ static atvi_cell_kind classify(const scan *s, const char *t, size_t n, double *v
     if (t[0] == '<') return or_equal ? ATVI_CELL_LE : ATVI_CELL_LT;
     return or_equal ? ATVI_CELL_GE : ATVI_CELL_GT;
   }
-  return atvi_parse_datetime(t, n, value) ? ATVI_CELL_DATE : ATVI_CELL_TEXT;
+  return atvi_io_parse_datetime(t, n, value) ? ATVI_CELL_DATE : ATVI_CELL_TEXT;
 }
 
 /* Digits in a group of three after the comma, as in 1,234: may be a thousand and some, not one and a part. */
@@ -186,13 +186,13 @@ static void count_cell(census *c, const char *first, const char *last) {
   }
   memcpy(buf, first, n);
   buf[n] = 0;
-  if (atvi_decimal_comma(buf)) {
+  if (atvi_io_decimal_comma(buf)) {
     c->comma++;
     c->clear += !thousands(buf, n);
-  } else if (atvi_parse_number(buf, n, &ignored)) {
+  } else if (atvi_io_parse_number(buf, n, &ignored)) {
     c->point += strchr(buf, '.') != NULL;
   } else {
-    c->words += !is_missing(buf, n) && !atvi_parse_datetime(buf, n, &ignored);
+    c->words += !is_missing(buf, n) && !atvi_io_parse_datetime(buf, n, &ignored);
   }
 }
 
@@ -387,7 +387,7 @@ static atvi_status parse(scan *s, atvi_csv **out) {
   return ATVI_OK;
 }
 
-atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n, atvi_csv **out) {
+atvi_status atvi_io_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n, atvi_csv **out) {
   scan s = {.pool = pool, .ctx = atvi_pool_ctx(pool), .path = path, .source = text, .n_source = n};
   *out = NULL;
   s.p = atvi_pool_strndup(pool, text, n);
@@ -397,18 +397,18 @@ atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, 
   return parse(&s, out);
 }
 
-atvi_status atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out) {
+atvi_status atvi_io_csv_read(atvi_pool *pool, const char *path, atvi_csv **out) {
   char *text;
   size_t n;
   *out = NULL;
-  ATVI_TRY(atvi_file_read(pool, path, &text, &n));
-  ATVI_TRY(atvi_csv_parse(pool, path, text, n, out));
+  ATVI_TRY(atvi_io_file_read(pool, path, &text, &n));
+  ATVI_TRY(atvi_io_csv_parse(pool, path, text, n, out));
   (*out)->source = text;
   (*out)->n_source = n;
   return ATVI_OK;
 }
 
-atvi_idx atvi_csv_find(const atvi_csv *csv, const char *name) {
+atvi_idx atvi_io_csv_find(const atvi_csv *csv, const char *name) {
   for (atvi_idx j = 0; j < csv->n_col; j++)
     if (strcmp(csv->name[j], name) == 0) return j;
   return -1;

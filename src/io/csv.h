@@ -35,44 +35,44 @@ typedef struct {
   const char **text;   /* [n_row][n_col] the cell as written, trimmed */
   int *line;           /* [n_row] 1-based line in the file */
   int *column;         /* [n_row][n_col] 1-based byte column of the cell in its line */
-  const char *source;  /* [n_source] the text as it was, for messages; NULL after atvi_csv_parse */
+  const char *source;  /* [n_source] the text as it was, for messages; NULL after atvi_io_csv_parse */
   size_t n_source;
 } atvi_csv;
 
 /* Reads a file; memory from pool. Errors: EIO (cannot be read), EDATA (empty, ragged row, unclosed quote, text after a closing
  * quote, NUL byte, duplicate column name), ENOMEM. Each message is file:line:column: error: what, the line, a caret, a hint. */
-ATVI_CHECKED atvi_status atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
+ATVI_CHECKED atvi_status atvi_io_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
 /* The same from memory; path is for messages. */
-ATVI_CHECKED atvi_status atvi_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n,
-                                        atvi_csv **out);
-atvi_idx atvi_csv_find(const atvi_csv *csv, const char *name); /* -1 if there is none */
+ATVI_CHECKED atvi_status atvi_io_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n,
+                                           atvi_csv **out);
+atvi_idx atvi_io_csv_find(const atvi_csv *csv, const char *name); /* -1 if there is none */
 
 /* A finite decimal number that takes up all of s[n]: [+-] digits [. digits] [e [+-] digits], whatever the locale. No blanks, no
  * hex, no inf or nan, nothing that overflows; *out is left alone if it is not one. Correctly rounded. */
-bool atvi_parse_number(const char *s, size_t n, double *out);
+bool atvi_io_parse_number(const char *s, size_t n, double *out);
 /* Whether s is a number but for a comma in the place of its decimal point: 1,5. */
-bool atvi_decimal_comma(const char *s);
+bool atvi_io_decimal_comma(const char *s);
 enum { ATVI_COMMA_BYTES = 64 }; /* longer ones are no numbers */
 /* x with 17 significant digits (which bring it back exactly), or nan, inf, -inf, whatever the locale. Returns the length. */
 enum { ATVI_NUMBER_BYTES = 32 };
-int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x);
+int atvi_io_format_number(char buf[ATVI_NUMBER_BYTES], double x);
 /* "12 s" (fine: three digits, "0.0123 s"), "3:05 min", "2:30 h". */
 enum { ATVI_DURATION_BYTES = 32 };
-void atvi_format_duration(char buf[ATVI_DURATION_BYTES], double seconds, bool fine);
-/* As atvi_parse_number for a date YYYY-MM-DD that exists; *days since 1970-01-01. */
-bool atvi_parse_date(const char *s, size_t n, int64_t *days);
+void atvi_io_format_duration(char buf[ATVI_DURATION_BYTES], double seconds, bool fine);
+/* As atvi_io_parse_number for a date YYYY-MM-DD that exists; *days since 1970-01-01. */
+bool atvi_io_parse_date(const char *s, size_t n, int64_t *days);
 /* The same, or a date and a time: YYYY-MM-DD, a T or a blank, hh:mm[:ss[.s...]], and Z, +hh:mm, -hh:mm, +hhmm or nothing: then it is as
  * it is. *days since 1970-01-01 (UTC, where the zone is given), with a fraction. 24:00 and leap seconds are accepted. */
-bool atvi_parse_datetime(const char *s, size_t n, double *days);
+bool atvi_io_parse_datetime(const char *s, size_t n, double *days);
 /* Days since 1970-01-01 of a date (proleptic Gregorian), and back. */
-int64_t atvi_days_from_date(int year, int month, int day);
-void atvi_date_from_days(int64_t days, int *year, int *month, int *day);
+int64_t atvi_io_days_from_date(int year, int month, int day);
+void atvi_io_date_from_days(int64_t days, int *year, int *month, int *day);
 
 /* Time t is day day0 + unit t after 1970-01-01. unit 0: there is no calendar, and times are plain numbers. */
 typedef struct {
   double day0, unit;
 } atvi_calendar;
-static inline double atvi_calendar_day(atvi_calendar c, double t) { return c.day0 + c.unit * t; }
-static inline double atvi_calendar_time(atvi_calendar c, double day) { return (day - c.day0) / c.unit; }
+static inline double atvi_io_calendar_day(atvi_calendar c, double t) { return c.day0 + c.unit * t; }
+static inline double atvi_io_calendar_time(atvi_calendar c, double day) { return (day - c.day0) / c.unit; }
 
 #endif

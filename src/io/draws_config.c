@@ -19,7 +19,7 @@ static const atvi_field MADE[] = {
     MEMBER(REAL, excess),          MEMBER(REAL, lost),         MEMBER(WHOLE, divergences),
     MEMBER(REAL, ebfmi),           MEMBER(REAL, tree_depth),   MEMBER(WHOLE, max_depth_hits),
 };
-const atvi_fields atvi_made_fields = ATVI_FIELDS(MADE);
+const atvi_fields atvi_io_made_fields = ATVI_FIELDS(MADE);
 
 static const atvi_field SHAPE[] = {ATVI_FIELD_AS("chains", COUNT, atvi_draws_config, n_chain),
                                    ATVI_FIELD_AS("draws_per_chain", COUNT, atvi_draws_config, per_chain),
@@ -31,15 +31,15 @@ static const char *const END[] = {"done", "limit", "stopped"}; /* by atvi_end */
 /* ---- writing ---- */
 
 static void put_text(atvi_file *f, const char *key, const char *s) {
-  atvi_file_printf(f, "# %s = ", key);
-  atvi_file_put_line(f, s);
-  atvi_file_put(f, "\n", 1);
+  atvi_io_file_printf(f, "# %s = ", key);
+  atvi_io_file_put_line(f, s);
+  atvi_io_file_put(f, "\n", 1);
 }
 
 static void put_real(atvi_file *f, const char *before, double x) {
   char buf[ATVI_NUMBER_BYTES];
-  atvi_format_number(buf, x);
-  atvi_file_printf(f, "%s%s", before, buf);
+  atvi_io_format_number(buf, x);
+  atvi_io_file_printf(f, "%s%s", before, buf);
 }
 
 static void put_field(atvi_file *f, const atvi_field *field, const atvi_made *made) {
@@ -47,31 +47,32 @@ static void put_field(atvi_file *f, const atvi_field *field, const atvi_made *ma
     put_text(f, field->key, *(const char *const *)(const void *)((const char *)made + field->offset));
     return;
   }
-  atvi_file_printf(f, "# %s = ", field->key);
+  atvi_io_file_printf(f, "# %s = ", field->key);
   if (field->kind == ATVI_FIELD_SEED)
-    atvi_file_printf(f, "%" PRIu64, made->seed);
+    atvi_io_file_printf(f, "%" PRIu64, made->seed);
   else
-    put_real(f, "", atvi_field_number(field, made));
-  atvi_file_put(f, "\n", 1);
+    put_real(f, "", atvi_io_field_number(field, made));
+  atvi_io_file_put(f, "\n", 1);
 }
 
-void atvi_draws_config_write(atvi_file *f, const atvi_draws *d) {
+void atvi_io_draws_config_write(atvi_file *f, const atvi_draws *d) {
   put_text(f, "atvi_version", ATVI_VERSION);
-  for (atvi_idx k = 0; k < atvi_made_fields.n; k++) put_field(f, &MADE[k], &d->made);
-  put_text(f, "end", END[d->made.end]);
-  atvi_file_printf(f, "# chains = %td\n# draws_per_chain = %td\n", d->n_chain, d->n / d->n_chain);
+  for (atvi_idx k = 0; k < atvi_io_made_fields.n; k++) put_field(f, &MADE[k], d->made);
+  put_text(f, "end", END[d->made->end]);
+  atvi_io_file_printf(f, "# chains = %td\n# draws_per_chain = %td\n", d->n_chain, d->n / d->n_chain);
   put_text(f, "draws_are", d->chains ? "chained" : "independent");
-  atvi_file_printf(f, "# parameters = %td\n# derived = %td\n", d->n_param, d->n_col - d->n_param);
+  atvi_io_file_printf(f, "# parameters = %td\n# derived = %td\n", d->n_param, d->n_col - d->n_param);
   for (atvi_idx j = 0; j < d->n_col; j++) {
     if (!isfinite(d->col[j].lower) && !isfinite(d->col[j].upper)) continue;
-    atvi_file_printf(f, "# bounds.%s =", d->col[j].name);
+    atvi_io_file_printf(f, "# bounds.%s =", d->col[j].name);
     put_real(f, " ", d->col[j].lower);
     put_real(f, " ", d->col[j].upper);
-    atvi_file_put(f, "\n", 1);
+    atvi_io_file_put(f, "\n", 1);
   }
   for (atvi_idx i = 0; i < d->n_message; i++) {
     const atvi_message *m = &d->message[i];
-    atvi_file_printf(f, "# message_kind = %s %s\n", atvi_severity_name(m->severity), atvi_code_name(m->code));
+    atvi_io_file_printf(f, "# message_kind = %s %s\n", atvi_severity_name(m->severity),
+                        atvi_code_name(m->code));
     put_text(f, "message", m->text);
   }
 }
@@ -106,7 +107,7 @@ static bool get_whole(const char *s, uint64_t max, uint64_t *out) {
 }
 
 static bool get_real(const char *s, size_t n, double *out) {
-  if (atvi_parse_number(s, n, out)) return true;
+  if (atvi_io_parse_number(s, n, out)) return true;
   bool negative = n > 0 && *s == '-';
   if (n - negative != 3 || (memcmp(s + negative, "inf", 3) != 0 && memcmp(s, "nan", 3) != 0)) return false;
   *out = s[negative] == 'n' ? NAN : negative ? -HUGE_VAL : HUGE_VAL;
@@ -177,8 +178,8 @@ static atvi_status get_message_kind(const entry *e, atvi_draws_config *c) {
 }
 
 static atvi_status take(const entry *e, atvi_draws_config *c, atvi_idx cap[2]) {
-  const atvi_field *made = atvi_fields_find(&atvi_made_fields, e->key),
-                   *shape = atvi_fields_find(&SHAPE_FIELDS, e->key);
+  const atvi_field *made = atvi_io_fields_find(&atvi_io_made_fields, e->key),
+                   *shape = atvi_io_fields_find(&SHAPE_FIELDS, e->key);
   if (made) return get_field(e, made, &c->made);
   if (shape) return get_field(e, shape, c);
   if (strcmp(e->key, "end") == 0)
@@ -206,11 +207,11 @@ static bool split(entry *e, const char *line, size_t n) {
   return true;
 }
 
-atvi_status atvi_draws_config_read(atvi_pool *pool, const char *path, const char *text,
-                                   atvi_draws_config *out) {
+atvi_status atvi_io_draws_config_read(atvi_pool *pool, const char *path, const char *text,
+                                      atvi_draws_config *out) {
   entry e = {.pool = pool, .ctx = atvi_pool_ctx(pool), .path = path, .line = 1};
   atvi_idx cap[2] = {0, 0};
-  *out = (atvi_draws_config){.n_param = -1, .made = atvi_made_none()};
+  *out = (atvi_draws_config){.n_param = -1, .made = atvi_draws_made_none()};
   for (const char *p = text; *p == '#'; e.line++) {
     size_t n = strcspn(p, "\r\n");
     if (split(&e, p, n)) ATVI_TRY(take(&e, out, cap));

@@ -22,7 +22,7 @@ typedef struct {
 static size_t cells(const atvi_draws *d) { return (size_t)d->n_col + 5; }
 
 static char *add_number(char *at, double x, char after) {
-  at += atvi_format_number(at, x);
+  at += atvi_io_format_number(at, x);
   *at = after;
   return at + 1;
 }
@@ -56,22 +56,22 @@ static atvi_status put_rows(atvi_file *f, const atvi_draws *d) {
     atvi_idx n = (d->n - r.first + PART_ROWS - 1) / PART_ROWS;
     if (n > PARTS) n = PARTS;
     atvi_parallel(d->ctx, n, add_part, &r);
-    for (atvi_idx k = 0; k < n; k++) atvi_file_put(f, r.text + (size_t)k * r.part_bytes, r.used[k]);
+    for (atvi_idx k = 0; k < n; k++) atvi_io_file_put(f, r.text + (size_t)k * r.part_bytes, r.used[k]);
   }
   atvi_block_free(d->ctx, r.text);
   return ATVI_OK;
 }
 
-atvi_status atvi_draws_csv_write(const atvi_draws *d, const char *path) {
+atvi_status atvi_io_draws_csv_write(const atvi_draws *d, const char *path) {
   atvi_file *f;
-  ATVI_TRY(atvi_file_new(d->ctx, path, &f));
-  atvi_draws_config_write(f, d);
-  atvi_file_printf(f, "lp__,log_lik__,chain__,log_prior__%s", d->weight ? ",weight__" : "");
-  for (atvi_idx j = 0; j < d->n_col; j++) atvi_file_put_name(f, d->col[j].name);
-  atvi_file_put(f, "\n", 1);
+  ATVI_TRY(atvi_io_file_new(d->ctx, path, &f));
+  atvi_io_draws_config_write(f, d);
+  atvi_io_file_printf(f, "lp__,log_lik__,chain__,log_prior__%s", d->weight ? ",weight__" : "");
+  for (atvi_idx j = 0; j < d->n_col; j++) atvi_io_file_put_name(f, d->col[j].name);
+  atvi_io_file_put(f, "\n", 1);
   atvi_status status = put_rows(f, d);
-  if (status == ATVI_OK) status = atvi_file_commit(f);
-  atvi_file_free(f);
+  if (status == ATVI_OK) status = atvi_io_file_commit(f);
+  atvi_io_file_free(f);
   return status;
 }
 
@@ -92,11 +92,11 @@ static bool ends_in_underscores(const char *s) {
 
 static atvi_status lay_out(atvi_pool *pool, const atvi_csv *csv, const atvi_draws_config *c, layout *l) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
-  *l = (layout){.lp = atvi_csv_find(csv, "lp__"),
-                .log_lik = atvi_csv_find(csv, "log_lik__"),
-                .chain = atvi_csv_find(csv, "chain__"),
-                .log_prior = atvi_csv_find(csv, "log_prior__"),
-                .weight = atvi_csv_find(csv, "weight__")};
+  *l = (layout){.lp = atvi_io_csv_find(csv, "lp__"),
+                .log_lik = atvi_io_csv_find(csv, "log_lik__"),
+                .chain = atvi_io_csv_find(csv, "chain__"),
+                .log_prior = atvi_io_csv_find(csv, "log_prior__"),
+                .weight = atvi_io_csv_find(csv, "weight__")};
   if (l->lp < 0)
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:1:1: there is no column lp__: this is not a file of draws",
                      csv->path);
@@ -167,10 +167,10 @@ static atvi_status get_density(const atvi_csv *csv, const layout *l, atvi_draws 
 }
 
 static atvi_status fill(const atvi_csv *csv, const layout *l, const atvi_draws_config *c, atvi_draws *d) {
-  d->made = c->made;
+  *d->made = c->made;
   d->chains = l->chain >= 0 ? !c->independent : c->n_chain > 0 && !c->independent;
-  ATVI_TRY(atvi_draws_keep(d, c->made.method, &d->made.method));
-  ATVI_TRY(atvi_draws_keep(d, c->made.model, &d->made.model));
+  ATVI_TRY(atvi_draws_keep(d, c->made.method, &d->made->method));
+  ATVI_TRY(atvi_draws_keep(d, c->made.model, &d->made->model));
   for (atvi_idx i = 0; i < c->n_message; i++) {
     const atvi_message *m = &c->message[i];
     ATVI_TRY(atvi_draws_say(d, m->severity, m->code, "%s", m->text));
@@ -190,9 +190,9 @@ static atvi_status read_with(atvi_pool *pool, const char *path, atvi_draws **out
   layout l;
   atvi_idx n_chain;
   atvi_draws *d;
-  ATVI_TRY(atvi_file_read(pool, path, &text, &n));
-  ATVI_TRY(atvi_draws_config_read(pool, path, text, &c));
-  ATVI_TRY(atvi_csv_parse(pool, path, text, n, &csv));
+  ATVI_TRY(atvi_io_file_read(pool, path, &text, &n));
+  ATVI_TRY(atvi_io_draws_config_read(pool, path, text, &c));
+  ATVI_TRY(atvi_io_csv_parse(pool, path, text, n, &csv));
   ATVI_TRY(lay_out(pool, csv, &c, &l));
   if (c.n_param > l.n_col)
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:1:1: %td parameters are announced, but there are %td columns", path,
@@ -208,7 +208,7 @@ static atvi_status read_with(atvi_pool *pool, const char *path, atvi_draws **out
   return status;
 }
 
-atvi_status atvi_draws_csv_read(atvi_ctx *ctx, const char *path, atvi_draws **out) {
+atvi_status atvi_io_draws_csv_read(atvi_ctx *ctx, const char *path, atvi_draws **out) {
   atvi_pool *pool;
   *out = NULL;
   ATVI_TRY(atvi_pool_new(ctx, &pool));

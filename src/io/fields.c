@@ -15,7 +15,7 @@ static const atvi_field *find(const atvi_fields *t, const char *key, size_t n) {
   return NULL;
 }
 
-const atvi_field *atvi_fields_find(const atvi_fields *t, const char *key) {
+const atvi_field *atvi_io_fields_find(const atvi_fields *t, const char *key) {
   return find(t, key, strlen(key));
 }
 
@@ -39,7 +39,7 @@ static const atvi_field *next(walk *w) {
 /* A member of the struct. */
 #define MEMBER(type, f, row) (*(const type *)((const char *)(row) + (f)->offset))
 
-double atvi_field_number(const atvi_field *f, const void *row) {
+double atvi_io_field_number(const atvi_field *f, const void *row) {
   switch (f->kind) {
   case ATVI_FIELD_REAL:
   case ATVI_FIELD_PAIR:
@@ -58,38 +58,38 @@ double atvi_field_number(const atvi_field *f, const void *row) {
 /* ---- JSON ---- */
 
 static json_t *value(atvi_pool *pool, const atvi_field *f, const void *row) {
-  double x = atvi_field_number(f, row);
+  double x = atvi_io_field_number(f, row);
   switch (f->kind) {
-  case ATVI_FIELD_REAL: return atvi_json_real(x);
-  case ATVI_FIELD_PAIR: return atvi_json_pair(x, (&MEMBER(double, f, row))[1]);
+  case ATVI_FIELD_REAL: return atvi_io_json_real(x);
+  case ATVI_FIELD_PAIR: return atvi_io_json_pair(x, (&MEMBER(double, f, row))[1]);
   case ATVI_FIELD_WHOLE: return isfinite(x) ? json_integer((json_int_t)x) : json_null();
   case ATVI_FIELD_MAYBE: return isnan(x) ? json_null() : json_boolean(x > 0);
   case ATVI_FIELD_YES:
   case ATVI_FIELD_FLAG: return json_boolean(x > 0);
   case ATVI_FIELD_COUNT: return json_integer(MEMBER(int64_t, f, row));
-  case ATVI_FIELD_SEED: return atvi_json_seed(pool, MEMBER(uint64_t, f, row));
+  case ATVI_FIELD_SEED: return atvi_io_json_seed(pool, MEMBER(uint64_t, f, row));
   case ATVI_FIELD_WORD:
   case ATVI_FIELD_NAME: break;
   }
-  return atvi_json_word(pool, MEMBER(char *, f, row));
+  return atvi_io_json_word(pool, MEMBER(char *, f, row));
 }
 
-void atvi_fields_json(atvi_json *w, const atvi_fields *t, const void *row, const char *keys) {
+void atvi_io_fields_json(atvi_json *w, const atvi_fields *t, const void *row, const char *keys) {
   const atvi_field *f;
   for (walk at = {t, keys, 0}; (f = next(&at));)
     if (f->kind != ATVI_FIELD_NAME || MEMBER(char *, f, row))
-      atvi_json_put(w, f->key, value(w->pool, f, row));
+      atvi_io_json_put(w, f->key, value(w->pool, f, row));
 }
 
 /* Counts are written as integers, and reals as NaN where there are none. */
-void atvi_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *object, void *row) {
+void atvi_io_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *object, void *row) {
   for (atvi_idx i = 0; i < t->n; i++) {
     const atvi_field *f = &t->of[i];
     void *at = (char *)row + f->offset;
     const json_t *x = json_object_get(object, f->key);
     const char *word = json_string_value(x);
     switch (f->kind) {
-    case ATVI_FIELD_REAL: *(double *)at = atvi_json_number(object, f->key); break;
+    case ATVI_FIELD_REAL: *(double *)at = atvi_io_json_number(object, f->key); break;
     case ATVI_FIELD_COUNT: *(int64_t *)at = json_integer_value(x); break;
     case ATVI_FIELD_WORD:
     case ATVI_FIELD_NAME:
@@ -103,36 +103,37 @@ void atvi_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *objec
 /* ---- CSV ---- */
 
 static void line(atvi_text *out, const char *lead, const char *key, const char *end, double x) {
-  atvi_text_add(out, "%s%s%s,", lead, key, end);
-  atvi_text_number(out, x);
-  atvi_text_add(out, "\n");
+  atvi_io_text_add(out, "%s%s%s,", lead, key, end);
+  atvi_io_text_number(out, x);
+  atvi_io_text_add(out, "\n");
 }
 
-void atvi_fields_lines(atvi_text *out, const char *lead, const atvi_fields *t, const void *row,
-                       const char *keys) {
+void atvi_io_fields_lines(atvi_text *out, const char *lead, const atvi_fields *t, const void *row,
+                          const char *keys) {
   const atvi_field *f;
   for (walk at = {t, keys, 0}; (f = next(&at));) {
     bool pair = f->kind == ATVI_FIELD_PAIR;
-    line(out, lead, f->key, pair ? "_low" : "", atvi_field_number(f, row));
+    line(out, lead, f->key, pair ? "_low" : "", atvi_io_field_number(f, row));
     if (pair) line(out, lead, f->key, "_high", (&MEMBER(double, f, row))[1]);
   }
 }
 
-void atvi_fields_cell(atvi_text *out, double x) {
+void atvi_io_fields_cell(atvi_text *out, double x) {
   if (isnan(x))
-    atvi_text_add(out, ",NA");
+    atvi_io_text_add(out, ",NA");
   else
-    atvi_text_add(out, ",%.9g", x);
+    atvi_io_text_add(out, ",%.9g", x);
 }
 
-void atvi_fields_names(atvi_text *out, const atvi_fields *t, const char *keys) {
+void atvi_io_fields_names(atvi_text *out, const atvi_fields *t, const char *keys) {
   const atvi_field *f;
-  for (walk at = {t, keys, 0}; (f = next(&at));) atvi_text_add(out, ",%s", f->key);
+  for (walk at = {t, keys, 0}; (f = next(&at));) atvi_io_text_add(out, ",%s", f->key);
 }
 
-void atvi_fields_cells(atvi_text *out, const atvi_fields *t, const void *row, const char *keys) {
+void atvi_io_fields_cells(atvi_text *out, const atvi_fields *t, const void *row, const char *keys) {
   const atvi_field *f;
-  for (walk at = {t, keys, 0}; (f = next(&at));) atvi_fields_cell(out, row ? atvi_field_number(f, row) : NAN);
+  for (walk at = {t, keys, 0}; (f = next(&at));)
+    atvi_io_fields_cell(out, row ? atvi_io_field_number(f, row) : NAN);
 }
 
 /* ---- terminal ---- */
@@ -154,15 +155,15 @@ static const char *show(char cell[CELL], const atvi_field *f, double x, const ch
   return cell;
 }
 
-void atvi_fields_heading(atvi_text *out, const atvi_fields *t, const char *keys) {
+void atvi_io_fields_heading(atvi_text *out, const atvi_fields *t, const char *keys) {
   const atvi_field *f;
-  for (walk at = {t, keys, 0}; (f = next(&at));) atvi_text_add(out, "%*s", f->width, f->heading);
+  for (walk at = {t, keys, 0}; (f = next(&at));) atvi_io_text_add(out, "%*s", f->width, f->heading);
 }
 
-void atvi_fields_row(atvi_text *out, const atvi_fields *t, const void *row, const char *keys,
-                     const char *missing) {
+void atvi_io_fields_row(atvi_text *out, const atvi_fields *t, const void *row, const char *keys,
+                        const char *missing) {
   const atvi_field *f;
   char cell[CELL];
   for (walk at = {t, keys, 0}; (f = next(&at));)
-    atvi_text_add(out, "%*s", f->width, show(cell, f, atvi_field_number(f, row), missing));
+    atvi_io_text_add(out, "%*s", f->width, show(cell, f, atvi_io_field_number(f, row), missing));
 }

@@ -64,28 +64,28 @@ typedef struct {
   }
 
 /* NULL: there is none of that key. */
-const atvi_field *atvi_fields_find(const atvi_fields *t, const char *key);
+const atvi_field *atvi_io_fields_find(const atvi_fields *t, const char *key);
 /* The value as a number; NaN for words, and for a pair its lower end. */
-double atvi_field_number(const atvi_field *f, const void *row);
+double atvi_io_field_number(const atvi_field *f, const void *row);
 
 /* Puts the fields into the object that is open. */
-void atvi_fields_json(atvi_json *w, const atvi_fields *t, const void *row, const char *keys);
+void atvi_io_fields_json(atvi_json *w, const atvi_fields *t, const void *row, const char *keys);
 /* Sets the fields from an object; what it does not have is NaN, 0 or NULL. Words are copied to the pool. */
-void atvi_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *object, void *row);
+void atvi_io_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *object, void *row);
 
 /* CSV with a line per number: "<lead>key,value"; a pair is key_low and key_high. */
-void atvi_fields_lines(atvi_text *out, const char *lead, const atvi_fields *t, const void *row,
-                       const char *keys);
+void atvi_io_fields_lines(atvi_text *out, const char *lead, const atvi_fields *t, const void *row,
+                          const char *keys);
 /* CSV with a line per row: ",key" and ",value" of each. Numbers have nine digits; row NULL: they are all NA. */
-void atvi_fields_names(atvi_text *out, const atvi_fields *t, const char *keys);
-void atvi_fields_cells(atvi_text *out, const atvi_fields *t, const void *row, const char *keys);
+void atvi_io_fields_names(atvi_text *out, const atvi_fields *t, const char *keys);
+void atvi_io_fields_cells(atvi_text *out, const atvi_fields *t, const void *row, const char *keys);
 /* A comma and a number with nine digits; NaN as NA. */
-void atvi_fields_cell(atvi_text *out, double x);
+void atvi_io_fields_cell(atvi_text *out, double x);
 
 /* A table for a terminal: the headings, then each row; numbers alone, flush right, and `missing` where one is not known. Neither writes a
  * line end. */
-void atvi_fields_heading(atvi_text *out, const atvi_fields *t, const char *keys);
-void atvi_fields_row(atvi_text *out, const atvi_fields *t, const void *row, const char *keys,
-                     const char *missing);
+void atvi_io_fields_heading(atvi_text *out, const atvi_fields *t, const char *keys);
+void atvi_io_fields_row(atvi_text *out, const atvi_fields *t, const void *row, const char *keys,
+                        const char *missing);
 
 #endif

@@ -17,7 +17,7 @@ enum {
 };
 static const size_t READ_MAX = (size_t)1 << 30; /* of something without a size: a pipe may never end */
 
-const char *atvi_path_between(atvi_pool *pool, const char *from, const char *to) {
+const char *atvi_io_path_between(atvi_pool *pool, const char *from, const char *to) {
   char here[PATH_MAX], there[PATH_MAX];
   size_t same = 0;
   if (!realpath(from, here) || !realpath(to, there)) return NULL;
@@ -31,11 +31,11 @@ const char *atvi_path_between(atvi_pool *pool, const char *from, const char *to)
   return path && *path ? atvi_pool_strndup(pool, path, strlen(path) - 1) : path ? "." : NULL;
 }
 
-atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
+atvi_status atvi_io_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
   return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
 }
 
-char *atvi_path_stem(atvi_pool *pool, const char *path) {
+char *atvi_io_path_stem(atvi_pool *pool, const char *path) {
   size_t end = strlen(path), begin;
   while (end > 1 && path[end - 1] == '/') end--;
   for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--) continue;
@@ -70,10 +70,10 @@ static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t siz
   for (;;) {
     if (!buf) return ATVI_ENOMEM;
     ssize_t got = fill(fd, buf + have, cap - have);
-    if (got < 0) return atvi_file_cannot(ctx, "read", path, errno);
+    if (got < 0) return atvi_io_file_cannot(ctx, "read", path, errno);
     have += (size_t)got;
     if (have < cap || have > most) break;
-    if (have > READ_MAX) return atvi_file_cannot(ctx, "read", path, EFBIG);
+    if (have > READ_MAX) return atvi_io_file_cannot(ctx, "read", path, EFBIG);
     cap = 2 * cap + BUFFER;
     if (cap > most) cap = most + 1;
     char *bigger = atvi_pool_take(pool, cap + 1, 1);
@@ -86,7 +86,7 @@ static atvi_status read_fd(atvi_pool *pool, const char *path, int fd, size_t siz
   return ATVI_OK;
 }
 
-atvi_status atvi_file_read_most(atvi_pool *pool, const char *path, size_t most, char **text, size_t *n) {
+atvi_status atvi_io_file_read_most(atvi_pool *pool, const char *path, size_t most, char **text, size_t *n) {
   *text = NULL;
   *n = 0;
   atvi_ctx *ctx = atvi_pool_ctx(pool);
@@ -94,15 +94,15 @@ atvi_status atvi_file_read_most(atvi_pool *pool, const char *path, size_t most, 
   if (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)))
     return ATVI_FAIL(ctx, ATVI_EIO, "cannot read %s: it is a device, not a file", path);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return atvi_file_cannot(ctx, "read", path, errno);
+  if (fd < 0) return atvi_io_file_cannot(ctx, "read", path, errno);
   size_t size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size : 0;
   atvi_status status = read_fd(pool, path, fd, size, most, text, n);
   close(fd);
   return status;
 }
 
-atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n) {
-  return atvi_file_read_most(pool, path, SIZE_MAX / 4, text, n);
+atvi_status atvi_io_file_read(atvi_pool *pool, const char *path, char **text, size_t *n) {
+  return atvi_io_file_read_most(pool, path, SIZE_MAX / 4, text, n);
 }
 
 /* ---- writing ---- */
@@ -164,7 +164,7 @@ static int open_target(atvi_file *f) {
   return fd;
 }
 
-atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out) {
+atvi_status atvi_io_file_new(atvi_ctx *ctx, const char *path, atvi_file **out) {
   *out = NULL;
   char real[PATH_MAX];
   const char *target = realpath(path, real) ? real : path; /* path: not there yet, or to fail below */
@@ -178,7 +178,7 @@ atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out) {
   memcpy(f->target, target, strlen(target));
   f->fd = open_target(f);
   if (f->fd < 0) {
-    atvi_status status = atvi_file_cannot(ctx, "write", path, errno);
+    atvi_status status = atvi_io_file_cannot(ctx, "write", path, errno);
     atvi_block_free(ctx, f);
     return status;
   }
@@ -204,7 +204,7 @@ static void flush(atvi_file *f) {
   f->used = 0;
 }
 
-void atvi_file_put(atvi_file *f, const char *bytes, size_t n) {
+void atvi_io_file_put(atvi_file *f, const char *bytes, size_t n) {
   if (n > BUFFER - f->used) flush(f);
   if (n > BUFFER) {
     write_out(f, bytes, n);
@@ -214,7 +214,7 @@ void atvi_file_put(atvi_file *f, const char *bytes, size_t n) {
   f->used += n;
 }
 
-void atvi_file_printf(atvi_file *f, const char *fmt, ...) {
+void atvi_io_file_printf(atvi_file *f, const char *fmt, ...) {
   char small[512], *text = small;
   va_list args, again;
   va_start(args, fmt);
@@ -225,7 +225,7 @@ void atvi_file_printf(atvi_file *f, const char *fmt, ...) {
     if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
   }
   if (n >= 0 && text)
-    atvi_file_put(f, text, (size_t)n);
+    atvi_io_file_put(f, text, (size_t)n);
   else if (!f->err)
     f->err = ENOMEM;
   if (text != small) atvi_block_free(f->ctx, text);
@@ -247,18 +247,18 @@ static void sync_folder(const atvi_file *f, char *scratch) {
 /* fsync of a pipe or terminal says EINVAL or ENOTSUP: there is nothing to sync. */
 static bool real_sync_error(int err) { return err != EINVAL && err != ENOTSUP && err != EROFS; }
 
-void atvi_file_put_line(atvi_file *f, const char *s) {
-  for (; s && *s; s++) atvi_file_put(f, (unsigned char)*s < ' ' ? " " : s, 1);
+void atvi_io_file_put_line(atvi_file *f, const char *s) {
+  for (; s && *s; s++) atvi_io_file_put(f, (unsigned char)*s < ' ' ? " " : s, 1);
 }
 
-void atvi_file_put_name(atvi_file *f, const char *s) {
+void atvi_io_file_put_name(atvi_file *f, const char *s) {
   bool quote = strpbrk(s, ",;\t\"\r\n ") != NULL;
-  atvi_file_put(f, ",\"", quote ? 2 : 1);
-  for (; *s; s++) atvi_file_put(f, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1);
-  if (quote) atvi_file_put(f, "\"", 1);
+  atvi_io_file_put(f, ",\"", quote ? 2 : 1);
+  for (; *s; s++) atvi_io_file_put(f, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1);
+  if (quote) atvi_io_file_put(f, "\"", 1);
 }
 
-atvi_status atvi_file_commit(atvi_file *f) {
+atvi_status atvi_io_file_commit(atvi_file *f) {
   ATVI_ASSERT(f->fd >= 0);
   flush(f);
   if (!f->err && fsync(f->fd) != 0 && real_sync_error(errno)) f->err = errno;
@@ -268,33 +268,33 @@ atvi_status atvi_file_commit(atvi_file *f) {
   if (f->err) {
     if (f->temp[0]) unlink(f->temp);
     f->temp[0] = 0;
-    return atvi_file_cannot(f->ctx, "write", f->path, f->err);
+    return atvi_io_file_cannot(f->ctx, "write", f->path, f->err);
   }
   if (f->temp[0]) sync_folder(f, f->temp);
   f->temp[0] = 0;
   return ATVI_OK;
 }
 
-void atvi_file_free(atvi_file *f) {
+void atvi_io_file_free(atvi_file *f) {
   if (!f) return;
   if (f->fd >= 0) close(f->fd);
   if (f->temp[0]) unlink(f->temp);
   atvi_block_free(f->ctx, f);
 }
 
-atvi_status atvi_file_save(atvi_ctx *ctx, const char *path, const char *text, size_t n) {
+atvi_status atvi_io_file_save(atvi_ctx *ctx, const char *path, const char *text, size_t n) {
   atvi_file *f;
-  ATVI_TRY(atvi_file_new(ctx, path, &f));
-  atvi_file_put(f, text, n);
-  atvi_status status = atvi_file_commit(f);
-  atvi_file_free(f);
+  ATVI_TRY(atvi_io_file_new(ctx, path, &f));
+  atvi_io_file_put(f, text, n);
+  atvi_status status = atvi_io_file_commit(f);
+  atvi_io_file_free(f);
   return status;
 }
 
-atvi_status atvi_file_save_in(atvi_pool *pool, const char *dir, const char *name, const char *text) {
+atvi_status atvi_io_file_save_in(atvi_pool *pool, const char *dir, const char *name, const char *text) {
   const char *path = atvi_pool_printf(pool, "%s/%s", dir, name);
   if (!path) return ATVI_ENOMEM;
-  return atvi_file_save(atvi_pool_ctx(pool), path, text, strlen(text));
+  return atvi_io_file_save(atvi_pool_ctx(pool), path, text, strlen(text));
 }
 
 static bool is_folder(const char *path) {
@@ -314,16 +314,16 @@ static int make_parents(char *path) {
 }
 
 static atvi_status make_dir(atvi_ctx *ctx, char *path, bool fresh) {
-  if (make_parents(path) != 0) return atvi_file_cannot(ctx, "make the folder", path, errno);
+  if (make_parents(path) != 0) return atvi_io_file_cannot(ctx, "make the folder", path, errno);
   if (mkdir(path, 0777) == 0) return ATVI_OK;
-  if (errno != EEXIST) return atvi_file_cannot(ctx, "make the folder", path, errno);
+  if (errno != EEXIST) return atvi_io_file_cannot(ctx, "make the folder", path, errno);
   if (fresh) return ATVI_FAIL(ctx, ATVI_EEXIST, "%s exists already", path);
-  return is_folder(path) ? ATVI_OK : atvi_file_cannot(ctx, "make the folder", path, EEXIST);
+  return is_folder(path) ? ATVI_OK : atvi_io_file_cannot(ctx, "make the folder", path, EEXIST);
 }
 
-atvi_status atvi_dir_make(atvi_ctx *ctx, const char *path, bool fresh) {
+atvi_status atvi_io_dir_make(atvi_ctx *ctx, const char *path, bool fresh) {
   size_t n = strlen(path);
-  if (n == 0) return atvi_file_cannot(ctx, "make the folder", "''", ENOENT);
+  if (n == 0) return atvi_io_file_cannot(ctx, "make the folder", "''", ENOENT);
   while (n > 1 && path[n - 1] == '/') n--;
   char *copy = atvi_block(ctx, n + 1);
   if (!copy) return ATVI_ENOMEM;
@@ -356,7 +356,7 @@ static atvi_status highest(atvi_ctx *ctx, atvi_pool *pool, const char *base, lon
       slash ? atvi_pool_strndup(pool, base, (size_t)(slash - base) + 1) : atvi_pool_strndup(pool, ".", 1);
   if (!folder) return ATVI_ENOMEM;
   DIR *dir = opendir(folder);
-  if (!dir) return atvi_file_cannot(ctx, "read the folder", folder, errno);
+  if (!dir) return atvi_io_file_cannot(ctx, "read the folder", folder, errno);
   const struct dirent *entry;
   while ((entry = readdir(dir)) != NULL) {
     long k = run_number(entry->d_name, stem);
@@ -368,7 +368,7 @@ static atvi_status highest(atvi_ctx *ctx, atvi_pool *pool, const char *base, lon
   return atvi_pool_status(pool);
 }
 
-atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path) {
+atvi_status atvi_io_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path) {
   long k;
   *path = NULL;
   ATVI_TRY(highest(ctx, pool, base, &k));
@@ -379,12 +379,12 @@ atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, ch
       *path = name;
       return ATVI_OK;
     }
-    if (errno != EEXIST) return atvi_file_cannot(ctx, "make the folder", name, errno);
+    if (errno != EEXIST) return atvi_io_file_cannot(ctx, "make the folder", name, errno);
   }
 }
 
-atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base, const char *holding,
-                               char **path) {
+atvi_status atvi_io_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base, const char *holding,
+                                  char **path) {
   long k;
   *path = NULL;
   ATVI_TRY(highest(ctx, pool, base, &k));

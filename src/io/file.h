@@ -11,53 +11,54 @@
 
 /* The last name in path without its extension: "cold" of "a/cold.atvi"; a leading dot begins no extension. Memory from
  * pool; NULL if there is none. */
-char *atvi_path_stem(atvi_pool *pool, const char *path);
+char *atvi_io_path_stem(atvi_pool *pool, const char *path);
 
 /* The path from one folder to another, without the links in between. Memory from pool; NULL: one is not there, or no memory. */
-const char *atvi_path_between(atvi_pool *pool, const char *from, const char *to);
+const char *atvi_io_path_between(atvi_pool *pool, const char *from, const char *to);
 
 /* EIO, with "cannot <what> <path>: <reason of errno err>". */
-atvi_status atvi_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err);
+atvi_status atvi_io_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err);
 
 /* The whole file, with a NUL after its *n bytes; memory from pool. Errors: EIO (message has path and reason; devices, and
  * pipes of more than 1 GB, are refused, for they may never end), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_file_read(atvi_pool *pool, const char *path, char **text, size_t *n);
+ATVI_CHECKED atvi_status atvi_io_file_read(atvi_pool *pool, const char *path, char **text, size_t *n);
 /* The same of a file that should not have more than `most` bytes: of a longer one the first most + 1. */
-ATVI_CHECKED atvi_status atvi_file_read_most(atvi_pool *pool, const char *path, size_t most, char **text,
-                                             size_t *n);
+ATVI_CHECKED atvi_status atvi_io_file_read_most(atvi_pool *pool, const char *path, size_t most, char **text,
+                                                size_t *n);
 
 /* A file being written. new opens it; put and printf never fail but remember the first error; commit makes everything
  * durable and puts the file in its place, or tells what went wrong and leaves the old file as it was; free gives up a file
  * that was not committed. free after commit is right and needed.
  * Errors of new and commit: EIO (path and reason: disk full, no permission, ...), ENOMEM. */
 typedef struct atvi_file atvi_file;
-ATVI_CHECKED atvi_status atvi_file_new(atvi_ctx *ctx, const char *path, atvi_file **out);
-void atvi_file_put(atvi_file *f, const char *bytes, size_t n);
-void atvi_file_printf(atvi_file *f, const char *fmt, ...) ATVI_PRINTF(2, 3);
-void atvi_file_put_line(atvi_file *f, const char *s); /* words on one line, whatever is in them; NULL: none */
-void atvi_file_put_name(atvi_file *f,
-                        const char *s); /* a comma and a field of CSV, quoted where it must be */
-ATVI_CHECKED atvi_status atvi_file_commit(atvi_file *f);
-void atvi_file_free(atvi_file *f); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_io_file_new(atvi_ctx *ctx, const char *path, atvi_file **out);
+void atvi_io_file_put(atvi_file *f, const char *bytes, size_t n);
+void atvi_io_file_printf(atvi_file *f, const char *fmt, ...) ATVI_PRINTF(2, 3);
+void atvi_io_file_put_line(atvi_file *f,
+                           const char *s); /* words on one line, whatever is in them; NULL: none */
+void atvi_io_file_put_name(atvi_file *f,
+                           const char *s); /* a comma and a field of CSV, quoted where it must be */
+ATVI_CHECKED atvi_status atvi_io_file_commit(atvi_file *f);
+void atvi_io_file_free(atvi_file *f); /* NULL is fine */
 
 /* All of the above at once. */
-ATVI_CHECKED atvi_status atvi_file_save(atvi_ctx *ctx, const char *path, const char *text, size_t n);
+ATVI_CHECKED atvi_status atvi_io_file_save(atvi_ctx *ctx, const char *path, const char *text, size_t n);
 
 /* The same to DIR/name. */
-ATVI_CHECKED atvi_status atvi_file_save_in(atvi_pool *pool, const char *dir, const char *name,
-                                           const char *text);
+ATVI_CHECKED atvi_status atvi_io_file_save_in(atvi_pool *pool, const char *dir, const char *name,
+                                              const char *text);
 
 /* Makes a folder and the ones above it. fresh: it must not exist yet. Errors: EEXIST (fresh, and something has that name),
  * EIO (including: a file is in the way), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_dir_make(atvi_ctx *ctx, const char *path, bool fresh);
+ATVI_CHECKED atvi_status atvi_io_dir_make(atvi_ctx *ctx, const char *path, bool fresh);
 
 /* Makes the folder <base>-NNN, NNN one more than the highest there is (first: 001), safely against others doing the same.
  * base may contain folders, which must exist. *path from pool. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path);
+ATVI_CHECKED atvi_status atvi_io_rundir_new(atvi_ctx *ctx, atvi_pool *pool, const char *base, char **path);
 /* The folder <base>-NNN with the highest number that holds a file of that name: a run that was killed has none.
  * Errors: EIO (there is none, or the folder cannot be read), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base,
-                                            const char *holding, char **path);
+ATVI_CHECKED atvi_status atvi_io_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, const char *base,
+                                               const char *holding, char **path);
 
 /* A file that is only ever added to, a line at a time: what a long computation has done so far. A line is on the disk before add returns, so that a kill
  * at any moment costs the line under way at most; what is left of one is cut off when the file is opened next. */
@@ -71,9 +72,9 @@ typedef struct {
 
 /* Opens the file, makes it if there is none, keeps others out until it is closed, and cuts off half a line at its end. Errors: EEXIST (another process
  * has it), EIO. It is closed then. */
-ATVI_CHECKED atvi_status atvi_journal_open(atvi_ctx *ctx, const char *path, atvi_journal *out);
+ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path, atvi_journal *out);
 /* Adds text[n], which ends with a line end, by one call where the system can. On failure, such as a full disk, the file is as it was. Errors: EIO. */
-ATVI_CHECKED atvi_status atvi_journal_add(atvi_journal *j, const char *text, size_t n);
-void atvi_journal_close(atvi_journal *j); /* closed already is fine */
+ATVI_CHECKED atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n);
+void atvi_io_journal_close(atvi_journal *j); /* closed already is fine */
 
 #endif

@@ -57,11 +57,11 @@ static atvi_status write_values(atvi_ctx *ctx, const atvi_group *g, const char *
   atvi_file *f;
   char head[HEADER];
   header_of(g, head);
-  ATVI_TRY(atvi_file_new(ctx, path, &f));
-  atvi_file_put(f, head, HEADER);
-  atvi_file_put(f, (const char *)g->x, (size_t)(g->n_value * g->n_draw) * sizeof *g->x);
-  atvi_status status = atvi_file_commit(f);
-  atvi_file_free(f);
+  ATVI_TRY(atvi_io_file_new(ctx, path, &f));
+  atvi_io_file_put(f, head, HEADER);
+  atvi_io_file_put(f, (const char *)g->x, (size_t)(g->n_value * g->n_draw) * sizeof *g->x);
+  atvi_status status = atvi_io_file_commit(f);
+  atvi_io_file_free(f);
   return status;
 }
 
@@ -73,7 +73,7 @@ static atvi_status read_values(atvi_pool *own, atvi_draws *d, const char *dir, c
   const char *path = atvi_pool_printf(own, "%s/groups/%s.npy", dir, g->name);
   if (!path) return ATVI_ENOMEM;
   header_of(g, head);
-  ATVI_TRY(atvi_file_read_most(own, path, HEADER + want, &text, &n));
+  ATVI_TRY(atvi_io_file_read_most(own, path, HEADER + want, &text, &n));
   if (n != HEADER + want || memcmp(text, head, HEADER) != 0)
     return ATVI_FAIL(d->ctx, ATVI_EDATA, "%s: error: these are not %td by %td numbers", path, g->n_value,
                      g->n_draw);
@@ -86,24 +86,24 @@ static atvi_status read_values(atvi_pool *own, atvi_draws *d, const char *dir, c
 
 static json_t *numbers(atvi_idx n, const double *x) {
   json_t *list = x ? json_array() : json_null();
-  for (atvi_idx i = 0; x && i < n; i++) json_array_append_new(list, atvi_json_real(x[i]));
+  for (atvi_idx i = 0; x && i < n; i++) json_array_append_new(list, atvi_io_json_real(x[i]));
   return list;
 }
 
 static json_t *series_json(atvi_pool *pool, const atvi_draws_series *s) {
   char *mark = s->mark ? atvi_pool_take(pool, (size_t)s->n + 1, 1) : NULL; /* a digit each */
   for (atvi_idx i = 0; mark && i < s->n; i++) mark[i] = (char)('0' + s->mark[i]);
-  return json_pack("{s:o, s:i, s:I, s:o, s:b, s:o, s:o, s:s?, s:o}", "name", atvi_json_word(pool, s->name),
-                   "kind", (int)s->kind, "data", (json_int_t)s->data, "set", atvi_json_word(pool, s->set),
+  return json_pack("{s:o, s:i, s:I, s:o, s:b, s:o, s:o, s:s?, s:o}", "name", atvi_io_json_word(pool, s->name),
+                   "kind", (int)s->kind, "data", (json_int_t)s->data, "set", atvi_io_json_word(pool, s->set),
                    "rows", (int)s->rows, "time", numbers(s->n, s->time), "value", numbers(s->n, s->value),
                    "mark", mark, "grid", numbers(s->n_grid, s->grid));
 }
 
 static json_t *about_json(atvi_pool *pool, const atvi_about *a) {
-  return json_pack("{s:o, s:o, s:f, s:f, s:I, s:o, s:b, s:o}", "title", atvi_json_word(pool, a->title),
-                   "time", atvi_json_word(pool, a->time_name), "day0", a->day0, "day_unit", a->day_unit,
-                   "data_sets", (json_int_t)a->n_data, "command", atvi_json_word(pool, a->command),
-                   "dependent", (int)a->dependent, "no_groups", atvi_json_word(pool, a->no_groups));
+  return json_pack("{s:o, s:o, s:f, s:f, s:I, s:o, s:b, s:o}", "title", atvi_io_json_word(pool, a->title),
+                   "time", atvi_io_json_word(pool, a->time_name), "day0", a->day0, "day_unit", a->day_unit,
+                   "data_sets", (json_int_t)a->n_data, "command", atvi_io_json_word(pool, a->command),
+                   "dependent", (int)a->dependent, "no_groups", atvi_io_json_word(pool, a->no_groups));
 }
 
 static json_t *draws_json(const atvi_draws *d) {
@@ -123,7 +123,7 @@ static atvi_status write_json(atvi_pool *pool, const atvi_draws *d, const char *
     const atvi_prior *p = &d->prior[k];
     json_array_append_new(prior, json_pack("{s:s?, s:o, s:b, s:o}", "dist", p->dist, "arg",
                                            numbers(3, p->arg), "truncated", (int)p->truncated, "bounds",
-                                           atvi_json_pair(p->lower, p->upper))); /* null: infinite */
+                                           atvi_io_json_pair(p->lower, p->upper))); /* null: infinite */
   }
   for (atvi_idx k = 0; k < d->n_failed; k++)
     json_array_append_new(failed, json_pack("{s:i, s:o}", "outcome", (int)d->failed[k].outcome, "value",
@@ -131,7 +131,7 @@ static atvi_status write_json(atvi_pool *pool, const atvi_draws *d, const char *
   for (atvi_idx k = 0; k < d->n_group; k++)
     json_object_set_new(group, d->group[k].name, json_integer(d->group[k].n_draw));
   json_t *root = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "about",
-                           about_json(pool, &d->about), "draws", draws_json(d), "groups", group, "series",
+                           about_json(pool, d->about), "draws", draws_json(d), "groups", group, "series",
                            series, "prior", prior, "failed", failed);
   char *text = root ? json_dumps(root, JSON_REAL_PRECISION(DIGITS)) : NULL;
   json_decref(root);
@@ -139,7 +139,7 @@ static atvi_status write_json(atvi_pool *pool, const atvi_draws *d, const char *
     free(text);
     return ATVI_ENOMEM;
   }
-  atvi_status status = atvi_file_save(d->ctx, path, text, strlen(text));
+  atvi_status status = atvi_io_file_save(d->ctx, path, text, strlen(text));
   free(text);
   return status;
 }
@@ -214,7 +214,7 @@ static bool read_one_series(const reading *r, json_t *o, atvi_draws_series *s) {
   if (kind == ATVI_SERIES_TRACKED || kind == ATVI_SERIES_STATE)
     return json_is_null(value) && json_is_null(mark) && data == 0;
   s->value = get_numbers(r, value, s->n);
-  return kind == ATVI_SERIES_OBSERVED && data >= 0 && data < r->d->about.n_data && s->value &&
+  return kind == ATVI_SERIES_OBSERVED && data >= 0 && data < r->d->about->n_data && s->value &&
          read_mark(r, mark, s);
 }
 
@@ -233,7 +233,7 @@ static bool read_series(const reading *r, const json_t *list) {
 }
 
 static bool read_about(const reading *r, json_t *o) {
-  atvi_about *a = &r->d->about;
+  atvi_about *a = r->d->about;
   json_t *title, *time, *command, *no_groups;
   int dependent;
   json_int_t n_data;
@@ -341,7 +341,7 @@ static atvi_status read_json(reading *r, atvi_pool *own, const char *dir) {
   size_t n;
   json_error_t error;
   if (!r->path) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_file_read(own, r->path, &text, &n));
+  ATVI_TRY(atvi_io_file_read(own, r->path, &text, &n));
   json_t *root = json_loadb(text, n, 0, &error);
   if (!root) return bad(r, error.text);
   atvi_status status = read_all(r, dir, root);
@@ -363,25 +363,25 @@ static double *column_of(atvi_progress *p, int k) {
 
 static atvi_status write_history(const atvi_draws *d, const char *path) {
   atvi_file *f;
-  ATVI_TRY(atvi_file_new(d->ctx, path, &f));
-  atvi_file_printf(f, "phase");
-  for (int k = 0; k < COLUMNS; k++) atvi_file_printf(f, ",%s", COLUMN[k]);
+  ATVI_TRY(atvi_io_file_new(d->ctx, path, &f));
+  atvi_io_file_printf(f, "phase");
+  for (int k = 0; k < COLUMNS; k++) atvi_io_file_printf(f, ",%s", COLUMN[k]);
   for (atvi_idx i = 0; i < d->n_step; i++) {
     atvi_progress p = d->step[i];
     char number[ATVI_NUMBER_BYTES];
-    atvi_file_printf(f, "\n\"");
+    atvi_io_file_printf(f, "\n\"");
     for (const char *c = p.phase; *c; c++)
-      atvi_file_put(f, *c == '"' || (unsigned char)*c < ' ' ? "'" : c, 1);
-    atvi_file_printf(f, "\"");
+      atvi_io_file_put(f, *c == '"' || (unsigned char)*c < ' ' ? "'" : c, 1);
+    atvi_io_file_printf(f, "\"");
     for (int k = 0; k < COLUMNS; k++) {
       double x = *column_of(&p, k);
-      atvi_format_number(number, x);
-      atvi_file_printf(f, ",%s", isfinite(x) ? number : "NA");
+      atvi_io_format_number(number, x);
+      atvi_io_file_printf(f, ",%s", isfinite(x) ? number : "NA");
     }
   }
-  atvi_file_printf(f, "\n");
-  atvi_status status = atvi_file_commit(f);
-  atvi_file_free(f);
+  atvi_io_file_printf(f, "\n");
+  atvi_status status = atvi_io_file_commit(f);
+  atvi_io_file_free(f);
   return status;
 }
 
@@ -390,9 +390,9 @@ static atvi_status read_history(atvi_pool *own, atvi_draws *d, const char *path)
   atvi_idx column[COLUMNS], phase;
   if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) != 0) return ATVI_OK; /* the fit reported no steps */
-  ATVI_TRY(atvi_csv_read(own, path, &csv));
-  bool ok = (phase = atvi_csv_find(csv, "phase")) >= 0;
-  for (int k = 0; k < COLUMNS; k++) ok = ok && (column[k] = atvi_csv_find(csv, COLUMN[k])) >= 0;
+  ATVI_TRY(atvi_io_csv_read(own, path, &csv));
+  bool ok = (phase = atvi_io_csv_find(csv, "phase")) >= 0;
+  for (int k = 0; k < COLUMNS; k++) ok = ok && (column[k] = atvi_io_csv_find(csv, COLUMN[k])) >= 0;
   atvi_progress *step = atvi_pool_take(own, (size_t)csv->n_row + 1, sizeof *step);
   for (atvi_idx i = 0; ok && step && i < csv->n_row; i++) {
     step[i].phase = csv->text[i * csv->n_col + phase];
@@ -409,13 +409,13 @@ static atvi_status read_history(atvi_pool *own, atvi_draws *d, const char *path)
 
 /* ---- the whole ---- */
 
-atvi_status atvi_groups_write(const atvi_draws *d, const char *dir) {
+atvi_status atvi_io_groups_write(const atvi_draws *d, const char *dir) {
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(d->ctx, &own));
   const char *folder = atvi_pool_printf(own, "%s/groups", dir),
              *json = atvi_pool_printf(own, "%s/groups/groups.json", dir),
              *history = atvi_pool_printf(own, "%s/history.csv", dir);
-  atvi_status status = folder && json && history ? atvi_dir_make(d->ctx, folder, false) : ATVI_ENOMEM;
+  atvi_status status = folder && json && history ? atvi_io_dir_make(d->ctx, folder, false) : ATVI_ENOMEM;
   for (atvi_idx k = 0; status == ATVI_OK && k < d->n_group; k++) {
     const char *path = atvi_pool_printf(own, "%s/%s.npy", folder, d->group[k].name);
     status = path ? write_values(d->ctx, &d->group[k], path) : ATVI_ENOMEM;
@@ -426,14 +426,14 @@ atvi_status atvi_groups_write(const atvi_draws *d, const char *dir) {
   return status;
 }
 
-atvi_status atvi_groups_read(atvi_draws *d, const char *dir) {
+atvi_status atvi_io_groups_read(atvi_draws *d, const char *dir) {
   atvi_pool *own;
   ATVI_TRY(atvi_pool_new(d->ctx, &own));
   reading r = {atvi_draws_pool(d), atvi_pool_printf(own, "%s/groups/groups.json", dir), d};
   atvi_status status = read_json(&r, own, dir);
   if (status == ATVI_OK) status = read_history(own, d, atvi_pool_printf(own, "%s/history.csv", dir));
   if (status != ATVI_OK) {
-    d->about = (atvi_about){0};
+    *d->about = (atvi_about){0};
     d->n_series = d->n_group = d->n_step = d->n_failed = 0;
     d->prior = NULL;
   }
@@ -441,13 +441,13 @@ atvi_status atvi_groups_read(atvi_draws *d, const char *dir) {
   return status;
 }
 
-bool atvi_groups_there(const char *dir) {
+bool atvi_io_groups_there(const char *dir) {
   char path[4200];
   return snprintf(path, sizeof path, "%.4000s/groups/groups.json", dir) < (int)sizeof path &&
          access(path, F_OK) == 0;
 }
 
-void atvi_groups_drop(const char *dir) {
+void atvi_io_groups_drop(const char *dir) {
   char path[4200];
   for (int k = 0; k < GROUPS + 2; k++) {
     if (k < GROUPS)

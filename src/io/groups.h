@@ -13,13 +13,13 @@
 #include "core/core.h"
 
 /* Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_groups_write(const atvi_draws *d, const char *dir);
+ATVI_CHECKED atvi_status atvi_io_groups_write(const atvi_draws *d, const char *dir);
 /* Fills d, whose draws are those of DIR/draws.csv. On failure d has no groups, series or history. Errors: EIO (a file
  * cannot be read), EDATA (a file is damaged, or of other draws), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_groups_read(atvi_draws *d, const char *dir);
+ATVI_CHECKED atvi_status atvi_io_groups_read(atvi_draws *d, const char *dir);
 /* Whether dir has groups. */
-bool atvi_groups_there(const char *dir);
+bool atvi_io_groups_there(const char *dir);
 /* Removes these files, and the folder if nothing else is in it. */
-void atvi_groups_drop(const char *dir);
+void atvi_io_groups_drop(const char *dir);
 
 #endif

@@ -29,20 +29,21 @@ static atvi_status begin(atvi_journal *j) {
   if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return ATVI_FAIL(j->ctx, ATVI_EEXIST, "another atvi is at work on %s", j->path);
   j->size = last_end(j->fd);
-  if (j->size < 0) return atvi_file_cannot(j->ctx, "read", j->path, errno);
-  return ftruncate(j->fd, (off_t)j->size) == 0 ? ATVI_OK : atvi_file_cannot(j->ctx, "write", j->path, errno);
+  if (j->size < 0) return atvi_io_file_cannot(j->ctx, "read", j->path, errno);
+  return ftruncate(j->fd, (off_t)j->size) == 0 ? ATVI_OK
+                                               : atvi_io_file_cannot(j->ctx, "write", j->path, errno);
 }
 
-atvi_status atvi_journal_open(atvi_ctx *ctx, const char *path, atvi_journal *out) {
+atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path, atvi_journal *out) {
   *out = (atvi_journal){.ctx = ctx, .path = path};
   out->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (out->fd < 0) return atvi_file_cannot(ctx, "write", path, errno);
+  if (out->fd < 0) return atvi_io_file_cannot(ctx, "write", path, errno);
   atvi_status status = begin(out);
-  if (status != ATVI_OK) atvi_journal_close(out);
+  if (status != ATVI_OK) atvi_io_journal_close(out);
   return status;
 }
 
-atvi_status atvi_journal_add(atvi_journal *j, const char *text, size_t n) {
+atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n) {
   int err = 0;
   for (size_t at = 0; at < n && !err;) {
     ssize_t put = write(j->fd, text + at, n - at);
@@ -55,12 +56,12 @@ atvi_status atvi_journal_add(atvi_journal *j, const char *text, size_t n) {
     j->size += (int64_t)n;
     return ATVI_OK;
   }
-  if (ftruncate(j->fd, (off_t)j->size) == 0) return atvi_file_cannot(j->ctx, "write", j->path, err);
+  if (ftruncate(j->fd, (off_t)j->size) == 0) return atvi_io_file_cannot(j->ctx, "write", j->path, err);
   return ATVI_FAIL(j->ctx, ATVI_EIO, "cannot write %s: %s; half a line may be left at its end", j->path,
                    strerror(err));
 }
 
-void atvi_journal_close(atvi_journal *j) {
+void atvi_io_journal_close(atvi_journal *j) {
   if (j->fd >= 0) close(j->fd); /* gives up the lock */
   j->fd = -1;
 }

@@ -6,25 +6,26 @@
 
 enum { DIGITS = 15 };
 
-json_t *atvi_json_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+json_t *atvi_io_json_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-bool atvi_json_set(json_t *object, const char *key, json_t *value) {
+bool atvi_io_json_set(json_t *object, const char *key, json_t *value) {
   return json_object_set_new(object, key, value) == 0;
 }
 
-json_t *atvi_json_done(json_t *x, bool ok) {
+json_t *atvi_io_json_done(json_t *x, bool ok) {
   if (ok) return x;
   json_decref(x);
   return NULL;
 }
 
-json_t *atvi_json_pair(double a, double b) {
+json_t *atvi_io_json_pair(double a, double b) {
   json_t *out = json_array();
-  int failed = json_array_append_new(out, atvi_json_real(a)) | json_array_append_new(out, atvi_json_real(b));
-  return atvi_json_done(out, failed == 0);
+  int failed =
+      json_array_append_new(out, atvi_io_json_real(a)) | json_array_append_new(out, atvi_io_json_real(b));
+  return atvi_io_json_done(out, failed == 0);
 }
 
-json_t *atvi_json_word(atvi_pool *pool, const char *s) {
+json_t *atvi_io_json_word(atvi_pool *pool, const char *s) {
   json_t *out = s ? json_string(s) : json_null();
   if (out) return out;
   char *copy = atvi_pool_strndup(pool, s, strlen(s));
@@ -33,13 +34,13 @@ json_t *atvi_json_word(atvi_pool *pool, const char *s) {
   return copy ? json_string(copy) : NULL;
 }
 
-json_t *atvi_json_seed(atvi_pool *pool, uint64_t seed) {
+json_t *atvi_io_json_seed(atvi_pool *pool, uint64_t seed) {
   if (seed <= INT64_MAX) return json_integer((json_int_t)seed);
   const char *text = atvi_pool_printf(pool, "%" PRIu64, seed);
   return text ? json_string(text) : NULL;
 }
 
-void atvi_json_put(atvi_json *w, const char *key, json_t *value) {
+void atvi_io_json_put(atvi_json *w, const char *key, json_t *value) {
   json_t *to = w->depth ? w->at[w->depth - 1] : NULL;
   w->failed =
       (key ? json_object_set_new(to, key, value) : json_array_append_new(to, value)) != 0 || w->failed;
@@ -48,27 +49,27 @@ void atvi_json_put(atvi_json *w, const char *key, json_t *value) {
 /* After a failure nothing new is opened: what follows goes where it does no harm. */
 static void open_in(atvi_json *w, const char *key, json_t *value) {
   ATVI_ASSERT(w->depth < ATVI_JSON_DEPTH);
-  if (w->depth) atvi_json_put(w, key, value);
+  if (w->depth) atvi_io_json_put(w, key, value);
   w->failed = w->failed || !value;
   w->at[w->depth] = w->failed ? NULL : value;
   w->depth++;
 }
 
-void atvi_json_object(atvi_json *w, const char *key) { open_in(w, key, json_object()); }
-void atvi_json_list(atvi_json *w, const char *key) { open_in(w, key, json_array()); }
+void atvi_io_json_object(atvi_json *w, const char *key) { open_in(w, key, json_object()); }
+void atvi_io_json_list(atvi_json *w, const char *key) { open_in(w, key, json_array()); }
 
-void atvi_json_end(atvi_json *w) {
+void atvi_io_json_end(atvi_json *w) {
   ATVI_ASSERT(w->depth > 1);
   w->depth--;
 }
 
-void atvi_json_words(atvi_json *w, const char *key, atvi_idx n, const char *const *s) {
-  atvi_json_list(w, key);
-  for (atvi_idx i = 0; i < n; i++) atvi_json_put(w, NULL, atvi_json_word(w->pool, s[i]));
-  atvi_json_end(w);
+void atvi_io_json_words(atvi_json *w, const char *key, atvi_idx n, const char *const *s) {
+  atvi_io_json_list(w, key);
+  for (atvi_idx i = 0; i < n; i++) atvi_io_json_put(w, NULL, atvi_io_json_word(w->pool, s[i]));
+  atvi_io_json_end(w);
 }
 
-json_t *atvi_json_whole(atvi_json *w) {
+json_t *atvi_io_json_whole(atvi_json *w) {
   ATVI_ASSERT(w->depth == 1);
   w->depth = 0;
   if (!w->failed) return w->at[0];
@@ -88,16 +89,16 @@ static atvi_status dump(atvi_pool *pool, json_t *x, size_t flags, const char *wh
   return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "%s: out of memory", what);
 }
 
-atvi_status atvi_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text) {
+atvi_status atvi_io_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text) {
   return dump(pool, x, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS), what, text);
 }
 
-atvi_status atvi_json_get(atvi_json *w, const char *what, const char **text) {
+atvi_status atvi_io_json_get(atvi_json *w, const char *what, const char **text) {
   const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(w->digits ? w->digits : DIGITS);
-  return dump(w->pool, atvi_json_whole(w), flags, what, text);
+  return dump(w->pool, atvi_io_json_whole(w), flags, what, text);
 }
 
-double atvi_json_number(const json_t *object, const char *key) {
+double atvi_io_json_number(const json_t *object, const char *key) {
   const json_t *x = json_object_get(object, key);
   return json_is_number(x) ? json_number_value(x) : NAN;
 }

@@ -2,12 +2,12 @@
 /* JSON as the project writes it, on top of jansson. The writer remembers a failure (missing memory), which the last call reports:
  *
  *   atvi_json w = {.pool = pool};
- *   atvi_json_object(&w, NULL);
- *   atvi_json_put(&w, "mean", atvi_json_real(x));
- *   atvi_json_list(&w, "messages");
- *   atvi_json_put(&w, NULL, atvi_json_word(pool, s));
- *   atvi_json_end(&w);
- *   return atvi_json_get(&w, "summary", &text);
+ *   atvi_io_json_object(&w, NULL);
+ *   atvi_io_json_put(&w, "mean", atvi_io_json_real(x));
+ *   atvi_io_json_list(&w, "messages");
+ *   atvi_io_json_put(&w, NULL, atvi_io_json_word(pool, s));
+ *   atvi_io_json_end(&w);
+ *   return atvi_io_json_get(&w, "summary", &text);
  *
  * In an object every value has a key, in a list none has. fields.h writes whole structs. */
 #ifndef ATVI_IO_JSON_H
@@ -31,40 +31,41 @@ typedef struct {
 /* ---- values; NULL: no memory ---- */
 
 /* null where x is not finite. */
-json_t *atvi_json_real(double x);
-json_t *atvi_json_pair(double a, double b); /* [a, b] */
+json_t *atvi_io_json_real(double x);
+json_t *atvi_io_json_pair(double a, double b); /* [a, b] */
 /* null for NULL. What comes from the user's files may be in any encoding; JSON takes UTF-8 alone, so other bytes become '?'. */
-json_t *atvi_json_word(atvi_pool *pool, const char *s);
+json_t *atvi_io_json_word(atvi_pool *pool, const char *s);
 /* Integers of JSON readers are signed at best: a larger seed is a string. */
-json_t *atvi_json_seed(atvi_pool *pool, uint64_t seed);
+json_t *atvi_io_json_seed(atvi_pool *pool, uint64_t seed);
 
 /* ---- the writer ---- */
 
 /* Opens an object or a list inside the one that is open; the first is the whole. */
-void atvi_json_object(atvi_json *w, const char *key);
-void atvi_json_list(atvi_json *w, const char *key);
+void atvi_io_json_object(atvi_json *w, const char *key);
+void atvi_io_json_list(atvi_json *w, const char *key);
 /* Takes value over; NULL makes the writer fail. */
-void atvi_json_put(atvi_json *w, const char *key, json_t *value);
-void atvi_json_words(atvi_json *w, const char *key, atvi_idx n, const char *const *s); /* a list of n words */
+void atvi_io_json_put(atvi_json *w, const char *key, json_t *value);
+void atvi_io_json_words(atvi_json *w, const char *key, atvi_idx n,
+                        const char *const *s); /* a list of n words */
 /* Closes the innermost; not the whole. */
-void atvi_json_end(atvi_json *w);
+void atvi_io_json_end(atvi_json *w);
 /* Ends the whole and hands it over; NULL: no memory. */
-json_t *atvi_json_whole(atvi_json *w);
+json_t *atvi_io_json_whole(atvi_json *w);
 /* Ends the whole and gives it as text with a line end. what: for the message. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_json_get(atvi_json *w, const char *what, const char **text);
+ATVI_CHECKED atvi_status atvi_io_json_get(atvi_json *w, const char *what, const char **text);
 
 /* ---- by hand; for app/emulate.c alone ---- */
 
 /* Takes value over; false if anything was NULL. */
-bool atvi_json_set(json_t *object, const char *key, json_t *value);
+bool atvi_io_json_set(json_t *object, const char *key, json_t *value);
 /* x if all went well, else NULL, with x freed. */
-json_t *atvi_json_done(json_t *x, bool ok);
+json_t *atvi_io_json_done(json_t *x, bool ok);
 /* The whole as text. Frees x. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text);
+ATVI_CHECKED atvi_status atvi_io_json_text(atvi_pool *pool, json_t *x, const char *what, const char **text);
 
 /* ---- reading ---- */
 
 /* NaN where there is no such number. */
-double atvi_json_number(const json_t *object, const char *key);
+double atvi_io_json_number(const json_t *object, const char *key);
 
 #endif

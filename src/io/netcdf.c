@@ -71,7 +71,7 @@ static void load(void) {
   find(from, "nc_strerror", &lib.words);
 }
 
-atvi_status atvi_netcdf_available(atvi_ctx *ctx) {
+atvi_status atvi_io_netcdf_available(atvi_ctx *ctx) {
   pthread_once(&lib.once, load);
   if (!lib.why[0]) return ATVI_OK;
   return ATVI_FAIL(ctx, ATVI_EIO,
@@ -86,9 +86,9 @@ struct atvi_netcdf {
   int error; /* the first; 0: none */
 };
 
-atvi_status atvi_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out) {
+atvi_status atvi_io_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out) {
   *out = NULL;
-  ATVI_TRY(atvi_netcdf_available(ctx));
+  ATVI_TRY(atvi_io_netcdf_available(ctx));
   size_t n = strlen(path) + 1;
   atvi_netcdf *f = atvi_block(ctx, sizeof *f + n);
   if (!f) return ATVI_ENOMEM;
@@ -102,7 +102,7 @@ atvi_status atvi_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out) 
   return ATVI_OK;
 }
 
-void atvi_netcdf_free(atvi_netcdf *f) {
+void atvi_io_netcdf_free(atvi_netcdf *f) {
   if (!f) return;
   if (f->id != -1) lib.abort(f->id);
   pthread_mutex_unlock(&lib.lock);
@@ -149,14 +149,14 @@ static bool going(const atvi_netcdf *f) { return f->error == 0; }
 
 static int inside(const atvi_netcdf *f, int group) { return group == ATVI_NETCDF_ROOT ? f->id : group; }
 
-int atvi_netcdf_group(atvi_netcdf *f, const char *name) {
+int atvi_io_netcdf_group(atvi_netcdf *f, const char *name) {
   char safe[NAME_BYTES];
   int id = ATVI_NETCDF_ROOT;
   if (going(f)) f->error = lib.group(f->id, clean(name, safe), &id);
   return id;
 }
 
-int atvi_netcdf_dim(atvi_netcdf *f, int group, const char *name, atvi_idx n) {
+int atvi_io_netcdf_dim(atvi_netcdf *f, int group, const char *name, atvi_idx n) {
   char safe[NAME_BYTES];
   int id = -1;
   if (going(f)) f->error = lib.dim(inside(f, group), clean(name, safe), (size_t)n, &id);
@@ -170,24 +170,24 @@ static int variable(atvi_netcdf *f, int group, const char *name, int type, int n
   return id;
 }
 
-int atvi_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack,
-                      const double *x) {
+int atvi_io_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack,
+                         const double *x) {
   int var = variable(f, group, name, TYPE_DOUBLE, n_dim, dim);
   if (going(f) && pack && n_dim > 0) f->error = lib.deflate(inside(f, group), var, 1, 1, PACK_LEVEL);
   if (going(f)) f->error = lib.put_reals(inside(f, group), var, x);
   return var;
 }
 
-int atvi_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
-                         const int64_t *x) {
+int atvi_io_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
+                            const int64_t *x) {
   _Static_assert(sizeof(long long) == sizeof(int64_t), "the library takes long long");
   int var = variable(f, group, name, TYPE_INT64, n_dim, dim);
   if (going(f)) f->error = lib.put_integers(inside(f, group), var, (const long long *)x);
   return var;
 }
 
-int atvi_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
-                      const char *const *x) {
+int atvi_io_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
+                         const char *const *x) {
   int var = variable(f, group, name, TYPE_STRING, n_dim, dim);
   /* the library reads them only, though its prototype does not say so */
   if (going(f)) f->error = lib.put_words(inside(f, group), var, (const char **)x);
@@ -196,28 +196,28 @@ int atvi_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, co
 
 static int owner(int var) { return var == ATVI_NETCDF_ROOT ? OWN_ATTRIBUTES : var; }
 
-void atvi_netcdf_note(atvi_netcdf *f, int group, int var, const char *key, const char *text) {
+void atvi_io_netcdf_note(atvi_netcdf *f, int group, int var, const char *key, const char *text) {
   if (going(f)) f->error = lib.att_text(inside(f, group), owner(var), key, strlen(text), text);
 }
 
-void atvi_netcdf_note_reals(atvi_netcdf *f, int group, int var, const char *key, atvi_idx n,
-                            const double *x) {
+void atvi_io_netcdf_note_reals(atvi_netcdf *f, int group, int var, const char *key, atvi_idx n,
+                               const double *x) {
   if (going(f)) f->error = lib.att_reals(inside(f, group), owner(var), key, TYPE_DOUBLE, (size_t)n, x);
 }
 
-void atvi_netcdf_note_integer(atvi_netcdf *f, int group, int var, const char *key, int64_t x) {
+void atvi_io_netcdf_note_integer(atvi_netcdf *f, int group, int var, const char *key, int64_t x) {
   long long value = x;
   if (going(f)) f->error = lib.att_integers(inside(f, group), owner(var), key, TYPE_INT64, 1, &value);
 }
 
-atvi_status atvi_netcdf_commit(atvi_netcdf *f) {
+atvi_status atvi_io_netcdf_commit(atvi_netcdf *f) {
   memory_file file = {0};
   if (going(f)) {
     f->error = lib.close(f->id, &file);
     f->id = -1;
   }
   atvi_status status =
-      going(f) ? atvi_file_save(f->ctx, f->path, file.memory, file.size)
+      going(f) ? atvi_io_file_save(f->ctx, f->path, file.memory, file.size)
                : ATVI_FAIL(f->ctx, ATVI_EIO, "cannot write %s: netCDF: %s", f->path, lib.words(f->error));
   free(file.memory); /* the library's */
   return status;

@@ -10,32 +10,33 @@
 #include "core/core.h"
 
 /* Whether there is a netCDF library that can be used. Errors: EIO (the message says what to install). */
-ATVI_CHECKED atvi_status atvi_netcdf_available(atvi_ctx *ctx);
+ATVI_CHECKED atvi_status atvi_io_netcdf_available(atvi_ctx *ctx);
 
 typedef struct atvi_netcdf atvi_netcdf;
 enum { ATVI_NETCDF_ROOT = -1, ATVI_NETCDF_DIMS = 8 };
 
 /* A file being written; others wait in new meanwhile, since the library serves one thread at a time. Errors: EIO (as above), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out);
+ATVI_CHECKED atvi_status atvi_io_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out);
 
 /* These never fail but remember the first error, for commit. What they return is what others take. Characters that netCDF does
  * not take in a name become '_'. */
-int atvi_netcdf_group(atvi_netcdf *f, const char *name);
-int atvi_netcdf_dim(atvi_netcdf *f, int group, const char *name, atvi_idx n);
+int atvi_io_netcdf_group(atvi_netcdf *f, const char *name);
+int atvi_io_netcdf_dim(atvi_netcdf *f, int group, const char *name, atvi_idx n);
 /* x has the product of the dimensions' lengths, the last fastest. pack: compress. n_dim <= ATVI_NETCDF_DIMS. */
-int atvi_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack,
-                      const double *x);
-int atvi_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
-                         const int64_t *x);
-int atvi_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
-                      const char *const *x);
+int atvi_io_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack,
+                         const double *x);
+int atvi_io_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
+                            const int64_t *x);
+int atvi_io_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
+                         const char *const *x);
 /* Attributes of a variable, or with var = ATVI_NETCDF_ROOT of the group. */
-void atvi_netcdf_note(atvi_netcdf *f, int group, int var, const char *key, const char *text);
-void atvi_netcdf_note_reals(atvi_netcdf *f, int group, int var, const char *key, atvi_idx n, const double *x);
-void atvi_netcdf_note_integer(atvi_netcdf *f, int group, int var, const char *key, int64_t x);
+void atvi_io_netcdf_note(atvi_netcdf *f, int group, int var, const char *key, const char *text);
+void atvi_io_netcdf_note_reals(atvi_netcdf *f, int group, int var, const char *key, atvi_idx n,
+                               const double *x);
+void atvi_io_netcdf_note_integer(atvi_netcdf *f, int group, int var, const char *key, int64_t x);
 
 /* Puts the file in its place. Errors: EIO, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_netcdf_commit(atvi_netcdf *f);
-void atvi_netcdf_free(atvi_netcdf *f); /* NULL is fine; needed after commit too */
+ATVI_CHECKED atvi_status atvi_io_netcdf_commit(atvi_netcdf *f);
+void atvi_io_netcdf_free(atvi_netcdf *f); /* NULL is fine; needed after commit too */
 
 #endif

@@ -70,7 +70,7 @@ static bool read_exponent(const char *p, const char *end, int64_t *out) {
   return true;
 }
 
-bool atvi_parse_number(const char *s, size_t n, double *out) {
+bool atvi_io_parse_number(const char *s, size_t n, double *out) {
   const char *p = s, *end = s + n;
   bool negative = false;
   if (p < end && (*p == '+' || *p == '-')) negative = *p++ == '-';
@@ -105,7 +105,7 @@ bool atvi_parse_number(const char *s, size_t n, double *out) {
   return true;
 }
 
-bool atvi_decimal_comma(const char *s) {
+bool atvi_io_decimal_comma(const char *s) {
   char buf[ATVI_COMMA_BYTES];
   size_t n = strlen(s);
   const char *comma = strchr(s, ',');
@@ -113,12 +113,12 @@ bool atvi_decimal_comma(const char *s) {
   memcpy(buf, s, n);
   buf[comma - s] = '.';
   double ignored;
-  return atvi_parse_number(buf, n, &ignored);
+  return atvi_io_parse_number(buf, n, &ignored);
 }
 
 static int two(const char *s) { return (s[0] - '0') * 10 + (s[1] - '0'); }
 
-bool atvi_parse_date(const char *s, size_t n, int64_t *days) {
+bool atvi_io_parse_date(const char *s, size_t n, int64_t *days) {
   static const char shape[] = "dddd-dd-dd";
   static const int length[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   if (n != sizeof shape - 1) return false;
@@ -128,7 +128,7 @@ bool atvi_parse_date(const char *s, size_t n, int64_t *days) {
   if (month < 1 || month > 12 || day < 1) return false;
   bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
   if (day > length[month - 1] + (month == 2 && leap)) return false;
-  *days = atvi_days_from_date(year, month, day);
+  *days = atvi_io_days_from_date(year, month, day);
   return true;
 }
 
@@ -150,10 +150,10 @@ static bool read_zone(const char *s, size_t n, int *minutes) {
   return true;
 }
 
-bool atvi_parse_datetime(const char *s, size_t n, double *days) {
+bool atvi_io_parse_datetime(const char *s, size_t n, double *days) {
   enum { DATE = 10 };
   int64_t day;
-  if (n < DATE || !atvi_parse_date(s, DATE, &day)) return false;
+  if (n < DATE || !atvi_io_parse_date(s, DATE, &day)) return false;
   double second = 0;
   int hour, minute, zone;
   if (n == DATE) {
@@ -170,7 +170,7 @@ bool atvi_parse_datetime(const char *s, size_t n, double *days) {
     const char *stop = ++t;
     while (stop < end && (digit(*stop) || *stop == '.')) stop++;
     if (pair(t, (size_t)(stop - t), 60) < 0 || (stop - t > 2 && t[2] != '.')) return false;
-    if (!atvi_parse_number(t, (size_t)(stop - t), &second)) return false;
+    if (!atvi_io_parse_number(t, (size_t)(stop - t), &second)) return false;
     t = stop;
   }
   if (hour == 24 && (minute > 0 || second > 0)) return false;
@@ -185,7 +185,7 @@ enum { CYCLE_DAYS = 146097, EPOCH_SHIFT = 719468 }; /* 0000-03-01 to 1970-01-01 
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-int64_t atvi_days_from_date(int year, int month, int day) {
+int64_t atvi_io_days_from_date(int year, int month, int day) {
   int64_t y = (int64_t)year - (month <= 2);
   int64_t cycle = floor_div(y, 400), in_cycle = y - 400 * cycle;
   int64_t from_march = (month + 9) % 12;
@@ -193,7 +193,7 @@ int64_t atvi_days_from_date(int year, int month, int day) {
   return cycle * CYCLE_DAYS + in_cycle * 365 + in_cycle / 4 - in_cycle / 100 + day_of_year - EPOCH_SHIFT;
 }
 
-void atvi_date_from_days(int64_t days, int *year, int *month, int *day) {
+void atvi_io_date_from_days(int64_t days, int *year, int *month, int *day) {
   int64_t z = days + EPOCH_SHIFT;
   int64_t cycle = floor_div(z, CYCLE_DAYS), d = z - cycle * CYCLE_DAYS;
   int64_t y = (d - d / 1460 + d / 36524 - d / 146096) / 365;
@@ -204,7 +204,7 @@ void atvi_date_from_days(int64_t days, int *year, int *month, int *day) {
   *year = (int)(y + 400 * cycle + (*month <= 2));
 }
 
-void atvi_format_duration(char buf[ATVI_DURATION_BYTES], double seconds, bool fine) {
+void atvi_io_format_duration(char buf[ATVI_DURATION_BYTES], double seconds, bool fine) {
   long long t = (long long)(seconds + 0.5);
   if (t < 60)
     snprintf(buf, ATVI_DURATION_BYTES, fine ? "%.3g s" : "%.0f s", fine ? seconds : (double)t);
@@ -337,7 +337,7 @@ static int format_whole(char *buf, double x) {
   return sign + n;
 }
 
-int atvi_format_number(char buf[ATVI_NUMBER_BYTES], double x) {
+int atvi_io_format_number(char buf[ATVI_NUMBER_BYTES], double x) {
   if (isnan(x)) return snprintf(buf, ATVI_NUMBER_BYTES, "nan");
   if (fabs(x) < 1e15 && x == trunc(x) && !(x == 0 && signbit(x))) return format_whole(buf, x);
   int place, sign = x < 0, n;

@@ -21,7 +21,7 @@ static bool room(atvi_text *t, atvi_idx more) {
   return true;
 }
 
-void atvi_text_add(atvi_text *t, const char *fmt, ...) {
+void atvi_io_text_add(atvi_text *t, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
   int n = vsnprintf(NULL, 0, fmt, args);
@@ -36,9 +36,9 @@ void atvi_text_add(atvi_text *t, const char *fmt, ...) {
   t->n += n;
 }
 
-void atvi_text_number(atvi_text *t, double x) {
+void atvi_io_text_number(atvi_text *t, double x) {
   if (isnan(x)) {
-    atvi_text_add(t, "NA");
+    atvi_io_text_add(t, "NA");
     return;
   }
   char s[32];
@@ -46,35 +46,35 @@ void atvi_text_number(atvi_text *t, double x) {
     snprintf(s, sizeof s, "%.*g", digits, x);
     if (strtod(s, NULL) == x) break;
   }
-  atvi_text_add(t, "%s", s);
+  atvi_io_text_add(t, "%s", s);
 }
 
-void atvi_text_wrap(atvi_text *t, const char *lead, int indent, const char *s) {
+void atvi_io_text_wrap(atvi_text *t, const char *lead, int indent, const char *s) {
   int column = (int)strlen(lead);
   bool fresh = column == 0 || lead[column - 1] == ' ';
-  atvi_text_add(t, "%s", lead);
+  atvi_io_text_add(t, "%s", lead);
   for (s += strspn(s, " \n"); *s; s += strspn(s, " \n")) {
     int n = (int)strcspn(s, " \n");
     bool fits = column + 1 + n <= ATVI_TEXT_WIDTH;
     if (!fresh && !fits) {
-      atvi_text_add(t, "\n%*s", indent, "");
+      atvi_io_text_add(t, "\n%*s", indent, "");
       column = indent;
       fresh = true;
     }
-    atvi_text_add(t, "%s%.*s", fresh ? "" : " ", n, s);
+    atvi_io_text_add(t, "%s%.*s", fresh ? "" : " ", n, s);
     column += n + !fresh;
     fresh = false;
     s += n;
   }
-  atvi_text_add(t, "\n");
+  atvi_io_text_add(t, "\n");
 }
 
-void atvi_text_label(atvi_text *t, int width, const char *name) {
+void atvi_io_text_label(atvi_text *t, int width, const char *name) {
   int n = (int)strlen(name), skip = n > width ? n - width + 2 : 0;
-  atvi_text_add(t, "%s%-*s", skip ? ".." : "", skip ? width - 2 : width, name + skip);
+  atvi_io_text_add(t, "%s%-*s", skip ? ".." : "", skip ? width - 2 : width, name + skip);
 }
 
-atvi_status atvi_text_get(atvi_text *t, const char **out) {
+atvi_status atvi_io_text_get(atvi_text *t, const char **out) {
   *out = t->failed ? NULL : t->text ? t->text : "";
   return t->failed ? ATVI_ENOMEM : ATVI_OK;
 }
@@ -92,7 +92,7 @@ static int printable(const char *p, const char *end) {
   return b == 0xC2 && (unsigned char)p[1] < 0xA0 ? 0 : n; /* U+0080 to U+009F control terminals too */
 }
 
-void atvi_excerpt_clean(char *s) {
+void atvi_io_excerpt_clean(char *s) {
   for (const char *end = s + strlen(s); s < end;) {
     int n = printable(s, end);
     if (n == 0) *s = '?';
@@ -104,7 +104,8 @@ static bool ends_line(const char *p, const char *end, bool cr) {
   return *p == '\n' || (cr && *p == '\r' && (p + 1 == end || p[1] != '\n'));
 }
 
-void atvi_excerpt(const char *text, size_t n, int line, int column, bool cr, char out[ATVI_EXCERPT_BYTES]) {
+void atvi_io_excerpt(const char *text, size_t n, int line, int column, bool cr,
+                     char out[ATVI_EXCERPT_BYTES]) {
   const char *p = text, *end = text + n;
   if (n >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) p += 3;
   for (int k = 1; k < line && p < end; p++)

@@ -20,7 +20,7 @@ void *atvi_lang_take(ast_source *s, atvi_idx count, size_t size) {
 }
 
 static void show(const ast_source *s, atvi_place at, char out[ATVI_EXCERPT_BYTES]) {
-  atvi_excerpt(s->text, s->n, at.line, at.column, false, out);
+  atvi_io_excerpt(s->text, s->n, at.line, at.column, false, out);
 }
 
 atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, const char *fmt, ...) {
@@ -30,7 +30,7 @@ atvi_status atvi_lang_error(ast_source *s, atvi_place at, const char *hint, cons
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
-  atvi_excerpt_clean(what);
+  atvi_io_excerpt_clean(what);
   show(s, at, shown);
   return s->status = ATVI_FAIL(s->ctx, ATVI_EMODEL, "%s:%d:%d: error: %s\n%s%s%s", s->path, at.line,
                                at.column, what, shown, hint ? "\nhint: " : "", hint ? hint : "");
@@ -54,13 +54,13 @@ atvi_status atvi_lang_data_error(ast_source *s, const atvi_csv *csv, atvi_idx ro
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
-  atvi_excerpt_clean(what);
+  atvi_io_excerpt_clean(what);
   atvi_place at = {row >= 0 ? csv->line[row] : 1,
                    row >= 0 && col >= 0 ? csv->column[row * csv->n_col + col] : 1};
   if (row >= 0 && col >= 0 && csv->kind[row * csv->n_col + col] != ATVI_CELL_NUMBER &&
-      atvi_decimal_comma(csv->text[row * csv->n_col + col]))
+      atvi_io_decimal_comma(csv->text[row * csv->n_col + col]))
     hint = "numbers have a decimal point: write 1.5, not 1,5";
-  atvi_excerpt(csv->source, csv->n_source, at.line, at.column, true, cell);
+  atvi_io_excerpt(csv->source, csv->n_source, at.line, at.column, true, cell);
   return s->status =
              ATVI_FAIL(s->ctx, ATVI_EDATA, "%s:%d:%d: error: %s\n%s%s%s%s", csv->path, at.line, at.column,
                        what, cell, asked(s, about), hint ? "\nhint: " : "", hint ? hint : "");

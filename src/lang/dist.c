@@ -29,9 +29,9 @@ static const atvi_dist_info TABLE[ATVI_DIST_COUNT] = {
         {"binomial", 2, {"n", "p"}, {ATVI_ARG_WHOLE, ATVI_ARG_PROBABILITY}, false, true, true, 0, INF},
 };
 
-const atvi_dist_info *atvi_dist_get(atvi_dist dist) { return &TABLE[dist]; }
+const atvi_dist_info *atvi_lang_dist_get(atvi_dist dist) { return &TABLE[dist]; }
 
-int atvi_dist_find(const char *name, size_t n) {
+int atvi_lang_dist_find(const char *name, size_t n) {
   static const struct {
     const char *name;
     atvi_dist dist;
@@ -47,7 +47,7 @@ int atvi_dist_find(const char *name, size_t n) {
   return -1;
 }
 
-bool atvi_dist_arg_ok(atvi_dist dist, int k, double value) {
+bool atvi_lang_dist_arg_ok(atvi_dist dist, int k, double value) {
   if (!isfinite(value)) return false;
   switch (TABLE[dist].range[k]) {
   case ATVI_ARG_POSITIVE: return value > 0;
@@ -60,7 +60,7 @@ bool atvi_dist_arg_ok(atvi_dist dist, int k, double value) {
 
 static bool args_ok(atvi_dist dist, const double *arg) {
   for (int k = 0; k < TABLE[dist].n_arg; k++)
-    if (!atvi_dist_arg_ok(dist, k, arg[k])) return false;
+    if (!atvi_lang_dist_arg_ok(dist, k, arg[k])) return false;
   return dist != ATVI_DIST_UNIFORM || arg[0] < arg[1];
 }
 
@@ -77,25 +77,30 @@ static double log_tail(atvi_dist dist, double y, const double *a, bool upper) {
     p = fmin(fmax(p, 0), 1);
     return upper ? log1p(-p) : log_of(p);
   case ATVI_DIST_NORMAL:
-    return upper ? atvi_normal_lccdf(y, a[0], a[1], NULL) : atvi_normal_lcdf(y, a[0], a[1], NULL);
-  case ATVI_DIST_LOGNORMAL: z = (log(y) - a[0]) / a[1]; return atvi_log_ndtr(upper ? -z : z);
-  case ATVI_DIST_GAMMA: return log_of(upper ? atvi_gamma_q(a[0], a[1] * y) : atvi_gamma_p(a[0], a[1] * y));
-  case ATVI_DIST_INVGAMMA: return log_of(upper ? atvi_gamma_p(a[0], a[1] / y) : atvi_gamma_q(a[0], a[1] / y));
-  case ATVI_DIST_BETA: return log_of(upper ? atvi_beta_inc(a[1], a[0], 1 - y) : atvi_beta_inc(a[0], a[1], y));
+    return upper ? atvi_math_normal_lccdf(y, a[0], a[1], NULL) : atvi_math_normal_lcdf(y, a[0], a[1], NULL);
+  case ATVI_DIST_LOGNORMAL: z = (log(y) - a[0]) / a[1]; return atvi_math_log_ndtr(upper ? -z : z);
+  case ATVI_DIST_GAMMA:
+    return log_of(upper ? atvi_math_gamma_q(a[0], a[1] * y) : atvi_math_gamma_p(a[0], a[1] * y));
+  case ATVI_DIST_INVGAMMA:
+    return log_of(upper ? atvi_math_gamma_p(a[0], a[1] / y) : atvi_math_gamma_q(a[0], a[1] / y));
+  case ATVI_DIST_BETA:
+    return log_of(upper ? atvi_math_beta_inc(a[1], a[0], 1 - y) : atvi_math_beta_inc(a[0], a[1], y));
   case ATVI_DIST_EXPONENTIAL: return upper ? -a[0] * y : log_of(-expm1(-a[0] * y));
   case ATVI_DIST_HALFNORMAL: /* 2 Phi(-z), and 1 - that */
     z = y / a[0];
-    return upper ? log(2.0) + atvi_log_ndtr(-z) : log_of(erf(z / 1.41421356237309504880));
+    return upper ? log(2.0) + atvi_math_log_ndtr(-z) : log_of(erf(z / 1.41421356237309504880));
   case ATVI_DIST_HALFCAUCHY: z = y / a[0]; return log_of(2 * (upper ? cauchy_tail(z) : 0.5 - cauchy_tail(z)));
   case ATVI_DIST_CAUCHY: z = (y - a[0]) / a[1]; return log_of(cauchy_tail(upper ? z : -z));
   case ATVI_DIST_STUDENT:
-    return upper ? atvi_student_lccdf(y, a[0], a[1], a[2], NULL)
-                 : atvi_student_lcdf(y, a[0], a[1], a[2], NULL);
-  case ATVI_DIST_POISSON: return upper ? atvi_poisson_lccdf(y, a[0], NULL) : atvi_poisson_lcdf(y, a[0], NULL);
+    return upper ? atvi_math_student_lccdf(y, a[0], a[1], a[2], NULL)
+                 : atvi_math_student_lcdf(y, a[0], a[1], a[2], NULL);
+  case ATVI_DIST_POISSON:
+    return upper ? atvi_math_poisson_lccdf(y, a[0], NULL) : atvi_math_poisson_lcdf(y, a[0], NULL);
   case ATVI_DIST_NEGBIN:
-    return upper ? atvi_negbin_lccdf(y, a[0], a[1], NULL) : atvi_negbin_lcdf(y, a[0], a[1], NULL);
+    return upper ? atvi_math_negbin_lccdf(y, a[0], a[1], NULL) : atvi_math_negbin_lcdf(y, a[0], a[1], NULL);
   case ATVI_DIST_BINOMIAL:
-    return upper ? atvi_binomial_lccdf(y, a[0], a[1], NULL) : atvi_binomial_lcdf(y, a[0], a[1], NULL);
+    return upper ? atvi_math_binomial_lccdf(y, a[0], a[1], NULL)
+                 : atvi_math_binomial_lcdf(y, a[0], a[1], NULL);
   default: return NAN;
   }
 }
@@ -111,10 +116,10 @@ static double log_prob(atvi_dist dist, double y, const double *arg, bool upper) 
   return log_tail(dist, y, arg, upper);
 }
 
-double atvi_dist_log_cdf(atvi_dist dist, double y, const double *arg) {
+double atvi_lang_dist_log_cdf(atvi_dist dist, double y, const double *arg) {
   return log_prob(dist, y, arg, false);
 }
-double atvi_dist_log_ccdf(atvi_dist dist, double y, const double *arg) {
+double atvi_lang_dist_log_ccdf(atvi_dist dist, double y, const double *arg) {
   return log_prob(dist, y, arg, true);
 }
 
@@ -124,7 +129,7 @@ static double log_diff(double big, double small) {
   return big > small ? big + log(-expm1(small - big)) : -INF;
 }
 
-double atvi_dist_log_mass(atvi_dist dist, double lower, double upper, const double *arg) {
+double atvi_lang_dist_log_mass(atvi_dist dist, double lower, double upper, const double *arg) {
   if (!args_ok(dist, arg)) return NAN;
   if (!(lower < upper)) return -INF;
   double below = log_prob(dist, lower, arg, false);
@@ -138,20 +143,20 @@ enum { TRIES = 32, HALVINGS = 200 };
 
 static double plain(atvi_rng *r, atvi_dist dist, const double *a) {
   switch (dist) {
-  case ATVI_DIST_UNIFORM: return a[0] + (a[1] - a[0]) * atvi_rng_uniform(r);
-  case ATVI_DIST_NORMAL: return a[0] + a[1] * atvi_rng_normal(r);
-  case ATVI_DIST_LOGNORMAL: return exp(a[0] + a[1] * atvi_rng_normal(r));
-  case ATVI_DIST_GAMMA: return atvi_rng_gamma(r, a[0]) / a[1];
-  case ATVI_DIST_INVGAMMA: return a[1] / atvi_rng_gamma(r, a[0]);
-  case ATVI_DIST_BETA: return atvi_rng_beta(r, a[0], a[1]);
-  case ATVI_DIST_EXPONENTIAL: return atvi_rng_exponential(r) / a[0];
-  case ATVI_DIST_HALFNORMAL: return a[0] * fabs(atvi_rng_normal(r));
-  case ATVI_DIST_HALFCAUCHY: return a[0] * tan(1.57079632679489661923 * atvi_rng_uniform(r));
-  case ATVI_DIST_CAUCHY: return a[0] + a[1] * tan(3.14159265358979323846 * (atvi_rng_uniform(r) - 0.5));
-  case ATVI_DIST_STUDENT: return a[1] + a[2] * atvi_rng_student(r, a[0]);
-  case ATVI_DIST_POISSON: return atvi_rng_poisson(r, a[0]);
-  case ATVI_DIST_NEGBIN: return atvi_rng_negbin(r, a[0], a[1]);
-  case ATVI_DIST_BINOMIAL: return atvi_rng_binomial(r, a[0], a[1]);
+  case ATVI_DIST_UNIFORM: return a[0] + (a[1] - a[0]) * atvi_math_rng_uniform(r);
+  case ATVI_DIST_NORMAL: return a[0] + a[1] * atvi_math_rng_normal(r);
+  case ATVI_DIST_LOGNORMAL: return exp(a[0] + a[1] * atvi_math_rng_normal(r));
+  case ATVI_DIST_GAMMA: return atvi_math_rng_gamma(r, a[0]) / a[1];
+  case ATVI_DIST_INVGAMMA: return a[1] / atvi_math_rng_gamma(r, a[0]);
+  case ATVI_DIST_BETA: return atvi_math_rng_beta(r, a[0], a[1]);
+  case ATVI_DIST_EXPONENTIAL: return atvi_math_rng_exponential(r) / a[0];
+  case ATVI_DIST_HALFNORMAL: return a[0] * fabs(atvi_math_rng_normal(r));
+  case ATVI_DIST_HALFCAUCHY: return a[0] * tan(1.57079632679489661923 * atvi_math_rng_uniform(r));
+  case ATVI_DIST_CAUCHY: return a[0] + a[1] * tan(3.14159265358979323846 * (atvi_math_rng_uniform(r) - 0.5));
+  case ATVI_DIST_STUDENT: return a[1] + a[2] * atvi_math_rng_student(r, a[0]);
+  case ATVI_DIST_POISSON: return atvi_math_rng_poisson(r, a[0]);
+  case ATVI_DIST_NEGBIN: return atvi_math_rng_negbin(r, a[0], a[1]);
+  case ATVI_DIST_BINOMIAL: return atvi_math_rng_binomial(r, a[0], a[1]);
   default: return NAN;
   }
 }
@@ -161,7 +166,7 @@ static double reach(atvi_dist dist, const double *a, double from, double sign, d
   double step = 1;
   for (int k = 0; k < 1100; k++, step *= 2) {
     double x = from + sign * step;
-    double p = upper ? atvi_dist_log_ccdf(dist, x, a) : atvi_dist_log_cdf(dist, x, a);
+    double p = upper ? atvi_lang_dist_log_ccdf(dist, x, a) : atvi_lang_dist_log_cdf(dist, x, a);
     bool falls = (sign > 0) == upper;
     if (falls ? p <= target : p >= target) return x;
   }
@@ -170,9 +175,9 @@ static double reach(atvi_dist dist, const double *a, double from, double sign, d
 
 /* Solves P(Y <= x) = target between the bounds, in the tail where precision is kept. */
 static double invert(atvi_dist dist, const double *a, double lower, double upper, double u) {
-  bool tail = atvi_dist_log_cdf(dist, lower, a) > -0.6931471805599453;
-  double p0 = tail ? atvi_dist_log_ccdf(dist, upper, a) : atvi_dist_log_cdf(dist, lower, a);
-  double p1 = tail ? atvi_dist_log_ccdf(dist, lower, a) : atvi_dist_log_cdf(dist, upper, a);
+  bool tail = atvi_lang_dist_log_cdf(dist, lower, a) > -0.6931471805599453;
+  double p0 = tail ? atvi_lang_dist_log_ccdf(dist, upper, a) : atvi_lang_dist_log_cdf(dist, lower, a);
+  double p1 = tail ? atvi_lang_dist_log_ccdf(dist, lower, a) : atvi_lang_dist_log_cdf(dist, upper, a);
   if (!(p1 > p0)) return NAN;
   double target = p1 + log(u + (1 - u) * exp(p0 - p1));
   if (isinf(lower) && isinf(upper)) lower = reach(dist, a, 0, -1, target, tail);
@@ -181,7 +186,7 @@ static double invert(atvi_dist dist, const double *a, double lower, double upper
   for (int k = 0; k < HALVINGS; k++) {
     double mid = lower + (upper - lower) / 2;
     if (!(mid > lower && mid < upper)) break;
-    double p = tail ? atvi_dist_log_ccdf(dist, mid, a) : atvi_dist_log_cdf(dist, mid, a);
+    double p = tail ? atvi_lang_dist_log_ccdf(dist, mid, a) : atvi_lang_dist_log_cdf(dist, mid, a);
     if (tail ? p > target : p < target)
       lower = mid;
     else
@@ -190,10 +195,10 @@ static double invert(atvi_dist dist, const double *a, double lower, double upper
   return lower + (upper - lower) / 2;
 }
 
-double atvi_dist_draw(atvi_rng *r, atvi_dist dist, const double *arg, double lower, double upper) {
-  const atvi_dist_info *info = atvi_dist_get(dist);
+double atvi_lang_dist_draw(atvi_rng *r, atvi_dist dist, const double *arg, double lower, double upper) {
+  const atvi_dist_info *info = atvi_lang_dist_get(dist);
   for (int k = 0; k < info->n_arg; k++)
-    if (!atvi_dist_arg_ok(dist, k, arg[k])) return NAN;
+    if (!atvi_lang_dist_arg_ok(dist, k, arg[k])) return NAN;
   double least = dist == ATVI_DIST_UNIFORM ? arg[0] : info->lower,
          most = dist == ATVI_DIST_UNIFORM ? arg[1] : info->upper;
   if (!(least < most)) return NAN;
@@ -201,10 +206,10 @@ double atvi_dist_draw(atvi_rng *r, atvi_dist dist, const double *arg, double low
   lower = fmax(lower, least);
   upper = fmin(upper, most);
   if (!(lower < upper)) return NAN;
-  if (dist == ATVI_DIST_UNIFORM) return lower + (upper - lower) * atvi_rng_uniform(r);
+  if (dist == ATVI_DIST_UNIFORM) return lower + (upper - lower) * atvi_math_rng_uniform(r);
   for (int k = 0; k < TRIES; k++) {
     double x = plain(r, dist, arg);
     if (x > lower && x < upper) return x;
   }
-  return info->count ? NAN : invert(dist, arg, lower, upper, atvi_rng_uniform(r));
+  return info->count ? NAN : invert(dist, arg, lower, upper, atvi_math_rng_uniform(r));
 }

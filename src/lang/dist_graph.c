@@ -29,7 +29,7 @@ static node scaled(graph *g, node y, node location, node scale) {
 /* Whether an argument is out of its range. NaN is not: it spoils the value, as it should, so that a run that failed
  * is told from one that contradicts the data. */
 static node bad_args(graph *g, atvi_dist dist, const node *a) {
-  const atvi_dist_info *info = atvi_dist_get(dist);
+  const atvi_dist_info *info = atvi_lang_dist_get(dist);
   node zero = num(g, 0), bad = dist == ATVI_DIST_UNIFORM ? at_most(g, a[1], a[0]) : zero;
   for (int k = 0; k < info->n_arg; k++) switch (info->range[k]) {
     case ATVI_ARG_POSITIVE: bad = either(g, bad, at_most(g, a[k], zero)); break;
@@ -143,11 +143,12 @@ static node density(graph *g, atvi_dist dist, node y, const node *a, node *lrise
   }
 }
 
-atvi_node atvi_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *a, atvi_node *lrise) {
+atvi_node atvi_lang_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *a,
+                              atvi_node *lrise) {
   node rise = ATVI_NODE_NONE;
   if (lrise) *lrise = ATVI_NODE_NONE;
   if (y == ATVI_NODE_NONE) return ATVI_NODE_NONE;
-  for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++)
+  for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++)
     if (a[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   node bad = bad_args(g, dist, a), x = density(g, dist, y, a, lrise ? &rise : NULL);
   if (rise != ATVI_NODE_NONE) *lrise = unless(g, bad, 0, rise);
@@ -159,9 +160,9 @@ static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
       [ATVI_DIST_NORMAL] = ATVI_FN_NORMAL_LCDF,   [ATVI_DIST_LOGNORMAL] = ATVI_FN_NORMAL_LCDF,
       [ATVI_DIST_STUDENT] = ATVI_FN_STUDENT_LCDF, [ATVI_DIST_POISSON] = ATVI_FN_POISSON_LCDF,
       [ATVI_DIST_NEGBIN] = ATVI_FN_NEGBIN_LCDF,   [ATVI_DIST_BINOMIAL] = ATVI_FN_BINOMIAL_LCDF};
-  if (!atvi_dist_get(dist)->observation || y == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  if (!atvi_lang_dist_get(dist)->observation || y == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   node arg[4] = {dist == ATVI_DIST_LOGNORMAL ? ln(g, y) : y};
-  int n = atvi_dist_get(dist)->n_arg;
+  int n = atvi_lang_dist_get(dist)->n_arg;
   for (int k = 0; k < n; k++)
     if ((arg[k + 1] = a[k]) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   /* the upper tail's function follows the lower one's in the list */
@@ -169,11 +170,11 @@ static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
   return unless(g, bad_args(g, dist, a), -HUGE_VAL, x);
 }
 
-atvi_node atvi_dist_lcdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg) {
+atvi_node atvi_lang_dist_lcdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg) {
   return tail(g, dist, y, arg, false);
 }
 
-atvi_node atvi_dist_lccdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg) {
+atvi_node atvi_lang_dist_lccdf(atvi_graph *g, atvi_dist dist, atvi_node y, const atvi_node *arg) {
   return tail(g, dist, y, arg, true);
 }
 
@@ -204,22 +205,22 @@ static node cauchy_mass(graph *g, double lower, double upper, node location, nod
 
 static node student_mass(graph *g, double lower, double upper, const node *a) {
   if (isinf(lower) && isinf(upper)) return num(g, 0);
-  if (isinf(lower)) return atvi_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a);
-  if (isinf(upper)) return atvi_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a);
+  if (isinf(lower)) return atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a);
+  if (isinf(upper)) return atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a);
   node right = less(g, mul(g, num(g, 2), a[1]), num(g, lower + upper));
-  node above = log_diff(g, atvi_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a),
-                        atvi_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, upper), a));
-  node below = log_diff(g, atvi_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a),
-                        atvi_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, lower), a));
+  node above = log_diff(g, atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, lower), a),
+                        atvi_lang_dist_lccdf(g, ATVI_DIST_STUDENT, num(g, upper), a));
+  node below = log_diff(g, atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, upper), a),
+                        atvi_lang_dist_lcdf(g, ATVI_DIST_STUDENT, num(g, lower), a));
   return atvi_graph_select(g, right, above, below);
 }
 
 static node constant_mass(graph *g, atvi_dist dist, double lower, double upper, const node *a, bool *all) {
   double arg[ATVI_DIST_ARGS];
   *all = true;
-  for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++)
+  for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++)
     *all = *all && a[k] != ATVI_NODE_NONE && atvi_graph_is_const(g, a[k], &arg[k]);
-  return *all ? num(g, atvi_dist_log_mass(dist, lower, upper, arg)) : ATVI_NODE_NONE;
+  return *all ? num(g, atvi_lang_dist_log_mass(dist, lower, upper, arg)) : ATVI_NODE_NONE;
 }
 
 /* For arguments in their ranges, not all of them constant. */
@@ -251,17 +252,18 @@ static node mass(graph *g, atvi_dist dist, double lo, double upper, const node *
   }
 }
 
-atvi_node atvi_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double upper, const atvi_node *a) {
+atvi_node atvi_lang_dist_lmass(atvi_graph *g, atvi_dist dist, double lower, double upper,
+                               const atvi_node *a) {
   bool all;
   node x = constant_mass(g, dist, lower, upper, a, &all);
   if (all) return x;
-  for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++)
+  for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++)
     if (a[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
-  x = mass(g, dist, fmax(lower, atvi_dist_get(dist)->lower), upper, a);
+  x = mass(g, dist, fmax(lower, atvi_lang_dist_get(dist)->lower), upper, a);
   return x == ATVI_NODE_NONE ? x : unless(g, bad_args(g, dist, a), 0, x);
 }
 
-atvi_node atvi_dist_mean(atvi_graph *g, atvi_dist dist, const atvi_node *a) {
+atvi_node atvi_lang_dist_mean(atvi_graph *g, atvi_dist dist, const atvi_node *a) {
   switch (dist) {
   case ATVI_DIST_POISSON:
   case ATVI_DIST_NEGBIN:

@@ -31,8 +31,8 @@ static bool values(elab *e, elab_kind kind, atvi_idx *n, atvi_lang_value **out) 
     ast_expr use = {.kind = EX_NAME, .at = sym->at, .word = sym->word};
     for (atvi_idx k = 0; k < sym->total; k++) {
       atvi_lang_value *value = &(*out)[(*n)++];
-      value->name = atvi_elab_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
-      value->node = atvi_elab_element(e, &v, &use, sym, k);
+      value->name = atvi_lang_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
+      value->node = atvi_lang_element(e, &v, &use, sym, k);
       if (!value->name || value->node == ATVI_NODE_NONE) return false;
     }
   }
@@ -44,7 +44,7 @@ static bool log_terms(elab *e) {
   elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "logp", .data = -1};
   for (atvi_idx i = 0; i < e->file->n; i++) {
     if (e->file->stmt[i].kind != KW_LOGP) continue;
-    atvi_node x = atvi_elab_eval(e, &v, e->file->stmt[i].value);
+    atvi_node x = atvi_lang_eval(e, &v, e->file->stmt[i].value);
     if (x == ATVI_NODE_NONE) return false;
     sum = atvi_graph_op2(e->g, ATVI_OP_ADD, sum, x);
   }
@@ -52,7 +52,7 @@ static bool log_terms(elab *e) {
   return true;
 }
 
-bool atvi_elab_values(elab *e) {
+bool atvi_lang_values(elab *e) {
   return values(e, SYM_DERIVED, &e->lang->n_derived, &e->lang->derived) &&
          values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e);
 }
@@ -69,7 +69,7 @@ static bool unused_lets(elab *e) {
     ast_expr use = {.kind = EX_NAME, .at = sym->at, .word = sym->word};
     for (atvi_idx k = 0; k < sym->total; k++) {
       if (sym->memo[k].state == MEMO_NONE && sym->memo[sym->total + k].state == MEMO_NONE &&
-          atvi_elab_element(e, &v, &use, sym, k) == ATVI_NODE_NONE)
+          atvi_lang_element(e, &v, &use, sym, k) == ATVI_NODE_NONE)
         return false;
     }
   }
@@ -77,12 +77,12 @@ static bool unused_lets(elab *e) {
 }
 
 static bool elaborate(elab *e) {
-  if (!atvi_elab_declare(e) || !atvi_elab_settings(e) || !atvi_elab_shapes(e)) return false;
+  if (!atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_shapes(e)) return false;
   number(e);
-  return atvi_elab_tables(e) && atvi_elab_data(e) && atvi_elab_start(e) && atvi_elab_params(e) &&
-         atvi_elab_states(e) && atvi_elab_pulses(e) && atvi_elab_simulator(e) &&
-         atvi_elab_emulator_names(e) && atvi_elab_observe(e) && atvi_elab_simulator_inputs(e) &&
-         atvi_elab_emulators(e) && atvi_elab_values(e) && unused_lets(e);
+  return atvi_lang_tables(e) && atvi_lang_elab_data(e) && atvi_lang_start(e) && atvi_lang_params(e) &&
+         atvi_lang_states(e) && atvi_lang_pulses(e) && atvi_lang_elab_simulator(e) &&
+         atvi_lang_emulator_names(e) && atvi_lang_elab_observe(e) && atvi_lang_simulator_inputs(e) &&
+         atvi_lang_emulators(e) && atvi_lang_values(e) && unused_lets(e);
 }
 
 static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *lang) {
@@ -141,7 +141,7 @@ atvi_status atvi_lang_load(atvi_ctx *ctx, const char *path, const atvi_lang_opts
   size_t n;
   *out = NULL;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
-  atvi_status status = atvi_file_read_most(pool, path, AST_MAX_TEXT, &text, &n);
+  atvi_status status = atvi_io_file_read_most(pool, path, AST_MAX_TEXT, &text, &n);
   if (status == ATVI_OK) status = parse_in(pool, path, text, n, opts, out);
   if (status != ATVI_OK) atvi_pool_free(pool);
   return status;

@@ -105,20 +105,20 @@ typedef struct {
 } elab;
 
 /* elab_name.c */
-bool atvi_elab_declare(elab *e);
+bool atvi_lang_declare(elab *e);
 /* Refuses names that end in __: they are columns of the output. */
-bool atvi_elab_free_name(elab *e, const char *name, atvi_place at);
-bool atvi_elab_shapes(elab *e);
-bool atvi_elab_shape(elab *e, elab_symbol *sym);
-elab_symbol *atvi_elab_symbol(elab *e, ast_word *word, elab_kind kind);
-const char *atvi_elab_kind_name(elab_kind kind);
-const char *atvi_elab_element_name(elab *e, const char *base, int n_dim, const elab_range *dim, atvi_idx k);
+bool atvi_lang_free_name(elab *e, const char *name, atvi_place at);
+bool atvi_lang_shapes(elab *e);
+bool atvi_lang_shape(elab *e, elab_symbol *sym);
+elab_symbol *atvi_lang_symbol(elab *e, ast_word *word, elab_kind kind);
+const char *atvi_lang_kind_name(elab_kind kind);
+const char *atvi_lang_element_name(elab *e, const char *base, int n_dim, const elab_range *dim, atvi_idx k);
 /* The set if it has labels: only then is an index of another set a mistake. */
-const elab_symbol *atvi_elab_labelled(const elab_range *r);
-void atvi_elab_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at);
+const elab_symbol *atvi_lang_labelled(const elab_range *r);
+void atvi_lang_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at);
 /* Range of one index; an index that stands for itself (dS[1]/dt) has n = 1 if `single` allows it. */
-bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r);
-bool atvi_elab_resolve_set(elab *e, elab_symbol *set);
+bool atvi_lang_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r);
+bool atvi_lang_resolve_set(elab *e, elab_symbol *set);
 
 /* The elements that an indexed statement speaks of. */
 typedef struct {
@@ -128,28 +128,28 @@ typedef struct {
   atvi_idx total;
   elab_binding var[AST_MAX_DIM];
   const elab_binding *outer;
-  const elab_binding *vars; /* after atvi_elab_loop_at: those of the loop, then the outer ones */
+  const elab_binding *vars; /* after atvi_lang_loop_at: those of the loop, then the outer ones */
   atvi_idx at[AST_MAX_DIM]; /* index values */
 } elab_loop;
-bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single,
+bool atvi_lang_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single,
                     elab_loop *loop);
-void atvi_elab_loop_at(elab *e, elab_loop *loop, atvi_idx k);
+void atvi_lang_loop_at(elab *e, elab_loop *loop, atvi_idx k);
 /* Number of the element at index values at[] of an array; -1 after an error. */
-atvi_idx atvi_elab_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx *at, atvi_place place);
+atvi_idx atvi_lang_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx *at, atvi_place place);
 
 /* elab_expr.c, elab_call.c */
-atvi_node atvi_elab_eval(elab *e, const elab_env *v, const ast_expr *x);
-atvi_node atvi_elab_call(elab *e, const elab_env *v, const ast_expr *x);
-atvi_node atvi_elab_reduce(elab *e, const elab_env *v, const ast_expr *x);
-atvi_node atvi_elab_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k);
-elab_symbol *atvi_elab_find(const elab_env *v, ast_word *word, const elab_binding **binding);
-bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function);
-bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, double *value);
-bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
+atvi_node atvi_lang_eval(elab *e, const elab_env *v, const ast_expr *x);
+atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x);
+atvi_node atvi_lang_reduce(elab *e, const elab_env *v, const ast_expr *x);
+atvi_node atvi_lang_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k);
+elab_symbol *atvi_lang_find(const elab_env *v, ast_word *word, const elab_binding **binding);
+bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function);
+bool atvi_lang_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where, double *value);
+bool atvi_lang_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
                      atvi_idx *value);
-bool atvi_elab_constant(const elab *e, atvi_node x, double *value); /* false for ATVI_NODE_NONE */
+bool atvi_lang_constant(const elab *e, atvi_node x, double *value); /* false for ATVI_NODE_NONE */
 /* Fills a const array from its file. */
-bool atvi_elab_const_file(elab *e, elab_symbol *sym);
+bool atvi_lang_const_file(elab *e, elab_symbol *sym);
 
 /* elab_column.c */
 /* How the indices of an element are written in the name of its column. Begins as {0}. */
@@ -159,54 +159,54 @@ typedef struct {
   char number[AST_MAX_DIM][24];
 } elab_spelling;
 /* Adds an index: a label of the set if there is one, or the number. */
-void atvi_elab_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value);
+void atvi_lang_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value);
 /* Position of the column of an element, by the spellings cases.1, cases_1, cases1, cases[1]; -1 if none. */
-atvi_idx atvi_elab_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s);
+atvi_idx atvi_lang_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s);
 /* Whether the file has a column, or columns of elements, of that name. */
-bool atvi_elab_has_column(const atvi_csv *csv, const ast_expr *x);
+bool atvi_lang_has_column(const atvi_csv *csv, const ast_expr *x);
 /* Complains about an index that is a column of the data; true: it did. */
-bool atvi_elab_column_as_index(elab *e, const elab_env *v, const ast_expr *x);
+bool atvi_lang_column_as_index(elab *e, const elab_env *v, const ast_expr *x);
 /* A name the model does not define as a column of the data; *found also after an error. */
-atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+atvi_node atvi_lang_column(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 /* Position of a column, -1 after an error that names what there is. */
-atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
+atvi_idx atvi_lang_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 
 /* The rest, one file each; all return false after an error. */
-bool atvi_elab_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
-bool atvi_elab_tables(elab *e);
-bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */
-bool atvi_elab_start(elab *e);
-bool atvi_elab_params(elab *e); /* elab_param.c */
-bool atvi_elab_values(elab *e); /* elab.c: derived, track, logp */
-bool atvi_elab_states(elab *e); /* elab_state.c */
-bool atvi_elab_pulses(elab *e);
-bool atvi_elab_data(elab *e);    /* elab_data.c */
-bool atvi_elab_observe(elab *e); /* elab_observe.c */
-bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
-bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
+bool atvi_lang_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
+bool atvi_lang_tables(elab *e);
+bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */
+bool atvi_lang_start(elab *e);
+bool atvi_lang_params(elab *e); /* elab_param.c */
+bool atvi_lang_values(elab *e); /* elab.c: derived, track, logp */
+bool atvi_lang_states(elab *e); /* elab_state.c */
+bool atvi_lang_pulses(elab *e);
+bool atvi_lang_elab_data(elab *e);    /* elab_data.c */
+bool atvi_lang_elab_observe(elab *e); /* elab_observe.c */
+bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
+bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);
 /* elab_process.c: the terms of an observation. */
-bool atvi_elab_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o);
+bool atvi_lang_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o);
 /* elab_simulator.c: all but the inputs; then those, which depend on who uses what. */
-bool atvi_elab_simulator(elab *e);
-bool atvi_elab_simulator_inputs(elab *e);
+bool atvi_lang_elab_simulator(elab *e);
+bool atvi_lang_simulator_inputs(elab *e);
 /* Position of the output of the simulator; -1 if there is none. */
-atvi_idx atvi_elab_output(const elab *e, const char *name);
+atvi_idx atvi_lang_elab_output(const elab *e, const char *name);
 /* Parameters that a list of names stands for, in that order. */
-bool atvi_elab_inputs(elab *e, const ast_setting *x, atvi_idx *n, const atvi_idx **input);
+bool atvi_lang_inputs(elab *e, const ast_setting *x, atvi_idx *n, const atvi_idx **input);
 /* The setting of a block; NULL: not given. */
-const ast_setting *atvi_elab_setting(const ast_stmt *st, const char *word);
+const ast_setting *atvi_lang_setting(const ast_stmt *st, const char *word);
 /* elab_emulator.c: names first, for observations to refer to; settings when inputs are known. */
-bool atvi_elab_emulator_names(elab *e);
-bool atvi_elab_emulators(elab *e);
+bool atvi_lang_emulator_names(elab *e);
+bool atvi_lang_emulators(elab *e);
 /* Number of the emulator that x names; made if it is an output of the simulator without a block. -1 after an error. */
-atvi_idx atvi_elab_emulator(elab *e, const ast_expr *x);
+atvi_idx atvi_lang_elab_emulator(elab *e, const ast_expr *x);
 /* Path of a file that the model names; of one that belongs to the simulator, which stands next to the model. */
-const char *atvi_elab_path(elab *e, const char *file);
-const char *atvi_elab_path_beside(elab *e, const char *file);
+const char *atvi_lang_path(elab *e, const char *file);
+const char *atvi_lang_path_beside(elab *e, const char *file);
 /* A cell as a time of the model: a number, or a date where there is a calendar. */
-bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
+bool atvi_lang_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
                          double *t);
 /* Reads the file that a statement names. */
-bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv);
+bool atvi_lang_csv(elab *e, const ast_stmt *st, atvi_csv **csv);
 
 #endif

@@ -36,13 +36,13 @@ static atvi_node special(elab *e, int which, atvi_node a) {
 static atvi_node builtin(elab *e, const elab_env *v, const ast_expr *x) {
   const ast_builtin *b = atvi_lang_builtin(x->word->builtin);
   if (!check_count(e, x, b->min_arg, b->max_arg)) return ATVI_NODE_NONE;
-  atvi_node a = atvi_elab_eval(e, v, x->arg[0]);
+  atvi_node a = atvi_lang_eval(e, v, x->arg[0]);
   if (a == ATVI_NODE_NONE) return a;
   if (b->min_arg == 1)
     return b->op >= 0 ? atvi_graph_op1(e->g, (atvi_op)b->op, a) : special(e, -1 - b->op, a);
   atvi_op op = b->op >= 0 ? (atvi_op)b->op : b->op == -1 - FN_MIN ? ATVI_OP_MIN : ATVI_OP_MAX;
   for (atvi_idx i = 1; i < x->n && a != ATVI_NODE_NONE; i++)
-    a = atvi_graph_op2(e->g, op, a, atvi_elab_eval(e, v, x->arg[i]));
+    a = atvi_graph_op2(e->g, op, a, atvi_lang_eval(e, v, x->arg[i]));
   return a;
 }
 
@@ -51,10 +51,10 @@ static bool bind(elab *e, const elab_env *v, const ast_expr *arg, ast_word *word
   *b = (elab_binding){.word = word, .node = ATVI_NODE_NONE};
   if (arg->kind == EX_NAME && arg->n == 0 && !arg->qualifier) {
     const elab_binding *outer = NULL;
-    elab_symbol *sym = atvi_elab_find(v, arg->word, &outer);
+    elab_symbol *sym = atvi_lang_find(v, arg->word, &outer);
     bool array = sym && sym->kind != SYM_SET && sym->kind != SYM_LABEL && sym->kind != SYM_FUNCTION &&
                  sym->kind != SYM_DATA && sym->kind != SYM_TABLE;
-    if (array && !atvi_elab_shape(e, sym)) return false;
+    if (array && !atvi_lang_shape(e, sym)) return false;
     if (array && sym->n_dim > 0) {
       b->array = sym;
       return true;
@@ -62,7 +62,7 @@ static bool bind(elab *e, const elab_env *v, const ast_expr *arg, ast_word *word
     if (outer) b->set = outer->set;
     if (sym && sym->kind == SYM_LABEL) b->set = sym->stmt->name->symbol;
   }
-  b->node = atvi_elab_eval(e, v, arg);
+  b->node = atvi_lang_eval(e, v, arg);
   return b->node != ATVI_NODE_NONE;
 }
 
@@ -83,7 +83,7 @@ static atvi_node own_function(elab *e, const elab_env *v, const ast_expr *x, ela
   inner.vars = n ? &var[n - 1] : NULL;
   inner.list = NULL;
   fn->busy = true;
-  atvi_node y = atvi_elab_eval(e, &inner, fn->stmt->value);
+  atvi_node y = atvi_lang_eval(e, &inner, fn->stmt->value);
   fn->busy = false;
   return y;
 }
@@ -104,8 +104,8 @@ static atvi_node increase(elab *e, const elab_env *v, const ast_expr *x) {
   }
   elab_env before = *v;
   before.prev = true;
-  atvi_node now = atvi_elab_eval(e, v, x->arg[0]);
-  atvi_node then = now == ATVI_NODE_NONE ? now : atvi_elab_eval(e, &before, x->arg[0]);
+  atvi_node now = atvi_lang_eval(e, v, x->arg[0]);
+  atvi_node then = now == ATVI_NODE_NONE ? now : atvi_lang_eval(e, &before, x->arg[0]);
   if (then == ATVI_NODE_NONE) return then;
   uint32_t kinds = atvi_graph_kinds(e->g, now);
   if (kinds & ~(ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_PARAM))) {
@@ -134,12 +134,12 @@ static atvi_node whole_array(elab *e, const elab_env *v, const ast_expr *x) {
   const ast_expr *arg = x->arg[0];
   const elab_binding *b = NULL;
   elab_symbol *sym =
-      arg->kind == EX_NAME && arg->n == 0 && !arg->qualifier ? atvi_elab_find(v, arg->word, &b) : NULL;
+      arg->kind == EX_NAME && arg->n == 0 && !arg->qualifier ? atvi_lang_find(v, arg->word, &b) : NULL;
   bool array = sym && sym->kind != SYM_SET && sym->kind != SYM_LABEL && sym->kind != SYM_FUNCTION &&
                (v->allowed || sym->kind == SYM_CONST);
-  if (array && !atvi_elab_shape(e, sym)) return ATVI_NODE_NONE;
+  if (array && !atvi_lang_shape(e, sym)) return ATVI_NODE_NONE;
   if (!array || sym->n_dim == 0) {
-    if (arg->kind == EX_NAME && !sym && !b) return atvi_elab_unknown(e, arg, false), ATVI_NODE_NONE;
+    if (arg->kind == EX_NAME && !sym && !b) return atvi_lang_unknown(e, arg, false), ATVI_NODE_NONE;
     atvi_lang_error(e->s, arg->at, "write sum(i in set: expression), or sum(X) of a whole array",
                     "wrong shape: '%s' needs a whole array here", x->word->text);
     return ATVI_NODE_NONE;
@@ -151,27 +151,27 @@ static atvi_node whole_array(elab *e, const elab_env *v, const ast_expr *x) {
   element.arg = arg_of;
   for (atvi_idx k = 0; item && k < sym->total; k++) {
     atvi_idx at[AST_MAX_DIM];
-    atvi_elab_position(sym->n_dim, sym->dim, k, at);
+    atvi_lang_position(sym->n_dim, sym->dim, k, at);
     for (int d = 0; d < sym->n_dim; d++) {
       index[d] = (ast_expr){.kind = EX_NUMBER, .at = arg->at, .number = (double)(sym->dim[d].lo + at[d])};
       arg_of[d] = &index[d];
     }
-    item[k] = atvi_elab_eval(e, v, &element);
+    item[k] = atvi_lang_eval(e, v, &element);
     if (item[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   }
   return item ? combine(e, x->op, sym->total, item) : ATVI_NODE_NONE;
 }
 
-atvi_node atvi_elab_reduce(elab *e, const elab_env *v, const ast_expr *x) {
+atvi_node atvi_lang_reduce(elab *e, const elab_env *v, const ast_expr *x) {
   elab_loop loop;
-  if (!atvi_elab_loop(e, v->vars, x->n_dim, x->dim, false, &loop)) return ATVI_NODE_NONE;
+  if (!atvi_lang_loop(e, v->vars, x->n_dim, x->dim, false, &loop)) return ATVI_NODE_NONE;
   atvi_node *item = NULL;
   atvi_idx n = 0, cap = 0;
   for (atvi_idx k = 0; k < loop.total; k++) {
-    atvi_elab_loop_at(e, &loop, k);
+    atvi_lang_loop_at(e, &loop, k);
     elab_env inner = *v;
     inner.vars = loop.vars;
-    atvi_node y = atvi_elab_eval(e, &inner, x->arg[0]);
+    atvi_node y = atvi_lang_eval(e, &inner, x->arg[0]);
     if (y == ATVI_NODE_NONE) return y;
     if (!ATVI_PUSH(e->s->pool, item, n, cap)) return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
     item[n++] = y;
@@ -179,7 +179,7 @@ atvi_node atvi_elab_reduce(elab *e, const elab_env *v, const ast_expr *x) {
   return combine(e, x->op, n, item);
 }
 
-atvi_node atvi_elab_call(elab *e, const elab_env *v, const ast_expr *x) {
+atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x) {
   switch (x->word->keyword) {
   case KW_BUILTIN: return builtin(e, v, x);
   case KW_INCREASE: return increase(e, v, x);
@@ -188,9 +188,9 @@ atvi_node atvi_elab_call(elab *e, const elab_env *v, const ast_expr *x) {
   default: break;
   }
   const elab_binding *b = NULL;
-  elab_symbol *fn = atvi_elab_find(v, x->word, &b);
+  elab_symbol *fn = atvi_lang_find(v, x->word, &b);
   if (fn && !b && fn->kind == SYM_FUNCTION) return own_function(e, v, x, fn);
-  if (!fn && !b) return atvi_elab_unknown(e, x, true), ATVI_NODE_NONE;
+  if (!fn && !b) return atvi_lang_unknown(e, x, true), ATVI_NODE_NONE;
   bool at_time = x->n == 1 && x->arg[0]->kind == EX_TIME;
   const char *hint =
       fn && fn->n_dim ? "elements of arrays are written with [ ]" : "write a * where you mean a product";

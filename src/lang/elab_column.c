@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at) {
-  atvi_idx c = atvi_csv_find(csv, name);
+atvi_idx atvi_lang_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at) {
+  atvi_idx c = atvi_io_csv_find(csv, name);
   if (c >= 0) return c;
   ast_guess g = {.text = name};
   char list[300] = "";
@@ -23,7 +23,7 @@ atvi_idx atvi_elab_find_column(elab *e, const atvi_csv *csv, const char *name, a
   return -1;
 }
 
-void atvi_elab_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value) {
+void atvi_lang_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value) {
   int d = s->n++;
   if (labels && value >= 1 && value <= labels->dim[0].n) {
     s->part[d] = labels->label[value - 1];
@@ -37,14 +37,14 @@ void atvi_elab_spell(elab_spelling *s, const elab_symbol *labels, atvi_idx value
 enum { FORMS = 4 };
 static const char *const FORM[FORMS][3] = {{".", ".", ""}, {"_", "_", ""}, {"", "_", ""}, {"[", ",", "]"}};
 
-atvi_idx atvi_elab_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s) {
+atvi_idx atvi_lang_spelled(const atvi_csv *csv, const char *base, const elab_spelling *s) {
   for (int f = 0; f < FORMS; f++) {
     char name[300];
     int used = snprintf(name, sizeof name, "%s", base);
     for (int d = 0; d < s->n && used < (int)sizeof name; d++)
       used += snprintf(name + used, sizeof name - (size_t)used, "%s%s", FORM[f][d ? 1 : 0], s->part[d]);
     if (used < (int)sizeof name) used += snprintf(name + used, sizeof name - (size_t)used, "%s", FORM[f][2]);
-    atvi_idx c = used < (int)sizeof name ? atvi_csv_find(csv, name) : -1;
+    atvi_idx c = used < (int)sizeof name ? atvi_io_csv_find(csv, name) : -1;
     if (c >= 0) return c;
   }
   return -1;
@@ -54,7 +54,7 @@ atvi_idx atvi_elab_spelled(const atvi_csv *csv, const char *base, const elab_spe
 static const elab_symbol *labels_of(const elab_env *v, const ast_expr *x) {
   if (x->kind == EX_NAME && x->n == 0 && !x->qualifier) {
     const elab_binding *b = NULL;
-    const elab_symbol *sym = atvi_elab_find(v, x->word, &b);
+    const elab_symbol *sym = atvi_lang_find(v, x->word, &b);
     if (b) return b->set;
     return sym && sym->kind == SYM_LABEL ? sym->stmt->name->symbol : NULL;
   }
@@ -64,23 +64,23 @@ static const elab_symbol *labels_of(const elab_env *v, const ast_expr *x) {
   return set;
 }
 
-bool atvi_elab_has_column(const atvi_csv *csv, const ast_expr *x) {
+bool atvi_lang_has_column(const atvi_csv *csv, const ast_expr *x) {
   size_t n = strlen(x->word->text);
-  if (!x->n) return atvi_csv_find(csv, x->word->text) >= 0;
+  if (!x->n) return atvi_io_csv_find(csv, x->word->text) >= 0;
   for (atvi_idx c = 0; c < csv->n_col; c++)
     if (strncmp(csv->name[c], x->word->text, n) == 0 && strspn(csv->name[c] + n, "._[0123456789"))
       return true;
   return false;
 }
 
-bool atvi_elab_column_as_index(elab *e, const elab_env *v, const ast_expr *x) {
+bool atvi_lang_column_as_index(elab *e, const elab_env *v, const ast_expr *x) {
   if (x->kind == EX_BINARY)
-    return atvi_elab_column_as_index(e, v, x->arg[0]) || atvi_elab_column_as_index(e, v, x->arg[1]);
+    return atvi_lang_column_as_index(e, v, x->arg[0]) || atvi_lang_column_as_index(e, v, x->arg[1]);
   if (x->kind != EX_NAME || x->n) return false;
   const elab_binding *b = NULL;
-  if (!x->qualifier && (atvi_elab_find(v, x->word, &b) || b)) return false;
+  if (!x->qualifier && (atvi_lang_find(v, x->word, &b) || b)) return false;
   for (atvi_idx d = 0; d < e->lang->n_data; d++) {
-    if (!e->lang->data[d].csv || !atvi_elab_has_column(e->lang->data[d].csv, x)) continue;
+    if (!e->lang->data[d].csv || !atvi_lang_has_column(e->lang->data[d].csv, x)) continue;
     atvi_lang_error(e->s, x->at,
                     "use one column per element: columns cases.north and cases.south are observe cases[i in "
                     "region] ~ ..., with index region = north, south",
@@ -109,22 +109,22 @@ static atvi_idx element_column(elab *e, const elab_env *v, const ast_expr *x, co
   *found = true;
   for (atvi_idx d = 0; d < x->n; d++) {
     atvi_idx value;
-    if (atvi_elab_column_as_index(e, v, x->arg[d]) ||
-        !atvi_elab_whole(e, v->vars, x->arg[d], "an index", &value))
+    if (atvi_lang_column_as_index(e, v, x->arg[d]) ||
+        !atvi_lang_whole(e, v->vars, x->arg[d], "an index", &value))
       return -1;
-    atvi_elab_spell(&s, labels_of(v, x->arg[d]), value);
+    atvi_lang_spell(&s, labels_of(v, x->arg[d]), value);
   }
   const char *base = x->word->text, *name = base;
-  atvi_idx c = atvi_elab_spelled(csv, base, &s);
+  atvi_idx c = atvi_lang_spelled(csv, base, &s);
   if (c >= 0) return c;
   for (int d = 0; name && d < s.n; d++) name = atvi_pool_printf(e->s->pool, "%s.%s", name, s.part[d]);
   const char *hint = spellings(e, base, &s);
   if (!name || !hint) return atvi_lang_nomem(e->s), -1;
-  if (atvi_csv_find(csv, base) >= 0)
+  if (atvi_io_csv_find(csv, base) >= 0)
     atvi_lang_error(e->s, x->at, "name the column itself, or have one column per element",
                     "wrong shape: the column '%.60s' has no elements, and there is no column '%.60s'", base,
                     name);
-  else if (x->qualifier || atvi_elab_has_column(csv, x))
+  else if (x->qualifier || atvi_lang_has_column(csv, x))
     atvi_lang_error(e->s, x->at, hint, "there is no column '%.60s' in %s", name, csv->path);
   else
     *found = false;
@@ -132,10 +132,10 @@ static atvi_idx element_column(elab *e, const elab_env *v, const ast_expr *x, co
 }
 
 /* A name that the model does not define: a column of the observation's data. */
-atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
+atvi_node atvi_lang_column(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
   *found = false;
   if (x->qualifier) {
-    const elab_symbol *set = atvi_elab_symbol(e, x->qualifier, SYM_DATA);
+    const elab_symbol *set = atvi_lang_symbol(e, x->qualifier, SYM_DATA);
     *found = true;
     if (!set || set->base != v->data) {
       const char *hint =
@@ -159,8 +159,8 @@ atvi_node atvi_elab_column(elab *e, const elab_env *v, const ast_expr *x, bool *
   if (x->n) {
     c = element_column(e, v, x, data->csv, found);
   } else {
-    c = atvi_csv_find(data->csv, x->word->text);
-    if (c < 0 && x->qualifier) atvi_elab_find_column(e, data->csv, x->word->text, x->at);
+    c = atvi_io_csv_find(data->csv, x->word->text);
+    if (c < 0 && x->qualifier) atvi_lang_find_column(e, data->csv, x->word->text, x->at);
     *found = c >= 0 || x->qualifier;
   }
   return c >= 0 ? atvi_graph_input(e->g, ATVI_IN_DATA, c) : ATVI_NODE_NONE;

@@ -11,7 +11,7 @@ static bool is_name(int c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
-elab_field_kind atvi_elab_field(const char **p, const char **name, size_t *n) {
+elab_field_kind atvi_lang_field(const char **p, const char **name, size_t *n) {
   const char *s = *p;
   while (*s && ((*s != '{' && *s != '}') || s[1] == s[0])) s += *s == '{' || *s == '}' ? 2 : 1;
   *name = s + 1;
@@ -31,7 +31,7 @@ static int compare(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-bool atvi_elab_named_params(elab *e, elab_named **out) {
+bool atvi_lang_named_params(elab *e, elab_named **out) {
   atvi_idx n = e->lang->n_param;
   if (!(*out = atvi_lang_take(e->s, n, sizeof **out))) return false;
   for (atvi_idx i = 0; i < n; i++) (*out)[i] = (elab_named){e->lang->param[i].name, i};
@@ -39,10 +39,10 @@ bool atvi_elab_named_params(elab *e, elab_named **out) {
   return true;
 }
 
-atvi_idx atvi_elab_named_find(const elab *e, const elab_named *param, const char *field, size_t n_field) {
+atvi_idx atvi_lang_named_find(const elab *e, const elab_named *param, const char *field, size_t n_field) {
   char text[ATVI_ARRAY_NAME];
   atvi_idx lo = 0, hi = e->lang->n_param;
-  if (!atvi_array_dots(field, n_field, text)) return -1;
+  if (!atvi_io_array_dots(field, n_field, text)) return -1;
   while (lo < hi) {
     atvi_idx mid = (lo + hi) / 2;
     int c = strcmp(text, param[mid].name);
@@ -72,7 +72,7 @@ static const char *folder_of_model(elab *e) {
   return out;
 }
 
-/* Text for the shell and for atvi_elab_field alike: in quotes if need be, braces doubled. */
+/* Text for the shell and for atvi_lang_field alike: in quotes if need be, braces doubled. */
 static const char *quoted(elab *e, const char *text) {
   bool plain = true;
   for (const char *p = text; *p; p++)
@@ -100,18 +100,18 @@ static bool local(const char *command) {
 
 static bool is_here(const char *name, size_t n) { return n == 4 && strncmp(name, "here", n) == 0; }
 
-const char *atvi_elab_command(elab *e, const char *command, bool here_is_free) {
+const char *atvi_lang_command(elab *e, const char *command, bool here_is_free) {
   const char *folder = folder_of_model(e), *shown = folder ? quoted(e, folder) : NULL, *p, *name;
   size_t n, times = 1;
   if (!shown) return NULL;
   while (*command == ' ' || *command == '\t') command++;
   bool is_local = local(command);
   if (is_local && strncmp(command, "./", 2) == 0) command += 2;
-  for (p = command; atvi_elab_field(&p, &name, &n) == FIELD_NAME;) times += is_here(name, n);
+  for (p = command; atvi_lang_field(&p, &name, &n) == FIELD_NAME;) times += is_here(name, n);
   char *out = atvi_lang_take(e->s, (atvi_idx)(strlen(command) + times * strlen(shown) + 2), 1), *q = out;
   if (!out) return NULL;
   if (is_local) q += strlen(strcat(strcpy(q, shown), "/"));
-  for (p = command; here_is_free && atvi_elab_field(&p, &name, &n) == FIELD_NAME;) {
+  for (p = command; here_is_free && atvi_lang_field(&p, &name, &n) == FIELD_NAME;) {
     if (!is_here(name, n)) continue;
     memcpy(q, command, (size_t)(name - 1 - command));
     q += name - 1 - command;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const char *atvi_elab_path_beside(elab *e, const char *file) {
+const char *atvi_lang_path_beside(elab *e, const char *file) {
   const char *slash = strrchr(e->s->path, '/');
   const char *path = file;
   if (file[0] != '/' && slash)
@@ -15,8 +15,8 @@ const char *atvi_elab_path_beside(elab *e, const char *file) {
   return path;
 }
 
-const char *atvi_elab_path(elab *e, const char *file) {
-  if (!e->lang->folder || file[0] == '/') return atvi_elab_path_beside(e, file);
+const char *atvi_lang_path(elab *e, const char *file) {
+  if (!e->lang->folder || file[0] == '/') return atvi_lang_path_beside(e, file);
   const char *path = atvi_pool_printf(e->s->pool, "%s/%s", e->lang->folder, file);
   if (!path) atvi_lang_nomem(e->s);
   return path;
@@ -45,14 +45,14 @@ static bool is_empty(const char *path) {
   return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
 }
 
-bool atvi_elab_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
-  const char *path = atvi_elab_path(e, st->file);
+bool atvi_lang_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
+  const char *path = atvi_lang_path(e, st->file);
   if (!path) return false;
   if (!exists(path)) {
     no_file(e, st->file_at, false, path);
     return false;
   }
-  atvi_status status = atvi_csv_read(e->s->pool, path, csv);
+  atvi_status status = atvi_io_csv_read(e->s->pool, path, csv);
   if (status != ATVI_OK) atvi_lang_file_error(e->s, status, st->file_at);
   return status == ATVI_OK;
 }
@@ -69,7 +69,7 @@ static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
       return r->path;
     }
   }
-  return atvi_elab_path(e, st->file);
+  return atvi_lang_path(e, st->file);
 }
 
 static bool check_replacements(elab *e) {
@@ -95,14 +95,14 @@ static bool check_replacements(elab *e) {
   return true;
 }
 
-bool atvi_elab_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
+bool atvi_lang_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
                          double *t) {
   atvi_idx at = row * csv->n_col + col;
   int kind = csv->kind[at];
   const char *hint = "times are numbers, or dates such as 2009-12-19";
   if (kind == ATVI_CELL_NUMBER) return *t = csv->value[at], true;
   if (kind == ATVI_CELL_DATE && e->lang->calendar.unit)
-    return *t = atvi_calendar_time(e->lang->calendar, csv->value[at]), true;
+    return *t = atvi_io_calendar_time(e->lang->calendar, csv->value[at]), true;
   if (kind == ATVI_CELL_DATE) hint = "say what date t = 0 is, for example: calendar 2009-12-19 week";
   if (kind == ATVI_CELL_MISSING)
     atvi_lang_data_error(e->s, csv, row, col, about, "every row needs its time", "the time is missing");
@@ -115,10 +115,10 @@ static bool read_times(elab *e, const ast_stmt *st, atvi_lang_data *data, atvi_i
   const atvi_csv *csv = data->csv;
   *col = -1;
   if (!st->time_column) return true;
-  if ((*col = atvi_elab_find_column(e, csv, st->time_column, st->time_at)) < 0) return false;
+  if ((*col = atvi_lang_find_column(e, csv, st->time_column, st->time_at)) < 0) return false;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t);
   for (atvi_idx r = 0; t && r < csv->n_row; r++) {
-    if (!atvi_elab_time_cell(e, csv, r, *col, st->time_at, &t[r])) return false;
+    if (!atvi_lang_time_cell(e, csv, r, *col, st->time_at, &t[r])) return false;
     if (r > 0 && t[r] < t[r - 1]) {
       atvi_lang_data_error(e->s, csv, r, *col, st->time_at, "sort the file by time",
                            "the times are not ascending: %g follows %g", t[r], t[r - 1]);
@@ -141,7 +141,7 @@ static bool read_values(elab *e, atvi_lang_data *data, atvi_idx time_col) {
       if (c == time_col)
         value[at] = data->time[r];
       else if (csv->kind[at] == ATVI_CELL_DATE)
-        value[at] = e->lang->calendar.unit ? atvi_calendar_time(e->lang->calendar, csv->value[at]) : NAN;
+        value[at] = e->lang->calendar.unit ? atvi_io_calendar_time(e->lang->calendar, csv->value[at]) : NAN;
       else if (csv->kind[at] == ATVI_CELL_MISSING || csv->kind[at] == ATVI_CELL_TEXT)
         value[at] = NAN;
     }
@@ -164,14 +164,14 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
     return false;
   }
   atvi_csv *csv;
-  atvi_status status = atvi_csv_read(e->s->pool, data->path, &csv);
+  atvi_status status = atvi_io_csv_read(e->s->pool, data->path, &csv);
   if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
   data->csv = csv;
   atvi_idx time_col;
   return read_times(e, st, data, &time_col) && read_values(e, data, time_col);
 }
 
-bool atvi_elab_data(elab *e) {
+bool atvi_lang_elab_data(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_DATA;
   e->lang->data = atvi_lang_take(e->s, n, sizeof *e->lang->data);
@@ -212,15 +212,15 @@ static bool const_columns(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi
   }
   if (st->n_word) {
     const ast_token *w = &st->words[0];
-    *first = atvi_elab_find_column(e, csv, w->kind == TOK_STRING ? w->text : w->word->text, w->at);
+    *first = atvi_lang_find_column(e, csv, w->kind == TOK_STRING ? w->text : w->word->text, w->at);
     *n = 1;
     return *first >= 0;
   }
   if (!st->first_column) return true;
   atvi_idx from, to;
-  if (!atvi_elab_whole(e, NULL, st->first_column, "the position of a column", &from)) return false;
+  if (!atvi_lang_whole(e, NULL, st->first_column, "the position of a column", &from)) return false;
   to = from;
-  if (st->last_column && !atvi_elab_whole(e, NULL, st->last_column, "the position of a column", &to))
+  if (st->last_column && !atvi_lang_whole(e, NULL, st->last_column, "the position of a column", &to))
     return false;
   if (from < 1 || to < from || to > csv->n_col) {
     atvi_lang_error(e->s, st->column_at, "columns are counted from 1",
@@ -256,7 +256,7 @@ static bool fill(elab *e, elab_symbol *sym, const atvi_csv *csv) {
 }
 
 /* Rows of the file are the last index but one; a vector may be a row or a column. */
-bool atvi_elab_const_file(elab *e, elab_symbol *sym) {
+bool atvi_lang_const_file(elab *e, elab_symbol *sym) {
   atvi_csv *csv;
   if (sym->busy) {
     atvi_lang_error(e->s, sym->stmt->column_at, "give the position as a number",
@@ -264,7 +264,7 @@ bool atvi_elab_const_file(elab *e, elab_symbol *sym) {
     return false;
   }
   sym->busy = true;
-  bool ok = atvi_elab_csv(e, sym->stmt, &csv) && fill(e, sym, csv);
+  bool ok = atvi_lang_csv(e, sym->stmt, &csv) && fill(e, sym, csv);
   sym->busy = false;
   return ok;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-const ast_setting *atvi_elab_setting(const ast_stmt *st, const char *word) {
+const ast_setting *atvi_lang_setting(const ast_stmt *st, const char *word) {
   for (atvi_idx i = 0; i < st->n_setting; i++)
     if (strcmp(st->setting[i].word, word) == 0) return &st->setting[i];
   return NULL;
@@ -31,7 +31,7 @@ static bool add(elab *e, const char *name, atvi_place at) {
   return true;
 }
 
-bool atvi_elab_emulator_names(elab *e) {
+bool atvi_lang_emulator_names(elab *e) {
   atvi_idx cap = 0;
   for (atvi_idx i = 0; i < e->file->n; i++) {
     const ast_stmt *st = &e->file->stmt[i];
@@ -43,14 +43,14 @@ bool atvi_elab_emulator_names(elab *e) {
                       e->lang->emulator[old].place.line);
       return false;
     }
-    if (!atvi_elab_free_name(e, st->name->text, st->at) || !add(e, st->name->text, st->at)) return false;
+    if (!atvi_lang_free_name(e, st->name->text, st->at) || !add(e, st->name->text, st->at)) return false;
     if (!ATVI_PUSH(e->s->pool, e->block, e->n_block, cap)) return atvi_lang_nomem(e->s), false;
     e->block[e->n_block++] = st;
   }
   return true;
 }
 
-atvi_idx atvi_elab_emulator(elab *e, const ast_expr *x) {
+atvi_idx atvi_lang_elab_emulator(elab *e, const ast_expr *x) {
   if (x->kind != EX_NAME || x->n || x->qualifier) {
     atvi_lang_error(e->s, x->at, "for example: emulator(flow), or emulator(flow, sill)",
                     "the first argument of emulator is the name of one");
@@ -59,7 +59,7 @@ atvi_idx atvi_elab_emulator(elab *e, const ast_expr *x) {
   const char *name = x->word->text;
   atvi_idx k = find(e, name);
   if (k >= 0) return k;
-  if (atvi_elab_output(e, name) >= 0) return add(e, name, x->at) ? e->lang->n_emulator - 1 : -1;
+  if (atvi_lang_elab_output(e, name) >= 0) return add(e, name, x->at) ? e->lang->n_emulator - 1 : -1;
   ast_guess g = {.text = name};
   for (atvi_idx i = 0; i < e->lang->n_emulator; i++) atvi_lang_guess(&g, e->lang->emulator[i].name);
   for (atvi_idx i = 0; i < e->lang->simulator.n_output; i++)
@@ -75,9 +75,9 @@ static bool matrix(elab *e, const ast_setting *x, atvi_idx n, atvi_lang_matrix *
   if (!x) return true;
   atvi_idx first = 1, last = n; /* unless it says which: the first n, or all */
   if (x->first) {
-    if (!atvi_elab_whole(e, NULL, x->first, "the position of a column", &first)) return false;
+    if (!atvi_lang_whole(e, NULL, x->first, "the position of a column", &first)) return false;
     last = first;
-    if (x->last && !atvi_elab_whole(e, NULL, x->last, "the position of a column", &last)) return false;
+    if (x->last && !atvi_lang_whole(e, NULL, x->last, "the position of a column", &last)) return false;
     if (first < 1 || last < first) {
       atvi_lang_error(e->s, x->column_at, "they are counted from 1: columns 2..6",
                       "there are no columns %td..%td", first, last);
@@ -92,7 +92,7 @@ static bool matrix(elab *e, const ast_setting *x, atvi_idx n, atvi_lang_matrix *
                     last - first + 1);
     return false;
   }
-  *out = (atvi_lang_matrix){atvi_elab_path(e, x->file), first, last, x->file_at};
+  *out = (atvi_lang_matrix){atvi_lang_path(e, x->file), first, last, x->file_at};
   return out->path != NULL;
 }
 
@@ -114,7 +114,7 @@ static bool kernel(elab *e, const ast_setting *x, const char **out) {
 /* A number above 0, or 0 where that is allowed, and below `most`. */
 static bool held(elab *e, const ast_setting *x, bool zero, double most, double *out) {
   if (!x) return true;
-  if (!atvi_elab_number(e, NULL, x->value[0], x->word, out)) return false;
+  if (!atvi_lang_number(e, NULL, x->value[0], x->word, out)) return false;
   if ((*out > 0 || (zero && *out == 0)) && *out < most) return true;
   const char *want = zero ? "0 or more and finite" : isinf(most) ? "above 0 and finite" : "between 0 and 1";
   atvi_lang_error(e->s, x->value[0]->at, "without the line it is found from the runs",
@@ -135,7 +135,7 @@ static bool lengths(elab *e, const ast_setting *x, atvi_lang_emulator *em) {
   if (!x) return true;
   const ast_expr *one = x->value[0];
   elab_symbol *sym = x->n == 1 && one->kind == EX_NAME && !one->n && !one->qualifier
-                         ? atvi_elab_symbol(e, one->word, SYM_CONST)
+                         ? atvi_lang_symbol(e, one->word, SYM_CONST)
                          : NULL;
   if (sym && sym->n_dim == 0) sym = NULL;
   atvi_idx n = sym ? sym->total : x->n;
@@ -144,8 +144,8 @@ static bool lengths(elab *e, const ast_setting *x, atvi_lang_emulator *em) {
   for (atvi_idx k = 0; value && k < n; k++) {
     double number;
     if (!sym) {
-      if (!atvi_elab_number(e, NULL, x->value[k], "a length", &number)) return false;
-    } else if (!atvi_elab_constant(e, atvi_elab_element(e, &v, one, sym, k), &number))
+      if (!atvi_lang_number(e, NULL, x->value[k], "a length", &number)) return false;
+    } else if (!atvi_lang_constant(e, atvi_lang_element(e, &v, one, sym, k), &number))
       return false;
     if (!length(e, sym ? one : x->value[k], number, &value[k])) return false;
   }
@@ -163,7 +163,7 @@ static bool lengths(elab *e, const ast_setting *x, atvi_lang_emulator *em) {
 /* The runs are the simulator's: nothing may be said about files. */
 static bool from_simulator(elab *e, const ast_stmt *st, atvi_lang_emulator *em) {
   static const char *const FILES[] = {"mean", "times", "inputs"};
-  if (atvi_elab_output(e, em->name) < 0) {
+  if (atvi_lang_elab_output(e, em->name) < 0) {
     ast_guess g = {.text = em->name};
     for (atvi_idx i = 0; i < e->lang->simulator.n_output; i++)
       atvi_lang_guess(&g, e->lang->simulator.output[i].name);
@@ -175,7 +175,7 @@ static bool from_simulator(elab *e, const ast_stmt *st, atvi_lang_emulator *em) 
     return false;
   }
   for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
-    const ast_setting *x = atvi_elab_setting(st, FILES[i]);
+    const ast_setting *x = atvi_lang_setting(st, FILES[i]);
     if (!x) continue;
     atvi_lang_error(e->s, x->at, "remove it here, or give 'designs' and 'outputs' as well",
                     "'%s' belongs to runs from files, and these are the simulator's", x->word);
@@ -194,31 +194,31 @@ static bool from_files(elab *e, const ast_stmt *st, atvi_lang_emulator *em, cons
                     "'%s' needs '%s' as well", x->word, designs ? "outputs" : "designs");
     return false;
   }
-  const ast_setting *inputs = atvi_elab_setting(st, "inputs");
+  const ast_setting *inputs = atvi_lang_setting(st, "inputs");
   if (!inputs) {
     atvi_lang_error(e->s, em->place,
                     "name the parameters in the order of the columns of the designs: inputs theta, kappa",
                     "the emulator '%.60s' has no inputs", em->name);
     return false;
   }
-  return atvi_elab_inputs(e, inputs, &em->n_input, &em->input) &&
+  return atvi_lang_inputs(e, inputs, &em->n_input, &em->input) &&
          matrix(e, designs, em->n_input, &em->designs) && matrix(e, outputs, 0, &em->outputs) &&
-         matrix(e, atvi_elab_setting(st, "mean"), 1, &em->mean) &&
-         matrix(e, atvi_elab_setting(st, "times"), 1, &em->times);
+         matrix(e, atvi_lang_setting(st, "mean"), 1, &em->mean) &&
+         matrix(e, atvi_lang_setting(st, "times"), 1, &em->times);
 }
 
 static bool emulator(elab *e, const ast_stmt *st, atvi_lang_emulator *em) {
-  const ast_setting *designs = atvi_elab_setting(st, "designs"), *outputs = atvi_elab_setting(st, "outputs");
+  const ast_setting *designs = atvi_lang_setting(st, "designs"), *outputs = atvi_lang_setting(st, "outputs");
   if (!(designs || outputs ? from_files(e, st, em, designs, outputs) : from_simulator(e, st, em)))
     return false;
-  return kernel(e, atvi_elab_setting(st, "kernel"), &em->kernel) &&
-         lengths(e, atvi_elab_setting(st, "lengths"), em) &&
-         held(e, atvi_elab_setting(st, "nugget"), true, INFINITY, &em->nugget) &&
-         held(e, atvi_elab_setting(st, "time"), false, INFINITY, &em->time_length) &&
-         held(e, atvi_elab_setting(st, "basis"), false, 1, &em->basis);
+  return kernel(e, atvi_lang_setting(st, "kernel"), &em->kernel) &&
+         lengths(e, atvi_lang_setting(st, "lengths"), em) &&
+         held(e, atvi_lang_setting(st, "nugget"), true, INFINITY, &em->nugget) &&
+         held(e, atvi_lang_setting(st, "time"), false, INFINITY, &em->time_length) &&
+         held(e, atvi_lang_setting(st, "basis"), false, 1, &em->basis);
 }
 
-bool atvi_elab_emulators(elab *e) {
+bool atvi_lang_emulators(elab *e) {
   static const ast_stmt EMPTY = {.kind = KW_EMULATOR};
   for (atvi_idx i = 0; i < e->lang->n_emulator; i++)
     if (!emulator(e, i < e->n_block ? e->block[i] : &EMPTY, &e->lang->emulator[i])) return false;
@@ -263,13 +263,13 @@ static bool argument(elab *e, const elab_env *v, const ast_expr *x, atvi_term_ki
                                                   : "variance",
              *name = atvi_lang_process_name((int)kind);
   double value;
-  if ((*out = atvi_elab_eval(e, v, x)) == ATVI_NODE_NONE) return false;
+  if ((*out = atvi_lang_eval(e, v, x)) == ATVI_NODE_NONE) return false;
   if (atvi_graph_kinds(e->g, *out) & ~ELAB_KIND(ATVI_IN_PARAM)) {
     atvi_lang_error(e->s, x->at, "only parameters and constants can be used here",
                     "the %s of %s cannot depend on columns of the data", what, name);
     return false;
   }
-  if (!atvi_elab_constant(e, *out, &value)) return true;
+  if (!atvi_lang_constant(e, *out, &value)) return true;
   bool zero = !a && kind != ATVI_TERM_EMULATOR;
   if (isfinite(value) && (value > 0 || (zero && value == 0))) return true;
   atvi_lang_error(e->s, x->at, "change it to a value that is allowed", "the %s of %s must be %s, not %g",
@@ -281,7 +281,7 @@ static bool term(elab *e, const elab_env *v, const ast_expr *x, atvi_lang_term *
   *t = (atvi_lang_term){.emulator = -1, .arg = {ATVI_NODE_NONE, ATVI_NODE_NONE}, .place = x->at};
   if (!kind_of(e, x, t)) return false;
   bool named = t->kind == ATVI_TERM_EMULATOR;
-  if (named && (t->emulator = atvi_elab_emulator(e, x->arg[0])) < 0) return false;
+  if (named && (t->emulator = atvi_lang_elab_emulator(e, x->arg[0])) < 0) return false;
   for (atvi_idx a = named; a < x->n; a++) {
     int k = (int)a - named;
     if (!argument(e, v, x->arg[a], t->kind, k, &t->arg[k])) return false;
@@ -308,7 +308,7 @@ static bool check_sum(elab *e, const ast_stmt *st, atvi_idx n, const atvi_lang_t
   return true;
 }
 
-bool atvi_elab_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o) {
+bool atvi_lang_terms(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_observe *o) {
   if (e->lang->kind != ATVI_MODEL_STATIC) {
     atvi_lang_error(e->s, st->term[0]->at, "use a distribution, such as normal(S, sd), or drop the equations",
                     "a sum of processes cannot be observed in a model with states");

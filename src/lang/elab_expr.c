@@ -4,15 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-bool atvi_elab_constant(const elab *e, atvi_node x, double *value) {
+bool atvi_lang_constant(const elab *e, atvi_node x, double *value) {
   return x != ATVI_NODE_NONE && atvi_graph_is_const(e->g, x, value);
 }
 
-bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
+bool atvi_lang_number(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
                       double *value) {
   elab_env v = {.vars = vars, .where = where, .data = -1};
-  atvi_node n = atvi_elab_eval(e, &v, x);
-  if (atvi_elab_constant(e, n, value) && !isnan(*value)) return true;
+  atvi_node n = atvi_lang_eval(e, &v, x);
+  if (atvi_lang_constant(e, n, value) && !isnan(*value)) return true;
   if (n == ATVI_NODE_NONE) {
     if (e->s->status == ATVI_OK) atvi_lang_nomem(e->s);
   } else
@@ -20,10 +20,10 @@ bool atvi_elab_number(elab *e, const elab_binding *vars, const ast_expr *x, cons
   return false;
 }
 
-bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
+bool atvi_lang_whole(elab *e, const elab_binding *vars, const ast_expr *x, const char *where,
                      atvi_idx *value) {
   double real;
-  if (!atvi_elab_number(e, vars, x, where, &real)) return false;
+  if (!atvi_lang_number(e, vars, x, where, &real)) return false;
   if (real != floor(real) || fabs(real) > 1e9) {
     atvi_lang_error(e->s, x->at, "write a whole number, or floor() around it",
                     "%s must be a whole number, not %g", where, real);
@@ -33,7 +33,7 @@ bool atvi_elab_whole(elab *e, const elab_binding *vars, const ast_expr *x, const
   return true;
 }
 
-elab_symbol *atvi_elab_find(const elab_env *v, ast_word *word, const elab_binding **binding) {
+elab_symbol *atvi_lang_find(const elab_env *v, ast_word *word, const elab_binding **binding) {
   for (const elab_binding *b = v->vars; b; b = b->next)
     if (b->word == word) {
       *binding = b;
@@ -72,7 +72,7 @@ static const char *other_name(const char *text) {
   return NULL;
 }
 
-bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function) {
+bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function) {
   ast_guess g = {.text = x->word->text};
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if ((e->symbol[i]->kind == SYM_FUNCTION) == function) atvi_lang_guess(&g, e->symbol[i]->word->text);
@@ -81,7 +81,7 @@ bool atvi_elab_unknown(elab *e, const ast_expr *x, bool function) {
   const char *hint = function ? "functions of your own are defined with: function f(x) = ..."
                               : "define it with param, state, const or let";
   for (atvi_idx d = 0; !function && d < e->lang->n_data; d++)
-    if (e->lang->data[d].csv && atvi_elab_has_column(e->lang->data[d].csv, x))
+    if (e->lang->data[d].csv && atvi_lang_has_column(e->lang->data[d].csv, x))
       hint =
           "a column of that name is in the data, but columns can be used only in the arguments of 'observe'";
   const char *other = function ? other_name(x->word->text) : NULL;
@@ -147,17 +147,17 @@ static bool says_inf(const ast_expr *x) {
 
 static bool check_constant(elab *e, const elab_symbol *sym, atvi_idx k, atvi_node x) {
   double value;
-  if (!atvi_elab_constant(e, x, &value)) {
+  if (!atvi_lang_constant(e, x, &value)) {
     atvi_lang_error(e->s, sym->at, "use let for what is not constant", "'%.60s' is not a constant",
                     sym->word->text);
     return false;
   }
   atvi_idx at[AST_MAX_DIM];
-  atvi_elab_position(sym->n_dim, sym->dim, k, at);
+  atvi_lang_position(sym->n_dim, sym->dim, k, at);
   const ast_expr *item = sym->stmt->value;
   for (int d = 0; d < sym->n_dim && item->kind == EX_LIST; d++) item = item->arg[at[d]];
   if (isfinite(value) || (isinf(value) && says_inf(item))) return true;
-  const char *name = atvi_elab_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
+  const char *name = atvi_lang_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
   atvi_lang_error(e->s, sym->at,
                   isnan(value) ? "look for the logarithm or root of a negative number, or 0/0"
                                : "look for a division by 0; an infinity that is meant is written inf or -inf",
@@ -189,25 +189,25 @@ static atvi_node compute(elab *e, const elab_env *outer, elab_symbol *sym, atvi_
   const ast_stmt *st = sym->stmt;
   elab_binding var[AST_MAX_DIM];
   atvi_idx at[AST_MAX_DIM];
-  atvi_elab_position(sym->n_dim, sym->dim, k, at);
+  atvi_lang_position(sym->n_dim, sym->dim, k, at);
   elab_env v = inside(outer, sym, at);
   for (int d = 0; d < sym->n_dim; d++)
     if (st->dim[d].var) {
       var[d] = (elab_binding){st->dim[d].var, atvi_graph_const(e->g, (double)(sym->dim[d].lo + at[d])), NULL,
-                              v.vars, atvi_elab_labelled(&sym->dim[d])};
+                              v.vars, atvi_lang_labelled(&sym->dim[d])};
       v.vars = &var[d];
     }
   elab_active active = {sym, e->active};
   e->active = &active;
-  atvi_node x = atvi_elab_eval(e, &v, st->value);
+  atvi_node x = atvi_lang_eval(e, &v, st->value);
   e->active = active.outer;
   if (sym->kind == SYM_CONST && x != ATVI_NODE_NONE && !check_constant(e, sym, k, x)) return ATVI_NODE_NONE;
   return x;
 }
 
-atvi_node atvi_elab_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k) {
+atvi_node atvi_lang_element(elab *e, const elab_env *v, const ast_expr *use, elab_symbol *sym, atvi_idx k) {
   bool prev = v->prev && sym->kind != SYM_CONST;
-  if (sym->stmt->file && sym->memo[k].state == MEMO_NONE && !atvi_elab_const_file(e, sym))
+  if (sym->stmt->file && sym->memo[k].state == MEMO_NONE && !atvi_lang_const_file(e, sym))
     return ATVI_NODE_NONE;
   elab_memo *m = &sym->memo[prev ? sym->total + k : k];
   uint32_t bound = ELAB_KIND(ATVI_IN_DATA);
@@ -240,7 +240,7 @@ static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, const
 static bool same_set(elab *e, const elab_env *v, const ast_expr *index, const elab_symbol *sym, int d) {
   if (index->kind != EX_NAME || index->n || index->qualifier) return true;
   const elab_binding *b = NULL;
-  const elab_symbol *found = atvi_elab_find(v, index->word, &b), *set = b ? b->set : NULL;
+  const elab_symbol *found = atvi_lang_find(v, index->word, &b), *set = b ? b->set : NULL;
   if (!b && found && found->kind == SYM_LABEL) set = found->stmt->name->symbol;
   if (!set || !sym->dim[d].set || sym->dim[d].set == set) return true;
   atvi_lang_error(e->s, index->at, "indices go in the order in which the array names its sets",
@@ -262,14 +262,14 @@ static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const 
         return -1;
       }
     }
-    return atvi_elab_offset(e, sym, sym->n_dim, at, x->at);
+    return atvi_lang_offset(e, sym, sym->n_dim, at, x->at);
   }
   for (atvi_idx d = 0; d < x->n; d++)
-    if (atvi_elab_column_as_index(e, v, x->arg[d]) ||
-        !atvi_elab_whole(e, v->vars, x->arg[d], "an index", &at[d]) ||
+    if (atvi_lang_column_as_index(e, v, x->arg[d]) ||
+        !atvi_lang_whole(e, v->vars, x->arg[d], "an index", &at[d]) ||
         (d < sym->n_dim && !same_set(e, v, x->arg[d], sym, (int)d)))
       return -1;
-  return atvi_elab_offset(e, sym, (int)x->n, at, x->at);
+  return atvi_lang_offset(e, sym, (int)x->n, at, x->at);
 }
 
 static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym) {
@@ -294,10 +294,10 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
   }
   if (!v->allowed && sym->kind != SYM_CONST) {
     atvi_lang_error(e->s, x->at, "only numbers and constants can be used here",
-                    "%s cannot use '%.60s': it is %s", v->where, text, atvi_elab_kind_name(sym->kind));
+                    "%s cannot use '%.60s': it is %s", v->where, text, atvi_lang_kind_name(sym->kind));
     return ATVI_NODE_NONE;
   }
-  if (!atvi_elab_shape(e, sym)) return ATVI_NODE_NONE;
+  if (!atvi_lang_shape(e, sym)) return ATVI_NODE_NONE;
   atvi_idx k = element_of(e, v, x, sym);
   if (k < 0) return ATVI_NODE_NONE;
   switch (sym->kind) {
@@ -308,13 +308,13 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
     if (!permit(e, v, x, ELAB_KIND(ATVI_IN_STATE), true)) return ATVI_NODE_NONE;
     return atvi_graph_input(e->g, v->prev ? ATVI_IN_PREV : ATVI_IN_STATE, sym->base + k);
   case SYM_TABLE: return table_node(e, v, x, sym);
-  default: return atvi_elab_element(e, v, x, sym, k);
+  default: return atvi_lang_element(e, v, x, sym, k);
   }
 }
 
 static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
   const elab_binding *b = NULL;
-  elab_symbol *sym = x->qualifier ? NULL : atvi_elab_find(v, x->word, &b);
+  elab_symbol *sym = x->qualifier ? NULL : atvi_lang_find(v, x->word, &b);
   if (b && !b->array) {
     if (x->n == 0) return b->node;
     atvi_lang_error(e->s, x->at, "write it without an index",
@@ -323,8 +323,8 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
   }
   if (sym) return symbol_node(e, v, x, sym);
   bool found;
-  atvi_node column = atvi_elab_column(e, v, x, &found);
-  if (!found) atvi_elab_unknown(e, x, false);
+  atvi_node column = atvi_lang_column(e, v, x, &found);
+  if (!found) atvi_lang_unknown(e, x, false);
   return found ? column : ATVI_NODE_NONE;
 }
 
@@ -357,13 +357,13 @@ static atvi_node list_node(elab *e, const elab_env *v, const ast_expr *x) {
                     "wrong shape: lists are nested deeper than '%.60s' has indices", v->list->word->text);
     return ATVI_NODE_NONE;
   }
-  return atvi_elab_eval(e, v, item);
+  return atvi_lang_eval(e, v, item);
 }
 
 static atvi_node binary_node(elab *e, const elab_env *v, const ast_expr *x) {
-  atvi_node a = atvi_elab_eval(e, v, x->arg[0]);
+  atvi_node a = atvi_lang_eval(e, v, x->arg[0]);
   if (a == ATVI_NODE_NONE) return a;
-  atvi_node b = atvi_elab_eval(e, v, x->arg[1]);
+  atvi_node b = atvi_lang_eval(e, v, x->arg[1]);
   if (b == ATVI_NODE_NONE) return b;
   switch (x->op) {
   case '+': return atvi_graph_op2(e->g, ATVI_OP_ADD, a, b);
@@ -384,13 +384,13 @@ static atvi_node binary_node(elab *e, const elab_env *v, const ast_expr *x) {
 
 /* A condition known now decides which branch has to make sense. */
 static atvi_node if_node(elab *e, const elab_env *v, const ast_expr *x) {
-  atvi_node c = atvi_elab_eval(e, v, x->arg[0]);
+  atvi_node c = atvi_lang_eval(e, v, x->arg[0]);
   if (c == ATVI_NODE_NONE) return c;
   double known;
-  if (atvi_elab_constant(e, c, &known)) return atvi_elab_eval(e, v, x->arg[known != 0 ? 1 : 2]);
-  atvi_node a = atvi_elab_eval(e, v, x->arg[1]);
+  if (atvi_lang_constant(e, c, &known)) return atvi_lang_eval(e, v, x->arg[known != 0 ? 1 : 2]);
+  atvi_node a = atvi_lang_eval(e, v, x->arg[1]);
   if (a == ATVI_NODE_NONE) return a;
-  atvi_node b = atvi_elab_eval(e, v, x->arg[2]);
+  atvi_node b = atvi_lang_eval(e, v, x->arg[2]);
   return b == ATVI_NODE_NONE ? b : atvi_graph_select(e->g, c, a, b);
 }
 
@@ -400,7 +400,7 @@ static atvi_node time_node(elab *e, const elab_env *v, const ast_expr *x) {
   /* A column of the data may be called t. */
   const atvi_csv *csv =
       v->data >= 0 && v->allowed & ELAB_KIND(ATVI_IN_DATA) ? e->lang->data[v->data].csv : NULL;
-  atvi_idx column = csv ? atvi_csv_find(csv, "t") : -1;
+  atvi_idx column = csv ? atvi_io_csv_find(csv, "t") : -1;
   if (column >= 0) return atvi_graph_input(e->g, ATVI_IN_DATA, column);
   atvi_lang_error(e->s, x->at, "use the name of the data's time column instead",
                   "a model without states has no time t");
@@ -416,17 +416,17 @@ static atvi_node dispatch(elab *e, const elab_env *v, const ast_expr *x) {
     return ATVI_NODE_NONE;
   case EX_TIME: return time_node(e, v, x);
   case EX_NAME: return name_node(e, v, x);
-  case EX_NEG: return atvi_graph_op1(e->g, ATVI_OP_NEG, atvi_elab_eval(e, v, x->arg[0]));
-  case EX_NOT: return atvi_graph_op1(e->g, ATVI_OP_NOT, atvi_elab_eval(e, v, x->arg[0]));
+  case EX_NEG: return atvi_graph_op1(e->g, ATVI_OP_NEG, atvi_lang_eval(e, v, x->arg[0]));
+  case EX_NOT: return atvi_graph_op1(e->g, ATVI_OP_NOT, atvi_lang_eval(e, v, x->arg[0]));
   case EX_BINARY: return binary_node(e, v, x);
   case EX_IF: return if_node(e, v, x);
-  case EX_CALL: return atvi_elab_call(e, v, x);
-  case EX_REDUCE: return atvi_elab_reduce(e, v, x);
+  case EX_CALL: return atvi_lang_call(e, v, x);
+  case EX_REDUCE: return atvi_lang_reduce(e, v, x);
   default: return list_node(e, v, x);
   }
 }
 
-atvi_node atvi_elab_eval(elab *e, const elab_env *v, const ast_expr *x) {
+atvi_node atvi_lang_eval(elab *e, const elab_env *v, const ast_expr *x) {
   if (e->s->status != ATVI_OK) return ATVI_NODE_NONE;
   if (++e->work > ELAB_MAX_WORK) {
     atvi_lang_error(e->s, x->at, "the sizes of index sets multiply",

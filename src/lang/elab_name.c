@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *atvi_elab_kind_name(elab_kind kind) {
+const char *atvi_lang_kind_name(elab_kind kind) {
   static const char *const NAMES[] = {
       "an index set", "a label", "a constant",         "a parameter",        "a let",     "a function",
       "a state",      "a table", "a derived quantity", "a tracked quantity", "a data set"};
@@ -28,7 +28,7 @@ static int symbol_kind(ast_keyword k) {
   }
 }
 
-bool atvi_elab_free_name(elab *e, const char *name, atvi_place at) {
+bool atvi_lang_free_name(elab *e, const char *name, atvi_place at) {
   size_t n = strlen(name);
   if (n < 2 || strcmp(name + n - 2, "__") != 0) return true;
   atvi_lang_error(e->s, at, "choose another name",
@@ -40,11 +40,11 @@ bool atvi_elab_free_name(elab *e, const char *name, atvi_place at) {
 static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_stmt *st, elab_kind kind,
                             atvi_place at) {
   const elab_symbol *old = word->symbol;
-  if (!atvi_elab_free_name(e, word->text, at)) return NULL;
+  if (!atvi_lang_free_name(e, word->text, at)) return NULL;
   if (old) {
     atvi_lang_error(e->s, at, "give one of them another name",
                     "'%.60s' is defined twice: line %d already makes it %s", word->text, old->at.line,
-                    atvi_elab_kind_name(old->kind));
+                    atvi_lang_kind_name(old->kind));
     return NULL;
   }
   elab_symbol *sym = atvi_lang_take(e->s, 1, sizeof *sym);
@@ -71,7 +71,7 @@ static bool declare_labels(elab *e, atvi_idx *cap, elab_symbol *set) {
   return true;
 }
 
-bool atvi_elab_declare(elab *e) {
+bool atvi_lang_declare(elab *e) {
   atvi_idx cap = 0;
   for (atvi_idx i = 0; i < e->file->n; i++) {
     const ast_stmt *st = &e->file->stmt[i];
@@ -84,15 +84,15 @@ bool atvi_elab_declare(elab *e) {
   return true;
 }
 
-elab_symbol *atvi_elab_symbol(elab *e, ast_word *word, elab_kind kind) {
+elab_symbol *atvi_lang_symbol(elab *e, ast_word *word, elab_kind kind) {
   (void)e;
   return word->symbol && word->symbol->kind == kind ? word->symbol : NULL;
 }
 
 static bool range_of(elab *e, const ast_dim *d, const elab_binding *vars, elab_range *r) {
   atvi_idx lo, hi;
-  if (!atvi_elab_whole(e, vars, d->lo, "the end of a range", &lo) ||
-      !atvi_elab_whole(e, vars, d->hi, "the end of a range", &hi))
+  if (!atvi_lang_whole(e, vars, d->lo, "the end of a range", &lo) ||
+      !atvi_lang_whole(e, vars, d->hi, "the end of a range", &hi))
     return false;
   if (hi < lo) {
     atvi_lang_error(e->s, d->at, "the first end must not be above the second", "the range %td..%td is empty",
@@ -103,7 +103,7 @@ static bool range_of(elab *e, const ast_dim *d, const elab_binding *vars, elab_r
   return true;
 }
 
-bool atvi_elab_resolve_set(elab *e, elab_symbol *set) {
+bool atvi_lang_resolve_set(elab *e, elab_symbol *set) {
   if (set->ready) return true;
   if (set->busy) {
     atvi_lang_error(e->s, set->at, "give its ends as numbers", "the index set '%.60s' is defined by itself",
@@ -117,12 +117,12 @@ bool atvi_elab_resolve_set(elab *e, elab_symbol *set) {
   return set->ready = true;
 }
 
-bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r) {
+bool atvi_lang_range(elab *e, const ast_dim *d, const elab_binding *vars, bool single, elab_range *r) {
   if (d->hi) return range_of(e, d, vars, r);
   if (d->lo->kind == EX_NAME && d->lo->n == 0 && !d->lo->qualifier) {
-    elab_symbol *set = atvi_elab_symbol(e, d->lo->word, SYM_SET);
+    elab_symbol *set = atvi_lang_symbol(e, d->lo->word, SYM_SET);
     if (set) {
-      if (!atvi_elab_resolve_set(e, set)) return false;
+      if (!atvi_lang_resolve_set(e, set)) return false;
       *r = set->dim[0];
       return true;
     }
@@ -137,7 +137,7 @@ bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool s
       } else
         atvi_lang_error(e->s, d->lo->at, "an index set is defined with: index age = 1..6",
                         "'%.60s' is %s, not an index set", d->lo->word->text,
-                        atvi_elab_kind_name(d->lo->word->symbol->kind));
+                        atvi_lang_kind_name(d->lo->word->symbol->kind));
       return false;
     }
   }
@@ -148,7 +148,7 @@ bool atvi_elab_range(elab *e, const ast_dim *d, const elab_binding *vars, bool s
   }
   r->n = 1;
   r->set = NULL;
-  return atvi_elab_whole(e, vars, d->lo, "an index", &r->lo);
+  return atvi_lang_whole(e, vars, d->lo, "an index", &r->lo);
 }
 
 /* Counts elements against the limit. */
@@ -166,7 +166,7 @@ static bool count_elements(elab *e, const elab_range *dim, int n_dim, atvi_idx s
   return true;
 }
 
-bool atvi_elab_shape(elab *e, elab_symbol *sym) {
+bool atvi_lang_shape(elab *e, elab_symbol *sym) {
   const ast_stmt *st = sym->stmt;
   if (sym->ready) return true;
   if (sym->busy) {
@@ -177,7 +177,7 @@ bool atvi_elab_shape(elab *e, elab_symbol *sym) {
   sym->busy = true;
   sym->n_dim = st->n_dim;
   for (int d = 0; d < st->n_dim; d++) {
-    if (!atvi_elab_range(e, &st->dim[d], NULL, false, &sym->dim[d])) return false;
+    if (!atvi_lang_range(e, &st->dim[d], NULL, false, &sym->dim[d])) return false;
     for (int c = 0; c < d; c++)
       if (st->dim[d].var && st->dim[c].var == st->dim[d].var) {
         atvi_lang_error(e->s, st->dim[d].at, "give every index its own letter: [i in age, j in age]",
@@ -195,27 +195,27 @@ bool atvi_elab_shape(elab *e, elab_symbol *sym) {
 }
 
 /* Ranges may use constants, and the shapes of constants may use ranges: shapes resolve on use. */
-bool atvi_elab_shapes(elab *e) {
+bool atvi_lang_shapes(elab *e) {
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
     if (sym->kind == SYM_LABEL) continue;
-    if (!(sym->kind == SYM_SET ? atvi_elab_resolve_set(e, sym) : atvi_elab_shape(e, sym))) return false;
+    if (!(sym->kind == SYM_SET ? atvi_lang_resolve_set(e, sym) : atvi_lang_shape(e, sym))) return false;
   }
   return true;
 }
 
-const elab_symbol *atvi_elab_labelled(const elab_range *r) { return r->set && r->set->label ? r->set : NULL; }
+const elab_symbol *atvi_lang_labelled(const elab_range *r) { return r->set && r->set->label ? r->set : NULL; }
 
-void atvi_elab_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at) {
+void atvi_lang_position(int n_dim, const elab_range *dim, atvi_idx k, atvi_idx *at) {
   for (int d = n_dim - 1; d >= 0; d--) {
     at[d] = k % dim[d].n;
     k /= dim[d].n;
   }
 }
 
-const char *atvi_elab_element_name(elab *e, const char *base, int n_dim, const elab_range *dim, atvi_idx k) {
+const char *atvi_lang_element_name(elab *e, const char *base, int n_dim, const elab_range *dim, atvi_idx k) {
   atvi_idx at[AST_MAX_DIM];
-  atvi_elab_position(n_dim, dim, k, at);
+  atvi_lang_position(n_dim, dim, k, at);
   const char *name = base;
   for (int d = 0; name && d < n_dim; d++) {
     if (dim[d].set && dim[d].set->label)
@@ -227,27 +227,27 @@ const char *atvi_elab_element_name(elab *e, const char *base, int n_dim, const e
   return name;
 }
 
-bool atvi_elab_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single,
+bool atvi_lang_loop(elab *e, const elab_binding *outer, int n_dim, const ast_dim *dim, bool single,
                     elab_loop *loop) {
   *loop = (elab_loop){.n_dim = n_dim, .dim = dim, .total = 1, .outer = outer};
   for (int d = 0; d < n_dim; d++)
-    if (!atvi_elab_range(e, &dim[d], outer, single, &loop->range[d])) return false;
+    if (!atvi_lang_range(e, &dim[d], outer, single, &loop->range[d])) return false;
   return count_elements(e, loop->range, n_dim, 0, n_dim ? dim[0].at : (atvi_place){1, 1}, &loop->total);
 }
 
-void atvi_elab_loop_at(elab *e, elab_loop *loop, atvi_idx k) {
-  atvi_elab_position(loop->n_dim, loop->range, k, loop->at);
+void atvi_lang_loop_at(elab *e, elab_loop *loop, atvi_idx k) {
+  atvi_lang_position(loop->n_dim, loop->range, k, loop->at);
   loop->vars = loop->outer;
   for (int d = 0; d < loop->n_dim; d++) {
     loop->at[d] += loop->range[d].lo;
     if (!loop->dim[d].var) continue;
     loop->var[d] = (elab_binding){loop->dim[d].var, atvi_graph_const(e->g, (double)loop->at[d]), NULL,
-                                  loop->vars, atvi_elab_labelled(&loop->range[d])};
+                                  loop->vars, atvi_lang_labelled(&loop->range[d])};
     loop->vars = &loop->var[d];
   }
 }
 
-atvi_idx atvi_elab_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx *at, atvi_place place) {
+atvi_idx atvi_lang_offset(elab *e, const elab_symbol *sym, int n, const atvi_idx *at, atvi_place place) {
   if (n != sym->n_dim) {
     const char *hint = sym->n_dim == 0 ? "write it without an index" : "one index per dimension";
     if (n == 0) hint = atvi_pool_printf(e->s->pool, "write %.60s[...] with its index", sym->word->text);

@@ -10,17 +10,18 @@ static const uint32_t TIMED =
 static atvi_idx spelled(const atvi_csv *csv, const char *base, const elab_loop *loop, atvi_idx k) {
   atvi_idx at[AST_MAX_DIM];
   elab_spelling s = {0};
-  atvi_elab_position(loop->n_dim, loop->range, k, at);
+  atvi_lang_position(loop->n_dim, loop->range, k, at);
   for (int d = 0; d < loop->n_dim; d++)
-    atvi_elab_spell(&s, atvi_elab_labelled(&loop->range[d]), loop->range[d].lo + at[d]);
-  return atvi_elab_spelled(csv, base, &s);
+    atvi_lang_spell(&s, atvi_lang_labelled(&loop->range[d]), loop->range[d].lo + at[d]);
+  return atvi_lang_spelled(csv, base, &s);
 }
 
 static bool has_column(const atvi_csv *csv, const ast_stmt *st, const elab_loop *loop) {
   if (st->n_word)
-    return atvi_csv_find(csv,
-                         st->words[0].kind == TOK_STRING ? st->words[0].text : st->words[0].word->text) >= 0;
-  return loop->n_dim ? spelled(csv, st->name->text, loop, 0) >= 0 : atvi_csv_find(csv, st->name->text) >= 0;
+    return atvi_io_csv_find(csv, st->words[0].kind == TOK_STRING ? st->words[0].text
+                                                                 : st->words[0].word->text) >= 0;
+  return loop->n_dim ? spelled(csv, st->name->text, loop, 0) >= 0
+                     : atvi_io_csv_find(csv, st->name->text) >= 0;
 }
 
 /* The data set an observation belongs to; -1 after an error. */
@@ -32,7 +33,7 @@ static atvi_idx data_of(elab *e, const ast_stmt *st, const elab_loop *loop) {
     return -1;
   }
   if (st->qualifier) {
-    const elab_symbol *set = atvi_elab_symbol(e, st->qualifier, SYM_DATA);
+    const elab_symbol *set = atvi_lang_symbol(e, st->qualifier, SYM_DATA);
     if (set) return set->base;
     atvi_lang_error(e->s, st->at, "data sets get names so: data hosp \"hosp.csv\" time day",
                     "there is no data set '%.60s'", st->qualifier->text);
@@ -67,9 +68,9 @@ static atvi_idx data_of(elab *e, const ast_stmt *st, const elab_loop *loop) {
 static bool column_by_position(elab *e, const ast_stmt *st, const elab_loop *loop, const atvi_csv *csv,
                                atvi_idx k, atvi_idx *column) {
   atvi_idx first, last;
-  if (!atvi_elab_whole(e, NULL, st->first_column, "the position of a column", &first)) return false;
+  if (!atvi_lang_whole(e, NULL, st->first_column, "the position of a column", &first)) return false;
   last = first;
-  if (st->last_column && !atvi_elab_whole(e, NULL, st->last_column, "the position of a column", &last))
+  if (st->last_column && !atvi_lang_whole(e, NULL, st->last_column, "the position of a column", &last))
     return false;
   if (last - first + 1 != loop->total) {
     atvi_lang_error(e->s, st->column_at, "one column per element",
@@ -99,16 +100,16 @@ static bool column_of(elab *e, const ast_stmt *st, const elab_loop *loop, const 
   if (!csv) return true;
   if (st->n_word) {
     const ast_token *w = &st->words[k];
-    *column = atvi_elab_find_column(e, csv, w->kind == TOK_STRING ? w->text : w->word->text, w->at);
+    *column = atvi_lang_find_column(e, csv, w->kind == TOK_STRING ? w->text : w->word->text, w->at);
     return *column >= 0;
   }
   if (loop->n_dim == 0) {
-    *column = atvi_elab_find_column(e, csv, st->name->text, st->at);
+    *column = atvi_lang_find_column(e, csv, st->name->text, st->at);
     return *column >= 0;
   }
   *column = spelled(csv, st->name->text, loop, k);
   if (*column >= 0) return true;
-  const char *name = atvi_elab_element_name(e, st->name->text, loop->n_dim, loop->range, k);
+  const char *name = atvi_lang_element_name(e, st->name->text, loop->n_dim, loop->range, k);
   atvi_lang_error(e->s, st->at, "one column per element, or give positions: columns 2..7",
                   "there is no column '%s' in %s", name ? name : "", csv->path);
   return false;
@@ -116,7 +117,7 @@ static bool column_of(elab *e, const ast_stmt *st, const elab_loop *loop, const 
 
 /* A cell that no parameters make possible, being below every count. */
 static bool below_counts(const atvi_lang_observe *o, int kind, double y) {
-  return atvi_dist_get(o->dist)->count && kind == ATVI_CELL_LT && y <= 0;
+  return atvi_lang_dist_get(o->dist)->count && kind == ATVI_CELL_LT && y <= 0;
 }
 
 /* Not even a value that only says it is below the detection limit. */
@@ -129,7 +130,7 @@ static bool check_trials(elab *e, const atvi_lang_observe *o, const atvi_csv *cs
   atvi_idx at = row * csv->n_col + o->column;
   double n = NAN, y = csv->value[at];
   atvi_node_info size = {.op = ATVI_OP_CONST};
-  if (!atvi_elab_constant(e, o->arg[0], &n)) {
+  if (!atvi_lang_constant(e, o->arg[0], &n)) {
     size = atvi_graph_get(e->g, o->arg[0]);
     if (size.op == ATVI_OP_INPUT && size.index2 == ATVI_IN_DATA)
       n = csv->value[row * csv->n_col + size.index];
@@ -153,7 +154,7 @@ static bool check_trials(elab *e, const atvi_lang_observe *o, const atvi_csv *cs
 static bool check_cell(elab *e, const atvi_lang_observe *o, const atvi_csv *csv, atvi_idx row) {
   atvi_idx at = row * csv->n_col + o->column;
   double y = csv->value[at];
-  const atvi_dist_info *info = atvi_dist_get(o->dist);
+  const atvi_dist_info *info = atvi_lang_dist_get(o->dist);
   if (csv->kind[at] == ATVI_CELL_TEXT || csv->kind[at] == ATVI_CELL_DATE) {
     atvi_lang_data_error(e->s, csv, row, o->column, o->place, "missing values are written NA or left empty",
                          "'%.60s' is not a number", csv->text[at]);
@@ -277,8 +278,8 @@ static bool limits(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_l
   o->limit_lower = -INFINITY;
   o->limit_upper = INFINITY;
   if (!st->has_range) return true;
-  if (!atvi_elab_number(e, vars, st->lower, "a limit", &o->limit_lower) ||
-      !atvi_elab_number(e, vars, st->upper, "a limit", &o->limit_upper))
+  if (!atvi_lang_number(e, vars, st->lower, "a limit", &o->limit_lower) ||
+      !atvi_lang_number(e, vars, st->upper, "a limit", &o->limit_upper))
     return false;
   if (o->limit_lower < o->limit_upper) return true;
   atvi_lang_error(e->s, st->range_at, "the lower one comes first", "the limits (%g, %g) are empty",
@@ -311,11 +312,11 @@ static bool same_name(elab *e, const ast_stmt *st) {
 }
 
 static bool distributed(elab *e, const ast_stmt *st, const elab_loop *loop, atvi_lang_observe *o) {
-  o->n_arg = atvi_dist_get(o->dist)->n_arg;
+  o->n_arg = atvi_lang_dist_get(o->dist)->n_arg;
   elab_env v = {.vars = loop->vars, .allowed = ELAB_ALL, .where = "an observation", .data = o->data};
   for (int a = 0; a < o->n_arg; a++)
-    if ((o->arg[a] = atvi_elab_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
-  return atvi_elab_check_args(e, st, o->dist, o->arg) && check_time(e, st, o);
+    if ((o->arg[a] = atvi_lang_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
+  return atvi_lang_check_args(e, st, o->dist, o->arg) && check_time(e, st, o);
 }
 
 /* A model has one sort of observations. */
@@ -337,16 +338,16 @@ static bool one_sort(elab *e) {
 }
 
 static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
-  if (!atvi_elab_free_name(e, st->name->text, st->at) || same_name(e, st)) return false;
+  if (!atvi_lang_free_name(e, st->name->text, st->at) || same_name(e, st)) return false;
   atvi_idx data = data_of(e, st, loop);
   for (atvi_idx k = 0; data >= 0 && k < loop->total; k++) {
     atvi_lang_observe *o = &e->lang->observe[e->lang->n_observe];
-    atvi_elab_loop_at(e, loop, k);
+    atvi_lang_loop_at(e, loop, k);
     *o = (atvi_lang_observe){.data = data, .place = st->at};
-    o->name = atvi_elab_element_name(e, st->name->text, loop->n_dim, loop->range, k);
-    if (!o->name || (!st->n_term && !atvi_elab_dist(e, st, false, &o->dist)) ||
+    o->name = atvi_lang_element_name(e, st->name->text, loop->n_dim, loop->range, k);
+    if (!o->name || (!st->n_term && !atvi_lang_dist(e, st, false, &o->dist)) ||
         !limits(e, st, loop->vars, o) || !column_of(e, st, loop, e->lang->data[data].csv, k, &o->column) ||
-        !(st->n_term ? atvi_elab_terms(e, st, loop->vars, o) : distributed(e, st, loop, o)) ||
+        !(st->n_term ? atvi_lang_terms(e, st, loop->vars, o) : distributed(e, st, loop, o)) ||
         !check_column(e, o) || twice(e, st, o, k))
       return false;
     e->lang->n_observe++;
@@ -354,7 +355,7 @@ static bool observe(elab *e, const ast_stmt *st, elab_loop *loop) {
   return data >= 0;
 }
 
-bool atvi_elab_observe(elab *e) {
+bool atvi_lang_elab_observe(elab *e) {
   atvi_idx n = 0;
   elab_loop loop;
   if (!one_sort(e)) return false;
@@ -362,7 +363,7 @@ bool atvi_elab_observe(elab *e) {
     for (atvi_idx i = 0; i < e->file->n; i++) {
       const ast_stmt *st = &e->file->stmt[i];
       if (st->kind != KW_OBSERVE) continue;
-      if (!atvi_elab_loop(e, NULL, st->n_dim, st->dim, false, &loop)) return false;
+      if (!atvi_lang_loop(e, NULL, st->n_dim, st->dim, false, &loop)) return false;
       if (pass == 1 && !observe(e, st, &loop)) return false;
       n += loop.total;
       if (n > ELAB_MAX_ELEMENTS)

@@ -4,16 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
+bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
   const char *name = st->dist->text;
-  int found = atvi_dist_find(name, strlen(name));
+  int found = atvi_lang_dist_find(name, strlen(name));
   const char *list = prior ? "priors: uniform, normal, lognormal, gamma, invgamma, beta, exponential, "
                              "halfnormal, halfcauchy, cauchy, student"
                            : "observations: poisson, negbin, binomial, normal, lognormal, student; or a sum "
                              "of processes: emulator, exponential, matern32, matern52, white";
   if (found < 0) {
     ast_guess g = {.text = name};
-    for (int d = 0; d < ATVI_DIST_COUNT; d++) atvi_lang_guess(&g, atvi_dist_get((atvi_dist)d)->name);
+    for (int d = 0; d < ATVI_DIST_COUNT; d++) atvi_lang_guess(&g, atvi_lang_dist_get((atvi_dist)d)->name);
     for (int k = 0; !prior && atvi_lang_process_name(k); k++) atvi_lang_guess(&g, atvi_lang_process_name(k));
     atvi_lang_error(e->s, st->dist_at,
                     g.best ? atvi_pool_printf(e->s->pool, "did you mean '%s'?", g.best) : list,
@@ -21,7 +21,7 @@ bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
     return false;
   }
   *dist = (atvi_dist)found;
-  const atvi_dist_info *info = atvi_dist_get(*dist);
+  const atvi_dist_info *info = atvi_lang_dist_get(*dist);
   if (!(prior ? info->prior : info->observation)) {
     atvi_lang_error(e->s, st->dist_at, list, "'%s' cannot be %s", name,
                     prior ? "a prior" : "the distribution of data");
@@ -38,13 +38,13 @@ bool atvi_elab_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist) {
   return false;
 }
 
-bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg) {
+bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg) {
   static const char *const WANT[] = {"finite", "above 0", "0 or more", "a whole number, 0 or more",
                                      "between 0 and 1"};
-  const atvi_dist_info *info = atvi_dist_get(dist);
+  const atvi_dist_info *info = atvi_lang_dist_get(dist);
   double v[ATVI_DIST_ARGS] = {NAN, NAN, NAN};
   for (int k = 0; k < info->n_arg; k++) {
-    if (!atvi_elab_constant(e, arg[k], &v[k]) || atvi_dist_arg_ok(dist, k, v[k])) continue;
+    if (!atvi_lang_constant(e, arg[k], &v[k]) || atvi_lang_dist_arg_ok(dist, k, v[k])) continue;
     atvi_lang_error(e->s, st->args->arg[k]->at, "change it to a value that is allowed",
                     "the %s of %s must be %s, not %g", info->arg[k], info->name, WANT[info->range[k]], v[k]);
     return false;
@@ -57,15 +57,15 @@ bool atvi_elab_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atv
 
 /* Box of the prior's support, then of the bounds; says whether bounds cut something off. */
 static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
-  const atvi_dist_info *info = atvi_dist_get(p->dist);
+  const atvi_dist_info *info = atvi_lang_dist_get(p->dist);
   double end[2] = {info->lower, info->upper}, bound[2];
   for (int k = 0; k < 2 && p->dist == ATVI_DIST_UNIFORM; k++)
-    if (!atvi_elab_constant(e, p->arg[k], &end[k])) end[k] = k ? INFINITY : -INFINITY;
+    if (!atvi_lang_constant(e, p->arg[k], &end[k])) end[k] = k ? INFINITY : -INFINITY;
   p->lower = end[0];
   p->upper = end[1];
   if (!st->has_range) return true;
-  if (!atvi_elab_number(e, vars, st->lower, "a bound", &bound[0]) ||
-      !atvi_elab_number(e, vars, st->upper, "a bound", &bound[1]))
+  if (!atvi_lang_number(e, vars, st->lower, "a bound", &bound[0]) ||
+      !atvi_lang_number(e, vars, st->upper, "a bound", &bound[1]))
     return false;
   if (!(bound[0] < bound[1])) {
     atvi_lang_error(e->s, st->range_at, "the lower one comes first", "the bounds (%g, %g) are empty",
@@ -94,8 +94,8 @@ static bool bounds(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_l
 /* param x in (a, b): uniform. */
 static bool bounds_only(elab *e, const ast_stmt *st, const elab_binding *vars, atvi_lang_param *p) {
   double end[2];
-  if (!atvi_elab_number(e, vars, st->lower, "a bound", &end[0]) ||
-      !atvi_elab_number(e, vars, st->upper, "a bound", &end[1]))
+  if (!atvi_lang_number(e, vars, st->lower, "a bound", &end[0]) ||
+      !atvi_lang_number(e, vars, st->upper, "a bound", &end[1]))
     return false;
   if (!(end[0] < end[1]) || isinf(end[0]) || isinf(end[1])) {
     atvi_lang_error(e->s, st->range_at, "without a prior the bounds mean a uniform prior on them",
@@ -112,22 +112,22 @@ static bool bounds_only(elab *e, const ast_stmt *st, const elab_binding *vars, a
 
 static atvi_node density(elab *e, const ast_stmt *st, const atvi_lang_param *p, atvi_idx index) {
   atvi_node x = atvi_graph_input(e->g, ATVI_IN_PARAM, index);
-  if (!p->truncated) return atvi_dist_lpdf(e->g, p->dist, x, p->arg, NULL);
-  atvi_node mass = atvi_dist_lmass(e->g, p->dist, p->lower, p->upper, p->arg);
+  if (!p->truncated) return atvi_lang_dist_lpdf(e->g, p->dist, x, p->arg, NULL);
+  atvi_node mass = atvi_lang_dist_lmass(e->g, p->dist, p->lower, p->upper, p->arg);
   double constant;
   if (mass == ATVI_NODE_NONE && !atvi_graph_failed(e->g)) {
     atvi_lang_error(
         e->s, st->range_at,
         "use a normal, lognormal, exponential, student, cauchy or half-... prior, or constants as arguments",
-        "a %s prior whose arguments are parameters cannot be truncated", atvi_dist_get(p->dist)->name);
+        "a %s prior whose arguments are parameters cannot be truncated", atvi_lang_dist_get(p->dist)->name);
     return ATVI_NODE_NONE;
   }
-  if (atvi_elab_constant(e, mass, &constant) && !(constant > -INFINITY)) {
+  if (atvi_lang_constant(e, mass, &constant) && !(constant > -INFINITY)) {
     atvi_lang_error(e->s, st->range_at, "change the bounds or the prior",
                     "the bounds (%g, %g) contradict the prior: it has no mass there", p->lower, p->upper);
     return ATVI_NODE_NONE;
   }
-  return atvi_graph_op2(e->g, ATVI_OP_SUB, atvi_dist_lpdf(e->g, p->dist, x, p->arg, NULL), mass);
+  return atvi_graph_op2(e->g, ATVI_OP_SUB, atvi_lang_dist_lpdf(e->g, p->dist, x, p->arg, NULL), mass);
 }
 
 static bool map_name(elab *e, const ast_stmt *st, const char **map) {
@@ -147,19 +147,19 @@ static bool map_name(elab *e, const ast_stmt *st, const char **map) {
 static bool param(elab *e, const elab_symbol *sym, elab_loop *loop, atvi_idx k, atvi_node *log_density) {
   const ast_stmt *st = sym->stmt;
   atvi_lang_param *p = &e->lang->param[sym->base + k];
-  atvi_elab_loop_at(e, loop, k);
+  atvi_lang_loop_at(e, loop, k);
   p->place = sym->at;
-  p->name = atvi_elab_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
+  p->name = atvi_lang_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
   if (!p->name || !map_name(e, st, &p->map)) return false;
   if (!st->args) {
     if (!bounds_only(e, st, loop->vars, p)) return false;
   } else {
-    if (!atvi_elab_dist(e, st, true, &p->dist)) return false;
-    p->n_arg = atvi_dist_get(p->dist)->n_arg;
+    if (!atvi_lang_dist(e, st, true, &p->dist)) return false;
+    p->n_arg = atvi_lang_dist_get(p->dist)->n_arg;
     elab_env v = {.vars = loop->vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a prior", .data = -1};
     for (int a = 0; a < p->n_arg; a++)
-      if ((p->arg[a] = atvi_elab_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
-    if (!atvi_elab_check_args(e, st, p->dist, p->arg) || !bounds(e, st, loop->vars, p)) return false;
+      if ((p->arg[a] = atvi_lang_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
+    if (!atvi_lang_check_args(e, st, p->dist, p->arg) || !bounds(e, st, loop->vars, p)) return false;
   }
   *log_density = density(e, st, p, sym->base + k);
   return e->s->status == ATVI_OK;
@@ -222,7 +222,7 @@ static bool no_circles(elab *e) {
   return true;
 }
 
-bool atvi_elab_params(elab *e) {
+bool atvi_lang_params(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_PARAM && (n += e->symbol[i]->total) > ELAB_MAX_PARAMS) {
@@ -238,7 +238,7 @@ bool atvi_elab_params(elab *e) {
     const elab_symbol *sym = e->symbol[i];
     elab_loop loop;
     if (sym->kind != SYM_PARAM) continue;
-    if (!atvi_elab_loop(e, NULL, sym->n_dim, sym->stmt->dim, false, &loop)) return false;
+    if (!atvi_lang_loop(e, NULL, sym->n_dim, sym->stmt->dim, false, &loop)) return false;
     for (atvi_idx k = 0; k < sym->total; k++)
       if (!param(e, sym, &loop, k, &term[sym->base + k])) return false;
   }

@@ -9,7 +9,7 @@
 
 enum { TEMPLATE_MOST = 1 << 24, JOBS_MOST = 10000, RETRIES_MOST = 1000, SETTINGS_MOST = 1000 };
 
-atvi_idx atvi_elab_output(const elab *e, const char *name) {
+atvi_idx atvi_lang_elab_output(const elab *e, const char *name) {
   const atvi_lang_simulator *sim = &e->lang->simulator;
   for (atvi_idx i = 0; i < sim->n_output; i++)
     if (strcmp(sim->output[i].name, name) == 0) return i;
@@ -21,7 +21,7 @@ atvi_idx atvi_elab_output(const elab *e, const char *name) {
 /* Elements of a parameter: [*first, *first + *n). */
 static bool input(elab *e, const ast_expr *x, atvi_idx *first, atvi_idx *n) {
   elab_symbol *sym = x->kind == EX_NAME && !x->qualifier ? x->word->symbol : NULL;
-  if (!sym && x->kind == EX_NAME && !x->qualifier) return atvi_elab_unknown(e, x, false);
+  if (!sym && x->kind == EX_NAME && !x->qualifier) return atvi_lang_unknown(e, x, false);
   if (!sym || sym->kind != SYM_PARAM) {
     atvi_lang_error(e->s, x->at, "inputs are names of parameters: inputs theta, kappa",
                     "an input must be a parameter");
@@ -30,15 +30,15 @@ static bool input(elab *e, const ast_expr *x, atvi_idx *first, atvi_idx *n) {
   atvi_idx at[AST_MAX_DIM], k = 0;
   if (x->n) {
     for (atvi_idx d = 0; d < x->n; d++)
-      if (!atvi_elab_whole(e, NULL, x->arg[d], "an index", &at[d])) return false;
-    if ((k = atvi_elab_offset(e, sym, (int)x->n, at, x->at)) < 0) return false;
+      if (!atvi_lang_whole(e, NULL, x->arg[d], "an index", &at[d])) return false;
+    if ((k = atvi_lang_offset(e, sym, (int)x->n, at, x->at)) < 0) return false;
   }
   *first = sym->base + k;
   *n = x->n ? 1 : sym->total;
   return true;
 }
 
-bool atvi_elab_inputs(elab *e, const ast_setting *x, atvi_idx *n, const atvi_idx **out) {
+bool atvi_lang_inputs(elab *e, const ast_setting *x, atvi_idx *n, const atvi_idx **out) {
   atvi_idx *list = atvi_lang_take(e->s, e->lang->n_param, sizeof *list), first = 0, count = 0;
   bool *seen = atvi_lang_take(e->s, e->lang->n_param, sizeof *seen);
   *n = 0;
@@ -89,8 +89,8 @@ static bool command_fields(elab *e, const ast_setting *x, const elab_named *para
   const char *p = x->file, *name;
   size_t n;
   elab_field_kind kind;
-  while ((kind = atvi_elab_field(&p, &name, &n)) == FIELD_NAME) {
-    atvi_idx k = atvi_elab_named_find(e, param, name, n);
+  while ((kind = atvi_lang_field(&p, &name, &n)) == FIELD_NAME) {
+    atvi_idx k = atvi_lang_named_find(e, param, name, n);
     if (k < 0 && n == 4 && strncmp(name, "here", n) == 0) continue;
     if (k < 0) return unknown_field(e, x, name, n);
     if (worker) {
@@ -114,14 +114,14 @@ static bool template_fields(elab *e, const char *path, const elab_named *param, 
   char *text;
   size_t length, n;
   if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true;
-  atvi_status status = atvi_file_read_most(e->s->pool, path, TEMPLATE_MOST, &text, &length);
+  atvi_status status = atvi_io_file_read_most(e->s->pool, path, TEMPLATE_MOST, &text, &length);
   if (status == ATVI_ENOMEM) return atvi_lang_nomem(e->s), false;
   if (status != ATVI_OK) return true;
   const char *p = text, *name;
   elab_field_kind kind;
-  while ((kind = atvi_elab_field(&p, &name, &n)) != FIELD_END) {
+  while ((kind = atvi_lang_field(&p, &name, &n)) != FIELD_END) {
     if (kind == FIELD_WRONG) p++;
-    atvi_idx k = kind == FIELD_NAME ? atvi_elab_named_find(e, param, name, n) : -1;
+    atvi_idx k = kind == FIELD_NAME ? atvi_lang_named_find(e, param, name, n) : -1;
     if (k < 0) continue;
     *n_used += !used[k];
     used[k] = true;
@@ -193,16 +193,16 @@ static bool find_inputs(elab *e) {
   atvi_lang_simulator *sim = &e->lang->simulator;
   elab_named *param;
   if (!st) return true;
-  const ast_setting *command = atvi_elab_setting(st, "command"), *inputs = atvi_elab_setting(st, "inputs");
+  const ast_setting *command = atvi_lang_setting(st, "command"), *inputs = atvi_lang_setting(st, "inputs");
   bool *used = atvi_lang_take(e->s, e->lang->n_param, sizeof *used);
   atvi_idx n = 0;
-  if (!used || !atvi_elab_named_params(e, &param) ||
+  if (!used || !atvi_lang_named_params(e, &param) ||
       !command_fields(e, command, param, sim->worker, used, &n))
     return false;
-  bool here = atvi_elab_named_find(e, param, "here", 4) < 0;
-  if (!(sim->command = atvi_elab_command(e, command->file, here))) return false;
+  bool here = atvi_lang_named_find(e, param, "here", 4) < 0;
+  if (!(sim->command = atvi_lang_command(e, command->file, here))) return false;
   if (inputs)
-    return atvi_elab_inputs(e, inputs, &sim->n_input, &sim->input) && check_fields(e, command, used, sim);
+    return atvi_lang_inputs(e, inputs, &sim->n_input, &sim->input) && check_fields(e, command, used, sim);
   if (!n && !sim->n_template && !sim->send_json && !sim->send_environment && !sim->worker) {
     atvi_lang_error(
         e->s, command->at,
@@ -224,7 +224,7 @@ static bool find_inputs(elab *e) {
   return false;
 }
 
-bool atvi_elab_simulator_inputs(elab *e) {
+bool atvi_lang_simulator_inputs(elab *e) {
   return find_inputs(e) && (!e->simulator || check_variables(e, e->simulator, &e->lang->simulator));
 }
 
@@ -282,7 +282,7 @@ static bool format(elab *e, const ast_setting *x, bool worker, atvi_lang_output 
 }
 
 static bool output(elab *e, const ast_setting *x, bool worker, atvi_lang_output *out) {
-  atvi_idx old = atvi_elab_output(e, x->name);
+  atvi_idx old = atvi_lang_elab_output(e, x->name);
   if (old >= 0) {
     atvi_lang_error(e->s, x->name_at, "give one of them another name",
                     "the output '%.60s' is given twice: line %d already has it", x->name,
@@ -291,7 +291,7 @@ static bool output(elab *e, const ast_setting *x, bool worker, atvi_lang_output 
   }
   *out = (atvi_lang_output){
       .name = x->name, .file = x->file, .column = x->column, .time = x->time, .place = x->name_at};
-  return atvi_elab_free_name(e, x->name, x->name_at) && format(e, x, worker, out) &&
+  return atvi_lang_free_name(e, x->name, x->name_at) && format(e, x, worker, out) &&
          (!x->file || in_run(e, x->file, x->file_at));
 }
 
@@ -308,7 +308,7 @@ static bool template(elab *e, const ast_setting *x, atvi_lang_simulator *sim, at
                       sim->templates[i].place.line);
       return false;
     }
-  *out = (atvi_lang_template){atvi_elab_path_beside(e, x->file), x->to, x->file_at};
+  *out = (atvi_lang_template){atvi_lang_path_beside(e, x->file), x->to, x->file_at};
   return out->from && in_run(e, x->to, x->to_at);
 }
 
@@ -331,7 +331,7 @@ static bool limit(elab *e, const ast_setting *x, double *out) {
     double seconds;
   } UNITS[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
   double value, unit = x->name ? 0 : 1;
-  if (!atvi_elab_number(e, NULL, x->value[0], "the limit", &value)) return false;
+  if (!atvi_lang_number(e, NULL, x->value[0], "the limit", &value)) return false;
   for (size_t i = 0; x->name && i < sizeof UNITS / sizeof *UNITS; i++)
     if (strcmp(x->name, UNITS[i].unit) == 0) unit = UNITS[i].seconds;
   *out = value * unit;
@@ -347,7 +347,7 @@ static bool limit(elab *e, const ast_setting *x, double *out) {
 static bool whole(elab *e, const ast_setting *x, atvi_idx least, atvi_idx most, int *out) {
   atvi_idx value;
   if (!x) return true;
-  if (!atvi_elab_whole(e, NULL, x->value[0], x->word, &value)) return false;
+  if (!atvi_lang_whole(e, NULL, x->value[0], x->word, &value)) return false;
   *out = (int)value;
   if (value >= least && value <= most) return true;
   atvi_lang_error(e->s, x->value[0]->at, "choose a number in that range",
@@ -379,7 +379,7 @@ static bool lists(elab *e, const ast_stmt *st, atvi_lang_simulator *sim) {
   return true;
 }
 
-bool atvi_elab_simulator(elab *e) {
+bool atvi_lang_elab_simulator(elab *e) {
   atvi_lang_simulator *sim = &e->lang->simulator;
   sim->limit_s = INFINITY;
   for (atvi_idx i = 0; i < e->file->n; i++) {
@@ -396,8 +396,8 @@ bool atvi_elab_simulator(elab *e) {
   if (!st) return true;
   sim->given = true;
   sim->place = st->at;
-  sim->worker = atvi_elab_setting(st, "worker") != NULL;
-  const ast_setting *command = atvi_elab_setting(st, "command"), *at_most = atvi_elab_setting(st, "limit");
+  sim->worker = atvi_lang_setting(st, "worker") != NULL;
+  const ast_setting *command = atvi_lang_setting(st, "command"), *at_most = atvi_lang_setting(st, "limit");
   if (!command || !command->file[strspn(command->file, " \t")]) {
     atvi_lang_error(e->s, command ? command->file_at : st->at, "for example: command \"./catchment {k} {m}\"",
                     "the simulator has no command");
@@ -410,6 +410,6 @@ bool atvi_elab_simulator(elab *e) {
     return false;
   }
   return (!at_most || limit(e, at_most, &sim->limit_s)) &&
-         whole(e, atvi_elab_setting(st, "jobs"), 1, JOBS_MOST, &sim->jobs) &&
-         whole(e, atvi_elab_setting(st, "retries"), 0, RETRIES_MOST, &sim->retries);
+         whole(e, atvi_lang_setting(st, "jobs"), 1, JOBS_MOST, &sim->jobs) &&
+         whole(e, atvi_lang_setting(st, "retries"), 0, RETRIES_MOST, &sim->retries);
 }

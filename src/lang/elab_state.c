@@ -8,14 +8,14 @@ static const uint32_t DYNAMICS =
 
 static bool initial_values(elab *e, const elab_symbol *sym) {
   elab_loop loop;
-  if (!atvi_elab_loop(e, NULL, sym->n_dim, sym->stmt->dim, false, &loop)) return false;
+  if (!atvi_lang_loop(e, NULL, sym->n_dim, sym->stmt->dim, false, &loop)) return false;
   for (atvi_idx k = 0; k < sym->total; k++) {
-    atvi_elab_loop_at(e, &loop, k);
+    atvi_lang_loop_at(e, &loop, k);
     atvi_lang_state *state = &e->lang->state[sym->base + k];
-    state->name = atvi_elab_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
+    state->name = atvi_lang_element_name(e, sym->word->text, sym->n_dim, sym->dim, k);
     elab_env v = {
         .vars = loop.vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "an initial value", .data = -1};
-    state->init = atvi_elab_eval(e, &v, sym->stmt->value);
+    state->init = atvi_lang_eval(e, &v, sym->stmt->value);
     state->rhs = ATVI_NODE_NONE;
     if (!state->name || state->init == ATVI_NODE_NONE) return false;
   }
@@ -24,11 +24,11 @@ static bool initial_values(elab *e, const elab_symbol *sym) {
 
 /* The state an equation or pulse speaks of. */
 static elab_symbol *state_of(elab *e, const ast_stmt *st, const char *what) {
-  elab_symbol *sym = atvi_elab_symbol(e, st->name, SYM_STATE);
+  elab_symbol *sym = atvi_lang_symbol(e, st->name, SYM_STATE);
   if (sym) return sym;
   if (st->name->symbol) {
     atvi_lang_error(e->s, st->at, "only states have equations and pulses", "'%.60s' is %s, not a state",
-                    st->name->text, atvi_elab_kind_name(st->name->symbol->kind));
+                    st->name->text, atvi_lang_kind_name(st->name->symbol->kind));
     return NULL;
   }
   ast_guess g = {.text = st->name->text};
@@ -44,10 +44,10 @@ static elab_symbol *state_of(elab *e, const ast_stmt *st, const char *what) {
 static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
   const elab_symbol *sym = state_of(e, st, "an equation");
   elab_loop loop;
-  if (!sym || !atvi_elab_loop(e, NULL, st->n_dim, st->dim, true, &loop)) return false;
+  if (!sym || !atvi_lang_loop(e, NULL, st->n_dim, st->dim, true, &loop)) return false;
   for (atvi_idx j = 0; j < loop.total; j++) {
-    atvi_elab_loop_at(e, &loop, j);
-    atvi_idx k = atvi_elab_offset(e, sym, loop.n_dim, loop.at, st->at);
+    atvi_lang_loop_at(e, &loop, j);
+    atvi_idx k = atvi_lang_offset(e, sym, loop.n_dim, loop.at, st->at);
     if (k < 0) return false;
     k += sym->base;
     if (by[k]) {
@@ -58,7 +58,7 @@ static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
     }
     by[k] = st;
     elab_env v = {.vars = loop.vars, .allowed = DYNAMICS, .where = "an equation", .data = -1};
-    e->lang->state[k].rhs = atvi_elab_eval(e, &v, st->value);
+    e->lang->state[k].rhs = atvi_lang_eval(e, &v, st->value);
     if (e->lang->state[k].rhs == ATVI_NODE_NONE) return false;
   }
   return true;
@@ -81,7 +81,7 @@ static bool complete(elab *e, const ast_stmt **by) {
   return true;
 }
 
-bool atvi_elab_states(elab *e) {
+bool atvi_lang_states(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_STATE) n += e->symbol[i]->total;
@@ -102,7 +102,7 @@ static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
   atvi_idx n = st->times->n;
   double *t = atvi_lang_take(e->s, n, sizeof *t);
   for (atvi_idx k = 0; t && k < n; k++) {
-    if (!atvi_elab_time(e, st->times->arg[k], "the time of a pulse", &t[k])) return false;
+    if (!atvi_lang_time(e, st->times->arg[k], "the time of a pulse", &t[k])) return false;
     atvi_place at = st->times->arg[k]->at;
     if (k > 0 && !(t[k] > t[k - 1])) {
       atvi_lang_error(e->s, at, "sort them", "times of a pulse must ascend: %g follows %g", t[k], t[k - 1]);
@@ -129,17 +129,17 @@ static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
 static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
   const elab_symbol *sym = state_of(e, st, "a pulse");
   elab_loop loop;
-  if (!sym || !atvi_elab_loop(e, NULL, st->n_dim, st->dim, true, &loop) || !pulse_times(e, st, out))
+  if (!sym || !atvi_lang_loop(e, NULL, st->n_dim, st->dim, true, &loop) || !pulse_times(e, st, out))
     return false;
   atvi_idx *state = atvi_lang_take(e->s, loop.total, sizeof *state);
   atvi_node *node = atvi_lang_take(e->s, loop.total, sizeof *node);
   for (atvi_idx j = 0; state && node && j < loop.total; j++) {
-    atvi_elab_loop_at(e, &loop, j);
-    atvi_idx k = atvi_elab_offset(e, sym, loop.n_dim, loop.at, st->at);
+    atvi_lang_loop_at(e, &loop, j);
+    atvi_idx k = atvi_lang_offset(e, sym, loop.n_dim, loop.at, st->at);
     if (k < 0) return false;
     state[j] = sym->base + k;
     elab_env v = {.vars = loop.vars, .allowed = DYNAMICS, .where = "a pulse", .data = -1};
-    node[j] = atvi_elab_eval(e, &v, st->value);
+    node[j] = atvi_lang_eval(e, &v, st->value);
     if (node[j] == ATVI_NODE_NONE) return false;
     if (st->sign < 0) node[j] = atvi_graph_op1(e->g, ATVI_OP_NEG, node[j]);
   }
@@ -149,7 +149,7 @@ static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
   return state && node;
 }
 
-bool atvi_elab_pulses(elab *e) {
+bool atvi_lang_pulses(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_PULSE;
   if (!(e->lang->pulse = atvi_lang_take(e->s, n, sizeof *e->lang->pulse))) return false;

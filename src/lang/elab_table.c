@@ -19,7 +19,7 @@ static bool monthly(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   }
   double *v = atvi_lang_take(e->s, 12, sizeof *v);
   for (int k = 0; v && k < 12; k++)
-    if (!atvi_elab_number(e, NULL, st->value->arg[k], "a value of a table", &v[k])) return false;
+    if (!atvi_lang_number(e, NULL, st->value->arg[k], "a value of a table", &v[k])) return false;
   table->kind = ATVI_TABLE_MONTH;
   table->n = 12;
   table->v = v;
@@ -32,8 +32,8 @@ static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table) {
     return atvi_lang_error(e->s, st->times->at, "for example: [0: 1, 10: 0.4]", "the table is empty"), false;
   double *t = atvi_lang_take(e->s, n, sizeof *t), *v = atvi_lang_take(e->s, n, sizeof *v);
   for (atvi_idx k = 0; t && v && k < n; k++) {
-    if (!atvi_elab_time(e, st->times->arg[k], "a time of a table", &t[k])) return false;
-    if (!atvi_elab_number(e, NULL, st->value->arg[k], "a value of a table", &v[k])) return false;
+    if (!atvi_lang_time(e, st->times->arg[k], "a time of a table", &t[k])) return false;
+    if (!atvi_lang_number(e, NULL, st->value->arg[k], "a value of a table", &v[k])) return false;
     if (k > 0 && !(t[k] > t[k - 1])) {
       atvi_lang_error(e->s, st->times->arg[k]->at, "sort them", "times of a table must ascend: %g follows %g",
                       t[k], t[k - 1]);
@@ -48,13 +48,13 @@ static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table) {
 
 static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   atvi_csv *csv;
-  if (!atvi_elab_csv(e, st, &csv)) return false;
-  atvi_idx ct = atvi_elab_find_column(e, csv, st->time_column, st->time_at);
-  atvi_idx cv = ct < 0 ? -1 : atvi_elab_find_column(e, csv, st->value_column, st->column_at);
+  if (!atvi_lang_csv(e, st, &csv)) return false;
+  atvi_idx ct = atvi_lang_find_column(e, csv, st->time_column, st->time_at);
+  atvi_idx cv = ct < 0 ? -1 : atvi_lang_find_column(e, csv, st->value_column, st->column_at);
   if (cv < 0) return false;
   double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t), *v = atvi_lang_take(e->s, csv->n_row, sizeof *v);
   for (atvi_idx k = 0; t && v && k < csv->n_row; k++) {
-    if (!atvi_elab_time_cell(e, csv, k, ct, st->time_at, &t[k])) return false;
+    if (!atvi_lang_time_cell(e, csv, k, ct, st->time_at, &t[k])) return false;
     atvi_idx at = k * csv->n_col + cv;
     v[k] = csv->value[at];
     if (csv->kind[at] != ATVI_CELL_NUMBER) {
@@ -74,7 +74,7 @@ static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
   return t && v;
 }
 
-bool atvi_elab_tables(elab *e) {
+bool atvi_lang_tables(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_TABLE) e->symbol[i]->base = n++;
@@ -104,19 +104,20 @@ static const double DAY_SLACK = 1e-6;
 static const double DAY_MOST = 2932896;
 
 bool atvi_lang_has_month(const atvi_lang *lang, double t) {
-  return fabs(atvi_calendar_day(lang->calendar, t)) < DAY_MOST;
+  return fabs(atvi_io_calendar_day(lang->calendar, t)) < DAY_MOST;
 }
 
 static void month_at(const atvi_lang *lang, const atvi_lang_table *table, double t, double *a, double *next) {
-  double day = atvi_calendar_day(lang->calendar, t) + DAY_SLACK;
+  double day = atvi_io_calendar_day(lang->calendar, t) + DAY_SLACK;
   *a = table->v[0];
-  *next = day <= -DAY_MOST ? atvi_calendar_time(lang->calendar, 1 - DAY_MOST) : INFINITY;
+  *next = day <= -DAY_MOST ? atvi_io_calendar_time(lang->calendar, 1 - DAY_MOST) : INFINITY;
   if (!(fabs(day) < DAY_MOST)) return;
   int year, month, mday;
-  atvi_date_from_days((int64_t)floor(day), &year, &month, &mday);
+  atvi_io_date_from_days((int64_t)floor(day), &year, &month, &mday);
   *a = table->v[month - 1];
-  int64_t first = month == 12 ? atvi_days_from_date(year + 1, 1, 1) : atvi_days_from_date(year, month + 1, 1);
-  *next = atvi_calendar_time(lang->calendar, (double)first);
+  int64_t first =
+      month == 12 ? atvi_io_days_from_date(year + 1, 1, 1) : atvi_io_days_from_date(year, month + 1, 1);
+  *next = atvi_io_calendar_time(lang->calendar, (double)first);
 }
 
 /* Number of knots at or before t. */

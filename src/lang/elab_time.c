@@ -47,7 +47,7 @@ static bool model_kind(elab *e) {
                     "'step' is the time between two states of 'next' equations, and there are none");
     return false;
   }
-  if (!atvi_elab_number(e, NULL, step->value, "the step", &e->lang->step)) return false;
+  if (!atvi_lang_number(e, NULL, step->value, "the step", &e->lang->step)) return false;
   if (e->lang->step > 0 && e->lang->step < INFINITY) return true;
   atvi_lang_error(e->s, step->at, "for example: step 1", "the step must be above 0, not %g", e->lang->step);
   return false;
@@ -71,7 +71,7 @@ static bool calendar(elab *e) {
 /* A number above 0 (or 0, where that is allowed) and below `most`. */
 static bool setting(elab *e, const ast_expr *x, const char *name, bool zero, double most, double *value) {
   if (!x) return true;
-  if (!atvi_elab_number(e, NULL, x, name, value)) return false;
+  if (!atvi_lang_number(e, NULL, x, name, value)) return false;
   if ((*value > 0 || (zero && *value == 0)) && *value < most) return true;
   const char *from = zero ? "0 or more" : "above 0";
   if (isinf(most))
@@ -136,18 +136,18 @@ static bool folder(elab *e) {
     atvi_lang_error(e->s, st->at, "for example: folder \"../data\"", "the name of the folder is empty");
     return false;
   }
-  return (e->lang->folder = atvi_elab_path_beside(e, st->file)) != NULL;
+  return (e->lang->folder = atvi_lang_path_beside(e, st->file)) != NULL;
 }
 
-bool atvi_elab_settings(elab *e) {
+bool atvi_lang_settings(elab *e) {
   const ast_stmt *title = only(e, KW_MODEL, "model");
   e->lang->title = title ? title->file : "";
   return e->s->status == ATVI_OK && folder(e) && model_kind(e) && calendar(e) && solver(e);
 }
 
-bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value) {
+bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value) {
   if (x->kind != EX_DATE) {
-    if (!atvi_elab_number(e, NULL, x, where, value)) return false;
+    if (!atvi_lang_number(e, NULL, x, where, value)) return false;
     if (isfinite(*value)) return true;
     atvi_lang_error(e->s, x->at, "choose a finite number", "%s must be finite", where);
     return false;
@@ -157,7 +157,7 @@ bool atvi_elab_time(elab *e, const ast_expr *x, const char *where, double *value
                     "a date needs a calendar");
     return false;
   }
-  *value = atvi_calendar_time(e->lang->calendar, x->number);
+  *value = atvi_io_calendar_time(e->lang->calendar, x->number);
   return true;
 }
 
@@ -179,7 +179,7 @@ static bool check_times(elab *e, const ast_stmt *start) {
   for (atvi_idx d = 0; d < e->lang->n_data; d++) {
     const atvi_lang_data *data = &e->lang->data[d];
     if (!data->time || e->lang->kind == ATVI_MODEL_STATIC) continue;
-    atvi_idx col = atvi_csv_find(data->csv, e->data_stmt[d]->time_column);
+    atvi_idx col = atvi_io_csv_find(data->csv, e->data_stmt[d]->time_column);
     for (atvi_idx r = 0; r < data->n_row; r++) {
       if (data->time[r] < e->lang->start) {
         atvi_lang_data_error(e->s, data->csv, r, col, start ? start->at : (atvi_place){0},
@@ -205,7 +205,7 @@ static bool check_times(elab *e, const ast_stmt *start) {
   return true;
 }
 
-bool atvi_elab_start(elab *e) {
+bool atvi_lang_start(elab *e) {
   const ast_stmt *start = only(e, KW_START, "start"), *burnin = only(e, KW_BURNIN, "burnin");
   if (e->s->status != ATVI_OK) return false;
   if (start && burnin) {
@@ -214,10 +214,10 @@ bool atvi_elab_start(elab *e) {
   }
   double first = first_time(e);
   e->lang->start = first < INFINITY ? first : 0;
-  if (start && !atvi_elab_time(e, start->value, "the start time", &e->lang->start)) return false;
+  if (start && !atvi_lang_time(e, start->value, "the start time", &e->lang->start)) return false;
   if (burnin) {
     double length;
-    if (!atvi_elab_number(e, NULL, burnin->value, "the burn-in", &length)) return false;
+    if (!atvi_lang_number(e, NULL, burnin->value, "the burn-in", &length)) return false;
     if (!(length >= 0) || !(length < INFINITY)) {
       atvi_lang_error(e->s, burnin->at, "it is the time between the start and the first row of the data",
                       "the burn-in must be 0 or more, not %g", length);

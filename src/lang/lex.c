@@ -154,8 +154,8 @@ static bool date_shape(const char *p) {
 
 static bool lex_date(lexer *l) {
   int y = atoi(l->p), m = atoi(l->p + 5), d = atoi(l->p + 8), y2, m2, d2;
-  int64_t days = m >= 1 && m <= 12 && d >= 1 && d <= 31 ? atvi_days_from_date(y, m, d) : 0;
-  atvi_date_from_days(days, &y2, &m2, &d2);
+  int64_t days = m >= 1 && m <= 12 && d >= 1 && d <= 31 ? atvi_io_days_from_date(y, m, d) : 0;
+  atvi_io_date_from_days(days, &y2, &m2, &d2);
   if (y != y2 || m != m2 || d != d2) {
     atvi_lang_error(l->s, here(l), "dates are written year-month-day", "there is no day %.10s", l->p);
     return false;
@@ -191,7 +191,7 @@ static bool lex_number(lexer *l) {
     return false;
   }
   double value;
-  if (!atvi_parse_number(l->p, (size_t)(q - l->p), &value)) {
+  if (!atvi_io_parse_number(l->p, (size_t)(q - l->p), &value)) {
     atvi_lang_error(l->s, at, "the largest number is about 1.8e308; 'inf' means infinity",
                     "this number is too large");
     return false;

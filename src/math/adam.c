@@ -12,7 +12,7 @@ struct atvi_adam {
   double *m, *v; /* [n] first and second moment, inside this block */
 };
 
-atvi_adam_opts atvi_adam_defaults(void) { return (atvi_adam_opts){1e-3, 0.9, 0.999, 1e-8}; }
+atvi_adam_opts atvi_math_adam_defaults(void) { return (atvi_adam_opts){1e-3, 0.9, 0.999, 1e-8}; }
 
 /* Lays the object out. Runs twice: a.base == NULL measures, else it places. */
 static atvi_adam *carve(atvi_arena *a, atvi_idx n) {
@@ -35,8 +35,8 @@ static atvi_status check(atvi_ctx *ctx, atvi_idx n, const atvi_adam_opts *use) {
   return ATVI_OK;
 }
 
-atvi_status atvi_adam_new(atvi_ctx *ctx, atvi_idx n, const atvi_adam_opts *opts, atvi_adam **out) {
-  atvi_adam_opts use = opts ? *opts : atvi_adam_defaults();
+atvi_status atvi_math_adam_new(atvi_ctx *ctx, atvi_idx n, const atvi_adam_opts *opts, atvi_adam **out) {
+  atvi_adam_opts use = opts ? *opts : atvi_math_adam_defaults();
   atvi_arena a = {0};
   *out = NULL;
   ATVI_TRY(check(ctx, n, &use));
@@ -51,26 +51,26 @@ atvi_status atvi_adam_new(atvi_ctx *ctx, atvi_idx n, const atvi_adam_opts *opts,
   return ATVI_OK;
 }
 
-void atvi_adam_free(atvi_adam *opt) {
+void atvi_math_adam_free(atvi_adam *opt) {
   if (opt) atvi_block_free(opt->ctx, opt);
 }
 
-void atvi_adam_set_step(atvi_adam *opt, double step) {
+void atvi_math_adam_set_step(atvi_adam *opt, double step) {
   ATVI_ASSERT(step >= 0);
   opt->opts.step = step;
 }
 
-void atvi_adam_reset(atvi_adam *opt) {
+void atvi_math_adam_reset(atvi_adam *opt) {
   opt->t = 0;
   memset(opt->m, 0, (size_t)opt->n * sizeof *opt->m);
   memset(opt->v, 0, (size_t)opt->n * sizeof *opt->v);
 }
 
-atvi_idx atvi_adam_step(atvi_adam *opt, double *x, const double *g) {
+atvi_idx atvi_math_adam_step(atvi_adam *opt, double *x, const double *g) {
   const atvi_adam_opts o = opt->opts;
   opt->t++;
   atvi_adam_rates r = {.beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps};
   r.step = o.step / (1 - pow(o.beta1, (double)opt->t));
   r.root = 1 / sqrt(1 - pow(o.beta2, (double)opt->t));
-  return ATVI_ISA_PICK(atvi_adam_update)(opt->n, &r, opt->m, opt->v, x, g);
+  return ATVI_ISA_PICK(atvi_math_adam_update)(opt->n, &r, opt->m, opt->v, x, g);
 }

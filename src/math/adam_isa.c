@@ -6,8 +6,9 @@
 
 #define LARGEST 1e150 /* the square is finite; an infinite second moment would stop x[i] for good */
 
-atvi_idx ATVI_ISA_NAME(atvi_adam_update)(atvi_idx n, const atvi_adam_rates *r, double *restrict m,
-                                         double *restrict v, double *restrict x, const double *restrict g) {
+atvi_idx ATVI_ISA_NAME(atvi_math_adam_update)(atvi_idx n, const atvi_adam_rates *r, double *restrict m,
+                                              double *restrict v, double *restrict x,
+                                              const double *restrict g) {
   const double b1 = r->beta1, b2 = r->beta2, eps = r->eps, step = r->step, root = r->root;
   double skipped = 0; /* a double, so that one vector type serves the loop */
   for (atvi_idx i = 0; i < n; i++) {

@@ -91,7 +91,7 @@ static void load(void) {
   blas.locked = parallel() == 0;
 }
 
-atvi_status atvi_blas_begin(atvi_ctx *ctx) {
+atvi_status atvi_math_blas_begin(atvi_ctx *ctx) {
   pthread_once(&blas.once, load);
   if (!blas.why[0]) return ATVI_OK;
   return ATVI_FAIL(
@@ -100,7 +100,7 @@ atvi_status atvi_blas_begin(atvi_ctx *ctx) {
       blas.why);
 }
 
-bool atvi_blas_cholesky(atvi_idx n, double *a, atvi_idx ld) {
+bool atvi_math_blas_cholesky(atvi_idx n, double *a, atvi_idx ld) {
   int k = narrow(n), lda = narrow(ld), info;
   enter();
   blas.dpotrf("U", &k, a, &lda, &info);
@@ -111,22 +111,22 @@ bool atvi_blas_cholesky(atvi_idx n, double *a, atvi_idx ld) {
   return true;
 }
 
-void atvi_blas_inverse(atvi_idx n, double *l, atvi_idx ld) {
+void atvi_math_blas_inverse(atvi_idx n, double *l, atvi_idx ld) {
   int k = narrow(n), lda = narrow(ld), info;
   enter();
   blas.dpotri("U", &k, l, &lda, &info);
   leave();
 }
 
-void atvi_blas_tri_inverse(atvi_idx n, double *l, atvi_idx ld) {
+void atvi_math_blas_tri_inverse(atvi_idx n, double *l, atvi_idx ld) {
   int k = narrow(n), lda = narrow(ld), info;
   enter();
   blas.dtrtri("U", "N", &k, l, &lda, &info);
   leave();
 }
 
-void atvi_blas_tri_solve(atvi_idx n, atvi_idx m, const double *l, atvi_idx ld_l, bool transposed, double *b,
-                         atvi_idx ld_b) {
+void atvi_math_blas_tri_solve(atvi_idx n, atvi_idx m, const double *l, atvi_idx ld_l, bool transposed,
+                              double *b, atvi_idx ld_b) {
   int rows = narrow(m), cols = narrow(n), ldl = narrow(ld_l), ldb = narrow(ld_b);
   enter();
   blas.dtrsm("R", "U", transposed ? "T" : "N", "N", &rows, &cols, &ONE, l, &ldl, b, &ldb);
@@ -142,38 +142,38 @@ static void gemm(const char *ta, const char *tb, atvi_idx n, atvi_idx m, atvi_id
   leave();
 }
 
-void atvi_blas_mul(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a, const double *b,
-                   atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
+void atvi_math_blas_mul(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a, const double *b,
+                        atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
   gemm("N", "N", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
 }
 
-void atvi_blas_mul_bt(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a, const double *b,
-                      atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
+void atvi_math_blas_mul_bt(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a,
+                           const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
   gemm("N", "T", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
 }
 
-void atvi_blas_mul_at(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a, const double *b,
-                      atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
+void atvi_math_blas_mul_at(atvi_idx n, atvi_idx m, atvi_idx k, const double *a, atvi_idx ld_a,
+                           const double *b, atvi_idx ld_b, double beta, double *c, atvi_idx ld_c) {
   gemm("T", "N", n, m, k, a, ld_a, b, ld_b, beta, c, ld_c);
 }
 
-void atvi_blas_square(atvi_idx n, atvi_idx k, double alpha, const double *a, atvi_idx ld_a, double beta,
-                      double *c, atvi_idx ld_c) {
+void atvi_math_blas_square(atvi_idx n, atvi_idx k, double alpha, const double *a, atvi_idx ld_a, double beta,
+                           double *c, atvi_idx ld_c) {
   int nn = narrow(n), kk = narrow(k), lda = narrow(ld_a), ldc = narrow(ld_c);
   enter();
   blas.dsyrk("U", "T", &nn, &kk, &alpha, a, &lda, &beta, c, &ldc);
   leave();
 }
 
-void atvi_blas_sym_mul(atvi_idx n, atvi_idx m, const double *s, atvi_idx ld_s, const double *b, atvi_idx ld_b,
-                       double *c, atvi_idx ld_c) {
+void atvi_math_blas_sym_mul(atvi_idx n, atvi_idx m, const double *s, atvi_idx ld_s, const double *b,
+                            atvi_idx ld_b, double *c, atvi_idx ld_c) {
   int rows = narrow(m), cols = narrow(n), lds = narrow(ld_s), ldb = narrow(ld_b), ldc = narrow(ld_c);
   enter();
   blas.dsymm("R", "U", &rows, &cols, &ONE, s, &lds, b, &ldb, &ZERO, c, &ldc);
   leave();
 }
 
-void atvi_blas_mirror(atvi_idx n, double *a, atvi_idx ld) {
+void atvi_math_blas_mirror(atvi_idx n, double *a, atvi_idx ld) {
   enum { TILE = 32 }; /* rows of one tile stay in the cache while columns are read */
   for (atvi_idx i0 = 0; i0 < n; i0 += TILE)
     for (atvi_idx j0 = 0; j0 <= i0; j0 += TILE)
@@ -183,12 +183,12 @@ void atvi_blas_mirror(atvi_idx n, double *a, atvi_idx ld) {
 
 static atvi_idx eigen_reals(atvi_idx n) { return 1 + 6 * n + 2 * n * n; }
 
-size_t atvi_blas_eigen_work(atvi_idx n) {
+size_t atvi_math_blas_eigen_work(atvi_idx n) {
   atvi_idx ints = 3 + 5 * n; /* in the place of half as many reals */
   return (size_t)(eigen_reals(n) + (ints + 1) / 2);
 }
 
-bool atvi_blas_eigen(atvi_idx n, double *a, double *w, double *work) {
+bool atvi_math_blas_eigen(atvi_idx n, double *a, double *w, double *work) {
   int k = narrow(n), lwork = narrow(eigen_reals(n)), liwork = narrow(3 + 5 * n), info;
   int *iwork = (int *)(void *)(work + lwork);
   enter();

@@ -38,31 +38,31 @@ static double slope(double (*f)(const double *args, double p), const double *arg
 
 static double normal_tail(double z, double sign, double sd, double grad[2]) {
   if (!(sd > 0) || isnan(z)) return bad(grad, 2);
-  double v = atvi_log_ndtr(sign * z);
+  double v = atvi_math_log_ndtr(sign * z);
   if (isinf(v)) return trivial(false, grad, 2);
   if (grad) {
-    double d = sign * atvi_log_ndtr_d(sign * z) / sd;
+    double d = sign * atvi_math_log_ndtr_d(sign * z) / sd;
     grad[0] = -d;
     grad[1] = d == 0 ? 0 : -z * d;
   }
   return v;
 }
 
-double atvi_normal_lcdf(double y, double mean, double sd, double grad[2]) {
+double atvi_math_normal_lcdf(double y, double mean, double sd, double grad[2]) {
   return normal_tail((y - mean) / sd, 1, sd, grad);
 }
 
-double atvi_normal_lccdf(double y, double mean, double sd, double grad[2]) {
+double atvi_math_normal_lccdf(double y, double mean, double sd, double grad[2]) {
   return normal_tail((y - mean) / sd, -1, sd, grad);
 }
 
 /* log P(T <= t), args = {t}. I_x(df/2, 1/2) with x = df / (df + t^2) is P(|T| > |t|). */
 static double student_log_cdf(const double *args, double df) {
   double t = args[0], p, q;
-  if (isinf(df)) return atvi_log_ndtr(t);
+  if (isinf(df)) return atvi_math_log_ndtr(t);
   if (isinf(t)) return t > 0 ? 0 : -HUGE_VAL;
   double t2 = t * t, x = isinf(t2) ? 0 : df / (df + t2), y = isinf(t2) ? 1 : t2 / (df + t2);
-  atvi_log_beta_pq(0.5 * df, 0.5, x, y, &p, &q);
+  atvi_math_log_beta_pq(0.5 * df, 0.5, x, y, &p, &q);
   if (t <= 0) return p - log(2.0);
   return log1p(-0.5 * exp(p));
 }
@@ -72,9 +72,9 @@ static double student_tail(double t, double sign, double df, double scale, doubl
   double arg = sign * t, v = student_log_cdf(&arg, df);
   if (isinf(v) || isinf(t)) return trivial(!isinf(v), grad, 3);
   if (grad) {
-    double lpdf = isinf(df)
-                      ? -0.5 * t * t - ATVI_LN_SQRT_2PI
-                      : -atvi_lbeta(0.5 * df, 0.5) - 0.5 * log(df) - 0.5 * (df + 1.0) * log1p(t * t / df);
+    double lpdf =
+        isinf(df) ? -0.5 * t * t - ATVI_LN_SQRT_2PI
+                  : -atvi_math_lbeta(0.5 * df, 0.5) - 0.5 * log(df) - 0.5 * (df + 1.0) * log1p(t * t / df);
     double d = sign * exp(lpdf - v) / scale;
     grad[0] = isinf(df) || t == 0 ? 0 : slope(student_log_cdf, &arg, df);
     grad[1] = -d;
@@ -83,11 +83,11 @@ static double student_tail(double t, double sign, double df, double scale, doubl
   return v;
 }
 
-double atvi_student_lcdf(double y, double df, double loc, double scale, double grad[3]) {
+double atvi_math_student_lcdf(double y, double df, double loc, double scale, double grad[3]) {
   return student_tail((y - loc) / scale, 1, df, scale, grad);
 }
 
-double atvi_student_lccdf(double y, double df, double loc, double scale, double grad[3]) {
+double atvi_math_student_lccdf(double y, double df, double loc, double scale, double grad[3]) {
   return student_tail((y - loc) / scale, -1, df, scale, grad);
 }
 
@@ -100,22 +100,24 @@ static double poisson_tail(double y, bool lower, double mean, double grad[1]) {
     if (grad && lower && k == 0) grad[0] = -1;
     return lower ? 0 : -HUGE_VAL;
   }
-  atvi_log_gamma_pq(k + 1.0, mean, &p, &q);
+  atvi_math_log_gamma_pq(k + 1.0, mean, &p, &q);
   double v = lower ? q : p;
   if (isinf(v)) return trivial(false, grad, 1);
-  if (grad) grad[0] = (lower ? -1 : 1) * exp(atvi_log_pois(k, mean) - v);
+  if (grad) grad[0] = (lower ? -1 : 1) * exp(atvi_math_log_pois(k, mean) - v);
   return v;
 }
 
-double atvi_poisson_lcdf(double y, double mean, double grad[1]) { return poisson_tail(y, true, mean, grad); }
-double atvi_poisson_lccdf(double y, double mean, double grad[1]) {
+double atvi_math_poisson_lcdf(double y, double mean, double grad[1]) {
+  return poisson_tail(y, true, mean, grad);
+}
+double atvi_math_poisson_lccdf(double y, double mean, double grad[1]) {
   return poisson_tail(y, false, mean, grad);
 }
 
 /* args = {k, mean, lower}; P(Y <= k) = I_x(size, k + 1), x = size / (size + mean). */
 static double negbin_log_tail(const double *args, double size) {
   double k = args[0], mean = args[1], p, q;
-  atvi_log_beta_pq(size, k + 1.0, size / (size + mean), mean / (size + mean), &p, &q);
+  atvi_math_log_beta_pq(size, k + 1.0, size / (size + mean), mean / (size + mean), &p, &q);
   return args[2] > 0 ? p : q;
 }
 
@@ -138,18 +140,18 @@ static double negbin_tail(double y, bool lower, double mean, double size, double
   if (grad) {
     /* dP/dmean = -x^size (1 - x)^(k+1) / (B(size, k + 1) mean) */
     double x = size / (size + mean), n = size + k + 1.0;
-    double front = atvi_log_binom(size, k + 1.0, x, mean / (size + mean)) + log(size / n * (k + 1.0));
+    double front = atvi_math_log_binom(size, k + 1.0, x, mean / (size + mean)) + log(size / n * (k + 1.0));
     grad[0] = (lower ? -1 : 1) * exp(front - log(mean) - v);
     grad[1] = slope(negbin_log_tail, args, size);
   }
   return v;
 }
 
-double atvi_negbin_lcdf(double y, double mean, double size, double grad[2]) {
+double atvi_math_negbin_lcdf(double y, double mean, double size, double grad[2]) {
   return negbin_tail(y, true, mean, size, grad);
 }
 
-double atvi_negbin_lccdf(double y, double mean, double size, double grad[2]) {
+double atvi_math_negbin_lccdf(double y, double mean, double size, double grad[2]) {
   return negbin_tail(y, false, mean, size, grad);
 }
 
@@ -164,21 +166,21 @@ static double binomial_tail(double y, bool lower, double n, double p, double gra
     if (grad && p == 1 && !lower && k == n - 1) grad[1] = n;
     return sure ? 0 : -HUGE_VAL;
   }
-  atvi_log_beta_pq(n - k, k + 1.0, 1.0 - p, p, &lp, &lq);
+  atvi_math_log_beta_pq(n - k, k + 1.0, 1.0 - p, p, &lp, &lq);
   double v = lower ? lp : lq;
   if (isinf(v)) return trivial(false, grad, 2);
   if (grad) { /* dP/dp = -(n - k) C(n, k) p^k (1 - p)^(n-k-1) */
     grad[0] = 0;
-    grad[1] = (lower ? -1 : 1) * (n - k) / (1.0 - p) * exp(atvi_log_binom(k, n - k, p, 1.0 - p) - v);
+    grad[1] = (lower ? -1 : 1) * (n - k) / (1.0 - p) * exp(atvi_math_log_binom(k, n - k, p, 1.0 - p) - v);
   }
   return v;
 }
 
-double atvi_binomial_lcdf(double y, double n, double p, double grad[2]) {
+double atvi_math_binomial_lcdf(double y, double n, double p, double grad[2]) {
   return binomial_tail(y, true, n, p, grad);
 }
 
-double atvi_binomial_lccdf(double y, double n, double p, double grad[2]) {
+double atvi_math_binomial_lccdf(double y, double n, double p, double grad[2]) {
   return binomial_tail(y, false, n, p, grad);
 }
 
@@ -213,8 +215,8 @@ typedef struct {
 } tail;
 
 static double tail_exponent(const tail *t, double u) {
-  double e = t->A * atvi_log1pmx(t->s * u) - t->c * u;
-  return t->C > 0 ? e + t->C * atvi_log1pmx(t->r * u) : e;
+  double e = t->A * atvi_math_log1pmx(t->s * u) - t->c * u;
+  return t->C > 0 ? e + t->C * atvi_math_log1pmx(t->r * u) : e;
 }
 
 /* Integral of exp(e(u)) from 0 to the end of what counts. */
@@ -264,7 +266,7 @@ static double gamma_fraction(double a, double x) {
  * P = x^a / Gamma(1 + a) (1 + a sum_k (-x)^k / (k! (a + k))). */
 static double gamma_q_small(double a, double x) {
   double s = 1.0 + a, lost = a - (s - 1.0); /* what rounding took from a */
-  double term = 1, sum = 0, log_front = a * log(x) - (atvi_lgamma(s) + lost * atvi_digamma(s));
+  double term = 1, sum = 0, log_front = a * log(x) - (atvi_math_lgamma(s) + lost * atvi_math_digamma(s));
   for (int k = 1; k < 30; k++) {
     term *= -x / k;
     sum += term / (a + k);
@@ -272,7 +274,7 @@ static double gamma_q_small(double a, double x) {
   return -expm1(log_front) - exp(log_front) * a * sum;
 }
 
-void atvi_log_gamma_pq(double a, double x, double *log_p, double *log_q) {
+void atvi_math_log_gamma_pq(double a, double x, double *log_p, double *log_q) {
   *log_p = *log_q = NAN;
   if (!(a > 0) || !(x >= 0)) return;
   if (x == 0 || isinf(x)) {
@@ -280,7 +282,7 @@ void atvi_log_gamma_pq(double a, double x, double *log_p, double *log_q) {
     *log_q = x == 0 ? 0 : -HUGE_VAL;
     return;
   }
-  double front = atvi_log_pois(a, x);
+  double front = atvi_math_log_pois(a, x);
   bool lower = x <= a;
   double v;
   if (a >= LARGE) {
@@ -299,15 +301,15 @@ void atvi_log_gamma_pq(double a, double x, double *log_p, double *log_q) {
   *log_q = lower ? complement(v) : v;
 }
 
-double atvi_gamma_p(double a, double x) {
+double atvi_math_gamma_p(double a, double x) {
   double p, q;
-  atvi_log_gamma_pq(a, x, &p, &q);
+  atvi_math_log_gamma_pq(a, x, &p, &q);
   return exp(p);
 }
 
-double atvi_gamma_q(double a, double x) {
+double atvi_math_gamma_q(double a, double x) {
   double p, q;
-  atvi_log_gamma_pq(a, x, &p, &q);
+  atvi_math_log_gamma_pq(a, x, &p, &q);
   return exp(q);
 }
 
@@ -331,7 +333,7 @@ static double beta_fraction(double a, double b, double x, double y) {
   return 1.0 / f;
 }
 
-void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, double *log_q) {
+void atvi_math_log_beta_pq(double a, double b, double x, double y, double *log_p, double *log_q) {
   *log_p = *log_q = NAN;
   if (!(a > 0) || !(b > 0) || !(x >= 0) || !(y >= 0)) return;
   if (x == 0 || y == 0) {
@@ -342,10 +344,10 @@ void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, dou
   bool large = fmin(a, b) >= LARGE;
   bool swap = large ? x * b > y * a : x * (b + 1.0) > y * (a + 1.0);
   if (swap) {
-    atvi_log_beta_pq(b, a, y, x, log_q, log_p);
+    atvi_math_log_beta_pq(b, a, y, x, log_q, log_p);
     return;
   }
-  double front = atvi_log_binom(a, b, x, y) + log(b / (a + b)), v; /* x^a y^b / (a B(a, b)) */
+  double front = atvi_math_log_binom(a, b, x, y) + log(b / (a + b)), v; /* x^a y^b / (a B(a, b)) */
   if (large) {
     tail t = {.A = a - 1.0, .s = -1, .C = b - 1.0, .r = x / y, .c = (a - 1.0) - (b - 1.0) * (x / y)};
     v = front + log(a / y * tail_integral(&t));
@@ -356,8 +358,8 @@ void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, dou
   *log_q = complement(*log_p);
 }
 
-double atvi_beta_inc(double a, double b, double x) {
+double atvi_math_beta_inc(double a, double b, double x) {
   double p, q;
-  atvi_log_beta_pq(a, b, x, 1.0 - x, &p, &q);
+  atvi_math_log_beta_pq(a, b, x, 1.0 - x, &p, &q);
   return exp(p);
 }

@@ -11,17 +11,17 @@
 #define ATVI_SQRT_HALF 0.70710678118654752440
 
 /* log(1 + u) - u without cancellation, u > -1. */
-double atvi_log1pmx(double u);
+double atvi_math_log1pmx(double u);
 /* lgamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi)), x > 0. */
-double atvi_stirling(double x);
+double atvi_math_stirling(double x);
 /* log(x^a e^-x / Gamma(a + 1)), a >= 0, x > 0: the Poisson mass for whole a. */
-double atvi_log_pois(double a, double x);
+double atvi_math_log_pois(double a, double x);
 /* log(x^a y^b Gamma(a + b + 1) / (Gamma(a + 1) Gamma(b + 1))), a, b >= 0, x + y = 1: the binomial mass. */
-double atvi_log_binom(double a, double b, double x, double y);
+double atvi_math_log_binom(double a, double b, double x, double y);
 /* log P(a, x) and log Q(a, x) at once; right in both tails. a > 0, x >= 0. */
-void atvi_log_gamma_pq(double a, double x, double *log_p, double *log_q);
+void atvi_math_log_gamma_pq(double a, double x, double *log_p, double *log_q);
 /* log I_x(a, b) and log of its complement; x + y = 1, both given so that neither is rounded. */
-void atvi_log_beta_pq(double a, double b, double x, double y, double *log_p, double *log_q);
+void atvi_math_log_beta_pq(double a, double b, double x, double y, double *log_p, double *log_q);
 
 /* The loop of Adam, per instruction set. */
 
@@ -34,10 +34,10 @@ typedef struct {
 /* m, v, x, g: [n], not overlapping. Returns how many g are not finite; their m, v, x stay. */
 typedef atvi_idx atvi_adam_update_fn(atvi_idx n, const atvi_adam_rates *r, double *m, double *v, double *x,
                                      const double *g);
-atvi_adam_update_fn atvi_adam_update_base;
+atvi_adam_update_fn atvi_math_adam_update_base;
 #ifdef ATVI_HAVE_X86_ISA
-atvi_adam_update_fn atvi_adam_update_avx2;
-atvi_adam_update_fn atvi_adam_update_avx512;
+atvi_adam_update_fn atvi_math_adam_update_avx2;
+atvi_adam_update_fn atvi_math_adam_update_avx512;
 #endif
 
 #endif

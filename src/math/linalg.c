@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-bool atvi_cholesky(atvi_idx n, double *a) {
+bool atvi_math_cholesky(atvi_idx n, double *a) {
   for (atvi_idx i = 0; i < n; i++) {
     for (atvi_idx j = 0; j <= i; j++) {
       double s = a[i * n + j];
@@ -58,7 +58,7 @@ static void sort_columns(atvi_idx n, double *w, double *v) {
   }
 }
 
-void atvi_eigen_sym(atvi_idx n, double *a, double *w, double *v) {
+void atvi_math_eigen_sym(atvi_idx n, double *a, double *w, double *v) {
   enum { MAX_SWEEPS = 60 };
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx j = 0; j < n; j++) v[i * n + j] = i == j;

@@ -27,7 +27,7 @@ typedef struct {
   double f, ft;
 } state;
 
-size_t atvi_lbfgs_work(atvi_idx n) { return (size_t)(5 * n + 2 * PAIRS * n + 2 * PAIRS); }
+size_t atvi_math_lbfgs_work(atvi_idx n) { return (size_t)(5 * n + 2 * PAIRS * n + 2 * PAIRS); }
 
 /* Lays the arrays out; x is the caller's. */
 static state carve(atvi_idx n, double *x, double *work) {
@@ -187,7 +187,8 @@ static void run(state *o, atvi_lbfgs_info *info) {
   info->evals = o->evals;
 }
 
-void atvi_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double *work, atvi_lbfgs_info *info) {
+void atvi_math_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double *work,
+                     atvi_lbfgs_info *info) {
   ATVI_ASSERT(n >= 1 && opts->f && opts->max_evals >= 1);
   *info = (atvi_lbfgs_info){.value = NAN, .grad_norm = NAN};
   state o = carve(n, x, work);

@@ -23,11 +23,11 @@ typedef struct {
 } atvi_lbfgs_info;
 
 /* Doubles of scratch for n >= 1 unknowns. */
-size_t atvi_lbfgs_work(atvi_idx n);
+size_t atvi_math_lbfgs_work(atvi_idx n);
 
-/* Minimises from x[n], in place, n >= 1, with work[atvi_lbfgs_work(n)]. Never allocates, never fails: a start that
+/* Minimises from x[n], in place, n >= 1, with work[atvi_math_lbfgs_work(n)]. Never allocates, never fails: a start that
  * cannot be evaluated gives the value NaN after one evaluation. */
-void atvi_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double *work, atvi_lbfgs_info *info);
+void atvi_math_lbfgs(atvi_idx n, const atvi_lbfgs_opts *opts, double *x, double *work, atvi_lbfgs_info *info);
 
 /* Adam optimiser with bias correction (Kingma & Ba 2015, Algorithm 1). */
 
@@ -40,23 +40,23 @@ typedef struct {
   double eps;   /* added to the root of the second moment, > 0 */
 } atvi_adam_opts;
 
-atvi_adam_opts atvi_adam_defaults(void); /* 0.001, 0.9, 0.999, 1e-8 as published */
+atvi_adam_opts atvi_math_adam_defaults(void); /* 0.001, 0.9, 0.999, 1e-8 as published */
 
 /* Create an optimiser for n >= 1 parameters. Copies *opts (NULL: defaults).
  * Allocates once, from ctx; *out is NULL on any error. ctx must outlive *out.
  * Errors: EINVAL (n or a setting out of range), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_adam_new(atvi_ctx *ctx, atvi_idx n, const atvi_adam_opts *opts,
-                                       atvi_adam **out);
-void atvi_adam_free(atvi_adam *opt); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_math_adam_new(atvi_ctx *ctx, atvi_idx n, const atvi_adam_opts *opts,
+                                            atvi_adam **out);
+void atvi_math_adam_free(atvi_adam *opt); /* NULL is fine */
 
 /* Another learning rate from the next step on (schedules); > 0 or 0, which holds x and still gathers moments. */
-void atvi_adam_set_step(atvi_adam *opt, double step);
+void atvi_math_adam_set_step(atvi_adam *opt, double step);
 /* Forgets moments and steps. */
-void atvi_adam_reset(atvi_adam *opt);
+void atvi_math_adam_reset(atvi_adam *opt);
 
 /* One descent step: x[n] is updated in place from the gradient g[n].
  * Never allocates, never fails; a g[i] that is not finite, or beyond 1e150, leaves x[i] and its moments as they were
  * and is counted in the return value. x and g must not overlap. */
-atvi_idx atvi_adam_step(atvi_adam *opt, double *x, const double *g);
+atvi_idx atvi_math_adam_step(atvi_adam *opt, double *x, const double *g);
 
 #endif

@@ -32,18 +32,19 @@ enum {                        /* streams */
 };
 
 /* One Philox4x32-10 block, bit for bit as published. */
-void atvi_rng_block(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+void atvi_math_rng_block(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-atvi_rng atvi_rng_at(uint64_t seed, uint32_t stream, uint32_t iteration, uint32_t draw);
-uint64_t atvi_rng_bits(atvi_rng *r);      /* 64 random bits */
-double atvi_rng_uniform(atvi_rng *r);     /* in (0, 1), never 0 or 1 */
-double atvi_rng_normal(atvi_rng *r);      /* standard normal (Box-Muller or inversion; no rejection) */
-double atvi_rng_exponential(atvi_rng *r); /* mean 1 */
-double atvi_rng_gamma(atvi_rng *r, double shape); /* scale 1; shape > 0, also below 1 */
-double atvi_rng_beta(atvi_rng *r, double a, double b);
-double atvi_rng_student(atvi_rng *r, double df);
-double atvi_rng_poisson(atvi_rng *r, double mean); /* mean >= 0; whole number; right for mean up to 1e9 */
-double atvi_rng_binomial(atvi_rng *r, double n, double p);
-double atvi_rng_negbin(atvi_rng *r, double mean, double size); /* variance mean + mean^2 / size */
+atvi_rng atvi_math_rng_at(uint64_t seed, uint32_t stream, uint32_t iteration, uint32_t draw);
+uint64_t atvi_math_rng_bits(atvi_rng *r);      /* 64 random bits */
+double atvi_math_rng_uniform(atvi_rng *r);     /* in (0, 1), never 0 or 1 */
+double atvi_math_rng_normal(atvi_rng *r);      /* standard normal (Box-Muller or inversion; no rejection) */
+double atvi_math_rng_exponential(atvi_rng *r); /* mean 1 */
+double atvi_math_rng_gamma(atvi_rng *r, double shape); /* scale 1; shape > 0, also below 1 */
+double atvi_math_rng_beta(atvi_rng *r, double a, double b);
+double atvi_math_rng_student(atvi_rng *r, double df);
+double atvi_math_rng_poisson(atvi_rng *r,
+                             double mean); /* mean >= 0; whole number; right for mean up to 1e9 */
+double atvi_math_rng_binomial(atvi_rng *r, double n, double p);
+double atvi_math_rng_negbin(atvi_rng *r, double mean, double size); /* variance mean + mean^2 / size */
 
 #endif

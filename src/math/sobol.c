@@ -22,7 +22,7 @@ enum { BITS = 32 };
 #define PLAIN 0x80000000u /* set in the dimension of independent numbers: no counter is used twice */
 
 static void directions(atvi_idx dim, uint32_t v[BITS]) {
-  const atvi_sobol_entry *e = &atvi_sobol_table[dim];
+  const atvi_sobol_entry *e = &atvi_math_sobol_table[dim];
   for (int b = 0; b < BITS; b++) {
     if (e->s == 0) {
       v[b] = 1u << (BITS - 1 - b);
@@ -43,7 +43,7 @@ static uint32_t raw(const uint32_t v[BITS], uint32_t i) {
   return x;
 }
 
-uint32_t atvi_sobol_raw(uint32_t i, atvi_idx dim) {
+uint32_t atvi_math_sobol_raw(uint32_t i, atvi_idx dim) {
   uint32_t v[BITS];
   directions(dim, v);
   return raw(v, i);
@@ -94,7 +94,7 @@ static void net(atvi_sobol s, atvi_idx first, atvi_idx dim, atvi_idx B, double *
   const uint32_t seed[2] = {(uint32_t)s.seed, (uint32_t)(s.seed >> 32)};
   uint32_t v[BITS], key[12];
   for (uint32_t k = 0; k < 3; k++)
-    atvi_rng_block((uint32_t[4]){k, (uint32_t)dim, s.scramble, s.stream}, seed, key + 4 * k);
+    atvi_math_rng_block((uint32_t[4]){k, (uint32_t)dim, s.scramble, s.stream}, seed, key + 4 * k);
   directions(dim, v);
   uint32_t x = raw(v, (uint32_t)first);
   for (atvi_idx j = 0; j < B; j++) {
@@ -108,28 +108,28 @@ static void plain(atvi_sobol s, atvi_idx first, atvi_idx dim, atvi_idx B, double
   const uint32_t seed[2] = {(uint32_t)s.seed, (uint32_t)(s.seed >> 32)};
   for (atvi_idx j = 0; j < B; j++) {
     uint32_t bits[4];
-    atvi_rng_block((uint32_t[4]){(uint32_t)(first + j), (uint32_t)dim | PLAIN, s.scramble, s.stream}, seed,
-                   bits);
+    atvi_math_rng_block((uint32_t[4]){(uint32_t)(first + j), (uint32_t)dim | PLAIN, s.scramble, s.stream},
+                        seed, bits);
     out[j] = unit(bits[0], bits[1] >> 12);
   }
 }
 
 static void to_normal(atvi_idx n, double *x) {
-  for (atvi_idx i = 0; i < n; i++) x[i] = atvi_ndtri(x[i]);
+  for (atvi_idx i = 0; i < n; i++) x[i] = atvi_math_ndtri(x[i]);
 }
 
-void atvi_sobol_uniform(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out) {
+void atvi_math_sobol_uniform(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out) {
   ATVI_ASSERT(first >= 0 && first + B <= (atvi_idx)1 << BITS);
   for (atvi_idx dim = 0; B > 0 && dim < d; dim++)
     (dim < ATVI_SOBOL_DIMS ? net : plain)(key, first, dim, B, out + dim * B);
 }
 
-void atvi_sobol_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out) {
-  atvi_sobol_uniform(key, first, d, B, out);
+void atvi_math_sobol_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out) {
+  atvi_math_sobol_uniform(key, first, d, B, out);
   to_normal(d * B, out);
 }
 
-void atvi_sobol_plain_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out) {
+void atvi_math_sobol_plain_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out) {
   ATVI_ASSERT(first >= 0 && first + B <= (atvi_idx)1 << BITS);
   for (atvi_idx dim = 0; dim < d; dim++) plain(key, first, dim, B, out + dim * B);
   to_normal(d * B, out);

@@ -21,15 +21,15 @@ typedef struct {
 } atvi_sobol;
 
 /* Points first .. first+B-1 in d >= 0 dimensions, out[d][B], in (0, 1), never 0 or 1. 0 <= first, first + B <= 2^32. */
-void atvi_sobol_uniform(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out);
+void atvi_math_sobol_uniform(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out);
 /* The same, standard normal by inversion. */
-void atvi_sobol_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out);
+void atvi_math_sobol_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out);
 /* Independent normals with the same key and layout: the alternative. Apart from dimensions beyond the table, they share
  * no random number with the above. */
-void atvi_sobol_plain_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out);
+void atvi_math_sobol_plain_normal(atvi_sobol key, atvi_idx first, atvi_idx d, atvi_idx B, double *out);
 
 /* Point i without scrambling, in units of 2^-32, for dim < ATVI_SOBOL_DIMS, in the (Gray code) order of Joe and Kuo. */
-uint32_t atvi_sobol_raw(uint32_t i, atvi_idx dim);
+uint32_t atvi_math_sobol_raw(uint32_t i, atvi_idx dim);
 
 /* Primitive polynomial and first direction numbers of a dimension, as published: degree s, the coefficients between the
  * first and the last as bits of a, and m[s]. Dimension 0 has degree 0. */
@@ -38,6 +38,6 @@ typedef struct {
   uint16_t a;
   uint16_t m[10];
 } atvi_sobol_entry;
-extern const atvi_sobol_entry atvi_sobol_table[ATVI_SOBOL_DIMS];
+extern const atvi_sobol_entry atvi_math_sobol_table[ATVI_SOBOL_DIMS];
 
 #endif

@@ -4,7 +4,7 @@
  * Made by tools/sobol_table.py. */
 #include "math/sobol.h"
 
-const atvi_sobol_entry atvi_sobol_table[ATVI_SOBOL_DIMS] = {
+const atvi_sobol_entry atvi_math_sobol_table[ATVI_SOBOL_DIMS] = {
     {0, 0, {0}},
     {1, 0, {1}},
     {2, 1, {1, 3}},

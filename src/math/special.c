@@ -19,7 +19,7 @@ static const double stirling_c[TERMS] = {1.0 / 12,   -1.0 / 360,      1.0 / 1260
 static const double digamma_c[TERMS] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
                                         1.0 / 132, -691.0 / 32760, 1.0 / 12,  -3617.0 / 8160};
 
-double atvi_log1pmx(double u) {
+double atvi_math_log1pmx(double u) {
   if (fabs(u) > 0.5) return log1p(u) - u;
   /* log(1 + u) = 2 atanh(r), r = u / (2 + u), and 2 r - u = -r u. */
   double r = u / (2.0 + u), r2 = r * r, s = 0;
@@ -33,19 +33,19 @@ static double series(const double *c, double t) {
   return s;
 }
 
-double atvi_stirling(double x) {
+double atvi_math_stirling(double x) {
   if (x >= ASYM) return series(stirling_c, 1.0 / (x * x)) / x;
-  return atvi_lgamma(x) - ((x - 0.5) * log(x) - x + ATVI_LN_SQRT_2PI);
+  return atvi_math_lgamma(x) - ((x - 0.5) * log(x) - x + ATVI_LN_SQRT_2PI);
 }
 
-double atvi_lgamma(double x) {
+double atvi_math_lgamma(double x) {
   int sign;
   if (!(x >= 0)) return NAN;
   if (x == 0) return HUGE_VAL;
   return lgamma_r(x, &sign);
 }
 
-double atvi_digamma(double x) {
+double atvi_math_digamma(double x) {
   double s = 0;
   if (!(x > 0)) return NAN;
   for (; x < ASYM; x++) s -= 1.0 / x;
@@ -53,7 +53,7 @@ double atvi_digamma(double x) {
   return s + (log(x) - 0.5 / x - t * series(digamma_c, t));
 }
 
-double atvi_trigamma(double x) {
+double atvi_math_trigamma(double x) {
   double s = 0, b = 0;
   if (!(x > 0)) return NAN;
   for (; x < 2 * ASYM; x++) s += 1.0 / (x * x);
@@ -82,7 +82,7 @@ static double log_product(double nu, int k) {
   return s + log(prod);
 }
 
-double atvi_lrise(double nu, double k) {
+double atvi_math_lrise(double nu, double k) {
   if (!(nu > 0) || !(k >= 0)) return NAN;
   if (k == 0) return 0;
   if (isinf(k) || isinf(nu)) return HUGE_VAL;
@@ -92,11 +92,12 @@ double atvi_lrise(double nu, double k) {
   double l = log1p(k / nu);
   /* k log nu + k + ... would be as exact, but nu log1p(k/nu) - k tends to -k^2/(2 nu) as it should. */
   double lead = k * log(nu + k) + (nu * l - k) - 0.5 * l;
-  double rest = l < 1.0 ? series_diff(stirling_c, 1, nu, l) : atvi_stirling(nu + k) - atvi_stirling(nu);
+  double rest =
+      l < 1.0 ? series_diff(stirling_c, 1, nu, l) : atvi_math_stirling(nu + k) - atvi_math_stirling(nu);
   return s + (lead + rest);
 }
 
-double atvi_lrise_dnu(double nu, double k) {
+double atvi_math_lrise_dnu(double nu, double k) {
   double s = 0;
   if (!(nu > 0) || !(k >= 0)) return NAN;
   if (k == 0 || isinf(nu)) return 0;
@@ -109,32 +110,33 @@ double atvi_lrise_dnu(double nu, double k) {
   return s + (l + half - series_diff(digamma_c, 2, nu, l));
 }
 
-double atvi_lbeta(double a, double b) {
+double atvi_math_lbeta(double a, double b) {
   if (!(a >= 0) || !(b >= 0)) return NAN;
   double lo = fmin(a, b), hi = fmax(a, b);
   if (lo == 0) return HUGE_VAL;
   if (isinf(hi)) return -HUGE_VAL;
-  if (lo < ASYM) return atvi_lgamma(lo) - atvi_lrise(hi, lo);
+  if (lo < ASYM) return atvi_math_lgamma(lo) - atvi_math_lrise(hi, lo);
   double x = lo / hi, lead = -(lo - 0.5) * log1p(hi / lo) - hi * log1p(x) - 0.5 * log(hi);
-  return lead + ATVI_LN_SQRT_2PI + (atvi_stirling(lo) + atvi_stirling(hi) - atvi_stirling(lo + hi));
+  return lead + ATVI_LN_SQRT_2PI +
+         (atvi_math_stirling(lo) + atvi_math_stirling(hi) - atvi_math_stirling(lo + hi));
 }
 
-double atvi_log_pois(double a, double x) {
-  if (a < ASYM) return a * log(x) - x - atvi_lgamma(a + 1.0);
-  return a * atvi_log1pmx((x - a) / a) - 0.5 * log(a) - ATVI_LN_SQRT_2PI - atvi_stirling(a);
+double atvi_math_log_pois(double a, double x) {
+  if (a < ASYM) return a * log(x) - x - atvi_math_lgamma(a + 1.0);
+  return a * atvi_math_log1pmx((x - a) / a) - 0.5 * log(a) - ATVI_LN_SQRT_2PI - atvi_math_stirling(a);
 }
 
-double atvi_log_binom(double a, double b, double x, double y) {
+double atvi_math_log_binom(double a, double b, double x, double y) {
   double n = a + b;
   if (fmin(a, b) < ASYM) {
     double lx = x < 0.5 ? log(x) : log1p(-y), ly = y < 0.5 ? log(y) : log1p(-x);
     double lo = fmin(a, b), hi = fmax(a, b);
-    double v = atvi_lrise(hi + 1.0, lo) - atvi_lgamma(lo + 1.0);
+    double v = atvi_math_lrise(hi + 1.0, lo) - atvi_math_lgamma(lo + 1.0);
     return v + (a > 0 ? a * lx : 0) + (b > 0 ? b * ly : 0);
   }
   double d = x * b - y * a; /* n (x - a/n) */
-  double lead = a * atvi_log1pmx(d / a) + b * atvi_log1pmx(-d / b);
-  double s = atvi_stirling(n) - atvi_stirling(a) - atvi_stirling(b);
+  double lead = a * atvi_math_log1pmx(d / a) + b * atvi_math_log1pmx(-d / b);
+  double s = atvi_math_stirling(n) - atvi_math_stirling(a) - atvi_math_stirling(b);
   return lead + s - 0.5 * (log(a) + log(b / n)) - ATVI_LN_SQRT_2PI;
 }
 
@@ -154,7 +156,7 @@ static double inverse_mills(double z) {
   return t;
 }
 
-double atvi_log_ndtr(double x) {
+double atvi_math_log_ndtr(double x) {
   if (x < TAIL) {
     if (x < -1e150) return -HUGE_VAL;
     return -0.5 * x * x - ATVI_LN_SQRT_2PI - log(inverse_mills(-x));
@@ -162,7 +164,7 @@ double atvi_log_ndtr(double x) {
   return x <= 0 ? log(0.5 * erfc(-x * ATVI_SQRT_HALF)) : log1p(-0.5 * erfc(x * ATVI_SQRT_HALF));
 }
 
-double atvi_log_ndtr_d(double x) {
+double atvi_math_log_ndtr_d(double x) {
   if (x < TAIL) return inverse_mills(-x);
   return exp(-0.5 * x * x) / (ATVI_SQRT_2PI * 0.5 * erfc(-x * ATVI_SQRT_HALF));
 }
@@ -207,7 +209,7 @@ static const double far_d[8] = {1.0,
                                 1.42151175831644588870e-7,
                                 2.04426310338993978564e-15};
 
-double atvi_ndtri(double p) {
+double atvi_math_ndtri(double p) {
   if (!(p > 0 && p < 1)) return p == 0 ? -HUGE_VAL : p == 1 ? HUGE_VAL : NAN;
   double q = p - 0.5;
   if (fabs(q) <= 0.425) {
@@ -223,16 +225,16 @@ double atvi_ndtri(double p) {
 /* Sums of numbers given by their logarithms. The largest is factored out, so that nothing overflows and what underflows is
  * too small to count. -inf is the logarithm of zero; where all are zero the sum is -inf, not NaN. */
 
-double atvi_log_add(double a, double b) {
+double atvi_math_log_add(double a, double b) {
   double top = fmax(a, b);
   return top > -HUGE_VAL ? top + log(exp(a - top) + exp(b - top)) : top;
 }
 
-void atvi_log_add_all(atvi_idx n, double shift, const double *x, double *sum) {
-  for (atvi_idx i = 0; i < n; i++) sum[i] = atvi_log_add(sum[i], shift + x[i]);
+void atvi_math_log_add_all(atvi_idx n, double shift, const double *x, double *sum) {
+  for (atvi_idx i = 0; i < n; i++) sum[i] = atvi_math_log_add(sum[i], shift + x[i]);
 }
 
-double atvi_softmax(atvi_idx n, const double *x, double *w) {
+double atvi_math_softmax(atvi_idx n, const double *x, double *w) {
   double top = -HUGE_VAL, sum = 0;
   for (atvi_idx i = 0; i < n; i++) top = fmax(top, x[i]);
   if (!isfinite(top)) {
@@ -248,9 +250,9 @@ double atvi_softmax(atvi_idx n, const double *x, double *w) {
   return top + log(sum);
 }
 
-double atvi_log_sum_exp(atvi_idx n, const double *x) { return atvi_softmax(n, x, NULL); }
+double atvi_math_log_sum_exp(atvi_idx n, const double *x) { return atvi_math_softmax(n, x, NULL); }
 
-double atvi_effective_size(atvi_idx n, const double *w) {
+double atvi_math_effective_size(atvi_idx n, const double *w) {
   double sum_sq = 0;
   for (atvi_idx i = 0; i < n; i++) sum_sq += w[i] * w[i];
   return sum_sq > 0 ? 1 / sum_sq : 0;

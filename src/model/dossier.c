@@ -54,7 +54,7 @@ static bool poor_outputs(const atvi_dossier *d, const double *square, double all
     if (worst < 0 || q2[t] < q2[worst]) worst = t;
   }
   if (n < 2) return false;
-  atvi_sort(n, rest, NULL, rest + m);
+  atvi_math_sort(n, rest, NULL, rest + m);
   double most = fmax(1 - Q2_FAIR, TIME_WORSE * rest[n / 2]);
   if (!(1 - q2[worst] > most)) return false;
   *from = *to = worst;
@@ -72,17 +72,17 @@ static void name_outputs(const atvi_dossier *d, atvi_idx from, atvi_idx to, atvi
   const double *time = d->r.runs.time;
   atvi_idx last = d->r.runs.m - 1;
   if (time && from == to && from > 0 && to < last)
-    atvi_text_add(out, "at t = %.4g", time[from]);
+    atvi_io_text_add(out, "at t = %.4g", time[from]);
   else if (time && to == last && from > 0)
-    atvi_text_add(out, "at late times (t > %.4g)", time[from - 1]);
+    atvi_io_text_add(out, "at late times (t > %.4g)", time[from - 1]);
   else if (time && from == 0)
-    atvi_text_add(out, "at early times (t < %.4g)", time[to + 1]);
+    atvi_io_text_add(out, "at early times (t < %.4g)", time[to + 1]);
   else if (time)
-    atvi_text_add(out, "from t = %.4g to %.4g", time[from], time[to]);
+    atvi_io_text_add(out, "from t = %.4g to %.4g", time[from], time[to]);
   else if (from == to)
-    atvi_text_add(out, "in output %td", from + 1);
+    atvi_io_text_add(out, "in output %td", from + 1);
   else
-    atvi_text_add(out, "in outputs %td to %td", from + 1, to + 1);
+    atvi_io_text_add(out, "in outputs %td to %td", from + 1, to + 1);
 }
 
 /* The third of its range that x, in the unit cube, lies in. */
@@ -111,13 +111,14 @@ static void find_thirds(atvi_dossier *d, double all, const double *error) {
 }
 
 static void name_third(const atvi_dossier *d, atvi_idx j, int s, atvi_text *out) {
-  double low = atvi_emulated_axis_theta(&d->r.axis[j], 1.0 / 3),
-         high = atvi_emulated_axis_theta(&d->r.axis[j], 2.0 / 3);
+  double low = atvi_model_emulated_axis_theta(&d->r.axis[j], 1.0 / 3),
+         high = atvi_model_emulated_axis_theta(&d->r.axis[j], 2.0 / 3);
   const char *name = d->input[j];
   if (s == 1)
-    atvi_text_add(out, "%s between %.3g and %.3g", name, low, high);
+    atvi_io_text_add(out, "%s between %.3g and %.3g", name, low, high);
   else
-    atvi_text_add(out, "%s %s (%s %s %.3g)", s ? "high" : "low", name, name, s ? ">" : "<", s ? high : low);
+    atvi_io_text_add(out, "%s %s (%s %s %.3g)", s ? "high" : "low", name, name, s ? ">" : "<",
+                     s ? high : low);
 }
 
 /* Thirds that stand out, worst first. Returns how many were named. */
@@ -128,7 +129,7 @@ static int name_thirds(const atvi_dossier *d, bool after, atvi_text *out) {
     for (atvi_idx k = 0; k < 3 * d->r.runs.d; k++)
       if (d->third[k].poor && d->third[k].q2 > last && (at < 0 || d->third[k].q2 < d->third[at].q2)) at = k;
     if (at < 0 || named == NAMED) return named;
-    atvi_text_add(out, named ? ", " : after ? " and for " : "for ");
+    atvi_io_text_add(out, named ? ", " : after ? " and for " : "for ");
     name_third(d, at / 3, (int)(at % 3), out);
     last = d->third[at].q2;
   }
@@ -151,20 +152,20 @@ static atvi_status find_poor(atvi_pool *pool, atvi_dossier *d) {
   bool times = poor_outputs(d, square, all, square + r->m, &from, &to);
   if (times) name_outputs(d, from, to, &out);
   if (name_thirds(d, times, &out) == 0 && !times) return ATVI_OK;
-  return atvi_text_get(&out, &d->poor);
+  return atvi_io_text_get(&out, &d->poor);
 }
 
-atvi_status atvi_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const atvi_emulated_runs *r,
-                              const atvi_emulator *em, atvi_dossier *out) {
+atvi_status atvi_model_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
+                                    const atvi_emulated_runs *r, const atvi_emulator *em, atvi_dossier *out) {
   size_t n = (size_t)r->runs.n, m = (size_t)r->runs.m;
   *out = (atvi_dossier){.name = lang->emulator[k].name, .r = *r, .outside = NAN};
-  out->input = atvi_emulated_inputs(pool, lang, k);
+  out->input = atvi_model_emulated_inputs(pool, lang, k);
   out->loo.q2_time = atvi_pool_take(pool, m, sizeof(double));
   out->loo.run_error = atvi_pool_take(pool, n, sizeof(double));
   out->loo.run_sd = atvi_pool_take(pool, n, sizeof(double));
   out->loo.predicted = atvi_pool_take(pool, n * m, sizeof(double));
   if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_emulator_loo(atvi_pool_ctx(pool), em, &r->runs, &out->loo));
+  ATVI_TRY(atvi_gp_emulator_loo(atvi_pool_ctx(pool), em, &r->runs, &out->loo));
   return find_poor(pool, out);
 }
 
@@ -226,9 +227,9 @@ static void doubt_intervals(atvi_pool *pool, atvi_dossier *d) {
 
 /* Estimates at a limit are not estimates. */
 static void doubt_estimates(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d) {
-  const atvi_em_info *info = atvi_emulator_info(em);
+  const atvi_em_info *info = atvi_gp_emulator_info(em);
   atvi_em_ends ends;
-  atvi_emulator_ends(&d->r.runs, &d->r.opts, info, &ends);
+  atvi_gp_emulator_ends(&d->r.runs, &d->r.opts, info, &ends);
   if (info->starts > 2 && info->agreed < 2)
     add(pool, d, ATVI_CODE_EMULATOR_STARTS, DOUBT,
         "only one start of the search found these estimates; others may be better");
@@ -247,7 +248,7 @@ static void doubt_estimates(atvi_pool *pool, const atvi_emulator *em, atvi_dossi
         ends.n_short == 1 ? "" : "s");
 }
 
-atvi_status atvi_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d) {
+atvi_status atvi_model_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d) {
   d->n_doubt = 0;
   doubt_share(pool, d);
   doubt_runs(pool, d);
@@ -261,7 +262,7 @@ atvi_status atvi_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_do
   return atvi_pool_status(pool);
 }
 
-bool atvi_dossier_doubtful(const atvi_dossier *d) {
+bool atvi_model_dossier_doubtful(const atvi_dossier *d) {
   for (int i = 0; i < d->n_doubt; i++)
     if (d->doubt[i].doubtful) return true;
   return false;

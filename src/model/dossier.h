@@ -15,12 +15,12 @@ typedef struct {
 } atvi_emulated_axis;
 
 /* Whether values above base are spread more evenly on the logarithmic scale; value[n] is sorted by it, n >= 1. */
-bool atvi_emulated_axis_log(atvi_idx n, double *value, double base);
+bool atvi_model_emulated_axis_log(atvi_idx n, double *value, double base);
 /* From the ends in theta. An input that is the same everywhere has width 1. */
-void atvi_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper);
-double atvi_emulated_axis_x(const atvi_emulated_axis *a, double theta);
-double atvi_emulated_axis_theta(const atvi_emulated_axis *a, double x);
-double atvi_emulated_axis_slope(const atvi_emulated_axis *a, double x); /* dx / dtheta */
+void atvi_model_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper);
+double atvi_model_emulated_axis_x(const atvi_emulated_axis *a, double theta);
+double atvi_model_emulated_axis_theta(const atvi_emulated_axis *a, double x);
+double atvi_model_emulated_axis_slope(const atvi_emulated_axis *a, double x); /* dx / dtheta */
 
 /* ---- runs of a simulator ---- */
 
@@ -43,12 +43,13 @@ typedef struct {
 /* Runs of the emulators with use[n_emulator] set (NULL: of all) into out[n_emulator], from their files or from the first `lines` lines (0: all) of the
  * simulator's record in the folder `runs` (NULL: as atvi_sim_folder), which is parsed once. Memory from pool. Errors: EIO, EDATA (message has
  * file:line:column), EMODEL, ENOMEM. */
-ATVI_CHECKED atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, const bool *use,
-                                                 const char *runs, atvi_idx lines, atvi_emulated_runs *out);
+ATVI_CHECKED atvi_status atvi_model_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang,
+                                                       const bool *use, const char *runs, atvi_idx lines,
+                                                       atvi_emulated_runs *out);
 /* [n_input] names of an emulator's inputs. Memory from pool; NULL: none. */
-const char *const *atvi_emulated_inputs(atvi_pool *pool, const atvi_lang *lang, atvi_idx k);
+const char *const *atvi_model_emulated_inputs(atvi_pool *pool, const atvi_lang *lang, atvi_idx k);
 /* Where its emulator is kept: a file in that folder. Memory from pool; NULL: none. */
-const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs);
+const char *atvi_model_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs);
 
 /* ---- how good an emulator is ---- */
 
@@ -93,13 +94,13 @@ typedef struct {
 } atvi_dossier;
 
 /* From the runs (copied as a struct) of lang->emulator[k] and the emulator fitted to them. Memory from pool. Nothing is held out and no design is known yet.
- * Errors: those of atvi_emulator_loo. */
-ATVI_CHECKED atvi_status atvi_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
-                                           const atvi_emulated_runs *r, const atvi_emulator *em,
-                                           atvi_dossier *out);
+ * Errors: those of atvi_gp_emulator_loo. */
+ATVI_CHECKED atvi_status atvi_model_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
+                                                 const atvi_emulated_runs *r, const atvi_emulator *em,
+                                                 atvi_dossier *out);
 /* Fills the doubts from all that is known by then; may be called again. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d);
+ATVI_CHECKED atvi_status atvi_model_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d);
 /* Whether any doubt makes the verdict a warning. */
-bool atvi_dossier_doubtful(const atvi_dossier *d);
+bool atvi_model_dossier_doubtful(const atvi_dossier *d);
 
 #endif

@@ -34,7 +34,7 @@ static void *take(const building *b, atvi_idx n, size_t size) {
 /* The one of a fit, which must be of these runs. */
 static atvi_status load_kept(const building *b, const char *path, const char *name,
                              const atvi_emulated_runs *r, atvi_emulator **out) {
-  atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, NULL, out);
+  atvi_status status = atvi_gp_emulator_load(b->ctx, path, &r->runs, &r->opts, NULL, out);
   const char *why = status == ATVI_EDATA ? atvi_pool_printf(b->pool, "%s", atvi_errmsg(b->ctx)) : NULL;
   if (!why) return status;
   return ATVI_FAIL(b->ctx, ATVI_EDATA,
@@ -58,16 +58,16 @@ static void report_refit(building *b, const char *name, const char *path, bool o
 /* The one that was kept, if it was fitted to these runs with these settings; else a new one. */
 static atvi_status fit(building *b, atvi_idx k, const atvi_emulated_runs *r, atvi_emulator **out) {
   const char *name = b->lang->emulator[k].name, *of_fit = b->opts->emulators;
-  const char *path = atvi_emulated_path(b->pool, b->lang, k, of_fit ? of_fit : b->opts->runs);
+  const char *path = atvi_model_emulated_path(b->pool, b->lang, k, of_fit ? of_fit : b->opts->runs);
   if (!path) return ATVI_ENOMEM;
   if (of_fit && access(path, F_OK) == 0) return load_kept(b, path, name, r, out);
   if (access(path, R_OK) == 0) {
     bool other;
-    atvi_status status = atvi_emulator_load(b->ctx, path, &r->runs, &r->opts, &other, out);
+    atvi_status status = atvi_gp_emulator_load(b->ctx, path, &r->runs, &r->opts, &other, out);
     if (status == ATVI_OK || status == ATVI_ENOMEM) return status;
     report_refit(b, name, path, other);
   }
-  return atvi_emulator_new(b->ctx, &r->runs, &r->opts, out);
+  return atvi_gp_emulator_new(b->ctx, &r->runs, &r->opts, out);
 }
 
 static atvi_status use_emulator(building *b, atvi_idx k, const atvi_emulated_runs *r) {
@@ -85,7 +85,7 @@ static atvi_status use_emulator(building *b, atvi_idx k, const atvi_emulated_run
   }
   if (r->record.lines > 0) b->e->lines = r->record.lines;
   ATVI_TRY(fit(b, k, r, &em->em));
-  return atvi_dossier_make(b->pool, b->lang, k, r, em->em, &em->dossier);
+  return atvi_model_dossier_make(b->pool, b->lang, k, r, em->em, &em->dossier);
 }
 
 /* Those that observations have, all from the same state of the record. */
@@ -106,7 +106,7 @@ static atvi_status use_emulators(building *b) {
       if (lang->observe[o].term[t].kind == ATVI_TERM_EMULATOR)
         any = use[lang->observe[o].term[t].emulator] = true;
   if (!any) return ATVI_OK;
-  ATVI_TRY(atvi_emulated_runs_read(b->pool, lang, use, b->opts->runs, b->opts->runs_lines, r));
+  ATVI_TRY(atvi_model_emulated_runs_read(b->pool, lang, use, b->opts->runs, b->opts->runs_lines, r));
   for (atvi_idx k = 0; k < lang->n_emulator; k++)
     if (use[k]) ATVI_TRY(use_emulator(b, k, &r[k]));
   return ATVI_OK;
@@ -157,7 +157,7 @@ static double tolerance(const atvi_emulation *em, atvi_idx k) {
 /* The emulator's output at that time, -1 if there is none. */
 static atvi_idx output_at(const atvi_emulation *em, double t) {
   if (!em->time) return 0;
-  atvi_idx k = atvi_time_nearest(em->m, em->time, t);
+  atvi_idx k = atvi_model_time_nearest(em->m, em->time, t);
   return fabs(em->time[k] - t) <= tolerance(em, k) ? k : -1;
 }
 
@@ -194,7 +194,7 @@ static atvi_status rows(const building *b, atvi_process *p) {
   for (atvi_idx r = 0; r < n; r++) at[r] = (moment){data->time ? data->time[r] : (double)(r + 1), r};
   qsort(at, (size_t)n, sizeof *at, by_time);
   ATVI_TRY(set_places(b, p, at, time));
-  return n > 0 ? atvi_markov_new(b->ctx, n, time, p->used, p->n_term, p->kind, &p->markov) : ATVI_OK;
+  return n > 0 ? atvi_gp_markov_new(b->ctx, n, time, p->used, p->n_term, p->kind, &p->markov) : ATVI_OK;
 }
 
 /* ---- terms ---- */
@@ -232,7 +232,7 @@ static atvi_status terms(building *b, atvi_process *p) {
     }
     if (!own) continue;
     const atvi_emulation *em = &b->e->emulator[p->emulator];
-    const atvi_em_info *info = atvi_emulator_info(em->em);
+    const atvi_em_info *info = atvi_gp_emulator_info(em->em);
     p->number[t][0] = info->sill;
     p->dropped = info->dropped;
     p->number[t][1] = em->m > 1 ? info->time_length : FOR_EVER;
@@ -249,8 +249,8 @@ static atvi_status process(building *b, atvi_idx o, atvi_process *p) {
   return rows(b, p);
 }
 
-atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi_model_load_opts *opts,
-                              bool *const *held, atvi_emulated **out) {
+atvi_status atvi_model_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi_model_load_opts *opts,
+                                    bool *const *held, atvi_emulated **out) {
   building b = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang, .opts = opts, .held = held};
   atvi_idx n = 0;
   *out = NULL;
@@ -266,15 +266,15 @@ atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang, const atvi
   for (atvi_idx o = 0; status == ATVI_OK && o < lang->n_observe; o++)
     if (lang->observe[o].n_term > 0) status = process(&b, o, &e->process[e->n++]);
   if (status != ATVI_OK) {
-    atvi_emulated_free(e);
+    atvi_model_emulated_free(e);
     return status;
   }
   *out = e;
   return ATVI_OK;
 }
 
-void atvi_emulated_free(atvi_emulated *e) {
+void atvi_model_emulated_free(atvi_emulated *e) {
   if (!e) return;
-  for (atvi_idx k = 0; k < e->n; k++) atvi_markov_free(e->process[k].markov);
-  for (atvi_idx k = 0; k < e->n_emulator && !e->borrowed; k++) atvi_emulator_free(e->emulator[k].em);
+  for (atvi_idx k = 0; k < e->n; k++) atvi_gp_markov_free(e->process[k].markov);
+  for (atvi_idx k = 0; k < e->n_emulator && !e->borrowed; k++) atvi_gp_emulator_free(e->emulator[k].em);
 }

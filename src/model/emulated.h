@@ -72,45 +72,45 @@ struct atvi_model_load_opts;
 /* Fits or loads the emulators that observations use, as opts says (runs, runs_lines, emulators, forward). *out is NULL where there is nothing to
  * do. held[n_data][n_row] (NULL: none): rows whose values stay but are not part of the likelihood. Memory from pool, but for what free gives
  * back. */
-ATVI_CHECKED atvi_status atvi_emulated_new(atvi_pool *pool, const atvi_lang *lang,
-                                           const struct atvi_model_load_opts *opts, bool *const *held,
-                                           atvi_emulated **out);
-void atvi_emulated_free(atvi_emulated *e); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_model_emulated_new(atvi_pool *pool, const atvi_lang *lang,
+                                                 const struct atvi_model_load_opts *opts, bool *const *held,
+                                                 atvi_emulated **out);
+void atvi_model_emulated_free(atvi_emulated *e); /* NULL is fine */
 
 typedef struct atvi_emulated_work atvi_emulated_work;
-ATVI_CHECKED atvi_status atvi_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx,
-                                                atvi_emulated_work **out);
-void atvi_emulated_work_free(atvi_emulated_work *w); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_model_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx,
+                                                      atvi_emulated_work **out);
+void atvi_model_emulated_work_free(atvi_emulated_work *w); /* NULL is fine */
 
 /* The emulators at points first .. first + ATVI_EM_GROUP - 1 of theta[d][B], the last one repeated. all: in all rows, for reports; else in
  * those of the likelihood. */
-void atvi_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all, atvi_idx B,
-                         const double *theta, atvi_idx first);
+void atvi_model_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all, atvi_idx B,
+                               const double *theta, atvi_idx first);
 /* Adds to sum[L] the log likelihood of points `part` .. part + L - 1 of the group, arg[n_arg][L] their arguments; with arg_bar[n_arg][L] (added to) the
  * adjoints too. */
-void atvi_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
-                         double *arg_bar, double *sum);
+void atvi_model_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
+                               double *arg_bar, double *sum);
 /* Adds the emulators' share to grad[d][B], for the points of the group that are good[ATVI_EM_GROUP]: whose likelihood is finite. */
-void atvi_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
-                       const bool *good, double *grad);
+void atvi_model_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
+                             const bool *good, double *grad);
 
 /* ---- reports; for one part of a group that was begun with all ---- */
 
 /* Conditional means of process k given its used values, by place: of the emulator's output (with its mean) and of the rest: [n][L] each. */
-void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                         const double *arg, const double **emulator, const double **rest);
+void atvi_model_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                               const double *arg, const double **emulator, const double **rest);
 /* Log density of each value given all others, by place: [n][L], NaN where missing. */
-const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                      const double *arg);
+const double *atvi_model_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k,
+                                            int part, const double *arg);
 /* Each value drawn given all others, by place: [n][L]. Lane b is draw number draw + b. */
-const double *atvi_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                   const double *arg, uint64_t seed, atvi_idx draw);
+const double *atvi_model_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                         const double *arg, uint64_t seed, atvi_idx draw);
 /* Simulated values, by place: [n][L]; given the data or not. Lane b is draw number draw + b. */
-const double *atvi_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                 const double *arg, bool given, uint64_t seed, atvi_idx draw);
-/* The parts of a draw given the data, as atvi_emulated_means has those of the means. */
-void atvi_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                         const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
-                         const double **rest);
+const double *atvi_model_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                       const double *arg, bool given, uint64_t seed, atvi_idx draw);
+/* The parts of a draw given the data, as atvi_model_emulated_means has those of the means. */
+void atvi_model_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                               const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
+                               const double **rest);
 
 #endif

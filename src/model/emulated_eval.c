@@ -59,14 +59,14 @@ static atvi_emulated_work *carve(atvi_arena *a, const atvi_emulated *e) {
 
 static atvi_status seat_new(const atvi_emulated *e, atvi_ctx *ctx, const atvi_process *p, seat *s) {
   if (p->n == 0) return ATVI_OK;
-  ATVI_TRY(atvi_markov_work_new(p->markov, ctx, &s->markov));
+  ATVI_TRY(atvi_gp_markov_work_new(p->markov, ctx, &s->markov));
   if (p->emulator < 0) return ATVI_OK;
   const atvi_emulator *em = e->emulator[p->emulator].em;
-  if (p->n_used > 0) ATVI_TRY(atvi_em_work_new(em, ctx, p->n_used, p->em_used, &s->fit));
-  return atvi_em_work_new(em, ctx, p->n, p->em_row, &s->all);
+  if (p->n_used > 0) ATVI_TRY(atvi_gp_em_work_new(em, ctx, p->n_used, p->em_used, &s->fit));
+  return atvi_gp_em_work_new(em, ctx, p->n, p->em_row, &s->all);
 }
 
-atvi_status atvi_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx, atvi_emulated_work **out) {
+atvi_status atvi_model_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx, atvi_emulated_work **out) {
   atvi_arena a = {0};
   *out = NULL;
   carve(&a, e);
@@ -77,25 +77,25 @@ atvi_status atvi_emulated_work_new(const atvi_emulated *e, atvi_ctx *ctx, atvi_e
   for (atvi_idx k = 0; k < e->n; k++) {
     atvi_status status = seat_new(e, ctx, &e->process[k], &w->seat[k]);
     if (status == ATVI_OK) continue;
-    atvi_emulated_work_free(w);
+    atvi_model_emulated_work_free(w);
     return status;
   }
   *out = w;
   return ATVI_OK;
 }
 
-void atvi_emulated_work_free(atvi_emulated_work *w) {
+void atvi_model_emulated_work_free(atvi_emulated_work *w) {
   if (!w) return;
   for (atvi_idx k = 0; k < w->n; k++) {
-    atvi_em_work_free(w->seat[k].fit);
-    atvi_em_work_free(w->seat[k].all);
-    atvi_markov_work_free(w->seat[k].markov);
+    atvi_gp_em_work_free(w->seat[k].fit);
+    atvi_gp_em_work_free(w->seat[k].all);
+    atvi_gp_markov_work_free(w->seat[k].markov);
   }
   atvi_block_free(w->ctx, w);
 }
 
-void atvi_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all, atvi_idx B,
-                         const double *theta, atvi_idx first) {
+void atvi_model_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all, atvi_idx B,
+                               const double *theta, atvi_idx first) {
   atvi_idx real = B - first < G ? B - first : G;
   for (atvi_idx k = 0; k < e->n; k++) {
     const atvi_process *p = &e->process[k];
@@ -106,10 +106,10 @@ void atvi_emulated_begin(const atvi_emulated *e, atvi_emulated_work *w, bool all
     for (atvi_idx j = 0; j < em->d; j++)
       for (int b = 0; b < G; b++) {
         double v = theta[em->input[j] * B + first + (b < real ? b : real - 1)];
-        s->x[j * G + b] = atvi_emulated_axis_x(&em->axis[j], v);
+        s->x[j * G + b] = atvi_model_emulated_axis_x(&em->axis[j], v);
       }
-    atvi_em_use(em_work, (int)real);
-    atvi_em_eval(em->em, em_work, s->x, s->mean, s->share);
+    atvi_gp_em_use(em_work, (int)real);
+    atvi_gp_em_eval(em->em, em_work, s->x, s->mean, s->share);
   }
 }
 
@@ -145,8 +145,8 @@ static void parameters_back(const atvi_process *p, const seat *s, int part, cons
     s->share_bar[part + l] = s->par_bar[2 * p->own * L + l] * sill(p, arg, l);
 }
 
-void atvi_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
-                         double *arg_bar, double *sum) {
+void atvi_model_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
+                               double *arg_bar, double *sum) {
   for (atvi_idx k = 0; k < e->n; k++) {
     const atvi_process *p = &e->process[k];
     const seat *s = &w->seat[k];
@@ -156,8 +156,8 @@ void atvi_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part
     for (atvi_idx u = 0; u < p->n_used; u++)
       for (int l = 0; l < L; l++)
         s->resid[p->used_at[u] * L + l] = p->value[p->used_at[u]] - (s->fit ? s->mean[u * G + part + l] : 0);
-    atvi_markov_eval(p->markov, s->markov, s->par, s->resid, log_density, arg_bar ? s->par_bar : NULL,
-                     arg_bar ? s->resid_bar : NULL);
+    atvi_gp_markov_eval(p->markov, s->markov, s->par, s->resid, log_density, arg_bar ? s->par_bar : NULL,
+                        arg_bar ? s->resid_bar : NULL);
     for (int l = 0; l < L; l++) sum[l] += log_density[l];
     if (!arg_bar) continue;
     parameters_back(p, s, part, arg, arg_bar);
@@ -166,18 +166,18 @@ void atvi_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part
   }
 }
 
-void atvi_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
-                       const bool *good, double *grad) {
+void atvi_model_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
+                             const bool *good, double *grad) {
   for (atvi_idx k = 0; k < e->n; k++) {
     seat *s = &w->seat[k];
     if (!s->fit) continue;
     const atvi_emulation *em = &e->emulator[e->process[k].emulator];
-    atvi_em_vjp(em->em, s->fit, s->mean_bar, s->share_bar, s->x_bar);
+    atvi_gp_em_vjp(em->em, s->fit, s->mean_bar, s->share_bar, s->x_bar);
     for (atvi_idx j = 0; j < em->d; j++)
       for (int b = 0; b < G && first + b < B; b++)
         if (good[b])
           grad[em->input[j] * B + first + b] +=
-              s->x_bar[j * G + b] * atvi_emulated_axis_slope(&em->axis[j], s->x[j * G + b]);
+              s->x_bar[j * G + b] * atvi_model_emulated_axis_slope(&em->axis[j], s->x[j * G + b]);
   }
 }
 
@@ -209,21 +209,21 @@ static void split(const atvi_process *p, const seat *s, int part, const double *
   *rest = s->two;
 }
 
-void atvi_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                         const double *arg, const double **emulator, const double **rest) {
+void atvi_model_emulated_means(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                               const double *arg, const double **emulator, const double **rest) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
   prepare(p, s, part, arg);
-  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, s->term, NULL, NULL, NULL, NULL);
+  atvi_gp_markov_smooth(p->markov, s->markov, s->par, s->resid, s->term, NULL, NULL, NULL, NULL);
   split(p, s, part, s->term, emulator, rest);
 }
 
-const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                      const double *arg) {
+const double *atvi_model_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k,
+                                            int part, const double *arg) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
   prepare(p, s, part, arg);
-  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
+  atvi_gp_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
   for (atvi_idx i = 0; i < p->n * L; i++) {
     double z = s->resid[i] - s->one[i], log_density = -0.5 * (LOG_2PI + log(s->two[i]) + z * z / s->two[i]);
     s->one[i] = isnan(p->value[i / L]) ? NAN : isnan(log_density) ? -HUGE_VAL : log_density;
@@ -231,41 +231,42 @@ const double *atvi_emulated_pointwise(const atvi_emulated *e, atvi_emulated_work
   return s->one;
 }
 
-const double *atvi_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                   const double *arg, uint64_t seed, atvi_idx draw) {
+const double *atvi_model_emulated_others(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                         const double *arg, uint64_t seed, atvi_idx draw) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
-  atvi_rng own = atvi_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1), 1);
-  uint64_t key = atvi_rng_bits(&own);
+  atvi_rng own = atvi_math_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1), 1);
+  uint64_t key = atvi_math_rng_bits(&own);
   prepare(p, s, part, arg);
-  atvi_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
+  atvi_gp_markov_smooth(p->markov, s->markov, s->par, s->resid, NULL, NULL, NULL, s->one, s->two);
   for (atvi_idx i = 0; i < p->n; i++)
     for (int l = 0; l < L; l++) {
-      atvi_rng r = atvi_rng_at(key, ATVI_STREAM_OBSERVE, (uint32_t)p->row[i], (uint32_t)(draw + l));
+      atvi_rng r = atvi_math_rng_at(key, ATVI_STREAM_OBSERVE, (uint32_t)p->row[i], (uint32_t)(draw + l));
       double mean = s->one[i * L + l] + (s->all ? s->mean[i * G + part + l] : 0);
-      s->one[i * L + l] = mean + sqrt(s->two[i * L + l]) * atvi_rng_normal(&r);
+      s->one[i * L + l] = mean + sqrt(s->two[i * L + l]) * atvi_math_rng_normal(&r);
     }
   return s->one;
 }
 
-const double *atvi_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                                 const double *arg, bool given, uint64_t seed, atvi_idx draw) {
+const double *atvi_model_emulated_draw(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                       const double *arg, bool given, uint64_t seed, atvi_idx draw) {
   const atvi_process *p = &e->process[k];
   const seat *s = &w->seat[k];
-  atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1),
-                           0); /* its own for each observation */
+  atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_PREDICT, (uint32_t)(p->observe + 1),
+                                0); /* its own for each observation */
   prepare(p, s, part, arg);
-  atvi_markov_draw(p->markov, s->markov, s->par, given ? s->resid : NULL, atvi_rng_bits(&r), draw, s->one);
+  atvi_gp_markov_draw(p->markov, s->markov, s->par, given ? s->resid : NULL, atvi_math_rng_bits(&r), draw,
+                      s->one);
   for (atvi_idx i = 0; s->all && i < p->n; i++)
     for (int l = 0; l < L; l++) s->one[i * L + l] += s->mean[i * G + part + l];
   return s->one;
 }
 
-void atvi_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
-                         const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
-                         const double **rest) {
-  atvi_emulated_draw(e, w, k, part, arg, true, seed, draw);
-  split(&e->process[k], &w->seat[k], part, atvi_markov_drawn(w->seat[k].markov), emulator, rest);
+void atvi_model_emulated_drawn(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                               const double *arg, uint64_t seed, atvi_idx draw, const double **emulator,
+                               const double **rest) {
+  atvi_model_emulated_draw(e, w, k, part, arg, true, seed, draw);
+  split(&e->process[k], &w->seat[k], part, atvi_gp_markov_drawn(w->seat[k].markov), emulator, rest);
 }
 
 /* Sums of processes in the optional members of the target. */
@@ -300,14 +301,14 @@ static void put_parts(const reporting *r, const atvi_process *p, const double *o
 
 static void report_means(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
   const double *own, *rest;
-  atvi_emulated_means(r->m->emulated, r->w->emulated, k, part, r->w->arg, &own, &rest);
+  atvi_model_emulated_means(r->m->emulated, r->w->emulated, k, part, r->w->arg, &own, &rest);
   put_parts(r, &r->m->emulated->process[k], own, rest, first, real);
 }
 
 static void report_drawn(const reporting *r, atvi_idx k, int part, atvi_idx first, int real) {
   const double *own, *rest;
-  atvi_emulated_drawn(r->m->emulated, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first, &own,
-                      &rest);
+  atvi_model_emulated_drawn(r->m->emulated, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first,
+                            &own, &rest);
   put_parts(r, &r->m->emulated->process[k], own, rest, first, real);
 }
 
@@ -326,12 +327,12 @@ static void report_part(const reporting *r, int part, atvi_idx first, int real) 
       continue;
     }
     if (r->kind == ATVI_REPORT_POINTWISE)
-      x = atvi_emulated_pointwise(e, r->w->emulated, k, part, r->w->arg);
+      x = atvi_model_emulated_pointwise(e, r->w->emulated, k, part, r->w->arg);
     else if (r->kind == ATVI_REPORT_LEAVE_ONE_OUT)
-      x = atvi_emulated_others(e, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first);
+      x = atvi_model_emulated_others(e, r->w->emulated, k, part, r->w->arg, r->seed, r->draw + first);
     else
-      x = atvi_emulated_draw(e, r->w->emulated, k, part, r->w->arg, r->kind == ATVI_REPORT_PREDICTIVE,
-                             r->seed, r->draw + first);
+      x = atvi_model_emulated_draw(e, r->w->emulated, k, part, r->w->arg, r->kind == ATVI_REPORT_PREDICTIVE,
+                                   r->seed, r->draw + first);
     spread(r, p, x, r->m->obs_at[p->observe], first, real);
   }
 }
@@ -340,7 +341,7 @@ void atvi_model_report_processes(const atvi_model *m, atvi_model_work *w, atvi_r
                                  uint64_t seed, atvi_idx draw, atvi_idx B, const double *theta, double *out) {
   reporting r = {m, w, kind, seed, draw, B, out};
   for (atvi_idx at = 0; m->emulated && at < B; at += G) {
-    atvi_emulated_begin(m->emulated, w->emulated, true, B, theta, at);
+    atvi_model_emulated_begin(m->emulated, w->emulated, true, B, theta, at);
     for (int part = 0; part < G && at + part < B; part += L) {
       atvi_outcome outcome[L]; /* without states there is nothing that could fail */
       int real = atvi_model_load_lanes(m, w, B, theta, at + part);

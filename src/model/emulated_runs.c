@@ -26,15 +26,15 @@ static double lean(double least, double median, double most) {
   return fabs(least + most - 2 * median) / (most - least);
 }
 
-bool atvi_emulated_axis_log(atvi_idx n, double *value, double base) {
-  qsort(value, (size_t)n, sizeof *value, atvi_by_value);
+bool atvi_model_emulated_axis_log(atvi_idx n, double *value, double base) {
+  qsort(value, (size_t)n, sizeof *value, atvi_math_by_value);
   double least = value[0] - base, most = value[n - 1] - base;
   double median = 0.5 * (value[(n - 1) / 2] + value[n / 2]) - base;
   if (!(least > 0 && most > SPAN * least && isfinite(most))) return false;
   return lean(log(least), log(median), log(most)) < BETTER * lean(least, median, most);
 }
 
-void atvi_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper) {
+void atvi_model_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, double upper) {
   a->base = base;
   a->lower = isnan(base) ? lower : log(lower - base);
   double end = isnan(base) ? upper : log(upper - base);
@@ -42,17 +42,17 @@ void atvi_emulated_axis_set(atvi_emulated_axis *a, double base, double lower, do
 }
 
 /* At the bound itself the logarithm would not be finite: a point so near to it is as good. */
-double atvi_emulated_axis_x(const atvi_emulated_axis *a, double theta) {
+double atvi_model_emulated_axis_x(const atvi_emulated_axis *a, double theta) {
   double s = isnan(a->base) ? theta : log(fmax(theta - a->base, DBL_MIN));
   return (s - a->lower) / a->width;
 }
 
-double atvi_emulated_axis_theta(const atvi_emulated_axis *a, double x) {
+double atvi_model_emulated_axis_theta(const atvi_emulated_axis *a, double x) {
   double s = a->lower + a->width * x;
   return isnan(a->base) ? s : a->base + exp(s);
 }
 
-double atvi_emulated_axis_slope(const atvi_emulated_axis *a, double x) {
+double atvi_model_emulated_axis_slope(const atvi_emulated_axis *a, double x) {
   return isnan(a->base) ? 1 / a->width : exp(-(a->lower + a->width * x)) / a->width;
 }
 
@@ -69,7 +69,7 @@ typedef struct {
 /* Something is wrong with a file; the statement of the model that names it is shown. */
 static atvi_status wrong(const reading *r, atvi_place at, const char *path, const char *what) {
   char shown[ATVI_EXCERPT_BYTES];
-  atvi_excerpt(r->lang->source, strlen(r->lang->source), at.line, at.column, false, shown);
+  atvi_io_excerpt(r->lang->source, strlen(r->lang->source), at.line, at.column, false, shown);
   return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:1:1: error: %s\nasked for in %s:%d:%d\n%s", path, what,
                    r->lang->path, at.line, at.column, shown);
 }
@@ -78,7 +78,7 @@ static atvi_status wrong_cell(const reading *r, const atvi_csv *csv, atvi_idx ro
                               const char *what, const char *hint) {
   char shown[ATVI_EXCERPT_BYTES];
   int line = csv->line[row], column = csv->column[row * csv->n_col + col];
-  atvi_excerpt(csv->source, csv->n_source, line, column, true, shown);
+  atvi_io_excerpt(csv->source, csv->n_source, line, column, true, shown);
   return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s:%d:%d: error: %s\n%s\nhint: %s", csv->path, line, column, what,
                    shown, hint);
 }
@@ -86,7 +86,7 @@ static atvi_status wrong_cell(const reading *r, const atvi_csv *csv, atvi_idx ro
 /* *value[rows][cols] of a file; *csv for messages. */
 static atvi_status matrix(const reading *r, const atvi_lang_matrix *m, atvi_csv **csv, atvi_idx *rows,
                           atvi_idx *cols, double **value) {
-  ATVI_TRY(atvi_csv_read(r->room, m->path, csv));
+  ATVI_TRY(atvi_io_csv_read(r->room, m->path, csv));
   const atvi_csv *c = *csv;
   atvi_idx last = m->last > 0 ? m->last : c->n_col;
   char what[200];
@@ -190,7 +190,7 @@ static atvi_status read_record(const reading *r, const bool *use, const char *fo
   const char *path = dir ? atvi_pool_printf(r->pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
   for (atvi_idx k = 0; want && k < lang->n_emulator; k++)
     if (of_record(lang, use, k)) {
-      const char *const *name = atvi_emulated_inputs(r->room, lang, k);
+      const char *const *name = atvi_model_emulated_inputs(r->room, lang, k);
       want[n++] = (atvi_sim_want){lang->emulator[k].name, lang->emulator[k].n_input, name};
     }
   if (!path || atvi_pool_failed(r->room)) return ATVI_ENOMEM;
@@ -217,7 +217,7 @@ static double base_of(const reading *r, const atvi_lang_param *p, atvi_idx n, at
                       double *value) {
   if (!isfinite(p->lower) || isfinite(p->upper) || r->em->length) return NAN;
   for (atvi_idx i = 0; i < n; i++) value[i] = x[i * d];
-  return atvi_emulated_axis_log(n, value, p->lower) ? p->lower : NAN;
+  return atvi_model_emulated_axis_log(n, value, p->lower) ? p->lower : NAN;
 }
 
 /* Inputs to the unit cube. */
@@ -242,17 +242,17 @@ static atvi_status scale(const reading *r, atvi_emulated_runs *out, double *x) {
     double lower = box ? p->lower : out->least[j], upper = box ? p->upper : out->most[j];
     out->lower[j] = lower;
     out->width[j] = upper > lower ? upper - lower : 1;
-    atvi_emulated_axis_set(&out->axis[j], base_of(r, p, n, d, x + j, value), lower, upper);
-    for (atvi_idx i = 0; i < n; i++) x[i * d + j] = atvi_emulated_axis_x(&out->axis[j], x[i * d + j]);
+    atvi_model_emulated_axis_set(&out->axis[j], base_of(r, p, n, d, x + j, value), lower, upper);
+    for (atvi_idx i = 0; i < n; i++) x[i * d + j] = atvi_model_emulated_axis_x(&out->axis[j], x[i * d + j]);
   }
   out->runs.x = x;
   return ATVI_OK;
 }
 
 static void set_opts(const atvi_lang_emulator *em, atvi_em_opts *o) {
-  atvi_em_defaults(o);
+  atvi_gp_em_defaults(o);
   for (int k = 0; em->kernel && k <= ATVI_EM_SQUARED; k++)
-    if (strcmp(em->kernel, atvi_em_kernel_name[k]) == 0) o->kernel = (atvi_em_kernel)k;
+    if (strcmp(em->kernel, atvi_gp_em_kernel_name[k]) == 0) o->kernel = (atvi_em_kernel)k;
   o->length = em->length;
   o->nugget = em->nugget;
   o->time_length = em->time_length;
@@ -276,8 +276,8 @@ static atvi_status read_all(reading *r, const bool *use, const char *runs, atvi_
   return ATVI_OK;
 }
 
-atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, const bool *use, const char *runs,
-                                    atvi_idx lines, atvi_emulated_runs *out) {
+atvi_status atvi_model_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, const bool *use,
+                                          const char *runs, atvi_idx lines, atvi_emulated_runs *out) {
   reading r = {.ctx = atvi_pool_ctx(pool), .pool = pool, .lang = lang};
   memset(out, 0, (size_t)lang->n_emulator * sizeof *out);
   ATVI_TRY(atvi_pool_new(r.ctx, &r.room));
@@ -286,14 +286,14 @@ atvi_status atvi_emulated_runs_read(atvi_pool *pool, const atvi_lang *lang, cons
   return status;
 }
 
-const char *const *atvi_emulated_inputs(atvi_pool *pool, const atvi_lang *lang, atvi_idx k) {
+const char *const *atvi_model_emulated_inputs(atvi_pool *pool, const atvi_lang *lang, atvi_idx k) {
   const atvi_lang_emulator *em = &lang->emulator[k];
   const char **name = atvi_pool_take(pool, (size_t)em->n_input + 1, sizeof *name);
   for (atvi_idx j = 0; name && j < em->n_input; j++) name[j] = lang->param[em->input[j]].name;
   return name;
 }
 
-const char *atvi_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs) {
+const char *atvi_model_emulated_path(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, const char *runs) {
   const char *dir = folder_of(pool, lang, runs);
   return dir ? atvi_pool_printf(pool, "%s/emulator-%s.json", dir, lang->emulator[k].name) : NULL;
 }

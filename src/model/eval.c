@@ -59,7 +59,7 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   w->ctx = ctx;
   atvi_status status = m->has_ode ? atvi_ode_work_new(ctx, &m->ode, &w->ode) : ATVI_OK;
   if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
-  if (status == ATVI_OK && m->emulated) status = atvi_emulated_work_new(m->emulated, ctx, &w->emulated);
+  if (status == ATVI_OK && m->emulated) status = atvi_model_emulated_work_new(m->emulated, ctx, &w->emulated);
   if (status != ATVI_OK) {
     atvi_model_work_free(w);
     return status;
@@ -73,7 +73,7 @@ void atvi_model_work_free(void *work) {
   if (!w) return;
   if (w->ode) atvi_ode_work_free(w->ode);
   if (w->exact) atvi_ode_work_free(w->exact);
-  atvi_emulated_work_free(w->emulated);
+  atvi_model_emulated_work_free(w->emulated);
   atvi_block_free(w->ctx, w);
 }
 
@@ -86,7 +86,8 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
 }
 
 static void setup(const atvi_model *m, atvi_model_work *w) {
-  atvi_prog_run(&m->setup, w->scratch, (const double *[]){w->theta}, (double *[]){w->hoist, w->y0, w->arg});
+  atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
+                      (double *[]){w->hoist, w->y0, w->arg});
 }
 
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
@@ -110,9 +111,9 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
       if (grad) {
         double *out[] = {w->el, state_at(m, w->ybar, rows->out[r]), state_at(m, w->ybar, rows->prev[r]),
                          w->hoist_bar};
-        atvi_prog_run(&rows->grad, w->scratch, in, out);
+        atvi_graph_prog_run(&rows->grad, w->scratch, in, out);
       } else {
-        atvi_prog_run(&rows->value, w->scratch, in, (double *[]){w->el});
+        atvi_graph_prog_run(&rows->value, w->scratch, in, (double *[]){w->el});
       }
       for (atvi_idx e = 0; e < rows->n_el; e++)
         if (mask[e] != 0)
@@ -125,7 +126,7 @@ static void likelihood(const atvi_model *m, atvi_model_work *w, bool grad, doubl
  * them. Returns whether any lane is inside. */
 static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_outcome outcome[L]) {
   int inside = -1;
-  atvi_prog_run(&m->prior, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_p});
+  atvi_graph_prog_run(&m->prior, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_p});
   for (int l = 0; l < L; l++) {
     bool in = w->value[l] > -HUGE_VAL && w->value[l] < HUGE_VAL;
     for (atvi_idx i = 0; in && i < m->target.d; i++) {
@@ -144,7 +145,7 @@ static bool prior(const atvi_model *m, atvi_model_work *w, double lp[L], atvi_ou
 
 static void extra(const atvi_model *m, atvi_model_work *w, double ll[L]) {
   if (!m->has_extra) return;
-  atvi_prog_run(&m->extra, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_x});
+  atvi_graph_prog_run(&m->extra, w->scratch, (const double *[]){w->theta}, (double *[]){w->value, w->grad_x});
   for (int l = 0; l < L; l++) ll[l] += w->value[l];
 }
 
@@ -169,7 +170,8 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
 
 static void gradient(const atvi_model *m, atvi_model_work *w) {
   if (m->has_ode) atvi_ode_adjoint(&m->ode, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
-  atvi_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds}, (double *[]){w->grad_l});
+  atvi_graph_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds},
+                      (double *[]){w->grad_l});
   for (atvi_idx i = 0; m->has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];
 }
 
@@ -185,7 +187,8 @@ static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, in
   }
   for (int l = 0; l < L; l++) ll[l] = 0;
   likelihood(m, w, grad, ll);
-  if (m->emulated) atvi_emulated_lanes(m->emulated, w->emulated, part, w->arg, grad ? w->arg_bar : NULL, ll);
+  if (m->emulated)
+    atvi_model_emulated_lanes(m->emulated, w->emulated, part, w->arg, grad ? w->arg_bar : NULL, ll);
   extra(m, w, ll);
   if (grad) gradient(m, w);
   for (int l = 0; l < L; l++) {
@@ -230,10 +233,11 @@ static void run_batch(const atvi_model *m, atvi_model_work *w, solving *solve, c
   const int group = m->emulated ? (int)ATVI_EM_GROUP : (int)L;
   bool good[ATVI_EM_GROUP], want = b->log_lik || b->grad_lik;
   for (atvi_idx at = 0; at < b->B; at += group) {
-    if (m->emulated && want) atvi_emulated_begin(m->emulated, w->emulated, false, b->B, b->theta, at);
+    if (m->emulated && want) atvi_model_emulated_begin(m->emulated, w->emulated, false, b->B, b->theta, at);
     for (int part = 0; part < group && at + part < b->B; part += L)
       run_part(m, w, solve, b, at + part, part, good + part);
-    if (m->emulated && b->grad_lik) atvi_emulated_end(m->emulated, w->emulated, b->B, at, good, b->grad_lik);
+    if (m->emulated && b->grad_lik)
+      atvi_model_emulated_end(m->emulated, w->emulated, b->B, at, good, b->grad_lik);
   }
 }
 

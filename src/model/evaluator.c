@@ -56,7 +56,7 @@ static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx gro
   return ev;
 }
 
-atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_evaluator **out) {
+atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_evaluator **out) {
   *out = NULL;
   const atvi_target_ops *ops = target->ops;
   if (!ops || ops->size != sizeof *ops || !ops->eval)
@@ -75,7 +75,7 @@ atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_ev
     atvi_status st = ops->work_new(target->self, ctx, &ev->seats[i]->work);
     if (st != ATVI_OK) {
       ev->seats[i]->work = NULL;
-      atvi_evaluator_free(ev);
+      atvi_model_evaluator_free(ev);
       return st;
     }
   }
@@ -83,7 +83,7 @@ atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_ev
   return ATVI_OK;
 }
 
-void atvi_evaluator_free(atvi_evaluator *ev) {
+void atvi_model_evaluator_free(atvi_evaluator *ev) {
   if (!ev) return;
   const atvi_target_ops *ops = ev->target->ops;
   for (int i = 0; i < ev->n_seat && ops->work_free; i++)
@@ -91,10 +91,10 @@ void atvi_evaluator_free(atvi_evaluator *ev) {
   atvi_block_free(ev->ctx, ev);
 }
 
-const atvi_target *atvi_evaluator_target(const atvi_evaluator *ev) { return ev->target; }
-void *atvi_evaluator_work(atvi_evaluator *ev) { return ev->seats[0]->work; }
+const atvi_target *atvi_model_evaluator_target(const atvi_evaluator *ev) { return ev->target; }
+void *atvi_model_evaluator_work(atvi_evaluator *ev) { return ev->seats[0]->work; }
 
-void *atvi_evaluator_work_of(atvi_evaluator *ev, int worker) {
+void *atvi_model_evaluator_work_of(atvi_evaluator *ev, int worker) {
   return worker < ev->n_seat ? ev->seats[worker]->work : NULL;
 }
 
@@ -174,17 +174,17 @@ static void run_item(void *arg, atvi_idx item, int worker) {
   run_part(j->ev, j->ev->seats[worker], j->batch, item * j->ev->group);
 }
 
-void atvi_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch) {
+void atvi_model_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch) {
   /* More threads than seats (the context was changed after new): one thread is always right. */
   if (batch->B <= ev->group || atvi_ctx_threads(ev->ctx) > ev->n_seat) {
-    atvi_evaluator_run_on(ev, 0, batch);
+    atvi_model_evaluator_run_on(ev, 0, batch);
     return;
   }
   job j = {ev, batch};
   atvi_parallel(ev->ctx, (batch->B + ev->group - 1) / ev->group, run_item, &j);
 }
 
-void atvi_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch) {
+void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch) {
   ATVI_ASSERT(worker >= 0 && worker < ev->n_seat);
   seat *s = ev->seats[worker];
   if (batch->B <= ev->group) {
@@ -194,19 +194,19 @@ void atvi_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *bat
   for (atvi_idx first = 0; first < batch->B; first += ev->group) run_part(ev, s, batch, first);
 }
 
-int64_t atvi_evaluator_count(const atvi_evaluator *ev) {
+int64_t atvi_model_evaluator_count(const atvi_evaluator *ev) {
   int64_t sum = 0;
   for (int i = 0; i < ev->n_seat; i++) sum += ev->seats[i]->count;
   return sum;
 }
 
-int64_t atvi_evaluator_failures(const atvi_evaluator *ev) {
+int64_t atvi_model_evaluator_failures(const atvi_evaluator *ev) {
   int64_t sum = 0;
   for (int i = 0; i < ev->n_seat; i++) sum += ev->seats[i]->failures;
   return sum;
 }
 
-atvi_idx atvi_evaluator_failed(const atvi_evaluator *ev, double *theta, atvi_outcome *why) {
+atvi_idx atvi_model_evaluator_failed(const atvi_evaluator *ev, double *theta, atvi_outcome *why) {
   atvi_idx d = ev->target->d;
   sample all = {.theta = theta};
   for (int i = 0; i < ev->n_seat; i++) {

@@ -9,25 +9,26 @@
 typedef struct atvi_evaluator atvi_evaluator;
 
 /* target is borrowed. Serves as many threads as the context has now. Errors: EINVAL (ops incomplete), ENOMEM, those of work_new. */
-ATVI_CHECKED atvi_status atvi_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_evaluator **out);
-void atvi_evaluator_free(atvi_evaluator *ev);
-const atvi_target *atvi_evaluator_target(const atvi_evaluator *ev);
+ATVI_CHECKED atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target,
+                                                  atvi_evaluator **out);
+void atvi_model_evaluator_free(atvi_evaluator *ev);
+const atvi_target *atvi_model_evaluator_target(const atvi_evaluator *ev);
 
 /* Evaluates a batch on all threads, in groups of ATVI_LANES points, or as many as the target likes. A density that is NaN or +inf has the outcome
  * NONFINITE even if the target did not notice. */
-void atvi_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch);
+void atvi_model_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch);
 /* Evaluates a batch on the calling thread, inside a parallel region: worker is the region's worker number. */
-void atvi_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch);
+void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch);
 /* Scratch of worker 0, for the optional members of the target; not inside a parallel region. */
-void *atvi_evaluator_work(atvi_evaluator *ev);
+void *atvi_model_evaluator_work(atvi_evaluator *ev);
 /* The same inside a parallel region, of the region's worker. A context that was given more threads after new has none for them: NULL. */
-void *atvi_evaluator_work_of(atvi_evaluator *ev, int worker);
+void *atvi_model_evaluator_work_of(atvi_evaluator *ev, int worker);
 /* Points evaluated (outcome not OUTSIDE) and failed (neither OK nor OUTSIDE) since new; likelihood gradients count once. */
-int64_t atvi_evaluator_count(const atvi_evaluator *ev);
-int64_t atvi_evaluator_failures(const atvi_evaluator *ev);
+int64_t atvi_model_evaluator_count(const atvi_evaluator *ev);
+int64_t atvi_model_evaluator_failures(const atvi_evaluator *ev);
 /* A sample of the points that failed, each once: those whose fingerprints are smallest, so that it does not depend on threads.
  * theta[ATVI_FAILED_KEPT][d], why[ATVI_FAILED_KEPT]; returns how many there are. */
 enum { ATVI_FAILED_KEPT = 16 };
-atvi_idx atvi_evaluator_failed(const atvi_evaluator *ev, double *theta, atvi_outcome *why);
+atvi_idx atvi_model_evaluator_failed(const atvi_evaluator *ev, double *theta, atvi_outcome *why);
 
 #endif

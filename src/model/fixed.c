@@ -249,8 +249,8 @@ static fixed *carve(atvi_arena *a, atvi_idx d) {
   return o;
 }
 
-atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, const atvi_idx *index,
-                           const double *value, atvi_target **out) {
+atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, const atvi_idx *index,
+                                 const double *value, atvi_target **out) {
   atvi_arena a = {0};
   *out = NULL;
   carve(&a, base->d);
@@ -288,7 +288,7 @@ atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n, c
   return ATVI_OK;
 }
 
-void atvi_fixed_free(atvi_target *target) {
+void atvi_model_fixed_free(atvi_target *target) {
   if (!target) return;
   fixed *f = (fixed *)target;
   atvi_block_free(f->ctx, f);

@@ -33,7 +33,7 @@ typedef struct {
 static atvi_status wrong(const reader *r, const char *at, const char *what, const char *hint) {
   char shown[ATVI_EXCERPT_BYTES];
   int column = (int)(at - r->rule) + 1;
-  atvi_excerpt(r->rule, strlen(r->rule), 1, column, false, shown);
+  atvi_io_excerpt(r->rule, strlen(r->rule), 1, column, false, shown);
   return ATVI_FAIL(r->ctx, ATVI_EINVAL, "the holdout rule, column %d: %s\n%s\nhint: %s", column, what, shown,
                    hint);
 }
@@ -89,15 +89,15 @@ static atvi_status read_number(reader *r, double *out) {
   int64_t days;
   blanks(r);
   size_t n = strcspn(r->at, " \t<>=!%");
-  if (atvi_parse_number(r->at, n, out)) {
+  if (atvi_io_parse_number(r->at, n, out)) {
     r->at += n;
     return ATVI_OK;
   }
-  if (!atvi_parse_date(r->at, n, &days)) return wrong(r, r->at, "a number is due", how(r));
+  if (!atvi_io_parse_date(r->at, n, &days)) return wrong(r, r->at, "a number is due", how(r));
   if (!r->lang->calendar.unit)
     return wrong(r, r->at, "the model has no calendar to understand dates by",
                  "give the time as the model has it, or say in the model what date t = 0 is");
-  *out = atvi_calendar_time(r->lang->calendar, (double)days);
+  *out = atvi_io_calendar_time(r->lang->calendar, (double)days);
   r->at += n;
   return ATVI_OK;
 }
@@ -121,7 +121,7 @@ static atvi_status read_comparison(reader *r, comparison *c) {
 enum { NOTHING = -1, TIME = -2, ROW = -3 }; /* else a column */
 
 static atvi_idx meaning(const atvi_lang_data *d, const char *name) {
-  atvi_idx column = d->csv ? atvi_csv_find(d->csv, name) : -1;
+  atvi_idx column = d->csv ? atvi_io_csv_find(d->csv, name) : -1;
   size_t n = strlen(d->name);
   if (column >= 0) return column;
   if (strcmp(name, "row") == 0) return ROW;
@@ -211,7 +211,8 @@ static bool observed(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx
   return o->column >= 0 && !isnan(d->value[row * d->n_col + o->column]);
 }
 
-atvi_status atvi_holdout_find(atvi_pool *pool, const atvi_lang *lang, const char *rule, atvi_holdout *out) {
+atvi_status atvi_model_holdout_find(atvi_pool *pool, const atvi_lang *lang, const char *rule,
+                                    atvi_holdout *out) {
   reader r = {.pool = pool, .ctx = atvi_pool_ctx(pool), .lang = lang, .rule = rule, .at = rule};
   *out = (atvi_holdout){0};
   ATVI_TRY(take_rows(&r));
@@ -234,7 +235,7 @@ atvi_status atvi_holdout_find(atvi_pool *pool, const atvi_lang *lang, const char
   return ATVI_OK;
 }
 
-bool atvi_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row) {
+bool atvi_model_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row) {
   const atvi_lang_data *d = &lang->data[o->data];
   if (!observed(lang, o, row)) return false;
   double x = d->value[row * d->n_col + o->column];
@@ -242,7 +243,7 @@ bool atvi_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, at
   return number && x > o->limit_lower && x < o->limit_upper;
 }
 
-atvi_status atvi_holdout_apply(atvi_pool *pool, atvi_lang *lang, const atvi_holdout *h) {
+atvi_status atvi_model_holdout_apply(atvi_pool *pool, atvi_lang *lang, const atvi_holdout *h) {
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     atvi_lang_data *d = &lang->data[k];
     double *v = atvi_pool_take(pool, (size_t)(d->n_row * d->n_col + 1), sizeof *v);
@@ -254,7 +255,7 @@ atvi_status atvi_holdout_apply(atvi_pool *pool, atvi_lang *lang, const atvi_hold
         if (!h->held[k][i] || !observed(lang, obs, i)) continue;
         v[i * d->n_col + obs->column] = NAN;
         obs->n_missing++;
-        obs->n_censored -= !atvi_observed_exactly(lang, obs, i);
+        obs->n_censored -= !atvi_model_observed_exactly(lang, obs, i);
       }
     }
     d->value = v;

@@ -104,7 +104,7 @@ static atvi_status describe_target(atvi_model *m) {
   for (atvi_idx i = 0; i < lang->n_derived; i++) derived[i] = lang->derived[i].name;
   t->ops = &atvi_model_ops;
   t->self = m;
-  t->name = atvi_path_stem(m->pool, lang->path);
+  t->name = atvi_io_path_stem(m->pool, lang->path);
   t->group = m->emulated ? ATVI_EM_GROUP : 0;
   t->d = lang->n_param;
   t->param = param;
@@ -116,20 +116,20 @@ static atvi_status describe_target(atvi_model *m) {
 /* As many rows as there are now: times may have been added. */
 static atvi_status find_apart(atvi_model *m, const char *rule, atvi_holdout *out) {
   *out = (atvi_holdout){0};
-  return rule ? atvi_holdout_find(m->pool, m->lang, rule, out) : ATVI_OK;
+  return rule ? atvi_model_holdout_find(m->pool, m->lang, rule, out) : ATVI_OK;
 }
 
 static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {
   atvi_holdout apart;
   if (opts->holdout) {
-    ATVI_TRY(atvi_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
-    ATVI_TRY(atvi_holdout_apply(m->pool, m->lang, &m->holdout));
+    ATVI_TRY(atvi_model_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
+    ATVI_TRY(atvi_model_holdout_apply(m->pool, m->lang, &m->holdout));
   }
   ATVI_TRY(atvi_model_constant(m));
   ATVI_TRY(atvi_model_times(m, opts));
   ATVI_TRY(atvi_model_rows(m));
   ATVI_TRY(find_apart(m, opts->apart, &apart));
-  ATVI_TRY(atvi_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
+  ATVI_TRY(atvi_model_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
   ATVI_TRY(describe_target(m));
   ATVI_TRY(atvi_model_programs(m, opts->interpret));
   describe_solver(m);
@@ -186,9 +186,9 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
 
 void atvi_model_free(atvi_model *m) {
   if (!m) return;
-  atvi_module_free(m->hot);
-  atvi_module_free(m->cold);
-  atvi_emulated_free(m->emulated);
+  atvi_graph_module_free(m->hot);
+  atvi_graph_module_free(m->cold);
+  atvi_model_emulated_free(m->emulated);
   atvi_lang_free(m->lang);
   atvi_pool_free(m->pool);
 }

@@ -45,13 +45,14 @@ typedef struct {
 
 /* Memory from pool. Errors: EINVAL (the rule cannot be read, the message has it with a caret; it selects no observation, or leaves
  * none), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_holdout_find(atvi_pool *pool, const atvi_lang *lang, const char *rule,
-                                           atvi_holdout *out);
+ATVI_CHECKED atvi_status atvi_model_holdout_find(atvi_pool *pool, const atvi_lang *lang, const char *rule,
+                                                 atvi_holdout *out);
 /* Makes the observed cells of those rows missing. Memory from pool, which must live as long as lang. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_holdout_apply(atvi_pool *pool, atvi_lang *lang, const atvi_holdout *holdout);
+ATVI_CHECKED atvi_status atvi_model_holdout_apply(atvi_pool *pool, atvi_lang *lang,
+                                                  const atvi_holdout *holdout);
 
 /* Whether the value of observation o in that row is a number that was observed as such: neither missing nor censored. */
-bool atvi_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row);
+bool atvi_model_observed_exactly(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row);
 
 /* How to load a model: the public options, and what commands need. */
 typedef struct atvi_model_load_opts {
@@ -174,9 +175,9 @@ ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* 
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 /* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
  * -1: there is none. */
-atvi_idx atvi_time_before(atvi_idx n, const double *time, double t);
+atvi_idx atvi_model_time_before(atvi_idx n, const double *time, double t);
 /* The one of n >= 1 ascending times that is nearest to t. */
-atvi_idx atvi_time_nearest(atvi_idx n, const double *time, double t);
+atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t);
 void atvi_model_tables_at(const atvi_model *m, double t, double *tab); /* [2 n_table] */
 /* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),
@@ -245,8 +246,8 @@ void atvi_model_leave_one_out(const void *self, void *work, uint64_t seed, atvi_
 
 /* base is borrowed; index[n] are the parameters to hold at value[n]. Errors: EINVAL (index out of range or twice, value
  * outside the bounds or not finite, no parameter left), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n,
-                                        const atvi_idx *index, const double *value, atvi_target **out);
-void atvi_fixed_free(atvi_target *target); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_idx n,
+                                              const atvi_idx *index, const double *value, atvi_target **out);
+void atvi_model_fixed_free(atvi_target *target); /* NULL is fine */
 
 #endif

@@ -222,30 +222,30 @@ static atvi_status hot(builder *b, bool interpret) {
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b);
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
-                           &m->hot, &m->info));
+  ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
+                                 &m->hot, &m->info));
 
   atvi_idx i = 0;
-  m->prior = atvi_module_get(m->hot, i++);
-  m->extra = atvi_module_get(m->hot, i++);
-  m->setup = atvi_module_get(m->hot, i++);
-  m->setup_vjp = atvi_module_get(m->hot, i++);
-  m->ode.rhs = atvi_module_get(m->hot, i++);
-  m->ode.vjp = atvi_module_get(m->hot, i++);
+  m->prior = atvi_graph_module_get(m->hot, i++);
+  m->extra = atvi_graph_module_get(m->hot, i++);
+  m->setup = atvi_graph_module_get(m->hot, i++);
+  m->setup_vjp = atvi_graph_module_get(m->hot, i++);
+  m->ode.rhs = atvi_graph_module_get(m->hot, i++);
+  m->ode.vjp = atvi_graph_module_get(m->hot, i++);
   atvi_prog *pulse = take(b, 2 * m->n_combo, sizeof *pulse);
   if (!pulse) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < m->n_combo; c++) {
-    pulse[c] = atvi_module_get(m->hot, i++);
-    pulse[m->n_combo + c] = atvi_module_get(m->hot, i++);
+    pulse[c] = atvi_graph_module_get(m->hot, i++);
+    pulse[m->n_combo + c] = atvi_graph_module_get(m->hot, i++);
   }
   m->ode.n_pulse = m->n_combo;
   m->ode.pulse = pulse;
   m->ode.pulse_vjp = pulse + m->n_combo;
   for (atvi_idx k = 0; k < m->n_rows; k++) {
-    m->rows[k].value = atvi_module_get(m->hot, i++);
-    m->rows[k].grad = atvi_module_get(m->hot, i++);
+    m->rows[k].value = atvi_graph_module_get(m->hot, i++);
+    m->rows[k].grad = atvi_graph_module_get(m->hot, i++);
   }
-  if (m->has_ode && stiff) m->ode.jac = atvi_module_get(m->hot, i++);
+  if (m->has_ode && stiff) m->ode.jac = atvi_graph_module_get(m->hot, i++);
   return ATVI_OK;
 }
 
@@ -336,7 +336,8 @@ static bool report(builder *b, atvi_idx k) {
     const atvi_lang_observe *obs = &lang->observe[o];
     if (obs->data != k) continue;
     for (int a = 0; a < obs->n_arg; a++) args[n++] = obs->arg[a];
-    means[n_mean++] = obs->n_term > 0 ? atvi_graph_const(b->g, 0) : atvi_dist_mean(b->g, obs->dist, obs->arg);
+    means[n_mean++] =
+        obs->n_term > 0 ? atvi_graph_const(b->g, 0) : atvi_lang_dist_mean(b->g, obs->dist, obs->arg);
   }
   b->m->report_args[k] = n;
   atvi_prog_spec *s = cold_begin(b, "report", k, lang->data[k].n_col);
@@ -364,13 +365,13 @@ static atvi_status cold(builder *b) {
   }
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   atvi_module_info info;
-  ATVI_TRY(atvi_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false}, &m->cold,
-                           &info));
+  ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = false},
+                                 &m->cold, &info));
   atvi_idx i = 0;
-  m->derived = atvi_module_get(m->cold, i++);
-  m->track = atvi_module_get(m->cold, i++);
-  m->prior_args = atvi_module_get(m->cold, i++);
-  for (atvi_idx k = 0; k < lang->n_data; k++) m->report[k] = atvi_module_get(m->cold, i++);
+  m->derived = atvi_graph_module_get(m->cold, i++);
+  m->track = atvi_graph_module_get(m->cold, i++);
+  m->prior_args = atvi_graph_module_get(m->cold, i++);
+  for (atvi_idx k = 0; k < lang->n_data; k++) m->report[k] = atvi_graph_module_get(m->cold, i++);
   return ATVI_OK;
 }
 
@@ -382,8 +383,8 @@ static atvi_status fill_known(builder *b) {
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     atvi_rows *rows = &m->rows[k];
     if (rows->data < 0) continue;
-    atvi_prog known = atvi_module_get(m->cold, at++);
-    rows->each = atvi_module_get(m->cold, at++);
+    atvi_prog known = atvi_graph_module_get(m->cold, at++);
+    rows->each = atvi_graph_module_get(m->cold, at++);
     atvi_idx nk = rows->n_known, n_col = lang->data[rows->data].n_col;
     rows->known = take(b, rows->n_row * nk, sizeof *rows->known);
     double *lanes =
@@ -397,7 +398,7 @@ static atvi_status fill_known(builder *b) {
       const double *time = lang->data[rows->data].time ? &lang->data[rows->data].time[r] : zero;
       const double *tab = rows->out[r] >= 0 ? m->output_tab + 2 * lang->n_table * rows->out[r] : zero;
       const double *args[] = {zero, time, zero, zero, tab, m->filled[rows->data] + r * n_col};
-      atvi_prog_run(&known, lanes + (nk + 1) * ATVI_LANES, args, (double *[]){lanes});
+      atvi_graph_prog_run(&known, lanes + (nk + 1) * ATVI_LANES, args, (double *[]){lanes});
       for (atvi_idx i = 0; i < nk; i++) rows->known[r * nk + i] = lanes[i * ATVI_LANES];
     }
     atvi_block_free(m->ctx, lanes);

@@ -17,16 +17,16 @@ void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx
     for (atvi_idx i = 0; i < d * L; i++) w->theta[i] = 0.5; /* not yet drawn: its value is not used */
     for (int level = 0; level < m->n_level; level++) {
       const double *in[] = {w->theta, none, none, none, none, none};
-      atvi_prog_run(&m->prior_args, w->scratch, in, (double *[]){w->el});
+      atvi_graph_prog_run(&m->prior_args, w->scratch, in, (double *[]){w->el});
       for (atvi_idx i = 0; i < d; i++) {
         const atvi_lang_param *p = &m->lang->param[i];
         if (m->level[i] != level) continue;
         for (int l = 0; l < real; l++) {
           double arg[ATVI_DIST_ARGS] = {0};
           for (int a = 0; a < p->n_arg; a++) arg[a] = w->el[(m->arg_at[i] + a) * L + l];
-          atvi_rng rng = atvi_rng_at(seed, ATVI_STREAM_PRIOR, (uint32_t)i, (uint32_t)(first + at + l));
+          atvi_rng rng = atvi_math_rng_at(seed, ATVI_STREAM_PRIOR, (uint32_t)i, (uint32_t)(first + at + l));
           double lower = p->truncated ? p->lower : -HUGE_VAL, upper = p->truncated ? p->upper : HUGE_VAL;
-          w->theta[i * L + l] = atvi_dist_draw(&rng, p->dist, arg, lower, upper);
+          w->theta[i * L + l] = atvi_lang_dist_draw(&rng, p->dist, arg, lower, upper);
         }
       }
     }
@@ -42,7 +42,7 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
   for (atvi_idx first = 0; first < B; first += L) {
     int real = atvi_model_load_lanes(m, w, B, theta, first);
     const double *in[] = {w->theta, none, none, none, none, none};
-    atvi_prog_run(&m->derived, w->scratch, in, (double *[]){w->el});
+    atvi_graph_prog_run(&m->derived, w->scratch, in, (double *[]){w->el});
     for (atvi_idx i = 0; i < m->lang->n_derived; i++)
       for (int l = 0; l < real; l++) out[i * B + first + l] = w->el[i * L + l];
   }
@@ -75,7 +75,7 @@ void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double
       for (atvi_idx r = 0; rows->data >= 0 && r < rows->n_row; r++) {
         const double *in[6];
         row_inputs(m, w, rows->data, r, in);
-        atvi_prog_run(&rows->each, w->scratch, in, (double *[]){w->el});
+        atvi_graph_prog_run(&rows->each, w->scratch, in, (double *[]){w->el});
         for (atvi_idx e = 0; e < rows->n_el; e++)
           for (int l = 0; l < real && rows->mask[r * rows->n_el + e] != 0; l++)
             out[(m->obs_at[rows->observe[e]] + r) * B + first + l] =
@@ -102,8 +102,8 @@ static double one_value(const reporting *p, atvi_idx o, atvi_idx r, uint32_t key
                         double mean) {
   if (p->outcome[lane] != ATVI_RUN_OK || !p->m->covariates[o][r]) return NAN;
   if (!p->simulate) return mean;
-  atvi_rng rng = atvi_rng_at(p->seed, ATVI_STREAM_OBSERVE, key, (uint32_t)(p->draw + lane));
-  return atvi_dist_draw(&rng, p->m->lang->observe[o].dist, arg, -HUGE_VAL, HUGE_VAL);
+  atvi_rng rng = atvi_math_rng_at(p->seed, ATVI_STREAM_OBSERVE, key, (uint32_t)(p->draw + lane));
+  return atvi_lang_dist_draw(&rng, p->m->lang->observe[o].dist, arg, -HUGE_VAL, HUGE_VAL);
 }
 
 static atvi_idx rows_given(const atvi_model *m, atvi_idx k) {
@@ -124,7 +124,7 @@ static void report_rows(const reporting *p, atvi_model_work *w) {
       const double *in[6];
       double *args = w->el, *means = w->el + m->report_args[k] * L;
       row_inputs(m, w, k, r, in);
-      atvi_prog_run(&m->report[k], w->scratch, in, (double *[]){args, means});
+      atvi_graph_prog_run(&m->report[k], w->scratch, in, (double *[]){args, means});
       for (atvi_idx o = 0, mean = 0, given = 0; o < m->lang->n_observe;
            given += rows_given(m, m->lang->observe[o++].data)) {
         const atvi_lang_observe *obs = &m->lang->observe[o];
@@ -152,7 +152,7 @@ static void report_series(const reporting *p, atvi_model_work *w) {
     const double *states = m->has_ode ? w->yout + i * n * L : w->yout;
     const double *tab = m->n_output ? m->output_tab + 2 * lang->n_table * i : none;
     const double *in[] = {w->theta, &m->series_time[i], states, states, tab, none};
-    atvi_prog_run(&m->track, w->scratch, in, (double *[]){w->el});
+    atvi_graph_prog_run(&m->track, w->scratch, in, (double *[]){w->el});
     double *to = p->out + m->target.n_obs * p->B + p->first;
     for (atvi_idx k = 0; k < lang->n_track + lang->n_state; k++) {
       atvi_idx at = k < lang->n_track ? -1 : m->state_at[k - lang->n_track];

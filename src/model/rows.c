@@ -37,7 +37,7 @@ bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(vo
 static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row, atvi_element_kind *kind,
                  double *value) {
   const atvi_lang_data *data = &lang->data[o->data];
-  bool count = atvi_dist_get(o->dist)->count;
+  bool count = atvi_lang_dist_get(o->dist)->count;
   double v = *value = data->value[row * data->n_col + o->column];
   *kind = ATVI_EL_EXACT;
   if (isnan(v)) return false;
@@ -157,7 +157,7 @@ static void forgive(atvi_lang *lang, const atvi_lang_observe *o, atvi_node arg[A
   bool p = o->dist == ATVI_DIST_BINOMIAL;
   atvi_node *x = &arg[p ? 1 : 0];
   for (int a = 0; a < ATVI_DIST_ARGS; a++) arg[a] = o->arg[a];
-  if (!atvi_dist_get(o->dist)->count ||
+  if (!atvi_lang_dist_get(o->dist)->count ||
       !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV)))
     return;
   /* A power of two, so that compiled code serves other data of about the same size. */
@@ -178,9 +178,9 @@ static atvi_node element_node(atvi_lang *lang, const atvi_lang_observe *o, atvi_
   atvi_graph *g = lang->graph;
   atvi_node y = atvi_graph_input(g, ATVI_IN_DATA, o->column), lrise = ATVI_NODE_NONE, arg[ATVI_DIST_ARGS];
   forgive(lang, o, arg);
-  if (kind == ATVI_EL_LEFT) return atvi_dist_lcdf(g, o->dist, y, arg);
-  if (kind == ATVI_EL_RIGHT) return atvi_dist_lccdf(g, o->dist, y, arg);
-  return atvi_dist_lpdf(g, o->dist, y, arg, apart ? &lrise : NULL);
+  if (kind == ATVI_EL_LEFT) return atvi_lang_dist_lcdf(g, o->dist, y, arg);
+  if (kind == ATVI_EL_RIGHT) return atvi_lang_dist_lccdf(g, o->dist, y, arg);
+  return atvi_lang_dist_lpdf(g, o->dist, y, arg, apart ? &lrise : NULL);
 }
 
 /* Adds the elements of observation o to its data set's group. */
@@ -211,7 +211,7 @@ static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o, 
       return ATVI_FAIL(m->ctx, ATVI_EMODEL,
                        "%s:%d:%d: error: %s observations cannot be censored\nhint: leave the column's "
                        "censored values out, or use another distribution",
-                       lang->path, obs->place.line, obs->place.column, atvi_dist_get(obs->dist)->name);
+                       lang->path, obs->place.line, obs->place.column, atvi_lang_dist_get(obs->dist)->name);
     rows->n_el++;
   }
   return ATVI_OK;

@@ -100,7 +100,7 @@ static atvi_idx count_below(atvi_idx n, const double *time, double t) {
   return lo;
 }
 
-atvi_idx atvi_time_before(atvi_idx n, const double *time, double t) {
+atvi_idx atvi_model_time_before(atvi_idx n, const double *time, double t) {
   double eps = n ? SAME_TIME * fmax(fabs(t), fabs(time[n - 1])) : 0;
   return count_below(n, time, t - eps) - 1;
 }
@@ -146,7 +146,7 @@ static atvi_status find_prev(atvi_model *m) {
   return ATVI_OK;
 }
 
-atvi_idx atvi_time_nearest(atvi_idx n, const double *time, double t) {
+atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t) {
   atvi_idx lo = 0, hi = n - 1;
   while (lo < hi) {
     atvi_idx mid = (lo + hi) / 2;
@@ -161,7 +161,7 @@ atvi_idx atvi_time_nearest(atvi_idx n, const double *time, double t) {
 
 /* Index of the output at time t. */
 static atvi_idx find_output(const atvi_model *m, double t) {
-  return atvi_time_nearest(m->n_output, m->output_time, t);
+  return atvi_model_time_nearest(m->n_output, m->output_time, t);
 }
 
 /* Where the first row of data set k counts from. */
@@ -187,7 +187,7 @@ static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, doub
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
       all[n++] = on_grid(lang, lang->data[k].time[r]);
   if (n == 0 && m->n_state) all[n++] = lang->start;
-  qsort(all, (size_t)n, sizeof *all, atvi_by_value);
+  qsort(all, (size_t)n, sizeof *all, atvi_math_by_value);
   *eps = n ? SAME_TIME * fmax(fabs(all[n - 1] - lang->start), fmax(fabs(all[n - 1]), fabs(lang->start))) : 0;
   atvi_idx unique = 0;
   for (atvi_idx i = 0; i < n; i++)
@@ -201,7 +201,7 @@ static atvi_status outputs(atvi_model *m, const atvi_model_load_opts *opts, doub
  * the file, and added rows ascend. */
 static atvi_idx output_before(const atvi_model *m, atvi_idx k, atvi_idx row) {
   const double *time = m->lang->data[k].time;
-  atvi_idx r = atvi_time_before(m->n_given[k], time, time[row]);
+  atvi_idx r = atvi_model_time_before(m->n_given[k], time, time[row]);
   atvi_idx file = r >= 0 ? m->row_out[k][r] : -1;
   atvi_idx added = row > m->n_given[k] ? m->row_out[k][row - 1] : -1;
   return file > added ? file : added;

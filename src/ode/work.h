@@ -144,7 +144,7 @@ static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const doub
                                 const double *lam, double *out, double *parbar) {
   const double *in[5] = {t, y, w->par, w->tab, lam};
   double *outs[2] = {out, parbar};
-  atvi_prog_run(p, w->scratch, in, outs);
+  atvi_graph_prog_run(p, w->scratch, in, outs);
 }
 
 /* The next free record, or NULL if the tape cannot grow. It counts once w->tape_n is raised. */

@@ -35,7 +35,7 @@ static void trim_exponent(char *s) {
   memmove(to, from, strlen(from) + 1);
 }
 
-void atvi_write_number(char out[ATVI_TICK_LABEL], double x, int digits) {
+void atvi_report_write_number(char out[ATVI_TICK_LABEL], double x, int digits) {
   char s[64];
   double a = fabs(x);
   if (!isfinite(x)) {
@@ -57,8 +57,8 @@ void atvi_write_number(char out[ATVI_TICK_LABEL], double x, int digits) {
 static const char *const MONTH[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-void atvi_write_time(char out[ATVI_TICK_LABEL], double t, atvi_calendar calendar) {
-  double day = floor(atvi_calendar_day(calendar, t) + EDGE);
+void atvi_report_write_time(char out[ATVI_TICK_LABEL], double t, atvi_calendar calendar) {
+  double day = floor(atvi_io_calendar_day(calendar, t) + EDGE);
   if (!(calendar.unit > 0) || !(fabs(day) < 1e7)) {
     char s[64];
     snprintf(s, sizeof s, "%.6g", t);
@@ -66,7 +66,7 @@ void atvi_write_time(char out[ATVI_TICK_LABEL], double t, atvi_calendar calendar
     return;
   }
   int y, m, d;
-  atvi_date_from_days((int64_t)day, &y, &m, &d);
+  atvi_io_date_from_days((int64_t)day, &y, &m, &d);
   snprintf(out, ATVI_TICK_LABEL, "%d-%02d-%02d", y, m, d);
 }
 
@@ -78,7 +78,7 @@ static const struct {
 
 static void date_label(char out[ATVI_TICK_LABEL], int64_t day, int months) {
   int y, m, d;
-  atvi_date_from_days(day, &y, &m, &d);
+  atvi_io_date_from_days(day, &y, &m, &d);
   if (months >= 12)
     snprintf(out, ATVI_TICK_LABEL, "%d", y);
   else if (months)
@@ -94,10 +94,10 @@ static int64_t first_day(int64_t day, int days, int months) {
     return past == 0 ? day : day + days - (past < 0 ? past + days : past);
   }
   int y, m, d;
-  atvi_date_from_days(day, &y, &m, &d);
+  atvi_io_date_from_days(day, &y, &m, &d);
   int64_t index = (int64_t)y * 12 + m - 1 + (d > 1);
   index = (index + months - 1) / months * months;
-  return atvi_days_from_date((int)(index / 12), (int)(index % 12) + 1, 1);
+  return atvi_io_days_from_date((int)(index / 12), (int)(index % 12) + 1, 1);
 }
 
 static int64_t next_day(int64_t day, int days, int months) {
@@ -106,13 +106,13 @@ static int64_t next_day(int64_t day, int days, int months) {
 
 static int date_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]) {
   atvi_calendar c = s->calendar;
-  double low = atvi_calendar_day(c, s->low), high = atvi_calendar_day(c, s->high);
+  double low = atvi_io_calendar_day(c, s->low), high = atvi_io_calendar_day(c, s->high);
   size_t k = 0, last = sizeof EVERY / sizeof *EVERY - 1;
   while (k < last && (high - low) / (EVERY[k].days ? EVERY[k].days : 30.44 * EVERY[k].months) > want) k++;
   int n = 0;
   for (int64_t day = first_day((int64_t)ceil(low - EDGE), EVERY[k].days, EVERY[k].months);
        (double)day <= high && n < ATVI_TICKS; day = next_day(day, EVERY[k].days, EVERY[k].months)) {
-    tick[n].at = atvi_calendar_time(c, (double)day);
+    tick[n].at = atvi_io_calendar_time(c, (double)day);
     date_label(tick[n++].label, day, EVERY[k].months);
   }
   return n;
@@ -163,18 +163,18 @@ static int log_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]) 
       double v = part[k] * pow(10, e);
       if (v < s->low * (1 - EDGE) || v > s->high * (1 + EDGE)) continue;
       tick[n].at = v;
-      atvi_write_number(tick[n++].label, v, 1);
+      atvi_report_write_number(tick[n++].label, v, 1);
     }
   return n < 2 ? plain_ticks(s, want, tick) : n;
 }
 
-int atvi_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]) {
+int atvi_report_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]) {
   if (!(s->low < s->high) || want < 1) return 0;
   if (s->calendar.unit > 0) return date_ticks(s, want, tick);
   return s->log ? log_ticks(s, want, tick) : plain_ticks(s, want, tick);
 }
 
-atvi_scale atvi_scale_of(double low, double high, double pad) {
+atvi_scale atvi_report_scale_of(double low, double high, double pad) {
   if (!isfinite(low)) low = isfinite(high) ? high : 0;
   if (!isfinite(high) || high < low) high = low;
   double length = high - low;
@@ -192,17 +192,20 @@ static double along(const atvi_scale *s, double v) {
   return (v - s->low) / (s->high - s->low);
 }
 
-double atvi_frame_x(const atvi_frame *f, double v) { return f->x + f->width * along(&f->across, v); }
-double atvi_frame_y(const atvi_frame *f, double v) { return f->y + f->height * (1 - along(&f->up, v)); }
+double atvi_report_frame_x(const atvi_frame *f, double v) { return f->x + f->width * along(&f->across, v); }
+double atvi_report_frame_y(const atvi_frame *f, double v) {
+  return f->y + f->height * (1 - along(&f->up, v));
+}
 
 static const double BESIDE = 10, /* what every frame has to its left and right, at least */
     WIDER = 1.1;                 /* than Helvetica other fonts of a page are */
 
-double atvi_frame_left(const atvi_scale *up, int ticks) {
+double atvi_report_frame_left(const atvi_scale *up, int ticks) {
   atvi_tick tick[ATVI_TICKS];
   double most = 0;
-  int n = atvi_ticks(up, ticks > 0 ? ticks : 5, tick);
-  for (int i = 0; i < n; i++) most = fmax(most, atvi_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false));
+  int n = atvi_report_ticks(up, ticks > 0 ? ticks : 5, tick);
+  for (int i = 0; i < n; i++)
+    most = fmax(most, atvi_report_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false));
   return WIDER * most + 8;
 }
 
@@ -210,92 +213,95 @@ static void draw_across(atvi_canvas *c, const atvi_frame *f, const atvi_frame_op
   atvi_tick tick[ATVI_TICKS];
   double bottom = f->y + f->height, room = f->across.calendar.unit > 0 ? 80 : 60, end = -HUGE_VAL;
   int want = o->ticks_x > 0 ? o->ticks_x : (int)fmax(2, f->width / room),
-      n = o->no_x ? 0 : atvi_ticks(&f->across, want, tick);
-  atvi_draw_group(c, "ax");
+      n = o->no_x ? 0 : atvi_report_ticks(&f->across, want, tick);
+  atvi_report_draw_group(c, "ax");
   for (int i = 0; i < n; i++) {
-    double x = atvi_frame_x(f, tick[i].at),
-           half = WIDER * atvi_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false) / 2;
-    atvi_draw_line(c, x, f->y, x, bottom, (atvi_style){.stroke = ATVI_INK_GRID});
+    double x = atvi_report_frame_x(f, tick[i].at),
+           half = WIDER * atvi_report_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false) / 2;
+    atvi_report_draw_line(c, x, f->y, x, bottom, (atvi_style){.stroke = ATVI_INK_GRID});
     /* at the ends labels stand inwards of their tick rather than outside the drawing */
     double at = fmax(f->x - BESIDE + half, fmin(x, f->x + f->width + BESIDE - half));
     if (at - half < end + 6) continue; /* labels never touch */
     end = at + half;
-    atvi_draw_text(c, at, bottom + 15,
-                   (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
-                   tick[i].label);
+    atvi_report_draw_text(c, at, bottom + 15,
+                          (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
+                          tick[i].label);
   }
-  atvi_draw_end(c);
+  atvi_report_draw_end(c);
   if (o->x)
-    atvi_draw_text(c, f->x + f->width / 2, bottom + 31,
-                   (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE, ATVI_INK_MUTED, false, false}, o->x);
+    atvi_report_draw_text(c, f->x + f->width / 2, bottom + 31,
+                          (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE, ATVI_INK_MUTED, false, false},
+                          o->x);
 }
 
 static void draw_up(atvi_canvas *c, const atvi_frame *f, const atvi_frame_opts *o) {
   atvi_tick tick[ATVI_TICKS];
   int want = o->ticks_y > 0 ? o->ticks_y : (int)fmax(2, fmin(6, f->height / 32));
-  int n = o->no_y ? 0 : atvi_ticks(&f->up, want, tick);
+  int n = o->no_y ? 0 : atvi_report_ticks(&f->up, want, tick);
   for (int i = 0; i < n; i++) {
-    double y = atvi_frame_y(f, tick[i].at);
-    atvi_draw_line(c, f->x, y, f->x + f->width, y, (atvi_style){.stroke = ATVI_INK_GRID});
-    atvi_draw_text(c, f->x - 6, y + 4,
-                   (atvi_label){ATVI_ANCHOR_END, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
-                   tick[i].label);
+    double y = atvi_report_frame_y(f, tick[i].at);
+    atvi_report_draw_line(c, f->x, y, f->x + f->width, y, (atvi_style){.stroke = ATVI_INK_GRID});
+    atvi_report_draw_text(c, f->x - 6, y + 4,
+                          (atvi_label){ATVI_ANCHOR_END, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
+                          tick[i].label);
   }
 }
 
-void atvi_frame_draw(atvi_canvas *c, const atvi_frame *f, const atvi_frame_opts *o) {
+void atvi_report_frame_draw(atvi_canvas *c, const atvi_frame *f, const atvi_frame_opts *o) {
   double bottom = f->y + f->height;
   draw_across(c, f, o);
   draw_up(c, f, o);
-  atvi_draw_line(c, f->x, bottom, f->x + f->width, bottom, (atvi_style){.stroke = ATVI_INK_MUTED});
+  atvi_report_draw_line(c, f->x, bottom, f->x + f->width, bottom, (atvi_style){.stroke = ATVI_INK_MUTED});
   if (o->title)
-    atvi_draw_text(c, f->x, f->y - 8, (atvi_label){.size = ATVI_FONT_SIZE + 1, .bold = true}, o->title);
+    atvi_report_draw_text(c, f->x, f->y - 8, (atvi_label){.size = ATVI_FONT_SIZE + 1, .bold = true},
+                          o->title);
   if (o->y)
-    atvi_draw_text(c, f->x + f->width, f->y - 8,
-                   (atvi_label){ATVI_ANCHOR_END, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false}, o->y);
+    atvi_report_draw_text(c, f->x + f->width, f->y - 8,
+                          (atvi_label){ATVI_ANCHOR_END, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
+                          o->y);
 }
 
 /* ---- plots ---- */
 
 enum { CHUNK = 512 };
 
-void atvi_plot_line(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const double *x, const double *y,
-                    atvi_style style) {
+void atvi_report_plot_line(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const double *x, const double *y,
+                           atvi_style style) {
   double px[CHUNK], py[CHUNK];
   /* chunks share an end so that the line has no gaps */
   for (atvi_idx from = 0; from < n - 1 || (from == 0 && n == 1); from += CHUNK - 1) {
     atvi_idx m = n - from < CHUNK ? n - from : CHUNK;
     for (atvi_idx i = 0; i < m; i++) {
-      px[i] = atvi_frame_x(f, x[from + i]);
-      py[i] = atvi_frame_y(f, y[from + i]);
+      px[i] = atvi_report_frame_x(f, x[from + i]);
+      py[i] = atvi_report_frame_y(f, y[from + i]);
     }
-    atvi_draw_path(c, m, px, py, false, style);
+    atvi_report_draw_path(c, m, px, py, false, style);
   }
 }
 
-void atvi_plot_band(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const double *x, const double *low,
-                    const double *high, atvi_style style) {
+void atvi_report_plot_band(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const double *x,
+                           const double *low, const double *high, atvi_style style) {
   double px[CHUNK], py[CHUNK], qy[CHUNK];
   for (atvi_idx from = 0; from < n - 1; from += CHUNK - 1) {
     atvi_idx m = n - from < CHUNK ? n - from : CHUNK;
     for (atvi_idx i = 0; i < m; i++) {
-      px[i] = atvi_frame_x(f, x[from + i]);
-      py[i] = atvi_frame_y(f, low[from + i]);
-      qy[i] = atvi_frame_y(f, high[from + i]);
+      px[i] = atvi_report_frame_x(f, x[from + i]);
+      py[i] = atvi_report_frame_y(f, low[from + i]);
+      qy[i] = atvi_report_frame_y(f, high[from + i]);
     }
-    atvi_draw_band(c, m, px, py, qy, style);
+    atvi_report_draw_band(c, m, px, py, qy, style);
   }
 }
 
-void atvi_plot_dots(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const double *x, const double *y,
-                    double radius, atvi_style style) {
+void atvi_report_plot_dots(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const double *x, const double *y,
+                           double radius, atvi_style style) {
   double px[CHUNK], py[CHUNK];
   for (atvi_idx from = 0; from < n; from += CHUNK) {
     atvi_idx m = n - from < CHUNK ? n - from : CHUNK;
     for (atvi_idx i = 0; i < m; i++) {
-      px[i] = atvi_frame_x(f, x[from + i]);
-      py[i] = atvi_frame_y(f, y[from + i]);
+      px[i] = atvi_report_frame_x(f, x[from + i]);
+      py[i] = atvi_report_frame_y(f, y[from + i]);
     }
-    atvi_draw_dots(c, m, px, py, radius, style);
+    atvi_report_draw_dots(c, m, px, py, radius, style);
   }
 }

@@ -14,18 +14,18 @@ static const struct {
     {"c6", 0x2a8fb5},   {"c7", 0x6b4fbb},    {"c8", 0x5b6470},
 };
 
-const char *atvi_ink_name(atvi_ink ink) { return INK[ink].name; }
-unsigned atvi_ink_rgb(atvi_ink ink) { return INK[ink].rgb; }
+const char *atvi_report_ink_name(atvi_ink ink) { return INK[ink].name; }
+unsigned atvi_report_ink_rgb(atvi_ink ink) { return INK[ink].rgb; }
 
-atvi_canvas *atvi_canvas_new(atvi_pool *pool, double width, double height) {
+atvi_canvas *atvi_report_canvas_new(atvi_pool *pool, double width, double height) {
   atvi_canvas *c = atvi_pool_take(pool, 1, sizeof *c);
   if (c) *c = (atvi_canvas){.pool = pool, .width = width, .height = height};
   return c;
 }
 
-double atvi_canvas_width(const atvi_canvas *c) { return c->width; }
-double atvi_canvas_height(const atvi_canvas *c) { return c->height; }
-atvi_idx atvi_canvas_shapes(const atvi_canvas *c) { return c->n_drawn; }
+double atvi_report_canvas_width(const atvi_canvas *c) { return c->width; }
+double atvi_report_canvas_height(const atvi_canvas *c) { return c->height; }
+atvi_idx atvi_report_canvas_shapes(const atvi_canvas *c) { return c->n_drawn; }
 
 /* A shape with room for n points at *x, *y; NULL: out of memory, or no canvas. */
 static atvi_shape *add(atvi_canvas *c, atvi_shape_kind kind, atvi_idx n, double **x, double **y) {
@@ -41,8 +41,8 @@ static atvi_shape *add(atvi_canvas *c, atvi_shape_kind kind, atvi_idx n, double 
   return s;
 }
 
-void atvi_draw_path(atvi_canvas *c, atvi_idx n, const double *x, const double *y, bool closed,
-                    atvi_style style) {
+void atvi_report_draw_path(atvi_canvas *c, atvi_idx n, const double *x, const double *y, bool closed,
+                           atvi_style style) {
   double *px, *py;
   atvi_shape *s = n > 0 ? add(c, closed ? ATVI_SHAPE_AREA : ATVI_SHAPE_PATH, n, &px, &py) : NULL;
   if (!s) return;
@@ -56,8 +56,8 @@ static bool there(const double *x, const double *low, const double *high, atvi_i
 }
 
 /* Runs of points that are there become outlines: forth along low, back along high. */
-void atvi_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *low, const double *high,
-                    atvi_style style) {
+void atvi_report_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *low, const double *high,
+                           atvi_style style) {
   double *px, *py;
   atvi_shape *s = n > 0 ? add(c, ATVI_SHAPE_AREA, 3 * n + 1, &px, &py) : NULL;
   if (!s) return;
@@ -74,18 +74,19 @@ void atvi_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *l
   s->style = style;
 }
 
-void atvi_draw_line(atvi_canvas *c, double x0, double y0, double x1, double y1, atvi_style style) {
+void atvi_report_draw_line(atvi_canvas *c, double x0, double y0, double x1, double y1, atvi_style style) {
   const double x[2] = {x0, x1}, y[2] = {y0, y1};
-  atvi_draw_path(c, 2, x, y, false, style);
+  atvi_report_draw_path(c, 2, x, y, false, style);
 }
 
-void atvi_draw_rect(atvi_canvas *c, double x, double y, double width, double height, atvi_style style) {
+void atvi_report_draw_rect(atvi_canvas *c, double x, double y, double width, double height,
+                           atvi_style style) {
   const double px[4] = {x, x + width, x + width, x}, py[4] = {y, y, y + height, y + height};
-  atvi_draw_path(c, 4, px, py, true, style);
+  atvi_report_draw_path(c, 4, px, py, true, style);
 }
 
-void atvi_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const double *y, double radius,
-                    atvi_style style) {
+void atvi_report_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const double *y, double radius,
+                           atvi_style style) {
   double *px, *py;
   atvi_idx m = 0;
   atvi_shape *s = n > 0 ? add(c, ATVI_SHAPE_DOTS, n, &px, &py) : NULL;
@@ -97,7 +98,7 @@ void atvi_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const double *y
   s->style = style;
 }
 
-void atvi_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const char *text) {
+void atvi_report_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const char *text) {
   double *px, *py;
   atvi_shape *s = add(c, ATVI_SHAPE_TEXT, 1, &px, &py);
   if (!s) return;
@@ -109,13 +110,13 @@ void atvi_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const 
   if (!s->text) s->text = ""; /* the pool knows */
 }
 
-void atvi_draw_group(atvi_canvas *c, const char *name) {
+void atvi_report_draw_group(atvi_canvas *c, const char *name) {
   double *px, *py;
   atvi_shape *s = add(c, ATVI_SHAPE_GROUP, 0, &px, &py);
   if (s && name) s->text = atvi_pool_strndup(c->pool, name, strlen(name));
 }
 
-void atvi_draw_clip(atvi_canvas *c, double x, double y, double width, double height) {
+void atvi_report_draw_clip(atvi_canvas *c, double x, double y, double width, double height) {
   double *px, *py;
   atvi_shape *s = add(c, ATVI_SHAPE_CLIP, 2, &px, &py);
   if (!s) return;
@@ -123,7 +124,7 @@ void atvi_draw_clip(atvi_canvas *c, double x, double y, double width, double hei
   px[1] = x + width, py[1] = y + height;
 }
 
-void atvi_draw_end(atvi_canvas *c) {
+void atvi_report_draw_end(atvi_canvas *c) {
   double *px, *py;
   (void)add(c, ATVI_SHAPE_END, 0, &px, &py);
 }
@@ -152,7 +153,7 @@ static const struct {
 } OTHER[] = {{0x2212, 0x96}, {0x2013, 0x96}, {0x2014, 0x97}, {0x2018, 0x91}, {0x2019, 0x92},
              {0x201c, 0x93}, {0x201d, 0x94}, {0x2026, 0x85}, {0x2022, 0x95}, {0x20ac, 0x80}};
 
-unsigned char atvi_font_byte(const char **at) {
+unsigned char atvi_report_font_byte(const char **at) {
   const unsigned char *s = (const unsigned char *)*at;
   int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : 1;
   unsigned code = n == 1 ? s[0] : n == 2 ? s[0] & 0x1fu : s[0] & 0x0fu;
@@ -172,11 +173,11 @@ unsigned char atvi_font_byte(const char **at) {
   return '?';
 }
 
-double atvi_text_width(const char *text, double size, bool bold) {
+double atvi_report_text_width(const char *text, double size, bool bold) {
   const short *width = bold ? BOLD : PLAIN;
   double sum = 0;
   while (*text) {
-    unsigned char c = atvi_font_byte(&text);
+    unsigned char c = atvi_report_font_byte(&text);
     sum += c >= 0x20 && c < 0x7f ? width[c - 0x20] : 556; /* near enough for accents and dashes */
   }
   return sum * size / 1000;

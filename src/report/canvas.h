@@ -30,9 +30,9 @@ typedef enum {
 enum { ATVI_INK_CHAINS = ATVI_INKS - ATVI_INK_CHAIN };
 
 /* Name of a colour in class names and style sheets: "main", "c1". */
-const char *atvi_ink_name(atvi_ink ink);
+const char *atvi_report_ink_name(atvi_ink ink);
 /* On white paper: 0xrrggbb. */
-unsigned atvi_ink_rgb(atvi_ink ink);
+unsigned atvi_report_ink_rgb(atvi_ink ink);
 
 typedef struct {
   atvi_ink stroke, fill;
@@ -56,35 +56,35 @@ typedef struct {
 typedef struct atvi_canvas atvi_canvas;
 
 /* NULL: out of memory. */
-atvi_canvas *atvi_canvas_new(atvi_pool *pool, double width, double height);
-double atvi_canvas_width(const atvi_canvas *c);
-double atvi_canvas_height(const atvi_canvas *c);
+atvi_canvas *atvi_report_canvas_new(atvi_pool *pool, double width, double height);
+double atvi_report_canvas_width(const atvi_canvas *c);
+double atvi_report_canvas_height(const atvi_canvas *c);
 /* Number of shapes so far; groups and clips do not count. */
-atvi_idx atvi_canvas_shapes(const atvi_canvas *c);
+atvi_idx atvi_report_canvas_shapes(const atvi_canvas *c);
 
 /* A line through n points, or closed an area with that outline; several where numbers that are not finite separate them. */
-void atvi_draw_path(atvi_canvas *c, atvi_idx n, const double *x, const double *y, bool closed,
-                    atvi_style style);
+void atvi_report_draw_path(atvi_canvas *c, atvi_idx n, const double *x, const double *y, bool closed,
+                           atvi_style style);
 /* The area between two lines. */
-void atvi_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *low, const double *high,
-                    atvi_style style);
-void atvi_draw_line(atvi_canvas *c, double x0, double y0, double x1, double y1, atvi_style style);
-void atvi_draw_rect(atvi_canvas *c, double x, double y, double width, double height, atvi_style style);
+void atvi_report_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *low, const double *high,
+                           atvi_style style);
+void atvi_report_draw_line(atvi_canvas *c, double x0, double y0, double x1, double y1, atvi_style style);
+void atvi_report_draw_rect(atvi_canvas *c, double x, double y, double width, double height, atvi_style style);
 /* Discs in the colour of the stroke. */
-void atvi_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const double *y, double radius,
-                    atvi_style style);
+void atvi_report_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const double *y, double radius,
+                           atvi_style style);
 /* text is UTF-8. */
-void atvi_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const char *text);
+void atvi_report_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const char *text);
 /* Everything up to the matching end belongs together: class for the page's script, NULL: none. */
-void atvi_draw_group(atvi_canvas *c, const char *name);
+void atvi_report_draw_group(atvi_canvas *c, const char *name);
 /* Likewise, and nothing is drawn outside the rectangle. */
-void atvi_draw_clip(atvi_canvas *c, double x, double y, double width, double height);
-void atvi_draw_end(atvi_canvas *c);
+void atvi_report_draw_clip(atvi_canvas *c, double x, double y, double width, double height);
+void atvi_report_draw_end(atvi_canvas *c);
 
 /* Width of text in Helvetica, to leave room for it. */
-double atvi_text_width(const char *text, double size, bool bold);
+double atvi_report_text_width(const char *text, double size, bool bold);
 /* The byte that stands for a character in a PDF's encoding; '?' for one that it does not have. Moves *at on. */
-unsigned char atvi_font_byte(const char **at);
+unsigned char atvi_report_font_byte(const char **at);
 
 typedef struct {
   const char *id;    /* unique in the page; no blanks */
@@ -93,11 +93,11 @@ typedef struct {
 } atvi_svg_opts;
 
 /* Appends the drawing. */
-void atvi_canvas_svg(const atvi_canvas *c, const atvi_svg_opts *opts, atvi_text *out);
+void atvi_report_canvas_svg(const atvi_canvas *c, const atvi_svg_opts *opts, atvi_text *out);
 /* Appends a PDF file with one page. */
-void atvi_canvas_pdf(const atvi_canvas *c, const char *title, atvi_text *out);
+void atvi_report_canvas_pdf(const atvi_canvas *c, const char *title, atvi_text *out);
 /* Appends text with the characters that mean something to HTML and XML replaced; control characters are left out, and bytes that are not UTF-8
  * become '?'. */
-void atvi_text_escape(atvi_text *out, const char *s);
+void atvi_report_text_escape(atvi_text *out, const char *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Marginal densities with their prior. The kernel density is that of atvi_mode: reflected at hard bounds and
+/* Marginal densities with their prior. The kernel density is that of atvi_math_mode: reflected at hard bounds and
  * nothing past them. */
 #include "report/figure.h"
 #include <math.h>
@@ -9,7 +9,7 @@
 
 static const double SEEN = 0.002; /* of the largest density: what is lower is not shown */
 
-size_t atvi_marginal_work(atvi_idx n) { return 4 * (size_t)n + 4 * 1024; }
+size_t atvi_report_marginal_work(atvi_idx n) { return 4 * (size_t)n + 4 * 1024; }
 
 /* The range where something is seen; out to a bound that is near. */
 static void choose_shown(atvi_marginal *m) {
@@ -32,8 +32,9 @@ static void add_prior(atvi_marginal *m, atvi_idx col, atvi_prior_mass *prior, vo
   }
 }
 
-void atvi_marginal_make(atvi_idx n, const double *x, const double *weight, const atvi_summary_column *of,
-                        atvi_idx col, atvi_prior_mass *prior, void *user, double *work, atvi_marginal *out) {
+void atvi_report_marginal_make(atvi_idx n, const double *x, const double *weight,
+                               const atvi_summary_column *of, atvi_idx col, atvi_prior_mass *prior,
+                               void *user, double *work, atvi_marginal *out) {
   double *xs = work, *ws = weight ? xs + n : NULL, *rest = xs + 2 * n;
   atvi_idx m = 0;
   *out = (atvi_marginal){.of = of, .flat = true};
@@ -45,10 +46,10 @@ void atvi_marginal_make(atvi_idx n, const double *x, const double *weight, const
     m++;
   }
   if (m == 0) return;
-  atvi_sort(m, xs, ws, rest);
+  atvi_math_sort(m, xs, ws, rest);
   out->ends[0] = out->shown[0] = xs[0];
   out->ends[1] = out->shown[1] = xs[m - 1];
-  if (!atvi_density(m, xs, ws, of->lower, of->upper, out->ends, out->density, rest)) return;
+  if (!atvi_math_density(m, xs, ws, of->lower, of->upper, out->ends, out->density, rest)) return;
   out->flat = false;
   for (int k = 0; k < ATVI_MARGINAL; k++) {
     out->x[k] = out->ends[0] + (k + 0.5) * (out->ends[1] - out->ends[0]) / ATVI_MARGINAL;
@@ -78,28 +79,29 @@ static atvi_idx cut(const atvi_marginal *m, const double *y, double a, double b,
 
 static void draw_bound(atvi_canvas *c, const atvi_frame *f, double v) {
   if (!(v >= f->across.low && v <= f->across.high)) return;
-  double x = atvi_frame_x(f, v);
-  atvi_draw_line(c, x, f->y, x, f->y + f->height, (atvi_style){.stroke = ATVI_INK_WARN, .width = 1.5});
+  double x = atvi_report_frame_x(f, v);
+  atvi_report_draw_line(c, x, f->y, x, f->y + f->height, (atvi_style){.stroke = ATVI_INK_WARN, .width = 1.5});
 }
 
 static void draw_curves(atvi_canvas *c, const atvi_frame *f, const atvi_marginal *m) {
   double px[ATVI_MARGINAL + 2], py[ATVI_MARGINAL + 2], zero[ATVI_MARGINAL + 2] = {0};
   const double *hpd = m->of->hpd95;
   atvi_idx n = cut(m, m->density, m->shown[0], m->shown[1], px, py);
-  atvi_plot_band(c, f, n, px, zero, py, (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.12});
+  atvi_report_plot_band(c, f, n, px, zero, py, (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.12});
   if (isfinite(hpd[0]) && hpd[1] > hpd[0]) {
     n = cut(m, m->density, fmax(hpd[0], m->shown[0]), fmin(hpd[1], m->shown[1]), px, py);
-    atvi_plot_band(c, f, n, px, zero, py, (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.3});
+    atvi_report_plot_band(c, f, n, px, zero, py, (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.3});
   }
   if (m->has_prior) {
     n = cut(m, m->prior, m->shown[0], m->shown[1], px, py);
-    atvi_plot_line(c, f, n, px, py, (atvi_style){.stroke = ATVI_INK_PRIOR, .width = 1.4, .dash = true});
+    atvi_report_plot_line(c, f, n, px, py,
+                          (atvi_style){.stroke = ATVI_INK_PRIOR, .width = 1.4, .dash = true});
   }
   n = cut(m, m->density, m->shown[0], m->shown[1], px, py);
-  atvi_plot_line(c, f, n, px, py, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.8});
+  atvi_report_plot_line(c, f, n, px, py, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.8});
   if (m->of->mode >= f->across.low && m->of->mode <= f->across.high) {
-    double x = atvi_frame_x(f, m->of->mode);
-    atvi_draw_line(c, x, f->y + 2, x, f->y + f->height, (atvi_style){.stroke = ATVI_INK_TEXT});
+    double x = atvi_report_frame_x(f, m->of->mode);
+    atvi_report_draw_line(c, x, f->y + 2, x, f->y + f->height, (atvi_style){.stroke = ATVI_INK_TEXT});
   }
 }
 
@@ -116,28 +118,28 @@ static void write_mean(char *out, size_t n, const atvi_summary_column *c) {
   if (c->sd > 0 && c->mean != 0 && isfinite(c->mean))
     digits = 2 + (int)(floor(log10(fabs(c->mean))) - floor(log10(c->sd)));
   double place = c->sd > 0 ? floor(log10(c->sd)) - 1 : 0;
-  atvi_write_number(mean, round_to(c->mean, place), digits < 1 ? 1 : digits > 8 ? 8 : digits);
+  atvi_report_write_number(mean, round_to(c->mean, place), digits < 1 ? 1 : digits > 8 ? 8 : digits);
   if (c->sd < 1e-4 && c->sd > 1e-8 && fabs(c->mean) >= 1e-4) /* as the mean: without an exponent */
     snprintf(sd, sizeof sd, "%.*f", (int)-place, c->sd);
   else
-    atvi_write_number(sd, round_to(c->sd, place), 2);
+    atvi_report_write_number(sd, round_to(c->sd, place), 2);
   snprintf(out, n, "%s \xc2\xb1 %s", mean, sd);
 }
 
-atvi_frame atvi_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal *m) {
+atvi_frame atvi_report_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal *m) {
   char note[3 * ATVI_TICK_LABEL];
   atvi_frame f = {.x = box.x + 10, .y = box.y + 28, .width = box.width - 20, .height = box.height - 50};
-  f.across = atvi_scale_of(m->shown[0], m->shown[1], 0.03);
+  f.across = atvi_report_scale_of(m->shown[0], m->shown[1], 0.03);
   f.up = (atvi_scale){.low = 0, .high = m->top > 0 ? 1.06 * m->top : 1};
   write_mean(note, sizeof note, m->of);
-  atvi_frame_draw(
+  atvi_report_frame_draw(
       c, &f,
       &(atvi_frame_opts){
           .title = m->of->name, .y = note, .no_y = true, .ticks_x = (int)fmax(2, fmin(5, box.width / 65))});
   if (m->flat) return f;
-  atvi_draw_clip(c, f.x, f.y, f.width, f.height + 1);
+  atvi_report_draw_clip(c, f.x, f.y, f.width, f.height + 1);
   draw_curves(c, &f, m);
-  atvi_draw_end(c);
+  atvi_report_draw_end(c);
   draw_bound(c, &f, m->of->lower);
   draw_bound(c, &f, m->of->upper);
   return f;
@@ -154,11 +156,11 @@ atvi_frame atvi_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal 
 
 enum { GRID = 40, OUTSIDE = 255, NODES = GRID + 2, EDGES = 2 * NODES * NODES, NO_EDGE = -1 };
 
-const double atvi_contour_mass[ATVI_CONTOUR_LEVELS] = {0.5, 0.95};
+const double atvi_report_contour_mass[ATVI_CONTOUR_LEVELS] = {0.5, 0.95};
 
 /* ---- density ---- */
 
-void atvi_contour_cells(atvi_idx n, const double *x, double low, double high, unsigned char *cell) {
+void atvi_report_contour_cells(atvi_idx n, const double *x, double low, double high, unsigned char *cell) {
   for (atvi_idx i = 0; i < n; i++) {
     double k = floor((x[i] - low) / (high - low) * GRID);
     cell[i] = k >= 0 && k <= GRID ? (unsigned char)fmin(k, GRID - 1) : OUTSIDE;
@@ -304,8 +306,8 @@ static void trace(atvi_pool *pool, const double *cell, double level, atvi_contou
   *out = (atvi_contour){n, kept};
 }
 
-void atvi_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_axis *across,
-                       const atvi_contour_axis *up, const double *weight, atvi_contour *level) {
+void atvi_report_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_axis *across,
+                              const atvi_contour_axis *up, const double *weight, atvi_contour *level) {
   double cell[GRID * GRID], sorted[GRID * GRID];
   for (int k = 0; k < ATVI_CONTOUR_LEVELS; k++) level[k] = (atvi_contour){0, NULL};
   if (!(across->width > 0) || !(up->width > 0)) return;
@@ -316,11 +318,11 @@ void atvi_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_axis *acr
   memcpy(sorted, cell, sizeof sorted);
   qsort(sorted, GRID * GRID, sizeof *sorted, descending);
   for (int k = 0; k < ATVI_CONTOUR_LEVELS; k++)
-    trace(pool, cell, level_of(sorted, atvi_contour_mass[k]), &level[k]);
+    trace(pool, cell, level_of(sorted, atvi_report_contour_mass[k]), &level[k]);
 }
 
-double atvi_correlation(atvi_idx n, const double *x, const double *y, const double *weight) {
-  double mx = atvi_mean(n, x, weight), my = atvi_mean(n, y, weight), xx = 0, yy = 0, xy = 0;
+double atvi_report_correlation(atvi_idx n, const double *x, const double *y, const double *weight) {
+  double mx = atvi_math_mean(n, x, weight), my = atvi_math_mean(n, y, weight), xx = 0, yy = 0, xy = 0;
   for (atvi_idx i = 0; i < n; i++) {
     double w = weight ? weight[i] : 1, a = x[i] - mx, b = y[i] - my;
     if (!(w > 0)) continue;

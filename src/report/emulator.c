@@ -82,7 +82,7 @@ static const char *id_of(const telling *t, const char *what) {
 
 static void section(const telling *t, const char *id, const char *heading) {
   const char *text = t->alone ? heading : atvi_pool_printf(t->p->pool, "%s: %s", t->d->name, heading);
-  atvi_page_section(t->p, id_of(t, id), text ? text : heading);
+  atvi_report_page_section(t->p, id_of(t, id), text ? text : heading);
 }
 
 static void save(telling *t, const char *name, const char *alt, const atvi_canvas *c) {
@@ -93,14 +93,14 @@ static void save(telling *t, const char *name, const char *alt, const atvi_canva
 static void put(telling *t, const char *id, const char *alt, const atvi_canvas *c) {
   const char *name = id_of(t, id);
   if (!c) return;
-  atvi_page_figure(t->p, c, name, alt ? alt : "");
+  atvi_report_page_figure(t->p, c, name, alt ? alt : "");
   save(t, name, alt, c);
 }
 
 static void words(atvi_page *p, const char *text) {
-  atvi_text_add(&p->body, "<td class=\"words\">");
-  if (text) atvi_text_escape(&p->body, text);
-  atvi_text_add(&p->body, "</td>");
+  atvi_io_text_add(&p->body, "<td class=\"words\">");
+  if (text) atvi_report_text_escape(&p->body, text);
+  atvi_io_text_add(&p->body, "</td>");
 }
 
 /* Ids are those of the record; runs of files are numbered by their lines. */
@@ -117,7 +117,7 @@ static bool begin_runs(const telling *t, const char *caption, const char *last) 
   column[0] = "";
   for (atvi_idx j = 0; j < d; j++) column[j + 1] = t->d->input[j];
   column[d + 1] = last;
-  atvi_page_table(t->p, caption, (int)d + 2, column, false);
+  atvi_report_page_table(t->p, caption, (int)d + 2, column, false);
   return true;
 }
 
@@ -137,13 +137,14 @@ static void say_worst(const telling *t) {
       if (error[i] < last && (most < 0 || error[i] > error[most])) most = i;
     if (most < 0) break;
     last = error[most];
-    atvi_page_row(t->p, name_run(t->p->pool, t->d, most));
+    atvi_report_page_row(t->p, name_run(t->p->pool, t->d, most));
     for (atvi_idx j = 0; j < r->d; j++)
-      atvi_page_number(t->p, atvi_emulated_axis_theta(&t->d->r.axis[j], r->x[most * r->d + j]), 4);
-    atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.1f", error[most]));
-    atvi_text_add(&t->p->body, "</tr>\n");
+      atvi_report_page_number(t->p, atvi_model_emulated_axis_theta(&t->d->r.axis[j], r->x[most * r->d + j]),
+                              4);
+    atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.1f", error[most]));
+    atvi_io_text_add(&t->p->body, "</tr>\n");
   }
-  atvi_page_table_end(t->p, false);
+  atvi_report_page_table_end(t->p, false);
 }
 
 /* ---- validation ---- */
@@ -160,12 +161,12 @@ static const char *quality(atvi_pool *pool, const atvi_dossier *d) {
 static void say_shown(const telling *t, const atvi_report_left *left, double inside) {
   const atvi_em_runs *r = &t->d->r.runs;
   if (left->n_run < r->n || left->n < r->n * r->m)
-    atvi_page_note(
+    atvi_report_page_note(
         t->p,
         "Shown: %td values of %td of the %td runs, left out one at a time. Of these %.0f %% lie inside.",
         left->n, left->n_run, r->n, inside);
   else
-    atvi_page_note(t->p, "Shown: all values, runs left out one at a time.");
+    atvi_report_page_note(t->p, "Shown: all values, runs left out one at a time.");
 }
 
 static void put_left_out(telling *t) {
@@ -175,9 +176,9 @@ static void put_left_out(telling *t) {
   atvi_idx out = 0;
   if (t->status != ATVI_OK || (t->status = atvi_report_left_out(pool, t->d, &v)) != ATVI_OK) return;
   for (atvi_idx i = 0; i < v.n; i++) out += fabs(v.observed[i] - v.predicted[i]) > 1.96 * v.sd[i];
-  atvi_page_grid(t->p, "half");
-  atvi_canvas *c = atvi_canvas_new(pool, box.width, box.height);
-  atvi_frame f = atvi_panel_left_out(c, box, v.n, v.observed, v.predicted, v.sd);
+  atvi_report_page_grid(t->p, "half");
+  atvi_canvas *c = atvi_report_canvas_new(pool, box.width, box.height);
+  atvi_frame f = atvi_report_panel_left_out(c, box, v.n, v.observed, v.predicted, v.sd);
   put(t, "loo",
       atvi_pool_printf(pool,
                        "Runs that were left out: what the emulator predicts, with 95 %% intervals, against "
@@ -185,52 +186,53 @@ static void put_left_out(telling *t) {
                        out, v.n),
       c);
   const atvi_hover column[] = {{"the emulator's", v.predicted}, {"standard deviation", v.sd}};
-  atvi_page_hover(t->p, id_of(t, "loo"), &f, false, "the simulator's", v.n, v.observed, 2, column);
-  c = atvi_canvas_new(pool, box.width, box.height);
-  atvi_panel_left_errors(c, box, v.n, v.observed, v.predicted, v.sd);
+  atvi_report_page_hover(t->p, id_of(t, "loo"), &f, false, "the simulator's", v.n, v.observed, 2, column);
+  c = atvi_report_canvas_new(pool, box.width, box.height);
+  atvi_report_panel_left_errors(c, box, v.n, v.observed, v.predicted, v.sd);
   put(t, "errors",
       "Errors of the predictions of runs that were left out, in their standard deviations, against the "
       "prediction; good where 95 % lie between the dashed lines, at all heights.",
       c);
-  atvi_page_grid_end(t->p);
-  atvi_page_note(t->p, "Orange: outside the interval; one in twenty is as it should be.");
+  atvi_report_page_grid_end(t->p);
+  atvi_report_page_note(t->p, "Orange: outside the interval; one in twenty is as it should be.");
   say_shown(t, &v, 100 * (1 - (double)out / (double)v.n));
 }
 
 /* Where in the inputs it is poor: Q2 in thirds of their ranges. */
 static void put_thirds(const telling *t) {
   static const char *const column[] = {"input", "low third", "middle third", "high third"};
-  atvi_page_table(t->p, "Q\xc2\xb2 of the runs in each third of an input's range", 4, column, false);
+  atvi_report_page_table(t->p, "Q\xc2\xb2 of the runs in each third of an input's range", 4, column, false);
   for (atvi_idx j = 0; j < t->d->r.runs.d; j++) {
-    atvi_page_row(t->p, t->d->input[j]);
+    atvi_report_page_row(t->p, t->d->input[j]);
     for (int s = 0; s < 3; s++) {
       const atvi_dossier_third *third = &t->d->third[3 * j + s];
-      atvi_page_cell(t->p, isnan(third->q2) ? "no runs"
-                                            : atvi_pool_printf(t->p->pool, "%.3f%s", third->q2,
-                                                               third->poor ? " poor" : ""));
+      atvi_report_page_cell(t->p, isnan(third->q2) ? "no runs"
+                                                   : atvi_pool_printf(t->p->pool, "%.3f%s", third->q2,
+                                                                      third->poor ? " poor" : ""));
     }
-    atvi_text_add(&t->p->body, "</tr>\n");
+    atvi_io_text_add(&t->p->body, "</tr>\n");
   }
-  atvi_page_table_end(t->p, false);
+  atvi_report_page_table_end(t->p, false);
 }
 
 static void say_poor(const telling *t) {
   if (t->d->poor)
-    atvi_page_say(t->p, "It is poor %s: trust it less there, or add runs.", t->d->poor);
+    atvi_report_page_say(t->p, "It is poor %s: trust it less there, or add runs.", t->d->poor);
   else
-    atvi_page_say(t->p, "Nowhere in time or in the inputs is it much worse than elsewhere.");
+    atvi_report_page_say(t->p, "Nowhere in time or in the inputs is it much worse than elsewhere.");
   put_thirds(t);
 }
 
 static void say_validation(telling *t) {
   const atvi_dossier *d = t->d;
   section(t, "validation", "Validation");
-  atvi_page_say(t->p,
-                "With the estimates kept, %s. Q\xc2\xb2 is the share of what differs between runs that it "
-                "explains; the root mean square error is %.3g.",
-                quality(t->p->pool, d), d->loo.rmse);
+  atvi_report_page_say(
+      t->p,
+      "With the estimates kept, %s. Q\xc2\xb2 is the share of what differs between runs that it "
+      "explains; the root mean square error is %.3g.",
+      quality(t->p->pool, d), d->loo.rmse);
   if (d->n_held > 0)
-    atvi_page_say(
+    atvi_report_page_say(
         t->p,
         "Another emulator, estimated without %td of the runs, predicts these with Q\xc2\xb2 = %.4f; "
         "%.1f %% lie inside their intervals, and the root mean square error is %.3g.",
@@ -260,13 +262,14 @@ static double *places(const telling *t, atvi_idx n) {
 
 static void put_lines(telling *t, const char *id, const char *alt, const atvi_line_plot *plot) {
   atvi_box box = {0, 0, HALF, ATVI_REPORT_HEIGHT};
-  atvi_canvas *c = atvi_canvas_new(t->p->pool, box.width, box.height);
+  atvi_canvas *c = atvi_report_canvas_new(t->p->pool, box.width, box.height);
   atvi_hover column[LINES] = {{0}};
-  atvi_frame f = atvi_panel_lines(c, box, plot);
+  atvi_frame f = atvi_report_panel_lines(c, box, plot);
   put(t, id, alt, c);
   for (atvi_idx k = 0; k < plot->n_line; k++)
     column[k] = (atvi_hover){plot->name ? plot->name[k] : "Q\xc2\xb2", plot->value[k]};
-  atvi_page_hover(t->p, id_of(t, id), &f, false, plot->x_name, plot->n, plot->x, (int)plot->n_line, column);
+  atvi_report_page_hover(t->p, id_of(t, id), &f, false, plot->x_name, plot->n, plot->x, (int)plot->n_line,
+                         column);
 }
 
 /* The inputs with the largest index at any time; returns how many. */
@@ -292,7 +295,7 @@ static void put_over_time(telling *t) {
   const char *name[LINES] = {0}, *when = e->time_name ? e->time_name : "output";
   const double *value[LINES] = {0}, *x = places(t, n);
   if (all < 3 || !x) return;
-  atvi_page_grid(t->p, "half");
+  atvi_report_page_grid(t->p, "half");
   if (e->total_time) {
     atvi_idx m = leading(t, pick);
     for (atvi_idx k = 0; k < m; k++) {
@@ -307,7 +310,7 @@ static void put_over_time(telling *t) {
               "Q\xc2\xb2 of runs left out one at a time, along the output; near 1 where they are "
               "predicted well.",
               &(atvi_line_plot){"Q\xc2\xb2 along the output", when, n, x, 1, NULL, value, {NAN, 1}});
-  atvi_page_grid_end(t->p);
+  atvi_report_page_grid_end(t->p);
 }
 
 /* ---- inputs ---- */
@@ -328,22 +331,22 @@ static void put_inputs(const telling *t) {
   for (atvi_idx j = 0; e->remark && j < d; j++) remarks = remarks || *e->remark[j];
   if (logs) column[n++] = "scale";
   if (remarks) column[n++] = "remark";
-  atvi_page_table(t->p, "Inputs; lengths in ranges of the input", n, column, false);
+  atvi_report_page_table(t->p, "Inputs; lengths in ranges of the input", n, column, false);
   for (atvi_idx j = 0; j < d; j++) {
-    atvi_page_row(t->p, t->d->input[j]);
-    atvi_page_round(t->p, r->lower[j]);
-    atvi_page_round(t->p, r->lower[j] + r->width[j]);
+    atvi_report_page_row(t->p, t->d->input[j]);
+    atvi_report_page_round(t->p, r->lower[j]);
+    atvi_report_page_round(t->p, r->lower[j] + r->width[j]);
     if (e->length[j] > LONG_LENGTH)
-      atvi_page_cell(t->p, "> 50");
+      atvi_report_page_cell(t->p, "> 50");
     else
-      atvi_page_number(t->p, e->length[j], 3);
-    atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->first[j])));
-    atvi_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->total[j])));
+      atvi_report_page_number(t->p, e->length[j], 3);
+    atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->first[j])));
+    atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.3f", fmax(0, e->total[j])));
     if (logs) words(t->p, isnan(r->axis[j].base) ? "linear" : "log");
     if (remarks) words(t->p, e->remark[j]);
-    atvi_text_add(&t->p->body, "</tr>\n");
+    atvi_io_text_add(&t->p->body, "</tr>\n");
   }
-  atvi_page_table_end(t->p, false);
+  atvi_report_page_table_end(t->p, false);
 }
 
 /* "What matters most is drain, which alone causes 63 % of what differs between runs, ..." */
@@ -355,7 +358,7 @@ static void say_most(const telling *t) {
     if (e->total[j] > e->total[most]) most = j;
     sum += fmax(0, e->first[j]);
   }
-  atvi_page_say(
+  atvi_report_page_say(
       t->p,
       "What matters most is %s: alone it causes %.0f %% of what differs between runs over the whole "
       "prior, with its interactions %.0f %%. Interactions of inputs cause %.0f %% in all.",
@@ -367,10 +370,10 @@ static void put_indices(telling *t, atvi_dot_plot *plot) {
   static const char ALT[] =
       "First-order and total Sobol indices of the inputs; the numbers are in the table.";
   const char *id = id_of(t, "sobol");
-  atvi_canvas *wide = atvi_figure_dots(t->p->pool, plot);
+  atvi_canvas *wide = atvi_report_figure_dots(t->p->pool, plot);
   plot->width = ATVI_DOTS_NARROW;
   if (!wide) return;
-  atvi_page_figure_table(t->p, wide, atvi_figure_dots(t->p->pool, plot), id, ALT);
+  atvi_report_page_figure_table(t->p, wide, atvi_report_figure_dots(t->p->pool, plot), id, ALT);
   save(t, id, ALT, wide);
 }
 
@@ -391,7 +394,7 @@ static void say_inputs(telling *t) {
     say_most(t);
     put_indices(t, &plot);
     put_inputs(t);
-    atvi_page_note(
+    atvi_report_page_note(
         t->p,
         "Sobol indices are of the emulator's mean, inputs uniform over their ranges, to \xc2\xb1 %.3f. A "
         "length is how far along an input runs know of each other; one many times the range means that "
@@ -408,17 +411,17 @@ static void say_inputs(telling *t) {
 static void say_failed(const telling *t) {
   const atvi_sim_runs *rec = &t->d->r.record;
   if (rec->n_failed == 0) return;
-  atvi_page_say(t->p, "%td run%s failed, and %s not among those that the emulator knows.%s", rec->n_failed,
-                rec->n_failed == 1 ? "" : "s", rec->n_failed == 1 ? "is" : "are",
-                FAILED < rec->n_failed ? " The first of them:" : "");
+  atvi_report_page_say(t->p, "%td run%s failed, and %s not among those that the emulator knows.%s",
+                       rec->n_failed, rec->n_failed == 1 ? "" : "s", rec->n_failed == 1 ? "is" : "are",
+                       FAILED < rec->n_failed ? " The first of them:" : "");
   if (!rec->left || !begin_runs(t, "Runs that failed", "why")) return;
   for (atvi_idx i = 0; i < rec->n_failed && i < FAILED; i++) {
-    atvi_page_row(t->p, atvi_pool_printf(t->p->pool, "run %" PRId64, rec->left[i].id));
-    for (atvi_idx j = 0; j < rec->d; j++) atvi_page_number(t->p, rec->left[i].x[j], 4);
+    atvi_report_page_row(t->p, atvi_pool_printf(t->p->pool, "run %" PRId64, rec->left[i].id));
+    for (atvi_idx j = 0; j < rec->d; j++) atvi_report_page_number(t->p, rec->left[i].x[j], 4);
     words(t->p, rec->left[i].reason);
-    atvi_text_add(&t->p->body, "</tr>\n");
+    atvi_io_text_add(&t->p->body, "</tr>\n");
   }
-  atvi_page_table_end(t->p, false);
+  atvi_report_page_table_end(t->p, false);
 }
 
 static void say_cost(telling *t) {
@@ -426,21 +429,21 @@ static void say_cost(telling *t) {
   const atvi_sim_runs *rec = &t->d->r.record;
   atvi_idx n = t->d->r.runs.n, m = t->d->r.runs.m;
   section(t, "runs", "Runs and cost");
-  atvi_page_say(t->p, "%td runs of %td output%s each.%s", n, m, m == 1 ? "" : "s",
-                rec->n_failed == 0 ? " None failed." : "");
+  atvi_report_page_say(t->p, "%td runs of %td output%s each.%s", n, m, m == 1 ? "" : "s",
+                       rec->n_failed == 0 ? " None failed." : "");
   if (rec->n_timed > 0) {
     char who[80] = "They";
     if (rec->n_timed != n + rec->n_failed)
       snprintf(who, sizeof who, "%td runs, each counted as often as it was done,", rec->n_timed);
-    atvi_page_say(t->p, "%s took %.3g seconds of the simulator's time, %.2g each.", who, rec->seconds,
-                  rec->seconds / (double)rec->n_timed);
+    atvi_report_page_say(t->p, "%s took %.3g seconds of the simulator's time, %.2g each.", who, rec->seconds,
+                         rec->seconds / (double)rec->n_timed);
   }
   if (isfinite(e->seconds))
-    atvi_page_say(t->p,
-                  e->loaded ? "The emulator was estimated before, and loaded in %.2g seconds."
-                            : "The emulator was estimated in %.2g seconds.",
-                  e->seconds);
-  if (e->how) atvi_page_say(t->p, "%s", e->how);
+    atvi_report_page_say(t->p,
+                         e->loaded ? "The emulator was estimated before, and loaded in %.2g seconds."
+                                   : "The emulator was estimated in %.2g seconds.",
+                         e->seconds);
+  if (e->how) atvi_report_page_say(t->p, "%s", e->how);
   say_failed(t);
 }
 
@@ -470,20 +473,21 @@ static void put_doubts(atvi_page *p, const atvi_report_emulate *r) {
   for (atvi_idx k = 0; k < r->n; k++)
     for (atvi_idx i = 0; i < r->emulator[k].n_doubt; i++) {
       if (said) {
-        atvi_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
-        if (r->n > 1) atvi_text_escape(&p->body, r->emulator[k].of->name), atvi_text_add(&p->body, ": ");
-        atvi_page_prose(p, r->emulator[k].doubt[i]);
-        atvi_text_add(&p->body, "</li>\n");
+        atvi_io_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
+        if (r->n > 1)
+          atvi_report_text_escape(&p->body, r->emulator[k].of->name), atvi_io_text_add(&p->body, ": ");
+        atvi_report_page_prose(p, r->emulator[k].doubt[i]);
+        atvi_io_text_add(&p->body, "</li>\n");
       }
       said = true;
     }
-  if (n) atvi_text_add(&p->body, "</ul>\n");
+  if (n) atvi_io_text_add(&p->body, "</ul>\n");
 }
 
 static void put_facts(const telling *t) {
   atvi_page *p = t->p;
   const atvi_dossier *d = t->d;
-  atvi_text_add(&p->body, "<dl class=\"facts\">");
+  atvi_io_text_add(&p->body, "<dl class=\"facts\">");
   if (!t->alone) atvi_report_fact(p, "emulator", d->name);
   atvi_report_fact(p, "runs", atvi_pool_printf(p->pool, "%td", d->r.runs.n));
   if (d->r.record.n_failed > 0)
@@ -493,18 +497,18 @@ static void put_facts(const telling *t) {
   atvi_report_fact(p, "Q\xc2\xb2", atvi_pool_printf(p->pool, "%.4f", d->loo.q2));
   atvi_report_fact(p, "95 % intervals hold", atvi_pool_printf(p->pool, "%.1f %%", 100 * d->loo.coverage));
   atvi_report_fact(p, "predicted worst", name_run(p->pool, d, d->loo.worst));
-  atvi_text_add(&p->body, "</dl>\n");
+  atvi_io_text_add(&p->body, "</dl>\n");
 }
 
 static void say_again(atvi_page *p, const atvi_report_emulate *r) {
-  atvi_page_section(p, "again", "Model and command");
+  atvi_report_page_section(p, "again", "Model and command");
   if (r->command) {
-    atvi_page_say(p, "The same runs and the same command give the same emulator:");
-    atvi_text_add(&p->body, "<pre tabindex=\"0\">");
-    atvi_text_escape(&p->body, r->command);
-    atvi_text_add(&p->body, "</pre>\n");
+    atvi_report_page_say(p, "The same runs and the same command give the same emulator:");
+    atvi_io_text_add(&p->body, "<pre tabindex=\"0\">");
+    atvi_report_text_escape(&p->body, r->command);
+    atvi_io_text_add(&p->body, "</pre>\n");
   }
-  if (r->text) atvi_page_listing(p, "The model file", r->text, true);
+  if (r->text) atvi_report_page_listing(p, "The model file", r->text, true);
 }
 
 static const char KIND[] = "emulate";
@@ -512,11 +516,11 @@ static const char KIND[] = "emulate";
 bool atvi_report_emulate_may(atvi_pool *pool, const char *dir) {
   const char *path = atvi_pool_printf(pool, "%s/report.html", dir);
   struct stat there;
-  return !path || lstat(path, &there) != 0 || atvi_page_is(path, KIND);
+  return !path || lstat(path, &there) != 0 || atvi_report_page_is(path, KIND);
 }
 
 atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate *r, const char *dir) {
-  atvi_page p = atvi_page_begin(pool, r->title, false);
+  atvi_page p = atvi_report_page_begin(pool, r->title, false);
   p.kind = KIND;
   atvi_idx n_doubt = 0;
   const char *html;
@@ -525,7 +529,7 @@ atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate 
   const char *line = verdict_line(pool, r, n_doubt);
   atvi_report_head(&p, r->title, r->file, n_doubt ? "warn" : "ok", line ? line : "");
   put_doubts(&p, r);
-  atvi_text_add(&p.body, "</div>\n");
+  atvi_io_text_add(&p.body, "</div>\n");
   for (atvi_idx k = 0; k < r->n; k++)
     put_facts(&(telling){&p, &r->emulator[k], r->emulator[k].of, k, r->n == 1, dir, ATVI_OK});
   for (atvi_idx k = 0; k < r->n; k++) {
@@ -536,7 +540,7 @@ atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate 
     ATVI_TRY(t.status);
   }
   say_again(&p, r);
-  ATVI_TRY(atvi_page_end(&p, &html));
+  ATVI_TRY(atvi_report_page_end(&p, &html));
   return atvi_report_save_page(pool, dir, html);
 }
 
@@ -545,15 +549,15 @@ atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate 
 static void say_one(atvi_page *p, const atvi_report_emulator *e, atvi_idx k, bool alone) {
   const atvi_dossier *d = e->of;
   telling t = {p, e, d, k, alone, NULL, ATVI_OK};
-  if (!alone) atvi_page_heading(p, d->name);
-  atvi_page_say(p, "In the simulator's place the fit used an emulator of %td runs: %s.", d->r.runs.n,
-                quality(p->pool, d));
+  if (!alone) atvi_report_page_heading(p, d->name);
+  atvi_report_page_say(p, "In the simulator's place the fit used an emulator of %td runs: %s.", d->r.runs.n,
+                       quality(p->pool, d));
   if (d->outside > 0.0005)
-    atvi_page_say(
+    atvi_report_page_say(
         p, "%.1f %% of the posterior lies outside the range of the runs: there the emulator is guessing.",
         100 * d->outside);
   else if (isfinite(d->outside))
-    atvi_page_say(p, "All of the posterior lies inside the range of the runs.");
+    atvi_report_page_say(p, "All of the posterior lies inside the range of the runs.");
   say_failed(&t);
   put_left_out(&t);
   say_poor(&t);
@@ -561,9 +565,9 @@ static void say_one(atvi_page *p, const atvi_report_emulator *e, atvi_idx k, boo
   say_worst(&t);
 }
 
-void atvi_fit_say_emulators(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_emulators(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   if (r->n_emulator == 0) return;
-  atvi_page_section(p, "emulator", r->n_emulator == 1 ? "Emulator" : "Emulators");
+  atvi_report_page_section(p, "emulator", r->n_emulator == 1 ? "Emulator" : "Emulators");
   for (atvi_idx k = 0; k < r->n_emulator; k++) say_one(p, &r->emulator[k], k, r->n_emulator == 1);
 }

@@ -27,7 +27,7 @@ static atvi_scale axis_of(const atvi_dot_plot *p) {
   if (isfinite(p->ends[1])) high = p->ends[1];
   if (p->log)
     return (atvi_scale){.low = low > 0 ? low / 1.5 : 0.1, .high = high > 0 ? high * 1.5 : 10, .log = true};
-  return atvi_scale_of(low, high, isfinite(p->ends[0]) ? 0.02 : 0.06);
+  return atvi_report_scale_of(low, high, isfinite(p->ends[0]) ? 0.02 : 0.06);
 }
 
 /* Height of a row: there is room between its dots. */
@@ -36,43 +36,45 @@ static double row_of(const atvi_dot_plot *p) { return fmax(ROW_LEAST, EACH * ((d
 /* With a canvas it is drawn. Returns its height. */
 static double legend(atvi_canvas *c, const atvi_dot_plot *p, double left, double width) {
   atvi_legend l = {.left = left, .top = TITLE, .right = width, .dots = true};
-  for (atvi_idx k = 0; p->n > 1 && k < p->n; k++) atvi_legend_put(c, &l, k, p->of[k].name);
+  for (atvi_idx k = 0; p->n > 1 && k < p->n; k++) atvi_report_legend_put(c, &l, k, p->of[k].name);
   return l.height;
 }
 
 static void draw_one(atvi_canvas *c, const atvi_frame *f, const atvi_dot_plot *p, atvi_idx k, atvi_idx i) {
   double v = p->of[k].value[i], bar[2];
-  double y = f->y + row_of(p) * ((double)i + ((double)k + 1) / ((double)p->n + 1)), x = atvi_frame_x(f, v);
+  double y = f->y + row_of(p) * ((double)i + ((double)k + 1) / ((double)p->n + 1)),
+         x = atvi_report_frame_x(f, v);
   if (!isfinite(v) || !isfinite(x)) return;
   bar_of(&p->of[k], i, bar);
   if (isfinite(bar[0]) && bar[1] > bar[0] && isfinite(bar[1]) && !p->log)
-    atvi_draw_line(c, atvi_frame_x(f, fmax(bar[0], f->across.low)), y,
-                   atvi_frame_x(f, fmin(bar[1], p->ends[1])), y,
-                   (atvi_style){.stroke = atvi_ink_of(k), .width = 1.5});
-  atvi_draw_dots(c, 1, &x, &y, p->n > 3 ? 3 : 4, (atvi_style){.stroke = atvi_ink_of(k)});
+    atvi_report_draw_line(c, atvi_report_frame_x(f, fmax(bar[0], f->across.low)), y,
+                          atvi_report_frame_x(f, fmin(bar[1], p->ends[1])), y,
+                          (atvi_style){.stroke = atvi_report_ink_of(k), .width = 1.5});
+  atvi_report_draw_dots(c, 1, &x, &y, p->n > 3 ? 3 : 4, (atvi_style){.stroke = atvi_report_ink_of(k)});
 }
 
-atvi_canvas *atvi_figure_dots(atvi_pool *pool, const atvi_dot_plot *p) {
+atvi_canvas *atvi_report_figure_dots(atvi_pool *pool, const atvi_dot_plot *p) {
   double names = 60, row = row_of(p), width = p->width > 0 ? p->width : WIDTH;
   for (atvi_idx i = 0; i < p->n_row; i++)
-    names = fmin(width / 3, fmax(names, 1.12 * atvi_text_width(p->row[i], ATVI_FONT_SIZE, false) + 16));
+    names =
+        fmin(width / 3, fmax(names, 1.12 * atvi_report_text_width(p->row[i], ATVI_FONT_SIZE, false) + 16));
   double top = TITLE + legend(NULL, p, names, width);
-  atvi_canvas *c = atvi_canvas_new(pool, width, top + row * (double)p->n_row + BELOW);
+  atvi_canvas *c = atvi_report_canvas_new(pool, width, top + row * (double)p->n_row + BELOW);
   atvi_frame f = {.x = names, .y = top, .width = width - names - 16, .height = row * (double)p->n_row};
   f.across = axis_of(p);
   f.up = (atvi_scale){.low = 0, .high = 1};
-  atvi_draw_text(c, names, 16, (atvi_label){.size = ATVI_FONT_SIZE + 1, .bold = true}, p->title);
-  atvi_frame_draw(c, &f, &(atvi_frame_opts){.x = p->axis, .no_y = true});
+  atvi_report_draw_text(c, names, 16, (atvi_label){.size = ATVI_FONT_SIZE + 1, .bold = true}, p->title);
+  atvi_report_frame_draw(c, &f, &(atvi_frame_opts){.x = p->axis, .no_y = true});
   legend(c, p, names, width);
   for (atvi_idx i = 0; i < p->n_row; i++) {
     double y = top + row * (double)i;
-    if (i > 0) atvi_draw_line(c, f.x, y, f.x + f.width, y, (atvi_style){.stroke = ATVI_INK_GRID});
-    atvi_draw_text(c, names - 8, y + row / 2 + 4, (atvi_label){.anchor = ATVI_ANCHOR_END}, p->row[i]);
+    if (i > 0) atvi_report_draw_line(c, f.x, y, f.x + f.width, y, (atvi_style){.stroke = ATVI_INK_GRID});
+    atvi_report_draw_text(c, names - 8, y + row / 2 + 4, (atvi_label){.anchor = ATVI_ANCHOR_END}, p->row[i]);
     for (atvi_idx k = 0; k < p->n; k++) draw_one(c, &f, p, k, i);
   }
   if (isfinite(p->mark)) {
-    double x = atvi_frame_x(&f, p->mark);
-    atvi_draw_line(c, x, f.y, x, f.y + f.height, (atvi_style){.stroke = ATVI_INK_TEXT, .dash = true});
+    double x = atvi_report_frame_x(&f, p->mark);
+    atvi_report_draw_line(c, x, f.y, x, f.y + f.height, (atvi_style){.stroke = ATVI_INK_TEXT, .dash = true});
   }
   return c;
 }
@@ -82,8 +84,8 @@ atvi_canvas *atvi_figure_dots(atvi_pool *pool, const atvi_dot_plot *p) {
 static const double TOP = 30, BOTTOM = 22, BOTTOM_NAMED = 38, RIGHT = 12, /* margins, for title and ticks */
     LEFT_LEAST = 24, WIDER = 1.1; /* than Helvetica other fonts of a page are */
 
-atvi_frame atvi_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks) {
-  double left = fmax(LEFT_LEAST, atvi_frame_left(&up, ticks)), bottom = named ? BOTTOM_NAMED : BOTTOM;
+atvi_frame atvi_report_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks) {
+  double left = fmax(LEFT_LEAST, atvi_report_frame_left(&up, ticks)), bottom = named ? BOTTOM_NAMED : BOTTOM;
   return (atvi_frame){.x = box.x + left,
                       .y = box.y + TOP,
                       .width = box.width - left - RIGHT,
@@ -92,24 +94,25 @@ atvi_frame atvi_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool
                       .up = up};
 }
 
-atvi_ink atvi_ink_of(atvi_idx k) { return (atvi_ink)(ATVI_INK_CHAIN + k % ATVI_INK_CHAINS); }
+atvi_ink atvi_report_ink_of(atvi_idx k) { return (atvi_ink)(ATVI_INK_CHAIN + k % ATVI_INK_CHAINS); }
 
-void atvi_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k, const char *name) {
+void atvi_report_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k, const char *name) {
   static const double GAP = 16, LINE = 17;
   double mark = l->dots ? 13 : 20, x = l->left + l->used,
-         room = mark + WIDER * atvi_text_width(name, ATVI_FONT_SIZE, false);
+         room = mark + WIDER * atvi_report_text_width(name, ATVI_FONT_SIZE, false);
   if (l->used > 0 && x + room > l->right) x = l->left, l->used = 0, l->height += LINE;
   if (l->height == 0) l->height = LINE;
   double y = l->top + l->height - LINE + 4, middle = x + 5;
   if (c && l->dots)
-    atvi_draw_dots(c, 1, &middle, &y, 4, (atvi_style){.stroke = atvi_ink_of(k)});
+    atvi_report_draw_dots(c, 1, &middle, &y, 4, (atvi_style){.stroke = atvi_report_ink_of(k)});
   else if (c)
-    atvi_draw_line(c, x, y, x + mark - 6, y, (atvi_style){.stroke = atvi_ink_of(k), .width = 2.4});
-  if (c) atvi_draw_text(c, x + mark, y + 4, (atvi_label){.ink = ATVI_INK_MUTED}, name);
+    atvi_report_draw_line(c, x, y, x + mark - 6, y,
+                          (atvi_style){.stroke = atvi_report_ink_of(k), .width = 2.4});
+  if (c) atvi_report_draw_text(c, x + mark, y + 4, (atvi_label){.ink = ATVI_INK_MUTED}, name);
   l->used += room + GAP;
 }
 
-size_t atvi_array_name(const char *name) {
+size_t atvi_report_array_name(const char *name) {
   const char *dot = strchr(name, '.');
   return dot && dot[1] >= '0' && dot[1] <= '9' ? (size_t)(dot - name) : 0;
 }
@@ -124,7 +127,7 @@ static atvi_scale scale_of(atvi_idx n, const atvi_summary_column *col) {
     low = fmin(low, fmin(col[i].hpd95[0], col[i].quantile[1])); /* fmin leaves out NaN */
     high = fmax(high, fmax(col[i].hpd95[1], col[i].quantile[3]));
   }
-  return atvi_scale_of(low, high, 0.06);
+  return atvi_report_scale_of(low, high, 0.06);
 }
 
 /* The names of the elements under the axis, as many as have room. */
@@ -134,32 +137,34 @@ static void label(atvi_canvas *c, const atvi_frame *f, const char *name, atvi_id
   double end = -HUGE_VAL;
   for (atvi_idx i = 0; i < n; i++) {
     const char *text = strlen(col[i].name) > skip ? col[i].name + skip : col[i].name;
-    double x = atvi_frame_x(f, (double)i), half = atvi_text_width(text, ATVI_FONT_SIZE - 1, false) / 2;
+    double x = atvi_report_frame_x(f, (double)i),
+           half = atvi_report_text_width(text, ATVI_FONT_SIZE - 1, false) / 2;
     if (x - half < end + LABEL_GAP) continue;
     end = x + half;
-    atvi_draw_text(c, x, f->y + f->height + 15,
-                   (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false}, text);
+    atvi_report_draw_text(c, x, f->y + f->height + 15,
+                          (atvi_label){ATVI_ANCHOR_MIDDLE, ATVI_FONT_SIZE - 1, ATVI_INK_MUTED, false, false},
+                          text);
   }
 }
 
 static void draw_bar(atvi_canvas *c, const atvi_frame *f, double x, double low, double high, double width) {
   if (isfinite(low) && isfinite(high))
-    atvi_draw_line(c, x, atvi_frame_y(f, low), x, atvi_frame_y(f, high),
-                   (atvi_style){.stroke = ATVI_INK_MAIN, .width = width, .opacity = 0.7});
+    atvi_report_draw_line(c, x, atvi_report_frame_y(f, low), x, atvi_report_frame_y(f, high),
+                          (atvi_style){.stroke = ATVI_INK_MAIN, .width = width, .opacity = 0.7});
 }
 
-atvi_frame atvi_panel_intervals(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n,
-                                const atvi_summary_column *col) {
+atvi_frame atvi_report_panel_intervals(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n,
+                                       const atvi_summary_column *col) {
   atvi_scale across = {.low = -0.5, .high = (double)n - 0.5};
-  atvi_frame f = atvi_panel_frame(box, across, scale_of(n, col), false, 0);
+  atvi_frame f = atvi_report_panel_frame(box, across, scale_of(n, col), false, 0);
   double radius = n > 60 ? 1.8 : 3;
-  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = name, .no_x = true});
+  atvi_report_frame_draw(c, &f, &(atvi_frame_opts){.title = name, .no_x = true});
   label(c, &f, name, n, col);
   for (atvi_idx i = 0; i < n; i++) {
-    double x = atvi_frame_x(&f, (double)i), y = atvi_frame_y(&f, col[i].median);
+    double x = atvi_report_frame_x(&f, (double)i), y = atvi_report_frame_y(&f, col[i].median);
     draw_bar(c, &f, x, col[i].hpd95[0], col[i].hpd95[1], NARROW_BAR);
     draw_bar(c, &f, x, col[i].quantile[1], col[i].quantile[3], n > 60 ? NARROW_BAR + 1 : WIDE_BAR);
-    if (isfinite(y)) atvi_draw_dots(c, 1, &x, &y, radius, (atvi_style){.stroke = ATVI_INK_TEXT});
+    if (isfinite(y)) atvi_report_draw_dots(c, 1, &x, &y, radius, (atvi_style){.stroke = ATVI_INK_TEXT});
   }
   return f;
 }

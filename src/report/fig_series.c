@@ -18,7 +18,7 @@ static const atvi_band *band_at(const atvi_point *p, size_t band) {
 
 /* Means of the middle, outer ends. */
 static atvi_band merge_bands(const atvi_predicted *s, atvi_idx from, atvi_idx to, size_t band) {
-  atvi_band out = atvi_point_at(0).of_mean;
+  atvi_band out = atvi_diag_point_at(0).of_mean;
   double n = 0, mean = 0, median = 0;
   for (atvi_idx i = from; i < to; i++) {
     const atvi_band *b = band_at(&s->point[i], band);
@@ -35,7 +35,7 @@ static atvi_band merge_bands(const atvi_predicted *s, atvi_idx from, atvi_idx to
 /* Points from .. to-1 of s as one. Of the data it keeps the largest and the smallest in turn: outliers stay. */
 static atvi_point merge(const atvi_predicted *s, atvi_idx from, atvi_idx to, bool largest) {
   const atvi_point *p = s->point;
-  atvi_point out = atvi_point_at(0.5 * (p[from].time + p[to - 1].time));
+  atvi_point out = atvi_diag_point_at(0.5 * (p[from].time + p[to - 1].time));
   out.of_mean = merge_bands(s, from, to, offsetof(atvi_point, of_mean));
   out.of_draw = merge_bands(s, from, to, offsetof(atvi_point, of_draw));
   out.of_alone = merge_bands(s, from, to, offsetof(atvi_point, of_alone));
@@ -49,7 +49,7 @@ static atvi_point merge(const atvi_predicted *s, atvi_idx from, atvi_idx to, boo
   return out;
 }
 
-const atvi_predicted *atvi_series_thin(atvi_pool *pool, const atvi_predicted *s, atvi_idx most) {
+const atvi_predicted *atvi_report_series_thin(atvi_pool *pool, const atvi_predicted *s, atvi_idx most) {
   if (s->n <= most) return s;
   atvi_predicted *out = atvi_pool_take(pool, 1, sizeof *out);
   atvi_point *point = atvi_pool_take(pool, (size_t)most, sizeof *point);
@@ -133,7 +133,7 @@ static atvi_scale height_of(atvi_idx n, const atvi_predicted *const *s, bool mid
     widen(ends, fmax(e.core[1], fmin(e.all[1], e.core[1] + room)));
   }
   if (ends[0] >= 0 && ends[0] < 0.5 * ends[1]) ends[0] = 0;
-  atvi_scale scale = atvi_scale_of(ends[0], ends[1], ends[0] == 0 ? 0 : 0.04);
+  atvi_scale scale = atvi_report_scale_of(ends[0], ends[1], ends[0] == 0 ? 0 : 0.04);
   if (ends[0] == 0) scale.high += 0.05 * (scale.high - scale.low);
   return scale;
 }
@@ -173,7 +173,7 @@ static atvi_scale log_height_of(atvi_idx n, const atvi_predicted *const *s, bool
   return (atvi_scale){.low = ends[0] / pad, .high = ends[1] * pad, .log = true};
 }
 
-atvi_idx atvi_series_below(const atvi_predicted *s, const atvi_series_view *v, bool *cut) {
+atvi_idx atvi_report_series_below(const atvi_predicted *s, const atvi_series_view *v, bool *cut) {
   const shown of = shown_of(s, v->middle);
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < s->n; i++) {
@@ -193,7 +193,7 @@ static atvi_series_view view_of(atvi_idx n, const atvi_predicted *const *s, atvi
     if (s[k]->n > 0) widen(ends, s[k]->point[0].time), widen(ends, s[k]->point[s[k]->n - 1].time);
     v.has_log = v.has_log && may_be_log(s[k], middle);
   }
-  v.across = isnan(ends[0]) ? atvi_scale_of(0, 1, 0) : atvi_scale_of(ends[0], ends[1], 0.02);
+  v.across = isnan(ends[0]) ? atvi_report_scale_of(0, 1, 0) : atvi_report_scale_of(ends[0], ends[1], 0.02);
   if (n > 0 && !s[0]->rows) v.across.calendar = calendar;
   v.up = height_of(n, s, middle);
   if (v.has_log) v.log_up = log_height_of(n, s, middle);
@@ -201,9 +201,9 @@ static atvi_series_view view_of(atvi_idx n, const atvi_predicted *const *s, atvi
 }
 
 static bool same_array(const atvi_predicted *a, const atvi_predicted *b) {
-  size_t n = atvi_array_name(a->name);
-  return n && atvi_array_name(b->name) == n && memcmp(a->name, b->name, n) == 0 && a->kind == b->kind &&
-         a->rows == b->rows;
+  size_t n = atvi_report_array_name(a->name);
+  return n && atvi_report_array_name(b->name) == n && memcmp(a->name, b->name, n) == 0 &&
+         a->kind == b->kind && a->rows == b->rows;
 }
 
 static double end_of_data(const atvi_predicted *s) {
@@ -213,8 +213,8 @@ static double end_of_data(const atvi_predicted *s) {
   return s->n > 0 && end < s->point[s->n - 1].time ? end : NAN;
 }
 
-atvi_series_view *atvi_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
-                                    atvi_calendar calendar, const char *time_name, bool middle) {
+atvi_series_view *atvi_report_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
+                                           atvi_calendar calendar, const char *time_name, bool middle) {
   atvi_series_view *view = atvi_pool_take(pool, (size_t)n + 1, sizeof *view);
   for (atvi_idx k = 0, end; view && k < n; k = end) {
     for (end = k + 1; end < n && same_array(s[k], s[end]);) end++;
@@ -246,45 +246,46 @@ static void plot_some(atvi_canvas *c, const atvi_frame *f, const atvi_predicted 
       if (isfinite(v) && p->held == held && (!p->exact && !isnan(p->value)) == censored)
         px[m] = p->time, py[m++] = v;
     }
-    atvi_plot_dots(c, f, m, px, py, radius, (atvi_style){.stroke = ink, .opacity = censored ? 0.5 : 0});
+    atvi_report_plot_dots(c, f, m, px, py, radius,
+                          (atvi_style){.stroke = ink, .opacity = censored ? 0.5 : 0});
   }
 }
 
 /* A band is nothing to see at a single time: a bar in its place, so many units wide, with a line at the middle. */
 static void plot_bar(atvi_canvas *c, const atvi_frame *f, double time, double width, const atvi_band *b,
                      double middle, atvi_style style) {
-  double x = atvi_frame_x(f, time) - 0.5 * width;
+  double x = atvi_report_frame_x(f, time) - 0.5 * width;
   if (isfinite(b->hpd95[0]) && isfinite(b->hpd95[1])) {
-    double top = atvi_frame_y(f, b->hpd95[1]);
-    atvi_draw_rect(c, x, top, width, atvi_frame_y(f, b->hpd95[0]) - top, style);
+    double top = atvi_report_frame_y(f, b->hpd95[1]);
+    atvi_report_draw_rect(c, x, top, width, atvi_report_frame_y(f, b->hpd95[0]) - top, style);
   }
   if (!isfinite(middle)) return;
-  double y = atvi_frame_y(f, middle);
-  atvi_draw_line(c, x, y, x + width, y, (atvi_style){.stroke = style.fill, .width = 1.6});
+  double y = atvi_report_frame_y(f, middle);
+  atvi_report_draw_line(c, x, y, x + width, y, (atvi_style){.stroke = style.fill, .width = 1.6});
 }
 
 /* ends: the place of two doubles in a point. On a logarithmic scale what reaches zero ends at the bottom. */
 static void plot_band(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, size_t ends,
                       atvi_style style) {
   bool some = false;
-  double *time = atvi_predicted_column(c->pool, s, offsetof(atvi_point, time)),
-         *low = atvi_predicted_column(c->pool, s, ends),
-         *high = atvi_predicted_column(c->pool, s, ends + sizeof(double));
+  double *time = atvi_diag_predicted_column(c->pool, s, offsetof(atvi_point, time)),
+         *low = atvi_diag_predicted_column(c->pool, s, ends),
+         *high = atvi_diag_predicted_column(c->pool, s, ends + sizeof(double));
   if (!time || !low || !high) return;
   for (atvi_idx i = 0; i < s->n; i++) {
     some = some || !isnan(low[i]);
     if (f->up.log && low[i] < f->up.low) low[i] = f->up.low;
     if (f->up.log && high[i] < f->up.low) high[i] = f->up.low;
   }
-  if (some) atvi_plot_band(c, f, s->n, time, low, high, style);
+  if (some) atvi_report_plot_band(c, f, s->n, time, low, high, style);
 }
 
 static void plot_line(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, size_t at, atvi_ink ink) {
   bool some = false;
-  double *time = atvi_predicted_column(c->pool, s, offsetof(atvi_point, time)),
-         *value = atvi_predicted_column(c->pool, s, at);
+  double *time = atvi_diag_predicted_column(c->pool, s, offsetof(atvi_point, time)),
+         *value = atvi_diag_predicted_column(c->pool, s, at);
   for (atvi_idx i = 0; time && value && i < s->n; i++) some = some || !isnan(value[i]);
-  if (some) atvi_plot_line(c, f, s->n, time, value, (atvi_style){.stroke = ink, .width = 1.6});
+  if (some) atvi_report_plot_line(c, f, s->n, time, value, (atvi_style){.stroke = ink, .width = 1.6});
 }
 
 static const atvi_style OUTER = {.fill = ATVI_INK_MAIN, .opacity = 0.18},
@@ -317,27 +318,27 @@ static const char *under(const atvi_predicted *s, const char *time_name) {
   return has_no_axis(s) ? NULL : s->rows ? "row" : time_name;
 }
 
-atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s, const atvi_series_view *v,
-                             bool log) {
+atvi_frame atvi_report_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
+                                    const atvi_series_view *v, bool log) {
   const char *x = under(s, v->time_name);
-  atvi_frame f = atvi_panel_frame(box, v->across, log ? v->log_up : v->up, x != NULL, 0);
-  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s)});
-  atvi_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are whole */
-  atvi_draw_group(c, "zoom");
+  atvi_frame f = atvi_report_panel_frame(box, v->across, log ? v->log_up : v->up, x != NULL, 0);
+  atvi_report_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s)});
+  atvi_report_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are whole */
+  atvi_report_draw_group(c, "zoom");
   plot_bands(c, &f, s, v->middle);
   plot_some(c, &f, s, offsetof(atvi_point, value), false, true, ATVI_INK_DATA);
   plot_some(c, &f, s, offsetof(atvi_point, value), false, false, ATVI_INK_DATA);
   plot_some(c, &f, s, offsetof(atvi_point, value), true, false, ATVI_INK_HELD);
-  double end = atvi_frame_x(&f, v->end);
-  if (isfinite(end)) atvi_draw_line(c, end, f.y, end, f.y + f.height, END_OF_DATA);
-  atvi_draw_end(c);
-  atvi_draw_end(c);
+  double end = atvi_report_frame_x(&f, v->end);
+  if (isfinite(end)) atvi_report_draw_line(c, end, f.y, end, f.y + f.height, END_OF_DATA);
+  atvi_report_draw_end(c);
+  atvi_report_draw_end(c);
   return f;
 }
 
 /* ---- legend ---- */
 
-double atvi_series_legend(atvi_canvas *c, double width, bool held) {
+double atvi_report_series_legend(atvi_canvas *c, double width, bool held) {
   static const double LEFT = 16, SWATCH = 18, AFTER = 6, APART = 18, LINE = 18;
   const struct {
     const char *name;
@@ -352,17 +353,17 @@ double atvi_series_legend(atvi_canvas *c, double width, bool held) {
               {"end of the data", END_OF_DATA, 0, true}};
   double x = LEFT, y = LINE;
   for (size_t k = 0; k < sizeof item / sizeof *item; k++) {
-    double room = SWATCH + AFTER + 1.1 * atvi_text_width(item[k].name, ATVI_FONT_SIZE, false);
+    double room = SWATCH + AFTER + 1.1 * atvi_report_text_width(item[k].name, ATVI_FONT_SIZE, false);
     double middle = x + SWATCH / 2, level = y - 4;
     if (!item[k].wanted) continue;
     if (x > LEFT && x + room > width) x = LEFT, y += LINE, middle = x + SWATCH / 2, level = y - 4;
     if (item[k].dot > 0)
-      atvi_draw_dots(c, 1, &middle, &level, item[k].dot, item[k].style);
+      atvi_report_draw_dots(c, 1, &middle, &level, item[k].dot, item[k].style);
     else if (item[k].style.fill)
-      atvi_draw_rect(c, x, level - 5, SWATCH, 10, item[k].style);
+      atvi_report_draw_rect(c, x, level - 5, SWATCH, 10, item[k].style);
     else
-      atvi_draw_line(c, x, level, x + SWATCH, level, item[k].style);
-    atvi_draw_text(c, x + SWATCH + AFTER, y, (atvi_label){.ink = ATVI_INK_MUTED}, item[k].name);
+      atvi_report_draw_line(c, x, level, x + SWATCH, level, item[k].style);
+    atvi_report_draw_text(c, x + SWATCH + AFTER, y, (atvi_label){.ink = ATVI_INK_MUTED}, item[k].name);
     x += room + APART;
   }
   return y + 8;
@@ -370,24 +371,28 @@ double atvi_series_legend(atvi_canvas *c, double width, bool held) {
 
 /* ---- residuals ---- */
 
-atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
-                                const atvi_series_view *v) {
+atvi_frame atvi_report_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
+                                       const atvi_series_view *v) {
   double most = 3;
   const char *x = under(s, v->time_name);
   for (atvi_idx i = 0; i < s->n; i++)
     if (isfinite(s->point[i].residual)) most = fmax(most, fabs(s->point[i].residual));
-  atvi_frame f = atvi_panel_frame(box, v->across, atvi_scale_of(-1.05 * most, 1.05 * most, 0), x != NULL, 0);
-  atvi_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_y = 5});
+  atvi_frame f = atvi_report_panel_frame(box, v->across, atvi_report_scale_of(-1.05 * most, 1.05 * most, 0),
+                                         x != NULL, 0);
+  atvi_report_frame_draw(c, &f,
+                         &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s), .ticks_y = 5});
   for (int k = -2; k <= 2; k += 2) {
-    double y = atvi_frame_y(&f, k);
-    atvi_draw_line(c, f.x, y, f.x + f.width, y, (atvi_style){.stroke = ATVI_INK_MUTED, .dash = k != 0});
+    double y = atvi_report_frame_y(&f, k);
+    atvi_report_draw_line(c, f.x, y, f.x + f.width, y,
+                          (atvi_style){.stroke = ATVI_INK_MUTED, .dash = k != 0});
   }
   bool stalks = n_given(s) <= 150;
   for (atvi_idx i = 0; stalks && i < s->n; i++) {
-    double px = atvi_frame_x(&f, s->point[i].time);
+    double px = atvi_report_frame_x(&f, s->point[i].time);
     if (isfinite(s->point[i].residual))
-      atvi_draw_line(c, px, atvi_frame_y(&f, 0), px, atvi_frame_y(&f, s->point[i].residual),
-                     (atvi_style){.stroke = ATVI_INK_MAIN, .opacity = 0.5});
+      atvi_report_draw_line(c, px, atvi_report_frame_y(&f, 0), px,
+                            atvi_report_frame_y(&f, s->point[i].residual),
+                            (atvi_style){.stroke = ATVI_INK_MAIN, .opacity = 0.5});
   }
   plot_some(c, &f, s, offsetof(atvi_point, residual), false, false, ATVI_INK_MAIN);
   plot_some(c, &f, s, offsetof(atvi_point, residual), true, false, ATVI_INK_HELD);
@@ -396,7 +401,7 @@ atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predict
 
 /* ---- probability integral transform ---- */
 
-atvi_pit atvi_pit_of(atvi_idx n, const atvi_predicted *series) {
+atvi_pit atvi_report_pit_of(atvi_idx n, const atvi_predicted *series) {
   atvi_pit p = {0};
   for (atvi_idx s = 0; s < n; s++)
     for (atvi_idx i = 0; i < series[s].n; i++) {
@@ -412,23 +417,26 @@ atvi_pit atvi_pit_of(atvi_idx n, const atvi_predicted *series) {
   return p;
 }
 
-atvi_frame atvi_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p) {
+atvi_frame atvi_report_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p) {
   double most = p->high;
   for (int k = 0; k < ATVI_PIT_BINS; k++) most = fmax(most, (double)p->count[k]);
-  atvi_frame f =
-      atvi_panel_frame(box, (atvi_scale){.low = 0, .high = 1}, atvi_scale_of(0, 1.08 * most, 0), true, 0);
-  atvi_frame_draw(c, &f,
-                  &(atvi_frame_opts){.title = "Where observations fall in their predictions",
-                                     .x = "probability of a smaller value",
-                                     .ticks_x = 5});
-  double high = atvi_frame_y(&f, p->high), low = atvi_frame_y(&f, p->low);
-  double mean = atvi_frame_y(&f, (double)p->n / ATVI_PIT_BINS);
-  atvi_draw_rect(c, f.x, high, f.width, low - high, (atvi_style){.fill = ATVI_INK_PRIOR, .opacity = 0.25});
+  atvi_frame f = atvi_report_panel_frame(box, (atvi_scale){.low = 0, .high = 1},
+                                         atvi_report_scale_of(0, 1.08 * most, 0), true, 0);
+  atvi_report_frame_draw(c, &f,
+                         &(atvi_frame_opts){.title = "Where observations fall in their predictions",
+                                            .x = "probability of a smaller value",
+                                            .ticks_x = 5});
+  double high = atvi_report_frame_y(&f, p->high), low = atvi_report_frame_y(&f, p->low);
+  double mean = atvi_report_frame_y(&f, (double)p->n / ATVI_PIT_BINS);
+  atvi_report_draw_rect(c, f.x, high, f.width, low - high,
+                        (atvi_style){.fill = ATVI_INK_PRIOR, .opacity = 0.25});
   for (int k = 0; k < ATVI_PIT_BINS; k++) {
-    double x = atvi_frame_x(&f, (double)k / ATVI_PIT_BINS), y = atvi_frame_y(&f, (double)p->count[k]);
-    atvi_draw_rect(c, x + 5, y, f.width / ATVI_PIT_BINS - 10, f.y + f.height - y,
-                   (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.75});
+    double x = atvi_report_frame_x(&f, (double)k / ATVI_PIT_BINS),
+           y = atvi_report_frame_y(&f, (double)p->count[k]);
+    atvi_report_draw_rect(c, x + 5, y, f.width / ATVI_PIT_BINS - 10, f.y + f.height - y,
+                          (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.75});
   }
-  atvi_draw_line(c, f.x, mean, f.x + f.width, mean, (atvi_style){.stroke = ATVI_INK_TEXT, .dash = true});
+  atvi_report_draw_line(c, f.x, mean, f.x + f.width, mean,
+                        (atvi_style){.stroke = ATVI_INK_TEXT, .dash = true});
   return f;
 }

@@ -16,25 +16,26 @@ typedef struct {
 
 /* ---- for this module: what panels have in common ---- */
 
-/* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: of the other, as for atvi_frame_left. */
-atvi_frame atvi_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks);
+/* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: of the other, as for atvi_report_frame_left. */
+atvi_frame atvi_report_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks);
 /* Length of the name of the array that a quantity is an element of, 3 for "mu.2"; 0: it is not an element. */
-size_t atvi_array_name(const char *name);
+size_t atvi_report_array_name(const char *name);
 /* Of the k-th of things that are told apart by colour. */
-atvi_ink atvi_ink_of(atvi_idx k);
+atvi_ink atvi_report_ink_of(atvi_idx k);
 /* Their names, one after another, in as many lines as they need. */
 typedef struct {
   double left, top, right; /* room */
   bool dots;               /* marks; else lines */
   double used, height;     /* begin with 0; height: of what there is */
 } atvi_legend;
-void atvi_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k, const char *name); /* c NULL: measures */
+void atvi_report_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k,
+                            const char *name); /* c NULL: measures */
 
 /* ---- data and predictions ---- */
 
 /* At most `most` points: of each run of points the mean of means, the outer ends of bands, and the data's extremes in
  * turn. Residuals and pit are left out. s itself where it is short enough. Errors: out of memory is remembered by the pool, s is then given back. */
-const atvi_predicted *atvi_series_thin(atvi_pool *pool, const atvi_predicted *s, atvi_idx most);
+const atvi_predicted *atvi_report_series_thin(atvi_pool *pool, const atvi_predicted *s, atvi_idx most);
 
 /* How series are shown: what all of one kind have in common. */
 typedef struct {
@@ -54,19 +55,19 @@ typedef struct {
 
 /* [n] one for each of s[n]; elements of an array, which follow each other, have their scales in common. middle: end is
  * where data end, if something is ahead of them; else NaN. NULL: out of memory. */
-atvi_series_view *atvi_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
-                                    atvi_calendar calendar, const char *time_name, bool middle);
+atvi_series_view *atvi_report_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
+                                           atvi_calendar calendar, const char *time_name, bool middle);
 /* Data at or below zero, which the logarithmic scale leaves out. *cut becomes true where a band ends below that scale. */
-atvi_idx atvi_series_below(const atvi_predicted *s, const atvi_series_view *v, bool *cut);
+atvi_idx atvi_report_series_below(const atvi_predicted *s, const atvi_series_view *v, bool *cut);
 /* Data with the outer band (light), the inner band (dark), the line, and the simulator alone in a colour of its own.
  * log: on log_up, where bands that reach zero end at the bottom. Returns the frame. */
-atvi_frame atvi_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s, const atvi_series_view *v,
-                             bool log);
+atvi_frame atvi_report_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
+                                    const atvi_series_view *v, bool log);
 /* The legend of views with `middle`, from the top left on; held: with data held out. Returns its height. */
-double atvi_series_legend(atvi_canvas *c, double width, bool held);
+double atvi_report_series_legend(atvi_canvas *c, double width, bool held);
 /* Standardised residuals against time, with lines at -2 and 2. */
-atvi_frame atvi_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
-                                const atvi_series_view *v);
+atvi_frame atvi_report_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
+                                       const atvi_series_view *v);
 
 enum { ATVI_PIT_BINS = 10 };
 typedef struct {
@@ -74,8 +75,8 @@ typedef struct {
   double low, high; /* a bin is between with probability 95 % if all is well */
 } atvi_pit;
 /* Of the values of all series. */
-atvi_pit atvi_pit_of(atvi_idx n, const atvi_predicted *series);
-atvi_frame atvi_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p);
+atvi_pit atvi_report_pit_of(atvi_idx n, const atvi_predicted *series);
+atvi_frame atvi_report_panel_pit(atvi_canvas *c, atvi_box box, const atvi_pit *p);
 
 /* ---- parameters ---- */
 
@@ -96,15 +97,16 @@ typedef struct {
   double top;                  /* largest density */
 } atvi_marginal;
 
-/* weight NULL: equal. work: as says atvi_marginal_work. */
-size_t atvi_marginal_work(atvi_idx n);
-void atvi_marginal_make(atvi_idx n, const double *x, const double *weight, const atvi_summary_column *of,
-                        atvi_idx col, atvi_prior_mass *prior, void *user, double *work, atvi_marginal *out);
-atvi_frame atvi_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal *m);
+/* weight NULL: equal. work: as says atvi_report_marginal_work. */
+size_t atvi_report_marginal_work(atvi_idx n);
+void atvi_report_marginal_make(atvi_idx n, const double *x, const double *weight,
+                               const atvi_summary_column *of, atvi_idx col, atvi_prior_mass *prior,
+                               void *user, double *work, atvi_marginal *out);
+atvi_frame atvi_report_panel_density(atvi_canvas *c, atvi_box box, const atvi_marginal *m);
 
 /* Outlines of regions of highest density of two quantities. */
 enum { ATVI_CONTOUR_LEVELS = 2, ATVI_CONTOUR_UNIT = 1000 };
-extern const double atvi_contour_mass[ATVI_CONTOUR_LEVELS]; /* 0.5, 0.95 */
+extern const double atvi_report_contour_mass[ATVI_CONTOUR_LEVELS]; /* 0.5, 0.95 */
 
 typedef struct {
   atvi_idx n; /* points */
@@ -114,18 +116,18 @@ typedef struct {
 
 /* One axis of a contour. */
 typedef struct {
-  const unsigned char *cell; /* [n] of each draw, from atvi_contour_cells */
+  const unsigned char *cell; /* [n] of each draw, from atvi_report_contour_cells */
   double width; /* sd given the other, in units of the range; not above 0: constant, no contours */
 } atvi_contour_axis;
 
 /* In which of the cells between low and high draws are; cell[n]. */
-void atvi_contour_cells(atvi_idx n, const double *x, double low, double high, unsigned char *cell);
+void atvi_report_contour_cells(atvi_idx n, const double *x, double low, double high, unsigned char *cell);
 
 /* The smallest regions with the masses above, level[ATVI_CONTOUR_LEVELS]; the density reflects at the ends of the ranges. Memory from pool (none:
  * empty, the pool knows). weight NULL: equal. */
-void atvi_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_axis *across,
-                       const atvi_contour_axis *up, const double *weight, atvi_contour *level);
-double atvi_correlation(atvi_idx n, const double *x, const double *y, const double *weight);
+void atvi_report_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_axis *across,
+                              const atvi_contour_axis *up, const double *weight, atvi_contour *level);
+double atvi_report_correlation(atvi_idx n, const double *x, const double *y, const double *weight);
 
 typedef struct {
   atvi_idx n;                    /* quantities */
@@ -137,35 +139,35 @@ typedef struct {
 } atvi_pairs;
 
 /* Quantities pick[k] of p in a square of panels: contours below, densities on, correlations above the diagonal. */
-void atvi_figure_pairs(atvi_canvas *c, const atvi_pairs *p, atvi_idx k, const atvi_idx *pick);
+void atvi_report_figure_pairs(atvi_canvas *c, const atvi_pairs *p, atvi_idx k, const atvi_idx *pick);
 
 /* Share of the posterior within 1 % of the range of each bound. */
-atvi_canvas *atvi_figure_bounds(atvi_pool *pool, double width, atvi_idx n,
-                                const atvi_summary_column *const *col);
+atvi_canvas *atvi_report_figure_bounds(atvi_pool *pool, double width, atvi_idx n,
+                                       const atvi_summary_column *const *col);
 
 /* The n elements of an array beside each other: median, 50 % and 95 % interval of each. name: of the array; its
  * elements are called by what follows it. Returns the frame, in which element i is at i. */
-atvi_frame atvi_panel_intervals(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n,
-                                const atvi_summary_column *col);
+atvi_frame atvi_report_panel_intervals(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n,
+                                       const atvi_summary_column *col);
 
 /* ---- how the draws were made ---- */
 
 /* Was the ELBO told of the posterior itself? hot: of a tempered one? */
-bool atvi_step_has_elbo(const atvi_progress *s, bool hot);
+bool atvi_report_step_has_elbo(const atvi_progress *s, bool hot);
 /* ELBO at temperature 1 against steps, a line for each component; hot: at the temperatures before. */
-atvi_frame atvi_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step, bool hot,
-                           double log_evidence);
-atvi_frame atvi_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step);
+atvi_frame atvi_report_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step,
+                                  bool hot, double log_evidence);
+atvi_frame atvi_report_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step);
 /* Weights, largest first, in units of their mean, both scales logarithmic; those that k-hat is of in a colour of their own. work: 3 n
  * doubles. */
-atvi_frame atvi_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, const double *weight, double khat,
-                              double *work);
+atvi_frame atvi_report_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, const double *weight,
+                                     double khat, double *work);
 /* Chains, thinned to about `points` in all. x[n_chain][n]. */
-atvi_frame atvi_panel_trace(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain, atvi_idx n,
-                            const double *x, atvi_idx points);
+atvi_frame atvi_report_panel_trace(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain,
+                                   atvi_idx n, const double *x, atvi_idx points);
 /* How often each chain has ranks of each size: level if chains agree. work: 4 n_chain n + 20 n_chain doubles. */
-atvi_frame atvi_panel_ranks(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain, atvi_idx n,
-                            const double *x, double *work);
+atvi_frame atvi_report_panel_ranks(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain,
+                                   atvi_idx n, const double *x, double *work);
 
 /* ---- comparisons ---- */
 
@@ -190,16 +192,16 @@ typedef struct {
 } atvi_dot_plot;
 
 enum { ATVI_DOTS_NARROW = 362 }; /* for a phone */
-atvi_canvas *atvi_figure_dots(atvi_pool *pool, const atvi_dot_plot *p);
+atvi_canvas *atvi_report_figure_dots(atvi_pool *pool, const atvi_dot_plot *p);
 
 /* ---- emulators ---- */
 
 /* Predicted against simulated with 95 % intervals and the diagonal; those whose interval misses it in a colour of their own. */
-atvi_frame atvi_panel_left_out(atvi_canvas *c, atvi_box box, atvi_idx n, const double *observed,
-                               const double *predicted, const double *sd);
+atvi_frame atvi_report_panel_left_out(atvi_canvas *c, atvi_box box, atvi_idx n, const double *observed,
+                                      const double *predicted, const double *sd);
 /* Simulated less predicted in sds against predicted, with lines at -2 and 2. */
-atvi_frame atvi_panel_left_errors(atvi_canvas *c, atvi_box box, atvi_idx n, const double *observed,
-                                  const double *predicted, const double *sd);
+atvi_frame atvi_report_panel_left_errors(atvi_canvas *c, atvi_box box, atvi_idx n, const double *observed,
+                                         const double *predicted, const double *sd);
 
 typedef struct {
   const char *title, *x_name;
@@ -211,6 +213,6 @@ typedef struct {
   double ends[2];             /* of the vertical axis; NaN: from the values */
 } atvi_line_plot;
 /* Lines told apart by colour, with their names above. */
-atvi_frame atvi_panel_lines(atvi_canvas *c, atvi_box box, const atvi_line_plot *p);
+atvi_frame atvi_report_panel_lines(atvi_canvas *c, atvi_box box, const atvi_line_plot *p);
 
 #endif

@@ -40,41 +40,42 @@ typedef struct {
 } atvi_fit_parts;
 
 /* Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_fit_parts_make(atvi_pool *pool, const atvi_report_fit *r, atvi_fit_parts *out);
+ATVI_CHECKED atvi_status atvi_report_parts_make(atvi_pool *pool, const atvi_report_fit *r,
+                                                atvi_fit_parts *out);
 
 /* Are there figures with a logarithmic scale among view[n]? */
-bool atvi_fit_has_log(atvi_idx n, const atvi_series_view *view);
+bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view);
 
 /* Drawings that are on the page and in files. NULL: there is nothing to draw, or no memory. */
-atvi_canvas *atvi_fit_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
-                                  bool log, double width, atvi_frame *f);
-atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
-atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
+atvi_canvas *atvi_report_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
+                                     bool log, double width, atvi_frame *f);
+atvi_canvas *atvi_report_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
+atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f);
 /* Columns from .. from+n-1 are the elements of the array called name. */
-atvi_canvas *atvi_fit_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,
-                                 double width, atvi_frame *f);
-atvi_canvas *atvi_fit_draw_pairs(const atvi_fit_parts *x);
-atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f);
+atvi_canvas *atvi_report_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,
+                                    double width, atvi_frame *f);
+atvi_canvas *atvi_report_draw_pairs(const atvi_fit_parts *x);
+atvi_canvas *atvi_report_draw_weights(const atvi_fit_parts *x, atvi_frame *f);
 /* Were there at least two values to draw a line through? */
-bool atvi_fit_has_elbo(const atvi_fit_parts *x, bool hot);
-bool atvi_fit_has_ladder(const atvi_fit_parts *x);
-bool atvi_fit_has_chains(const atvi_fit_parts *x);
-atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks);
+bool atvi_report_has_elbo(const atvi_fit_parts *x, bool hot);
+bool atvi_report_has_ladder(const atvi_fit_parts *x);
+bool atvi_report_has_chains(const atvi_fit_parts *x);
+atvi_canvas *atvi_report_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks);
 /* Is the series long enough to want the width of the page? */
-bool atvi_fit_long(const atvi_predicted *s);
+bool atvi_report_long(const atvi_predicted *s);
 
 /* Sections, in their order. */
-void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_forecast(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_marginals(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_pairs(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_table(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_bounds(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_convergence(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_emulators(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_cost(atvi_page *p, const atvi_fit_parts *x);
-void atvi_fit_say_again(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_head(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_marginals(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_pairs(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_table(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_bounds(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_convergence(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_emulators(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_cost(atvi_page *p, const atvi_fit_parts *x);
+void atvi_report_say_again(atvi_page *p, const atvi_fit_parts *x);
 
 #endif

@@ -16,64 +16,65 @@ enum {
 };
 static const double HALF = ATVI_REPORT_HALF, CARD_W = 300, CARD_H = 170;
 
-bool atvi_fit_long(const atvi_predicted *s) {
+bool atvi_report_long(const atvi_predicted *s) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < s->n; i++) n += !s->point[i].grid;
   return n > LONG;
 }
 
 atvi_calendar atvi_report_calendar(const atvi_draws *d) {
-  return (atvi_calendar){d->about.day0, d->about.day_unit};
+  return (atvi_calendar){d->about->day0, d->about->day_unit};
 }
 
-atvi_canvas *atvi_fit_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
-                                  bool log, double width, atvi_frame *f) {
-  atvi_canvas *c = atvi_canvas_new(pool, width, HEIGHT);
-  *f = atvi_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, s, v, log);
+atvi_canvas *atvi_report_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
+                                     bool log, double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_report_canvas_new(pool, width, HEIGHT);
+  *f = atvi_report_panel_series(c, (atvi_box){0, 0, width, HEIGHT}, s, v, log);
   return c;
 }
 
-atvi_canvas *atvi_fit_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
-  atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT - 40);
-  *f = atvi_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s], &x->view[s]);
+atvi_canvas *atvi_report_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_report_canvas_new(x->pool, width, HEIGHT - 40);
+  *f = atvi_report_panel_residuals(c, (atvi_box){0, 0, width, HEIGHT - 40}, &x->r->series[s], &x->view[s]);
   return c;
 }
 
-atvi_canvas *atvi_fit_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f) {
-  atvi_canvas *c = atvi_canvas_new(x->pool, CARD_W, CARD_H);
-  *f = atvi_panel_density(c, (atvi_box){0, 0, CARD_W, CARD_H}, &x->marginal[k]);
+atvi_canvas *atvi_report_draw_marginal(const atvi_fit_parts *x, atvi_idx k, atvi_frame *f) {
+  atvi_canvas *c = atvi_report_canvas_new(x->pool, CARD_W, CARD_H);
+  *f = atvi_report_panel_density(c, (atvi_box){0, 0, CARD_W, CARD_H}, &x->marginal[k]);
   return c;
 }
 
-atvi_canvas *atvi_fit_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,
-                                 double width, atvi_frame *f) {
-  atvi_canvas *c = atvi_canvas_new(x->pool, width, HEIGHT);
-  *f = atvi_panel_intervals(c, (atvi_box){0, 0, width, HEIGHT}, name, n, x->r->summary->col + from);
+atvi_canvas *atvi_report_draw_array(const atvi_fit_parts *x, const char *name, atvi_idx from, atvi_idx n,
+                                    double width, atvi_frame *f) {
+  atvi_canvas *c = atvi_report_canvas_new(x->pool, width, HEIGHT);
+  *f = atvi_report_panel_intervals(c, (atvi_box){0, 0, width, HEIGHT}, name, n, x->r->summary->col + from);
   return c;
 }
 
-atvi_canvas *atvi_fit_draw_pairs(const atvi_fit_parts *x) {
+atvi_canvas *atvi_report_draw_pairs(const atvi_fit_parts *x) {
   static const double WIDTH = 860;
   if (x->n_pick < 2) return NULL;
-  atvi_canvas *c = atvi_canvas_new(x->pool, WIDTH, WIDTH - 10);
-  atvi_figure_pairs(c, &x->pairs, x->n_pick, x->pick);
+  atvi_canvas *c = atvi_report_canvas_new(x->pool, WIDTH, WIDTH - 10);
+  atvi_report_figure_pairs(c, &x->pairs, x->n_pick, x->pick);
   return c;
 }
 
-atvi_canvas *atvi_fit_draw_weights(const atvi_fit_parts *x, atvi_frame *f) {
+atvi_canvas *atvi_report_draw_weights(const atvi_fit_parts *x, atvi_frame *f) {
   const atvi_draws *d = x->r->draws;
-  atvi_canvas *c = atvi_canvas_new(x->pool, HALF, HEIGHT);
-  *f = atvi_panel_weights(c, (atvi_box){0, 0, HALF, HEIGHT}, d->n, d->weight, d->made.khat, x->work);
+  atvi_canvas *c = atvi_report_canvas_new(x->pool, HALF, HEIGHT);
+  *f = atvi_report_panel_weights(c, (atvi_box){0, 0, HALF, HEIGHT}, d->n, d->weight, d->made->khat, x->work);
   return c;
 }
 
-bool atvi_fit_has_elbo(const atvi_fit_parts *x, bool hot) {
+bool atvi_report_has_elbo(const atvi_fit_parts *x, bool hot) {
   atvi_idx n = 0;
-  for (atvi_idx i = 0; i < x->r->plain->n_step; i++) n += atvi_step_has_elbo(&x->r->plain->step[i], hot);
+  for (atvi_idx i = 0; i < x->r->plain->n_step; i++)
+    n += atvi_report_step_has_elbo(&x->r->plain->step[i], hot);
   return n >= 2;
 }
 
-bool atvi_fit_has_ladder(const atvi_fit_parts *x) {
+bool atvi_report_has_ladder(const atvi_fit_parts *x) {
   atvi_idx n = 0, hot = 0;
   for (atvi_idx i = 0; i < x->r->plain->n_step; i++) {
     n += isfinite(x->r->plain->step[i].temperature);
@@ -82,7 +83,7 @@ bool atvi_fit_has_ladder(const atvi_fit_parts *x) {
   return n >= 2 && hot > 0;
 }
 
-bool atvi_fit_has_chains(const atvi_fit_parts *x) {
+bool atvi_report_has_chains(const atvi_fit_parts *x) {
   const atvi_draws *d = x->r->draws;
   return d->chains && d->n / d->n_chain >= 4;
 }
@@ -91,14 +92,14 @@ static void draw_chains(const atvi_fit_parts *x, atvi_canvas *c, atvi_box box, a
   const atvi_draws *d = x->r->draws;
   const char *name = x->r->summary->col[k].name;
   if (ranks)
-    atvi_panel_ranks(c, box, name, d->n_chain, d->n / d->n_chain, d->x + k * d->n, x->work);
+    atvi_report_panel_ranks(c, box, name, d->n_chain, d->n / d->n_chain, d->x + k * d->n, x->work);
   else
-    atvi_panel_trace(c, box, name, d->n_chain, d->n / d->n_chain, d->x + k * d->n, TRACE_POINTS);
+    atvi_report_panel_trace(c, box, name, d->n_chain, d->n / d->n_chain, d->x + k * d->n, TRACE_POINTS);
 }
 
-atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks) {
+atvi_canvas *atvi_report_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks) {
   atvi_box box = {0, 0, CARD_W + 20, CARD_H + 20};
-  atvi_canvas *c = atvi_canvas_new(x->pool, box.width, box.height);
+  atvi_canvas *c = atvi_report_canvas_new(x->pool, box.width, box.height);
   draw_chains(x, c, box, k, ranks);
   return c;
 }
@@ -108,25 +109,25 @@ atvi_canvas *atvi_fit_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks
 static atvi_status save(atvi_pool *pool, const char *dir, const char *name, const char *kind,
                         atvi_text *text) {
   const char *body, *file = atvi_pool_printf(pool, "figures/%s.%s", name, kind);
-  ATVI_TRY(atvi_text_get(text, &body));
+  ATVI_TRY(atvi_io_text_get(text, &body));
   if (!file) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
-  return atvi_file_save_in(pool, dir, file, body);
+  return atvi_io_file_save_in(pool, dir, file, body);
 }
 
 atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char *name, const char *title,
                                     const atvi_canvas *c) {
   const char *folder = atvi_pool_printf(pool, "%s/figures", dir);
   if (!folder || !c) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
-  ATVI_TRY(atvi_dir_make(atvi_pool_ctx(pool), folder, false));
+  ATVI_TRY(atvi_io_dir_make(atvi_pool_ctx(pool), folder, false));
   atvi_text svg = {.pool = pool}, pdf = {.pool = pool};
-  atvi_canvas_svg(c, &(atvi_svg_opts){.id = name, .title = title}, &svg);
-  atvi_canvas_pdf(c, title, &pdf);
+  atvi_report_canvas_svg(c, &(atvi_svg_opts){.id = name, .title = title}, &svg);
+  atvi_report_canvas_pdf(c, title, &pdf);
   ATVI_TRY(save(pool, dir, name, "svg", &svg));
   return save(pool, dir, name, "pdf", &pdf);
 }
 
 atvi_status atvi_report_save_page(atvi_pool *pool, const char *dir, const char *html) {
-  return atvi_file_save_in(pool, dir, "report.html", html);
+  return atvi_io_file_save_in(pool, dir, "report.html", html);
 }
 
 /* Panels of one size, `across` to a line. */
@@ -136,25 +137,25 @@ static atvi_box place(atvi_idx k, atvi_idx across, double width, double height) 
 
 static atvi_canvas *sheet(atvi_pool *pool, atvi_idx n, atvi_idx across, double width, double height) {
   atvi_idx lines = (n + across - 1) / across;
-  return atvi_canvas_new(pool, width * (double)(n < across ? n : across),
-                         height * (double)(lines > 0 ? lines : 1));
+  return atvi_report_canvas_new(pool, width * (double)(n < across ? n : across),
+                                height * (double)(lines > 0 ? lines : 1));
 }
 
 static atvi_status save_forecast(atvi_pool *pool, const char *dir, atvi_idx n, const atvi_predicted *const *s,
                                  const atvi_series_view *view) {
   bool wide = n == 1, held = false;
   for (atvi_idx k = 0; k < n; k++) {
-    wide = wide || atvi_fit_long(s[k]);
+    wide = wide || atvi_report_long(s[k]);
     for (atvi_idx i = 0; i < s[k]->n; i++) held = held || s[k]->point[i].held;
   }
-  double width = wide ? 2 * HALF : HALF, top = atvi_series_legend(NULL, 2 * HALF, held);
+  double width = wide ? 2 * HALF : HALF, top = atvi_report_series_legend(NULL, 2 * HALF, held);
   atvi_idx across = wide ? 1 : ACROSS_HALF;
-  atvi_canvas *c = atvi_canvas_new(pool, 2 * HALF, top + HEIGHT * (double)((n + across - 1) / across));
-  atvi_series_legend(c, 2 * HALF, held);
+  atvi_canvas *c = atvi_report_canvas_new(pool, 2 * HALF, top + HEIGHT * (double)((n + across - 1) / across));
+  atvi_report_series_legend(c, 2 * HALF, held);
   for (atvi_idx k = 0; k < n; k++) {
     atvi_box box = place(k, across, width, HEIGHT);
     box.y += top;
-    atvi_panel_series(c, box, s[k], &view[k], false);
+    atvi_report_panel_series(c, box, s[k], &view[k], false);
   }
   return atvi_report_save_figure(pool, dir, "forecast", "Data and forecast", c);
 }
@@ -164,8 +165,8 @@ atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx
                                       const char *time_name) {
   const char *below = calendar.unit > 0 ? NULL : time_name ? time_name : "row";
   const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
-  for (atvi_idx s = 0; some && s < n; s++) some[s] = atvi_series_thin(pool, &series[s], ALONE_ROWS);
-  const atvi_series_view *view = some ? atvi_series_views(pool, n, some, calendar, below, true) : NULL;
+  for (atvi_idx s = 0; some && s < n; s++) some[s] = atvi_report_series_thin(pool, &series[s], ALONE_ROWS);
+  const atvi_series_view *view = some ? atvi_report_series_views(pool, n, some, calendar, below, true) : NULL;
   if (!view) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
   return save_forecast(pool, dir, n, some, view);
 }
@@ -173,18 +174,18 @@ atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx
 static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool residuals) {
   atvi_idx n = x->n_observed;
   bool wide = false;
-  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_fit_long(&x->r->series[s]);
+  for (atvi_idx s = 0; s < n; s++) wide = wide || atvi_report_long(&x->r->series[s]);
   double width = wide ? 2 * HALF : HALF, height = residuals ? HEIGHT - 40 : HEIGHT;
   atvi_idx across = wide ? 1 : ACROSS_HALF;
   atvi_canvas *c = sheet(x->pool, n + residuals, across, width, height);
   for (atvi_idx s = 0; s < n; s++) {
     atvi_box box = place(s, across, width, height);
     if (residuals)
-      atvi_panel_residuals(c, box, &x->r->series[s], &x->view[s]);
+      atvi_report_panel_residuals(c, box, &x->r->series[s], &x->view[s]);
     else
-      atvi_panel_series(c, box, x->series[s], &x->view[s], false);
+      atvi_report_panel_series(c, box, x->series[s], &x->view[s], false);
   }
-  if (residuals) atvi_panel_pit(c, place(n, across, width, height), &x->pit);
+  if (residuals) atvi_report_panel_pit(c, place(n, across, width, height), &x->pit);
   return atvi_report_save_figure(x->pool, dir, residuals ? "residuals" : "data",
                                  residuals ? "Standardised residuals" : "Data and posterior predictive bands",
                                  c);
@@ -193,23 +194,25 @@ static atvi_status save_series(const atvi_fit_parts *x, const char *dir, bool re
 static atvi_status save_marginals(const atvi_fit_parts *x, const char *dir) {
   atvi_canvas *c = sheet(x->pool, x->n_col, ACROSS, CARD_W, CARD_H);
   for (atvi_idx k = 0; k < x->n_col; k++)
-    atvi_panel_density(c, place(k, ACROSS, CARD_W, CARD_H), &x->marginal[k]);
+    atvi_report_panel_density(c, place(k, ACROSS, CARD_W, CARD_H), &x->marginal[k]);
   return atvi_report_save_figure(x->pool, dir, "marginals", "Marginal posterior densities", c);
 }
 
 static atvi_status save_training(const atvi_fit_parts *x, const char *dir) {
   const atvi_report_fit *r = x->r;
-  bool elbo = atvi_fit_has_elbo(x, false), hot = atvi_fit_has_elbo(x, true), ladder = atvi_fit_has_ladder(x);
+  bool elbo = atvi_report_has_elbo(x, false), hot = atvi_report_has_elbo(x, true),
+       ladder = atvi_report_has_ladder(x);
   atvi_idx n = elbo + hot + ladder, k = 0;
   if (n == 0) return ATVI_OK;
   atvi_canvas *c = sheet(x->pool, n, ACROSS_HALF, HALF, HEIGHT);
   if (ladder)
-    atvi_panel_temperature(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step);
+    atvi_report_panel_temperature(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step);
   if (hot)
-    atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step, true, NAN);
+    atvi_report_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step, true,
+                           NAN);
   if (elbo)
-    atvi_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step, false,
-                    r->draws->made.log_evidence);
+    atvi_report_panel_elbo(c, place(k++, ACROSS_HALF, HALF, HEIGHT), r->plain->n_step, r->plain->step, false,
+                           r->draws->made->log_evidence);
   return atvi_report_save_figure(x->pool, dir, "training", "Training", c);
 }
 
@@ -226,12 +229,13 @@ static atvi_status save_chains(const atvi_fit_parts *x, const char *dir, bool ra
 static atvi_status save_made(const atvi_fit_parts *x, const char *dir) {
   atvi_frame f;
   ATVI_TRY(save_training(x, dir));
-  if (atvi_fit_has_chains(x)) {
+  if (atvi_report_has_chains(x)) {
     ATVI_TRY(save_chains(x, dir, false));
     ATVI_TRY(save_chains(x, dir, true));
   }
   if (!x->r->draws->weight) return ATVI_OK;
-  return atvi_report_save_figure(x->pool, dir, "weights", "Importance weights", atvi_fit_draw_weights(x, &f));
+  return atvi_report_save_figure(x->pool, dir, "weights", "Importance weights",
+                                 atvi_report_draw_weights(x, &f));
 }
 
 static atvi_status save_figures(const atvi_fit_parts *x, const char *dir) {
@@ -242,44 +246,45 @@ static atvi_status save_figures(const atvi_fit_parts *x, const char *dir) {
   if (ahead > 0) ATVI_TRY(save_forecast(x->pool, dir, ahead, x->forecast, x->forecast_view));
   if (x->n_col > 0) ATVI_TRY(save_marginals(x, dir));
   if (x->n_pick > 1)
-    ATVI_TRY(atvi_report_save_figure(x->pool, dir, "pairs", "Pairs of parameters", atvi_fit_draw_pairs(x)));
+    ATVI_TRY(
+        atvi_report_save_figure(x->pool, dir, "pairs", "Pairs of parameters", atvi_report_draw_pairs(x)));
   if (x->n_bounded > 0)
     ATVI_TRY(atvi_report_save_figure(x->pool, dir, "bounds", "Posterior near the bounds",
-                                     atvi_figure_bounds(x->pool, 640, x->n_bounded, x->bounded)));
+                                     atvi_report_figure_bounds(x->pool, 640, x->n_bounded, x->bounded)));
   return save_made(x, dir);
 }
 
 static atvi_status write_page(const atvi_fit_parts *x, const char **html) {
   const atvi_report_fit *r = x->r;
-  atvi_page p = atvi_page_begin(x->pool, r->plain->about.title, !r->summary);
-  atvi_fit_say_head(&p, x);
-  atvi_fit_say_data(&p, x);
+  atvi_page p = atvi_report_page_begin(x->pool, r->plain->about->title, !r->summary);
+  atvi_report_say_head(&p, x);
+  atvi_report_say_data(&p, x);
   if (r->summary) {
-    atvi_fit_say_forecast(&p, x);
-    atvi_fit_say_marginals(&p, x);
-    atvi_fit_say_pairs(&p, x);
-    atvi_fit_say_table(&p, x);
-    atvi_fit_say_bounds(&p, x);
-    atvi_fit_say_convergence(&p, x);
-    atvi_fit_say_residuals(&p, x);
-    atvi_fit_say_emulators(&p, x);
-    atvi_fit_say_cost(&p, x);
+    atvi_report_say_forecast(&p, x);
+    atvi_report_say_marginals(&p, x);
+    atvi_report_say_pairs(&p, x);
+    atvi_report_say_table(&p, x);
+    atvi_report_say_bounds(&p, x);
+    atvi_report_say_convergence(&p, x);
+    atvi_report_say_residuals(&p, x);
+    atvi_report_say_emulators(&p, x);
+    atvi_report_say_cost(&p, x);
   }
-  atvi_fit_say_again(&p, x);
-  return atvi_page_end(&p, html);
+  atvi_report_say_again(&p, x);
+  return atvi_report_page_end(&p, html);
 }
 
 atvi_status atvi_report_fit_page(atvi_pool *pool, const atvi_report_fit *r, const char **html) {
   atvi_fit_parts x;
   *html = NULL;
-  ATVI_TRY(atvi_fit_parts_make(pool, r, &x));
+  ATVI_TRY(atvi_report_parts_make(pool, r, &x));
   return write_page(&x, html);
 }
 
 atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, const char *dir) {
   atvi_fit_parts x;
   const char *html;
-  ATVI_TRY(atvi_fit_parts_make(pool, r, &x));
+  ATVI_TRY(atvi_report_parts_make(pool, r, &x));
   ATVI_TRY(write_page(&x, &html));
   ATVI_TRY(atvi_report_save_page(pool, dir, html));
   return r->summary ? save_figures(&x, dir) : ATVI_OK;

@@ -29,7 +29,7 @@ static atvi_status nomem(const atvi_fit_parts *x) {
 /* ---- densities ---- */
 
 static size_t work_size(const atvi_draws *d) {
-  size_t density = atvi_marginal_work(d->n), ranks = 4 * (size_t)d->n + 20 * (size_t)d->n_chain;
+  size_t density = atvi_report_marginal_work(d->n), ranks = 4 * (size_t)d->n + 20 * (size_t)d->n_chain;
   return density > ranks ? density : ranks; /* weights take 3 n */
 }
 
@@ -41,8 +41,8 @@ static atvi_status make_marginals(atvi_fit_parts *x) {
   x->work = atvi_pool_take(x->pool, work_size(d), sizeof *x->work);
   if (!x->marginal || !x->work) return nomem(x);
   for (atvi_idx k = 0; k < x->n_col; k++)
-    atvi_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior, r->prior_user,
-                       x->work, &x->marginal[k]);
+    atvi_report_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior,
+                              r->prior_user, x->work, &x->marginal[k]);
   return ATVI_OK;
 }
 
@@ -76,7 +76,7 @@ static bool gather(pairing *g) {
     g->draw[m] = some(x->pool, d->x + k * d->n, g->n, g->step);
     g->cell[m] = atvi_pool_take(x->pool, (size_t)g->n + 1, 1);
     if (!g->draw[m] || !g->cell[m]) return false;
-    atvi_contour_cells(g->n, g->draw[m], x->marginal[k].shown[0], x->marginal[k].shown[1], g->cell[m]);
+    atvi_report_contour_cells(g->n, g->draw[m], x->marginal[k].shown[0], x->marginal[k].shown[1], g->cell[m]);
     m++;
   }
   x->pairs = (atvi_pairs){.n = m, .marginal = x->paired, .n_draw = dots, .draw = dot};
@@ -98,10 +98,12 @@ static bool relate(pairing *g) {
   if (!r || !contour) return false;
   for (atvi_idx i = 0; i < m; i++)
     for (atvi_idx j = 0; j <= i; j++) {
-      r[i * m + j] = r[j * m + i] = i == j ? 1 : atvi_correlation(g->n, g->draw[i], g->draw[j], g->weight);
+      r[i * m + j] = r[j * m + i] =
+          i == j ? 1 : atvi_report_correlation(g->n, g->draw[i], g->draw[j], g->weight);
       if (i == j) continue;
       atvi_contour_axis across = axis_of(g, j, r[i * m + j]), up = axis_of(g, i, r[i * m + j]);
-      atvi_contour_make(x->pool, g->n, &across, &up, g->weight, &contour[(i * m + j) * ATVI_CONTOUR_LEVELS]);
+      atvi_report_contour_make(x->pool, g->n, &across, &up, g->weight,
+                               &contour[(i * m + j) * ATVI_CONTOUR_LEVELS]);
     }
   x->pairs.correlation = r;
   x->pairs.contour = contour;
@@ -141,12 +143,12 @@ static atvi_status make_pairs(atvi_fit_parts *x) {
 
 static atvi_series_view *make_views(const atvi_fit_parts *x, atvi_idx n, const atvi_predicted *const *s,
                                     bool middle) {
-  const atvi_about *a = &x->r->plain->about;
+  const atvi_about *a = x->r->plain->about;
   const char *name = a->day_unit > 0 ? NULL : a->time_name ? a->time_name : "row"; /* dates need no name */
-  return atvi_series_views(x->pool, n, s, atvi_report_calendar(x->r->plain), name, middle);
+  return atvi_report_series_views(x->pool, n, s, atvi_report_calendar(x->r->plain), name, middle);
 }
 
-bool atvi_fit_has_log(atvi_idx n, const atvi_series_view *view) {
+bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view) {
   for (atvi_idx k = 0; k < n; k++)
     if (view[k].has_log) return true;
   return false;
@@ -178,7 +180,7 @@ static void make_forecast(atvi_fit_parts *x) {
     const atvi_predicted *of = &r->series[s], *all = joined(x->pool, of, &r->forecast[s]);
     if (!all) continue;
     last[x->n_forecast] = of->n > 0 ? of->point[of->n - 1].time : NAN;
-    x->forecast[x->n_forecast++] = atvi_series_thin(x->pool, all, SERIES_ROWS);
+    x->forecast[x->n_forecast++] = atvi_report_series_thin(x->pool, all, SERIES_ROWS);
   }
   x->forecast_view = make_views(x, x->n_forecast, x->forecast, true);
   for (atvi_idx k = 0; x->forecast_view && k < x->n_forecast; k++) /* what is tracked has no data */
@@ -189,12 +191,12 @@ static atvi_status make_series(atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   x->series = atvi_pool_take(x->pool, (size_t)r->n_series + 1, sizeof *x->series);
   for (atvi_idx s = 0; x->series && s < r->n_series; s++) {
-    x->series[s] = atvi_series_thin(x->pool, &r->series[s], SERIES_ROWS);
+    x->series[s] = atvi_report_series_thin(x->pool, &r->series[s], SERIES_ROWS);
     x->n_observed += r->series[s].kind == ATVI_SERIES_OBSERVED;
   }
   if (x->series) x->view = make_views(x, r->n_series, x->series, false);
   if (r->forecast) make_forecast(x);
-  x->pit = atvi_pit_of(r->n_series, r->series);
+  x->pit = atvi_report_pit_of(r->n_series, r->series);
   return atvi_pool_failed(x->pool) ? nomem(x) : ATVI_OK;
 }
 
@@ -207,7 +209,7 @@ static atvi_status make_bounds(atvi_fit_parts *x) {
   return ATVI_OK;
 }
 
-atvi_status atvi_fit_parts_make(atvi_pool *pool, const atvi_report_fit *r, atvi_fit_parts *out) {
+atvi_status atvi_report_parts_make(atvi_pool *pool, const atvi_report_fit *r, atvi_fit_parts *out) {
   *out = (atvi_fit_parts){.r = r, .pool = pool};
   ATVI_TRY(make_series(out));
   if (!r->summary) return ATVI_OK;

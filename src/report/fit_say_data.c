@@ -18,22 +18,22 @@ static void put_path(atvi_page *p, const char *path) {
     size_t n = strcspn(path, "/");
     if (path[n]) n++;
     const char *part = atvi_pool_strndup(p->pool, path, n);
-    atvi_text_escape(&p->body, part ? part : "");
+    atvi_report_text_escape(&p->body, part ? part : "");
     path += n;
-    if (*path) atvi_text_add(&p->body, "<wbr>");
+    if (*path) atvi_io_text_add(&p->body, "<wbr>");
   }
 }
 
 void atvi_report_head(atvi_page *p, const char *title, const char *sub, const char *verdict,
                       const char *say) {
-  atvi_text_add(&p->body, "<h1>");
-  atvi_text_escape(&p->body, title);
-  atvi_text_add(&p->body, "</h1><p class=\"sub\">");
+  atvi_io_text_add(&p->body, "<h1>");
+  atvi_report_text_escape(&p->body, title);
+  atvi_io_text_add(&p->body, "</h1><p class=\"sub\">");
   put_path(p, sub);
-  atvi_text_add(&p->body, "</p>\n<div class=\"verdict %s\"%s><p class=\"say\">", verdict,
-                strcmp(verdict, "running") == 0 ? " id=\"live\"" : "");
-  atvi_page_prose(p, say);
-  atvi_text_add(&p->body, "</p>\n");
+  atvi_io_text_add(&p->body, "</p>\n<div class=\"verdict %s\"%s><p class=\"say\">", verdict,
+                   strcmp(verdict, "running") == 0 ? " id=\"live\"" : "");
+  atvi_report_page_prose(p, say);
+  atvi_io_text_add(&p->body, "</p>\n");
 }
 
 static double worst_rhat(const atvi_summary *s) {
@@ -45,7 +45,7 @@ static double worst_rhat(const atvi_summary *s) {
 /* Effective draws of the parameter that has the fewest, "4449 (I0)"; of weights alone where none has fewer. NULL: not known. */
 static const char *least_ess(atvi_pool *pool, const atvi_summary *s) {
   double ess;
-  atvi_idx k = atvi_summary_least_ess(s, &ess);
+  atvi_idx k = atvi_diag_summary_least_ess(s, &ess);
   if (s->weighted && !(round(ess) < round(s->ess))) return atvi_pool_printf(pool, "%.0f", s->ess);
   return k < 0 ? NULL : atvi_pool_printf(pool, "%.0f (%s)", ess, s->col[k].name);
 }
@@ -53,7 +53,7 @@ static const char *least_ess(atvi_pool *pool, const atvi_summary *s) {
 /* Why a good fit is good. */
 static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
   double ess;
-  atvi_summary_least_ess(s, &ess);
+  atvi_diag_summary_least_ess(s, &ess);
   if (s->chains)
     return atvi_pool_printf(
         pool,
@@ -61,7 +61,7 @@ static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
         "least %.0f effective draws.",
         s->n_chain, worst_rhat(s), ess);
   if (s->weighted) {
-    const char *khat = atvi_summary_khat(pool, s);
+    const char *khat = atvi_diag_summary_khat(pool, s);
     return atvi_pool_printf(
         pool,
         "The fit can be used: %s; for every parameter the weighted draws are worth at least "
@@ -72,7 +72,7 @@ static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
 }
 
 static const char *verdict_line(atvi_pool *pool, const atvi_summary *s) {
-  const atvi_message *why = atvi_summary_reason(s);
+  const atvi_message *why = atvi_diag_summary_reason(s);
   if (s->verdict == ATVI_VERDICT_OK) return good_because(pool, s);
   return atvi_pool_printf(pool, "%s %s",
                           s->verdict == ATVI_VERDICT_WARN ? "Use these numbers with care."
@@ -83,20 +83,20 @@ static const char *verdict_line(atvi_pool *pool, const atvi_summary *s) {
 static void put_messages(atvi_page *p, const atvi_summary *s) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < s->n_message; i++) {
-    if (&s->message[i] == atvi_summary_reason(s)) continue; /* it was said */
-    atvi_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
-    atvi_page_prose(p, s->message[i].text);
-    atvi_text_add(&p->body, "</li>\n");
+    if (&s->message[i] == atvi_diag_summary_reason(s)) continue; /* it was said */
+    atvi_io_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
+    atvi_report_page_prose(p, s->message[i].text);
+    atvi_io_text_add(&p->body, "</li>\n");
   }
-  if (n) atvi_text_add(&p->body, "</ul>\n");
+  if (n) atvi_io_text_add(&p->body, "</ul>\n");
 }
 
 void atvi_report_fact(atvi_page *p, const char *name, const char *value) {
   if (!value) return;
   bool minus = value[0] == '-';
-  atvi_text_add(&p->body, "<div><dt>%s</dt><dd>%s", name, minus ? "\xe2\x88\x92" : "");
-  atvi_text_escape(&p->body, value + minus);
-  atvi_text_add(&p->body, "</dd></div>");
+  atvi_io_text_add(&p->body, "<div><dt>%s</dt><dd>%s", name, minus ? "\xe2\x88\x92" : "");
+  atvi_report_text_escape(&p->body, value + minus);
+  atvi_io_text_add(&p->body, "</dd></div>");
 }
 
 static void put_facts(atvi_page *p, const atvi_summary *s) {
@@ -107,7 +107,7 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
   int n = snprintf(evidence, sizeof evidence, "%.*f", decimals, m->log_evidence);
   if (isfinite(m->log_evidence_se))
     snprintf(evidence + n, sizeof evidence - (size_t)n, " \xc2\xb1 %.2g", m->log_evidence_se);
-  atvi_text_add(&p->body, "<dl class=\"facts\">");
+  atvi_io_text_add(&p->body, "<dl class=\"facts\">");
   atvi_report_fact(p, "method", m->exact > 0 ? "atvi, exact sampler" : m->method);
   atvi_report_fact(p, "parameters", atvi_pool_printf(pool, "%td", s->n_param));
   atvi_report_fact(p, "draws",
@@ -122,30 +122,30 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
     atvi_report_fact(p, "highest log posterior", atvi_pool_printf(pool, "%.2f", s->log_map));
   atvi_report_fact(p, "time", atvi_pool_printf(pool, "%.3g s", m->seconds));
   atvi_report_fact(p, "seed", atvi_pool_printf(pool, "%" PRIu64, m->seed));
-  atvi_text_add(&p->body, "</dl>\n");
+  atvi_io_text_add(&p->body, "</dl>\n");
 }
 
 static void say_running(atvi_page *p, const atvi_fit_parts *x) {
-  atvi_report_head(p, x->r->plain->about.title, x->r->file, "running", "The fit is running.");
-  atvi_text_add(&p->body,
-                "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit "
-                "began. %s</p><progress id=\"live-bar\" max=\"1\" "
-                "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
-                "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
-                "id=\"live-chart\"></figure></div>\n",
-                x->r->watch ? x->r->watch : "");
+  atvi_report_head(p, x->r->plain->about->title, x->r->file, "running", "The fit is running.");
+  atvi_io_text_add(&p->body,
+                   "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit "
+                   "began. %s</p><progress id=\"live-bar\" max=\"1\" "
+                   "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
+                   "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
+                   "id=\"live-chart\"></figure></div>\n",
+                   x->r->watch ? x->r->watch : "");
 }
 
-void atvi_fit_say_head(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_head(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   if (!s) {
     say_running(p, x);
     return;
   }
   const char *line = verdict_line(p->pool, s);
-  atvi_report_head(p, x->r->plain->about.title, x->r->file, atvi_verdict_name(s->verdict), line ? line : "");
+  atvi_report_head(p, x->r->plain->about->title, x->r->file, atvi_verdict_name(s->verdict), line ? line : "");
   put_messages(p, s);
-  atvi_text_add(&p->body, "</div>\n");
+  atvi_io_text_add(&p->body, "</div>\n");
   put_facts(p, s);
 }
 
@@ -159,19 +159,19 @@ static bool has_alone(const atvi_predicted *s) {
 }
 
 static void legend(atvi_page *p, const atvi_fit_parts *x) {
-  bool bands = atvi_predicted_draws(x->r->plain) > 0, alone = false;
+  bool bands = atvi_diag_predicted_draws(x->r->plain) > 0, alone = false;
   for (atvi_idx s = 0; s < x->n_observed; s++) alone = alone || has_alone(&x->r->series[s]);
-  atvi_text_add(&p->body, "<ul class=\"legend\">");
-  if (x->n_observed) atvi_text_add(&p->body, "<li><i class=\"k-dot\"></i>data</li>");
-  if (x->r->holdout) atvi_text_add(&p->body, "<li><i class=\"k-held\"></i>data held out</li>");
+  atvi_io_text_add(&p->body, "<ul class=\"legend\">");
+  if (x->n_observed) atvi_io_text_add(&p->body, "<li><i class=\"k-dot\"></i>data</li>");
+  if (x->r->holdout) atvi_io_text_add(&p->body, "<li><i class=\"k-held\"></i>data held out</li>");
   if (bands)
-    atvi_text_add(&p->body,
-                  "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band of "
+    atvi_io_text_add(
+        &p->body, "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band of "
                   "the mean</li><li><i class=\"k-band\"></i>95 %% band of observations</li>");
   if (alone)
-    atvi_text_add(&p->body, "<li><i class=\"k-alone\"></i>the simulator alone, with its 95 %% "
-                            "band</li>");
-  atvi_text_add(&p->body, "</ul>\n");
+    atvi_io_text_add(&p->body, "<li><i class=\"k-alone\"></i>the simulator alone, with its 95 %% "
+                               "band</li>");
+  atvi_io_text_add(&p->body, "</ul>\n");
 }
 
 /* How many of the values lie inside their band. */
@@ -206,19 +206,20 @@ static void say_inside(atvi_page *p, const atvi_report_fit *r) {
   inside fitted = count_all(r, false), held = count_all(r, true);
   bool others = r->n_series > 0 && r->series[0].others;
   if (fitted.n > 0)
-    atvi_page_say(p,
-                  "%td of %td observations%s (%.3g %%) lie inside the 95 %% band%s, which is of %td draws of "
-                  "the posterior.",
-                  fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
-                  100.0 * (double)fitted.in / (double)fitted.n,
-                  others ? " that all others predict" : " of observations", atvi_predicted_draws(r->plain));
+    atvi_report_page_say(
+        p,
+        "%td of %td observations%s (%.3g %%) lie inside the 95 %% band%s, which is of %td draws of "
+        "the posterior.",
+        fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
+        100.0 * (double)fitted.in / (double)fitted.n,
+        others ? " that all others predict" : " of observations", atvi_diag_predicted_draws(r->plain));
   if (r->holdout && held.n > 0)
-    atvi_page_say(
+    atvi_report_page_say(
         p,
         "Observations where %s were held out of the fit: %td of %td (%.3g %%) lie inside their 95 %% band.",
         r->holdout, held.in, held.n, 100.0 * (double)held.in / (double)held.n);
   else if (r->holdout)
-    atvi_page_say(p, "Observations where %s were held out of the fit.", r->holdout);
+    atvi_report_page_say(p, "Observations where %s were held out of the fit.", r->holdout);
 }
 
 static const char *describe(atvi_pool *pool, const atvi_predicted *s) {
@@ -251,13 +252,13 @@ static void hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, 
   const atvi_predicted some = at_data(p->pool, all), *s = &some;
   atvi_hover column[9] = {{0}};
   for (int k = 0; k < n; k++) {
-    const double *x = atvi_predicted_column(p->pool, s, offset[k]);
+    const double *x = atvi_diag_predicted_column(p->pool, s, offset[k]);
     atvi_idx known = 0;
     for (atvi_idx i = 0; x && i < s->n; i++) known += !isnan(x[i]);
     column[k] = (atvi_hover){name[k], known ? x : NULL};
   }
-  const double *time = atvi_predicted_column(p->pool, s, offsetof(atvi_point, time));
-  if (time) atvi_page_hover(p, id, f, zoom, s->rows ? "row" : "time", s->n, time, n, column);
+  const double *time = atvi_diag_predicted_column(p->pool, s, offsetof(atvi_point, time));
+  if (time) atvi_report_page_hover(p, id, f, zoom, s->rows ? "row" : "time", s->n, time, n, column);
 }
 
 typedef void hover_of(atvi_page *p, const char *id, const atvi_frame *f, const atvi_predicted *s);
@@ -285,21 +286,21 @@ static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, cons
   hover(p, id, f, true, s, 9, name, offset);
 }
 
-/* ids from atvi_page_drawing_id; long series have a drawing for wide screens. */
+/* ids from atvi_report_page_drawing_id; long series have a drawing for wide screens. */
 static void put_series(atvi_page *p, const char *id, const atvi_predicted *s, const atvi_series_view *v,
                        bool wide, const char *alt, hover_of *of) {
   const atvi_canvas *c[2][2] = {{NULL}};
   atvi_frame f[2][2];
   for (int log = 0; log <= v->has_log; log++)
     for (int narrow = 0; narrow <= wide; narrow++)
-      c[log][narrow] = atvi_fit_draw_series(
+      c[log][narrow] = atvi_report_draw_series(
           p->pool, s, v, log, wide && !narrow ? ATVI_REPORT_WIDE : ATVI_REPORT_HALF, &f[log][narrow]);
-  atvi_page_figure_scaled(p, id, alt, c);
+  atvi_report_page_figure_scaled(p, id, alt, c);
   of(p, id, &f[0][0], s);
   for (int k = 1; k < 4; k++) {
     char other[ATVI_DRAWING_ID];
-    atvi_page_drawing_id(other, id, k / 2, k % 2);
-    if (c[k / 2][k % 2]) atvi_page_hover_like(p, other, &f[k / 2][k % 2], id);
+    atvi_report_page_drawing_id(other, id, k / 2, k % 2);
+    if (c[k / 2][k % 2]) atvi_report_page_hover_like(p, other, &f[k / 2][k % 2], id);
   }
 }
 
@@ -307,20 +308,20 @@ static void put_series(atvi_page *p, const char *id, const atvi_predicted *s, co
 static void put_scales(atvi_page *p, atvi_idx n, const atvi_predicted *const *s, const atvi_series_view *v) {
   atvi_idx below = 0, linear = 0;
   bool cut = false;
-  if (!atvi_fit_has_log(n, v)) return;
+  if (!atvi_report_has_log(n, v)) return;
   for (atvi_idx k = 0; k < n; k++) {
     linear += !v[k].has_log;
-    if (v[k].has_log) below += atvi_series_below(s[k], &v[k], &cut);
+    if (v[k].has_log) below += atvi_report_series_below(s[k], &v[k], &cut);
   }
-  atvi_page_scales(p);
-  atvi_text_add(&p->body, "<div class=\"log\">");
-  if (cut) atvi_page_note(p, "Bands that go on below are cut at the bottom of the logarithmic axis.");
+  atvi_report_page_scales(p);
+  atvi_io_text_add(&p->body, "<div class=\"log\">");
+  if (cut) atvi_report_page_note(p, "Bands that go on below are cut at the bottom of the logarithmic axis.");
   if (below)
-    atvi_page_note(p, "%td observed value%s at or below zero %s not shown.", below, below == 1 ? "" : "s",
-                   below == 1 ? "is" : "are");
+    atvi_report_page_note(p, "%td observed value%s at or below zero %s not shown.", below,
+                          below == 1 ? "" : "s", below == 1 ? "is" : "are");
   if (linear)
-    atvi_page_note(p, "%td of %td figures stay linear, since their values go below zero.", linear, n);
-  atvi_text_add(&p->body, "</div>\n");
+    atvi_report_page_note(p, "%td of %td figures stay linear, since their values go below zero.", linear, n);
+  atvi_io_text_add(&p->body, "</div>\n");
 }
 
 static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predicted *all) {
@@ -331,46 +332,46 @@ static void put_values(atvi_page *p, const atvi_fit_parts *x, const atvi_predict
       atvi_pool_printf(p->pool, s->n > TABLE_ROWS ? "%s, %d of %td rows" : "%s", s->name, TABLE_ROWS, s->n);
   atvi_idx n = s->n < TABLE_ROWS ? s->n : TABLE_ROWS;
   bool alone = has_alone(s);
-  atvi_page_table(p, caption ? caption : "", alone ? 6 : 5, column, true);
+  atvi_report_page_table(p, caption ? caption : "", alone ? 6 : 5, column, true);
   for (atvi_idx k = 0; k < n; k++) {
     const atvi_point *at = &s->point[k * s->n / n];
     const atvi_band *band = s->kind == ATVI_SERIES_OBSERVED ? &at->of_draw : &at->of_mean;
     char time[ATVI_TICK_LABEL];
-    atvi_write_time(time, at->time, s->rows ? (atvi_calendar){0} : atvi_report_calendar(x->r->plain));
-    atvi_page_row(p, time);
-    atvi_page_number(p, at->value, 4);
-    atvi_page_number(p, at->of_mean.mean, 4);
-    atvi_page_number(p, band->hpd95[0], 4);
-    atvi_page_number(p, band->hpd95[1], 4);
-    if (alone) atvi_page_number(p, at->of_alone.mean, 4);
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_report_write_time(time, at->time, s->rows ? (atvi_calendar){0} : atvi_report_calendar(x->r->plain));
+    atvi_report_page_row(p, time);
+    atvi_report_page_number(p, at->value, 4);
+    atvi_report_page_number(p, at->of_mean.mean, 4);
+    atvi_report_page_number(p, band->hpd95[0], 4);
+    atvi_report_page_number(p, band->hpd95[1], 4);
+    if (alone) atvi_report_page_number(p, at->of_alone.mean, 4);
+    atvi_io_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, true);
+  atvi_report_page_table_end(p, true);
 }
 
 static void put_range(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
   bool wide = false;
-  for (atvi_idx s = from; s < to; s++) wide = wide || atvi_fit_long(&x->r->series[s]);
-  atvi_page_grid(p, wide || to - from == 0 ? "wide" : "half");
+  for (atvi_idx s = from; s < to; s++) wide = wide || atvi_report_long(&x->r->series[s]);
+  atvi_report_page_grid(p, wide || to - from == 0 ? "wide" : "half");
   for (atvi_idx s = from; s < to; s++) {
     char id[24];
     snprintf(id, sizeof id, "s%td", s);
-    put_series(p, id, x->series[s], &x->view[s], atvi_fit_long(&x->r->series[s]),
+    put_series(p, id, x->series[s], &x->view[s], atvi_report_long(&x->r->series[s]),
                describe(p->pool, &x->r->series[s]), hover_series);
   }
-  atvi_page_grid_end(p);
+  atvi_report_page_grid_end(p);
 }
 
-void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
-  const char *why = r->plain->about.no_groups;
+  const char *why = r->plain->about->no_groups;
   if (r->n_series == 0 && !why) return;
-  atvi_page_section(p, "data", r->summary ? "Data and predictions" : "Data");
+  atvi_report_page_section(p, "data", r->summary ? "Data and predictions" : "Data");
   say_inside(p, r);
-  if (r->summary && why) atvi_page_say(p, "There are no predictions: %s.", why);
+  if (r->summary && why) atvi_report_page_say(p, "There are no predictions: %s.", why);
   if (r->n_series == 0) return;
   if (has_alone(&r->series[0]))
-    atvi_page_say(
+    atvi_report_page_say(
         p, "The green line is the simulator alone, as the emulator predicts it at draws of the posterior. "
            "What lies "
            "between it and the data is the emulator's error and, where the model has one, the discrepancy: "
@@ -379,12 +380,12 @@ void atvi_fit_say_data(atvi_page *p, const atvi_fit_parts *x) {
   put_scales(p, r->n_series, x->series, x->view);
   put_range(p, x, 0, x->n_observed);
   if (r->n_series > x->n_observed) {
-    atvi_page_heading(p, "Tracked quantities");
+    atvi_report_page_heading(p, "Tracked quantities");
     put_range(p, x, x->n_observed, r->n_series);
   }
-  atvi_text_add(&p->body, "<details><summary>The numbers as tables</summary>\n");
+  atvi_io_text_add(&p->body, "<details><summary>The numbers as tables</summary>\n");
   for (atvi_idx s = 0; s < r->n_series; s++) put_values(p, x, &r->series[s]);
-  atvi_text_add(&p->body, "</details>\n");
+  atvi_io_text_add(&p->body, "</details>\n");
 }
 
 /* ---- forecast ---- */
@@ -408,41 +409,41 @@ static void put_forecast_values(atvi_page *p, const atvi_fit_parts *x, const atv
   const char *caption =
       atvi_pool_printf(p->pool, n > TABLE_ROWS ? "%s, %d of %td times" : "%s", s->name, TABLE_ROWS, n);
   atvi_idx rows = n < TABLE_ROWS ? n : TABLE_ROWS;
-  atvi_page_table(p, caption ? caption : "", 6, column, true);
+  atvi_report_page_table(p, caption ? caption : "", 6, column, true);
   for (atvi_idx k = 0; k < rows; k++) {
     const atvi_point *at = &s->point[first + k * n / rows];
     const atvi_band *b = s->kind == ATVI_SERIES_OBSERVED ? &at->of_draw : &at->of_mean;
     const double cell[] = {at->of_mean.median, b->quartile[0], b->quartile[1], b->hpd95[0], b->hpd95[1]};
     char time[ATVI_TICK_LABEL];
-    atvi_write_time(time, at->time, atvi_report_calendar(x->r->plain));
-    atvi_page_row(p, time);
-    for (int c = 0; c < 5; c++) atvi_page_number(p, cell[c], 4);
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_report_write_time(time, at->time, atvi_report_calendar(x->r->plain));
+    atvi_report_page_row(p, time);
+    for (int c = 0; c < 5; c++) atvi_report_page_number(p, cell[c], 4);
+    atvi_io_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, true);
+  atvi_report_page_table_end(p, true);
 }
 
-void atvi_fit_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
   bool wide = false, tracked = false;
   if (x->n_forecast == 0) return;
-  atvi_page_section(p, "forecast", "Forecast");
+  atvi_report_page_section(p, "forecast", "Forecast");
   for (atvi_idx k = 0; k < x->n_forecast; k++) {
-    wide = wide || atvi_fit_long(x->forecast[k]);
+    wide = wide || atvi_report_long(x->forecast[k]);
     tracked = tracked || x->forecast[k]->kind != ATVI_SERIES_OBSERVED;
   }
-  atvi_page_say(
+  atvi_report_page_say(
       p,
       "What comes after the data: the median of what the model expects, and bands that hold 50 %% and "
       "95 %% of new observations%s.",
       tracked ? " (of tracked quantities: of the posterior)" : "");
-  atvi_text_add(
+  atvi_io_text_add(
       &p->body,
       "<ul class=\"legend\"><li><i class=\"k-dot\"></i>data</li>%s<li><i class=\"k-line\"></i>median"
       "</li><li><i class=\"k-mean\"></i>50 %%</li><li><i class=\"k-band\"></i>95 %%</li><li><i "
       "class=\"k-end\"></i>end of the data</li></ul>\n",
       x->r->holdout ? "<li><i class=\"k-held\"></i>data held out</li>" : "");
   put_scales(p, x->n_forecast, x->forecast, x->forecast_view);
-  atvi_page_grid(p, wide ? "wide" : "half");
+  atvi_report_page_grid(p, wide ? "wide" : "half");
   for (atvi_idx k = 0; k < x->n_forecast; k++) {
     const atvi_predicted *s = x->forecast[k];
     char id[24];
@@ -450,13 +451,13 @@ void atvi_fit_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
     const char *alt = atvi_pool_printf(
         p->pool, "%s over time: the data and, after them, the median with bands of 50 %% and 95 %%.",
         s->name);
-    put_series(p, id, s, &x->forecast_view[k], atvi_fit_long(s), alt ? alt : "", hover_forecast);
+    put_series(p, id, s, &x->forecast_view[k], atvi_report_long(s), alt ? alt : "", hover_forecast);
   }
-  atvi_page_grid_end(p);
-  atvi_page_fold(p, "The numbers as tables");
+  atvi_report_page_grid_end(p);
+  atvi_report_page_fold(p, "The numbers as tables");
   for (atvi_idx k = 0; k < x->n_forecast; k++)
     put_forecast_values(p, x, x->forecast[k], x->forecast_view[k].end);
-  atvi_page_fold_end(p);
+  atvi_report_page_fold_end(p);
 }
 
 /* ---- residuals ---- */
@@ -478,27 +479,28 @@ static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
                                   offsetof(atvi_point, of_mean) + offsetof(atvi_band, mean)};
   snprintf(id, sizeof id, "r%td", s);
   snprintf(narrow, sizeof narrow, "%sn", id);
-  atvi_canvas *small = atvi_fit_draw_residuals(x, s, ATVI_REPORT_HALF, &g);
-  if (atvi_fit_long(of)) {
-    atvi_page_figure_both(p, atvi_fit_draw_residuals(x, s, ATVI_REPORT_WIDE, &f), small, id, alt ? alt : "");
-    atvi_page_hover_like(p, narrow, &g, id);
+  atvi_canvas *small = atvi_report_draw_residuals(x, s, ATVI_REPORT_HALF, &g);
+  if (atvi_report_long(of)) {
+    atvi_report_page_figure_both(p, atvi_report_draw_residuals(x, s, ATVI_REPORT_WIDE, &f), small, id,
+                                 alt ? alt : "");
+    atvi_report_page_hover_like(p, narrow, &g, id);
   } else {
-    atvi_page_figure(p, small, id, alt ? alt : "");
+    atvi_report_page_figure(p, small, id, alt ? alt : "");
     f = g;
   }
   hover(p, id, &f, false, of, 3, name, offset);
 }
 
 static void put_pit(atvi_page *p, const atvi_fit_parts *x) {
-  atvi_canvas *c = atvi_canvas_new(p->pool, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT);
-  atvi_panel_pit(c, (atvi_box){0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT}, &x->pit);
-  atvi_page_figure(
+  atvi_canvas *c = atvi_report_canvas_new(p->pool, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT);
+  atvi_report_panel_pit(c, (atvi_box){0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT}, &x->pit);
+  atvi_report_page_figure(
       p, c, "pit",
       "Histogram of where observations fall in their predictive distributions; level if predictions are "
       "neither too wide nor too narrow.");
 }
 
-void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   static const char *const column[] = {"probability of a smaller value", "observations", "expected from",
                                        "to"};
   const atvi_report_fit *r = x->r;
@@ -509,46 +511,46 @@ void atvi_fit_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
     others = others || r->series[s].others;
   }
   if (x->pit.n == 0 && !told) return;
-  atvi_page_section(p, "residuals", "Residuals");
+  atvi_report_page_section(p, "residuals", "Residuals");
   if (told)
-    atvi_page_say(
+    atvi_report_page_say(
         p,
         "Observations of this model depend on each other, and predictions are made knowing all that were "
         "fitted: these are met too well to test the model, and have no residuals here.%s",
         r->holdout ? "" : " Hold some out to see how well they are predicted.");
   if (others)
-    atvi_page_say(p,
-                  "Observations of this model depend on each other: each is predicted here from all others.");
+    atvi_report_page_say(
+        p, "Observations of this model depend on each other: each is predicted here from all others.");
   if (x->pit.n == 0) return;
-  atvi_page_say(
+  atvi_report_page_say(
       p, "Observed less predicted, in units of the predictive standard deviation. Stretches on one side of "
          "zero, "
          "a trend, or more than one in twenty beyond the dashed lines are what the model does not explain.");
-  for (atvi_idx s = 0; s < x->n_observed; s++) wide = wide || atvi_fit_long(&r->series[s]);
-  atvi_page_grid(p, wide ? "wide" : "half");
+  for (atvi_idx s = 0; s < x->n_observed; s++) wide = wide || atvi_report_long(&r->series[s]);
+  atvi_report_page_grid(p, wide ? "wide" : "half");
   for (atvi_idx s = 0; s < x->n_observed; s++) put_residuals(p, x, s);
   if (wide) {
-    atvi_page_grid_end(p);
-    atvi_page_grid(p, "half");
+    atvi_report_page_grid_end(p);
+    atvi_report_page_grid(p, "half");
   }
   put_pit(p, x);
-  atvi_page_grid_end(p);
-  atvi_page_note(
+  atvi_report_page_grid_end(p);
+  atvi_report_page_note(
       p,
       "The histogram is level, within the grey band (95 %% for each bar), where predictions have the right "
       "width. Heaped in the middle: too wide; at the ends: too narrow; to one side: biased.%s Counts are "
       "spread over "
       "their steps at random.",
       others ? "" : " The data were used for the fit, which makes it look a little too good.");
-  atvi_page_table(p, "The histogram as a table", 4, column, true);
+  atvi_report_page_table(p, "The histogram as a table", 4, column, true);
   for (int k = 0; k < ATVI_PIT_BINS; k++) {
     char name[32];
     snprintf(name, sizeof name, "%.1f to %.1f", k / (double)ATVI_PIT_BINS, (k + 1) / (double)ATVI_PIT_BINS);
-    atvi_page_row(p, name);
-    atvi_page_number(p, (double)x->pit.count[k], 3);
-    atvi_page_number(p, x->pit.low, 3);
-    atvi_page_number(p, x->pit.high, 3);
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_report_page_row(p, name);
+    atvi_report_page_number(p, (double)x->pit.count[k], 3);
+    atvi_report_page_number(p, x->pit.low, 3);
+    atvi_report_page_number(p, x->pit.high, 3);
+    atvi_io_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, true);
+  atvi_report_page_table_end(p, true);
 }

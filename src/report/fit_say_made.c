@@ -29,38 +29,38 @@ static void hover_steps(atvi_page *p, const atvi_fit_parts *x, const char *id, c
     elbo[n++] = r->step[i].elbo;
   }
   const atvi_hover column[] = {{"temperature", temperature}, {"ELBO", elbo}};
-  if (at) atvi_page_hover(p, id, f, false, "step", n, at, 2, column);
+  if (at) atvi_report_page_hover(p, id, f, false, "step", n, at, 2, column);
 }
 
 static bool has_temperature(const atvi_progress *s) { return isfinite(s->temperature); }
-static bool has_elbo(const atvi_progress *s) { return atvi_step_has_elbo(s, false); }
-static bool has_hot_elbo(const atvi_progress *s) { return atvi_step_has_elbo(s, true); }
+static bool has_elbo(const atvi_progress *s) { return atvi_report_step_has_elbo(s, false); }
+static bool has_hot_elbo(const atvi_progress *s) { return atvi_report_step_has_elbo(s, true); }
 
 static void put_elbo(atvi_page *p, const atvi_fit_parts *x, bool hot) {
   const atvi_report_fit *r = x->r;
   atvi_box box = {0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT};
   const char *id = hot ? "elbo-hot" : "elbo";
-  atvi_canvas *c = atvi_canvas_new(p->pool, box.width, box.height);
-  atvi_frame f =
-      atvi_panel_elbo(c, box, r->plain->n_step, r->plain->step, hot, hot ? NAN : r->draws->made.log_evidence);
-  atvi_page_figure(p, c, id,
-                   hot ? "Evidence lower bound of the tempered posteriors, each at its temperature."
-                       : "Evidence lower bound during training, with the log evidence.");
+  atvi_canvas *c = atvi_report_canvas_new(p->pool, box.width, box.height);
+  atvi_frame f = atvi_report_panel_elbo(c, box, r->plain->n_step, r->plain->step, hot,
+                                        hot ? NAN : r->draws->made->log_evidence);
+  atvi_report_page_figure(p, c, id,
+                          hot ? "Evidence lower bound of the tempered posteriors, each at its temperature."
+                              : "Evidence lower bound during training, with the log evidence.");
   hover_steps(p, x, id, &f, hot ? has_hot_elbo : has_elbo);
 }
 
 static void put_training(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
   atvi_box box = {0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT};
-  if (atvi_fit_has_ladder(x)) {
-    atvi_canvas *c = atvi_canvas_new(p->pool, box.width, box.height);
-    atvi_frame f = atvi_panel_temperature(c, box, r->plain->n_step, r->plain->step);
-    atvi_page_figure(p, c, "temperature",
-                     "Temperature of the tempered posterior while the approximation was trained.");
+  if (atvi_report_has_ladder(x)) {
+    atvi_canvas *c = atvi_report_canvas_new(p->pool, box.width, box.height);
+    atvi_frame f = atvi_report_panel_temperature(c, box, r->plain->n_step, r->plain->step);
+    atvi_report_page_figure(p, c, "temperature",
+                            "Temperature of the tempered posterior while the approximation was trained.");
     hover_steps(p, x, "temperature", &f, has_temperature);
   }
-  if (atvi_fit_has_elbo(x, true)) put_elbo(p, x, true);
-  if (atvi_fit_has_elbo(x, false)) put_elbo(p, x, false);
+  if (atvi_report_has_elbo(x, true)) put_elbo(p, x, true);
+  if (atvi_report_has_elbo(x, false)) put_elbo(p, x, false);
 }
 
 static bool says_something(const atvi_progress *s) {
@@ -68,7 +68,7 @@ static bool says_something(const atvi_progress *s) {
 }
 
 static void put_count(atvi_page *p, double n) {
-  atvi_page_cell(p, isfinite(n) ? atvi_pool_printf(p->pool, "%.0f", n) : "\xe2\x80\x93");
+  atvi_report_page_cell(p, isfinite(n) ? atvi_pool_printf(p->pool, "%.0f", n) : "\xe2\x80\x93");
 }
 
 static void put_steps(atvi_page *p, const atvi_draws *r) {
@@ -77,54 +77,57 @@ static void put_steps(atvi_page *p, const atvi_draws *r) {
   for (atvi_idx i = 0; i < r->n_step; i++) n += says_something(&r->step[i]);
   if (n == 0) return;
   atvi_idx every = (n + STEPS - 1) / STEPS;
-  atvi_page_table(p, "Training as a table", 7, column, true);
+  atvi_report_page_table(p, "Training as a table", 7, column, true);
   for (atvi_idx i = 0; i < r->n_step; i++) {
     const atvi_progress *s = &r->step[i];
     if (!says_something(s) || shown++ % every != 0) continue;
-    atvi_page_row(p, s->phase);
-    atvi_page_number(p, s->elapsed_s, 3);
+    atvi_report_page_row(p, s->phase);
+    atvi_report_page_number(p, s->elapsed_s, 3);
     put_count(p, s->steps);
     put_count(p, s->part);
-    atvi_page_number(p, s->temperature, 3);
-    atvi_page_number(p, s->elbo, 6);
-    atvi_page_number(p, s->khat, 2);
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_report_page_number(p, s->temperature, 3);
+    atvi_report_page_number(p, s->elbo, 6);
+    atvi_report_page_number(p, s->khat, 2);
+    atvi_io_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, true);
+  atvi_report_page_table_end(p, true);
 }
 
 static void say_weights(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   const atvi_made *m = &s->made;
   if (m->exact > 0) {
-    atvi_page_say(p, "The approximation was trained, and chains that start from it and end exact took its "
-                     "place: the draws do "
-                     "not rest on it.");
+    atvi_report_page_say(
+        p, "The approximation was trained, and chains that start from it and end exact took its "
+           "place: the draws do "
+           "not rest on it.");
     return;
   }
   if (isnan(m->khat)) {
-    atvi_page_say(p, "k-hat, which tells whether weights can correct the approximation, is not known.");
+    atvi_report_page_say(p,
+                         "k-hat, which tells whether weights can correct the approximation, is not known.");
     return;
   }
   if (!s->weighted) {
-    atvi_page_say(
+    atvi_report_page_say(
         p,
         "k-hat is %.2f; up to %.2f weights can make draws of the approximation draws of the posterior. "
         "Here they cannot: the numbers are those of the approximation.",
-        m->khat, atvi_psis_threshold(s->n));
+        m->khat, atvi_math_psis_threshold(s->n));
     return;
   }
-  const char *khat = atvi_summary_khat(p->pool, s);
+  const char *khat = atvi_diag_summary_khat(p->pool, s);
   double ess;
-  atvi_idx least = atvi_summary_least_ess(s, &ess);
-  atvi_page_say(p, "%s: the weights make draws of the approximation draws of the posterior.",
-                khat ? khat : "");
-  atvi_page_say(p, "By their weights the %td draws are worth %.0f independent ones (%.0f %%)%s.", s->n,
-                s->ess, 100 * s->ess / (double)s->n,
-                least >= 0 && round(ess) < round(s->ess)
-                    ? atvi_pool_printf(p->pool, "; for the mean of a parameter at least %.0f, those of %s",
-                                       ess, s->col[least].name)
-                    : "");
+  atvi_idx least = atvi_diag_summary_least_ess(s, &ess);
+  atvi_report_page_say(p, "%s: the weights make draws of the approximation draws of the posterior.",
+                       khat ? khat : "");
+  atvi_report_page_say(p, "By their weights the %td draws are worth %.0f independent ones (%.0f %%)%s.", s->n,
+                       s->ess, 100 * s->ess / (double)s->n,
+                       least >= 0 && round(ess) < round(s->ess)
+                           ? atvi_pool_printf(p->pool,
+                                              "; for the mean of a parameter at least %.0f, those of %s", ess,
+                                              s->col[least].name)
+                           : "");
 }
 
 static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
@@ -132,38 +135,40 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
   atvi_frame f;
   say_weights(p, x);
   if (isfinite(m->steps))
-    atvi_page_say(p, "Training took %.0f steps%s%s.", m->steps,
-                  m->rungs > 1 ? atvi_pool_printf(p->pool, " along %.0f temperatures", m->rungs) : "",
-                  isnan(m->tuned) ? ""
-                  : m->tuned > 0  ? "; fine-tuning helped and was kept"
-                                  : "; fine-tuning was tried and undone");
+    atvi_report_page_say(p, "Training took %.0f steps%s%s.", m->steps,
+                         m->rungs > 1 ? atvi_pool_printf(p->pool, " along %.0f temperatures", m->rungs) : "",
+                         isnan(m->tuned) ? ""
+                         : m->tuned > 0  ? "; fine-tuning helped and was kept"
+                                         : "; fine-tuning was tried and undone");
   if (isfinite(m->elbo) && isfinite(m->log_evidence) && !x->r->summary->refused)
-    atvi_page_say(p,
-                  "The log evidence is %.3f, and the ELBO %.3f: the approximation before weighting is %.2g "
-                  "nats away from "
-                  "the posterior.",
-                  m->log_evidence, m->elbo, fmax(0, m->log_evidence - m->elbo));
-  atvi_page_grid(p, "half");
+    atvi_report_page_say(
+        p,
+        "The log evidence is %.3f, and the ELBO %.3f: the approximation before weighting is %.2g "
+        "nats away from "
+        "the posterior.",
+        m->log_evidence, m->elbo, fmax(0, m->log_evidence - m->elbo));
+  atvi_report_page_grid(p, "half");
   put_training(p, x);
-  atvi_canvas *c = x->r->draws->weight ? atvi_fit_draw_weights(x, &f) : NULL;
+  atvi_canvas *c = x->r->draws->weight ? atvi_report_draw_weights(x, &f) : NULL;
   if (c)
-    atvi_page_figure(p, c, "weights",
-                     "Weights of the draws in units of their mean, largest first, on logarithmic axes.");
-  atvi_page_grid_end(p);
-  if (m->modes > 1 && atvi_fit_has_elbo(x, false))
-    atvi_page_note(p,
-                   "Each mode has a component of its own, and a line of its own in the figures of the ELBO.");
-  if (atvi_fit_has_elbo(x, true))
-    atvi_page_note(
+    atvi_report_page_figure(
+        p, c, "weights", "Weights of the draws in units of their mean, largest first, on logarithmic axes.");
+  atvi_report_page_grid_end(p);
+  if (m->modes > 1 && atvi_report_has_elbo(x, false))
+    atvi_report_page_note(
+        p, "Each mode has a component of its own, and a line of its own in the figures of the ELBO.");
+  if (atvi_report_has_elbo(x, true))
+    atvi_report_page_note(
         p,
         "Training begins at a high temperature, where the data count little, and cools down to 1, the "
         "posterior "
         "itself. The ELBO has another height at each temperature: only at temperature 1 it is a lower bound "
         "of the log evidence, and tells how good the fit is.");
   if (c)
-    atvi_page_note(p, "Orange: the tail of the largest weights, which k-hat describes. The flatter the "
-                      "weights, the better the "
-                      "approximation.");
+    atvi_report_page_note(p,
+                          "Orange: the tail of the largest weights, which k-hat describes. The flatter the "
+                          "weights, the better the "
+                          "approximation.");
   put_steps(p, x->r->plain);
 }
 
@@ -185,21 +190,21 @@ static void put_trace(atvi_page *p, const atvi_fit_parts *x, atvi_idx k, bool ra
   else
     alt = atvi_pool_printf(p->pool, "%s of %s, which has no R-hat.", what, c->name);
   snprintf(id, sizeof id, ranks ? "k%td" : "t%td", k);
-  atvi_page_figure(p, atvi_fit_draw_trace(x, k, ranks), id, alt ? alt : "");
+  atvi_report_page_figure(p, atvi_report_draw_trace(x, k, ranks), id, alt ? alt : "");
 }
 
 /* Traces and ranks of the parameters that are, or are not, to be looked at; at most so many. Returns how many. */
 static atvi_idx put_traces(atvi_page *p, const atvi_fit_parts *x, bool look, atvi_idx most) {
   const atvi_summary *s = x->r->summary;
   atvi_idx n = 0;
-  atvi_page_grid(p, "half");
+  atvi_report_page_grid(p, "half");
   for (atvi_idx k = 0; k < s->n_param && n < most; k++) {
     if (needs_look(s, &s->col[k]) != look) continue;
     put_trace(p, x, k, false);
     put_trace(p, x, k, true);
     n++;
   }
-  atvi_page_grid_end(p);
+  atvi_report_page_grid_end(p);
   return n;
 }
 
@@ -210,47 +215,50 @@ static void say_traces(atvi_page *p, const atvi_fit_parts *x) {
     n += needs_look(s, &s->col[k]);
     if (s->col[k].rhat > s->col[worst].rhat) worst = k;
   }
-  atvi_page_heading(p, "Traces and ranks of the chains");
+  atvi_report_page_heading(p, "Traces and ranks of the chains");
   if (n == 0)
-    atvi_page_say(
+    atvi_report_page_say(
         p,
         "The chains agree about every parameter, and there are enough draws: the largest R-hat is %.3f (%s).",
         s->col[worst].rhat, s->col[worst].name);
   else
-    atvi_page_say(p,
-                  "%td of %td parameters need a look: their R-hat is above %.2f, or their draws are too few.",
-                  n, s->n_param, ATVI_SUMMARY_RHAT);
-  atvi_page_note(
+    atvi_report_page_say(
+        p, "%td of %td parameters need a look: their R-hat is above %.2f, or their draws are too few.", n,
+        s->n_param, ATVI_SUMMARY_RHAT);
+  atvi_report_page_note(
       p, "Traces of chains that agree look alike and have no trend. Ranks count how often each chain has "
          "draws of each rank among all: level lines around 1 if the chains agree.");
   atvi_idx shown = n > 0 ? put_traces(p, x, true, ATVI_REPORT_TRACES) : 0;
   if (n < s->n_param) {
-    atvi_page_fold(p, n > 0 ? "The other parameters" : "Traces and ranks of all parameters");
+    atvi_report_page_fold(p, n > 0 ? "The other parameters" : "Traces and ranks of all parameters");
     shown += put_traces(p, x, false, ATVI_REPORT_TRACES - shown);
-    atvi_page_fold_end(p);
+    atvi_report_page_fold_end(p);
   }
-  if (shown < s->n_param) atvi_page_note(p, "Traces are drawn for %td of %td parameters.", shown, s->n_param);
+  if (shown < s->n_param)
+    atvi_report_page_note(p, "Traces are drawn for %td of %td parameters.", shown, s->n_param);
 }
 
 static void say_chains(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_made *m = &x->r->summary->made;
-  if (isfinite(m->accept)) atvi_page_say(p, "Proposals were accepted %.0f %% of the time.", 100 * m->accept);
+  if (isfinite(m->accept))
+    atvi_report_page_say(p, "Proposals were accepted %.0f %% of the time.", 100 * m->accept);
   if (isfinite(m->tree_depth))
-    atvi_page_say(p,
-                  "Divergences: %.0f. Energy fraction of missing information: %.2f. Mean tree depth: %.1f; "
-                  "trees cut off: "
-                  "%.0f.",
-                  m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
-  if (!atvi_fit_has_chains(x)) return;
+    atvi_report_page_say(
+        p,
+        "Divergences: %.0f. Energy fraction of missing information: %.2f. Mean tree depth: %.1f; "
+        "trees cut off: "
+        "%.0f.",
+        m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
+  if (!atvi_report_has_chains(x)) return;
   say_traces(p, x);
 }
 
-void atvi_fit_say_convergence(atvi_page *p, const atvi_fit_parts *x) {
-  atvi_page_section(p, "convergence", "Convergence");
-  if (atvi_made_variational(&x->r->summary->made)) say_variational(p, x);
+void atvi_report_say_convergence(atvi_page *p, const atvi_fit_parts *x) {
+  atvi_report_page_section(p, "convergence", "Convergence");
+  if (atvi_diag_made_variational(&x->r->summary->made)) say_variational(p, x);
   if (x->r->summary->chains) say_chains(p, x);
-  if (!atvi_made_variational(&x->r->summary->made) && !x->r->summary->chains)
-    atvi_page_say(
+  if (!atvi_diag_made_variational(&x->r->summary->made) && !x->r->summary->chains)
+    atvi_report_page_say(
         p, "The draws are of a normal distribution around the maximum of the posterior (Laplace's method)%s.",
         x->r->summary->made.efficiency < 0.3 ? ", which describes the posterior poorly" : "");
 }
@@ -282,7 +290,7 @@ static const char *in_common(atvi_pool *pool, const atvi_report_fit *r, atvi_idx
     int side = beyond(r, n, k);
     char edge[ATVI_TICK_LABEL];
     if (side == 0) continue;
-    atvi_write_number(edge, s->col[k].quantile[side < 0 ? 0 : 4], 3);
+    atvi_report_write_number(edge, s->col[k].quantile[side < 0 ? 0 : 4], 3);
     list = atvi_pool_printf(pool, "%s%s%s %s %s", list ? list : "", named ? ", " : "", s->col[k].name,
                             side < 0 ? "below" : "above", edge);
     named++;
@@ -294,11 +302,11 @@ static const char *in_common(atvi_pool *pool, const atvi_report_fit *r, atvi_idx
 static void put_far(atvi_page *p, double v) {
   double size = fabs(v);
   if (size > 0 && size < TINY)
-    atvi_page_cell(p, "almost 0");
+    atvi_report_page_cell(p, "almost 0");
   else if (size > HUGE_SIZE && isfinite(v))
-    atvi_page_cell(p, v < 0 ? "hugely negative" : "huge");
+    atvi_report_page_cell(p, v < 0 ? "hugely negative" : "huge");
   else
-    atvi_page_number(p, v, 3);
+    atvi_report_page_number(p, v, 3);
 }
 
 static void put_failures(atvi_page *p, const atvi_report_fit *r) {
@@ -311,43 +319,43 @@ static void put_failures(atvi_page *p, const atvi_report_fit *r) {
   for (atvi_idx k = 0; k < s->n_param; k++) column[k + 2] = s->col[k].name;
   const char *common = in_common(p->pool, r, n);
   if (common)
-    atvi_page_say(p, "All points that failed, of those kept, lie outside the posterior: %s.", common);
+    atvi_report_page_say(p, "All points that failed, of those kept, lie outside the posterior: %s.", common);
   else
-    atvi_page_say(p, "The points that failed do not lie beyond the posterior in any one parameter.");
-  atvi_page_table(p, "Points at which the model could not be run", (int)s->n_param + 2, column, true);
+    atvi_report_page_say(p, "The points that failed do not lie beyond the posterior in any one parameter.");
+  atvi_report_page_table(p, "Points at which the model could not be run", (int)s->n_param + 2, column, true);
   for (atvi_idx i = 0; i < n; i++) {
     char name[32];
     snprintf(name, sizeof name, "%td", i + 1);
-    atvi_page_row(p, name);
-    atvi_text_add(&p->body, "<td class=\"words\">");
-    atvi_text_escape(&p->body, atvi_outcome_word(r->plain->failed[i].outcome));
-    atvi_text_add(&p->body, "</td>");
+    atvi_report_page_row(p, name);
+    atvi_io_text_add(&p->body, "<td class=\"words\">");
+    atvi_report_text_escape(&p->body, atvi_outcome_word(r->plain->failed[i].outcome));
+    atvi_io_text_add(&p->body, "</td>");
     for (atvi_idx k = 0; k < s->n_param; k++) put_far(p, r->plain->failed[i].value[k]);
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_io_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, true);
+  atvi_report_page_table_end(p, true);
   if (s->made.failures > n)
-    atvi_page_note(p, "These are %td of the %" PRId64 " points that failed, taken at random.", n,
-                   s->made.failures);
+    atvi_report_page_note(p, "These are %td of the %" PRId64 " points that failed, taken at random.", n,
+                          s->made.failures);
 }
 
 static void say_error(atvi_page *p, double error) {
   char text[ATVI_TICK_LABEL];
-  atvi_write_number(text, error, 2);
-  atvi_page_say(p, "The solver's error changes the log likelihood by at most %s at draws of the posterior.",
-                text);
+  atvi_report_write_number(text, error, 2);
+  atvi_report_page_say(
+      p, "The solver's error changes the log likelihood by at most %s at draws of the posterior.", text);
 }
 
-void atvi_fit_say_cost(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_cost(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_made *m = &x->r->summary->made;
-  atvi_page_section(p, "cost", "Cost");
+  atvi_report_page_section(p, "cost", "Cost");
   if (x->r->n_emulator > 0)
-    atvi_page_say(p,
-                  "%.3g seconds, %" PRId64
-                  " evaluations of the likelihood with the emulator; the simulator was not run. %s",
-                  m->seconds, m->evaluations, ending(m->end));
+    atvi_report_page_say(p,
+                         "%.3g seconds, %" PRId64
+                         " evaluations of the likelihood with the emulator; the simulator was not run. %s",
+                         m->seconds, m->evaluations, ending(m->end));
   else
-    atvi_page_say(
+    atvi_report_page_say(
         p, "%.3g seconds, %" PRId64 " runs of the model, of which %s failed. %s", m->seconds, m->evaluations,
         m->failures > 0 ? atvi_pool_printf(p->pool, "%" PRId64, m->failures) : "none", ending(m->end));
   if (m->log_lik_error > 0) say_error(p, m->log_lik_error);
@@ -356,22 +364,23 @@ void atvi_fit_say_cost(atvi_page *p, const atvi_fit_parts *x) {
 
 /* ---- again ---- */
 
-void atvi_fit_say_again(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_again(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
-  atvi_page_section(p, "again", "Model and command");
-  if (r->plain->about.command) {
+  atvi_report_page_section(p, "again", "Model and command");
+  if (r->plain->about->command) {
     if (!r->summary || r->summary->made.end == ATVI_END_DONE)
-      atvi_page_say(
+      atvi_report_page_say(
           p,
           "The same command gives the same draws, with this version of atvi (%s), on any number of threads:",
           ATVI_VERSION);
     else
-      atvi_page_say(p, "The fit ended early: run again it may end elsewhere. The command was, with atvi %s:",
-                    ATVI_VERSION);
-    atvi_text_add(&p->body, "<pre tabindex=\"0\">");
-    atvi_text_escape(&p->body, r->plain->about.command);
-    atvi_text_add(&p->body, "</pre>\n");
+      atvi_report_page_say(
+          p, "The fit ended early: run again it may end elsewhere. The command was, with atvi %s:",
+          ATVI_VERSION);
+    atvi_io_text_add(&p->body, "<pre tabindex=\"0\">");
+    atvi_report_text_escape(&p->body, r->plain->about->command);
+    atvi_io_text_add(&p->body, "</pre>\n");
   }
-  if (r->text) atvi_page_listing(p, "The model file", r->text, true);
-  if (r->how) atvi_page_listing(p, "How the fit was called (fit.json)", r->how, false);
+  if (r->text) atvi_report_page_listing(p, "The model file", r->text, true);
+  if (r->how) atvi_report_page_listing(p, "How the fit was called (fit.json)", r->how, false);
 }

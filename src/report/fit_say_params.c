@@ -17,14 +17,14 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
   atvi_frame f;
   const atvi_marginal *m = &x->marginal[k];
   double at[HOVER_POINTS], density[HOVER_POINTS], prior[HOVER_POINTS];
-  atvi_write_number(mode, m->of->mode, 3);
-  atvi_write_number(low, m->of->hpd95[0], 3);
-  atvi_write_number(high, m->of->hpd95[1], 3);
+  atvi_report_write_number(mode, m->of->mode, 3);
+  atvi_report_write_number(low, m->of->hpd95[0], 3);
+  atvi_report_write_number(high, m->of->hpd95[1], 3);
   const char *alt =
       atvi_pool_printf(p->pool, "Posterior density of %s%s: mode %s, 95 %% highest density from %s to %s.",
                        m->of->name, m->has_prior ? " with its prior" : "", mode, low, high);
   snprintf(id, sizeof id, "m%td", k);
-  atvi_page_figure(p, atvi_fit_draw_marginal(x, k, &f), id, alt ? alt : "");
+  atvi_report_page_figure(p, atvi_report_draw_marginal(x, k, &f), id, alt ? alt : "");
   if (m->flat) return;
   int n = ATVI_MARGINAL / HOVER_POINTS;
   for (int i = 0; i < HOVER_POINTS; i++) {
@@ -33,14 +33,14 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
     prior[i] = m->prior[i * n + n / 2];
   }
   const atvi_hover column[] = {{"density", density}, {"prior", m->has_prior ? prior : NULL}};
-  atvi_page_hover(p, id, &f, false, m->of->name, HOVER_POINTS, at, 2, column);
+  atvi_report_page_hover(p, id, &f, false, m->of->name, HOVER_POINTS, at, 2, column);
 }
 
 /* The end of the array that begins with column k and has columns below `to`; k + 1 for one that stands alone. */
 static atvi_idx array_end(const atvi_summary *s, atvi_idx k, atvi_idx to) {
-  size_t n = atvi_array_name(s->col[k].name);
+  size_t n = atvi_report_array_name(s->col[k].name);
   atvi_idx end = k + 1;
-  while (n && end < to && atvi_array_name(s->col[end].name) == n &&
+  while (n && end < to && atvi_report_array_name(s->col[end].name) == n &&
          memcmp(s->col[end].name, s->col[k].name, n) == 0)
     end++;
   return end;
@@ -60,13 +60,13 @@ static void hover_array(atvi_page *p, const char *id, const atvi_frame *f, const
   const char **label = atvi_pool_take(p->pool, (size_t)n, sizeof *label);
   for (atvi_idx i = 0; label && i < n; i++) label[i] = col[i].name;
   const atvi_hover column[] = {{"median", median}, {"95 % HPD from", low}, {"to", high}};
-  atvi_page_hover_named(p, id, f, name, n, at, label, 3, column);
+  atvi_report_page_hover_named(p, id, f, name, n, at, label, 3, column);
 }
 
 static void put_densities(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
-  atvi_page_grid(p, "third");
+  atvi_report_page_grid(p, "third");
   for (atvi_idx k = from; k < to && k < x->n_col; k++) put_marginal(p, x, k);
-  atvi_page_grid_end(p);
+  atvi_report_page_grid_end(p);
 }
 
 /* One figure for an array, with the densities of its elements on demand. */
@@ -75,33 +75,33 @@ static void put_array(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi
   char id[24], narrow[26];
   atvi_frame f, g;
   atvi_idx n = to - from;
-  const char *name = atvi_pool_strndup(p->pool, col->name, atvi_array_name(col->name));
+  const char *name = atvi_pool_strndup(p->pool, col->name, atvi_report_array_name(col->name));
   const char *alt = atvi_pool_printf(p->pool, "Medians, 50 %% and 95 %% intervals of the %td elements of %s.",
                                      n, name ? name : "");
   if (!name || !alt) return;
   snprintf(id, sizeof id, "a%td", from);
   snprintf(narrow, sizeof narrow, "%sn", id);
-  atvi_page_grid(p, "wide");
-  atvi_page_figure_both(p, atvi_fit_draw_array(x, name, from, n, ATVI_REPORT_WIDE, &f),
-                        atvi_fit_draw_array(x, name, from, n, ATVI_REPORT_HALF, &g), id, alt);
+  atvi_report_page_grid(p, "wide");
+  atvi_report_page_figure_both(p, atvi_report_draw_array(x, name, from, n, ATVI_REPORT_WIDE, &f),
+                               atvi_report_draw_array(x, name, from, n, ATVI_REPORT_HALF, &g), id, alt);
   hover_array(p, id, &f, name, n, col);
-  atvi_page_hover_like(p, narrow, &g, id);
-  atvi_page_grid_end(p);
+  atvi_report_page_hover_like(p, narrow, &g, id);
+  atvi_report_page_grid_end(p);
   if (from >= x->n_col) return;
-  atvi_page_fold(p, atvi_pool_printf(p->pool, "Densities of the elements of %s", name));
+  atvi_report_page_fold(p, atvi_pool_printf(p->pool, "Densities of the elements of %s", name));
   put_densities(p, x, from, to);
-  atvi_page_fold_end(p);
+  atvi_report_page_fold_end(p);
 }
 
 /* Single quantities and short arrays as densities, then long arrays. */
 static void put_quantities(atvi_page *p, const atvi_fit_parts *x, atvi_idx from, atvi_idx to) {
   const atvi_summary *s = x->r->summary;
-  atvi_page_grid(p, "third");
+  atvi_report_page_grid(p, "third");
   for (atvi_idx k = from, end; k < to; k = end) {
     end = array_end(s, k, to);
     for (atvi_idx i = k; end - k < ARRAY_LEAST && i < end && i < x->n_col; i++) put_marginal(p, x, i);
   }
-  atvi_page_grid_end(p);
+  atvi_report_page_grid_end(p);
   for (atvi_idx k = from, end; k < to; k = end) {
     end = array_end(s, k, to);
     if (end - k >= ARRAY_LEAST) put_array(p, x, k, end);
@@ -116,28 +116,29 @@ static bool has_arrays(const atvi_summary *s) {
   return false;
 }
 
-void atvi_fit_say_marginals(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_marginals(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   if (x->n_col == 0) return;
-  atvi_page_section(p, "parameters", "Parameters");
-  atvi_text_add(
+  atvi_report_page_section(p, "parameters", "Parameters");
+  atvi_io_text_add(
       &p->body,
       "<ul class=\"legend\"><li><i class=\"k-line\"></i>posterior</li><li><i class=\"k-hpd\"></i>95 %% "
       "highest density</li><li><i class=\"k-mode\"></i>mode</li><li><i class=\"k-prior\"></i>prior</li>"
       "<li><i class=\"k-bound\"></i>hard bound</li></ul>\n");
   put_quantities(p, x, 0, s->n_param);
   if (s->n_col > s->n_param) {
-    atvi_page_heading(p, "Derived quantities");
+    atvi_report_page_heading(p, "Derived quantities");
     put_quantities(p, x, s->n_param, s->n_col);
   }
   if (x->n_col < s->n_col)
-    atvi_page_note(p, "Densities are shown for the first %td of %td quantities; the table has all.", x->n_col,
-                   s->n_col);
+    atvi_report_page_note(p, "Densities are shown for the first %td of %td quantities; the table has all.",
+                          x->n_col, s->n_col);
   if (has_arrays(s))
-    atvi_page_note(p, "Arrays: the dot is the median, the thick bar holds 50 %%, the thin one is the 95 %% "
-                      "highest density interval.");
-  atvi_page_note(p,
-                 "Next to each name: mean \xc2\xb1 standard deviation. The numbers are in the table below.");
+    atvi_report_page_note(
+        p, "Arrays: the dot is the median, the thick bar holds 50 %%, the thin one is the 95 %% "
+           "highest density interval.");
+  atvi_report_page_note(
+      p, "Next to each name: mean \xc2\xb1 standard deviation. The numbers are in the table below.");
 }
 
 /* ---- pairs ---- */
@@ -148,123 +149,123 @@ static void put_draws(atvi_text *out, const atvi_pairs *q, atvi_idx k) {
   const atvi_marginal *m = &q->marginal[k];
   char buffer[1025];
   int n = 0;
-  atvi_text_add(out, "\"");
+  atvi_io_text_add(out, "\"");
   for (atvi_idx i = 0; i < q->n_draw; i++) {
     double u = (q->draw[k][i] - m->shown[0]) / (m->shown[1] - m->shown[0]);
     int v = isfinite(u) ? (int)lround(4095 * fmin(fmax(u, 0), 1)) : 0;
     buffer[n++] = digit[v / 64];
     buffer[n++] = digit[v % 64];
     if (n == 1024 || i + 1 == q->n_draw) {
-      atvi_text_add(out, "%.*s", n, buffer);
+      atvi_io_text_add(out, "%.*s", n, buffer);
       n = 0;
     }
   }
-  atvi_text_add(out, "\"");
+  atvi_io_text_add(out, "\"");
 }
 
 static void put_contour(atvi_text *out, const atvi_contour *c) {
   bool open = false;
-  atvi_text_add(out, "\"");
+  atvi_io_text_add(out, "\"");
   for (atvi_idx i = 0; i < c->n; i++) {
     const short *at = c->at + 2 * i;
     if (at[0] < 0)
-      atvi_text_add(out, "Z");
+      atvi_io_text_add(out, "Z");
     else
-      atvi_text_add(out, "%c%d %d", open ? 'L' : 'M', at[0], ATVI_CONTOUR_UNIT - at[1]);
+      atvi_io_text_add(out, "%c%d %d", open ? 'L' : 'M', at[0], ATVI_CONTOUR_UNIT - at[1]);
     open = at[0] >= 0;
   }
-  atvi_text_add(out, "\"");
+  atvi_io_text_add(out, "\"");
 }
 
 static void put_curve(atvi_text *out, const atvi_marginal *m) {
-  atvi_text_add(out, "\"M-10 1010");
+  atvi_io_text_add(out, "\"M-10 1010");
   for (int i = 0; i < ATVI_MARGINAL; i += 3) {
     double u = (m->x[i] - m->shown[0]) / (m->shown[1] - m->shown[0]);
     if (u > -0.02 && u < 1.02)
-      atvi_text_add(out, "L%.0f %.0f", 1000 * u, 1000 * (1 - m->density[i] / (1.28 * m->top)));
+      atvi_io_text_add(out, "L%.0f %.0f", 1000 * u, 1000 * (1 - m->density[i] / (1.28 * m->top)));
   }
-  atvi_text_add(out, "L1010 1010\"");
+  atvi_io_text_add(out, "L1010 1010\"");
 }
 
 #define EACH(out, q, key, put)                                                                               \
   do {                                                                                                       \
-    atvi_text_add((out), ",\"" key "\":[");                                                                  \
+    atvi_io_text_add((out), ",\"" key "\":[");                                                               \
     for (atvi_idx i = 0; i < (q)->n; i++) {                                                                  \
-      if (i) atvi_text_add((out), ",");                                                                      \
+      if (i) atvi_io_text_add((out), ",");                                                                   \
       put;                                                                                                   \
     }                                                                                                        \
-    atvi_text_add((out), "]");                                                                               \
+    atvi_io_text_add((out), "]");                                                                            \
   } while (0)
 
 static void put_row(atvi_text *out, const atvi_pairs *q, atvi_idx i) {
   for (atvi_idx j = 0; j < q->n; j++) {
     double r = q->correlation[i * q->n + j];
-    atvi_text_add(out, j ? "," : "[");
+    atvi_io_text_add(out, j ? "," : "[");
     if (isfinite(r))
-      atvi_text_add(out, "%.3f", r);
+      atvi_io_text_add(out, "%.3f", r);
     else
-      atvi_text_add(out, "null");
+      atvi_io_text_add(out, "null");
   }
-  atvi_text_add(out, "]");
+  atvi_io_text_add(out, "]");
 }
 
 static void put_pairs(atvi_text *out, const atvi_fit_parts *x) {
   const atvi_pairs *q = &x->pairs;
-  atvi_text_add(out, "{\"n\":%td,\"pick\":[", q->n_draw);
-  for (atvi_idx i = 0; i < x->n_pick; i++) atvi_text_add(out, i ? ",%td" : "%td", x->pick[i]);
-  atvi_text_add(out, "]");
-  EACH(out, q, "names", atvi_json_put_text(out, q->marginal[i].of->name));
-  EACH(out, q, "lo", atvi_json_put_number(out, q->marginal[i].shown[0]));
-  EACH(out, q, "hi", atvi_json_put_number(out, q->marginal[i].shown[1]));
+  atvi_io_text_add(out, "{\"n\":%td,\"pick\":[", q->n_draw);
+  for (atvi_idx i = 0; i < x->n_pick; i++) atvi_io_text_add(out, i ? ",%td" : "%td", x->pick[i]);
+  atvi_io_text_add(out, "]");
+  EACH(out, q, "names", atvi_report_json_put_text(out, q->marginal[i].of->name));
+  EACH(out, q, "lo", atvi_report_json_put_number(out, q->marginal[i].shown[0]));
+  EACH(out, q, "hi", atvi_report_json_put_number(out, q->marginal[i].shown[1]));
   EACH(out, q, "p", put_curve(out, &q->marginal[i]));
   EACH(out, q, "d", put_draws(out, q, i));
   EACH(out, q, "r", put_row(out, q, i));
-  atvi_text_add(out, ",\"k\":{");
+  atvi_io_text_add(out, ",\"k\":{");
   for (atvi_idx i = 1, some = 0; i < q->n; i++)
     for (atvi_idx j = 0; j < i; j++) {
       const atvi_contour *c = &q->contour[(i * q->n + j) * ATVI_CONTOUR_LEVELS];
-      atvi_text_add(out, "%s\"%td_%td\":[", some++ ? "," : "", i, j);
+      atvi_io_text_add(out, "%s\"%td_%td\":[", some++ ? "," : "", i, j);
       for (int k = 0; k < ATVI_CONTOUR_LEVELS; k++) {
-        if (k) atvi_text_add(out, ",");
+        if (k) atvi_io_text_add(out, ",");
         put_contour(out, &c[k]);
       }
-      atvi_text_add(out, "]");
+      atvi_io_text_add(out, "]");
     }
-  atvi_text_add(out, "}}");
+  atvi_io_text_add(out, "}}");
 }
 
 static void put_chips(atvi_page *p, const atvi_fit_parts *x) {
-  atvi_text_add(
+  atvi_io_text_add(
       &p->body,
       "<div class=\"chips\" id=\"pairs-chips\" role=\"group\" aria-label=\"Quantities in pairs\">\n");
   for (atvi_idx i = 0, k = 0; i < x->pairs.n; i++) {
     bool on = k < x->n_pick && x->pick[k] == i;
     k += on;
-    atvi_text_add(&p->body, "<button type=\"button\" data-i=\"%td\" aria-pressed=\"%s\">", i,
-                  on ? "true" : "false");
-    atvi_text_escape(&p->body, x->pairs.marginal[i].of->name);
-    atvi_text_add(&p->body, "</button>\n");
+    atvi_io_text_add(&p->body, "<button type=\"button\" data-i=\"%td\" aria-pressed=\"%s\">", i,
+                     on ? "true" : "false");
+    atvi_report_text_escape(&p->body, x->pairs.marginal[i].of->name);
+    atvi_io_text_add(&p->body, "</button>\n");
   }
-  atvi_text_add(&p->body, "</div>\n");
+  atvi_io_text_add(&p->body, "</div>\n");
 }
 
 static void put_correlations(atvi_page *p, const atvi_pairs *q) {
   const char *column[ATVI_REPORT_PAIRED + 1] = {""};
   for (atvi_idx i = 0; i < q->n; i++) column[i + 1] = q->marginal[i].of->name;
-  atvi_page_table(p, "Correlations as a table", (int)q->n + 1, column, true);
+  atvi_report_page_table(p, "Correlations as a table", (int)q->n + 1, column, true);
   for (atvi_idx i = 0; i < q->n; i++) {
-    atvi_page_row(p, q->marginal[i].of->name);
+    atvi_report_page_row(p, q->marginal[i].of->name);
     for (atvi_idx j = 0; j < q->n; j++) {
       char text[32];
       snprintf(text, sizeof text, "%.2f", q->correlation[i * q->n + j]);
-      atvi_page_cell(p, isfinite(q->correlation[i * q->n + j]) ? text : NULL);
+      atvi_report_page_cell(p, isfinite(q->correlation[i * q->n + j]) ? text : NULL);
     }
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_io_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, true);
+  atvi_report_page_table_end(p, true);
 }
 
-void atvi_fit_say_pairs(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_pairs(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_pairs *q = &x->pairs;
   if (x->n_pick < 2) return;
   atvi_idx a = x->pick[1], b = x->pick[0];
@@ -273,25 +274,27 @@ void atvi_fit_say_pairs(atvi_page *p, const atvi_fit_parts *x) {
       if (fabs(q->correlation[i * q->n + j]) > fabs(q->correlation[a * q->n + b])) a = i, b = j;
   double r = q->correlation[a * q->n + b];
   const char *na = q->marginal[b].of->name, *nb = q->marginal[a].of->name;
-  atvi_page_section(p, "pairs", "Pairs");
-  atvi_page_say(p,
-                "Below the diagonal draws of the posterior with the smallest regions that hold 50 %% and 95 "
-                "%% of it, above "
-                "it correlations. The strongest correlation is that of %s and %s, %.2f.",
-                na, nb, r);
+  atvi_report_page_section(p, "pairs", "Pairs");
+  atvi_report_page_say(
+      p,
+      "Below the diagonal draws of the posterior with the smallest regions that hold 50 %% and 95 "
+      "%% of it, above "
+      "it correlations. The strongest correlation is that of %s and %s, %.2f.",
+      na, nb, r);
   if (q->n > x->n_pick)
-    atvi_page_note(p, "Shown are the %td that depend on each other most%s.", x->n_pick,
-                   q->n < x->r->summary->n_col ? "; there are more than can be chosen here" : "");
+    atvi_report_page_note(p, "Shown are the %td that depend on each other most%s.", x->n_pick,
+                          q->n < x->r->summary->n_col ? "; there are more than can be chosen here" : "");
   put_chips(p, x);
-  atvi_text_add(&p->body, "<figure class=\"square\" id=\"pairs-figure\">");
+  atvi_io_text_add(&p->body, "<figure class=\"square\" id=\"pairs-figure\">");
   const char *alt =
       atvi_pool_printf(p->pool,
                        "Pairs of %td quantities with contours and correlations. The strongest correlation is "
                        "that of %s and %s, %.2f.",
                        x->n_pick, na, nb, r);
-  atvi_canvas_svg(atvi_fit_draw_pairs(x),
-                  &(atvi_svg_opts){.id = "pairs-plot", .title = alt ? alt : "", .page = true}, &p->body);
-  atvi_text_add(&p->body, "</figure>\n");
+  atvi_report_canvas_svg(atvi_report_draw_pairs(x),
+                         &(atvi_svg_opts){.id = "pairs-plot", .title = alt ? alt : "", .page = true},
+                         &p->body);
+  atvi_io_text_add(&p->body, "</figure>\n");
   put_correlations(p, q);
   put_pairs(&p->pairs, x);
 }
@@ -311,16 +314,16 @@ static int decimals(const atvi_summary_column *c) {
 static void put_fixed(atvi_page *p, double v, int n) {
   char text[64];
   if (n < 0 || !isfinite(v)) {
-    atvi_page_number(p, v, 4);
+    atvi_report_page_number(p, v, 4);
     return;
   }
   snprintf(text, sizeof text, "%s%.*f", v < 0 ? "\xe2\x88\x92" : "", n, fabs(v));
-  atvi_page_cell(p, text);
+  atvi_report_page_cell(p, text);
 }
 
 static void put_column(atvi_page *p, const atvi_summary *s, const atvi_summary_column *c) {
   int n = decimals(c);
-  atvi_page_row(p, c->name);
+  atvi_report_page_row(p, c->name);
   put_fixed(p, c->mean, n);
   put_fixed(p, c->sd, n);
   put_fixed(p, c->mode, n);
@@ -332,77 +335,83 @@ static void put_column(atvi_page *p, const atvi_summary *s, const atvi_summary_c
     put_fixed(p, round(c->ess_tail), 0);
     put_fixed(p, c->rhat, 3);
   }
-  atvi_page_number(p, c->mcse, 2);
-  atvi_text_add(&p->body, "</tr>\n");
+  atvi_report_page_number(p, c->mcse, 2);
+  atvi_io_text_add(&p->body, "</tr>\n");
 }
 
-void atvi_fit_say_table(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_table(atvi_page *p, const atvi_fit_parts *x) {
   static const char *const plain[] = {"",   "mean", "sd",           "mode", "median", "95 % HPD from",
                                       "to", "ESS",  "error of mean"};
   static const char *const chains[] = {"",   "mean", "sd",       "mode",  "median",       "95 % HPD from",
                                        "to", "ESS",  "ESS tail", "R-hat", "error of mean"};
   const atvi_summary *s = x->r->summary;
-  atvi_page_section(p, "table", "Table");
-  atvi_page_table(p, "Posterior of parameters and derived quantities", s->chains ? 11 : 9,
-                  s->chains ? chains : plain, false);
+  atvi_report_page_section(p, "table", "Table");
+  atvi_report_page_table(p, "Posterior of parameters and derived quantities", s->chains ? 11 : 9,
+                         s->chains ? chains : plain, false);
   for (atvi_idx k = 0; k < s->n_col; k++) {
     if (k == s->n_param && k > 0)
-      atvi_text_add(&p->body, "<tr class=\"part\"><th scope=\"rowgroup\" colspan=\"%d\">derived</th></tr>\n",
-                    s->chains ? 11 : 9);
+      atvi_io_text_add(&p->body,
+                       "<tr class=\"part\"><th scope=\"rowgroup\" colspan=\"%d\">derived</th></tr>\n",
+                       s->chains ? 11 : 9);
     put_column(p, s, &s->col[k]);
   }
-  atvi_page_table_end(p, false);
+  atvi_report_page_table_end(p, false);
   bool above = false;
   for (atvi_idx k = 0; k < s->n_col; k++) above = above || s->col[k].ess_bulk > (double)s->n;
-  atvi_page_note(p,
-                 "HPD: the shortest interval with that probability. ESS: how many independent draws would "
-                 "tell the mean as "
-                 "well%s. The same numbers are in summary.json, the draws in draws.csv.",
-                 !above      ? ""
-                 : s->chains ? " (more than there are draws where one above is followed by one below)"
-                             : " (more than there are draws where those far out have the smaller weights)");
+  atvi_report_page_note(
+      p,
+      "HPD: the shortest interval with that probability. ESS: how many independent draws would "
+      "tell the mean as "
+      "well%s. The same numbers are in summary.json, the draws in draws.csv.",
+      !above      ? ""
+      : s->chains ? " (more than there are draws where one above is followed by one below)"
+                  : " (more than there are draws where those far out have the smaller weights)");
 }
 
 /* ---- bounds ---- */
 
-void atvi_fit_say_bounds(atvi_page *p, const atvi_fit_parts *x) {
+void atvi_report_say_bounds(atvi_page *p, const atvi_fit_parts *x) {
   static const char *const column[] = {"", "lower bound", "posterior near it", "upper bound",
                                        "posterior near it"};
-  atvi_page_section(p, "bounds", "Bounds");
+  atvi_report_page_section(p, "bounds", "Bounds");
   if (x->n_bounded == 0) {
-    atvi_page_say(p, "No parameter has two hard bounds.");
+    atvi_report_page_say(p, "No parameter has two hard bounds.");
     return;
   }
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < x->n_bounded; i++)
     n += x->bounded[i]->reaches_lower || x->bounded[i]->reaches_upper;
   if (n == 0)
-    atvi_page_say(p, "The posterior falls off before every bound: the bounds do not shape the result.");
+    atvi_report_page_say(p,
+                         "The posterior falls off before every bound: the bounds do not shape the result.");
   else
-    atvi_page_say(p,
-                  "The posterior of %td of %td parameters reaches a bound, which cuts it off. If such a "
-                  "bound is a guess "
-                  "rather than a fact, widen the prior and see whether the result moves.",
-                  n, x->n_bounded);
-  atvi_text_add(&p->body, "<div class=\"narrow\">");
-  atvi_page_figure_both(p, atvi_figure_bounds(p->pool, 640, x->n_bounded, x->bounded),
-                        atvi_figure_bounds(p->pool, 380, x->n_bounded, x->bounded), "bounds-figure",
-                        "Share of the posterior within 1 % of the range of each bound.");
-  atvi_text_add(&p->body, "</div>\n");
-  atvi_page_note(p, "Share of the posterior within 1 %% of the range of each bound; red where the bound "
-                    "cuts the posterior: its density there is above 15 %% of its largest.");
-  atvi_page_table(p, "Bounds as a table", 5, column, true);
+    atvi_report_page_say(
+        p,
+        "The posterior of %td of %td parameters reaches a bound, which cuts it off. If such a "
+        "bound is a guess "
+        "rather than a fact, widen the prior and see whether the result moves.",
+        n, x->n_bounded);
+  atvi_io_text_add(&p->body, "<div class=\"narrow\">");
+  atvi_report_page_figure_both(p, atvi_report_figure_bounds(p->pool, 640, x->n_bounded, x->bounded),
+                               atvi_report_figure_bounds(p->pool, 380, x->n_bounded, x->bounded),
+                               "bounds-figure",
+                               "Share of the posterior within 1 % of the range of each bound.");
+  atvi_io_text_add(&p->body, "</div>\n");
+  atvi_report_page_note(p,
+                        "Share of the posterior within 1 %% of the range of each bound; red where the bound "
+                        "cuts the posterior: its density there is above 15 %% of its largest.");
+  atvi_report_page_table(p, "Bounds as a table", 5, column, true);
   for (atvi_idx i = 0; i < x->n_bounded; i++) {
     const atvi_summary_column *c = x->bounded[i];
     char low[32], high[32];
     snprintf(low, sizeof low, "%.1f %%", 100 * c->near_lower);
     snprintf(high, sizeof high, "%.1f %%", 100 * c->near_upper);
-    atvi_page_row(p, c->name);
-    atvi_page_number(p, c->lower, 4);
-    atvi_page_cell(p, low);
-    atvi_page_number(p, c->upper, 4);
-    atvi_page_cell(p, high);
-    atvi_text_add(&p->body, "</tr>\n");
+    atvi_report_page_row(p, c->name);
+    atvi_report_page_number(p, c->lower, 4);
+    atvi_report_page_cell(p, low);
+    atvi_report_page_number(p, c->upper, 4);
+    atvi_report_page_cell(p, high);
+    atvi_io_text_add(&p->body, "</tr>\n");
   }
-  atvi_page_table_end(p, true);
+  atvi_report_page_table_end(p, true);
 }

@@ -4,7 +4,7 @@
 #include "report/page.h"
 
 /* clang-format off */
-const char *const atvi_page_script[] = {
+const char *const atvi_report_page_script[] = {
     "'use strict';",
     "(() => {",
     "const doc = document;",
@@ -34,7 +34,7 @@ const char *const atvi_page_script[] = {
     "  }",
     "  return out;",
     "}",
-    "// As atvi_ticks does.",
+    "// As atvi_report_ticks does.",
     "function ticks(f, lo, hi, want) {",
     "  if (f.c) return dates(f.c, lo, hi, want);",
     "  const out = [], raw = (hi - lo) / want, unit = 10 ** Math.floor(Math.log10(raw)), m = raw / unit;",

@@ -3,7 +3,7 @@
 #include "report/page.h"
 
 /* clang-format off */
-const char *const atvi_page_style[] = {
+const char *const atvi_report_page_style[] = {
     ":root{color-scheme:light dark;--paper:#fff;--card:#f7f8fa;--line:#dde2e8;--text:#1b1f24;--muted:#5b6470;",
     "--grid:#e4e8ed;--main:#1f5fa8;--prior:#7d8792;--data:#1b1f24;--held:#c2500c;--warn:#b42318;--ok:#0b7a5c;",
     "--c1:#1f5fa8;--c2:#c2500c;--c3:#0b7a5c;--c4:#9a4a8f;--c5:#8a6d00;--c6:#2a8fb5;--c7:#6b4fbb;--c8:#5b6470}",

@@ -28,7 +28,7 @@ static const char *entity(char c) {
   }
 }
 
-void atvi_text_escape(atvi_text *out, const char *s) {
+void atvi_report_text_escape(atvi_text *out, const char *s) {
   while (*s) {
     size_t plain = strcspn(s, "<>&\"'");
     for (size_t i = 0; i < plain;) {
@@ -39,14 +39,14 @@ void atvi_text_escape(atvi_text *out, const char *s) {
         while (i < plain && (n = utf8((const unsigned char *)s + i)) > 0 &&
                ((unsigned char)s[i] >= 0x20 || s[i] == '\n' || s[i] == '\t'))
           i += (size_t)n;
-        atvi_text_add(out, "%.*s", (int)(i - from), s + from);
+        atvi_io_text_add(out, "%.*s", (int)(i - from), s + from);
       } else {
-        if (n == 0) atvi_text_add(out, "?");
+        if (n == 0) atvi_io_text_add(out, "?");
         i++;
       }
     }
     s += plain;
-    if (*s) atvi_text_add(out, "%s", entity(*s++));
+    if (*s) atvi_io_text_add(out, "%s", entity(*s++));
   }
 }
 
@@ -76,7 +76,7 @@ typedef struct {
 } buffer;
 
 static void flush(buffer *b) {
-  if (b->n) atvi_text_add(b->out, "%.*s", b->n, b->text);
+  if (b->n) atvi_io_text_add(b->out, "%.*s", b->n, b->text);
   b->n = 0;
 }
 
@@ -94,7 +94,7 @@ static void put_path(atvi_text *out, const atvi_shape *s) {
   bool open = false;
   for (atvi_idx i = 0; i < s->n; i++) {
     if (!isfinite(s->x[i]) || !isfinite(s->y[i])) {
-      if (open && s->kind == ATVI_SHAPE_AREA) flush(&b), atvi_text_add(out, "Z");
+      if (open && s->kind == ATVI_SHAPE_AREA) flush(&b), atvi_io_text_add(out, "Z");
       open = false;
       continue;
     }
@@ -102,7 +102,7 @@ static void put_path(atvi_text *out, const atvi_shape *s) {
     open = true;
   }
   flush(&b);
-  if (open && s->kind == ATVI_SHAPE_AREA) atvi_text_add(out, "Z");
+  if (open && s->kind == ATVI_SHAPE_AREA) atvi_io_text_add(out, "Z");
 }
 
 static void put_dots(atvi_text *out, const atvi_shape *s) {
@@ -116,10 +116,11 @@ static void put_dots(atvi_text *out, const atvi_shape *s) {
 }
 
 static void put_style(atvi_text *out, const atvi_style *s, double width) {
-  atvi_text_add(out, " class=\"s-%s f-%s\"", atvi_ink_name(s->stroke), atvi_ink_name(s->fill));
-  if (s->stroke != ATVI_INK_NONE && width != 1) atvi_text_add(out, " stroke-width=\"%g\"", width);
-  if (s->opacity > 0 && s->opacity < 1) atvi_text_add(out, " opacity=\"%g\"", s->opacity);
-  if (s->dash) atvi_text_add(out, " stroke-dasharray=\"5 4\"");
+  atvi_io_text_add(out, " class=\"s-%s f-%s\"", atvi_report_ink_name(s->stroke),
+                   atvi_report_ink_name(s->fill));
+  if (s->stroke != ATVI_INK_NONE && width != 1) atvi_io_text_add(out, " stroke-width=\"%g\"", width);
+  if (s->opacity > 0 && s->opacity < 1) atvi_io_text_add(out, " opacity=\"%g\"", s->opacity);
+  if (s->dash) atvi_io_text_add(out, " stroke-dasharray=\"5 4\"");
 }
 
 static void put_text(atvi_text *out, const atvi_shape *s) {
@@ -128,25 +129,25 @@ static void put_text(atvi_text *out, const atvi_shape *s) {
   const atvi_label *l = &s->label;
   number(x, s->x[0]), number(y, s->y[0]);
   if (l->turned)
-    atvi_text_add(out, "<text transform=\"translate(%s %s) rotate(-90)\"", x, y);
+    atvi_io_text_add(out, "<text transform=\"translate(%s %s) rotate(-90)\"", x, y);
   else
-    atvi_text_add(out, "<text x=\"%s\" y=\"%s\"", x, y);
-  atvi_text_add(out, " class=\"f-%s\"", atvi_ink_name(l->ink));
-  if (l->anchor != ATVI_ANCHOR_START) atvi_text_add(out, " text-anchor=\"%s\"", anchor[l->anchor]);
-  if (l->size != ATVI_FONT_SIZE) atvi_text_add(out, " font-size=\"%g\"", l->size);
-  if (l->bold) atvi_text_add(out, " font-weight=\"bold\"");
-  atvi_text_add(out, ">");
-  atvi_text_escape(out, s->text);
-  atvi_text_add(out, "</text>");
+    atvi_io_text_add(out, "<text x=\"%s\" y=\"%s\"", x, y);
+  atvi_io_text_add(out, " class=\"f-%s\"", atvi_report_ink_name(l->ink));
+  if (l->anchor != ATVI_ANCHOR_START) atvi_io_text_add(out, " text-anchor=\"%s\"", anchor[l->anchor]);
+  if (l->size != ATVI_FONT_SIZE) atvi_io_text_add(out, " font-size=\"%g\"", l->size);
+  if (l->bold) atvi_io_text_add(out, " font-weight=\"bold\"");
+  atvi_io_text_add(out, ">");
+  atvi_report_text_escape(out, s->text);
+  atvi_io_text_add(out, "</text>");
 }
 
 static void put_clip(atvi_text *out, const atvi_shape *s, const char *id, atvi_idx k) {
   char x[NUMBER], y[NUMBER], w[NUMBER], h[NUMBER];
   number(x, s->x[0]), number(y, s->y[0]), number(w, s->x[1] - s->x[0]), number(h, s->y[1] - s->y[0]);
-  atvi_text_add(out,
-                "<clipPath id=\"%s-k%td\"><rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/></clipPath>"
-                "<g clip-path=\"url(#%s-k%td)\">",
-                id, k, x, y, w, h, id, k);
+  atvi_io_text_add(out,
+                   "<clipPath id=\"%s-k%td\"><rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/></clipPath>"
+                   "<g clip-path=\"url(#%s-k%td)\">",
+                   id, k, x, y, w, h, id, k);
 }
 
 static void put_shape(atvi_text *out, const atvi_shape *s, const char *id, atvi_idx k) {
@@ -154,57 +155,58 @@ static void put_shape(atvi_text *out, const atvi_shape *s, const char *id, atvi_
   case ATVI_SHAPE_PATH:
   case ATVI_SHAPE_AREA:
   case ATVI_SHAPE_DOTS:
-    atvi_text_add(out, "<path");
+    atvi_io_text_add(out, "<path");
     put_style(out, &s->style,
               s->kind == ATVI_SHAPE_DOTS ? 2 * s->radius
               : s->style.width > 0       ? s->style.width
                                          : 1);
-    atvi_text_add(out, s->kind == ATVI_SHAPE_DOTS ? " stroke-linecap=\"round\" d=\"" : " d=\"");
+    atvi_io_text_add(out, s->kind == ATVI_SHAPE_DOTS ? " stroke-linecap=\"round\" d=\"" : " d=\"");
     if (s->kind == ATVI_SHAPE_DOTS)
       put_dots(out, s);
     else
       put_path(out, s);
-    atvi_text_add(out, "\"/>");
+    atvi_io_text_add(out, "\"/>");
     break;
   case ATVI_SHAPE_TEXT: put_text(out, s); break;
   case ATVI_SHAPE_GROUP:
-    atvi_text_add(out, s->text ? "<g class=\"" : "<g");
-    if (s->text) atvi_text_escape(out, s->text), atvi_text_add(out, "\"");
-    atvi_text_add(out, ">");
+    atvi_io_text_add(out, s->text ? "<g class=\"" : "<g");
+    if (s->text) atvi_report_text_escape(out, s->text), atvi_io_text_add(out, "\"");
+    atvi_io_text_add(out, ">");
     break;
   case ATVI_SHAPE_CLIP: put_clip(out, s, id, k); break;
-  case ATVI_SHAPE_END: atvi_text_add(out, "</g>"); break;
+  case ATVI_SHAPE_END: atvi_io_text_add(out, "</g>"); break;
   }
 }
 
 static void put_head(atvi_text *out, const atvi_canvas *c, const atvi_svg_opts *o) {
-  if (!o->page) atvi_text_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-  atvi_text_add(out, "<svg%s id=\"%s\" viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"",
-                o->page ? "" : " xmlns=\"http://www.w3.org/2000/svg\"", o->id, c->width, c->height);
-  atvi_text_escape(out, o->title);
+  if (!o->page) atvi_io_text_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+  atvi_io_text_add(out, "<svg%s id=\"%s\" viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"",
+                   o->page ? "" : " xmlns=\"http://www.w3.org/2000/svg\"", o->id, c->width, c->height);
+  atvi_report_text_escape(out, o->title);
   if (o->page) {
-    atvi_text_add(out, "\">");
+    atvi_io_text_add(out, "\">");
     return;
   }
-  atvi_text_add(
+  atvi_io_text_add(
       out,
       "\" width=\"%g\" height=\"%g\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"%g\"><title>",
       c->width, c->height, ATVI_FONT_SIZE);
-  atvi_text_escape(out, o->title);
-  atvi_text_add(out, "</title>\n<style>.s-none{stroke:none}.f-none{fill:none}path{stroke-linejoin:round}");
+  atvi_report_text_escape(out, o->title);
+  atvi_io_text_add(out, "</title>\n<style>.s-none{stroke:none}.f-none{fill:none}path{stroke-linejoin:round}");
   for (int i = 1; i < ATVI_INKS; i++)
-    atvi_text_add(out, ".s-%s{stroke:#%06x}.f-%s{fill:#%06x}", atvi_ink_name((atvi_ink)i),
-                  atvi_ink_rgb((atvi_ink)i), atvi_ink_name((atvi_ink)i), atvi_ink_rgb((atvi_ink)i));
-  atvi_text_add(out, "</style>\n");
+    atvi_io_text_add(out, ".s-%s{stroke:#%06x}.f-%s{fill:#%06x}", atvi_report_ink_name((atvi_ink)i),
+                     atvi_report_ink_rgb((atvi_ink)i), atvi_report_ink_name((atvi_ink)i),
+                     atvi_report_ink_rgb((atvi_ink)i));
+  atvi_io_text_add(out, "</style>\n");
 }
 
-void atvi_canvas_svg(const atvi_canvas *c, const atvi_svg_opts *opts, atvi_text *out) {
+void atvi_report_canvas_svg(const atvi_canvas *c, const atvi_svg_opts *opts, atvi_text *out) {
   if (!c) {
     out->failed = true;
     return;
   }
   put_head(out, c, opts);
   for (atvi_idx i = 0; i < c->n; i++) put_shape(out, &c->shape[i], opts->id, i);
-  atvi_text_add(out, "</svg>\n");
+  atvi_io_text_add(out, "</svg>\n");
   out->failed = out->failed || atvi_pool_failed(c->pool);
 }

@@ -106,12 +106,12 @@ static void clear_folder(loop *l, atvi_sim_slot *slot, bool failed) {
                                       (long long)l->b->id[slot->item]);
     if (root && to) {
       mkdir(root, 0777);
-      if (atvi_folder_remove(to) && rename(slot->folder, to) == 0) return;
+      if (atvi_sim_folder_remove(to) && rename(slot->folder, to) == 0) return;
       atvi_log(l->s->ctx, ATVI_LOG_WARN, "cannot move %s to %s: %s", slot->folder, to, strerror(errno));
       return; /* kept all the same */
     }
   }
-  atvi_folder_remove(slot->folder);
+  atvi_sim_folder_remove(slot->folder);
 }
 
 /* A run that failed on a full disk says nothing about its point. */
@@ -176,7 +176,7 @@ static void report_failure(loop *l, const held_run *how) {
   if (l->report->failed > TOLD_MAX) return;
   tell_point(l, item, point, sizeof point);
   char *line = how->why.cause == ATVI_SIM_ENDED ? last_line(l->pool, how->log) : NULL;
-  if (line) atvi_excerpt_clean(line);
+  if (line) atvi_io_excerpt_clean(line);
   atvi_log(l->s->ctx, ATVI_LOG_NOTE, "run %lld failed: %s%s%.200s (%s)%s", (long long)l->b->id[item],
            how->why.text, line && line[0] ? ": " : "", line ? line : "", point,
            l->report->failed == TOLD_MAX ? "; further failures are listed at the end" : "");
@@ -285,11 +285,11 @@ static void hurry(loop *l, atvi_sim_slot *slot, double now) {
   if (!slot->why[0]) return;
   if (slot->ending_s == 0) {
     slot->ending_s = now;
-    atvi_proc_signal(&slot->proc, SIGTERM);
-    atvi_proc_signal(&slot->proc, SIGCONT); /* a stopped one would never hear it */
+    atvi_sim_proc_signal(&slot->proc, SIGTERM);
+    atvi_sim_proc_signal(&slot->proc, SIGCONT); /* a stopped one would never hear it */
   } else if (!slot->killed && now - slot->ending_s > GRACE_S) {
     slot->killed = true;
-    atvi_proc_signal(&slot->proc, SIGKILL);
+    atvi_sim_proc_signal(&slot->proc, SIGKILL);
   }
 }
 
@@ -364,18 +364,18 @@ static void end_all(loop *l) {
   double begun = atvi_clock_s();
   bool waiting = true;
   for (atvi_idx k = 0; k < l->n_slot; k++) {
-    atvi_proc_signal(&l->slot[k].proc, SIGTERM);
-    atvi_proc_signal(&l->slot[k].proc, SIGCONT);
+    atvi_sim_proc_signal(&l->slot[k].proc, SIGTERM);
+    atvi_sim_proc_signal(&l->slot[k].proc, SIGCONT);
   }
   while (waiting && atvi_clock_s() - begun < GRACE_S) {
     waiting = false;
-    for (atvi_idx k = 0; k < l->n_slot; k++) waiting = waiting || !atvi_proc_over(&l->slot[k].proc);
+    for (atvi_idx k = 0; k < l->n_slot; k++) waiting = waiting || !atvi_sim_proc_over(&l->slot[k].proc);
     if (waiting) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   }
   for (atvi_idx k = 0; k < l->n_slot; k++) {
     atvi_sim_slot *slot = &l->slot[k];
-    atvi_proc_kill(&slot->proc);
-    if (slot->pool && slot->folder && (slot->busy || l->s->spec.worker)) atvi_folder_remove(slot->folder);
+    atvi_sim_proc_kill(&slot->proc);
+    if (slot->pool && slot->folder && (slot->busy || l->s->spec.worker)) atvi_sim_folder_remove(slot->folder);
     atvi_pool_free(slot->pool);
     atvi_block_free(l->s->quiet, slot->answer);
   }
@@ -437,12 +437,12 @@ static atvi_status run_all(loop *l) {
   atvi_status status = go_round(l);
   end_all(l);
   atvi_sim_guard_end(&l->s->guard);
-  atvi_folder_remove(work);
+  atvi_sim_folder_remove(work);
   return status;
 }
 
-atvi_status atvi_simulator_run(atvi_simulator *s, atvi_sim_record *record, const atvi_sim_batch *batch,
-                               atvi_sim_report *report) {
+atvi_status atvi_sim_simulator_run(atvi_simulator *s, atvi_sim_record *record, const atvi_sim_batch *batch,
+                                   atvi_sim_report *report) {
   loop l = {.s = s, .record = record, .b = batch, .report = report, .begun_s = atvi_clock_s()};
   *report = (atvi_sim_report){0};
   atvi_pool *pool;

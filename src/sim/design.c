@@ -50,7 +50,7 @@ static double squared(atvi_idx d, const double *a, const double *b) {
   return sum;
 }
 
-double atvi_design_distance(atvi_idx n, atvi_idx d, const double *x) {
+double atvi_sim_design_distance(atvi_idx n, atvi_idx d, const double *x) {
   double least = INFINITY;
   for (atvi_idx i = 0; i < n; i++)
     for (atvi_idx k = 0; k < i; k++) least = fmin(least, squared(d, x + i * d, x + k * d));
@@ -64,7 +64,7 @@ static double repulsion(const search *s, double distance2) {
   return fmin(r, 1e200);
 }
 
-static atvi_idx below(search *s, atvi_idx n) { return (atvi_idx)(atvi_rng_bits(&s->rng) % (uint64_t)n); }
+static atvi_idx below(search *s, atvi_idx n) { return (atvi_idx)(atvi_math_rng_bits(&s->rng) % (uint64_t)n); }
 
 /* Slices of axis j that get a new point: the empty ones, as many as there are new points. Where old points share slices there
  * are more empty ones than that: a slice is then left empty as soon as the slices up to it have points enough. */
@@ -91,7 +91,7 @@ static void random_latin(search *s) {
     for (atvi_idx i = m; i-- > 0;) {
       atvi_idx k = below(s, i + 1), slice = s->chosen[k];
       s->chosen[k] = s->chosen[i];
-      s->x[(s->n_old + i) * s->d + j] = ((double)slice + atvi_rng_uniform(&s->rng)) / (double)s->n;
+      s->x[(s->n_old + i) * s->d + j] = ((double)slice + atvi_math_rng_uniform(&s->rng)) / (double)s->n;
     }
   }
 }
@@ -154,7 +154,7 @@ static void improve(search *s) {
     atvi_idx b = s->n_old + below(s, m);
     if (a == b) continue;
     double more = change(s, a, b, j);
-    if (!(more < now * TOLERANCE * pow(1 - step / moves, 4) * 0.1 * atvi_rng_uniform(&s->rng))) continue;
+    if (!(more < now * TOLERANCE * pow(1 - step / moves, 4) * 0.1 * atvi_math_rng_uniform(&s->rng))) continue;
     apply(s, a, b, j);
     now += more;
     if (!(now < least)) continue;
@@ -167,7 +167,7 @@ static void improve(search *s) {
 static atvi_status latin(atvi_ctx *ctx, uint64_t seed, atvi_idx number, atvi_idx d, atvi_idx n_old,
                          atvi_idx n, double *x) {
   search s = {.n = n, .n_old = n_old, .d = d, .x = x};
-  s.rng = atvi_rng_at(seed, STREAM_DESIGN, (uint32_t)number, (uint32_t)n);
+  s.rng = atvi_math_rng_at(seed, STREAM_DESIGN, (uint32_t)number, (uint32_t)n);
   s.scale = (double)d / 6 * pow((double)n, -2.0 / (double)d);
   atvi_arena a = {0};
   carve(&a, &s);
@@ -183,7 +183,7 @@ static atvi_status latin(atvi_ctx *ctx, uint64_t seed, atvi_idx number, atvi_idx
 
 /* ---- ranges that have grown ---- */
 
-void atvi_design_extent(atvi_idx n, atvi_idx d, const double *x, atvi_idx j, double *from, double *to) {
+void atvi_sim_design_extent(atvi_idx n, atvi_idx d, const double *x, atvi_idx j, double *from, double *to) {
   double least = 1, most = 0, empty = fmax(EMPTY, EMPTY_POINTS / (double)n);
   for (atvi_idx i = 0; i < n; i++) least = fmin(least, x[i * d + j]), most = fmax(most, x[i * d + j]);
   *from = least > empty ? least : 0;
@@ -194,7 +194,7 @@ void atvi_design_extent(atvi_idx n, atvi_idx d, const double *x, atvi_idx j, dou
 static double covered(atvi_idx n, atvi_idx d, const double *x) {
   double part = 1, from, to;
   for (atvi_idx j = 0; n > 0 && j < d; j++) {
-    atvi_design_extent(n, d, x, j, &from, &to);
+    atvi_sim_design_extent(n, d, x, j, &from, &to);
     part *= fmax(to - from, 0);
   }
   return part;
@@ -245,15 +245,15 @@ static atvi_status sobol(atvi_ctx *ctx, uint64_t seed, atvi_idx d, atvi_idx n_ol
   atvi_idx m = n - n_old;
   double *u = atvi_block(ctx, (size_t)(m * d) * sizeof *u);
   if (!u) return ATVI_ENOMEM;
-  atvi_sobol_uniform((atvi_sobol){seed, STREAM_DESIGN, 0}, n_old, d, m, u);
+  atvi_math_sobol_uniform((atvi_sobol){seed, STREAM_DESIGN, 0}, n_old, d, m, u);
   for (atvi_idx i = 0; i < m; i++)
     for (atvi_idx j = 0; j < d; j++) x[(n_old + i) * d + j] = u[j * m + i];
   atvi_block_free(ctx, u);
   return ATVI_OK;
 }
 
-atvi_status atvi_design_fill(atvi_ctx *ctx, atvi_design_kind kind, uint64_t seed, atvi_idx d, atvi_idx n_old,
-                             atvi_idx n, double *x) {
+atvi_status atvi_sim_design_fill(atvi_ctx *ctx, atvi_design_kind kind, uint64_t seed, atvi_idx d,
+                                 atvi_idx n_old, atvi_idx n, double *x) {
   if (d < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "design: %td inputs, want at least 1", d);
   if (n_old < 0 || n < n_old || n > (atvi_idx)1 << 31)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "design: from %td points to %td", n_old, n);

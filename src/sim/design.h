@@ -17,13 +17,13 @@ typedef enum { ATVI_DESIGN_LHS, ATVI_DESIGN_SOBOL } atvi_design_kind;
 
 /* Fills rows n_old .. n-1 of x[n][d]; the rows before are given (of SOBOL they are not looked at). Depends on the seed, the old
  * points and the sizes alone. Errors: EINVAL (d < 1, n_old < 0, n < n_old, old points outside the unit cube), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_design_fill(atvi_ctx *ctx, atvi_design_kind kind, uint64_t seed, atvi_idx d,
-                                          atvi_idx n_old, atvi_idx n, double *x);
+ATVI_CHECKED atvi_status atvi_sim_design_fill(atvi_ctx *ctx, atvi_design_kind kind, uint64_t seed, atvi_idx d,
+                                              atvi_idx n_old, atvi_idx n, double *x);
 
 /* What of axis j points x[n][d] cover: [0, 1], or less where an end of it has none of them. */
-void atvi_design_extent(atvi_idx n, atvi_idx d, const double *x, atvi_idx j, double *from, double *to);
+void atvi_sim_design_extent(atvi_idx n, atvi_idx d, const double *x, atvi_idx j, double *from, double *to);
 
 /* Smallest distance between two of the points x[n][d]; inf for fewer than two. */
-double atvi_design_distance(atvi_idx n, atvi_idx d, const double *x);
+double atvi_sim_design_distance(atvi_idx n, atvi_idx d, const double *x);
 
 #endif

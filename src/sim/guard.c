@@ -78,7 +78,7 @@ void atvi_sim_guard_add(const atvi_sim_guard *g, pid_t group) {
 void atvi_sim_guard_drop(const atvi_sim_guard *g, pid_t group) {
   pid_t message = -group;
   if (g->fd < 0) return;
-  while (atvi_proc_write(g->fd, (const char *)&message, sizeof message) < 0 && errno == EINTR) continue;
+  while (atvi_sim_proc_write(g->fd, (const char *)&message, sizeof message) < 0 && errno == EINTR) continue;
 }
 
 bool atvi_sim_guard_gone(atvi_sim_guard *g) {

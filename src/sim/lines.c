@@ -12,7 +12,7 @@ enum { CHUNK = 1 << 16 };
 
 atvi_status atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, atvi_sim_lines *l) {
   *l = (atvi_sim_lines){.ctx = ctx, .path = path, .fd = fd};
-  return lseek(fd, 0, SEEK_SET) == 0 ? ATVI_OK : atvi_file_cannot(ctx, "read", path, errno);
+  return lseek(fd, 0, SEEK_SET) == 0 ? ATVI_OK : atvi_io_file_cannot(ctx, "read", path, errno);
 }
 
 void atvi_sim_lines_close(atvi_sim_lines *l) {
@@ -47,7 +47,7 @@ static atvi_status fill(atvi_sim_lines *l) {
   ssize_t got;
   do got = read(l->fd, l->buf + l->n, l->cap - l->n);
   while (got < 0 && errno == EINTR);
-  if (got < 0) return atvi_file_cannot(l->ctx, "read", l->path, errno);
+  if (got < 0) return atvi_io_file_cannot(l->ctx, "read", l->path, errno);
   l->end = got == 0;
   l->n += (size_t)got;
   return ATVI_OK;
@@ -131,7 +131,7 @@ atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, con
     while (stop < end && *stop != ',') stop++;
     const char *next = stop + (stop < end);
     while (stop > p && stop[-1] == ' ') stop--;
-    if (!atvi_parse_number(p, (size_t)(stop - p), &out[i]))
+    if (!atvi_io_parse_number(p, (size_t)(stop - p), &out[i]))
       return atvi_sim_lines_wrong(l, "something in a list is no finite number");
     p = next;
   }

@@ -18,8 +18,8 @@ extern char **environ;
 
 atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path) {
   if (!path) return ATVI_ENOMEM;
-  if (!atvi_folder_remove(path)) return atvi_file_cannot(s->ctx, "remove the old folder", path, errno);
-  return atvi_dir_make(s->ctx, path, false);
+  if (!atvi_sim_folder_remove(path)) return atvi_io_file_cannot(s->ctx, "remove the old folder", path, errno);
+  return atvi_io_dir_make(s->ctx, path, false);
 }
 
 const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double *x) {
@@ -27,17 +27,17 @@ const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double
   const char *text;
   for (atvi_idx i = 0; i < s->spec.d; i++) {
     char number[ATVI_NUMBER_BYTES];
-    atvi_format_number(number, x[i]);
-    atvi_text_add(&t, "%s\"%s\":%s", i ? "," : "{", s->spec.param[i], number); /* names have no quotes */
+    atvi_io_format_number(number, x[i]);
+    atvi_io_text_add(&t, "%s\"%s\":%s", i ? "," : "{", s->spec.param[i], number); /* names have no quotes */
   }
-  atvi_text_add(&t, s->spec.d ? "}\n" : "{}\n");
-  return atvi_text_get(&t, &text) == ATVI_OK ? text : NULL;
+  atvi_io_text_add(&t, s->spec.d ? "}\n" : "{}\n");
+  return atvi_io_text_get(&t, &text) == ATVI_OK ? text : NULL;
 }
 
 /* "theta_1=0.25" */
 static char *variable(atvi_pool *pool, const char *name, double x) {
   char number[ATVI_NUMBER_BYTES];
-  atvi_format_number(number, x);
+  atvi_io_format_number(number, x);
   char *text = atvi_pool_printf(pool, "%s=%s", name, number);
   for (char *p = text; p && *p != '='; p++)
     if (*p == '.') *p = '_';
@@ -95,23 +95,23 @@ static atvi_status write_file(atvi_simulator *s, atvi_sim_slot *slot, const char
   char *slash = strrchr(path, '/');
   if (strchr(name, '/')) { /* a folder inside the folder */
     *slash = 0;
-    ATVI_TRY(atvi_dir_make(s->ctx, path, false));
+    ATVI_TRY(atvi_io_dir_make(s->ctx, path, false));
     *slash = '/';
   }
   FILE *f = fopen(path, "we"); /* no waiting for the disk: if we are killed the run is done again */
-  if (!f) return atvi_file_cannot(s->ctx, "write", path, errno);
+  if (!f) return atvi_io_file_cannot(s->ctx, "write", path, errno);
   bool ok = fwrite(text, 1, n, f) == n;
   int err = errno;
   ok = fclose(f) == 0 && ok;
-  return ok ? ATVI_OK : atvi_file_cannot(s->ctx, "write", path, err ? err : errno);
+  return ok ? ATVI_OK : atvi_io_file_cannot(s->ctx, "write", path, err ? err : errno);
 }
 
 static atvi_status write_files(atvi_simulator *s, atvi_sim_slot *slot, const double *x) {
   for (atvi_idx i = 0; i < s->spec.n_file; i++) {
     atvi_text t = {.pool = slot->pool};
     const char *text;
-    atvi_template_fill(s->file[i], x, &t);
-    if (atvi_text_get(&t, &text) != ATVI_OK) return ATVI_ENOMEM;
+    atvi_sim_template_fill(s->file[i], x, &t);
+    if (atvi_io_text_get(&t, &text) != ATVI_OK) return ATVI_ENOMEM;
     ATVI_TRY(write_file(s, slot, s->spec.file[i].to, text, (size_t)t.n));
   }
   return ATVI_OK;
@@ -131,10 +131,10 @@ atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t 
   p.out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
   p.err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR);
   p.env = atvi_sim_environment(s, slot->pool, id, s->spec.send_environment ? x : NULL);
-  atvi_template_fill(s->command, x, &command);
+  atvi_sim_template_fill(s->command, x, &command);
   p.command = command.text;
   if (!p.command || atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
-  return atvi_proc_start(s->ctx, &p, &slot->proc);
+  return atvi_sim_proc_start(s->ctx, &p, &slot->proc);
 }
 
 /* ---- ending ---- */
@@ -160,7 +160,7 @@ static atvi_status read_output(atvi_simulator *s, atvi_sim_slot *slot, const atv
     why->text =
         atvi_pool_printf(slot->pool, "%s: %s is larger than 1 GB", o->name, o->file ? o->file : STDOUT);
   if (why->text || atvi_pool_failed(slot->pool)) return why->text ? ATVI_OK : ATVI_ENOMEM;
-  atvi_status status = atvi_file_read(slot->pool, path, &text, &n);
+  atvi_status status = atvi_io_file_read(slot->pool, path, &text, &n);
   if (status == ATVI_OK) return atvi_sim_output_parse(slot->pool, o, text, n, out, why);
   if (status == ATVI_ENOMEM) return ATVI_ENOMEM;
   why->text = atvi_pool_printf(slot->pool, "%s: %s", o->name, atvi_errmsg(s->quiet));
@@ -178,7 +178,7 @@ static atvi_status read_outputs(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim
 atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end) {
   int status;
   *end = (atvi_sim_end){0};
-  if (!atvi_proc_ended(&slot->proc, &status)) {
+  if (!atvi_sim_proc_ended(&slot->proc, &status)) {
     if (!slot->why[0] && (flood(slot, STDOUT) || flood(slot, STDERR)))
       snprintf(slot->why, sizeof slot->why, "it printed more than 1 GB");
     return ATVI_OK;
@@ -191,7 +191,7 @@ atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_
   if (!end->why.text) return ATVI_OK;
   const char *err = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDERR),
              *out = atvi_pool_printf(slot->pool, "%s/%s", slot->folder, STDOUT);
-  end->log = err && out ? atvi_file_tail(slot->pool, err, ATVI_SIM_TAIL) : NULL;
-  if (end->log && !end->log[0]) end->log = atvi_file_tail(slot->pool, out, ATVI_SIM_TAIL);
+  end->log = err && out ? atvi_sim_file_tail(slot->pool, err, ATVI_SIM_TAIL) : NULL;
+  if (end->log && !end->log[0]) end->log = atvi_sim_file_tail(slot->pool, out, ATVI_SIM_TAIL);
   return end->log ? ATVI_OK : ATVI_ENOMEM;
 }

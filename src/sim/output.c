@@ -24,7 +24,7 @@ static atvi_status refuse(const job *j, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(what, sizeof what, fmt, args);
   va_end(args);
-  atvi_excerpt_clean(what);
+  atvi_io_excerpt_clean(what);
   *j->reason = (atvi_sim_reason){atvi_pool_printf(j->pool, "%s: %s", j->o->name, what), ATVI_SIM_OUTPUT};
   return j->reason->text ? ATVI_OK : ATVI_ENOMEM;
 }
@@ -49,7 +49,7 @@ static atvi_status check_times(const job *j, const atvi_sim_series *s) {
 /* Position named by text, from 0; -1 if it is no number. */
 static atvi_idx position(const char *text) {
   double x;
-  if (!atvi_parse_number(text, strlen(text), &x) || !(x >= 1 && x < 1e9) || x != floor(x)) return -1;
+  if (!atvi_io_parse_number(text, strlen(text), &x) || !(x >= 1 && x < 1e9) || x != floor(x)) return -1;
   return (atvi_idx)x - 1;
 }
 
@@ -57,7 +57,7 @@ static atvi_idx position(const char *text) {
 static atvi_status find_column(const job *j, const atvi_csv *t, const char *wanted, atvi_idx other,
                                atvi_idx *col) {
   const char *name = wanted ? wanted : j->o->name;
-  *col = atvi_csv_find(t, name);
+  *col = atvi_io_csv_find(t, name);
   if (*col < 0 && wanted) *col = position(wanted);
   if (*col < 0 && !wanted && t->n_col == 1) *col = 0;
   if (*col < 0 && !wanted && t->n_col == 2 && other >= 0) *col = 1 - other;
@@ -132,7 +132,7 @@ static atvi_status from_columns(const job *j, const char *text, size_t n, atvi_s
   }
   if (to == copy) return refuse(j, "%s has no numbers", source(j));
   atvi_csv *t;
-  atvi_status status = atvi_csv_parse(j->pool, source(j), copy, (size_t)(to - copy), &t);
+  atvi_status status = atvi_io_csv_parse(j->pool, source(j), copy, (size_t)(to - copy), &t);
   if (status == ATVI_ENOMEM) return status;
   if (status != ATVI_OK) return refuse(j, "%s is not a table: rows have different lengths", source(j));
   for (atvi_idx i = 0; i < t->n_row; i++)
@@ -142,7 +142,7 @@ static atvi_status from_columns(const job *j, const char *text, size_t n, atvi_s
 
 static atvi_status from_csv(const job *j, const char *text, size_t n, atvi_sim_series *out) {
   atvi_csv *t;
-  atvi_status status = atvi_csv_parse(j->pool, source(j), text, n, &t);
+  atvi_status status = atvi_io_csv_parse(j->pool, source(j), text, n, &t);
   if (status == ATVI_ENOMEM) return status;
   if (status == ATVI_OK) return from_table(j, t, out);
   const char *from = text, *end = text + n;

@@ -118,24 +118,25 @@ static atvi_status start_piped(atvi_ctx *ctx, child *c, atvi_proc *p) {
 static atvi_status start_plain(atvi_ctx *ctx, child *c, atvi_proc *p) {
   const char *from = c->spec->in ? c->spec->in : "/dev/null";
   c->in = open_file(from, O_RDONLY);
-  if (c->in < 0) return atvi_file_cannot(ctx, "read", from, errno);
+  if (c->in < 0) return atvi_io_file_cannot(ctx, "read", from, errno);
   c->out = open_file(c->spec->out, O_WRONLY | O_CREAT | O_TRUNC);
-  atvi_status status = c->out < 0 ? atvi_file_cannot(ctx, "write", c->spec->out, errno) : launch(ctx, c, p);
+  atvi_status status =
+      c->out < 0 ? atvi_io_file_cannot(ctx, "write", c->spec->out, errno) : launch(ctx, c, p);
   close_all(2, (int[]){c->in, c->out});
   return status;
 }
 
-atvi_status atvi_proc_start(atvi_ctx *ctx, const atvi_proc_spec *spec, atvi_proc *p) {
+atvi_status atvi_sim_proc_start(atvi_ctx *ctx, const atvi_proc_spec *spec, atvi_proc *p) {
   child c = {.spec = spec, .in = -1, .out = -1};
   *p = ATVI_PROC_NONE;
   c.err = open_file(spec->err, O_WRONLY | O_CREAT | O_TRUNC);
-  if (c.err < 0) return atvi_file_cannot(ctx, "write", spec->err, errno);
+  if (c.err < 0) return atvi_io_file_cannot(ctx, "write", spec->err, errno);
   atvi_status status = spec->pipes ? start_piped(ctx, &c, p) : start_plain(ctx, &c, p);
   close(c.err);
   return status;
 }
 
-void atvi_proc_signal(const atvi_proc *p, int number) {
+void atvi_sim_proc_signal(const atvi_proc *p, int number) {
   if (p->pid > 0) kill(-p->pid, number);
 }
 
@@ -149,7 +150,7 @@ static void reap(atvi_proc *p, int *status) {
   *p = ATVI_PROC_NONE;
 }
 
-bool atvi_proc_over(const atvi_proc *p) {
+bool atvi_sim_proc_over(const atvi_proc *p) {
   siginfo_t info;
   if (p->pid <= 0) return true;
   info.si_pid = 0;
@@ -159,23 +160,23 @@ bool atvi_proc_over(const atvi_proc *p) {
   return got != 0 || info.si_pid != 0;
 }
 
-bool atvi_proc_ended(atvi_proc *p, int *status) {
+bool atvi_sim_proc_ended(atvi_proc *p, int *status) {
   *status = 0;
   if (p->pid <= 0) return true;
-  if (!atvi_proc_over(p)) return false;
-  atvi_proc_signal(p, SIGKILL); /* while it is still unburied, so that its number is nobody else's */
+  if (!atvi_sim_proc_over(p)) return false;
+  atvi_sim_proc_signal(p, SIGKILL); /* while it is still unburied, so that its number is nobody else's */
   reap(p, status);
   return true;
 }
 
-void atvi_proc_kill(atvi_proc *p) {
+void atvi_sim_proc_kill(atvi_proc *p) {
   int ignored;
   if (p->pid <= 0) return;
-  atvi_proc_signal(p, SIGKILL);
+  atvi_sim_proc_signal(p, SIGKILL);
   reap(p, &ignored);
 }
 
-ssize_t atvi_proc_write(int fd, const char *bytes, size_t n) {
+ssize_t atvi_sim_proc_write(int fd, const char *bytes, size_t n) {
   sigset_t pipe_only, old, pending;
   sigemptyset(&pipe_only);
   sigaddset(&pipe_only, SIGPIPE);
@@ -217,13 +218,13 @@ static bool empty(int fd, int depth) {
   return ok;
 }
 
-bool atvi_folder_remove(const char *path) {
+bool atvi_sim_folder_remove(const char *path) {
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT || unlink(path) == 0;
   return empty(fd, 0) && rmdir(path) == 0;
 }
 
-char *atvi_file_tail(atvi_pool *pool, const char *path, size_t most) {
+char *atvi_sim_file_tail(atvi_pool *pool, const char *path, size_t most) {
   char *text = atvi_pool_take(pool, most + 1, 1);
   int fd = text ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
   if (fd < 0) return text;

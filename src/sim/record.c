@@ -27,7 +27,7 @@ struct atvi_sim_record {
 };
 
 const char *atvi_sim_folder(atvi_pool *pool, const char *model_path) {
-  const char *stem = atvi_path_stem(pool, model_path), *slash = strrchr(model_path, '/');
+  const char *stem = atvi_io_path_stem(pool, model_path), *slash = strrchr(model_path, '/');
   const char *here = stem ? atvi_pool_printf(pool, "%s-runs", stem) : NULL;
   if (!here || !slash || access(here, F_OK) == 0) return here;
   const char *there = atvi_pool_printf(pool, "%.*s/%s", (int)(slash - model_path), model_path, here);
@@ -127,75 +127,75 @@ static void add_string(atvi_text *t, atvi_pool *pool, const char *s) {
   for (size_t i = 0; !word && i < n; i++)
     if ((unsigned char)copy[i] >= 128) copy[i] = '?';
   json_decref(word);
-  atvi_text_add(t, "\"");
+  atvi_io_text_add(t, "\"");
   for (const char *p = copy; *p;) {
     size_t plain = 0;
     while ((unsigned char)p[plain] >= 32 && p[plain] != '"' && p[plain] != '\\') plain++;
-    atvi_text_add(t, "%.*s", (int)plain, p);
+    atvi_io_text_add(t, "%.*s", (int)plain, p);
     p += plain;
     if (!*p) break;
     if (*p == '"' || *p == '\\')
-      atvi_text_add(t, "\\%c", *p);
+      atvi_io_text_add(t, "\\%c", *p);
     else
-      atvi_text_add(t, "\\u%04x", (unsigned char)*p);
+      atvi_io_text_add(t, "\\u%04x", (unsigned char)*p);
     p++;
   }
-  atvi_text_add(t, "\"");
+  atvi_io_text_add(t, "\"");
 }
 
 static void add_names(atvi_text *t, const char *key, atvi_idx n, const char *const *name) {
-  atvi_text_add(t, ",\"%s\":[", key);
+  atvi_io_text_add(t, ",\"%s\":[", key);
   for (atvi_idx i = 0; i < n; i++) {
-    if (i) atvi_text_add(t, ",");
+    if (i) atvi_io_text_add(t, ",");
     add_string(t, t->pool, name[i]);
   }
-  atvi_text_add(t, "]");
+  atvi_io_text_add(t, "]");
 }
 
 static void add_numbers(atvi_text *t, const char *key, atvi_idx n, const double *x) {
-  atvi_text_add(t, "\"%s\":[", key);
+  atvi_io_text_add(t, "\"%s\":[", key);
   for (atvi_idx i = 0; i < n; i++) {
-    if (i) atvi_text_add(t, ",");
-    atvi_text_number(t, x[i]);
+    if (i) atvi_io_text_add(t, ",");
+    atvi_io_text_number(t, x[i]);
   }
-  atvi_text_add(t, "]");
+  atvi_io_text_add(t, "]");
 }
 
 static void add_run(atvi_text *t, const atvi_sim_shape *shape, const atvi_sim_run *run) {
-  atvi_text_add(t, "{\"id\":%lld,\"outcome\":\"%s\",\"seconds\":%.6g,\"attempts\":%d,\"parameters\":{",
-                (long long)run->id, run->ok ? "ok" : "failed", run->seconds, run->attempts);
+  atvi_io_text_add(t, "{\"id\":%lld,\"outcome\":\"%s\",\"seconds\":%.6g,\"attempts\":%d,\"parameters\":{",
+                   (long long)run->id, run->ok ? "ok" : "failed", run->seconds, run->attempts);
   for (atvi_idx i = 0; i < shape->d; i++) {
-    if (i) atvi_text_add(t, ",");
+    if (i) atvi_io_text_add(t, ",");
     add_string(t, t->pool, shape->param[i]);
-    atvi_text_add(t, ":");
-    atvi_text_number(t, run->x[i]);
+    atvi_io_text_add(t, ":");
+    atvi_io_text_number(t, run->x[i]);
   }
-  atvi_text_add(t, "}");
+  atvi_io_text_add(t, "}");
   for (atvi_idx o = 0; run->ok && o < shape->n_output; o++) {
-    atvi_text_add(t, o ? "," : ",\"outputs\":{");
+    atvi_io_text_add(t, o ? "," : ",\"outputs\":{");
     add_string(t, t->pool, shape->output[o]);
-    atvi_text_add(t, ":{");
+    atvi_io_text_add(t, ":{");
     if (run->out[o].time) {
       add_numbers(t, "time", run->out[o].n, run->out[o].time);
-      atvi_text_add(t, ",");
+      atvi_io_text_add(t, ",");
     }
     add_numbers(t, "value", run->out[o].n, run->out[o].value);
-    atvi_text_add(t, "}");
+    atvi_io_text_add(t, "}");
   }
-  if (run->ok && shape->n_output) atvi_text_add(t, "}");
+  if (run->ok && shape->n_output) atvi_io_text_add(t, "}");
   if (!run->ok) {
-    atvi_text_add(t, run->ended ? ",\"ended\":true,\"reason\":" : ",\"reason\":");
+    atvi_io_text_add(t, run->ended ? ",\"ended\":true,\"reason\":" : ",\"reason\":");
     add_string(t, t->pool, run->reason);
-    atvi_text_add(t, ",\"log\":");
+    atvi_io_text_add(t, ",\"log\":");
     add_string(t, t->pool, run->log);
   }
-  atvi_text_add(t, "}\n");
+  atvi_io_text_add(t, "}\n");
 }
 
 static atvi_status append_text(atvi_sim_record *r, atvi_text *t) {
   const char *text;
-  atvi_status status = atvi_text_get(t, &text);
-  return status == ATVI_OK ? atvi_journal_add(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
+  atvi_status status = atvi_io_text_get(t, &text);
+  return status == ATVI_OK ? atvi_io_journal_add(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
 }
 
 atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
@@ -212,12 +212,12 @@ atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
 
 static atvi_status add_header(atvi_sim_record *r) {
   atvi_text t = {.pool = r->pool};
-  atvi_text_add(&t, "{\"record\":\"atvi runs\",\"version\":1");
+  atvi_io_text_add(&t, "{\"record\":\"atvi runs\",\"version\":1");
   add_names(&t, "parameters", r->shape.d, r->shape.param);
   add_names(&t, "outputs", r->shape.n_output, r->shape.output);
-  atvi_text_add(&t, ",\"program\":");
+  atvi_io_text_add(&t, ",\"program\":");
   add_string(&t, r->pool, r->shape.program);
-  atvi_text_add(&t, "}\n");
+  atvi_io_text_add(&t, "}\n");
   return append_text(r, &t);
 }
 
@@ -305,7 +305,7 @@ static atvi_status read_all(atvi_sim_record *r) {
 }
 
 static atvi_status begin(atvi_sim_record *r) {
-  ATVI_TRY(atvi_journal_open(r->ctx, r->path, &r->file));
+  ATVI_TRY(atvi_io_journal_open(r->ctx, r->path, &r->file));
   r->vote = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *r->vote);
   if (!r->vote) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < r->shape.n_output; o++) r->vote[o] = (atvi_sim_vote){.pool = r->pool};
@@ -357,6 +357,6 @@ atvi_status atvi_sim_record_open(atvi_ctx *ctx, const char *path, const atvi_sim
 
 void atvi_sim_record_free(atvi_sim_record *r) {
   if (!r) return;
-  atvi_journal_close(&r->file);
+  atvi_io_journal_close(&r->file);
   atvi_pool_free(r->pool);
 }

@@ -191,7 +191,7 @@ static const char *reason_of(const reader *r, const json_t *line) {
     return atvi_pool_printf(r->scratch, "%s", reason);
   char *text = atvi_pool_printf(r->scratch, "%s: %.*s%s", reason, n - from > MOST ? MOST : (int)(n - from),
                                 log + from, n - from > MOST ? " ..." : "");
-  if (text) atvi_excerpt_clean(text);
+  if (text) atvi_io_excerpt_clean(text);
   return text;
 }
 
@@ -248,10 +248,10 @@ static atvi_idx take_out(reader *r, atvi_text *told) {
     k->reason = atvi_sim_vote_why(&r->vote[o], r->scratch, r->outputs[o], k->party[o]);
     if (!why) why = k->reason;
     if (named++ < NAMED_MAX)
-      atvi_text_add(told, "%s%lld", named > 1 ? ", " : n > 1 ? "runs " : "run ", (long long)k->id);
+      atvi_io_text_add(told, "%s%lld", named > 1 ? ", " : n > 1 ? "runs " : "run ", (long long)k->id);
   }
-  if (n > NAMED_MAX) atvi_text_add(told, " and %td more", n - NAMED_MAX);
-  atvi_text_add(told, ": %s", why ? why : "other times than most runs");
+  if (n > NAMED_MAX) atvi_io_text_add(told, " and %td more", n - NAMED_MAX);
+  atvi_io_text_add(told, ": %s", why ? why : "other times than most runs");
   return n;
 }
 
@@ -261,13 +261,13 @@ static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
     const row *k = &r->row[i];
     if (k->ok) continue;
     out->n_again += k->tries > 1;
-    if (out->n_failed++ == 0) atvi_text_add(&told, "run %lld: %s", (long long)k->id, k->reason);
+    if (out->n_failed++ == 0) atvi_io_text_add(&told, "run %lld: %s", (long long)k->id, k->reason);
   }
   atvi_text others = {.pool = r->scratch};
   atvi_idx n = take_out(r, &others);
-  if (n) atvi_text_add(&told, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
+  if (n) atvi_io_text_add(&told, "%s%s", out->n_failed ? "; " : "", others.text ? others.text : "");
   out->n_failed += n;
-  if (out->n_failed && atvi_text_get(&told, &out->failure) != ATVI_OK) return ATVI_ENOMEM;
+  if (out->n_failed && atvi_io_text_get(&told, &out->failure) != ATVI_OK) return ATVI_ENOMEM;
   return others.failed || atvi_pool_failed(r->scratch) ? ATVI_ENOMEM : ATVI_OK;
 }
 
@@ -355,7 +355,7 @@ static atvi_status read_path(reader *r, const atvi_sim_want *want, atvi_sim_runs
   if (fd < 0 && errno == ENOENT)
     return ATVI_FAIL_AS(r->ctx, ATVI_EIO, ATVI_CODE_RUNS_NONE,
                         "there is no record of runs of the simulator at %s", r->path);
-  if (fd < 0) return atvi_file_cannot(r->ctx, "read", r->path, errno);
+  if (fd < 0) return atvi_io_file_cannot(r->ctx, "read", r->path, errno);
   r->want = atvi_pool_take(r->scratch, (size_t)r->n_want + 1, sizeof *r->want);
   r->wanted = atvi_pool_take(r->scratch, (size_t)r->n_want + 1, sizeof *r->wanted);
   for (atvi_idx w = 0; r->want && w < r->n_want; w++) {

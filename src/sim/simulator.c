@@ -36,7 +36,7 @@ static atvi_status check_worker(const atvi_simulator *s) {
   static const char hint[] =
       "a worker gets a line of JSON on standard input and answers with one on standard output";
   for (atvi_idx i = 0; i < p->d; i++)
-    if (atvi_template_uses(s->command, i))
+    if (atvi_sim_template_uses(s->command, i))
       return wrong(s, hint,
                    "the command of a worker cannot have the field {%.60s}: it is started once for many runs",
                    p->param[i]);
@@ -84,27 +84,27 @@ static const char *absolute(atvi_simulator *s, const char *command) {
   size_t n = strcspn(name, " \t\n;|&<>()");
   if (name[0] == '/' || name[0] == '~' || name[0] == '$' || !memchr(name, '/', n)) return command;
   atvi_text t = {.pool = s->pool};
-  atvi_text_add(&t, "%.*s'", (int)(word - command), command);
+  atvi_io_text_add(&t, "%.*s'", (int)(word - command), command);
   for (const char *p = s->spec.folder; *p; p++) {
     if (*p == '\'')
-      atvi_text_add(&t, "'\\''");
+      atvi_io_text_add(&t, "'\\''");
     else
-      atvi_text_add(&t, *p == '{' || *p == '}' ? "%c%c" : "%c", *p, *p);
+      atvi_io_text_add(&t, *p == '{' || *p == '}' ? "%c%c" : "%c", *p, *p);
   }
-  atvi_text_add(&t, "'/%s", word);
+  atvi_io_text_add(&t, "'/%s", word);
   const char *text;
-  return atvi_text_get(&t, &text) == ATVI_OK ? text : NULL;
+  return atvi_io_text_get(&t, &text) == ATVI_OK ? text : NULL;
 }
 
 static atvi_status read_command(atvi_simulator *s) {
   const atvi_sim_spec *p = &s->spec;
   if (!p->command[strspn(p->command, " \t\n")])
     return wrong(s, "add a line such as: command \"./simulator {k}\"", "the simulator's command is empty");
-  ATVI_TRY(
-      atvi_template_parse(s->pool, p->place, p->command, strlen(p->command), p->d, p->param, &s->command));
+  ATVI_TRY(atvi_sim_template_parse(s->pool, p->place, p->command, strlen(p->command), p->d, p->param,
+                                   &s->command));
   const char *text = absolute(s, p->command);
   if (!text) return ATVI_ENOMEM;
-  return atvi_template_parse(s->pool, p->place, text, strlen(text), p->d, p->param, &s->command);
+  return atvi_sim_template_parse(s->pool, p->place, text, strlen(text), p->d, p->param, &s->command);
 }
 
 /* ---- making ---- */
@@ -116,9 +116,9 @@ static atvi_status read_files(atvi_simulator *s, uint64_t *h) {
   for (atvi_idx i = 0; i < p->n_file; i++) {
     char *text;
     size_t n;
-    ATVI_TRY(atvi_file_read(s->pool, p->file[i].from, &text, &n));
-    ATVI_TRY(atvi_template_parse(s->pool, (atvi_template_place){p->file[i].from, 1, 1}, text, n, p->d,
-                                 p->param, &s->file[i]));
+    ATVI_TRY(atvi_io_file_read(s->pool, p->file[i].from, &text, &n));
+    ATVI_TRY(atvi_sim_template_parse(s->pool, (atvi_template_place){p->file[i].from, 1, 1}, text, n, p->d,
+                                     p->param, &s->file[i]));
     *h = atvi_hash(*h, text, n);
   }
   return ATVI_OK;
@@ -129,8 +129,8 @@ static void add_command(atvi_text *t, const atvi_sim_spec *p) {
   size_t n = strlen(p->folder);
   const char *at = p->command;
   for (const char *next; n > 1 && (next = strstr(at, p->folder)) != NULL; at = next + n)
-    atvi_text_add(t, "%.*s.", (int)(next - at), at);
-  atvi_text_add(t, "%s", at);
+    atvi_io_text_add(t, "%.*s.", (int)(next - at), at);
+  atvi_io_text_add(t, "%s", at);
 }
 
 static atvi_status describe(atvi_simulator *s, uint64_t h) {
@@ -139,16 +139,16 @@ static atvi_status describe(atvi_simulator *s, uint64_t h) {
   const char **name = atvi_pool_take(s->pool, (size_t)p->n_output, sizeof *name);
   if (!name) return ATVI_ENOMEM;
   add_command(&t, p);
-  if (p->n_file) atvi_text_add(&t, "; templates %016" PRIx64, h);
+  if (p->n_file) atvi_io_text_add(&t, "; templates %016" PRIx64, h);
   for (atvi_idx o = 0; o < p->n_output; o++) {
     static const char *const format[] = {"csv", "json", "columns"};
     const atvi_sim_output *out = &p->output[o];
     name[o] = out->name;
-    atvi_text_add(&t, "; %s from %s %s %s %s", out->name, out->file ? out->file : "stdout",
-                  format[out->format], out->column ? out->column : "-", out->time ? out->time : "-");
+    atvi_io_text_add(&t, "; %s from %s %s %s %s", out->name, out->file ? out->file : "stdout",
+                     format[out->format], out->column ? out->column : "-", out->time ? out->time : "-");
   }
   s->shape = (atvi_sim_shape){p->d, p->n_output, p->param, name, NULL};
-  return atvi_text_get(&t, &s->shape.program);
+  return atvi_io_text_get(&t, &s->shape.program);
 }
 
 static atvi_status copy(atvi_simulator *s, const atvi_sim_spec *from) {
@@ -174,7 +174,7 @@ static atvi_status copy(atvi_simulator *s, const atvi_sim_spec *from) {
   return atvi_pool_status(s->pool);
 }
 
-atvi_status atvi_simulator_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_simulator **out) {
+atvi_status atvi_sim_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_simulator **out) {
   atvi_pool *pool;
   *out = NULL;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
@@ -194,14 +194,14 @@ atvi_status atvi_simulator_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_si
   if (status == ATVI_OK)
     *out = s;
   else
-    atvi_simulator_free(s);
+    atvi_sim_free(s);
   return status;
 }
 
-void atvi_simulator_free(atvi_simulator *s) {
+void atvi_sim_free(atvi_simulator *s) {
   if (!s) return;
   atvi_ctx_free(s->quiet);
   atvi_pool_free(s->pool);
 }
 
-const atvi_sim_shape *atvi_simulator_shape(const atvi_simulator *s) { return &s->shape; }
+const atvi_sim_shape *atvi_sim_simulator_shape(const atvi_simulator *s) { return &s->shape; }

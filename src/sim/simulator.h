@@ -37,10 +37,10 @@ typedef struct atvi_simulator atvi_simulator;
 
 /* Reads the templates; copies everything. Errors: EMODEL (a field that is no parameter; a file outside the run's folder; what a worker cannot have;
  * message has file:line:column), EIO (a template cannot be read), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_simulator_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_simulator **out);
-void atvi_simulator_free(atvi_simulator *s); /* NULL is fine */
+ATVI_CHECKED atvi_status atvi_sim_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_simulator **out);
+void atvi_sim_free(atvi_simulator *s); /* NULL is fine */
 /* For opening its record. Valid as long as s. */
-const atvi_sim_shape *atvi_simulator_shape(const atvi_simulator *s);
+const atvi_sim_shape *atvi_sim_simulator_shape(const atvi_simulator *s);
 
 typedef struct {
   const char *dir; /* where folders of runs are made: dir/work, and dir/failed for those that are kept */
@@ -69,7 +69,7 @@ typedef struct {
  * different times.
  * Errors: EINVAL (the record has other parameters for an id), ECALL (given up; message has the reason), EIO (record or folders cannot be
  * written, no more processes), ENOMEM. *report is right whatever the status. No process is left behind. */
-ATVI_CHECKED atvi_status atvi_simulator_run(atvi_simulator *s, atvi_sim_record *record,
-                                            const atvi_sim_batch *batch, atvi_sim_report *report);
+ATVI_CHECKED atvi_status atvi_sim_simulator_run(atvi_simulator *s, atvi_sim_record *record,
+                                                const atvi_sim_batch *batch, atvi_sim_report *report);
 
 #endif

@@ -33,7 +33,7 @@ static atvi_status complain(const reader *r, const char *where, const char *what
   for (const char *p = r->text; p < where; p++)
     if (*p == '\n') line++, start = p + 1;
   int column = (int)(where - start) + 1;
-  atvi_excerpt(r->text, (size_t)(r->end - r->text), line, column, false, shown);
+  atvi_io_excerpt(r->text, (size_t)(r->end - r->text), line, column, false, shown);
   int first = line == 1 ? r->at.column - 1 : 0;
   return ATVI_FAIL(atvi_pool_ctx(r->pool), ATVI_EMODEL, "%s:%d:%d: error: %s\n%s\nhint: %s", r->at.path,
                    r->at.line + line - 1, first + column, what, shown, hint);
@@ -88,7 +88,7 @@ static atvi_status unknown(const reader *r, const char *at, const char *name) {
   }
   snprintf(hint + used, sizeof hint - used, "; for braces that are no field write {{ and }}");
   snprintf(what, sizeof what, "there is no parameter %.120s", name[0] ? name : "of an empty name");
-  atvi_excerpt_clean(what);
+  atvi_io_excerpt_clean(what);
   return complain(r, at, what, hint);
 }
 
@@ -100,7 +100,7 @@ static atvi_status field(reader *r, const char *p, const char *text, const char 
   if (close == r->end || *close != '}')
     return complain(r, p, "this brace opens a field that is not closed",
                     "a field is {name}; for a brace write {{");
-  if (!atvi_array_dots(p + 1, (size_t)(close - p - 1), name))
+  if (!atvi_io_array_dots(p + 1, (size_t)(close - p - 1), name))
     return complain(r, p, "no parameter has such a long name",
                     "for braces that are no field write {{ and }}");
   *next = close + 1;
@@ -128,8 +128,8 @@ static atvi_status read_all(reader *r) {
   return add(r, text, (size_t)(p - text), -1) ? ATVI_OK : ATVI_ENOMEM;
 }
 
-atvi_status atvi_template_parse(atvi_pool *pool, atvi_template_place at, const char *text, size_t n,
-                                atvi_idx n_name, const char *const *name, atvi_template **out) {
+atvi_status atvi_sim_template_parse(atvi_pool *pool, atvi_template_place at, const char *text, size_t n,
+                                    atvi_idx n_name, const char *const *name, atvi_template **out) {
   *out = NULL;
   char *copy = atvi_pool_strndup(pool, text, n);
   reader r = {.pool = pool, .at = at, .text = copy, .n_name = n_name, .name = name};
@@ -144,15 +144,15 @@ atvi_status atvi_template_parse(atvi_pool *pool, atvi_template_place at, const c
   return status;
 }
 
-void atvi_template_fill(const atvi_template *t, const double *value, atvi_text *to) {
+void atvi_sim_template_fill(const atvi_template *t, const double *value, atvi_text *to) {
   for (atvi_idx i = 0; i < t->n; i++) {
     char number[ATVI_NUMBER_BYTES] = "";
-    if (t->piece[i].field >= 0) atvi_format_number(number, value[t->piece[i].field]);
-    atvi_text_add(to, "%.*s%s", (int)t->piece[i].n, t->piece[i].text, number);
+    if (t->piece[i].field >= 0) atvi_io_format_number(number, value[t->piece[i].field]);
+    atvi_io_text_add(to, "%.*s%s", (int)t->piece[i].n, t->piece[i].text, number);
   }
 }
 
-bool atvi_template_uses(const atvi_template *t, atvi_idx k) {
+bool atvi_sim_template_uses(const atvi_template *t, atvi_idx k) {
   for (atvi_idx i = 0; i < t->n; i++)
     if (t->piece[i].field == k) return true;
   return false;

@@ -16,12 +16,12 @@ typedef struct {
 /* Reads text[n], which is copied; memory from pool. name[n_name]: the fields there may be; theta[1] is theta.1, and blanks
  * around a name do not count. Errors: EMODEL (an unknown field, a brace that is neither field nor doubled, a zero byte; message has
  * file:line:column, the line, a caret and a hint), ENOMEM. */
-ATVI_CHECKED atvi_status atvi_template_parse(atvi_pool *pool, atvi_template_place at, const char *text,
-                                             size_t n, atvi_idx n_name, const char *const *name,
-                                             atvi_template **out);
+ATVI_CHECKED atvi_status atvi_sim_template_parse(atvi_pool *pool, atvi_template_place at, const char *text,
+                                                 size_t n, atvi_idx n_name, const char *const *name,
+                                                 atvi_template **out);
 /* Appends the text with value[n_name] in the fields, numbers with 17 digits. Failure is the text's. */
-void atvi_template_fill(const atvi_template *t, const double *value, atvi_text *to);
+void atvi_sim_template_fill(const atvi_template *t, const double *value, atvi_text *to);
 /* Whether field k occurs. */
-bool atvi_template_uses(const atvi_template *t, atvi_idx k);
+bool atvi_sim_template_uses(const atvi_template *t, atvi_idx k);
 
 #endif

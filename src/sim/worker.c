@@ -22,13 +22,13 @@ static atvi_status start(atvi_simulator *s, atvi_sim_slot *slot) {
   ATVI_TRY(atvi_sim_fresh_folder(s, slot->folder));
   atvi_proc_spec p = {.folder = slot->folder, .guard = &s->guard, .pipes = true, .err = log_path(slot)};
   p.env = atvi_sim_environment(s, slot->pool, 0, NULL);
-  atvi_template_fill(s->command, NULL, &command);
+  atvi_sim_template_fill(s->command, NULL, &command);
   p.command = command.text;
   if (!p.command || atvi_pool_failed(slot->pool)) return ATVI_ENOMEM;
   slot->n_answer = 0;
   slot->closed_s = 0;
   slot->served = 0;
-  return atvi_proc_start(s->ctx, &p, &slot->proc);
+  return atvi_sim_proc_start(s->ctx, &p, &slot->proc);
 }
 
 /* Reads what there is. *more: false at the end of the pipe. */
@@ -57,7 +57,7 @@ static atvi_status take(atvi_simulator *s, atvi_sim_slot *slot, bool *more) {
 
 static void give(atvi_sim_slot *slot) {
   while (slot->sent < slot->n_line) {
-    ssize_t put = atvi_proc_write(slot->proc.in, slot->line + slot->sent, slot->n_line - slot->sent);
+    ssize_t put = atvi_sim_proc_write(slot->proc.in, slot->line + slot->sent, slot->n_line - slot->sent);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return; /* full, or nobody reads any more: then it has ended, which is seen elsewhere */
     slot->sent += (size_t)put;
@@ -71,10 +71,10 @@ atvi_status atvi_sim_worker_begin(atvi_simulator *s, atvi_sim_slot *slot, const 
   if (!slot->line) return ATVI_ENOMEM;
   slot->n_line = strlen(slot->line);
   slot->sent = 0;
-  if (slot->proc.pid && atvi_proc_ended(&slot->proc, &status)) slot->n_answer = 0;
+  if (slot->proc.pid && atvi_sim_proc_ended(&slot->proc, &status)) slot->n_answer = 0;
   if (slot->proc.pid) {
     ATVI_TRY(take(s, slot, &more));
-    if (slot->n_answer > 0 || !more) atvi_proc_kill(&slot->proc);
+    if (slot->n_answer > 0 || !more) atvi_sim_proc_kill(&slot->proc);
   }
   if (!slot->proc.pid) ATVI_TRY(start(s, slot));
   give(slot);
@@ -88,7 +88,7 @@ static atvi_status refuse(atvi_sim_slot *slot, atvi_sim_end *end, const char *wh
   if (!text) return ATVI_ENOMEM;
   for (char *p = text; *p; p++)
     if (*p == '\n') *p = ' ';
-  atvi_excerpt_clean(text);
+  atvi_io_excerpt_clean(text);
   end->why.text = text;
   return ATVI_OK;
 }
@@ -123,7 +123,7 @@ static atvi_status answered(atvi_simulator *s, atvi_sim_slot *slot, const char *
   slot->served++;
   broken = broken || n + 1 < slot->n_answer; /* it said more than it was asked */
   slot->n_answer = 0;
-  if (broken) atvi_proc_kill(&slot->proc);
+  if (broken) atvi_sim_proc_kill(&slot->proc);
   return ATVI_OK;
 }
 
@@ -147,7 +147,7 @@ atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_si
   bool more = true;
   int status;
   *end = (atvi_sim_end){0};
-  bool dead = atvi_proc_over(&slot->proc); /* asked first: then all it wrote is in the pipe */
+  bool dead = atvi_sim_proc_over(&slot->proc); /* asked first: then all it wrote is in the pipe */
   if (!slot->why[0]) {
     give(slot);
     ATVI_TRY(take(s, slot, &more));
@@ -157,13 +157,13 @@ atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_si
       snprintf(slot->why, sizeof slot->why, "the answer is longer than 1 GB");
   }
   if (!end->ended) {
-    if (dead && atvi_proc_ended(&slot->proc, &status)) ATVI_TRY(gone(s, slot, status, end));
+    if (dead && atvi_sim_proc_ended(&slot->proc, &status)) ATVI_TRY(gone(s, slot, status, end));
     if (!dead && !more && slot->closed_s == 0) slot->closed_s = atvi_clock_s();
     if (!dead && slot->closed_s > 0 && atvi_clock_s() - slot->closed_s > DYING_S && !slot->why[0])
       snprintf(slot->why, sizeof slot->why, "the worker closed its standard output before it answered");
   }
   if (!end->ended || !end->why.text) return ATVI_OK;
   const char *path = log_path(slot);
-  end->log = path ? atvi_file_tail(slot->pool, path, ATVI_SIM_TAIL) : NULL;
+  end->log = path ? atvi_sim_file_tail(slot->pool, path, ATVI_SIM_TAIL) : NULL;
   return end->log ? ATVI_OK : ATVI_ENOMEM;
 }

@@ -101,7 +101,7 @@ static point at(const atvi_map *m, double constant, double xi) {
   return has_both(m) ? two_ends_at(m, constant, xi) : one_end_at(m, constant, xi);
 }
 
-void atvi_map_fwd(const atvi_map *m, atvi_idx n, const double *xi, double *theta, double *ldj) {
+void atvi_transform_map_fwd(const atvi_map *m, atvi_idx n, const double *xi, double *theta, double *ldj) {
   double constant = constant_of(m);
   for (atvi_idx i = 0; i < n; i++) {
     point p = at(m, constant, xi[i]);
@@ -110,8 +110,8 @@ void atvi_map_fwd(const atvi_map *m, atvi_idx n, const double *xi, double *theta
   }
 }
 
-void atvi_map_vjp(const atvi_map *m, atvi_idx n, const double *xi, const double *dtheta, const double *dldj,
-                  double *dxi) {
+void atvi_transform_map_vjp(const atvi_map *m, atvi_idx n, const double *xi, const double *dtheta,
+                            const double *dldj, double *dxi) {
   for (atvi_idx i = 0; i < n; i++) {
     point p = at(m, 0, xi[i]);
     dxi[i] += dtheta[i] * p.dtheta + dldj[i] * p.dldj;
@@ -130,12 +130,14 @@ static double inverse(const atvi_map *m, double theta) {
     break;
   case ATVI_MAP_LOG: x = log(has_lower(m) ? low : high); break;
   case ATVI_MAP_LOGIT: x = log(low) - log(high); break;
-  case ATVI_MAP_PROBIT: x = low < high ? atvi_ndtri(low / width(m)) : -atvi_ndtri(high / width(m)); break;
+  case ATVI_MAP_PROBIT:
+    x = low < high ? atvi_math_ndtri(low / width(m)) : -atvi_math_ndtri(high / width(m));
+    break;
   }
   return (x - m->loc) / m->scale;
 }
 
-void atvi_map_inv(const atvi_map *m, atvi_idx n, const double *theta, double *xi) {
+void atvi_transform_map_inv(const atvi_map *m, atvi_idx n, const double *theta, double *xi) {
   for (atvi_idx i = 0; i < n; i++) xi[i] = inverse(m, theta[i]);
 }
 
@@ -153,7 +155,7 @@ static int two_end_images(double t, double reach, int max, double *xi) {
   return count;
 }
 
-int atvi_map_images(const atvi_map *m, double theta, double reach, int max, double *xi) {
+int atvi_transform_map_images(const atvi_map *m, double theta, double reach, int max, double *xi) {
   if (max < 1) return 0;
   double in = inverse(m, theta);
   if (isnan(in)) return 0;
@@ -171,7 +173,7 @@ int atvi_map_images(const atvi_map *m, double theta, double reach, int max, doub
 #define SLOPE 20.0
 #define SLOPE_MAX 1e6 /* log w stays finite and smooth for any xi that a flow can give */
 
-const char *atvi_map_name(atvi_map_kind kind) {
+const char *atvi_transform_map_name(atvi_map_kind kind) {
   switch (kind) {
   case ATVI_MAP_NONE: return "none";
   case ATVI_MAP_LOG: return "log";
@@ -201,18 +203,19 @@ static bool two_ends(const atvi_map *m) {
   return m->kind == ATVI_MAP_SURJECTION && isfinite(m->lower) && isfinite(m->upper);
 }
 
-atvi_status atvi_map_new(atvi_ctx *ctx, atvi_map_kind kind, double lower, double upper, atvi_map *out) {
+atvi_status atvi_transform_map_new(atvi_ctx *ctx, atvi_map_kind kind, double lower, double upper,
+                                   atvi_map *out) {
   const char *want = unsuited(kind, lower, upper);
   *out = (atvi_map){kind, lower, upper, 0, 1, SLOPE};
   if (want)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "map %s: bounds %g and %g, want %s", atvi_map_name(kind), lower, upper,
-                     want);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "map %s: bounds %g and %g, want %s", atvi_transform_map_name(kind),
+                     lower, upper, want);
   if (two_ends(out)) out->scale = (upper - lower) / 4;
   return ATVI_OK;
 }
 
-atvi_status atvi_map_check(atvi_ctx *ctx, const atvi_map *m) {
-  const char *name = atvi_map_name(m->kind), *want = unsuited(m->kind, m->lower, m->upper);
+atvi_status atvi_transform_map_check(atvi_ctx *ctx, const atvi_map *m) {
+  const char *name = atvi_transform_map_name(m->kind), *want = unsuited(m->kind, m->lower, m->upper);
   if (want)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "map %s: bounds %g and %g, want %s", name, m->lower, m->upper, want);
   if (!(m->scale > 0 && m->scale < HUGE_VAL))

@@ -41,26 +41,27 @@ typedef struct {
 
 /* The map of that kind for these bounds with loc 0, scale 1 (surjection with two ends: (upper - lower) / 4), slope 20.
  * loc, scale and slope may be changed afterwards. Errors: EINVAL (bounds do not suit the kind). */
-ATVI_CHECKED atvi_status atvi_map_new(atvi_ctx *ctx, atvi_map_kind kind, double lower, double upper,
-                                      atvi_map *out);
+ATVI_CHECKED atvi_status atvi_transform_map_new(atvi_ctx *ctx, atvi_map_kind kind, double lower, double upper,
+                                                atvi_map *out);
 /* Whether a map whose loc, scale or slope were changed is still one. Errors: EINVAL. */
-ATVI_CHECKED atvi_status atvi_map_check(atvi_ctx *ctx, const atvi_map *m);
+ATVI_CHECKED atvi_status atvi_transform_map_check(atvi_ctx *ctx, const atvi_map *m);
 
 /* xi, theta, ldj: [n]; ldj is added to. Never NaN or infinite for finite xi within +-1e6 or so; theta stays inside the
  * closed interval (one-to-one maps: the open one, except that log stops growing at a finite theta). xi and theta
  * may be the same array. */
-void atvi_map_fwd(const atvi_map *m, atvi_idx n, const double *xi, double *theta, double *ldj);
+void atvi_transform_map_fwd(const atvi_map *m, atvi_idx n, const double *xi, double *theta, double *ldj);
 /* Adjoint: dxi[n] += dtheta * d theta/d xi + dldj * d ldj/d xi. */
-void atvi_map_vjp(const atvi_map *m, atvi_idx n, const double *xi, const double *dtheta, const double *dldj,
-                  double *dxi);
+void atvi_transform_map_vjp(const atvi_map *m, atvi_idx n, const double *xi, const double *dtheta,
+                            const double *dldj, double *dxi);
 /* The image inside the box (surjection) or the only one. theta outside the interval gives NaN; at an end that a
  * one-to-one map does not reach, -+inf. xi and theta may be the same array. */
-void atvi_map_inv(const atvi_map *m, atvi_idx n, const double *theta, double *xi);
+void atvi_transform_map_inv(const atvi_map *m, atvi_idx n, const double *theta, double *xi);
 /* Images of theta, nearest the box first, at most max, those within `reach` units of the box (units of u; reach >= 0):
  * returns how many. The density of theta under q on xi-space is the sum of q(image) / |d theta/d xi| over them,
  * |d theta/d xi| = scale for the surjection. On a fold two images coincide and both count. One-to-one: 1, the inverse. */
-int atvi_map_images(const atvi_map *m, double theta, double reach, int max, double *xi);
+int atvi_transform_map_images(const atvi_map *m, double theta, double reach, int max, double *xi);
 
-const char *atvi_map_name(atvi_map_kind kind); /* "surjection", ... as in model files; "?" for no kind */
+const char *
+atvi_transform_map_name(atvi_map_kind kind); /* "surjection", ... as in model files; "?" for no kind */
 
 #endif

@@ -14,7 +14,7 @@ static const char *const NAME[] = {"groups/groups.json", "groups/mean.npy", "his
 static char dir[] = "/tmp/atvi_fuzzXXXXXX";
 
 static void clean(void) {
-  atvi_groups_drop(dir);
+  atvi_io_groups_drop(dir);
   rmdir(dir);
 }
 
@@ -38,8 +38,8 @@ static void write_sound(atvi_ctx *ctx) {
   double *x;
   if (atvi_draws_group_new(d, "mean", 2, 2, used, &x) != ATVI_OK) abort();
   d->series = &series, d->n_series = 1;
-  d->about = (atvi_about){.title = "t", .n_data = 1};
-  if (atvi_draws_history(d, 1, &step) != ATVI_OK || atvi_groups_write(d, dir) != ATVI_OK) abort();
+  *d->about = (atvi_about){.title = "t", .n_data = 1};
+  if (atvi_draws_history(d, 1, &step) != ATVI_OK || atvi_io_groups_write(d, dir) != ATVI_OK) abort();
   atvi_draws_free(d);
 }
 
@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   int which = bytes[0] % 3;
   put(which, bytes + 1, n - 1);
   atvi_draws *d = draws(ctx);
-  if (atvi_groups_read(d, dir) == ATVI_OK)
+  if (atvi_io_groups_read(d, dir) == ATVI_OK)
     check(d);
   else if (d->n_group || d->n_series || d->n_step)
     __builtin_trap();

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   if (!lang && atvi_lang_parse(ctx, "fuzz.atvi", MODEL, sizeof MODEL - 1, NULL, &lang) != ATVI_OK) abort();
   if (atvi_pool_new(ctx, &pool) != ATVI_OK) abort();
   char *rule = atvi_pool_strndup(pool, (const char *)bytes, n);
-  atvi_status status = atvi_holdout_find(pool, lang, rule, &out);
+  atvi_status status = atvi_model_holdout_find(pool, lang, rule, &out);
   if (status == ATVI_OK && (out.n_held < 1 || out.n_left < 1 || out.n_held + out.n_left != 9)) abort();
   if (status != ATVI_OK && strlen(atvi_errmsg(ctx)) == 0) abort();
   atvi_pool_free(pool);

@@ -30,9 +30,10 @@ static void template(atvi_pool *pool, const char *text, size_t n) {
   atvi_template *t;
   atvi_text out = {.pool = pool};
   const char *filled;
-  if (atvi_template_parse(pool, (atvi_template_place){"fuzz", 1, 1}, text, n, 2, NAME, &t) != ATVI_OK) return;
-  atvi_template_fill(t, VALUE, &out);
-  if (atvi_text_get(&out, &filled) == ATVI_OK && strlen(filled) > 30 * n) __builtin_trap();
+  if (atvi_sim_template_parse(pool, (atvi_template_place){"fuzz", 1, 1}, text, n, 2, NAME, &t) != ATVI_OK)
+    return;
+  atvi_sim_template_fill(t, VALUE, &out);
+  if (atvi_io_text_get(&out, &filled) == ATVI_OK && strlen(filled) > 30 * n) __builtin_trap();
 }
 
 static void lines(atvi_ctx *ctx, atvi_pool *pool, const char *text, size_t n) {

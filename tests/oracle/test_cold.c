@@ -15,7 +15,7 @@ static void posterior_by_quadrature(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_model *m = test_load(ctx, TEST_SOURCE_DIR "/examples/cold/cold.atvi", false);
   atvi_evaluator *ev;
-  CHECK_OK(atvi_evaluator_new(ctx, atvi_model_target(m), &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev));
   CHECK_INT(atvi_model_target(m)->d, 3);
   double cell = 1;
   for (int k = 0; k < 3; k++) cell *= (hi[k] - lo[k]) / n[k];
@@ -23,7 +23,7 @@ static void posterior_by_quadrature(void) {
     const int at[3] = {j % NB, j / NB % NG, j / NB / NG};
     for (int k = 0; k < 3; k++) theta[k * B + j] = lo[k] + (at[k] + 0.5) * (hi[k] - lo[k]) / n[k];
   }
-  atvi_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, NULL, NULL, outcome});
+  atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, NULL, NULL, outcome});
   double most = -HUGE_VAL, z = 0, mean[3] = {0}, cov[3][3] = {{0}};
   for (int j = 0; j < B; j++) most = fmax(most, lp[j] + ll[j]);
   for (int j = 0; j < B; j++) {
@@ -46,7 +46,7 @@ static void posterior_by_quadrature(void) {
   /* known as "about" 0.53 and -0.32 */
   CHECK_ABS(cov[1][2] / sqrt(cov[1][1] * cov[2][2]), 0.53, 0.01);
   CHECK_ABS(cov[0][2] / sqrt(cov[0][0] * cov[2][2]), -0.32, 0.015);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
 }

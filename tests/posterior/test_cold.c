@@ -14,9 +14,9 @@ static const double QUANTILE[3][Q] = {{0.8224, 0.8632, 0.8859, 0.9097, 0.9590},
 
 static double correlation(const atvi_draws *d, int i, int j) {
   const double *x = d->x + i * d->n, *y = d->x + j * d->n;
-  double mx = atvi_mean(d->n, x, d->weight), my = atvi_mean(d->n, y, d->weight), sum = 0;
+  double mx = atvi_math_mean(d->n, x, d->weight), my = atvi_math_mean(d->n, y, d->weight), sum = 0;
   for (atvi_idx k = 0; k < d->n; k++) sum += d->weight[k] * (x[k] - mx) * (y[k] - my);
-  return sum / (atvi_sd(d->n, x, d->weight) * atvi_sd(d->n, y, d->weight));
+  return sum / (atvi_math_sd(d->n, x, d->weight) * atvi_math_sd(d->n, y, d->weight));
 }
 
 /* Quantiles of a sd-and-a-half in the tail have a standard error of 0.02 sd. */
@@ -26,9 +26,9 @@ static void check_quantiles(const atvi_draws *d, int j, int seed) {
   CHECK(xs != NULL);
   memcpy(xs, d->x + j * d->n, n * sizeof *xs);
   memcpy(ws, d->weight, n * sizeof *ws);
-  atvi_sort(d->n, xs, ws, ws + n);
+  atvi_math_sort(d->n, xs, ws, ws + n);
   for (int q = 0; q < Q; q++) {
-    double got = atvi_quantile(d->n, xs, ws, LEVEL[q]);
+    double got = atvi_math_quantile(d->n, xs, ws, LEVEL[q]);
     CHECK_MSG(fabs(got - QUANTILE[j][q]) < 0.06 * SD[j], "seed %d: %g quantile of %d is %.5g, want %.5g",
               seed, LEVEL[q], j, got, QUANTILE[j][q]);
   }
@@ -37,7 +37,8 @@ static void check_quantiles(const atvi_draws *d, int j, int seed) {
 
 static void check_fit(const atvi_draws *d, int seed) {
   for (int j = 0; j < 3; j++) {
-    double mean = atvi_mean(d->n, d->x + j * d->n, d->weight), sd = atvi_sd(d->n, d->x + j * d->n, d->weight);
+    double mean = atvi_math_mean(d->n, d->x + j * d->n, d->weight),
+           sd = atvi_math_sd(d->n, d->x + j * d->n, d->weight);
     CHECK_MSG(fabs(mean - MEAN[j]) < 0.03 * SD[j], "seed %d: mean of %d is %.6g, want %.6g", seed, j, mean,
               MEAN[j]);
     CHECK_MSG(fabs(sd / SD[j] - 1) < 0.03, "seed %d: sd of %d is %.5g, want %.5g", seed, j, sd, SD[j]);
@@ -45,12 +46,12 @@ static void check_fit(const atvi_draws *d, int seed) {
   }
   CHECK_ABS(correlation(d, 1, 2), 0.53, 0.03);
   CHECK_ABS(correlation(d, 0, 2), -0.32, 0.03);
-  CHECK_ABS(d->made.log_evidence, -97.900, 0.02);
-  CHECK_MSG(d->made.khat < 0.7, "seed %d: k-hat %.3f, excess %.4f", seed, d->made.khat, d->made.excess);
-  CHECK_MSG(d->made.efficiency * (double)d->n > 20000, "seed %d: ESS %.0f of %td", seed,
-            d->made.efficiency * (double)d->n, d->n);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
-  CHECK_MSG(d->made.elbo < d->made.log_evidence + 0.01, "seed %d: ELBO %.4f", seed, d->made.elbo);
+  CHECK_ABS(d->made->log_evidence, -97.900, 0.02);
+  CHECK_MSG(d->made->khat < 0.7, "seed %d: k-hat %.3f, excess %.4f", seed, d->made->khat, d->made->excess);
+  CHECK_MSG(d->made->efficiency * (double)d->n > 20000, "seed %d: ESS %.0f of %td", seed,
+            d->made->efficiency * (double)d->n, d->n);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
+  CHECK_MSG(d->made->elbo < d->made->log_evidence + 0.01, "seed %d: ELBO %.4f", seed, d->made->elbo);
 }
 
 static void agrees_with_the_grid(const char *map, int seeds) {
@@ -64,7 +65,7 @@ static void agrees_with_the_grid(const char *map, int seeds) {
     atvi_status status = atvi_fit(ctx, atvi_model_target(m), &o, &d);
     CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
     check_fit(d, seed);
-    if (!map) CHECK_ABS(d->made.elbo, -97.900, 0.02); /* q itself is close, not just its weights */
+    if (!map) CHECK_ABS(d->made->elbo, -97.900, 0.02); /* q itself is close, not just its weights */
     atvi_draws_free(d);
   }
   atvi_model_free(m);

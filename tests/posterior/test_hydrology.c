@@ -17,9 +17,9 @@ static void start_in_modes(const void *self, void *work, uint64_t seed, atvi_idx
                            double *theta) {
   (void)self, (void)work;
   for (atvi_idx b = 0; b < B; b++) {
-    atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_TEST, 0, (uint32_t)(first + b));
+    atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_TEST, 0, (uint32_t)(first + b));
     for (int i = 0; i < P; i++)
-      theta[i * B + b] = MODE[(first + b) % 2][i] * (1 + 0.01 * atvi_rng_normal(&r));
+      theta[i * B + b] = MODE[(first + b) % 2][i] * (1 + 0.01 * atvi_math_rng_normal(&r));
   }
 }
 
@@ -54,16 +54,16 @@ static void chains_in_two_modes_are_not_ok(void) {
   t.ops = &ops;
   int apart = 0; /* some chains find the better mode while they still move widely, by chance all */
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-    atvi_chains_opts o = atvi_chains_defaults();
+    atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed, o.chains = CHAINS, o.candidates = 1, o.max_iter = ITERATIONS, o.ess = 50, o.rhat = 1.05;
     atvi_evaluator *ev;
     atvi_draws *d;
     atvi_pool *pool;
     atvi_summary *s;
-    CHECK_OK(atvi_evaluator_new(ctx, &t, &ev));
-    CHECK_OK(atvi_ram_run(ctx, ev, &o, &d));
+    CHECK_OK(atvi_model_evaluator_new(ctx, &t, &ev));
+    CHECK_OK(atvi_infer_ram_run(ctx, ev, &o, &d));
     CHECK_OK(atvi_pool_new(ctx, &pool));
-    CHECK_OK(atvi_summary_new(pool, d, &s));
+    CHECK_OK(atvi_diag_summary_new(pool, d, &s));
     double there = chains_there(d);
     if (there > 0 && there < CHAINS) {
       apart++;
@@ -72,7 +72,7 @@ static void chains_in_two_modes_are_not_ok(void) {
     }
     atvi_pool_free(pool);
     atvi_draws_free(d);
-    atvi_evaluator_free(ev);
+    atvi_model_evaluator_free(ev);
   }
   CHECK(apart > 0);
   atvi_model_free(m);

@@ -24,20 +24,20 @@ static void sir_pick(const atvi_starts *s, atvi_draws *d) {
 
 static atvi_status run_sir(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_fit_plan *p, atvi_draws **out) {
   enum { SPREAD = 40 };
-  const atvi_target *t = atvi_evaluator_target(ev);
+  const atvi_target *t = atvi_model_evaluator_target(ev);
   atvi_idx n = p->o.ess > 0 ? (atvi_idx)p->o.ess : 1000;
   atvi_starts *s;
-  ATVI_TRY(atvi_starts_new(ctx, ev, p->o.seed, SPREAD * n, &s));
-  atvi_status status = atvi_fit_draws_new(ctx, t, n, 1, false, out);
+  ATVI_TRY(atvi_infer_starts_new(ctx, ev, p->o.seed, SPREAD * n, &s));
+  atvi_status status = atvi_infer_fit_draws_new(ctx, t, n, 1, false, out);
   if (status == ATVI_OK) {
     sir_pick(s, *out);
-    atvi_fit_derived(ev, *out);
-    (*out)->made.method = "sir";
-    (*out)->made.model = t->name;
-    (*out)->made.seed = p->o.seed;
-    (*out)->made.evaluations = atvi_evaluator_count(ev);
+    atvi_infer_fit_derived(ev, *out);
+    (*out)->made->method = "sir";
+    (*out)->made->model = t->name;
+    (*out)->made->seed = p->o.seed;
+    (*out)->made->evaluations = atvi_model_evaluator_count(ev);
   }
-  atvi_starts_free(s);
+  atvi_infer_starts_free(s);
   return status;
 }
 

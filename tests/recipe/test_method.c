@@ -54,11 +54,13 @@ static void is_listed(void) {
   atvi_fit_opts o = atvi_fit_defaults();
   atvi_fit_plan plan;
   o.method = "magic";
-  CHECK_STATUS(atvi_fit_check(ctx, &o, &plan), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_fit_check(ctx, &o, &plan), ATVI_EINVAL);
   CHECK(has(atvi_errmsg(ctx), "and sir (prior draws, resampled)"));
-  CHECK_STR(atvi_methods_text(ATVI_METHOD_OWN, " or ", text), "atvi, nf, copula, ram, nuts, map or sir");
-  CHECK_STR(atvi_methods_text(ATVI_METHOD_POSTERIOR, ", ", text), "atvi, nf, copula, ram, nuts, exact, sir");
-  CHECK_STR(atvi_methods_text(ATVI_METHOD_EXACT, " and ", text), "ram, nuts, exact and sir");
+  CHECK_STR(atvi_infer_methods_text(ATVI_METHOD_OWN, " or ", text),
+            "atvi, nf, copula, ram, nuts, map or sir");
+  CHECK_STR(atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, ", ", text),
+            "atvi, nf, copula, ram, nuts, exact, sir");
+  CHECK_STR(atvi_infer_methods_text(ATVI_METHOD_EXACT, " and ", text), "ram, nuts, exact and sir");
   CHECK_STR(atvi_fit_method_word(6, "name"), "sir");
   CHECK(has(atvi_fit_method_word(6, "help"), "resampled") && !atvi_fit_method_word(7, "name"));
   end();

@@ -16,8 +16,8 @@
 enum { ITERATIONS_MAX = 1000 };
 #define TOL 1e-10 /* of log r between iterations: far below any standard error */
 
-size_t atvi_bridge_work(const atvi_bridge_draws *b) {
-  return (size_t)(b->m * b->n) + atvi_stat_work(b->m, b->n);
+size_t atvi_math_bridge_work(const atvi_bridge_draws *b) {
+  return (size_t)(b->m * b->n) + atvi_math_stat_work(b->m, b->n);
 }
 
 /* With t = log l - log r: l / r / (s1 l / r + s2), and 1 / (s1 l / r + s2). Written so that e^t never overflows. */
@@ -46,7 +46,7 @@ static moments mean_over(atvi_idx n, const double *log_l, double log_r, double s
 static double effective(const atvi_bridge_draws *b, double log_r, double s1, double s2, double *work) {
   atvi_idx n = b->m * b->n;
   for (atvi_idx i = 0; i < n; i++) work[i] = isnan(log_r) ? b->log_p[i] : of_p(b->log_p[i] - log_r, s1, s2);
-  double ess = atvi_converge(b->m, b->n, work, work + n).ess_mean;
+  double ess = atvi_math_converge(b->m, b->n, work, work + n).ess_mean;
   return ess > 0 ? fmin(ess, (double)n) : (double)n; /* constant: every draw says the same */
 }
 
@@ -58,7 +58,7 @@ static double start(const atvi_bridge_draws *b) {
   return top + log(sum / (double)b->n_q);
 }
 
-atvi_bridge_info atvi_bridge(const atvi_bridge_draws *b, double *work) {
+atvi_bridge_info atvi_math_bridge(const atvi_bridge_draws *b, double *work) {
   atvi_bridge_info out = {NAN, NAN, 0};
   double log_r = start(b);
   if (!isfinite(log_r)) return out;

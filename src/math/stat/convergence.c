@@ -51,7 +51,7 @@ static job start(atvi_idx m, atvi_idx n, const double *x, double *work) {
   return j;
 }
 
-size_t atvi_stat_work(atvi_idx m, atvi_idx n) {
+size_t atvi_math_stat_work(atvi_idx m, atvi_idx n) {
   job j = start(m, n, NULL, NULL);
   return (size_t)(5 * j.N + 5 * j.size + j.h + 2 + j.M + j.N / 2 + 1);
 }
@@ -74,11 +74,13 @@ static bool order(const job *j) {
     j->idx[i] = (double)i;
   }
   if (same) return false;
-  atvi_sort(j->N, j->key, j->idx, j->tmp);
+  atvi_math_sort(j->N, j->key, j->idx, j->tmp);
   return true;
 }
 
-static double score(const job *j, double rank) { return atvi_ndtri((rank - 0.375) / ((double)j->N + 0.25)); }
+static double score(const job *j, double rank) {
+  return atvi_math_ndtri((rank - 0.375) / ((double)j->N + 0.25));
+}
 
 static void fill_table(const job *j) {
   for (atvi_idx i = 0; i <= j->N / 2; i++) j->table[i] = score(j, (double)i + 1.0);
@@ -99,7 +101,7 @@ static void scores(const job *j, const double *sorted, const double *idx) {
 
 /* Sorted |x - median| and the places, into tmp[0 .. N) and tmp[N .. 2 N). */
 static void fold(const job *j) {
-  double median = atvi_quantile(j->N, j->key, NULL, 0.5), *f = j->tmp, *at = j->tmp + j->N;
+  double median = atvi_math_quantile(j->N, j->key, NULL, 0.5), *f = j->tmp, *at = j->tmp + j->N;
   atvi_idx right = 0;
   while (right < j->N && j->key[right] < median) right++;
   atvi_idx left = right - 1;
@@ -153,12 +155,12 @@ static void load(const job *j, atvi_idx piece, atvi_idx size, double *out) {
 
 /* Mean autocovariance (divisor h) of the pieces into re[0 .. size - h]; M is even. */
 static void autocovariance(const job *j, atvi_idx size) {
-  atvi_fft_plan(size, j->tw);
+  atvi_math_fft_plan(size, j->tw);
   memset(j->power, 0, (size_t)size * sizeof *j->power);
   for (atvi_idx k = 0; k < j->M; k += 2) {
     load(j, k, size, j->re);
     load(j, k + 1, size, j->im);
-    atvi_fft_fwd(size, j->tw, j->re, j->im);
+    atvi_math_fft_fwd(size, j->tw, j->re, j->im);
     for (atvi_idx i = 0; i < size; i++) j->power[i] += j->re[i] * j->re[i] + j->im[i] * j->im[i];
   }
   double scale = 1.0 / ((double)size * (double)j->h * (double)j->M);
@@ -166,7 +168,7 @@ static void autocovariance(const job *j, atvi_idx size) {
     j->re[i] = j->power[i] * scale;
     j->im[i] = 0;
   }
-  atvi_fft_inv(size, j->tw, j->re, j->im);
+  atvi_math_fft_inv(size, j->tw, j->re, j->im);
 }
 
 /* Fills rho with the initial positive sequence from re[0 .. lags). Returns the even lag at which it ends, or -1 if
@@ -216,7 +218,7 @@ static double rhat_folded(const job *j) {
 }
 
 static double ess_below(const job *j, double p) {
-  double q = atvi_quantile(j->N, j->key, NULL, p);
+  double q = atvi_math_quantile(j->N, j->key, NULL, p);
   halves(j, j->z);
   for (atvi_idx i = 0; i < j->N; i++) j->z[i] = j->z[i] <= q;
   return ess_basic(j);
@@ -227,7 +229,7 @@ static double tail_min(const job *j) {
   return isnan(a) || isnan(b) ? NAN : fmin(a, b);
 }
 
-atvi_convergence atvi_converge(atvi_idx m, atvi_idx n, const double *x, double *work) {
+atvi_convergence atvi_math_converge(atvi_idx m, atvi_idx n, const double *x, double *work) {
   atvi_convergence c = {NAN, NAN, NAN, NAN};
   job j = start(m, n, x, work);
   if (n < 4 || !order(&j)) return c;

@@ -32,10 +32,10 @@ static atvi_ecdf *carve(atvi_arena *a, atvi_idx n, atvi_idx k, atvi_idx sims) {
 
 /* 2 min(P(C <= c), P(C >= c)) for c = 0 .. n. Sums from each end: small tails keep their digits. */
 static void fill_tail(atvi_idx n, double p, double *tail) {
-  double log_p = log(p), log_q = log1p(-p), whole = atvi_lgamma((double)n + 1), below = 0, above = 0;
+  double log_p = log(p), log_q = log1p(-p), whole = atvi_math_lgamma((double)n + 1), below = 0, above = 0;
   for (atvi_idx c = 0; c <= n; c++)
-    tail[c] = exp(whole - atvi_lgamma((double)c + 1) - atvi_lgamma((double)(n - c) + 1) + (double)c * log_p +
-                  (double)(n - c) * log_q);
+    tail[c] = exp(whole - atvi_math_lgamma((double)c + 1) - atvi_math_lgamma((double)(n - c) + 1) +
+                  (double)c * log_p + (double)(n - c) * log_q);
   atvi_idx low = 0, high = n;
   while (low <= high) { /* the end that is further out is the next to be final */
     if (below + tail[low] <= above + tail[high]) {
@@ -60,28 +60,28 @@ static double smallest(const atvi_ecdf *e, const atvi_idx *count) {
 
 static void simulate(atvi_ecdf *e, uint64_t seed) {
   for (atvi_idx s = 0; s < e->sims; s++) {
-    atvi_rng rng = atvi_rng_at(seed, ATVI_STREAM_CHECK, (uint32_t)s, 0);
+    atvi_rng rng = atvi_math_rng_at(seed, ATVI_STREAM_CHECK, (uint32_t)s, 0);
     for (atvi_idx i = 0; i < e->k; i++) e->count[i] = 0;
     for (atvi_idx j = 0; j < e->n; j++) {
-      atvi_idx rank = (atvi_idx)(atvi_rng_uniform(&rng) * (double)e->k);
+      atvi_idx rank = (atvi_idx)(atvi_math_rng_uniform(&rng) * (double)e->k);
       e->count[rank < e->k ? rank : e->k - 1]++;
     }
     e->g[s] = smallest(e, e->count);
   }
-  atvi_sort(e->sims, e->g, NULL, e->scratch);
+  atvi_math_sort(e->sims, e->g, NULL, e->scratch);
 }
 
-atvi_idx atvi_ecdf_sims(atvi_idx n, double level) {
+atvi_idx atvi_math_ecdf_sims(atvi_idx n, double level) {
   double usual = fmin(fmax(WORK / (double)n, SIMS_LEAST), SIMS_MOST);
   return (atvi_idx)fmax(usual, fmin(PER_LEVEL / level, WORK_MOST / (double)n));
 }
 
-atvi_status atvi_ecdf_new(atvi_ctx *ctx, atvi_idx n, atvi_idx k, atvi_idx sims, uint64_t seed,
-                          atvi_ecdf **out) {
+atvi_status atvi_math_ecdf_new(atvi_ctx *ctx, atvi_idx n, atvi_idx k, atvi_idx sims, uint64_t seed,
+                               atvi_ecdf **out) {
   *out = NULL;
   if (n < 1 || k < 2 || sims < 0 || (sims > 0 && sims < SIMS_MIN) || (double)n * (double)k > TABLE_MAX)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ecdf: %td ranks of %td values, %td simulations", n, k, sims);
-  if (sims == 0) sims = atvi_ecdf_sims(n, 1);
+  if (sims == 0) sims = atvi_math_ecdf_sims(n, 1);
   atvi_arena a = {0};
   carve(&a, n, k, sims);
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
@@ -94,11 +94,11 @@ atvi_status atvi_ecdf_new(atvi_ctx *ctx, atvi_idx n, atvi_idx k, atvi_idx sims, 
   return ATVI_OK;
 }
 
-void atvi_ecdf_free(atvi_ecdf *e) {
+void atvi_math_ecdf_free(atvi_ecdf *e) {
   if (e) atvi_block_free(e->ctx, e);
 }
 
-double atvi_ecdf_p(const atvi_ecdf *e, const atvi_idx *count) {
+double atvi_math_ecdf_p(const atvi_ecdf *e, const atvi_idx *count) {
   /* tails are discrete: equal ones must count as equal, whatever their last digit */
   double g = smallest(e, count) * (1 + 1e-12);
   atvi_idx low = 0, high = e->sims;
@@ -113,7 +113,7 @@ double atvi_ecdf_p(const atvi_ecdf *e, const atvi_idx *count) {
   return fmin(((double)low + 1) / ((double)e->sims + 1), (double)(e->k - 1) * g);
 }
 
-void atvi_ecdf_band(const atvi_ecdf *e, double alpha, double *low, double *high) {
+void atvi_math_ecdf_band(const atvi_ecdf *e, double alpha, double *low, double *high) {
   atvi_idx at = (atvi_idx)floor(alpha * (double)e->sims);
   double gamma = e->g[at < 0 ? 0 : at < e->sims ? at : e->sims - 1] * (1 - 1e-12);
   for (atvi_idx i = 0; i < e->k - 1; i++) {

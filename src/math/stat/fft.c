@@ -20,7 +20,7 @@ static void twiddles(atvi_idx n, atvi_idx step, atvi_idx count, double *c, doubl
 
 /* Layout: for an odd power the factors of the radix-2 stage, then per radix-4 stage of length L, h = L / 4:
  * w^j, w^2j, w^3j, each as h cosines and h sines. */
-void atvi_fft_plan(atvi_idx n, double *tw) {
+void atvi_math_fft_plan(atvi_idx n, double *tw) {
   atvi_idx len = n;
   if (odd_power(n)) {
     twiddles(n, 1, n / 2, tw, tw + n / 2);
@@ -46,7 +46,7 @@ void atvi_fft_plan(atvi_idx n, double *tw) {
   }
 }
 
-atvi_idx atvi_fft_place(atvi_idx n, atvi_idx k) {
+atvi_idx atvi_math_fft_place(atvi_idx n, atvi_idx k) {
   atvi_idx at = 0, len = n;
   if (odd_power(n)) {
     len /= 2;
@@ -61,10 +61,10 @@ atvi_idx atvi_fft_place(atvi_idx n, atvi_idx k) {
   return at;
 }
 
-void atvi_fft_fwd(atvi_idx n, const double *tw, double *re, double *im) {
-  ATVI_ISA_PICK(atvi_fft_fwd)(n, tw, re, im);
+void atvi_math_fft_fwd(atvi_idx n, const double *tw, double *re, double *im) {
+  ATVI_ISA_PICK(atvi_math_fft_fwd)(n, tw, re, im);
 }
 
-void atvi_fft_inv(atvi_idx n, const double *tw, double *re, double *im) {
-  ATVI_ISA_PICK(atvi_fft_inv)(n, tw, re, im);
+void atvi_math_fft_inv(atvi_idx n, const double *tw, double *re, double *im) {
+  ATVI_ISA_PICK(atvi_math_fft_inv)(n, tw, re, im);
 }

@@ -8,20 +8,20 @@
 #include "core/core.h"
 
 /* Fills the table tw[2 n] for size n. */
-void atvi_fft_plan(atvi_idx n, double *tw);
-void atvi_fft_fwd(atvi_idx n, const double *tw, double *re, double *im);
-void atvi_fft_inv(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_plan(atvi_idx n, double *tw);
+void atvi_math_fft_fwd(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_inv(atvi_idx n, const double *tw, double *re, double *im);
 /* Where the forward transform puts frequency k. */
-atvi_idx atvi_fft_place(atvi_idx n, atvi_idx k);
+atvi_idx atvi_math_fft_place(atvi_idx n, atvi_idx k);
 
 /* Per instruction set; call those above. */
-void atvi_fft_fwd_base(atvi_idx n, const double *tw, double *re, double *im);
-void atvi_fft_inv_base(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_fwd_base(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_inv_base(atvi_idx n, const double *tw, double *re, double *im);
 #ifdef ATVI_HAVE_X86_ISA
-void atvi_fft_fwd_avx2(atvi_idx n, const double *tw, double *re, double *im);
-void atvi_fft_inv_avx2(atvi_idx n, const double *tw, double *re, double *im);
-void atvi_fft_fwd_avx512(atvi_idx n, const double *tw, double *re, double *im);
-void atvi_fft_inv_avx512(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_fwd_avx2(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_inv_avx2(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_fwd_avx512(atvi_idx n, const double *tw, double *re, double *im);
+void atvi_math_fft_inv_avx512(atvi_idx n, const double *tw, double *re, double *im);
 #endif
 
 #endif

@@ -7,8 +7,8 @@
  * contiguous j, so that the compiler vectorises them. */
 #include "math/stat/fft.h"
 
-void ATVI_ISA_NAME(atvi_fft_fwd)(atvi_idx n, const double *tw, double *re, double *im);
-void ATVI_ISA_NAME(atvi_fft_inv)(atvi_idx n, const double *tw, double *re, double *im);
+void ATVI_ISA_NAME(atvi_math_fft_fwd)(atvi_idx n, const double *tw, double *re, double *im);
+void ATVI_ISA_NAME(atvi_math_fft_inv)(atvi_idx n, const double *tw, double *re, double *im);
 
 static void fwd4(atvi_idx h, const double *restrict w, double *restrict r0, double *restrict r1,
                  double *restrict r2, double *restrict r3, double *restrict i0, double *restrict i1,
@@ -85,7 +85,7 @@ static int odd_power(atvi_idx n) {
   return odd;
 }
 
-void ATVI_ISA_NAME(atvi_fft_fwd)(atvi_idx n, const double *tw, double *re, double *im) {
+void ATVI_ISA_NAME(atvi_math_fft_fwd)(atvi_idx n, const double *tw, double *re, double *im) {
   atvi_idx len = n;
   if (odd_power(n)) {
     atvi_idx h = n / 2;
@@ -106,7 +106,7 @@ void ATVI_ISA_NAME(atvi_fft_fwd)(atvi_idx n, const double *tw, double *re, doubl
   last4(n, re, im, 1.0);
 }
 
-void ATVI_ISA_NAME(atvi_fft_inv)(atvi_idx n, const double *tw, double *re, double *im) {
+void ATVI_ISA_NAME(atvi_math_fft_inv)(atvi_idx n, const double *tw, double *re, double *im) {
   int odd = odd_power(n);
   atvi_idx top = odd ? n / 2 : n;
   const double *base = odd ? tw + n : tw;

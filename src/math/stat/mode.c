@@ -32,10 +32,10 @@ static void cosines(const double *x, double *out, double *re, double *im) {
     re[GRID - 1 - i] = x[2 * i + 1];
   }
   memset(im, 0, GRID * sizeof *im);
-  atvi_fft_plan(GRID, tw);
-  atvi_fft_fwd(GRID, tw, re, im);
+  atvi_math_fft_plan(GRID, tw);
+  atvi_math_fft_fwd(GRID, tw, re, im);
   for (int k = 0; k < GRID; k++) {
-    atvi_idx at = atvi_fft_place(GRID, k);
+    atvi_idx at = atvi_math_fft_place(GRID, k);
     double angle = ATVI_PI * k / (2.0 * GRID);
     out[k] = re[at] * cos(angle) + im[at] * sin(angle);
   }
@@ -44,14 +44,14 @@ static void cosines(const double *x, double *out, double *re, double *im) {
 /* Back: x_i = (a_0 + 2 sum_k a_k cos(pi k (2 i + 1) / (2 GRID))) / GRID. */
 static void cosines_back(const double *a, double *x, double *re, double *im) {
   double tw[2 * GRID];
-  atvi_fft_plan(GRID, tw);
+  atvi_math_fft_plan(GRID, tw);
   for (int k = 0; k < GRID; k++) {
-    atvi_idx at = atvi_fft_place(GRID, k);
+    atvi_idx at = atvi_math_fft_place(GRID, k);
     double angle = ATVI_PI * k / (2.0 * GRID), c = cos(angle), s = sin(angle), b = k ? a[GRID - k] : 0;
     re[at] = a[k] * c + b * s;
     im[at] = a[k] * s - b * c;
   }
-  atvi_fft_inv(GRID, tw, re, im);
+  atvi_math_fft_inv(GRID, tw, re, im);
   for (int i = 0; i < GRID / 2; i++) {
     x[2 * i] = re[i] / GRID;
     x[2 * i + 1] = re[GRID - 1 - i] / GRID;
@@ -107,15 +107,15 @@ static double fixed_point(const double *a, double n) {
 
 /* Silverman's rule for count draws. */
 static double silverman(atvi_idx n, const double *xs, const double *ws, double count) {
-  double sd = atvi_sd(n, xs, ws);
-  double iqr = atvi_quantile(n, xs, ws, 0.75) - atvi_quantile(n, xs, ws, 0.25);
+  double sd = atvi_math_sd(n, xs, ws);
+  double iqr = atvi_math_quantile(n, xs, ws, 0.75) - atvi_math_quantile(n, xs, ws, 0.25);
   return 0.9 * (iqr > 0 ? fmin(sd, iqr / 1.34) : sd) * pow(count, -0.2);
 }
 
 static span choose_span(atvi_idx n, const double *xs, const double *ws, double lower, double upper,
                         double pad) {
-  double q1 = atvi_quantile(n, xs, ws, 0.25), q3 = atvi_quantile(n, xs, ws, 0.75);
-  double q05 = atvi_quantile(n, xs, ws, 0.05), q95 = atvi_quantile(n, xs, ws, 0.95);
+  double q1 = atvi_math_quantile(n, xs, ws, 0.25), q3 = atvi_math_quantile(n, xs, ws, 0.75);
+  double q05 = atvi_math_quantile(n, xs, ws, 0.05), q95 = atvi_math_quantile(n, xs, ws, 0.95);
   double iqr = q3 > q1 ? q3 - q1 : (q95 - q05) / 2.44; /* the normal's ratio */
   span s = {xs[0], xs[n - 1]};
   if (iqr > 0) {
@@ -182,11 +182,12 @@ static bool damped(atvi_idx n, const double *xs, const double *ws, double lower,
   return true;
 }
 
-double atvi_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double *work) {
+double atvi_math_mode(atvi_idx n, const double *xs, const double *ws, double lower, double upper,
+                      double *work) {
   span g;
   if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1])) return NAN;
   if (xs[0] == xs[n - 1]) return xs[0];
-  return damped(n, xs, ws, lower, upper, &g, work) ? peak(work, g) : atvi_quantile(n, xs, ws, 0.5);
+  return damped(n, xs, ws, lower, upper, &g, work) ? peak(work, g) : atvi_math_quantile(n, xs, ws, 0.5);
 }
 
 /* Share of the weight inside the grid: long tails are cut. */
@@ -200,8 +201,8 @@ static double inside(atvi_idx n, const double *xs, const double *ws, span g) {
   return in / all;
 }
 
-bool atvi_density(atvi_idx n, const double *xs, const double *ws, double lower, double upper, double ends[2],
-                  double *out, double *work) {
+bool atvi_math_density(atvi_idx n, const double *xs, const double *ws, double lower, double upper,
+                       double ends[2], double *out, double *work) {
   span g;
   if (n < 1 || !isfinite(xs[0]) || !isfinite(xs[n - 1]) || xs[0] == xs[n - 1]) return false;
   if (!damped(n, xs, ws, lower, upper, &g, work)) return false;

@@ -14,20 +14,22 @@ enum { MIN_DRAWS = 25, MIN_TAIL = 5, PRIOR_COUNT = 10 };
 #define PRIOR_K 0.5
 #define LOG_TINY (-600.0) /* exp of it times the smallest relative excess is still a normal number */
 
-double atvi_psis_threshold(atvi_idx n) { return n <= 1 ? -HUGE_VAL : fmin(1 - 1 / log10((double)n), 0.7); }
+double atvi_math_psis_threshold(atvi_idx n) {
+  return n <= 1 ? -HUGE_VAL : fmin(1 - 1 / log10((double)n), 0.7);
+}
 
 #define HARMLESS 0.005 /* of the weight: moves a mean by some hundredths of a standard deviation at most */
 
-bool atvi_psis_permits(atvi_idx n, double khat, double excess) {
-  return khat <= atvi_psis_threshold(n) || excess < HARMLESS;
+bool atvi_math_psis_permits(atvi_idx n, double khat, double excess) {
+  return khat <= atvi_math_psis_threshold(n) || excess < HARMLESS;
 }
 
-double atvi_psis_inflation(double khat) {
+double atvi_math_psis_inflation(double khat) {
   double r = 0.5 / (1 - fmin(khat, 0.9));
   return khat > 0.5 ? r * r : 1;
 }
 
-size_t atvi_psis_work(atvi_idx n) { return 4 * (size_t)n; }
+size_t atvi_math_psis_work(atvi_idx n) { return 4 * (size_t)n; }
 
 /* ---- generalised Pareto distribution ---- */
 
@@ -49,7 +51,7 @@ static double profile(atvi_idx n, const double *x, double b) {
   return log(ratio) - k - 1;
 }
 
-void atvi_gpd_fit(atvi_idx n, const double *x, double *k, double *sigma) {
+void atvi_math_gpd_fit(atvi_idx n, const double *x, double *k, double *sigma) {
   enum { MAX_GRID = 512 };
   double grid[MAX_GRID], value[MAX_GRID], most = -HUGE_VAL, sum = 0, b = 0;
   const double count = (double)n, quartile = x[(atvi_idx)floor(count / 4 + 0.5) - 1];
@@ -62,7 +64,7 @@ void atvi_gpd_fit(atvi_idx n, const double *x, double *k, double *sigma) {
   for (int j = 0; j < m; j++) sum += exp(value[j] - most);
   for (int j = 0; j < m; j++) b += grid[j] * exp(value[j] - most) / sum;
   *k = shape(n, x, b);
-  *sigma = fabs(*k) > 1e-12 ? -*k / b : atvi_mean(n, x, NULL);
+  *sigma = fabs(*k) > 1e-12 ? -*k / b : atvi_math_mean(n, x, NULL);
 }
 
 static double quantile(double p, double k, double sigma) {
@@ -102,7 +104,7 @@ static void smooth_tail(atvi_idx n, const double *raw, double *smooth, atvi_psis
   if (tail < MIN_TAIL) return;
   double k, sigma, base = exp(cutoff), *x = smooth + at;
   for (atvi_idx i = 0; i < tail; i++) x[i] = base * expm1(raw[at + i] - cutoff);
-  atvi_gpd_fit(tail, x, &k, &sigma);
+  atvi_math_gpd_fit(tail, x, &k, &sigma);
   k = (k * (double)tail + PRIOR_COUNT * PRIOR_K) / (double)(tail + PRIOR_COUNT);
   for (atvi_idx i = 0; i < tail; i++)
     x[i] = fmin(base + quantile(((double)i + 0.5) / (double)tail, k, sigma), 1);
@@ -131,14 +133,14 @@ static atvi_psis_info degenerate(atvi_idx n, double top, atvi_idx count, const d
   return (atvi_psis_info){HUGE_VAL, (double)count, HUGE_VAL, NAN, HUGE_VAL, 0, 1};
 }
 
-atvi_psis_info atvi_psis(atvi_idx n, const double *log_w, double *w, double *work) {
+atvi_psis_info atvi_math_psis(atvi_idx n, const double *log_w, double *w, double *work) {
   double *raw = work, *order = work + n, *smooth = work + 2 * n, sum = 0, square = 0;
   atvi_psis_info info = {.khat = NAN, .excess = NAN};
   for (atvi_idx i = 0; i < n; i++) {
     raw[i] = isnan(log_w[i]) ? -HUGE_VAL : log_w[i];
     order[i] = (double)i;
   }
-  atvi_sort(n, raw, order, work + 2 * n);
+  atvi_math_sort(n, raw, order, work + 2 * n);
   double top = raw[n - 1];
   if (!isfinite(top)) {
     atvi_idx count = 0;
@@ -165,7 +167,7 @@ atvi_psis_info atvi_psis(atvi_idx n, const double *log_w, double *w, double *wor
 static const double P_WAIC_MOST =
     0.4; /* above, WAIC is no longer like LOO (Vehtari and others 2017, section 2.2) */
 
-size_t atvi_loo_work(atvi_idx n) { return atvi_psis_work(n) + (size_t)n; }
+size_t atvi_math_loo_work(atvi_idx n) { return atvi_math_psis_work(n) + (size_t)n; }
 
 /* log sum of w e^x, w NULL: 1/n. The largest term is taken out: nothing overflows, and one term stays. */
 static double log_mean(atvi_idx n, const double *x, const double *w) {
@@ -185,7 +187,7 @@ static double variance(atvi_idx n, const double *x) {
   return n > 1 ? sum / (double)(n - 1) : NAN;
 }
 
-atvi_loo_point atvi_loo_of(atvi_idx n, const double *log_lik, double *work) {
+atvi_loo_point atvi_math_loo_of(atvi_idx n, const double *log_lik, double *work) {
   atvi_loo_point p = {NAN, NAN, NAN, NAN, NAN};
   double *w = work, least = HUGE_VAL;
   for (atvi_idx i = 0; i < n; i++) {
@@ -199,7 +201,7 @@ atvi_loo_point atvi_loo_of(atvi_idx n, const double *log_lik, double *work) {
     p.khat = p.p_waic = HUGE_VAL;
     return p;
   }
-  p.khat = atvi_psis(n, w, w, work + n).khat;
+  p.khat = atvi_math_psis(n, w, w, work + n).khat;
   p.elpd_loo = log_mean(n, log_lik, w);
   p.p_waic = variance(n, log_lik);
   p.elpd_waic = p.lpd - p.p_waic;
@@ -227,15 +229,15 @@ static atvi_loo_sum total(atvi_idx n, const atvi_loo_point *point, bool waic, do
   return s;
 }
 
-atvi_loo_sum atvi_loo_total(atvi_idx n, const atvi_loo_point *point, atvi_idx n_draw) {
-  return total(n, point, false, atvi_psis_threshold(n_draw));
+atvi_loo_sum atvi_math_loo_total(atvi_idx n, const atvi_loo_point *point, atvi_idx n_draw) {
+  return total(n, point, false, atvi_math_psis_threshold(n_draw));
 }
 
-atvi_loo_sum atvi_waic_total(atvi_idx n, const atvi_loo_point *point) {
+atvi_loo_sum atvi_math_waic_total(atvi_idx n, const atvi_loo_point *point) {
   return total(n, point, true, P_WAIC_MOST);
 }
 
-atvi_loo_difference atvi_loo_less(atvi_idx n, const double *x, const double *y) {
+atvi_loo_difference atvi_math_loo_less(atvi_idx n, const double *x, const double *y) {
   double mean = 0, square = 0;
   for (atvi_idx i = 0; i < n; i++) mean += (x[i] - y[i]) / (double)n;
   for (atvi_idx i = 0; i < n; i++) square += (x[i] - y[i] - mean) * (x[i] - y[i] - mean);

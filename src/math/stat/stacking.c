@@ -27,7 +27,7 @@ typedef struct {
   double *u, *a, *next; /* [K] */
 } problem;
 
-size_t atvi_stacking_work(atvi_idx n, atvi_idx K) { return (size_t)(n * K + K * K + 3 * K); }
+size_t atvi_math_stacking_work(atvi_idx n, atvi_idx K) { return (size_t)(n * K + K * K + 3 * K); }
 
 /* One observation's ratios into r[K]; false: it is left out. */
 static bool ratios(const problem *p, atvi_idx n, atvi_idx i, const double *elpd, double *r) {
@@ -106,14 +106,14 @@ static void maximise(const problem *p, double *w, double mu) {
   for (int s = 0; s < STEPS && linearise(p, w, mu) > GOOD_ENOUGH * mu; s++) {
     double slope = 0;
     for (atvi_idx k = 0; k < p->K; k++) p->a[k] = p->u[k];
-    if (!atvi_cholesky(p->K, p->matrix)) return;
+    if (!atvi_math_cholesky(p->K, p->matrix)) return;
     solve(p->K, p->matrix, p->u);
     for (atvi_idx k = 0; k < p->K; k++) slope += p->a[k] * p->u[k];
     if (!move(p, w, mu, slope)) return;
   }
 }
 
-void atvi_stacking(atvi_idx n, atvi_idx K, const double *elpd, double *w, double *work) {
+void atvi_math_stacking(atvi_idx n, atvi_idx K, const double *elpd, double *w, double *work) {
   problem p = {.K = K, .matrix = work, .u = work + K * K};
   p.a = p.u + K;
   p.next = p.a + K;

@@ -6,7 +6,7 @@
 
 static double weight(const double *w, atvi_idx i) { return w ? w[i] : 1.0; }
 
-double atvi_mean(atvi_idx n, const double *x, const double *w) {
+double atvi_math_mean(atvi_idx n, const double *x, const double *w) {
   double mean = 0, sum = 0;
   for (atvi_idx i = 0; i < n; i++) { /* running mean: no overflow, little rounding */
     double wi = weight(w, i);
@@ -17,8 +17,8 @@ double atvi_mean(atvi_idx n, const double *x, const double *w) {
   return sum > 0 ? mean : NAN;
 }
 
-double atvi_sd(atvi_idx n, const double *x, const double *w) {
-  double mean = atvi_mean(n, x, w), s = 0, w1 = 0, w2 = 0;
+double atvi_math_sd(atvi_idx n, const double *x, const double *w) {
+  double mean = atvi_math_mean(n, x, w), s = 0, w1 = 0, w2 = 0;
   for (atvi_idx i = 0; i < n; i++) {
     double wi = weight(w, i);
     if (wi == 0) continue;
@@ -43,7 +43,7 @@ static double weighted_quantile(atvi_idx n, const double *xs, const double *ws, 
   return xs[n - 1];
 }
 
-double atvi_quantile(atvi_idx n, const double *xs, const double *ws, double p) {
+double atvi_math_quantile(atvi_idx n, const double *xs, const double *ws, double p) {
   if (n < 1 || !(p >= 0 && p <= 1)) return NAN;
   if (n == 1) return xs[0];
   if (ws) return weighted_quantile(n, xs, ws, p);
@@ -61,7 +61,7 @@ static double ties_after(atvi_idx n, const double *xs, const double *ws, atvi_id
 }
 
 /* Counts have many shortest intervals: the one that holds most is the densest. */
-void atvi_hpd(atvi_idx n, const double *xs, const double *ws, double p, double out[2]) {
+void atvi_math_hpd(atvi_idx n, const double *xs, const double *ws, double p, double out[2]) {
   double total = 0, mass = 0, best = HUGE_VAL, most = 0;
   out[0] = out[1] = NAN;
   if (n < 1 || !(p > 0 && p <= 1)) return;
@@ -121,12 +121,12 @@ static bool places(uint32_t *count, atvi_idx n) {
   return true;
 }
 
-int atvi_by_value(const void *a, const void *b) {
+int atvi_math_by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-void atvi_sort(atvi_idx n, double *x, double *w, double *work) {
+void atvi_math_sort(atvi_idx n, double *x, double *w, double *work) {
   uint32_t count[PASSES][SIZE];
   double *x0 = x, *w0 = w, *x1 = work, *w1 = work + n;
   if (n <= FEW) {
@@ -173,8 +173,8 @@ static bool usable(atvi_idx n, const double *xs, double weight) {
   return n > 0 && weight > 0 && isfinite(weight) && isfinite(xs[0]) && isfinite(xs[n - 1]);
 }
 
-double atvi_wasserstein(atvi_idx n, const double *xs, const double *wx, atvi_idx m, const double *ys,
-                        const double *wy) {
+double atvi_math_wasserstein(atvi_idx n, const double *xs, const double *wx, atvi_idx m, const double *ys,
+                             const double *wy) {
   double all_x = total(n, wx), all_y = total(m, wy);
   if (!usable(n, xs, all_x) || !usable(m, ys, all_y)) return NAN;
   double sum = 0, below_x = 0, below_y = 0, at = fmin(xs[0], ys[0]);
@@ -188,7 +188,7 @@ double atvi_wasserstein(atvi_idx n, const double *xs, const double *wx, atvi_idx
   return sum;
 }
 
-double atvi_cdf_spread(atvi_idx n, const double *xs, const double *wx) {
+double atvi_math_cdf_spread(atvi_idx n, const double *xs, const double *wx) {
   double all = total(n, wx), below = 0, sum = 0;
   if (!usable(n, xs, all)) return NAN;
   for (atvi_idx i = 0; i + 1 < n; i++) {

@@ -6,7 +6,7 @@
 static void is_whole_sentences(void) {
   int n = 0;
   for (int k = 0; k < ATVI_CODES; k++) {
-    const char *advice = atvi_advice((atvi_code)k);
+    const char *advice = atvi_app_advice((atvi_code)k);
     if (!advice) continue;
     size_t length = strlen(advice);
     n++;
@@ -15,7 +15,7 @@ static void is_whole_sentences(void) {
     CHECK_MSG(strchr("-'", advice[0]) || (advice[0] >= 'A' && advice[0] <= 'Z'), "%s", advice);
   }
   CHECK(n > 20);
-  CHECK(!atvi_advice(ATVI_CODE_NONE) && !atvi_advice(ATVI_CODES));
+  CHECK(!atvi_app_advice(ATVI_CODE_NONE) && !atvi_app_advice(ATVI_CODES));
 }
 
 static atvi_draws *five(atvi_ctx *ctx) {
@@ -23,7 +23,7 @@ static atvi_draws *five(atvi_ctx *ctx) {
   atvi_draws *d;
   CHECK_OK(atvi_draws_new(ctx, 5, 1, 1, 1, &col, false, &d));
   for (int i = 0; i < 5; i++) d->x[i] = 0.3 + 0.1 * i;
-  d->made.method = "map";
+  d->made->method = "map";
   return d;
 }
 
@@ -34,15 +34,15 @@ static void follows_every_message(void) {
     atvi_pool *pool;
     atvi_summary *s;
     atvi_draws *d = five(ctx);
-    const char *advice = atvi_advice((atvi_code)k);
+    const char *advice = atvi_app_advice((atvi_code)k);
     CHECK_OK(atvi_pool_new(ctx, &pool));
     CHECK_OK(atvi_draws_say(d, ATVI_SERIOUS, (atvi_code)k, "It is so."));
     CHECK_OK(atvi_draws_say(d, ATVI_NOTE, (atvi_code)k, "Again."));
-    CHECK_OK(atvi_advised_summary(pool, d, &s));
+    CHECK_OK(atvi_app_advised_summary(pool, d, &s));
     CHECK(s->verdict == ATVI_VERDICT_BAD && s->n_message >= 2);
     const atvi_message *m = &s->message[s->n_message - 2];
     CHECK_STR(m->text, advice ? atvi_pool_printf(pool, "It is so. %s", advice) : "It is so.");
-    CHECK(m->severity == ATVI_SERIOUS && m->code == (atvi_code)k && atvi_summary_reason(s) == m);
+    CHECK(m->severity == ATVI_SERIOUS && m->code == (atvi_code)k && atvi_diag_summary_reason(s) == m);
     CHECK_STR(m[1].text, "Again."); /* said once */
     atvi_draws_free(d);
     atvi_pool_free(pool);
@@ -62,7 +62,7 @@ static void memory_failures_leave_nothing(void) {
     atvi_summary *s = NULL;
     CHECK_OK(atvi_pool_new(ctx, &pool));
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_advised_summary(pool, d, &s);
+    atvi_status status = atvi_app_advised_summary(pool, d, &s);
     test_fail_at = 0;
     atvi_pool_free(pool);
     CHECK_INT(test_live, live);

@@ -128,13 +128,13 @@ static void one_fails(void) {
 
 static void csv_of(atvi_text *t, const char *method, double shift, double scale, bool ok) {
   enum { N = 4000 };
-  atvi_text_add(t, "# method = %s\n# parameters = 1\n# chains = 4\n# draws = %d\n", method, N / 4);
-  if (!ok) atvi_text_add(t, "# end = limit\n");
-  atvi_text_add(t, "lp__,log_lik__,chain__,log_prior__,mu\n");
+  atvi_io_text_add(t, "# method = %s\n# parameters = 1\n# chains = 4\n# draws = %d\n", method, N / 4);
+  if (!ok) atvi_io_text_add(t, "# end = limit\n");
+  atvi_io_text_add(t, "lp__,log_lik__,chain__,log_prior__,mu\n");
   for (int i = 0; i < N;
        i++) { /* every number of a grid once, in the order of a shuffle that is the same for all */
     double u = ((double)(i * 1201 % N) + 0.5) / N;
-    atvi_text_add(t, "-3.25,-2.125,%d,-1.125,%.17g\n", 1 + i / (N / 4), shift + scale * u);
+    atvi_io_text_add(t, "-3.25,-2.125,%d,-1.125,%.17g\n", 1 + i / (N / 4), shift + scale * u);
   }
 }
 
@@ -143,7 +143,7 @@ static void folder(world *w, const char *name, double shift, double scale, bool 
   const char *text;
   char path[64];
   csv_of(&t, name, shift, scale, ok);
-  CHECK_OK(atvi_text_get(&t, &text));
+  CHECK_OK(atvi_io_text_get(&t, &text));
   CHECK(mkdir(in_dir(name), 0777) == 0);
   snprintf(path, sizeof path, "%s/draws.csv", name);
   test_file(path, text);
@@ -171,7 +171,7 @@ static void distances_and_reference(void) {
   folder(&w, "nuts", 0, 1.5, true);
   folder(&w, "ram", 0, 1, true);
   atvi_comparison c = three(&w);
-  CHECK_OK(atvi_compare_read(w.ctx, w.pool, NULL, &c));
+  CHECK_OK(atvi_app_compare_read(w.ctx, w.pool, NULL, &c));
   CHECK_INT(c.reference, 1); /* nuts before ram */
   double sd = 1.5 / sqrt(12);
   CHECK_REL(c.of[2].distance[0], 0.25 / sd, 2e-3); /* uniform on [0, 1] and [0, 1.5]: 1/4 */
@@ -179,22 +179,22 @@ static void distances_and_reference(void) {
   CHECK(c.of[2].chance[0] > 0 && c.of[2].chance[0] < 0.1);
   CHECK(c.of[2].n_series == 1 && c.of[2].fitted[1].coverage == 0.875 && c.of[2].fitted[1].ail == 2.5);
   CHECK(isnan(c.of[2].fitted[1].mspe) && c.of[2].held == NULL);
-  atvi_compare_free(&c);
+  atvi_app_compare_free(&c);
 
   c = three(&w);
-  CHECK_OK(atvi_compare_read(w.ctx, w.pool, "ram", &c));
+  CHECK_OK(atvi_app_compare_read(w.ctx, w.pool, "ram", &c));
   CHECK_INT(c.reference, 2);
   CHECK_REL(c.of[0].distance[0], 0.731 * sqrt(12), 1e-3); /* a shift */
   const char *text;
-  CHECK_OK(atvi_compare_text(w.pool, &c, &text));
+  CHECK_OK(atvi_app_compare_text(w.pool, &c, &text));
   CHECK(has(text, "2.53") && has(text, "* more than three") && has(text, "ref") && has(text, "87.5") &&
         narrow(text));
   c.of[1].reason = "two,\nlines";
-  CHECK_OK(atvi_compare_csv(w.pool, &c, &text));
+  CHECK_OK(atvi_app_compare_csv(w.pool, &c, &text));
   CHECK(has(text, "method,kind,name,statistic,value\natvi,fit,,state,done\n"));
   CHECK(has(text, "\nnuts,fit,,reason,\"two, lines\"\n"));
   CHECK(has(text, "\nram,fitted,y,coverage,0.875\n") && has(text, "\nram,parameter,mu,distance,NA\n"));
-  atvi_compare_free(&c);
+  atvi_app_compare_free(&c);
   world_free(&w);
 }
 
@@ -202,7 +202,7 @@ static const char *page_of(world *w, const atvi_comparison *c) {
   char *html;
   size_t n;
   atvi_app_report_compare(w->ctx, w->pool, c, test_dir);
-  CHECK_OK(atvi_file_read(w->pool, in_dir("report.html"), &html, &n));
+  CHECK_OK(atvi_io_file_read(w->pool, in_dir("report.html"), &html, &n));
   return html;
 }
 
@@ -214,21 +214,22 @@ static void evidence_of_refused_weights(void) {
   folder(&w, "ram", 0, 1, true);
   atvi_comparison c = three(&w);
   const char *text;
-  CHECK_OK(atvi_compare_read(w.ctx, w.pool, NULL, &c));
+  CHECK_OK(atvi_app_compare_read(w.ctx, w.pool, NULL, &c));
   atvi_summary *s = c.of[0].summary;
   s->made.log_evidence = -71.625;
   s->chains = 0;
   for (int refused = 0; refused < 2; refused++) {
     s->refused = refused;
-    CHECK_OK(atvi_compare_text(w.pool, &c, &text));
+    CHECK_OK(atvi_app_compare_text(w.pool, &c, &text));
     CHECK(has(text, "-71.6") == !refused);
     text = page_of(&w, &c);
     CHECK(has(text, "71.625") == !refused && has(text, "<caption>Each has a report of its own<"));
-    CHECK(refused ? isnan(atvi_compared_evidence(&c.of[0])) : atvi_compared_evidence(&c.of[0]) == -71.625);
+    CHECK(refused ? isnan(atvi_app_compared_evidence(&c.of[0]))
+                  : atvi_app_compared_evidence(&c.of[0]) == -71.625);
   }
   s->chains = 1;
-  CHECK(atvi_compared_evidence(&c.of[0]) == -71.625);
-  atvi_compare_free(&c);
+  CHECK(atvi_app_compared_evidence(&c.of[0]) == -71.625);
+  atvi_app_compare_free(&c);
   world_free(&w);
 }
 
@@ -237,16 +238,16 @@ static void no_reference_is_ok(void) {
   folder(&w, "atvi", 0.731, 1, true);
   folder(&w, "nuts", 0, 1.5, false);
   atvi_comparison c = three(&w); /* of ram there is no folder */
-  CHECK_OK(atvi_compare_read(w.ctx, w.pool, NULL, &c));
+  CHECK_OK(atvi_app_compare_read(w.ctx, w.pool, NULL, &c));
   CHECK_INT(c.reference, 0);
   CHECK_STR(c.of[2].state, "failed");
   CHECK(c.of[2].summary == NULL);
   CHECK_MSG(has(c.of[2].reason, "/ram") && has(c.of[2].reason, "draws.csv"), "%s", c.of[2].reason);
   const char *text;
-  CHECK_OK(atvi_compare_text(w.pool, &c, &text));
+  CHECK_OK(atvi_app_compare_text(w.pool, &c, &text));
   CHECK(has(text, "no ram, nuts or exact with verdict ok") && has(text, "ram: failed:"));
   CHECK(has(page_of(&w, &c), "<caption>Those that gave draws have reports of their own<"));
-  atvi_compare_free(&c);
+  atvi_app_compare_free(&c);
   world_free(&w);
 }
 
@@ -262,13 +263,13 @@ static void memory_runs_out(void) {
     atvi_comparison c = three(&w);
     const char *text;
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_compare_read(w.ctx, pool, NULL, &c);
-    if (status == ATVI_OK) status = atvi_compare_text(pool, &c, &text);
-    if (status == ATVI_OK) status = atvi_compare_csv(pool, &c, &text);
-    if (status == ATVI_OK) status = atvi_compare_json(pool, &c, &text);
+    atvi_status status = atvi_app_compare_read(w.ctx, pool, NULL, &c);
+    if (status == ATVI_OK) status = atvi_app_compare_text(pool, &c, &text);
+    if (status == ATVI_OK) status = atvi_app_compare_csv(pool, &c, &text);
+    if (status == ATVI_OK) status = atvi_app_compare_json(pool, &c, &text);
     bool reached = test_allocs >= test_fail_at;
     test_fail_at = 0;
-    atvi_compare_free(&c);
+    atvi_app_compare_free(&c);
     atvi_pool_free(pool);
     if (!reached) {
       CHECK_OK(status);
@@ -289,7 +290,7 @@ static void numbers_are_right(void) {
   atvi_comparison c = three(&w);
   c.n = 2;
   for (int i = 0; i < 2; i++) c.of[i].dir = atvi_pool_printf(w.pool, "%s/%s", w.o.fit.out, c.of[i].method);
-  CHECK_OK(atvi_compare_read(w.ctx, w.pool, "atvi", &c));
+  CHECK_OK(atvi_app_compare_read(w.ctx, w.pool, "atvi", &c));
   double precision = 1 / (2.385 * 2.385) + 8 / (0.731 * 0.731);
   double mean = (0.4 / (2.385 * 2.385) + 8 * Y_MEAN / (0.731 * 0.731)) / precision, sd = 1 / sqrt(precision);
   for (int i = 0; i < 2; i++) {
@@ -299,7 +300,7 @@ static void numbers_are_right(void) {
   }
   CHECK(c.of[1].distance[0] < 3 * c.of[1].chance[0]);
   CHECK_REL(c.of[1].distance[0], c.of[1].distance[1], 1e-9); /* in sds, twice mu is as far as mu */
-  atvi_compare_free(&c);
+  atvi_app_compare_free(&c);
   world_free(&w);
 }
 

@@ -67,7 +67,7 @@ static void world_free(world *w) {
 
 static const char *text_of(world *w) {
   const char *text;
-  CHECK_OK(atvi_candidates_text(w->pool, &w->c, &text));
+  CHECK_OK(atvi_app_candidates_text(w->pool, &w->c, &text));
   for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n')
     CHECK_MSG(strcspn(p, "\n") <= 100, "%.*s", (int)strcspn(p, "\n"), p);
   return text;
@@ -84,7 +84,7 @@ static const atvi_message *message_of(const world *w, atvi_code code) {
 static void loo_is_paired_over_observations(void) {
   world *w = world_new();
   const atvi_candidate *a = &w->of[0], *b = &w->of[1];
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK(!w->c.differ && w->c.best_loo == 0 && w->c.n_message == 0);
   CHECK_ABS(a->elpd_loo, -8.25, 1e-14);
   CHECK_ABS(b->elpd_loo, -8.75, 1e-14);
@@ -95,21 +95,21 @@ static void loo_is_paired_over_observations(void) {
   CHECK_ABS(a->p_loo, 0.5, 1e-14);
   CHECK(a->khat_above == 0);
   double elpd[2 * N] = {-1.5, -2.25, -0.5, -4, -1, -2.75, -1.5, -3.5}, weight[2], work[64];
-  CHECK(atvi_stacking_work(N, 2) <= 64);
-  atvi_stacking(N, 2, elpd, weight, work);
+  CHECK(atvi_math_stacking_work(N, 2) <= 64);
+  atvi_math_stacking(N, 2, elpd, weight, work);
   CHECK(a->weight == weight[0] && b->weight == weight[1]);
   CHECK_HAS(w->c.say_loo, "LOO does not decide between a and b");
   world_free(w);
   w = world_new();
   for (int i = 0; i < N; i++) w->value[1][i].loo.elpd_loo -= 4; /* 16.5 +- 1.5 below */
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK_HAS(w->c.say_loo, "a predicts best: the elpd of the next, b, is 16.5");
   world_free(w);
 }
 
 static void evidence_gives_probabilities(void) {
   world *w = world_new();
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK(w->c.best_evidence == 0 && w->of[0].log_evidence_difference == 0);
   CHECK_ABS(w->of[1].log_evidence_difference, -1.5, 1e-14);
   CHECK_ABS(w->of[1].log_evidence_difference_se, 0.5, 1e-14);
@@ -125,27 +125,27 @@ static void a_fit_without_evidence_is_left_out_of_it(void) {
   w->summary[1].made.log_evidence = NAN;
   w->of[1].method = "ram";
   w->summary[2].refused = true;
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK(isnan(w->of[1].probability) && isnan(w->of[1].log_evidence_difference));
   CHECK_ABS(w->of[2].probability, 1 / (1 + exp(0.5)), 1e-14);
   const atvi_message *none = message_of(w, ATVI_CODE_EVIDENCE_NONE),
                      *doubt = message_of(w, ATVI_CODE_EVIDENCE_DOUBTFUL);
   CHECK(none && doubt && w->of[2].doubtful && !w->of[0].doubtful);
   CHECK_HAS(none->text, "b has no evidence: its fit by ram gave none.");
-  CHECK_HAS(none->text, atvi_advice(ATVI_CODE_EVIDENCE_NONE));
+  CHECK_HAS(none->text, atvi_app_advice(ATVI_CODE_EVIDENCE_NONE));
   CHECK_HAS(doubt->text, "The evidence of c is doubtful");
   CHECK_HAS(text_of(w), "* of weights that cannot be trusted");
   world_free(w);
   w = world_new(); /* one evidence has nothing to be compared with */
   w->summary[1].made.log_evidence = NAN;
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK(w->c.best_evidence == -1 && !w->c.say_evidence && isnan(w->of[0].probability));
   world_free(w);
 }
 
 /* Neither evidence nor LOO, but what the fits share. */
 static void check_differs(world *w, const char *part) {
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   const atvi_message *m = message_of(w, ATVI_CODE_DATA_DIFFER);
   CHECK(w->c.differ && m && m->severity == ATVI_WARNING);
   CHECK_HAS(m->text, part);
@@ -187,7 +187,7 @@ static void what_loo_lacks_is_said(void) {
   w->value[0][2].loo.khat = 0.9;
   for (int i = 0; i < N; i++) w->value[1][i].loo = (atvi_loo_point){NAN, NAN, NAN, NAN, NAN};
   w->of[1].no_groups = "the simulator does not run";
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK(w->of[0].khat_above == 1 && w->c.best_loo == -1 && isnan(w->of[0].weight));
   CHECK_HAS(message_of(w, ATVI_CODE_LOO_KHAT)->text,
             "LOO of a is not reliable: k-hat is above its threshold at 1 of 4 observations");
@@ -199,7 +199,7 @@ static void what_loo_lacks_is_said(void) {
 static void shared_quantities_are_side_by_side(void) {
   world *w = world_new();
   w->c.n = 3;
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK_INT(w->c.n_shared, 3); /* alpha, gamma of a and c, ratio; not delta of b alone */
   const atvi_shared *alpha = &w->c.shared[0], *gamma = &w->c.shared[1], *ratio = &w->c.shared[2];
   CHECK_STR(alpha->name, "alpha");
@@ -223,21 +223,21 @@ static void bad_fits_come_first(void) {
     w->summary[k].message = &w->message[k];
   }
   w->of[2].text = w->of[0].text;
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK_STR(w->c.message[0].text, "The verdict on b is bad: Chains disagree.");
   CHECK_STR(w->c.message[1].text, "The verdict on a is warn: R-hat is 1.02.");
   CHECK(w->c.message[0].severity == ATVI_SERIOUS && w->c.message[1].severity == ATVI_WARNING);
   CHECK_HAS(w->c.message[2].text, "a and c are fits of the same model");
-  CHECK_STR(atvi_candidates_list(w->pool, 3, (const char *const[]){"a", "b", "c"}), "a, b and c");
+  CHECK_STR(atvi_app_candidates_list(w->pool, 3, (const char *const[]){"a", "b", "c"}), "a, b and c");
   world_free(w);
 }
 
 static void files_have_the_numbers(void) {
   world *w = world_new();
   const char *csv, *json;
-  CHECK_OK(atvi_candidates_compare(w->pool, &w->c));
-  CHECK_OK(atvi_candidates_csv(w->pool, &w->c, &csv));
-  CHECK_OK(atvi_candidates_json(w->pool, &w->c, &json));
+  CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
+  CHECK_OK(atvi_app_candidates_csv(w->pool, &w->c, &csv));
+  CHECK_OK(atvi_app_candidates_json(w->pool, &w->c, &json));
   CHECK_HAS(csv, "fit,kind,name,statistic,value\na,fit,,folder,a\n");
   CHECK_HAS(csv, "\nb,fit,,elpd_difference,-0.5\n");
   CHECK_HAS(csv, "\nb,parameter,alpha,hpd95_low,1\nb,parameter,alpha,hpd95_high,4\n");
@@ -245,8 +245,8 @@ static void files_have_the_numbers(void) {
   CHECK(root != NULL);
   const json_t *b = json_array_get(json_object_get(root, "fits"), 1);
   CHECK_STR(json_string_value(json_object_get(root, "best_loo")), "a");
-  CHECK(atvi_json_number(b, "elpd_difference") == -0.5 &&
-        atvi_json_number(b, "log_evidence_difference") == -1.5);
+  CHECK(atvi_io_json_number(b, "elpd_difference") == -0.5 &&
+        atvi_io_json_number(b, "log_evidence_difference") == -1.5);
   CHECK(json_is_true(json_object_get(root, "same_data")) && json_is_null(json_object_get(b, "holdout")));
   CHECK_INT(json_array_size(json_object_get(root, "shared")), 2);
   json_decref(root);
@@ -262,10 +262,10 @@ static void memory_failures_leave_nothing(void) {
     const char *text;
     w->summary[1].made.log_evidence = NAN;
     test_fail_at = test_allocs + k;
-    ok = atvi_candidates_compare(w->pool, &w->c) == ATVI_OK &&
-         atvi_candidates_text(w->pool, &w->c, &text) == ATVI_OK &&
-         atvi_candidates_csv(w->pool, &w->c, &text) == ATVI_OK &&
-         atvi_candidates_json(w->pool, &w->c, &text) == ATVI_OK;
+    ok = atvi_app_candidates_compare(w->pool, &w->c) == ATVI_OK &&
+         atvi_app_candidates_text(w->pool, &w->c, &text) == ATVI_OK &&
+         atvi_app_candidates_csv(w->pool, &w->c, &text) == ATVI_OK &&
+         atvi_app_candidates_json(w->pool, &w->c, &text) == ATVI_OK;
     test_fail_at = 0;
     if (!ok) CHECK_HAS(atvi_errmsg(w->ctx), "memory");
     world_free(w);

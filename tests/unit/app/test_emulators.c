@@ -17,21 +17,21 @@ atvi_status __wrap_atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, 
   return __real_atvi_sim_lines_open(ctx, path, fd, out);
 }
 
-atvi_status __real_atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
+atvi_status __real_atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
                                      atvi_em_loo *out);
-atvi_status __wrap_atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
+atvi_status __wrap_atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
                                      atvi_em_loo *out);
-atvi_status __wrap_atvi_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
+atvi_status __wrap_atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
                                      atvi_em_loo *out) {
   n_left_out++;
-  return __real_atvi_emulator_loo(ctx, em, runs, out);
+  return __real_atvi_gp_emulator_loo(ctx, em, runs, out);
 }
 
-atvi_status __real_atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
-atvi_status __wrap_atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
-atvi_status __wrap_atvi_csv_read(atvi_pool *pool, const char *path, atvi_csv **out) {
+atvi_status __real_atvi_io_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
+atvi_status __wrap_atvi_io_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
+atvi_status __wrap_atvi_io_csv_read(atvi_pool *pool, const char *path, atvi_csv **out) {
   n_design += strstr(path, "design.csv") != NULL;
-  return __real_atvi_csv_read(pool, path, out);
+  return __real_atvi_io_csv_read(pool, path, out);
 }
 
 /* Two outputs of one simulator, emulated at inputs of their own. */

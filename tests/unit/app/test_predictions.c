@@ -25,7 +25,7 @@ static void world_open(world *w, const char *text) {
   CHECK_OK(atvi_draws_new(w->ctx, DRAWS, 1, 3, 4, col, false, &w->d));
   for (int i = 0; i < DRAWS; i++)
     w->d->x[i] = 0.887, w->d->x[DRAWS + i] = 0.29, w->d->x[2 * DRAWS + i] = 38 + 4.0 * i / DRAWS;
-  w->d->made.seed = 1;
+  w->d->made->seed = 1;
 }
 
 static void world_close(world *w) {
@@ -38,7 +38,7 @@ static void world_close(world *w) {
 
 static atvi_status of_fit(world *w, const char *text, const char *holdout) {
   const atvi_app_model model = {.path = TEST_SOURCE_DIR "/examples/cold/cold.atvi", .interpret = true};
-  return atvi_predictions_of_fit(&w->l, &model, text, holdout, "atvi fit", w->d);
+  return atvi_app_predictions_of_fit(&w->l, &model, text, holdout, "atvi fit", w->d);
 }
 
 /* ---- how often the model is run ---- */
@@ -78,14 +78,14 @@ static void the_model_is_run_once(void) {
   const atvi_target *was = w.l.target;
   w.l.target = &counted;
   atvi_predictions_opts opts = {0};
-  CHECK_OK(atvi_predictions_pick(w.pool, w.d, 150, &opts.n, &draw));
+  CHECK_OK(atvi_app_predictions_pick(w.pool, w.d, 150, &opts.n, &draw));
   opts.draw = draw;
   CHECK_INT(opts.n, 150);
   CHECK(draw[0] == 0 && draw[149] == 397);
-  CHECK_OK(atvi_predictions_fill(&w.l, &opts, w.d));
+  CHECK_OK(atvi_app_predictions_fill(&w.l, &opts, w.d));
   for (int k = 0; k < 2; k++) {
-    CHECK_OK(atvi_predicted_read(w.pool, w.d, ATVI_PREDICTED_LOO, &n, &series));
-    CHECK_OK(atvi_predicted_judge(w.ctx, 150, n, series));
+    CHECK_OK(atvi_diag_predicted_read(w.pool, w.d, ATVI_PREDICTED_LOO, &n, &series));
+    CHECK_OK(atvi_diag_predicted_judge(w.ctx, 150, n, series));
   }
   CHECK_INT(n_predict, 150);
   CHECK_INT(n_draw, 150);
@@ -102,19 +102,19 @@ static void series_have_bands_residuals_and_pits(void) {
   atvi_predicted *series;
   atvi_idx n;
   world_open(&w, NULL);
-  CHECK_OK(atvi_predictions_describe(&w.l, NULL, w.d));
-  CHECK_OK(atvi_predicted_read(w.pool, w.d, ATVI_PREDICTED_GRID, &n, &series));
+  CHECK_OK(atvi_app_predictions_describe(&w.l, NULL, w.d));
+  CHECK_OK(atvi_diag_predicted_read(w.pool, w.d, ATVI_PREDICTED_GRID, &n, &series));
   CHECK(n == 2 && series[0].n == TIMES && series[0].point[3].mean == NULL); /* before there are groups */
   CHECK_OK(of_fit(&w, w.l.model->lang->source, NULL));
-  CHECK_STR(w.d->about.title, "Common cold on Tristan da Cunha, October 1967");
-  CHECK_STR(w.d->about.time_name, "day");
-  CHECK_INT(atvi_predicted_draws(w.d), DRAWS);
+  CHECK_STR(w.d->about->title, "Common cold on Tristan da Cunha, October 1967");
+  CHECK_STR(w.d->about->time_name, "day");
+  CHECK_INT(atvi_diag_predicted_draws(w.d), DRAWS);
   CHECK_INT(atvi_draws_group(w.d, "predictive")->n_value, 2 * TIMES);
   CHECK_INT(atvi_draws_group(w.d, "prior")->n_value, 4);
   CHECK(!atvi_draws_group(w.d, "others") && !atvi_draws_group(w.d, "simulator"));
-  CHECK_OK(atvi_predicted_read(w.pool, w.d, 0, &n, &series));
-  CHECK_OK(atvi_predicted_judge(w.ctx, DRAWS, n, series));
-  atvi_predicted_residuals(1, DRAWS, n, series);
+  CHECK_OK(atvi_diag_predicted_read(w.pool, w.d, 0, &n, &series));
+  CHECK_OK(atvi_diag_predicted_judge(w.ctx, DRAWS, n, series));
+  atvi_diag_predicted_residuals(1, DRAWS, n, series);
   CHECK_STR(series[0].name, "infected");
   double sum = 0;
   for (atvi_idx i = 0; i < TIMES; i++) {
@@ -127,11 +127,11 @@ static void series_have_bands_residuals_and_pits(void) {
     CHECK_ABS(p->residual * sqrt(mean), p->value - mean, 0.3 * fabs(p->value - mean) + 0.05);
     sum += p->pit / TIMES;
   }
-  CHECK_ABS(sum, 0.5, 0.2);                                          /* sd of a mean of 21 uniforms: 0.06 */
-  CHECK_REL(atvi_report_prior_mass(w.d, 0, 1, 1.3), 0.1, 1e-9);      /* uniform(0, 3) */
-  CHECK_REL(atvi_report_prior_mass(w.d, 2, 30, 40), 3.0 / 63, 1e-9); /* nothing below 37 */
-  CHECK(atvi_report_prior_mass(w.d, 2, 10, 20) == 0);
-  CHECK(isnan(atvi_report_prior_mass(w.d, 3, 0, 1))); /* derived */
+  CHECK_ABS(sum, 0.5, 0.2);                                         /* sd of a mean of 21 uniforms: 0.06 */
+  CHECK_REL(atvi_app_report_prior_mass(w.d, 0, 1, 1.3), 0.1, 1e-9); /* uniform(0, 3) */
+  CHECK_REL(atvi_app_report_prior_mass(w.d, 2, 30, 40), 3.0 / 63, 1e-9); /* nothing below 37 */
+  CHECK(atvi_app_report_prior_mass(w.d, 2, 10, 20) == 0);
+  CHECK(isnan(atvi_app_report_prior_mass(w.d, 3, 0, 1))); /* derived */
   world_close(&w);
 }
 
@@ -140,14 +140,14 @@ static void held_out_values_are_marked(void) {
   world w;
   world_open(&w, NULL);
   CHECK_OK(of_fit(&w, w.l.model->lang->source, "t > 14"));
-  CHECK(!w.d->about.no_groups);
+  CHECK(!w.d->about->no_groups);
   for (atvi_idx i = 0; i < TIMES; i++)
     CHECK_INT(w.d->series[0].mark[i], i > 14 ? ATVI_MARK_HELD | ATVI_MARK_EXACT : ATVI_MARK_EXACT);
   world_close(&w);
   world_open(&w, NULL);
   CHECK_OK(
       of_fit(&w, w.l.model->lang->source, "nonsense")); /* the draws are worth more than their predictions */
-  CHECK(w.d->about.no_groups && !atvi_draws_group(w.d, "mean") && w.d->n_series == 2);
+  CHECK(w.d->about->no_groups && !atvi_draws_group(w.d, "mean") && w.d->n_series == 2);
   world_close(&w);
 }
 
@@ -164,9 +164,9 @@ static void the_grid_shows_jumps_and_pulses(void) {
   atvi_idx n, before = -1, after = -1, low = -1, high = -1;
   world_open(&w, text);
   CHECK_OK(of_fit(&w, text, NULL));
-  CHECK_MSG(!w.d->about.no_groups, "%s", w.d->about.no_groups);
-  CHECK_OK(atvi_predicted_read(w.pool, w.d, ATVI_PREDICTED_GRID, &n, &series));
-  CHECK_OK(atvi_predicted_judge(w.ctx, DRAWS, n, series));
+  CHECK_MSG(!w.d->about->no_groups, "%s", w.d->about->no_groups);
+  CHECK_OK(atvi_diag_predicted_read(w.pool, w.d, ATVI_PREDICTED_GRID, &n, &series));
+  CHECK_OK(atvi_diag_predicted_judge(w.ctx, DRAWS, n, series));
   CHECK_INT(n, 2);
   CHECK(series[0].n > 200 && series[0].n < 260);
   for (atvi_idx i = 1; i < series[0].n; i++) {

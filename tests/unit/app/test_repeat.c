@@ -26,7 +26,7 @@ static void end(void) {
 }
 
 static void save(const char *path, const char *text) {
-  CHECK_OK(atvi_file_save(ctx, path, text, strlen(text)));
+  CHECK_OK(atvi_io_file_save(ctx, path, text, strlen(text)));
 }
 
 /* Fits begin with draws 0, 1, ... of their seed; truths of the same seed are none of them, and simulate --prior shows those truths. */
@@ -42,8 +42,8 @@ static void truths_are_no_starts(void) {
   CHECK_OK(atvi_app_load(ctx, &model, NULL, &l));
   double *start = atvi_pool_take(pool, 2 * N, sizeof *start), truth[2 * 3];
   const atvi_target *t = l.target;
-  t->ops->prior_draw(t->self, atvi_evaluator_work(l.ev), 7, 0, N, start);
-  t->ops->prior_draw(t->self, atvi_evaluator_work(l.ev), 7, ATVI_TRUTH_FIRST, 3, truth);
+  t->ops->prior_draw(t->self, atvi_model_evaluator_work(l.ev), 7, 0, N, start);
+  t->ops->prior_draw(t->self, atvi_model_evaluator_work(l.ev), 7, ATVI_TRUTH_FIRST, 3, truth);
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < N; k++)
       for (int j = 0; j < 3; j++) CHECK(start[i * N + k] != truth[i * 3 + j]);
@@ -51,7 +51,7 @@ static void truths_are_no_starts(void) {
   CHECK_OK(atvi_app_simulate(ctx, pool, &(atvi_app_simulate_opts){.model = model, .prior = 3, .seed = 7},
                              &result));
   atvi_csv *csv;
-  CHECK_OK(atvi_csv_parse(pool, "out", result.text, strlen(result.text), &csv));
+  CHECK_OK(atvi_io_csv_parse(pool, "out", result.text, strlen(result.text), &csv));
   CHECK_INT(csv->n_row, 6);
   for (atvi_idx r = 0; r < 6; r++)
     for (atvi_idx i = 0; i < 2; i++) CHECK(csv->value[r * csv->n_col + 1 + i] == truth[i * 3 + r / 2]);
@@ -64,19 +64,19 @@ static void infinite_cells(void) {
   begin();
   atvi_text out = {.pool = pool};
   const char *line;
-  atvi_fields_cell(&out, HUGE_VAL);
-  atvi_fields_cell(&out, -HUGE_VAL);
-  atvi_fields_cell(&out, NAN);
-  atvi_fields_cell(&out, 2.385);
-  CHECK_OK(atvi_text_get(&out, &line));
+  atvi_io_fields_cell(&out, HUGE_VAL);
+  atvi_io_fields_cell(&out, -HUGE_VAL);
+  atvi_io_fields_cell(&out, NAN);
+  atvi_io_fields_cell(&out, 2.385);
+  CHECK_OK(atvi_io_text_get(&out, &line));
   const char *text = atvi_pool_printf(pool, "a.x,b.x,c.x,d.x\n%s\n", line + 1);
   atvi_csv *csv;
-  CHECK_OK(atvi_csv_parse(pool, "r", text, strlen(text), &csv));
-  CHECK(atvi_record_number(csv, 0, "a", ".x") == HUGE_VAL);
-  CHECK(atvi_record_number(csv, 0, "b", ".x") == -HUGE_VAL);
-  CHECK(isnan(atvi_record_number(csv, 0, "c", ".x")));
-  CHECK(atvi_record_number(csv, 0, "d", ".x") == 2.385);
-  CHECK(isnan(atvi_record_number(csv, 0, "e", ".x")));
+  CHECK_OK(atvi_io_csv_parse(pool, "r", text, strlen(text), &csv));
+  CHECK(atvi_app_record_number(csv, 0, "a", ".x") == HUGE_VAL);
+  CHECK(atvi_app_record_number(csv, 0, "b", ".x") == -HUGE_VAL);
+  CHECK(isnan(atvi_app_record_number(csv, 0, "c", ".x")));
+  CHECK(atvi_app_record_number(csv, 0, "d", ".x") == 2.385);
+  CHECK(isnan(atvi_app_record_number(csv, 0, "e", ".x")));
   end();
 }
 
@@ -90,16 +90,16 @@ static void bytes_come_back(void) {
                                      "cut \xef\x9e"};
   begin();
   for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
-    json_t *x = atvi_bytes_json(pool, text[i]);
+    json_t *x = atvi_app_bytes_json(pool, text[i]);
     CHECK(json_is_string(x));
-    CHECK_STR(atvi_bytes_text(pool, json_string_value(x)), text[i]);
+    CHECK_STR(atvi_app_bytes_text(pool, json_string_value(x)), text[i]);
     json_decref(x);
   }
-  json_t *x = atvi_bytes_json(pool, "h\xc3\xb6he"); /* what JSON takes is left alone */
+  json_t *x = atvi_app_bytes_json(pool, "h\xc3\xb6he"); /* what JSON takes is left alone */
   CHECK_STR(json_string_value(x), "h\xc3\xb6he");
   json_decref(x);
-  CHECK(json_is_null(atvi_bytes_json(pool, NULL)));
-  CHECK(!atvi_bytes_text(pool, NULL));
+  CHECK(json_is_null(atvi_app_bytes_json(pool, NULL)));
+  CHECK(!atvi_app_bytes_text(pool, NULL));
   end();
 }
 

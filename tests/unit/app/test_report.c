@@ -38,7 +38,7 @@ static void clear(const char *dir) {
 /* ---- the server ---- */
 
 static void *serve(void *arg) {
-  atvi_serve_run(arg, NULL, NULL);
+  atvi_app_serve_run(arg, NULL, NULL);
   return NULL;
 }
 
@@ -78,7 +78,7 @@ static void server_serves_two_things_and_no_more(void) {
   put(dir, "report.html", "<p>page</p>");
   put(dir, "progress.json", "{\"state\": \"done\", \"pid\": 1}");
   put(dir, "secret", "secret");
-  CHECK_OK(atvi_serve_open(ctx, dir, 0, &s));
+  CHECK_OK(atvi_app_serve_open(ctx, dir, 0, &s));
   CHECK(s.port > 0);
   CHECK(pthread_create(&thread, NULL, serve, &s) == 0);
   snprintf(own, sizeof own, "127.0.0.1:%d", s.port);
@@ -116,8 +116,8 @@ static void server_serves_two_things_and_no_more(void) {
   CHECK_INT(ask(s.port, "GET / HTTP/1.1", own, answer), 404);
   atomic_store(&s.stop, true);
   pthread_join(thread, NULL);
-  atvi_serve_close(&s);
-  atvi_serve_close(&s); /* again is fine */
+  atvi_app_serve_close(&s);
+  atvi_app_serve_close(&s); /* again is fine */
   clear(dir);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -129,7 +129,7 @@ static void server_stands_rubbish(void) {
   static atvi_server s;
   pthread_t thread;
   CHECK(mkdtemp(dir));
-  CHECK_OK(atvi_serve_open(ctx, dir, 0, &s));
+  CHECK_OK(atvi_app_serve_open(ctx, dir, 0, &s));
   CHECK(pthread_create(&thread, NULL, serve, &s) == 0);
   memset(big, 'a', 20000);
   ask_bytes(s.port, big, 20000, answer); /* longer than a request may be */
@@ -141,13 +141,13 @@ static void server_stands_rubbish(void) {
   CHECK(strstr(answer, "400"));
   CHECK(atvi_clock_s() - begun < 8);
   atvi_server second;
-  CHECK_STATUS(atvi_serve_open(ctx, dir, s.port, &second), ATVI_EIO); /* the port is taken */
+  CHECK_STATUS(atvi_app_serve_open(ctx, dir, s.port, &second), ATVI_EIO); /* the port is taken */
   memset(big, 'd', 5000);
   big[5000] = 0;
-  CHECK_STATUS(atvi_serve_open(ctx, big, 0, &second), ATVI_EINVAL);
+  CHECK_STATUS(atvi_app_serve_open(ctx, big, 0, &second), ATVI_EINVAL);
   atomic_store(&s.stop, true);
   pthread_join(thread, NULL);
-  atvi_serve_close(&s);
+  atvi_app_serve_close(&s);
   free(big);
   clear(dir);
   atvi_ctx_free(ctx);
@@ -168,7 +168,7 @@ static void a_killed_fit_is_told(void) {
   pthread_t thread;
   CHECK(mkdtemp(dir));
   put(dir, "report.html", "running");
-  CHECK_OK(atvi_serve_open(ctx, dir, 0, &s));
+  CHECK_OK(atvi_app_serve_open(ctx, dir, 0, &s));
   CHECK(pthread_create(&thread, NULL, serve, &s) == 0);
   snprintf(own, sizeof own, "127.0.0.1:%d", s.port);
   snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld, \"x\": 1}", (long)getpid());
@@ -183,7 +183,7 @@ static void a_killed_fit_is_told(void) {
   CHECK(strstr(answer, "\"ended\""));
   atomic_store(&s.stop, true);
   pthread_join(thread, NULL);
-  atvi_serve_close(&s);
+  atvi_app_serve_close(&s);
   clear(dir);
   atvi_ctx_free(ctx);
 }
@@ -203,7 +203,7 @@ static void recorder_keeps_and_hands_on(void) {
   CHECK(mkdtemp(dir));
   snprintf(path, sizeof path, "%s/progress.json", dir);
   atvi_ctx_set_progress(ctx, count, &seen);
-  atvi_recorder_begin(&r, ctx, dir);
+  atvi_app_recorder_begin(&r, ctx, dir);
   CHECK(there(dir, "progress.json"));
   /* done = 1: told however soon after the last */
   atvi_tell_about(ctx, &(atvi_progress){"annealing", 1, 0.5, "hot", 100, 12.5, -211.5, 1, NAN, NAN, NAN});
@@ -218,7 +218,7 @@ static void recorder_keeps_and_hands_on(void) {
   for (int i = 0; i < 5000; i++) atvi_tell(ctx, "sampling", 1, 3 + i, "x");
   CHECK(r.n <= ATVI_RECORDED && r.n >= ATVI_RECORDED / 4);
   for (atvi_idx i = 1; i < r.n; i++) CHECK(r.step[i].elapsed_s > r.step[i - 1].elapsed_s);
-  atvi_recorder_end(&r, "done", "");
+  atvi_app_recorder_end(&r, "done", "");
   json_error_t error;
   json_t *state = json_load_file(path, 0, &error);
   CHECK(state != NULL);
@@ -233,13 +233,13 @@ static void recorder_keeps_and_hands_on(void) {
   CHECK_INT(seen, 5004);
   CHECK_INT(r.n, kept);
   clear(dir);
-  atvi_recorder_begin(&r, ctx, NULL); /* nobody watches */
+  atvi_app_recorder_begin(&r, ctx, NULL); /* nobody watches */
   for (int i = 0; i < 40; i++) {
     char phase[8];
     snprintf(phase, sizeof phase, "p%d", i);
     atvi_tell(ctx, phase, 0.5, i, "x");
   }
-  atvi_recorder_end(&r, "done", "");
+  atvi_app_recorder_end(&r, "done", "");
   CHECK_INT(r.n, 40); /* however soon after each other */
   CHECK(seen < 5010);
   CHECK_STR(r.step[3].phase, "p3");
@@ -255,20 +255,20 @@ static void sweep_clears_what_a_killed_fit_left(void) {
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK(mkdtemp(dir));
   put(dir, "report.html", "x");
-  atvi_report_sweep(pool, dir); /* no progress: not ours to say */
+  atvi_app_report_sweep(pool, dir); /* no progress: not ours to say */
   CHECK(there(dir, "report.html"));
   snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld}", (long)getppid());
   put(dir, "progress.json", state);
-  atvi_report_sweep(pool, dir); /* somebody is at work there */
+  atvi_app_report_sweep(pool, dir); /* somebody is at work there */
   CHECK(there(dir, "report.html"));
   snprintf(state, sizeof state, "{\"state\": \"running\", \"pid\": %ld}", dead_pid());
   put(dir, "progress.json", state);
   put(dir, "draws.csv", "x");
-  atvi_report_sweep(pool, dir); /* a fit that is complete */
+  atvi_app_report_sweep(pool, dir); /* a fit that is complete */
   CHECK(there(dir, "report.html"));
   snprintf(state, sizeof state, "%s/draws.csv", dir);
   unlink(state);
-  atvi_report_sweep(pool, dir);
+  atvi_app_report_sweep(pool, dir);
   CHECK(!there(dir, "report.html") && !there(dir, "progress.json"));
   atvi_pool_free(pool);
   clear(dir);
@@ -282,23 +282,23 @@ static void command_can_be_pasted(void) {
   atvi_pool *pool;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   atvi_app_fit_opts o = {.model.path = "my model.atvi", .how = atvi_fit_defaults()};
-  CHECK_STR(atvi_report_command(pool, &o), "atvi fit 'my model.atvi' --seed 1");
+  CHECK_STR(atvi_app_report_command(pool, &o), "atvi fit 'my model.atvi' --seed 1");
   const atvi_app_set fix[] = {{"beta", "0.9"}};
   const atvi_data_file data[] = {{NULL, "it's.csv"}, {"a", "b.csv"}};
   o.model.n_fix = 1, o.model.fix = fix, o.model.n_data = 2, o.model.data = data;
   o.how.method = "ram", o.how.seed = 7, o.how.chains = 4, o.holdout = "t > 14";
-  CHECK_STR(atvi_report_command(pool, &o),
+  CHECK_STR(atvi_app_report_command(pool, &o),
             "atvi fit 'my model.atvi' --method ram --seed 7 --chains 4 --data 'it'\\''s.csv' --data a=b.csv "
             "--fix beta=0.9 --holdout 't > 14'");
   o = (atvi_app_fit_opts){.model.path = "m.atvi", .how = atvi_fit_defaults(), .model.interpret = true};
   o.how.ess = 5e4, o.how.max_seconds = 90, o.how.max_iter = 700, o.how.ladder = "3,1", o.how.freeze = true;
   o.how.map = "probit", o.how.tune = "off", o.how.exact = "off";
-  CHECK_STR(atvi_report_command(pool, &o),
+  CHECK_STR(atvi_app_report_command(pool, &o),
             "atvi fit m.atvi --seed 1 --ess 50000 --max-time 90s --max-iter 700 "
             "--ladder 3,1 --freeze --map probit --tune off --no-exact --no-compile");
   o.how = atvi_fit_defaults();
   o.how.exact = "on";
-  CHECK_STR(atvi_report_command(pool, &o), "atvi fit m.atvi --seed 1 --exact --no-compile");
+  CHECK_STR(atvi_app_report_command(pool, &o), "atvi fit m.atvi --seed 1 --exact --no-compile");
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
 }

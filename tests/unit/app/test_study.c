@@ -23,7 +23,7 @@ static void end(void) {
 
 static atvi_csv *record(const char *text) {
   atvi_csv *csv;
-  CHECK_OK(atvi_csv_parse(pool, "replicates.csv", text, strlen(text), &csv));
+  CHECK_OK(atvi_io_csv_parse(pool, "replicates.csv", text, strlen(text), &csv));
   return csv;
 }
 
@@ -47,7 +47,7 @@ static atvi_study counted(void) {
   s.method = atvi_pool_take(pool, 2, sizeof *s.method);
   s.method[0].name = "atvi";
   s.method[1].name = "ram";
-  CHECK_OK(atvi_study_count(pool, record(studied), &s));
+  CHECK_OK(atvi_app_study_count(pool, record(studied), &s));
   return s;
 }
 
@@ -88,15 +88,15 @@ static void tells_a_study(void) {
   begin();
   atvi_study s = counted();
   const char *text, *csv, *json, *header;
-  CHECK_OK(atvi_study_text(pool, &s, &text));
+  CHECK_OK(atvi_app_study_text(pool, &s, &text));
   CHECK(strstr(text, "atvi: 3 fits, 1 failed; verdicts: 1 ok, 1 warn, 1 bad"));
   CHECK(strstr(text, "66.7 %") && strstr(text, "failed: replicate 2, atvi: no, never"));
-  CHECK_OK(atvi_study_csv(pool, &s, &csv));
+  CHECK_OK(atvi_app_study_csv(pool, &s, &csv));
   CHECK(strstr(csv, "\natvi,,fit,mspe,3,4.5,"));
   CHECK(strstr(csv, "\natvi,burden,tracked,coverage,3,0.9"));
-  CHECK_OK(atvi_study_json(pool, &s, &json));
+  CHECK_OK(atvi_app_study_json(pool, &s, &json));
   CHECK(strstr(json, "\"replicates\": 4") && strstr(json, "\"rhat\": null"));
-  CHECK_OK(atvi_study_header(pool, 2, quantity, &header));
+  CHECK_OK(atvi_app_study_header(pool, 2, quantity, &header));
   CHECK(strstr(header, ",beta.covered,beta.mode,beta.mean,beta.sd,beta.low,beta.high,burden.covered,burden."
                        "length,burden.mse"));
   CHECK(!strstr(header, "burden.mode"));
@@ -107,19 +107,19 @@ static void tells_a_study(void) {
 static atvi_sbc ranked_two(atvi_idx n, atvi_idx (*rank)(atvi_idx r, atvi_idx n), bool both) {
   atvi_text out = {.pool = pool};
   const char *text;
-  atvi_text_add(&out, "replicate,method,status,reason,verdict,seconds,a.truth,a.rank,b.truth,b.rank\n");
+  atvi_io_text_add(&out, "replicate,method,status,reason,verdict,seconds,a.truth,a.rank,b.truth,b.rank\n");
   for (atvi_idx r = 0; r < n; r++)
     if (both)
-      atvi_text_add(&out, "%td,atvi,ok,,ok,0.5,1.5,%td,NA,%td\n", r + 1, rank(r, n), r * 100 / n);
+      atvi_io_text_add(&out, "%td,atvi,ok,,ok,0.5,1.5,%td,NA,%td\n", r + 1, rank(r, n), r * 100 / n);
     else
-      atvi_text_add(&out, "%td,atvi,ok,,ok,0.5,1.5,%td,NA,NA\n", r + 1, rank(r, n));
-  atvi_text_add(&out, "%td,atvi,failed,why,,NA,1.5,NA,NA,NA\n", n + 1);
-  CHECK_OK(atvi_text_get(&out, &text));
+      atvi_io_text_add(&out, "%td,atvi,ok,,ok,0.5,1.5,%td,NA,NA\n", r + 1, rank(r, n));
+  atvi_io_text_add(&out, "%td,atvi,failed,why,,NA,1.5,NA,NA,NA\n", n + 1);
+  CHECK_OK(atvi_io_text_get(&out, &text));
   atvi_sbc s = {.model = "m", .method = "atvi", .scale_sd = 1, .replicates = n + 1, .n = 2};
   s.line = atvi_pool_take(pool, 2, sizeof *s.line);
   s.line[0].name = "a";
   s.line[1].name = "b";
-  CHECK_OK(atvi_sbc_count(ctx, pool, record(text), &s));
+  CHECK_OK(atvi_app_sbc_count(ctx, pool, record(text), &s));
   return s;
 }
 
@@ -130,12 +130,12 @@ static atvi_sbc ranked(atvi_idx n, atvi_idx (*rank)(atvi_idx r, atvi_idx n)) {
 static atvi_idx even(atvi_idx r, atvi_idx n) { return r * 100 / n; }
 /* Truths are normal, posteriors have 0.8 of their sd: a quantile u of the truth has the rank of Phi(Phi^-1(u) / 0.8). */
 static atvi_idx narrow(atvi_idx r, atvi_idx n) {
-  double z = atvi_ndtri(((double)r + 0.5) / (double)n) / 0.8;
-  return (atvi_idx)(99 * exp(atvi_log_ndtr(z)) + 0.5);
+  double z = atvi_math_ndtri(((double)r + 0.5) / (double)n) / 0.8;
+  return (atvi_idx)(99 * exp(atvi_math_log_ndtr(z)) + 0.5);
 }
 static atvi_idx wide(atvi_idx r, atvi_idx n) {
-  double z = atvi_ndtri(((double)r + 0.5) / (double)n) * 0.75;
-  return (atvi_idx)(99 * exp(atvi_log_ndtr(z)) + 0.5);
+  double z = atvi_math_ndtri(((double)r + 0.5) / (double)n) * 0.75;
+  return (atvi_idx)(99 * exp(atvi_math_log_ndtr(z)) + 0.5);
 }
 static atvi_idx high(atvi_idx r, atvi_idx n) { return 30 + r * 70 / n; }
 
@@ -157,11 +157,11 @@ static void even_ranks_pass(void) {
     CHECK(s.line[0].low[i] <= 0 && s.line[0].high[i] >= 0);
   }
   CHECK_INT(s.n_untested, 0);
-  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "over all quantities: yes") && strstr(text, "failed: replicate 201: why"));
-  CHECK_OK(atvi_sbc_csv(pool, &s, &csv));
+  CHECK_OK(atvi_app_sbc_csv(pool, &s, &csv));
   CHECK(strncmp(csv, "quantity,u,difference,low95,high95\na,0.01,0,", 44) == 0);
-  CHECK_OK(atvi_sbc_json(pool, &s, &json));
+  CHECK_OK(atvi_app_sbc_json(pool, &s, &json));
   CHECK(strstr(json, "\"calibrated\": true"));
   end();
 }
@@ -173,15 +173,15 @@ static void without_ranks_nothing_is_known(void) {
   const char *text, *json;
   CHECK(s.line[1].n == 0 && isnan(s.line[1].p_band) && s.line[1].fine && s.fine);
   CHECK_INT(s.n_untested, 1);
-  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "over all quantities: not known, 1 of 2 has no ranks\n") &&
         !strstr(text, "quantities: yes"));
   CHECK(strstr(text, "not known, no ranks\n"));
-  CHECK_OK(atvi_sbc_json(pool, &s, &json));
+  CHECK_OK(atvi_app_sbc_json(pool, &s, &json));
   CHECK(strstr(json, "\"calibrated\": null") && strstr(json, "\"inside95\": null"));
   s = ranked_two(0, even, true); /* one replicate, which failed */
   CHECK_INT(s.n_untested, 2);
-  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "not known, 2 of 2 have no ranks"));
   end();
 }
@@ -194,18 +194,18 @@ static void many_quantities_can_be_told_no(void) {
   const char *text;
   atvi_sbc s = {.model = "m", .method = "atvi", .scale_sd = 1, .replicates = N, .n = Q};
   s.line = atvi_pool_take(pool, Q, sizeof *s.line);
-  atvi_text_add(&out, "replicate,method,status,reason,verdict,seconds");
+  atvi_io_text_add(&out, "replicate,method,status,reason,verdict,seconds");
   for (int q = 0; q < Q; q++) {
     s.line[q].name = atvi_pool_printf(pool, "q%d", q);
-    atvi_text_add(&out, ",q%d.rank", q);
+    atvi_io_text_add(&out, ",q%d.rank", q);
   }
   for (atvi_idx r = 0; r < N; r++) {
-    atvi_text_add(&out, "\n%td,atvi,ok,,ok,1", r + 1);
-    for (int q = 0; q < Q; q++) atvi_text_add(&out, ",%td", q == 7 ? high(r, N) : even(r, N));
+    atvi_io_text_add(&out, "\n%td,atvi,ok,,ok,1", r + 1);
+    for (int q = 0; q < Q; q++) atvi_io_text_add(&out, ",%td", q == 7 ? high(r, N) : even(r, N));
   }
-  atvi_text_add(&out, "\n");
-  CHECK_OK(atvi_text_get(&out, &text));
-  CHECK_OK(atvi_sbc_count(ctx, pool, record(text), &s));
+  atvi_io_text_add(&out, "\n");
+  CHECK_OK(atvi_io_text_get(&out, &text));
+  CHECK_OK(atvi_app_sbc_count(ctx, pool, record(text), &s));
   CHECK_MSG(s.line[7].p_band < s.level && s.line[7].p_band > 0, "p %g", s.line[7].p_band);
   CHECK(!s.fine && !s.line[7].fine && s.line[8].fine);
   end();
@@ -215,17 +215,17 @@ static void many_quantities_can_be_told_no(void) {
  * there are many. Of 300 sets of 4000, at 10 %: 30 +- 5.2; without it about half of them would be below. */
 static void spread_of_uniform_ranks(void) {
   enum { N = 4000, SETS = 300 };
-  const double unit = atvi_sbc_mean_square();
+  const double unit = atvi_app_sbc_mean_square();
   int low = 0;
   CHECK_ABS(unit, 0.98731, 5e-6);
   for (int k = 0; k < SETS; k++) {
-    atvi_rng rng = atvi_rng_at(31, ATVI_STREAM_TEST, (uint32_t)k, 0);
+    atvi_rng rng = atvi_math_rng_at(31, ATVI_STREAM_TEST, (uint32_t)k, 0);
     double sum = 0;
     for (int i = 0; i < N; i++) {
-      double z = atvi_sbc_score((atvi_idx)(100 * atvi_rng_uniform(&rng)));
+      double z = atvi_app_sbc_score((atvi_idx)(100 * atvi_math_rng_uniform(&rng)));
       sum += z * z / unit;
     }
-    low += atvi_sbc_spread(N, sum) < 0.1;
+    low += atvi_app_sbc_spread(N, sum) < 0.1;
   }
   CHECK_MSG(low > 9 && low < 51, "%d of %d", low, SETS);
 }
@@ -240,7 +240,7 @@ static void broken_posteriors_are_flagged(void) {
     atvi_sbc s = ranked(200, broken[k].rank);
     const char *text;
     CHECK(!s.fine && !s.line[0].fine);
-    CHECK_OK(atvi_sbc_text(pool, &s, &text));
+    CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
     CHECK_MSG(strstr(text, broken[k].says) != NULL, "want %s in %s", broken[k].says, text);
     CHECK(strstr(text, "over all quantities: NO"));
     end();
@@ -255,7 +255,7 @@ static void diagnosis_only_after_no(void) {
   atvi_sbc s = ranked(40, odd);
   const char *text;
   CHECK_MSG(s.fine && !s.line[0].inside, "p %g %g", s.line[0].p_band, s.line[0].p_spread);
-  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "outside") && strstr(text, "no sign\n") && !strstr(text, "shape"));
   CHECK(strstr(text, "over all quantities: no sign against it\nmay go unnoticed with 40 replicates: sds too "
                      "small by a factor of 1."));
@@ -267,13 +267,13 @@ static void few_ranks_tell_nothing(void) {
   atvi_sbc s = ranked(6, even);
   const char *text, *json;
   CHECK(s.fine && s.power == ATVI_SBC_BLIND && s.narrow < 0.5);
-  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "over all quantities: too few replicates to tell"));
-  CHECK_OK(atvi_sbc_json(pool, &s, &json));
+  CHECK_OK(atvi_app_sbc_json(pool, &s, &json));
   CHECK(strstr(json, "\"calibrated\": null") && !strstr(json, "\"calibrated\": true"));
   s = ranked(1, even);
   CHECK(s.power == ATVI_SBC_BLIND && isnan(s.narrow) && isnan(s.wide));
-  CHECK_OK(atvi_sbc_text(pool, &s, &text));
+  CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "with 1 replicate no wrong posterior would surely be noticed"));
   end();
 }
@@ -282,18 +282,18 @@ static void few_ranks_tell_nothing(void) {
 static double flagged(const atvi_ecdf *e, atvi_idx n, double level, double factor, int sets) {
   int found = 0;
   for (int k = 0; k < sets; k++) {
-    atvi_rng rng = atvi_rng_at(20, ATVI_STREAM_TEST, (uint32_t)k, 0);
+    atvi_rng rng = atvi_math_rng_at(20, ATVI_STREAM_TEST, (uint32_t)k, 0);
     atvi_idx count[ATVI_SBC_DRAWS + 1] = {0};
     double sum = 0;
     for (atvi_idx r = 0; r < n; r++) {
-      double truth = atvi_rng_normal(&rng), z;
+      double truth = atvi_math_rng_normal(&rng), z;
       atvi_idx rank = 0;
-      for (int i = 0; i < ATVI_SBC_DRAWS; i++) rank += factor * atvi_rng_normal(&rng) < truth;
+      for (int i = 0; i < ATVI_SBC_DRAWS; i++) rank += factor * atvi_math_rng_normal(&rng) < truth;
       count[rank]++;
-      z = atvi_sbc_score(rank);
-      sum += z * z / atvi_sbc_mean_square();
+      z = atvi_app_sbc_score(rank);
+      sum += z * z / atvi_app_sbc_mean_square();
     }
-    found += atvi_sbc_spread(n, sum) < level || atvi_ecdf_p(e, count) < level;
+    found += atvi_app_sbc_spread(n, sum) < level || atvi_math_ecdf_p(e, count) < level;
   }
   return (double)found / sets;
 }
@@ -306,17 +306,17 @@ static void noticed_as_often_as_said(void) {
   begin();
   atvi_ecdf *e;
   double narrow, wide, again[2];
-  CHECK_OK(atvi_ecdf_new(ctx, N, ATVI_SBC_DRAWS + 1, 0, 1, &e));
-  atvi_sbc_notice(e, N, level, &narrow, &wide);
+  CHECK_OK(atvi_math_ecdf_new(ctx, N, ATVI_SBC_DRAWS + 1, 0, 1, &e));
+  atvi_app_sbc_notice(e, N, level, &narrow, &wide);
   CHECK(narrow > 0.6 && narrow < 0.75 && wide > 1.3 && wide < 1.7);
   CHECK_ABS(flagged(e, N, level, narrow, SETS), 0.8, 0.1);
   CHECK_ABS(flagged(e, N, level, wide, SETS), 0.8, 0.1);
   CHECK(flagged(e, N, level, 1, SETS) < 0.02); /* a right posterior: once in a hundred at most */
-  atvi_sbc_notice(e, N, level, &again[0], &again[1]);
+  atvi_app_sbc_notice(e, N, level, &again[0], &again[1]);
   CHECK(again[0] == narrow && again[1] == wide);
-  atvi_sbc_notice(e, N, level / 10, &again[0], &again[1]); /* a stricter level sees less */
+  atvi_app_sbc_notice(e, N, level / 10, &again[0], &again[1]); /* a stricter level sees less */
   CHECK(again[0] < narrow && again[1] > wide);
-  atvi_ecdf_free(e);
+  atvi_math_ecdf_free(e);
   end();
 }
 
@@ -326,8 +326,8 @@ static void tells_one_replicate(void) {
   const char *text;
   s.method = atvi_pool_take(pool, 1, sizeof *s.method);
   s.method[0].name = "ram";
-  CHECK_OK(atvi_study_count(pool, record(studied), &s));
-  CHECK_OK(atvi_study_text(pool, &s, &text));
+  CHECK_OK(atvi_app_study_count(pool, record(studied), &s));
+  CHECK_OK(atvi_app_study_text(pool, &s, &text));
   CHECK(strstr(text, "sir, 1 replicate, seed") && strstr(text, "ram: 1 fit, 0 failed"));
   CHECK(!strstr(text, "nan") && strstr(text, "data in 95 % 90.0 %\n"));
   end();

@@ -10,7 +10,7 @@ static void says_what_the_summary_says(void) {
   CHECK_OK(atvi_judge(w.d, &v, text, sizeof text));
   CHECK_INT(v, ATVI_VERDICT_OK);
   CHECK_STR(text, "");
-  w.d->made.end = ATVI_END_LIMIT;
+  w.d->made->end = ATVI_END_LIMIT;
   CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_GAPS, "A second line."));
   const atvi_summary *s = world_summary(&w);
   CHECK_OK(atvi_judge(w.d, &v, text, sizeof text));
@@ -29,7 +29,7 @@ static void says_what_the_summary_says(void) {
 static void gives_messages_as_data(void) {
   world w = world_new(4, 2000, false);
   atvi_judgement *j;
-  w.d->made.end = ATVI_END_LIMIT;
+  w.d->made->end = ATVI_END_LIMIT;
   CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_GAPS, "A second line."));
   CHECK_OK(atvi_judgement_new(w.d, &j));
   CHECK(j->verdict == ATVI_VERDICT_WARN && j->n_message == 2 && atvi_judgement_size(j) == 2);
@@ -53,7 +53,7 @@ static void text_needs_room(void) {
   char text[1] = {'x'};
   CHECK_STATUS(atvi_judge(w.d, &v, text, 0), ATVI_EINVAL);
   CHECK(v == ATVI_VERDICT_BAD && text[0] == 'x');
-  w.d->made.end = ATVI_END_LIMIT;
+  w.d->made->end = ATVI_END_LIMIT;
   CHECK_OK(atvi_judge(w.d, &v, text, 1));
   CHECK(text[0] == 0);
   world_free(&w);

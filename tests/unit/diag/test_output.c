@@ -6,7 +6,7 @@
 static json_t *parse(world *w, const atvi_summary *s) {
   const char *text;
   json_error_t error;
-  CHECK_OK(atvi_summary_json(w->pool, s, &text));
+  CHECK_OK(atvi_diag_summary_json(w->pool, s, &text));
   CHECK(text[strlen(text) - 1] == '\n');
   json_t *o = json_loads(text, 0, &error);
   CHECK_MSG(o != NULL, "%s in %s", error.text, text);
@@ -94,12 +94,12 @@ static void json_has_every_key(void) {
 static void json_of_odd_values(void) {
   world w = world_new(1, 100, false);
   w.d->chains = false;
-  w.d->made.log_evidence = -61.375;
-  w.d->made.log_evidence_se = 0.03125;
-  w.d->made.elbo = -62.5;
-  w.d->made.khat = HUGE_VAL;
-  w.d->made.seed = UINT64_MAX;
-  w.d->made.model = "caf\xE9 in Latin-1";
+  w.d->made->log_evidence = -61.375;
+  w.d->made->log_evidence_se = 0.03125;
+  w.d->made->elbo = -62.5;
+  w.d->made->khat = HUGE_VAL;
+  w.d->made->seed = UINT64_MAX;
+  w.d->made->model = "caf\xE9 in Latin-1";
   w.d->x[3] = HUGE_VAL;
   json_t *o = parse(&w, world_summary(&w));
   const json_t *e = json_object_get(o, "log_evidence"),
@@ -116,7 +116,7 @@ static void json_of_odd_values(void) {
 
 static void json_of_an_approximation(void) {
   world w = world_new(1, 3000, true);
-  atvi_made *m = &w.d->made;
+  atvi_made *m = w.d->made;
   m->method = "atvi", m->steps = 700;
   m->khat = 0.25, m->efficiency = 0.875, m->modes = 2, m->outside = 0.0625, m->rungs = 5, m->steps = 640;
   m->tuned = 0;
@@ -156,9 +156,9 @@ static void check_width(const char *text) {
 
 static void sampler_is_told_about(void) {
   world w = world_new(4, 500, false);
-  atvi_made *m = &w.d->made;
+  atvi_made *m = w.d->made;
   const char *text;
-  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   CHECK(strstr(text, "sampler") == NULL);
   json_t *o = parse(&w, world_summary(&w));
   CHECK(json_is_null(json_object_get(o, "divergences")) && json_is_null(json_object_get(o, "ebfmi")));
@@ -170,7 +170,7 @@ static void sampler_is_told_about(void) {
   CHECK_INT(json_integer_value(json_object_get(o, "max_depth_hits")), 2);
   CHECK(real(o, "ebfmi") == 0.875 && real(o, "tree_depth") == 3.4375);
   json_decref(o);
-  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   check_width(text);
   CHECK(strstr(text, "\nsampler  divergences 17, E-BFMI 0.88, mean tree depth 3.4, trees cut off 2\n"));
   world_free(&w);
@@ -186,10 +186,10 @@ static const char *line_of(world *w, const char *text, const char *start) {
 
 static void table_is_aligned_and_rounded(void) {
   world w = world_new(4, 2000, false);
-  w.d->made.log_evidence = -61.375;
-  w.d->made.end = ATVI_END_LIMIT;
+  w.d->made->log_evidence = -61.375;
+  w.d->made->end = ATVI_END_LIMIT;
   const char *text;
-  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   check_width(text);
   const char *level = line_of(&w, text, "level"), *share = line_of(&w, text, "share"),
              *twice = line_of(&w, text, "twice");
@@ -215,31 +215,31 @@ static void the_least_of_effective_sizes(void) {
   world w = world_new(1, 3000, true);
   double ess;
   const char *text;
-  w.d->made.method = "atvi", w.d->made.steps = 700, w.d->made.khat = 0.25;
+  w.d->made->method = "atvi", w.d->made->steps = 700, w.d->made->khat = 0.25;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = 1.0 / 3000;
   for (atvi_idx i = 0; i < 30; i++) w.d->weight[i] *= 8, w.d->x[i] = i % 2 ? 30 : -30;
   const atvi_summary *s = world_summary(&w);
-  CHECK_INT(atvi_summary_least_ess(s, &ess), 0);
+  CHECK_INT(atvi_diag_summary_least_ess(s, &ess), 0);
   CHECK(ess == s->col[0].ess_bulk && ess < 0.5 * s->ess && s->col[1].ess_bulk > ess);
-  CHECK_OK(atvi_summary_text(w.pool, s, &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, s, &text, &at));
   char want[64];
   snprintf(want, sizeof want, "(%.0f %%), for level", 100 * s->ess / 3000);
   CHECK_MSG(strstr(text, want) != NULL, "%s", text);
   for (atvi_idx i = 0; i < 2 * w.d->n; i++) w.d->x[i] = NAN;
-  CHECK_INT(atvi_summary_least_ess(world_summary(&w), &ess), -1);
+  CHECK_INT(atvi_diag_summary_least_ess(world_summary(&w), &ess), -1);
   CHECK(isnan(ess));
   world_free(&w);
 }
 
 static void text_of_an_approximation(void) {
   world w = world_new(1, 3000, true);
-  atvi_made *m = &w.d->made;
+  atvi_made *m = w.d->made;
   const char *text;
   m->method = "atvi", m->steps = 700;
   m->khat = 0.25, m->log_evidence = -97.9, m->log_evidence_se = 0.004, m->elbo = -97.95;
   m->rungs = 4, m->steps = 321, m->tuned = 1, m->modes = 1;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 / 3000 : 0.5 / 3000;
-  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   check_width(text);
   CHECK(strstr(text, ": 3000 weighted draws, "));
   CHECK(strstr(text, "\nlog evidence  -97.9000 +- 0.004, at least -97.9500 (ELBO)\n"));
@@ -247,23 +247,23 @@ static void text_of_an_approximation(void) {
       text, "\nk-hat  0.25 (good up to 0.70); the weighted draws are worth 2400 independent ones (80 %)\n"));
   CHECK(strstr(text, "\ntraining  321 steps, 4 temperatures, fine-tuning kept\n"));
   m->khat = 1.15, m->excess = 0.0012; /* a tail that holds next to nothing */
-  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   check_width(text);
   CHECK(strstr(text, "\nk-hat  1.15 (good up to 0.70), which does no harm here: the tail that it describes"));
   CHECK(strstr(text, "(harmless below 0.5 %); the weighted draws are worth 2400"));
   CHECK(strstr(text, "verdict: ok\n"));
-  CHECK_STR(atvi_summary_khat(w.pool, world_summary(&w)),
+  CHECK_STR(atvi_diag_summary_khat(w.pool, world_summary(&w)),
             "k-hat is 1.15, above its threshold 0.70, but the tail of the weights that it describes holds "
             "only 0.12 % "
             "of the weight (harmless below 0.5 %)");
   m->khat = 0.25;
-  CHECK_STR(atvi_summary_khat(w.pool, world_summary(&w)), "k-hat is 0.25 (good up to 0.70)");
+  CHECK_STR(atvi_diag_summary_khat(w.pool, world_summary(&w)), "k-hat is 0.25 (good up to 0.70)");
   CHECK(strstr(text, "R-hat") == NULL && strstr(text, "verdict: ok\n"));
   m->khat = NAN; /* then the evidence is not to be trusted either */
   m->tuned = 0;
   m->modes = 3;
   m->rungs = 1;
-  CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   CHECK(strstr(text, ": 3000 draws, ") && strstr(text, "\nlog evidence at least -97.950 (ELBO)\n"));
   CHECK(strstr(
       text, "\nk-hat  unknown (good up to 0.70); the draws are those of the approximation, not corrected\n"));
@@ -279,12 +279,12 @@ static void evidence_has_the_decimals_of_its_error(void) {
       "-97.12 +- 12,",         "-97.12 +- 0.31,", "-97.123 +- 0.031,", "-97.1235 +- 0.0031,",
       "-97.12346 +- 3.1e-09,", "-97.123 +- 0,",   "-97.123,"};
   world w = world_new(1, 3000, true);
-  w.d->made.method = "atvi", w.d->made.steps = 700;
-  w.d->made.khat = 0.25, w.d->made.log_evidence = -97.123456, w.d->made.elbo = -98.5;
+  w.d->made->method = "atvi", w.d->made->steps = 700;
+  w.d->made->khat = 0.25, w.d->made->log_evidence = -97.123456, w.d->made->elbo = -98.5;
   for (int k = 0; k < 7; k++) {
     const char *text;
-    w.d->made.log_evidence_se = se[k];
-    CHECK_OK(atvi_summary_text(w.pool, world_summary(&w), &text, &at));
+    w.d->made->log_evidence_se = se[k];
+    CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
     CHECK_MSG(strstr(text, want[k]) != NULL, "no %s in\n%s", want[k], text);
   }
   world_free(&w);
@@ -307,7 +307,7 @@ static void table_fits_whatever_comes(void) {
       s->col[1].mean = -1.2345678 * scale[k];
       s->col[1].sd = s->col[1].mcse = 0.2345678 * scale[k];
       s->col[1].quantile[4] = 3 * scale[k];
-      CHECK_OK(atvi_summary_text(w.pool, s, &text, &at));
+      CHECK_OK(atvi_diag_summary_text(w.pool, s, &text, &at));
       CHECK(strstr(text, ".17") != NULL); /* the index survives shortening */
       const char *table = strchr(text, '\n');
       while (table && strncmp(table, "\n\n", 2) != 0) table = strchr(table + 1, '\n');
@@ -316,7 +316,7 @@ static void table_fits_whatever_comes(void) {
     }
   }
   s->col[1].mean = s->col[1].sd = NAN;
-  CHECK_OK(atvi_summary_text(w.pool, s, &text, &at));
+  CHECK_OK(atvi_diag_summary_text(w.pool, s, &text, &at));
   CHECK(strstr(line_of(&w, text, "share"), " - ") != NULL);
   world_free(&w);
 }
@@ -330,7 +330,8 @@ static void memory_failures_are_told(void) {
       const char *text = "";
       CHECK_OK(atvi_pool_new(w.ctx, &pool));
       test_fail_at = test_allocs + k;
-      atvi_status status = which ? atvi_summary_json(pool, s, &text) : atvi_summary_text(pool, s, &text, &at);
+      atvi_status status =
+          which ? atvi_diag_summary_json(pool, s, &text) : atvi_diag_summary_text(pool, s, &text, &at);
       test_fail_at = 0;
       atvi_pool_free(pool);
       if (status == ATVI_OK) break;

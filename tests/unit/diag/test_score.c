@@ -63,7 +63,7 @@ static void world_free(world *w) {
 static void bands(void) {
   double x[B], work[3 * B];
   spread(x, 2.385, 10);
-  atvi_band b = atvi_band_of(B, x, work);
+  atvi_band b = atvi_diag_band_of(B, x, work);
   double below[2] = {0, 0};
   for (atvi_idx i = 0; i < B; i++)
     for (int k = 0; k < 2; k++) below[k] += x[i] < b.quartile[k];
@@ -74,20 +74,20 @@ static void bands(void) {
             1e-9); /* n (n + 1) / 12 is the variance of 1 .. n, divisor n - 1 */
   CHECK_ABS(b.hpd95[1] - b.hpd95[0], (0.95 * B - 1) * STEP, 1e-9); /* 380 draws */
   for (int k = 0; k < B; k += 2) x[k] = NAN;                       /* what could not be told does not count */
-  CHECK(isfinite(atvi_band_of(B, x, work).mean));
+  CHECK(isfinite(atvi_diag_band_of(B, x, work).mean));
   for (int k = 0; k < B; k++) x[k] = NAN;
-  b = atvi_band_of(B, x, work);
+  b = atvi_diag_band_of(B, x, work);
   CHECK(isnan(b.mean) && isnan(b.sd) && isnan(b.median) && isnan(b.hpd95[0]));
   x[0] = 3.5;
-  b = atvi_band_of(1, x, work);
+  b = atvi_diag_band_of(1, x, work);
   CHECK(b.mean == 3.5 && isnan(b.sd) && b.median == 3.5 && b.hpd95[0] == 3.5 && b.hpd95[1] == 3.5);
 }
 
 static void scores_by_hand(void) {
   world *w = world_new();
   atvi_scores *s;
-  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
-  CHECK_OK(atvi_scores_new(w->pool, B, 3, w->series, &s));
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
   const double length = (0.95 * B - 1) * STEP, var = STEP * STEP * B * (B + 1) / 12.0 * (B - 1) / B;
   CHECK_INT(s->n_series, 2);
   const atvi_score *f = s->fitted;
@@ -122,8 +122,8 @@ static void values_are_judged_by_the_others(void) {
   atvi_scores *s;
   spread(others, 8.5, 2.5);
   w->point[0].others = others;
-  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
-  CHECK_OK(atvi_scores_new(w->pool, B, 3, w->series, &s));
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
   CHECK_ABS(w->point[0].of_draw.mean, 8.5, 1e-12);
   CHECK_ABS(w->point[0].of_mean.mean, 12.25, 1e-12);
   CHECK(s->fitted[0].n == 2 && s->fitted[0].n_inside == 0); /* 13.5 was inside of the draws, which know it */
@@ -135,8 +135,8 @@ static void censored_values_are_not_scored(void) {
   world *w = world_new();
   atvi_scores *s;
   w->point[1].exact = false;
-  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
-  CHECK_OK(atvi_scores_new(w->pool, B, 3, w->series, &s));
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
   CHECK(s->n_censored == 1 && s->fitted[0].n == 1 && s->fitted[0].coverage == 1);
   CHECK_INT(s->loo.n, 3); /* their likelihood counts all the same */
   world_free(w);
@@ -146,20 +146,20 @@ static void influence_is_named(void) {
   world *w = world_new();
   atvi_scores *s;
   for (int k = 0; k < B; k++) w->log_lik[3][k] = k == 17 ? -30 : -2; /* one draw decides */
-  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
-  CHECK_OK(atvi_scores_new(w->pool, B, 3, w->series, &s));
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
   CHECK_INT(s->loo.n_bad, 1);
   CHECK_STR(s->worst_name, "deaths");
   CHECK(s->worst_time == 1 && s->worst_khat > s->khat_threshold);
   const char *text;
   s->model = "world";
   s->method = "ram";
-  CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK_OK(atvi_diag_scores_text(w->pool, s, &text));
   CHECK(strstr(text, "1 of 3 values") && strstr(text, "worst: deaths at 1, k-hat"));
   s->worst_date = "2023-01-09";
-  CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK_OK(atvi_diag_scores_text(w->pool, s, &text));
   CHECK(strstr(text, "worst: deaths at 1 (2023-01-09), k-hat"));
-  CHECK_OK(atvi_scores_json(w->pool, s, &text));
+  CHECK_OK(atvi_diag_scores_json(w->pool, s, &text));
   CHECK(strstr(text, "\"date\": \"2023-01-09\""));
   world_free(w);
 }
@@ -168,10 +168,10 @@ static void threads_do_not_matter(void) {
   world *w = world_new();
   atvi_point one[6];
   atvi_ctx_set_threads(w->ctx, 1);
-  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
   memcpy(one, w->point, sizeof one);
   atvi_ctx_set_threads(w->ctx, 3);
-  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
   for (int i = 0; i < 6; i++)
     CHECK(memcmp(&one[i].of_mean, &w->point[i].of_mean, sizeof one[i].of_mean) == 0 &&
           memcmp(&one[i].loo, &w->point[i].loo, sizeof one[i].loo) == 0);
@@ -182,8 +182,8 @@ static void output(void) {
   world *w = world_new();
   atvi_scores *s;
   const char *json, *text, *note[] = {"caf\xe9 is not UTF-8"};
-  CHECK_OK(atvi_predicted_judge(w->ctx, B, 3, w->series));
-  CHECK_OK(atvi_scores_new(w->pool, B, 3, w->series, &s));
+  CHECK_OK(atvi_diag_predicted_judge(w->ctx, B, 3, w->series));
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 3, w->series, &s));
   s->model = "world";
   s->method = "ram";
   s->verdict = "warn";
@@ -192,7 +192,7 @@ static void output(void) {
   s->log_map = -61.25;
   s->n_message = 1;
   s->message = note;
-  CHECK_OK(atvi_scores_json(w->pool, s, &json));
+  CHECK_OK(atvi_diag_scores_json(w->pool, s, &json));
   json_t *o = json_loads(json, 0, NULL);
   CHECK(o != NULL);
   json_t *fitted = json_object_get(o, "fitted"),
@@ -209,22 +209,22 @@ static void output(void) {
   note[0] =
       "a long note of many words that tells the user something of which there is so much to tell that it "
       "does not fit on one line";
-  CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK_OK(atvi_diag_scores_text(w->pool, s, &text));
   CHECK(strstr(text, "draws of the posterior") && strstr(text, "note: a long note") && strstr(text, "\n  "));
   CHECK(strstr(text, "held out (t > 14)") && strstr(text, "log MAP  -61.25") &&
         strstr(text, "verdict on the fit was warn"));
   for (const char *p = text; *p; p += strcspn(p, "\n") + (p[strcspn(p, "\n")] != 0))
     CHECK_MSG(strcspn(p, "\n") <= 100, "too wide: %.120s", p);
   s->method = "map";
-  CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK_OK(atvi_diag_scores_text(w->pool, s, &text));
   CHECK(strstr(text, "draws of the normal approximation at the mode"));
   /* nothing observed, nothing known */
-  CHECK_OK(atvi_scores_new(w->pool, B, 1, w->series + 2, &s));
+  CHECK_OK(atvi_diag_scores_new(w->pool, B, 1, w->series + 2, &s));
   s->seed = UINT64_MAX;
-  CHECK_OK(atvi_scores_json(w->pool, s, &json));
+  CHECK_OK(atvi_diag_scores_json(w->pool, s, &json));
   CHECK(strstr(json, "\"seed\": \"18446744073709551615\"")); /* readers would round a number */
   CHECK(strstr(json, "\"loo\": null") && strstr(json, "\"held_out\": null"));
-  CHECK_OK(atvi_scores_text(w->pool, s, &text));
+  CHECK_OK(atvi_diag_scores_text(w->pool, s, &text));
   CHECK(strstr(text, "observes nothing"));
   world_free(w);
 }
@@ -240,11 +240,11 @@ static void every_allocation_may_fail(void) {
     long live = test_live;
     test_allocs = 0;
     test_fail_at = fail;
-    atvi_status status = atvi_predicted_judge(w->ctx, B, 3, w->series);
+    atvi_status status = atvi_diag_predicted_judge(w->ctx, B, 3, w->series);
     CHECK(test_live == live);
-    if (status == ATVI_OK) status = atvi_scores_new(pool, B, 3, w->series, &s);
-    if (status == ATVI_OK) status = atvi_scores_json(pool, s, &json);
-    if (status == ATVI_OK) status = atvi_scores_text(pool, s, &text);
+    if (status == ATVI_OK) status = atvi_diag_scores_new(pool, B, 3, w->series, &s);
+    if (status == ATVI_OK) status = atvi_diag_scores_json(pool, s, &json);
+    if (status == ATVI_OK) status = atvi_diag_scores_text(pool, s, &text);
     test_fail_at = 0;
     atvi_pool_free(pool);
     if (status == ATVI_OK) break;

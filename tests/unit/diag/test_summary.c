@@ -92,8 +92,8 @@ static void independent_and_weighted_draws(void) {
 static void weights_count_in_every_number(void) {
   const double c = 0.5, m = 2.385, s = 0.731;
   world w = world_new(1, 40000, true);
-  w.d->made.method = "atvi", w.d->made.steps = 700;
-  w.d->made.khat = 0.2;
+  w.d->made->method = "atvi", w.d->made->steps = 700;
+  w.d->made->khat = 0.2;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = exp(c * (w.d->x[i] - m) / s);
   const atvi_summary *sum = world_summary(&w);
   const atvi_summary_column *a = &sum->col[0];
@@ -124,15 +124,15 @@ static void weights_count_in_every_number(void) {
 /* Weights that k-hat > 0.5 makes doubtful have larger errors; those that it refuses tell nothing about errors. */
 static void khat_and_errors(void) {
   world w = world_new(1, 4000, true);
-  w.d->made.method = "atvi", w.d->made.steps = 700;
+  w.d->made->method = "atvi", w.d->made->steps = 700;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 : 0.5;
-  w.d->made.khat = 0.4;
+  w.d->made->khat = 0.4;
   const atvi_summary *a = world_summary(&w);
-  w.d->made.khat = 0.65; /* twice and a bit, as psis.h has it */
+  w.d->made->khat = 0.65; /* twice and a bit, as psis.h has it */
   const atvi_summary *b = world_summary(&w);
   CHECK_REL(b->col[0].mcse, a->col[0].mcse * (0.5 / 0.35) * (0.5 / 0.35), 1e-12);
   CHECK(b->col[0].ess_bulk == a->col[0].ess_bulk && !b->refused && b->ess == a->ess);
-  w.d->made.khat = 0.75;
+  w.d->made->khat = 0.75;
   for (int k = 0; k < 2; k++) { /* the draws of draws.csv, too, which have no weights */
     b = world_summary(&w);
     CHECK(b->refused && !b->weighted && isnan(b->ess) && isfinite(b->col[0].mean));
@@ -264,7 +264,7 @@ static void memory_failures_leave_nothing(void) {
     atvi_summary *s;
     CHECK_OK(atvi_pool_new(w.ctx, &pool));
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_summary_new(pool, w.d, &s);
+    atvi_status status = atvi_diag_summary_new(pool, w.d, &s);
     test_fail_at = 0;
     CHECK((status == ATVI_OK) == (s != NULL));
     atvi_pool_free(pool);

@@ -33,7 +33,7 @@ static void good_draws_are_ok(void) {
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   CHECK_INT(s->n_message, 0);
-  CHECK(atvi_summary_reason(s) == NULL);
+  CHECK(atvi_diag_summary_reason(s) == NULL);
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_OK), "ok");
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_WARN), "warn");
   CHECK_STR(atvi_verdict_name(ATVI_VERDICT_BAD), "bad");
@@ -42,7 +42,7 @@ static void good_draws_are_ok(void) {
 
 static void rhat_has_three_steps(void) {
   world w = world_new(4, 2000, false);
-  w.d->made.ess_wanted = 20; /* shifted chains also lose ESS; not the matter here */
+  w.d->made->ess_wanted = 20; /* shifted chains also lose ESS; not the matter here */
   shift(&w, 1, 0.5);
   const atvi_summary *s = world_summary(&w);
   CHECK(s->col[0].rhat > 1.01 && s->col[0].rhat < 1.05);
@@ -60,7 +60,7 @@ static void rhat_has_three_steps(void) {
   CHECK(strstr(s->message[0].text, "chains disagree about level") != NULL);
   CHECK_SAYS(s, "means are 2.39");
   CHECK_SAYS(s, ", 9.69, 2.");
-  w.d->made.ess_wanted = 1000;
+  w.d->made->ess_wanted = 1000;
   s = world_summary(&w);
   CHECK(s->col[0].ess_bulk < 100);
   CHECK_INT(s->n_message, 1); /* the low ESS follows from the disagreement */
@@ -69,12 +69,12 @@ static void rhat_has_three_steps(void) {
 
 static void ess_below_wanted(void) {
   world w = world_new(4, 2000, false);
-  w.d->made.ess_wanted = 50000;
+  w.d->made->ess_wanted = 50000;
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "50000 wanted");
   CHECK_SAYS(s, "run longer");
-  w.d->made.ess_wanted = 2000;
+  w.d->made->ess_wanted = 2000;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   world_free(&w);
@@ -84,7 +84,7 @@ static void ess_below_wanted(void) {
   CHECK_SAYS(s, "too few to trust");
   world_free(&w);
   w = world_new(2, 120, false);
-  w.d->made.ess_wanted = NAN; /* then 400 */
+  w.d->made->ess_wanted = NAN; /* then 400 */
   s = world_summary(&w);
   CHECK(s->verdict >= ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "400 wanted");
@@ -94,7 +94,7 @@ static void ess_below_wanted(void) {
 static void weights_on_few_draws(void) {
   world w = world_new(1, 4000, true);
   w.d->chains = false;
-  w.d->made.ess_wanted = NAN;
+  w.d->made->ess_wanted = NAN;
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i < 200 ? 1.0 / 200 : 0;
@@ -109,7 +109,7 @@ static void weights_on_few_draws(void) {
 
 static void early_ends_and_failures(void) {
   world w = world_new(4, 2000, false);
-  w.d->made.end = ATVI_END_LIMIT;
+  w.d->made->end = ATVI_END_LIMIT;
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "ended at its limit before it reached the precision");
@@ -118,15 +118,15 @@ static void early_ends_and_failures(void) {
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "ended at its limit before it was finished");
   w.d->chains = true;
-  w.d->made.end = ATVI_END_STOPPED;
+  w.d->made->end = ATVI_END_STOPPED;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "was stopped");
-  w.d->made.end = ATVI_END_DONE;
-  w.d->made.failures = 1000; /* just 1 % is not more than 1 % */
+  w.d->made->end = ATVI_END_DONE;
+  w.d->made->failures = 1000; /* just 1 % is not more than 1 % */
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
-  w.d->made.failures = 3100;
+  w.d->made->failures = 3100;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "3.1 % of the model's runs failed (3100 of 100000)");
@@ -138,7 +138,7 @@ static void khat_rules(void) {
   static const double khat[3] = {0.69, 0.71, 1.01};
   world w = world_new(1, 2000, false);
   for (int k = 0; k < 3; k++) {
-    w.d->made.khat = khat[k];
+    w.d->made->khat = khat[k];
     const atvi_summary *s = world_summary(&w);
     CHECK_INT(s->verdict, k);
     CHECK_INT(s->n_message, k > 0);
@@ -148,22 +148,22 @@ static void khat_rules(void) {
     if (k > 0) CHECK_INT(s->message[0].code, ATVI_CODE_KHAT_REFUSED);
   }
   CHECK_SAYS(world_summary(&w), "do not use these numbers");
-  w.d->made.khat = 0.7; /* the threshold is 0.69706 */
+  w.d->made->khat = 0.7; /* the threshold is 0.69706 */
   CHECK_SAYS(world_summary(&w), "k-hat 0.700 is above its threshold 0.697:");
-  w.d->made.efficiency = 0.099;
+  w.d->made->efficiency = 0.099;
   CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_BAD);
   CHECK_SAYS(world_summary(&w), "the weights rest on few draws), too much for weights to put right");
-  w.d->made.efficiency = NAN;
-  w.d->made.khat = NAN; /* of Metropolis: there is none */
+  w.d->made->efficiency = NAN;
+  w.d->made->khat = NAN; /* of Metropolis: there is none */
   CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
-  w.d->made.method = "nf", w.d->made.steps = 700;
+  w.d->made->method = "nf", w.d->made->steps = 700;
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
   CHECK_SAYS(s, "no k-hat");
   world_free(&w);
   w = world_new(1, 100, false);
-  w.d->made.method = "atvi", w.d->made.steps = 700;
-  w.d->made.khat = 0.51;
+  w.d->made->method = "atvi", w.d->made->steps = 700;
+  w.d->made->khat = 0.51;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
   CHECK_SAYS(s, "k-hat 0.51 is above its threshold 0.50");
@@ -173,7 +173,7 @@ static void khat_rules(void) {
 /* Of an approximation: weights are used where k-hat permits, words are of training, modes are in the draws. */
 static void approximations(void) {
   world w = world_new(1, 4000, true);
-  atvi_made *m = &w.d->made;
+  atvi_made *m = w.d->made;
   m->method = "atvi", m->steps = 700;
   m->khat = 0.3;
   m->efficiency = 0.11;
@@ -232,11 +232,11 @@ static void approximations(void) {
 static void efficiency_of_weights(void) {
   static const double e[4] = {0.101, 0.099, 0.0101, 0.0099};
   world w = world_new(1, 4000, true);
-  w.d->made.method = "nf", w.d->made.steps = 700;
-  w.d->made.khat = 0.3;
-  w.d->made.ess_wanted = NAN;
+  w.d->made->method = "nf", w.d->made->steps = 700;
+  w.d->made->khat = 0.3;
+  w.d->made->ess_wanted = NAN;
   for (int k = 0; k < 4; k++) {
-    w.d->made.efficiency = e[k];
+    w.d->made->efficiency = e[k];
     const atvi_summary *s = world_summary(&w);
     CHECK_INT(s->verdict, k == 0 ? ATVI_VERDICT_OK : k < 3 ? ATVI_VERDICT_WARN : ATVI_VERDICT_BAD);
     CHECK_INT(s->n_message, k > 0);
@@ -244,7 +244,7 @@ static void efficiency_of_weights(void) {
     CHECK_SAYS(s, "The weights rest on few draws");
     CHECK_SAYS(s, "a part of the posterior may be missed");
     CHECK_CODE(s, k < 3 ? ATVI_WARNING : ATVI_SERIOUS, ATVI_CODE_WEIGHTS_POOR);
-    CHECK(atvi_summary_reason(s) == &s->message[0]);
+    CHECK(atvi_diag_summary_reason(s) == &s->message[0]);
   }
   CHECK_SAYS(world_summary(&w), "worth only 0.99 % of their number");
   world_free(&w);
@@ -252,7 +252,7 @@ static void efficiency_of_weights(void) {
 
 static void ess_of_weights_asked_for(void) {
   world w = world_new(1, 4000, true);
-  atvi_made *m = &w.d->made;
+  atvi_made *m = w.d->made;
   m->method = "atvi", m->steps = 700;
   m->khat = 0.3;
   m->efficiency = 0.2;
@@ -284,9 +284,9 @@ static void ess_of_weights_asked_for(void) {
 /* Large weights where `level` is high: the weights as a whole are worth enough, its upper quantile is not. */
 static void ess_of_one_parameter(void) {
   world w = world_new(1, 4000, true);
-  w.d->made.method = "atvi", w.d->made.steps = 700;
-  w.d->made.khat = 0.3;
-  w.d->made.ess_wanted = NAN;
+  w.d->made->method = "atvi", w.d->made->steps = 700;
+  w.d->made->khat = 0.3;
+  w.d->made->ess_wanted = NAN;
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = exp(1.3 * (w.d->x[i] - 2.385) / 0.731);
   const atvi_summary *s = world_summary(&w);
   CHECK(s->ess > 500 && s->col[0].ess_tail < 400);
@@ -298,7 +298,7 @@ static void ess_of_one_parameter(void) {
 /* A failed run has weight zero, and whatever its derived quantities are does not matter. */
 static void draws_without_weight_do_not_count(void) {
   world w = world_new(1, 4000, true);
-  w.d->made.khat = 0.1;
+  w.d->made->khat = 0.1;
   const double mean = world_summary(&w)->col[2].mean;
   w.d->weight[17] = 0;
   w.d->x[2 * w.d->n + 17] = NAN;
@@ -317,7 +317,7 @@ static void several_modes_are_a_warning(void) {
   world w = world_new(1, 2000, false);
   w.d->chains = false;
   for (int modes = 1; modes <= 3; modes++) {
-    w.d->made.modes = modes;
+    w.d->made->modes = modes;
     const atvi_summary *s = world_summary(&w);
     CHECK_INT(s->verdict, modes > 1 ? ATVI_VERDICT_WARN : ATVI_VERDICT_OK);
     CHECK_INT(s->n_message, modes > 1);
@@ -332,7 +332,7 @@ static void mass_at_a_bound_is_a_note(void) {
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_OK);
   CHECK_INT(s->n_message, 1);
-  CHECK(atvi_summary_reason(s) == NULL);
+  CHECK(atvi_diag_summary_reason(s) == NULL);
   CHECK_SAYS(s, "share reaches its lower bound 0: its density is still about ");
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[w.d->n + i] = 1 - w.d->x[w.d->n + i];
   s = world_summary(&w);
@@ -391,7 +391,7 @@ static void derived_quantities_do_not_count(void) {
 
 static void divergences_and_energy(void) {
   world w = world_new(4, 2000, false);
-  atvi_made *m = &w.d->made;
+  atvi_made *m = w.d->made;
   m->divergences = 0, m->ebfmi = 0.21, m->tree_depth = 3, m->max_depth_hits = 0;
   CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
   CHECK_INT(world_summary(&w)->n_message, 0);
@@ -418,11 +418,11 @@ static void divergences_and_energy(void) {
 
 static void own_messages_come_last(void) {
   world w = world_new(4, 2000, false);
-  w.d->made.end = ATVI_END_LIMIT;
+  w.d->made->end = ATVI_END_LIMIT;
   CHECK_OK(atvi_draws_say(w.d, ATVI_NOTE, ATVI_CODE_NONE, "From the method: 100 %%."));
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->n_message, 2);
-  CHECK(atvi_summary_reason(s) == &s->message[0]);
+  CHECK(atvi_diag_summary_reason(s) == &s->message[0]);
   CHECK_INT(s->message[0].code, ATVI_CODE_LIMIT_PRECISION);
   CHECK_STR(s->message[1].text, "From the method: 100 %.");
   world_free(&w);
@@ -441,7 +441,7 @@ static void the_most_severe_message_decides(void) {
     CHECK_INT(s->n_message, 3);
     CHECK_CODE(s, last[k], ATVI_CODE_EMULATOR_OUTSIDE);
     CHECK_STR(s->message[1].text, "Warning: not cut.");
-    CHECK(atvi_summary_reason(s) == (k ? &s->message[1] : NULL));
+    CHECK(atvi_diag_summary_reason(s) == (k ? &s->message[1] : NULL));
     world_free(&w);
   }
 }
@@ -449,7 +449,7 @@ static void the_most_severe_message_decides(void) {
 /* Chains of the exact sampler are judged as chains, whatever k-hat the approximation has. */
 static void exact_chains(void) {
   world w = world_new(4, 500, false);
-  atvi_made *m = &w.d->made;
+  atvi_made *m = w.d->made;
   m->method = "atvi", m->steps = 700;
   m->khat = 1.3, m->excess = 0.2, m->efficiency = 0.004, m->exact = 1;
   const atvi_summary *s = world_summary(&w);

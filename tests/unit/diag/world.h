@@ -44,13 +44,13 @@ static TEST_UNUSED world world_new(atvi_idx n_chain, atvi_idx per_chain, bool we
     w.d->log_lik[i] = -0.5 * z * z;
     w.d->log_prior[i] = -3.25;
   }
-  w.d->made.method = "ram";
-  w.d->made.model = "World";
-  w.d->made.seed = 7;
-  w.d->made.seconds = 12.25;
-  w.d->made.evaluations = 100000;
-  w.d->made.failures = 12;
-  w.d->made.ess_wanted = 1000;
+  w.d->made->method = "ram";
+  w.d->made->model = "World";
+  w.d->made->seed = 7;
+  w.d->made->seconds = 12.25;
+  w.d->made->evaluations = 100000;
+  w.d->made->failures = 12;
+  w.d->made->ess_wanted = 1000;
   return w;
 }
 
@@ -62,7 +62,7 @@ static TEST_UNUSED void world_flat(world *w) {
 /* A summary in the world's pool. */
 static TEST_UNUSED atvi_summary *world_summary(world *w) {
   atvi_summary *s;
-  CHECK_OK(atvi_summary_new(w->pool, w->d, &s));
+  CHECK_OK(atvi_diag_summary_new(w->pool, w->d, &s));
   return s;
 }
 

@@ -23,11 +23,12 @@ static void holds_what_it_promises(void) {
     CHECK_REL(d->weight[i], 1.0 / 12, 1e-15);
   }
   CHECK(d->x[35] == 35.5);
-  CHECK(isnan(d->made.log_evidence) && isnan(d->made.elbo) && isnan(d->made.khat) && isnan(d->made.accept));
-  CHECK(isnan(d->made.efficiency) && isnan(d->made.log_lik_error) && isnan(d->made.modes));
-  CHECK(isnan(d->made.log_evidence_se) && isnan(d->made.ess_wanted) && d->made.evaluations == 0);
-  CHECK_STR(d->made.method, "");
-  CHECK_INT(d->made.end, ATVI_END_DONE);
+  CHECK(isnan(d->made->log_evidence) && isnan(d->made->elbo) && isnan(d->made->khat) &&
+        isnan(d->made->accept));
+  CHECK(isnan(d->made->efficiency) && isnan(d->made->log_lik_error) && isnan(d->made->modes));
+  CHECK(isnan(d->made->log_evidence_se) && isnan(d->made->ess_wanted) && d->made->evaluations == 0);
+  CHECK_STR(d->made->method, "");
+  CHECK_INT(d->made->end, ATVI_END_DONE);
   atvi_draws_free(d);
   CHECK_OK(atvi_draws_new(ctx, 1, 1, 0, 0, NULL, false, &d));
   CHECK(d->weight == NULL && !d->chains);
@@ -42,9 +43,9 @@ static void keeps_sentences_and_names(void) {
   atvi_draws *d;
   char method[] = "ram";
   CHECK_OK(atvi_draws_new(ctx, 5, 1, 1, 1, col, false, &d));
-  CHECK_OK(atvi_draws_keep(d, method, &d->made.method));
+  CHECK_OK(atvi_draws_keep(d, method, &d->made->method));
   method[0] = 'x';
-  CHECK_STR(d->made.method, "ram");
+  CHECK_STR(d->made->method, "ram");
   char long_text[3000];
   memset(long_text, 'y', sizeof long_text);
   long_text[sizeof long_text - 1] = 0;
@@ -162,12 +163,12 @@ static void groups_and_history_are_kept(void) {
   CHECK(d->n_step == 2 && d->step[1].elapsed_s == 2);
   CHECK_STR(d->step[1].phase, "training");
   CHECK_STR(d->step[0].detail, "");
-  d->made.mode_draw = 3;
+  d->made->mode_draw = 3;
   d->x[5] = 0.75;
   atvi_draws *plain;
   CHECK_OK(atvi_draws_unweighted(d, &plain));
   CHECK(!plain->weight && plain->n == 8 && plain->n_chain == 2 && plain->chains && plain->x[5] == 0.75);
-  CHECK(plain->made.mode_draw == 3 && plain->n_step == 0);
+  CHECK(plain->made->mode_draw == 3 && plain->n_step == 0);
   atvi_draws_free(plain);
   test_fail_at = test_allocs + 1;
   CHECK_STATUS(atvi_draws_unweighted(d, &plain), ATVI_ENOMEM);

@@ -100,21 +100,21 @@ static void what_is_known_goes_along(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_draws *d = numbered(ctx, true), *r;
   char method[] = "atvi";
-  d->made.method = method;
-  d->made.model = "Cold";
-  d->made.khat = 0.31;
-  d->made.log_evidence = -97.9;
-  d->made.mode_draw = 3;
-  d->made.seed = 5;
+  d->made->method = method;
+  d->made->model = "Cold";
+  d->made->khat = 0.31;
+  d->made->log_evidence = -97.9;
+  d->made->mode_draw = 3;
+  d->made->seed = 5;
   CHECK_OK(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "First, 5 %%."));
   CHECK_OK(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "Second."));
   CHECK_OK(atvi_draws_resample(d, 3, 1, &r));
   atvi_draws_free(d);
   method[0] = 'x';
-  CHECK_STR(r->made.method, "atvi");
-  CHECK_STR(r->made.model, "Cold");
-  CHECK(r->made.khat == 0.31 && r->made.log_evidence == -97.9 && r->made.seed == 5);
-  CHECK(isnan(r->made.mode_draw)); /* draw 3 is another one now */
+  CHECK_STR(r->made->method, "atvi");
+  CHECK_STR(r->made->model, "Cold");
+  CHECK(r->made->khat == 0.31 && r->made->log_evidence == -97.9 && r->made->seed == 5);
+  CHECK(isnan(r->made->mode_draw)); /* draw 3 is another one now */
   CHECK_INT(r->n_message, 2);
   CHECK_STR(r->message[0].text, "First, 5 %.");
   CHECK_STR(r->col[1].name, "minus");
@@ -143,7 +143,7 @@ static void refuses_what_cannot_be(void) {
 static void memory_failures_leave_nothing(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_draws *d = numbered(ctx, true), *r;
-  d->made.method = "atvi";
+  d->made->method = "atvi";
   CHECK_OK(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "A sentence."));
   long live = test_live, k = 1;
   for (;; k++) {

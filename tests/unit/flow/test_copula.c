@@ -18,21 +18,21 @@ typedef struct {
 
 static void world_new(world *o, atvi_idx d, int k) {
   *o = (world){.ctx = test_ctx(), .d = d, .k = k};
-  CHECK_OK(atvi_copula_new(o->ctx, d, k, &o->c));
-  CHECK_OK(atvi_copula_work_new(o->ctx, o->c, ROOM, &o->w));
-  o->n = atvi_copula_size(o->c);
+  CHECK_OK(atvi_flow_copula_new(o->ctx, d, k, &o->c));
+  CHECK_OK(atvi_flow_copula_work_new(o->ctx, o->c, ROOM, &o->w));
+  o->n = atvi_flow_copula_size(o->c);
   CHECK(o->n <= MAX_SIZE);
   o->mu = o->theta;
   o->log_delta = o->mu + d;
   o->raw_g = o->log_delta + d;
   o->raw_h = o->raw_g + d;
   o->load = o->raw_h + d;
-  atvi_copula_init(o->c, o->theta);
+  atvi_flow_copula_init(o->c, o->theta);
 }
 
 static void world_free(world *o) {
-  atvi_copula_work_free(o->w);
-  atvi_copula_free(o->c);
+  atvi_flow_copula_work_free(o->w);
+  atvi_flow_copula_free(o->c);
   atvi_ctx_free(o->ctx);
   CHECK_INT(test_live, 0);
 }
@@ -46,7 +46,7 @@ static double log_normal(double x, double mean, double var) {
 
 static double log_q1(world *o, double x) {
   double q;
-  atvi_copula_log_q(o->c, o->theta, o->w, 1, &x, &q);
+  atvi_flow_copula_log_q(o->c, o->theta, o->w, 1, &x, &q);
   return q;
 }
 
@@ -85,16 +85,16 @@ static void without_g_and_h_it_is_normal(void) {
   const double a = exp(-1.8) + 0.83 * 0.83, c = exp(0.4) + 0.46 * 0.46, b = -0.83 * 0.46;
   const double det = a * c - b * b;
   for (int n = 0; n < 50; n++) {
-    atvi_rng r = atvi_rng_at(6, ATVI_STREAM_TEST, 0, (uint32_t)n);
+    atvi_rng r = atvi_math_rng_at(6, ATVI_STREAM_TEST, 0, (uint32_t)n);
     double z[3], x[2], at, q;
-    for (int i = 0; i < 3; i++) z[i] = 2 * atvi_rng_normal(&r);
-    atvi_copula_fwd(o.c, o.theta, o.w, 1, z, x, &at);
+    for (int i = 0; i < 3; i++) z[i] = 2 * atvi_math_rng_normal(&r);
+    atvi_flow_copula_fwd(o.c, o.theta, o.w, 1, z, x, &at);
     CHECK_ABS(x[0], 0.7 + 0.83 * z[0] + exp(-0.9) * z[1], 1e-14);
     CHECK_ABS(x[1], -1.3 - 0.46 * z[0] + exp(0.2) * z[2], 1e-14);
     const double u = x[0] - 0.7, v = x[1] + 1.3;
     const double want =
         -0.5 * (c * u * u - 2 * b * u * v + a * v * v) / det - log(2 * acos(-1)) - 0.5 * log(det);
-    atvi_copula_log_q(o.c, o.theta, o.w, 1, x, &q);
+    atvi_flow_copula_log_q(o.c, o.theta, o.w, 1, x, &q);
     CHECK_ABS(at, want, 1e-12 * (1 + fabs(want)));
     CHECK_ABS(q, want, 1e-12 * (1 + fabs(want)));
   }
@@ -114,7 +114,7 @@ static void density_in_one_dimension_integrates_to_one(void) {
     o.mu[0] = 0.23 * k, o.log_delta[0] = -0.3, o.load[0] = 0.5;
     o.raw_g[0] = gs[k], o.raw_h[0] = hs[k];
     for (int i = 0; i < N; i++) x[i] = sinh(0.03 * (i - N / 2));
-    atvi_copula_log_q(o.c, o.theta, o.w, N, x, q);
+    atvi_flow_copula_log_q(o.c, o.theta, o.w, N, x, q);
     for (int i = 0; i < N; i++) sum += 0.03 * exp(q[i]) * cosh(0.03 * (i - N / 2));
     CHECK_ABS(sum, 1, 1e-9);
   }
@@ -134,7 +134,7 @@ static void density_in_two_dimensions_integrates_to_one(void) {
       x[j] = sinh(h * (i - N / 2));
       x[N + j] = sinh(h * (j - N / 2));
     }
-    atvi_copula_log_q(o.c, o.theta, o.w, N, x, q);
+    atvi_flow_copula_log_q(o.c, o.theta, o.w, N, x, q);
     for (int j = 0; j < N; j++) sum += h * h * exp(q[j]) * cosh(h * (i - N / 2)) * cosh(h * (j - N / 2));
   }
   CHECK_ABS(sum, 1, 1e-9);
@@ -152,9 +152,9 @@ static void inverts_over_the_whole_range(void) {
       for (double z = -8; z <= 8; z += 0.59, all++) {
         double in[2] = {0, z}, x, q, s, theta[5] = {0}, dx = 1, e = 1;
         o.raw_g[0] = g, o.raw_h[0] = h, o.load[0] = 0.1, o.log_delta[0] = 0;
-        atvi_copula_fwd(o.c, o.theta, o.w, 1, in, &x, &q);
-        atvi_copula_score(o.c, o.w, &s);
-        atvi_copula_vjp(o.c, o.theta, o.w, &dx, &e, theta);
+        atvi_flow_copula_fwd(o.c, o.theta, o.w, 1, in, &x, &q);
+        atvi_flow_copula_score(o.c, o.w, &s);
+        atvi_flow_copula_vjp(o.c, o.theta, o.w, &dx, &e, theta);
         CHECK(isfinite(x) && isfinite(q) && isfinite(s));
         for (int i = 0; i < 5; i++) CHECK(isfinite(theta[i]));
         CHECK(x == 0 || (x > 0) == (z > 0));
@@ -174,12 +174,12 @@ static void stays_finite_when_absurd(void) {
   world_new(&o, 1, 1);
   o.raw_h[0] = 50, o.raw_g[0] = 50, o.log_delta[0] = 3;
   double z[2 * 2] = {0, 0, 8, -8}, x[2], q[2], g[5] = {0}, dx[2] = {0, 0}, e[2] = {-1, -1}, s[2];
-  atvi_copula_fwd(o.c, o.theta, o.w, 2, z, x, q);
+  atvi_flow_copula_fwd(o.c, o.theta, o.w, 2, z, x, q);
   CHECK(x[0] > 1e250 && isfinite(x[0]) && x[1] < -1e250 && isfinite(x[1]));
   CHECK(isfinite(q[0]) && isfinite(q[1]));
-  atvi_copula_vjp(o.c, o.theta, o.w, dx, e, g);
+  atvi_flow_copula_vjp(o.c, o.theta, o.w, dx, e, g);
   for (int i = 0; i < 5; i++) CHECK(isfinite(g[i]));
-  atvi_copula_score(o.c, o.w, s);
+  atvi_flow_copula_score(o.c, o.w, s);
   CHECK(s[0] == 0 && s[1] == 0);
   world_free(&o);
 }
@@ -195,17 +195,17 @@ static void strong_dependence_is_accurate(void) {
   }
   /* Sigma = 3 J + 1e-12 I, J all ones: eigenvalues 9 (and 1e-12 more) and 1e-12 twice */
   double z[6] = {0.3, -1.1, 0.8, 0.42, -1.7, 0.94}, x[3], q, again;
-  atvi_copula_fwd(o.c, o.theta, o.w, 1, z, x, &q);
+  atvi_flow_copula_fwd(o.c, o.theta, o.w, 1, z, x, &q);
   const double mean = (z[3] + z[4] + z[5]) / 3, centre = z[0] + z[1] + z[2] + 1e-6 * mean;
   double quad = 3 * centre * centre / (9 + 1e-12);
   for (int i = 3; i < 6; i++) quad += (z[i] - mean) * (z[i] - mean);
   const double want = -0.5 * (quad + log(9) + 2 * log(1e-12) + 3 * log(2 * acos(-1)));
   /* M is of size 1e13 with two eigenvalues 1: their rounding is 1e-3 */
   CHECK_ABS(q, want, 0.02);
-  atvi_copula_log_q(o.c, o.theta, o.w, 1, x, &again);
+  atvi_flow_copula_log_q(o.c, o.theta, o.w, 1, x, &again);
   CHECK_ABS(again, want, 0.02);
   for (int j = 0; j < 9; j++) o.load[j] = j % 3 == 0; /* one factor only: no rounding to speak of */
-  atvi_copula_fwd(o.c, o.theta, o.w, 1, z, x, &q);
+  atvi_flow_copula_fwd(o.c, o.theta, o.w, 1, z, x, &q);
   const double alone = z[0] + 1e-6 * mean;
   quad = 3 * alone * alone / (3 + 1e-12);
   for (int i = 3; i < 6; i++) quad += (z[i] - mean) * (z[i] - mean);
@@ -217,7 +217,7 @@ static void starts_with_unit_variances(void) {
   world o;
   world_new(&o, 5, 3);
   double again[MAX_SIZE], off = 0;
-  atvi_copula_init(o.c, again);
+  atvi_flow_copula_init(o.c, again);
   CHECK(memcmp(again, o.theta, (size_t)o.n * sizeof *again) == 0);
   for (int i = 0; i < 5; i++) {
     double var = exp(2 * o.log_delta[i]);
@@ -230,7 +230,7 @@ static void starts_with_unit_variances(void) {
   /* h = 0.001: at z with psi = 2, x = 2 e^{0.002} */
   double z[8] = {0}, x[5], q;
   z[3] = 2 / exp(o.log_delta[0]);
-  atvi_copula_fwd(o.c, o.theta, o.w, 1, z, x, &q);
+  atvi_flow_copula_fwd(o.c, o.theta, o.w, 1, z, x, &q);
   CHECK_REL(x[0], 2 * exp(0.002), 1e-6);
   world_free(&o);
 }
@@ -252,9 +252,9 @@ static double target(double x1, double x2, double *d1, double *d2) {
 static double elbo(world *o, uint32_t step, double *g) {
   double z[3 * DRAWS], x[2 * DRAWS], q[DRAWS], dx[2 * DRAWS] = {0}, e[DRAWS] = {0}, sum = 0;
   int n = 0;
-  atvi_rng r = atvi_rng_at(9, ATVI_STREAM_TEST, step, 0);
-  for (int i = 0; i < 3 * DRAWS; i++) z[i] = atvi_rng_normal(&r);
-  atvi_copula_fwd(o->c, o->theta, o->w, DRAWS, z, x, q);
+  atvi_rng r = atvi_math_rng_at(9, ATVI_STREAM_TEST, step, 0);
+  for (int i = 0; i < 3 * DRAWS; i++) z[i] = atvi_math_rng_normal(&r);
+  atvi_flow_copula_fwd(o->c, o->theta, o->w, DRAWS, z, x, q);
   for (int b = 0; b < DRAWS; b++) {
     if (x[b] <= -0.999) continue;
     double d1, d2, p = target(x[b], x[DRAWS + b], &d1, &d2);
@@ -263,7 +263,7 @@ static double elbo(world *o, uint32_t step, double *g) {
     n++;
   }
   memset(g, 0, MAX_SIZE * sizeof *g);
-  atvi_copula_vjp(o->c, o->theta, o->w, dx, e, g);
+  atvi_flow_copula_vjp(o->c, o->theta, o->w, dx, e, g);
   return sum / n;
 }
 
@@ -300,27 +300,27 @@ static void refuses_wrong_calls(void) {
   const int k[] = {1, 1, 1, 0, -1, 4};
   for (int i = 0; i < 6; i++) {
     atvi_copula *c = (atvi_copula *)ctx;
-    CHECK_STATUS(atvi_copula_new(ctx, d[i], k[i], &c), ATVI_EINVAL);
+    CHECK_STATUS(atvi_flow_copula_new(ctx, d[i], k[i], &c), ATVI_EINVAL);
     CHECK(c == NULL);
   }
   atvi_copula *c;
   atvi_copula_work *w = (atvi_copula_work *)ctx;
-  CHECK_OK(atvi_copula_new(ctx, 4096, 4096, &c));
-  CHECK_INT(atvi_copula_size(c), 4096 * 4100);
-  CHECK_STATUS(atvi_copula_work_new(ctx, c, 0, &w), ATVI_EINVAL);
+  CHECK_OK(atvi_flow_copula_new(ctx, 4096, 4096, &c));
+  CHECK_INT(atvi_flow_copula_size(c), 4096 * 4100);
+  CHECK_STATUS(atvi_flow_copula_work_new(ctx, c, 0, &w), ATVI_EINVAL);
   CHECK(w == NULL);
-  atvi_copula_free(c);
+  atvi_flow_copula_free(c);
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_copula_new(ctx, 2, 1, &c), ATVI_ENOMEM);
+  CHECK_STATUS(atvi_flow_copula_new(ctx, 2, 1, &c), ATVI_ENOMEM);
   CHECK(c == NULL);
   test_fail_at = 0;
-  CHECK_OK(atvi_copula_new(ctx, 2, 1, &c));
+  CHECK_OK(atvi_flow_copula_new(ctx, 2, 1, &c));
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_copula_work_new(ctx, c, 5, &w), ATVI_ENOMEM);
+  CHECK_STATUS(atvi_flow_copula_work_new(ctx, c, 5, &w), ATVI_ENOMEM);
   CHECK(w == NULL);
-  atvi_copula_free(c);
-  atvi_copula_free(NULL);
-  atvi_copula_work_free(NULL);
+  atvi_flow_copula_free(c);
+  atvi_flow_copula_free(NULL);
+  atvi_flow_copula_work_free(NULL);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }

@@ -8,7 +8,8 @@ enum { B = 11, D = 4, MAX_BASE = 8, KINDS = 3 };
 
 static atvi_status family_of(atvi_ctx *ctx, int kind, atvi_family *f) {
   const atvi_flow_shape s = {.d = D, .layers = 3, .bins = 4, .hidden = 7, .box = 3, .seed = 5};
-  return kind == 0 ? atvi_family_flow(ctx, &s, f) : atvi_family_copula(ctx, D, kind == 1 ? 2 : D, f);
+  return kind == 0 ? atvi_flow_family_flow(ctx, &s, f)
+                   : atvi_flow_family_copula(ctx, D, kind == 1 ? 2 : D, f);
 }
 
 typedef struct {
@@ -26,15 +27,16 @@ static world world_new(int kind, double spread) {
   o.theta = calloc((size_t)o.f.size, sizeof *o.theta);
   CHECK(o.theta != NULL);
   o.f.ops->init(o.f.self, o.theta);
-  atvi_rng r = atvi_rng_at(31 + (uint64_t)kind, ATVI_STREAM_TEST, 0, 0);
-  for (atvi_idx i = 0; i < o.f.size; i++) o.theta[i] += (kind ? spread : 0.3 * spread) * atvi_rng_normal(&r);
-  for (atvi_idx i = 0; i < o.f.n_base * B; i++) o.z[i] = 1.3 * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(31 + (uint64_t)kind, ATVI_STREAM_TEST, 0, 0);
+  for (atvi_idx i = 0; i < o.f.size; i++)
+    o.theta[i] += (kind ? spread : 0.3 * spread) * atvi_math_rng_normal(&r);
+  for (atvi_idx i = 0; i < o.f.n_base * B; i++) o.z[i] = 1.3 * atvi_math_rng_normal(&r);
   return o;
 }
 
 static void world_free(world *o) {
   o->f.ops->work_free(o->w);
-  atvi_family_free(&o->f);
+  atvi_flow_family_free(&o->f);
   free(o->theta);
   atvi_ctx_free(o->ctx);
   CHECK_INT(test_live, 0);
@@ -54,9 +56,9 @@ static void vjp_is_the_slope(void) {
   for (int kind = 0; kind < KINDS; kind++) {
     world o = world_new(kind, 0.15);
     double c[D * B], e[B], top = 0, *g = calloc((size_t)o.f.size, sizeof *g);
-    atvi_rng r = atvi_rng_at(3, ATVI_STREAM_TEST, 1, 0);
-    for (int i = 0; i < D * B; i++) c[i] = atvi_rng_normal(&r);
-    for (int b = 0; b < B; b++) e[b] = atvi_rng_normal(&r);
+    atvi_rng r = atvi_math_rng_at(3, ATVI_STREAM_TEST, 1, 0);
+    for (int i = 0; i < D * B; i++) c[i] = atvi_math_rng_normal(&r);
+    for (int b = 0; b < B; b++) e[b] = atvi_math_rng_normal(&r);
     value(&o, c, e);
     for (int twice = 0; twice < 2; twice++) o.f.ops->vjp(o.f.self, o.theta, o.w, c, e, g);
     for (atvi_idx i = 0; i < o.f.size; i++) top = fmax(top, fabs(g[i] *= 0.5)); /* it adds */
@@ -227,7 +229,7 @@ static void survives_allocation_failure(void) {
       done = s == ATVI_OK;
       CHECK(done || s == ATVI_ENOMEM);
       if (done) f.ops->work_free(w);
-      atvi_family_free(&f);
+      atvi_flow_family_free(&f);
       CHECK_INT(test_live, base);
       CHECK(n < 10 && (n > 2 || !done));
     }
@@ -240,12 +242,12 @@ static void refuses_wrong_calls(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_flow_shape bad = atvi_flow_defaults(0);
   atvi_family f;
-  CHECK_STATUS(atvi_family_flow(ctx, &bad, &f), ATVI_EINVAL);
+  CHECK_STATUS(atvi_flow_family_flow(ctx, &bad, &f), ATVI_EINVAL);
   CHECK(f.ops == NULL);
-  CHECK_STATUS(atvi_family_flow(ctx, NULL, &f), ATVI_EINVAL);
-  CHECK_STATUS(atvi_family_copula(ctx, 3, 4, &f), ATVI_EINVAL);
+  CHECK_STATUS(atvi_flow_family_flow(ctx, NULL, &f), ATVI_EINVAL);
+  CHECK_STATUS(atvi_flow_family_copula(ctx, 3, 4, &f), ATVI_EINVAL);
   CHECK(f.ops == NULL);
-  atvi_family_free(&f);
+  atvi_flow_family_free(&f);
   for (int kind = 0; kind < KINDS; kind++) {
     void *w = ctx;
     CHECK_OK(family_of(ctx, kind, &f));
@@ -254,7 +256,7 @@ static void refuses_wrong_calls(void) {
     if (kind > 0) CHECK_STATUS(f.ops->work_new(f.self, ctx, PTRDIFF_MAX, &w), ATVI_ENOMEM);
     CHECK(w == NULL);
     f.ops->work_free(NULL);
-    atvi_family_free(&f);
+    atvi_flow_family_free(&f);
     CHECK(f.ops == NULL);
   }
   atvi_ctx_free(ctx);
@@ -270,7 +272,7 @@ static void blocks_cover_the_parameters(void) {
     CHECK_INT(o.f.n_base, kind == 0 ? D : kind == 1 ? D + 2 : 2 * D);
     CHECK_INT(o.f.ops->size, sizeof(atvi_family_ops));
     for (int k = 0; k < o.f.blocks; k++, at = last) {
-      atvi_family_block(&o.f, k, &first, &last);
+      atvi_flow_family_block(&o.f, k, &first, &last);
       CHECK(first == at && last > first);
     }
     CHECK_INT(at, o.f.size);

@@ -15,9 +15,9 @@ static void elementary_functions_are_right(void) {
     atvi_flow_set_isa(f, (atvi_isa)isa);
     for (int k = 0; k < 4000; k++) {
       _Alignas(64) double x[ATVI_LANES], e[ATVI_LANES], l[ATVI_LANES], t[ATVI_LANES];
-      atvi_rng r = atvi_rng_at(1, ATVI_STREAM_TEST, 0, (uint32_t)k);
+      atvi_rng r = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, (uint32_t)k);
       const double reach = k % 4 == 0 ? 700 : k % 4 == 1 ? 10 : k % 4 == 2 ? 1 : 1e-5;
-      for (int i = 0; i < ATVI_LANES; i++) x[i] = reach * (2 * atvi_rng_uniform(&r) - 1);
+      for (int i = 0; i < ATVI_LANES; i++) x[i] = reach * (2 * atvi_math_rng_uniform(&r) - 1);
       f->kern->elementary(x, e, l, t);
       for (int i = 0; i < ATVI_LANES; i++) {
         CHECK_REL(e[i], exp(x[i]), 4e-16);

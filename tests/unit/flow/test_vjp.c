@@ -11,9 +11,9 @@ typedef struct {
 
 static functional functional_at(uint64_t seed) {
   functional u;
-  atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_TEST, 1, 0);
-  for (int i = 0; i < 8 * B; i++) u.c[i] = atvi_rng_normal(&r);
-  for (int i = 0; i < B; i++) u.e[i] = atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_TEST, 1, 0);
+  for (int i = 0; i < 8 * B; i++) u.c[i] = atvi_math_rng_normal(&r);
+  for (int i = 0; i < B; i++) u.e[i] = atvi_math_rng_normal(&r);
   return u;
 }
 
@@ -148,9 +148,9 @@ static void adjoints_accumulate_and_add_up(void) {
   world o = world_new(&s, N, 0.1);
   double *dx = numbers(3 * N), *e = numbers(N), *dz = numbers(3 * N);
   double *whole = numbers(o.n), *parts = numbers(o.n);
-  atvi_rng r = atvi_rng_at(10, ATVI_STREAM_TEST, 2, 0);
-  for (int i = 0; i < 3 * N; i++) dx[i] = atvi_rng_normal(&r);
-  for (int i = 0; i < N; i++) e[i] = atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(10, ATVI_STREAM_TEST, 2, 0);
+  for (int i = 0; i < 3 * N; i++) dx[i] = atvi_math_rng_normal(&r);
+  for (int i = 0; i < N; i++) e[i] = atvi_math_rng_normal(&r);
   atvi_flow_fwd(o.f, o.theta, o.w, N, o.z, o.x, o.ldj);
   atvi_flow_fwd_vjp(o.f, o.theta, o.w, dx, e, whole, NULL);
   atvi_flow_fwd_vjp(o.f, o.theta, o.w, dx, e, NULL, dz);
@@ -228,8 +228,8 @@ static double correlation(const double *x, const double *y) {
 static void gradient(world *o, uint32_t step, double *g) {
   double z[3 * DRAWS], x[3 * DRAWS], ldj[DRAWS], dx[3 * DRAWS], e[DRAWS];
   for (int b = 0; b < DRAWS; b++) {
-    atvi_rng r = atvi_rng_at(77, ATVI_STREAM_TEST, step + 10, (uint32_t)b);
-    for (int i = 0; i < 3; i++) z[i * DRAWS + b] = atvi_rng_normal(&r);
+    atvi_rng r = atvi_math_rng_at(77, ATVI_STREAM_TEST, step + 10, (uint32_t)b);
+    for (int i = 0; i < 3; i++) z[i * DRAWS + b] = atvi_math_rng_normal(&r);
     e[b] = -1.0 / DRAWS;
   }
   memset(g, 0, (size_t)o->n * sizeof *g);
@@ -241,8 +241,8 @@ static void gradient(world *o, uint32_t step, double *g) {
 static void learns_dependence(void) {
   atvi_flow_shape s = {.d = 3, .layers = 4, .bins = 4, .hidden = 16, .box = 3, .seed = 12};
   world o = world_new(&s, JUDGE, 0);
-  atvi_rng r = atvi_rng_at(5, ATVI_STREAM_TEST, 3, 0);
-  for (int i = 0; i < 3 * JUDGE; i++) o.z[i] = atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(5, ATVI_STREAM_TEST, 3, 0);
+  for (int i = 0; i < 3 * JUDGE; i++) o.z[i] = atvi_math_rng_normal(&r);
   double *g = numbers(o.n), *m = numbers(o.n), *v = numbers(o.n);
   set_target();
   gradient(&o, 0, g);

@@ -32,9 +32,9 @@ static TEST_UNUSED world world_new(const atvi_flow_shape *shape, atvi_idx B, dou
   o.x = numbers(o.d * B);
   o.ldj = numbers(B);
   atvi_flow_init(o.f, o.theta);
-  atvi_rng r = atvi_rng_at(shape->seed, ATVI_STREAM_TEST, 0, 0);
-  for (atvi_idx i = 0; i < o.n; i++) o.theta[i] += spread * atvi_rng_normal(&r);
-  for (atvi_idx i = 0; i < o.d * B; i++) o.z[i] = 1.7 * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(shape->seed, ATVI_STREAM_TEST, 0, 0);
+  for (atvi_idx i = 0; i < o.n; i++) o.theta[i] += spread * atvi_math_rng_normal(&r);
+  for (atvi_idx i = 0; i < o.d * B; i++) o.z[i] = 1.7 * atvi_math_rng_normal(&r);
   return o;
 }
 

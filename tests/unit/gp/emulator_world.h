@@ -32,7 +32,7 @@ static TEST_UNUSED world world_new(atvi_idx n, atvi_idx d, atvi_idx m, bool irre
   for (atvi_idx t = 0; t < m; t++)
     w.time[t] = 2.5 + 0.75 * (double)t + (irregular ? 0.31 * sin(1.9 * (double)t) : 0);
   for (atvi_idx i = 0; i < n; i++) {
-    atvi_sobol_uniform((atvi_sobol){.seed = 5, .stream = ATVI_STREAM_TEST}, i, d, 1, u);
+    atvi_math_sobol_uniform((atvi_sobol){.seed = 5, .stream = ATVI_STREAM_TEST}, i, d, 1, u);
     for (atvi_idx j = 0; j < d; j++) w.x[i * d + j] = u[j];
     for (atvi_idx t = 0; t < m; t++) w.y[i * m + t] = simulator(d, u, w.time[t] / (2.5 + 0.75 * (double)m));
   }
@@ -91,7 +91,7 @@ static TEST_UNUSED double dense_log_lik(const atvi_em_runs *r, const atvi_em_opt
     }
   }
   double log_lik = -0.5 * (double)all * log(2 * acos(-1.0));
-  CHECK(atvi_cholesky(all, c));
+  CHECK(atvi_math_cholesky(all, c));
   dense_forward(all, c, z);
   for (atvi_idx p = 0; p < all; p++) log_lik -= 0.5 * z[p] * z[p] + log(c[p * all + p]);
   free(c);
@@ -114,7 +114,7 @@ static TEST_UNUSED double dense_predict(const atvi_em_runs *r, const atvi_em_opt
       l[i * n + j] =
           dense_corr(o->kernel, r->d, o->length, r->x + i * r->d, r->x + j * r->d) + (i == j ? o->nugget : 0);
   }
-  CHECK(atvi_cholesky(n, l));
+  CHECK(atvi_math_cholesky(n, l));
   dense_forward(n, l, k);
   for (atvi_idx i = 0; i < n; i++) share -= k[i] * k[i];
   for (atvi_idx t = 0; t < m; t++) {
@@ -133,7 +133,7 @@ static TEST_UNUSED double dense_predict(const atvi_em_runs *r, const atvi_em_opt
 static TEST_UNUSED atvi_em_opts some_opts(atvi_em_kernel kernel) {
   static const double length[MOST_D] = {0.83, 1.41, 2.17, 0.64, 1.09, 3.3, 2.7, 1.9};
   atvi_em_opts o;
-  atvi_em_defaults(&o);
+  atvi_gp_em_defaults(&o);
   o.kernel = kernel, o.length = length, o.nugget = 0.0137, o.time_length = 4.21, o.sill = 3.57;
   return o;
 }
@@ -146,8 +146,8 @@ static TEST_UNUSED double *reals(atvi_idx n) {
 }
 
 static TEST_UNUSED void fill_uniform(uint32_t number, atvi_idx n, double *x) {
-  atvi_rng r = atvi_rng_at(11, ATVI_STREAM_TEST, number, 0);
-  for (atvi_idx i = 0; i < n; i++) x[i] = atvi_rng_uniform(&r);
+  atvi_rng r = atvi_math_rng_at(11, ATVI_STREAM_TEST, number, 0);
+  for (atvi_idx i = 0; i < n; i++) x[i] = atvi_math_rng_uniform(&r);
 }
 
 #endif

@@ -26,8 +26,8 @@ typedef struct {
 
 static scene scene_new(atvi_em_opts opts, atvi_idx n_row, const atvi_idx *row) {
   scene s = {.w = world_new(N, D, M, true), .ctx = test_ctx(), .opts = opts};
-  CHECK_OK(atvi_emulator_new(s.ctx, &s.w.runs, &s.opts, &s.em));
-  CHECK_OK(atvi_em_work_new(s.em, s.ctx, n_row, row, &s.work));
+  CHECK_OK(atvi_gp_emulator_new(s.ctx, &s.w.runs, &s.opts, &s.em));
+  CHECK_OK(atvi_gp_em_work_new(s.em, s.ctx, n_row, row, &s.work));
   s.x = reals(D * G), s.x_bar = reals(D * G), s.share = reals(G), s.share_bar = reals(G);
   s.mean = reals(M * G), s.mean_bar = reals(M * G);
   fill_uniform(1, D * G, s.x);
@@ -46,8 +46,8 @@ static void scene_free(scene *s) {
   free(s->share_bar);
   free(s->mean);
   free(s->mean_bar);
-  atvi_em_work_free(s->work);
-  atvi_emulator_free(s->em);
+  atvi_gp_em_work_free(s->work);
+  atvi_gp_emulator_free(s->em);
   world_free(&s->w);
   atvi_ctx_free(s->ctx);
   CHECK_INT(test_live, 0);
@@ -62,7 +62,7 @@ static void is_the_conditional_normal(void) {
       scene s = scene_new(some_opts((atvi_em_kernel)k), some ? N_SOME : M, some ? SOME : NULL);
       for (int isa = 0; isa <= (int)atvi_isa_best(); isa++) {
         s.em->table = table_of(isa);
-        atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
+        atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
         for (int b = 0; b < G; b++) {
           double x[D], want[M];
           for (int j = 0; j < D; j++) x[j] = s.x[j * G + b];
@@ -84,12 +84,12 @@ static void agrees_with_its_reference(void) {
       double *mean = reals(M * G), *share = reals(G), *x_bar = reals(D * G);
       for (int isa = 0; isa <= (int)atvi_isa_best(); isa++) {
         s.em->table = table_of(isa);
-        atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
-        atvi_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
-        atvi_em_eval_ref(s.em, s.work, s.x, mean, share);
+        atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
+        atvi_gp_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
+        atvi_gp_em_eval_ref(s.em, s.work, s.x, mean, share);
         for (int i = 0; i < N_SOME * G; i++) CHECK_REL(s.mean[i], mean[i], 1e-12);
         for (int b = 0; b < G; b++) CHECK_ABS(s.share[b], share[b], 1e-13);
-        atvi_em_vjp_ref(s.em, s.work, s.x, s.mean_bar, s.share_bar, x_bar);
+        atvi_gp_em_vjp_ref(s.em, s.work, s.x, s.mean_bar, s.share_bar, x_bar);
         for (int i = 0; i < D * G; i++) CHECK_ABS(s.x_bar[i], x_bar[i], 1e-11);
       }
       free(mean);
@@ -112,13 +112,13 @@ static void adjoint_is_that_of_differences(void) {
       atvi_em_opts o = some_opts((atvi_em_kernel)k);
       o.basis = basis ? 0.97 : 0;
       scene s = scene_new(o, N_SOME, SOME);
-      atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
-      atvi_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
+      atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
+      atvi_gp_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
       for (int j = 0; j < D; j++) {
         double up[G], down[G];
         for (int side = 0; side <= 1; side++) {
           for (int b = 0; b < G; b++) s.x[j * G + b] += side ? -2 * h : h;
-          atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
+          atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
           for (int b = 0; b < G; b++) (side ? down : up)[b] = weighted(&s, b);
         }
         for (int b = 0; b < G; b++) s.x[j * G + b] += h;
@@ -138,12 +138,12 @@ static void part_of_a_group(void) {
   for (int isa = 0; isa <= (int)atvi_isa_best(); isa++)
     for (int n = 1; n <= G; n += 5) {
       s.em->table = table_of(isa);
-      atvi_em_use(s.work, G);
-      atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
-      atvi_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
-      atvi_em_use(s.work, n);
-      atvi_em_eval(s.em, s.work, s.x, mean, share);
-      atvi_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, x_bar);
+      atvi_gp_em_use(s.work, G);
+      atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
+      atvi_gp_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
+      atvi_gp_em_use(s.work, n);
+      atvi_gp_em_eval(s.em, s.work, s.x, mean, share);
+      atvi_gp_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, x_bar);
       for (int b = 0; b < n; b++) {
         CHECK(share[b] == s.share[b]);
         for (int t = 0; t < M; t++) CHECK(mean[t * G + b] == s.mean[t * G + b]);
@@ -162,8 +162,8 @@ static void points_do_not_meet(void) {
   double *mean = reals(M * G), *share = reals(G), *x_bar = reals(D * G);
   for (int isa = 0; isa <= (int)atvi_isa_best(); isa++) {
     s.em->table = table_of(isa);
-    atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
-    atvi_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
+    atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
+    atvi_gp_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
     for (int shift = 1; shift < G; shift += 5) {
       double *x = reals(D * G), *mean_bar = reals(M * G), *share_bar = reals(G);
       fill_uniform(8, D * G, x);
@@ -176,8 +176,8 @@ static void points_do_not_meet(void) {
         for (int t = 0; t < M; t++) mean_bar[t * G + to] = s.mean_bar[t * G + b];
         share_bar[to] = s.share_bar[b];
       }
-      atvi_em_eval(s.em, s.work, x, mean, share);
-      atvi_em_vjp(s.em, s.work, mean_bar, share_bar, x_bar);
+      atvi_gp_em_eval(s.em, s.work, x, mean, share);
+      atvi_gp_em_vjp(s.em, s.work, mean_bar, share_bar, x_bar);
       for (int b = 0; b < G; b += 2) {
         int to = (b + shift) % G;
         CHECK(share[to] == s.share[b]);
@@ -202,7 +202,7 @@ static void interpolates_without_nugget(void) {
     scene s = scene_new(o, M, NULL);
     for (int b = 0; b < G; b++)
       for (int j = 0; j < D; j++) s.x[j * G + b] = s.w.x[b * D + j];
-    atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
+    atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
     for (int b = 0; b < G; b++) {
       CHECK_ABS(s.share[b], 0, 1e-9);
       for (int t = 0; t < M; t++)
@@ -215,8 +215,8 @@ static void interpolates_without_nugget(void) {
 static void steady_state_allocates_nothing(void) {
   scene s = scene_new(some_opts(ATVI_EM_MATERN52), M, NULL);
   long before = test_allocs;
-  atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
-  atvi_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
+  atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
+  atvi_gp_em_vjp(s.em, s.work, s.mean_bar, s.share_bar, s.x_bar);
   CHECK(test_allocs == before);
   scene_free(&s);
 }
@@ -225,22 +225,22 @@ static void steady_state_allocates_nothing(void) {
 static void basis_keeps_what_it_says(void) {
   atvi_em_opts o = some_opts(ATVI_EM_MATERN52);
   scene all = scene_new(o, M, NULL);
-  atvi_em_eval(all.em, all.work, all.x, all.mean, all.share);
+  atvi_gp_em_eval(all.em, all.work, all.x, all.mean, all.share);
   o.basis = 0.99999;
   scene s = scene_new(o, M, NULL);
-  const atvi_em_info *f = atvi_emulator_info(s.em);
+  const atvi_em_info *f = atvi_gp_emulator_info(s.em);
   CHECK(f->n_basis < 10 && f->basis_share >= o.basis && f->basis_share < 1);
-  CHECK_INT(atvi_emulator_info(all.em)->n_basis, M);
-  CHECK(atvi_emulator_info(all.em)->basis_share == 1);
-  CHECK_REL(f->log_lik, atvi_emulator_info(all.em)->log_lik, 1e-14);
-  atvi_em_eval(s.em, s.work, s.x, s.mean, s.share);
+  CHECK_INT(atvi_gp_emulator_info(all.em)->n_basis, M);
+  CHECK(atvi_gp_emulator_info(all.em)->basis_share == 1);
+  CHECK_REL(f->log_lik, atvi_gp_emulator_info(all.em)->log_lik, 1e-14);
+  atvi_gp_em_eval(s.em, s.work, s.x, s.mean, s.share);
   double left = 0, whole = 0;
   for (int i = 0; i < M * G; i++) {
     left += pow(s.mean[i] - all.mean[i], 2);
     whole += pow(all.mean[i] - all.em->mean[i / G], 2);
   }
   CHECK(left < 1e-4 * whole); /* new points: a little more than the runs' 1e-5 */
-  CHECK(f->dropped > 0 && atvi_emulator_info(all.em)->dropped == 0);
+  CHECK(f->dropped > 0 && atvi_gp_emulator_info(all.em)->dropped == 0);
   for (int b = 0; b < G; b++) CHECK(s.share[b] == all.share[b] + f->dropped);
   free(all.x);
   free(all.x_bar);
@@ -248,8 +248,8 @@ static void basis_keeps_what_it_says(void) {
   free(all.share_bar);
   free(all.mean);
   free(all.mean_bar);
-  atvi_em_work_free(all.work);
-  atvi_emulator_free(all.em);
+  atvi_gp_em_work_free(all.work);
+  atvi_gp_emulator_free(all.em);
   world_free(&all.w);
   atvi_ctx_free(all.ctx);
   scene_free(&s);
@@ -262,14 +262,14 @@ static void equal_points_need_a_nugget(void) {
   atvi_em_opts o = some_opts(ATVI_EM_EXPONENTIAL);
   atvi_emulator *em;
   o.nugget = 0;
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, &o, &em), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, &o, &em), ATVI_EINVAL);
   CHECK(em == NULL && strstr(atvi_errmsg(ctx), "runs 4 and 9"));
   o.nugget = NAN;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK(atvi_emulator_info(em)->nugget > 0);
-  atvi_emulator_free(em);
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK(atvi_gp_emulator_info(em)->nugget > 0);
+  atvi_gp_emulator_free(em);
   o.nugget = 1e-40; /* as good as none */
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, &o, &em), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, &o, &em), ATVI_EINVAL);
   world_free(&w);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -281,17 +281,17 @@ static void outputs_that_never_vary(void) {
   for (int i = 0; i < N; i++) w.y[i * M + 2] = 0.1;
   atvi_emulator *em;
   atvi_em_work *work;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, NULL, &em));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em));
   const atvi_idx row[1] = {2};
-  CHECK_OK(atvi_em_work_new(em, ctx, 1, row, &work));
+  CHECK_OK(atvi_gp_em_work_new(em, ctx, 1, row, &work));
   double *x = reals(D * G), *mean = reals(G), *share = reals(G);
   fill_uniform(1, D * G, x);
-  atvi_em_eval(em, work, x, mean, share);
+  atvi_gp_em_eval(em, work, x, mean, share);
   for (int b = 0; b < G; b++) CHECK(mean[b] == 0.1);
-  atvi_em_work_free(work);
-  atvi_emulator_free(em);
+  atvi_gp_em_work_free(work);
+  atvi_gp_emulator_free(em);
   for (int i = 0; i < N * M; i++) w.y[i] = w.y[i % M];
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
   free(x);
   free(mean);
   free(share);
@@ -305,14 +305,14 @@ static void names_numbers_that_are_not_finite(void) {
   atvi_emulator *em;
   double keep = w.y[5 * M + 2];
   w.y[5 * M + 2] = NAN;
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
   CHECK(em == NULL && strstr(atvi_errmsg(ctx), "output 3 of run 6"));
   w.y[5 * M + 2] = keep, w.x[D + 1] = -INFINITY;
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
   CHECK(strstr(atvi_errmsg(ctx), "input 2 of run 2") != NULL);
   double mean[M] = {[4] = NAN};
   w.x[D + 1] = 0.4, w.runs.mean = mean;
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em), ATVI_EDATA);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -323,7 +323,7 @@ static void refuses_wrong_calls(void) {
   atvi_emulator *em;
   const double zero[D] = {1, 0, 1};
   atvi_em_opts good, bad[9];
-  atvi_em_defaults(&good);
+  atvi_gp_em_defaults(&good);
   for (int i = 0; i < 9; i++) bad[i] = good;
   bad[0].kernel = (atvi_em_kernel)4;
   bad[1].length = zero;
@@ -334,7 +334,7 @@ static void refuses_wrong_calls(void) {
   bad[6].basis = NAN;
   bad[7].starts = -1;
   bad[8].sill = INFINITY;
-  for (int i = 0; i < 9; i++) CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, &bad[i], &em), ATVI_EINVAL);
+  for (int i = 0; i < 9; i++) CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, &bad[i], &em), ATVI_EINVAL);
   atvi_em_runs runs[6];
   for (int i = 0; i < 6; i++) runs[i] = w.runs;
   runs[0].n = 1;
@@ -343,22 +343,22 @@ static void refuses_wrong_calls(void) {
   runs[3].x = NULL;
   runs[4].y = NULL;
   runs[5].n = 40000;
-  for (int i = 0; i < 6; i++) CHECK_STATUS(atvi_emulator_new(ctx, &runs[i], &good, &em), ATVI_EINVAL);
+  for (int i = 0; i < 6; i++) CHECK_STATUS(atvi_gp_emulator_new(ctx, &runs[i], &good, &em), ATVI_EINVAL);
   double keep = w.time[3];
   w.time[3] = w.time[2];
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, &good, &em), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, &good, &em), ATVI_EINVAL);
   w.time[3] = keep;
   atvi_em_opts o = some_opts(ATVI_EM_MATERN52);
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
   const atvi_idx outside[2] = {0, M};
   atvi_em_work *work;
-  CHECK_STATUS(atvi_em_work_new(em, ctx, 2, outside, &work), ATVI_EINVAL);
-  CHECK_STATUS(atvi_em_work_new(em, ctx, 0, outside, &work), ATVI_EINVAL);
-  CHECK_STATUS(atvi_em_work_new(em, ctx, 3, NULL, &work), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_em_work_new(em, ctx, 2, outside, &work), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_em_work_new(em, ctx, 0, outside, &work), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_em_work_new(em, ctx, 3, NULL, &work), ATVI_EINVAL);
   CHECK(work == NULL);
-  atvi_em_work_free(NULL);
-  atvi_emulator_free(em);
-  atvi_emulator_free(NULL);
+  atvi_gp_em_work_free(NULL);
+  atvi_gp_emulator_free(em);
+  atvi_gp_emulator_free(NULL);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -376,12 +376,12 @@ static void survives_missing_memory(void) {
       atvi_em_work *work = NULL;
       long live = test_live;
       test_fail_at = test_allocs + k;
-      atvi_status s = atvi_emulator_new(ctx, &w.runs, &o, &em);
-      if (s == ATVI_OK) s = atvi_em_work_new(em, ctx, N_SOME, SOME, &work);
+      atvi_status s = atvi_gp_emulator_new(ctx, &w.runs, &o, &em);
+      if (s == ATVI_OK) s = atvi_gp_em_work_new(em, ctx, N_SOME, SOME, &work);
       CHECK((s == ATVI_OK) == (work != NULL));
       if (s == ATVI_OK) CHECK(test_allocs < test_fail_at);
-      atvi_em_work_free(work);
-      atvi_emulator_free(em);
+      atvi_gp_em_work_free(work);
+      atvi_gp_emulator_free(em);
       CHECK_INT(test_live, live);
       if (s == ATVI_OK) break;
       CHECK_INT(s, ATVI_ENOMEM);
@@ -399,18 +399,18 @@ static void tells_estimates_at_their_ends(void) {
   double length[2] = {1e-3, 1e4};
   atvi_em_opts o;
   atvi_em_ends e;
-  atvi_em_defaults(&o);
+  atvi_gp_em_defaults(&o);
   atvi_em_info info = {.length = length, .nugget = 1e-10, .time_length = 0.0075};
-  atvi_emulator_ends(&w.runs, &o, &info, &e);
+  atvi_gp_emulator_ends(&w.runs, &o, &info, &e);
   CHECK(e.nugget == -1 && e.time == -1 && e.n_short == 1);
   info.nugget = 1e3, info.time_length = 3e4, length[0] = 0.37;
-  atvi_emulator_ends(&w.runs, &o, &info, &e);
+  atvi_gp_emulator_ends(&w.runs, &o, &info, &e);
   CHECK(e.nugget == 1 && e.time == 1 && e.n_short == 0);
   info.nugget = 0.013, info.time_length = 5.3;
-  atvi_emulator_ends(&w.runs, &o, &info, &e);
+  atvi_gp_emulator_ends(&w.runs, &o, &info, &e);
   CHECK(e.nugget == 0 && e.time == 0 && e.n_short == 0);
   info.nugget = o.nugget = 1e-10, info.time_length = o.time_length = 3e4, o.length = length, length[0] = 1e-3;
-  atvi_emulator_ends(&w.runs, &o, &info, &e); /* held */
+  atvi_gp_emulator_ends(&w.runs, &o, &info, &e); /* held */
   CHECK(e.nugget == 0 && e.time == 0 && e.n_short == 0);
   world_free(&w);
 }

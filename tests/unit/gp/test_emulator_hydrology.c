@@ -21,7 +21,7 @@ static double *columns(atvi_ctx *ctx, const char *name, atvi_idx rows, atvi_idx 
   double *out = malloc((size_t)(rows * cols) * sizeof *out);
   snprintf(path, sizeof path, "%s%s", folder(), name);
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_csv_read(pool, path, &csv));
+  CHECK_OK(atvi_io_csv_read(pool, path, &csv));
   CHECK(csv->n_row == rows && csv->n_col == cols + 1);
   for (atvi_idx i = 0; i < rows; i++)
     for (atvi_idx j = 0; j < cols; j++) out[i * cols + j] = csv->value[i * csv->n_col + j + 1];
@@ -50,7 +50,7 @@ static bool read_data(atvi_ctx *ctx, data *o) {
 
 static atvi_em_opts published(const data *o) {
   atvi_em_opts p;
-  atvi_em_defaults(&p);
+  atvi_gp_em_defaults(&p);
   p.kernel = ATVI_EM_EXPONENTIAL, p.length = o->known;
   p.nugget = o->known[5], p.time_length = o->known[6], p.sill = o->known[8];
   return p;
@@ -83,20 +83,20 @@ static void own_estimates_are_better_than_the_published(void) {
   if (!read_data(ctx, &o)) return;
   double known;
   atvi_em_opts p = published(&o);
-  CHECK_OK(atvi_emulator_log_lik(ctx, &o.runs, &p, &known, NULL));
+  CHECK_OK(atvi_gp_emulator_log_lik(ctx, &o.runs, &p, &known, NULL));
   CHECK_REL(known, -1543110.869, 1e-9);
   for (int k = ATVI_EM_EXPONENTIAL; k <= ATVI_EM_MATERN52; k += 2) {
     atvi_em_opts own;
     atvi_emulator *em;
     atvi_em_loo loo = {0};
-    atvi_em_defaults(&own);
+    atvi_gp_em_defaults(&own);
     own.kernel = (atvi_em_kernel)k, own.starts = 2;
-    CHECK_OK(atvi_emulator_new(ctx, &o.runs, &own, &em));
-    CHECK(atvi_emulator_info(em)->log_lik > known + 50000);
-    CHECK_OK(atvi_emulator_loo(ctx, em, &o.runs, &loo));
+    CHECK_OK(atvi_gp_emulator_new(ctx, &o.runs, &own, &em));
+    CHECK(atvi_gp_emulator_info(em)->log_lik > known + 50000);
+    CHECK_OK(atvi_gp_emulator_loo(ctx, em, &o.runs, &loo));
     CHECK(loo.coverage > 0.93 && loo.coverage < 0.97);
     CHECK(loo.q2 > 0.92);
-    atvi_emulator_free(em);
+    atvi_gp_emulator_free(em);
   }
   free_data(&o);
   atvi_ctx_free(ctx);

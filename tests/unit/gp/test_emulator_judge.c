@@ -38,8 +38,8 @@ static void leaving_out_is_what_refitting_gives(void) {
     }
     atvi_emulator *em;
     atvi_em_loo loo = {.q2_time = q2_time, .run_error = run_error, .predicted = predicted, .run_sd = run_sd};
-    CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-    CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &loo));
+    CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+    CHECK_OK(atvi_gp_emulator_loo(ctx, em, &w.runs, &loo));
     double e = 0, s = 0;
     for (int t = 0; t < M; t++) {
       e += sse[t], s += sst[t];
@@ -54,7 +54,7 @@ static void leaving_out_is_what_refitting_gives(void) {
     CHECK_REL(run_error[at], worst, 1e-9);
     for (int i = 0; i < N * M; i++) CHECK_REL(predicted[i], want[i], 1e-9);
     for (int i = 0; i < N; i++) CHECK_REL(run_sd[i], want_sd[i], 1e-9);
-    atvi_emulator_free(em);
+    atvi_gp_emulator_free(em);
   }
   world_free(&w);
   atvi_ctx_free(ctx);
@@ -66,28 +66,28 @@ static void basis_is_left_out_too(void) {
   atvi_em_opts o = some_opts(ATVI_EM_MATERN52);
   atvi_em_loo all = {0}, some = {0};
   atvi_emulator *em;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &all));
-  atvi_emulator_free(em);
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_gp_emulator_loo(ctx, em, &w.runs, &all));
+  atvi_gp_emulator_free(em);
   o.basis = 0.999;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &some));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_gp_emulator_loo(ctx, em, &w.runs, &some));
   CHECK(some.q2 < all.q2 &&
         some.q2 > all.q2 - 0.0015); /* what the basis leaves out, 0.1 % at most, is error */
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   /* A coarse one whose error is nearly all its own: it is in the variance, or intervals would hold less than half. */
-  atvi_em_defaults(&o);
+  atvi_gp_em_defaults(&o);
   o.starts = 2, o.basis = 0.9;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &some));
-  const atvi_em_info *info = atvi_emulator_info(em);
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_gp_emulator_loo(ctx, em, &w.runs, &some));
+  const atvi_em_info *info = atvi_gp_emulator_info(em);
   double sst = 0, mean[12] = {0};
   for (int i = 0; i < 60 * 12; i++) mean[i % 12] += w.runs.y[i] / 60;
   for (int i = 0; i < 60 * 12; i++) sst += pow(w.runs.y[i] - mean[i % 12], 2);
   CHECK_REL(info->dropped * info->sill, (1 - info->basis_share) * sst / (60 * 12), 1e-9);
   CHECK(some.coverage > 0.9 && some.coverage < 0.99);
   CHECK_REL(some.rmse, sqrt(info->dropped * info->sill), 0.3);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -102,8 +102,8 @@ static void runs_held_back_are_predicted(void) {
   atvi_emulator *em;
   double run_error[37], e2 = 0;
   atvi_em_loo got = {.run_error = run_error};
-  CHECK_OK(atvi_emulator_new(ctx, &fit, &o, &em));
-  CHECK_OK(atvi_emulator_test(ctx, em, &held, &got));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &fit, &o, &em));
+  CHECK_OK(atvi_gp_emulator_test(ctx, em, &held, &got));
   for (int i = 0; i < 37; i++) {
     double want[M], sum = 0, share = dense_predict(&fit, &o, held.x + i * D, want);
     for (int t = 0; t < M; t++) sum += pow(held.y[i * M + t] - want[t], 2);
@@ -112,7 +112,7 @@ static void runs_held_back_are_predicted(void) {
   }
   CHECK_REL(got.rmse, sqrt(e2 / (37 * M)), 1e-8);
   CHECK(got.q2 > 0.99 && got.coverage > 0.9);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -123,28 +123,28 @@ static void judging_refuses_other_runs(void) {
   atvi_em_opts o = some_opts(ATVI_EM_MATERN32);
   atvi_em_loo out = {0};
   atvi_emulator *em;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
   atvi_em_runs other = w.runs;
   other.m = M - 1;
-  CHECK_STATUS(atvi_emulator_test(ctx, em, &other, &out), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_test(ctx, em, &other, &out), ATVI_EINVAL);
   other = w.runs, other.n = 0;
-  CHECK_STATUS(atvi_emulator_test(ctx, em, &other, &out), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_test(ctx, em, &other, &out), ATVI_EINVAL);
   other.n = N - 1;
-  CHECK_STATUS(atvi_emulator_loo(ctx, em, &other, &out), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_loo(ctx, em, &other, &out), ATVI_EDATA);
   w.y[3] += 1e-9;
-  CHECK_STATUS(atvi_emulator_loo(ctx, em, &w.runs, &out), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_loo(ctx, em, &w.runs, &out), ATVI_EDATA);
   w.y[3] = NAN;
-  CHECK_STATUS(atvi_emulator_test(ctx, em, &w.runs, &out), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_test(ctx, em, &w.runs, &out), ATVI_EDATA);
   w.y[3] = 1, w.x[0] = NAN;
-  CHECK_STATUS(atvi_emulator_test(ctx, em, &w.runs, &out), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_test(ctx, em, &w.runs, &out), ATVI_EDATA);
   w.x[0] = 0.5;
   long live = test_live;
   for (int k = 1; k <= 2; k++) {
     test_fail_at = test_allocs + k;
-    CHECK_STATUS(atvi_emulator_test(ctx, em, &w.runs, &out), ATVI_ENOMEM);
+    CHECK_STATUS(atvi_gp_emulator_test(ctx, em, &w.runs, &out), ATVI_ENOMEM);
     CHECK_INT(test_live, live);
   }
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -167,9 +167,9 @@ static void indices_of_a_linear_function(void) {
   o.nugget = 1e-8;
   atvi_emulator *em;
   atvi_em_sobol out = {first, total, first_time, total_time, 0}, short_out = {first, NULL, NULL, NULL, 0};
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK_STATUS(atvi_emulator_sobol(ctx, em, 3, &short_out), ATVI_EINVAL);
-  CHECK_OK(atvi_emulator_sobol(ctx, em, 3, &out));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_STATUS(atvi_gp_emulator_sobol(ctx, em, 3, &short_out), ATVI_EINVAL);
+  CHECK_OK(atvi_gp_emulator_sobol(ctx, em, 3, &out));
   CHECK(out.err > 0 && out.err < 0.003);
   double loud[DIMS] = {3 * c[0], 3 * c[1], 40 + 3 * c[2], 0}, loud_sum = 0;
   for (int j = 0; j < DIMS; j++) loud_sum += loud[j] * loud[j];
@@ -183,18 +183,18 @@ static void indices_of_a_linear_function(void) {
   double again[DIMS], again_total[DIMS];
   atvi_em_sobol one = {again, again_total, NULL, NULL, 0};
   atvi_ctx_set_threads(ctx, 1);
-  CHECK_OK(atvi_emulator_sobol(ctx, em, 3, &one));
+  CHECK_OK(atvi_gp_emulator_sobol(ctx, em, 3, &one));
   for (int j = 0; j < DIMS; j++) CHECK_ABS(again[j], first[j], 1e-12); /* sums in another order */
   long live = test_live;
   for (int k = 1;; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status s = atvi_emulator_sobol(ctx, em, 3, &one);
+    atvi_status s = atvi_gp_emulator_sobol(ctx, em, 3, &one);
     CHECK_INT(test_live, live);
     if (s == ATVI_OK) break;
     CHECK_INT(s, ATVI_ENOMEM);
     CHECK(k < 20);
   }
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -214,18 +214,18 @@ static void indices_of_ishigami(void) {
   atvi_em_opts o;
   atvi_emulator *em;
   atvi_em_loo loo = {0};
-  atvi_em_defaults(&o);
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK(isnan(atvi_emulator_info(em)->time_length));
-  CHECK_OK(atvi_emulator_loo(ctx, em, &w.runs, &loo));
+  atvi_gp_em_defaults(&o);
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK(isnan(atvi_gp_emulator_info(em)->time_length));
+  CHECK_OK(atvi_gp_emulator_loo(ctx, em, &w.runs, &loo));
   CHECK(loo.q2 > 0.99);
   atvi_em_sobol out = {first, total, NULL, NULL, 0};
-  CHECK_OK(atvi_emulator_sobol(ctx, em, 9, &out));
+  CHECK_OK(atvi_gp_emulator_sobol(ctx, em, 9, &out));
   for (int j = 0; j < 3; j++) { /* the emulator's own error, about 1 - Q2, and that of the points */
     CHECK_ABS(first[j], want_first[j], 0.01 + 4 * out.err);
     CHECK_ABS(total[j], want_total[j], 0.01 + 4 * out.err);
   }
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -250,13 +250,13 @@ static void what_was_saved_comes_back(void) {
       atvi_ctx *ctx = test_ctx();
       world w = world_new(N, D, m, false);
       atvi_em_opts o;
-      atvi_em_defaults(&o);
+      atvi_gp_em_defaults(&o);
       o.starts = 1, o.basis = basis ? 0.99 : 0;
       atvi_emulator *em, *back;
-      CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-      CHECK_OK(atvi_emulator_save(ctx, em, path));
-      CHECK_OK(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back));
-      const atvi_em_info *a = atvi_emulator_info(em), *b = atvi_emulator_info(back);
+      CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+      CHECK_OK(atvi_gp_emulator_save(ctx, em, path));
+      CHECK_OK(atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back));
+      const atvi_em_info *a = atvi_gp_emulator_info(em), *b = atvi_gp_emulator_info(back);
       CHECK(memcmp(a->length, b->length, D * sizeof *a->length) == 0 && a->nugget == b->nugget &&
             a->sill == b->sill);
       CHECK((a->time_length == b->time_length || m == 1) && a->log_lik == b->log_lik);
@@ -264,17 +264,17 @@ static void what_was_saved_comes_back(void) {
             a->n_basis == b->n_basis);
       double *x = reals(D * G), *y = reals(M * G), *z = reals(M * G), *s = reals(G), *u = reals(G);
       atvi_em_work *p, *q;
-      CHECK_OK(atvi_em_work_new(em, ctx, m, NULL, &p));
-      CHECK_OK(atvi_em_work_new(back, ctx, m, NULL, &q));
+      CHECK_OK(atvi_gp_em_work_new(em, ctx, m, NULL, &p));
+      CHECK_OK(atvi_gp_em_work_new(back, ctx, m, NULL, &q));
       fill_uniform(1, D * G, x);
-      atvi_em_eval(em, p, x, y, s);
-      atvi_em_eval(back, q, x, z, u);
+      atvi_gp_em_eval(em, p, x, y, s);
+      atvi_gp_em_eval(back, q, x, z, u);
       CHECK(memcmp(y, z, (size_t)(m * G) * sizeof *y) == 0 && memcmp(s, u, G * sizeof *s) == 0);
-      atvi_em_work_free(p);
-      atvi_em_work_free(q);
+      atvi_gp_em_work_free(p);
+      atvi_gp_em_work_free(q);
       free(x), free(y), free(z), free(s), free(u);
-      atvi_emulator_free(em);
-      atvi_emulator_free(back);
+      atvi_gp_emulator_free(em);
+      atvi_gp_emulator_free(back);
       world_free(&w);
       atvi_ctx_free(ctx);
       CHECK_INT(test_live, 0);
@@ -293,17 +293,17 @@ static void stale_and_damaged_files_are_noticed(void) {
   world w = world_new(N, D, M, false);
   atvi_em_opts o = some_opts(ATVI_EM_MATERN52), other = o;
   atvi_emulator *em, *back;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK_OK(atvi_emulator_save(ctx, em, path));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_gp_emulator_save(ctx, em, path));
   other.nugget *= 2;
   bool differs = false;
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &other, &differs, &back), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &other, &differs, &back), ATVI_EDATA);
   CHECK(differs && back == NULL && strstr(atvi_errmsg(ctx), "other settings"));
   w.y[7] += 1e-12;
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, &differs, &back), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &o, &differs, &back), ATVI_EDATA);
   CHECK(differs && strstr(atvi_errmsg(ctx), "other runs") != NULL);
   w.y[7] = NAN;
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
   world_free(&w);
   w = world_new(N, D, M, false);
   char text[4096];
@@ -316,37 +316,37 @@ static void stale_and_damaged_files_are_noticed(void) {
   json_decref(root);
   for (size_t cut = 0; cut + 1 < n; cut++) { /* without its line end it is as good */
     put(text, cut);
-    CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
+    CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
   }
   for (size_t at = 0; at + 1 < n;
        at++) { /* a digit may still make a number: any answer but a crash, and never a wrong shape */
     char keep = text[at];
     text[at] = '\0';
     put(text, n);
-    CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
+    CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
     text[at] = '7';
     put(text, n);
-    if (atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back) == ATVI_OK) atvi_emulator_free(back);
+    if (atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back) == ATVI_OK) atvi_gp_emulator_free(back);
     text[at] = '-';
     put(text, n);
-    if (atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back) == ATVI_OK) atvi_emulator_free(back);
+    if (atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back) == ATVI_OK) atvi_gp_emulator_free(back);
     text[at] = keep;
   }
   remove(path);
-  CHECK_STATUS(atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EIO);
-  CHECK_STATUS(atvi_emulator_save(ctx, em, "/nowhere/at/all"), ATVI_EIO);
-  CHECK_OK(atvi_emulator_save(ctx, em, path));
+  CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EIO);
+  CHECK_STATUS(atvi_gp_emulator_save(ctx, em, "/nowhere/at/all"), ATVI_EIO);
+  CHECK_OK(atvi_gp_emulator_save(ctx, em, path));
   for (int k = 1;; k++) {
     long live = test_live;
     test_fail_at = test_allocs + k;
-    atvi_status s = atvi_emulator_load(ctx, path, &w.runs, &o, NULL, &back);
+    atvi_status s = atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back);
     if (s == ATVI_OK) break;
     CHECK_INT(s, ATVI_ENOMEM);
     CHECK(back == NULL && test_live == live && k < 30);
   }
   test_fail_at = 0;
-  atvi_emulator_free(back);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(back);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
   drop_path();

@@ -16,12 +16,12 @@ static void is_that_of_the_dense_normal(void) {
       world w = world_new(SHAPE[s].n, D, SHAPE[s].m, SHAPE[s].irregular);
       atvi_em_opts o = some_opts((atvi_em_kernel)k);
       double got;
-      CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL));
+      CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL));
       CHECK_REL(got, dense_log_lik(&w.runs, &o), 1e-11); /* condition of K: some 1000 */
       double mean[12];
       fill_uniform(3, 12, mean);
       w.runs.mean = mean, w.runs.time = NULL;
-      CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL));
+      CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL));
       CHECK_REL(got, dense_log_lik(&w.runs, &o), 1e-11);
       world_free(&w);
     }
@@ -34,7 +34,7 @@ static double at_log(atvi_ctx *ctx, const atvi_em_runs *r, const atvi_em_opts *o
   atvi_em_opts use = *o;
   for (int j = 0; j < D; j++) length[j] = exp(v[j]);
   use.length = length, use.nugget = exp(v[D]), use.time_length = exp(v[D + 1]), use.sill = exp(v[D + 2]);
-  CHECK_OK(atvi_emulator_log_lik(ctx, r, &use, &got, NULL));
+  CHECK_OK(atvi_gp_emulator_log_lik(ctx, r, &use, &got, NULL));
   return got;
 }
 
@@ -47,7 +47,7 @@ static void gradient_is_that_of_differences(void) {
       atvi_em_opts o = some_opts((atvi_em_kernel)k);
       double grad[D + 3], got, v[D + 3] = {log(o.length[0]), log(o.length[1]),   log(o.length[2]),
                                            log(o.nugget),    log(o.time_length), log(o.sill)};
-      CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, grad));
+      CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, grad));
       for (int j = 0; j < D + 3; j++) {
         double keep = v[j], f[4], step[4] = {-2, -1, 1, 2};
         for (int i = 0; i < 4; i++) v[j] = keep + step[i] * h, f[i] = at_log(ctx, &w.runs, &o, v);
@@ -68,17 +68,17 @@ static void best_sill_is_best(void) {
   double top, got, grad[D + 3];
   atvi_emulator *em;
   o.sill = NAN;
-  CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &top, grad));
+  CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &top, grad));
   CHECK_ABS(grad[D + 2], 0, 1e-10 * 45);
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
-  CHECK_REL(atvi_emulator_info(em)->log_lik, top, 1e-13);
-  o.sill = atvi_emulator_info(em)->sill;
-  CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, grad));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_REL(atvi_gp_emulator_info(em)->log_lik, top, 1e-13);
+  o.sill = atvi_gp_emulator_info(em)->sill;
+  CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, grad));
   CHECK_REL(got, top, 1e-13);
   o.sill *= 1.02;
-  CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, grad));
+  CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, grad));
   CHECK(got < top);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -90,16 +90,16 @@ static void tells_what_it_cannot_do(void) {
   double got;
   memcpy(w.x + D, w.x, D * sizeof *w.x); /* equal points */
   o.nugget = 1e-40;
-  CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL));
+  CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL));
   CHECK(isnan(got));
   o.nugget = NAN;
-  CHECK_STATUS(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EINVAL);
   o = some_opts(ATVI_EM_SQUARED), o.length = NULL;
-  CHECK_STATUS(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EINVAL);
   o = some_opts(ATVI_EM_SQUARED), o.time_length = NAN;
-  CHECK_STATUS(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EINVAL);
   o = some_opts(ATVI_EM_SQUARED), w.y[3] = INFINITY;
-  CHECK_STATUS(atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EDATA);
+  CHECK_STATUS(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL), ATVI_EDATA);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -113,7 +113,7 @@ static void survives_missing_memory(void) {
     long live = test_live;
     for (int k = 1;; k++) {
       test_fail_at = test_allocs + k;
-      atvi_status s = atvi_emulator_log_lik(ctx, &w.runs, &o, &got, NULL);
+      atvi_status s = atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &got, NULL);
       CHECK_INT(test_live, live);
       if (s == ATVI_OK) break;
       CHECK_INT(s, ATVI_ENOMEM);
@@ -134,16 +134,16 @@ static void finds_the_values_that_made_the_runs(void) {
   for (int k = ATVI_EM_EXPONENTIAL; k <= ATVI_EM_SQUARED; k++) {
     world w = world_new(N, 2, M, true);
     atvi_em_opts o;
-    atvi_em_defaults(&o);
+    atvi_gp_em_defaults(&o);
     o.kernel = (atvi_em_kernel)k, o.length = length, o.nugget = 0.032, o.time_length = 6.3, o.sill = 12.7;
-    atvi_rng r = atvi_rng_at(3, ATVI_STREAM_TEST, (uint32_t)k, 0);
+    atvi_rng r = atvi_math_rng_at(3, ATVI_STREAM_TEST, (uint32_t)k, 0);
     for (int i = 0; i < N; i++)
       for (int j = 0; j < N; j++)
         l[i * N + j] = dense_corr(o.kernel, 2, length, w.x + 2 * i, w.x + 2 * j) + (i == j ? o.nugget : 0);
     for (int s = 0; s < M; s++)
       for (int t = 0; t < M; t++) c[s * M + t] = exp(-fabs(w.time[s] - w.time[t]) / o.time_length);
-    CHECK(atvi_cholesky(N, l) && atvi_cholesky(M, c));
-    for (int i = 0; i < N * M; i++) z[i] = atvi_rng_normal(&r), y[i] = 0, w.y[i] = 0;
+    CHECK(atvi_math_cholesky(N, l) && atvi_math_cholesky(M, c));
+    for (int i = 0; i < N * M; i++) z[i] = atvi_math_rng_normal(&r), y[i] = 0, w.y[i] = 0;
     for (int i = 0; i < N; i++)
       for (int j = 0; j <= i; j++)
         for (int t = 0; t < M; t++) y[i * M + t] += l[i * N + j] * z[j * M + t];
@@ -152,13 +152,13 @@ static void finds_the_values_that_made_the_runs(void) {
         for (int s = 0; s <= t; s++) w.y[i * M + t] += sqrt(o.sill) * c[t * M + s] * y[i * M + s];
     double zero[M] = {0}, truth;
     w.runs.mean = zero;
-    CHECK_OK(atvi_emulator_log_lik(ctx, &w.runs, &o, &truth, NULL));
+    CHECK_OK(atvi_gp_emulator_log_lik(ctx, &w.runs, &o, &truth, NULL));
     atvi_em_opts free_opts;
-    atvi_em_defaults(&free_opts);
+    atvi_gp_em_defaults(&free_opts);
     free_opts.kernel = o.kernel;
     atvi_emulator *em;
-    CHECK_OK(atvi_emulator_new(ctx, &w.runs, &free_opts, &em));
-    const atvi_em_info *f = atvi_emulator_info(em);
+    CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &free_opts, &em));
+    const atvi_em_info *f = atvi_gp_emulator_info(em);
     CHECK(f->log_lik > truth &&
           f->log_lik < truth + 12); /* twice the difference is chi squared with 5 degrees */
     /* 6400 numbers, some 0.02 on the log scale for what acts at every point, 0.1 for a length of many spacings. */
@@ -166,19 +166,19 @@ static void finds_the_values_that_made_the_runs(void) {
     CHECK_ABS(log(f->length[1] / length[1]), 0, 0.4);
     CHECK_ABS(log(f->nugget / o.nugget), 0, 0.5);
     CHECK_ABS(log(f->time_length / o.time_length), 0, 0.2);
-    atvi_emulator_free(em);
+    atvi_gp_emulator_free(em);
     world_free(&w);
   }
   atvi_ctx_free(ctx);
 }
 
 static void gradient_vanishes(atvi_ctx *ctx, const atvi_em_runs *r, const atvi_emulator *em) {
-  const atvi_em_info *f = atvi_emulator_info(em);
+  const atvi_em_info *f = atvi_gp_emulator_info(em);
   atvi_em_opts o;
-  atvi_em_defaults(&o);
+  atvi_gp_em_defaults(&o);
   double got, grad[MOST_D + 3];
   o.length = f->length, o.nugget = f->nugget, o.time_length = f->time_length, o.sill = f->sill;
-  CHECK_OK(atvi_emulator_log_lik(ctx, r, &o, &got, grad));
+  CHECK_OK(atvi_gp_emulator_log_lik(ctx, r, &o, &got, grad));
   CHECK_REL(got, f->log_lik, 1e-12);
   for (atvi_idx j = 0; j < r->d + 3; j++) {
     bool at_bound = (j < r->d && (f->length[j] > 9999 || f->length[j] < 1.001e-3)) ||
@@ -191,15 +191,15 @@ static void gradient_vanishes(atvi_ctx *ctx, const atvi_em_runs *r, const atvi_e
 static void many_runs_end_at_the_same_place(void) {
   atvi_ctx *ctx = test_ctx();
   world w = world_new(640, 2, 2, false);
-  atvi_rng r = atvi_rng_at(4, ATVI_STREAM_TEST, 0, 0);
-  for (int i = 0; i < 1280; i++) w.y[i] += 0.2 * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(4, ATVI_STREAM_TEST, 0, 0);
+  for (int i = 0; i < 1280; i++) w.y[i] += 0.2 * atvi_math_rng_normal(&r);
   atvi_em_opts o;
   atvi_emulator *em;
-  atvi_em_defaults(&o);
+  atvi_gp_em_defaults(&o);
   o.starts = 2;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, &o, &em));
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
   gradient_vanishes(ctx, &w.runs, em);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }
@@ -212,8 +212,8 @@ static void threads_change_nothing(void) {
     atvi_ctx *ctx = test_ctx();
     atvi_ctx_set_threads(ctx, threads);
     atvi_emulator *em;
-    CHECK_OK(atvi_emulator_new(ctx, &w.runs, NULL, &em));
-    const atvi_em_info *f = atvi_emulator_info(em);
+    CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em));
+    const atvi_em_info *f = atvi_gp_emulator_info(em);
     if (threads == 1) {
       one = *f;
       memcpy(length, f->length, sizeof length);
@@ -225,7 +225,7 @@ static void threads_change_nothing(void) {
     CHECK_REL(f->log_lik, one.log_lik, 0);
     CHECK_INT(f->agreed, one.agreed);
     CHECK_INT(f->evals, one.evals);
-    atvi_emulator_free(em);
+    atvi_gp_emulator_free(em);
     atvi_ctx_free(ctx);
   }
   world_free(&w);
@@ -242,7 +242,7 @@ static void stops_when_asked(void) {
   atvi_emulator *em;
   int asked = 0;
   atvi_ctx_set_stop(ctx, at_once, &asked);
-  CHECK_STATUS(atvi_emulator_new(ctx, &w.runs, NULL, &em), ATVI_ESTOP);
+  CHECK_STATUS(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em), ATVI_ESTOP);
   CHECK(em == NULL);
   CHECK_INT(asked, 4); /* and does not go on asking */
   world_free(&w);
@@ -256,11 +256,11 @@ static void inputs_that_do_not_matter_get_long_lengths(void) {
   world w = world_new(60, 5, 3, false);
   for (int i = 0; i < 60; i++) w.x[i * 5 + 3] = 0.37;
   atvi_emulator *em;
-  CHECK_OK(atvi_emulator_new(ctx, &w.runs, NULL, &em));
-  const atvi_em_info *f = atvi_emulator_info(em);
+  CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, NULL, &em));
+  const atvi_em_info *f = atvi_gp_emulator_info(em);
   CHECK_REL(f->length[3], 1e4, 1e-12);
   CHECK(f->length[4] > 20 && f->length[4] > 5 * f->length[0]);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_free(&w);
   atvi_ctx_free(ctx);
 }

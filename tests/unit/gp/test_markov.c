@@ -53,14 +53,14 @@ static bool has_white(const sum *s) {
 }
 
 static void make(problem *p, const sum *terms, grid g, uint64_t seed) {
-  atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_TEST, 0, 0);
+  atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_TEST, 0, 0);
   double t = g == DECIMAL ? 40000.1 : -3.27;
   p->terms = *terms;
   for (int i = 0; i < N; i++) {
     p->time[i] = t;
     p->used[i] = !(g == GAPS && (i % 7 == 2 || (i > 20 && i < 26) || i == 0));
     if (g == IRREGULAR)
-      t += 3 * atvi_rng_uniform(&r) + 0.01;
+      t += 3 * atvi_math_rng_uniform(&r) + 0.01;
     else if (g == REPEATED)
       t += i % 4 == 1 ? 0 : 0.731;
     else if (g == DECIMAL)
@@ -70,10 +70,10 @@ static void make(problem *p, const sum *terms, grid g, uint64_t seed) {
   }
   for (int k = 0; k < terms->n_term; k++)
     for (int l = 0; l < L; l++) {
-      p->par[2 * k * L + l] = (terms->term[k] == W ? 0.05 : 1) * exp(atvi_rng_normal(&r));
-      p->par[(2 * k + 1) * L + l] = terms->term[k] == W ? NAN : 5 * exp(atvi_rng_normal(&r));
+      p->par[2 * k * L + l] = (terms->term[k] == W ? 0.05 : 1) * exp(atvi_math_rng_normal(&r));
+      p->par[(2 * k + 1) * L + l] = terms->term[k] == W ? NAN : 5 * exp(atvi_math_rng_normal(&r));
     }
-  for (int i = 0; i < N * L; i++) p->resid[i] = p->used[i / L] ? 1.7 * atvi_rng_normal(&r) : NAN;
+  for (int i = 0; i < N * L; i++) p->resid[i] = p->used[i / L] ? 1.7 * atvi_math_rng_normal(&r) : NAN;
 }
 
 static void column(int n, const double *x, int lane, double *out) {
@@ -81,13 +81,13 @@ static void column(int n, const double *x, int lane, double *out) {
 }
 
 static void begin(atvi_ctx *ctx, const problem *p, atvi_markov **m, atvi_markov_work **w) {
-  CHECK_OK(atvi_markov_new(ctx, N, p->time, p->used, p->terms.n_term, p->terms.term, m));
-  CHECK_OK(atvi_markov_work_new(*m, ctx, w));
+  CHECK_OK(atvi_gp_markov_new(ctx, N, p->time, p->used, p->terms.n_term, p->terms.term, m));
+  CHECK_OK(atvi_gp_markov_work_new(*m, ctx, w));
 }
 
 static void end(atvi_ctx *ctx, atvi_markov *m, atvi_markov_work *w) {
-  atvi_markov_work_free(w);
-  atvi_markov_free(m);
+  atvi_gp_markov_work_free(w);
+  atvi_gp_markov_free(m);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -96,7 +96,7 @@ static void reference(atvi_ctx *ctx, const problem *p, int lane, atvi_markov_den
   double par[2 * TERMS], resid[N];
   column(2 * p->terms.n_term, p->par, lane, par);
   column(N, p->resid, lane, resid);
-  CHECK_OK(atvi_markov_ref(ctx, N, p->time, p->used, p->terms.n_term, p->terms.term, par, resid, d));
+  CHECK_OK(atvi_gp_markov_ref(ctx, N, p->time, p->used, p->terms.n_term, p->terms.term, par, resid, d));
 }
 
 /* Times such as 40000.3 are rounded, by 4e-12 for steps of 0.1: the dense sum sees it, the grid that is found to be regular does not. */
@@ -124,8 +124,8 @@ static void same_density(const sum *s, grid g) {
   atvi_ctx *ctx = test_ctx();
   begin(ctx, &p, &m, &w);
   long before = test_allocs;
-  atvi_markov_eval(m, w, p.par, p.resid, ld, par_bar, resid_bar);
-  atvi_markov_eval(m, w, p.par, p.resid, alone, NULL, NULL);
+  atvi_gp_markov_eval(m, w, p.par, p.resid, ld, par_bar, resid_bar);
+  atvi_gp_markov_eval(m, w, p.par, p.resid, alone, NULL, NULL);
   CHECK(test_allocs == before);
   CHECK(memcmp(ld, alone, sizeof ld) == 0);
   if (g == REGULAR || g == DECIMAL) CHECK_INT(m->n_dt, 1);
@@ -159,14 +159,14 @@ static void gradient_equals_differences(void) {
   atvi_ctx *ctx = test_ctx();
   make(&p, &SUMS[10], IRREGULAR, 5);
   begin(ctx, &p, &m, &w);
-  atvi_markov_eval(m, w, p.par, p.resid, ld, par_bar, resid_bar);
+  atvi_gp_markov_eval(m, w, p.par, p.resid, ld, par_bar, resid_bar);
   for (int k = 0; k < 2 * p.terms.n_term; k++) {
     double *x = p.par + k * L;
     if (isnan(x[0])) continue;
     for (int l = 0; l < L; l++) x[l] *= 1 + h;
-    atvi_markov_eval(m, w, p.par, p.resid, up, NULL, NULL);
+    atvi_gp_markov_eval(m, w, p.par, p.resid, up, NULL, NULL);
     for (int l = 0; l < L; l++) x[l] *= (1 - h) / (1 + h);
-    atvi_markov_eval(m, w, p.par, p.resid, down, NULL, NULL);
+    atvi_gp_markov_eval(m, w, p.par, p.resid, down, NULL, NULL);
     for (int l = 0; l < L; l++) {
       x[l] /= 1 - h;
       CHECK_ABS((up[l] - down[l]) / (2 * h), par_bar[k * L + l] * x[l], 1e-6 * (1 + fabs(ld[l])));
@@ -185,7 +185,7 @@ static void same_conditionals(const sum *s, grid g) {
   make(&p, s, g, 1071 + g);
   atvi_ctx *ctx = test_ctx();
   begin(ctx, &p, &m, &w);
-  atvi_markov_smooth(m, w, p.par, p.resid, mean, var, var_term, loo_mean, loo_var);
+  atvi_gp_markov_smooth(m, w, p.par, p.resid, mean, var, var_term, loo_mean, loo_var);
   for (int l = 0; l < L; l++) {
     atvi_markov_dense d = {
         .mean = dmean, .var = dvar, .var_term = dvar_term, .loo_mean = dloo_mean, .loo_var = dloo_var};
@@ -202,7 +202,7 @@ static void same_conditionals(const sum *s, grid g) {
       close_to("left-out variance", &p, g, loo_var[i * L + l], dloo_var[i], dloo_var[i], 1e-9);
     }
   }
-  atvi_markov_smooth(m, w, p.par, p.resid, mean, NULL, NULL, NULL, NULL); /* outputs not wanted */
+  atvi_gp_markov_smooth(m, w, p.par, p.resid, mean, NULL, NULL, NULL, NULL); /* outputs not wanted */
   end(ctx, m, w);
 }
 
@@ -220,7 +220,7 @@ static void left_out_rows_are_predicted_without_themselves(void) {
   atvi_ctx *ctx = test_ctx();
   make(&p, &SUMS[5], GAPS, 9);
   begin(ctx, &p, &m, &w);
-  atvi_markov_smooth(m, w, p.par, p.resid, NULL, NULL, NULL, loo_mean, loo_var);
+  atvi_gp_markov_smooth(m, w, p.par, p.resid, NULL, NULL, NULL, loo_mean, loo_var);
   for (int i = 1; i < N; i += 6) {
     bool was = p.used[i];
     p.used[i] = false;
@@ -250,16 +250,16 @@ static void a_variance_may_be_0(void) {
   for (int l = 0; l < L; l++) p.par[2 * L + l] = 0;
   begin(ctx, &p, &m, &w);
   begin(ctx, &q, &m2, &w2);
-  atvi_markov_eval(m, w, p.par, p.resid, ld[0], par_bar, resid_bar);
-  atvi_markov_eval(m2, w2, q.par, q.resid, ld[1], NULL, NULL);
+  atvi_gp_markov_eval(m, w, p.par, p.resid, ld[0], par_bar, resid_bar);
+  atvi_gp_markov_eval(m2, w2, q.par, q.resid, ld[1], NULL, NULL);
   for (int l = 0; l < L; l++) {
     atvi_markov_dense d = {.par_bar = pb, .resid_bar = rb};
     CHECK_REL(ld[0][l], ld[1][l], 1e-13);
     reference(ctx, &p, l, &d);
     for (int k = 0; k < 5; k++) CHECK_ABS(par_bar[k * L + l], pb[k], 1e-9 * (1 + fabs(pb[k])));
   }
-  atvi_markov_work_free(w2);
-  atvi_markov_free(m2);
+  atvi_gp_markov_work_free(w2);
+  atvi_gp_markov_free(m2);
   end(ctx, m, w);
 }
 
@@ -281,9 +281,9 @@ static void bad_lanes_are_nan_and_touch_nobody(void) {
   begin(ctx, &p, &m, &w);
   for (int k = 0; k < 2; k++) {
     const problem *at = k ? &q : &p;
-    atvi_markov_eval(m, w, at->par, at->resid, ld[k], pb[k], rb[k]);
-    atvi_markov_smooth(m, w, at->par, at->resid, mean[k], NULL, NULL, NULL, NULL);
-    atvi_markov_draw(m, w, at->par, at->resid, 3, 0, draw[k]);
+    atvi_gp_markov_eval(m, w, at->par, at->resid, ld[k], pb[k], rb[k]);
+    atvi_gp_markov_smooth(m, w, at->par, at->resid, mean[k], NULL, NULL, NULL, NULL);
+    atvi_gp_markov_draw(m, w, at->par, at->resid, 3, 0, draw[k]);
   }
   for (int l = 0; l < L; l++) {
     if (l == 5) {
@@ -310,12 +310,12 @@ static void singular_covariances_are_nan(void) {
   for (int l = 0; l < L; l++)
     p.par[l] = l % 2 ? 0 : p.par[l]; /* no white noise, and two values at one time */
   begin(ctx, &p, &m, &w);
-  atvi_markov_eval(m, w, p.par, p.resid, ld, NULL, NULL);
+  atvi_gp_markov_eval(m, w, p.par, p.resid, ld, NULL, NULL);
   for (int l = 0; l < L; l += 2) CHECK(isfinite(ld[l]));
   make(&p, &SUMS[3], REGULAR, 17);
   for (int k = 0; k < 6; k += 2)
     for (int l = 0; l < L; l++) p.par[k * L + l] = 0;
-  atvi_markov_eval(m, w, p.par, p.resid, ld, NULL, NULL);
+  atvi_gp_markov_eval(m, w, p.par, p.resid, ld, NULL, NULL);
   for (int l = 0; l < L; l++) CHECK(isnan(ld[l]));
   end(ctx, m, w);
 }
@@ -337,8 +337,8 @@ static void a_point_does_not_depend_on_its_lane(void) {
     begin(ctx, &p, &m, &w);
     for (int k = 0; k < 2; k++) {
       const problem *at = k ? &q : &p;
-      atvi_markov_eval(m, w, at->par, at->resid, ld[k], pb[k], rb[k]);
-      atvi_markov_smooth(m, w, at->par, at->resid, mean[k], NULL, NULL, loo[k], NULL);
+      atvi_gp_markov_eval(m, w, at->par, at->resid, ld[k], pb[k], rb[k]);
+      atvi_gp_markov_smooth(m, w, at->par, at->resid, mean[k], NULL, NULL, loo[k], NULL);
     }
     for (int l = 0; l < L; l++) {
       int from = (l + 3) % L;
@@ -365,7 +365,7 @@ static void extreme_ranges_are_finite(void) {
     make(&p, &s, IRREGULAR, 29);
     memcpy(p.par + L, range, sizeof range);
     begin(ctx, &p, &m, &w);
-    atvi_markov_eval(m, w, p.par, p.resid, ld, pb, rb);
+    atvi_gp_markov_eval(m, w, p.par, p.resid, ld, pb, rb);
     for (int l = 0; l < L; l++) {
       atvi_markov_dense d = {.par_bar = dpb, .resid_bar = drb};
       reference(ctx, &p, l, &d);
@@ -386,8 +386,8 @@ static void no_values_at_all(void) {
   make(&p, &SUMS[2], REGULAR, 1);
   memset(p.used, 0, sizeof p.used);
   begin(ctx, &p, &m, &w);
-  atvi_markov_eval(m, w, p.par, p.resid, ld, pb, rb);
-  atvi_markov_smooth(m, w, p.par, p.resid, mean, var, NULL, NULL, NULL);
+  atvi_gp_markov_eval(m, w, p.par, p.resid, ld, pb, rb);
+  atvi_gp_markov_smooth(m, w, p.par, p.resid, mean, var, NULL, NULL, NULL);
   for (int l = 0; l < L; l++) {
     CHECK(ld[l] == 0 && pb[l] == 0 && pb[L + l] == 0 && pb[2 * L + l] == 0);
     for (int i = 0; i < N; i++) {
@@ -403,9 +403,9 @@ static void any_number_of_rows(void) {
   const atvi_gp_kind term[2] = {E, W};
   static double time[1100], resid[1100 * L], one[1100];
   double par[4 * L], ld[L];
-  atvi_rng r = atvi_rng_at(3, ATVI_STREAM_TEST, 1, 0);
+  atvi_rng r = atvi_math_rng_at(3, ATVI_STREAM_TEST, 1, 0);
   for (int i = 0; i < 1100; i++) time[i] = 0.5 * i;
-  for (int i = 0; i < 1100 * L; i++) resid[i] = 1e120 * atvi_rng_normal(&r);
+  for (int i = 0; i < 1100 * L; i++) resid[i] = 1e120 * atvi_math_rng_normal(&r);
   for (int l = 0; l < L; l++) par[l] = 1e240, par[L + l] = 2.3, par[2 * L + l] = 1e239, par[3 * L + l] = 0;
   atvi_ctx *ctx = test_ctx();
   for (int n = 1; n <= 1100; n += 1099) {
@@ -413,14 +413,14 @@ static void any_number_of_rows(void) {
     atvi_markov_work *w;
     const double p0[4] = {1e240, 2.3, 1e239, 0};
     atvi_markov_dense d = {0};
-    CHECK_OK(atvi_markov_new(ctx, n, time, NULL, 2, term, &m));
-    CHECK_OK(atvi_markov_work_new(m, ctx, &w));
-    atvi_markov_eval(m, w, par, resid, ld, NULL, NULL);
+    CHECK_OK(atvi_gp_markov_new(ctx, n, time, NULL, 2, term, &m));
+    CHECK_OK(atvi_gp_markov_work_new(m, ctx, &w));
+    atvi_gp_markov_eval(m, w, par, resid, ld, NULL, NULL);
     column(n, resid, 4, one);
-    CHECK_OK(atvi_markov_ref(ctx, n, time, NULL, 2, term, p0, one, &d));
+    CHECK_OK(atvi_gp_markov_ref(ctx, n, time, NULL, 2, term, p0, one, &d));
     CHECK_REL(ld[4], d.log_density, 1e-12);
-    atvi_markov_work_free(w);
-    atvi_markov_free(m);
+    atvi_gp_markov_work_free(w);
+    atvi_gp_markov_free(m);
   }
   atvi_ctx_free(ctx);
 }
@@ -430,21 +430,21 @@ static void wrong_calls_are_refused(void) {
   const atvi_gp_kind term[9] = {M5, M5, M3, E, E, E, E, E, E};
   atvi_ctx *ctx = test_ctx();
   atvi_markov *m;
-  CHECK_STATUS(atvi_markov_new(ctx, 0, time, NULL, 1, term, &m), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_markov_new(ctx, 0, time, NULL, 1, term, &m), ATVI_EINVAL);
   CHECK(m == NULL);
-  CHECK_STATUS(atvi_markov_new(ctx, 3, time, NULL, 1, term, &m), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_markov_new(ctx, 3, time, NULL, 1, term, &m), ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "time 3 is 1.5"));
-  CHECK_STATUS(atvi_markov_new(ctx, 2, nan, NULL, 1, term, &m), ATVI_EINVAL);
-  CHECK_STATUS(atvi_markov_new(ctx, 2, time, NULL, 0, term, &m), ATVI_EINVAL);
-  CHECK_STATUS(atvi_markov_new(ctx, 2, time, NULL, 9, term, &m), ATVI_EINVAL);
-  CHECK_STATUS(atvi_markov_new(ctx, 2, time, NULL, 4, term, &m), ATVI_EINVAL); /* 9 states */
+  CHECK_STATUS(atvi_gp_markov_new(ctx, 2, nan, NULL, 1, term, &m), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_markov_new(ctx, 2, time, NULL, 0, term, &m), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_markov_new(ctx, 2, time, NULL, 9, term, &m), ATVI_EINVAL);
+  CHECK_STATUS(atvi_gp_markov_new(ctx, 2, time, NULL, 4, term, &m), ATVI_EINVAL); /* 9 states */
   CHECK(strstr(atvi_errmsg(ctx), "9 states"));
-  CHECK_STATUS(atvi_markov_new(ctx, 2, time, NULL, 1, (const atvi_gp_kind[]){(atvi_gp_kind)7}, &m),
+  CHECK_STATUS(atvi_gp_markov_new(ctx, 2, time, NULL, 1, (const atvi_gp_kind[]){(atvi_gp_kind)7}, &m),
                ATVI_EINVAL);
-  CHECK_OK(atvi_markov_new(ctx, 2, time, NULL, 3, term, &m));
-  atvi_markov_free(m);
-  atvi_markov_free(NULL);
-  atvi_markov_work_free(NULL);
+  CHECK_OK(atvi_gp_markov_new(ctx, 2, time, NULL, 3, term, &m));
+  atvi_gp_markov_free(m);
+  atvi_gp_markov_free(NULL);
+  atvi_gp_markov_work_free(NULL);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -458,16 +458,16 @@ static void memory_may_fail(void) {
   atvi_markov_dense d = {0};
   long live = test_live;
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_markov_new(ctx, N, p.time, NULL, 3, p.terms.term, &m), ATVI_ENOMEM);
+  CHECK_STATUS(atvi_gp_markov_new(ctx, N, p.time, NULL, 3, p.terms.term, &m), ATVI_ENOMEM);
   CHECK(m == NULL && test_live == live);
-  CHECK_OK(atvi_markov_new(ctx, N, p.time, NULL, 3, p.terms.term, &m));
+  CHECK_OK(atvi_gp_markov_new(ctx, N, p.time, NULL, 3, p.terms.term, &m));
   live = test_live;
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_markov_work_new(m, ctx, &w), ATVI_ENOMEM);
+  CHECK_STATUS(atvi_gp_markov_work_new(m, ctx, &w), ATVI_ENOMEM);
   CHECK(w == NULL && test_live == live);
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_markov_ref(ctx, N, p.time, NULL, 3, p.terms.term, p.par, p.resid, &d), ATVI_ENOMEM);
-  CHECK_OK(atvi_markov_work_new(m, ctx, &w));
+  CHECK_STATUS(atvi_gp_markov_ref(ctx, N, p.time, NULL, 3, p.terms.term, p.par, p.resid, &d), ATVI_ENOMEM);
+  CHECK_OK(atvi_gp_markov_work_new(m, ctx, &w));
   end(ctx, m, w);
 }
 

@@ -50,13 +50,14 @@ static void right_moments(const sum *s, bool conditional) {
   for (int i = 0; i < N; i++) given[i] = USED[i] ? 1.3 * sin(1.7 * i) : NAN;
   spread(2 * s->n_term, s->par, par);
   spread(N, given, given_l);
-  CHECK_OK(atvi_markov_new(ctx, N, TIME, USED, s->n_term, s->term, &m));
-  CHECK_OK(atvi_markov_work_new(m, ctx, &w));
-  CHECK_OK(atvi_markov_ref(ctx, N, TIME, conditional ? USED : none, s->n_term, s->term, s->par, given, &d));
+  CHECK_OK(atvi_gp_markov_new(ctx, N, TIME, USED, s->n_term, s->term, &m));
+  CHECK_OK(atvi_gp_markov_work_new(m, ctx, &w));
+  CHECK_OK(
+      atvi_gp_markov_ref(ctx, N, TIME, conditional ? USED : none, s->n_term, s->term, s->par, given, &d));
   for (int k = 0; k < DRAWS; k += L) {
-    atvi_markov_draw(m, w, par, conditional ? given_l : NULL, 11, k, out);
+    atvi_gp_markov_draw(m, w, par, conditional ? given_l : NULL, 11, k, out);
     for (int i = 0; i < N * L; i++) x[k + i % L][i / L] = out[i];
-    const double *part = atvi_markov_drawn(w);
+    const double *part = atvi_gp_markov_drawn(w);
     for (int i = 0; i < s->n_term * N * L; i++) {
       if (k == 0 && i % L == 0) one[i / L] = two[i / L] = 0;
       double e = part[i] - mean[i / L];
@@ -82,8 +83,8 @@ static void right_moments(const sum *s, bool conditional) {
                 "%s: covariance %d %d is %g, want %g", s->name, i, j, c, cij);
     }
   }
-  atvi_markov_work_free(w);
-  atvi_markov_free(m);
+  atvi_gp_markov_work_free(w);
+  atvi_gp_markov_free(m);
   atvi_ctx_free(ctx);
 }
 
@@ -104,17 +105,17 @@ static void a_draw_has_a_number(void) {
   atvi_ctx *ctx = test_ctx();
   spread(2 * s->n_term, s->par, par);
   for (int i = 0; i < N * L; i++) given_l[i] = 0.2 * (i / L);
-  CHECK_OK(atvi_markov_new(ctx, N, TIME, USED, s->n_term, s->term, &m));
-  CHECK_OK(atvi_markov_work_new(m, ctx, &w));
+  CHECK_OK(atvi_gp_markov_new(ctx, N, TIME, USED, s->n_term, s->term, &m));
+  CHECK_OK(atvi_gp_markov_work_new(m, ctx, &w));
   for (int k = 0; k < 2; k++) {
     long before = test_allocs;
-    atvi_markov_draw(m, w, par, k ? given_l : NULL, 5, 8, a);
-    atvi_markov_draw(m, w, par, k ? given_l : NULL, 5, 13, b);
+    atvi_gp_markov_draw(m, w, par, k ? given_l : NULL, 5, 8, a);
+    atvi_gp_markov_draw(m, w, par, k ? given_l : NULL, 5, 13, b);
     CHECK(test_allocs == before);
     for (int i = 0; i < N; i++) CHECK(a[i * L + 5] == b[i * L] && a[i * L + 4] != b[i * L]);
   }
-  atvi_markov_work_free(w);
-  atvi_markov_free(m);
+  atvi_gp_markov_work_free(w);
+  atvi_gp_markov_free(m);
   atvi_ctx_free(ctx);
 }
 

@@ -40,14 +40,14 @@ static atvi_module_info try_it(const char *dir, const char *compiler, double k) 
   atvi_prog_spec spec = {
       .name = "p", .n_in = 1, .in = {{0, 1, false}}, .n_out = 1, .out = {{1, &out, false}}};
   atvi_module_opts opts = {.compile = true, .cache_dir = dir, .compiler = compiler};
-  CHECK_OK(atvi_module_new(ctx, g, 1, &spec, &opts, &m, &info));
+  CHECK_OK(atvi_graph_module_new(ctx, g, 1, &spec, &opts, &m, &info));
   for (int l = 0; l < ATVI_LANES; l++) x[0][l] = 0.1 * l;
-  atvi_prog p = atvi_module_get(m, 0);
+  atvi_prog p = atvi_graph_module_get(m, 0);
   CHECK(p.scratch <= 64);
-  atvi_prog_run(&p, scratch, (const double *const[]){&x[0][0]}, (double *const[]){&y[0][0]});
+  atvi_graph_prog_run(&p, scratch, (const double *const[]){&x[0][0]}, (double *const[]){&y[0][0]});
   for (int l = 0; l < ATVI_LANES; l++) CHECK_REL(y[0][l], exp(0.1 * l) + k, 1e-14);
   CHECK(info.compiled == (info.reason[0] == 0));
-  atvi_module_free(m);
+  atvi_graph_module_free(m);
   return info;
 }
 

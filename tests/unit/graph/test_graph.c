@@ -121,7 +121,7 @@ static void derivatives_agree_with_differences(void) {
       memcpy(hi, e->x, sizeof hi);
       lo[k] -= h;
       hi[k] += h;
-      bool flat = data || atvi_op_is_truth(e->op);
+      bool flat = data || atvi_graph_op_is_truth(e->op);
       double want = flat ? 0 : 1.7 * (value(y, hi) - value(y, lo)) / (2 * h), got = value(grad[k], e->x);
       CHECK_MSG(fabs(got - want) <= 1e-8 * (1 + fabs(want)), "%s argument %d: %.17g, want %.17g", e->name, k,
                 got, want);

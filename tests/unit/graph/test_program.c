@@ -44,7 +44,7 @@ static atvi_module *make(bool compile, atvi_idx n, const atvi_prog_spec *spec) {
   atvi_module *m;
   atvi_module_info info;
   atvi_module_opts opts = {.compile = compile, .cache_dir = cache};
-  CHECK_OK(atvi_module_new(ctx, g, n, spec, &opts, &m, &info));
+  CHECK_OK(atvi_graph_module_new(ctx, g, n, spec, &opts, &m, &info));
   CHECK_MSG(info.compiled == compile, "%s", info.reason);
   CHECK_STR(info.reason, "");
   return m;
@@ -55,7 +55,7 @@ static void run(const atvi_prog *p, const double *const *ins, double *const *out
   CHECK(scratch);
   for (size_t i = 0; i < p->scratch; i++) scratch[i] = NAN;
   long before = test_allocs;
-  atvi_prog_run(p, scratch, ins, outs);
+  atvi_graph_prog_run(p, scratch, ins, outs);
   CHECK(test_allocs == before);
   atvi_block_free(ctx, scratch);
 }
@@ -87,20 +87,20 @@ static void compare(atvi_idx n, const atvi_node *x, double tol, const char *cons
   atvi_prog_spec spec = {
       .name = "all", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{n, x, false}}};
   atvi_module *m = make(true, 1, &spec);
-  atvi_prog p = atvi_module_get(m, 0);
+  atvi_prog p = atvi_graph_module_get(m, 0);
   check_lanes(&p, n, x, tol, name, "compiled");
-  atvi_module_free(m);
+  atvi_graph_module_free(m);
   m = make(false, 1, &spec);
-  p = atvi_module_get(m, 0);
-  p.fn = atvi_interp_run_base;
+  p = atvi_graph_module_get(m, 0);
+  p.fn = atvi_graph_interp_run_base;
   check_lanes(&p, n, x, tol, name, "base");
 #ifdef ATVI_HAVE_X86_ISA
-  p.fn = atvi_interp_run_avx2;
+  p.fn = atvi_graph_interp_run_avx2;
   if (atvi_isa_best() >= ATVI_ISA_AVX2) check_lanes(&p, n, x, tol, name, "avx2");
-  p.fn = atvi_interp_run_avx512;
+  p.fn = atvi_graph_interp_run_avx512;
   if (atvi_isa_best() >= ATVI_ISA_AVX512) check_lanes(&p, n, x, tol, name, "avx512");
 #endif
-  atvi_module_free(m);
+  atvi_graph_module_free(m);
 }
 
 static void every_operation_and_derivative(void) {
@@ -174,7 +174,7 @@ static void lanes_do_not_see_each_other(void) {
       .name = "all", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{N_TEST_EXPR, x, false}}};
   for (int compile = 0; compile < 2; compile++) {
     atvi_module *m = make(compile, 1, &spec);
-    atvi_prog p = atvi_module_get(m, 0);
+    atvi_prog p = atvi_graph_module_get(m, 0);
     memcpy(input, mixed, sizeof input);
     run(&p, (const double *const[]){&input[0][0]}, (double *const[]){&got[0][0]});
     for (int l = 0; l < L; l++) {
@@ -185,7 +185,7 @@ static void lanes_do_not_see_each_other(void) {
         CHECK_MSG(agree(output[e][(l + 3) % L], got[e][l], 0), "%s lane %d: %.17g alone, %.17g in company",
                   test_exprs[e].name, l, output[e][(l + 3) % L], got[e][l]);
     }
-    atvi_module_free(m);
+    atvi_graph_module_free(m);
   }
   end();
 }
@@ -235,7 +235,7 @@ static void slots_uniform_and_accumulating(void) {
   uniform_in[2] = -1.27;
   for (int compile = 0; compile < 2; compile++) {
     atvi_module *m = make(compile, 2, spec);
-    atvi_prog p = atvi_module_get(m, 0), q = atvi_module_get(m, 1);
+    atvi_prog p = atvi_graph_module_get(m, 0), q = atvi_graph_module_get(m, 1);
     for (int l = 0; l < L; l++) {
       input[1][l] = 1.5 + l;
       for (int i = 0; i < 3; i++) more[i][l] = 10 * i + l;
@@ -248,7 +248,7 @@ static void slots_uniform_and_accumulating(void) {
     }
     run(&q, NULL, (double *const[]){&output[0][0]});
     for (int l = 0; l < L; l++) CHECK(output[0][l] == 2.385);
-    atvi_module_free(m);
+    atvi_graph_module_free(m);
   }
   end();
 }
@@ -288,22 +288,22 @@ static void errors_are_told(void) {
   atvi_module_info info;
   atvi_node x = in(3), none = ATVI_NODE_NONE;
   atvi_prog_spec spec = {.name = "p", .n_in = 1, .in = {{1, 9, false}}, .n_out = 1, .out = {{1, &x, false}}};
-  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, &info), ATVI_EINVAL);
+  CHECK_STATUS(atvi_graph_module_new(ctx, g, 1, &spec, NULL, &m, &info), ATVI_EINVAL);
   CHECK(m == NULL && strstr(atvi_errmsg(ctx), "kind 0"));
   spec.in[0] = (atvi_prog_in){0, 3, false};
-  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  CHECK_STATUS(atvi_graph_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
   spec.in[0].n = 4;
   spec.name = "Bad name";
-  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  CHECK_STATUS(atvi_graph_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
   spec.name = "p";
   spec.out[0].nodes = &none;
-  CHECK_STATUS(atvi_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  CHECK_STATUS(atvi_graph_module_new(ctx, g, 1, &spec, NULL, &m, NULL), ATVI_EINVAL);
   spec.out[0].nodes = &x;
-  CHECK_STATUS(atvi_module_new(ctx, g, -1, &spec, NULL, &m, NULL), ATVI_EINVAL);
-  CHECK_OK(atvi_module_new(ctx, g, 1, &spec, NULL, &m, &info));
+  CHECK_STATUS(atvi_graph_module_new(ctx, g, -1, &spec, NULL, &m, NULL), ATVI_EINVAL);
+  CHECK_OK(atvi_graph_module_new(ctx, g, 1, &spec, NULL, &m, &info));
   CHECK(!info.compiled && info.reason[0] == 0);
-  atvi_module_free(m);
-  atvi_module_free(NULL);
+  atvi_graph_module_free(m);
+  atvi_graph_module_free(NULL);
   end();
 }
 
@@ -316,9 +316,9 @@ static void sweep(bool compile) {
     atvi_module *m;
     long live = test_live;
     test_fail_at = test_allocs + fail;
-    atvi_status status = atvi_module_new(ctx, g, 1, &spec, &opts, &m, NULL);
+    atvi_status status = atvi_graph_module_new(ctx, g, 1, &spec, &opts, &m, NULL);
     if (status == ATVI_OK) {
-      atvi_module_free(m);
+      atvi_graph_module_free(m);
       CHECK_INT(test_live, live);
       break;
     }
@@ -349,7 +349,7 @@ static void source_is_deterministic(void) {
     atvi_node z = atvi_graph_op2(h, ATVI_OP_DIV, y, atvi_graph_input(h, 0, 1));
     atvi_prog_spec spec = {
         .name = "p", .n_in = 1, .in = {{0, 2, false}}, .n_out = 1, .out = {{1, &z, false}}};
-    source[k] = atvi_module_source(pool, h, 1, &spec);
+    source[k] = atvi_graph_module_source(pool, h, 1, &spec);
     CHECK(source[k] && strstr(source[k], "atvi_prog_p"));
     atvi_graph_free(h);
   }
@@ -405,7 +405,7 @@ static void constants_are_multiplied_by(void) {
   atvi_prog_spec spec = {
       .name = "rates", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{3, x, false}}};
   atvi_graph_code code;
-  CHECK_OK(atvi_code_new(pool, g, &spec, &code));
+  CHECK_OK(atvi_graph_code_new(pool, g, &spec, &code));
   int products = 0;
   for (atvi_idx i = 0; i < code.n; i++) {
     CHECK(code.ins[i].op != ATVI_OP_DIV && code.ins[i].op != ATVI_INS_RECIP);

@@ -15,11 +15,13 @@ typedef struct {
  * squared deviations. */
 static TEST_UNUSED column judge(const atvi_draws *d, atvi_idx j) {
   atvi_idx m = d->n_chain, n = d->n / m;
-  double *work = malloc(atvi_stat_work(m, n) * sizeof *work);
+  double *work = malloc(atvi_math_stat_work(m, n) * sizeof *work);
   const double *x = d->x + j * d->n;
-  atvi_convergence v = atvi_converge(m, n, x, work);
-  column c = {
-      .mean = atvi_mean(d->n, x, NULL), .sd = atvi_sd(d->n, x, NULL), .rhat = v.rhat, .ess = v.ess_mean};
+  atvi_convergence v = atvi_math_converge(m, n, x, work);
+  column c = {.mean = atvi_math_mean(d->n, x, NULL),
+              .sd = atvi_math_sd(d->n, x, NULL),
+              .rhat = v.rhat,
+              .ess = v.ess_mean};
   c.mcse = c.sd / sqrt(c.ess);
   free(work);
   return c;
@@ -28,9 +30,9 @@ static TEST_UNUSED column judge(const atvi_draws *d, atvi_idx j) {
 static TEST_UNUSED double mcse_of_sd(const atvi_draws *d, atvi_idx j) {
   atvi_idx m = d->n_chain, n = d->n / m;
   column c = judge(d, j);
-  double *work = malloc(atvi_stat_work(m, n) * sizeof *work), *q = malloc((size_t)d->n * sizeof *q);
+  double *work = malloc(atvi_math_stat_work(m, n) * sizeof *work), *q = malloc((size_t)d->n * sizeof *q);
   for (atvi_idx i = 0; i < d->n; i++) q[i] = pow(d->x[j * d->n + i] - c.mean, 2);
-  double se = atvi_sd(d->n, q, NULL) / sqrt(atvi_converge(m, n, q, work).ess_mean) / (2 * c.sd);
+  double se = atvi_math_sd(d->n, q, NULL) / sqrt(atvi_math_converge(m, n, q, work).ess_mean) / (2 * c.sd);
   free(work);
   free(q);
   return se;

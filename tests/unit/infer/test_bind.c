@@ -66,7 +66,7 @@ static void fits_by_name(void) {
   CHECK(!atvi_draws_numbers(d, "column", 2) && !atvi_draws_numbers(d, "nothing", 0));
   CHECK_ABS(atvi_draws_number(d, "log_evidence"), 0, 0.05);
   CHECK(atvi_draws_number(d, "rungs") == 2 && atvi_draws_number(d, "seed") == 0x1p64);
-  CHECK(atvi_draws_number(d, "evaluations") == (double)d->made.evaluations);
+  CHECK(atvi_draws_number(d, "evaluations") == (double)d->made->evaluations);
   CHECK(isnan(atvi_draws_number(d, "nothing")));
   CHECK(!atvi_density_failed(t));
   CHECK_STR(atvi_version(), ATVI_VERSION);

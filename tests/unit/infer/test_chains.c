@@ -21,7 +21,7 @@ typedef struct {
 
 static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
   method *t = self;
-  atvi_starts_pick(s, t->c.opts.seed, t->c.opts.chains, index);
+  atvi_infer_starts_pick(s, t->c.opts.seed, t->c.opts.chains, index);
   t->c.plan = (atvi_chains_plan){.groups = t->c.opts.chains,
                                  .rows = s->d + 2,
                                  .states_per_ess = 4,
@@ -39,9 +39,9 @@ static atvi_idx run(void *self, atvi_idx chain, int worker) {
   atvi_idx from = t->c.reached[chain], to = from + t->c.block + chain % 3;
   if (to > t->c.goal) to = t->c.goal;
   for (atvi_idx n = from + 1; n <= to; n++) {
-    atvi_rng r = atvi_rng_at(7, ATVI_STREAM_TEST, (uint32_t)n, (uint32_t)chain);
-    double x = n < t->stuck ? (double)chain : atvi_rng_normal(&r);
-    CHECK(!atvi_chains_keep(&t->c, chain, n, &x, 1, (double)n, (double)chain) ==
+    atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, (uint32_t)n, (uint32_t)chain);
+    double x = n < t->stuck ? (double)chain : atvi_math_rng_normal(&r);
+    CHECK(!atvi_infer_chains_keep(&t->c, chain, n, &x, 1, (double)n, (double)chain) ==
           (n <= 10 || (n - 10) % t->c.thin));
   }
   return to;
@@ -51,7 +51,7 @@ static atvi_idx warm_up(void *self) {
   method *t = self;
   t->warm[t->n_warm++] = t->c.done;
   if (t->lost >= 0 && t->c.done > 0) {
-    CHECK(atvi_chains_move_lost(&t->c));
+    CHECK(atvi_infer_chains_move_lost(&t->c));
     CHECK(t->c.mass[t->lost] == -HUGE_VAL && t->c.mass[0] == -19.5);
   }
   return t->c.done < 9 ? t->c.done + 3 : 0;
@@ -97,13 +97,13 @@ static atvi_draws *sample(method *t, const atvi_chains_opts *o, int threads) {
   toy_set(&y, 1, -1, 1);
   t->c.ctx = test_ctx();
   atvi_ctx_set_threads(t->c.ctx, threads);
-  CHECK_OK(atvi_evaluator_new(t->c.ctx, &y.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(t->c.ctx, &y.target, &ev));
   t->c.ev = ev;
   t->c.ops = &OPS;
   t->c.self = t;
-  CHECK_OK(atvi_chains_sample(&t->c, o, &d));
+  CHECK_OK(atvi_infer_chains_sample(&t->c, o, &d));
   CHECK(t->ended);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   return d;
 }
 
@@ -117,7 +117,7 @@ static void done_with(atvi_draws *d) {
 /* Warm-up is asked until it has enough; then come checkpoints a fifth apart, of which two in a row must be good. */
 static void ends_after_two_good_checkpoints(void) {
   method t = {.lost = -1, .stuck = 150};
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.ess = 400;
   atvi_draws *d = sample(&t, &o, 2);
   static const atvi_idx warm[] = {0, 3, 6, 9};
@@ -129,9 +129,9 @@ static void ends_after_two_good_checkpoints(void) {
     CHECK_INT(t.failed[k], at = 10 + n);
   n = (atvi_idx)ceil(1.2 * (double)n); /* the first good one was at 10 + n */
   CHECK_INT(t.c.done, 10 + n);
-  CHECK(at < t.c.done && d->made.end == ATVI_END_DONE && d->made.accept == 1);
+  CHECK(at < t.c.done && d->made->end == ATVI_END_DONE && d->made->accept == 1);
   CHECK_INT(d->n_chain, 16);
-  CHECK_STR(d->made.method, "iid");
+  CHECK_STR(d->made->method, "iid");
   CHECK_INT(d->n, 16 * (n - (t.c.done / 2 - 10)));
   CHECK(d->log_prior[0] == (double)(t.c.done / 2 + 1)); /* the first half is not kept */
   CHECK_INT(d->n_message, 0);
@@ -143,13 +143,13 @@ static void memory_does_not_grow_with_the_run(void) {
   long before = test_allocs, allocs[2];
   for (int k = 0; k < 2; k++) {
     method t = {.lost = -1, .stuck = k ? 400000 : 20000};
-    atvi_chains_opts o = atvi_chains_defaults();
+    atvi_chains_opts o = atvi_infer_chains_defaults();
     o.max_iter = k ? 300000 : 3000;
     o.chains = 3;
     atvi_draws *d = sample(&t, &o, 1);
     CHECK_INT(t.c.room, 4 * 5120 / 3 / 2 * 2);
     CHECK_INT(t.c.thin, k ? 64 : 1);
-    CHECK_INT(d->made.end, ATVI_END_LIMIT);
+    CHECK_INT(d->made->end, ATVI_END_LIMIT);
     CHECK_INT(t.c.done, o.max_iter);
     for (atvi_idx i = 1; i < d->n / 3; i++) CHECK(d->log_prior[i] == d->log_prior[i - 1] + (double)t.c.thin);
     CHECK(d->n / 3 <= t.c.room && d->n / 3 > t.c.room / 6);
@@ -163,7 +163,7 @@ static void memory_does_not_grow_with_the_run(void) {
 
 static void lost_chains_are_moved_and_reported(void) {
   method t = {.lost = 5};
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   atvi_draws *d = sample(&t, &o, 1);
   CHECK_INT(t.copied_to, 5);
   CHECK(t.copied_from != 5);
@@ -192,16 +192,16 @@ static void limits_and_stops_are_heeded(void) {
   t.c = (atvi_chains){.ctx = test_ctx(), .ops = &OPS, .self = &t};
   atvi_ctx_set_recorder(t.c.ctx, falls_never, NULL);
   atvi_ctx_set_stop(t.c.ctx, in_warm_up, &t);
-  CHECK_OK(atvi_evaluator_new(t.c.ctx, &y.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(t.c.ctx, &y.target, &ev));
   t.c.ev = ev;
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.ess = -1;
-  CHECK_STATUS(atvi_chains_sample(&t.c, &o, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_chains_sample(&t.c, &o, &d), ATVI_EINVAL);
   CHECK(!d && !t.ended && strstr(atvi_errmsg(t.c.ctx), "iid: ess = -1"));
-  o = atvi_chains_defaults();
-  CHECK_STATUS(atvi_chains_sample(&t.c, &o, &d), ATVI_ESTOP);
+  o = atvi_infer_chains_defaults();
+  CHECK_STATUS(atvi_infer_chains_sample(&t.c, &o, &d), ATVI_ESTOP);
   CHECK(!d && t.ended && strstr(atvi_errmsg(t.c.ctx), "too few to keep any draw"));
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(t.c.ctx);
   CHECK_INT(test_live, 0);
 }

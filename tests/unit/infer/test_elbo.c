@@ -29,14 +29,14 @@ static world *open_elbo(const toy *t, const atvi_flow_shape *shape, double sprea
   w->ctx = test_ctx();
   atvi_idx d = t->target.d;
   atvi_ctx_set_threads(w->ctx, threads);
-  CHECK_OK(atvi_evaluator_new(w->ctx, &t->target, &w->ev));
-  CHECK_OK(atvi_space_new(w->ctx, w->ev, NULL, 1, &w->space));
-  CHECK_OK(atvi_family_flow(w->ctx, shape, &w->family));
-  CHECK_OK(atvi_elbo_new(w->ctx, w->space, &w->family, 5, false, batch, &w->e));
+  CHECK_OK(atvi_model_evaluator_new(w->ctx, &t->target, &w->ev));
+  CHECK_OK(atvi_infer_space_new(w->ctx, w->ev, NULL, 1, &w->space));
+  CHECK_OK(atvi_flow_family_flow(w->ctx, shape, &w->family));
+  CHECK_OK(atvi_infer_elbo_new(w->ctx, w->space, &w->family, 5, false, batch, &w->e));
   w->m = (atvi_member){numbers(w->family.size), numbers(d), numbers(d * d), 0, false};
   w->family.ops->init(w->family.self, w->m.phi);
-  atvi_rng r = atvi_rng_at(3, ATVI_STREAM_TEST, 0, 0);
-  for (atvi_idx i = 0; i < w->family.size; i++) w->m.phi[i] += spread * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(3, ATVI_STREAM_TEST, 0, 0);
+  for (atvi_idx i = 0; i < w->family.size; i++) w->m.phi[i] += spread * atvi_math_rng_normal(&r);
   for (atvi_idx i = 0; i < d; i++) w->m.chol[i * d + i] = 1;
   w->c = (atvi_cloud){.cap = CAP,
                       .x = numbers(d * CAP),
@@ -50,7 +50,7 @@ static world *open_elbo(const toy *t, const atvi_flow_shape *shape, double sprea
   w->grad = numbers(w->family.size);
   w->room[0] = numbers(d * CAP);
   w->room[1] = numbers(CAP);
-  w->room[2] = numbers((atvi_idx)atvi_psis_work(CAP));
+  w->room[2] = numbers((atvi_idx)atvi_math_psis_work(CAP));
   return w;
 }
 
@@ -59,10 +59,10 @@ static void shut(world *w) {
                    w->c.log_prior,  w->c.log_lik, w->c.log_base, w->c.log_pi, w->c.log_q,
                    w->c.log_member, w->grad,      w->room[0],    w->room[1],  w->room[2]};
   for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
-  atvi_elbo_free(w->e);
-  atvi_family_free(&w->family);
-  atvi_space_free(w->space);
-  atvi_evaluator_free(w->ev);
+  atvi_infer_elbo_free(w->e);
+  atvi_flow_family_free(&w->family);
+  atvi_infer_space_free(w->space);
+  atvi_model_evaluator_free(w->ev);
   atvi_ctx_free(w->ctx);
   free(w);
   CHECK_INT(test_live, 0);
@@ -88,7 +88,7 @@ static double patchy(const toy *t, const double *x, double *g, atvi_outcome *o) 
 /* Sum of log q at the draws with this scramble that failed, which stay where they are while q moves. */
 static double log_q_of_failed(world *w, const atvi_cloud *failed, atvi_idx n) {
   double sum = 0;
-  atvi_elbo_log_q(w->e, &w->m, false, failed, n, w->room[1]);
+  atvi_infer_elbo_log_q(w->e, &w->m, false, failed, n, w->room[1]);
   for (atvi_idx j = 0; j < n; j++) sum += w->room[1][j];
   return sum;
 }
@@ -97,7 +97,7 @@ static double log_q_of_failed(world *w, const atvi_cloud *failed, atvi_idx n) {
 static atvi_cloud keep_failed(world *w, uint32_t scramble, atvi_idx *n) {
   atvi_cloud c = {.cap = 64, .x = w->room[0]};
   *n = 0;
-  atvi_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, scramble, 0, 64, false}, &w->c, 0);
+  atvi_infer_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, scramble, 0, 64, false}, &w->c, 0);
   for (int j = 0; j < 64; j++) {
     if (isfinite(w->c.log_pi[j])) continue;
     for (int i = 0; i < 2; i++) c.x[i * 64 + *n] = w->c.x[i * CAP + j];
@@ -118,7 +118,7 @@ static void elbo_gradient_is_right(void) {
     world *w = open_elbo(&t, &SMALL, 0.2, 64, 1);
     if (framed) tilt(w);
     double beta = cool ? 1 : 0.37, *other = numbers(w->family.size);
-    atvi_elbo_info info = atvi_elbo_grad(w->e, &w->m, beta, 9, w->grad);
+    atvi_elbo_info info = atvi_infer_elbo_grad(w->e, &w->m, beta, 9, w->grad);
     CHECK(fails ? info.good > 8 && info.good < 60 : info.good == 64);
     CHECK(info.sd > 0);
     atvi_idx n_failed;
@@ -129,7 +129,7 @@ static void elbo_gradient_is_right(void) {
       double at = w->m.phi[i], want = 0;
       for (int sign = -1; sign <= 1; sign += 2) {
         w->m.phi[i] = at + sign * h;
-        atvi_elbo_info moved = atvi_elbo_grad(w->e, &w->m, beta, 9, other);
+        atvi_elbo_info moved = atvi_infer_elbo_grad(w->e, &w->m, beta, 9, other);
         CHECK(moved.good == info.good);
         double value = moved.mean - log_q_of_failed(w, &failed, n_failed) / (double)info.good;
         want -= sign * value / (2 * h);
@@ -153,9 +153,9 @@ static void outliers_are_held(void) {
     toy_set(&t, 2, -3, 4);
     atvi_flow_shape shape = atvi_flow_defaults(2);
     world *w = open_elbo(&t, &shape, 0.1, 64, 1);
-    if (k) atvi_elbo_set_outlier(w->e, 1e-3);
+    if (k) atvi_infer_elbo_set_outlier(w->e, 1e-3);
     for (int j = 0; j < 2; j++) {
-      CHECK(atvi_elbo_grad(w->e, &w->m, 1, 4, w->grad).good > 0);
+      CHECK(atvi_infer_elbo_grad(w->e, &w->m, 1, 4, w->grad).good > 0);
       for (atvi_idx i = 0; i < w->family.size; i++) norm[k][j] += w->grad[i] * w->grad[i];
     }
     shut(w);
@@ -170,8 +170,8 @@ static void mean_is_that_of_the_draws(void) {
   toy_set(&t, 2, -3, 3);
   world *w = open_elbo(&t, &SMALL, 0.2, 64, 1);
   tilt(w);
-  atvi_elbo_info info = atvi_elbo_grad(w->e, &w->m, 1, 4, w->grad);
-  atvi_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, 4, 0, 64, false}, &w->c, 100);
+  atvi_elbo_info info = atvi_infer_elbo_grad(w->e, &w->m, 1, 4, w->grad);
+  atvi_infer_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, 4, 0, 64, false}, &w->c, 100);
   double sum = 0, sum_sq = 0, n = 0;
   for (int j = 100; j < 164; j++) {
     double v = w->c.log_pi[j] - w->c.log_q[j];
@@ -196,10 +196,10 @@ static void all_failing_gives_no_gradient(void) {
   toy t = {.lik = nothing_works};
   toy_set(&t, 2, -3, 3);
   world *w = open_elbo(&t, &SMALL, 0.2, 64, 1);
-  CHECK_INT(atvi_elbo_grad(w->e, &w->m, 1, 4, w->grad).good, 0);
+  CHECK_INT(atvi_infer_elbo_grad(w->e, &w->m, 1, 4, w->grad).good, 0);
   for (atvi_idx i = 0; i < w->family.size; i++) CHECK(w->grad[i] == 0);
   atvi_elbo_room room = {w->room[0], w->room[1], w->room[2]};
-  CHECK_INT(atvi_elbo_grad_forward(w->e, &w->m, 256, 4, &room, w->grad).good, 0);
+  CHECK_INT(atvi_infer_elbo_grad_forward(w->e, &w->m, 256, 4, &room, w->grad).good, 0);
   for (atvi_idx i = 0; i < w->family.size; i++) CHECK(w->grad[i] == 0);
   shut(w);
 }
@@ -218,9 +218,9 @@ static atvi_idx shift_of(world *w, double *by) {
   atvi_elbo_lot lot = {ATVI_STREAM_TEST, 0, 0, 64, false};
   for (atvi_idx i = 0; i < w->family.size; i++) {
     double least = HUGE_VAL, most = -HUGE_VAL;
-    atvi_elbo_draw(w->e, &w->m, &lot, &w->c, 0);
+    atvi_infer_elbo_draw(w->e, &w->m, &lot, &w->c, 0);
     w->m.phi[i] += h;
-    atvi_elbo_draw(w->e, &w->m, &lot, &w->c, 64);
+    atvi_infer_elbo_draw(w->e, &w->m, &lot, &w->c, 64);
     w->m.phi[i] -= h;
     for (int j = 0; j < 64; j++) {
       double move = (w->c.x[64 + j] - w->c.x[j]) / h;
@@ -248,14 +248,14 @@ static void forward_gradient_is_that_of_the_forward_divergence(void) {
     double by;
     atvi_idx i = shift_of(w, &by);
     atvi_elbo_room room = {w->room[0], w->room[1], w->room[2]};
-    atvi_elbo_info info = atvi_elbo_grad_forward(w->e, &w->m, 4096, 3, &room, w->grad);
+    atvi_elbo_info info = atvi_infer_elbo_grad_forward(w->e, &w->m, 4096, 3, &room, w->grad);
     CHECK_INT(info.good, 4096);
     /* log w = x / 2 - 1/8 + log(2 pi) / 2 */
     CHECK_ABS(info.mean, -0.125 + 0.5 * log(2 * acos(-1.0)), 1e-3);
     CHECK_ABS(info.sd, 0.5, 1e-2);
     CHECK_ABS(-w->grad[i] / by, 0.5, 0.01);
     double full = 0, score = 0;
-    atvi_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, 3, 0, 4096, false}, &w->c, 0);
+    atvi_infer_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, 3, 0, 4096, false}, &w->c, 0);
     for (int j = 0; j < 4096; j++) {
       full += room.weight[j] * (0.5 - w->c.x[j]);
       score += room.weight[j] * w->c.x[j];
@@ -281,14 +281,14 @@ static void forward_gradient_agrees_with_fixed_draws(void) {
   w->m.log_det = log(0.16 * 0.16);
   w->m.whole = true;
   atvi_elbo_room room = {w->room[0], w->room[1], w->room[2]};
-  atvi_elbo_grad_forward(w->e, &w->m, M, 3, &room, w->grad);
-  atvi_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, 3, 0, M, false}, &w->c, 0);
+  atvi_infer_elbo_grad_forward(w->e, &w->m, M, 3, &room, w->grad);
+  atvi_infer_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_TRAIN, 3, 0, M, false}, &w->c, 0);
   double dot = 0, gg = 0, ff = 0;
   for (atvi_idx i = 0; i < w->family.size; i++) {
     double at = w->m.phi[i], sum = 0;
     for (int sign = -1; sign <= 1; sign += 2) {
       w->m.phi[i] = at + sign * h;
-      atvi_elbo_log_q(w->e, &w->m, false, &w->c, M, w->c.log_q);
+      atvi_infer_elbo_log_q(w->e, &w->m, false, &w->c, M, w->c.log_q);
       for (int j = 0; j < M; j++) sum -= sign * room.weight[j] * w->c.log_q[j] / (2 * h);
     }
     w->m.phi[i] = at;
@@ -310,14 +310,14 @@ static void densities_agree_with_draws(void) {
     if (kind & 2) tilt(w);
     atvi_idx n = 1500, wide = 0;
     double *log_q = numbers(n);
-    atvi_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 2, 0, n, guard}, &w->c, 0);
-    atvi_elbo_log_q(w->e, &w->m, guard, &w->c, n, log_q);
+    atvi_infer_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 2, 0, n, guard}, &w->c, 0);
+    atvi_infer_elbo_log_q(w->e, &w->m, guard, &w->c, n, log_q);
     for (int j = 0; j < n; j++) {
       CHECK_ABS(log_q[j], w->c.log_q[j], 1e-9 * (1 + fabs(log_q[j])));
       wide += isnan(w->c.log_member[j]);
     }
     CHECK_INT(wide, guard ? n / ATVI_GUARD : 0);
-    atvi_elbo_log_q(w->e, &w->m, false, &w->c, n, log_q);
+    atvi_infer_elbo_log_q(w->e, &w->m, false, &w->c, n, log_q);
     for (int j = 0; j < n; j++)
       if (!isnan(w->c.log_member[j])) CHECK_ABS(log_q[j], w->c.log_member[j], 1e-9 * (1 + fabs(log_q[j])));
     free(log_q);
@@ -339,11 +339,11 @@ static void guarded_density_is_one(void) {
     w->m.whole = true;
     double *log_q = numbers(CAP), sum[5] = {0}, got[5] = {0}, h = 40.0 / CAP;
     for (int j = 0; j < CAP; j++) w->c.x[j] = -20 + (j + 0.5) * h;
-    atvi_elbo_log_q(w->e, &w->m, guard, &w->c, CAP, log_q);
+    atvi_infer_elbo_log_q(w->e, &w->m, guard, &w->c, CAP, log_q);
     for (int j = 0; j < CAP; j++)
       for (int k = 0; k < 5; k++) sum[k] += h * exp(log_q[j]) * pow(w->c.x[j], k);
     CHECK_ABS(sum[0], 1, 1e-6);
-    atvi_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 2, 0, CAP, guard}, &w->c, 0);
+    atvi_infer_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 2, 0, CAP, guard}, &w->c, 0);
     for (int j = 0; j < CAP; j++)
       for (int k = 0; k < 5; k++) got[k] += pow(w->c.x[j], k) / CAP;
     double sd = sqrt(sum[2] - sum[1] * sum[1]);
@@ -358,20 +358,20 @@ static void plain_draws_differ_and_are_normal(void) {
   toy_set(&t, 2, -3, 3);
   world *w = open_elbo(&t, &SMALL, 0, 64, 1);
   atvi_elbo *plain;
-  CHECK_OK(atvi_elbo_new(w->ctx, w->space, &w->family, 5, true, 64, &plain));
+  CHECK_OK(atvi_infer_elbo_new(w->ctx, w->space, &w->family, 5, true, 64, &plain));
   atvi_elbo_lot lot = {ATVI_STREAM_FINAL, 2, 0, 4096, false};
-  atvi_elbo_draw(w->e, &w->m, &lot, &w->c, 0);
-  atvi_elbo_draw(plain, &w->m, &lot, &w->c, 4096);
+  atvi_infer_elbo_draw(w->e, &w->m, &lot, &w->c, 0);
+  atvi_infer_elbo_draw(plain, &w->m, &lot, &w->c, 4096);
   CHECK(w->c.x[0] != w->c.x[4096]);
   for (int i = 0; i < 2; i++) {
     const double *x = w->c.x + i * CAP;
-    CHECK_ABS(atvi_mean(4096, x, NULL), 0, 1e-3); /* Sobol */
-    double mean = atvi_mean(4096, x + 4096, NULL);
+    CHECK_ABS(atvi_math_mean(4096, x, NULL), 0, 1e-3); /* Sobol */
+    double mean = atvi_math_mean(4096, x + 4096, NULL);
     CHECK(fabs(mean) > 1e-4); /* 1/64 is its standard error */
     CHECK_ABS(mean, 0, 4.0 / 64);
-    CHECK_ABS(atvi_sd(4096, x + 4096, NULL), 1, 0.05);
+    CHECK_ABS(atvi_math_sd(4096, x + 4096, NULL), 1, 0.05);
   }
-  atvi_elbo_free(plain);
+  atvi_infer_elbo_free(plain);
   shut(w);
 }
 
@@ -392,12 +392,12 @@ static void threads_do_not_matter(void) {
     for (int twice = 0; twice < 2; twice++) {
       if (twice) before = test_allocs;
       /* the first batch takes all threads, later ones as few as pay */
-      info[k][0] = atvi_elbo_grad(w->e, &w->m, 0.6, 1, kept[k] + 3 * M);
-      info[k][1] = atvi_elbo_grad_forward(w->e, &w->m, M, 2, &room, kept[k] + 3 * M + 4096);
-      atvi_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 2, 32, M, true}, &w->c, 0);
+      info[k][0] = atvi_infer_elbo_grad(w->e, &w->m, 0.6, 1, kept[k] + 3 * M);
+      info[k][1] = atvi_infer_elbo_grad_forward(w->e, &w->m, M, 2, &room, kept[k] + 3 * M + 4096);
+      atvi_infer_elbo_draw(w->e, &w->m, &(atvi_elbo_lot){ATVI_STREAM_FINAL, 2, 32, M, true}, &w->c, 0);
       memcpy(kept[k], w->c.x, M * sizeof(double));
       memcpy(kept[k] + M, w->c.log_q, M * sizeof(double));
-      atvi_elbo_log_q(w->e, &w->m, true, &w->c, M, kept[k] + 2 * M);
+      atvi_infer_elbo_log_q(w->e, &w->m, true, &w->c, M, kept[k] + 2 * M);
     }
     CHECK_INT(test_allocs, before); /* steady state allocates nothing */
     shut(w);
@@ -417,10 +417,10 @@ static void survives_faults(void) {
   for (;; failed++) {
     atvi_elbo *e = w->e;
     test_fail_at = test_allocs + 1 + failed;
-    atvi_status status = atvi_elbo_new(w->ctx, w->space, &w->family, 5, false, 64, &e);
+    atvi_status status = atvi_infer_elbo_new(w->ctx, w->space, &w->family, 5, false, 64, &e);
     test_fail_at = 0;
     if (status == ATVI_OK) {
-      atvi_elbo_free(e);
+      atvi_infer_elbo_free(e);
       break;
     }
     CHECK_STATUS(status, ATVI_ENOMEM);
@@ -428,7 +428,7 @@ static void survives_faults(void) {
     CHECK_INT(test_live, live);
   }
   CHECK(failed >= 3);
-  atvi_elbo_free(NULL);
+  atvi_infer_elbo_free(NULL);
   shut(w);
 }
 

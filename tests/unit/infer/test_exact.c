@@ -62,14 +62,14 @@ static double shifted(const toy *t, const double *x, double *g, atvi_outcome *o)
 /* ---- whole runs ---- */
 
 static fitted run_exact(const toy *t, uint64_t seed) {
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.seed = seed;
   o.exact = ATVI_EXACT_ON;
   fitted f = fit_on(t, &o, 2);
   const atvi_draws *d = f.d;
-  CHECK(d->chains && d->n_chain == ATVI_EXACT_CHAINS && !d->weight && d->made.exact == 1);
-  CHECK_MSG(d->made.end == ATVI_END_DONE, "seed %d: no end", (int)seed);
-  CHECK(d->made.ess_wanted == 1000 && isfinite(d->made.khat) && d->n_message >= 1);
+  CHECK(d->chains && d->n_chain == ATVI_EXACT_CHAINS && !d->weight && d->made->exact == 1);
+  CHECK_MSG(d->made->end == ATVI_END_DONE, "seed %d: no end", (int)seed);
+  CHECK(d->made->ess_wanted == 1000 && isfinite(d->made->khat) && d->n_message >= 1);
   CHECK(strstr(d->message[0].text, "exact sampler, as asked for") != NULL);
   for (atvi_idx j = 0; j < d->n; j++) CHECK(isfinite(d->log_prior[j] + d->log_lik[j]));
   return f;
@@ -77,22 +77,22 @@ static fitted run_exact(const toy *t, uint64_t seed) {
 
 static void check_mean(const atvi_draws *d, atvi_idx j, double mean) {
   column c = judge(d, j);
-  CHECK_MSG(c.rhat < 1.01 && c.ess > 100, "seed %d, %td: R-hat %.4f, ESS %.0f", (int)d->made.seed, j, c.rhat,
+  CHECK_MSG(c.rhat < 1.01 && c.ess > 100, "seed %d, %td: R-hat %.4f, ESS %.0f", (int)d->made->seed, j, c.rhat,
             c.ess);
   CHECK_MSG(fabs(c.mean - mean) < 4 * c.mcse, "seed %d: mean of %td is %.5g, want %.5g, se %.2g",
-            (int)d->made.seed, j, c.mean, mean, c.mcse);
+            (int)d->made->seed, j, c.mean, mean, c.mcse);
 }
 
 static void check_sd(const atvi_draws *d, atvi_idx j, double sd) {
   double se = mcse_of_sd(d, j), got = judge(d, j).sd;
-  CHECK_MSG(fabs(got - sd) < 4 * se, "seed %d: sd of %td is %.5g, want %.5g, se %.2g", (int)d->made.seed, j,
+  CHECK_MSG(fabs(got - sd) < 4 * se, "seed %d: sd of %td is %.5g, want %.5g, se %.2g", (int)d->made->seed, j,
             got, sd, se);
 }
 
 static void check_evidence(const atvi_draws *d, double log_z) {
-  double e = d->made.log_evidence, se = d->made.log_evidence_se;
+  double e = d->made->log_evidence, se = d->made->log_evidence_se;
   CHECK_MSG(se > 0 && se < 0.05 && fabs(e - log_z) < 4 * se, "seed %d: log evidence %.5f, want %.5f, se %.2g",
-            (int)d->made.seed, e, log_z, se);
+            (int)d->made->seed, e, log_z, se);
 }
 
 static void funnel_run(void) {
@@ -128,7 +128,7 @@ static void two_modes_run(void) {
     toy t = {.lik = two_modes};
     toy_set(&t, 2, -10, 10);
     fitted f = run_exact(&t, seed);
-    CHECK(f.d->made.modes == 2);
+    CHECK(f.d->made->modes == 2);
     for (int j = 0; j < 2; j++) check_mean(f.d, j, 0.7 * -4 + 0.3 * 3);
     check_sd(f.d, 1, sqrt(0.7 * 0.64 + 0.3 * 0.25 + 0.21 * 49));
     check_evidence(f.d, -2 * log(20.0));
@@ -162,7 +162,7 @@ static void truncated_run(void) {
 
 /* One layer without a spline to speak of cannot follow a funnel. */
 static atvi_vi_opts poor(void) {
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.shape = (atvi_flow_shape){.d = 7, .layers = 1, .bins = 1, .hidden = 1, .box = 4, .seed = 1};
   return o;
 }
@@ -194,15 +194,15 @@ static void takes_over_by_itself(void) {
     int noted = 0;
     atvi_ctx_set_threads(f.ctx, 2);
     atvi_ctx_set_log(f.ctx, note, &noted);
-    CHECK_OK(atvi_evaluator_new(f.ctx, &t.target, &ev));
-    CHECK_OK(atvi_vi_run(f.ctx, ev, &o, &f.d));
-    atvi_evaluator_free(ev);
-    CHECK_MSG(f.d->made.khat > 0.7, "k-hat %.3f", f.d->made.khat);
+    CHECK_OK(atvi_model_evaluator_new(f.ctx, &t.target, &ev));
+    CHECK_OK(atvi_infer_vi_run(f.ctx, ev, &o, &f.d));
+    atvi_model_evaluator_free(ev);
+    CHECK_MSG(f.d->made->khat > 0.7, "k-hat %.3f", f.d->made->khat);
     CHECK_INT(noted, !off);
-    CHECK((f.d->weight != NULL) == off && (f.d->made.exact > 0) == !off);
+    CHECK((f.d->weight != NULL) == off && (f.d->made->exact > 0) == !off);
     if (!off) {
       CHECK(strstr(f.d->message[0].text, "could not be corrected by weights") != NULL);
-      CHECK_INT(f.d->made.end, ATVI_END_DONE);
+      CHECK_INT(f.d->made->end, ATVI_END_DONE);
       for (int j = 0; j < 7; j++) check_mean(f.d, j, 0);
       CHECK_REL(judge(f.d, 0).sd, sqrt(3),
                 0.1); /* the fourth moment, and so the error of the sd, is infinite */
@@ -218,12 +218,12 @@ static void takes_over_by_itself(void) {
 static void set_lines(atvi_exact_moves *m) {
   enum { N = 512 };
   double x[2 * N];
-  atvi_rng r = atvi_rng_at(11, ATVI_STREAM_TEST, 0, 0);
+  atvi_rng r = atvi_math_rng_at(11, ATVI_STREAM_TEST, 0, 0);
   for (int i = 0; i < N; i++) {
-    x[i] = 0.3 + 1.2 * atvi_rng_normal(&r);
-    x[N + i] = 0.9 + 0.6 * x[i] + atvi_rng_normal(&r);
+    x[i] = 0.3 + 1.2 * atvi_math_rng_normal(&r);
+    x[N + i] = 0.9 + 0.6 * x[i] + atvi_math_rng_normal(&r);
   }
-  CHECK(atvi_exact_spread(m->v->pool, 2, N, x, m));
+  CHECK(atvi_infer_exact_spread(m->v->pool, 2, N, x, m));
   CHECK_ABS(m->spread.shift[0], 0.3, 4 * 1.2 / sqrt(N));
   CHECK_REL(m->sd[0], 1.2, 4 / sqrt(2 * N));
   CHECK_REL(m->sd[1], sqrt(0.36 * 1.44 + 1), 4 / sqrt(2 * N));
@@ -250,37 +250,37 @@ static void moves_leave_the_target_alone(void) {
   enum { ITER = 12, L = ATVI_LANES };
   toy t = {.lik = banana, .no_prior = true};
   toy_set(&t, 2, -HUGE_VAL, HUGE_VAL);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   inside *w = inside_new(&t, &o, 1);
   atvi_vi *v = &w->v;
   static const double shift[2] = {0.7, 1.9}, chol[4] = {0.8, 0, 0.5, 1.3};
-  CHECK(atvi_vi_member_new(v, shift, chol, &v->part[v->n_part++].at));
+  CHECK(atvi_infer_vi_member_new(v, shift, chol, &v->part[v->n_part++].at));
   v->part[0].share = 0.6, v->part[1].share = 0.4;
-  atvi_rng r = atvi_rng_at(7, ATVI_STREAM_TEST, 0, 0);
+  atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, 0, 0);
   for (int k = 0; k < 2; k++)
-    for (atvi_idx i = 0; i < v->size; i++) v->part[k].at.phi[i] += 0.04 * atvi_rng_normal(&r);
+    for (atvi_idx i = 0; i < v->size; i++) v->part[k].at.phi[i] += 0.04 * atvi_math_rng_normal(&r);
   double step[4] = {0.25, 0.3, 0.35, 0.3}, accepted = 0, tried = 0, jumped = 0, jumps = 0;
   void *work[2];
   for (int k = 0; k < 2; k++) CHECK_OK(v->family.ops->work_new(v->family.self, v->ctx, L, &work[k]));
   atvi_exact_moves moves = {.v = v, .n_part = 2, .work = work, .step = step, .leaps = 4};
   atvi_exact_group g = {0};
   set_lines(&moves);
-  CHECK(atvi_exact_group_make(v->pool, 2, 2, &g));
+  CHECK(atvi_infer_exact_group_make(v->pool, 2, 2, &g));
   tally before = {0}, after = {0};
   int relabelled = 0;
   for (int n = 0; n < GROUPS; n++) {
     double x[2 * L];
     for (int i = 0; i < L; i++) {
-      x[i] = atvi_rng_normal(&r);
-      x[L + i] = x[i] * x[i] + 0.5 * atvi_rng_normal(&r);
+      x[i] = atvi_math_rng_normal(&r);
+      x[L + i] = x[i] * x[i] + 0.5 * atvi_math_rng_normal(&r);
       count(&before, x[i], x[L + i]);
     }
     g.chain = (uint32_t)(n * L);
-    atvi_exact_place(&moves, &g, 0, x);
+    atvi_infer_exact_place(&moves, &g, 0, x);
     for (uint32_t k = 1; k <= ITER; k++) {
       int old[L];
       memcpy(old, g.now.k, sizeof old);
-      atvi_exact_step(&moves, &g, 0, k);
+      atvi_infer_exact_step(&moves, &g, 0, k);
       for (int i = 0; i < L; i++) relabelled += old[i] != g.now.k[i];
     }
     for (int i = 0; i < L; i++) count(&after, g.now.theta[i], g.now.theta[L + i]);
@@ -307,11 +307,11 @@ static void tails_stay_as_they_are(void) {
   enum { ITER = 30, L = ATVI_LANES };
   toy t = {.lik = banana, .no_prior = true};
   toy_set(&t, 2, -HUGE_VAL, HUGE_VAL);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.seed = 3;
   inside *w = inside_new(&t, &o, 1);
   atvi_vi *v = &w->v;
-  CHECK(atvi_vi_train(v, w->m));
+  CHECK(atvi_infer_vi_train(v, w->m));
   v->part[0].share = 1;
   void *work;
   double step[2] = {0.8, 0.3}, far[2] = {0}, moved = 0;
@@ -319,17 +319,17 @@ static void tails_stay_as_they_are(void) {
   atvi_exact_moves moves = {.v = v, .n_part = 1, .work = &work, .step = step, .leaps = 8};
   atvi_exact_group g = {0};
   set_lines(&moves);
-  CHECK(atvi_exact_group_make(v->pool, 2, 1, &g));
-  atvi_rng r = atvi_rng_at(7, ATVI_STREAM_TEST, 0, 0);
+  CHECK(atvi_infer_exact_group_make(v->pool, 2, 1, &g));
+  atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, 0, 0);
   for (int n = 0; n < 2 * GROUPS; n++) {
     double x[2 * L];
     for (int i = 0; i < L; i++) {
-      x[i] = atvi_rng_normal(&r);
-      x[L + i] = x[i] * x[i] + 0.5 * atvi_rng_normal(&r);
+      x[i] = atvi_math_rng_normal(&r);
+      x[L + i] = x[i] * x[i] + 0.5 * atvi_math_rng_normal(&r);
     }
     g.chain = (uint32_t)(n * L);
-    atvi_exact_place(&moves, &g, 0, x);
-    for (uint32_t k = 1; k <= ITER; k++) atvi_exact_step(&moves, &g, 0, k);
+    atvi_infer_exact_place(&moves, &g, 0, x);
+    for (uint32_t k = 1; k <= ITER; k++) atvi_infer_exact_step(&moves, &g, 0, k);
     for (int i = 0; i < L; i++) {
       bool a = fabs(x[i]) > 2.5, b = fabs(g.now.theta[i]) > 2.5;
       far[0] += a, far[1] += b, moved += a && !b;
@@ -347,27 +347,28 @@ static void densities_agree(void) {
   enum { L = ATVI_LANES };
   toy t = {.lik = banana, .no_prior = true};
   toy_set(&t, 2, -HUGE_VAL, HUGE_VAL);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   inside *w = inside_new(&t, &o, 1);
   atvi_vi *v = &w->v;
-  CHECK(atvi_vi_member_new(v, (double[]){0.7, 1.9}, (double[]){0.8, 0, 0.5, 1.3}, &v->part[v->n_part++].at));
+  CHECK(atvi_infer_vi_member_new(v, (double[]){0.7, 1.9}, (double[]){0.8, 0, 0.5, 1.3},
+                                 &v->part[v->n_part++].at));
   v->part[0].share = 0.6, v->part[1].share = 0.4;
-  atvi_rng r = atvi_rng_at(9, ATVI_STREAM_TEST, 0, 0);
+  atvi_rng r = atvi_math_rng_at(9, ATVI_STREAM_TEST, 0, 0);
   for (int k = 0; k < 2; k++)
-    for (atvi_idx i = 0; i < v->size; i++) v->part[k].at.phi[i] += 0.04 * atvi_rng_normal(&r);
+    for (atvi_idx i = 0; i < v->size; i++) v->part[k].at.phi[i] += 0.04 * atvi_math_rng_normal(&r);
   double step[4] = {0.3, 0.3, 0.3, 0.3}, x[2 * L], q[2][L];
   void *work[2];
   for (int k = 0; k < 2; k++) CHECK_OK(v->family.ops->work_new(v->family.self, v->ctx, L, &work[k]));
   atvi_exact_moves moves = {.v = v, .n_part = 2, .work = work, .step = step, .leaps = 4};
   atvi_exact_group g = {0};
   set_lines(&moves);
-  CHECK(atvi_exact_group_make(v->pool, 2, 2, &g));
-  for (int i = 0; i < 2 * L; i++) x[i] = atvi_rng_normal(&r);
-  atvi_exact_place(&moves, &g, 0, x);
+  CHECK(atvi_infer_exact_group_make(v->pool, 2, 2, &g));
+  for (int i = 0; i < 2 * L; i++) x[i] = atvi_math_rng_normal(&r);
+  atvi_infer_exact_place(&moves, &g, 0, x);
   for (uint32_t n = 1; n < 30; n++) {
-    atvi_exact_step(&moves, &g, 0, n);
+    atvi_infer_exact_step(&moves, &g, 0, n);
     for (int k = 0; k < 2; k++)
-      atvi_elbo_log_q(v->elbo, &v->part[k].at, true, &(atvi_cloud){.cap = L, .x = g.now.x}, L, q[k]);
+      atvi_infer_elbo_log_q(v->elbo, &v->part[k].at, true, &(atvi_cloud){.cap = L, .x = g.now.x}, L, q[k]);
     for (int i = 0; i < L; i++) {
       double mix = log(0.6 * exp(q[0][i]) + 0.4 * exp(q[1][i])), point[2], slope[2];
       atvi_outcome fine = ATVI_RUN_OK;
@@ -395,14 +396,14 @@ static void threads_do_not_matter(void) {
   for (int k = 0; k < 2; k++) {
     toy t = {.lik = two_modes};
     toy_set(&t, 2, -10, 10);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.exact = ATVI_EXACT_ON;
     f[k] = fit_on(&t, &o, k + 1);
   }
   CHECK_INT(f[0].d->n, f[1].d->n);
   CHECK(memcmp(f[0].d->x, f[1].d->x, (size_t)(f[0].d->n * f[0].d->n_col) * sizeof(double)) == 0);
-  CHECK(f[0].d->made.log_evidence == f[1].d->made.log_evidence);
-  CHECK(f[0].d->made.log_evidence_se == f[1].d->made.log_evidence_se);
+  CHECK(f[0].d->made->log_evidence == f[1].d->made->log_evidence);
+  CHECK(f[0].d->made->log_evidence_se == f[1].d->made->log_evidence_se);
   for (int k = 0; k < 2; k++) atvi_draws_free(f[k].d), atvi_ctx_free(f[k].ctx);
   CHECK_INT(test_live, 0);
 }
@@ -422,14 +423,14 @@ static double narrow(const toy *t, const double *x, double *g, atvi_outcome *o) 
 /* A q that was hardly trained is nowhere near a narrow posterior. The chains get there, and the evidence, which needs both, is not made up. */
 static void evidence_is_not_made_up(void) {
   toy t = {.lik = narrow};
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   toy_set(&t, 3, -10, 10);
   o.exact = ATVI_EXACT_ON;
   o.max_steps = 1;
   o.exact_iter = 1500;
   fitted f = fit_on(&t, &o, 2);
-  CHECK(f.d->made.exact == 1 && isnan(f.d->made.log_evidence) && isnan(f.d->made.log_evidence_se));
-  CHECK_ABS(atvi_mean(f.d->n, f.d->x + 2 * f.d->n, NULL), 0.6, 0.005);
+  CHECK(f.d->made->exact == 1 && isnan(f.d->made->log_evidence) && isnan(f.d->made->log_evidence_se));
+  CHECK_ABS(atvi_math_mean(f.d->n, f.d->x + 2 * f.d->n, NULL), 0.6, 0.005);
   fitted_free(f);
 }
 
@@ -439,25 +440,25 @@ static void limit_is_told(void) {
   atvi_vi_opts o = poor();
   o.exact_iter = 20;
   fitted f = fit_on(&t, &o, 2);
-  CHECK(f.d->made.exact == 1 && f.d->chains);
-  CHECK_INT(f.d->made.end, ATVI_END_LIMIT);
+  CHECK(f.d->made->exact == 1 && f.d->chains);
+  CHECK_INT(f.d->made->end, ATVI_END_LIMIT);
   CHECK_INT(f.d->n, 20 * ATVI_EXACT_CHAINS);
   fitted_free(f);
   o.exact_iter = 3; /* too few to be draws: the approximation as it is */
   f = fit_on(&t, &o, 2);
-  CHECK(!(f.d->made.exact > 0) && f.d->weight);
-  CHECK_INT(f.d->made.end, ATVI_END_LIMIT);
+  CHECK(!(f.d->made->exact > 0) && f.d->weight);
+  CHECK_INT(f.d->made->end, ATVI_END_LIMIT);
   fitted_free(f);
 }
 
 static void more_can_be_asked_for(void) {
   toy t = {.lik = banana, .no_prior = true};
   toy_set(&t, 2, -HUGE_VAL, HUGE_VAL);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.exact = ATVI_EXACT_ON;
   o.ess = 20000;
   fitted f = fit_on(&t, &o, 2);
-  CHECK(f.d->made.ess_wanted == 20000 && judge(f.d, 0).ess > 15000);
+  CHECK(f.d->made->ess_wanted == 20000 && judge(f.d, 0).ess > 15000);
   fitted_free(f);
 }
 
@@ -489,12 +490,12 @@ static void stopping_is_heard(void) {
     atvi_ctx_set_threads(f.ctx, 2);
     atvi_ctx_set_progress(f.ctx, watch, &s);
     atvi_ctx_set_stop(f.ctx, stop_there, &s);
-    CHECK_OK(atvi_evaluator_new(f.ctx, &t.target, &ev));
-    CHECK_OK(atvi_vi_run(f.ctx, ev, &o, &f.d));
-    atvi_evaluator_free(ev);
+    CHECK_OK(atvi_model_evaluator_new(f.ctx, &t.target, &ev));
+    CHECK_OK(atvi_infer_vi_run(f.ctx, ev, &o, &f.d));
+    atvi_model_evaluator_free(ev);
     CHECK(s.sampling);
-    CHECK_INT(f.d->made.end, ATVI_END_STOPPED);
-    CHECK_MSG((f.d->made.exact > 0) == k, "case %d: exact %g", k, f.d->made.exact);
+    CHECK_INT(f.d->made->end, ATVI_END_STOPPED);
+    CHECK_MSG((f.d->made->exact > 0) == k, "case %d: exact %g", k, f.d->made->exact);
     fitted_free(f);
   }
 }
@@ -505,28 +506,28 @@ static void wrong_options_are_refused(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
   atvi_draws *d;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  atvi_vi_opts o = atvi_vi_copula_defaults();
-  CHECK(o.exact == ATVI_EXACT_OFF && atvi_vi_nf_defaults().exact == ATVI_EXACT_OFF);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  atvi_vi_opts o = atvi_infer_vi_copula_defaults();
+  CHECK(o.exact == ATVI_EXACT_OFF && atvi_infer_vi_nf_defaults().exact == ATVI_EXACT_OFF);
   o.exact = ATVI_EXACT_ON;
-  CHECK_STATUS(atvi_vi_run(ctx, ev, &o, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_vi_run(ctx, ev, &o, &d), ATVI_EINVAL);
   CHECK(!d && strstr(atvi_errmsg(ctx), "not a copula") != NULL);
-  o = atvi_vi_defaults();
+  o = atvi_infer_vi_defaults();
   o.exact_iter = 0;
-  CHECK_STATUS(atvi_vi_run(ctx, ev, &o, &d), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_vi_run(ctx, ev, &o, &d), ATVI_EINVAL);
   CHECK(!d && strstr(atvi_errmsg(ctx), "exact_iter = 0") != NULL);
   atvi_fit_opts f = atvi_fit_defaults();
   atvi_fit_plan plan;
   CHECK_STR(f.exact, "auto");
   f.exact = "perhaps";
-  CHECK_STATUS(atvi_fit_check(ctx, &f, &plan), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_fit_check(ctx, &f, &plan), ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "exact perhaps: want auto, on or off") != NULL);
   f.exact = "on";
-  CHECK_OK(atvi_fit_check(ctx, &f, &plan));
+  CHECK_OK(atvi_infer_fit_check(ctx, &f, &plan));
   f.method = "ram";
-  CHECK_STATUS(atvi_fit_check(ctx, &f, &plan), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_fit_check(ctx, &f, &plan), ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "exact is a setting of method atvi") != NULL);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
 }
 
@@ -535,7 +536,7 @@ static void survives_faults(void) {
   for (int k = 1;; k++) {
     toy t = {.lik = toy_unit};
     toy_set(&t, 1, -4, 4);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.exact = ATVI_EXACT_ON;
     o.max_steps = 10; /* the sampler does not mind */
     o.exact_iter = 20;
@@ -543,10 +544,10 @@ static void survives_faults(void) {
     atvi_evaluator *ev;
     atvi_draws *d = (atvi_draws *)&t;
     atvi_ctx_set_threads(ctx, 1);
-    CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+    CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
     long live = test_live;
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_vi_run(ctx, ev, &o, &d);
+    atvi_status status = atvi_infer_vi_run(ctx, ev, &o, &d);
     bool over = test_allocs < test_fail_at;
     test_fail_at = 0;
     if (status != ATVI_OK) {
@@ -556,7 +557,7 @@ static void survives_faults(void) {
       refused++;
     }
     atvi_draws_free(d);
-    atvi_evaluator_free(ev);
+    atvi_model_evaluator_free(ev);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
     if (over) {

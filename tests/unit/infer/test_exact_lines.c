@@ -28,16 +28,16 @@ typedef struct {
 
 static stand *stand_new(toy *t, stand *s) {
   toy_set(t, 2, -HUGE_VAL, HUGE_VAL);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   *s = (stand){.w = inside_new(t, &o, 1), .step = {0.3, 0.3}};
   atvi_vi *v = &s->w->v;
   v->part[0].share = 1;
   CHECK_OK(v->family.ops->work_new(v->family.self, v->ctx, L, &s->work));
   s->moves =
       (atvi_exact_moves){.v = v, .n_part = 1, .work = &s->work, .step = s->step, .leaps = 2, .lines = 6};
-  CHECK(atvi_exact_group_make(v->pool, 2, 1, &s->g));
+  CHECK(atvi_infer_exact_group_make(v->pool, 2, 1, &s->g));
   double x[6] = {-1.1, 0.2, 0.9, 0.8, -1.9, 0.7};
-  CHECK(atvi_exact_spread(v->pool, 2, 3, x, &s->moves));
+  CHECK(atvi_infer_exact_spread(v->pool, 2, 3, x, &s->moves));
   return s;
 }
 
@@ -52,19 +52,19 @@ static void lines_leave_the_target_alone(void) {
   toy t = {.lik = neck, .no_prior = true};
   stand s;
   stand_new(&t, &s);
-  atvi_rng q = atvi_rng_at(17, ATVI_STREAM_TEST, 0, 0), r[L];
+  atvi_rng q = atvi_math_rng_at(17, ATVI_STREAM_TEST, 0, 0), r[L];
   double sum[4] = {0}, sq[4] = {0}, n = GROUPS * L, narrow = 0, still = 0;
   for (int k = 0; k < GROUPS; k++) {
     double x[2 * L];
     for (int i = 0; i < L; i++) {
-      x[i] = atvi_rng_normal(&q);
-      x[L + i] = exp(x[i]) * atvi_rng_normal(&q);
-      r[i] = atvi_rng_at(5, ATVI_STREAM_EXACT, (uint32_t)k, (uint32_t)i);
+      x[i] = atvi_math_rng_normal(&q);
+      x[L + i] = exp(x[i]) * atvi_math_rng_normal(&q);
+      r[i] = atvi_math_rng_at(5, ATVI_STREAM_EXACT, (uint32_t)k, (uint32_t)i);
     }
-    atvi_exact_place(&s.moves, &s.g, 0, x);
+    atvi_infer_exact_place(&s.moves, &s.g, 0, x);
     for (int m = 0; m < TIMES; m++) {
-      atvi_exact_lines(&s.moves, &s.g, 0, r);
-      atvi_exact_place(&s.moves, &s.g, 0, s.g.next.x);
+      atvi_infer_exact_lines(&s.moves, &s.g, 0, r);
+      atvi_infer_exact_place(&s.moves, &s.g, 0, s.g.next.x);
     }
     for (int i = 0; i < L; i++) {
       double a = s.g.now.theta[i], b = s.g.now.theta[L + i];
@@ -104,10 +104,10 @@ static void heavy_jumps_come_back(void) {
   s.step[0] = s.step[1] = 1e-9;
   double x[2 * L];
   for (int i = 0; i < 2 * L; i++) x[i] = 28;
-  atvi_exact_place(&s.moves, &s.g, 0, x);
+  atvi_infer_exact_place(&s.moves, &s.g, 0, x);
   double w[2] = {s.g.now.log_pi[0] - s.g.now.log_q[0], s.g.now.log_pi[0] - s.g.now.log_jump[0]};
   CHECK_MSG(w[0] > 250 && w[1] < 5, "log w is %.2f and %.2f", w[0], w[1]);
-  for (uint32_t k = 1; k <= 400; k++) atvi_exact_step(&s.moves, &s.g, 0, k);
+  for (uint32_t k = 1; k <= 400; k++) atvi_infer_exact_step(&s.moves, &s.g, 0, k);
   int back = 0;
   for (int i = 0; i < L; i++) back += fabs(s.g.now.x[i]) < 20;
   CHECK_MSG(back >= L - 1, "%d of %d are back", back, (int)L);
@@ -120,12 +120,12 @@ static void spread_of_few_points(void) {
   stand s;
   stand_new(&t, &s);
   double x[4] = {1.5, 2.5, 3, 5}, same[2] = {0.7, -0.2};
-  CHECK(atvi_exact_spread(s.w->v.pool, 2, 2, x, &s.moves));
+  CHECK(atvi_infer_exact_spread(s.w->v.pool, 2, 2, x, &s.moves));
   CHECK_REL(s.moves.sd[0], 0.5, 1e-12);
   CHECK_REL(s.moves.sd[1], 1, 1e-12);
   CHECK_REL(s.moves.spread.chol[0], 0.5, 1e-12);
   CHECK(s.moves.spread.chol[3] > 0 && isfinite(s.moves.spread.log_det) && isfinite(s.moves.log_heavy));
-  CHECK(atvi_exact_spread(s.w->v.pool, 2, 1, same, &s.moves));
+  CHECK(atvi_infer_exact_spread(s.w->v.pool, 2, 1, same, &s.moves));
   CHECK(s.moves.spread.shift[1] == -0.2 && s.moves.sd[0] > 0 && s.moves.spread.chol[0] == s.moves.sd[0]);
   CHECK(isfinite(s.moves.spread.log_det) && isfinite(s.moves.log_heavy));
   stand_free(&s);
@@ -160,7 +160,8 @@ static double schools_prior(const toy *t, atvi_idx j, double x, double *g) {
 
 static double schools_draw(const toy *t, atvi_idx j, atvi_rng *r) {
   (void)t;
-  return j == 1 ? 5 * tan(0.5 * PI * atvi_rng_uniform(r)) : (j == 0 ? 5 : LOOSE) * atvi_rng_normal(r);
+  return j == 1 ? 5 * tan(0.5 * PI * atvi_math_rng_uniform(r))
+                : (j == 0 ? 5 : LOOSE) * atvi_math_rng_normal(r);
 }
 
 /* Everything but tau is normal given tau: by the midpoint rule over the quantiles of its prior. */
@@ -188,7 +189,7 @@ static answer schools_exact(void) {
 static void check_mean(const atvi_draws *d, atvi_idx j, double mean) {
   column c = judge(d, j);
   CHECK_MSG(fabs(c.mean - mean) < 4 * c.mcse, "seed %d: mean of %td is %.5g, want %.5g, se %.2g",
-            (int)d->made.seed, j, c.mean, mean, c.mcse);
+            (int)d->made->seed, j, c.mean, mean, c.mcse);
 }
 
 static void necks_are_entered(void) {
@@ -197,17 +198,17 @@ static void necks_are_entered(void) {
     toy t = {.lik = schools, .prior = schools_prior, .draw = schools_draw};
     toy_set(&t, 10, -HUGE_VAL, HUGE_VAL);
     t.lower[1] = t.param[1].lower = 0;
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     o.exact = ATVI_EXACT_ON;
     fitted f = fit_on(&t, &o, 2);
     /* whether 20 000 iterations are enough is up to q, and told; the answer is right in either case */
-    CHECK(f.d->made.end == ATVI_END_DONE || f.d->made.end == ATVI_END_LIMIT);
+    CHECK(f.d->made->end == ATVI_END_DONE || f.d->made->end == ATVI_END_LIMIT);
     CHECK_MSG(judge(f.d, 1).rhat < 1.02, "seed %d: R-hat of tau %.4f", (int)seed, judge(f.d, 1).rhat);
     check_mean(f.d, 0, a.mu);
     check_mean(f.d, 1, a.tau);
     check_mean(f.d, 2, a.theta);
-    double e = f.d->made.log_evidence, se = f.d->made.log_evidence_se;
+    double e = f.d->made->log_evidence, se = f.d->made->log_evidence_se;
     CHECK_MSG(se < 0.05 && fabs(e - a.log_z) < 4 * se, "seed %d: log evidence %.4f, want %.4f, se %.4f",
               (int)seed, e, a.log_z, se);
     for (atvi_idx i = 0; i < f.d->n; i++) f.d->x[f.d->n + i] = f.d->x[f.d->n + i] < 0.5;

@@ -39,9 +39,9 @@ static void every_method_finds_a_normal(void) {
     o.method = METHODS[k];
     o.seed = 5;
     CHECK_OK(atvi_fit(ctx, &t.target, &o, &d));
-    CHECK_STR(d->made.method, METHODS[k]);
-    CHECK_STR(d->made.model, "toy");
-    CHECK(d->made.seed == 5 && d->made.evaluations > 0 && d->made.end == ATVI_END_DONE);
+    CHECK_STR(d->made->method, METHODS[k]);
+    CHECK_STR(d->made->model, "toy");
+    CHECK(d->made->seed == 5 && d->made->evaluations > 0 && d->made->end == ATVI_END_DONE);
     CHECK_INT(d->weight != NULL, has_weights(METHODS[k]));
     CHECK_INT(d->chains, strcmp(METHODS[k], "ram") == 0 || strcmp(METHODS[k], "nuts") == 0);
     CHECK(d->n_param == 2 && d->n_col == 3);
@@ -55,9 +55,9 @@ static void every_method_finds_a_normal(void) {
       double sum = 0;
       for (atvi_idx i = 0; i < d->n; i++) sum += d->weight[i];
       CHECK_REL(sum, 1, 1e-9);
-      CHECK(isfinite(d->made.khat) && isfinite(d->made.elbo) && isfinite(d->made.efficiency));
+      CHECK(isfinite(d->made->khat) && isfinite(d->made->elbo) && isfinite(d->made->efficiency));
       /* the likelihood integrates to 2 pi 0.3 0.6 sqrt(1 - 0.81), the prior is 1/144 */
-      CHECK_ABS(d->made.log_evidence, log(2 * acos(-1.0) * 0.18 * sqrt(0.19) / 144), 0.05);
+      CHECK_ABS(d->made->log_evidence, log(2 * acos(-1.0) * 0.18 * sqrt(0.19) / 144), 0.05);
     }
     for (atvi_idx i = 0; i < d->n; i += 97)
       CHECK_ABS(d->x[2 * d->n + i], d->x[i] + d->x[d->n + i], 1e-12); /* the derived sum */
@@ -79,7 +79,7 @@ static void defaults_are_said(void) {
 
 static atvi_status check(atvi_ctx *ctx, const atvi_fit_opts *o) {
   atvi_fit_plan plan;
-  return atvi_fit_check(ctx, o, &plan);
+  return atvi_infer_fit_check(ctx, o, &plan);
 }
 
 static atvi_fit_opts with(const char *method, const char *ladder, bool freeze, const char *map,
@@ -208,7 +208,7 @@ static void older_callers_are_served(void) {
   o.ladder = o.map = o.tune = "nonsense"; /* beyond their struct */
   atvi_draws *d;
   CHECK_OK(atvi_fit(ctx, &t.target, &o, &d));
-  CHECK_STR(d->made.model, "target");
+  CHECK_STR(d->made->model, "target");
   atvi_draws_free(d);
   atvi_ctx_free(ctx);
 }
@@ -279,12 +279,12 @@ static void failures_are_handed_up(void) {
     t.target.ops = &toy_ops;
     o.max_seconds = 1e-9;
     atvi_status status = atvi_fit(ctx, &t.target, &o, &d); /* or draws of what there was */
-    CHECK(status == ATVI_ELIMIT || (status == ATVI_OK && d->made.end == ATVI_END_LIMIT));
+    CHECK(status == ATVI_ELIMIT || (status == ATVI_OK && d->made->end == ATVI_END_LIMIT));
     atvi_draws_free(d);
     o.max_seconds = 0;
     atvi_ctx_set_stop(ctx, at_once, NULL);
     status = atvi_fit(ctx, &t.target, &o, &d);
-    CHECK(status == ATVI_ESTOP || (status == ATVI_OK && d->made.end == ATVI_END_STOPPED));
+    CHECK(status == ATVI_ESTOP || (status == ATVI_OK && d->made->end == ATVI_END_STOPPED));
     atvi_draws_free(d);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
@@ -315,8 +315,8 @@ static void check_equal(const atvi_draws *a, const atvi_draws *b) {
   CHECK_INT(a->n, b->n);
   size_t bytes = (size_t)a->n * sizeof *a->x;
   CHECK(memcmp(a->x, b->x, (size_t)a->n_col * bytes) == 0 && memcmp(a->weight, b->weight, bytes) == 0);
-  CHECK(a->made.khat == b->made.khat && a->made.log_evidence == b->made.log_evidence &&
-        a->made.evaluations == b->made.evaluations);
+  CHECK(a->made->khat == b->made->khat && a->made->log_evidence == b->made->log_evidence &&
+        a->made->evaluations == b->made->evaluations);
 }
 
 /* Two contexts at once, each with threads of its own, give what each gives alone on one thread. */
@@ -354,18 +354,18 @@ static void with_an_evaluator(void) {
   atvi_draws *a, *b;
   atvi_fit_opts o = atvi_fit_defaults();
   o.method = "map";
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   atvi_fit_plan plan;
-  CHECK_OK(atvi_fit_check(ctx, &o, &plan));
-  CHECK_OK(atvi_fit_with(ctx, ev, &plan, &a));
+  CHECK_OK(atvi_infer_fit_check(ctx, &o, &plan));
+  CHECK_OK(atvi_infer_fit_with(ctx, ev, &plan, &a));
   CHECK_OK(atvi_fit(ctx, &t.target, &o, &b));
   CHECK(a->n == b->n && memcmp(a->x, b->x, (size_t)(a->n * a->n_col) * sizeof *a->x) == 0);
   atvi_draws_free(a);
-  CHECK_OK(atvi_fit_planned(ctx, &t.target, &plan, &a));
+  CHECK_OK(atvi_infer_fit_planned(ctx, &t.target, &plan, &a));
   CHECK(a->n == b->n && memcmp(a->x, b->x, (size_t)(a->n * a->n_col) * sizeof *a->x) == 0);
   atvi_draws_free(a);
   atvi_draws_free(b);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }

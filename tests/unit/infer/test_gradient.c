@@ -96,9 +96,9 @@ static atvi_status check(atvi_ctx *ctx, kind is, uint64_t seed, double max_secon
   toy t;
   atvi_evaluator *ev;
   make(&t, &w);
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  atvi_status status = atvi_gradient_check(ctx, ev, seed, max_seconds);
-  atvi_evaluator_free(ev);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  atvi_status status = atvi_infer_gradient_check(ctx, ev, seed, max_seconds);
+  atvi_model_evaluator_free(ev);
   if (points) *points = w.points;
   return status;
 }
@@ -159,9 +159,9 @@ static atvi_gradient_info compare(kind is, const atvi_target_ops *ops) {
   make(&t, &w);
   t.target.ops = ops;
   for (int i = 0; i < D * STRIDE; i++) x[i] = i % STRIDE < N ? 3.1 * sin(1.7 * i) : NAN;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_OK(atvi_gradient_compare(ctx, ev, N, STRIDE, x, 0, &y));
-  atvi_evaluator_free(ev);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_infer_gradient_compare(ctx, ev, N, STRIDE, x, 0, &y));
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   return y;
 }
@@ -217,18 +217,18 @@ static void memory_failures_are_told(void) {
   toy t;
   atvi_evaluator *ev;
   make(&t, &w);
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_OK(atvi_gradient_check(ctx, ev, 1, 0)); /* threads are there from now on */
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_infer_gradient_check(ctx, ev, 1, 0)); /* threads are there from now on */
   long live = test_live;
   for (long at = 1, ok = 0; !ok; at++) {
     test_fail_at = test_allocs + at;
-    atvi_status status = atvi_gradient_check(ctx, ev, 1, 0);
+    atvi_status status = atvi_infer_gradient_check(ctx, ev, 1, 0);
     test_fail_at = 0;
     ok = status == ATVI_OK;
     CHECK(ok ? at == 3 : status == ATVI_ENOMEM);
     CHECK_INT(test_live, live);
   }
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }

@@ -39,8 +39,8 @@ static atvi_lanes lanes_on(room *r) {
                       .accepted = r->acc};
 }
 
-static atvi_lanes_propose_fn *propose(void) { return ATVI_ISA_PICK(atvi_lanes_propose); }
-static atvi_lanes_update_fn *update(void) { return ATVI_ISA_PICK(atvi_lanes_update); }
+static atvi_lanes_propose_fn *propose(void) { return ATVI_ISA_PICK(atvi_infer_lanes_propose); }
+static atvi_lanes_update_fn *update(void) { return ATVI_ISA_PICK(atvi_infer_lanes_update); }
 
 /* The words are those of math/rng: d = 5 uses words 0..5 for normals and 6, 7 to decide. */
 static void numbers_come_from_philox(void) {
@@ -51,9 +51,9 @@ static void numbers_come_from_philox(void) {
     for (int l = 0; l < ATVI_LANES; l++) {
       uint32_t key[2] = {(uint32_t)g.seed, (uint32_t)(g.seed >> 32)}, w[8];
       uint32_t c[4] = {0, 40 + (uint32_t)l, it, ATVI_STREAM_MCMC};
-      atvi_rng_block(c, key, w);
+      atvi_math_rng_block(c, key, w);
       c[0] = 1;
-      atvi_rng_block(c, key, w + 4);
+      atvi_math_rng_block(c, key, w + 4);
       double unit = ((double)((uint64_t)w[6] << 20 | w[7] >> 12) + 0.5) * 0x1p-52;
       CHECK_ABS(r.log_u[l], log(unit), 4e-15 * fabs(log(unit)) + 1e-16);
       for (int p = 0; p < 3; p++) {
@@ -161,10 +161,10 @@ static void instruction_sets_agree(void) {
   atvi_lanes ga = lanes_on(&a), gb = lanes_on(&b);
   for (uint32_t it = 1; it < 300; it++) {
     propose()(&ga, it);
-    atvi_lanes_propose_base(&gb, it);
+    atvi_infer_lanes_propose_base(&gb, it);
     for (int l = 0; l < ATVI_LANES; l++) a.pll[l] = b.pll[l] = -0.4;
     update()(&ga, 1, 0.3);
-    atvi_lanes_update_base(&gb, 1, 0.3);
+    atvi_infer_lanes_update_base(&gb, 1, 0.3);
     for (int l = 0; l < ATVI_LANES; l++)
       for (int j = 0; j < D; j++) CHECK_ABS(a.x[j][l], b.x[j][l], 1e-9 * (1 + fabs(b.x[j][l])));
   }

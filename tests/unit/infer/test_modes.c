@@ -24,7 +24,7 @@ static const atvi_target_ops counting = {
     .size = sizeof counting, .eval = counting_eval, .prior_draw = toy_draw};
 
 static void draw_starts(atvi_idx d, uint64_t seed, double *x) {
-  atvi_sobol_normal((atvi_sobol){seed, ATVI_STREAM_TEST, 0}, 0, d, STARTS, x);
+  atvi_math_sobol_normal((atvi_sobol){seed, ATVI_STREAM_TEST, 0}, 0, d, STARTS, x);
 }
 
 static found seek(toy *t, const char *map, uint64_t seed, int threads) {
@@ -33,26 +33,26 @@ static found seek(toy *t, const char *map, uint64_t seed, int threads) {
   atvi_ctx_set_threads(f.ctx, threads);
   t->target.ops = t->no_prior ? t->target.ops : &counting;
   gradients = 0;
-  CHECK_OK(atvi_evaluator_new(f.ctx, &t->target, &f.ev));
-  CHECK_OK(atvi_space_new(f.ctx, f.ev, map, 1, &f.s));
+  CHECK_OK(atvi_model_evaluator_new(f.ctx, &t->target, &f.ev));
+  CHECK_OK(atvi_infer_space_new(f.ctx, f.ev, map, 1, &f.s));
   CHECK_OK(atvi_pool_new(f.ctx, &f.pool));
   draw_starts(t->target.d, seed, x);
-  CHECK_OK(atvi_modes_find(f.s, NULL, f.pool, STARTS, x, &f.m));
-  CHECK_INT(f.m.evaluations, atvi_evaluator_count(f.ev));
+  CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, STARTS, x, &f.m));
+  CHECK_INT(f.m.evaluations, atvi_model_evaluator_count(f.ev));
   return f;
 }
 
 static void done_with(found f) {
   atvi_pool_free(f.pool);
-  atvi_space_free(f.s);
-  atvi_evaluator_free(f.ev);
+  atvi_infer_space_free(f.s);
+  atvi_model_evaluator_free(f.ev);
   atvi_ctx_free(f.ctx);
   CHECK_INT(test_live, 0);
 }
 
 static double theta_at(const found *f, atvi_idx k, atvi_idx j) {
   double theta, ldj = 0;
-  atvi_map_fwd(&f->s->map[j], 1, &f->m.mode[k].x[j], &theta, &ldj);
+  atvi_transform_map_fwd(&f->s->map[j], 1, &f->m.mode[k].x[j], &theta, &ldj);
   return theta;
 }
 
@@ -161,11 +161,12 @@ static void most_is_kept_to(void) {
   double x[2 * STARTS];
   atvi_modes m;
   draw_starts(2, 1, x);
-  CHECK_OK(atvi_modes_find(f.s, &(atvi_modes_opts){.iterations = 60, .most = 1}, f.pool, STARTS, x, &m));
+  CHECK_OK(
+      atvi_infer_modes_find(f.s, &(atvi_modes_opts){.iterations = 60, .most = 1}, f.pool, STARTS, x, &m));
   CHECK_INT(m.n, 1);
   CHECK(m.mode[0].log_evidence == f.m.mode[0].log_evidence);
-  CHECK_INT(atvi_modes_defaults().iterations, 60);
-  CHECK_INT(atvi_modes_defaults().most, 8);
+  CHECK_INT(atvi_infer_modes_defaults().iterations, 60);
+  CHECK_INT(atvi_infer_modes_defaults().most, 8);
   done_with(f);
 }
 
@@ -291,7 +292,7 @@ static void nothing_to_be_found(void) {
   found f = seek(&t, NULL, 1, 1);
   CHECK_INT(f.m.n, 0);
   CHECK_INT(f.m.evaluations, STARTS);
-  CHECK_OK(atvi_modes_find(f.s, NULL, f.pool, 0, NULL, &f.m)); /* no starts */
+  CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, 0, NULL, &f.m)); /* no starts */
   CHECK_INT(f.m.n, 0);
   done_with(f);
   t.lik = no_gradient;
@@ -355,7 +356,7 @@ static void one_start(void) {
   found f = seek(&t, NULL, 1, 1);
   const double x[6] = {1.27, 1.83, -1.95, -0.71, 0.52, 1.11};
   atvi_modes m;
-  CHECK_OK(atvi_modes_find(f.s, NULL, f.pool, 1, x, &m));
+  CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, 1, x, &m));
   CHECK_INT(m.n, 1);
   CHECK_INT(m.mode[0].hits, 1);
   CHECK_ABS(m.mode[0].log_pi, f.m.mode[0].log_pi, 0.02);
@@ -377,8 +378,8 @@ static void threads_do_not_matter(void) {
   }
   for (int k = 0; k < 2; k++) {
     atvi_pool_free(f[k].pool);
-    atvi_space_free(f[k].s);
-    atvi_evaluator_free(f[k].ev);
+    atvi_infer_space_free(f[k].s);
+    atvi_model_evaluator_free(f[k].ev);
     atvi_ctx_free(f[k].ctx);
   }
   CHECK_INT(test_live, 0);
@@ -397,7 +398,7 @@ static void stop_is_heard(void) {
   for (int after = 0; after <= 6; after += 3) {
     int left = after;
     atvi_ctx_set_stop(f.ctx, stop_at_zero, &left);
-    CHECK_OK(atvi_modes_find(f.s, NULL, f.pool, STARTS, x, &f.m));
+    CHECK_OK(atvi_infer_modes_find(f.s, NULL, f.pool, STARTS, x, &f.m));
     CHECK_INT(f.m.n, after > 0);
     CHECK(f.m.evaluations <= after * STARTS + 100 && f.m.evaluations < all);
   }
@@ -417,7 +418,7 @@ static void memory_may_fail(void) {
     CHECK_OK(atvi_pool_new(f.ctx, &pool));
     long live = test_live;
     test_fail_at = test_allocs + failed + 1;
-    atvi_status st = atvi_modes_find(f.s, NULL, pool, STARTS, x, &f.m);
+    atvi_status st = atvi_infer_modes_find(f.s, NULL, pool, STARTS, x, &f.m);
     test_fail_at = 0;
     ok = st == ATVI_OK;
     if (!ok) {

@@ -9,14 +9,14 @@ static atvi_draws *sample_target(const atvi_target *t, const atvi_chains_opts *o
   atvi_ctx_set_threads(ctx, threads);
   atvi_evaluator *ev;
   atvi_draws *d;
-  CHECK_OK(atvi_evaluator_new(ctx, t, &ev));
-  atvi_status status = atvi_nuts_run(ctx, ev, opts, &d);
+  CHECK_OK(atvi_model_evaluator_new(ctx, t, &ev));
+  atvi_status status = atvi_infer_nuts_run(ctx, ev, opts, &d);
   CHECK_MSG(status == ATVI_OK, "status %d: %s", status, atvi_errmsg(ctx));
-  CHECK_INT(d->made.evaluations, atvi_evaluator_count(ev));
-  CHECK_INT(d->made.failures, atvi_evaluator_failures(ev));
-  CHECK_STR(d->made.method, "nuts");
-  CHECK(d->made.ess_wanted == (opts ? opts->ess : 1000) && isnan(d->made.log_evidence));
-  atvi_evaluator_free(ev);
+  CHECK_INT(d->made->evaluations, atvi_model_evaluator_count(ev));
+  CHECK_INT(d->made->failures, atvi_model_evaluator_failures(ev));
+  CHECK_STR(d->made->method, "nuts");
+  CHECK(d->made->ess_wanted == (opts ? opts->ess : 1000) && isnan(d->made->log_evidence));
+  atvi_model_evaluator_free(ev);
   return d;
 }
 
@@ -25,7 +25,7 @@ static atvi_draws *sample(toy *t, const atvi_chains_opts *opts, int threads) {
 }
 
 static atvi_chains_opts seeded(uint64_t seed) {
-  atvi_chains_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_infer_nuts_defaults();
   o.seed = seed;
   return o;
 }
@@ -39,11 +39,11 @@ static void correlated_normal(void) {
     for (uint64_t seed = 1; seed <= 3; seed++) {
       atvi_chains_opts o = seeded(seed);
       atvi_draws *d = sample(&t, &o, 2);
-      CHECK_INT(d->made.end, ATVI_END_DONE);
+      CHECK_INT(d->made->end, ATVI_END_DONE);
       CHECK(d->n >= 1600 && d->n_chain == 16 && d->chains);
-      CHECK(d->made.accept > 0.7 && d->made.accept < 0.95);
-      CHECK(d->made.divergences == 0 && d->made.max_depth_hits == 0);
-      CHECK(d->made.ebfmi > 0.4 && d->made.ebfmi < 2 && d->made.tree_depth > 1 && d->made.tree_depth < 7);
+      CHECK(d->made->accept > 0.7 && d->made->accept < 0.95);
+      CHECK(d->made->divergences == 0 && d->made->max_depth_hits == 0);
+      CHECK(d->made->ebfmi > 0.4 && d->made->ebfmi < 2 && d->made->tree_depth > 1 && d->made->tree_depth < 7);
       for (atvi_idx j = 0; j < dim[k]; j++) {
         check_column(d, j, 0.4 * (double)j, 0.3 * (double)(j + 1));
         CHECK(judge(d, j).rhat < 1.01);
@@ -68,7 +68,7 @@ static void truncated_normal(void) {
   double z = 0.5 * (erf(b / sqrt(2)) - erf(a / sqrt(2))), mean = (pa - pb) / z;
   double sd = sqrt(1 + (a * pa - b * pb) / z - mean * mean);
   atvi_draws *d = sample(&t, NULL, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
   for (atvi_idx j = 0; j < 10; j++) {
     check_column(d, j, mean, sd);
     for (atvi_idx i = 0; i < d->n; i++) CHECK(d->x[j * d->n + i] >= a && d->x[j * d->n + i] <= b);
@@ -82,7 +82,7 @@ static double flat(const toy *t, const double *x, double *g, atvi_outcome *o) {
 }
 
 static double half_draw(const toy *t, atvi_idx j, atvi_rng *r) {
-  double x = fabs(t->prior_sd * atvi_rng_normal(r));
+  double x = fabs(t->prior_sd * atvi_math_rng_normal(r));
   return j == 0 ? x : -x;
 }
 
@@ -96,7 +96,7 @@ static void half_normal(void) {
     atvi_chains_opts o = seeded(seed);
     o.ess = 4000;
     atvi_draws *d = sample(&t, &o, 2);
-    CHECK_INT(d->made.end, ATVI_END_DONE);
+    CHECK_INT(d->made->end, ATVI_END_DONE);
     check_column(d, 0, mean, sd);
     check_column(d, 1, -mean, sd);
     for (atvi_idx i = 0; i < d->n; i++) CHECK(d->x[i] > 0 && d->x[d->n + i] < 0);
@@ -114,12 +114,12 @@ static void cold_agrees_with_the_grid(void) {
     o.ess = 3000;
     atvi_evaluator *ev;
     atvi_draws *d;
-    CHECK_OK(atvi_evaluator_new(ctx, atvi_model_target(m), &ev));
-    CHECK_OK(atvi_nuts_run(ctx, ev, &o, &d));
-    CHECK_INT(d->made.end, ATVI_END_DONE);
+    CHECK_OK(atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev));
+    CHECK_OK(atvi_infer_nuts_run(ctx, ev, &o, &d));
+    CHECK_INT(d->made->end, ATVI_END_DONE);
     for (int j = 0; j < 3; j++) check_column(d, j, mean[j], sd[j]);
     atvi_draws_free(d);
-    atvi_evaluator_free(ev);
+    atvi_model_evaluator_free(ev);
   }
   atvi_model_free(m);
   atvi_ctx_free(ctx);
@@ -153,16 +153,16 @@ static double unfunnelled(const toy *t, const double *x, double *g, atvi_outcome
 static void funnel_is_told_of(void) {
   toy t = {.lik = funnel, .no_prior = true};
   toy_set(&t, 10, -HUGE_VAL, HUGE_VAL);
-  atvi_chains_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_infer_nuts_defaults();
   o.max_iter = 2000;
   atvi_draws *d = sample(&t, &o, 2);
-  CHECK(d->made.divergences > 10 && d->made.ebfmi < 0.3);
-  CHECK_INT(d->made.end, ATVI_END_LIMIT);
+  CHECK(d->made->divergences > 10 && d->made->ebfmi < 0.3);
+  CHECK_INT(d->made->end, ATVI_END_LIMIT);
   done_with(d);
   t.lik = unfunnelled;
   d = sample(&t, NULL, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
-  CHECK(d->made.divergences == 0 && d->made.ebfmi > 0.4);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
+  CHECK(d->made->divergences == 0 && d->made->ebfmi > 0.4);
   check_column(d, 0, 0, 3);
   for (atvi_idx j = 1; j < 10; j++) check_column(d, j, 0, 1);
   done_with(d);
@@ -185,7 +185,7 @@ static void failures_are_excluded(void) {
   atvi_draws *d = sample(&t, NULL, 2);
   double b = 0.3, pb = exp(-b * b / 2) / sqrt(2 * acos(-1.0)), z = 0.5 * (1 + erf(b / sqrt(2))),
          mean = -pb / z;
-  CHECK(d->made.failures > 1000 && d->made.divergences > 100);
+  CHECK(d->made->failures > 1000 && d->made->divergences > 100);
   check_column(d, 0, mean, sqrt(1 - b * pb / z - mean * mean));
   check_column(d, 1, 0, 1);
   for (atvi_idx i = 0; i < d->n; i++) CHECK(d->x[i] <= 0.3);
@@ -207,7 +207,7 @@ static void two_modes_are_not_hidden(void) {
     atvi_chains_opts o = seeded(seed);
     o.max_iter = 1000;
     atvi_draws *d = sample(&t, &o, 2);
-    CHECK_INT(d->made.end, ATVI_END_LIMIT);
+    CHECK_INT(d->made->end, ATVI_END_LIMIT);
     CHECK(judge(d, 0).rhat > 1.2);
     CHECK_INT(d->n_message, 0);
     done_with(d);
@@ -231,7 +231,7 @@ static void lost_chains_are_moved(void) {
   for (uint64_t seed = 1; seed <= 4; seed++) {
     atvi_chains_opts o = seeded(seed);
     atvi_draws *d = sample(&t, &o, 2);
-    CHECK_INT(d->made.end, ATVI_END_DONE);
+    CHECK_INT(d->made->end, ATVI_END_DONE);
     check_column(d, 0, 5, 0.1);
     check_column(d, 1, 0, 0.1);
     told += d->n_message == 1 && strstr(d->message[0].text, "caught in a region of negligible probability");
@@ -259,8 +259,8 @@ static void scales_are_learnt(void) {
   for (uint64_t seed = 1; seed <= 3; seed++) {
     atvi_chains_opts o = seeded(seed);
     atvi_draws *d = sample(&t, &o, 2);
-    CHECK_INT(d->made.end, ATVI_END_DONE);
-    CHECK(d->made.tree_depth < 4); /* with the metric as it begins it would be 10 */
+    CHECK_INT(d->made->end, ATVI_END_DONE);
+    CHECK(d->made->tree_depth < 4); /* with the metric as it begins it would be 10 */
     check_column(d, 0, 0.3, 1e-4);
     check_column(d, 1, 0.3, 0.1);
     done_with(d);
@@ -272,7 +272,7 @@ static void prior_that_cannot_be_drawn(void) {
   toy t = {.lik = toy_chain, .no_prior = true};
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
   atvi_draws *d = sample(&t, NULL, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
   CHECK_INT(d->n_col, 3);
   for (atvi_idx j = 0; j < 3; j++) check_column(d, j, 0.4 * (double)j, 0.3 * (double)(j + 1));
   done_with(d);
@@ -291,9 +291,9 @@ static void same_for_any_number_of_threads(void) {
     CHECK_INT(d->n, one->n);
     CHECK(memcmp(d->x, one->x, (size_t)(d->n * d->n_col) * sizeof *d->x) == 0);
     CHECK(memcmp(d->log_lik, one->log_lik, (size_t)d->n * sizeof *d->x) == 0);
-    CHECK_INT(d->made.evaluations, one->made.evaluations);
-    CHECK(d->made.accept == one->made.accept && d->made.ebfmi == one->made.ebfmi);
-    CHECK(d->made.divergences == one->made.divergences && d->made.tree_depth == one->made.tree_depth);
+    CHECK_INT(d->made->evaluations, one->made->evaluations);
+    CHECK(d->made->accept == one->made->accept && d->made->ebfmi == one->made->ebfmi);
+    CHECK(d->made->divergences == one->made->divergences && d->made->tree_depth == one->made->tree_depth);
     atvi_ctx *ctx = d->ctx;
     atvi_draws_free(d);
     atvi_ctx_free(ctx);
@@ -314,19 +314,19 @@ static void stops_when_asked(void) {
   atvi_evaluator *ev;
   atvi_draws *d;
   int polls = 0;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   atvi_ctx_set_stop(ctx, stop_later, &polls);
-  atvi_chains_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_infer_nuts_defaults();
   o.max_iter = 1 << 30;
-  CHECK_OK(atvi_nuts_run(ctx, ev, &o, &d));
-  CHECK_INT(d->made.end, ATVI_END_STOPPED);
+  CHECK_OK(atvi_infer_nuts_run(ctx, ev, &o, &d));
+  CHECK_INT(d->made->end, ATVI_END_STOPPED);
   CHECK_INT(polls, 41);
   CHECK(d->n >= 4 * 16);
   atvi_draws_free(d);
   atvi_ctx_set_stop(ctx, stop_now, NULL);
-  CHECK_STATUS(atvi_nuts_run(ctx, ev, NULL, &d), ATVI_ESTOP);
+  CHECK_STATUS(atvi_infer_nuts_run(ctx, ev, NULL, &d), ATVI_ESTOP);
   CHECK(d == NULL);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -334,18 +334,18 @@ static void stops_when_asked(void) {
 static void keeps_to_its_limits(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 1, -10, 10);
-  atvi_chains_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_infer_nuts_defaults();
   o.max_seconds = 0.3;
   o.max_iter = 1 << 30;
   atvi_draws *d = sample(&t, &o, 2);
-  CHECK_INT(d->made.end, ATVI_END_LIMIT);
-  CHECK(d->made.seconds > 0.3 && d->made.seconds < 1.5);
+  CHECK_INT(d->made->end, ATVI_END_LIMIT);
+  CHECK(d->made->seconds > 0.3 && d->made->seconds < 1.5);
   CHECK(d->n > 5000 && d->n <= 20480); /* thinned */
   done_with(d);
-  o = atvi_nuts_defaults();
+  o = atvi_infer_nuts_defaults();
   o.max_iter = 400;
   d = sample(&t, &o, 2);
-  CHECK_INT(d->made.end, ATVI_END_LIMIT);
+  CHECK_INT(d->made->end, ATVI_END_LIMIT);
   CHECK_INT(d->n, 16 * (400 - 165)); /* 50 + 25 + 50 + 40 are warm-up */
   done_with(d);
   o.max_iter = 16;
@@ -357,15 +357,15 @@ static void keeps_to_its_limits(void) {
 static void one_chain_and_shallow_trees(void) {
   toy t = {.lik = toy_chain, .prior_sd = 1000};
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
-  atvi_chains_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_infer_nuts_defaults();
   o.chains = 1;
   o.max_depth = 3;
   o.ess = 400;
   o.accept = 0.9;
   atvi_draws *d = sample(&t, &o, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
   CHECK_INT(d->n_chain, 1);
-  CHECK(d->chains && d->made.max_depth_hits > 100 && d->made.tree_depth <= 3 && d->made.accept > 0.85);
+  CHECK(d->chains && d->made->max_depth_hits > 100 && d->made->tree_depth <= 3 && d->made->accept > 0.85);
   for (atvi_idx j = 0; j < 3; j++) check_column(d, j, 0.4 * (double)j, 0.3 * (double)(j + 1));
   done_with(d);
 }
@@ -386,11 +386,11 @@ static void refuses(toy *t, const atvi_chains_opts *o, atvi_status code, const c
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
   atvi_draws *d = (atvi_draws *)(void *)ctx;
-  CHECK_OK(atvi_evaluator_new(ctx, &t->target, &ev));
-  CHECK_STATUS(atvi_nuts_run(ctx, ev, o, &d), code);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t->target, &ev));
+  CHECK_STATUS(atvi_infer_nuts_run(ctx, ev, o, &d), code);
   CHECK_MSG(strstr(atvi_errmsg(ctx), word) != NULL, "%s", atvi_errmsg(ctx));
   CHECK(d == NULL);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -402,7 +402,7 @@ static void refuses_what_is_wrong(void) {
   t.lik = no_gradient;
   refuses(&t, NULL, ATVI_EMODEL, "the gradient is not finite at any of 16 starting points");
   t.lik = two_modes;
-  atvi_chains_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_infer_nuts_defaults();
   o.max_seconds = 1e-9;
   refuses(&t, &o, ATVI_ELIMIT, "too few to keep any draw");
   t.param[0].map = "log";
@@ -414,7 +414,7 @@ static void refuses_what_is_wrong(void) {
                                        "ess",      "max_iter",    "chains = 1025, want >= 1",
                                        "accept",   "accept",      "max_depth",
                                        "max_depth"};
-    o = atvi_nuts_defaults();
+    o = atvi_infer_nuts_defaults();
     if (k == 0) o.chains = 0;
     if (k == 1) o.ess = NAN;
     if (k == 2) o.rhat = 1;
@@ -439,13 +439,13 @@ static void survives_lack_of_memory(void) {
   atvi_ctx_set_threads(ctx, 1);
   atvi_evaluator *ev;
   atvi_draws *d = NULL;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   long live = test_live, k;
-  atvi_chains_opts o = atvi_nuts_defaults();
+  atvi_chains_opts o = atvi_infer_nuts_defaults();
   o.max_iter = 40;
   for (k = 1; k < 100; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status st = atvi_nuts_run(ctx, ev, &o, &d);
+    atvi_status st = atvi_infer_nuts_run(ctx, ev, &o, &d);
     if (st == ATVI_OK) break;
     CHECK_STATUS(st, ATVI_ENOMEM);
     CHECK(d == NULL);
@@ -453,7 +453,7 @@ static void survives_lack_of_memory(void) {
   }
   CHECK(k > 5 && k < 100);
   atvi_draws_free(d);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -472,11 +472,11 @@ static void tells_its_progress(void) {
   atvi_evaluator *ev;
   atvi_draws *d;
   atvi_ctx_set_progress(ctx, hear, NULL);
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_OK(atvi_nuts_run(ctx, ev, NULL, &d));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_infer_nuts_run(ctx, ev, NULL, &d));
   CHECK(heard >= 2);
   atvi_draws_free(d);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
 }
 

@@ -23,11 +23,11 @@ static holder tree_new(int max_depth, double eps) {
   holder h = {0};
   atvi_arena a = {0};
   atvi_nuts_tree t = {0};
-  atvi_nuts_tree_carve(&a, &t, D, max_depth);
+  atvi_infer_nuts_tree_carve(&a, &t, D, max_depth);
   h.block = calloc(1, a.used + ATVI_ALIGN);
   CHECK(h.block != NULL);
   a = (atvi_arena){.base = h.block};
-  atvi_nuts_tree_carve(&a, &h.t, D, max_depth);
+  atvi_infer_nuts_tree_carve(&a, &h.t, D, max_depth);
   h.t.var = VAR;
   h.t.eps = eps;
   h.t.sign = 1;
@@ -67,9 +67,9 @@ static void leapfrog_goes_back(void) {
   for (int way = 0; way < 2; way++) {
     t->sign = way ? -1 : 1;
     for (int k = 0; k < 60; k++) {
-      atvi_nuts_leap(t);
+      atvi_infer_nuts_leap(t);
       atvi_nuts_value v = value_at(t->move.x, g);
-      CHECK_REL(atvi_nuts_land(t, &v), energy(t), 1e-13);
+      CHECK_REL(atvi_infer_nuts_land(t, &v), energy(t), 1e-13);
       far = fmax(far, fabs(t->move.x[0] - 0.483));
     }
   }
@@ -88,9 +88,9 @@ static double energy_error(int n) {
   begin_at(&h.t);
   double h0 = energy(&h.t);
   for (int k = 0; k < n; k++) {
-    atvi_nuts_leap(&h.t);
+    atvi_infer_nuts_leap(&h.t);
     atvi_nuts_value v = value_at(h.t.move.x, g);
-    worst = fmax(worst, fabs(atvi_nuts_land(&h.t, &v) - h0));
+    worst = fmax(worst, fabs(atvi_infer_nuts_land(&h.t, &v) - h0));
   }
   free(h.block);
   return worst;
@@ -104,13 +104,13 @@ static void energy_error_is_of_second_order(void) {
 static void no_density_is_infinite_energy(void) {
   holder h = tree_new(4, 0.3);
   put_at(&h.t, 0.4, 0.2);
-  h.t.rng = atvi_rng_at(1, ATVI_STREAM_TEST, 0, 0);
+  h.t.rng = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, 0);
   double x = h.t.at.x[0];
-  atvi_nuts_begin(&h.t);
-  CHECK(atvi_nuts_take(&h.t, &(atvi_nuts_value){.log_pi = -HUGE_VAL}));
+  atvi_infer_nuts_begin(&h.t);
+  CHECK(atvi_infer_nuts_take(&h.t, &(atvi_nuts_value){.log_pi = -HUGE_VAL}));
   CHECK(h.t.divergent && h.t.steps == 1 && h.t.depth == 0 && h.t.sum_accept == 0 && h.t.at.x[0] == x);
-  atvi_nuts_try(&h.t);
-  CHECK(atvi_nuts_tried(&h.t, &(atvi_nuts_value){.log_pi = NAN}) == -HUGE_VAL);
+  atvi_infer_nuts_try(&h.t);
+  CHECK(atvi_infer_nuts_tried(&h.t, &(atvi_nuts_value){.log_pi = NAN}) == -HUGE_VAL);
   free(h.block);
 }
 
@@ -151,7 +151,7 @@ static void add(const double *a, const double *b, double *out) {
 /* a, and b after it; the pick is b's with the probability given. */
 static void combine(reference *r, subtree *a, const subtree *b, double log_chance) {
   double rho[D], head[D], tail[D];
-  if (log(atvi_rng_uniform(&r->rng)) < log_chance) memcpy(a->x, b->x, sizeof a->x);
+  if (log(atvi_math_rng_uniform(&r->rng)) < log_chance) memcpy(a->x, b->x, sizeof a->x);
   add(a->rho, b->rho, rho);
   add(a->rho, b->p_first, head);
   add(b->rho, a->p_last, tail);
@@ -201,7 +201,7 @@ static int transition(reference *r, int max_depth, double *x) {
   int depth = 0;
   memcpy(z.x, x, sizeof z.x);
   z.log_pi = banana(z.x, z.g);
-  for (int i = 0; i < D; i++) z.p[i] = atvi_rng_normal(&r->rng) / sqrt(VAR[i]);
+  for (int i = 0; i < D; i++) z.p[i] = atvi_math_rng_normal(&r->rng) / sqrt(VAR[i]);
   r->h0 = total(&z);
   back = fore = z;
   subtree whole = {.good = true};
@@ -210,7 +210,7 @@ static int transition(reference *r, int max_depth, double *x) {
   memcpy(whole.p_first, z.p, sizeof whole.rho);
   memcpy(whole.p_last, z.p, sizeof whole.rho);
   while (depth < max_depth && whole.good) {
-    bool forward = atvi_rng_uniform(&r->rng) > 0.5;
+    bool forward = atvi_math_rng_uniform(&r->rng) > 0.5;
     subtree half = build(r, depth, forward ? 1 : -1, forward ? &fore : &back);
     if (!half.good) break;
     depth++;
@@ -231,13 +231,13 @@ static void same_as_recursion(void) {
     double x[D] = {0.483, 0.91}, g[D];
     put_at(t, x[0], x[1]);
     for (uint32_t n = 0; n < 1500; n++) {
-      reference r = {.rng = atvi_rng_at(7, ATVI_STREAM_TEST, n, (uint32_t)k), .eps = eps[k]};
+      reference r = {.rng = atvi_math_rng_at(7, ATVI_STREAM_TEST, n, (uint32_t)k), .eps = eps[k]};
       t->rng = r.rng;
       int depth = transition(&r, 7, x);
-      atvi_nuts_begin(t);
+      atvi_infer_nuts_begin(t);
       for (bool done = false; !done;) {
         atvi_nuts_value v = value_at(t->move.x, g);
-        done = atvi_nuts_take(t, &v);
+        done = atvi_infer_nuts_take(t, &v);
       }
       CHECK_INT(t->depth, depth);
       CHECK_INT(t->steps, r.steps);
@@ -257,13 +257,13 @@ static void same_as_recursion(void) {
 /* With error H0 - H at its target the step size stays; too small an acceptance makes it smaller. */
 static void dual_averaging_finds_the_acceptance(void) {
   atvi_nuts_dual a;
-  atvi_nuts_dual_begin(&a, 0.5);
+  atvi_infer_nuts_dual_begin(&a, 0.5);
   CHECK_REL(exp(a.log_eps), 0.5, 1e-15);
   /* acceptance e^-eps: 0.8 at 0.22314 */
-  for (int k = 0; k < 4000; k++) atvi_nuts_dual_step(&a, 0.8, exp(-exp(a.log_eps)));
+  for (int k = 0; k < 4000; k++) atvi_infer_nuts_dual_step(&a, 0.8, exp(-exp(a.log_eps)));
   CHECK_REL(exp(a.log_eps_bar), -log(0.8), 0.02);
-  atvi_nuts_dual_begin(&a, 1e-3);
-  for (int k = 0; k < 1000; k++) atvi_nuts_dual_step(&a, 0.8, 0);
+  atvi_infer_nuts_dual_begin(&a, 1e-3);
+  for (int k = 0; k < 1000; k++) atvi_infer_nuts_dual_step(&a, 0.8, 0);
   CHECK(isfinite(a.log_eps) && exp(a.log_eps) < 1e-9); /* nothing works: it does not run away */
 }
 

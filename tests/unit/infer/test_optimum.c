@@ -13,17 +13,17 @@ static found seek(toy *t, const atvi_optimum_opts *opts, int threads) {
   found f = {.ctx = test_ctx()};
   atvi_ctx_set_threads(f.ctx, threads);
   atvi_evaluator *ev;
-  CHECK_OK(atvi_evaluator_new(f.ctx, &t->target, &ev));
-  CHECK_OK(atvi_optimum_run(f.ctx, ev, opts, &f.info, &f.d));
-  CHECK_STR(f.d->made.method, "map");
+  CHECK_OK(atvi_model_evaluator_new(f.ctx, &t->target, &ev));
+  CHECK_OK(atvi_infer_optimum_run(f.ctx, ev, opts, &f.info, &f.d));
+  CHECK_STR(f.d->made->method, "map");
   CHECK(!f.d->chains && f.d->n_chain == 1);
-  CHECK_INT(f.d->made.evaluations, atvi_evaluator_count(ev));
-  atvi_evaluator_free(ev);
+  CHECK_INT(f.d->made->evaluations, atvi_model_evaluator_count(ev));
+  atvi_model_evaluator_free(ev);
   return f;
 }
 
 static void done_with(found f) {
-  atvi_optimum_info_free(f.info);
+  atvi_infer_optimum_info_free(f.info);
   atvi_draws_free(f.d);
   atvi_ctx_free(f.ctx);
   CHECK_INT(test_live, 0);
@@ -74,7 +74,7 @@ static void normal_is_exact(void) {
   CHECK_INT(f.info->optimum[0].hits, 16);
   CHECK_INT(f.info->n_uninformed, 0);
   CHECK_INT(f.d->n_message, 0);
-  CHECK_ABS(f.d->made.log_evidence, log_z, 1e-6);
+  CHECK_ABS(f.d->made->log_evidence, log_z, 1e-6);
   for (int j = 0; j < 3; j++) {
     double minor =
         A[(j + 1) % 3][(j + 1) % 3] * A[(j + 2) % 3][(j + 2) % 3] - pow(A[(j + 1) % 3][(j + 2) % 3], 2);
@@ -82,8 +82,8 @@ static void normal_is_exact(void) {
     CHECK_ABS(f.info->mode[j], mode[j], 1e-5 * sd);
     CHECK_REL(f.info->sd[j], sd, 1e-6);
     CHECK_INT(f.info->at_bound[j], 0);
-    CHECK_ABS(atvi_mean(f.d->n, f.d->x + j * f.d->n, NULL), mode[j], 4 * sd / sqrt(4000));
-    CHECK_ABS(atvi_sd(f.d->n, f.d->x + j * f.d->n, NULL), sd, 4 * sd / sqrt(8000));
+    CHECK_ABS(atvi_math_mean(f.d->n, f.d->x + j * f.d->n, NULL), mode[j], 4 * sd / sqrt(4000));
+    CHECK_ABS(atvi_math_sd(f.d->n, f.d->x + j * f.d->n, NULL), sd, 4 * sd / sqrt(8000));
   }
   for (atvi_idx i = 0; i < f.d->n; i++) {
     double sum = f.d->x[i] + f.d->x[f.d->n + i] + f.d->x[2 * f.d->n + i];
@@ -98,7 +98,7 @@ static void cut_normal(void) {
   toy_set(&t, 2, -0.5, 1.7);
   found f = seek(&t, NULL, 1);
   double z = 0.5 * (erf(1.7 / sqrt(2)) - erf(-0.5 / sqrt(2)));
-  CHECK_ABS(f.d->made.log_evidence, 2 * log(z) + log(2 * acos(-1.0)) - 2 * log(2.2),
+  CHECK_ABS(f.d->made->log_evidence, 2 * log(z) + log(2 * acos(-1.0)) - 2 * log(2.2),
             4 * sqrt((1 - z * z) / (z * z) / 4000));
   for (atvi_idx i = 0; i < 2 * f.d->n; i++) CHECK(f.d->x[i] >= -0.5 && f.d->x[i] <= 1.7);
   CHECK_ABS(f.info->sd[0], 1, 1e-6);
@@ -123,9 +123,9 @@ static void optimum_at_a_bound(void) {
   CHECK(f.info->sd[0] == 0);
   CHECK_REL(f.info->sd[1], 0.01, 1e-5);
   CHECK(says(f.d, "a has its mode at its lower bound"));
-  CHECK_ABS(f.d->made.log_evidence, log((1 - exp(-4.0)) / 4) + log(0.01 * sqrt(2 * acos(-1.0))), 1e-5);
+  CHECK_ABS(f.d->made->log_evidence, log((1 - exp(-4.0)) / 4) + log(0.01 * sqrt(2 * acos(-1.0))), 1e-5);
   double q = exp(-4.0);
-  CHECK_ABS(atvi_mean(f.d->n, f.d->x, NULL), 0.25 - q / (1 - q), 4 * 0.23 / sqrt(4000));
+  CHECK_ABS(atvi_math_mean(f.d->n, f.d->x, NULL), 0.25 - q / (1 - q), 4 * 0.23 / sqrt(4000));
   done_with(f);
 }
 
@@ -152,7 +152,7 @@ static void ridge_is_named(void) {
   CHECK(says(f.d, "The data do not inform a - 0."));
   CHECK(!f.info->definite);
   CHECK(says(f.d, "not positive definite"));
-  CHECK(isnan(f.d->made.log_evidence));
+  CHECK(isnan(f.d->made->log_evidence));
   CHECK_INT(f.info->n_optimum, 1); /* the searches end all along the ridge: one optimum */
   CHECK_REL(f.info->sd[2], 0.02, 1e-5);
   done_with(f);
@@ -193,7 +193,7 @@ static void both_modes_are_listed(void) {
   CHECK_ABS(f.info->optimum[0].log_post - f.info->optimum[1].log_post, 3, 1e-6);
   CHECK_INT(f.info->optimum[0].hits + f.info->optimum[1].hits, 16);
   CHECK(says(f.d, "There is another mode at a = -2, with log posterior"));
-  CHECK(f.d->made.modes == 2);
+  CHECK(f.d->made->modes == 2);
   done_with(f);
 }
 
@@ -211,11 +211,11 @@ static double six_modes(const toy *t, const double *x, double *g, atvi_outcome *
 static void many_modes_are_counted(void) {
   toy t = {.lik = six_modes};
   toy_set(&t, 1, -3, 4);
-  atvi_optimum_opts o = atvi_optimum_defaults();
+  atvi_optimum_opts o = atvi_infer_optimum_defaults();
   o.starts = 64;
   found f = seek(&t, &o, 2);
   CHECK_INT(f.info->n_optimum, 6);
-  CHECK(f.d->made.modes == 6);
+  CHECK(f.d->made->modes == 6);
   int told = 0;
   for (atvi_idx i = 0; i < f.d->n_message; i++)
     told += strstr(f.d->message[i].text, "another mode at a = ") != NULL;
@@ -255,12 +255,12 @@ static void hierarchy_draw(const void *self, void *work, uint64_t seed, atvi_idx
                            double *theta) {
   (void)self, (void)work;
   for (atvi_idx i = 0; i < B; i++) {
-    atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_PRIOR, 0, (uint32_t)(first + i));
-    double m = 5 * atvi_rng_normal(&r), ls = atvi_rng_normal(&r);
+    atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_PRIOR, 0, (uint32_t)(first + i));
+    double m = 5 * atvi_math_rng_normal(&r), ls = atvi_math_rng_normal(&r);
     theta[i] = m;
     theta[B + i] = ls;
-    for (int j = 2; j < 5; j++) theta[j * B + i] = m + exp(ls) * atvi_rng_normal(&r);
-    theta[5 * B + i] = exp(atvi_rng_normal(&r));
+    for (int j = 2; j < 5; j++) theta[j * B + i] = m + exp(ls) * atvi_math_rng_normal(&r);
+    theta[5 * B + i] = exp(atvi_math_rng_normal(&r));
   }
 }
 
@@ -293,7 +293,7 @@ static void lack_of_a_maximum_is_told(void) {
   found f = seek(&t, NULL, 2);
   CHECK(!f.info->converged);
   CHECK(says(f.d, "The posterior seems to have no maximum"));
-  CHECK(isnan(f.d->made.modes));
+  CHECK(isnan(f.d->made->modes));
   CHECK_INT(f.d->n_message, 1); /* what its end looks like means nothing */
   done_with(f);
 }
@@ -312,7 +312,7 @@ static void not_normal_is_told(void) {
   toy_set(&t, 2, -5, 5);
   found f = seek(&t, NULL, 2);
   CHECK_ABS(f.info->mode[0], 0, 1e-3);
-  CHECK(f.d->made.efficiency < 0.1);
+  CHECK(f.d->made->efficiency < 0.1);
   done_with(f);
 }
 
@@ -328,7 +328,7 @@ static void failures_do_not_stop_it(void) {
   toy t = {.lik = fails_above};
   toy_set(&t, 2, -8, 8);
   found f = seek(&t, NULL, 2);
-  CHECK(f.d->made.failures > 0);
+  CHECK(f.d->made->failures > 0);
   CHECK_ABS(f.info->mode[0], 0, 1e-5);
   CHECK_REL(f.info->sd[1], 1, 1e-5);
   done_with(f);
@@ -341,7 +341,7 @@ static void same_for_any_number_of_threads(void) {
   for (int threads = 2; threads <= 3; threads++) {
     found f = seek(&t, NULL, threads);
     CHECK(memcmp(f.d->x, one.d->x, (size_t)(f.d->n * f.d->n_col) * sizeof(double)) == 0);
-    atvi_optimum_info_free(f.info);
+    atvi_infer_optimum_info_free(f.info);
     atvi_draws_free(f.d);
     atvi_ctx_free(f.ctx);
   }
@@ -374,13 +374,13 @@ static void gradients_are_needed(void) {
   atvi_evaluator *ev;
   atvi_optimum_info *info;
   atvi_draws *d;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_STATUS(atvi_optimum_run(ctx, ev, NULL, &info, &d), ATVI_EMODEL);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_STATUS(atvi_infer_optimum_run(ctx, ev, NULL, &info, &d), ATVI_EMODEL);
   CHECK(d == NULL && info == NULL);
   CHECK_STR(atvi_errmsg(ctx),
             "toy: none of 16 searches could begin, as they need gradients; for 16 of them the "
             "gradient was not finite");
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -395,33 +395,33 @@ static void stops_and_refuses(void) {
   atvi_optimum_info *info;
   atvi_draws *d;
   int polls = 0;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   atvi_ctx_set_stop(ctx, stop_from, &polls); /* four rounds of starts, then four searches */
-  CHECK_OK(atvi_optimum_run(ctx, ev, NULL, &info, &d));
-  CHECK_INT(d->made.end, ATVI_END_STOPPED);
+  CHECK_OK(atvi_infer_optimum_run(ctx, ev, NULL, &info, &d));
+  CHECK_INT(d->made->end, ATVI_END_STOPPED);
   CHECK_INT(info->optimum[0].hits, 4);
-  atvi_optimum_info_free(info);
+  atvi_infer_optimum_info_free(info);
   atvi_draws_free(d);
   atvi_ctx_set_stop(ctx, stop_now, NULL);
-  CHECK_STATUS(atvi_optimum_run(ctx, ev, NULL, NULL, &d), ATVI_ESTOP);
+  CHECK_STATUS(atvi_infer_optimum_run(ctx, ev, NULL, NULL, &d), ATVI_ESTOP);
   atvi_ctx_set_stop(ctx, NULL, NULL);
-  atvi_optimum_opts o = atvi_optimum_defaults();
+  atvi_optimum_opts o = atvi_infer_optimum_defaults();
   o.max_seconds = 1e-9;
-  CHECK_STATUS(atvi_optimum_run(ctx, ev, &o, &info, &d), ATVI_ELIMIT);
+  CHECK_STATUS(atvi_infer_optimum_run(ctx, ev, &o, &info, &d), ATVI_ELIMIT);
   CHECK(d == NULL && info == NULL);
   for (int k = 0; k < 5; k++) {
-    o = atvi_optimum_defaults();
+    o = atvi_infer_optimum_defaults();
     if (k == 0) o.starts = 0;
     if (k == 1) o.candidates = 0;
     if (k == 2) o.max_evals = 9;
     if (k == 3) o.draws = 3;
     if (k == 4) o.max_seconds = NAN;
-    CHECK_STATUS(atvi_optimum_run(ctx, ev, &o, NULL, &d), ATVI_EINVAL);
+    CHECK_STATUS(atvi_infer_optimum_run(ctx, ev, &o, NULL, &d), ATVI_EINVAL);
   }
-  atvi_evaluator_free(ev);
-  CHECK_OK(atvi_evaluator_new(ctx, &bad.target, &ev));
-  CHECK_STATUS(atvi_optimum_run(ctx, ev, NULL, NULL, &d), ATVI_EMODEL);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &bad.target, &ev));
+  CHECK_STATUS(atvi_infer_optimum_run(ctx, ev, NULL, NULL, &d), ATVI_EMODEL);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -434,13 +434,13 @@ static void survives_lack_of_memory(void) {
   atvi_evaluator *ev;
   atvi_draws *d = NULL;
   atvi_optimum_info *info = NULL;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   long live = test_live, k;
-  atvi_optimum_opts o = atvi_optimum_defaults();
+  atvi_optimum_opts o = atvi_infer_optimum_defaults();
   o.starts = 2;
   for (k = 1; k < 200; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status st = atvi_optimum_run(ctx, ev, &o, &info, &d);
+    atvi_status st = atvi_infer_optimum_run(ctx, ev, &o, &info, &d);
     if (st == ATVI_OK) break;
     CHECK_STATUS(st, ATVI_ENOMEM);
     CHECK(d == NULL && info == NULL);
@@ -448,8 +448,8 @@ static void survives_lack_of_memory(void) {
   }
   CHECK(k > 5 && k < 200);
   atvi_draws_free(d);
-  atvi_optimum_info_free(info);
-  atvi_evaluator_free(ev);
+  atvi_infer_optimum_info_free(info);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }

@@ -15,21 +15,21 @@ static void values_are_read_from_text(void) {
   const atvi_fit_option *p;
   atvi_fit_opts o = atvi_fit_defaults();
   int n = 0;
-  for (; (p = atvi_fit_option_at(n)); n++) {
+  for (; (p = atvi_infer_fit_option_at(n)); n++) {
     CHECK_STR(p->name, text[n][0]);
-    CHECK(atvi_fit_option_find(p->name) == p && p->help && atvi_fit_option_is_default(p, &o));
-    CHECK(atvi_fit_option_read(p, text[n][1], &o) && !atvi_fit_option_is_default(p, &o));
+    CHECK(atvi_infer_fit_option_find(p->name) == p && p->help && atvi_infer_fit_option_is_default(p, &o));
+    CHECK(atvi_infer_fit_option_read(p, text[n][1], &o) && !atvi_infer_fit_option_is_default(p, &o));
   }
   CHECK_INT(n, sizeof text / sizeof *text);
-  CHECK(!atvi_fit_option_at(-1) && !atvi_fit_option_find("max-iter"));
+  CHECK(!atvi_infer_fit_option_at(-1) && !atvi_infer_fit_option_find("max-iter"));
   CHECK(o.seed == UINT64_MAX && o.ess == 2500 && o.max_seconds == 0.25 && o.max_iter == 9 &&
         o.chains == PTRDIFF_MAX && o.freeze);
   CHECK_STR(o.exact, "on");
-  atvi_fit_options_choose(atvi_method_find(0, "nuts"), &o);
+  atvi_infer_fit_options_choose(atvi_infer_method_find(0, "nuts"), &o);
   CHECK(o.seed == UINT64_MAX && o.ess == 2500 && o.chains == PTRDIFF_MAX && !o.freeze);
   CHECK_STR(o.method, "nuts");
   CHECK_STR(o.exact, "auto");
-  atvi_fit_options_choose(atvi_method_find(0, "exact"), &o);
+  atvi_infer_fit_options_choose(atvi_infer_method_find(0, "exact"), &o);
   CHECK(o.ess == 2500 && o.chains == 0);
   CHECK_STR(o.method, "atvi");
   CHECK_STR(o.exact, "on");
@@ -37,8 +37,8 @@ static void values_are_read_from_text(void) {
 
 static void switches_may_be_numbers(void) {
   atvi_fit_opts o = atvi_fit_defaults();
-  CHECK(atvi_fit_option_read(atvi_fit_option_find("exact"), "0", &o));
-  CHECK(atvi_fit_option_read(atvi_fit_option_find("tune"), "1", &o));
+  CHECK(atvi_infer_fit_option_read(atvi_infer_fit_option_find("exact"), "0", &o));
+  CHECK(atvi_infer_fit_option_read(atvi_infer_fit_option_find("tune"), "1", &o));
   CHECK_STR(o.exact, "off");
   CHECK_STR(o.tune, "on");
 }
@@ -51,8 +51,8 @@ static void other_text_is_refused(void) {
                                        {"freeze", "yes"}};
   atvi_fit_opts o = atvi_fit_defaults();
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    CHECK_MSG(!atvi_fit_option_read(atvi_fit_option_find(bad[i][0]), bad[i][1], &o), "%s %s", bad[i][0],
-              bad[i][1]);
+    CHECK_MSG(!atvi_infer_fit_option_read(atvi_infer_fit_option_find(bad[i][0]), bad[i][1], &o), "%s %s",
+              bad[i][0], bad[i][1]);
 }
 
 /* A method that has no such thing may be asked to leave it off. */
@@ -61,28 +61,29 @@ static void off_is_no_demand(void) {
   atvi_fit_plan plan;
   atvi_fit_opts o = atvi_fit_defaults();
   o.method = "ram", o.exact = o.tune = "off";
-  CHECK_OK(atvi_fit_check(ctx, &o, &plan));
+  CHECK_OK(atvi_infer_fit_check(ctx, &o, &plan));
   CHECK_STR(plan.method->name, "ram");
   o.tune = "on";
-  CHECK_STATUS(atvi_fit_check(ctx, &o, &plan), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_fit_check(ctx, &o, &plan), ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "tune is a setting of method atvi; ram has none"));
   o.tune = NULL, o.method = "exact"; /* a variant: compare's word, not a method */
-  CHECK_STATUS(atvi_fit_check(ctx, &o, &plan), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_fit_check(ctx, &o, &plan), ATVI_EINVAL);
   atvi_ctx_free(ctx);
 }
 
 static void methods_say_what_they_are(void) {
   const atvi_method *m;
   char text[ATVI_METHODS_TEXT];
-  for (int i = 0; (m = atvi_method_at(0, i)); i++) {
+  for (int i = 0; (m = atvi_infer_method_at(0, i)); i++) {
     bool own = m->is & ATVI_METHOD_OWN;
-    CHECK(atvi_method_find(0, m->name) == m && m->brief && own == !m->of);
-    CHECK(own ? m->run && m->help : atvi_method_find(ATVI_METHOD_OWN, m->of) != NULL);
-    CHECK(atvi_fit_option_taken(atvi_fit_option_find("seed"), m));
+    CHECK(atvi_infer_method_find(0, m->name) == m && m->brief && own == !m->of);
+    CHECK(own ? m->run && m->help : atvi_infer_method_find(ATVI_METHOD_OWN, m->of) != NULL);
+    CHECK(atvi_infer_fit_option_taken(atvi_infer_fit_option_find("seed"), m));
   }
-  CHECK_STR(atvi_methods_text(ATVI_METHOD_OWN, " or ", text), "atvi, nf, copula, ram, nuts or map");
-  CHECK_STR(atvi_methods_text(ATVI_METHOD_EXACT, " and ", text), "ram, nuts and exact");
-  CHECK(!atvi_method_find(ATVI_METHOD_OWN, "exact") && !atvi_method_find(ATVI_METHOD_POSTERIOR, "map"));
+  CHECK_STR(atvi_infer_methods_text(ATVI_METHOD_OWN, " or ", text), "atvi, nf, copula, ram, nuts or map");
+  CHECK_STR(atvi_infer_methods_text(ATVI_METHOD_EXACT, " and ", text), "ram, nuts and exact");
+  CHECK(!atvi_infer_method_find(ATVI_METHOD_OWN, "exact") &&
+        !atvi_infer_method_find(ATVI_METHOD_POSTERIOR, "map"));
 }
 
 static void other_languages_can_list_them(void) {

@@ -7,11 +7,11 @@ static atvi_draws *sample(toy *t, const atvi_chains_opts *opts, int threads) {
   atvi_ctx_set_threads(ctx, threads);
   atvi_evaluator *ev;
   atvi_draws *d;
-  CHECK_OK(atvi_evaluator_new(ctx, &t->target, &ev));
-  CHECK_OK(atvi_ram_run(ctx, ev, opts, &d));
-  CHECK_INT(d->made.evaluations, atvi_evaluator_count(ev));
-  CHECK_INT(d->made.failures, atvi_evaluator_failures(ev));
-  atvi_evaluator_free(ev);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t->target, &ev));
+  CHECK_OK(atvi_infer_ram_run(ctx, ev, opts, &d));
+  CHECK_INT(d->made->evaluations, atvi_model_evaluator_count(ev));
+  CHECK_INT(d->made->failures, atvi_model_evaluator_failures(ev));
+  atvi_model_evaluator_free(ev);
   return d;
 }
 
@@ -21,13 +21,13 @@ static void correlated_normal(void) {
   toy t = {.lik = toy_chain, .prior_sd = 1000};
   toy_set(&t, 5, -HUGE_VAL, HUGE_VAL);
   for (uint64_t seed = 1; seed <= 3; seed++) {
-    atvi_chains_opts o = atvi_chains_defaults();
+    atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed;
     atvi_draws *d = sample(&t, &o, 2);
-    CHECK_INT(d->made.end, ATVI_END_DONE);
+    CHECK_INT(d->made->end, ATVI_END_DONE);
     CHECK(d->n >= 4000 && d->n <= 21000 && d->n_chain == 16 && d->chains);
-    CHECK(d->made.accept > 0.15 && d->made.accept < 0.35);
-    CHECK_STR(d->made.method, "ram");
+    CHECK(d->made->accept > 0.15 && d->made->accept < 0.35);
+    CHECK_STR(d->made->method, "ram");
     CHECK_STR(d->col[5].name, "sum");
     for (atvi_idx j = 0; j < 5; j++) {
       check_column(d, j, 0.4 * (double)j, 0.3 * (double)(j + 1));
@@ -52,7 +52,7 @@ static void truncated_normal(void) {
   double z = 0.5 * (erf(b / sqrt(2)) - erf(a / sqrt(2))), mean = (pa - pb) / z;
   double sd = sqrt(1 + (a * pa - b * pb) / z - mean * mean);
   atvi_draws *d = sample(&t, NULL, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
   for (atvi_idx j = 0; j < 10; j++) {
     check_column(d, j, mean, sd);
     for (atvi_idx i = 0; i < d->n; i++) CHECK(d->x[j * d->n + i] >= a && d->x[j * d->n + i] <= b);
@@ -66,11 +66,11 @@ static void mass_at_a_bound(void) {
   toy_set(&t, 1, 0, 1);
   double q = exp(-4.0), mean = 0.25 - q / (1 - q), second = 0.125 - q * (1 + 0.5) / (1 - q);
   for (uint64_t seed = 1; seed <= 3; seed++) {
-    atvi_chains_opts o = atvi_chains_defaults();
+    atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed;
     o.ess = 4000;
     atvi_draws *d = sample(&t, &o, 1);
-    CHECK_INT(d->made.end, ATVI_END_DONE);
+    CHECK_INT(d->made->end, ATVI_END_DONE);
     check_column(d, 0, mean, sqrt(second - mean * mean));
     double near = 0; /* P(x < 0.05) = (1 - e^{-0.2}) / (1 - e^{-4}) = 0.1847 */
     for (atvi_idx i = 0; i < d->n; i++) near += d->x[i] < 0.05;
@@ -91,10 +91,10 @@ static double banana(const toy *t, const double *x, double *g, atvi_outcome *o) 
 static void banana_is_followed(void) {
   toy t = {.lik = banana};
   toy_set(&t, 2, -30, 30);
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.ess = 4000;
   atvi_draws *d = sample(&t, &o, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
   check_column(d, 0, 0, 1);
   check_column(d, 1, 1, sqrt(2.0625));
   done_with(d);
@@ -115,7 +115,7 @@ static void failures_are_excluded(void) {
   atvi_draws *d = sample(&t, NULL, 2);
   double b = 0.3, pb = exp(-b * b / 2) / sqrt(2 * acos(-1.0)), z = 0.5 * (1 + erf(b / sqrt(2))),
          mean = -pb / z;
-  CHECK(d->made.failures > 1000);
+  CHECK(d->made->failures > 1000);
   check_column(d, 0, mean, sqrt(1 - b * pb / z - mean * mean));
   check_column(d, 1, 0, 1);
   for (atvi_idx i = 0; i < d->n; i++) CHECK(d->x[i] <= 0.3);
@@ -134,11 +134,11 @@ static void two_modes_are_not_hidden(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 2, -10, 10);
   for (uint64_t seed = 1; seed <= 5; seed++) {
-    atvi_chains_opts o = atvi_chains_defaults();
+    atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed;
     o.max_iter = 20000;
     atvi_draws *d = sample(&t, &o, 2);
-    CHECK_INT(d->made.end, ATVI_END_LIMIT);
+    CHECK_INT(d->made->end, ATVI_END_LIMIT);
     CHECK(judge(d, 0).rhat > 1.2); /* at most 1.66, for chains that are halved between the modes */
     done_with(d);
   }
@@ -158,11 +158,11 @@ static void lost_chains_are_moved(void) {
   toy_set(&t, 2, -10, 10);
   int told = 0;
   for (uint64_t seed = 1; seed <= 4; seed++) {
-    atvi_chains_opts o = atvi_chains_defaults();
+    atvi_chains_opts o = atvi_infer_chains_defaults();
     o.seed = seed;
     o.max_iter = 50000;
     atvi_draws *d = sample(&t, &o, 2);
-    CHECK_INT(d->made.end, ATVI_END_DONE);
+    CHECK_INT(d->made->end, ATVI_END_DONE);
     check_column(d, 0, 5, 0.1);
     check_column(d, 1, 0, 0.1);
     told += d->n_message == 1 && strstr(d->message[0].text, "negligible probability") &&
@@ -175,7 +175,7 @@ static void lost_chains_are_moved(void) {
 static void same_for_any_number_of_threads(void) {
   toy t = {.lik = banana};
   toy_set(&t, 2, -2, 2);
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.chains = 21;
   o.seed = 77;
   atvi_draws *one = sample(&t, &o, 1);
@@ -184,8 +184,8 @@ static void same_for_any_number_of_threads(void) {
     CHECK_INT(d->n, one->n);
     CHECK(memcmp(d->x, one->x, (size_t)(d->n * d->n_col) * sizeof *d->x) == 0);
     CHECK(memcmp(d->log_lik, one->log_lik, (size_t)d->n * sizeof *d->x) == 0);
-    CHECK_INT(d->made.evaluations, one->made.evaluations);
-    CHECK(d->made.accept == one->made.accept);
+    CHECK_INT(d->made->evaluations, one->made->evaluations);
+    CHECK(d->made->accept == one->made->accept);
     atvi_ctx *ctx = d->ctx;
     atvi_draws_free(d);
     atvi_ctx_free(ctx);
@@ -206,17 +206,17 @@ static void stops_when_asked(void) {
   atvi_evaluator *ev;
   atvi_draws *d;
   int polls = 0;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   atvi_ctx_set_stop(ctx, stop_later, &polls);
-  CHECK_OK(atvi_ram_run(ctx, ev, NULL, &d));
-  CHECK_INT(d->made.end, ATVI_END_STOPPED);
+  CHECK_OK(atvi_infer_ram_run(ctx, ev, NULL, &d));
+  CHECK_INT(d->made->end, ATVI_END_STOPPED);
   CHECK_INT(polls, 13);
   CHECK(d->n >= 4 * 16);
   atvi_draws_free(d);
   atvi_ctx_set_stop(ctx, stop_now, NULL);
-  CHECK_STATUS(atvi_ram_run(ctx, ev, NULL, &d), ATVI_ESTOP);
+  CHECK_STATUS(atvi_infer_ram_run(ctx, ev, NULL, &d), ATVI_ESTOP);
   CHECK(d == NULL);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -224,17 +224,17 @@ static void stops_when_asked(void) {
 static void keeps_to_its_limits(void) {
   toy t = {.lik = two_modes};
   toy_set(&t, 1, -10, 10);
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.max_seconds = 0.3;
   o.max_iter = 1 << 30;
   atvi_draws *d = sample(&t, &o, 2);
-  CHECK_INT(d->made.end, ATVI_END_LIMIT);
-  CHECK(d->made.seconds > 0.3 && d->made.seconds < 1.5);
+  CHECK_INT(d->made->end, ATVI_END_LIMIT);
+  CHECK(d->made->seconds > 0.3 && d->made->seconds < 1.5);
   done_with(d);
-  o = atvi_chains_defaults();
+  o = atvi_infer_chains_defaults();
   o.max_iter = 1234;
   d = sample(&t, &o, 2);
-  CHECK_INT(d->made.end, ATVI_END_LIMIT);
+  CHECK_INT(d->made->end, ATVI_END_LIMIT);
   CHECK_INT(d->n, 16 * 617);
   done_with(d);
   o.max_iter = 16;
@@ -246,12 +246,12 @@ static void keeps_to_its_limits(void) {
 static void long_runs_are_thinned(void) {
   toy t = {.lik = toy_unit};
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.ess = 5000;
   o.rhat = 1 + 1e-12; /* never */
   o.max_iter = 50000;
   atvi_draws *d = sample(&t, &o, 2);
-  CHECK_INT(d->made.end, ATVI_END_LIMIT);
+  CHECK_INT(d->made->end, ATVI_END_LIMIT);
   CHECK(d->n >= 10240 && d->n <= 20480 + 16);
   for (atvi_idx j = 0; j < 3; j++) check_column(d, j, 0, 1 / sqrt(1 + 0.01));
   done_with(d);
@@ -262,7 +262,7 @@ static void prior_that_cannot_be_drawn(void) {
   toy t = {.lik = toy_chain, .no_prior = true};
   toy_set(&t, 3, -HUGE_VAL, HUGE_VAL);
   atvi_draws *d = sample(&t, NULL, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
   CHECK_INT(d->n_col, 3);
   for (atvi_idx j = 0; j < 3; j++) check_column(d, j, 0.4 * (double)j, 0.3 * (double)(j + 1));
   done_with(d);
@@ -284,8 +284,8 @@ static void narrow_posterior_is_found(void) {
   toy t = {.lik = narrow};
   toy_set(&t, 6, -1, 1);
   atvi_draws *d = sample(&t, NULL, 2);
-  CHECK_INT(d->made.end, ATVI_END_DONE);
-  CHECK(d->made.evaluations < 16 * 15000);
+  CHECK_INT(d->made->end, ATVI_END_DONE);
+  CHECK(d->made->evaluations < 16 * 15000);
   for (atvi_idx j = 0; j < 6; j++) check_column(d, j, 0.3, 1e-4);
   done_with(d);
 }
@@ -302,13 +302,13 @@ static void refuses_what_is_wrong(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
   atvi_draws *d;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_STATUS(atvi_ram_run(ctx, ev, NULL, &d), ATVI_EMODEL);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_STATUS(atvi_infer_ram_run(ctx, ev, NULL, &d), ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "none of 2000 draws from the prior could be evaluated"));
   CHECK(strstr(atvi_errmsg(ctx), "step limit"));
   CHECK(d == NULL);
   for (int k = 0; k < 9; k++) {
-    atvi_chains_opts o = atvi_chains_defaults();
+    atvi_chains_opts o = atvi_infer_chains_defaults();
     if (k == 0) o.chains = 0;
     if (k == 1) o.ess = NAN;
     if (k == 2) o.rhat = 1;
@@ -318,10 +318,10 @@ static void refuses_what_is_wrong(void) {
     if (k == 6) o.ess = 1e9;
     if (k == 7) o.max_iter = (atvi_idx)1 << 33;
     if (k == 8) o.chains = 1025;
-    CHECK_STATUS(atvi_ram_run(ctx, ev, &o, &d), ATVI_EINVAL);
+    CHECK_STATUS(atvi_infer_ram_run(ctx, ev, &o, &d), ATVI_EINVAL);
     if (k == 8) CHECK(strstr(atvi_errmsg(ctx), "chains = 1025, want >= 1 and <= 1024"));
   }
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -337,7 +337,7 @@ static double mostly_fails(const toy *t, const double *x, double *g, atvi_outcom
 static void says_that_starts_were_rare(void) {
   toy t = {.lik = mostly_fails};
   toy_set(&t, 1, -1, 1);
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.max_iter = 2000;
   atvi_draws *d = sample(&t, &o, 1);
   CHECK_INT(d->n_message, 1);
@@ -352,13 +352,13 @@ static void survives_lack_of_memory(void) {
   atvi_ctx_set_threads(ctx, 1);
   atvi_evaluator *ev;
   atvi_draws *d = NULL;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   long live = test_live, k;
-  atvi_chains_opts o = atvi_chains_defaults();
+  atvi_chains_opts o = atvi_infer_chains_defaults();
   o.max_iter = 100;
   for (k = 1; k < 100; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status st = atvi_ram_run(ctx, ev, &o, &d);
+    atvi_status st = atvi_infer_ram_run(ctx, ev, &o, &d);
     if (st == ATVI_OK) break;
     CHECK_STATUS(st, ATVI_ENOMEM);
     CHECK(d == NULL);
@@ -366,7 +366,7 @@ static void survives_lack_of_memory(void) {
   }
   CHECK(k > 3 && k < 100);
   atvi_draws_free(d);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -385,11 +385,11 @@ static void tells_its_progress(void) {
   atvi_evaluator *ev;
   atvi_draws *d;
   atvi_ctx_set_progress(ctx, hear, NULL);
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_OK(atvi_ram_run(ctx, ev, NULL, &d));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_infer_ram_run(ctx, ev, NULL, &d));
   CHECK(heard >= 2);
   atvi_draws_free(d);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
 }
 

@@ -14,14 +14,14 @@ typedef struct {
 static world open_space(const toy *t, const char *kind, int threads) {
   world w = {.ctx = test_ctx()};
   atvi_ctx_set_threads(w.ctx, threads);
-  CHECK_OK(atvi_evaluator_new(w.ctx, &t->target, &w.ev));
-  CHECK_OK(atvi_space_new(w.ctx, w.ev, kind, 7, &w.s));
+  CHECK_OK(atvi_model_evaluator_new(w.ctx, &t->target, &w.ev));
+  CHECK_OK(atvi_infer_space_new(w.ctx, w.ev, kind, 7, &w.s));
   return w;
 }
 
 static void shut(world w) {
-  atvi_space_free(w.s);
-  atvi_evaluator_free(w.ev);
+  atvi_infer_space_free(w.s);
+  atvi_model_evaluator_free(w.ev);
   atvi_ctx_free(w.ctx);
   CHECK_INT(test_live, 0);
 }
@@ -64,8 +64,8 @@ static void maps_follow_bounds_and_wishes(void) {
       toy_set(&t, 1, row[k].lower, row[k].upper);
       t.param[0].map = row[k].own;
       world w = open_space(&t, row[k].kind, 1);
-      CHECK_MSG(w.s->map[0].kind == row[k].want, "row %zu: %s", k, atvi_map_name(w.s->map[0].kind));
-      CHECK_OK(atvi_map_check(w.ctx, &w.s->map[0]));
+      CHECK_MSG(w.s->map[0].kind == row[k].want, "row %zu: %s", k, atvi_transform_map_name(w.s->map[0].kind));
+      CHECK_OK(atvi_transform_map_check(w.ctx, &w.s->map[0]));
       CHECK(w.s->from_prior);
       shut(w);
     }
@@ -93,11 +93,11 @@ static void wrong_maps_are_refused_by_name(void) {
     atvi_space *s = (atvi_space *)&t;
     toy_set(&t, 1, row[k].lower, row[k].upper);
     t.param[0].map = row[k].own;
-    CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-    CHECK_STATUS(atvi_space_new(ctx, ev, row[k].kind, 7, &s), ATVI_EINVAL);
+    CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+    CHECK_STATUS(atvi_infer_space_new(ctx, ev, row[k].kind, 7, &s), ATVI_EINVAL);
     CHECK(s == NULL);
     for (int j = 0; j < 2; j++) CHECK_MSG(strstr(atvi_errmsg(ctx), row[k].says[j]), "%s", atvi_errmsg(ctx));
-    atvi_evaluator_free(ev);
+    atvi_model_evaluator_free(ev);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
   }
@@ -113,7 +113,7 @@ static void prior_is_about_standard_normal(void) {
     toy_set(&t, 1, bound[k][0], bound[k][1]);
     world w = open_space(&t, NULL, 1);
     toy_draw(&t, NULL, 91, 0, 4096, theta);
-    atvi_map_inv(&w.s->map[0], 4096, theta, theta);
+    atvi_transform_map_inv(&w.s->map[0], 4096, theta, theta);
     for (int j = 0; j < 4096; j++)
       for (int q = 0; q < 3; q++) below[q] += theta[j] < q - 1 ? 1 / 4096.0 : 0;
     CHECK_ABS(below[1], 0.5, 0.06);
@@ -129,7 +129,7 @@ static void uniform_prior_under_probit_is_exactly_normal(void) {
   world w = open_space(&t, "auto", 1);
   for (int j = 0; j < 41; j++)
     for (int i = 0; i < 3; i++) x[i * 41 + j] = -5 + 0.25 * j + 0.013 * i;
-  atvi_space_eval(w.s, &(atvi_space_batch){.B = 41, .x = x, .theta = theta, .log_pi = pi, .dx = dx});
+  atvi_infer_space_eval(w.s, &(atvi_space_batch){.B = 41, .x = x, .theta = theta, .log_pi = pi, .dx = dx});
   for (int j = 0; j < 41; j++) {
     double want = -1.5 * log(2 * acos(-1.0));
     for (int i = 0; i < 3; i++) {
@@ -156,8 +156,8 @@ static double integral(const atvi_space *s, double beta, double fold, double rea
   for (int k = -panels; k < panels; k++) {
     double x[10], theta[10], pi[10], mid = fold + (k + 0.5) * h;
     for (int q = 0; q < 5; q++) x[q] = mid - 0.5 * h * NODE[q], x[5 + q] = mid + 0.5 * h * NODE[q];
-    atvi_space_eval_on(s, 0,
-                       &(atvi_space_batch){.B = 10, .x = x, .beta = beta, .theta = theta, .log_pi = pi});
+    atvi_infer_space_eval_on(
+        s, 0, &(atvi_space_batch){.B = 10, .x = x, .beta = beta, .theta = theta, .log_pi = pi});
     for (int q = 0; q < 10; q++) sum += 0.5 * h * MASS[q % 5] * exp(pi[q]);
   }
   return sum;
@@ -252,8 +252,8 @@ static void all_kinds(toy *t) {
 }
 
 static void points(double spread, double *x) {
-  atvi_rng r = atvi_rng_at(11, ATVI_STREAM_TEST, 0, 0);
-  for (int i = 0; i < D * N; i++) x[i] = spread * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(11, ATVI_STREAM_TEST, 0, 0);
+  for (int i = 0; i < D * N; i++) x[i] = spread * atvi_math_rng_normal(&r);
 }
 
 /* Differences of step h have an error of h^2 B^3 / 30 = 3e-8 at most under the fold, and rounding of 1e-16 |log pi| / h. */
@@ -269,17 +269,17 @@ static void gradient_is_right(void) {
       points(0.9, x);
       atvi_space_batch b = {.B = N, .x = x, .beta = betas[k], .theta = theta, .log_pi = pi, .dx = dx};
       b.log_base = base, b.log_lik = ll, b.log_prior = lp, b.log_pi_one = one;
-      atvi_space_eval(w.s, &b);
+      atvi_infer_space_eval(w.s, &b);
       for (int j = 0; j < N; j++) {
         CHECK_REL(pi[j], way ? base[j] + betas[k] * (one[j] - base[j]) : base[j] + betas[k] * ll[j], 1e-12);
         CHECK(isfinite(pi[j]) && isfinite(lp[j]));
       }
       for (int i = 0; i < D; i++) {
         for (int j = 0; j < N; j++) x[i * N + j] += h;
-        atvi_space_eval(w.s,
-                        &(atvi_space_batch){.B = N, .x = x, .beta = betas[k], .theta = theta, .log_pi = up});
+        atvi_infer_space_eval(
+            w.s, &(atvi_space_batch){.B = N, .x = x, .beta = betas[k], .theta = theta, .log_pi = up});
         for (int j = 0; j < N; j++) x[i * N + j] -= 2 * h;
-        atvi_space_eval(
+        atvi_infer_space_eval(
             w.s, &(atvi_space_batch){.B = N, .x = x, .beta = betas[k], .theta = theta, .log_pi = down});
         for (int j = 0; j < N; j++) x[i * N + j] += h;
         for (int j = 0; j < N; j++) {
@@ -309,12 +309,12 @@ static void batches_and_threads_do_not_matter(void) {
     world w = open_space(&t, NULL, threads);
     points(1.4, x);
     atvi_space_batch b = into(&whole[threads - 1], N, x);
-    atvi_space_eval(w.s, &b);
+    atvi_infer_space_eval(w.s, &b);
     for (int j = 0; j < N && threads == 1; j++) {
       double one[D];
       for (int i = 0; i < D; i++) one[i] = x[i * N + j];
       b = into(&single, 1, one);
-      atvi_space_eval_on(w.s, 0, &b);
+      atvi_infer_space_eval_on(w.s, 0, &b);
       CHECK(single.pi[0] == whole[0].pi[j] && single.one[0] == whole[0].one[j]);
       CHECK(single.base[0] == whole[0].base[j] && single.lik[0] == whole[0].lik[j]);
       CHECK(single.prior[0] == whole[0].prior[j]);
@@ -325,7 +325,7 @@ static void batches_and_threads_do_not_matter(void) {
     }
     long before = test_allocs;
     b = into(&whole[2], N, x);
-    atvi_space_eval(w.s, &b);
+    atvi_infer_space_eval(w.s, &b);
     CHECK_INT(test_allocs, before);
     CHECK(memcmp(&whole[2], &whole[threads - 1], sizeof whole[0]) == 0);
     shut(w);
@@ -359,7 +359,7 @@ static void failed_points_are_quiet(void) {
       points(0.8, x);
       atvi_space_batch b = into(&a, N, x);
       b.beta = beta;
-      atvi_space_eval(w.s, &b);
+      atvi_infer_space_eval(w.s, &b);
       int bad = 0;
       for (int j = 0; j < N; j++) {
         double first = a.theta[j];
@@ -391,7 +391,7 @@ static void far_points_are_quiet(void) {
   points(1, x);
   for (int i = 0; i < D * N; i++) x[i] *= pow(10, i % 7);
   atvi_space_batch b = into(&a, N, x);
-  atvi_space_eval(w.s, &b);
+  atvi_infer_space_eval(w.s, &b);
   for (int j = 0; j < N; j++) {
     CHECK(!isnan(a.pi[j]) && !isnan(a.one[j]) && !isnan(a.base[j]));
     for (int i = 0; i < D; i++) CHECK(isfinite(a.dx[i * N + j]));
@@ -404,16 +404,16 @@ static void survives_faults(void) {
   toy_set(&t, 3, -1, 2);
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
   long live = test_live;
   int failed = 0;
   for (;; failed++) {
     atvi_space *s = (atvi_space *)&t;
     test_fail_at = test_allocs + 1 + failed;
-    atvi_status status = atvi_space_new(ctx, ev, NULL, 1, &s);
+    atvi_status status = atvi_infer_space_new(ctx, ev, NULL, 1, &s);
     test_fail_at = 0;
     if (status == ATVI_OK) {
-      atvi_space_free(s);
+      atvi_infer_space_free(s);
       break;
     }
     CHECK_STATUS(status, ATVI_ENOMEM);
@@ -421,8 +421,8 @@ static void survives_faults(void) {
     CHECK_INT(test_live, live);
   }
   CHECK(failed >= 2);
-  atvi_space_free(NULL);
-  atvi_evaluator_free(ev);
+  atvi_infer_space_free(NULL);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }

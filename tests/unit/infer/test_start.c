@@ -5,9 +5,9 @@
 static atvi_starts *look(atvi_ctx *ctx, toy *t, atvi_idx want) {
   atvi_evaluator *ev;
   atvi_starts *s;
-  CHECK_OK(atvi_evaluator_new(ctx, &t->target, &ev));
-  CHECK_OK(atvi_starts_new(ctx, ev, 5, want, &s));
-  atvi_evaluator_free(ev);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t->target, &ev));
+  CHECK_OK(atvi_infer_starts_new(ctx, ev, 5, want, &s));
+  atvi_model_evaluator_free(ev);
   return s;
 }
 
@@ -29,7 +29,7 @@ static void points_are_prior_draws_with_their_density(void) {
     CHECK_ABS(s->log_lik[i], toy_chain(&t, x, g, NULL), 1e-10);
   }
   for (int j = 0; j < 3; j++) CHECK_REL(s->scale[j], 2.5, 4 / sqrt(2 * 4000.0)); /* four standard errors */
-  atvi_starts_free(s);
+  atvi_infer_starts_free(s);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -52,7 +52,7 @@ static void bad_points_are_redrawn(void) {
   double n = (double)s->tried, se = sqrt(n * 0.25 * 0.75);
   CHECK_ABS((double)s->bad[ATVI_RUN_STEPS], 0.25 * n, 4 * se);
   CHECK_ABS((double)s->bad[ATVI_RUN_OK], 0.25 * n, 4 * se);
-  atvi_starts_free(s);
+  atvi_infer_starts_free(s);
   atvi_ctx_free(ctx);
 }
 
@@ -80,7 +80,7 @@ static void spreads_without_a_prior(void) {
   }
   CHECK_ABS(negative, 200, 40);
   CHECK_REL(s->scale[2], sqrt(1 / 12.0), 0.05);
-  atvi_starts_free(s);
+  atvi_infer_starts_free(s);
   atvi_ctx_free(ctx);
 }
 
@@ -97,7 +97,7 @@ static void choice_prefers_the_better_and_stays_dispersed(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_starts *s = look(ctx, &t, 800);
   atvi_idx index[16];
-  double beta = atvi_starts_pick(s, 9, 16, index), far = 0;
+  double beta = atvi_infer_starts_pick(s, 9, 16, index), far = 0;
   CHECK(beta > 0 && beta < 0.1);
   for (int k = 0; k < 16; k++) {
     far += fabs(s->theta[index[k]] - 0.3) / 16;
@@ -112,7 +112,7 @@ static void choice_prefers_the_better_and_stays_dispersed(void) {
     sum2 += w * w;
   }
   CHECK_REL(sum * sum / sum2, 32, 1e-6);
-  atvi_starts_free(s);
+  atvi_infer_starts_free(s);
   atvi_ctx_free(ctx);
 }
 
@@ -122,11 +122,11 @@ static void choice_without_information_is_the_prior(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_starts *s = look(ctx, &t, 5);
   atvi_idx index[12];
-  CHECK(atvi_starts_pick(s, 9, 12, index) == 1);
+  CHECK(atvi_infer_starts_pick(s, 9, 12, index) == 1);
   int seen[5] = {0};
   for (int k = 0; k < 12; k++) seen[index[k]]++;
   for (int i = 0; i < 5; i++) CHECK(seen[i] >= 2 && seen[i] <= 3); /* fewer points than wanted: in turn */
-  atvi_starts_free(s);
+  atvi_infer_starts_free(s);
   atvi_ctx_free(ctx);
 }
 
@@ -147,24 +147,24 @@ static void refuses_and_explains(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
   atvi_starts *s;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 0, &s), ATVI_EINVAL);
-  CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 10, &s), ATVI_EMODEL);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_STATUS(atvi_infer_starts_new(ctx, ev, 1, 0, &s), ATVI_EINVAL);
+  CHECK_STATUS(atvi_infer_starts_new(ctx, ev, 1, 10, &s), ATVI_EMODEL);
   CHECK(s == NULL);
   CHECK(strstr(atvi_errmsg(ctx), "toy: none of 2000 draws from the prior could be evaluated; for 2000 of "
                                  "them the likelihood is zero"));
   CHECK_INT(atvi_errcode(ctx), ATVI_CODE_LIKELIHOOD_ZERO);
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 10, &s), ATVI_ENOMEM);
+  CHECK_STATUS(atvi_infer_starts_new(ctx, ev, 1, 10, &s), ATVI_ENOMEM);
   CHECK(s == NULL);
   atvi_ctx_set_stop(ctx, stop_now, NULL);
-  CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 10, &s), ATVI_ESTOP);
+  CHECK_STATUS(atvi_infer_starts_new(ctx, ev, 1, 10, &s), ATVI_ESTOP);
   atvi_ctx_set_stop(ctx, NULL, NULL);
-  atvi_evaluator_free(ev);
-  CHECK_OK(atvi_evaluator_new(ctx, &undrawable.target, &ev));
-  CHECK_STATUS(atvi_starts_new(ctx, ev, 1, 10, &s), ATVI_EMODEL);
+  atvi_model_evaluator_free(ev);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &undrawable.target, &ev));
+  CHECK_STATUS(atvi_infer_starts_new(ctx, ev, 1, 10, &s), ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "points spread over the bounds"));
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
   for (int k = ATVI_RUN_OK; k <= ATVI_RUN_CALL; k++)

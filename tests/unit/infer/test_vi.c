@@ -8,10 +8,10 @@ static const double PI = 3.14159265358979323846;
 /* Mean and sd of parameter j. */
 static void check_moments(const atvi_draws *d, atvi_idx j, double mean, double sd) {
   CHECK_MSG(fabs(fit_mean(d, j) - mean) < 0.03 * sd,
-            "seed %d: mean of %td is %.5g, want %.5g: off by %.3f sd", (int)d->made.seed, j, fit_mean(d, j),
+            "seed %d: mean of %td is %.5g, want %.5g: off by %.3f sd", (int)d->made->seed, j, fit_mean(d, j),
             mean, (fit_mean(d, j) - mean) / sd);
-  CHECK_MSG(fabs(fit_sd(d, j) / sd - 1) < 0.03, "seed %d: sd of %td is %.5g, want %.5g", (int)d->made.seed, j,
-            fit_sd(d, j), sd);
+  CHECK_MSG(fabs(fit_sd(d, j) / sd - 1) < 0.03, "seed %d: sd of %td is %.5g, want %.5g", (int)d->made->seed,
+            j, fit_sd(d, j), sd);
 }
 
 /* ---- normals ---- */
@@ -28,7 +28,7 @@ static void check_chain(const atvi_draws *d, double log_prior) {
     check_moments(d, j, 0.4 * (double)j, 0.3 * (double)(j + 1));
     for (atvi_idx i = 0; i < j; i++) CHECK_ABS(fit_cor(d, i, j), pow(TOY_RHO, (double)(j - i)), 0.03);
   }
-  CHECK_ABS(d->made.log_evidence, chain_log_z(d->n_param) + log_prior, 0.01);
+  CHECK_ABS(d->made->log_evidence, chain_log_z(d->n_param) + log_prior, 0.01);
   check_tail(d);
 }
 
@@ -36,15 +36,16 @@ static void check_chain(const atvi_draws *d, double log_prior) {
 static void correlated_normal(void) {
   for (uint64_t seed = 1; seed <= 3; seed++) {
     toy t = {.lik = toy_chain};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     toy_set(&t, 5, -20, 20);
     fitted f = fit_on(&t, &o, 2);
     check_chain(f.d, -5 * log(40.0));
-    CHECK(f.d->made.end == ATVI_END_DONE && f.d->made.rungs > 1 && f.d->made.steps > 50);
-    CHECK(f.d->made.modes == 1 && f.d->made.failures == 0 && f.d->made.outside == 0 && f.d->made.lost == 0);
-    CHECK_STR(f.d->made.method, "atvi");
-    CHECK(f.d->made.log_evidence_se > 0 && f.d->made.log_evidence_se < 0.01);
+    CHECK(f.d->made->end == ATVI_END_DONE && f.d->made->rungs > 1 && f.d->made->steps > 50);
+    CHECK(f.d->made->modes == 1 && f.d->made->failures == 0 && f.d->made->outside == 0 &&
+          f.d->made->lost == 0);
+    CHECK_STR(f.d->made->method, "atvi");
+    CHECK(f.d->made->log_evidence_se > 0 && f.d->made->log_evidence_se < 0.01);
     CHECK_INT(f.d->n_col, 6); /* and the derived sum */
     CHECK_ABS(fit_mean(f.d, 5), 4, 0.03 * fit_sd(f.d, 5));
     fitted_free(f);
@@ -55,7 +56,7 @@ static void correlated_normal(void) {
 static void no_prior_to_draw_from(void) {
   for (uint64_t seed = 1; seed <= 3; seed++) {
     toy t = {.lik = toy_chain, .no_prior = true};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     toy_set(&t, 2, -HUGE_VAL, HUGE_VAL);
     fitted f = fit_on(&t, &o, 2);
@@ -67,19 +68,19 @@ static void no_prior_to_draw_from(void) {
 /* Correlations of q itself, before any weight: a conditioner that starts at zero would never find them. */
 static void unweighted_draws_are_correlated(void) {
   toy t = {.lik = toy_chain};
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   toy_set(&t, 3, -20, 20);
   inside *w = inside_new(&t, &o, 2);
-  CHECK(atvi_vi_train(&w->v, w->m));
-  atvi_cloud c = atvi_vi_glance(&w->v, w->m, ATVI_VI_LOOK);
+  CHECK(atvi_infer_vi_train(&w->v, w->m));
+  atvi_cloud c = atvi_infer_vi_glance(&w->v, w->m, ATVI_VI_LOOK);
   const double *x = c.theta;
   for (int j = 1; j < 3; j++)
     for (int i = 0; i < j; i++) {
       const double *a = x + i * ATVI_VI_LOOK, *b = x + j * ATVI_VI_LOOK;
-      double ma = atvi_mean(ATVI_VI_LOOK, a, NULL), mb = atvi_mean(ATVI_VI_LOOK, b, NULL), sum = 0;
+      double ma = atvi_math_mean(ATVI_VI_LOOK, a, NULL), mb = atvi_math_mean(ATVI_VI_LOOK, b, NULL), sum = 0;
       for (int k = 0; k < ATVI_VI_LOOK; k++) sum += (a[k] - ma) * (b[k] - mb) / ATVI_VI_LOOK;
-      CHECK_ABS(sum / (atvi_sd(ATVI_VI_LOOK, a, NULL) * atvi_sd(ATVI_VI_LOOK, b, NULL)), pow(TOY_RHO, j - i),
-                0.03);
+      CHECK_ABS(sum / (atvi_math_sd(ATVI_VI_LOOK, a, NULL) * atvi_math_sd(ATVI_VI_LOOK, b, NULL)),
+                pow(TOY_RHO, j - i), 0.03);
     }
   inside_free(w);
 }
@@ -111,15 +112,16 @@ static void truncated_normal(void) {
   for (int k = 0; k < 2; k++) m[k] /= z, v[k] = sqrt(v[k] / z - m[k] * m[k]);
   for (int map = 0; map < 2; map++)
     for (uint64_t seed = 1; seed <= 3; seed++) {
-      atvi_vi_opts o = atvi_vi_defaults();
+      atvi_vi_opts o = atvi_infer_vi_defaults();
       o.seed = seed;
       o.map = map ? "surjection" : "auto";
       fitted f = fit_on(&t, &o, 2);
       check_draws(f.d);
       for (int k = 0; k < 2; k++) check_moments(f.d, k, m[k], v[k]);
       CHECK_ABS(fit_cor(f.d, 0, 1), (v[2] / z - m[0] * m[1]) / (v[0] * v[1]), 0.03);
-      CHECK_ABS(f.d->made.log_evidence, log(z), 0.01);
-      CHECK_MSG(f.d->made.outside > 0.02, "outside %g", f.d->made.outside); /* folded, by wish or by choice */
+      CHECK_ABS(f.d->made->log_evidence, log(z), 0.01);
+      CHECK_MSG(f.d->made->outside > 0.02, "outside %g",
+                f.d->made->outside); /* folded, by wish or by choice */
       fitted_free(f);
     }
 }
@@ -144,12 +146,12 @@ static void check_end(double (*lik)(const toy *, const double *, double *, atvi_
   enum { SEEDS = 3 };
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
     toy t = {.lik = lik};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     o.map = map;
     toy_set(&t, 1, 0, 1);
     inside *w = inside_new(&t, &o, 2);
-    CHECK(atvi_vi_train(&w->v, w->m));
+    CHECK(atvi_infer_vi_train(&w->v, w->m));
     /* A one-to-one map has no density at the bound itself, only a limit that the tails of the base decide. */
     bool fold = w->v.space->map[0].kind == ATVI_MAP_SURJECTION;
     static const double near[3] = {0, 3e-3, 0.01};
@@ -167,7 +169,7 @@ static void check_end(double (*lik)(const toy *, const double *, double *, atvi_
     check_draws(f.d);
     CHECK_MSG(fabs(got - share) < 3 * se, "map %s, seed %d: share %.5f, want %.5f, se %.5f", map, (int)seed,
               got, share, se);
-    CHECK(f.d->made.efficiency > 0.9);
+    CHECK(f.d->made->efficiency > 0.9);
     fitted_free(f);
   }
   for (int k = 0; k < 3; k++)
@@ -206,7 +208,7 @@ static void half_line(void) {
   for (int k = 0; k < 3; k++)
     for (uint64_t seed = 1; seed <= 3; seed++) {
       toy t = {.lik = ramp, .prior = toy_curved, .draw = toy_curved_draw};
-      atvi_vi_opts o = atvi_vi_defaults();
+      atvi_vi_opts o = atvi_infer_vi_defaults();
       o.seed = seed;
       o.map = row[k].map;
       ramp_sd = row[k].sd;
@@ -216,9 +218,9 @@ static void half_line(void) {
       double ratio = exp(-0.5 * alpha * alpha) / sqrt(2 * PI) / tail;
       check_draws(f.d);
       check_moments(f.d, 0, s * (ratio - alpha), s * sqrt(1 - ratio * (ratio - alpha)));
-      CHECK_ABS(f.d->made.log_evidence, log(TOY_RATE * s * tail * sqrt(2 * PI)) + 0.5 * alpha * alpha, 0.01);
-      CHECK_MSG(f.d->made.efficiency > 0.9, "map %s, sd %g, seed %d: ESS %.3f", o.map, s, (int)seed,
-                f.d->made.efficiency);
+      CHECK_ABS(f.d->made->log_evidence, log(TOY_RATE * s * tail * sqrt(2 * PI)) + 0.5 * alpha * alpha, 0.01);
+      CHECK_MSG(f.d->made->efficiency > 0.9, "map %s, sd %g, seed %d: ESS %.3f", o.map, s, (int)seed,
+                f.d->made->efficiency);
       check_tail(f.d);
       double exact = 1 - 0.5 * erfc((0.02 / s + alpha) / sqrt(2)) / tail, se;
       CHECK_ABS(fit_share(f.d, 0, 0, 0.02, &se), exact, 3 * se);
@@ -235,7 +237,7 @@ static double four_ramps(const toy *t, const double *x, double *g, atvi_outcome 
 
 static void half_lines_fold(void) {
   toy t = {.lik = four_ramps, .prior = toy_curved, .draw = toy_curved_draw};
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   ramp_sd = 0.3;
   toy_set(&t, 4, 0, HUGE_VAL);
   fitted f = fit_on(&t, &o, 2);
@@ -244,10 +246,10 @@ static void half_lines_fold(void) {
   check_draws(f.d);
   for (int j = 0; j < 4; j++)
     check_moments(f.d, j, s * (ratio - alpha), s * sqrt(1 - ratio * (ratio - alpha)));
-  CHECK_ABS(f.d->made.log_evidence, 4 * (log(TOY_RATE * s * tail * sqrt(2 * PI)) + 0.5 * alpha * alpha),
+  CHECK_ABS(f.d->made->log_evidence, 4 * (log(TOY_RATE * s * tail * sqrt(2 * PI)) + 0.5 * alpha * alpha),
             0.02);
-  CHECK_MSG(f.d->made.outside > 0 || f.d->made.efficiency > 0.9, "ESS %.3f, outside %.3f",
-            f.d->made.efficiency, f.d->made.outside);
+  CHECK_MSG(f.d->made->outside > 0 || f.d->made->efficiency > 0.9, "ESS %.3f, outside %.3f",
+            f.d->made->efficiency, f.d->made->outside);
   fitted_free(f);
 }
 
@@ -260,13 +262,13 @@ static double far_off(const toy *t, const double *x, double *g, atvi_outcome *o)
 
 static void half_line_keeps_log(void) {
   toy t = {.lik = far_off, .prior = toy_curved, .draw = toy_curved_draw};
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   toy_set(&t, 1, 0, HUGE_VAL);
   fitted f = fit_on(&t, &o, 2);
   check_draws(f.d);
   check_moments(f.d, 0, 3, 0.3);
-  CHECK_ABS(f.d->made.log_evidence, log(TOY_RATE * 0.3 * sqrt(2 * PI)), 0.01);
-  CHECK(f.d->made.outside == 0);
+  CHECK_ABS(f.d->made->log_evidence, log(TOY_RATE * 0.3 * sqrt(2 * PI)), 0.01);
+  CHECK(f.d->made->outside == 0);
   fitted_free(f);
 }
 
@@ -284,20 +286,20 @@ static double patchy(const toy *t, const double *x, double *g, atvi_outcome *o) 
 static void failures_do_not_bias(void) {
   for (uint64_t seed = 1; seed <= 3; seed++) {
     toy t = {.lik = patchy};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     toy_set(&t, 2, -4, 4);
     fitted f = fit_on(&t, &o, 2);
     double low = 0.5 * erfc(-0.8 / sqrt(2)), ratio = exp(-0.32) / sqrt(2 * PI) / low;
     check_draws(f.d);
-    CHECK(f.d->made.failures > 0);
-    CHECK_MSG(f.d->made.lost > 0 && f.d->made.lost < 0.6, "seed %d: %.3f lost", (int)seed, f.d->made.lost);
+    CHECK(f.d->made->failures > 0);
+    CHECK_MSG(f.d->made->lost > 0 && f.d->made->lost < 0.6, "seed %d: %.3f lost", (int)seed, f.d->made->lost);
     for (atvi_idx k = 0; k < f.d->n; k++) CHECK(f.d->x[k] <= 0.8);
     double sd = sqrt(1 - 0.8 * ratio - ratio * ratio);
     CHECK_ABS(fit_mean(f.d, 0), -ratio, 0.04 * sd);
     CHECK_REL(fit_sd(f.d, 0), sd, 0.04);
     check_moments(f.d, 1, 0, 1);
-    CHECK_ABS(f.d->made.log_evidence, log(2 * PI * low / 64), 0.05);
+    CHECK_ABS(f.d->made->log_evidence, log(2 * PI * low / 64), 0.05);
     fitted_free(f);
   }
 }
@@ -314,11 +316,11 @@ static void a_model_that_never_runs_is_an_error(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
   atvi_draws *d = (atvi_draws *)&t;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  CHECK_STATUS(atvi_vi_run(ctx, ev, NULL, &d), ATVI_EMODEL);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  CHECK_STATUS(atvi_infer_vi_run(ctx, ev, NULL, &d), ATVI_EMODEL);
   CHECK(d == NULL);
   CHECK(strstr(atvi_errmsg(ctx), "none of 4032 draws") != NULL);
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -347,7 +349,7 @@ static double three(const toy *t, const double *x, double *g, atvi_outcome *o) {
 static void three_modes(atvi_idx d, const char *map, uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; seed++) {
     toy t = {.lik = three};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     o.map = map;
     toy_set(&t, d, -10, 10);
@@ -357,8 +359,8 @@ static void three_modes(atvi_idx d, const char *map, uint64_t seeds) {
       double got = fit_share(f.d, 0, CENTRE[k] - 2, CENTRE[k] + 1.8, NULL);
       CHECK_MSG(fabs(got - SHARE[k]) < 0.02, "d %td, seed %d, mode %d: %.4f", d, (int)seed, k, got);
     }
-    CHECK_MSG(f.d->made.modes == 3, "d %td, seed %d: %g modes", d, (int)seed, f.d->made.modes);
-    CHECK_ABS(f.d->made.log_evidence, -(double)d * log(20.0), 0.01);
+    CHECK_MSG(f.d->made->modes == 3, "d %td, seed %d: %g modes", d, (int)seed, f.d->made->modes);
+    CHECK_ABS(f.d->made->log_evidence, -(double)d * log(20.0), 0.01);
     check_tail(f.d);
     fitted_free(f);
   }
@@ -380,14 +382,14 @@ static void tips_of_a_banana_are_found(void) {
   int seeds = SEEDS_OF(6);
   for (int seed = 1; seed <= seeds; seed++) {
     toy t = {.lik = banana};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = (uint64_t)seed;
     toy_set(&t, 2, -100, 100);
     fitted f = fit_on(&t, &o, 2);
     double got = fit_sd(f.d, 1);
     sum += got / sd / seeds;
     CHECK_MSG(got > 0.93 * sd && got < 1.07 * sd, "seed %d: sd %.3f, want %.3f", seed, got, sd);
-    CHECK_ABS(f.d->made.log_evidence, -2 * log(200.0), 0.01);
+    CHECK_ABS(f.d->made->log_evidence, -2 * log(200.0), 0.01);
     fitted_free(f);
   }
   CHECK_ABS(sum, 1, 0.04);
@@ -414,14 +416,14 @@ static double kinked(const toy *t, const double *x, double *g, atvi_outcome *o) 
 static void a_small_mode_with_kinks_is_weighed(void) {
   for (uint64_t seed = 1; seed <= SEEDS_OF(5); seed++) {
     toy t = {.lik = kinked};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     toy_set(&t, 4, -10, 10);
     fitted f = fit_on(&t, &o, 2);
     double se, got = fit_share(f.d, 0, 3, 10, &se);
     CHECK_MSG(fabs(got - KINK_SHARE) < 4 * se + 0.05 * KINK_SHARE && got > 0.5 * KINK_SHARE,
               "seed %d: %.6f, se %.6f", (int)seed, got, se);
-    CHECK_ABS(f.d->made.log_evidence, -4 * log(20.0), 0.01);
+    CHECK_ABS(f.d->made->log_evidence, -4 * log(20.0), 0.01);
     fitted_free(f);
   }
 }
@@ -448,7 +450,7 @@ static void shares_are_those_of_draws(void) {
   for (int k = 0; k < 2; k++)
     for (uint64_t seed = 1; seed <= SEEDS_OF(3); seed++) {
       toy t = {.lik = ridge_and_hill};
-      atvi_vi_opts o = atvi_vi_defaults();
+      atvi_vi_opts o = atvi_infer_vi_defaults();
       double told = 0, a = NAN, b = NAN;
       hill_share = share[k];
       o.seed = seed;
@@ -461,8 +463,8 @@ static void shares_are_those_of_draws(void) {
         if (sscanf(f.d->message[i].text, "Mode 2 holds %lf %% of the posterior: near a = %lf, b = %lf", &told,
                    &a, &b) > 0)
           break;
-      CHECK_MSG(f.d->made.modes == (k ? 2 : 1), "share %g, seed %d: %g modes", share[k], (int)seed,
-                f.d->made.modes);
+      CHECK_MSG(f.d->made->modes == (k ? 2 : 1), "share %g, seed %d: %g modes", share[k], (int)seed,
+                f.d->made->modes);
       /* two digits are told; a quarter of the draws that are asked may be in the valley */
       if (k) CHECK_ABS(told / 100, got, 0.1 * got);
       if (k) CHECK_ABS(b, 6, 0.5); /* medians of 128: a tenth of an sd */
@@ -480,12 +482,12 @@ static void three_modes_folded(void) { three_modes(3, "surjection", 3); }
 static void nf_and_copula_find_a_normal(void) {
   for (int copula = 0; copula < 2; copula++) {
     toy t = {.lik = toy_chain};
-    atvi_vi_opts o = copula ? atvi_vi_copula_defaults() : atvi_vi_nf_defaults();
+    atvi_vi_opts o = copula ? atvi_infer_vi_copula_defaults() : atvi_infer_vi_nf_defaults();
     toy_set(&t, 2, -6, 6);
     fitted f = fit_on(&t, &o, 2);
     check_chain(f.d, -2 * log(12.0));
-    CHECK_STR(f.d->made.method, copula ? "copula" : "nf");
-    CHECK(f.d->made.rungs == 1 && isnan(f.d->made.modes) && isnan(f.d->made.tuned));
+    CHECK_STR(f.d->made->method, copula ? "copula" : "nf");
+    CHECK(f.d->made->rungs == 1 && isnan(f.d->made->modes) && isnan(f.d->made->tuned));
     fitted_free(f);
   }
 }
@@ -494,14 +496,14 @@ static void nf_and_copula_find_a_normal(void) {
 static double weak_share(const char *map) {
   toy t = {.lik = toy_slope4};
   static const double one = 1;
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.map = map;
   o.shape = (atvi_flow_shape){.d = 1, .layers = 1, .bins = 1, .hidden = 2, .box = 3, .seed = 1};
   o.n_rung = 1;
   o.temperature = &one;
   toy_set(&t, 1, 0, 1);
   inside *w = inside_new(&t, &o, 2);
-  CHECK(atvi_vi_train(&w->v, w->m));
+  CHECK(atvi_infer_vi_train(&w->v, w->m));
   double sum = 0;
   for (int k = 0; k < 400; k++) sum += inside_density(w, (k + 0.5) * 5e-5) * 5e-5;
   inside_free(w);

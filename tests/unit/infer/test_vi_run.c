@@ -28,7 +28,8 @@ static void check_chain(const atvi_draws *d) {
 /* ---- options ---- */
 
 static void defaults_are_what_they_say(void) {
-  atvi_vi_opts a = atvi_vi_defaults(), n = atvi_vi_nf_defaults(), c = atvi_vi_copula_defaults();
+  atvi_vi_opts a = atvi_infer_vi_defaults(), n = atvi_infer_vi_nf_defaults(),
+               c = atvi_infer_vi_copula_defaults();
   CHECK_STR(a.method, "atvi");
   CHECK(a.n_rung == 0 && a.seek_modes && a.tune == ATVI_TUNE_AUTO && a.factors == 0 && isnan(a.ess));
   CHECK_STR(n.method, "nf");
@@ -45,46 +46,46 @@ static void refuse(atvi_vi_opts o, const char *says) {
   atvi_ctx *ctx = test_ctx();
   atvi_evaluator *ev;
   atvi_draws *d = (atvi_draws *)&t;
-  CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
-  atvi_status status = atvi_vi_run(ctx, ev, &o, &d);
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
+  atvi_status status = atvi_infer_vi_run(ctx, ev, &o, &d);
   CHECK_MSG(status == ATVI_EINVAL, "%s: status %d", says, status);
   CHECK(d == NULL);
   CHECK_MSG(strstr(atvi_errmsg(ctx), says), "%s: %s", says, atvi_errmsg(ctx));
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
 
 static atvi_vi_opts ladder(int n, const double *temperature) {
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.n_rung = n;
   o.temperature = temperature;
   return o;
 }
 
 static void wrong_options_are_refused(void) {
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.batch = 7;
   refuse(o, "batch = 7");
   o.batch = (1 << 20) + 8;
   refuse(o, "batch = ");
-  o = atvi_vi_defaults();
+  o = atvi_infer_vi_defaults();
   o.max_steps = 0;
   refuse(o, "max_steps = 0");
-  o = atvi_vi_defaults();
+  o = atvi_infer_vi_defaults();
   o.max_seconds = 0;
   refuse(o, "max_seconds = 0");
   o.max_seconds = NAN;
   refuse(o, "max_seconds = ");
-  o = atvi_vi_defaults();
+  o = atvi_infer_vi_defaults();
   o.ess = 0;
   refuse(o, "ess = 0");
   o.ess = -3.5;
   refuse(o, "ess = -3.5");
-  o = atvi_vi_defaults();
+  o = atvi_infer_vi_defaults();
   o.map = "prabit";
   refuse(o, "prabit");
-  o = atvi_vi_defaults();
+  o = atvi_infer_vi_defaults();
   o.shape = (atvi_flow_shape){.d = 2, .layers = 2, .bins = 0, .hidden = 4, .box = 3, .seed = 1};
   refuse(o, "bins");
 }
@@ -100,8 +101,9 @@ static void given_ladders_work(void) {
       o.freeze = freeze;
       fitted f = fit_on(&t, &o, 2);
       check_chain(f.d);
-      CHECK_INT(f.d->made.rungs, n);
-      CHECK_MSG(f.d->made.efficiency > 0.5, "freeze %d, %d rungs: ESS %.3f", freeze, n, f.d->made.efficiency);
+      CHECK_INT(f.d->made->rungs, n);
+      CHECK_MSG(f.d->made->efficiency > 0.5, "freeze %d, %d rungs: ESS %.3f", freeze, n,
+                f.d->made->efficiency);
       fitted_free(f);
     }
 }
@@ -143,12 +145,12 @@ static void frozen_blocks_do_not_move(void) {
     watch s = {.w = inside_new(&t, &o, 1)};
     atvi_vi *v = &s.w->v;
     atvi_idx skip;
-    atvi_family_block(&v->family, v->family.blocks / 2, &s.edge, &skip);
+    atvi_flow_family_block(&v->family, v->family.blocks / 2, &s.edge, &skip);
     s.first = calloc((size_t)v->size, sizeof(double));
     s.frozen = calloc((size_t)v->size, sizeof(double));
     memcpy(s.first, s.w->m->phi, (size_t)v->size * sizeof(double));
     atvi_ctx_set_stop(v->ctx, look_at_blocks, &s);
-    CHECK(atvi_vi_train(v, s.w->m));
+    CHECK(atvi_infer_vi_train(v, s.w->m));
     CHECK(s.seen[0] > 0 && s.seen[1] > 0);
     CHECK(s.moved[0][0] > 0.01 && s.moved[1][1] > 0.01);
     if (freeze) { /* averaging with itself may round */
@@ -170,20 +172,20 @@ static bool always(atvi_vi *v, const atvi_cloud *test) { return v != NULL && tes
 static void training_ends_when_it_is_enough(void) {
   toy t = chain(4, 20);
   settle(&t);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   inside *w = inside_new(&t, &o, 1);
   atvi_vi *v = &w->v;
-  atvi_vi_trained ladder = atvi_vi_climb(v, w->m);
+  atvi_vi_trained ladder = atvi_infer_vi_climb(v, w->m);
   CHECK(ladder.done && ladder.beta < 1 && ladder.step > 0);
   size_t bytes = (size_t)v->size * sizeof(double);
   double *phi = malloc(bytes);
   memcpy(phi, w->m->phi, bytes);
   int before = v->steps;
-  CHECK(atvi_vi_train_more(v, w->m, ladder.step, 1, always).done);
+  CHECK(atvi_infer_vi_train_more(v, w->m, ladder.step, 1, always).done);
   CHECK_INT(v->steps - before, 50);
   CHECK(memcmp(w->m->phi, phi, bytes) != 0);
   free(phi);
-  CHECK(atvi_vi_train_more(v, w->m, ladder.step, 1, NULL).done);
+  CHECK(atvi_infer_vi_train_more(v, w->m, ladder.step, 1, NULL).done);
   CHECK_MSG(v->steps - before > 2 * 50, "%d steps", v->steps - before);
   inside_free(w);
 }
@@ -207,22 +209,22 @@ static void a_component_that_fits_is_kept(void) {
   enum { D = 6 };
   for (uint64_t seed = 1; seed <= SEEDS_OF(10); seed++) {
     toy t = {.lik = skewed};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     double shift[D], chol[D * D] = {0};
     toy_set(&t, D, -40, 10);
     o.seed = seed;
     inside *w = inside_new(&t, &o, 2);
     for (int i = 0; i < D; i++) shift[i] = 1.2, chol[i * D + i] = 0.01;
-    CHECK(atvi_vi_member_new(&w->v, shift, chol, w->m));
-    w->v.part[0].log_evidence = atvi_vi_judge(&w->v, w->m, w->v.scramble++, NULL).log_evidence;
-    CHECK_OK(atvi_vi_seek(&w->v));
-    CHECK_OK(atvi_vi_cover(&w->v));
+    CHECK(atvi_infer_vi_member_new(&w->v, shift, chol, w->m));
+    w->v.part[0].log_evidence = atvi_infer_vi_judge(&w->v, w->m, w->v.scramble++, NULL).log_evidence;
+    CHECK_OK(atvi_infer_vi_seek(&w->v));
+    CHECK_OK(atvi_infer_vi_cover(&w->v));
     CHECK_MSG(w->v.n_part == 2, "seed %d: %td components", (int)seed, w->v.n_part);
     CHECK_ABS(w->v.part[1].log_evidence, D * (lgamma(0.5) - log(50.0)), 0.05);
     atvi_vi_weights weights = {0};
-    CHECK_OK(atvi_vi_weigh(&w->v, &weights, false));
+    CHECK_OK(atvi_infer_vi_weigh(&w->v, &weights, false));
     CHECK(weights.c.n > 0 && !weights.all);
-    atvi_vi_weights_free(&weights);
+    atvi_infer_vi_weights_free(&weights);
     double blame[2] = {w->v.part[0].blame, w->v.part[1].blame}; /* the first has no weight at all */
     CHECK((blame[0] == 1 && blame[1] == 1) || (blame[0] < 0.01 && fabs(blame[0] + blame[1] - 1) < 1e-12));
     inside_free(w);
@@ -234,8 +236,8 @@ static void a_component_that_fits_is_kept(void) {
 /* The table lists every field of the struct, with its default; a run obeys what it is given. */
 static void constants_are_a_table(void) {
   int n;
-  const atvi_vi_tunable *row = atvi_vi_tunables(&n);
-  atvi_vi_tuning t = atvi_vi_tuning_defaults();
+  const atvi_vi_tunable *row = atvi_infer_vi_tunables(&n);
+  atvi_vi_tuning t = atvi_infer_vi_tuning_defaults();
   const double *value = (const double *)(const void *)&t;
   CHECK_INT((size_t)n * sizeof(double), sizeof t);
   for (int i = 0; i < n; i++) {
@@ -245,13 +247,13 @@ static void constants_are_a_table(void) {
   t.first_draws = 128;
   toy target = chain(2, 20);
   settle(&target);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.tuning = &t;
   inside *in = inside_new(&target, &o, 1);
   atvi_vi_weights w = {0};
-  CHECK_OK(atvi_vi_weigh(&in->v, &w, false));
+  CHECK_OK(atvi_infer_vi_weigh(&in->v, &w, false));
   CHECK_INT(w.c.n, 128 * ATVI_VI_BLOCKS);
-  atvi_vi_weights_free(&w);
+  atvi_infer_vi_weights_free(&w);
   inside_free(in);
 }
 
@@ -273,11 +275,11 @@ static double two_hills(const toy *t, const double *x, double *g, atvi_outcome *
 /* A component at (at, at), wider than the hill there by this factor. */
 static void put_part(atvi_vi *v, double at, double sd) {
   double shift[2] = {at, at}, chol[4] = {sd, 0, 0.3 * sd, sd};
-  CHECK(atvi_vi_member_new(v, shift, chol, &v->part[v->n_part].at));
+  CHECK(atvi_infer_vi_member_new(v, shift, chol, &v->part[v->n_part].at));
   v->part[v->n_part++].log_evidence = 0;
 }
 
-static double runs(const atvi_vi *v) { return (double)atvi_evaluator_count(v->ev); }
+static double runs(const atvi_vi *v) { return (double)atvi_model_evaluator_count(v->ev); }
 
 /* What a fit does to its draws, with components that are far from perfect: some, then all of one component; another is added; the first
  * one changes. No draw is run twice, and the evidence is right within the errors that it states: their root mean square
@@ -287,7 +289,7 @@ static void kept_draws_have_honest_errors(void) {
   double sum_sq = 0, sum = 0, n = 0;
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
     toy t = {.lik = two_hills, .no_prior = true};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     atvi_vi_weights w = {0};
     o.seed = seed;
     o.ess = 6000;
@@ -296,10 +298,10 @@ static void kept_draws_have_honest_errors(void) {
     atvi_vi *v = &in->v;
     v->n_part = 0;
     put_part(v, 0, 3.2);
-    CHECK_OK(atvi_vi_weigh(v, &w, false));
+    CHECK_OK(atvi_infer_vi_weigh(v, &w, false));
     CHECK_INT(w.c.n, 4096);
     double x = w.c.x[17], log_q = w.c.log_q[17];
-    CHECK_OK(atvi_vi_weigh(v, &w, true));
+    CHECK_OK(atvi_infer_vi_weigh(v, &w, true));
     CHECK(w.all && runs(v) == (double)w.c.n && w.c.n > 8000);
     CHECK(w.c.x[17] == x && w.c.log_q[17] == log_q);
     /* a component is added */
@@ -307,7 +309,7 @@ static void kept_draws_have_honest_errors(void) {
     v->part[1].log_evidence = log(0.3);
     double before = runs(v);
     atvi_idx kept = w.c.n;
-    CHECK_OK(atvi_vi_weigh(v, &w, true));
+    CHECK_OK(atvi_infer_vi_weigh(v, &w, true));
     CHECK(w.c.n > kept && runs(v) - before == (double)(w.c.n - kept));
     CHECK(w.c.x[17] == x && w.c.log_q[17] != log_q);
     CHECK_REL(v->part[0].share + v->part[1].share, 1, 1e-9);
@@ -319,12 +321,12 @@ static void kept_draws_have_honest_errors(void) {
     v->part[0].at.shift[0] = v->part[0].at.shift[1] = -1.6;
     v->part[0].drawn = 0;
     before = runs(v);
-    CHECK_OK(atvi_vi_weigh(v, &w, true));
+    CHECK_OK(atvi_infer_vi_weigh(v, &w, true));
     CHECK(runs(v) - before < (double)w.c.n && w.c.x[17] != x);
     sum_sq += pow(w.psis.log_mean / w.se, 2);
     sum += w.psis.log_mean / w.se;
     n += 2;
-    atvi_vi_weights_free(&w);
+    atvi_infer_vi_weights_free(&w);
     inside_free(in);
   }
   if (n < 40) return;
@@ -341,15 +343,15 @@ static void tuning_helps_a_flow_that_is_not_done(void) {
   for (uint64_t seed = 1; seed <= 3; seed++) {
     toy t = chain(4, 20);
     settle(&t);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     inside *w = inside_new(&t, &o, 2);
-    atvi_vi_trained ladder = atvi_vi_climb(&w->v, w->m);
+    atvi_vi_trained ladder = atvi_infer_vi_climb(&w->v, w->m);
     atvi_vi_rounds_opts once = {.beta = 1, .step = ladder.step, .most = 1, .halvings = 1, .last = w->v.size};
-    CHECK(ladder.done && atvi_vi_rounds(&w->v, w->m, &once).done);
-    double before = atvi_vi_judge(&w->v, w->m, 1u << 30, NULL).share;
-    bool kept = atvi_vi_tune(&w->v, w->m);
-    double after = atvi_vi_judge(&w->v, w->m, 1u << 30, NULL).share;
+    CHECK(ladder.done && atvi_infer_vi_rounds(&w->v, w->m, &once).done);
+    double before = atvi_infer_vi_judge(&w->v, w->m, 1u << 30, NULL).share;
+    bool kept = atvi_infer_vi_tune(&w->v, w->m);
+    double after = atvi_infer_vi_judge(&w->v, w->m, 1u << 30, NULL).share;
     CHECK_MSG(kept && after > before, "seed %d: %d, ESS %.3f to %.3f", (int)seed, kept, before, after);
     inside_free(w);
   }
@@ -360,17 +362,17 @@ static void tuning_is_kept_or_undone(void) {
   for (uint64_t seed = 1; seed <= 6; seed++) {
     toy t = chain(1, 6);
     settle(&t);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.seed = seed;
     inside *w = inside_new(&t, &o, 1);
     size_t bytes = (size_t)w->v.size * sizeof(double);
-    CHECK(atvi_vi_train(&w->v, w->m));
-    double *phi = malloc(bytes), before = atvi_vi_judge(&w->v, w->m, w->v.scramble, NULL).share;
+    CHECK(atvi_infer_vi_train(&w->v, w->m));
+    double *phi = malloc(bytes), before = atvi_infer_vi_judge(&w->v, w->m, w->v.scramble, NULL).share;
     memcpy(phi, w->m->phi, bytes);
     uint32_t fresh = w->v.scramble;
-    bool kept = atvi_vi_tune(&w->v, w->m);
+    bool kept = atvi_infer_vi_tune(&w->v, w->m);
     CHECK(kept == (memcmp(phi, w->m->phi, bytes) != 0));
-    double after = atvi_vi_judge(&w->v, w->m, fresh, NULL).share;
+    double after = atvi_infer_vi_judge(&w->v, w->m, fresh, NULL).share;
     CHECK(kept ? after > 0.99 * before : after == before);
     free(phi);
     inside_free(w);
@@ -382,11 +384,11 @@ static void tuned_says_what_happened(void) {
   for (int k = 0; k < 2; k++) {
     toy t = chain(2, 6);
     settle(&t);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.tune = tune[k];
     fitted f = fit_on(&t, &o, 2);
     check_chain(f.d);
-    CHECK(k ? isnan(f.d->made.tuned) : f.d->made.tuned == 0 || f.d->made.tuned == 1);
+    CHECK(k ? isnan(f.d->made->tuned) : f.d->made->tuned == 0 || f.d->made->tuned == 1);
     fitted_free(f);
   }
 }
@@ -403,20 +405,20 @@ static void stopping_leaves_usable_draws(void) {
   for (int k = 0; k < 4; k++) {
     toy t = chain(3, 20);
     settle(&t);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     fitted f = {.ctx = test_ctx()};
     atvi_evaluator *ev;
     int left = polls[k];
     atvi_ctx_set_threads(f.ctx, 2);
     atvi_ctx_set_stop(f.ctx, stop_after, &left);
-    CHECK_OK(atvi_evaluator_new(f.ctx, &t.target, &ev));
-    CHECK_OK(atvi_vi_run(f.ctx, ev, &o, &f.d));
-    atvi_evaluator_free(ev);
-    CHECK_INT(f.d->made.end, ATVI_END_STOPPED);
+    CHECK_OK(atvi_model_evaluator_new(f.ctx, &t.target, &ev));
+    CHECK_OK(atvi_infer_vi_run(f.ctx, ev, &o, &f.d));
+    atvi_model_evaluator_free(ev);
+    CHECK_INT(f.d->made->end, ATVI_END_STOPPED);
     double sum = 0;
     for (atvi_idx j = 0; j < f.d->n; j++) sum += f.d->weight[j];
     CHECK_REL(sum, 1, 1e-9);
-    CHECK(f.d->n >= 16 && f.d->made.steps <= polls[k] + 1);
+    CHECK(f.d->n >= 16 && f.d->made->steps <= polls[k] + 1);
     fitted_free(f);
   }
 }
@@ -424,17 +426,17 @@ static void stopping_leaves_usable_draws(void) {
 static void limits_are_kept_to(void) {
   toy t = chain(3, 20);
   settle(&t);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.max_seconds = 0.02;
   fitted f = fit_on(&t, &o, 1);
-  CHECK_INT(f.d->made.end, ATVI_END_LIMIT);
-  CHECK(f.d->n > 100 && f.d->made.steps > 0);
+  CHECK_INT(f.d->made->end, ATVI_END_LIMIT);
+  CHECK(f.d->n > 100 && f.d->made->steps > 0);
   fitted_free(f);
-  o = atvi_vi_defaults();
+  o = atvi_infer_vi_defaults();
   o.max_steps = 30;
   f = fit_on(&t, &o, 1);
-  CHECK_INT(f.d->made.end, ATVI_END_LIMIT);
-  CHECK_INT(f.d->made.steps, 30);
+  CHECK_INT(f.d->made->end, ATVI_END_LIMIT);
+  CHECK_INT(f.d->made->steps, 30);
   fitted_free(f);
 }
 
@@ -443,12 +445,12 @@ static void effective_size_is_reached(void) {
   for (int k = 0; k < 3; k++) {
     toy t = chain(2, 6);
     settle(&t);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.ess = wanted[k];
     fitted f = fit_on(&t, &o, 2);
-    double got = f.d->made.efficiency * (double)f.d->n;
+    double got = f.d->made->efficiency * (double)f.d->n;
     CHECK_MSG(got >= wanted[k], "ESS %.0f of %g", got, wanted[k]);
-    CHECK(f.d->made.ess_wanted == wanted[k]);
+    CHECK(f.d->made->ess_wanted == wanted[k]);
     fitted_free(f);
   }
 }
@@ -461,8 +463,8 @@ static void same_draws(const atvi_draws *a, const atvi_draws *b) {
   CHECK(memcmp(a->weight, b->weight, (size_t)a->n * sizeof(double)) == 0);
   CHECK(memcmp(a->log_lik, b->log_lik, (size_t)a->n * sizeof(double)) == 0);
   CHECK(memcmp(a->log_prior, b->log_prior, (size_t)a->n * sizeof(double)) == 0);
-  CHECK(a->made.log_evidence == b->made.log_evidence && a->made.elbo == b->made.elbo);
-  CHECK(a->made.steps == b->made.steps && a->made.evaluations == b->made.evaluations);
+  CHECK(a->made->log_evidence == b->made->log_evidence && a->made->elbo == b->made->elbo);
+  CHECK(a->made->steps == b->made->steps && a->made->evaluations == b->made->evaluations);
 }
 
 static void threads_and_repetition_do_not_matter(void) {
@@ -470,15 +472,15 @@ static void threads_and_repetition_do_not_matter(void) {
   for (int k = 0; k < 2; k++) {
     toy t = chain(3, 2.1);
     settle(&t);
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.map = map[k];
     fitted a = fit_on(&t, &o, 1), b = fit_on(&t, &o, 2), c = fit_on(&t, &o, 2);
     same_draws(a.d, b.d);
     same_draws(b.d, c.d);
     o.seed = 2;
     fitted e = fit_on(&t, &o, 2);
-    CHECK(e.d->x[0] != a.d->x[0] && e.d->made.log_evidence != a.d->made.log_evidence);
-    CHECK_ABS(e.d->made.log_evidence, a.d->made.log_evidence, 0.02);
+    CHECK(e.d->x[0] != a.d->x[0] && e.d->made->log_evidence != a.d->made->log_evidence);
+    CHECK_ABS(e.d->made->log_evidence, a.d->made->log_evidence, 0.02);
     fitted all[4] = {a, b, c, e};
     for (int j = 0; j < 4; j++) {
       atvi_draws_free(all[j].d);
@@ -491,7 +493,7 @@ static void threads_and_repetition_do_not_matter(void) {
 static void plain_normals_serve_too(void) {
   toy t = chain(2, 6);
   settle(&t);
-  atvi_vi_opts o = atvi_vi_defaults();
+  atvi_vi_opts o = atvi_infer_vi_defaults();
   o.plain = true;
   fitted f = fit_on(&t, &o, 2);
   check_chain(f.d);
@@ -504,16 +506,16 @@ static void survives_faults(void) {
   for (int k = 1;; k++) {
     toy t = {.lik = toy_chain, .prior = toy_curved, .draw = toy_curved_draw};
     toy_set(&t, 1, 0, HUGE_VAL); /* a choice of maps, and other modes */
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.ess = 100;
     atvi_ctx *ctx = test_ctx();
     atvi_evaluator *ev;
     atvi_draws *d = (atvi_draws *)&t;
     atvi_ctx_set_threads(ctx, 1); /* more would be the context's to keep */
-    CHECK_OK(atvi_evaluator_new(ctx, &t.target, &ev));
+    CHECK_OK(atvi_model_evaluator_new(ctx, &t.target, &ev));
     long live = test_live;
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_vi_run(ctx, ev, &o, &d);
+    atvi_status status = atvi_infer_vi_run(ctx, ev, &o, &d);
     bool over = test_allocs < test_fail_at;
     test_fail_at = 0;
     if (status != ATVI_OK) {
@@ -523,7 +525,7 @@ static void survives_faults(void) {
       refused++;
     }
     atvi_draws_free(d);
-    atvi_evaluator_free(ev);
+    atvi_model_evaluator_free(ev);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
     if (over) {

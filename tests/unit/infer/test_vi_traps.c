@@ -11,12 +11,12 @@ static void check_homecoming(inside *w, atvi_idx i, int want, double low, double
   static double theta[2 * M], log_q[M];
   atvi_vi *v = &w->v;
   atvi_elbo_lot lot = {.stream = ATVI_STREAM_TEST, .scramble = 3, .n = M};
-  atvi_cloud c = atvi_vi_look(v, w->m, &lot);
+  atvi_cloud c = atvi_infer_vi_look(v, w->m, &lot);
   CHECK(c.n == M);
   for (int k = 0; k < 2; k++) memcpy(theta + k * M, c.theta + k * c.cap, M * sizeof(double));
   memcpy(log_q, c.log_q, M * sizeof(double));
-  CHECK_INT(atvi_vi_home(v, w->m, &c), want);
-  c = atvi_vi_look(v, w->m, &lot);
+  CHECK_INT(atvi_infer_vi_home(v, w->m, &c), want);
+  c = atvi_infer_vi_look(v, w->m, &lot);
   int inside_box = 0;
   for (int k = 0; k < M; k++) {
     for (int j = 0; j < 2; j++) CHECK_ABS(c.theta[j * c.cap + k], theta[j * M + k], 1e-12);
@@ -25,7 +25,7 @@ static void check_homecoming(inside *w, atvi_idx i, int want, double low, double
     inside_box += x >= low && x <= high;
   }
   CHECK_MSG(inside_box > 0.95 * M, "%d of %d draws are home", inside_box, M);
-  CHECK_INT(atvi_vi_home(v, w->m, &c), 0); /* and stays */
+  CHECK_INT(atvi_infer_vi_home(v, w->m, &c), 0); /* and stays */
 }
 
 /* The frame that has y = 0 at `shift` in coordinate i, upright or reflected. */
@@ -44,7 +44,7 @@ static void two_ends_come_home(void) {
   for (int i = 0; i < 2; i++)
     for (int copy = -3; copy <= 3; copy++) {
       toy t = {.lik = toy_chain};
-      atvi_vi_opts o = atvi_vi_defaults();
+      atvi_vi_opts o = atvi_infer_vi_defaults();
       o.map = "surjection";
       toy_set(&t, 2, -3, 5);
       inside *w = inside_new(&t, &o, 1);
@@ -61,7 +61,7 @@ static void one_end_comes_home(void) {
     for (int upper = 0; upper < 2; upper++)
       for (int copy = 0; copy < 2; copy++) {
         toy t = {.lik = toy_chain, .prior = toy_curved, .draw = toy_curved_draw};
-        atvi_vi_opts o = atvi_vi_defaults();
+        atvi_vi_opts o = atvi_infer_vi_defaults();
         o.map = "surjection";
         toy_set(&t, 2, upper ? -HUGE_VAL : 0.4, upper ? 1.3 : HUGE_VAL);
         inside *w = inside_new(&t, &o, 1);
@@ -99,16 +99,16 @@ static void training_from_a_copy_ends_at_home(void) {
   for (int given = 0; given < 2; given++)
     for (int k = 0; k < 4; k++) {
       toy t = {.lik = near_bound};
-      atvi_vi_opts o = atvi_vi_defaults();
+      atvi_vi_opts o = atvi_infer_vi_defaults();
       o.map = "surjection";
       if (given) o.n_rung = 1, o.temperature = ONE;
       toy_set(&t, 2, 0, 10);
       inside *w = inside_new(&t, &o, 2);
       put_frame(w->m, 0, starts[k], 1);
-      CHECK(atvi_vi_train(&w->v, w->m));
-      atvi_vi_quality q = atvi_vi_judge(&w->v, w->m, 1u << 30, NULL);
+      CHECK(atvi_infer_vi_train(&w->v, w->m));
+      atvi_vi_quality q = atvi_infer_vi_judge(&w->v, w->m, 1u << 30, NULL);
       int home = 0;
-      atvi_cloud c = atvi_vi_glance(&w->v, w->m, ATVI_VI_TEST);
+      atvi_cloud c = atvi_infer_vi_glance(&w->v, w->m, ATVI_VI_TEST);
       for (int j = 0; j < ATVI_VI_TEST; j++) home += fabs(c.x[j]) <= 2;
       CHECK_MSG(home > 0.8 * ATVI_VI_TEST,
                 "start %g, given %d: %d of %d at home, log Z %.3f, want %.3f, ESS %.3f", starts[k], given,
@@ -128,19 +128,20 @@ static void slopes_follow_the_spread(void) {
   double last = HUGE_VAL;
   for (int k = 0; k < 6; k++) {
     toy t = {.lik = toy_chain};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.map = "surjection";
     toy_set(&t, 2, -3, 5);
     toy_bound(&t, 1, -3, 5, "probit");
     inside *w = inside_new(&t, &o, 1);
-    atvi_rng r = atvi_rng_at(1, ATVI_STREAM_TEST, 0, 0);
+    atvi_rng r = atvi_math_rng_at(1, ATVI_STREAM_TEST, 0, 0);
     double x[2 * ATVI_VI_TEST];
     atvi_cloud c = {.cap = ATVI_VI_TEST, .n = ATVI_VI_TEST, .x = x};
-    for (int j = 0; j < ATVI_VI_TEST; j++) x[j] = x[ATVI_VI_TEST + j] = 0.3 + sds[k] * atvi_rng_normal(&r);
+    for (int j = 0; j < ATVI_VI_TEST; j++)
+      x[j] = x[ATVI_VI_TEST + j] = 0.3 + sds[k] * atvi_math_rng_normal(&r);
     double other = w->v.space->map[1].slope;
-    atvi_vi_slopes(&w->v, &c);
+    atvi_infer_vi_slopes(&w->v, &c);
     double slope = w->v.space->map[0].slope;
-    CHECK_OK(atvi_map_check(w->v.ctx, &w->v.space->map[0]));
+    CHECK_OK(atvi_transform_map_check(w->v.ctx, &w->v.space->map[0]));
     CHECK_MSG(slope >= 1 && slope <= 1000, "sd %g: slope %g", sds[k], slope);
     CHECK(slope <= last);
     CHECK(w->v.space->map[1].slope == other);
@@ -161,18 +162,18 @@ static double chain_log_z(atvi_idx d) {
 static void nothing_is_lost_to_copies(void) {
   for (uint64_t seed = 1; seed <= 10; seed++) {
     toy t = {.lik = toy_chain};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.map = "surjection";
     o.seed = seed;
     o.ess = 4000;
     toy_set(&t, 3, -20, 20);
     fitted f = fit_on(&t, &o, 2);
     check_draws(f.d);
-    CHECK_MSG(fabs(f.d->made.log_evidence - chain_log_z(3) + 3 * log(40.0)) < 0.01,
-              "seed %d: log Z %.4f, want %.4f", (int)seed, f.d->made.log_evidence,
+    CHECK_MSG(fabs(f.d->made->log_evidence - chain_log_z(3) + 3 * log(40.0)) < 0.01,
+              "seed %d: log Z %.4f, want %.4f", (int)seed, f.d->made->log_evidence,
               chain_log_z(3) - 3 * log(40.0));
-    CHECK_MSG(f.d->made.outside < 0.01, "seed %d: %.3f outside", (int)seed, f.d->made.outside);
-    CHECK_MSG(f.d->made.efficiency > 0.9, "seed %d: ESS %.3f", (int)seed, f.d->made.efficiency);
+    CHECK_MSG(f.d->made->outside < 0.01, "seed %d: %.3f outside", (int)seed, f.d->made->outside);
+    CHECK_MSG(f.d->made->efficiency > 0.9, "seed %d: ESS %.3f", (int)seed, f.d->made->efficiency);
     fitted_free(f);
   }
 }
@@ -184,7 +185,7 @@ static void narrow_posterior_near_a_bound(void) {
     int low = 0; /* one draw in ten thousand, far out where the density is e^-1000, lowers an ELBO by 0.1 */
     for (uint64_t seed = 1; seed <= 10; seed++) {
       toy t = {.lik = near_bound};
-      atvi_vi_opts o = atvi_vi_defaults();
+      atvi_vi_opts o = atvi_infer_vi_defaults();
       o.map = map[k];
       o.seed = seed;
       o.ess = 4000;
@@ -192,11 +193,11 @@ static void narrow_posterior_near_a_bound(void) {
       fitted f = fit_on(&t, &o, 2);
       double want = near_bound_log_z(2);
       check_draws(f.d);
-      low += !(f.d->made.elbo > want - 0.1);
-      CHECK_MSG(f.d->made.elbo > want - 2, "map %s, seed %d: ELBO %.3f, log Z %.3f", map[k], (int)seed,
-                f.d->made.elbo, want);
-      CHECK_MSG(fabs(f.d->made.log_evidence - want) < 0.02, "map %s, seed %d: log Z %.4f, want %.4f", map[k],
-                (int)seed, f.d->made.log_evidence, want);
+      low += !(f.d->made->elbo > want - 0.1);
+      CHECK_MSG(f.d->made->elbo > want - 2, "map %s, seed %d: ELBO %.3f, log Z %.3f", map[k], (int)seed,
+                f.d->made->elbo, want);
+      CHECK_MSG(fabs(f.d->made->log_evidence - want) < 0.02, "map %s, seed %d: log Z %.4f, want %.4f", map[k],
+                (int)seed, f.d->made->log_evidence, want);
       /* of N(0.3, 0.1) above 0: the cut takes 0.0013 and moves the mean by 0.004 sd */
       for (int j = 0; j < 2; j++) CHECK_ABS(fit_mean(f.d, j), 0.3 + 0.1 * 0.00444, 0.005);
       fitted_free(f);
@@ -216,16 +217,16 @@ static void no_run_falls_short(void) {
   double want = log((1 - exp(-4)) / 4 * (1 - exp(-9)) / 9);
   for (uint64_t seed = 1; seed <= 10; seed++) {
     toy t = {.lik = touching};
-    atvi_vi_opts o = atvi_vi_defaults();
+    atvi_vi_opts o = atvi_infer_vi_defaults();
     o.map = "surjection";
     o.seed = seed;
     o.ess = 4000;
     toy_set(&t, 3, 0, 1);
     fitted f = fit_on(&t, &o, 2);
     check_draws(f.d);
-    CHECK_MSG(f.d->made.elbo > want - 0.1 && fabs(f.d->made.log_evidence - want) < 0.02,
-              "seed %d: ELBO %.3f, evidence %.4f, log Z %.4f, ESS %.3f", (int)seed, f.d->made.elbo,
-              f.d->made.log_evidence, want, f.d->made.efficiency);
+    CHECK_MSG(f.d->made->elbo > want - 0.1 && fabs(f.d->made->log_evidence - want) < 0.02,
+              "seed %d: ELBO %.3f, evidence %.4f, log Z %.4f, ESS %.3f", (int)seed, f.d->made->elbo,
+              f.d->made->log_evidence, want, f.d->made->efficiency);
     fitted_free(f);
   }
 }

@@ -60,14 +60,14 @@ static TEST_UNUSED void toy_draw(const void *self, void *work, uint64_t seed, at
   const toy *t = self;
   (void)work;
   for (atvi_idx i = 0; i < B; i++) {
-    atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_PRIOR, 0, (uint32_t)(first + i));
+    atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_PRIOR, 0, (uint32_t)(first + i));
     for (atvi_idx j = 0; j < t->target.d; j++) {
       bool box = isfinite(t->upper[j] - t->lower[j]);
       if (t->draw)
         theta[j * B + i] = t->draw(t, j, &r);
       else
-        theta[j * B + i] = box ? t->lower[j] + atvi_rng_uniform(&r) * (t->upper[j] - t->lower[j])
-                               : t->prior_sd * atvi_rng_normal(&r);
+        theta[j * B + i] = box ? t->lower[j] + atvi_math_rng_uniform(&r) * (t->upper[j] - t->lower[j])
+                               : t->prior_sd * atvi_math_rng_normal(&r);
     }
   }
 }
@@ -127,10 +127,10 @@ static TEST_UNUSED double toy_curved(const toy *t, atvi_idx j, double x, double 
 
 static TEST_UNUSED double toy_curved_draw(const toy *t, atvi_idx j, atvi_rng *r) {
   double a = t->lower[j], b = t->upper[j];
-  if (isfinite(b - a)) return a + (b - a) * atvi_rng_beta(r, 2, 3);
-  if (isfinite(a)) return a + atvi_rng_exponential(r) / TOY_RATE;
-  if (isfinite(b)) return b - atvi_rng_exponential(r) / TOY_RATE;
-  return t->prior_sd * atvi_rng_normal(r);
+  if (isfinite(b - a)) return a + (b - a) * atvi_math_rng_beta(r, 2, 3);
+  if (isfinite(a)) return a + atvi_math_rng_exponential(r) / TOY_RATE;
+  if (isfinite(b)) return b - atvi_math_rng_exponential(r) / TOY_RATE;
+  return t->prior_sd * atvi_math_rng_normal(r);
 }
 
 /* Other bounds for parameter j, and its own map. */

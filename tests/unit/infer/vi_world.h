@@ -25,10 +25,10 @@ static TEST_UNUSED fitted fit_on(const toy *t, const atvi_vi_opts *o, int thread
   fitted f = {.ctx = test_ctx()};
   atvi_evaluator *ev;
   atvi_ctx_set_threads(f.ctx, threads);
-  CHECK_OK(atvi_evaluator_new(f.ctx, &t->target, &ev));
-  atvi_status status = atvi_vi_run(f.ctx, ev, o, &f.d);
+  CHECK_OK(atvi_model_evaluator_new(f.ctx, &t->target, &ev));
+  atvi_status status = atvi_infer_vi_run(f.ctx, ev, o, &f.d);
   CHECK_MSG(status == ATVI_OK, "status %d: %s", status, atvi_errmsg(f.ctx));
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   return f;
 }
 
@@ -39,11 +39,11 @@ static TEST_UNUSED void fitted_free(fitted f) {
 }
 
 static TEST_UNUSED double fit_mean(const atvi_draws *d, atvi_idx j) {
-  return atvi_mean(d->n, d->x + j * d->n, d->weight);
+  return atvi_math_mean(d->n, d->x + j * d->n, d->weight);
 }
 
 static TEST_UNUSED double fit_sd(const atvi_draws *d, atvi_idx j) {
-  return atvi_sd(d->n, d->x + j * d->n, d->weight);
+  return atvi_math_sd(d->n, d->x + j * d->n, d->weight);
 }
 
 static TEST_UNUSED double fit_cor(const atvi_draws *d, atvi_idx i, atvi_idx j) {
@@ -76,18 +76,18 @@ static TEST_UNUSED void check_draws(const atvi_draws *d) {
   }
   CHECK_REL(sum, 1, 1e-9);
   CHECK(!d->chains && d->n_chain == 1);
-  CHECK(isfinite(d->made.elbo) && isfinite(d->made.log_evidence) && d->made.evaluations > d->n);
-  CHECK(d->made.efficiency > 0 && d->made.efficiency <= 1 + 1e-12);
+  CHECK(isfinite(d->made->elbo) && isfinite(d->made->log_evidence) && d->made->evaluations > d->n);
+  CHECK(d->made->efficiency > 0 && d->made->efficiency <= 1 + 1e-12);
   /* the ELBO is a bound; the evidence has noise */
-  CHECK_MSG(d->made.elbo < d->made.log_evidence + 0.02, "ELBO %.4f, log evidence %.4f", d->made.elbo,
-            d->made.log_evidence);
+  CHECK_MSG(d->made->elbo < d->made->log_evidence + 0.02, "ELBO %.4f, log evidence %.4f", d->made->elbo,
+            d->made->log_evidence);
 }
 
 /* The weights may be used: k-hat is small, or the tail that it speaks of holds next to nothing. */
 static TEST_UNUSED void check_tail(const atvi_draws *d) {
-  CHECK_MSG(atvi_psis_permits(d->n, d->made.khat, d->made.excess),
-            "seed %d: k-hat %.3f, excess %.4f, ESS %.3f", (int)d->made.seed, d->made.khat, d->made.excess,
-            d->made.efficiency);
+  CHECK_MSG(atvi_math_psis_permits(d->n, d->made->khat, d->made->excess),
+            "seed %d: k-hat %.3f, excess %.4f, ESS %.3f", (int)d->made->seed, d->made->khat, d->made->excess,
+            d->made->efficiency);
 }
 
 /* ---- a run, in pieces ---- */
@@ -97,23 +97,23 @@ typedef struct {
   atvi_member *m; /* the first component */
 } inside;
 
-/* As atvi_vi_run, up to the first component at its starting point. */
+/* As atvi_infer_vi_run, up to the first component at its starting point. */
 static TEST_UNUSED inside *inside_new(const toy *t, const atvi_vi_opts *o, int threads) {
   inside *w = calloc(1, sizeof *w);
   CHECK(w != NULL);
   atvi_vi *v = &w->v;
   *v = (atvi_vi){.ctx = test_ctx(), .opts = *o, .tuned = NAN, .begun_s = atvi_clock_s()};
   atvi_ctx_set_threads(v->ctx, threads);
-  CHECK_OK(atvi_evaluator_new(v->ctx, &t->target, &v->ev));
-  CHECK_OK(atvi_vi_open(v));
-  CHECK(atvi_vi_member_new(v, NULL, NULL, &v->part[v->n_part++].at));
+  CHECK_OK(atvi_model_evaluator_new(v->ctx, &t->target, &v->ev));
+  CHECK_OK(atvi_infer_vi_open(v));
+  CHECK(atvi_infer_vi_member_new(v, NULL, NULL, &v->part[v->n_part++].at));
   w->m = &v->part[0].at;
   return w;
 }
 
 static TEST_UNUSED void inside_free(inside *w) {
-  atvi_vi_close(&w->v);
-  atvi_evaluator_free(w->v.ev);
+  atvi_infer_vi_close(&w->v);
+  atvi_model_evaluator_free(w->v.ev);
   atvi_ctx_free(w->v.ctx);
   free(w);
   CHECK_INT(test_live, 0);
@@ -124,15 +124,15 @@ static TEST_UNUSED double inside_density(inside *w, double theta) {
   atvi_vi *v = &w->v;
   const atvi_map *map = &v->space->map[0];
   double xi[64], at, ldj, log_q[64], sum = 0;
-  int n = atvi_map_images(map, theta, 60, 64, xi);
+  int n = atvi_transform_map_images(map, theta, 60, 64, xi);
   CHECK(v->d == 1 && n >= 1);
-  atvi_elbo_log_q(v->elbo, w->m, false, &(atvi_cloud){.cap = 64, .x = xi}, n, log_q);
+  atvi_infer_elbo_log_q(v->elbo, w->m, false, &(atvi_cloud){.cap = 64, .x = xi}, n, log_q);
   for (int k = 0; k < n; k++) {
     ldj = 0;
     if (map->kind == ATVI_MAP_SURJECTION)
       ldj = log(map->scale);
     else
-      atvi_map_fwd(map, 1, &xi[k], &at, &ldj);
+      atvi_transform_map_fwd(map, 1, &xi[k], &at, &ldj);
     sum += exp(log_q[k] - ldj);
   }
   return sum;

@@ -10,7 +10,7 @@ static void names_become_arrays(void) {
   atvi_array *a;
   atvi_idx n;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_arrays_find(pool, 14, name, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 14, name, NULL, &n, &a));
   CHECK_INT(n, 7);
   CHECK_STR(a[0].name, "w");
   CHECK_INT(a[0].n_dim, 0);
@@ -44,7 +44,7 @@ static void words_are_indices_too(void) {
   atvi_array *a;
   atvi_idx n;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_arrays_find(pool, 10, name, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 10, name, NULL, &n, &a));
   CHECK_INT(n, 5);
   CHECK_STR(a[0].name, "b");
   CHECK_INT(a[0].n_dim, 1);
@@ -59,9 +59,9 @@ static void words_are_indices_too(void) {
   CHECK_INT(a[2].n_dim, 0);
   CHECK_STR(a[3].name, "x");
   CHECK_STR(a[4].name, "x.a");
-  CHECK_OK(atvi_arrays_find(pool, 3, twice, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 3, twice, NULL, &n, &a));
   CHECK_INT(n, 3);
-  CHECK_OK(atvi_arrays_find(pool, 3, comes_back, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 3, comes_back, NULL, &n, &a));
   CHECK_INT(n, 3);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -78,29 +78,29 @@ static void what_is_no_grid_stays_apart(void) {
   atvi_array *a;
   atvi_idx n;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_arrays_find(pool, 3, hole, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 3, hole, NULL, &n, &a));
   CHECK_INT(n, 3);
   CHECK_STR(a[2].name, "C.2.1");
   CHECK_INT(a[2].n_dim, 0);
   CHECK_INT(a[2].first, 2);
-  CHECK_OK(atvi_arrays_find(pool, 2, back, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 2, back, NULL, &n, &a));
   CHECK_INT(n, 2);
-  CHECK_OK(atvi_arrays_find(pool, 2, twice, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 2, twice, NULL, &n, &a));
   CHECK_INT(n, 2);
-  CHECK_OK(atvi_arrays_find(pool, 3, kin_name, kin, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 3, kin_name, kin, &n, &a));
   CHECK_INT(n, 2);
   CHECK_INT(a[0].size[0], 2);
   CHECK_INT(a[1].label[0][0], 3);
-  CHECK_OK(atvi_arrays_find(pool, 2, deep, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 2, deep, NULL, &n, &a));
   CHECK_INT(n, 2);
   CHECK_STR(a[0].name, "b.1.1.1.1.1");
-  CHECK_OK(atvi_arrays_find(pool, 0, NULL, NULL, &n, &a));
+  CHECK_OK(atvi_io_arrays_find(pool, 0, NULL, NULL, &n, &a));
   CHECK_INT(n, 0);
-  CHECK_STR(atvi_array_bracket(pool, "b.2.13"), "b[2,13]");
-  CHECK_STR(atvi_array_bracket(pool, "flow.max"), "flow[max]");
-  CHECK_STR(atvi_array_bracket(pool, "C.north.2"), "C[north,2]");
-  CHECK_STR(atvi_array_bracket(pool, "a.2b"), "a.2b");
-  CHECK_STR(atvi_array_bracket(pool, "R0"), "R0");
+  CHECK_STR(atvi_io_array_bracket(pool, "b.2.13"), "b[2,13]");
+  CHECK_STR(atvi_io_array_bracket(pool, "flow.max"), "flow[max]");
+  CHECK_STR(atvi_io_array_bracket(pool, "C.north.2"), "C[north,2]");
+  CHECK_STR(atvi_io_array_bracket(pool, "a.2b"), "a.2b");
+  CHECK_STR(atvi_io_array_bracket(pool, "R0"), "R0");
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
 }
@@ -118,7 +118,7 @@ static void memory_failures_are_told(void) {
     atvi_idx n;
     CHECK_OK(atvi_pool_new(ctx, &pool));
     test_fail_at = test_allocs + at;
-    atvi_status status = atvi_arrays_find(pool, N, name, NULL, &n, &a);
+    atvi_status status = atvi_io_arrays_find(pool, N, name, NULL, &n, &a);
     test_fail_at = 0;
     ok = status == ATVI_OK;
     CHECK(ok ? n == 1 : status == ATVI_ENOMEM && !a && n == 0);
@@ -155,19 +155,19 @@ static void elements_may_have_brackets(void) {
   };
   char out[ATVI_ARRAY_NAME];
   for (size_t i = 0; i < sizeof PAIR / sizeof PAIR[0]; i++) {
-    CHECK(atvi_array_dots(PAIR[i][0], strlen(PAIR[i][0]), out));
+    CHECK(atvi_io_array_dots(PAIR[i][0], strlen(PAIR[i][0]), out));
     CHECK_STR(out, PAIR[i][1]);
   }
-  CHECK(atvi_array_dots("theta[1] and more", 8, out)); /* what stands behind it is not read */
+  CHECK(atvi_io_array_dots("theta[1] and more", 8, out)); /* what stands behind it is not read */
   CHECK_STR(out, "theta.1");
 }
 
 static void long_ones_are_none(void) {
   char text[ATVI_ARRAY_NAME + 2], out[ATVI_ARRAY_NAME];
   memset(text, 'x', sizeof text);
-  CHECK(atvi_array_dots(text, ATVI_ARRAY_NAME - 1, out));
+  CHECK(atvi_io_array_dots(text, ATVI_ARRAY_NAME - 1, out));
   CHECK_INT(strlen(out), ATVI_ARRAY_NAME - 1);
-  CHECK(!atvi_array_dots(text, ATVI_ARRAY_NAME, out));
+  CHECK(!atvi_io_array_dots(text, ATVI_ARRAY_NAME, out));
 }
 
 TESTS({"arrays", names_become_arrays}, {"words", words_are_indices_too},

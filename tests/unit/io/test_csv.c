@@ -25,7 +25,7 @@ static void end(void) {
 
 static atvi_csv *good(const char *text) {
   atvi_csv *csv;
-  atvi_status status = atvi_csv_parse(pool, "f.csv", text, strlen(text), &csv);
+  atvi_status status = atvi_io_csv_parse(pool, "f.csv", text, strlen(text), &csv);
   CHECK_MSG(status == ATVI_OK, "%s: %s", text, atvi_errmsg(ctx));
   return csv;
 }
@@ -33,7 +33,7 @@ static atvi_csv *good(const char *text) {
 /* The message of the failure begins with `where`, shows a caret and ends with a hint. */
 static void bad(const char *text, size_t n, const char *where) {
   atvi_csv *csv = NULL;
-  CHECK_STATUS(atvi_csv_parse(pool, "f.csv", text, n, &csv), ATVI_EDATA);
+  CHECK_STATUS(atvi_io_csv_parse(pool, "f.csv", text, n, &csv), ATVI_EDATA);
   CHECK(csv == NULL);
   CHECK_MSG(strncmp(atvi_errmsg(ctx), where, strlen(where)) == 0, "got '%s', want '%s'", atvi_errmsg(ctx),
             where);
@@ -77,8 +77,8 @@ static void reads_every_kind_of_cell(void) {
   for (int i = 0; i < 4; i++) CHECK_INT(csv->line[i], line[i]);
   for (int i = 0; i < 16; i++)
     CHECK_MSG(csv->column[i] == column[i], "cell %d in column %d", i, csv->column[i]);
-  CHECK_INT(atvi_csv_find(csv, "note"), 3);
-  CHECK_INT(atvi_csv_find(csv, "not"), -1);
+  CHECK_INT(atvi_io_csv_find(csv, "note"), 3);
+  CHECK_INT(atvi_io_csv_find(csv, "not"), -1);
   CHECK_STR(logged, "");
   end();
 }
@@ -203,10 +203,10 @@ static void says_what_is_wrong_and_where(void) {
   BAD("\"a\n\x1b[2J\",\"a\n\x1b[2J\"\n1,2\n",
       "f.csv:2:7: error: two columns are named 'a??[2J'\n?[2J\",\"a\n      ^\n");
   atvi_csv *csv;
-  CHECK_STATUS(atvi_csv_read(pool, "/nowhere/at/all.csv", &csv), ATVI_EIO);
+  CHECK_STATUS(atvi_io_csv_read(pool, "/nowhere/at/all.csv", &csv), ATVI_EIO);
   CHECK(csv == NULL);
   CHECK(strstr(atvi_errmsg(ctx), "/nowhere/at/all.csv") && strstr(atvi_errmsg(ctx), "No such file"));
-  CHECK_STATUS(atvi_csv_read(pool, "/", &csv), ATVI_EIO);
+  CHECK_STATUS(atvi_io_csv_read(pool, "/", &csv), ATVI_EIO);
   end();
 }
 
@@ -217,7 +217,7 @@ static void reads_a_file(void) {
   FILE *f = fdopen(fd, "w");
   CHECK(f && fputs("day,infected\n1,2\n", f) >= 0 && fclose(f) == 0);
   atvi_csv *csv;
-  CHECK_OK(atvi_csv_read(pool, path, &csv));
+  CHECK_OK(atvi_io_csv_read(pool, path, &csv));
   CHECK(csv->value[1] == 2);
   CHECK_STR(csv->path, path);
   remove(path);
@@ -233,18 +233,18 @@ static void hostile_shapes_stay_linear(void) {
   atvi_csv *csv;
   memset(s, ',', n / 2);
   memset(s + n / 2, '\n', n - n / 2);
-  CHECK_STATUS(atvi_csv_parse(pool, "f.csv", s, n, &csv), ATVI_EDATA);
+  CHECK_STATUS(atvi_io_csv_parse(pool, "f.csv", s, n, &csv), ATVI_EDATA);
   memset(s, '"', n);
-  CHECK_STATUS(atvi_csv_parse(pool, "f.csv", s, n - 1, &csv), ATVI_EDATA);
+  CHECK_STATUS(atvi_io_csv_parse(pool, "f.csv", s, n - 1, &csv), ATVI_EDATA);
   memset(s, '#', n);
-  CHECK_STATUS(atvi_csv_parse(pool, "f.csv", s, n, &csv), ATVI_EDATA);
+  CHECK_STATUS(atvi_io_csv_parse(pool, "f.csv", s, n, &csv), ATVI_EDATA);
   memset(s, 'a', n);
   for (size_t i = 1; i < n; i += 2) s[i] = ',';
-  CHECK_STATUS(atvi_csv_parse(pool, "f.csv", s, n, &csv),
+  CHECK_STATUS(atvi_io_csv_parse(pool, "f.csv", s, n, &csv),
                ATVI_EDATA); /* a million columns of the same name */
   memset(s, '\n', n);
   s[0] = 'x', s[n - 1] = '1';
-  CHECK_OK(atvi_csv_parse(pool, "f.csv", s, n, &csv));
+  CHECK_OK(atvi_io_csv_parse(pool, "f.csv", s, n, &csv));
   CHECK_INT(csv->n_row, n - 2);
   free(s);
   end();
@@ -263,7 +263,7 @@ static void survives_noise(void) {
     }
     begin();
     atvi_csv *csv;
-    atvi_status status = atvi_csv_parse(pool, "f", s, n, &csv);
+    atvi_status status = atvi_io_csv_parse(pool, "f", s, n, &csv);
     CHECK((status == ATVI_OK) == (csv != NULL));
     if (csv)
       for (atvi_idx i = 0; i < csv->n_row * csv->n_col; i++)
@@ -282,7 +282,7 @@ static void memory_failures_are_told(void) {
     begin();
     test_fail_at = test_allocs + k;
     atvi_csv *csv;
-    atvi_status status = atvi_csv_parse(pool, "f", text, strlen(text), &csv);
+    atvi_status status = atvi_io_csv_parse(pool, "f", text, strlen(text), &csv);
     bool reached = test_allocs >= test_fail_at;
     test_fail_at = 0;
     if (reached) {

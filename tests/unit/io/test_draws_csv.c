@@ -13,7 +13,9 @@ static void new_path(void) {
   CHECK(fd >= 0 && close(fd) == 0);
 }
 
-static void save(atvi_ctx *ctx, const char *text) { CHECK_OK(atvi_file_save(ctx, path, text, strlen(text))); }
+static void save(atvi_ctx *ctx, const char *text) {
+  CHECK_OK(atvi_io_file_save(ctx, path, text, strlen(text)));
+}
 
 static bool same(double a, double b) { return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0; }
 
@@ -36,34 +38,34 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
   }
   d->x[5] = NAN, d->x[6] = -HUGE_VAL, d->x[7] = HUGE_VAL, d->x[8] = -0.0, d->x[9] = 4.9e-324;
   d->log_lik[3] = -HUGE_VAL;
-  d->made = (atvi_made){.method = "ram",
-                        .model = "Cold = \"on\" T",
-                        .seed = 18446744073709551615u,
-                        .seconds = 12.75,
-                        .evaluations = 1234567,
-                        .failures = 89,
-                        .end = ATVI_END_LIMIT,
-                        .log_evidence = -61.4,
-                        .log_evidence_se = 0.03,
-                        .elbo = NAN,
-                        .khat = 0.61,
-                        .accept = 0.234,
-                        .ess_wanted = 1000,
-                        .mode_draw = 7,
-                        .efficiency = 0.37,
-                        .log_lik_error = 0.002,
-                        .modes = 3,
-                        .outside = 0.0625,
-                        .rungs = 5,
-                        .steps = 640,
-                        .tuned = 1,
-                        .exact = 1,
-                        .excess = 0.0123,
-                        .divergences = 17,
-                        .ebfmi = 0.875,
-                        .tree_depth = 3.4375,
-                        .max_depth_hits = 2,
-                        .lost = 0.5};
+  *d->made = (atvi_made){.method = "ram",
+                         .model = "Cold = \"on\" T",
+                         .seed = 18446744073709551615u,
+                         .seconds = 12.75,
+                         .evaluations = 1234567,
+                         .failures = 89,
+                         .end = ATVI_END_LIMIT,
+                         .log_evidence = -61.4,
+                         .log_evidence_se = 0.03,
+                         .elbo = NAN,
+                         .khat = 0.61,
+                         .accept = 0.234,
+                         .ess_wanted = 1000,
+                         .mode_draw = 7,
+                         .efficiency = 0.37,
+                         .log_lik_error = 0.002,
+                         .modes = 3,
+                         .outside = 0.0625,
+                         .rungs = 5,
+                         .steps = 640,
+                         .tuned = 1,
+                         .exact = 1,
+                         .excess = 0.0123,
+                         .divergences = 17,
+                         .ebfmi = 0.875,
+                         .tree_depth = 3.4375,
+                         .max_depth_hits = 2,
+                         .lost = 0.5};
   CHECK_OK(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "First sentence, with 5 %% and = signs."));
   CHECK_OK(atvi_draws_say(d, ATVI_WARNING, ATVI_CODE_RHAT, "Second # sentence."));
   for (int code = 0; code < ATVI_CODES; code++)
@@ -84,23 +86,24 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
     CHECK(same(a->log_prior[i], b->log_prior[i]) && same(a->log_lik[i], b->log_lik[i]));
   CHECK((a->weight != NULL) == (b->weight != NULL));
   for (atvi_idx i = 0; a->weight && i < a->n; i++) CHECK(same(a->weight[i], b->weight[i]));
-  CHECK_STR(b->made.method, a->made.method);
-  CHECK_STR(b->made.model, a->made.model);
-  CHECK(a->made.seed == b->made.seed && a->made.evaluations == b->made.evaluations &&
-        a->made.failures == b->made.failures);
-  CHECK(a->made.end == b->made.end && same(a->made.seconds, b->made.seconds));
-  CHECK(same(a->made.log_evidence, b->made.log_evidence) &&
-        same(a->made.log_evidence_se, b->made.log_evidence_se));
-  CHECK(same(a->made.elbo, b->made.elbo) && same(a->made.khat, b->made.khat));
-  CHECK(same(a->made.accept, b->made.accept) && same(a->made.ess_wanted, b->made.ess_wanted));
-  CHECK(same(a->made.mode_draw, b->made.mode_draw) && same(a->made.efficiency, b->made.efficiency));
-  CHECK(same(a->made.log_lik_error, b->made.log_lik_error) && same(a->made.modes, b->made.modes));
-  CHECK(same(a->made.outside, b->made.outside) && same(a->made.rungs, b->made.rungs));
-  CHECK(same(a->made.steps, b->made.steps) && same(a->made.tuned, b->made.tuned));
-  CHECK(same(a->made.exact, b->made.exact));
-  CHECK(same(a->made.excess, b->made.excess) && same(a->made.lost, b->made.lost));
-  CHECK(same(a->made.divergences, b->made.divergences) && same(a->made.ebfmi, b->made.ebfmi));
-  CHECK(same(a->made.tree_depth, b->made.tree_depth) && same(a->made.max_depth_hits, b->made.max_depth_hits));
+  CHECK_STR(b->made->method, a->made->method);
+  CHECK_STR(b->made->model, a->made->model);
+  CHECK(a->made->seed == b->made->seed && a->made->evaluations == b->made->evaluations &&
+        a->made->failures == b->made->failures);
+  CHECK(a->made->end == b->made->end && same(a->made->seconds, b->made->seconds));
+  CHECK(same(a->made->log_evidence, b->made->log_evidence) &&
+        same(a->made->log_evidence_se, b->made->log_evidence_se));
+  CHECK(same(a->made->elbo, b->made->elbo) && same(a->made->khat, b->made->khat));
+  CHECK(same(a->made->accept, b->made->accept) && same(a->made->ess_wanted, b->made->ess_wanted));
+  CHECK(same(a->made->mode_draw, b->made->mode_draw) && same(a->made->efficiency, b->made->efficiency));
+  CHECK(same(a->made->log_lik_error, b->made->log_lik_error) && same(a->made->modes, b->made->modes));
+  CHECK(same(a->made->outside, b->made->outside) && same(a->made->rungs, b->made->rungs));
+  CHECK(same(a->made->steps, b->made->steps) && same(a->made->tuned, b->made->tuned));
+  CHECK(same(a->made->exact, b->made->exact));
+  CHECK(same(a->made->excess, b->made->excess) && same(a->made->lost, b->made->lost));
+  CHECK(same(a->made->divergences, b->made->divergences) && same(a->made->ebfmi, b->made->ebfmi));
+  CHECK(same(a->made->tree_depth, b->made->tree_depth) &&
+        same(a->made->max_depth_hits, b->made->max_depth_hits));
   CHECK_INT(b->n_message, a->n_message);
   for (atvi_idx i = 0; i < a->n_message; i++) {
     CHECK_STR(b->message[i].text, a->message[i].text);
@@ -115,9 +118,9 @@ static void what_is_written_comes_back(void) {
     new_path();
     atvi_draws *d = sample(ctx, k == 1), *back;
     if (k == 2) d->chains = false;
-    d->made.end = (atvi_end)k;
-    CHECK_OK(atvi_draws_csv_write(d, path));
-    CHECK_OK(atvi_draws_csv_read(ctx, path, &back));
+    d->made->end = (atvi_end)k;
+    CHECK_OK(atvi_io_draws_csv_write(d, path));
+    CHECK_OK(atvi_io_draws_csv_read(ctx, path, &back));
     check_same(d, back);
     atvi_draws_free(d);
     atvi_draws_free(back);
@@ -135,13 +138,13 @@ static void the_file_is_stan_csv(void) {
   atvi_draws *d;
   const atvi_column col[2] = {{"beta.1", 0, 3}, {"R0", -HUGE_VAL, HUGE_VAL}};
   CHECK_OK(atvi_draws_new(ctx, 2, 2, 1, 2, col, false, &d));
-  d->made.method = "ram", d->made.model = "two\nlines", d->made.seed = 7;
+  d->made->method = "ram", d->made->model = "two\nlines", d->made->seed = 7;
   d->x[0] = 0.1, d->x[1] = 2, d->x[2] = 0.5, d->x[3] = -3;
   d->log_lik[0] = -5.25, d->log_lik[1] = -6, d->log_prior[0] = -1;
-  CHECK_OK(atvi_draws_csv_write(d, path));
+  CHECK_OK(atvi_io_draws_csv_write(d, path));
   char *text;
   size_t n;
-  CHECK_OK(atvi_file_read(pool, path, &text, &n));
+  CHECK_OK(atvi_io_file_read(pool, path, &text, &n));
   static const char want[] = "lp__,log_lik__,chain__,log_prior__,beta.1,R0\n"
                              "-6.25,-5.25,1,-1,0.10000000000000001,0.5\n"
                              "-6,-6,2,0,2,-3\n";
@@ -176,11 +179,11 @@ static void long_files_on_any_number_of_threads(void) {
   size_t n[3];
   for (int k = 0; k < 3; k++) {
     atvi_ctx_set_threads(ctx, k + 1);
-    CHECK_OK(atvi_draws_csv_write(d, path));
-    CHECK_OK(atvi_file_read(pool, path, &text[k], &n[k]));
+    CHECK_OK(atvi_io_draws_csv_write(d, path));
+    CHECK_OK(atvi_io_file_read(pool, path, &text[k], &n[k]));
     CHECK(n[k] == n[0] && memcmp(text[k], text[0], n[0]) == 0);
   }
-  CHECK_OK(atvi_draws_csv_read(ctx, path, &back));
+  CHECK_OK(atvi_io_draws_csv_read(ctx, path, &back));
   CHECK_INT(back->n, N);
   CHECK(memcmp(back->x, d->x, N * sizeof *d->x) == 0);
   atvi_draws_free(back);
@@ -198,14 +201,14 @@ static void reads_other_peoples_files(void) {
       ctx,
       "# stan_version_major = 2\n# Adaptation terminated\nlp__,accept_stat__,mu\n-7.5,0.9,1.25\n-8,0.8,-2\n");
   atvi_draws *d;
-  CHECK_OK(atvi_draws_csv_read(ctx, path, &d));
+  CHECK_OK(atvi_io_draws_csv_read(ctx, path, &d));
   CHECK(d->n == 2 && d->n_chain == 1 && d->n_col == 1 && d->n_param == 1 && !d->chains);
   CHECK_STR(d->col[0].name, "mu");
   CHECK(d->log_prior[0] == -7.5 && d->log_lik[0] == 0 && d->x[1] == -2);
-  CHECK(isinf(d->col[0].upper) && isnan(d->made.accept));
+  CHECK(isinf(d->col[0].upper) && isnan(d->made->accept));
   atvi_draws_free(d);
   save(ctx, "lp__,chain__,mu,log_lik__\n-7.5,1,1.25,-4\n-8,2,-2,-5\n");
-  CHECK_OK(atvi_draws_csv_read(ctx, path, &d));
+  CHECK_OK(atvi_io_draws_csv_read(ctx, path, &d));
   CHECK(d->n_chain == 2 && d->chains && d->log_prior[0] == -3.5);
   atvi_draws_free(d);
   unlink(path);
@@ -220,7 +223,7 @@ static void messages_of_other_versions_are_read(void) {
   atvi_draws *d;
   save(ctx, "# message = Warning: the emulator guesses.\n# message = Warning signs.\n"
             "# message_kind = serious of-a-later-version\n# message = Warning: not cut.\nlp__,a\n1,2\n");
-  CHECK_OK(atvi_draws_csv_read(ctx, path, &d));
+  CHECK_OK(atvi_io_draws_csv_read(ctx, path, &d));
   CHECK_INT(d->n_message, 3);
   CHECK(d->message[0].severity == ATVI_WARNING && d->message[0].code == ATVI_CODE_NONE);
   CHECK_STR(d->message[0].text, "The emulator guesses.");
@@ -262,7 +265,7 @@ static void damaged_files_are_told(void) {
   atvi_draws *d;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     save(ctx, bad[i].text);
-    CHECK_STATUS(atvi_draws_csv_read(ctx, path, &d), ATVI_EDATA);
+    CHECK_STATUS(atvi_io_draws_csv_read(ctx, path, &d), ATVI_EDATA);
     CHECK(d == NULL);
     const char *message = atvi_errmsg(ctx), *rest = message + strlen(path);
     CHECK_MSG(strncmp(message, path, strlen(path)) == 0 &&
@@ -270,7 +273,7 @@ static void damaged_files_are_told(void) {
               "%s: %s", bad[i].text, message);
   }
   unlink(path);
-  CHECK_STATUS(atvi_draws_csv_read(ctx, path, &d), ATVI_EIO);
+  CHECK_STATUS(atvi_io_draws_csv_read(ctx, path, &d), ATVI_EIO);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -278,9 +281,9 @@ static void damaged_files_are_told(void) {
 static void a_full_disk_is_told(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_draws *d = sample(ctx, false);
-  CHECK_STATUS(atvi_draws_csv_write(d, "/dev/full"), ATVI_EIO);
+  CHECK_STATUS(atvi_io_draws_csv_write(d, "/dev/full"), ATVI_EIO);
   CHECK(strstr(atvi_errmsg(ctx), "/dev/full: No space left") != NULL);
-  CHECK_STATUS(atvi_draws_csv_write(d, "/nowhere/draws.csv"), ATVI_EIO);
+  CHECK_STATUS(atvi_io_draws_csv_write(d, "/nowhere/draws.csv"), ATVI_EIO);
   atvi_draws_free(d);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -294,7 +297,7 @@ static void memory_failures_leave_nothing(void) {
   atvi_ctx_set_threads(ctx, 1);
   for (;; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_draws_csv_write(d, path);
+    atvi_status status = atvi_io_draws_csv_write(d, path);
     CHECK_INT(test_live, live);
     if (status == ATVI_OK) break;
     CHECK_INT(status, ATVI_ENOMEM);
@@ -303,7 +306,7 @@ static void memory_failures_leave_nothing(void) {
   k = 1;
   for (;; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_draws_csv_read(ctx, path, &back);
+    atvi_status status = atvi_io_draws_csv_read(ctx, path, &back);
     if (status == ATVI_OK) break;
     CHECK_INT(status, ATVI_ENOMEM);
     CHECK(back == NULL);

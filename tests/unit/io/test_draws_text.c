@@ -25,9 +25,9 @@ static atvi_draws *sample(atvi_ctx *ctx, bool weighted) {
   for (atvi_idx i = 0; i < 6; i++) d->log_prior[i] = -0.3, d->log_lik[i] = -(double)i / 3;
   d->x[4] = NAN;
   d->x[5] = HUGE_VAL;
-  d->made.seed = UINT64_MAX;
-  d->made.method = "ram";
-  d->made.model = "two\nlines";
+  d->made->seed = UINT64_MAX;
+  d->made->method = "ram";
+  d->made->model = "two\nlines";
   return d;
 }
 
@@ -39,14 +39,14 @@ static void table_reads_back(void) {
   CHECK_OK(atvi_pool_new(ctx, &pool));
   for (int weighted = 0; weighted < 2; weighted++) {
     atvi_draws *d = sample(ctx, weighted);
-    CHECK_OK(atvi_draws_table_write(d, path));
-    CHECK_OK(atvi_csv_read(pool, path, &csv));
+    CHECK_OK(atvi_io_draws_table_write(d, path));
+    CHECK_OK(atvi_io_csv_read(pool, path, &csv));
     CHECK_INT(csv->n_row, 6);
     CHECK_INT(csv->n_col, 9 + weighted);
     CHECK_STR(csv->name[0], "chain__");
     CHECK_STR(csv->name[1], "draw__");
-    CHECK_INT(atvi_csv_find(csv, "weight__"), weighted ? 5 : -1);
-    CHECK_INT(atvi_csv_find(csv, "odd, \"name\""), 7 + weighted);
+    CHECK_INT(atvi_io_csv_find(csv, "weight__"), weighted ? 5 : -1);
+    CHECK_INT(atvi_io_csv_find(csv, "odd, \"name\""), 7 + weighted);
     for (atvi_idx i = 0; i < 6; i++) {
       const double *row = csv->value + i * csv->n_col;
       CHECK(row[0] == (double)(i / 3 + 1) && row[1] == (double)(i % 3 + 1));
@@ -73,11 +73,11 @@ static void stan_has_one_chain_and_its_configuration(void) {
   new_path();
   CHECK_OK(atvi_pool_new(ctx, &pool));
   atvi_draws *d = sample(ctx, false);
-  CHECK_OK(atvi_draws_stan_write(d, 1, path));
-  CHECK_OK(atvi_file_read(pool, path, &text, &n));
+  CHECK_OK(atvi_io_draws_stan_write(d, 1, path));
+  CHECK_OK(atvi_io_file_read(pool, path, &text, &n));
   CHECK(strstr(text, "\n# model = two lines\n") && strstr(text, "\n# id = 2\n"));
   CHECK(strstr(text, "\n#     num_samples = 3\n") && strstr(text, "\n#   seed = 18446744073709551615\n"));
-  CHECK_OK(atvi_csv_read(pool, path, &csv));
+  CHECK_OK(atvi_io_csv_read(pool, path, &csv));
   CHECK_INT(csv->n_row, 3);
   CHECK_STR(csv->name[0], "lp__");
   CHECK_STR(csv->name[2], "beta.1");
@@ -105,8 +105,8 @@ static void stan_has_its_order_of_arrays(void) {
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK_OK(atvi_draws_new(ctx, 2, 1, 12, 12, col, false, &d));
   for (atvi_idx i = 0; i < 24; i++) d->x[i] = 0.31 + 1.7 * (double)i;
-  CHECK_OK(atvi_draws_stan_write(d, 0, path));
-  CHECK_OK(atvi_csv_read(pool, path, &csv));
+  CHECK_OK(atvi_io_draws_stan_write(d, 0, path));
+  CHECK_OK(atvi_io_csv_read(pool, path, &csv));
   CHECK_INT(csv->n_col, 14);
   for (atvi_idx j = 0; j < 12; j++) {
     CHECK_STR(csv->name[2 + j], want[j]);
@@ -134,8 +134,8 @@ static void stan_has_no_name_twice(void) {
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK_OK(atvi_draws_new(ctx, 2, 1, 10, 10, col, false, &d));
   for (atvi_idx i = 0; i < 20; i++) d->x[i] = 0.31 + 1.7 * (double)i;
-  CHECK_OK(atvi_draws_stan_write(d, 0, path));
-  CHECK_OK(atvi_csv_read(pool, path, &csv)); /* refuses a name that is listed twice */
+  CHECK_OK(atvi_io_draws_stan_write(d, 0, path));
+  CHECK_OK(atvi_io_csv_read(pool, path, &csv)); /* refuses a name that is listed twice */
   CHECK_INT(csv->n_col, 12);
   for (atvi_idx j = 0; j < 10; j++) {
     CHECK_STR(csv->name[2 + j], want[j]);
@@ -144,7 +144,7 @@ static void stan_has_no_name_twice(void) {
   long live = test_live;
   for (long at = 1, ok = 0; !ok; at++) {
     test_fail_at = test_allocs + at;
-    atvi_status status = atvi_draws_stan_write(d, 0, path);
+    atvi_status status = atvi_io_draws_stan_write(d, 0, path);
     test_fail_at = 0;
     ok = status == ATVI_OK;
     CHECK(ok ? at > 1 : status == ATVI_ENOMEM);
@@ -163,7 +163,7 @@ static void json_is_a_list_of_chains(void) {
   for (int weighted = 0; weighted < 2; weighted++) {
     atvi_draws *d = sample(ctx, weighted);
     json_error_t error;
-    CHECK_OK(atvi_draws_json_write(d, path));
+    CHECK_OK(atvi_io_draws_json_write(d, path));
     json_t *root = json_load_file(path, 0, &error);
     CHECK_MSG(root, "%s", error.text);
     CHECK_INT(json_array_size(root), 2);
@@ -185,18 +185,18 @@ static void json_is_a_list_of_chains(void) {
 }
 
 static void failures_are_told(void) {
-  static atvi_status (*const write[])(const atvi_draws *, const char *) = {atvi_draws_table_write,
-                                                                           atvi_draws_json_write};
+  static atvi_status (*const write[])(const atvi_draws *, const char *) = {atvi_io_draws_table_write,
+                                                                           atvi_io_draws_json_write};
   atvi_ctx *ctx = test_ctx();
   atvi_draws *d = sample(ctx, false);
   for (int k = 0; k < 3; k++) {
-    CHECK_STATUS(k < 2 ? write[k](d, "/nowhere/x") : atvi_draws_stan_write(d, 0, "/nowhere/x"), ATVI_EIO);
+    CHECK_STATUS(k < 2 ? write[k](d, "/nowhere/x") : atvi_io_draws_stan_write(d, 0, "/nowhere/x"), ATVI_EIO);
     CHECK(strstr(atvi_errmsg(ctx), "/nowhere/x") != NULL);
     new_path();
     long live = test_live;
     for (long at = 1, ok = 0; !ok; at++) {
       test_fail_at = test_allocs + at;
-      atvi_status status = k < 2 ? write[k](d, path) : atvi_draws_stan_write(d, 0, path);
+      atvi_status status = k < 2 ? write[k](d, path) : atvi_io_draws_stan_write(d, 0, path);
       test_fail_at = 0;
       ok = status == ATVI_OK;
       CHECK(ok ? at > 1 : status == ATVI_ENOMEM);

@@ -4,7 +4,7 @@
 
 static void shows(const char *text, size_t n, int line, int column, bool cr, const char *want) {
   char out[ATVI_EXCERPT_BYTES];
-  atvi_excerpt(text, n, line, column, cr, out);
+  atvi_io_excerpt(text, n, line, column, cr, out);
   CHECK_STR(out, want);
 }
 #define SHOWS(text, line, column, cr, want) shows(text, sizeof(text) - 1, line, column, cr, want)
@@ -34,7 +34,7 @@ static void lines_end_in_three_ways(void) {
 static void what_cannot_be_printed_is_not(void) {
   SHOWS("a\0\x1b\x7f\xff\xc2\x9b\xe2\x82", 1, 9, false, "a????\x3f?\x3f?\n        ^");
   char s[] = "ok \x1b[2J\n\xC3\xA4 \xC3 \xED";
-  atvi_excerpt_clean(s);
+  atvi_io_excerpt_clean(s);
   CHECK_STR(s, "ok ?[2J?\xC3\xA4 ? ?");
 }
 
@@ -43,7 +43,7 @@ static void long_lines_are_cut(void) {
   char out[ATVI_EXCERPT_BYTES];
   memset(text, 'x', sizeof text);
   text[70000] = 'Y';
-  atvi_excerpt(text, sizeof text, 1, 70001, false, out);
+  atvi_io_excerpt(text, sizeof text, 1, 70001, false, out);
   const char *caret = strchr(out, '\n') + 1;
   CHECK_INT(caret - out, 101);
   CHECK_INT(strlen(caret), 61);
@@ -51,7 +51,7 @@ static void long_lines_are_cut(void) {
   for (size_t i = 0; i + 4 <= sizeof text; i += 4)
     memcpy(text + i, "\xF0\x9F\x98\x80", 4); /* the longest lines */
   for (int column = 1; column < 300; column++) {
-    atvi_excerpt(text, sizeof text, 1, column, false, out);
+    atvi_io_excerpt(text, sizeof text, 1, column, false, out);
     CHECK(strlen(out) < ATVI_EXCERPT_BYTES && strlen(out) > 400);
   }
 }

@@ -35,19 +35,19 @@ static const result SOME = {"theta.1", "warn",           2.385,      {-0.25, 0.5
                     NONE = {NULL, NULL, NAN, {NAN, NAN}, NAN, NAN, NAN, 0, 0, 3, false};
 
 static void found_by_key(void) {
-  CHECK(atvi_fields_find(&FIELDS, "hpd95") == &RESULT[3]);
-  CHECK(atvi_fields_find(&FIELDS, "hpd") == NULL && atvi_fields_find(&FIELDS, "hpd95_") == NULL);
+  CHECK(atvi_io_fields_find(&FIELDS, "hpd95") == &RESULT[3]);
+  CHECK(atvi_io_fields_find(&FIELDS, "hpd") == NULL && atvi_io_fields_find(&FIELDS, "hpd95_") == NULL);
   const double want[] = {NAN, NAN, 2.385, -0.25, 2, 0, 1, 7, 1099511627776.0, 18446744073709551616.0, 1};
-  for (int k = 2; k < 11; k++) CHECK_REL(atvi_field_number(&RESULT[k], &SOME), want[k], 1e-15);
-  CHECK(isnan(atvi_field_number(&RESULT[0], &SOME)) && isnan(atvi_field_number(&RESULT[1], &SOME)));
+  for (int k = 2; k < 11; k++) CHECK_REL(atvi_io_field_number(&RESULT[k], &SOME), want[k], 1e-15);
+  CHECK(isnan(atvi_io_field_number(&RESULT[0], &SOME)) && isnan(atvi_io_field_number(&RESULT[1], &SOME)));
 }
 
 static const char *json_of(atvi_pool *pool, const result *row, const char *keys) {
   atvi_json w = {.pool = pool};
   const char *text;
-  atvi_json_object(&w, NULL);
-  atvi_fields_json(&w, &FIELDS, row, keys);
-  CHECK_OK(atvi_json_get(&w, "test", &text));
+  atvi_io_json_object(&w, NULL);
+  atvi_io_fields_json(&w, &FIELDS, row, keys);
+  CHECK_OK(atvi_io_json_get(&w, "test", &text));
   return text;
 }
 
@@ -77,12 +77,12 @@ static void json_read_back(void) {
   result got;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   json_t *o = json_loads(json_of(pool, &SOME, NULL), 0, NULL);
-  atvi_fields_read(pool, &fields, o, &got);
+  atvi_io_fields_read(pool, &fields, o, &got);
   json_decref(o);
   CHECK_STR(got.name, "theta.1");
   CHECK_STR(got.word, "warn");
   CHECK(got.mean == 2.385 && got.n == 7);
-  atvi_fields_read(pool, &fields, NULL, &got);
+  atvi_io_fields_read(pool, &fields, NULL, &got);
   CHECK(!got.name && !got.word && isnan(got.mean) && got.n == 0);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -94,16 +94,16 @@ static void csv_by_line_and_by_cell(void) {
   const char *text;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   atvi_text t = {.pool = pool};
-  atvi_fields_lines(&t, "ram,fit,", &FIELDS, &SOME, "hpd95 n");
-  atvi_fields_lines(&t, "", &FIELDS, &NONE, "mean");
-  atvi_text_add(&t, "replicate");
-  atvi_fields_names(&t, &FIELDS, "runs mean n");
-  atvi_text_add(&t, "\n1");
-  atvi_fields_cells(&t, &FIELDS, &SOME, "runs mean n");
-  atvi_text_add(&t, "\n2");
-  atvi_fields_cells(&t, &FIELDS, NULL, "runs mean n");
-  atvi_fields_cell(&t, 1.0 / 3);
-  CHECK_OK(atvi_text_get(&t, &text));
+  atvi_io_fields_lines(&t, "ram,fit,", &FIELDS, &SOME, "hpd95 n");
+  atvi_io_fields_lines(&t, "", &FIELDS, &NONE, "mean");
+  atvi_io_text_add(&t, "replicate");
+  atvi_io_fields_names(&t, &FIELDS, "runs mean n");
+  atvi_io_text_add(&t, "\n1");
+  atvi_io_fields_cells(&t, &FIELDS, &SOME, "runs mean n");
+  atvi_io_text_add(&t, "\n2");
+  atvi_io_fields_cells(&t, &FIELDS, NULL, "runs mean n");
+  atvi_io_fields_cell(&t, 1.0 / 3);
+  CHECK_OK(atvi_io_text_get(&t, &text));
   CHECK_STR(text, "ram,fit,hpd95_low,-0.25\nram,fit,hpd95_high,0.5\nram,fit,n,7\nmean,NA\n"
                   "replicate,runs,mean,n\n1,1.09951163e+12,2.385,7\n2,NA,NA,NA,0.333333333");
   atvi_pool_free(pool);
@@ -119,16 +119,16 @@ static void tables_for_a_terminal(void) {
   const char *text;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   atvi_text t = {.pool = pool};
-  atvi_fields_heading(&t, &FIELDS, "n mean share");
-  atvi_fields_row(&t, &FIELDS, &SOME, "n mean share digits", "-");
-  atvi_fields_row(&t, &FIELDS, &NONE, "n mean", "?");
-  CHECK_OK(atvi_text_get(&t, &text));
+  atvi_io_fields_heading(&t, &FIELDS, "n mean share");
+  atvi_io_fields_row(&t, &FIELDS, &SOME, "n mean share digits", "-");
+  atvi_io_fields_row(&t, &FIELDS, &NONE, "n mean", "?");
+  CHECK_OK(atvi_io_text_get(&t, &text));
   CHECK_STR(text, "  values     Mean     share       7     2.38   238.5 %      2.38       0        ?");
   for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
     result row = {.mean = size[k]};
     atvi_text one = {.pool = pool};
-    atvi_fields_row(&one, &FIELDS, &row, "rough", "-");
-    CHECK_OK(atvi_text_get(&one, &text));
+    atvi_io_fields_row(&one, &FIELDS, &row, "rough", "-");
+    CHECK_OK(atvi_io_text_get(&one, &text));
     CHECK_STR(text, want[k]);
   }
   atvi_pool_free(pool);

@@ -7,7 +7,7 @@
 static void check_one(double x) {
   char got[ATVI_NUMBER_BYTES], want[64];
   memset(got, '#', sizeof got);
-  int n = atvi_format_number(got, x);
+  int n = atvi_io_format_number(got, x);
   snprintf(want, sizeof want, "%.17g", x);
   CHECK_MSG(strcmp(got, want) == 0 && n == (int)strlen(want), "%s, want %s (%a)", got, want, x);
 }
@@ -79,9 +79,9 @@ static void like_printf_at_the_edges(void) {
                                1e-5};
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) check_one(odd[i]);
   char buf[ATVI_NUMBER_BYTES];
-  CHECK_INT(atvi_format_number(buf, NAN), 3);
+  CHECK_INT(atvi_io_format_number(buf, NAN), 3);
   CHECK_STR(buf, "nan");
-  CHECK_INT(atvi_format_number(buf, -NAN), 3);
+  CHECK_INT(atvi_io_format_number(buf, -NAN), 3);
   CHECK_STR(buf, "nan");
 }
 
@@ -90,8 +90,8 @@ static void reads_back_exactly(void) {
   for (int i = 0; i < 200000; i++) {
     double x = ldexp((double)(int64_t)next(&state), (int)(next(&state) % 60) - 90), y;
     char buf[ATVI_NUMBER_BYTES];
-    int n = atvi_format_number(buf, x);
-    CHECK_MSG(atvi_parse_number(buf, (size_t)n, &y) && y == x, "%a became %s", x, buf);
+    int n = atvi_io_format_number(buf, x);
+    CHECK_MSG(atvi_io_parse_number(buf, (size_t)n, &y) && y == x, "%a became %s", x, buf);
   }
 }
 
@@ -101,9 +101,9 @@ static void the_point_is_a_point_everywhere(void) {
   for (size_t i = 0; i < sizeof name / sizeof *name && !found; i++)
     found = setlocale(LC_ALL, name[i]) != NULL;
   char buf[ATVI_NUMBER_BYTES];
-  atvi_format_number(buf, 1.5e-30);
+  atvi_io_format_number(buf, 1.5e-30);
   CHECK_STR(buf, "1.4999999999999999e-30");
-  atvi_format_number(buf, 2.385);
+  atvi_io_format_number(buf, 2.385);
   CHECK_STR(buf, "2.3849999999999998");
 }
 

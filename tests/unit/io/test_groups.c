@@ -45,7 +45,7 @@ static atvi_draws *full(atvi_ctx *ctx) {
   d->series = series, d->n_series = 2;
   d->failed = failed, d->n_failed = 1;
   d->prior = prior;
-  d->about =
+  *d->about =
       (atvi_about){.title = "t \"x\"", .day0 = 14597, .day_unit = 7, .n_data = 2, .command = "atvi fit"};
   return d;
 }
@@ -74,8 +74,8 @@ static void check_same(const atvi_draws *a, const atvi_draws *b) {
   CHECK(b->n_failed == 1 && b->failed[0].outcome == ATVI_RUN_STEPS && b->failed[0].value[0] == 0.7);
   CHECK_STR(b->prior[0].dist, "gamma");
   CHECK(b->prior[0].arg[1] == 0.1 && b->prior[0].truncated && b->prior[0].upper == HUGE_VAL);
-  CHECK_STR(b->about.title, a->about.title);
-  CHECK(b->about.day_unit == 7 && b->about.n_data == 2 && !b->about.time_name && !b->about.no_groups);
+  CHECK_STR(b->about->title, a->about->title);
+  CHECK(b->about->day_unit == 7 && b->about->n_data == 2 && !b->about->time_name && !b->about->no_groups);
   for (atvi_idx i = 0; i < a->n_step; i++) {
     CHECK(a->step[i].elapsed_s == b->step[i].elapsed_s && a->step[i].done == b->step[i].done);
     CHECK(isnan(b->step[i].khat) == isnan(a->step[i].khat));
@@ -90,32 +90,32 @@ static void what_is_written_is_read(void) {
   atvi_ctx *ctx = test_ctx();
   CHECK(mkdtemp(dir));
   atvi_draws *d = full(ctx), *e = bare(ctx);
-  CHECK(!atvi_groups_there(dir));
-  CHECK_STATUS(atvi_groups_read(e, dir), ATVI_EIO);
-  CHECK_OK(atvi_groups_write(d, dir));
-  CHECK(atvi_groups_there(dir));
-  CHECK_OK(atvi_groups_read(e, dir));
+  CHECK(!atvi_io_groups_there(dir));
+  CHECK_STATUS(atvi_io_groups_read(e, dir), ATVI_EIO);
+  CHECK_OK(atvi_io_groups_write(d, dir));
+  CHECK(atvi_io_groups_there(dir));
+  CHECK_OK(atvi_io_groups_read(e, dir));
   check_same(d, e);
   atvi_draws_free(e);
   e = bare(ctx);
   e->x[3] += 1e-12;
-  CHECK_STATUS(atvi_groups_read(e, dir), ATVI_EDATA); /* of other draws */
+  CHECK_STATUS(atvi_io_groups_read(e, dir), ATVI_EDATA); /* of other draws */
   CHECK(strstr(atvi_errmsg(ctx), "of other draws") && e->n_group == 0 && e->n_series == 0);
   atvi_draws_free(e);
   atvi_draws_free(d);
-  atvi_groups_drop(dir);
+  atvi_io_groups_drop(dir);
   d = bare(ctx); /* nothing at all */
-  d->about.title = "t";
-  CHECK_OK(atvi_groups_write(d, dir));
+  d->about->title = "t";
+  CHECK_OK(atvi_io_groups_write(d, dir));
   e = bare(ctx);
-  CHECK_OK(atvi_groups_read(e, dir));
+  CHECK_OK(atvi_io_groups_read(e, dir));
   CHECK(e->n_group == 0 && e->n_step == 0 && !e->prior);
   atvi_draws_free(e);
   atvi_draws_free(d);
-  atvi_groups_drop(dir);
+  atvi_io_groups_drop(dir);
   CHECK(rmdir(dir) == 0); /* nothing is left */
   d = bare(ctx);
-  CHECK_STATUS(atvi_groups_write(d, "/dev/null"), ATVI_EIO);
+  CHECK_STATUS(atvi_io_groups_write(d, "/dev/null"), ATVI_EIO);
   atvi_draws_free(d);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -131,15 +131,15 @@ static void damaged_files_are_refused(void) {
   CHECK_OK(atvi_pool_new(ctx, &pool));
   CHECK(mkdtemp(dir));
   atvi_draws *d = full(ctx);
-  CHECK_OK(atvi_groups_write(d, dir));
+  CHECK_OK(atvi_io_groups_write(d, dir));
   atvi_draws_free(d);
   for (int f = 0; f < 3; f++) {
     snprintf(path, sizeof path, "%s/%s", dir, name[f]);
-    CHECK_OK(atvi_file_read(pool, path, &text, &n));
+    CHECK_OK(atvi_io_file_read(pool, path, &text, &n));
     for (size_t cut = 0; cut + 2 < n; cut += 1 + n / 60) {
       d = bare(ctx);
-      CHECK_OK(atvi_file_save(ctx, path, text, cut));
-      atvi_status status = atvi_groups_read(d, dir);
+      CHECK_OK(atvi_io_file_save(ctx, path, text, cut));
+      atvi_status status = atvi_io_groups_read(d, dir);
       CHECK(f == 2 || status == ATVI_EDATA);
       CHECK(status == ATVI_OK || (d->n_group == 0 && d->n_series == 0 && d->n_step == 0));
       atvi_draws_free(d);
@@ -149,16 +149,16 @@ static void damaged_files_are_refused(void) {
         char was = text[at];
         d = bare(ctx);
         text[at] = k == 0 ? '9' : k == 1 ? (char)(was + 1) : '-';
-        CHECK_OK(atvi_file_save(ctx, path, text, n));
+        CHECK_OK(atvi_io_file_save(ctx, path, text, n));
         text[at] = was;
-        atvi_status status = atvi_groups_read(d, dir);
+        atvi_status status = atvi_io_groups_read(d, dir);
         CHECK(status == ATVI_OK || status == ATVI_EDATA);
         CHECK(status == ATVI_OK || d->n_group == 0);
         atvi_draws_free(d);
       }
-    CHECK_OK(atvi_file_save(ctx, path, text, n));
+    CHECK_OK(atvi_io_file_save(ctx, path, text, n));
   }
-  atvi_groups_drop(dir);
+  atvi_io_groups_drop(dir);
   CHECK(rmdir(dir) == 0);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -171,12 +171,12 @@ static void without_memory(void) {
   atvi_ctx *ctx = test_ctx();
   CHECK(mkdtemp(dir));
   atvi_draws *d = full(ctx);
-  CHECK_OK(atvi_groups_write(d, dir));
+  CHECK_OK(atvi_io_groups_write(d, dir));
   for (int reading = 0; reading < 2; reading++)
     for (long k = 1;; k++) {
       atvi_draws *e = bare(ctx);
       test_fail_at = test_allocs + k;
-      atvi_status status = reading ? atvi_groups_read(e, dir) : atvi_groups_write(d, dir);
+      atvi_status status = reading ? atvi_io_groups_read(e, dir) : atvi_io_groups_write(d, dir);
       bool reached = test_allocs >= test_fail_at;
       test_fail_at = 0;
       CHECK_INT(status, reached ? ATVI_ENOMEM : ATVI_OK);
@@ -184,7 +184,7 @@ static void without_memory(void) {
       if (!reached) break;
     }
   atvi_draws_free(d);
-  atvi_groups_drop(dir);
+  atvi_io_groups_drop(dir);
   CHECK(rmdir(dir) == 0);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);

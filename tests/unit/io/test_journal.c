@@ -26,7 +26,7 @@ static void check_text(const char *want) {
   char *text;
   size_t n;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_file_read(pool, path, &text, &n));
+  CHECK_OK(atvi_io_file_read(pool, path, &text, &n));
   CHECK_STR(text, want);
   CHECK_INT(n, strlen(want));
   atvi_pool_free(pool);
@@ -35,28 +35,28 @@ static void check_text(const char *want) {
 static void lines_are_added_and_half_ones_cut(void) {
   atvi_journal j;
   begin();
-  CHECK_OK(atvi_journal_open(ctx, path, &j));
+  CHECK_OK(atvi_io_journal_open(ctx, path, &j));
   CHECK_INT(j.size, 0);
-  CHECK_OK(atvi_journal_add(&j, "one\n", 4));
-  CHECK_OK(atvi_journal_add(&j, "two\n", 4));
+  CHECK_OK(atvi_io_journal_add(&j, "one\n", 4));
+  CHECK_OK(atvi_io_journal_add(&j, "two\n", 4));
   check_text("one\ntwo\n");
-  atvi_journal_close(&j);
-  atvi_journal_close(&j);
+  atvi_io_journal_close(&j);
+  atvi_io_journal_close(&j);
   static const char *const left[] = {"one\ntw", "one\n", "one\n\n\0x"};
   static const size_t n[] = {6, 4, 7};
   static const char *const kept[] = {"one\n", "one\n", "one\n\n"};
   for (int k = 0; k < 3; k++) {
-    CHECK_OK(atvi_file_save(ctx, path, left[k], n[k]));
-    CHECK_OK(atvi_journal_open(ctx, path, &j));
+    CHECK_OK(atvi_io_file_save(ctx, path, left[k], n[k]));
+    CHECK_OK(atvi_io_journal_open(ctx, path, &j));
     check_text(kept[k]);
-    CHECK_OK(atvi_journal_add(&j, "new\n", 4));
+    CHECK_OK(atvi_io_journal_add(&j, "new\n", 4));
     CHECK_INT(j.size, strlen(kept[k]) + 4);
-    atvi_journal_close(&j);
+    atvi_io_journal_close(&j);
   }
-  CHECK_OK(atvi_file_save(ctx, path, "no line", 7));
-  CHECK_OK(atvi_journal_open(ctx, path, &j));
+  CHECK_OK(atvi_io_file_save(ctx, path, "no line", 7));
+  CHECK_OK(atvi_io_journal_open(ctx, path, &j));
   check_text("");
-  atvi_journal_close(&j);
+  atvi_io_journal_close(&j);
   end();
 }
 
@@ -69,11 +69,11 @@ static void a_long_half_line_is_cut(void) {
       char text[9000];
       memset(text, 'x', sizeof text);
       text[before - 1] = '\n';
-      CHECK_OK(atvi_file_save(ctx, path, text, before + extra));
-      CHECK_OK(atvi_journal_open(ctx, path, &j));
+      CHECK_OK(atvi_io_file_save(ctx, path, text, before + extra));
+      CHECK_OK(atvi_io_journal_open(ctx, path, &j));
       CHECK_INT(j.size, before);
       CHECK_INT(lseek(j.fd, 0, SEEK_END), before);
-      atvi_journal_close(&j);
+      atvi_io_journal_close(&j);
     }
   end();
 }
@@ -81,14 +81,14 @@ static void a_long_half_line_is_cut(void) {
 static void only_one_has_it(void) {
   atvi_journal j, other;
   begin();
-  CHECK_OK(atvi_journal_open(ctx, path, &j));
-  CHECK_STATUS(atvi_journal_open(ctx, path, &other), ATVI_EEXIST);
+  CHECK_OK(atvi_io_journal_open(ctx, path, &j));
+  CHECK_STATUS(atvi_io_journal_open(ctx, path, &other), ATVI_EEXIST);
   CHECK(other.fd < 0 && strstr(atvi_errmsg(ctx), "another atvi"));
-  atvi_journal_close(&j);
-  CHECK_OK(atvi_journal_open(ctx, path, &j));
-  atvi_journal_close(&j);
-  CHECK_STATUS(atvi_journal_open(ctx, "/nowhere/at/all", &j), ATVI_EIO);
-  CHECK_STATUS(atvi_journal_open(ctx, dir, &j), ATVI_EIO);
+  atvi_io_journal_close(&j);
+  CHECK_OK(atvi_io_journal_open(ctx, path, &j));
+  atvi_io_journal_close(&j);
+  CHECK_STATUS(atvi_io_journal_open(ctx, "/nowhere/at/all", &j), ATVI_EIO);
+  CHECK_STATUS(atvi_io_journal_open(ctx, dir, &j), ATVI_EIO);
   CHECK(j.fd < 0);
   end();
 }
@@ -104,10 +104,10 @@ static void a_full_disk_leaves_whole_lines(void) {
   line[999] = '\n';
   atvi_journal j;
   int n = 0;
-  atvi_status open = atvi_journal_open(ctx, path, &j), status = open;
-  while (status == ATVI_OK && n < 100) status = atvi_journal_add(&j, line, sizeof line), n++;
+  atvi_status open = atvi_io_journal_open(ctx, path, &j), status = open;
+  while (status == ATVI_OK && n < 100) status = atvi_io_journal_add(&j, line, sizeof line), n++;
   int64_t size = j.size, there = lseek(j.fd, 0, SEEK_END);
-  atvi_journal_close(&j);
+  atvi_io_journal_close(&j);
   umount(dir);
   CHECK_INT(open, ATVI_OK);
   CHECK_INT(status, ATVI_EIO);

@@ -8,15 +8,16 @@ static void numbers_words_and_seeds(void) {
   const char *text;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   json_t *o = json_object();
-  CHECK(atvi_json_set(o, "a", atvi_json_real(2.385)) && atvi_json_set(o, "b", atvi_json_real(NAN)));
-  CHECK(atvi_json_set(o, "c", atvi_json_pair(-HUGE_VAL, 0.1)));
-  CHECK(atvi_json_set(o, "d", atvi_json_word(pool, "na\xc3\xafve")) &&
-        atvi_json_set(o, "e", atvi_json_word(pool, "na\xefve")));
-  CHECK(atvi_json_set(o, "f", atvi_json_word(pool, NULL)));
-  CHECK(atvi_json_set(o, "g", atvi_json_seed(pool, INT64_MAX)));
-  CHECK(atvi_json_set(o, "h", atvi_json_seed(pool, UINT64_MAX)));
-  CHECK(!atvi_json_set(o, "i", NULL));
-  CHECK_OK(atvi_json_text(pool, atvi_json_done(o, true), "test", &text));
+  CHECK(atvi_io_json_set(o, "a", atvi_io_json_real(2.385)) &&
+        atvi_io_json_set(o, "b", atvi_io_json_real(NAN)));
+  CHECK(atvi_io_json_set(o, "c", atvi_io_json_pair(-HUGE_VAL, 0.1)));
+  CHECK(atvi_io_json_set(o, "d", atvi_io_json_word(pool, "na\xc3\xafve")) &&
+        atvi_io_json_set(o, "e", atvi_io_json_word(pool, "na\xefve")));
+  CHECK(atvi_io_json_set(o, "f", atvi_io_json_word(pool, NULL)));
+  CHECK(atvi_io_json_set(o, "g", atvi_io_json_seed(pool, INT64_MAX)));
+  CHECK(atvi_io_json_set(o, "h", atvi_io_json_seed(pool, UINT64_MAX)));
+  CHECK(!atvi_io_json_set(o, "i", NULL));
+  CHECK_OK(atvi_io_json_text(pool, atvi_io_json_done(o, true), "test", &text));
   o = json_loads(text, 0, NULL);
   CHECK(o != NULL && text[strlen(text) - 1] == '\n');
   CHECK(json_real_value(json_object_get(o, "a")) == 2.385 && json_is_null(json_object_get(o, "b")));
@@ -39,25 +40,25 @@ static void written_in_order(void) {
   const char *text;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   atvi_json w = {.pool = pool};
-  atvi_json_object(&w, NULL);
-  atvi_json_put(&w, "x", atvi_json_real(0.1));
-  atvi_json_list(&w, "list");
-  atvi_json_object(&w, NULL);
-  atvi_json_end(&w);
-  atvi_json_put(&w, NULL, json_true());
-  atvi_json_end(&w);
-  atvi_json_words(&w, "words", 2, word);
-  CHECK_OK(atvi_json_get(&w, "test", &text));
+  atvi_io_json_object(&w, NULL);
+  atvi_io_json_put(&w, "x", atvi_io_json_real(0.1));
+  atvi_io_json_list(&w, "list");
+  atvi_io_json_object(&w, NULL);
+  atvi_io_json_end(&w);
+  atvi_io_json_put(&w, NULL, json_true());
+  atvi_io_json_end(&w);
+  atvi_io_json_words(&w, "words", 2, word);
+  CHECK_OK(atvi_io_json_get(&w, "test", &text));
   CHECK_STR(text, "{\n  \"x\": 0.1,\n  \"list\": [\n    {},\n    true\n  ],\n"
                   "  \"words\": [\n    \"a\",\n    null\n  ]\n}\n");
   json_t *o = json_loads(text, 0, NULL);
-  CHECK(atvi_json_number(o, "x") == 0.1 && isnan(atvi_json_number(o, "list")) &&
-        isnan(atvi_json_number(NULL, "x")));
+  CHECK(atvi_io_json_number(o, "x") == 0.1 && isnan(atvi_io_json_number(o, "list")) &&
+        isnan(atvi_io_json_number(NULL, "x")));
   json_decref(o);
   w = (atvi_json){.pool = pool, .digits = 17};
-  atvi_json_list(&w, NULL);
-  atvi_json_put(&w, NULL, atvi_json_real(0.1));
-  CHECK_OK(atvi_json_get(&w, "test", &text));
+  atvi_io_json_list(&w, NULL);
+  atvi_io_json_put(&w, NULL, atvi_io_json_real(0.1));
+  CHECK_OK(atvi_io_json_get(&w, "test", &text));
   CHECK_STR(text, "[\n  0.10000000000000001\n]\n");
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -71,16 +72,16 @@ static void failure_is_remembered(void) {
   CHECK_OK(atvi_pool_new(ctx, &pool));
   for (int deep = 0; deep < 2; deep++) {
     atvi_json w = {.pool = pool};
-    atvi_json_object(&w, NULL);
-    if (deep) atvi_json_object(&w, "inner");
-    atvi_json_put(&w, "gone", NULL);
-    atvi_json_put(&w, "kept", json_true());
-    atvi_json_list(&w, "list");
-    atvi_json_put(&w, NULL, json_integer(1));
-    atvi_json_end(&w);
-    if (deep) atvi_json_end(&w);
+    atvi_io_json_object(&w, NULL);
+    if (deep) atvi_io_json_object(&w, "inner");
+    atvi_io_json_put(&w, "gone", NULL);
+    atvi_io_json_put(&w, "kept", json_true());
+    atvi_io_json_list(&w, "list");
+    atvi_io_json_put(&w, NULL, json_integer(1));
+    atvi_io_json_end(&w);
+    if (deep) atvi_io_json_end(&w);
     CHECK(w.failed);
-    CHECK_STATUS(atvi_json_get(&w, "this file", &text), ATVI_ENOMEM);
+    CHECK_STATUS(atvi_io_json_get(&w, "this file", &text), ATVI_ENOMEM);
     CHECK(text == NULL && strstr(atvi_errmsg(ctx), "this file") != NULL);
   }
   atvi_pool_free(pool);
@@ -92,8 +93,8 @@ static void missing_memory_is_told_once(void) {
   atvi_pool *pool;
   const char *text = "";
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK(atvi_json_done(json_object(), false) == NULL);
-  CHECK_STATUS(atvi_json_text(pool, NULL, "this file", &text), ATVI_ENOMEM);
+  CHECK(atvi_io_json_done(json_object(), false) == NULL);
+  CHECK_STATUS(atvi_io_json_text(pool, NULL, "this file", &text), ATVI_ENOMEM);
   CHECK(text == NULL && strstr(atvi_errmsg(ctx), "this file") != NULL);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);

@@ -15,7 +15,7 @@ static void new_path(void) {
 }
 
 static bool there_is_none(atvi_ctx *ctx) {
-  if (atvi_netcdf_available(ctx) == ATVI_OK) return false;
+  if (atvi_io_netcdf_available(ctx) == ATVI_OK) return false;
   CHECK(strstr(atvi_errmsg(ctx), "libnetcdf-dev") != NULL);
   printf("SKIP: no netCDF library here\n");
   atvi_ctx_free(ctx);
@@ -26,28 +26,28 @@ static void fill(atvi_netcdf *f) {
   static const double x[6] = {1.5, NAN, -HUGE_VAL, 2.385, 0, 7}, bound = 3;
   static const int64_t label[3] = {1, 2, 5};
   static const char *const word[3] = {"north", "", "\xc3\xa9t\xc3\xa9"};
-  int g = atvi_netcdf_group(f, "posterior"), dim[2];
-  dim[0] = atvi_netcdf_dim(f, g, "draw", 2);
-  dim[1] = atvi_netcdf_dim(f, g, "beta_dim_0", 3);
-  atvi_netcdf_integers(f, g, "beta_dim_0", 1, &dim[1], label);
-  atvi_netcdf_words(f, g, "place", 1, &dim[1], word);
-  int var = atvi_netcdf_reals(f, g, "beta", 2, dim, true, x);
-  atvi_netcdf_note_reals(f, g, var, "upper", 1, &bound);
-  atvi_netcdf_note(f, g, ATVI_NETCDF_ROOT, "method", "ram");
-  atvi_netcdf_note_integer(f, ATVI_NETCDF_ROOT, ATVI_NETCDF_ROOT, "seed", 17);
+  int g = atvi_io_netcdf_group(f, "posterior"), dim[2];
+  dim[0] = atvi_io_netcdf_dim(f, g, "draw", 2);
+  dim[1] = atvi_io_netcdf_dim(f, g, "beta_dim_0", 3);
+  atvi_io_netcdf_integers(f, g, "beta_dim_0", 1, &dim[1], label);
+  atvi_io_netcdf_words(f, g, "place", 1, &dim[1], word);
+  int var = atvi_io_netcdf_reals(f, g, "beta", 2, dim, true, x);
+  atvi_io_netcdf_note_reals(f, g, var, "upper", 1, &bound);
+  atvi_io_netcdf_note(f, g, ATVI_NETCDF_ROOT, "method", "ram");
+  atvi_io_netcdf_note_integer(f, ATVI_NETCDF_ROOT, ATVI_NETCDF_ROOT, "seed", 17);
   /* names that netCDF does not take as they are */
-  atvi_netcdf_reals(f, g, "a/b \xff", 1, &dim[0], false, x);
-  atvi_netcdf_reals(f, g, "\xc3\xa9t\xc3\xa9", 1, &dim[0], false, x);
-  atvi_netcdf_reals(f, g, "", 0, NULL, false, x);
+  atvi_io_netcdf_reals(f, g, "a/b \xff", 1, &dim[0], false, x);
+  atvi_io_netcdf_reals(f, g, "\xc3\xa9t\xc3\xa9", 1, &dim[0], false, x);
+  atvi_io_netcdf_reals(f, g, "", 0, NULL, false, x);
 }
 
 static void write_one(atvi_ctx *ctx, const char *to) {
   atvi_netcdf *f;
-  CHECK_OK(atvi_netcdf_new(ctx, to, &f));
+  CHECK_OK(atvi_io_netcdf_new(ctx, to, &f));
   fill(f);
-  atvi_status status = atvi_netcdf_commit(f);
+  atvi_status status = atvi_io_netcdf_commit(f);
   CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
-  atvi_netcdf_free(f);
+  atvi_io_netcdf_free(f);
 }
 
 static void the_same_calls_give_the_same_bytes(void) {
@@ -59,11 +59,11 @@ static void the_same_calls_give_the_same_bytes(void) {
   new_path();
   CHECK_OK(atvi_pool_new(ctx, &pool));
   write_one(ctx, path);
-  CHECK_OK(atvi_file_read(pool, path, &a, &na));
+  CHECK_OK(atvi_io_file_read(pool, path, &a, &na));
   CHECK(na > 1000 && memcmp(a, "\x89HDF\r\n\x1a\n", 8) == 0);
   sleep(1); /* no clock is in it */
   write_one(ctx, path);
-  CHECK_OK(atvi_file_read(pool, path, &b, &nb));
+  CHECK_OK(atvi_io_file_read(pool, path, &b, &nb));
   CHECK(na == nb && memcmp(a, b, na) == 0);
   CHECK(unlink(path) == 0);
   atvi_pool_free(pool);
@@ -75,23 +75,23 @@ static void failures_are_told_at_the_end(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_netcdf *f;
   if (there_is_none(ctx)) return;
-  CHECK_OK(atvi_netcdf_new(ctx, "/nowhere/x.nc", &f));
+  CHECK_OK(atvi_io_netcdf_new(ctx, "/nowhere/x.nc", &f));
   fill(f);
-  CHECK_STATUS(atvi_netcdf_commit(f), ATVI_EIO);
+  CHECK_STATUS(atvi_io_netcdf_commit(f), ATVI_EIO);
   CHECK(strstr(atvi_errmsg(ctx), "/nowhere/x.nc") != NULL);
-  atvi_netcdf_free(f);
+  atvi_io_netcdf_free(f);
   new_path();
-  CHECK_OK(atvi_netcdf_new(ctx, path, &f));
-  atvi_netcdf_group(f, "twice");
-  int g = atvi_netcdf_group(f, "twice"); /* all that follows does nothing */
-  atvi_netcdf_dim(f, g, "draw", 2);
-  CHECK_STATUS(atvi_netcdf_commit(f), ATVI_EIO);
+  CHECK_OK(atvi_io_netcdf_new(ctx, path, &f));
+  atvi_io_netcdf_group(f, "twice");
+  int g = atvi_io_netcdf_group(f, "twice"); /* all that follows does nothing */
+  atvi_io_netcdf_dim(f, g, "draw", 2);
+  CHECK_STATUS(atvi_io_netcdf_commit(f), ATVI_EIO);
   CHECK(strstr(atvi_errmsg(ctx), "netCDF: ") != NULL);
-  atvi_netcdf_free(f);
-  CHECK_OK(atvi_netcdf_new(ctx, path, &f)); /* given up */
+  atvi_io_netcdf_free(f);
+  CHECK_OK(atvi_io_netcdf_new(ctx, path, &f)); /* given up */
   fill(f);
-  atvi_netcdf_free(f);
-  atvi_netcdf_free(NULL);
+  atvi_io_netcdf_free(f);
+  atvi_io_netcdf_free(NULL);
   CHECK(unlink(path) == 0);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -105,14 +105,14 @@ static void memory_failures_are_told(void) {
   long live = test_live;
   for (long at = 1, ok = 0; !ok; at++) {
     test_fail_at = test_allocs + at;
-    atvi_status status = atvi_netcdf_new(ctx, path, &f);
+    atvi_status status = atvi_io_netcdf_new(ctx, path, &f);
     CHECK(status == ATVI_OK ? f != NULL : status == ATVI_ENOMEM && !f);
     if (status == ATVI_OK) {
       fill(f);
-      status = atvi_netcdf_commit(f);
+      status = atvi_io_netcdf_commit(f);
     }
     test_fail_at = 0;
-    atvi_netcdf_free(f);
+    atvi_io_netcdf_free(f);
     ok = status == ATVI_OK;
     CHECK(ok || status == ATVI_ENOMEM);
     CHECK_INT(test_live, live);
@@ -125,9 +125,9 @@ static void without_the_library_it_says_what_to_install(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_netcdf *f = (atvi_netcdf *)&f;
   CHECK(setenv("ATVI_NETCDF", "/nowhere/libnetcdf.so", 1) == 0);
-  CHECK_STATUS(atvi_netcdf_available(ctx), ATVI_EIO);
+  CHECK_STATUS(atvi_io_netcdf_available(ctx), ATVI_EIO);
   CHECK(strstr(atvi_errmsg(ctx), "libnetcdf-dev") && strstr(atvi_errmsg(ctx), "/nowhere"));
-  CHECK_STATUS(atvi_netcdf_new(ctx, "x.nc", &f), ATVI_EIO);
+  CHECK_STATUS(atvi_io_netcdf_new(ctx, "x.nc", &f), ATVI_EIO);
   CHECK(f == NULL);
   atvi_ctx_free(ctx);
 }
@@ -135,7 +135,7 @@ static void without_the_library_it_says_what_to_install(void) {
 static void an_old_library_is_refused(void) {
   atvi_ctx *ctx = test_ctx();
   CHECK(setenv("ATVI_NETCDF", "libm.so.6", 1) == 0);
-  CHECK_STATUS(atvi_netcdf_available(ctx), ATVI_EIO);
+  CHECK_STATUS(atvi_io_netcdf_available(ctx), ATVI_EIO);
   CHECK(strstr(atvi_errmsg(ctx), "4.6.2") != NULL);
   atvi_ctx_free(ctx);
 }

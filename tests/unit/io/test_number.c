@@ -3,7 +3,7 @@
 #include "testing.h"
 #include <locale.h>
 
-static bool parse(const char *s, double *x) { return atvi_parse_number(s, strlen(s), x); }
+static bool parse(const char *s, double *x) { return atvi_io_parse_number(s, strlen(s), x); }
 
 static uint64_t bits(double x) {
   uint64_t u;
@@ -70,8 +70,8 @@ static void refuses_the_rest(void) {
     CHECK(x == 2.385);
   }
   double x = 0;
-  CHECK(atvi_parse_number("12345", 3, &x) && x == 123);
-  CHECK(!atvi_parse_number("1\0002", 3, &x));
+  CHECK(atvi_io_parse_number("12345", 3, &x) && x == 123);
+  CHECK(!atvi_io_parse_number("1\0002", 3, &x));
 }
 
 /* 17 digits determine a double: what is printed comes back. */
@@ -98,9 +98,9 @@ static void rounds_ties_by_the_last_digit(void) {
   double x;
   memset(s, '0', sizeof s);
   memcpy(s, half, strlen(half));
-  CHECK(atvi_parse_number(s, 1500, &x) && x == 1.0);
+  CHECK(atvi_io_parse_number(s, 1500, &x) && x == 1.0);
   s[1499] = '1';
-  CHECK(atvi_parse_number(s, 1500, &x) && x == nextafter(1.0, 2.0));
+  CHECK(atvi_io_parse_number(s, 1500, &x) && x == nextafter(1.0, 2.0));
 }
 
 static void long_text_is_quick(void) {
@@ -109,13 +109,13 @@ static void long_text_is_quick(void) {
   CHECK(s != NULL);
   memset(s, '7', n);
   double x;
-  CHECK(!atvi_parse_number(s, n, &x));
+  CHECK(!atvi_io_parse_number(s, n, &x));
   s[0] = '.';
-  CHECK(atvi_parse_number(s, n, &x) && x == 7.0 / 9);
+  CHECK(atvi_io_parse_number(s, n, &x) && x == 7.0 / 9);
   memset(s, '0', n - 1);
-  CHECK(atvi_parse_number(s, n, &x) && x == 7);
+  CHECK(atvi_io_parse_number(s, n, &x) && x == 7);
   s[1] = 'e';
-  CHECK(atvi_parse_number(s, n, &x) && x == 0);
+  CHECK(atvi_io_parse_number(s, n, &x) && x == 0);
   free(s);
 }
 
@@ -127,44 +127,45 @@ static void ignores_the_locale(void) {
 }
 
 static void dates_go_both_ways(void) {
-  CHECK_INT(atvi_days_from_date(1970, 1, 1), 0);
-  CHECK_INT(atvi_days_from_date(2009, 12, 19), 14597);
-  CHECK_INT(atvi_days_from_date(2000, 2, 29), 11016);
-  CHECK_INT(atvi_days_from_date(1969, 12, 31), -1);
-  CHECK_INT(atvi_days_from_date(1, 1, 1), -719162);
-  int64_t before = atvi_days_from_date(-801, 1, 1) - 1;
+  CHECK_INT(atvi_io_days_from_date(1970, 1, 1), 0);
+  CHECK_INT(atvi_io_days_from_date(2009, 12, 19), 14597);
+  CHECK_INT(atvi_io_days_from_date(2000, 2, 29), 11016);
+  CHECK_INT(atvi_io_days_from_date(1969, 12, 31), -1);
+  CHECK_INT(atvi_io_days_from_date(1, 1, 1), -719162);
+  int64_t before = atvi_io_days_from_date(-801, 1, 1) - 1;
   for (int64_t day = before + 1; day < 1000000; day++) {
     int y, m, d;
-    atvi_date_from_days(day, &y, &m, &d);
+    atvi_io_date_from_days(day, &y, &m, &d);
     CHECK(m >= 1 && m <= 12 && d >= 1 && d <= 31);
-    CHECK(atvi_days_from_date(y, m, d) == day);
+    CHECK(atvi_io_days_from_date(y, m, d) == day);
   }
 }
 
 static void dates_are_strict(void) {
   int64_t days = 7;
-  CHECK(atvi_parse_date("2009-12-19", 10, &days) && days == 14597);
-  CHECK(atvi_parse_date("2000-02-29", 10, &days) && days == 11016);
+  CHECK(atvi_io_parse_date("2009-12-19", 10, &days) && days == 14597);
+  CHECK(atvi_io_parse_date("2000-02-29", 10, &days) && days == 11016);
   static const char *bad[] = {"2009-02-29", "1900-02-29", "2009-13-01", "2009-00-10", "2009-01-00",
                               "2009-01-32", "2009/01/01", "2009-1-011", "20090-1-01", "200a-01-01"};
   days = 7;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    CHECK(!atvi_parse_date(bad[i], strlen(bad[i]), &days));
-  CHECK(!atvi_parse_date("2009-01-011", 11, &days));
-  CHECK(!atvi_parse_date("", 0, &days));
+    CHECK(!atvi_io_parse_date(bad[i], strlen(bad[i]), &days));
+  CHECK(!atvi_io_parse_date("2009-01-011", 11, &days));
+  CHECK(!atvi_io_parse_date("", 0, &days));
   CHECK_INT(days, 7);
 }
 
 static void decimal_commas_are_known(void) {
   static const char *const YES[] = {"1,5", "-0,25", "+3,", ",5", "1,5e-3"};
   static const char *const NO[] = {"", "1.5", "15", ",", "1,5,5", "1.234,5", "a,5", "1,5 ", "1,b"};
-  for (size_t i = 0; i < sizeof YES / sizeof *YES; i++) CHECK_MSG(atvi_decimal_comma(YES[i]), "%s", YES[i]);
-  for (size_t i = 0; i < sizeof NO / sizeof *NO; i++) CHECK_MSG(!atvi_decimal_comma(NO[i]), "%s", NO[i]);
+  for (size_t i = 0; i < sizeof YES / sizeof *YES; i++)
+    CHECK_MSG(atvi_io_decimal_comma(YES[i]), "%s", YES[i]);
+  for (size_t i = 0; i < sizeof NO / sizeof *NO; i++) CHECK_MSG(!atvi_io_decimal_comma(NO[i]), "%s", NO[i]);
   char big[1000];
   memset(big, '7', sizeof big - 1);
   big[3] = ',';
   big[sizeof big - 1] = 0;
-  CHECK(!atvi_decimal_comma(big)); /* nobody wrote that */
+  CHECK(!atvi_io_decimal_comma(big)); /* nobody wrote that */
 }
 
 static void times_of_day_are_read_and_strict(void) {
@@ -192,12 +193,12 @@ static void times_of_day_are_read_and_strict(void) {
       "1970-01-01T06:00:00..5"};
   double days = 7;
   for (size_t i = 0; i < sizeof GOOD / sizeof *GOOD; i++) {
-    CHECK_MSG(atvi_parse_datetime(GOOD[i].text, strlen(GOOD[i].text), &days), "%s", GOOD[i].text);
+    CHECK_MSG(atvi_io_parse_datetime(GOOD[i].text, strlen(GOOD[i].text), &days), "%s", GOOD[i].text);
     CHECK_ABS(days, GOOD[i].days, 1e-15); /* a day's fraction is rounded once */
   }
   days = 7;
   for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
-    CHECK_MSG(!atvi_parse_datetime(BAD[i], strlen(BAD[i]), &days), "%s", BAD[i]);
+    CHECK_MSG(!atvi_io_parse_datetime(BAD[i], strlen(BAD[i]), &days), "%s", BAD[i]);
   CHECK(days == 7);
 }
 
@@ -211,14 +212,14 @@ static void durations_are_short(void) {
             {9001, false, "2:30 h"},      {360000, false, "100:00 h"}, {0, false, "0 s"}};
   for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
     char buf[ATVI_DURATION_BYTES];
-    atvi_format_duration(buf, is[i].s, is[i].fine);
+    atvi_io_format_duration(buf, is[i].s, is[i].fine);
     CHECK_STR(buf, is[i].want);
   }
 }
 
 static void calendars_go_both_ways(void) {
   const atvi_calendar week = {14597, 7};
-  CHECK(atvi_calendar_day(week, 3) == 14618 && atvi_calendar_time(week, 14618) == 3);
+  CHECK(atvi_io_calendar_day(week, 3) == 14618 && atvi_io_calendar_time(week, 14618) == 3);
 }
 
 TESTS({"durations", durations_are_short}, {"calendar", calendars_go_both_ways},

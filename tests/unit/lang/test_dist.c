@@ -29,27 +29,28 @@ static double value(atvi_node x, double y, const double *arg, int n) {
 
 static void inputs(atvi_dist dist, atvi_node *y, atvi_node arg[3]) {
   *y = atvi_graph_input(g, 0, 0);
-  for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++) arg[k] = atvi_graph_input(g, 0, k + 1);
+  for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++) arg[k] = atvi_graph_input(g, 0, k + 1);
 }
 
 static double density(atvi_dist dist, double y, const double *a) {
   atvi_node ny, arg[3];
   inputs(dist, &ny, arg);
-  return value(atvi_dist_lpdf(g, dist, ny, arg, NULL), y, a, atvi_dist_get(dist)->n_arg);
+  return value(atvi_lang_dist_lpdf(g, dist, ny, arg, NULL), y, a, atvi_lang_dist_get(dist)->n_arg);
 }
 
 static void names_and_aliases(void) {
   for (int d = 0; d < ATVI_DIST_COUNT; d++) {
-    const atvi_dist_info *info = atvi_dist_get((atvi_dist)d);
-    CHECK_INT(atvi_dist_find(info->name, strlen(info->name)), d);
+    const atvi_dist_info *info = atvi_lang_dist_get((atvi_dist)d);
+    CHECK_INT(atvi_lang_dist_find(info->name, strlen(info->name)), d);
     CHECK(info->n_arg >= 1 && info->arg[info->n_arg - 1] != NULL && (info->prior || info->observation));
   }
-  CHECK_INT(atvi_dist_find("inverse_gamma", 13), ATVI_DIST_INVGAMMA);
-  CHECK_INT(atvi_dist_find("negative_binomial", 17), ATVI_DIST_NEGBIN);
-  CHECK_INT(atvi_dist_find("norma", 5), -1);
-  CHECK(atvi_dist_arg_ok(ATVI_DIST_NORMAL, 1, 0.5) && !atvi_dist_arg_ok(ATVI_DIST_NORMAL, 1, 0));
-  CHECK(!atvi_dist_arg_ok(ATVI_DIST_NORMAL, 0, NAN) && !atvi_dist_arg_ok(ATVI_DIST_BINOMIAL, 0, 1.5));
-  CHECK(atvi_dist_arg_ok(ATVI_DIST_POISSON, 0, 0) && !atvi_dist_arg_ok(ATVI_DIST_BINOMIAL, 1, 1.5));
+  CHECK_INT(atvi_lang_dist_find("inverse_gamma", 13), ATVI_DIST_INVGAMMA);
+  CHECK_INT(atvi_lang_dist_find("negative_binomial", 17), ATVI_DIST_NEGBIN);
+  CHECK_INT(atvi_lang_dist_find("norma", 5), -1);
+  CHECK(atvi_lang_dist_arg_ok(ATVI_DIST_NORMAL, 1, 0.5) && !atvi_lang_dist_arg_ok(ATVI_DIST_NORMAL, 1, 0));
+  CHECK(!atvi_lang_dist_arg_ok(ATVI_DIST_NORMAL, 0, NAN) &&
+        !atvi_lang_dist_arg_ok(ATVI_DIST_BINOMIAL, 0, 1.5));
+  CHECK(atvi_lang_dist_arg_ok(ATVI_DIST_POISSON, 0, 0) && !atvi_lang_dist_arg_ok(ATVI_DIST_BINOMIAL, 1, 1.5));
 }
 
 /* Oracle numbers: closed forms written here, independent of the graph. */
@@ -98,7 +99,7 @@ static void poisson_at_zero_has_slope_minus_one(void) {
   for (int d = 0; d < 2; d++) {
     atvi_dist dist = d ? ATVI_DIST_NEGBIN : ATVI_DIST_POISSON;
     inputs(dist, &y, arg);
-    atvi_node lp = atvi_dist_lpdf(g, dist, y, arg, NULL);
+    atvi_node lp = atvi_lang_dist_lpdf(g, dist, y, arg, NULL);
     atvi_graph_vjp(g, 1, &lp, &one, 1, arg, grad);
     const double a[2] = {0, 1.6};
     CHECK_REL(value(grad[0], 0, a, 2), -1, 1e-15);
@@ -110,12 +111,12 @@ static void rising_factorial_comes_apart(void) {
   begin();
   atvi_node y, arg[3], rise;
   inputs(ATVI_DIST_NEGBIN, &y, arg);
-  atvi_node rest = atvi_dist_lpdf(g, ATVI_DIST_NEGBIN, y, arg, &rise);
+  atvi_node rest = atvi_lang_dist_lpdf(g, ATVI_DIST_NEGBIN, y, arg, &rise);
   const double a[2] = {2.385, 1.6};
   CHECK_REL(value(rise, 3, a, 2), log(1.6 * 2.6 * 3.6), 1e-13);
   CHECK_REL(value(rest, 3, a, 2) + value(rise, 3, a, 2), density(ATVI_DIST_NEGBIN, 3, a), 1e-13);
   inputs(ATVI_DIST_POISSON, &y, arg);
-  atvi_dist_lpdf(g, ATVI_DIST_POISSON, y, arg, &rise);
+  atvi_lang_dist_lpdf(g, ATVI_DIST_POISSON, y, arg, &rise);
   CHECK(rise == ATVI_NODE_NONE);
   end();
 }
@@ -153,19 +154,20 @@ static void bad_arguments_are_impossible(void) {
   begin();
   for (size_t c = 0; c < sizeof BAD / sizeof *BAD; c++) {
     atvi_node y, arg[3], rise;
-    const atvi_dist_info *info = atvi_dist_get(BAD[c].dist);
+    const atvi_dist_info *info = atvi_lang_dist_get(BAD[c].dist);
     inputs(BAD[c].dist, &y, arg);
-    check_impossible(atvi_dist_lpdf(g, BAD[c].dist, y, arg, NULL), BAD[c].y, BAD[c].arg, info->n_arg,
+    check_impossible(atvi_lang_dist_lpdf(g, BAD[c].dist, y, arg, NULL), BAD[c].y, BAD[c].arg, info->n_arg,
                      info->name);
-    atvi_node rest = atvi_dist_lpdf(g, BAD[c].dist, y, arg, &rise);
+    atvi_node rest = atvi_lang_dist_lpdf(g, BAD[c].dist, y, arg, &rise);
     check_impossible(rest, BAD[c].y, BAD[c].arg, info->n_arg, info->name);
     if (rise != ATVI_NODE_NONE) CHECK(value(rise, BAD[c].y, BAD[c].arg, info->n_arg) == 0);
     if (info->observation) {
-      check_impossible(atvi_dist_lcdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg, info->name);
-      check_impossible(atvi_dist_lccdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg,
+      check_impossible(atvi_lang_dist_lcdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg,
+                       info->name);
+      check_impossible(atvi_lang_dist_lccdf(g, BAD[c].dist, y, arg), BAD[c].y, BAD[c].arg, info->n_arg,
                        info->name);
     }
-    atvi_node mass = info->prior ? atvi_dist_lmass(g, BAD[c].dist, 0.1, 2.9, arg) : ATVI_NODE_NONE;
+    atvi_node mass = info->prior ? atvi_lang_dist_lmass(g, BAD[c].dist, 0.1, 2.9, arg) : ATVI_NODE_NONE;
     if (mass == ATVI_NODE_NONE) continue;
     check_impossible(atvi_graph_op2(g, ATVI_OP_SUB, rest, mass), BAD[c].y, BAD[c].arg, info->n_arg,
                      info->name);
@@ -211,15 +213,15 @@ static void masses_are_integrals(void) {
   for (int c = 0; c < N_CASES; c++) {
     atvi_dist dist = CASES[c].dist;
     double want = log(integral(dist, CASES[c].arg, CASES[c].lower, CASES[c].upper));
-    CHECK_ABS(atvi_dist_log_mass(dist, CASES[c].lower, CASES[c].upper, CASES[c].arg), want, 1e-7);
-    double below = exp(atvi_dist_log_cdf(dist, CASES[c].lower, CASES[c].arg));
-    double above = exp(atvi_dist_log_ccdf(dist, CASES[c].upper, CASES[c].arg));
+    CHECK_ABS(atvi_lang_dist_log_mass(dist, CASES[c].lower, CASES[c].upper, CASES[c].arg), want, 1e-7);
+    double below = exp(atvi_lang_dist_log_cdf(dist, CASES[c].lower, CASES[c].arg));
+    double above = exp(atvi_lang_dist_log_ccdf(dist, CASES[c].upper, CASES[c].arg));
     CHECK_ABS(below + exp(want) + above, 1, 1e-7);
     atvi_node y, arg[3], konst[3];
     inputs(dist, &y, arg);
-    for (int k = 0; k < atvi_dist_get(dist)->n_arg; k++) konst[k] = atvi_graph_const(g, CASES[c].arg[k]);
-    double exact = atvi_dist_log_mass(dist, CASES[c].lower, CASES[c].upper, CASES[c].arg), v;
-    CHECK(atvi_graph_is_const(g, atvi_dist_lmass(g, dist, CASES[c].lower, CASES[c].upper, konst), &v));
+    for (int k = 0; k < atvi_lang_dist_get(dist)->n_arg; k++) konst[k] = atvi_graph_const(g, CASES[c].arg[k]);
+    double exact = atvi_lang_dist_log_mass(dist, CASES[c].lower, CASES[c].upper, CASES[c].arg), v;
+    CHECK(atvi_graph_is_const(g, atvi_lang_dist_lmass(g, dist, CASES[c].lower, CASES[c].upper, konst), &v));
     CHECK_REL(v, exact, 1e-13);
     double ends[4][2] = {{CASES[c].lower, CASES[c].upper},
                          {-INFINITY, CASES[c].upper},
@@ -227,16 +229,17 @@ static void masses_are_integrals(void) {
                          {-INFINITY, INFINITY}};
     bool closed = dist != ATVI_DIST_GAMMA && dist != ATVI_DIST_INVGAMMA && dist != ATVI_DIST_BETA;
     for (int k = 0; k < 4; k++) {
-      atvi_node m = atvi_dist_lmass(g, dist, ends[k][0], ends[k][1], arg);
+      atvi_node m = atvi_lang_dist_lmass(g, dist, ends[k][0], ends[k][1], arg);
       CHECK((m != ATVI_NODE_NONE) == closed);
       if (!closed) continue;
-      double exact_k = atvi_dist_log_mass(dist, ends[k][0], ends[k][1], CASES[c].arg);
-      CHECK_ABS(value(m, 0, CASES[c].arg, atvi_dist_get(dist)->n_arg), exact_k, 1e-11);
+      double exact_k = atvi_lang_dist_log_mass(dist, ends[k][0], ends[k][1], CASES[c].arg);
+      CHECK_ABS(value(m, 0, CASES[c].arg, atvi_lang_dist_get(dist)->n_arg), exact_k, 1e-11);
     }
   }
-  CHECK(isnan(atvi_dist_log_mass(ATVI_DIST_NORMAL, 0, 1, (const double[]){0, -1})));
-  CHECK(atvi_dist_log_mass(ATVI_DIST_NORMAL, 1, 0, (const double[]){0, 1}) == -HUGE_VAL);
-  CHECK_REL(atvi_dist_log_mass(ATVI_DIST_NORMAL, 30, 31, (const double[]){0, 1}), -454.32124395634285, 1e-10);
+  CHECK(isnan(atvi_lang_dist_log_mass(ATVI_DIST_NORMAL, 0, 1, (const double[]){0, -1})));
+  CHECK(atvi_lang_dist_log_mass(ATVI_DIST_NORMAL, 1, 0, (const double[]){0, 1}) == -HUGE_VAL);
+  CHECK_REL(atvi_lang_dist_log_mass(ATVI_DIST_NORMAL, 30, 31, (const double[]){0, 1}), -454.32124395634285,
+            1e-10);
   end();
 }
 
@@ -252,16 +255,17 @@ static void censored_observations(void) {
     inputs(counts[c].dist, &y, arg);
     double sum = 0;
     for (int k = 0; k <= 4; k++) sum += exp(density(counts[c].dist, k, counts[c].arg));
-    int n = atvi_dist_get(counts[c].dist)->n_arg;
-    CHECK_REL(value(atvi_dist_lcdf(g, counts[c].dist, y, arg), 4, counts[c].arg, n), log(sum), 1e-12);
-    CHECK_REL(value(atvi_dist_lccdf(g, counts[c].dist, y, arg), 4, counts[c].arg, n), log1p(-sum), 1e-11);
-    CHECK_REL(atvi_dist_log_cdf(counts[c].dist, 4, counts[c].arg), log(sum), 1e-12);
+    int n = atvi_lang_dist_get(counts[c].dist)->n_arg;
+    CHECK_REL(value(atvi_lang_dist_lcdf(g, counts[c].dist, y, arg), 4, counts[c].arg, n), log(sum), 1e-12);
+    CHECK_REL(value(atvi_lang_dist_lccdf(g, counts[c].dist, y, arg), 4, counts[c].arg, n), log1p(-sum),
+              1e-11);
+    CHECK_REL(atvi_lang_dist_log_cdf(counts[c].dist, 4, counts[c].arg), log(sum), 1e-12);
   }
   atvi_node y, arg[3];
   inputs(ATVI_DIST_LOGNORMAL, &y, arg);
-  CHECK_REL(value(atvi_dist_lcdf(g, ATVI_DIST_LOGNORMAL, y, arg), 2.1, norm, 2),
+  CHECK_REL(value(atvi_lang_dist_lcdf(g, ATVI_DIST_LOGNORMAL, y, arg), 2.1, norm, 2),
             log(0.5 * erfc(-(log(2.1) - 0.7) / 1.6 / sqrt(2))), 1e-12);
-  CHECK(atvi_dist_lcdf(g, ATVI_DIST_GAMMA, y, arg) == ATVI_NODE_NONE);
+  CHECK(atvi_lang_dist_lcdf(g, ATVI_DIST_GAMMA, y, arg) == ATVI_NODE_NONE);
   end();
 }
 
@@ -269,13 +273,13 @@ static void means_are_means(void) {
   begin();
   const double a[3] = {5.5, 0.3, 1.6};
   atvi_node arg[3] = {atvi_graph_input(g, 0, 1), atvi_graph_input(g, 0, 2), atvi_graph_input(g, 0, 3)};
-  CHECK_REL(value(atvi_dist_mean(g, ATVI_DIST_POISSON, arg), 0, a, 3), 5.5, 0);
-  CHECK_REL(value(atvi_dist_mean(g, ATVI_DIST_NEGBIN, arg), 0, a, 3), 5.5, 0);
-  CHECK_REL(value(atvi_dist_mean(g, ATVI_DIST_NORMAL, arg), 0, a, 3), 5.5, 0);
-  CHECK_REL(value(atvi_dist_mean(g, ATVI_DIST_STUDENT, arg), 0, a, 3), 0.3, 0);
-  CHECK_REL(value(atvi_dist_mean(g, ATVI_DIST_BINOMIAL, arg), 0, a, 3), 1.65, 1e-15);
-  CHECK_REL(value(atvi_dist_mean(g, ATVI_DIST_LOGNORMAL, arg), 0, a, 3), exp(5.545), 1e-13);
-  CHECK(atvi_dist_mean(g, ATVI_DIST_UNIFORM, arg) == ATVI_NODE_NONE);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_POISSON, arg), 0, a, 3), 5.5, 0);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_NEGBIN, arg), 0, a, 3), 5.5, 0);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_NORMAL, arg), 0, a, 3), 5.5, 0);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_STUDENT, arg), 0, a, 3), 0.3, 0);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_BINOMIAL, arg), 0, a, 3), 1.65, 1e-15);
+  CHECK_REL(value(atvi_lang_dist_mean(g, ATVI_DIST_LOGNORMAL, arg), 0, a, 3), exp(5.545), 1e-13);
+  CHECK(atvi_lang_dist_mean(g, ATVI_DIST_UNIFORM, arg) == ATVI_NODE_NONE);
   end();
 }
 
@@ -304,11 +308,11 @@ static void gradients_are_right(void) {
     atvi_node y, arg[3];
     inputs(dist, &y, arg);
     double in0[4] = {0.4 * CASES[c].lower + 0.6 * CASES[c].upper};
-    int n = 1 + atvi_dist_get(dist)->n_arg;
+    int n = 1 + atvi_lang_dist_get(dist)->n_arg;
     memcpy(in0 + 1, CASES[c].arg, sizeof CASES[c].arg);
-    check_gradient(atvi_dist_lpdf(g, dist, y, arg, NULL), 0, in0, n, atvi_dist_get(dist)->name);
-    atvi_node mass = atvi_dist_lmass(g, dist, CASES[c].lower, CASES[c].upper, arg);
-    if (mass != ATVI_NODE_NONE) check_gradient(mass, 1, in0, n, atvi_dist_get(dist)->name);
+    check_gradient(atvi_lang_dist_lpdf(g, dist, y, arg, NULL), 0, in0, n, atvi_lang_dist_get(dist)->name);
+    atvi_node mass = atvi_lang_dist_lmass(g, dist, CASES[c].lower, CASES[c].upper, arg);
+    if (mass != ATVI_NODE_NONE) check_gradient(mass, 1, in0, n, atvi_lang_dist_get(dist)->name);
   }
   const struct {
     atvi_dist dist;
@@ -320,11 +324,12 @@ static void gradients_are_right(void) {
   for (int c = 0; c < 3; c++) {
     atvi_node y, arg[3];
     inputs(counts[c].dist, &y, arg);
-    int n = 1 + atvi_dist_get(counts[c].dist)->n_arg;
-    const char *name = atvi_dist_get(counts[c].dist)->name;
-    check_gradient(atvi_dist_lpdf(g, counts[c].dist, y, arg, NULL), counts[c].first, counts[c].in0, n, name);
-    check_gradient(atvi_dist_lcdf(g, counts[c].dist, y, arg), counts[c].first, counts[c].in0, n, name);
-    check_gradient(atvi_dist_lccdf(g, counts[c].dist, y, arg), counts[c].first, counts[c].in0, n, name);
+    int n = 1 + atvi_lang_dist_get(counts[c].dist)->n_arg;
+    const char *name = atvi_lang_dist_get(counts[c].dist)->name;
+    check_gradient(atvi_lang_dist_lpdf(g, counts[c].dist, y, arg, NULL), counts[c].first, counts[c].in0, n,
+                   name);
+    check_gradient(atvi_lang_dist_lcdf(g, counts[c].dist, y, arg), counts[c].first, counts[c].in0, n, name);
+    check_gradient(atvi_lang_dist_lccdf(g, counts[c].dist, y, arg), counts[c].first, counts[c].in0, n, name);
   }
   end();
 }
@@ -338,18 +343,18 @@ static int by_size(const void *a, const void *b) {
 static void ks(atvi_dist dist, const double *arg, double lower, double upper, uint32_t draw) {
   enum { N = 4000 };
   static double x[N];
-  atvi_rng r = atvi_rng_at(20, ATVI_STREAM_TEST, 3, draw);
+  atvi_rng r = atvi_math_rng_at(20, ATVI_STREAM_TEST, 3, draw);
   for (int i = 0; i < N; i++) {
-    x[i] = atvi_dist_draw(&r, dist, arg, lower, upper);
+    x[i] = atvi_lang_dist_draw(&r, dist, arg, lower, upper);
     CHECK(x[i] >= lower && x[i] <= upper);
   }
   qsort(x, N, sizeof *x, by_size);
-  double worst = 0, all = exp(atvi_dist_log_mass(dist, lower, upper, arg));
+  double worst = 0, all = exp(atvi_lang_dist_log_mass(dist, lower, upper, arg));
   for (int i = 0; i < N; i++) {
-    double f = exp(atvi_dist_log_mass(dist, lower, x[i], arg)) / all;
+    double f = exp(atvi_lang_dist_log_mass(dist, lower, x[i], arg)) / all;
     worst = fmax(worst, fmax(fabs(f - (double)i / N), fabs(f - (i + 1.0) / N)));
   }
-  CHECK_MSG(sqrt(N) * worst < 2.2, "%s in (%g, %g): %g", atvi_dist_get(dist)->name, lower, upper,
+  CHECK_MSG(sqrt(N) * worst < 2.2, "%s in (%g, %g): %g", atvi_lang_dist_get(dist)->name, lower, upper,
             sqrt(N) * worst);
 }
 
@@ -379,22 +384,22 @@ static void draws_of_counts_have_their_moments(void) {
             {ATVI_DIST_POISSON, pois, 2.385, 2.385}};
   enum { N = 20000 };
   for (int k = 0; k < 3; k++) {
-    atvi_rng r = atvi_rng_at(20, ATVI_STREAM_TEST, 4, (uint32_t)k);
+    atvi_rng r = atvi_math_rng_at(20, ATVI_STREAM_TEST, 4, (uint32_t)k);
     double sum = 0;
-    for (int i = 0; i < N; i++) sum += atvi_dist_draw(&r, c[k].dist, c[k].arg, -INFINITY, INFINITY);
+    for (int i = 0; i < N; i++) sum += atvi_lang_dist_draw(&r, c[k].dist, c[k].arg, -INFINITY, INFINITY);
     CHECK_ABS(sum / N, c[k].mean, 4 * sqrt(c[k].var / N)); /* four standard errors */
   }
 }
 
 static void impossible_draws_are_nan(void) {
-  atvi_rng r = atvi_rng_at(20, ATVI_STREAM_TEST, 5, 0);
+  atvi_rng r = atvi_math_rng_at(20, ATVI_STREAM_TEST, 5, 0);
   const double bad[2] = {0, -1}, good[2] = {0, 1}, g2[2] = {2, 1};
-  CHECK(isnan(atvi_dist_draw(&r, ATVI_DIST_NORMAL, bad, -INFINITY, INFINITY)));
-  CHECK(isnan(atvi_dist_draw(&r, ATVI_DIST_UNIFORM, bad, -INFINITY, INFINITY)));
-  CHECK(isnan(atvi_dist_draw(&r, ATVI_DIST_NORMAL, good, 2, 1)));
-  CHECK(isnan(atvi_dist_draw(&r, ATVI_DIST_GAMMA, g2, -3, -1)));
-  CHECK(isnan(atvi_dist_draw(&r, ATVI_DIST_GAMMA, g2, 1e6, 2e6)));
-  CHECK(isnan(atvi_dist_log_cdf(ATVI_DIST_NORMAL, 0, bad)));
+  CHECK(isnan(atvi_lang_dist_draw(&r, ATVI_DIST_NORMAL, bad, -INFINITY, INFINITY)));
+  CHECK(isnan(atvi_lang_dist_draw(&r, ATVI_DIST_UNIFORM, bad, -INFINITY, INFINITY)));
+  CHECK(isnan(atvi_lang_dist_draw(&r, ATVI_DIST_NORMAL, good, 2, 1)));
+  CHECK(isnan(atvi_lang_dist_draw(&r, ATVI_DIST_GAMMA, g2, -3, -1)));
+  CHECK(isnan(atvi_lang_dist_draw(&r, ATVI_DIST_GAMMA, g2, 1e6, 2e6)));
+  CHECK(isnan(atvi_lang_dist_log_cdf(ATVI_DIST_NORMAL, 0, bad)));
 }
 
 TESTS({"names", names_and_aliases}, {"densities", densities_are_right},

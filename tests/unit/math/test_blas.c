@@ -8,8 +8,8 @@ enum { N = 37, M = 23, K = 31, LD = 41 };
 #define TOL 1e-12 /* sums of some 40 products of order 1 */
 
 static void fill(uint32_t number, double *a) {
-  atvi_rng r = atvi_rng_at(17, ATVI_STREAM_TEST, number, 0);
-  for (int i = 0; i < LD * LD; i++) a[i] = atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(17, ATVI_STREAM_TEST, number, 0);
+  for (int i = 0; i < LD * LD; i++) a[i] = atvi_math_rng_normal(&r);
 }
 
 /* Symmetric and well conditioned; the upper triangle is something else. */
@@ -30,8 +30,8 @@ static double a[LD * LD], b[LD * LD], c[LD * LD], d[LD * LD];
 
 static void begin(void) {
   atvi_ctx *ctx = test_ctx();
-  CHECK_OK(atvi_blas_begin(ctx));
-  CHECK_OK(atvi_blas_begin(ctx));
+  CHECK_OK(atvi_math_blas_begin(ctx));
+  CHECK_OK(atvi_math_blas_begin(ctx));
   atvi_ctx_free(ctx);
 }
 
@@ -39,7 +39,7 @@ static void factors_and_inverts(void) {
   begin();
   fill_spd(a);
   memcpy(b, a, sizeof a);
-  CHECK(atvi_blas_cholesky(N, b, LD));
+  CHECK(atvi_math_blas_cholesky(N, b, LD));
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j++) {
       double s = 0;
@@ -49,8 +49,8 @@ static void factors_and_inverts(void) {
     }
   memcpy(c, b, sizeof b);
   memcpy(d, b, sizeof b);
-  atvi_blas_inverse(N, c, LD);
-  atvi_blas_tri_inverse(N, d, LD);
+  atvi_math_blas_inverse(N, c, LD);
+  atvi_math_blas_tri_inverse(N, d, LD);
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j++) {
       double s = 0, t = 0;
@@ -64,19 +64,19 @@ static void factors_and_inverts(void) {
 static void refuses_what_is_not_positive_definite(void) {
   begin();
   double bad[4] = {1.3, 0, 2.1, 3.3}, nan[1] = {NAN}, zero[4] = {1, 1, 1, 1};
-  CHECK(!atvi_blas_cholesky(2, bad, 2));
-  CHECK(!atvi_blas_cholesky(1, nan, 1));
-  CHECK(!atvi_blas_cholesky(2, zero, 2));
+  CHECK(!atvi_math_blas_cholesky(2, bad, 2));
+  CHECK(!atvi_math_blas_cholesky(1, nan, 1));
+  CHECK(!atvi_math_blas_cholesky(2, zero, 2));
 }
 
 static void solves(void) {
   begin();
   fill_spd(a);
-  CHECK(atvi_blas_cholesky(N, a, LD));
+  CHECK(atvi_math_blas_cholesky(N, a, LD));
   for (int transposed = 0; transposed <= 1; transposed++) {
     fill(2, b);
     memcpy(c, b, sizeof b);
-    atvi_blas_tri_solve(N, M, a, LD, transposed, b, LD);
+    atvi_math_blas_tri_solve(N, M, a, LD, transposed, b, LD);
     for (int i = 0; i < N; i++)
       for (int j = 0; j < M; j++) {
         double s = 0;
@@ -98,9 +98,9 @@ static void multiplies(void) {
     fill(5, c);
     memcpy(d, c, sizeof c);
     if (form == 1) c[3] = NAN; /* not read */
-    if (form == 0) atvi_blas_mul(N, M, K, a, LD, b, LD, beta, c, LD);
-    if (form == 1) atvi_blas_mul_bt(N, M, K, a, LD, b, LD, beta, c, LD);
-    if (form == 2) atvi_blas_mul_at(N, M, K, a, LD, b, LD, beta, c, LD);
+    if (form == 0) atvi_math_blas_mul(N, M, K, a, LD, b, LD, beta, c, LD);
+    if (form == 1) atvi_math_blas_mul_bt(N, M, K, a, LD, b, LD, beta, c, LD);
+    if (form == 2) atvi_math_blas_mul_at(N, M, K, a, LD, b, LD, beta, c, LD);
     for (int i = 0; i < N; i++)
       for (int j = 0; j < M; j++) {
         double s = beta * d[i * LD + j];
@@ -116,7 +116,7 @@ static void symmetric_products(void) {
   fill(3, a);
   fill(5, c);
   memcpy(d, c, sizeof c);
-  atvi_blas_square(N, K, 1.7, a, LD, 0.3, c, LD);
+  atvi_math_blas_square(N, K, 1.7, a, LD, 0.3, c, LD);
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j++) {
       double s = 0.3 * d[i * LD + j];
@@ -125,14 +125,14 @@ static void symmetric_products(void) {
     }
   fill_spd(a);
   fill(6, b);
-  atvi_blas_sym_mul(N, M, a, LD, b, LD, c, LD);
+  atvi_math_blas_sym_mul(N, M, a, LD, b, LD, c, LD);
   for (int i = 0; i < N; i++)
     for (int j = 0; j < M; j++) {
       double s = 0;
       for (int k = 0; k < N; k++) s += lower(a, i, k) * b[k * LD + j];
       CHECK_ABS(c[i * LD + j], s, 10 * TOL);
     }
-  atvi_blas_mirror(N, a, LD);
+  atvi_math_blas_mirror(N, a, LD);
   for (int i = 0; i < N; i++)
     for (int j = 0; j < i; j++) CHECK(a[j * LD + i] == a[i * LD + j]);
 }
@@ -140,11 +140,11 @@ static void symmetric_products(void) {
 static void finds_eigenvectors(void) {
   begin();
   static double packed[N * N], w[N];
-  double *work = malloc(atvi_blas_eigen_work(N) * sizeof *work);
+  double *work = malloc(atvi_math_blas_eigen_work(N) * sizeof *work);
   fill_spd(a);
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j++) packed[i * N + j] = lower(a, i, j);
-  CHECK(atvi_blas_eigen(N, packed, w, work));
+  CHECK(atvi_math_blas_eigen(N, packed, w, work));
   for (int r = 0; r < N; r++) {
     const double *v = packed + r * N;
     double norm = 0;
@@ -167,14 +167,14 @@ typedef struct {
 static void one_product(void *arg, atvi_idx item, int worker) {
   (void)worker;
   double *out = ((results *)arg)->out[item];
-  for (int again = 0; again < 50; again++) atvi_blas_mul_bt(N, N, K, a, LD, b, LD, 0, out, N);
+  for (int again = 0; again < 50; again++) atvi_math_blas_mul_bt(N, N, K, a, LD, b, LD, 0, out, N);
 }
 
 /* Many threads at once: what some builds of the library get wrong now and then. */
 static void threads_do_not_meet(void) {
   static results r;
   atvi_ctx *ctx = test_ctx();
-  CHECK_OK(atvi_blas_begin(ctx));
+  CHECK_OK(atvi_math_blas_begin(ctx));
   fill(3, a);
   fill(4, b);
   atvi_ctx_set_threads(ctx, 8);

@@ -18,12 +18,12 @@ typedef struct {
 
 /* Chains are autoregressive with coefficient rho and start in their stationary law. */
 static void fill(samples *s, uint32_t number, double shift, double scale, double rho) {
-  atvi_rng r = atvi_rng_at(number, ATVI_STREAM_TEST, 0, 0);
-  for (int i = 0; i < Q; i++) s->log_q[i] = log_ratio(shift + scale * atvi_rng_normal(&r), shift, scale);
+  atvi_rng r = atvi_math_rng_at(number, ATVI_STREAM_TEST, 0, 0);
+  for (int i = 0; i < Q; i++) s->log_q[i] = log_ratio(shift + scale * atvi_math_rng_normal(&r), shift, scale);
   for (int k = 0; k < M; k++) {
-    double x = atvi_rng_normal(&r);
+    double x = atvi_math_rng_normal(&r);
     for (int i = 0; i < N; i++) {
-      x = rho * x + sqrt(1 - rho * rho) * atvi_rng_normal(&r);
+      x = rho * x + sqrt(1 - rho * rho) * atvi_math_rng_normal(&r);
       s->log_p[k * N + i] = log_ratio(x, shift, scale);
     }
   }
@@ -31,8 +31,8 @@ static void fill(samples *s, uint32_t number, double shift, double scale, double
 
 static atvi_bridge_info bridge(const samples *s) {
   atvi_bridge_draws b = {Q, s->log_q, M, N, s->log_p};
-  double *work = malloc(atvi_bridge_work(&b) * sizeof *work);
-  atvi_bridge_info info = atvi_bridge(&b, work);
+  double *work = malloc(atvi_math_bridge_work(&b) * sizeof *work);
+  atvi_bridge_info info = atvi_math_bridge(&b, work);
   free(work);
   return info;
 }

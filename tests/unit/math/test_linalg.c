@@ -9,8 +9,8 @@ enum { N = 9 };
 /* a = G G^T + N/10 I with G normal: well conditioned. */
 static void random_spd(uint32_t seed, double *a) {
   double g[N * N];
-  atvi_rng r = atvi_rng_at(seed, ATVI_STREAM_TEST, 0, 0);
-  for (int i = 0; i < N * N; i++) g[i] = atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(seed, ATVI_STREAM_TEST, 0, 0);
+  for (int i = 0; i < N * N; i++) g[i] = atvi_math_rng_normal(&r);
   for (int i = 0; i < N; i++)
     for (int j = 0; j < N; j++) {
       a[i * N + j] = i == j ? 0.1 * N : 0;
@@ -31,12 +31,12 @@ static void cholesky_factors(void) {
   double a[N * N], L[N * N];
   random_spd(1, a);
   memcpy(L, a, sizeof a);
-  CHECK(atvi_cholesky(N, L));
+  CHECK(atvi_math_cholesky(N, L));
   check_factor(L, a);
   double bad[4] = {1.3, 0, 2.1, 3.3};
-  CHECK(!atvi_cholesky(2, bad)); /* 1.3 * 3.3 < 2.1^2 */
+  CHECK(!atvi_math_cholesky(2, bad)); /* 1.3 * 3.3 < 2.1^2 */
   double nan[1] = {NAN};
-  CHECK(!atvi_cholesky(1, nan));
+  CHECK(!atvi_math_cholesky(1, nan));
 }
 
 static void eigenvectors_diagonalise(void) {
@@ -44,7 +44,7 @@ static void eigenvectors_diagonalise(void) {
   random_spd(4, a);
   for (int i = 0; i < N; i++) a[i * N + i] -= 4.0; /* indefinite */
   memcpy(copy, a, sizeof a);
-  atvi_eigen_sym(N, copy, w, v);
+  atvi_math_eigen_sym(N, copy, w, v);
   for (int j = 0; j < N; j++) {
     if (j > 0) CHECK(w[j] >= w[j - 1]);
     for (int i = 0; i < N; i++) {
@@ -61,11 +61,11 @@ static void eigenvectors_diagonalise(void) {
    * det / (product of the others) and keeps its digits. */
   double s[9] = {2.0, 0.5e-4, 0.3e-8, 0.5e-4, 1.5e-8, 0.2e-12, 0.3e-8, 0.2e-12, 1.1e-16};
   double w3[3], v3[9];
-  atvi_eigen_sym(3, s, w3, v3);
+  atvi_math_eigen_sym(3, s, w3, v3);
   double det = 1e-24 * (2 * (1.5 * 1.1 - 0.04) - 0.5 * (0.5 * 1.1 - 0.06) + 0.3 * (0.1 - 0.45));
   CHECK_REL(w3[0] * w3[1] * w3[2], det, 1e-12);
   double none[1] = {-2.5}, w1[1], v1[1];
-  atvi_eigen_sym(1, none, w1, v1);
+  atvi_math_eigen_sym(1, none, w1, v1);
   CHECK(w1[0] == -2.5 && v1[0] == 1);
 }
 

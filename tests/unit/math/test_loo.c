@@ -24,15 +24,15 @@ static void posterior(int out, double *mean, double *var) {
 
 static atvi_loo_point *points(void) {
   static atvi_loo_point p[N];
-  double *ll = malloc((DRAWS + atvi_loo_work(DRAWS)) * sizeof *ll), mean, var;
+  double *ll = malloc((DRAWS + atvi_math_loo_work(DRAWS)) * sizeof *ll), mean, var;
   CHECK(ll != NULL);
   posterior(-1, &mean, &var);
   for (int i = 0; i < N; i++) {
     for (int j = 0; j < DRAWS; j++) {
-      atvi_rng r = atvi_rng_at(20240, ATVI_STREAM_TEST, 0, (uint32_t)j);
-      ll[j] = log_normal(Y[i], mean + sqrt(var) * atvi_rng_normal(&r), S * S);
+      atvi_rng r = atvi_math_rng_at(20240, ATVI_STREAM_TEST, 0, (uint32_t)j);
+      ll[j] = log_normal(Y[i], mean + sqrt(var) * atvi_math_rng_normal(&r), S * S);
     }
-    p[i] = atvi_loo_of(DRAWS, ll, ll + DRAWS);
+    p[i] = atvi_math_loo_of(DRAWS, ll, ll + DRAWS);
   }
   free(ll);
   return p;
@@ -52,7 +52,7 @@ static void loo_is_that_of_the_conjugate_model(void) {
     CHECK_ABS(p[i].lpd, log_normal(Y[i], mean, var + S * S), 4 * error);
     lpd += log_normal(Y[i], mean, var + S * S);
   }
-  atvi_loo_sum s = atvi_loo_total(N, p, DRAWS);
+  atvi_loo_sum s = atvi_math_loo_total(N, p, DRAWS);
   CHECK_ABS(s.elpd, all, 0.03);
   CHECK_ABS(s.p, lpd - all, 0.03);
   CHECK_INT(s.n, N);
@@ -74,7 +74,7 @@ static void waic_is_that_of_the_conjugate_model(void) {
     CHECK_REL(p[i].elpd_waic, p[i].lpd - p[i].p_waic, 1e-12);
     sum += p[i].elpd_waic;
   }
-  atvi_loo_sum s = atvi_waic_total(N, p);
+  atvi_loo_sum s = atvi_math_waic_total(N, p);
   CHECK_REL(s.elpd, sum, 1e-12);
   CHECK_INT(s.n_bad, 1); /* 3.12 has p_waic above 0.4 */
   CHECK_INT(s.worst, 9);
@@ -82,43 +82,43 @@ static void waic_is_that_of_the_conjugate_model(void) {
 
 static void extremes(void) {
   double ll[400], work[400 * 5];
-  CHECK(atvi_loo_work(400) <= 400 * 5);
+  CHECK(atvi_math_loo_work(400) <= 400 * 5);
   for (int i = 0; i < 400; i++) ll[i] = -2.385;
-  atvi_loo_point p = atvi_loo_of(400, ll, work); /* an observation without influence */
+  atvi_loo_point p = atvi_math_loo_of(400, ll, work); /* an observation without influence */
   CHECK_REL(p.elpd_loo, -2.385, 1e-12);
   CHECK_REL(p.lpd, -2.385, 1e-12);
   CHECK(p.khat == 0 && p.p_waic < 1e-20);
   ll[7] = -HUGE_VAL;
-  p = atvi_loo_of(400, ll, work);
+  p = atvi_math_loo_of(400, ll, work);
   CHECK(p.elpd_loo == -HUGE_VAL && p.khat == HUGE_VAL && isfinite(p.lpd));
-  atvi_loo_sum s = atvi_loo_total(1, &p, 400);
+  atvi_loo_sum s = atvi_math_loo_total(1, &p, 400);
   CHECK(s.n_bad == 1 && s.worst == 0 && isnan(s.se) && s.elpd == -HUGE_VAL);
   ll[7] = NAN;
-  p = atvi_loo_of(400, ll, work);
+  p = atvi_math_loo_of(400, ll, work);
   CHECK(isnan(p.elpd_loo) && isnan(p.lpd) && isnan(p.khat));
-  s = atvi_loo_total(0, NULL, 400);
+  s = atvi_math_loo_total(0, NULL, 400);
   CHECK(s.n == 0 && s.elpd == 0 && s.worst == -1);
   ll[0] = -1.25;
-  p = atvi_loo_of(1, ll, work);
+  p = atvi_math_loo_of(1, ll, work);
   CHECK(p.lpd == -1.25 && p.elpd_loo == -1.25 && isnan(p.khat) && isnan(p.p_waic));
-  CHECK_INT(atvi_loo_total(1, &p, 1).n_bad, 1); /* nothing is known */
+  CHECK_INT(atvi_math_loo_total(1, &p, 1).n_bad, 1); /* nothing is known */
   /* log likelihoods far below what exp can hold */
   for (int i = 0; i < 400; i++) ll[i] = -2000 - 0.01 * (i % 20);
-  p = atvi_loo_of(400, ll, work);
+  p = atvi_math_loo_of(400, ll, work);
   CHECK(p.elpd_loo < p.lpd && p.elpd_loo > -2000.2 && p.lpd < -2000);
 }
 
 /* One draw carries everything: told, not hidden. */
 static void influential_observations_are_counted(void) {
-  double *ll = malloc((2000 + atvi_loo_work(2000)) * sizeof *ll);
+  double *ll = malloc((2000 + atvi_math_loo_work(2000)) * sizeof *ll);
   CHECK(ll != NULL);
   for (int j = 0; j < 2000; j++) {
-    atvi_rng r = atvi_rng_at(3, ATVI_STREAM_TEST, 1, (uint32_t)j);
-    ll[j] = -1.5 * atvi_rng_exponential(&r); /* weights e^(1.5 x): a Pareto tail of shape 1.5 */
+    atvi_rng r = atvi_math_rng_at(3, ATVI_STREAM_TEST, 1, (uint32_t)j);
+    ll[j] = -1.5 * atvi_math_rng_exponential(&r); /* weights e^(1.5 x): a Pareto tail of shape 1.5 */
   }
-  atvi_loo_point p = atvi_loo_of(2000, ll, ll + 2000);
+  atvi_loo_point p = atvi_math_loo_of(2000, ll, ll + 2000);
   CHECK_MSG(p.khat > 1, "k-hat %g", p.khat);
-  CHECK_INT(atvi_loo_total(1, &p, 2000).n_bad, 1);
+  CHECK_INT(atvi_math_loo_total(1, &p, 2000).n_bad, 1);
   free(ll);
 }
 
@@ -126,25 +126,25 @@ static void influential_observations_are_counted(void) {
 
 static void differences_are_paired(void) {
   const double x[4] = {-1.5, -2.25, -0.5, -4}, y[4] = {-1, -2.75, -1.5, -3.5};
-  atvi_loo_difference d = atvi_loo_less(4, x, y); /* -0.5, 0.5, 1, -0.5: mean 0.125, squares 1.6875 */
+  atvi_loo_difference d = atvi_math_loo_less(4, x, y); /* -0.5, 0.5, 1, -0.5: mean 0.125, squares 1.6875 */
   CHECK_ABS(d.sum, 0.5, 1e-14);
   CHECK_ABS(d.se, sqrt(4.0 / 3 * 1.6875), 1e-14);
-  d = atvi_loo_less(1, x, y);
+  d = atvi_math_loo_less(1, x, y);
   CHECK(d.sum == -0.5 && isnan(d.se));
 }
 
 enum { OBSERVATIONS = 40, MODELS = 4 };
 
 static void stack(atvi_idx n, atvi_idx K, const double *elpd, double *w) {
-  double *work = malloc(atvi_stacking_work(n, K) * sizeof *work);
+  double *work = malloc(atvi_math_stacking_work(n, K) * sizeof *work);
   CHECK(work != NULL);
-  atvi_stacking(n, K, elpd, w, work);
+  atvi_math_stacking(n, K, elpd, w, work);
   free(work);
 }
 
 static double rough(uint32_t i, uint32_t k) {
-  atvi_rng r = atvi_rng_at(91, ATVI_STREAM_TEST, i, k);
-  return -2.385 + 0.731 * atvi_rng_normal(&r);
+  atvi_rng r = atvi_math_rng_at(91, ATVI_STREAM_TEST, i, k);
+  return -2.385 + 0.731 * atvi_math_rng_normal(&r);
 }
 
 static const double ALIKE = 1e-5; /* rounding over the last barrier: 40 * 1e-16 / 1e-10 */

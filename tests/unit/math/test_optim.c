@@ -6,13 +6,13 @@
 static atvi_lbfgs_info minimise(atvi_idx n, const atvi_lbfgs_opts *opts, double *x) {
   static double room[1000];
   const double mark = 2.385e17;
-  size_t size = atvi_lbfgs_work(n);
+  size_t size = atvi_math_lbfgs_work(n);
   CHECK(size + 2 <= sizeof room / sizeof *room);
   for (size_t i = 0; i < size; i++) room[i + 1] = NAN;
   room[0] = room[size + 1] = mark;
   atvi_lbfgs_info info;
   long before = test_allocs;
-  atvi_lbfgs(n, opts, x, room + 1, &info);
+  atvi_math_lbfgs(n, opts, x, room + 1, &info);
   CHECK(test_allocs == before && room[0] == mark && room[size + 1] == mark);
   return info;
 }

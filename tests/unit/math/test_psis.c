@@ -14,16 +14,16 @@ static double total(atvi_idx n) {
 }
 
 static void agrees(atvi_idx n, const double set[][2], const double want[6]) {
-  CHECK_INT(atvi_psis_work(n) <= sizeof work / sizeof *work, 1);
+  CHECK_INT(atvi_math_psis_work(n) <= sizeof work / sizeof *work, 1);
   for (atvi_idx i = 0; i < n; i++) lw[i] = set[i][0];
-  atvi_psis_info info = atvi_psis(n, lw, w, work);
+  atvi_psis_info info = atvi_math_psis(n, lw, w, work);
   CHECK_REL(info.khat, want[0], 1e-10); /* the fit is a mean over a grid: well conditioned */
   CHECK_REL(info.ess, want[3], 1e-11);
   CHECK_REL(info.log_mean, want[4], 1e-13);
   CHECK_REL(info.log_mean_se, want[5], 1e-12);
   CHECK_INT(info.n_tail, (atvi_idx)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n))));
   for (atvi_idx i = 0; i < n; i++) CHECK_REL(w[i], set[i][1], 1e-11);
-  atvi_psis(n, lw, lw, work); /* in place */
+  atvi_math_psis(n, lw, lw, work); /* in place */
   for (atvi_idx i = 0; i < n; i++) CHECK(lw[i] == w[i]);
 }
 
@@ -39,9 +39,9 @@ static void finds_the_shape_of_pareto_tails(void) {
   for (int c = 0; c < 3; c++) {
     double sum = 0, square = 0;
     for (uint32_t r = 0; r < REP; r++) {
-      atvi_rng rng = atvi_rng_at(2385, ATVI_STREAM_TEST, r, (uint32_t)c);
-      for (int i = 0; i < S; i++) lw[i] = -shape[c] * log(atvi_rng_uniform(&rng));
-      atvi_psis_info info = atvi_psis(S, lw, w, work);
+      atvi_rng rng = atvi_math_rng_at(2385, ATVI_STREAM_TEST, r, (uint32_t)c);
+      for (int i = 0; i < S; i++) lw[i] = -shape[c] * log(atvi_math_rng_uniform(&rng));
+      atvi_psis_info info = atvi_math_psis(S, lw, w, work);
       CHECK_INT(info.n_tail, TAIL);
       double k = (info.khat * (TAIL + 10) - 5) / TAIL; /* without the prior */
       sum += (k - shape[c]) / REP;
@@ -58,9 +58,9 @@ static void finds_the_shape_of_pareto_tails(void) {
 
 /* Target Exp(a), draws of Exp(1): w = a e^((1-a) x), k = 1 - a. Target t with 3 df, draws of t with 6: k = 1 - 3/6.
  * Both have mean weight 1, the evidence. */
-static double exponential_ratio(atvi_rng *r) { return log(0.6) + 0.4 * atvi_rng_exponential(r); }
+static double exponential_ratio(atvi_rng *r) { return log(0.6) + 0.4 * atvi_math_rng_exponential(r); }
 static double student_ratio(atvi_rng *r) {
-  double x = atvi_rng_student(r, 6);
+  double x = atvi_math_rng_student(r, 6);
   double p3 = lgamma(2.0) - lgamma(1.5) - 0.5 * log(3.0) - 2 * log1p(x * x / 3);
   return p3 - (lgamma(3.5) - lgamma(3.0) - 0.5 * log(6.0) - 3.5 * log1p(x * x / 6));
 }
@@ -72,14 +72,14 @@ static void importance_ratios(void) {
     enum { REP = 60 };
     double mean = 0, z = 0, zz = 0, smooth = 0;
     for (uint32_t r = 0; r < REP; r++) {
-      atvi_rng rng = atvi_rng_at(731, ATVI_STREAM_TEST, r, (uint32_t)c);
+      atvi_rng rng = atvi_math_rng_at(731, ATVI_STREAM_TEST, r, (uint32_t)c);
       for (int i = 0; i < MOST; i++) lw[i] = ratio[c](&rng);
-      atvi_psis_info info = atvi_psis(MOST, lw, w, work);
+      atvi_psis_info info = atvi_math_psis(MOST, lw, w, work);
       mean += info.khat / REP;
       z += info.log_mean / info.log_mean_se / sqrt(REP);
       zz += info.log_mean * info.log_mean / (info.log_mean_se * info.log_mean_se) / REP;
       smooth += info.log_mean_smooth / REP;
-      CHECK(info.khat < atvi_psis_threshold(MOST));
+      CHECK(info.khat < atvi_math_psis_threshold(MOST));
     }
     printf("mean khat %.3f, want %.1f; evidence: z %.2f, mean z^2 %.2f; smoothed %.5f\n", mean, k[c], z, zz,
            smooth);
@@ -92,12 +92,12 @@ static void importance_ratios(void) {
 
 /* Normal target of variance 1/4 and draws of N(0, 1), unnormalised by e^-97.9: bounded weights. */
 static void evidence_of_a_normal(void) {
-  atvi_rng rng = atvi_rng_at(5, ATVI_STREAM_TEST, 1, 1);
+  atvi_rng rng = atvi_math_rng_at(5, ATVI_STREAM_TEST, 1, 1);
   for (int i = 0; i < MOST; i++) {
-    double x = atvi_rng_normal(&rng);
+    double x = atvi_math_rng_normal(&rng);
     lw[i] = -97.9 + log(2.0) - 1.5 * x * x;
   }
-  atvi_psis_info info = atvi_psis(MOST, lw, w, work);
+  atvi_psis_info info = atvi_math_psis(MOST, lw, w, work);
   CHECK_ABS(info.log_mean, -97.9, 4 * info.log_mean_se);
   /* E w^2 = 4 E e^(-3 x^2) = 4 / sqrt 7 */
   CHECK_REL(info.log_mean_se, sqrt((4 / sqrt(7.0) - 1) / MOST), 0.03);
@@ -106,9 +106,10 @@ static void evidence_of_a_normal(void) {
 }
 
 static void order_is_kept_and_ties_stay(void) {
-  atvi_rng rng = atvi_rng_at(11, ATVI_STREAM_TEST, 1, 1);
-  for (int i = 0; i < 1000; i++) lw[i] = round(12 * -0.6 * log(atvi_rng_uniform(&rng))) / 12; /* many ties */
-  atvi_psis_info info = atvi_psis(1000, lw, w, work);
+  atvi_rng rng = atvi_math_rng_at(11, ATVI_STREAM_TEST, 1, 1);
+  for (int i = 0; i < 1000; i++)
+    lw[i] = round(12 * -0.6 * log(atvi_math_rng_uniform(&rng))) / 12; /* many ties */
+  atvi_psis_info info = atvi_math_psis(1000, lw, w, work);
   CHECK(info.n_tail > 50 && isfinite(info.khat));
   CHECK_ABS(total(1000), 1, 1e-12);
   for (int i = 0; i < 1000; i++)
@@ -119,9 +120,10 @@ static void order_is_kept_and_ties_stay(void) {
 }
 
 static void failed_draws_weigh_nothing(void) {
-  atvi_rng rng = atvi_rng_at(12, ATVI_STREAM_TEST, 1, 1);
-  for (int i = 0; i < 500; i++) lw[i] = i % 5 == 2 ? (i % 2 ? -HUGE_VAL : NAN) : 0.3 * atvi_rng_normal(&rng);
-  atvi_psis_info info = atvi_psis(500, lw, w, work);
+  atvi_rng rng = atvi_math_rng_at(12, ATVI_STREAM_TEST, 1, 1);
+  for (int i = 0; i < 500; i++)
+    lw[i] = i % 5 == 2 ? (i % 2 ? -HUGE_VAL : NAN) : 0.3 * atvi_math_rng_normal(&rng);
+  atvi_psis_info info = atvi_math_psis(500, lw, w, work);
   double raw = 0;
   for (int i = 0; i < 500; i++) {
     if (i % 5 == 2)
@@ -133,58 +135,58 @@ static void failed_draws_weigh_nothing(void) {
   CHECK_REL(info.log_mean, log(raw), 1e-12); /* they count in the mean */
   CHECK(isfinite(info.khat) && info.ess < 400 && info.ess > 300);
   for (int i = 20; i < 500; i++) lw[i] = -HUGE_VAL; /* fewer left than the tail is long */
-  info = atvi_psis(500, lw, w, work);
+  info = atvi_math_psis(500, lw, w, work);
   CHECK_INT(info.n_tail, 16);
   CHECK_ABS(total(500), 1, 1e-12);
   for (int i = 3; i < 20; i++) lw[i] = -HUGE_VAL; /* and too few */
   lw[2] = 0.1;
-  info = atvi_psis(500, lw, w, work);
+  info = atvi_math_psis(500, lw, w, work);
   CHECK(info.khat == HUGE_VAL && info.n_tail == 0);
   CHECK_REL(w[2], exp(lw[2]) / (exp(lw[0]) + exp(lw[1]) + exp(lw[2])), 1e-14);
 }
 
 static void special_sets_are_defined(void) {
   for (int i = 0; i < 1000; i++) lw[i] = -1e5 + 0.25; /* constant: perfect draws */
-  atvi_psis_info info = atvi_psis(1000, lw, w, work);
+  atvi_psis_info info = atvi_math_psis(1000, lw, w, work);
   CHECK(info.khat == 0 && info.log_mean_se == 0);
   CHECK_REL(info.ess, 1000, 1e-12);
   CHECK_REL(info.log_mean, -1e5 + 0.25, 1e-15);
   lw[17] += 3; /* one stands out */
-  info = atvi_psis(1000, lw, w, work);
+  info = atvi_math_psis(1000, lw, w, work);
   CHECK(info.khat == HUGE_VAL);
   CHECK_REL(w[17] / w[16], exp(3), 1e-9);
   for (int i = 0; i < 700; i++) lw[i] = -1; /* an atom at the top of 300 */
-  info = atvi_psis(1000, lw, w, work);
+  info = atvi_math_psis(1000, lw, w, work);
   CHECK(info.khat == 0);
   for (int i = 0; i < 1000; i++) lw[i] = -i * 1000.0; /* everything underflows but one */
-  info = atvi_psis(1000, lw, w, work);
+  info = atvi_math_psis(1000, lw, w, work);
   CHECK(info.khat == HUGE_VAL && w[0] == 1 && info.ess == 1);
   for (int i = 0; i < 1000; i++) lw[i] = -i * 20.0; /* a tail that spans what a double can */
-  info = atvi_psis(1000, lw, w, work);
+  info = atvi_math_psis(1000, lw, w, work);
   CHECK(info.khat > 2 && isfinite(info.khat));
   CHECK_ABS(total(1000), 1, 1e-12);
   for (int i = 0; i < 1000; i++) lw[i] = 1 + 1e-15 * (i % 7); /* constant but for rounding */
-  info = atvi_psis(1000, lw, w, work);
+  info = atvi_math_psis(1000, lw, w, work);
   CHECK(info.khat < 0.7);
   CHECK_REL(info.ess, 1000, 1e-9);
 }
 
 static void few_none_and_infinite(void) {
   for (int i = 0; i < 24; i++) lw[i] = log(1.0 + i);
-  atvi_psis_info info = atvi_psis(24, lw, w, work);
+  atvi_psis_info info = atvi_math_psis(24, lw, w, work);
   CHECK(isnan(info.khat) && info.n_tail == 0);
   for (int i = 0; i < 24; i++) CHECK_REL(w[i], (1.0 + i) / 300, 1e-14);
   CHECK_REL(info.log_mean, log(12.5), 1e-14);
   CHECK_REL(info.log_mean_smooth, log(12.5), 1e-14);
-  info = atvi_psis(1, lw + 7, w, work);
+  info = atvi_math_psis(1, lw + 7, w, work);
   CHECK(isnan(info.khat) && isnan(info.log_mean_se) && w[0] == 1 && info.ess == 1);
   for (int i = 0; i < 40; i++) lw[i] = i % 2 ? -HUGE_VAL : NAN;
-  info = atvi_psis(40, lw, w, work);
+  info = atvi_math_psis(40, lw, w, work);
   CHECK(isnan(info.khat) && info.ess == 0 && info.log_mean == -HUGE_VAL && isnan(info.log_mean_se));
   for (int i = 0; i < 40; i++) CHECK(w[i] == 0);
   lw[3] = lw[9] = HUGE_VAL;
   lw[4] = 2;
-  info = atvi_psis(40, lw, w, work);
+  info = atvi_math_psis(40, lw, w, work);
   CHECK(info.khat == HUGE_VAL && info.ess == 2 && info.log_mean == HUGE_VAL);
   CHECK(w[3] == 0.5 && w[9] == 0.5 && w[4] == 0);
 }
@@ -201,18 +203,18 @@ static void excess_is_the_weight_above_the_cutoff(void) {
     all += big;
     above += fmax(0, big - cutoff);
   }
-  atvi_psis_info info = atvi_psis(N, logs, smooth, room);
+  atvi_psis_info info = atvi_math_psis(N, logs, smooth, room);
   CHECK_REL(info.excess, above / all, 1e-12);
-  CHECK(atvi_psis_permits(N, 0.3, info.excess) && !atvi_psis_permits(N, 0.7, info.excess));
-  CHECK(atvi_psis_permits(N, 5, 0.0049) && !atvi_psis_permits(N, 5, 0.0051));
-  CHECK(!atvi_psis_permits(N, NAN, NAN));
+  CHECK(atvi_math_psis_permits(N, 0.3, info.excess) && !atvi_math_psis_permits(N, 0.7, info.excess));
+  CHECK(atvi_math_psis_permits(N, 5, 0.0049) && !atvi_math_psis_permits(N, 5, 0.0051));
+  CHECK(!atvi_math_psis_permits(N, NAN, NAN));
 }
 
 static void threshold(void) {
-  CHECK_REL(atvi_psis_threshold(100), 0.5, 1e-14);
-  CHECK_REL(atvi_psis_threshold(1000), 1 - 1.0 / 3, 1e-14);
-  CHECK(atvi_psis_threshold(2200) == 0.7 && atvi_psis_threshold(100000) == 0.7);
-  CHECK(atvi_psis_threshold(1) == -HUGE_VAL);
+  CHECK_REL(atvi_math_psis_threshold(100), 0.5, 1e-14);
+  CHECK_REL(atvi_math_psis_threshold(1000), 1 - 1.0 / 3, 1e-14);
+  CHECK(atvi_math_psis_threshold(2200) == 0.7 && atvi_math_psis_threshold(100000) == 0.7);
+  CHECK(atvi_math_psis_threshold(1) == -HUGE_VAL);
 }
 
 /* Expected order statistics of a generalised Pareto distribution give its parameters back, also for light tails. */
@@ -222,7 +224,7 @@ static void fit_of_quantiles(void) {
   for (int c = 0; c < 5; c++) {
     double k, sigma;
     for (int i = 0; i < N; i++) lw[i] = 0.37 * expm1(-shape[c] * log1p(-(i + 0.5) / N)) / shape[c];
-    atvi_gpd_fit(N, lw, &k, &sigma);
+    atvi_math_gpd_fit(N, lw, &k, &sigma);
     CHECK_ABS(k, shape[c], 0.02);
     CHECK_REL(sigma, 0.37, 0.02);
   }

@@ -7,7 +7,7 @@ static double phi(double x) { return 0.5 * erfc(-x * sqrt(0.5)); }
 
 static void check_block(const uint32_t c[4], const uint32_t k[2], const uint32_t want[4]) {
   uint32_t out[4];
-  atvi_rng_block(c, k, out);
+  atvi_math_rng_block(c, k, out);
   for (int i = 0; i < 4; i++) CHECK(out[i] == want[i]);
 }
 
@@ -23,26 +23,26 @@ static void philox_known_answers(void) {
 }
 
 static void positions_are_independent_and_repeatable(void) {
-  atvi_rng a = atvi_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 7, 9);
-  atvi_rng b = atvi_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 7, 9);
-  uint64_t first = atvi_rng_bits(&a);
-  CHECK(first == atvi_rng_bits(&b));
-  for (int i = 0; i < 100; i++) CHECK(atvi_rng_bits(&a) == atvi_rng_bits(&b));
-  atvi_rng other[5] = {atvi_rng_at(0x123456789abcdeeu, ATVI_STREAM_TEST, 7, 9),
-                       atvi_rng_at(0x023456789abcdefu, ATVI_STREAM_TEST, 7, 9),
-                       atvi_rng_at(0x123456789abcdefu, ATVI_STREAM_MAP, 7, 9),
-                       atvi_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 8, 9),
-                       atvi_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 7, 10)};
-  for (int i = 0; i < 5; i++) CHECK(atvi_rng_bits(&other[i]) != first);
+  atvi_rng a = atvi_math_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 7, 9);
+  atvi_rng b = atvi_math_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 7, 9);
+  uint64_t first = atvi_math_rng_bits(&a);
+  CHECK(first == atvi_math_rng_bits(&b));
+  for (int i = 0; i < 100; i++) CHECK(atvi_math_rng_bits(&a) == atvi_math_rng_bits(&b));
+  atvi_rng other[5] = {atvi_math_rng_at(0x123456789abcdeeu, ATVI_STREAM_TEST, 7, 9),
+                       atvi_math_rng_at(0x023456789abcdefu, ATVI_STREAM_TEST, 7, 9),
+                       atvi_math_rng_at(0x123456789abcdefu, ATVI_STREAM_MAP, 7, 9),
+                       atvi_math_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 8, 9),
+                       atvi_math_rng_at(0x123456789abcdefu, ATVI_STREAM_TEST, 7, 10)};
+  for (int i = 0; i < 5; i++) CHECK(atvi_math_rng_bits(&other[i]) != first);
 }
 
 /* Extreme words through the formula of the uniform: the ends are never reached. */
 static void uniform_is_open(void) {
   atvi_rng r = {.out = {~0u, ~0u, 0, 0}, .left = 4};
-  double top = atvi_rng_uniform(&r), bottom = atvi_rng_uniform(&r);
+  double top = atvi_math_rng_uniform(&r), bottom = atvi_math_rng_uniform(&r);
   CHECK(top < 1 && top == 1 - 0x1p-53);
   CHECK(bottom > 0 && bottom == 0x1p-53);
-  CHECK(isfinite(atvi_ndtri(top)) && isfinite(atvi_ndtri(bottom)));
+  CHECK(isfinite(atvi_math_ndtri(top)) && isfinite(atvi_math_ndtri(bottom)));
 }
 
 enum { N = 40000 };
@@ -58,7 +58,7 @@ static int by_value(const void *a, const void *b) {
 #define KS_LIMIT 1.95
 #define KS(draw, cdf)                                                                                        \
   do {                                                                                                       \
-    atvi_rng r = atvi_rng_at(20240917, ATVI_STREAM_TEST, ++test_number, 0);                                  \
+    atvi_rng r = atvi_math_rng_at(20240917, ATVI_STREAM_TEST, ++test_number, 0);                             \
     double worst = 0;                                                                                        \
     for (int i = 0; i < N; i++) draws[i] = (draw);                                                           \
     qsort(draws, N, sizeof *draws, by_value);                                                                \
@@ -70,23 +70,23 @@ static int by_value(const void *a, const void *b) {
   } while (0)
 
 static void continuous_draws_follow_their_distribution(void) {
-  KS(atvi_rng_uniform(&r), x);
-  KS(atvi_rng_normal(&r), phi(x));
-  KS(atvi_rng_exponential(&r), -expm1(-x));
-  KS(atvi_rng_gamma(&r, 0.137), atvi_gamma_p(0.137, x));
-  KS(atvi_rng_gamma(&r, 1.0), atvi_gamma_p(1.0, x));
-  KS(atvi_rng_gamma(&r, 47.3), atvi_gamma_p(47.3, x));
-  KS(atvi_rng_beta(&r, 0.31, 0.77), atvi_beta_inc(0.31, 0.77, x));
-  KS(atvi_rng_beta(&r, 5.3, 2.9), atvi_beta_inc(5.3, 2.9, x));
-  KS(atvi_rng_student(&r, 2.7), exp(atvi_student_lcdf(x, 2.7, 0, 1, NULL)));
-  KS(atvi_rng_student(&r, HUGE_VAL), phi(x));
+  KS(atvi_math_rng_uniform(&r), x);
+  KS(atvi_math_rng_normal(&r), phi(x));
+  KS(atvi_math_rng_exponential(&r), -expm1(-x));
+  KS(atvi_math_rng_gamma(&r, 0.137), atvi_math_gamma_p(0.137, x));
+  KS(atvi_math_rng_gamma(&r, 1.0), atvi_math_gamma_p(1.0, x));
+  KS(atvi_math_rng_gamma(&r, 47.3), atvi_math_gamma_p(47.3, x));
+  KS(atvi_math_rng_beta(&r, 0.31, 0.77), atvi_math_beta_inc(0.31, 0.77, x));
+  KS(atvi_math_rng_beta(&r, 5.3, 2.9), atvi_math_beta_inc(5.3, 2.9, x));
+  KS(atvi_math_rng_student(&r, 2.7), exp(atvi_math_student_lcdf(x, 2.7, 0, 1, NULL)));
+  KS(atvi_math_rng_student(&r, HUGE_VAL), phi(x));
 }
 
 /* Chi-square over cells of about equal probability, by the Wilson-Hilferty normal approximation of its
  * tail: |z| < 3.3 leaves 0.001. */
 #define CHI(draw, cdf_at_k)                                                                                  \
   do {                                                                                                       \
-    atvi_rng r = atvi_rng_at(20240917, ATVI_STREAM_TEST, ++test_number, 0);                                  \
+    atvi_rng r = atvi_math_rng_at(20240917, ATVI_STREAM_TEST, ++test_number, 0);                             \
     for (int i = 0; i < N; i++) {                                                                            \
       draws[i] = (draw);                                                                                     \
       CHECK(draws[i] >= 0 && draws[i] == floor(draws[i]));                                                   \
@@ -111,29 +111,29 @@ static void continuous_draws_follow_their_distribution(void) {
   } while (0)
 
 static void counts_follow_their_distribution(void) {
-  CHI(atvi_rng_poisson(&r, 1.37), atvi_poisson_lcdf(k, 1.37, NULL));
-  CHI(atvi_rng_poisson(&r, 9.99), atvi_poisson_lcdf(k, 9.99, NULL));
-  CHI(atvi_rng_poisson(&r, 10.01), atvi_poisson_lcdf(k, 10.01, NULL));
-  CHI(atvi_rng_poisson(&r, 731.0), atvi_poisson_lcdf(k, 731.0, NULL));
-  CHI(atvi_rng_poisson(&r, 1e9), atvi_poisson_lcdf(k, 1e9, NULL));
-  CHI(atvi_rng_binomial(&r, 13, 0.21), atvi_binomial_lcdf(k, 13, 0.21, NULL));
-  CHI(atvi_rng_binomial(&r, 80, 0.37), atvi_binomial_lcdf(k, 80, 0.37, NULL));
-  CHI(atvi_rng_binomial(&r, 80, 0.93), atvi_binomial_lcdf(k, 80, 0.93, NULL));
-  CHI(atvi_rng_binomial(&r, 1e7, 0.6), atvi_binomial_lcdf(k, 1e7, 0.6, NULL));
-  CHI(atvi_rng_negbin(&r, 12.3, 0.71), atvi_negbin_lcdf(k, 12.3, 0.71, NULL));
-  CHI(atvi_rng_negbin(&r, 3300.0, 25.0), atvi_negbin_lcdf(k, 3300.0, 25.0, NULL));
-  CHI(atvi_rng_negbin(&r, 5.5, HUGE_VAL), atvi_poisson_lcdf(k, 5.5, NULL));
+  CHI(atvi_math_rng_poisson(&r, 1.37), atvi_math_poisson_lcdf(k, 1.37, NULL));
+  CHI(atvi_math_rng_poisson(&r, 9.99), atvi_math_poisson_lcdf(k, 9.99, NULL));
+  CHI(atvi_math_rng_poisson(&r, 10.01), atvi_math_poisson_lcdf(k, 10.01, NULL));
+  CHI(atvi_math_rng_poisson(&r, 731.0), atvi_math_poisson_lcdf(k, 731.0, NULL));
+  CHI(atvi_math_rng_poisson(&r, 1e9), atvi_math_poisson_lcdf(k, 1e9, NULL));
+  CHI(atvi_math_rng_binomial(&r, 13, 0.21), atvi_math_binomial_lcdf(k, 13, 0.21, NULL));
+  CHI(atvi_math_rng_binomial(&r, 80, 0.37), atvi_math_binomial_lcdf(k, 80, 0.37, NULL));
+  CHI(atvi_math_rng_binomial(&r, 80, 0.93), atvi_math_binomial_lcdf(k, 80, 0.93, NULL));
+  CHI(atvi_math_rng_binomial(&r, 1e7, 0.6), atvi_math_binomial_lcdf(k, 1e7, 0.6, NULL));
+  CHI(atvi_math_rng_negbin(&r, 12.3, 0.71), atvi_math_negbin_lcdf(k, 12.3, 0.71, NULL));
+  CHI(atvi_math_rng_negbin(&r, 3300.0, 25.0), atvi_math_negbin_lcdf(k, 3300.0, 25.0, NULL));
+  CHI(atvi_math_rng_negbin(&r, 5.5, HUGE_VAL), atvi_math_poisson_lcdf(k, 5.5, NULL));
 }
 
 /* The sum of N draws, in standard errors; a mean of 1e9 has sd 3e4, so this sees a bias of 1e-7. */
 static void means_are_right(void) {
-  atvi_rng r = atvi_rng_at(77, ATVI_STREAM_TEST, 0, 0);
+  atvi_rng r = atvi_math_rng_at(77, ATVI_STREAM_TEST, 0, 0);
   double p = 0, b = 0, g = 0, z3 = 0;
   for (int i = 0; i < N; i++) {
-    p += (atvi_rng_poisson(&r, 1e9) - 1e9) / sqrt(1e9);
-    b += (atvi_rng_binomial(&r, 1e8, 0.3) - 3e7) / sqrt(2.1e7);
-    g += (atvi_rng_gamma(&r, 8.3) - 8.3) / sqrt(8.3);
-    double z = atvi_rng_normal(&r);
+    p += (atvi_math_rng_poisson(&r, 1e9) - 1e9) / sqrt(1e9);
+    b += (atvi_math_rng_binomial(&r, 1e8, 0.3) - 3e7) / sqrt(2.1e7);
+    g += (atvi_math_rng_gamma(&r, 8.3) - 8.3) / sqrt(8.3);
+    double z = atvi_math_rng_normal(&r);
     z3 += z * z * z / sqrt(15.0);
   }
   CHECK_ABS(p / sqrt(N), 0, 3.3);
@@ -143,16 +143,18 @@ static void means_are_right(void) {
 }
 
 static void wrong_arguments_give_nan(void) {
-  atvi_rng r = atvi_rng_at(77, ATVI_STREAM_TEST, 0, 0);
-  CHECK(isnan(atvi_rng_gamma(&r, 0)) && isnan(atvi_rng_gamma(&r, NAN)) && isnan(atvi_rng_beta(&r, -1, 1)));
-  CHECK(isnan(atvi_rng_student(&r, 0)) && isnan(atvi_rng_poisson(&r, -1)) &&
-        isnan(atvi_rng_poisson(&r, NAN)));
-  CHECK(isnan(atvi_rng_poisson(&r, HUGE_VAL)) && isnan(atvi_rng_binomial(&r, 3, 1.2)));
-  CHECK(isnan(atvi_rng_binomial(&r, -3, 0.2)) && isnan(atvi_rng_negbin(&r, 1, 0)) &&
-        isnan(atvi_rng_negbin(&r, -1, 1)));
-  CHECK(atvi_rng_poisson(&r, 0) == 0 && atvi_rng_binomial(&r, 9, 0) == 0 && atvi_rng_binomial(&r, 9, 1) == 9);
-  CHECK(atvi_rng_negbin(&r, 0, 2.5) == 0);
-  double tiny = atvi_rng_beta(&r, 1e-4, 1e-4); /* both gammas underflow; the ratio must not */
+  atvi_rng r = atvi_math_rng_at(77, ATVI_STREAM_TEST, 0, 0);
+  CHECK(isnan(atvi_math_rng_gamma(&r, 0)) && isnan(atvi_math_rng_gamma(&r, NAN)) &&
+        isnan(atvi_math_rng_beta(&r, -1, 1)));
+  CHECK(isnan(atvi_math_rng_student(&r, 0)) && isnan(atvi_math_rng_poisson(&r, -1)) &&
+        isnan(atvi_math_rng_poisson(&r, NAN)));
+  CHECK(isnan(atvi_math_rng_poisson(&r, HUGE_VAL)) && isnan(atvi_math_rng_binomial(&r, 3, 1.2)));
+  CHECK(isnan(atvi_math_rng_binomial(&r, -3, 0.2)) && isnan(atvi_math_rng_negbin(&r, 1, 0)) &&
+        isnan(atvi_math_rng_negbin(&r, -1, 1)));
+  CHECK(atvi_math_rng_poisson(&r, 0) == 0 && atvi_math_rng_binomial(&r, 9, 0) == 0 &&
+        atvi_math_rng_binomial(&r, 9, 1) == 9);
+  CHECK(atvi_math_rng_negbin(&r, 0, 2.5) == 0);
+  double tiny = atvi_math_rng_beta(&r, 1e-4, 1e-4); /* both gammas underflow; the ratio must not */
   CHECK(tiny >= 0 && tiny <= 1);
 }
 

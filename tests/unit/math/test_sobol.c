@@ -20,12 +20,12 @@ static void first_points_are_the_published_ones(void) {
                               {.1875, .3125, .9375},
                               {.6875, .8125, .4375}};
   for (uint32_t i = 0; i < 10; i++)
-    for (int k = 0; k < 3; k++) CHECK(atvi_sobol_raw(i, k) * 0x1p-32 == want[i][k]);
+    for (int k = 0; k < 3; k++) CHECK(atvi_math_sobol_raw(i, k) * 0x1p-32 == want[i][k]);
 }
 
 static void every_dimension_agrees_with_another_program(void) {
   for (int k = 0; k < DIMS; k++)
-    CHECK_INT(atvi_sobol_raw(ORACLE_INDEX, k) >> (32 - ORACLE_BITS), oracle_point[k]);
+    CHECK_INT(atvi_math_sobol_raw(ORACLE_INDEX, k) >> (32 - ORACLE_BITS), oracle_point[k]);
 }
 
 /* 2^m points from a multiple of 2^m on: one in each interval of length 2^-m, in every dimension. */
@@ -36,7 +36,7 @@ static void projections_are_stratified(void) {
   for (int m = 0; m <= 10; m += 5)
     for (int f = 0; f < 3; f++) {
       atvi_idx n = (atvi_idx)1 << m;
-      atvi_sobol_uniform(KEY, first[f], DIMS, n, u);
+      atvi_math_sobol_uniform(KEY, first[f], DIMS, n, u);
       for (int k = 0; k < DIMS; k++) {
         memset(seen, 0, sizeof seen);
         for (atvi_idx i = 0; i < n; i++) {
@@ -52,7 +52,7 @@ static void projections_are_stratified(void) {
 static void pairs_are_a_net(void) {
   static double u[2 * 256];
   for (uint32_t scramble = 0; scramble < 5; scramble++) {
-    atvi_sobol_uniform((atvi_sobol){19, 3, scramble}, 512, 2, 256, u);
+    atvi_math_sobol_uniform((atvi_sobol){19, 3, scramble}, 512, 2, 256, u);
     for (int a = 0; a <= 8; a++) {
       bool seen[256] = {false};
       for (int i = 0; i < 256; i++) {
@@ -69,9 +69,9 @@ static void batches_do_not_matter(void) {
   static double all[D * B], part[D * B];
   const atvi_idx cut[] = {0, 1, 8, 37, 64, 100};
   for (int how = 0; how < 3; how++) {
-    void (*f)(atvi_sobol, atvi_idx, atvi_idx, atvi_idx, double *) = how == 0   ? atvi_sobol_uniform
-                                                                    : how == 1 ? atvi_sobol_normal
-                                                                               : atvi_sobol_plain_normal;
+    void (*f)(atvi_sobol, atvi_idx, atvi_idx, atvi_idx, double *) = how == 0   ? atvi_math_sobol_uniform
+                                                                    : how == 1 ? atvi_math_sobol_normal
+                                                                               : atvi_math_sobol_plain_normal;
     f(KEY, 29, D, B, all);
     for (int c = 0; c < 5; c++) {
       atvi_idx n = cut[c + 1] - cut[c];
@@ -84,22 +84,22 @@ static void batches_do_not_matter(void) {
 
 static void last_points_can_be_had(void) {
   double u[2 * 8], v[2];
-  atvi_sobol_uniform(KEY, ((atvi_idx)1 << 32) - 8, 2, 8, u);
-  atvi_sobol_uniform(KEY, ((atvi_idx)1 << 32) - 1, 2, 1, v);
+  atvi_math_sobol_uniform(KEY, ((atvi_idx)1 << 32) - 8, 2, 8, u);
+  atvi_math_sobol_uniform(KEY, ((atvi_idx)1 << 32) - 1, 2, 1, v);
   CHECK(u[7] == v[0] && u[15] == v[1]);
-  atvi_sobol_uniform(KEY, 5, 0, 8, NULL);
-  atvi_sobol_uniform(KEY, 5, 2, 0, NULL);
+  atvi_math_sobol_uniform(KEY, 5, 0, 8, NULL);
+  atvi_math_sobol_uniform(KEY, 5, 2, 0, NULL);
 }
 
 static void normals_are_inverted_uniforms(void) {
   static double u[7 * 1024], z[7 * 1024];
-  atvi_sobol_uniform(KEY, 0, 7, 1024, u);
-  atvi_sobol_normal(KEY, 0, 7, 1024, z);
+  atvi_math_sobol_uniform(KEY, 0, 7, 1024, u);
+  atvi_math_sobol_normal(KEY, 0, 7, 1024, z);
   for (int k = 0; k < 7; k++) {
     double sum = 0, square = 0;
     for (int i = 0; i < 1024; i++) {
       double x = z[k * 1024 + i];
-      CHECK(x == atvi_ndtri(u[k * 1024 + i]));
+      CHECK(x == atvi_math_ndtri(u[k * 1024 + i]));
       sum += x / 1024;
       square += x * x / 1024;
     }
@@ -125,13 +125,13 @@ static void independent(atvi_idx n, const double *x, const double *y, double mea
 static void beyond_the_table_and_plain_are_independent(void) {
   enum { D = DIMS + 2, N = 4096 };
   static double u[D * N], z[3 * N];
-  atvi_sobol_uniform(KEY, 0, D, N, u);
+  atvi_math_sobol_uniform(KEY, 0, D, N, u);
   independent(N, u + DIMS * N, u + (DIMS + 1) * N, 0.5, 1.0 / 12);
   independent(N, u + DIMS * N, u + 3 * N, 0.5, 1.0 / 12);
-  atvi_sobol_plain_normal(KEY, 0, 3, N, z);
+  atvi_math_sobol_plain_normal(KEY, 0, 3, N, z);
   independent(N, z, z + N, 0, 1);
   independent(N, z + 2 * N, z, 0, 1);
-  atvi_sobol_normal(KEY, 0, 3, N, u);
+  atvi_math_sobol_normal(KEY, 0, 3, N, u);
   independent(N, z, u, 0, 1);
 }
 
@@ -142,7 +142,7 @@ static double nested(uint32_t x, uint32_t dim, uint32_t scramble) {
   uint32_t y = 0;
   for (uint32_t b = 0; b < 32; b++) {
     uint32_t out[4], prefix = b ? x >> (32 - b) : 0;
-    atvi_rng_block((uint32_t[4]){prefix, b, scramble, dim}, (uint32_t[2]){731, 2385}, out);
+    atvi_math_rng_block((uint32_t[4]){prefix, b, scramble, dim}, (uint32_t[2]){731, 2385}, out);
     y |= ((x >> (31 - b) ^ out[0]) & 1) << (31 - b);
   }
   return (y + 0.5) * 0x1p-32;
@@ -171,7 +171,7 @@ static void integrates_better_than_chance(void) {
   double mean = 0, square = 0, reference = 0;
   for (uint32_t r = 0; r < REP; r++) {
     double sum = 0;
-    atvi_sobol_uniform((atvi_sobol){91, ATVI_STREAM_TEST, r}, 0, 6, N, u);
+    atvi_math_sobol_uniform((atvi_sobol){91, ATVI_STREAM_TEST, r}, 0, 6, N, u);
     for (int i = 0; i < N; i++)
       sum += smooth6((double[6]){u[i], u[N + i], u[2 * N + i], u[3 * N + i], u[4 * N + i], u[5 * N + i]}) / N;
     mean += (sum - 1) / REP;
@@ -180,7 +180,7 @@ static void integrates_better_than_chance(void) {
   for (uint32_t r = 0; r < REF; r++) {
     double sum = 0, x[6];
     for (uint32_t i = 0; i < N; i++) {
-      for (uint32_t k = 0; k < 6; k++) x[k] = nested(atvi_sobol_raw(i, k), k, r);
+      for (uint32_t k = 0; k < 6; k++) x[k] = nested(atvi_math_sobol_raw(i, k), k, r);
       sum += smooth6(x) / N;
     }
     reference += (sum - 1) * (sum - 1) / REF;
@@ -201,9 +201,9 @@ static void flips_are_fair_and_independent(void) {
   static unsigned char flip[LEVELS + 1][NODES][REP];
   double u[NODES], worst = 0;
   for (uint32_t r = 0; r < REP; r++) {
-    atvi_sobol_uniform((atvi_sobol){17, ATVI_STREAM_TEST, r}, 0, 1, NODES, u);
+    atvi_math_sobol_uniform((atvi_sobol){17, ATVI_STREAM_TEST, r}, 0, 1, NODES, u);
     for (uint32_t i = 0; i < NODES; i++) {
-      uint32_t x = atvi_sobol_raw(i, 0) >> 24, y = (uint32_t)(u[i] * 256);
+      uint32_t x = atvi_math_sobol_raw(i, 0) >> 24, y = (uint32_t)(u[i] * 256);
       for (int b = 0; b <= LEVELS;
            b++) /* node: the b digits before; further digits of x are 0 or seen before */
         flip[b][b ? x >> (8 - b) : 0][r] = (x >> (7 - b) ^ y >> (7 - b)) & 1;
@@ -228,8 +228,8 @@ static void keys_make_other_points(void) {
   enum { N = 2048 };
   static double a[2 * N], b[2 * N];
   for (int o = 0; o < 3; o++) {
-    atvi_sobol_uniform(KEY, 0, 2, N, a);
-    atvi_sobol_uniform(other[o], 0, 2, N, b);
+    atvi_math_sobol_uniform(KEY, 0, 2, N, a);
+    atvi_math_sobol_uniform(other[o], 0, 2, N, b);
     int same = 0;
     for (int i = 0; i < 2 * N; i++) same += a[i] == b[i];
     CHECK_INT(same, 0);

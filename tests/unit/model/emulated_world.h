@@ -20,13 +20,13 @@ static const double LENGTH[2] = {1.7, 0.61}, NUGGET = 0.013, TIME_LENGTH = 5.3;
 static double DESIGN[RUNS][2], OUTPUT[RUNS][TIMES];
 
 static TEST_UNUSED void make_runs(void) {
-  atvi_rng r = atvi_rng_at(4, ATVI_STREAM_TEST, 0, 0);
+  atvi_rng r = atvi_math_rng_at(4, ATVI_STREAM_TEST, 0, 0);
   for (int i = 0; i < RUNS; i++) {
     DESIGN[i][0] = 2 + 3 * ((i + 0.5) / RUNS);
-    DESIGN[i][1] = -1 + 4 * ((double)((i * 5) % RUNS) + atvi_rng_uniform(&r)) / RUNS;
+    DESIGN[i][1] = -1 + 4 * ((double)((i * 5) % RUNS) + atvi_math_rng_uniform(&r)) / RUNS;
     for (int t = 0; t < TIMES; t++)
       OUTPUT[i][t] =
-          DESIGN[i][0] * sin(TIME[t]) + exp(0.3 * DESIGN[i][1]) * TIME[t] + 0.1 * atvi_rng_normal(&r);
+          DESIGN[i][0] * sin(TIME[t]) + exp(0.3 * DESIGN[i][1]) * TIME[t] + 0.1 * atvi_math_rng_normal(&r);
   }
 }
 
@@ -110,7 +110,7 @@ static TEST_UNUSED void dense_emulator(const double *theta, double *mean, double
     z[i] = k[i] = kernel32(x[i], at);
     for (int j = 0; j < RUNS; j++) K[i * RUNS + j] = kernel32(x[i], x[j]) + (i == j ? NUGGET : 0);
   }
-  CHECK(atvi_cholesky(RUNS, K));
+  CHECK(atvi_math_cholesky(RUNS, K));
   for (int i = 0; i < RUNS; i++) {
     for (int j = 0; j < i; j++) z[i] -= K[i * RUNS + j] * z[j];
     z[i] /= K[i * RUNS + i];
@@ -139,7 +139,7 @@ static TEST_UNUSED double dense_world(atvi_ctx *ctx, const double *theta, const 
   dense_emulator(theta, em_mean, &share);
   const double par[6] = {theta[5] * share, TIME_LENGTH, theta[2], theta[3], theta[4], 0};
   for (int r = 0; r < ROWS; r++) resid[r] = DATA[r] - em_mean[r];
-  CHECK_OK(atvi_markov_ref(ctx, ROWS, DATA_TIME, used, 3, term, par, resid, out));
+  CHECK_OK(atvi_gp_markov_ref(ctx, ROWS, DATA_TIME, used, 3, term, par, resid, out));
   return out->log_density;
 }
 

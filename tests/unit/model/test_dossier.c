@@ -38,14 +38,14 @@ static void world_open(world *w, int n, const char *more) {
   snprintf(w->path, sizeof w->path, "%s/m.atvi", w->dir);
   FILE *model = file(w, "m.atvi"), *x = file(w, "designs.csv"), *y = file(w, "outputs.csv"),
        *data = file(w, "y.csv");
-  atvi_rng r = atvi_rng_at(5, 1, 0, 0);
+  atvi_rng r = atvi_math_rng_at(5, 1, 0, 0);
   fprintf(model, MODEL, more);
   fprintf(x, "a,b\n");
   fprintf(y, "u,v,w\n");
   for (int i = 0; i < n; i++) {
-    double a = atvi_rng_uniform(&r), b = -2 + 5 * atvi_rng_uniform(&r);
+    double a = atvi_math_rng_uniform(&r), b = -2 + 5 * atvi_math_rng_uniform(&r);
     fprintf(x, "%.9g,%.9g\n", a, b);
-    fprintf(y, "%.9g,%.9g,%.9g\n", sin(3 * a) + b, a * b, exp(-a) * b * b + 0.1 * atvi_rng_normal(&r));
+    fprintf(y, "%.9g,%.9g,%.9g\n", sin(3 * a) + b, a * b, exp(-a) * b * b + 0.1 * atvi_math_rng_normal(&r));
   }
   fputs("y\n1.1\n0.4\n0.9\n", data);
   CHECK(fclose(model) == 0 && fclose(x) == 0 && fclose(y) == 0 && fclose(data) == 0);
@@ -76,9 +76,9 @@ static void numbers_follow_from(const char *more) {
   atvi_emulator *em;
   atvi_dossier d;
   world_open(&w, N, more);
-  CHECK_OK(atvi_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
-  CHECK_OK(atvi_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
-  CHECK_OK(atvi_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
+  CHECK_OK(atvi_model_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
+  CHECK_OK(atvi_gp_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
+  CHECK_OK(atvi_model_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
   double wrong = 0, inside = 0, mean[M] = {0}, all = 0, third[3] = {0};
   int in[3] = {0};
   for (int i = 0; i < N * M; i++) mean[i % M] += runs.runs.y[i] / N;
@@ -101,7 +101,7 @@ static void numbers_follow_from(const char *more) {
   CHECK_STR(d.name, "f");
   CHECK_STR(d.input[1], "b");
   CHECK(d.r.lower[1] == -2 && d.r.width[1] == 5 && d.r.record.lines == 0 && isnan(d.outside));
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_close(&w);
 }
 
@@ -143,9 +143,9 @@ static void doubts_have_their_thresholds(void) {
   atvi_emulator *em;
   atvi_dossier d;
   world_open(&w, 30, "  nugget 0.01\n  lengths 0.7, 0.7\n  time 0.2\n");
-  CHECK_OK(atvi_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
-  CHECK_OK(atvi_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
-  CHECK_OK(atvi_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
+  CHECK_OK(atvi_model_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
+  CHECK_OK(atvi_gp_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
+  CHECK_OK(atvi_model_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
   d.r.runs.n = 100;
   d.r.record.failure = "run 4: why";
   for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
@@ -154,15 +154,15 @@ static void doubts_have_their_thresholds(void) {
     d.r.record.n_failed = want[i].n_failed, d.r.record.n_again = want[i].n_again;
     d.r.record.n_other = want[i].n_other;
     d.n_missing = want[i].n_missing, d.n_point = 100 + want[i].n_missing;
-    CHECK_OK(atvi_dossier_judge(w.pool, em, &d));
+    CHECK_OK(atvi_model_dossier_judge(w.pool, em, &d));
     CHECK_MSG(d.n_doubt == want[i].n_doubt, "%zu: %d doubts", i, d.n_doubt);
-    CHECK(atvi_dossier_doubtful(&d) == (want[i].reach > 0));
+    CHECK(atvi_model_dossier_doubtful(&d) == (want[i].reach > 0));
     if (d.n_doubt == 0) continue;
     CHECK(d.doubt[0].say.code == want[i].code && d.doubt[0].doubtful == (want[i].reach > 0));
     CHECK_INT(d.doubt[0].say.severity, want[i].reach == 2 ? ATVI_WARNING : ATVI_NOTE);
     CHECK_MSG(strstr(d.doubt[0].say.text, want[i].text), "%s", d.doubt[0].say.text);
   }
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_close(&w);
 }
 
@@ -189,11 +189,11 @@ static void poor_places_are_named(void) {
     atvi_emulated_axis axis[2] = {{NAN, 0, 1}, {NAN, 0, 1}};
     atvi_emulator *em;
     atvi_dossier d;
-    atvi_rng r = atvi_rng_at(9, 1, 0, 0);
+    atvi_rng r = atvi_math_rng_at(9, 1, 0, 0);
     world_open(&w, 3, "");
     for (int i = 0; i < N; i++) {
       x[i][0] = (i + 0.5) / N;
-      x[i][1] = atvi_rng_uniform(&r);
+      x[i][1] = atvi_math_rng_uniform(&r);
       for (int t = 0; t < M; t++) {
         bool fast = t >= is[k].from && t <= is[k].to && x[i][0] >= is[k].low;
         y[i][t] = x[i][0] + (t + 1) * x[i][1] + (fast ? 20 * sin(997 * x[i][0]) : 0);
@@ -201,15 +201,15 @@ static void poor_places_are_named(void) {
       }
     }
     atvi_emulated_runs runs = {.runs = {N, 2, M, x[0], y[0], is[k].timed ? time : NULL, NULL}, .axis = axis};
-    atvi_em_defaults(&runs.opts);
+    atvi_gp_em_defaults(&runs.opts);
     runs.opts.length = length;
     runs.opts.nugget = 0.01;
     runs.opts.time_length = 1;
-    CHECK_OK(atvi_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
-    CHECK_OK(atvi_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
+    CHECK_OK(atvi_gp_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
+    CHECK_OK(atvi_model_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
     CHECK_MSG(is[k].want ? d.poor && strcmp(d.poor, is[k].want) == 0 : !d.poor, "%zu: %s", k,
               d.poor ? d.poor : "nothing");
-    atvi_emulator_free(em);
+    atvi_gp_emulator_free(em);
     world_close(&w);
   }
 }
@@ -253,9 +253,9 @@ static void runs_of_a_record_are_kept(void) {
   CHECK(fclose(model) == 0 && fclose(f) == 0);
   atvi_lang_free(w.lang);
   CHECK_OK(atvi_lang_load(w.ctx, w.path, &(atvi_lang_opts){.data_optional = true}, &w.lang));
-  CHECK_OK(atvi_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
-  CHECK_OK(atvi_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
-  CHECK_OK(atvi_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
+  CHECK_OK(atvi_model_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
+  CHECK_OK(atvi_gp_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
+  CHECK_OK(atvi_model_dossier_make(w.pool, w.lang, 0, &runs, em, &d));
   const atvi_sim_runs *rec = &d.r.record;
   CHECK_INT(d.r.runs.n, 12);
   CHECK_INT(rec->n_failed, 2);
@@ -266,10 +266,11 @@ static void runs_of_a_record_are_kept(void) {
   CHECK_MSG(strstr(rec->left[1].reason, "at other times than most runs: f"), "%s", rec->left[1].reason);
   CHECK(rec->left[1].x[0] == 0.1 * 5 && rec->left[1].x[1] == 0);
   for (int i = 0; i < 12; i++)
-    CHECK_REL(atvi_emulated_axis_theta(&d.r.axis[0], d.r.runs.x[2 * i]), 0.1 * (double)rec->id[i], 1e-12);
+    CHECK_REL(atvi_model_emulated_axis_theta(&d.r.axis[0], d.r.runs.x[2 * i]), 0.1 * (double)rec->id[i],
+              1e-12);
   CHECK_INT(rec->n_timed, 15);
   CHECK(rec->seconds == 0.25 * 15);
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_close(&w);
 }
 
@@ -279,22 +280,22 @@ static void missing_memory_is_reported(void) {
   atvi_emulated_runs runs;
   atvi_emulator *em;
   world_open(&w, 8, "");
-  CHECK_OK(atvi_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
-  CHECK_OK(atvi_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
+  CHECK_OK(atvi_model_emulated_runs_read(w.pool, w.lang, NULL, w.dir, 0, &runs));
+  CHECK_OK(atvi_gp_emulator_new(w.ctx, &runs.runs, &runs.opts, &em));
   for (long k = 1;; k++) {
     atvi_pool *pool;
     atvi_dossier d;
     CHECK_OK(atvi_pool_new(w.ctx, &pool));
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_dossier_make(pool, w.lang, 0, &runs, em, &d);
-    if (status == ATVI_OK) status = atvi_dossier_judge(pool, em, &d);
+    atvi_status status = atvi_model_dossier_make(pool, w.lang, 0, &runs, em, &d);
+    if (status == ATVI_OK) status = atvi_model_dossier_judge(pool, em, &d);
     bool reached = test_allocs >= test_fail_at;
     test_fail_at = 0;
     CHECK_INT(status, reached ? ATVI_ENOMEM : ATVI_OK);
     atvi_pool_free(pool);
     if (!reached) break;
   }
-  atvi_emulator_free(em);
+  atvi_gp_emulator_free(em);
   world_close(&w);
 }
 

@@ -38,9 +38,9 @@ static void compiled_code_agrees(void) {
 }
 
 static void fill_points(atvi_idx B, double *theta) {
-  atvi_rng r = atvi_rng_at(8, ATVI_STREAM_TEST, 0, 0);
+  atvi_rng r = atvi_math_rng_at(8, ATVI_STREAM_TEST, 0, 0);
   for (atvi_idx b = 0; b < B; b++)
-    for (int i = 0; i < D; i++) theta[i * B + b] = THETA[i] * (0.8 + 0.4 * atvi_rng_uniform(&r));
+    for (int i = 0; i < D; i++) theta[i * B + b] = THETA[i] * (0.8 + 0.4 * atvi_math_rng_uniform(&r));
 }
 
 /* In groups of 32, on two threads, with points outside and points that fail among them: each as if it were alone. */
@@ -54,15 +54,16 @@ static void a_point_does_not_depend_on_its_batch(void) {
   atvi_ctx_set_threads(ctx, 2);
   atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
-  CHECK_OK(atvi_evaluator_new(ctx, t, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, t, &ev));
   fill_points(B, theta);
   theta[0 * B + 5] = 5.5; /* outside the box */
   theta[3 * B + 40] = -1; /* a range below 0: outside the support */
   theta[1 * B + 41] = NAN;
   theta[1 * B + 42] = 1e300; /* inside, and far from all runs: only the discrepancy could explain it */
-  atvi_evaluator_run(ev, &(atvi_batch){.B = B, .theta = theta, .log_lik = ll}); /* threads are started once */
+  atvi_model_evaluator_run(
+      ev, &(atvi_batch){.B = B, .theta = theta, .log_lik = ll}); /* threads are started once */
   long before = test_allocs;
-  atvi_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, gp, gl, outcome});
+  atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, gp, gl, outcome});
   CHECK(test_allocs == before);
   for (int b = 0; b < B; b++) {
     double one[D];
@@ -73,7 +74,7 @@ static void a_point_does_not_depend_on_its_batch(void) {
     CHECK(ll[b] == v.ll && lp[b] == v.lp);
     for (int i = 0; i < D; i++) CHECK(gl[i * B + b] == v.gl[i] && gp[i * B + b] == v.gp[i]);
   }
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -337,7 +338,8 @@ static void parameters_may_be_fixed(void) {
   write_world();
   atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
-  CHECK_OK(atvi_fixed_new(ctx, t, 2, (const atvi_idx[]){1, 5}, (const double[]){THETA[1], THETA[5]}, &fixed));
+  CHECK_OK(atvi_model_fixed_new(ctx, t, 2, (const atvi_idx[]){1, 5}, (const double[]){THETA[1], THETA[5]},
+                                &fixed));
   const double free_theta[4] = {THETA[0], THETA[2], THETA[3], THETA[4]};
   double out[2][3 * ROWS], others[2][ROWS], parts[2][3 * ROWS] = {{0}};
   test_value v = test_eval(ctx, t, THETA), f = test_eval(ctx, fixed, free_theta);
@@ -354,7 +356,7 @@ static void parameters_may_be_fixed(void) {
   for (int r = 0; r < ROWS; r++) CHECK(out[0][r] == out[1][r] && others[0][r] == others[1][r]);
   for (int r = 0; r < 3 * ROWS; r++) CHECK(parts[0][r] == parts[1][r] && parts[0][r] != 0);
   latent_without_memory(ctx, fixed, free_theta);
-  atvi_fixed_free(fixed);
+  atvi_model_fixed_free(fixed);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -376,8 +378,8 @@ static void other_statements_go_with_it(void) {
   atvi_model *m = load_with(ctx, TEXT, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   double out[64], point[8];
-  CHECK_OK(atvi_markov_ref(ctx, 4, time, NULL, 3, first, par, y, &d));
-  CHECK_OK(atvi_markov_ref(ctx, 4, time, NULL, 2, first + 1, par2, z, &d2));
+  CHECK_OK(atvi_gp_markov_ref(ctx, 4, time, NULL, 3, first, par, y, &d));
+  CHECK_OK(atvi_gp_markov_ref(ctx, 4, time, NULL, 2, first + 1, par2, z, &d2));
   CHECK_REL(test_eval(ctx, t, theta).ll, d.log_density + d2.log_density - 0.1 * theta[2] * theta[2], 1e-11);
   CHECK(test_gradient(ctx, t, theta, 1e-6) < 1e-7);
   CHECK_INT(t->n_series, 5);

@@ -19,17 +19,17 @@ static void emulate(atvi_ctx *ctx, const atvi_model *m, const double *theta, dou
   const atvi_emulation *em = &m->emulated->emulator[0];
   static _Alignas(64) double x[2 * G], out[ROWS * G], shares[G];
   atvi_em_work *work;
-  for (int i = 0; i < 2 * G; i++) x[i] = atvi_emulated_axis_x(&em->axis[i / G], theta[i / G]);
-  CHECK_OK(atvi_em_work_new(em->em, ctx, ROWS, m->emulated->process[0].em_row, &work));
-  atvi_em_eval_ref(em->em, work, x, out, shares);
-  atvi_em_work_free(work);
+  for (int i = 0; i < 2 * G; i++) x[i] = atvi_model_emulated_axis_x(&em->axis[i / G], theta[i / G]);
+  CHECK_OK(atvi_gp_em_work_new(em->em, ctx, ROWS, m->emulated->process[0].em_row, &work));
+  atvi_gp_em_eval_ref(em->em, work, x, out, shares);
+  atvi_gp_em_work_free(work);
   for (int r = 0; r < ROWS; r++) mean[r] = out[r * G];
   *share = shares[0];
 }
 
 static double dense(atvi_ctx *ctx, const atvi_model *m, const double *theta) {
   const atvi_gp_kind term[3] = {ATVI_GP_EXPONENTIAL, ATVI_GP_EXPONENTIAL, ATVI_GP_WHITE};
-  const atvi_em_info *info = atvi_emulator_info(m->emulated->emulator[0].em);
+  const atvi_em_info *info = atvi_gp_emulator_info(m->emulated->emulator[0].em);
   double mean[ROWS], resid[ROWS], share;
   atvi_markov_dense d = {0};
   emulate(ctx, m, theta, mean, &share);
@@ -37,7 +37,7 @@ static double dense(atvi_ctx *ctx, const atvi_model *m, const double *theta) {
   double variance = theta[5] * (share - info->dropped) + info->dropped * info->sill;
   const double par[6] = {variance, TIME_LENGTH, theta[2], theta[3], theta[4], 0};
   for (int r = 0; r < ROWS; r++) resid[r] = DATA[r] - mean[r];
-  CHECK_OK(atvi_markov_ref(ctx, ROWS, DATA_TIME, USED, 3, term, par, resid, &d));
+  CHECK_OK(atvi_gp_markov_ref(ctx, ROWS, DATA_TIME, USED, 3, term, par, resid, &d));
   return d.log_density;
 }
 
@@ -47,7 +47,7 @@ static void dropped_is_a_variance(void) {
   atvi_model *m = load_with(ctx, PARAMETERS BASIS WITH(", sill"), (atvi_model_load_opts){0});
   atvi_model *plain = load_with(ctx, PARAMETERS BASIS WITH(""), (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
-  double found = atvi_emulator_info(m->emulated->emulator[0].em)->sill;
+  double found = atvi_gp_emulator_info(m->emulated->emulator[0].em)->sill;
   const double sill[4] = {1e-4, THETA[5], found, 100 * found};
   for (int k = 0; k < 4; k++) {
     double theta[D];

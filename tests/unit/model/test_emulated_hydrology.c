@@ -30,7 +30,7 @@ static void columns(atvi_ctx *ctx, const char *name, atvi_idx rows, atvi_idx col
   atvi_csv *csv;
   snprintf(path, sizeof path, "%s/%s", folder(), name);
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_csv_read(pool, path, &csv));
+  CHECK_OK(atvi_io_csv_read(pool, path, &csv));
   CHECK(csv->n_row == rows && csv->n_col == cols + 1);
   for (atvi_idx i = 0; i < rows; i++)
     for (atvi_idx j = 0; j < cols; j++) out[i * cols + j] = csv->value[i * csv->n_col + j + 1];
@@ -59,7 +59,7 @@ static bool read_all(atvi_ctx *ctx) {
       for (int k = 0; k < D; k++) s += fabs(of.x[i * D + k] - of.x[j * D + k]) / of.known[k];
       of.factor[i * N + j] = exp(-s) + (i == j ? of.known[5] : 0);
     }
-  CHECK(atvi_cholesky(N, of.factor));
+  CHECK(atvi_math_cholesky(N, of.factor));
   return true;
 }
 
@@ -113,7 +113,7 @@ static double dense(const double *theta, double *grad) {
       C[s * M + t] = own * exp(-abs(s - t) / of.known[6]) + theta[SILL_D] * exp(-abs(s - t) / theta[RANGE]) +
                      (s == t ? theta[NUGGET] : 0);
   }
-  CHECK(atvi_cholesky(M, C));
+  CHECK(atvi_math_cholesky(M, C));
   solve(M, C, r, a);
   for (int t = 0; t < M; t++) {
     sum += r[t] * a[t] + 2 * log(C[t * M + t]);

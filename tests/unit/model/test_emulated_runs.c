@@ -147,7 +147,7 @@ static void runs_of_a_simulator_are_found(void) {
   atvi_pool *pool;
   atvi_emulated_runs r;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
+  CHECK_OK(atvi_model_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
   const atvi_sim_runs *rec = &r.record;
   CHECK(rec->n_failed == 1 && strstr(rec->failure, "ended with status 1") && rec->n_other == 0 &&
         rec->lines == 16);
@@ -163,23 +163,25 @@ static void crowded_inputs_are_taken_by_their_logarithm(void) {
   enum { N = 41 };
   double even[N], crowd[N], axis_x[3] = {0, 0.31, 1};
   for (int i = 0; i < N; i++) even[i] = 0.5 + 2.385 * i, crowd[i] = 1.5 + exp(0.2 * i - 4);
-  CHECK(!atvi_emulated_axis_log(N, even, 0) && atvi_emulated_axis_log(N, crowd, 1.5));
-  CHECK(!atvi_emulated_axis_log(N, crowd, crowd[0])); /* a run at the bound has no logarithm */
+  CHECK(!atvi_model_emulated_axis_log(N, even, 0) && atvi_model_emulated_axis_log(N, crowd, 1.5));
+  CHECK(!atvi_model_emulated_axis_log(N, crowd, crowd[0])); /* a run at the bound has no logarithm */
   for (int i = 0; i < N; i++) crowd[i] = exp(0.03 * i);
-  CHECK(!atvi_emulated_axis_log(N, crowd, 0)); /* not a range of which it matters */
+  CHECK(!atvi_model_emulated_axis_log(N, crowd, 0)); /* not a range of which it matters */
   for (int k = 0; k < 2; k++) {
     atvi_emulated_axis a;
-    atvi_emulated_axis_set(&a, k ? 1.5 : NAN, 2, 7.19);
-    CHECK_ABS(atvi_emulated_axis_x(&a, 2), 0, 1e-15);
-    CHECK_REL(atvi_emulated_axis_x(&a, 7.19), 1, 1e-15);
+    atvi_model_emulated_axis_set(&a, k ? 1.5 : NAN, 2, 7.19);
+    CHECK_ABS(atvi_model_emulated_axis_x(&a, 2), 0, 1e-15);
+    CHECK_REL(atvi_model_emulated_axis_x(&a, 7.19), 1, 1e-15);
     for (int i = 0; i < 3; i++) {
-      double theta = atvi_emulated_axis_theta(&a, axis_x[i]), h = 1e-6;
-      CHECK_ABS(atvi_emulated_axis_x(&a, theta), axis_x[i], 1e-14);
-      CHECK_REL(atvi_emulated_axis_slope(&a, axis_x[i]),
-                (atvi_emulated_axis_x(&a, theta + h) - atvi_emulated_axis_x(&a, theta - h)) / (2 * h), 1e-8);
+      double theta = atvi_model_emulated_axis_theta(&a, axis_x[i]), h = 1e-6;
+      CHECK_ABS(atvi_model_emulated_axis_x(&a, theta), axis_x[i], 1e-14);
+      CHECK_REL(atvi_model_emulated_axis_slope(&a, axis_x[i]),
+                (atvi_model_emulated_axis_x(&a, theta + h) - atvi_model_emulated_axis_x(&a, theta - h)) /
+                    (2 * h),
+                1e-8);
     }
-    CHECK(isfinite(atvi_emulated_axis_x(&a, 1.5)));
-    atvi_emulated_axis_set(&a, k ? 1.5 : NAN, 2, 2);
+    CHECK(isfinite(atvi_model_emulated_axis_x(&a, 1.5)));
+    atvi_model_emulated_axis_set(&a, k ? 1.5 : NAN, 2, 2);
     CHECK(a.width == 1);
   }
 }
@@ -203,11 +205,11 @@ static void logarithms_have_gradients(void) {
     atvi_emulated_runs r;
     snprintf(text, sizeof text, "%s nugget 0.01\n%s%s", TEXT[0], held ? "lengths 1.7, 0.61\n" : "", TEXT[1]);
     atvi_model *m = load_with(ctx, text, (atvi_model_load_opts){0});
-    CHECK_OK(atvi_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
+    CHECK_OK(atvi_model_emulated_runs_read(pool, m->lang, NULL, test_dir, 0, &r));
     CHECK(isnan(r.axis[0].base) && (held ? isnan(r.axis[1].base) : r.axis[1].base == 0));
     CHECK(r.lower[1] == r.least[1] && r.lower[0] == 2 && r.width[0] == 3);
     for (int i = 0; i < RUNS; i++)
-      CHECK_REL(atvi_emulated_axis_theta(&r.axis[1], r.runs.x[2 * i + 1]), DESIGN[i][1], 1e-13);
+      CHECK_REL(atvi_model_emulated_axis_theta(&r.axis[1], r.runs.x[2 * i + 1]), DESIGN[i][1], 1e-13);
     CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-6);
     atvi_model_free(m);
   }
@@ -258,7 +260,7 @@ static void one_time_is_a_time(void) {
   size_t n;
   write_world();
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_file_read(pool, record(true), &text, &n));
+  CHECK_OK(atvi_io_file_read(pool, record(true), &text, &n));
   char *timed = atvi_pool_take(pool, 2 * n, 1), *to = timed; /* "value" becomes "time":[24],"value" */
   for (; (at = strstr(text, "\"value\"")) != NULL; text = at + 7)
     to += sprintf(to, "%.*s\"time\":[24],\"value\"", (int)(at - text), text);
@@ -300,9 +302,9 @@ static void a_kept_emulator_is_used_again(void) {
   CHECK(isfinite(v[0].ll) && v[0].gl[5] == 0); /* its own sill */
   CHECK(test_gradient(ctx, atvi_model_target(m), THETA, 1e-6) < 1e-6);
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  const char *path = atvi_emulated_path(pool, m->lang, 0, test_dir);
+  const char *path = atvi_model_emulated_path(pool, m->lang, 0, test_dir);
   CHECK(path && strstr(path, "/emulator-flow.json"));
-  CHECK_OK(atvi_emulator_save(ctx, m->emulated->emulator[0].em, path));
+  CHECK_OK(atvi_gp_emulator_save(ctx, m->emulated->emulator[0].em, path));
   atvi_model_free(m);
   m = load_with(ctx, PARAMETERS FREE, (atvi_model_load_opts){0});
   v[1] = test_eval(ctx, atvi_model_target(m), THETA);
@@ -318,12 +320,12 @@ static void a_kept_emulator_is_used_again(void) {
   CHECK(strstr(h.note, "emulator-flow.json") && !strstr(h.note, "error"));
   char *kept; /* a file that is damaged is worth a warning */
   size_t n_kept;
-  CHECK_OK(atvi_file_read(pool, path, &kept, &n_kept));
-  CHECK_OK(atvi_file_save(ctx, path, "{", 1));
+  CHECK_OK(atvi_io_file_read(pool, path, &kept, &n_kept));
+  CHECK_OK(atvi_io_file_save(ctx, path, "{", 1));
   m = load_with(ctx, PARAMETERS FREE, (atvi_model_load_opts){0});
   atvi_model_free(m);
   CHECK(h.warnings == 1 && strstr(h.last, "fitted anew") && strstr(h.last, "damaged"));
-  CHECK_OK(atvi_file_save(ctx, path, kept, n_kept));
+  CHECK_OK(atvi_io_file_save(ctx, path, kept, n_kept));
   /* that of a fit must be of these runs */
   const atvi_model_load_opts of_fit = {.interpret = true, .runs = test_dir, .emulators = test_dir};
   const char *model = test_file("world.atvi", PARAMETERS FREE);

@@ -73,8 +73,8 @@ static void run_batches(atvi_idx group) {
     atvi_ctx *ctx = work_ctx = test_ctx();
     atvi_ctx_set_threads(ctx, threads);
     atvi_evaluator *ev;
-    CHECK_OK(atvi_evaluator_new(ctx, &m.target, &ev));
-    CHECK(atvi_evaluator_target(ev) == &m.target);
+    CHECK_OK(atvi_model_evaluator_new(ctx, &m.target, &ev));
+    CHECK(atvi_model_evaluator_target(ev) == &m.target);
     CHECK_INT(m.made, threads);
     int64_t count = 0, failures = 0;
     for (atvi_idx B = 1; B <= MAX; B += 4) {
@@ -86,7 +86,7 @@ static void run_batches(atvi_idx group) {
         failures += i % 10 == 5 || i % 10 == 7 || i % 10 == 8;
       }
       long before = test_allocs;
-      atvi_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, gp, gl, outcome});
+      atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll, gp, gl, outcome});
       CHECK(test_allocs - before <= 1); /* the team of threads, once */
       for (atvi_idx i = 0; i < B; i++) {
         double x0 = theta[i], x1 = theta[B + i], x2 = theta[2 * B + i];
@@ -99,12 +99,12 @@ static void run_batches(atvi_idx group) {
         if (k < 7) CHECK_ABS(ll[i], x0 * x1 + x2 * x2, 1e-13);
         if (k == 9) CHECK(ll[i] == -HUGE_VAL);
       }
-      CHECK_INT(atvi_evaluator_count(ev), count);
-      CHECK_INT(atvi_evaluator_failures(ev), failures);
+      CHECK_INT(atvi_model_evaluator_count(ev), count);
+      CHECK_INT(atvi_model_evaluator_failures(ev), failures);
     }
-    atvi_idx widest = ((scratch *)atvi_evaluator_work(ev))->widest, most = group ? group : ATVI_LANES;
+    atvi_idx widest = ((scratch *)atvi_model_evaluator_work(ev))->widest, most = group ? group : ATVI_LANES;
     CHECK(widest == most || (threads > 1 && widest < most));
-    atvi_evaluator_free(ev);
+    atvi_model_evaluator_free(ev);
     CHECK_INT(m.freed, threads);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
@@ -125,25 +125,25 @@ static void remembers_points_that_failed(void) {
     atvi_ctx *ctx = work_ctx = test_ctx();
     atvi_ctx_set_threads(ctx, run + 1);
     atvi_evaluator *ev;
-    CHECK_OK(atvi_evaluator_new(ctx, &m.target, &ev));
-    CHECK_INT(atvi_evaluator_failed(ev, kept[run], why[run]), 0);
+    CHECK_OK(atvi_model_evaluator_new(ctx, &m.target, &ev));
+    CHECK_INT(atvi_model_evaluator_failed(ev, kept[run], why[run]), 0);
     atvi_idx step = run == 2 ? 50 : N;
     for (atvi_idx first = 0; first < 2 * N; first += step) { /* all twice */
       for (atvi_idx i = 0; i < step; i++) {
         atvi_idx k = (first + i) % N;
         theta[i] = (double)k, theta[step + i] = -(double)k, theta[2 * step + i] = (double)(k % 10);
       }
-      atvi_evaluator_run(ev, &(atvi_batch){.B = step, .theta = theta});
-      if (first == 0 && step == 50) CHECK_INT(atvi_evaluator_failed(ev, kept[run], why[run]), 5);
+      atvi_model_evaluator_run(ev, &(atvi_batch){.B = step, .theta = theta});
+      if (first == 0 && step == 50) CHECK_INT(atvi_model_evaluator_failed(ev, kept[run], why[run]), 5);
     }
-    CHECK_INT(atvi_evaluator_failed(ev, kept[run], why[run]), ATVI_FAILED_KEPT);
+    CHECK_INT(atvi_model_evaluator_failed(ev, kept[run], why[run]), ATVI_FAILED_KEPT);
     for (int k = 0; k < ATVI_FAILED_KEPT; k++) {
       const double *x = kept[run] + k * D;
       CHECK(x[2] == 5 && x[0] == -x[1] && (int)x[0] % 10 == 5 && why[run][k] == ATVI_RUN_STEPS);
       for (int j = 0; j < k; j++) CHECK(kept[run][j * D] != x[0]);
     }
     CHECK(memcmp(kept[run], kept[0], sizeof kept[0]) == 0);
-    atvi_evaluator_free(ev);
+    atvi_model_evaluator_free(ev);
     atvi_ctx_free(ctx);
     CHECK_INT(test_live, 0);
   }
@@ -155,22 +155,22 @@ static void outputs_may_be_missing(void) {
   atvi_ctx *ctx = work_ctx = test_ctx();
   atvi_ctx_set_threads(ctx, 2);
   atvi_evaluator *ev;
-  CHECK_OK(atvi_evaluator_new(ctx, &m.target, &ev));
+  CHECK_OK(atvi_model_evaluator_new(ctx, &m.target, &ev));
   double theta[D * 20], ll[20];
   for (int i = 0; i < D * 20; i++) theta[i] = 0.1 * i;
-  atvi_evaluator_run(ev, &(atvi_batch){.B = 20, .theta = theta, .log_lik = ll});
+  atvi_model_evaluator_run(ev, &(atvi_batch){.B = 20, .theta = theta, .log_lik = ll});
   for (int i = 0; i < 20; i++)
     CHECK_ABS(ll[i], theta[i] * theta[20 + i] + theta[40 + i] * theta[40 + i], 1e-13);
-  atvi_evaluator_run_on(ev, 1, &(atvi_batch){.B = 20, .theta = theta});
-  atvi_evaluator_run_on(ev, 1, &(atvi_batch){.B = 0, .theta = theta});
-  CHECK_INT(atvi_evaluator_count(ev), 40);
+  atvi_model_evaluator_run_on(ev, 1, &(atvi_batch){.B = 20, .theta = theta});
+  atvi_model_evaluator_run_on(ev, 1, &(atvi_batch){.B = 0, .theta = theta});
+  CHECK_INT(atvi_model_evaluator_count(ev), 40);
   atvi_ctx_set_threads(ctx, 5); /* more than there are seats: still right */
   memset(ll, 0, sizeof ll);
-  atvi_evaluator_run(ev, &(atvi_batch){.B = 20, .theta = theta, .log_lik = ll});
+  atvi_model_evaluator_run(ev, &(atvi_batch){.B = 20, .theta = theta, .log_lik = ll});
   for (int i = 0; i < 20; i++)
     CHECK_ABS(ll[i], theta[i] * theta[20 + i] + theta[40 + i] * theta[40 + i], 1e-13);
-  atvi_evaluator_free(ev);
-  atvi_evaluator_free(NULL);
+  atvi_model_evaluator_free(ev);
+  atvi_model_evaluator_free(NULL);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -184,17 +184,17 @@ static void refuses_and_cleans_up(void) {
   atvi_target_ops wrong = ops;
   wrong.eval = NULL;
   m.target.ops = &wrong;
-  CHECK_STATUS(atvi_evaluator_new(ctx, &m.target, &ev), ATVI_EINVAL);
+  CHECK_STATUS(atvi_model_evaluator_new(ctx, &m.target, &ev), ATVI_EINVAL);
   wrong = ops;
   wrong.size = 8;
-  CHECK_STATUS(atvi_evaluator_new(ctx, &m.target, &ev), ATVI_EINVAL);
+  CHECK_STATUS(atvi_model_evaluator_new(ctx, &m.target, &ev), ATVI_EINVAL);
   model_set(&m);
   m.target.d = 0;
-  CHECK_STATUS(atvi_evaluator_new(ctx, &m.target, &ev), ATVI_EINVAL);
+  CHECK_STATUS(atvi_model_evaluator_new(ctx, &m.target, &ev), ATVI_EINVAL);
   model_set(&m);
   m.fail_work_at = 2;
   long live = test_live;
-  CHECK_STATUS(atvi_evaluator_new(ctx, &m.target, &ev), ATVI_ECALL);
+  CHECK_STATUS(atvi_model_evaluator_new(ctx, &m.target, &ev), ATVI_ECALL);
   CHECK(ev == NULL);
   CHECK_INT(m.freed, 1);
   CHECK_INT(test_live, live);
@@ -202,14 +202,14 @@ static void refuses_and_cleans_up(void) {
   for (k = 1; k < 20; k++) {
     model_set(&m);
     test_fail_at = test_allocs + k;
-    atvi_status st = atvi_evaluator_new(ctx, &m.target, &ev);
+    atvi_status st = atvi_model_evaluator_new(ctx, &m.target, &ev);
     if (st == ATVI_OK) break;
     CHECK_STATUS(st, ATVI_ENOMEM);
     CHECK(ev == NULL);
     CHECK_INT(test_live, live);
   }
   CHECK_INT(k, 5); /* the object and three scratches */
-  atvi_evaluator_free(ev);
+  atvi_model_evaluator_free(ev);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }

@@ -21,7 +21,7 @@ static const char *selected(atvi_ctx *ctx, const atvi_lang *lang, const char *ru
   atvi_pool *pool;
   atvi_holdout h;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  atvi_status status = atvi_holdout_find(pool, lang, rule, &h);
+  atvi_status status = atvi_model_holdout_find(pool, lang, rule, &h);
   CHECK_MSG(status == ATVI_OK, "%s", atvi_errmsg(ctx));
   for (atvi_idx i = 0; i < lang->data[0].n_row; i++) bits[i] = h.held[0][i] ? '1' : '0';
   bits[lang->data[0].n_row] = 0;
@@ -75,15 +75,15 @@ static void several_files_and_dates(void) {
   atvi_pool *pool;
   atvi_holdout h;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_holdout_find(pool, m->lang, "t >= 2010-01-09", &h));
+  CHECK_OK(atvi_model_holdout_find(pool, m->lang, "t >= 2010-01-09", &h));
   CHECK(!h.held[0][0] && h.held[0][1] && !h.held[1][0] && h.held[1][1]);
   CHECK(h.n_held == 2 && h.n_left == 2);
-  CHECK_OK(atvi_holdout_find(pool, m->lang, "two.row == 1", &h));
+  CHECK_OK(atvi_model_holdout_find(pool, m->lang, "two.row == 1", &h));
   CHECK(!h.held[0][0] && !h.held[0][1] && h.held[1][0] && !h.held[1][1]);
-  CHECK_OK(
-      atvi_holdout_find(pool, m->lang, "u > 1", &h)); /* a column of one file selects rows of that file */
+  CHECK_OK(atvi_model_holdout_find(pool, m->lang, "u > 1",
+                                   &h)); /* a column of one file selects rows of that file */
   CHECK(!h.held[0][0] && !h.held[0][1] && !h.held[1][0] && h.held[1][1]);
-  CHECK_STATUS(atvi_holdout_find(pool, m->lang, "three.row == 1", &h), ATVI_EINVAL);
+  CHECK_STATUS(atvi_model_holdout_find(pool, m->lang, "three.row == 1", &h), ATVI_EINVAL);
   atvi_pool_free(pool);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
@@ -157,7 +157,7 @@ static void observed_exactly(void) {
   atvi_model *m = test_load(ctx, test_file("line.atvi", LINE), true);
   const bool want[6] = {true, true, false, false, false, true}; /* NA, "<5.5", and 0.4 below its limit */
   for (int r = 0; r < 6; r++)
-    CHECK_MSG(atvi_observed_exactly(m->lang, &m->lang->observe[0], r) == want[r], "row %d", r);
+    CHECK_MSG(atvi_model_observed_exactly(m->lang, &m->lang->observe[0], r) == want[r], "row %d", r);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
 }
@@ -226,12 +226,12 @@ static void the_first_row_counts_since(void) {
     atvi_model_free(m);
   }
   const double time[4] = {1, 3, 3, 7};
-  CHECK_INT(atvi_time_before(4, time, 1), -1);
-  CHECK_INT(atvi_time_before(4, time, 1.5), 0);
-  CHECK_INT(atvi_time_before(4, time, 3 + 1e-12), 0); /* the same time but for rounding */
-  CHECK_INT(atvi_time_before(4, time, 5), 2);
-  CHECK_INT(atvi_time_before(4, time, 99), 3);
-  CHECK_INT(atvi_time_before(0, time, 99), -1);
+  CHECK_INT(atvi_model_time_before(4, time, 1), -1);
+  CHECK_INT(atvi_model_time_before(4, time, 1.5), 0);
+  CHECK_INT(atvi_model_time_before(4, time, 3 + 1e-12), 0); /* the same time but for rounding */
+  CHECK_INT(atvi_model_time_before(4, time, 5), 2);
+  CHECK_INT(atvi_model_time_before(4, time, 99), 3);
+  CHECK_INT(atvi_model_time_before(0, time, 99), -1);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
 }
@@ -261,13 +261,14 @@ static void fixed_parameters_predict_the_same(void) {
   atvi_evaluator *ev;
   double both[2 * B], free_one[B], want[N * B], got[N * B];
   for (int j = 0; j < B; j++) both[j] = free_one[j] = 0.5 + 0.071 * j, both[B + j] = 0.43;
-  CHECK_OK(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){0.43}, &t));
+  CHECK_OK(atvi_model_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){0.43}, &t));
   atvi_ctx_set_threads(ctx, 2);
-  CHECK_OK(atvi_evaluator_new(ctx, t, &ev));
-  CHECK(atvi_evaluator_work_of(ev, 0) == atvi_evaluator_work(ev));
-  CHECK(atvi_evaluator_work_of(ev, 1) != NULL && atvi_evaluator_work_of(ev, 1) != atvi_evaluator_work(ev));
-  CHECK(atvi_evaluator_work_of(ev, 2) == NULL);
-  void *work, *fixed_work = atvi_evaluator_work_of(ev, 1);
+  CHECK_OK(atvi_model_evaluator_new(ctx, t, &ev));
+  CHECK(atvi_model_evaluator_work_of(ev, 0) == atvi_model_evaluator_work(ev));
+  CHECK(atvi_model_evaluator_work_of(ev, 1) != NULL &&
+        atvi_model_evaluator_work_of(ev, 1) != atvi_model_evaluator_work(ev));
+  CHECK(atvi_model_evaluator_work_of(ev, 2) == NULL);
+  void *work, *fixed_work = atvi_model_evaluator_work_of(ev, 1);
   CHECK_OK(base->ops->work_new(base->self, ctx, &work));
   base->ops->simulate(base->self, work, 7, 40, B, both, want);
   t->ops->simulate(t->self, fixed_work, 7, 40, B, free_one, got);
@@ -276,8 +277,8 @@ static void fixed_parameters_predict_the_same(void) {
   t->ops->predict(t->self, fixed_work, B, free_one, got);
   CHECK(memcmp(want, got, sizeof want) == 0);
   base->ops->work_free(work);
-  atvi_evaluator_free(ev);
-  atvi_fixed_free(t);
+  atvi_model_evaluator_free(ev);
+  atvi_model_fixed_free(t);
   atvi_model_free(m);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);

@@ -224,9 +224,9 @@ static void results_depend_on_neither_batch_nor_threads(void) {
   for (int threads = 1; threads <= 2; threads++) {
     atvi_evaluator *ev;
     atvi_ctx_set_threads(ctx, threads);
-    CHECK_OK(atvi_evaluator_new(ctx, t, &ev));
-    atvi_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll[threads - 1], gp, gl[threads - 1], outcome});
-    atvi_evaluator_free(ev);
+    CHECK_OK(atvi_model_evaluator_new(ctx, t, &ev));
+    atvi_model_evaluator_run(ev, &(atvi_batch){B, theta, lp, ll[threads - 1], gp, gl[threads - 1], outcome});
+    atvi_model_evaluator_free(ev);
   }
   for (int j = 0; j < B; j++) {
     test_value v = test_eval(ctx, t, (double[]){theta[j], theta[B + j]});
@@ -323,16 +323,17 @@ static void fixed_parameters_leave_the_rest(void) {
   atvi_model *m = test_load(ctx, test_file("line.atvi", LINE), true);
   const atvi_target *base = atvi_model_target(m);
   atvi_target *t;
-  CHECK_OK(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){1.19}, &t));
+  CHECK_OK(atvi_model_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){1.19}, &t));
   CHECK_INT(t->d, 2);
   CHECK_STR(t->param[1].name, "s");
   test_value a = test_eval(ctx, base, (double[]){0.731, 1.19, 0.385}),
              b = test_eval(ctx, t, (double[]){0.731, 0.385});
   CHECK(a.ll == b.ll && a.lp == b.lp && a.gl[0] == b.gl[0] && a.gl[2] == b.gl[1] && a.gp[2] == b.gp[1]);
-  atvi_fixed_free(t);
-  CHECK_STATUS(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){3}, (double[]){1}, &t), ATVI_EINVAL);
-  CHECK_STATUS(atvi_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){9}, &t), ATVI_EINVAL);
-  CHECK_STATUS(atvi_fixed_new(ctx, base, 3, (atvi_idx[]){0, 1, 2}, (double[]){1, 1, 1}, &t), ATVI_EINVAL);
+  atvi_model_fixed_free(t);
+  CHECK_STATUS(atvi_model_fixed_new(ctx, base, 1, (atvi_idx[]){3}, (double[]){1}, &t), ATVI_EINVAL);
+  CHECK_STATUS(atvi_model_fixed_new(ctx, base, 1, (atvi_idx[]){1}, (double[]){9}, &t), ATVI_EINVAL);
+  CHECK_STATUS(atvi_model_fixed_new(ctx, base, 3, (atvi_idx[]){0, 1, 2}, (double[]){1, 1, 1}, &t),
+               ATVI_EINVAL);
   CHECK(t == NULL);
   atvi_model_free(m);
   atvi_ctx_free(ctx);

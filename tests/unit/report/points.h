@@ -32,7 +32,7 @@ static inline atvi_predicted points(columns c) {
   points_used += c.n;
   for (atvi_idx i = 0; i < c.n; i++) {
     atvi_point *p = &s.point[i];
-    *p = atvi_point_at(c.time[i]);
+    *p = atvi_diag_point_at(c.time[i]);
     p->value = cell(c.value, i);
     p->exact = !isnan(p->value);
     p->held = c.held && c.held[i];

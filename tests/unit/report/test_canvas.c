@@ -11,33 +11,34 @@ static atvi_pool *pool_of(atvi_ctx *ctx) {
 static const char *svg_of(const atvi_canvas *c, atvi_pool *pool, bool page) {
   atvi_text out = {.pool = pool};
   const char *text;
-  atvi_canvas_svg(c, &(atvi_svg_opts){.id = "x", .title = "a <b> & \"c\"", .page = page}, &out);
-  CHECK_OK(atvi_text_get(&out, &text));
+  atvi_report_canvas_svg(c, &(atvi_svg_opts){.id = "x", .title = "a <b> & \"c\"", .page = page}, &out);
+  CHECK_OK(atvi_io_text_get(&out, &text));
   return text;
 }
 
 static const char *pdf_of(const atvi_canvas *c, atvi_pool *pool) {
   atvi_text out = {.pool = pool};
   const char *text;
-  atvi_canvas_pdf(c, "a (b)", &out);
-  CHECK_OK(atvi_text_get(&out, &text));
+  atvi_report_canvas_pdf(c, "a (b)", &out);
+  CHECK_OK(atvi_io_text_get(&out, &text));
   return text;
 }
 
 /* One of everything. */
 static atvi_canvas *drawing(atvi_pool *pool) {
   const double x[5] = {10, 30.54, NAN, 50, 60}, y[5] = {20, 40, 1, 5.25, -3}, high[5] = {25, 47, 1, 9, 2};
-  atvi_canvas *c = atvi_canvas_new(pool, 200, 100);
-  atvi_draw_path(c, 5, x, y, false, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.6, .dash = true});
-  atvi_draw_group(c, "zoom");
-  atvi_draw_clip(c, 1, 2, 30, 40);
-  atvi_draw_band(c, 5, x, y, high, (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.18});
-  atvi_draw_dots(c, 5, x, y, 2.5, (atvi_style){.stroke = ATVI_INK_DATA});
-  atvi_draw_end(c);
-  atvi_draw_end(c);
-  atvi_draw_rect(c, 1, 2, 3, 4, (atvi_style){.fill = ATVI_INK_WARN});
-  atvi_draw_text(c, 7, 8, (atvi_label){.anchor = ATVI_ANCHOR_END, .bold = true}, "beta <&> \"R0\" (1)");
-  atvi_draw_text(c, 9, 50, (atvi_label){.turned = true, .size = 10}, "up");
+  atvi_canvas *c = atvi_report_canvas_new(pool, 200, 100);
+  atvi_report_draw_path(c, 5, x, y, false, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.6, .dash = true});
+  atvi_report_draw_group(c, "zoom");
+  atvi_report_draw_clip(c, 1, 2, 30, 40);
+  atvi_report_draw_band(c, 5, x, y, high, (atvi_style){.fill = ATVI_INK_MAIN, .opacity = 0.18});
+  atvi_report_draw_dots(c, 5, x, y, 2.5, (atvi_style){.stroke = ATVI_INK_DATA});
+  atvi_report_draw_end(c);
+  atvi_report_draw_end(c);
+  atvi_report_draw_rect(c, 1, 2, 3, 4, (atvi_style){.fill = ATVI_INK_WARN});
+  atvi_report_draw_text(c, 7, 8, (atvi_label){.anchor = ATVI_ANCHOR_END, .bold = true},
+                        "beta <&> \"R0\" (1)");
+  atvi_report_draw_text(c, 9, 50, (atvi_label){.turned = true, .size = 10}, "up");
   return c;
 }
 
@@ -45,7 +46,7 @@ static void svg_has_the_shapes_at_their_places(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool = pool_of(ctx);
   atvi_canvas *c = drawing(pool);
-  CHECK_INT(atvi_canvas_shapes(c), 6);
+  CHECK_INT(atvi_report_canvas_shapes(c), 6);
   const char *s = svg_of(c, pool, true);
   CHECK_INT(markup_check(s), 11);
   CHECK(strstr(s, "viewBox=\"0 0 200 100\""));
@@ -76,7 +77,8 @@ static void svg_of_its_own_brings_colours(void) {
   CHECK(strstr(s, ".s-main{stroke:#1f5fa8}"));
   for (int i = 1; i < ATVI_INKS; i++) {
     char rule[64];
-    snprintf(rule, sizeof rule, ".f-%s{fill:#%06x}", atvi_ink_name((atvi_ink)i), atvi_ink_rgb((atvi_ink)i));
+    snprintf(rule, sizeof rule, ".f-%s{fill:#%06x}", atvi_report_ink_name((atvi_ink)i),
+             atvi_report_ink_rgb((atvi_ink)i));
     CHECK_MSG(strstr(s, rule) != NULL, "no rule %s", rule);
   }
   CHECK_STR(s, svg_of(drawing(pool), pool, false)); /* the same drawing, the same bytes */
@@ -127,7 +129,7 @@ static void pdf_has_the_shapes_at_their_places(void) {
   /* ends where it should: right-aligned text begins its width before */
   char want[64];
   snprintf(want, sizeof want, "BT /F2 12 Tf 1 0 0 1 %.2f 92.00 Tm",
-           7 - atvi_text_width("beta <&> \"R0\" (1)", 12, true));
+           7 - atvi_report_text_width("beta <&> \"R0\" (1)", 12, true));
   CHECK(strstr(s, want));
   int q = 0, Q = 0;
   for (const char *at = s; *at; at++) q += strncmp(at, "\nq", 2) == 0, Q += strncmp(at, "\nQ\n", 3) == 0;
@@ -140,16 +142,16 @@ static void pdf_has_the_shapes_at_their_places(void) {
 
 /* Adobe's metrics: H 722, e 556, l 222, o 556. */
 static void letters_have_helveticas_widths(void) {
-  CHECK_REL(atvi_text_width("Hello", 10, false), 0.01 * (722 + 556 + 222 + 222 + 556), 1e-12);
-  CHECK_REL(atvi_text_width("Hello", 10, true), 0.01 * (722 + 556 + 278 + 278 + 611), 1e-12);
-  CHECK(atvi_text_width("", 10, false) == 0);
+  CHECK_REL(atvi_report_text_width("Hello", 10, false), 0.01 * (722 + 556 + 222 + 222 + 556), 1e-12);
+  CHECK_REL(atvi_report_text_width("Hello", 10, true), 0.01 * (722 + 556 + 278 + 278 + 611), 1e-12);
+  CHECK(atvi_report_text_width("", 10, false) == 0);
   const char *minus = "\xe2\x88\x92"
                       "1\xc3\xa9\xce\xb2\xff";
-  CHECK_INT(atvi_font_byte(&minus), 0x96);
-  CHECK_INT(atvi_font_byte(&minus), '1');
-  CHECK_INT(atvi_font_byte(&minus), 0xe9);
-  CHECK_INT(atvi_font_byte(&minus), '?'); /* Greek is not in the encoding */
-  CHECK_INT(atvi_font_byte(&minus), '?'); /* nor is a byte that is no UTF-8 */
+  CHECK_INT(atvi_report_font_byte(&minus), 0x96);
+  CHECK_INT(atvi_report_font_byte(&minus), '1');
+  CHECK_INT(atvi_report_font_byte(&minus), 0xe9);
+  CHECK_INT(atvi_report_font_byte(&minus), '?'); /* Greek is not in the encoding */
+  CHECK_INT(atvi_report_font_byte(&minus), '?'); /* nor is a byte that is no UTF-8 */
   CHECK(*minus == 0);
 }
 
@@ -158,8 +160,8 @@ static void escapes_leave_nothing_that_means_something(void) {
   atvi_pool *pool = pool_of(ctx);
   atvi_text out = {.pool = pool};
   const char *text;
-  atvi_text_escape(&out, "<script>'a' & \"b\"\x01\n\xc3\xa9\xc3(\xf0\x9f\x98\x80\xe2\x82");
-  CHECK_OK(atvi_text_get(&out, &text));
+  atvi_report_text_escape(&out, "<script>'a' & \"b\"\x01\n\xc3\xa9\xc3(\xf0\x9f\x98\x80\xe2\x82");
+  CHECK_OK(atvi_io_text_get(&out, &text));
   CHECK_STR(text, "&lt;script&gt;&#39;a&#39; &amp; &quot;b&quot;\n\xc3\xa9?(\xf0\x9f\x98\x80??");
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -168,15 +170,15 @@ static void escapes_leave_nothing_that_means_something(void) {
 static void empty_drawings_are_sound(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_pool *pool = pool_of(ctx);
-  atvi_canvas *c = atvi_canvas_new(pool, 10, 10);
+  atvi_canvas *c = atvi_report_canvas_new(pool, 10, 10);
   const double nothing[2] = {NAN, NAN};
-  CHECK_REL(atvi_canvas_width(c), 10, 0);
-  CHECK_REL(atvi_canvas_height(c), 10, 0);
+  CHECK_REL(atvi_report_canvas_width(c), 10, 0);
+  CHECK_REL(atvi_report_canvas_height(c), 10, 0);
   markup_check(svg_of(c, pool, false));
-  atvi_draw_path(c, 0, NULL, NULL, false, (atvi_style){.stroke = ATVI_INK_MAIN});
-  atvi_draw_path(c, 2, nothing, nothing, true, (atvi_style){.fill = ATVI_INK_MAIN});
-  atvi_draw_band(c, 2, nothing, nothing, nothing, (atvi_style){.fill = ATVI_INK_MAIN});
-  atvi_draw_dots(c, 2, nothing, nothing, 1, (atvi_style){.stroke = ATVI_INK_MAIN});
+  atvi_report_draw_path(c, 0, NULL, NULL, false, (atvi_style){.stroke = ATVI_INK_MAIN});
+  atvi_report_draw_path(c, 2, nothing, nothing, true, (atvi_style){.fill = ATVI_INK_MAIN});
+  atvi_report_draw_band(c, 2, nothing, nothing, nothing, (atvi_style){.fill = ATVI_INK_MAIN});
+  atvi_report_draw_dots(c, 2, nothing, nothing, 1, (atvi_style){.stroke = ATVI_INK_MAIN});
   CHECK(strstr(svg_of(c, pool, false), "d=\"\""));
   CHECK(strstr(pdf_of(c, pool), "%%EOF"));
   atvi_pool_free(pool);
@@ -194,11 +196,12 @@ static void missing_memory_is_told(void) {
     if (status == ATVI_OK) {
       atvi_text svg = {.pool = pool}, pdf = {.pool = pool};
       atvi_canvas *c = drawing(pool);
-      for (int i = 0; i < 3000; i++) atvi_draw_line(c, i, i, 2 * i, 3, (atvi_style){.stroke = ATVI_INK_MAIN});
-      atvi_canvas_svg(c, &(atvi_svg_opts){.id = "x", .title = "t"}, &svg);
-      atvi_canvas_pdf(c, "t", &pdf);
-      status = atvi_text_get(&svg, &text);
-      if (status == ATVI_OK) status = atvi_text_get(&pdf, &text);
+      for (int i = 0; i < 3000; i++)
+        atvi_report_draw_line(c, i, i, 2 * i, 3, (atvi_style){.stroke = ATVI_INK_MAIN});
+      atvi_report_canvas_svg(c, &(atvi_svg_opts){.id = "x", .title = "t"}, &svg);
+      atvi_report_canvas_pdf(c, "t", &pdf);
+      status = atvi_io_text_get(&svg, &text);
+      if (status == ATVI_OK) status = atvi_io_text_get(&pdf, &text);
     }
     bool reached = test_allocs >= test_fail_at;
     test_fail_at = 0;

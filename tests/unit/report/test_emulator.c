@@ -70,14 +70,14 @@ static const char *take(folder *f, const char *const *what) {
   for (; *what; what++)
     for (int pdf = 0; pdf < 2; pdf++) {
       snprintf(path, sizeof path, "%s/figures/%s.%s", f->dir, *what, pdf ? "pdf" : "svg");
-      CHECK_OK(atvi_file_read(f->pool, path, &text, &n));
+      CHECK_OK(atvi_io_file_read(f->pool, path, &text, &n));
       if (!pdf) CHECK(markup_check(text) > 10);
       unlink(path);
     }
   snprintf(path, sizeof path, "%s/figures", f->dir);
   CHECK(rmdir(path) == 0); /* nothing else was there */
   snprintf(path, sizeof path, "%s/report.html", f->dir);
-  CHECK_OK(atvi_file_read(f->pool, path, &text, &n));
+  CHECK_OK(atvi_io_file_read(f->pool, path, &text, &n));
   unlink(path);
   json_decref(check_page(text));
   return text;
@@ -195,7 +195,7 @@ static void more_to_tell(void) {
 static void write_page(const folder *f, const char *text) {
   char path[160];
   snprintf(path, sizeof path, "%s/report.html", f->dir);
-  CHECK_OK(atvi_file_save(f->ctx, path, text, strlen(text)));
+  CHECK_OK(atvi_io_file_save(f->ctx, path, text, strlen(text)));
 }
 
 /* A page of atvi emulate may be replaced, those of others may not, be they ours. */
@@ -218,7 +218,7 @@ static void pages_of_others_are_known(void) {
   CHECK_OK(atvi_report_short_save(f.pool, &(atvi_report_short){"t", "s", "ok", "say", 0, NULL}, f.dir));
   CHECK(!atvi_report_emulate_may(f.pool, f.dir));
   snprintf(path, sizeof path, "%s/report.html", f.dir);
-  CHECK(!atvi_page_is(path, "emulate") && !atvi_page_is("/nowhere/at/all", "emulate"));
+  CHECK(!atvi_report_page_is(path, "emulate") && !atvi_report_page_is("/nowhere/at/all", "emulate"));
   CHECK(unlink(path) == 0 && symlink("nowhere", path) == 0);
   CHECK(!atvi_report_emulate_may(f.pool, f.dir));
   CHECK(unlink(path) == 0);

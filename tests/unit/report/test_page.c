@@ -66,33 +66,34 @@ static atvi_status world_new(world *w, atvi_idx n, atvi_idx n_chain, atvi_idx n_
   col[n_param].lower = -HUGE_VAL;
   ATVI_TRY(atvi_draws_new(w->ctx, n, n_chain, n_param, n_param + 1, col, weighted, &w->draws));
   atvi_draws *d = w->draws;
-  atvi_rng r = atvi_rng_at(3, 1, 0, 0);
+  atvi_rng r = atvi_math_rng_at(3, 1, 0, 0);
   double sum = 0;
   for (atvi_idx i = 0; i < n; i++) {
-    double z = atvi_rng_normal(&r);
-    for (atvi_idx k = 0; k <= n_param; k++) d->x[k * n + i] = (k % 2 ? 1 : -0.7) * z + atvi_rng_normal(&r);
+    double z = atvi_math_rng_normal(&r);
+    for (atvi_idx k = 0; k <= n_param; k++)
+      d->x[k * n + i] = (k % 2 ? 1 : -0.7) * z + atvi_math_rng_normal(&r);
     d->x[i] = fabs(d->x[i]);
     d->log_prior[i] = -3;
     d->log_lik[i] = -90 - 0.5 * z * z;
     if (weighted) sum += d->weight[i] = exp(0.1 * z);
   }
   for (atvi_idx i = 0; weighted && i < n; i++) d->weight[i] /= sum;
-  d->made.method = weighted ? "atvi" : "ram";
-  d->made.model = "m";
-  d->made.khat = weighted ? 0.3 : NAN;
-  d->made.seconds = 1.5;
-  d->made.evaluations = 1000;
-  d->made.failures = 3;
-  d->made.log_evidence = -97.1, d->made.log_evidence_se = 0.01, d->made.elbo = -97.2;
-  if (weighted) d->made.steps = 150;
+  d->made->method = weighted ? "atvi" : "ram";
+  d->made->model = "m";
+  d->made->khat = weighted ? 0.3 : NAN;
+  d->made->seconds = 1.5;
+  d->made->evaluations = 1000;
+  d->made->failures = 3;
+  d->made->log_evidence = -97.1, d->made->log_evidence_se = 0.01, d->made->elbo = -97.2;
+  if (weighted) d->made->steps = 150;
   d->log_lik[4] = NAN;
   ATVI_TRY(atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_NONE, "Something to say of %s.", EVIL));
-  ATVI_TRY(atvi_summary_new(w->pool, d, &s));
+  ATVI_TRY(atvi_diag_summary_new(w->pool, d, &s));
   double *x;
   atvi_idx draw[20];
   for (atvi_idx i = 0; i < 20; i++) draw[i] = i;
   ATVI_TRY(atvi_draws_group_new(d, "mean", 10, 20, draw, &x));
-  d->about = (atvi_about){.title = EVIL, .time_name = "day", .command = "atvi fit 'a<b'"};
+  *d->about = (atvi_about){.title = EVIL, .time_name = "day", .command = "atvi fit 'a<b'"};
   ATVI_TRY(atvi_draws_history(d, 5, STEP));
   d->n_failed = 1, d->failed = &FAILURE;
   w->r = (atvi_report_fit){.file = "dir/<m>.atvi",
@@ -242,11 +243,11 @@ static void words_about_weights(void) {
     char want[64];
     world_open(&w);
     CHECK_OK(world_new(&w, 3000, 1, 3, true));
-    w.draws->made.khat = k ? 1.15 : 0.3;
-    w.draws->made.excess = 0.0012;
+    w.draws->made->khat = k ? 1.15 : 0.3;
+    w.draws->made->excess = 0.0012;
     w.draws->weight[7] = 0.05; /* far out */
     w.draws->x[2 * w.draws->n + 7] = 20;
-    CHECK_OK(atvi_summary_new(w.pool, w.draws, &s));
+    CHECK_OK(atvi_diag_summary_new(w.pool, w.draws, &s));
     w.r.summary = s;
     CHECK_OK(atvi_draws_history(w.draws, k ? 4 : 2, k ? hot : hot + 2));
     CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
@@ -256,7 +257,7 @@ static void words_about_weights(void) {
          NULL) == (k == 1));
     CHECK((strstr(html, "k-hat is 0.30 (good up to 0.70)") != NULL) == (k == 0));
     CHECK((strstr(html, "Training begins at a high temperature") != NULL) == (k == 1));
-    CHECK_INT(atvi_summary_least_ess(s, &ess), 2);
+    CHECK_INT(atvi_diag_summary_least_ess(s, &ess), 2);
     CHECK(ess < 0.5 * s->ess);
     snprintf(want, sizeof want, "<dt>least effective draws</dt><dd>%.0f (theta.2)</dd>", ess);
     CHECK_MSG(strstr(html, want) != NULL, "no %s", want);
@@ -269,7 +270,7 @@ static void chains(void) {
   const char *html;
   world_open(&w);
   CHECK_OK(world_new(&w, 4000, 4, 3, false));
-  w.r.series = NULL, w.r.n_series = 0, w.draws->about.no_groups = "there is < no model";
+  w.r.series = NULL, w.r.n_series = 0, w.draws->about->no_groups = "there is < no model";
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
   CHECK(strstr(html, "<svg id=\"t0\"") && strstr(html, "<svg id=\"k2\""));
@@ -383,7 +384,7 @@ static void a_fit_that_runs(void) {
   const char *html;
   world_open(&w);
   CHECK_OK(atvi_draws_new(w.ctx, 1, 1, 0, 0, NULL, false, &w.draws));
-  w.draws->about.title = "m";
+  w.draws->about->title = "m";
   w.r = (atvi_report_fit){.file = "m.atvi", .plain = w.draws, .n_series = 1, .series = SERIES, .text = "x"};
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
@@ -414,7 +415,7 @@ static void poor_fits_have_a_page(void) {
   CHECK_OK(world_new(&w, 40, 2, 1, false));
   for (int i = 0; i < 40; i++) w.draws->x[i] = 2;
   atvi_summary *s;
-  CHECK_OK(atvi_summary_new(w.pool, w.draws, &s));
+  CHECK_OK(atvi_diag_summary_new(w.pool, w.draws, &s));
   w.r.summary = s;
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   json_decref(check_page(html));
@@ -438,7 +439,7 @@ static void files_are_written(void) {
   for (size_t i = 0; i < sizeof name / sizeof *name; i++)
     for (int pdf = 0; pdf < 2; pdf++) {
       snprintf(path, sizeof path, "%s/figures/%s.%s", dir, name[i], pdf ? "pdf" : "svg");
-      CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
+      CHECK_OK(atvi_io_file_read(w.pool, path, &text, &n));
       if (pdf)
         CHECK(strncmp(text, "%PDF-", 5) == 0);
       else
@@ -446,7 +447,7 @@ static void files_are_written(void) {
       unlink(path);
     }
   snprintf(path, sizeof path, "%s/report.html", dir);
-  CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
+  CHECK_OK(atvi_io_file_read(w.pool, path, &text, &n));
   unlink(path);
   snprintf(path, sizeof path, "%s/figures", dir);
   CHECK(rmdir(path) == 0); /* nothing else was there */
@@ -485,13 +486,13 @@ static void short_reports(void) {
                         .axis = "x",
                         .mark = NAN,
                         .ends = {0, 1}};
-  atvi_report_figure figure = {"dots", EVIL, atvi_figure_dots(w.pool, &plot), NULL};
+  atvi_report_figure figure = {"dots", EVIL, atvi_report_figure_dots(w.pool, &plot), NULL};
   atvi_report_table table = {EVIL, 2, column, 2, cell, (const char *const[]){"k/report.html", NULL}};
   atvi_report_part part = {"part", EVIL, 1, say, 1, &figure, 1, &table};
   atvi_report_short r = {EVIL, "sub", "warn", "95 % of it, down to -3.5", 1, &part};
   CHECK_OK(atvi_report_short_save(w.pool, &r, dir));
   snprintf(path, sizeof path, "%s/report.html", dir);
-  CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
+  CHECK_OK(atvi_io_file_read(w.pool, path, &text, &n));
   json_decref(check_page(text));
   CHECK(strstr(text, "verdict warn") && strstr(text, "<td>0.700</td>"));
   CHECK(strstr(text, "95\xc2\xa0% of it, down to \xe2\x88\x92"
@@ -522,14 +523,14 @@ static void forecast_alone(void) {
     if (k) point[4].value = NAN;
     CHECK_OK(atvi_report_save_forecast(w.pool, dir, 2, ahead, (atvi_calendar){0, 0}, NULL));
     snprintf(path, sizeof path, "%s/figures/forecast.svg", dir);
-    CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
+    CHECK_OK(atvi_io_file_read(w.pool, path, &text, &n));
     CHECK(strstr(text, "<svg") && strstr(text, ">row<"));
     CHECK(strstr(text, ">median<") && strstr(text, ">95 % of observations<"));
     *(k ? &lined : &plain) = n;
   }
   CHECK(lined + 50 > plain); /* a dot less, a line more */
   CHECK_OK(atvi_report_save_forecast(w.pool, dir, 1, SERIES, (atvi_calendar){19359, 1}, "day"));
-  CHECK_OK(atvi_file_read(w.pool, path, &text, &n));
+  CHECK_OK(atvi_io_file_read(w.pool, path, &text, &n));
   CHECK(!strstr(text, ">day<") && strstr(text, "Jan")); /* dates need no name */
   for (const char *const *f = (const char *const[]){"forecast.svg", "forecast.pdf", "", NULL}; *f; f++) {
     snprintf(path, sizeof path, "%s/figures/%s", dir, *f);

@@ -207,11 +207,11 @@ static void a_cut_line_is_removed(void) {
   char *text;
   size_t n;
   CHECK_OK(atvi_pool_new(ctx, &pool));
-  CHECK_OK(atvi_file_read(pool, path, &text, &n));
+  CHECK_OK(atvi_io_file_read(pool, path, &text, &n));
   for (size_t cut = 0; cut <= n; cut++) {
     int lines = -1; /* the first is no run */
     for (size_t i = 0; i < cut; i++) lines += text[i] == '\n';
-    CHECK_OK(atvi_file_save(ctx, path, text, cut));
+    CHECK_OK(atvi_io_file_save(ctx, path, text, cut));
     atvi_sim_runs runs;
     CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), lines < 1 ? ATVI_EDATA : ATVI_OK);
     r = open_record();
@@ -298,7 +298,7 @@ static void lists_are_read_however_they_stand(void) {
       "{\"value\": [1, 2.5e0 ,-3E-2], \"time\": [1,2 , 4]}}}\n";
   static const char *const k[] = {"k"};
   begin();
-  CHECK_OK(atvi_file_save(ctx, path, text, strlen(text)));
+  CHECK_OK(atvi_io_file_save(ctx, path, text, strlen(text)));
   atvi_pool *pool;
   atvi_sim_runs runs;
   CHECK_OK(atvi_pool_new(ctx, &pool));
@@ -329,16 +329,16 @@ static void wrong_files_are_told(void) {
   for (size_t i = 0; i < sizeof line / sizeof line[0]; i++) {
     char text[1000];
     snprintf(text, sizeof text, "%s%s", head, line[i]);
-    CHECK_OK(atvi_file_save(ctx, path, text, strlen(text)));
+    CHECK_OK(atvi_io_file_save(ctx, path, text, strlen(text)));
     CHECK_STATUS(atvi_sim_record_open(ctx, path, &SHAPE, &r), ATVI_EDATA);
     CHECK_MSG(!r && strstr(atvi_errmsg(ctx), "runs.jsonl:2:1: error:"), "%s", atvi_errmsg(ctx));
     CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), ATVI_EDATA);
     CHECK(runs.n == 0 && strstr(atvi_errmsg(ctx), "runs.jsonl:2:1: error:"));
   }
-  CHECK_OK(atvi_file_save(ctx, path, "{\"id\":1}\n", 9));
+  CHECK_OK(atvi_io_file_save(ctx, path, "{\"id\":1}\n", 9));
   CHECK_STATUS(atvi_sim_record_open(ctx, path, &SHAPE, &r), ATVI_EDATA);
   CHECK_STATUS(read_runs(pool, path, 0, NULL, 2, PARAM, &runs), ATVI_EDATA);
-  CHECK_OK(atvi_file_save(ctx, path, head, strlen(head)));
+  CHECK_OK(atvi_io_file_save(ctx, path, head, strlen(head)));
   CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), ATVI_EDATA);
   CHECK(strstr(atvi_errmsg(ctx), "no run of the simulator is good"));
   CHECK_STATUS(read_runs(pool, path, 0, "level", 2, PARAM, &runs), ATVI_EDATA);

@@ -33,7 +33,7 @@ static void begin(void) {
 }
 
 static void end(void) {
-  CHECK(atvi_folder_remove(dir));
+  CHECK(atvi_sim_folder_remove(dir));
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
   CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD); /* no child, dead or alive */
@@ -48,7 +48,7 @@ static const char *in_dir(const char *name) {
 }
 
 static void put_file(const char *name, const char *text) {
-  CHECK_OK(atvi_file_save(ctx, in_dir(name), text, strlen(text)));
+  CHECK_OK(atvi_io_file_save(ctx, in_dir(name), text, strlen(text)));
 }
 
 static bool exists(const char *name) { return access(in_dir(name), F_OK) == 0; }
@@ -81,11 +81,11 @@ static atvi_sim_batch batch_of(atvi_idx n) {
 static atvi_status run(const atvi_sim_spec *spec, const atvi_sim_batch *b) {
   atvi_simulator *s;
   atvi_sim_record *r;
-  CHECK_OK(atvi_simulator_new(ctx, spec, &s));
-  CHECK_OK(atvi_sim_record_open(ctx, in_dir(ATVI_SIM_RECORD), atvi_simulator_shape(s), &r));
-  atvi_status status = atvi_simulator_run(s, r, b, &rep);
+  CHECK_OK(atvi_sim_new(ctx, spec, &s));
+  CHECK_OK(atvi_sim_record_open(ctx, in_dir(ATVI_SIM_RECORD), atvi_sim_simulator_shape(s), &r));
+  atvi_status status = atvi_sim_simulator_run(s, r, b, &rep);
   atvi_sim_record_free(r);
-  atvi_simulator_free(s);
+  atvi_sim_free(s);
   return status;
 }
 
@@ -101,14 +101,14 @@ static atvi_sim_runs results(atvi_pool **pool) {
 static void check_reason(const atvi_sim_spec *spec, int64_t id, const char *word, const char *log) {
   atvi_simulator *s;
   atvi_sim_record *r;
-  CHECK_OK(atvi_simulator_new(ctx, spec, &s));
-  CHECK_OK(atvi_sim_record_open(ctx, in_dir(ATVI_SIM_RECORD), atvi_simulator_shape(s), &r));
+  CHECK_OK(atvi_sim_new(ctx, spec, &s));
+  CHECK_OK(atvi_sim_record_open(ctx, in_dir(ATVI_SIM_RECORD), atvi_sim_simulator_shape(s), &r));
   const atvi_sim_run *k = atvi_sim_record_find(r, id);
   CHECK(k && !k->ok);
   CHECK_MSG(strstr(k->reason, word), "reason \"%s\", want \"%s\"", k->reason, word);
   CHECK_MSG(!log[0] || strstr(k->log, log), "log \"%s\", want \"%s\"", k->log, log);
   atvi_sim_record_free(r);
-  atvi_simulator_free(s);
+  atvi_sim_free(s);
 }
 
 static void arguments_reach_it(void) {
@@ -512,30 +512,30 @@ static void wrong_descriptions_are_refused(void) {
   begin();
   atvi_simulator *s;
   atvi_sim_spec spec = spec_of("sim {kk}");
-  CHECK_STATUS(atvi_simulator_new(ctx, &spec, &s), ATVI_EMODEL);
+  CHECK_STATUS(atvi_sim_new(ctx, &spec, &s), ATVI_EMODEL);
   CHECK(!s && strstr(atvi_errmsg(ctx), "model.atvi:5:16: error:"));
   spec = spec_of(" ");
-  CHECK_STATUS(atvi_simulator_new(ctx, &spec, &s), ATVI_EMODEL);
+  CHECK_STATUS(atvi_sim_new(ctx, &spec, &s), ATVI_EMODEL);
   spec = spec_of("sim");
   spec.n_output = 0;
-  CHECK_STATUS(atvi_simulator_new(ctx, &spec, &s), ATVI_EMODEL);
+  CHECK_STATUS(atvi_sim_new(ctx, &spec, &s), ATVI_EMODEL);
   spec = spec_of("sim");
   atvi_sim_file file = {"/nowhere", "x"};
   spec.n_file = 1;
   spec.file = &file;
-  CHECK_STATUS(atvi_simulator_new(ctx, &spec, &s), ATVI_EIO);
+  CHECK_STATUS(atvi_sim_new(ctx, &spec, &s), ATVI_EIO);
   put_file("t", "a\n {q}");
   file.from = in_dir("t");
-  CHECK_STATUS(atvi_simulator_new(ctx, &spec, &s), ATVI_EMODEL);
+  CHECK_STATUS(atvi_sim_new(ctx, &spec, &s), ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "/t:2:2: error:"));
   static const char *const outside[] = {"../x", "/tmp/x", "a/../../x", "", "a/", ".."};
   for (size_t i = 0; i < 6; i++) {
     file.to = outside[i];
-    CHECK_STATUS(atvi_simulator_new(ctx, &spec, &s), ATVI_EMODEL);
+    CHECK_STATUS(atvi_sim_new(ctx, &spec, &s), ATVI_EMODEL);
     atvi_sim_output out = {.name = "q", .file = outside[i]};
     atvi_sim_spec other = spec_of("sim");
     other.output = &out;
-    CHECK_STATUS(atvi_simulator_new(ctx, &other, &s), ATVI_EMODEL);
+    CHECK_STATUS(atvi_sim_new(ctx, &other, &s), ATVI_EMODEL);
   }
   atvi_sim_output out = {.name = "q", .file = "x"};
   file.to = "t";
@@ -546,7 +546,7 @@ static void wrong_descriptions_are_refused(void) {
     spec.file = &file;
     spec.send_environment = k == 2;
     if (k == 3) spec.output = &out;
-    CHECK_STATUS(atvi_simulator_new(ctx, &spec, &s), ATVI_EMODEL);
+    CHECK_STATUS(atvi_sim_new(ctx, &spec, &s), ATVI_EMODEL);
     CHECK(strstr(atvi_errmsg(ctx), "worker"));
   }
   end();
@@ -563,14 +563,14 @@ static void no_memory_is_told(void) {
   long live = test_live;
   for (long k = 1;; k++) {
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_simulator_new(ctx, &spec, &s);
+    atvi_status status = atvi_sim_new(ctx, &spec, &s);
     if (status == ATVI_OK) break;
     CHECK_INT(status, ATVI_ENOMEM);
     CHECK(!s);
     CHECK_INT(test_live, live);
   }
   test_fail_at = 0;
-  atvi_simulator_free(s);
+  atvi_sim_free(s);
   end();
 }
 
@@ -584,12 +584,12 @@ static void no_memory_during_runs_is_told(void) {
     atvi_sim_record *r;
     test_fail_at = 0;
     unlink(in_dir(ATVI_SIM_RECORD));
-    CHECK_OK(atvi_simulator_new(ctx, &spec, &s));
-    CHECK_OK(atvi_sim_record_open(ctx, in_dir(ATVI_SIM_RECORD), atvi_simulator_shape(s), &r));
+    CHECK_OK(atvi_sim_new(ctx, &spec, &s));
+    CHECK_OK(atvi_sim_record_open(ctx, in_dir(ATVI_SIM_RECORD), atvi_sim_simulator_shape(s), &r));
     test_fail_at = test_allocs + k;
-    atvi_status status = atvi_simulator_run(s, r, &b, &rep);
+    atvi_status status = atvi_sim_simulator_run(s, r, &b, &rep);
     atvi_sim_record_free(r);
-    atvi_simulator_free(s);
+    atvi_sim_free(s);
     CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
     if (status == ATVI_OK) break;
     CHECK_INT(status, ATVI_ENOMEM);

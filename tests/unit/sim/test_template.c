@@ -9,9 +9,10 @@ static const char *filled(atvi_pool *pool, const char *text) {
   atvi_template *t;
   atvi_text out = {.pool = pool};
   const char *got;
-  CHECK_OK(atvi_template_parse(pool, (atvi_template_place){"x.tmpl", 1, 1}, text, strlen(text), 3, NAME, &t));
-  atvi_template_fill(t, VALUE, &out);
-  CHECK_OK(atvi_text_get(&out, &got));
+  CHECK_OK(
+      atvi_sim_template_parse(pool, (atvi_template_place){"x.tmpl", 1, 1}, text, strlen(text), 3, NAME, &t));
+  atvi_sim_template_fill(t, VALUE, &out);
+  CHECK_OK(atvi_io_text_get(&out, &got));
   return got;
 }
 
@@ -28,8 +29,8 @@ static void fields_get_their_values(void) {
   CHECK(strtod(filled(pool, "{k}"), NULL) == VALUE[0]);
   CHECK(strtod(filled(pool, "{m}"), NULL) == VALUE[1]);
   atvi_template *t;
-  CHECK_OK(atvi_template_parse(pool, (atvi_template_place){"x", 1, 1}, "{m}{m}", 6, 3, NAME, &t));
-  CHECK(atvi_template_uses(t, 1) && !atvi_template_uses(t, 0));
+  CHECK_OK(atvi_sim_template_parse(pool, (atvi_template_place){"x", 1, 1}, "{m}{m}", 6, 3, NAME, &t));
+  CHECK(atvi_sim_template_uses(t, 1) && !atvi_sim_template_uses(t, 0));
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -56,19 +57,20 @@ static void mistakes_are_told_with_their_place(void) {
   atvi_template *t;
   CHECK_OK(atvi_pool_new(ctx, &pool));
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-    CHECK_STATUS(atvi_template_parse(pool, (atvi_template_place){"x.tmpl", 1, 1}, wrong[i].text,
-                                     strlen(wrong[i].text), 3, NAME, &t),
+    CHECK_STATUS(atvi_sim_template_parse(pool, (atvi_template_place){"x.tmpl", 1, 1}, wrong[i].text,
+                                         strlen(wrong[i].text), 3, NAME, &t),
                  ATVI_EMODEL);
     CHECK(t == NULL);
     CHECK_MSG(strstr(atvi_errmsg(ctx), wrong[i].place) && strstr(atvi_errmsg(ctx), wrong[i].word), "%s",
               atvi_errmsg(ctx));
   }
-  CHECK_STATUS(atvi_template_parse(pool, (atvi_template_place){"m.atvi", 7, 12}, "run {q}", 7, 3, NAME, &t),
-               ATVI_EMODEL);
+  CHECK_STATUS(
+      atvi_sim_template_parse(pool, (atvi_template_place){"m.atvi", 7, 12}, "run {q}", 7, 3, NAME, &t),
+      ATVI_EMODEL);
   CHECK(strstr(atvi_errmsg(ctx), "m.atvi:7:16: error:"));
-  CHECK_STATUS(atvi_template_parse(pool, (atvi_template_place){"x", 1, 1}, "a\0b", 3, 3, NAME, &t),
+  CHECK_STATUS(atvi_sim_template_parse(pool, (atvi_template_place){"x", 1, 1}, "a\0b", 3, 3, NAME, &t),
                ATVI_EMODEL);
-  CHECK_STATUS(atvi_template_parse(pool, (atvi_template_place){"x", 1, 1}, "{k\0}", 4, 3, NAME, &t),
+  CHECK_STATUS(atvi_sim_template_parse(pool, (atvi_template_place){"x", 1, 1}, "{k\0}", 4, 3, NAME, &t),
                ATVI_EMODEL);
   atvi_pool_free(pool);
   atvi_ctx_free(ctx);
@@ -82,7 +84,7 @@ static void no_memory_is_told(void) {
   char *big = malloc(1 << 20);
   memset(big, 'x', 1 << 20);
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_template_parse(pool, (atvi_template_place){"x", 1, 1}, big, 1 << 20, 3, NAME, &t),
+  CHECK_STATUS(atvi_sim_template_parse(pool, (atvi_template_place){"x", 1, 1}, big, 1 << 20, 3, NAME, &t),
                ATVI_ENOMEM);
   CHECK(t == NULL);
   free(big);

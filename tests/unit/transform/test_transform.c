@@ -10,13 +10,13 @@ enum { N_SLOPE = sizeof SLOPES / sizeof *SLOPES };
 static atvi_map made(atvi_map_kind kind, double lower, double upper, double loc, double scale, double slope) {
   atvi_ctx *ctx = test_ctx();
   atvi_map m;
-  CHECK_OK(atvi_map_new(ctx, kind, lower, upper, &m));
+  CHECK_OK(atvi_transform_map_new(ctx, kind, lower, upper, &m));
   if (!(kind == ATVI_MAP_SURJECTION && isfinite(lower) && isfinite(upper))) {
     m.loc = loc;
     m.scale = scale;
   }
   m.slope = slope;
-  CHECK_OK(atvi_map_check(ctx, &m));
+  CHECK_OK(atvi_transform_map_check(ctx, &m));
   atvi_ctx_free(ctx);
   return m;
 }
@@ -24,15 +24,15 @@ static atvi_map made(atvi_map_kind kind, double lower, double upper, double loc,
 static double theta_at(const atvi_map *m, double xi, double *ldj) {
   double theta;
   *ldj = 0;
-  atvi_map_fwd(m, 1, &xi, &theta, ldj);
+  atvi_transform_map_fwd(m, 1, &xi, &theta, ldj);
   return theta;
 }
 
 static void derivatives(const atvi_map *m, double xi, double *dtheta, double *dldj) {
   const double one = 1, zero = 0;
   *dtheta = *dldj = 0;
-  atvi_map_vjp(m, 1, &xi, &one, &zero, dtheta);
-  atvi_map_vjp(m, 1, &xi, &zero, &one, dldj);
+  atvi_transform_map_vjp(m, 1, &xi, &one, &zero, dtheta);
+  atvi_transform_map_vjp(m, 1, &xi, &zero, &one, dldj);
 }
 
 /* ---- the integral of pi over xi is that of p over theta ---- */
@@ -122,7 +122,7 @@ static void shares_sum_to_one(void) {
                         0.57, slope[s]);
       for (int i = 0; i <= 170; i++) {
         double theta = fmin(-0.4 + 0.01 * i, 1.3), sum = 0;
-        int n = atvi_map_images(&m, theta, 60 / slope[s] + 1, 400, xi);
+        int n = atvi_transform_map_images(&m, theta, 60 / slope[s] + 1, 400, xi);
         CHECK(n >= 1 && n < 400);
         for (int k = 0; k < n; k++) {
           CHECK_ABS(theta_at(&m, xi[k], &ldj), theta, 1e-12);
@@ -220,16 +220,16 @@ static void adds_to_what_is_there(void) {
   atvi_map m = made(ATVI_MAP_LOGIT, -0.4, 1.3, 0.3, 1.7, 20);
   double xi[3] = {-0.3, 0.9, 1.7}, theta[3], ldj[3] = {5.5, 5.5, 5.5}, zero[3] = {0},
          dxi[3] = {2.25, 2.25, 2.25};
-  atvi_map_fwd(&m, 3, xi, theta, ldj);
-  atvi_map_fwd(&m, 3, xi, theta, zero);
+  atvi_transform_map_fwd(&m, 3, xi, theta, ldj);
+  atvi_transform_map_fwd(&m, 3, xi, theta, zero);
   for (int i = 0; i < 3; i++) CHECK_ABS(ldj[i], 5.5 + zero[i], 1e-14);
-  atvi_map_vjp(&m, 3, xi, (double[3]){0.3, 0.3, 0.3}, (double[3]){-1.2, -1.2, -1.2}, dxi);
+  atvi_transform_map_vjp(&m, 3, xi, (double[3]){0.3, 0.3, 0.3}, (double[3]){-1.2, -1.2, -1.2}, dxi);
   for (int i = 0; i < 3; i++) {
     double a, b;
     derivatives(&m, xi[i], &a, &b);
     CHECK_ABS(dxi[i], 2.25 + 0.3 * a - 1.2 * b, 1e-14);
   }
-  atvi_map_fwd(&m, 3, xi, xi, zero); /* in place */
+  atvi_transform_map_fwd(&m, 3, xi, xi, zero); /* in place */
   for (int i = 0; i < 3; i++) CHECK(xi[i] == theta[i]);
 }
 
@@ -247,19 +247,19 @@ static void inverse_undoes(void) {
   for (int k = 0; k < 8; k++)
     for (double xi = -1.97; xi < 2; xi += 0.0931) {
       double x = k == 6 ? xi + 4 : k == 7 ? xi - 4 : xi, ldj, back, theta = theta_at(&maps[k], x, &ldj);
-      atvi_map_inv(&maps[k], 1, &theta, &back);
+      atvi_transform_map_inv(&maps[k], 1, &theta, &back);
       CHECK_ABS(back, x, 1e-13);
       theta = k == 0 ? NAN : k == 2 || k == 7 ? 1e-9 : -1e-9; /* outside */
-      atvi_map_inv(&maps[k], 1, &theta, &back);
+      atvi_transform_map_inv(&maps[k], 1, &theta, &back);
       CHECK(isnan(back));
-      CHECK_INT(atvi_map_images(&maps[k], theta, 9, 1, &back), 0);
+      CHECK_INT(atvi_transform_map_images(&maps[k], theta, 9, 1, &back), 0);
     }
   double end[2] = {0, 1.3}, back[2];
-  atvi_map_inv(&maps[3], 2, end, back);
+  atvi_transform_map_inv(&maps[3], 2, end, back);
   CHECK(back[0] == -HUGE_VAL && back[1] == HUGE_VAL);
-  atvi_map_inv(&maps[4], 2, end, back);
+  atvi_transform_map_inv(&maps[4], 2, end, back);
   CHECK(back[0] == -HUGE_VAL && back[1] == HUGE_VAL);
-  atvi_map_inv(&maps[5], 2, end, back);
+  atvi_transform_map_inv(&maps[5], 2, end, back);
   CHECK(back[0] == -2 && back[1] == 2);
 }
 
@@ -267,27 +267,27 @@ static void images_come_nearest_first(void) {
   atvi_map box = made(ATVI_MAP_SURJECTION, -1, 1, 0, 0, 20);
   double xi[64];
   for (double theta = -1; theta <= 1; theta += 0.125) {
-    int n = atvi_map_images(&box, theta, 21, 64, xi);
+    int n = atvi_transform_map_images(&box, theta, 21, 64, xi);
     CHECK_INT(n, fabs(theta) < 0.5 ? 11 : 12);
     CHECK(xi[0] == 2 * theta);
     for (int k = 1; k < n; k++) {
       CHECK(fabs(xi[k]) >= fabs(xi[k - 1]) && fabs(xi[k]) <= 23);
       for (int l = 0; l < k; l++) CHECK(xi[k] != xi[l] || fabs(theta) == 1);
     }
-    CHECK_INT(atvi_map_images(&box, theta, 21, 4, xi), 4);
-    CHECK_INT(atvi_map_images(&box, theta, 21, 0, xi), 0);
+    CHECK_INT(atvi_transform_map_images(&box, theta, 21, 4, xi), 4);
+    CHECK_INT(atvi_transform_map_images(&box, theta, 21, 0, xi), 0);
   }
-  CHECK_INT(atvi_map_images(&box, 0.25, 0, 9, xi), 1);
-  CHECK_INT(atvi_map_images(&box, 1, 0, 9, xi), 2); /* on a fold two coincide */
+  CHECK_INT(atvi_transform_map_images(&box, 0.25, 0, 9, xi), 1);
+  CHECK_INT(atvi_transform_map_images(&box, 1, 0, 9, xi), 2); /* on a fold two coincide */
   atvi_map low = made(ATVI_MAP_SURJECTION, 0.5, HUGE_VAL, 0.25, 2, 20);
-  CHECK_INT(atvi_map_images(&low, 3.5, 2, 9, xi), 2);
+  CHECK_INT(atvi_transform_map_images(&low, 3.5, 2, 9, xi), 2);
   CHECK(xi[0] == 1.625 && xi[1] == -1.375);
-  CHECK_INT(atvi_map_images(&low, 3.5, 1.4, 9, xi), 1);
+  CHECK_INT(atvi_transform_map_images(&low, 3.5, 1.4, 9, xi), 1);
   atvi_map high = made(ATVI_MAP_SURJECTION, -HUGE_VAL, 0.5, 0.25, 2, 20);
-  CHECK_INT(atvi_map_images(&high, -2.5, 2, 9, xi), 2);
+  CHECK_INT(atvi_transform_map_images(&high, -2.5, 2, 9, xi), 2);
   CHECK(xi[0] == -1.375 && xi[1] == 1.625);
   atvi_map logit = made(ATVI_MAP_LOGIT, 0, 1, 0, 1, 20);
-  CHECK_INT(atvi_map_images(&logit, 0.5, 100, 9, xi), 1);
+  CHECK_INT(atvi_transform_map_images(&logit, 0.5, 100, 9, xi), 1);
   CHECK(xi[0] == 0);
 }
 
@@ -330,11 +330,12 @@ static void unsuited_bounds_are_refused(void) {
   atvi_ctx *ctx = test_ctx();
   atvi_map m;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    CHECK_STATUS(atvi_map_new(ctx, (atvi_map_kind)bad[i].kind, bad[i].lower, bad[i].upper, &m), ATVI_EINVAL);
+    CHECK_STATUS(atvi_transform_map_new(ctx, (atvi_map_kind)bad[i].kind, bad[i].lower, bad[i].upper, &m),
+                 ATVI_EINVAL);
   CHECK(strstr(atvi_errmsg(ctx), "known kind"));
-  CHECK_OK(atvi_map_new(ctx, ATVI_MAP_SURJECTION, -1, 7, &m));
+  CHECK_OK(atvi_transform_map_new(ctx, ATVI_MAP_SURJECTION, -1, 7, &m));
   CHECK(m.scale == 2 && m.loc == 0 && m.slope == 20);
-  CHECK_OK(atvi_map_new(ctx, ATVI_MAP_SURJECTION, -1, inf, &m));
+  CHECK_OK(atvi_transform_map_new(ctx, ATVI_MAP_SURJECTION, -1, inf, &m));
   CHECK(m.scale == 1 && m.loc == 0);
   atvi_ctx_free(ctx);
   CHECK_INT(test_live, 0);
@@ -354,15 +355,15 @@ static void changed_maps_are_checked(void) {
   bad[6].loc = 0.5;
   bad[7].scale = 1;
   bad[8].lower = -HUGE_VAL;
-  for (int i = 0; i < 9; i++) CHECK_STATUS(atvi_map_check(ctx, &bad[i]), ATVI_EINVAL);
-  CHECK_OK(atvi_map_check(ctx, &low));
-  CHECK_OK(atvi_map_check(ctx, &box));
-  CHECK_STR(atvi_map_name(ATVI_MAP_NONE), "none");
-  CHECK_STR(atvi_map_name(ATVI_MAP_LOG), "log");
-  CHECK_STR(atvi_map_name(ATVI_MAP_LOGIT), "logit");
-  CHECK_STR(atvi_map_name(ATVI_MAP_PROBIT), "probit");
-  CHECK_STR(atvi_map_name(ATVI_MAP_SURJECTION), "surjection");
-  CHECK_STR(atvi_map_name((atvi_map_kind)99), "?");
+  for (int i = 0; i < 9; i++) CHECK_STATUS(atvi_transform_map_check(ctx, &bad[i]), ATVI_EINVAL);
+  CHECK_OK(atvi_transform_map_check(ctx, &low));
+  CHECK_OK(atvi_transform_map_check(ctx, &box));
+  CHECK_STR(atvi_transform_map_name(ATVI_MAP_NONE), "none");
+  CHECK_STR(atvi_transform_map_name(ATVI_MAP_LOG), "log");
+  CHECK_STR(atvi_transform_map_name(ATVI_MAP_LOGIT), "logit");
+  CHECK_STR(atvi_transform_map_name(ATVI_MAP_PROBIT), "probit");
+  CHECK_STR(atvi_transform_map_name(ATVI_MAP_SURJECTION), "surjection");
+  CHECK_STR(atvi_transform_map_name((atvi_map_kind)99), "?");
   atvi_ctx_free(ctx);
 }
 
