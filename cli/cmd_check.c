@@ -25,8 +25,7 @@ static int run(int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"runs", "DIR", ATVI_ARG_TEXT, &runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model."},
       {"seed", "N", ATVI_ARG_SEED, &seed, "Seed of the points at which the gradient is tested (default 1)."},
       {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads for the timing (default: one per core)."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
@@ -64,16 +63,12 @@ const atvi_command atvi_cmd_check = {
     .brief = "read a model and its data, and test them",
     .usage = "MODEL [--data FILE] [--no-compile]",
     .operand = "MODEL",
-    .about =
-        "Reads the model file MODEL and its data and tells what they hold: parameters and their priors, "
-        "states, "
-        "observations, and how many values are there, missing or censored. Then it tests the gradient of the "
-        "log density against finite differences at points drawn from the prior, and measures what one "
-        "evaluation and one gradient cost."
-        "\n\n"
-        "A mistake in the model or in the data is told with file, line and column, the line itself, and a "
-        "hint. "
-        "docs/language.md is the reference of the language.",
+    .about = "Reads the model file MODEL and its data and tells what they hold: parameters and their priors, "
+             "states, observations, and how many values are there, missing or censored. Then it tests the "
+             "gradient of the log density against finite differences at points drawn from the prior, and "
+             "measures what one evaluation and one gradient cost.\n\n"
+             "A mistake in the model or in the data is told with file, line and column, the line itself, and "
+             "a hint. docs/language.md is the reference of the language.",
     .after = after,
     .run = run,
 };

@@ -84,8 +84,7 @@ static int parse(options *o, int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &fit->model.folder,
        "Look for the files that the model names in DIR, as in atvi fit."},
       {"runs", "DIR", ATVI_ARG_TEXT, &fit->model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model."},
       {"holdout", "RULE", ATVI_ARG_TEXT, &fit->holdout,
        "Leave observations out of the fits and score them apart, as in atvi fit."},
       {"ess", "N", ATVI_ARG_NUMBER, &fit->how.ess, "Effective sample size for every method, as in atvi fit."},
@@ -198,19 +197,15 @@ const atvi_command atvi_cmd_compare = {
              "         [--seed N] [--out DIR] ...\n"
              "FIT FIT ... [--out DIR] ...",
     .operand = "MODEL",
-    .about =
-        "Fits MODEL with each of the methods, one after another, as 'atvi fit' would, predicts with each as "
-        "'atvi predict' would, and prints one table. A method that fails is told in the table, and the "
-        "others go on."
-        "\n\n"
-        "Distances are from the best reference there is: a method that is exact in the limit and whose "
-        "verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit --exact'."
-        "\n\n"
-        "Given the folders of two or more finished fits, compares their models instead: evidence, "
-        "leave-one-out cross-validation, stacking weights, shared parameters. Nothing is fitted, and the "
-        "folders stay as they are. Models are run again only for folders of older versions, which do not "
-        "hold "
-        "predictions; --data, --folder and --runs then say where files are.",
+    .about = "Fits MODEL with each of the methods, one after another, as 'atvi fit' would, predicts with "
+             "each as 'atvi predict' would, and prints one table. A method that fails is told in the table, "
+             "and the others go on.\n\n"
+             "Distances are from the best reference there is: a method that is exact in the limit and whose "
+             "verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit --exact'.\n\n"
+             "Given the folders of two or more finished fits, compares their models instead: evidence, "
+             "leave-one-out cross-validation, stacking weights, shared parameters. Nothing is fitted, and "
+             "the folders stay as they are. Models are run again only for folders of older versions, which "
+             "do not hold predictions; --data, --folder and --runs then say where files are.",
     .after = after,
     .run = run,
 };

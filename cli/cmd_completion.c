@@ -220,9 +220,8 @@ const atvi_command atvi_cmd_completion = {
     .brief = "a script that completes commands and options for a shell",
     .usage = "bash|zsh",
     .operand = "SHELL",
-    .about =
-        "Prints a script after which the tabulator key completes commands, options, their values and the "
-        "names of models.",
+    .about = "Prints a script after which the tabulator key completes commands, options, their values and "
+             "the names of models.",
     .after = after,
     .run = run,
 };

@@ -68,15 +68,11 @@ const atvi_command atvi_cmd_design = {
     .operand = "MODEL",
     .about =
         "Chooses the points at which the simulator of the model is to be run, spread evenly over the range "
-        "of its "
-        "parameters, and writes them to a file. If the file is there already it is extended to N points: "
-        "those "
-        "in it stay as they are, and the new ones fill what is empty between them. A Latin hypercube is even "
-        "again when it is doubled; other numbers of points are nearly so."
-        "\n\n"
+        "of its parameters, and writes them to a file. If the file is there already it is extended to N "
+        "points: those in it stay as they are, and the new ones fill what is empty between them. A Latin "
+        "hypercube is even again when it is doubled; other numbers of points are nearly so.\n\n"
         "atvi run runs the simulator at these points, and an emulator that is fitted to the results takes "
-        "its "
-        "place in atvi fit.",
+        "its place in atvi fit.",
     .after = after,
     .run = run,
 };

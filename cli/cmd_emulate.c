@@ -40,8 +40,7 @@ static int run(int argc, char **argv) {
   const atvi_arg arg[] = {
       {"test", "SHARE", ATVI_ARG_TEXT, &test,
        "Share of the runs that an emulator is fitted without, to be predicted by it (default 0.1; 0: none). "
-       "The emulator that "
-       "is kept has them all."},
+       "The emulator that is kept has them all."},
       {"refit", NULL, ATVI_ARG_FLAG, &o.refit, "Estimate anew, even if there is an emulator of these runs."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o.runs, "Folder of runs and emulators. Default: MODEL-runs here."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o.folder,
@@ -91,13 +90,11 @@ const atvi_command atvi_cmd_emulate = {
     .brief = "fit an emulator to the runs of a simulator, and judge it",
     .usage = "MODEL [--test SHARE] [--refit] [--runs DIR] ...",
     .operand = "MODEL",
-    .about = "Fits a Gaussian process to runs of a simulator (those of atvi run, or files that the model "
-             "names), so that "
-             "atvi fit can use it in the simulator's place, and tells how good it is: by leaving out each "
-             "run in turn, by "
-             "predicting runs that were held out, and by what each input does to the output."
-             "\n\n"
-             "atvi fit does the same estimation by itself if it was not done before.",
+    .about =
+        "Fits a Gaussian process to runs of a simulator (those of atvi run, or files that the model names), "
+        "so that atvi fit can use it in the simulator's place, and tells how good it is: by leaving out each "
+        "run in turn, by predicting runs that were held out, and by what each input does to the output.\n\n"
+        "atvi fit does the same estimation by itself if it was not done before.",
     .after = after,
     .run = run,
 };

@@ -36,8 +36,7 @@ static int run(int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"runs", "DIR", ATVI_ARG_TEXT, &runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
       {0},
   };

@@ -47,8 +47,8 @@ static int parse(options *o, int argc, char **argv) {
       {"out", "FILE", ATVI_ARG_TEXT, &o->to.out,
        "The file to write (default: one in the folder of the fit). - is standard output, of csv alone."},
       {"force", NULL, ATVI_ARG_FLAG, &o->to.force,
-       "Write over FILE if it exists. Files in the folder of the fit are made anew without it, but "
-       "fit.nc not where the model cannot be run now, since it may have more in it."},
+       "Write over FILE if it exists. Files in the folder of the fit are made anew without it, but fit.nc "
+       "not where the model cannot be run now, since it may have more in it."},
       {"weighted", NULL, ATVI_ARG_FLAG, &o->to.weighted,
        "csv, json: the draws as atvi, nf or copula made them, with a column weight__ that says what each "
        "counts, instead of draws that count equally."},
@@ -100,13 +100,11 @@ const atvi_command atvi_cmd_export = {
     .usage = "DIR | MODEL --format nc|csv|stan|json [--out FILE] [--force]\n"
              "            [--weighted]",
     .operand = "DIR",
-    .about =
-        "Writes the draws of a finished fit, the folder DIR or the newest numbered folder here that a fit "
-        "of MODEL has made, in the format of another program, and prints the names of the files."
-        "\n\n"
-        "Unless --weighted asks for others, draws are those of draws.csv, which count equally, and which any "
-        "program can use as they are. The summary of a weighted fit is computed from the weighted ones, and "
-        "so differs from theirs by their Monte Carlo error.",
+    .about = "Writes the draws of a finished fit, the folder DIR or the newest numbered folder here that a "
+             "fit of MODEL has made, in the format of another program, and prints the names of the files.\n\n"
+             "Unless --weighted asks for others, draws are those of draws.csv, which count equally, and "
+             "which any program can use as they are. The summary of a weighted fit is computed from the "
+             "weighted ones, and so differs from theirs by their Monte Carlo error.",
     .after = after,
     .run = run,
 };

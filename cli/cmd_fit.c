@@ -60,8 +60,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
   const atvi_arg own[] = {
       {"out", "DIR", ATVI_ARG_TEXT, &o->fit.out,
        "Folder for the results. Default: a new numbered folder here, named after the model (cold-001, "
-       "cold-002, "
-       "...)."},
+       "cold-002, ...)."},
       {"force", NULL, ATVI_ARG_FLAG, &o->fit.force, "Write into DIR even if it exists."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix,
@@ -73,12 +72,10 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->fit.model.folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->fit.model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model."},
       {"holdout", "RULE", ATVI_ARG_TEXT, &o->fit.holdout,
        "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any "
-       "column of the "
-       "data in the place of t, with < <= > >= == !=; several joined by 'and'."},
+       "column of the data in the place of t, with < <= > >= == !=; several joined by 'and'."},
       {"no-report", NULL, ATVI_ARG_FLAG, &o->fit.no_report, "Do not write report.html and figures."},
       {"live", NULL, ATVI_ARG_FLAG, &o->fit.live,
        "Serve the report on this machine while the fit runs; the address is printed. See also atvi watch."},
@@ -141,15 +138,11 @@ const atvi_command atvi_cmd_fit = {
              "         [--threads N] [--fix NAME=VALUE] [--max-time TIME]\n"
              "         [--data FILE] ...",
     .operand = "MODEL",
-    .about =
-        "Draws from the posterior distribution of the parameters of MODEL given its data, writes the draws "
-        "and a "
-        "summary into a folder, and prints the summary with a verdict: ok, warn or bad, and why. Progress "
-        "goes to "
-        "standard error."
-        "\n\n"
-        "An existing folder is not written into without --force. Without --out every fit gets a new numbered "
-        "folder, and 'atvi summary MODEL' shows the newest.",
+    .about = "Draws from the posterior distribution of the parameters of MODEL given its data, writes the "
+             "draws and a summary into a folder, and prints the summary with a verdict: ok, warn or bad, and "
+             "why. Progress goes to standard error.\n\n"
+             "An existing folder is not written into without --force. Without --out every fit gets a new "
+             "numbered folder, and 'atvi summary MODEL' shows the newest.",
     .after = after,
     .run = run,
 };

@@ -58,12 +58,11 @@ static int parse(options *o, int argc, char **argv) {
   const atvi_arg arg[] = {
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->predict.times,
        "Times to predict besides those of the data: from A to B (default STEP 1), or a list A,B,C; dates "
-       "where the model has a calendar, with STEP in its unit. Counts since "
-       "the time before (increase) count from the last time of either."},
+       "where the model has a calendar, with STEP in its unit. Counts since the time before (increase) count "
+       "from the last time of either."},
       {"apart", "RULE", ATVI_ARG_TEXT, &o->predict.apart,
        "Predict these rows from the others, with the parameters of the fit as they are: a rule as of atvi "
-       "fit --holdout. For models whose "
-       "observations are sums of processes."},
+       "fit --holdout. For models whose observations are sums of processes."},
       {"draws", "N", ATVI_ARG_COUNT, &o->predict.draws,
        "Draws of the posterior to use (default: all, at most 20000, fewer of large models)."},
       {"out", "FILE", ATVI_ARG_TEXT, &o->predict.out,
@@ -129,18 +128,13 @@ const atvi_command atvi_cmd_predict = {
     .usage = "DIR | MODEL [--times A:B[:STEP]] [--draws N] [--out FILE]\n"
              "         [--json]",
     .operand = "DIR",
-    .about =
-        "Runs the model at draws of the posterior of a finished fit: the folder DIR, or the newest numbered "
-        "folder here that a fit of MODEL has made. Observed and tracked quantities and states are predicted "
-        "at the "
-        "times of the data and at times given by --times; observed ones also with the noise of observation "
-        "(predictive). Predictions are scored against the data; data that the fit held out (atvi fit "
-        "--holdout) are "
-        "scored apart."
-        "\n\n"
-        "The model and the settings are those of the fit. Random numbers follow from its seed. 'atvi "
-        "compare' "
-        "sets several fits side by side.",
+    .about = "Runs the model at draws of the posterior of a finished fit: the folder DIR, or the newest "
+             "numbered folder here that a fit of MODEL has made. Observed and tracked quantities and states "
+             "are predicted at the times of the data and at times given by --times; observed ones also with "
+             "the noise of observation (predictive). Predictions are scored against the data; data that the "
+             "fit held out (atvi fit --holdout) are scored apart.\n\n"
+             "The model and the settings are those of the fit. Random numbers follow from its seed. 'atvi "
+             "compare' sets several fits side by side.",
     .after = after,
     .run = run,
 };

@@ -56,16 +56,11 @@ const atvi_command atvi_cmd_report = {
     .usage = "DIR | MODEL [--quiet]",
     .operand = "DIR",
     .about = "Writes report.html and figures/ of a finished fit again: of the folder DIR, or of the newest "
-             "numbered "
-             "folder here that a fit of MODEL has made. The page is made of what the folder holds; neither "
-             "the model "
-             "nor its data are needed."
-             "\n\n"
+             "numbered folder here that a fit of MODEL has made. The page is made of what the folder holds; "
+             "neither the model nor its data are needed.\n\n"
              "Folders of older versions do not hold predictions. There the model is run again at some of the "
-             "draws, as "
-             "by atvi predict; where that cannot be done, the page has no predictions and says why. The "
-             "emulators of "
-             "a model are judged by their runs, which must still be there.",
+             "draws, as by atvi predict; where that cannot be done, the page has no predictions and says "
+             "why. The emulators of a model are judged by their runs, which must still be there.",
     .after = after,
     .run = run,
 };

@@ -99,16 +99,11 @@ const atvi_command atvi_cmd_run = {
     .usage = "MODEL [--jobs N] [--limit TIME] [--retries N] [--retry-failed] ...",
     .operand = "MODEL",
     .about = "Runs the simulator of the model at the points of the design (atvi design) that are not in the "
-             "record yet, "
-             "several at once, and records parameters, outputs, seconds and outcome of each. A run that was "
-             "recorded "
-             "is not done again."
-             "\n\n"
+             "record yet, several at once, and records parameters, outputs, seconds and outcome of each. A "
+             "run that was recorded is not done again.\n\n"
              "The block simulator { ... } of the model says how the program is started, how parameters reach "
-             "it and "
-             "where its outputs are: docs/simulators.md. Every run has a folder of its own, which is removed "
-             "when its "
-             "outputs are recorded.",
+             "it and where its outputs are: docs/simulators.md. Every run has a folder of its own, which is "
+             "removed when its outputs are recorded.",
     .after = after,
     .run = run,
 };

@@ -69,8 +69,7 @@ static int parse(options *o, int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->sbc.model.folder,
        "Look for the files that the model names in DIR, as in atvi fit."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->sbc.model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
@@ -107,16 +106,12 @@ const atvi_command atvi_cmd_sbc = {
     .brief = "simulation-based calibration of a method for a model",
     .usage = "MODEL [--replicates N] [--method METHOD] [--seed N] [--out DIR] ...",
     .operand = "MODEL",
-    .about =
-        "Draws truths from the prior, simulates data at each in the layout of the model's data file, fits "
-        "them, and counts how many of 99 posterior draws of a parameter are below its truth. If the "
-        "posterior "
-        "is right these ranks are uniform. The table tells for every parameter and derived quantity whether "
-        "they "
-        "are, and the last line whether all are."
-        "\n\n"
-        "Fits run one after another, each on all threads. A run that was stopped is continued by the same "
-        "command.",
+    .about = "Draws truths from the prior, simulates data at each in the layout of the model's data file, "
+             "fits them, and counts how many of 99 posterior draws of a parameter are below its truth. If "
+             "the posterior is right these ranks are uniform. The table tells for every parameter and "
+             "derived quantity whether they are, and the last line whether all are.\n\n"
+             "Fits run one after another, each on all threads. A run that was stopped is continued by the "
+             "same command.",
     .after = after,
     .run = run,
 };

@@ -35,8 +35,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
        "elements, beta=0.9,1.2 each its own."},
       {"observe", "NAME", ATVI_ARG_MAYBE, &o->observe,
        "Draw synthetic observations in the layout of the model's data file, ready for --data. NAME says "
-       "which "
-       "data file where the model has several."},
+       "which data file where the model has several."},
       {"prior", "N", ATVI_ARG_COUNT, &o->prior,
        "Instead of one point: N draws from the prior, each with simulated observations (prior predictive)."},
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
@@ -50,8 +49,7 @@ static int parse(options *o, int argc, char **argv, const char **path) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model."},
       {"seed", "N", ATVI_ARG_SEED, &o->seed, "Seed of all random numbers (default 1)."},
       {"no-compile", NULL, ATVI_ARG_FLAG, &o->no_compile,
        "Use the interpreter instead of compiling the model."},
@@ -60,8 +58,8 @@ static int parse(options *o, int argc, char **argv, const char **path) {
   int code = atvi_args_parse(&atvi_cmd_simulate, arg, argc, argv, path);
   if (code >= 0) return code;
   if (o->prior && o->set.n) {
-    fprintf(stderr, "atvi simulate: --prior draws the parameters, --set gives them; want one of the two "
-                    "(to hold a parameter in prior draws: --fix)\n");
+    fprintf(stderr, "atvi simulate: --prior draws the parameters, --set gives them; want one of the two (to "
+                    "hold a parameter in prior draws: --fix)\n");
     return ATVI_EXIT_USAGE;
   }
   return -1;
@@ -105,12 +103,10 @@ const atvi_command atvi_cmd_simulate = {
     .usage = "MODEL --set NAME=VALUE ... [--times A:B[:STEP]] [--observe]\n"
              "MODEL --prior N [--times A:B[:STEP]] [--observe]",
     .operand = "MODEL",
-    .about =
-        "Runs the model forward. At a point given by --set it writes the trajectories, or with --observe "
-        "data "
-        "drawn from the model's distributions. With --prior it does so for draws from the prior, which shows "
-        "what the priors mean before any data are used. The data file of the model need not exist where "
-        "--times is given.",
+    .about = "Runs the model forward. At a point given by --set it writes the trajectories, or with "
+             "--observe data drawn from the model's distributions. With --prior it does so for draws from "
+             "the prior, which shows what the priors mean before any data are used. The data file of the "
+             "model need not exist where --times is given.",
     .after = after,
     .run = run,
 };

@@ -69,8 +69,7 @@ static int parse(options *o, int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->study.model.folder,
        "Look for the files that the model names in DIR, as in atvi fit."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->study.model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model."},
       {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
@@ -109,14 +108,12 @@ const atvi_command atvi_cmd_study = {
     .usage = "MODEL --truth TRUTH [--replicates N] [--methods LIST] [--seed N]\n"
              "         [--out DIR] [--data-dir DIR [--pattern NAME]] ...",
     .operand = "MODEL",
-    .about =
-        "Simulates data sets at a known truth, in the layout of the model's data file, fits each with every "
-        "method and tells how often intervals hold the truth, how far modes are from it, how well the data "
-        "are "
-        "predicted, and what it cost. A fit that fails is recorded with its reason, reported and counted."
-        "\n\n"
-        "Fits run one after another, each on all threads. A study that was stopped is continued by the same "
-        "command.",
+    .about = "Simulates data sets at a known truth, in the layout of the model's data file, fits each with "
+             "every method and tells how often intervals hold the truth, how far modes are from it, how well "
+             "the data are predicted, and what it cost. A fit that fails is recorded with its reason, "
+             "reported and counted.\n\n"
+             "Fits run one after another, each on all threads. A study that was stopped is continued by the "
+             "same command.",
     .after = after,
     .run = run,
 };

@@ -39,8 +39,7 @@ const atvi_command atvi_cmd_summary = {
     .usage = "DIR | MODEL [--json]",
     .operand = "DIR",
     .about = "Prints the table, verdict and messages of a run: of the folder DIR, or of the newest numbered "
-             "folder "
-             "here that a fit of MODEL has made.",
+             "folder here that a fit of MODEL has made.",
     .after = after,
     .run = run,
 };

@@ -50,10 +50,8 @@ const atvi_command atvi_cmd_watch = {
     .usage = "DIR | MODEL [--port N]",
     .operand = "DIR",
     .about = "Serves the report of a fit on this machine and prints its address: of the folder DIR, or of "
-             "the newest "
-             "numbered folder here that a fit of MODEL has made. While the fit runs the page tells how it is "
-             "getting "
-             "on, and turns into the report when it ends.",
+             "the newest numbered folder here that a fit of MODEL has made. While the fit runs the page "
+             "tells how it is getting on, and turns into the report when it ends.",
     .after = after,
     .run = run,
 };

@@ -22,9 +22,8 @@ static const char *const ADVICE[ATVI_CODES] = {
     [ATVI_CODE_NO_GRADIENT] =
         "'atvi check' compares the gradient with finite differences; --method ram needs none.",
     [ATVI_CODE_NEVER_EVALUATED] = "'atvi check' says why.",
-    [ATVI_CODE_LIKELIHOOD_ZERO] =
-        "The model cannot produce the data: look for counts where the mean is always 0, and "
-        "for priors far from the truth.",
+    [ATVI_CODE_LIKELIHOOD_ZERO] = "The model cannot produce the data: look for counts where the mean is "
+                                  "always 0, and for priors far from the truth.",
     [ATVI_CODE_STATE_NOT_FINITE] =
         "Look for logarithms or roots of negative numbers and divisions by 0, and narrow the priors.",
     [ATVI_CODE_SOLVER_STEPS] =
@@ -35,9 +34,8 @@ static const char *const ADVICE[ATVI_CODES] = {
     [ATVI_CODE_DATA_UNNAMED] = "--data NAME=FILE then says which one is meant.",
     [ATVI_CODE_RUNS_NONE] =
         "'atvi design' and 'atvi run' make the runs; --runs says where they are if not here.",
-    [ATVI_CODE_RUNS_OTHER] =
-        "Give another folder (--runs), or move these runs away and make new ones ('atvi design', "
-        "'atvi run').",
+    [ATVI_CODE_RUNS_OTHER] = "Give another folder (--runs), or move these runs away and make new ones ('atvi "
+                             "design', 'atvi run').",
     [ATVI_CODE_RUNS_TIMES] = "When the simulator does that, begin afresh in another folder (--runs).",
     [ATVI_CODE_SIMULATOR_FAILED] =
         "When the simulator works, 'atvi run --retry-failed' does the failed runs again.",

@@ -203,11 +203,10 @@ static atvi_status check_cost(checking *c, atvi_pool *pool, uint64_t seed, atvi_
   if (!theta || !values || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
   t->ops->prior_draw(t->self, atvi_model_evaluator_work(c->l->ev), seed, 0, B, theta);
   double plain = cost(c, B, theta, values, outcome, false), grad = cost(c, B, theta, values, outcome, true);
-  atvi_io_text_add(
-      out,
-      "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the prior, "
-      "%d threads)\n",
-      1e6 * plain, 1e6 * grad, atvi_ctx_threads(c->ctx));
+  atvi_io_text_add(out,
+                   "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the "
+                   "prior, %d threads)\n",
+                   1e6 * plain, 1e6 * grad, atvi_ctx_threads(c->ctx));
   return ATVI_OK;
 }
 

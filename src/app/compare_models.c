@@ -245,11 +245,10 @@ static void say_same(atvi_pool *pool, atvi_candidates *c) {
       if (!a->text || !b->text || strcmp(a->text, b->text) != 0 || a->summary->n_param != b->summary->n_param)
         continue;
       say(pool, c, ATVI_NOTE, ATVI_CODE_NONE,
-          atvi_pool_printf(
-              pool,
-              "%s and %s are fits of the same model: probabilities and weights divide between them "
-              "what is due to it.",
-              a->name, b->name));
+          atvi_pool_printf(pool,
+                           "%s and %s are fits of the same model: probabilities and weights divide between "
+                           "them what is due to it.",
+                           a->name, b->name));
       break;
     }
 }

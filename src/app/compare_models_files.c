@@ -48,11 +48,11 @@ static const atvi_field SHARED[] = {
 };
 const atvi_fields atvi_app_shared_fields = ATVI_FIELDS(SHARED);
 
-static const char EVIDENCE[] = "log_evidence log_evidence_se log_evidence_difference "
-                               "log_evidence_difference_se probability",
-                  LOO[] = "elpd_loo elpd_loo_se elpd_difference elpd_difference_se p_loo khat_above "
-                          "stacking_weight",
-                  QUANTITY[] = "mean sd hpd95 difference", QUANTITY_SHOWN[] = "mean sd low high difference";
+static const char
+    EVIDENCE[] =
+        "log_evidence log_evidence_se log_evidence_difference log_evidence_difference_se probability",
+    LOO[] = "elpd_loo elpd_loo_se elpd_difference elpd_difference_se p_loo khat_above stacking_weight",
+    QUANTITY[] = "mean sd hpd95 difference", QUANTITY_SHOWN[] = "mean sd low high difference";
 
 /* ---- terminal ---- */
 

@@ -63,11 +63,10 @@ static atvi_status check_names(atvi_ctx *ctx, const atvi_lang *lang) {
   for (atvi_idx i = 0; i < lang->simulator.n_input; i++) {
     const atvi_lang_param *p = &lang->param[lang->simulator.input[i]];
     if (strcmp(p->name, "id") != 0) continue;
-    return ATVI_FAIL(
-        ctx, ATVI_EMODEL,
-        "%s:%d:%d: error: an input of the simulator cannot be called 'id': so is the column with "
-        "the numbers of the runs\nhint: give the parameter another name",
-        lang->path, p->place.line, p->place.column);
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s:%d:%d: error: an input of the simulator cannot be called 'id': so is the column "
+                     "with the numbers of the runs\nhint: give the parameter another name",
+                     lang->path, p->place.line, p->place.column);
   }
   return ATVI_OK;
 }
@@ -98,11 +97,10 @@ atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *f
   atvi_lang_free(*out);
   *out = NULL;
   if (given) return status;
-  return ATVI_FAIL(
-      ctx, ATVI_EMODEL,
-      "%s:1:1: error: the model has no simulator, so there is nothing to run\nhint: it is described in a "
-      "block: simulator { command \"./flow {k}\"  output flow from stdout csv }",
-      path);
+  return ATVI_FAIL(ctx, ATVI_EMODEL,
+                   "%s:1:1: error: the model has no simulator, so there is nothing to run\nhint: it is "
+                   "described in a block: simulator { command \"./flow {k}\"  output flow from stdout csv }",
+                   path);
 }
 
 const char **atvi_app_program_inputs(atvi_pool *pool, const atvi_lang *lang) {
@@ -184,11 +182,10 @@ atvi_status atvi_app_program_points_read(atvi_pool *pool, const char *dir, atvi_
   for (atvi_idx j = 0; j < d; j++) {
     atvi_idx col = atvi_io_csv_find(csv, name[j]);
     if (col < 0)
-      return ATVI_FAIL(
-          ctx, ATVI_EDATA,
-          "%s:1:1: error: there is no column %s\nhint: this is the design of another model; move it away, "
-          "or give another folder",
-          path, name[j]);
+      return ATVI_FAIL(ctx, ATVI_EDATA,
+                       "%s:1:1: error: there is no column %s\nhint: this is the design of another model; "
+                       "move it away, or give another folder",
+                       path, name[j]);
     for (atvi_idx i = 0; i < csv->n_row; i++) {
       if (csv->kind[i * csv->n_col + col] != ATVI_CELL_NUMBER)
         return wrong_cell(ctx, csv, i, col, "want a finite number");
@@ -207,12 +204,11 @@ static atvi_status place_old(job *j) {
     for (atvi_idx k = 0; k < j->d; k++) {
       double u = atvi_app_program_axis_find(&j->axis[k], j->old.x[i * j->d + k]);
       if (!(u > -1e-9 && u < 1 + 1e-9))
-        return ATVI_FAIL(
-            j->ctx, ATVI_EINVAL,
-            "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; give another --runs to "
-            "begin afresh",
-            j->dir, ATVI_SIM_DESIGN, (long long)j->old.id[i], j->name[k], j->old.x[i * j->d + k],
-            j->axis[k].lower, j->axis[k].upper);
+        return ATVI_FAIL(j->ctx, ATVI_EINVAL,
+                         "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; give "
+                         "another --runs to begin afresh",
+                         j->dir, ATVI_SIM_DESIGN, (long long)j->old.id[i], j->name[k], j->old.x[i * j->d + k],
+                         j->axis[k].lower, j->axis[k].upper);
       j->x[i * j->d + k] = fmin(fmax(u, 0), 1);
     }
   return ATVI_OK;
@@ -225,11 +221,10 @@ static atvi_status check_sobol(job *j) {
   ATVI_TRY(atvi_sim_design_fill(j->ctx, ATVI_DESIGN_SOBOL, j->o->seed, j->d, 0, j->old.n, u));
   for (atvi_idx i = 0; i < j->old.n * j->d; i++)
     if (fabs(u[i] - j->x[i]) > 1e-9)
-      return ATVI_FAIL(
-          j->ctx, ATVI_EINVAL,
-          "%s/%s does not consist of the Sobol points of seed %llu: give the seed that it was made with, or "
-          "--kind lhs, which extends any design",
-          j->dir, ATVI_SIM_DESIGN, (unsigned long long)j->o->seed);
+      return ATVI_FAIL(j->ctx, ATVI_EINVAL,
+                       "%s/%s does not consist of the Sobol points of seed %llu: give the seed that it was "
+                       "made with, or --kind lhs, which extends any design",
+                       j->dir, ATVI_SIM_DESIGN, (unsigned long long)j->o->seed);
   return ATVI_OK;
 }
 

@@ -312,8 +312,7 @@ static bool clear_report(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
   const char *old = atvi_pool_printf(pool, "%s/report.html", dir);
   if (!atvi_report_emulate_may(pool, dir)) {
     atvi_log(ctx, ATVI_LOG_WARN,
-             "%s/report.html is not a report of atvi emulate: it is left as it is, and "
-             "no report is written",
+             "%s/report.html is not a report of atvi emulate: it is left as it is, and no report is written",
              dir);
     return false;
   }
@@ -389,11 +388,10 @@ static atvi_status emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emul
 static atvi_status emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
                            const atvi_lang *lang, atvi_app_emulate_result *result) {
   if (lang->n_emulator == 0)
-    return ATVI_FAIL(
-        ctx, ATVI_EMODEL,
-        "%s:1:1: error: the model has no emulator\nhint: a block emulator NAME { ... }, or an observation ~ "
-        "emulator(NAME) + ... of an output of its simulator; docs/simulators.md",
-        lang->path);
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s:1:1: error: the model has no emulator\nhint: a block emulator NAME { ... }, or an "
+                     "observation ~ emulator(NAME) + ... of an output of its simulator; docs/simulators.md",
+                     lang->path);
   result->dir = opts->runs ? opts->runs : atvi_sim_folder(pool, lang->path);
   if (!result->dir) return no_memory(ctx);
   ATVI_TRY(atvi_io_dir_make(ctx, result->dir, false));

@@ -84,8 +84,8 @@ static atvi_status say_outside(const used *u) {
   if (!(u->d->outside > OUTSIDE_MOST)) return ATVI_OK;
   sides(u, side, where, sizeof where);
   return atvi_draws_say(u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_OUTSIDE,
-                        "%.3g %% of the posterior lies where there are no runs of emulator '%s' (%s): "
-                        "it is guessing there; %s.",
+                        "%.3g %% of the posterior lies where there are no runs of emulator '%s' (%s): it is "
+                        "guessing there; %s.",
                         100 * u->d->outside, u->d->name, where,
                         u->d->r.record.lines > 0 ? "extend the design (atvi design, atvi run)"
                                                  : "more runs are needed");
@@ -159,8 +159,8 @@ static atvi_status say_error(const used *u) {
   if (!(error > noise)) return ATVI_OK;
   return atvi_draws_say(
       u->draws, ATVI_NOTE, ATVI_CODE_EMULATOR_ERROR,
-      "What emulator '%s' does not know of the simulator (standard deviation %.3g where the "
-      "posterior is) is more than the noise (%.3g): more runs would sharpen the result.",
+      "What emulator '%s' does not know of the simulator (standard deviation %.3g where the posterior is) is "
+      "more than the noise (%.3g): more runs would sharpen the result.",
       u->d->name, error, noise);
 }
 

@@ -129,8 +129,8 @@ static atvi_status without_model(const exporting *x, const char *path) {
                      "cannot be run: %s",
                      path, why);
   atvi_log(x->ctx, ATVI_LOG_WARN,
-           "posterior_predictive, log_likelihood, observed_data and prior are left out, for the model "
-           "cannot be run: %s",
+           "posterior_predictive, log_likelihood, observed_data and prior are left out, for the model cannot "
+           "be run: %s",
            why);
   return ATVI_OK;
 }

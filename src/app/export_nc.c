@@ -348,10 +348,9 @@ static atvi_status put_all_series(const writer *w, const char *name, const atvi_
   group g = {.n_array = n, .array = array};
   ATVI_TRY(begin_series(w, name, from, &g));
   if (from && strcmp(from->name, "log_lik") == 0 && d->about->dependent)
-    atvi_io_netcdf_note(
-        w->f, g.id, ATVI_NETCDF_ROOT, "comment",
-        "Observations are correlated: these are densities of each value given all others, and "
-        "do not add up to log_lik of sample_stats.");
+    atvi_io_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+                        "Observations are correlated: these are densities of each value given all others, "
+                        "and do not add up to log_lik of sample_stats.");
   ATVI_TRY(row_dims(w, &g, rows));
   for (atvi_idx i = 0; i < n; i++)
     ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[d->series[array[i].first].data]));
@@ -389,10 +388,9 @@ static atvi_status put_fit(writer *w) {
   ATVI_TRY(put_draws(w, "posterior", fit->plain, &g));
   note_made(w, g.id);
   if (fit->weighted)
-    atvi_io_netcdf_note(
-        w->f, g.id, ATVI_NETCDF_ROOT, "comment",
-        "These draws count equally. Those that they come from are in weighted_posterior, with "
-        "what each counts in weighted_sample_stats.");
+    atvi_io_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+                        "These draws count equally. Those that they come from are in weighted_posterior, "
+                        "with what each counts in weighted_sample_stats.");
   ATVI_TRY(put_stats(w, "sample_stats", fit->plain));
   if (fit->weighted) {
     ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));

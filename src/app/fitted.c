@@ -16,11 +16,10 @@ atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,
   if (!name || !path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
   if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
   if (atvi_io_rundir_latest(ctx, pool, name, holding, &path) != ATVI_OK)
-    return ATVI_FAIL(
-        ctx, ATVI_EINVAL,
-        "%s is not a folder of a fit, and there is no run %s-NNN with a file %s here; run atvi fit "
-        "first, or name the folder",
-        where, name, holding);
+    return ATVI_FAIL(ctx, ATVI_EINVAL,
+                     "%s is not a folder of a fit, and there is no run %s-NNN with a file %s here; run atvi "
+                     "fit first, or name the folder",
+                     where, name, holding);
   *dir = path;
   return ATVI_OK;
 }
@@ -80,11 +79,10 @@ static atvi_status check_data(const reading *r, const json_t *paths) {
     const char *was = json_string_value(json_array_get(paths, i)), *now = was ? locate(r, was) : NULL;
     if (!now) return nomem(r);
     if (access(now, F_OK) != 0)
-      return ATVI_FAIL(
-          r->ctx, ATVI_EDATA,
-          "%s: error: the data file of this fit, %s, is gone\nhint: put it back, or say where it is now: "
-          "--data %sFILE",
-          r->run->dir, now, json_array_size(paths) > 1 ? "NAME=" : "");
+      return ATVI_FAIL(r->ctx, ATVI_EDATA,
+                       "%s: error: the data file of this fit, %s, is gone\nhint: put it back, or say where "
+                       "it is now: --data %sFILE",
+                       r->run->dir, now, json_array_size(paths) > 1 ? "NAME=" : "");
   }
   return ATVI_OK;
 }

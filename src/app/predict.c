@@ -96,11 +96,10 @@ static void tell_covariates(prediction *x, const atvi_loaded *l) {
       if (atvi_graph_kinds(lang->graph, lang->observe[o].arg[a]) >> ATVI_IN_DATA & 1)
         name = lang->observe[o].name;
   if (name && x->n_time)
-    say(x,
-        atvi_pool_printf(x->pool,
-                         "%s depends on a column of its data file, which has no value at other times: it is "
-                         "predicted at the data's alone",
-                         name));
+    say(x, atvi_pool_printf(x->pool,
+                            "%s depends on a column of its data file, which has no value at other times: it "
+                            "is predicted at the data's alone",
+                            name));
 }
 
 /* As it was fitted; or, to predict, with the data that were held out and at further times. */
@@ -118,11 +117,10 @@ static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
 static void tell_misses(prediction *x, const atvi_score *s, const char *whose) {
   static const double RARE = 1e-3, MASS = 0.95;
   if (s->n == 0 || atvi_math_binomial_lcdf((double)s->n_inside, (double)s->n, MASS, NULL) > log(RARE)) return;
-  say(x, atvi_pool_printf(
-             x->pool,
-             "the model misses %td of the %td %s: %.0f %% are inside its 95 %% bands, fewer than chance "
-             "explains",
-             s->n - s->n_inside, s->n, whose, 100 * s->coverage));
+  say(x, atvi_pool_printf(x->pool,
+                          "the model misses %td of the %td %s: %.0f %% are inside its 95 %% bands, fewer "
+                          "than chance explains",
+                          s->n - s->n_inside, s->n, whose, 100 * s->coverage));
 }
 
 static void tell_fit(prediction *x, const atvi_loaded *l, const atvi_scores *s) {
@@ -130,11 +128,10 @@ static void tell_fit(prediction *x, const atvi_loaded *l, const atvi_scores *s) 
   tell_misses(x, &s->fitted_all, "values that it was fitted to");
   tell_misses(x, &s->held_all, x->opts->apart ? "values that were set apart" : "values that were held out");
   if (!l->model->emulated && s->loo.n > 0 && s->loo.p > 2 * d + 2)
-    say(x, atvi_pool_printf(
-               x->pool,
-               "LOO finds %.1f effective parameters where the model has %td: single values move it more "
-               "than they should, as of a model that does not fit",
-               s->loo.p, l->target->d));
+    say(x, atvi_pool_printf(x->pool,
+                            "LOO finds %.1f effective parameters where the model has %td: single values move "
+                            "it more than they should, as of a model that does not fit",
+                            s->loo.p, l->target->d));
 }
 
 static bool is_given(const atvi_point *p) { return p->given; }
@@ -280,8 +277,7 @@ static atvi_status set_apart(prediction *x, const atvi_loaded *l) {
   if (!l->model->emulated)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL,
                      "--apart %s: observations of this model depend on each other through the parameters "
-                     "alone, so that it would change "
-                     "nothing; atvi fit --holdout leaves them out of the fit",
+                     "alone, so that it would change nothing; atvi fit --holdout leaves them out of the fit",
                      x->opts->apart);
   if (x->run.holdout)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--apart %s: the fit has held out %s already", x->opts->apart,
@@ -307,12 +303,11 @@ static atvi_status open_model(prediction *x, atvi_loaded *l) {
   ATVI_TRY(load(x, false, l));
   x->grid = x->opts->n_data > 0 && atvi_app_no_data(l);
   if (!x->grid) return ATVI_OK;
-  atvi_status status =
-      l->model->emulated
-          ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                      "--data: every observation is missing, and this model predicts from those of the fit; "
-                      "use --times")
-          : atvi_app_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
+  atvi_status status = l->model->emulated
+                           ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                                       "--data: every observation is missing, and this model predicts from "
+                                       "those of the fit; use --times")
+                           : atvi_app_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
   if (status == ATVI_OK && !x->from.text && !x->from.since) return ATVI_OK;
   atvi_app_unload(l);
   if (status != ATVI_OK) return status;

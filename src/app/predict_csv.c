@@ -111,8 +111,8 @@ atvi_status atvi_app_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx
   atvi_text out = {.pool = pool};
   covariates c;
   ATVI_TRY(find_covariates(pool, l, &c));
-  atvi_io_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
-                         "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
+  atvi_io_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,pred_mean,pred_"
+                         "sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
   add_covariates(&out, &c, true, -1);
   atvi_io_text_add(&out, "%s%s\n", c.dated ? ",date" : "", quartiles ? ",q25,q75,pred_q25,pred_q75" : "");
   for (atvi_idx s = 0; s < n; s++)

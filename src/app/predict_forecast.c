@@ -158,11 +158,11 @@ atvi_status atvi_app_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi
         continue;
       char date[ATVI_APP_DATE];
       atvi_app_date(lang, time[i], date);
-      *note = atvi_pool_printf(
-          pool,
-          "%s counts since the time before (increase): at %g%s%s%s that is %g long, in the data %g; "
-          "such counts are not to be compared",
-          lang->observe[o].name, time[i], *date ? " (" : "", date, *date ? ")" : "", step, most);
+      *note = atvi_pool_printf(pool,
+                               "%s counts since the time before (increase): at %g%s%s%s that is %g long, in "
+                               "the data %g; such counts are not to be compared",
+                               lang->observe[o].name, time[i], *date ? " (" : "", date, *date ? ")" : "",
+                               step, most);
       return *note ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
     }
   }

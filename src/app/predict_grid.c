@@ -72,11 +72,10 @@ atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, co
   ATVI_TRY(find_fit(pool, run, folder, g));
   ATVI_TRY(atvi_app_start_text(pool, lang, 0, &must_say));
   if (!g->known && must_say)
-    return ATVI_FAIL(
-        atvi_pool_ctx(pool), ATVI_EDATA,
-        "%s: error: the model starts at the first time of its data, and those of the fit cannot be read any "
-        "more\nhint: put them back",
-        run->dir);
+    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_EDATA,
+                     "%s: error: the model starts at the first time of its data, and those of the fit cannot "
+                     "be read any more\nhint: put them back",
+                     run->dir);
   if (!any_counts(lang) || !g->known || g->n_data != lang->n_data) return ATVI_OK;
   double *since = atvi_pool_take(pool, (size_t)lang->n_data + 1, sizeof *since);
   if (!since) return nomem(pool);

@@ -83,11 +83,10 @@ static atvi_status check_names(const atvi_target *t, const char *dir, const atvi
   bool same = d->n_param == t->d;
   for (atvi_idx i = 0; same && i < t->d; i++) same = strcmp(d->col[i].name, t->param[i].name) == 0;
   if (same) return ATVI_OK;
-  return ATVI_FAIL(
-      d->ctx, ATVI_EDATA,
-      "%s: error: draws.csv and model.atvi have different parameters: one of them has changed since "
-      "the fit\nhint: put it back as it was, or fit again",
-      dir);
+  return ATVI_FAIL(d->ctx, ATVI_EDATA,
+                   "%s: error: draws.csv and model.atvi have different parameters: one of them has changed "
+                   "since the fit\nhint: put it back as it was, or fit again",
+                   dir);
 }
 
 static atvi_status check_same(const atvi_draws *d, const char *dir, atvi_idx at, double now) {

@@ -157,11 +157,11 @@ atvi_status atvi_app_record_add(atvi_record *rec, const char *line) {
 /* ---- reading ---- */
 
 static atvi_status cannot_be(const atvi_record *rec, const atvi_csv *csv, atvi_idx r, atvi_idx c) {
-  return ATVI_FAIL(
-      rec->ctx, ATVI_EDATA,
-      "%s:%d:%d: error: %s is '%.60s', which cannot be\nhint: the file was changed; remove the line, "
-      "and its fit is done again",
-      rec->path, csv->line[r], csv->column[r * csv->n_col + c], csv->name[c], csv->text[r * csv->n_col + c]);
+  return ATVI_FAIL(rec->ctx, ATVI_EDATA,
+                   "%s:%d:%d: error: %s is '%.60s', which cannot be\nhint: the file was changed; remove the "
+                   "line, and its fit is done again",
+                   rec->path, csv->line[r], csv->column[r * csv->n_col + c], csv->name[c],
+                   csv->text[r * csv->n_col + c]);
 }
 
 static bool ends_with(const char *s, const char *end) {
@@ -192,11 +192,11 @@ static atvi_status check_once(const atvi_record *rec, const atvi_csv *csv) {
     for (atvi_idx k = 0; k < r; k++)
       if (csv->value[r * w + at] == csv->value[k * w + at] &&
           strcmp(csv->text[r * w + method], csv->text[k * w + method]) == 0)
-        return ATVI_FAIL(
-            rec->ctx, ATVI_EDATA,
-            "%s:%d:1: error: replicate %.0f with %s is listed twice, first in line %d\nhint: the "
-            "file was changed; remove one of them",
-            rec->path, csv->line[r], csv->value[r * w + at], csv->text[r * w + method], csv->line[k]);
+        return ATVI_FAIL(rec->ctx, ATVI_EDATA,
+                         "%s:%d:1: error: replicate %.0f with %s is listed twice, first in line %d\nhint: "
+                         "the file was changed; remove one of them",
+                         rec->path, csv->line[r], csv->value[r * w + at], csv->text[r * w + method],
+                         csv->line[k]);
   return ATVI_OK;
 }
 

@@ -19,11 +19,11 @@ atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
   for (atvi_idx g = 0; lang->n_data > 1 && g < lang->n_data; g++)
     if (observes(lang, g) && !*lang->data[g].name)
-      return ATVI_FAIL(ctx, ATVI_EMODEL,
-                       "%s: error: the model has %td data files, and %s has no name by which simulated data "
-                       "could be put in its place\nhint: give every data set a name, for example: data first "
-                       "\"%s\"",
-                       lang->path, lang->n_data, lang->data[g].path, lang->data[g].path);
+      return ATVI_FAIL(
+          ctx, ATVI_EMODEL,
+          "%s: error: the model has %td data files, and %s has no name by which simulated data could be put "
+          "in its place\nhint: give every data set a name, for example: data first \"%s\"",
+          lang->path, lang->n_data, lang->data[g].path, lang->data[g].path);
   return ATVI_OK;
 }
 
@@ -64,8 +64,7 @@ static atvi_status put_data(atvi_ctx *ctx, atvi_pool *pool, const char *path, co
   if (n_was == n && memcmp(was, text, n) == 0) return ATVI_OK;
   return ATVI_FAIL(
       ctx, ATVI_EINVAL,
-      "%s is not the data set that is simulated for it: it was changed; remove it, or give another "
-      "--out",
+      "%s is not the data set that is simulated for it: it was changed; remove it, or give another --out",
       path);
 }
 

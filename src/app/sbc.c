@@ -34,11 +34,11 @@ static atvi_status prepare(sbc *x) {
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to calibrate");
   ATVI_TRY(atvi_app_replicate_sets(x->ctx, x->l));
   if (x->l->model->has_extra)
-    return ATVI_FAIL(x->ctx, ATVI_EMODEL,
-                     "%s: error: the model has logp terms, which truths drawn from its declared priors would "
-                     "not follow: a right method would be found wrong\nhint: say the same by priors, or use "
-                     "atvi study",
-                     x->opts->model.path);
+    return ATVI_FAIL(
+        x->ctx, ATVI_EMODEL,
+        "%s: error: the model has logp terms, which truths drawn from its declared priors would not follow: "
+        "a right method would be found wrong\nhint: say the same by priors, or use atvi study",
+        x->opts->model.path);
   if (!t->ops->prior_draw)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the prior of this model cannot be drawn from");
   if (!(x->opts->scale_sd > 0))

@@ -340,11 +340,10 @@ static atvi_status say_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_lang *la
   const char *burnin = line_of(lang->source, "burnin");
   if (lang->n_state == 0 || has_time(lang) || line_of(lang->source, "start")) return ATVI_OK;
   if (!burnin && counting(lang))
-    return ATVI_FAIL(
-        ctx, ATVI_EMODEL,
-        "%s: error: %s counts since the time before (increase), and neither data nor the model say "
-        "when counting began\nhint: add a line such as: start 0",
-        lang->path, counting(lang)->name);
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s: error: %s counts since the time before (increase), and neither data nor the model "
+                     "say when counting began\nhint: add a line such as: start 0",
+                     lang->path, counting(lang)->name);
   double start = burnin ? first + lang->start : first; /* without data a burn-in begins before 0 */
   atvi_log(ctx, ATVI_LOG_NOTE,
            burnin

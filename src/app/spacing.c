@@ -76,11 +76,10 @@ static atvi_status tell_gaps(atvi_pool *pool, const atvi_lang *lang, atvi_idx da
   atvi_io_text_add(&out, "%s, row%s %s: the time since the row before is %g", d->path, n > 1 ? "s" : "", rows,
                    least);
   if (most > least) atvi_io_text_add(&out, " to %g", most);
-  atvi_io_text_add(
-      &out,
-      ", elsewhere %g: increase() counts all of it; if rows before were left out because nothing "
-      "was reported, keep them and leave the cell empty",
-      usual);
+  atvi_io_text_add(&out,
+                   ", elsewhere %g: increase() counts all of it; if rows before were left out because "
+                   "nothing was reported, keep them and leave the cell empty",
+                   usual);
   return atvi_io_text_get(&out, note);
 }
 

@@ -142,11 +142,10 @@ static atvi_status check_same(const study *x) {
     if (status != ATVI_OK) break;
     snprintf(now, sizeof now, HASH_FORMAT, hash);
     if (strcmp(was, now) != 0)
-      status = ATVI_FAIL(
-          x->ctx, ATVI_EDATA,
-          "%s: error: the file is not what it was when replicate %td was fitted\nhint: put it back as "
-          "it was, or start afresh with another --out",
-          path, r);
+      status = ATVI_FAIL(x->ctx, ATVI_EDATA,
+                         "%s: error: the file is not what it was when replicate %td was fitted\nhint: put it "
+                         "back as it was, or start afresh with another --out",
+                         path, r);
   }
   atvi_pool_free(pool);
   return status;

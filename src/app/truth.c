@@ -6,9 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char WANT[] =
-    "hint: the truth is a JSON object with a number, or a list of them, for every parameter: {\"beta\": 0.9, "
-    "\"nu\": [1, 2]}";
+static const char WANT[] = "hint: the truth is a JSON object with a number, or a list of them, for every "
+                           "parameter: {\"beta\": 0.9, \"nu\": [1, 2]}";
 
 typedef struct {
   atvi_ctx *ctx;

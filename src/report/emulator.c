@@ -150,11 +150,10 @@ static void say_worst(const telling *t) {
 /* ---- validation ---- */
 
 static const char *quality(atvi_pool *pool, const atvi_dossier *d) {
-  const char *text = atvi_pool_printf(
-      pool,
-      "runs that are left out one at a time are predicted with Q\xc2\xb2 = %.4f, and %.1f %% of their values "
-      "lie inside their 95 %% intervals",
-      d->loo.q2, 100 * d->loo.coverage);
+  const char *text = atvi_pool_printf(pool,
+                                      "runs that are left out one at a time are predicted with Q\xc2\xb2 = "
+                                      "%.4f, and %.1f %% of their values lie inside their 95 %% intervals",
+                                      d->loo.q2, 100 * d->loo.coverage);
   return text ? text : "";
 }
 
@@ -226,16 +225,15 @@ static void say_poor(const telling *t) {
 static void say_validation(telling *t) {
   const atvi_dossier *d = t->d;
   section(t, "validation", "Validation");
-  atvi_report_page_say(
-      t->p,
-      "With the estimates kept, %s. Q\xc2\xb2 is the share of what differs between runs that it "
-      "explains; the root mean square error is %.3g.",
-      quality(t->p->pool, d), d->loo.rmse);
+  atvi_report_page_say(t->p,
+                       "With the estimates kept, %s. Q\xc2\xb2 is the share of what differs between runs "
+                       "that it explains; the root mean square error is %.3g.",
+                       quality(t->p->pool, d), d->loo.rmse);
   if (d->n_held > 0)
     atvi_report_page_say(
         t->p,
-        "Another emulator, estimated without %td of the runs, predicts these with Q\xc2\xb2 = %.4f; "
-        "%.1f %% lie inside their intervals, and the root mean square error is %.3g.",
+        "Another emulator, estimated without %td of the runs, predicts these with Q\xc2\xb2 = %.4f; %.1f %% "
+        "lie inside their intervals, and the root mean square error is %.3g.",
         d->n_held, d->held.q2, 100 * d->held.coverage, d->held.rmse);
   put_left_out(t);
   say_poor(t);
@@ -306,10 +304,10 @@ static void put_over_time(telling *t) {
               &(atvi_line_plot){"Total index along the output", when, n, x, m, name, value, {0, 1}});
   }
   if ((value[0] = some(t, t->d->loo.q2_time, 1, 0, n)))
-    put_lines(t, "q2",
-              "Q\xc2\xb2 of runs left out one at a time, along the output; near 1 where they are "
-              "predicted well.",
-              &(atvi_line_plot){"Q\xc2\xb2 along the output", when, n, x, 1, NULL, value, {NAN, 1}});
+    put_lines(
+        t, "q2",
+        "Q\xc2\xb2 of runs left out one at a time, along the output; near 1 where they are predicted well.",
+        &(atvi_line_plot){"Q\xc2\xb2 along the output", when, n, x, 1, NULL, value, {NAN, 1}});
   atvi_report_page_grid_end(t->p);
 }
 
@@ -360,8 +358,8 @@ static void say_most(const telling *t) {
   }
   atvi_report_page_say(
       t->p,
-      "What matters most is %s: alone it causes %.0f %% of what differs between runs over the whole "
-      "prior, with its interactions %.0f %%. Interactions of inputs cause %.0f %% in all.",
+      "What matters most is %s: alone it causes %.0f %% of what differs between runs over the whole prior, "
+      "with its interactions %.0f %%. Interactions of inputs cause %.0f %% in all.",
       t->d->input[most], 100 * fmax(0, e->first[most]), 100 * e->total[most],
       100 * fmin(1, fmax(0, 1 - sum)));
 }
@@ -397,8 +395,8 @@ static void say_inputs(telling *t) {
     atvi_report_page_note(
         t->p,
         "Sobol indices are of the emulator's mean, inputs uniform over their ranges, to \xc2\xb1 %.3f. A "
-        "length is how far along an input runs know of each other; one many times the range means that "
-        "the output hardly bends along it, or not at all.%s",
+        "length is how far along an input runs know of each other; one many times the range means that the "
+        "output hardly bends along it, or not at all.%s",
         e->sobol_error,
         has_logs(t->d) ? " Inputs on a log scale are taken by their logarithm, in lengths and indices too."
                        : "");
@@ -460,11 +458,10 @@ static const char *verdict_line(atvi_pool *pool, const atvi_report_emulate *r, a
                             quality(pool, r->emulator[0].of));
   double least = HUGE_VAL;
   for (atvi_idx k = 0; k < r->n; k++) least = fmin(least, r->emulator[k].of->loo.q2);
-  return atvi_pool_printf(
-      pool,
-      "The %td emulators can take the simulator's place: left out one at a time, runs are "
-      "predicted with Q\xc2\xb2 of at least %.4f.",
-      r->n, least);
+  return atvi_pool_printf(pool,
+                          "The %td emulators can take the simulator's place: left out one at a time, runs "
+                          "are predicted with Q\xc2\xb2 of at least %.4f.",
+                          r->n, least);
 }
 
 static void put_doubts(atvi_page *p, const atvi_report_emulate *r) {

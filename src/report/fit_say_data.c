@@ -55,18 +55,16 @@ static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
   double ess;
   atvi_diag_summary_least_ess(s, &ess);
   if (s->chains)
-    return atvi_pool_printf(
-        pool,
-        "The fit can be used: %td chains agree (R-hat at most %.3f), and every parameter has at "
-        "least %.0f effective draws.",
-        s->n_chain, worst_rhat(s), ess);
+    return atvi_pool_printf(pool,
+                            "The fit can be used: %td chains agree (R-hat at most %.3f), and every parameter "
+                            "has at least %.0f effective draws.",
+                            s->n_chain, worst_rhat(s), ess);
   if (s->weighted) {
     const char *khat = atvi_diag_summary_khat(pool, s);
-    return atvi_pool_printf(
-        pool,
-        "The fit can be used: %s; for every parameter the weighted draws are worth at least "
-        "%.0f independent ones.",
-        khat ? khat : "", fmin(ess, s->ess));
+    return atvi_pool_printf(pool,
+                            "The fit can be used: %s; for every parameter the weighted draws are worth at "
+                            "least %.0f independent ones.",
+                            khat ? khat : "", fmin(ess, s->ess));
   }
   return "The fit can be used.";
 }
@@ -127,13 +125,13 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
 
 static void say_running(atvi_page *p, const atvi_fit_parts *x) {
   atvi_report_head(p, x->r->plain->about->title, x->r->file, "running", "The fit is running.");
-  atvi_io_text_add(&p->body,
-                   "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit "
-                   "began. %s</p><progress id=\"live-bar\" max=\"1\" "
-                   "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
-                   "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
-                   "id=\"live-chart\"></figure></div>\n",
-                   x->r->watch ? x->r->watch : "");
+  atvi_io_text_add(
+      &p->body,
+      "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit began. "
+      "%s</p><progress id=\"live-bar\" max=\"1\" aria-label=\"share done\"></progress><p><span "
+      "id=\"live-time\"></span> <span id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
+      "id=\"live-chart\"></figure></div>\n",
+      x->r->watch ? x->r->watch : "");
 }
 
 void atvi_report_say_head(atvi_page *p, const atvi_fit_parts *x) {
@@ -165,12 +163,11 @@ static void legend(atvi_page *p, const atvi_fit_parts *x) {
   if (x->n_observed) atvi_io_text_add(&p->body, "<li><i class=\"k-dot\"></i>data</li>");
   if (x->r->holdout) atvi_io_text_add(&p->body, "<li><i class=\"k-held\"></i>data held out</li>");
   if (bands)
-    atvi_io_text_add(
-        &p->body, "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band of "
-                  "the mean</li><li><i class=\"k-band\"></i>95 %% band of observations</li>");
+    atvi_io_text_add(&p->body,
+                     "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band "
+                     "of the mean</li><li><i class=\"k-band\"></i>95 %% band of observations</li>");
   if (alone)
-    atvi_io_text_add(&p->body, "<li><i class=\"k-alone\"></i>the simulator alone, with its 95 %% "
-                               "band</li>");
+    atvi_io_text_add(&p->body, "<li><i class=\"k-alone\"></i>the simulator alone, with its 95 %% band</li>");
   atvi_io_text_add(&p->body, "</ul>\n");
 }
 
@@ -206,13 +203,13 @@ static void say_inside(atvi_page *p, const atvi_report_fit *r) {
   inside fitted = count_all(r, false), held = count_all(r, true);
   bool others = r->n_series > 0 && r->series[0].others;
   if (fitted.n > 0)
-    atvi_report_page_say(
-        p,
-        "%td of %td observations%s (%.3g %%) lie inside the 95 %% band%s, which is of %td draws of "
-        "the posterior.",
-        fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
-        100.0 * (double)fitted.in / (double)fitted.n,
-        others ? " that all others predict" : " of observations", atvi_diag_predicted_draws(r->plain));
+    atvi_report_page_say(p,
+                         "%td of %td observations%s (%.3g %%) lie inside the 95 %% band%s, which is of %td "
+                         "draws of the posterior.",
+                         fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
+                         100.0 * (double)fitted.in / (double)fitted.n,
+                         others ? " that all others predict" : " of observations",
+                         atvi_diag_predicted_draws(r->plain));
   if (r->holdout && held.n > 0)
     atvi_report_page_say(
         p,
@@ -226,13 +223,12 @@ static const char *describe(atvi_pool *pool, const atvi_predicted *s) {
   inside fitted = count_inside(s, false), held = count_inside(s, true);
   atvi_idx n = fitted.n + held.n, in = fitted.in + held.in, given = 0;
   for (atvi_idx i = 0; i < s->n; i++) given += !s->point[i].grid;
-  const char *text =
-      n > 0 ? atvi_pool_printf(pool,
-                               "%s%s: data with the posterior mean and 95 %% bands; %td of %td values lie "
-                               "inside the band of observations.",
-                               s->name, s->rows ? "" : " over time", in, n)
-            : atvi_pool_printf(pool, "%s%s, %td value%s.", s->name, s->rows ? "" : " over time", given,
-                               given == 1 ? "" : "s");
+  const char *text = n > 0 ? atvi_pool_printf(pool,
+                                              "%s%s: data with the posterior mean and 95 %% bands; %td of "
+                                              "%td values lie inside the band of observations.",
+                                              s->name, s->rows ? "" : " over time", in, n)
+                           : atvi_pool_printf(pool, "%s%s, %td value%s.", s->name,
+                                              s->rows ? "" : " over time", given, given == 1 ? "" : "s");
   return text ? text : "";
 }
 
@@ -371,11 +367,9 @@ void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x) {
   if (r->summary && why) atvi_report_page_say(p, "There are no predictions: %s.", why);
   if (r->n_series == 0) return;
   if (has_alone(&r->series[0]))
-    atvi_report_page_say(
-        p, "The green line is the simulator alone, as the emulator predicts it at draws of the posterior. "
-           "What lies "
-           "between it and the data is the emulator's error and, where the model has one, the discrepancy: "
-           "what the simulator cannot do.");
+    atvi_report_page_say(p, "The green line is the simulator alone, as the emulator predicts it at draws of "
+                            "the posterior. What lies between it and the data is the emulator's error and, "
+                            "where the model has one, the discrepancy: what the simulator cannot do.");
   legend(p, x);
   put_scales(p, r->n_series, x->series, x->view);
   put_range(p, x, 0, x->n_observed);
@@ -431,17 +425,15 @@ void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
     wide = wide || atvi_report_long(x->forecast[k]);
     tracked = tracked || x->forecast[k]->kind != ATVI_SERIES_OBSERVED;
   }
-  atvi_report_page_say(
-      p,
-      "What comes after the data: the median of what the model expects, and bands that hold 50 %% and "
-      "95 %% of new observations%s.",
-      tracked ? " (of tracked quantities: of the posterior)" : "");
-  atvi_io_text_add(
-      &p->body,
-      "<ul class=\"legend\"><li><i class=\"k-dot\"></i>data</li>%s<li><i class=\"k-line\"></i>median"
-      "</li><li><i class=\"k-mean\"></i>50 %%</li><li><i class=\"k-band\"></i>95 %%</li><li><i "
-      "class=\"k-end\"></i>end of the data</li></ul>\n",
-      x->r->holdout ? "<li><i class=\"k-held\"></i>data held out</li>" : "");
+  atvi_report_page_say(p,
+                       "What comes after the data: the median of what the model expects, and bands that hold "
+                       "50 %% and 95 %% of new observations%s.",
+                       tracked ? " (of tracked quantities: of the posterior)" : "");
+  atvi_io_text_add(&p->body,
+                   "<ul class=\"legend\"><li><i class=\"k-dot\"></i>data</li>%s<li><i "
+                   "class=\"k-line\"></i>median</li><li><i class=\"k-mean\"></i>50 %%</li><li><i "
+                   "class=\"k-band\"></i>95 %%</li><li><i class=\"k-end\"></i>end of the data</li></ul>\n",
+                   x->r->holdout ? "<li><i class=\"k-held\"></i>data held out</li>" : "");
   put_scales(p, x->n_forecast, x->forecast, x->forecast_view);
   atvi_report_page_grid(p, wide ? "wide" : "half");
   for (atvi_idx k = 0; k < x->n_forecast; k++) {
@@ -494,10 +486,9 @@ static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
 static void put_pit(atvi_page *p, const atvi_fit_parts *x) {
   atvi_canvas *c = atvi_report_canvas_new(p->pool, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT);
   atvi_report_panel_pit(c, (atvi_box){0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT}, &x->pit);
-  atvi_report_page_figure(
-      p, c, "pit",
-      "Histogram of where observations fall in their predictive distributions; level if predictions are "
-      "neither too wide nor too narrow.");
+  atvi_report_page_figure(p, c, "pit",
+                          "Histogram of where observations fall in their predictive distributions; level if "
+                          "predictions are neither too wide nor too narrow.");
 }
 
 void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
@@ -522,10 +513,9 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
     atvi_report_page_say(
         p, "Observations of this model depend on each other: each is predicted here from all others.");
   if (x->pit.n == 0) return;
-  atvi_report_page_say(
-      p, "Observed less predicted, in units of the predictive standard deviation. Stretches on one side of "
-         "zero, "
-         "a trend, or more than one in twenty beyond the dashed lines are what the model does not explain.");
+  atvi_report_page_say(p, "Observed less predicted, in units of the predictive standard deviation. Stretches "
+                          "on one side of zero, a trend, or more than one in twenty beyond the dashed lines "
+                          "are what the model does not explain.");
   for (atvi_idx s = 0; s < x->n_observed; s++) wide = wide || atvi_report_long(&r->series[s]);
   atvi_report_page_grid(p, wide ? "wide" : "half");
   for (atvi_idx s = 0; s < x->n_observed; s++) put_residuals(p, x, s);
@@ -535,13 +525,12 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   }
   put_pit(p, x);
   atvi_report_page_grid_end(p);
-  atvi_report_page_note(
-      p,
-      "The histogram is level, within the grey band (95 %% for each bar), where predictions have the right "
-      "width. Heaped in the middle: too wide; at the ends: too narrow; to one side: biased.%s Counts are "
-      "spread over "
-      "their steps at random.",
-      others ? "" : " The data were used for the fit, which makes it look a little too good.");
+  atvi_report_page_note(p,
+                        "The histogram is level, within the grey band (95 %% for each bar), where "
+                        "predictions have the right width. Heaped in the middle: too wide; at the ends: too "
+                        "narrow; to one side: biased.%s Counts are spread over their steps at random.",
+                        others ? ""
+                               : " The data were used for the fit, which makes it look a little too good.");
   atvi_report_page_table(p, "The histogram as a table", 4, column, true);
   for (int k = 0; k < ATVI_PIT_BINS; k++) {
     char name[32];

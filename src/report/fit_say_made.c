@@ -97,10 +97,8 @@ static void say_weights(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   const atvi_made *m = &s->made;
   if (m->exact > 0) {
-    atvi_report_page_say(
-        p, "The approximation was trained, and chains that start from it and end exact took its "
-           "place: the draws do "
-           "not rest on it.");
+    atvi_report_page_say(p, "The approximation was trained, and chains that start from it and end exact took "
+                            "its place: the draws do not rest on it.");
     return;
   }
   if (isnan(m->khat)) {
@@ -109,11 +107,10 @@ static void say_weights(atvi_page *p, const atvi_fit_parts *x) {
     return;
   }
   if (!s->weighted) {
-    atvi_report_page_say(
-        p,
-        "k-hat is %.2f; up to %.2f weights can make draws of the approximation draws of the posterior. "
-        "Here they cannot: the numbers are those of the approximation.",
-        m->khat, atvi_math_psis_threshold(s->n));
+    atvi_report_page_say(p,
+                         "k-hat is %.2f; up to %.2f weights can make draws of the approximation draws of the "
+                         "posterior. Here they cannot: the numbers are those of the approximation.",
+                         m->khat, atvi_math_psis_threshold(s->n));
     return;
   }
   const char *khat = atvi_diag_summary_khat(p->pool, s);
@@ -141,12 +138,10 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
                          : m->tuned > 0  ? "; fine-tuning helped and was kept"
                                          : "; fine-tuning was tried and undone");
   if (isfinite(m->elbo) && isfinite(m->log_evidence) && !x->r->summary->refused)
-    atvi_report_page_say(
-        p,
-        "The log evidence is %.3f, and the ELBO %.3f: the approximation before weighting is %.2g "
-        "nats away from "
-        "the posterior.",
-        m->log_evidence, m->elbo, fmax(0, m->log_evidence - m->elbo));
+    atvi_report_page_say(p,
+                         "The log evidence is %.3f, and the ELBO %.3f: the approximation before weighting is "
+                         "%.2g nats away from the posterior.",
+                         m->log_evidence, m->elbo, fmax(0, m->log_evidence - m->elbo));
   atvi_report_page_grid(p, "half");
   put_training(p, x);
   atvi_canvas *c = x->r->draws->weight ? atvi_report_draw_weights(x, &f) : NULL;
@@ -159,16 +154,12 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
         p, "Each mode has a component of its own, and a line of its own in the figures of the ELBO.");
   if (atvi_report_has_elbo(x, true))
     atvi_report_page_note(
-        p,
-        "Training begins at a high temperature, where the data count little, and cools down to 1, the "
-        "posterior "
-        "itself. The ELBO has another height at each temperature: only at temperature 1 it is a lower bound "
-        "of the log evidence, and tells how good the fit is.");
+        p, "Training begins at a high temperature, where the data count little, and cools down to 1, the "
+           "posterior itself. The ELBO has another height at each temperature: only at temperature 1 it is a "
+           "lower bound of the log evidence, and tells how good the fit is.");
   if (c)
-    atvi_report_page_note(p,
-                          "Orange: the tail of the largest weights, which k-hat describes. The flatter the "
-                          "weights, the better the "
-                          "approximation.");
+    atvi_report_page_note(p, "Orange: the tail of the largest weights, which k-hat describes. The flatter "
+                             "the weights, the better the approximation.");
   put_steps(p, x->r->plain);
 }
 
@@ -243,12 +234,10 @@ static void say_chains(atvi_page *p, const atvi_fit_parts *x) {
   if (isfinite(m->accept))
     atvi_report_page_say(p, "Proposals were accepted %.0f %% of the time.", 100 * m->accept);
   if (isfinite(m->tree_depth))
-    atvi_report_page_say(
-        p,
-        "Divergences: %.0f. Energy fraction of missing information: %.2f. Mean tree depth: %.1f; "
-        "trees cut off: "
-        "%.0f.",
-        m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
+    atvi_report_page_say(p,
+                         "Divergences: %.0f. Energy fraction of missing information: %.2f. Mean tree depth: "
+                         "%.1f; trees cut off: %.0f.",
+                         m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
   if (!atvi_report_has_chains(x)) return;
   say_traces(p, x);
 }

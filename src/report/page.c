@@ -137,9 +137,9 @@ void atvi_report_page_figure_scaled(atvi_page *p, const char *id, const char *al
 }
 
 void atvi_report_page_scales(atvi_page *p) {
-  atvi_io_text_add(&p->body, "<div class=\"chips\" data-scales=\"1\">vertical axis <button "
-                             "aria-pressed=\"true\">linear</button><button "
-                             "aria-pressed=\"false\">log</button></div>\n");
+  atvi_io_text_add(
+      &p->body, "<div class=\"chips\" data-scales=\"1\">vertical axis <button "
+                "aria-pressed=\"true\">linear</button><button aria-pressed=\"false\">log</button></div>\n");
 }
 
 void atvi_report_page_figure_table(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow,

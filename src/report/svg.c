@@ -145,8 +145,8 @@ static void put_clip(atvi_text *out, const atvi_shape *s, const char *id, atvi_i
   char x[NUMBER], y[NUMBER], w[NUMBER], h[NUMBER];
   number(x, s->x[0]), number(y, s->y[0]), number(w, s->x[1] - s->x[0]), number(h, s->y[1] - s->y[0]);
   atvi_io_text_add(out,
-                   "<clipPath id=\"%s-k%td\"><rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/></clipPath>"
-                   "<g clip-path=\"url(#%s-k%td)\">",
+                   "<clipPath id=\"%s-k%td\"><rect x=\"%s\" y=\"%s\" width=\"%s\" "
+                   "height=\"%s\"/></clipPath><g clip-path=\"url(#%s-k%td)\">",
                    id, k, x, y, w, h, id, k);
 }
 
