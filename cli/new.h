@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of the folders that `atvi new` makes. They stand in cli/new/KIND/ and are compiled in (cmake/embed.cmake). */
+/* Files of the folders that `atvi new` makes. They are in cli/new/KIND/ and are compiled in
+ * (cmake/embed.cmake). */
 #ifndef ATVI_CLI_NEW_H
 #define ATVI_CLI_NEW_H
 

@@ -253,10 +253,10 @@ negbin() {
   fails_with 2 "./a/ is given twice"
   for option in --methods=atvi --reference=ram --parallel --seed=1 --fix=beta=1 '--holdout=t > 3' --ess=10 --max-time=1m; do
     run "$ATVI" compare a b "$option"
-    fails_with 2 "${option%%=*}" "an option of methods"
+    fails_with 2 "${option%%=*}" "applies to methods"
   done
   run "$ATVI" compare a b --max-time 1m
-  fails_with 2 "--max-time: an option of methods"
+  fails_with 2 "--max-time: applies to methods"
   run "$ATVI" compare a b --out a --force
   fails_with 2 "--out a: it is the folder of a fit"
   mkdir full && touch full/x

@@ -75,7 +75,7 @@ END
 
 @test "other shells are told" {
   run "$ATVI" completion fish
-  fails_with 2 "bash and zsh"
+  fails_with 2 "bash or zsh"
   run "$ATVI" completion
   fails_with 2 "SHELL is missing"
 }

@@ -453,7 +453,7 @@ line() {
 
 @test "several fits are for atvi compare" {
   run "$ATVI" predict a b
-  fails_with 2 "one DIR is enough, here is a second: b" "'atvi compare' compares fits"
+  fails_with 2 "want one DIR, but there is a second: b" "'atvi compare' compares fits"
 }
 
 @test "the manual page of predict fits 80 columns" {
