@@ -188,7 +188,7 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_compare = {
     .name = "compare",
-    .brief = "compare methods on a model, or finished fits of several models",
+    .brief = "compare methods, or fits of several models",
     .usage = "MODEL [--methods LIST] [--reference METHOD] [--parallel]\n"
              "         [--seed N] [--out DIR] ...\n"
              "FIT FIT ... [--out DIR] ...",

@@ -15,7 +15,7 @@ static const char *const ADVICE[ATVI_CODES] = {
     [ATVI_CODE_LIMIT_PRECISION] = "Raise the limit (--max-time, --max-iter) or ask for less (--ess).",
     [ATVI_CODE_MODES_LEFT_OUT] = "--method atvi covers them all, each with its share.",
     [ATVI_CODE_HELD_OUT] = "'atvi predict' scores them.",
-    [ATVI_CODE_POINTS_LEFT] = "'atvi run' does them.",
+    [ATVI_CODE_POINTS_LEFT] = "'atvi run' runs them.",
     [ATVI_CODE_EVIDENCE_NONE] = "Fits by --method atvi, nf or copula have one.",
     [ATVI_CODE_EVIDENCE_DOUBTFUL] = "A fit with --exact estimates it from chains.",
     /* Failures. */
@@ -30,15 +30,15 @@ static const char *const ADVICE[ATVI_CODES] = {
         "The model may be stiff: try the line 'solver stiff' in it, or narrower priors.",
     [ATVI_CODE_PRIORS_DISAGREE] = "The priors contradict each other or their bounds.",
     [ATVI_CODE_CALL_FAILED] = "Run the program by hand with these parameters.",
-    [ATVI_CODE_FILE_MISSING] = "--folder DIR has them looked for in another folder.",
-    [ATVI_CODE_DATA_UNNAMED] = "--data NAME=FILE then says which one is meant.",
+    [ATVI_CODE_FILE_MISSING] = "--folder DIR looks for them in another folder.",
+    [ATVI_CODE_DATA_UNNAMED] = "Use --data NAME=FILE to say which one is meant.",
     [ATVI_CODE_RUNS_NONE] =
         "'atvi design' and 'atvi run' make the runs; --runs says where they are if not here.",
     [ATVI_CODE_RUNS_OTHER] = "Give another folder (--runs), or move these runs away and make new ones ('atvi "
                              "design', 'atvi run').",
-    [ATVI_CODE_RUNS_TIMES] = "When the simulator does that, begin afresh in another folder (--runs).",
+    [ATVI_CODE_RUNS_TIMES] = "Once the simulator does that, start again in another folder (--runs).",
     [ATVI_CODE_SIMULATOR_FAILED] =
-        "When the simulator works, 'atvi run --retry-failed' does the failed runs again.",
+        "Once the simulator works, 'atvi run --retry-failed' repeats the failed runs.",
 };
 
 const char *atvi_app_advice(atvi_code code) { return (unsigned)code < ATVI_CODES ? ADVICE[code] : NULL; }

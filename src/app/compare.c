@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi compare: every method as atvi fit and atvi predict would run it, each into a folder of its own; then the folders
- * are read and set side by side. So nothing here knows how a method works, and a method that fails leaves the others alone.
+/* atvi compare: every method as atvi fit and atvi predict would run it, each into its own folder; then the
+ * folders are read and compared. So nothing here knows how a method works, and a method that fails does not
+ * affect the others.
  *
- * Side by side, each method has a thread with a context of its own. Results do not depend on the number of threads: they are
- * the same as one after another, only times are not. */
+ * Side by side, each method has a thread with its own context. Results do not depend on the number of
+ * threads, so they are the same as one after another; only times differ. */
 #include "app/compare.h"
 #include "app/report.h"
 #include "infer/fit.h"
@@ -18,7 +19,7 @@
 enum { MESSAGE = 1024 };
 static const double LOOK_EVERY_S = 0.1;
 
-/* One method's work. */
+/* The work of one method. */
 typedef struct {
   const char *method;
   atvi_app_fit_opts fit;
@@ -45,10 +46,12 @@ typedef struct {
 
 static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
 
-/* The options of a method that are its own. What it has no use for is left out, not refused: one command line serves all. */
+/* The options of a method that are its own. Options it does not use are dropped, not refused: one command
+ * line serves all methods. */
 static atvi_fit_opts how(const atvi_fit_opts *common, const atvi_method *m) {
   atvi_fit_opts o = *common;
-  /* atvi alone is the approximation and its weights: turning exact by itself it would be another name for exact. */
+  /* atvi stays the approximation with its weights: if it turned exact by itself, it would be another name for
+   * exact. */
   o.exact = "off";
   atvi_infer_fit_options_choose(m, &o);
   return o;
@@ -74,7 +77,8 @@ static atvi_status read_methods(work *w) {
                    list);
 }
 
-/* What is wrong with the model or its data is told once, before anything is begun. Compiled, it is in the cache for all. */
+/* Faults of the model or its data are reported once, before anything starts. The compiled model is then in
+ * the cache for all. */
 static atvi_status check_model(work *w) {
   atvi_loaded l;
   ATVI_TRY(atvi_app_load(w->ctx, &w->opts->fit.model,
@@ -84,7 +88,7 @@ static atvi_status check_model(work *w) {
   return w->model ? ATVI_OK : nomem(w->ctx);
 }
 
-/* Of methods that were compared before, in the same folder, and are not now. */
+/* Folders of methods that were compared earlier in this folder, but not now. */
 static void tell_left(const work *w) {
   const atvi_method *m;
   for (int k = 0; (m = atvi_infer_method_at(0, k)); k++) {
@@ -93,7 +97,7 @@ static void tell_left(const work *w) {
     const char *folder = atvi_pool_printf(w->pool, "%s/%s", w->dir, m->name),
                *fit = folder ? atvi_pool_printf(w->pool, "%s/fit.json", folder) : NULL;
     if (!now && fit && access(fit, F_OK) == 0)
-      atvi_log(w->ctx, ATVI_LOG_WARN, "%s is of an earlier comparison, and no part of this one", folder);
+      atvi_log(w->ctx, ATVI_LOG_WARN, "%s is from an earlier comparison and not part of this one", folder);
   }
 }
 
@@ -124,7 +128,7 @@ static void fit_and_score(atvi_pool *pool, job *j) {
 }
 
 static void run_job(job *j) {
-  atvi_pool *pool; /* predictions are large: they go before the next method begins */
+  atvi_pool *pool; /* predictions are large: free them before the next method starts */
   j->begun = true;
   j->status = atvi_pool_new(j->ctx, &pool);
   if (j->status == ATVI_OK) {
@@ -166,7 +170,7 @@ static void *thread_main(void *arg) {
   return NULL;
 }
 
-/* Until all have ended: hands requests to stop on, and tells how many there are left. */
+/* Until all have ended: passes on requests to stop, and reports how many are left. */
 static void watch(work *w, int started, atomic_bool *stop, atomic_int *n_ended) {
   const struct timespec pause = {.tv_nsec = (long)(1e9 * LOOK_EVERY_S)};
   double begun = atvi_clock_s();
@@ -193,7 +197,7 @@ static void side_by_side(work *w) {
   for (atvi_idx i = 0; i < w->n; i++)
     if (w->job[i].started)
       pthread_join(w->job[i].thread, NULL);
-    else if (!atvi_stop_asked(w->ctx)) /* no more threads to be had */
+    else if (!atvi_stop_asked(w->ctx)) /* no more threads available */
       thread_main(&w->job[i]);
 }
 

@@ -112,7 +112,7 @@ static void put_method(atvi_json *w, const atvi_compared *m) {
   atvi_io_json_put(w, "method", atvi_io_json_word(w->pool, m->method));
   atvi_io_json_put(w, "state", atvi_io_json_word(w->pool, m->state));
   atvi_io_json_put(w, "reason", atvi_io_json_word(w->pool, m->reason));
-  /* beside compare.json: the whole may be moved */
+  /* relative to compare.json, so that the folder can be moved */
   atvi_io_json_put(w, "folder", atvi_io_json_word(w->pool, m->method));
   if (s) {
     atvi_io_json_put(w, "verdict", json_string(atvi_verdict_name(s->verdict)));
@@ -143,14 +143,14 @@ atvi_status atvi_app_compare_json(atvi_pool *pool, const atvi_comparison *c, con
   return atvi_io_json_get(&w, "compare", text);
 }
 
-/* From the folders of the methods to numbers side by side: summaries, scores, and the distance of every marginal to
- * that of the reference. */
+/* Reads the folders of the methods: summaries, scores, and the distance of every marginal to that of the
+ * reference. */
 
 static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
 
 /* ---- scores.json ---- */
 
-/* NULL where there are none. */
+/* NULL if there are none. */
 static atvi_score *scores(atvi_pool *pool, const json_t *o, atvi_idx *n) {
   const json_t *series = json_object_get(o, "series");
   *n = (atvi_idx)json_array_size(series);
@@ -222,7 +222,7 @@ static void choose(atvi_comparison *c, const char *wanted, atvi_pool *pool) {
     if (found >= 0) c->reference = found;
   }
   if (c->reference >= 0) return;
-  c->because = atvi_pool_printf(pool, "for there is no %s with verdict ok",
+  c->because = atvi_pool_printf(pool, "because no %s has verdict ok",
                                 atvi_infer_methods_text(ATVI_METHOD_EXACT, " or ", list));
   c->reference = find(c, atvi_fit_defaults().method, false);
   for (atvi_idx i = 0; i < c->n && c->reference < 0; i++)
@@ -253,7 +253,8 @@ static void marginal_load(marginal *m, const atvi_draws *d, atvi_idx column) {
   atvi_math_sort(m->n, m->x, m->weighted ? m->w : NULL, m->work);
 }
 
-/* Independent draws that the column is worth. Draws of an approximation whose weights are refused are independent draws of it. */
+/* Effective number of independent draws in the column. Draws of an approximation whose weights are refused
+ * are independent. */
 static double worth(const atvi_compared *m, atvi_idx column) {
   double ess = m->summary->col[column].ess_bulk;
   return ess > 0 ? ess : (double)m->draws->n;
@@ -261,7 +262,7 @@ static double worth(const atvi_compared *m, atvi_idx column) {
 
 static const double *weights(const marginal *m) { return m->weighted ? m->w : NULL; }
 
-/* m may be the reference itself: then only what its weights have changed. */
+/* m may be the reference itself: then only the effect of its weights. */
 static void one_distance(const atvi_compared *r, const marginal *to, atvi_compared *m, const marginal *from,
                          atvi_idx column) {
   const double two_over_pi = 0.63661977236758134;

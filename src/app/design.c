@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* DIR/design.csv: one line per point, with its number and the parameters in natural units. It is only ever added to: bytes that are there
- * stay, and the whole is put in its place at once. */
+/* DIR/design.csv: one line per point, with its number and the parameters in natural units. It is append-only:
+ * existing bytes stay, and the file is replaced in one step. */
 #include "app/program.h"
 #include "app/common.h"
 #include "io/csv.h"
@@ -34,7 +34,7 @@ static bool is_input(const atvi_lang_simulator *s, atvi_idx param) {
   return false;
 }
 
-/* A field that is misspelt would otherwise leave its parameter out of the design without a word. */
+/* A misspelt field would otherwise silently leave its parameter out of the design. */
 static atvi_status check_template(atvi_pool *pool, const atvi_lang *lang, const char *const *name,
                                   const atvi_lang_template *from) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
@@ -58,13 +58,13 @@ static atvi_status check_template(atvi_pool *pool, const atvi_lang *lang, const 
   return ATVI_OK;
 }
 
-/* Designs have a column with the numbers of the runs. */
+/* Designs have a column with the numbers of runs. */
 static atvi_status check_names(atvi_ctx *ctx, const atvi_lang *lang) {
   for (atvi_idx i = 0; i < lang->simulator.n_input; i++) {
     const atvi_lang_param *p = &lang->param[lang->simulator.input[i]];
     if (strcmp(p->name, "id") != 0) continue;
     return ATVI_FAIL(ctx, ATVI_EMODEL,
-                     "%s:%d:%d: error: an input of the simulator cannot be called 'id': so is the column "
+                     "%s:%d:%d: error: an input of the simulator cannot be called 'id': that is the column "
                      "with the numbers of the runs\nhint: give the parameter another name",
                      lang->path, p->place.line, p->place.column);
   }
@@ -88,7 +88,7 @@ static atvi_status check_templates(atvi_ctx *ctx, const atvi_lang *lang) {
 atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *folder, atvi_lang **out) {
   atvi_status status =
       atvi_lang_load(ctx, path, &(atvi_lang_opts){.folder = folder, .data_optional = true}, out);
-  if (status == ATVI_EIO) return ATVI_EDATA; /* a file that cannot be read is for the user to mend */
+  if (status == ATVI_EIO) return ATVI_EDATA; /* the user must fix a file that cannot be read */
   if (status != ATVI_OK) return status;
   bool given = (*out)->simulator.given;
   status = given ? check_names(ctx, *out) : ATVI_OK;
@@ -98,8 +98,8 @@ atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *f
   *out = NULL;
   if (given) return status;
   return ATVI_FAIL(ctx, ATVI_EMODEL,
-                   "%s:1:1: error: the model has no simulator, so there is nothing to run\nhint: it is "
-                   "described in a block: simulator { command \"./flow {k}\"  output flow from stdout csv }",
+                   "%s:1:1: error: the model has no simulator, so there is nothing to run\nhint: describe it "
+                   "in a block: simulator { command \"./flow {k}\"  output flow from stdout csv }",
                    path);
 }
 
@@ -123,7 +123,7 @@ static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
   for (atvi_idx i = 0; i < csv->n_row; i++) {
     double v = col < 0 ? (double)(i + 1) : csv->value[i * csv->n_col + col];
     if (!(v >= 1 && v <= ATVI_SIM_ID_MAX) || v != floor(v))
-      return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, "numbers of runs are whole and begin with 1");
+      return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, "numbers of runs are whole and start at 1");
     id[i] = (int64_t)v;
     if (id[i] > most) most = id[i];
   }
@@ -136,7 +136,7 @@ static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
   return ATVI_OK;
 }
 
-/* What stands before the second cell of the first row. */
+/* The text before the second cell of the first row. */
 static char separator(const atvi_csv *csv) {
   const char *p = csv->source, *end = p + csv->n_source;
   for (int line = 1; p && line < csv->line[0]; line++) {
@@ -205,8 +205,8 @@ static atvi_status place_old(job *j) {
       double u = atvi_app_program_axis_find(&j->axis[k], j->old.x[i * j->d + k]);
       if (!(u > -1e-9 && u < 1 + 1e-9))
         return ATVI_FAIL(j->ctx, ATVI_EINVAL,
-                         "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; give "
-                         "another --runs to begin afresh",
+                         "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; start "
+                         "again with another --runs",
                          j->dir, ATVI_SIM_DESIGN, (long long)j->old.id[i], j->name[k], j->old.x[i * j->d + k],
                          j->axis[k].lower, j->axis[k].upper);
       j->x[i * j->d + k] = fmin(fmax(u, 0), 1);
@@ -214,7 +214,7 @@ static atvi_status place_old(job *j) {
   return ATVI_OK;
 }
 
-/* A Sobol sequence goes on only where it was left. */
+/* A Sobol sequence can only continue where it ended. */
 static atvi_status check_sobol(job *j) {
   double *u = atvi_pool_take(j->pool, (size_t)(j->old.n * j->d) + 1, sizeof *u);
   if (!u) return no_memory(j->ctx);
@@ -222,13 +222,13 @@ static atvi_status check_sobol(job *j) {
   for (atvi_idx i = 0; i < j->old.n * j->d; i++)
     if (fabs(u[i] - j->x[i]) > 1e-9)
       return ATVI_FAIL(j->ctx, ATVI_EINVAL,
-                       "%s/%s does not consist of the Sobol points of seed %llu: give the seed that it was "
-                       "made with, or --kind lhs, which extends any design",
+                       "%s/%s does not contain the Sobol points of seed %llu: give its original seed, or "
+                       "--kind lhs, which extends any design",
                        j->dir, ATVI_SIM_DESIGN, (unsigned long long)j->o->seed);
   return ATVI_OK;
 }
 
-/* A new file has a number and the inputs, in the model's order. */
+/* A new file has a number and the inputs, in the order of the model. */
 static bool first_form(job *j, atvi_text *t) {
   atvi_program_points *p = &j->old;
   p->separator = ',';
@@ -246,7 +246,8 @@ static bool first_form(job *j, atvi_text *t) {
   return true;
 }
 
-/* A line with the columns that the file has. Those that are not ours stay empty; without a column for numbers, lines count. */
+/* A line with the columns of the file. Columns that are not ours stay empty; without a column of numbers,
+ * lines are counted. */
 static void add_point(const job *j, atvi_text *t, int64_t id, const double *u) {
   const atvi_program_points *p = &j->old;
   for (atvi_idx c = 0; c < p->n_col; c++) {
@@ -287,7 +288,7 @@ static atvi_status write_design(job *j, atvi_idx n) {
   return status;
 }
 
-/* Points that were there and leave an end of a range empty. */
+/* Existing points that leave one end of a range empty. */
 static void describe_part(const job *j, atvi_text *t) {
   bool said = false;
   for (atvi_idx k = 0; k < j->d; k++) {
@@ -300,7 +301,7 @@ static void describe_part(const job *j, atvi_text *t) {
                      atvi_app_program_axis_at(&j->axis[k], from), atvi_app_program_axis_at(&j->axis[k], to));
     said = true;
   }
-  if (said) atvi_io_text_add(t, j->old.n < j->o->n ? "); new ones are where there were none\n\n" : ")\n\n");
+  if (said) atvi_io_text_add(t, j->old.n < j->o->n ? "); new points fill the rest\n\n" : ")\n\n");
 }
 
 static atvi_status describe(const job *j, atvi_idx n, const char **text) {
@@ -336,7 +337,7 @@ static atvi_status design(job *j, atvi_app_design_result *result) {
     ATVI_TRY(atvi_app_program_axis_new(j->pool, j->lang, s->input[k], &j->axis[k]));
   ATVI_TRY(atvi_app_program_points_read(j->pool, j->dir, d, j->name, &j->old));
   if (n < j->old.n)
-    return ATVI_FAIL(j->ctx, ATVI_EINVAL, "%s/%s has %td points already: -n %td would take some away", j->dir,
+    return ATVI_FAIL(j->ctx, ATVI_EINVAL, "%s/%s already has %td points: -n %td would remove some", j->dir,
                      ATVI_SIM_DESIGN, j->old.n, n);
   j->x = atvi_pool_take(j->pool, (size_t)(n * d), sizeof(double));
   if (!j->x) return no_memory(j->ctx);
@@ -359,7 +360,7 @@ atvi_status atvi_app_design(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_desig
   if (opts->kind && strcmp(opts->kind, "sobol") == 0)
     j.kind = ATVI_DESIGN_SOBOL;
   else if (opts->kind && strcmp(opts->kind, "lhs") != 0)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--kind %s: there are lhs and sobol", opts->kind);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--kind %s: want lhs or sobol", opts->kind);
   if (opts->n < 1 || opts->n > ATVI_SIM_ID_MAX)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "-n %td: want a number of points from 1 to %d", opts->n,
                      ATVI_SIM_ID_MAX);

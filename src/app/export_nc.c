@@ -10,7 +10,7 @@
  *   observed_data         (time, ...)
  *   prior                 (chain, draw, ...)
  *
- * The schema wants a date, created_at. But for it the same fit gives the same bytes. */
+ * The schema requires a date, created_at; otherwise the same fit gives the same bytes. */
 #include "app/export.h"
 #include "io/arrays.h"
 #include "io/netcdf.h"
@@ -34,7 +34,7 @@ typedef struct {
   const char **axis;   /* [n_data] name of the dimension along the rows of a data set */
 } writer;
 
-/* A group, what it is to hold, and the names in it so far. */
+/* A group, its future contents, and the names in it so far. */
 typedef struct {
   int id;
   int chain, draw; /* dimensions */
@@ -53,7 +53,7 @@ static void note_number(const writer *w, int g, const char *key, double x) {
   if (!isnan(x)) atvi_io_netcdf_note_reals(w->f, g, ATVI_NETCDF_ROOT, key, 1, &x);
 }
 
-/* Now, in UTC; or what SOURCE_DATE_EPOCH says, for those who want the same bytes twice. */
+/* Now, in UTC; or SOURCE_DATE_EPOCH, for reproducible bytes. */
 static void date(char out[32]) {
   const char *fixed = getenv("SOURCE_DATE_EPOCH");
   char *end;
@@ -100,7 +100,7 @@ static void note_made(const writer *w, int g) {
 
 /* ---- dimensions ---- */
 
-/* made: the name is our own making, and leaves those of the model alone. */
+/* made: we made the name, and it must not hide a name of the model. */
 static bool used(const group *g, const char *name, bool made) {
   for (atvi_idx i = 0; i < g->n_taken; i++)
     if (strcmp(g->taken[i], name) == 0) return true;
@@ -109,15 +109,15 @@ static bool used(const group *g, const char *name, bool made) {
   return false;
 }
 
-/* Takes the name, with a _ or more after it if that is used: a variable with the name of a dimension would be its coordinate.
- * NULL without memory. */
+/* Takes the name, with _ appended while it is in use: a variable named like a dimension would be its
+ * coordinate. NULL: out of memory. */
 static const char *take(const writer *w, group *g, const char *name, bool made) {
   for (; name && used(g, name, made); made = true) name = atvi_pool_printf(w->pool, "%s_", name);
   if (name) g->taken[g->n_taken++] = name;
   return name;
 }
 
-/* word: NULL where labels are numbers */
+/* word: NULL if labels are numbers */
 static void index_dim(const writer *w, const group *g, const char *name, atvi_idx n, const int64_t *label,
                       const char *const *word, int *dim) {
   *dim = atvi_io_netcdf_dim(w->f, g->id, name, n);
@@ -127,7 +127,7 @@ static void index_dim(const writer *w, const group *g, const char *name, atvi_id
     atvi_io_netcdf_integers(w->f, g->id, name, 1, dim, label);
 }
 
-/* 0, 1, ...; NULL without memory */
+/* 0, 1, ...; NULL: out of memory */
 static const int64_t *count(const writer *w, atvi_idx n) {
   int64_t *out = atvi_pool_take(w->pool, (size_t)n + 1, sizeof *out);
   for (atvi_idx i = 0; out && i < n; i++) out[i] = i;
@@ -229,14 +229,14 @@ static const char *data_name(const writer *w, const atvi_draws_series *s) {
   return s->set[0] ? s->set : atvi_pool_printf(w->pool, "%td", s->data + 1);
 }
 
-/* Length of a name without indices: elements of an array are one variable. */
+/* Length of a name without indices: the elements of an array form one variable. */
 static size_t base(const char *name) { return strcspn(name, "."); }
 
 static bool same_base(const char *a, const char *b) {
   return base(a) == base(b) && memcmp(a, b, base(a)) == 0;
 }
 
-/* Whether a name is that of another variable than the one series s belongs to: as the model has it, or made for one before. */
+/* Whether the name belongs to a variable other than that of series s, in the model or made earlier. */
 static bool name_used(const writer *w, atvi_idx s, const char *name) {
   const atvi_draws_series *series = w->fit->plain->series;
   for (atvi_idx k = 0; k < w->n_observed; k++) {
@@ -246,7 +246,7 @@ static bool name_used(const writer *w, atvi_idx s, const char *name) {
   return false;
 }
 
-/* y.1 of data set one as one_y.1 where another has a y, and with more _ after one_y where that is used. */
+/* y.1 of data set one becomes one_y.1 if another has a y, with further _ after one_y while that is in use. */
 static const char *series_name(const writer *w, atvi_idx s) {
   const atvi_draws_series *of = &w->fit->plain->series[s];
   if (!name_used(w, s, of->name)) return of->name;
@@ -276,7 +276,7 @@ static atvi_status name_all(writer *w) {
 
 /* ---- series ---- */
 
-/* Dimensions along the rows of every data set that has one, as coordinates too. */
+/* Dimensions along the rows of every data set that has one, also as coordinates. */
 static atvi_status row_dims(const writer *w, group *g, int *dim) {
   for (atvi_idx s = 0; s < w->n_observed; s++) {
     const atvi_draws_series *x = &w->fit->plain->series[s];
@@ -289,7 +289,8 @@ static atvi_status row_dims(const writer *w, group *g, int *dim) {
   return ATVI_OK;
 }
 
-/* Values of series a, rows by elements: of draw b of a group, or the data. What was held out is no part of the data. */
+/* Values of series a, rows by elements: of draw b of a group, or the data. Held-out values are not part of
+ * the data. */
 static void gather(const writer *w, const atvi_array *a, const atvi_group *from, const atvi_idx *at,
                    atvi_idx b, double *out) {
   const atvi_draws_series *s = w->fit->plain->series + a->first;
@@ -312,7 +313,7 @@ static atvi_status put_series(const writer *w, group *g, const atvi_array *a, co
   double *room = name ? atvi_block(w->ctx, (size_t)(B * each) * sizeof *room) : NULL;
   if (!room) return no_memory(w);
   for (atvi_idx b = 0; b < B; b++) gather(w, a, from, at, b, room + b * each);
-  /* counts are small numbers, and shrink to an eighth; log likelihoods do not */
+  /* counts are small numbers and compress to an eighth; log likelihoods do not */
   bool pack = from && strcmp(from->name, "predictive") == 0;
   atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack, room);
   atvi_block_free(w->ctx, room);
@@ -389,8 +390,8 @@ static atvi_status put_fit(writer *w) {
   note_made(w, g.id);
   if (fit->weighted)
     atvi_io_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
-                        "These draws count equally. Those that they come from are in weighted_posterior, "
-                        "with what each counts in weighted_sample_stats.");
+                        "These draws count equally. The draws behind them are in weighted_posterior, and "
+                        "their weights in weighted_sample_stats.");
   ATVI_TRY(put_stats(w, "sample_stats", fit->plain));
   if (fit->weighted) {
     ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));
@@ -413,10 +414,10 @@ void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export
   const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
   if (!path) return;
   if (atvi_io_netcdf_available(ctx) != ATVI_OK) {
-    atvi_log(ctx, ATVI_LOG_NOTE, "there is no fit.nc: %s", atvi_errmsg(ctx));
+    atvi_log(ctx, ATVI_LOG_NOTE, "fit.nc was not written: %s", atvi_errmsg(ctx));
     return;
   }
   if (atvi_app_export_nc(ctx, pool, fit, path) != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_WARN, "%s is not written: %s; atvi export %s --format nc makes it", path,
+    atvi_log(ctx, ATVI_LOG_WARN, "%s was not written: %s; atvi export %s --format nc writes it", path,
              atvi_errmsg(ctx), dir);
 }

@@ -17,8 +17,8 @@ atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,
   if (stat(where, &st) == 0 && S_ISDIR(st.st_mode)) return ATVI_OK;
   if (atvi_io_rundir_latest(ctx, pool, name, holding, &path) != ATVI_OK)
     return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s is not a folder of a fit, and there is no run %s-NNN with a file %s here; run atvi "
-                     "fit first, or name the folder",
+                     "%s is not the folder of a fit, and there is no folder %s-NNN with a file %s here; run "
+                     "atvi fit first, or name the folder",
                      where, name, holding);
   *dir = path;
   return ATVI_OK;
@@ -59,7 +59,7 @@ static atvi_status read_json(const reading *r, const char *name, json_t **out) {
                    error.line, error.column, error.text);
 }
 
-/* Every file that it takes. */
+/* Every required file. */
 static atvi_status check_folder(const reading *r) {
   static const char *const need[] = {"draws.csv", "fit.json", "model.atvi"};
   for (int i = 0; i < 3; i++) {
@@ -80,14 +80,14 @@ static atvi_status check_data(const reading *r, const json_t *paths) {
     if (!now) return nomem(r);
     if (access(now, F_OK) != 0)
       return ATVI_FAIL(r->ctx, ATVI_EDATA,
-                       "%s: error: the data file of this fit, %s, is gone\nhint: put it back, or say where "
-                       "it is now: --data %sFILE",
+                       "%s: error: the data file of this fit, %s, is gone\nhint: restore it, or say where it "
+                       "is now: --data %sFILE",
                        r->run->dir, now, json_array_size(paths) > 1 ? "NAME=" : "");
   }
   return ATVI_OK;
 }
 
-/* Files in the place of the model's: what the fit was given, unless it is given again now. */
+/* Files that replace those of the model: those given to the fit, unless given again now. */
 static atvi_status find_data(const reading *r, const json_t *fit, atvi_idx n_now, const atvi_data_file *now) {
   json_t *paths = json_object_get(fit, "data"), *given = json_object_get(fit, "given"), *path;
   const char *name;
@@ -95,7 +95,7 @@ static atvi_status find_data(const reading *r, const json_t *fit, atvi_idx n_now
   atvi_data_file *data = atvi_pool_take(r->pool, (size_t)n_now + json_object_size(given) + 1, sizeof *data);
   if (!data) return nomem(r);
   atvi_idx n = 0;
-  for (; n < n_now; n++) data[n] = now[n]; /* the first of a name counts */
+  for (; n < n_now; n++) data[n] = now[n]; /* the first one of each name counts */
   if (n_now == 0) ATVI_TRY(check_data(r, paths));
   if (one && n_now == 0) {
     path = json_array_get(paths, 0);
@@ -152,7 +152,7 @@ static atvi_status read_fit(reading *r, const json_t *fit, atvi_idx n_data, cons
   const json_t *held = json_object_get(fit, "held_n");
   r->run->held_n = json_is_integer(held) ? (atvi_idx)json_integer_value(held) : -1;
   r->run->held_hash = copy(r, json_string_value(json_object_get(fit, "held_hash")));
-  const json_t *seed = json_object_get(fit, "seed"); /* a string where it is too large for an integer */
+  const json_t *seed = json_object_get(fit, "seed"); /* a string if it is too large for an integer */
   r->run->seed =
       json_is_string(seed) ? strtoull(json_string_value(seed), NULL, 10) : (uint64_t)json_integer_value(seed);
   const char *files = json_string_value(json_object_get(fit, "files"));

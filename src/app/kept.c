@@ -56,7 +56,7 @@ atvi_status atvi_app_kept_load(atvi_kept *x) {
   return atvi_app_load(ctx, &x->run.model, &how, &x->l);
 }
 
-/* Steps that an older version kept in progress.json alone, without their phases. */
+/* Steps that older versions kept only in progress.json, without phases. */
 static atvi_status old_history(const atvi_kept *x) {
   const char *path = atvi_pool_printf(x->pool, "%s/progress.json", x->dir);
   json_t *root = path ? json_load_file(path, 0, NULL) : NULL, *list = json_object_get(root, "history");

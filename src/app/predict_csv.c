@@ -25,11 +25,11 @@ static const char *status_of(const atvi_point *p) {
   return p->held ? (p->apart ? "apart" : "held_out") : p->exact ? "fitted" : "censored";
 }
 
-/* Columns of the data that observations depend on; of several data sets none. */
+/* Columns of the data that observations depend on; none if there are several data sets. */
 typedef struct {
   const atvi_csv *csv; /* NULL: none */
   bool *used;          /* [n_col] */
-  bool dated;          /* and a column `date` after them, unless one of them is called so */
+  bool dated;          /* followed by a column `date`, unless one of them has that name */
 } covariates;
 
 static void use(void *user, atvi_idx index) {
@@ -51,7 +51,7 @@ static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covari
   return ok ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
 }
 
-/* Where points are times, not rows. */
+/* If points are times, not rows. */
 static void put_date(atvi_text *out, const atvi_lang *lang, atvi_idx s, const atvi_point *p) {
   char date[ATVI_APP_DATE] = "";
   if (!p->draw || lang->data[lang->observe[s].data].time) atvi_app_date(lang, p->time, date);
@@ -70,7 +70,8 @@ static void add_covariates(atvi_text *out, const covariates *c, bool observed, a
   }
 }
 
-/* As the file has it where it is censored; what only the model's limits hide is told by them. */
+/* As in the file if it is censored there; values hidden only by limits of the model are shown as such
+ * limits. */
 static void put_value(atvi_text *out, const atvi_lang *lang, atvi_idx s, const atvi_point *p) {
   if (isnan(p->value)) return;
   const atvi_lang_observe *o = s < lang->n_observe && p->draw ? &lang->observe[s] : NULL;
@@ -124,7 +125,7 @@ atvi_status atvi_app_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx
 
 /* ---- and back ---- */
 
-/* Columns of the two bands; of files of older versions quartiles are not known. */
+/* Columns of the two bands; quartiles are not known in files of older versions. */
 static const struct {
   const char *name;
   size_t at;

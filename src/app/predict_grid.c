@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions in the rows of a file without observations. The model goes on from where it was fitted: it starts where it started then, and
- * what counts since the row before (increase) counts, in the first row, since the last row before it of the data of the fit. */
+/* Predictions in the rows of a file without observations. The model continues from the fit: it has the same
+ * start, and what counts since the previous row (increase) counts, in the first row, since the last earlier
+ * row of the fitted data. */
 #include "app/predict.h"
 #include <math.h>
 #include <string.h>
 
-static const double SAME_STEP = 1e-9; /* of the largest time: what rounding does to it */
+static const double SAME_STEP = 1e-9; /* relative to the largest time: rounding error */
 
 static atvi_status nomem(atvi_pool *pool) {
   return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
@@ -28,7 +29,7 @@ static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, atvi_predi
   return ATVI_OK;
 }
 
-/* *lang is NULL if that cannot be read any more: then *silent has the reason. */
+/* *lang is NULL if that can no longer be read: then *silent has the reason. */
 static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_fitted *run, const char *folder,
                      atvi_lang **lang) {
   atvi_fitted was;
@@ -39,7 +40,7 @@ static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_fitted *run, c
     *lang = NULL;
 }
 
-/* A context of its own leaves messages alone, and announces nothing twice. */
+/* A separate context keeps the message and announces nothing twice. */
 static atvi_status find_fit(atvi_pool *pool, const atvi_fitted *run, const char *folder,
                             atvi_predict_grid *g) {
   atvi_ctx *silent;
@@ -73,8 +74,8 @@ atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, co
   ATVI_TRY(atvi_app_start_text(pool, lang, 0, &must_say));
   if (!g->known && must_say)
     return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_EDATA,
-                     "%s: error: the model starts at the first time of its data, and those of the fit cannot "
-                     "be read any more\nhint: put them back",
+                     "%s: error: the model starts at the first time of its data, and the data of the fit can "
+                     "no longer be read\nhint: restore them",
                      run->dir);
   if (!any_counts(lang) || !g->known || g->n_data != lang->n_data) return ATVI_OK;
   double *since = atvi_pool_take(pool, (size_t)lang->n_data + 1, sizeof *since);
@@ -88,7 +89,7 @@ atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, co
   return ATVI_OK;
 }
 
-/* ---- a word on spans ---- */
+/* ---- notes on spans ---- */
 
 static void put_when(atvi_text *t, const atvi_lang *lang, double time) {
   char date[ATVI_APP_DATE];
@@ -102,8 +103,8 @@ static void say_unknown(atvi_text *t, const atvi_lang *lang, const atvi_lang_obs
   atvi_io_text_add(t, "row 1 of %s, at ", d->path);
   put_when(t, lang, d->time[0]);
   atvi_io_text_add(t,
-                   ": %s counts since the start (increase), which is %g long: the data of the fit cannot be "
-                   "read any more, so that it is not known when they end",
+                   ": %s counts since the start (increase), which spans %g: the data of the fit can no "
+                   "longer be read, so their end is not known",
                    o->name, d->time[0] - lang->start);
 }
 
@@ -114,12 +115,11 @@ static void say_span(atvi_text *t, const atvi_lang *lang, const atvi_lang_observ
   put_when(t, lang, d->time[row]);
   atvi_io_text_add(t, ": %s counts since ", o->name);
   put_when(t, lang, from);
-  atvi_io_text_add(
-      t, " (increase): that is %g long, in the data of the fit %g; such counts are not to be compared",
-      d->time[row] - from, usual);
+  atvi_io_text_add(t, " (increase): that spans %g, in the data of the fit %g; such counts cannot be compared",
+                   d->time[row] - from, usual);
 }
 
-/* The first row whose span is none of those of the fit. */
+/* The first row whose span does not occur in the fit. */
 static void look(atvi_text *t, const atvi_lang *lang, const atvi_predict_grid *g,
                  const atvi_lang_observe *o) {
   const atvi_lang_data *d = &lang->data[o->data];

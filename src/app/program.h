@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What designs and runs of an outside program share; for src/app alone. */
+/* Shared by designs and runs of an outside program; only for src/app. */
 #ifndef ATVI_APP_PROGRAM_H
 #define ATVI_APP_PROGRAM_H
 
@@ -8,11 +8,11 @@
 #include "sim/design.h"
 #include "sim/simulator.h"
 
-/* Reads the model, which must have a simulator; its data need not be there, but its templates must, with fields that are inputs. Errors: EMODEL, EDATA,
- * ENOMEM. */
+/* Reads the model, which must have a simulator; its data need not exist, but its templates must, with fields
+ * that are inputs. Errors: EMODEL, EDATA, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *folder,
                                                atvi_lang **out);
-/* name[n_input] of the simulator's inputs. NULL: no memory. */
+/* name[n_input] of the simulator's inputs. NULL: out of memory. */
 const char **atvi_app_program_inputs(atvi_pool *pool, const atvi_lang *lang);
 
 typedef struct {
@@ -28,18 +28,20 @@ typedef struct {
   bool comma; /* numbers have a decimal comma */
 } atvi_program_points;
 enum { ATVI_POINTS_ID = -1, ATVI_POINTS_OTHER = -2 };
-/* Reads DIR/design.csv; n is 0 if there is none. Columns: the names, and id, or else lines count from 1. Errors: EDATA, EIO, ENOMEM. */
+/* Reads DIR/design.csv; n is 0 if there is none. Columns: the names and id; without id, lines are counted
+ * from 1. Errors: EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_program_points_read(atvi_pool *pool, const char *dir, atvi_idx d,
                                                       const char *const *name, atvi_program_points *out);
 
-/* One input of the simulator. A parameter with finite bounds runs over them evenly. Any other runs over its prior from the 0.1 % to the 99.9 % quantile,
- * evenly in probability, so that points are where the prior is. */
+/* One input of the simulator. A parameter with finite bounds ranges over them evenly. Any other ranges over
+ * its prior from the 0.1 % to the 99.9 % quantile, evenly in probability, so that points are where the prior
+ * is. */
 typedef struct {
   double lower, upper; /* ends */
-  bool box;            /* these are its bounds */
+  bool box;            /* the ends are its bounds */
   const atvi_lang_param *q;
-  double arg[ATVI_DIST_ARGS]; /* of the prior, where they are fixed */
-  const double *draw;         /* [n_draw] ascending draws from the prior, where they are not; else NULL */
+  double arg[ATVI_DIST_ARGS]; /* arguments of the prior, if fixed */
+  const double *draw;         /* [n_draw] ascending draws from the prior if they are not fixed, else NULL */
   atvi_idx n_draw;
 } atvi_program_axis;
 /* Memory from pool; lang must outlive it. Errors: EMODEL (a prior too wide), ENOMEM. */
@@ -48,7 +50,7 @@ ATVI_CHECKED atvi_status atvi_app_program_axis_new(atvi_pool *pool, const atvi_l
 /* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the bounds, and 0 or 1 for those in the tails of a prior. */
 double atvi_app_program_axis_at(const atvi_program_axis *a, double u);
 double atvi_app_program_axis_find(const atvi_program_axis *a, double x);
-/* The share of the prior below x, of an axis that is no box. */
+/* Share of the prior below x, for an axis that is not a box. */
 double atvi_app_program_axis_below(const atvi_program_axis *a, double x);
 
 #endif

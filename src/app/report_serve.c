@@ -66,7 +66,7 @@ static bool receive(int fd, char text[REQUEST]) {
     if (got <= 0) return false;
     n += (size_t)got;
     text[n] = 0;
-    if (strlen(text) < n) return false; /* a NUL is no part of a request */
+    if (strlen(text) < n) return false; /* a request contains no NUL */
     if (strstr(text, "\r\n\r\n")) return true;
   }
   return false;
@@ -141,21 +141,22 @@ static bool send_file(const atvi_server *s, int fd, const char *name, const char
   return ok;
 }
 
-/* ---- whether the fit is still there ---- */
+/* ---- is the fit still running? ---- */
 
 static bool is_running(const atvi_server *s, long *pid) {
   char state[ATVI_STATE_BYTES];
   return atvi_app_report_state(s->dir, state, pid) && strcmp(state, "running") == 0;
 }
 
-/* It says that it runs, but its process is gone: it was killed. */
+/* It claims to run, but its process is gone: it was killed. */
 static bool was_killed(const atvi_server *s) {
   long pid;
   return is_running(s, &pid) && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
 static void answer_state(const atvi_server *s, int fd) {
-  static const char gone[] = "{\"state\": \"ended\", \"detail\": \"The fit ended before it was done.\"}\n";
+  static const char gone[] =
+      "{\"state\": \"ended\", \"detail\": \"The fit ended before it was finished.\"}\n";
   double until = atvi_clock_s() + PATIENCE_S;
   if (!was_killed(s))
     (void)send_file(s, fd, "progress.json", "application/json");
@@ -217,8 +218,9 @@ atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_
   ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "report.html", &dir));
   const char *page = atvi_pool_printf(pool, "%s/report.html", dir);
   if (!page || access(page, F_OK) != 0)
-    return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s has no report.html: it is not the folder of a fit, or of one with --no-report", dir);
+    return ATVI_FAIL(
+        ctx, ATVI_EINVAL,
+        "%s has no report.html: it is not the folder of a fit, or the fit was run with --no-report", dir);
   ATVI_TRY(atvi_app_serve_open(ctx, dir, opts->port, &s));
   snprintf(url, sizeof url, "http://127.0.0.1:%d/", s.port);
   told(url);
@@ -247,7 +249,7 @@ void atvi_app_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live) {
     atvi_app_serve_close(&live->server);
 }
 
-/* Somebody looks, but does not have the end yet. */
+/* Somebody is watching, but does not have the end yet. */
 static bool awaited(atvi_server *s) {
   double last = (double)atomic_load(&s->asked_ms) / 1000;
   return last > 0 && atvi_clock_s() - last < SEEN_S && !atomic_load(&s->told);

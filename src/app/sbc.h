@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What a calibration run found, from its records; for src/app/sbc*.c and their tests.
+/* Results of a calibration run, from its records; for src/app/sbc*.c and their tests.
  *
- * If data come from the model at a truth drawn from the prior, the rank of the truth among L independent posterior draws is uniform on
- * 0 .. L (Cook, Gelman and Rubin 2006; Talts and others 2018). For each quantity:
+ * If data come from the model at a truth drawn from the prior, the rank of the truth among L independent
+ * posterior draws is uniform on 0 .. L (Cook, Gelman and Rubin 2006; Talts and others 2018). For each
+ * quantity:
  *
  *   band    whether the distribution function of the ranks is inside its simultaneous 95 % band (math/stat/ecdf.h), and the p-value
  *           of the test behind it
@@ -10,8 +11,8 @@
  *           chi-squared with as many degrees of freedom as ranks: too large where posteriors are too narrow, too small where they are too wide. It sees what the band sees only with many more
  *           replicates
  *
- * Overall: each quantity and both tests together raise a false alarm once in a hundred runs at most (Bonferroni). No alarm means as much as would
- * have been noticed: sbc_power.c. */
+ * Overall: all quantities and both tests together raise a false alarm in at most one of a hundred runs
+ * (Bonferroni). What no alarm means depends on what would have been noticed: the end of sbc.c. */
 #ifndef ATVI_APP_SBC_H
 #define ATVI_APP_SBC_H
 
@@ -33,10 +34,10 @@ typedef struct {
   double low[ATVI_SBC_DRAWS], high[ATVI_SBC_DRAWS];
 } atvi_sbc_line;
 
-/* What the number of replicates is good for. */
+/* What the number of replicates can show. */
 typedef enum {
-  ATVI_SBC_BLIND, /* posterior sds of half what they should be may go unnoticed */
-  ATVI_SBC_ROUGH, /* those would be noticed, but not three quarters of it */
+  ATVI_SBC_BLIND, /* posterior sds half the right size may go unnoticed */
+  ATVI_SBC_ROUGH, /* those would be noticed, but not sds three quarters of the right size */
   ATVI_SBC_SHARP  /* those, too */
 } atvi_sbc_sight;
 
@@ -49,11 +50,11 @@ typedef struct {
   double seconds; /* in all */
   atvi_idx n;
   atvi_sbc_line *line; /* [n] */
-  atvi_idx n_untested; /* of them without any rank: not known to be anything */
+  atvi_idx n_untested; /* quantities without any rank, about which nothing is known */
   double level;        /* p-values below it fail */
   bool fine;
   atvi_sbc_sight power;
-  double narrow, wide; /* factors of the sd, the nearest to 1 that would be noticed; NaN: none */
+  double narrow, wide; /* factors of the sd nearest to 1 that would be noticed; NaN: none */
   atvi_failures failures;
 } atvi_sbc;
 

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum { DRAWS = 5000, DRAWS_LEAST = 500, HASH = 20 };
-#define HASH_FORMAT "h%016" PRIx64      /* the letter: no reader takes it for a number */
-static const double MANY_NUMBERS = 1e7; /* predicted for one fit */
+#define HASH_FORMAT "h%016" PRIx64      /* in letters, so that no reader takes it for a number */
+static const double MANY_NUMBERS = 1e7; /* numbers predicted for one fit */
 
 typedef struct {
   atvi_ctx *ctx;
@@ -57,7 +57,7 @@ static atvi_status find_quantities(study *x) {
     q[n++] = (atvi_quantity){t->param[i].name, ATVI_QUANTITY_PARAMETER, x->theta[i]};
   for (atvi_idx i = 0; i < t->n_derived; i++)
     q[n++] = (atvi_quantity){t->derived[i], ATVI_QUANTITY_DERIVED, derived[i]};
-  /* What a discrepancy was in simulated data is not kept, so that there is no truth. */
+  /* The discrepancy in simulated data is not kept, so there is no truth for it. */
   for (atvi_idx i = 0; i < t->n_series; i++)
     if (t->series[i].kind == ATVI_SERIES_TRACKED && atvi_model_series_part(x->l->model, i) == ATVI_PART_WHOLE)
       q[n++] = (atvi_quantity){t->series[i].name, ATVI_QUANTITY_TRACKED, NAN};
@@ -86,7 +86,7 @@ static atvi_status open_record(study *x) {
 
 /* ---- data ---- */
 
-/* The data set of replicate r that is there already. */
+/* The existing data set of replicate r. */
 static const char *given_path(const study *x, atvi_idx r) {
   const char *name = pattern(x), *at = strstr(name, "%d");
   return atvi_pool_printf(x->pool, "%s/%.*s%td%s", x->opts->data_dir, (int)(at - name), name, r, at + 2);
@@ -96,21 +96,20 @@ static atvi_status check_given(const study *x) {
   if (!x->opts->data_dir && x->opts->pattern)
     return ATVI_FAIL(
         x->ctx, ATVI_EINVAL,
-        "--pattern %s: names the files of --data-dir, which is not given; without it data are simulated",
+        "--pattern %s: names the files of --data-dir, which is missing; without it data are simulated",
         x->opts->pattern);
   if (!x->opts->data_dir) return ATVI_OK;
   if (!strstr(pattern(x), "%d"))
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--pattern %s: want a name with %%d in the place of the number",
-                     pattern(x));
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--pattern %s: want a name with %%d for the number", pattern(x));
   if (x->l->model->lang->n_data != 1)
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets, which must be one",
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets; want a model with one",
                      x->l->model->lang->n_data);
   for (atvi_idx r = 1; r <= x->opts->replicates; r++) {
     const char *path = given_path(x, r);
     if (!path) return nomem(x);
     if (access(path, R_OK) != 0)
       return ATVI_FAIL(x->ctx, ATVI_EDATA,
-                       "%s: error: there is no such file\nhint: --replicates %td wants as many data sets; "
+                       "%s: error: there is no such file\nhint: --replicates %td needs that many data sets; "
                        "--pattern says how they are named",
                        path, x->opts->replicates);
   }
@@ -125,7 +124,7 @@ static atvi_status hash_of(atvi_pool *pool, const char *path, uint64_t *hash) {
   return ATVI_OK;
 }
 
-/* Data sets that were fitted must be what they were: the others of the same number are of the same data. */
+/* Fitted data sets must not have changed: all fits of a replicate are to the same data. */
 static atvi_status check_same(const study *x) {
   const atvi_csv *done = x->rec.done;
   atvi_pool *pool;
@@ -143,8 +142,8 @@ static atvi_status check_same(const study *x) {
     snprintf(now, sizeof now, HASH_FORMAT, hash);
     if (strcmp(was, now) != 0)
       status = ATVI_FAIL(x->ctx, ATVI_EDATA,
-                         "%s: error: the file is not what it was when replicate %td was fitted\nhint: put it "
-                         "back as it was, or start afresh with another --out",
+                         "%s: error: the file has changed since replicate %td was fitted\nhint: restore it, "
+                         "or start again with another --out",
                          path, r);
   }
   atvi_pool_free(pool);
@@ -189,8 +188,8 @@ static atvi_status predict(atvi_replicate *r, uint64_t seed, predicted *p) {
 
 static bool inside(double x, const double hpd[2]) { return x >= hpd[0] && x <= hpd[1]; }
 
-/* A tracked series against the truth[n_out]: share of times at which its band holds it, mean length of the band, mean squared
- * error of the posterior mean. */
+/* A tracked series against the truth[n_out]: share of times at which its band contains the truth, mean length
+ * of the band, mean squared error of the posterior mean. */
 static void add_tracked(atvi_text *out, const atvi_target *t, const predicted *p, const double *truth,
                         const char *name) {
   double in = 0, of = 0, length = 0, square = 0;
@@ -232,7 +231,7 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
   return ATVI_OK;
 }
 
-/* What the line of a fit has after the headline. */
+/* The rest of the line of a fit after the headline. */
 static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place *at, atvi_replicate *r,
                               const atvi_summary *s, atvi_text *out) {
   const study *x = all->self;
@@ -294,7 +293,7 @@ static atvi_status report(study *x, atvi_app_repeat_result *out) {
   return ATVI_OK;
 }
 
-/* Scoring needs the model at the truth, and so does simulating. */
+/* Scoring and simulating need the model at the truth. */
 static atvi_status check_truth(study *x) {
   const atvi_target *t = x->l->target;
   if (x->l->model->lang->n_observe == 0)

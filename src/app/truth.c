@@ -70,8 +70,8 @@ static atvi_status from_json(truth *t, const char *path, const json_t *root) {
   const char *name, *text;
   json_t *value;
   if (!json_is_object(root))
-    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: this is no object of names and numbers\n%s", path,
-                     WANT);
+    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: this is not an object of names and numbers\n%s",
+                     path, WANT);
   json_object_foreach((json_t *)root, name, value) {
     atvi_text out = {.pool = t->pool};
     if (!list(&out, value))
@@ -88,7 +88,7 @@ static atvi_status file(truth *t, const char *path) {
   size_t n;
   json_error_t error;
   atvi_status found = atvi_io_file_read(t->pool, path, &text, &n);
-  if (found == ATVI_EIO) return ATVI_EINVAL; /* for the user to mend, like a wrong value */
+  if (found == ATVI_EIO) return ATVI_EINVAL; /* for the user to fix, like a wrong value */
   ATVI_TRY(found);
   if (strspn(text, " \t\r\n") == n)
     return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: the file is empty\n%s", path, WANT);
@@ -101,7 +101,7 @@ static atvi_status file(truth *t, const char *path) {
   return found;
 }
 
-/* One after another, so that what is told twice, by its own name or by that of its array, is seen. one: [d]. */
+/* One after another, so that a value given twice, by name or by array, is noticed. one: [d]. */
 static atvi_status assign(const truth *t, const atvi_target *target, double *theta, double *one) {
   for (atvi_idx i = 0; i < target->d; i++) theta[i] = NAN;
   for (atvi_idx k = 0; k < t->n; k++) {
@@ -117,7 +117,7 @@ static atvi_status assign(const truth *t, const atvi_target *target, double *the
   return ATVI_OK;
 }
 
-/* A truth file may also tell parameters that are fixed. */
+/* A truth file may also contain fixed parameters. */
 static void drop_fixed(truth *t, const atvi_app_model *model) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < t->n; i++) {

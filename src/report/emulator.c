@@ -551,7 +551,7 @@ static void say_one(atvi_page *p, const atvi_report_emulator *e, atvi_idx k, boo
                        quality(p->pool, d));
   if (d->outside > 0.0005)
     atvi_report_page_say(
-        p, "%.1f %% of the posterior lies outside the range of the runs: there the emulator is guessing.",
+        p, "%.1f %% of the posterior lies outside the range of the runs: there the emulator extrapolates.",
         100 * d->outside);
   else if (isfinite(d->outside))
     atvi_report_page_say(p, "All of the posterior lies inside the range of the runs.");

@@ -135,7 +135,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   run "$ATVI" design flow.atvi -n 0
   fails_with 2 "-n 0"
   run "$ATVI" design flow.atvi -n 10 --kind grid
-  fails_with 2 "lhs and sobol"
+  fails_with 2 "lhs or sobol"
   run "$ATVI" design cold.atvi -n 10
   fails_with 2 "no simulator"
   run "$ATVI" design none.atvi -n 10

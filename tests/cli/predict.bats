@@ -160,7 +160,7 @@ weekly() {
   printf 'week_end,cases\n2023-02-06,\n2023-02-13,NA\n' >next.csv
   run -0 --separate-stderr "$ATVI" predict run --data next.csv --quiet
   # shellcheck disable=SC2154 # bats sets stderr
-  [ "$stderr" = "note: the file of --data has no observations: its rows are predicted, nothing is scored" ]
+  [ "$stderr" = "note: the file of --data has no observations: its rows are predicted, and nothing is scored" ]
   awk -F, '$1 == "cases" { n++; bad += !($6 > 23 && $6 < 27.5) } END { exit n != 2 || bad }' run/forecast.csv
   # as --times does, with the same draws
   cut -d, -f1-3,6 run/forecast.csv >rows.csv
@@ -179,7 +179,7 @@ weekly() {
   awk -F, '$1 == "cases" && !($6 > 23 && $6 < 27.5) { exit 1 }' run/forecast.csv
   rm weekly.csv
   run -0 --separate-stderr "$ATVI" predict run --data next.csv --quiet
-  says "row 1 of next.csv, at 35 (2023-02-06): cases counts since the start (increase), which is 35 long" "cannot be read any more"
+  says "row 1 of next.csv, at 35 (2023-02-06): cases counts since the start (increase), which spans 35" "can no longer be read"
 }
 
 @test "a file of rows to come: the model starts where the fit did" {
@@ -406,7 +406,7 @@ weekly() {
   [ -z "$stderr" ]
   sed -i 's/^18,.*/18,7,7/' cold.csv
   run -0 --separate-stderr "$ATVI" predict early --quiet
-  says "values that were held out have changed since the fit"
+  says "held-out values have changed since the fit"
   sed -i 's/^18,.*/18,NA,7/' cold.csv
   run -0 --separate-stderr "$ATVI" predict early --quiet
   says "11 values held out, there were 12"
@@ -426,7 +426,7 @@ line() {
   cp l/scores.json before.json
   printf 'x,y\n10,NA\n11,\n' >grid.csv
   run -0 --separate-stderr "$ATVI" predict l --data grid.csv
-  says "its rows are predicted, nothing is scored" "written to l/forecast.csv"
+  says "its rows are predicted, and nothing is scored" "written to l/forecast.csv"
   [ "$(cut -d, -f1,3,4,19 l/forecast.csv | tr '\n' ' ')" = "series,time,value,x y,1,,10 y,2,,11 " ]
   awk -F, 'NR == 2 && !($6 > 19 && $6 < 21 && $14 < $6 && $6 < $15) { exit 1 }' l/forecast.csv
   cmp before.csv l/predict.csv

@@ -213,7 +213,7 @@ cold() {
   redrawn_alike run
   rm -r flow-runs
   run -0 --separate-stderr "$ATVI" report run
-  [[ "$stderr" == *"says nothing of emulators"* ]]
+  [[ "$stderr" == *"says nothing about emulators"* ]]
   grep -q "The green line is the simulator alone" run/report.html
   not grep -q 'id="emulators"' run/report.html
 }

@@ -39,7 +39,7 @@ nothing_runs() {
   [ ! -e flow-runs/work ]
   cp $runs before
   run -0 "$ATVI" run flow.atvi
-  says "nothing was left to do"
+  says "nothing left to do"
   cmp $runs before
   "$ATVI" design flow.atvi -n 30 -q
   run -0 "$ATVI" run flow.atvi -q

@@ -91,7 +91,7 @@ conjugate() {
   conjugate
   echo 'logp -0.5*((mu - 1)/0.7)^2' >>mean.atvi
   run "$ATVI" sbc mean.atvi --replicates 2 --out s
-  fails_with 2 "mean.atvi: error: the model has logp terms" "a right method would be found wrong"
+  fails_with 2 "mean.atvi: error: the model has logp terms" "a correct method would appear wrong"
   [ ! -e s ]
 }
 

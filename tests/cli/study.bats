@@ -113,7 +113,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   run "${study[@]}" --truth $TRUTH
   fails_with 2 "another model file"
   run "$ATVI" sbc sir.atvi --replicates 2 --out s
-  fails_with 1 "s exists already" "another --out leaves it alone"
+  fails_with 1 "s already exists" "choose another --out"
   diff before s/replicates.csv
 }
 
@@ -122,9 +122,9 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   mkdir full empty
   echo mine >full/notes
   run "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out full
-  fails_with 1 "full exists already, and is no folder of atvi study" "another --out leaves it alone"
+  fails_with 1 "full already exists and is not a folder of atvi study" "choose another --out"
   run "$ATVI" sbc sir.atvi --replicates 1 --out full
-  fails_with 1 "full exists already, and is no folder of atvi sbc"
+  fails_with 1 "full already exists and is not a folder of atvi sbc"
   [ "$(ls full)" = notes ]
   touch empty/replicates.csv # killed at its very beginning
   "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out empty --quiet
@@ -325,7 +325,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   fails_with 2 "t.json:1:1: error: the file is empty" 'a JSON object' '"beta": 0.9'
   echo '[1.1, 0.4, 3]' >t.json
   bad --truth t.json
-  fails_with 2 "no object of names and numbers" 'a JSON object'
+  fails_with 2 "not an object of names and numbers" 'a JSON object'
   bad --truth $TRUTH --methods map
   fails_with 2 "there is no 'map'" "atvi, nf, copula, ram, nuts and exact"
   bad --truth $TRUTH --methods atvi,atvi

@@ -134,7 +134,7 @@ static void a_fit_without_evidence_is_left_out_of_it(void) {
   CHECK_HAS(none->text, "b has no evidence: its fit by ram gave none.");
   CHECK_HAS(none->text, atvi_app_advice(ATVI_CODE_EVIDENCE_NONE));
   CHECK_HAS(doubt->text, "The evidence of c is doubtful");
-  CHECK_HAS(text_of(w), "* of weights that cannot be trusted");
+  CHECK_HAS(text_of(w), "* from weights that cannot be trusted");
   world_free(w);
   w = world_new(); /* one evidence has nothing to be compared with */
   w->summary[1].made.log_evidence = NAN;
