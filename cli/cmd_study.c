@@ -11,9 +11,9 @@ static const char *const after[] = {
     "DIR/study_summary.json\n"
     "                   the same as JSON\n",
     "MEASURES",
-    "coverage     how often the 95 % HPD interval contains the truth; for tracked\n"
-    "             quantities, the share of times at which it does; +- is the Monte\n"
-    "             Carlo error\n"
+    "coverage     how often the 95 % HPD interval contains the truth; for a\n"
+    "             tracked quantity, the share of times at which it does; +- is\n"
+    "             the Monte Carlo error\n"
     "mode, MSE    mean of the marginal modes; their mean squared error. For\n"
     "             tracked quantities, of the posterior mean over all times\n"
     "data, AIL, MSPE\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Drawings of a fit's report, for the page and as files. */
+/* Figures of a fit's report, for the page and as files. */
 #include "io/file.h"
 #include "report/fit.h"
 #include <math.h>
@@ -130,7 +130,7 @@ atvi_status atvi_report_save_page(atvi_pool *pool, const char *dir, const char *
   return atvi_io_file_save_in(pool, dir, "report.html", html);
 }
 
-/* Panels of one size, `across` to a line. */
+/* Panels of one size, `across` per line. */
 static atvi_box place(atvi_idx k, atvi_idx across, double width, double height) {
   return (atvi_box){(double)(k % across) * width, (double)(k / across) * height, width, height};
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-  SERIES_ROWS = 700,     /* of a series that are drawn */
+  SERIES_ROWS = 700,     /* points of a series that are drawn */
   DOTS = 500,            /* draws in a panel of pairs */
-  CONTOUR_DRAWS = 40000, /* draws that contours are from */
+  CONTOUR_DRAWS = 40000, /* draws used for contours */
 };
 
 typedef struct {
@@ -64,8 +64,8 @@ static bool gather(pairing *g) {
   x->paired = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *x->paired);
   g->draw = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *g->draw);
   g->cell = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *g->cell);
-  g->step =
-      (d->n + CONTOUR_DRAWS - 1) / CONTOUR_DRAWS | 1; /* odd: every second Sobol point is not half of them */
+  g->step = (d->n + CONTOUR_DRAWS - 1) / CONTOUR_DRAWS |
+            1; /* odd, since every second Sobol point is not a fair half of them */
   g->n = d->n / g->step;
   g->weight = weight ? some(x->pool, weight, g->n, g->step) : NULL;
   if (!dot || !x->paired || !g->draw || !g->cell) return false;
@@ -110,7 +110,7 @@ static bool relate(pairing *g) {
   return !atvi_pool_failed(x->pool);
 }
 
-/* Where there are many, those that depend on each other most. */
+/* If there are many, those that depend on each other most. */
 static void choose(atvi_fit_parts *x) {
   atvi_idx m = x->pairs.n;
   bool in[ATVI_REPORT_PAIRED] = {0};
@@ -154,7 +154,7 @@ bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view) {
   return false;
 }
 
-/* A series with what was predicted after its last time; NULL: nothing was, or there is no memory. */
+/* A series with its predictions after the last time; NULL: none, or out of memory. */
 static const atvi_predicted *joined(atvi_pool *pool, const atvi_predicted *s, const atvi_predicted *more) {
   double last = s->n > 0 ? s->point[s->n - 1].time : -HUGE_VAL;
   if (s->rows || more->n == 0 || !(more->point[more->n - 1].time > last)) return NULL;
@@ -163,7 +163,7 @@ static const atvi_predicted *joined(atvi_pool *pool, const atvi_predicted *s, co
   if (!out || !point) return NULL;
   *out = *s;
   out->point = point;
-  for (atvi_idx i = 0; i < s->n; i++) { /* what is ahead has no simulator alone */
+  for (atvi_idx i = 0; i < s->n; i++) { /* forecasts have no simulator alone */
     point[i] = s->point[i];
     point[i].of_alone = more->point[0].of_alone;
   }
@@ -183,7 +183,7 @@ static void make_forecast(atvi_fit_parts *x) {
     x->forecast[x->n_forecast++] = atvi_report_series_thin(x->pool, all, SERIES_ROWS);
   }
   x->forecast_view = make_views(x, x->n_forecast, x->forecast, true);
-  for (atvi_idx k = 0; x->forecast_view && k < x->n_forecast; k++) /* what is tracked has no data */
+  for (atvi_idx k = 0; x->forecast_view && k < x->n_forecast; k++) /* tracked quantities have no data */
     if (isnan(x->forecast_view[k].end)) x->forecast_view[k].end = last[k];
 }
 

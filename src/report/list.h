@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of a canvas; for its writers alone. */
+/* The inside of a canvas; only for its writers. */
 #ifndef ATVI_REPORT_LIST_H
 #define ATVI_REPORT_LIST_H
 

@@ -9,23 +9,22 @@
 
 typedef struct atvi_report_emulator atvi_report_emulator;
 
-/* Everything that the report of a fit says; all is borrowed. What is known of the model, the history and the points
- * that failed are those of `plain`. */
+/* Contents of the report of a fit; all borrowed. Facts about the model, the history and the failed points are
+ * those of `plain`. */
 typedef struct {
   const char *file; /* path of the model */
-  /* NULL while the fit is running: the page then shows the data and asks how it is getting on. */
+  /* NULL while the fit is running: the page then shows the data and asks for progress. */
   const atvi_summary *summary;
   const atvi_draws *draws; /* as the method made them, weighted if the summary used weights */
-  const atvi_draws
-      *plain; /* draws that count equally; may be the same. While the fit is running: without any */
-  atvi_prior_mass *prior; /* NULL: not known */
+  const atvi_draws *plain; /* draws that count equally; may be the same. Empty while the fit is running */
+  atvi_prior_mass *prior;  /* NULL: not known */
   void *prior_user;
   atvi_idx n_series;
   const atvi_predicted *series; /* observed ones first */
-  /* [n_series] predictions at other times, of which those after the data are shown; NULL: there are none */
+  /* [n_series] predictions at other times; those after the data are shown; NULL: none */
   const atvi_predicted *forecast;
   const char *holdout; /* rule; NULL: none */
-  atvi_idx n_emulator; /* that stand in the simulator's place; 0: the model itself was run */
+  atvi_idx n_emulator; /* emulators that replace the simulator; 0: the model itself was run */
   const atvi_report_emulator *emulator;
   const char *watch; /* how to follow the fit while it runs, a sentence; NULL: not known */
   const char *how;   /* the text of fit.json */
@@ -37,7 +36,7 @@ atvi_calendar atvi_report_calendar(const atvi_draws *d);
 
 /* report.html. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_fit_page(atvi_pool *pool, const atvi_report_fit *r, const char **html);
-/* That, and figures/NAME.svg and NAME.pdf, into dir, which is there. Errors: EIO, ENOMEM. */
+/* The same, and figures/NAME.svg and NAME.pdf, in the existing folder dir. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, const char *dir);
 
 /* ---- shorter reports: sentences, tables, figures ---- */
@@ -48,15 +47,14 @@ typedef struct {
   const char *const *column; /* [n_column], the first of the rows' names */
   atvi_idx n_row;
   const char *const *cell; /* [n_row][n_column] */
-  const char *const
-      *link; /* [n_row] what the names of the rows lead to, relative to the page; NULL: nothing */
+  const char *const *link; /* [n_row] links of the names of the rows, relative to the page; NULL: none */
 } atvi_report_table;
 
 typedef struct {
   const char *name; /* of its files */
   const char *alt;
   const atvi_canvas *canvas;
-  const atvi_canvas *narrow; /* the same for a phone; NULL: that one */
+  const atvi_canvas *narrow; /* the same for a phone; NULL: the figure above */
 } atvi_report_figure;
 
 typedef struct {
@@ -77,18 +75,18 @@ typedef struct {
   const atvi_report_part *part;
 } atvi_report_short;
 
-/* report.html and figures, into dir, which is there. Errors: EIO, ENOMEM. */
+/* report.html and figures, in the existing folder dir. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_short_save(atvi_pool *pool, const atvi_report_short *r, const char *dir);
 
 /* ---- emulators ---- */
 
-/* An emulator, how good it is and which inputs matter. NaN and NULL: not known, left out. */
+/* An emulator, its quality, and which inputs matter. NaN and NULL: not known, left out. */
 struct atvi_report_emulator {
   /* its runs, and how well each is predicted without it */
   const atvi_dossier *of;
   /* a sentence about its kernel and estimates */
   const char *how;
-  /* its estimation took this long, or it was estimated before and loaded */
+  /* seconds for its estimation, or for loading it if it was estimated earlier */
   double seconds;
   bool loaded;
   /* [d] lengths of the kernel in ranges of the input, and Sobol indices */
@@ -104,7 +102,7 @@ struct atvi_report_emulator {
   const char *const *doubt;
 };
 
-/* Values to show: some outputs of runs that were left out, ascending in observed. */
+/* Values to show: some outputs of left-out runs, ascending in observed. */
 typedef struct {
   atvi_idx n, n_run;
   /* [n] sd: the prediction's standard deviation */
@@ -121,16 +119,17 @@ typedef struct {
   const char *text;    /* the model file */
 } atvi_report_emulate;
 
-/* Whether report.html may be written into dir: there is none, or it is one that the next function wrote. */
+/* Whether report.html may be written into dir: there is none, or the next function wrote it. */
 bool atvi_report_emulate_may(atvi_pool *pool, const char *dir);
-/* report.html and figures, into dir, which is there. Errors: EIO, ENOMEM. */
+/* report.html and figures, in the existing folder dir. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate *r,
                                                   const char *dir);
 
-/* ---- series alone ---- */
+/* ---- only series ---- */
 
-/* As atvi_report_fit_save does for a forecast, figures/forecast.svg and forecast.pdf in dir: data with median and bands that hold 50 % and 95 % of observations, a
- * panel for each of series[n], and a legend. time_name NULL: rows. Errors: EIO, ENOMEM. */
+/* As atvi_report_fit_save does for a forecast, figures/forecast.svg and forecast.pdf in dir: data with median
+ * and bands that contain 50 % and 95 % of observations, a panel for each of series[n], and a legend.
+ * time_name NULL: rows. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
                                                    const atvi_predicted *series, atvi_calendar calendar,
                                                    const char *time_name);

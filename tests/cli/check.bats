@@ -98,7 +98,7 @@ wrong() {
   printf 'day,cases\n7,20\n14,26\n28,44\n35,30\n42,21\n49,25\n' >w.csv
   printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\nstart 0\ndata "w.csv" time day\nobserve cases ~ poisson(increase(C))\n' >w.atvi
   run -0 "$ATVI" check w.atvi
-  says "note: w.csv, row 3: the time since the row before is 14, elsewhere 7" "leave the cell empty"
+  says "note: w.csv, row 3: the time since the previous row is 14, elsewhere 7" "leave the cell empty"
   not grep -E '^note.{101,}$' <<<"$output"
   "$ATVI" fit w.atvi --quiet --out run
   json run/summary.json '.verdict == "ok" and ([.messages[] | select(test("^Gaps in w.csv, row 3: .* 14, elsewhere 7"))] | length == 1)'

@@ -92,7 +92,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
     says "as before"
     cmp $kind/design.csv before
     run "$ATVI" design flow.atvi -n 30 --kind $kind --runs $kind
-    fails_with 2 "40 points already"
+    fails_with 2 "already has 40 points"
   done
   # a doubled Latin hypercube is one again
   points lhs/design.csv | awk -F, '{ n[int(($2 - 2) / 3 * 40)]++ } END { for (i = 0; i < 40; i++) if (n[i] != 1) exit 1 }'

@@ -126,8 +126,8 @@ M
   "$ATVI" run flow.atvi -q
   sed -i 's/uniform(0, 1)/uniform(0, 3)/' flow.atvi
   run -3 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report --strict
-  says "verdict: warn" "Emulator 'flow' of 27 runs, 3 failed ones left out: leaving out each in turn, Q2 is" \
-    "100 % of the posterior lies where there are no runs of emulator 'flow' (k > 0.9" "extend the design"
+  says "verdict: warn" "Emulator 'flow' of 27 runs, not counting 3 failed ones: leaving out each in turn, Q2 is" \
+    "100 % of the posterior lies where emulator 'flow' has no runs and extrapolates (k > 0.9" "extend the design"
   json f/summary.json '.verdict == "warn" and (.messages | map(select(test("extrapolates"))) | length == 1)'
   run -0 "$ATVI" emulate flow.atvi
   says "3 failed runs" "--retry-failed" "runs only from 0.1" "extrapolates beyond"
@@ -265,7 +265,7 @@ M
   run -0 --separate-stderr "$ATVI" run flow.atvi
   grep -q "failed: ended with status 3: no convergence (k = 0" <<<"$stderr"
   run -0 "$ATVI" emulate flow.atvi
-  says "verdict: warn" "6 failed runs are not among the 24 used (run" "ended with status 3: no convergence); atvi run --retry-failed tries again"
+  says "verdict: warn" "6 failed runs are not among the 24 used (run" "ended with status 3: no convergence); atvi run --retry-failed repeats them"
   grep -q "ended with status 3: no convergence" flow-runs/report.html
   "$ATVI" run flow.atvi --retry-failed -q
   run -0 "$ATVI" emulate flow.atvi --strict
@@ -309,7 +309,7 @@ M
   rate 1.5
   run -0 "$ATVI" emulate flow.atvi
   says "log: these inputs enter by their logarithm" "% of the prior"
-  grep -q "Inputs on a log scale are taken by their logarithm" flow-runs/report.html
+  grep -q "Inputs on a log scale enter by their logarithm" flow-runs/report.html
   json flow-runs/emulate.json '.[0].inputs[0].scale == "log" and .[0].leave_one_out.q2 > 0.9999'
   cp flow-runs/emulate.json log.json
   # by what it is, with lengths given for that
@@ -363,7 +363,7 @@ M
   # runs that are added meanwhile are another simulator: the folder is of the old ones
   head -n 25 there/runs.jsonl >less && mv less there/runs.jsonl
   run "$ATVI" sbc flow.atvi --replicates 3 --runs there
-  fails_with 2 "begun with another runs.jsonl"
+  fails_with 2 "started with another runs.jsonl"
 }
 
 @test "a value is judged by what the others say, and a discrepancy has its own uncertainty" {

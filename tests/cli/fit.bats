@@ -265,7 +265,7 @@ interrupted() {
 @test "Ctrl-C in training: draws of the approximation as it was, and the verdict says so" {
   slow
   wait=1 interrupted INT --no-compile --threads 1
-  says "stopped before the approximation was finished; these are draws of it as it was"
+  says "stopped before the approximation was finished; these are its draws up to then"
   weighted run | head -n 1 | grep -q weight__
   json run/summary.json '[.parameters[] | .mean > 0 and .sd > 0] | all'
 }
@@ -309,7 +309,7 @@ echo "status $code, left: $(find small | tr '\n' ' ')."
 END
   run unshare -rm bash ./go "$ATVI"
   [ "$status" -ne 77 ] || skip "no tmpfs here"
-  says "status 1, left: small small/tmp ." "could not be kept in small/tmp/atvi-rescued-cold either, and are lost"
+  says "status 1, left: small small/tmp ." "could not be saved in small/tmp/atvi-rescued-cold either and are lost"
 }
 
 @test "a folder that cannot be made" {

@@ -144,7 +144,7 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
   # a is about 100/28: 25 a week, in every week
   awk -F, '$1 == "cases" && !($6 > 23 && $6 < 27.5) { exit 1 } $1 == "cases" { n++ } END { exit n != 6 }' run/predict.csv run/forecast.csv
   run -0 --separate-stderr "$ATVI" predict run --times 29:40 --quiet
-  says "cases counts since the time before" "at 29 that is 1 long, in the data 7"
+  says "cases counts since the previous time" "at 29 that spans 1, in the data 7"
 }
 
 # A model in time, with dates, of which 25 are counted a week.
@@ -160,7 +160,7 @@ weekly() {
   printf 'week_end,cases\n2023-02-06,\n2023-02-13,NA\n' >next.csv
   run -0 --separate-stderr "$ATVI" predict run --data next.csv --quiet
   # shellcheck disable=SC2154 # bats sets stderr
-  [ "$stderr" = "note: the file of --data has no observations: its rows are predicted, and nothing is scored" ]
+  [ "$stderr" = "note: the file given by --data has no observations: its rows are predicted, and nothing is scored" ]
   awk -F, '$1 == "cases" { n++; bad += !($6 > 23 && $6 < 27.5) } END { exit n != 2 || bad }' run/forecast.csv
   # as --times does, with the same draws
   cut -d, -f1-3,6 run/forecast.csv >rows.csv
@@ -169,10 +169,10 @@ weekly() {
   # a row that is missing in between is told, and where the rows of the fit are not known
   printf 'week_end,cases\n2023-02-13,\n2023-02-20,\n' >later.csv
   run -0 --separate-stderr "$ATVI" predict run --data later.csv --quiet
-  says "row 1 of later.csv, at 42 (2023-02-13): cases counts since 28 (2023-01-30) (increase): that is 14 long, in the data of the fit 7"
+  says "row 1 of later.csv, at 42 (2023-02-13): cases counts since 28 (2023-01-30) (increase): that spans 14, in the data of the fit 7"
   printf 'week_end,cases\n2023-02-06,\n2023-02-27,\n' >later.csv
   run -0 --separate-stderr "$ATVI" predict run --data later.csv --quiet
-  says "row 2 of later.csv, at 56 (2023-02-27): cases counts since 35 (2023-02-06) (increase): that is 21 long"
+  says "row 2 of later.csv, at 56 (2023-02-27): cases counts since 35 (2023-02-06) (increase): that spans 21"
   printf 'week_end,cases\n2023-01-09,\n2023-01-16,\n' >again.csv # as in the fit
   run -0 --separate-stderr "$ATVI" predict run --data again.csv --quiet
   [[ "$stderr" != *"counts since"* ]]
@@ -306,7 +306,7 @@ weekly() {
 
 @test "a folder without a fit" {
   run "$ATVI" predict nothing
-  fails_with 2 "nothing is not a folder of a fit"
+  fails_with 2 "nothing is not the folder of a fit"
   mkdir empty
   run "$ATVI" predict empty
   fails_with 2 "empty has no draws.csv: it is not the folder of a finished fit"
@@ -409,7 +409,7 @@ weekly() {
   says "held-out values have changed since the fit"
   sed -i 's/^18,.*/18,NA,7/' cold.csv
   run -0 --separate-stderr "$ATVI" predict early --quiet
-  says "11 values held out, there were 12"
+  says "11 held-out values, but had 12"
 }
 
 line() {
@@ -441,7 +441,7 @@ line() {
   sed -i 's/lognormal(0, 1)/uniform(0.001, 0.01)/' l.atvi
   "$ATVI" fit l.atvi --quiet --out l
   run -0 --separate-stderr "$ATVI" predict l
-  says "the model misses 5 of the 5 values that it was fitted to" "effective parameters where the model has 3"
+  says "the model misses 5 of the 5 fitted values" "effective parameters, but the model has 3"
   json l/scores.json '[.messages[] | select(test("misses"))] | length == 1'
   "$ATVI" fit cold.atvi --quiet --out run
   run -0 "$ATVI" predict run

@@ -200,7 +200,7 @@ nothing_runs() {
   wait $pid || status=$?
   output=$(cat out)
   [ "$status" -eq 130 ]
-  says "4 of 40 runs are good" "36 are still to be done" interrupted
+  says "4 of 40 runs are good" "36 not done yet" interrupted
   [ "$(count '.outcome == "ok"')" -eq 4 ]
   nothing_runs
   [ ! -e flow-runs/work ]

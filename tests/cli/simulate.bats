@@ -66,7 +66,7 @@ load common
   [ -z "$stderr" ]
   printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\ndata "w.csv" time day\nobserve cases ~ poisson(increase(C))\n' >w.atvi
   run "$ATVI" simulate w.atvi --set a=2 --times 1:3 --observe
-  fails_with 2 "cases counts since the time before" "start 0"
+  fails_with 2 "cases counts since the previous time" "start 0"
   echo 'start 0' >>w.atvi
   run -0 "$ATVI" simulate w.atvi --set a=2 --times 1:3 --observe
 }
