@@ -16,10 +16,10 @@ typedef enum {
 } atvi_verdict;
 
 typedef struct {
-  /* As bad as the most severe message; ok without any, or with notes alone. */
+  /* As bad as the most severe message; ok without any, or with notes only. */
   atvi_verdict verdict;
   atvi_idx n_message;
-  /* [n_message] what is the matter, the most important first. docs/messages.md says what to do about each code. */
+  /* [n_message] what is wrong, the most important first. docs/messages.md says what to do about each code. */
   const atvi_message *message;
 } atvi_judgement;
 
@@ -27,8 +27,8 @@ typedef struct {
  * error. Errors: ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_judgement_new(const atvi_draws *d, atvi_judgement **out);
 ATVI_API void atvi_judgement_free(atvi_judgement *j); /* NULL is fine */
-/* For other languages: how many messages there are, and "text", "code" or "severity" of message i, or the "verdict". NULL: no
- * such thing. */
+/* For other languages: the number of messages, and "text", "code" or "severity" of message i, or the
+ * "verdict". NULL: no such thing. */
 ATVI_API atvi_idx atvi_judgement_size(const atvi_judgement *j);
 ATVI_API const char *atvi_judgement_word(const atvi_judgement *j, const char *what, atvi_idx i);
 

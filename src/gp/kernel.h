@@ -26,8 +26,8 @@ typedef struct {
   /* grad[j] += sum over count columns of weight * dk / d log l_j. */
   void (*row_grad)(atvi_em_kernel kind, atvi_idx d, atvi_idx ld, atvi_idx count, const double *u,
                    const double *ut, const double *weight, double *grad);
-  /* Of a group the first cols points are computed, and perhaps some more.
-   * k[n][ATVI_EM_GROUP]: correlation of u[n][d] with the points p[d][ATVI_EM_GROUP]. */
+  /* The first cols points of a group are computed, and perhaps some more. k[n][ATVI_EM_GROUP]: correlation of
+   * u[n][d] with the points p[d][ATVI_EM_GROUP]. */
   void (*points)(atvi_em_kernel kind, atvi_idx n, atvi_idx d, int cols, const double *u, const double *p,
                  double *k);
   /* p_bar[d][ATVI_EM_GROUP], overwritten, from k and k_bar[n][ATVI_EM_GROUP]. */
@@ -44,7 +44,7 @@ extern const atvi_gp_table atvi_gp_table_avx512;
 #endif
 const atvi_gp_table *atvi_gp_best(void);
 
-/* The same by the C library, one pair at a time: oracle. */
+/* The same by the C library, one pair at a time, as an oracle. */
 double atvi_gp_corr_ref(atvi_em_kernel kind, atvi_idx d, const double *u, const double *v);
 /* d log k / d u_j. */
 double atvi_gp_slope_ref(atvi_em_kernel kind, double u, double v);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Inside of processes in time; see markov_lanes.h for the formulas.
  *
- * A path is a list of rows in time order and the steps between them. There are two: the rows that have a value (all that a
- * density needs) and all rows. Steps of equal length share one entry of the table of transitions, so that a
- * regular grid has a table of one. */
+ * A path is a list of rows in time order and the steps between them. There are two: the rows with a value
+ * (enough for a density) and all rows. Steps of equal length share one entry of the table of transitions, so
+ * that a regular grid has a table of one. */
 #ifndef ATVI_GP_MARKOV_DETAIL_H
 #define ATVI_GP_MARKOV_DETAIL_H
 
@@ -11,19 +11,18 @@
 
 typedef struct {
   atvi_idx n;
-  atvi_idx *row; /* [n] */
-  atvi_idx
-      *step; /* [n] entry of the table for the step that leads to this row; the first one's means nothing */
+  atvi_idx *row;  /* [n] */
+  atvi_idx *step; /* [n] entry of the table for the step that leads to this row; the first is not used */
 } atvi_markov_path;
 
 struct atvi_markov {
   atvi_ctx *ctx;
   atvi_idx n, n_dt;
   int n_term, n_state;
-  bool diagonal; /* no term but exponential and white ones */
+  bool diagonal; /* only exponential and white terms */
   atvi_gp_kind kind[ATVI_MARKOV_TERMS];
   int first[ATVI_MARKOV_TERMS];    /* first state of a term */
-  int unit_at[ATVI_MARKOV_TERMS];  /* where in an entry of the table its own parts begin */
+  int unit_at[ATVI_MARKOV_TERMS];  /* offset of its parts in an entry of the table */
   double head[ATVI_MARKOV_STATES]; /* 1: the value of a process; 0: one of its derivatives */
   int entry;                       /* numbers per lane in an entry of the table */
   bool *used;                      /* [n] */
@@ -52,16 +51,17 @@ typedef void atvi_markov_density_fn(const atvi_markov *m, atvi_markov_work *w, c
 typedef void atvi_markov_smooth_fn(const atvi_markov *m, atvi_markov_work *w, const double *par,
                                    const double *resid, double *mean, double *var, double *var_term,
                                    double *loo_mean, double *loo_var);
-/* Values of all processes but white ones, w->part, and their sum, w->sum, from w->state. */
+/* Values of all processes except white ones, w->part, and their sum, w->sum, from w->state. */
 typedef void atvi_markov_sample_fn(const atvi_markov *m, atvi_markov_work *w, const double *par);
 atvi_markov_density_fn atvi_gp_markov_density_base, atvi_gp_markov_density_avx2,
     atvi_gp_markov_density_avx512;
 atvi_markov_smooth_fn atvi_gp_markov_back_base, atvi_gp_markov_back_avx2, atvi_gp_markov_back_avx512;
 atvi_markov_sample_fn atvi_gp_markov_sample_base, atvi_gp_markov_sample_avx2, atvi_gp_markov_sample_avx512;
 
-/* One lane by dense matrices, O(n^3): the oracle. par[2 n_term], resid[n]. Outputs may be NULL: par_bar[2 n_term], resid_bar[n] (0 in rows
- * not used); mean[n_term][n], var[n], var_term[n_term][n], loo_mean[n], loo_var[n] as atvi_gp_markov_smooth; cov[n][n], the covariance of the
- * sum of all non-white terms given the used rows. Everything is NaN where the covariance is not positive definite. Errors: ENOMEM. */
+/* One lane by dense matrices, O(n^3): the oracle. par[2 n_term], resid[n]. Outputs may be NULL: par_bar[2
+ * n_term], resid_bar[n] (0 in rows not used); mean[n_term][n], var[n], var_term[n_term][n], loo_mean[n],
+ * loo_var[n] as atvi_gp_markov_smooth; cov[n][n], the covariance of the sum of all non-white terms given the
+ * used rows. Everything is NaN if the covariance is not positive definite. Errors: ENOMEM. */
 typedef struct {
   double log_density;
   double *par_bar, *resid_bar;

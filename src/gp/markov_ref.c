@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes in time by dense matrices, as a textbook has it: the oracle of markov_isa.c and markov_smooth_isa.c. */
+/* Processes in time by dense matrices, as in textbooks: the oracle of markov_isa.c and
+ * markov_smooth_isa.c. */
 #include "gp/markov_detail.h"
 #include "math/linalg.h"
 #include <math.h>
@@ -46,7 +47,7 @@ static dense *carve(atvi_arena *a, atvi_idx n, atvi_idx u) {
   return o;
 }
 
-/* Covariance of rows i and j: term k, or all but white ones (k < 0). */
+/* Covariance of rows i and j: term k, or all except white ones (k < 0). */
 static double cov_of(const dense *o, int k, atvi_idx i, atvi_idx j) {
   double sum = 0, slope;
   for (int t = k < 0 ? 0 : k; t < (k < 0 ? o->n_term : k + 1); t++)

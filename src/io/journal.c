@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* flock, which, unlike lockf, outlasts other readings of the file by this process */
+#define _DEFAULT_SOURCE /* flock: unlike lockf, its lock survives when this process reads and closes the file elsewhere */
 #include "io/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static int64_t last_end(int fd) {
 
 static atvi_status begin(atvi_journal *j) {
   if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return ATVI_FAIL(j->ctx, ATVI_EEXIST, "another atvi is at work on %s", j->path);
+    return ATVI_FAIL(j->ctx, ATVI_EEXIST, "another atvi is using %s", j->path);
   j->size = last_end(j->fd);
   if (j->size < 0) return atvi_io_file_cannot(j->ctx, "read", j->path, errno);
   return ftruncate(j->fd, (off_t)j->size) == 0 ? ATVI_OK
@@ -62,6 +62,6 @@ atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n) {
 }
 
 void atvi_io_journal_close(atvi_journal *j) {
-  if (j->fd >= 0) close(j->fd); /* gives up the lock */
+  if (j->fd >= 0) close(j->fd); /* releases the lock */
   j->fd = -1;
 }

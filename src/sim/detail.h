@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of simulators; for src/sim alone. */
+/* The inside of simulators; only for src/sim. */
 #ifndef ATVI_SIM_DETAIL_H
 #define ATVI_SIM_DETAIL_H
 
@@ -10,44 +10,44 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Ends the outside programs if we end before them, even by SIGKILL; for src/sim alone.
+/* Ends the outside programs if we end before them, even by SIGKILL; only for src/sim.
  *
- * A second process of ours does nothing but read a pipe, in which we tell it the process groups that begin and end. When the pipe is closed, by us
- * or by our death, it kills the groups that are left and ends. */
+ * A second process only reads a pipe, through which we report the process groups that start and end. When the
+ * pipe is closed, by us or by our death, it kills the remaining groups and ends. */
 
 typedef struct {
   pid_t pid; /* 0: none */
   int fd;
-  bool lost; /* there was one, and it has ended before us */
+  bool lost; /* there was one, but it ended before us */
 } atvi_sim_guard;
 
-/* Without processes or descriptors there is no guard: nothing else changes. */
+/* If processes or descriptors run out there is no guard; nothing else changes. */
 void atvi_sim_guard_start(atvi_sim_guard *g);
-/* By the leader itself, before it is anything else: told by us, it could be missed if we are killed in between. */
+/* Called by the leader itself, first of all: a report by us could be missed if we are killed in between. */
 void atvi_sim_guard_add(const atvi_sim_guard *g, pid_t group);
-/* To be called before the group's leader is waited for: afterwards its number may be another's. */
+/* Call before waiting for the group's leader: afterwards its number may be reused. */
 void atvi_sim_guard_drop(const atvi_sim_guard *g, pid_t group);
-/* Whether it was there and is no more: somebody killed it, and perhaps the programs with it. */
+/* Whether it existed and is gone: somebody killed it, and perhaps the programs too. */
 bool atvi_sim_guard_gone(atvi_sim_guard *g);
 void atvi_sim_guard_end(atvi_sim_guard *g);
 
-/* An outside program: started by the shell in a folder of its own, in a process group of its own, and ended with everything it
- * started; for src/sim alone. No call waits unless it says so. */
+/* An outside program: started by the shell in its own folder and process group, and ended with everything it
+ * started; only for src/sim. No call waits unless it says so. */
 
 typedef struct {
-  char *command; /* is not changed; exec wants it so */
+  char *command; /* not changed; exec requires this type */
   const char *folder;
   char *const *env;            /* NULL-ended */
   const char *in;              /* file for standard input; NULL: /dev/null */
-  const char *out;             /* file for standard output, made anew */
+  const char *out;             /* file for standard output, created again */
   const char *err;             /* and for standard error */
   const atvi_sim_guard *guard; /* NULL: none */
-  bool pipes;                  /* standard input and output are pipes to us; in and out are not looked at */
+  bool pipes;                  /* standard input and output are pipes to us; in and out are ignored */
 } atvi_proc_spec;
 
 typedef struct {
   pid_t pid;                   /* 0: none */
-  const atvi_sim_guard *guard; /* told of its beginning and end; NULL: none */
+  const atvi_sim_guard *guard; /* notified of its start and end; NULL: none */
   int in, out;                 /* our ends of the pipes, not blocking; -1: none */
 } atvi_proc;
 
@@ -55,29 +55,32 @@ typedef struct {
 
 /* Errors: EIO (a file cannot be opened, no more processes). What the shell cannot run ends with status 127 or 126. */
 ATVI_CHECKED atvi_status atvi_sim_proc_start(atvi_ctx *ctx, const atvi_proc_spec *spec, atvi_proc *p);
-/* Whether it has ended (or there is none); it is left as it is. */
+/* Whether it has ended (or there is none); nothing is changed. */
 bool atvi_sim_proc_over(const atvi_proc *p);
-/* Whether it has ended: then what it left behind is killed, it is waited for, pipes are closed, and *status is that of waitpid. */
+/* Whether it has ended: if so, kills what it left behind, waits for it, closes pipes, and sets *status to
+ * that of waitpid. */
 bool atvi_sim_proc_ended(atvi_proc *p, int *status);
 /* A signal to the whole group; nothing if there is none. */
 void atvi_sim_proc_signal(const atvi_proc *p, int number);
-/* Kills the group and waits for its end, which is at once. */
+/* Kills the group and waits for its end, which is immediate. */
 void atvi_sim_proc_kill(atvi_proc *p);
 
 /* write() to a pipe whose reader may be gone: EPIPE, never a signal. */
 ssize_t atvi_sim_proc_write(int fd, const char *bytes, size_t n);
 
-/* Removes a folder and everything in it, never following links. True if it is gone (or never was). */
+/* Removes a folder and everything in it, never following links. True if it is gone (or never existed). */
 bool atvi_sim_folder_remove(const char *path);
-/* The last bytes of a file, from the beginning of a line, at most `most`, NUL-terminated: "" where it cannot be read. Memory from pool; NULL: there is none. */
+/* The last bytes of a file, from the beginning of a line, at most `most`, NUL-terminated: "" if it cannot be
+ * read. Memory from pool; NULL: out of memory. */
 char *atvi_sim_file_tail(atvi_pool *pool, const char *path, size_t most);
 
-/* Which times most runs have; for src/sim alone. Runs arrive in any order, and who is first must not matter. */
+/* The times that most runs have; only for src/sim. Runs arrive in any order, and the first must not
+ * matter. */
 
 /* Runs on the same times. */
 typedef struct {
   atvi_sim_series times; /* of the run `id`; without values */
-  int64_t id;            /* the smallest of those that were added */
+  int64_t id;            /* the smallest id added */
   atvi_idx n;            /* runs */
 } atvi_sim_party;
 
@@ -87,18 +90,18 @@ typedef struct {
   atvi_idx n, cap;
 } atvi_sim_vote;
 
-/* The party of a run, which is made if there is none; -1: no memory. */
+/* The party of a run, which is made if necessary; -1: out of memory. */
 atvi_idx atvi_sim_vote_add(atvi_sim_vote *v, int64_t id, const atvi_sim_series *s);
-/* A run leaves its party: another line of the record has taken its place. */
+/* A run leaves its party: another line of the record has replaced it. */
 void atvi_sim_vote_drop(atvi_sim_vote *v, atvi_idx party);
-/* The party with most runs; of equals that with more values, then the one with the smallest id. -1: there is no run. */
+/* The party with most runs; among equals the one with more values, then with the smallest id. -1: no run. */
 atvi_idx atvi_sim_vote_winner(const atvi_sim_vote *v);
-/* Why a run of a party is not one of the winner's. Memory from pool. */
+/* Why a run of a party does not belong to the winner. Memory from pool. */
 const char *atvi_sim_vote_why(const atvi_sim_vote *v, atvi_pool *pool, const char *name, atvi_idx party);
 
-/* Reading a record line by line; for src/sim alone. */
+/* Reading a record line by line; only for src/sim. */
 
-/* A list of numbers as it stands in the file, without its brackets. */
+/* A list of numbers as in the file, without its brackets. */
 typedef struct {
   const char *text;
   size_t n;
@@ -109,24 +112,26 @@ typedef struct {
   const char *path;
   int fd;            /* borrowed */
   char *buf;         /* block */
-  size_t n, cap, at; /* bytes in it, its size, where the next line begins */
+  size_t n, cap, at; /* bytes in it, its size, start of the next line */
   bool end;          /* of the file */
   int64_t whole;     /* bytes of the file in complete lines so far */
   int line;          /* number of the last one */
-  /* The last line with every list of numbers in it replaced by ["k"], k being its place in list[]: JSON of a thousand times the size would
-   * be read many times slower than the numbers alone. */
+  /* The last line with every list of numbers in it replaced by ["k"], k being its place in list[]: parsing
+   * all numbers as JSON would be many times slower. */
   char *bare; /* block */
   size_t cap_bare;
   atvi_sim_list *list; /* block */
   size_t n_list, cap_list;
 } atvi_sim_lines;
 
-/* From the file's beginning. close gives up the buffer, whatever came before. */
+/* Starts at the beginning of the file. close frees the buffer in any state. */
 ATVI_CHECKED atvi_status atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, atvi_sim_lines *l);
 void atvi_sim_lines_close(atvi_sim_lines *l);
-/* The next complete line as an object, owned by the caller; NULL at the end, where half a line may stand. Errors: EDATA, EIO, ENOMEM. */
+/* The next complete line as an object, owned by the caller; NULL at the end, where half a line may remain.
+ * Errors: EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out);
-/* Numbers x[*n] of a list of the last line, n >= 1. Memory from pool. Errors: EDATA (it is none), ENOMEM. */
+/* Numbers x[*n] of a list of the last line, n >= 1. Memory from pool. Errors: EDATA (not such a list),
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, const json_t *list,
                                                 atvi_idx *n, double **x);
 /* EDATA for the last line. */
@@ -138,22 +143,23 @@ bool atvi_sim_ids_room(atvi_pool *pool, int64_t id, atvi_idx **at, atvi_idx *n);
 struct atvi_simulator {
   atvi_ctx *ctx;
   atvi_pool *pool;
-  atvi_ctx *quiet; /* for reading outputs: its messages are reasons of failed runs */
+  atvi_ctx *quiet; /* for reading outputs: its messages become reasons of failed runs */
   atvi_sim_spec spec;
   atvi_template *command;
   atvi_template **file; /* [n_file] */
   atvi_sim_shape shape;
-  atvi_sim_guard guard; /* while runs are under way */
+  atvi_sim_guard guard; /* while runs are in progress */
 };
 
-/* One place at which runs are done, one after another. */
+/* A slot in which runs are done, one after another. */
 typedef struct {
   atvi_idx number;
   atvi_proc proc;
   bool busy;
-  atvi_idx item;                       /* of the batch */
-  int attempt;                         /* from 1 */
-  double begun_s, started_s, ending_s; /* first attempt, this one, when it was asked to end (0: not) */
+  atvi_idx item; /* of the batch */
+  int attempt;   /* from 1 */
+  double begun_s, started_s,
+      ending_s; /* start of the first attempt and of this one, and when it was asked to end (0: not) */
   bool killed;
   char why[200];      /* reason to end it; "" if none */
   atvi_pool *pool;    /* of the attempt, in the quiet context */
@@ -161,7 +167,7 @@ typedef struct {
   /* worker */
   char *answer; /* block of the quiet context: what was read */
   size_t n_answer, cap_answer;
-  const char *line; /* what is to be sent, and how far it is */
+  const char *line; /* what to send, and how much was sent */
   size_t n_line, sent;
   atvi_idx served; /* answers of this worker */
   double closed_s; /* when it closed its standard output; 0: not */
@@ -171,26 +177,27 @@ typedef struct {
 typedef struct {
   bool ended;          /* at all */
   bool missing;        /* the program could not be started */
-  atvi_sim_reason why; /* no text: it is good */
+  atvi_sim_reason why; /* no text: good */
   const char *log;
   atvi_sim_series *out; /* [n_output] */
 } atvi_sim_end;
 
-/* One process per run: begins an attempt in folder (which is made anew); looks whether it has ended. Memory from slot->pool. */
+/* One process per run: starts an attempt in folder (which is created again); checks whether it has ended.
+ * Memory from slot->pool. */
 ATVI_CHECKED atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t id,
                                              const double *x);
 ATVI_CHECKED atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end);
-/* The same of a worker, which is started if there is none. */
+/* The same for a worker, which is started if there is none. */
 ATVI_CHECKED atvi_status atvi_sim_worker_begin(atvi_simulator *s, atvi_sim_slot *slot, const double *x);
 ATVI_CHECKED atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end);
 
-/* Folder, made anew. Errors: EIO, ENOMEM. */
+/* Creates the folder again. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path);
-/* {"k":0.31,...} and a line end. NULL: no memory. */
+/* {"k":0.31,...} and a line end. NULL: out of memory. */
 const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double *x);
-/* Environment of a program. x NULL: without parameters; id 0: no run. NULL: no memory. */
+/* Environment of a program. x NULL: without parameters; id 0: no run. NULL: out of memory. */
 char **atvi_sim_environment(const atvi_simulator *s, atvi_pool *pool, int64_t id, const double *x);
-/* In words how a process ended, NULL if well. *missing: the shell could not start it. */
+/* How a process ended, in words; NULL if well. *missing: the shell could not start it. */
 const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing);
 
 enum { ATVI_SIM_TAIL = 2000 }; /* bytes of the log that are kept */

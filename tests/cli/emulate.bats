@@ -150,7 +150,7 @@ M
   run -0 "$ATVI" predict f --runs old
   head -n 20 old/runs.jsonl >flow-runs/runs.jsonl
   run "$ATVI" predict f
-  fails_with 2 "has 20 lines, and had 31"
+  fails_with 2 "has 20 lines, but had 31"
 }
 
 @test "runs are found in another folder, or next to the model" {
@@ -280,7 +280,7 @@ M
   sed 's/^param s2/param n ~ uniform(0, 1)\n&/; s/{m} \*/{m} * {n} */' flow.atvi >more.atvi
   for c in check fit; do
     run "$ATVI" $c more.atvi --runs flow-runs
-    fails_with 2 "runs.jsonl:1:1: error: the runs have no parameter n" "they are of another model" "--runs"
+    fails_with 2 "runs.jsonl:1:1: error: the runs have no parameter n" "they belong to another model" "--runs"
   done
   sed -i 's/uniform(0, 1)/uniform(0, 2)/' flow.atvi
   run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report --method map

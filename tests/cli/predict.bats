@@ -216,7 +216,7 @@ weekly() {
   "$ATVI" simulate weekly.atvi --set a=3 --times 35,42 | cmp - dates.csv
   "$ATVI" fit cold.atvi --method map --quiet --out cold
   run "$ATVI" predict cold --times 2023-02-06
-  fails_with 2 "2023-02-06 is a date" "where the model has a calendar"
+  fails_with 2 "2023-02-06 is a date" "only if the model has a calendar"
 }
 
 @test "the draws themselves" {

@@ -275,5 +275,5 @@ P
   "$ATVI" fit cold.atvi --quiet --method map --fix S0=50 --out other
   cp other/draws.csv mixed/draws.csv
   run "$ATVI" report mixed
-  fails_with 2 "mixed/groups/groups.json" "of other draws"
+  fails_with 2 "mixed/groups/groups.json" "belongs to other draws"
 }

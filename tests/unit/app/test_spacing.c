@@ -30,9 +30,9 @@ static const char *note_on(const char *model, const char *data) {
 
 static void rows_left_out_are_told(void) {
   const char *said = note_on(COUNTS, "day,y\n7,1\n14,2\n28,3\n35,4\n42,5\n49,6\n");
-  CHECK(
-      strstr(said, "d.csv, row 3: the time since the previous row is 14, elsewhere 7: increase() counts all") !=
-      NULL);
+  CHECK(strstr(said,
+               "d.csv, row 3: the time since the previous row is 14, elsewhere 7: increase() counts all") !=
+        NULL);
   said = note_on(COUNTS, "day,y\n7,1\n14,2\n28,3\n35,4\n42,5\n49,6\n56,7\n77,8\n84,9\n91,3\n");
   CHECK(strstr(said, "rows 3, 8: the time since the previous row is 14 to 21, elsewhere 7") != NULL);
   /* rows at one time have the same time before them */

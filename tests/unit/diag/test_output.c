@@ -265,8 +265,8 @@ static void text_of_an_approximation(void) {
   m->rungs = 1;
   CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   CHECK(strstr(text, ": 3000 draws, ") && strstr(text, "\nlog evidence at least -97.950 (ELBO)\n"));
-  CHECK(strstr(
-      text, "\nk-hat  unknown (good up to 0.70); the draws are those of the uncorrected approximation\n"));
+  CHECK(strstr(text,
+               "\nk-hat  unknown (good up to 0.70); the draws are those of the uncorrected approximation\n"));
   CHECK(strstr(text, "\ntraining  321 steps, 3 modes, fine-tuning tried and undone\n"));
   const char *level = line_of(&w, text, "level");
   CHECK(level[strlen(level) - 1] == '-'); /* no ESS */

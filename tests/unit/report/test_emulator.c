@@ -141,7 +141,7 @@ static void a_good_one(void) {
   HAS(html, "3 runs failed");
   HAS(html, "it causes 61\xc2\xa0% of the variation");
   HAS(html, "Interactions of all inputs cause 39\xc2\xa0% in total"); /* 1 - 0.61 - 0.002 */
-  HAS(html, "<td>&gt; 50</td>");                                /* a length that ran away */
+  HAS(html, "<td>&gt; 50</td>");                                      /* a length that ran away */
   HAS(html, "does not matter");
   HAS(html, "<td>0.03</td>");
   HAS(html, "They took 14 seconds of the simulator&#39;s time, 2 each");
@@ -186,8 +186,7 @@ static void more_to_tell(void) {
   HAS(html, "<td class=\"words\">linear</td>");
   HAS(html, "<td class=\"words\">log</td>");
   HAS(html, "Inputs on a log scale enter by their logarithm");
-  HAS(html,
-      "50 runs, including repeated ones, took 86 seconds of the simulator&#39;s time, 1.7 each");
+  HAS(html, "50 runs, including repeated ones, took 86 seconds of the simulator&#39;s time, 1.7 each");
   CHECK(!has(html, "of them:"));
   folder_close(&f);
 }

@@ -252,9 +252,8 @@ static void words_about_weights(void) {
     CHECK_OK(atvi_draws_history(w.draws, k ? 4 : 2, k ? hot : hot + 2));
     CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
     json_decref(check_page(html));
-    CHECK(
-        (strstr(html, "above its threshold 0.70, but the tail that it describes has only") !=
-         NULL) == (k == 1));
+    CHECK((strstr(html, "above its threshold 0.70, but the tail that it describes has only") != NULL) ==
+          (k == 1));
     CHECK((strstr(html, "k-hat is 0.30 (good up to 0.70)") != NULL) == (k == 0));
     CHECK((strstr(html, "Training starts at a high temperature") != NULL) == (k == 1));
     CHECK_INT(atvi_diag_summary_least_ess(s, &ess), 2);
