@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A log density of one's own, fitted by the library (include/atvi/bind.h), in this process."""
+"""Your own log density, fitted by the library (include/atvi/bind.h), in this process."""
 from __future__ import annotations
 
 import contextlib

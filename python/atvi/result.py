@@ -119,7 +119,7 @@ class Result:
         return x, np.full(x.shape[:2], 1 / (x.shape[0] * x.shape[1]))
 
     def mean(self, name: str) -> Any:
-        """Posterior mean, as in the summary: with the weights where they are to be trusted. A number, or an array of an array."""
+        """Posterior mean, as in the summary: with the weights if they can be trusted. A number, or an array for an array."""
         x, w = self._best(name)
         return np.tensordot(w, x, axes=2)[()]
 

@@ -21,7 +21,7 @@ def program() -> str:
     built = pathlib.Path(__file__).resolve().parents[2] / "build" / "atvi"
     found = own or (str(built) if built.exists() else None) or shutil.which("atvi")
     if not found:
-        raise AtviError("there is no program atvi on PATH; ATVI says where it is")
+        raise AtviError("there is no program atvi on PATH; set ATVI to its path")
     return found
 
 

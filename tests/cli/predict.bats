@@ -196,7 +196,7 @@ weekly() {
   awk -F, '$1 == "x" && $3 == 9 { exit !($6 > 4 && $6 < 6) }' burn/forecast.csv
   rm grow.csv
   run "$ATVI" predict run --data next.csv
-  fails_with 2 "starts at the first time of its data" "put them back"
+  fails_with 2 "starts at the first time of its data" "restore them"
 }
 
 @test "dates: in --times, in the files, in words" {
