@@ -70,7 +70,7 @@ typedef struct {
   atvi_fit_opts how;   /* method, seed and the rest; from atvi_fit_defaults */
   const char *out;     /* --out; NULL: the next free numbered folder here */
   bool force;          /* write into an existing folder */
-  const char *holdout; /* --holdout: rows left out of the fit (model/holdout.h); NULL: none */
+  const char *holdout; /* --holdout: rows left out of the fit (model/model.h); NULL: none */
   bool no_report;      /* --no-report */
   bool live;           /* --live: serve the report while the fit runs */
   bool watched;        /* DIR/progress.json and a page of the running fit are kept up to date */

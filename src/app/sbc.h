@@ -5,7 +5,7 @@
  * posterior draws is uniform on 0 .. L (Cook, Gelman and Rubin 2006; Talts and others 2018). For each
  * quantity:
  *
- *   band    whether the distribution function of the ranks is inside its simultaneous 95 % band (math/stat/ecdf.h), and the p-value
+ *   band    whether the distribution function of the ranks is inside its simultaneous 95 % band (math/stat/stat.h), and the p-value
  *           of the test behind it
  *   spread  with z = Phi^-1((rank + 1/2) / (L + 1)), sum z^2, divided by the mean of z^2 over all ranks, which is a little below 1, is about
  *           chi-squared with as many degrees of freedom as ranks: too large where posteriors are too narrow, too small where they are too wide. It sees what the band sees only with many more
