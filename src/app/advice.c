@@ -58,5 +58,5 @@ atvi_status atvi_app_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_
   }
   if (!atvi_pool_failed(pool)) return ATVI_OK;
   *out = NULL;
-  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "summary: out of memory");
+  return ATVI_ENOMEM;
 }

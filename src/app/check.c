@@ -135,7 +135,7 @@ static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   const atvi_target *t = c->l->target;
   double *theta = atvi_pool_take(pool, (size_t)(t->d * (DRAWS + BEST) + DRAWS), sizeof *theta), *ll;
   atvi_outcome *outcome = atvi_pool_take(pool, DRAWS, sizeof *outcome);
-  if (!theta || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta || !outcome) return ATVI_ENOMEM;
   c->best = theta + t->d * DRAWS;
   ll = c->best + t->d * BEST;
   t->ops->prior_draw(t->self, atvi_model_evaluator_work(c->l->ev), seed, 0, DRAWS, theta);
@@ -200,7 +200,7 @@ static atvi_status check_cost(checking *c, atvi_pool *pool, uint64_t seed, atvi_
   double *theta = atvi_pool_take(pool, (size_t)(d * B), sizeof *theta);
   double *values = atvi_pool_take(pool, (size_t)((2 + 2 * d) * B), sizeof *values);
   atvi_outcome *outcome = atvi_pool_take(pool, (size_t)B, sizeof *outcome);
-  if (!theta || !values || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta || !values || !outcome) return ATVI_ENOMEM;
   t->ops->prior_draw(t->self, atvi_model_evaluator_work(c->l->ev), seed, 0, B, theta);
   double plain = cost(c, B, theta, values, outcome, false), grad = cost(c, B, theta, values, outcome, true);
   atvi_io_text_add(out,
@@ -264,7 +264,7 @@ static atvi_status look_for_runs(atvi_ctx *silent, atvi_pool *pool, const atvi_a
   const char *dir = model->runs ? model->runs : atvi_sim_folder(pool, model->path);
   const char *record = dir ? atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
   *text = NULL;
-  if (!record) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!record) return ATVI_ENOMEM;
   const atvi_lang_opts how = {model->n_data, model->data, .folder = model->folder};
   if (access(record, F_OK) == 0 || atvi_lang_load(silent, model->path, &how, &lang) != ATVI_OK)
     return ATVI_OK;

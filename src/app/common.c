@@ -84,7 +84,7 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
         opts->path);
   if (opts->n_fix == 0) return ATVI_OK;
   double *value = atvi_block(ctx, (size_t)base->d * (sizeof(double) + sizeof(atvi_idx)));
-  if (!value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!value) return ATVI_ENOMEM;
   atvi_idx *index = (atvi_idx *)(value + base->d), n = 0;
   atvi_status status = atvi_app_values(ctx, "--fix", base, opts->n_fix, opts->fix, value);
   for (atvi_idx i = 0; status == ATVI_OK && i < base->d; i++)
@@ -146,7 +146,7 @@ atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, con
   *error = 0;
   if (!t->ops->eval_exact) return ATVI_OK;
   double *ll = atvi_block(ctx, (size_t)(2 * n + 1) * sizeof *ll);
-  if (!ll) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!ll) return ATVI_ENOMEM;
   t->ops->eval(t->self, atvi_model_evaluator_work(l->ev),
                &(atvi_batch){.B = n, .theta = theta, .log_lik = ll});
   t->ops->eval_exact(t->self, atvi_model_evaluator_work(l->ev),
@@ -244,7 +244,7 @@ atvi_status atvi_app_methods(atvi_pool *pool, unsigned is, const char *list, atv
   for (const char *at = list; atvi_app_next(&at, &item, &len);) {
     const atvi_method *m;
     const char *name = atvi_pool_strndup(pool, item, len);
-    if (!name || !ATVI_PUSH(pool, *out, *n, cap)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!name || !ATVI_PUSH(pool, *out, *n, cap)) return ATVI_ENOMEM;
     ATVI_TRY(atvi_app_method(ctx, is, "--methods", name, &m));
     for (atvi_idx k = 0; k < *n; k++)
       if ((*out)[k] == m) return ATVI_FAIL(ctx, ATVI_EINVAL, "--methods %s: %s is given twice", list, name);
@@ -315,7 +315,7 @@ static atvi_status read_list(atvi_ctx *ctx, atvi_pool *pool, const char *times, 
     if (*n > 0 && !(x > (*out)[*n - 1]))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: %g comes after %g; times must ascend", times, x,
                        (*out)[*n - 1]);
-    if (!ATVI_PUSH(pool, *out, *n, cap)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!ATVI_PUSH(pool, *out, *n, cap)) return ATVI_ENOMEM;
     (*out)[(*n)++] = x;
   }
   return ATVI_OK;
@@ -331,7 +331,7 @@ atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, co
   ATVI_TRY(read_range(ctx, times, lang, part, n));
   *out = atvi_pool_take(pool, (size_t)*n, sizeof **out);
   for (atvi_idx i = 0; *out && i < *n; i++) (*out)[i] = part[0] + (double)i * part[2];
-  return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  return *out ? ATVI_OK : ATVI_ENOMEM;
 }
 
 void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]) {

@@ -44,8 +44,6 @@ typedef struct {
 
 /* ---- before ---- */
 
-static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
-
 /* The options of a method that are its own. Options it does not use are dropped, not refused: one command
  * line serves all methods. */
 static atvi_fit_opts how(const atvi_fit_opts *common, const atvi_method *m) {
@@ -65,7 +63,7 @@ static atvi_status read_methods(work *w) {
   if (!list) list = atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, ", ", all);
   ATVI_TRY(atvi_app_methods(w->pool, 0, list, &w->n, &method));
   w->job = atvi_pool_take(w->pool, (size_t)w->n, sizeof *w->job);
-  if (!w->job) return nomem(w->ctx);
+  if (!w->job) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < w->n; i++) {
     w->job[i] = (job){.method = method[i]->name, .fit = w->opts->fit};
     w->job[i].fit.how = how(&w->opts->fit.how, method[i]);
@@ -85,7 +83,7 @@ static atvi_status check_model(work *w) {
                          &(atvi_model_load_opts){.holdout = w->opts->fit.holdout}, &l));
   w->model = atvi_pool_printf(w->pool, "%s", l.target->name);
   atvi_app_unload(&l);
-  return w->model ? ATVI_OK : nomem(w->ctx);
+  return w->model ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Folders of methods that were compared earlier in this folder, but not now. */
@@ -104,11 +102,11 @@ static void tell_left(const work *w) {
 static atvi_status make_folders(work *w) {
   const atvi_app_fit_opts *fit = &w->opts->fit;
   const char *base = atvi_pool_printf(w->pool, "%s-compare", w->model);
-  if (!base) return nomem(w->ctx);
+  if (!base) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_out_dir(w->ctx, w->pool, fit->out, fit->force, base, &w->dir));
   for (atvi_idx i = 0; i < w->n; i++) {
     w->job[i].fit.out = atvi_pool_printf(w->pool, "%s/%s", w->dir, w->job[i].method);
-    if (!w->job[i].fit.out) return nomem(w->ctx);
+    if (!w->job[i].fit.out) return ATVI_ENOMEM;
   }
   tell_left(w);
   return ATVI_OK;
@@ -209,7 +207,7 @@ static atvi_status describe(work *w, const job *j, atvi_compared *out) {
   out->state = !j->begun ? "not run" : j->stopped ? "stopped" : j->status != ATVI_OK ? "failed" : "done";
   out->reason = !j->begun ? "stopped before it began" : j->status != ATVI_OK ? message : NULL;
   out->unscored = j->status == ATVI_OK && j->scored != ATVI_OK ? message : NULL;
-  return atvi_pool_failed(w->pool) ? nomem(w->ctx) : ATVI_OK;
+  return atvi_pool_status(w->pool);
 }
 
 static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_result *out) {
@@ -237,7 +235,7 @@ static atvi_status collect(work *w, atvi_app_compare_result *out) {
                        .shared = w->opts->parallel && w->n > 1,
                        .n = w->n,
                        .of = atvi_pool_take(w->pool, (size_t)w->n, sizeof *c.of)};
-  if (!c.of) return nomem(w->ctx);
+  if (!c.of) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < w->n; i++) {
     ATVI_TRY(describe(w, &w->job[i], &c.of[i]));
     out->stopped = out->stopped || w->job[i].stopped || !w->job[i].begun;

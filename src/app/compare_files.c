@@ -146,8 +146,6 @@ atvi_status atvi_app_compare_json(atvi_pool *pool, const atvi_comparison *c, con
 /* Reads the folders of the methods: summaries, scores, and the distance of every marginal to that of the
  * reference. */
 
-static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
-
 /* ---- scores.json ---- */
 
 /* NULL if there are none. */
@@ -161,20 +159,20 @@ static atvi_score *scores(atvi_pool *pool, const json_t *o, atvi_idx *n) {
   return out;
 }
 
-static atvi_status read_scores(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m) {
+static atvi_status read_scores(atvi_pool *pool, atvi_compared *m) {
   const char *path = atvi_pool_printf(pool, "%s/scores.json", m->dir);
-  if (!path) return nomem(ctx);
+  if (!path) return ATVI_ENOMEM;
   json_t *root = json_load_file(path, 0, NULL);
   if (!root) {
     m->unscored = atvi_pool_printf(pool, "cannot read %s", path);
-    return m->unscored ? ATVI_OK : nomem(ctx);
+    return m->unscored ? ATVI_OK : ATVI_ENOMEM;
   }
   atvi_idx n_held;
   m->fitted = scores(pool, json_object_get(root, "fitted"), &m->n_series);
   m->held = scores(pool, json_object_get(root, "held_out"), &n_held);
   if (n_held != m->n_series) m->held = NULL;
   json_decref(root);
-  return atvi_pool_failed(pool) ? nomem(ctx) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 /* ---- draws ---- */
@@ -185,7 +183,7 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
   if (status != ATVI_OK) {
     m->state = "failed";
     m->reason = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
-    return m->reason ? ATVI_OK : nomem(ctx);
+    return m->reason ? ATVI_OK : ATVI_ENOMEM;
   }
   ATVI_TRY(atvi_app_advised_summary(pool, m->draws, &m->summary));
   const atvi_message *why = atvi_diag_summary_reason(m->summary);
@@ -195,9 +193,9 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
   m->distance = atvi_pool_take(pool, n, sizeof *m->distance);
   m->chance = atvi_pool_take(pool, n, sizeof *m->chance);
   m->raw = atvi_pool_take(pool, n, sizeof *m->raw);
-  if (!m->distance || !m->chance || !m->raw) return nomem(ctx);
+  if (!m->distance || !m->chance || !m->raw) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < m->draws->n_col; i++) m->distance[i] = m->chance[i] = m->raw[i] = NAN;
-  return m->unscored ? ATVI_OK : read_scores(ctx, pool, m);
+  return m->unscored ? ATVI_OK : read_scores(pool, m);
 }
 
 /* ---- the reference ---- */
@@ -241,7 +239,7 @@ typedef struct {
 static atvi_status marginal_new(atvi_ctx *ctx, const atvi_draws *d, marginal *out) {
   *out = (marginal){.n = d->n, .weighted = atvi_diag_weights_hold(d)};
   out->x = atvi_block(ctx, 4 * (size_t)d->n * sizeof(double));
-  if (!out->x) return nomem(ctx);
+  if (!out->x) return ATVI_ENOMEM;
   out->w = out->x + d->n;
   out->work = out->w + d->n;
   return ATVI_OK;

@@ -18,10 +18,6 @@
  * Vehtari 2020). */
 static const double DECIDES = 4, DECIDES_SE = 2;
 
-static atvi_status nomem(atvi_pool *pool) {
-  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "compare: out of memory");
-}
-
 /* text NULL: out of memory, which the pool remembers. Advice follows the first message of each code. */
 static void say(atvi_pool *pool, atvi_candidates *c, atvi_severity severity, atvi_code code,
                 const char *text) {
@@ -189,7 +185,7 @@ static atvi_status weigh(atvi_pool *pool, atvi_candidates *c, atvi_idx n, atvi_c
   double *elpd = atvi_pool_take(pool, (size_t)(n * N), sizeof *elpd);
   double *w = atvi_pool_take(pool, (size_t)n, sizeof *w);
   double *work = atvi_pool_take(pool, atvi_math_stacking_work(N, n), sizeof *work);
-  if (!elpd || !w || !work) return nomem(pool);
+  if (!elpd || !w || !work) return ATVI_ENOMEM;
   atvi_idx best = 0;
   for (atvi_idx k = 0; k < n; k++) {
     for (atvi_idx i = 0; i < N; i++) elpd[k * N + i] = of[k]->value[i].loo.elpd_loo;
@@ -211,7 +207,7 @@ static atvi_status compare_loo(atvi_pool *pool, atvi_candidates *c) {
   atvi_idx n = 0;
   for (atvi_idx k = 0; of && k < c->n; k++)
     if (!isnan(c->of[k].elpd_loo)) of[n++] = &c->of[k];
-  if (!of) return nomem(pool);
+  if (!of) return ATVI_ENOMEM;
   if (n < 2) return ATVI_OK;
   ATVI_TRY(weigh(pool, c, n, of));
   say_loo(pool, c);
@@ -323,7 +319,7 @@ atvi_status atvi_app_candidates_compare(atvi_pool *pool, atvi_candidates *c) {
   }
   for (atvi_idx k = 0; k < c->n; k++)
     for (atvi_idx i = 0; i < c->of[k].summary->n_col; i++) add_shared(pool, c, k, i);
-  return atvi_pool_failed(pool) ? nomem(pool) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 /* ---- reading ---- */
@@ -404,7 +400,7 @@ static atvi_status name_fits(atvi_pool *pool, const atvi_app_models_opts *opts, 
   for (atvi_idx k = 0; c->of && k < c->n; k++) {
     atvi_candidate *m = &c->of[k];
     *m = (atvi_candidate){.dir = opts->where[k], .name = last_part(pool, opts->where[k])};
-    if (!m->name) return nomem(pool);
+    if (!m->name) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < k; i++) {
       if (same_folder(c->of[i].dir, m->dir)) return ATVI_FAIL(ctx, ATVI_EINVAL, "%s is given twice", m->dir);
       twice = twice || strcmp(c->of[i].name, m->name) == 0;
@@ -413,7 +409,7 @@ static atvi_status name_fits(atvi_pool *pool, const atvi_app_models_opts *opts, 
       return ATVI_FAIL(ctx, ATVI_EINVAL, "--out %s: this is the folder of a fit", opts->out);
   }
   for (atvi_idx k = 0; twice && k < c->n; k++) c->of[k].name = c->of[k].dir;
-  return c->of ? ATVI_OK : nomem(pool);
+  return c->of ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Predictions are large: those of each fit have memory of their own. */
@@ -426,7 +422,7 @@ static atvi_status read_fits(atvi_pool *pool, const atvi_app_models_opts *opts, 
     atvi_pool_free(own);
     if (status != ATVI_OK) return status;
   }
-  return atvi_pool_failed(pool) ? nomem(pool) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_models_opts *opts,

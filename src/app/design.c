@@ -24,8 +24,6 @@ typedef struct {
   double *x; /* [n][d] in the unit cube */
 } job;
 
-static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: design"); }
-
 /* ---- shared with atvi run ---- */
 
 static bool is_input(const atvi_lang_simulator *s, atvi_idx param) {
@@ -77,7 +75,7 @@ static atvi_status check_templates(atvi_ctx *ctx, const atvi_lang *lang) {
   if (s->n_template == 0) return ATVI_OK;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
   const char **name = atvi_pool_take(pool, (size_t)lang->n_param + 1, sizeof *name);
-  atvi_status status = name ? ATVI_OK : no_memory(ctx);
+  atvi_status status = name ? ATVI_OK : ATVI_ENOMEM;
   for (atvi_idx i = 0; name && i < lang->n_param; i++) name[i] = lang->param[i].name;
   for (atvi_idx i = 0; status == ATVI_OK && i < s->n_template; i++)
     status = check_template(pool, lang, name, &s->templates[i]);
@@ -128,7 +126,7 @@ static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
     if (id[i] > most) most = id[i];
   }
   bool *seen = atvi_pool_take(pool, (size_t)most + 1, sizeof *seen);
-  if (!seen) return no_memory(ctx);
+  if (!seen) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < csv->n_row; i++) {
     if (seen[id[i]]) return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, "this number is given twice");
     seen[id[i]] = true;
@@ -154,7 +152,7 @@ static atvi_status learn_form(atvi_pool *pool, const atvi_csv *csv, atvi_idx d, 
   out->n_col = csv->n_col;
   out->separator = separator(csv);
   out->what = atvi_pool_take(pool, (size_t)csv->n_col, sizeof *out->what);
-  if (!out->what) return no_memory(atvi_pool_ctx(pool));
+  if (!out->what) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < csv->n_col; c++) out->what[c] = ATVI_POINTS_OTHER;
   if (atvi_io_csv_find(csv, "id") >= 0) out->what[atvi_io_csv_find(csv, "id")] = ATVI_POINTS_ID;
   for (atvi_idx j = 0; j < d; j++) out->what[atvi_io_csv_find(csv, name[j])] = j;
@@ -170,14 +168,14 @@ atvi_status atvi_app_program_points_read(atvi_pool *pool, const char *dir, atvi_
   atvi_csv *csv;
   const char *path = atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_DESIGN);
   *out = (atvi_program_points){0};
-  if (!path) return no_memory(ctx);
+  if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) != 0) return ATVI_OK;
   ATVI_TRY(atvi_io_csv_read(pool, path, &csv));
   out->text = csv->source;
   out->n_text = csv->n_source;
   out->id = atvi_pool_take(pool, (size_t)csv->n_row, sizeof *out->id);
   out->x = atvi_pool_take(pool, (size_t)(csv->n_row * d), sizeof *out->x);
-  if (!out->id || !out->x) return no_memory(ctx);
+  if (!out->id || !out->x) return ATVI_ENOMEM;
   ATVI_TRY(read_ids(pool, csv, out->id));
   for (atvi_idx j = 0; j < d; j++) {
     atvi_idx col = atvi_io_csv_find(csv, name[j]);
@@ -217,7 +215,7 @@ static atvi_status place_old(job *j) {
 /* A Sobol sequence can only continue where it ended. */
 static atvi_status check_sobol(job *j) {
   double *u = atvi_pool_take(j->pool, (size_t)(j->old.n * j->d) + 1, sizeof *u);
-  if (!u) return no_memory(j->ctx);
+  if (!u) return ATVI_ENOMEM;
   ATVI_TRY(atvi_sim_design_fill(j->ctx, ATVI_DESIGN_SOBOL, j->o->seed, j->d, 0, j->old.n, u));
   for (atvi_idx i = 0; i < j->old.n * j->d; i++)
     if (fabs(u[i] - j->x[i]) > 1e-9)
@@ -270,14 +268,14 @@ static atvi_status write_design(job *j, atvi_idx n) {
   for (atvi_idx i = 0; i < j->old.n; i++)
     if (j->old.id[i] > id) id = j->old.id[i];
   if (j->old.n == 0) {
-    if (!first_form(j, &t)) return no_memory(j->ctx);
+    if (!first_form(j, &t)) return ATVI_ENOMEM;
   } else if (j->old.text[j->old.n_text - 1] != '\n') {
     atvi_io_text_add(&t, "\n");
   }
   atvi_io_text_add(&t, "# %s, seed %llu: %lld to %lld\n", j->kind == ATVI_DESIGN_LHS ? "lhs" : "sobol",
                    (unsigned long long)j->o->seed, (long long)id + 1, (long long)(id + n - j->old.n));
   for (atvi_idx i = j->old.n; i < n; i++) add_point(j, &t, ++id, j->x + i * j->d);
-  if (!path || atvi_io_text_get(&t, &text) != ATVI_OK) return no_memory(j->ctx);
+  if (!path || atvi_io_text_get(&t, &text) != ATVI_OK) return ATVI_ENOMEM;
   atvi_file *f;
   ATVI_TRY(atvi_io_dir_make(j->ctx, j->dir, false));
   ATVI_TRY(atvi_io_file_new(j->ctx, path, &f));
@@ -332,7 +330,7 @@ static atvi_status design(job *j, atvi_app_design_result *result) {
   atvi_idx n = j->o->n, d = j->d = s->n_input;
   j->name = atvi_app_program_inputs(j->pool, j->lang);
   j->axis = atvi_pool_take(j->pool, (size_t)d, sizeof *j->axis);
-  if (!j->name || !j->axis) return no_memory(j->ctx);
+  if (!j->name || !j->axis) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < d; k++)
     ATVI_TRY(atvi_app_program_axis_new(j->pool, j->lang, s->input[k], &j->axis[k]));
   ATVI_TRY(atvi_app_program_points_read(j->pool, j->dir, d, j->name, &j->old));
@@ -340,7 +338,7 @@ static atvi_status design(job *j, atvi_app_design_result *result) {
     return ATVI_FAIL(j->ctx, ATVI_EINVAL, "%s/%s already has %td points: -n %td would remove some", j->dir,
                      ATVI_SIM_DESIGN, j->old.n, n);
   j->x = atvi_pool_take(j->pool, (size_t)(n * d), sizeof(double));
-  if (!j->x) return no_memory(j->ctx);
+  if (!j->x) return ATVI_ENOMEM;
   ATVI_TRY(place_old(j));
   if (j->old.n && j->kind == ATVI_DESIGN_SOBOL && n > j->old.n) ATVI_TRY(check_sobol(j));
   ATVI_TRY(atvi_sim_design_fill(j->ctx, j->kind, j->o->seed, d, j->old.n, n, j->x));
@@ -348,7 +346,7 @@ static atvi_status design(job *j, atvi_app_design_result *result) {
   result->path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_DESIGN);
   result->n_old = j->old.n;
   result->n = n;
-  if (!result->path) return no_memory(j->ctx);
+  if (!result->path) return ATVI_ENOMEM;
   return describe(j, n, &result->text);
 }
 
@@ -367,7 +365,7 @@ atvi_status atvi_app_design(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_desig
   ATVI_TRY(atvi_app_program_load(ctx, opts->path, opts->folder, &lang));
   j.lang = lang;
   j.dir = opts->out ? opts->out : atvi_sim_folder(pool, opts->path);
-  atvi_status status = j.dir ? design(&j, result) : no_memory(ctx);
+  atvi_status status = j.dir ? design(&j, result) : ATVI_ENOMEM;
   atvi_lang_free(lang);
   return status;
 }

@@ -69,7 +69,7 @@ static atvi_status draw(atvi_ctx *ctx, const atvi_lang *lang, atvi_idx number, d
 static atvi_status draws(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, atvi_program_axis *out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   double *theta = atvi_pool_take(pool, (size_t)lang->n_param + DRAWS, sizeof *theta);
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta) return ATVI_ENOMEM;
   double *x = theta + lang->n_param;
   for (atvi_idx i = 0; i < DRAWS; i++) {
     ATVI_TRY(draw(ctx, lang, i, theta));

@@ -63,7 +63,7 @@ static atvi_status split(work *w, atvi_em_runs *kept, atvi_em_runs *held) {
   double *x = atvi_pool_take(w->pool, (size_t)(n * d), sizeof *x),
          *y = atvi_pool_take(w->pool, (size_t)(n * m), sizeof *y);
   atvi_rng r = atvi_math_rng_at(w->o->seed, 0, 0, 0);
-  if (!order || !x || !y) return no_memory(w->ctx);
+  if (!order || !x || !y) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < n; i++) order[i] = i;
   for (atvi_idx i = n - 1; i > 0; i--) {
     atvi_idx j = (atvi_idx)(atvi_math_rng_uniform(&r) * (double)(i + 1)), t = order[i];
@@ -110,7 +110,7 @@ static atvi_status judge(work *w) {
   w->sobol.total = atvi_pool_take(w->pool, d, sizeof(double));
   w->sobol.first_time = atvi_pool_take(w->pool, d * m, sizeof(double));
   w->sobol.total_time = atvi_pool_take(w->pool, d * m, sizeof(double));
-  if (atvi_pool_failed(w->pool)) return no_memory(w->ctx);
+  if (atvi_pool_failed(w->pool)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_gp_emulator_sobol(w->ctx, w->em, w->o->seed, &w->sobol));
   atvi_app_emulators_count_design(w->pool, w->lang, w->o->runs, w->k > 0 ? &w[-1].d : NULL, &w->d);
   return atvi_model_dossier_judge(w->pool, w->em, &w->d);
@@ -294,7 +294,7 @@ static atvi_status for_report(const work *w, atvi_report_emulator *out) {
   out->first = w->sobol.first, out->total = w->sobol.total;
   out->total_time = w->r->runs.m > 1 ? w->sobol.total_time : NULL;
   out->sobol_error = w->sobol.err;
-  return atvi_pool_failed(w->pool) ? no_memory(w->ctx) : ATVI_OK;
+  return atvi_pool_status(w->pool);
 }
 
 static const char *command(atvi_pool *pool, const atvi_app_emulate_opts *o) {
@@ -328,7 +328,7 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
   const char *title = lang->title && *lang->title ? lang->title : lang->path;
   const atvi_report_emulate page = {title, w->o->path,          lang->n_emulator,
                                     list,  command(pool, w->o), lang->source};
-  atvi_status status = list ? ATVI_OK : no_memory(ctx);
+  atvi_status status = list ? ATVI_OK : ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_emulator && status == ATVI_OK; k++) status = for_report(&w[k], &list[k]);
   if (status == ATVI_OK) status = atvi_report_emulate_save(pool, &page, result->dir);
   if (status != ATVI_OK)
@@ -341,13 +341,13 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
 
 static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *all) {
   const char *path = atvi_model_emulated_path(w->pool, w->lang, w->k, w->o->runs);
-  if (!path) return no_memory(w->ctx);
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(get(w, path));
   ATVI_TRY(judge(w));
   w->how = name_estimates(w);
   w->remark = atvi_pool_take(w->pool, (size_t)w->r->runs.d + 1, sizeof *w->remark);
   for (atvi_idx j = 0; w->remark && j < w->r->runs.d; j++) w->remark[j] = remark(w, j);
-  if (atvi_pool_failed(w->pool)) return no_memory(w->ctx);
+  if (atvi_pool_failed(w->pool)) return ATVI_ENOMEM;
   *judged = say(w, text);
   return json_array_append_new(all, json_of(w)) == 0 ? ATVI_OK : no_memory(w->ctx);
 }
@@ -357,7 +357,7 @@ static atvi_status every(work *w, const atvi_app_emulate_opts *opts, atvi_app_em
   atvi_pool *pool = w->pool, *own; /* figures are large */
   atvi_text text = {.pool = pool};
   result->judged = atvi_pool_take(pool, (size_t)w->lang->n_emulator, sizeof *result->judged);
-  if (!result->judged) return no_memory(w->ctx);
+  if (!result->judged) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < w->lang->n_emulator; k++) {
     ATVI_TRY(one(&w[k], &text, &result->judged[result->n_judged++], all));
     result->doubtful = result->doubtful || atvi_model_dossier_doubtful(&w[k].d);
@@ -375,7 +375,7 @@ static atvi_status emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emul
   atvi_idx n = lang->n_emulator;
   work *w = atvi_pool_take(pool, (size_t)n, sizeof *w);
   atvi_emulated_runs *r = atvi_pool_take(pool, (size_t)n, sizeof *r);
-  if (!w || !r) return no_memory(ctx);
+  if (!w || !r) return ATVI_ENOMEM;
   ATVI_TRY(atvi_model_emulated_runs_read(pool, lang, NULL, opts->runs, 0, r));
   for (atvi_idx k = 0; k < n; k++)
     w[k] = (work){
@@ -393,7 +393,7 @@ static atvi_status emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulat
                      "observation ~ emulator(NAME) + ... of an output of its simulator; docs/simulators.md",
                      lang->path);
   result->dir = opts->runs ? opts->runs : atvi_sim_folder(pool, lang->path);
-  if (!result->dir) return no_memory(ctx);
+  if (!result->dir) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_dir_make(ctx, result->dir, false));
   json_t *all = json_array();
   atvi_status status = all ? emulators(ctx, pool, opts, lang, result, all) : no_memory(ctx);

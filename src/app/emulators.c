@@ -80,7 +80,7 @@ static void sides(const used *u, double *side, char *text, size_t size) {
 static atvi_status say_outside(const used *u) {
   char where[400];
   double *side = atvi_pool_take(u->pool, 2 * (size_t)u->em->d + 1, sizeof *side);
-  if (!side) return ATVI_FAIL(u->ctx, ATVI_ENOMEM, "out of memory");
+  if (!side) return ATVI_ENOMEM;
   u->d->outside = outside(u->d, u->draws, side);
   if (!(u->d->outside > OUTSIDE_MOST)) return ATVI_OK;
   sides(u, side, where, sizeof where);
@@ -301,7 +301,7 @@ atvi_status atvi_app_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_l
   for (atvi_idx k = 0; e && k < e->n_emulator; k++) {
     if (!e->emulator[k].em) continue;
     const char *path = atvi_model_emulated_path(pool, l->model->lang, k, dir);
-    if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!path) return ATVI_ENOMEM;
     ATVI_TRY(atvi_gp_emulator_save(ctx, e->emulator[k].em, path));
   }
   return ATVI_OK;

@@ -23,12 +23,10 @@ typedef struct {
   atvi_text done;               /* names of files */
 } exporting;
 
-static atvi_status no_memory(const exporting *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
-
 static atvi_status read_draws(exporting *x) {
   const char *plain = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
   const char *weighted = atvi_pool_printf(x->pool, "%s/weighted.csv", x->dir);
-  if (!plain || !weighted) return no_memory(x);
+  if (!plain || !weighted) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_draws_csv_read(x->ctx, plain, &x->plain));
   return access(weighted, F_OK) == 0 ? atvi_io_draws_csv_read(x->ctx, weighted, &x->weighted) : ATVI_OK;
 }
@@ -59,7 +57,7 @@ static const atvi_draws *chosen(const exporting *x) { return x->opts->weighted ?
 
 static atvi_status to_csv(exporting *x) {
   const char *path = place(x, x->opts->weighted ? "weighted-table.csv" : "draws-table.csv");
-  if (!path) return no_memory(x);
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(may_write(x, path));
   ATVI_TRY(atvi_io_draws_table_write(chosen(x), path));
   wrote(x, path);
@@ -70,12 +68,12 @@ static atvi_status to_stan(exporting *x) {
   const char *path = place(x, "stan.csv");
   atvi_idx n = x->plain->n_chain;
   const char **each = atvi_pool_take(x->pool, (size_t)n, sizeof *each);
-  if (!path || !each) return no_memory(x);
+  if (!path || !each) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < n; c++) {
     char number[32];
     snprintf(number, sizeof number, "_%td.csv", c + 1);
     each[c] = n > 1 ? beside(x, path, ".csv", number) : path;
-    if (!each[c]) return no_memory(x);
+    if (!each[c]) return ATVI_ENOMEM;
     ATVI_TRY(may_write(x, each[c]));
   }
   for (atvi_idx c = 0; c < n; c++) {
@@ -89,7 +87,7 @@ static atvi_status to_json(exporting *x) {
   const char *path = place(x, x->opts->weighted ? "weighted.json" : "draws.json"), *text;
   const char *info = path ? beside(x, path, ".json", ".info.json") : NULL;
   atvi_summary *s;
-  if (!info) return no_memory(x);
+  if (!info) return ATVI_ENOMEM;
   ATVI_TRY(may_write(x, path));
   ATVI_TRY(may_write(x, info));
   ATVI_TRY(atvi_app_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s));
@@ -124,7 +122,7 @@ static atvi_status find_groups(const exporting *x, atvi_loaded *l) {
  * them. */
 static atvi_status without_model(const exporting *x, const char *path) {
   const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
-  if (!why) return no_memory(x);
+  if (!why) return ATVI_ENOMEM;
   if (!x->opts->out && !x->opts->force && access(path, F_OK) == 0)
     return ATVI_FAIL(
         x->ctx, ATVI_EEXIST,
@@ -140,7 +138,7 @@ static atvi_status without_model(const exporting *x, const char *path) {
 static atvi_status to_nc(exporting *x) {
   atvi_loaded l = {0};
   const char *path = place(x, "fit.nc");
-  if (!path) return no_memory(x);
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_netcdf_available(x->ctx));
   ATVI_TRY(may_write(x, path));
   atvi_summary *s;

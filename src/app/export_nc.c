@@ -43,10 +43,6 @@ typedef struct {
   const char **taken;      /* [n_taken] of dimensions and of variables */
 } group;
 
-static atvi_status no_memory(const writer *w) {
-  return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "out of memory: export");
-}
-
 /* ---- attributes ---- */
 
 static void note_number(const writer *w, int g, const char *key, double x) {
@@ -141,11 +137,11 @@ static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, at
   g->taken = atvi_pool_take(w->pool, (size_t)most, sizeof *g->taken);
   g->id = atvi_io_netcdf_group(w->f, name);
   g->chain = g->draw = -1;
-  if (!g->taken) return no_memory(w);
+  if (!g->taken) return ATVI_ENOMEM;
   note_library(w, g->id);
   if (n_chain == 0) return ATVI_OK;
   const int64_t *chain = count(w, n_chain), *number = draw ? draw : count(w, n);
-  if (!chain || !number) return no_memory(w);
+  if (!chain || !number) return ATVI_ENOMEM;
   index_dim(w, g, take(w, g, "chain", false), n_chain, chain, NULL, &g->chain);
   index_dim(w, g, take(w, g, "draw", false), n, number, NULL, &g->draw);
   return ATVI_OK;
@@ -154,7 +150,7 @@ static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, at
 static atvi_status array_dims(const writer *w, group *g, const atvi_array *a, int *dim) {
   for (int k = 0; k < a->n_dim; k++) {
     const char *name = take(w, g, atvi_pool_printf(w->pool, "%s_dim_%d", a->name, k), true);
-    if (!name) return no_memory(w);
+    if (!name) return ATVI_ENOMEM;
     index_dim(w, g, name, a->size[k], a->label[k], a->word[k], &dim[k]);
   }
   return ATVI_OK;
@@ -180,7 +176,7 @@ static atvi_status put_array(const writer *w, group *g, const atvi_draws *d, con
   for (atvi_idx i = 0; i < d->n; i++)
     for (atvi_idx j = 0; j < a->n; j++) room[i * a->n + j] = d->x[(a->first + j) * d->n + i];
   const char *name = take(w, g, a->name, false);
-  if (!name) return no_memory(w);
+  if (!name) return ATVI_ENOMEM;
   int var = atvi_io_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false, room);
   note_bounds(w, g, var, d, a);
   if (a->first >= d->n_param) atvi_io_netcdf_note(w->f, g->id, var, "kind", "derived");
@@ -192,14 +188,14 @@ static atvi_status put_draws(const writer *w, const char *name, const atvi_draws
   atvi_idx n, most = 1;
   const char **names = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *names);
   atvi_idx *derived = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *derived);
-  if (!names || !derived) return no_memory(w);
+  if (!names || !derived) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < d->n_col; j++) names[j] = d->col[j].name, derived[j] = j >= d->n_param;
   ATVI_TRY(atvi_io_arrays_find(w->pool, d->n_col, names, derived, &n, &array));
   *g = (group){.n_array = n, .array = array};
   ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, g));
   for (atvi_idx i = 0; i < n; i++) most = array[i].n > most ? array[i].n : most;
   double *room = atvi_block(w->ctx, (size_t)(most * d->n) * sizeof *room);
-  if (!room) return no_memory(w);
+  if (!room) return ATVI_ENOMEM;
   atvi_status status = ATVI_OK;
   for (atvi_idx i = 0; status == ATVI_OK && i < n; i++) status = put_array(w, g, d, &array[i], room);
   atvi_block_free(w->ctx, room);
@@ -212,7 +208,7 @@ static atvi_status put_stats(const writer *w, const char *name, const atvi_draws
   note_made(w, g.id);
   const int dim[] = {g.chain, g.draw};
   double *x = atvi_block(w->ctx, (size_t)d->n * sizeof *x);
-  if (!x) return no_memory(w);
+  if (!x) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < d->n; i++) x[i] = d->log_prior[i] + d->log_lik[i];
   atvi_io_netcdf_reals(w->f, g.id, "lp", 2, dim, false, x);
   atvi_io_netcdf_reals(w->f, g.id, "log_prior", 2, dim, false, d->log_prior);
@@ -260,7 +256,7 @@ static atvi_status name_all(writer *w) {
   const atvi_draws *d = w->fit->plain;
   w->name = atvi_pool_take(w->pool, (size_t)d->n_series + 1, sizeof *w->name);
   w->axis = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *w->axis);
-  if (!w->name || !w->axis) return no_memory(w);
+  if (!w->name || !w->axis) return ATVI_ENOMEM;
   while (w->n_observed < d->n_series && d->series[w->n_observed].kind == ATVI_SERIES_OBSERVED)
     w->n_observed++;
   for (atvi_idx s = 0; s < w->n_observed; s++) {
@@ -269,9 +265,9 @@ static atvi_status name_all(writer *w) {
     w->axis[of->data] =
         d->about->n_data == 1 ? word : atvi_pool_printf(w->pool, "%s_%s", word, data_name(w, of));
     w->name[s] = series_name(w, s);
-    if (!w->name[s]) return no_memory(w);
+    if (!w->name[s]) return ATVI_ENOMEM;
   }
-  return atvi_pool_failed(w->pool) ? no_memory(w) : ATVI_OK;
+  return atvi_pool_status(w->pool);
 }
 
 /* ---- series ---- */
@@ -282,7 +278,7 @@ static atvi_status row_dims(const writer *w, group *g, int *dim) {
     const atvi_draws_series *x = &w->fit->plain->series[s];
     if (dim[x->data] >= 0) continue;
     const char *name = take(w, g, w->axis[x->data], false);
-    if (!name) return no_memory(w);
+    if (!name) return ATVI_ENOMEM;
     dim[x->data] = atvi_io_netcdf_dim(w->f, g->id, name, x->n);
     atvi_io_netcdf_reals(w->f, g->id, name, 1, &dim[x->data], false, x->time);
   }
@@ -311,7 +307,7 @@ static atvi_status put_series(const writer *w, group *g, const atvi_array *a, co
   ATVI_TRY(array_dims(w, g, a, dim + n_dim));
   const char *name = take(w, g, a->name, false);
   double *room = name ? atvi_block(w->ctx, (size_t)(B * each) * sizeof *room) : NULL;
-  if (!room) return no_memory(w);
+  if (!room) return ATVI_ENOMEM;
   for (atvi_idx b = 0; b < B; b++) gather(w, a, from, at, b, room + b * each);
   /* counts are small numbers and compress to an eighth; log likelihoods do not */
   bool pack = from && strcmp(from->name, "predictive") == 0;
@@ -326,7 +322,7 @@ static atvi_status begin_series(const writer *w, const char *name, const atvi_gr
   if (!from) return begin(w, name, 0, 0, NULL, g);
   atvi_idx n_chain = from->n_draw % d->n_chain == 0 ? d->n_chain : 1, each = from->n_draw / n_chain;
   int64_t *draw = atvi_pool_take(w->pool, (size_t)each + 1, sizeof *draw);
-  if (!draw) return no_memory(w);
+  if (!draw) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < each; k++) draw[k] = from->draw ? from->draw[k] : k;
   return begin(w, name, n_chain, each, draw, g);
 }
@@ -339,7 +335,7 @@ static atvi_status put_all_series(const writer *w, const char *name, const atvi_
   atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)w->n_observed + 1, sizeof *kin),
            *at = kin + w->n_observed;
   int *rows = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *rows);
-  if (!kin || !rows) return no_memory(w);
+  if (!kin || !rows) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < d->about->n_data; k++) rows[k] = -1;
   for (atvi_idx s = 0; s < w->n_observed; s++) {
     kin[s] = d->series[s].data;

@@ -79,9 +79,10 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   json_object_set_new(root, "compiled", json_boolean(l->model->info.compiled));
   char *dump = json_dumps(root, JSON_INDENT(2));
   json_decref(root);
-  *text = dump ? atvi_pool_printf(pool, "%s\n", dump) : NULL;
+  if (!dump) return ATVI_FAIL(ctx, ATVI_ENOMEM, "fit.json: out of memory");
+  *text = atvi_pool_printf(pool, "%s\n", dump);
   free(dump);
-  return *text ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  return *text ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Everything that is written into the folder. */
@@ -130,7 +131,7 @@ static void drop_old(atvi_pool *pool, const char *dir, bool weighted) {
 static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const results *r) {
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
   const char *weighted = atvi_pool_printf(pool, "%s/weighted.csv", dir);
-  if (!draws || !weighted) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!draws || !weighted) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_draws_csv_write(r->plain, draws));
   drop_old(pool, dir, r->weighted != NULL);
   if (r->weighted) ATVI_TRY(atvi_io_draws_csv_write(r->weighted, weighted));
@@ -145,7 +146,7 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
 static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, const results *r) {
   const char *tmp = getenv("TMPDIR"), *why = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
   char *base = atvi_pool_printf(pool, "%s/atvi-rescued-%s", tmp && *tmp ? tmp : "/tmp", name), *dir = NULL;
-  if (!why || !base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!why || !base) return ATVI_ENOMEM;
   if (atvi_io_rundir_new(ctx, pool, base, &dir) == ATVI_OK && save(ctx, pool, dir, r) == ATVI_OK)
     return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are saved in %s instead: move them once there is room.",
                      why, dir);
@@ -213,10 +214,10 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
 }
 
 /* The input of all that follows: the history, and the predictions at the draws. */
-static atvi_status predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+static atvi_status predict(atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
                            const atvi_recorder *rec, atvi_draws *d) {
   const char *command = atvi_app_report_command(pool, opts);
-  if (!command) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!command) return ATVI_ENOMEM;
   ATVI_TRY(atvi_draws_history(d, rec->n, rec->step));
   return atvi_app_predictions_of_fit(l, &opts->model, l->model->lang->source, opts->holdout, command, d);
 }
@@ -234,7 +235,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     atvi_report_session report;
     atvi_app_report_begin(ctx, pool, opts, &l, result->dir, &report);
     status = infer(ctx, pool, opts, &plan, &l, &y);
-    if (status == ATVI_OK) status = predict(ctx, pool, opts, &l, &report.rec, y.plain);
+    if (status == ATVI_OK) status = predict(pool, opts, &l, &report.rec, y.plain);
     if (status == ATVI_OK) status = finish(ctx, pool, opts, &l, &y, &report, result);
     atvi_app_report_end(&report);
     if (status != ATVI_OK) rmdir(result->dir); /* removed only if empty: it contains nothing of the user's */
@@ -264,7 +265,7 @@ static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, 
   const atvi_draws *draws = y->plain;
   atvi_idx n = draws->n < SOLVER_POINTS ? draws->n : SOLVER_POINTS, d = draws->n_param;
   double *theta = atvi_pool_take(pool, (size_t)(d * n + 1), sizeof *theta), error;
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = draws->x[i * draws->n + j * draws->n / n];
   ATVI_TRY(atvi_app_solver_error(ctx, l, n, theta, &error));

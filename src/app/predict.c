@@ -42,7 +42,7 @@ static void say(prediction *x, const char *message) {
 
 static atvi_status read_draws(prediction *x, const atvi_target *t) {
   const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->run.dir);
-  if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_draws_csv_read(x->ctx, path, &x->draws));
   const atvi_draws *d = x->draws;
   double most = -HUGE_VAL, of_data = (double)(t->n_out + 2 * t->n_obs + 1),
@@ -153,7 +153,7 @@ static atvi_status forecast(const prediction *x, const atvi_loaded *l, atvi_idx 
   if (x->n_time) ATVI_TRY(atvi_app_predict_figure(x->pool, l, x->run.dir, n, series));
   ATVI_TRY(atvi_app_predict_forecast_text(x->pool, timed ? l->model->lang : NULL, n, series, &text));
   out->text = atvi_pool_printf(x->pool, "%s\n%s", out->text, text);
-  return out->text ? ATVI_OK : ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  return out->text ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* The date of the worst value, if times have dates. */
@@ -204,7 +204,7 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
                : x->n_time             ? "predict.csv, forecast.csv, scores.json and figures/forecast.svg"
                                        : "predict.csv and scores.json";
   const char **note = atvi_pool_take(x->pool, MESSAGES, sizeof *note);
-  if (!note) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!note) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < x->n_message; i++) note[i] = x->message[i];
   out->n_note = x->n_message;
   out->note = note;

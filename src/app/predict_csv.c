@@ -48,7 +48,7 @@ static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covari
       ok = atvi_model_inputs(l->model, lang->observe[o].arg[a], ATVI_IN_DATA, use, c);
   for (atvi_idx k = 0; ok && k < c->csv->n_col; k++)
     c->dated = c->dated && !(c->used[k] && strcmp(c->csv->name[k], "date") == 0);
-  return ok ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  return ok ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* If points are times, not rows. */
@@ -165,7 +165,7 @@ atvi_status atvi_app_predict_read_forecast(atvi_pool *pool, const char *dir, atv
   *forecast = NULL;
   if (path && access(path, F_OK) != 0) return ATVI_OK;
   atvi_predicted *out = atvi_pool_take(pool, (size_t)n + 1, sizeof *out);
-  if (!path || !out) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!path || !out) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_csv_read(pool, path, &csv));
   atvi_idx name = atvi_io_csv_find(csv, "series"), kind = atvi_io_csv_find(csv, "kind"),
            time = atvi_io_csv_find(csv, "time");
@@ -183,7 +183,7 @@ atvi_status atvi_app_predict_read_forecast(atvi_pool *pool, const char *dir, atv
     out[s] = series[s];
     out[s].n = 0;
     out[s].point = atvi_pool_take(pool, (size_t)rows + 1, sizeof *out[s].point);
-    if (!out[s].point) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!out[s].point) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < csv->n_row; r++)
       if (is_of(csv, r, name, kind, &series[s]))
         read_row(csv, r, at, csv->value[r * csv->n_col + time], &out[s].point[out[s].n++]);
@@ -205,7 +205,7 @@ atvi_status atvi_app_predict_save_draws(atvi_pool *pool, const char *path, atvi_
   atvi_file *f;
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   const char **name = atvi_pool_take(pool, (size_t)n + 1, sizeof *name);
-  if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: series");
+  if (!name) return ATVI_ENOMEM;
   for (atvi_idx s = 0; s < n; s++) {
     atvi_text quoted = {.pool = pool};
     atvi_app_field(&quoted, series[s].name);

@@ -135,7 +135,7 @@ atvi_status atvi_app_predict_figure(atvi_pool *pool, const atvi_loaded *l, const
   for (atvi_idx k = 0; k < lang->n_data && !name; k++) name = lang->data[k].time_name;
   for (atvi_idx s = 0; list && s < n; s++)
     if (series[s].kind == ATVI_SERIES_OBSERVED && series[s].n > 0) list[m++] = series[s];
-  if (!list) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!list) return ATVI_ENOMEM;
   if (m == 0) return ATVI_OK;
   return atvi_report_save_forecast(pool, dir, m, list, lang->calendar, name);
 }
@@ -164,7 +164,7 @@ atvi_status atvi_app_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi
                                "the data %g; such counts cannot be compared",
                                lang->observe[o].name, time[i], *date ? " (" : "", date, *date ? ")" : "",
                                step, most);
-      return *note ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+      return *note ? ATVI_OK : ATVI_ENOMEM;
     }
   }
   return ATVI_OK;

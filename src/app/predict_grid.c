@@ -8,10 +8,6 @@
 
 static const double SAME_STEP = 1e-9; /* relative to the largest time: rounding error */
 
-static atvi_status nomem(atvi_pool *pool) {
-  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
-}
-
 /* Times of the data sets of the fit, and its start. */
 static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, atvi_predict_grid *g) {
   g->n_data = lang->n_data;
@@ -19,11 +15,11 @@ static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, atvi_predi
   for (atvi_idx k = 0; g->of && k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
     double *time = atvi_pool_take(pool, (size_t)d->n_row + 1, sizeof *time);
-    if (!time) return nomem(pool);
+    if (!time) return ATVI_ENOMEM;
     for (atvi_idx r = 0; d->time && r < d->n_row; r++) time[r] = d->time[r];
     g->of[k] = (atvi_predict_rows){d->time ? d->n_row : 0, time};
   }
-  if (!g->of) return nomem(pool);
+  if (!g->of) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_start_text(pool, lang, lang->start, &g->text));
   g->known = true;
   return ATVI_OK;
@@ -46,8 +42,8 @@ static atvi_status find_fit(atvi_pool *pool, const atvi_fitted *run, const char 
   atvi_ctx *silent;
   atvi_pool *own;
   atvi_lang *lang = NULL;
-  if (atvi_ctx_new(NULL, &silent) != ATVI_OK) return nomem(pool);
-  atvi_status status = atvi_pool_new(silent, &own) == ATVI_OK ? ATVI_OK : nomem(pool);
+  if (atvi_ctx_new(NULL, &silent) != ATVI_OK) return ATVI_ENOMEM;
+  atvi_status status = atvi_pool_new(silent, &own) == ATVI_OK ? ATVI_OK : ATVI_ENOMEM;
   if (status == ATVI_OK) {
     read_fit(silent, own, run, folder, &lang);
     if (lang) status = copy_times(pool, lang, g);
@@ -79,7 +75,7 @@ atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, co
                      run->dir);
   if (!any_counts(lang) || !g->known || g->n_data != lang->n_data) return ATVI_OK;
   double *since = atvi_pool_take(pool, (size_t)lang->n_data + 1, sizeof *since);
-  if (!since) return nomem(pool);
+  if (!since) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
     atvi_idx r = d->time && d->n_row ? atvi_model_time_before(g->of[k].n, g->of[k].time, d->time[0]) : -1;

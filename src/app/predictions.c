@@ -31,10 +31,6 @@ static const double SAME_TIME = 1e-9;   /* relative to the largest time: roundin
  * compiled for another processor differs by rounding. */
 static const double SAME_ABS = 1e-3, SAME_REL = 1e-6;
 
-static atvi_status no_memory(atvi_ctx *ctx) {
-  return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: predictions");
-}
-
 /* ---- times ---- */
 
 bool atvi_app_predictions_among(atvi_idx n, const double *time, double t, double eps) {
@@ -71,7 +67,7 @@ atvi_status atvi_app_predictions_pick(atvi_pool *pool, const atvi_draws *d, atvi
                                       atvi_idx **draw) {
   *n = most < d->n ? most : d->n;
   *draw = atvi_pool_take(pool, (size_t)*n + 1, sizeof **draw);
-  if (!*draw) return no_memory(d->ctx);
+  if (!*draw) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < *n; k++) (*draw)[k] = (atvi_idx)((double)k * (double)d->n / (double)*n);
   return ATVI_OK;
 }
@@ -105,7 +101,7 @@ static atvi_status check_draws(atvi_loaded *l, const char *dir, const atvi_draws
   atvi_idx B = *n, good = 0;
   double *log_lik = theta + d->n_param * B;
   atvi_outcome *outcome = atvi_block(d->ctx, (size_t)B * sizeof *outcome);
-  if (!outcome) return no_memory(d->ctx);
+  if (!outcome) return ATVI_ENOMEM;
   gather(d, B, draw, theta);
   atvi_model_evaluator_run(l->ev,
                            &(atvi_batch){.B = B, .theta = theta, .log_lik = log_lik, .outcome = outcome});
@@ -127,7 +123,7 @@ atvi_status atvi_app_predictions_check(atvi_loaded *l, const char *dir, const at
                                        atvi_idx *n, atvi_idx *draw) {
   ATVI_TRY(check_names(l->target, dir, d));
   double *theta = atvi_block(d->ctx, (size_t)((d->n_param + 1) * *n + 1) * sizeof *theta);
-  if (!theta) return no_memory(d->ctx);
+  if (!theta) return ATVI_ENOMEM;
   atvi_status status = check_draws(l, dir, d, other, n, draw, theta);
   atvi_block_free(d->ctx, theta);
   return status;
@@ -215,7 +211,7 @@ static atvi_status lay_out(atvi_pool *pool, layout *y) {
         /* a fit leaves out what an emulator predicts given the data, and shows the simulator alone */
         !(y->opts->fit && atvi_model_series_part(y->l->model, k) == ATVI_PART_EMULATOR))
       ok = add_series(y, k, at);
-  if (!ok) return no_memory(y->d->ctx);
+  if (!ok) return ATVI_ENOMEM;
   y->d->series = y->series;
   y->d->n_series = y->n_series;
   return ATVI_OK;
@@ -309,7 +305,7 @@ static atvi_status fill(atvi_pool *pool, atvi_loaded *l, const atvi_predictions_
   j.per_worker = (size_t)((t->d + n) * j.group);
   j.room = atvi_pool_take(pool, (size_t)atvi_ctx_threads(d->ctx) * j.per_worker + 1, sizeof *j.room);
   j.theta = atvi_pool_take(pool, (size_t)(t->d * opts->n) + 1, sizeof *j.theta);
-  if (!j.room || !j.theta) return no_memory(d->ctx);
+  if (!j.room || !j.theta) return ATVI_ENOMEM;
   gather(d, opts->n, opts->draw, j.theta);
   ATVI_TRY(lay_out(pool, &j.y));
   ATVI_TRY(groups_new(&j));
@@ -364,7 +360,7 @@ atvi_status atvi_app_predictions_describe(const atvi_loaded *l, const char *comm
   layout y = {.l = (atvi_loaded *)l, .opts = &(atvi_predictions_opts){.fit = true}, .d = d};
   atvi_status status = lay_out(own, &y);
   atvi_pool_free(own);
-  return status == ATVI_OK && atvi_pool_failed(atvi_draws_pool(d)) ? no_memory(d->ctx) : status;
+  return status == ATVI_OK && atvi_pool_failed(atvi_draws_pool(d)) ? ATVI_ENOMEM : status;
 }
 
 static atvi_status keep_failed(const atvi_evaluator *ev, atvi_draws *d) {
@@ -372,7 +368,7 @@ static atvi_status keep_failed(const atvi_evaluator *ev, atvi_draws *d) {
   double *theta = atvi_pool_take(pool, (size_t)(ATVI_FAILED_KEPT * d->n_param), sizeof *theta);
   atvi_failed_point *list = atvi_pool_take(pool, ATVI_FAILED_KEPT, sizeof *list);
   atvi_outcome why[ATVI_FAILED_KEPT];
-  if (!theta || !list) return no_memory(d->ctx);
+  if (!theta || !list) return ATVI_ENOMEM;
   d->n_failed = atvi_model_evaluator_failed(ev, theta, why);
   for (atvi_idx k = 0; k < d->n_failed; k++) list[k] = (atvi_failed_point){theta + k * d->n_param, why[k]};
   d->failed = list;
@@ -450,7 +446,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, 
   for (atvi_idx k = 0; k < lang->n_data; k++) most += lang->data[k].time ? lang->data[k].n_row : 0;
   double *data = atvi_pool_take(pool, (size_t)most + 1, sizeof *data);
   g.time = atvi_pool_take(pool, GRID + 2 * (size_t)JUMPS + (size_t)most + 4, sizeof *g.time);
-  if (!data || !g.time) return no_memory(m->ctx);
+  if (!data || !g.time) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
       data[n_data++] = lang->data[k].time[r];
@@ -524,7 +520,7 @@ atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_app_model *mo
     d->about->no_groups = keep(d, atvi_errmsg(d->ctx));
   }
   ATVI_TRY(draw_prior(l, d));
-  return atvi_pool_failed(atvi_draws_pool(d)) ? no_memory(d->ctx) : ATVI_OK;
+  return atvi_pool_status(atvi_draws_pool(d));
 }
 
 /* The simulator alone, as its emulator predicts it at draws of the posterior, without the emulator's error
@@ -560,7 +556,7 @@ static atvi_status evaluate(const work *w) {
   size_t room = (size_t)((w->em->d + p->n + 1) * G);
   double *x = atvi_block(w->ctx, room * sizeof *x), *mean = x ? x + w->em->d * G : NULL,
          *share = mean ? mean + p->n * G : NULL;
-  if (!x) return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "report: out of memory");
+  if (!x) return ATVI_ENOMEM;
   atvi_status status = atvi_gp_em_work_new(w->em->em, w->ctx, p->n, p->em_row, &em);
   for (atvi_idx first = 0; status == ATVI_OK && first < w->B; first += G) {
     for (atvi_idx j = 0; j < w->em->d; j++)
@@ -583,8 +579,7 @@ atvi_status atvi_app_predictions_alone(const atvi_loaded *l, const atvi_app_mode
   if (!e || !observed) return ATVI_OK;
   ATVI_TRY(atvi_draws_group_new(d, "simulator", observed->n_value, opts->n, opts->draw, &x));
   for (atvi_idx i = 0; i < observed->n_value * opts->n; i++) x[i] = NAN;
-  if (!(held = atvi_block(d->ctx, ((size_t)t->d + 1) * sizeof *held)))
-    return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory: predictions");
+  if (!(held = atvi_block(d->ctx, ((size_t)t->d + 1) * sizeof *held))) return ATVI_ENOMEM;
   atvi_status status = atvi_app_values(d->ctx, "--fix", t, model->n_fix, model->fix, held);
   for (atvi_idx k = 0; status == ATVI_OK && k < e->n; k++) {
     const atvi_process *p = &e->process[k];

@@ -79,10 +79,10 @@ static atvi_status compare(const atvi_record *rec, const char *path, const json_
 
 static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings) {
   const char *path = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
-  if (!path) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) == 0) ATVI_TRY(compare(rec, path, settings));
   char *text = json_dumps(settings, JSON_INDENT(2));
-  if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "settings: out of memory");
   atvi_status status = atvi_io_file_save(rec->ctx, path, text, strlen(text));
   free(text);
   return status;
@@ -93,7 +93,7 @@ static atvi_status settle(const atvi_record *rec, const char *command, const jso
 static atvi_status check_folder(const atvi_record *rec, const char *command) {
   struct stat st;
   const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
-  if (!own) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  if (!own) return ATVI_ENOMEM;
   DIR *d = opendir(rec->dir);
   if (!d) return ATVI_OK; /* no folder, or one whose creation will report the error */
   atvi_idx foreign = 0;
@@ -138,8 +138,8 @@ atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, c
   *out = (atvi_record){.ctx = atvi_pool_ctx(pool), .pool = pool, .dir = dir, .lines = {.fd = -1}};
   if (!dir && stem) out->dir = atvi_pool_printf(pool, "%s-%s", stem, command);
   out->path = out->dir ? atvi_pool_printf(pool, "%s/replicates.csv", out->dir) : NULL;
-  atvi_status status =
-      out->path && now ? check_folder(out, command) : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "out of memory");
+  atvi_status status = out->path && now ? check_folder(out, command)
+                                        : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "settings: out of memory");
   if (status == ATVI_OK) status = atvi_io_dir_make(out->ctx, out->dir, false);
   if (status == ATVI_OK) status = begin(out, command, now, header);
   if (status != ATVI_OK) atvi_app_record_close(out);
@@ -149,8 +149,7 @@ atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, c
 
 atvi_status atvi_app_record_add(atvi_record *rec, const char *line) {
   char *whole = atvi_pool_printf(rec->pool, "%s\n", line);
-  return whole ? atvi_io_journal_add(&rec->lines, whole, strlen(whole))
-               : ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  return whole ? atvi_io_journal_add(&rec->lines, whole, strlen(whole)) : ATVI_ENOMEM;
 }
 
 /* ---- reading ---- */
@@ -267,7 +266,7 @@ atvi_status atvi_app_record_tally(atvi_pool *pool, const atvi_record_part *x, bo
         pool, "replicate %.0f%s%s: %s", atvi_app_record_number(x->csv, r, "", "replicate"), named ? ", " : "",
         named ? x->method : "", atvi_app_record_text(x->csv, r, "reason"));
   }
-  return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory") : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 void atvi_app_tally_text(atvi_text *out, const atvi_tally *x) {

@@ -73,7 +73,7 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
   double *value = atvi_pool_take(pool, (size_t)x->l->target->n_obs + 1, sizeof *value);
   atvi_data_file *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->model->n_data) + 1, sizeof *data);
   const char *folder = atvi_pool_printf(pool, "%s/data", x->rec->dir);
-  if (!value || !data || !folder) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!value || !data || !folder) return ATVI_ENOMEM;
   at->hash = ATVI_HASH;
   ATVI_TRY(atvi_app_replicate_simulate(x->ctx, x->l, x->seed, at->replicate, theta, value));
   ATVI_TRY(atvi_io_dir_make(x->ctx, folder, false));
@@ -83,7 +83,7 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
     const char *text, *name = lang->n_data > 1 ? lang->data[g].name : NULL;
     const char *path =
         atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", at->replicate);
-    if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+    if (!path) return ATVI_ENOMEM;
     ATVI_TRY(atvi_app_data_text(pool, x->l, g, value, &text));
     ATVI_TRY(put_data(x->ctx, pool, path, text));
     at->hash = atvi_hash(at->hash, text, strlen(text));
@@ -188,7 +188,7 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
   const char *message = atvi_errmsg(ctx);
   char *why = atvi_pool_strndup(pool, message, strcspn(message, "\n"));
   atvi_text out = {.pool = pool};
-  if (!why) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!why) return ATVI_ENOMEM;
   for (char *c = why; *c; c++)
     if ((unsigned char)*c < ' ') *c = ' ';
   atvi_io_text_add(&out, "%td,%s,failed,", at->replicate, at->method);

@@ -79,7 +79,7 @@ static atvi_status write_running(const atvi_report_session *w) {
   const atvi_target *t = w->l->target;
   atvi_draws *none;
   atvi_column *col = atvi_pool_take(w->pool, (size_t)t->d + 1, sizeof *col);
-  if (!col) return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "report: out of memory");
+  if (!col) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < t->d; i++) col[i].name = t->param[i].name;
   ATVI_TRY(atvi_draws_new(w->ctx, 1, 1, t->d, t->d, col, false, &none));
   atvi_status status = atvi_app_predictions_describe(w->l, atvi_app_report_command(w->pool, w->opts), none);
@@ -177,5 +177,5 @@ atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_repor
   atvi_app_kept_close(&x);
   if (status != ATVI_OK) return status;
   *path = atvi_pool_printf(pool, "%s/report.html", x.dir);
-  return *path ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");
+  return *path ? ATVI_OK : ATVI_ENOMEM;
 }

@@ -159,12 +159,11 @@ static atvi_status write_compare(atvi_pool *pool, const atvi_comparison *c, cons
                         ? atvi_pool_printf(pool, "The reference is '%s': %s.", c->of[c->reference].method,
                                            c->because ? c->because : "")
                         : "There is no reference to measure distances from.";
-  if (!say || !sub || !why || (ref && !name))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!say || !sub || !why || (ref && !name)) return ATVI_ENOMEM;
   atvi_report_table methods = methods_table(pool, c);
   atvi_idx n_reason;
   const char **reason = reasons(pool, c, &n_reason);
-  if (atvi_pool_failed(pool)) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   bool apart = ref && c->reference >= 0;
   atvi_report_table distances = apart ? distance_table(pool, c, n, name) : (atvi_report_table){0};
   const atvi_report_figure figure[] = {
@@ -348,7 +347,7 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
   bool loo = false, evidence = false;
   const char **line = atvi_pool_take(pool, (size_t)c->n_message + 1, sizeof *line);
   const char **name = atvi_pool_take(pool, (size_t)c->n, sizeof *name);
-  if (!line || !name) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!line || !name) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < c->n_message; i++) line[i] = c->message[i].text;
   for (atvi_idx k = 0; k < c->n; k++) {
     name[k] = c->of[k].name;
@@ -367,8 +366,7 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
       intervals = {"shared", "Posterior means and 95 % intervals of shared quantities in each fit.",
                    c->n_shared > 0 ? draw_shared(pool, c, 0) : NULL,
                    c->n_shared > 0 ? draw_shared(pool, c, ATVI_DOTS_NARROW) : NULL};
-  if (!title || !sub || atvi_pool_failed(pool))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!title || !sub || atvi_pool_failed(pool)) return ATVI_ENOMEM;
   atvi_report_part part[4];
   atvi_idx n = 0;
   part[n++] = (atvi_report_part){"fits", "Fits", c->n_message, line, 0, NULL, 1, &fits};
@@ -474,7 +472,7 @@ static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char 
   atvi_idx n = s->n_quantity < QUANTITIES ? s->n_quantity : QUANTITIES, failed = 0, ended = 0;
   const char **name = atvi_pool_take(pool, (size_t)n + 1, sizeof *name);
   atvi_report_table *each = atvi_pool_take(pool, (size_t)s->n_method + 1, sizeof *each);
-  if (!name || !each) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!name || !each) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < n; k++) name[k] = s->quantity[k].name;
   for (atvi_idx k = 0; k < s->n_method; k++) {
     each[k] = study_quantities(pool, s, k);
@@ -488,8 +486,7 @@ static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char 
   const char *what =
       "How often the 95 % interval of a parameter contains its true value: 0.95 if intervals are right.";
   atvi_report_table methods = study_methods(pool, s);
-  if (!say || !sub || atvi_pool_failed(pool))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!say || !sub || atvi_pool_failed(pool)) return ATVI_ENOMEM;
   const atvi_report_figure figure = {
       "coverage", "Coverage of the truth by 95 % intervals with error bars, for each quantity and method.",
       draw_coverage(pool, s, n, name, 0), draw_coverage(pool, s, n, name, ATVI_DOTS_NARROW)};

@@ -23,8 +23,6 @@ typedef struct {
   atvi_program_points points;
 } job;
 
-static atvi_status no_memory(const job *j) { return ATVI_FAIL(j->ctx, ATVI_ENOMEM, "out of memory: runs"); }
-
 /* Absolute path of the model's folder. */
 static const char *model_folder(atvi_pool *pool, const char *path) {
   const char *slash = strrchr(path, '/');
@@ -46,7 +44,7 @@ static atvi_status make_simulator(const job *j, atvi_simulator **out) {
   atvi_sim_file *file = atvi_pool_take(j->pool, (size_t)s->n_template + 1, sizeof *file);
   atvi_sim_output *output = atvi_pool_take(j->pool, (size_t)s->n_output + 1, sizeof *output);
   const char *folder = model_folder(j->pool, j->o->path);
-  if (!file || !output || !folder) return no_memory(j);
+  if (!file || !output || !folder) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < s->n_template; i++)
     file[i] = (atvi_sim_file){s->templates[i].from, s->templates[i].to};
   for (atvi_idx o = 0; o < s->n_output; o++) {
@@ -174,7 +172,7 @@ static atvi_status run_points(job *j, atvi_simulator *sim, atvi_app_run_result *
   const char *path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_RECORD);
   atvi_sim_record *record;
   atvi_sim_report rep;
-  if (!path) return no_memory(j);
+  if (!path) return ATVI_ENOMEM;
   const atvi_sim_batch batch = {.dir = j->dir,
                                 .n = j->points.n,
                                 .id = j->points.id,
@@ -196,7 +194,7 @@ static atvi_status begin(job *j, atvi_app_run_result *result) {
   j->d = j->lang->simulator.n_input;
   j->name = atvi_app_program_inputs(j->pool, j->lang);
   j->dir = j->o->dir ? j->o->dir : atvi_sim_folder(j->pool, j->o->path);
-  if (!j->name || !j->dir) return no_memory(j);
+  if (!j->name || !j->dir) return ATVI_ENOMEM;
   result->dir = j->dir;
   ATVI_TRY(atvi_app_program_points_read(j->pool, j->dir, j->d, j->name, &j->points));
   if (j->points.n == 0)

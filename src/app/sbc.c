@@ -25,8 +25,6 @@ typedef struct {
   double begun_s;
 } sbc;
 
-static atvi_status nomem(const sbc *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
-
 static atvi_status prepare(sbc *x) {
   const atvi_target *t = x->l->target;
   atvi_fit_plan plan;
@@ -48,7 +46,7 @@ static atvi_status prepare(sbc *x) {
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   x->true_ = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->true_);
   x->s.line = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->s.line);
-  if (!x->theta || !x->true_ || !x->s.line) return nomem(x);
+  if (!x->theta || !x->true_ || !x->s.line) return ATVI_ENOMEM;
   x->s.n = x->n;
   x->s.model = t->name;
   x->s.method = x->opts->method;

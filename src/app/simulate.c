@@ -196,8 +196,7 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
   j->theta = atvi_pool_take(pool, (size_t)(t->d * j->B), sizeof(double));
   j->derived = atvi_pool_take(pool, (size_t)(t->n_derived * j->B + 1), sizeof(double));
   j->value = atvi_pool_take(pool, (size_t)((j->observe ? t->n_obs : t->n_out) * j->B + 1), sizeof(double));
-  return j->theta && j->derived && j->value ? ATVI_OK
-                                            : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", j->B);
+  return j->theta && j->derived && j->value ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Whether observation i can and should be drawn: the columns that its distribution needs are present, and so
@@ -238,7 +237,7 @@ static atvi_status tell_failures(atvi_ctx *ctx, atvi_pool *pool, const atvi_load
   if (last < 0) return ATVI_OK;
   double ll, *theta = atvi_pool_take(pool, (size_t)t->d + 1, sizeof *theta);
   atvi_outcome outcome;
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < t->d; i++) theta[i] = j->theta[i * j->B + last];
   t->ops->eval(t->self, atvi_model_evaluator_work(l->ev),
                &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
@@ -328,7 +327,7 @@ atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double s
   *text = burnin ? atvi_pool_printf(pool, "%.*sstart %s%s", (int)(burnin - lang->source), lang->source,
                                     number, rest)
                  : atvi_pool_printf(pool, "%s\nstart %s\n", lang->source, number);
-  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  return *text ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* A model without 'start' starts at the first time of its data. Without data that is the first requested

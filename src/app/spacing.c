@@ -60,7 +60,7 @@ static atvi_status tell_gaps(atvi_pool *pool, const atvi_lang *lang, atvi_idx da
   double usual = usual_step(pool, d, &ok), step = NAN, least = HUGE_VAL, most = 0;
   atvi_idx n = 0;
   atvi_text list = {.pool = pool};
-  if (!ok) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!ok) return ATVI_ENOMEM;
   for (atvi_idx r = 1; r < d->n_row; r++) {
     if (d->time[r] > d->time[r - 1]) step = d->time[r] - d->time[r - 1]; /* rows at one time share it */
     if (!(step > LONGER * usual) || !counted(lang, data, r)) continue;

@@ -32,8 +32,6 @@ typedef struct {
   double begun_s;
 } study;
 
-static atvi_status nomem(const study *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
-
 /* ---- settings ---- */
 
 static atvi_status find_methods(study *x) {
@@ -41,7 +39,7 @@ static atvi_status find_methods(study *x) {
   const atvi_method **method;
   ATVI_TRY(atvi_app_methods(x->pool, ATVI_METHOD_POSTERIOR, x->opts->methods, &s->n_method, &method));
   s->method = atvi_pool_take(x->pool, (size_t)s->n_method, sizeof *s->method);
-  if (!s->method) return nomem(x);
+  if (!s->method) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < s->n_method; k++) s->method[k].name = method[k]->name;
   return ATVI_OK;
 }
@@ -50,7 +48,7 @@ static atvi_status find_quantities(study *x) {
   const atvi_target *t = x->l->target;
   atvi_quantity *q = atvi_pool_take(x->pool, (size_t)(t->d + t->n_derived + t->n_series) + 1, sizeof *q);
   double *derived = atvi_pool_take(x->pool, (size_t)t->n_derived + 1, sizeof *derived);
-  if (!q || !derived) return nomem(x);
+  if (!q || !derived) return ATVI_ENOMEM;
   if (t->n_derived) t->ops->derived(t->self, atvi_model_evaluator_work(x->l->ev), 1, x->theta, derived);
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < t->d; i++)
@@ -106,7 +104,7 @@ static atvi_status check_given(const study *x) {
                      x->l->model->lang->n_data);
   for (atvi_idx r = 1; r <= x->opts->replicates; r++) {
     const char *path = given_path(x, r);
-    if (!path) return nomem(x);
+    if (!path) return ATVI_ENOMEM;
     if (access(path, R_OK) != 0)
       return ATVI_FAIL(x->ctx, ATVI_EDATA,
                        "%s: error: there is no such file\nhint: --replicates %td needs that many data sets; "
@@ -137,7 +135,7 @@ static atvi_status check_same(const study *x) {
     char now[HASH];
     uint64_t hash = 0;
     if (r > x->opts->replicates) continue;
-    status = path ? hash_of(pool, path, &hash) : nomem(x);
+    status = path ? hash_of(pool, path, &hash) : ATVI_ENOMEM;
     if (status != ATVI_OK) break;
     snprintf(now, sizeof now, HASH_FORMAT, hash);
     if (strcmp(was, now) != 0)
@@ -155,7 +153,7 @@ static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replic
   const study *x = all->self;
   if (!x->opts->data_dir) return atvi_app_repeat_simulate(all, pool, x->theta, at, model);
   atvi_data_file *data = atvi_pool_take(pool, 1, sizeof *data);
-  if (!data || !(data->path = given_path(x, at->replicate))) return nomem(x);
+  if (!data || !(data->path = given_path(x, at->replicate))) return ATVI_ENOMEM;
   ATVI_TRY(hash_of(pool, data->path, &at->hash));
   model->n_data = 1;
   model->data = data;
@@ -215,7 +213,7 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
                                   const predicted *p, atvi_text *out) {
   const atvi_target *t = r->l.target;
   double *truth = atvi_pool_take(r->pool, (size_t)t->n_out + 1, sizeof *truth);
-  if (!truth) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
+  if (!truth) return ATVI_ENOMEM;
   t->ops->predict(t->self, atvi_model_evaluator_work(r->l.ev), 1, x->theta, truth);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++) {
     const atvi_quantity *q = &x->s.quantity[i];
@@ -253,7 +251,7 @@ static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place
 
 static atvi_status run_all(study *x, bool *stopped) {
   const char **method = atvi_pool_take(x->pool, (size_t)x->s.n_method + 1, sizeof *method);
-  if (!method) return nomem(x);
+  if (!method) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < x->s.n_method; k++) method[k] = x->s.method[k].name;
   return atvi_app_repeat_run(&(atvi_repeat){.ctx = x->ctx,
                                             .command = "study",
@@ -299,13 +297,13 @@ static atvi_status check_truth(study *x) {
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to study");
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
-  if (!x->theta) return nomem(x);
+  if (!x->theta) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_truth(x->ctx, x->pool, &x->opts->model, t, x->opts->n_truth, x->opts->truth, x->theta));
   double *value = atvi_pool_take(x->pool, (size_t)t->n_obs + 1, sizeof *value);
-  if (!value) return nomem(x);
+  if (!value) return ATVI_ENOMEM;
   if (atvi_app_replicate_simulate(x->ctx, x->l, x->opts->seed, 1, x->theta, value) == ATVI_OK) return ATVI_OK;
   const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
-  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->model.path, why) : nomem(x);
+  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->model.path, why) : ATVI_ENOMEM;
 }
 
 static atvi_status run_study(study *x, atvi_app_repeat_result *out) {

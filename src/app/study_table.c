@@ -125,7 +125,7 @@ atvi_status atvi_app_study_count(atvi_pool *pool, const atvi_csv *record, atvi_s
     atvi_study_method *m = &s->method[k];
     atvi_record_part x = {record, m->name, s->replicates};
     m->line = atvi_pool_take(pool, (size_t)s->n_quantity + 1, sizeof *m->line);
-    if (!m->line) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+    if (!m->line) return ATVI_ENOMEM;
     ATVI_TRY(atvi_app_record_tally(pool, &x, true, &m->tally, &s->failures));
     for (atvi_idx i = 0; i < s->n_quantity; i++) count_line(&x, &s->quantity[i], &m->line[i]);
     count_scores(&x, m);

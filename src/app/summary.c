@@ -34,7 +34,7 @@ atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
   bool weighted = has(pool, dir, "weighted.csv"), plain = weighted || has(pool, dir, "draws.csv");
   const char *path = atvi_pool_printf(pool, "%s/%s.csv", dir, weighted ? "weighted" : "draws");
   *out = NULL;
-  if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!path) return ATVI_ENOMEM;
   if (!plain) return no_draws(ctx, pool, dir);
   return atvi_io_draws_csv_read(ctx, path, out);
 }

@@ -17,11 +17,11 @@ typedef struct {
 } truth;
 
 static atvi_status put(truth *t, const char *name, size_t n_name, const char *value, size_t n_value) {
-  if (!ATVI_PUSH(t->pool, t->set, t->n, t->cap)) return ATVI_FAIL(t->ctx, ATVI_ENOMEM, "out of memory");
+  if (!ATVI_PUSH(t->pool, t->set, t->n, t->cap)) return ATVI_ENOMEM;
   atvi_app_set *s = &t->set[t->n++];
   s->name = atvi_pool_strndup(t->pool, name, n_name);
   s->value = atvi_pool_strndup(t->pool, value, n_value);
-  return s->name && s->value ? ATVI_OK : ATVI_FAIL(t->ctx, ATVI_ENOMEM, "out of memory");
+  return s->name && s->value ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static size_t without_blanks(const char **s, size_t n) {
@@ -134,7 +134,7 @@ atvi_status atvi_app_truth(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model 
   for (atvi_idx i = 0; i < n; i++) ATVI_TRY(strchr(text[i], '=') ? pairs(&t, text[i]) : file(&t, text[i]));
   drop_fixed(&t, model);
   double *one = atvi_pool_take(pool, (size_t)target->d + 1, sizeof *one);
-  if (!one) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!one) return ATVI_ENOMEM;
   ATVI_TRY(assign(&t, target, theta, one));
   for (atvi_idx i = 0; i < target->d; i++) {
     const atvi_param *p = &target->param[i];

@@ -97,12 +97,6 @@ void atvi_gp_em_use(atvi_em_work *w, int n);
 void atvi_gp_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *mean_bar, const double *share_bar,
                     double *x_bar);
 
-/* The same by plain loops and the C library, as oracles; slow. */
-void atvi_gp_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, double *mean,
-                         double *share);
-void atvi_gp_em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x,
-                        const double *mean_bar, const double *share_bar, double *x_bar);
-
 /* Its quality, from leaving out each run in turn (closed form, lengths kept), over all runs and times. */
 typedef struct {
   double q2;       /* 1 - sum of squared errors / sum of squares around the mean over runs */

@@ -46,7 +46,5 @@ const atvi_gp_table *atvi_gp_best(void);
 
 /* The same by the C library, one pair at a time, as an oracle. */
 double atvi_gp_corr_ref(atvi_em_kernel kind, atvi_idx d, const double *u, const double *v);
-/* d log k / d u_j. */
-double atvi_gp_slope_ref(atvi_em_kernel kind, double u, double v);
 
 #endif

@@ -58,17 +58,4 @@ atvi_markov_density_fn atvi_gp_markov_density_base, atvi_gp_markov_density_avx2,
 atvi_markov_smooth_fn atvi_gp_markov_back_base, atvi_gp_markov_back_avx2, atvi_gp_markov_back_avx512;
 atvi_markov_sample_fn atvi_gp_markov_sample_base, atvi_gp_markov_sample_avx2, atvi_gp_markov_sample_avx512;
 
-/* One lane by dense matrices, O(n^3): the oracle. par[2 n_term], resid[n]. Outputs may be NULL: par_bar[2
- * n_term], resid_bar[n] (0 in rows not used); mean[n_term][n], var[n], var_term[n_term][n], loo_mean[n],
- * loo_var[n] as atvi_gp_markov_smooth; cov[n][n], the covariance of the sum of all non-white terms given the
- * used rows. Everything is NaN if the covariance is not positive definite. Errors: ENOMEM. */
-typedef struct {
-  double log_density;
-  double *par_bar, *resid_bar;
-  double *mean, *var, *var_term, *loo_mean, *loo_var, *cov;
-} atvi_markov_dense;
-ATVI_CHECKED atvi_status atvi_gp_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used,
-                                            int n_term, const atvi_gp_kind *term, const double *par,
-                                            const double *resid, atvi_markov_dense *out);
-
 #endif

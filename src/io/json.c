@@ -8,10 +8,6 @@ enum { DIGITS = 15 };
 
 json_t *atvi_io_json_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-bool atvi_io_json_set(json_t *object, const char *key, json_t *value) {
-  return json_object_set_new(object, key, value) == 0;
-}
-
 json_t *atvi_io_json_done(json_t *x, bool ok) {
   if (ok) return x;
   json_decref(x);

@@ -58,8 +58,6 @@ ATVI_CHECKED atvi_status atvi_io_json_get(atvi_json *w, const char *what, const 
 
 /* ---- by hand; only for app/emulate.c ---- */
 
-/* Takes value over; false if anything was NULL. */
-bool atvi_io_json_set(json_t *object, const char *key, json_t *value);
 /* x if all went well, else NULL, with x freed. */
 json_t *atvi_io_json_done(json_t *x, bool ok);
 /* The whole as text. Frees x. Errors: ENOMEM. */

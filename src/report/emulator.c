@@ -56,7 +56,7 @@ atvi_status atvi_report_left_out(atvi_pool *pool, const atvi_dossier *d, atvi_re
   if (!all && m > most) m = most;
   left_value *v = atvi_pool_take(pool, (size_t)(n_run * m), sizeof *v);
   double *column = atvi_pool_take(pool, 3 * (size_t)(n_run * m), sizeof *column);
-  if (!v || !column) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!v || !column) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < n_run; k++)
     for (atvi_idx t = 0; t < m; t++) {
       atvi_idx run = which(k, n_run, r->n), at = run * r->m + which(t, m, r->m);

@@ -110,14 +110,14 @@ static atvi_status save(atvi_pool *pool, const char *dir, const char *name, cons
                         atvi_text *text) {
   const char *body, *file = atvi_pool_printf(pool, "figures/%s.%s", name, kind);
   ATVI_TRY(atvi_io_text_get(text, &body));
-  if (!file) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!file) return ATVI_ENOMEM;
   return atvi_io_file_save_in(pool, dir, file, body);
 }
 
 atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char *name, const char *title,
                                     const atvi_canvas *c) {
   const char *folder = atvi_pool_printf(pool, "%s/figures", dir);
-  if (!folder || !c) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!folder || !c) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_dir_make(atvi_pool_ctx(pool), folder, false));
   atvi_text svg = {.pool = pool}, pdf = {.pool = pool};
   atvi_report_canvas_svg(c, &(atvi_svg_opts){.id = name, .title = title}, &svg);
@@ -167,7 +167,7 @@ atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx
   const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
   for (atvi_idx s = 0; some && s < n; s++) some[s] = atvi_report_series_thin(pool, &series[s], ALONE_ROWS);
   const atvi_series_view *view = some ? atvi_report_series_views(pool, n, some, calendar, below, true) : NULL;
-  if (!view) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!view) return ATVI_ENOMEM;
   return save_forecast(pool, dir, n, some, view);
 }
 

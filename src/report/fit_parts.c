@@ -22,10 +22,6 @@ static const double *weights_of(const atvi_report_fit *r) {
   return r->summary->weighted ? r->draws->weight : NULL;
 }
 
-static atvi_status nomem(const atvi_fit_parts *x) {
-  return ATVI_FAIL(atvi_pool_ctx(x->pool), ATVI_ENOMEM, "report: out of memory");
-}
-
 /* ---- densities ---- */
 
 static size_t work_size(const atvi_draws *d) {
@@ -39,7 +35,7 @@ static atvi_status make_marginals(atvi_fit_parts *x) {
   x->n_col = d->n_col < ATVI_REPORT_COLUMNS ? d->n_col : ATVI_REPORT_COLUMNS;
   x->marginal = atvi_pool_take(x->pool, (size_t)x->n_col + 1, sizeof *x->marginal);
   x->work = atvi_pool_take(x->pool, work_size(d), sizeof *x->work);
-  if (!x->marginal || !x->work) return nomem(x);
+  if (!x->marginal || !x->work) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < x->n_col; k++)
     atvi_report_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior,
                               r->prior_user, x->work, &x->marginal[k]);
@@ -134,7 +130,7 @@ static void choose(atvi_fit_parts *x) {
 
 static atvi_status make_pairs(atvi_fit_parts *x) {
   pairing g = {.x = x};
-  if (!gather(&g) || !relate(&g)) return nomem(x);
+  if (!gather(&g) || !relate(&g)) return ATVI_ENOMEM;
   choose(x);
   return ATVI_OK;
 }
@@ -197,13 +193,13 @@ static atvi_status make_series(atvi_fit_parts *x) {
   if (x->series) x->view = make_views(x, r->n_series, x->series, false);
   if (r->forecast) make_forecast(x);
   x->pit = atvi_report_pit_of(r->n_series, r->series);
-  return atvi_pool_failed(x->pool) ? nomem(x) : ATVI_OK;
+  return atvi_pool_status(x->pool);
 }
 
 static atvi_status make_bounds(atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   x->bounded = atvi_pool_take(x->pool, (size_t)s->n_param + 1, sizeof *x->bounded);
-  if (!x->bounded) return nomem(x);
+  if (!x->bounded) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < s->n_param; k++)
     if (isfinite(s->col[k].near_lower)) x->bounded[x->n_bounded++] = &s->col[k];
   return ATVI_OK;

@@ -52,13 +52,6 @@ static double squared(atvi_idx d, const double *a, const double *b) {
   return sum;
 }
 
-double atvi_sim_design_distance(atvi_idx n, atvi_idx d, const double *x) {
-  double least = INFINITY;
-  for (atvi_idx i = 0; i < n; i++)
-    for (atvi_idx k = 0; k < i; k++) least = fmin(least, squared(d, x + i * d, x + k * d));
-  return sqrt(least);
-}
-
 /* (scale / distance^2)^8; equal points count as much as can be summed without overflow. */
 static double repulsion(const search *s, double distance2) {
   double r = s->scale / fmax(distance2, 1e-30);

@@ -24,7 +24,4 @@ ATVI_CHECKED atvi_status atvi_sim_design_fill(atvi_ctx *ctx, atvi_design_kind ki
 /* The part of axis j that points x[n][d] cover: [0, 1], or less if an end has none of them. */
 void atvi_sim_design_extent(atvi_idx n, atvi_idx d, const double *x, atvi_idx j, double *from, double *to);
 
-/* Smallest distance between two of the points x[n][d]; inf for fewer than two. */
-double atvi_sim_design_distance(atvi_idx n, atvi_idx d, const double *x);
-
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes in time by dense matrices, as in textbooks: the oracle of markov_isa.c and
  * markov_smooth_isa.c. */
-#include "gp/markov_detail.h"
+#include "unit/gp/markov_ref.h"
 #include "math/linalg.h"
 #include <math.h>
 
@@ -162,9 +162,8 @@ static void fill(double *x, atvi_idx n, double with) {
   for (atvi_idx i = 0; i < n && x; i++) x[i] = with;
 }
 
-atvi_status atvi_gp_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
-                               const atvi_gp_kind *term, const double *par, const double *resid,
-                               atvi_markov_dense *out) {
+atvi_status markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
+                       const atvi_gp_kind *term, const double *par, const double *resid, markov_dense *out) {
   atvi_arena a = {0};
   atvi_idx u = 0;
   for (atvi_idx i = 0; i < n; i++) u += !used || used[i];
