@@ -29,10 +29,13 @@ typedef struct {
 } atvi_arg_list;
 
 typedef struct {
-  const char *name;  /* without dashes; a single letter takes one dash: -n */
-  const char *value; /* name of the value in --help; NULL for flags */
+  /* Without dashes; a single letter takes one dash: -n. */
+  const char *name;
+  /* Name of the value in --help; NULL for flags. */
+  const char *value;
   atvi_arg_kind kind;
-  void *into; /* where the value goes; its type depends on the kind */
+  /* Where the value goes; its type depends on the kind. */
+  void *into;
   const char *help;
 } atvi_arg;
 
@@ -63,13 +66,20 @@ enum { ATVI_ARGS_MOST = 64 };
 void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_ARGS_MOST]);
 
 typedef struct atvi_command {
-  const char *name;         /* "fit" */
-  const char *brief;        /* one phrase for the list of commands */
-  const char *usage;        /* follows "atvi fit "; one line per form */
-  const char *operand;      /* name of the argument, such as "MODEL" */
-  const char *about;        /* paragraphs separated by empty lines */
-  const char *const *after; /* sections after the options: title, text, ..., NULL; printed verbatim */
-  int (*run)(int argc, char **argv); /* argv[0] is the name of the command; returns the exit code */
+  /* "fit". */
+  const char *name;
+  /* One phrase for the list of commands. */
+  const char *brief;
+  /* Follows "atvi fit "; one line per form. */
+  const char *usage;
+  /* Name of the argument, such as "MODEL". */
+  const char *operand;
+  /* Paragraphs separated by empty lines. */
+  const char *about;
+  /* Sections after the options: title, text, ..., NULL; printed verbatim. */
+  const char *const *after;
+  /* argv[0] is the name of the command; returns the exit code. */
+  int (*run)(int argc, char **argv);
 } atvi_command;
 
 /* Fills the options and *operand from argv[1..]. Returns -1 to continue, else the exit code: 0 after --help,

@@ -163,16 +163,25 @@ typedef enum { ATVI_LOG_NOTE = 0, ATVI_LOG_WARN = 1 } atvi_log_level;
 
 /* Progress of a long computation, reported from time to time by the calling thread. */
 typedef struct {
-  const char *phase;  /* e.g. "warm-up", "sampling" */
-  double done;        /* share of the work done, in [0, 1]; < 0: unknown */
-  double elapsed_s;   /* since the computation began */
-  const char *detail; /* one short line, e.g. "R-hat 1.013, ESS 840"; never NULL */
+  /* e.g. "warm-up", "sampling". */
+  const char *phase;
+  /* Share of the work done, in [0, 1]; < 0: unknown. */
+  double done;
+  /* Since the computation began. */
+  double elapsed_s;
+  /* One short line, e.g. "R-hat 1.013, ESS 840"; never NULL. */
+  const char *detail;
   /* For variational inference; NaN if not known. */
-  double steps;       /* training steps so far */
-  double temperature; /* temperature of the posterior being fitted; 1: the posterior itself */
-  double elbo;        /* evidence lower bound there */
-  double part;        /* which component of the approximation, from 1 */
-  double khat;        /* of the weights */
+  /* Training steps so far. */
+  double steps;
+  /* Temperature of the posterior being fitted; 1: the posterior itself. */
+  double temperature;
+  /* Evidence lower bound there. */
+  double elbo;
+  /* Which component of the approximation, from 1. */
+  double part;
+  /* Of the weights. */
+  double khat;
   /* For chains: of the worst parameter at the last checkpoint; NaN before that and for other methods. */
   double rhat, ess;
 } atvi_progress;

@@ -33,16 +33,22 @@ typedef enum {
 } atvi_end; /* criteria met, limit hit, asked to stop */
 
 typedef struct {
-  const char *method; /* "ram", "map", ...; not owned, see atvi_draws_keep */
-  const char *model;  /* name of the target; not owned */
+  /* "ram", "map", ...; not owned, see atvi_draws_keep. */
+  const char *method;
+  /* Name of the target; not owned. */
+  const char *model;
   uint64_t seed;
   double seconds;
   int64_t evaluations, failures;
   atvi_end end;
-  double log_evidence, log_evidence_se; /* NaN if the method gives none */
-  double elbo, khat;                    /* NaN if the method gives none */
-  double accept;                        /* mean acceptance rate of MCMC; NaN */
-  double ess_wanted;                    /* target for ess_bulk and ess_tail; NaN */
+  /* NaN if the method gives none. */
+  double log_evidence, log_evidence_se;
+  /* NaN if the method gives none. */
+  double elbo, khat;
+  /* Mean acceptance rate of MCMC; NaN. */
+  double accept;
+  /* Target for ess_bulk and ess_tail; NaN. */
+  double ess_wanted;
   /* Number of the draw that is the joint maximum, found by an optimiser; NaN: none. */
   double mode_draw;
   /* Effective share of an approximation's draws when weighted to the posterior; NaN: not known. */
@@ -53,23 +59,35 @@ typedef struct {
    * nats of the best; NaN: not known. */
   double modes;
   /* Variational methods; NaN elsewhere. */
-  double outside; /* share of the approximation outside the bounds before it is folded back */
-  double rungs;   /* temperatures of the ladder */
-  double steps;   /* total training steps */
-  double excess;  /* share of the weight in the tail that khat describes */
-  double lost;    /* share of the last draws whose model run failed; they have weight 0 and are left out */
-  double tuned;   /* fine-tuning: 1 helped and was kept, 0 was tried and undone, NaN not tried */
-  double exact;   /* 1: draws of the exact sampler, which started from the approximation; NaN: none was run */
+  /* Share of the approximation outside the bounds before it is folded back. */
+  double outside;
+  /* Temperatures of the ladder. */
+  double rungs;
+  /* Total training steps. */
+  double steps;
+  /* Share of the weight in the tail that khat describes. */
+  double excess;
+  /* Share of the last draws whose model run failed; they have weight 0 and are left out. */
+  double lost;
+  /* Fine-tuning: 1 helped and was kept, 0 was tried and undone, NaN not tried. */
+  double tuned;
+  /* 1: draws of the exact sampler, which started from the approximation; NaN: none was run. */
+  double exact;
   /* The No-U-Turn sampler, all iterations after warm-up; NaN elsewhere. */
-  double divergences;    /* iterations whose trajectory could not be followed */
-  double ebfmi;          /* energy fraction of missing information, smallest over chains */
-  double tree_depth;     /* mean */
-  double max_depth_hits; /* iterations that ended at the maximal tree depth */
+  /* Iterations whose trajectory could not be followed. */
+  double divergences;
+  /* Energy fraction of missing information, smallest over chains. */
+  double ebfmi;
+  /* Mean depth of the trees. */
+  double tree_depth;
+  /* Iterations that ended at the maximal tree depth. */
+  double max_depth_hits;
 } atvi_made;
 
 typedef struct {
   const char *name;
-  double lower, upper; /* hard bounds; infinite if open (derived quantities: always) */
+  /* Hard bounds; infinite if open (derived quantities: always). */
+  double lower, upper;
 } atvi_column;
 
 enum {
@@ -142,18 +160,24 @@ typedef struct {
   const char *no_groups;
 } atvi_about;
 
-/* Made by atvi_draws_new, with what made and about point at; later versions may add members at the end of each. */
+/* Made by atvi_draws_new, with what made and about point at; later versions may add members at the end of
+ * each. */
 typedef struct atvi_draws {
   atvi_ctx *ctx;
-  atvi_idx n;              /* total number of draws: n_chain * draws per chain */
-  atvi_idx n_chain;        /* 1 for methods without chains */
-  bool chains;             /* false: independent draws, R-hat does not apply */
-  atvi_idx n_param, n_col; /* n_col = n_param + derived */
-  const atvi_column *col;  /* [n_col] */
-  double *x;               /* [n_col][n] */
-  double *log_prior;       /* [n] */
-  double *log_lik;         /* [n] */
-  double *weight;          /* [n], sum 1; NULL: equal */
+  /* Total number of draws: n_chain * draws per chain. */
+  atvi_idx n;
+  /* 1 for methods without chains. */
+  atvi_idx n_chain;
+  /* False: independent draws, R-hat does not apply. */
+  bool chains;
+  /* n_col = n_param + derived. */
+  atvi_idx n_param, n_col;
+  const atvi_column *col; /* [n_col] */
+  double *x;              /* [n_col][n] */
+  double *log_prior;      /* [n] */
+  double *log_lik;        /* [n] */
+  /* [n], sum 1; NULL: equal. */
+  double *weight;
   atvi_made *made;
   atvi_idx n_message;
   /* [n_message] for the user, most important first. */
@@ -175,20 +199,22 @@ typedef struct atvi_draws {
   const atvi_failed_point *failed;
 } atvi_draws;
 
-/* Room for n >= 1 draws, a multiple of n_chain >= 1; 0 <= n_param <= n_col. Numbers are 0 (weights: 1/n; NULL unless
- * weighted), chains is n_chain > 1, made is empty ("" and NaN). Names are copied. *out is NULL on any error. Errors: EINVAL, ENOMEM. */
+/* Room for n >= 1 draws, a multiple of n_chain >= 1; 0 <= n_param <= n_col. Numbers are 0 (weights: 1/n; NULL
+ * unless weighted), chains is n_chain > 1, made is empty ("" and NaN). Names are copied. *out is NULL on any
+ * error. Errors: EINVAL, ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_new(atvi_ctx *ctx, atvi_idx n, atvi_idx n_chain,
                                                  atvi_idx n_param, atvi_idx n_col, const atvi_column *col,
                                                  bool weighted, atvi_draws **out);
 ATVI_API void atvi_draws_free(atvi_draws *d); /* NULL is fine */
-/* A copy of s that lives as long as d, for made.method and made.model. Errors: ENOMEM (*copy is then NULL). */
+/* A copy of s that lives as long as d, for made.method and made.model. Errors: ENOMEM (*copy is then
+ * NULL). */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_keep(atvi_draws *d, const char *s, const char **copy);
 /* Adds a message; its text is copied. The verdict on d is at least as bad as its severity. Errors: ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_say(atvi_draws *d, atvi_severity severity, atvi_code code,
                                                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* Adds a group of zeros; name and draw[n_draw] (NULL: none) are copied. *x is its values, [n_value][n_draw]. Errors:
- * EINVAL (the name is taken, a number of a draw is out of range), ENOMEM. */
+/* Adds a group of zeros; name and draw[n_draw] (NULL: none) are copied. *x is its values, [n_value][n_draw].
+ * Errors: EINVAL (the name is taken, a number of a draw is out of range), ENOMEM. */
 ATVI_API ATVI_CHECKED atvi_status atvi_draws_group_new(atvi_draws *d, const char *name, atvi_idx n_value,
                                                        atvi_idx n_draw, const atvi_idx *draw, double **x);
 /* The group of that name; NULL: there is none. */

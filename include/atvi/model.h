@@ -24,7 +24,8 @@ typedef struct {
   const char *holdout;
   /* where to look for files, relative to the working folder; NULL: where the model says */
   const char *folder;
-  /* folder with the runs of the model's simulator and its emulators; NULL: <model>-runs in the working folder, else next to the model */
+  /* folder with the runs of the model's simulator and its emulators; NULL: <model>-runs in the working
+   * folder, else next to the model */
   const char *runs;
 } atvi_model_opts;
 

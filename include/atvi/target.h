@@ -14,19 +14,23 @@ extern "C" {
 #endif
 
 typedef struct {
-  const char *name;    /* "beta.2" */
-  double lower, upper; /* the box of the prior's support; -+HUGE_VAL if open */
-  /* How methods that need unbounded coordinates map it: "surjection", "probit", "logit", "log", "none"; "auto" or NULL:
-   * they choose. */
+  /* "beta.2". */
+  const char *name;
+  /* The box of the prior's support; -+HUGE_VAL if open. */
+  double lower, upper;
+  /* How methods that need unbounded coordinates map it: "surjection", "probit", "logit", "log", "none";
+   * "auto" or NULL: they choose. */
   const char *map;
 } atvi_param;
 
 /* One batched evaluation. Pointers to unwanted outputs may be NULL. */
 typedef struct {
   atvi_idx B;
-  const double *theta;   /* [d][B] */
-  double *log_prior;     /* [B]; -inf outside the support, where the likelihood is not computed */
-  double *log_lik;       /* [B]; -inf or NaN if the run failed */
+  const double *theta; /* [d][B] */
+  /* [B]; -inf outside the support, where the likelihood is not computed. */
+  double *log_prior;
+  /* [B]; -inf or NaN if the run failed. */
+  double *log_lik;
   double *grad_prior;    /* [d][B] */
   double *grad_lik;      /* [d][B] */
   atvi_outcome *outcome; /* [B] */
@@ -36,16 +40,20 @@ typedef struct {
 typedef struct {
   const char *name;
   atvi_series_kind kind;
-  atvi_idx group; /* observed: which data set, 0-based */
+  /* Observed: which data set, 0-based. */
+  atvi_idx group;
   atvi_idx n;
-  const double *time;  /* [n]; row numbers if the model has no time */
-  const double *value; /* [n] the data, NaN if missing; NULL: not observed */
+  /* [n]; row numbers if the model has no time. */
+  const double *time;
+  /* [n] the data, NaN if missing; NULL: not observed. */
+  const double *value;
 } atvi_series;
 
 /* What a kind of model implements. self is read-only and shared by threads; scratch is per thread.
  * Results for a point depend neither on B nor on the other points. */
 typedef struct {
-  size_t size; /* sizeof(atvi_target_ops) */
+  /* sizeof(atvi_target_ops). */
+  size_t size;
 
   /* required */
   void (*eval)(const void *self, void *work, const atvi_batch *batch);
@@ -55,7 +63,8 @@ typedef struct {
   void (*work_free)(void *work);
   void (*free)(void *self);
 
-  /* Draws number first .. first+B-1 of the prior for this seed: theta[d][B]. NULL: the prior cannot be drawn. */
+  /* Draws number first .. first+B-1 of the prior for this seed: theta[d][B]. NULL: the prior cannot be
+   * drawn. */
   void (*prior_draw)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta);
 
   /* Derived quantities: out[n_derived][B]. NULL: none. */
@@ -102,16 +111,23 @@ typedef struct {
 typedef struct {
   const atvi_target_ops *ops;
   void *self;
-  const char *name;        /* for messages and run folders */
-  atvi_idx d;              /* parameters */
+  /* For messages and run folders. */
+  const char *name;
+  /* Parameters. */
+  atvi_idx d;
   const atvi_param *param; /* [d] */
   atvi_idx n_derived;
-  const char *const *derived; /* [n_derived] names */
+  /* [n_derived] names. */
+  const char *const *derived;
   atvi_idx n_series;
-  const atvi_series *series; /* observed ones first, then tracked, then states */
-  atvi_idx n_obs;            /* values in observed series */
-  atvi_idx n_out;            /* values in all series */
-  atvi_idx group;            /* preferred number of points per call of eval, a multiple of 8; 0: any */
+  /* Observed ones first, then tracked, then states. */
+  const atvi_series *series;
+  /* Values in observed series. */
+  atvi_idx n_obs;
+  /* Values in all series. */
+  atvi_idx n_out;
+  /* Preferred number of points per call of eval, a multiple of 8; 0: any. */
+  atvi_idx group;
 } atvi_target;
 
 #ifdef __cplusplus

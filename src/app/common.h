@@ -17,8 +17,10 @@
 /* A model with its fixed parameters and scratch. */
 typedef struct {
   atvi_model *model;
-  atvi_target *fixed;        /* NULL if nothing is fixed */
-  const atvi_target *target; /* what to infer */
+  /* NULL if nothing is fixed. */
+  atvi_target *fixed;
+  /* What to infer. */
+  const atvi_target *target;
   atvi_evaluator *ev;
 } atvi_loaded;
 
@@ -93,8 +95,8 @@ atvi_idx atvi_app_undrawn(const atvi_loaded *l, atvi_idx B, const double *value)
 ATVI_CHECKED atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,
                                            const char *holding, const char **dir);
 
-/* The folder for results: out, which must not exist unless force is set or it is empty; NULL: a new numbered one, named after base.
- * Errors: EEXIST, EIO, ENOMEM. */
+/* The folder for results: out, which must not exist unless force is set or it is empty; NULL: a new numbered
+ * one, named after base. Errors: EEXIST, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bool force,
                                           const char *base, const char **dir);
 /* The draws by which the fit in dir was judged: the weighted ones if there are any. Errors: EIO, EDATA,
@@ -116,15 +118,23 @@ char *atvi_app_bytes_text(atvi_pool *pool, const char *s);
 
 typedef struct {
   const char *dir;
-  const char *method, *verdict; /* verdict: NULL if summary.json is gone */
-  const char *holdout;          /* rule; NULL: none */
-  atvi_idx held_n;              /* values that were held out; -1: not known */
-  const char *held_hash;        /* their hash (atvi_app_held_hash); NULL: not known */
+  /* Verdict: NULL if summary.json is gone. */
+  const char *method, *verdict;
+  /* Rule; NULL: none. */
+  const char *holdout;
+  /* Values that were held out; -1: not known. */
+  atvi_idx held_n;
+  /* Their hash (atvi_app_held_hash); NULL: not known. */
+  const char *held_hash;
   uint64_t seed;
-  double log_map;       /* NaN if summary.json is gone */
-  const char *text;     /* the model as it was fitted */
-  atvi_app_model model; /* its path, data and fixed parameters as they were */
-  bool changed;         /* the model file has changed since the fit */
+  /* NaN if summary.json is gone. */
+  double log_map;
+  /* The model as it was fitted. */
+  const char *text;
+  /* Its path, data and fixed parameters as they were. */
+  atvi_app_model model;
+  /* The model file has changed since the fit. */
+  bool changed;
 } atvi_fitted;
 
 /* Reads the folder of a fit (atvi_app_find_run). data[n_data] are files to use instead of those of the fit.

@@ -10,30 +10,45 @@
 
 /* One method. */
 typedef struct {
-  const char *method;   /* as requested: "exact" is atvi with its exact sampler */
-  const char *state;    /* "done", "stopped", "failed", "not run" */
-  const char *reason;   /* why it failed, or why the verdict is not ok; NULL: neither */
-  const char *unscored; /* why there are no scores; NULL if there are */
+  /* As requested: "exact" is atvi with its exact sampler. */
+  const char *method;
+  /* "done", "stopped", "failed", "not run". */
+  const char *state;
+  /* Why it failed, or why the verdict is not ok; NULL: neither. */
+  const char *reason;
+  /* Why there are no scores; NULL if there are. */
+  const char *unscored;
   const char *dir;
-  atvi_draws *draws;     /* NULL: none, and no summary either */
-  atvi_summary *summary; /* from the pool */
+  /* NULL: none, and no summary either. */
+  atvi_draws *draws;
+  /* From the pool. */
+  atvi_summary *summary;
   atvi_headline fit;
-  double *distance;  /* [n_col] Wasserstein-1 to the reference, in its posterior sds; NaN: not known */
-  double *raw;       /* [n_col] the same for the draws without their weights; NaN: no weights were used */
-  double *chance;    /* [n_col] about the distance between two samples of one distribution */
-  atvi_idx n_series; /* observed ones */
-  atvi_score *fitted, *held; /* [n_series + 1], the last for all together; held: NULL without a holdout */
+  /* [n_col] Wasserstein-1 to the reference, in its posterior sds; NaN: not known. */
+  double *distance;
+  /* [n_col] the same for the draws without their weights; NaN: no weights were used. */
+  double *raw;
+  /* [n_col] about the distance between two samples of one distribution. */
+  double *chance;
+  /* Observed ones. */
+  atvi_idx n_series;
+  /* [n_series + 1], the last for all together; held: NULL without a holdout. */
+  atvi_score *fitted, *held;
 } atvi_compared;
 
 typedef struct {
-  const char *model; /* name */
+  /* Name. */
+  const char *model;
   const char *holdout;
   uint64_t seed;
-  bool shared; /* the methods ran side by side */
+  /* The methods ran side by side. */
+  bool shared;
   atvi_idx n;
-  atvi_compared *of;   /* [n] */
-  atvi_idx reference;  /* -1: nothing to compare with */
-  const char *because; /* why it is this one, as a phrase */
+  atvi_compared *of; /* [n] */
+  /* -1: nothing to compare with. */
+  atvi_idx reference;
+  /* Why it is this one, as a phrase. */
+  const char *because;
 } atvi_comparison;
 
 /* A distance is marked if it exceeds this many times the one expected by chance. The integral of the absolute

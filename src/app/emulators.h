@@ -24,7 +24,8 @@ ATVI_CHECKED atvi_status atvi_app_emulators_say(atvi_ctx *ctx, atvi_pool *pool, 
 /* Fills what follows from the dossier, which is borrowed; the rest stays unknown. */
 void atvi_app_emulators_report(atvi_pool *pool, const atvi_lang *lang, const char *path, const char *runs,
                                const atvi_dossier *d, atvi_report_emulator *out);
-/* The same for all emulators that the model uses, with the share of draws outside their runs; returns their number. */
+/* The same for all emulators that the model uses, with the share of draws outside their runs; returns their
+ * number. */
 atvi_idx atvi_app_emulators_reports(atvi_pool *pool, const atvi_app_model *opts, const atvi_loaded *l,
                                     const atvi_draws *draws, const atvi_report_emulator **out);
 

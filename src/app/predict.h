@@ -39,16 +39,21 @@ ATVI_CHECKED atvi_status atvi_app_predict_spacing(atvi_pool *pool, const atvi_lo
 
 typedef struct {
   atvi_idx n;
-  const double *time; /* [n] ascending */
+  /* [n] ascending. */
+  const double *time;
 } atvi_predict_rows;
 
 /* Where the model continues from, according to the fit. */
 typedef struct {
-  bool known; /* the data of the fit could be read */
+  /* The data of the fit could be read. */
+  bool known;
   atvi_idx n_data;
-  atvi_predict_rows *of; /* [n_data] the rows of the fit's data sets */
-  const char *text;      /* the model with the start of the fit, if that depends on the data; else NULL */
-  const double *since; /* [n_data] as in atvi_model_load_opts; NULL: nothing counts since the previous row */
+  /* [n_data] the rows of the fit's data sets. */
+  atvi_predict_rows *of;
+  /* The model with the start of the fit, if that depends on the data; else NULL. */
+  const char *text;
+  /* [n_data] as in atvi_model_load_opts; NULL: nothing counts since the previous row. */
+  const double *since;
 } atvi_predict_grid;
 
 /* l: the model with the file instead of its data. folder: of files, NULL for that of the fit. Memory from

@@ -33,8 +33,9 @@ typedef struct {
   atvi_loaded *fitted;
 } atvi_predictions_opts;
 
-/* Fills series and groups of d, on the context's threads: the model is run once at every draw for each of predictions,
- * simulated observations and likelihoods. l: the model with all its data. Errors: EINVAL (holdout), ENOMEM. */
+/* Fills series and groups of d, on the context's threads: the model is run once at every draw for each of
+ * predictions, simulated observations and likelihoods. l: the model with all its data. Errors: EINVAL
+ * (holdout), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_fill(atvi_loaded *l, const atvi_predictions_opts *opts,
                                                    atvi_draws *d);
 /* Series without groups, priors, and what a page says about the model. Errors: ENOMEM. */

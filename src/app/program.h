@@ -17,15 +17,18 @@ const char **atvi_app_program_inputs(atvi_pool *pool, const atvi_lang *lang);
 
 typedef struct {
   atvi_idx n;
-  int64_t *id;      /* [n] */
-  double *x;        /* [n][d] */
-  const char *text; /* of the file */
+  int64_t *id; /* [n] */
+  double *x;   /* [n][d] */
+  /* Of the file. */
+  const char *text;
   size_t n_text;
   /* how a line is written: */
   atvi_idx n_col;
-  atvi_idx *what; /* [n_col] the input of a column, or one of these */
+  /* [n_col] the input of a column, or one of these. */
+  atvi_idx *what;
   char separator;
-  bool comma; /* numbers have a decimal comma */
+  /* Numbers have a decimal comma. */
+  bool comma;
 } atvi_program_points;
 enum { ATVI_POINTS_ID = -1, ATVI_POINTS_OTHER = -2 };
 /* Reads DIR/design.csv; n is 0 if there is none. Columns: the names and id; without id, lines are counted
@@ -37,17 +40,22 @@ ATVI_CHECKED atvi_status atvi_app_program_points_read(atvi_pool *pool, const cha
  * its prior from the 0.1 % to the 99.9 % quantile, evenly in probability, so that points are where the prior
  * is. */
 typedef struct {
-  double lower, upper; /* ends */
-  bool box;            /* the ends are its bounds */
+  /* Ends. */
+  double lower, upper;
+  /* The ends are its bounds. */
+  bool box;
   const atvi_lang_param *q;
-  double arg[ATVI_DIST_ARGS]; /* arguments of the prior, if fixed */
-  const double *draw;         /* [n_draw] ascending draws from the prior if they are not fixed, else NULL */
+  /* Arguments of the prior, if fixed. */
+  double arg[ATVI_DIST_ARGS];
+  /* [n_draw] ascending draws from the prior if they are not fixed, else NULL. */
+  const double *draw;
   atvi_idx n_draw;
 } atvi_program_axis;
 /* Memory from pool; lang must outlive it. Errors: EMODEL (a prior too wide), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_program_axis_new(atvi_pool *pool, const atvi_lang *lang, atvi_idx param,
                                                    atvi_program_axis *out);
-/* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the bounds, and 0 or 1 for those in the tails of a prior. */
+/* Value at u in [0, 1]; and back, which is outside [0, 1] for values outside the bounds, and 0 or 1 for those
+ * in the tails of a prior. */
 double atvi_app_program_axis_at(const atvi_program_axis *a, double u);
 double atvi_app_program_axis_find(const atvi_program_axis *a, double x);
 /* Share of the prior below x, for an axis that is not a box. */

@@ -16,7 +16,8 @@ typedef struct {
   atvi_pool *pool;
   const char *dir, *path;
   atvi_journal lines;
-  atvi_csv *done; /* what is recorded; NULL: nothing */
+  /* What is recorded; NULL: nothing. */
+  atvi_csv *done;
 } atvi_record;
 
 /* Opens the folder dir (NULL: <name of the model>-<command>), which is made if necessary, and locks it until
@@ -73,7 +74,8 @@ typedef struct {
 /* Counts the fits and adds their failures. named: these name the method. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named,
                                                atvi_tally *out, atvi_failures *failures);
-/* "7 fits, 1 failed; verdicts: 5 ok, 2 warn, 0 bad", and "failed: why" on a line each; the same as members of the object that is open. */
+/* "7 fits, 1 failed; verdicts: 5 ok, 2 warn, 0 bad", and "failed: why" on a line each; the same as members of
+ * the object that is open. */
 void atvi_app_tally_text(atvi_text *out, const atvi_tally *x);
 void atvi_app_failures_text(atvi_text *out, const atvi_failures *x);
 void atvi_app_tally_json(atvi_json *w, const atvi_tally *x);

@@ -22,12 +22,16 @@
  * time, each of at most a few kilobytes and seconds. */
 
 typedef struct {
-  int fd; /* -1: closed */
+  /* -1: closed. */
+  int fd;
   int port;
   char dir[4096];
-  atomic_bool stop;      /* set to end atvi_app_serve_run */
-  atomic_llong asked_ms; /* when the last request came, on the clock of atvi_clock_s; 0: never */
-  atomic_bool told;      /* the whole report was sent */
+  /* Set to end atvi_app_serve_run. */
+  atomic_bool stop;
+  /* When the last request came, on the clock of atvi_clock_s; 0: never. */
+  atomic_llong asked_ms;
+  /* The whole report was sent. */
+  atomic_bool told;
 } atvi_server;
 
 /* port 0: any free one. Errors: EIO (the port is taken, ...), EINVAL (dir is too long). */
@@ -90,13 +94,15 @@ typedef struct {
   const char *dir;
   atvi_recorder rec;
   atvi_live live;
-  bool written; /* report.html is the whole report */
+  /* report.html is the whole report. */
+  bool written;
 } atvi_report_session;
 
 /* Before the fit: starts recording, writes the page of a running fit and serves it, as the options say. */
 void atvi_app_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
                            const char *dir, atvi_report_session *out);
-/* After it: DIR/report.html and DIR/figures. how: the text of fit.json. *path: of the report; NULL if none is written. */
+/* After it: DIR/report.html and DIR/figures. how: the text of fit.json. *path: of the report; NULL if none is
+ * written. */
 void atvi_app_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
                             const char *how, const char **path);
 /* In any case: stops recording and serving. A failed fit leaves nothing behind. */

@@ -24,13 +24,20 @@ enum { ATVI_SBC_DRAWS = ATVI_RANK_MOST, ATVI_SBC_BINS = 10 };
 typedef struct {
   const char *name;
   bool derived;
-  atvi_idx n;                        /* ranks */
-  atvi_idx bin[ATVI_SBC_BINS];       /* their histogram */
-  double mean_z, sd_z;               /* 0 and 1 if ranks are uniform; sd about 0 */
-  double p_band, p_spread;           /* NaN: no ranks */
-  bool inside;                       /* the 95 % band */
-  bool fine;                         /* at the overall level */
-  double difference[ATVI_SBC_DRAWS]; /* of the distribution functions, at (i+1) / (L+1) */
+  /* Ranks. */
+  atvi_idx n;
+  /* Their histogram. */
+  atvi_idx bin[ATVI_SBC_BINS];
+  /* 0 and 1 if ranks are uniform; sd about 0. */
+  double mean_z, sd_z;
+  /* NaN: no ranks. */
+  double p_band, p_spread;
+  /* The 95 % band. */
+  bool inside;
+  /* At the overall level. */
+  bool fine;
+  /* Of the distribution functions, at (i+1) / (L+1). */
+  double difference[ATVI_SBC_DRAWS];
   double low[ATVI_SBC_DRAWS], high[ATVI_SBC_DRAWS];
 } atvi_sbc_line;
 
@@ -47,14 +54,18 @@ typedef struct {
   double scale_sd;
   atvi_idx replicates;
   atvi_tally tally;
-  double seconds; /* in all */
+  /* In all. */
+  double seconds;
   atvi_idx n;
   atvi_sbc_line *line; /* [n] */
-  atvi_idx n_untested; /* quantities without any rank, about which nothing is known */
-  double level;        /* p-values below it fail */
+  /* Quantities without any rank, about which nothing is known. */
+  atvi_idx n_untested;
+  /* p-values below it fail. */
+  double level;
   bool fine;
   atvi_sbc_sight power;
-  double narrow, wide; /* factors of the sd nearest to 1 that would be noticed; NaN: none */
+  /* Factors of the sd nearest to 1 that would be noticed; NaN: none. */
+  double narrow, wide;
   atvi_failures failures;
 } atvi_sbc;
 
@@ -62,13 +73,14 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_app_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *record,
                                             atvi_sbc *s);
 
-/* Normal score of a rank; the mean of its square if ranks are uniform; and the p-value of n of them whose squares, divided by that, have that
- * sum: twice the smaller tail of chi-squared. */
+/* Normal score of a rank; the mean of its square if ranks are uniform; and the p-value of n of them whose
+ * squares, divided by that, have that sum: twice the smaller tail of chi-squared. */
 double atvi_app_sbc_score(atvi_idx rank);
 double atvi_app_sbc_mean_square(void);
 double atvi_app_sbc_spread(atvi_idx n, double sum);
-/* The factors of posterior sds, below and above 1 and nearest to it, that n ranks of one quantity would show at that level four times in five;
- * NaN: none. ecdf: for n ranks of ATVI_SBC_DRAWS + 1 values. By simulation, always the same. */
+/* The factors of posterior sds, below and above 1 and nearest to it, that n ranks of one quantity would show
+ * at that level four times in five; NaN: none. ecdf: for n ranks of ATVI_SBC_DRAWS + 1 values. By simulation,
+ * always the same. */
 void atvi_app_sbc_notice(const atvi_ecdf *ecdf, atvi_idx n, double level, double *narrow, double *wide);
 
 /* Table for a terminal; ranks of each quantity as ecdf.csv; sbc_summary.json. Errors: ENOMEM. */

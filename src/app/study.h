@@ -24,18 +24,24 @@ typedef struct {
 const char *atvi_app_quantity_word(atvi_quantity_kind kind);
 
 typedef struct {
-  atvi_average coverage; /* by the 95 % HPD interval; tracked: mean share of times */
-  atvi_average mode;     /* marginal; tracked: none */
-  atvi_average mse;      /* of the mode; tracked: of the posterior mean, mean over times */
-  atvi_average length;   /* of the interval; tracked: mean over times */
+  /* By the 95 % HPD interval; tracked: mean share of times. */
+  atvi_average coverage;
+  /* Marginal; tracked: none. */
+  atvi_average mode;
+  /* Of the mode; tracked: of the posterior mean, mean over times. */
+  atvi_average mse;
+  /* Of the interval; tracked: mean over times. */
+  atvi_average length;
 } atvi_study_line;
 
 typedef struct {
   const char *name;
   atvi_tally tally;
-  atvi_average coverage, ail, mspe, ail_sum, mspe_draws, seconds; /* coverage: of the data */
-  double khat, rhat;                                              /* the worst; NaN: none */
-  atvi_study_line *line;                                          /* [n_quantity] */
+  /* Coverage: of the data. */
+  atvi_average coverage, ail, mspe, ail_sum, mspe_draws, seconds;
+  /* The worst; NaN: none. */
+  double khat, rhat;
+  atvi_study_line *line; /* [n_quantity] */
 } atvi_study_method;
 
 typedef struct {

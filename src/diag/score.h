@@ -79,26 +79,36 @@ typedef struct {
 } atvi_predicted;
 
 typedef struct {
-  const char *name; /* of the series; NULL: all together */
-  atvi_idx n;       /* values scored; 0: everything else is NaN */
+  /* Of the series; NULL: all together. */
+  const char *name;
+  /* Values scored; 0: everything else is NaN. */
+  atvi_idx n;
   atvi_idx n_inside;
   double coverage, ail, mspe, ail_sum, mspe_draws, lpd;
 } atvi_score;
 
 typedef struct {
   atvi_idx n_draw;
-  atvi_idx n_series;         /* observed ones */
-  atvi_score *fitted, *held; /* [n_series] values that were part of the fit, and those that were not */
+  /* Observed ones. */
+  atvi_idx n_series;
+  /* [n_series] values that were part of the fit, and those that were not. */
+  atvi_score *fitted, *held;
   atvi_score fitted_all, held_all;
-  atvi_idx n_censored;    /* values not scored */
-  atvi_loo_sum loo, waic; /* of values that were part of the fit, censored ones too */
+  /* Values not scored. */
+  atvi_idx n_censored;
+  /* Of values that were part of the fit, censored ones too. */
+  atvi_loo_sum loo, waic;
   double khat_threshold;
-  const char *worst_name; /* the observation with the largest k-hat; NULL: none */
+  /* The observation with the largest k-hat; NULL: none. */
+  const char *worst_name;
   double worst_time, worst_khat;
   /* set by the caller; strings are borrowed */
-  const char *model, *method, *verdict, *holdout; /* holdout: the rule; NULL: none */
-  const char *worst_date;                         /* date of worst_time; NULL: no dates */
-  bool apart;                                     /* the rule of this prediction, not of the fit */
+  /* Holdout: the rule; NULL: none. */
+  const char *model, *method, *verdict, *holdout;
+  /* Date of worst_time; NULL: no dates. */
+  const char *worst_date;
+  /* The rule of this prediction, not of the fit. */
+  bool apart;
   uint64_t seed;
   double log_map;
   atvi_idx n_message;

@@ -24,35 +24,45 @@ enum { ATVI_SUMMARY_QUANTILES = 5 }; /* 2.5, 25, 50, 75, 97.5 % */
 
 typedef struct {
   const char *name;
-  double lower, upper; /* bounds, as in the draws */
+  /* Bounds, as in the draws. */
+  double lower, upper;
   double mean, sd, mode, median, hpd95[2], quantile[ATVI_SUMMARY_QUANTILES];
   /* For weighted draws: number of independent draws whose means, and 5 % and 95 % quantiles, have the same
    * error. For other draws without chains their number. NaN if weights were refused. */
   double ess_bulk, ess_tail;
-  double rhat; /* NaN without chains, or if the column is constant or not finite */
-  double
-      mcse; /* Monte Carlo standard error of the mean, inflated for k-hat > 0.5; NaN if weights were refused */
-  double near_lower,
-      near_upper; /* share of the posterior within 1 % of the range of a bound; NaN unless both are finite */
-  double at_lower, at_upper; /* density at a finite bound as a share of the largest; NaN: no such bound */
+  /* NaN without chains, or if the column is constant or not finite. */
+  double rhat;
+  /* Monte Carlo standard error of the mean, inflated for k-hat > 0.5; NaN if weights were refused. */
+  double mcse;
+  /* Share of the posterior within 1 % of the range of a bound; NaN unless both are finite. */
+  double near_lower, near_upper;
+  /* Density at a finite bound as a share of the largest; NaN: no such bound. */
+  double at_lower, at_upper;
   /* That share is above 15 %, and not by accident of few draws: the bound cuts the posterior (a normal closer
    * than 1.9 sds to it). */
   bool reaches_lower, reaches_upper;
 } atvi_summary_column;
 
 typedef struct {
-  atvi_made made; /* strings from the pool */
+  /* Strings from the pool. */
+  atvi_made made;
   atvi_idx n, n_chain;
   bool chains;
-  bool weighted; /* the weights of the draws were used */
-  bool refused;  /* the draws are those of an approximation that cannot be corrected */
-  double ess;    /* 1 / sum of squared weights; n without weights; NaN if refused */
+  /* The weights of the draws were used. */
+  bool weighted;
+  /* The draws are those of an approximation that cannot be corrected. */
+  bool refused;
+  /* 1 / sum of squared weights; n without weights; NaN if refused. */
+  double ess;
   atvi_idx n_param, n_col;
-  atvi_summary_column *col; /* [n_col], parameters first */
-  double log_map;           /* highest log prior + log likelihood among the draws */
+  /* [n_col], parameters first. */
+  atvi_summary_column *col;
+  /* Highest log prior + log likelihood among the draws. */
+  double log_map;
   atvi_verdict verdict;
   atvi_idx n_message;
-  atvi_message *message; /* [n_message] most important first; the draws' own messages last */
+  /* [n_message] most important first; the draws' own messages last. */
+  atvi_message *message;
 } atvi_summary;
 
 /* Whether the draws come from a trained approximation, or from chains started from one: made.steps is
@@ -66,7 +76,8 @@ bool atvi_diag_weights_hold(const atvi_draws *d);
 /* 1 / sum of squared weights, which need not sum to one; n without weights. */
 double atvi_diag_weights_ess(const atvi_draws *d);
 
-/* Everything above; memory from pool, d may be freed afterwards. Uses the context's threads. Errors: ENOMEM. */
+/* Everything above; memory from pool, d may be freed afterwards. Uses the context's threads. Errors:
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_diag_summary_new(atvi_pool *pool, const atvi_draws *d, atvi_summary **out);
 
 /* Cost and quality of a fit in one line; NaN: not known. */
@@ -88,8 +99,8 @@ extern const atvi_fields atvi_diag_headline_fields, atvi_diag_summary_column_fie
 /* summary.json; NaN and infinities become null. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_diag_summary_json(atvi_pool *pool, const atvi_summary *s, const char **text);
 
-/* A table and the messages for a terminal, at most 100 columns wide, and where the word of the verdict is in it. Errors:
- * ENOMEM. */
+/* A table and the messages for a terminal, at most 100 columns wide, and where the word of the verdict is in
+ * it. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_diag_summary_text(atvi_pool *pool, const atvi_summary *s, const char **text,
                                                 size_t *verdict_at);
 

@@ -21,41 +21,61 @@ typedef enum { ATVI_EM_EXPONENTIAL, ATVI_EM_MATERN32, ATVI_EM_MATERN52, ATVI_EM_
 extern const char *const atvi_gp_em_kernel_name[ATVI_EM_SQUARED + 1];
 
 typedef struct {
-  atvi_idx n, d, m;   /* runs, inputs, outputs of a run */
-  const double *x;    /* [n][d] in the unit cube (points outside are allowed) */
-  const double *y;    /* [n][m] as simulated */
-  const double *time; /* [m] ascending; NULL: 1 .. m */
-  const double *mean; /* [m] subtracted from y; NULL: the mean over the runs */
+  /* Runs, inputs, outputs of a run. */
+  atvi_idx n, d, m;
+  /* [n][d] in the unit cube (points outside are allowed). */
+  const double *x;
+  /* [n][m] as simulated. */
+  const double *y;
+  /* [m] ascending; NULL: 1 .. m. */
+  const double *time;
+  /* [m] subtracted from y; NULL: the mean over the runs. */
+  const double *mean;
 } atvi_em_runs;
 
 typedef struct {
-  atvi_em_kernel kernel; /* default: matern52 (best mean log score of held-out runs over nine simulators) */
-  const double *length;  /* [d] held; NULL: estimated */
-  double nugget;         /* g, held; NaN: estimated */
-  double time_length;    /* l_t, held; NaN: estimated */
-  double sill;           /* held; NaN: estimated */
-  double basis;          /* share of variance that the basis keeps, in (0, 1); 0: no basis */
-  int starts;            /* of the search; 0: 8, or 16 if there are few runs */
+  /* Default: matern52 (best mean log score of held-out runs over nine simulators). */
+  atvi_em_kernel kernel;
+  /* [d] held; NULL: estimated. */
+  const double *length;
+  /* G, held; NaN: estimated. */
+  double nugget;
+  /* l_t, held; NaN: estimated. */
+  double time_length;
+  /* Held; NaN: estimated. */
+  double sill;
+  /* Share of variance that the basis keeps, in (0, 1); 0: no basis. */
+  double basis;
+  /* Of the search; 0: 8, or 16 if there are few runs. */
+  int starts;
   uint64_t seed;
 } atvi_em_opts;
 
 typedef struct {
-  const double *length; /* [d]; a length at the upper bound means that this input does not matter */
-  double nugget, time_length, sill; /* time_length is NaN for one output */
-  double log_lik;                   /* of the runs at these values, all constants kept */
-  int starts, evals, agreed;        /* agreed: starts that ended within 0.1 of the best, or 1e-6 per value */
-  atvi_idx n_basis;                 /* columns in use; m without a basis */
-  double basis_share;               /* of the variance */
-  double dropped;                   /* mean square of what the basis leaves out, in sills; 0 without */
+  /* [d]; a length at the upper bound means that this input does not matter. */
+  const double *length;
+  /* time_length is NaN for one output. */
+  double nugget, time_length, sill;
+  /* Of the runs at these values, all constants kept. */
+  double log_lik;
+  /* Agreed: starts that ended within 0.1 of the best, or 1e-6 per value. */
+  int starts, evals, agreed;
+  /* Columns in use; m without a basis. */
+  atvi_idx n_basis;
+  /* Of the variance. */
+  double basis_share;
+  /* Mean square of what the basis leaves out, in sills; 0 without. */
+  double dropped;
 } atvi_em_info;
 
 typedef struct atvi_emulator atvi_emulator;
 typedef struct atvi_em_work atvi_em_work;
 
 void atvi_gp_em_defaults(atvi_em_opts *opts);
-/* Fits. Copies what it needs. Uses the threads of ctx; the result does not depend on their number. Progress through the ctx.
- * Errors: EINVAL (shapes, times that do not ascend, settings, fewer than 2 runs, held values at which K is not positive definite:
- * equal points without nugget), EDATA (numbers that are not finite, outputs that never vary), ENOMEM, ESTOP (the ctx asked to), EIO (OpenBLAS is not installed). */
+/* Fits. Copies what it needs. Uses the threads of ctx; the result does not depend on their number. Progress
+ * through the ctx. Errors: EINVAL (shapes, times that do not ascend, settings, fewer than 2 runs, held values
+ * at which K is not positive definite: equal points without nugget), EDATA (numbers that are not finite,
+ * outputs that never vary), ENOMEM, ESTOP (the ctx asked to), EIO (OpenBLAS is not installed). */
 ATVI_CHECKED atvi_status atvi_gp_emulator_new(atvi_ctx *ctx, const atvi_em_runs *runs,
                                               const atvi_em_opts *opts, atvi_emulator **out);
 void atvi_gp_emulator_free(atvi_emulator *em); /* NULL is fine */
@@ -65,7 +85,8 @@ const atvi_em_info *atvi_gp_emulator_info(const atvi_emulator *em);
  * held): the data only say "less" or "more". A length at its upper end is normal, see above. */
 typedef struct {
   int nugget, time;
-  atvi_idx n_short; /* lengths at their lower end */
+  /* Lengths at their lower end. */
+  atvi_idx n_short;
 } atvi_em_ends;
 void atvi_gp_emulator_ends(const atvi_em_runs *runs, const atvi_em_opts *opts, const atvi_em_info *info,
                            atvi_em_ends *out);
@@ -99,21 +120,30 @@ void atvi_gp_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *mean
 
 /* Its quality, from leaving out each run in turn (closed form, lengths kept), over all runs and times. */
 typedef struct {
-  double q2;       /* 1 - sum of squared errors / sum of squares around the mean over runs */
-  double coverage; /* of 95 % intervals */
+  /* 1 - sum of squared errors / sum of squares around the mean over runs. */
+  double q2;
+  /* Of 95 % intervals. */
+  double coverage;
   double rmse;
-  double log_score;   /* mean log density of a value under its own prediction: larger is better */
-  atvi_idx worst;     /* run with the largest standardised error (root mean square over times) */
-  double worst_error; /* that error */
-  double *q2_time;    /* [m] or NULL on input: filled per output */
-  double *run_error;  /* [n] or NULL: root mean square standardised error of each run */
-  double *predicted;  /* [n][m] or NULL: the prediction */
-  double *run_sd; /* [n] or NULL: standard deviation of the prediction, the same for all outputs of a run */
+  /* Mean log density of a value under its own prediction: larger is better. */
+  double log_score;
+  /* Run with the largest standardised error (root mean square over times). */
+  atvi_idx worst;
+  /* That error. */
+  double worst_error;
+  /* [m] or NULL on input: filled per output. */
+  double *q2_time;
+  /* [n] or NULL: root mean square standardised error of each run. */
+  double *run_error;
+  /* [n][m] or NULL: the prediction. */
+  double *predicted;
+  /* [n] or NULL: standard deviation of the prediction, the same for all outputs of a run. */
+  double *run_sd;
 } atvi_em_loo;
 ATVI_CHECKED atvi_status atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em,
                                               const atvi_em_runs *runs, atvi_em_loo *out);
-/* Both: errors EINVAL (other shapes, or no runs), EDATA (numbers that are not finite; loo: runs that are not those of the fit), ENOMEM.
- * The same for runs that were not used in the fit. */
+/* Both: errors EINVAL (other shapes, or no runs), EDATA (numbers that are not finite; loo: runs that are not
+ * those of the fit), ENOMEM. The same for runs that were not used in the fit. */
 ATVI_CHECKED atvi_status atvi_gp_emulator_test(atvi_ctx *ctx, const atvi_emulator *em,
                                                const atvi_em_runs *held, atvi_em_loo *out);
 
@@ -122,8 +152,9 @@ ATVI_CHECKED atvi_status atvi_gp_emulator_test(atvi_ctx *ctx, const atvi_emulato
  * standard error among first and total. Uses the threads of ctx; results do not depend on their number.
  * Errors: EINVAL (one of the pointers missing), ENOMEM. */
 typedef struct {
-  double *first, *total;           /* [d] */
-  double *first_time, *total_time; /* [m][d] or NULL */
+  double *first, *total; /* [d] */
+  /* [m][d] or NULL. */
+  double *first_time, *total_time;
   double err;
 } atvi_em_sobol;
 ATVI_CHECKED atvi_status atvi_gp_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t seed,

@@ -10,16 +10,24 @@
 
 /* Values are unknowns: log lengths [d], log nugget, log time length; d + 2 in all. */
 typedef struct {
-  atvi_idx n, d, m, ld; /* runs in use, inputs, outputs; ld: n padded */
+  /* Runs in use, inputs, outputs; ld: n padded. */
+  atvi_idx n, d, m, ld;
   atvi_em_kernel kernel;
   const atvi_gp_table *table;
-  const atvi_em_runs *runs; /* borrowed */
-  const double *mean;       /* [m] borrowed */
-  const atvi_idx *row;      /* [n] which runs, borrowed; NULL: all */
-  bool squares;             /* products of outputs were summed over time in advance */
-  double step;              /* of the regular grid, with squares */
-  double *dd, *dy, *yy;     /* [n][ld] lower; see emulator_lik.c */
-  double *first;            /* [n] outputs at the first time */
+  /* Borrowed. */
+  const atvi_em_runs *runs;
+  /* [m] borrowed. */
+  const double *mean;
+  /* [n] which runs, borrowed; NULL: all. */
+  const atvi_idx *row;
+  /* Products of outputs were summed over time in advance. */
+  bool squares;
+  /* Of the regular grid, with squares. */
+  double step;
+  /* [n][ld] lower; see emulator_lik.c. */
+  double *dd, *dy, *yy;
+  /* [n] outputs at the first time. */
+  double *first;
 } atvi_em_lik;
 
 typedef struct atvi_em_scratch atvi_em_scratch;
@@ -55,24 +63,31 @@ ATVI_CHECKED atvi_status atvi_gp_em_search(atvi_ctx *ctx, const atvi_em_runs *ru
  * Triangles store only the columns that are not 0. */
 typedef struct {
   atvi_idx rows, cols;
-  enum { ATVI_EM_FULL, ATVI_EM_LOWER, ATVI_EM_UPPER } shape; /* a triangle is square */
+  /* A triangle is square. */
+  enum { ATVI_EM_FULL, ATVI_EM_LOWER, ATVI_EM_UPPER } shape;
   double *data;
 } atvi_em_packed;
 
 struct atvi_emulator {
   atvi_ctx *ctx;
-  atvi_idx n, d, m, q; /* q: columns of coefficients, m without a basis */
+  /* q: columns of coefficients, m without a basis. */
+  atvi_idx n, d, m, q;
   atvi_em_kernel kernel;
   const atvi_gp_table *table;
   atvi_em_info info;
   uint64_t runs_hash, opts_hash;
-  double *length, *scale;      /* [d] */
-  double *u;                   /* [n][d] scaled runs */
-  double *mean;                /* [m] */
-  double *inv_diag;            /* [n] of K^-1 */
-  double *basis;               /* [q][m], orthonormal rows; NULL: none */
-  atvi_em_packed w, wt;        /* (K^-1 Y)' [q][n] and its transpose */
-  atvi_em_packed root, root_t; /* L^-1 and its transpose, K = L L' */
+  double *length, *scale; /* [d] */
+  /* [n][d] scaled runs. */
+  double *u;
+  double *mean; /* [m] */
+  /* [n] of K^-1. */
+  double *inv_diag;
+  /* [q][m], orthonormal rows; NULL: none. */
+  double *basis;
+  /* (K^-1 Y)' [q][n] and its transpose. */
+  atvi_em_packed w, wt;
+  /* L^-1 and its transpose, K = L L'. */
+  atvi_em_packed root, root_t;
 };
 
 atvi_idx atvi_gp_em_panels(atvi_idx rows);
@@ -89,7 +104,8 @@ void atvi_gp_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, 
 
 /* Checks shapes and numbers. Errors: EINVAL, EDATA. */
 ATVI_CHECKED atvi_status atvi_gp_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts);
-/* The emulator at known values: lengths, nugget and time length themselves in value[d + 2]. Errors: EINVAL, ENOMEM. */
+/* The emulator at known values: lengths, nugget and time length themselves in value[d + 2]. Errors: EINVAL,
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_gp_em_build(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
                                           const atvi_em_opts *opts, const double *value,
                                           const atvi_em_found *found, atvi_emulator **out);
@@ -103,14 +119,19 @@ uint64_t atvi_gp_em_hash_opts(const atvi_em_opts *opts, atvi_idx d);
 struct atvi_em_work {
   atvi_ctx *ctx;
   atvi_idx n_row;
-  int cols;             /* points of a group that are computed */
-  atvi_em_packed w, wt; /* rows of W' and their transpose: those of the emulator, or the copies below */
-  atvi_em_packed base, base_t; /* rows of B' and their transpose, with a basis */
-  double *mean;                /* [n_row] */
-  double *p, *p_bar;           /* [d][ATVI_EM_GROUP] scaled points */
-  double *k, *v, *k_bar;       /* [n][ATVI_EM_GROUP] */
-  double *coef;                /* [q][ATVI_EM_GROUP] with a basis */
-  double *spill;               /* [ATVI_GP_PANEL][ATVI_EM_GROUP] */
+  /* Points of a group that are computed. */
+  int cols;
+  /* Rows of W' and their transpose: those of the emulator, or the copies below. */
+  atvi_em_packed w, wt;
+  /* Rows of B' and their transpose, with a basis. */
+  atvi_em_packed base, base_t;
+  double *mean; /* [n_row] */
+  /* [d][ATVI_EM_GROUP] scaled points. */
+  double *p, *p_bar;
+  double *k, *v, *k_bar; /* [n][ATVI_EM_GROUP] */
+  /* [q][ATVI_EM_GROUP] with a basis. */
+  double *coef;
+  double *spill; /* [ATVI_GP_PANEL][ATVI_EM_GROUP] */
 };
 
 #endif

@@ -20,7 +20,8 @@ enum {
 double atvi_gp_scale(atvi_em_kernel kind, double length);
 
 typedef struct {
-  /* out[count], padded: correlation of u[d] with the columns of ut[d][ld]. out and the rows of ut are aligned. */
+  /* out[count], padded: correlation of u[d] with the columns of ut[d][ld]. out and the rows of ut are
+   * aligned. */
   void (*row)(atvi_em_kernel kind, atvi_idx d, atvi_idx ld, atvi_idx count, const double *u, const double *ut,
               double *out);
   /* grad[j] += sum over count columns of weight * dk / d log l_j. */
@@ -33,7 +34,8 @@ typedef struct {
   /* p_bar[d][ATVI_EM_GROUP], overwritten, from k and k_bar[n][ATVI_EM_GROUP]. */
   void (*points_vjp)(atvi_em_kernel kind, atvi_idx n, atvi_idx d, int cols, const double *u, const double *p,
                      const double *k, const double *k_bar, double *p_bar);
-  /* c[ATVI_GP_PANEL][ATVI_EM_GROUP] (+)= a' b: a[len][ATVI_GP_PANEL], b[len][ATVI_EM_GROUP]. Sums run over len in order. */
+  /* c[ATVI_GP_PANEL][ATVI_EM_GROUP] (+)= a' b: a[len][ATVI_GP_PANEL], b[len][ATVI_EM_GROUP]. Sums run over
+   * len in order. */
   void (*panel)(atvi_idx len, int cols, const double *a, const double *b, bool add, double *c);
 } atvi_gp_table;
 

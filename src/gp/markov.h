@@ -52,8 +52,9 @@ void atvi_gp_markov_eval(const atvi_markov *m, atvi_markov_work *w, const double
 void atvi_gp_markov_smooth(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *resid,
                            double *mean, double *var, double *var_term, double *loo_mean, double *loo_var);
 
-/* Draws: the value in every row, white included, from par: out[n][ATVI_LANES]. Lane b of a call is draw number first + b of the seed. given NULL: unconditional.
- * Else given the used rows of given[n][ATVI_LANES] (residuals): non-white terms are drawn from their joint conditional law, and fresh white noise is added. */
+/* Draws: the value in every row, white included, from par: out[n][ATVI_LANES]. Lane b of a call is draw
+ * number first + b of the seed. given NULL: unconditional. Else given the used rows of given[n][ATVI_LANES]
+ * (residuals): non-white terms are drawn from their joint conditional law, and fresh white noise is added. */
 void atvi_gp_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *given,
                          uint64_t seed, atvi_idx first, double *out);
 /* Each term in the last draw: [n_term][n][ATVI_LANES] (white: 0). */

@@ -11,22 +11,29 @@
 
 typedef struct {
   atvi_idx n;
-  atvi_idx *row;  /* [n] */
-  atvi_idx *step; /* [n] entry of the table for the step that leads to this row; the first is not used */
+  atvi_idx *row; /* [n] */
+  /* [n] entry of the table for the step that leads to this row; the first is not used. */
+  atvi_idx *step;
 } atvi_markov_path;
 
 struct atvi_markov {
   atvi_ctx *ctx;
   atvi_idx n, n_dt;
   int n_term, n_state;
-  bool diagonal; /* only exponential and white terms */
+  /* Only exponential and white terms. */
+  bool diagonal;
   atvi_gp_kind kind[ATVI_MARKOV_TERMS];
-  int first[ATVI_MARKOV_TERMS];    /* first state of a term */
-  int unit_at[ATVI_MARKOV_TERMS];  /* offset of its parts in an entry of the table */
-  double head[ATVI_MARKOV_STATES]; /* 1: the value of a process; 0: one of its derivatives */
-  int entry;                       /* numbers per lane in an entry of the table */
-  bool *used;                      /* [n] */
-  double *dt;                      /* [n_dt] lengths of steps */
+  /* First state of a term. */
+  int first[ATVI_MARKOV_TERMS];
+  /* Offset of its parts in an entry of the table. */
+  int unit_at[ATVI_MARKOV_TERMS];
+  /* 1: the value of a process; 0: one of its derivatives. */
+  double head[ATVI_MARKOV_STATES];
+  /* Numbers per lane in an entry of the table. */
+  int entry;
+  bool *used; /* [n] */
+  /* [n_dt] lengths of steps. */
+  double *dt;
   atvi_markov_path value, all;
 };
 
@@ -35,12 +42,17 @@ struct atvi_markov_work {
   atvi_ctx *ctx;
   double *table; /* [n_dt][entry] */
   double *tape;  /* [n][tape] */
-  double *white; /* [2 n] normals of draws: noise of the values, and of the output */
-  double *state; /* [n][n_state] normals of draws */
-  double *diff;  /* [n] residuals of a draw */
-  double *sum;   /* [n] of the states that are values */
-  double *mean;  /* [n_term][n] */
-  double *part;  /* [n_term][n] values of each term in the last draw; white: 0 */
+  /* [2 n] normals of draws: noise of the values, and of the output. */
+  double *white;
+  /* [n][n_state] normals of draws. */
+  double *state;
+  /* [n] residuals of a draw. */
+  double *diff;
+  /* [n] of the states that are values. */
+  double *sum;
+  double *mean; /* [n_term][n] */
+  /* [n_term][n] values of each term in the last draw; white: 0. */
+  double *part;
 };
 
 static inline int atvi_gp_markov_order(atvi_gp_kind k) { return (int)k; } /* states of a term */

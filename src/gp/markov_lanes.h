@@ -51,7 +51,8 @@ ALWAYS vec root(vec x) {
   return x;
 }
 
-/* e^x for -708 <= x <= 0: x = k log 2 + r, Taylor of degree 13 in |r| <= 0.35, by halves so that the chain is short. */
+/* e^x for -708 <= x <= 0: x = k log 2 + r, Taylor of degree 13 in |r| <= 0.35, by halves so that the chain is
+ * short. */
 ALWAYS vec exp_of(vec x) {
   const vec magic = all_of(0x1.8p52); /* adding it rounds to a whole number, which its last bits then hold */
   vec t = x * 0x1.71547652b82fep0 + magic, k = t - magic;
@@ -126,7 +127,8 @@ ALWAYS void step_matern52(vec a, vec e, int S, vec *A, vec *Q, vec *slope) {
 /* The parameters of one vector of points. */
 typedef struct {
   vec var[ATVI_MARKOV_TERMS], length[ATVI_MARKOV_TERMS], rate[ATVI_MARKOV_TERMS];
-  vec white; /* sum of their variances */
+  /* Sum of their variances. */
+  vec white;
   veci good;
 } settings;
 

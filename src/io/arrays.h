@@ -8,17 +8,22 @@
 enum { ATVI_ARRAY_DIMS = 4 };
 
 typedef struct {
-  const char *name;                   /* "beta" */
-  atvi_idx first, n;                  /* its elements: names first .. first + n - 1, the last index fastest */
-  int n_dim;                          /* 0: a single number */
-  atvi_idx size[ATVI_ARRAY_DIMS];     /* [n_dim] */
-  int64_t *label[ATVI_ARRAY_DIMS];    /* [n_dim][size] the indices: 1, 2, ...; for words their positions */
-  const char **word[ATVI_ARRAY_DIMS]; /* [n_dim][size] indices that are words: north, south; NULL: numbers */
+  /* "beta". */
+  const char *name;
+  /* Its elements: names first .. first + n - 1, the last index fastest. */
+  atvi_idx first, n;
+  /* 0: a single number. */
+  int n_dim;
+  atvi_idx size[ATVI_ARRAY_DIMS]; /* [n_dim] */
+  /* [n_dim][size] the indices: 1, 2, ...; for words their positions. */
+  int64_t *label[ATVI_ARRAY_DIMS];
+  /* [n_dim][size] indices that are words: north, south; NULL: numbers. */
+  const char **word[ATVI_ARRAY_DIMS];
 } atvi_array;
 
-/* Every name belongs to one array. Neighbours with the same base are one if their indices fill a grid in order; other
- * names, and indices beyond ATVI_ARRAY_DIMS, stay single, with their whole name. kin (NULL: all are): only names of the same
- * kin are joined. Memory from pool. Errors: ENOMEM. */
+/* Every name belongs to one array. Neighbours with the same base are one if their indices fill a grid in
+ * order; other names, and indices beyond ATVI_ARRAY_DIMS, stay single, with their whole name. kin (NULL: all
+ * are): only names of the same kin are joined. Memory from pool. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_arrays_find(atvi_pool *pool, atvi_idx n, const char *const *name,
                                              const atvi_idx *kin, atvi_idx *n_array, atvi_array **out);
 

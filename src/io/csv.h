@@ -29,19 +29,27 @@ typedef enum {
 typedef struct {
   const char *path;
   atvi_idx n_row, n_col;
-  const char **name;   /* [n_col] */
-  bool header;         /* false: names were made up */
-  double *value;       /* [n_row][n_col]; NaN if missing or text */
-  unsigned char *kind; /* [n_row][n_col] atvi_cell_kind */
-  const char **text;   /* [n_row][n_col] the cell as written, trimmed */
-  int *line;           /* [n_row] 1-based line in the file */
-  int *column;         /* [n_row][n_col] 1-based byte column of the cell in its line */
-  const char *source;  /* [n_source] the original text, for messages; NULL after atvi_io_csv_parse */
+  const char **name; /* [n_col] */
+  /* False: names were made up. */
+  bool header;
+  /* [n_row][n_col]; NaN if missing or text. */
+  double *value;
+  /* [n_row][n_col] atvi_cell_kind. */
+  unsigned char *kind;
+  /* [n_row][n_col] the cell as written, trimmed. */
+  const char **text;
+  /* [n_row] 1-based line in the file. */
+  int *line;
+  /* [n_row][n_col] 1-based byte column of the cell in its line. */
+  int *column;
+  /* [n_source] the original text, for messages; NULL after atvi_io_csv_parse. */
+  const char *source;
   size_t n_source;
 } atvi_csv;
 
-/* Reads a file; memory from pool. Errors: EIO (cannot be read), EDATA (empty, ragged row, unclosed quote, text after a closing
- * quote, NUL byte, duplicate column name), ENOMEM. Each message is file:line:column: error: what, the line, a caret, a hint. */
+/* Reads a file; memory from pool. Errors: EIO (cannot be read), EDATA (empty, ragged row, unclosed quote,
+ * text after a closing quote, NUL byte, duplicate column name), ENOMEM. Each message is file:line:column:
+ * error: what, the line, a caret, a hint. */
 ATVI_CHECKED atvi_status atvi_io_csv_read(atvi_pool *pool, const char *path, atvi_csv **out);
 /* The same from memory; path is for messages. */
 ATVI_CHECKED atvi_status atvi_io_csv_parse(atvi_pool *pool, const char *path, const char *text, size_t n,

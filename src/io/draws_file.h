@@ -9,8 +9,9 @@
  *   lp__,log_lik__,chain__,log_prior__,beta.1,R0
  *   -61.25,-58.125,1,-3.125,0.75,2.25
  *
- * lp__ = log prior + log likelihood; chain__ counts from 1; weight__ follows log_prior__ if draws are weighted; then
- * parameters, then derived quantities. Numbers have 17 digits: reading gives back exactly what was written. */
+ * lp__ = log prior + log likelihood; chain__ counts from 1; weight__ follows log_prior__ if draws are
+ * weighted; then parameters, then derived quantities. Numbers have 17 digits: reading gives back exactly what
+ * was written. */
 #ifndef ATVI_IO_DRAWS_FILE_H
 #define ATVI_IO_DRAWS_FILE_H
 
@@ -55,10 +56,14 @@ typedef struct {
 } atvi_draws_bounds;
 
 typedef struct {
-  atvi_made made;     /* strings from the pool */
-  atvi_idx n_param;   /* -1: not given */
-  atvi_idx n_chain;   /* 0: not given */
-  atvi_idx per_chain; /* 0: not given */
+  /* Strings from the pool. */
+  atvi_made made;
+  /* -1: not given. */
+  atvi_idx n_param;
+  /* 0: not given. */
+  atvi_idx n_chain;
+  /* 0: not given. */
+  atvi_idx per_chain;
   bool independent;
   atvi_idx n_bounds, n_message;
   atvi_draws_bounds *bounds;

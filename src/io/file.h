@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Files: whole-file reading, writing that either happens completely or not at all, folders of runs.
  *
- * A file being written has a temporary name in its folder and gets its own name only when every byte is on the disk, so
- * neither a full disk nor a killed run can damage what was there before. A path that exists and is not an ordinary file
- * (a terminal, a pipe, /dev/null) is written directly. */
+ * A file being written has a temporary name in its folder and gets its own name only when every byte is on
+ * the disk, so neither a full disk nor a killed run can damage what was there before. A path that exists and
+ * is not an ordinary file (a terminal, a pipe, /dev/null) is written directly. */
 #ifndef ATVI_IO_FILE_H
 #define ATVI_IO_FILE_H
 
@@ -48,8 +48,8 @@ ATVI_CHECKED atvi_status atvi_io_file_save(atvi_ctx *ctx, const char *path, cons
 ATVI_CHECKED atvi_status atvi_io_file_save_in(atvi_pool *pool, const char *dir, const char *name,
                                               const char *text);
 
-/* Makes a folder and the ones above it. fresh: it must not exist yet. Errors: EEXIST (fresh, and something has that name),
- * EIO (including: a file is in the way), ENOMEM. */
+/* Makes a folder and the ones above it. fresh: it must not exist yet. Errors: EEXIST (fresh, and something
+ * has that name), EIO (including: a file is in the way), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_dir_make(atvi_ctx *ctx, const char *path, bool fresh);
 
 /* Makes the folder <base>-NNN, where NNN is one more than the highest existing one (first: 001), safely even
@@ -66,9 +66,12 @@ ATVI_CHECKED atvi_status atvi_io_rundir_latest(atvi_ctx *ctx, atvi_pool *pool, c
 
 typedef struct {
   atvi_ctx *ctx;
-  const char *path; /* borrowed */
-  int fd;           /* may be read from; -1: closed */
-  int64_t size;     /* all of it complete lines */
+  /* Borrowed. */
+  const char *path;
+  /* May be read from; -1: closed. */
+  int fd;
+  /* All of it complete lines. */
+  int64_t size;
 } atvi_journal;
 
 /* Opens the file, makes it if necessary, locks it until it is closed, and cuts off an incomplete last line.

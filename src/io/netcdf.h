@@ -24,7 +24,8 @@ ATVI_CHECKED atvi_status atvi_io_netcdf_new(atvi_ctx *ctx, const char *path, atv
  * that netCDF does not allow in a name become '_'. */
 int atvi_io_netcdf_group(atvi_netcdf *f, const char *name);
 int atvi_io_netcdf_dim(atvi_netcdf *f, int group, const char *name, atvi_idx n);
-/* x has the product of the dimensions' lengths, the last fastest. pack: compress. n_dim <= ATVI_NETCDF_DIMS. */
+/* x has the product of the dimensions' lengths, the last fastest. pack: compress. n_dim <=
+ * ATVI_NETCDF_DIMS. */
 int atvi_io_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack,
                          const double *x);
 int atvi_io_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,

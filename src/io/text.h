@@ -9,7 +9,8 @@ enum { ATVI_TEXT_WIDTH = 100 }; /* width limit of tables and paragraphs, in colu
 
 typedef struct {
   atvi_pool *pool;
-  char *text; /* NUL-terminated; NULL before the first add and after a failure */
+  /* NUL-terminated; NULL before the first add and after a failure. */
+  char *text;
   atvi_idx n, cap;
   bool failed;
 } atvi_text;
@@ -17,8 +18,8 @@ typedef struct {
 void atvi_io_text_add(atvi_text *t, const char *fmt, ...) ATVI_PRINTF(2, 3);
 /* A number with up to 17 digits, as many as needed; NaN as "NA". */
 void atvi_io_text_number(atvi_text *t, double x);
-/* lead and the words of s, broken at blanks and line ends into lines of at most ATVI_TEXT_WIDTH columns, those after the first indented; a
- * blank follows a lead that does not end with one. */
+/* lead and the words of s, broken at blanks and line ends into lines of at most ATVI_TEXT_WIDTH columns,
+ * those after the first indented; a blank follows a lead that does not end with one. */
 void atvi_io_text_wrap(atvi_text *t, const char *lead, int indent, const char *s);
 /* A name in a column of that width; a longer one loses its beginning, because the index is at its end. */
 void atvi_io_text_label(atvi_text *t, int width, const char *name);

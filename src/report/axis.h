@@ -7,8 +7,10 @@
 #include "report/canvas.h"
 
 typedef struct {
-  double low, high; /* low < high */
-  bool log;         /* both above 0 */
+  /* Low < high. */
+  double low, high;
+  /* Both above 0. */
+  bool log;
   atvi_calendar calendar;
 } atvi_scale;
 
@@ -40,10 +42,14 @@ double atvi_report_frame_x(const atvi_frame *f, double v); /* NaN for values out
 double atvi_report_frame_y(const atvi_frame *f, double v);
 
 typedef struct {
-  const char *title, *x, *y; /* NULL: none; y is written above the axis, not along it */
-  bool no_y;                 /* no ticks on the vertical axis, because heights have no meaning */
-  bool no_x;                 /* no ticks on the horizontal axis */
-  int ticks_x, ticks_y;      /* approximate number; 0: as many as fit */
+  /* NULL: none; y is written above the axis, not along it. */
+  const char *title, *x, *y;
+  /* No ticks on the vertical axis, because heights have no meaning. */
+  bool no_y;
+  /* No ticks on the horizontal axis. */
+  bool no_x;
+  /* Approximate number; 0: as many as fit. */
+  int ticks_x, ticks_y;
 } atvi_frame_opts;
 
 /* Grid, ticks and titles; later shapes lie on top. */

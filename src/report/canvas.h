@@ -37,8 +37,10 @@ unsigned atvi_report_ink_rgb(atvi_ink ink);
 
 typedef struct {
   atvi_ink stroke, fill;
-  double width;   /* of the stroke; 0: 1 */
-  double opacity; /* of stroke and fill, in (0, 1); 0: 1 */
+  /* Of the stroke; 0: 1. */
+  double width;
+  /* Of stroke and fill, in (0, 1); 0: 1. */
+  double opacity;
   bool dash;
 } atvi_style;
 
@@ -46,10 +48,12 @@ typedef enum { ATVI_ANCHOR_START, ATVI_ANCHOR_MIDDLE, ATVI_ANCHOR_END } atvi_anc
 
 typedef struct {
   atvi_anchor anchor;
-  double size; /* of the font; 0: ATVI_FONT_SIZE */
+  /* Of the font; 0: ATVI_FONT_SIZE. */
+  double size;
   atvi_ink ink;
   bool bold;
-  bool turned; /* a quarter turn to the left, reading upwards */
+  /* A quarter turn to the left, reading upwards. */
+  bool turned;
 } atvi_label;
 
 #define ATVI_FONT_SIZE 12.0
@@ -88,9 +92,12 @@ double atvi_report_text_width(const char *text, double size, bool bold);
 unsigned char atvi_report_font_byte(const char **at);
 
 typedef struct {
-  const char *id;    /* unique in the page; no blanks */
-  const char *title; /* what it shows, for those who cannot see it */
-  bool page;         /* part of a page, with colours from its style sheet; else a separate file */
+  /* Unique in the page; no blanks. */
+  const char *id;
+  /* What it shows, for those who cannot see it. */
+  const char *title;
+  /* Part of a page, with colours from its style sheet; else a separate file. */
+  bool page;
 } atvi_svg_opts;
 
 /* Appends the figure. */

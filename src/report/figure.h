@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures from plain arrays. A panel fills a box of a canvas; a figure is a canvas of panels. NaN is "not known" everywhere: it is
- * left out. */
+/* Figures from plain arrays. A panel fills a box of a canvas; a figure is a canvas of panels. NaN is "not
+ * known" everywhere: it is left out. */
 #ifndef ATVI_REPORT_FIGURE_H
 #define ATVI_REPORT_FIGURE_H
 
@@ -25,9 +25,12 @@ size_t atvi_report_array_name(const char *name);
 atvi_ink atvi_report_ink_of(atvi_idx k);
 /* Their names, one after another, in as many lines as needed. */
 typedef struct {
-  double left, top, right; /* room */
-  bool dots;               /* marks; else lines */
-  double used, height;     /* start with 0; height: of what is drawn so far */
+  /* Room. */
+  double left, top, right;
+  /* Marks; else lines. */
+  bool dots;
+  /* Start with 0; height: of what is drawn so far. */
+  double used, height;
 } atvi_legend;
 void atvi_report_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k,
                             const char *name); /* c NULL: measures */
@@ -75,7 +78,8 @@ atvi_frame atvi_report_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_
 enum { ATVI_PIT_BINS = 10 };
 typedef struct {
   atvi_idx n, count[ATVI_PIT_BINS];
-  double low, high; /* a bin lies between these with probability 95 % if predictions are right */
+  /* A bin lies between these with probability 95 % if predictions are right. */
+  double low, high;
 } atvi_pit;
 /* Of the values of all series. */
 atvi_pit atvi_report_pit_of(atvi_idx n, const atvi_predicted *series);
@@ -90,14 +94,21 @@ typedef double atvi_prior_mass(void *user, atvi_idx col, double a, double b);
 
 typedef struct {
   const atvi_summary_column *of;
-  bool flat;                     /* no density: constant, or not finite */
-  double x[ATVI_MARGINAL];       /* middles of equal cells */
-  double density[ATVI_MARGINAL]; /* mean over each cell; zero beyond bounds */
+  /* No density: constant, or not finite. */
+  bool flat;
+  /* Middles of equal cells. */
+  double x[ATVI_MARGINAL];
+  /* Mean over each cell; zero beyond bounds. */
+  double density[ATVI_MARGINAL];
   bool has_prior;
-  double prior[ATVI_MARGINAL]; /* likewise */
-  double ends[2];              /* of the cells */
-  double shown[2];             /* range shown in figures: where the density is */
-  double top;                  /* largest density */
+  /* Likewise. */
+  double prior[ATVI_MARGINAL];
+  /* Of the cells. */
+  double ends[2];
+  /* Range shown in figures: where the density is. */
+  double shown[2];
+  /* Largest density. */
+  double top;
 } atvi_marginal;
 
 /* weight NULL: equal. work: of size atvi_report_marginal_work. */
@@ -112,15 +123,18 @@ enum { ATVI_CONTOUR_LEVELS = 2, ATVI_CONTOUR_UNIT = 1000 };
 extern const double atvi_report_contour_mass[ATVI_CONTOUR_LEVELS]; /* 0.5, 0.95 */
 
 typedef struct {
-  atvi_idx n; /* points */
-  const short
-      *at; /* [n][2] x and y in units of 1 / ATVI_CONTOUR_UNIT of the range; x = -1 ends a closed line */
+  /* Points. */
+  atvi_idx n;
+  /* [n][2] x and y in units of 1 / ATVI_CONTOUR_UNIT of the range; x = -1 ends a closed line. */
+  const short *at;
 } atvi_contour;
 
 /* One axis of a contour. */
 typedef struct {
-  const unsigned char *cell; /* [n] of each draw, from atvi_report_contour_cells */
-  double width; /* sd given the other, in units of the range; not above 0: constant, no contours */
+  /* [n] of each draw, from atvi_report_contour_cells. */
+  const unsigned char *cell;
+  /* Sd given the other, in units of the range; not above 0: constant, no contours. */
+  double width;
 } atvi_contour_axis;
 
 /* The cells between low and high that contain the draws: cell[n]. */
@@ -133,15 +147,19 @@ void atvi_report_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_ax
 double atvi_report_correlation(atvi_idx n, const double *x, const double *y, const double *weight);
 
 typedef struct {
-  atvi_idx n;                    /* quantities */
+  /* Quantities. */
+  atvi_idx n;
   const atvi_marginal *marginal; /* [n] */
   atvi_idx n_draw;
-  const double *const *draw;   /* [n][n_draw] draws that count equally, for dots; few */
-  const double *correlation;   /* [n][n] */
-  const atvi_contour *contour; /* [n][n][ATVI_CONTOUR_LEVELS]; below the diagonal: row i, column j < i */
+  /* [n][n_draw] draws that count equally, for dots; few. */
+  const double *const *draw;
+  const double *correlation; /* [n][n] */
+  /* [n][n][ATVI_CONTOUR_LEVELS]; below the diagonal: row i, column j < i. */
+  const atvi_contour *contour;
 } atvi_pairs;
 
-/* Quantities pick[k] of p in a square of panels: contours below, densities on, correlations above the diagonal. */
+/* Quantities pick[k] of p in a square of panels: contours below, densities on, correlations above the
+ * diagonal. */
 void atvi_report_figure_pairs(atvi_canvas *c, const atvi_pairs *p, atvi_idx k, const atvi_idx *pick);
 
 /* Share of the posterior within 1 % of the range of each bound. */
@@ -187,12 +205,16 @@ typedef struct {
   atvi_idx n_row;
   const char *const *row;
   atvi_idx n;
-  const atvi_dots *of; /* [n] distinguished by colour */
+  /* [n] distinguished by colour. */
+  const atvi_dots *of;
   const char *title, *axis;
-  double mark;    /* a line across; NaN: none */
-  double ends[2]; /* of the axis; NaN: from the values */
+  /* A line across; NaN: none. */
+  double mark;
+  /* Of the axis; NaN: from the values. */
+  double ends[2];
   bool log;
-  double width; /* of the drawing; 0: 640 */
+  /* Of the drawing; 0: 640. */
+  double width;
 } atvi_dot_plot;
 
 enum { ATVI_DOTS_NARROW = 362 }; /* for a phone */
@@ -210,12 +232,15 @@ atvi_frame atvi_report_panel_left_errors(atvi_canvas *c, atvi_box box, atvi_idx 
 
 typedef struct {
   const char *title, *x_name;
-  atvi_idx n; /* places */
+  /* Places. */
+  atvi_idx n;
   const double *x;
   atvi_idx n_line;
-  const char *const *name;    /* [n_line]; NULL: one line, which needs none */
+  /* [n_line]; NULL: one line, which needs none. */
+  const char *const *name;
   const double *const *value; /* [n_line][n] */
-  double ends[2];             /* of the vertical axis; NaN: from the values */
+  /* Of the vertical axis; NaN: from the values. */
+  double ends[2];
 } atvi_line_plot;
 /* Lines distinguished by colour, with their names above. */
 atvi_frame atvi_report_panel_lines(atvi_canvas *c, atvi_box box, const atvi_line_plot *p);

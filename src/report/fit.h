@@ -20,13 +20,16 @@ enum {
 typedef struct {
   const atvi_report_fit *r;
   atvi_pool *pool;
-  atvi_idx n_col; /* columns shown */
+  /* Columns shown. */
+  atvi_idx n_col;
   atvi_marginal *marginal;
   atvi_pairs pairs;
   atvi_marginal *paired; /* [pairs.n] */
   atvi_idx n_pick, pick[ATVI_REPORT_SQUARE + 1];
-  atvi_idx n_observed;           /* series with data */
-  const atvi_predicted **series; /* [r->n_series] thinned */
+  /* Series with data. */
+  atvi_idx n_observed;
+  /* [r->n_series] thinned. */
+  const atvi_predicted **series;
   /* [r->n_series] the elements of an array share one view */
   atvi_series_view *view;
   /* series that continue after the data, thinned, likewise */
@@ -35,8 +38,10 @@ typedef struct {
   atvi_series_view *forecast_view;
   atvi_pit pit;
   atvi_idx n_bounded;
-  const atvi_summary_column **bounded; /* parameters with two finite bounds */
-  double *work;                        /* scratch of the figure being drawn */
+  /* Parameters with two finite bounds. */
+  const atvi_summary_column **bounded;
+  /* Scratch of the figure being drawn. */
+  double *work;
 } atvi_fit_parts;
 
 /* Errors: ENOMEM. */

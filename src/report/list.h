@@ -19,10 +19,14 @@ typedef struct {
   atvi_shape_kind kind;
   atvi_style style;
   atvi_idx n;
-  const double *x, *y; /* [n]; TEXT: its place; CLIP: two corners */
-  double radius;       /* DOTS */
-  atvi_label label;    /* TEXT */
-  const char *text;    /* TEXT, GROUP */
+  /* [n]; TEXT: its place; CLIP: two corners. */
+  const double *x, *y;
+  /* DOTS. */
+  double radius;
+  /* TEXT. */
+  atvi_label label;
+  /* TEXT, GROUP. */
+  const char *text;
 } atvi_shape;
 
 struct atvi_canvas {

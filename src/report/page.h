@@ -11,13 +11,18 @@
 typedef struct {
   atvi_pool *pool;
   atvi_text body;
-  atvi_text data;     /* JSON for the script: "id": {...}, ... */
-  atvi_text pairs;    /* an object for the pairs; empty: none */
-  atvi_text contents; /* links to the sections */
+  /* JSON for the script: "id": {...}, ... */
+  atvi_text data;
+  /* An object for the pairs; empty: none. */
+  atvi_text pairs;
+  /* Links to the sections. */
+  atvi_text contents;
   atvi_idx n_figs;
   const char *title;
-  const char *kind; /* a word in the head that identifies the kind of page; NULL: none */
-  bool live;        /* asks its server for the progress of the fit */
+  /* A word in the head that identifies the kind of page; NULL: none. */
+  const char *kind;
+  /* Asks its server for the progress of the fit. */
+  bool live;
   bool in_section;
 } atvi_page;
 
@@ -55,10 +60,12 @@ void atvi_report_page_scales(atvi_page *p);
 void atvi_report_page_figure_table(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow,
                                    const char *id, const char *alt);
 
-/* Values under the pointer: of the figure `id`, whose plot is f, at n places x columns of numbers. zoom: a range can be chosen. */
+/* Values under the pointer: of the figure `id`, whose plot is f, at n places x columns of numbers. zoom: a
+ * range can be chosen. */
 typedef struct {
   const char *name;
-  const double *value; /* [n]; NULL: left out */
+  /* [n]; NULL: left out. */
+  const double *value;
 } atvi_hover;
 void atvi_report_page_hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const char *name,
                             atvi_idx n, const double *x, int n_column, const atvi_hover *column);

@@ -12,23 +12,33 @@ typedef struct atvi_report_emulator atvi_report_emulator;
 /* Contents of the report of a fit; all borrowed. Facts about the model, the history and the failed points are
  * those of `plain`. */
 typedef struct {
-  const char *file; /* path of the model */
+  /* Path of the model. */
+  const char *file;
   /* NULL while the fit is running: the page then shows the data and asks for progress. */
   const atvi_summary *summary;
-  const atvi_draws *draws; /* as the method made them, weighted if the summary used weights */
-  const atvi_draws *plain; /* draws that count equally; may be the same. Empty while the fit is running */
-  atvi_prior_mass *prior;  /* NULL: not known */
+  /* As the method made them, weighted if the summary used weights. */
+  const atvi_draws *draws;
+  /* Draws that count equally; may be the same. Empty while the fit is running. */
+  const atvi_draws *plain;
+  /* NULL: not known. */
+  atvi_prior_mass *prior;
   void *prior_user;
   atvi_idx n_series;
-  const atvi_predicted *series; /* observed ones first */
+  /* Observed ones first. */
+  const atvi_predicted *series;
   /* [n_series] predictions at other times; those after the data are shown; NULL: none */
   const atvi_predicted *forecast;
-  const char *holdout; /* rule; NULL: none */
-  atvi_idx n_emulator; /* emulators that replace the simulator; 0: the model itself was run */
+  /* Rule; NULL: none. */
+  const char *holdout;
+  /* Emulators that replace the simulator; 0: the model itself was run. */
+  atvi_idx n_emulator;
   const atvi_report_emulator *emulator;
-  const char *watch; /* how to follow the fit while it runs, a sentence; NULL: not known */
-  const char *how;   /* the text of fit.json */
-  const char *text;  /* the model file */
+  /* How to follow the fit while it runs, a sentence; NULL: not known. */
+  const char *watch;
+  /* The text of fit.json. */
+  const char *how;
+  /* The model file. */
+  const char *text;
 } atvi_report_fit;
 
 /* The calendar of its model. */
@@ -44,23 +54,28 @@ ATVI_CHECKED atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report
 typedef struct {
   const char *caption;
   int n_column;
-  const char *const *column; /* [n_column], the first of the rows' names */
+  /* [n_column], the first of the rows' names. */
+  const char *const *column;
   atvi_idx n_row;
   const char *const *cell; /* [n_row][n_column] */
-  const char *const *link; /* [n_row] links of the names of the rows, relative to the page; NULL: none */
+  /* [n_row] links of the names of the rows, relative to the page; NULL: none. */
+  const char *const *link;
 } atvi_report_table;
 
 typedef struct {
-  const char *name; /* of its files */
+  /* Of its files. */
+  const char *name;
   const char *alt;
   const atvi_canvas *canvas;
-  const atvi_canvas *narrow; /* the same for a phone; NULL: the figure above */
+  /* The same for a phone; NULL: the figure above. */
+  const atvi_canvas *narrow;
 } atvi_report_figure;
 
 typedef struct {
   const char *id, *heading;
   atvi_idx n_say;
-  const char *const *say; /* paragraphs */
+  /* Paragraphs. */
+  const char *const *say;
   atvi_idx n_figure;
   const atvi_report_figure *figure;
   atvi_idx n_table;
@@ -69,8 +84,10 @@ typedef struct {
 
 typedef struct {
   const char *title, *sub;
-  const char *verdict; /* "ok", "warn", "bad" */
-  const char *say;     /* one sentence */
+  /* "ok", "warn", "bad". */
+  const char *verdict;
+  /* One sentence. */
+  const char *say;
   atvi_idx n_part;
   const atvi_report_part *part;
 } atvi_report_short;
@@ -115,8 +132,10 @@ typedef struct {
   const char *title, *file;
   atvi_idx n;
   const atvi_report_emulator *emulator;
-  const char *command; /* to do it again */
-  const char *text;    /* the model file */
+  /* To do it again. */
+  const char *command;
+  /* The model file. */
+  const char *text;
 } atvi_report_emulate;
 
 /* Whether report.html may be written into dir: there is none, or the next function wrote it. */

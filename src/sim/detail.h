@@ -16,9 +16,11 @@
  * pipe is closed, by us or by our death, it kills the remaining groups and ends. */
 
 typedef struct {
-  pid_t pid; /* 0: none */
+  /* 0: none. */
+  pid_t pid;
   int fd;
-  bool lost; /* there was one, but it ended before us */
+  /* There was one, but it ended before us. */
+  bool lost;
 } atvi_sim_guard;
 
 /* If processes or descriptors run out there is no guard; nothing else changes. */
@@ -35,25 +37,36 @@ void atvi_sim_guard_end(atvi_sim_guard *g);
  * started; only for src/sim. No call waits unless it says so. */
 
 typedef struct {
-  char *command; /* not changed; exec requires this type */
+  /* Not changed; exec requires this type. */
+  char *command;
   const char *folder;
-  char *const *env;            /* NULL-ended */
-  const char *in;              /* file for standard input; NULL: /dev/null */
-  const char *out;             /* file for standard output, created again */
-  const char *err;             /* and for standard error */
-  const atvi_sim_guard *guard; /* NULL: none */
-  bool pipes;                  /* standard input and output are pipes to us; in and out are ignored */
+  /* NULL-ended. */
+  char *const *env;
+  /* File for standard input; NULL: /dev/null. */
+  const char *in;
+  /* File for standard output, created again. */
+  const char *out;
+  /* And for standard error. */
+  const char *err;
+  /* NULL: none. */
+  const atvi_sim_guard *guard;
+  /* Standard input and output are pipes to us; in and out are ignored. */
+  bool pipes;
 } atvi_proc_spec;
 
 typedef struct {
-  pid_t pid;                   /* 0: none */
-  const atvi_sim_guard *guard; /* notified of its start and end; NULL: none */
-  int in, out;                 /* our ends of the pipes, not blocking; -1: none */
+  /* 0: none. */
+  pid_t pid;
+  /* Notified of its start and end; NULL: none. */
+  const atvi_sim_guard *guard;
+  /* Our ends of the pipes, not blocking; -1: none. */
+  int in, out;
 } atvi_proc;
 
 #define ATVI_PROC_NONE ((atvi_proc){.pid = 0, .in = -1, .out = -1})
 
-/* Errors: EIO (a file cannot be opened, no more processes). What the shell cannot run ends with status 127 or 126. */
+/* Errors: EIO (a file cannot be opened, no more processes). What the shell cannot run ends with status 127 or
+ * 126. */
 ATVI_CHECKED atvi_status atvi_sim_proc_start(atvi_ctx *ctx, const atvi_proc_spec *spec, atvi_proc *p);
 /* Whether it has ended (or there is none); nothing is changed. */
 bool atvi_sim_proc_over(const atvi_proc *p);
@@ -79,9 +92,12 @@ char *atvi_sim_file_tail(atvi_pool *pool, const char *path, size_t most);
 
 /* Runs on the same times. */
 typedef struct {
-  atvi_sim_series times; /* of the run `id`; without values */
-  int64_t id;            /* the smallest id added */
-  atvi_idx n;            /* runs */
+  /* Of the run `id`; without values. */
+  atvi_sim_series times;
+  /* The smallest id added. */
+  int64_t id;
+  /* Runs. */
+  atvi_idx n;
 } atvi_sim_party;
 
 typedef struct {
@@ -110,17 +126,25 @@ typedef struct {
 typedef struct {
   atvi_ctx *ctx;
   const char *path;
-  int fd;            /* borrowed */
-  char *buf;         /* block */
-  size_t n, cap, at; /* bytes in it, its size, start of the next line */
-  bool end;          /* of the file */
-  int64_t whole;     /* bytes of the file in complete lines so far */
-  int line;          /* number of the last one */
+  /* Borrowed. */
+  int fd;
+  /* block. */
+  char *buf;
+  /* Bytes in it, its size, start of the next line. */
+  size_t n, cap, at;
+  /* Of the file. */
+  bool end;
+  /* Bytes of the file in complete lines so far. */
+  int64_t whole;
+  /* Number of the last one. */
+  int line;
   /* The last line with every list of numbers in it replaced by ["k"], k being its place in list[]: parsing
    * all numbers as JSON would be many times slower. */
-  char *bare; /* block */
+  /* block. */
+  char *bare;
   size_t cap_bare;
-  atvi_sim_list *list; /* block */
+  /* block. */
+  atvi_sim_list *list;
   size_t n_list, cap_list;
 } atvi_sim_lines;
 
@@ -143,12 +167,14 @@ bool atvi_sim_ids_room(atvi_pool *pool, int64_t id, atvi_idx **at, atvi_idx *n);
 struct atvi_simulator {
   atvi_ctx *ctx;
   atvi_pool *pool;
-  atvi_ctx *quiet; /* for reading outputs: its messages become reasons of failed runs */
+  /* For reading outputs: its messages become reasons of failed runs. */
+  atvi_ctx *quiet;
   atvi_sim_spec spec;
   atvi_template *command;
   atvi_template **file; /* [n_file] */
   atvi_sim_shape shape;
-  atvi_sim_guard guard; /* while runs are in progress */
+  /* While runs are in progress. */
+  atvi_sim_guard guard;
 };
 
 /* A slot in which runs are done, one after another. */
@@ -156,28 +182,40 @@ typedef struct {
   atvi_idx number;
   atvi_proc proc;
   bool busy;
-  atvi_idx item; /* of the batch */
-  int attempt;   /* from 1 */
-  double begun_s, started_s,
-      ending_s; /* start of the first attempt and of this one, and when it was asked to end (0: not) */
+  /* Of the batch. */
+  atvi_idx item;
+  /* From 1. */
+  int attempt;
+  /* Start of the first attempt and of this one, and when it was asked to end (0: not). */
+  double begun_s, started_s, ending_s;
   bool killed;
-  char why[200];      /* reason to end it; "" if none */
-  atvi_pool *pool;    /* of the attempt, in the quiet context */
-  const char *folder; /* of the run or the worker */
+  /* Reason to end it; "" if none. */
+  char why[200];
+  /* Of the attempt, in the quiet context. */
+  atvi_pool *pool;
+  /* Of the run or the worker. */
+  const char *folder;
   /* worker */
-  char *answer; /* block of the quiet context: what was read */
+  /* block of the quiet context: what was read. */
+  char *answer;
   size_t n_answer, cap_answer;
-  const char *line; /* what to send, and how much was sent */
+  /* What to send, and how much was sent. */
+  const char *line;
   size_t n_line, sent;
-  atvi_idx served; /* answers of this worker */
-  double closed_s; /* when it closed its standard output; 0: not */
+  /* Answers of this worker. */
+  atvi_idx served;
+  /* When it closed its standard output; 0: not. */
+  double closed_s;
 } atvi_sim_slot;
 
 /* How an attempt ended. */
 typedef struct {
-  bool ended;          /* at all */
-  bool missing;        /* the program could not be started */
-  atvi_sim_reason why; /* no text: good */
+  /* At all. */
+  bool ended;
+  /* The program could not be started. */
+  bool missing;
+  /* No text: good. */
+  atvi_sim_reason why;
   const char *log;
   atvi_sim_series *out; /* [n_output] */
 } atvi_sim_end;

@@ -15,16 +15,22 @@ typedef enum {
 
 typedef struct {
   const char *name;
-  const char *file; /* in the run's folder; NULL: standard output */
+  /* In the run's folder; NULL: standard output. */
+  const char *file;
   atvi_sim_format format;
-  const char *column; /* NULL: the output's name, or the only column */
-  const char *time;   /* NULL: none (for JSON "time", if both are lists) */
+  /* NULL: the output's name, or the only column. */
+  const char *column;
+  /* NULL: none (for JSON "time", if both are lists). */
+  const char *time;
 } atvi_sim_output;
 
 typedef struct {
-  atvi_idx n;    /* >= 1 */
-  double *time;  /* [n] strictly ascending; NULL: none (a scalar, or rows 1, 2, ...) */
-  double *value; /* [n] finite */
+  /* >= 1. */
+  atvi_idx n;
+  /* [n] strictly ascending; NULL: none (a scalar, or rows 1, 2, ...). */
+  double *time;
+  /* [n] finite. */
+  double *value;
 } atvi_sim_series;
 
 /* Why a run cannot be used. */
@@ -35,7 +41,8 @@ typedef enum {
   ATVI_SIM_NUMBER   /* a number that is not finite, which may depend on the point */
 } atvi_sim_cause;
 typedef struct {
-  const char *text; /* NULL: it can be used */
+  /* NULL: it can be used. */
+  const char *text;
   atvi_sim_cause cause;
 } atvi_sim_reason;
 

@@ -26,27 +26,37 @@ const char *atvi_sim_folder(atvi_pool *pool, const char *model_path);
 /* A run that is not good. */
 typedef struct {
   int64_t id;
-  const double *x;    /* [d] NaN: not recorded */
-  const char *reason; /* "": none recorded; for a program that ended badly, with the last line it wrote */
+  /* [d] NaN: not recorded. */
+  const double *x;
+  /* "": none recorded; for a program that ended badly, with the last line it wrote. */
+  const char *reason;
 } atvi_sim_left;
 
 typedef struct {
-  atvi_idx n, d, m;   /* good runs, parameters, values of the output per run (1: a scalar) */
-  const int64_t *id;  /* [n] */
-  const double *x;    /* [n][d] in natural units, in the requested order */
-  const double *y;    /* [n][m] */
-  const double *time; /* [m] ascending; NULL: none (a scalar, or rows 1, 2, ...) */
-  atvi_idx
-      n_failed; /* runs that are not among the n: failed by their last line, or in any output at other times than most */
-  atvi_idx n_again; /* of these: failed more than once */
-  const char
-      *failure; /* "run 7: why" for the first failure, and which runs are at other times; NULL if none */
-  atvi_idx
-      n_other; /* number of the n made with another command, other templates or outputs than the latest good run */
-  atvi_idx lines;            /* lines of the record that were read */
-  const atvi_sim_left *left; /* [n_failed] in the order of their ids */
-  double seconds;            /* of all runs, including repeated ones; NaN: not known */
-  atvi_idx n_timed;          /* their number */
+  /* Good runs, parameters, values of the output per run (1: a scalar). */
+  atvi_idx n, d, m;
+  const int64_t *id; /* [n] */
+  /* [n][d] in natural units, in the requested order. */
+  const double *x;
+  const double *y; /* [n][m] */
+  /* [m] ascending; NULL: none (a scalar, or rows 1, 2, ...). */
+  const double *time;
+  /* Runs that are not among the n: failed by their last line, or in any output at other times than most. */
+  atvi_idx n_failed;
+  /* Of these: failed more than once. */
+  atvi_idx n_again;
+  /* "run 7: why" for the first failure, and which runs are at other times; NULL if none. */
+  const char *failure;
+  /* Number of the n made with another command, other templates or outputs than the latest good run. */
+  atvi_idx n_other;
+  /* Lines of the record that were read. */
+  atvi_idx lines;
+  /* [n_failed] in the order of their ids. */
+  const atvi_sim_left *left;
+  /* Of all runs, including repeated ones; NaN: not known. */
+  double seconds;
+  /* Number of runs with a known time. */
+  atvi_idx n_timed;
 } atvi_sim_runs;
 
 /* One output of the record, at some of its parameters. */
@@ -71,19 +81,25 @@ typedef struct {
   atvi_idx d, n_output;
   const char *const *param;  /* [d] */
   const char *const *output; /* [n_output] */
-  const char *program;       /* a text that changes with the simulator */
+  /* A text that changes with the simulator. */
+  const char *program;
 } atvi_sim_shape;
 
 typedef struct {
-  int64_t id;      /* 1 .. ATVI_SIM_ID_MAX */
+  /* 1 .. ATVI_SIM_ID_MAX. */
+  int64_t id;
   const double *x; /* [d] */
   bool ok;
-  const atvi_sim_series *out; /* [n_output]; ignored unless ok */
+  /* [n_output]; ignored unless ok. */
+  const atvi_sim_series *out;
   double seconds;
   int attempts;
-  const char *reason, *log; /* for a failed one: why, and the end of its log; NULL: nothing */
-  bool ended;               /* the reason is only how the program ended: the last line of the log says more */
-  const char *program;      /* from the header before it; ignored by add */
+  /* For a failed one: why, and the end of its log; NULL: nothing. */
+  const char *reason, *log;
+  /* The reason is only how the program ended: the last line of the log says more. */
+  bool ended;
+  /* From the header before it; ignored by add. */
+  const char *program;
 } atvi_sim_run;
 
 typedef struct atvi_sim_record atvi_sim_record;

@@ -16,24 +16,33 @@
 #include "sim/template.h"
 
 typedef struct {
-  const char *from; /* path of the template */
-  const char *to;   /* file made from it in the run's folder */
+  /* Path of the template. */
+  const char *from;
+  /* File made from it in the run's folder. */
+  const char *to;
 } atvi_sim_file;
 
 typedef struct {
-  atvi_template_place place; /* of the command in the model file, for messages */
-  const char
-      *folder; /* folder of the model, absolute: a first word of the command with a slash is relative to it */
-  const char *command; /* with fields; run by /bin/sh */
+  /* Of the command in the model file, for messages. */
+  atvi_template_place place;
+  /* Folder of the model, absolute: a first word of the command with a slash is relative to it. */
+  const char *folder;
+  /* With fields; run by /bin/sh. */
+  const char *command;
   bool worker;
-  bool send_json;        /* a line of JSON on standard input; workers always get one */
-  bool send_environment; /* parameters as environment variables, theta.1 as theta_1; not for workers */
+  /* A line of JSON on standard input; workers always get one. */
+  bool send_json;
+  /* Parameters as environment variables, theta.1 as theta_1; not for workers. */
+  bool send_environment;
   atvi_idx n_file;
-  const atvi_sim_file *file; /* not for workers */
+  /* Not for workers. */
+  const atvi_sim_file *file;
   atvi_idx n_output;
-  const atvi_sim_output *output; /* >= 1; for workers: keys of the answer */
+  /* >= 1; for workers: keys of the answer. */
+  const atvi_sim_output *output;
   atvi_idx d;
-  const char *const *param; /* [d] names */
+  /* [d] names. */
+  const char *const *param;
 } atvi_sim_spec;
 
 typedef struct atvi_simulator atvi_simulator;
@@ -47,24 +56,36 @@ void atvi_sim_free(atvi_simulator *s); /* NULL is fine */
 const atvi_sim_shape *atvi_sim_simulator_shape(const atvi_simulator *s);
 
 typedef struct {
-  const char *dir; /* parent of the run folders: dir/work, and dir/failed for those that are kept */
+  /* Parent of the run folders: dir/work, and dir/failed for those that are kept. */
+  const char *dir;
   atvi_idx n;
   const int64_t *id; /* [n] */
   const double *x;   /* [n][d] */
-  double limit_s;    /* time limit of a run; not above 0, or inf: none */
-  int jobs;          /* at once; 0: one per thread of the context */
-  int retries;       /* after a failure */
-  bool retry_failed; /* also runs that are recorded as failed */
-  bool keep_failed;  /* folders of failed runs */
+  /* Time limit of a run; not above 0, or inf: none. */
+  double limit_s;
+  /* At once; 0: one per thread of the context. */
+  int jobs;
+  /* After a failure. */
+  int retries;
+  /* Also runs that are recorded as failed. */
+  bool retry_failed;
+  /* Folders of failed runs. */
+  bool keep_failed;
 } atvi_sim_batch;
 
 typedef struct {
-  atvi_idx had_ok, had_failed; /* recorded earlier and not changed */
-  atvi_idx ok, failed;         /* done and recorded now */
-  atvi_idx left;               /* recorded neither earlier nor now */
-  double seconds;              /* spent */
-  double run_seconds;          /* sum over the runs done now */
-  bool stopped;                /* by the stop callback */
+  /* Recorded earlier and not changed. */
+  atvi_idx had_ok, had_failed;
+  /* Done and recorded now. */
+  atvi_idx ok, failed;
+  /* Recorded neither earlier nor now. */
+  atvi_idx left;
+  /* Spent. */
+  double seconds;
+  /* Sum over the runs done now. */
+  double run_seconds;
+  /* By the stop callback. */
+  bool stopped;
 } atvi_sim_report;
 
 /* Does the runs that the record lacks. Failed runs are recorded with their reason; good ones at other times

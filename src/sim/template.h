@@ -10,7 +10,8 @@ typedef struct atvi_template atvi_template;
 /* Where a text is, for messages. */
 typedef struct {
   const char *path;
-  int line, column; /* of its first byte, from 1 */
+  /* Of its first byte, from 1. */
+  int line, column;
 } atvi_template_place;
 
 /* Reads text[n], which is copied; memory from pool. name[n_name]: the allowed fields; theta[1] is theta.1,
