@@ -115,6 +115,7 @@ class Sum:
 
     def __init__(self, names, regions=()):
         self.names, self.top, self.total = list(names), -math.inf, 0.0
+        self.keys = [n.replace(".", "_") for n in self.names]
         self.first, self.second = [0.0] * len(self.names), [0.0] * len(self.names)
         self.regions, self.share = list(regions), [0.0] * len(regions)
         self.parts = [split(r) for r in regions]
@@ -141,14 +142,14 @@ class Sum:
         scope = None
         for j, part in enumerate(self.parts):
             if part:
-                v = values[self.names.index(part[0])]
+                v = values[self.keys.index(part[0])]
                 if isinstance(v, tuple):
                     z = (part[2] - v[0]) / v[1]
                     p = Phi(z) if part[1] == "<" else Phi(-z)
                 else:
                     p = float(v < part[2] if part[1] == "<" else v > part[2])
             else:
-                scope = scope or dict(zip(self.names, values))
+                scope = scope or dict(zip(self.keys, values))
                 p = float(eval(self.code[j], {"sqrt": sqrt, "abs": abs}, scope))
             self.share[j] += w * p
 
@@ -341,7 +342,7 @@ def ridge_square():
                   how="closed form: x is uniform, y is 1 - x within 1e-4")
 
 
-def schools_answer(model, prior, top, how="tau < 0.1"):
+def schools_answer(model, prior, top):
     """Given tau, mu and theta are normal."""
     y, s = const(model, "y"), const(model, "sigma")
 
@@ -383,7 +384,6 @@ def schools_strong():
 def three_levels():
     y = const("three_levels", "y")
     names = ["mu", "tau", "kappa"] + [f"m.{i + 1}" for i in range(3)] + [f"theta.{i + 1}.{j + 1}" for i in range(3) for j in range(3)]
-    c = 0.5 * log(2 * pi)
 
     def given(u, full):
         """Given tau and kappa: precision-weighted means from the groups up, then back down; exact for the tree."""
@@ -425,7 +425,6 @@ def funnel():
     """x has kurtosis 3 exp(9): its sd cannot be judged by thousands of draws, its quantiles can."""
     how = "closed form; P(|x| < c) by quadrature over v"
     parameters = {"v": (0.0, 3.0)}
-    s = Sum(["v"], [])
     p = {c: 0.0 for c in (0.05, 1.0, 20.0)}
     for v, w in line(-30, 30, 600):
         for c in p:
@@ -475,7 +474,7 @@ def crescents_cut():
                   [("x + y > 0", 0.5), ("y > x", 0.5), ("x + y > 0 and y > x", 0.25), ("abs(y - x) > 1.7320508*(abs(x + y) - 0.3535533906)", 1 / 3)])
 
 
-def shell(d, width, box, name, quantile=None):
+def shell(d, width, box, name):
     """Polar coordinates."""
     surface = log(2) + 0.5 * d * log(pi) - lgamma(d / 2)
     t = Sum(["r"])
@@ -528,6 +527,562 @@ def wide_narrow():
     """Half of the mass in each; both fit in the box."""
     m, s = 1.5, sqrt((1 + 0.02 ** 2) / 2 + 0.25 * 9)
     return closed(log(4 * pi / 400), {"x": (m, s), "y": (m, s)}, [("sqrt((x - 3)**2 + (y - 3)**2) < 0.1", 0.5 + 0.5 * 6.2e-7)])
+
+
+@target
+def hier_logit():
+    """Given mu and tau the clinics are independent: an inner quadrature for each, in z = (theta - mu)/tau, is exact for tau -> 0 too."""
+    n, k = const("hier_logit", "n"), const("hier_logit", "k")
+    nodes = [(x, w + normal(x, 0, 1)) for x, w in line(-8.5, 8.5, 60)]
+    seen = {}
+
+    def given(u):
+        if tuple(u) in seen:
+            return seen[tuple(u)]
+        mu, tau = u[0], exp(u[1])
+        lp = normal(mu, 0, 2) + log(2) + normal(tau, 0, 1) + u[1]
+        out = [mu, tau]
+        grid = [(mu + tau * z, w) for z, w in nodes]
+        grid = [(t, w, max(t, 0.0) + log1p(exp(-abs(t)))) for t, w in grid]
+        for a, b in zip(n, k):
+            s0 = s1 = s2 = 0.0
+            top = max(w + b * t - a * c for t, w, c in grid)
+            for t, w, c in grid:
+                e = exp(w + b * t - a * c - top)
+                s0 += e
+                s1 += e * t
+                s2 += e * t * t
+            lp += top + log(s0)
+            out.append((s1 / s0, sqrt(max(s2 / s0 - (s1 / s0) ** 2, 1e-30))))
+        seen[tuple(u)] = lp, out
+        return lp, out
+
+    return quadrature("quadrature over mu and tau, and over each clinic given them", ["mu", "tau"] + [f"theta.{i + 1}" for i in range(8)], lambda u: given(u)[0],
+                      [(-4.0, 2.0), (log(1e-6), log(5))], ["tau < 0.05", "tau < 0.2", "tau > 1"], lambda u: given(u)[1], {1: [log(0.05), log(0.2), 0.0]}, n=60, fixed=True)
+
+
+@target
+def horseshoe():
+    """beta is normal given lambda tau, so that y has variance 1 + (lambda tau)^2. lambda and tau have no variance, and are judged by regions."""
+    y = const("horseshoe", "y")
+    inner = line(-14, 14, 280, [0.0])
+    names = ["tau"] + [f"beta.{j + 1}" for j in range(5)]
+    t = Sum(names, ["tau < 0.1", "tau > 2"])
+    big = [0.0] * 5
+    for u, wu in line(log(1e-7), log(1e7), 400, [log(0.1), log(2)]):
+        tau = exp(u)
+        lp, values, shares = halfcauchy(tau, 1) + u + wu, [tau], []
+        for b in y:
+            s0 = s1 = s2 = p = 0.0
+            for v, wv in inner:
+                lam = exp(v)
+                q = (lam * tau) ** 2
+                e = exp(halfcauchy(lam, 1) + v + wv - 0.5 * log1p(q) - 0.5 * b * b / (1 + q))
+                k = q / (1 + q)
+                s0 += e
+                s1 += e * k * b
+                s2 += e * (k + (k * b) ** 2)
+                p += e * (v > 0)
+            lp += log(s0)
+            values.append((s1 / s0, sqrt(max(s2 / s0 - (s1 / s0) ** 2, 1e-30))))
+            shares.append(p / s0)
+        t.add(lp, values)
+        big = [a + exp(lp) * s for a, s in zip(big, shares)]
+    a = t.answer("quadrature over tau and over each lambda; beta is normal given both")
+    z = exp(a["log_evidence"])
+    del a["parameters"]["tau"]
+    a["regions"] += [{"where": f"lambda_{j + 1} > 1", "p": big[j] / z} for j in range(5)]
+    a["d"] = 11
+    return a
+
+
+@target
+def hyperbola():
+    def f(u):
+        v = 0.04 + 4 * u[0] ** 2
+        return normal(u[0], 0, 2) + log(0.2 * sqrt(2 * pi)) - 0.5 * log(2 * pi * v) - 0.5 * 16 / v
+
+    def values(u):
+        p = 1 / 4 + u[0] ** 2 / 0.04
+        return [u[0], (u[0] * 4 / 0.04 / p, sqrt(1 / p))]
+
+    return quadrature("quadrature over x; y is normal given x", ["x", "y"], f, [(-16, 16)], ["x > 0", "x < -2", "x > 2"], values, {0: [-2, 0, 2]}, n=1200, fixed=True)
+
+
+@target
+def label2():
+    y = const("label2", "y")
+
+    def f(u):
+        a, b, s = u
+        lp = normal(a, 0, 5) + normal(b, 0, 5) - log(2.8) - len(y) * log(2 * s * sqrt(2 * pi))
+        c = 0.5 / (s * s)
+        for v in y:
+            p, q = c * (v - a) ** 2, c * (v - b) ** 2
+            lp += -min(p, q) + log1p(exp(-abs(p - q)))
+        return lp
+
+    # Both orders of the names are in the box, which is therefore large; the panels meet on no particular line, and the density is smooth.
+    return quadrature("quadrature", ["m.1", "m.2", "s"], f, [(-12, 12), (-12, 12), (0.2, 3)], ["m_1 > 0", "m_1 > 0 and m_2 < 0", "s > 1.2"], cuts={0: [0], 1: [0], 2: [1.2]}, n=84, drop=22.0)
+
+
+@target
+def label2_known():
+    y = const("label2_known", "y")
+
+    def f(u):
+        lp = normal(u[0], 0, 5) + normal(u[1], 0, 5) - len(y) * log(2 * sqrt(2 * pi))
+        for v in y:
+            p, q = 0.5 * (v - u[0]) ** 2, 0.5 * (v - u[1]) ** 2
+            lp += -min(p, q) + log1p(exp(-abs(p - q)))
+        return lp
+
+    return quadrature("quadrature", ["m.1", "m.2"], f, [(-12, 12), (-12, 12)], ["m_1 > 0", "m_1 > 0 and m_2 < 0"], cuts={0: [0], 1: [0]}, n=160, coarse=80)
+
+
+@target
+def label3():
+    """The means are far enough apart for the six orders to be copies of one, which is integrated alone."""
+    y = const("label3", "y")
+
+    def f(u):
+        lp = sum(normal(v, 0, 5) for v in u) - len(y) * log(3 * sqrt(2 * pi))
+        for v in y:
+            d = [0.5 * (v - m) ** 2 for m in u]
+            c = min(d)
+            lp += -c + log(sum(exp(c - e) for e in d))
+        return lp
+
+    def box(u):
+        return f(u) if u[0] < u[1] < u[2] else -math.inf
+
+    one = quadrature("", ["a", "b", "c"], box, [(-8, 0), (-4, 5), (0, 9)], n=40, drop=30.0)
+    p = one["parameters"]
+    m = sum(p[k]["mean"] for k in "abc") / 3
+    s = sqrt(sum(p[k]["sd"] ** 2 + p[k]["mean"] ** 2 for k in "abc") / 3 - m * m)
+    return closed(one["log_evidence"] + log(6), {f"m.{i + 1}": (m, s) for i in range(3)},
+                  [(f"m_{i} < m_{j} < m_{k}", 1 / 6) for i, j, k in itertools.permutations((1, 2, 3))], "quadrature over one order of the names, times six")
+
+
+@target
+def wide_narrow5():
+    m, s = 1.0, sqrt((1 + 0.05 ** 2) / 2 + 1.0)
+    return closed(log(2) + 2.5 * log(2 * pi) - 5 * log(20), {f"x.{i + 1}": (m, s) for i in range(5)},
+                  [("sqrt((x_1 - 2)**2 + (x_2 - 2)**2 + (x_3 - 2)**2 + (x_4 - 2)**2 + (x_5 - 2)**2) < 0.35", 0.5 + 1e-7)])
+
+
+@target
+def bound_modes():
+    def f(u):
+        return log(exp(-u[0] / 0.05) + 0.5 * exp(-(1 - u[0]) / 0.02)) + log(0.5 * sqrt(2 * pi)) + normal(u[0], 0, sqrt(1.25))
+
+    return quadrature("quadrature over x; y is normal given x", ["x", "y"], f, [(0, 1)], ["x < 0.005", "x > 0.5", "x > 0.998"], lambda u: [u[0], (u[0] * 0.8, sqrt(0.2))],
+                      {0: [0.005, 0.1, 0.5, 0.9, 0.998]}, fixed=True)
+
+
+@target
+def edge_modes():
+    """|x| - 1 is exponential up to 2; y is normal given x, and its bounds cut off less than 1e-3 of it, which is computed."""
+    def f(u):
+        return -(u[0] - 1) / 0.2 - log(36) + log(0.3 * sqrt(2 * pi)) + log(Phi((3 - 0.5 * u[0]) / 0.3) - Phi((-3 - 0.5 * u[0]) / 0.3))
+
+    a = quadrature("quadrature over |x|; y is normal given x", ["r"], f, [(1, 3)], n=300, fixed=True)
+    m, s = a["parameters"]["r"]["mean"], a["parameters"]["r"]["sd"]
+    x1, x2 = -0.4 * m, m * m + s * s
+    return closed(a["log_evidence"], {"x": (x1, sqrt(x2 - x1 ** 2)), "y": (0.5 * x1, sqrt(0.09 + 0.25 * (x2 - x1 ** 2)))}, [("x > 0", 0.3), ("abs(x) < 1.05", expm1(-0.25) / expm1(-10))],
+                  a["how"])
+
+
+@target
+def grid25():
+    s = sqrt(8 + 0.01)
+    return closed(2 * log(5 * 0.1 * sqrt(2 * pi) / 12), {"x": (0.0, s), "y": (0.0, s)}, [(f"abs(x - {i}) < 1 and abs(y - {j}) < 1", 0.04) for i in (-4, 0, 4) for j in (-4, 0, 4)])
+
+
+@target
+def frequency():
+    t, y = column("frequency.csv", "when"), column("frequency.csv", "y")
+
+    def f(u):
+        return -log(12 * 2 * pi) + sum(normal(b, math.sin(u[0] * a + u[1]), 1.1) for a, b in zip(t, y))
+
+    return quadrature("quadrature", ["w", "phase"], f, [(0, 12), (-pi, pi)], ["w < 4", "w > 8", "phase > 0"], cuts={0: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], 1: [0]}, n=320, fixed=True)
+
+
+def logistic_f(file, prior):
+    x, y = column(file, "x"), column(file, "y")
+    return lambda u: normal(u[0], 0, prior) + normal(u[1], 0, prior) + sum(binomial_logit(b, 1, u[0] + u[1] * a) for a, b in zip(x, y))
+
+
+@target
+def logistic():
+    return quadrature("quadrature", ["a", "b"], logistic_f("logistic.csv", 100), [(-30, 30), (-30, 30)], ["b > 2"], cuts={1: [2]}, n=80, coarse=60)
+
+
+@target
+def separated():
+    return quadrature("quadrature", ["a", "b"], logistic_f("separated.csv", 10), [(-90, 90), (-90, 90)], ["b > 20", "a > 5"], cuts={0: [5], 1: [20]}, n=200)
+
+
+@target
+def logistic3():
+    x, z, n, k = (column("logistic3.csv", c) for c in "xznk")
+    centre = sum(x) / len(x)
+
+    def f(u):
+        a = u[0] - u[1] * centre  # u[0] is the log odds at the centre of x
+        return normal(a, 0, 50) + normal(u[1], 0, 50) + normal(u[2], 0, 50) + sum(binomial_logit(j, m, u[0] + u[1] * (p - centre) + u[2] * q) for p, q, m, j in zip(x, z, n, k))
+
+    return quadrature("quadrature", ["a", "b", "c"], f, [(-5, 5), (-1, 1), (-5, 5)], ["b > 0.08"], lambda u: [u[0] - u[1] * centre, u[1], u[2]], {1: [0.08]}, n=36)
+
+
+@target
+def poisson_regression():
+    x, y = column("poisson_regression.csv", "x"), column("poisson_regression.csv", "y")
+
+    def f(u):
+        return normal(u[0], 0, 100) + normal(u[1], 0, 100) + sum(b * (u[0] + u[1] * a) - exp(u[0] + u[1] * a) - lgamma(b + 1) for a, b in zip(x, y))
+
+    return quadrature("quadrature", ["a", "b"], f, [(-5, 6), (-4, 5)], ["a > 1"], cuts={0: [1]}, n=80)
+
+
+@target
+def negbin_regression():
+    x, y = column("negbin_regression.csv", "x"), column("negbin_regression.csv", "y")
+
+    def f(u):
+        s = exp(u[2])
+        return normal(u[0], 0, 100) + normal(u[1], 0, 100) + gamma(s, 0.5, 0.1) + u[2] + sum(negbin(b, exp(u[0] + u[1] * a), s) for a, b in zip(x, y))
+
+    return quadrature("quadrature", ["a", "b", "size"], f, [(-4, 6), (-4, 5), (-4, 5)], ["size > 2"], lambda u: [u[0], u[1], exp(u[2])], {2: [log(2)]}, n=44, drop=26.0)
+
+
+@target
+def variance():
+    y = column("variance.csv", "y")
+    n, mean = len(y), sum(column("variance.csv", "y")) / len(column("variance.csv", "y"))
+    ss = sum((a - mean) ** 2 for a in y)
+
+    def f(u):
+        v = exp(u[0])
+        w = v / n + 1e4
+        return invgamma(v, 0.001, 0.001) + u[0] - 0.5 * (n - 1) * log(2 * pi * v) - 0.5 * log(n) - 0.5 * ss / v - 0.5 * log(2 * pi * w) - 0.5 * mean ** 2 / w
+
+    def values(u):
+        p = n / exp(u[0]) + 1e-4
+        return [(n * mean / exp(u[0]) / p, sqrt(1 / p)), exp(u[0])]
+
+    a = quadrature("quadrature over v; mu is normal given v", ["mu", "v"], f, [(-12, 25)], ["v > 15", "v < 4", "mu > 13"], values, {0: [log(15), log(4)]}, fixed=True, n=1200)
+    return a
+
+
+@target
+def robust():
+    x, y = column("robust.csv", "x"), column("robust.csv", "y")
+
+    def f(u):
+        s = exp(u[2])
+        return normal(u[0], 0, 10) + normal(u[1], 0, 10) + halfcauchy(s, 2) + u[2] + sum(student(b, 2, u[0] + u[1] * a, s) for a, b in zip(x, y))
+
+    return quadrature("quadrature", ["a", "b", "s"], f, [(-4, 6), (-3, 7), (-4, 3)], ["s > 0.7"], lambda u: [u[0], u[1], exp(u[2])], {2: [log(0.7)]}, n=90, drop=24.0)
+
+
+@target
+def censored():
+    y = text_column("censored.csv", "y")
+
+    def f(u):
+        m, s = u[0], exp(u[1])
+        lp = normal(m, 0, 5) + log(2) + normal(s, 0, 3) + u[1]
+        for v in y:
+            if v[0] == "<":
+                lp += log(max(Phi((float(v[1:]) - m) / s), 1e-300))
+            elif v[0] == ">":
+                lp += log(max(Phi((m - float(v[1:])) / s), 1e-300))
+            else:
+                lp += normal(float(v), m, s)
+        return lp
+
+    return quadrature("quadrature", ["mu", "s"], f, [(-15, 15), (-3, 3)], ["mu < 0", "s > 3"], lambda u: [u[0], exp(u[1])], {0: [0], 1: [log(3)]}, n=140)
+
+
+def beta_law(a, b):
+    return a / (a + b), sqrt(a * b / (a + b + 1)) / (a + b)
+
+
+@target
+def no_success():
+    z = -log(31) + lgamma(2.5) + lgamma(18.5) - lgamma(21) - (2 * lgamma(0.5) - lgamma(1))
+    return closed(z, {"p": beta_law(1, 31), "q": beta_law(2.5, 18.5)}, [("p < 0.003", 1 - 0.997 ** 31), ("p > 0.1", 0.9 ** 31)])
+
+
+def lower_gamma(a, x):
+    """P(a, x) by its series"""
+    term = total = 1 / a
+    k = a
+    while term > 1e-17 * total:
+        k += 1
+        term *= x / k
+        total += term
+    return total * exp(-x + a * log(x) - lgamma(a))
+
+
+@target
+def zero_counts():
+    """A gamma distribution with shape 0.1; its kurtosis is 63, so the sd is not judged."""
+    a = closed(0.1 * log(0.1 / 3.1), {"rate": (0.1 / 3.1, None)}, [(f"rate < {c}", lower_gamma(0.1, 3.1 * c)) for c in (1e-6, 1e-3, 0.1)])
+    a["parameters"]["rate"]["scale"] = sqrt(0.1) / 3.1
+    return a
+
+
+@target
+def zero_inflated():
+    k = const("zero_inflated", "k")
+    zero = sum(v == 0 for v in k)
+    rest = [v for v in k if v]
+
+    def f(u):
+        p, r = u[0], exp(u[1])
+        return gamma(r, 1, 0.2) + u[1] + zero * log(p + (1 - p) * exp(-r)) + sum(log(1 - p) + v * u[1] - r - lgamma(v + 1) for v in rest)
+
+    return quadrature("quadrature", ["p", "rate"], f, [(0, 1), (-2, 3)], ["p < 0.1", "rate > 3"], lambda u: [u[0], exp(u[1])], {0: [0.1], 1: [log(3)]}, n=140)
+
+
+@target
+def spike():
+    c, w, a = 0.3137, 4e-5, 1.975e6
+    z = a * w * sqrt(2 * pi)
+    q = z / (z + 2)
+    m = q * c
+    v = q * (w * w + c * c) + (1 - q) / 3 - m * m
+    return closed(log((z + 2) / 2), {"x": (m, sqrt(v))}, [(f"abs(x - {c}) < 4e-4", q + (1 - q) * 4e-4)])
+
+
+@target
+def needle3():
+    return closed(3 * log(1e-4 * sqrt(2 * pi) / 2), {f"x.{i + 1}": (c, 1e-4) for i, c in enumerate((0.3137, -0.7212, 0.0385))})
+
+
+@target
+def stairs():
+    """Given its floor, x is a truncated normal."""
+    t = Sum(["x"], ["x < 0", "x > 4", "x > 2"])
+    for k in range(-30, 30):
+        for x, w in line(k, k + 1, 30):
+            t.add(w + normal(x, 0, 5) - 0.5 * ((k - 2.385) / 1.5) ** 2, [x])
+    return t.answer("quadrature between the steps")
+
+
+@target
+def half_planes():
+    p = 1 / (1 + exp(-2))
+    m = (2 * p - 1) / sqrt(pi)
+    return closed(log(0.5 * (1 + exp(-2))), {"x": (m, sqrt(1 - m * m)), "y": (-m, sqrt(1 - m * m))}, [("x > y", p)])
+
+
+@target
+def change_point():
+    n = [int(v) for v in column("change_point.csv", "n")]
+    logs = []
+    for k in range(41):  # where k < when <= k + 1, the years 1 to k are before it
+        lo, hi = max(0.5, float(k)), min(40.5, k + 1.0)
+        if hi <= lo:
+            continue
+        parts = []
+        lp = log((hi - lo) / 40) - sum(lgamma(v + 1) for v in n)
+        for s, m in ((sum(n[:k]), k), (sum(n[k:]), 40 - k)):
+            a, b = 1 + s, 0.3 + m
+            lp += log(0.3) + lgamma(a) - a * log(b)
+            parts.append((a / b, sqrt(a) / b))
+        logs.append((lp, [((lo + hi) / 2, (hi - lo) / sqrt(12))] + parts))
+    t = Sum(["when", "before", "after"])
+    for lp, v in logs:
+        t.add(lp, v)
+    a = t.answer("closed form: conjugate given the year of the change")
+    top = max(lp for lp, _ in logs)
+    total = sum(exp(lp - top) for lp, _ in logs)
+    best = sorted(logs, reverse=True, key=lambda e: e[0])[:3]
+    for lp, v in best:
+        c = v[0][0]
+        a["regions"].append({"where": f"abs(when - {c:g}) < 0.5", "p": exp(lp - top) / total})
+    return a
+
+
+@target
+def flat4():
+    r = sqrt(1 / 12)
+    return closed(0.0, {"a": (0.5, r), "b": (0.0, 2000 * r), "c": (0.5e-6, 1e-6 * r), "e": (5.5, r)}, [("a < 0.01", 0.01), ("a > 0.99", 0.01), ("b > 980", 0.01), ("a < 0.1 and e > 5.9", 0.01)])
+
+
+@target
+def disc():
+    return closed(log(pi * 0.25 / 16), {"x": (0.0, 0.25), "y": (0.0, 0.25)}, [("x*x + y*y > 0.2256", 1 - 0.2256 / 0.25), ("x > 0 and y > 0", 0.25)])
+
+
+@target
+def simplex():
+    """A Dirichlet distribution with 2.5, 1.5 and 0.5."""
+    return closed(lgamma(2.5) + lgamma(1.5) + lgamma(0.5) - lgamma(4.5), {"x": beta_law(2.5, 2), "y": beta_law(1.5, 3)})
+
+
+@target
+def cauchy():
+    """Neither mean nor sd exist, and a fit must not print them."""
+    return closed(0.0, {}, [(f"x < {1.3 + 2 * math.tan(pi * (p - 0.5)):.10g}", p) for p in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)]) | {"none": ["x"], "d": 1}
+
+
+@target
+def student5():
+    """The fourth moment is infinite, so the sd is not judged."""
+    def cdf(t):
+        a = t / sqrt(3)
+        return 0.5 + (a / (1 + a * a) + math.atan(a)) / pi
+
+    a = closed(0.0, {f"x.{i + 1}": (0.0, None) for i in range(5)}, [(f"x_{i} < {c}", cdf(c)) for i in (1, 5) for c in (-4, -1, 1, 4)] + [("x_2 > 10", 1 - cdf(10))])
+    for p in a["parameters"].values():
+        p["scale"] = sqrt(3)
+    return a
+
+
+@target
+def cauchy_location():
+    return quadrature("quadrature", ["m"], lambda u: normal(u[0], 0, 20) - log1p((u[0] + 5) ** 2) - log1p((u[0] - 6) ** 2), [(-160, 160)], ["m < 0.5", "m < -6", "m > 8"],
+                      cuts={0: [-40, -10, -6, -4, 0.5, 5, 7, 8, 12, 40]}, n=1200, fixed=True)
+
+
+@target
+def scale_one():
+    """The mean of s is finite, its variance is not."""
+    cuts = [0.3, 3.0, 30.0]
+    a = quadrature("quadrature over log s", ["s"], lambda u: halfcauchy(exp(u[0]), 1) + u[0] - u[0] - 0.5 * (0.7 / exp(u[0])) ** 2, [(-4, 30)], [f"s < {c}" for c in (0.3, 3, 30)],
+                   lambda u: [exp(u[0])], {0: [log(c) for c in cuts]}, n=1200, fixed=True)
+    a["parameters"] = {"s": {"mean": None, "sd": None}}
+    return a
+
+
+@target
+def tiny_to_huge():
+    """log x is normal with variance 1/(1 + 4)."""
+    s2 = 0.2
+    z = 7 * (log(0.5) - 0.5 * log(1.25) - 0.5 * 0.09 / 1.25)
+    parameters = {}
+    for i, c in enumerate((-6, -4, -2, 0, 2, 4, 6)):
+        m = c * log(10) + 0.3 * 0.8
+        mean = exp(m + s2 / 2)
+        parameters[f"x.{i + 1}"] = (mean, mean * sqrt(expm1(s2)))
+    return closed(z, parameters, [("x_1 > 2.5e-6", Phi((log(1e-6) + 0.24 - log(2.5e-6)) / sqrt(s2))), ("x_7 < 0.6e6", Phi((log(0.6e6) - log(1e6) - 0.24) / sqrt(s2)))])
+
+
+@target
+def scales13():
+    rows = [prior_row(i, 0, 1) for i in range(13)] + [({i: 1.0, i - 1: -1.0}, 0, 0.5, 0.0) for i in range(1, 13)]
+    a = gaussian_answer(rows, [f"x.{i + 1}" for i in range(13)])
+    for i, p in enumerate(a["parameters"].values()):
+        p["sd"] *= 10.0 ** (i - 6)
+        p["mean"] = 0.0
+    return a
+
+
+@target
+def half_normals():
+    return closed(0.0, {f"x.{i}": (i * sqrt(2 / pi), i * sqrt(1 - 2 / pi)) for i in range(1, 11)}, [("x_1 < 0.03", math.erf(0.03 / sqrt(2))), ("x_10 > 20", math.erfc(2 / sqrt(2)))])
+
+
+@target
+def corner():
+    def f(u):
+        a, b = (u[0] + 0.1) / 0.2, (u[1] - 0.1) / 0.2
+        return -0.5 * (a * a - 1.6 * a * b + b * b) / 0.36
+
+    a = quadrature("quadrature", ["x", "y"], f, [(0, 1), (0, 1)], ["x < 0.01", "y < 0.01"], cuts={0: [0.01], 1: [0.01]}, n=140)
+    b = quadrature("", ["z"], lambda u: -0.5 * ((u[0] - 1.05) / 0.1) ** 2, [(0, 1)], ["z > 0.99"], cuts={0: [0.5, 0.8, 0.99]}, fixed=True)
+    a["log_evidence"] += b["log_evidence"]
+    a["parameters"].update(b["parameters"])
+    a["regions"] += b["regions"]
+    return a
+
+
+@target
+def both_bounds():
+    def series(a, b, x):
+        """I_x(a, b) for small x"""
+        total = term = 1 / a
+        for k in range(1, 200):
+            term *= (k - b) / k * x * (a + k - 1) / (a + k)
+            total += term
+        return total * x ** a / exp(lgamma(a) + lgamma(b) - lgamma(a + b))
+
+    return closed(0.0, {"x": beta_law(0.3, 0.4), "y": beta_law(5, 0.5)},
+                  [("x < 1e-6", series(0.3, 0.4, 1e-6)), ("x < 0.01", series(0.3, 0.4, 0.01)), ("x > 0.99", series(0.4, 0.3, 0.01)), ("y > 0.999", series(0.5, 5, 0.001))])
+
+
+@target
+def banana():
+    return closed(0.0, {"x": (0.0, 1.0), "y": (1.0, sqrt(2 + 0.01))}, [("x > 2", Phi(-2)), ("x < -2", Phi(-2))])
+
+
+@target
+def banana10():
+    """The five pairs are alike; y given x is normal."""
+    v = 0.09 * 100 / 100.09
+
+    def f(u):
+        return normal(u[0], 0, 1) + log(0.3 * sqrt(2 * pi)) + normal(u[0] ** 2, 0, sqrt(100.09))
+
+    a = quadrature("quadrature over x of one pair; y is normal given x", ["x", "y"], f, [(-9, 9)], ["x > 1.7"], lambda u: [u[0], (u[0] ** 2 * 100 / 100.09, sqrt(v))], {0: [1.7]}, fixed=True)
+    p, z = a["parameters"], a["log_evidence"]
+    b = closed(5 * z, {}, [(f"x_{i} > 1.7", a["regions"][0]["p"]) for i in (1, 5)] + [("x_1 > 0 and x_2 > 0 and x_3 < 0 and x_4 < 0", 1 / 16)], a["how"])
+    b["parameters"] = {f"{n}.{i}": dict(p[n]) for n in "xy" for i in range(1, 6)}
+    return b
+
+
+@target
+def rosenbrock():
+    """y is normal given x, in bounds that matter for |x| near 5 only."""
+    def f(u):
+        x = u[0]
+        return -0.5 * (1 - x) ** 2 - log(300) + log(0.1 * sqrt(2 * pi)) + log(max(Phi((25 - x * x) / 0.1) - Phi((-5 - x * x) / 0.1), 1e-300))
+
+    return quadrature("quadrature over x; y is normal given x", ["x", "y"], f, [(-5, 5)], ["x > 2.5", "x < -0.5"], lambda u: [u[0], (u[0] ** 2, 0.1)], {0: [-4.8, -0.5, 2.5, 4.8]}, n=800, fixed=True)
+
+
+@target
+def product_ridge():
+    """y is normal given x, cut at 5: x above 0.4."""
+    def f(u):
+        x = u[0]
+        return -log(25) + log(0.02 * sqrt(2 * pi) / x) + log(max(Phi((5 - 2 / x) * x / 0.02), 1e-300))
+
+    a = quadrature("quadrature over x; y is normal given x", ["x"], f, [(0.3, 5)], ["x < 0.6", "x > 4"], cuts={0: [0.36, 0.4, 0.44, 0.6, 1, 4]}, n=800, fixed=True)
+    a["parameters"]["y"] = dict(a["parameters"]["x"])
+    return a
+
+
+@target
+def lognormal_cloud():
+    """Over c = log(exp(a) + exp(b)) and d = a - b, in which the ridge is straight; the determinant of the map is 1."""
+    def ab(u):
+        # b = c - log1p(exp(d)) for d = a - b
+        b = u[0] - max(u[1], 0.0) - log1p(exp(-abs(u[1])))
+        return [b + u[1], b]
+
+    def f(u):
+        a, b = ab(u)
+        return normal(a, 0, 3) + normal(b, 0, 3) - 0.5 * ((exp(u[0]) - 3) / 0.1) ** 2
+
+    return quadrature("quadrature", ["a", "b"], f, [(-1, 2), (-40, 40)], ["a - b > 3", "a > b"], ab, {1: [-5, -2, 0, 3, 6]}, n=200, coarse=80)
+
+
+@target
+def exponential60():
+    """rate i has a gamma distribution with shape 2."""
+    p = {}
+    z = 0.0
+    for i in range(1, 61):
+        b = 1.1 + 0.05 * i
+        p[f"rate.{i}"] = (2 / b, sqrt(2) / b)
+        z -= 2 * log(b)
+    return closed(z, p, [("rate_1 < 0.1", 1 - exp(-0.115) * 1.115), ("rate_60 > 1.2", exp(-4.1 * 1.2) * (1 + 4.1 * 1.2))])
 
 
 # --- the command ----------------------------------------------------------------------------------------------------------------
