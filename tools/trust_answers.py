@@ -12,6 +12,7 @@ rule too, and the difference must be below 1e-4 sd, 1e-4 of the sd and 1e-4 of t
 """
 import csv
 import fnmatch
+import functools
 import itertools
 import json
 import math
@@ -558,7 +559,7 @@ def hier_logit():
         return lp, out
 
     return quadrature("quadrature over mu and tau, and over each clinic given them", ["mu", "tau"] + [f"theta.{i + 1}" for i in range(8)], lambda u: given(u)[0],
-                      [(-4.0, 2.0), (log(1e-6), log(5))], ["tau < 0.05", "tau < 0.2", "tau > 1"], lambda u: given(u)[1], {1: [log(0.05), log(0.2), 0.0]}, n=60, fixed=True)
+                      [(-4.0, 2.0), (log(1e-6), log(5))], ["tau < 0.05", "tau < 0.2", "tau > 0.5"], lambda u: given(u)[1], {1: [log(0.05), log(0.2), log(0.5)]}, n=60, fixed=True)
 
 
 @target
@@ -720,6 +721,11 @@ def logistic():
 
 
 @target
+def logistic_rows():
+    return quadrature("quadrature", ["a", "b"], logistic_f("logistic_rows.csv", 100), [(-10, 10), (-10, 10)], ["b > 0.9"], cuts={1: [0.9]}, n=60)
+
+
+@target
 def separated():
     return quadrature("quadrature", ["a", "b"], logistic_f("separated.csv", 10), [(-90, 90), (-90, 90)], ["b > 20", "a > 5"], cuts={0: [5], 1: [20]}, n=200)
 
@@ -744,6 +750,20 @@ def poisson_regression():
         return normal(u[0], 0, 100) + normal(u[1], 0, 100) + sum(b * (u[0] + u[1] * a) - exp(u[0] + u[1] * a) - lgamma(b + 1) for a, b in zip(x, y))
 
     return quadrature("quadrature", ["a", "b"], f, [(-5, 6), (-4, 5)], ["a > 1"], cuts={0: [1]}, n=80)
+
+
+@target
+def poisson_rows():
+    """Over the log mean at the centre of x, and b."""
+    x, y = column("poisson_rows.csv", "x"), column("poisson_rows.csv", "y")
+    centre, norm = sum(x) / len(x), sum(lgamma(b + 1) for b in y)
+    rows = [(a - centre, b) for a, b in zip(x, y)]
+
+    def f(u):
+        a = u[0] - u[1] * centre
+        return normal(a, 0, 100) + normal(u[1], 0, 100) - norm + sum(b * (u[0] + u[1] * c) - exp(u[0] + u[1] * c) for c, b in rows)
+
+    return quadrature("quadrature", ["a", "b"], f, [(-1, 4), (-0.3, 0.3)], ["b > 0.03"], lambda u: [u[0] - u[1] * centre, u[1]], {1: [0.03]}, n=60)
 
 
 @target
@@ -845,7 +865,7 @@ def zero_inflated():
         p, r = u[0], exp(u[1])
         return gamma(r, 1, 0.2) + u[1] + zero * log(p + (1 - p) * exp(-r)) + sum(log(1 - p) + v * u[1] - r - lgamma(v + 1) for v in rest)
 
-    return quadrature("quadrature", ["p", "rate"], f, [(0, 1), (-2, 3)], ["p < 0.1", "rate > 3"], lambda u: [u[0], exp(u[1])], {0: [0.1], 1: [log(3)]}, n=140)
+    return quadrature("quadrature", ["p", "rate"], f, [(0, 1), (-2, 3)], ["p < 0.3", "rate > 3"], lambda u: [u[0], exp(u[1])], {0: [0.3], 1: [log(3)]}, n=140)
 
 
 @target
@@ -938,7 +958,7 @@ def student5():
         a = t / sqrt(3)
         return 0.5 + (a / (1 + a * a) + math.atan(a)) / pi
 
-    a = closed(0.0, {f"x.{i + 1}": (0.0, None) for i in range(5)}, [(f"x_{i} < {c}", cdf(c)) for i in (1, 5) for c in (-4, -1, 1, 4)] + [("x_2 > 10", 1 - cdf(10))])
+    a = closed(0.0, {f"x.{i + 1}": (0.0, None) for i in range(5)}, [(f"x_{i} < {c}", cdf(c)) for i in (1, 5) for c in (-4, -1, 1, 4)] + [("x_2 > 4.4", 1 - cdf(4.4))])
     for p in a["parameters"].values():
         p["scale"] = sqrt(3)
     return a
@@ -953,8 +973,8 @@ def cauchy_location():
 @target
 def scale_one():
     """The mean of s is finite, its variance is not."""
-    cuts = [0.3, 3.0, 30.0]
-    a = quadrature("quadrature over log s", ["s"], lambda u: halfcauchy(exp(u[0]), 1) + u[0] - u[0] - 0.5 * (0.7 / exp(u[0])) ** 2, [(-4, 30)], [f"s < {c}" for c in (0.3, 3, 30)],
+    cuts = [0.3, 3.0, 8.0]
+    a = quadrature("quadrature over log s", ["s"], lambda u: halfcauchy(exp(u[0]), 1) + u[0] - u[0] - 0.5 * (0.7 / exp(u[0])) ** 2, [(-4, 30)], [f"s < {c}" for c in (0.3, 3, 8)],
                    lambda u: [exp(u[0])], {0: [log(c) for c in cuts]}, n=1200, fixed=True)
     a["parameters"] = {"s": {"mean": None, "sd": None}}
     return a
@@ -994,7 +1014,7 @@ def corner():
         a, b = (u[0] + 0.1) / 0.2, (u[1] - 0.1) / 0.2
         return -0.5 * (a * a - 1.6 * a * b + b * b) / 0.36
 
-    a = quadrature("quadrature", ["x", "y"], f, [(0, 1), (0, 1)], ["x < 0.01", "y < 0.01"], cuts={0: [0.01], 1: [0.01]}, n=140)
+    a = quadrature("quadrature", ["x", "y"], f, [(0, 1), (0, 1)], ["x < 0.01", "y < 0.05"], cuts={0: [0.01], 1: [0.05]}, n=140)
     b = quadrature("", ["z"], lambda u: -0.5 * ((u[0] - 1.05) / 0.1) ** 2, [(0, 1)], ["z > 0.99"], cuts={0: [0.5, 0.8, 0.99]}, fixed=True)
     a["log_evidence"] += b["log_evidence"]
     a["parameters"].update(b["parameters"])
@@ -1082,7 +1102,320 @@ def exponential60():
         b = 1.1 + 0.05 * i
         p[f"rate.{i}"] = (2 / b, sqrt(2) / b)
         z -= 2 * log(b)
-    return closed(z, p, [("rate_1 < 0.1", 1 - exp(-0.115) * 1.115), ("rate_60 > 1.2", exp(-4.1 * 1.2) * (1 + 4.1 * 1.2))])
+    return closed(z, p, [("rate_1 < 0.2", 1 - exp(-0.23) * 1.23), ("rate_60 > 1.2", exp(-4.1 * 1.2) * (1 + 4.1 * 1.2))])
+
+
+# --- models with equations ------------------------------------------------------------------------------------------------------
+
+def lognormal_u(u, m, s):
+    """The density of u = log x"""
+    return normal(u, m, s)
+
+
+def series(file, t, y):
+    return list(zip(column(file, t), column(file, y)))
+
+
+@target
+def decay():
+    data = series("decay.csv", "t", "y")
+    return quadrature("quadrature; the solution is known", ["A0", "k"],
+                      lambda u: lognormal_u(u[0], 2, 1) + lognormal_u(u[1], 0, 1.5) + sum(normal(y, exp(u[0] - exp(u[1]) * t), 0.4) for t, y in data),
+                      [(-2, 6), (-8, 6)], ["k > 0.4"], lambda u: [exp(v) for v in u], {1: [log(0.4)]})
+
+
+@target
+def growth():
+    data = series("growth.csv", "t", "n")
+
+    def f(u):
+        r, c, n0 = u[0], exp(u[1]), exp(u[2])
+        lp = -log(5) + lognormal_u(u[1], 4, 1) + lognormal_u(u[2], 1, 1)
+        return lp + sum(poisson(n, c / (1 + (c / n0 - 1) * exp(-r * t))) for t, n in data)
+
+    return quadrature("quadrature; the solution is known", ["r", "K", "n0"], f, [(0, 5), (1, 8), (-3, 5)], ["r > 0.7"], lambda u: [u[0], exp(u[1]), exp(u[2])], {0: [0.7]}, n=44)
+
+
+@target
+def flip_flop():
+    """log V is normal given ka and ke; over log(ka/ke) and log ke, so that the line between the modes is an edge of the panels."""
+    data = series("flip_flop.csv", "t", "c")
+
+    def given(u):
+        ka, ke = exp(u[0] + u[1]), exp(u[1])
+        d = ka - ke
+        rest = [log(100 * ka * (t if abs(d) * t < 1e-9 else -expm1(-d * t) / d)) - ke * t - log(c) for t, c in data]
+        p = 1 + len(rest) / 0.0625
+        h = 1.5 + sum(rest) / 0.0625
+        lp = lognormal_u(u[0] + u[1], 0, 1) + lognormal_u(u[1], 0, 1) - sum(log(c) for _, c in data)
+        lp += -len(rest) * log(0.25 * sqrt(2 * pi)) - 0.5 * log(p) - 0.5 * (2.25 + sum(r * r for r in rest) / 0.0625) + 0.5 * h * h / p
+        mean = exp(h / p + 0.5 / p)
+        return lp, [ka, ke, (mean, mean * sqrt(expm1(1 / p)))]
+
+    return quadrature("quadrature over ka and ke; V is log-normal given both, and the solution is known", ["ka", "ke", "V"], lambda u: given(u)[0], [(-7, 7), (-5, 4)], ["ka > ke"],
+                      lambda u: given(u)[1], {0: [0.0]}, n=240, coarse=60)
+
+
+@target
+def infusion():
+    data = series("infusion.csv", "t", "y")
+
+    def f(u):
+        a, k, r = u[0], exp(u[1]), exp(u[2])
+        lp = -log(10) + lognormal_u(u[1], -0.5, 0.7) + lognormal_u(u[2], 0.5, 0.7)
+        return lp + sum(normal(y, -r / k * expm1(-k * min(t, a)) * exp(-k * max(t - a, 0.0)), 0.3) for t, y in data)
+
+    return quadrature("quadrature; the solution is known", ["a", "k", "r"], f, [(0, 10), (-3, 2), (-2, 3)], ["a > 5"], lambda u: [u[0], exp(u[1]), exp(u[2])],
+                      {0: [t for t, _ in data]}, n=64, drop=28.0)
+
+
+@target
+def switch():
+    data = series("switch.csv", "t", "y")
+
+    def f(u):
+        lp = lognormal_u(u[0], -1, 1) + lognormal_u(u[1], -1, 1)
+        return lp + sum(normal(y, 5 * exp(-exp(u[0]) * min(t, 3.3) - exp(u[1]) * max(t - 3.3, 0.0)), 0.25) for t, y in data)
+
+    return quadrature("quadrature; the solution is known", ["k1", "k2"], f, [(-7, 5), (-7, 5)], ["k2 > 1"], lambda u: [exp(v) for v in u], {1: [0.0]}, n=140)
+
+
+@target
+def two_compartments():
+    data = series("two_compartments.csv", "t", "c")
+
+    def f(u):
+        cl, q, v = (exp(a) for a in u)
+        a, b, c = (cl + q) / v, q / v, q / 20
+        s, p = a + c, cl / v * c
+        root = sqrt(max((a - c) ** 2 + 4 * b * c, 1e-300))
+        l1 = (s + root) / 2
+        l2 = p / l1
+        lp = lognormal_u(u[0], 1, 1.5) + lognormal_u(u[1], 1, 1.5) + lognormal_u(u[2], 2, 1.5)
+        for t, y in data:
+            m = 100 / v * ((l1 - c) * exp(-l1 * t) + (c - l2) * exp(-l2 * t)) / root
+            if not m > 0:
+                return -math.inf
+            lp += normal(log(y), log(m), 0.15) - log(y)
+        return lp
+
+    return quadrature("quadrature; the solution is known", ["CL", "Q", "V"], f, [(-4, 6), (-4, 6), (-3, 7)], ["V > 9"], lambda u: [exp(v) for v in u], {2: [log(9)]}, n=64, drop=26.0)
+
+
+@target
+def sir():
+    data = series("sir.csv", "day", "cases")
+    h, per = 0.1, 20
+
+    def f(u):
+        b, g, i0 = u[0] / 200, u[1], exp(u[2])
+        s, i = 200 - i0, i0
+        if s <= 0:
+            return -math.inf
+        lp = -log(15) + lognormal_u(u[2], 0, 1)
+        for _, y in data:
+            for _ in range(per):
+                x = b * s * i
+                s1, i1 = s - h / 2 * x, i + h / 2 * (x - g * i)
+                x1 = b * s1 * i1
+                s2, i2 = s - h / 2 * x1, i + h / 2 * (x1 - g * i1)
+                x2 = b * s2 * i2
+                s3, i3 = s - h * x2, i + h * (x2 - g * i2)
+                x3 = b * s3 * i3
+                ds = x + 2 * x1 + 2 * x2 + x3
+                s, i = s - h / 6 * ds, i + h / 6 * (ds - g * (i + 2 * i1 + 2 * i2 + i3))
+            if not 0 <= i < 1e3:
+                return -math.inf
+            lp += poisson(y, i + 0.001)
+        return lp
+
+    return quadrature("quadrature; solved by Runge-Kutta steps of 0.1", ["beta", "gamma", "I0"], f, [(0.4, 1.6), (0.2, 0.8), (-1.5, 3)], ["beta > 0.95"],
+                      lambda u: [u[0], u[1], exp(u[2])], {0: [0.95]}, n=26, coarse=12, drop=24.0)
+
+
+@target
+def oscillator():
+    data = series("oscillator.csv", "t", "y")
+
+    def f(u):
+        c = exp(u[1])
+        return -log(9.5) + lognormal_u(u[1], -2, 1) + sum(normal(y, exp(-c * t) * math.cos(u[0] * t), 0.6) for t, y in data)
+
+    return quadrature("quadrature; the solution is known", ["w", "c"], f, [(0.5, 10), (-9, 5)], ["w > 4", "c > 0.2"], lambda u: [u[0], exp(u[1])],
+                      {0: [1, 2, 3, 4, 5, 6, 7, 8, 9], 1: [log(0.2)]}, n=240, fixed=True)
+
+
+@target
+def stiff_chain():
+    data = series("stiff_chain.csv", "t", "y")
+
+    def f(u):
+        a, b = exp(u[0]), exp(u[1])
+        d = a - b
+        lp = lognormal_u(u[0], 8, 2) + lognormal_u(u[1], 0, 1)
+        return lp + sum(normal(y, 4 * a * exp(-b * t) * (t if abs(d) * t < 1e-9 else -expm1(-d * t) / d), 0.2) for t, y in data)
+
+    # exp(18) and more for `fast` have an expectation of their own: its tail is the prior's, so it is judged by its regions.
+    a = quadrature("quadrature; the solution is known", ["fast", "slow"], f, [(-2, 22), (-6, 4)], ["fast < 300", "fast > 30000", "slow > 0.8"], lambda u: [exp(v) for v in u],
+                   {0: [4, 5, log(300), 7, log(30000)], 1: [-2, -1, log(0.8), 0]}, n=280, fixed=True)
+    a["parameters"]["fast"] = {"mean": None, "sd": None}
+    return a
+
+
+@target
+def subjects():
+    """Given m and tau the subjects are independent."""
+    times = column("subjects.csv", "t")
+    data = [column("subjects.csv", f"c{i + 1}") for i in range(6)]
+    nodes = [(x, w + normal(x, 0, 1)) for x, w in line(-8.5, 8.5, 140)]
+    # sum over times of normal(log c, log 10 - k t, .2) is a parabola in k
+    parts = []
+    for c in data:
+        p = [0.0, 0.0, 0.0]
+        for t, v in zip(times, c):
+            r = log(v) - log(10)
+            p = [p[0] - log(0.2) - 0.5 * log(2 * pi) - log(v) - 0.5 * (r / 0.2) ** 2, p[1] - r * t / 0.04, p[2] - 0.5 * t * t / 0.04]
+        parts.append(p)
+    seen = {}
+
+    def given(u):
+        if tuple(u) not in seen:
+            m, tau = u[0], exp(u[1])
+            lp, out = normal(m, -1, 1) + log(2) + normal(tau, 0, 0.5) + u[1], [m, tau]
+            grid = [(exp(m + tau * z), w) for z, w in nodes]
+            for a, b, c in parts:
+                logs = [w + a + b * k + c * k * k for k, w in grid]
+                top = max(logs)
+                e = [exp(v - top) for v in logs]
+                s0 = sum(e)
+                s1 = sum(v * k for v, (k, _) in zip(e, grid)) / s0
+                s2 = sum(v * k * k for v, (k, _) in zip(e, grid)) / s0
+                lp += top + log(s0)
+                out.append((s1, sqrt(max(s2 - s1 * s1, 1e-30))))
+            seen[tuple(u)] = lp, out
+        return seen[tuple(u)]
+
+    return quadrature("quadrature over m and tau, and over each subject given them; the solution is known", ["m", "tau"] + [f"k.{i + 1}" for i in range(6)], lambda u: given(u)[0],
+                      [(-2.4, 0.0), (log(1e-5), log(2.5))], ["tau < 0.01", "tau < 0.05", "tau > 0.3"], lambda u: given(u)[1], {1: [log(0.01), log(0.05), log(0.3)]}, n=130, fixed=True)
+
+
+@target
+def ricker():
+    data = [n for _, n in series("ricker.csv", "year", "n")]
+
+    def f(u):
+        r, c, x = u[0], exp(u[1]), 5.0
+        lp = -log(3) + lognormal_u(u[1], 4, 1)
+        for n in data:
+            x *= exp(r * (1 - x / c))
+            if not 1e-300 < x < 1e300:
+                return -math.inf
+            lp += poisson(n, x)
+        return lp
+
+    return quadrature("quadrature; the equation is iterated", ["r", "K"], f, [(0, 3), (1, 7)], ["r > 1.9"], lambda u: [u[0], exp(u[1])], {0: [1.9]}, n=160, coarse=150)
+
+
+@target
+def doses():
+    data = series("doses.csv", "t", "y")
+
+    def f(u):
+        k, v = exp(u[0]), exp(u[1])
+        return lognormal_u(u[0], -1, 1) + lognormal_u(u[1], 1, 1) + sum(normal(y, 10 / v * sum(exp(-k * (t - d)) for d in (0, 2, 4) if t > d), 0.2) for t, y in data)
+
+    return quadrature("quadrature; the solution is known", ["k", "V"], f, [(-6, 4), (-4, 6)], ["V > 4.5"], lambda u: [exp(v) for v in u], {1: [log(4.5)]}, n=100)
+
+
+# --- emulators: the answer is the simulator's -----------------------------------------------------------------------------------
+
+def emulated(file, names, simulate, box, scale, n=None):
+    """Given the inputs, the variance of the noise has an inverse gamma distribution. Means may differ by 0.3 sd and sds by 20 %: emulators."""
+    y = column(file, "y")
+    a = 2 + len(y) / 2
+    volume = sum(log(hi - lo) for lo, hi in box)
+
+    def rest(u):
+        return scale + 0.5 * sum((p - q) ** 2 for p, q in zip(y, simulate(*u)))
+
+    def f(u):
+        return 2 * log(scale) - lgamma(2) + lgamma(a) - a * log(rest(u)) - 0.5 * len(y) * log(2 * pi) - volume
+
+    def values(u):
+        b = rest(u)
+        return list(u) + [(b / (a - 1), b / (a - 1) / sqrt(a - 2))]
+
+    out = quadrature("quadrature over the inputs of the simulator itself; the noise in closed form", names + ["s2"], f, box, (), values, n=n, drop=22.0)
+    out["log_evidence"] = None
+    out["tolerance"] = {"mean": 0.3, "sd": 0.2, "region": 0.05}
+    out["accuracy"] = 0.03
+    return out
+
+
+def simulate_decay(a, k):
+    return [a * exp(-k * i / 2) for i in range(1, 13)]
+
+
+RAIN = [0, 0, 12, 3, 0, 0, 25, 8, 0, 0, 0, 5, 18, 0, 0, 0, 0, 9, 30, 2, 0, 0, 0, 0]
+
+
+def simulate_reservoirs(cap, k, q):
+    soil, deep, out = cap / 2, 5.0, []
+    for r in RAIN:
+        soil += r
+        over = max(soil - cap, 0.0)
+        soil -= over
+        down = k * soil
+        soil -= down
+        deep += down
+        slow = q * deep
+        deep -= slow
+        out.append(over + slow)
+    return out
+
+
+@functools.lru_cache(None)
+def the_reservoirs(fine):
+    """The capacity has kinks, so that quadrature converges slowly; three targets share the answer."""
+    return emulated("emu_reservoirs.csv", ["cap", "k", "q"], simulate_reservoirs, [(10, 80), (0.02, 0.4), (0.05, 0.8)], 0.1, n=72)
+
+
+def prepared(a, runs):
+    return dict(a, prepare=[["design", "-n", str(runs), "--seed", "SEED"], ["run"]]) if runs else a
+
+
+def emulated_reservoirs(runs):
+    return prepared(the_reservoirs(FINE), runs)
+
+
+def emulated_decay(runs):
+    return prepared(emulated("emu_decay.csv", ["A", "k"], simulate_decay, [(1, 10), (0.1, 2)], 0.05), runs)
+
+
+@target
+def emu_decay():
+    return emulated_decay(40)
+
+
+@target
+def emu_few():
+    return emulated_decay(8)
+
+
+@target
+def emu_reservoirs():
+    return emulated_reservoirs(60)
+
+
+@target
+def emu_reservoirs_few():
+    return emulated_reservoirs(20)
+
+
+@target
+def emu_near():
+    """As emu_reservoirs, with 50 further runs where the posterior is."""
+    return emulated_reservoirs(0)
 
 
 # --- the command ----------------------------------------------------------------------------------------------------------------
@@ -1129,11 +1462,12 @@ def main(words):
         if "quadrature" in a["how"]:
             FINE = 1.25
             gap = differences(a, function())
-            if gap > 1e-4:
+            if gap > a.get("accuracy", 1e-4):
                 bad += 1
                 print(f"{name}: two rules differ by {gap:.2g}")
         a = rounded(a)
         if write:
+            known = json.loads(file.read_text()) if file.exists() else {}
             known[name] = a
             file.write_text(json.dumps({k: known[k] for k in TARGETS if k in known}, indent=1) + "\n")
             print(f"{name}: log evidence {a['log_evidence']}, " + ", ".join(f"{k} {v['mean']} +- {v['sd']}" for k, v in list(a["parameters"].items())[:4]),
