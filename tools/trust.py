@@ -196,7 +196,7 @@ def fit(name, seed, answer, args, kept):
         if not result:
             status, cpu = run([args.atvi, "fit", model, "--seed", str(seed), "--out", str(out), "-q", "--threads", "1"], args.limit, work, log, env)
             if status is None:
-                result["failed"] = f"took more than {args.limit:g} s of CPU time"
+                result["failed"], result["limit"] = f"took more than {args.limit:g} s of CPU time", args.limit
             elif status != 0:
                 last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
                 result["failed"] = f"status {status}: " + (last[0] if last else "no message")[:160]
@@ -212,10 +212,10 @@ def fit(name, seed, answer, args, kept):
         return result
 
 
-def complete(result, answer):
-    """Whether a kept result has all that the answer asks for now."""
+def complete(result, answer, limit):
+    """Whether a kept result has all that the answer asks for now, or a fit that was stopped had as much time as now."""
     if "failed" in result:
-        return True
+        return result.get("limit", limit) >= limit
     return all(r["where"] in result["regions"] for r in answer["regions"]) and all(n in result["parameters"] for n in answer["parameters"])
 
 
@@ -224,6 +224,12 @@ def digest(*files):
     for f in files:
         h.update(pathlib.Path(f).read_bytes())
     return h.hexdigest()[:12]
+
+
+def model_files(name):
+    """The model and the files beside it that it names."""
+    text = (HERE / f"{name}.atvi").read_text()
+    return [HERE / f"{name}.atvi"] + sorted(f for f in HERE.iterdir() if re.search(rf"(?<!\w){re.escape(f.name)}", text))
 
 
 def kind(result, wrong):
@@ -350,11 +356,10 @@ def main():
     results, todo = {}, []
     for seed in range(args.first, args.first + args.seeds):  # seeds outside, so that an interrupted run has seen every target
         for name, answer in answers.items():
-            files = sorted(f for f in HERE.iterdir() if f.name.split(".")[0] == name)
-            kept = store / f"{name}-{seed}-{digest(*files)}.json"
+            kept = store / f"{name}-{seed}-{digest(*model_files(name))}.json"
             if kept.exists():
                 r = json.loads(kept.read_text())
-                if complete(r, answer):
+                if complete(r, answer, args.limit):
                     results[name, seed] = r
                     continue
             todo.append((name, seed, answer, kept))

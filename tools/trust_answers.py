@@ -1300,6 +1300,58 @@ def subjects():
 
 
 @target
+def subjects12():
+    """Given m and tau the subjects are independent; their likelihoods are tabulated in log CL and interpolated by cubics."""
+    times = column("subjects12.csv", "t")
+    low, step, size = -9.0, 0.005, 3600
+    tables = []
+    for i, dose in enumerate(const("subjects12", "dose")):
+        data = column("subjects12.csv", f"c{i + 1}")
+        table = []
+        for j in range(size):
+            cl = exp(low + step * j)
+            a, b, c = (cl + 8) / 7.5, 8 / 7.5, 8 / 20
+            root = sqrt((a - c) ** 2 + 4 * b * c)
+            l1 = (a + c + root) / 2
+            l2 = cl / 7.5 * c / l1
+            lp = 0.0
+            for t, y in zip(times, data):
+                m = dose / 7.5 * ((l1 - c) * exp(-l1 * t) + (c - l2) * exp(-l2 * t)) / root
+                lp += normal(log(y), log(m), 0.25) - log(y)
+            table.append(lp)
+        tables.append(table)
+    nodes = [(x, w + normal(x, 0, 1)) for x, w in line(-8, 8, 72)]
+    seen = {}
+
+    def given(u):
+        if tuple(u) not in seen:
+            m, tau = u[0], exp(u[1])
+            lp, out = normal(m, 1, 2) + log(2) + normal(tau, 0, 0.5) + u[1], [m, tau]
+            grid = []
+            for z, w in nodes:
+                x = m + tau * z
+                j = min(max(int((x - low) / step), 1), size - 3)
+                p = (x - low) / step - j
+                four = (-p * (p - 1) * (p - 2) / 6, (p + 1) * (p - 1) * (p - 2) / 2, -(p + 1) * p * (p - 2) / 2, (p + 1) * p * (p - 1) / 6)
+                if low + step < x < low + step * (size - 2):
+                    grid.append((exp(x), w, j - 1, four))
+            for table in tables:
+                logs = [w + f[0] * table[j] + f[1] * table[j + 1] + f[2] * table[j + 2] + f[3] * table[j + 3] for _, w, j, f in grid]
+                top = max(logs)
+                e = [exp(v - top) for v in logs]
+                s0 = sum(e)
+                s1 = sum(v * g[0] for v, g in zip(e, grid)) / s0
+                s2 = sum(v * g[0] ** 2 for v, g in zip(e, grid)) / s0
+                lp += top + log(s0)
+                out.append((s1, sqrt(max(s2 - s1 * s1, 1e-30))))
+            seen[tuple(u)] = lp, out
+        return seen[tuple(u)]
+
+    return quadrature("quadrature over m and tau, and over each subject given them; the solution is known", ["m", "tau"] + [f"CL.{i + 1}" for i in range(12)], lambda u: given(u)[0],
+                      [(0.4, 1.9), (log(1e-5), log(1.0))], ["tau < 0.1", "tau > 0.3"], lambda u: given(u)[1], {1: [log(0.02), log(0.1), log(0.3)]}, n=140, fixed=True)
+
+
+@target
 def ricker():
     data = [n for _, n in series("ricker.csv", "year", "n")]
 
