@@ -242,7 +242,7 @@ negbin() {
   run "$ATVI" compare a empty
   fails_with 2 "empty" "not the folder of a finished fit"
   run "$ATVI" compare a
-  fails_with 2 "a: one fit" "two or more"
+  fails_with 2 "a: only one fit" "two or more"
   run "$ATVI" compare a cold.atvi
   fails_with 2 "cold.atvi: not a folder" "one model file, or two or more folders of fits"
   run "$ATVI" compare cold.atvi cold.atvi
