@@ -14,10 +14,11 @@ static const char *const after[] = {
     "For every parameter and derived quantity the mode, the 95 % HPD interval,\n"
     "and the distance of its marginal to that of the reference: Wasserstein-1,\n"
     "in standard deviations of the reference. * marks more than three times what\n"
-    "two samples of one distribution differ by chance; unweighted is the distance\n"
-    "of an approximation before its draws are weighted. Then verdict, seconds,\n"
-    "model evaluations, k-hat, largest R-hat and smallest ESS of the parameters,\n"
-    "log MAP, log evidence, and the scores of atvi predict. See docs/compare.md.\n",
+    "two samples of one distribution differ by chance; unweighted is the\n"
+    "distance of an approximation before its draws are weighted. Then verdict,\n"
+    "seconds, model evaluations, k-hat, largest R-hat and smallest ESS of the\n"
+    "parameters, log MAP, log evidence, and the scores of atvi predict. See\n"
+    "docs/compare.md.\n",
     "MODELS",
     "Finished fits to the same data are compared by leave-one-out log density\n"
     "(elpd), its difference to the best with the error of that difference, the\n"

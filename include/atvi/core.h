@@ -180,7 +180,7 @@ typedef struct {
   double elbo;
   /* Which component of the approximation, from 1. */
   double part;
-  /* Of the weights. */
+  /* k-hat of the weights. */
   double khat;
   /* For chains: of the worst parameter at the last checkpoint; NaN before that and for other methods. */
   double rhat, ess;

@@ -111,7 +111,7 @@ typedef struct {
 typedef struct {
   const atvi_target_ops *ops;
   void *self;
-  /* For messages and run folders. */
+  /* Name for messages and folders. */
   const char *name;
   /* Parameters. */
   atvi_idx d;

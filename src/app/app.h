@@ -106,7 +106,7 @@ typedef struct {
   atvi_app_mark judged;
   /* The first message behind it; NULL if ok. */
   const char *reason;
-  /* By the stop callback. */
+  /* Ended by the stop callback. */
   bool stopped;
   /* Path of the report; NULL: none was written. */
   const char *report;
@@ -213,7 +213,7 @@ typedef struct {
   atvi_idx n_fitted;
   /* Every method gave draws, with verdict ok. */
   bool all_ok;
-  /* By the stop callback. */
+  /* Ended by the stop callback. */
   bool stopped;
 } atvi_app_compare_result;
 
@@ -265,7 +265,7 @@ typedef struct {
   bool stopped;
   /* Fits. */
   atvi_idx done, failed;
-  /* Sbc: the overall verdict; also false if there are too few replicates to tell. */
+  /* For sbc: the overall verdict; also false if there are too few replicates to tell. */
   bool passed;
 } atvi_app_repeat_result;
 
@@ -328,7 +328,7 @@ typedef struct {
 } atvi_app_design_opts;
 
 typedef struct {
-  /* Of the design. */
+  /* Path of the design. */
   const char *path;
   /* Table for the terminal. */
   const char *text;
@@ -356,7 +356,7 @@ typedef struct {
 } atvi_app_run_opts;
 
 typedef struct {
-  /* Of design and record. */
+  /* Folder of design and record. */
   const char *dir;
   /* Summary for the terminal. */
   const char *text;
@@ -389,7 +389,7 @@ typedef struct {
 typedef struct {
   /* Where it was written. */
   const char *dir;
-  /* For the terminal. */
+  /* Table for the terminal. */
   const char *text;
   atvi_idx n_judged;
   /* [n_judged] verdicts on the emulators, and where they are in text. */

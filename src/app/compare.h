@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of atvi compare of methods; for src/app/compare*.c alone. */
+/* Parts of atvi compare of methods; only for src/app/compare*.c. */
 #ifndef ATVI_APP_COMPARE_H
 #define ATVI_APP_COMPARE_H
 

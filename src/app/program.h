@@ -19,7 +19,7 @@ typedef struct {
   atvi_idx n;
   int64_t *id; /* [n] */
   double *x;   /* [n][d] */
-  /* Of the file. */
+  /* Text of the file. */
   const char *text;
   size_t n_text;
   /* how a line is written: */
@@ -40,7 +40,7 @@ ATVI_CHECKED atvi_status atvi_app_program_points_read(atvi_pool *pool, const cha
  * its prior from the 0.1 % to the 99.9 % quantile, evenly in probability, so that points are where the prior
  * is. */
 typedef struct {
-  /* Ends. */
+  /* Ends of the range. */
   double lower, upper;
   /* The ends are its bounds. */
   bool box;

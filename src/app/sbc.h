@@ -34,7 +34,7 @@ typedef struct {
   double p_band, p_spread;
   /* The 95 % band. */
   bool inside;
-  /* At the overall level. */
+  /* No objection at the overall level. */
   bool fine;
   /* Of the distribution functions, at (i+1) / (L+1). */
   double difference[ATVI_SBC_DRAWS];
@@ -54,7 +54,7 @@ typedef struct {
   double scale_sd;
   atvi_idx replicates;
   atvi_tally tally;
-  /* In all. */
+  /* Seconds of all fits. */
   double seconds;
   atvi_idx n;
   atvi_sbc_line *line; /* [n] */

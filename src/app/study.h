@@ -30,7 +30,7 @@ typedef struct {
   atvi_average mode;
   /* Of the mode; tracked: of the posterior mean, mean over times. */
   atvi_average mse;
-  /* Of the interval; tracked: mean over times. */
+  /* Length of the interval; tracked: mean over times. */
   atvi_average length;
 } atvi_study_line;
 

@@ -79,7 +79,7 @@ typedef struct {
 } atvi_predicted;
 
 typedef struct {
-  /* Of the series; NULL: all together. */
+  /* Name of the series; NULL: all together. */
   const char *name;
   /* Values scored; 0: everything else is NaN. */
   atvi_idx n;

@@ -62,7 +62,7 @@ typedef struct {
   int starts, evals, agreed;
   /* Columns in use; m without a basis. */
   atvi_idx n_basis;
-  /* Of the variance. */
+  /* Share of the variance that the basis keeps. */
   double basis_share;
   /* Mean square of what the basis leaves out, in sills; 0 without. */
   double dropped;
@@ -122,7 +122,7 @@ void atvi_gp_em_vjp(const atvi_emulator *em, atvi_em_work *w, const double *mean
 typedef struct {
   /* 1 - sum of squared errors / sum of squares around the mean over runs. */
   double q2;
-  /* Of 95 % intervals. */
+  /* Coverage of 95 % intervals. */
   double coverage;
   double rmse;
   /* Mean log density of a value under its own prediction: larger is better. */

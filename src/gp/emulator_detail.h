@@ -22,7 +22,7 @@ typedef struct {
   const atvi_idx *row;
   /* Products of outputs were summed over time in advance. */
   bool squares;
-  /* Of the regular grid, with squares. */
+  /* Step of the regular grid, with squares. */
   double step;
   /* [n][ld] lower; see emulator_lik.c. */
   double *dd, *dy, *yy;

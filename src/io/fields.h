@@ -34,14 +34,14 @@ typedef enum {
 } atvi_show;
 
 typedef struct {
-  /* In CSV and JSON. */
+  /* Name in CSV and JSON. */
   const char *key;
   atvi_field_kind kind;
-  /* Of the member in its struct. */
+  /* Offset of the member in its struct. */
   size_t offset;
   /* Above the column on the terminal. */
   const char *heading;
-  /* Of that column, with the blanks before it. */
+  /* Width of that column, with the blanks before it. */
   int width;
   atvi_show show;
   int digits;

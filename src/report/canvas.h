@@ -37,9 +37,9 @@ unsigned atvi_report_ink_rgb(atvi_ink ink);
 
 typedef struct {
   atvi_ink stroke, fill;
-  /* Of the stroke; 0: 1. */
+  /* Width of the stroke; 0: 1. */
   double width;
-  /* Of stroke and fill, in (0, 1); 0: 1. */
+  /* Opacity of stroke and fill, in (0, 1); 0: 1. */
   double opacity;
   bool dash;
 } atvi_style;
@@ -48,7 +48,7 @@ typedef enum { ATVI_ANCHOR_START, ATVI_ANCHOR_MIDDLE, ATVI_ANCHOR_END } atvi_anc
 
 typedef struct {
   atvi_anchor anchor;
-  /* Of the font; 0: ATVI_FONT_SIZE. */
+  /* Size of the font; 0: ATVI_FONT_SIZE. */
   double size;
   atvi_ink ink;
   bool bold;

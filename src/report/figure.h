@@ -103,7 +103,7 @@ typedef struct {
   bool has_prior;
   /* Likewise. */
   double prior[ATVI_MARGINAL];
-  /* Of the cells. */
+  /* Ends of the cells. */
   double ends[2];
   /* Range shown in figures: where the density is. */
   double shown[2];
@@ -210,10 +210,10 @@ typedef struct {
   const char *title, *axis;
   /* A line across; NaN: none. */
   double mark;
-  /* Of the axis; NaN: from the values. */
+  /* Ends of the axis; NaN: from the values. */
   double ends[2];
   bool log;
-  /* Of the drawing; 0: 640. */
+  /* Width of the figure; 0: 640. */
   double width;
 } atvi_dot_plot;
 
@@ -239,7 +239,7 @@ typedef struct {
   /* [n_line]; NULL: one line, which needs none. */
   const char *const *name;
   const double *const *value; /* [n_line][n] */
-  /* Of the vertical axis; NaN: from the values. */
+  /* Ends of the vertical axis; NaN: from the values. */
   double ends[2];
 } atvi_line_plot;
 /* Lines distinguished by colour, with their names above. */

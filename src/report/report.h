@@ -63,7 +63,7 @@ typedef struct {
 } atvi_report_table;
 
 typedef struct {
-  /* Of its files. */
+  /* Name of its files. */
   const char *name;
   const char *alt;
   const atvi_canvas *canvas;
@@ -132,7 +132,7 @@ typedef struct {
   const char *title, *file;
   atvi_idx n;
   const atvi_report_emulator *emulator;
-  /* To do it again. */
+  /* Command that repeats it. */
   const char *command;
   /* The model file. */
   const char *text;

@@ -46,7 +46,7 @@ typedef struct {
   const char *in;
   /* File for standard output, created again. */
   const char *out;
-  /* And for standard error. */
+  /* File for standard error, created again. */
   const char *err;
   /* NULL: none. */
   const atvi_sim_guard *guard;
@@ -92,7 +92,7 @@ char *atvi_sim_file_tail(atvi_pool *pool, const char *path, size_t most);
 
 /* Runs on the same times. */
 typedef struct {
-  /* Of the run `id`; without values. */
+  /* Times of the run `id`; without values. */
   atvi_sim_series times;
   /* The smallest id added. */
   int64_t id;
@@ -132,7 +132,7 @@ typedef struct {
   char *buf;
   /* Bytes in it, its size, start of the next line. */
   size_t n, cap, at;
-  /* Of the file. */
+  /* End of the file. */
   bool end;
   /* Bytes of the file in complete lines so far. */
   int64_t whole;
@@ -182,7 +182,7 @@ typedef struct {
   atvi_idx number;
   atvi_proc proc;
   bool busy;
-  /* Of the batch. */
+  /* Item of the batch. */
   atvi_idx item;
   /* From 1. */
   int attempt;
@@ -191,9 +191,9 @@ typedef struct {
   bool killed;
   /* Reason to end it; "" if none. */
   char why[200];
-  /* Of the attempt, in the quiet context. */
+  /* Memory of the attempt, in the quiet context. */
   atvi_pool *pool;
-  /* Of the run or the worker. */
+  /* Folder of the run or the worker. */
   const char *folder;
   /* worker */
   /* block of the quiet context: what was read. */
@@ -210,7 +210,7 @@ typedef struct {
 
 /* How an attempt ended. */
 typedef struct {
-  /* At all. */
+  /* The attempt has ended. */
   bool ended;
   /* The program could not be started. */
   bool missing;

@@ -47,7 +47,7 @@ static atvi_status check_times(const job *j, const atvi_sim_series *s) {
 
 /* ---- tables ---- */
 
-/* Position named by text, from 0; -1 if it is no number. */
+/* Position named by text, from 0; -1 if it is not a number. */
 static atvi_idx position(const char *text) {
   double x;
   if (!atvi_io_parse_number(text, strlen(text), &x) || !(x >= 1 && x < 1e9) || x != floor(x)) return -1;
@@ -103,7 +103,8 @@ static atvi_status from_table(const job *j, const atvi_csv *t, atvi_sim_series *
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 
-/* One line's words, separated by commas, exponents of Fortran (1.0D+03) as C has them. Words with commas are no numbers anyway. */
+/* The words of a line, separated by commas, with exponents of Fortran (1.0D+03) as in C. Words with commas
+ * are not numbers anyway. */
 static char *copy_line(const char *p, const char *end, char *to) {
   while (p < end && is_blank(*p)) p++;
   if (p == end || *p == '#' || *p == '!' || *p == '%') return to;
@@ -157,7 +158,7 @@ static atvi_status from_csv(const job *j, const char *text, size_t n, atvi_sim_s
 
 /* ---- JSON ---- */
 
-/* Bytes of the word at p that stands for no finite number; 0: none. */
+/* Bytes of the word at p if it is a number that is not finite; else 0. */
 static size_t no_number(const char *p, const char *end) {
   static const char *const word[] = {"NaN", "nan", "Infinity", "inf", "-Infinity", "-inf", "-NaN", "-nan"};
   for (size_t i = 0; i < sizeof word / sizeof *word; i++) {

@@ -15,7 +15,7 @@ typedef enum {
 
 typedef struct {
   const char *name;
-  /* In the run's folder; NULL: standard output. */
+  /* File in the run's folder; NULL: standard output. */
   const char *file;
   atvi_sim_format format;
   /* NULL: the output's name, or the only column. */

@@ -43,7 +43,7 @@ typedef struct {
   const double *time;
   /* Runs that are not among the n: failed by their last line, or in any output at other times than most. */
   atvi_idx n_failed;
-  /* Of these: failed more than once. */
+  /* Those that failed more than once. */
   atvi_idx n_again;
   /* "run 7: why" for the first failure, and which runs are at other times; NULL if none. */
   const char *failure;

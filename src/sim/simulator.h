@@ -27,7 +27,7 @@ typedef struct {
   atvi_template_place place;
   /* Folder of the model, absolute: a first word of the command with a slash is relative to it. */
   const char *folder;
-  /* With fields; run by /bin/sh. */
+  /* Command with fields, run by /bin/sh. */
   const char *command;
   bool worker;
   /* A line of JSON on standard input; workers always get one. */
@@ -63,7 +63,7 @@ typedef struct {
   const double *x;   /* [n][d] */
   /* Time limit of a run; not above 0, or inf: none. */
   double limit_s;
-  /* At once; 0: one per thread of the context. */
+  /* Runs at the same time; 0: one per thread of the context. */
   int jobs;
   /* After a failure. */
   int retries;
@@ -84,7 +84,7 @@ typedef struct {
   double seconds;
   /* Sum over the runs done now. */
   double run_seconds;
-  /* By the stop callback. */
+  /* Ended by the stop callback. */
   bool stopped;
 } atvi_sim_report;
 

@@ -10,7 +10,7 @@ typedef struct atvi_template atvi_template;
 /* Where a text is, for messages. */
 typedef struct {
   const char *path;
-  /* Of its first byte, from 1. */
+  /* Place of its first byte, from 1. */
   int line, column;
 } atvi_template_place;
 

@@ -52,14 +52,14 @@ draws() { grep -v '^#' "$1/draws.csv"; }
   grep -q '^ram,fit,,seconds_shared,' two/compare.csv
 }
 
-@test "the reference can be chosen, and is told" {
+@test "the reference can be chosen, and is reported" {
   run -0 "$ATVI" compare cold.atvi --methods atvi,ram --reference atvi --out c
   says "reference: atvi, as asked for"
   run -0 "$ATVI" compare cold.atvi --methods atvi,map --out c2
   says "reference: atvi, because no ram, nuts or exact has verdict ok"
 }
 
-@test "a method that fails is told, the others go on" {
+@test "a method that fails is reported, the others go on" {
   mkdir c && touch c/nf
   run -0 --separate-stderr "$ATVI" compare cold.atvi --methods nf,ram --out c --force
   says "nf: failed:" c/nf "verdict" failed ok
@@ -100,7 +100,7 @@ interrupted() { # SIGNAL OPTION...
 
 @test "SIGTERM while side by side keeps what is done" { interrupted TERM --parallel; }
 
-@test "--force: folders of methods that are no longer compared are told" {
+@test "--force: folders of methods that are no longer compared are reported" {
   "$ATVI" compare cold.atvi --methods map,ram --ess 200 --out c --quiet
   run -0 --separate-stderr "$ATVI" compare cold.atvi --methods map --out c --force
   says "c/ram is from an earlier comparison"
@@ -242,7 +242,7 @@ negbin() {
   run "$ATVI" compare a empty
   fails_with 2 "empty" "not the folder of a finished fit"
   run "$ATVI" compare a
-  fails_with 2 "a: one fit" "two or more"
+  fails_with 2 "a: only one fit" "two or more"
   run "$ATVI" compare a cold.atvi
   fails_with 2 "cold.atvi: not a folder" "one model file, or two or more folders of fits"
   run "$ATVI" compare cold.atvi cold.atvi

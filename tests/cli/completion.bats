@@ -73,7 +73,7 @@ END
   says "atvi fi: " "atvi fit " "--method=" "nf    nuts" "seir  sir" "--weighted" "cold.atvi "
 }
 
-@test "other shells are told" {
+@test "other shells are refused" {
   run "$ATVI" completion fish
   fails_with 2 "bash or zsh"
   run "$ATVI" completion

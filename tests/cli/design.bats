@@ -153,7 +153,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   fails_with 2 "design.csv:2:5" "finite number"
 }
 
-@test "points that cannot be written are told" {
+@test "points that cannot be written are reported" {
   model
   touch flow-runs
   run "$ATVI" design flow.atvi -n 10
@@ -167,7 +167,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   [ "$output" = "$("$ATVI" help design)" ]
 }
 
-@test "a point of one's own in the tail of a prior is no reason to begin afresh" {
+@test "a point of one's own in the tail of a prior is not a reason to start again" {
   model
   "$ATVI" design flow.atvi -n 10 -q --runs d
   name=$(head -1 d/design.csv)

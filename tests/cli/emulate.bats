@@ -109,7 +109,7 @@ M
   awk 'BEGIN { print "y"; for (t = 1; t <= 10; t++) print 1.3 * t + 3 * sin(t) + 0.05 * cos(7 * t) }' >obs.csv
 }
 
-@test "check tells of an emulator, and before any run what to do next" {
+@test "check reports an emulator, and before any run what to do next" {
   simulator
   run -0 "$ATVI" check flow.atvi
   says "has not been run yet: 2 inputs (k, m), outputs flow" "emulator(flow) + white, 10 values" "atvi design flow.atvi -n 50"
@@ -175,7 +175,7 @@ M
   says "nothing left to do" "recorded in ../flow-runs"
 }
 
-@test "runs of two simulators are told as long as they are there" {
+@test "runs of two simulators are reported as long as they are there" {
   simulator
   "$ATVI" design flow.atvi -n 12 -q
   "$ATVI" run flow.atvi -q
@@ -194,7 +194,7 @@ M
   says "verdict: warn" "Emulator 'flow': 12 of the 20 runs were made with another command"
 }
 
-@test "runs that are missing and too few runs are told by emulate and fit" {
+@test "runs that are missing and too few runs are reported by emulate and fit" {
   simulator
   sed -i 's/{m} \* sin(t)/{m} * sin(t * {k})/' flow.atvi
   "$ATVI" design flow.atvi -n 10 -q
@@ -242,7 +242,7 @@ M
   grep -q "in each third of an input" f/report.html
 }
 
-@test "the error of an emulator that is more than the noise is told by a fit" {
+@test "the error of an emulator that is more than the noise is reported by a fit" {
   simulator
   sed -i 's/{m} \* sin(t)/{m} * sin(t * {k})/; s/invgamma(2, 0.01)/invgamma(20, 0.0001)/' flow.atvi
   awk 'BEGIN { print "y"; for (t = 1; t <= 10; t++) print 0.6 * t + 3 * sin(0.6 * t) }' >obs.csv
@@ -257,7 +257,7 @@ M
   json g/summary.json '.messages | map(select(test("The error of emulator"))) | length == 0'
 }
 
-@test "points that always fail are told with the program's own words, and are no reason to doubt" {
+@test "points that always fail are reported with the program's own words, and are no reason to doubt" {
   simulator
   sed -i 's/{{ for/{{ if ({k} > 0.8) exit 3; for/' flow.atvi
   sed -i "s/}}'\"/}}' || {{ echo no convergence >\&2; exit 3; }}\"/" flow.atvi
@@ -305,7 +305,7 @@ M
   "$ATVI" run flow.atvi -q
 }
 
-@test "inputs that crowd at their bound are taken by their logarithm; the tail of a prior without runs is told" {
+@test "inputs that crowd at their bound are taken by their logarithm; the tail of a prior without runs is reported" {
   rate 1.5
   run -0 "$ATVI" emulate flow.atvi
   says "log: these inputs enter by their logarithm" "% of the prior"

@@ -259,8 +259,8 @@ interrupted() {
   says beta
 }
 
-@test "Ctrl-C: what there is is written, status 130" { interrupted INT "${long[@]}"; }
-@test "SIGTERM: what there is is written, status 130" { interrupted TERM "${long[@]}"; }
+@test "Ctrl-C: results so far are written, status 130" { interrupted INT "${long[@]}"; }
+@test "SIGTERM: results so far are written, status 130" { interrupted TERM "${long[@]}"; }
 
 @test "Ctrl-C in training: draws of the approximation as it was, and the verdict says so" {
   slow
@@ -281,7 +281,7 @@ interrupted() {
   [ "$(draws run | awk -F, '{print NF}' | sort -u | wc -l)" -eq 1 ]
 }
 
-@test "a full disk: told with its reason, status 1, nothing half-written, the draws kept elsewhere" {
+@test "a full disk: reported with its reason, status 1, nothing half-written, the draws kept elsewhere" {
   unshare -rm true 2>/dev/null || skip "no user namespaces here"
   mkdir small
   cat >go <<'END'

@@ -255,7 +255,7 @@ weekly() {
   json part/scores.json '.held_out.all.n == 3 and .fitted.all.n == 9 and .loo.n == 9'
 }
 
-@test "held-out data are no part of the fit, and scored apart" {
+@test "held-out data are not part of the fit, and scored separately" {
   run -0 --separate-stderr "$ATVI" fit cold.atvi --holdout 't > 14' --out early
   says "12 of 42 observations were held out (t > 14)"
   json early/fit.json '.holdout == "t > 14"'
@@ -399,7 +399,7 @@ weekly() {
   [ -e run/notes ] && [ -e run/figures/mine.svg ] && [ -s run/draws.csv ]
 }
 
-@test "values held out that have changed since the fit are told" {
+@test "values held out that have changed since the fit are reported" {
   "$ATVI" fit cold.atvi --holdout 't > 14' --method map --quiet --out early
   json early/fit.json '.held_n == 12 and (.held_hash | length) == 16'
   run -0 --separate-stderr "$ATVI" predict early --quiet
@@ -436,7 +436,7 @@ line() {
   [[ "$output" != *"t (the time)"* ]]
 }
 
-@test "a model that misses its own data is told so" {
+@test "a model that misses its own data is reported" {
   line
   sed -i 's/lognormal(0, 1)/uniform(0.001, 0.01)/' l.atvi
   "$ATVI" fit l.atvi --quiet --out l

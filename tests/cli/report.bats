@@ -127,7 +127,7 @@ M
   [ "$(grep -o '"simulator alone"' f/report.html | wc -l)" = 2 ]
 }
 
-@test "the report of a fit tells of its emulator" {
+@test "the report of a fit covers its emulator" {
   simulator
   run -0 "$ATVI" fit flow.atvi --out f --ess 500
   grep -q 'id="emulator"' f/report.html
@@ -143,7 +143,7 @@ M
   grep -q "the simulator alone" g/report.html
 }
 
-@test "a fit tells where its model cannot be run" {
+@test "a fit says where its model cannot be run" {
   printf 't,y\n0.5,1.12\n1,1.31\n1.5,1.52\n2,1.85\n' >y.csv
   cat >blow.atvi <<'M'
 param r ~ uniform(0, 3)

@@ -87,7 +87,7 @@ conjugate() {
     END { exit !(low > 15 && high > 15) }' s/replicates.csv
 }
 
-@test "terms that are no prior: refused, for truths would not follow them" {
+@test "terms that are not priors: refused, because truths would not follow them" {
   conjugate
   echo 'logp -0.5*((mu - 1)/0.7)^2' >>mean.atvi
   run "$ATVI" sbc mean.atvi --replicates 2 --out s

@@ -71,7 +71,7 @@ load common
   run -0 "$ATVI" simulate w.atvi --set a=2 --times 1:3 --observe
 }
 
-@test "a point at which the model cannot be run: written, told, status 1" {
+@test "a point at which the model cannot be run: written, reported, status 1" {
   printf 'day,y\n1,3\n2,3\n' >y.csv
   printf 'param k ~ uniform(0, 2)\nstate x = 1\ndx/dt = k*x^2\ndata "y.csv" time day\nobserve y ~ poisson(x)\n' >burst.atvi
   for how in "" --observe; do

@@ -130,7 +130,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out empty --quiet
 }
 
-@test "data sets that were changed between runs are told by name" {
+@test "data sets that were changed between runs are reported by name" {
   epidemic
   "$ATVI" study sir.atvi --truth $TRUTH --replicates 2 --out s --quiet
   cp -r s/data sets
@@ -164,7 +164,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   [ ! -e b ]
 }
 
-@test "a row without its covariate is no obstacle to simulating the others" {
+@test "a row without its covariate does not prevent simulating the others" {
   printf 'n,ill\n40,3\n55,9\nNA,NA\n61,30\n' >c.csv
   printf 'param p ~ uniform(0, 1)\ndata "c.csv"\nobserve ill ~ binomial(n, p)\n' >c.atvi
   "$ATVI" study c.atvi --truth p=0.3 --replicates 1 --out s --quiet
