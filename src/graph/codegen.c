@@ -56,9 +56,10 @@ static const char *const math1[ATVI_OP_COUNT] = {
 };
 static const char *const math2[ATVI_OP_COUNT] = {[ATVI_OP_POW] = "pow", [ATVI_OP_ATAN2] = "atan2"};
 static const char *const inline_fn[ATVI_OP_COUNT] = {
-    [ATVI_OP_ABS] = "v_abs",     [ATVI_OP_SIGN] = "v_sign",   [ATVI_OP_FLOOR] = "v_floor",
-    [ATVI_OP_SQRT] = "v_sqrt",   [ATVI_OP_MIN] = "v_min",     [ATVI_OP_MAX] = "v_max",
-    [ATVI_OP_XDIVY] = "v_xdivy", [ATVI_OP_XLOGY] = "v_xlogy",
+    [ATVI_OP_ABS] = "v_abs",           [ATVI_OP_SIGN] = "v_sign",   [ATVI_OP_FLOOR] = "v_floor",
+    [ATVI_OP_SQRT] = "v_sqrt",         [ATVI_OP_MIN] = "v_min",     [ATVI_OP_MAX] = "v_max",
+    [ATVI_OP_XDIVY] = "v_xdivy",       [ATVI_OP_XLOGY] = "v_xlogy", [ATVI_OP_LOG_ADD] = "v_log_add",
+    [ATVI_OP_INVLOGIT] = "v_invlogit",
 };
 static const char *const infix[ATVI_OP_COUNT] = {
     [ATVI_OP_ADD] = "+", [ATVI_OP_SUB] = "-", [ATVI_OP_MUL] = "*", [ATVI_OP_DIV] = "/", [ATVI_OP_LT] = "<",
@@ -297,12 +298,16 @@ static void put_prelude(text *t, atvi_idx n, const atvi_graph_code *code) {
   for (atvi_idx k = 0; k < n; k++)
     for (atvi_idx i = 0; i < code[k].n; i++) used[code[k].ins[i].op] = true;
   used[ATVI_OP_LOG] = used[ATVI_OP_LOG] || used[ATVI_OP_XLOGY];
+  used[ATVI_OP_LOG1P] = used[ATVI_OP_LOG1P] || used[ATVI_OP_LOG_ADD];
+  used[ATVI_OP_EXP] = used[ATVI_OP_EXP] || used[ATVI_OP_LOG_ADD] || used[ATVI_OP_INVLOGIT];
   for (int k = 0; atvi_graph_gen_prelude[k]; k++) put(t, "%s", atvi_graph_gen_prelude[k]);
   for (int op = 0; op < ATVI_OP_COUNT; op++) {
     if (used[op] && math1[op]) put(t, "MATH1(%s)\n", math1[op]);
     if (used[op] && math2[op]) put(t, "MATH2(%s)\n", math2[op]);
   }
   if (used[ATVI_OP_XLOGY]) put(t, "%s", atvi_graph_gen_xlogy);
+  if (used[ATVI_OP_LOG_ADD]) put(t, "%s", atvi_graph_gen_log_add);
+  if (used[ATVI_OP_INVLOGIT]) put(t, "%s", atvi_graph_gen_invlogit);
 }
 
 const char *atvi_graph_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
@@ -424,3 +429,11 @@ const char *const atvi_graph_gen_prelude[] = {
 
 const char atvi_graph_gen_xlogy[] =
     "FN V v_xlogy(V a, V b) { return (V)(~(M)(a == K(0.0)) & (M)(a * v_log(b))); }\n";
+const char atvi_graph_gen_log_add[] = "FN V v_log_add(V a, V b) {\n"
+                                      "  V d = pick((M)(a == b), K(0.0), -v_abs(a - b));\n"
+                                      "  return v_max(a, b) + v_log1p(v_exp(d));\n"
+                                      "}\n";
+const char atvi_graph_gen_invlogit[] = "FN V v_invlogit(V a) {\n"
+                                       "  V e = v_exp(-v_abs(a));\n"
+                                       "  return pick((M)(a < K(0.0)), e, K(1.0)) / (1.0 + e);\n"
+                                       "}\n";

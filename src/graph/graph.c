@@ -108,9 +108,26 @@ static bool is_tame(const atvi_graph *g, const atvi_gnode *x) {
   case ATVI_OP_ATAN:
   case ATVI_OP_TANH:
   case ATVI_OP_ERF:
+  case ATVI_OP_INVLOGIT:
+  case ATVI_OP_LOG_ADD:
   case ATVI_OP_SELECT: return args;
   case ATVI_OP_DIV:
     return args && g->node[x->arg[1]].op == ATVI_OP_CONST && isnormal(1 / g->node[x->arg[1]].value);
+  default: return false;
+  }
+}
+
+static bool has_powers(const atvi_graph *g, const atvi_gnode *x) {
+  switch (x->op) {
+  case ATVI_OP_EXP:
+  case ATVI_OP_INVLOGIT: return true;
+  case ATVI_OP_ADD:
+  case ATVI_OP_SUB:
+  case ATVI_OP_MUL:
+  case ATVI_OP_DIV: return g->node[x->arg[0]].powers || g->node[x->arg[1]].powers;
+  case ATVI_OP_NEG:
+  case ATVI_OP_SQRT:
+  case ATVI_OP_POW: return g->node[x->arg[0]].powers;
   default: return false;
   }
 }
@@ -133,6 +150,7 @@ atvi_node atvi_graph_intern(atvi_graph *g, atvi_gnode x) {
     at = place(g, &x);
   }
   x.tame = is_tame(g, &x);
+  x.powers = has_powers(g, &x);
   g->node[g->n] = x;
   g->table[at] = (int32_t)g->n + 1;
   return (atvi_node)g->n++;

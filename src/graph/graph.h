@@ -4,6 +4,8 @@
  * A graph holds scalar expressions. A node is an operation on earlier nodes; equal nodes are
  * one node (hash-consing), constants are folded, and the safe identities (x+0, x*1, x*0, x-x,
  * --x, x/1, pow by small whole numbers and 1/2, select of a constant condition) are applied as nodes are made.
+ * Logarithms of exponentials are taken before the exponentials overflow or vanish (simplify.c), so that log(1 - invlogit(x))
+ * or log(a*exp(x) + b) is right for every x.
  * Leaves are constants and inputs; an input is (kind, index), where kinds are small numbers
  * whose meaning is the client's (parameter, state, time, ...). Truth values are 0 and 1.
  *
@@ -34,6 +36,7 @@ typedef enum {
   ATVI_OP_EQ,
   ATVI_OP_AND,
   ATVI_OP_OR,
+  ATVI_OP_LOG_ADD, /* log(exp a + exp b), whatever the size of a and b */
   ATVI_OP_XLOGY,   /* a log b; 0 where a == 0, whatever b */
   ATVI_OP_XDIVY,   /* a / b; 0 where a == 0, whatever b (the derivative of XLOGY) */
   ATVI_OP_LRISE,   /* lgamma(a + b) - lgamma(a) */
@@ -59,6 +62,7 @@ typedef enum {
   ATVI_OP_COSH,
   ATVI_OP_TANH,
   ATVI_OP_ERF,
+  ATVI_OP_INVLOGIT, /* 1 / (1 + exp(-a)), to full precision in both tails */
   ATVI_OP_LGAMMA,
   ATVI_OP_DIGAMMA,
   ATVI_OP_TRIGAMMA,
@@ -85,6 +89,12 @@ typedef enum {
   ATVI_FN_NEGBIN_LCCDF,
   ATVI_FN_BINOMIAL_LCDF, /* y, n, p */
   ATVI_FN_BINOMIAL_LCCDF,
+  ATVI_FN_POISSON_LOG_LCDF, /* y, log mean */
+  ATVI_FN_POISSON_LOG_LCCDF,
+  ATVI_FN_NEGBIN_LOG_LCDF, /* y, log mean, size */
+  ATVI_FN_NEGBIN_LOG_LCCDF,
+  ATVI_FN_BINOMIAL_LOGIT_LCDF, /* y, n, log(p / (1 - p)) */
+  ATVI_FN_BINOMIAL_LOGIT_LCCDF,
   ATVI_FN_COUNT
 } atvi_fn;
 
@@ -114,6 +124,11 @@ atvi_node atvi_graph_op2(atvi_graph *g, atvi_op op, atvi_node a, atvi_node b);
 atvi_node atvi_graph_select(atvi_graph *g, atvi_node cond, atvi_node a, atvi_node b);
 atvi_node atvi_graph_fn(atvi_graph *g, atvi_fn fn, int derivative, int n_arg, const atvi_node *arg);
 atvi_node atvi_graph_sum(atvi_graph *g, atvi_idx n, const atvi_node *x); /* balanced; 0 for n = 0 */
+
+/* x = coef * exp(expo), as far as x is made of exponentials; false (and nothing set) where it has none. */
+bool atvi_graph_split(atvi_graph *g, atvi_node x, atvi_node *coef, atvi_node *expo);
+/* log(coef[0] exp(expo[0]) + coef[1] exp(expo[1])); any signs of the coefficients that leave the sum positive. */
+atvi_node atvi_graph_log_sum(atvi_graph *g, const atvi_node coef[2], const atvi_node expo[2]);
 
 atvi_idx atvi_graph_size(const atvi_graph *g);
 atvi_node_info atvi_graph_get(const atvi_graph *g, atvi_node x);

@@ -10,7 +10,8 @@
 /* ---- graph storage ---- */
 typedef struct {
   uint8_t op, n_arg;
-  bool tame; /* finite wherever its inputs are, short of overflow: never spoils a product with 0 */
+  bool powers; /* made of exponentials by + - * / and powers: a logarithm of it is worth a look */
+  bool tame;   /* finite wherever its inputs are, short of overflow: never spoils a product with 0 */
   int32_t index, index2;
   atvi_node arg[4]; /* ATVI_NODE_NONE beyond n_arg */
   double value;
@@ -28,7 +29,7 @@ struct atvi_graph {
 
 /* The node itself, made or found; no identities, no folding. */
 atvi_node atvi_graph_intern(atvi_graph *g, atvi_gnode node);
-/* Any operation with given arguments, through the identities. */
+/* Any operation with given arguments, through the identities; logarithms have been through theirs. */
 atvi_node atvi_graph_make(atvi_graph *g, const atvi_gnode *like, const atvi_node *arg);
 /* Value of one operation: the definition of what each op means. */
 double atvi_graph_op_eval(atvi_op op, int index, int index2, const double *a);
@@ -121,6 +122,8 @@ void atvi_graph_compile(atvi_pool *pool, const char *source, const atvi_module_o
 
 extern const char *const atvi_graph_gen_prelude[]; /* pieces, NULL at the end */
 extern const char atvi_graph_gen_xlogy[];          /* after MATH1(log) */
+extern const char atvi_graph_gen_log_add[];        /* after MATH1(exp) and MATH1(log1p) */
+extern const char atvi_graph_gen_invlogit[];       /* after MATH1(exp) */
 
 /* A line that differs where compiled code may not be shared. */
 void atvi_graph_cpu_describe_base(char *text, size_t room);

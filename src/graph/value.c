@@ -26,6 +26,12 @@ double atvi_graph_fn_eval(int fn, int derivative, const double *a) {
   case ATVI_FN_NEGBIN_LCCDF: value = atvi_math_negbin_lccdf(a[0], a[1], a[2], want); break;
   case ATVI_FN_BINOMIAL_LCDF: value = atvi_math_binomial_lcdf(a[0], a[1], a[2], want); break;
   case ATVI_FN_BINOMIAL_LCCDF: value = atvi_math_binomial_lccdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_POISSON_LOG_LCDF: value = atvi_math_poisson_log_lcdf(a[0], a[1], want); break;
+  case ATVI_FN_POISSON_LOG_LCCDF: value = atvi_math_poisson_log_lccdf(a[0], a[1], want); break;
+  case ATVI_FN_NEGBIN_LOG_LCDF: value = atvi_math_negbin_log_lcdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_NEGBIN_LOG_LCCDF: value = atvi_math_negbin_log_lccdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_BINOMIAL_LOGIT_LCDF: value = atvi_math_binomial_logit_lcdf(a[0], a[1], a[2], want); break;
+  case ATVI_FN_BINOMIAL_LOGIT_LCCDF: value = atvi_math_binomial_logit_lccdf(a[0], a[1], a[2], want); break;
   case ATVI_FN_COUNT: break;
   }
   return derivative == 0 ? value : derivative == 1 ? 0 : grad[derivative - 2];
@@ -46,6 +52,7 @@ static double eval2(atvi_op op, double a, double b) {
   case ATVI_OP_EQ: return a == b;
   case ATVI_OP_AND: return a != 0 && b != 0;
   case ATVI_OP_OR: return a != 0 || b != 0;
+  case ATVI_OP_LOG_ADD: return (a < b ? b : a) + log1p(exp(a == b ? 0 : -fabs(a - b)));
   case ATVI_OP_XLOGY: return a == 0 ? 0 : a * log(b);
   case ATVI_OP_XDIVY: return a == 0 ? 0 : a / b;
   case ATVI_OP_LRISE: return atvi_math_lrise(a, b);
@@ -76,6 +83,7 @@ static double eval1(atvi_op op, double a) {
   case ATVI_OP_COSH: return cosh(a);
   case ATVI_OP_TANH: return tanh(a);
   case ATVI_OP_ERF: return erf(a);
+  case ATVI_OP_INVLOGIT: return a < 0 ? exp(a) / (1 + exp(a)) : 1 / (1 + exp(-a));
   case ATVI_OP_LGAMMA: return atvi_math_lgamma(a);
   case ATVI_OP_DIGAMMA: return atvi_math_digamma(a);
   case ATVI_OP_TRIGAMMA: return atvi_math_trigamma(a);

@@ -116,6 +116,10 @@ static void vjp2(sweep *s, atvi_op op, atvi_node y, atvi_node a, atvi_node b) {
   case ATVI_OP_MIN: branch_vjp(s, op2(s, ATVI_OP_LE, a, b), a, b); break;
   case ATVI_OP_MAX: branch_vjp(s, op2(s, ATVI_OP_LE, b, a), a, b); break;
   case ATVI_OP_ATAN2: atan2_vjp(s, a, b); break;
+  case ATVI_OP_LOG_ADD:
+    if (s->active[a]) give_times(s, a, op1(s, ATVI_OP_INVLOGIT, sub(s, a, b)));
+    if (s->active[b]) give_times(s, b, op1(s, ATVI_OP_INVLOGIT, sub(s, b, a)));
+    break;
   case ATVI_OP_XLOGY:
     if (s->active[a]) give_times(s, a, op1(s, ATVI_OP_LOG, b));
     if (s->active[b]) give_times(s, b, op2(s, ATVI_OP_XDIVY, a, b));
@@ -151,6 +155,7 @@ static void vjp1(sweep *s, atvi_op op, atvi_node y, atvi_node a) {
   case ATVI_OP_ERF:
     give_times(s, a, mul(s, con(s, 1.1283791670955126), op1(s, ATVI_OP_EXP, neg(s, mul(s, a, a)))));
     break;
+  case ATVI_OP_INVLOGIT: give_times(s, a, mul(s, y, op1(s, ATVI_OP_INVLOGIT, neg(s, a)))); break;
   case ATVI_OP_LGAMMA: give_times(s, a, op1(s, ATVI_OP_DIGAMMA, a)); break;
   case ATVI_OP_DIGAMMA: give_times(s, a, op1(s, ATVI_OP_TRIGAMMA, a)); break;
   case ATVI_OP_TRIGAMMA:

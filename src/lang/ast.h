@@ -264,7 +264,7 @@ typedef struct {
   int min_arg, max_arg;
   int op; /* atvi_op of the direct ones, -1 - k for the k-th special one */
 } ast_builtin;
-enum { FN_LOG10, FN_LOGIT, FN_INVLOGIT, FN_PHI, FN_MIN, FN_MAX };
+enum { FN_LOG10, FN_LOGIT, FN_PHI, FN_MIN, FN_MAX, FN_LOG_MIX };
 const ast_builtin *atvi_lang_builtin(int k); /* NULL past the end */
 
 #endif

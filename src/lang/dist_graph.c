@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Log densities as graphs, all constants kept. */
 #include "lang/dist.h"
+#include "lang/lang.h"
 #include <math.h>
 
 static const double LOG_2PI = 1.83787706640934548356, LOG_PI = 1.14472988584940017414,
@@ -155,18 +156,34 @@ atvi_node atvi_lang_dist_lpdf(atvi_graph *g, atvi_dist dist, atvi_node y, const 
   return unless(g, bad, -HUGE_VAL, x);
 }
 
+/* The logarithm of a mean that is an exponential times something known: a number or an offset from the data. */
+static bool log_mean(graph *g, node mean, node *log_of) {
+  node coef, expo;
+  const uint32_t known = 1u << ATVI_IN_DATA | 1u << ATVI_IN_TIME | 1u << ATVI_IN_TABLE;
+  if (!atvi_graph_split(g, mean, &coef, &expo) || (atvi_graph_kinds(g, coef) & ~known)) return false;
+  *log_of = add(g, expo, ln(g, coef));
+  return true;
+}
+
 static node tail(graph *g, atvi_dist dist, node y, const node *a, bool upper) {
   static const atvi_fn FN[ATVI_DIST_COUNT] = {
       [ATVI_DIST_NORMAL] = ATVI_FN_NORMAL_LCDF,   [ATVI_DIST_LOGNORMAL] = ATVI_FN_NORMAL_LCDF,
       [ATVI_DIST_STUDENT] = ATVI_FN_STUDENT_LCDF, [ATVI_DIST_POISSON] = ATVI_FN_POISSON_LCDF,
       [ATVI_DIST_NEGBIN] = ATVI_FN_NEGBIN_LCDF,   [ATVI_DIST_BINOMIAL] = ATVI_FN_BINOMIAL_LCDF};
+  atvi_fn fn = FN[dist];
   if (!atvi_lang_dist_get(dist)->observation || y == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   node arg[4] = {dist == ATVI_DIST_LOGNORMAL ? ln(g, y) : y};
   int n = atvi_lang_dist_get(dist)->n_arg;
   for (int k = 0; k < n; k++)
     if ((arg[k + 1] = a[k]) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
   /* the upper tail's function follows the lower one's in the list */
-  node x = atvi_graph_fn(g, (atvi_fn)(FN[dist] + (upper ? 1 : 0)), 0, n + 1, arg);
+  if (dist == ATVI_DIST_POISSON && log_mean(g, a[0], &arg[1])) fn = ATVI_FN_POISSON_LOG_LCDF;
+  if (dist == ATVI_DIST_NEGBIN && log_mean(g, a[0], &arg[1])) fn = ATVI_FN_NEGBIN_LOG_LCDF;
+  if (dist == ATVI_DIST_BINOMIAL && atvi_graph_get(g, a[1]).op == ATVI_OP_INVLOGIT) {
+    fn = ATVI_FN_BINOMIAL_LOGIT_LCDF;
+    arg[2] = atvi_graph_get(g, a[1]).arg[0];
+  }
+  node x = atvi_graph_fn(g, (atvi_fn)(fn + (upper ? 1 : 0)), 0, n + 1, arg);
   return unless(g, bad_args(g, dist, a), -HUGE_VAL, x);
 }
 

@@ -19,18 +19,22 @@ static bool check_count(elab *e, const ast_expr *x, atvi_idx least, atvi_idx mos
 
 static atvi_node special(elab *e, int which, atvi_node a) {
   atvi_graph *g = e->g;
-  atvi_node half = atvi_graph_const(g, 0.5), one = atvi_graph_const(g, 1);
   switch (which) {
   case FN_LOG10:
     return atvi_graph_op2(g, ATVI_OP_DIV, atvi_graph_op1(g, ATVI_OP_LOG, a), atvi_graph_const(g, log(10.0)));
   case FN_LOGIT:
     return atvi_graph_op2(g, ATVI_OP_SUB, atvi_graph_op1(g, ATVI_OP_LOG, a),
                           atvi_graph_op1(g, ATVI_OP_LOG1P, atvi_graph_op1(g, ATVI_OP_NEG, a)));
-  case FN_INVLOGIT: /* by tanh: exp(-a) overflows, and its derivative then is 0 times infinity */
-    a = atvi_graph_op1(g, ATVI_OP_TANH, atvi_graph_op2(g, ATVI_OP_MUL, half, a));
-    return atvi_graph_op2(g, ATVI_OP_MUL, half, atvi_graph_op2(g, ATVI_OP_ADD, one, a));
   default: return atvi_graph_op1(g, ATVI_OP_EXP, atvi_graph_op1(g, ATVI_OP_LOG_NDTR, a)); /* FN_PHI */
   }
+}
+
+/* log(p exp(a) + (1 - p) exp(b)) */
+static atvi_node log_mix(elab *e, const elab_env *v, atvi_node p, const ast_expr *x) {
+  atvi_node coef[2] = {p, atvi_graph_op2(e->g, ATVI_OP_SUB, atvi_graph_const(e->g, 1), p)}, expo[2];
+  for (int k = 0; k < 2; k++)
+    if ((expo[k] = atvi_lang_eval(e, v, x->arg[k + 1])) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  return atvi_graph_log_sum(e->g, coef, expo);
 }
 
 static atvi_node builtin(elab *e, const elab_env *v, const ast_expr *x) {
@@ -40,6 +44,7 @@ static atvi_node builtin(elab *e, const elab_env *v, const ast_expr *x) {
   if (a == ATVI_NODE_NONE) return a;
   if (b->min_arg == 1)
     return b->op >= 0 ? atvi_graph_op1(e->g, (atvi_op)b->op, a) : special(e, -1 - b->op, a);
+  if (b->op == -1 - FN_LOG_MIX) return log_mix(e, v, a, x);
   atvi_op op = b->op >= 0 ? (atvi_op)b->op : b->op == -1 - FN_MIN ? ATVI_OP_MIN : ATVI_OP_MAX;
   for (atvi_idx i = 1; i < x->n && a != ATVI_NODE_NONE; i++)
     a = atvi_graph_op2(e->g, op, a, atvi_lang_eval(e, v, x->arg[i]));

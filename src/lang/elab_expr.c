@@ -62,6 +62,7 @@ static const char *other_name(const char *text) {
       {"round", "write floor(x + 0.5)"},
       {"expit", "its name is invlogit"},
       {"sigmoid", "its name is invlogit"},
+      {"logsumexp", "its name is log_sum_exp"},
       {"pnorm", "its name is Phi"},
       {"arcsin", "its name is asin"},
       {"arccos", "its name is acos"},

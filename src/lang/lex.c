@@ -45,15 +45,21 @@ static const struct {
 };
 
 static const ast_builtin BUILTINS[] = {
-    {"exp", 1, 1, ATVI_OP_EXP},       {"log", 1, 1, ATVI_OP_LOG},     {"log1p", 1, 1, ATVI_OP_LOG1P},
-    {"expm1", 1, 1, ATVI_OP_EXPM1},   {"sqrt", 1, 1, ATVI_OP_SQRT},   {"abs", 1, 1, ATVI_OP_ABS},
-    {"sign", 1, 1, ATVI_OP_SIGN},     {"floor", 1, 1, ATVI_OP_FLOOR}, {"sin", 1, 1, ATVI_OP_SIN},
-    {"cos", 1, 1, ATVI_OP_COS},       {"tan", 1, 1, ATVI_OP_TAN},     {"asin", 1, 1, ATVI_OP_ASIN},
-    {"acos", 1, 1, ATVI_OP_ACOS},     {"atan", 1, 1, ATVI_OP_ATAN},   {"sinh", 1, 1, ATVI_OP_SINH},
-    {"cosh", 1, 1, ATVI_OP_COSH},     {"tanh", 1, 1, ATVI_OP_TANH},   {"erf", 1, 1, ATVI_OP_ERF},
-    {"lgamma", 1, 1, ATVI_OP_LGAMMA}, {"atan2", 2, 2, ATVI_OP_ATAN2}, {"pow", 2, 2, ATVI_OP_POW},
-    {"log10", 1, 1, -1 - FN_LOG10},   {"logit", 1, 1, -1 - FN_LOGIT}, {"invlogit", 1, 1, -1 - FN_INVLOGIT},
-    {"Phi", 1, 1, -1 - FN_PHI},       {"min", 2, 10000, -1 - FN_MIN}, {"max", 2, 10000, -1 - FN_MAX},
+    {"exp", 1, 1, ATVI_OP_EXP},         {"log", 1, 1, ATVI_OP_LOG},
+    {"log1p", 1, 1, ATVI_OP_LOG1P},     {"expm1", 1, 1, ATVI_OP_EXPM1},
+    {"sqrt", 1, 1, ATVI_OP_SQRT},       {"abs", 1, 1, ATVI_OP_ABS},
+    {"sign", 1, 1, ATVI_OP_SIGN},       {"floor", 1, 1, ATVI_OP_FLOOR},
+    {"sin", 1, 1, ATVI_OP_SIN},         {"cos", 1, 1, ATVI_OP_COS},
+    {"tan", 1, 1, ATVI_OP_TAN},         {"asin", 1, 1, ATVI_OP_ASIN},
+    {"acos", 1, 1, ATVI_OP_ACOS},       {"atan", 1, 1, ATVI_OP_ATAN},
+    {"sinh", 1, 1, ATVI_OP_SINH},       {"cosh", 1, 1, ATVI_OP_COSH},
+    {"tanh", 1, 1, ATVI_OP_TANH},       {"erf", 1, 1, ATVI_OP_ERF},
+    {"lgamma", 1, 1, ATVI_OP_LGAMMA},   {"atan2", 2, 2, ATVI_OP_ATAN2},
+    {"pow", 2, 2, ATVI_OP_POW},         {"log10", 1, 1, -1 - FN_LOG10},
+    {"logit", 1, 1, -1 - FN_LOGIT},     {"invlogit", 1, 1, ATVI_OP_INVLOGIT},
+    {"Phi", 1, 1, -1 - FN_PHI},         {"min", 2, 10000, -1 - FN_MIN},
+    {"max", 2, 10000, -1 - FN_MAX},     {"log_sum_exp", 2, 10000, ATVI_OP_LOG_ADD},
+    {"log_mix", 3, 3, -1 - FN_LOG_MIX},
 };
 
 const ast_builtin *atvi_lang_builtin(int k) {

@@ -184,6 +184,110 @@ double atvi_math_binomial_lccdf(double y, double n, double p, double grad[2]) {
   return binomial_tail(y, false, n, p, grad);
 }
 
+/* By log mean and by logit. I_u(a, b) = u^a / (a B(a, b)) (1 + O(u)), which is exact to the last digit below this u. */
+#define LOG_LEAD (-600.0)
+
+static double complement(double log_p) { return log_p > -0.7 ? log(-expm1(log_p)) : log1p(-exp(log_p)); }
+
+/* log I_u(a, b), or log(1 - I_u(a, b)) if upper, where log(u / (1 - u)) = l. */
+static double beta_logit(double a, double b, double l, bool upper) {
+  double p, q;
+  if (l < LOG_LEAD || -l < LOG_LEAD) {
+    bool low = l < 0;
+    double v =
+        fmin(low ? a * l - log(a) - atvi_math_lbeta(a, b) : -b * l - log(b) - atvi_math_lbeta(a, b), 0.0);
+    return low != upper ? v : complement(v);
+  }
+  atvi_math_log_beta_pq(a, b, 1.0 / (1.0 + exp(-l)), 1.0 / (1.0 + exp(l)), &p, &q);
+  return upper ? q : p;
+}
+
+/* d/dl of it: u^a (1 - u)^b / B(a, b) over the probability. */
+static double beta_logit_slope(double a, double b, double l, bool upper, double v) {
+  double front;
+  bool low = l < LOG_LEAD;
+  if (low || -l < LOG_LEAD) {
+    if (low != upper) return low ? a : -b;
+    front = (low ? a * l : -b * l) - atvi_math_lbeta(a, b);
+  } else
+    front =
+        atvi_math_log_binom(a, b, 1.0 / (1.0 + exp(-l)), 1.0 / (1.0 + exp(l))) + log(b / (a + b)) + log(a);
+  return (upper ? -1 : 1) * exp(front - v);
+}
+
+static double poisson_log_tail(double y, bool lower, double log_mean, double grad[1]) {
+  if (isnan(log_mean) || isnan(y)) return bad(grad, 1);
+  if (y < 0 || isinf(y)) return trivial(lower == (y > 0), grad, 1);
+  if (log_mean == -HUGE_VAL) return trivial(lower, grad, 1);
+  double k = floor(y), mean = exp(log_mean);
+  if (log_mean < LOG_LEAD) { /* P(Y > k) = mean^(k+1) / (k+1)! (1 + O(mean)) */
+    if (grad) grad[0] = lower ? 0 : k + 1.0;
+    return lower ? 0 : (k + 1.0) * log_mean - atvi_math_lgamma(k + 2.0);
+  }
+  double v = poisson_tail(y, lower, mean, NULL);
+  if (isinf(v) || isinf(mean)) return trivial(!isinf(v), grad, 1);
+  if (grad) grad[0] = (lower ? -1 : 1) * exp(atvi_math_log_pois(k, mean) + log_mean - v);
+  return v;
+}
+
+double atvi_math_poisson_log_lcdf(double y, double log_mean, double grad[1]) {
+  return poisson_log_tail(y, true, log_mean, grad);
+}
+double atvi_math_poisson_log_lccdf(double y, double log_mean, double grad[1]) {
+  return poisson_log_tail(y, false, log_mean, grad);
+}
+
+/* args = {k, log mean, lower}; P(Y > k) = I_u(k + 1, size), log(u / (1 - u)) = log mean - log size. */
+static double negbin_logit_tail(const double *args, double size) {
+  return beta_logit(args[0] + 1.0, size, args[1] - log(size), args[2] > 0);
+}
+
+static double negbin_log_tail_by(double y, bool lower, double log_mean, double size, double grad[2]) {
+  if (isnan(log_mean) || !(size > 0) || isnan(y)) return bad(grad, 2);
+  if (isinf(size)) {
+    double v = poisson_log_tail(y, lower, log_mean, grad);
+    if (grad) grad[1] = 0;
+    return v;
+  }
+  if (y < 0 || isinf(y)) return trivial(lower == (y > 0), grad, 2);
+  if (isinf(log_mean)) return trivial(lower == (log_mean < 0), grad, 2);
+  double k = floor(y), args[3] = {k, log_mean, lower}, v = negbin_logit_tail(args, size);
+  if (isinf(v)) return trivial(false, grad, 2);
+  if (grad) {
+    grad[0] = beta_logit_slope(k + 1.0, size, log_mean - log(size), lower, v);
+    grad[1] = slope(negbin_logit_tail, args, size);
+  }
+  return v;
+}
+
+double atvi_math_negbin_log_lcdf(double y, double log_mean, double size, double grad[2]) {
+  return negbin_log_tail_by(y, true, log_mean, size, grad);
+}
+double atvi_math_negbin_log_lccdf(double y, double log_mean, double size, double grad[2]) {
+  return negbin_log_tail_by(y, false, log_mean, size, grad);
+}
+
+/* P(Y > k) = I_p(k + 1, n - k) */
+static double binomial_logit_tail(double y, bool lower, double n, double logit, double grad[2]) {
+  if (!(n >= 0) || isnan(logit) || isnan(y)) return bad(grad, 2);
+  if (y < 0 || y >= n) return trivial(lower == (y >= n), grad, 2);
+  if (isinf(logit)) return trivial(lower == (logit < 0), grad, 2);
+  double k = floor(y), v = beta_logit(k + 1.0, n - k, logit, lower);
+  if (isinf(v)) return trivial(false, grad, 2);
+  if (grad) {
+    grad[0] = 0;
+    grad[1] = beta_logit_slope(k + 1.0, n - k, logit, lower, v);
+  }
+  return v;
+}
+
+double atvi_math_binomial_logit_lcdf(double y, double n, double logit, double grad[2]) {
+  return binomial_logit_tail(y, true, n, logit, grad);
+}
+double atvi_math_binomial_logit_lccdf(double y, double n, double logit, double grad[2]) {
+  return binomial_logit_tail(y, false, n, logit, grad);
+}
+
 /* Incomplete gamma and beta functions, in logs.
  *
  * The tail that ends at x and does not hold the mode is computed, the other one is its complement.
@@ -236,8 +340,6 @@ static double tail_integral(const tail *t) {
   }
   return 0.5 * end * sum;
 }
-
-static double complement(double log_p) { return log_p > -0.7 ? log(-expm1(log_p)) : log1p(-exp(log_p)); }
 
 static double gamma_series(double a, double x) {
   double term = 1, sum = 1;

@@ -121,9 +121,12 @@ double atvi_math_lbeta(double a, double b) {
          (atvi_math_stirling(lo) + atvi_math_stirling(hi) - atvi_math_stirling(lo + hi));
 }
 
+/* log(r) - (r - 1) where t = r - 1: from t near 1, from r where it is so small that t has lost it. */
+static double log_excess(double t, double r) { return t > -0.5 ? atvi_math_log1pmx(t) : log(r) - t; }
+
 double atvi_math_log_pois(double a, double x) {
   if (a < ASYM) return a * log(x) - x - atvi_math_lgamma(a + 1.0);
-  return a * atvi_math_log1pmx((x - a) / a) - 0.5 * log(a) - ATVI_LN_SQRT_2PI - atvi_math_stirling(a);
+  return a * log_excess((x - a) / a, x / a) - 0.5 * log(a) - ATVI_LN_SQRT_2PI - atvi_math_stirling(a);
 }
 
 double atvi_math_log_binom(double a, double b, double x, double y) {
@@ -135,7 +138,7 @@ double atvi_math_log_binom(double a, double b, double x, double y) {
     return v + (a > 0 ? a * lx : 0) + (b > 0 ? b * ly : 0);
   }
   double d = x * b - y * a; /* n (x - a/n) */
-  double lead = a * atvi_math_log1pmx(d / a) + b * atvi_math_log1pmx(-d / b);
+  double lead = a * log_excess(d / a, n * x / a) + b * log_excess(-d / b, n * y / b);
   double s = atvi_math_stirling(n) - atvi_math_stirling(a) - atvi_math_stirling(b);
   return lead + s - 0.5 * (log(a) + log(b / n)) - ATVI_LN_SQRT_2PI;
 }

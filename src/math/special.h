@@ -48,5 +48,13 @@ double atvi_math_negbin_lcdf(double y, double mean, double size, double grad[2])
 double atvi_math_negbin_lccdf(double y, double mean, double size, double grad[2]);
 double atvi_math_binomial_lcdf(double y, double n, double p, double grad[2]); /* grad[0] = 0: n is whole */
 double atvi_math_binomial_lccdf(double y, double n, double p, double grad[2]);
+/* The same by the logarithm of the mean, and by log(p / (1 - p)): right where the mean or p is too small or too close to 1
+ * for a double. */
+double atvi_math_poisson_log_lcdf(double y, double log_mean, double grad[1]);
+double atvi_math_poisson_log_lccdf(double y, double log_mean, double grad[1]);
+double atvi_math_negbin_log_lcdf(double y, double log_mean, double size, double grad[2]);
+double atvi_math_negbin_log_lccdf(double y, double log_mean, double size, double grad[2]);
+double atvi_math_binomial_logit_lcdf(double y, double n, double logit, double grad[2]); /* grad[0] = 0 */
+double atvi_math_binomial_logit_lccdf(double y, double n, double logit, double grad[2]);
 
 #endif

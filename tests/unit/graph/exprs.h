@@ -29,6 +29,7 @@ static const test_expr test_exprs[] = {
     {"eq", ATVI_OP_EQ, {1.27, -0.483}, 0, 2},
     {"and", ATVI_OP_AND, {1.27, -0.483}, 0, 2},
     {"or", ATVI_OP_OR, {0, -0.483}, 0, 2},
+    {"log_add", ATVI_OP_LOG_ADD, {1.27, 0.483}, 0, 2},
     {"xlogy", ATVI_OP_XLOGY, {1.27, 0.483}, 0, 2},
     {"xdivy", ATVI_OP_XDIVY, {1.27, 0.483}, 0, 2},
     {"lrise", ATVI_OP_LRISE, {3.19, 7.12}, 0, 2},
@@ -53,6 +54,7 @@ static const test_expr test_exprs[] = {
     {"cosh", ATVI_OP_COSH, {0.731}, 0, 1},
     {"tanh", ATVI_OP_TANH, {0.731}, 0, 1},
     {"erf", ATVI_OP_ERF, {0.731}, 0, 1},
+    {"invlogit", ATVI_OP_INVLOGIT, {-0.731}, 0, 1},
     {"lgamma", ATVI_OP_LGAMMA, {3.731}, 0, 1},
     {"digamma", ATVI_OP_DIGAMMA, {3.731}, 0, 1},
     {"trigamma", ATVI_OP_TRIGAMMA, {3.731}, 0, 1},
@@ -69,6 +71,12 @@ static const test_expr test_exprs[] = {
     {"negbin_lccdf", ATVI_OP_FN, {3, 4.21, 1.37}, ATVI_FN_NEGBIN_LCCDF, 3},
     {"binomial_lcdf", ATVI_OP_FN, {3, 9, 0.317}, ATVI_FN_BINOMIAL_LCDF, 3},
     {"binomial_lccdf", ATVI_OP_FN, {3, 9, 0.317}, ATVI_FN_BINOMIAL_LCCDF, 3},
+    {"poisson_log_lcdf", ATVI_OP_FN, {3, 1.43}, ATVI_FN_POISSON_LOG_LCDF, 2},
+    {"poisson_log_lccdf", ATVI_OP_FN, {3, 1.43}, ATVI_FN_POISSON_LOG_LCCDF, 2},
+    {"negbin_log_lcdf", ATVI_OP_FN, {3, 1.43, 1.37}, ATVI_FN_NEGBIN_LOG_LCDF, 3},
+    {"negbin_log_lccdf", ATVI_OP_FN, {3, 1.43, 1.37}, ATVI_FN_NEGBIN_LOG_LCCDF, 3},
+    {"binomial_logit_lcdf", ATVI_OP_FN, {3, 9, -0.77}, ATVI_FN_BINOMIAL_LOGIT_LCDF, 3},
+    {"binomial_logit_lccdf", ATVI_OP_FN, {3, 9, -0.77}, ATVI_FN_BINOMIAL_LOGIT_LCCDF, 3},
 };
 enum { N_TEST_EXPR = sizeof test_exprs / sizeof test_exprs[0] };
 

@@ -115,7 +115,9 @@ static void derivatives_agree_with_differences(void) {
     for (int k = 0; k < e->n_arg; k++) wrt[k] = in(k);
     atvi_graph_vjp(g, 1, &y, &seed, e->n_arg, wrt, grad);
     for (int k = 0; k < e->n_arg; k++) {
-      bool data = e->op == ATVI_OP_FN && (k == 0 || (e->fn >= ATVI_FN_BINOMIAL_LCDF && k == 1));
+      bool trials = e->fn == ATVI_FN_BINOMIAL_LCDF || e->fn == ATVI_FN_BINOMIAL_LCCDF ||
+                    e->fn == ATVI_FN_BINOMIAL_LOGIT_LCDF || e->fn == ATVI_FN_BINOMIAL_LOGIT_LCCDF;
+      bool data = e->op == ATVI_OP_FN && (k == 0 || (trials && k == 1));
       double lo[4], hi[4], h = 1e-5;
       memcpy(lo, e->x, sizeof lo);
       memcpy(hi, e->x, sizeof hi);
@@ -315,6 +317,60 @@ static void deep_graphs_do_not_recurse(void) {
   end();
 }
 
+/* log y of an expression y, and its slope, at x where y itself is 0 or infinite. b is a coefficient of any sign. */
+static void logarithms_of_exponentials(void) {
+  begin();
+  atvi_node x = in(0), b = in(1), one = con(1), ex = op1(ATVI_OP_EXP, x);
+  atvi_node p = op1(ATVI_OP_INVLOGIT, x),
+            written = op2(ATVI_OP_DIV, one, op2(ATVI_OP_ADD, one, op1(ATVI_OP_EXP, op1(ATVI_OP_NEG, x))));
+  atvi_node odds = op2(ATVI_OP_DIV, ex, op2(ATVI_OP_ADD, ex, one)), bx = op2(ATVI_OP_MUL, b, ex);
+  atvi_node q = op2(ATVI_OP_SUB, one, p), e2 = op1(ATVI_OP_EXP, op2(ATVI_OP_MUL, con(2), x));
+  CHECK(written == p && odds == p && op2(ATVI_OP_SUB, one, written) == q);
+  CHECK(op1(ATVI_OP_LOG, ex) == x);
+  CHECK(op2(ATVI_OP_SUB, one, op1(ATVI_OP_EXP, op1(ATVI_OP_LOG_NDTR, x))) ==
+        op1(ATVI_OP_EXP, op1(ATVI_OP_LOG_NDTR, op1(ATVI_OP_NEG, x))));
+  /* log1p(e^x) for x > 0 is x + log1p(e^-x) */
+#define SOFT(x) ((x) > 0 ? (x) + log1p(exp(-(x))) : log1p(exp(x)))
+#define SHARE(x) ((x) > 0 ? 1 / (1 + exp(-(x))) : exp(x) / (1 + exp(x)))
+  static const double at_x[] = {-1e5, -801.3, -37.2, -2.385, 0.731, 36.4, 812.4, 1e5};
+  for (int i = 0; i < 8; i++) {
+    double v = at_x[i], at[2] = {v, 1.7}, top = fmax(v, 2 * v);
+    const struct {
+      atvi_node node;
+      double log, slope;
+    } c[] = {
+        {op1(ATVI_OP_LOG, p), -SOFT(-v), SHARE(-v)},
+        {op1(ATVI_OP_LOG, q), -SOFT(v), -SHARE(v)},
+        {op1(ATVI_OP_LOG1P, op1(ATVI_OP_NEG, p)), -SOFT(v), -SHARE(v)},
+        {op2(ATVI_OP_XLOGY, b, q), -1.7 * SOFT(v), -1.7 * SHARE(v)},
+        {op1(ATVI_OP_LOG1P, ex), SOFT(v), SHARE(v)},
+        {op1(ATVI_OP_LOG1P, bx), SOFT(v + log(1.7)), SHARE(v + log(1.7))},
+        {op1(ATVI_OP_LOG, op2(ATVI_OP_ADD, one, bx)), SOFT(v + log(1.7)), SHARE(v + log(1.7))},
+        {op1(ATVI_OP_LOG, op2(ATVI_OP_ADD, bx, ex)), v + log(2.7), 1},
+        {op1(ATVI_OP_LOG, op2(ATVI_OP_DIV, bx, op2(ATVI_OP_ADD, bx, b))), -SOFT(-v), SHARE(-v)},
+        {op1(ATVI_OP_LOG, op2(ATVI_OP_ADD, ex, e2)), top + log1p(exp(-fabs(v))), 1 + SHARE(v)},
+        {op1(ATVI_OP_LOG, op1(ATVI_OP_SQRT, op2(ATVI_OP_MUL, ex, b))), 0.5 * (v + log(1.7)), 0.5},
+    };
+    for (size_t k = 0; k < sizeof c / sizeof *c; k++) {
+      CHECK_MSG(fabs(value(c[k].node, at) - c[k].log) <= 4e-15 * (1 + fabs(c[k].log)),
+                "%d at %g: %.17g, want %.17g", (int)k, v, value(c[k].node, at), c[k].log);
+      double slope = value(gradient(c[k].node, x), at);
+      CHECK_MSG(fabs(slope - c[k].slope) <= 4e-15 * (1 + fabs(slope)), "slope of %d at %g: %.17g, want %.17g",
+                (int)k, v, slope, c[k].slope);
+    }
+    /* log(1 - exp(-e^x)), of a complementary log-log link */
+    if (v < -700 || v > 6) continue;
+    atvi_node hit = op2(ATVI_OP_SUB, one, op1(ATVI_OP_EXP, op1(ATVI_OP_NEG, ex)));
+    CHECK_REL(value(op1(ATVI_OP_LOG, hit), at), log(-expm1(-exp(v))), 1e-14);
+    CHECK_REL(value(op1(ATVI_OP_LOG, op2(ATVI_OP_SUB, one, hit)), at), -exp(v), 1e-14);
+  }
+  /* a coefficient of 0 has a slope */
+  CHECK_REL(value(gradient(op1(ATVI_OP_LOG1P, bx), b), (const double[]){-1.3, 0}), exp(-1.3), 1e-15);
+  CHECK_REL(value(gradient(op1(ATVI_OP_LOG, op2(ATVI_OP_ADD, one, bx)), b), (const double[]){-1.3, 0}),
+            exp(-1.3), 1e-15);
+  end();
+}
+
 static void memory_failure_marks_the_graph(void) {
   for (long fail = 1;; fail++) {
     ctx = test_ctx();
@@ -357,4 +413,5 @@ TESTS({"equal", equal_nodes_are_one}, {"identities", identities_hold}, {"values"
       {"random", random_graphs_differentiate}, {"branches", branches_not_taken_contribute_nothing},
       {"powers", powers_at_zero}, {"independent", nodes_can_be_independent},
       {"substitute", substitution_replaces}, {"hoist", invariant_work_is_hoisted},
-      {"deep", deep_graphs_do_not_recurse}, {"memory", memory_failure_marks_the_graph})
+      {"logarithms", logarithms_of_exponentials}, {"deep", deep_graphs_do_not_recurse},
+      {"memory", memory_failure_marks_the_graph})

@@ -93,6 +93,63 @@ static void densities_are_right(void) {
   end();
 }
 
+/* Densities, tails and slopes in x where p = invlogit(x) or the mean is exp(x), far beyond what p and exp(x) can hold. */
+static void links_are_stable(void) {
+  begin();
+  static const double at_x[] = {-1e4, -801.3, -37.2, -2.385, 0.731, 36.4, 600, 812.4, 1e4};
+  atvi_node y = atvi_graph_input(g, 0, 0), x = atvi_graph_input(g, 0, 1), s = atvi_graph_input(g, 0, 2);
+  atvi_node one = atvi_graph_const(g, 1), mean = atvi_graph_op1(g, ATVI_OP_EXP, x), grad[2];
+  atvi_node logistic[2] = {atvi_graph_const(g, 9), atvi_graph_op1(g, ATVI_OP_INVLOGIT, x)},
+            counts[2] = {mean, s};
+  for (int i = 0; i < 9; i++) {
+    double v = at_x[i], size = 1.6, k = 3, arg[2] = {v, size}, l = v - log(size);
+    double soft = fmax(v, 0) + log1p(exp(-fabs(v))),
+           share = v > 0 ? 1 / (1 + exp(-v)) : exp(v) / (1 + exp(v));
+    double nsoft = fmax(l, 0) + log1p(exp(-fabs(l))),
+           nshare = l > 0 ? 1 / (1 + exp(-l)) : exp(l) / (1 + exp(l));
+    const struct {
+      atvi_node node;
+      double value, slope;
+    } c[] = {
+        {atvi_lang_dist_lpdf(g, ATVI_DIST_BINOMIAL, y, logistic, NULL), log(84) + k * v - 9 * soft,
+         k - 9 * share},
+        {atvi_lang_dist_lpdf(g, ATVI_DIST_POISSON, y, counts, NULL), k * v - exp(v) - log(6), k - exp(v)},
+        {atvi_lang_dist_lpdf(g, ATVI_DIST_NEGBIN, y, counts, NULL),
+         log(1.6 * 2.6 * 3.6 / 6) + k * l - (k + size) * nsoft, k - (k + size) * nshare},
+    };
+    for (int d = 0; d < 3; d++) {
+      if (isinf(c[d].value)) { /* below every double */
+        CHECK(value(c[d].node, k, arg, 2) == -HUGE_VAL);
+        continue;
+      }
+      CHECK_MSG(fabs(value(c[d].node, k, arg, 2) - c[d].value) <= 1e-14 * (1 + fabs(c[d].value)),
+                "%d at %g: %.17g, want %.17g", d, v, value(c[d].node, k, arg, 2), c[d].value);
+      atvi_graph_vjp(g, 1, &c[d].node, &one, 1, &x, grad);
+      CHECK_MSG(fabs(value(grad[0], k, arg, 2) - c[d].slope) <= 1e-14 * (1 + fabs(c[d].slope)),
+                "slope of %d at %g: %.17g, want %.17g", d, v, value(grad[0], k, arg, 2), c[d].slope);
+    }
+    /* leading terms of P(Y > 3) far below and of P(Y <= 3) far above */
+    if (fabs(v) < 100) continue;
+    double tails[3][3] = {
+        {0, 4 * v + log(126), 4}, {1, 4 * v - log(24), 4}, {2, 4 * l + log(1.6 * 2.6 * 3.6 * 4.6 / 24), 4}};
+    if (v > 0) tails[0][1] = log(84) - 6 * v, tails[0][2] = -6;
+    if (v > 0)
+      tails[2][1] = -size * l + log(1 + 1.6 + 1.6 * 2.6 / 2 + 1.6 * 2.6 * 3.6 / 6), tails[2][2] = -size;
+    for (int d = 0; d < 3; d++) {
+      if (v > 0 && d == 1) continue;
+      atvi_dist dist = d == 0 ? ATVI_DIST_BINOMIAL : d == 1 ? ATVI_DIST_POISSON : ATVI_DIST_NEGBIN;
+      const atvi_node *a = d == 0 ? logistic : counts;
+      atvi_node rare = v < 0 ? atvi_lang_dist_lccdf(g, dist, y, a) : atvi_lang_dist_lcdf(g, dist, y, a);
+      atvi_node sure = v > 0 ? atvi_lang_dist_lccdf(g, dist, y, a) : atvi_lang_dist_lcdf(g, dist, y, a);
+      CHECK_REL(value(rare, k, arg, 2), tails[d][1], 1e-13);
+      CHECK_ABS(value(sure, k, arg, 2), 0, 1e-200);
+      atvi_graph_vjp(g, 1, &rare, &one, 1, &x, grad);
+      CHECK_REL(value(grad[0], k, arg, 2), tails[d][2], 1e-12);
+    }
+  }
+  end();
+}
+
 static void poisson_at_zero_has_slope_minus_one(void) {
   begin();
   atvi_node y, arg[3], one = atvi_graph_const(g, 1), grad[1];
@@ -402,7 +459,7 @@ static void impossible_draws_are_nan(void) {
   CHECK(isnan(atvi_lang_dist_log_cdf(ATVI_DIST_NORMAL, 0, bad)));
 }
 
-TESTS({"names", names_and_aliases}, {"densities", densities_are_right},
+TESTS({"names", names_and_aliases}, {"densities", densities_are_right}, {"links", links_are_stable},
       {"zero", poisson_at_zero_has_slope_minus_one}, {"lrise", rising_factorial_comes_apart},
       {"bad arguments", bad_arguments_are_impossible}, {"masses", masses_are_integrals},
       {"censored", censored_observations}, {"means", means_are_means}, {"gradients", gradients_are_right},

@@ -25,6 +25,11 @@ static void expressions_mean_what_they_say(void) {
   CHECK_REL(V("logit(x)"), log(x / (1 - x)), 1e-14);
   CHECK_REL(V("invlogit(y)"), 1 / (1 + exp(-y)), 1e-14);
   CHECK_REL(V("invlogit(1000*y)"), 1, 0);
+  CHECK_REL(V("log_sum_exp(1000*x, 999.5 + 0*y, -inf)"), log(exp(1000 * x - 1000) + exp(-0.5)) + 1000, 1e-13);
+  CHECK_REL(V("log_mix(0.3, x, y)"), log(0.3 * exp(x) + 0.7 * exp(y)), 1e-13);
+  CHECK_REL(V("log_mix(invlogit(-900*y), 900*y, 0)"), log(2), 1e-12);
+  CHECK_REL(V("log_mix(x/(x + y), 2000 + x, 2000 + y)"), 2000 + log((x * exp(x) + y * exp(y)) / (x + y)),
+            1e-13);
   CHECK_REL(V("Phi(x)"), 0.5 * erfc(-x / sqrt(2)), 1e-13);
   CHECK_REL(V("pi + x"), 3.14159265358979323846 + x, 1e-15);
   CHECK_REL(V("if x < inf then 1.5 else 0"), 1.5, 0);

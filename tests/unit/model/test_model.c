@@ -44,6 +44,40 @@ static void curve_has_the_closed_form(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Linear predictors of hundreds, as draws from wide priors give them; probabilities written out, behind a let, censored. */
+static void wide_priors_can_be_evaluated(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("wide.csv", "x,hit,n,many\n-38.5,1,4,<3\n12.25,0,7,>2\n71,1,0,3\n");
+  const char *path =
+      test_file("wide.atvi", "param a ~ normal(0, 10)\nparam b ~ normal(0, 100)\nparam s ~ exponential(1)\n"
+                             "data \"wide.csv\"\nlet eta = a + b*x\nlet p = 1/(1 + exp(-eta))\n"
+                             "observe hit ~ binomial(1, p)\nobserve n ~ negbin(exp(eta), s)\n"
+                             "observe many ~ binomial(5, exp(eta)/(1 + exp(eta)))\n");
+  for (int interpret = 0; interpret < 2; interpret++) {
+    atvi_model *m = test_load(ctx, path, interpret);
+    const double a = 3.7, b = -91.2, s = 1.6, x[3] = {-38.5, 12.25, 71}, n[3] = {4, 7, 0};
+    double want = 0, ga = 0;
+    for (int i = 0; i < 3; i++) { /* |eta| > 1000: only leading terms are left */
+      double eta = a + b * x[i], up = eta > 0;
+      want += (i != 1) * fmin(eta, 0) - (i == 1) * fmax(eta, 0);
+      ga += (i != 1) * (1 - up) - (i == 1) * up;
+      want += lgamma(n[i] + s) - lgamma(s) - lgamma(n[i] + 1) + (up ? -s : n[i]) * (eta - log(s));
+      ga += up ? -s : n[i];
+    }
+    want += log(10) - 3 * (a + b * x[0]); /* at most 2 of 5, p near 1 */
+    want += log(10) + 3 * (a + b * x[1]); /* at least 3 of 5, p near 0 */
+    want += log(10) + 3 * (a + b * x[2]);
+    ga += -3 + 3 + 3;
+    test_value v = test_eval(ctx, atvi_model_target(m), (double[]){a, b, s});
+    CHECK_INT(v.outcome, ATVI_RUN_OK);
+    CHECK_REL(v.ll, want, 1e-13);
+    CHECK_REL(v.gl[0], ga, 1e-12);
+    CHECK(test_gradient(ctx, atvi_model_target(m), (double[]){0.37, -0.05, 1.6}, 1e-6) < 1e-7);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+}
+
 static void points_outside_are_not_run(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("line.csv", "x,y\n0.3,1.21\n1.7,2.05\n2.2,NA\n3.9,5.5\n");
@@ -562,15 +596,16 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run},
-      {"increase", decay_counts_increase}, {"jumps", jumps_and_pulses_are_landed_on},
-      {"map", difference_equations_step_together}, {"poisson_zero", poisson_at_mean_zero},
-      {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
-      {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
-      {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
-      {"fixed", fixed_parameters_leave_the_rest}, {"options", options_of_the_library},
-      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved},
-      {"large", many_states_have_right_gradients}, {"masked", missing_values_leave_no_trace_in_the_gradient},
+TESTS({"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
+      {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
+      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
+      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
+      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
+      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
+      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
+      {"options", options_of_the_library}, {"times", other_times_need_no_data},
+      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
+      {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
       {"memory", memory_may_run_out_anywhere})
