@@ -91,6 +91,7 @@ typedef enum {
   /* The model and its data. */
   ATVI_CODE_RUNS_FAILED,
   ATVI_CODE_SOLVER_ERROR,
+  ATVI_CODE_SOLVER_CHOSEN,
   ATVI_CODE_NO_DATA,
   ATVI_CODE_GAPS,
   ATVI_CODE_HELD_OUT,

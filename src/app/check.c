@@ -117,6 +117,7 @@ static void describe(atvi_text *out, const atvi_model *m) {
     atvi_io_text_add(out, "; solver: %s", method[m->ode.method]);
   }
   atvi_io_text_add(out, "\n");
+  if (m->automatic) atvi_io_text_add(out, "            solver %s\n", m->solver_why);
   describe_params(out, lang);
   if (lang->n_derived) atvi_io_text_add(out, "derived     %td\n", lang->n_derived);
   if (lang->n_track) atvi_io_text_add(out, "tracked     %td\n", lang->n_track);

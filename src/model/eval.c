@@ -34,6 +34,11 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.el, (n_el + 1) * L);
   ATVI_TAKE(a, head.scratch, m->scratch + 1);
   ATVI_TAKE(a, head.time, 1);
+  if (m->automatic) {
+    ATVI_TAKE(a, head.yout2, (m->n_output * n + 1) * L);
+    ATVI_TAKE(a, head.y0_bar2, (n + 1) * L);
+    ATVI_TAKE(a, head.hoist_bar2, (nh + 1) * L);
+  }
   head.hoist_bar = head.seeds;
   if (o) {
     head.y0_bar = head.seeds + nh * L;
@@ -58,6 +63,7 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   atvi_model_work *w = carve(&a, m);
   w->ctx = ctx;
   atvi_status status = m->has_ode ? atvi_ode_work_new(ctx, &m->ode, &w->ode) : ATVI_OK;
+  if (status == ATVI_OK && m->automatic) status = atvi_ode_work_new(ctx, &m->other, &w->other);
   if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
   if (status == ATVI_OK && m->emulated) status = atvi_model_emulated_work_new(m->emulated, ctx, &w->emulated);
   if (status != ATVI_OK) {
@@ -72,6 +78,7 @@ void atvi_model_work_free(void *work) {
   atvi_model_work *w = work;
   if (!w) return;
   if (w->ode) atvi_ode_work_free(w->ode);
+  atvi_ode_work_free(w->other);
   if (w->exact) atvi_ode_work_free(w->exact);
   atvi_model_emulated_work_free(w->emulated);
   atvi_block_free(w->ctx, w);
@@ -90,10 +97,30 @@ static void setup(const atvi_model *m, atvi_model_work *w) {
                       (double *[]){w->hoist, w->y0, w->arg});
 }
 
+/* to = from in the lanes of mask, [n][L] */
+static void take_lanes(atvi_idx n, unsigned mask, const double *from, double *to) {
+  for (atvi_idx i = 0; i < n * L; i++)
+    if (mask >> (i % L) & 1) to[i] = from[i];
+}
+
+/* The lanes that failed, again by the other solver. */
+static void solve_failed(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
+  atvi_outcome again[L];
+  for (int l = 0; l < L; l++) w->by_other |= (unsigned)(outcome[l] != ATVI_RUN_OK) << l;
+  if (!w->by_other) return;
+  atvi_ode_solve(&m->other, w->other, w->y0, w->hoist, w->yout2, tape, again);
+  take_lanes(m->n_output * m->n_state, w->by_other, w->yout2, w->yout);
+  for (int l = 0; l < L; l++)
+    if (w->by_other >> l & 1) outcome[l] = again[l];
+}
+
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
   setup(m, w);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
-  if (m->has_ode) atvi_ode_solve(&m->ode, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
+  w->by_other = 0;
+  if (!m->has_ode) return;
+  atvi_ode_solve(&m->ode, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
+  if (w->other) solve_failed(m, w, tape, outcome);
 }
 
 static double *state_at(const atvi_model *m, double *states, atvi_idx output) {
@@ -156,7 +183,10 @@ static void solve_frozen(const atvi_model *m, atvi_model_work *w, bool tape, atv
   (void)tape;
   setup(m, w);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
-  if (m->has_ode) atvi_ode_replay(&m->ode, w->ode, 0, w->y0, w->hoist, w->yout, outcome);
+  bool other = w->by_other & 1;
+  if (m->has_ode)
+    atvi_ode_replay(other ? &m->other : &m->ode, other ? w->other : w->ode, 0, w->y0, w->hoist, w->yout,
+                    outcome);
 }
 
 static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
@@ -164,12 +194,23 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
     atvi_model_solve(m, w, tape, outcome);
     return;
   }
+  w->by_other = 0;
   setup(m, w);
   atvi_ode_solve(&m->exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
 }
 
 static void gradient(const atvi_model *m, atvi_model_work *w) {
-  if (m->has_ode) atvi_ode_adjoint(&m->ode, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
+  atvi_idx n = m->n_state, nh = m->n_hoist;
+  if (w->by_other) { /* both adjoints begin from what the rows gave */
+    memcpy(w->hoist_bar2, w->hoist_bar, (size_t)(nh * L) * sizeof *w->hoist_bar);
+    atvi_ode_adjoint(&m->other, w->other, w->hoist, w->ybar, w->y0_bar2, w->hoist_bar2);
+  }
+  if (m->has_ode && w->by_other != (1u << L) - 1)
+    atvi_ode_adjoint(&m->ode, w->ode, w->hoist, w->ybar, w->y0_bar, w->hoist_bar);
+  if (w->by_other) {
+    take_lanes(n, w->by_other, w->y0_bar2, w->y0_bar);
+    take_lanes(nh, w->by_other, w->hoist_bar2, w->hoist_bar);
+  }
   atvi_graph_prog_run(&m->setup_vjp, w->scratch, (const double *[]){w->theta, w->seeds},
                       (double *[]){w->grad_l});
   for (atvi_idx i = 0; m->has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];

@@ -3,6 +3,7 @@
  * nothing is shared while threads run. Seats are laid out ATVI_ALIGN apart: no false sharing. */
 #include "model/evaluator.h"
 #include "core/core.h"
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +32,12 @@ struct atvi_evaluator {
   int n_seat;
   atvi_idx group; /* points per call */
   seat **seats;   /* [n_seat] */
+  /* runs and failures when failures were looked at last, and the runs at which they are looked at next */
+  int64_t looked, looked_failed, look_at;
 };
+
+/* Failures are looked at after this many runs, then after each doubling, and reported where most of the runs since have failed. */
+enum { FIRST_LOOK = 4096 };
 
 static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx group) {
   atvi_evaluator *ev, head = {.n_seat = n_seat, .group = group};
@@ -71,6 +77,7 @@ atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target, a
   atvi_evaluator *ev = carve(&a, n, target->d, group);
   ev->ctx = ctx;
   ev->target = target;
+  ev->look_at = FIRST_LOOK;
   for (int i = 0; i < n && ops->work_new; i++) {
     atvi_status st = ops->work_new(target->self, ctx, &ev->seats[i]->work);
     if (st != ATVI_OK) {
@@ -174,14 +181,27 @@ static void run_item(void *arg, atvi_idx item, int worker) {
   run_part(j->ev, j->ev->seats[worker], j->batch, item * j->ev->group);
 }
 
+static void look_at_failures(atvi_evaluator *ev) {
+  int64_t runs = atvi_model_evaluator_count(ev), failed;
+  if (runs < ev->look_at) return;
+  failed = atvi_model_evaluator_failures(ev) - ev->looked_failed;
+  if (2 * failed > runs - ev->looked)
+    atvi_log(ev->ctx, ATVI_LOG_WARN, "%" PRId64 " of the last %" PRId64 " runs of the model failed", failed,
+             runs - ev->looked);
+  ev->looked = runs;
+  ev->looked_failed += failed;
+  ev->look_at = 2 * runs;
+}
+
 void atvi_model_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch) {
   /* More threads than seats (the context was changed after new): one thread is always right. */
   if (batch->B <= ev->group || atvi_ctx_threads(ev->ctx) > ev->n_seat) {
     atvi_model_evaluator_run_on(ev, 0, batch);
-    return;
+  } else {
+    job j = {ev, batch};
+    atvi_parallel(ev->ctx, (batch->B + ev->group - 1) / ev->group, run_item, &j);
   }
-  job j = {ev, batch};
-  atvi_parallel(ev->ctx, (batch->B + ev->group - 1) / ev->group, run_item, &j);
+  look_at_failures(ev);
 }
 
 void atvi_model_evaluator_run_on(atvi_evaluator *ev, int worker, const atvi_batch *batch) {

@@ -5,37 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged ones
- * (tools/acceptance.py), far below what a posterior can show. The absolute one is in units of each state's own size. */
-static const double TOL_REL = 1e-4, ABS_PER_REL = 1e-2;
-/* What counts as exact: a thousandth of the tolerance in use, within what rounding allows. */
-static const double EXACT_PER_TOL = 1e-3, EXACT_LEAST = 1e-11;
-static const atvi_idx MAX_STEPS = 100000;
-
-static double or_default(double given, double otherwise) { return isnan(given) ? otherwise : given; }
-
-static void describe_solver(atvi_model *m) {
-  const atvi_lang *lang = m->lang;
-  atvi_ode *ode = &m->ode;
-  ode->method = lang->kind == ATVI_MODEL_MAP        ? ATVI_ODE_MAP
-                : lang->solver == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
-                : lang->solver == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
-                                                    : ATVI_ODE_RK45;
-  ode->n = m->n_state;
-  ode->n_par = m->n_hoist;
-  ode->n_tab = 2 * lang->n_table;
-  ode->n_output = m->n_output;
-  ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
-  ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
-  ode->h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
-  ode->max_steps =
-      lang->max_steps > 0 ? lang->max_steps : MAX_STEPS + ode->n_stop; /* every stop costs a step */
-  m->exact = *ode;
-  m->exact.tol_rel = fmin(ode->tol_rel, fmax(EXACT_PER_TOL * ode->tol_rel, EXACT_LEAST));
-  m->exact.tol_abs = fmin(ode->tol_abs, m->exact.tol_rel * ABS_PER_REL);
-  m->exact.max_steps = 10 * ode->max_steps;
-}
-
 /* What the emulator and the other processes make of an observed series, apart. Such models have no states that would have to come later. */
 static atvi_status process_series(atvi_model *m, atvi_series *s) {
   atvi_target *t = &m->target;
@@ -132,8 +101,8 @@ static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {
   ATVI_TRY(atvi_model_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
   ATVI_TRY(describe_target(m));
   ATVI_TRY(atvi_model_programs(m, opts->interpret));
-  describe_solver(m);
-  return atvi_model_series(m);
+  ATVI_TRY(atvi_model_series(m));
+  return atvi_model_solver(m);
 }
 
 atvi_status atvi_model_load_with(atvi_ctx *ctx, const char *path, const atvi_model_load_opts *opts,
@@ -187,6 +156,7 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
 void atvi_model_free(atvi_model *m) {
   if (!m) return;
   atvi_graph_module_free(m->hot);
+  atvi_graph_module_free(m->jacobian);
   atvi_graph_module_free(m->cold);
   atvi_model_emulated_free(m->emulated);
   atvi_lang_free(m->lang);

@@ -139,6 +139,14 @@ struct atvi_model {
   bool has_ode;
   atvi_ode ode;
   atvi_ode exact; /* the same with a tolerance near rounding */
+  /* The model names no solver: points at which `ode` fails are run by `other`, and solver_why says how `ode` was chosen. */
+  bool automatic;
+  atvi_ode other;
+  bool uses_both; /* some of the points that were tried need it */
+  char solver_why[200];
+  atvi_module *jacobian; /* of `automatic`; NULL: in hot, or none */
+  atvi_node *rhs_node;   /* [n_state] right-hand sides in terms of HOIST */
+  bool interpret;
   atvi_idx n_output;
   double *output_time; /* [n_output] */
   atvi_idx n_combo, cap_combo;
@@ -173,6 +181,12 @@ ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* elements of rows */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
+ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
+/* rk45, rk4, stiff or map, as in a line `solver`; "rk45, stiff": the second runs what the first cannot. */
+const char *atvi_model_solver_word(const atvi_model *m);
+/* Makes m->jacobian, and gives its program and the operations that it and the right-hand sides take. */
+ATVI_CHECKED atvi_status atvi_model_jacobian(atvi_model *m, bool compile, atvi_prog *jac, double *ops_jac,
+                                             double *ops_rhs);
 /* The last of n ascending times that is before t by more than rounding: what counts since the time before (increase) counts from it.
  * -1: there is none. */
 atvi_idx atvi_model_time_before(atvi_idx n, const double *time, double t);
@@ -198,6 +212,10 @@ typedef struct {
   double *time;                 /* [1] */
   atvi_ode_work *exact;         /* for m->exact */
   atvi_ode_work *ode;           /* NULL without states */
+  atvi_ode_work *other;         /* for m->other; NULL if there is none */
+  double *yout2;                /* [n_output][n][L] of m->other */
+  double *y0_bar2, *hoist_bar2; /* [n][L], [n_hoist][L] */
+  unsigned by_other;            /* lanes that the last solve left to m->other */
   atvi_emulated_work *emulated; /* NULL without processes */
 } atvi_model_work;
 

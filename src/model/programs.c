@@ -45,6 +45,7 @@ static atvi_status rewrite(builder *b) {
   if (!b->hoist || !b->rhs || !b->pulse) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
   hoist(b, b->n, b->rhs);
+  m->rhs_node = b->rhs;
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
     if (!y) return ATVI_ENOMEM;
@@ -167,6 +168,42 @@ static bool jacobian(builder *b) {
   solver_inputs(b, s);
   out(s, n * n, jac, false);
   return true;
+}
+
+/* Operations that nodes take, each once; functions of libm count as several. */
+static double operations(builder *b, atvi_idx n, const atvi_node *x) {
+  enum { FUNCTION = 8 };
+  atvi_idx size = atvi_graph_size(b->g);
+  bool *need = take(b, size, sizeof *need);
+  double sum = 0;
+  if (!need) return -1;
+  for (atvi_idx i = 0; i < n; i++) need[x[i]] = true;
+  for (atvi_idx i = size - 1; i >= 0; i--) {
+    if (!need[i]) continue;
+    atvi_node_info s = atvi_graph_get(b->g, (atvi_node)i);
+    for (int k = 0; k < s.n_arg; k++) need[s.arg[k]] = true;
+    bool function =
+        s.op == ATVI_OP_POW || s.op == ATVI_OP_FN || (s.op >= ATVI_OP_SQRT && s.op < ATVI_OP_SELECT);
+    sum += s.n_arg == 0 ? 0 : function ? FUNCTION : 1;
+  }
+  return sum;
+}
+
+atvi_status atvi_model_jacobian(atvi_model *m, bool compile, atvi_prog *jac, double *ops_jac,
+                                double *ops_rhs) {
+  builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state, .rhs = m->rhs_node};
+  atvi_module_info info;
+  b.spec = take(&b, 1, sizeof *b.spec);
+  if (!b.spec || !jacobian(&b) || atvi_graph_failed(b.g)) return ATVI_ENOMEM;
+  *ops_rhs = operations(&b, b.n, b.rhs);
+  *ops_jac = operations(&b, b.n * b.n, b.spec->out[0].nodes);
+  if (*ops_rhs < 0 || *ops_jac < 0) return ATVI_ENOMEM;
+  atvi_graph_module_free(m->jacobian);
+  m->jacobian = NULL;
+  ATVI_TRY(atvi_graph_module_new(m->ctx, b.g, 1, b.spec, &(atvi_module_opts){.compile = compile},
+                                 &m->jacobian, &info));
+  *jac = atvi_graph_module_get(m->jacobian, 0);
+  return ATVI_OK;
 }
 
 static bool has_masked(const atvi_rows *rows, atvi_idx e) {
@@ -412,6 +449,7 @@ static void most(size_t *scratch, atvi_prog p) {
 
 atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
   builder b = {.m = m, .lang = m->lang, .g = m->lang->graph, .n = m->n_state};
+  m->interpret = interpret;
   ATVI_TRY(rewrite(&b));
   ATVI_TRY(hot(&b, interpret));
   ATVI_TRY(cold(&b));

@@ -31,6 +31,7 @@ void ATVI_ISA_NAME(atvi_ode_tsit5_try)(const atvi_ode *ode, atvi_ode_work *w) {
   }
   combine(6, n, tb->a[6], w->hs, w->y, w->k, w->ynew);
   atvi_ode_run(w, &ode->rhs, w->tnew, w->ynew, NULL, w->k + 6 * size, NULL);
+  w->effort.rhs += 6;
   ATVI_ISA_NAME(atvi_ode_measure_slopes)(w, tb->e);
 }
 

@@ -43,7 +43,7 @@ typedef struct {
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
   atvi_idx n_output;
-  double tol_rel;     /* RK45, STIFF */
+  double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
   double h;           /* RK4, MAP */
   atvi_idx max_steps; /* accepted and rejected, per lane */
@@ -78,5 +78,12 @@ typedef struct {
   atvi_idx accepted, rejected;
 } atvi_ode_count;
 void atvi_ode_counts(const atvi_ode_work *w, atvi_ode_count count[ATVI_LANES]);
+
+/* Work of the last solve of an adaptive method, for all lanes together. */
+typedef struct {
+  /* steps tried, evaluations of the right-hand side, Jacobians with their factors */
+  atvi_idx steps, rhs, factors;
+} atvi_ode_effort;
+atvi_ode_effort atvi_ode_effort_of(const atvi_ode_work *w);
 
 #endif

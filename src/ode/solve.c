@@ -171,6 +171,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     }
     kern->propose(w);
     attempt(ode, w);
+    w->effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
     bool room = true;
     if (accepted) {
@@ -247,6 +248,7 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
 void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
                     bool tape, atvi_outcome *outcome) {
   w->taping = tape;
+  w->effort = (atvi_ode_effort){0};
   if (tape) w->tape_n = 0;
   if (!begin(ode, w, y0, par, yout))
     fail_all(w, ATVI_ODE_ALL, ATVI_RUN_STEPS);

@@ -44,6 +44,7 @@ static void factor(const atvi_ode *ode, atvi_ode_work *w, const double *t, const
     LANES(l) a[i * ATVI_LANES + l] = FMA(-GAMMA * h[l], a[i * ATVI_LANES + l], unit);
   }
   ATVI_ISA_NAME(atvi_ode_lu)(n, a, piv);
+  w->effort.factors++;
 }
 
 static void renew(const atvi_ode *ode, atvi_ode_work *w, const double *t, const double *y, const newton *nt) {
@@ -106,6 +107,7 @@ static void stage(const atvi_ode *ode, atvi_ode_work *w, int s, newton *nt) {
     for (atvi_idx i = 0; i < size; i++) y[i] = p[i] + z[i];
     if (it && it % NEWTON_RENEW == 0) renew(ode, w, t, y, nt);
     atvi_ode_run(w, &ode->rhs, t, y, NULL, k, NULL);
+    w->effort.rhs++;
     for (atvi_idx i = 0; i < size; i += ATVI_LANES) LANES(l) d[i + l] = FMA(hg[l], k[i + l], -z[i + l]);
     ATVI_ISA_NAME(atvi_ode_lu_solve)(w->n, w->lu, w->piv, d);
     correction(w, y, d, change);

@@ -50,7 +50,8 @@ struct atvi_ode_work {
   const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
   double accepted[ATVI_LANES],
       rejected[ATVI_LANES]; /* counts of steps; as reals, they are counted with the rest */
-  unsigned run;             /* lanes that are not done and have not failed */
+  atvi_ode_effort effort;
+  unsigned run;                                        /* lanes that are not done and have not failed */
   atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
 
   atvi_ctx *ctx;

@@ -110,6 +110,97 @@ static void decay_counts_increase(void) {
   atvi_ctx_free(ctx);
 }
 
+/* x' = -k (x - cos t) follows (cos t + sin t / k) k^2/(1 + k^2); stiff where k is large. No solver is named. */
+static const char *const FOLLOW =
+    "param k ~ lognormal(%g, %g)\nparam a ~ uniform(0, 3)\nstart 0\nstate x = a\ndx/dt = -k*(x - cos(t))\n"
+    "data \"follow.csv\" time t\nobserve y ~ normal(x, 0.1)\n";
+
+static double follow(double k, double a, double t) {
+  double share = k * k / (1 + k * k);
+  return share * (cos(t) + sin(t) / k) + (a - share) * exp(-k * t);
+}
+
+static void the_solver_is_chosen(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("follow.csv", "t,y\n0.5,0.9\n2,-0.4\n6,1.1\n");
+  const double t[3] = {0.5, 2, 6}, y[3] = {0.9, -0.4, 1.1};
+  for (int stiff = 0; stiff < 2; stiff++)
+    for (int interpret = 0; interpret < 2; interpret++) {
+      char text[400];
+      snprintf(text, sizeof text, FOLLOW, stiff ? 11.0 : 0.0, stiff ? 1.0 : 0.5);
+      atvi_model *m = test_load(ctx, test_file("follow.atvi", text), interpret);
+      const atvi_target *target = atvi_model_target(m);
+      CHECK(m->automatic);
+      CHECK_INT(m->ode.method, stiff ? ATVI_ODE_STIFF : ATVI_ODE_RK45);
+      CHECK_INT(m->other.method, stiff ? ATVI_ODE_RK45 : ATVI_ODE_STIFF);
+      CHECK(m->solver_why[0] != 0);
+      /* points of both sorts in one batch: each is what it is alone, and right */
+      enum { B = 5 };
+      const double k[B] = {0.7, 3e5, 2.1, 1e4, 2e6};
+      double theta[2 * B], ll[B], gl[2 * B];
+      atvi_outcome outcome[B];
+      for (int j = 0; j < B; j++) theta[j] = k[j], theta[B + j] = 1.3;
+      void *work;
+      CHECK_OK(target->ops->work_new(target->self, ctx, &work));
+      target->ops->eval(
+          target->self, work,
+          &(atvi_batch){.B = B, .theta = theta, .log_lik = ll, .grad_lik = gl, .outcome = outcome});
+      target->ops->work_free(work);
+      for (int j = 0; j < B; j++) {
+        const double at[2] = {k[j], 1.3};
+        double want = 0;
+        for (int i = 0; i < 3; i++) want += normal(y[i], follow(k[j], 1.3, t[i]), 0.1);
+        CHECK_INT(outcome[j], ATVI_RUN_OK);
+        CHECK_ABS(ll[j], want, 0.05); /* tolerance 1e-4, noise 0.1 */
+        test_value v = test_eval(ctx, target, at);
+        CHECK(v.ll == ll[j] && v.gl[0] == gl[j] && v.gl[1] == gl[B + j]);
+        double by_k = 0, by_a = 0, h = 1e-5;
+        for (int i = 0; i < 3; i++) {
+          double r = (y[i] - follow(k[j], 1.3, t[i])) / 0.01;
+          by_k += r * (follow(k[j] * (1 + h), 1.3, t[i]) - follow(k[j] * (1 - h), 1.3, t[i])) / (2 * h);
+          by_a += r * exp(-k[j] * t[i]);
+        }
+        CHECK_ABS(k[j] * v.gl[0], by_k, 5e-3 * (1 + fabs(by_k)));
+        CHECK_ABS(v.gl[1], by_a, 5e-3 * (1 + fabs(by_a)));
+        if (k[j] < 10) CHECK(test_gradient(ctx, target, at, 1e-6) < 1e-5);
+      }
+      atvi_model_free(m);
+    }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Immune response to an infection, at the estimates of Crauste et al. 2017 (Cell Systems 4): the pathogen is close to growing
+ * without limit, and what the solver gets wrong is magnified a thousand times. */
+static void tolerances_ask_the_same_of_both_solvers(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("cd8.csv", "t,l,m\n8,32860,289\n13,46727,9564\n28,3936,32705\n");
+  double ll[3];
+  static const char *const solver[3] = {"rk45 tol 1e-11", "rk45 tol 1e-6", "stiff tol 1e-6"};
+  for (int k = 0; k < 3; k++) {
+    char text[1200];
+    snprintf(text, sizeof text,
+             "param dEL ~ uniform(0, 1)\nstart 0\nstate N = 8090\nstate E = 0\nstate L = 0\nstate M = "
+             "0\nstate P = 1\n"
+             "dN/dt = -0.739907304399124*N - 0.011930787933602*N*P\n"
+             "dE/dt = 0.011930787933602*N*P + 0.507415649004014*E*P - 3.91359465940441e-5*E^2 - dEL*E\n"
+             "dL/dt = dEL*E - 8.11520130499257e-6*L^2 - 1e-10*E*L - 0.022580636941607*L\n"
+             "dM/dt = 0.022580636941607*L\n"
+             "dP/dt = 0.126382292625502*P^2 - 1.41248724084794e-10*E*P - 3.63403086241783e-5*L*P - "
+             "1.00000003522094e-5*P\n"
+             "data \"cd8.csv\" time t\nobserve l ~ normal(L, 4000)\nobserve m ~ normal(M, 4000)\nsolver %s\n",
+             solver[k]);
+    atvi_model *m = test_load(ctx, test_file("cd8.atvi", text), true);
+    test_value v = test_eval(ctx, atvi_model_target(m), (double[]){0.517945937424841});
+    CHECK_INT(v.outcome, ATVI_RUN_OK);
+    ll[k] = v.ll;
+    atvi_model_free(m);
+  }
+  CHECK_ABS(ll[1], ll[0], 0.02);
+  CHECK_ABS(ll[2], ll[0], 0.1);
+  atvi_ctx_free(ctx);
+}
+
 /* A forcing that jumps, two pulses at one time, and an observation at the time of the pulses. */
 static void jumps_and_pulses_are_landed_on(void) {
   atvi_ctx *ctx = test_ctx();
@@ -596,7 +687,8 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
+TESTS({"solver", the_solver_is_chosen}, {"tolerance", tolerances_ask_the_same_of_both_solvers},
+      {"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
       {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
       {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
       {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},

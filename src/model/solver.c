@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Which solver. In a model that names none, the explicit solver runs every point, and the implicit one takes over where it
+ * fails or has done as much work as the implicit one needs: whatever the point, that costs at most twice the cheaper of the
+ * two. Where most points that fit the data are such, the implicit solver runs all of them. That is measured when the model
+ * is read, at draws from its prior. Work is counted, not timed, the draws have a seed of their own, and what a point is run
+ * by depends on the point alone: results are the same in every run and on any number of threads. */
+#include "math/rng.h"
+#include "model/model.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Default tolerance: log likelihoods at posterior draws of the examples are then within 0.003 of converged ones
+ * (tools/acceptance.py), far below what a posterior can show. The absolute one is in units of each state's own size. */
+static const double TOL_REL = 1e-4, ABS_PER_REL = 1e-2;
+/* What counts as exact: a thousandth of the tolerance in use, within what rounding allows. */
+static const double EXACT_PER_TOL = 1e-3, EXACT_LEAST = 1e-11;
+static const atvi_idx MAX_STEPS = 100000;
+
+enum {
+  DRAWS = 8 * ATVI_LANES, /* from the prior, run by the implicit solver */
+  BEST = 4 * ATVI_LANES,  /* of these, run by both */
+  MOST_STATES = 200,      /* above it Jacobians, which are dense, cost more than stiffness does */
+  SEED = 7061,
+};
+/* The implicit solver runs all points if explicit steps first would cost this many times as much; 2 would be all points in vain. */
+static const double IN_VAIN = 1.5;
+/* An adjoint of a right-hand side costs about this many right-hand sides. */
+static const double VJP = 3;
+
+static double or_default(double given, double otherwise) { return isnan(given) ? otherwise : given; }
+
+static void describe(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_ode *ode = &m->ode;
+  ode->method = lang->kind == ATVI_MODEL_MAP        ? ATVI_ODE_MAP
+                : lang->solver == ATVI_SOLVER_RK4   ? ATVI_ODE_RK4
+                : lang->solver == ATVI_SOLVER_STIFF ? ATVI_ODE_STIFF
+                                                    : ATVI_ODE_RK45;
+  ode->n = m->n_state;
+  ode->n_par = m->n_hoist;
+  ode->n_tab = 2 * lang->n_table;
+  ode->n_output = m->n_output;
+  ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
+  ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);
+  ode->h = lang->kind == ATVI_MODEL_MAP ? lang->step : or_default(lang->solver_step, 0.1);
+  ode->max_steps =
+      lang->max_steps > 0 ? lang->max_steps : MAX_STEPS + ode->n_stop; /* every stop costs a step */
+}
+
+static void describe_exact(atvi_model *m) {
+  m->exact = m->ode;
+  m->exact.tol_rel = fmin(m->ode.tol_rel, fmax(EXACT_PER_TOL * m->ode.tol_rel, EXACT_LEAST));
+  m->exact.tol_abs = fmin(m->ode.tol_abs, m->exact.tol_rel * ABS_PER_REL);
+  m->exact.max_steps = 10 * m->ode.max_steps;
+}
+
+/* Operations of a value and a gradient, from the work of a value. */
+typedef struct {
+  double rhs, jac; /* operations of one of each */
+  double n;        /* states */
+} price;
+
+static double cost_of(const price *p, atvi_ode_method method, atvi_ode_effort e) {
+  double lu = 2 * p->n * p->n * p->n / 3, solve = 2 * p->n * p->n, steps = (double)e.steps;
+  double back = 6 * VJP * p->rhs; /* of a step */
+  if (method == ATVI_ODE_RK45) return (double)e.rhs * p->rhs + steps * back;
+  return (double)e.rhs * (p->rhs + solve) + (double)e.factors * (p->jac + lu) +
+         steps * (5 * (p->jac + lu + solve) + back);
+}
+
+/* Runs ATVI_LANES points by one solver: operations, and whether all arrived. */
+static double run(const atvi_model *m, atvi_model_work *w, const atvi_ode *ode, atvi_ode_work *work,
+                  const price *p, const double *theta, bool *arrived) {
+  atvi_outcome outcome[ATVI_LANES];
+  memcpy(w->theta, theta, (size_t)(m->target.d * ATVI_LANES) * sizeof *theta);
+  atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
+                      (double *[]){w->hoist, w->y0, w->arg});
+  atvi_ode_solve(ode, work, w->y0, w->hoist, w->yout, false, outcome);
+  *arrived = true;
+  for (int l = 0; l < ATVI_LANES; l++) *arrived = *arrived && outcome[l] == ATVI_RUN_OK;
+  return cost_of(p, ode->method, atvi_ode_effort_of(work));
+}
+
+/* The draws that fit best and could be run come first. Returns how many could be run. */
+static atvi_idx sort_best(const atvi_model *m, atvi_model_work *w, double *theta, double *ll,
+                          atvi_outcome *outcome) {
+  const atvi_idx d = m->target.d;
+  atvi_idx n = 0;
+  m->target.ops->eval(m, w, &(atvi_batch){.B = DRAWS, .theta = theta, .log_lik = ll, .outcome = outcome});
+  for (; n < DRAWS; n++) {
+    atvi_idx top = n;
+    for (atvi_idx j = n + 1; j < DRAWS; j++)
+      if (ll[j] > ll[top] || isnan(ll[top])) top = j;
+    if (outcome[top] != ATVI_RUN_OK || !isfinite(ll[top])) break;
+    double l = ll[n];
+    atvi_outcome o = outcome[n];
+    ll[n] = ll[top], ll[top] = l;
+    outcome[n] = outcome[top], outcome[top] = o;
+    for (atvi_idx i = 0; i < d; i++) {
+      double x = theta[i * DRAWS + n];
+      theta[i * DRAWS + n] = theta[i * DRAWS + top], theta[i * DRAWS + top] = x;
+    }
+  }
+  return n;
+}
+
+/* Both solvers at the best draws, ATVI_LANES at a time: what it costs to run the explicit one first, and the implicit one alone.
+ * Limits the steps of the explicit one, m->other. */
+static atvi_status both(atvi_model *m, atvi_model_work *w, const price *p, atvi_idx groups,
+                        const double *theta, double *first, double *alone) {
+  const atvi_idx size = m->target.d * ATVI_LANES;
+  double cost[BEST / ATVI_LANES];
+  atvi_ode_work *work;
+  bool arrived;
+  *first = *alone = 0;
+  for (atvi_idx k = 0; k < groups; k++)
+    *alone += cost[k] = run(m, w, &m->ode, w->ode, p, theta + k * size, &arrived);
+  double step = cost_of(p, ATVI_ODE_RK45, (atvi_ode_effort){.steps = 1, .rhs = 6});
+  double most = *alone / (double)groups / step + (double)m->ode.n_stop;
+  if (m->lang->max_steps <= 0 && most < (double)m->other.max_steps) m->other.max_steps = (atvi_idx)most;
+  ATVI_TRY(atvi_ode_work_new(m->ctx, &m->other, &work));
+  for (atvi_idx k = 0; k < groups; k++) {
+    *first += run(m, w, &m->other, work, p, theta + k * size, &arrived);
+    if (!arrived) *first += cost[k], m->uses_both = true;
+  }
+  atvi_ode_work_free(work);
+  return ATVI_OK;
+}
+
+static atvi_status measure(atvi_model *m, const price *p, double *theta, bool *implicit) {
+  const atvi_idx d = m->target.d;
+  double *best = theta + d * DRAWS, *ll = best + d * BEST, first = 0, alone = 0;
+  atvi_outcome outcome[DRAWS];
+  void *work;
+  ATVI_TRY(atvi_model_work_new(m, m->ctx, &work));
+  atvi_model_work *w = work;
+  m->target.ops->prior_draw(m, w, SEED, 0, DRAWS, theta);
+  atvi_idx n = sort_best(m, w, theta, ll, outcome), groups = n < BEST ? n / ATVI_LANES : BEST / ATVI_LANES;
+  for (atvi_idx k = 0; k < groups; k++)
+    for (atvi_idx i = 0; i < d; i++)
+      for (int l = 0; l < ATVI_LANES; l++)
+        best[(k * d + i) * ATVI_LANES + l] = theta[i * DRAWS + k * ATVI_LANES + l];
+  atvi_status status = groups ? both(m, w, p, groups, best, &first, &alone) : ATVI_OK;
+  atvi_model_work_free(w);
+  *implicit = groups > 0 && first > IN_VAIN * alone;
+  if (groups)
+    snprintf(m->solver_why, sizeof m->solver_why,
+             "chosen at the %d best of %d draws from the prior: explicit first %.2g operations per point, "
+             "implicit %.2g",
+             (int)(groups * ATVI_LANES), (int)DRAWS, first / (double)(groups * ATVI_LANES),
+             alone / (double)(groups * ATVI_LANES));
+  else
+    snprintf(m->solver_why, sizeof m->solver_why, "not compared: %d of %d draws from the prior could be run",
+             (int)n, (int)DRAWS);
+  return status;
+}
+
+static void swap(atvi_model *m) {
+  atvi_ode ode = m->ode;
+  m->ode = m->other;
+  m->other = ode;
+}
+
+atvi_status atvi_model_solver(atvi_model *m) {
+  const atvi_idx d = m->target.d;
+  bool implicit;
+  describe(m);
+  describe_exact(m);
+  if (!m->has_ode || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
+      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2)
+    return ATVI_OK;
+  price p = {.n = (double)m->n_state};
+  double *theta = atvi_pool_take(m->pool, (size_t)(d * (DRAWS + BEST) + DRAWS), sizeof *theta);
+  if (!theta) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_model_jacobian(m, false, &m->ode.jac, &p.jac, &p.rhs));
+  m->automatic = true;
+  m->other = m->ode; /* the implicit one comes first, and the explicit one runs what it cannot */
+  m->ode.method = ATVI_ODE_STIFF;
+  describe_exact(m);
+  ATVI_TRY(measure(m, &p, theta, &implicit));
+  if ((implicit || m->uses_both) && !m->interpret)
+    ATVI_TRY(atvi_model_jacobian(m, true, &m->ode.jac, &p.jac, &p.rhs));
+  m->other.jac = m->ode.jac;
+  if (!implicit) swap(m);
+  describe_exact(m);
+  m->exact.max_steps = 10 * (m->lang->max_steps > 0 ? m->lang->max_steps : MAX_STEPS + m->ode.n_stop);
+  return ATVI_OK;
+}
+
+const char *atvi_model_solver_word(const atvi_model *m) {
+  static const char *const word[] = {"rk45", "rk4", "stiff", "map"};
+  if (m->automatic) return m->ode.method == ATVI_ODE_STIFF ? "stiff, rk45" : "rk45, stiff";
+  return word[m->ode.method];
+}
