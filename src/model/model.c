@@ -94,6 +94,7 @@ static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {
     ATVI_TRY(atvi_model_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
     ATVI_TRY(atvi_model_holdout_apply(m->pool, m->lang, &m->holdout));
   }
+  ATVI_TRY(atvi_model_jumps(m));
   ATVI_TRY(atvi_model_constant(m));
   ATVI_TRY(atvi_model_times(m, opts));
   ATVI_TRY(atvi_model_rows(m));

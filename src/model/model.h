@@ -175,6 +175,7 @@ struct atvi_model {
 };
 
 /* build steps, in calling order */
+ATVI_CHECKED atvi_status atvi_model_jumps(atvi_model *m);    /* comparisons with the time */
 ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that never change */
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */

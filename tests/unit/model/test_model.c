@@ -225,6 +225,37 @@ static void jumps_and_pulses_are_landed_on(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Comparisons of the time with a number, in every way to write them; on either side the solution is a polynomial. */
+static void comparisons_with_the_time_are_landed_on(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("when.csv", "day,x,y,z\n1,0.9,0.1,0\n1.37,1.3,0.2,0.3\n3,2.2,1.4,1.1\n");
+  const char *path = test_file(
+      "when.atvi", "param a ~ uniform(0, 3)\nstart 0\nstate X = 0\nstate Y = 0\nstate Z = 0\n"
+                   "let on = (if t >= 1.37 then 1 else 0)\n"
+                   "dX/dt = (if t < 1.37 then a else if 2 <= t then 3*a*t else 0.25*a)\n"
+                   "dY/dt = on + a*(if 2*t - 1 <= 1.74 and X < 1e9 then 2 else t)\n"
+                   "dZ/dt = (if 5 - t > 3 then a*t^3 else -1) + (if t < -4 then 7 else 0)\n"
+                   "data \"when.csv\" time day\nobserve x ~ normal(X, 0.5)\nobserve y ~ normal(Y, 0.3)\n"
+                   "observe z ~ normal(Z, 0.2)\n");
+  for (int interpret = 0; interpret < 2; interpret++) {
+    atvi_model *m = test_load(ctx, path, interpret);
+    const double a = 0.731;
+    double X[3] = {a, 1.37 * a, a * (1.37 + 0.25 * 0.63 + 1.5 * 5)};
+    double Y[3] = {2 * a, 2 * a * 1.37, 2 * a * 1.37 + 1.63 + a * (9 - 1.37 * 1.37) / 2};
+    double Z[3] = {a / 4, a * pow(1.37, 4) / 4, 4 * a - 1}, want = 0;
+    const double x[3] = {0.9, 1.3, 2.2}, y[3] = {0.1, 0.2, 1.4}, z[3] = {0, 0.3, 1.1};
+    for (int i = 0; i < 3; i++)
+      want += normal(x[i], X[i], 0.5) + normal(y[i], Y[i], 0.3) + normal(z[i], Z[i], 0.2);
+    test_value v = test_eval(ctx, atvi_model_target(m), &a);
+    CHECK_ABS(v.ll, want, 1e-10);
+    CHECK(test_gradient(ctx, atvi_model_target(m), &a, 1e-6) < 1e-7);
+    CHECK_INT(m->ode.n_stop, 5); /* 0, 1, 1.37, 2, 3 */
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void difference_equations_step_together(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("map.csv", "t,y\n0,1\n3,6.1\n5,9\n");
@@ -687,17 +718,17 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"solver", the_solver_is_chosen}, {"tolerance", tolerances_ask_the_same_of_both_solvers},
-      {"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
-      {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
-      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
-      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
-      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
-      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
-      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
-      {"options", options_of_the_library}, {"times", other_times_need_no_data},
-      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
-      {"masked", missing_values_leave_no_trace_in_the_gradient},
+TESTS({"comparisons", comparisons_with_the_time_are_landed_on}, {"solver", the_solver_is_chosen},
+      {"tolerance", tolerances_ask_the_same_of_both_solvers}, {"wide", wide_priors_can_be_evaluated},
+      {"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run},
+      {"increase", decay_counts_increase}, {"jumps", jumps_and_pulses_are_landed_on},
+      {"map", difference_equations_step_together}, {"poisson_zero", poisson_at_mean_zero},
+      {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
+      {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
+      {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
+      {"fixed", fixed_parameters_leave_the_rest}, {"options", options_of_the_library},
+      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved},
+      {"large", many_states_have_right_gradients}, {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
       {"memory", memory_may_run_out_anywhere})
