@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Jumps in time. A comparison of the time with a number in an equation, as in `if t < 10 then a else b`, becomes a step table of
- * 0 and 1: the solver then lands on the jump, and steps on either side see one side of it alone. Comparisons whose moment
- * depends on parameters or states stay as they are. */
+ * 0 and 1: the solver then lands on the jump, and steps on either side see one side of it alone. Where the moment depends on
+ * parameters it becomes a jump of the solver's own, which has another time in every lane. Comparisons whose moment depends on
+ * states stay as they are. */
 #include "model/model.h"
 #include <math.h>
 
-enum { MOST_DEEP = 64, MOST_JUMPS = 1000, TIME_BIT = 1u << ATVI_IN_TIME };
+enum { MOST_DEEP = 64, MOST_JUMPS = 1000, TIME_BIT = 1u << ATVI_IN_TIME, PARAM_BIT = 1u << ATVI_IN_PARAM };
 
 typedef struct {
-  double t;    /* when */
+  atvi_node t; /* when */
   bool before; /* the comparison holds before, not after */
   atvi_node node;
 } jump;
@@ -20,35 +21,45 @@ typedef struct {
   atvi_idx n, cap;
 } jumps;
 
-/* x = a + b t? */
-static bool affine(const atvi_graph *g, atvi_node x, int deep, double *a, double *b) {
-  double p[2], q[2];
+/* x = a + b t with a number b? a is x without its terms in t, and may depend on parameters. */
+static bool affine(atvi_graph *g, atvi_node x, int deep, atvi_node *a, double *b) {
+  atvi_node p, q, zero = atvi_graph_const(g, 0);
+  double dp, dq, c;
+  if (atvi_graph_failed(g) || deep > MOST_DEEP) return false;
   atvi_node_info s = atvi_graph_get(g, x);
-  *a = *b = 0;
-  if (atvi_graph_is_const(g, x, a)) return true;
-  if (s.op == ATVI_OP_INPUT) return *b = 1, s.index2 == ATVI_IN_TIME;
-  if (s.kinds != TIME_BIT || deep > MOST_DEEP || !affine(g, s.arg[0], deep + 1, &p[0], &p[1])) return false;
-  if (s.op == ATVI_OP_NEG) return *a = -p[0], *b = -p[1], true;
-  if (s.n_arg != 2 || !affine(g, s.arg[1], deep + 1, &q[0], &q[1])) return false;
+  *a = x, *b = 0;
+  if (!(s.kinds & TIME_BIT)) return true;
+  if (s.op == ATVI_OP_INPUT) return *a = zero, *b = 1, true;
+  if (!affine(g, s.arg[0], deep + 1, &p, &dp)) return false;
+  if (s.op == ATVI_OP_NEG) return *a = atvi_graph_op1(g, s.op, p), *b = -dp, true;
+  if (s.n_arg != 2 || !affine(g, s.arg[1], deep + 1, &q, &dq)) return false;
+  *a = atvi_graph_op2(g, s.op, p, q);
   switch (s.op) {
-  case ATVI_OP_ADD: return *a = p[0] + q[0], *b = p[1] + q[1], true;
-  case ATVI_OP_SUB: return *a = p[0] - q[0], *b = p[1] - q[1], true;
-  case ATVI_OP_MUL: return *a = p[0] * q[0], *b = p[0] * q[1] + p[1] * q[0], p[1] == 0 || q[1] == 0;
-  case ATVI_OP_DIV: return *a = p[0] / q[0], *b = p[1] / q[0], q[1] == 0;
+  case ATVI_OP_ADD: return *b = dp + dq, true;
+  case ATVI_OP_SUB: return *b = dp - dq, true;
+  case ATVI_OP_MUL: /* a constant comes first */
+    return dp == 0 && atvi_graph_is_const(g, p, &c) && (*b = c * dq, true);
+  case ATVI_OP_DIV: return dq == 0 && atvi_graph_is_const(g, q, &c) && (*b = dp / c, true);
   default: return false;
   }
 }
 
-/* Notes x if it compares the time with a number. False on ENOMEM. */
+/* Notes x if it compares the time with a number, or with something that depends on parameters alone. False on ENOMEM. */
 static bool note(jumps *j, atvi_node x) {
-  double a[2], b[2];
+  atvi_node a[2];
+  double b[2], t;
   atvi_node_info s = atvi_graph_get(j->g, x);
-  if ((s.op != ATVI_OP_LT && s.op != ATVI_OP_LE) || s.kinds != TIME_BIT) return true;
+  if ((s.op != ATVI_OP_LT && s.op != ATVI_OP_LE) || !(s.kinds & TIME_BIT) ||
+      (s.kinds & ~(TIME_BIT | PARAM_BIT)))
+    return true;
   if (!affine(j->g, s.arg[0], 0, &a[0], &b[0]) || !affine(j->g, s.arg[1], 0, &a[1], &b[1])) return true;
-  double slope = b[0] - b[1], t = (a[1] - a[0]) / slope;
-  if (slope == 0 || !isfinite(t)) return true;
+  double slope = b[0] - b[1];
+  if (slope == 0) return true;
+  atvi_node at = atvi_graph_op2(j->g, ATVI_OP_DIV, atvi_graph_op2(j->g, ATVI_OP_SUB, a[1], a[0]),
+                                atvi_graph_const(j->g, slope));
+  if (atvi_graph_failed(j->g) || (atvi_graph_is_const(j->g, at, &t) && !isfinite(t))) return true;
   if (!ATVI_PUSH(j->m->pool, j->item, j->n, j->cap)) return false;
-  j->item[j->n++] = (jump){t, slope > 0, x};
+  j->item[j->n++] = (jump){at, slope > 0, x};
   return true;
 }
 
@@ -66,15 +77,32 @@ static bool find(jumps *j) {
   return ok;
 }
 
-static bool add_table(const atvi_model *m, const jump *j, atvi_lang_table *out) {
+static bool add_table(const atvi_model *m, double at, bool before, atvi_lang_table *out) {
   double *t = atvi_pool_take(m->pool, 2, sizeof *t), *v = atvi_pool_take(m->pool, 2, sizeof *v);
   if (!t || !v) return false;
-  t[0] = fmin(m->lang->start, j->t) - 1 - fabs(j->t); /* before the start: no stop */
-  t[1] = j->t;
-  v[0] = j->before;
-  v[1] = !j->before;
+  t[0] = fmin(m->lang->start, at) - 1 - fabs(at); /* before the start: no stop */
+  t[1] = at;
+  v[0] = before;
+  v[1] = !before;
   *out = (atvi_lang_table){.name = "", .kind = ATVI_TABLE_STEP, .n = 2, .t = t, .v = v};
   return true;
+}
+
+/* Jumps of the solver's own; their places in TABLE come after all tables. */
+static bool add_moving(jumps *j, atvi_node *from, atvi_node *to, atvi_idx *n) {
+  atvi_model *m = j->m;
+  m->jump_node = atvi_pool_take(m->pool, ATVI_ODE_JUMPS, sizeof *m->jump_node);
+  for (atvi_idx k = 0; m->jump_node && k < j->n; k++) {
+    if (atvi_graph_is_const(j->g, j->item[k].t, NULL)) continue;
+    atvi_idx at = 0;
+    while (at < m->n_jump && m->jump_node[at] != j->item[k].t) at++;
+    if (at == ATVI_ODE_JUMPS) continue;
+    if (at == m->n_jump) m->jump_node[m->n_jump++] = j->item[k].t;
+    atvi_node u = atvi_graph_input(j->g, ATVI_IN_TABLE, 2 * m->lang->n_table + at);
+    from[*n] = j->item[k].node;
+    to[(*n)++] = j->item[k].before ? atvi_graph_op1(j->g, ATVI_OP_NOT, u) : u;
+  }
+  return m->jump_node != NULL;
 }
 
 atvi_status atvi_model_jumps(atvi_model *m) {
@@ -88,16 +116,19 @@ atvi_status atvi_model_jumps(atvi_model *m) {
   atvi_node *to = atvi_pool_take(m->pool, (size_t)j.n, sizeof *to);
   atvi_node *rhs = atvi_pool_take(m->pool, (size_t)lang->n_state, sizeof *rhs);
   if (!table || !from || !to || !rhs) return ATVI_ENOMEM;
+  atvi_idx n = 0;
+  double at;
   for (atvi_idx k = 0; k < lang->n_table; k++) table[k] = lang->table[k];
-  for (atvi_idx k = 0; k < j.n; k++) {
-    from[k] = j.item[k].node;
-    to[k] = atvi_graph_input(j.g, ATVI_IN_TABLE, 2 * (lang->n_table + k));
-    if (!add_table(m, &j.item[k], &table[lang->n_table + k])) return ATVI_ENOMEM;
-  }
   lang->table = table;
-  lang->n_table += j.n;
+  for (atvi_idx k = 0; k < j.n; k++) {
+    if (!atvi_graph_is_const(j.g, j.item[k].t, &at)) continue;
+    from[n] = j.item[k].node;
+    to[n++] = atvi_graph_input(j.g, ATVI_IN_TABLE, 2 * lang->n_table);
+    if (!add_table(m, at, j.item[k].before, &table[lang->n_table++])) return ATVI_ENOMEM;
+  }
+  if (lang->solver != ATVI_SOLVER_RK4 && !add_moving(&j, from, to, &n)) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < lang->n_state; i++) rhs[i] = lang->state[i].rhs;
-  atvi_graph_substitute(j.g, lang->n_state, rhs, j.n, from, to);
+  atvi_graph_substitute(j.g, lang->n_state, rhs, n, from, to);
   for (atvi_idx i = 0; i < lang->n_state; i++) lang->state[i].rhs = rhs[i];
   return atvi_graph_failed(j.g) ? ATVI_ENOMEM : ATVI_OK;
 }

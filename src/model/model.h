@@ -145,7 +145,11 @@ struct atvi_model {
   bool uses_both; /* some of the points that were tried need it */
   char solver_why[200];
   atvi_module *jacobian; /* of `automatic`; NULL: in hot, or none */
-  atvi_node *rhs_node;   /* [n_state] right-hand sides in terms of HOIST */
+  /* Jumps whose times depend on parameters: the times as nodes, then their places in HOIST. */
+  atvi_idx n_jump;
+  atvi_node *jump_node;
+  atvi_idx *jump_at;
+  atvi_node *rhs_node; /* [n_state] right-hand sides in terms of HOIST */
   bool interpret;
   atvi_idx n_output;
   double *output_time; /* [n_output] */

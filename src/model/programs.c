@@ -46,6 +46,11 @@ static atvi_status rewrite(builder *b) {
   for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
   hoist(b, b->n, b->rhs);
   m->rhs_node = b->rhs;
+  m->jump_at = take(b, m->n_jump, sizeof *m->jump_at);
+  if (!m->jump_at) return ATVI_ENOMEM;
+  hoist(b, m->n_jump, m->jump_node);
+  for (atvi_idx j = 0; j < m->n_jump && !atvi_graph_failed(b->g); j++)
+    m->jump_at[j] = atvi_graph_get(b->g, m->jump_node[j]).index;
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
     if (!y) return ATVI_ENOMEM;
@@ -133,7 +138,7 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TIME, 1, false);
   in(s, ATVI_IN_STATE, b->n, false);
   in(s, ATVI_IN_HOIST, b->m->n_hoist, false);
-  in(s, ATVI_IN_TABLE, 2 * b->lang->n_table, false);
+  in(s, ATVI_IN_TABLE, 2 * b->lang->n_table + b->m->n_jump, false);
 }
 
 /* A program of the solver and its adjoint. */

@@ -40,6 +40,8 @@ static void describe(atvi_model *m) {
   ode->n = m->n_state;
   ode->n_par = m->n_hoist;
   ode->n_tab = 2 * lang->n_table;
+  ode->n_jump = m->n_jump;
+  ode->jump = m->jump_at;
   ode->n_output = m->n_output;
   ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
   ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);

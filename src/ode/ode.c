@@ -74,6 +74,9 @@ static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: tolerances %g and %g, want in (0, 1)", o->tol_rel, o->tol_abs);
   if (!adaptive(o) && !(o->h > 0 && isfinite(o->h)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: h = %g, want > 0", o->h);
+  for (atvi_idx j = 0; j < o->n_jump; j++)
+    if (!adaptive(o) || o->n_jump > ATVI_ODE_JUMPS || o->jump[j] < 0 || o->jump[j] >= o->n_par)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: jump %td of %td is parameter %td", j, o->n_jump, o->jump[j]);
   if (o->max_steps < 1) return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: max_steps = %td, want >= 1", o->max_steps);
   return check_stops(ctx, o);
 }
@@ -102,7 +105,7 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.k, ATVI_ODE_STAGES * size);
   ATVI_TAKE(a, head.ys, ATVI_ODE_STAGES * size);
   ATVI_TAKE(a, head.lam, size);
-  ATVI_TAKE(a, head.tab, (o->n_tab > 0 ? o->n_tab : 1) * ATVI_LANES);
+  ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + 1) * ATVI_LANES);
   ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
   ATVI_TAKE(a, head.scratch, scratch_size(o));
   ATVI_TAKE(a, head.fresh, o->n_stop);
@@ -189,6 +192,10 @@ void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg
   if (w->tab_of[l] == tab) return;
   w->tab_of[l] = tab;
   for (atvi_idx i = 0; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = tab[i];
+}
+
+void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t passed) {
+  for (atvi_idx j = 0; j < ode->n_jump; j++) w->tab[(w->n_tab + j) * ATVI_LANES + l] = passed >> j & 1;
 }
 
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s) {

@@ -12,6 +12,8 @@
 
 #include "graph/program.h"
 
+enum { ATVI_ODE_JUMPS = 32 }; /* at most */
+
 typedef enum {
   ATVI_ODE_RK45,  /* adaptive explicit 5(4) pair, the default */
   ATVI_ODE_RK4,   /* classical, fixed step `h` (shortened to land on stops) */
@@ -36,12 +38,17 @@ typedef struct {
  * For MAP, rhs gives the next state. vjp and pulse_vjp may be missing where no adjoint is asked for. */
 typedef struct {
   atvi_ode_method method;
-  atvi_idx n, n_par, n_tab;
+  atvi_idx n, n_par, n_tab; /* the slot tab has n_tab + n_jump values */
   atvi_prog rhs, vjp, jac;
   atvi_idx n_pulse;
   const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
+  /* Jumps of the right-hand side whose times differ from lane to lane: their places in par. RK45 and STIFF land on them; table value
+   * n_tab + j is 0 before jump j and 1 from it on. The adjoint of a time is that of the exact solution, lambda^T (f before - f
+   * after), right to the tolerance. */
+  atvi_idx n_jump;
+  const atvi_idx *jump; /* [n_jump] */
   atvi_idx n_output;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */

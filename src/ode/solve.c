@@ -35,6 +35,8 @@ static bool apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsig
     r->mask = mask;
     r->landed = 0;
     r->pulse = (int32_t)pulse;
+    r->jumped = 0;
+    memcpy(r->passed, w->passed, sizeof r->passed);
     memcpy(atvi_ode_record_y(r), w->y, (size_t)size * sizeof *w->y);
     w->tape_n++;
   }
@@ -64,6 +66,41 @@ static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigne
     if (last) park(w, l);
   }
   return p->pulse < 0 || apply_pulse(ode, w, s, mask);
+}
+
+/* The jumps that lie behind the time of lane l; its next stop is not beyond the first of the others. True if there are new ones. */
+static bool pass_jumps(const atvi_ode *ode, atvi_ode_work *w, int l) {
+  uint32_t passed = w->passed[l];
+  for (atvi_idx j = 0; j < ode->n_jump; j++) {
+    double at = w->par[ode->jump[j] * ATVI_LANES + l];
+    if (!(at > w->t[l]))
+      passed |= (uint32_t)1 << j;
+    else if (!(passed >> j & 1))
+      w->tstop[l] = fmin(w->tstop[l], at);
+  }
+  if (passed == w->passed[l]) return false;
+  w->before[l] = w->passed[l];
+  w->passed[l] = passed;
+  w->jumped |= 1u << l;
+  atvi_ode_set_passed(ode, w, l, passed);
+  return true;
+}
+
+/* Of the lanes that have arrived, those that have at a stop; the others are at a jump. Both look for the next jump. */
+static unsigned at_stops(const atvi_ode *ode, const atvi_ode_work *w, unsigned landed) {
+  for (int l = 0; l < ATVI_LANES; l++)
+    if (in(landed, l) && w->t[l] != ode->stop[w->seg[l] + 1].t) landed &= ~(1u << l);
+  return landed;
+}
+
+static unsigned after_jumps(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
+  unsigned fresh = 0;
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(lanes & w->run, l)) continue;
+    w->tstop[l] = ode->stop[w->seg[l] + 1].t;
+    fresh |= (unsigned)pass_jumps(ode, w, l) << l;
+  }
+  return fresh;
 }
 
 /* As arrive_at for lanes that may be at different stops; gives the lanes whose slope changed. */
@@ -105,6 +142,8 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
     w->outcome[l] = ATVI_RUN_OK;
     w->accepted[l] = w->rejected[l] = 0;
     w->tab_of[l] = NULL;
+    w->passed[l] = w->before[l] = 0;
+    atvi_ode_set_passed(ode, w, l, 0);
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, 0);
   }
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
@@ -115,10 +154,12 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
   unsigned group;
   bool ok = arrive_at(ode, w, 0, ATVI_ODE_ALL, yout, &group);
   fail_nonfinite(w, w->y);
+  if (ode->n_jump && ode->n_stop > 1) after_jumps(ode, w, ATVI_ODE_ALL);
+  w->jumped = 0; /* what jumped before the start does not move */
   return ok;
 }
 
-static bool record_step(atvi_ode_work *w, unsigned accepted) {
+static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted) {
   atvi_ode_record *r = atvi_ode_tape_next(w);
   if (!r) return false;
   const size_t bytes = (size_t)w->n * ATVI_LANES * sizeof *w->y;
@@ -128,9 +169,14 @@ static bool record_step(atvi_ode_work *w, unsigned accepted) {
   r->mask = accepted;
   r->landed = 0;
   r->pulse = -1;
+  r->jumped = w->jumped & accepted;
+  w->jumped &= ~accepted;
+  memcpy(r->passed, w->passed, sizeof r->passed);
+  memcpy(r->before, w->before, sizeof r->before);
   for (int l = 0; l < ATVI_LANES; l++) {
     r->h[l] = in(accepted, l) ? w->hs[l] : 0;
-    r->landed |= (unsigned)(w->tnew[l] == w->tstop[l]) << l;
+    bool stop = w->tnew[l] == w->tstop[l] && (!ode->n_jump || w->tnew[l] == ode->stop[w->seg[l] + 1].t);
+    r->landed |= (unsigned)stop << l;
   }
   r->landed &= accepted;
   memcpy(atvi_ode_record_y(r), w->y, bytes);
@@ -175,9 +221,12 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
     bool room = true;
     if (accepted) {
-      if (w->taping) room = record_step(w, accepted);
+      if (w->taping) room = record_step(ode, w, accepted);
+      w->jumped &= ~accepted;
       landed = kern->commit(w);
-      if (room && landed) room = arrive(ode, w, landed, yout, &fresh);
+      unsigned here = ode->n_jump ? at_stops(ode, w, landed) : landed;
+      if (room && here) room = arrive(ode, w, here, yout, &fresh);
+      if (ode->n_jump) fresh |= after_jumps(ode, w, landed);
     }
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
     if (!room) {
@@ -234,7 +283,7 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
     const double h = ode->method == ATVI_ODE_MAP ? ode->h : (t1 - t0) / (double)m;
     for (atvi_idx i = 0; i < m && room; i++, done++) {
       set_times(w, i ? t0 + (double)i * h : t0, i + 1 == m ? t1 : t0 + (double)(i + 1) * h, h);
-      room = !w->taping || record_step(w, ATVI_ODE_ALL);
+      room = !w->taping || record_step(ode, w, ATVI_ODE_ALL);
       step_all(ode, w);
     }
     set_times(w, t1, t1, 0);
@@ -260,6 +309,31 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
   if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
 }
 
+/* How much later than in the record that sets out from it a jump is in lane l. */
+static double jump_moves(const atvi_ode *ode, const atvi_ode_work *w, const atvi_ode_record *r, int lane,
+                         int l) {
+  for (atvi_idx j = 0; in(r->jumped, lane) && j < ode->n_jump; j++)
+    if ((r->passed[lane] & ~r->before[lane]) >> j & 1)
+      return w->par[ode->jump[j] * ATVI_LANES + l] - r->t[lane];
+  return 0;
+}
+
+/* Steps that end or begin at a jump of record i do so where each lane has it. */
+static void move_jumps(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, int lane) {
+  const atvi_ode_record *r = atvi_ode_record_at(w, i), *next = NULL;
+  for (atvi_idx k = i + 1; k < w->tape_n && !next; k++) {
+    const atvi_ode_record *q = atvi_ode_record_at(w, k);
+    if (q->pulse < 0 && in(q->mask, lane)) next = q;
+  }
+  for (int l = 0; l < ATVI_LANES; l++) {
+    double from = jump_moves(ode, w, r, lane, l), to = next ? jump_moves(ode, w, next, lane, l) : 0;
+    w->t[l] += from;
+    w->tnew[l] += to;
+    w->hs[l] += to - from;
+    atvi_ode_set_passed(ode, w, l, r->passed[lane]);
+  }
+}
+
 void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
                      double *yout, atvi_outcome *outcome) {
   double accepted[ATVI_LANES], rejected[ATVI_LANES];
@@ -272,6 +346,7 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
     if (r->pulse >= 0 || !in(r->mask, lane)) continue;
     set_times(w, r->t[lane], r->tnew[lane], r->h[lane]);
+    if (ode->n_jump) move_jumps(ode, w, i, lane);
     step_all(ode, w);
     if (ode->method == ATVI_ODE_STIFF)
       for (int l = 0; l < ATVI_LANES; l++)
@@ -325,6 +400,27 @@ static void step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_reco
   }
 }
 
+/* The state is the same on either side of a jump; later by da, it has followed the slope before it for da instead of that after. */
+static void jump_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
+  const atvi_idx size = w->n * ATVI_LANES;
+  double *after = w->ys, *before = w->ys + size;
+  atvi_ode_run(w, &ode->rhs, r->t, atvi_ode_record_y(r), NULL, after, NULL);
+  for (atvi_idx j = 0; j < ode->n_jump; j++) {
+    const uint32_t bit = (uint32_t)1 << j;
+    bool any = false;
+    for (int l = 0; l < ATVI_LANES; l++) {
+      bool this = in(r->jumped, l) && (r->passed[l] & ~r->before[l] & bit);
+      atvi_ode_set_passed(ode, w, l, this ? r->passed[l] & ~bit : r->passed[l]);
+      any = any || this;
+    }
+    if (!any) continue;
+    atvi_ode_run(w, &ode->rhs, r->t, atvi_ode_record_y(r), NULL, before, NULL);
+    for (int l = 0; l < ATVI_LANES; l++)
+      for (atvi_idx i = l; in(r->jumped, l) && i < size; i += ATVI_LANES)
+        parbar[ode->jump[j] * ATVI_LANES + l] += w->lam[i] * (before[i] - after[i]);
+  }
+}
+
 void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
                       double *y0bar, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES, width = w->n_par * ATVI_LANES;
@@ -336,11 +432,13 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
     if (some && width) memcpy(w->save, parbar, (size_t)width * sizeof *parbar);
     if (w->n_tab > 0)
       for (int l = 0; l < ATVI_LANES; l++) atvi_ode_set_tab(ode, w, l, r->seg[l]);
+    for (int l = 0; ode->n_jump && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[l]);
     if (r->pulse >= 0) {
       pulse_back(ode, w, r, parbar);
     } else {
       add_outputs(ode, w, r, ybar);
       step_back(ode, w, r, parbar);
+      if (r->jumped) jump_back(ode, w, r, parbar);
     }
     if (some)
       for (atvi_idx p = 0; p < width; p += ATVI_LANES)

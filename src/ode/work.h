@@ -32,7 +32,10 @@ typedef struct {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], h[ATVI_LANES];
   int32_t seg[ATVI_LANES]; /* the stop whose tab holds during the step; for a pulse, the stop itself */
   unsigned mask, landed;   /* landed: lanes that arrive at stop seg + 1 */
-  int32_t pulse;           /* -1: a step */
+  unsigned jumped;         /* lanes that set out from a jump, and have not been pulsed since */
+  uint32_t passed[ATVI_LANES],
+      before[ATVI_LANES]; /* jumps that lie behind, and those that did before that jump */
+  int32_t pulse;          /* -1: a step */
 } atvi_ode_record;
 
 typedef struct atvi_ode_kernels atvi_ode_kernels;
@@ -51,6 +54,8 @@ struct atvi_ode_work {
   double accepted[ATVI_LANES],
       rejected[ATVI_LANES]; /* counts of steps; as reals, they are counted with the rest */
   atvi_ode_effort effort;
+  uint32_t passed[ATVI_LANES], before[ATVI_LANES]; /* as in the records */
+  unsigned jumped;
   unsigned run;                                        /* lanes that are not done and have not failed */
   atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
 
@@ -150,6 +155,8 @@ static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const doub
 
 /* The next free record, or NULL if the tape cannot grow. It counts once w->tape_n is raised. */
 atvi_ode_record *atvi_ode_tape_next(atvi_ode_work *w);
+/* Puts the jumps that lie behind lane l into its tab. */
+void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t passed);
 /* Puts the tab of stop `seg` into lane l. */
 void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg);
 /* Number of equal steps from stop s to the next (RK4, MAP). */

@@ -256,6 +256,61 @@ static void comparisons_with_the_time_are_landed_on(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* x' = a before T, then a - b x: a jump at a parameter, in each lane another, with both solvers. */
+static void jumps_at_parameters(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("move.csv", "day,x\n1,0.9\n2,1.3\n3,1.2\n5,0.7\n");
+  static const char *const solver[3] = {"", "solver rk45 tol 1e-8\n", "solver stiff tol 1e-8\n"};
+  const double day[4] = {1, 2, 3, 5}, y[4] = {0.9, 1.3, 1.2, 0.7};
+  for (int s = 0; s < 3; s++)
+    for (int interpret = 0; interpret < 2; interpret++) {
+      char text[500];
+      snprintf(text, sizeof text,
+               "param a ~ uniform(0, 3)\nparam b ~ uniform(0, 3)\nparam T ~ uniform(-1, 8)\nstart 0\nstate X "
+               "= 0.2\n"
+               "dX/dt = a - (if t >= T then b*X else 0)\ndata \"move.csv\" time day\nobserve x ~ normal(X, "
+               "0.1)\n%s",
+               solver[s]);
+      atvi_model *m = test_load(ctx, test_file("move.atvi", text), interpret);
+      const atvi_target *target = atvi_model_target(m);
+      enum { B = 7 };
+      const double T[B] = {1.7, -0.5, 0.013, 2, 4.99, 7, 2.6};
+      double theta[3 * B], ll[B], gl[3 * B];
+      atvi_outcome outcome[B];
+      for (int j = 0; j < B; j++) theta[j] = 0.9, theta[B + j] = 1.1, theta[2 * B + j] = T[j];
+      void *work;
+      CHECK_OK(target->ops->work_new(target->self, ctx, &work));
+      target->ops->eval(
+          target->self, work,
+          &(atvi_batch){.B = B, .theta = theta, .log_lik = ll, .grad_lik = gl, .outcome = outcome});
+      target->ops->work_free(work);
+      for (int j = 0; j < B; j++) {
+        double want = 0, by_T = 0, tol = s ? 1e-5 : 0.05;
+        for (int i = 0; i < 4; i++) {
+          double at = fmax(T[j], 0), x = 0.2 + 0.9 * fmin(at, day[i]), slope = 0;
+          if (day[i] > at) {
+            double e = exp(-1.1 * (day[i] - at));
+            slope = T[j] > 0 ? e * 1.1 * x : 0; /* f before - f after, carried on */
+            x = 0.9 / 1.1 + (x - 0.9 / 1.1) * e;
+          }
+          want += normal(y[i], x, 0.1);
+          by_T += (y[i] - x) / 0.01 * slope;
+        }
+        CHECK_INT(outcome[j], ATVI_RUN_OK);
+        CHECK_ABS(ll[j], want, tol * (1 + fabs(want)));
+        CHECK_MSG(fabs(gl[2 * B + j] - by_T) <= tol * (1 + fabs(by_T)), "solver %d, T = %g: %g, want %g", s,
+                  T[j], gl[2 * B + j], by_T);
+        test_value v = test_eval(ctx, target, (double[]){0.9, 1.1, T[j]});
+        CHECK(v.ll == ll[j] && v.gl[2] == gl[2 * B + j]);
+      }
+      double off = test_gradient(ctx, target, (double[]){0.9, 1.1, 1.7}, 1e-6);
+      CHECK_MSG(off < (s ? 1e-5 : 1e-2), "solver %d: %g", s, off);
+      atvi_model_free(m);
+    }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static void difference_equations_step_together(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("map.csv", "t,y\n0,1\n3,6.1\n5,9\n");
@@ -718,17 +773,18 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"comparisons", comparisons_with_the_time_are_landed_on}, {"solver", the_solver_is_chosen},
-      {"tolerance", tolerances_ask_the_same_of_both_solvers}, {"wide", wide_priors_can_be_evaluated},
-      {"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run},
-      {"increase", decay_counts_increase}, {"jumps", jumps_and_pulses_are_landed_on},
-      {"map", difference_equations_step_together}, {"poisson_zero", poisson_at_mean_zero},
-      {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
-      {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
-      {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
-      {"fixed", fixed_parameters_leave_the_rest}, {"options", options_of_the_library},
-      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved},
-      {"large", many_states_have_right_gradients}, {"masked", missing_values_leave_no_trace_in_the_gradient},
+TESTS({"moving", jumps_at_parameters}, {"comparisons", comparisons_with_the_time_are_landed_on},
+      {"solver", the_solver_is_chosen}, {"tolerance", tolerances_ask_the_same_of_both_solvers},
+      {"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
+      {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
+      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
+      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
+      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
+      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
+      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
+      {"options", options_of_the_library}, {"times", other_times_need_no_data},
+      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
+      {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
       {"memory", memory_may_run_out_anywhere})
