@@ -2,8 +2,9 @@
 /* Which solver. In a model that names none, the explicit solver runs every point, and the implicit one takes over where it
  * fails or has done as much work as the implicit one needs: whatever the point, that costs at most twice the cheaper of the
  * two. Where most points that fit the data are such, the implicit solver runs all of them. That is measured when the model
- * is read, at draws from its prior. Work is counted, not timed, the draws have a seed of their own, and what a point is run
- * by depends on the point alone: results are the same in every run and on any number of threads. */
+ * is read, at draws from its prior; where the explicit solver takes less than the implicit one would with the fewest steps,
+ * the latter is not even tried. Work is counted, not timed, the draws have a seed of their own, and what a point is run by
+ * depends on the point alone: results are the same in every run and on any number of threads. */
 #include "math/rng.h"
 #include "model/model.h"
 #include <math.h>
@@ -21,10 +22,13 @@ enum {
   DRAWS = 8 * ATVI_LANES, /* from the prior, run by the implicit solver */
   BEST = 4 * ATVI_LANES,  /* of these, run by both */
   MOST_STATES = 200,      /* above it Jacobians, which are dense, cost more than stiffness does */
+  FIRST_STEPS = 10,       /* of the implicit solver, before its step has grown */
   SEED = 7061,
 };
 /* The implicit solver runs all points if explicit steps first would cost this many times as much; 2 would be all points in vain. */
 static const double IN_VAIN = 1.5;
+/* Draws that take the explicit solver this many times the least work of the implicit one are run by that. */
+static const double LONG = 20;
 /* An adjoint of a right-hand side costs about this many right-hand sides. */
 static const double VJP = 3;
 
@@ -107,27 +111,43 @@ static atvi_idx sort_best(const atvi_model *m, atvi_model_work *w, double *theta
   return n;
 }
 
-/* Both solvers at the best draws, ATVI_LANES at a time: what it costs to run the explicit one first, and the implicit one alone.
- * Limits the steps of the explicit one, m->other. */
-static atvi_status both(atvi_model *m, atvi_model_work *w, const price *p, atvi_idx groups,
-                        const double *theta, double *first, double *alone) {
+/* The fewest steps that the implicit solver could take: one from stop to stop, and some at the start. */
+static double least(const atvi_model *m, const price *p) {
+  atvi_idx steps = m->ode.n_stop + FIRST_STEPS;
+  return cost_of(p, ATVI_ODE_STIFF, (atvi_ode_effort){.steps = steps, .rhs = 10 * steps, .factors = steps});
+}
+
+/* Explicit steps that cost as much. */
+static void limit(atvi_model *m, const price *p, double cost) {
+  double steps =
+      cost / cost_of(p, ATVI_ODE_RK45, (atvi_ode_effort){.steps = 1, .rhs = 6}) + (double)m->ode.n_stop;
+  if (m->lang->max_steps <= 0)
+    m->ode.max_steps = steps < MAX_STEPS ? (atvi_idx)steps : MAX_STEPS + m->ode.n_stop;
+}
+
+/* Both solvers at the best draws, ATVI_LANES at a time: what it costs to run the explicit one first, and the implicit one alone. */
+static void both(atvi_model *m, atvi_model_work *w, const price *p, atvi_idx groups, const double *theta,
+                 double *first, double *alone) {
   const atvi_idx size = m->target.d * ATVI_LANES;
-  double cost[BEST / ATVI_LANES];
-  atvi_ode_work *work;
-  bool arrived;
+  double explicit[BEST / ATVI_LANES], implicit[BEST / ATVI_LANES];
+  bool arrived[BEST / ATVI_LANES], all = true, any;
+  *first = *alone = 0;
+  for (atvi_idx k = 0; k < groups; k++) {
+    *first += explicit[k] = run(m, w, &m->ode, w->ode, p, theta + k * size, &arrived[k]);
+    all = all && arrived[k];
+  }
+  *alone = (double)groups * least(m, p);
+  if (all && *first <= *alone) return;
   *first = *alone = 0;
   for (atvi_idx k = 0; k < groups; k++)
-    *alone += cost[k] = run(m, w, &m->ode, w->ode, p, theta + k * size, &arrived);
-  double step = cost_of(p, ATVI_ODE_RK45, (atvi_ode_effort){.steps = 1, .rhs = 6});
-  double most = *alone / (double)groups / step + (double)m->ode.n_stop;
-  if (m->lang->max_steps <= 0 && most < (double)m->other.max_steps) m->other.max_steps = (atvi_idx)most;
-  ATVI_TRY(atvi_ode_work_new(m->ctx, &m->other, &work));
+    *alone += implicit[k] = run(m, w, &m->other, w->other, p, theta + k * size, &any);
+  double most = *alone / (double)groups;
   for (atvi_idx k = 0; k < groups; k++) {
-    *first += run(m, w, &m->other, work, p, theta + k * size, &arrived);
-    if (!arrived) *first += cost[k], m->uses_both = true;
+    bool lost = !arrived[k] || explicit[k] > most;
+    *first += fmin(explicit[k], most) + (lost ? implicit[k] : 0);
+    m->uses_both = m->uses_both || lost;
   }
-  atvi_ode_work_free(work);
-  return ATVI_OK;
+  limit(m, p, most);
 }
 
 static atvi_status measure(atvi_model *m, const price *p, double *theta, bool *implicit) {
@@ -135,6 +155,7 @@ static atvi_status measure(atvi_model *m, const price *p, double *theta, bool *i
   double *best = theta + d * DRAWS, *ll = best + d * BEST, first = 0, alone = 0;
   atvi_outcome outcome[DRAWS];
   void *work;
+  limit(m, p, LONG * least(m, p));
   ATVI_TRY(atvi_model_work_new(m, m->ctx, &work));
   atvi_model_work *w = work;
   m->target.ops->prior_draw(m, w, SEED, 0, DRAWS, theta);
@@ -143,25 +164,19 @@ static atvi_status measure(atvi_model *m, const price *p, double *theta, bool *i
     for (atvi_idx i = 0; i < d; i++)
       for (int l = 0; l < ATVI_LANES; l++)
         best[(k * d + i) * ATVI_LANES + l] = theta[i * DRAWS + k * ATVI_LANES + l];
-  atvi_status status = groups ? both(m, w, p, groups, best, &first, &alone) : ATVI_OK;
+  if (groups) both(m, w, p, groups, best, &first, &alone);
   atvi_model_work_free(w);
   *implicit = groups > 0 && first > IN_VAIN * alone;
+  const double points = (double)(groups * ATVI_LANES);
   if (groups)
     snprintf(m->solver_why, sizeof m->solver_why,
              "chosen at the %d best of %d draws from the prior: explicit first %.2g operations per point, "
              "implicit %.2g",
-             (int)(groups * ATVI_LANES), (int)DRAWS, first / (double)(groups * ATVI_LANES),
-             alone / (double)(groups * ATVI_LANES));
+             (int)points, (int)DRAWS, first / points, alone / points);
   else
     snprintf(m->solver_why, sizeof m->solver_why, "not compared: %d of %d draws from the prior could be run",
              (int)n, (int)DRAWS);
-  return status;
-}
-
-static void swap(atvi_model *m) {
-  atvi_ode ode = m->ode;
-  m->ode = m->other;
-  m->other = ode;
+  return ATVI_OK;
 }
 
 atvi_status atvi_model_solver(atvi_model *m) {
@@ -177,16 +192,20 @@ atvi_status atvi_model_solver(atvi_model *m) {
   if (!theta) return ATVI_ENOMEM;
   ATVI_TRY(atvi_model_jacobian(m, false, &m->ode.jac, &p.jac, &p.rhs));
   m->automatic = true;
-  m->other = m->ode; /* the implicit one comes first, and the explicit one runs what it cannot */
-  m->ode.method = ATVI_ODE_STIFF;
-  describe_exact(m);
+  m->other = m->ode;
+  m->other.method = ATVI_ODE_STIFF;
   ATVI_TRY(measure(m, &p, theta, &implicit));
   if ((implicit || m->uses_both) && !m->interpret)
     ATVI_TRY(atvi_model_jacobian(m, true, &m->ode.jac, &p.jac, &p.rhs));
   m->other.jac = m->ode.jac;
-  if (!implicit) swap(m);
+  if (implicit) {
+    atvi_ode ode = m->ode;
+    m->ode = m->other;
+    m->other = ode;
+  }
+  atvi_idx most = m->exact.max_steps;
   describe_exact(m);
-  m->exact.max_steps = 10 * (m->lang->max_steps > 0 ? m->lang->max_steps : MAX_STEPS + m->ode.n_stop);
+  m->exact.max_steps = most;
   return ATVI_OK;
 }
 
