@@ -103,11 +103,12 @@ static void take_lanes(atvi_idx n, unsigned mask, const double *from, double *to
     if (mask >> (i % L) & 1) to[i] = from[i];
 }
 
-/* The lanes that failed, again by the other solver. */
-static void solve_failed(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
+/* The lanes of mask, and those it has run before, by the other solver. */
+static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, unsigned mask,
+                           atvi_outcome outcome[L]) {
   atvi_outcome again[L];
-  for (int l = 0; l < L; l++) w->by_other |= (unsigned)(outcome[l] != ATVI_RUN_OK) << l;
-  if (!w->by_other) return;
+  if (!mask) return;
+  w->by_other |= mask;
   atvi_ode_solve(&m->other, w->other, w->y0, w->hoist, w->yout2, tape, again);
   take_lanes(m->n_output * m->n_state, w->by_other, w->yout2, w->yout);
   for (int l = 0; l < L; l++)
@@ -120,7 +121,9 @@ void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_o
   w->by_other = 0;
   if (!m->has_ode) return;
   atvi_ode_solve(&m->ode, w->ode, w->y0, w->hoist, w->yout, tape, outcome);
-  if (w->other) solve_failed(m, w, tape, outcome);
+  unsigned failed = 0;
+  for (int l = 0; l < L; l++) failed |= (unsigned)(outcome[l] != ATVI_RUN_OK) << l;
+  if (w->other) solve_by_other(m, w, tape, failed, outcome);
 }
 
 static double *state_at(const atvi_model *m, double *states, atvi_idx output) {
@@ -216,12 +219,9 @@ static void gradient(const atvi_model *m, atvi_model_work *w) {
   for (atvi_idx i = 0; m->has_extra && i < m->target.d * L; i++) w->grad_l[i] += w->grad_x[i];
 }
 
-/* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. part: where the lanes begin in their group. */
-static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, int part, bool grad,
-                     double ll[L], atvi_outcome outcome[L]) {
+/* Log likelihood of the lanes that were solved for; with gradients, its adjoints by states, HOIST and arguments. */
+static void score(const atvi_model *m, atvi_model_work *w, int part, bool grad, double ll[L]) {
   atvi_idx n = m->n_state, n_arg = m->emulated ? m->emulated->n_arg : 0;
-  atvi_outcome run[L];
-  solve(m, w, grad, run);
   if (grad) {
     memset(w->ybar, 0, (size_t)(m->n_output * n * L) * sizeof *w->ybar);
     memset(w->seeds, 0, (size_t)((m->n_hoist + n + n_arg) * L) * sizeof *w->seeds);
@@ -231,6 +231,26 @@ static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, in
   if (m->emulated)
     atvi_model_emulated_lanes(m->emulated, w->emulated, part, w->arg, grad ? w->arg_bar : NULL, ll);
   extra(m, w, ll);
+}
+
+/* Lanes whose states have no likelihood, such as one just below 0 that is positive: the other solver may see that. */
+static unsigned undefined(const atvi_model_work *w, const double ll[L], const atvi_outcome run[L]) {
+  unsigned mask = 0;
+  for (int l = 0; l < L; l++) mask |= (unsigned)(run[l] == ATVI_RUN_OK && isnan(ll[l])) << l;
+  return mask & ~w->by_other;
+}
+
+/* Log likelihood of the lanes in w->theta, and its gradient in w->grad_l. part: where the lanes begin in their group. */
+static void evaluate(const atvi_model *m, atvi_model_work *w, solving *solve, int part, bool grad,
+                     double ll[L], atvi_outcome outcome[L]) {
+  atvi_outcome run[L];
+  solve(m, w, grad, run);
+  score(m, w, part, grad, ll);
+  unsigned again = w->other && solve == atvi_model_solve ? undefined(w, ll, run) : 0;
+  if (again) {
+    solve_by_other(m, w, grad, again, run);
+    score(m, w, part, grad, ll);
+  }
   if (grad) gradient(m, w);
   for (int l = 0; l < L; l++) {
     bool finite = !isnan(ll[l]) && ll[l] != HUGE_VAL;

@@ -170,6 +170,20 @@ static void the_solver_is_chosen(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* x = exp(-k t) is positive, but the explicit solver rounds it to either side of 0, where log x is undefined. */
+static void states_that_die_out_have_a_likelihood(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("die.csv", "t,y\n1,0.4\n3,0.05\n6,0.002\n");
+  const char *path = test_file("die.atvi", "param k ~ lognormal(0, 0.5)\nstart 0\nstate x = 1\ndx/dt = -k*x\n"
+                                           "data \"die.csv\" time t\nobserve y ~ lognormal(log(x), 0.5)\n");
+  atvi_model *m = test_load(ctx, path, true);
+  CHECK_INT(m->ode.method, ATVI_ODE_RK45);
+  for (double k = 3; k < 60; k *= 1.17)
+    CHECK_INT(test_eval(ctx, atvi_model_target(m), &k).outcome, ATVI_RUN_OK);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
 /* Immune response to an infection, at the estimates of Crauste et al. 2017 (Cell Systems 4): the pathogen is close to growing
  * without limit, and what the solver gets wrong is magnified a thousand times. */
 static void tolerances_ask_the_same_of_both_solvers(void) {
@@ -773,18 +787,18 @@ static void memory_may_run_out_anywhere(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"moving", jumps_at_parameters}, {"comparisons", comparisons_with_the_time_are_landed_on},
-      {"solver", the_solver_is_chosen}, {"tolerance", tolerances_ask_the_same_of_both_solvers},
-      {"wide", wide_priors_can_be_evaluated}, {"curve", curve_has_the_closed_form},
-      {"outside", points_outside_are_not_run}, {"increase", decay_counts_increase},
-      {"jumps", jumps_and_pulses_are_landed_on}, {"map", difference_equations_step_together},
-      {"poisson_zero", poisson_at_mean_zero}, {"censored", censored_values_give_tail_probabilities},
-      {"negbin", negative_binomial_by_histogram}, {"batch", results_depend_on_neither_batch_nor_threads},
-      {"agree", interpreter_and_compiled_code_agree}, {"predict", predictions_and_simulations},
-      {"prior", priors_that_depend_on_parameters_are_drawn}, {"fixed", fixed_parameters_leave_the_rest},
-      {"options", options_of_the_library}, {"times", other_times_need_no_data},
-      {"still", states_that_never_change_are_not_solved}, {"large", many_states_have_right_gradients},
-      {"masked", missing_values_leave_no_trace_in_the_gradient},
+TESTS({"dying", states_that_die_out_have_a_likelihood}, {"moving", jumps_at_parameters},
+      {"comparisons", comparisons_with_the_time_are_landed_on}, {"solver", the_solver_is_chosen},
+      {"tolerance", tolerances_ask_the_same_of_both_solvers}, {"wide", wide_priors_can_be_evaluated},
+      {"curve", curve_has_the_closed_form}, {"outside", points_outside_are_not_run},
+      {"increase", decay_counts_increase}, {"jumps", jumps_and_pulses_are_landed_on},
+      {"map", difference_equations_step_together}, {"poisson_zero", poisson_at_mean_zero},
+      {"censored", censored_values_give_tail_probabilities}, {"negbin", negative_binomial_by_histogram},
+      {"batch", results_depend_on_neither_batch_nor_threads}, {"agree", interpreter_and_compiled_code_agree},
+      {"predict", predictions_and_simulations}, {"prior", priors_that_depend_on_parameters_are_drawn},
+      {"fixed", fixed_parameters_leave_the_rest}, {"options", options_of_the_library},
+      {"times", other_times_need_no_data}, {"still", states_that_never_change_are_not_solved},
+      {"large", many_states_have_right_gradients}, {"masked", missing_values_leave_no_trace_in_the_gradient},
       {"negative", negative_means_are_impossible_unless_the_solver_made_them},
       {"grid", difference_equations_live_on_their_grid}, {"exact", exact_evaluation_shows_the_solvers_error},
       {"memory", memory_may_run_out_anywhere})
