@@ -171,9 +171,9 @@ static atvi_status check_gradient(checking *c, atvi_text *out, bool *ok) {
                      "gradient    %s: largest relative difference to finite differences %.1e (%s) at the %td "
                      "best of %d draws from the prior\n",
                      *ok ? "ok" : "WRONG", y.off, t->param[y.off_param].name, y.points, DRAWS);
-  if (c->n_best > 0 && !*ok && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45)
-    atvi_io_text_add(out, "            The model may be too stiff for the default solver: try the line "
-                          "'solver stiff' in the model.\n");
+  if (c->n_best > 0 && !*ok && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45 &&
+      !c->l->model->automatic)
+    atvi_io_text_add(out, "            The model may be too stiff for 'solver rk45': leave that line out.\n");
   if (c->n_best > 0 && c->failed)
     atvi_io_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
                      atvi_outcome_word(c->last));
