@@ -175,28 +175,36 @@ static bool is_open(const atvi_vi *v, atvi_idx i) {
   return is_auto(v->space->target->param[i].map) && is_auto(v->opts.map) && n_ends(&v->space->map[i]) > 0;
 }
 
+/* z[draws->n] of coordinate i (space.h): the parameter itself, unless its prior depends on others. */
+static void bounded(const atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double *z) {
+  double *ldj = z + draws->n;
+  atvi_transform_map_fwd(&v->space->map[i], draws->n, draws->x + i * draws->cap, z, ldj);
+}
+
 /* Is there mass right at the end, on the scale of the distance from it to the median? */
 static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end) {
-  const double *theta = draws->theta + i * draws->cap;
+  double *z = v->scratch;
   if (!isfinite(end)) return false;
-  double near = 0, far = fabs(median(draws->n, theta, v->scratch) - end);
-  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(theta[j] - end) < v->tuning.reach * far;
+  bounded(v, draws, i, z);
+  double near = 0, far = fabs(median(draws->n, z, z + draws->n) - end);
+  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(z[j] - end) < v->tuning.reach * far;
   return near > v->tuning.reach_share * (double)draws->n;
 }
 
 /* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
 static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
   atvi_map *map = &v->space->map[i], new;
-  const double *theta = draws->theta + i * draws->cap;
+  double *z = v->scratch;
+  bounded(v, draws, i, z);
   if (atvi_transform_map_new(v->ctx, ATVI_MAP_SURJECTION, map->lower, map->upper, &new) != ATVI_OK)
     return false;
   if (n_ends(map) == 1) {
-    new.loc = median(draws->n, theta, v->scratch);
-    new.scale = atvi_math_sd(draws->n, theta, NULL);
+    new.loc = median(draws->n, z, z + draws->n);
+    new.scale = atvi_math_sd(draws->n, z, NULL);
     if (!(new.scale > 0)) return false;
   }
   *map = new;
-  atvi_transform_map_inv(map, draws->n, theta, draws->x + i * draws->cap);
+  atvi_transform_map_inv(map, draws->n, z, draws->x + i * draws->cap);
   return true;
 }
 
