@@ -145,6 +145,17 @@ ATVI_API const char *atvi_code_name(atvi_code code);             /* "rhat", "kha
 /* Kind of a predicted series: observed, a tracked quantity, or a state. */
 typedef enum { ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE } atvi_series_kind;
 
+/* How a parameter's prior depends on others: through a location and a scale, which are functions of them. z is what is left; under
+ * the prior it depends on no other parameter, or less. */
+typedef enum {
+  ATVI_PRIOR_ALONE,    /* theta = z: the prior depends on no other parameter, or in another way */
+  ATVI_PRIOR_LINE,     /* theta = location + scale z */
+  ATVI_PRIOR_LOG,      /* log theta = location + scale z */
+  ATVI_PRIOR_LOGIT,    /* logit theta = location + scale z */
+  ATVI_PRIOR_RATIO,    /* theta = scale z, z > 0 */
+  ATVI_PRIOR_INTERVAL, /* theta = location + scale z, z in (0, 1) */
+} atvi_prior_form;
+
 /* Where memory comes from. NULL members mean malloc and free. alloc returns memory
  * aligned for any type or NULL. Both may be called from several threads at once. */
 typedef struct {

@@ -13,6 +13,17 @@
 extern "C" {
 #endif
 
+/* How the prior of a parameter depends on other parameters. */
+typedef struct {
+  /* Anything but ALONE needs prior_place and prior_place_vjp. */
+  atvi_prior_form form;
+  /* The parameter that is the location; -1: the location is a number or another expression. */
+  atvi_idx location;
+  /* [n_on] parameters on which the scale depends (the first n_on_scale), then those of the location; without circles. */
+  atvi_idx n_on, n_on_scale;
+  const atvi_idx *on;
+} atvi_prior_link;
+
 typedef struct {
   /* "beta.2". */
   const char *name;
@@ -106,6 +117,14 @@ typedef struct {
    * replace the means from predict in out[n_out][B]. NULL: none. */
   void (*latent)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
                  double *out);
+
+  /* Location and scale [d][B] of the parameters whose form is not ALONE; other rows, and the location of a RATIO, are not
+   * written. A row depends on nothing but the parameters in its link. NULL: all are ALONE. */
+  void (*prior_place)(const void *self, void *work, atvi_idx B, const double *theta, double *location,
+                      double *scale);
+  /* Its adjoint: adds to dtheta[d][B] from dlocation and dscale [d][B], of which the same rows are read. */
+  void (*prior_place_vjp)(const void *self, void *work, atvi_idx B, const double *theta,
+                          const double *dlocation, const double *dscale, double *dtheta);
 } atvi_target_ops;
 
 typedef struct {
@@ -116,6 +135,8 @@ typedef struct {
   /* Parameters. */
   atvi_idx d;
   const atvi_param *param; /* [d] */
+  /* [d]; NULL: no prior depends on other parameters, or it is not known how. */
+  const atvi_prior_link *prior;
   atvi_idx n_derived;
   /* [n_derived] names. */
   const char *const *derived;

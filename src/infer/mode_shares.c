@@ -189,15 +189,14 @@ static void ask(telling *t, const atvi_idx *near) {
 static double share_of(const telling *t, atvi_idx h) { return t->share[t->at[h]]; }
 static bool is_told(const telling *t, atvi_idx h) { return share_of(t, h) > ATVI_HILL_SHARE; }
 
-/* Where the draws of hill h are: quartiles of coordinate i, in theta. */
+/* Where the draws of hill h are: quartiles of coordinate i, once t->asked is in theta. */
 static void quartiles(const telling *t, atvi_idx h, atvi_idx i, double out[3]) {
   atvi_idx n = 0;
-  double *x = t->way, *w = t->theta, ldj = 0;
+  double *x = t->way, *w = t->theta;
   for (atvi_idx from = 0; from < t->n_hill; from++)
     for (atvi_idx k = 0; k < ATVI_HILL_ASKED; k++) {
       if (t->goes[from * ATVI_HILL_ASKED + k] != h) continue;
-      atvi_transform_map_fwd(&t->v->space->map[i], 1, &asked_of(t, from)[i * ATVI_HILL_ASKED + k], &x[n],
-                             &ldj);
+      x[n] = asked_of(t, from)[i * ATVI_HILL_ASKED + k];
       w[n++] = t->claim[from];
     }
   atvi_math_sort(n, x, w, t->value);
@@ -236,6 +235,8 @@ static atvi_status say(const telling *t, const bool *shown, atvi_idx h, atvi_idx
 }
 
 static atvi_status say_all(telling *t, atvi_idx first, bool *shown, atvi_draws *d) {
+  for (atvi_idx h = 0; h < t->n_hill; h++)
+    atvi_infer_space_fwd(t->v->space, ATVI_HILL_ASKED, asked_of(t, h), asked_of(t, h));
   for (atvi_idx i = 0; i < t->v->d; i++)
     for (atvi_idx h = 0; h < t->n_hill; h++) {
       double q[3];

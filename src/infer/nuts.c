@@ -355,9 +355,10 @@ static bool place(nuts *r, const atvi_starts *s, const atvi_idx *index, double *
   atvi_idx m = r->c.opts.chains, d = s->d, good = -1;
   double *x = work, *theta = x + d * m, *dx = theta + d * m, *log_pi = dx + d * m, *log_prior = log_pi + m,
          *log_lik = log_prior + m;
-  for (atvi_idx j = 0; j < d; j++) {
+  for (atvi_idx j = 0; j < d; j++)
     for (atvi_idx k = 0; k < m; k++) theta[j * m + k] = s->theta[j * s->cap + index[k]];
-    atvi_transform_map_inv(&r->space->map[j], m, theta + j * m, x + j * m);
+  atvi_infer_space_inv(r->space, m, theta, x);
+  for (atvi_idx j = 0; j < d; j++) {
     bool scaled = s->from_prior;
     for (atvi_idx k = 0; k < m; k++)
       if (scaled || !isfinite(x[j * m + k])) x[j * m + k] = fmin(fmax(x[j * m + k], -FAR), FAR);

@@ -8,8 +8,149 @@
 #include <math.h>
 #include <string.h>
 
-enum { PRIOR_DRAWS = 1024, PART_MIN = ATVI_LANES };
+enum { PRIOR_DRAWS = 1024, PART_MIN = ATVI_LANES, PILOTS = ATVI_LANES };
+#define PILOT_FAR 2.0     /* prior standard deviations within which climbs that settle the anchors start */
 #define UNIFORM_NEAR 0.12 /* location and scale as near to 0 and 1 as this are those of a uniform prior */
+
+/* ---- scratch of a worker ---- */
+
+typedef struct {
+  double *x, *theta, *dx, *grad_prior, *grad_lik;                 /* [d][PART] */
+  double *z, *loc, *scale, *k, *r, *dloc, *dscale, *dk, *dr;      /* [d][PART] anchors */
+  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive; /* [PART] */
+  atvi_outcome *outcome;
+} scratch;
+
+enum { WIDE = 14, NARROW = 8 }; /* pieces of d rows and of one */
+
+static size_t part_doubles(atvi_idx d) { return (size_t)(WIDE * d + NARROW) * ATVI_SPACE_PART; }
+
+static scratch lay(const atvi_space *s, int worker) {
+  scratch w;
+  double **wide[WIDE] = {&w.x,     &w.theta, &w.dx, &w.grad_prior, &w.grad_lik, &w.z,  &w.loc,
+                         &w.scale, &w.k,     &w.r,  &w.dloc,       &w.dscale,   &w.dk, &w.dr};
+  double **narrow[NARROW - 1] = {&w.log_prior, &w.log_lik, &w.ldj, &w.base, &w.pi, &w.pi_one, &w.alive};
+  double *at = s->part[worker];
+  for (int k = 0; k < WIDE; k++, at += s->d * ATVI_SPACE_PART) *wide[k] = at;
+  for (int k = 0; k < NARROW - 1; k++, at += ATVI_SPACE_PART) *narrow[k] = at;
+  w.outcome = (atvi_outcome *)(void *)at;
+  return w;
+}
+
+/* ---- between xi, z and theta ---- */
+
+static atvi_anchor anchor(const atvi_space *s, atvi_idx i, atvi_idx B, const scratch *w) {
+  return (atvi_anchor){s->link[i].form, w->loc + i * B, w->scale + i * B, w->k + i * B, w->r + i * B};
+}
+
+static atvi_anchor_adjoint adjoint(atvi_idx i, atvi_idx B, const scratch *w) {
+  return (atvi_anchor_adjoint){w->dloc + i * B, w->dscale + i * B, w->dk + i * B, w->dr + i * B};
+}
+
+/* Anchors as far as theta is known: their locations and scales, and the messages. */
+static void locate(const atvi_space *s, int worker, atvi_idx B, const double *theta, const scratch *w) {
+  s->target->ops->prior_place(s->target->self, atvi_model_evaluator_work_of(s->ev, worker), B, theta, w->loc,
+                              w->scale);
+  for (atvi_idx n = 0; n < s->n_anchor; n++) {
+    atvi_idx i = s->upward[n];
+    for (atvi_idx j = 0; j < B; j++) w->k[i * B + j] = s->link[i].k, w->r[i * B + j] = s->link[i].r;
+  }
+  for (atvi_idx n = 0; n < s->n_anchor; n++) {
+    atvi_idx i = s->upward[n], to = s->link[i].to;
+    atvi_anchor a = anchor(s, i, B, w);
+    if (to >= 0) atvi_transform_anchor_message(&a, B, w->k + to * B, w->r + to * B);
+  }
+}
+
+/* theta and ldj of x; w keeps z and the anchors. At most ATVI_SPACE_PART points. */
+static void fwd(const atvi_space *s, int worker, atvi_idx B, const double *x, double *theta,
+                const scratch *w) {
+  for (atvi_idx j = 0; j < B; j++) w->ldj[j] = 0;
+  for (atvi_idx i = 0; i < s->d; i++) atvi_transform_map_fwd(&s->map[i], B, x + i * B, theta + i * B, w->ldj);
+  if (s->n_level > 1) memcpy(w->z, theta, (size_t)(s->d * B) * sizeof *theta);
+  for (int level = 1; level < s->n_level; level++) {
+    locate(s, worker, B, theta, w);
+    for (atvi_idx i = 0; i < s->d; i++) {
+      atvi_anchor a = anchor(s, i, B, w);
+      if (s->link[i].level == level) atvi_transform_anchor_fwd(&a, B, w->z + i * B, theta + i * B, w->ldj);
+    }
+  }
+}
+
+/* After fwd: dtheta[d][B] becomes dz, with w->alive as the adjoint of ldj. */
+static void theta_vjp(const atvi_space *s, int worker, atvi_idx B, const double *theta, double *dtheta,
+                      const scratch *w) {
+  size_t bytes = (size_t)(s->d * B) * sizeof *dtheta;
+  for (int level = s->n_level - 1; level > 0; level--) {
+    double *zero[] = {w->dloc, w->dscale, w->dk, w->dr};
+    for (int k = 0; k < 4; k++) memset(zero[k], 0, bytes);
+    for (atvi_idx n = s->n_anchor - 1; n >= 0; n--) {
+      atvi_idx i = s->upward[n], to = s->link[i].to;
+      atvi_anchor a = anchor(s, i, B, w);
+      atvi_anchor_adjoint da = adjoint(i, B, w);
+      if (s->link[i].level == level)
+        atvi_transform_anchor_vjp(&a, B, w->z + i * B, dtheta + i * B, w->alive, dtheta + i * B, &da);
+      if (to >= 0) atvi_transform_anchor_message_vjp(&a, B, w->dk + to * B, w->dr + to * B, &da);
+    }
+    s->target->ops->prior_place_vjp(s->target->self, atvi_model_evaluator_work_of(s->ev, worker), B, theta,
+                                    w->dloc, w->dscale, dtheta);
+  }
+}
+
+void atvi_infer_space_anchors(const atvi_space *s, const double *theta, double *loc, double *scale, double *k,
+                              double *r) {
+  scratch w = lay(s, 0);
+  locate(s, 0, 1, theta, &w);
+  for (atvi_idx i = 0; i < s->d; i++) {
+    bool any = s->link[i].form != ATVI_PRIOR_ALONE;
+    loc[i] = any ? w.loc[i] : NAN;
+    scale[i] = any ? w.scale[i] : NAN;
+    k[i] = any ? w.k[i] : 0;
+    r[i] = any ? w.r[i] : 0;
+  }
+}
+
+static void scatter(atvi_idx rows, atvi_idx n, const double *from, double *to, atvi_idx first,
+                    atvi_idx stride) {
+  for (atvi_idx i = 0; i < rows && to; i++)
+    memcpy(to + i * stride + first, from + i * n, (size_t)n * sizeof *to);
+}
+
+static void gather(atvi_idx rows, atvi_idx n, const double *from, double *to, atvi_idx first,
+                   atvi_idx stride) {
+  for (atvi_idx i = 0; i < rows; i++) memcpy(to + i * n, from + i * stride + first, (size_t)n * sizeof *to);
+}
+
+/* z[d][B] of theta[d][B], which may be the same array. */
+static void to_z(const atvi_space *s, atvi_idx B, const double *theta, double *z) {
+  scratch w = lay(s, 0);
+  for (atvi_idx first = 0; first < B; first += ATVI_SPACE_PART) {
+    atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
+    gather(s->d, n, theta, w.theta, first, B);
+    if (s->n_level > 1) locate(s, 0, n, w.theta, &w);
+    for (atvi_idx m = 0; m < s->n_anchor; m++) {
+      atvi_idx i = s->upward[m];
+      atvi_anchor a = anchor(s, i, n, &w);
+      atvi_transform_anchor_inv(&a, n, w.theta + i * n, w.theta + i * n);
+    }
+    scatter(s->d, n, w.theta, z, first, B);
+  }
+}
+
+void atvi_infer_space_inv(const atvi_space *s, atvi_idx B, const double *theta, double *x) {
+  to_z(s, B, theta, x);
+  for (atvi_idx i = 0; i < s->d; i++) atvi_transform_map_inv(&s->map[i], B, x + i * B, x + i * B);
+}
+
+void atvi_infer_space_fwd(const atvi_space *s, atvi_idx B, const double *x, double *theta) {
+  scratch w = lay(s, 0);
+  for (atvi_idx first = 0; first < B; first += ATVI_SPACE_PART) {
+    atvi_idx n = B - first < ATVI_SPACE_PART ? B - first : ATVI_SPACE_PART;
+    gather(s->d, n, x, w.x, first, B);
+    fwd(s, 0, n, w.x, w.theta, &w);
+    scatter(s->d, n, w.theta, theta, first, B);
+  }
+}
 
 /* ---- the maps ---- */
 
@@ -85,33 +226,113 @@ static void place(atvi_map *m, atvi_idx n, double *theta, double *sorted) {
   m->scale = scale;
 }
 
-static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
-  const atvi_target *t = s->target;
-  atvi_status status = ATVI_OK;
-  for (atvi_idx i = 0; i < s->d && status == ATVI_OK; i++) {
-    atvi_map_kind k;
-    status = choose(s->ctx, &t->param[i], kind, &k);
-    if (status == ATVI_OK)
-      status = atvi_transform_map_new(s->ctx, k, t->param[i].lower, t->param[i].upper, &s->map[i]);
-  }
-  if (status != ATVI_OK || !s->from_prior) return status;
-  double *theta = atvi_block(s->ctx, (size_t)(s->d + 3) * PRIOR_DRAWS * sizeof *theta);
-  if (!theta) return ATVI_ENOMEM;
-  t->ops->prior_draw(t->self, atvi_model_evaluator_work(s->ev), seed, 0, PRIOR_DRAWS, theta);
+/* Locations and scales of the maps, from prior draws theta[d][PRIOR_DRAWS]. work: [d + 3][PRIOR_DRAWS]. */
+static void place_all(atvi_space *s, const double *theta, double *work) {
+  to_z(s, PRIOR_DRAWS, theta, work);
   for (atvi_idx i = 0; i < s->d; i++)
-    place(&s->map[i], PRIOR_DRAWS, theta + i * PRIOR_DRAWS, theta + s->d * PRIOR_DRAWS);
-  atvi_block_free(s->ctx, theta);
+    place(&s->map[i], PRIOR_DRAWS, work + i * PRIOR_DRAWS, work + s->d * PRIOR_DRAWS);
+}
+
+/* The first prior draws, not too far out, are where climbs begin. work as above. */
+static atvi_status settle(atvi_space *s, const double *theta, double *work) {
+  double start[PILOTS];
+  atvi_infer_space_inv(s, PRIOR_DRAWS, theta, work);
+  for (atvi_idx i = 0; i < s->d; i++) {
+    for (int k = 0; k < PILOTS; k++) {
+      double x = work[i * PRIOR_DRAWS + k];
+      start[k] = isfinite(x) ? fmin(fmax(x, -PILOT_FAR), PILOT_FAR) : 0;
+    }
+    memcpy(work + i * PILOTS, start, sizeof start); /* never ahead of what is still to be read */
+  }
+  return atvi_infer_space_settle(s, PILOTS, work);
+}
+
+/* ---- levels ---- */
+
+static bool is_anchored(const atvi_space *s, atvi_idx i) { return s->link[i].form != ATVI_PRIOR_ALONE; }
+
+/* Whether the level of i had to be raised above that of q. */
+static bool put_above(atvi_space *s, atvi_idx i, atvi_idx q) {
+  if (s->link[i].level > s->link[q].level) return false;
+  s->link[i].level = s->link[q].level + 1;
+  return true;
+}
+
+/* Levels such that what an anchor needs is known: the parameters of its location and scale, and of the scales of all whose messages
+ * reach it. False: there is a circle, since a scale depends on the parameter to which messages go. */
+static bool set_levels(atvi_space *s) {
+  for (atvi_idx i = 0; i < s->d; i++) s->link[i].level = is_anchored(s, i);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (atvi_idx i = 0; i < s->d; i++) {
+      const atvi_prior_link *p = &s->target->prior[i];
+      for (atvi_idx k = 0; is_anchored(s, i) && k < p->n_on; k++) {
+        changed = put_above(s, i, p->on[k]) || changed;
+        for (atvi_idx to = s->link[i].to; to >= 0 && k < p->n_on_scale; to = s->link[to].to)
+          changed = put_above(s, to, p->on[k]) || changed;
+      }
+      if (s->link[i].level > s->d) return false;
+    }
+  }
+  return true;
+}
+
+static atvi_status find_levels(atvi_space *s) {
+  s->n_level = 1;
+  for (atvi_idx i = 0; i < s->d; i++) {
+    atvi_idx to = is_anchored(s, i) ? s->target->prior[i].location : -1;
+    bool sends = to >= 0 && s->link[i].form != ATVI_PRIOR_INTERVAL && s->link[to].form == ATVI_PRIOR_LINE;
+    s->link[i].to = sends ? to : -1;
+  }
+  bool ordered = set_levels(s);
+  for (atvi_idx i = 0; i < s->d && !ordered; i++) s->link[i].to = -1;
+  if (!ordered && !set_levels(s))
+    return ATVI_FAIL(s->ctx, ATVI_EINVAL, "priors depend on each other in a circle");
+  for (atvi_idx i = 0; i < s->d; i++)
+    if (s->link[i].level >= s->n_level) s->n_level = s->link[i].level + 1;
+  /* a parameter is above its location, which gets its message: downwards by level is upwards for messages */
+  for (int level = s->n_level - 1; level > 0; level--)
+    for (atvi_idx i = 0; i < s->d; i++)
+      if (s->link[i].level == level) s->upward[s->n_anchor++] = i;
   return ATVI_OK;
 }
 
-/* ---- the object ---- */
+static atvi_status make_maps(atvi_space *s, const char *kind, uint64_t seed) {
+  const atvi_target *t = s->target;
+  bool linked = t->prior && t->ops->prior_place && t->ops->prior_place_vjp && s->from_prior;
+  s->n_level = 1;
+  for (atvi_idx i = 0; i < s->d; i++) {
+    atvi_param p = t->param[i];
+    atvi_map_kind k;
+    s->link[i] = (atvi_space_link){.to = -1};
+    if (linked && t->prior[i].form != ATVI_PRIOR_ALONE && is_auto(p.map)) {
+      s->link[i].form = t->prior[i].form;
+      atvi_transform_anchor_bounds(s->link[i].form, &p.lower, &p.upper);
+    }
+    ATVI_TRY(choose(s->ctx, &p, kind, &k));
+    ATVI_TRY(atvi_transform_map_new(s->ctx, k, p.lower, p.upper, &s->map[i]));
+  }
+  if (linked) ATVI_TRY(find_levels(s));
+  if (!s->from_prior) return ATVI_OK;
+  double *theta = atvi_block(s->ctx, (size_t)(2 * s->d + 3) * PRIOR_DRAWS * sizeof *theta);
+  if (!theta) return ATVI_ENOMEM;
+  double *work = theta + s->d * PRIOR_DRAWS;
+  t->ops->prior_draw(t->self, atvi_model_evaluator_work(s->ev), seed, 0, PRIOR_DRAWS, theta);
+  place_all(s, theta, work);
+  atvi_status status = s->n_level > 1 ? settle(s, theta, work) : ATVI_OK;
+  if (s->n_level > 1) place_all(s, theta, work);
+  atvi_block_free(s->ctx, theta);
+  return status;
+}
 
-static size_t part_doubles(atvi_idx d) { return (size_t)(5 * d + 8) * ATVI_SPACE_PART; }
+/* ---- the object ---- */
 
 static atvi_space *carve(atvi_arena *a, atvi_idx d, int threads) {
   atvi_space *s, head = {0};
   ATVI_TAKE(a, s, 1);
   ATVI_TAKE(a, head.map, d);
+  ATVI_TAKE(a, head.link, d);
+  ATVI_TAKE(a, head.upward, d);
   ATVI_TAKE(a, head.part, threads);
   for (int k = 0; k < threads; k++) {
     double *part;
@@ -152,31 +373,6 @@ void atvi_infer_space_free(atvi_space *s) {
 
 /* ---- evaluation ---- */
 
-typedef struct {
-  double *x, *theta, *dx, *grad_prior, *grad_lik;                 /* [d][PART] */
-  double *log_prior, *log_lik, *ldj, *base, *pi, *pi_one, *alive; /* [PART] */
-  atvi_outcome *outcome;
-} scratch;
-
-static scratch lay(const atvi_space *s, int worker) {
-  double *at = s->part[worker];
-  atvi_idx n = s->d * ATVI_SPACE_PART, m = ATVI_SPACE_PART;
-  double *row = at + 5 * n;
-  return (scratch){at,
-                   at + n,
-                   at + 2 * n,
-                   at + 3 * n,
-                   at + 4 * n,
-                   row,
-                   row + m,
-                   row + 2 * m,
-                   row + 3 * m,
-                   row + 4 * m,
-                   row + 5 * m,
-                   row + 6 * m,
-                   (atvi_outcome *)(void *)(row + 7 * m)};
-}
-
 static double half_log_2pi(void) { return 0.91893853320467274178; }
 
 /* log N(x; 0, I), added up. */
@@ -191,19 +387,24 @@ static void put(atvi_idx n, const double *from, double *to) {
 }
 
 /* dx = gradient of log pi_beta: through the maps, then the normal at the other end of the path. */
-static void gradient(const atvi_space *s, const atvi_space_batch *b, const scratch *w) {
+static void gradient(const atvi_space *s, int worker, const atvi_space_batch *b, const scratch *w) {
   atvi_idx B = b->B;
   double lik = b->beta, prior = s->from_prior ? 1 : b->beta;
   for (atvi_idx j = 0; j < B; j++) w->alive[j] = isfinite(b->log_pi[j]) ? prior : 0;
   for (atvi_idx i = 0; i < s->d; i++) {
-    double *dtheta = w->grad_lik + i * B, *dx = b->dx + i * B;
-    const double *gp = w->grad_prior + i * B, *x = b->x + i * B;
+    double *dtheta = w->grad_lik + i * B;
+    const double *gp = w->grad_prior + i * B;
     for (atvi_idx j = 0; j < B; j++) {
       double g = lik * dtheta[j] + prior * gp[j];
       dtheta[j] = w->alive[j] > 0 ? g : 0;
-      dx[j] = 0;
     }
-    atvi_transform_map_vjp(&s->map[i], B, x, dtheta, w->alive, dx);
+  }
+  if (s->n_level > 1) theta_vjp(s, worker, B, b->theta, w->grad_lik, w);
+  for (atvi_idx i = 0; i < s->d; i++) {
+    double *dx = b->dx + i * B;
+    const double *x = b->x + i * B;
+    for (atvi_idx j = 0; j < B; j++) dx[j] = 0;
+    atvi_transform_map_vjp(&s->map[i], B, x, w->grad_lik + i * B, w->alive, dx);
     if (!s->from_prior)
       for (atvi_idx j = 0; j < B; j++)
         if (isfinite(b->log_pi[j])) dx[j] -= (1 - b->beta) * x[j];
@@ -220,11 +421,9 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
   scratch w = lay(s, worker);
   atvi_idx B = b->B, d = s->d;
   ATVI_ASSERT(B <= ATVI_SPACE_PART);
-  for (atvi_idx j = 0; j < B; j++) w.ldj[j] = 0;
   for (atvi_idx i = 0; i < d * B && b->dx; i++)
     w.grad_prior[i] = w.grad_lik[i] = NAN; /* what is not set is no gradient */
-  for (atvi_idx i = 0; i < d; i++)
-    atvi_transform_map_fwd(&s->map[i], B, b->x + i * B, b->theta + i * B, w.ldj);
+  fwd(s, worker, B, b->x, b->theta, &w);
   atvi_model_evaluator_run_on(s->ev, worker,
                               &(atvi_batch){.B = B,
                                             .theta = b->theta,
@@ -257,7 +456,7 @@ void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_
   put(B, w.base, b->log_base);
   put(B, w.pi, b->log_pi);
   put(B, w.pi_one, b->log_pi_one);
-  if (b->dx) gradient(s, b, &w);
+  if (b->dx) gradient(s, worker, b, &w);
 }
 
 typedef struct {
@@ -266,18 +465,12 @@ typedef struct {
   atvi_idx part;
 } job;
 
-static void scatter(atvi_idx rows, atvi_idx n, const double *from, double *to, atvi_idx first,
-                    atvi_idx stride) {
-  for (atvi_idx i = 0; i < rows && to; i++)
-    memcpy(to + i * stride + first, from + i * n, (size_t)n * sizeof *to);
-}
-
 static void eval_item(void *arg, atvi_idx item, int worker) {
   const job *j = arg;
   const atvi_space_batch *b = j->b;
   atvi_idx d = j->s->d, first = item * j->part, n = b->B - first < j->part ? b->B - first : j->part;
   scratch w = lay(j->s, worker);
-  for (atvi_idx i = 0; i < d; i++) memcpy(w.x + i * n, b->x + i * b->B + first, (size_t)n * sizeof *w.x);
+  gather(d, n, b->x, w.x, first, b->B);
   atvi_space_batch in = {.B = n, .x = w.x, .beta = b->beta, .theta = w.theta, .log_pi = w.pi};
   in.dx = b->dx ? w.dx : NULL;
   atvi_infer_space_eval_on(j->s, worker, &in);

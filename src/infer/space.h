@@ -3,6 +3,9 @@
  *
  *     log pi_beta(xi) = beta log p(D | theta) + log p(theta) + ldj(xi),   theta = map(xi)
  *
+ * A parameter whose prior depends on others goes two steps, xi -> z by its map and z -> theta by its anchor (anchor.h), level by level
+ * since the anchor needs the values of those others. Maps, their bounds and folds are then those of z.
+ *
  * The prior is about standard normal in xi, exactly so for a uniform prior under the probit map: location and scale of
  * the other maps are those of prior draws. Where the prior cannot be drawn it may not even be proper, and the path is
  * beta (log p(D | theta) + log p(theta) + ldj) + (1 - beta) log N(xi; 0, I) instead. At beta = 1 both are the
@@ -11,7 +14,16 @@
 #define ATVI_INFER_SPACE_H
 
 #include "model/evaluator.h"
+#include "transform/anchor.h"
 #include "transform/transform.h"
+
+/* The anchor of a parameter. */
+typedef struct {
+  atvi_prior_form form; /* ALONE: it has none, theta = z */
+  int level;            /* >= 1; theta of lower levels is known before; 0 if ALONE */
+  atvi_idx to;          /* the parameter that gets its message (anchor.h); -1: none */
+  double k, r;          /* what the data say of it, but for messages */
+} atvi_space_link;
 
 typedef struct {
   atvi_ctx *ctx;
@@ -20,15 +32,24 @@ typedef struct {
   atvi_idx d;
   bool from_prior; /* the path begins at the prior; false: at N(0, I) */
   atvi_map *map;   /* [d] may be changed before the first evaluation */
-  double **part;   /* [threads] scratch of the workers */
+  int n_level; /* steps to theta: 1 + the highest level of a parameter with an anchor; 1: there are none */
+  atvi_space_link *link; /* [d] */
+  atvi_idx n_anchor;
+  atvi_idx
+      *upward;   /* [n_anchor] parameters with an anchor, those that get a message after all that send it */
+  double **part; /* [threads] scratch of the workers */
 } atvi_space;
 
 /* kind: for parameters whose own choice is auto ("auto" or NULL: probit, log or none by their bounds; "logit",
- * "surjection", ... where the bounds permit it, else as auto). Errors: EINVAL (no such kind; a parameter's own choice does not
+ * "surjection", ... where the bounds permit it, else as auto). Errors: EINVAL (no such kind; priors in a circle; a parameter's own choice does not
  * suit its bounds), ENOMEM. *out is NULL on error. */
 ATVI_CHECKED atvi_status atvi_infer_space_new(atvi_ctx *ctx, atvi_evaluator *ev, const char *kind,
                                               uint64_t seed, atvi_space **out);
 void atvi_infer_space_free(atvi_space *s); /* NULL is fine */
+
+/* theta[d][B] of x[d][B], and the image x inside the box of theta. On the calling thread, not inside a parallel region. */
+void atvi_infer_space_fwd(const atvi_space *s, atvi_idx B, const double *x, double *theta);
+void atvi_infer_space_inv(const atvi_space *s, atvi_idx B, const double *theta, double *x);
 
 /* B points. Pointers to outputs not wanted may be NULL; dx needs log_pi. */
 typedef struct {
@@ -49,5 +70,12 @@ void atvi_infer_space_eval(const atvi_space *s, const atvi_space_batch *b);
 /* On the calling thread, inside a parallel region. At most ATVI_SPACE_PART points. */
 enum { ATVI_SPACE_PART = 256 };
 void atvi_infer_space_eval_on(const atvi_space *s, int worker, const atvi_space_batch *b);
+
+/* Location, scale, k and r (messages included) of the anchors, each [d], at one point theta[d]. As fwd. */
+void atvi_infer_space_anchors(const atvi_space *s, const double *theta, double *loc, double *scale, double *k,
+                              double *r);
+/* Chooses k and r of the links (settle.c), at a maximum of pi that climbs find from start[d][n], in xi. On return they are
+ * set, or 0 where nothing could be measured; the maps' locations and scales are not. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_space_settle(atvi_space *s, atvi_idx n, const double *start);
 
 #endif

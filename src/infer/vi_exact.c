@@ -204,8 +204,7 @@ static atvi_status evidence(sampler *s, atvi_made *made) {
 static atvi_status tell_modes(sampler *s, atvi_draws *d) {
   double *x = reals(s, s->v->d * d->n);
   if (!x) return ATVI_ENOMEM;
-  for (atvi_idx i = 0; i < s->v->d; i++)
-    atvi_transform_map_inv(&s->v->space->map[i], d->n, d->x + i * d->n, x + i * d->n);
+  atvi_infer_space_inv(s->v->space, d->n, d->x, x);
   return atvi_infer_vi_mode_shares(s->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
 }
 

@@ -175,28 +175,64 @@ static bool is_open(const atvi_vi *v, atvi_idx i) {
   return is_auto(v->space->target->param[i].map) && is_auto(v->opts.map) && n_ends(&v->space->map[i]) > 0;
 }
 
+/* z[draws->n] of coordinate i (space.h): the parameter itself, unless its prior depends on others. */
+static void bounded(const atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double *z) {
+  double *ldj = z + draws->n;
+  atvi_transform_map_fwd(&v->space->map[i], draws->n, draws->x + i * draws->cap, z, ldj);
+}
+
 /* Is there mass right at the end, on the scale of the distance from it to the median? */
 static bool reaches(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end) {
-  const double *theta = draws->theta + i * draws->cap;
+  double *z = v->scratch;
   if (!isfinite(end)) return false;
-  double near = 0, far = fabs(median(draws->n, theta, v->scratch) - end);
-  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(theta[j] - end) < v->tuning.reach * far;
+  bounded(v, draws, i, z);
+  double near = 0, far = fabs(median(draws->n, z, z + draws->n) - end);
+  for (atvi_idx j = 0; j < draws->n; j++) near += fabs(z[j] - end) < v->tuning.reach * far;
   return near > v->tuning.reach_share * (double)draws->n;
+}
+
+/* The same asked of the posterior, for one bound: a density that is finite there has, in the log, an exponential tail, which q may
+ * not have yet. Its marginal density at the bound is the mean of f(z) p(end, rest) / p(z, rest) over draws (z, rest), for any
+ * density f (Chen 1994): here that of a normal approximation of the draws, and the median. */
+static bool reaches_by_density(atvi_vi *v, const atvi_cloud *draws, atvi_idx i, double end) {
+  const atvi_idx n = ATVI_VI_PROBES / 2, d = v->d;
+  const atvi_map *map = &v->space->map[i];
+  const double *xi = draws->x + i * draws->cap;
+  double *z = v->scratch;
+  if (!isfinite(end) || n_ends(map) != 1) return false;
+  bounded(v, draws, i, z);
+  double mid = median(draws->n, z, z + draws->n), reach = v->tuning.reach * fabs(mid - end);
+  double at = end + (end < mid ? 0.5 : -0.5) * reach, x_end, log_slope = 0;
+  double mean = atvi_math_mean(draws->n, xi, NULL), sd = atvi_math_sd(draws->n, xi, NULL);
+  atvi_transform_map_inv(map, 1, &at, &x_end);
+  atvi_transform_map_fwd(map, 1, &x_end, &at, &log_slope);
+  double *share = v->scratch, *log_pi = share + 2 * n, *x = log_pi + n, *theta = x + d * n;
+  for (atvi_idx k = 0; k < d; k++)
+    for (atvi_idx j = 0; j < n; j++) x[k * n + j] = k == i ? x_end : draws->x[k * draws->cap + j];
+  atvi_infer_space_eval(v->space,
+                        &(atvi_space_batch){.B = n, .x = x, .beta = 1, .theta = theta, .log_pi = log_pi});
+  for (atvi_idx j = 0; j < n; j++) {
+    double r = (xi[j] - mean) / sd, log_f = -0.5 * r * r - log(sd) - 0.91893853320467274178;
+    double log_share = log(reach) + log_f + log_pi[j] - draws->log_pi[j] - log_slope;
+    share[j] = isfinite(draws->log_pi[j]) && isfinite(log_share) ? exp(log_share) : 0;
+  }
+  return median(n, share, share + n) > v->tuning.reach_share;
 }
 
 /* The map of coordinate i becomes a surjection and the draws follow; one-sided ones take location and scale from the draws. */
 static bool fold(atvi_vi *v, atvi_cloud *draws, atvi_idx i) {
   atvi_map *map = &v->space->map[i], new;
-  const double *theta = draws->theta + i * draws->cap;
+  double *z = v->scratch;
+  bounded(v, draws, i, z);
   if (atvi_transform_map_new(v->ctx, ATVI_MAP_SURJECTION, map->lower, map->upper, &new) != ATVI_OK)
     return false;
   if (n_ends(map) == 1) {
-    new.loc = median(draws->n, theta, v->scratch);
-    new.scale = atvi_math_sd(draws->n, theta, NULL);
+    new.loc = median(draws->n, z, z + draws->n);
+    new.scale = atvi_math_sd(draws->n, z, NULL);
     if (!(new.scale > 0)) return false;
   }
   *map = new;
-  atvi_transform_map_inv(map, draws->n, theta, draws->x + i * draws->cap);
+  atvi_transform_map_inv(map, draws->n, z, draws->x + i * draws->cap);
   return true;
 }
 
@@ -240,7 +276,9 @@ atvi_vi_trained atvi_infer_vi_choose_maps(atvi_vi *v, atvi_member *m, atvi_vi_tr
   for (atvi_idx i = 0; i < v->d && able; i++) {
     const atvi_map *map = &v->space->map[i];
     if (!is_open(v, i)) continue;
-    if (!reaches(v, &draws, i, map->lower) && !reaches(v, &draws, i, map->upper)) continue;
+    if (!reaches(v, &draws, i, map->lower) && !reaches(v, &draws, i, map->upper) &&
+        !reaches_by_density(v, &draws, i, map->lower) && !reaches_by_density(v, &draws, i, map->upper))
+      continue;
     any = true;
     one_sided = one_sided || n_ends(map) == 1;
     able = fold(v, &draws, i);

@@ -307,8 +307,9 @@ static double outside_share(const atvi_vi *v, const atvi_vi_weights *w) {
     for (atvi_idx i = 0; i < v->d; i++) {
       const atvi_map *m = &v->space->map[i];
       if (m->kind != ATVI_MAP_SURJECTION) continue;
-      double x = w->c.x[i * w->c.cap + j], theta = w->c.theta[i * w->c.cap + j], home;
-      atvi_transform_map_inv(m, 1, &theta, &home);
+      double x = w->c.x[i * w->c.cap + j], home, ldj = 0;
+      atvi_transform_map_fwd(m, 1, &x, &home, &ldj);
+      atvi_transform_map_inv(m, 1, &home, &home);
       outside = outside || fabs(home - x) > 1e-9 * (1 + fabs(x));
     }
     out += outside;

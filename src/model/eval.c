@@ -18,6 +18,7 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
     if (m->report_args[k] + m->lang->n_observe > n_report) n_report = m->report_args[k] + m->lang->n_observe;
   if (m->lang->n_derived > n_report) n_report = m->lang->n_derived;
   if (m->lang->n_track > n_report) n_report = m->lang->n_track;
+  if (2 * m->n_place > n_report) n_report = 2 * m->n_place;
   if (n_report > n_el) n_el = n_report;
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.theta, (d + 1) * L);
@@ -330,6 +331,8 @@ const atvi_target_ops atvi_model_ops = {
     .work_new = atvi_model_work_new,
     .work_free = atvi_model_work_free,
     .prior_draw = atvi_model_prior_draw,
+    .prior_place = atvi_model_prior_place,
+    .prior_place_vjp = atvi_model_prior_place_vjp,
     .derived = atvi_model_derived,
     .pointwise = atvi_model_pointwise,
     .predict = atvi_model_predict,

@@ -9,16 +9,19 @@ typedef struct {
   atvi_ctx *ctx;
   const atvi_target *base;
   atvi_target_ops ops;
-  atvi_param *param; /* [target.d] */
-  double *value;     /* [base->d] values of the fixed ones */
-  atvi_idx *at;      /* [base->d] index among the free ones, -1 if fixed */
+  atvi_param *param;      /* [target.d] */
+  atvi_prior_link *prior; /* [target.d] */
+  atvi_idx *on;           /* what these point to */
+  double *value;          /* [base->d] values of the fixed ones */
+  atvi_idx *at;           /* [base->d] index among the free ones, -1 if fixed */
 } fixed;
 
 typedef struct {
   atvi_ctx *ctx;
   const fixed *f;
   void *base;
-  double *theta, *grad; /* [base->d][group] */
+  double *theta, *grad;     /* [base->d][group] */
+  double *location, *scale; /* [base->d][group] */
 } fixed_work;
 
 /* Points that the base gets at once. */
@@ -27,13 +30,15 @@ static atvi_idx group_of(const fixed *f) { return f->base->group > L ? f->base->
 static atvi_status work_new(const void *self, atvi_ctx *ctx, void **work) {
   const fixed *f = self;
   size_t n = (size_t)(f->base->d * group_of(f));
-  fixed_work *w = atvi_block(ctx, sizeof *w + ATVI_ALIGN + 2 * n * sizeof(double));
+  fixed_work *w = atvi_block(ctx, sizeof *w + ATVI_ALIGN + 4 * n * sizeof(double));
   *work = NULL;
   if (!w) return ATVI_ENOMEM;
   w->ctx = ctx;
   w->f = f;
   w->theta = (double *)((char *)w + (sizeof *w + ATVI_ALIGN - 1) / ATVI_ALIGN * ATVI_ALIGN);
   w->grad = w->theta + n;
+  w->location = w->grad + n;
+  w->scale = w->location + n;
   if (f->base->ops->work_new) {
     atvi_status status = f->base->ops->work_new(f->base->self, ctx, &w->base);
     if (status != ATVI_OK) {
@@ -128,6 +133,39 @@ static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx fir
   }
 }
 
+static void prior_place(const void *self, void *work, atvi_idx B, const double *theta, double *location,
+                        double *scale) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    atvi_idx b = B - at < L ? B - at : L;
+    expand(f, w, B, theta, at, b);
+    for (atvi_idx i = 0; i < f->base->d * b; i++) w->location[i] = w->scale[i] = 0;
+    f->base->ops->prior_place(f->base->self, w->base, b, w->theta, w->location, w->scale);
+    pick(f, w->location, B, location, at, b);
+    pick(f, w->scale, B, scale, at, b);
+  }
+}
+
+static void prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,
+                            const double *dlocation, const double *dscale, double *dtheta) {
+  const fixed *f = self;
+  fixed_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    atvi_idx b = B - at < L ? B - at : L;
+    expand(f, w, B, theta, at, b);
+    for (atvi_idx i = 0; i < f->base->d; i++)
+      for (atvi_idx l = 0; l < b; l++) {
+        atvi_idx from = f->at[i] * B + at + l;
+        w->location[i * b + l] = f->at[i] < 0 ? 0 : dlocation[from];
+        w->scale[i * b + l] = f->at[i] < 0 ? 0 : dscale[from];
+        w->grad[i * b + l] = f->at[i] < 0 ? 0 : dtheta[from];
+      }
+    f->base->ops->prior_place_vjp(f->base->self, w->base, b, w->theta, w->location, w->scale, w->grad);
+    pick(f, w->grad, B, dtheta, at, b);
+  }
+}
+
 /* The members that map points to named numbers are alike: expand, call for each point, copy. */
 typedef void (*mapper)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 
@@ -215,6 +253,30 @@ static void latent(const void *self, void *work, uint64_t seed, atvi_idx first, 
   atvi_block_free(w->ctx, rows);
 }
 
+/* The links of the free parameters, in their numbers: what is fixed is a number now. */
+static void link_free(fixed *f) {
+  const atvi_target *base = f->base;
+  atvi_idx *on = f->on;
+  for (atvi_idx i = 0; i < base->d; i++) {
+    if (f->at[i] < 0) continue;
+    atvi_prior_link all = base->prior[i], *link = &f->prior[f->at[i]];
+    *link = (atvi_prior_link){
+        .form = all.form, .location = all.location < 0 ? -1 : f->at[all.location], .on = on};
+    for (atvi_idx k = 0; k < all.n_on; k++) {
+      if (f->at[all.on[k]] < 0) continue;
+      on[link->n_on++] = f->at[all.on[k]];
+      link->n_on_scale += k < all.n_on_scale;
+    }
+    on += link->n_on;
+  }
+}
+
+static atvi_idx links(const atvi_target *base) {
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; base->prior && i < base->d; i++) n += base->prior[i].n_on;
+  return n;
+}
+
 static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const double *value) {
   const atvi_target *base = f->base;
   for (atvi_idx k = 0; k < n; k++) {
@@ -235,14 +297,17 @@ static atvi_status hold(fixed *f, atvi_idx n, const atvi_idx *index, const doubl
     f->at[i] = d++;
   }
   f->target.d = d;
+  if (base->prior) link_free(f);
   return d > 0 ? ATVI_OK
                : ATVI_FAIL(f->ctx, ATVI_EINVAL, "fix: every parameter is fixed; nothing is left to infer");
 }
 
-static fixed *carve(atvi_arena *a, atvi_idx d) {
+static fixed *carve(atvi_arena *a, atvi_idx d, atvi_idx n_link) {
   fixed *o, head = {0};
   ATVI_TAKE(a, o, 1);
   ATVI_TAKE(a, head.param, d);
+  ATVI_TAKE(a, head.prior, d);
+  ATVI_TAKE(a, head.on, n_link + 1);
   ATVI_TAKE(a, head.value, d);
   ATVI_TAKE(a, head.at, d);
   if (o) *o = head;
@@ -253,10 +318,10 @@ atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_id
                                  const double *value, atvi_target **out) {
   atvi_arena a = {0};
   *out = NULL;
-  carve(&a, base->d);
+  carve(&a, base->d, links(base));
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
   if (!a.base) return ATVI_ENOMEM;
-  fixed *f = carve(&a, base->d);
+  fixed *f = carve(&a, base->d, links(base));
   f->ctx = ctx;
   f->base = base;
   atvi_status status = hold(f, n, index, value);
@@ -269,6 +334,8 @@ atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_id
                              .work_new = work_new,
                              .work_free = work_free,
                              .prior_draw = base->ops->prior_draw ? prior_draw : NULL,
+                             .prior_place = base->ops->prior_place ? prior_place : NULL,
+                             .prior_place_vjp = base->ops->prior_place_vjp ? prior_place_vjp : NULL,
                              .derived = base->ops->derived ? derived : NULL,
                              .pointwise = base->ops->pointwise ? pointwise : NULL,
                              .predict = base->ops->predict ? predict : NULL,
@@ -284,6 +351,7 @@ atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_id
   f->target.self = f;
   f->target.d = d;
   f->target.param = f->param;
+  f->target.prior = base->prior ? f->prior : NULL;
   *out = &f->target;
   return ATVI_OK;
 }

@@ -79,7 +79,7 @@ static atvi_status describe_target(atvi_model *m) {
   t->param = param;
   t->n_derived = lang->n_derived;
   t->derived = derived;
-  return t->name ? ATVI_OK : ATVI_ENOMEM;
+  return t->name ? atvi_model_place(m) : ATVI_ENOMEM;
 }
 
 /* As many rows as there are now: times may have been added. */

@@ -4,6 +4,7 @@
  * A model is a description (lang) turned into programs:
  *
  *   prior   theta -> log prior, gradient
+ *   placed  theta -> location and scale of priors that depend on other parameters; placed_vjp: its adjoint
  *   extra   theta -> free log terms, gradient
  *   setup   theta -> H (work done once per point), initial states, arguments of processes (emulated.h); setup_vjp: its adjoint
  *   rhs     the solver's programs, in terms of H (ode.h)
@@ -125,6 +126,10 @@ struct atvi_model {
 
   atvi_idx n_hoist;
   atvi_prog prior, extra, setup, setup_vjp;
+  atvi_idx n_place;             /* priors that are expressed through a location and a scale (place.c) */
+  atvi_idx *place;              /* [n_place] their parameters */
+  atvi_node *place_node;        /* [n_place][2] location and scale */
+  atvi_prog placed, placed_vjp; /* PARAM -> place_node, and its adjoint; only if n_place > 0 */
   bool has_extra;
   atvi_idx n_rows;
   atvi_rows *rows; /* [n_rows] */
@@ -184,6 +189,7 @@ ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that neve
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* elements of rows */
+ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m); /* priors that depend on others */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
@@ -252,6 +258,10 @@ atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);
+void atvi_model_prior_place(const void *self, void *work, atvi_idx B, const double *theta, double *location,
+                            double *scale);
+void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,
+                                const double *dlocation, const double *dscale, double *dtheta);
 void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *theta, double *out);

@@ -134,6 +134,22 @@ static bool setup(builder *b) {
   return grad != NULL;
 }
 
+/* Locations and scales of priors that depend on other parameters, and the adjoint. */
+static bool placed(builder *b) {
+  const atvi_model *m = b->m;
+  atvi_idx d = b->lang->n_param, n = 2 * m->n_place;
+  atvi_node *seed = inputs(b, ATVI_IN_SEED, n);
+  atvi_node *grad = gradient(b, n, m->place_node, seed, ATVI_IN_PARAM, d);
+  atvi_prog_spec *s = begin(b, "placed", -1);
+  in(s, ATVI_IN_PARAM, d, false);
+  out(s, n, m->place_node, false);
+  s = begin(b, "placed_vjp", -1);
+  in(s, ATVI_IN_PARAM, d, false);
+  in(s, ATVI_IN_SEED, n, false);
+  out(s, d, grad, false);
+  return grad != NULL;
+}
+
 static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TIME, 1, false);
   in(s, ATVI_IN_STATE, b->n, false);
@@ -254,7 +270,7 @@ static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
   m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
-  b->spec = take(b, 12 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  b->spec = take(b, 14 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
@@ -263,6 +279,7 @@ static atvi_status hot(builder *b, bool interpret) {
   for (atvi_idx c = 0; ok && c < m->n_combo; c++) ok = solver_pair(b, "pulse", "pulse_vjp", c, b->pulse[c]);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b);
+  if (ok && m->n_place > 0) ok = placed(b);
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
                                  &m->hot, &m->info));
@@ -288,6 +305,10 @@ static atvi_status hot(builder *b, bool interpret) {
     m->rows[k].grad = atvi_graph_module_get(m->hot, i++);
   }
   if (m->has_ode && stiff) m->ode.jac = atvi_graph_module_get(m->hot, i++);
+  if (m->n_place > 0) {
+    m->placed = atvi_graph_module_get(m->hot, i++);
+    m->placed_vjp = atvi_graph_module_get(m->hot, i++);
+  }
   return ATVI_OK;
 }
 
@@ -311,58 +332,17 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
   return true;
 }
 
-/* Which parameters the prior of each depends on. */
-typedef struct {
-  atvi_pool *pool;
-  atvi_idx *on; /* all, one parameter's after the other's */
-  atvi_idx n, cap;
-  bool failed;
-} dependences;
-
-static void note_dependence(void *user, atvi_idx index) {
-  dependences *d = user;
-  if (!ATVI_PUSH(d->pool, d->on, d->n, d->cap))
-    d->failed = true;
-  else
-    d->on[d->n++] = index;
-}
-
-/* Level 0: depends on no parameter; level k + 1: depends on one of level k. The language forbids circles. */
-static bool prior_levels(builder *b) {
-  atvi_model *m = b->m;
-  atvi_idx d = b->lang->n_param;
-  atvi_idx *end = take(b, d, sizeof *end);
-  dependences dep = {.pool = m->pool};
-  for (atvi_idx i = 0; end && i < d; i++) {
-    for (int a = 0; a < b->lang->param[i].n_arg; a++)
-      if (!atvi_model_inputs(m, b->lang->param[i].arg[a], ATVI_IN_PARAM, note_dependence, &dep) || dep.failed)
-        return false;
-    end[i] = dep.n;
-  }
-  for (bool changed = end != NULL; changed;) {
-    changed = false;
-    for (atvi_idx i = 0; i < d; i++)
-      for (atvi_idx k = i ? end[i - 1] : 0; k < end[i]; k++)
-        if (m->level[dep.on[k]] + 1 > m->level[i]) m->level[i] = m->level[dep.on[k]] + 1, changed = true;
-  }
-  for (atvi_idx i = 0; i < d; i++)
-    if (m->level[i] + 1 > m->n_level) m->n_level = m->level[i] + 1;
-  return end != NULL;
-}
-
 static bool prior_args(builder *b) {
   atvi_model *m = b->m;
   atvi_idx d = b->lang->n_param, n = 0;
-  m->level = take(b, d, sizeof *m->level);
   m->arg_at = take(b, d, sizeof *m->arg_at);
   atvi_node *x = take(b, d * ATVI_DIST_ARGS, sizeof *x);
-  if (!m->level || !m->arg_at || !x) return false;
+  if (!m->arg_at || !x) return false;
   for (atvi_idx i = 0; i < d; i++) {
     m->arg_at[i] = n;
     for (int a = 0; a < b->lang->param[i].n_arg; a++) x[n++] = b->lang->param[i].arg[a];
   }
   m->n_prior_arg = n;
-  if (!prior_levels(b)) return false;
   out(cold_begin(b, "prior_args", -1, 0), n, x, false);
   return true;
 }
@@ -461,6 +441,7 @@ atvi_status atvi_model_programs(atvi_model *m, bool interpret) {
   ATVI_TRY(fill_known(&b));
   most(&m->scratch, m->prior), most(&m->scratch, m->extra), most(&m->scratch, m->setup),
       most(&m->scratch, m->setup_vjp);
+  most(&m->scratch, m->placed), most(&m->scratch, m->placed_vjp);
   most(&m->scratch, m->derived), most(&m->scratch, m->track), most(&m->scratch, m->prior_args);
   for (atvi_idx k = 0; k < m->n_rows; k++)
     most(&m->scratch, m->rows[k].value), most(&m->scratch, m->rows[k].grad),

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* What the data say of the parameters of a hierarchy, so that their coordinates suit prior and data (anchor.h).
+ *
+ * Climbs from prior draws find a maximum of pi in coordinates in which the prior has no dependence; there is no funnel in them, so
+ * that there is a maximum. At it, k of a parameter is the curvature of log pi in u less that of its own prior, and r follows from
+ * the slope in the same way. Levels are measured from the bottom up, with the coordinates of the parameters below held fixed:
+ * integrating over theta ~ N(mu, tau), which the data know to 1 / k, leaves mu known to 1 / k + tau^2, and that is the
+ * curvature in these coordinates.
+ *
+ * The curvature of the own prior is that of pi at beta = 0 and k = 0, where coordinates are independent: one difference measures
+ * them all. With what was measured, the climb goes on from the maximum in better coordinates, and all is measured again. */
+#include "infer/modes.h"
+#include "infer/space.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+  CLIMB = 60,       /* trials of each climb at first */
+  CLIMB_AGAIN = 30, /* and after a measurement */
+  ROUNDS = 3        /* measurements */
+};
+#define STEP_FIRST 0.01 /* of the differences, in z: nothing is known of the posterior's width yet */
+#define STEP 0.1        /* of the differences after: the width is about 1 */
+#define LEAST 1e-3      /* k s^2 below which the data say nothing */
+
+typedef struct {
+  atvi_space *s;
+  atvi_idx d;
+  atvi_climb_batch batch;
+  double *x, *theta;             /* [d] the maximum */
+  double *loc, *scale, *k, *r;   /* [d] of the anchors there */
+  double *own_slope, *own_curve; /* [d] of the priors, in u */
+  double *slope, *curve;         /* [d] of log pi, in x */
+  atvi_space_link *kept;         /* [d] */
+} pilot;
+
+static bool make(pilot *p, atvi_pool *pool, atvi_idx n) {
+  atvi_idx cap = 2 * p->d > n ? 2 * p->d : n;
+  double **row[] = {&p->x, &p->theta,     &p->loc,       &p->scale, &p->k,
+                    &p->r, &p->own_slope, &p->own_curve, &p->slope, &p->curve};
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++)
+    *row[k] = atvi_pool_take(pool, (size_t)p->d, sizeof(double));
+  p->kept = atvi_pool_take(pool, (size_t)p->d, sizeof *p->kept);
+  return atvi_infer_climb_batch_new(p->s, pool, cap, &p->batch) == ATVI_OK && !atvi_pool_failed(pool);
+}
+
+/* Only what is informed through its location can be drawn to the data. */
+static bool may_settle(const pilot *p, atvi_idx i) {
+  atvi_prior_form form = p->s->link[i].form;
+  return form == ATVI_PRIOR_RATIO ? p->s->map[i].kind == ATVI_MAP_LOG
+                                  : form != ATVI_PRIOR_ALONE && form != ATVI_PRIOR_INTERVAL;
+}
+
+/* du / dx at the maximum. */
+static double rate(const pilot *p, atvi_idx i) {
+  bool ratio = p->s->link[i].form == ATVI_PRIOR_RATIO;
+  double s = p->scale[i];
+  return p->s->map[i].scale * (ratio ? 1 : s / sqrt(1 + p->k[i] * s * s));
+}
+
+static double to_u(const pilot *p, atvi_idx i) {
+  double t = p->theta[i];
+  switch (p->s->link[i].form) {
+  case ATVI_PRIOR_LINE: return t;
+  case ATVI_PRIOR_LOGIT: return log(t) - log1p(-t);
+  default: return log(t);
+  }
+}
+
+static void locate(pilot *p) { atvi_infer_space_anchors(p->s, p->theta, p->loc, p->scale, p->k, p->r); }
+
+/* Slope and curvature of each prior alone. */
+static void own_priors(pilot *p) {
+  atvi_space *s = p->s;
+  atvi_climb_batch *b = &p->batch;
+  memcpy(p->kept, s->link, (size_t)p->d * sizeof *p->kept);
+  for (atvi_idx i = 0; i < p->d; i++) s->link[i].k = s->link[i].r = 0;
+  locate(p);
+  atvi_infer_space_inv(s, 1, p->theta, p->x);
+  b->B = 2;
+  for (atvi_idx i = 0; i < p->d; i++)
+    for (int k = 0; k < 2; k++)
+      b->x[2 * i + k] = p->x[i] + (may_settle(p, i) ? (k ? STEP_FIRST : -STEP_FIRST) / s->map[i].scale : 0);
+  atvi_infer_space_eval(
+      s, &(atvi_space_batch){.B = 2, .x = b->x, .theta = b->theta, .log_pi = b->log_pi, .dx = b->dx});
+  bool good = isfinite(b->log_pi[0]) && isfinite(b->log_pi[1]);
+  for (atvi_idx i = 0; i < p->d; i++) {
+    if (!may_settle(p, i)) continue;
+    double by = rate(p, i), low = b->dx[2 * i], high = b->dx[2 * i + 1];
+    double z = p->x[i]; /* of a normal prior */
+    p->own_slope[i] = (good ? 0.5 * (low + high) : -z) / by;
+    p->own_curve[i] = (good ? (low - high) * s->map[i].scale / (2 * STEP_FIRST) : 1) / (by * by);
+  }
+  memcpy(s->link, p->kept, (size_t)p->d * sizeof *p->kept);
+}
+
+/* Slope and curvature of log pi in each x of that level; NaN where it cannot be evaluated. */
+static void differences(pilot *p, int level, double step) {
+  const atvi_space *s = p->s;
+  atvi_climb_batch *b = &p->batch;
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < p->d; i++) n += may_settle(p, i) && s->link[i].level == level;
+  atvi_infer_space_inv(s, 1, p->theta, p->x);
+  b->B = 2 * n;
+  n = 0;
+  for (atvi_idx i = 0; i < p->d; i++) {
+    if (!may_settle(p, i) || s->link[i].level != level) continue;
+    for (int k = 0; k < 2; k++, n++) {
+      atvi_infer_climb_batch_put(b, n, 0, p->x, p->x);
+      b->x[i * b->B + n] += (k ? step : -step) / s->map[i].scale;
+    }
+  }
+  atvi_infer_climb_batch_eval(b, true);
+  n = 0;
+  for (atvi_idx i = 0; i < p->d; i++) {
+    if (!may_settle(p, i) || s->link[i].level != level) continue;
+    bool good = isfinite(b->log_pi[n]) && isfinite(b->log_pi[n + 1]);
+    double low = b->dx[i * b->B + n], high = b->dx[i * b->B + n + 1];
+    p->slope[i] = good ? 0.5 * (low + high) : NAN;
+    p->curve[i] = good ? (low - high) * s->map[i].scale / (2 * step) : NAN;
+    n += 2;
+  }
+}
+
+/* Of k and r in all, what messages do not say. */
+static void set(pilot *p, atvi_idx i) {
+  atvi_space_link *a = &p->s->link[i];
+  bool ratio = a->form == ATVI_PRIOR_RATIO;
+  double by = rate(p, i), units = ratio ? p->s->map[i].scale : p->scale[i];
+  double k = p->curve[i] / (by * by) - p->own_curve[i], slope = p->slope[i] / by - p->own_slope[i];
+  double r = k * to_u(p, i) + slope;
+  if (!ratio) {
+    k -= p->k[i] - a->k;
+    r -= p->r[i] - a->r;
+  }
+  bool informed = k * units * units > LEAST && isfinite(r);
+  a->k = !informed ? 0 : ratio ? k * units * units : k;
+  a->r = informed && !ratio ? r : 0;
+}
+
+/* At the point x of the space as it is. */
+static void measure(pilot *p, const double *x, double step) {
+  atvi_infer_space_fwd(p->s, 1, x, p->theta);
+  own_priors(p);
+  for (int level = p->s->n_level - 1; level > 0; level--) {
+    differences(p, level, step);
+    locate(p);
+    for (atvi_idx i = 0; i < p->d; i++)
+      if (may_settle(p, i) && p->s->link[i].level == level) set(p, i);
+  }
+}
+
+static atvi_status settle(pilot *p, atvi_pool *pool, atvi_idx n, const double *start) {
+  atvi_climb *climb;
+  if (!make(p, pool, n)) return ATVI_ENOMEM;
+  ATVI_TRY(atvi_infer_climbs_new(pool, p->d, n, start, &climb));
+  atvi_climb **all = atvi_pool_take(pool, (size_t)n, sizeof *all);
+  if (!all) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < n; k++) all[k] = &climb[k];
+  atvi_infer_climbs_run(&p->batch, n, all, CLIMB);
+  atvi_climb *best = all[0];
+  for (atvi_idx k = 1; k < n; k++)
+    if (all[k]->f > best->f) best = all[k];
+  for (int round = 0; round < ROUNDS && isfinite(best->f); round++) {
+    measure(p, best->x, round ? STEP : STEP_FIRST);
+    atvi_infer_space_inv(p->s, 1, p->theta, best->x);
+    atvi_infer_climb_restart(best);
+    if (round + 1 < ROUNDS) atvi_infer_climbs_run(&p->batch, 1, &best, CLIMB_AGAIN);
+  }
+  return ATVI_OK;
+}
+
+atvi_status atvi_infer_space_settle(atvi_space *s, atvi_idx n, const double *start) {
+  pilot p = {.s = s, .d = s->d};
+  atvi_pool *pool;
+  ATVI_TRY(atvi_pool_new(s->ctx, &pool));
+  atvi_status status = settle(&p, pool, n, start);
+  atvi_pool_free(pool);
+  return status;
+}

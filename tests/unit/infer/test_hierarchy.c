@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* Hierarchies: coordinates in which the prior has no dependence, what the data say of a parameter, and whole fits with exact
+ * answers. */
+#include "infer/chains.h"
+#include "infer/space.h"
+#include "infer/vi.h"
+#include "math/stat/stat.h"
+#include "models.h"
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_model *m;
+  atvi_target *fixed; /* NULL: nothing is fixed */
+  atvi_evaluator *ev;
+  atvi_space *s;
+  atvi_idx d;
+} world;
+
+static world open_fixed(const char *text, atvi_idx n, const atvi_idx *index, const double *value) {
+  world w = {.ctx = test_ctx()};
+  w.m = test_load(w.ctx, test_file("m.atvi", text), true);
+  if (n > 0) CHECK_OK(atvi_model_fixed_new(w.ctx, atvi_model_target(w.m), n, index, value, &w.fixed));
+  const atvi_target *t = w.fixed ? w.fixed : atvi_model_target(w.m);
+  CHECK_OK(atvi_model_evaluator_new(w.ctx, t, &w.ev));
+  CHECK_OK(atvi_infer_space_new(w.ctx, w.ev, NULL, 3, &w.s));
+  w.d = t->d;
+  return w;
+}
+
+static world open_model(const char *text) { return open_fixed(text, 0, NULL, NULL); }
+
+static void shut(world w) {
+  atvi_infer_space_free(w.s);
+  atvi_model_evaluator_free(w.ev);
+  atvi_model_fixed_free(w.fixed);
+  atvi_model_free(w.m);
+  atvi_ctx_free(w.ctx);
+  CHECK_INT(test_live, 0);
+}
+
+enum { B = 5, D_MOST = 20 };
+
+typedef struct {
+  double x[D_MOST * B], theta[D_MOST * B], dx[D_MOST * B], lp[B], ll[B], base[B], pi[B];
+} points;
+
+static void scatter_points(atvi_idx d, double spread, points *p) {
+  for (atvi_idx i = 0; i < d * B; i++) p->x[i] = spread * sin(1.7 * (double)i + 0.4);
+}
+
+static void evaluate(const world *w, double beta, points *p) {
+  CHECK(w->d <= D_MOST);
+  atvi_infer_space_eval(
+      w->s, &(atvi_space_batch){B, p->x, beta, p->theta, p->ll, p->lp, p->base, p->pi, NULL, p->dx});
+  for (int j = 0; j < B; j++) CHECK(isfinite(p->pi[j]));
+}
+
+static void check_gradient(const world *w) {
+  points p, up, down;
+  const double h = 1e-5;
+  scatter_points(w->d, 0.8, &p);
+  evaluate(w, 0.7, &p);
+  double back[D_MOST * B];
+  atvi_infer_space_inv(w->s, B, p.theta, back);
+  for (atvi_idx i = 0; i < w->d * B; i++) CHECK_ABS(back[i], p.x[i], 1e-8);
+  atvi_infer_space_fwd(w->s, B, p.x, back);
+  for (atvi_idx i = 0; i < w->d * B; i++) CHECK(back[i] == p.theta[i]);
+  for (atvi_idx i = 0; i < w->d; i++) {
+    memcpy(up.x, p.x, sizeof p.x);
+    memcpy(down.x, p.x, sizeof p.x);
+    for (int j = 0; j < B; j++) up.x[i * B + j] += h, down.x[i * B + j] -= h;
+    evaluate(w, 0.7, &up);
+    evaluate(w, 0.7, &down);
+    for (int j = 0; j < B; j++) {
+      double want = (up.pi[j] - down.pi[j]) / (2 * h), got = p.dx[i * B + j];
+      CHECK_MSG(fabs(got - want) < 2e-6 * (1 + fabs(want)), "coordinate %td: %.10g, want %.10g", i, got,
+                want);
+    }
+  }
+}
+
+/* All families, one below the other; expressions as arguments; a scale that depends on what it is the scale around. */
+static const char *const FAMILIES =
+    "param mu ~ normal(0.3, 2)\nparam tau ~ halfcauchy(1.3)\nparam a ~ gamma(2, 1)\nparam b ~ lognormal(0, "
+    "0.5)\n"
+    "param n ~ normal(mu, tau)\nparam c ~ cauchy(mu + 0.3*b, exp(0.2*mu))\nparam st ~ student(3 + a, n, "
+    "tau)\n"
+    "param l ~ lognormal(mu, tau)\nparam g ~ gamma(a, b)\nparam g2 ~ gamma(2.5, b)\nparam i ~ invgamma(a, "
+    "b)\n"
+    "param be ~ beta(a, b)\nparam e ~ exponential(b)\nparam hn ~ halfnormal(tau)\nparam hc ~ halfcauchy(e)\n"
+    "param u ~ uniform(-b, mu + 20)\nparam half ~ normal(0, tau) in (0, inf)\nparam tr ~ normal(mu, tau) in "
+    "(-30, 40)\n";
+static const char *const DATA =
+    "logp -0.5*(n - 1)^2 - 0.5*(c - 0.4)^2 - (st + l - 1)^2 - 3*(g - 1.2)^2 - g2 - i - 4*(be - 0.3)^2 - "
+    "(e - 1)^2 - hn - hc - 0.1*u^2 - half - (tr - mu)^2\n";
+
+static const char *with_data(const char *model, const char *data) {
+  static char text[4096];
+  snprintf(text, sizeof text, "%s%s", model, data);
+  return text;
+}
+
+static void gradient_and_inverse(void) {
+  const char *text = with_data(FAMILIES, DATA);
+  world w = open_model(text);
+  int informed = 0;
+  for (atvi_idx i = 0; i < w.d; i++) informed += w.s->link[i].k > 0;
+  CHECK(informed >= 4);
+  check_gradient(&w);
+  shut(w);
+  w = open_fixed(text, 3, (atvi_idx[]){1, 4, 12}, (double[]){0.9, 0.21, 1.1}); /* tau, n, e */
+  check_gradient(&w);
+  shut(w);
+}
+
+static const char *const THREE =
+    "index r = 1..3\nindex g = 1..3\n"
+    "const y[r, g] = [[2.31, 1.12, 3.07], [-0.42, 0.35, 1.18], [4.21, 3.66, 2.09]]\n"
+    "param mu ~ normal(0, 5)\nparam tau ~ halfnormal(2)\nparam kappa ~ halfnormal(2)\n"
+    "param m[r] ~ normal(mu, tau)\nparam theta[i in r, j in g] ~ normal(m[i], kappa)\n";
+static const char *const THREE_DATA =
+    "logp sum(i in r, j in g: -0.5*((y[i, j] - theta[i, j])/0.8)^2 - log(0.8) - 0.5*log(2*pi))\n";
+
+/* Without data z are independent standard normals. */
+static void prior_has_no_dependence(void) {
+  points p;
+  world w = open_model(THREE);
+  CHECK_INT(w.s->n_anchor, 13);
+  scatter_points(w.d, 0.9, &p);
+  evaluate(&w, 1, &p);
+  for (atvi_idx i = 0; i < w.d; i++) {
+    const atvi_map *m = &w.s->map[i];
+    if (w.s->link[i].form == ATVI_PRIOR_ALONE) continue;
+    CHECK(w.s->link[i].form == ATVI_PRIOR_LINE && w.s->link[i].k == 0);
+    for (int j = 0; j < B; j++)
+      CHECK_ABS(p.dx[i * B + j], -m->scale * (m->loc + m->scale * p.x[i * B + j]), 1e-9);
+  }
+  shut(w);
+}
+
+/* With normal data all but the scales are independent standard normals too, in the posterior: the coordinates of a theta know its data,
+ * those of its region what its thetas leave, and so on up. */
+static void normal_posterior_has_no_dependence(void) {
+  points p;
+  world w = open_model(with_data(THREE, THREE_DATA));
+  scatter_points(w.d, 0.9, &p);
+  evaluate(&w, 1, &p);
+  for (atvi_idx i = 0; i < w.d; i++) {
+    const atvi_map *m = &w.s->map[i];
+    atvi_space_link link = w.s->link[i];
+    if (link.form == ATVI_PRIOR_ALONE) continue;
+    if (i < 6)
+      CHECK(link.k == 0); /* nothing but what messages say */
+    else
+      CHECK_REL(link.k, 1 / 0.64, 1e-6);
+    if (i == 6) CHECK_REL(link.r, 2.31 / 0.64, 1e-6);
+    for (int j = 0; j < B; j++) {
+      double z = m->loc + m->scale * p.x[i * B + j];
+      CHECK_MSG(fabs(p.dx[i * B + j] + m->scale * z) < 1e-5 * m->scale * (1 + fabs(z)), "%td: %g, want %g", i,
+                p.dx[i * B + j], -m->scale * z);
+    }
+  }
+  check_gradient(&w);
+  shut(w);
+}
+
+/* A scale that depends on the location gets no message, since it would have to be known first. */
+static void circles_of_messages_are_cut(void) {
+  world w = open_model(
+      "param mu ~ normal(2, 1)\nparam x[1..3] ~ normal(mu, 0.3*exp(mu))\nlogp -(x[1] - 1)^2 - x[2]^2\n");
+  CHECK_INT(w.s->n_anchor, 4);
+  for (atvi_idx i = 0; i < w.d; i++) CHECK_INT(w.s->link[i].to, -1);
+  check_gradient(&w);
+  shut(w);
+}
+
+/* The language forbids circles of priors; a target written by hand may have one. */
+static void circles_of_priors_are_refused(void) {
+  static const atvi_idx on[2] = {1, 0};
+  world w = open_model("param a ~ normal(0, 1)\nparam b ~ normal(a, 1)\n");
+  atvi_prior_link link[2];
+  for (int i = 0; i < 2; i++) link[i] = (atvi_prior_link){ATVI_PRIOR_LINE, -1, 1, 0, &on[i]};
+  atvi_target t = *atvi_model_target(w.m);
+  atvi_evaluator *ev;
+  atvi_space *s;
+  t.prior = link;
+  CHECK_OK(atvi_model_evaluator_new(w.ctx, &t, &ev));
+  CHECK_STATUS(atvi_infer_space_new(w.ctx, ev, NULL, 3, &s), ATVI_EINVAL);
+  CHECK(s == NULL && strstr(atvi_errmsg(w.ctx), "circle"));
+  atvi_model_evaluator_free(ev);
+  shut(w);
+}
+
+static void own_maps_are_respected(void) {
+  world w =
+      open_model("param mu ~ normal(0, 1)\nparam x ~ lognormal(mu, 1) map log\nparam y ~ lognormal(mu, 1)\n");
+  CHECK(w.s->link[1].form == ATVI_PRIOR_ALONE && w.s->map[1].kind == ATVI_MAP_LOG);
+  CHECK(w.s->link[2].form == ATVI_PRIOR_LOG && w.s->map[2].kind == ATVI_MAP_NONE);
+  shut(w);
+}
+
+/* ---- whole fits ---- */
+
+/* Rubin's eight schools. Exact answers by quadrature over tau, given which all else is normal. */
+static const char *const SCHOOLS =
+    "index s = 1..8\nconst y[s] = [28, 8, -3, 7, -1, 1, 18, 12]\nconst sd[s] = [15, 10, 16, 11, 9, 11, 10, "
+    "18]\n"
+    "param mu ~ normal(0, 5)\nparam tau ~ halfcauchy(5)\nparam theta[s] ~ normal(mu, tau)\n"
+    "logp sum(i in s: -0.5*((y[i] - theta[i])/sd[i])^2 - log(sd[i]) - 0.5*log(2*pi))\n";
+
+static double share_below(const atvi_draws *d, atvi_idx j, double limit) {
+  double sum = 0;
+  for (atvi_idx i = 0; i < d->n; i++)
+    sum += (d->x[j * d->n + i] < limit) * (d->weight ? d->weight[i] : 1 / (double)d->n);
+  return sum;
+}
+
+static void eight_schools(void) {
+  world w = open_model(SCHOOLS);
+  atvi_draws *d;
+  atvi_vi_opts o = atvi_infer_vi_defaults();
+  o.seed = 5;
+  CHECK_OK(atvi_infer_vi_run(w.ctx, w.ev, &o, &d));
+  CHECK(d->made->log_evidence_se < 0.003);
+  CHECK_ABS(d->made->log_evidence, -31.31135, 3 * d->made->log_evidence_se);
+  CHECK_ABS(share_below(d, 1, 0.1), 0.02031, 0.003);
+  CHECK_ABS(atvi_math_mean(d->n, d->x + d->n, d->weight), 3.5977, 0.08);
+  atvi_draws_free(d);
+  atvi_chains_opts n = atvi_infer_nuts_defaults();
+  n.seed = 2;
+  n.ess = 4000;
+  CHECK_OK(atvi_infer_nuts_run(w.ctx, w.ev, &n, &d));
+  CHECK_INT(d->made->divergences, 0);
+  CHECK_ABS(share_below(d, 1, 0.1), 0.02031, 0.009); /* four standard errors of 4000 draws */
+  CHECK_ABS(atvi_math_mean(d->n, d->x, NULL), 4.3968, 4 * 3.32 / sqrt(4000));
+  atvi_draws_free(d);
+  shut(w);
+}
+
+/* Neal's funnel: v is N(0, 3), x given v N(0, e^v), so that its variance is e^4.5 and comes from draws with v near 9. */
+static void funnel(void) {
+  world w = open_model("param v ~ normal(0, 3)\nparam x[1..9] ~ normal(0, exp(v/2))\n");
+  atvi_draws *d;
+  atvi_vi_opts o = atvi_infer_vi_defaults();
+  CHECK_OK(atvi_infer_vi_run(w.ctx, w.ev, &o, &d));
+  CHECK_ABS(d->made->log_evidence, 0, 4 * d->made->log_evidence_se);
+  CHECK_ABS(atvi_math_sd(d->n, d->x, d->weight), 3, 0.05);
+  CHECK_ABS(share_below(d, 0, -6.98), 0.00999, 0.002);
+  atvi_draws_free(d);
+  shut(w);
+}
+
+/* Scale families have no closed form but for one: x ~ exponential(1/m), m ~ invgamma(3, 2), data k x: all conjugate. With logp -sum x / c
+ * the integral over x is prod 1 / (1 + m / c); what is left is one-dimensional, and is summed. */
+static void scales(void) {
+  world w = open_model(
+      "param m ~ invgamma(3, 2)\nparam x[1..6] ~ exponential(1/m)\nlogp -sum(i in 1..6: x[i])/0.7\n");
+  double z = 0, mean = 0;
+  for (int k = 0; k < 20000; k++) {
+    double t = -9 + 18 * (k + 0.5) / 20000, m = exp(t);
+    double p = exp(3 * log(2.0) - log(2.0) - 3 * t - 2 / m - 6 * log1p(m / 0.7)) * 18 / 20000;
+    z += p;
+    mean += p * m;
+  }
+  atvi_draws *d;
+  CHECK_OK(atvi_infer_vi_run(w.ctx, w.ev, NULL, &d));
+  CHECK_ABS(d->made->log_evidence, log(z), 4 * d->made->log_evidence_se);
+  CHECK(d->made->log_evidence_se < 0.005);
+  CHECK_REL(atvi_math_mean(d->n, d->x, d->weight), mean / z, 0.02);
+  atvi_draws_free(d);
+  shut(w);
+}
+
+static void survives_faults(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_model *m = test_load(ctx, test_file("m.atvi", with_data(THREE, THREE_DATA)), true);
+  atvi_evaluator *ev;
+  CHECK_OK(atvi_model_evaluator_new(ctx, atvi_model_target(m), &ev));
+  long live = test_live;
+  int failed = 0;
+  for (;; failed++) {
+    atvi_space *s = (atvi_space *)&live;
+    test_fail_at = test_allocs + 1 + failed;
+    atvi_status status = atvi_infer_space_new(ctx, ev, NULL, 1, &s);
+    test_fail_at = 0;
+    if (status == ATVI_OK) {
+      atvi_infer_space_free(s);
+      break;
+    }
+    CHECK_STATUS(status, ATVI_ENOMEM);
+    CHECK(s == NULL);
+    CHECK_INT(test_live, live);
+  }
+  CHECK(failed >= 3);
+  atvi_model_evaluator_free(ev);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+TESTS({"gradient", gradient_and_inverse}, {"prior", prior_has_no_dependence},
+      {"posterior", normal_posterior_has_no_dependence}, {"circles", circles_of_messages_are_cut},
+      {"refused", circles_of_priors_are_refused}, {"maps", own_maps_are_respected},
+      {"schools", eight_schools}, {"funnel", funnel}, {"scales", scales}, {"faults", survives_faults})
