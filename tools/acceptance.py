@@ -605,13 +605,15 @@ def check_hydrology(tmp):
         sds.append(sd)
         shares.append(share)
         khat.append(s["khat"])
-        ends.add((s["verdict"], "exact sampler" if s["exact"] else "weights"))
+        # the emulator's error is 40 times the noise, so that the fit warns of it; nothing else may be wrong
+        wrong = [c for c, v in zip(s["message_codes"], s["message_severities"]) if v != "note" and not c.startswith("emulator-")]
+        ends.add((" ".join(wrong) or "ok", "exact sampler" if s["exact"] else "weights"))
     name = f"hydrograph, seeds {SEEDS_VI[0]}-{SEEDS_VI[-1]}"
     row(f"{name}: worst error of a mean", "<= 0.1 sd", "%.3f sd (%s)" % max(means), max(means)[0] <= 0.1)
     row(f"{name}: worst error of an sd", "<= 10 %", f"{100 * max(sds)[0]:.1f} % ({max(sds)[1]})", max(sds)[0] <= 0.1)
     row(f"{name}: share of the second mode", f"{HYDRO_SHARE} +- 1 %", f"{min(shares):.2f} to {max(shares):.2f} %",
         max(abs(v - HYDRO_SHARE) for v in shares) <= 1)
-    row(f"{name}: k-hat or exact sampler", "verdict ok", f"k-hat {min(khat):.2f} to {max(khat):.2f}; " + ", ".join(f"{a} by {b}" for a, b in sorted(ends)),
+    row(f"{name}: k-hat or exact sampler", "ok but for the emulator", f"k-hat {min(khat):.2f} to {max(khat):.2f}; " + ", ".join(f"{a} by {b}" for a, b in sorted(ends)),
         {v for v, _ in ends} == {"ok"})
     row(f"{name}: wall time of the command, longest", "<= 12 s", f"{max(seconds):.1f} s (shortest {min(seconds):.1f})", max(seconds) <= 12)
 

@@ -3,6 +3,7 @@
 #include "app/emulators.h"
 #include "app/program.h"
 #include "app/report.h"
+#include "math/stat/stat.h"
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,18 @@ static const double OUTSIDE_MOST = 0.01;
 /* How far an emulator may go beyond the runs, whose design ends half a slice before the ends of its range: a share of the range, or this many mean
  * distances between runs. */
 static const double MARGIN = 0.01, MARGIN_RUNS = 1.5;
-enum { SIDES_SHOWN = 3, NOISE_DRAWS = 2 * ATVI_EM_GROUP };
+enum { SIDES_SHOWN = 3 };
+/* Draws of the posterior that are looked at, and the fewest that say anything about it. */
+enum { MOVE_DRAWS = 256, MOVE_LEAST = 50 };
+/* A posterior that would move by more than this share of its standard deviation with a perfect emulator is
+ * a warning. */
+static const double MOVED_MOST = 0.3;
+/* What it would move by is not known from weights that are worth fewer draws. */
+static const double WORTH_LEAST = 10;
+/* There are no runs where the posterior is if more than this share of it is outside, or of the emulator's
+ * variance is left open. */
+static const double EMPTY = 0.5;
+enum { MOVED_SHOWN = 5 };
 
 /* One emulator of a fit. */
 typedef struct {
@@ -28,10 +40,10 @@ typedef struct {
   atvi_draws *draws;
 } used;
 
-/* Column of input j in the draws; -1: it was held fixed. */
-static atvi_idx place(const atvi_dossier *d, const atvi_draws *draws, atvi_idx j) {
+/* Column of a parameter in the draws; -1: it was held fixed. */
+static atvi_idx column(const atvi_draws *draws, const char *name) {
   for (atvi_idx c = 0; c < draws->n_param; c++)
-    if (strcmp(draws->col[c].name, d->input[j]) == 0) return c;
+    if (strcmp(draws->col[c].name, name) == 0) return c;
   return -1;
 }
 
@@ -45,7 +57,7 @@ static double outside(const atvi_dossier *d, const atvi_draws *w, double *side) 
     bool out = false;
     for (atvi_idx j = 0; j < r->runs.d; j++) {
       const atvi_emulated_axis *axis = &r->axis[j];
-      atvi_idx c = place(d, w, j);
+      atvi_idx c = column(w, d->input[j]);
       if (c < 0) continue;
       double from = atvi_model_emulated_axis_x(axis, r->least[j]),
              to = atvi_model_emulated_axis_x(axis, r->most[j]),
@@ -85,84 +97,165 @@ static atvi_status say_outside(const used *u) {
   if (!(u->d->outside > OUTSIDE_MOST)) return ATVI_OK;
   sides(u, side, where, sizeof where);
   return atvi_draws_say(
-      u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_OUTSIDE,
+      u->draws, u->d->outside > EMPTY ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_EMULATOR_OUTSIDE,
       "%.3g %% of the posterior lies where emulator '%s' has no runs and extrapolates (%s); %s.",
       100 * u->d->outside, u->d->name, where,
       u->d->r.record.lines > 0 ? "extend the design (atvi design, atvi run)" : "more runs are needed");
 }
 
-/* ---- its error and the noise ---- */
+/* ---- where the posterior is ---- */
 
-/* Some draws, evenly from all of them; theta[d][NOISE_DRAWS]. Returns the sum of their weights. */
-static double some_draws(const used *u, double *theta, double *weight) {
-  const atvi_draws *w = u->draws;
-  double sum = 0;
-  for (atvi_idx b = 0; b < NOISE_DRAWS; b++) {
-    atvi_idx i = (2 * b + 1) * w->n / (2 * NOISE_DRAWS);
-    weight[b] = w->weight ? w->weight[i] : 1;
-    sum += weight[b];
-    for (atvi_idx c = 0; c < w->n_param; c++) theta[c * NOISE_DRAWS + b] = w->x[c * w->n + i];
+/* Draws, evenly from all of them by weight, none twice: pick[B], weight[B] (NULL: not wanted). Returns B. */
+static atvi_idx some_draws(const atvi_draws *w, atvi_idx *pick, double *weight) {
+  double sum = 0, all = 0;
+  atvi_idx B = 0, next = 0;
+  for (atvi_idx i = 0; i < w->n; i++) all += w->weight ? w->weight[i] : 1;
+  for (atvi_idx i = 0; i < w->n && next < MOVE_DRAWS; i++) {
+    atvi_idx before = next;
+    sum += w->weight ? w->weight[i] : 1;
+    while (next < MOVE_DRAWS && ((double)next + 0.5) / MOVE_DRAWS * all < sum) next++;
+    if (next == before) continue;
+    if (weight) weight[B] = (double)(next - before) / MOVE_DRAWS;
+    pick[B++] = i;
   }
-  return sum;
+  return B;
 }
 
-/* Standard deviation of the emulator's error at those draws: far from the posterior it does not matter. NaN:
- * not known. */
-static double own_error(const used *u, const double *theta, const double *weight) {
-  const atvi_idx d = u->em->d, row = 0;
-  _Alignas(ATVI_ALIGN) double mean[ATVI_EM_GROUP];
-  double share[ATVI_EM_GROUP], sum = 0, n = 0;
-  double *x = atvi_pool_take(u->pool, (size_t)(d * ATVI_EM_GROUP) + 1, sizeof *x);
-  atvi_em_work *work;
-  if (!x || atvi_gp_em_work_new(u->em->em, u->ctx, 1, &row, &work) != ATVI_OK) return NAN;
-  for (atvi_idx first = 0; first < NOISE_DRAWS; first += ATVI_EM_GROUP) {
-    for (atvi_idx j = 0; j < d; j++) {
-      atvi_idx c = place(u->d, u->draws, j);
-      for (atvi_idx b = 0; b < ATVI_EM_GROUP; b++)
-        x[j * ATVI_EM_GROUP + b] =
-            c < 0 ? NAN : atvi_model_emulated_axis_x(&u->em->axis[j], theta[c * NOISE_DRAWS + first + b]);
-    }
-    atvi_gp_em_eval(u->em->em, work, x, mean, share);
-    for (atvi_idx b = 0; b < ATVI_EM_GROUP; b++) sum += weight[first + b] * share[b], n += weight[first + b];
+/* theta[d][B] of all parameters of the model, in its order: those that were fixed at their values. */
+static atvi_status place_draws(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_target *of,
+                               const atvi_draws *w, atvi_idx B, const atvi_idx *pick, double *theta) {
+  ATVI_TRY(atvi_app_values(ctx, "--fix", of, opts->n_fix, opts->fix, theta));
+  for (atvi_idx i = of->d - 1; i >= 0; i--) {
+    double value = theta[i];
+    atvi_idx c = column(w, of->param[i].name);
+    for (atvi_idx b = 0; b < B; b++) theta[i * B + b] = c < 0 ? value : w->x[c * w->n + pick[b]];
   }
-  atvi_gp_em_work_free(work);
-  return n > 0 ? sqrt(atvi_gp_emulator_info(u->em->em)->sill * sum / n) : NAN;
+  return ATVI_OK;
 }
 
-/* Root mean square difference between data and simulator in the fit: noise and discrepancy. NaN: not
- * known. */
-static double residual(const used *u, const double *theta, const double *weight) {
-  const atvi_target *of = u->l->target;
+/* Leaves the moves empty where there are too few draws to say. */
+static atvi_status find_moves(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_loaded *l,
+                              const atvi_draws *draws) {
+  const atvi_target *of = atvi_model_target(l->model);
+  atvi_idx pick[MOVE_DRAWS], B = some_draws(draws, pick, NULL);
+  double weight[MOVE_DRAWS];
+  if (B < MOVE_LEAST) return ATVI_OK;
+  some_draws(draws, pick, weight);
+  double *theta = atvi_block(ctx, (size_t)(of->d * B) * sizeof *theta);
+  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  atvi_status status = place_draws(ctx, opts, of, draws, B, pick, theta);
+  if (status == ATVI_OK)
+    status = atvi_model_emulated_moves(l->model->pool, l->model, draws->made->seed, B, theta, weight,
+                                       &l->model->emulated->moves);
+  atvi_block_free(ctx, theta);
+  return status == ATVI_EDATA ? ATVI_OK : status;
+}
+
+/* "cap by 0.9, kf by 0.82": those that would move most first; times: what their movement is multiplied by.
+ * Returns how far the first would move. */
+static double name_moved(const atvi_target *of, const atvi_emulated_moves *v, double times, atvi_text *t) {
+  double first = 0, last = HUGE_VAL;
+  for (int shown = 0; shown < MOVED_SHOWN; shown++) {
+    atvi_idx most = -1;
+    for (atvi_idx i = 0; i < v->n; i++)
+      if (v->moved[i] < last && (most < 0 || v->moved[i] > v->moved[most])) most = i;
+    if (most < 0 || (shown > 0 && !(times * v->moved[most] > MOVED_MOST))) break;
+    last = v->moved[most];
+    if (shown == 0) first = times * last;
+    atvi_io_text_add(t, "%s%s by %.2g", shown ? ", " : "", of->param[most].name, times * last);
+  }
+  return first;
+}
+
+/* Ends of the middle 90 % of an input's draws. */
+static void ends_of(const used *u, atvi_idx c, double ends[2]) {
+  atvi_idx pick[MOVE_DRAWS], B = some_draws(u->draws, pick, NULL);
+  double x[MOVE_DRAWS], room[2 * MOVE_DRAWS];
+  for (atvi_idx b = 0; b < B; b++) x[b] = u->draws->x[c * u->draws->n + pick[b]];
+  atvi_math_sort(B, x, NULL, room);
+  ends[0] = atvi_math_quantile(B, x, NULL, 0.05);
+  ends[1] = atvi_math_quantile(B, x, NULL, 0.95);
+}
+
+/* "cap from 55.8 to 61.2, kf from 0.44 to 0.47; it is worst at t = 34": inputs that change the output most
+ * first. */
+static void name_needed(const used *u, atvi_text *t) {
+  const double *length = atvi_gp_emulator_info(u->em->em)->length;
+  double last = 0;
+  for (int shown = 0; shown < SIDES_SHOWN;) {
+    atvi_idx next = -1;
+    for (atvi_idx j = 0; j < u->em->d; j++)
+      if (length[j] > last && (next < 0 || length[j] < length[next])) next = j;
+    if (next < 0) break;
+    last = length[next];
+    atvi_idx c = column(u->draws, u->d->input[next]);
+    if (c < 0) continue;
+    double ends[2];
+    ends_of(u, c, ends);
+    atvi_io_text_add(t, "%s%s from %.3g to %.3g", shown++ ? ", " : "", u->d->input[next], ends[0], ends[1]);
+  }
+  if (u->d->near.times) atvi_io_text_add(t, "; it is worst %s", u->d->near.times);
+}
+
+/* The emulator whose error is largest against the noise. */
+static atvi_idx weakest(const atvi_emulated *e) {
+  atvi_idx worst = -1;
+  double most = -1;
+  for (atvi_idx k = 0; k < e->n_emulator; k++) {
+    const atvi_dossier_near *near = &e->emulator[k].dossier.near;
+    double ratio = near->noise > 0 ? near->sd / near->noise : HUGE_VAL;
+    if (e->emulator[k].em && near->run && ratio > most) worst = k, most = ratio;
+  }
+  return worst;
+}
+
+/* An emulator that is overconfident there is that much worse than it says. */
+static double moved_times(const atvi_emulated *e) {
+  double times = 1;
+  for (atvi_idx k = 0; k < e->n_emulator; k++)
+    if (e->emulator[k].em && e->emulator[k].dossier.near.run &&
+        atvi_model_dossier_overconfident(&e->emulator[k].dossier))
+      times = fmax(times, e->emulator[k].dossier.near.error);
+  return times;
+}
+
+static const char *against_noise(atvi_pool *pool, const atvi_dossier_near *near) {
+  const char *text =
+      near->noise > 0 ? atvi_pool_printf(pool, "%.3g times the noise", near->sd / near->noise) : NULL;
+  return text ? text : "all that the data may differ by from the simulator";
+}
+
+static atvi_status say_moves(const used *u) {
   const atvi_emulated *e = u->l->model->emulated;
-  double *out = atvi_pool_take(u->pool, (size_t)(of->n_out * NOISE_DRAWS) + 1, sizeof *out);
-  double sum = 0, n = 0;
-  if (!out || !of->ops->predict || u->draws->n_param != of->d) return NAN;
-  of->ops->predict(of->self, atvi_model_evaluator_work(u->l->ev), NOISE_DRAWS, theta, out);
-  for (atvi_idx k = 0; k < e->n; k++) {
-    const atvi_process *p = &e->process[k];
-    if (p->emulator != u->k || p->out_emulator < 0) continue;
-    for (atvi_idx i = 0; i < p->n_used; i++)
-      for (atvi_idx b = 0; b < NOISE_DRAWS; b++) {
-        atvi_idx at = p->used_at[i];
-        double off = p->value[at] - out[(p->out_emulator + p->row[at]) * NOISE_DRAWS + b];
-        if (!isfinite(off)) continue;
-        sum += weight[b] * off * off;
-        n += weight[b];
-      }
-  }
-  return n > 0 ? sqrt(sum / n) : NAN;
-}
-
-static atvi_status say_error(const used *u) {
-  double weight[NOISE_DRAWS];
-  double *theta = atvi_pool_take(u->pool, (size_t)(u->draws->n_param * NOISE_DRAWS) + 1, sizeof *theta);
-  if (!theta || u->draws->n < 1 || !(some_draws(u, theta, weight) > 0)) return ATVI_OK;
-  double error = own_error(u, theta, weight), noise = residual(u, theta, weight);
-  if (!(error > noise)) return ATVI_OK;
-  return atvi_draws_say(u->draws, ATVI_NOTE, ATVI_CODE_EMULATOR_ERROR,
-                        "The error of emulator '%s' (standard deviation %.3g near the posterior) exceeds the "
-                        "noise (%.3g): more runs would make the result more precise.",
-                        u->d->name, error, noise);
+  const atvi_dossier_near *near = &u->d->near;
+  atvi_text moved = {.pool = u->pool}, where = {.pool = u->pool};
+  const char *far, *needed;
+  double most = name_moved(atvi_model_target(u->l->model), &e->moves, moved_times(e), &moved);
+  if (!(most > MOVED_MOST)) return ATVI_OK;
+  name_needed(u, &where);
+  ATVI_TRY(atvi_io_text_get(&moved, &far));
+  ATVI_TRY(atvi_io_text_get(&where, &needed));
+  const char *error =
+      atvi_pool_printf(u->pool, "the error of emulator '%s' there (standard deviation %.3g) is %s",
+                       u->d->name, near->sd, against_noise(u->pool, near));
+  if (near->share > EMPTY)
+    return atvi_draws_say(
+        u->draws, ATVI_SERIOUS, ATVI_CODE_EMULATOR_EMPTY,
+        "The posterior lies where emulator '%s' has no runs: they explain %.0f %% of what differs "
+        "there, and %s. Runs are needed for %s.",
+        u->d->name, 100 * fmax(0, 1 - near->share), error, needed);
+  if (e->moves.worth < WORTH_LEAST)
+    return atvi_draws_say(
+        u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_ERROR,
+        "This is the posterior of the emulator, not of the simulator: with a perfect emulator "
+        "it would be elsewhere or much narrower (%s standard deviations or more); %s. Runs are "
+        "needed for %s.",
+        far, error, needed);
+  return atvi_draws_say(
+      u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_MOVES,
+      "With a perfect emulator the posterior would move: %s standard deviations; %s. Runs are "
+      "needed for %s.",
+      far, error, needed);
 }
 
 /* ---- doubts ---- */
@@ -241,18 +334,25 @@ static atvi_status say_doubts(const used *u, bool first) {
 static atvi_status say_quality(const used *u) {
   char failed[60] = "";
   atvi_idx n = u->d->r.record.n_failed;
+  char near[300] = "";
   if (n > 0) snprintf(failed, sizeof failed, ", not counting %td failed ones", n);
+  if (u->d->near.run)
+    snprintf(
+        near, sizeof near,
+        " Where the posterior is, it rests on %.3g runs, of which they contain %.0f %%, and its error is %s.",
+        u->d->near.n_run, 100 * u->d->near.coverage, against_noise(u->pool, &u->d->near));
   return atvi_draws_say(u->draws, ATVI_NOTE, ATVI_CODE_EMULATOR,
                         "Emulator '%s' of %td runs%s: leaving out each in turn, Q2 is %.4f, and 95 %% "
-                        "intervals contain %.1f %%%s%s.",
+                        "intervals contain %.1f %%%s%s.%s",
                         u->d->name, u->d->r.runs.n, failed, u->d->loo.q2, 100 * u->d->loo.coverage,
-                        u->d->poor ? "; it is poor " : "", u->d->poor ? u->d->poor : "");
+                        u->d->poor ? "; it is poor " : "", u->d->poor ? u->d->poor : "", near);
 }
 
 atvi_status atvi_app_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *opts,
                                    const atvi_loaded *l, atvi_draws *draws) {
   atvi_emulated *e = l->model->emulated;
   const atvi_dossier *first = NULL;
+  if (e) ATVI_TRY(find_moves(ctx, opts, l, draws));
   for (atvi_idx k = 0; e && k < e->n_emulator; k++) {
     atvi_emulation *em = &e->emulator[k];
     const used u = {ctx, pool, opts, l, k, em, &em->dossier, draws};
@@ -261,11 +361,13 @@ atvi_status atvi_app_emulators_say(atvi_ctx *ctx, atvi_pool *pool, const atvi_ap
     ATVI_TRY(atvi_model_dossier_judge(pool, em->em, u.d));
     ATVI_TRY(say_quality(&u));
     ATVI_TRY(say_doubts(&u, !first));
-    ATVI_TRY(say_error(&u));
     ATVI_TRY(say_outside(&u));
     if (!first) first = u.d;
   }
-  return ATVI_OK;
+  atvi_idx k = e && e->moves.n > 0 ? weakest(e) : -1;
+  if (k < 0) return ATVI_OK;
+  const used u = {ctx, pool, opts, l, k, &e->emulator[k], &e->emulator[k].dossier, draws};
+  return say_moves(&u);
 }
 
 /* ---- in reports ---- */
@@ -283,12 +385,19 @@ atvi_idx atvi_app_emulators_reports(atvi_pool *pool, const atvi_app_model *opts,
                                     const atvi_draws *draws, const atvi_report_emulator **out) {
   atvi_emulated *e = l->model->emulated;
   atvi_report_emulator *list = e ? atvi_pool_take(pool, (size_t)e->n_emulator + 1, sizeof *list) : NULL;
+  const atvi_target *of = atvi_model_target(l->model);
+  const char **names = e ? atvi_pool_take(pool, (size_t)of->d + 1, sizeof *names) : NULL;
   atvi_idx n = 0;
-  for (atvi_idx k = 0; list && k < e->n_emulator; k++) {
+  if (e && e->moves.n == 0 && find_moves(atvi_pool_ctx(pool), opts, l, draws) != ATVI_OK) e->moves.n = 0;
+  for (atvi_idx i = 0; names && i < of->d; i++) names[i] = of->param[i].name;
+  for (atvi_idx k = 0; list && names && k < e->n_emulator; k++) {
     atvi_dossier *d = &e->emulator[k].dossier;
     if (!e->emulator[k].em) continue;
     if (isnan(d->outside)) d->outside = outside(d, draws, NULL);
-    atvi_app_emulators_report(pool, l->model->lang, opts->path, opts->runs, d, &list[n++]);
+    atvi_app_emulators_report(pool, l->model->lang, opts->path, opts->runs, d, &list[n]);
+    if (n++ > 0 || e->moves.n == 0) continue;
+    list[0].moves = &e->moves;
+    list[0].of_moves = names;
   }
   *out = list;
   return n;

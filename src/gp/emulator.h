@@ -147,6 +147,14 @@ ATVI_CHECKED atvi_status atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator
 ATVI_CHECKED atvi_status atvi_gp_emulator_test(atvi_ctx *ctx, const atvi_emulator *em,
                                                const atvi_em_runs *held, atvi_em_loo *out);
 
+/* What the runs leave open of the output at points x[d][B] together: cov[B][B], in sills, whose diagonal
+ * is the share of eval; and which runs predictions there are made of: near[n], each point's squared
+ * weights of the runs as shares, summed with weight[B]. Errors: EINVAL, ENOMEM, EIO (OpenBLAS is not
+ * installed). */
+ATVI_CHECKED atvi_status atvi_gp_emulator_joint(atvi_ctx *ctx, const atvi_emulator *em, atvi_idx B,
+                                                const double *x, const double *weight, double *cov,
+                                                double *near);
+
 /* Sobol indices of the emulator's mean, inputs uniform on the unit cube: first[d], total[d], aggregated over
  * outputs by variance; if first_time and total_time are not NULL, also those of each output. err: largest
  * standard error among first and total. Uses the threads of ctx; results do not depend on their number.

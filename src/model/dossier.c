@@ -13,8 +13,8 @@ static const double Q2_LOW = 0.5, Q2_FAIR = 0.9;
 static const double Q2_HIGH = 0.99;
 /* Intervals are at fault if they cover this many standard errors (99 %) more or less than they should, with runs as the cases: values of one run
  * go together. */
-static const double NOMINAL = 0.95, CHANCE = 2.58;
-/* Failed runs and points without a run are a reason to doubt from this share of all. */
+static const double NOMINAL = 0.95, Z95 = 1.95996398454, CHANCE = 2.58;
+/* Points without a run are a reason to doubt from this share of all. */
 static const double MANY = 0.1;
 /* Held-out runs count from this number on: Q2 is a ratio of two sums over them. */
 enum { HELD_LEAST = 10 };
@@ -43,26 +43,25 @@ static double squares(const atvi_em_runs *r, double *square) {
   return all;
 }
 
-/* The stretch of outputs [*from, *to] around the worst one in which all that vary are poor; false: none is. rest[3 m]: scratch. */
-static bool poor_outputs(const atvi_dossier *d, const double *square, double all, double *rest,
-                         atvi_idx *from, atvi_idx *to) {
-  atvi_idx m = d->r.runs.m, worst = -1, n = 0;
-  const double *q2 = d->loo.q2_time, flat = FLAT * all / (double)m;
+/* The stretch of outputs [*from, *to] around the worst one in which all are poor: bad[m] above `least` and
+ * TIME_WORSE times its median. NaN: not looked at. False: none is. room[3 m]: scratch. */
+static bool poor_outputs(atvi_idx m, const double *bad, double least, double *room, atvi_idx *from,
+                         atvi_idx *to) {
+  atvi_idx worst = -1, n = 0;
   for (atvi_idx t = 0; t < m; t++) {
-    if (!(square[t] > flat)) continue;
-    rest[n++] = 1 - q2[t];
-    if (worst < 0 || q2[t] < q2[worst]) worst = t;
+    if (isnan(bad[t])) continue;
+    room[n++] = bad[t];
+    if (worst < 0 || bad[t] > bad[worst]) worst = t;
   }
   if (n < 2) return false;
-  atvi_math_sort(n, rest, NULL, rest + m);
-  double most = fmax(1 - Q2_FAIR, TIME_WORSE * rest[n / 2]);
-  if (!(1 - q2[worst] > most)) return false;
+  atvi_math_sort(n, room, NULL, room + m);
+  double most = fmax(least, TIME_WORSE * room[n / 2]);
+  if (!(bad[worst] > most)) return false;
   *from = *to = worst;
   for (int up = 0; up < 2; up++)
     for (atvi_idx t = worst; t >= 0 && t < m; t += up ? 1 : -1) {
-      bool varies = square[t] > flat;
-      if (!varies && t > 0 && t < m - 1) continue;
-      if (varies && !(1 - q2[t] > most)) break;
+      if (isnan(bad[t]) && t > 0 && t < m - 1) continue;
+      if (!isnan(bad[t]) && !(bad[t] > most)) break;
       *(up ? to : from) = t;
     }
   return true;
@@ -149,7 +148,9 @@ static atvi_status find_poor(atvi_pool *pool, atvi_dossier *d) {
     error[i] = sqrt(error[i] / (double)r->m);
   }
   find_thirds(d, all, error);
-  bool times = poor_outputs(d, square, all, square + r->m, &from, &to);
+  for (atvi_idx t = 0; t < r->m; t++)
+    square[t] = square[t] > FLAT * all / (double)r->m ? 1 - d->loo.q2_time[t] : NAN;
+  bool times = poor_outputs(r->m, square, 1 - Q2_FAIR, square + r->m, &from, &to);
   if (times) name_outputs(d, from, to, &out);
   if (name_thirds(d, times, &out) == 0 && !times) return ATVI_OK;
   return atvi_io_text_get(&out, &d->poor);
@@ -167,6 +168,36 @@ atvi_status atvi_model_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi
   if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_gp_emulator_loo(atvi_pool_ctx(pool), em, &r->runs, &out->loo));
   return find_poor(pool, out);
+}
+
+/* ---- where the posterior is ---- */
+
+atvi_status atvi_model_dossier_near(atvi_pool *pool, atvi_dossier *d) {
+  const atvi_em_runs *r = &d->r.runs;
+  atvi_dossier_near *near = &d->near;
+  double *square = atvi_pool_take(pool, 4 * (size_t)r->m + 1, sizeof *square), squares = 0, all = 0;
+  atvi_text out = {.pool = pool};
+  atvi_idx from, to;
+  if (!square) return ATVI_ENOMEM;
+  near->coverage = near->error = 0;
+  for (atvi_idx i = 0; i < r->n; i++) {
+    double w = near->run[i], inside = 0;
+    for (atvi_idx t = 0; t < r->m; t++) {
+      double e = r->y[i * r->m + t] - d->loo.predicted[i * r->m + t];
+      square[t] += w * e * e;
+      inside += fabs(e) <= Z95 * d->loo.run_sd[i];
+    }
+    near->coverage += w * inside / (double)r->m;
+    near->error += w * d->loo.run_error[i] * d->loo.run_error[i];
+    all += w, squares += w * w;
+  }
+  near->n_run = squares > 0 ? all * all / squares : 0;
+  near->error = sqrt(near->error / all);
+  near->coverage /= all;
+  near->times = NULL;
+  if (r->m < 3 || !poor_outputs(r->m, square, 0, square + r->m, &from, &to)) return ATVI_OK;
+  name_outputs(d, from, to, &out);
+  return atvi_io_text_get(&out, &near->times);
 }
 
 /* ---- doubts ---- */
@@ -190,7 +221,7 @@ static void doubt_share(atvi_pool *pool, atvi_dossier *d) {
   bool held = d->n_held >= HELD_LEAST && d->held.q2 < d->loo.q2;
   double q2 = held ? d->held.q2 : d->loo.q2;
   if (d->loo.q2 < Q2_LOW)
-    add(pool, d, ATVI_CODE_EMULATOR_POOR, GRAVE,
+    add(pool, d, ATVI_CODE_EMULATOR_POOR, d->near.run ? DOUBT : GRAVE,
         "it explains less than half of what differs between runs (Q2 %.2f): more runs, or a narrower prior, "
         "are needed",
         d->loo.q2);
@@ -199,27 +230,42 @@ static void doubt_share(atvi_pool *pool, atvi_dossier *d) {
         100 * q2, held ? " that were held out" : "");
 }
 
-/* Points that fail whenever they are tried cannot be mended by trying again. */
+/* Runs that failed are a fact, not a reason to doubt the others: where they are missing, the emulator
+ * knows less. */
 static void doubt_runs(atvi_pool *pool, atvi_dossier *d) {
   const atvi_sim_runs *rec = &d->r.record;
   atvi_idx n = rec->n_failed, once = n - rec->n_again;
   const char *why = rec->failure ? rec->failure : "";
   if (n > 0)
-    add(pool, d, ATVI_CODE_RUNS_LEFT_OUT, (double)once >= MANY * (double)(n + d->r.runs.n) ? DOUBT : NOTE,
-        "%td failed run%s not among the %td used%s%s%.300s%s", n, n == 1 ? " is" : "s are", d->r.runs.n,
-        once > 0 ? "" : ", nor good when tried again", why[0] ? " (" : "", why, why[0] ? ")" : "");
+    add(pool, d, ATVI_CODE_RUNS_LEFT_OUT, NOTE, "%td failed run%s not among the %td used%s%s%.300s%s", n,
+        n == 1 ? " is" : "s are", d->r.runs.n, once > 0 ? "" : ", nor good when tried again",
+        why[0] ? " (" : "", why, why[0] ? ")" : "");
   if (d->n_missing > 0)
     add(pool, d, ATVI_CODE_POINTS_LEFT, (double)d->n_missing >= MANY * (double)d->n_point ? DOUBT : NOTE,
         "%td of %td points of the design have not been run", d->n_missing, d->n_point);
 }
 
+/* By how much coverage of this many runs may differ from what it should be. */
+static double chance(double n) { return CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / n); }
+
+bool atvi_model_dossier_overconfident(const atvi_dossier *d) {
+  return d->near.run ? d->near.coverage < NOMINAL - chance(d->near.n_run)
+                     : d->loo.coverage < NOMINAL - chance((double)d->r.runs.n);
+}
+
 static void doubt_intervals(atvi_pool *pool, atvi_dossier *d) {
-  double chance = CHANCE * sqrt(NOMINAL * (1 - NOMINAL) / (double)d->r.runs.n);
-  if (d->loo.coverage < NOMINAL - chance)
+  const char *what = d->r.opts.basis > 0 ? "a larger share for the basis, or " : "";
+  if (atvi_model_dossier_overconfident(d) && d->near.run)
+    add(pool, d, ATVI_CODE_EMULATOR_OVERCONFIDENT, DOUBT,
+        "it is overconfident where the posterior is: its 95 %% intervals hold %.0f %% of the runs there, and "
+        "its "
+        "errors are %.1f times what it says",
+        100 * d->near.coverage, d->near.error);
+  else if (atvi_model_dossier_overconfident(d))
     add(pool, d, ATVI_CODE_EMULATOR_OVERCONFIDENT, GRAVE,
         "it is overconfident: its 95 %% intervals cover only %.0f %% of the runs; try %sanother kernel",
-        100 * d->loo.coverage, d->r.opts.basis > 0 ? "a larger share for the basis, or " : "");
-  else if (d->loo.coverage > NOMINAL + chance && d->loo.q2 < Q2_HIGH)
+        100 * d->loo.coverage, what);
+  else if (!d->near.run && d->loo.coverage > NOMINAL + chance((double)d->r.runs.n) && d->loo.q2 < Q2_HIGH)
     add(pool, d, ATVI_CODE_EMULATOR_WIDE, DOUBT,
         "its 95 %% intervals are too wide: they cover %.1f %% of the runs; try another kernel",
         100 * d->loo.coverage);

@@ -70,6 +70,42 @@ typedef struct {
 } atvi_doubt;
 enum { ATVI_DOUBTS = 12 };
 
+/* An emulator where the posterior of a fit is. */
+typedef struct {
+  /* [n] the share that each run has in the emulator's predictions there; NULL: nothing below is known */
+  double *run;
+  /* number of runs with equal shares that it is worth */
+  double n_run;
+  /* of the runs with these shares, each left out in turn: 95 % intervals hold, and root mean square error
+   * in standard deviations */
+  double coverage, error;
+  /* what the runs leave open, as a share of the variance without them */
+  double share;
+  /* standard deviation of the emulator's error, and of all else that observations differ by from the
+   * simulator */
+  double sd, noise;
+  /* the times at which these runs are predicted worst, as of `poor` below; NULL: at none in particular */
+  const char *times;
+} atvi_dossier_near;
+
+/* How far the posterior of each parameter would move if the emulators had no error. All are in standard
+ * deviations of the posterior. */
+typedef struct {
+  /* parameters, draws of the posterior, and functions drawn as simulators from what the emulators leave
+   * open */
+  atvi_idx n, n_draw, n_function;
+  /* [n] root mean square of what the mean moves by, over these functions; NaN: it says nothing without the
+   * emulators' error */
+  double *moved;
+  /* [n] root mean square of the posterior's standard deviation, over these functions */
+  double *sd;
+  /* [n] what the mean moves by with the emulators' mean as the simulator */
+  double *zero;
+  /* number of draws that the posterior with such a function is worth (median), and that with the
+   * emulators' mean */
+  double worth, zero_worth;
+} atvi_emulated_moves;
+
 /* Runs, leave-one-out and the judgement on one emulator. Made once, with the emulator; atvi emulate, atvi fit and the reports read it. */
 typedef struct {
   const char *name;
@@ -88,6 +124,8 @@ typedef struct {
   atvi_idx n_point, n_missing;
   /* of a fit: the share of the posterior where there are no runs; NaN: not known */
   double outside;
+  /* of a fit */
+  atvi_dossier_near near;
   /* gravest facts about the predictions first */
   int n_doubt;
   atvi_doubt doubt[ATVI_DOUBTS];
@@ -98,7 +136,14 @@ typedef struct {
 ATVI_CHECKED atvi_status atvi_model_dossier_make(atvi_pool *pool, const atvi_lang *lang, atvi_idx k,
                                                  const atvi_emulated_runs *r, const atvi_emulator *em,
                                                  atvi_dossier *out);
-/* Fills the doubts from all that is known by then; may be called again. Errors: ENOMEM. */
+/* Fills what follows from near.run and the runs left out. Memory from pool. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_model_dossier_near(atvi_pool *pool, atvi_dossier *d);
+/* Whether the emulator's intervals are too narrow: where the posterior is, as far as that is known, else
+ * over all runs. */
+bool atvi_model_dossier_overconfident(const atvi_dossier *d);
+/* Fills the doubts from all that is known by then; may be called again. Where it is known where the
+ * posterior is, only runs of two simulators are grave: all else matters as far as it moves the posterior
+ * (atvi_emulated_moves). Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_model_dossier_judge(atvi_pool *pool, const atvi_emulator *em, atvi_dossier *d);
 /* Whether any doubt makes the verdict a warning. */
 bool atvi_model_dossier_doubtful(const atvi_dossier *d);

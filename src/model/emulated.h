@@ -66,6 +66,8 @@ typedef struct {
   atvi_idx n_arg;
   atvi_node *arg; /* [n_arg] */
   atvi_idx lines; /* of the record; 0: no emulator is of one */
+  /* of a fit; n == 0: not known */
+  atvi_emulated_moves moves;
 } atvi_emulated;
 
 struct atvi_model_load_opts;
@@ -93,6 +95,20 @@ void atvi_model_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, in
 /* Adds the emulators' share to grad[d][B], for the points of the group that are good[ATVI_EM_GROUP]: whose likelihood is finite. */
 void atvi_model_emulated_end(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx B, atvi_idx first,
                              const bool *good, double *grad);
+
+/* Of process k with an emulator, for a part of a group that was begun without `all`: parameters of its
+ * terms, [2 n_term][L] as atvi_gp_markov_eval takes them, with the variance of the emulator's error; and
+ * its mean in the used places, mean[n_used][ATVI_LANES]. */
+const double *atvi_model_emulated_terms(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                        const double *arg, double *mean);
+
+/* How far the posterior with these draws, theta[d][B] with weight[B] of sum 1 and no draw twice, would
+ * move with perfect emulators; also fills what the dossiers of the emulators say about where it is. Memory
+ * from pool, which must outlive m. Errors: ENOMEM, EDATA (the error cannot be computed at a draw), EIO
+ * (OpenBLAS is not installed). */
+ATVI_CHECKED atvi_status atvi_model_emulated_moves(atvi_pool *pool, const atvi_model *m, uint64_t seed,
+                                                   atvi_idx B, const double *theta, const double *weight,
+                                                   atvi_emulated_moves *out);
 
 /* ---- reports; for one part of a group that was begun with all ---- */
 

@@ -145,6 +145,15 @@ static void parameters_back(const atvi_process *p, const seat *s, int part, cons
     s->share_bar[part + l] = s->par_bar[2 * p->own * L + l] * sill(p, arg, l);
 }
 
+const double *atvi_model_emulated_terms(const atvi_emulated *e, atvi_emulated_work *w, atvi_idx k, int part,
+                                        const double *arg, double *mean) {
+  const seat *s = &w->seat[k];
+  parameters(&e->process[k], s, part, arg);
+  for (atvi_idx u = 0; u < e->process[k].n_used; u++)
+    for (int l = 0; l < L; l++) mean[u * L + l] = s->mean[u * G + part + l];
+  return s->par;
+}
+
 void atvi_model_emulated_lanes(const atvi_emulated *e, atvi_emulated_work *w, int part, const double *arg,
                                double *arg_bar, double *sum) {
   for (atvi_idx k = 0; k < e->n; k++) {

@@ -541,6 +541,46 @@ atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate 
 
 /* ---- in the page of a fit ---- */
 
+/* What the emulator is worth where the posterior is. */
+static void say_near(const telling *t) {
+  const atvi_dossier_near *near = &t->d->near;
+  if (!near->run) return;
+  atvi_report_page_say(
+      t->p,
+      "Where the posterior is, its predictions rest on %.3g runs; left out in turn, %.0f %% of their values "
+      "lie "
+      "inside their 95 %% intervals%s%s. Its standard deviation there is %.3g, that of the noise %.3g.",
+      near->n_run, 100 * near->coverage, near->times ? ", worst " : "", near->times ? near->times : "",
+      near->sd, near->noise);
+}
+
+static void put_moves(const telling *t) {
+  static const char *const column[] = {"parameter", "moves by", "standard deviation", "without error"};
+  const atvi_emulated_moves *v = t->e->moves;
+  if (!v) return;
+  atvi_report_page_table(t->p, "With a perfect emulator, in standard deviations of the posterior", 4, column,
+                         false);
+  for (atvi_idx i = 0; i < v->n; i++) {
+    if (isnan(v->moved[i])) continue;
+    atvi_report_page_row(t->p, t->e->of_moves[i]);
+    atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.2f", v->moved[i]));
+    atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%.2f", v->sd[i]));
+    atvi_report_page_cell(t->p, atvi_pool_printf(t->p->pool, "%+.2f", v->zero[i]));
+    atvi_io_text_add(&t->p->body, "</tr>\n");
+  }
+  atvi_report_page_table_end(t->p, false);
+  atvi_report_page_note(
+      t->p,
+      "%td simulators were drawn from what the runs and the data leave open. Moves by: how far the mean of "
+      "the "
+      "posterior is from where it is now with one of them, root mean square; standard deviation: what is "
+      "left of it. Without error: how far the mean moves if the emulator is taken for the simulator. The "
+      "draws of the fit are worth "
+      "%.0f of %td with such a simulator%s.",
+      v->n_function, v->worth, v->n_draw,
+      v->worth < 10 ? ": too few for these numbers to be more than a warning" : "");
+}
+
 static void say_one(atvi_page *p, const atvi_report_emulator *e, atvi_idx k, bool alone) {
   const atvi_dossier *d = e->of;
   telling t = {p, e, d, k, alone, NULL, ATVI_OK};
@@ -553,6 +593,8 @@ static void say_one(atvi_page *p, const atvi_report_emulator *e, atvi_idx k, boo
         100 * d->outside);
   else if (isfinite(d->outside))
     atvi_report_page_say(p, "All of the posterior lies inside the range of the runs.");
+  say_near(&t);
+  put_moves(&t);
   say_failed(&t);
   put_left_out(&t);
   say_poor(&t);

@@ -114,6 +114,10 @@ struct atvi_report_emulator {
   /* [d] */
   const char *const *remark;
   const char *time_name;
+  /* of the first emulator of a fit: how far its posterior would move without the errors of all, with the
+   * names of the parameters */
+  const atvi_emulated_moves *moves;
+  const char *const *of_moves;
   /* what is wrong with it, worst first */
   atvi_idx n_doubt;
   const char *const *doubt;

@@ -352,7 +352,54 @@ static void stale_and_damaged_files_are_noticed(void) {
   drop_path();
 }
 
+/* With one more run, at point c, the variance at b falls by cov(b, c)^2 / cov(c, c); and a prediction at a
+ * run is made of that run. */
+static void points_know_of_each_other_what_a_run_would_say(void) {
+  enum { B = 40 };
+  atvi_ctx *ctx = test_ctx();
+  world w = world_new(N, D, M, true);
+  double mean[M] = {6.9, 7.4, 7.9, 8.8, 9.3}, x[D * B], weight[B], near[N], sum = 0, got[M];
+  static double cov[B * B];
+  w.runs.mean = mean;
+  for (int b = 0; b < B; b++) {
+    weight[b] = b == 0;
+    x[b] = b == 0 ? w.x[3 * D] : fmod(0.754877666 * b, 1);
+    x[B + b] = b == 0 ? w.x[3 * D + 1] : fmod(0.569840291 * b, 1);
+  }
+  for (int k = ATVI_EM_EXPONENTIAL; k <= ATVI_EM_SQUARED; k++) {
+    atvi_em_opts o = some_opts((atvi_em_kernel)k);
+    o.nugget = 1e-9;
+    atvi_emulator *em;
+    CHECK_OK(atvi_gp_emulator_new(ctx, &w.runs, &o, &em));
+    CHECK_OK(atvi_gp_emulator_joint(ctx, em, B, x, weight, cov, near));
+    double more_x[(N + 1) * D], more_y[(N + 1) * M];
+    memcpy(more_x, w.x, sizeof(double) * N * D);
+    memcpy(more_y, w.y, sizeof(double) * N * M);
+    memset(more_y + N * M, 0, sizeof(double) * M);
+    atvi_em_runs more = w.runs;
+    more.n = N + 1, more.x = more_x, more.y = more_y;
+    for (int b = 1; b < B; b++) {
+      const double at[D] = {x[b], x[B + b]};
+      CHECK_ABS(cov[b * B + b], dense_predict(&w.runs, &o, at, got), 1e-8);
+      int c = b % (B - 1) + 1;
+      more_x[N * D] = x[c], more_x[N * D + 1] = x[B + c];
+      double left = cov[b * B + b] - cov[b * B + c] * cov[b * B + c] / cov[c * B + c];
+      CHECK_ABS(left, dense_predict(&more, &o, at, got), 1e-6);
+      CHECK(cov[b * B + c] == cov[c * B + b]);
+    }
+    sum = 0;
+    for (int i = 0; i < N; i++) sum += near[i];
+    CHECK_REL(sum, 1, 1e-12);
+    CHECK_ABS(near[3], 1, 1e-4);
+    CHECK_STATUS(atvi_gp_emulator_joint(ctx, em, 0, x, weight, cov, near), ATVI_EINVAL);
+    atvi_gp_emulator_free(em);
+  }
+  world_free(&w);
+  atvi_ctx_free(ctx);
+}
+
 TESTS({"loo", leaving_out_is_what_refitting_gives}, {"basis", basis_is_left_out_too},
-      {"held", runs_held_back_are_predicted}, {"refuses", judging_refuses_other_runs},
-      {"linear", indices_of_a_linear_function}, {"ishigami", indices_of_ishigami},
-      {"saved", what_was_saved_comes_back}, {"damaged", stale_and_damaged_files_are_noticed})
+      {"joint", points_know_of_each_other_what_a_run_would_say}, {"held", runs_held_back_are_predicted},
+      {"refuses", judging_refuses_other_runs}, {"linear", indices_of_a_linear_function},
+      {"ishigami", indices_of_ishigami}, {"saved", what_was_saved_comes_back},
+      {"damaged", stale_and_damaged_files_are_noticed})

@@ -4,13 +4,13 @@
 #define ATVI_TEST_EMULATED_WORLD_H
 
 #include "core/core.h"
-#include "gp/markov_detail.h"
 #include "io/file.h"
 #include "math/linalg.h"
 #include "math/rng.h"
 #include "model/evaluator.h"
 #include "model/model.h"
 #include "models.h"
+#include "unit/gp/markov_ref.h"
 
 enum { RUNS = 14, TIMES = 9, D = 6 };
 static const double TIME[TIMES] = {0.5, 1, 1.5, 2, 3, 4, 4.5, 6, 7};
@@ -133,13 +133,13 @@ static TEST_UNUSED void dense_emulator(const double *theta, double *mean, double
 
 /* Everything about the observed series at theta = a, b, v, l, s2, sill, with the rows that are used. */
 static TEST_UNUSED double dense_world(atvi_ctx *ctx, const double *theta, const bool *used, double *em_mean,
-                                      atvi_markov_dense *out) {
+                                      markov_dense *out) {
   const atvi_gp_kind term[3] = {ATVI_GP_EXPONENTIAL, ATVI_GP_EXPONENTIAL, ATVI_GP_WHITE};
   double share, resid[ROWS];
   dense_emulator(theta, em_mean, &share);
   const double par[6] = {theta[5] * share, TIME_LENGTH, theta[2], theta[3], theta[4], 0};
   for (int r = 0; r < ROWS; r++) resid[r] = DATA[r] - em_mean[r];
-  CHECK_OK(atvi_gp_markov_ref(ctx, ROWS, DATA_TIME, used, 3, term, par, resid, out));
+  CHECK_OK(markov_ref(ctx, ROWS, DATA_TIME, used, 3, term, par, resid, out));
   return out->log_density;
 }
 

@@ -12,7 +12,7 @@ static void likelihood_equals_dense(void) {
   atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   double mean[ROWS];
-  atvi_markov_dense d = {0};
+  markov_dense d = {0};
   test_value v = test_eval(ctx, t, THETA);
   CHECK_INT(v.outcome, ATVI_RUN_OK);
   CHECK_REL(v.ll, dense_world(ctx, THETA, USED, mean, &d), 1e-10);
@@ -85,7 +85,7 @@ static void check_reports(atvi_ctx *ctx, atvi_model *m, const bool *used, bool v
   const atvi_target *t = atvi_model_target(m);
   void *work;
   double out[3 * ROWS], point[ROWS], em[ROWS], term[3 * ROWS], var[ROWS], loo_mean[ROWS], loo_var[ROWS];
-  atvi_markov_dense d = {.mean = term, .var = var, .loo_mean = loo_mean, .loo_var = loo_var};
+  markov_dense d = {.mean = term, .var = var, .loo_mean = loo_mean, .loo_var = loo_var};
   CHECK_INT(t->n_series, 3);
   CHECK_INT(t->n_out, 3 * ROWS);
   CHECK_STR(t->series[1].name, "y.emulator");
@@ -118,7 +118,7 @@ static void predictions_are_conditional_means(void) {
     const bool *used = how == 0 ? USED : how == 3 ? none : some;
     atvi_model *m = load_with(ctx, PARAMETERS EMULATOR OBSERVED, opts[how]);
     double mean[ROWS];
-    atvi_markov_dense d = {0};
+    markov_dense d = {0};
     check_reports(ctx, m, used, how >= 2);
     test_value v = test_eval(ctx, atvi_model_target(m), THETA);
     CHECK_REL(v.ll, dense_world(ctx, THETA, used, mean, &d), 1e-10);
@@ -136,7 +136,7 @@ static void right_draws(atvi_ctx *ctx, const atvi_target *t, how_drawn how) {
   static double theta[D * B], out[ROWS * B], again[ROWS];
   double em[ROWS], term[3 * ROWS], var[ROWS], loo_mean[ROWS], loo_var[ROWS], want[ROWS];
   const bool none[ROWS] = {false};
-  atvi_markov_dense d = {.mean = term, .var = var, .loo_mean = loo_mean, .loo_var = loo_var};
+  markov_dense d = {.mean = term, .var = var, .loo_mean = loo_mean, .loo_var = loo_var};
   bool given = how == GIVEN;
   void *work;
   for (int i = 0; i < D * B; i++) theta[i] = THETA[i / B];
@@ -166,7 +166,7 @@ static void drawn_parts_belong_to_the_draws(void) {
   enum { B = 4000 };
   static double theta[D * B], whole[ROWS * B], out[3 * ROWS * B];
   double em[ROWS], term[3 * ROWS], var[ROWS], var_term[3 * ROWS];
-  atvi_markov_dense d = {.mean = term, .var = var, .var_term = var_term};
+  markov_dense d = {.mean = term, .var = var, .var_term = var_term};
   atvi_ctx *ctx = test_ctx();
   void *work;
   write_world();
@@ -373,13 +373,13 @@ static void other_statements_go_with_it(void) {
   const double theta[3] = {0.81, 2.2, 0.35}, par[6] = {1.62, 2.2, 0.3, 1.5, 0.2, 0},
                par2[4] = {0.81, 2.5, 0.7, 0};
   atvi_ctx *ctx = test_ctx();
-  atvi_markov_dense d = {0}, d2 = {0};
+  markov_dense d = {0}, d2 = {0};
   test_file("two.csv", "t,y,z\n1,0.71,0.3\n2,-0.4,-0.2\n3.5,0.93,1.1\n4,1.2,0.385\n");
   atvi_model *m = load_with(ctx, TEXT, (atvi_model_load_opts){0});
   const atvi_target *t = atvi_model_target(m);
   double out[64], point[8];
-  CHECK_OK(atvi_gp_markov_ref(ctx, 4, time, NULL, 3, first, par, y, &d));
-  CHECK_OK(atvi_gp_markov_ref(ctx, 4, time, NULL, 2, first + 1, par2, z, &d2));
+  CHECK_OK(markov_ref(ctx, 4, time, NULL, 3, first, par, y, &d));
+  CHECK_OK(markov_ref(ctx, 4, time, NULL, 2, first + 1, par2, z, &d2));
   CHECK_REL(test_eval(ctx, t, theta).ll, d.log_density + d2.log_density - 0.1 * theta[2] * theta[2], 1e-11);
   CHECK(test_gradient(ctx, t, theta, 1e-6) < 1e-7);
   CHECK_INT(t->n_series, 5);

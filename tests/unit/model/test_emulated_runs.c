@@ -23,7 +23,7 @@ static void a_mean_is_added_again(void) {
                  " kernel matern32\n lengths 1.7, 0.61\n nugget 0.013\n time 5.3\n}\n" OBSERVED,
       (atvi_model_load_opts){0});
   double em[ROWS];
-  atvi_markov_dense d = {0};
+  markov_dense d = {0};
   const bool used[ROWS] = {true, true, true, true, false, true, true, true};
   CHECK_REL(test_eval(ctx, atvi_model_target(m), THETA).ll, dense_world(ctx, THETA, used, em, &d), 1e-10);
   atvi_model_free(m);
@@ -133,7 +133,7 @@ static void runs_of_a_simulator_are_found(void) {
   const bool used[ROWS] = {true, true, true, true, false, true, true, true};
   heard h = {0};
   double em[ROWS];
-  atvi_markov_dense d = {0};
+  markov_dense d = {0};
   atvi_ctx *ctx = test_ctx();
   atvi_ctx_set_log(ctx, hear, &h);
   write_world();
