@@ -82,6 +82,8 @@ typedef struct {
   double tree_depth;
   /* Iterations that ended at the maximal tree depth. */
   double max_depth_hits;
+  /* Weighted draws: share of the sum of the weights that the largest has, before smoothing; NaN: not known. */
+  double top_weight;
 } atvi_made;
 
 typedef struct {

@@ -21,6 +21,7 @@ static const double WINDOW =
 static const double REACH = 0.15;  /* share of the largest density above which a bound cuts the posterior */
 static const double NOT_NOISE = 2; /* standard errors */
 static const double TAIL = 0.05;
+static const double MEAN_LOST = 0.8; /* tail index: below, a mean is known however few the draws */
 static const double PROB[ATVI_SUMMARY_QUANTILES] = {0.025, 0.25, 0.5, 0.75, 0.975};
 
 typedef struct {
@@ -217,6 +218,20 @@ static atvi_idx gather(const atvi_draws *d, const double *x, double *xs, double 
   return n;
 }
 
+/* A mean exists for a tail index below 1, a variance below 1/2. The index has an error: a mean is refused where 1 is not excluded, as draws
+ * just below that do not know it either; an sd only where 1/2 is, as a long tail that ends (a lognormal's) looks like one at first.
+ * Bounded columns have both. */
+static void moments_exist(atvi_idx n, const double *xs, const double *ws, double *work,
+                          atvi_summary_column *c) {
+  double se;
+  if (isfinite(c->lower) && isfinite(c->upper)) return;
+  c->tail = atvi_math_tail_index(n, xs, ws, &se, work);
+  c->no_mean = c->tail > MEAN_LOST && c->tail + NOT_NOISE * se > 1;
+  c->no_sd = c->no_mean || c->tail - se > 0.5;
+  if (c->no_mean) c->mean = c->mcse = NAN;
+  if (c->no_sd) c->sd = NAN;
+}
+
 /* scratch: j->per_share doubles */
 static void summarise(const job *j, atvi_idx item, double *scratch) {
   const atvi_draws *d = j->d;
@@ -235,6 +250,7 @@ static void summarise(const job *j, atvi_idx item, double *scratch) {
   c->median = c->quantile[2];
   bounds_reached(n, xs, ws, c);
   atvi_math_hpd(n, xs, ws, 0.95, c->hpd95);
+  moments_exist(n, xs, ws, work, c);
   double best = d->made->mode_draw;
   if (best >= 0 && best < (double)d->n)
     c->mode =
@@ -291,7 +307,8 @@ static atvi_summary_column unknown(const char *name, const atvi_column *bounds) 
                                .near_lower = NAN,
                                .near_upper = NAN,
                                .at_lower = NAN,
-                               .at_upper = NAN};
+                               .at_upper = NAN,
+                               .tail = NAN};
 }
 
 static char *copy(atvi_pool *pool, const char *s) {
@@ -300,10 +317,14 @@ static char *copy(atvi_pool *pool, const char *s) {
 
 bool atvi_diag_made_variational(const atvi_made *made) { return !isnan(made->steps); }
 
+bool atvi_diag_weights_contradict(const atvi_draws *d) {
+  return !(d->made->exact > 0) && !atvi_math_weights_agree(d->made->top_weight, d->made->log_evidence_se);
+}
+
 bool atvi_diag_weights_refused(const atvi_draws *d) {
   if (d->made->exact > 0) return false; /* chains: nothing to weigh */
   if (isnan(d->made->khat)) return atvi_diag_made_variational(d->made);
-  return !atvi_math_psis_permits(d->n, d->made->khat, d->made->excess);
+  return !atvi_math_psis_permits(d->n, d->made->khat, d->made->excess) || atvi_diag_weights_contradict(d);
 }
 
 bool atvi_diag_weights_hold(const atvi_draws *d) { return d->weight && !atvi_diag_weights_refused(d); }
@@ -430,8 +451,10 @@ static void put_messages(atvi_json *w, const char *key, const atvi_summary *s,
   atvi_io_json_end(w);
 }
 
-static void put_evidence(atvi_json *w, const atvi_made *m) {
-  if (isnan(m->log_evidence)) {
+/* Of weights that are refused the mean is refused, too. */
+static void put_evidence(atvi_json *w, const atvi_summary *s) {
+  const atvi_made *m = &s->made;
+  if (isnan(m->log_evidence) || (s->refused && !s->chains)) {
     atvi_io_json_put(w, "log_evidence", json_null());
     return;
   }
@@ -447,11 +470,11 @@ atvi_status atvi_diag_summary_json(atvi_pool *pool, const atvi_summary *s, const
   atvi_io_json_object(&w, NULL);
   atvi_io_fields_json(&w, &atvi_io_made_fields, m, "method model seed seconds evaluations failures");
   atvi_io_json_put(&w, "log_map", atvi_io_json_real(s->log_map));
-  put_evidence(&w, m);
+  put_evidence(&w, s);
   atvi_io_fields_json(&w, &atvi_io_made_fields, m, "elbo khat");
   atvi_io_json_put(&w, "khat_threshold",
                    atvi_io_json_real(isnan(m->khat) ? NAN : atvi_math_psis_threshold(s->n)));
-  atvi_io_fields_json(&w, &atvi_io_made_fields, m, "excess lost");
+  atvi_io_fields_json(&w, &atvi_io_made_fields, m, "excess top_weight lost");
   atvi_io_json_put(&w, "weighted", json_boolean(s->weighted));
   atvi_io_json_put(&w, "ess", atvi_io_json_real(s->chains ? NAN : s->ess));
   atvi_io_fields_json(

@@ -2,7 +2,8 @@
 /* Summary of every quantity, whether to believe it, and why, in words for the user.
  *
  * The verdict: "bad" where numbers should not be used (chains disagree or never move, R-hat > 1.05; far too
- * few effective draws; k-hat > 1 or unknown; weights worth less than 1 % of the draws), "warn" where they
+ * few effective draws; k-hat > 1 or unknown; one draw that outweighs the others; weights worth less than
+ * 1 % of the draws), "warn" where they
  * should be used with care (R-hat > 1.01, ESS below the requested one, the run ended early, more than 1 % of
  * model runs failed, k-hat above its threshold, weights worth less than 10 %), else "ok". Only parameters
  * count, not derived quantities.
@@ -41,6 +42,9 @@ typedef struct {
   /* That share is above 15 %, and not by accident of few draws: the bound cuts the posterior (a normal closer
    * than 1.9 sds to it). */
   bool reaches_lower, reaches_upper;
+  /* Shape of the heavier tail (atvi_math_tail_index); mean, mcse and sd are NaN where draws say that they do not exist. */
+  double tail;
+  bool no_mean, no_sd;
 } atvi_summary_column;
 
 typedef struct {
@@ -71,6 +75,8 @@ bool atvi_diag_made_variational(const atvi_made *made);
 /* Whether weights cannot turn d into draws of the posterior: k-hat forbids it (atvi_math_psis_permits), or a
  * variational method has none. */
 bool atvi_diag_weights_refused(const atvi_draws *d);
+/* One draw or a few outweigh all the others before smoothing: reason enough to refuse the weights. */
+bool atvi_diag_weights_contradict(const atvi_draws *d);
 /* Whether d has weights that can be trusted. */
 bool atvi_diag_weights_hold(const atvi_draws *d);
 /* 1 / sum of squared weights, which need not sum to one; n without weights. */

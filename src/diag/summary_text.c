@@ -32,8 +32,9 @@ static int place(double x) { return x > 0 && isfinite(x) ? (int)floor(log10(x)) 
 /* Decimals for the row; -1: use %.4g. */
 static int decimals(const atvi_summary_column *c) {
   double size = fmax(fmax(fabs(c->quantile[0]), fabs(c->quantile[4])), fabs(c->mean));
-  if (!(c->sd > 0) || !(size < 1e7)) return -1;
-  int most = 2 - place(c->sd), least = 1 - place(c->sd);
+  double spread = c->no_sd ? (c->quantile[3] - c->quantile[1]) / 1.349 : c->sd;
+  if (!(spread > 0) || !(size < 1e7)) return -1;
+  int most = 2 - place(spread), least = 1 - place(spread);
   int honest = c->mcse > 0 ? -place(c->mcse) : most;
   int n = honest < least ? least : honest > most ? most : honest;
   if (n < 0) n = 0;
@@ -145,7 +146,7 @@ static void put_evidence(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   /* If the weights cannot be trusted, neither can their mean; the bound still holds. */
   bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_diag_made_variational(m));
-  bool elbo = isfinite(m->elbo);
+  bool elbo = isfinite(m->elbo) && (evidence || !(m->exact > 0));
   int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
   if (evidence) atvi_io_text_add(b, "log evidence  %.*f", n, m->log_evidence);
   if (evidence && isfinite(m->log_evidence_se)) atvi_io_text_add(b, " +- %.2g", m->log_evidence_se);
@@ -180,7 +181,9 @@ static void put_fit(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   if (!atvi_diag_made_variational(m)) return;
   const char *khat = isnan(m->khat) ? "unknown" : atvi_pool_printf(b->pool, "%.2f", m->khat), *small = "",
-             *draws = s->weighted    ? worth(b->pool, s)
+             *draws = s->weighted ? worth(b->pool, s)
+                      : m->exact > 0 && !isnan(m->tree_depth)
+                          ? "the draws are those of the No-U-Turn sampler, which does not depend on it"
                       : m->exact > 0 ? "the draws are those of the exact sampler, which does not depend on it"
                                      : "the draws are those of the uncorrected approximation";
   if (atvi_diag_summary_tail_is_small(s))

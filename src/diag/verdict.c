@@ -91,7 +91,7 @@ static void stuck_chains(judge *j) {
 
 static bool is_not_finite(const judge *j, const atvi_summary_column *c) {
   (void)j;
-  return isnan(c->mean);
+  return isnan(c->median);
 }
 
 static void not_finite(judge *j) {
@@ -288,12 +288,36 @@ static void solver_rule(judge *j) {
         e);
 }
 
+/* k-hat is that of smoothed weights, and smoothing hides a single one that outweighs the others. */
+static void contradiction(judge *j) {
+  const atvi_made *m = j->d->made;
+  if (m->top_weight > 0.5)
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_WEIGHTS_CONTRADICT,
+        "One draw of %td has %.0f %% of the weight of all: most of the posterior may be where the "
+        "approximation has next "
+        "to no draws. The draws and the table are the approximation as it is, NOT corrected; do not use "
+        "these numbers.",
+        j->d->n, 100 * m->top_weight);
+  else
+    ADD(j, ATVI_SERIOUS, ATVI_CODE_WEIGHTS_CONTRADICT,
+        "Parts of the draws contradict each other about the evidence (its standard error is %.2g nats, "
+        "should be below "
+        "0.5): a few draws outweigh the others. The draws and the table are the approximation as it is, NOT "
+        "corrected; do "
+        "not use these numbers.",
+        m->log_evidence_se);
+}
+
 static void khat_rule(judge *j) {
   const atvi_made *m = j->d->made;
   double k = m->khat, most = atvi_math_psis_threshold(j->d->n);
   bool few = m->efficiency < WEIGHTS_WARN;
   int digits = round(100 * k) > round(100 * most) ? 2 : 3; /* 0.70 is not above 0.70 */
   if (!j->s->refused) return;
+  if (atvi_diag_weights_contradict(j->d) && atvi_math_psis_permits(j->d->n, k, m->excess)) {
+    contradiction(j);
+    return;
+  }
   if (isnan(k))
     ADD(j, ATVI_SERIOUS, ATVI_CODE_KHAT_UNKNOWN,
         "It is not known how well the approximation fits: too few of its draws could be evaluated (no "
@@ -314,7 +338,7 @@ static void khat_rule(judge *j) {
 static void failures_rule(judge *j) {
   const atvi_made *m = j->d->made;
   if (atvi_diag_made_variational(m)) {
-    if (m->lost > FAILURES_WARN)
+    if (m->lost > FAILURES_WARN && !(m->exact > 0)) /* of the approximation, which chains do not rest on */
       ADD(j, ATVI_WARNING, ATVI_CODE_RUNS_FAILED,
           "Running the model failed at %.2g %% of the last draws; these were treated as impossible, which "
           "may cut off part of the posterior. Failed runs usually come from extreme parameter values: narrow "
@@ -373,9 +397,50 @@ static void bounds_rule(judge *j) {
   }
 }
 
+static bool has_no_mean(const judge *j, const atvi_summary_column *c) {
+  (void)j;
+  return c->no_mean;
+}
+
+static bool has_no_sd(const judge *j, const atvi_summary_column *c) {
+  (void)j;
+  return c->no_sd && !c->no_mean;
+}
+
+static void moments_note(judge *j) {
+  const char *mean = names(j, has_no_mean), *sd = names(j, has_no_sd);
+  if (*mean)
+    ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
+        "The tails of %s are so long that its mean and standard deviation do not exist, as far as the draws "
+        "tell: use the "
+        "median and the interval.",
+        mean);
+  if (*sd)
+    ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
+        "The tails of %s are so long that its standard deviation does not exist, as far as the draws tell: "
+        "use the "
+        "interval.",
+        sd);
+}
+
+/* Chains that never moved are another matter. */
+static bool is_one_number(const judge *j, const atvi_summary_column *c) {
+  return !j->apart && c->sd == 0 && c->quantile[0] == c->quantile[ATVI_SUMMARY_QUANTILES - 1];
+}
+
+static void narrow_rule(judge *j) {
+  const char *list = names(j, is_one_number);
+  if (*list)
+    ADD(j, ATVI_WARNING, ATVI_CODE_TOO_NARROW,
+        "All draws of %s are the same number to the last digit: the posterior is narrower than the spacing "
+        "of the "
+        "computer's numbers there. Write the model in the difference from that number.",
+        list);
+}
+
 static void derived_note(judge *j) {
   for (atvi_idx k = j->s->n_param; k < j->s->n_col; k++)
-    if (isnan(j->s->col[k].mean))
+    if (isnan(j->s->col[k].median))
       ADD(j, ATVI_NOTE, ATVI_CODE_DERIVED_NOT_FINITE,
           "%s is not a finite number in some draws (a division by zero?), so it has no summary.",
           j->s->col[k].name);
@@ -404,7 +469,9 @@ atvi_status atvi_diag_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_s
   ess_rule(&j);
   end_rule(&j);
   failures_rule(&j);
+  narrow_rule(&j);
   bounds_rule(&j);
+  moments_note(&j);
   derived_note(&j);
   for (atvi_idx i = 0; i < d->n_message; i++)
     ADD(&j, d->message[i].severity, d->message[i].code, "%s", d->message[i].text);

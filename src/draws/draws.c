@@ -31,6 +31,7 @@ atvi_made atvi_draws_made_none(void) {
                      .ebfmi = NAN,
                      .tree_depth = NAN,
                      .max_depth_hits = NAN,
+                     .top_weight = NAN,
                      .ess_wanted = NAN};
 }
 

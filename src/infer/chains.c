@@ -18,6 +18,9 @@ enum { PASSES = 2 };
 #define CHECK_RATIO 1.2 /* of the iterations at two checkpoints: a run is at most two fifths too long */
 /* Nats of log mass below the best chain: e^-10 is not seen in 1e4 draws, and the masses err by some nats. */
 #define LOST 20.0
+/* Share of all kept states whose log density is below that of chains which have arrived, and of chains that may be left out. */
+#define ARRIVED 0.125
+#define NEGLIGIBLE 7.0 /* nats of log mass below the best chain's: a thousandth of the posterior */
 
 /* ---- options ---- */
 
@@ -76,6 +79,9 @@ atvi_status atvi_infer_chains_open(atvi_chains *c) {
   c->quality = atvi_pool_take(c->pool, d, sizeof *c->quality);
   c->mass = atvi_pool_take(c->pool, 2 * m, sizeof *c->mass);
   c->moved = atvi_pool_take(c->pool, m, sizeof *c->moved);
+  c->absent = atvi_pool_take(c->pool, m, sizeof *c->absent);
+  c->live = c->m;
+  c->entered_s = atvi_clock_s() - c->begun_s;
   c->work = atvi_pool_take(c->pool, (size_t)threads, sizeof *c->work);
   for (int k = 0; k < threads && c->work; k++)
     c->work[k] =
@@ -98,13 +104,16 @@ double *atvi_infer_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx it
 
 atvi_kept atvi_infer_chains_kept(const atvi_chains *c) {
   atvi_idx skip = c->done / c->plan.part > c->plan.discard ? c->done / c->plan.part : c->plan.discard;
-  atvi_idx first = (skip - c->plan.from) / c->thin, last = (c->done - c->plan.from) / c->thin;
+  atvi_idx first = (skip - c->plan.from) / c->thin + c->late, last = (c->done - c->plan.from) / c->thin;
   return (atvi_kept){first, last > first ? last - first : 0};
 }
 
 void atvi_infer_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x) {
-  for (atvi_idx k = 0; k < c->m; k++)
-    memcpy(x + k * kept.n, atvi_infer_chains_row(c, row, k) + kept.first, (size_t)kept.n * sizeof *x);
+  for (atvi_idx k = 0; k < c->m; k++) {
+    if (c->absent[k]) continue;
+    memcpy(x, atvi_infer_chains_row(c, row, k) + kept.first, (size_t)kept.n * sizeof *x);
+    x += kept.n;
+  }
 }
 
 /* Drops every second stored state: what is left are the 2nd, 4th, ... */
@@ -114,6 +123,56 @@ static void halve(atvi_chains *c) {
     for (atvi_idx i = 0; i < c->room / 2; i++) s[i] = s[2 * i + 1];
   }
   c->thin *= 2;
+  c->late /= 2;
+}
+
+/* ---- arrival ---- */
+
+static double log_density(const atvi_chains *c, atvi_idx chain, atvi_idx i) {
+  return atvi_infer_chains_row(c, c->d, chain)[i] + atvi_infer_chains_row(c, c->d + 1, chain)[i];
+}
+
+/* Log mass of the region that a chain has seen, up to a constant: at most its mean log density and the entropy of a normal with its
+ * variances. -inf: it stood still. */
+static double mass_seen(const atvi_chains *c, atvi_kept kept, atvi_idx chain) {
+  double mass = 0;
+  for (atvi_idx i = 0; i < kept.n; i++) mass += log_density(c, chain, kept.first + i) / (double)kept.n;
+  for (atvi_idx j = 0; j < c->d; j++)
+    mass += log(atvi_math_sd(kept.n, atvi_infer_chains_row(c, j, chain) + kept.first, NULL));
+  return isnan(mass) ? -HUGE_VAL : mass;
+}
+
+/* Finds the chains to leave out, and when the last of the others had arrived. */
+static void find_absent(atvi_chains *c) {
+  double *x = c->work[0], most = -HUGE_VAL;
+  atvi_idx n_absent = 0, when[CHAINS_MOST];
+  c->late = 0;
+  c->live = c->m;
+  memset(c->absent, 0, (size_t)c->m * sizeof *c->absent);
+  atvi_kept kept = atvi_infer_chains_kept(c);
+  if (!c->plan.leaves_out || kept.n < ATVI_CHAINS_LEAST) return;
+  for (atvi_idx k = 0; k < c->m; k++)
+    for (atvi_idx i = 0; i < kept.n; i++) x[k * kept.n + i] = log_density(c, k, kept.first + i);
+  atvi_math_sort(c->m * kept.n, x, NULL, x + c->m * kept.n);
+  double level = x[(atvi_idx)(ARRIVED * (double)(c->m * kept.n))];
+  for (atvi_idx k = 0; k < c->m; k++) {
+    when[k] = 0;
+    while (when[k] < kept.n && log_density(c, k, kept.first + when[k]) < level) when[k]++;
+    c->mass[k] = mass_seen(c, kept, k);
+    most = fmax(most, c->mass[k]);
+  }
+  atvi_idx patience = kept.n / 8;
+  for (atvi_idx k = 0; k < c->m; k++) {
+    c->absent[k] = when[k] > patience && c->mass[k] < most - NEGLIGIBLE;
+    n_absent += c->absent[k];
+  }
+  if ((double)n_absent > ARRIVED * (double)c->m) { /* too many for an accident: R-hat has the word */
+    memset(c->absent, 0, (size_t)c->m * sizeof *c->absent);
+    return;
+  }
+  c->live = c->m - n_absent;
+  for (atvi_idx k = 0; k < c->m; k++)
+    if (!c->absent[k] && when[k] <= patience && when[k] > c->late) c->late = when[k];
 }
 
 /* ---- agreement ---- */
@@ -122,7 +181,7 @@ static atvi_quality judge_row(const atvi_chains *c, atvi_idx row, int worker) {
   atvi_kept kept = atvi_infer_chains_kept(c);
   double *x = c->work[worker];
   atvi_infer_chains_copy_row(c, kept, row, x);
-  atvi_convergence v = atvi_math_converge(c->m, kept.n, x, x + c->m * kept.n);
+  atvi_convergence v = atvi_math_converge(c->live, kept.n, x, x + c->live * kept.n);
   return (atvi_quality){.rhat = v.rhat,
                         .ess = isnan(v.ess_tail) || v.ess_tail < v.ess_bulk ? v.ess_tail : v.ess_bulk};
 }
@@ -194,7 +253,12 @@ static void report(atvi_chains *c, double elapsed_s) {
   bool warm = isnan(c->seen.ess);
   const char *phase = c->plan.phase ? c->plan.phase : warm ? "warm-up" : "sampling";
   double limit = fmax((double)c->done / (double)c->opts.max_iter, elapsed_s / c->opts.max_seconds);
-  c->reported = fmax(c->reported, c->plan.before + (1 - c->plan.before) * fmin(0.999, fmax(c->share, limit)));
+  double done = fmin(0.999, fmax(c->share, limit));
+  if (c->plan.before > 0) { /* of the whole fit: the chains' own time, scaled to what is left of it */
+    double own = elapsed_s - c->entered_s, left = done > 0 ? own * (1 / done - 1) : HUGE_VAL;
+    done = elapsed_s / (elapsed_s + left);
+  }
+  c->reported = fmax(c->reported, done);
   if (!warm) snprintf(detail, sizeof detail, "R-hat %.3f, ESS %.0f", c->seen.rhat, c->seen.ess);
   atvi_tell_about(c->ctx, &(atvi_progress){phase, c->reported, elapsed_s, detail, NAN, NAN, NAN, NAN, NAN,
                                            c->seen.rhat, c->seen.ess});
@@ -227,32 +291,47 @@ static bool run_to(atvi_chains *c, atvi_idx to, atvi_end *end) {
   return true;
 }
 
+double atvi_infer_chains_outlook(atvi_chains *c) {
+  double share = HUGE_VAL;
+  if (atvi_infer_chains_kept(c).n < ATVI_CHAINS_LEAST) return 0;
+  atvi_parallel(c->ctx, c->d, judge_item, c);
+  for (atvi_idx k = 0; k < c->d; k++) share = fmin(share, share_of(c, c->quality[k]));
+  return c->ops->further ? fmin(share, c->ops->further(c->self)) : share;
+}
+
+bool atvi_infer_chains_on(atvi_chains *c, atvi_end *end) {
+  for (atvi_idx to; !c->warm && (to = c->ops->warm_up(c->self)) > 0;)
+    if (!run_to(c, to, end)) return true;
+  c->warm = true;
+  c->check =
+      c->check == 0 ? c->plan.first_check - c->plan.from : (atvi_idx)ceil(CHECK_RATIO * (double)c->check);
+  bool last = c->plan.from + c->check >= c->opts.max_iter;
+  if (!run_to(c, last ? c->opts.max_iter : c->plan.from + c->check, end)) return true;
+  find_absent(c);
+  bool enough = atvi_infer_chains_kept(c).n * c->m >= c->plan.look_min;
+  c->passed = enough && judge(c) ? c->passed + 1 : 0;
+  *end = c->passed == PASSES ? ATVI_END_DONE : ATVI_END_LIMIT;
+  if (c->passed == PASSES || last) return true;
+  if (c->passed == 0 && c->ops->not_passed) c->ops->not_passed(c->self, enough);
+  return false;
+}
+
 atvi_end atvi_infer_chains_loop(atvi_chains *c) {
   atvi_end end = ATVI_END_LIMIT;
-  int passed = 0;
-  for (atvi_idx to; (to = c->ops->warm_up(c->self)) > 0;)
-    if (!run_to(c, to, &end)) return end;
-  for (atvi_idx n = c->plan.first_check - c->plan.from;; n = (atvi_idx)ceil(CHECK_RATIO * (double)n)) {
-    bool last = c->plan.from + n >= c->opts.max_iter;
-    if (!run_to(c, last ? c->opts.max_iter : c->plan.from + n, &end)) return end;
-    bool enough = atvi_infer_chains_kept(c).n * c->m >= c->plan.look_min;
-    passed = enough && judge(c) ? passed + 1 : 0;
-    if (passed == PASSES) return ATVI_END_DONE;
-    if (last) return ATVI_END_LIMIT;
-    if (passed == 0 && c->ops->not_passed) c->ops->not_passed(c->self, enough);
-  }
+  while (!atvi_infer_chains_on(c, &end)) {}
+  return end;
 }
 
 /* ---- delivery ---- */
 
 atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_draws **out) {
   atvi_kept kept = atvi_infer_chains_kept(c);
-  atvi_idx n = c->m * kept.n;
+  atvi_idx n = c->live * kept.n;
   *out = NULL;
   if (kept.n < ATVI_CHAINS_LEAST)
     return ATVI_FAIL(c->ctx, end == ATVI_END_STOPPED ? ATVI_ESTOP : ATVI_ELIMIT,
                      "ended after %td iterations per chain: too few to keep any draw", c->done);
-  ATVI_TRY(atvi_infer_fit_draws_new(c->ctx, atvi_model_evaluator_target(c->ev), n, c->m, false, out));
+  ATVI_TRY(atvi_infer_fit_draws_new(c->ctx, atvi_model_evaluator_target(c->ev), n, c->live, false, out));
   atvi_draws *d = *out;
   for (atvi_idx j = 0; j < c->d; j++) atvi_infer_chains_copy_row(c, kept, j, d->x + j * n);
   atvi_infer_chains_copy_row(c, kept, c->d, d->log_prior);
@@ -260,17 +339,28 @@ atvi_status atvi_infer_chains_deliver(const atvi_chains *c, atvi_end end, atvi_d
   atvi_infer_fit_derived(c->ev, d);
   d->chains = true;
   d->made->end = end;
-  return ATVI_OK;
+  if (c->live == c->m) return ATVI_OK;
+  atvi_idx absent = c->m - c->live;
+  return atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_CHAINS_LEFT_OUT,
+                        "%td of %td chains had not come to where the others are by the end, and %s left out: "
+                        "the region where %s "
+                        "holds less than a thousandth of the posterior.",
+                        absent, c->m, absent == 1 ? "is" : "are", absent == 1 ? "it was" : "they were");
 }
 
 static atvi_status say_moved(const atvi_chains *c, atvi_draws *d) {
   int n = 0;
   for (atvi_idx k = 0; k < c->m; k++) n += c->moved[k];
   if (n == 0) return ATVI_OK;
-  return atvi_draws_say(d, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
-                        "%d %s caught in a region of negligible probability, its log posterior %.0f lower, "
-                        "and moved to where the others are during warm-up.",
-                        n, n == 1 ? "chain was" : "chains were", c->moved_drop);
+  /* One that hardly moves holds little of the posterior however high it is. */
+  char how[64] = ", where it hardly moved,";
+  if (n > 1) snprintf(how, sizeof how, ", where they hardly moved,");
+  if (c->moved_drop >= 1) snprintf(how, sizeof how, ", its log posterior %.0f lower,", c->moved_drop);
+  return atvi_draws_say(
+      d, ATVI_NOTE, ATVI_CODE_CHAINS_MOVED,
+      "%d %s caught in a region of negligible probability%s and moved to where the others are "
+      "during warm-up.",
+      n, n == 1 ? "chain was" : "chains were", how);
 }
 
 static atvi_status say_starts(const atvi_starts *s, atvi_idx chains, atvi_draws *d) {

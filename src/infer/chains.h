@@ -5,6 +5,9 @@
  * progress, heeds limits and stop requests, and delivers. A method is a table of functions: how a group moves
  * on, what is adapted when, what is added to the draws.
  *
+ * Arrival    a chain counts from when it is first among the upper seven eighths of all kept states by their log density. One that is not there
+ *            within an eighth of them, and whose region holds next to nothing of the posterior, is left out of this
+ *            checkpoint, and of the draws if it is the last one (plan.leaves_out).
  * Judgement  at checkpoints spaced by a fifth of the way so far. A run ends when R-hat and both ESS are good
  *            for every parameter at two checkpoints in a row.
  * Storage    every thin-th state; when the store is full every second one is dropped and thin doubles.
@@ -18,6 +21,7 @@
 
 #include "atvi/draws.h"
 #include "core/core.h"
+#include "infer/elbo.h"
 #include "model/evaluator.h"
 
 /* Starting points: draws from the prior that can be evaluated, and a choice among them. */
@@ -124,6 +128,23 @@ ATVI_CHECKED atvi_status atvi_infer_ram_run(atvi_ctx *ctx, atvi_evaluator *ev, c
 ATVI_CHECKED atvi_status atvi_infer_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
                                              atvi_draws **out);
 
+typedef struct atvi_chains atvi_chains;
+
+/* nuts from points of a fit, in the coordinates y of a frame of its own: x = shift + chol y. */
+typedef struct {
+  atvi_chains_opts opts;
+  const atvi_space *space;
+  const atvi_member *frame;
+  /* [d][opts.chains] xi; those that cannot be evaluated are replaced by others */
+  const double *start;
+  /* as in atvi_chains and atvi_chains_plan */
+  double begun_s, before, reported;
+} atvi_nuts_from;
+/* Ready for atvi_infer_chains_on; all of it is the pool's. Beyond log prior and log likelihood a state has log pi and y[d]. *out is NULL
+ * where no start has a gradient, and on error. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_nuts_begin_from(atvi_ctx *ctx, atvi_evaluator *ev, atvi_pool *pool,
+                                                    const atvi_nuts_from *from, atvi_chains **out);
+
 /* ---- the driver ---- */
 
 /* The functions get `self` of the chains. */
@@ -173,6 +194,8 @@ typedef struct {
   const char *phase;
   /* share of the whole fit's progress that was made before */
   double before;
+  /* chains that have not arrived are left out at checkpoints */
+  bool leaves_out;
 } atvi_chains_plan;
 
 /* ess: the smaller of bulk and tail */
@@ -180,7 +203,7 @@ typedef struct {
   double rhat, ess;
 } atvi_quality;
 
-typedef struct {
+struct atvi_chains {
   atvi_ctx *ctx;
   atvi_evaluator *ev;
   atvi_pool *pool;
@@ -219,7 +242,16 @@ typedef struct {
   /* [m] chains that were moved, and how much lower their log density was, at most */
   bool *moved;
   double moved_drop;
-} atvi_chains;
+  /* [m] chains left out, and how many are not; kept states that come before the last of these had arrived */
+  bool *absent;
+  atvi_idx live, late;
+  /* seconds since begun_s when the store was opened */
+  double entered_s;
+  /* warm-up is over; iterations from plan.from to the next checkpoint; good checkpoints in a row */
+  bool warm;
+  atvi_idx check;
+  int passed;
+};
 
 /* A whole run of a method that begins at draws of the prior. c has ctx, ev, ops and self.
  * Errors: as of atvi_infer_ram_run. */
@@ -228,8 +260,12 @@ ATVI_CHECKED atvi_status atvi_infer_chains_sample(atvi_chains *c, const atvi_cha
 
 /* Its pieces. Open takes the store from the pool, with options and plan set. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_chains_open(atvi_chains *c);
-/* Warm-up and checkpoints, until the criteria are met or a limit is. */
+/* Warm-up if it is still to come, then to the next checkpoint. Returns whether the run is over, and how in *end. */
+bool atvi_infer_chains_on(atvi_chains *c, atvi_end *end);
+/* All of it, until the criteria are met or a limit is. */
 atvi_end atvi_infer_chains_loop(atvi_chains *c);
+/* Judges every parameter at the present iteration: how far the criteria are met, above 1: they are. */
+double atvi_infer_chains_outlook(atvi_chains *c);
 /* DRAWS of the states that count, with derived quantities. end: what is said of fewer than ATVI_CHAINS_LEAST
  * per chain.
  * Errors: ESTOP, ELIMIT (that), ENOMEM; *out is NULL then. */
@@ -245,7 +281,7 @@ static inline atvi_idx atvi_infer_chains_to(const atvi_chains *c) {
  * where the method's own row goes, else NULL. */
 double *atvi_infer_chains_keep(const atvi_chains *c, atvi_idx chain, atvi_idx iteration, const double *x,
                                atvi_idx stride, double log_prior, double log_lik);
-/* The stored states that count, of every chain: n of them from `first` on. */
+/* The stored states that count, of every chain that is not left out: n of them from `first` on. */
 typedef struct {
   atvi_idx first, n;
 } atvi_kept;
@@ -253,7 +289,7 @@ atvi_kept atvi_infer_chains_kept(const atvi_chains *c);
 static inline const double *atvi_infer_chains_row(const atvi_chains *c, atvi_idx row, atvi_idx chain) {
   return c->store + (row * c->m + chain) * c->room;
 }
-/* A row of these states, chain after chain, to x[m * n]. */
+/* A row of these states, chain after chain, to x[live * n]. */
 void atvi_infer_chains_copy_row(const atvi_chains *c, atvi_kept kept, atvi_idx row, double *x);
 /* How far a row meets the criteria. */
 double atvi_infer_chains_share(const atvi_chains *c, atvi_idx row);

@@ -62,15 +62,19 @@ typedef struct {
   int n;
   /* [ATVI_LANES] */
   nuts_chain *chain;
-  /* [d][n] of the points asked for */
-  double *x, *theta, *dx;
+  /* [d][n] of the points asked for: in the coordinates of the trees, xi, parameters, gradient */
+  double *y, *x, *theta, *dx;
   /* [ATVI_LANES] */
   double *log_pi, *log_prior, *log_lik;
 } nuts_group;
 
 typedef struct {
   atvi_chains c;
-  atvi_space *space;
+  const atvi_space *space;
+  /* the same where nobody lent it */
+  atvi_space *own;
+  /* trees are in its coordinates; NULL: in xi */
+  const atvi_member *frame;
   /* [groups] */
   nuts_group *group;
   /* [d] the inverse metric, shared by all chains, and room to pool variances */
@@ -163,7 +167,10 @@ static void complete(nuts *r, nuts_chain *c) {
   if (c->iteration > r->warm) {
     tally(c, accept);
     const atvi_nuts_place *q = &t->at;
-    atvi_infer_chains_keep(&r->c, c->number, c->iteration, q->theta, 1, q->log_prior, q->log_lik);
+    double *own =
+        atvi_infer_chains_keep(&r->c, c->number, c->iteration, q->theta, 1, q->log_prior, q->log_lik);
+    for (atvi_idx j = -1; own && r->frame && j < r->c.d; j++, own += r->c.m * r->c.room)
+      *own = j < 0 ? q->log_pi : q->x[j];
     return;
   }
   atvi_infer_nuts_dual_step(&c->dual, r->c.opts.accept, accept);
@@ -267,17 +274,19 @@ static bool round_of(nuts *r, nuts_group *g, int worker) {
       hand(r, g, c, 0, 0);
   }
   for (atvi_idx j = 0; j < r->c.d; j++)
-    for (int i = 0; i < n; i++) g->x[j * n + i] = g->chain[lane[i]].tree.move.x[j];
+    for (int i = 0; i < n; i++) g->y[j * n + i] = g->chain[lane[i]].tree.move.x[j];
   if (n == 0) return any;
+  if (r->frame) atvi_infer_member_to_frame(r->frame, r->c.d, n, g->y, g->x);
   atvi_infer_space_eval_on(r->space, worker,
                            &(atvi_space_batch){.B = n,
-                                               .x = g->x,
+                                               .x = r->frame ? g->x : g->y,
                                                .beta = 1,
                                                .theta = g->theta,
                                                .log_lik = g->log_lik,
                                                .log_prior = g->log_prior,
                                                .log_pi = g->log_pi,
                                                .dx = g->dx});
+  if (r->frame) atvi_infer_member_adjoint(r->frame, r->c.d, n, g->dx);
   for (int i = 0; i < n; i++) hand(r, g, &g->chain[lane[i]], i, n);
   return true;
 }
@@ -312,11 +321,11 @@ static void plan_windows(nuts *r) {
 }
 
 static void make_group(atvi_pool *pool, atvi_idx d, int max_depth, nuts_group *g) {
-  double **wide[] = {&g->x, &g->theta, &g->dx}, **row[] = {&g->log_pi, &g->log_prior, &g->log_lik};
-  for (size_t k = 0; k < 3; k++) {
+  double **wide[] = {&g->y, &g->x, &g->theta, &g->dx}, **row[] = {&g->log_pi, &g->log_prior, &g->log_lik};
+  for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
     *wide[k] = atvi_pool_take(pool, (size_t)(d * ATVI_LANES), sizeof(double));
+  for (size_t k = 0; k < sizeof row / sizeof *row; k++)
     *row[k] = atvi_pool_take(pool, ATVI_LANES, sizeof(double));
-  }
   g->chain = atvi_pool_take(pool, ATVI_LANES, sizeof *g->chain);
   for (int i = 0; i < ATVI_LANES && g->chain; i++) {
     nuts_chain *c = &g->chain[i];
@@ -349,66 +358,87 @@ static atvi_status make(nuts *r) {
   return ATVI_OK;
 }
 
-/* Puts the chains at the points chosen and evaluates them; a point without a gradient is replaced by
- * another's. work: [3 d + 3][chains]. False: no point has one. */
-static bool place(nuts *r, const atvi_starts *s, const atvi_idx *index, double *work) {
-  atvi_idx m = r->c.opts.chains, d = s->d, good = -1;
-  double *x = work, *theta = x + d * m, *dx = theta + d * m, *log_pi = dx + d * m, *log_prior = log_pi + m,
-         *log_lik = log_prior + m;
-  for (atvi_idx j = 0; j < d; j++)
-    for (atvi_idx k = 0; k < m; k++) theta[j * m + k] = s->theta[j * s->cap + index[k]];
-  atvi_infer_space_inv(r->space, m, theta, x);
-  for (atvi_idx j = 0; j < d; j++) {
-    bool scaled = s->from_prior;
-    for (atvi_idx k = 0; k < m; k++)
-      if (scaled || !isfinite(x[j * m + k])) x[j * m + k] = fmin(fmax(x[j * m + k], -FAR), FAR);
+/* Points at which the chains begin, x[d][chains] xi, and what is there. */
+typedef struct {
+  double *x, *theta, *dx, *log_pi, *log_prior, *log_lik;
+} places;
+
+static bool make_places(const nuts *r, places *p) {
+  size_t m = (size_t)r->c.opts.chains, d = (size_t)r->space->d;
+  double **wide[] = {&p->x, &p->theta, &p->dx}, **row[] = {&p->log_pi, &p->log_prior, &p->log_lik};
+  for (size_t k = 0; k < 3; k++) {
+    *wide[k] = atvi_pool_take(r->c.pool, d * m, sizeof(double));
+    *row[k] = atvi_pool_take(r->c.pool, m, sizeof(double));
   }
+  return !atvi_pool_failed(r->c.pool);
+}
+
+/* Evaluates the points and puts the chains there; a point without a gradient is replaced by another. False: none has one. */
+static bool place(nuts *r, places *p) {
+  atvi_idx m = r->c.opts.chains, d = r->space->d, good = -1;
   atvi_infer_space_eval(r->space, &(atvi_space_batch){.B = m,
-                                                      .x = x,
+                                                      .x = p->x,
                                                       .beta = 1,
-                                                      .theta = theta,
-                                                      .log_lik = log_lik,
-                                                      .log_prior = log_prior,
-                                                      .log_pi = log_pi,
-                                                      .dx = dx});
+                                                      .theta = p->theta,
+                                                      .log_lik = p->log_lik,
+                                                      .log_prior = p->log_prior,
+                                                      .log_pi = p->log_pi,
+                                                      .dx = p->dx});
+  if (r->frame) atvi_infer_member_adjoint(r->frame, d, m, p->dx);
+  if (r->frame) atvi_infer_member_to_family(r->frame, d, m, p->x, p->x);
   for (atvi_idx k = 0; k < m && good < 0; k++)
-    if (isfinite(log_pi[k])) good = k;
+    if (isfinite(p->log_pi[k])) good = k;
   if (good < 0) return false;
   for (atvi_idx k = 0; k < m; k++) {
-    atvi_idx from = isfinite(log_pi[k]) ? k : good;
+    atvi_idx from = isfinite(p->log_pi[k]) ? k : good;
     atvi_nuts_place *q = &chain_at(r, k)->tree.at;
     for (atvi_idx j = 0; j < d; j++) {
-      q->x[j] = x[j * m + from];
-      q->g[j] = dx[j * m + from];
-      q->theta[j] = theta[j * m + from];
+      q->x[j] = p->x[j * m + from];
+      q->g[j] = p->dx[j * m + from];
+      q->theta[j] = p->theta[j * m + from];
     }
-    q->log_pi = log_pi[from];
-    q->log_prior = log_prior[from];
-    q->log_lik = log_lik[from];
+    q->log_pi = p->log_pi[from];
+    q->log_prior = p->log_prior[from];
+    q->log_lik = p->log_lik[from];
   }
   return true;
 }
 
-static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
-  nuts *r = self;
+static void make_plan(nuts *r) {
   atvi_chains *c = &r->c;
-  ATVI_TRY(atvi_infer_space_new(c->ctx, c->ev, "auto", c->opts.seed, &r->space));
-  ATVI_TRY(make(r));
-  double *work = atvi_pool_take(c->pool, (size_t)((3 * s->d + 3) * c->opts.chains), sizeof *work);
-  if (!work) return ATVI_ENOMEM;
-  atvi_infer_starts_pick(s, c->opts.seed, c->opts.chains, index);
-  if (!place(r, s, index, work))
-    return ATVI_FAIL_AS(c->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
-                        "%s: the gradient is not finite at any of %d starting points",
-                        r->space->target->name ? r->space->target->name : "model", c->opts.chains);
   plan_windows(r);
-  c->plan.rows = s->d + 2;
+  c->plan.rows = r->space->d + 2;
+  if (r->frame) c->plan.rows += 1 + r->space->d;
   c->plan.states_per_ess = 4;
   c->plan.from = c->plan.discard = r->warm;
   c->plan.part = 3;
   c->plan.first_check = (atvi_idx)ceil(c->opts.ess / c->opts.chains);
   if (c->plan.first_check < FIRST_CHECK) c->plan.first_check = FIRST_CHECK;
   c->plan.first_check += r->warm;
+}
+
+/* Draws of the prior, and xi held within FAR. */
+static atvi_status begin(void *self, const atvi_starts *s, atvi_idx *index) {
+  nuts *r = self;
+  atvi_chains *c = &r->c;
+  atvi_space *space;
+  atvi_idx m = c->opts.chains;
+  places p;
+  ATVI_TRY(atvi_infer_space_new(c->ctx, c->ev, "auto", c->opts.seed, &space));
+  r->space = r->own = space;
+  ATVI_TRY(make(r));
+  if (!make_places(r, &p)) return ATVI_ENOMEM;
+  atvi_infer_starts_pick(s, c->opts.seed, m, index);
+  for (atvi_idx j = 0; j < s->d; j++)
+    for (atvi_idx k = 0; k < m; k++) p.theta[j * m + k] = s->theta[j * s->cap + index[k]];
+  atvi_infer_space_inv(space, m, p.theta, p.x);
+  for (atvi_idx i = 0; i < s->d * m; i++)
+    if (s->from_prior || !isfinite(p.x[i])) p.x[i] = fmin(fmax(p.x[i], -FAR), FAR);
+  if (!place(r, &p))
+    return ATVI_FAIL_AS(c->ctx, ATVI_EMODEL, ATVI_CODE_NO_GRADIENT,
+                        "%s: the gradient is not finite at any of %d starting points",
+                        space->target->name ? space->target->name : "model", c->opts.chains);
+  make_plan(r);
   return ATVI_OK;
 }
 
@@ -441,19 +471,48 @@ static void made(const void *self, atvi_made *about) {
   about->ebfmi = ebfmi(r);
 }
 
-static void end(void *self) { atvi_infer_space_free(((nuts *)self)->space); }
+static void end(void *self) { atvi_infer_space_free(((nuts *)self)->own); }
+
+static const atvi_chains_ops OPS = {.name = "nuts",
+                                    .begin = begin,
+                                    .run = run,
+                                    .warm_up = warm_up,
+                                    .mass = mass,
+                                    .copy = copy,
+                                    .made = made,
+                                    .end = end};
 
 atvi_status atvi_infer_nuts_run(atvi_ctx *ctx, atvi_evaluator *ev, const atvi_chains_opts *opts,
                                 atvi_draws **out) {
-  static const atvi_chains_ops OPS = {.name = "nuts",
-                                      .begin = begin,
-                                      .run = run,
-                                      .warm_up = warm_up,
-                                      .mass = mass,
-                                      .copy = copy,
-                                      .made = made,
-                                      .end = end};
   const atvi_chains_opts standard = atvi_infer_nuts_defaults();
   nuts r = {.c = {.ctx = ctx, .ev = ev, .ops = &OPS, .self = &r}};
   return atvi_infer_chains_sample(&r.c, opts ? opts : &standard, out);
+}
+
+static atvi_status begin_from(nuts *r, const atvi_nuts_from *from) {
+  size_t bytes = (size_t)(r->space->d * r->c.opts.chains) * sizeof(double);
+  places p;
+  ATVI_TRY(make(r));
+  if (!make_places(r, &p)) return ATVI_ENOMEM;
+  memcpy(p.x, from->start, bytes);
+  if (!place(r, &p)) return ATVI_EMODEL;
+  make_plan(r);
+  r->c.plan.phase = "nuts";
+  r->c.plan.before = from->before;
+  return atvi_infer_chains_open(&r->c);
+}
+
+atvi_status atvi_infer_nuts_begin_from(atvi_ctx *ctx, atvi_evaluator *ev, atvi_pool *pool,
+                                       const atvi_nuts_from *from, atvi_chains **out) {
+  nuts *r = atvi_pool_take(pool, 1, sizeof *r);
+  *out = NULL;
+  if (!r) return ATVI_ENOMEM;
+  r->c = (atvi_chains){.ctx = ctx, .ev = ev, .pool = pool, .ops = &OPS, .self = r, .opts = from->opts};
+  r->c.begun_s = from->begun_s;
+  r->c.reported = from->reported;
+  r->space = from->space;
+  r->frame = from->frame;
+  atvi_status status = begin_from(r, from);
+  if (status == ATVI_OK) *out = &r->c;
+  return status == ATVI_EMODEL ? ATVI_OK : status;
 }

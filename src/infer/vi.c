@@ -224,17 +224,20 @@ typedef enum {
   WEIGH_FIRST, /* a few thousand draws of the mixture */
   TUNE,        /* a single component, on smoothed weights */
   WEIGH_ALL,   /* as many draws as are wanted */
+  SPOT,        /* a component where a draw was met that outweighs the others */
   IMPROVE,     /* more training for components with wild weights */
   EXTEND,      /* components where the posterior goes on beyond the draws */
   SAMPLE,      /* chains, where weights do not do */
   DELIVER
 } phase;
 
+enum { SPOTS = 4 }; /* such components at most: more are a posterior that q does not fit */
+
 typedef struct {
   atvi_vi *v;
   atvi_vi_weights w;
   /* How often these phases came, and whether the last EXTEND found anything. */
-  int improved, extended;
+  int improved, extended, spotted;
   bool grown;
   atvi_draws *out;
 } fit;
@@ -262,6 +265,12 @@ static bool wants_edges(const fit *f) {
          f->extended < v->tuning.extend_times && !atvi_infer_vi_late(v);
 }
 
+static bool wants_spot(const fit *f) {
+  const atvi_vi *v = f->v;
+  return v->opts.seek_modes && v->converged && f->spotted < SPOTS && v->n_part < ATVI_VI_PARTS &&
+         !atvi_infer_vi_late(v) && atvi_infer_vi_surprised(&f->w);
+}
+
 static phase sample_next(const fit *f) {
   return wants_exact(f) && !atvi_infer_vi_late(f->v) ? SAMPLE : DELIVER;
 }
@@ -271,16 +280,19 @@ static phase after(const fit *f, phase now) {
   bool over = atvi_infer_vi_over(v), tuned = v->tuned >= 0, exact_only = v->opts.exact == ATVI_EXACT_ON;
   switch (now) {
   case TRAIN: return v->converged && v->opts.seek_modes && !over ? WEIGH_ONE : WEIGH_FIRST;
-  case WEIGH_ONE: return SEEK;
+  case WEIGH_ONE: return wants_exact(f) && atvi_infer_vi_hopeless(&f->w) ? sample_next(f) : SEEK;
   case SEEK: return COVER;
   case COVER: return WEIGH_FIRST;
+  case SPOT: return f->w.all ? WEIGH_ALL : WEIGH_FIRST;
   case WEIGH_FIRST:
+    if (wants_spot(f)) return SPOT;
     if (v->converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
     if (v->converged && !exact_only) return WEIGH_ALL;
     break;
   case TUNE: return WEIGH_FIRST;
   case IMPROVE: return COVER; /* more training may have given up a mode */
   case WEIGH_ALL:
+    if (wants_spot(f)) return SPOT;
     if (f->extended > 0) return wants_edges(f) && f->grown ? EXTEND : sample_next(f);
     break;
   case EXTEND: return f->grown ? WEIGH_ALL : sample_next(f);
@@ -339,8 +351,9 @@ static atvi_status enter(fit *f, phase now) {
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return weigh_all(f);
   case IMPROVE: f->improved++, improve(v); return ATVI_OK;
+  case SPOT: f->spotted++; return atvi_infer_vi_spot(v, &f->w);
   case EXTEND: return extend(f);
-  case SAMPLE: return atvi_infer_vi_exact(v, &f->w, &f->out);
+  case SAMPLE: return atvi_infer_vi_chains(v, &f->w, &f->out);
   case DELIVER: break;
   }
   /* What ought to have come and did not: all draws, or the chains. */

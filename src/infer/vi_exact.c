@@ -7,8 +7,7 @@
  *          acceptance of 0.8: after every ADAPT iterations, from all chains at once, in order. Then they are
  *          fixed, at the average over the second half.
  * Kept     what came after the warm-up and after the first quarter of all iterations. log pi - log q is
- *          judged like a parameter.
- * Evidence by bridge sampling between the draws of q that were weighed last and the chains (bridge.h). */
+ *          judged like a parameter. */
 #include "infer/vi_exact.h"
 #include "math/linalg.h"
 #include "math/special.h"
@@ -25,13 +24,10 @@ enum {
   KEEP_MIN = 2000, /* iterations before the criteria are looked at: what q misses is found late */
 };
 #define TAIL 0.2 /* of the effective size wanted is wanted of the largest hundredth of the weights */
-#define EVIDENCE_SE_MOST 0.5 /* nats of standard error above which the log evidence is not given */
 
 typedef struct {
   atvi_chains c;
   atvi_vi *v;
-  /* draws of the approximation */
-  const atvi_vi_weights *w;
   atvi_exact_moves moves;
   atvi_exact_group group[GROUPS];
   /* [2][n_part] while adapting */
@@ -65,9 +61,12 @@ static atvi_status sampler_open(sampler *s) {
                                .part = 4,
                                .first_check = WARMUP + KEEP_MIN,
                                .phase = "exact sampler",
+                               .leaves_out = true,
                                .before = 0.85};
-  s->moves =
-      (atvi_exact_moves){.v = v, .n_part = n_part, .leaps = ATVI_EXACT_LEAPS, .lines = ATVI_EXACT_LINES};
+  s->moves.v = v;
+  s->moves.n_part = n_part;
+  s->moves.leaps = ATVI_EXACT_LEAPS;
+  s->moves.lines = ATVI_EXACT_LINES;
   s->moves.step = reals(s, 2 * n_part);
   s->log_step = reals(s, 2 * n_part);
   s->sum_step = reals(s, 2 * n_part);
@@ -81,21 +80,6 @@ static atvi_status sampler_open(sampler *s) {
   for (atvi_idx k = 0; k < threads * n_part; k++)
     ATVI_TRY(v->family.ops->work_new(v->family.self, v->ctx, L, &s->moves.work[k]));
   return atvi_infer_chains_open(c);
-}
-
-static void sampler_close(sampler *s) {
-  for (atvi_idx k = 0; s->moves.work && k < atvi_ctx_threads(s->v->ctx) * s->v->n_part; k++)
-    if (s->moves.work[k]) s->v->family.ops->work_free(s->moves.work[k]);
-}
-
-/* Where the posterior is and how wide, from the weighted draws. */
-static atvi_status find_spread(sampler *s) {
-  atvi_idx d = s->v->d;
-  double *x = reals(s, d * ATVI_VI_LOOK);
-  if (!x) return ATVI_ENOMEM;
-  atvi_infer_vi_starts(s->v, s->w, ATVI_VI_LOOK, x);
-  if (!atvi_infer_exact_spread(s->v->pool, d, ATVI_VI_LOOK, x, &s->moves)) return ATVI_ENOMEM;
-  return ATVI_OK;
 }
 
 /* ---- running ---- */
@@ -170,92 +154,48 @@ static atvi_idx warm_up(void *self) {
 static double further(void *self) {
   const sampler *s = self;
   atvi_kept kept = atvi_infer_chains_kept(&s->c);
-  atvi_idx n = CHAINS * kept.n, row = s->v->d + 2;
+  atvi_idx n = s->c.live * kept.n, row = s->v->d + 2;
   double share = atvi_infer_chains_share(&s->c, row), *x = s->c.work[0], *work = x + n;
   atvi_infer_chains_copy_row(&s->c, kept, row, x);
   atvi_math_sort(n, x, NULL, work);
   double top = x[n - 1 - n / 100];
   atvi_infer_chains_copy_row(&s->c, kept, row, x);
   for (atvi_idx i = 0; i < n; i++) x[i] = x[i] > top;
-  double ess = atvi_math_converge(CHAINS, kept.n, x, work).ess_mean;
+  double ess = atvi_math_converge(s->c.live, kept.n, x, work).ess_mean;
   return isnan(ess) ? 0 : fmin(share, ess / (TAIL * s->c.opts.ess));
 }
 
-/* ---- delivery ---- */
+/* ---- for those who run it ---- */
 
-static atvi_status evidence(sampler *s, atvi_made *made) {
-  atvi_kept kept = atvi_infer_chains_kept(&s->c);
-  double *log_p = reals(s, CHAINS * kept.n);
-  atvi_bridge_draws b = {.m = CHAINS, .n = kept.n, .log_p = log_p};
-  b.n_q = s->w->c.n;
-  b.log_q = s->w->log_w;
-  double *work = atvi_pool_take(s->v->pool, atvi_math_bridge_work(&b), sizeof *work);
-  if (!log_p || !work) return ATVI_ENOMEM;
-  atvi_infer_chains_copy_row(&s->c, kept, s->v->d + 2, log_p);
-  atvi_bridge_info info = atvi_math_bridge(&b, work);
-  /* Where chains and approximation hardly meet, one draw decides, and its error is not known either. */
-  bool known = info.se < EVIDENCE_SE_MOST;
-  made->log_evidence = known ? info.log_evidence : NAN;
-  made->log_evidence_se = known ? info.se : NAN;
-  return ATVI_OK;
-}
-
-/* Where the modes are is known in xi: parameters go back there, to the image inside the box. */
-static atvi_status tell_modes(sampler *s, atvi_draws *d) {
-  double *x = reals(s, s->v->d * d->n);
-  if (!x) return ATVI_ENOMEM;
-  atvi_infer_space_inv(s->v->space, d->n, d->x, x);
-  return atvi_infer_vi_mode_shares(s->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
-}
-
-static atvi_status deliver(sampler *s, atvi_end end, atvi_draws **out) {
-  atvi_vi *v = s->v;
+static void made(const void *self, atvi_made *about) {
+  const sampler *s = self;
   double jumped = 0, jumps = 0;
   for (int i = 0; i < GROUPS; i++) jumped += s->group[i].jumped, jumps += s->group[i].jumps;
-  ATVI_TRY(atvi_infer_chains_deliver(&s->c, end, out));
-  atvi_made *made = (*out)->made;
-  atvi_infer_vi_made(v, s->w, made);
-  if (made->end == ATVI_END_DONE) made->end = end;
-  made->exact = 1;
-  made->ess_wanted = s->c.opts.ess;
-  made->accept = jumped / jumps;
-  ATVI_TRY(evidence(s, made));
-  ATVI_TRY(atvi_draws_say(
-      *out, ATVI_NOTE, v->opts.exact == ATVI_EXACT_ON ? ATVI_CODE_EXACT_ASKED : ATVI_CODE_EXACT_NEEDED,
-      "%s: %d chains that start from the approximation and use it for their moves, %td iterations each, "
-      "exact in the limit. %.2g %% of the jumps by which a chain may go anywhere in the posterior at once "
-      "were accepted.",
-      v->opts.exact == ATVI_EXACT_ON
-          ? "These are draws of the exact sampler, as asked for"
-          : "The approximation could not be corrected by weights, so these are draws of the exact sampler",
-      (int)CHAINS, s->c.done, 100 * made->accept));
-  if (isnan(made->log_evidence))
-    ATVI_TRY(
-        atvi_draws_say(*out, ATVI_NOTE, ATVI_CODE_EVIDENCE_UNKNOWN,
-                       "The log evidence is not known: the approximation and the posterior hardly overlap."));
-  return tell_modes(s, *out);
+  about->accept = jumped / jumps;
 }
 
-static atvi_status sample(sampler *s, atvi_draws **out) {
-  ATVI_TRY(sampler_open(s));
-  atvi_infer_vi_starts(s->v, s->w, CHAINS, s->start);
-  ATVI_TRY(find_spread(s));
-  atvi_end end = atvi_infer_chains_loop(&s->c);
-  return atvi_infer_chains_kept(&s->c).n >= ATVI_CHAINS_LEAST ? deliver(s, end, out) : ATVI_OK;
+static void end(void *self) {
+  const sampler *s = self;
+  for (atvi_idx k = 0; s->moves.work && k < atvi_ctx_threads(s->v->ctx) * s->v->n_part; k++)
+    if (s->moves.work[k]) s->v->family.ops->work_free(s->moves.work[k]);
 }
 
-atvi_status atvi_infer_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
+atvi_status atvi_infer_exact_begin(atvi_vi *v, const atvi_vi_weights *w, const atvi_exact_moves *where,
+                                   atvi_chains **out) {
   static const atvi_chains_ops OPS = {
-      .name = "exact sampler", .run = run, .warm_up = warm_up, .further = further};
-  sampler s = {.c = {.ctx = v->ctx, .ev = v->ev, .pool = v->pool, .ops = &OPS, .self = &s}, .v = v, .w = w};
+      .name = "exact sampler", .run = run, .warm_up = warm_up, .further = further, .made = made, .end = end};
+  sampler *s = atvi_pool_take(v->pool, 1, sizeof *s);
   *out = NULL;
-  if (v->opts.exact == ATVI_EXACT_AUTO)
-    atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the exact sampler takes over");
-  atvi_status status = sample(&s, out);
-  sampler_close(&s);
-  if (status != ATVI_OK) {
-    atvi_draws_free(*out);
-    *out = NULL;
+  if (!s) return ATVI_ENOMEM;
+  s->c = (atvi_chains){.ctx = v->ctx, .ev = v->ev, .pool = v->pool, .ops = &OPS, .self = s};
+  s->v = v;
+  s->moves = *where;
+  atvi_status status = sampler_open(s);
+  if (status == ATVI_OK) {
+    atvi_infer_vi_starts(v, w, CHAINS, s->start);
+    *out = &s->c;
+  } else {
+    end(s);
   }
   return status;
 }

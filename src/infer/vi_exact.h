@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of the exact sampler: its moves (vi_moves.c) and its driver (vi_exact.c). */
+/* The inside of the exact sampler: its moves (vi_moves.c) and its driver (vi_exact.c), for vi_chains.c. */
 #ifndef ATVI_INFER_VI_EXACT_H
 #define ATVI_INFER_VI_EXACT_H
 
@@ -84,5 +84,11 @@ void atvi_infer_exact_lines(const atvi_exact_moves *s, atvi_exact_group *g, int 
 /* One iteration: a jump, a local move, and updates along lines. Random numbers belong to (seed, iteration,
  * chain). */
 void atvi_infer_exact_step(const atvi_exact_moves *s, atvi_exact_group *g, int worker, uint32_t iteration);
+
+/* The sampler on the driver of chains.h, ready for atvi_infer_chains_on, from draws by their weights; what follows log prior and log
+ * likelihood of a state is log pi - log q. where: sd, spread and log_heavy. The pool's, but for what ops->end frees. Errors:
+ * ENOMEM; *out is NULL then. */
+ATVI_CHECKED atvi_status atvi_infer_exact_begin(atvi_vi *v, const atvi_vi_weights *w,
+                                                const atvi_exact_moves *where, atvi_chains **out);
 
 #endif

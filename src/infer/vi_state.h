@@ -74,6 +74,8 @@ typedef struct {
   double elbo;
   /* Standard error of the log evidence. */
   double se;
+  /* Share of the sum that the largest weight has, before smoothing. */
+  double top;
   /* These are all draws that are wanted. */
   bool all;
   /* Owns these arrays. */
@@ -188,6 +190,9 @@ ATVI_CHECKED atvi_status atvi_infer_vi_cover(atvi_vi *v);
  * before. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_extend(atvi_vi *v, const atvi_vi_weights *w, int time);
 
+/* A component around the draw of largest weight (vi_spot.c). Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w);
+
 /* ---- draws and weights (vi_weights.c) ---- */
 
 /* Draws of the mixture and their weights: a first few thousand, or (all, after that) as many as are wanted. Draws that *w, which begins as
@@ -201,11 +206,16 @@ bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w);
 bool atvi_infer_vi_permits(const atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
 void atvi_infer_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
+/* The weights may not be used, but would be well behaved without the largest hundredth of them: q fits what it knows, and does not know of
+ * a place that a few draws have met. */
+bool atvi_infer_vi_surprised(const atvi_vi_weights *w);
 /* n points x[d][n] out of the draws, by their weights, none of which counts for more than 1 / sqrt of the number of draws, so that
  * points differ. */
 void atvi_infer_vi_starts(const atvi_vi *v, const atvi_vi_weights *w, atvi_idx n, double *x);
 /* All of made that the approximation and the weights know. */
 void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *made);
+/* Says so where the evidence in d->made, the ELBO, the weights and the maxima found contradict each other. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w, atvi_draws *d);
 /* The draws with their weights. Errors: ENOMEM, EMODEL (no draw can be evaluated). */
 ATVI_CHECKED atvi_status atvi_infer_vi_deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
 
@@ -223,7 +233,12 @@ typedef struct {
 /* Number of modes, and which share of the points is nearest to each. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_mode_shares(atvi_vi *v, const atvi_vi_points *p, atvi_draws *d);
 
-/* The exact sampler (vi_exact.c). *out is NULL if there was no time for enough of it, and on error. Errors: ENOMEM. */
-ATVI_CHECKED atvi_status atvi_infer_vi_exact(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
+/* Whether training leads nowhere, from test draws: most of them cannot be evaluated, or their weights differ by tens of orders of magnitude
+ * although the ladder is climbed. Chains are then the better way (vi_chains.c). */
+bool atvi_infer_vi_in_vain(atvi_vi *v, const atvi_cloud *test);
+/* The weights are worth fewer draws than there are chains to start, and not for a few draws alone. */
+bool atvi_infer_vi_hopeless(const atvi_vi_weights *w);
+/* Chains that start from q (vi_chains.c). *out is NULL if there was no time for enough of them, and on error. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_chains(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out);
 
 #endif

@@ -354,7 +354,7 @@ bool atvi_infer_vi_train(atvi_vi *v, atvi_member *m) {
   if (v->opts.n_rung > 0) return given_ladder(v, m);
   atvi_vi_trained t = atvi_infer_vi_climb(v, m);
   if (t.done) t = atvi_infer_vi_choose_maps(v, m, t);
-  return t.done && atvi_infer_vi_train_more(v, m, t.step, 0, NULL).done;
+  return t.done && atvi_infer_vi_train_more(v, m, t.step, 0, atvi_infer_vi_in_vain).done;
 }
 
 /* ---- fine-tuning ---- */

@@ -24,6 +24,13 @@
 #include <string.h>
 
 enum { BLOCKS = ATVI_VI_BLOCKS };
+#define SURE 4.0    /* standard errors by which two estimates of the log evidence may differ */
+#define ROUNDED 0.1 /* nats that are never worth a word: what standard errors leave out */
+#define PEAK_MORE                                                                                            \
+  7.0 /* nats by which Laplace's method may be too high for one maximum: a factor of a thousand */
+#define ABOVE                                                                                                \
+  3.0 /* nats by which a maximum is above all draws, beyond what is due to the dimension: none is near it */
+#define WELL_BEHAVED 0.1 /* of the draws is their effective size, at least, where the approximation fits */
 
 /* ---- the store ---- */
 
@@ -164,7 +171,7 @@ static bool draw(atvi_vi *v, atvi_vi_weights *w, const atvi_idx *have, const atv
       atvi_infer_elbo_draw(v->elbo, &v->part[k].at, &lot, &w->c, w->c.n);
       for (atvi_idx j = 0; j < need[k]; j++) w->from[w->c.n++] = lot.scramble;
       if (all)
-        atvi_infer_vi_tell(v, "drawing", 0.85 + 0.15 * (double)w->c.n / (double)goal, "%td of %td draws",
+        atvi_infer_vi_tell(v, "drawing", 0.85 + 0.05 * (double)w->c.n / (double)goal, "%td of %td draws",
                            w->c.n, goal);
     }
   }
@@ -208,7 +215,6 @@ static double block_error(const atvi_vi *v, const atvi_vi_weights *w) {
 static void tell_weights(atvi_vi *v, const atvi_vi_weights *w) {
   char detail[96];
   snprintf(detail, sizeof detail, "%td draws, k-hat %.2f", w->c.n, w->psis.khat);
-  v->told = fmax(v->told, 0.85);
   atvi_tell_about(v->ctx, &(atvi_progress){.phase = "weighing",
                                            .done = v->told,
                                            .elapsed_s = atvi_clock_s() - v->begun_s,
@@ -257,6 +263,9 @@ static void weigh(atvi_vi *v, atvi_vi_weights *w) {
   }
   w->elbo = sum / n + log(n / tried); /* that of q given success */
   w->psis = atvi_math_psis(c->n, w->log_w, w->w, w->work);
+  double top = -HUGE_VAL;
+  for (atvi_idx j = 0; j < c->n; j++) top = fmax(top, w->log_w[j]);
+  w->top = exp(top - w->psis.log_mean) / (double)c->n;
   divide(v, w);
   /* The blocks do not see a tail that none of them reached; smoothing guesses at it. */
   w->se = fmax(block_error(v, w), fabs(w->psis.log_mean - w->psis.log_mean_smooth)) *
@@ -269,7 +278,22 @@ bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w) {
 }
 
 bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
-  return w->c.n > 0 && atvi_math_psis_permits(w->c.n, w->psis.khat, w->psis.excess);
+  return w->c.n > 0 && atvi_math_psis_permits(w->c.n, w->psis.khat, w->psis.excess) &&
+         atvi_math_weights_agree(w->top, w->se);
+}
+
+bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
+  atvi_idx n = w->c.n, most = n - n / 100;
+  double *x = w->work, sum = 0, square = 0;
+  if (n < 100 || atvi_infer_vi_permits(w)) return false;
+  memcpy(x, w->log_w, (size_t)n * sizeof *x);
+  atvi_math_sort(n, x, NULL, x + n);
+  for (atvi_idx j = 0; j < most; j++) {
+    double e = exp(x[j] - x[most - 1]);
+    sum += e;
+    square += e * e;
+  }
+  return sum * sum > WELL_BEHAVED * (double)most * square;
 }
 
 atvi_status atvi_infer_vi_weigh(atvi_vi *v, atvi_vi_weights *w, bool all) {
@@ -362,6 +386,7 @@ void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *m
   made->log_evidence_se = w->se;
   made->elbo = w->elbo;
   made->khat = w->psis.khat;
+  made->top_weight = w->top;
   made->ess_wanted = isnan(v->opts.ess) ? NAN : v->opts.ess;
   made->efficiency = w->psis.ess / (double)w->c.n;
   made->outside = outside_share(v, w);
@@ -373,9 +398,40 @@ void atvi_infer_vi_made(const atvi_vi *v, const atvi_vi_weights *w, atvi_made *m
   for (atvi_idx j = 0; j < w->c.n; j++) made->lost += isnan(w->c.log_lik[j]) / (double)w->c.n;
 }
 
+atvi_status atvi_infer_vi_self_check(const atvi_vi *v, const atvi_vi_weights *w, atvi_draws *d) {
+  const atvi_made *m = d->made;
+  double z = m->log_evidence, se = m->log_evidence_se, peak = -HUGE_VAL, highest = -HUGE_VAL;
+  bool weights = atvi_infer_vi_permits(w);
+  if (!isfinite(z) || (!(m->exact > 0) && !weights)) return ATVI_OK;
+  /* Half of chi squared with d degrees below a maximum is where its draws are. */
+  for (atvi_idx j = 0; j < w->c.n; j++) highest = fmax(highest, w->c.log_pi[j]);
+  for (atvi_idx k = 0; k < v->modes.n; k++)
+    if (v->modes.mode[k].log_pi > highest + 0.5 * (double)v->d + ABOVE)
+      peak = fmax(peak, v->modes.mode[k].log_evidence);
+  if (m->elbo > z + SURE * se + ROUNDED)
+    return atvi_draws_say(
+        d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+        "The log evidence %.2f is below its lower bound %.2f, the ELBO: part of the posterior is missed.", z,
+        m->elbo);
+  if (m->exact > 0 && weights && fabs(w->psis.log_mean - z) > SURE * hypot(se, w->se) + ROUNDED)
+    return atvi_draws_say(
+        d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+        "The log evidence is %.2f by the chains and %.2f by weighted draws of the approximation: one of them "
+        "misses part of the posterior.",
+        z, w->psis.log_mean);
+  if (peak > z + SURE * se + PEAK_MORE)
+    return atvi_draws_say(
+        d, ATVI_WARNING, ATVI_CODE_EVIDENCE_CONTRADICTS,
+        "The log evidence is %.2f, but one of the maxima found seems to hold e^%.0f times as much: it may be "
+        "missed.",
+        z, peak - z);
+  return ATVI_OK;
+}
+
 static atvi_status deliver(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
   ATVI_TRY(copy_draws(v, w, out));
   atvi_infer_vi_made(v, w, (*out)->made);
+  ATVI_TRY(atvi_infer_vi_self_check(v, w, *out));
   atvi_vi_points p = {w->c.n, w->c.cap, w->c.x, w->w, atvi_infer_vi_permits(w)};
   return atvi_infer_vi_mode_shares(v, &p, *out);
 }

@@ -18,6 +18,7 @@ static const atvi_field MADE[] = {
     MEMBER(WHOLE, steps),          MEMBER(MAYBE, tuned),       MEMBER(YES, exact),
     MEMBER(REAL, excess),          MEMBER(REAL, lost),         MEMBER(WHOLE, divergences),
     MEMBER(REAL, ebfmi),           MEMBER(REAL, tree_depth),   MEMBER(WHOLE, max_depth_hits),
+    MEMBER(REAL, top_weight),
 };
 const atvi_fields atvi_io_made_fields = ATVI_FIELDS(MADE);
 

@@ -10,7 +10,7 @@
 #include "math/stat/stat.h"
 #include <math.h>
 
-enum { MIN_DRAWS = 25, MIN_TAIL = 5, PRIOR_COUNT = 10 };
+enum { MIN_DRAWS = 25, MIN_TAIL = 5, PRIOR_COUNT = 10, MIN_TAIL_INDEX = 50 };
 #define PRIOR_K 0.5
 #define LOG_TINY (-600.0) /* exp of it times the smallest relative excess is still a normal number */
 
@@ -23,6 +23,11 @@ double atvi_math_psis_threshold(atvi_idx n) {
 bool atvi_math_psis_permits(atvi_idx n, double khat, double excess) {
   return khat <= atvi_math_psis_threshold(n) || excess < HARMLESS;
 }
+
+#define TOP_MOST 0.5         /* of the sum: above, one draw decides */
+#define LOG_MEAN_SE_MOST 0.5 /* nats: above, the mean is known by its order of magnitude alone */
+
+bool atvi_math_weights_agree(double top, double se) { return !(top > TOP_MOST) && !(se > LOG_MEAN_SE_MOST); }
 
 double atvi_math_psis_inflation(double khat) {
   double r = 0.5 / (1 - fmin(khat, 0.9));
@@ -65,6 +70,37 @@ void atvi_math_gpd_fit(atvi_idx n, const double *x, double *k, double *sigma) {
   for (int j = 0; j < m; j++) b += grid[j] * exp(value[j] - most) / sum;
   *k = shape(n, x, b);
   *sigma = fabs(*k) > 1e-12 ? -*k / b : atvi_math_mean(n, x, NULL);
+}
+
+/* Outermost twentieth on one side, as distances from where it begins; weighted draws by their quantiles. Returns k, or -inf. */
+static double side_index(atvi_idx n, const double *xs, const double *ws, bool upper, atvi_idx m, double *x) {
+  double total = 0, at = 0, k, sigma, cut = 0;
+  for (atvi_idx i = 0; i < n && ws; i++) total += ws[i];
+  /* From the outside in: the j-th of m + 1 quantiles, the last of which is the cutoff. */
+  for (atvi_idx i = 0, j = 0; i < n && j <= m; i++) {
+    atvi_idx l = upper ? n - 1 - i : i;
+    at += ws ? ws[l] / total : 1 / (double)n;
+    for (; j <= m && (i == n - 1 || at * (double)n > (double)j + 0.5); j++)
+      j < m ? (x[j] = xs[l]) : (cut = xs[l]);
+  }
+  for (atvi_idx j = 0; j < m; j++) x[j] = fabs(x[j] - cut);
+  for (atvi_idx j = 0; j < m / 2; j++) { /* ascending */
+    double y = x[j];
+    x[j] = x[m - 1 - j];
+    x[m - 1 - j] = y;
+  }
+  if (!(x[m / 4] > 0) || !isfinite(x[m - 1])) return -HUGE_VAL;
+  atvi_math_gpd_fit(m, x, &k, &sigma);
+  return k;
+}
+
+double atvi_math_tail_index(atvi_idx n, const double *xs, const double *ws, double *se, double *work) {
+  atvi_idx m = n / 20;
+  *se = NAN;
+  if (m < MIN_TAIL_INDEX) return -HUGE_VAL;
+  double k = fmax(side_index(n, xs, ws, false, m, work), side_index(n, xs, ws, true, m, work));
+  *se = (1 + fmax(k, 0)) / sqrt((double)m);
+  return k;
 }
 
 static double quantile(double p, double k, double sigma) {

@@ -75,9 +75,19 @@ double atvi_math_psis_threshold(atvi_idx n);
  * below 0.5 %). */
 bool atvi_math_psis_permits(atvi_idx n, double khat, double excess);
 
+/* Whether weights speak with one voice: none has more than half of their sum before smoothing (top), and the log of their mean is known to
+ * half a nat (se). Where not, what was seen once may be most of the posterior, whatever khat says of the smoothed tail. NaN: not known,
+ * which is no objection. */
+bool atvi_math_weights_agree(double top, double se);
+
 /* By how much standard errors computed from weights are too small for this khat: 1 up to 1/2, where the weights have a variance; beyond,
  * (0.5 / (1 - khat))^2, a rule of thumb (2 at 0.65), held from 0.9 on. */
 double atvi_math_psis_inflation(double khat);
+
+/* Shape of the heavier tail of n draws, by a generalised Pareto distribution fitted to the outermost twentieth on either side: moments of
+ * order 1/k and above do not exist. xs ascending, ws their weights (NULL: equal). *se: its standard error for independent draws.
+ * -inf where there are too few draws, or they are all equal. work: n / 20 + 1 doubles. */
+double atvi_math_tail_index(atvi_idx n, const double *xs, const double *ws, double *se, double *work);
 
 /* Shape k and scale sigma of the generalised Pareto distribution 1 - (1 + k x / sigma)^(-1/k) for n >= 5 exceedances
  * x > 0, ascending, not all equal: the profile estimate of Zhang & Stephens (2009), without the prior on k. */

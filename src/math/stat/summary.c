@@ -18,15 +18,18 @@ double atvi_math_mean(atvi_idx n, const double *x, const double *w) {
 }
 
 double atvi_math_sd(atvi_idx n, const double *x, const double *w) {
-  double mean = atvi_math_mean(n, x, w), s = 0, w1 = 0, w2 = 0;
+  double mean = atvi_math_mean(n, x, w), s = 0, w1 = 0, w2 = 0, most = 0, by = 1;
+  for (atvi_idx i = 0; i < n; i++) most = fmax(most, weight(w, i) == 0 ? 0 : fabs(x[i] - mean));
+  if (most > 0 && isfinite(most) && (most < 1e-150 || most > 1e150))
+    by = most; /* squares would underflow or overflow */
   for (atvi_idx i = 0; i < n; i++) {
     double wi = weight(w, i);
     if (wi == 0) continue;
-    s += wi * (x[i] - mean) * (x[i] - mean);
+    s += wi * ((x[i] - mean) / by) * ((x[i] - mean) / by);
     w1 += wi;
     w2 += wi * wi;
   }
-  return sqrt(s / (w1 - w2 / w1)); /* unbiased for weights that say how reliable a draw is */
+  return by * sqrt(s / (w1 - w2 / w1)); /* unbiased for weights that say how reliable a draw is */
 }
 
 /* Point i of n stands at probability (W_i - w_i/2 - w_0/2) / (W - w_0/2 - w_(n-1)/2), W_i the cumulative

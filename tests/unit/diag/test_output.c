@@ -47,7 +47,8 @@ static void json_has_every_key(void) {
                                     "rungs",          "steps",       "tuned",         "efficiency",
                                     "khat_threshold", "weighted",    "ess",           "excess",
                                     "lost",           "divergences", "ebfmi",         "tree_depth",
-                                    "max_depth_hits", "exact",       "message_codes", "message_severities"};
+                                    "max_depth_hits", "exact",       "message_codes", "message_severities",
+                                    "top_weight"};
   world w = world_new(4, 500, false);
   world_flat(&w);
   CHECK_OK(atvi_draws_say(w.d, ATVI_WARNING, ATVI_CODE_EMULATOR_POOR, "Quote \" and backslash \\."));
@@ -97,7 +98,7 @@ static void json_of_odd_values(void) {
   w.d->made->log_evidence = -61.375;
   w.d->made->log_evidence_se = 0.03125;
   w.d->made->elbo = -62.5;
-  w.d->made->khat = HUGE_VAL;
+  w.d->made->khat = -HUGE_VAL;
   w.d->made->seed = UINT64_MAX;
   w.d->made->model = "caf\xE9 in Latin-1";
   w.d->x[3] = HUGE_VAL;
@@ -274,9 +275,9 @@ static void text_of_an_approximation(void) {
 }
 
 static void evidence_has_the_decimals_of_its_error(void) {
-  static const double se[] = {12.3, 0.31, 0.031, 0.0031, 3.1e-9, 0, NAN};
+  static const double se[] = {0.49, 0.31, 0.031, 0.0031, 3.1e-9, 0, NAN};
   static const char *const want[] = {
-      "-97.12 +- 12,",         "-97.12 +- 0.31,", "-97.123 +- 0.031,", "-97.1235 +- 0.0031,",
+      "-97.12 +- 0.49,",       "-97.12 +- 0.31,", "-97.123 +- 0.031,", "-97.1235 +- 0.0031,",
       "-97.12346 +- 3.1e-09,", "-97.123 +- 0,",   "-97.123,"};
   world w = world_new(1, 3000, true);
   w.d->made->method = "atvi", w.d->made->steps = 700;
@@ -287,6 +288,13 @@ static void evidence_has_the_decimals_of_its_error(void) {
     CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
     CHECK_MSG(strstr(text, want[k]) != NULL, "no %s in\n%s", want[k], text);
   }
+  const char *text; /* known by its order of magnitude alone: not at all */
+  w.d->made->log_evidence_se = 12.3;
+  CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
+  CHECK(!strstr(text, "-97.12") && strstr(text, "log evidence at least -98.500 (ELBO)"));
+  json_t *o = parse(&w, world_summary(&w));
+  CHECK(json_is_null(json_object_get(o, "log_evidence")));
+  json_decref(o);
   world_free(&w);
 }
 

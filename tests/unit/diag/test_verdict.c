@@ -462,12 +462,61 @@ static void exact_chains(void) {
   world_free(&w);
 }
 
-TESTS({"exact", exact_chains}, {"ok", good_draws_are_ok}, {"rhat", rhat_has_three_steps},
-      {"ess", ess_below_wanted}, {"weights", weights_on_few_draws}, {"ends", early_ends_and_failures},
-      {"khat", khat_rules}, {"approximations", approximations}, {"efficiency", efficiency_of_weights},
-      {"ess_wanted", ess_of_weights_asked_for}, {"ess_one", ess_of_one_parameter},
-      {"no_weight", draws_without_weight_do_not_count}, {"modes", several_modes_are_a_warning},
-      {"bounds", mass_at_a_bound_is_a_note}, {"stuck", chains_that_stand_still},
-      {"nan", draws_that_are_not_numbers}, {"derived", derived_quantities_do_not_count},
-      {"own", own_messages_come_last}, {"severity", the_most_severe_message_decides},
-      {"nuts", divergences_and_energy})
+/* A good k-hat does not save weights of which one outweighs the others, or that contradict each other; what the largest
+ * was is not known of older files. */
+static void weights_that_contradict(void) {
+  world w = world_new(1, 4000, true);
+  atvi_made *m = w.d->made;
+  m->method = "atvi", m->steps = 700, m->khat = 0.41, m->efficiency = 0.99;
+  m->log_evidence = 9.76, m->log_evidence_se = 0.02;
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
+  m->top_weight = 0.49;
+  CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
+  m->top_weight = 0.99;
+  const atvi_summary *s = world_summary(&w);
+  CHECK(s->refused && !s->weighted);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK_CODE(s, ATVI_SERIOUS, ATVI_CODE_WEIGHTS_CONTRADICT);
+  CHECK_SAYS(s, "One draw of 4000 has 99 % of the weight of all");
+  m->top_weight = 0.3, m->log_evidence_se = 0.6;
+  s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
+  CHECK_SAYS(s, "its standard error is 0.6 nats");
+  m->exact = 1; /* chains do not rest on the weights */
+  CHECK(!world_summary(&w)->refused);
+  world_free(&w);
+}
+
+/* Means and sds that do not exist are not shown; a note says so, and the verdict stays. */
+static void moments_that_do_not_exist(void) {
+  world w = world_new(4, 2000, false);
+  uint64_t state = 77;
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[i] = tan(3.141592653589793 * (world_uniform(&state) - 0.5));
+  const atvi_summary *s = world_summary(&w);
+  CHECK(isnan(s->col[0].mean) && isnan(s->col[0].sd) && isnan(s->col[0].mcse));
+  CHECK_ABS(s->col[0].median, 0, 0.1);
+  CHECK(isfinite(s->col[1].mean) && isfinite(s->col[1].sd)); /* on [0, 1] */
+  CHECK_INT(s->verdict, ATVI_VERDICT_OK);
+  CHECK_SAYS(s, "The tails of level are so long that its mean and standard deviation do not exist");
+  world_free(&w);
+}
+
+static void narrower_than_numbers(void) {
+  world w = world_new(1, 4000, true);
+  for (atvi_idx i = 0; i < w.d->n; i++) w.d->x[i] = 1;
+  const atvi_summary *s = world_summary(&w);
+  CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
+  CHECK_SAYS(s, "All draws of level are the same number to the last digit");
+  world_free(&w);
+}
+
+TESTS({"contradict", weights_that_contradict}, {"moments", moments_that_do_not_exist},
+      {"narrow", narrower_than_numbers}, {"exact", exact_chains}, {"ok", good_draws_are_ok},
+      {"rhat", rhat_has_three_steps}, {"ess", ess_below_wanted}, {"weights", weights_on_few_draws},
+      {"ends", early_ends_and_failures}, {"khat", khat_rules}, {"approximations", approximations},
+      {"efficiency", efficiency_of_weights}, {"ess_wanted", ess_of_weights_asked_for},
+      {"ess_one", ess_of_one_parameter}, {"no_weight", draws_without_weight_do_not_count},
+      {"modes", several_modes_are_a_warning}, {"bounds", mass_at_a_bound_is_a_note},
+      {"stuck", chains_that_stand_still}, {"nan", draws_that_are_not_numbers},
+      {"derived", derived_quantities_do_not_count}, {"own", own_messages_come_last},
+      {"severity", the_most_severe_message_decides}, {"nuts", divergences_and_energy})

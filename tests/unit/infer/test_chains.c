@@ -99,7 +99,7 @@ static atvi_draws *sample(method *t, const atvi_chains_opts *o, int threads) {
   atvi_ctx_set_threads(t->c.ctx, threads);
   CHECK_OK(atvi_model_evaluator_new(t->c.ctx, &y.target, &ev));
   t->c.ev = ev;
-  t->c.ops = &OPS;
+  if (!t->c.ops) t->c.ops = &OPS;
   t->c.self = t;
   CHECK_OK(atvi_infer_chains_sample(&t->c, o, &d));
   CHECK(t->ended);
@@ -173,6 +173,46 @@ static void lost_chains_are_moved_and_reported(void) {
   done_with(d);
 }
 
+/* One chain stays where the density is lower. */
+static double away_sd;
+static atvi_idx run_apart(void *self, atvi_idx chain, int worker) {
+  method *t = self;
+  (void)worker;
+  for (atvi_idx n = t->c.reached[chain] + 1; n <= t->c.goal; n++) {
+    atvi_rng r = atvi_math_rng_at(7, ATVI_STREAM_TEST, (uint32_t)n, (uint32_t)chain);
+    double z = atvi_math_rng_normal(&r), x = chain == 3 ? 100 + away_sd * z : z;
+    atvi_infer_chains_keep(&t->c, chain, n, &x, 1, chain == 3 ? -9 : -0.5 * z * z, 0);
+  }
+  return t->c.goal;
+}
+
+static atvi_status begin_apart(void *self, const atvi_starts *s, atvi_idx *index) {
+  method *t = self;
+  ATVI_TRY(begin(self, s, index));
+  t->c.plan.leaves_out = true;
+  return ATVI_OK;
+}
+
+/* A chain that never came to where the others are is left out if its region holds next to nothing, and only then. */
+static void chains_that_do_not_arrive_are_left_out(void) {
+  for (int wide = 0; wide < 2; wide++) {
+    away_sd = wide ? 1e4 : 1; /* e^-9 of the density on a region 1e4 times as wide: 55 % of the mass */
+    method t = {.lost = -1};
+    atvi_chains_ops ops = OPS;
+    ops.begin = begin_apart, ops.run = run_apart;
+    t.c.ops = &ops;
+    atvi_chains_opts o = atvi_infer_chains_defaults();
+    o.max_iter = 400;
+    atvi_draws *d = sample(&t, &o, 1);
+    CHECK_INT(d->n_chain, wide ? 16 : 15);
+    CHECK_INT(d->made->end, wide ? ATVI_END_LIMIT : ATVI_END_DONE);
+    for (atvi_idx i = 0; i < d->n && !wide; i++) CHECK(fabs(d->x[i]) < 10);
+    CHECK_INT(d->n_message, !wide);
+    CHECK(wide || d->message[0].code == ATVI_CODE_CHAINS_LEFT_OUT);
+    done_with(d);
+  }
+}
+
 static double reported;
 static void falls_never(void *user, const atvi_progress *p) {
   (void)user;
@@ -206,5 +246,6 @@ static void limits_and_stops_are_heeded(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"checkpoints", ends_after_two_good_checkpoints}, {"memory", memory_does_not_grow_with_the_run},
-      {"lost", lost_chains_are_moved_and_reported}, {"limits", limits_and_stops_are_heeded})
+TESTS({"arrival", chains_that_do_not_arrive_are_left_out}, {"checkpoints", ends_after_two_good_checkpoints},
+      {"memory", memory_does_not_grow_with_the_run}, {"lost", lost_chains_are_moved_and_reported},
+      {"limits", limits_and_stops_are_heeded})

@@ -230,8 +230,43 @@ static void fit_of_quantiles(void) {
   }
 }
 
-TESTS({"oracle", agrees_with_the_formulas}, {"pareto", finds_the_shape_of_pareto_tails},
-      {"ratios", importance_ratios}, {"evidence", evidence_of_a_normal},
-      {"order", order_is_kept_and_ties_stay}, {"failed", failed_draws_weigh_nothing},
-      {"special", special_sets_are_defined}, {"few", few_none_and_infinite}, {"threshold", threshold},
+/* Quantiles of a Cauchy distribution, of student with 4 degrees of freedom (k = 1/4) and of a normal; on either side, and with weights. */
+static void tails_have_an_index(void) {
+  enum { N = 20000 };
+  static double x[N], weight[N], space[N];
+  double se, pi = acos(-1.0);
+  for (int i = 0; i < N; i++) x[i] = tan(pi * ((i + 0.5) / N - 0.5));
+  CHECK_ABS(atvi_math_tail_index(N, x, NULL, &se, space), 1, 0.05);
+  CHECK_REL(se, 2 / sqrt(N / 20.0), 0.05);
+  for (int i = 0; i < N; i++) weight[i] = 0.37;
+  CHECK_ABS(atvi_math_tail_index(N, x, weight, &se, space), atvi_math_tail_index(N, x, NULL, &se, space),
+            0.01);
+  for (int i = 0; i < N / 2; i++) x[i] = -1e-3 * (N / 2 - i); /* the other side ends */
+  CHECK_ABS(atvi_math_tail_index(N, x, NULL, &se, space), 1, 0.05);
+  for (int i = 0; i < N; i++) { /* of student with two: (2p - 1) / sqrt(2p (1 - p)) */
+    double p = (i + 0.5) / N;
+    x[i] = (2 * p - 1) / sqrt(2 * p * (1 - p));
+  }
+  CHECK_ABS(atvi_math_tail_index(N, x, NULL, &se, space), 0.5, 0.05);
+  for (int i = 0; i < N; i++) x[i] = log((i + 0.5) / (N - i - 0.5)); /* logistic */
+  CHECK_ABS(atvi_math_tail_index(N, x, NULL, &se, space), 0, 0.05);
+  /* Weights that halve the density beyond a point move no index. */
+  for (int i = 0; i < N; i++) x[i] = tan(pi * ((i + 0.5) / N - 0.5)), weight[i] = fabs(x[i]) > 3 ? 0.5 : 1;
+  CHECK_ABS(atvi_math_tail_index(N, x, weight, &se, space), 1, 0.1);
+  for (int i = 0; i < N; i++) x[i] = 2.385;
+  CHECK(atvi_math_tail_index(N, x, NULL, &se, space) == -HUGE_VAL);
+  CHECK(atvi_math_tail_index(99, x, NULL, &se, space) == -HUGE_VAL && isnan(se));
+}
+
+static void one_voice(void) {
+  CHECK(atvi_math_weights_agree(0.49, 0.49) && !atvi_math_weights_agree(0.51, 0.1) &&
+        !atvi_math_weights_agree(0.1, 0.51));
+  CHECK(atvi_math_weights_agree(NAN, NAN) && !atvi_math_weights_agree(NAN, HUGE_VAL));
+}
+
+TESTS({"tails", tails_have_an_index}, {"voice", one_voice}, {"oracle", agrees_with_the_formulas},
+      {"pareto", finds_the_shape_of_pareto_tails}, {"ratios", importance_ratios},
+      {"evidence", evidence_of_a_normal}, {"order", order_is_kept_and_ties_stay},
+      {"failed", failed_draws_weigh_nothing}, {"special", special_sets_are_defined},
+      {"few", few_none_and_infinite}, {"threshold", threshold},
       {"excess", excess_is_the_weight_above_the_cutoff}, {"fit", fit_of_quantiles})

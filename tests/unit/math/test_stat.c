@@ -134,6 +134,10 @@ static void moments_and_quantiles(void) {
   CHECK(isnan(atvi_math_quantile(0, x, NULL, 0.5)) && isnan(atvi_math_quantile(5, x, NULL, 1.5)) &&
         isnan(atvi_math_mean(0, x, NULL)));
   CHECK(isnan(atvi_math_sd(1, x, NULL)));
+  double tiny[5], huge[5]; /* whose squares are 0, and infinite */
+  for (int i = 0; i < 5; i++) tiny[i] = 1e-300 * x[i], huge[i] = 1e300 * x[i];
+  CHECK_REL(atvi_math_sd(5, tiny, NULL), 1e-300 * atvi_math_sd(5, x, NULL), 1e-13);
+  CHECK_REL(atvi_math_sd(5, huge, equal), 1e300 * atvi_math_sd(5, x, NULL), 1e-13);
 }
 
 /* Draws at the quantiles of a distribution stand for it without noise. */

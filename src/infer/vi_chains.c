@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* Chains that start from the approximation, where weights cannot correct it: which sampler runs them, and what they deliver.
+ *
+ * Two know how to. The exact sampler (vi_exact.c) jumps through q, from mode to mode, and finds its way into necks. The No-U-Turn sampler
+ * (nuts.c), in coordinates in which the weighted draws are uncorrelated with variance one, does not need q to be good and costs a
+ * tenth per draw, but stays in its mode and diverges in necks. So nuts begins. At its first checkpoint its R-hat and ESS say how many
+ * more model runs it needs: R-hat - 1 falls, and ESS grows, in proportion to them. If that is less than the exact sampler takes to its own
+ * first checkpoint nuts goes on. Otherwise the exact sampler comes to that checkpoint too, and the one that needs fewer runs from there
+ * goes on. All of it is counted in runs: the choice depends on the seed alone.
+ *
+ * Evidence by bridge sampling between the draws of q that were weighed last and the chains (stat.h). */
+#include "infer/vi_exact.h"
+#include "math/stat/stat.h"
+#include <math.h>
+#include <string.h>
+
+enum { NUTS_CHAINS = 2 * ATVI_LANES }; /* as many as nuts has by default */
+#define FAR 8.0         /* prior standard deviations within which starts are moved, as in nuts.c */
+#define NUTS_ACCEPT 0.9 /* smaller steps than by default: none may diverge */
+/* Training is in vain when fewer than this share of the draws can be evaluated, or when after this many steps their log weights still have
+ * this standard deviation, by the quartiles: where weights can be used in the end it is 1 to 2 by then. */
+#define VAIN_SHARE 0.1
+enum { VAIN_STEPS = 600 };
+#define VAIN_SD 5.0
+#define MODE_MATTERS 7.0     /* nats of log evidence below the best: a thousandth */
+#define EBFMI_LEAST 0.3      /* energy fraction of missing information: below, tails are explored slowly */
+#define EVIDENCE_SE_MOST 0.5 /* nats of standard error above which the log evidence is not given */
+
+typedef struct {
+  atvi_vi *v;
+  /* draws of the approximation */
+  const atvi_vi_weights *w;
+  /* where the posterior is and how wide, about */
+  atvi_exact_moves where;
+  atvi_chains *nuts, *exact;
+} takeover;
+
+/* One of the two at its first checkpoint. */
+typedef struct {
+  atvi_chains *c;
+  bool over;
+  atvi_end end;
+  /* model runs so far, and those that it needs beyond */
+  double runs, left;
+} trial;
+
+static double *reals(takeover *t, atvi_idx n) {
+  return atvi_pool_take(t->v->pool, (size_t)n, sizeof(double));
+}
+
+static double count(const takeover *t) { return (double)atvi_model_evaluator_count(t->v->ev); }
+
+/* ---- the two ---- */
+
+static atvi_status find_spread(takeover *t) {
+  double *x = reals(t, t->v->d * ATVI_VI_LOOK);
+  if (!x) return ATVI_ENOMEM;
+  atvi_infer_vi_starts(t->v, t->w, ATVI_VI_LOOK, x);
+  return atvi_infer_exact_spread(t->v->pool, t->v->d, ATVI_VI_LOOK, x, &t->where) ? ATVI_OK : ATVI_ENOMEM;
+}
+
+/* The identity, for starts from the prior. */
+static void plain_frame(takeover *t) {
+  atvi_member *m = &t->where.spread;
+  atvi_idx d = t->v->d;
+  memset(m->shift, 0, (size_t)d * sizeof *m->shift);
+  memset(m->chol, 0, (size_t)(d * d) * sizeof *m->chol);
+  for (atvi_idx i = 0; i < d; i++) m->chol[i * d + i] = 1;
+  m->log_det = 0;
+}
+
+/* Draws of the prior, as nuts begins with by itself. */
+static atvi_status prior_starts(takeover *t, double *x) {
+  atvi_vi *v = t->v;
+  atvi_starts *s;
+  atvi_idx index[NUTS_CHAINS];
+  double *theta = reals(t, v->d * NUTS_CHAINS);
+  if (!theta) return ATVI_ENOMEM;
+  atvi_idx want = NUTS_CHAINS * (atvi_idx)atvi_infer_chains_defaults().candidates;
+  ATVI_TRY(atvi_infer_starts_new(v->ctx, v->ev, v->opts.seed, want, &s));
+  atvi_infer_starts_pick(s, v->opts.seed, NUTS_CHAINS, index);
+  for (atvi_idx j = 0; j < v->d; j++)
+    for (int k = 0; k < NUTS_CHAINS; k++) theta[j * NUTS_CHAINS + k] = s->theta[j * s->cap + index[k]];
+  atvi_infer_space_inv(v->space, NUTS_CHAINS, theta, x);
+  for (atvi_idx i = 0; i < v->d * NUTS_CHAINS; i++) x[i] = fmin(fmax(x[i], -FAR), FAR);
+  atvi_infer_starts_free(s);
+  plain_frame(t);
+  return ATVI_OK;
+}
+
+static atvi_status begin_nuts(takeover *t) {
+  atvi_vi *v = t->v;
+  double *start = reals(t, v->d * NUTS_CHAINS);
+  atvi_nuts_from from = {.opts = atvi_infer_nuts_defaults(),
+                         .space = v->space,
+                         .frame = &t->where.spread,
+                         .start = start,
+                         .begun_s = v->begun_s,
+                         .before = v->told,
+                         .reported = v->told};
+  if (!start) return ATVI_ENOMEM;
+  from.opts.seed = v->opts.seed;
+  from.opts.chains = NUTS_CHAINS;
+  from.opts.accept = NUTS_ACCEPT;
+  from.opts.max_seconds = v->opts.max_seconds;
+  if (!isnan(v->opts.ess)) from.opts.ess = fmin(v->opts.ess, ATVI_CHAINS_ESS_MOST);
+  if (atvi_infer_vi_hopeless(t->w))
+    ATVI_TRY(prior_starts(t, start));
+  else
+    atvi_infer_vi_starts(v, t->w, NUTS_CHAINS, start);
+  return atvi_infer_nuts_begin_from(v->ctx, v->ev, v->pool, &from, &t->nuts);
+}
+
+/* Runs to the first checkpoint. Runs of warm-up are spent and say nothing of those to come. */
+static trial attempt(takeover *t, atvi_chains *c) {
+  trial a = {.c = c, .end = ATVI_END_LIMIT};
+  double before = count(t);
+  a.over = atvi_infer_chains_on(c, &a.end);
+  a.runs = count(t) - before;
+  double kept = (double)(c->done - c->plan.from) / (double)c->done, share = atvi_infer_chains_outlook(c);
+  a.left = share > 0 ? kept * a.runs * fmax(1 / share - 1, 0) : HUGE_VAL;
+  return a;
+}
+
+/* Trajectories that diverge, or energies that hardly change, show places that nuts does not reach. */
+static bool is_sound(const atvi_chains *c) {
+  atvi_made m;
+  c->ops->made(c->self, &m);
+  return m.divergences == 0 && m.ebfmi > EBFMI_LEAST;
+}
+
+/* Model runs of the exact sampler up to its first checkpoint, about: a jump, half of the leaps, and lines that take five points each. */
+static double first_runs(const atvi_chains *exact) {
+  return (double)(exact->m * exact->plan.first_check) * (1 + ATVI_EXACT_LEAPS / 2 + 5);
+}
+
+static trial choose(takeover *t) {
+  atvi_vi *v = t->v;
+  trial nuts = {.left = HUGE_VAL}, exact;
+  if (t->nuts) {
+    nuts = attempt(t, t->nuts);
+    if (nuts.over || atvi_infer_vi_late(v)) return nuts;
+    if (!is_sound(nuts.c)) nuts.left = HUGE_VAL;
+    if (nuts.left < first_runs(t->exact)) return nuts;
+  }
+  exact = attempt(t, t->exact);
+  return nuts.left < exact.left && !exact.over ? nuts : exact;
+}
+
+/* ---- delivery ---- */
+
+/* log pi - log q at the states kept, chain after chain. */
+static atvi_status ratios(takeover *t, const atvi_chains *c, double *out) {
+  atvi_vi *v = t->v;
+  atvi_kept kept = atvi_infer_chains_kept(c);
+  atvi_idx n = c->live * kept.n, d = v->d;
+  atvi_infer_chains_copy_row(c, kept, d + 2, out);
+  if (c == t->exact) return ATVI_OK;
+  double *y = reals(t, d * n), *x = reals(t, d * n), *part_q = reals(t, n), *log_q = reals(t, n);
+  if (atvi_pool_failed(v->pool)) return ATVI_ENOMEM;
+  for (atvi_idx j = 0; j < d; j++) atvi_infer_chains_copy_row(c, kept, d + 3 + j, y + j * n);
+  atvi_infer_member_to_frame(&t->where.spread, d, n, y, x);
+  atvi_infer_vi_log_q(v, &(atvi_cloud){.cap = n, .n = n, .x = x}, n, part_q, log_q);
+  for (atvi_idx i = 0; i < n; i++) out[i] -= log_q[i];
+  return ATVI_OK;
+}
+
+static atvi_status evidence(takeover *t, const atvi_chains *c, atvi_made *made) {
+  atvi_idx n = atvi_infer_chains_kept(c).n;
+  double *log_p = reals(t, c->live * n);
+  atvi_bridge_draws b = {.m = c->live, .n = n, .log_p = log_p, .n_q = t->w->c.n, .log_q = t->w->log_w};
+  double *work = atvi_pool_take(t->v->pool, atvi_math_bridge_work(&b), sizeof *work);
+  if (!log_p || !work) return ATVI_ENOMEM;
+  ATVI_TRY(ratios(t, c, log_p));
+  atvi_bridge_info info = atvi_math_bridge(&b, work);
+  /* Where chains and approximation hardly meet, one draw decides, and its error is not known either. */
+  bool known = info.se < EVIDENCE_SE_MOST;
+  made->log_evidence = known ? info.log_evidence : NAN;
+  made->log_evidence_se = known ? info.se : NAN;
+  return ATVI_OK;
+}
+
+/* Where the modes are is known in xi: parameters go back there, to the image inside the box. */
+static atvi_status tell_modes(takeover *t, atvi_draws *d) {
+  double *x = reals(t, t->v->d * d->n);
+  if (!x) return ATVI_ENOMEM;
+  atvi_infer_space_inv(t->v->space, d->n, d->x, x);
+  return atvi_infer_vi_mode_shares(t->v, &(atvi_vi_points){d->n, d->n, x, NULL, true}, d);
+}
+
+static atvi_status say_sampler(const takeover *t, const atvi_chains *c, atvi_draws *d) {
+  bool asked = t->v->opts.exact == ATVI_EXACT_ON;
+  if (c == t->nuts)
+    return atvi_draws_say(
+        d, ATVI_NOTE, ATVI_CODE_NUTS_NEEDED,
+        "The approximation could not be corrected by weights, so these are draws of the No-U-Turn sampler: "
+        "%td chains that start from %s, %td iterations each, exact in the limit.",
+        c->m, atvi_infer_vi_hopeless(t->w) ? "draws of the prior" : "the approximation", c->done);
+  return atvi_draws_say(
+      d, ATVI_NOTE, asked ? ATVI_CODE_EXACT_ASKED : ATVI_CODE_EXACT_NEEDED,
+      "%s: %td chains that start from the approximation and use it for their moves, %td iterations each, "
+      "exact in the limit. %.2g %% of the jumps by which a chain may go anywhere in the posterior at once "
+      "were accepted.",
+      asked ? "These are draws of the exact sampler, as asked for"
+            : "The approximation could not be corrected by weights, so these are draws of the exact sampler",
+      c->m, c->done, 100 * d->made->accept);
+}
+
+static atvi_status deliver(takeover *t, const atvi_chains *c, atvi_end end, atvi_draws **out) {
+  ATVI_TRY(atvi_infer_chains_deliver(c, end, out));
+  atvi_made *made = (*out)->made;
+  atvi_infer_vi_made(t->v, t->w, made);
+  if (made->end == ATVI_END_DONE) made->end = end;
+  made->exact = 1;
+  made->ess_wanted = c->opts.ess;
+  c->ops->made(c->self, made);
+  ATVI_TRY(evidence(t, c, made));
+  ATVI_TRY(say_sampler(t, c, *out));
+  if (isnan(made->log_evidence))
+    ATVI_TRY(
+        atvi_draws_say(*out, ATVI_NOTE, ATVI_CODE_EVIDENCE_UNKNOWN,
+                       "The log evidence is not known: the approximation and the posterior hardly overlap."));
+  ATVI_TRY(atvi_infer_vi_self_check(t->v, t->w, *out));
+  return tell_modes(t, *out);
+}
+
+/* ---- all ---- */
+
+bool atvi_infer_vi_hopeless(const atvi_vi_weights *w) {
+  return !(w->psis.ess >= NUTS_CHAINS) && !atvi_infer_vi_surprised(w);
+}
+
+bool atvi_infer_vi_in_vain(atvi_vi *v, const atvi_cloud *test) {
+  double *e = v->scratch;
+  atvi_idx n = 0;
+  if (v->opts.exact != ATVI_EXACT_AUTO) return false;
+  for (atvi_idx j = 0; j < test->n; j++) {
+    e[n] = test->log_pi[j] - test->log_q[j];
+    n += isfinite(e[n]);
+  }
+  if ((double)n < VAIN_SHARE * (double)test->n) return true;
+  atvi_math_sort(n, e, NULL, e + n);
+  return v->steps >= VAIN_STEPS && e[3 * n / 4] - e[n / 4] > 2 * 0.6745 * VAIN_SD;
+}
+
+/* Modes that the search found and that may hold more than a thousandth: nuts would need a start in each, and as many as are due to it. */
+static bool several_modes(const atvi_vi *v) {
+  double best = -HUGE_VAL;
+  int n = 0;
+  for (atvi_idx k = 0; k < v->modes.n; k++) best = fmax(best, v->modes.mode[k].log_evidence);
+  for (atvi_idx k = 0; k < v->modes.n; k++) n += v->modes.mode[k].log_evidence > best - MODE_MATTERS;
+  return n > 1;
+}
+
+static atvi_status run(takeover *t, atvi_draws **out) {
+  atvi_vi *v = t->v;
+  ATVI_TRY(find_spread(t));
+  if (v->opts.exact == ATVI_EXACT_AUTO && !several_modes(v)) ATVI_TRY(begin_nuts(t));
+  ATVI_TRY(atvi_infer_exact_begin(v, t->w, &t->where, &t->exact));
+  trial best = choose(t);
+  if (v->opts.exact == ATVI_EXACT_AUTO)
+    atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the %s takes over",
+             best.c == t->nuts ? "No-U-Turn sampler" : "exact sampler");
+  if (!best.over) best.end = atvi_infer_chains_loop(best.c);
+  return atvi_infer_chains_kept(best.c).n >= ATVI_CHAINS_LEAST ? deliver(t, best.c, best.end, out) : ATVI_OK;
+}
+
+atvi_status atvi_infer_vi_chains(atvi_vi *v, const atvi_vi_weights *w, atvi_draws **out) {
+  takeover t = {.v = v, .w = w};
+  *out = NULL;
+  atvi_status status = run(&t, out);
+  if (t.exact) t.exact->ops->end(t.exact->self);
+  if (status != ATVI_OK) {
+    atvi_draws_free(*out);
+    *out = NULL;
+  }
+  return status;
+}

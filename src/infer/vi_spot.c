@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* A place that q does not know of, and that one of its draws has met: a draw that outweighs all the others. Smoothing would make an accident of
+ * it. So a few chains that leave the posterior as it is start there, and what they see becomes a normal component, if draws
+ * of that say that there is something.
+ *
+ * Moves are slice updates (Neal 2003) along one coordinate at a time, and along the difference of two of the chains: the place may be
+ * smaller than q by any factor, and a bracket that shrinks to the point finds its width within some thirty evaluations. */
+#include "infer/vi_state.h"
+#include "math/linalg.h"
+#include "math/rng.h"
+#include "math/stat/stat.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+  CHAINS = 2 * ATVI_LANES,
+  SWEEPS = 6,       /* times that every coordinate is moved along; the first third is not used */
+  SHRINKS = 60,     /* points tried on a line: a bracket is then e^-30 of what it was */
+  LINES_MOST = 192, /* of a chain, so that the cost does not grow with the dimension for ever */
+};
+#define WIDTH 10.0 /* of the first bracket, in standard deviations of q, or differences of chains */
+static const uint32_t NUMBERS = UINT32_MAX / 4; /* of iterations: no other phase has these */
+
+typedef struct {
+  atvi_vi *v;
+  /* [d][CHAINS] points, and directions of the lines */
+  double *x, *way, *next, *theta;
+  /* [d] standard deviations of q; sums over points seen */
+  double *sd, *mean;
+  /* [d][d] */
+  double *cov;
+  double log_pi[CHAINS], log_next[CHAINS], seen;
+  atvi_rng rng[CHAINS];
+} spot;
+
+static bool make(spot *s) {
+  atvi_pool *pool = s->v->pool;
+  size_t d = (size_t)s->v->d;
+  double **wide[] = {&s->x, &s->way, &s->next, &s->theta};
+  for (size_t k = 0; k < sizeof wide / sizeof *wide; k++)
+    *wide[k] = atvi_pool_take(pool, d * CHAINS, sizeof(double));
+  s->sd = atvi_pool_take(pool, d, sizeof(double));
+  s->mean = atvi_pool_take(pool, d, sizeof(double));
+  s->cov = atvi_pool_take(pool, d * d, sizeof(double));
+  return !atvi_pool_failed(pool);
+}
+
+static void evaluate(spot *s, const double *x, double *log_pi) {
+  atvi_infer_space_eval(
+      s->v->space, &(atvi_space_batch){.B = CHAINS, .x = x, .beta = 1, .theta = s->theta, .log_pi = log_pi});
+}
+
+/* Every chain at the draw of largest weight. */
+static void begin(spot *s, const atvi_vi_weights *w) {
+  atvi_idx top = 0, n = w->c.n;
+  for (atvi_idx j = 1; j < n; j++)
+    if (w->log_w[j] > w->log_w[top]) top = j;
+  for (atvi_idx i = 0; i < s->v->d; i++) {
+    const double *x = w->c.x + i * w->c.cap;
+    s->sd[i] = atvi_math_sd(n, x, NULL);
+    for (int k = 0; k < CHAINS; k++) s->x[i * CHAINS + k] = x[top];
+  }
+  for (int k = 0; k < CHAINS; k++) s->log_pi[k] = w->c.log_pi[top];
+}
+
+/* The direction of every chain's next line: a coordinate, or every other time the difference of two chains. */
+static void aim(spot *s, int line) {
+  atvi_idx d = s->v->d;
+  for (int k = 0; k < CHAINS; k++) {
+    int a = (int)(atvi_math_rng_uniform(&s->rng[k]) * CHAINS),
+        b = (int)(atvi_math_rng_uniform(&s->rng[k]) * CHAINS);
+    atvi_idx axis = (atvi_idx)(atvi_math_rng_uniform(&s->rng[k]) * (double)d);
+    bool apart = line % 2 && line > 2 * d && a != b;
+    for (atvi_idx i = 0; i < d; i++)
+      s->way[i * CHAINS + k] = apart ? s->x[i * CHAINS + a] - s->x[i * CHAINS + b] : i == axis ? s->sd[i] : 0;
+  }
+}
+
+/* One slice update of every chain. */
+static void move(spot *s, int line) {
+  atvi_idx d = s->v->d;
+  double level[CHAINS], lo[CHAINS], hi[CHAINS], at[CHAINS];
+  int busy = CHAINS;
+  bool done[CHAINS] = {false};
+  for (int k = 0; k < CHAINS; k++)
+    s->rng[k] = atvi_math_rng_at(s->v->opts.seed, ATVI_STREAM_EXACT, NUMBERS + (uint32_t)line, (uint32_t)k);
+  aim(s, line);
+  for (int k = 0; k < CHAINS; k++) {
+    level[k] = s->log_pi[k] + log(atvi_math_rng_uniform(&s->rng[k]));
+    lo[k] = -WIDTH * atvi_math_rng_uniform(&s->rng[k]);
+    hi[k] = lo[k] + WIDTH;
+  }
+  for (int tries = 0; tries < SHRINKS && busy > 0; tries++) {
+    for (int k = 0; k < CHAINS; k++) {
+      at[k] = done[k] ? 0 : lo[k] + (hi[k] - lo[k]) * atvi_math_rng_uniform(&s->rng[k]);
+      for (atvi_idx i = 0; i < d; i++)
+        s->next[i * CHAINS + k] = s->x[i * CHAINS + k] + at[k] * s->way[i * CHAINS + k];
+    }
+    evaluate(s, s->next, s->log_next);
+    for (int k = 0; k < CHAINS; k++) {
+      if (done[k]) continue;
+      if (!(s->log_next[k] >= level[k])) {
+        *(at[k] < 0 ? &lo[k] : &hi[k]) = at[k];
+        continue;
+      }
+      for (atvi_idx i = 0; i < d; i++) s->x[i * CHAINS + k] = s->next[i * CHAINS + k];
+      s->log_pi[k] = s->log_next[k];
+      done[k] = true;
+      busy--;
+    }
+  }
+}
+
+/* The running mean and sum of squares (Welford). */
+static void see(spot *s) {
+  atvi_idx d = s->v->d;
+  double *off = s->theta;
+  for (int k = 0; k < CHAINS; k++) {
+    s->seen++;
+    for (atvi_idx i = 0; i < d; i++) off[i] = s->x[i * CHAINS + k] - s->mean[i];
+    for (atvi_idx i = 0; i < d; i++) s->mean[i] += off[i] / s->seen;
+    for (atvi_idx i = 0; i < d; i++)
+      for (atvi_idx j = 0; j <= i; j++) s->cov[i * d + j] += off[i] * off[j] * (s->seen - 1) / s->seen;
+  }
+}
+
+static atvi_status add(spot *s) {
+  atvi_vi *v = s->v;
+  atvi_idx d = v->d;
+  double wider = v->tuning.edge_wider * v->tuning.edge_wider, all = atvi_infer_vi_all_evidence(v);
+  atvi_vi_part *part = &v->part[v->n_part];
+  for (atvi_idx i = 0; i < d * d; i++) s->cov[i] *= wider / s->seen;
+  if (!atvi_math_cholesky(d, s->cov)) return ATVI_OK;
+  if (!atvi_infer_vi_member_new(v, s->mean, s->cov, &part->at)) return ATVI_ENOMEM;
+  double found = atvi_infer_vi_judge(v, &part->at, v->scramble++, NULL).log_evidence;
+  if (!isfinite(found) || found < all + log(v->tuning.lost)) return ATVI_OK;
+  part->log_evidence = found;
+  part->share = DBL_MIN; /* until the next weighing */
+  part->drawn = 0;
+  v->n_part++;
+  return ATVI_OK;
+}
+
+atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w) {
+  spot s = {.v = v};
+  int lines = v->d * SWEEPS < LINES_MOST ? 2 * (int)v->d * SWEEPS : 2 * LINES_MOST;
+  if (!make(&s)) return ATVI_ENOMEM;
+  begin(&s, w);
+  for (int line = 0; line < lines && !atvi_infer_vi_late(v); line++) {
+    move(&s, line);
+    if (3 * line >= lines) see(&s);
+  }
+  return s.seen > (double)(v->d * (atvi_idx)v->tuning.per_dim) ? add(&s) : ATVI_OK;
+}
