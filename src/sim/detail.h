@@ -4,32 +4,12 @@
 #define ATVI_SIM_DETAIL_H
 
 #include "core/core.h"
+#include "core/guard.h"
 #include "sim/output.h"
 #include "sim/simulator.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
-
-/* Ends the outside programs if we end before them, even by SIGKILL; for src/sim alone.
- *
- * A second process of ours does nothing but read a pipe, in which we tell it the process groups that begin and end. When the pipe is closed, by us
- * or by our death, it kills the groups that are left and ends. */
-
-typedef struct {
-  pid_t pid; /* 0: none */
-  int fd;
-  bool lost; /* there was one, and it has ended before us */
-} atvi_sim_guard;
-
-/* Without processes or descriptors there is no guard: nothing else changes. */
-void atvi_sim_guard_start(atvi_sim_guard *g);
-/* By the leader itself, before it is anything else: told by us, it could be missed if we are killed in between. */
-void atvi_sim_guard_add(const atvi_sim_guard *g, pid_t group);
-/* To be called before the group's leader is waited for: afterwards its number may be another's. */
-void atvi_sim_guard_drop(const atvi_sim_guard *g, pid_t group);
-/* Whether it was there and is no more: somebody killed it, and perhaps the programs with it. */
-bool atvi_sim_guard_gone(atvi_sim_guard *g);
-void atvi_sim_guard_end(atvi_sim_guard *g);
 
 /* An outside program: started by the shell in a folder of its own, in a process group of its own, and ended with everything it
  * started; for src/sim alone. No call waits unless it says so. */
@@ -37,18 +17,18 @@ void atvi_sim_guard_end(atvi_sim_guard *g);
 typedef struct {
   char *command; /* is not changed; exec wants it so */
   const char *folder;
-  char *const *env;            /* NULL-ended */
-  const char *in;              /* file for standard input; NULL: /dev/null */
-  const char *out;             /* file for standard output, made anew */
-  const char *err;             /* and for standard error */
-  const atvi_sim_guard *guard; /* NULL: none */
-  bool pipes;                  /* standard input and output are pipes to us; in and out are not looked at */
+  char *const *env;        /* NULL-ended */
+  const char *in;          /* file for standard input; NULL: /dev/null */
+  const char *out;         /* file for standard output, made anew */
+  const char *err;         /* and for standard error */
+  const atvi_guard *guard; /* NULL: none */
+  bool pipes;              /* standard input and output are pipes to us; in and out are not looked at */
 } atvi_proc_spec;
 
 typedef struct {
-  pid_t pid;                   /* 0: none */
-  const atvi_sim_guard *guard; /* told of its beginning and end; NULL: none */
-  int in, out;                 /* our ends of the pipes, not blocking; -1: none */
+  pid_t pid;               /* 0: none */
+  const atvi_guard *guard; /* told of its beginning and end; NULL: none */
+  int in, out;             /* our ends of the pipes, not blocking; -1: none */
 } atvi_proc;
 
 #define ATVI_PROC_NONE ((atvi_proc){.pid = 0, .in = -1, .out = -1})
@@ -63,9 +43,6 @@ bool atvi_sim_proc_ended(atvi_proc *p, int *status);
 void atvi_sim_proc_signal(const atvi_proc *p, int number);
 /* Kills the group and waits for its end, which is at once. */
 void atvi_sim_proc_kill(atvi_proc *p);
-
-/* write() to a pipe whose reader may be gone: EPIPE, never a signal. */
-ssize_t atvi_sim_proc_write(int fd, const char *bytes, size_t n);
 
 /* Removes a folder and everything in it, never following links. True if it is gone (or never was). */
 bool atvi_sim_folder_remove(const char *path);
@@ -143,7 +120,7 @@ struct atvi_simulator {
   atvi_template *command;
   atvi_template **file; /* [n_file] */
   atvi_sim_shape shape;
-  atvi_sim_guard guard; /* while runs are under way */
+  atvi_guard guard; /* while runs are under way */
 };
 
 /* One place at which runs are done, one after another. */

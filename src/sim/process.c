@@ -32,7 +32,7 @@ static void reset_signals(void) {
 static void run_child(const child *c) {
   setpgid(0, 0);
   signal(SIGPIPE, SIG_IGN);
-  if (c->spec->guard) atvi_sim_guard_add(c->spec->guard, getpid());
+  if (c->spec->guard) atvi_guard_add(c->spec->guard, getpid());
   signal(SIGPIPE, SIG_IGN); /* again: a blocked signal waits even if it is ignored, and this takes it away */
   reset_signals();
   /* Descriptors of ours are above 2 and close on exec; dup2 makes copies that do not. */
@@ -142,7 +142,7 @@ void atvi_sim_proc_signal(const atvi_proc *p, int number) {
 
 static void reap(atvi_proc *p, int *status) {
   pid_t got;
-  if (p->guard) atvi_sim_guard_drop(p->guard, p->pid);
+  if (p->guard) atvi_guard_drop(p->guard, p->pid);
   do got = waitpid(p->pid, status, 0);
   while (got < 0 && errno == EINTR);
   if (got < 0) *status = 0;
@@ -174,22 +174,6 @@ void atvi_sim_proc_kill(atvi_proc *p) {
   if (p->pid <= 0) return;
   atvi_sim_proc_signal(p, SIGKILL);
   reap(p, &ignored);
-}
-
-ssize_t atvi_sim_proc_write(int fd, const char *bytes, size_t n) {
-  sigset_t pipe_only, old, pending;
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  sigpending(&pending);
-  bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-  pthread_sigmask(SIG_BLOCK, &pipe_only, &old);
-  ssize_t put = write(fd, bytes, n);
-  int err = errno;
-  if (put < 0 && err == EPIPE && !was_pending) /* takes ours away before anyone sees it */
-    while (sigtimedwait(&pipe_only, NULL, &(struct timespec){0}) < 0 && errno == EINTR) continue;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  errno = err;
-  return put;
 }
 
 enum { DEPTH_MAX = 64 };
