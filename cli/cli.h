@@ -62,6 +62,8 @@ int atvi_print_judged(const char *text, atvi_idx n, const atvi_app_mark *judged)
 /* Progress: one line rewritten on a terminal, plain lines now and then otherwise. quiet: nothing but warnings. */
 void atvi_show_attach(atvi_ctx *ctx, bool quiet);
 void atvi_show_end(void); /* takes the progress line away */
+/* Whether the log told of a file that could not be written: then a command that is done ends with ATVI_EXIT_FAILED. */
+bool atvi_show_lost(void);
 /* Opening and closing of a highlighted word on standard error; "" where colour is not wanted. */
 const char *atvi_show_strong(void);
 const char *atvi_show_plain(void);

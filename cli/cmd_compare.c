@@ -37,7 +37,8 @@ static const char *const after[] = {
     "status is 130. A second signal ends at once.\n",
     "EXIT STATUS",
     "0     done; a method that failed is told in the table\n"
-    "1     failed, or no method gave draws\n"
+    "1     failed, no method gave draws, or a file of the results could not be\n"
+    "      written\n"
     "2     wrong usage, or the model or its data are wrong\n"
     "3     a method failed or its verdict is not ok (only with --strict)\n"
     "130   interrupted\n",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reports of the commands, and how a fit is getting on, for those who watch it; for src/app alone.
  *
- * A report never fails what it reports on: what goes wrong with it is a warning in the log. */
+ * A report never fails what it reports on: what goes wrong with it is logged, as ATVI_LOG_LOST. */
 #ifndef ATVI_APP_REPORT_H
 #define ATVI_APP_REPORT_H
 

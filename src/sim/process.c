@@ -22,7 +22,7 @@ static void say(const char *what) {
 }
 
 static void reset_signals(void) {
-  static const int reset[] = {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGQUIT, SIGCHLD};
+  static const int reset[] = {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGQUIT, SIGCHLD, SIGXFSZ};
   sigset_t none;
   for (size_t i = 0; i < sizeof reset / sizeof reset[0]; i++) signal(reset[i], SIG_DFL);
   sigemptyset(&none);
