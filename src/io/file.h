@@ -68,12 +68,24 @@ typedef struct {
   const char *path; /* borrowed */
   int fd;           /* may be read from; -1: closed */
   int64_t size;     /* all of it complete lines */
+  char lock[4096];  /* file that keeps others out where the file system has no locks; "": none */
 } atvi_journal;
 
-/* Opens the file, makes it if there is none, keeps others out until it is closed, and cuts off half a line at its end. Errors: EEXIST (another process
- * has it), EIO. It is closed then. */
-ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path, atvi_journal *out);
-/* Adds text[n], which ends with a line end, by one call where the system can. On failure, such as a full disk, the file is as it was. Errors: EIO. */
+/* What becomes of a last line without its line end. */
+typedef enum {
+  ATVI_JOURNAL_CUT,  /* half a line: it is cut off */
+  ATVI_JOURNAL_KEEP, /* a whole one, to which the line end is added */
+  ATVI_JOURNAL_OTHER /* nothing that we wrote: EDATA */
+} atvi_journal_end;
+
+/* Opens the file, makes it if there is none, keeps others out until it is closed, and cuts off half a line at its end. judge, unless NULL, says
+ * whether text[n] there is half a line; first: there is no other. Errors: EEXIST (another process has it), EDATA, EIO. It is closed then. */
+ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path,
+                                              atvi_journal_end (*judge)(const char *text, size_t n,
+                                                                        bool first),
+                                              atvi_journal *out);
+/* Adds text[n], which ends with a line end, by one call where the system can. On failure, such as a full disk, the file is as it was. Errors: EIO (also: the
+ * file of that name is another now). */
 ATVI_CHECKED atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n);
 void atvi_io_journal_close(atvi_journal *j); /* closed already is fine */
 

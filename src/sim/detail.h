@@ -101,7 +101,7 @@ typedef struct {
 /* From the file's beginning. close gives up the buffer, whatever came before. */
 ATVI_CHECKED atvi_status atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, atvi_sim_lines *l);
 void atvi_sim_lines_close(atvi_sim_lines *l);
-/* The next complete line as an object, owned by the caller; NULL at the end, where half a line may stand. Errors: EDATA, EIO, ENOMEM. */
+/* The next complete line as an object, owned by the caller; NULL at the end, where half a line may stand; a whole one without its line end counts. Errors: EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out);
 /* Numbers x[*n] of a list of the last line, n >= 1. Memory from pool. Errors: EDATA (it is none), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, const json_t *list,

@@ -304,8 +304,19 @@ static atvi_status read_all(atvi_sim_record *r) {
   return status;
 }
 
+/* An editor may have taken the last line end away: a line that is a whole object is one all the same. */
+static atvi_journal_end judge_end(const char *text, size_t n, bool first) {
+  static const char header[] = "{\"record\"";
+  json_t *line = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, NULL);
+  bool whole = json_is_object(line);
+  json_decref(line);
+  if (whole) return ATVI_JOURNAL_KEEP;
+  size_t same = n < sizeof header - 1 ? n : sizeof header - 1;
+  return first && memcmp(text, header, same) != 0 ? ATVI_JOURNAL_OTHER : ATVI_JOURNAL_CUT;
+}
+
 static atvi_status begin(atvi_sim_record *r) {
-  ATVI_TRY(atvi_io_journal_open(r->ctx, r->path, &r->file));
+  ATVI_TRY(atvi_io_journal_open(r->ctx, r->path, judge_end, &r->file));
   r->vote = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *r->vote);
   if (!r->vote) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < r->shape.n_output; o++) r->vote[o] = (atvi_sim_vote){.pool = r->pool};
