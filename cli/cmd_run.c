@@ -53,7 +53,7 @@ static int parse(options *o, int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->run.folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a run failed."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name and, on standard error, that every run failed."},
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_run, arg, argc, argv, &o->run.path);
@@ -72,6 +72,8 @@ static int report(const options *o, const atvi_app_run_result *r) {
   int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(r->text);
   snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nrecorded in %s\n", r->dir);
   if (code == ATVI_EXIT_DONE) code = atvi_print(line);
+  if (o->quiet && r->good == 0 && r->failed > 0)
+    fprintf(stderr, "atvi run: all %td runs failed: %s\n", r->failed, r->reason ? r->reason : "?");
   if (r->stopped) {
     fprintf(stderr, "atvi run: interrupted; the same command does the rest\n");
     return ATVI_EXIT_STOPPED;

@@ -276,6 +276,8 @@ typedef struct {
   const char *text;            /* summary for the terminal */
   atvi_idx good, failed, left; /* of the design's points, now */
   bool stopped;
+  /* why the first of the failed ones did; NULL: none did */
+  const char *reason;
 } atvi_app_run_result;
 
 /* atvi run. Errors: as of atvi_sim_simulator_run and atvi_sim_record_open; EINVAL (no design), EDATA (design.csv), EMODEL. What was done is recorded

@@ -32,7 +32,9 @@ const char *atvi_io_path_between(atvi_pool *pool, const char *from, const char *
 }
 
 atvi_status atvi_io_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
-  return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
+  atvi_status status = ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
+  errno = err;
+  return status;
 }
 
 char *atvi_io_path_stem(atvi_pool *pool, const char *path) {

@@ -16,7 +16,7 @@ char *atvi_io_path_stem(atvi_pool *pool, const char *path);
 /* The path from one folder to another, without the links in between. Memory from pool; NULL: one is not there, or no memory. */
 const char *atvi_io_path_between(atvi_pool *pool, const char *from, const char *to);
 
-/* EIO, with "cannot <what> <path>: <reason of errno err>". */
+/* EIO, with "cannot <what> <path>: <reason of errno err>"; errno is err afterwards. */
 atvi_status atvi_io_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err);
 
 /* The whole file, with a NUL after its *n bytes; memory from pool. Errors: EIO (message has path and reason; devices, and

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -178,9 +179,17 @@ void atvi_sim_proc_kill(atvi_proc *p) {
 
 enum { DEPTH_MAX = 64 };
 
+/* A folder being emptied. */
+typedef struct {
+  /* the outermost one */
+  int top;
+  /* folders that were moved there, because they lie too deep for a descriptor each */
+  long moved;
+} emptying;
+
 /* Empties the folder fd, which is closed. */
-static bool empty(int fd, int depth) {
-  DIR *dir = depth < DEPTH_MAX ? fdopendir(fd) : NULL;
+static bool empty(emptying *e, int fd, int depth) {
+  DIR *dir = fdopendir(fd);
   if (!dir) {
     close(fd);
     return false;
@@ -189,13 +198,19 @@ static bool empty(int fd, int depth) {
   const struct dirent *entry;
   while ((entry = readdir(dir)) != NULL) {
     const char *name = entry->d_name;
+    char up[64];
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
     if (unlinkat(fd, name, 0) == 0 || errno == ENOENT) continue;
+    if (depth == DEPTH_MAX) {
+      snprintf(up, sizeof up, ".atvi-deep-%ld-%ld", (long)getpid(), e->moved++);
+      ok = renameat(fd, name, e->top, up) == 0 && ok;
+      continue;
+    }
     int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (below < 0 && errno == EACCES &&
         fchmodat(fd, name, 0700, 0) == 0) /* a folder of ours without rights */
       below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    bool gone = below >= 0 && empty(below, depth + 1) && unlinkat(fd, name, AT_REMOVEDIR) == 0;
+    bool gone = below >= 0 && empty(e, below, depth + 1) && unlinkat(fd, name, AT_REMOVEDIR) == 0;
     ok = ok && gone;
   }
   closedir(dir);
@@ -203,9 +218,15 @@ static bool empty(int fd, int depth) {
 }
 
 bool atvi_sim_folder_remove(const char *path) {
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT || unlink(path) == 0;
-  return empty(fd, 0) && rmdir(path) == 0;
+  emptying e = {0};
+  for (;;) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT || unlink(path) == 0;
+    long before = e.moved;
+    e.top = fd;
+    bool ok = empty(&e, fd, 0);
+    if (e.moved == before || !ok) return ok && rmdir(path) == 0;
+  }
 }
 
 char *atvi_sim_file_tail(atvi_pool *pool, const char *path, size_t most) {
