@@ -17,7 +17,8 @@
 /* A server for one page: GET / is DIR/report.html, GET /state is DIR/progress.json, anything else is not found.
  *
  * It listens on 127.0.0.1 alone and takes no commands. A request must name this server as its host, so that a page from elsewhere cannot make a
- * browser read it under another name (DNS rebinding). One request at a time, each of at most a few kilobytes and seconds. */
+ * browser read it under another name (DNS rebinding). Requests have at most a few kilobytes and seconds, and no client has
+ * to wait for another. */
 
 typedef struct {
   int fd; /* -1: closed */
