@@ -68,6 +68,7 @@ typedef struct {
   const char *path; /* borrowed */
   int fd;           /* may be read from; -1: closed */
   int64_t size;     /* all of it complete lines */
+  int64_t synced;   /* bytes that are on the disk for certain */
   char lock[4096];  /* file that keeps others out where the file system has no locks; "": none */
 } atvi_journal;
 
@@ -87,6 +88,9 @@ ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path,
 /* Adds text[n], which ends with a line end, by one call where the system can. On failure, such as a full disk, the file is as it was. Errors: EIO (also: the
  * file of that name is another now). */
 ATVI_CHECKED atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n);
+/* The two halves of that: adds, and forces all that was added to the disk. Where that fails, the file has what was forced before. Errors: EIO. */
+ATVI_CHECKED atvi_status atvi_io_journal_put(atvi_journal *j, const char *text, size_t n);
+ATVI_CHECKED atvi_status atvi_io_journal_sync(atvi_journal *j);
 void atvi_io_journal_close(atvi_journal *j); /* closed already is fine */
 
 #endif

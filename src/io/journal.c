@@ -127,9 +127,10 @@ static atvi_status settle_end(atvi_journal *j,
   if (end == ATVI_JOURNAL_OTHER)
     return ATVI_FAIL(j->ctx, ATVI_EDATA, "%s: error: this is not a file that atvi wrote", j->path);
   if (end == ATVI_JOURNAL_KEEP) {
-    j->size = st.st_size;
+    j->size = j->synced = st.st_size;
     return atvi_io_journal_add(j, "\n", 1);
   }
+  j->synced = j->size;
   return ftruncate(j->fd, (off_t)j->size) == 0 ? ATVI_OK
                                                : atvi_io_file_cannot(j->ctx, "write", j->path, errno);
 }
@@ -156,24 +157,37 @@ static bool is_there(const atvi_journal *j) {
          (stat(j->path, &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev);
 }
 
-atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n) {
-  int err = 0;
-  if (!is_there(j))
-    return ATVI_FAIL(j->ctx, ATVI_EIO, "%s was removed or replaced while it was being written", j->path);
-  for (size_t at = 0; at < n && !err;) {
-    ssize_t put = write(j->fd, text + at, n - at);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) err = errno;
-    at += put < 0 ? 0 : (size_t)put;
-  }
-  if (!err && fsync(j->fd) != 0) err = errno;
-  if (!err) {
-    j->size += (int64_t)n;
-    return ATVI_OK;
-  }
-  if (ftruncate(j->fd, (off_t)j->size) == 0) return atvi_io_file_cannot(j->ctx, "write", j->path, err);
+/* Takes away what is behind byte `whole`, after err. */
+static atvi_status take_back(atvi_journal *j, int64_t whole, int err) {
+  j->size = whole;
+  if (ftruncate(j->fd, (off_t)whole) == 0) return atvi_io_file_cannot(j->ctx, "write", j->path, err);
   return ATVI_FAIL(j->ctx, ATVI_EIO, "cannot write %s: %s; half a line may be left at its end", j->path,
                    strerror(err));
+}
+
+atvi_status atvi_io_journal_put(atvi_journal *j, const char *text, size_t n) {
+  if (!is_there(j))
+    return ATVI_FAIL(j->ctx, ATVI_EIO, "%s was removed or replaced while it was being written", j->path);
+  for (size_t at = 0; at < n;) {
+    ssize_t put = write(j->fd, text + at, n - at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return take_back(j, j->size, errno);
+    at += (size_t)put;
+  }
+  j->size += (int64_t)n;
+  return ATVI_OK;
+}
+
+atvi_status atvi_io_journal_sync(atvi_journal *j) {
+  if (j->synced == j->size) return ATVI_OK;
+  if (fsync(j->fd) != 0) return take_back(j, j->synced, errno);
+  j->synced = j->size;
+  return ATVI_OK;
+}
+
+atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n) {
+  ATVI_TRY(atvi_io_journal_put(j, text, n));
+  return atvi_io_journal_sync(j);
 }
 
 void atvi_io_journal_close(atvi_journal *j) {

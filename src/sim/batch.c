@@ -307,7 +307,7 @@ static atvi_status look(loop *l, bool *happened) {
       hurry(l, slot, atvi_clock_s());
     }
   }
-  return ATVI_OK;
+  return atvi_sim_record_sync(l->record); /* of all that ended, before any begins in their places */
 }
 
 /* Until a worker answers, or for so long. */
@@ -439,6 +439,7 @@ static atvi_status run_all(loop *l) {
              strerror(errno));
   atvi_status status = go_round(l);
   end_all(l);
+  if (status == ATVI_OK) status = atvi_sim_record_sync(l->record);
   atvi_guard_end(&l->s->guard);
   atvi_sim_folder_remove(work);
   return status;

@@ -192,10 +192,12 @@ static void add_run(atvi_text *t, const atvi_sim_shape *shape, const atvi_sim_ru
   atvi_io_text_add(t, "}\n");
 }
 
+atvi_status atvi_sim_record_sync(atvi_sim_record *r) { return atvi_io_journal_sync(&r->file); }
+
 static atvi_status append_text(atvi_sim_record *r, atvi_text *t) {
   const char *text;
   atvi_status status = atvi_io_text_get(t, &text);
-  return status == ATVI_OK ? atvi_io_journal_add(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
+  return status == ATVI_OK ? atvi_io_journal_put(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
 }
 
 atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
