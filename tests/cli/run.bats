@@ -392,3 +392,22 @@ C
   run -0 "$ATVI" run flow.atvi
   says "2 of 2 runs are good"
 }
+
+@test "without a process to guard them the programs run, and it says so" {
+  command -v cc >/dev/null || skip "no C compiler here"
+  cat >fork.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/types.h>
+static int calls;
+pid_t fork(void) {
+  pid_t (*next)(void) = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
+  return calls++ ? next() : (errno = EAGAIN, -1);
+}
+C
+  cc -shared -fPIC -w -o fork.so fork.c -ldl
+  N=2 model ': {k} {m}; echo 1'
+  LD_PRELOAD=$PWD/fork.so run -0 --separate-stderr "$ATVI" run flow.atvi
+  says "2 of 2 runs are good" "no process to end the programs if atvi itself is killed"
+}
