@@ -53,7 +53,8 @@ static int parse(options *o, int argc, char **argv) {
       {"folder", "DIR", ATVI_ARG_TEXT, &o->run.folder,
        "Look for the files that the model names in DIR, not where it says."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a run failed."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name and, on standard error, that every run failed."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet,
+       "No progress; only the folder's name and, on standard error, that every run failed."},
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_run, arg, argc, argv, &o->run.path);
