@@ -8,7 +8,7 @@ SOURCES  = $(shell find src include cli tests bench -name '*.[ch]' 2>/dev/null)
 # The shell reads them from the environment, so that they may contain blanks.
 export PREFIX DESTDIR
 
-.PHONY: all configure demo quick test portable bench ablation acceptance docs fmt lint install uninstall deb clean
+.PHONY: all configure demo quick test portable bench ablation acceptance trust docs fmt lint install uninstall deb clean
 
 all: configure
 	@$(CMAKE) --build build
@@ -51,6 +51,10 @@ acceptance:
 	@$(CMAKE) -S . -B build -DATVI_TESTS=ON >build/configure.log
 	@$(CMAKE) --build build --target benches oracle_rotavirus
 	@tools/acceptance.py
+
+# Some seventy posteriors with known answers, ten seeds each, without options; hours. docs/trust.md has the table.
+trust: all
+	@tools/trust.py
 
 docs: all
 	@tools/words build/atvi md docs/cli

@@ -7,6 +7,7 @@
  *   figure emulator_fit <runs> <outputs> <seconds> <CPU seconds> <evaluations> <starts that agree> <peak of memory in MB>
  *
  * With arguments N M: only the fit, of N runs of M outputs (the largest that is promised: 2000 10000, in minutes). */
+#include "unit/gp/emulator_ref.h"
 #include "gp/emulator_detail.h"
 #include "math/rng.h"
 #include <math.h>
@@ -82,9 +83,9 @@ static void check(problem *p) {
   atvi_idx m = p->em->m;
   double *mean = calloc((size_t)(m * G), sizeof *mean), share[G], x_bar[D * G];
   both(p);
-  atvi_gp_em_eval_ref(p->em, p->w, p->x, mean, share);
+  em_eval_ref(p->em, p->w, p->x, mean, share);
   double a = largest(m * G, mean, p->mean), b = largest(G, share, p->share);
-  atvi_gp_em_vjp_ref(p->em, p->w, p->x, p->mean_bar, p->share_bar, x_bar);
+  em_vjp_ref(p->em, p->w, p->x, p->mean_bar, p->share_bar, x_bar);
   double c = largest(D * G, x_bar, p->x_bar);
   free(mean);
   if (a < CLOSE && b < CLOSE && c < CLOSE) return;

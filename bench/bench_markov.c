@@ -5,6 +5,7 @@
  * times. Checked first against the dense reference. Times are minima of several trials. Lines that begin with "figure" are for machines:
  *
  *   figure markov <shape> density|gradient|smooth|draw <microseconds per point> */
+#include "unit/gp/markov_ref.h"
 #include "gp/markov_detail.h"
 #include "math/rng.h"
 #include <math.h>
@@ -55,10 +56,10 @@ static void set_up(const shape *s) {
 
 static bool agrees(atvi_ctx *ctx, const shape *s) {
   double p0[6], r0[N];
-  atvi_markov_dense d = {0};
+  markov_dense d = {0};
   for (int k = 0; k < 6; k++) p0[k] = par[k * L + 3];
   for (int i = 0; i < N; i++) r0[i] = resid[i * L + 3];
-  if (atvi_gp_markov_ref(ctx, N, time_of, NULL, 3, s->term, p0, r0, &d)) return false;
+  if (markov_ref(ctx, N, time_of, NULL, 3, s->term, p0, r0, &d)) return false;
   density();
   double error = fabs(log_density[3] / d.log_density - 1);
   printf("%-12s relative difference from dense %.1e\n", s->name, error);

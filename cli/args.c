@@ -34,7 +34,7 @@ static int distance(const char *a, const char *b) {
 
 const char *atvi_args_nearest(const char *word, const char *const *names) {
   const char *best = NULL;
-  int best_score = 3; /* more than two edits is another word */
+  int best_score = 3; /* more than two edits: a different word */
   for (; *names; names++) {
     size_t n = strlen(word);
     int score = n >= 3 && strncmp(word, *names, n) == 0 ? 1 : distance(word, *names);
@@ -227,7 +227,7 @@ static int parse(const parser *p, int argc, char **argv, int most, atvi_arg_list
       if (code >= 0) return code;
     } else if (operands->n == most) {
       fprintf(stderr,
-              most == 1 ? "atvi %s: one %s is enough, here is a second: %s\n" : "atvi %s: too many %ss: %s\n",
+              most == 1 ? "atvi %s: want one %s, but there is a second: %s\n" : "atvi %s: too many %ss: %s\n",
               command->name, command->operand, argv[i]);
       return say_help(p);
     } else {

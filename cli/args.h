@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Options of a command, declared in one table that serves both parsing and --help.
  *
- * Understood: --name value, --name=value, --flag, -q, repeated options, `--` (the rest is no option).
- * A long name may not be shortened: scripts must not break when an option is added. */
+ * Understood: --name value, --name=value, --flag, -q, repeated options, and `--` (no options after it). Long
+ * names cannot be shortened, so that scripts do not break when an option is added. */
 #ifndef ATVI_CLI_ARGS_H
 #define ATVI_CLI_ARGS_H
 
@@ -18,7 +18,7 @@ typedef enum {
   ATVI_ARG_NUMBER,   /* double, finite, > 0 */
   ATVI_ARG_DURATION, /* double, seconds: 90, 90s, 10m, 1.5h, 2d */
   ATVI_ARG_LIST,     /* atvi_arg_list: may be repeated */
-  ATVI_ARG_MAYBE,    /* const char *: --name gives "", --name=value the value */
+  ATVI_ARG_MAYBE,    /* const char *: "" for --name, the value for --name=value */
 } atvi_arg_kind;
 
 enum { ATVI_ARG_LIST_MAX = 256 };
@@ -29,50 +29,82 @@ typedef struct {
 } atvi_arg_list;
 
 typedef struct {
-  const char *name;  /* without the dashes; a single letter has one of them: -n */
-  const char *value; /* what the value is called in --help; NULL for flags */
+  /* Without dashes; a single letter takes one dash: -n. */
+  const char *name;
+  /* Name of the value in --help; NULL for flags. */
+  const char *value;
   atvi_arg_kind kind;
-  void *into; /* where the value goes, of the type said above */
+  /* Where the value goes; its type depends on the kind. */
+  void *into;
   const char *help;
 } atvi_arg;
 
 enum { ATVI_ARGS_MOST = 64 };
 
-/* Puts the options of a fit, which go into how, before those of own[], up to the one without a name, in arg. */
+/* Rows that several commands share. */
+#define ATVI_ROW(name, value, kind, into, help)                                                              \
+  { name, value, ATVI_ARG_##kind, into, help }
+#define ATVI_ROW_FIX(into)                                                                                   \
+  ATVI_ROW("fix", "NAME=VALUE", LIST, into, "Hold a parameter at a value; may be repeated.")
+#define ATVI_ROW_DATA(into)                                                                                  \
+  ATVI_ROW("data", "[NAME=]FILE", LIST, into,                                                                \
+           "Use FILE instead of the model's data file. If the model has several data files: NAME=FILE.")
+#define ATVI_ROW_FOLDER(into)                                                                                \
+  ATVI_ROW("folder", "DIR", TEXT, into,                                                                      \
+           "Folder to search for the files that the model names, instead of where the model says.")
+#define ATVI_ROW_RUNS(into)                                                                                  \
+  ATVI_ROW(                                                                                                  \
+      "runs", "DIR", TEXT, into,                                                                             \
+      "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next to the model.")
+#define ATVI_ROW_THREADS(into) ATVI_ROW("threads", "N", COUNT, into, "Threads (default: one per core).")
+#define ATVI_ROW_NO_COMPILE(into)                                                                            \
+  ATVI_ROW("no-compile", NULL, FLAG, into, "Use the interpreter instead of compiling the model.")
+#define ATVI_ROW_QUIET(into)                                                                                 \
+  ATVI_ROW("quiet", NULL, FLAG, into, "No progress; print only the name of the folder.")
+
+/* Fills arg with the options of a fit, which go into how, followed by own[], which ends with a NULL name. */
 void atvi_args_fit(atvi_fit_opts *how, const atvi_arg *own, atvi_arg arg[ATVI_ARGS_MOST]);
 
 typedef struct atvi_command {
-  const char *name;    /* "fit" */
-  const char *brief;   /* half a sentence for the list of commands */
-  const char *usage;   /* after "atvi fit "; several lines where there are several forms */
-  const char *operand; /* what the one argument is called, e.g. "MODEL" */
-  const char *about;   /* paragraphs, separated by an empty line */
-  const char *const
-      *after; /* sections after the options: title, text, ..., NULL; texts are printed as they are */
-  int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
+  /* "fit". */
+  const char *name;
+  /* One phrase for the list of commands. */
+  const char *brief;
+  /* Follows "atvi fit "; one line per form. */
+  const char *usage;
+  /* Name of the argument, such as "MODEL". */
+  const char *operand;
+  /* Paragraphs separated by empty lines. */
+  const char *about;
+  /* Sections after the options: title, text, ..., NULL; printed verbatim. */
+  const char *const *after;
+  /* argv[0] is the name of the command; returns the exit code. */
+  int (*run)(int argc, char **argv);
 } atvi_command;
 
-/* Fills the options and *operand from argv[1..]. Returns -1 to go on, else the exit code to end with: 0 after
- * --help, 2 after telling what was wrong. arg ends with a NULL name. */
+/* Fills the options and *operand from argv[1..]. Returns -1 to continue, else the exit code: 0 after --help,
+ * 2 after an error message. arg ends with a NULL name. */
 int atvi_args_parse(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
                     const char **operand);
 
-/* The same for a command that takes one operand or more. */
+/* The same for a command with one or more operands. */
 int atvi_args_parse_many(const atvi_command *command, const atvi_arg *arg, int argc, char **argv,
                          atvi_arg_list *operands);
 
-/* Methods for a page, as atvi_infer_method_at lists them: name and brief or, of methods of their own, help. Returns text. */
+/* Writes the methods listed by atvi_infer_method_at into text, each with its help or its brief. Returns text.
+ */
 enum { ATVI_HELP_METHODS = 4096 };
 const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]);
 
-/* The name nearest to word in a NULL-ended list, or NULL where none is near. */
+/* The name nearest to word in a NULL-ended list, or NULL if none is near. */
 const char *atvi_args_nearest(const char *word, const char *const *names);
 
-/* Manual page of a command, on standard output; shown by what atvi_help_as has set last. */
+/* Prints the manual page of a command in the format that atvi_help_as set last. */
 void atvi_help_command(const atvi_command *command, const atvi_arg *arg);
 
-/* Only a command's run knows its options, and hands them over when it is asked for --help. So whoever wants them, for
- * another format or for completion, says here what is to be done with them, and asks. NULL: the page as text. */
+/* Sets what is done with the options of a command on --help (NULL: print the page as text). Only a command's
+ * run function knows its options, so other formats and completion set a function here and call run with
+ * --help. */
 typedef void atvi_help_show(const atvi_command *command, const atvi_arg *arg);
 int atvi_help_as(atvi_help_show *show, const atvi_command *command);
 

@@ -9,7 +9,7 @@
 bool atvi_call_open(atvi_call *s, const atvi_command *command, atvi_idx threads, bool quiet) {
   *s = (atvi_call){.command = command};
   if (atvi_ctx_new(NULL, &s->ctx) != ATVI_OK || atvi_pool_new(s->ctx, &s->pool) != ATVI_OK) {
-    fprintf(stderr, "atvi: no memory\n");
+    fprintf(stderr, "atvi: out of memory\n");
     atvi_call_close(s);
     return false;
   }
@@ -26,7 +26,7 @@ void atvi_call_close(atvi_call *s) {
 int atvi_call_fail(const atvi_call *s, atvi_status status) {
   atvi_show_end();
   const char *message = atvi_errmsg(s->ctx);
-  /* Messages about the model bring their own place in the file. */
+  /* Messages about the model name their own place in the file. */
   bool placed = status == ATVI_EMODEL || status == ATVI_EDATA;
   if (!placed) fprintf(stderr, "%satvi %s:%s ", atvi_show_strong(), s->command->name, atvi_show_plain());
   fprintf(stderr, "%s\n", message[0] ? message : atvi_status_name(status));
@@ -44,7 +44,7 @@ int atvi_call_fail(const atvi_call *s, atvi_status status) {
 }
 
 static int no_memory(void) {
-  fprintf(stderr, "atvi: no memory\n");
+  fprintf(stderr, "atvi: out of memory\n");
   return false;
 }
 
@@ -70,7 +70,7 @@ bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_data_fil
   if (!*out) return no_memory();
   for (int i = 0; i < list->n; i++) {
     const char *text = list->text[i], *equals = strchr(text, '=');
-    /* A path may contain `=`; a name of a data set has no slash before it. */
+    /* A path may contain `=`; the name of a data set contains no slash. */
     bool named = equals && equals > text && !memchr(text, '/', (size_t)(equals - text));
     (*out)[i].path = named ? equals + 1 : text;
     if (!named) continue;

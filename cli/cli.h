@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the commands share: the list of commands, exit codes, the context with its receivers. */
+/* Shared by the commands: the list of commands, exit codes, the context and its callbacks. */
 #ifndef ATVI_CLI_CLI_H
 #define ATVI_CLI_CLI_H
 
@@ -11,7 +11,7 @@ typedef enum {
   ATVI_EXIT_DONE = 0,
   ATVI_EXIT_FAILED = 1,
   ATVI_EXIT_USAGE = 2,     /* wrong usage, model or data */
-  ATVI_EXIT_DOUBT = 3,     /* done, but not to be trusted (only with --strict) */
+  ATVI_EXIT_DOUBT = 3,     /* done, but the result cannot be trusted (only with --strict) */
   ATVI_EXIT_STOPPED = 130, /* interrupted */
 } atvi_exit;
 
@@ -28,7 +28,7 @@ void atvi_help_md(const atvi_command *command, const atvi_arg *arg);
 void atvi_help_man(const atvi_command *command, const atvi_arg *arg);
 void atvi_help_md_overview(void);
 void atvi_help_man_overview(void);
-int atvi_unknown_command(const char *word); /* tells, with a suggestion; the exit code */
+int atvi_unknown_command(const char *word); /* prints an error with a suggestion; returns the exit code */
 
 /* ---- one run of a command: context, pool, and where failures go ---- */
 typedef struct {
@@ -37,41 +37,42 @@ typedef struct {
   atvi_pool *pool;
 } atvi_call;
 
-/* threads 0: one per core. Tells a failure itself; returns false then. */
+/* threads 0: one per core. On failure prints a message and returns false. */
 bool atvi_call_open(atvi_call *s, const atvi_command *command, atvi_idx threads, bool quiet);
 void atvi_call_close(atvi_call *s);
-/* Prints the failure with what to do about it and gives the exit code. */
+/* Prints the failure and what to do about it; returns the exit code. */
 int atvi_call_fail(const atvi_call *s, atvi_status status);
-/* Prints the outcome of many fits, or that they were interrupted, and gives the exit code. */
+/* Prints the outcome of many fits, or that they were interrupted; returns the exit code. */
 int atvi_call_repeated(const atvi_call *s, const atvi_app_repeat_result *r, bool json, bool quiet);
 
-/* `name=value` of a repeated option; false (after saying so) where the = is missing. Memory from the pool. */
+/* `name=value` of a repeated option; false, after a message, if the = is missing. Memory from the pool. */
 bool atvi_call_sets(const atvi_call *s, const char *option, const atvi_arg_list *list, atvi_app_set **out);
 /* `FILE` or `name=FILE`. */
 bool atvi_call_data(const atvi_call *s, const atvi_arg_list *list, atvi_data_file **out);
-/* Both, for a model; false: as above. */
+/* Both, for a model; false as above. */
 bool atvi_call_model(const atvi_call *s, const atvi_arg_list *fix, const atvi_arg_list *data,
                      atvi_app_model *model);
 
-/* Writes text to standard output; a full disk or a closed pipe is a failure that is told. */
+/* Writes text to standard output; a full disk or a closed pipe is reported as a failure. */
 int atvi_print(const char *text);
-/* The same with the words of n verdicts, in the order of the text, in green, yellow or red where colour is wanted. */
+/* The same, with the words of n verdicts (in text order) in green, yellow or red if colour is wanted. */
 int atvi_print_judged(const char *text, atvi_idx n, const atvi_app_mark *judged);
 
-/* ---- telling (standard error) ---- */
-/* Progress: one line rewritten on a terminal, plain lines now and then otherwise. quiet: nothing but warnings. */
+/* ---- progress and warnings (standard error) ---- */
+/* Progress: one line that is rewritten on a terminal, else an occasional plain line. quiet: warnings only. */
 void atvi_show_attach(atvi_ctx *ctx, bool quiet);
-void atvi_show_end(void); /* takes the progress line away */
-/* Whether the log told of a file that could not be written: then a command that is done ends with ATVI_EXIT_FAILED. */
+void atvi_show_end(void); /* clears the progress line */
+/* Whether the log reported a file that could not be written: a finished command then ends with ATVI_EXIT_FAILED. */
 bool atvi_show_lost(void);
-/* Opening and closing of a highlighted word on standard error; "" where colour is not wanted. */
+/* Escape codes around a highlighted word on standard error; "" if colour is not wanted. */
 const char *atvi_show_strong(void);
 const char *atvi_show_plain(void);
-/* Writes the word of a verdict to standard output, in its colour where colour is wanted. */
+/* Writes the word of a verdict to standard output, in colour if wanted. */
 bool atvi_show_verdict(atvi_verdict verdict);
 
 /* ---- signals ---- */
-/* From here on SIGINT and SIGTERM ask long work to stop and hand over what it has; a second one ends at once. */
+/* From now on SIGINT and SIGTERM ask long work to stop and return what it has; a second signal exits at once.
+ */
 void atvi_signals_catch(atvi_ctx *ctx);
 bool atvi_signals_seen(void);
 

@@ -4,7 +4,7 @@
 static const char *const after[] = {
     "EXIT STATUS",
     "0   all is well\n"
-    "1   the gradient check failed, or something could not be read\n"
+    "1   the gradient check failed, or a file could not be read\n"
     "2   wrong usage, or the model or its data are wrong\n",
     "EXAMPLES",
     "atvi check examples/cold/cold.atvi\n"
@@ -19,17 +19,12 @@ static int run(int argc, char **argv) {
   atvi_idx threads = 0;
   uint64_t seed = 1;
   const atvi_arg arg[] = {
-      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
-       "Put FILE in the place of the model's data file. A model with several data files names them: "
-       "NAME=FILE."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &folder,
-       "Look for the files that the model names in DIR, not where it says."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+      ATVI_ROW_DATA(&data),
+      ATVI_ROW_FOLDER(&folder),
+      ATVI_ROW_RUNS(&runs),
       {"seed", "N", ATVI_ARG_SEED, &seed, "Seed of the points at which the gradient is tested (default 1)."},
       {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads for the timing (default: one per core)."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
+      ATVI_ROW_NO_COMPILE(&no_compile),
       {0},
   };
   const char *path;
@@ -64,16 +59,12 @@ const atvi_command atvi_cmd_check = {
     .brief = "read a model and its data, and test them",
     .usage = "MODEL [--data FILE] [--no-compile]",
     .operand = "MODEL",
-    .about =
-        "Reads the model file MODEL and its data and tells what they hold: parameters and their priors, "
-        "states, "
-        "observations, and how many values are there, missing or censored. Then it tests the gradient of the "
-        "log density against finite differences at points drawn from the prior, and measures what one "
-        "evaluation and one gradient cost."
-        "\n\n"
-        "A mistake in the model or in the data is told with file, line and column, the line itself, and a "
-        "hint. "
-        "docs/language.md is the reference of the language.",
+    .about = "Reads the model file MODEL and its data and prints what they contain: parameters and their "
+             "priors, states, observations, and how many values are present, missing or censored. Then it "
+             "tests the gradient of the log density against finite differences at points drawn from the "
+             "prior, and measures what one evaluation and one gradient cost.\n\n"
+             "Mistakes in the model or the data are reported with file, line and column, the line itself, "
+             "and a hint. docs/language.md is the language reference.",
     .after = after,
     .run = run,
 };

@@ -14,17 +14,18 @@ static const char *const after[] = {
     "For every parameter and derived quantity the mode, the 95 % HPD interval,\n"
     "and the distance of its marginal to that of the reference: Wasserstein-1,\n"
     "in standard deviations of the reference. * marks more than three times what\n"
-    "two samples of one distribution differ by chance; unweighted is that of an\n"
-    "approximation before its draws are weighted. Then verdict, seconds, model\n"
-    "evaluations, k-hat, largest R-hat and smallest ESS of the parameters,\n"
-    "log MAP, log evidence, and the scores of atvi predict. See docs/compare.md.\n",
+    "two samples of one distribution differ by chance; unweighted is the\n"
+    "distance of an approximation before its draws are weighted. Then verdict,\n"
+    "seconds, model evaluations, k-hat, largest R-hat and smallest ESS of the\n"
+    "parameters, log MAP, log evidence, and the scores of atvi predict. See\n"
+    "docs/compare.md.\n",
     "MODELS",
     "Finished fits to the same data are compared by leave-one-out log density\n"
     "(elpd), its difference to the best with the error of that difference, the\n"
     "weights of the mixture that predicts best (stacking), log evidence, and\n"
     "probabilities if all models are equally likely before the data. Quantities\n"
-    "that two or more fits share follow; fits to other data have only these. See\n"
-    "docs/compare.md.\n",
+    "that two or more fits share follow; for fits to different data that is all.\n"
+    "See docs/compare.md.\n",
     "FILES",
     "DIR/METHOD/       what atvi fit and atvi predict write (methods)\n"
     "DIR/compare.csv   all numbers, one on a line: method or fit, kind, name,\n"
@@ -32,11 +33,11 @@ static const char *const after[] = {
     "DIR/compare.json  the same\n"
     "DIR/report.html   a page with figures, which are in DIR/figures\n",
     "SIGNALS",
-    "Ctrl-C (SIGINT) and SIGTERM end the method that runs, as in atvi fit; those\n"
-    "after it are not begun. What there is is compared and written, and the exit\n"
-    "status is 130. A second signal ends at once.\n",
+    "Ctrl-C (SIGINT) and SIGTERM end the running method, as in atvi fit; those\n"
+    "after it are not started. Results so far are compared and written, and the\n"
+    "exit status is 130. A second signal exits at once.\n",
     "EXIT STATUS",
-    "0     done; a method that failed is told in the table\n"
+    "0     done; the table shows which methods failed\n"
     "1     failed, no method gave draws, or a file of the results could not be\n"
     "      written\n"
     "2     wrong usage, or the model or its data are wrong\n"
@@ -47,7 +48,7 @@ static const char *const after[] = {
     "atvi compare cold.atvi --methods atvi,ram --seed 7 --out both\n"
     "atvi compare rotavirus.atvi --parallel --max-time 20m\n"
     "atvi compare cold.atvi --json -q | jq '.methods[] | {method, seconds}'\n"
-    "atvi compare poisson-001 negbin-001   # which model is better\n",
+    "atvi compare poisson-001 negbin-001   # which model is better?\n",
     NULL,
 };
 
@@ -61,10 +62,10 @@ typedef struct {
 static int parse(options *o, int argc, char **argv) {
   atvi_app_fit_opts *fit = &o->compare.fit;
   char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT], from[2 * ATVI_METHODS_TEXT];
-  snprintf(which, sizeof which, "Which, separated by commas (default %s).",
+  snprintf(which, sizeof which, "Methods, separated by commas (default %s).",
            atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, ", ", list));
   snprintf(from, sizeof from,
-           "Measure distances from this one (default: the last of %s with verdict ok, or else %s).",
+           "Method from which distances are measured (default: the last of %s with verdict ok, or else %s).",
            atvi_infer_methods_text(ATVI_METHOD_EXACT, " and ", list), fit->how.method);
   atvi_help_methods(0, methods);
   const atvi_arg arg[] = {
@@ -72,32 +73,28 @@ static int parse(options *o, int argc, char **argv) {
       {"reference", "METHOD", ATVI_ARG_TEXT, &o->compare.reference, from},
       {"parallel", NULL, ATVI_ARG_FLAG, &o->compare.parallel,
        "Run the methods side by side instead of one after another. The results are the same, but the times "
-       "are shared, and marked so."},
+       "overlap and are marked."},
       {"seed", "N", ATVI_ARG_SEED, &fit->how.seed, "Seed of every method (default 1)."},
       {"out", "DIR", ATVI_ARG_TEXT, &fit->out,
-       "Folder for the results. Default: a new numbered folder here (cold-compare-001, ... of methods, "
-       "compare-001, ... of models)."},
+       "Folder for the results. Default: a new numbered folder here (cold-compare-001, ... for methods, "
+       "compare-001, ... for models)."},
       {"force", NULL, ATVI_ARG_FLAG, &fit->force, "Write into DIR even if it exists."},
-      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads in all (default: one per core)."},
-      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value, as in atvi fit."},
-      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Put FILE in the place of the model's data file, as in atvi fit."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &fit->model.folder,
-       "Look for the files that the model names in DIR, as in atvi fit."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &fit->model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Total number of threads (default: one per core)."},
+      ATVI_ROW_FIX(&o->fix),
+      ATVI_ROW_DATA(&o->data),
+      ATVI_ROW_FOLDER(&fit->model.folder),
+      ATVI_ROW_RUNS(&fit->model.runs),
       {"holdout", "RULE", ATVI_ARG_TEXT, &fit->holdout,
-       "Leave observations out of the fits and score them apart, as in atvi fit."},
+       "Leave observations out of the fits and score them separately, as in atvi fit."},
       {"ess", "N", ATVI_ARG_NUMBER, &fit->how.ess, "Effective sample size for every method, as in atvi fit."},
       {"max-time", "TIME", ATVI_ARG_DURATION, &fit->how.max_seconds,
-       "Most time to spend on each method: 90s, 10m, 1.5h, 2d."},
+       "Time limit for each method: 90s, 10m, 1.5h, 2d."},
       {"no-report", NULL, ATVI_ARG_FLAG, &fit->no_report, "Do not write report.html and figures."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless every verdict is ok."},
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print compare.json instead of the table."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &fit->model.interpret,
-       "Use the interpreter instead of compiling the model."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; without --json only the folder's name."},
+      ATVI_ROW_NO_COMPILE(&fit->model.interpret),
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet,
+       "No progress; without --json print only the name of the folder."},
       {0},
   };
   return atvi_args_parse_many(&atvi_cmd_compare, arg, argc, argv, &o->where);
@@ -113,7 +110,7 @@ static int wrong(const char *what, const char *why) {
   return ATVI_EXIT_USAGE;
 }
 
-/* Whether models are compared; -1, or the exit code of wrong usage. */
+/* Finds out whether models are compared; -1, or the exit code of wrong usage. */
 static int choose(const options *o, int argc, char **argv, bool *models) {
   static const char *const of_methods[] = {"methods", "reference", "parallel", "seed",
                                            "fix",     "holdout",   "ess",      "max-time"};
@@ -129,14 +126,13 @@ static int choose(const options *o, int argc, char **argv, bool *models) {
   if (n == 0 && where->n == 1) return -1;
   if (n < where->n)
     return wrong(where->text[other], "not a folder; want one model file, or two or more folders of fits");
-  if (n == 1) return wrong(where->text[0], "one fit; want two or more to compare, or one model file");
+  if (n == 1) return wrong(where->text[0], "only one fit; want two or more, or one model file");
   for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
     for (size_t k = 0; k < sizeof of_methods / sizeof *of_methods; k++) {
       size_t length = strlen(of_methods[k]);
       if (strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, of_methods[k], length) == 0 &&
           (argv[i][2 + length] == 0 || argv[i][2 + length] == '='))
-        return wrong(argv[i],
-                     "an option of methods, for a model file; fits that are finished stay as they are");
+        return wrong(argv[i], "applies to methods with a model file, not to finished fits");
     }
   return -1;
 }
@@ -186,7 +182,7 @@ static int run(int argc, char **argv) {
     atvi_status status =
         models ? compare_models(&s, &o, &result) : atvi_app_compare(s.ctx, s.pool, &o.compare, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
-    if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
+    if (status == ATVI_EEXIST) fprintf(stderr, "Use --force to write into it, or choose another --out.\n");
   }
   atvi_call_close(&s);
   return code;
@@ -194,24 +190,21 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_compare = {
     .name = "compare",
-    .brief = "set methods, or fits of several models, side by side",
+    .brief = "compare methods, or fits of several models",
     .usage = "MODEL [--methods LIST] [--reference METHOD] [--parallel]\n"
              "         [--seed N] [--out DIR] ...\n"
              "FIT FIT ... [--out DIR] ...",
     .operand = "MODEL",
-    .about =
-        "Fits MODEL with each of the methods, one after another, as 'atvi fit' would, predicts with each as "
-        "'atvi predict' would, and prints one table. A method that fails is told in the table, and the "
-        "others go on."
-        "\n\n"
-        "Distances are from the best reference there is: a method that is exact in the limit and whose "
-        "verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit --exact'."
-        "\n\n"
-        "Given the folders of two or more finished fits, compares their models instead: evidence, "
-        "leave-one-out cross-validation, stacking weights, shared parameters. Nothing is fitted, and the "
-        "folders stay as they are. Models are run again only for folders of older versions, which do not "
-        "hold "
-        "predictions; --data, --folder and --runs then say where files are.",
+    .about = "Fits MODEL with each of the methods, one after another, as 'atvi fit' would, predicts with "
+             "each as 'atvi predict' would, and prints one table. A method that fails is listed as such, and "
+             "the others continue.\n\n"
+             "Distances are measured from the best available reference: a method that is exact in the limit "
+             "and whose verdict is ok. Method atvi is run as 'atvi fit --no-exact' and exact as 'atvi fit "
+             "--exact'.\n\n"
+             "Given the folders of two or more finished fits, compares their models instead: evidence, "
+             "leave-one-out cross-validation, stacking weights, shared parameters. Nothing is fitted, and "
+             "the folders are not changed. Models are run again only for folders of older versions, which "
+             "contain no predictions; --data, --folder and --runs then say where files are.",
     .after = after,
     .run = run,
 };

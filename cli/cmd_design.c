@@ -5,11 +5,11 @@
 
 static const char *const after[] = {
     "RANGES",
-    "A parameter runs over its bounds where both are finite, else from the 0.1 %\n"
-    "to the 99.9 % quantile of its prior. The table tells which.\n",
+    "A parameter ranges over its bounds if both are finite, else from the 0.1 %\n"
+    "to the 99.9 % quantile of its prior. The table shows which.\n",
     "FILES",
-    "DIR/design.csv     id and parameters of every point, in natural units;\n"
-    "                   points of your own may be added to it by hand\n",
+    "DIR/design.csv     id and parameters of each point, in natural units;\n"
+    "                   you may add points of your own by hand\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed\n"
@@ -26,22 +26,20 @@ static int run(int argc, char **argv) {
   atvi_idx n = 0;
   bool quiet = false;
   const atvi_arg arg[] = {
-      {"n", "N", ATVI_ARG_COUNT, &n,
-       "Number of points in all. Ten to twenty for each parameter is a beginning."},
+      {"n", "N", ATVI_ARG_COUNT, &n, "Total number of points. Start with ten to twenty per parameter."},
       {"kind", "KIND", ATVI_ARG_TEXT, &o.kind,
        "lhs: maximin Latin hypercube (default). sobol: scrambled Sobol points."},
       {"seed", "N", ATVI_ARG_SEED, &o.seed, "Seed (default 1)."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o.out,
-       "Folder of the design, of its runs and emulators. Default: MODEL-runs here."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o.folder,
-       "Look for the files that the model names in DIR, not where it says."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "Only the file's name."},
+       "Folder for the design, its runs and emulators. Default: MODEL-runs here."},
+      ATVI_ROW_FOLDER(&o.folder),
+      {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "Print only the name of the file."},
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_design, arg, argc, argv, &o.path);
   if (code >= 0) return code;
   if (n == 0) {
-    fprintf(stderr, "atvi design: how many points? atvi design %s -n 100\n", o.path);
+    fprintf(stderr, "atvi design: -n is missing, such as: atvi design %s -n 100\n", o.path);
     return ATVI_EXIT_USAGE;
   }
   o.n = n;
@@ -54,7 +52,7 @@ static int run(int argc, char **argv) {
   } else {
     char line[2 * PATH_MAX];
     code = quiet ? ATVI_EXIT_DONE : atvi_print(r.text);
-    snprintf(line, sizeof line, quiet ? "%s\n" : "\nwritten to %s; atvi run does the runs\n", r.path);
+    snprintf(line, sizeof line, quiet ? "%s\n" : "\nwritten to %s; next: atvi run\n", r.path);
     if (code == ATVI_EXIT_DONE) code = atvi_print(line);
   }
   atvi_call_close(&s);
@@ -63,20 +61,15 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_design = {
     .name = "design",
-    .brief = "points at which to run a simulator, new or more of them",
+    .brief = "choose points at which to run a simulator, or add more",
     .usage = "MODEL -n N [--kind lhs|sobol] [--seed N] [--runs DIR]",
     .operand = "MODEL",
-    .about =
-        "Chooses the points at which the simulator of the model is to be run, spread evenly over the range "
-        "of its "
-        "parameters, and writes them to a file. If the file is there already it is extended to N points: "
-        "those "
-        "in it stay as they are, and the new ones fill what is empty between them. A Latin hypercube is even "
-        "again when it is doubled; other numbers of points are nearly so."
-        "\n\n"
-        "atvi run runs the simulator at these points, and an emulator that is fitted to the results takes "
-        "its "
-        "place in atvi fit.",
+    .about = "Chooses the points at which to run the simulator of the model, spread evenly over the range of "
+             "its parameters, and writes them to a file. An existing file is extended to N points: the "
+             "points in it are kept, and new ones fill the gaps between them. A doubled Latin hypercube is "
+             "evenly spread again; with other numbers of points it nearly is.\n\n"
+             "'atvi run' runs the simulator at these points. An emulator fitted to the results replaces the "
+             "simulator in atvi fit.",
     .after = after,
     .run = run,
 };

@@ -7,18 +7,18 @@
 
 static const char *const after[] = {
     "FILES",
-    "DIR/emulator-NAME.json  the estimates; atvi fit takes them from there as\n"
-    "                        long as runs and settings are the same\n"
-    "DIR/emulate.json        what is printed, for programs\n"
+    "DIR/emulator-NAME.json  the estimates; atvi fit reuses them as long as runs\n"
+    "                        and settings are the same\n"
+    "DIR/emulate.json        the printed results as JSON\n"
     "DIR/report.html         the same with figures, for a browser; a report.html\n"
-    "                        that atvi emulate did not write is left as it is,\n"
+    "                        that atvi emulate did not write is not changed,\n"
     "                        and no report is written\n"
     "DIR/figures/            its figures as SVG and PDF\n",
     "MEASURES",
-    "Q2           the share of the variance between runs that is predicted when a\n"
+    "Q2           share of the variance between runs that is predicted when a\n"
     "             run is left out\n"
-    "intervals    how many of the left-out values lie in their 95 % intervals\n"
-    "first, total Sobol indices: the share of the output's variance that an input\n"
+    "intervals    share of left-out values inside their 95 % intervals\n"
+    "first, total Sobol indices: share of the output's variance that an input\n"
     "             causes alone, and with all its interactions\n",
     "EXIT STATUS",
     "0     done\n"
@@ -39,20 +39,18 @@ static int run(int argc, char **argv) {
   atvi_idx threads = 0;
   const atvi_arg arg[] = {
       {"test", "SHARE", ATVI_ARG_TEXT, &test,
-       "Share of the runs that an emulator is fitted without, to be predicted by it (default 0.1; 0: none). "
-       "The emulator that "
-       "is kept has them all."},
-      {"refit", NULL, ATVI_ARG_FLAG, &o.refit, "Estimate anew, even if there is an emulator of these runs."},
+       "Share of the runs to hold out of a test emulator and predict with it (default 0.1; 0: none). The "
+       "saved emulator uses all runs."},
+      {"refit", NULL, ATVI_ARG_FLAG, &o.refit, "Estimate again even if there is an emulator of these runs."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o.runs, "Folder of runs and emulators. Default: MODEL-runs here."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o.folder,
-       "Look for the files that the model names in DIR, not where it says."},
+      ATVI_ROW_FOLDER(&o.folder),
       {"seed", "N", ATVI_ARG_SEED, &o.seed, "Seed of what is held out and of the indices (default 1)."},
-      {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads (default: one per core)."},
+      ATVI_ROW_THREADS(&threads),
       {"json", NULL, ATVI_ARG_FLAG, &json, "Print emulate.json instead of the table."},
       {"no-report", NULL, ATVI_ARG_FLAG, &o.no_report,
-       "Do not write report.html and figures; what is there stays."},
+       "Do not write report.html and figures; existing ones are kept."},
       {"strict", NULL, ATVI_ARG_FLAG, &strict, "End with status 3 unless the verdict is ok."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "No progress; only the folder's name."},
+      ATVI_ROW_QUIET(&quiet),
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_emulate, arg, argc, argv, &o.path);
@@ -74,7 +72,7 @@ static int run(int argc, char **argv) {
     code = quiet  ? ATVI_EXIT_DONE
            : json ? atvi_print(r.json)
                   : atvi_print_judged(r.text, r.n_judged, r.judged);
-    snprintf(line, sizeof line, quiet ? "%s\n" : "\nkept in %s, for atvi fit\n", r.dir);
+    snprintf(line, sizeof line, quiet ? "%s\n" : "\nsaved in %s for atvi fit\n", r.dir);
     if (code == ATVI_EXIT_DONE && !json) code = atvi_print(line);
     if (code == ATVI_EXIT_DONE && !json && !quiet && r.report) {
       snprintf(line, sizeof line, "report  %s\n", r.report);
@@ -91,13 +89,11 @@ const atvi_command atvi_cmd_emulate = {
     .brief = "fit an emulator to the runs of a simulator, and judge it",
     .usage = "MODEL [--test SHARE] [--refit] [--runs DIR] ...",
     .operand = "MODEL",
-    .about = "Fits a Gaussian process to runs of a simulator (those of atvi run, or files that the model "
-             "names), so that "
-             "atvi fit can use it in the simulator's place, and tells how good it is: by leaving out each "
-             "run in turn, by "
-             "predicting runs that were held out, and by what each input does to the output."
-             "\n\n"
-             "atvi fit does the same estimation by itself if it was not done before.",
+    .about =
+        "Fits a Gaussian process to runs of a simulator (those of atvi run, or files that the model names), "
+        "so that atvi fit can use it instead of the simulator, and reports how good it is: by leaving out "
+        "each run in turn, by predicting held-out runs, and by the effect of each input on the output.\n\n"
+        "atvi fit does this estimation itself if it has not been done before.",
     .after = after,
     .run = run,
 };

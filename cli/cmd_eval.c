@@ -6,7 +6,7 @@ static const char *const after[] = {
     "One JSON object:\n"
     "  log_prior         log density of the prior, normalised\n"
     "  log_likelihood    log density of the data, all constants kept\n"
-    "  gradient          derivative of their sum by each parameter, by name\n"
+    "  gradient          derivative of their sum by each parameter, keyed by name\n"
     "  outcome           \"ok\", or why the model could not be run there\n",
     "EXIT STATUS",
     "0   done\n"
@@ -25,20 +25,15 @@ static int run(int argc, char **argv) {
   bool no_compile = false;
   const atvi_arg arg[] = {
       {"set", "NAME=VALUE", ATVI_ARG_LIST, &set,
-       "Value of a parameter; one for every parameter. beta.1=0.9 sets an element of an array, beta=0.9 all "
-       "elements, beta=0.9,1.2 each its own."},
+       "Value of a parameter; required for every parameter. beta.1=0.9 sets one element of an array, "
+       "beta=0.9 all elements, beta=0.9,1.2 one value each."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &fix,
-       "Hold a parameter at a value: it is no parameter any more and has no gradient; the density of its "
-       "prior there stays part of log_prior."},
-      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
-       "Put FILE in the place of the model's data file. A model with several data files names them: "
-       "NAME=FILE."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &folder,
-       "Look for the files that the model names in DIR, not where it says."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &no_compile, "Use the interpreter instead of compiling the model."},
+       "Hold a parameter at a value: it is no longer a parameter and has no gradient; log_prior still "
+       "includes the density of its prior there."},
+      ATVI_ROW_DATA(&data),
+      ATVI_ROW_FOLDER(&folder),
+      ATVI_ROW_RUNS(&runs),
+      ATVI_ROW_NO_COMPILE(&no_compile),
       {0},
   };
   const char *path;
@@ -47,7 +42,7 @@ static int run(int argc, char **argv) {
 
   atvi_call s;
   if (!atvi_call_open(&s, &atvi_cmd_eval, 1, false)) return ATVI_EXIT_FAILED;
-  atvi_ctx_set_progress(s.ctx, NULL, NULL); /* notes about the data alone */
+  atvi_ctx_set_progress(s.ctx, NULL, NULL); /* only notes about the data */
   atvi_app_set *sets, *fixed;
   atvi_data_file *files;
   code = ATVI_EXIT_USAGE;

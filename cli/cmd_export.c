@@ -15,18 +15,18 @@ static const char *const after[] = {
     "       (DIR/stan.csv, or DIR/stan_1.csv, ...)\n"
     "json   draws as in posteriordb, and beside them their diagnostics\n"
     "       (DIR/draws.json, DIR/draws.info.json)\n"
-    "docs/formats.md has the details, and how to read them from Python and R.\n",
+    "docs/formats.md has details and shows how to read them in Python and R.\n",
     "EXIT STATUS",
     "0   done\n"
-    "1   failed: the run cannot be read, the file cannot be written or is there\n"
+    "1   failed: the fit cannot be read, the file cannot be written or exists\n"
     "    already, or there is no netCDF library\n"
-    "2   wrong usage, or there is no such run\n",
+    "2   wrong usage, or there is no such fit\n",
     "ENVIRONMENT",
     "ATVI_NETCDF   the netCDF library to use, if it is not where the system\n"
     "              looks for libraries\n"
     "SOURCE_DATE_EPOCH\n"
-    "              seconds since 1970 for created_at of fit.nc, in place of the\n"
-    "              time of day: the same fit then gives the same bytes\n",
+    "              seconds since 1970 for created_at of fit.nc, instead of the\n"
+    "              current time: the same fit then gives the same bytes\n",
     "EXAMPLES",
     "atvi export cold-001 --format nc --out cold.nc\n"
     "atvi export cold-001 --format csv --out - | head\n"
@@ -45,21 +45,20 @@ static int parse(options *o, int argc, char **argv) {
   const atvi_arg arg[] = {
       {"format", "FORMAT", ATVI_ARG_TEXT, &o->to.format, "nc, csv, stan or json; see FORMATS."},
       {"out", "FILE", ATVI_ARG_TEXT, &o->to.out,
-       "The file to write (default: one in the folder of the fit). - is standard output, of csv alone."},
+       "File to write (default: one in the folder of the fit). - is standard output (csv only)."},
       {"force", NULL, ATVI_ARG_FLAG, &o->to.force,
-       "Write over FILE if it exists. Files in the folder of the fit are made anew without it, but "
-       "fit.nc not where the model cannot be run now, since it may have more in it."},
+       "Overwrite FILE if it exists. Files in the folder of the fit are overwritten without it, except "
+       "fit.nc when the model cannot be run now, since the old file may contain more."},
       {"weighted", NULL, ATVI_ARG_FLAG, &o->to.weighted,
-       "csv, json: the draws as atvi, nf or copula made them, with a column weight__ that says what each "
-       "counts, instead of draws that count equally."},
+       "csv, json: the weighted draws of atvi, nf or copula, with their weights in column weight__, instead "
+       "of draws that count equally."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "nc: where a data file of the fit is now, if it was moved."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o->to.folder,
        "nc: where the files that the model names are now, if they were moved."},
-      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &o->to.interpret,
-       "Use the interpreter instead of compiling the model."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print nothing but warnings."},
+      ATVI_ROW_THREADS(&o->threads),
+      ATVI_ROW_NO_COMPILE(&o->to.interpret),
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print only warnings."},
       {0},
   };
   return atvi_args_parse(&atvi_cmd_export, arg, argc, argv, &o->to.where);
@@ -88,7 +87,7 @@ static int run(int argc, char **argv) {
     code = status != ATVI_OK ? atvi_call_fail(&s, status)
            : o.quiet || pipe ? ATVI_EXIT_DONE
                              : atvi_print(text);
-    if (status == ATVI_EEXIST) fprintf(stderr, "--force writes over it, another --out leaves it alone.\n");
+    if (status == ATVI_EEXIST) fprintf(stderr, "Use --force to overwrite it, or choose another --out.\n");
   }
   atvi_call_close(&s);
   return code;
@@ -96,17 +95,15 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_export = {
     .name = "export",
-    .brief = "hand the draws of a fit to another program",
+    .brief = "write the draws of a fit for another program",
     .usage = "DIR | MODEL --format nc|csv|stan|json [--out FILE] [--force]\n"
              "            [--weighted]",
     .operand = "DIR",
-    .about =
-        "Writes the draws of a finished fit, the folder DIR or the newest numbered folder here that a fit "
-        "of MODEL has made, in the format of another program, and prints the names of the files."
-        "\n\n"
-        "Unless --weighted asks for others, draws are those of draws.csv, which count equally, and which any "
-        "program can use as they are. The summary of a weighted fit is computed from the weighted ones, and "
-        "so differs from theirs by their Monte Carlo error.",
+    .about = "Writes the draws of a finished fit, from the folder DIR or the newest numbered folder here of "
+             "a fit of MODEL, in the format of another program, and prints the names of the files.\n\n"
+             "Without --weighted the draws are those of draws.csv, which count equally and which any program "
+             "can use as they are. The summary of a weighted fit is computed from the weighted draws, so it "
+             "differs from theirs by Monte Carlo error.",
     .after = after,
     .run = run,
 };

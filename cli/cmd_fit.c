@@ -12,34 +12,34 @@ static const char *const after[] = {
     "FILES",
     "DIR/draws.csv      draws that count equally, as Stan CSV: # lines with the\n"
     "                   configuration, a header, lp__, log_lik__, then parameters\n"
-    "                   and derived quantities. Of atvi, nf and copula: resampled\n"
-    "                   by their weights, where k-hat permits\n"
+    "                   and derived quantities. For atvi, nf and copula resampled\n"
+    "                   by weight if k-hat permits\n"
     "DIR/weighted.csv   atvi, nf, copula: the draws of the approximation with\n"
     "                   their weights (weight__)\n"
-    "DIR/fit.nc         all of it as netCDF-4, in the layout of ArviZ, with\n"
-    "                   predictions at the data (docs/formats.md); where there is\n"
-    "                   a netCDF library\n"
+    "DIR/fit.nc         everything as netCDF-4, in the layout of ArviZ, with\n"
+    "                   predictions at the data (docs/formats.md); needs a netCDF\n"
+    "                   library\n"
     "DIR/summary.json   method, seed, cost, verdict and messages, log_evidence,\n"
     "                   elbo, khat; for every parameter mean, sd, mode, median,\n"
     "                   hpd95, quantiles, ess_bulk, ess_tail, rhat, mcse\n"
     "                   (docs/method.md has all fields)\n"
-    "DIR/report.html    the whole story, for a browser; needs no network\n"
+    "DIR/report.html    all results, for a browser; needs no network\n"
     "DIR/figures/       its figures as SVG and PDF\n"
     "DIR/model.atvi     a copy of the model file\n"
     "DIR/fit.json       how the fit was called\n"
     "DIR/emulator-NAME.json\n"
-    "                   the emulators that it used, for atvi predict\n"
+    "                   the emulators it used, for atvi predict\n"
     "$XDG_CACHE_HOME/atvi\n"
     "                   compiled models (default ~/.cache/atvi); may be deleted\n",
     "SIGNALS",
-    "Ctrl-C (SIGINT) and SIGTERM end the run early: results so far are written,\n"
-    "the summary says so, and the exit status is 130. A second signal ends at\n"
+    "Ctrl-C (SIGINT) and SIGTERM end the fit early: results so far are written,\n"
+    "the summary says so, and the exit status is 130. A second signal exits at\n"
     "once.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, or a file of the results could not be written\n"
     "2     wrong usage, or the model or its data are wrong\n"
-    "3     done, but not to be trusted (only with --strict)\n"
+    "3     done, but the result cannot be trusted (only with --strict)\n"
     "130   interrupted\n",
     "EXAMPLES",
     "atvi fit examples/cold/cold.atvi\n"
@@ -60,33 +60,25 @@ static int parse(options *o, int argc, char **argv, const char **path) {
   const atvi_arg own[] = {
       {"out", "DIR", ATVI_ARG_TEXT, &o->fit.out,
        "Folder for the results. Default: a new numbered folder here, named after the model (cold-001, "
-       "cold-002, "
-       "...)."},
+       "cold-002, ...)."},
       {"force", NULL, ATVI_ARG_FLAG, &o->fit.force, "Write into DIR even if it exists."},
-      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+      ATVI_ROW_THREADS(&o->threads),
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix,
-       "Hold a parameter at a value; may be repeated. beta.1=0.9 holds an element of an array, beta=0.9 "
+       "Hold a parameter at a value; may be repeated. beta.1=0.9 holds one element of an array, beta=0.9 "
        "all."},
-      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Put FILE in the place of the model's data file. A model with several data files names them: "
-       "NAME=FILE."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o->fit.model.folder,
-       "Look for the files that the model names in DIR, not where it says."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &o->fit.model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+      ATVI_ROW_DATA(&o->data),
+      ATVI_ROW_FOLDER(&o->fit.model.folder),
+      ATVI_ROW_RUNS(&o->fit.model.runs),
       {"holdout", "RULE", ATVI_ARG_TEXT, &o->fit.holdout,
-       "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any "
-       "column of the "
-       "data in the place of t, with < <= > >= == !=; several joined by 'and'."},
+       "Leave observations out of the fit, for atvi predict to score: 't > 14', 'row % 5 == 0', or any other "
+       "column of the data, with < <= > >= == !=; join several with 'and'."},
       {"no-report", NULL, ATVI_ARG_FLAG, &o->fit.no_report, "Do not write report.html and figures."},
       {"live", NULL, ATVI_ARG_FLAG, &o->fit.live,
        "Serve the report on this machine while the fit runs; the address is printed. See also atvi watch."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 unless the verdict is ok."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &o->fit.model.interpret,
-       "Use the interpreter instead of compiling the model."},
+      ATVI_ROW_NO_COMPILE(&o->fit.model.interpret),
       {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet,
-       "No progress; only the folder's name and, on standard error, why the verdict is not ok."},
+       "No progress; print only the name of the folder and, on standard error, why the verdict is not ok."},
       {0},
   };
   atvi_arg arg[ATVI_ARGS_MOST];
@@ -128,7 +120,7 @@ static int run(int argc, char **argv) {
     atvi_signals_catch(s.ctx);
     atvi_status status = atvi_app_fit(s.ctx, s.pool, &o.fit, &result);
     code = status == ATVI_OK ? report(&o, &result) : atvi_call_fail(&s, status);
-    if (status == ATVI_EEXIST) fprintf(stderr, "--force writes into it, another --out leaves it alone.\n");
+    if (status == ATVI_EEXIST) fprintf(stderr, "Use --force to write into it, or choose another --out.\n");
   }
   atvi_call_close(&s);
   return code;
@@ -141,15 +133,11 @@ const atvi_command atvi_cmd_fit = {
              "         [--threads N] [--fix NAME=VALUE] [--max-time TIME]\n"
              "         [--data FILE] ...",
     .operand = "MODEL",
-    .about =
-        "Draws from the posterior distribution of the parameters of MODEL given its data, writes the draws "
-        "and a "
-        "summary into a folder, and prints the summary with a verdict: ok, warn or bad, and why. Progress "
-        "goes to "
-        "standard error."
-        "\n\n"
-        "An existing folder is not written into without --force. Without --out every fit gets a new numbered "
-        "folder, and 'atvi summary MODEL' shows the newest.",
+    .about = "Draws from the posterior distribution of the parameters of MODEL given its data, writes the "
+             "draws and a summary into a folder, and prints the summary with a verdict (ok, warn or bad) and "
+             "its reasons. Progress goes to standard error.\n\n"
+             "An existing folder is not changed without --force. Without --out every fit gets a new numbered "
+             "folder; 'atvi summary MODEL' shows the newest.",
     .after = after,
     .run = run,
 };

@@ -9,15 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In the order in which one would try them; each is a folder of cli/new. */
+/* In the order in which to try them; each is a folder of cli/new. */
 static const char *const kinds[] = {"sir", "seir", "msir", "curve", "program", "ensemble", NULL};
 
 static const char *const after[] = {
     "KINDS",
     "sir       an outbreak: susceptible, ill, recovered; a count per day\n"
     "seir      an epidemic seen through weekly reports, with a measure against it\n"
-    "msir      a childhood infection: maternal immunity, births, a season\n"
-    "curve     a curve through points: no time, no equations\n"
+    "msir      a childhood infection: maternal immunity, births, seasons\n"
+    "curve     a curve through points: no time, no differential equations\n"
     "program   a simulator that is a program, run by atvi, behind an emulator\n"
     "ensemble  runs of a simulator that were done elsewhere, in files; with a\n"
     "          discrepancy between simulator and world\n",
@@ -29,7 +29,7 @@ static const char *const after[] = {
     "EXIT STATUS",
     "0   done\n"
     "1   failed; nothing is left behind\n"
-    "2   wrong usage, or there is something of that name\n",
+    "2   wrong usage, or the name is taken\n",
     "EXAMPLES",
     "atvi new flu && atvi fit flu/flu.atvi\n"
     "atvi new river --like program && cat river/README.md\n",
@@ -73,7 +73,7 @@ static atvi_status put(const atvi_call *s, const char *path, const char *name, c
   ATVI_TRY(atvi_io_file_save(s->ctx, path, text, strlen(text)));
   struct stat was;
   if (strncmp(text, "#!", 2) != 0 || stat(path, &was) != 0) return ATVI_OK;
-  /* May be run by whoever may read it. */
+  /* Executable by everyone who may read it. */
   if (chmod(path, was.st_mode | (was.st_mode & 0444) >> 2) == 0) return ATVI_OK;
   return atvi_io_file_cannot(s->ctx, "change", path, errno);
 }
@@ -103,7 +103,7 @@ static int told(const atvi_call *s, const char *dir, const char *name, const cha
   const char *first = strcmp(kind, "program") == 0 ? "design @NAME@.atvi -n 40" : "fit @NAME@.atvi";
   atvi_text t = {.pool = s->pool};
   const char *text;
-  atvi_io_text_add(&t, "made %s; README.md tells what it is. Now:\n  cd %s\n  atvi ", dir, dir);
+  atvi_io_text_add(&t, "made %s; README.md explains it. Now:\n  cd %s\n  atvi ", dir, dir);
   fill(&t, first, name);
   atvi_io_text_add(&t, "\n");
   return atvi_io_text_get(&t, &text) == ATVI_OK ? atvi_print(text) : ATVI_EXIT_FAILED;
@@ -112,7 +112,7 @@ static int told(const atvi_call *s, const char *dir, const char *name, const cha
 static int run(int argc, char **argv) {
   const char *like = "sir", *given;
   const atvi_arg arg[] = {
-      {"like", "KIND", ATVI_ARG_TEXT, &like, "What it is like; see KINDS (default sir)."},
+      {"like", "KIND", ATVI_ARG_TEXT, &like, "Kind of model; see KINDS (default sir)."},
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_new, arg, argc, argv, &given);
@@ -127,7 +127,7 @@ static int run(int argc, char **argv) {
   const char *slash = dir ? strrchr(dir, '/') : NULL, *name = slash ? slash + 1 : dir;
   code = ATVI_EXIT_USAGE;
   if (!name) {
-    fprintf(stderr, "atvi: no memory\n");
+    fprintf(stderr, "atvi: out of memory\n");
     code = ATVI_EXIT_FAILED;
   } else if (!plain(name)) {
     fprintf(stderr, "atvi new: '%s': want a name of letters, digits, _, - and ., such as flu\n", given);
@@ -135,7 +135,7 @@ static int run(int argc, char **argv) {
     atvi_status status = make(&s, dir, name, like);
     code = status == ATVI_OK ? told(&s, dir, name, like) : atvi_call_fail(&s, status);
     if (status == ATVI_EEXIST) {
-      fprintf(stderr, "Another name leaves it alone; nothing is ever overwritten.\n");
+      fprintf(stderr, "Choose another name; nothing is ever overwritten.\n");
       code = ATVI_EXIT_USAGE;
     }
   }
@@ -145,11 +145,11 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_new = {
     .name = "new",
-    .brief = "a folder with a model and data that fit at once, to start from",
+    .brief = "make a folder with a model and data to start from",
     .usage = "NAME [--like sir|seir|msir|curve|program|ensemble]",
     .operand = "NAME",
-    .about = "Makes a folder NAME with a model, data and a README, which can be fitted as it is and then be "
-             "changed into a model of your own. What exists is never overwritten.",
+    .about = "Makes a folder NAME with a model, data and a README. You can fit it as it is, then change it "
+             "into a model of your own. Existing files are never overwritten.",
     .after = after,
     .run = run,
 };

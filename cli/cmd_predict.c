@@ -16,26 +16,26 @@ static const char *const after[] = {
     "                  (q25, q75) and of the predictive draws (pred_...)\n"
     "DIR/figures/      forecast.svg and forecast.pdf: data, median and bands\n"
     "                  (--times)\n"
-    "DIR/report.html   if there is one, drawn again with the forecast\n"
-    "DIR/apart.csv     with --apart, in the place of predict.csv; and apart.json\n"
-    "                  in that of scores.json\n"
+    "DIR/report.html   if it exists, redrawn with the forecast\n"
+    "DIR/apart.csv     with --apart, instead of predict.csv; and apart.json\n"
+    "                  instead of scores.json\n"
     "DIR/scores.json   scores of each observed series and of all, for the data\n"
-    "                  that were fitted and those held out; LOO and WAIC\n",
+    "                  that were fitted and the data held out; LOO and WAIC\n",
     "SCORES",
     "in 95 %     share of the observed values inside the 95 % HPD predictive band\n"
     "AIL         mean length of that band\n"
     "MSPE        mean squared error of the predictive mean\n"
-    "AIL/series  length of the band summed over a series; of all, the mean over\n"
+    "AIL/series  length of the band summed over a series; for all, the mean over\n"
     "            the series, not their sum\n"
     "MSPE draws  squared error of a predictive draw, mean over draws and values\n"
     "lpd         log predictive density of the values held out\n"
-    "LOO, WAIC   what the log predictive density of new data would be, from\n"
+    "LOO, WAIC   expected log predictive density of new data, estimated by\n"
     "            leaving out each value in turn (PSIS-LOO) and by WAIC. Values\n"
-    "            with a high k-hat decide the fit: LOO is not reliable for them\n",
+    "            with a high k-hat dominate the fit: LOO is unreliable for them\n",
     "EXIT STATUS",
     "0   done\n"
     "1   failed, or a file of the results could not be written\n"
-    "2   wrong usage, there is no such run, its data are gone, or the model or\n"
+    "2   wrong usage, there is no such fit, its data are gone, or the model or\n"
     "    the data have changed since\n",
     "EXAMPLES",
     "atvi predict cold-001\n"
@@ -58,40 +58,38 @@ static int parse(options *o, int argc, char **argv) {
   const atvi_arg arg[] = {
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->predict.times,
        "Times to predict besides those of the data: from A to B (default STEP 1), or a list A,B,C; dates "
-       "where the model has a calendar, with STEP in its unit. Counts since "
-       "the time before (increase) count from the last time of either."},
+       "where the model has a calendar, with STEP in its unit. Counts since the previous time (increase) "
+       "start at the last time of either."},
       {"apart", "RULE", ATVI_ARG_TEXT, &o->predict.apart,
-       "Predict these rows from the others, with the parameters of the fit as they are: a rule as of atvi "
-       "fit --holdout. For models whose "
-       "observations are sums of processes."},
+       "Predict these rows from the others with the fitted parameters; the rule is as for atvi fit "
+       "--holdout. For models whose observations are sums of processes."},
       {"draws", "N", ATVI_ARG_COUNT, &o->predict.draws,
-       "Draws of the posterior to use (default: all, at most 20000, fewer of large models)."},
+       "Number of posterior draws to use (default: all, at most 20000, fewer for large models)."},
       {"out", "FILE", ATVI_ARG_TEXT, &o->predict.out,
-       "Write the draws themselves: draw__ (its line in draws.csv), series, time, mean, predictive."},
+       "Write the draws of the series: draw__ (line in draws.csv), series, time, mean, predictive."},
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
        "Where a data file of the fit is now, if it was moved; or a file with the same columns and no "
-       "observations (NA), for predictions at its rows. Counts since the row before (increase) count, in its "
-       "first row, from the last row before it of the fit's data."},
+       "observations (NA), for predictions at its rows. In its first row, counts since the previous row "
+       "(increase) start at the last earlier row of the fitted data."},
       {"folder", "DIR", ATVI_ARG_TEXT, &o->predict.folder,
        "Where the files that the model names are now, if they were moved."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->predict.runs,
        "Where the runs of the model's simulator are now, if they were moved."},
-      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+      ATVI_ROW_THREADS(&o->threads),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print scores.json instead of the table."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &o->predict.interpret,
-       "Use the interpreter instead of compiling the model."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print nothing but notes and warnings, on standard error."},
+      ATVI_ROW_NO_COMPILE(&o->predict.interpret),
+      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "Print only notes and warnings, on standard error."},
       {0},
   };
   int code = atvi_args_parse_many(&atvi_cmd_predict, arg, argc, argv, &o->where);
   if (code >= 0 || o->where.n == 1) return code;
-  fprintf(stderr, "atvi predict: one DIR is enough, here is a second: %s\n'atvi compare' compares fits.\n",
+  fprintf(stderr, "atvi predict: want one DIR, but there is a second: %s\n'atvi compare' compares fits.\n",
           o->where.text[1]);
   return ATVI_EXIT_USAGE;
 }
 
 static int report(const options *o, const atvi_app_predict_result *r) {
-  if (o->quiet) /* table and JSON have them */
+  if (o->quiet) /* table and JSON contain them */
     for (atvi_idx i = 0; i < r->n_note; i++) fprintf(stderr, "note: %s\n", r->note[i]);
   if (o->quiet) return ATVI_EXIT_DONE;
   int code = atvi_print(o->json ? r->json : r->text);
@@ -125,22 +123,17 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_predict = {
     .name = "predict",
-    .brief = "what a fitted model predicts, and how well",
+    .brief = "predict with a fitted model, and score the predictions",
     .usage = "DIR | MODEL [--times A:B[:STEP]] [--draws N] [--out FILE]\n"
              "         [--json]",
     .operand = "DIR",
-    .about =
-        "Runs the model at draws of the posterior of a finished fit: the folder DIR, or the newest numbered "
-        "folder here that a fit of MODEL has made. Observed and tracked quantities and states are predicted "
-        "at the "
-        "times of the data and at times given by --times; observed ones also with the noise of observation "
-        "(predictive). Predictions are scored against the data; data that the fit held out (atvi fit "
-        "--holdout) are "
-        "scored apart."
-        "\n\n"
-        "The model and the settings are those of the fit. Random numbers follow from its seed. 'atvi "
-        "compare' "
-        "sets several fits side by side.",
+    .about = "Runs the model at draws of the posterior of a finished fit: the folder DIR, or the newest "
+             "numbered folder here of a fit of MODEL. Observed and tracked quantities and states are "
+             "predicted at the times of the data and of --times; observed quantities also with observation "
+             "noise (predictive). Predictions are scored against the data; held-out data (atvi fit "
+             "--holdout) are scored separately.\n\n"
+             "The model and the settings are those of the fit. Random numbers follow from its seed. 'atvi "
+             "compare' compares several fits.",
     .after = after,
     .run = run,
 };

@@ -7,7 +7,7 @@ static const char *const after[] = {
     "EXIT STATUS",
     "0   done\n"
     "1   failed (memory, disk)\n"
-    "2   wrong usage, there is no such run, or a file of it is damaged\n",
+    "2   wrong usage, there is no such fit, or one of its files is damaged\n",
     "EXAMPLES",
     "atvi report cold-001\n"
     "atvi report examples/cold/cold.atvi\n",
@@ -22,12 +22,12 @@ static int run(int argc, char **argv) {
   const atvi_arg arg[] = {
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &data,
        "For a folder of an older version: where a data file of the fit is now, if it was moved."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o.folder, "Likewise, of the other files that the model names."},
+      {"folder", "DIR", ATVI_ARG_TEXT, &o.folder, "Likewise for the other files that the model names."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o.runs,
        "Where the runs of the model's simulator are now, if they were moved."},
-      {"threads", "N", ATVI_ARG_COUNT, &threads, "Threads (default: one per core)."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &o.interpret, "Use the interpreter if the model has to be run."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "Print nothing but warnings, on standard error."},
+      ATVI_ROW_THREADS(&threads),
+      {"no-compile", NULL, ATVI_ARG_FLAG, &o.interpret, "Use the interpreter if the model must be run."},
+      {"quiet", NULL, ATVI_ARG_FLAG, &quiet, "Print only warnings, on standard error."},
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_report, arg, argc, argv, &o.where);
@@ -56,16 +56,11 @@ const atvi_command atvi_cmd_report = {
     .usage = "DIR | MODEL [--quiet]",
     .operand = "DIR",
     .about = "Writes report.html and figures/ of a finished fit again: of the folder DIR, or of the newest "
-             "numbered "
-             "folder here that a fit of MODEL has made. The page is made of what the folder holds; neither "
-             "the model "
-             "nor its data are needed."
-             "\n\n"
-             "Folders of older versions do not hold predictions. There the model is run again at some of the "
-             "draws, as "
-             "by atvi predict; where that cannot be done, the page has no predictions and says why. The "
-             "emulators of "
-             "a model are judged by their runs, which must still be there.",
+             "numbered folder here of a fit of MODEL. The page is drawn from the folder alone; neither the "
+             "model nor its data are needed.\n\n"
+             "Folders of older versions contain no predictions. The model is then run again at some of the "
+             "draws, as by atvi predict; if that fails, the page has no predictions and says why. Emulators "
+             "are judged by their runs, which must still exist.",
     .after = after,
     .run = run,
 };

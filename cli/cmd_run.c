@@ -5,20 +5,20 @@
 
 static const char *const after[] = {
     "FAILURES",
-    "A run fails if the program ends with another status than 0 or by a signal,\n"
-    "takes longer than the limit, or its outputs are missing, not finite, or at\n"
+    "A run fails if the program exits with a status other than 0 or by a signal,\n"
+    "exceeds the time limit, or if its outputs are missing, not finite, or at\n"
     "other times than those of most runs. It is recorded with the reason and the\n"
-    "end of its log, and takes no part in an emulator. If the program cannot be\n"
-    "started, or none of the first runs is good, the rest is not begun.\n",
+    "end of its log, and is not used by emulators. If the program cannot be\n"
+    "started, or all of the first runs fail, the rest is not started.\n",
     "FILES",
     "DIR/design.csv     the points, from atvi design\n"
-    "DIR/runs.jsonl     the record: one JSON object per run, only ever added to\n"
-    "DIR/work/          folders of the runs under way\n"
+    "DIR/runs.jsonl     the record: one JSON object per run, append-only\n"
+    "DIR/work/          folders of runs in progress\n"
     "DIR/failed/        folders of failed runs (--keep-failed)\n",
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the programs that are running; runs that are\n"
-    "done stay recorded, and the same command does the others. So it does after a\n"
-    "kill or a power cut, which cost the runs under way at most.\n",
+    "done stay recorded, and the same command does the others. After a kill or a\n"
+    "power cut at most the runs in progress are lost.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed: no program, no space, ...\n"
@@ -41,20 +41,19 @@ typedef struct {
 
 static int parse(options *o, int argc, char **argv) {
   const atvi_arg arg[] = {
-      {"jobs", "N", ATVI_ARG_COUNT, &o->jobs, "Runs at once. Default: as the model says, else one per core."},
+      {"jobs", "N", ATVI_ARG_COUNT, &o->jobs,
+       "Number of runs at the same time. Default: as the model says, else one per core."},
       {"limit", "TIME", ATVI_ARG_DURATION, &o->run.limit_s,
-       "The longest a run may take: 90s, 10m, 1.5h, 2d. Default: as the model says, else no limit."},
+       "Time limit for a run: 90s, 10m, 1.5h, 2d. Default: as the model says, else no limit."},
       {"retries", "N", ATVI_ARG_TEXT, &o->retries,
-       "How often a failed run is tried again at once. Default: as the model says, else 0."},
+       "How often a failed run is retried at once. Default: as the model says, else 0."},
       {"retry-failed", NULL, ATVI_ARG_FLAG, &o->run.retry_failed,
-       "Also do runs that are recorded as failed."},
+       "Also repeat runs that are recorded as failed."},
       {"keep-failed", NULL, ATVI_ARG_FLAG, &o->run.keep_failed, "Keep the folders of failed runs."},
       {"runs", "DIR", ATVI_ARG_TEXT, &o->run.dir, "Folder of design and record. Default: MODEL-runs here."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o->run.folder,
-       "Look for the files that the model names in DIR, not where it says."},
+      ATVI_ROW_FOLDER(&o->run.folder),
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a run failed."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet,
-       "No progress; only the folder's name and, on standard error, that every run failed."},
+      ATVI_ROW_QUIET(&o->quiet),
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_run, arg, argc, argv, &o->run.path);
@@ -76,7 +75,7 @@ static int report(const options *o, const atvi_app_run_result *r) {
   if (o->quiet && r->good == 0 && r->failed > 0)
     fprintf(stderr, "atvi run: all %td runs failed: %s\n", r->failed, r->reason ? r->reason : "?");
   if (r->stopped) {
-    fprintf(stderr, "atvi run: interrupted; the same command does the rest\n");
+    fprintf(stderr, "atvi run: interrupted; the same command continues it\n");
     return ATVI_EXIT_STOPPED;
   }
   return code == ATVI_EXIT_DONE && o->strict && (r->failed || r->left) ? ATVI_EXIT_DOUBT : code;
@@ -101,17 +100,12 @@ const atvi_command atvi_cmd_run = {
     .brief = "run a simulator at the points of its design",
     .usage = "MODEL [--jobs N] [--limit TIME] [--retries N] [--retry-failed] ...",
     .operand = "MODEL",
-    .about = "Runs the simulator of the model at the points of the design (atvi design) that are not in the "
-             "record yet, "
-             "several at once, and records parameters, outputs, seconds and outcome of each. A run that was "
-             "recorded "
-             "is not done again."
-             "\n\n"
+    .about = "Runs the simulator of the model at the points of the design (atvi design) that are not yet in "
+             "the record, several at once, and records parameters, outputs, seconds and outcome of each. "
+             "Recorded runs are not repeated.\n\n"
              "The block simulator { ... } of the model says how the program is started, how parameters reach "
-             "it and "
-             "where its outputs are: docs/simulators.md. Every run has a folder of its own, which is removed "
-             "when its "
-             "outputs are recorded.",
+             "it and where its outputs are: docs/simulators.md. Each run has its own folder, which is "
+             "removed once its outputs are recorded.",
     .after = after,
     .run = run,
 };

@@ -3,20 +3,20 @@
 
 static const char *const after[] = {
     "TABLE",
-    "95 %       whether the distribution function of the ranks is inside its\n"
+    "95 %       whether the distribution function of the ranks lies inside its\n"
     "           simultaneous 95 % band, for this quantity alone\n"
     "p band     p-value of that test\n"
     "p spread   p-value of the spread of the ranks: chi-squared test of sum z^2,\n"
     "           z = normal score of a rank\n"
     "sd z       above 1: posteriors are too narrow; below: too wide\n"
-    "NO         a p-value is below a level at which all quantities together raise\n"
-    "           a false alarm once in a hundred runs at most\n"
-    "yes        not so, and sds of 3/4 of what they should be would be noticed\n"
-    "no sign    not so, and sds of half of what they should be would be noticed\n"
+    "NO         a p-value is below the level at which all quantities raise a\n"
+    "           false alarm in at most one of a hundred runs\n"
+    "yes        neither is, and sds 3/4 of the right size would be noticed\n"
+    "no sign    neither is, and sds half the right size would be noticed\n"
     "-          too few replicates to tell\n"
     "\n"
-    "To notice sds of 0.8 of what they should be in one quantity takes about 200\n"
-    "replicates, in one of four 250, in one of ten 300.\n",
+    "Noticing sds 0.8 of the right size takes about 200 replicates with one\n"
+    "quantity, 250 with four, and 300 with ten.\n",
     "FILES",
     "DIR/data/          the simulated data sets\n"
     "DIR/replicates.csv one line per replicate: for each quantity its truth and\n"
@@ -24,10 +24,10 @@ static const char *const after[] = {
     "DIR/ecdf.csv       difference of the distribution functions, with the band\n"
     "DIR/sbc.json       the settings\n"
     "DIR/sbc_summary.json\n"
-    "                   the table for programs\n",
+    "                   the table as JSON\n",
     "SIGNALS",
     "Ctrl-C (SIGINT) and SIGTERM end the run; the same command continues it: what\n"
-    "is recorded is not done again. More replicates may be asked for then.\n",
+    "is recorded is not done again. You may ask for more replicates then.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, or every fit failed\n"
@@ -51,7 +51,7 @@ typedef struct {
 
 static int parse(options *o, int argc, char **argv) {
   char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT];
-  snprintf(which, sizeof which, "One of %s, with its defaults; exact is atvi fit --exact (default atvi).",
+  snprintf(which, sizeof which, "One of %s, with default options; exact is atvi fit --exact (default atvi).",
            atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
       {"replicates", "N", ATVI_ARG_COUNT, &o->sbc.replicates, "Number of data sets (default 200)."},
@@ -59,25 +59,20 @@ static int parse(options *o, int argc, char **argv) {
       {"seed", "N", ATVI_ARG_SEED, &o->sbc.seed,
        "Seed (default 1). Replicate r is fitted with seed + r - 1."},
       {"out", "DIR", ATVI_ARG_TEXT, &o->sbc.out,
-       "Folder of the run, which is continued if it was begun. Default: MODEL-sbc here."},
+       "Folder of the run, which is continued if it exists. Default: MODEL-sbc here."},
       {"scale-sd", "FACTOR", ATVI_ARG_NUMBER, &o->sbc.scale_sd,
-       "A check of the check: shrink posterior draws about their mean by this factor. 0.8 must be noticed."},
-      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value; may be repeated."},
+       "Test the check itself: shrink posterior draws about their mean by this factor. 0.8 must be noticed."},
+      ATVI_ROW_FIX(&o->fix),
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Put FILE in the place of the model's data file: its times and columns are those of the simulated "
-       "ones."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o->sbc.model.folder,
-       "Look for the files that the model names in DIR, as in atvi fit."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &o->sbc.model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
-      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+       "Use FILE instead of the model's data file: simulated data have its times and columns."},
+      ATVI_ROW_FOLDER(&o->sbc.model.folder),
+      ATVI_ROW_RUNS(&o->sbc.model.runs),
+      ATVI_ROW_THREADS(&o->threads),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print sbc_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict,
        "End with status 3 if the method is not calibrated or a fit failed."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &o->sbc.model.interpret,
-       "Use the interpreter instead of compiling the model."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name."},
+      ATVI_ROW_NO_COMPILE(&o->sbc.model.interpret),
+      ATVI_ROW_QUIET(&o->quiet),
       {0},
   };
   return atvi_args_parse(&atvi_cmd_sbc, arg, argc, argv, &o->sbc.model.path);
@@ -107,16 +102,12 @@ const atvi_command atvi_cmd_sbc = {
     .brief = "simulation-based calibration of a method for a model",
     .usage = "MODEL [--replicates N] [--method METHOD] [--seed N] [--out DIR] ...",
     .operand = "MODEL",
-    .about =
-        "Draws truths from the prior, simulates data at each in the layout of the model's data file, fits "
-        "them, and counts how many of 99 posterior draws of a parameter are below its truth. If the "
-        "posterior "
-        "is right these ranks are uniform. The table tells for every parameter and derived quantity whether "
-        "they "
-        "are, and the last line whether all are."
-        "\n\n"
-        "Fits run one after another, each on all threads. A run that was stopped is continued by the same "
-        "command.",
+    .about = "Draws truths from the prior, simulates data at each in the layout of the model's data file, "
+             "fits them, and counts how many of 99 posterior draws of a parameter are below its truth. If "
+             "the posterior is right, these ranks are uniform. The table shows whether they are for each "
+             "parameter and derived quantity, the last line whether all are.\n\n"
+             "Fits run one after another, each on all threads. To continue a run that was stopped, give the "
+             "same command again.",
     .after = after,
     .run = run,
 };

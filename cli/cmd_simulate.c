@@ -8,8 +8,8 @@ static const char *const after[] = {
     "beta.2, ... With --prior the first column, draw__, numbers the draws.\n",
     "EXIT STATUS",
     "0   done\n"
-    "1   failed, or the model cannot be run at the point given; what there is is\n"
-    "    written\n"
+    "1   failed, or the model cannot be run at the point given; results so far\n"
+    "    are written\n"
     "2   wrong usage, or the model or its data are wrong\n",
     "EXAMPLES",
     "atvi simulate cold.atvi --set beta=0.9 --set gamma=0.3 --set S0=39 \\\n"
@@ -31,37 +31,31 @@ typedef struct {
 static int parse(options *o, int argc, char **argv, const char **path) {
   const atvi_arg arg[] = {
       {"set", "NAME=VALUE", ATVI_ARG_LIST, &o->set,
-       "Value of a parameter; one for every parameter. beta.1=0.9 sets an element of an array, beta=0.9 all "
-       "elements, beta=0.9,1.2 each its own."},
+       "Value of a parameter; required for every parameter. beta.1=0.9 sets one element of an array, "
+       "beta=0.9 all elements, beta=0.9,1.2 one value each."},
       {"observe", "NAME", ATVI_ARG_MAYBE, &o->observe,
-       "Draw synthetic observations in the layout of the model's data file, ready for --data. NAME says "
-       "which "
-       "data file where the model has several."},
+       "Draw synthetic observations in the layout of the model's data file, ready for --data. NAME selects "
+       "the data file if the model has several."},
       {"prior", "N", ATVI_ARG_COUNT, &o->prior,
-       "Instead of one point: N draws from the prior, each with simulated observations (prior predictive)."},
+       "Instead of one point use N draws from the prior, each with simulated observations (prior "
+       "predictive)."},
       {"times", "A:B[:STEP]", ATVI_ARG_TEXT, &o->times,
        "Times from A to B (default STEP 1), or a list A,B,C; dates where the model has a calendar. Default: "
-       "the times of the data. A model that does not say 'start' starts at the first time of its data; if "
-       "they do not exist, at A."},
+       "the times of the data. A model without 'start' starts at the first time of its data, or at A if "
+       "there are no data."},
       {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "With --prior: hold a parameter at a value."},
-      {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Put FILE in the place of the model's data file. A model with several data files names them: "
-       "NAME=FILE."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o->folder,
-       "Look for the files that the model names in DIR, not where it says."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &o->runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
+      ATVI_ROW_DATA(&o->data),
+      ATVI_ROW_FOLDER(&o->folder),
+      ATVI_ROW_RUNS(&o->runs),
       {"seed", "N", ATVI_ARG_SEED, &o->seed, "Seed of all random numbers (default 1)."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &o->no_compile,
-       "Use the interpreter instead of compiling the model."},
+      ATVI_ROW_NO_COMPILE(&o->no_compile),
       {0},
   };
   int code = atvi_args_parse(&atvi_cmd_simulate, arg, argc, argv, path);
   if (code >= 0) return code;
   if (o->prior && o->set.n) {
-    fprintf(stderr, "atvi simulate: --prior draws the parameters, --set gives them; want one of the two "
-                    "(to hold a parameter in prior draws: --fix)\n");
+    fprintf(stderr, "atvi simulate: --prior draws the parameters, --set gives them; want only one of the two "
+                    "(--fix holds a parameter in prior draws)\n");
     return ATVI_EXIT_USAGE;
   }
   return -1;
@@ -105,12 +99,10 @@ const atvi_command atvi_cmd_simulate = {
     .usage = "MODEL --set NAME=VALUE ... [--times A:B[:STEP]] [--observe]\n"
              "MODEL --prior N [--times A:B[:STEP]] [--observe]",
     .operand = "MODEL",
-    .about =
-        "Runs the model forward. At a point given by --set it writes the trajectories, or with --observe "
-        "data "
-        "drawn from the model's distributions. With --prior it does so for draws from the prior, which shows "
-        "what the priors mean before any data are used. The data file of the model need not exist where "
-        "--times is given.",
+    .about = "Runs the model forward. At the point given by --set it writes trajectories or, with --observe, "
+             "data drawn from the model's distributions. With --prior it does so for draws from the prior, "
+             "which shows what the priors imply before any data are used. With --times the data file of the "
+             "model need not exist.",
     .after = after,
     .run = run,
 };

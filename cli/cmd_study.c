@@ -9,19 +9,19 @@ static const char *const after[] = {
     "DIR/study.json     the settings\n"
     "DIR/study.csv      method, quantity, kind, measure, n, value, error\n"
     "DIR/study_summary.json\n"
-    "                   the same for programs\n",
+    "                   the same as JSON\n",
     "MEASURES",
-    "coverage     how often the 95 % HPD interval holds the truth; of a tracked\n"
-    "             quantity, the share of times at which it does; +- is the Monte\n"
-    "             Carlo error\n"
-    "mode, MSE    mean of the marginal modes; their mean squared error. Of a\n"
-    "             tracked quantity, that of its posterior mean, over all times\n"
+    "coverage     how often the 95 % HPD interval contains the truth; for a\n"
+    "             tracked quantity, the share of times at which it does; +- is\n"
+    "             the Monte Carlo error\n"
+    "mode, MSE    mean of the marginal modes; their mean squared error. For\n"
+    "             tracked quantities, of the posterior mean over all times\n"
     "data, AIL, MSPE\n"
     "             as in atvi predict, mean over the replicates\n",
     "SIGNALS",
-    "Ctrl-C (SIGINT) and SIGTERM end the study; so may a power cut. The same\n"
-    "command continues it: what is recorded is not done again. More replicates or\n"
-    "other methods may be asked for then, other settings are an error.\n",
+    "Ctrl-C (SIGINT), SIGTERM or a power cut end the study. The same\n"
+    "command continues it: what is recorded is not done again. You may then ask\n"
+    "for more replicates or other methods, but other settings are an error.\n",
     "EXIT STATUS",
     "0     done\n"
     "1     failed, every fit failed, or a file of the results could not be\n"
@@ -46,7 +46,7 @@ typedef struct {
 static int parse(options *o, int argc, char **argv) {
   char list[ATVI_METHODS_TEXT], which[2 * ATVI_METHODS_TEXT];
   snprintf(which, sizeof which,
-           "Which of %s, separated by commas, with their defaults; exact is atvi fit --exact (default atvi).",
+           "Any of %s, separated by commas, with default options; exact is atvi fit --exact (default atvi).",
            atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, " and ", list));
   const atvi_arg arg[] = {
       {"truth", "TRUTH", ATVI_ARG_LIST, &o->truth,
@@ -58,26 +58,21 @@ static int parse(options *o, int argc, char **argv) {
        "Seed (default 1). Replicate r is fitted with seed + r - 1; the data set of the first is that of atvi "
        "simulate --observe."},
       {"out", "DIR", ATVI_ARG_TEXT, &o->study.out,
-       "Folder of the study, which is continued if it was begun. Default: MODEL-study here."},
+       "Folder of the study, which is continued if it exists. Default: MODEL-study here."},
       {"data-dir", "DIR", ATVI_ARG_TEXT, &o->study.data_dir,
-       "Fit the data sets in DIR instead of simulating; the truth is then for scoring alone."},
+       "Fit the data sets in DIR instead of simulating; the truth is then used only for scoring."},
       {"pattern", "NAME", ATVI_ARG_TEXT, &o->study.pattern,
-       "How they are named, with %d for the number of the replicate (default set_%d.csv)."},
-      {"fix", "NAME=VALUE", ATVI_ARG_LIST, &o->fix, "Hold a parameter at a value; may be repeated."},
+       "Names of the data sets, with %d for the number of the replicate (default set_%d.csv)."},
+      ATVI_ROW_FIX(&o->fix),
       {"data", "[NAME=]FILE", ATVI_ARG_LIST, &o->data,
-       "Put FILE in the place of the model's data file: its times and columns are those of the simulated "
-       "ones."},
-      {"folder", "DIR", ATVI_ARG_TEXT, &o->study.model.folder,
-       "Look for the files that the model names in DIR, as in atvi fit."},
-      {"runs", "DIR", ATVI_ARG_TEXT, &o->study.model.runs,
-       "Folder with the runs of the model's simulator. Default: MODEL-runs here, else next "
-       "to the model."},
-      {"threads", "N", ATVI_ARG_COUNT, &o->threads, "Threads (default: one per core)."},
+       "Use FILE instead of the model's data file: simulated data have its times and columns."},
+      ATVI_ROW_FOLDER(&o->study.model.folder),
+      ATVI_ROW_RUNS(&o->study.model.runs),
+      ATVI_ROW_THREADS(&o->threads),
       {"json", NULL, ATVI_ARG_FLAG, &o->json, "Print study_summary.json instead of the table."},
       {"strict", NULL, ATVI_ARG_FLAG, &o->strict, "End with status 3 if a fit failed."},
-      {"no-compile", NULL, ATVI_ARG_FLAG, &o->study.model.interpret,
-       "Use the interpreter instead of compiling the model."},
-      {"quiet", NULL, ATVI_ARG_FLAG, &o->quiet, "No progress; only the folder's name."},
+      ATVI_ROW_NO_COMPILE(&o->study.model.interpret),
+      ATVI_ROW_QUIET(&o->quiet),
       {0},
   };
   return atvi_args_parse(&atvi_cmd_study, arg, argc, argv, &o->study.model.path);
@@ -110,14 +105,12 @@ const atvi_command atvi_cmd_study = {
     .usage = "MODEL --truth TRUTH [--replicates N] [--methods LIST] [--seed N]\n"
              "         [--out DIR] [--data-dir DIR [--pattern NAME]] ...",
     .operand = "MODEL",
-    .about =
-        "Simulates data sets at a known truth, in the layout of the model's data file, fits each with every "
-        "method and tells how often intervals hold the truth, how far modes are from it, how well the data "
-        "are "
-        "predicted, and what it cost. A fit that fails is recorded with its reason, reported and counted."
-        "\n\n"
-        "Fits run one after another, each on all threads. A study that was stopped is continued by the same "
-        "command.",
+    .about = "Simulates data sets at a known truth, in the layout of the model's data file, fits each with "
+             "every method and reports how often intervals contain the truth, how far modes are from it, how "
+             "well the data are predicted, and the cost. A fit that fails is recorded with its reason, "
+             "reported and counted.\n\n"
+             "Fits run one after another, each on all threads. To continue a study that was stopped, give "
+             "the same command again.",
     .after = after,
     .run = run,
 };

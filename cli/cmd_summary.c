@@ -4,8 +4,8 @@
 static const char *const after[] = {
     "EXIT STATUS",
     "0   done\n"
-    "1   the run cannot be read\n"
-    "2   wrong usage, or there is no such run\n",
+    "1   the fit cannot be read\n"
+    "2   wrong usage, or there is no such fit\n",
     "EXAMPLES",
     "atvi summary cold-001\n"
     "atvi summary examples/cold/cold.atvi\n"
@@ -38,9 +38,8 @@ const atvi_command atvi_cmd_summary = {
     .brief = "show the result of a fit again",
     .usage = "DIR | MODEL [--json]",
     .operand = "DIR",
-    .about = "Prints the table, verdict and messages of a run: of the folder DIR, or of the newest numbered "
-             "folder "
-             "here that a fit of MODEL has made.",
+    .about = "Prints the table, verdict and messages of a fit: of the folder DIR, or of the newest numbered "
+             "folder here of a fit of MODEL.",
     .after = after,
     .run = run,
 };

@@ -5,8 +5,8 @@
 
 static const char *const after[] = {
     "SAFETY",
-    "The page is served on the address 127.0.0.1, which other machines cannot\n"
-    "reach, and nothing but the page and the fit's progress is. It takes no\n"
+    "The page is served on 127.0.0.1, which other machines cannot reach. Only\n"
+    "the page and the progress of the fit are served. The server accepts no\n"
     "commands.\n",
     "EXIT STATUS",
     "0   ended by Ctrl-C\n"
@@ -27,7 +27,7 @@ static void told(const char *url) {
 static int run(int argc, char **argv) {
   atvi_idx port = 0;
   const atvi_arg arg[] = {
-      {"port", "N", ATVI_ARG_COUNT, &port, "Port to listen on (default: any that is free)."},
+      {"port", "N", ATVI_ARG_COUNT, &port, "Port to listen on (default: any free one)."},
       {0},
   };
   atvi_app_watch_opts opts = {0};
@@ -46,14 +46,12 @@ static int run(int argc, char **argv) {
 
 const atvi_command atvi_cmd_watch = {
     .name = "watch",
-    .brief = "show a fit that is running, in a browser",
+    .brief = "show a running fit in a browser",
     .usage = "DIR | MODEL [--port N]",
     .operand = "DIR",
     .about = "Serves the report of a fit on this machine and prints its address: of the folder DIR, or of "
-             "the newest "
-             "numbered folder here that a fit of MODEL has made. While the fit runs the page tells how it is "
-             "getting "
-             "on, and turns into the report when it ends.",
+             "the newest numbered folder here of a fit of MODEL. While the fit runs the page shows its "
+             "progress; when it ends the page becomes the report.",
     .after = after,
     .run = run,
 };

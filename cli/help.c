@@ -4,7 +4,7 @@
 
 enum { WIDTH = 79, INDENT = 4, HELP_COLUMN = 25 };
 
-/* Prints words from column `indent`; the cursor stands at column `at`. An empty line in text starts a paragraph. */
+/* Prints words from column `indent`; the cursor is at column `at`. An empty line in text starts a paragraph. */
 static void wrap(const char *text, int indent, int at) {
   bool first = true;
   while (*text) {
@@ -52,7 +52,7 @@ static void one_option(const atvi_arg *arg) {
 static void usage(const atvi_command *command) {
   for (const char *line = command->usage; *line;) {
     int n = (int)strcspn(line, "\n");
-    if (line[0] == ' ') /* goes on from the line above */
+    if (line[0] == ' ') /* continues the line above */
       printf("%*s%.*s\n", INDENT, "", n, line);
     else
       printf("%*satvi %s %.*s\n", INDENT, "", command->name, n, line);
@@ -94,7 +94,7 @@ const char *atvi_help_methods(unsigned is, char text[ATVI_HELP_METHODS]) {
   return text;
 }
 
-/* ---- who is asked, and in which format ---- */
+/* ---- which command, in which format ---- */
 
 static atvi_help_show *show_now;
 
@@ -116,7 +116,7 @@ void atvi_help_overview(FILE *out) {
                "usage: atvi COMMAND ...\n\n");
   for (const atvi_command *const *c = atvi_commands; *c; c++)
     fprintf(out, "  %-10s %s\n", (*c)->name, (*c)->brief);
-  fprintf(out, "\n'atvi COMMAND --help' explains a command, 'atvi --version' tells the version.\n"
+  fprintf(out, "\n'atvi COMMAND --help' explains a command, 'atvi --version' prints the version.\n"
                "A first run: atvi new flu && atvi fit flu/flu.atvi\n");
 }
 

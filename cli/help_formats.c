@@ -6,7 +6,7 @@
 
 /* ---- Markdown ---- */
 
-/* Text in which no character means anything to Markdown. */
+/* Text with Markdown characters escaped. */
 static void md_text(const char *text, size_t n) {
   for (size_t i = 0; i < n; i++) {
     if (strchr("*_<>|[]`\\", text[i])) putchar('\\');
@@ -21,11 +21,11 @@ static void md_title(const char *title) {
   printf("\n\n");
 }
 
-/* Lines of the usage, each given to put with its length. */
+/* Passes each line of the usage, with its length, to put. */
 static void synopsis(const atvi_command *command, void (*put)(const char *text, size_t n)) {
   for (const char *line = command->usage; *line;) {
     size_t n = strcspn(line, "\n");
-    if (line[0] != ' ') printf("atvi %s ", command->name); /* else it goes on from the line above */
+    if (line[0] != ' ') printf("atvi %s ", command->name); /* else it continues the line above */
     put(line, n);
     printf("\n");
     line += n + (line[n] == '\n');
@@ -84,12 +84,12 @@ void atvi_help_md_overview(void) {
     printf(" |\n");
   }
   printf("\n`atvi COMMAND --help` shows a page in the terminal, `man atvi-fit` too once atvi is installed; "
-         "`atvi --version` tells the version.\n");
+         "`atvi --version` prints the version.\n");
 }
 
 /* ---- roff ---- */
 
-/* One line of text: nothing in it is a request or an escape, and - can be copied as such. */
+/* One line of text, escaped so that roff sees no request, and - can be copied. */
 static void man_line(const char *text, size_t n) {
   if (n && (text[0] == '.' || text[0] == '\'')) printf("\\&");
   for (size_t i = 0; i < n; i++) {
@@ -155,9 +155,9 @@ void atvi_help_man(const atvi_command *command, const atvi_arg *arg) {
 void atvi_help_man_overview(void) {
   man_head("", "", "", "Bayesian calibration of computer models");
   printf("atvi COMMAND ...\n.fi\n.SH DESCRIPTION\n"
-         "You have a model, written as equations or as a program, and data. atvi tells which parameters the "
+         "You have a model, written as equations or as a program, and data. atvi finds which parameters the "
          "data\n"
-         "support, how sure you may be, and whether its own answer can be trusted.\n.PP\n"
+         "support, how certain they are, and whether its own answer can be trusted.\n.PP\n"
          "A first run: atvi new flu && atvi fit flu/flu.atvi\n.SH COMMANDS\n");
   for (const atvi_command *const *c = atvi_commands; *c; c++) {
     printf(".TP\n.BR atvi\\-%s (1)\n", (*c)->name);
@@ -165,5 +165,5 @@ void atvi_help_man_overview(void) {
     printf("\n");
   }
   printf(".SH ENVIRONMENT\n.TP\n.B XDG_CACHE_HOME\nCompiled models are kept in its folder atvi (default: "
-         "~/.cache/atvi).\n.TP\n.B NO_COLOR\nIf set and not empty, nothing is coloured.\n");
+         "~/.cache/atvi).\n.TP\n.B NO_COLOR\nIf set and not empty, output is not coloured.\n");
 }

@@ -13,7 +13,7 @@ enum { PLAIN_EVERY_S = 10, LINE_MAX_ = 256 };
 
 static struct {
   bool terminal, colour, quiet;
-  bool open;      /* a progress line stands on the terminal */
+  bool open;      /* a progress line is on the terminal */
   bool lost;      /* a file could not be written */
   char phase[64]; /* of the last line */
   double last_s;  /* when the last plain line was written */
@@ -29,7 +29,7 @@ static void describe(const atvi_progress *p, char *out, size_t n) {
   char spent[ATVI_DURATION_BYTES], left[48] = "", share[16] = "";
   atvi_io_format_duration(spent, p->elapsed_s, false);
   if (p->done >= 0) snprintf(share, sizeof share, " %3.0f%%", 100 * (p->done > 1 ? 1 : p->done));
-  /* In the first instants the rate is not known. */
+  /* At first the rate is not known. */
   if (p->done > 0.01 && p->done < 1 && p->elapsed_s > 1) {
     char t[ATVI_DURATION_BYTES];
     atvi_io_format_duration(t, p->elapsed_s * (1 - p->done) / p->done, false);
@@ -67,7 +67,7 @@ static void on_log(void *user, atvi_log_level level, const char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
-/* A terminal that knows more than plain lines. */
+/* A terminal that understands more than plain lines. */
 static bool able(int fd) {
   const char *term = getenv("TERM");
   return isatty(fd) && term && strcmp(term, "dumb") != 0;

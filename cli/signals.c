@@ -6,9 +6,9 @@
 
 static volatile sig_atomic_t seen;
 
-/* Only what may be called from a signal handler. */
+/* Only calls that are safe in a signal handler. */
 static void on_signal(int number) {
-  static const char line[] = "\natvi: stopping; what there is will be written (again: end at once)\n";
+  static const char line[] = "\natvi: stopping; results so far will be written (again: exit at once)\n";
   (void)number;
   if (seen) _exit(ATVI_EXIT_STOPPED);
   seen = 1;
@@ -25,7 +25,7 @@ void atvi_signals_catch(atvi_ctx *ctx) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART; /* files being written are not cut short */
+  action.sa_flags = SA_RESTART; /* files being written are completed */
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);

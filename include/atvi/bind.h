@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The library for other languages: functions of plain numbers, pointers and strings, and no structs to be
- * laid out as C does. python/ and r/ are made of this. C programs have target.h, fit.h and draws.h. */
+/* The library for other languages: functions of plain numbers, pointers and strings, without structs. python/
+ * and r/ use it. C programs use target.h, fit.h and draws.h. */
 #ifndef ATVI_BIND_H
 #define ATVI_BIND_H
 
@@ -13,16 +13,16 @@ extern "C" {
 
 /* Log density, with any constant, of B points theta[d][B] into log_density[B], and its gradient into
  * gradient[d][B] unless that is NULL. All points are inside the bounds. A point with a log density that is
- * NaN or +inf has failed, one with -inf is impossible. Returns 0; anything else: it failed as a whole, and
- * is not called again. Never called from two threads at once; with one thread in the context, only from
- * the thread that called atvi_fit. */
+ * NaN or +inf has failed, one with -inf is impossible. Returns 0; anything else means that it failed as a
+ * whole, and it is not called again. Never called from two threads at once; with one thread in the context,
+ * only from the thread that called atvi_fit. */
 typedef int (*atvi_density_fn)(void *user, atvi_idx d, atvi_idx B, const double *theta, double *log_density,
                                double *gradient);
 
-/* A target of a log density over a box. names [d]; lower, upper [d], infinite where open; all copied. map,
- * see atvi_param; NULL: auto. log_prior is 0, log_lik the density, log evidence that of the density over
- * the box. Errors: EINVAL (d < 1, no fn, a name twice or missing, a box without inside), ENOMEM. *out is
- * NULL on any error. */
+/* A target of a log density over a box. names [d]; lower, upper [d], infinite if open; all copied. map, see
+ * atvi_param; NULL: auto. log_prior is 0, log_lik the density, log evidence that of the density over the box.
+ * Errors: EINVAL (d < 1, no fn, a name given twice or missing, an empty box), ENOMEM. *out is NULL on any
+ * error. */
 ATVI_API ATVI_CHECKED atvi_status atvi_density_new(atvi_ctx *ctx, const char *name, atvi_idx d,
                                                    const char *const *names, const double *lower,
                                                    const double *upper, const char *map, atvi_density_fn fn,
@@ -31,11 +31,11 @@ ATVI_API ATVI_CHECKED atvi_status atvi_density_new(atvi_ctx *ctx, const char *na
 ATVI_API bool atvi_density_failed(const atvi_target *target);
 ATVI_API void atvi_density_free(atvi_target *target); /* NULL is fine */
 
-/* atvi_fit with options [n] by name, as their members in atvi_fit_opts are called, and values as text:
- * "method" "ram", "seed" "7", "freeze" "1". Those that are "auto", "on" or "off" may be "1" or "0" too.
- * The gradient of a target of atvi_density_new is compared with differences of its log density first,
- * unless the method does without or there is an option "check_gradient" "0". Errors: EINVAL (also an
- * unknown name, or a value that is not one of it), EMODEL (also a wrong gradient), and those of atvi_fit. */
+/* atvi_fit with options [n] by the names of members of atvi_fit_opts, and values as text: "method" "ram",
+ * "seed" "7", "freeze" "1". Options with values "auto", "on" and "off" also accept "1" and "0". The gradient
+ * of a target of atvi_density_new is first compared with differences of its log density, unless the method
+ * needs no gradient or the option "check_gradient" is "0". Errors: EINVAL (also an unknown name or an invalid
+ * value), EMODEL (also a wrong gradient), and those of atvi_fit. */
 ATVI_API ATVI_CHECKED atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
                                                  const char *const *option, const char *const *value,
                                                  atvi_draws **out);
@@ -45,11 +45,12 @@ ATVI_API ATVI_CHECKED atvi_status atvi_fit_named(atvi_ctx *ctx, const atvi_targe
 ATVI_API const char *atvi_fit_option_word(atvi_idx i, const char *what);
 ATVI_API const char *atvi_fit_method_word(atvi_idx i, const char *what);
 
-/* What draws hold, by name.
+/* The contents of draws, by name.
  *   size     "draws", "chains", "parameters", "columns", "messages"; -1: no such thing
  *   word     "column" i, "message" i, "method", "model", "end" (done, limit, stopped); NULL: no such thing
  *   numbers  "column" i, "log_prior", "log_lik", "weight": [draws], valid as long as d; NULL: no such thing, or no weights
- *   number   what atvi_made has, as the configuration lines of draws.csv call it: "khat", "seconds", ...; NaN: not known */
+ *   number   a member of atvi_made, by its name in the configuration lines of draws.csv: "khat", "seconds", ...; NaN: not known
+ */
 ATVI_API atvi_idx atvi_draws_size(const atvi_draws *d, const char *what);
 ATVI_API const char *atvi_draws_word(const atvi_draws *d, const char *what, atvi_idx i);
 ATVI_API const double *atvi_draws_numbers(const atvi_draws *d, const char *what, atvi_idx i);

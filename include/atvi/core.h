@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Context, statuses, logging and progress: what every other header needs. */
+/* Context, statuses, logging and progress: needed by every other header. */
 #ifndef ATVI_CORE_H
 #define ATVI_CORE_H
 
@@ -49,10 +49,10 @@ typedef enum { /* how the evaluation of one point ended; 0 is success */
 /* How much a message matters: a warning makes a verdict at least "warn", a serious one "bad". */
 typedef enum { ATVI_NOTE = 0, ATVI_WARNING = 1, ATVI_SERIOUS = 2 } atvi_severity;
 
-/* Kinds of messages and of failures. Names (atvi_code_name) are part of file formats and stay; numbers may change.
- * docs/messages.md has them all. */
+/* Kinds of messages and of failures. Names (atvi_code_name) are part of file formats and do not change;
+ * numbers may. docs/messages.md lists them all. */
 typedef enum {
-  ATVI_CODE_NONE = 0, /* nothing in particular, and messages of files that have no codes */
+  ATVI_CODE_NONE = 0, /* unspecified, and messages in files without codes */
   /* Chains. */
   ATVI_CODE_CHAINS_STUCK,
   ATVI_CODE_CHAINS_SHORT,
@@ -127,21 +127,21 @@ typedef enum {
   ATVI_CODE_RUNS_OTHER,
   ATVI_CODE_RUNS_TIMES,
   ATVI_CODE_SIMULATOR_FAILED,
-  ATVI_CODES /* how many there are */
+  ATVI_CODES /* number of codes */
 } atvi_code;
 
-/* What there is to say to the user. */
+/* A message for the user. */
 typedef struct {
   atvi_severity severity;
   atvi_code code;
-  /* Whole sentences: what is the matter. */
+  /* What is wrong, in whole sentences. */
   const char *text;
 } atvi_message;
 
 ATVI_API const char *atvi_severity_name(atvi_severity severity); /* "note", "warning", "serious" */
 ATVI_API const char *atvi_code_name(atvi_code code);             /* "rhat", "khat-refused", ...; "none" */
 
-/* What a predicted series is of: something observed, a tracked quantity, or a state. */
+/* Kind of a predicted series: observed, a tracked quantity, or a state. */
 typedef enum { ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE } atvi_series_kind;
 
 /* Where memory comes from. NULL members mean malloc and free. alloc returns memory
@@ -165,19 +165,28 @@ typedef enum {
   ATVI_LOG_LOST = 2, /* a file that belongs to the results could not be written; the rest is there */
 } atvi_log_level;
 
-/* What a long computation tells about itself, now and then, from the calling thread. */
+/* Progress of a long computation, reported from time to time by the calling thread. */
 typedef struct {
-  const char *phase;  /* e.g. "warm-up", "sampling" */
-  double done;        /* share of the work done, in [0, 1]; < 0: unknown */
-  double elapsed_s;   /* since the computation began */
-  const char *detail; /* one short line, e.g. "R-hat 1.013, ESS 840"; never NULL */
-  /* Of variational inference; NaN where nothing is said of them. */
-  double steps;       /* of training, so far */
-  double temperature; /* of the tempered posterior that is trained for; 1: the posterior itself */
-  double elbo;        /* evidence lower bound there */
-  double part;        /* which component of the approximation, from 1 */
-  double khat;        /* of the weights */
-  /* Of chains, the worst parameter's at the last checkpoint; NaN before it and elsewhere. */
+  /* e.g. "warm-up", "sampling". */
+  const char *phase;
+  /* Share of the work done, in [0, 1]; < 0: unknown. */
+  double done;
+  /* Since the computation began. */
+  double elapsed_s;
+  /* One short line, e.g. "R-hat 1.013, ESS 840"; never NULL. */
+  const char *detail;
+  /* For variational inference; NaN if not known. */
+  /* Training steps so far. */
+  double steps;
+  /* Temperature of the posterior being fitted; 1: the posterior itself. */
+  double temperature;
+  /* Evidence lower bound there. */
+  double elbo;
+  /* Which component of the approximation, from 1. */
+  double part;
+  /* k-hat of the weights. */
+  double khat;
+  /* For chains: of the worst parameter at the last checkpoint; NaN before that and for other methods. */
   double rhat, ess;
 } atvi_progress;
 
@@ -188,7 +197,7 @@ ATVI_API void atvi_ctx_free(atvi_ctx *ctx); /* NULL is fine */
 
 /* The message of the last failure in ctx; "" if there was none. May hold several lines. */
 ATVI_API const char *atvi_errmsg(const atvi_ctx *ctx);
-/* What kind of failure that was, for those who know what to do about it; mostly ATVI_CODE_NONE. */
+/* The code of that failure, for callers that can give advice; mostly ATVI_CODE_NONE. */
 ATVI_API atvi_code atvi_errcode(const atvi_ctx *ctx);
 
 /* Number of threads used by batched work; n < 1 means one per core this process may use.
@@ -202,8 +211,8 @@ ATVI_API void atvi_ctx_set_log(atvi_ctx *ctx, void (*fn)(void *user, atvi_log_le
 ATVI_API void atvi_ctx_set_progress(atvi_ctx *ctx, void (*fn)(void *user, const atvi_progress *p),
                                     void *user);
 
-/* Asks long work to stop soon and hand over what it has: fn returns true to stop. It is
- * polled from the calling thread. NULL: never. */
+/* Sets how long work is asked to stop and return what it has: fn returns true to stop. The calling thread
+ * polls it. NULL: never. */
 ATVI_API void atvi_ctx_set_stop(atvi_ctx *ctx, bool (*fn)(void *user), void *user);
 
 #ifdef __cplusplus

@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/* Begin with atvi_fit_defaults() and change what you want to. NULL where a word is due is its default. An
- * option that the method does not take is refused. 'atvi fit --help' explains methods and options,
- * atvi_fit_method_word (bind.h) lists them. */
+/* Start with atvi_fit_defaults() and change what you like. A NULL string means the default. An option that
+ * the method does not take is an error. 'atvi fit --help' explains methods and options, atvi_fit_method_word
+ * (bind.h) lists them. */
 typedef struct {
   /* Set by atvi_fit_defaults. */
   size_t size;
@@ -31,26 +31,25 @@ typedef struct {
   const char *ladder;
   /* atvi, with given temperatures: a block of layers per temperature, earlier ones frozen. */
   bool freeze;
-  /* atvi, for parameters that leave it open: "auto", "surjection", "probit", "logit". */
+  /* atvi, for parameters without a map of their own: "auto", "surjection", "probit", "logit". */
   const char *map;
   /* atvi: fine-tuning "auto", "on", "off". */
   const char *tune;
-  /* atvi: "on": chains that start from the approximation and end exact, instead of its weighted draws;
-   * "auto": where k-hat forbids the weights; "off": never. */
+  /* atvi: "on": chains that start from the approximation and become exact, instead of its weighted draws;
+   * "auto": if k-hat forbids the weights; "off": never. */
   const char *exact;
 } atvi_fit_opts;
 
 ATVI_API atvi_fit_opts atvi_fit_defaults(void);
 
-/* Infers. opts NULL: defaults. The target must give gradients (but for ram), be smooth inside its bounds,
- * and stand being called from several threads at once. It may go once this has returned. Draws of atvi, nf
- * and copula are weighted (draws->weight), those of ram, nuts and map are not, nor are those of the exact
- * sampler of atvi (made.exact is 1). The weights make them draws of the posterior as far as made.khat is
- * at most min(1 - 1/log10 n, 0.7); atvi_draws_resample then gives plain ones. The same seed gives the same
- * draws, whatever the number of threads. One context serves one thread at a time; contexts are
- * independent. Errors: EINVAL (an option; the message names it), ENOMEM, EMODEL (the target cannot be
- * evaluated anywhere), ESTOP, ELIMIT (before there was anything to keep), those of the target's work_new.
- * *out is NULL on error; free it with atvi_draws_free. */
+/* Infers. opts NULL: defaults. The target must give gradients (except for ram), be smooth inside its bounds,
+ * and allow calls from several threads at once. It may be freed afterwards. Draws of atvi, nf and copula are
+ * weighted (draws->weight), those of ram, nuts and map are not, nor are those of the exact sampler of atvi
+ * (made.exact is 1). The weights make them draws of the posterior if made.khat is at most min(1 - 1/log10 n,
+ * 0.7); atvi_draws_resample then gives plain ones. The same seed gives the same draws, whatever the number of
+ * threads. One context serves one thread at a time; contexts are independent. Errors: EINVAL (an option; the
+ * message names it), ENOMEM, EMODEL (the target cannot be evaluated anywhere), ESTOP, ELIMIT (before the
+ * first result), those of the target's work_new. *out is NULL on error; free it with atvi_draws_free. */
 ATVI_API ATVI_CHECKED atvi_status atvi_fit(atvi_ctx *ctx, const atvi_target *target,
                                            const atvi_fit_opts *opts, atvi_draws **out);
 

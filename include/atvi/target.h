@@ -14,19 +14,23 @@ extern "C" {
 #endif
 
 typedef struct {
-  const char *name;    /* "beta.2" */
-  double lower, upper; /* the box of the prior's support; -+HUGE_VAL where open */
-  /* How methods that need unbounded coordinates map it: "surjection", "probit", "logit", "log", "none"; "auto" or NULL:
-   * they choose. */
+  /* "beta.2". */
+  const char *name;
+  /* The box of the prior's support; -+HUGE_VAL if open. */
+  double lower, upper;
+  /* How methods that need unbounded coordinates map it: "surjection", "probit", "logit", "log", "none";
+   * "auto" or NULL: they choose. */
   const char *map;
 } atvi_param;
 
-/* One batched evaluation. Pointers to outputs not wanted may be NULL. */
+/* One batched evaluation. Pointers to unwanted outputs may be NULL. */
 typedef struct {
   atvi_idx B;
-  const double *theta;   /* [d][B] */
-  double *log_prior;     /* [B]; -inf outside the support, the likelihood is then not run */
-  double *log_lik;       /* [B]; -inf or NaN where the run failed */
+  const double *theta; /* [d][B] */
+  /* [B]; -inf outside the support, where the likelihood is not computed. */
+  double *log_prior;
+  /* [B]; -inf or NaN if the run failed. */
+  double *log_lik;
   double *grad_prior;    /* [d][B] */
   double *grad_lik;      /* [d][B] */
   atvi_outcome *outcome; /* [B] */
@@ -36,16 +40,20 @@ typedef struct {
 typedef struct {
   const char *name;
   atvi_series_kind kind;
-  atvi_idx group; /* observed: which data set, 0-based */
+  /* Observed: which data set, 0-based. */
+  atvi_idx group;
   atvi_idx n;
-  const double *time;  /* [n]; row numbers where the model has no time */
-  const double *value; /* [n] the data, NaN where missing; NULL: not observed */
+  /* [n]; row numbers if the model has no time. */
+  const double *time;
+  /* [n] the data, NaN if missing; NULL: not observed. */
+  const double *value;
 } atvi_series;
 
 /* What a kind of model implements. self is read-only and shared by threads; scratch is per thread.
  * Results for a point depend neither on B nor on the other points. */
 typedef struct {
-  size_t size; /* sizeof(atvi_target_ops) */
+  /* sizeof(atvi_target_ops). */
+  size_t size;
 
   /* required */
   void (*eval)(const void *self, void *work, const atvi_batch *batch);
@@ -55,13 +63,15 @@ typedef struct {
   void (*work_free)(void *work);
   void (*free)(void *self);
 
-  /* Draws number first .. first+B-1 of the prior for this seed: theta[d][B]. NULL: the prior cannot be drawn. */
+  /* Draws number first .. first+B-1 of the prior for this seed: theta[d][B]. NULL: the prior cannot be
+   * drawn. */
   void (*prior_draw)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, double *theta);
 
   /* Derived quantities: out[n_derived][B]. NULL: none. */
   void (*derived)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 
-  /* Log likelihood of every observation: out[n_obs][B], in the order of the observed series, NaN where missing. */
+  /* Log likelihood of every observation: out[n_obs][B], in the order of the observed series, NaN if
+   * missing. */
   void (*pointwise)(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 
   /* The mean of every observed series and the value of every other, one after the other in the order of
@@ -72,28 +82,28 @@ typedef struct {
   void (*simulate)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                    const double *theta, double *out);
 
-  /* The same for observations yet to come, given theta and the data of the fit: as simulate where observations are independent given theta (NULL: it
-   * is). */
+  /* The same for future observations, given theta and the data of the fit. NULL: observations are independent
+   * given theta, so simulate serves. */
   void (*predictive)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                      const double *theta, double *out);
 
-  /* As eval without gradients, but with everything adaptive (step sizes) frozen as it is at theta0[d]: smooth
-   * in theta, for finite differences. NULL: eval is smooth already. */
+  /* As eval without gradients, but with everything adaptive (step sizes) frozen at theta0[d]: smooth in
+   * theta, for finite differences. NULL: eval is smooth already. */
   void (*eval_frozen)(const void *self, void *work, const double *theta0, const atvi_batch *batch);
 
-  /* As eval without gradients, but with the model's numerical error (of its solver) made negligible, at whatever cost: tells
-   * how large that error is. NULL: eval has none. */
+  /* As eval without gradients, but with the model's numerical error (of its solver) made negligible at any
+   * cost, to measure that error. NULL: eval has none. */
   void (*eval_exact)(const void *self, void *work, const atvi_batch *batch);
 
-  /* As predictive, but each value of the data is drawn given theta and all the other values: what it would be expected to be had it not been
-   * seen. Values are drawn one by one, not together; cells without one are as predictive has them. NULL: given theta the others say nothing of a
-   * value, and predictive is that already. */
+  /* As predictive, but each value of the data is drawn given theta and all the other values: its prediction
+   * had it not been observed. Values are drawn one by one, not jointly; cells without a value are as in
+   * predictive. NULL: values are independent given theta, so predictive serves. */
   void (*leave_one_out)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                         const double *theta, double *out);
 
-  /* Series that are no function of theta alone, such as a discrepancy given the data, and what is observed of them, without its noise, are drawn, together
-   * with what predictive draws for the same seed and numbers: put into out[n_out][B] in the place of the means that predict gave for them. NULL: there are
-   * none. */
+  /* Draws series that are not functions of theta alone, such as a discrepancy given the data, and their
+   * observations without noise, jointly with what predictive draws for the same seed and numbers. They
+   * replace the means from predict in out[n_out][B]. NULL: none. */
   void (*latent)(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B, const double *theta,
                  double *out);
 } atvi_target_ops;
@@ -101,16 +111,23 @@ typedef struct {
 typedef struct {
   const atvi_target_ops *ops;
   void *self;
-  const char *name;        /* for messages and run folders */
-  atvi_idx d;              /* parameters */
+  /* Name for messages and folders. */
+  const char *name;
+  /* Parameters. */
+  atvi_idx d;
   const atvi_param *param; /* [d] */
   atvi_idx n_derived;
-  const char *const *derived; /* [n_derived] names */
+  /* [n_derived] names. */
+  const char *const *derived;
   atvi_idx n_series;
-  const atvi_series *series; /* observed ones first, then tracked, then states */
-  atvi_idx n_obs;            /* values in observed series */
-  atvi_idx n_out;            /* values in all series */
-  atvi_idx group; /* points that eval likes to get at once, a multiple of 8 (0: it does not care) */
+  /* Observed ones first, then tracked, then states. */
+  const atvi_series *series;
+  /* Values in observed series. */
+  atvi_idx n_obs;
+  /* Values in all series. */
+  atvi_idx n_out;
+  /* Preferred number of points per call of eval, a multiple of 8; 0: any. */
+  atvi_idx group;
 } atvi_target;
 
 #ifdef __cplusplus

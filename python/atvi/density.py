@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A log density of one's own, fitted by the library (include/atvi/bind.h), in this process."""
+"""Your own log density, fitted by the library (include/atvi/bind.h), in this process."""
 from __future__ import annotations
 
 import contextlib
@@ -29,8 +29,8 @@ STOP = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)
 
 
 class AtviError(Exception):
-    """What the program or the library said; status: its exit code, or the library's (atvi/core.h); code: what kind of failure
-    of the library it was, "none" if nothing in particular (docs/messages.md)."""
+    """Message of the program or the library; status: exit code, or status of the library (atvi/core.h);
+    code: kind of failure of the library, "none" if unspecified (docs/messages.md)."""
 
     def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class AtviError(Exception):
 
 
 def _places() -> list[str]:
-    """Where the library may be: $ATVI_LIBRARY, beside the program, in the build folder, where the system looks."""
+    """Where the library may be: $ATVI_LIBRARY, next to the program, in the build folder, where the system looks."""
     if os.environ.get("ATVI_LIBRARY"):
         return [os.environ["ATVI_LIBRARY"]]
     out: list[pathlib.Path] = []
@@ -66,7 +66,7 @@ def _library() -> Any:
         except OSError as error:
             why = why or str(error)
     if lib is None:
-        raise AtviError(f"the library cannot be loaded: {why}; ATVI_LIBRARY says where it is")
+        raise AtviError(f"the library cannot be loaded: {why}; set ATVI_LIBRARY to its path")
     p, pp = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
     texts, reals = ctypes.POINTER(c_text), ctypes.POINTER(ctypes.c_double)
     signatures = {
@@ -112,7 +112,7 @@ def _view(address: int, *shape: int) -> Array:
 
 
 def _shaped(answer: Any, shape: tuple[int, ...], what: str) -> Array:
-    """The user's numbers, which must have this shape: numpy would spread a sum over all points to every one of them."""
+    """The user's numbers, which must have this shape: numpy would broadcast a sum over all points to each of them."""
     x = np.asarray(answer, dtype=float)
     if answer is None or x.shape != shape:
         was = "is None" if answer is None else f"has the shape {x.shape}"
@@ -148,7 +148,7 @@ class _Callback:
             return 1
 
     def interrupt(self, _signal: int, _frame: Any) -> None:
-        """Ctrl-C. An exception between the library and the user's function would be lost, for ctypes drops it."""
+        """Ctrl-C. An exception between the library and the user's function would be lost, because ctypes drops it."""
         self.error = self.error or KeyboardInterrupt()
         if self.inside:
             raise self.error
@@ -156,7 +156,7 @@ class _Callback:
 
 @contextlib.contextmanager
 def _interruptible(callback: _Callback) -> Iterator[None]:
-    """Ctrl-C ends the fit, where it is Python's to handle."""
+    """Ctrl-C ends the fit, if Python handles it."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
@@ -206,7 +206,7 @@ def _word(value: Any) -> Any:
 
 
 def _listed(function: Any) -> dict[str, str]:
-    """{name: help} of what the library lists."""
+    """{name: help} of the library's lists."""
     names: dict[str, str] = {}
     i = 0
     while name := function(i, b"name"):
@@ -221,7 +221,7 @@ def methods() -> dict[str, str]:
 
 
 def options() -> dict[str, str]:
-    """The options of fit_density: {name: what it does}. The program's are the same, but max_time for max_seconds."""
+    """The options of fit_density: {name: what it does}. Those of the program are the same, except max_time for max_seconds."""
     return _listed(_library().atvi_fit_option_word)
 
 
@@ -268,7 +268,7 @@ def _plain(lib: Any, draws: _Draws, khat: float, seed: int) -> tuple[Table, bool
 
 
 def _judge(lib: Any, ctx: Any, draws: _Draws) -> dict[str, Any]:
-    """Verdict and messages, as in summary.json; what to do is said after the first message of its code."""
+    """Verdict and messages, as in summary.json; advice follows the first message of each code."""
     out = ctypes.c_void_p()
     status = lib.atvi_judgement_new(draws.p, ctypes.byref(out))
     if status:
@@ -297,7 +297,7 @@ def _result(lib: Any, ctx: Any, draws: _Draws, seed: int) -> Result:
 
 def fit_density(function: Callable[[Array], Any], names: Sequence[str], lower: npt.ArrayLike = -math.inf, upper: npt.ArrayLike = math.inf, *,
                 threads: int = 1, name: str = "density", coordinates: str | None = None, **options: Any) -> Result:
-    """Draws from a density of your own.
+    """Draws from your own density.
 
     function(theta) gets theta [d, B], B points at once, inside the bounds, and returns log_density [B] and its gradient [d, B] (method
     "ram" does without the gradient: return log_density alone). Constants in it do not matter but for log_evidence. -inf: impossible; NaN: failed.
@@ -306,7 +306,7 @@ def fit_density(function: Callable[[Array], Any], names: Sequence[str], lower: n
     are True, False or "auto". The gradient is compared with differences of log_density first, at some 50 points for
     each parameter, and a wrong one is an AtviError; check_gradient=False does without. coordinates: "auto", "surjection", "probit", "logit", "log", "none", for all parameters.
     threads > 1 speeds up the library's own work; function is never called twice at once. The same seed gives the same draws.
-    An exception in function ends the fit and is raised here, and so does Ctrl-C.
+    An exception in function ends the fit and is raised here, as does Ctrl-C.
     """
     names = list(names)
     d, lib = len(names), _library()

@@ -57,7 +57,7 @@ def gather(names: Iterable[str], columns: Iterable[Array]) -> tuple[dict[str, Ar
 
 
 class Table:
-    """One file of draws, or its like: `columns`, `draws` and `stats` are dicts of arrays [chain, draw, ...].
+    """One file of draws, or something like it: `columns`, `draws` and `stats` are dicts of arrays [chain, draw, ...].
 
     columns has a scalar for every column, in the order of the file; draws has arrays put together, with the indices in axes.
     """
@@ -112,14 +112,14 @@ class Result:
         return list(self.draws)
 
     def _best(self, name: str) -> tuple[Array, Array]:
-        """Draws and weights that the summary speaks of."""
+        """Draws and weights behind the summary."""
         if self.weighted is not None and self.weight is not None and self.summary.get("weighted"):
             return self.weighted[name], self.weight
         x = self.draws[name]
         return x, np.full(x.shape[:2], 1 / (x.shape[0] * x.shape[1]))
 
     def mean(self, name: str) -> Any:
-        """Posterior mean, as in the summary: with the weights where they are to be trusted. A number, or an array of an array."""
+        """Posterior mean, as in the summary: with the weights if they can be trusted. A number, or an array for an array."""
         x, w = self._best(name)
         return np.tensordot(w, x, axes=2)[()]
 
@@ -147,7 +147,7 @@ class Result:
         return pd.DataFrame({name: x.reshape(-1) for name, x in {**table.columns, **table.stats}.items()}, index=index)
 
     def to_xarray(self, weighted: bool = False) -> xarray.Dataset:
-        """An xarray dataset as ArviZ lays out `posterior`: dimensions chain, draw and, of arrays, beta_dim_0, ..."""
+        """An xarray dataset as ArviZ lays out `posterior`: dimensions chain, draw and, for arrays, beta_dim_0, ..."""
         xr = _library("xarray", "to_xarray()")
         table = self._table(weighted)
         dims = {name: [f"{name}_dim_{k}" for k in range(len(axes))] for name, axes in table.axes.items()}
@@ -160,7 +160,7 @@ class Result:
         return xr.Dataset(variables, coords={**coords, "chain": range(chains), "draw": range(draws)}, attrs=attributes)
 
     def to_inferencedata(self) -> arviz.InferenceData:
-        """ArviZ's InferenceData: all groups of fit.nc where the fit has it, else posterior and sample_stats."""
+        """ArviZ's InferenceData: all groups of fit.nc if the fit has it, else posterior and sample_stats."""
         az = _library("arviz", "to_inferencedata()")
         path = os.path.join(self.folder, "fit.nc") if self.folder else ""
         if path and os.path.exists(path):

@@ -16,17 +16,17 @@ from .result import Result, read
 
 
 def program() -> str:
-    """Path of the program: $ATVI, the one beside this module's sources, or the one on PATH."""
+    """Path of the program: $ATVI, the one next to the sources of this module, or the one on PATH."""
     own = os.environ.get("ATVI")
     built = pathlib.Path(__file__).resolve().parents[2] / "build" / "atvi"
     found = own or (str(built) if built.exists() else None) or shutil.which("atvi")
     if not found:
-        raise AtviError("there is no program atvi on PATH; ATVI says where it is")
+        raise AtviError("there is no program atvi on PATH; set ATVI to its path")
     return found
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """After Ctrl-C: the program may write what it has. A second Ctrl-C ends it."""
+    """After Ctrl-C: the program may write its results so far. A second Ctrl-C ends it."""
     try:
         process.terminate()
         process.communicate()

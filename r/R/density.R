@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Fits of a log density of one's own, by the library (src/atvi_shim.c).
+# Fits of your own log density, by the library (src/atvi_shim.c).
 
 .atvi <- new.env()
 
@@ -49,7 +49,7 @@
   text
 }
 
-# A matrix with a row for each point: the other way round it would have as many numbers. Of one parameter a vector will do.
+# A matrix with a row for each point: the other way round it would have as many numbers. For one parameter a vector will do.
 .atvi_check_gradient <- function(g, B, d) {
   is <- if (is.null(dim(g))) c(length(g), 1L) else dim(g)
   if (!is.numeric(g) || !identical(as.integer(is), as.integer(c(B, d))))

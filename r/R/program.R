@@ -5,7 +5,7 @@
 atvi_program <- function() {
   found <- c(Sys.getenv("ATVI"), Sys.which("atvi"))
   found <- found[nzchar(found)]
-  if (!length(found)) stop("there is no program atvi on PATH; the environment variable ATVI says where it is")
+  if (!length(found)) stop("there is no program atvi on PATH; set the environment variable ATVI to its path")
   unname(found[1])
 }
 

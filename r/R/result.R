@@ -15,7 +15,7 @@ atvi_read <- function(folder) {
             class = "atvi_result")
 }
 
-# Posterior means and standard deviations, as in the summary: with the weights where they are to be trusted.
+# Posterior means and standard deviations, as in the summary: with the weights if they can be trusted.
 atvi_mean <- function(r) .atvi_moments(r)["mean", ]
 atvi_sd <- function(r) .atvi_moments(r)["sd", ]
 

@@ -15,32 +15,30 @@ static const char *const ADVICE[ATVI_CODES] = {
     [ATVI_CODE_LIMIT_PRECISION] = "Raise the limit (--max-time, --max-iter) or ask for less (--ess).",
     [ATVI_CODE_MODES_LEFT_OUT] = "--method atvi covers them all, each with its share.",
     [ATVI_CODE_HELD_OUT] = "'atvi predict' scores them.",
-    [ATVI_CODE_POINTS_LEFT] = "'atvi run' does them.",
+    [ATVI_CODE_POINTS_LEFT] = "'atvi run' runs them.",
     [ATVI_CODE_EVIDENCE_NONE] = "Fits by --method atvi, nf or copula have one.",
     [ATVI_CODE_EVIDENCE_DOUBTFUL] = "A fit with --exact estimates it from chains.",
     /* Failures. */
     [ATVI_CODE_NO_GRADIENT] =
         "'atvi check' compares the gradient with finite differences; --method ram needs none.",
     [ATVI_CODE_NEVER_EVALUATED] = "'atvi check' says why.",
-    [ATVI_CODE_LIKELIHOOD_ZERO] =
-        "The model cannot produce the data: look for counts where the mean is always 0, and "
-        "for priors far from the truth.",
+    [ATVI_CODE_LIKELIHOOD_ZERO] = "The model cannot produce the data: look for counts where the mean is "
+                                  "always 0, and for priors far from the truth.",
     [ATVI_CODE_STATE_NOT_FINITE] =
         "Look for logarithms or roots of negative numbers and divisions by 0, and narrow the priors.",
     [ATVI_CODE_SOLVER_STEPS] =
         "The model may be stiff: try the line 'solver stiff' in it, or narrower priors.",
     [ATVI_CODE_PRIORS_DISAGREE] = "The priors contradict each other or their bounds.",
     [ATVI_CODE_CALL_FAILED] = "Run the program by hand with these parameters.",
-    [ATVI_CODE_FILE_MISSING] = "--folder DIR has them looked for in another folder.",
-    [ATVI_CODE_DATA_UNNAMED] = "--data NAME=FILE then says which one is meant.",
+    [ATVI_CODE_FILE_MISSING] = "--folder DIR looks for them in another folder.",
+    [ATVI_CODE_DATA_UNNAMED] = "Use --data NAME=FILE to say which one is meant.",
     [ATVI_CODE_RUNS_NONE] =
         "'atvi design' and 'atvi run' make the runs; --runs says where they are if not here.",
-    [ATVI_CODE_RUNS_OTHER] =
-        "Give another folder (--runs), or move these runs away and make new ones ('atvi design', "
-        "'atvi run').",
-    [ATVI_CODE_RUNS_TIMES] = "When the simulator does that, begin afresh in another folder (--runs).",
+    [ATVI_CODE_RUNS_OTHER] = "Give another folder (--runs), or move these runs away and make new ones ('atvi "
+                             "design', 'atvi run').",
+    [ATVI_CODE_RUNS_TIMES] = "Once the simulator does that, start again in another folder (--runs).",
     [ATVI_CODE_SIMULATOR_FAILED] =
-        "When the simulator works, 'atvi run --retry-failed' does the failed runs again.",
+        "Once the simulator works, 'atvi run --retry-failed' repeats the failed runs.",
 };
 
 const char *atvi_app_advice(atvi_code code) { return (unsigned)code < ATVI_CODES ? ADVICE[code] : NULL; }
@@ -60,5 +58,5 @@ atvi_status atvi_app_advised_summary(atvi_pool *pool, const atvi_draws *d, atvi_
   }
   if (!atvi_pool_failed(pool)) return ATVI_OK;
   *out = NULL;
-  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "summary: out of memory");
+  return ATVI_ENOMEM;
 }

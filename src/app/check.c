@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi check: what was read, is the gradient right, what does an evaluation cost. */
+/* atvi check: what was read, whether the gradient is right, and what an evaluation costs. */
 #include "app/common.h"
 #include "diag/score.h"
 #include "infer/optimum.h"
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 enum {
-  DRAWS = 64 * ATVI_LANES, /* draws from the prior that are tried */
-  BEST = 4 * ATVI_LANES,   /* those that fit the data best: a posterior is near there */
+  DRAWS = 64 * ATVI_LANES, /* draws from the prior to try */
+  BEST = 4 * ATVI_LANES,   /* draws that fit the data best, as the posterior is near them */
   POINTS = 10,             /* of these the gradient is checked at */
 };
 
@@ -21,7 +21,7 @@ typedef struct {
   atvi_idx n_best, failed;
   /* [d][n_best] */
   double *best;
-  /* how the last of the failed ended */
+  /* how the last failure ended */
   atvi_outcome last;
 } checking;
 
@@ -130,12 +130,12 @@ static void describe(atvi_text *out, const atvi_model *m) {
   atvi_io_text_add(out, "\n");
 }
 
-/* Draws from the prior, and of those that can be evaluated the best. */
+/* Draws from the prior, and the best of those that can be evaluated. */
 static atvi_status choose(checking *c, atvi_pool *pool, uint64_t seed) {
   const atvi_target *t = c->l->target;
   double *theta = atvi_pool_take(pool, (size_t)(t->d * (DRAWS + BEST) + DRAWS), sizeof *theta), *ll;
   atvi_outcome *outcome = atvi_pool_take(pool, DRAWS, sizeof *outcome);
-  if (!theta || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta || !outcome) return ATVI_ENOMEM;
   c->best = theta + t->d * DRAWS;
   ll = c->best + t->d * BEST;
   t->ops->prior_draw(t->self, atvi_model_evaluator_work(c->l->ev), seed, 0, DRAWS, theta);
@@ -171,8 +171,8 @@ static atvi_status check_gradient(checking *c, atvi_text *out, bool *ok) {
                      "best of %d draws from the prior\n",
                      *ok ? "ok" : "WRONG", y.off, t->param[y.off_param].name, y.points, DRAWS);
   if (c->n_best > 0 && !*ok && c->l->model->has_ode && c->l->model->ode.method == ATVI_ODE_RK45)
-    atvi_io_text_add(out, "            A stiff model does this to the default solver: try the line 'solver "
-                          "stiff' in the model.\n");
+    atvi_io_text_add(out, "            The model may be too stiff for the default solver: try the line "
+                          "'solver stiff' in the model.\n");
   if (c->n_best > 0 && c->failed)
     atvi_io_text_add(out, "            %td draws could not be evaluated: %s\n", c->failed,
                      atvi_outcome_word(c->last));
@@ -200,14 +200,13 @@ static atvi_status check_cost(checking *c, atvi_pool *pool, uint64_t seed, atvi_
   double *theta = atvi_pool_take(pool, (size_t)(d * B), sizeof *theta);
   double *values = atvi_pool_take(pool, (size_t)((2 + 2 * d) * B), sizeof *values);
   atvi_outcome *outcome = atvi_pool_take(pool, (size_t)B, sizeof *outcome);
-  if (!theta || !values || !outcome) return ATVI_FAIL(c->ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta || !values || !outcome) return ATVI_ENOMEM;
   t->ops->prior_draw(t->self, atvi_model_evaluator_work(c->l->ev), seed, 0, B, theta);
   double plain = cost(c, B, theta, values, outcome, false), grad = cost(c, B, theta, values, outcome, true);
-  atvi_io_text_add(
-      out,
-      "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the prior, "
-      "%d threads)\n",
-      1e6 * plain, 1e6 * grad, atvi_ctx_threads(c->ctx));
+  atvi_io_text_add(out,
+                   "cost        %.3g us per evaluation, %.3g us with gradient (batches of draws from the "
+                   "prior, %d threads)\n",
+                   1e6 * plain, 1e6 * grad, atvi_ctx_threads(c->ctx));
   return ATVI_OK;
 }
 
@@ -237,7 +236,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, uint64_
   return atvi_io_text_get(&out, text);
 }
 
-/* A model whose simulator has not been run yet: what can be said without, and what to do next. */
+/* A model whose simulator has not been run yet: what is known without runs, and what to do next. */
 static atvi_status check_unrun(atvi_pool *pool, const atvi_app_model *model, const atvi_lang *lang,
                                const char **text) {
   const atvi_lang_simulator *s = &lang->simulator;
@@ -257,15 +256,15 @@ static atvi_status check_unrun(atvi_pool *pool, const atvi_app_model *model, con
   return atvi_io_text_get(&out, text);
 }
 
-/* *text stays NULL if there are runs, or none are needed, or the model cannot be read, which loading it has told. A silent context
- * leaves that message alone, and announces nothing twice. */
+/* *text stays NULL if there are runs, none are needed, or the model cannot be read, which was reported when
+ * it was loaded. A silent context keeps that message and announces nothing twice. */
 static atvi_status look_for_runs(atvi_ctx *silent, atvi_pool *pool, const atvi_app_model *model,
                                  const char **text) {
   atvi_lang *lang;
   const char *dir = model->runs ? model->runs : atvi_sim_folder(pool, model->path);
   const char *record = dir ? atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_RECORD) : NULL;
   *text = NULL;
-  if (!record) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!record) return ATVI_ENOMEM;
   const atvi_lang_opts how = {model->n_data, model->data, .folder = model->folder};
   if (access(record, F_OK) == 0 || atvi_lang_load(silent, model->path, &how, &lang) != ATVI_OK)
     return ATVI_OK;
@@ -284,7 +283,7 @@ static bool rereadable(const atvi_app_model *model) {
   return true;
 }
 
-/* The model could not be loaded: for want of runs? */
+/* The model could not be loaded: because there are no runs? */
 static atvi_status unloaded(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model, atvi_status why,
                             const char **text, bool *ok) {
   atvi_ctx *silent;

@@ -45,7 +45,7 @@ const char *atvi_app_report_command(atvi_pool *pool, const atvi_app_fit_opts *o)
   atvi_io_text_add(&out, "atvi fit");
   atvi_app_report_word(&out, o->model.path);
   for (int i = 0; (p = atvi_infer_fit_option_at(i));
-       i++) /* the seed always: who repeats a fit should see it */
+       i++) /* always with the seed, so that whoever repeats a fit sees it */
     if (p->kind == ATVI_OPTION_SEED || !atvi_infer_fit_option_is_default(p, &o->how))
       put_option(&out, p, &o->how);
   for (atvi_idx i = 0; i < o->model.n_data; i++)

@@ -84,7 +84,7 @@ static atvi_status fix(atvi_ctx *ctx, const atvi_app_model *opts, atvi_loaded *l
         opts->path);
   if (opts->n_fix == 0) return ATVI_OK;
   double *value = atvi_block(ctx, (size_t)base->d * (sizeof(double) + sizeof(atvi_idx)));
-  if (!value) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!value) return ATVI_ENOMEM;
   atvi_idx *index = (atvi_idx *)(value + base->d), n = 0;
   atvi_status status = atvi_app_values(ctx, "--fix", base, opts->n_fix, opts->fix, value);
   for (atvi_idx i = 0; status == ATVI_OK && i < base->d; i++)
@@ -119,16 +119,16 @@ atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts, const atvi_
   how.emulators = opts->emulators;
   atvi_status status = atvi_model_load_with(ctx, opts->path, &how, &out->model);
   if (status == ATVI_EIO)
-    status = ATVI_EDATA; /* a file that cannot be read is for the user to mend, like a wrong one */
+    status = ATVI_EDATA; /* the user must fix a file that cannot be read, like a wrong one */
   if (status == ATVI_OK) status = fix(ctx, opts, out);
   if (status == ATVI_OK) status = atvi_model_evaluator_new(ctx, out->target, &out->ev);
   if (status != ATVI_OK)
     atvi_app_unload(out);
-  else if (atvi_app_no_data(out) && !how.text) /* of the model of a fit it was told then */
+  else if (atvi_app_no_data(out) && !how.text) /* for the model of a fit it was reported then */
     atvi_log(ctx, ATVI_LOG_WARN,
              "every observation is missing: the data say nothing, and the posterior is the prior");
   if (status == ATVI_OK && out->model->info.reason[0])
-    atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, several times slower: %s",
+    atvi_log(ctx, ATVI_LOG_WARN, "the model runs in the interpreter, which is several times slower: %s",
              out->model->info.reason);
   return status;
 }
@@ -146,7 +146,7 @@ atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, con
   *error = 0;
   if (!t->ops->eval_exact) return ATVI_OK;
   double *ll = atvi_block(ctx, (size_t)(2 * n + 1) * sizeof *ll);
-  if (!ll) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!ll) return ATVI_ENOMEM;
   t->ops->eval(t->self, atvi_model_evaluator_work(l->ev),
                &(atvi_batch){.B = n, .theta = theta, .log_lik = ll});
   t->ops->eval_exact(t->self, atvi_model_evaluator_work(l->ev),
@@ -207,7 +207,7 @@ char *atvi_app_bytes_text(atvi_pool *pool, const char *s) {
 
 /* Small things that several commands need: lists and times on the command line, cells of a CSV file, hashes of data. */
 
-/* More times than this in one range is a slip of the pen. */
+/* More times than this in one range are a typing error. */
 enum { MAX_TIMES = 1000000 };
 static const char BLANKS[] = " \t";
 
@@ -228,9 +228,8 @@ atvi_status atvi_app_method(atvi_ctx *ctx, unsigned is, const char *option, cons
   if (*out) return ATVI_OK;
   atvi_infer_methods_text(is, " and ", list);
   if (is & ATVI_METHOD_POSTERIOR)
-    return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s: there is no '%s' among the methods that draw from the posterior: %s", option, name,
-                     list);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "%s: '%s' is not one of the methods that draw from the posterior: %s",
+                     option, name, list);
   return ATVI_FAIL(ctx, ATVI_EINVAL, "%s: there is no method '%s'; there are %s", option, name, list);
 }
 
@@ -245,7 +244,7 @@ atvi_status atvi_app_methods(atvi_pool *pool, unsigned is, const char *list, atv
   for (const char *at = list; atvi_app_next(&at, &item, &len);) {
     const atvi_method *m;
     const char *name = atvi_pool_strndup(pool, item, len);
-    if (!name || !ATVI_PUSH(pool, *out, *n, cap)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!name || !ATVI_PUSH(pool, *out, *n, cap)) return ATVI_ENOMEM;
     ATVI_TRY(atvi_app_method(ctx, is, "--methods", name, &m));
     for (atvi_idx k = 0; k < *n; k++)
       if ((*out)[k] == m) return ATVI_FAIL(ctx, ATVI_EINVAL, "--methods %s: %s is given twice", list, name);
@@ -260,15 +259,15 @@ static atvi_status bad_time(atvi_ctx *ctx, const char *times, const char *item, 
   int64_t days;
   if (atvi_io_parse_date(item, n, &days))
     return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "--times %s: %.*s is a date; the first and the last time and those of a list can be "
-                     "dates, where the model has a calendar",
+                     "--times %s: %.*s is a date; only the first and last time and times in a list can be "
+                     "dates, and only if the model has a calendar",
                      times, (int)n, item);
   return ATVI_FAIL(ctx, ATVI_EINVAL,
                    "--times %s: '%.*s' is not a number; want first:last, first:last:step or a list t1,t2,...",
                    times, (int)n, item);
 }
 
-/* A number, or a date where there is a calendar. */
+/* A number, or a date if there is a calendar. */
 static bool read_time(const atvi_lang *lang, const char *s, size_t n, double *out) {
   int64_t days;
   if (atvi_io_parse_number(s, n, out)) return isfinite(*out);
@@ -299,7 +298,7 @@ static atvi_status read_range(atvi_ctx *ctx, const char *times, const atvi_lang 
                      part[1], part[0]);
   double count = floor((part[1] - part[0]) / part[2] + 1e-9) + 1;
   if (!(count <= MAX_TIMES))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: these are %.3g times; at most %d", times, count,
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: %.3g times are too many; at most %d", times, count,
                      MAX_TIMES);
   *n = (atvi_idx)count;
   return ATVI_OK;
@@ -316,7 +315,7 @@ static atvi_status read_list(atvi_ctx *ctx, atvi_pool *pool, const char *times, 
     if (*n > 0 && !(x > (*out)[*n - 1]))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "--times %s: %g comes after %g; times must ascend", times, x,
                        (*out)[*n - 1]);
-    if (!ATVI_PUSH(pool, *out, *n, cap)) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!ATVI_PUSH(pool, *out, *n, cap)) return ATVI_ENOMEM;
     (*out)[(*n)++] = x;
   }
   return ATVI_OK;
@@ -332,11 +331,11 @@ atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times, co
   ATVI_TRY(read_range(ctx, times, lang, part, n));
   *out = atvi_pool_take(pool, (size_t)*n, sizeof **out);
   for (atvi_idx i = 0; *out && i < *n; i++) (*out)[i] = part[0] + (double)i * part[2];
-  return *out ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  return *out ? ATVI_OK : ATVI_ENOMEM;
 }
 
 void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]) {
-  static const double FARTHEST = 3e6; /* days: some eight thousand years */
+  static const double FARTHEST = 3e6; /* days: about eight thousand years */
   double at = atvi_io_calendar_day(lang->calendar, t);
   int y, m, d;
   out[0] = 0;
@@ -351,7 +350,7 @@ void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]) {
   if (rest % 60) snprintf(out + n, ATVI_APP_DATE - (size_t)n, ":%02d", rest % 60);
 }
 
-/* ---- telling data apart ---- */
+/* ---- hashes of data ---- */
 
 const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
@@ -359,7 +358,7 @@ const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l) {
   uint64_t hash = ATVI_HASH;
   for (atvi_idx o = 0; h->held && o < lang->n_observe; o++) {
     const atvi_lang_observe *obs = &lang->observe[o];
-    const atvi_csv *csv = lang->data[obs->data].csv; /* as it was read: the model has these values no more */
+    const atvi_csv *csv = lang->data[obs->data].csv; /* as read: the model no longer has these values */
     for (atvi_idx r = 0; csv && obs->column >= 0 && r < csv->n_row; r++) {
       const char *cell = csv->text[r * csv->n_col + obs->column];
       if (h->held[obs->data][r]) hash = atvi_hash(hash, cell, strlen(cell) + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the commands share; for src/app alone. */
+/* Shared by the commands; only for src/app. */
 #ifndef ATVI_APP_COMMON_H
 #define ATVI_APP_COMMON_H
 
@@ -17,127 +17,146 @@
 /* A model with its fixed parameters and scratch. */
 typedef struct {
   atvi_model *model;
-  atvi_target *fixed;        /* NULL if nothing is fixed */
-  const atvi_target *target; /* what to infer */
+  /* NULL if nothing is fixed. */
+  atvi_target *fixed;
+  /* What to infer. */
+  const atvi_target *target;
   atvi_evaluator *ev;
 } atvi_loaded;
 
-/* use: how to load (its data are taken from opts); NULL: as usual. On failure everything is freed and *out zeroed. */
+/* use: how to load (its data come from opts); NULL: as usual. On failure everything is freed and *out
+ * zeroed. */
 ATVI_CHECKED atvi_status atvi_app_load(atvi_ctx *ctx, const atvi_app_model *opts,
                                        const atvi_model_load_opts *use, atvi_loaded *out);
 void atvi_app_unload(atvi_loaded *l);
-/* Whether the model observes something but every value is missing. */
+/* Whether the model has observations but every value is missing. */
 bool atvi_app_no_data(const atvi_loaded *l);
 
-/* Largest error of the log likelihood by the model's solver at n points theta[d][n]; NaN where none could be compared. */
+/* Largest error of the log likelihood by the model's solver at n points theta[d][n]; NaN if none could be
+ * compared. */
 ATVI_CHECKED atvi_status atvi_app_solver_error(atvi_ctx *ctx, atvi_loaded *l, atvi_idx n, const double *theta,
                                                double *error);
 
-/* Resolves name=value pairs against a target's parameters: value[d], NaN where nothing was said. what: the option, for messages. */
+/* Resolves name=value pairs against a target's parameters: value[d], NaN for parameters without a value.
+ * what: the option, for messages. */
 ATVI_CHECKED atvi_status atvi_app_values(atvi_ctx *ctx, const char *what, const atvi_target *target,
                                          atvi_idx n, const atvi_app_set *set, double *value);
 /* The same, and every parameter must get a value inside its bounds. */
 ATVI_CHECKED atvi_status atvi_app_point(atvi_ctx *ctx, const atvi_target *target, atvi_idx n,
                                         const atvi_app_set *set, double *theta);
 
-/* The next element of a comma list, without the blanks around it; false at the end. *at: where to go on. */
+/* The next element of a comma list, without surrounding blanks; false at the end. *at: where to continue. */
 bool atvi_app_next(const char **at, const char **item, size_t *n);
 
-/* A method by its name, of those that are all of `is`; option: where the name is from, for messages. Errors: EINVAL. */
+/* Finds a method by name among those with all properties `is`; option: where the name is from, for messages.
+ * Errors: EINVAL. */
 ATVI_CHECKED atvi_status atvi_app_method(atvi_ctx *ctx, unsigned is, const char *option, const char *name,
                                          const atvi_method **out);
 /* The methods [n] of a comma list, each once. Memory from pool. Errors: EINVAL, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_methods(atvi_pool *pool, unsigned is, const char *list, atvi_idx *n,
                                           const atvi_method ***out);
-/* Reads --times: "first:last", "first:last:step" or "t1,t2,...". Where the model has a calendar, times may be dates; the step is in its
- * unit. lang NULL: it has none. times NULL: none, *out is NULL. Errors: EINVAL, ENOMEM. */
+/* Reads --times: "first:last", "first:last:step" or "t1,t2,...". If the model has a calendar (lang is not
+ * NULL), times may be dates and the step is in its unit. times NULL: none, *out is NULL. Errors: EINVAL,
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_times(atvi_ctx *ctx, atvi_pool *pool, const char *times,
                                         const atvi_lang *lang, atvi_idx *n, double **out);
-/* The date of time t, with the time of day where the calendar counts days and t is within one; "": there is no calendar, or no such
- * date. */
+/* The date of time t, with the time of day if the calendar counts days and t is not a whole day; "" without a
+ * calendar or such a date. */
 enum { ATVI_APP_DATE = 32 };
 void atvi_app_date(const atvi_lang *lang, double t, char out[ATVI_APP_DATE]);
 
-/* Whether an observation counts since the row before (increase). */
+/* Whether an observation counts since the previous row (increase). */
 bool atvi_app_counts(const atvi_lang *lang, const atvi_lang_observe *o);
-/* The shortest and the longest time between rows; HUGE_VAL and 0: there is none. */
+/* The shortest and the longest time between rows; HUGE_VAL and 0 if there is none. */
 void atvi_app_steps(atvi_idx n, const double *time, double *least, double *most);
-/* What the user should know of data that are mostly evenly spaced but lack rows, where observations count since the row before. *note is
- * NULL where there is nothing. Errors: ENOMEM. */
+/* A note on data that are mostly evenly spaced but lack rows, when observations count since the previous row.
+ * *note is NULL if there is nothing to say. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_gaps(atvi_pool *pool, const atvi_lang *lang, const char **note);
-/* The text of the model with that start, if the start of its runs depends on its data; NULL: it does not. Errors: ENOMEM. */
+/* The text of the model with that start if the start depends on the data, else NULL. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double start,
                                              const char **text);
 
-/* Of the cells that were held out, as the data file has them. Memory from pool; NULL: there is none. */
+/* Hash of the held-out cells, as they are in the data file. Memory from pool; NULL: none. */
 const char *atvi_app_held_hash(atvi_pool *pool, const atvi_loaded *l);
 
-/* A cell of a CSV file, quoted where it must be. */
+/* A cell of a CSV file, quoted if necessary. */
 void atvi_app_field(atvi_text *out, const char *s);
 
 /* Observations value[n_obs] of one data set as CSV, in the layout of its file. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx group,
                                             const double *value, const char **text);
 
-/* How many of the simulated observations value[n_obs][B] are not finite, those apart whose covariates, or which themselves, are missing. */
+/* Number of simulated observations value[n_obs][B] that are not finite, except those that are missing or
+ * whose covariates are. */
 atvi_idx atvi_app_undrawn(const atvi_loaded *l, atvi_idx B, const double *value);
 
-/* The folder of a fit: `where` itself, or of a model file the newest run here that holds such a file. Errors: EINVAL (there is none), ENOMEM. */
+/* The folder of a fit: `where` itself or, for a model file, the newest fit here that contains such a file.
+ * Errors: EINVAL (none), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const char *where,
                                            const char *holding, const char **dir);
 
-/* The folder for results: out, which must not exist unless force is set or it is empty; NULL: a new numbered one, named after base.
- * Errors: EEXIST, EIO, ENOMEM. */
+/* The folder for results: out, which must not exist unless force is set or it is empty; NULL: a new numbered
+ * one, named after base. Errors: EEXIST, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bool force,
                                           const char *base, const char **dir);
-/* Errors: EIO: there is no fit.json, so that files of two fits may be mixed in the folder. */
+/* Errors: EIO (there is no fit.json: files of two fits may be mixed in the folder). */
 ATVI_CHECKED atvi_status atvi_app_whole_fit(atvi_ctx *ctx, atvi_pool *pool, const char *dir);
-/* The draws that the fit in dir was judged by: weighted ones where there are. Errors: EIO, EDATA, ENOMEM. */
+/* The draws by which the fit in dir was judged: the weighted ones if there are any. Errors: EIO, EDATA,
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
                                              atvi_draws **out);
 
-/* What the user wrote, in any encoding, as JSON and back, byte by byte; for src/app alone.
+/* What the user wrote, in any encoding, as JSON and back, byte by byte; only for src/app.
  *
- * JSON takes UTF-8 alone. Of text that is something else, each byte b above 127 becomes the character U+F700 + b, of those that Unicode
- * leaves to everyone's use. */
+ * JSON is always UTF-8. In text that is not, each byte b above 127 becomes the character U+F700 + b of the
+ * private use area. */
 
-/* null for NULL. NULL: no memory. */
+/* null for NULL. NULL: out of memory. */
 json_t *atvi_app_bytes_json(atvi_pool *pool, const char *s);
-/* What s, a string from such a file, was; a copy. NULL for NULL, or no memory. */
+/* A copy of s, a string from such a file, in its original encoding. NULL for NULL, or out of memory. */
 char *atvi_app_bytes_text(atvi_pool *pool, const char *s);
 
-/* A finished fit as its folder tells it; for src/app alone. */
+/* A finished fit as stored in its folder; only for src/app. */
 
 typedef struct {
   const char *dir;
-  const char *method, *verdict; /* verdict: NULL where summary.json is gone */
-  const char *holdout;          /* rule; NULL: none */
-  atvi_idx held_n;              /* values that were held out; -1: not known */
-  const char *held_hash;        /* of them (atvi_app_held_hash); NULL: not known */
+  /* Verdict: NULL if summary.json is gone. */
+  const char *method, *verdict;
+  /* Rule; NULL: none. */
+  const char *holdout;
+  /* Values that were held out; -1: not known. */
+  atvi_idx held_n;
+  /* Their hash (atvi_app_held_hash); NULL: not known. */
+  const char *held_hash;
   uint64_t seed;
-  double log_map;       /* NaN where summary.json is gone */
-  const char *text;     /* the model as it was fitted */
-  atvi_app_model model; /* its path, data and fixed parameters as they were */
-  bool changed;         /* the model file is no longer what was fitted */
+  /* NaN if summary.json is gone. */
+  double log_map;
+  /* The model as it was fitted. */
+  const char *text;
+  /* Its path, data and fixed parameters as they were. */
+  atvi_app_model model;
+  /* The model file has changed since the fit. */
+  bool changed;
 } atvi_fitted;
 
-/* Reads the folder of a fit (atvi_app_find_run). data[n_data] are files given now in the place of those of the fit. Paths of the fit are
- * relative to the folder it was started in or, where there is no such file, to the working folder. Memory from pool.
- * Errors: EINVAL (no such run, or one that is not complete), EDATA (fit.json cannot be read, a data file is gone), EIO, ENOMEM. */
+/* Reads the folder of a fit (atvi_app_find_run). data[n_data] are files to use instead of those of the fit.
+ * Paths of the fit are relative to the folder it was started in or, if there is no such file, to the working
+ * folder. Memory from pool. Errors: EINVAL (no such fit, or an incomplete one), EDATA (fit.json cannot be
+ * read, a data file is gone), EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_fitted_read(atvi_ctx *ctx, atvi_pool *pool, const char *where,
                                               atvi_idx n_data, const atvi_data_file *data, atvi_fitted *out);
 
-/* What a fit hands over: the draws of its method, and draws that count equally; for src/app alone. */
+/* What a fit returns: the draws of its method, and draws that count equally; only for src/app. */
 
 typedef struct {
   /* from the method */
   atvi_draws *draws;
-  /* draws that count equally, as far as they can be had; the same where they have no weights */
+  /* draws that count equally, if they can be made; the same draws if they have no weights */
   atvi_draws *plain;
 } atvi_delivery;
 
-/* Makes the rest from y->draws, and measures the solver's error where the posterior is: it counts in the verdict.
- * Errors: ENOMEM, those of the evaluation. */
+/* Makes the rest from y->draws, and measures the error of the solver at the posterior, which counts in the
+ * verdict. Errors: ENOMEM, those of the evaluation. */
 ATVI_CHECKED atvi_status atvi_app_delivery_make(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l,
                                                 atvi_delivery *y);
 void atvi_app_delivery_free(atvi_delivery *y); /* zeroed is fine */

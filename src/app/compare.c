@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi compare: every method as atvi fit and atvi predict would run it, each into a folder of its own; then the folders
- * are read and set side by side. So nothing here knows how a method works, and a method that fails leaves the others alone.
+/* atvi compare: every method as atvi fit and atvi predict would run it, each into its own folder; then the
+ * folders are read and compared. So nothing here knows how a method works, and a method that fails does not
+ * affect the others.
  *
- * Side by side, each method has a thread with a context of its own. Results do not depend on the number of threads: they are
- * the same as one after another, only times are not. */
+ * Side by side, each method has a thread with its own context. Results do not depend on the number of
+ * threads, so they are the same as one after another; only times differ. */
 #include "app/compare.h"
 #include "app/report.h"
 #include "infer/fit.h"
@@ -18,7 +19,7 @@
 enum { MESSAGE = 1024 };
 static const double LOOK_EVERY_S = 0.1;
 
-/* One method's work. */
+/* The work of one method. */
 typedef struct {
   const char *method;
   atvi_app_fit_opts fit;
@@ -45,12 +46,12 @@ typedef struct {
 
 /* ---- before ---- */
 
-static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
-
-/* The options of a method that are its own. What it has no use for is left out, not refused: one command line serves all. */
+/* The options of a method that are its own. Options it does not use are dropped, not refused: one command
+ * line serves all methods. */
 static atvi_fit_opts how(const atvi_fit_opts *common, const atvi_method *m) {
   atvi_fit_opts o = *common;
-  /* atvi alone is the approximation and its weights: turning exact by itself it would be another name for exact. */
+  /* atvi stays the approximation with its weights: if it turned exact by itself, it would be another name for
+   * exact. */
   o.exact = "off";
   atvi_infer_fit_options_choose(m, &o);
   return o;
@@ -64,7 +65,7 @@ static atvi_status read_methods(work *w) {
   if (!list) list = atvi_infer_methods_text(ATVI_METHOD_POSTERIOR, ", ", all);
   ATVI_TRY(atvi_app_methods(w->pool, 0, list, &w->n, &method));
   w->job = atvi_pool_take(w->pool, (size_t)w->n, sizeof *w->job);
-  if (!w->job) return nomem(w->ctx);
+  if (!w->job) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < w->n; i++) {
     w->job[i] = (job){.method = method[i]->name, .fit = w->opts->fit};
     w->job[i].fit.how = how(&w->opts->fit.how, method[i]);
@@ -76,17 +77,18 @@ static atvi_status read_methods(work *w) {
                    list);
 }
 
-/* What is wrong with the model or its data is told once, before anything is begun. Compiled, it is in the cache for all. */
+/* Faults of the model or its data are reported once, before anything starts. The compiled model is then in
+ * the cache for all. */
 static atvi_status check_model(work *w) {
   atvi_loaded l;
   ATVI_TRY(atvi_app_load(w->ctx, &w->opts->fit.model,
                          &(atvi_model_load_opts){.holdout = w->opts->fit.holdout}, &l));
   w->model = atvi_pool_printf(w->pool, "%s", l.target->name);
   atvi_app_unload(&l);
-  return w->model ? ATVI_OK : nomem(w->ctx);
+  return w->model ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* Of methods that were compared before, in the same folder, and are not now. */
+/* Folders of methods that were compared earlier in this folder, but not now. */
 static void tell_left(const work *w) {
   const atvi_method *m;
   for (int k = 0; (m = atvi_infer_method_at(0, k)); k++) {
@@ -95,18 +97,18 @@ static void tell_left(const work *w) {
     const char *folder = atvi_pool_printf(w->pool, "%s/%s", w->dir, m->name),
                *fit = folder ? atvi_pool_printf(w->pool, "%s/fit.json", folder) : NULL;
     if (!now && fit && access(fit, F_OK) == 0)
-      atvi_log(w->ctx, ATVI_LOG_WARN, "%s is of an earlier comparison, and no part of this one", folder);
+      atvi_log(w->ctx, ATVI_LOG_WARN, "%s is from an earlier comparison and not part of this one", folder);
   }
 }
 
 static atvi_status make_folders(work *w) {
   const atvi_app_fit_opts *fit = &w->opts->fit;
   const char *base = atvi_pool_printf(w->pool, "%s-compare", w->model);
-  if (!base) return nomem(w->ctx);
+  if (!base) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_out_dir(w->ctx, w->pool, fit->out, fit->force, base, &w->dir));
   for (atvi_idx i = 0; i < w->n; i++) {
     w->job[i].fit.out = atvi_pool_printf(w->pool, "%s/%s", w->dir, w->job[i].method);
-    if (!w->job[i].fit.out) return nomem(w->ctx);
+    if (!w->job[i].fit.out) return ATVI_ENOMEM;
   }
   tell_left(w);
   return ATVI_OK;
@@ -126,7 +128,7 @@ static void fit_and_score(atvi_pool *pool, job *j) {
 }
 
 static void run_job(job *j) {
-  atvi_pool *pool; /* predictions are large: they go before the next method begins */
+  atvi_pool *pool; /* predictions are large: free them before the next method starts */
   j->begun = true;
   j->status = atvi_pool_new(j->ctx, &pool);
   if (j->status == ATVI_OK) {
@@ -174,7 +176,7 @@ static void *thread_main(void *arg) {
   return NULL;
 }
 
-/* Until all have ended: hands requests to stop on, and tells how many there are left. */
+/* Until all have ended: passes on requests to stop, and reports how many are left. */
 static void watch(work *w, int started, atomic_bool *stop, atomic_int *n_ended) {
   const struct timespec pause = {.tv_nsec = (long)(1e9 * LOOK_EVERY_S)};
   double begun = atvi_clock_s();
@@ -201,7 +203,7 @@ static void side_by_side(work *w) {
   for (atvi_idx i = 0; i < w->n; i++)
     if (w->job[i].started)
       pthread_join(w->job[i].thread, NULL);
-    else if (!atvi_stop_asked(w->ctx)) /* no more threads to be had */
+    else if (!atvi_stop_asked(w->ctx)) /* no more threads available */
       thread_main(&w->job[i]);
   for (atvi_idx i = 0; i < w->n; i++)
     if (w->job[i].lost[0]) atvi_log(w->ctx, ATVI_LOG_LOST, "%s: %s", w->job[i].method, w->job[i].lost);
@@ -215,7 +217,7 @@ static atvi_status describe(work *w, const job *j, atvi_compared *out) {
   out->state = !j->begun ? "not run" : j->stopped ? "stopped" : j->status != ATVI_OK ? "failed" : "done";
   out->reason = !j->begun ? "stopped before it began" : j->status != ATVI_OK ? message : NULL;
   out->unscored = j->status == ATVI_OK && j->scored != ATVI_OK ? message : NULL;
-  return atvi_pool_failed(w->pool) ? nomem(w->ctx) : ATVI_OK;
+  return atvi_pool_status(w->pool);
 }
 
 static atvi_status report(work *w, const atvi_comparison *c, atvi_app_compare_result *out) {
@@ -243,7 +245,7 @@ static atvi_status collect(work *w, atvi_app_compare_result *out) {
                        .shared = w->opts->parallel && w->n > 1,
                        .n = w->n,
                        .of = atvi_pool_take(w->pool, (size_t)w->n, sizeof *c.of)};
-  if (!c.of) return nomem(w->ctx);
+  if (!c.of) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < w->n; i++) {
     ATVI_TRY(describe(w, &w->job[i], &c.of[i]));
     out->stopped = out->stopped || w->job[i].stopped || !w->job[i].begun;

@@ -112,7 +112,7 @@ static void put_method(atvi_json *w, const atvi_compared *m) {
   atvi_io_json_put(w, "method", atvi_io_json_word(w->pool, m->method));
   atvi_io_json_put(w, "state", atvi_io_json_word(w->pool, m->state));
   atvi_io_json_put(w, "reason", atvi_io_json_word(w->pool, m->reason));
-  /* beside compare.json: the whole may be moved */
+  /* relative to compare.json, so that the folder can be moved */
   atvi_io_json_put(w, "folder", atvi_io_json_word(w->pool, m->method));
   if (s) {
     atvi_io_json_put(w, "verdict", json_string(atvi_verdict_name(s->verdict)));
@@ -143,14 +143,12 @@ atvi_status atvi_app_compare_json(atvi_pool *pool, const atvi_comparison *c, con
   return atvi_io_json_get(&w, "compare", text);
 }
 
-/* From the folders of the methods to numbers side by side: summaries, scores, and the distance of every marginal to
- * that of the reference. */
-
-static atvi_status nomem(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory"); }
+/* Reads the folders of the methods: summaries, scores, and the distance of every marginal to that of the
+ * reference. */
 
 /* ---- scores.json ---- */
 
-/* NULL where there are none. */
+/* NULL if there are none. */
 static atvi_score *scores(atvi_pool *pool, const json_t *o, atvi_idx *n) {
   const json_t *series = json_object_get(o, "series");
   *n = (atvi_idx)json_array_size(series);
@@ -161,20 +159,20 @@ static atvi_score *scores(atvi_pool *pool, const json_t *o, atvi_idx *n) {
   return out;
 }
 
-static atvi_status read_scores(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m) {
+static atvi_status read_scores(atvi_pool *pool, atvi_compared *m) {
   const char *path = atvi_pool_printf(pool, "%s/scores.json", m->dir);
-  if (!path) return nomem(ctx);
+  if (!path) return ATVI_ENOMEM;
   json_t *root = json_load_file(path, 0, NULL);
   if (!root) {
     m->unscored = atvi_pool_printf(pool, "cannot read %s", path);
-    return m->unscored ? ATVI_OK : nomem(ctx);
+    return m->unscored ? ATVI_OK : ATVI_ENOMEM;
   }
   atvi_idx n_held;
   m->fitted = scores(pool, json_object_get(root, "fitted"), &m->n_series);
   m->held = scores(pool, json_object_get(root, "held_out"), &n_held);
   if (n_held != m->n_series) m->held = NULL;
   json_decref(root);
-  return atvi_pool_failed(pool) ? nomem(ctx) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 /* ---- draws ---- */
@@ -185,7 +183,7 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
   if (status != ATVI_OK) {
     m->state = "failed";
     m->reason = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
-    return m->reason ? ATVI_OK : nomem(ctx);
+    return m->reason ? ATVI_OK : ATVI_ENOMEM;
   }
   ATVI_TRY(atvi_app_advised_summary(pool, m->draws, &m->summary));
   const atvi_message *why = atvi_diag_summary_reason(m->summary);
@@ -195,9 +193,9 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
   m->distance = atvi_pool_take(pool, n, sizeof *m->distance);
   m->chance = atvi_pool_take(pool, n, sizeof *m->chance);
   m->raw = atvi_pool_take(pool, n, sizeof *m->raw);
-  if (!m->distance || !m->chance || !m->raw) return nomem(ctx);
+  if (!m->distance || !m->chance || !m->raw) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < m->draws->n_col; i++) m->distance[i] = m->chance[i] = m->raw[i] = NAN;
-  return m->unscored ? ATVI_OK : read_scores(ctx, pool, m);
+  return m->unscored ? ATVI_OK : read_scores(pool, m);
 }
 
 /* ---- the reference ---- */
@@ -222,7 +220,7 @@ static void choose(atvi_comparison *c, const char *wanted, atvi_pool *pool) {
     if (found >= 0) c->reference = found;
   }
   if (c->reference >= 0) return;
-  c->because = atvi_pool_printf(pool, "for there is no %s with verdict ok",
+  c->because = atvi_pool_printf(pool, "because no %s has verdict ok",
                                 atvi_infer_methods_text(ATVI_METHOD_EXACT, " or ", list));
   c->reference = find(c, atvi_fit_defaults().method, false);
   for (atvi_idx i = 0; i < c->n && c->reference < 0; i++)
@@ -241,7 +239,7 @@ typedef struct {
 static atvi_status marginal_new(atvi_ctx *ctx, const atvi_draws *d, marginal *out) {
   *out = (marginal){.n = d->n, .weighted = atvi_diag_weights_hold(d)};
   out->x = atvi_block(ctx, 4 * (size_t)d->n * sizeof(double));
-  if (!out->x) return nomem(ctx);
+  if (!out->x) return ATVI_ENOMEM;
   out->w = out->x + d->n;
   out->work = out->w + d->n;
   return ATVI_OK;
@@ -253,7 +251,8 @@ static void marginal_load(marginal *m, const atvi_draws *d, atvi_idx column) {
   atvi_math_sort(m->n, m->x, m->weighted ? m->w : NULL, m->work);
 }
 
-/* Independent draws that the column is worth. Draws of an approximation whose weights are refused are independent draws of it. */
+/* Effective number of independent draws in the column. Draws of an approximation whose weights are refused
+ * are independent. */
 static double worth(const atvi_compared *m, atvi_idx column) {
   double ess = m->summary->col[column].ess_bulk;
   return ess > 0 ? ess : (double)m->draws->n;
@@ -261,7 +260,7 @@ static double worth(const atvi_compared *m, atvi_idx column) {
 
 static const double *weights(const marginal *m) { return m->weighted ? m->w : NULL; }
 
-/* m may be the reference itself: then only what its weights have changed. */
+/* m may be the reference itself: then only the effect of its weights. */
 static void one_distance(const atvi_compared *r, const marginal *to, atvi_compared *m, const marginal *from,
                          atvi_idx column) {
   const double two_over_pi = 0.63661977236758134;

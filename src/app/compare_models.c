@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi compare of finished fits: reads their folders one after another, keeps what comparisons need, and compares. */
+/* atvi compare of finished fits: reads their folders one after another, keeps what comparisons need, and
+ * compares them. */
 #include "app/compare.h"
 #include "app/kept.h"
 #include "app/report.h"
@@ -13,14 +14,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A difference of elpd below one of these does not decide between two models (Sivula, Magnusson, Matamoros, Vehtari 2020). */
+/* Differences of elpd below either of these do not decide between two models (Sivula, Magnusson, Matamoros,
+ * Vehtari 2020). */
 static const double DECIDES = 4, DECIDES_SE = 2;
 
-static atvi_status nomem(atvi_pool *pool) {
-  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "compare: out of memory");
-}
-
-/* text NULL: no memory, which the pool remembers. Advice follows the first message of its code. */
+/* text NULL: out of memory, which the pool remembers. Advice follows the first message of each code. */
 static void say(atvi_pool *pool, atvi_candidates *c, atvi_severity severity, atvi_code code,
                 const char *text) {
   const char *advice = atvi_app_advice(code);
@@ -55,7 +53,7 @@ static const char *value_text(atvi_pool *pool, const atvi_candidate_value *x) {
                           x->exact ? "" : " (a limit)");
 }
 
-/* The first value that differs; n: they are the same. */
+/* Index of the first value that differs; n if none does. */
 static atvi_idx first_other(atvi_idx n, const atvi_candidate_value *x, const atvi_candidate_value *y) {
   atvi_idx i = 0;
   while (i < n && by_place(&x[i], &y[i]) == 0) i++;
@@ -127,11 +125,10 @@ static void say_evidence(atvi_pool *pool, atvi_candidates *c) {
     const atvi_candidate *m = &c->of[k];
     if (isnan(m->log_evidence))
       say(pool, c, ATVI_NOTE, ATVI_CODE_EVIDENCE_NONE,
-          atvi_pool_printf(pool, "%s has no evidence: its fit by %s gave none.", m->name, m->method));
+          atvi_pool_printf(pool, "%s has no evidence: method %s gives none.", m->name, m->method));
     else if (m->doubtful)
       say(pool, c, ATVI_WARNING, ATVI_CODE_EVIDENCE_DOUBTFUL,
-          atvi_pool_printf(pool,
-                           "The evidence of %s is doubtful: it is the mean of weights that k-hat refuses.",
+          atvi_pool_printf(pool, "The evidence of %s is doubtful: k-hat rejects the weights behind it.",
                            m->name));
   }
 }
@@ -182,13 +179,13 @@ static void say_loo(atvi_pool *pool, atvi_candidates *c) {
                          top->name, next->name, -next->elpd_difference, next->elpd_difference_se);
 }
 
-/* of[n] those with LOO; differences to the best, and weights. */
+/* of[n]: the fits with LOO; differences to the best, and weights. */
 static atvi_status weigh(atvi_pool *pool, atvi_candidates *c, atvi_idx n, atvi_candidate **of) {
   const atvi_idx N = of[0]->n_value;
   double *elpd = atvi_pool_take(pool, (size_t)(n * N), sizeof *elpd);
   double *w = atvi_pool_take(pool, (size_t)n, sizeof *w);
   double *work = atvi_pool_take(pool, atvi_math_stacking_work(N, n), sizeof *work);
-  if (!elpd || !w || !work) return nomem(pool);
+  if (!elpd || !w || !work) return ATVI_ENOMEM;
   atvi_idx best = 0;
   for (atvi_idx k = 0; k < n; k++) {
     for (atvi_idx i = 0; i < N; i++) elpd[k * N + i] = of[k]->value[i].loo.elpd_loo;
@@ -210,14 +207,14 @@ static atvi_status compare_loo(atvi_pool *pool, atvi_candidates *c) {
   atvi_idx n = 0;
   for (atvi_idx k = 0; of && k < c->n; k++)
     if (!isnan(c->of[k].elpd_loo)) of[n++] = &c->of[k];
-  if (!of) return nomem(pool);
+  if (!of) return ATVI_ENOMEM;
   if (n < 2) return ATVI_OK;
   ATVI_TRY(weigh(pool, c, n, of));
   say_loo(pool, c);
   return ATVI_OK;
 }
 
-/* What the fits themselves are short of. */
+/* What the fits themselves lack. */
 static void say_each(atvi_pool *pool, atvi_candidates *c) {
   for (atvi_idx k = 0; k < c->n; k++) {
     atvi_candidate *m = &c->of[k];
@@ -230,14 +227,14 @@ static void say_each(atvi_pool *pool, atvi_candidates *c) {
     else if (m->khat_above > 0)
       say(pool, c, ATVI_WARNING, ATVI_CODE_LOO_KHAT,
           atvi_pool_printf(
-              pool, "LOO of %s is not reliable: k-hat is above its threshold at %.0f of %td observations.",
+              pool, "LOO of %s is unreliable: k-hat is above its threshold at %.0f of %td observations.",
               m->name, m->khat_above, m->n_value));
   }
 }
 
 /* ---- shared quantities ---- */
 
-/* Fits of one model say nothing about which model is better. */
+/* Two fits of the same model do not say which model is better. */
 static void say_same(atvi_pool *pool, atvi_candidates *c) {
   for (atvi_idx k = 1; k < c->n; k++)
     for (atvi_idx i = 0; i < k; i++) {
@@ -247,14 +244,13 @@ static void say_same(atvi_pool *pool, atvi_candidates *c) {
       say(pool, c, ATVI_NOTE, ATVI_CODE_NONE,
           atvi_pool_printf(
               pool,
-              "%s and %s are fits of the same model: probabilities and weights divide between them "
-              "what is due to it.",
+              "%s and %s are fits of the same model, which divide its probability and weight between them.",
               a->name, b->name));
       break;
     }
 }
 
-/* -1: there is none of that name. */
+/* -1: none of that name. */
 static atvi_idx column(const atvi_summary *s, const char *name) {
   for (atvi_idx i = 0; i < s->n_col; i++)
     if (strcmp(s->col[i].name, name) == 0) return i;
@@ -266,7 +262,7 @@ static void add_shared(atvi_pool *pool, atvi_candidates *c, atvi_idx first, atvi
   const char *name = s->col[at].name;
   atvi_shared x = {.name = name, .kind = at < s->n_param ? "parameter" : "derived"};
   for (atvi_idx k = 0; k < first; k++)
-    if (column(c->of[k].summary, name) >= 0) return; /* it is there */
+    if (column(c->of[k].summary, name) >= 0) return; /* it is present */
   x.of = atvi_pool_take(pool, (size_t)c->n, sizeof *x.of);
   for (atvi_idx k = first; x.of && k < c->n; k++) {
     atvi_idx i = column(c->of[k].summary, name);
@@ -285,7 +281,7 @@ static void add_shared(atvi_pool *pool, atvi_candidates *c, atvi_idx first, atvi
 
 /* ---- all of it ---- */
 
-/* Verdicts that are not ok, the worst first. */
+/* Verdicts that are not ok, worst first. */
 static void say_verdicts(atvi_pool *pool, atvi_candidates *c) {
   for (int v = ATVI_VERDICT_BAD; v > ATVI_VERDICT_OK; v--)
     for (atvi_idx k = 0; k < c->n; k++) {
@@ -323,7 +319,7 @@ atvi_status atvi_app_candidates_compare(atvi_pool *pool, atvi_candidates *c) {
   }
   for (atvi_idx k = 0; k < c->n; k++)
     for (atvi_idx i = 0; i < c->of[k].summary->n_col; i++) add_shared(pool, c, k, i);
-  return atvi_pool_failed(pool) ? nomem(pool) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 /* ---- reading ---- */
@@ -332,7 +328,7 @@ static const char *copy(atvi_pool *pool, const char *s) {
   return s ? atvi_pool_strndup(pool, s, strlen(s)) : NULL;
 }
 
-/* The values of series[n], which were judged, that were fitted. */
+/* The fitted values of series[n], which were judged. */
 static void take_values(atvi_pool *pool, atvi_idx n, const atvi_predicted *series, atvi_candidate *m) {
   atvi_idx total = 0;
   for (atvi_idx s = 0; s < n; s++) total += series[s].n;
@@ -353,7 +349,7 @@ static atvi_status read_values(atvi_pool *own, atvi_pool *pool, const atvi_draws
   atvi_predicted *series;
   ATVI_TRY(atvi_diag_predicted_read(own, d, ATVI_PREDICTED_LOO, &n, &series));
   for (atvi_idx s = 0; s < n; s++)
-    for (atvi_idx i = 0; i < series[s].n; i++) { /* without bands, which nobody asks for */
+    for (atvi_idx i = 0; i < series[s].n; i++) { /* without bands, which are not needed */
       atvi_point *p = &series[s].point[i];
       p->mean = p->draw = p->others = p->alone = NULL;
     }
@@ -404,16 +400,16 @@ static atvi_status name_fits(atvi_pool *pool, const atvi_app_models_opts *opts, 
   for (atvi_idx k = 0; c->of && k < c->n; k++) {
     atvi_candidate *m = &c->of[k];
     *m = (atvi_candidate){.dir = opts->where[k], .name = last_part(pool, opts->where[k])};
-    if (!m->name) return nomem(pool);
+    if (!m->name) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < k; i++) {
       if (same_folder(c->of[i].dir, m->dir)) return ATVI_FAIL(ctx, ATVI_EINVAL, "%s is given twice", m->dir);
       twice = twice || strcmp(c->of[i].name, m->name) == 0;
     }
     if (opts->out && same_folder(opts->out, m->dir))
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "--out %s: it is the folder of a fit", opts->out);
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "--out %s: this is the folder of a fit", opts->out);
   }
   for (atvi_idx k = 0; twice && k < c->n; k++) c->of[k].name = c->of[k].dir;
-  return c->of ? ATVI_OK : nomem(pool);
+  return c->of ? ATVI_OK : ATVI_ENOMEM;
 }
 
 /* Predictions are large: those of each fit have memory of their own. */
@@ -426,7 +422,7 @@ static atvi_status read_fits(atvi_pool *pool, const atvi_app_models_opts *opts, 
     atvi_pool_free(own);
     if (status != ATVI_OK) return status;
   }
-  return atvi_pool_failed(pool) ? nomem(pool) : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 atvi_status atvi_app_compare_models(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_models_opts *opts,

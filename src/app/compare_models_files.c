@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits side by side: for a terminal, as compare.csv and as compare.json. */
+/* The comparison of fits for a terminal, as compare.csv and as compare.json. */
 #include "app/compare.h"
 #include <math.h>
 #include <string.h>
@@ -42,17 +42,17 @@ static const atvi_field SHARED[] = {
     SHARED_NUMBER("mean", mean, "mean", 12),
     SHARED_NUMBER("sd", sd, "sd", 12),
     ATVI_FIELD(PAIR, atvi_shared_value, hpd95),
-    SHARED_NUMBER("low", hpd95[0], "95 % from", 12), /* for the terminal, where a pair has one column */
+    SHARED_NUMBER("low", hpd95[0], "95 % from", 12), /* for the terminal, which shows a pair in one column */
     SHARED_NUMBER("high", hpd95[1], "to", 12),
     ATVI_FIELD_SHOWN("difference", REAL, atvi_shared_value, difference, "in sds", 9, FIXED, 2),
 };
 const atvi_fields atvi_app_shared_fields = ATVI_FIELDS(SHARED);
 
-static const char EVIDENCE[] = "log_evidence log_evidence_se log_evidence_difference "
-                               "log_evidence_difference_se probability",
-                  LOO[] = "elpd_loo elpd_loo_se elpd_difference elpd_difference_se p_loo khat_above "
-                          "stacking_weight",
-                  QUANTITY[] = "mean sd hpd95 difference", QUANTITY_SHOWN[] = "mean sd low high difference";
+static const char
+    EVIDENCE[] =
+        "log_evidence log_evidence_se log_evidence_difference log_evidence_difference_se probability",
+    LOO[] = "elpd_loo elpd_loo_se elpd_difference elpd_difference_se p_loo khat_above stacking_weight",
+    QUANTITY[] = "mean sd hpd95 difference", QUANTITY_SHOWN[] = "mean sd low high difference";
 
 /* ---- terminal ---- */
 
@@ -63,7 +63,7 @@ static int name_width(const atvi_candidates *c) {
   return width < NAME_MOST ? width : NAME_MOST;
 }
 
-/* Differences of the best to itself are not shown. */
+/* The difference of the best to itself is not shown. */
 static atvi_candidate shown(const atvi_candidates *c, atvi_idx k) {
   atvi_candidate m = c->of[k];
   if (k == c->best_evidence) m.log_evidence_difference = m.log_evidence_difference_se = NAN;
@@ -71,7 +71,7 @@ static atvi_candidate shown(const atvi_candidates *c, atvi_idx k) {
   return m;
 }
 
-/* A table of the fits, if `known` of any is. */
+/* A table of the fits, if `known` is known for any. */
 static void fits(atvi_text *t, const atvi_candidates *c, const char *title, const char *known,
                  const char *keys) {
   const atvi_field *f = atvi_io_fields_find(&atvi_app_candidate_fields, known);
@@ -90,7 +90,7 @@ static void fits(atvi_text *t, const atvi_candidates *c, const char *title, cons
     if (mark) atvi_io_text_add(t, " *");
     doubtful = doubtful || mark;
   }
-  atvi_io_text_add(t, doubtful ? "\n* of weights that cannot be trusted\n" : "\n");
+  atvi_io_text_add(t, doubtful ? "\n* from weights that cannot be trusted\n" : "\n");
 }
 
 static void verdicts(atvi_text *t, const atvi_candidates *c) {
@@ -140,7 +140,7 @@ atvi_status atvi_app_candidates_text(atvi_pool *pool, const atvi_candidates *c, 
   if (c->say_evidence) atvi_io_text_wrap(&t, "- ", 2, c->say_evidence);
   if (c->n_shared > 0)
     atvi_io_text_wrap(&t, "- ", 2,
-                      "in sds: the mean less that of the first fit with the quantity, in that fit's sds.");
+                      "in sds: the mean minus that of the first fit with the quantity, in sds of that fit.");
   return atvi_io_text_get(&t, text);
 }
 

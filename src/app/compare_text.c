@@ -22,7 +22,7 @@ static int place(double x) { return x > 0 && isfinite(x) ? (int)floor(log10(x)) 
 
 static void put(table *b, const char *s) { atvi_io_text_add(&b->t, "%*s", CELL, s); }
 
-/* n decimals, where that fits. */
+/* n decimals, if they fit. */
 static void put_number(table *b, double x, int n) {
   char s[BUFFER];
   if (n >= 0 && fabs(x) < 0.5 * pow(10, -n)) x = 0; /* no -0.00 */
@@ -33,7 +33,7 @@ static void put_number(table *b, double x, int n) {
   put(b, s);
 }
 
-/* Four digits or so. */
+/* About four digits. */
 static void put_rough(table *b, double x) {
   double size = fabs(x);
   bool odd = size >= 1e6 || (size < 1e-3 && size > 0);
@@ -82,7 +82,7 @@ static void distance_row(table *b, atvi_idx column) {
   atvi_io_text_add(&b->t, "\n");
 }
 
-/* How far the approximations themselves are, before their draws are weighted. */
+/* Distances of the approximations before their draws are weighted. */
 static void raw_row(table *b, atvi_idx column) {
   bool some = false;
   for (atvi_idx i = 0; i < b->c->n; i++)
@@ -123,11 +123,11 @@ double atvi_app_compared_evidence(const atvi_compared *m) {
   return !s || (s->refused && !s->chains) ? NAN : s->made.log_evidence;
 }
 
-/* A row of the figures: a field of which struct, and how it looks. */
+/* A row of figures: which field of which struct, and its format. */
 typedef struct {
   const char *label, *key;
   enum { FIT, FITTED, HELD } of;
-  int decimals; /* -1: as the number needs */
+  int decimals; /* -1: as the number requires */
 } figure;
 
 static const figure FIGURES[] = {
@@ -162,7 +162,7 @@ static double value(const figure *f, const atvi_compared *m) {
   return strcmp(f->key, "coverage") == 0 ? 100 * x : x;
 }
 
-/* A row that no method has a number for is left out. */
+/* A row without a number for any method is left out. */
 static void figure_row(table *b, const figure *f) {
   bool some = false, shared = b->c->shared && strcmp(f->key, "seconds") == 0;
   for (atvi_idx i = 0; i < b->c->n; i++) some = some || isfinite(value(f, &b->c->of[i]));
@@ -202,14 +202,14 @@ static void figures(table *b) {
 /* ---- notes ---- */
 
 static void tell(table *b, const char *lead, const char *s) {
-  if (lead && s) atvi_io_text_wrap(&b->t, lead, 2, s); /* NULL: no memory, reported at the end */
+  if (lead && s) atvi_io_text_wrap(&b->t, lead, 2, s); /* NULL: out of memory, reported at the end */
 }
 
 static void reference_note(table *b) {
   const atvi_comparison *c = b->c;
   if (c->n < 2) return;
   if (c->reference < 0) {
-    if (any(c)) tell(b, "", "distance: the reference that was asked for has no draws");
+    if (any(c)) tell(b, "", "distance: the requested reference has no draws");
     return;
   }
   const atvi_compared *r = &c->of[c->reference];
@@ -217,7 +217,7 @@ static void reference_note(table *b) {
   tell(b, "",
        atvi_pool_printf(b->t.pool, "distance: to the marginal of %s (Wasserstein-1, in standard deviations)",
                         r->method));
-  if (b->beyond) tell(b, "", "* more than three times what chance explains");
+  if (b->beyond) tell(b, "", "* more than three times the distance expected by chance");
   if (r->summary->verdict != ATVI_VERDICT_OK)
     tell(b, "",
          atvi_pool_printf(b->t.pool,
@@ -229,7 +229,7 @@ static void notes(table *b) {
   const atvi_comparison *c = b->c;
   reference_note(b);
   if (c->shared)
-    tell(b, "", "the methods ran side by side and shared the cores: their times are longer than alone");
+    tell(b, "", "the methods ran side by side and shared the cores, so each took longer than it would alone");
   for (atvi_idx i = 0; i < c->n; i++) {
     const atvi_compared *m = &c->of[i];
     bool told = strcmp(m->state, "done") != 0;

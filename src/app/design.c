@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* DIR/design.csv: one line per point, with its number and the parameters in natural units. It is only ever added to: bytes that are there
- * stay, and the whole is put in its place at once. */
+/* DIR/design.csv: one line per point, with its number and the parameters in natural units. It is append-only:
+ * existing bytes stay, and the file is replaced in one step. */
 #include "app/program.h"
 #include "app/common.h"
 #include "io/csv.h"
@@ -24,8 +24,6 @@ typedef struct {
   double *x; /* [n][d] in the unit cube */
 } job;
 
-static atvi_status no_memory(atvi_ctx *ctx) { return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: design"); }
-
 /* ---- shared with atvi run ---- */
 
 static bool is_input(const atvi_lang_simulator *s, atvi_idx param) {
@@ -34,7 +32,7 @@ static bool is_input(const atvi_lang_simulator *s, atvi_idx param) {
   return false;
 }
 
-/* A field that is misspelt would otherwise leave its parameter out of the design without a word. */
+/* A misspelt field would otherwise silently leave its parameter out of the design. */
 static atvi_status check_template(atvi_pool *pool, const atvi_lang *lang, const char *const *name,
                                   const atvi_lang_template *from) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
@@ -58,16 +56,15 @@ static atvi_status check_template(atvi_pool *pool, const atvi_lang *lang, const 
   return ATVI_OK;
 }
 
-/* Designs have a column with the numbers of the runs. */
+/* Designs have a column with the numbers of runs. */
 static atvi_status check_names(atvi_ctx *ctx, const atvi_lang *lang) {
   for (atvi_idx i = 0; i < lang->simulator.n_input; i++) {
     const atvi_lang_param *p = &lang->param[lang->simulator.input[i]];
     if (strcmp(p->name, "id") != 0) continue;
-    return ATVI_FAIL(
-        ctx, ATVI_EMODEL,
-        "%s:%d:%d: error: an input of the simulator cannot be called 'id': so is the column with "
-        "the numbers of the runs\nhint: give the parameter another name",
-        lang->path, p->place.line, p->place.column);
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s:%d:%d: error: an input of the simulator cannot be called 'id': that is the column "
+                     "with the numbers of the runs\nhint: give the parameter another name",
+                     lang->path, p->place.line, p->place.column);
   }
   return ATVI_OK;
 }
@@ -78,7 +75,7 @@ static atvi_status check_templates(atvi_ctx *ctx, const atvi_lang *lang) {
   if (s->n_template == 0) return ATVI_OK;
   ATVI_TRY(atvi_pool_new(ctx, &pool));
   const char **name = atvi_pool_take(pool, (size_t)lang->n_param + 1, sizeof *name);
-  atvi_status status = name ? ATVI_OK : no_memory(ctx);
+  atvi_status status = name ? ATVI_OK : ATVI_ENOMEM;
   for (atvi_idx i = 0; name && i < lang->n_param; i++) name[i] = lang->param[i].name;
   for (atvi_idx i = 0; status == ATVI_OK && i < s->n_template; i++)
     status = check_template(pool, lang, name, &s->templates[i]);
@@ -89,7 +86,7 @@ static atvi_status check_templates(atvi_ctx *ctx, const atvi_lang *lang) {
 atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *folder, atvi_lang **out) {
   atvi_status status =
       atvi_lang_load(ctx, path, &(atvi_lang_opts){.folder = folder, .data_optional = true}, out);
-  if (status == ATVI_EIO) return ATVI_EDATA; /* a file that cannot be read is for the user to mend */
+  if (status == ATVI_EIO) return ATVI_EDATA; /* the user must fix a file that cannot be read */
   if (status != ATVI_OK) return status;
   bool given = (*out)->simulator.given;
   status = given ? check_names(ctx, *out) : ATVI_OK;
@@ -98,11 +95,10 @@ atvi_status atvi_app_program_load(atvi_ctx *ctx, const char *path, const char *f
   atvi_lang_free(*out);
   *out = NULL;
   if (given) return status;
-  return ATVI_FAIL(
-      ctx, ATVI_EMODEL,
-      "%s:1:1: error: the model has no simulator, so there is nothing to run\nhint: it is described in a "
-      "block: simulator { command \"./flow {k}\"  output flow from stdout csv }",
-      path);
+  return ATVI_FAIL(ctx, ATVI_EMODEL,
+                   "%s:1:1: error: the model has no simulator, so there is nothing to run\nhint: describe it "
+                   "in a block: simulator { command \"./flow {k}\"  output flow from stdout csv }",
+                   path);
 }
 
 const char **atvi_app_program_inputs(atvi_pool *pool, const atvi_lang *lang) {
@@ -132,7 +128,7 @@ static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
     if (id[i] > most) most = id[i];
   }
   bool *seen = atvi_pool_take(pool, (size_t)most + 1, sizeof *seen);
-  if (!seen) return no_memory(ctx);
+  if (!seen) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < csv->n_row; i++) {
     if (seen[id[i]]) return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, "this number is given twice");
     seen[id[i]] = true;
@@ -140,7 +136,7 @@ static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
   return ATVI_OK;
 }
 
-/* What stands before the second cell of the first row. */
+/* The text before the second cell of the first row. */
 static char separator(const atvi_csv *csv) {
   const char *p = csv->source, *end = p + csv->n_source;
   for (int line = 1; p && line < csv->line[0]; line++) {
@@ -158,7 +154,7 @@ static atvi_status learn_form(atvi_pool *pool, const atvi_csv *csv, atvi_idx d, 
   out->n_col = csv->n_col;
   out->separator = separator(csv);
   out->what = atvi_pool_take(pool, (size_t)csv->n_col, sizeof *out->what);
-  if (!out->what) return no_memory(atvi_pool_ctx(pool));
+  if (!out->what) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < csv->n_col; c++) out->what[c] = ATVI_POINTS_OTHER;
   if (atvi_io_csv_find(csv, "id") >= 0) out->what[atvi_io_csv_find(csv, "id")] = ATVI_POINTS_ID;
   for (atvi_idx j = 0; j < d; j++) out->what[atvi_io_csv_find(csv, name[j])] = j;
@@ -174,23 +170,22 @@ atvi_status atvi_app_program_points_read(atvi_pool *pool, const char *dir, atvi_
   atvi_csv *csv;
   const char *path = atvi_pool_printf(pool, "%s/%s", dir, ATVI_SIM_DESIGN);
   *out = (atvi_program_points){0};
-  if (!path) return no_memory(ctx);
+  if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) != 0) return ATVI_OK;
   ATVI_TRY(atvi_io_csv_read(pool, path, &csv));
   out->text = csv->source;
   out->n_text = csv->n_source;
   out->id = atvi_pool_take(pool, (size_t)csv->n_row, sizeof *out->id);
   out->x = atvi_pool_take(pool, (size_t)(csv->n_row * d), sizeof *out->x);
-  if (!out->id || !out->x) return no_memory(ctx);
+  if (!out->id || !out->x) return ATVI_ENOMEM;
   ATVI_TRY(read_ids(pool, csv, out->id));
   for (atvi_idx j = 0; j < d; j++) {
     atvi_idx col = atvi_io_csv_find(csv, name[j]);
     if (col < 0)
-      return ATVI_FAIL(
-          ctx, ATVI_EDATA,
-          "%s:1:1: error: there is no column %s\nhint: this is the design of another model; move it away, "
-          "or give another folder",
-          path, name[j]);
+      return ATVI_FAIL(ctx, ATVI_EDATA,
+                       "%s:1:1: error: there is no column %s\nhint: this is the design of another model; "
+                       "move it away, or give another folder",
+                       path, name[j]);
     for (atvi_idx i = 0; i < csv->n_row; i++) {
       if (csv->kind[i * csv->n_col + col] != ATVI_CELL_NUMBER)
         return wrong_cell(ctx, csv, i, col, "want a finite number");
@@ -209,33 +204,31 @@ static atvi_status place_old(job *j) {
     for (atvi_idx k = 0; k < j->d; k++) {
       double u = atvi_app_program_axis_find(&j->axis[k], j->old.x[i * j->d + k]);
       if (!(u > -1e-9 && u < 1 + 1e-9))
-        return ATVI_FAIL(
-            j->ctx, ATVI_EINVAL,
-            "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; give another --runs to "
-            "begin afresh",
-            j->dir, ATVI_SIM_DESIGN, (long long)j->old.id[i], j->name[k], j->old.x[i * j->d + k],
-            j->axis[k].lower, j->axis[k].upper);
+        return ATVI_FAIL(j->ctx, ATVI_EINVAL,
+                         "%s/%s: point %lld has %s = %g, outside [%g, %g]: the prior has changed; start "
+                         "again with another --runs",
+                         j->dir, ATVI_SIM_DESIGN, (long long)j->old.id[i], j->name[k], j->old.x[i * j->d + k],
+                         j->axis[k].lower, j->axis[k].upper);
       j->x[i * j->d + k] = fmin(fmax(u, 0), 1);
     }
   return ATVI_OK;
 }
 
-/* A Sobol sequence goes on only where it was left. */
+/* A Sobol sequence can only continue where it ended. */
 static atvi_status check_sobol(job *j) {
   double *u = atvi_pool_take(j->pool, (size_t)(j->old.n * j->d) + 1, sizeof *u);
-  if (!u) return no_memory(j->ctx);
+  if (!u) return ATVI_ENOMEM;
   ATVI_TRY(atvi_sim_design_fill(j->ctx, ATVI_DESIGN_SOBOL, j->o->seed, j->d, 0, j->old.n, u));
   for (atvi_idx i = 0; i < j->old.n * j->d; i++)
     if (fabs(u[i] - j->x[i]) > 1e-9)
-      return ATVI_FAIL(
-          j->ctx, ATVI_EINVAL,
-          "%s/%s does not consist of the Sobol points of seed %llu: give the seed that it was made with, or "
-          "--kind lhs, which extends any design",
-          j->dir, ATVI_SIM_DESIGN, (unsigned long long)j->o->seed);
+      return ATVI_FAIL(j->ctx, ATVI_EINVAL,
+                       "%s/%s does not contain the Sobol points of seed %llu: give its original seed, or "
+                       "--kind lhs, which extends any design",
+                       j->dir, ATVI_SIM_DESIGN, (unsigned long long)j->o->seed);
   return ATVI_OK;
 }
 
-/* A new file has a number and the inputs, in the model's order. */
+/* A new file has a number and the inputs, in the order of the model. */
 static bool first_form(job *j, atvi_text *t) {
   atvi_program_points *p = &j->old;
   p->separator = ',';
@@ -253,7 +246,8 @@ static bool first_form(job *j, atvi_text *t) {
   return true;
 }
 
-/* A line with the columns that the file has. Those that are not ours stay empty; without a column for numbers, lines count. */
+/* A line with the columns of the file. Columns that are not ours stay empty; without a column of numbers,
+ * lines are counted. */
 static void add_point(const job *j, atvi_text *t, int64_t id, const double *u) {
   const atvi_program_points *p = &j->old;
   for (atvi_idx c = 0; c < p->n_col; c++) {
@@ -276,14 +270,14 @@ static atvi_status write_design(job *j, atvi_idx n) {
   for (atvi_idx i = 0; i < j->old.n; i++)
     if (j->old.id[i] > id) id = j->old.id[i];
   if (j->old.n == 0) {
-    if (!first_form(j, &t)) return no_memory(j->ctx);
+    if (!first_form(j, &t)) return ATVI_ENOMEM;
   } else if (j->old.text[j->old.n_text - 1] != '\n') {
     atvi_io_text_add(&t, "\n");
   }
   atvi_io_text_add(&t, "# %s, seed %llu: %lld to %lld\n", j->kind == ATVI_DESIGN_LHS ? "lhs" : "sobol",
                    (unsigned long long)j->o->seed, (long long)id + 1, (long long)(id + n - j->old.n));
   for (atvi_idx i = j->old.n; i < n; i++) add_point(j, &t, ++id, j->x + i * j->d);
-  if (!path || atvi_io_text_get(&t, &text) != ATVI_OK) return no_memory(j->ctx);
+  if (!path || atvi_io_text_get(&t, &text) != ATVI_OK) return ATVI_ENOMEM;
   atvi_file *f;
   ATVI_TRY(atvi_io_dir_make(j->ctx, j->dir, false));
   ATVI_TRY(atvi_io_file_new(j->ctx, path, &f));
@@ -294,7 +288,7 @@ static atvi_status write_design(job *j, atvi_idx n) {
   return status;
 }
 
-/* Points that were there and leave an end of a range empty. */
+/* Existing points that leave one end of a range empty. */
 static void describe_part(const job *j, atvi_text *t) {
   bool said = false;
   for (atvi_idx k = 0; k < j->d; k++) {
@@ -307,7 +301,7 @@ static void describe_part(const job *j, atvi_text *t) {
                      atvi_app_program_axis_at(&j->axis[k], from), atvi_app_program_axis_at(&j->axis[k], to));
     said = true;
   }
-  if (said) atvi_io_text_add(t, j->old.n < j->o->n ? "); new ones are where there were none\n\n" : ")\n\n");
+  if (said) atvi_io_text_add(t, j->old.n < j->o->n ? "); new points fill the rest\n\n" : ")\n\n");
 }
 
 static atvi_status describe(const job *j, atvi_idx n, const char **text) {
@@ -338,15 +332,15 @@ static atvi_status design(job *j, atvi_app_design_result *result) {
   atvi_idx n = j->o->n, d = j->d = s->n_input;
   j->name = atvi_app_program_inputs(j->pool, j->lang);
   j->axis = atvi_pool_take(j->pool, (size_t)d, sizeof *j->axis);
-  if (!j->name || !j->axis) return no_memory(j->ctx);
+  if (!j->name || !j->axis) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < d; k++)
     ATVI_TRY(atvi_app_program_axis_new(j->pool, j->lang, s->input[k], &j->axis[k]));
   ATVI_TRY(atvi_app_program_points_read(j->pool, j->dir, d, j->name, &j->old));
   if (n < j->old.n)
-    return ATVI_FAIL(j->ctx, ATVI_EINVAL, "%s/%s has %td points already: -n %td would take some away", j->dir,
+    return ATVI_FAIL(j->ctx, ATVI_EINVAL, "%s/%s already has %td points: -n %td would remove some", j->dir,
                      ATVI_SIM_DESIGN, j->old.n, n);
   j->x = atvi_pool_take(j->pool, (size_t)(n * d), sizeof(double));
-  if (!j->x) return no_memory(j->ctx);
+  if (!j->x) return ATVI_ENOMEM;
   ATVI_TRY(place_old(j));
   if (j->old.n && j->kind == ATVI_DESIGN_SOBOL && n > j->old.n) ATVI_TRY(check_sobol(j));
   ATVI_TRY(atvi_sim_design_fill(j->ctx, j->kind, j->o->seed, d, j->old.n, n, j->x));
@@ -354,7 +348,7 @@ static atvi_status design(job *j, atvi_app_design_result *result) {
   result->path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_DESIGN);
   result->n_old = j->old.n;
   result->n = n;
-  if (!result->path) return no_memory(j->ctx);
+  if (!result->path) return ATVI_ENOMEM;
   return describe(j, n, &result->text);
 }
 
@@ -366,14 +360,14 @@ atvi_status atvi_app_design(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_desig
   if (opts->kind && strcmp(opts->kind, "sobol") == 0)
     j.kind = ATVI_DESIGN_SOBOL;
   else if (opts->kind && strcmp(opts->kind, "lhs") != 0)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--kind %s: there are lhs and sobol", opts->kind);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--kind %s: want lhs or sobol", opts->kind);
   if (opts->n < 1 || opts->n > ATVI_SIM_ID_MAX)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "-n %td: want a number of points from 1 to %d", opts->n,
                      ATVI_SIM_ID_MAX);
   ATVI_TRY(atvi_app_program_load(ctx, opts->path, opts->folder, &lang));
   j.lang = lang;
   j.dir = opts->out ? opts->out : atvi_sim_folder(pool, opts->path);
-  atvi_status status = j.dir ? design(&j, result) : no_memory(ctx);
+  atvi_status status = j.dir ? design(&j, result) : ATVI_ENOMEM;
   atvi_lang_free(lang);
   return status;
 }

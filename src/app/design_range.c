@@ -7,7 +7,7 @@
 
 enum { DRAWS = 4000, HALVINGS = 200 };
 static const double TAIL = 0.001;
-static const double REACH = 700; /* expm1 of it is about the largest number */
+static const double REACH = 700; /* expm1 of this is about the largest number */
 
 static double stretched(double u) { return u < 0 ? -expm1(-u) : expm1(u); }
 static double shrunk(double x) { return x < 0 ? -log1p(-x) : log1p(x); }
@@ -18,7 +18,7 @@ static void support(const atvi_lang_param *q, double *lower, double *upper) {
   *upper = q->truncated ? fmin(q->upper, info->upper) : info->upper;
 }
 
-/* x with P(lower < Y < x) = p P(lower < Y < upper), by halving on a scale on which all numbers are near. */
+/* x with P(lower < Y < x) = p P(lower < Y < upper), by bisection on a scale that covers all numbers. */
 static double quantile(const atvi_lang_param *q, const double *arg, double p) {
   double lower, upper;
   support(q, &lower, &upper);
@@ -42,7 +42,7 @@ static double share_below(const atvi_lang_param *q, const double *arg, double x)
              atvi_lang_dist_log_mass(q->dist, lower, upper, arg));
 }
 
-/* One draw of all parameters: theta[n_param]. An argument that is NaN depends on what is not drawn yet. */
+/* One draw of all parameters: theta[n_param]. An argument that is NaN depends on parameters not drawn yet. */
 static atvi_status draw(atvi_ctx *ctx, const atvi_lang *lang, atvi_idx number, double *theta) {
   const double *in[32] = {theta};
   for (atvi_idx i = 0; i < lang->n_param; i++) theta[i] = NAN;
@@ -69,7 +69,7 @@ static atvi_status draw(atvi_ctx *ctx, const atvi_lang *lang, atvi_idx number, d
 static atvi_status draws(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, atvi_program_axis *out) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   double *theta = atvi_pool_take(pool, (size_t)lang->n_param + DRAWS, sizeof *theta);
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta) return ATVI_ENOMEM;
   double *x = theta + lang->n_param;
   for (atvi_idx i = 0; i < DRAWS; i++) {
     ATVI_TRY(draw(ctx, lang, i, theta));
@@ -80,7 +80,7 @@ static atvi_status draws(atvi_pool *pool, const atvi_lang *lang, atvi_idx k, atv
   return ATVI_OK;
 }
 
-/* Of ascending x[n]: the value at a share p of them, and back. */
+/* For ascending x[n]: the value at share p of them, and back. */
 static double drawn_at(atvi_idx n, const double *x, double p) {
   double at = p * (double)(n - 1);
   atvi_idx i = (atvi_idx)at;
@@ -110,8 +110,7 @@ double atvi_app_program_axis_at(const atvi_program_axis *a, double u) {
 double atvi_app_program_axis_find(const atvi_program_axis *a, double x) {
   if (a->box) return (x - a->lower) / (a->upper - a->lower);
   if (!(x >= a->q->lower && x <= a->q->upper)) return x < a->q->lower ? -1 : 2;
-  if (!(x >= a->lower && x <= a->upper))
-    return x < a->lower ? 0 : 1; /* far out in a tail, and yet possible */
+  if (!(x >= a->lower && x <= a->upper)) return x < a->lower ? 0 : 1; /* far out in a tail, but possible */
   double p = a->draw ? drawn_share(a->n_draw, a->draw, x) : share_below(a->q, a->arg, x);
   return fmin(fmax((p - TAIL) / (1 - 2 * TAIL), 0), 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An emulator is judged three ways: each run left out in turn with the estimates kept (closed form), some runs held out with the estimates made anew
- * without them, and Sobol indices, which say what its inputs do. */
+/* An emulator is judged three ways: each run left out in turn with the estimates kept (closed form), some
+ * runs held out with new estimates made without them, and Sobol indices, which measure the effect of
+ * inputs. */
 #include "app/app.h"
 #include "app/emulators.h"
 #include "app/program.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DOES_NOT_MATTER 0.005 /* total index, of every output */
+#define DOES_NOT_MATTER 0.005 /* total index of every output */
 
 typedef struct {
   atvi_ctx *ctx;
@@ -27,7 +28,7 @@ typedef struct {
   const atvi_emulated_runs *r;
   atvi_dossier d;
   atvi_emulator *em;
-  /* it was not fitted but loaded */
+  /* loaded rather than fitted */
   bool saved;
   double seconds;
   atvi_em_sobol sobol;
@@ -62,7 +63,7 @@ static atvi_status split(work *w, atvi_em_runs *kept, atvi_em_runs *held) {
   double *x = atvi_pool_take(w->pool, (size_t)(n * d), sizeof *x),
          *y = atvi_pool_take(w->pool, (size_t)(n * m), sizeof *y);
   atvi_rng r = atvi_math_rng_at(w->o->seed, 0, 0, 0);
-  if (!order || !x || !y) return no_memory(w->ctx);
+  if (!order || !x || !y) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < n; i++) order[i] = i;
   for (atvi_idx i = n - 1; i > 0; i--) {
     atvi_idx j = (atvi_idx)(atvi_math_rng_uniform(&r) * (double)(i + 1)), t = order[i];
@@ -91,7 +92,7 @@ static atvi_status hold_out(work *w) {
   }
   ATVI_TRY(split(w, &kept, &held));
   atvi_status fitted = atvi_gp_emulator_new(w->ctx, &kept, &w->r->opts, &em);
-  if (fitted == ATVI_EDATA) { /* what is left never varies: nothing can be learnt from this test */
+  if (fitted == ATVI_EDATA) { /* the rest never varies, so this test shows nothing */
     w->d.n_held = 0;
     return ATVI_OK;
   }
@@ -109,7 +110,7 @@ static atvi_status judge(work *w) {
   w->sobol.total = atvi_pool_take(w->pool, d, sizeof(double));
   w->sobol.first_time = atvi_pool_take(w->pool, d * m, sizeof(double));
   w->sobol.total_time = atvi_pool_take(w->pool, d * m, sizeof(double));
-  if (atvi_pool_failed(w->pool)) return no_memory(w->ctx);
+  if (atvi_pool_failed(w->pool)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_gp_emulator_sobol(w->ctx, w->em, w->o->seed, &w->sobol));
   atvi_app_emulators_count_design(w->pool, w->lang, w->o->runs, w->k > 0 ? &w[-1].d : NULL, &w->d);
   return atvi_model_dossier_judge(w->pool, w->em, &w->d);
@@ -138,7 +139,7 @@ static const char *name_estimates(const work *w) {
   return atvi_io_text_get(&t, &text) == ATVI_OK ? text : "";
 }
 
-/* In no output at all, and seen at different values. */
+/* Without effect on any output, although the runs vary it. */
 static bool does_not_matter(const work *w, atvi_idx j) {
   const atvi_em_runs *r = &w->r->runs;
   double most = 0;
@@ -146,7 +147,8 @@ static bool does_not_matter(const work *w, atvi_idx j) {
   return most < DOES_NOT_MATTER;
 }
 
-/* Where the prior goes on beyond the runs, by more than the last slice of a design: of a box in length, of others in mass. */
+/* Where the prior extends beyond the runs by more than the last slice of a design, in length for a box, else
+ * in mass. */
 static const char *name_gap(const work *w, atvi_idx j) {
   const atvi_lang_param *p = &w->lang->param[w->of->input[j]];
   const atvi_emulated_runs *r = w->r;
@@ -154,7 +156,7 @@ static const char *name_gap(const work *w, atvi_idx j) {
   if (isfinite(p->lower) && isfinite(p->upper)) {
     bool all = r->least[j] <= r->lower[j] + gap && r->most[j] >= r->lower[j] + r->width[j] - gap;
     return all ? NULL
-               : atvi_pool_printf(w->pool, "runs only from %.4g to %.4g: beyond, it is guessing", r->least[j],
+               : atvi_pool_printf(w->pool, "runs only from %.4g to %.4g: extrapolates beyond", r->least[j],
                                   r->most[j]);
   }
   atvi_program_axis a;
@@ -163,7 +165,7 @@ static const char *name_gap(const work *w, atvi_idx j) {
          above = 1 - atvi_app_program_axis_below(&a, r->most[j]);
   if (below <= share && above <= share) return NULL;
   return atvi_pool_printf(w->pool,
-                          "runs only from %.4g to %.4g: beyond, in %.3g %% of the prior, it is guessing",
+                          "runs only from %.4g to %.4g: extrapolates beyond, in %.3g %% of the prior",
                           r->least[j], r->most[j], 100 * (below + above));
 }
 
@@ -171,14 +173,14 @@ static const char *remark(const work *w, atvi_idx j) {
   const atvi_em_runs *r = &w->r->runs;
   bool varies = false;
   for (atvi_idx i = 1; i < r->n; i++) varies = varies || r->x[i * r->d + j] != r->x[j];
-  const char *what = !varies                 ? "the same in all runs: nothing is known of it"
+  const char *what = !varies                 ? "the same in all runs: its effect is not known"
                      : does_not_matter(w, j) ? "does not matter"
                                              : "";
   const char *gap = name_gap(w, j);
   return gap && *what ? atvi_pool_printf(w->pool, "%s  %s", what, gap) : gap ? gap : what;
 }
 
-/* Rounded as the table has it, without the sign of a zero. */
+/* Rounded as in the table, without a sign on zero. */
 static double shown(double index) { return fabs(index) < 5e-4 ? 0 : index; }
 
 static void say_inputs(const work *w, atvi_text *t) {
@@ -201,12 +203,11 @@ static void say_inputs(const work *w, atvi_text *t) {
   }
   atvi_io_text_add(t, "length: of the kernel, in ranges of the input; first, total: Sobol indices, +- %.3f\n",
                    w->sobol.err);
-  if (logs)
-    atvi_io_text_add(t, "log: these inputs are taken by their logarithm, in lengths and indices too\n");
+  if (logs) atvi_io_text_add(t, "log: these inputs enter by their logarithm, in lengths and indices too\n");
 }
 
 static void say_judged(atvi_text *t, const atvi_em_loo *j) {
-  atvi_io_text_add(t, "Q2 %.4f, 95 %% intervals hold %.1f %%, root mean square error %.4g\n", j->q2,
+  atvi_io_text_add(t, "Q2 %.4f, 95 %% intervals contain %.1f %%, root mean square error %.4g\n", j->q2,
                    100 * j->coverage, j->rmse);
 }
 
@@ -293,7 +294,7 @@ static atvi_status for_report(const work *w, atvi_report_emulator *out) {
   out->first = w->sobol.first, out->total = w->sobol.total;
   out->total_time = w->r->runs.m > 1 ? w->sobol.total_time : NULL;
   out->sobol_error = w->sobol.err;
-  return atvi_pool_failed(w->pool) ? no_memory(w->ctx) : ATVI_OK;
+  return atvi_pool_status(w->pool);
 }
 
 static const char *command(atvi_pool *pool, const atvi_app_emulate_opts *o) {
@@ -307,21 +308,19 @@ static const char *command(atvi_pool *pool, const atvi_app_emulate_opts *o) {
   return atvi_io_text_get(&out, &text) == ATVI_OK ? text : NULL;
 }
 
-/* An old report, of other runs perhaps, goes; a page that somebody else wrote stays. */
+/* Removes an old report, perhaps of other runs, but no page that somebody else wrote. */
 static bool clear_report(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
   const char *old = atvi_pool_printf(pool, "%s/report.html", dir);
   if (!atvi_report_emulate_may(pool, dir)) {
     atvi_log(ctx, ATVI_LOG_WARN,
-             "%s/report.html is not a report of atvi emulate: it is left as it is, and "
-             "no report is written",
-             dir);
+             "%s/report.html is not a report of atvi emulate, so it is kept and no report is written", dir);
     return false;
   }
   if (old) unlink(old);
   return true;
 }
 
-/* DIR/report.html and DIR/figures. What goes wrong is logged. */
+/* DIR/report.html and DIR/figures. Failures are logged. */
 static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result *result) {
   atvi_ctx *ctx = w->ctx;
   const atvi_lang *lang = w->lang;
@@ -329,7 +328,7 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
   const char *title = lang->title && *lang->title ? lang->title : lang->path;
   const atvi_report_emulate page = {title, w->o->path,          lang->n_emulator,
                                     list,  command(pool, w->o), lang->source};
-  atvi_status status = list ? ATVI_OK : no_memory(ctx);
+  atvi_status status = list ? ATVI_OK : ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_emulator && status == ATVI_OK; k++) status = for_report(&w[k], &list[k]);
   if (status == ATVI_OK) status = atvi_report_emulate_save(pool, &page, result->dir);
   if (status != ATVI_OK)
@@ -342,23 +341,23 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
 
 static atvi_status one(work *w, atvi_text *text, atvi_app_mark *judged, json_t *all) {
   const char *path = atvi_model_emulated_path(w->pool, w->lang, w->k, w->o->runs);
-  if (!path) return no_memory(w->ctx);
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(get(w, path));
   ATVI_TRY(judge(w));
   w->how = name_estimates(w);
   w->remark = atvi_pool_take(w->pool, (size_t)w->r->runs.d + 1, sizeof *w->remark);
   for (atvi_idx j = 0; w->remark && j < w->r->runs.d; j++) w->remark[j] = remark(w, j);
-  if (atvi_pool_failed(w->pool)) return no_memory(w->ctx);
+  if (atvi_pool_failed(w->pool)) return ATVI_ENOMEM;
   *judged = say(w, text);
   return json_array_append_new(all, json_of(w)) == 0 ? ATVI_OK : no_memory(w->ctx);
 }
 
 static atvi_status every(work *w, const atvi_app_emulate_opts *opts, atvi_app_emulate_result *result,
                          json_t *all) {
-  atvi_pool *pool = w->pool, *own; /* drawings are large */
+  atvi_pool *pool = w->pool, *own; /* figures are large */
   atvi_text text = {.pool = pool};
   result->judged = atvi_pool_take(pool, (size_t)w->lang->n_emulator, sizeof *result->judged);
-  if (!result->judged) return no_memory(w->ctx);
+  if (!result->judged) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < w->lang->n_emulator; k++) {
     ATVI_TRY(one(&w[k], &text, &result->judged[result->n_judged++], all));
     result->doubtful = result->doubtful || atvi_model_dossier_doubtful(&w[k].d);
@@ -376,7 +375,7 @@ static atvi_status emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emul
   atvi_idx n = lang->n_emulator;
   work *w = atvi_pool_take(pool, (size_t)n, sizeof *w);
   atvi_emulated_runs *r = atvi_pool_take(pool, (size_t)n, sizeof *r);
-  if (!w || !r) return no_memory(ctx);
+  if (!w || !r) return ATVI_ENOMEM;
   ATVI_TRY(atvi_model_emulated_runs_read(pool, lang, NULL, opts->runs, 0, r));
   for (atvi_idx k = 0; k < n; k++)
     w[k] = (work){
@@ -389,13 +388,12 @@ static atvi_status emulators(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emul
 static atvi_status emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emulate_opts *opts,
                            const atvi_lang *lang, atvi_app_emulate_result *result) {
   if (lang->n_emulator == 0)
-    return ATVI_FAIL(
-        ctx, ATVI_EMODEL,
-        "%s:1:1: error: the model has no emulator\nhint: a block emulator NAME { ... }, or an observation ~ "
-        "emulator(NAME) + ... of an output of its simulator; docs/simulators.md",
-        lang->path);
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s:1:1: error: the model has no emulator\nhint: a block emulator NAME { ... }, or an "
+                     "observation ~ emulator(NAME) + ... of an output of its simulator; docs/simulators.md",
+                     lang->path);
   result->dir = opts->runs ? opts->runs : atvi_sim_folder(pool, lang->path);
-  if (!result->dir) return no_memory(ctx);
+  if (!result->dir) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_dir_make(ctx, result->dir, false));
   json_t *all = json_array();
   atvi_status status = all ? emulators(ctx, pool, opts, lang, result, all) : no_memory(ctx);
@@ -412,7 +410,8 @@ atvi_status atvi_app_emulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_emul
   atvi_lang *lang;
   *result = (atvi_app_emulate_result){0};
   if (!(opts->test >= 0 && opts->test < 1))
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--test %g: want a share of the runs, from 0 to below 1", opts->test);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--test %g: want a share of the runs, at least 0 and below 1",
+                     opts->test);
   ATVI_TRY(atvi_lang_load(ctx, opts->path, &(atvi_lang_opts){.folder = opts->folder, .data_optional = true},
                           &lang));
   atvi_status status = emulate(ctx, pool, opts, lang, result);

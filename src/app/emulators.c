@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The emulators that a fit uses, and what commands say about emulators: doubts with the advice that belongs to them. */
+/* The emulators that a fit uses, and what commands say about emulators: doubts with their advice. */
 #include "app/emulators.h"
 #include "app/program.h"
 #include "app/report.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A larger share of the posterior outside the runs is a warning. */
+/* A larger share of the posterior outside the runs causes a warning. */
 static const double OUTSIDE_MOST = 0.01;
 /* How far an emulator may go beyond the runs, whose design ends half a slice before the ends of its range: a share of the range, or this many mean
  * distances between runs. */
@@ -28,14 +28,15 @@ typedef struct {
   atvi_draws *draws;
 } used;
 
-/* Where input j is among the columns of the draws; -1: it was held. */
+/* Column of input j in the draws; -1: it was held fixed. */
 static atvi_idx place(const atvi_dossier *d, const atvi_draws *draws, atvi_idx j) {
   for (atvi_idx c = 0; c < draws->n_param; c++)
     if (strcmp(draws->col[c].name, d->input[j]) == 0) return c;
   return -1;
 }
 
-/* The share of the posterior that is outside the range of the runs in any input; side[2 d] (NULL: not wanted): below and above that of each. */
+/* Share of the posterior outside the range of the runs in any input; side[2 d] (or NULL): below and above the
+ * range of each. */
 static double outside(const atvi_dossier *d, const atvi_draws *w, double *side) {
   const atvi_emulated_runs *r = &d->r;
   double share = 0, margin = fmax(MARGIN, MARGIN_RUNS / (double)r->runs.n);
@@ -58,7 +59,7 @@ static double outside(const atvi_dossier *d, const atvi_draws *w, double *side) 
   return share;
 }
 
-/* "k > 0.6, m < 2": the sides with most of it first. */
+/* "k > 0.6, m < 2": the sides with the largest shares first. */
 static void sides(const used *u, double *side, char *text, size_t size) {
   const atvi_emulated_runs *r = &u->d->r;
   size_t n = 0;
@@ -79,16 +80,15 @@ static void sides(const used *u, double *side, char *text, size_t size) {
 static atvi_status say_outside(const used *u) {
   char where[400];
   double *side = atvi_pool_take(u->pool, 2 * (size_t)u->em->d + 1, sizeof *side);
-  if (!side) return ATVI_FAIL(u->ctx, ATVI_ENOMEM, "out of memory");
+  if (!side) return ATVI_ENOMEM;
   u->d->outside = outside(u->d, u->draws, side);
   if (!(u->d->outside > OUTSIDE_MOST)) return ATVI_OK;
   sides(u, side, where, sizeof where);
-  return atvi_draws_say(u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_OUTSIDE,
-                        "%.3g %% of the posterior lies where there are no runs of emulator '%s' (%s): "
-                        "it is guessing there; %s.",
-                        100 * u->d->outside, u->d->name, where,
-                        u->d->r.record.lines > 0 ? "extend the design (atvi design, atvi run)"
-                                                 : "more runs are needed");
+  return atvi_draws_say(
+      u->draws, ATVI_WARNING, ATVI_CODE_EMULATOR_OUTSIDE,
+      "%.3g %% of the posterior lies where emulator '%s' has no runs and extrapolates (%s); %s.",
+      100 * u->d->outside, u->d->name, where,
+      u->d->r.record.lines > 0 ? "extend the design (atvi design, atvi run)" : "more runs are needed");
 }
 
 /* ---- its error and the noise ---- */
@@ -106,7 +106,8 @@ static double some_draws(const used *u, double *theta, double *weight) {
   return sum;
 }
 
-/* Standard deviation of what the emulator does not know of the simulator, at those draws: far from the posterior it does not matter. NaN: nothing is known. */
+/* Standard deviation of the emulator's error at those draws: far from the posterior it does not matter. NaN:
+ * not known. */
 static double own_error(const used *u, const double *theta, const double *weight) {
   const atvi_idx d = u->em->d, row = 0;
   _Alignas(ATVI_ALIGN) double mean[ATVI_EM_GROUP];
@@ -128,7 +129,8 @@ static double own_error(const used *u, const double *theta, const double *weight
   return n > 0 ? sqrt(atvi_gp_emulator_info(u->em->em)->sill * sum / n) : NAN;
 }
 
-/* Root mean square of what the data differ by from the simulator as the fit has it: noise and discrepancy. NaN: nothing is known. */
+/* Root mean square difference between data and simulator in the fit: noise and discrepancy. NaN: not
+ * known. */
 static double residual(const used *u, const double *theta, const double *weight) {
   const atvi_target *of = u->l->target;
   const atvi_emulated *e = u->l->model->emulated;
@@ -157,11 +159,10 @@ static atvi_status say_error(const used *u) {
   if (!theta || u->draws->n < 1 || !(some_draws(u, theta, weight) > 0)) return ATVI_OK;
   double error = own_error(u, theta, weight), noise = residual(u, theta, weight);
   if (!(error > noise)) return ATVI_OK;
-  return atvi_draws_say(
-      u->draws, ATVI_NOTE, ATVI_CODE_EMULATOR_ERROR,
-      "What emulator '%s' does not know of the simulator (standard deviation %.3g where the "
-      "posterior is) is more than the noise (%.3g): more runs would sharpen the result.",
-      u->d->name, error, noise);
+  return atvi_draws_say(u->draws, ATVI_NOTE, ATVI_CODE_EMULATOR_ERROR,
+                        "The error of emulator '%s' (standard deviation %.3g near the posterior) exceeds the "
+                        "noise (%.3g): more runs would make the result more precise.",
+                        u->d->name, error, noise);
 }
 
 /* ---- doubts ---- */
@@ -192,7 +193,7 @@ void atvi_app_emulators_count_design(atvi_pool *pool, const atvi_lang *lang, con
   d->n_point = p.n;
 }
 
-/* What has to be typed for more runs: what is left of the design first. */
+/* The command for more runs: what is left of the design first. */
 static void advise_runs(const char *path, const char *runs, const atvi_dossier *d, atvi_text *t) {
   const atvi_sim_runs *rec = &d->r.record;
   for (int run = d->n_missing > 0; run < 2; run++) {
@@ -215,15 +216,16 @@ const char *atvi_app_emulators_doubt(atvi_pool *pool, const char *path, const ch
     break;
   case ATVI_CODE_RUNS_LEFT_OUT:
     if (d->r.record.n_failed > d->r.record.n_again)
-      atvi_io_text_add(&t, "; atvi run --retry-failed tries again");
+      atvi_io_text_add(&t, "; atvi run --retry-failed repeats them");
     break;
-  case ATVI_CODE_POINTS_LEFT: atvi_io_text_add(&t, "; atvi run does them"); break;
+  case ATVI_CODE_POINTS_LEFT: atvi_io_text_add(&t, "; atvi run runs them"); break;
   default: break;
   }
   return atvi_io_text_get(&t, &text) == ATVI_OK ? text : d->doubt[i].say.text;
 }
 
-/* The first sentence has the failed runs; points without a run are the same for all emulators, and advice.c says what to do about them. */
+/* The first sentence covers failed runs; points without a run are the same for all emulators, and advice.c
+ * covers them. */
 static atvi_status say_doubts(const used *u, bool first) {
   for (int i = 0; i < u->d->n_doubt; i++) {
     const atvi_message *m = &u->d->doubt[i].say;
@@ -239,10 +241,10 @@ static atvi_status say_doubts(const used *u, bool first) {
 static atvi_status say_quality(const used *u) {
   char failed[60] = "";
   atvi_idx n = u->d->r.record.n_failed;
-  if (n > 0) snprintf(failed, sizeof failed, ", %td failed ones left out", n);
+  if (n > 0) snprintf(failed, sizeof failed, ", not counting %td failed ones", n);
   return atvi_draws_say(u->draws, ATVI_NOTE, ATVI_CODE_EMULATOR,
                         "Emulator '%s' of %td runs%s: leaving out each in turn, Q2 is %.4f, and 95 %% "
-                        "intervals hold %.1f %%%s%s.",
+                        "intervals contain %.1f %%%s%s.",
                         u->d->name, u->d->r.runs.n, failed, u->d->loo.q2, 100 * u->d->loo.coverage,
                         u->d->poor ? "; it is poor " : "", u->d->poor ? u->d->poor : "");
 }
@@ -299,7 +301,7 @@ atvi_status atvi_app_emulators_keep(atvi_ctx *ctx, atvi_pool *pool, const atvi_l
   for (atvi_idx k = 0; e && k < e->n_emulator; k++) {
     if (!e->emulator[k].em) continue;
     const char *path = atvi_model_emulated_path(pool, l->model->lang, k, dir);
-    if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!path) return ATVI_ENOMEM;
     ATVI_TRY(atvi_gp_emulator_save(ctx, e->emulator[k].em, path));
   }
   return ATVI_OK;

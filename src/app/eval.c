@@ -32,7 +32,7 @@ static atvi_status evaluate(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi
                             const atvi_app_set *set, const char **text) {
   atvi_idx d = l->target->d;
   double *theta = atvi_pool_take(pool, (size_t)(4 * d), sizeof *theta);
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_point(ctx, l->target, n_set, set, theta));
   double lp, ll;
   atvi_outcome outcome;

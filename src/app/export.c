@@ -23,12 +23,10 @@ typedef struct {
   atvi_text done;               /* names of files */
 } exporting;
 
-static atvi_status no_memory(const exporting *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
-
 static atvi_status read_draws(exporting *x) {
   const char *plain = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
   const char *weighted = atvi_pool_printf(x->pool, "%s/weighted.csv", x->dir);
-  if (!plain || !weighted) return no_memory(x);
+  if (!plain || !weighted) return ATVI_ENOMEM;
   if (access(plain, F_OK) == 0) ATVI_TRY(atvi_app_whole_fit(x->ctx, x->pool, x->dir));
   ATVI_TRY(atvi_io_draws_csv_read(x->ctx, plain, &x->plain));
   return access(weighted, F_OK) == 0 ? atvi_io_draws_csv_read(x->ctx, weighted, &x->weighted) : ATVI_OK;
@@ -39,16 +37,17 @@ static const char *place(const exporting *x, const char *name) {
   return x->opts->out ? x->opts->out : atvi_pool_printf(x->pool, "%s/%s", x->dir, name);
 }
 
-/* Whether path may be written. What lies in the run folder under its own name is ours to make anew; a pipe or a terminal is no loss. */
+/* Whether path may be written. Default files in the folder of the fit may be overwritten; a pipe or a
+ * terminal loses nothing. */
 static atvi_status may_write(const exporting *x, const char *path) {
   struct stat is;
   if (!x->opts->out || x->opts->force || stat(path, &is) != 0 || !S_ISREG(is.st_mode)) return ATVI_OK;
-  return ATVI_FAIL(x->ctx, ATVI_EEXIST, "%s exists already", path);
+  return ATVI_FAIL(x->ctx, ATVI_EEXIST, "%s already exists", path);
 }
 
 static void wrote(exporting *x, const char *path) { atvi_io_text_add(&x->done, "%s\n", path); }
 
-/* path without its extension, if it is that one, and then `more` */
+/* path without that extension, followed by `more` */
 static const char *beside(const exporting *x, const char *path, const char *extension, const char *more) {
   size_t n = strlen(path), e = strlen(extension);
   if (n > e && strcmp(path + n - e, extension) == 0) n -= e;
@@ -59,7 +58,7 @@ static const atvi_draws *chosen(const exporting *x) { return x->opts->weighted ?
 
 static atvi_status to_csv(exporting *x) {
   const char *path = place(x, x->opts->weighted ? "weighted-table.csv" : "draws-table.csv");
-  if (!path) return no_memory(x);
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(may_write(x, path));
   ATVI_TRY(atvi_io_draws_table_write(chosen(x), path));
   wrote(x, path);
@@ -70,12 +69,12 @@ static atvi_status to_stan(exporting *x) {
   const char *path = place(x, "stan.csv");
   atvi_idx n = x->plain->n_chain;
   const char **each = atvi_pool_take(x->pool, (size_t)n, sizeof *each);
-  if (!path || !each) return no_memory(x);
+  if (!path || !each) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < n; c++) {
     char number[32];
     snprintf(number, sizeof number, "_%td.csv", c + 1);
     each[c] = n > 1 ? beside(x, path, ".csv", number) : path;
-    if (!each[c]) return no_memory(x);
+    if (!each[c]) return ATVI_ENOMEM;
     ATVI_TRY(may_write(x, each[c]));
   }
   for (atvi_idx c = 0; c < n; c++) {
@@ -89,7 +88,7 @@ static atvi_status to_json(exporting *x) {
   const char *path = place(x, x->opts->weighted ? "weighted.json" : "draws.json"), *text;
   const char *info = path ? beside(x, path, ".json", ".info.json") : NULL;
   atvi_summary *s;
-  if (!info) return no_memory(x);
+  if (!info) return ATVI_ENOMEM;
   ATVI_TRY(may_write(x, path));
   ATVI_TRY(may_write(x, info));
   ATVI_TRY(atvi_app_advised_summary(x->pool, x->weighted ? x->weighted : x->plain, &s));
@@ -103,7 +102,7 @@ static atvi_status to_json(exporting *x) {
 
 /* ---- netCDF ---- */
 
-/* From the folder; or of a fit of an older version, which has none there, from its model. */
+/* From the folder or, for a fit of an older version without groups, from its model. */
 static atvi_status find_groups(const exporting *x, atvi_loaded *l) {
   atvi_fitted run;
   atvi_idx n, *draw;
@@ -120,17 +119,18 @@ static atvi_status find_groups(const exporting *x, atvi_loaded *l) {
   return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s", why) : ATVI_OK;
 }
 
-/* The model cannot be run: a file without its groups is better than none, but not than one that may have them. */
+/* The model cannot be run: a file without its groups is better than none, but worse than one that may have
+ * them. */
 static atvi_status without_model(const exporting *x, const char *path) {
   const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
-  if (!why) return no_memory(x);
+  if (!why) return ATVI_ENOMEM;
   if (!x->opts->out && !x->opts->force && access(path, F_OK) == 0)
-    return ATVI_FAIL(x->ctx, ATVI_EEXIST,
-                     "%s exists already, and may have more in it than could be written now, for the model "
-                     "cannot be run: %s",
-                     path, why);
+    return ATVI_FAIL(
+        x->ctx, ATVI_EEXIST,
+        "%s already exists and may contain more than can be written now, because the model cannot be run: %s",
+        path, why);
   atvi_log(x->ctx, ATVI_LOG_WARN,
-           "posterior_predictive, log_likelihood, observed_data and prior are left out, for the model "
+           "posterior_predictive, log_likelihood, observed_data and prior are left out because the model "
            "cannot be run: %s",
            why);
   return ATVI_OK;
@@ -139,7 +139,7 @@ static atvi_status without_model(const exporting *x, const char *path) {
 static atvi_status to_nc(exporting *x) {
   atvi_loaded l = {0};
   const char *path = place(x, "fit.nc");
-  if (!path) return no_memory(x);
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_netcdf_available(x->ctx));
   ATVI_TRY(may_write(x, path));
   atvi_summary *s;
@@ -158,7 +158,7 @@ static atvi_status to_nc(exporting *x) {
 
 static const struct {
   const char *name;
-  bool weights; /* has a place for weights of its own choosing */
+  bool weights; /* has its own place for weights */
   atvi_status (*to)(exporting *x);
 } FORMAT[] = {{"nc", false, to_nc},
               {"netcdf", false, to_nc},
@@ -172,12 +172,12 @@ static atvi_status check_format(const exporting *x, int *k) {
   for (*k = 0; *k < FORMATS; ++*k)
     if (strcmp(name, FORMAT[*k].name) == 0) break;
   if (*k == FORMATS)
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "%s%s; there are nc, csv, stan and json",
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "%s%s; want nc, csv, stan or json",
                      *name ? "--format " : "--format is missing", name);
   if (x->opts->weighted && !FORMAT[*k].weights)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--weighted: %s",
-                     FORMAT[*k].to == to_nc ? "fit.nc has weighted draws besides"
-                                            : "Stan CSV has no weights; take csv or json");
+                     FORMAT[*k].to == to_nc ? "fit.nc always contains the weighted draws too"
+                                            : "Stan CSV has no weights; use csv or json");
   return ATVI_OK;
 }
 
@@ -204,7 +204,7 @@ atvi_status atvi_app_export(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_expor
 /* The info file that posteriordb keeps beside draws: how they were made, and their diagnostics, quantity by quantity. */
 
 static const double RHAT_MOST = 1.01, EBFMI_LEAST = 0.2;
-enum { DRAWS_DUE = 10000, CHAINS_DUE = 4 }; /* of a reference posterior there */
+enum { DRAWS_DUE = 10000, CHAINS_DUE = 4 }; /* required for a reference posterior */
 
 /* One number of each quantity's summary. */
 static void put_numbers(atvi_json *w, const char *key, const atvi_summary *s, const char *field) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A fit in the formats of others; for src/app alone. docs/formats.md tells what is in them. */
+/* A fit in the formats of other programs; only for src/app. docs/formats.md describes them. */
 #ifndef ATVI_APP_EXPORT_H
 #define ATVI_APP_EXPORT_H
 
@@ -10,17 +10,18 @@
 typedef struct {
   /* draws that count equally, with their groups */
   const atvi_draws *plain;
-  /* NULL: there are none */
+  /* NULL: none */
   const atvi_draws *weighted;
   /* NULL: not known */
   const char *verdict;
 } atvi_export_fit;
 
-/* netCDF-4 in the layout of ArviZ's InferenceData, by a process of its own: libhdf5 may crash where memory is short. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM. */
+/* netCDF-4 in the layout of ArviZ's InferenceData, written by a process of its own: libhdf5 may crash if memory
+ * is short. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
                                             const char *path);
 
-/* fit.nc of a fit that has just been made, where there is a netCDF library; what goes wrong is logged, for the fit is worth more. */
+/* fit.nc of a new fit, if there is a netCDF library; errors are logged and do not fail the fit. */
 void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir);
 
 /* What posteriordb keeps beside draws: how they were made and their diagnostics. Errors: ENOMEM. */

@@ -10,7 +10,7 @@
  *   observed_data         (time, ...)
  *   prior                 (chain, draw, ...)
  *
- * The schema wants a date, created_at. But for it the same fit gives the same bytes. */
+ * The schema requires a date, created_at; otherwise the same fit gives the same bytes. */
 #include "app/export.h"
 #include "io/arrays.h"
 #include "io/file.h"
@@ -39,7 +39,7 @@ typedef struct {
   const char **axis;   /* [n_data] name of the dimension along the rows of a data set */
 } writer;
 
-/* A group, what it is to hold, and the names in it so far. */
+/* A group, its future contents, and the names in it so far. */
 typedef struct {
   int id;
   int chain, draw; /* dimensions */
@@ -48,17 +48,13 @@ typedef struct {
   const char **taken;      /* [n_taken] of dimensions and of variables */
 } group;
 
-static atvi_status no_memory(const writer *w) {
-  return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "out of memory: export");
-}
-
 /* ---- attributes ---- */
 
 static void note_number(const writer *w, int g, const char *key, double x) {
   if (!isnan(x)) atvi_io_netcdf_note_reals(w->f, g, ATVI_NETCDF_ROOT, key, 1, &x);
 }
 
-/* Now, in UTC; or what SOURCE_DATE_EPOCH says, for those who want the same bytes twice. */
+/* Now, in UTC; or SOURCE_DATE_EPOCH, for reproducible bytes. */
 static void date(char out[32]) {
   const char *fixed = getenv("SOURCE_DATE_EPOCH");
   char *end;
@@ -105,7 +101,7 @@ static void note_made(const writer *w, int g) {
 
 /* ---- dimensions ---- */
 
-/* made: the name is our own making, and leaves those of the model alone. */
+/* made: we made the name, and it must not hide a name of the model. */
 static bool used(const group *g, const char *name, bool made) {
   for (atvi_idx i = 0; i < g->n_taken; i++)
     if (strcmp(g->taken[i], name) == 0) return true;
@@ -114,15 +110,15 @@ static bool used(const group *g, const char *name, bool made) {
   return false;
 }
 
-/* Takes the name, with a _ or more after it if that is used: a variable with the name of a dimension would be its coordinate.
- * NULL without memory. */
+/* Takes the name, with _ appended while it is in use: a variable named like a dimension would be its
+ * coordinate. NULL: out of memory. */
 static const char *take(const writer *w, group *g, const char *name, bool made) {
   for (; name && used(g, name, made); made = true) name = atvi_pool_printf(w->pool, "%s_", name);
   if (name) g->taken[g->n_taken++] = name;
   return name;
 }
 
-/* word: NULL where labels are numbers */
+/* word: NULL if labels are numbers */
 static void index_dim(const writer *w, const group *g, const char *name, atvi_idx n, const int64_t *label,
                       const char *const *word, int *dim) {
   *dim = atvi_io_netcdf_dim(w->f, g->id, name, n);
@@ -132,7 +128,7 @@ static void index_dim(const writer *w, const group *g, const char *name, atvi_id
     atvi_io_netcdf_integers(w->f, g->id, name, 1, dim, label);
 }
 
-/* 0, 1, ...; NULL without memory */
+/* 0, 1, ...; NULL: out of memory */
 static const int64_t *count(const writer *w, atvi_idx n) {
   int64_t *out = atvi_pool_take(w->pool, (size_t)n + 1, sizeof *out);
   for (atvi_idx i = 0; out && i < n; i++) out[i] = i;
@@ -146,11 +142,11 @@ static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, at
   g->taken = atvi_pool_take(w->pool, (size_t)most, sizeof *g->taken);
   g->id = atvi_io_netcdf_group(w->f, name);
   g->chain = g->draw = -1;
-  if (!g->taken) return no_memory(w);
+  if (!g->taken) return ATVI_ENOMEM;
   note_library(w, g->id);
   if (n_chain == 0) return ATVI_OK;
   const int64_t *chain = count(w, n_chain), *number = draw ? draw : count(w, n);
-  if (!chain || !number) return no_memory(w);
+  if (!chain || !number) return ATVI_ENOMEM;
   index_dim(w, g, take(w, g, "chain", false), n_chain, chain, NULL, &g->chain);
   index_dim(w, g, take(w, g, "draw", false), n, number, NULL, &g->draw);
   return ATVI_OK;
@@ -159,7 +155,7 @@ static atvi_status begin(const writer *w, const char *name, atvi_idx n_chain, at
 static atvi_status array_dims(const writer *w, group *g, const atvi_array *a, int *dim) {
   for (int k = 0; k < a->n_dim; k++) {
     const char *name = take(w, g, atvi_pool_printf(w->pool, "%s_dim_%d", a->name, k), true);
-    if (!name) return no_memory(w);
+    if (!name) return ATVI_ENOMEM;
     index_dim(w, g, name, a->size[k], a->label[k], a->word[k], &dim[k]);
   }
   return ATVI_OK;
@@ -185,7 +181,7 @@ static atvi_status put_array(const writer *w, group *g, const atvi_draws *d, con
   for (atvi_idx i = 0; i < d->n; i++)
     for (atvi_idx j = 0; j < a->n; j++) room[i * a->n + j] = d->x[(a->first + j) * d->n + i];
   const char *name = take(w, g, a->name, false);
-  if (!name) return no_memory(w);
+  if (!name) return ATVI_ENOMEM;
   int var = atvi_io_netcdf_reals(w->f, g->id, name, 2 + a->n_dim, dim, false, room);
   note_bounds(w, g, var, d, a);
   if (a->first >= d->n_param) atvi_io_netcdf_note(w->f, g->id, var, "kind", "derived");
@@ -197,14 +193,14 @@ static atvi_status put_draws(const writer *w, const char *name, const atvi_draws
   atvi_idx n, most = 1;
   const char **names = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *names);
   atvi_idx *derived = atvi_pool_take(w->pool, (size_t)d->n_col + 1, sizeof *derived);
-  if (!names || !derived) return no_memory(w);
+  if (!names || !derived) return ATVI_ENOMEM;
   for (atvi_idx j = 0; j < d->n_col; j++) names[j] = d->col[j].name, derived[j] = j >= d->n_param;
   ATVI_TRY(atvi_io_arrays_find(w->pool, d->n_col, names, derived, &n, &array));
   *g = (group){.n_array = n, .array = array};
   ATVI_TRY(begin(w, name, d->n_chain, d->n / d->n_chain, NULL, g));
   for (atvi_idx i = 0; i < n; i++) most = array[i].n > most ? array[i].n : most;
   double *room = atvi_block(w->ctx, (size_t)(most * d->n) * sizeof *room);
-  if (!room) return no_memory(w);
+  if (!room) return ATVI_ENOMEM;
   atvi_status status = ATVI_OK;
   for (atvi_idx i = 0; status == ATVI_OK && i < n; i++) status = put_array(w, g, d, &array[i], room);
   atvi_block_free(w->ctx, room);
@@ -217,7 +213,7 @@ static atvi_status put_stats(const writer *w, const char *name, const atvi_draws
   note_made(w, g.id);
   const int dim[] = {g.chain, g.draw};
   double *x = atvi_block(w->ctx, (size_t)d->n * sizeof *x);
-  if (!x) return no_memory(w);
+  if (!x) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < d->n; i++) x[i] = d->log_prior[i] + d->log_lik[i];
   atvi_io_netcdf_reals(w->f, g.id, "lp", 2, dim, false, x);
   atvi_io_netcdf_reals(w->f, g.id, "log_prior", 2, dim, false, d->log_prior);
@@ -234,14 +230,14 @@ static const char *data_name(const writer *w, const atvi_draws_series *s) {
   return s->set[0] ? s->set : atvi_pool_printf(w->pool, "%td", s->data + 1);
 }
 
-/* Length of a name without indices: elements of an array are one variable. */
+/* Length of a name without indices: the elements of an array form one variable. */
 static size_t base(const char *name) { return strcspn(name, "."); }
 
 static bool same_base(const char *a, const char *b) {
   return base(a) == base(b) && memcmp(a, b, base(a)) == 0;
 }
 
-/* Whether a name is that of another variable than the one series s belongs to: as the model has it, or made for one before. */
+/* Whether the name belongs to a variable other than that of series s, in the model or made earlier. */
 static bool name_used(const writer *w, atvi_idx s, const char *name) {
   const atvi_draws_series *series = w->fit->plain->series;
   for (atvi_idx k = 0; k < w->n_observed; k++) {
@@ -251,7 +247,7 @@ static bool name_used(const writer *w, atvi_idx s, const char *name) {
   return false;
 }
 
-/* y.1 of data set one as one_y.1 where another has a y, and with more _ after one_y where that is used. */
+/* y.1 of data set one becomes one_y.1 if another has a y, with further _ after one_y while that is in use. */
 static const char *series_name(const writer *w, atvi_idx s) {
   const atvi_draws_series *of = &w->fit->plain->series[s];
   if (!name_used(w, s, of->name)) return of->name;
@@ -265,7 +261,7 @@ static atvi_status name_all(writer *w) {
   const atvi_draws *d = w->fit->plain;
   w->name = atvi_pool_take(w->pool, (size_t)d->n_series + 1, sizeof *w->name);
   w->axis = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *w->axis);
-  if (!w->name || !w->axis) return no_memory(w);
+  if (!w->name || !w->axis) return ATVI_ENOMEM;
   while (w->n_observed < d->n_series && d->series[w->n_observed].kind == ATVI_SERIES_OBSERVED)
     w->n_observed++;
   for (atvi_idx s = 0; s < w->n_observed; s++) {
@@ -274,27 +270,28 @@ static atvi_status name_all(writer *w) {
     w->axis[of->data] =
         d->about->n_data == 1 ? word : atvi_pool_printf(w->pool, "%s_%s", word, data_name(w, of));
     w->name[s] = series_name(w, s);
-    if (!w->name[s]) return no_memory(w);
+    if (!w->name[s]) return ATVI_ENOMEM;
   }
-  return atvi_pool_failed(w->pool) ? no_memory(w) : ATVI_OK;
+  return atvi_pool_status(w->pool);
 }
 
 /* ---- series ---- */
 
-/* Dimensions along the rows of every data set that has one, as coordinates too. */
+/* Dimensions along the rows of every data set that has one, also as coordinates. */
 static atvi_status row_dims(const writer *w, group *g, int *dim) {
   for (atvi_idx s = 0; s < w->n_observed; s++) {
     const atvi_draws_series *x = &w->fit->plain->series[s];
     if (dim[x->data] >= 0) continue;
     const char *name = take(w, g, w->axis[x->data], false);
-    if (!name) return no_memory(w);
+    if (!name) return ATVI_ENOMEM;
     dim[x->data] = atvi_io_netcdf_dim(w->f, g->id, name, x->n);
     atvi_io_netcdf_reals(w->f, g->id, name, 1, &dim[x->data], false, x->time);
   }
   return ATVI_OK;
 }
 
-/* Values of series a, rows by elements: of draw b of a group, or the data. What was held out is no part of the data. */
+/* Values of series a, rows by elements: of draw b of a group, or the data. Held-out values are not part of
+ * the data. */
 static void gather(const writer *w, const atvi_array *a, const atvi_group *from, const atvi_idx *at,
                    atvi_idx b, double *out) {
   const atvi_draws_series *s = w->fit->plain->series + a->first;
@@ -315,9 +312,9 @@ static atvi_status put_series(const writer *w, group *g, const atvi_array *a, co
   ATVI_TRY(array_dims(w, g, a, dim + n_dim));
   const char *name = take(w, g, a->name, false);
   double *room = name ? atvi_block(w->ctx, (size_t)(B * each) * sizeof *room) : NULL;
-  if (!room) return no_memory(w);
+  if (!room) return ATVI_ENOMEM;
   for (atvi_idx b = 0; b < B; b++) gather(w, a, from, at, b, room + b * each);
-  /* counts are small numbers, and shrink to an eighth; log likelihoods do not */
+  /* counts are small numbers and compress to an eighth; log likelihoods do not */
   bool pack = from && strcmp(from->name, "predictive") == 0;
   atvi_io_netcdf_reals(w->f, g->id, name, n_dim + a->n_dim, dim, pack, room);
   atvi_block_free(w->ctx, room);
@@ -330,7 +327,7 @@ static atvi_status begin_series(const writer *w, const char *name, const atvi_gr
   if (!from) return begin(w, name, 0, 0, NULL, g);
   atvi_idx n_chain = from->n_draw % d->n_chain == 0 ? d->n_chain : 1, each = from->n_draw / n_chain;
   int64_t *draw = atvi_pool_take(w->pool, (size_t)each + 1, sizeof *draw);
-  if (!draw) return no_memory(w);
+  if (!draw) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < each; k++) draw[k] = from->draw ? from->draw[k] : k;
   return begin(w, name, n_chain, each, draw, g);
 }
@@ -343,7 +340,7 @@ static atvi_status put_all_series(const writer *w, const char *name, const atvi_
   atvi_idx *kin = atvi_pool_take(w->pool, 2 * (size_t)w->n_observed + 1, sizeof *kin),
            *at = kin + w->n_observed;
   int *rows = atvi_pool_take(w->pool, (size_t)d->about->n_data + 1, sizeof *rows);
-  if (!kin || !rows) return no_memory(w);
+  if (!kin || !rows) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < d->about->n_data; k++) rows[k] = -1;
   for (atvi_idx s = 0; s < w->n_observed; s++) {
     kin[s] = d->series[s].data;
@@ -353,10 +350,9 @@ static atvi_status put_all_series(const writer *w, const char *name, const atvi_
   group g = {.n_array = n, .array = array};
   ATVI_TRY(begin_series(w, name, from, &g));
   if (from && strcmp(from->name, "log_lik") == 0 && d->about->dependent)
-    atvi_io_netcdf_note(
-        w->f, g.id, ATVI_NETCDF_ROOT, "comment",
-        "Observations are correlated: these are densities of each value given all others, and "
-        "do not add up to log_lik of sample_stats.");
+    atvi_io_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+                        "Observations are correlated: these are densities of each value given all others, "
+                        "and do not add up to log_lik of sample_stats.");
   ATVI_TRY(row_dims(w, &g, rows));
   for (atvi_idx i = 0; i < n; i++)
     ATVI_TRY(put_series(w, &g, &array[i], from, at, rows[d->series[array[i].first].data]));
@@ -394,10 +390,9 @@ static atvi_status put_fit(writer *w) {
   ATVI_TRY(put_draws(w, "posterior", fit->plain, &g));
   note_made(w, g.id);
   if (fit->weighted)
-    atvi_io_netcdf_note(
-        w->f, g.id, ATVI_NETCDF_ROOT, "comment",
-        "These draws count equally. Those that they come from are in weighted_posterior, with "
-        "what each counts in weighted_sample_stats.");
+    atvi_io_netcdf_note(w->f, g.id, ATVI_NETCDF_ROOT, "comment",
+                        "These draws count equally. The draws behind them are in weighted_posterior, and "
+                        "their weights in weighted_sample_stats.");
   ATVI_TRY(put_stats(w, "sample_stats", fit->plain));
   if (fit->weighted) {
     ATVI_TRY(put_draws(w, "weighted_posterior", fit->weighted, &g));
@@ -463,8 +458,8 @@ atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export
 void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir) {
   const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
   if (path && atvi_io_netcdf_available(ctx) != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_NOTE, "there is no fit.nc: %s", atvi_errmsg(ctx));
+    atvi_log(ctx, ATVI_LOG_NOTE, "fit.nc was not written: %s", atvi_errmsg(ctx));
   else if (!path || atvi_app_export_nc(ctx, pool, fit, path) != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_LOST, "%s/fit.nc is not written: %s; atvi export %s --format nc makes it", dir,
+    atvi_log(ctx, ATVI_LOG_LOST, "%s/fit.nc was not written: %s; atvi export %s --format nc writes it", dir,
              atvi_errmsg(ctx), dir);
 }

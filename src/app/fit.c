@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi fit: load, infer, judge, write. The folder is made before the work begins, so that a run does not end with
- * nowhere to write; where writing fails all the same, the draws are rescued to a temporary folder.
+/* atvi fit: load, infer, judge, write. The folder is made before the work starts, so that a fit does not end
+ * with nowhere to write; if writing fails all the same, the draws are saved in a temporary folder.
  *
- * Draws of an approximation are weighted. weighted.csv has them as they are; draws.csv, for programs that know of no
- * weights, has them resampled, or without their weights where those cannot be trusted. */
+ * Draws of an approximation are weighted. weighted.csv has them as they are; draws.csv, for programs that
+ * ignore weights, has them resampled, or without their weights if those cannot be trusted. */
 #include "app/common.h"
 #include "app/emulators.h"
 #include "app/export.h"
@@ -36,7 +36,7 @@ static json_t *option_json(atvi_pool *pool, const atvi_fit_option *p, const atvi
   return NULL;
 }
 
-/* Numbers always, words and flags where the method takes them. */
+/* Always numbers; words and flags if the method takes them. */
 static void add_options(atvi_pool *pool, json_t *root, const atvi_fit_opts *how) {
   const atvi_method *m = atvi_infer_method_find(ATVI_METHOD_OWN, how->method);
   const atvi_fit_option *p;
@@ -45,7 +45,7 @@ static void add_options(atvi_pool *pool, json_t *root, const atvi_fit_opts *how)
       json_object_set_new(root, p->name, option_json(pool, p, how));
 }
 
-/* What it takes to run this fit again; 0 is a default. */
+/* The settings that run this fit again; 0 means the default. */
 static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, const atvi_loaded *l,
                           const char **text) {
   char folder[4096];
@@ -79,12 +79,13 @@ static atvi_status config(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opt
   json_object_set_new(root, "compiled", json_boolean(l->model->info.compiled));
   char *dump = json_dumps(root, JSON_INDENT(2));
   json_decref(root);
-  *text = dump ? atvi_pool_printf(pool, "%s\n", dump) : NULL;
+  if (!dump) return ATVI_FAIL(ctx, ATVI_ENOMEM, "fit.json: out of memory");
+  *text = atvi_pool_printf(pool, "%s\n", dump);
   free(dump);
-  return *text ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  return *text ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* Everything that a folder gets. */
+/* Everything that is written into the folder. */
 typedef struct {
   const atvi_draws *weighted, *plain; /* weighted: NULL if the draws have no weights */
   const char *summary, *model, *how;
@@ -97,7 +98,7 @@ static bool drop(atvi_pool *pool, const char *dir, const char *name) {
   return path && unlink(path) == 0;
 }
 
-/* Drawings come in pairs, .svg and .pdf: anything else there is the user's. */
+/* Figures come in pairs, .svg and .pdf: anything else belongs to the user. */
 static void drop_figures(atvi_pool *pool, const char *dir) {
   const char *folder = atvi_pool_printf(pool, "%s/figures", dir);
   DIR *d = folder ? opendir(folder) : NULL;
@@ -112,8 +113,8 @@ static void drop_figures(atvi_pool *pool, const char *dir) {
   rmdir(folder);
 }
 
-/* What an earlier fit left in the folder, and what was made of it: nothing of it is about the draws that are written now. The report is
- * written, or removed, by those who make it. */
+/* Removes what an earlier fit left in the folder and what was made from it, as it does not belong to the new
+ * draws. The report is written or removed elsewhere. */
 static void drop_old(atvi_pool *pool, const char *dir, bool weighted) {
   static const char *const name[] = {"fit.nc",     "scores.json",   "predict.csv",     "forecast.csv",
                                      "draws.json", "weighted.json", "draws-table.csv", "weighted-table.csv",
@@ -132,8 +133,8 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
   const char *weighted = atvi_pool_printf(pool, "%s/weighted.csv", dir);
   const char *mark = atvi_pool_printf(pool, "%s/fit.json", dir),
              *aside = atvi_pool_printf(pool, "%s/.fit.json.old", dir);
-  if (!draws || !weighted || !mark || !aside) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
-  /* fit.json, written last, says that the folder is of one fit: that of an earlier one goes before anything else changes. */
+  if (!draws || !weighted || !mark || !aside) return ATVI_ENOMEM;
+  /* fit.json is written last and marks a complete fit: that of an earlier fit goes before anything else changes. */
   bool old = rename(mark, aside) == 0;
   atvi_status status = atvi_io_draws_csv_write(r->plain, draws);
   if (old && status == ATVI_OK) unlink(aside);
@@ -148,21 +149,21 @@ static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const r
   return atvi_io_file_save_in(pool, dir, "fit.json", r->how);
 }
 
-/* The folder could not be written: keep the work somewhere else and say where. Always a failure. */
+/* The folder could not be written: saves the results somewhere else and says where. Always a failure. */
 static atvi_status rescue(atvi_ctx *ctx, atvi_pool *pool, const char *name, const results *r) {
   const char *tmp = getenv("TMPDIR"), *why = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
   char *base = atvi_pool_printf(pool, "%s/atvi-rescued-%s", tmp && *tmp ? tmp : "/tmp", name), *dir = NULL;
-  if (!why || !base) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!why || !base) return ATVI_ENOMEM;
   if (atvi_io_rundir_new(ctx, pool, base, &dir) == ATVI_OK && save(ctx, pool, dir, r) == ATVI_OK)
-    return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are safe in %s instead: move them once there is room.",
+    return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results are saved in %s instead: move them once there is room.",
                      why, dir);
   static const char *const file[] = {"draws.csv", "weighted.csv", "summary.json", "model.atvi", "fit.json"};
   for (size_t i = 0; dir && i < sizeof file / sizeof file[0]; i++)
-    drop(pool, dir, file[i]); /* half of them are no fit */
+    drop(pool, dir, file[i]); /* half of the files are not a fit */
   if (dir) atvi_app_emulators_drop(dir);
   if (dir) atvi_io_groups_drop(dir);
   if (dir) rmdir(dir);
-  return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be kept in %s either, and are lost.", why, base);
+  return ATVI_FAIL(ctx, ATVI_EIO, "%s\nThe results could not be saved in %s either and are lost.", why, base);
 }
 
 static atvi_status finish(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *o, atvi_loaded *l,
@@ -198,7 +199,7 @@ atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bo
   }
   *dir = out;
   atvi_app_report_sweep(pool, out);
-  bool empty = rmdir(out) == 0; /* left by a run that was killed: nothing of the user's is in it */
+  bool empty = rmdir(out) == 0; /* left by a fit that was killed: it contains nothing of the user's */
   return atvi_io_dir_make(ctx, out, !force && !empty);
 }
 
@@ -219,11 +220,11 @@ static atvi_status infer(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
   return atvi_app_delivery_make(ctx, pool, l, y);
 }
 
-/* What everything after this reads: the history, and what the model says at the draws. */
-static atvi_status predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
+/* The input of all that follows: the history, and the predictions at the draws. */
+static atvi_status predict(atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
                            const atvi_recorder *rec, atvi_draws *d) {
   const char *command = atvi_app_report_command(pool, opts);
-  if (!command) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!command) return ATVI_ENOMEM;
   ATVI_TRY(atvi_draws_history(d, rec->n, rec->step));
   return atvi_app_predictions_of_fit(l, &opts->model, l->model->lang->source, opts->holdout, command, d);
 }
@@ -241,10 +242,10 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
     atvi_report_session report;
     atvi_app_report_begin(ctx, pool, opts, &l, result->dir, &report);
     status = infer(ctx, pool, opts, &plan, &l, &y);
-    if (status == ATVI_OK) status = predict(ctx, pool, opts, &l, &report.rec, y.plain);
+    if (status == ATVI_OK) status = predict(pool, opts, &l, &report.rec, y.plain);
     if (status == ATVI_OK) status = finish(ctx, pool, opts, &l, &y, &report, result);
     atvi_app_report_end(&report);
-    if (status != ATVI_OK) rmdir(result->dir); /* removes it only if it is empty: nothing of the user's */
+    if (status != ATVI_OK) rmdir(result->dir); /* removed only if empty: it contains nothing of the user's */
   }
   atvi_app_delivery_free(&y);
   atvi_app_unload(&l);
@@ -253,7 +254,7 @@ atvi_status atvi_app_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts
 
 enum { PLAIN_LEAST = 4000 }; /* resampled draws: systematic resampling repeats draws, but adds little noise */
 
-/* Equally weighted draws of the posterior, as far as they can be had. */
+/* Equally weighted draws of the posterior, if possible. */
 static atvi_status plain_draws(atvi_delivery *y) {
   y->plain = y->draws;
   if (!y->draws->weight) return ATVI_OK;
@@ -266,12 +267,12 @@ static atvi_status plain_draws(atvi_delivery *y) {
 
 enum { SOLVER_POINTS = 8 * ATVI_LANES };
 
-/* Is the solver exact enough where the posterior is? */
+/* Is the solver accurate enough at the posterior? */
 static atvi_status check_solver(atvi_ctx *ctx, atvi_pool *pool, atvi_loaded *l, atvi_delivery *y) {
   const atvi_draws *draws = y->plain;
   atvi_idx n = draws->n < SOLVER_POINTS ? draws->n : SOLVER_POINTS, d = draws->n_param;
   double *theta = atvi_pool_take(pool, (size_t)(d * n + 1), sizeof *theta), error;
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < d; i++)
     for (atvi_idx j = 0; j < n; j++) theta[i * n + j] = draws->x[i * draws->n + j * draws->n / n];
   ATVI_TRY(atvi_app_solver_error(ctx, l, n, theta, &error));

@@ -8,15 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static atvi_status no_memory(const atvi_kept *x) {
-  return ATVI_FAIL(atvi_pool_ctx(x->pool), ATVI_ENOMEM, "%s: out of memory", x->dir);
-}
-
 static atvi_status read_text(const atvi_kept *x, const char *name, const char **text) {
   const char *path = atvi_pool_printf(x->pool, "%s/%s", x->dir, name);
   char *all;
   size_t n;
-  if (!path) return no_memory(x);
+  if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) != 0)
     return ATVI_FAIL(atvi_pool_ctx(x->pool), ATVI_EINVAL,
                      "%s has no %s: it is not the folder of a finished fit", x->dir, name);
@@ -39,7 +35,7 @@ static atvi_status read_folder(atvi_kept *x) {
   x->holdout = atvi_app_bytes_text(x->pool, json_string_value(json_object_get(fit, "holdout")));
   json_decref(fit);
   const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
-  if (!path) return no_memory(x);
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_read_draws(ctx, x->pool, x->dir, &x->draws));
   if (x->draws->weight) return atvi_io_draws_csv_read(ctx, path, &x->plain);
   x->plain = x->draws;
@@ -56,7 +52,7 @@ atvi_status atvi_app_kept_load(atvi_kept *x) {
   return atvi_app_load(ctx, &x->run.model, &how, &x->l);
 }
 
-/* Steps that an older version kept in progress.json alone, without their phases. */
+/* Steps that older versions kept only in progress.json, without phases. */
 static atvi_status old_history(const atvi_kept *x) {
   const char *path = atvi_pool_printf(x->pool, "%s/progress.json", x->dir);
   json_t *root = path ? json_load_file(path, 0, NULL) : NULL, *list = json_object_get(root, "history");
@@ -73,7 +69,7 @@ static atvi_status old_history(const atvi_kept *x) {
     step[i] = (atvi_progress){"", -1, v[0], "", v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
   }
   json_decref(root);
-  return step ? atvi_draws_history(x->plain, (atvi_idx)n, step) : no_memory(x);
+  return step ? atvi_draws_history(x->plain, (atvi_idx)n, step) : ATVI_ENOMEM;
 }
 
 static atvi_status run_again(atvi_kept *x) {
@@ -90,7 +86,7 @@ static atvi_status run_again(atvi_kept *x) {
   x->failed = true;
   x->plain->about->no_groups = atvi_pool_strndup(x->pool, why, strcspn(why, "\n"));
   x->plain->about->title = atvi_io_path_stem(x->pool, x->file);
-  return x->plain->about->title && x->plain->about->no_groups ? ATVI_OK : no_memory(x);
+  return x->plain->about->title && x->plain->about->no_groups ? ATVI_OK : ATVI_ENOMEM;
 }
 
 atvi_status atvi_app_kept_open(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_report_opts *opts,

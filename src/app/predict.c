@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* atvi predict: what a fitted model says, at the times of its data and beyond, and how well.
+/* atvi predict: predictions of a fitted model, at the times of its data and beyond, and their scores.
  *
- *   1. The folder of the fit tells the model, its data and its draws. The model as it was fitted is evaluated at them: what does not give
- *      the log likelihood that the fit found is another model or other data.
+ *   1. The folder of the fit names the model, its data and its draws. The fitted model is evaluated at the draws: if the log likelihood is not that of the fit, the model or the data have changed.
  *   2. The same model, with the data that were held out and at further times, is run at the draws.
  *   3. Bands and scores are written into the folder. */
 #include "app/predict.h"
@@ -14,11 +13,11 @@
 #include <unistd.h>
 
 enum { MESSAGES = 12 };
-enum { DRAWS = 20000 }; /* by default: the ends of a 95 % band are then known to a hundredth of it */
+enum { DRAWS = 20000 }; /* by default: enough to know the ends of a 95 % band to a hundredth of its length */
 static const double MOST_NUMBERS = 2e8; /* in all: 1.6 GB */
 static const double MANY_NUMBERS = 3e7; /* by default: a few seconds */
 static const double MORE_NUMBERS =
-    1e8; /* where times were asked for: what is said of the data should not depend on them */
+    1e8; /* if times were given: results at the data should not depend on them */
 
 typedef struct {
   atvi_ctx *ctx;
@@ -27,9 +26,9 @@ typedef struct {
   atvi_fitted run;
   atvi_idx n_time;
   double *time;
-  atvi_draws *draws;      /* of the fit; their groups are filled here */
+  atvi_draws *draws;      /* draws of the fit; their groups are filled here */
   atvi_idx n_draw, *draw; /* which of them */
-  bool grid;              /* --data has no observations: places to predict at */
+  bool grid;              /* --data has no observations: its rows are to be predicted */
   atvi_predict_grid from;
   atvi_idx n_message;
   const char *message[MESSAGES];
@@ -43,7 +42,7 @@ static void say(prediction *x, const char *message) {
 
 static atvi_status read_draws(prediction *x, const atvi_target *t) {
   const char *path = atvi_pool_printf(x->pool, "%s/draws.csv", x->run.dir);
-  if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!path) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_draws_csv_read(x->ctx, path, &x->draws));
   const atvi_draws *d = x->draws;
   double most = -HUGE_VAL, of_data = (double)(t->n_out + 2 * t->n_obs + 1),
@@ -56,7 +55,7 @@ static atvi_status read_draws(prediction *x, const atvi_target *t) {
   if (n > d->n) n = d->n;
   if ((double)n * each > MOST_NUMBERS)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                     "%td draws of %.0f numbers are %.2g numbers; ask for fewer with --draws", n, each,
+                     "%td draws of %.0f numbers each are %.2g numbers; use fewer with --draws", n, each,
                      (double)n * each);
   if (asked > d->n)
     say(x, atvi_pool_printf(x->pool, "draws.csv has %td draws, fewer than were asked for", d->n));
@@ -68,8 +67,7 @@ static atvi_status read_draws(prediction *x, const atvi_target *t) {
 static atvi_status check_times(const prediction *x, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
   if (x->n_time == 0 || lang->n_state > 0 || l->model->emulated) return ATVI_OK;
-  return ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                   "--times %s: the model has no states, and so nothing that goes on in time",
+  return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--times %s: the model has no states, so nothing continues in time",
                    x->opts->times);
 }
 
@@ -82,12 +80,13 @@ static void tell_missing(prediction *x, const atvi_loaded *l) {
     for (atvi_idx r = 0; csv && r < csv->n_row; r++) n += !m->covariates[o][r];
     if (n)
       say(x, atvi_pool_printf(
-                 x->pool, "%td of %td rows have no prediction of %s: a column that it depends on is missing",
-                 n, csv->n_row, m->lang->observe[o].name));
+                 x->pool,
+                 "%td of %td rows have no prediction of %s: it depends on a column that is missing there", n,
+                 csv->n_row, m->lang->observe[o].name));
   }
 }
 
-/* Series that cannot go on because they depend on a column of the data. */
+/* Series that cannot continue because they depend on a column of the data. */
 static void tell_covariates(prediction *x, const atvi_loaded *l) {
   const atvi_lang *lang = l->model->lang;
   const char *name = NULL;
@@ -96,11 +95,10 @@ static void tell_covariates(prediction *x, const atvi_loaded *l) {
       if (atvi_graph_kinds(lang->graph, lang->observe[o].arg[a]) >> ATVI_IN_DATA & 1)
         name = lang->observe[o].name;
   if (name && x->n_time)
-    say(x,
-        atvi_pool_printf(x->pool,
-                         "%s depends on a column of its data file, which has no value at other times: it is "
-                         "predicted at the data's alone",
-                         name));
+    say(x, atvi_pool_printf(x->pool,
+                            "%s depends on a column of its data file, which has no value at other times: it "
+                            "is predicted only at the times of the data",
+                            name));
 }
 
 /* As it was fitted; or, to predict, with the data that were held out and at further times. */
@@ -114,27 +112,25 @@ static atvi_status load(const prediction *x, bool all, atvi_loaded *l) {
 
 /* ---- results ---- */
 
-/* Chance alone gives so few inside once in a thousand fits. */
+/* By chance, this few are inside once in a thousand fits. */
 static void tell_misses(prediction *x, const atvi_score *s, const char *whose) {
   static const double RARE = 1e-3, MASS = 0.95;
   if (s->n == 0 || atvi_math_binomial_lcdf((double)s->n_inside, (double)s->n, MASS, NULL) > log(RARE)) return;
-  say(x, atvi_pool_printf(
-             x->pool,
-             "the model misses %td of the %td %s: %.0f %% are inside its 95 %% bands, fewer than chance "
-             "explains",
-             s->n - s->n_inside, s->n, whose, 100 * s->coverage));
+  say(x, atvi_pool_printf(x->pool,
+                          "the model misses %td of the %td %s: %.0f %% are inside its 95 %% bands, fewer "
+                          "than expected by chance",
+                          s->n - s->n_inside, s->n, whose, 100 * s->coverage));
 }
 
 static void tell_fit(prediction *x, const atvi_loaded *l, const atvi_scores *s) {
   double d = (double)l->target->d;
-  tell_misses(x, &s->fitted_all, "values that it was fitted to");
-  tell_misses(x, &s->held_all, x->opts->apart ? "values that were set apart" : "values that were held out");
+  tell_misses(x, &s->fitted_all, "fitted values");
+  tell_misses(x, &s->held_all, x->opts->apart ? "values that were set apart" : "held-out values");
   if (!l->model->emulated && s->loo.n > 0 && s->loo.p > 2 * d + 2)
-    say(x, atvi_pool_printf(
-               x->pool,
-               "LOO finds %.1f effective parameters where the model has %td: single values move it more "
-               "than they should, as of a model that does not fit",
-               s->loo.p, l->target->d));
+    say(x, atvi_pool_printf(x->pool,
+                            "LOO finds %.1f effective parameters, but the model has %td: single values "
+                            "influence it too much, as when a model does not fit",
+                            s->loo.p, l->target->d));
 }
 
 static bool is_given(const atvi_point *p) { return p->given; }
@@ -147,7 +143,7 @@ static atvi_status save_csv(const prediction *x, const atvi_loaded *l, const cha
   return atvi_io_file_save_in(x->pool, x->run.dir, name, csv);
 }
 
-/* What was asked for, beside what the data have. */
+/* What was asked for, beyond the data. */
 static atvi_status forecast(const prediction *x, const atvi_loaded *l, atvi_idx n,
                             const atvi_predicted *series, atvi_app_predict_result *out) {
   const char *text;
@@ -157,10 +153,10 @@ static atvi_status forecast(const prediction *x, const atvi_loaded *l, atvi_idx 
   if (x->n_time) ATVI_TRY(atvi_app_predict_figure(x->pool, l, x->run.dir, n, series));
   ATVI_TRY(atvi_app_predict_forecast_text(x->pool, timed ? l->model->lang : NULL, n, series, &text));
   out->text = atvi_pool_printf(x->pool, "%s\n%s", out->text, text);
-  return out->text ? ATVI_OK : ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  return out->text ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* The date of the worst value, where times have dates. */
+/* The date of the worst value, if times have dates. */
 static void tell_date(const atvi_loaded *l, atvi_scores *s, char date[ATVI_APP_DATE]) {
   const atvi_lang *lang = l->model->lang;
   for (atvi_idx k = 0; k < lang->n_data; k++)
@@ -208,7 +204,7 @@ static atvi_status report(prediction *x, const atvi_loaded *l, atvi_app_predict_
                : x->n_time             ? "predict.csv, forecast.csv, scores.json and figures/forecast.svg"
                                        : "predict.csv and scores.json";
   const char **note = atvi_pool_take(x->pool, MESSAGES, sizeof *note);
-  if (!note) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!note) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < x->n_message; i++) note[i] = x->message[i];
   out->n_note = x->n_message;
   out->note = note;
@@ -232,28 +228,26 @@ static atvi_status predict(prediction *x, atvi_loaded *l, atvi_app_predict_resul
   return report(x, l, out);
 }
 
-/* Held-out values are no part of the log likelihood, by which other changes are noticed. */
+/* Held-out values are not part of the log likelihood, which reveals other changes. */
 static void tell_held(prediction *x, const atvi_loaded *l) {
   const atvi_holdout *h = &l->model->holdout;
   const char *hash = h->held && x->run.held_hash ? atvi_app_held_hash(x->pool, l) : NULL;
   if (!hash || x->run.held_n < 0 || (h->n_held == x->run.held_n && strcmp(hash, x->run.held_hash) == 0))
     return;
   if (h->n_held != x->run.held_n)
-    say(x,
-        atvi_pool_printf(x->pool, "the data have %td values held out, there were %td at the time of the fit",
-                         h->n_held, x->run.held_n));
+    say(x, atvi_pool_printf(x->pool, "the data have %td held-out values, but had %td at the time of the fit",
+                            h->n_held, x->run.held_n));
   else
-    say(x, "values that were held out have changed since the fit");
+    say(x, "held-out values have changed since the fit");
 }
 
-/* Places to predict at: a file without observations, in the place of the data. */
+/* Rows to predict: a file without observations instead of the data. */
 static atvi_status check_grid(prediction *x) {
   if (!x->grid) return ATVI_OK;
   if (x->n_time)
-    return ATVI_FAIL(
-        x->ctx, ATVI_EINVAL,
-        "--data has no observations, so that its rows are predicted; --times is then one too many");
-  say(x, "the file of --data has no observations: its rows are predicted, nothing is scored");
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                     "--data has no observations, so its rows are predicted; leave --times out");
+  say(x, "the file given by --data has no observations: its rows are predicted, and nothing is scored");
   return ATVI_OK;
 }
 
@@ -275,22 +269,22 @@ static atvi_status check(prediction *x, atvi_loaded *l) {
   return ATVI_OK;
 }
 
-/* Rows that are predicted from the others with the parameters as they are; the rule takes the place of that of the fit. */
+/* Rows that are predicted from the others with the fitted parameters; the rule replaces that of the fit. */
 static atvi_status set_apart(prediction *x, const atvi_loaded *l) {
   if (!l->model->emulated)
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                     "--apart %s: observations of this model depend on each other through the parameters "
-                     "alone, so that it would change "
-                     "nothing; atvi fit --holdout leaves them out of the fit",
-                     x->opts->apart);
+    return ATVI_FAIL(
+        x->ctx, ATVI_EINVAL,
+        "--apart %s: observations of this model depend on each other only through the parameters, so this "
+        "would change nothing; atvi fit --holdout leaves them out of the fit",
+        x->opts->apart);
   if (x->run.holdout)
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--apart %s: the fit has held out %s already", x->opts->apart,
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--apart %s: the fit already holds out %s", x->opts->apart,
                      x->run.holdout);
   x->run.holdout = x->opts->apart;
   return ATVI_OK;
 }
 
-/* Of a file without observations a rule could select none. */
+/* A holdout rule cannot select rows from a file without observations. */
 static atvi_status drop_holdout(prediction *x) {
   atvi_loaded l;
   const char *rule = x->run.holdout;
@@ -302,17 +296,16 @@ static atvi_status drop_holdout(prediction *x) {
   return ATVI_OK;
 }
 
-/* Loads the model as it was fitted, or with a file without observations: then from where the fit was. */
+/* Loads the model as it was fitted or, with a file without observations, continuing from the fit. */
 static atvi_status open_model(prediction *x, atvi_loaded *l) {
   ATVI_TRY(load(x, false, l));
   x->grid = x->opts->n_data > 0 && atvi_app_no_data(l);
   if (!x->grid) return ATVI_OK;
-  atvi_status status =
-      l->model->emulated
-          ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
-                      "--data: every observation is missing, and this model predicts from those of the fit; "
-                      "use --times")
-          : atvi_app_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
+  atvi_status status = l->model->emulated
+                           ? ATVI_FAIL(x->ctx, ATVI_EINVAL,
+                                       "--data: every observation is missing, but this model predicts from "
+                                       "observations; use --times")
+                           : atvi_app_predict_grid_find(x->pool, l, &x->run, x->opts->folder, &x->from);
   if (status == ATVI_OK && !x->from.text && !x->from.since) return ATVI_OK;
   atvi_app_unload(l);
   if (status != ATVI_OK) return status;
@@ -320,7 +313,7 @@ static atvi_status open_model(prediction *x, atvi_loaded *l) {
   return load(x, false, l);
 }
 
-/* The page of the fit, if it has one, with the forecast. What goes wrong with it is a warning. */
+/* Redraws the page of the fit, if it has one, with the forecast. Failures are warnings. */
 static void redraw(const prediction *x, atvi_app_predict_result *out) {
   const char *page = atvi_pool_printf(x->pool, "%s/report.html", x->run.dir);
   if (!page || access(page, F_OK) != 0) return;

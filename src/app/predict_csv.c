@@ -25,11 +25,11 @@ static const char *status_of(const atvi_point *p) {
   return p->held ? (p->apart ? "apart" : "held_out") : p->exact ? "fitted" : "censored";
 }
 
-/* Columns of the data that observations depend on; of several data sets none. */
+/* Columns of the data that observations depend on; none if there are several data sets. */
 typedef struct {
   const atvi_csv *csv; /* NULL: none */
   bool *used;          /* [n_col] */
-  bool dated;          /* and a column `date` after them, unless one of them is called so */
+  bool dated;          /* followed by a column `date`, unless one of them has that name */
 } covariates;
 
 static void use(void *user, atvi_idx index) {
@@ -48,10 +48,10 @@ static atvi_status find_covariates(atvi_pool *pool, const atvi_loaded *l, covari
       ok = atvi_model_inputs(l->model, lang->observe[o].arg[a], ATVI_IN_DATA, use, c);
   for (atvi_idx k = 0; ok && k < c->csv->n_col; k++)
     c->dated = c->dated && !(c->used[k] && strcmp(c->csv->name[k], "date") == 0);
-  return ok ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  return ok ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* Where points are times, not rows. */
+/* If points are times, not rows. */
 static void put_date(atvi_text *out, const atvi_lang *lang, atvi_idx s, const atvi_point *p) {
   char date[ATVI_APP_DATE] = "";
   if (!p->draw || lang->data[lang->observe[s].data].time) atvi_app_date(lang, p->time, date);
@@ -70,7 +70,8 @@ static void add_covariates(atvi_text *out, const covariates *c, bool observed, a
   }
 }
 
-/* As the file has it where it is censored; what only the model's limits hide is told by them. */
+/* As in the file if it is censored there; values hidden only by limits of the model are shown as such
+ * limits. */
 static void put_value(atvi_text *out, const atvi_lang *lang, atvi_idx s, const atvi_point *p) {
   if (isnan(p->value)) return;
   const atvi_lang_observe *o = s < lang->n_observe && p->draw ? &lang->observe[s] : NULL;
@@ -111,8 +112,8 @@ atvi_status atvi_app_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx
   atvi_text out = {.pool = pool};
   covariates c;
   ATVI_TRY(find_covariates(pool, l, &c));
-  atvi_io_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,"
-                         "pred_mean,pred_sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
+  atvi_io_text_add(&out, "series,kind,time,value,status,mean,sd,median,hpd95_low,hpd95_high,pred_mean,pred_"
+                         "sd,pred_median,pred_hpd95_low,pred_hpd95_high,lpd,elpd_loo,khat");
   add_covariates(&out, &c, true, -1);
   atvi_io_text_add(&out, "%s%s\n", c.dated ? ",date" : "", quartiles ? ",q25,q75,pred_q25,pred_q75" : "");
   for (atvi_idx s = 0; s < n; s++)
@@ -124,7 +125,7 @@ atvi_status atvi_app_predict_csv(atvi_pool *pool, const atvi_loaded *l, atvi_idx
 
 /* ---- and back ---- */
 
-/* Columns of the two bands; of files of older versions quartiles are not known. */
+/* Columns of the two bands; quartiles are not known in files of older versions. */
 static const struct {
   const char *name;
   size_t at;
@@ -164,7 +165,7 @@ atvi_status atvi_app_predict_read_forecast(atvi_pool *pool, const char *dir, atv
   *forecast = NULL;
   if (path && access(path, F_OK) != 0) return ATVI_OK;
   atvi_predicted *out = atvi_pool_take(pool, (size_t)n + 1, sizeof *out);
-  if (!path || !out) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!path || !out) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_csv_read(pool, path, &csv));
   atvi_idx name = atvi_io_csv_find(csv, "series"), kind = atvi_io_csv_find(csv, "kind"),
            time = atvi_io_csv_find(csv, "time");
@@ -182,7 +183,7 @@ atvi_status atvi_app_predict_read_forecast(atvi_pool *pool, const char *dir, atv
     out[s] = series[s];
     out[s].n = 0;
     out[s].point = atvi_pool_take(pool, (size_t)rows + 1, sizeof *out[s].point);
-    if (!out[s].point) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+    if (!out[s].point) return ATVI_ENOMEM;
     for (atvi_idx r = 0; r < csv->n_row; r++)
       if (is_of(csv, r, name, kind, &series[s]))
         read_row(csv, r, at, csv->value[r * csv->n_col + time], &out[s].point[out[s].n++]);
@@ -204,7 +205,7 @@ atvi_status atvi_app_predict_save_draws(atvi_pool *pool, const char *path, atvi_
   atvi_file *f;
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   const char **name = atvi_pool_take(pool, (size_t)n + 1, sizeof *name);
-  if (!name) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: series");
+  if (!name) return ATVI_ENOMEM;
   for (atvi_idx s = 0; s < n; s++) {
     atvi_text quoted = {.pool = pool};
     atvi_app_field(&quoted, series[s].name);

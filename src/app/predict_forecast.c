@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions at times that the user asks for: which they are, a look at them, a drawing beside the data, and a word on their spacing. */
+/* Predictions at times given by the user: selecting them, a table, a figure with the data, and a note on
+ * their spacing. */
 #include "app/predict.h"
 #include "report/report.h"
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { SERIES_SHOWN = 12, TIMES_SHOWN = 12, LINES_SHOWN = 40, NAME_SHOWN = 24, NAME_SHOWN_DATED = 18 };
 
-/* In the rows of a file: not at the times that something counts from. */
+/* For the rows of a file: not at times from which something counts. */
 static bool in_rows(const atvi_model *m, double t) {
   bool timed = false;
   for (atvi_idx k = 0; k < m->lang->n_data; k++) {
@@ -44,7 +45,7 @@ typedef struct {
   int width; /* of names */
 } table;
 
-/* Five digits, or as many as leave a blank before the number. */
+/* Five digits, or as many as leave a blank in front. */
 static void number(atvi_text *t, double x) {
   char text[32] = "-";
   for (int digits = 5; isfinite(x) && digits > 0; digits--)
@@ -64,7 +65,7 @@ static void line(table *t, const char *name, const atvi_point *p) {
   atvi_io_text_add(&t->out, "\n");
 }
 
-/* Observed and tracked quantities; states where there is nothing else. */
+/* Observed and tracked quantities; states if there is nothing else. */
 static bool shown(atvi_idx n, const atvi_predicted *series, atvi_idx s) {
   bool only_states = true;
   for (atvi_idx k = 0; k < n; k++) only_states = only_states && series[k].kind == ATVI_SERIES_STATE;
@@ -90,7 +91,7 @@ static void lines(table *t, const atvi_predicted *s, atvi_idx most) {
   }
 }
 
-/* Observed series have intervals of new observations, others of what the model expects. */
+/* Observed series have intervals for new observations, others for the model's mean. */
 static void head(table *t, bool observed) {
   atvi_io_text_add(&t->out, "%*s%22s%*s\n", t->width + 10 + 12 * t->dated, "", "what the model expects",
                    observed ? 36 : 0, observed ? "new observations" : "");
@@ -123,7 +124,7 @@ atvi_status atvi_app_predict_forecast_text(atvi_pool *pool, const atvi_lang *lan
   return atvi_io_text_get(&t.out, text);
 }
 
-/* ---- drawing ---- */
+/* ---- figure ---- */
 
 atvi_status atvi_app_predict_figure(atvi_pool *pool, const atvi_loaded *l, const char *dir, atvi_idx n,
                                     const atvi_predicted *series) {
@@ -134,7 +135,7 @@ atvi_status atvi_app_predict_figure(atvi_pool *pool, const atvi_loaded *l, const
   for (atvi_idx k = 0; k < lang->n_data && !name; k++) name = lang->data[k].time_name;
   for (atvi_idx s = 0; list && s < n; s++)
     if (series[s].kind == ATVI_SERIES_OBSERVED && series[s].n > 0) list[m++] = series[s];
-  if (!list) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!list) return ATVI_ENOMEM;
   if (m == 0) return ATVI_OK;
   return atvi_report_save_forecast(pool, dir, m, list, lang->calendar, name);
 }
@@ -158,12 +159,12 @@ atvi_status atvi_app_predict_spacing(atvi_pool *pool, const atvi_loaded *l, atvi
         continue;
       char date[ATVI_APP_DATE];
       atvi_app_date(lang, time[i], date);
-      *note = atvi_pool_printf(
-          pool,
-          "%s counts since the time before (increase): at %g%s%s%s that is %g long, in the data %g; "
-          "such counts are not to be compared",
-          lang->observe[o].name, time[i], *date ? " (" : "", date, *date ? ")" : "", step, most);
-      return *note ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+      *note = atvi_pool_printf(pool,
+                               "%s counts since the previous time (increase): at %g%s%s%s that spans %g, in "
+                               "the data %g; such counts cannot be compared",
+                               lang->observe[o].name, time[i], *date ? " (" : "", date, *date ? ")" : "",
+                               step, most);
+      return *note ? ATVI_OK : ATVI_ENOMEM;
     }
   }
   return ATVI_OK;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Predictions in the rows of a file without observations. The model goes on from where it was fitted: it starts where it started then, and
- * what counts since the row before (increase) counts, in the first row, since the last row before it of the data of the fit. */
+/* Predictions in the rows of a file without observations. The model continues from the fit: it has the same
+ * start, and what counts since the previous row (increase) counts, in the first row, since the last earlier
+ * row of the fitted data. */
 #include "app/predict.h"
 #include <math.h>
 #include <string.h>
 
-static const double SAME_STEP = 1e-9; /* of the largest time: what rounding does to it */
-
-static atvi_status nomem(atvi_pool *pool) {
-  return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
-}
+static const double SAME_STEP = 1e-9; /* relative to the largest time: rounding error */
 
 /* Times of the data sets of the fit, and its start. */
 static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, atvi_predict_grid *g) {
@@ -18,17 +15,17 @@ static atvi_status copy_times(atvi_pool *pool, const atvi_lang *lang, atvi_predi
   for (atvi_idx k = 0; g->of && k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
     double *time = atvi_pool_take(pool, (size_t)d->n_row + 1, sizeof *time);
-    if (!time) return nomem(pool);
+    if (!time) return ATVI_ENOMEM;
     for (atvi_idx r = 0; d->time && r < d->n_row; r++) time[r] = d->time[r];
     g->of[k] = (atvi_predict_rows){d->time ? d->n_row : 0, time};
   }
-  if (!g->of) return nomem(pool);
+  if (!g->of) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_start_text(pool, lang, lang->start, &g->text));
   g->known = true;
   return ATVI_OK;
 }
 
-/* *lang is NULL if that cannot be read any more: then *silent has the reason. */
+/* *lang is NULL if that can no longer be read: then *silent has the reason. */
 static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_fitted *run, const char *folder,
                      atvi_lang **lang) {
   atvi_fitted was;
@@ -39,14 +36,14 @@ static void read_fit(atvi_ctx *silent, atvi_pool *own, const atvi_fitted *run, c
     *lang = NULL;
 }
 
-/* A context of its own leaves messages alone, and announces nothing twice. */
+/* A separate context keeps the message and announces nothing twice. */
 static atvi_status find_fit(atvi_pool *pool, const atvi_fitted *run, const char *folder,
                             atvi_predict_grid *g) {
   atvi_ctx *silent;
   atvi_pool *own;
   atvi_lang *lang = NULL;
-  if (atvi_ctx_new(NULL, &silent) != ATVI_OK) return nomem(pool);
-  atvi_status status = atvi_pool_new(silent, &own) == ATVI_OK ? ATVI_OK : nomem(pool);
+  if (atvi_ctx_new(NULL, &silent) != ATVI_OK) return ATVI_ENOMEM;
+  atvi_status status = atvi_pool_new(silent, &own) == ATVI_OK ? ATVI_OK : ATVI_ENOMEM;
   if (status == ATVI_OK) {
     read_fit(silent, own, run, folder, &lang);
     if (lang) status = copy_times(pool, lang, g);
@@ -72,14 +69,13 @@ atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, co
   ATVI_TRY(find_fit(pool, run, folder, g));
   ATVI_TRY(atvi_app_start_text(pool, lang, 0, &must_say));
   if (!g->known && must_say)
-    return ATVI_FAIL(
-        atvi_pool_ctx(pool), ATVI_EDATA,
-        "%s: error: the model starts at the first time of its data, and those of the fit cannot be read any "
-        "more\nhint: put them back",
-        run->dir);
+    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_EDATA,
+                     "%s: error: the model starts at the first time of its data, and the data of the fit can "
+                     "no longer be read\nhint: restore them",
+                     run->dir);
   if (!any_counts(lang) || !g->known || g->n_data != lang->n_data) return ATVI_OK;
   double *since = atvi_pool_take(pool, (size_t)lang->n_data + 1, sizeof *since);
-  if (!since) return nomem(pool);
+  if (!since) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++) {
     const atvi_lang_data *d = &lang->data[k];
     atvi_idx r = d->time && d->n_row ? atvi_model_time_before(g->of[k].n, g->of[k].time, d->time[0]) : -1;
@@ -89,7 +85,7 @@ atvi_status atvi_app_predict_grid_find(atvi_pool *pool, const atvi_loaded *l, co
   return ATVI_OK;
 }
 
-/* ---- a word on spans ---- */
+/* ---- notes on spans ---- */
 
 static void put_when(atvi_text *t, const atvi_lang *lang, double time) {
   char date[ATVI_APP_DATE];
@@ -103,8 +99,8 @@ static void say_unknown(atvi_text *t, const atvi_lang *lang, const atvi_lang_obs
   atvi_io_text_add(t, "row 1 of %s, at ", d->path);
   put_when(t, lang, d->time[0]);
   atvi_io_text_add(t,
-                   ": %s counts since the start (increase), which is %g long: the data of the fit cannot be "
-                   "read any more, so that it is not known when they end",
+                   ": %s counts since the start (increase), which spans %g: the data of the fit can no "
+                   "longer be read, so their end is not known",
                    o->name, d->time[0] - lang->start);
 }
 
@@ -115,12 +111,11 @@ static void say_span(atvi_text *t, const atvi_lang *lang, const atvi_lang_observ
   put_when(t, lang, d->time[row]);
   atvi_io_text_add(t, ": %s counts since ", o->name);
   put_when(t, lang, from);
-  atvi_io_text_add(
-      t, " (increase): that is %g long, in the data of the fit %g; such counts are not to be compared",
-      d->time[row] - from, usual);
+  atvi_io_text_add(t, " (increase): that spans %g, in the data of the fit %g; such counts cannot be compared",
+                   d->time[row] - from, usual);
 }
 
-/* The first row whose span is none of those of the fit. */
+/* The first row whose span does not occur in the fit. */
 static void look(atvi_text *t, const atvi_lang *lang, const atvi_predict_grid *g,
                  const atvi_lang_observe *o) {
   const atvi_lang_data *d = &lang->data[o->data];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The model at draws of its posterior, in groups of draws on all threads. Results of a draw depend on its number alone.
+/* The model at draws of its posterior, in groups of draws on all threads. Results of a draw depend on its
+ * number alone.
  *
- * A fit runs the model at its draws here, once, and keeps what it says in DRAWS: fit.nc, the page and `atvi report` read
- * it there. Its curves are drawn through times between those of the data too, and on both sides of every jump of a table
- * and every pulse. Observations that count since the row before have no such times: on a grid they would count less. */
+ * A fit runs the model at its draws here, once, and keeps the results in DRAWS, where fit.nc, the page and
+ * `atvi report` read them. Curves also have times between those of the data, and both sides of every jump of
+ * a table and every pulse. Observations that count since the previous row have no such times: on a grid they
+ * would count less. */
 #include "app/predictions.h"
 #include "app/report.h"
 #include "draws/made.h"
@@ -14,24 +16,20 @@
 #include <string.h>
 
 enum {
-  DRAWS_MOST = 2000, /* ends of 95 % bands are then known to about a thirtieth of a predictive sd */
+  DRAWS_MOST = 2000, /* enough to know ends of 95 % bands to about a thirtieth of a predictive sd */
   DRAWS_FEW = 1000,  /* for a slow model, whose fit took few runs */
   DRAWS_LEAST = 200, /* for a model with many outputs */
-  SHARE = 20,        /* a draw takes three runs of the model: about a seventh of what the fit took */
+  SHARE = 20,        /* a draw takes three runs of the model: about a seventh of the runs of the fit */
   PRIOR_DRAWS = 2000,
   GRID = 200, /* times over the range of the data */
   JUMPS = 150 /* jumps and pulses on the grid; a model with more has none */
 };
-static const double MOST_NUMBERS = 6e6; /* in all groups, about: 48 MB */
-static const double BESIDE = 1e-6;      /* of the range: a time just before or after a jump */
-static const double SAME_TIME = 1e-9;   /* of the largest time: what rounding does to it */
-/* A log likelihood that differs by more than this is one of other data or another model; the same model compiled for another
- * processor differs by rounding. */
+static const double MOST_NUMBERS = 6e6; /* in all groups: about 48 MB */
+static const double BESIDE = 1e-6;      /* relative to the range: a time just before or after a jump */
+static const double SAME_TIME = 1e-9;   /* relative to the largest time: rounding error */
+/* A log likelihood that differs by more than this belongs to other data or another model; the same model
+ * compiled for another processor differs by rounding. */
 static const double SAME_ABS = 1e-3, SAME_REL = 1e-6;
-
-static atvi_status no_memory(atvi_ctx *ctx) {
-  return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: predictions");
-}
 
 /* ---- times ---- */
 
@@ -69,7 +67,7 @@ atvi_status atvi_app_predictions_pick(atvi_pool *pool, const atvi_draws *d, atvi
                                       atvi_idx **draw) {
   *n = most < d->n ? most : d->n;
   *draw = atvi_pool_take(pool, (size_t)*n + 1, sizeof **draw);
-  if (!*draw) return no_memory(d->ctx);
+  if (!*draw) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < *n; k++) (*draw)[k] = (atvi_idx)((double)k * (double)d->n / (double)*n);
   return ATVI_OK;
 }
@@ -83,21 +81,19 @@ static atvi_status check_names(const atvi_target *t, const char *dir, const atvi
   bool same = d->n_param == t->d;
   for (atvi_idx i = 0; same && i < t->d; i++) same = strcmp(d->col[i].name, t->param[i].name) == 0;
   if (same) return ATVI_OK;
-  return ATVI_FAIL(
-      d->ctx, ATVI_EDATA,
-      "%s: error: draws.csv and model.atvi have different parameters: one of them has changed since "
-      "the fit\nhint: put it back as it was, or fit again",
-      dir);
+  return ATVI_FAIL(d->ctx, ATVI_EDATA,
+                   "%s: error: draws.csv and model.atvi have different parameters: one of them has changed "
+                   "since the fit\nhint: restore it, or fit again",
+                   dir);
 }
 
 static atvi_status check_same(const atvi_draws *d, const char *dir, atvi_idx at, double now) {
   double was = d->log_lik[at];
   if (!isfinite(was) || fabs(now - was) <= SAME_ABS + SAME_REL * fabs(was)) return ATVI_OK;
-  return ATVI_FAIL(
-      d->ctx, ATVI_EDATA,
-      "%s: error: the data, or the model's copy in the folder, have changed since the fit: the log "
-      "likelihood of draw %td is %.8g now and was %.8g\nhint: put them back as they were, or fit again",
-      dir, at + 1, now, was);
+  return ATVI_FAIL(d->ctx, ATVI_EDATA,
+                   "%s: error: the data, or the model's copy in the folder, have changed since the fit: the "
+                   "log likelihood of draw %td is %.8g now and was %.8g\nhint: restore them, or fit again",
+                   dir, at + 1, now, was);
 }
 
 static atvi_status check_draws(atvi_loaded *l, const char *dir, const atvi_draws *d, bool other, atvi_idx *n,
@@ -105,7 +101,7 @@ static atvi_status check_draws(atvi_loaded *l, const char *dir, const atvi_draws
   atvi_idx B = *n, good = 0;
   double *log_lik = theta + d->n_param * B;
   atvi_outcome *outcome = atvi_block(d->ctx, (size_t)B * sizeof *outcome);
-  if (!outcome) return no_memory(d->ctx);
+  if (!outcome) return ATVI_ENOMEM;
   gather(d, B, draw, theta);
   atvi_model_evaluator_run(l->ev,
                            &(atvi_batch){.B = B, .theta = theta, .log_lik = log_lik, .outcome = outcome});
@@ -116,7 +112,7 @@ static atvi_status check_draws(atvi_loaded *l, const char *dir, const atvi_draws
     draw[good++] = draw[k];
   }
   if (status == ATVI_OK && good == 0)
-    status = ATVI_FAIL(d->ctx, ATVI_EMODEL, "%s: error: the model can be run at none of the draws: %s", dir,
+    status = ATVI_FAIL(d->ctx, ATVI_EMODEL, "%s: error: the model cannot be run at any of the draws: %s", dir,
                        atvi_outcome_word(outcome[0]));
   atvi_block_free(d->ctx, outcome);
   *n = good;
@@ -127,7 +123,7 @@ atvi_status atvi_app_predictions_check(atvi_loaded *l, const char *dir, const at
                                        atvi_idx *n, atvi_idx *draw) {
   ATVI_TRY(check_names(l->target, dir, d));
   double *theta = atvi_block(d->ctx, (size_t)((d->n_param + 1) * *n + 1) * sizeof *theta);
-  if (!theta) return no_memory(d->ctx);
+  if (!theta) return ATVI_ENOMEM;
   atvi_status status = check_draws(l, dir, d, other, n, draw, theta);
   atvi_block_free(d->ctx, theta);
   return status;
@@ -149,7 +145,7 @@ typedef struct {
   atvi_idx *to; /* [n_out] value of mean; LEFT_OUT; or value k of grid as LEFT_OUT - 1 - k */
 } layout;
 
-/* Whether row r of series s is one of the data's. */
+/* Whether row r of series s is a row of the data. */
 static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
   const atvi_model *m = y->l->model;
   if (!y->opts->fit || !m->n_given) return true;
@@ -157,7 +153,7 @@ static bool is_given(const layout *y, const atvi_series *s, atvi_idx r) {
   return atvi_app_predictions_in_data(m, s->time[r], atvi_app_predictions_rounding(s->n, s->time));
 }
 
-/* Whether there is something to draw at row r, which is between those of the data. */
+/* Whether there is something to draw at row r, which lies between those of the data. */
 static bool on_grid(const layout *y, atvi_idx k, atvi_idx r) {
   const atvi_model *m = y->l->model;
   return y->l->target->series[k].kind != ATVI_SERIES_OBSERVED ||
@@ -212,10 +208,10 @@ static atvi_status lay_out(atvi_pool *pool, layout *y) {
   for (atvi_idx i = 0; ok && i < t->n_out; i++) y->to[i] = LEFT_OUT;
   for (atvi_idx k = 0, at = 0; ok && k < t->n_series; at += t->series[k++].n)
     if ((t->series[k].kind != ATVI_SERIES_STATE || y->opts->states) &&
-        /* what an emulator says given the data is left out of a fit, which shows the simulator alone */
+        /* a fit leaves out what an emulator predicts given the data, and shows the simulator alone */
         !(y->opts->fit && atvi_model_series_part(y->l->model, k) == ATVI_PART_EMULATOR))
       ok = add_series(y, k, at);
-  if (!ok) return no_memory(y->d->ctx);
+  if (!ok) return ATVI_ENOMEM;
   y->d->series = y->series;
   y->d->n_series = y->n_series;
   return ATVI_OK;
@@ -234,7 +230,7 @@ typedef struct {
   double *mean, *grid, *draw, *grid_draw, *others, *log_lik; /* groups; NULL: there is none */
 } sweep;
 
-/* Outputs of b draws from number `first` on go to the groups that have a place for them. */
+/* Copies outputs of b draws, from number `first` on, into the groups that hold them. */
 static void spread(const sweep *j, atvi_idx n, atvi_idx first, atvi_idx b, const double *from, double *mean,
                    double *grid) {
   atvi_idx B = j->y.opts->n;
@@ -245,7 +241,7 @@ static void spread(const sweep *j, atvi_idx n, atvi_idx first, atvi_idx b, const
   }
 }
 
-/* Further times make the solver take other steps. */
+/* Additional times make the solver take different steps. */
 static void run_likelihood(const sweep *j, int worker, atvi_idx first, atvi_idx b, const double *theta,
                            double *out) {
   atvi_loaded *l = j->y.opts->fitted ? j->y.opts->fitted : j->y.l;
@@ -303,13 +299,13 @@ static atvi_status fill(atvi_pool *pool, atvi_loaded *l, const atvi_predictions_
   atvi_idx n = t->n_out > t->n_obs ? t->n_out : t->n_obs;
   sweep j = {.y = {.l = l, .opts = opts, .d = d}, .t = t};
   atvi_rng rng = atvi_math_rng_at(d->made->seed, ATVI_STREAM_PREDICT, 0,
-                                  0); /* not the noise that simulated the data, if it was */
+                                  0); /* not the noise that simulated the data, if they were simulated */
   j.seed = atvi_math_rng_bits(&rng);
   j.group = t->group > 0 ? t->group : ATVI_LANES;
   j.per_worker = (size_t)((t->d + n) * j.group);
   j.room = atvi_pool_take(pool, (size_t)atvi_ctx_threads(d->ctx) * j.per_worker + 1, sizeof *j.room);
   j.theta = atvi_pool_take(pool, (size_t)(t->d * opts->n) + 1, sizeof *j.theta);
-  if (!j.room || !j.theta) return no_memory(d->ctx);
+  if (!j.room || !j.theta) return ATVI_ENOMEM;
   gather(d, opts->n, opts->draw, j.theta);
   ATVI_TRY(lay_out(pool, &j.y));
   ATVI_TRY(groups_new(&j));
@@ -326,7 +322,7 @@ atvi_status atvi_app_predictions_fill(atvi_loaded *l, const atvi_predictions_opt
   return status;
 }
 
-/* ---- what is known of the model ---- */
+/* ---- what is known about the model ---- */
 
 static const char *keep(atvi_draws *d, const char *s) {
   return s ? atvi_pool_strndup(atvi_draws_pool(d), s, strlen(s)) : NULL;
@@ -364,7 +360,7 @@ atvi_status atvi_app_predictions_describe(const atvi_loaded *l, const char *comm
   layout y = {.l = (atvi_loaded *)l, .opts = &(atvi_predictions_opts){.fit = true}, .d = d};
   atvi_status status = lay_out(own, &y);
   atvi_pool_free(own);
-  return status == ATVI_OK && atvi_pool_failed(atvi_draws_pool(d)) ? no_memory(d->ctx) : status;
+  return status == ATVI_OK && atvi_pool_failed(atvi_draws_pool(d)) ? ATVI_ENOMEM : status;
 }
 
 static atvi_status keep_failed(const atvi_evaluator *ev, atvi_draws *d) {
@@ -372,7 +368,7 @@ static atvi_status keep_failed(const atvi_evaluator *ev, atvi_draws *d) {
   double *theta = atvi_pool_take(pool, (size_t)(ATVI_FAILED_KEPT * d->n_param), sizeof *theta);
   atvi_failed_point *list = atvi_pool_take(pool, ATVI_FAILED_KEPT, sizeof *list);
   atvi_outcome why[ATVI_FAILED_KEPT];
-  if (!theta || !list) return no_memory(d->ctx);
+  if (!theta || !list) return ATVI_ENOMEM;
   d->n_failed = atvi_model_evaluator_failed(ev, theta, why);
   for (atvi_idx k = 0; k < d->n_failed; k++) list[k] = (atvi_failed_point){theta + k * d->n_param, why[k]};
   d->failed = list;
@@ -385,7 +381,7 @@ static atvi_status draw_prior(const atvi_loaded *l, atvi_draws *d) {
   double *x;
   if (!t->ops->prior_draw || d->n_col != t->d + t->n_derived) return ATVI_OK;
   ATVI_TRY(atvi_draws_group_new(d, "prior", d->n_col, PRIOR_DRAWS, NULL, &x));
-  /* not the draws that a simulation study takes its truths from */
+  /* not the draws from which a simulation study takes its truths */
   atvi_rng rng = atvi_math_rng_at(d->made->seed, ATVI_STREAM_PREDICT, 1, 0);
   t->ops->prior_draw(t->self, work, atvi_math_rng_bits(&rng), 0, PRIOR_DRAWS, x);
   if (t->n_derived) t->ops->derived(t->self, work, PRIOR_DRAWS, x, x + t->d * PRIOR_DRAWS);
@@ -412,7 +408,7 @@ static void grid_add(grid *g, double t) {
   if (t > g->first && t < g->last && t >= lang->start) g->time[g->n++] = t;
 }
 
-/* Both sides of pulses, whose states are those before, and of the changes of tables, whose values are those after. */
+/* Both sides of pulses (states before) and of jumps of tables (values after). */
 static void add_jumps(grid *g) {
   const atvi_ode *ode = &g->m->ode;
   size_t table = 2 * (size_t)g->m->lang->n_table * sizeof(double);
@@ -431,7 +427,7 @@ static void add_jumps(grid *g) {
   }
 }
 
-/* Times over the range of the data, as many as it takes to have none further apart than a 200th of it. */
+/* Enough times over the range of the data that none are further apart than a 200th of it. */
 static void add_even(grid *g, const double *data, atvi_idx n) {
   for (atvi_idx i = 1; i < n; i++) {
     atvi_idx pieces = (atvi_idx)ceil((data[i] - data[i - 1]) / g->step - SAME_TIME);
@@ -440,7 +436,7 @@ static void add_even(grid *g, const double *data, atvi_idx n) {
   }
 }
 
-/* Times of all data sets, and room for a grid between them; *n is 0 where there is nothing that goes on in time. */
+/* Times of all data sets, and room for a grid between them; *n is 0 if nothing continues in time. */
 static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, double **time) {
   const atvi_lang *lang = m->lang;
   grid g = {.m = m};
@@ -450,7 +446,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, 
   for (atvi_idx k = 0; k < lang->n_data; k++) most += lang->data[k].time ? lang->data[k].n_row : 0;
   double *data = atvi_pool_take(pool, (size_t)most + 1, sizeof *data);
   g.time = atvi_pool_take(pool, GRID + 2 * (size_t)JUMPS + (size_t)most + 4, sizeof *g.time);
-  if (!data || !g.time) return no_memory(m->ctx);
+  if (!data || !g.time) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < lang->n_data; k++)
     for (atvi_idx r = 0; lang->data[k].time && r < lang->data[k].n_row; r++)
       data[n_data++] = lang->data[k].time[r];
@@ -473,7 +469,7 @@ static atvi_status find_grid(atvi_pool *pool, const atvi_model *m, atvi_idx *n, 
 
 /* ---- fits ---- */
 
-/* From each chain alike. */
+/* The same number from each chain. */
 static atvi_idx affordable(const atvi_target *t, const atvi_draws *d) {
   double n = fmin(fmax((double)d->made->evaluations / SHARE, DRAWS_FEW), DRAWS_MOST), each = 1;
   for (atvi_idx s = 0; s < t->n_series; s++)
@@ -494,7 +490,7 @@ static atvi_status run_fit(atvi_pool *pool, atvi_loaded *l, atvi_loaded *fitted,
   return atvi_app_predictions_alone(l, model, &opts, d);
 }
 
-/* With rows held out: the model with all its data, so that they can be shown. */
+/* If rows are held out: the model with all its data, so that they can be shown. */
 static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_model *model,
                                 const char *text, const char *holdout, atvi_draws *d) {
   atvi_loaded all;
@@ -504,7 +500,7 @@ static atvi_status load_and_run(atvi_pool *pool, atvi_loaded *l, const atvi_app_
   ATVI_TRY(find_grid(pool, l->model, &how.n_time, &time));
   if (!holdout && how.n_time == 0) return run_fit(pool, l, l, model, NULL, d);
   how.time = time;
-  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was logged once */
+  again.interpret = again.interpret || !l->model->info.compiled; /* the reason was already logged */
   ATVI_TRY(atvi_app_load(d->ctx, &again, &how, &all));
   atvi_status status = run_fit(pool, &all, l, model, holdout, d);
   atvi_app_unload(&all);
@@ -524,11 +520,11 @@ atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_app_model *mo
     d->about->no_groups = keep(d, atvi_errmsg(d->ctx));
   }
   ATVI_TRY(draw_prior(l, d));
-  return atvi_pool_failed(atvi_draws_pool(d)) ? no_memory(d->ctx) : ATVI_OK;
+  return atvi_pool_status(atvi_draws_pool(d));
 }
 
-/* The simulator alone, as its emulator predicts it at draws of the posterior: neither the emulator's error nor a discrepancy, both of which know
- * the data. What is between it and the data is theirs. */
+/* The simulator alone, as its emulator predicts it at draws of the posterior, without the emulator's error
+ * and a discrepancy, which are fitted to the data. They explain the rest. */
 
 enum { G = ATVI_EM_GROUP };
 
@@ -560,7 +556,7 @@ static atvi_status evaluate(const work *w) {
   size_t room = (size_t)((w->em->d + p->n + 1) * G);
   double *x = atvi_block(w->ctx, room * sizeof *x), *mean = x ? x + w->em->d * G : NULL,
          *share = mean ? mean + p->n * G : NULL;
-  if (!x) return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "report: out of memory");
+  if (!x) return ATVI_ENOMEM;
   atvi_status status = atvi_gp_em_work_new(w->em->em, w->ctx, p->n, p->em_row, &em);
   for (atvi_idx first = 0; status == ATVI_OK && first < w->B; first += G) {
     for (atvi_idx j = 0; j < w->em->d; j++)
@@ -583,8 +579,7 @@ atvi_status atvi_app_predictions_alone(const atvi_loaded *l, const atvi_app_mode
   if (!e || !observed) return ATVI_OK;
   ATVI_TRY(atvi_draws_group_new(d, "simulator", observed->n_value, opts->n, opts->draw, &x));
   for (atvi_idx i = 0; i < observed->n_value * opts->n; i++) x[i] = NAN;
-  if (!(held = atvi_block(d->ctx, ((size_t)t->d + 1) * sizeof *held)))
-    return ATVI_FAIL(d->ctx, ATVI_ENOMEM, "out of memory: predictions");
+  if (!(held = atvi_block(d->ctx, ((size_t)t->d + 1) * sizeof *held))) return ATVI_ENOMEM;
   atvi_status status = atvi_app_values(d->ctx, "--fix", t, model->n_fix, model->fix, held);
   for (atvi_idx k = 0; status == ATVI_OK && k < e->n; k++) {
     const atvi_process *p = &e->process[k];

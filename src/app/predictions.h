@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The model at draws of its posterior: the one place that fills the groups of DRAWS; for src/app alone. */
+/* The model at draws of its posterior: the one place that fills the groups of DRAWS; only for src/app. */
 #ifndef ATVI_APP_PREDICTIONS_H
 #define ATVI_APP_PREDICTIONS_H
 
 #include "app/common.h"
 #include "atvi/draws.h"
 
-enum { ATVI_PREDICTIONS_CHECKED = 8 }; /* draws at which a model is checked to be that of a fit */
+enum { ATVI_PREDICTIONS_CHECKED = 8 }; /* number of draws at which to check that a model is that of a fit */
 
-/* `most` draws spread evenly over d, and so over chains, or all of them: draw[*n], from 0. Memory from pool. Errors: ENOMEM. */
+/* `most` draws spread evenly over d and so over chains, or all draws: draw[*n], from 0. Memory from pool.
+ * Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_pick(atvi_pool *pool, const atvi_draws *d, atvi_idx most,
                                                    atvi_idx *n, atvi_idx **draw);
-/* Checks that the model and its data are those of draw[*n] of d, and leaves out draws that cannot be run. l: the model as it
- * was fitted. other: the data are others on purpose. dir: for messages. Errors: EDATA (other parameters; the log
- * likelihood is not what it was), EMODEL (no draw can be run), ENOMEM. */
+/* Checks that the model and its data are those of draw[*n] of d, and drops draws that cannot be run. l: the
+ * model as it was fitted. other: the data differ on purpose. dir: for messages. Errors: EDATA (other
+ * parameters; another log likelihood), EMODEL (no draw can be run), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_check(atvi_loaded *l, const char *dir, const atvi_draws *d,
                                                     bool other, atvi_idx *n, atvi_idx *draw);
 
@@ -21,9 +22,10 @@ typedef struct {
   atvi_idx n;
   /* [n] draws to use */
   const atvi_idx *draw;
-  /* rule by which values were held out; NULL: none were */
+  /* rule by which values were held out; NULL: none */
   const char *holdout;
-  /* as a fit keeps them: rows after the data's are the grid, and what the emulator says given the data is left out */
+  /* as a fit keeps them: rows after those of the data are the grid, and predictions of an emulator given the
+   * data are left out */
   bool fit;
   /* with the series of states */
   bool states;
@@ -31,31 +33,33 @@ typedef struct {
   atvi_loaded *fitted;
 } atvi_predictions_opts;
 
-/* Fills series and groups of d, on the context's threads: the model is run once at every draw for each of predictions,
- * simulated observations and likelihoods. l: the model with all its data. Errors: EINVAL (holdout), ENOMEM. */
+/* Fills series and groups of d, on the context's threads: the model is run once at every draw for each of
+ * predictions, simulated observations and likelihoods. l: the model with all its data. Errors: EINVAL
+ * (holdout), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_fill(atvi_loaded *l, const atvi_predictions_opts *opts,
                                                    atvi_draws *d);
-/* Series without groups, priors, and what a page says of the model. Errors: ENOMEM. */
+/* Series without groups, priors, and what a page says about the model. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_describe(const atvi_loaded *l, const char *command,
                                                        atvi_draws *d);
-/* Both, as the folder of a fit keeps them: on a grid of times, at up to 2000 draws, with draws of the prior and the
- * points that failed. l: the model as it was fitted; model, text: to load it again. What goes wrong is said in
- * d->about.no_groups. Errors: ENOMEM. */
+/* Both, as the folder of a fit keeps them: on a grid of times, at up to 2000 draws, with draws of the prior
+ * and the points that failed. l: the model as it was fitted; model, text: to load it again. Failures are
+ * described in d->about.no_groups. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_predictions_of_fit(atvi_loaded *l, const atvi_app_model *model,
                                                      const char *text, const char *holdout,
                                                      const char *command, atvi_draws *d);
 
-/* Of a model with emulators: the group "simulator", what it gives alone at opts->draw. Errors: ENOMEM, EINVAL. */
+/* For a model with emulators: the group "simulator", its output alone at opts->draw. Errors: ENOMEM,
+ * EINVAL. */
 ATVI_CHECKED atvi_status atvi_app_predictions_alone(const atvi_loaded *l, const atvi_app_model *model,
                                                     const atvi_predictions_opts *opts, atvi_draws *d);
 
-/* How many rows data set k has without those that were added for further times. */
+/* Number of rows of data set k without those added for additional times. */
 atvi_idx atvi_app_predictions_rows(const atvi_model *m, atvi_idx k);
-/* Whether time[n], which ascend, have t, but for eps. */
+/* Whether ascending time[n] contain t, up to eps. */
 bool atvi_app_predictions_among(atvi_idx n, const double *time, double t, double eps);
-/* What rounding does to the largest of these times. */
+/* Rounding error of the largest of these times. */
 double atvi_app_predictions_rounding(atvi_idx n, const double *time);
-/* Whether the data have that time; or it is the start, and something counts from it. */
+/* Whether the data have that time, or it is the start and something counts from it. */
 bool atvi_app_predictions_in_data(const atvi_model *m, double t, double eps);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of a repeated run. A line is written by one call and forced to the disk before the next fit begins, so that a
- * run that is killed loses at most the fit that was under way. */
+/* Records of a repeated run. A line is written by one call and forced to the disk before the next fit begins,
+ * so that a run that is killed loses at most the fit in progress. */
 #include "app/common.h"
 #include "app/replicate.h"
 #include "io/file.h"
@@ -36,22 +36,22 @@ static const char *other_file(const atvi_record *rec, const json_t *was, const j
 }
 
 static atvi_status differs(const atvi_record *rec, const char *key, const json_t *was, const json_t *now) {
-  static const char hint[] = "; give another --out to start afresh";
+  static const char hint[] = "; give another --out to start again";
   if (!was)
     return ATVI_FAIL(rec->ctx, ATVI_EINVAL,
-                     "%s was begun by another version of atvi, which did not record %s%s", rec->dir, key,
+                     "%s was started by another version of atvi, which did not record %s%s", rec->dir, key,
                      hint);
   if (strcmp(key, "files") == 0)
-    return ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was begun with another %s, which the model reads%s", rec->dir,
-                     other_file(rec, was, now), hint);
+    return ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was started with another %s, which the model reads%s",
+                     rec->dir, other_file(rec, was, now), hint);
   if (strcmp(key, "model") == 0 || strcmp(key, "data_hash") == 0)
-    return ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was begun with another %s%s", rec->dir,
+    return ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was started with another %s%s", rec->dir,
                      key[0] == 'm' ? "model file" : "data file", hint);
   char *a = json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12)),
        *b = json_dumps(now, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12));
   atvi_status status =
-      ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was begun with another --%s: %.300s, now %.300s%s", rec->dir, key,
-                a ? a : "none", b ? b : "none", hint);
+      ATVI_FAIL(rec->ctx, ATVI_EINVAL, "%s was started with another --%s: %.300s, now %.300s%s", rec->dir,
+                key, a ? a : "none", b ? b : "none", hint);
   free(a);
   free(b);
   return status;
@@ -79,23 +79,23 @@ static atvi_status compare(const atvi_record *rec, const char *path, const json_
 
 static atvi_status settle(const atvi_record *rec, const char *command, const json_t *settings) {
   const char *path = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
-  if (!path) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  if (!path) return ATVI_ENOMEM;
   if (access(path, F_OK) == 0) ATVI_TRY(compare(rec, path, settings));
   char *text = json_dumps(settings, JSON_INDENT(2));
-  if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  if (!text) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "settings: out of memory");
   atvi_status status = atvi_io_file_save(rec->ctx, path, text, strlen(text));
   free(text);
   return status;
 }
 
-/* A folder of one's own, one that is empty, or one where a run was killed before it wrote anything. Else there is something of the user's
- * in it. */
+/* A folder of this command, an empty one, or one where a run was killed before it wrote anything. Any other
+ * contains something of the user's. */
 static atvi_status check_folder(const atvi_record *rec, const char *command) {
   struct stat st;
   const char *own = atvi_pool_printf(rec->pool, "%s/%s.json", rec->dir, command);
-  if (!own) return ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  if (!own) return ATVI_ENOMEM;
   DIR *d = opendir(rec->dir);
-  if (!d) return ATVI_OK; /* none, or one that making it will tell of */
+  if (!d) return ATVI_OK; /* no folder, or one whose creation will report the error */
   atvi_idx foreign = 0;
   for (const struct dirent *e; (e = readdir(d));) {
     bool begun = strcmp(e->d_name, "replicates.csv") == 0 && stat(rec->path, &st) == 0 && st.st_size == 0;
@@ -104,7 +104,7 @@ static atvi_status check_folder(const atvi_record *rec, const char *command) {
   closedir(d);
   if (foreign == 0 || access(own, F_OK) == 0) return ATVI_OK;
   return ATVI_FAIL(rec->ctx, ATVI_EEXIST,
-                   "%s exists already, and is no folder of atvi %s; another --out leaves it alone", rec->dir,
+                   "%s already exists and is not a folder of atvi %s; choose another --out", rec->dir,
                    command);
 }
 
@@ -136,8 +136,8 @@ atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, c
   *out = (atvi_record){.ctx = atvi_pool_ctx(pool), .pool = pool, .dir = dir, .lines = {.fd = -1}};
   if (!dir && stem) out->dir = atvi_pool_printf(pool, "%s-%s", stem, command);
   out->path = out->dir ? atvi_pool_printf(pool, "%s/replicates.csv", out->dir) : NULL;
-  atvi_status status =
-      out->path && now ? check_folder(out, command) : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "out of memory");
+  atvi_status status = out->path && now ? check_folder(out, command)
+                                        : ATVI_FAIL(out->ctx, ATVI_ENOMEM, "settings: out of memory");
   if (status == ATVI_OK) status = atvi_io_dir_make(out->ctx, out->dir, false);
   if (status == ATVI_OK) status = begin(out, command, now, header);
   if (status != ATVI_OK) atvi_app_record_close(out);
@@ -147,18 +147,17 @@ atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, c
 
 atvi_status atvi_app_record_add(atvi_record *rec, const char *line) {
   char *whole = atvi_pool_printf(rec->pool, "%s\n", line);
-  return whole ? atvi_io_journal_add(&rec->lines, whole, strlen(whole))
-               : ATVI_FAIL(rec->ctx, ATVI_ENOMEM, "out of memory");
+  return whole ? atvi_io_journal_add(&rec->lines, whole, strlen(whole)) : ATVI_ENOMEM;
 }
 
 /* ---- reading ---- */
 
 static atvi_status cannot_be(const atvi_record *rec, const atvi_csv *csv, atvi_idx r, atvi_idx c) {
-  return ATVI_FAIL(
-      rec->ctx, ATVI_EDATA,
-      "%s:%d:%d: error: %s is '%.60s', which cannot be\nhint: the file was changed; remove the line, "
-      "and its fit is done again",
-      rec->path, csv->line[r], csv->column[r * csv->n_col + c], csv->name[c], csv->text[r * csv->n_col + c]);
+  return ATVI_FAIL(rec->ctx, ATVI_EDATA,
+                   "%s:%d:%d: error: %s is '%.60s', which is impossible\nhint: the file was changed; remove "
+                   "the line, and its fit is repeated",
+                   rec->path, csv->line[r], csv->column[r * csv->n_col + c], csv->name[c],
+                   csv->text[r * csv->n_col + c]);
 }
 
 static bool ends_with(const char *s, const char *end) {
@@ -166,7 +165,7 @@ static bool ends_with(const char *s, const char *end) {
   return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* What the columns of a study and of a calibration run may hold, as far as it is known from their names. */
+/* What the columns of a study or a calibration run may contain, as far as their names tell. */
 static atvi_status check_cells(const atvi_record *rec, const atvi_csv *csv) {
   for (atvi_idx c = 0; c < csv->n_col; c++) {
     const char *name = csv->name[c];
@@ -189,11 +188,11 @@ static atvi_status check_once(const atvi_record *rec, const atvi_csv *csv) {
     for (atvi_idx k = 0; k < r; k++)
       if (csv->value[r * w + at] == csv->value[k * w + at] &&
           strcmp(csv->text[r * w + method], csv->text[k * w + method]) == 0)
-        return ATVI_FAIL(
-            rec->ctx, ATVI_EDATA,
-            "%s:%d:1: error: replicate %.0f with %s is listed twice, first in line %d\nhint: the "
-            "file was changed; remove one of them",
-            rec->path, csv->line[r], csv->value[r * w + at], csv->text[r * w + method], csv->line[k]);
+        return ATVI_FAIL(rec->ctx, ATVI_EDATA,
+                         "%s:%d:1: error: replicate %.0f with %s is listed twice, first in line %d\nhint: "
+                         "the file was changed; remove one of them",
+                         rec->path, csv->line[r], csv->value[r * w + at], csv->text[r * w + method],
+                         csv->line[k]);
   return ATVI_OK;
 }
 
@@ -202,7 +201,7 @@ atvi_status atvi_app_record_read(const atvi_record *rec, atvi_csv **out) {
   size_t n;
   *out = NULL;
   ATVI_TRY(atvi_io_file_read(rec->pool, rec->path, &text, &n));
-  if (strcspn(text, "\n") + 1 >= n) return ATVI_OK; /* the header alone */
+  if (strcspn(text, "\n") + 1 >= n) return ATVI_OK; /* only the header */
   ATVI_TRY(atvi_io_csv_read(rec->pool, rec->path, out));
   ATVI_TRY(check_cells(rec, *out));
   return check_once(rec, *out);
@@ -228,7 +227,7 @@ double atvi_app_record_number(const atvi_csv *csv, atvi_idx row, const char *pre
   const char *text = csv->text[row * csv->n_col + c];
   bool minus = text[0] == '-';
   if (strcmp(text + minus, "inf") == 0)
-    return minus ? -HUGE_VAL : HUGE_VAL; /* to the reader of files it is text */
+    return minus ? -HUGE_VAL : HUGE_VAL; /* for the reader of files it is text */
   return csv->value[row * csv->n_col + c];
 }
 
@@ -265,7 +264,7 @@ atvi_status atvi_app_record_tally(atvi_pool *pool, const atvi_record_part *x, bo
         pool, "replicate %.0f%s%s: %s", atvi_app_record_number(x->csv, r, "", "replicate"), named ? ", " : "",
         named ? x->method : "", atvi_app_record_text(x->csv, r, "reason"));
   }
-  return atvi_pool_failed(pool) ? ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory") : ATVI_OK;
+  return atvi_pool_status(pool);
 }
 
 void atvi_app_tally_text(atvi_text *out, const atvi_tally *x) {
@@ -285,9 +284,10 @@ void atvi_app_tally_json(atvi_json *w, const atvi_tally *x) {
   atvi_io_json_end(w);
 }
 
-/* What a repeated run was begun with: options, the text of the model, and what is in the files that it reads. A description of a model does
- * not keep the names of all its files (constants and tables are numbers by then), hence they are found in the text: whatever stands in
- * quotes and is a file, but for data, which may be others than the text says, and the record of a simulator's runs. */
+/* The settings of a repeated run: options, the text of the model, and the contents of the files it reads. The
+ * description of a model does not keep the names of all its files (constants and tables are numbers by then),
+ * so they are found in the text: everything in quotes that is a file, except data, which options may replace,
+ * and the record of a simulator's runs. */
 
 typedef struct {
   atvi_pool *pool;
@@ -306,7 +306,7 @@ static void add_data(atvi_json *to, const atvi_lang *lang) {
   }
 }
 
-/* "name hash", if there is such a file. */
+/* "name hash", if the file exists. */
 static bool add_file(const files *f, const char *name, const char *path) {
   struct stat st;
   char *text;
@@ -318,7 +318,7 @@ static bool add_file(const files *f, const char *name, const char *path) {
   return true;
 }
 
-/* Files are looked for where the model says, or beside it. */
+/* Files are searched where the model says, or next to it. */
 static void add_quoted(const files *f, const char *name) {
   const char *model = f->lang->path, *slash = strrchr(model, '/');
   int n = slash ? (int)(slash - model) : 1;

@@ -20,9 +20,8 @@ atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l) {
   for (atvi_idx g = 0; lang->n_data > 1 && g < lang->n_data; g++)
     if (observes(lang, g) && !*lang->data[g].name)
       return ATVI_FAIL(ctx, ATVI_EMODEL,
-                       "%s: error: the model has %td data files, and %s has no name by which simulated data "
-                       "could be put in its place\nhint: give every data set a name, for example: data first "
-                       "\"%s\"",
+                       "%s: error: the model has %td data files, and %s has no name, so simulated data "
+                       "cannot replace it\nhint: give every data set a name, for example: data first \"%s\"",
                        lang->path, lang->n_data, lang->data[g].path, lang->data[g].path);
   return ATVI_OK;
 }
@@ -46,7 +45,7 @@ atvi_status atvi_app_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uin
                    bad, t->n_obs);
 }
 
-/* The user's files for data sets that are not simulated. */
+/* Files of the user, for data sets that are not simulated. */
 static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_data_file *data,
                        atvi_idx *n) {
   for (atvi_idx k = 0; k < model->n_data; k++)
@@ -55,18 +54,17 @@ static void keep_given(const atvi_lang *lang, const atvi_app_model *model, atvi_
         data[(*n)++] = model->data[k];
 }
 
-/* What is there already is what a run that was stopped has left; anything else the user has put there. */
+/* Existing files come from a run that was stopped, or the user has put them there. */
 static atvi_status put_data(atvi_ctx *ctx, atvi_pool *pool, const char *path, const char *text) {
   char *was;
   size_t n = strlen(text), n_was;
   if (access(path, F_OK) != 0) return atvi_io_file_save(ctx, path, text, n);
   ATVI_TRY(atvi_io_file_read(pool, path, &was, &n_was));
   if (n_was == n && memcmp(was, text, n) == 0) return ATVI_OK;
-  return ATVI_FAIL(
-      ctx, ATVI_EINVAL,
-      "%s is not the data set that is simulated for it: it was changed; remove it, or give another "
-      "--out",
-      path);
+  return ATVI_FAIL(ctx, ATVI_EINVAL,
+                   "%s is not the data set simulated for this replicate, so it was changed; remove it, or "
+                   "give another --out",
+                   path);
 }
 
 atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
@@ -75,7 +73,7 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
   double *value = atvi_pool_take(pool, (size_t)x->l->target->n_obs + 1, sizeof *value);
   atvi_data_file *data = atvi_pool_take(pool, (size_t)(lang->n_data + x->model->n_data) + 1, sizeof *data);
   const char *folder = atvi_pool_printf(pool, "%s/data", x->rec->dir);
-  if (!value || !data || !folder) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!value || !data || !folder) return ATVI_ENOMEM;
   at->hash = ATVI_HASH;
   ATVI_TRY(atvi_app_replicate_simulate(x->ctx, x->l, x->seed, at->replicate, theta, value));
   ATVI_TRY(atvi_io_dir_make(x->ctx, folder, false));
@@ -85,7 +83,7 @@ atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, cons
     const char *text, *name = lang->n_data > 1 ? lang->data[g].name : NULL;
     const char *path =
         atvi_pool_printf(pool, "%s/%s_%td.csv", folder, name && *name ? name : "set", at->replicate);
-    if (!path) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+    if (!path) return ATVI_ENOMEM;
     ATVI_TRY(atvi_app_data_text(pool, x->l, g, value, &text));
     ATVI_TRY(put_data(x->ctx, pool, path, text));
     at->hash = atvi_hash(at->hash, text, strlen(text));
@@ -108,11 +106,11 @@ atvi_status atvi_app_replicate_method(atvi_ctx *ctx, const char *option, const c
   return atvi_infer_fit_check(ctx, &how, plan);
 }
 
-/* Where in the whole we are, for progress. */
+/* How far the whole run is, for progress. */
 typedef struct {
   const atvi_repeat *x;
   const atvi_replicate_place *at;
-  /* Fits before this one, and all there are. */
+  /* Fits before this one, and in total. */
   double before, all;
 } progress;
 
@@ -124,12 +122,13 @@ static bool stop_asked(void *user) {
 static void on_progress(void *user, const atvi_progress *p) {
   const progress *w = user;
   double part = p->done > 0 && p->done <= 1 ? p->done : 0;
-  double whole = fmin((w->before + part) / w->all, 1 - 1e-9); /* 1 would be the end */
+  double whole = fmin((w->before + part) / w->all, 1 - 1e-9); /* 1 would mean the end */
   atvi_tell(w->x->ctx, w->x->command, whole, atvi_clock_s() - w->x->begun_s, "replicate %td of %td, %s: %s",
             w->at->replicate, w->x->replicates, w->at->method, p->phase);
 }
 
-/* `out` must be freed whatever the status; the message of a failure is in out->ctx, or, if that is NULL, there was no memory. */
+/* `out` must be freed whatever the status; the message of a failure is in out->ctx, or if that is NULL memory
+ * was exhausted. */
 static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_fit_plan *plan,
                        atvi_replicate *out) {
   ATVI_TRY(atvi_ctx_new(NULL, &out->ctx));
@@ -139,7 +138,7 @@ static atvi_status fit(progress *where, const atvi_app_model *model, const atvi_
   ATVI_TRY(atvi_pool_new(out->ctx, &out->pool));
   ATVI_TRY(atvi_app_load(out->ctx, model, NULL, &out->l));
   ATVI_TRY(atvi_infer_fit_with(out->ctx, out->l.ev, plan, &out->y.draws));
-  /* whether or not the fit took notice: what it did after that is not what it does undisturbed */
+  /* whether or not the fit noticed: from then on its results may differ */
   out->stopped = out->y.draws->made->end == ATVI_END_STOPPED || atvi_stop_asked(out->ctx);
   return atvi_app_delivery_make(out->ctx, out->pool, &out->l, &out->y);
 }
@@ -151,7 +150,7 @@ static void fit_free(atvi_replicate *r) {
   atvi_ctx_free(r->ctx);
 }
 
-/* Whether the failure is one of this replicate alone. */
+/* Whether the failure concerns only this replicate. */
 static bool goes_on(atvi_status status) {
   return status == ATVI_EMODEL || status == ATVI_EDATA || status == ATVI_ECALL || status == ATVI_ELIMIT;
 }
@@ -176,7 +175,7 @@ static atvi_status done_line(const atvi_repeat *x, const atvi_replicate_place *a
   return atvi_io_text_get(&out, line);
 }
 
-/* "replicate 7", with the method where there may be several. */
+/* "replicate 7", with the method if there may be several. */
 static const char *who(const atvi_repeat *x, atvi_pool *pool, const atvi_replicate_place *at) {
   const char *out = x->named ? atvi_pool_printf(pool, "replicate %td, %s", at->replicate, at->method)
                              : atvi_pool_printf(pool, "replicate %td", at->replicate);
@@ -189,7 +188,7 @@ static atvi_status failed_line(const atvi_repeat *x, atvi_pool *pool, const atvi
   const char *message = atvi_errmsg(ctx);
   char *why = atvi_pool_strndup(pool, message, strcspn(message, "\n"));
   atvi_text out = {.pool = pool};
-  if (!why) return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory");
+  if (!why) return ATVI_ENOMEM;
   for (char *c = why; *c; c++)
     if ((unsigned char)*c < ' ') *c = ' ';
   atvi_io_text_add(&out, "%td,%s,failed,", at->replicate, at->method);
@@ -220,7 +219,7 @@ static atvi_status fit_one(const atvi_repeat *x, atvi_pool *pool, atvi_replicate
   model.interpret = model.interpret || !x->l->model->info.compiled; /* reported once */
   if (x->l->model->emulated) {
     model.emulators = x->rec->dir;
-    model.runs_lines = x->l->model->emulated->lines; /* whatever is added to the record meanwhile */
+    model.runs_lines = x->l->model->emulated->lines; /* even if the record grows meanwhile */
   }
   status = fit(&where, &model, &plan, &one);
   *stopped = one.stopped || status == ATVI_ESTOP;

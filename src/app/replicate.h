@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What repeated runs share (study, sbc): data sets, fits that may fail, records that survive; for src/app alone. */
+/* Shared by repeated runs (study, sbc): data sets, fits that may fail, records that survive; only for
+ * src/app. */
 #ifndef ATVI_APP_REPLICATE_H
 #define ATVI_APP_REPLICATE_H
 
@@ -15,12 +16,14 @@ typedef struct {
   atvi_pool *pool;
   const char *dir, *path;
   atvi_journal lines;
-  atvi_csv *done; /* what is recorded; NULL: nothing */
+  /* What is recorded; NULL: nothing. */
+  atvi_csv *done;
 } atvi_record;
 
-/* Opens the folder dir (NULL: <name of the model>-<command>), which is made if there is none, and keeps others out until it is closed.
- * Settings must be those of the folder, but for version, replicates and methods, which may change; the writer is used up. An incomplete last
- * line is cut off. Errors: EINVAL (other settings; says which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
+/* Opens the folder dir (NULL: <name of the model>-<command>), which is made if necessary, and locks it until
+ * it is closed. Settings must be those of the folder, except version, replicates and methods, which may
+ * change; the writer is used up. An incomplete last line is cut off. Errors: EINVAL (other settings; says
+ * which), EEXIST (in use, or a folder of something else), EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_model *model, const char *dir,
                                               const char *command, atvi_json *settings, const char *header,
                                               atvi_record *out);
@@ -28,18 +31,19 @@ ATVI_CHECKED atvi_status atvi_app_record_open(atvi_pool *pool, const atvi_app_mo
 bool atvi_app_record_has(const atvi_record *rec, atvi_idx r, const char *method);
 /* Appends a line (without its end) and waits until it is on the disk. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_record_add(atvi_record *rec, const char *line);
-/* Everything recorded by now; NULL: nothing. Errors: those of atvi_io_csv_read; EDATA (a line that no run of ours could have written: a fit that is
- * there twice, a coverage or a rank that cannot be; says which). */
+/* Everything recorded so far; NULL: nothing. Errors: those of atvi_io_csv_read; EDATA (a line that atvi
+ * cannot have written: a fit listed twice, an impossible coverage or rank; says which). */
 ATVI_CHECKED atvi_status atvi_app_record_read(const atvi_record *rec, atvi_csv **out);
 void atvi_app_record_close(atvi_record *rec);
 
-enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. that */
+enum { ATVI_RANK_MOST = 99 }; /* ranks of a calibration run are 0 .. this */
 
-/* Opens the object of settings with those that both commands have: the model, the files that it reads and fixed parameters, the seed. */
+/* Opens the object of settings with those that both commands share: the model, the files it reads, fixed
+ * parameters, the seed. */
 void atvi_app_record_settings(atvi_json *w, const atvi_loaded *l, const atvi_app_model *model, uint64_t seed,
                               atvi_idx replicates);
 
-/* A cell of the record by name of its column, infinite ones too; NaN where there is none. */
+/* A cell of the record by name of its column, possibly infinite; NaN if there is none. */
 double atvi_app_record_number(const atvi_csv *csv, atvi_idx row, const char *prefix, const char *column);
 const char *atvi_app_record_text(const atvi_csv *csv, atvi_idx row, const char *column);
 
@@ -50,7 +54,7 @@ typedef struct {
   atvi_idx replicates;
 } atvi_record_part;
 
-/* Whether the row is one of them, and a fit that was done. */
+/* Whether the row is one of them, and a finished fit. */
 bool atvi_app_record_mine(const atvi_record_part *x, atvi_idx row);
 bool atvi_app_record_good(const atvi_record_part *x, atvi_idx row);
 
@@ -70,18 +74,20 @@ typedef struct {
 /* Counts the fits and adds their failures. named: these name the method. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_record_tally(atvi_pool *pool, const atvi_record_part *x, bool named,
                                                atvi_tally *out, atvi_failures *failures);
-/* "7 fits, 1 failed; verdicts: 5 ok, 2 warn, 0 bad", and "failed: why" on a line each; the same as members of the object that is open. */
+/* "7 fits, 1 failed; verdicts: 5 ok, 2 warn, 0 bad", and "failed: why" on a line each; the same as members of
+ * the object that is open. */
 void atvi_app_tally_text(atvi_text *out, const atvi_tally *x);
 void atvi_app_failures_text(atvi_text *out, const atvi_failures *x);
 void atvi_app_tally_json(atvi_json *w, const atvi_tally *x);
 
 /* ---- one replicate ---- */
 
-/* Plan of a method that draws from the posterior, by its name, all defaults. option: which the name is from, for messages. Errors: EINVAL. */
+/* Plan of a method that draws from the posterior, by name, with defaults. option: where the name is from, for
+ * messages. Errors: EINVAL. */
 ATVI_CHECKED atvi_status atvi_app_replicate_method(atvi_ctx *ctx, const char *option, const char *name,
                                                    uint64_t seed, atvi_fit_plan *plan);
 
-/* A fit in a context of its own, so that its messages and memory are its own. */
+/* A fit in its own context, with its own messages and memory. */
 typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
@@ -96,7 +102,7 @@ typedef struct {
   atvi_idx replicate;
   const char *method;
   uint64_t seed;
-  /* Of its data; 0: there are none. */
+  /* Hash of its data; 0: none. */
   uint64_t hash;
 } atvi_replicate_place;
 
@@ -104,7 +110,7 @@ typedef struct {
 typedef struct atvi_repeat atvi_repeat;
 struct atvi_repeat {
   atvi_ctx *ctx;
-  /* "study" or "sbc", and the option that its methods are from. */
+  /* "study" or "sbc", and the option that gives its methods. */
   const char *command, *option;
   /* The model with its own data, and how it was asked for. */
   atvi_loaded *l;
@@ -116,42 +122,46 @@ struct atvi_repeat {
   const char *const *method; /* [n_method] */
   /* Messages about a replicate name its method. */
   bool named;
-  /* Fields of atvi_headline that the record has. */
+  /* Fields of atvi_headline in the record. */
   const char *keys;
   double begun_s;
   void *self;
   /* Gives model the data of at->replicate, and at their hash. */
   atvi_status (*data)(const atvi_repeat *x, atvi_pool *pool, atvi_replicate_place *at, atvi_app_model *model);
-  /* Adds what the line has after the headline, ",cell" of each column. fit and s are NULL if it failed; messages are fit->ctx's. */
+  /* Adds the rest of the line after the headline, ",cell" for each column. fit and s are NULL if it failed;
+   * messages are fit->ctx's. */
   atvi_status (*cells)(const atvi_repeat *x, const atvi_replicate_place *at, atvi_replicate *fit,
                        const atvi_summary *s, atvi_text *out);
 };
 
-/* For `data`: simulates at theta[d], writes to DIR/data, and gives the files instead of the model's. Errors: EMODEL (as
- * atvi_app_replicate_simulate), EINVAL (another file is there already), EIO, ENOMEM. */
+/* For `data`: simulates at theta[d], writes to DIR/data, and gives the files instead of the model's. Errors:
+ * EMODEL (as atvi_app_replicate_simulate), EINVAL (another file exists), EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_repeat_simulate(const atvi_repeat *x, atvi_pool *pool, const double *theta,
                                                   atvi_replicate_place *at, atvi_app_model *model);
-/* Names of the columns that every record has; the caller adds its own. */
+/* Names of the columns of every record; the caller adds its own. */
 void atvi_app_repeat_header(atvi_text *out, const char *keys);
-/* All fits that are not recorded yet; emulators, which are the same for all, are kept in the folder. A failure of one alone is recorded, and the next one is begun. Errors: those of fits that are not of
- * that kind; EIO, ENOMEM. */
+/* Does all fits that are not recorded yet; emulators, the same for all, are kept in the folder. A failure
+ * of one fit is recorded, and the next one starts. Errors: those of fits that are not of that kind; EIO,
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_repeat_run(const atvi_repeat *x, bool *stopped);
 
-/* Whether simulated data can be put in the place of the model's. Errors: EMODEL (one of several data sets has no name). */
+/* Whether simulated data can replace those of the model. Errors: EMODEL (one of several data sets has no
+ * name). */
 ATVI_CHECKED atvi_status atvi_app_replicate_sets(atvi_ctx *ctx, const atvi_loaded *l);
-/* Whether data can be simulated at theta[d] (draw number r - 1 of the seed): value[n_obs]. Errors: EMODEL (the model cannot be run there;
- * message says so). */
+/* Whether data can be simulated at theta[d] (draw number r - 1 of the seed): value[n_obs]. Errors: EMODEL
+ * (the model cannot be run there). */
 ATVI_CHECKED atvi_status atvi_app_replicate_simulate(atvi_ctx *ctx, const atvi_loaded *l, uint64_t seed,
                                                      atvi_idx r, const double *theta, double *value);
 
-/* The truth of a study; for src/app alone. */
+/* The truth of a study; only for src/app. */
 
-/* Truths drawn from the prior have numbers from here on. Fits draw from it, too, the first ones of their seed, to find a start and the scale of
- * parameters: none may be handed the truth that it is to find. */
+/* Truths drawn from the prior have numbers from here on. Fits use the first prior draws of their seed to find
+ * a start and the scale of parameters: none may start from the truth it is to find. */
 #define ATVI_TRUTH_FIRST ((atvi_idx)1 << 30)
 
-/* theta[d] from n texts, each name=value,... or the path of a JSON file. Every parameter must get a value inside its bounds; those
- * that are fixed may be told, too, and are ignored; none may be told twice. Errors: EINVAL, EDATA (the file), ENOMEM. */
+/* theta[d] from n texts, each name=value,... or the path of a JSON file. Every parameter must get a value
+ * inside its bounds; fixed ones may have one too, which is ignored; none may have two. Errors: EINVAL, EDATA
+ * (the file), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_truth(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model *model,
                                         const atvi_target *target, atvi_idx n, const char *const *text,
                                         double *theta);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The page of a fit, made of DRAWS: by the fit itself, and again by atvi report from the folder. */
+/* The page of a fit, drawn from DRAWS: by the fit itself, and again by atvi report from the folder. */
 #include "app/report.h"
 #include "app/common.h"
 #include "app/emulators.h"
@@ -33,7 +33,7 @@ const char *atvi_app_report_time_name(const atvi_lang *lang) {
   return NULL;
 }
 
-/* States are not shown: there may be many, and what matters of them can be tracked. */
+/* States are not shown: there may be many, and those of interest can be tracked. */
 static atvi_status find_series(atvi_pool *pool, atvi_report_fit *r) {
   const atvi_draws *d = r->plain;
   atvi_idx n_draw = atvi_diag_predicted_draws(d);
@@ -56,8 +56,8 @@ static atvi_status find_forecast(atvi_pool *pool, const char *dir, atvi_report_f
   return ATVI_OK;
 }
 
-/* Drawings are large: they have a pool of their own, which goes at once. l NULL: without emulators. forecast: with what
- * the folder has of one. */
+/* Figures are large: they have their own pool, which is freed at once. l NULL: without emulators. forecast:
+ * include that of the folder, if any. */
 static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loaded *l,
                               const atvi_app_model *opts, const char *dir, bool forecast) {
   atvi_pool *own;
@@ -80,13 +80,13 @@ static atvi_status write_running(const atvi_report_session *w) {
   const atvi_target *t = w->l->target;
   atvi_draws *none;
   atvi_column *col = atvi_pool_take(w->pool, (size_t)t->d + 1, sizeof *col);
-  if (!col) return ATVI_FAIL(w->ctx, ATVI_ENOMEM, "report: out of memory");
+  if (!col) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < t->d; i++) col[i].name = t->param[i].name;
   ATVI_TRY(atvi_draws_new(w->ctx, 1, 1, t->d, t->d, col, false, &none));
   atvi_status status = atvi_app_predictions_describe(w->l, atvi_app_report_command(w->pool, w->opts), none);
   const atvi_report_fit r = {.file = w->opts->model.path,
                              .plain = none,
-                             .watch = "'atvi watch' shows how it is getting on.",
+                             .watch = "'atvi watch' shows its progress.",
                              .holdout = w->opts->holdout,
                              .text = w->l->model->lang->source};
   if (status == ATVI_OK) status = write_page(w->ctx, r, NULL, NULL, w->dir, false);
@@ -148,13 +148,13 @@ static atvi_status redraw(atvi_kept *x) {
   atvi_summary *s;
   atvi_ctx *ctx = x->plain->ctx;
   if (x->failed)
-    atvi_log(ctx, ATVI_LOG_WARN, "the page has no predictions, for the model cannot be run: %s",
+    atvi_log(ctx, ATVI_LOG_WARN, "the page has no predictions, because the model cannot be run: %s",
              x->plain->about->no_groups);
   if (x->plain->about->dependent && !x->l.model) {
     atvi_status status = atvi_app_kept_load(x);
     if (status == ATVI_ENOMEM) return status;
     if (status != ATVI_OK)
-      atvi_log(ctx, ATVI_LOG_WARN, "the page says nothing of emulators, for they cannot be loaded: %s",
+      atvi_log(ctx, ATVI_LOG_WARN, "the page says nothing about emulators, because they cannot be loaded: %s",
                atvi_errmsg(ctx));
   }
   ATVI_TRY(atvi_app_advised_summary(x->pool, x->draws, &s));
@@ -177,5 +177,5 @@ atvi_status atvi_app_report(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_repor
   atvi_app_kept_close(&x);
   if (status != ATVI_OK) return status;
   *path = atvi_pool_printf(pool, "%s/report.html", x.dir);
-  return *path ? ATVI_OK : ATVI_FAIL(ctx, ATVI_ENOMEM, "report: out of memory");
+  return *path ? ATVI_OK : ATVI_ENOMEM;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of the commands, and how a fit is getting on, for those who watch it; for src/app alone.
+/* Reports of the commands, and the progress of a fit for those who watch it; only for src/app.
  *
- * A report never fails what it reports on: what goes wrong with it is logged, as ATVI_LOG_LOST. */
+ * A report never fails a command: its failures are logged, as ATVI_LOG_LOST. */
 #ifndef ATVI_APP_REPORT_H
 #define ATVI_APP_REPORT_H
 
@@ -14,24 +14,30 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A server for one page: GET / is DIR/report.html, GET /state is DIR/progress.json, anything else is not found.
+/* A server for one page: GET / is DIR/report.html, GET /state is DIR/progress.json, anything else is not
+ * found.
  *
- * It listens on 127.0.0.1 alone and takes no commands. A request must name this server as its host, so that a page from elsewhere cannot make a
- * browser read it under another name (DNS rebinding). Requests have at most a few kilobytes and seconds, and no client has
- * to wait for another. */
+ * It listens only on 127.0.0.1 and accepts no commands. A request must name this server as its host, so that
+ * a page from elsewhere cannot make a browser read it under another name (DNS rebinding). Requests have
+ * at most a few kilobytes and seconds, and no client has to wait for another. */
 
 typedef struct {
-  int fd; /* -1: closed */
+  /* -1: closed. */
+  int fd;
   int port;
   char dir[4096];
-  atomic_bool stop;      /* ends atvi_app_serve_run */
-  atomic_llong asked_ms; /* when the last request came, on the clock of atvi_clock_s; 0: never */
-  atomic_bool told;      /* the whole report was sent */
+  /* Set to end atvi_app_serve_run. */
+  atomic_bool stop;
+  /* When the last request came, on the clock of atvi_clock_s; 0: never. */
+  atomic_llong asked_ms;
+  /* The whole report was sent. */
+  atomic_bool told;
 } atvi_server;
 
-/* port 0: any that is free. Errors: EIO (the port is taken, ...), EINVAL (dir is too long). */
+/* port 0: any free one. Errors: EIO (the port is taken, ...), EINVAL (dir is too long). */
 ATVI_CHECKED atvi_status atvi_app_serve_open(atvi_ctx *ctx, const char *dir, int port, atvi_server *out);
-/* Answers until stop is set or asked(user) is true (NULL: never). Touches no context: may run on a thread of its own. */
+/* Answers until stop is set or asked(user) is true (NULL: never). Uses no context, so it may run on its own
+ * thread. */
 void atvi_app_serve_run(atvi_server *s, bool (*asked)(void *user), void *user);
 void atvi_app_serve_close(atvi_server *s);
 
@@ -45,7 +51,7 @@ typedef struct {
   /* of progress.json; "": it is not written */
   char path[4096];
   double wrote_s;
-  /* one in `every` of those seen is kept, so that they are always few */
+  /* one in `every` steps is kept, so that there are always few */
   atvi_idx n, seen, every;
   atvi_progress step[ATVI_RECORDED];
   int n_phase;
@@ -54,32 +60,32 @@ typedef struct {
   double done, seconds;
 } atvi_recorder;
 
-/* From now on ctx tells r too. dir NULL: without progress.json. */
+/* From now on r receives the progress of ctx too. dir NULL: without progress.json. */
 void atvi_app_recorder_begin(atvi_recorder *r, atvi_ctx *ctx, const char *dir);
-/* The last word: "done" (report.html is complete), "ended". */
+/* The final state: "done" (report.html is complete) or "ended". */
 void atvi_app_recorder_end(atvi_recorder *r, const char *state, const char *detail);
-/* What progress.json says; false: there is none. */
+/* Reads progress.json; false: there is none. */
 bool atvi_app_report_state(const char *dir, char state[ATVI_STATE_BYTES], long *pid);
-/* A folder that a killed fit left behind, with nothing but its progress and its page, is emptied. */
+/* Empties a folder that a killed fit left behind with nothing but its progress and its page. */
 void atvi_app_report_sweep(atvi_pool *pool, const char *dir);
 
 /* ---- watching ---- */
 
-/* The page of a fit that this process runs, served on a thread of its own. */
+/* The page of a fit that this process runs, served on its own thread. */
 typedef struct {
   atvi_server server;
   bool running;
   pthread_t thread;
 } atvi_live;
 
-/* Serves dir and logs where. What goes wrong is a warning. */
+/* Serves dir and logs the address. Failures are warnings. */
 void atvi_app_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live);
-/* Ends it, once whoever watches has the whole report, or soon. */
+/* Ends it once the watching browser has the whole report, or after a short wait. */
 void atvi_app_live_end(atvi_ctx *ctx, atvi_live *live);
 
 /* ---- fits ---- */
 
-/* The report of one fit, from before it begins to its end; all is borrowed. */
+/* The report of one fit, from before it starts to its end; everything is borrowed. */
 typedef struct {
   atvi_ctx *ctx;
   atvi_pool *pool;
@@ -88,16 +94,18 @@ typedef struct {
   const char *dir;
   atvi_recorder rec;
   atvi_live live;
-  bool written; /* report.html is the whole report */
+  /* report.html is the whole report. */
+  bool written;
 } atvi_report_session;
 
-/* Before the fit: begins to record, writes the page of a fit that is running, serves it, as the options say. */
+/* Before the fit: starts recording, writes the page of a running fit and serves it, as the options say. */
 void atvi_app_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_opts *opts, atvi_loaded *l,
                            const char *dir, atvi_report_session *out);
-/* After it: DIR/report.html and DIR/figures. how: the text of fit.json. *path: of the report; NULL if none is written. */
+/* After it: DIR/report.html and DIR/figures. how: the text of fit.json. *path: of the report; NULL if none is
+ * written. */
 void atvi_app_report_finish(atvi_report_session *w, const atvi_delivery *y, const atvi_summary *s,
                             const char *how, const char **path);
-/* In any case: stops recording and serving. Of a fit that failed nothing is left. */
+/* In any case: stops recording and serving. A failed fit leaves nothing behind. */
 void atvi_app_report_end(atvi_report_session *w);
 
 /* Probability that the prior of column col of `user`, a const atvi_draws, gives to (a, b); NaN: not known. */
@@ -105,9 +113,9 @@ double atvi_app_report_prior_mass(void *user, atvi_idx col, double a, double b);
 
 /* What the model calls time; NULL: nothing. */
 const char *atvi_app_report_time_name(const atvi_lang *lang);
-/* A word of the shell, after a blank. */
+/* Adds a blank and a word quoted for the shell. */
 void atvi_app_report_word(atvi_text *out, const char *s);
-/* The command line that runs a fit again; NULL: out of memory. */
+/* The command line that repeats a fit; NULL: out of memory. */
 const char *atvi_app_report_command(atvi_pool *pool, const atvi_app_fit_opts *o);
 
 /* ---- others ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of atvi compare, of methods and of models, and of atvi study, from what they found. */
+/* Reports of atvi compare, of methods and of models, and of atvi study, from their results. */
 #include "app/report.h"
 #include "io/file.h"
 #include "report/report.h"
@@ -49,13 +49,13 @@ static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c
     row[6] = number(pool, made ? made->khat : NAN, 2);
     row[7] = number(pool, atvi_app_compared_evidence(m), 6);
   }
-  const char *caption = n_link == c->n ? "Each has a report of its own"
-                        : n_link > 0   ? "Those that gave draws have reports of their own"
+  const char *caption = n_link == c->n ? "Each has its own report"
+                        : n_link > 0   ? "Methods that gave draws have their own reports"
                                        : "None gave draws";
   return (atvi_report_table){caption, N, column, cell ? c->n : 0, cell, link};
 }
 
-/* Quantities of the reference, or of the first method that has any. */
+/* Quantities of the reference, or of the first method with draws. */
 static const atvi_summary *quantities(const atvi_comparison *c) {
   if (c->reference >= 0) return c->of[c->reference].summary;
   for (atvi_idx i = 0; i < c->n; i++)
@@ -80,7 +80,7 @@ static const char **names_of(atvi_pool *pool, const atvi_summary *s) {
   return name;
 }
 
-/* Posterior means, in sds of the reference's and less its mean; error bars of one sd. */
+/* Posterior means minus that of the reference, in its sds, with error bars of one sd. */
 static const atvi_canvas *draw_means(atvi_pool *pool, const atvi_comparison *c, const atvi_summary *ref,
                                      const char *const *name, double width) {
   atvi_idx n = count(ref), m = 0;
@@ -143,7 +143,8 @@ static atvi_report_table distance_table(atvi_pool *pool, const atvi_comparison *
         cell[k * m + at++] = d > ATVI_COMPARE_BEYOND * chance ? atvi_pool_printf(pool, "%s *", text) : text;
       }
   }
-  return (atvi_report_table){"Distances; * where chance does not explain them", m, column, n, cell, NULL};
+  return (atvi_report_table){
+      "Distances; * marks those that chance does not explain", m, column, n, cell, NULL};
 }
 
 static atvi_status write_compare(atvi_pool *pool, const atvi_comparison *c, const char *dir) {
@@ -152,18 +153,17 @@ static atvi_status write_compare(atvi_pool *pool, const atvi_comparison *c, cons
   const char **name = ref ? names_of(pool, ref) : NULL;
   for (atvi_idx i = 0; i < c->n; i++)
     good += c->of[i].summary && c->of[i].summary->verdict == ATVI_VERDICT_OK;
-  const char *say = atvi_pool_printf(pool, "%td of %td methods gave draws that can be used.", good, c->n);
+  const char *say = atvi_pool_printf(pool, "%td of %td methods gave usable draws.", good, c->n);
   const char *sub = atvi_pool_printf(pool, "methods compared, seed %" PRIu64, c->seed);
   const char *why = c->reference >= 0
                         ? atvi_pool_printf(pool, "The reference is '%s': %s.", c->of[c->reference].method,
                                            c->because ? c->because : "")
-                        : "There is nothing to measure distances from.";
-  if (!say || !sub || !why || (ref && !name))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+                        : "There is no reference to measure distances from.";
+  if (!say || !sub || !why || (ref && !name)) return ATVI_ENOMEM;
   atvi_report_table methods = methods_table(pool, c);
   atvi_idx n_reason;
   const char **reason = reasons(pool, c, &n_reason);
-  if (atvi_pool_failed(pool)) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (atvi_pool_failed(pool)) return ATVI_ENOMEM;
   bool apart = ref && c->reference >= 0;
   atvi_report_table distances = apart ? distance_table(pool, c, n, name) : (atvi_report_table){0};
   const atvi_report_figure figure[] = {
@@ -214,7 +214,7 @@ static atvi_report_table fits_table(atvi_pool *pool, const atvi_candidates *c, c
     const char *path = atvi_io_path_between(pool, dir, m->dir);
     link[k] = path ? atvi_pool_printf(pool, "%s/report.html", path) : NULL;
   }
-  return (atvi_report_table){"Each has a report of its own", N, column, cell && link ? c->n : 0, cell, link};
+  return (atvi_report_table){"Each has its own report", N, column, cell && link ? c->n : 0, cell, link};
 }
 
 static atvi_report_table loo_table(atvi_pool *pool, const atvi_candidates *c) {
@@ -347,7 +347,7 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
   bool loo = false, evidence = false;
   const char **line = atvi_pool_take(pool, (size_t)c->n_message + 1, sizeof *line);
   const char **name = atvi_pool_take(pool, (size_t)c->n, sizeof *name);
-  if (!line || !name) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!line || !name) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < c->n_message; i++) line[i] = c->message[i].text;
   for (atvi_idx k = 0; k < c->n; k++) {
     name[k] = c->of[k].name;
@@ -366,8 +366,7 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
       intervals = {"shared", "Posterior means and 95 % intervals of shared quantities in each fit.",
                    c->n_shared > 0 ? draw_shared(pool, c, 0) : NULL,
                    c->n_shared > 0 ? draw_shared(pool, c, ATVI_DOTS_NARROW) : NULL};
-  if (!title || !sub || atvi_pool_failed(pool))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!title || !sub || atvi_pool_failed(pool)) return ATVI_ENOMEM;
   atvi_report_part part[4];
   atvi_idx n = 0;
   part[n++] = (atvi_report_part){"fits", "Fits", c->n_message, line, 0, NULL, 1, &fits};
@@ -383,7 +382,7 @@ static atvi_status write_models(atvi_pool *pool, const atvi_candidates *c, const
                     : c->differ               ? "The fits are not to the same data."
                                               : c->say_loo;
   atvi_report_short page = {
-      title, sub, atvi_verdict_name((atvi_verdict)worst), say ? say : "There is nothing to decide by.",
+      title, sub, atvi_verdict_name((atvi_verdict)worst), say ? say : "There is nothing to decide on.",
       n,     part};
   return atvi_report_short_save(pool, &page, dir);
 }
@@ -420,7 +419,7 @@ static const atvi_canvas *draw_coverage(atvi_pool *pool, const atvi_study *s, at
                              .n = s->n_method,
                              .of = of,
                              .title = "Coverage of 95 % intervals",
-                             .axis = "share of replicates that hold the truth; bars: 2 standard errors",
+                             .axis = "share of intervals that contain the truth; bars: 2 standard errors",
                              .mark = 0.95,
                              .ends = {NAN, 1},
                              .width = width});
@@ -473,7 +472,7 @@ static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char 
   atvi_idx n = s->n_quantity < QUANTITIES ? s->n_quantity : QUANTITIES, failed = 0, ended = 0;
   const char **name = atvi_pool_take(pool, (size_t)n + 1, sizeof *name);
   atvi_report_table *each = atvi_pool_take(pool, (size_t)s->n_method + 1, sizeof *each);
-  if (!name || !each) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!name || !each) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < n; k++) name[k] = s->quantity[k].name;
   for (atvi_idx k = 0; k < s->n_method; k++) {
     each[k] = study_quantities(pool, s, k);
@@ -485,10 +484,9 @@ static atvi_status write_study(atvi_pool *pool, const atvi_study *s, const char 
   const char *sub =
       atvi_pool_printf(pool, "study of %td replicates, first seed %" PRIu64, s->replicates, s->seed);
   const char *what =
-      "How often the 95 % interval of a parameter holds its true value: 0.95 if intervals are right.";
+      "How often the 95 % interval of a parameter contains its true value: 0.95 if intervals are right.";
   atvi_report_table methods = study_methods(pool, s);
-  if (!say || !sub || atvi_pool_failed(pool))
-    return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!say || !sub || atvi_pool_failed(pool)) return ATVI_ENOMEM;
   const atvi_report_figure figure = {
       "coverage", "Coverage of the truth by 95 % intervals with error bars, for each quantity and method.",
       draw_coverage(pool, s, n, name, 0), draw_coverage(pool, s, n, name, ATVI_DOTS_NARROW)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a fit says of itself, kept for its report and written to DIR/progress.json for those who watch. */
+/* The progress of a fit, kept for its report and written to DIR/progress.json for those who watch. */
 #include "app/report.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -16,7 +16,7 @@ static const double WRITE_EVERY_S = 0.5;
 
 /* ---- writing ---- */
 
-/* In one piece or not at all, but not durable: it is of no use after the fit. */
+/* Written completely or not at all, but not durably: it is useless after the fit. */
 static void replace(const char *path, const char *text) {
   char temp[sizeof((atvi_recorder *)0)->path + 8];
   snprintf(temp, sizeof temp, "%s.tmp", path);
@@ -50,7 +50,7 @@ static json_t *history(const atvi_recorder *r) {
   return list;
 }
 
-/* Nothing here may fail a fit: without memory the file stays as it was. */
+/* Nothing here may fail a fit: without memory the file is not changed. */
 static void write_state(atvi_recorder *r, const char *state, const char *detail) {
   json_t *root = json_object();
   json_object_set_new(root, "state", json_string(state));
@@ -69,7 +69,7 @@ static void write_state(atvi_recorder *r, const char *state, const char *detail)
 
 /* ---- receiving ---- */
 
-/* Phases outlive the call; their words may not. */
+/* The names of phases may not outlive the call, so they are copied. */
 static const char *phase_word(atvi_recorder *r, const char *phase) {
   for (int i = 0; i < r->n_phase; i++)
     if (strncmp(phase, r->phase_word[i], sizeof r->phase_word[i] - 1) == 0) return r->phase_word[i];
@@ -79,7 +79,7 @@ static const char *phase_word(atvi_recorder *r, const char *phase) {
 }
 
 static void keep(atvi_recorder *r, const atvi_progress *p) {
-  if (r->n == ATVI_RECORDED) { /* every second one goes */
+  if (r->n == ATVI_RECORDED) { /* drop every second one */
     for (atvi_idx i = 0; i < r->n / 2; i++) r->step[i] = r->step[2 * i];
     r->n /= 2;
     r->every *= 2;
@@ -140,7 +140,7 @@ void atvi_app_report_sweep(atvi_pool *pool, const char *dir) {
   long pid;
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
   if (!draws || access(draws, F_OK) == 0 || !atvi_app_report_state(dir, state, &pid)) return;
-  /* another fit may be at work there */
+  /* another fit may be using it */
   if (pid <= 0 || pid == (long)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
   for (int i = 0; i < 3; i++) {
     const char *path = atvi_pool_printf(pool, "%s/%s", dir, ours[i]);

@@ -153,21 +153,22 @@ static bool our_host(const char *request, int port) {
   return found == 1 && right == 1;
 }
 
-/* ---- whether the fit is still there ---- */
+/* ---- is the fit still running? ---- */
 
 static bool is_running(const atvi_server *s, long *pid) {
   char state[ATVI_STATE_BYTES];
   return atvi_app_report_state(s->dir, state, pid) && strcmp(state, "running") == 0;
 }
 
-/* It says that it runs, but its process is gone: it was killed. */
+/* It claims to run, but its process is gone: it was killed. */
 static bool was_killed(const atvi_server *s) {
   long pid;
   return is_running(s, &pid) && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
 static void answer_state(const atvi_server *s, client *c) {
-  static const char gone[] = "{\"state\": \"ended\", \"detail\": \"The fit ended before it was done.\"}\n";
+  static const char gone[] =
+      "{\"state\": \"ended\", \"detail\": \"The fit ended before it was finished.\"}\n";
   if (was_killed(s))
     begin_answer(c, "200 OK", "application/json", (long long)strlen(gone), gone);
   else
@@ -220,12 +221,17 @@ static client *find_place(client *c) {
   return best;
 }
 
-static void welcome(atvi_server *s, client *all) {
+/* For when asking again at once would be of no use. */
+static void rest(void) {
   const struct timespec nap = {.tv_nsec = 50 * 1000 * 1000};
+  nanosleep(&nap, NULL);
+}
+
+static void welcome(atvi_server *s, client *all) {
   client *c = find_place(all);
   int fd = c ? accept(s->fd, NULL, NULL) : -1;
   if (fd < 0) { /* no descriptor is to be had, or no place: neither comes of asking again at once */
-    nanosleep(&nap, NULL);
+    rest();
     return;
   }
   fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -237,26 +243,34 @@ static void welcome(atvi_server *s, client *all) {
   c->answering = c->last = false;
 }
 
+/* Looks at a client that has something to say (ready), or has had its time. */
+static void attend(atvi_server *s, client *c, bool ready, double now) {
+  if (ready && !c->answering)
+    receive(s, c);
+  else if (!c->answering && now > c->until_s)
+    refuse(c, "400 Bad Request");
+  if (c->answering) go_on(s, c);
+  if (c->fd >= 0 && now > c->until_s) drop(c);
+}
+
 void atvi_app_serve_run(atvi_server *s, bool (*asked)(void *user), void *user) {
   client c[CLIENTS];
-  struct pollfd p[CLIENTS + 1];
   for (int k = 0; k < CLIENTS; k++) c[k].fd = c[k].file = -1;
   while (!atomic_load(&s->stop) && !(asked && asked(user))) {
-    for (int k = 0; k < CLIENTS; k++)
-      p[k] = (struct pollfd){.fd = c[k].fd, .events = c[k].fd >= 0 && c[k].answering ? POLLOUT : POLLIN};
-    p[CLIENTS] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-    bool any = poll(p, CLIENTS + 1, LOOK_MS) > 0;
-    double now = atvi_clock_s();
+    struct pollfd p[CLIENTS + 1];
+    client *of[CLIENTS];
+    nfds_t n = 0; /* no more than there are: poll refuses more than the limit of descriptors */
     for (int k = 0; k < CLIENTS; k++) {
       if (c[k].fd < 0) continue;
-      if (any && p[k].revents && !c[k].answering)
-        receive(s, &c[k]);
-      else if (!c[k].answering && now > c[k].until_s)
-        refuse(&c[k], "400 Bad Request");
-      if (c[k].answering) go_on(s, &c[k]);
-      if (c[k].fd >= 0 && now > c[k].until_s) drop(&c[k]);
+      p[n] = (struct pollfd){.fd = c[k].fd, .events = c[k].answering ? POLLOUT : POLLIN};
+      of[n++] = &c[k];
     }
-    if (any && p[CLIENTS].revents) welcome(s, c);
+    p[n] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+    int any = poll(p, n + 1, LOOK_MS);
+    if (any < 0 && errno != EINTR) rest();
+    double now = atvi_clock_s();
+    for (nfds_t k = 0; k < n; k++) attend(s, of[k], any > 0 && p[k].revents, now);
+    if (any > 0 && p[n].revents) welcome(s, c);
   }
   for (int k = 0; k < CLIENTS; k++) drop(&c[k]);
 }
@@ -280,8 +294,9 @@ atvi_status atvi_app_watch(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_watch_
   ATVI_TRY(atvi_app_find_run(ctx, pool, opts->where, "report.html", &dir));
   const char *page = atvi_pool_printf(pool, "%s/report.html", dir);
   if (!page || access(page, F_OK) != 0)
-    return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "%s has no report.html: it is not the folder of a fit, or of one with --no-report", dir);
+    return ATVI_FAIL(
+        ctx, ATVI_EINVAL,
+        "%s has no report.html: it is not the folder of a fit, or the fit was run with --no-report", dir);
   ATVI_TRY(atvi_app_serve_open(ctx, dir, opts->port, &s));
   snprintf(url, sizeof url, "http://127.0.0.1:%d/", s.port);
   told(url);
@@ -310,7 +325,7 @@ void atvi_app_live_begin(atvi_ctx *ctx, const char *dir, atvi_live *live) {
     atvi_app_serve_close(&live->server);
 }
 
-/* Somebody looks, but does not have the end yet. */
+/* Somebody is watching, but does not have the end yet. */
 static bool awaited(atvi_server *s) {
   double last = (double)atomic_load(&s->asked_ms) / 1000;
   return last > 0 && atvi_clock_s() - last < SEEN_S && !atomic_load(&s->told);

@@ -23,9 +23,7 @@ typedef struct {
   atvi_program_points points;
 } job;
 
-static atvi_status no_memory(const job *j) { return ATVI_FAIL(j->ctx, ATVI_ENOMEM, "out of memory: runs"); }
-
-/* The folder of the model from the root on. */
+/* Absolute path of the model's folder. */
 static const char *model_folder(atvi_pool *pool, const char *path) {
   const char *slash = strrchr(path, '/');
   char here[PATH_MAX];
@@ -46,7 +44,7 @@ static atvi_status make_simulator(const job *j, atvi_simulator **out) {
   atvi_sim_file *file = atvi_pool_take(j->pool, (size_t)s->n_template + 1, sizeof *file);
   atvi_sim_output *output = atvi_pool_take(j->pool, (size_t)s->n_output + 1, sizeof *output);
   const char *folder = model_folder(j->pool, j->o->path);
-  if (!file || !output || !folder) return no_memory(j);
+  if (!file || !output || !folder) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < s->n_template; i++)
     file[i] = (atvi_sim_file){s->templates[i].from, s->templates[i].to};
   for (atvi_idx o = 0; o < s->n_output; o++) {
@@ -74,7 +72,7 @@ static void add_point(atvi_text *t, const job *j, const double *x) {
   for (atvi_idx i = 0; i < j->d; i++) atvi_io_text_add(t, "%s%s = %.6g", i ? ", " : "", j->name[i], x[i]);
 }
 
-/* The last line of a log that says something. */
+/* The last nonempty line of a log. */
 static char *last_words(atvi_pool *pool, const char *log) {
   size_t n = log ? strlen(log) : 0;
   while (n > 0 && strchr("\r\n \t", log[n - 1])) n--;
@@ -85,7 +83,7 @@ static char *last_words(atvi_pool *pool, const char *log) {
   return text;
 }
 
-/* A reason, cut at its end if it is long. */
+/* A reason, cut off if it is long. */
 static const char *first_words(atvi_pool *pool, const char *reason) {
   enum { MOST = 160 };
   const char *r = reason && reason[0] ? reason : "?";
@@ -94,7 +92,7 @@ static const char *first_words(atvi_pool *pool, const char *reason) {
   return text ? text : "?";
 }
 
-/* The reason that most failed runs have, where there are more than the summary names. */
+/* The most common reason, if more runs failed than the summary names. */
 static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
   const char *best = NULL;
   atvi_idx most = 0;
@@ -113,7 +111,7 @@ static void add_commonest(atvi_text *t, const job *j, const atvi_sim_record *r, 
 
 static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, atvi_idx failed) {
   atvi_idx shown = 0;
-  atvi_io_text_add(t, "\nfailed runs, which take no part in an emulator:\n");
+  atvi_io_text_add(t, "\nfailed runs, which emulators do not use:\n");
   for (atvi_idx i = 0; i < j->points.n && shown < SHOWN_MAX; i++) {
     const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
     if (!k || k->ok) continue;
@@ -125,8 +123,8 @@ static void add_failures(atvi_text *t, const job *j, const atvi_sim_record *r, a
   }
   if (shown < failed) atvi_io_text_add(t, "  and %td more, in the record\n", failed - shown);
   add_commonest(t, j, r, failed);
-  atvi_io_text_add(t, "atvi run --retry-failed does them again%s\n",
-                   j->lang->simulator.worker ? "" : "; with --keep-failed their folders stay");
+  atvi_io_text_add(t, "atvi run --retry-failed repeats them%s\n",
+                   j->lang->simulator.worker ? "" : "; --keep-failed keeps their folders");
 }
 
 static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_sim_report *rep,
@@ -139,18 +137,18 @@ static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_
   result->stopped = rep->stopped;
   atvi_io_text_add(&t, "%td of %td runs are good", result->good, n);
   if (result->failed) atvi_io_text_add(&t, ", %td failed", result->failed);
-  if (result->left) atvi_io_text_add(&t, ", %td are still to be done", result->left);
+  if (result->left) atvi_io_text_add(&t, ", %td not done yet", result->left);
   atvi_io_text_add(&t, "\n");
   if (done) {
     char all[ATVI_DURATION_BYTES], each[ATVI_DURATION_BYTES];
     atvi_io_format_duration(all, rep->seconds, true);
     atvi_io_format_duration(each, rep->run_seconds / (double)done, true);
-    atvi_io_text_add(&t, "%td done now in %s, each about %s\n", done, all, each);
+    atvi_io_text_add(&t, "%td done now in %s, about %s each\n", done, all, each);
   } else if (!rep->left) {
-    atvi_io_text_add(&t, "nothing was left to do\n");
+    atvi_io_text_add(&t, "nothing left to do\n");
   }
   if (rep->left && !rep->stopped)
-    atvi_io_text_add(&t, "the program of %td runs could not be started; the same command tries them again\n",
+    atvi_io_text_add(&t, "the program could not be started for %td runs; the same command tries again\n",
                      rep->left);
   if (result->failed) add_failures(&t, j, r, result->failed);
   for (atvi_idx i = 0; result->failed && !result->reason && i < n; i++) {
@@ -160,7 +158,7 @@ static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_
   return atvi_io_text_get(&t, &result->text);
 }
 
-/* What is kept when it ends early: said in the message, for there will be no summary. */
+/* What is kept when it ends early: stated in the message, as there will be no summary. */
 static atvi_status given_up(const job *j, atvi_status status, const atvi_sim_report *rep) {
   atvi_idx good = rep->had_ok + rep->ok;
   if (status == ATVI_EINVAL || good == 0) return status;
@@ -178,7 +176,7 @@ static atvi_status run_points(job *j, atvi_simulator *sim, atvi_app_run_result *
   const char *path = atvi_pool_printf(j->pool, "%s/%s", j->dir, ATVI_SIM_RECORD);
   atvi_sim_record *record;
   atvi_sim_report rep;
-  if (!path) return no_memory(j);
+  if (!path) return ATVI_ENOMEM;
   const atvi_sim_batch batch = {.dir = j->dir,
                                 .n = j->points.n,
                                 .id = j->points.id,
@@ -200,7 +198,7 @@ static atvi_status begin(job *j, atvi_app_run_result *result) {
   j->d = j->lang->simulator.n_input;
   j->name = atvi_app_program_inputs(j->pool, j->lang);
   j->dir = j->o->dir ? j->o->dir : atvi_sim_folder(j->pool, j->o->path);
-  if (!j->name || !j->dir) return no_memory(j);
+  if (!j->name || !j->dir) return ATVI_ENOMEM;
   result->dir = j->dir;
   ATVI_TRY(atvi_app_program_points_read(j->pool, j->dir, j->d, j->name, &j->points));
   if (j->points.n == 0)

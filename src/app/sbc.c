@@ -25,8 +25,6 @@ typedef struct {
   double begun_s;
 } sbc;
 
-static atvi_status nomem(const sbc *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
-
 static atvi_status prepare(sbc *x) {
   const atvi_target *t = x->l->target;
   atvi_fit_plan plan;
@@ -34,11 +32,11 @@ static atvi_status prepare(sbc *x) {
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to calibrate");
   ATVI_TRY(atvi_app_replicate_sets(x->ctx, x->l));
   if (x->l->model->has_extra)
-    return ATVI_FAIL(x->ctx, ATVI_EMODEL,
-                     "%s: error: the model has logp terms, which truths drawn from its declared priors would "
-                     "not follow: a right method would be found wrong\nhint: say the same by priors, or use "
-                     "atvi study",
-                     x->opts->model.path);
+    return ATVI_FAIL(
+        x->ctx, ATVI_EMODEL,
+        "%s: error: the model has logp terms, which truths drawn from its declared priors do not follow: a "
+        "correct method would appear wrong\nhint: express them as priors, or use atvi study",
+        x->opts->model.path);
   if (!t->ops->prior_draw)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the prior of this model cannot be drawn from");
   if (!(x->opts->scale_sd > 0))
@@ -48,7 +46,7 @@ static atvi_status prepare(sbc *x) {
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
   x->true_ = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->true_);
   x->s.line = atvi_pool_take(x->pool, (size_t)x->n + 1, sizeof *x->s.line);
-  if (!x->theta || !x->true_ || !x->s.line) return nomem(x);
+  if (!x->theta || !x->true_ || !x->s.line) return ATVI_ENOMEM;
   x->s.n = x->n;
   x->s.model = t->name;
   x->s.method = x->opts->method;
@@ -86,8 +84,9 @@ static void draw_truth(sbc *x, atvi_idx r) {
   if (t->n_derived) t->ops->derived(t->self, work, 1, x->theta, x->true_ + t->d);
 }
 
-/* Rank of the truth in column i among L draws, spread evenly: as good as independent where there are many more effective draws. Among draws
- * that are equal to it, as those of a discrete quantity may be, its place is drawn: it is uniform only then. */
+/* Rank of the truth in column i among L draws, spread evenly: practically independent if there are many more
+ * effective draws. Among draws equal to it, as for a discrete quantity, its place is random: only then is the
+ * rank uniform. */
 static double rank_of(const sbc *x, const atvi_draws *d, atvi_idx i, atvi_idx r) {
   const double *col = d->x + i * d->n;
   double mean = 0, scale = x->opts->scale_sd;
@@ -182,15 +181,16 @@ atvi_status atvi_app_sbc(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_sbc_opts
 
 /* Which wrong posteriors a calibration run would have noticed.
  *
- * Let posterior standard deviations be f times what they should be. Given the data the truth is then at z sds of its right place and at z/f sds
- * of the one reported, z standard normal where posteriors are normal, and its rank among L draws is Binomial(L, Phi(z/f)). Averaged over z by
- * the midpoint rule in Phi(z), that is the distribution of one rank. Sets of n ranks are drawn from it and put through the two tests
- * as atvi_app_sbc_count does; the share that is flagged is the power at f. All f use the same random numbers, so that it grows with the distance of f
- * from 1, and the f at which it passes POWER is found by bisection. */
+ * Let posterior standard deviations be f times the right size. Given the data, the truth is then z right sds
+ * and z/f reported sds from the posterior mean, with z standard normal if posteriors are normal, and its rank
+ * among L draws is Binomial(L, Phi(z/f)). Averaged over z by the midpoint rule in Phi(z), that is the
+ * distribution of one rank. Sets of n ranks are drawn from it and put through the two tests as
+ * atvi_app_sbc_count does; the share that is flagged is the power at f. All f use the same random numbers, so
+ * that it grows with the distance of f from 1, and the f at which it passes POWER is found by bisection. */
 
 enum { K = ATVI_SBC_DRAWS + 1, GRID = 500, HALVINGS = 7, SETS = 400, SETS_LEAST = 100 };
-static const double POWER = 0.8, FURTHEST = 8; /* factors beyond are not looked at */
-static const double MOST_RANKS = 4e6;          /* to be drawn in all: about a tenth of a second */
+static const double POWER = 0.8, FURTHEST = 8; /* factors beyond are not considered */
+static const double MOST_RANKS = 4e6;          /* ranks drawn in total: about a tenth of a second */
 
 typedef struct {
   const atvi_ecdf *ecdf;
@@ -255,7 +255,7 @@ static double power(const design *d, double f) {
   return (double)flagged / d->sets;
 }
 
-/* The factor nearest to 1 that is noticed, on the side of `far`; NaN: not even that. */
+/* The factor nearest to 1 that is noticed, on the side of `far`; NaN if not even `far` is. */
 static double nearest(const design *d, double far) {
   if (power(d, far) < POWER) return NAN;
   double in = 0, out = log(far);

@@ -9,7 +9,8 @@ static const double SIGHT = 0.005; /* to which factors are found */
 
 /* ---- counting ---- */
 
-/* A test for n ranks; *ecdf is one for *n_ecdf of them already. The same serves quantities with as many ranks, which is almost always all. */
+/* A test for n ranks; *ecdf is one for *n_ecdf of them already. It is shared by quantities with the same
+ * number of ranks, almost always all. */
 static atvi_status test_for(atvi_ctx *ctx, const atvi_sbc *s, atvi_idx n, atvi_ecdf **ecdf,
                             atvi_idx *n_ecdf) {
   if (*n_ecdf == n) return ATVI_OK;
@@ -35,7 +36,7 @@ static atvi_status count_line(atvi_ctx *ctx, const atvi_sbc *s, const atvi_recor
     square += z * z / unit;
   }
   line->p_band = line->p_spread = line->mean_z = line->sd_z = NAN;
-  line->inside = line->fine = true; /* nothing speaks against it */
+  line->inside = line->fine = true; /* no objection */
   if (line->n == 0) return ATVI_OK;
   ATVI_TRY(test_for(ctx, s, line->n, ecdf, n_ecdf));
   line->mean_z = sum / (double)line->n;
@@ -86,7 +87,7 @@ atvi_status atvi_app_sbc_count(atvi_ctx *ctx, atvi_pool *pool, const atvi_csv *r
   s->n_untested = 0;
   for (atvi_idx i = 0; i < s->n; i++) {
     atvi_sbc_line *l = &s->line[i];
-    l->fine = !(l->p_band < s->level) && !(l->p_spread < s->level); /* NaN is no objection */
+    l->fine = !(l->p_band < s->level) && !(l->p_spread < s->level); /* NaN is not an objection */
     s->fine = s->fine && l->fine;
     s->n_untested += l->n == 0;
   }
@@ -104,24 +105,25 @@ static const char SHOWN[] = "p_band p_spread sd_z";
 
 /* ---- terminal ---- */
 
-/* What is the matter, in two words. */
+/* The problem, in two words. */
 static const char *word(const atvi_sbc_line *l) {
   if (l->n == 0) return "no ranks";
   if (l->fine) return "";
-  double far = 2.6 / sqrt((double)l->n); /* 1 % of means of z are further out; of its sd, at 0.7 of that */
+  double far =
+      2.6 / sqrt((double)l->n); /* 1 % of means of z are further out; 1 % of its sds, at 0.7 of that */
   if (fabs(l->mean_z) > far * fmax(1, l->sd_z)) return l->mean_z > 0 ? "too low" : "too high";
   if (fabs(l->sd_z - 1) > 0.7 * far) return l->sd_z > 1 ? "too narrow" : "too wide";
   return "wrong shape";
 }
 
-/* By power, where nothing speaks against it. */
+/* By power, if there is no objection. */
 static const char *const WORD[] = {"-", "no sign", "yes"};
-static const char *const WHOLE[] = {"too few replicates to tell", "no sign against it", "yes"};
+static const char *const WHOLE[] = {"too few replicates to tell", "no sign of an error", "yes"};
 
 static void sight(atvi_text *out, const atvi_sbc *s) {
   const char *more = s->tally.n_done == 1 ? "" : "s";
   if (isnan(s->narrow) && isnan(s->wide)) {
-    atvi_io_text_add(out, "with %td replicate%s no wrong posterior would surely be noticed\n",
+    atvi_io_text_add(out, "with %td replicate%s no wrong posterior is certain to be noticed\n",
                      s->tally.n_done, more);
     return;
   }
@@ -141,7 +143,7 @@ atvi_status atvi_app_sbc_text(atvi_pool *pool, const atvi_sbc *s, const char **t
   atvi_io_text_add(&out, "%s, method %s, %td replicate%s, seed %" PRIu64 "\n", s->model, s->method,
                    s->replicates, s->replicates == 1 ? "" : "s", s->seed);
   atvi_app_tally_text(&out, &s->tally);
-  atvi_io_text_add(&out, "; %.3g s a fit\n", s->tally.n_done ? s->seconds / (double)s->tally.n_done : 0);
+  atvi_io_text_add(&out, "; %.3g s per fit\n", s->tally.n_done ? s->seconds / (double)s->tally.n_done : 0);
   if (s->scale_sd != 1)
     atvi_io_text_add(&out, "posterior draws were scaled about their mean by %g: this should be noticed\n",
                      s->scale_sd);
@@ -183,7 +185,7 @@ atvi_status atvi_app_sbc_csv(atvi_pool *pool, const atvi_sbc *s, const char **te
   return atvi_io_text_get(&out, text);
 }
 
-/* null where there are too few replicates to tell, or no ranks */
+/* null if there are too few replicates to tell, or no ranks */
 static json_t *calibrated(const atvi_sbc *s, bool fine, bool tested) {
   return fine && (s->power == ATVI_SBC_BLIND || !tested) ? json_null() : json_boolean(fine);
 }

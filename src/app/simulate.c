@@ -23,15 +23,15 @@ typedef struct {
   atvi_idx group;
   const double *value; /* [values of all series][B] */
   atvi_idx B;
-  bool file;  /* a data file, to be fitted */
-  bool whole; /* of which no cell is missing */
+  bool file;  /* a data file that can be fitted */
+  bool whole; /* without missing cells */
 } table;
 
 static bool mine(const table *t, const atvi_series *s) {
   return t->data ? s->kind == ATVI_SERIES_OBSERVED && s->group == t->group : s->kind != ATVI_SERIES_OBSERVED;
 }
 
-/* The observation that stands in column c of the data file, and where its values start; NULL: none. */
+/* The observation in column c of the data file, and where its values start; NULL: none. */
 static const atvi_lang_observe *in_column(const table *t, const atvi_lang *lang, atvi_idx c,
                                           atvi_idx *offset) {
   *offset = 0;
@@ -42,7 +42,7 @@ static const atvi_lang_observe *in_column(const table *t, const atvi_lang *lang,
   return NULL;
 }
 
-/* In a data file a detection limit hides what is beyond it. */
+/* In a data file, values beyond a detection limit are hidden. */
 static void put_value(atvi_text *out, const table *t, const atvi_lang_observe *o, double x) {
   bool below = t->file && o && x <= o->limit_lower, above = t->file && o && x >= o->limit_upper;
   atvi_io_text_add(out, "%s", below ? "<=" : above ? ">=" : "");
@@ -68,7 +68,7 @@ static void names(atvi_text *out, const table *t) {
     }
 }
 
-/* Line r in the data file's own layout, observed columns replaced. */
+/* Line r in the layout of the data file, with observed columns replaced. */
 static void data_line(atvi_text *out, const table *t, const atvi_lang *lang, atvi_idx r, atvi_idx draw) {
   const atvi_csv *csv = t->data->csv;
   for (atvi_idx c = 0; c < csv->n_col; c++) {
@@ -112,7 +112,7 @@ static void lines(atvi_text *out, const table *t, const atvi_lang *lang, const c
   }
 }
 
-/* Names that were made up for a file without a header would be read as its first line. */
+/* Names made up for a file without a header would be read as its first line. */
 static bool has_header(const table *t) { return !t->file || !t->data->csv || t->data->csv->header; }
 
 atvi_status atvi_app_data_text(atvi_pool *pool, const atvi_loaded *l, atvi_idx group, const double *value,
@@ -136,8 +136,7 @@ static atvi_status which_group(atvi_ctx *ctx, const atvi_loaded *l, const char *
     if (*group == lang->n_data)
       return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has no data set named %s", data);
   } else if (lang->n_data > 1) {
-    return ATVI_FAIL(ctx, ATVI_EINVAL,
-                     "the model has %td data sets; say which one to simulate with --observe=NAME",
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "the model has %td data sets; choose one with --observe=NAME",
                      lang->n_data);
   }
   return lang->n_observe
@@ -165,7 +164,7 @@ static atvi_status lead(atvi_pool *pool, const atvi_target *t, atvi_idx B, atvi_
   return atvi_io_text_get(&out, text);
 }
 
-/* What the numbers of one call are of, and where they go. */
+/* What one call computes, and where the numbers go. */
 typedef struct {
   bool prior;   /* draws from the prior instead of one point */
   bool observe; /* observations with their noise */
@@ -193,17 +192,15 @@ static atvi_status plan(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_
                          lang->observe[s].name);
   double wanted = (double)j->B * (double)(t->d + t->n_derived + t->n_out + 1);
   if (wanted > MOST_NUMBERS)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "--prior %td: that is %.2g numbers; ask for fewer draws", j->B,
-                     wanted);
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "--prior %td: that is %.2g numbers; use fewer draws", j->B, wanted);
   j->theta = atvi_pool_take(pool, (size_t)(t->d * j->B), sizeof(double));
   j->derived = atvi_pool_take(pool, (size_t)(t->n_derived * j->B + 1), sizeof(double));
   j->value = atvi_pool_take(pool, (size_t)((j->observe ? t->n_obs : t->n_out) * j->B + 1), sizeof(double));
-  return j->theta && j->derived && j->value ? ATVI_OK
-                                            : ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory: %td draws", j->B);
+  return j->theta && j->derived && j->value ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* Whether observation i can be drawn, and is to be: the columns that its distribution needs are there, and so is the cell, unless the file
- * is there for its layout alone. */
+/* Whether observation i can and should be drawn: the columns that its distribution needs are present, and so
+ * is the cell, unless the file is used only for its layout. */
 static bool drawable(const atvi_loaded *l, atvi_idx i) {
   const atvi_model *m = l->model;
   atvi_idx o = m->lang->n_observe - 1;
@@ -240,7 +237,7 @@ static atvi_status tell_failures(atvi_ctx *ctx, atvi_pool *pool, const atvi_load
   if (last < 0) return ATVI_OK;
   double ll, *theta = atvi_pool_take(pool, (size_t)t->d + 1, sizeof *theta);
   atvi_outcome outcome;
-  if (!theta) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!theta) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < t->d; i++) theta[i] = j->theta[i * j->B + last];
   t->ops->eval(t->self, atvi_model_evaluator_work(l->ev),
                &(atvi_batch){.B = 1, .theta = theta, .log_lik = &ll, .outcome = &outcome});
@@ -299,7 +296,7 @@ static atvi_status simulate(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simul
 
 /* ---- the start ---- */
 
-/* The line that begins with that word; NULL: there is none. */
+/* The line that begins with that word; NULL: none. */
 static const char *line_of(const char *source, const char *word) {
   size_t n = strlen(word);
   for (const char *at = source; *at; at += strcspn(at, "\n"), at += *at != 0) {
@@ -330,22 +327,22 @@ atvi_status atvi_app_start_text(atvi_pool *pool, const atvi_lang *lang, double s
   *text = burnin ? atvi_pool_printf(pool, "%.*sstart %s%s", (int)(burnin - lang->source), lang->source,
                                     number, rest)
                  : atvi_pool_printf(pool, "%s\nstart %s\n", lang->source, number);
-  return *text ? ATVI_OK : ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  return *text ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* A model starts at the first time of its data unless it says when. Without data that is the first time asked for: a fit to what is
- * simulated then starts there, too. *text: the model that says so; NULL: nothing is to be said. */
+/* A model without 'start' starts at the first time of its data. Without data that is the first requested
+ * time, where a fit to the simulated data will start, too. *text: the model with that start; NULL:
+ * unchanged. */
 static atvi_status say_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_lang *lang, double first,
                              const char **text) {
   const char *burnin = line_of(lang->source, "burnin");
   if (lang->n_state == 0 || has_time(lang) || line_of(lang->source, "start")) return ATVI_OK;
   if (!burnin && counting(lang))
-    return ATVI_FAIL(
-        ctx, ATVI_EMODEL,
-        "%s: error: %s counts since the time before (increase), and neither data nor the model say "
-        "when counting began\nhint: add a line such as: start 0",
-        lang->path, counting(lang)->name);
-  double start = burnin ? first + lang->start : first; /* without data a burn-in begins before 0 */
+    return ATVI_FAIL(ctx, ATVI_EMODEL,
+                     "%s: error: %s counts since the previous time (increase), and neither the data nor the "
+                     "model say when counting starts\nhint: add a line such as: start 0",
+                     lang->path, counting(lang)->name);
+  double start = burnin ? first + lang->start : first; /* without data a burn-in starts before 0 */
   atvi_log(ctx, ATVI_LOG_NOTE,
            burnin
                ? "no data and no start in the model: it starts at %g, its burn-in before the first time, %g"
@@ -354,7 +351,7 @@ static atvi_status say_start(atvi_ctx *ctx, atvi_pool *pool, const atvi_lang *la
   return atvi_app_start_text(pool, lang, start, text);
 }
 
-/* Times may be dates, which takes the model's calendar; and when to start depends on them. */
+/* Times may be dates, which need the calendar of the model; and the start depends on them. */
 static atvi_status find_times(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_simulate_opts *o, atvi_idx *n,
                               double **time, const char **text) {
   const atvi_app_model *model = &o->model;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Times of data whose rows count since the row before (increase): whether they are as regular as they seem to be meant. */
+/* Times of data whose rows count since the previous row (increase): are they as regular as intended? */
 #include "app/common.h"
 #include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* A step this much longer than the usual one leaves something out. Months are 28 to 31 days long: within ALIKE of each other. */
+/* A step longer than the usual one by this factor leaves something out. Months are 28 to 31 days long: within
+ * ALIKE of each other. */
 static const double LONGER = 1.5, ALIKE = 0.1;
-static const double MOSTLY = 0.6; /* of the steps are alike where there is a usual one */
+static const double MOSTLY = 0.6; /* share of steps that are alike if there is a usual one */
 enum { ROWS_TOLD = 6 };
 
 bool atvi_app_counts(const atvi_lang *lang, const atvi_lang_observe *o) {
@@ -27,7 +28,7 @@ void atvi_app_steps(atvi_idx n, const double *time, double *least, double *most)
   }
 }
 
-/* The median of the steps if most are about so long; NaN: there is no such length. */
+/* The median of the steps if most are about that long, else NaN. */
 static double usual_step(atvi_pool *pool, const atvi_lang_data *d, bool *ok) {
   double *step = atvi_pool_take(pool, (size_t)d->n_row + 1, sizeof *step);
   atvi_idx n = 0, alike = 0;
@@ -41,7 +42,7 @@ static double usual_step(atvi_pool *pool, const atvi_lang_data *d, bool *ok) {
   return (double)alike >= MOSTLY * (double)n ? usual : NAN;
 }
 
-/* Whether something is observed in that row that counts since the row before. */
+/* Whether that row has an observation that counts since the previous row. */
 static bool counted(const atvi_lang *lang, atvi_idx data, atvi_idx row) {
   const atvi_lang_data *d = &lang->data[data];
   for (atvi_idx o = 0; o < lang->n_observe; o++) {
@@ -59,7 +60,7 @@ static atvi_status tell_gaps(atvi_pool *pool, const atvi_lang *lang, atvi_idx da
   double usual = usual_step(pool, d, &ok), step = NAN, least = HUGE_VAL, most = 0;
   atvi_idx n = 0;
   atvi_text list = {.pool = pool};
-  if (!ok) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+  if (!ok) return ATVI_ENOMEM;
   for (atvi_idx r = 1; r < d->n_row; r++) {
     if (d->time[r] > d->time[r - 1]) step = d->time[r] - d->time[r - 1]; /* rows at one time share it */
     if (!(step > LONGER * usual) || !counted(lang, data, r)) continue;
@@ -73,14 +74,13 @@ static atvi_status tell_gaps(atvi_pool *pool, const atvi_lang *lang, atvi_idx da
   atvi_text out = {.pool = pool};
   const char *rows;
   ATVI_TRY(atvi_io_text_get(&list, &rows));
-  atvi_io_text_add(&out, "%s, row%s %s: the time since the row before is %g", d->path, n > 1 ? "s" : "", rows,
-                   least);
+  atvi_io_text_add(&out, "%s, row%s %s: the time since the previous row is %g", d->path, n > 1 ? "s" : "",
+                   rows, least);
   if (most > least) atvi_io_text_add(&out, " to %g", most);
-  atvi_io_text_add(
-      &out,
-      ", elsewhere %g: increase() counts all of it; if rows before were left out because nothing "
-      "was reported, keep them and leave the cell empty",
-      usual);
+  atvi_io_text_add(&out,
+                   ", elsewhere %g: increase() counts all of it; if rows were left out because nothing was "
+                   "reported, keep them and leave the cell empty",
+                   usual);
   return atvi_io_text_get(&out, note);
 }
 

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum { DRAWS = 5000, DRAWS_LEAST = 500, HASH = 20 };
-#define HASH_FORMAT "h%016" PRIx64      /* the letter: no reader takes it for a number */
-static const double MANY_NUMBERS = 1e7; /* predicted for one fit */
+#define HASH_FORMAT "h%016" PRIx64      /* in letters, so that no reader takes it for a number */
+static const double MANY_NUMBERS = 1e7; /* numbers predicted for one fit */
 
 typedef struct {
   atvi_ctx *ctx;
@@ -32,8 +32,6 @@ typedef struct {
   double begun_s;
 } study;
 
-static atvi_status nomem(const study *x) { return ATVI_FAIL(x->ctx, ATVI_ENOMEM, "out of memory"); }
-
 /* ---- settings ---- */
 
 static atvi_status find_methods(study *x) {
@@ -41,7 +39,7 @@ static atvi_status find_methods(study *x) {
   const atvi_method **method;
   ATVI_TRY(atvi_app_methods(x->pool, ATVI_METHOD_POSTERIOR, x->opts->methods, &s->n_method, &method));
   s->method = atvi_pool_take(x->pool, (size_t)s->n_method, sizeof *s->method);
-  if (!s->method) return nomem(x);
+  if (!s->method) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < s->n_method; k++) s->method[k].name = method[k]->name;
   return ATVI_OK;
 }
@@ -50,14 +48,14 @@ static atvi_status find_quantities(study *x) {
   const atvi_target *t = x->l->target;
   atvi_quantity *q = atvi_pool_take(x->pool, (size_t)(t->d + t->n_derived + t->n_series) + 1, sizeof *q);
   double *derived = atvi_pool_take(x->pool, (size_t)t->n_derived + 1, sizeof *derived);
-  if (!q || !derived) return nomem(x);
+  if (!q || !derived) return ATVI_ENOMEM;
   if (t->n_derived) t->ops->derived(t->self, atvi_model_evaluator_work(x->l->ev), 1, x->theta, derived);
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < t->d; i++)
     q[n++] = (atvi_quantity){t->param[i].name, ATVI_QUANTITY_PARAMETER, x->theta[i]};
   for (atvi_idx i = 0; i < t->n_derived; i++)
     q[n++] = (atvi_quantity){t->derived[i], ATVI_QUANTITY_DERIVED, derived[i]};
-  /* What a discrepancy was in simulated data is not kept, so that there is no truth. */
+  /* The discrepancy in simulated data is not kept, so there is no truth for it. */
   for (atvi_idx i = 0; i < t->n_series; i++)
     if (t->series[i].kind == ATVI_SERIES_TRACKED && atvi_model_series_part(x->l->model, i) == ATVI_PART_WHOLE)
       q[n++] = (atvi_quantity){t->series[i].name, ATVI_QUANTITY_TRACKED, NAN};
@@ -86,7 +84,7 @@ static atvi_status open_record(study *x) {
 
 /* ---- data ---- */
 
-/* The data set of replicate r that is there already. */
+/* The existing data set of replicate r. */
 static const char *given_path(const study *x, atvi_idx r) {
   const char *name = pattern(x), *at = strstr(name, "%d");
   return atvi_pool_printf(x->pool, "%s/%.*s%td%s", x->opts->data_dir, (int)(at - name), name, r, at + 2);
@@ -96,21 +94,20 @@ static atvi_status check_given(const study *x) {
   if (!x->opts->data_dir && x->opts->pattern)
     return ATVI_FAIL(
         x->ctx, ATVI_EINVAL,
-        "--pattern %s: names the files of --data-dir, which is not given; without it data are simulated",
+        "--pattern %s: names the files of --data-dir, which is missing; without it data are simulated",
         x->opts->pattern);
   if (!x->opts->data_dir) return ATVI_OK;
   if (!strstr(pattern(x), "%d"))
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--pattern %s: want a name with %%d in the place of the number",
-                     pattern(x));
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--pattern %s: want a name with %%d for the number", pattern(x));
   if (x->l->model->lang->n_data != 1)
-    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets, which must be one",
+    return ATVI_FAIL(x->ctx, ATVI_EINVAL, "--data-dir: the model has %td data sets; want a model with one",
                      x->l->model->lang->n_data);
   for (atvi_idx r = 1; r <= x->opts->replicates; r++) {
     const char *path = given_path(x, r);
-    if (!path) return nomem(x);
+    if (!path) return ATVI_ENOMEM;
     if (access(path, R_OK) != 0)
       return ATVI_FAIL(x->ctx, ATVI_EDATA,
-                       "%s: error: there is no such file\nhint: --replicates %td wants as many data sets; "
+                       "%s: error: there is no such file\nhint: --replicates %td needs that many data sets; "
                        "--pattern says how they are named",
                        path, x->opts->replicates);
   }
@@ -125,7 +122,7 @@ static atvi_status hash_of(atvi_pool *pool, const char *path, uint64_t *hash) {
   return ATVI_OK;
 }
 
-/* Data sets that were fitted must be what they were: the others of the same number are of the same data. */
+/* Fitted data sets must not have changed: all fits of a replicate are to the same data. */
 static atvi_status check_same(const study *x) {
   const atvi_csv *done = x->rec.done;
   atvi_pool *pool;
@@ -138,15 +135,14 @@ static atvi_status check_same(const study *x) {
     char now[HASH];
     uint64_t hash = 0;
     if (r > x->opts->replicates) continue;
-    status = path ? hash_of(pool, path, &hash) : nomem(x);
+    status = path ? hash_of(pool, path, &hash) : ATVI_ENOMEM;
     if (status != ATVI_OK) break;
     snprintf(now, sizeof now, HASH_FORMAT, hash);
     if (strcmp(was, now) != 0)
-      status = ATVI_FAIL(
-          x->ctx, ATVI_EDATA,
-          "%s: error: the file is not what it was when replicate %td was fitted\nhint: put it back as "
-          "it was, or start afresh with another --out",
-          path, r);
+      status = ATVI_FAIL(x->ctx, ATVI_EDATA,
+                         "%s: error: the file has changed since replicate %td was fitted\nhint: restore it, "
+                         "or start again with another --out",
+                         path, r);
   }
   atvi_pool_free(pool);
   return status;
@@ -157,7 +153,7 @@ static atvi_status get_data(const atvi_repeat *all, atvi_pool *pool, atvi_replic
   const study *x = all->self;
   if (!x->opts->data_dir) return atvi_app_repeat_simulate(all, pool, x->theta, at, model);
   atvi_data_file *data = atvi_pool_take(pool, 1, sizeof *data);
-  if (!data || !(data->path = given_path(x, at->replicate))) return nomem(x);
+  if (!data || !(data->path = given_path(x, at->replicate))) return ATVI_ENOMEM;
   ATVI_TRY(hash_of(pool, data->path, &at->hash));
   model->n_data = 1;
   model->data = data;
@@ -190,8 +186,8 @@ static atvi_status predict(atvi_replicate *r, uint64_t seed, predicted *p) {
 
 static bool inside(double x, const double hpd[2]) { return x >= hpd[0] && x <= hpd[1]; }
 
-/* A tracked series against the truth[n_out]: share of times at which its band holds it, mean length of the band, mean squared
- * error of the posterior mean. */
+/* A tracked series against the truth[n_out]: share of times at which its band contains the truth, mean length
+ * of the band, mean squared error of the posterior mean. */
 static void add_tracked(atvi_text *out, const atvi_target *t, const predicted *p, const double *truth,
                         const char *name) {
   double in = 0, of = 0, length = 0, square = 0;
@@ -217,7 +213,7 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
                                   const predicted *p, atvi_text *out) {
   const atvi_target *t = r->l.target;
   double *truth = atvi_pool_take(r->pool, (size_t)t->n_out + 1, sizeof *truth);
-  if (!truth) return ATVI_FAIL(r->ctx, ATVI_ENOMEM, "out of memory");
+  if (!truth) return ATVI_ENOMEM;
   t->ops->predict(t->self, atvi_model_evaluator_work(r->l.ev), 1, x->theta, truth);
   for (atvi_idx i = 0; i < x->s.n_quantity; i++) {
     const atvi_quantity *q = &x->s.quantity[i];
@@ -233,7 +229,7 @@ static atvi_status add_quantities(const study *x, atvi_replicate *r, const atvi_
   return ATVI_OK;
 }
 
-/* What the line of a fit has after the headline. */
+/* The rest of the line of a fit after the headline. */
 static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place *at, atvi_replicate *r,
                               const atvi_summary *s, atvi_text *out) {
   const study *x = all->self;
@@ -255,7 +251,7 @@ static atvi_status add_scores(const atvi_repeat *all, const atvi_replicate_place
 
 static atvi_status run_all(study *x, bool *stopped) {
   const char **method = atvi_pool_take(x->pool, (size_t)x->s.n_method + 1, sizeof *method);
-  if (!method) return nomem(x);
+  if (!method) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < x->s.n_method; k++) method[k] = x->s.method[k].name;
   return atvi_app_repeat_run(&(atvi_repeat){.ctx = x->ctx,
                                             .command = "study",
@@ -295,19 +291,19 @@ static atvi_status report(study *x, atvi_app_repeat_result *out) {
   return ATVI_OK;
 }
 
-/* Scoring needs the model at the truth, and so does simulating. */
+/* Scoring and simulating need the model at the truth. */
 static atvi_status check_truth(study *x) {
   const atvi_target *t = x->l->target;
   if (x->l->model->lang->n_observe == 0)
     return ATVI_FAIL(x->ctx, ATVI_EINVAL, "the model observes nothing, so there is nothing to study");
   x->theta = atvi_pool_take(x->pool, (size_t)t->d + 1, sizeof *x->theta);
-  if (!x->theta) return nomem(x);
+  if (!x->theta) return ATVI_ENOMEM;
   ATVI_TRY(atvi_app_truth(x->ctx, x->pool, &x->opts->model, t, x->opts->n_truth, x->opts->truth, x->theta));
   double *value = atvi_pool_take(x->pool, (size_t)t->n_obs + 1, sizeof *value);
-  if (!value) return nomem(x);
+  if (!value) return ATVI_ENOMEM;
   if (atvi_app_replicate_simulate(x->ctx, x->l, x->opts->seed, 1, x->theta, value) == ATVI_OK) return ATVI_OK;
   const char *why = atvi_pool_printf(x->pool, "%s", atvi_errmsg(x->ctx));
-  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->model.path, why) : nomem(x);
+  return why ? ATVI_FAIL(x->ctx, ATVI_EMODEL, "%s: error: %s", x->opts->model.path, why) : ATVI_ENOMEM;
 }
 
 static atvi_status run_study(study *x, atvi_app_repeat_result *out) {

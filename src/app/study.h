@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What a study found, from its records; for src/app/study*.c and their tests. */
+/* Results of a study, from its records; for src/app/study*.c and their tests. */
 #ifndef ATVI_APP_STUDY_H
 #define ATVI_APP_STUDY_H
 
 #include "app/replicate.h"
 
-/* A mean over replicates and its Monte Carlo standard error; NaN where there is nothing to average. */
+/* A mean over replicates and its Monte Carlo standard error; NaN if there is nothing to average. */
 typedef struct {
   atvi_idx n;
   double value, error;
@@ -16,7 +16,7 @@ typedef enum { ATVI_QUANTITY_PARAMETER, ATVI_QUANTITY_DERIVED, ATVI_QUANTITY_TRA
 typedef struct {
   const char *name;
   atvi_quantity_kind kind;
-  /* NaN for tracked quantities, which have one at each time */
+  /* NaN for tracked quantities, whose truth varies in time */
   double truth;
 } atvi_quantity;
 
@@ -24,18 +24,24 @@ typedef struct {
 const char *atvi_app_quantity_word(atvi_quantity_kind kind);
 
 typedef struct {
-  atvi_average coverage; /* by the 95 % HPD interval; tracked: mean share of times */
-  atvi_average mode;     /* marginal; tracked: none */
-  atvi_average mse;      /* of the mode; tracked: of the posterior mean, mean over times */
-  atvi_average length;   /* of the interval; tracked: mean over times */
+  /* By the 95 % HPD interval; tracked: mean share of times. */
+  atvi_average coverage;
+  /* Marginal; tracked: none. */
+  atvi_average mode;
+  /* Of the mode; tracked: of the posterior mean, mean over times. */
+  atvi_average mse;
+  /* Length of the interval; tracked: mean over times. */
+  atvi_average length;
 } atvi_study_line;
 
 typedef struct {
   const char *name;
   atvi_tally tally;
-  atvi_average coverage, ail, mspe, ail_sum, mspe_draws, seconds; /* coverage: of the data */
-  double khat, rhat;                                              /* the worst; NaN: none */
-  atvi_study_line *line;                                          /* [n_quantity] */
+  /* Coverage: of the data. */
+  atvi_average coverage, ail, mspe, ail_sum, mspe_draws, seconds;
+  /* The worst; NaN: none. */
+  double khat, rhat;
+  atvi_study_line *line; /* [n_quantity] */
 } atvi_study_method;
 
 typedef struct {
@@ -55,8 +61,8 @@ typedef struct {
 /* Columns of the record. Memory from pool. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_study_header(atvi_pool *pool, atvi_idx n, const atvi_quantity *quantity,
                                                const char **text);
-/* Fills s->method[].* and failures from the record; name of the methods, replicates and quantities are set by the caller. Records of
- * further replicates or other methods do not count. Errors: ENOMEM. */
+/* Fills s->method[].* and failures from the record; the caller sets names of methods, replicates and
+ * quantities. Records of other replicates or methods are ignored. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_study_count(atvi_pool *pool, const atvi_csv *record, atvi_study *s);
 
 /* Table for a terminal, study.csv and study_summary.json. Errors: ENOMEM. */

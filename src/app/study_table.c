@@ -65,7 +65,8 @@ static atvi_average average(const sums *s) {
   return a;
 }
 
-/* A share of yes and no. Where all agree the usual error would be 0, hence two of each are added (Agresti and Coull 1998). */
+/* A share of yes and no. If all agree the usual error would be 0, so two of each are added (Agresti and Coull
+ * 1998). */
 static atvi_average proportion(const sums *s) {
   atvi_average a = average(s);
   double p = (s->sum + 2) / (s->n + 4);
@@ -124,7 +125,7 @@ atvi_status atvi_app_study_count(atvi_pool *pool, const atvi_csv *record, atvi_s
     atvi_study_method *m = &s->method[k];
     atvi_record_part x = {record, m->name, s->replicates};
     m->line = atvi_pool_take(pool, (size_t)s->n_quantity + 1, sizeof *m->line);
-    if (!m->line) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "out of memory");
+    if (!m->line) return ATVI_ENOMEM;
     ATVI_TRY(atvi_app_record_tally(pool, &x, true, &m->tally, &s->failures));
     for (atvi_idx i = 0; i < s->n_quantity; i++) count_line(&x, &s->quantity[i], &m->line[i]);
     count_scores(&x, m);
@@ -181,7 +182,7 @@ static void method_text(atvi_text *out, const atvi_study *s, const atvi_study_me
   if (m->coverage.n > 0) atvi_io_text_add(out, "\n");
   one(out, "AIL", &m->ail);
   one(out, "MSPE", &m->mspe);
-  atvi_io_text_add(out, "  %-11s %.3g a fit, %.3g in all\n", "seconds", m->seconds.value,
+  atvi_io_text_add(out, "  %-11s %.3g per fit, %.3g in total\n", "seconds", m->seconds.value,
                    m->seconds.value * (double)m->seconds.n);
   if (!isnan(m->khat)) atvi_io_text_add(out, "  %-11s %.2f at worst\n", "k-hat", m->khat);
   if (!isnan(m->rhat)) atvi_io_text_add(out, "  %-11s %.3f at worst\n", "R-hat", m->rhat);
@@ -198,7 +199,7 @@ atvi_status atvi_app_study_text(atvi_pool *pool, const atvi_study *s, const char
 
 /* ---- files ---- */
 
-/* What there are averages of, in the row of a method or, q, of one of its quantities. */
+/* The averages in the row of a method or, with q, of one of its quantities. */
 static void add_rows(atvi_text *out, const char *method, const atvi_quantity *q, int n, const measure *list,
                      const void *row) {
   for (int k = 0; k < n; k++) {

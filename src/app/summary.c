@@ -6,15 +6,15 @@
 #include "io/file.h"
 #include <unistd.h>
 
-/* Folders that other commands make, by a file in them. */
+/* Folders that other commands make, recognised by a file in them. */
 static const struct {
   const char *holds, *told;
 } OTHER[] = {
-    {"compare.json", "of atvi compare: its table is compare.csv, and every fit has a folder in it"},
+    {"compare.json", "of atvi compare: its table is compare.csv, and each fit has a folder in it"},
     {"study.json", "of atvi study: its table is study.csv"},
-    {"sbc.json", "of atvi sbc: what it found is sbc_summary.json"},
-    {"runs.jsonl", "of atvi run, with runs of a simulator; atvi emulate judges them"},
-    {"design.csv", "of atvi design; atvi run does the runs"},
+    {"sbc.json", "of atvi sbc: its results are in sbc_summary.json"},
+    {"runs.jsonl", "of atvi run with runs of a simulator; atvi emulate judges them"},
+    {"design.csv", "of atvi design; next: atvi run"},
     {"fit.json", "of a fit that has not finished"},
 };
 
@@ -42,7 +42,7 @@ atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,
   bool weighted = has(pool, dir, "weighted.csv"), plain = weighted || has(pool, dir, "draws.csv");
   const char *path = atvi_pool_printf(pool, "%s/%s.csv", dir, weighted ? "weighted" : "draws");
   *out = NULL;
-  if (!path) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!path) return ATVI_ENOMEM;
   if (!plain) return no_draws(ctx, pool, dir);
   ATVI_TRY(atvi_app_whole_fit(ctx, pool, dir));
   return atvi_io_draws_csv_read(ctx, path, out);

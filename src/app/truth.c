@@ -6,9 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char WANT[] =
-    "hint: the truth is a JSON object with a number, or a list of them, for every parameter: {\"beta\": 0.9, "
-    "\"nu\": [1, 2]}";
+static const char WANT[] = "hint: the truth is a JSON object with a number, or a list of them, for every "
+                           "parameter: {\"beta\": 0.9, \"nu\": [1, 2]}";
 
 typedef struct {
   atvi_ctx *ctx;
@@ -18,11 +17,11 @@ typedef struct {
 } truth;
 
 static atvi_status put(truth *t, const char *name, size_t n_name, const char *value, size_t n_value) {
-  if (!ATVI_PUSH(t->pool, t->set, t->n, t->cap)) return ATVI_FAIL(t->ctx, ATVI_ENOMEM, "out of memory");
+  if (!ATVI_PUSH(t->pool, t->set, t->n, t->cap)) return ATVI_ENOMEM;
   atvi_app_set *s = &t->set[t->n++];
   s->name = atvi_pool_strndup(t->pool, name, n_name);
   s->value = atvi_pool_strndup(t->pool, value, n_value);
-  return s->name && s->value ? ATVI_OK : ATVI_FAIL(t->ctx, ATVI_ENOMEM, "out of memory");
+  return s->name && s->value ? ATVI_OK : ATVI_ENOMEM;
 }
 
 static size_t without_blanks(const char **s, size_t n) {
@@ -71,8 +70,8 @@ static atvi_status from_json(truth *t, const char *path, const json_t *root) {
   const char *name, *text;
   json_t *value;
   if (!json_is_object(root))
-    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: this is no object of names and numbers\n%s", path,
-                     WANT);
+    return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: this is not an object of names and numbers\n%s",
+                     path, WANT);
   json_object_foreach((json_t *)root, name, value) {
     atvi_text out = {.pool = t->pool};
     if (!list(&out, value))
@@ -89,7 +88,7 @@ static atvi_status file(truth *t, const char *path) {
   size_t n;
   json_error_t error;
   atvi_status found = atvi_io_file_read(t->pool, path, &text, &n);
-  if (found == ATVI_EIO) return ATVI_EINVAL; /* for the user to mend, like a wrong value */
+  if (found == ATVI_EIO) return ATVI_EINVAL; /* for the user to fix, like a wrong value */
   ATVI_TRY(found);
   if (strspn(text, " \t\r\n") == n)
     return ATVI_FAIL(t->ctx, ATVI_EDATA, "%s:1:1: error: the file is empty\n%s", path, WANT);
@@ -102,7 +101,7 @@ static atvi_status file(truth *t, const char *path) {
   return found;
 }
 
-/* One after another, so that what is told twice, by its own name or by that of its array, is seen. one: [d]. */
+/* One after another, so that a value given twice, by name or by array, is noticed. one: [d]. */
 static atvi_status assign(const truth *t, const atvi_target *target, double *theta, double *one) {
   for (atvi_idx i = 0; i < target->d; i++) theta[i] = NAN;
   for (atvi_idx k = 0; k < t->n; k++) {
@@ -118,7 +117,7 @@ static atvi_status assign(const truth *t, const atvi_target *target, double *the
   return ATVI_OK;
 }
 
-/* A truth file may also tell parameters that are fixed. */
+/* A truth file may also contain fixed parameters. */
 static void drop_fixed(truth *t, const atvi_app_model *model) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < t->n; i++) {
@@ -135,7 +134,7 @@ atvi_status atvi_app_truth(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_model 
   for (atvi_idx i = 0; i < n; i++) ATVI_TRY(strchr(text[i], '=') ? pairs(&t, text[i]) : file(&t, text[i]));
   drop_fixed(&t, model);
   double *one = atvi_pool_take(pool, (size_t)target->d + 1, sizeof *one);
-  if (!one) return ATVI_FAIL(ctx, ATVI_ENOMEM, "out of memory");
+  if (!one) return ATVI_ENOMEM;
   ATVI_TRY(assign(&t, target, theta, one));
   for (atvi_idx i = 0; i < target->d; i++) {
     const atvi_param *p = &target->param[i];

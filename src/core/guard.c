@@ -25,19 +25,19 @@ static void keep(pid_t *group, int *n, pid_t message) {
     }
 }
 
-/* The other process: from here on only calls that are safe after a fork of a program with threads. */
+/* The other process: from here on, only calls that are safe after forking a program with threads. */
 static void watch(int fd) {
   static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
   pid_t group[GROUPS_MAX], message;
   int n = 0;
 #ifdef __linux__
-  prctl(PR_SET_NAME, "atvi-guard"); /* who sees it among the processes must not take it for one too many */
+  prctl(PR_SET_NAME, "atvi-guard"); /* so that it can be recognised in a list of processes */
 #endif
-  setpgid(0, 0); /* what is sent to our group, from a terminal, is not for it */
+  setpgid(0, 0); /* signals from a terminal to our group must not reach it */
   for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) signal(ignored[i], SIG_IGN);
   long most = sysconf(_SC_OPEN_MAX);
   for (int k = 0; k < (most > 0 && most < FILES_MAX ? most : FILES_MAX); k++)
-    if (k != fd) close(k); /* locks and pipes of others must not live longer than we do */
+    if (k != fd) close(k); /* locks and pipes of others must not outlive us */
   for (;;) {
     ssize_t got = read(fd, &message, sizeof message);
     if (got < 0 && errno == EINTR) continue;

@@ -34,7 +34,7 @@ static int by_time(const void *a, const void *b) {
   return (x->row > y->row) - (x->row < y->row);
 }
 
-/* The name, with that of its data set where another series has the same. */
+/* The name, with that of its data set if another series has the same. */
 static const char *name_of(atvi_pool *pool, const atvi_draws *d, atvi_idx s) {
   bool twice = false;
   for (atvi_idx k = 0; k < d->n_series; k++)
@@ -49,7 +49,7 @@ static bool all_nan(atvi_idx n, const double *x) {
   return true;
 }
 
-/* Value number `at` of a group; NULL: there is no such group. */
+/* Value number `at` of a group; NULL: no such group. */
 static const double *value_of(const atvi_draws *d, const char *group, atvi_idx at) {
   const atvi_group *g = atvi_draws_group(d, group);
   return g && at < g->n_value ? g->x + at * g->n_draw : NULL;
@@ -89,8 +89,7 @@ static void fill(const atvi_draws *d, const atvi_draws_series *s, int what, atvi
   for (atvi_idx r = 0; r < s->n + n_grid; r++) {
     atvi_point x = r < s->n ? data_point(d, s, what, at, r) : grid_point(d, s, grid_at, r - s->n);
     to->others = to->others || x.others;
-    if (isnan(x.value) && x.mean && all_nan(B, x.mean))
-      continue; /* without covariates there is nothing to say */
+    if (isnan(x.value) && x.mean && all_nan(B, x.mean)) continue; /* nothing is known without covariates */
     to->point[to->n++] = x;
   }
   to->told = d->about->dependent && s->kind == ATVI_SERIES_OBSERVED && !to->others;

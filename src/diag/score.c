@@ -25,9 +25,10 @@ atvi_band atvi_diag_band_of(atvi_idx n, const double *x, double *work) {
 /* ---- every point ---- */
 
 typedef struct {
-  atvi_idx n_draw, n_share, n; /* points are dealt out to shares, which run at once: bounds the scratch */
-  atvi_point **point;          /* [n] */
-  double *scratch;             /* [n_share][per_share] */
+  atvi_idx n_draw, n_share,
+      n; /* points are divided into this many shares, which run at the same time: bounds the scratch */
+  atvi_point **point; /* [n] */
+  double *scratch;    /* [n_share][per_share] */
   size_t per_share;
 } job;
 
@@ -106,7 +107,7 @@ static void score_series(const atvi_predicted *series, bool held, atvi_idx n_dra
   finish(one, 1);
 }
 
-/* LOO and WAIC over everything that was fitted. */
+/* LOO and WAIC over all fitted values. */
 static atvi_status cross_validate(atvi_pool *pool, atvi_idx n, const atvi_predicted *series,
                                   atvi_scores *out) {
   atvi_idx total = 0, m = 0;

@@ -130,7 +130,7 @@ static void table(atvi_text *t, const atvi_scores *s) {
 static void validation(atvi_text *t, const atvi_scores *s) {
   if (s->loo.n == 0) return;
   if (!(s->khat_threshold > 0) || isnan(s->worst_khat)) {
-    atvi_io_text_add(t, "LOO and WAIC take more draws than %td\n", s->n_draw);
+    atvi_io_text_add(t, "LOO and WAIC need more draws than %td\n", s->n_draw);
     return;
   }
   atvi_io_text_add(t, "LOO      elpd %.2f +- %.2f, %.2f effective parameters; ", s->loo.elpd, s->loo.se,
@@ -163,7 +163,7 @@ atvi_status atvi_diag_scores_text(atvi_pool *pool, const atvi_scores *s, const c
   if (isfinite(s->log_map)) atvi_io_text_add(&t, "log MAP  %.2f\n", s->log_map);
   validation(&t, s);
   if (s->verdict && strcmp(s->verdict, "ok") != 0)
-    atvi_io_text_add(&t, "the verdict on the fit was %s: these numbers can be trusted no more than it\n",
+    atvi_io_text_add(&t, "the verdict on the fit was %s: these numbers are no more reliable than the fit\n",
                      s->verdict);
   for (atvi_idx i = 0; i < s->n_message; i++) atvi_io_text_wrap(&t, "note:", 2, s->message[i]);
   return atvi_io_text_get(&t, text);

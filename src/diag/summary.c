@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The numbers of a summary; columns are independent and shared out to the threads. */
+/* The numbers of a summary; columns are independent and divided among the threads. */
 #include "diag/summary.h"
 #include "io/draws_file.h"
 #include "math/stat/stat.h"
@@ -13,11 +13,12 @@ enum {
   SHARES_MAX = 8,
 };
 static const double NEAR = 0.01; /* share of the range that is "near" a bound */
-/* Two cells at a bound, from which the density there is extrapolated: so wide, in sds, or narrower where fewer sds hold draws enough. */
+/* Width in sds of two cells at a bound, from which the density there is extrapolated; narrower if fewer sds
+ * contain enough draws. */
 static const double CELL = 0.2, CELL_DRAWS = 150;
 static const double WINDOW =
     0.4; /* in sds: the largest density is that of the fullest window of this width */
-static const double REACH = 0.15;  /* of the largest density: a bound where it is higher cuts the posterior */
+static const double REACH = 0.15;  /* share of the largest density above which a bound cuts the posterior */
 static const double NOT_NOISE = 2; /* standard errors */
 static const double TAIL = 0.05;
 static const double PROB[ATVI_SUMMARY_QUANTILES] = {0.025, 0.25, 0.5, 0.75, 0.975};
@@ -27,7 +28,8 @@ typedef struct {
   atvi_summary_column *col;
   double *scratch; /* [n_share][per_share] */
   size_t per_share;
-  atvi_idx n_share;  /* columns are dealt out to so many shares, which run at once: bounds the scratch */
+  atvi_idx
+      n_share; /* columns are divided into this many shares, which run at the same time: bounds the scratch */
   double ess_weight; /* 1 / sum w^2, or n */
   bool refused;
 } job;
@@ -57,7 +59,7 @@ static void bounds_share(const atvi_draws *d, const double *x, atvi_summary_colu
   c->near_upper = share(d, x, c->upper - near, HUGE_VAL);
 }
 
-/* The spread on the side of a bound, which a long tail on the other one does not stretch. */
+/* The spread on the side of a bound, unaffected by a long tail on the other side. */
 static double scale_at(const atvi_summary_column *c, bool upper) {
   double quartile = fabs(c->quantile[upper ? 3 : 1] - c->median) / 0.6745; /* of a normal: its sd */
   return quartile > 0 ? fmin(quartile, c->sd) : c->sd;
@@ -82,7 +84,8 @@ static double largest_density(const ordered *o, double width) {
   return most / (width * o->all);
 }
 
-/* Distance from a bound within which there are draws enough, at most `most`. A density may rise from zero in a small part of its sd. */
+/* Distance from a bound within which there are enough draws, at most `most`. A density may rise from zero in
+ * a small part of its sd. */
 static double cell_at(const ordered *o, bool upper, double bound, double most) {
   double sum = 0, squares = 0;
   for (atvi_idx k = 0; k < o->n; k++) {
@@ -96,8 +99,9 @@ static double cell_at(const ordered *o, bool upper, double bound, double most) {
   return most;
 }
 
-/* Density at a bound, by a straight line through those of two cells: the mean over the first one alone would find some where it
- * rises from zero, and a kernel would find half of what is there. *se: its standard error. */
+/* Density at a bound, by a straight line through those of two cells: the mean over the first cell alone
+ * would be positive where the density rises from zero, and a kernel would find half of it. *se: its
+ * standard error. */
 static double density_at(const ordered *o, double bound, double cell, double *se) {
   double in[2] = {0}, var[2] = {0}, size = cell * o->all;
   for (atvi_idx i = 0; i < o->n; i++) {
@@ -110,7 +114,7 @@ static double density_at(const ordered *o, double bound, double cell, double *se
   return (1.5 * in[0] - 0.5 * in[1]) / size;
 }
 
-/* Share of the largest density that is left at a bound. */
+/* Density at a bound as a share of the largest density. */
 static double left_at(const ordered *o, bool upper, double bound, double scale, bool *reaches) {
   double se, most = largest_density(o, WINDOW * scale),
              at = density_at(o, bound, cell_at(o, upper, bound, CELL * scale), &se);
@@ -146,7 +150,7 @@ static spread spread_of(const atvi_draws *d, const double *x, double mean) {
   return (spread){s.var / all, s.se2 / (all * all)};
 }
 
-/* The same of the indicator of x <= at. */
+/* The same for the indicator of x <= at. */
 static spread spread_below(const atvi_draws *d, const double *x, double at) {
   double p = share(d, x, -HUGE_VAL, at), se2 = 0, all = 0;
   for (atvi_idx i = 0; i < d->n; i++) {
@@ -158,7 +162,7 @@ static spread spread_below(const atvi_draws *d, const double *x, double at) {
   return (spread){p * (1 - p), se2 / (all * all)};
 }
 
-/* How many independent draws would have that error; a column that never changes has the size of the weights. */
+/* Number of independent draws with that error; for a constant column, that of the weights. */
 static double worth(const job *j, spread s) { return s.se2 > 0 ? s.var / s.se2 : j->ess_weight; }
 
 /* xs, ws: the n draws that count, sorted. */
@@ -234,7 +238,7 @@ static void summarise(const job *j, atvi_idx item, double *scratch) {
   double best = d->made->mode_draw;
   if (best >= 0 && best < (double)d->n)
     c->mode =
-        x[(atvi_idx)best]; /* the joint maximum, which an optimiser knows better than a density of draws */
+        x[(atvi_idx)best]; /* the joint maximum, which an optimiser finds better than a density of draws */
   else
     c->mode = xs[0] < xs[n - 1] ? atvi_math_mode(n, xs, ws, c->lower, c->upper, work) : xs[0];
 }
@@ -360,8 +364,8 @@ const char *atvi_diag_summary_khat(atvi_pool *pool, const atvi_summary *s) {
   if (!atvi_diag_summary_tail_is_small(s))
     return atvi_pool_printf(pool, "k-hat is %.2f (good up to %.2f)", s->made.khat, most);
   return atvi_pool_printf(pool,
-                          "k-hat is %.*f, above its threshold %.*f, but the tail of the weights that it "
-                          "describes holds only %.2g %% of the weight (harmless below 0.5 %%)",
+                          "k-hat is %.*f, above its threshold %.*f, but the tail that it describes has only "
+                          "%.2g %% of the weight (harmless below 0.5 %%)",
                           digits, s->made.khat, digits, most, 100 * s->made.excess);
 }
 

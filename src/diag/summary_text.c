@@ -10,17 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double NOTED = 0.9; /* of what the weights are worth: a parameter with less is named */
+static const double NOTED = 0.9; /* share of the ESS of the weights below which a parameter is named */
 enum { WIDTH = ATVI_TEXT_WIDTH, CELL = 24, NAME_MIN = 8 };
 enum { NAME, MEAN, SD, MODE, MEDIAN, LOW, HIGH, ESS, TAIL, RHAT, N_COLUMN };
 
 static const char *const TITLE[N_COLUMN] = {"",          "mean", "sd",  "mode",     "median",
                                             "95 % from", "to",   "ESS", "ESS tail", "R-hat"};
-/* Given up from the left when the table is too wide. */
+/* Dropped from the left if the table is too wide. */
 static const int SPARE[] = {MODE, TAIL, MEDIAN};
 
 typedef struct {
-  char (*cell)[N_COLUMN][CELL]; /* [n_col]; NAME is not used, names are of any length */
+  char (*cell)[N_COLUMN][CELL]; /* [n_col]; NAME is not used because names have any length */
   int width[N_COLUMN];
   bool shown[N_COLUMN];
 } table;
@@ -60,7 +60,7 @@ static void fill_row(const atvi_summary_column *c, char cell[N_COLUMN][CELL]) {
   number(cell[HIGH], c->hpd95[1], n);
   number(cell[ESS], c->ess_bulk, 0);
   number(cell[TAIL], c->ess_tail, 0);
-  /* 1.0096 must not look like 1.01 or more than it is: three decimals, one where it is plainly bad. */
+  /* 1.0096 must not be rounded to 1.01: three decimals, or one if it is clearly bad. */
   number(cell[RHAT], c->rhat, c->rhat < 2 ? 3 : 1);
 }
 
@@ -85,7 +85,7 @@ static void measure(const atvi_summary *s, table *t) {
   t->width[NAME] = longest > WIDTH ? WIDTH : (int)longest;
   for (size_t i = 0;
        i < sizeof SPARE / sizeof *SPARE && total_width(t) > WIDTH + t->width[NAME] - 2 * NAME_MIN; i++)
-    t->shown[SPARE[i]] = false; /* even with shortened names it would not fit */
+    t->shown[SPARE[i]] = false; /* it would not fit even with shortened names */
   int over = total_width(t) - WIDTH;
   if (over > 0) t->width[NAME] = t->width[NAME] - over < NAME_MIN ? NAME_MIN : t->width[NAME] - over;
 }
@@ -134,7 +134,7 @@ static void put_run(atvi_text *b, const atvi_summary *s) {
   atvi_io_text_add(b, "\n");
 }
 
-/* Down to the second digit of the error. */
+/* To the second digit of the error. */
 static int evidence_decimals(double se) {
   if (!(se > 0) || !isfinite(se)) return 3;
   int n = 1 - place(se);
@@ -143,7 +143,7 @@ static int evidence_decimals(double se) {
 
 static void put_evidence(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
-  /* Of weights that cannot be trusted the mean cannot either; the bound holds all the same. */
+  /* If the weights cannot be trusted, neither can their mean; the bound still holds. */
   bool evidence = isfinite(m->log_evidence) && (s->weighted || s->chains || !atvi_diag_made_variational(m));
   bool elbo = isfinite(m->elbo);
   int n = evidence ? evidence_decimals(m->log_evidence_se) : 3;
@@ -165,7 +165,7 @@ static void put_training(atvi_text *b, const atvi_made *m) {
   atvi_io_text_add(b, "\n");
 }
 
-/* What weighted draws are worth; also for the parameter for which that is least. */
+/* Effective number of weighted draws; also for the parameter with the fewest. */
 static const char *worth(atvi_pool *pool, const atvi_summary *s) {
   double ess;
   atvi_idx least = atvi_diag_summary_least_ess(s, &ess);
@@ -175,18 +175,18 @@ static const char *worth(atvi_pool *pool, const atvi_summary *s) {
                           100 * s->ess / (double)s->n, of ? of : "");
 }
 
-/* How well the approximation fits, and what its draws are worth. */
+/* How well the approximation fits, and its effective number of draws. */
 static void put_fit(atvi_text *b, const atvi_summary *s) {
   const atvi_made *m = &s->made;
   if (!atvi_diag_made_variational(m)) return;
   const char *khat = isnan(m->khat) ? "unknown" : atvi_pool_printf(b->pool, "%.2f", m->khat), *small = "",
              *draws = s->weighted    ? worth(b->pool, s)
-                      : m->exact > 0 ? "the draws are those of the exact sampler, which does not rest on it"
-                                     : "the draws are those of the approximation, not corrected";
+                      : m->exact > 0 ? "the draws are those of the exact sampler, which does not depend on it"
+                                     : "the draws are those of the uncorrected approximation";
   if (atvi_diag_summary_tail_is_small(s))
     small = atvi_pool_printf(b->pool,
-                             ", which does no harm here: the tail that it describes holds %.2g %% of the "
-                             "weight (harmless below 0.5 %%)",
+                             ", which is harmless here: the tail that it describes has %.2g %% of the weight "
+                             "(harmless below 0.5 %%)",
                              100 * m->excess);
   const char *line = atvi_pool_printf(b->pool, "%s (good up to %.2f)%s; %s", khat ? khat : "",
                                       atvi_math_psis_threshold(s->n), small ? small : "", draws ? draws : "");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Verdict and messages. Every message says what is the matter, to someone who knows the disease and the data but not the
- * sampler; what to do about it is added where it depends on how atvi was called (app/advice.c, python/, r/). Rules run from
- * the most to the least important, which is the order of the messages. */
+/* Verdict and messages. Every message says what is wrong, to someone who knows the model and the data but not
+ * the sampler; what to do about it is added where it depends on how atvi was called (app/advice.c, python/,
+ * r/). Rules run from the most to the least important, which is the order of the messages. */
 #include "diag/summary.h"
 #include "math/stat/stat.h"
 #include <inttypes.h>
@@ -9,17 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* R-hat: 1.01 is the advice of Vehtari and others (2021); 1.05 means chains have plainly not mixed; above 1.2 they are
- * in different places. */
+/* R-hat: 1.01 is the advice of Vehtari and others (2021); 1.05 means chains have clearly not mixed; above 1.2
+ * they are in different places. */
 static const double RHAT_WARN = ATVI_SUMMARY_RHAT, RHAT_BAD = 1.05, RHAT_APART = 1.2;
 static const double ESS_DEFAULT = ATVI_SUMMARY_ESS;
-static const double ESS_BAD = 100;  /* below, even standard deviations are guesses */
+static const double ESS_BAD = 100;  /* below this, even standard deviations are guesses */
 static const double KHAT_BAD = 1.0; /* the mean of the weights has no expectation */
 static const double FAILURES_WARN = 0.01;
 static const double ERROR_WARN = 0.1, ERROR_BAD = 1; /* of the log likelihood at the worst of some draws */
 static const double EFFICIENCY_WARN = 0.3, EFFICIENCY_BAD = 0.03; /* of draws without weights */
 static const double WEIGHTS_WARN = 0.1, WEIGHTS_BAD = 0.01;       /* of draws with weights */
-static const double DIVERGENCES_BAD = 0.01; /* per draw: no accident any more, a region is missed */
+static const double DIVERGENCES_BAD = 0.01; /* per draw: no longer an accident, a region is missed */
 static const double EBFMI_WARN = 0.2;       /* as in Stan */
 enum { MEANS_SHOWN = 8, NAMES_SHOWN = 5 };
 
@@ -28,11 +28,11 @@ typedef struct {
   const atvi_draws *d;
   atvi_summary *s;
   atvi_idx cap;
-  /* It was said that chains are in different places or stand still; what follows from that is not said again. */
+  /* A message already says that chains disagree or never move; its consequences are not repeated. */
   bool apart;
 } judge;
 
-/* Adds a message (text NULL: out of memory, noticed at the end) and makes the verdict at least as bad. */
+/* Adds a message (text NULL: out of memory, noticed at the end) and makes the verdict at least that bad. */
 static void add(judge *j, atvi_severity severity, atvi_code code, const char *text) {
   atvi_summary *s = j->s;
   if (!text || !ATVI_PUSH(j->pool, s->message, s->n_message, j->cap)) return;
@@ -42,7 +42,7 @@ static void add(judge *j, atvi_severity severity, atvi_code code, const char *te
 
 #define ADD(j, severity, code, ...) add((j), (severity), (code), atvi_pool_printf((j)->pool, __VA_ARGS__))
 
-/* Names of the parameters that pick() picks: "beta, gamma and 3 more". */
+/* Names of the parameters for which pick() is true: "beta, gamma and 3 more". */
 static const char *names(const judge *j, bool (*pick)(const judge *, const atvi_summary_column *)) {
   const char *list = "";
   atvi_idx n = 0;
@@ -79,12 +79,12 @@ static void stuck_chains(judge *j) {
         "Make sure that the model can be evaluated near its prior, and let it run longer.");
   else if (n_stuck == 1)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
-        "Chain %td never moved from its starting point and spoils all results. Run again with another seed "
-        "or for longer; if it happens again, narrow the priors.",
+        "Chain %td never moved from its starting point, which spoils all results. Run again with another "
+        "seed or for longer; if it happens again, narrow the priors.",
         first + 1);
   else if (n_stuck > 1)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_CHAINS_STUCK,
-        "%td of %td chains never moved from their starting points and spoil all results. Run again with "
+        "%td of %td chains never moved from their starting points, which spoils all results. Run again with "
         "another seed or for longer; if it happens again, narrow the priors.",
         n_stuck, m);
 }
@@ -135,8 +135,8 @@ static void rhat_rule(judge *j) {
         s->col[worst].name, rhat, chain_means(j, worst), names(j, rhat_high));
   else if (rhat > RHAT_BAD)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_RHAT,
-        "The chains have not come to agree (R-hat of %s is %.3f, should be below 1.01). Do not use these "
-        "numbers; run longer. Affected: %s.",
+        "The chains do not agree (R-hat of %s is %.3f, should be below 1.01). Do not use these numbers; run "
+        "longer. Affected: %s.",
         s->col[worst].name, rhat, names(j, rhat_high));
   else
     ADD(j, ATVI_WARNING, ATVI_CODE_RHAT,
@@ -164,14 +164,14 @@ static atvi_idx ess_worst(const judge *j, double limit) {
 
 static double ess_bad(const judge *j) { return fmin(ESS_BAD, 0.5 * ess_wanted(j)); }
 
-/* What a small ESS does to the results. */
+/* How a small ESS affects the results. */
 static const char *ess_harm(const judge *j, double ess) {
   return ess < ess_bad(j)    ? ": too few to trust means, let alone intervals"
          : ess < ESS_DEFAULT ? ", so intervals are rough"
                              : "";
 }
 
-/* What was asked for is the size of the weights, whatever the parameter; one of them may still be known badly. */
+/* The requested ESS is that of the weights; single parameters may still have a much smaller one. */
 static void weights_rule(judge *j) {
   const atvi_summary *s = j->s;
   const atvi_made *m = j->d->made;
@@ -183,7 +183,7 @@ static void weights_rule(judge *j) {
   const char *why = far                              ? "the approximation is too far from the posterior"
                     : !atvi_diag_made_variational(m) ? "use more draws"
                     : m->end != ATVI_END_DONE        ? "let the fit finish"
-                                                     : "this is the largest number that is drawn";
+                                                     : "the number of draws is at its limit";
   ADD(j, ess < ess_bad(j) ? ATVI_SERIOUS : ATVI_WARNING, far ? ATVI_CODE_WEIGHTS_POOR : ATVI_CODE_ESS_LOW,
       "The weighted draws are worth only %.0f independent ones%s%s (%.0f wanted)%s; %s.", ess,
       worst < 0 ? "" : " for ", worst < 0 ? "" : s->col[worst].name, wanted, ess_harm(j, ess), why);
@@ -195,7 +195,7 @@ static void ess_rule(judge *j) {
     weights_rule(j);
     return;
   }
-  if (!s->chains || j->apart) return; /* independent draws: as many as were asked for */
+  if (!s->chains || j->apart) return; /* independent draws: as many as requested */
   atvi_idx worst = ess_worst(j, ess_wanted(j));
   if (worst < 0) return;
   double ess = ess_of(&s->col[worst]);
@@ -212,13 +212,13 @@ static void short_chains(judge *j) {
         "There are only %td draws per chain: too few to tell whether the chains agree. Run longer.", n);
 }
 
-/* A limit or a stop in the training of an approximation: its draws are right with their weights all the same. */
+/* The training of an approximation ended early: its weighted draws are still right. */
 static void training_end_rule(judge *j) {
   const atvi_made *m = j->d->made;
-  const char *means = j->s->weighted ? "these are draws of it as it was, weighted to the posterior"
-                                     : "these are draws of it as it was";
+  const char *means = j->s->weighted ? "these are its draws up to then, weighted to the posterior"
+                                     : "these are its draws up to then";
   const char *modes =
-      isnan(m->modes) && strcmp(m->method, "atvi") == 0 ? ". Other modes had not been looked for yet" : "";
+      isnan(m->modes) && strcmp(m->method, "atvi") == 0 ? ". Other modes had not been searched for yet" : "";
   if (m->end == ATVI_END_LIMIT)
     ADD(j, ATVI_WARNING, ATVI_CODE_LIMIT,
         "The run reached its limit before the approximation was finished; %s%s. Final numbers need more "
@@ -238,7 +238,7 @@ static void end_rule(judge *j) {
   }
   if (end == ATVI_END_LIMIT && j->d->chains)
     ADD(j, ATVI_WARNING, ATVI_CODE_LIMIT_PRECISION,
-        "The run ended at its limit before it reached the precision asked for.");
+        "The run ended at its limit before it reached the requested precision.");
   else if (end == ATVI_END_LIMIT)
     ADD(j, ATVI_WARNING, ATVI_CODE_LIMIT, "The run ended at its limit before it was finished.");
   if (end == ATVI_END_STOPPED)
@@ -251,7 +251,7 @@ static void approximation_rule(judge *j) {
   if (atvi_diag_made_variational(j->d->made)) {
     if (j->s->weighted && e < WEIGHTS_WARN) /* refused ones: see khat_rule */
       ADD(j, e < WEIGHTS_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_WEIGHTS_POOR,
-          "The weights rest on few draws: these are worth only %.2g %% of their number, and a part of the "
+          "The weights rest on few draws: they are worth only %.2g %% of their number, and part of the "
           "posterior may be missed%s.",
           100 * e, e < WEIGHTS_BAD ? "; do not use these numbers as they are" : "");
     return;
@@ -259,7 +259,7 @@ static void approximation_rule(judge *j) {
   if (e < EFFICIENCY_WARN)
     ADD(j, e < EFFICIENCY_BAD ? ATVI_SERIOUS : ATVI_WARNING, ATVI_CODE_LAPLACE_POOR,
         "The approximation fits the posterior poorly: weighted to the posterior, its draws would be worth "
-        "only %.1f %% of their number. Take it as a rough sketch.",
+        "only %.1f %% of their number. Use it only as a rough sketch.",
         100 * e);
 }
 
@@ -276,7 +276,7 @@ static void modes_rule(judge *j) {
         n);
   else
     ADD(j, ATVI_WARNING, ATVI_CODE_MODES_LEFT_OUT,
-        "There are %.0f separate maxima of similar height; the approximation is of the best one only.", n);
+        "There are %.0f separate maxima of similar height; the approximation covers only the best one.", n);
 }
 
 static void solver_rule(judge *j) {
@@ -296,18 +296,18 @@ static void khat_rule(judge *j) {
   if (!j->s->refused) return;
   if (isnan(k))
     ADD(j, ATVI_SERIOUS, ATVI_CODE_KHAT_UNKNOWN,
-        "Nothing can be said about how well the approximation fits: too few of its draws could be evaluated "
-        "(no k-hat). The draws are NOT corrected.");
+        "It is not known how well the approximation fits: too few of its draws could be evaluated (no "
+        "k-hat). The draws are NOT corrected.");
   else if (k > KHAT_BAD || few)
     ADD(j, ATVI_SERIOUS, ATVI_CODE_KHAT_REFUSED,
         "The approximation misses part of the posterior (k-hat %.*f, should be below %.*f%s), too much for "
-        "weights to put right: the draws and the table are the approximation as it is, NOT corrected; do not "
+        "weights to correct: the draws and the table are those of the approximation, NOT corrected; do not "
         "use these numbers.",
         digits, k, digits, most, few ? "; the weights rest on few draws" : "");
   else
     ADD(j, ATVI_WARNING, ATVI_CODE_KHAT_REFUSED,
         "k-hat %.*f is above its threshold %.*f: the weights cannot be trusted to correct the approximation, "
-        "so the table shows it as it is, NOT corrected. How far that is from the posterior is not known.",
+        "so the table shows the approximation, NOT corrected. Its distance from the posterior is not known.",
         digits, k, digits, most);
 }
 
@@ -316,11 +316,11 @@ static void failures_rule(judge *j) {
   if (atvi_diag_made_variational(m)) {
     if (m->lost > FAILURES_WARN)
       ADD(j, ATVI_WARNING, ATVI_CODE_RUNS_FAILED,
-          "The model's run failed at %.2g %% of the last draws; these were treated as impossible, which may "
-          "cut off part of the posterior. Failed runs usually come from extreme parameter values: narrow the "
-          "priors, or try another solver ('solver stiff', a larger 'maxsteps').",
+          "Running the model failed at %.2g %% of the last draws; these were treated as impossible, which "
+          "may cut off part of the posterior. Failed runs usually come from extreme parameter values: narrow "
+          "the priors, or try another solver ('solver stiff', a larger 'maxsteps').",
           100 * m->lost);
-    return; /* failures on the way there do no harm */
+    return; /* earlier failures do no harm */
   }
   if (m->evaluations <= 0 || !((double)m->failures > FAILURES_WARN * (double)m->evaluations)) return;
   ADD(j, ATVI_WARNING, ATVI_CODE_RUNS_FAILED,
@@ -331,7 +331,7 @@ static void failures_rule(judge *j) {
       100.0 * (double)m->failures / (double)m->evaluations, m->failures, m->evaluations);
 }
 
-/* What the No-U-Turn sampler knows of its own troubles. */
+/* Problems that the No-U-Turn sampler has noticed. */
 static void nuts_rule(judge *j) {
   const atvi_made *m = j->d->made;
   bool many = m->divergences > DIVERGENCES_BAD * (double)j->d->n;
@@ -348,7 +348,7 @@ static void nuts_rule(judge *j) {
         m->ebfmi, EBFMI_WARN);
   if (m->max_depth_hits > 0)
     ADD(j, ATVI_NOTE, ATVI_CODE_TREE_DEPTH,
-        "%.0f of the sampler's trajectories were cut off at their greatest length. That does no harm to the "
+        "%.0f of the sampler's trajectories were cut off at their greatest length. That does not harm the "
         "result, but it costs time: some parameters are strongly correlated or of very different scales.",
         m->max_depth_hits);
 }
@@ -362,12 +362,12 @@ static void bounds_rule(judge *j) {
       ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
           "%s reaches both of its bounds: its density is still about %.0f %% of its largest at %g, and %.0f "
           "%% at %g. If they are guesses rather than facts, widen the prior and see whether the result "
-          "moves.",
+          "changes.",
           c->name, 100 * c->at_lower, c->lower, 100 * c->at_upper, c->upper);
     else if (c->reaches_lower || upper)
       ADD(j, ATVI_NOTE, ATVI_CODE_BOUND_REACHED,
           "%s reaches its %s bound %g: its density is still about %.0f %% of its largest there. If that "
-          "bound is a guess rather than a fact, widen the prior and see whether the result moves.",
+          "bound is a guess rather than a fact, widen the prior and see whether the result changes.",
           c->name, upper ? "upper" : "lower", upper ? c->upper : c->lower,
           100 * (upper ? c->at_upper : c->at_lower));
   }
@@ -411,7 +411,7 @@ atvi_status atvi_diag_summary_judge(atvi_pool *pool, const atvi_draws *d, atvi_s
   return atvi_pool_failed(pool) ? ATVI_ENOMEM : ATVI_OK;
 }
 
-/* The verdict for programs: a summary of which verdict and messages are kept. */
+/* The verdict for programs: verdict and messages of a summary. */
 
 typedef struct {
   atvi_judgement j; /* first: what callers see */
@@ -454,7 +454,7 @@ const char *atvi_judgement_word(const atvi_judgement *j, const char *what, atvi_
 atvi_status atvi_judge(const atvi_draws *d, atvi_verdict *verdict, char *text, size_t size) {
   atvi_judgement *j;
   *verdict = ATVI_VERDICT_BAD;
-  if (text && size == 0) return ATVI_FAIL(d->ctx, ATVI_EINVAL, "judge: text has no room");
+  if (text && size == 0) return ATVI_FAIL(d->ctx, ATVI_EINVAL, "judge: the text does not fit");
   if (text) text[0] = 0;
   ATVI_TRY(atvi_judgement_new(d, &j));
   *verdict = j->verdict;

@@ -117,7 +117,7 @@ typedef struct {
 
 /* The spline flow (flow.h); n_base = d, a block is a layer. Errors: those of atvi_flow_new. */
 ATVI_CHECKED atvi_status atvi_flow_family_flow(atvi_ctx *ctx, const atvi_flow_shape *shape, atvi_family *out);
-/* Gaussian copula with g-and-h margins (copula.h); one block. Errors: those of atvi_flow_copula_new. */
+/* Gaussian copula with g-and-h margins (copula.c); one block. Errors: those of atvi_flow_copula_new. */
 ATVI_CHECKED atvi_status atvi_flow_family_copula(atvi_ctx *ctx, atvi_idx d, int factors, atvi_family *out);
 /* Indices [first, last) of theta that belong to block k. */
 void atvi_flow_family_block(const atvi_family *f, int k, atvi_idx *first, atvi_idx *last);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fitting: checks, the search for the values, and everything that evaluation needs at the values found. */
+/* Fitting: checks, the search for the values, and everything that evaluation needs at these values. */
 #include "gp/emulator.h"
 #include "gp/emulator_detail.h"
 #include "math/linalg.h"
@@ -16,7 +16,7 @@ void atvi_gp_em_mean(const atvi_em_runs *r, double *mean) {
   for (atvi_idx t = 0; t < r->m; t++) mean[t] = r->mean ? r->mean[t] : 0;
   if (r->mean) return;
   for (atvi_idx i = 0; i < r->n;
-       i++) /* around the first run: an output that never varies has exactly its value */
+       i++) /* around the first run, so that an output that never varies has exactly its value */
     for (atvi_idx t = 0; t < r->m; t++) mean[t] += r->y[i * r->m + t] - r->y[t];
   for (atvi_idx t = 0; t < r->m; t++) mean[t] = r->y[t] + mean[t] / (double)r->n;
 }
@@ -49,7 +49,7 @@ static atvi_emulator *carve(atvi_arena *a, const atvi_em_runs *r, atvi_idx q, bo
 typedef struct {
   atvi_idx q;
   double share, dropped; /* of the variance, and the mean square that is left out */
-  double *y;             /* [n][m] mean taken off, later K^-1 of it */
+  double *y;             /* [n][m] minus the mean, later K^-1 of it */
   double *vector;        /* [n][n] eigenvectors of y y', rows, ascending; NULL without a basis */
   double *coef;          /* [n][q] with a basis */
   double *l;             /* [n][n] */
@@ -67,7 +67,7 @@ static double *reals(atvi_ctx *ctx, atvi_idx rows, atvi_idx cols) {
   return atvi_block(ctx, (size_t)rows * (size_t)cols * sizeof(double));
 }
 
-/* How many singular vectors hold the share that is asked for. */
+/* Number of singular vectors with the requested share. */
 static atvi_status leading(atvi_ctx *ctx, const atvi_em_runs *r, double wanted, parts *p) {
   atvi_idx n = r->n;
   p->vector = reals(ctx, n, n);
@@ -87,7 +87,7 @@ static atvi_status leading(atvi_ctx *ctx, const atvi_em_runs *r, double wanted, 
   return ok ? ATVI_OK : ATVI_FAIL(ctx, ATVI_EDATA, "emulator: the basis could not be computed");
 }
 
-/* Outputs with the mean taken off and, with a basis, its size. */
+/* Outputs minus the mean and, with a basis, its size. */
 static atvi_status prepare(atvi_ctx *ctx, const atvi_em_runs *r, const double *mean, double basis, parts *p) {
   atvi_idx n = r->n, m = r->m;
   p->q = m, p->share = 1;
@@ -101,7 +101,7 @@ static atvi_status prepare(atvi_ctx *ctx, const atvi_em_runs *r, const double *m
   return ATVI_OK;
 }
 
-/* Orthonormal rows of the basis (largest first), and what the runs are in it. */
+/* Orthonormal rows of the basis (largest first), and the runs in it. */
 static void project(atvi_emulator *em, parts *p) {
   atvi_idx n = em->n, m = em->m, q = em->q;
   atvi_math_blas_mul(q, m, n, p->vector + (n - q) * n, n, p->y, m, 0, em->basis, m);

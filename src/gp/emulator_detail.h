@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of the emulator; for src/gp/emulator*.c alone. */
+/* Inside of the emulator; only for src/gp/emulator*.c. */
 #ifndef ATVI_GP_EMULATOR_DETAIL_H
 #define ATVI_GP_EMULATOR_DETAIL_H
 
@@ -10,16 +10,24 @@
 
 /* Values are unknowns: log lengths [d], log nugget, log time length; d + 2 in all. */
 typedef struct {
-  atvi_idx n, d, m, ld; /* runs in use, inputs, outputs; ld: n padded */
+  /* Runs in use, inputs, outputs; ld: n padded. */
+  atvi_idx n, d, m, ld;
   atvi_em_kernel kernel;
   const atvi_gp_table *table;
-  const atvi_em_runs *runs; /* borrowed */
-  const double *mean;       /* [m] borrowed */
-  const atvi_idx *row;      /* [n] which runs, borrowed; NULL: all */
-  bool squares;             /* products of outputs were summed over time once and for all */
-  double step;              /* of the regular grid, with squares */
-  double *dd, *dy, *yy;     /* [n][ld] lower; see emulator_lik.c */
-  double *first;            /* [n] outputs at the first time */
+  /* Borrowed. */
+  const atvi_em_runs *runs;
+  /* [m] borrowed. */
+  const double *mean;
+  /* [n] which runs, borrowed; NULL: all. */
+  const atvi_idx *row;
+  /* Products of outputs were summed over time in advance. */
+  bool squares;
+  /* Step of the regular grid, with squares. */
+  double step;
+  /* [n][ld] lower; see emulator_lik.c. */
+  double *dd, *dy, *yy;
+  /* [n] outputs at the first time. */
+  double *first;
 } atvi_em_lik;
 
 typedef struct atvi_em_scratch atvi_em_scratch;
@@ -29,11 +37,11 @@ ATVI_CHECKED atvi_status atvi_gp_em_lik_new(atvi_ctx *ctx, const atvi_em_runs *r
                                             atvi_em_kernel kernel, atvi_idx n, const atvi_idx *row,
                                             atvi_em_lik **out);
 void atvi_gp_em_lik_free(atvi_ctx *ctx, atvi_em_lik *lik);
-/* One thread's scratch. */
+/* Scratch of one thread. */
 ATVI_CHECKED atvi_status atvi_gp_em_scratch_new(atvi_ctx *ctx, const atvi_em_lik *lik, atvi_em_scratch **out);
 void atvi_gp_em_scratch_free(atvi_ctx *ctx, atvi_em_scratch *s);
-/* Log likelihood at par[d + 2]; *sill NaN: the best one, which is put there. grad[d + 3] (the last by log sill) or NULL.
- * NaN if K is not positive definite. */
+/* Log likelihood at par[d + 2]; *sill NaN: the best one is used and stored there. grad[d + 3] (the last by
+ * log sill) or NULL. NaN if K is not positive definite. */
 double atvi_gp_em_lik_eval(const atvi_em_lik *lik, atvi_em_scratch *s, const double *par, double *sill,
                            double *grad);
 
@@ -44,39 +52,48 @@ typedef struct {
   int starts, evals, agreed;
 } atvi_em_found;
 
-/* par[d + 2]: on input the held values, NaN where free; on return all of them. Errors: ENOMEM, ESTOP, EINVAL (no start can be evaluated). */
+/* par[d + 2]: on input the held values, NaN if free; on return all of them. Errors: ENOMEM, ESTOP, EINVAL (no
+ * start can be evaluated). */
 ATVI_CHECKED atvi_status atvi_gp_em_search(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
                                            const atvi_em_opts *opts, double *par, atvi_em_found *out);
 
 /* ---- the emulator ---- */
 
-/* a[rows][cols] in panels of ATVI_GP_PANEL rows: panel p is [length][ATVI_GP_PANEL], missing rows are 0. Triangles keep only the columns that are not 0. */
+/* a[rows][cols] in panels of ATVI_GP_PANEL rows: panel p is [length][ATVI_GP_PANEL], missing rows are 0.
+ * Triangles store only the columns that are not 0. */
 typedef struct {
   atvi_idx rows, cols;
-  enum { ATVI_EM_FULL, ATVI_EM_LOWER, ATVI_EM_UPPER } shape; /* a triangle is square */
+  /* A triangle is square. */
+  enum { ATVI_EM_FULL, ATVI_EM_LOWER, ATVI_EM_UPPER } shape;
   double *data;
 } atvi_em_packed;
 
 struct atvi_emulator {
   atvi_ctx *ctx;
-  atvi_idx n, d, m, q; /* q: columns of coefficients, m without a basis */
+  /* q: columns of coefficients, m without a basis. */
+  atvi_idx n, d, m, q;
   atvi_em_kernel kernel;
   const atvi_gp_table *table;
   atvi_em_info info;
   uint64_t runs_hash, opts_hash;
-  double *length, *scale;      /* [d] */
-  double *u;                   /* [n][d] scaled runs */
-  double *mean;                /* [m] */
-  double *inv_diag;            /* [n] of K^-1 */
-  double *basis;               /* [q][m], orthonormal rows; NULL: none */
-  atvi_em_packed w, wt;        /* (K^-1 Y)' [q][n] and its transpose */
-  atvi_em_packed root, root_t; /* L^-1 and its transpose, K = L L' */
+  double *length, *scale; /* [d] */
+  /* [n][d] scaled runs. */
+  double *u;
+  double *mean; /* [m] */
+  /* [n] of K^-1. */
+  double *inv_diag;
+  /* [q][m], orthonormal rows; NULL: none. */
+  double *basis;
+  /* (K^-1 Y)' [q][n] and its transpose. */
+  atvi_em_packed w, wt;
+  /* L^-1 and its transpose, K = L L'. */
+  atvi_em_packed root, root_t;
 };
 
 atvi_idx atvi_gp_em_panels(atvi_idx rows);
 /* First column and number of columns of panel p. */
 void atvi_gp_em_panel_span(const atvi_em_packed *a, atvi_idx p, atvi_idx *first, atvi_idx *length);
-/* Doubles before panel p; of the whole for p = panels. */
+/* Doubles before panel p; in total for p = panels. */
 size_t atvi_gp_em_panel_at(const atvi_em_packed *a, atvi_idx p);
 /* Fills from a plain matrix: element (i, j) is at src[i * ld_i + j * ld_j]. */
 void atvi_gp_em_pack(atvi_em_packed *a, const double *src, atvi_idx ld_i, atvi_idx ld_j);
@@ -87,7 +104,8 @@ void atvi_gp_em_packed_mul(const atvi_gp_table *table, const atvi_em_packed *a, 
 
 /* Checks shapes and numbers. Errors: EINVAL, EDATA. */
 ATVI_CHECKED atvi_status atvi_gp_em_check(atvi_ctx *ctx, const atvi_em_runs *runs, const atvi_em_opts *opts);
-/* The emulator at known values: lengths, nugget and time length themselves in value[d + 2]. Errors: EINVAL, ENOMEM. */
+/* The emulator at known values: lengths, nugget and time length themselves in value[d + 2]. Errors: EINVAL,
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_gp_em_build(atvi_ctx *ctx, const atvi_em_runs *runs, const double *mean,
                                           const atvi_em_opts *opts, const double *value,
                                           const atvi_em_found *found, atvi_emulator **out);
@@ -96,19 +114,24 @@ void atvi_gp_em_mean(const atvi_em_runs *runs, double *mean);
 uint64_t atvi_gp_em_hash_runs(const atvi_em_runs *runs);
 uint64_t atvi_gp_em_hash_opts(const atvi_em_opts *opts, atvi_idx d);
 
-/* One thread's scratch of the evaluation, as the evaluation and its oracle see it. */
+/* One thread's scratch of the evaluation, as used by the evaluation and its oracle. */
 
 struct atvi_em_work {
   atvi_ctx *ctx;
   atvi_idx n_row;
-  int cols;                    /* points of a group that are computed */
-  atvi_em_packed w, wt;        /* rows of W' and their transpose: the emulator's own, or copies below */
-  atvi_em_packed base, base_t; /* rows of B' and their transpose, with a basis */
-  double *mean;                /* [n_row] */
-  double *p, *p_bar;           /* [d][ATVI_EM_GROUP] scaled points */
-  double *k, *v, *k_bar;       /* [n][ATVI_EM_GROUP] */
-  double *coef;                /* [q][ATVI_EM_GROUP] with a basis */
-  double *spill;               /* [ATVI_GP_PANEL][ATVI_EM_GROUP] */
+  /* Points of a group that are computed. */
+  int cols;
+  /* Rows of W' and their transpose: those of the emulator, or the copies below. */
+  atvi_em_packed w, wt;
+  /* Rows of B' and their transpose, with a basis. */
+  atvi_em_packed base, base_t;
+  double *mean; /* [n_row] */
+  /* [d][ATVI_EM_GROUP] scaled points. */
+  double *p, *p_bar;
+  double *k, *v, *k_bar; /* [n][ATVI_EM_GROUP] */
+  /* [q][ATVI_EM_GROUP] with a basis. */
+  double *coef;
+  double *spill; /* [ATVI_GP_PANEL][ATVI_EM_GROUP] */
 };
 
 #endif

@@ -4,8 +4,9 @@
  *   k = k(x), v = L^-1 k, share = 1 + g - |v|^2 + dropped, mean = mean_0 + B' W' k      (B: the basis, or I; dropped: 0 without)
  *   k_bar = W B mean_bar - 2 share_bar L'^-1 v
  *
- * The sum of squares, unlike k' K^-1 k, cannot come out above its terms' size by cancellation, and half of L^-1 is zero: fewer
- * products than with K^-1, at better accuracy. Time goes into the products with W; everything else is a few percent. */
+ * The sum of squares, unlike k' K^-1 k, cannot lose accuracy by cancellation, and half of L^-1 is zero: fewer
+ * products than with K^-1, at better accuracy. Time goes into the products with W; everything else is a few
+ * percent. */
 #include "gp/emulator_detail.h"
 #include <math.h>
 #include <string.h>

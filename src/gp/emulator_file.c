@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the search found, as JSON. The rest follows from the runs in a moment and is made anew, so a file is small and readable, and can be wrong only in
- * values that are checked, by the likelihood of the runs.
+/* The result of the search, as JSON. The rest is quickly recomputed from the runs, so a file is small and
+ * readable, and can be wrong only in values that are checked, by the likelihood of the runs.
  *
  *   {"emulator": "atvi 1", "runs": fingerprint of runs, "settings": of settings, "kernel": its name, "lengths": [d],
  *    "nugget", "time", "sill", "log_likelihood": reals, "starts", "evaluations", "agreed": counts}
  *
- * Numbers have all their digits: an emulator that is loaded equals the saved one in every bit. */
+ * Numbers have all their digits: a loaded emulator equals the saved one in every bit. */
 #include "gp/emulator_detail.h"
 #include "io/csv.h"
 #include "io/file.h"
@@ -45,7 +45,7 @@ atvi_status atvi_gp_emulator_save(atvi_ctx *ctx, const atvi_emulator *em, const 
   return status;
 }
 
-/* A number that is at least so large; else *ok is false. */
+/* A number of at least that size; else *ok is false. */
 static double real_of(const json_t *x, double least, bool *ok) {
   double v = json_is_number(x) ? json_number_value(x) : NAN;
   *ok = *ok && isfinite(v) && v >= least;
@@ -70,7 +70,7 @@ static bool is_hash(const json_t *root, const char *key, uint64_t want) {
 }
 
 static atvi_status damaged(atvi_ctx *ctx, const char *path) {
-  return ATVI_FAIL(ctx, ATVI_EDATA, "%s:1:1: error: not what belongs here; the file is damaged", path);
+  return ATVI_FAIL(ctx, ATVI_EDATA, "%s:1:1: error: unexpected contents; the file is damaged", path);
 }
 
 /* value[d + 2] and found. */
@@ -125,7 +125,7 @@ static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const 
   double *value = atvi_pool_take(pool, (size_t)(runs->d + 2 + runs->m), sizeof *value);
   if (!value) return ATVI_ENOMEM;
   double *mean = value + runs->d + 2;
-  if (memchr(text, 0, n)) return damaged(ctx, path); /* the reader of JSON passes over it */
+  if (memchr(text, 0, n)) return damaged(ctx, path); /* the JSON reader skips it */
   json_t *root = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, &error);
   if (!root)
     return ATVI_FAIL(ctx, ATVI_EDATA, "%s:%d:%d: error: the file is damaged, or of another version: %s", path,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* How well runs are predicted that the emulator has not seen.
+/* How well the emulator predicts runs it has not seen.
  *
- * Leaving out run i, with all values kept (Dubrule 1983): y_i - its prediction = (K^-1 y)_i / (K^-1)_ii, and the variance is
- * sill / (K^-1)_ii. With a basis the prediction is one of coefficients in it; what the basis cannot show is part of the error, and on
- * average over all part of the variance. */
+ * Leaving out run i, with all values kept (Dubrule 1983): y_i - its prediction = (K^-1 y)_i / (K^-1)_ii, and
+ * the variance is sill / (K^-1)_ii. With a basis, its coefficients are predicted; what the basis cannot
+ * represent is part of the error and, on average, of the variance. */
 #include "gp/emulator_detail.h"
 #include <limits.h>
 #include <math.h>
@@ -127,7 +127,7 @@ atvi_status atvi_gp_emulator_test(atvi_ctx *ctx, const atvi_emulator *em, const 
   atvi_em_work *w;
   atvi_status status = atvi_gp_em_work_new(em, ctx, em->m, NULL, &w);
   if (status == ATVI_OK) {
-    /* Groups are read as whole vectors, so they begin at a multiple of their size. */
+    /* Groups are read as whole vectors, so they start at a multiple of their size. */
     double *x = room + (2 * em->m + 7) / 8 * 8, *share = x + d * G, *y = share + G;
     for (atvi_idx first = 0; first < n; first += G) {
       atvi_idx some = n - first < G ? n - first : G;
@@ -203,7 +203,7 @@ static atvi_status check_distinct(atvi_ctx *ctx, const atvi_em_runs *r) {
     for (atvi_idx j = 0; j < i; j++)
       if (memcmp(r->x + i * r->d, r->x + j * r->d, bytes) == 0)
         return ATVI_FAIL(ctx, ATVI_EINVAL,
-                         "emulator: runs %td and %td have equal inputs; with a nugget of 0 they may not",
+                         "emulator: runs %td and %td have equal inputs, which a nugget of 0 does not allow",
                          j + 1, i + 1);
   return ATVI_OK;
 }
@@ -243,7 +243,7 @@ uint64_t atvi_gp_em_hash_runs(const atvi_em_runs *r) {
   return stir_reals(h, r->mean, r->m);
 }
 
-/* NaN by any other bits is as free. */
+/* NaN with any other bits means free too. */
 uint64_t atvi_gp_em_hash_opts(const atvi_em_opts *o, atvi_idx d) {
   double value[4] = {o->nugget, o->time_length, o->sill, o->basis};
   for (int i = 0; i < 4; i++)

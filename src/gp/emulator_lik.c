@@ -6,14 +6,16 @@
  *   log L = - nm/2 log(2 pi s) - m/2 log|K| - n/2 log|c| - Q / (2 s),   Q = tr(K^-1 S),  S = y c^-1 y'
  *   d log L = 1/2 tr(G dK),   G = K^-1 S K^-1 / s - m K^-1;   best s = Q / (n m)
  *
- * c is exponential, so y_i given y_{i-1} does not depend on earlier times. With r_i = exp(-h_i / l_t), e_i = 1 - r_i:
+ * c is exponential, so y_i given y_{i-1} does not depend on earlier times. With r_i = exp(-h_i / l_t), e_i =
+ * 1 - r_i:
  *
  *   S = y_1 y_1' + sum_i (D_i + e_i y_{i-1}) (D_i + e_i y_{i-1})' / (1 - r_i^2),   D_i = y_i - y_{i-1}
  *
- * The form with differences does not cancel where outputs are smooth and l_t is long. On a regular grid r and e are the same for
- * all i, so S = y_1 y_1' + (dd + e dy + e^2 yy) / (1 - r^2) with three matrices that are computed once: an evaluation then
- * costs n^3 whatever m is. This is used for m > n. Otherwise V = K^-1 y is computed, and K^-1 S K^-1 is the sum above with V in
- * the place of y; Q needs only, for each i, the three products of D_i and y_{i-1} in the metric K^-1. */
+ * The form with differences does not cancel if outputs are smooth and l_t is long. On a regular grid r and e
+ * are the same for all i, so S = y_1 y_1' + (dd + e dy + e^2 yy) / (1 - r^2) with three matrices that are
+ * computed once: an evaluation then costs n^3 whatever m is. This is used for m > n. Otherwise V = K^-1 y is
+ * computed, and K^-1 S K^-1 is the sum above with V instead of y; Q needs only, for each i, the three
+ * products of D_i and y_{i-1} in the metric K^-1. */
 #include "gp/emulator_detail.h"
 #include "math/linalg.h"
 #include <math.h>
@@ -173,7 +175,7 @@ static double inner(atvi_idx n, atvi_idx ld, const double *a, const double *b) {
   return 2 * off + diag;
 }
 
-/* What a step of length h does: r = exp(-h / l_t), w = 1 / (1 - r^2). */
+/* For a step of length h: r = exp(-h / l_t), w = 1 / (1 - r^2). */
 typedef struct {
   double r, e, w;
 } link;
@@ -182,7 +184,7 @@ static link link_of(double h, double length) {
   return (link){exp(-h / length), -expm1(-h / length), -1 / expm1(-2 * h / length)};
 }
 
-/* One step's part of Q, of n log|c|, and their derivatives by r. */
+/* Contribution of one step to Q and n log|c|, and their derivatives by r. */
 static void add_step(link l, double n, double a, double b, double c, double *q, double *q_r, double *log_c,
                      double *log_c_r) {
   double inside = a + l.e * (b + l.e * c);
@@ -217,7 +219,7 @@ static in_time time_from_squares(const atvi_em_lik *lik, const atvi_em_scratch *
   return o;
 }
 
-/* Without: v holds L^-1 y. */
+/* Without squares: v holds L^-1 y. */
 static in_time time_from_columns(const atvi_em_lik *lik, atvi_em_scratch *s, double length) {
   atvi_idx n = lik->n, m = lik->m;
   in_time o = {0};
@@ -265,7 +267,7 @@ static void sandwich_squares(const atvi_em_lik *lik, atvi_em_scratch *s, double 
   }
 }
 
-/* The same without: v holds K^-1 y and is spoilt. */
+/* The same without squares: v holds K^-1 y and is overwritten. */
 static void sandwich_columns(const atvi_em_lik *lik, atvi_em_scratch *s, double length) {
   atvi_idx n = lik->n, m = lik->m;
   for (atvi_idx t = 1; t < m; t++) { /* weights of y_t and y_{t-1} */
@@ -288,7 +290,7 @@ static void by_kernel(const atvi_em_lik *lik, atvi_em_scratch *s, double nugget,
     double *g = s->g + i * ld;
     for (atvi_idx j = 0; j <= i; j++) g[j] = g[j] * one_over - m * s->k[i * ld + j];
     trace += g[i];
-    /* Below the diagonal alone: the upper half makes up for the 1/2, and on the diagonal k does not change. */
+    /* Only below the diagonal: the upper half cancels the 1/2, and on the diagonal k does not change. */
     lik->table->row_grad(lik->kernel, d, ld, i, s->u + i * d, s->ut, g, grad);
   }
   grad[d] = 0.5 * nugget * trace;

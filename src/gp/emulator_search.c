@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Maximum likelihood from several starts.
  *
- * The likelihood has local maxima (one explains by a nugget what another explains by a short length) and plateaus (a
- * length far beyond 1). So many points of a Sobol net over plausible values are evaluated once, without gradient, and
- * L-BFGS climbs from the best of them. With many runs all of this is done on a subset of them, whose maxima lie
- * near those of the whole at a fraction of the cost (n^3), and the whole is climbed from the best of these.
+ * The likelihood has local maxima (one explains by a nugget what another explains by a short length) and
+ * plateaus (a length far beyond 1). So points of a Sobol net over plausible values are evaluated once,
+ * without gradient, and L-BFGS climbs from the best of them. With many runs all of this is done on a subset
+ * of them, whose maxima are near those of all runs at a fraction of the cost (n^3), and L-BFGS climbs with
+ * all runs from the best of these.
  *
- * Every start is computed by one thread, alone, so results do not depend on the number of threads. */
+ * Each start is computed by one thread alone, so results do not depend on the number of threads. */
 #include "gp/emulator_detail.h"
 #include "math/optim.h"
 #include "math/rng.h"
@@ -18,17 +19,17 @@
 
 enum {
   STARTS = 8,      /* default: 24 changed nothing for seven of eight simulators and four kernels */
-  CHEAP = 150,     /* runs up to which it is doubled */
-  SCREEN = 16,     /* points looked at per start */
+  CHEAP = 150,     /* number of runs up to which it is doubled */
+  SCREEN = 16,     /* points evaluated per start */
   SUBSET = 400,    /* runs of the subset */
-  WORTH_IT = 600,  /* runs from which a subset is made */
+  WORTH_IT = 600,  /* number of runs from which a subset is used */
   MAX_EVALS = 150, /* of one climb */
-  AGAIN = 2,       /* climbs on the whole after those on the subset */
+  AGAIN = 2,       /* climbs with all runs after those on the subset */
   WHOLE_EVALS =
-      40,      /* of such a one: it begins near its end, where a smooth simulator has a long flat ridge */
+      40, /* iterations of such a climb: it starts near its end, where a smooth simulator has a long flat ridge */
   STREAM = 96, /* of random numbers */
 };
-#define AGREE 1e-6 /* of log likelihood / (n m): so much is rounding where runs are ill-conditioned */
+#define AGREE 1e-6 /* of log likelihood / (n m): rounding error if runs are ill-conditioned */
 #define TOL 2e-8   /* of the gradient of log likelihood / (n m): flat to 0.01 for 400 runs of 480 outputs */
 
 /* Where values may lie, and where starts do. */
@@ -57,27 +58,27 @@ typedef struct {
   start *list;  /* [n_list] */
   double *room; /* [n_slot][n_room] of L-BFGS, and x, g */
   atvi_idx n_list, n_room;
-  int n_slot, n_use;         /* as many as can be busy at once; of them with scratch */
+  int n_slot, n_use;         /* as many as can be busy at once, and those with scratch */
   atvi_em_scratch **scratch; /* [n_slot] */
   atomic_bool *busy;         /* [n_slot] */
   atomic_bool stop;
   atomic_int evals;
-  atomic_llong spent; /* on evaluations so far, */
-  long long expected; /* and probably in all; for progress */
+  atomic_llong spent; /* seconds spent on evaluations so far */
+  long long expected; /* expected total, for progress */
   double begun_s;
-  bool climb, whole; /* whole: after a subset */
+  bool climb, whole; /* all runs, after a subset */
 } search;
 
-/* One start as seen from inside of L-BFGS. */
+/* One start, as L-BFGS sees it. */
 typedef struct {
   search *s;
   int worker, slot;
 } climber;
 
-/* Of an evaluation, in those of a few runs. */
+/* Cost of an evaluation, relative to that of a few runs. */
 static long long cost_of(atvi_idx n) { return 1 + (long long)(1e-5 * pow((double)n, 3)); }
 
-/* Worker 0 is the calling thread: it alone may ask and tell. */
+/* Worker 0 is the calling thread: only it may check for a stop and report progress. */
 static bool stopped(search *s, int worker) {
   if (worker == 0 && !atomic_load(&s->stop)) {
     if (atvi_stop_asked(s->ctx)) atomic_store(&s->stop, true);
@@ -119,7 +120,8 @@ static void run_in_slot(search *s, start *at, int worker, int slot) {
   for (atvi_idx i = 0; i < s->n_free; i++) at->par[s->free_at[i]] = x[i];
 }
 
-/* Scratch is large, and there may be more threads than starts: so a start takes any slot that is free. There is always one. */
+/* Scratch is large, and there may be more threads than starts, so a start takes any free slot. There is
+ * always one. */
 static void run_start(void *arg, atvi_idx item, int worker) {
   search *s = arg;
   for (int i = 0;; i = (i + 1) % s->n_use) {
@@ -139,7 +141,8 @@ static double span_of(const atvi_em_runs *r, double *step) {
   return span;
 }
 
-/* Bounds of the free values, and what is not free after all: one time, an input that is the same in all runs. */
+/* Bounds of the free values, and which are not free after all: the time length of one time, the length of a
+ * constant input. */
 static void prepare(search *s, const atvi_em_runs *r, double *held) {
   atvi_idx d = r->d;
   double step = 1, span = r->m > 1 ? span_of(r, &step) : 1;
@@ -174,7 +177,7 @@ void atvi_gp_emulator_ends(const atvi_em_runs *r, const atvi_em_opts *opts, cons
     out->n_short += end_of(info->length[j], opts->length ? 0 : NAN, LENGTH_LEAST, LENGTH_MOST) < 0;
 }
 
-/* Point number i of the net; the first is one that can always be evaluated. */
+/* Point number i of the net; the first one can always be evaluated. */
 static void place(const search *s, const atvi_em_runs *r, uint64_t seed, atvi_idx i, double *u, double *par) {
   atvi_idx d = r->d;
   double step = 1, span = r->m > 1 ? span_of(r, &step) : 1;
@@ -204,7 +207,7 @@ static atvi_status no_start(atvi_ctx *ctx) {
                    "a nugget above 0");
 }
 
-/* Values of list[count], or climbs from there; sorted. */
+/* Evaluates list[count], or climbs from there, and sorts it. */
 static atvi_status run_all(search *s, const atvi_em_lik *lik, atvi_idx count, bool climb) {
   atvi_status status = ATVI_OK;
   int slots = count < s->n_slot ? (int)count : s->n_slot;
@@ -250,7 +253,7 @@ static void choose(atvi_idx n, uint64_t seed, atvi_idx *row) {
     if (atvi_math_rng_uniform(&rng) * (double)(n - i) < (double)(SUBSET - k)) row[k++] = i;
 }
 
-/* From the net to the summits. */
+/* From the net to the maxima. */
 static atvi_status from_net(search *s, const atvi_em_lik *lik, const atvi_em_runs *runs, uint64_t seed,
                             int starts) {
   for (atvi_idx i = 0; i < s->n_list; i++) place(s, runs, seed, i, s->room, s->list[i].par);

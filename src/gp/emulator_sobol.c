@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Sobol indices of the emulator's mean by quasi-Monte Carlo.
  *
- * With A and B two halves of a Sobol point in 2 d dimensions, and C_j = A with coordinate j of B (Saltelli and others 2010):
+ * With A and B two halves of a Sobol point in 2 d dimensions, and C_j = A with coordinate j of B (Saltelli
+ * and others 2010):
  *
  *   V_j = mean f(B) (f(C_j) - f(A)),   T_j = mean (f(A) - f(C_j))^2 / 2,   first = V_j / V, total = T_j / V
  *
- * f is taken around the emulator's mean over the runs, which keeps the products small. Every scramble of the points is an
- * independent replicate: the indices are those of the sums over all, and the errors come from how the replicates differ. The
- * squares in the indices are homogeneous, so outputs are added up before they are divided.
+ * f is taken relative to the emulator's mean over the runs, which keeps the products small. Every scramble of
+ * the points is an independent replicate: the indices are those of the sums over all, and the errors come
+ * from the differences between replicates. Outputs are summed before dividing.
  *
- * A closed form exists (the kernel is a product), but its terms cancel: weights of an ill-conditioned K are many orders larger than f. */
+ * A closed form exists (the kernel is a product), but its terms cancel: weights of an ill-conditioned K are
+ * many orders larger than f. */
 #include "gp/emulator_detail.h"
 #include "math/sobol.h"
 #include <math.h>
 #include <string.h>
 
 enum { G = ATVI_EM_GROUP, SCRAMBLES = 16, LEAST = 64, MOST = 1024, STREAM = 97 };
-#define WORK 4e11 /* products that may be spent, all told: some ten seconds of a core */
+#define WORK 4e11 /* total number of products allowed: about ten seconds of a core */
 
 typedef struct {
   const atvi_emulator *em;
@@ -30,7 +32,7 @@ typedef struct {
 
 static size_t room_of(const atvi_emulator *em) { return (size_t)(2 * em->d + em->d + 1 + 3 * em->m) * G; }
 
-/* Adds one group's products. fa, fb, fc: [m][G]. */
+/* Adds the products of one group. fa, fb, fc: [m][G]. */
 static void add_pairs(const job *o, double *sum, atvi_idx j, const double *fa, const double *fb,
                       const double *fc) {
   atvi_idx width = 2 * o->em->d + 1;
@@ -118,7 +120,7 @@ static void gather(const job *o, atvi_em_sobol *out) {
     }
 }
 
-/* A power of two within LEAST and MOST that keeps to the limit on the work. */
+/* A power of two between LEAST and MOST that respects the limit on the work. */
 static atvi_idx points_for(const atvi_emulator *em) {
   double one =
       (double)em->n * (0.5 * (double)em->n + (double)em->q) + (em->basis ? (double)em->q * (double)em->m : 0);
@@ -130,7 +132,7 @@ static atvi_idx points_for(const atvi_emulator *em) {
 atvi_status atvi_gp_emulator_sobol(atvi_ctx *ctx, const atvi_emulator *em, uint64_t seed,
                                    atvi_em_sobol *out) {
   if (!out->first || !out->total || !out->first_time != !out->total_time)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "emulator: indices need room for both kinds");
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "emulator: both kinds of indices need arrays");
   int threads = atvi_ctx_threads(ctx);
   job o = {.em = em, .key = {.seed = seed, .stream = STREAM}, .points = points_for(em)};
   o.rows = out->first_time ? em->m : 1;

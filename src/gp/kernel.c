@@ -30,14 +30,3 @@ double atvi_gp_corr_ref(atvi_em_kernel kind, atvi_idx d, const double *u, const 
   }
   return factor * exp(-sum);
 }
-
-double atvi_gp_slope_ref(atvi_em_kernel kind, double u, double v) {
-  double s = u - v, a = fabs(s);
-  switch (kind) {
-  case ATVI_EM_MATERN32: return -s / (1 + a);
-  case ATVI_EM_MATERN52: return -s * (1 + a) / (3 + 3 * a + a * a);
-  case ATVI_EM_SQUARED: return -2 * s;
-  case ATVI_EM_EXPONENTIAL: break;
-  }
-  return s > 0 ? -1 : s < 0 ? 1 : 0;
-}

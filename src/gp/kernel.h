@@ -20,20 +20,22 @@ enum {
 double atvi_gp_scale(atvi_em_kernel kind, double length);
 
 typedef struct {
-  /* out[count], padded: correlation of u[d] with the columns of ut[d][ld]. out and the rows of ut are aligned. */
+  /* out[count], padded: correlation of u[d] with the columns of ut[d][ld]. out and the rows of ut are
+   * aligned. */
   void (*row)(atvi_em_kernel kind, atvi_idx d, atvi_idx ld, atvi_idx count, const double *u, const double *ut,
               double *out);
   /* grad[j] += sum over count columns of weight * dk / d log l_j. */
   void (*row_grad)(atvi_em_kernel kind, atvi_idx d, atvi_idx ld, atvi_idx count, const double *u,
                    const double *ut, const double *weight, double *grad);
-  /* Of a group the first cols points are computed, and perhaps some more.
-   * k[n][ATVI_EM_GROUP]: correlation of u[n][d] with the points p[d][ATVI_EM_GROUP]. */
+  /* The first cols points of a group are computed, and perhaps some more. k[n][ATVI_EM_GROUP]: correlation of
+   * u[n][d] with the points p[d][ATVI_EM_GROUP]. */
   void (*points)(atvi_em_kernel kind, atvi_idx n, atvi_idx d, int cols, const double *u, const double *p,
                  double *k);
   /* p_bar[d][ATVI_EM_GROUP], overwritten, from k and k_bar[n][ATVI_EM_GROUP]. */
   void (*points_vjp)(atvi_em_kernel kind, atvi_idx n, atvi_idx d, int cols, const double *u, const double *p,
                      const double *k, const double *k_bar, double *p_bar);
-  /* c[ATVI_GP_PANEL][ATVI_EM_GROUP] (+)= a' b: a[len][ATVI_GP_PANEL], b[len][ATVI_EM_GROUP]. Sums run over len in order. */
+  /* c[ATVI_GP_PANEL][ATVI_EM_GROUP] (+)= a' b: a[len][ATVI_GP_PANEL], b[len][ATVI_EM_GROUP]. Sums run over
+   * len in order. */
   void (*panel)(atvi_idx len, int cols, const double *a, const double *b, bool add, double *c);
 } atvi_gp_table;
 
@@ -44,9 +46,7 @@ extern const atvi_gp_table atvi_gp_table_avx512;
 #endif
 const atvi_gp_table *atvi_gp_best(void);
 
-/* The same by the C library, one pair at a time: oracle. */
+/* The same by the C library, one pair at a time, as an oracle. */
 double atvi_gp_corr_ref(atvi_em_kernel kind, atvi_idx d, const double *u, const double *v);
-/* d log k / d u_j. */
-double atvi_gp_slope_ref(atvi_em_kernel kind, double u, double v);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's kind is a constant of every loop: each of the entry points below is four loops. */
+/* The kind of kernel is constant in every loop: each entry point below is four loops. */
 #include "gp/kernel.h"
 #include "math/vec.h"
 
-/* a with the sign of b turned into it; 0 where b is 0. */
+/* a times the sign of b; 0 if b is 0. */
 ALWAYS vec vec_signed(vec a, vec b) { return (vec)((b != 0) & ((veci)a ^ ((veci)b & INT64_MIN))); }
 
 #define EACH_KIND(kind, call)                                                                                \
@@ -139,7 +139,7 @@ static void points_vjp(atvi_em_kernel kind, atvi_idx n, atvi_idx d, int cols, co
   EACH_KIND(kind, POINTS_VJP)
 }
 
-/* Rows and vectors of a tile: as many accumulators as there are registers, but for those of b and one of a. */
+/* Rows and vectors of a tile: as many accumulators as registers, except those for b and one for a. */
 #if defined __AVX512F__
 enum { ROWS = 12, COLS = 2 };
 #else

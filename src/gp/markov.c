@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes in time: what does not depend on the instruction set. */
+/* Processes in time: the part that does not depend on the instruction set. */
 #include "gp/markov_detail.h"
 #include "math/rng.h"
 #include "math/stat/stat.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps that differ by no more than the rounding of the times are one. */
+/* Steps that differ only by rounding of the times are equal. */
 #define SAME_STEP (4 * DBL_EPSILON)
 
 /* Lays the object out. Runs twice: a.base == NULL measures, else it places. */
@@ -33,7 +33,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_idx n, const double *time, int n_te
     return ATVI_FAIL(ctx, ATVI_EINVAL, "markov: %d terms, want 1 .. %d", n_term, (int)ATVI_MARKOV_TERMS);
   for (int k = 0; k < n_term; k++) {
     if ((int)term[k] < ATVI_GP_WHITE || (int)term[k] > ATVI_GP_MATERN52)
-      return ATVI_FAIL(ctx, ATVI_EINVAL, "markov: term %d is of no known kind", k + 1);
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "markov: term %d is of an unknown kind", k + 1);
     states += atvi_gp_markov_order(term[k]);
   }
   if (states > ATVI_MARKOV_STATES)
@@ -45,7 +45,7 @@ static atvi_status check(atvi_ctx *ctx, atvi_idx n, const double *time, int n_te
   return ATVI_OK;
 }
 
-/* dt[n] sorted, with those that are the same but for rounding replaced by one, their mean. Returns how many are left. */
+/* Sorts dt[n] and replaces those that differ only by rounding by their mean. Returns the number left. */
 static atvi_idx merge(atvi_idx n, double *dt, double tol) {
   atvi_idx kept = 0;
   qsort(dt, (size_t)n, sizeof *dt, atvi_math_by_value);
@@ -175,7 +175,8 @@ void atvi_gp_markov_smooth(const atvi_markov *m, atvi_markov_work *w, const doub
   ATVI_ISA_PICK(atvi_gp_markov_back)(m, w, par, resid, mean, var, var_term, loo_mean, loo_var);
 }
 
-/* A row's numbers are a position of their own: states, then noise of the value, then noise of the output. */
+/* Each row has its own position in the random stream: states, then noise of the value, then noise of the
+ * output. */
 static void fill_normals(const atvi_markov *m, atvi_markov_work *w, uint64_t seed, atvi_idx first,
                          bool given) {
   for (atvi_idx i = 0; i < m->n; i++)
@@ -197,8 +198,8 @@ static void noise_sd(const atvi_markov *m, const double *par, double sd[ATVI_LAN
   }
 }
 
-/* Given values: a joint draw of processes and values, corrected by what the difference between given and drawn values says
- * about the processes (Durbin and Koopman 2002): the conditional law, at the cost of one smoothing. */
+/* Given values: a joint draw of processes and values, corrected by smoothing the difference between given and
+ * drawn values (Durbin and Koopman 2002), has the conditional law at the cost of one smoothing. */
 void atvi_gp_markov_draw(const atvi_markov *m, atvi_markov_work *w, const double *par, const double *given,
                          uint64_t seed, atvi_idx first, double *out) {
   enum { L = ATVI_LANES };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Inside of processes in time; see markov_lanes.h for the formulas.
  *
- * A path is a list of rows in time order and the steps between them. There are two: the rows that have a value (all that a
- * density needs) and all rows. Steps of equal length share one entry of the table of transitions, so that a
- * regular grid has a table of one. */
+ * A path is a list of rows in time order and the steps between them. There are two: the rows with a value
+ * (enough for a density) and all rows. Steps of equal length share one entry of the table of transitions, so
+ * that a regular grid has a table of one. */
 #ifndef ATVI_GP_MARKOV_DETAIL_H
 #define ATVI_GP_MARKOV_DETAIL_H
 
@@ -12,22 +12,28 @@
 typedef struct {
   atvi_idx n;
   atvi_idx *row; /* [n] */
-  atvi_idx
-      *step; /* [n] entry of the table for the step that leads to this row; the first one's means nothing */
+  /* [n] entry of the table for the step that leads to this row; the first is not used. */
+  atvi_idx *step;
 } atvi_markov_path;
 
 struct atvi_markov {
   atvi_ctx *ctx;
   atvi_idx n, n_dt;
   int n_term, n_state;
-  bool diagonal; /* no term but exponential and white ones */
+  /* Only exponential and white terms. */
+  bool diagonal;
   atvi_gp_kind kind[ATVI_MARKOV_TERMS];
-  int first[ATVI_MARKOV_TERMS];    /* first state of a term */
-  int unit_at[ATVI_MARKOV_TERMS];  /* where in an entry of the table its own parts begin */
-  double head[ATVI_MARKOV_STATES]; /* 1: the value of a process; 0: one of its derivatives */
-  int entry;                       /* numbers per lane in an entry of the table */
-  bool *used;                      /* [n] */
-  double *dt;                      /* [n_dt] lengths of steps */
+  /* First state of a term. */
+  int first[ATVI_MARKOV_TERMS];
+  /* Offset of its parts in an entry of the table. */
+  int unit_at[ATVI_MARKOV_TERMS];
+  /* 1: the value of a process; 0: one of its derivatives. */
+  double head[ATVI_MARKOV_STATES];
+  /* Numbers per lane in an entry of the table. */
+  int entry;
+  bool *used; /* [n] */
+  /* [n_dt] lengths of steps. */
+  double *dt;
   atvi_markov_path value, all;
 };
 
@@ -36,12 +42,17 @@ struct atvi_markov_work {
   atvi_ctx *ctx;
   double *table; /* [n_dt][entry] */
   double *tape;  /* [n][tape] */
-  double *white; /* [2 n] normals of draws: noise of the values, and of the output */
-  double *state; /* [n][n_state] normals of draws */
-  double *diff;  /* [n] residuals of a draw */
-  double *sum;   /* [n] of the states that are values */
-  double *mean;  /* [n_term][n] */
-  double *part;  /* [n_term][n] values of each term in the last draw; white: 0 */
+  /* [2 n] normals of draws: noise of the values, and of the output. */
+  double *white;
+  /* [n][n_state] normals of draws. */
+  double *state;
+  /* [n] residuals of a draw. */
+  double *diff;
+  /* [n] of the states that are values. */
+  double *sum;
+  double *mean; /* [n_term][n] */
+  /* [n_term][n] values of each term in the last draw; white: 0. */
+  double *part;
 };
 
 static inline int atvi_gp_markov_order(atvi_gp_kind k) { return (int)k; } /* states of a term */
@@ -52,23 +63,11 @@ typedef void atvi_markov_density_fn(const atvi_markov *m, atvi_markov_work *w, c
 typedef void atvi_markov_smooth_fn(const atvi_markov *m, atvi_markov_work *w, const double *par,
                                    const double *resid, double *mean, double *var, double *var_term,
                                    double *loo_mean, double *loo_var);
-/* Values of all processes but white ones, w->part, and their sum, w->sum, from w->state. */
+/* Values of all processes except white ones, w->part, and their sum, w->sum, from w->state. */
 typedef void atvi_markov_sample_fn(const atvi_markov *m, atvi_markov_work *w, const double *par);
 atvi_markov_density_fn atvi_gp_markov_density_base, atvi_gp_markov_density_avx2,
     atvi_gp_markov_density_avx512;
 atvi_markov_smooth_fn atvi_gp_markov_back_base, atvi_gp_markov_back_avx2, atvi_gp_markov_back_avx512;
 atvi_markov_sample_fn atvi_gp_markov_sample_base, atvi_gp_markov_sample_avx2, atvi_gp_markov_sample_avx512;
-
-/* One lane by dense matrices, O(n^3): the oracle. par[2 n_term], resid[n]. Outputs may be NULL: par_bar[2 n_term], resid_bar[n] (0 in rows
- * not used); mean[n_term][n], var[n], var_term[n_term][n], loo_mean[n], loo_var[n] as atvi_gp_markov_smooth; cov[n][n], the covariance of the
- * sum of all non-white terms given the used rows. Everything is NaN where the covariance is not positive definite. Errors: ENOMEM. */
-typedef struct {
-  double log_density;
-  double *par_bar, *resid_bar;
-  double *mean, *var, *var_term, *loo_mean, *loo_var, *cov;
-} atvi_markov_dense;
-ATVI_CHECKED atvi_status atvi_gp_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used,
-                                            int n_term, const atvi_gp_kind *term, const double *par,
-                                            const double *resid, atvi_markov_dense *out);
 
 #endif

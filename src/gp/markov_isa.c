@@ -8,11 +8,11 @@
  *             e_bar = (x_bar'g - e) / s,   s_bar = -(e x_bar'g - g't - e^2/2) / s^2 - 1 / (2s)
  *             g_bar = x_bar f - 2 t / s + s_bar h,   x_bar -= h e_bar,   P_bar += (g_bar h' + h g_bar') / 2
  *           A step of a has d ell/da = sum_ij F_ij G_ij + <P_bar, dQ/da>,   G = x_bar x' + 2 P_bar (P - Q), with x, P after the step:
- *           what the rows of equal steps give is summed first and turned into derivatives of variance and rate once (settle).
+ *           contributions of rows with equal steps are summed first and turned into derivatives of variance and rate once (settle).
  * log s     is summed as the logarithm of the product of mantissas and the sum of exponents: one logarithm in 512 rows.
  *
- * The code is written for any number of states S and taken apart by the compiler for the few that are common;
- * where all terms are exponential A is diagonal. */
+ * The code is written for any number of states S and specialised by the compiler for the few common ones; if
+ * all terms are exponential, A is diagonal. */
 #include "gp/markov_lanes.h"
 
 enum { MOST = ATVI_MARKOV_STATES, PACKED = MOST * (MOST + 1) / 2 };
@@ -142,7 +142,7 @@ static void settle(const job *jb, atvi_idx u, gathering *c, vec *var_bar, vec *r
   for (int i = 0; i < S * (S + 1) / 2; i++) c->Q_bar[i] = all_of(0);
 }
 
-/* What a step gives to the sums; P_bar, x_bar become those before the step. */
+/* Adds the contribution of a step to the sums; P_bar, x_bar become those before the step. */
 ALWAYS void step_back(const int S, const bool diagonal, const vec *A, const vec *P, const vec *x, vec *P_bar,
                       vec *x_bar, gathering *c) {
   const vec *Q = A + S * S;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Transitions of the Markov processes, a vector of points at a time; for markov*_isa.c only: all of it is static.
+/* Transitions of the Markov processes, a vector of points at a time; for markov*_isa.c only: all of it is
+ * static.
  *
- * State     A term of rate c (1/l, sqrt 3/l, sqrt 5/l) has as states its value and the derivatives in units of c: f, f'/c, f''/c^2. In the
- *           variable a = c h the law does not depend on c any more:
+ * State     A term of rate c (1/l, sqrt 3/l, sqrt 5/l) has as states its value and the derivatives in units of c: f, f'/c, f''/c^2. In the variable a = c h the law no longer depends on c:
  *             dx/da = F x + noise q,   x(a) = A x(0) + N(0, Q),   A = e^{Fa},   Q = q int_0^a u(s) u(s)' ds,   u = last column of e^{Fs}
  *           F    exponential -1;  matern32 (0 1; -1 -2);  matern52 (0 1 0; 0 0 1; -1 -3 -3)
  *           q    2v, 4v, 16v/3;    stationary covariance v, v I, v (1 0 -1/3; 0 1/3 0; -1/3 0 1)
@@ -11,7 +11,8 @@
  *           I_{k-1} = (2 I_k + a^k e^{-2a}) / k, downwards, where nothing cancels.
  * Slopes    dA/da = F A and dQ/da = q u u'.
  *
- * An entry of the table: A[S][S] and Q (lower triangle), all terms together; then for each term Q and dQ/da for v = 1. */
+ * An entry of the table: A[S][S] and Q (lower triangle), all terms together; then for each term Q and dQ/da
+ * for v = 1. */
 #ifndef ATVI_GP_MARKOV_LANES_H
 #define ATVI_GP_MARKOV_LANES_H
 
@@ -34,9 +35,9 @@ typedef int64_t veci __attribute__((vector_size(WIDTH)));
 typedef uint64_t vecu __attribute__((vector_size(WIDTH)));
 enum { PER_VEC = WIDTH / sizeof(double), PARTS = ATVI_LANES / PER_VEC };
 
-#define SMALLEST 1e-290 /* of a variance: its logarithm and its inverse are safe */
+#define SMALLEST 1e-290 /* range of a variance in which its logarithm and inverse are safe */
 #define LARGEST 1e290
-#define FARTHEST 350.0 /* e^{-2a} is not yet denormal; after longer steps nothing is left of a process */
+#define FARTHEST 350.0 /* e^{-2a} is not yet denormal; after longer steps a process has no memory */
 
 ALWAYS vec all_of(double a) { return (vec){0} + a; }
 ALWAYS vec get(const double *p) { return (vec) * (const vec_any *)p; }
@@ -50,7 +51,8 @@ ALWAYS vec root(vec x) {
   return x;
 }
 
-/* e^x for -708 <= x <= 0: x = k log 2 + r, Taylor of degree 13 in |r| <= 0.35, by halves so that the chain is short. */
+/* e^x for -708 <= x <= 0: x = k log 2 + r, Taylor of degree 13 in |r| <= 0.35, by halves so that the chain is
+ * short. */
 ALWAYS vec exp_of(vec x) {
   const vec magic = all_of(0x1.8p52); /* adding it rounds to a whole number, which its last bits then hold */
   vec t = x * 0x1.71547652b82fep0 + magic, k = t - magic;
@@ -73,8 +75,8 @@ ALWAYS vec log_of(vec x) {
   return k * 0x1.62e42fefa39efp-1 + 2.0 * f * p;
 }
 
-/* int_0^a s^n e^{-2s} ds = n! / 2^{n+1} (1 - e^{-z} sum_{j <= n} z^j / j!), z = 2a, gone = e^{-z}; and
- * = a^{n+1} e^{-z} / (n+1) (1 + z/(n+2) (1 + z/(n+3) ...)) where little is left of the difference. n is 0, 2 or 4. */
+/* int_0^a s^n e^{-2s} ds = n! / 2^{n+1} (1 - e^{-z} sum_{j <= n} z^j / j!), z = 2a, gone = e^{-z}; and =
+ * a^{n+1} e^{-z} / (n+1) (1 + z/(n+2) (1 + z/(n+3) ...)) if the difference cancels. n is 0, 2 or 4. */
 ALWAYS vec gathered(const int n, vec a, vec gone) {
   const int terms = 18 + 2 * n; /* the rest is below 1e-17 of the sum up to z = join */
   const double join = 1 + 0.5 * n;
@@ -125,7 +127,8 @@ ALWAYS void step_matern52(vec a, vec e, int S, vec *A, vec *Q, vec *slope) {
 /* The parameters of one vector of points. */
 typedef struct {
   vec var[ATVI_MARKOV_TERMS], length[ATVI_MARKOV_TERMS], rate[ATVI_MARKOV_TERMS];
-  vec white; /* sum of their variances */
+  /* Sum of their variances. */
+  vec white;
   veci good;
 } settings;
 

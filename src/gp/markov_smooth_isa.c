@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What values say about the processes behind them, and draws of those.
+/* What values say about the underlying processes, and draws of these.
  *
- * Back pass (de Jong 1989), x, P, g, s, e as predicted by the filter at a row; rho, M summarise the values after it, both 0 at the end:
- *             u = e/s - g'rho/s,   D = 1/s + g'M g/s^2        only where there is a value; (C^-1 r)_i and (C^-1)_ii of the dense problem
+ * Back pass (de Jong 1989), x, P, g, s, e as predicted by the filter at a row; rho, M summarise the values
+ * after it, both 0 at the end:
+ *             u = e/s - g'rho/s,   D = 1/s + g'M g/s^2        only if there is a value; (C^-1 r)_i and (C^-1)_ii of the dense problem
  *             rho + h u,   M + h h' D - (h k' + k h'),  k = M g/s
  *           are then the summary with this row included: conditional mean x + P rho, covariance P - P M P. A step back: A' rho, A' M A.
  * Left out  the value given all others is normal with mean r - u/D and variance 1/D.
- * No matrix is inverted, so that variances of 0 and repeated times need no care. */
+ * No matrix is inverted, so variances of 0 and repeated times need no special care. */
 #include "gp/markov_lanes.h"
 
 enum { MOST = ATVI_MARKOV_STATES, PACKED = MOST * (MOST + 1) / 2 };

@@ -7,7 +7,7 @@ enum { LABEL_DIGITS = 15 };
 typedef struct {
   const char *at; /* inside the name */
   size_t n;
-  int64_t value; /* -1: it is a word */
+  int64_t value; /* -1: a word */
 } name_index;
 
 typedef struct {
@@ -19,7 +19,7 @@ typedef struct {
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-/* A number, or a word as names of models are. */
+/* A number, or a word like the names in models. */
 static bool read_index(const char *s, size_t n, name_index *out) {
   bool number = n > 0 && n <= LABEL_DIGITS, word = n > 0 && is_letter(s[0]);
   *out = (name_index){s, n, -1};
@@ -32,7 +32,7 @@ static bool read_index(const char *s, size_t n, name_index *out) {
   return number || word;
 }
 
-/* Names of models have no dots but those before indices. */
+/* Names in models have dots only before indices. */
 static split_name split(const char *s) {
   const split_name whole = {.base = strlen(s)};
   split_name out = {.base = strcspn(s, ".")};
@@ -55,15 +55,15 @@ static bool same_base(const char *a, const split_name *x, const char *b, const s
   return same;
 }
 
-/* How many labels dimension k has, if elements s[n] are a grid: until its first index comes again, with later dimensions
- * taking `inner` elements. */
+/* Number of labels of dimension k, if elements s[n] are a grid: until its first index recurs, with later
+ * dimensions taking `inner` elements. */
 static atvi_idx length(const split_name *s, atvi_idx n, int k, atvi_idx inner) {
   atvi_idx count = 1;
   while (count * inner < n && !same_index(&s[count * inner].index[k], &s[0].index[k])) count++;
   return count;
 }
 
-/* Labels of dimension k; false: a number is not above the one before, or there is no memory. */
+/* Labels of dimension k; false: numbers do not ascend, or out of memory. */
 static bool take_labels(atvi_pool *pool, const split_name *s, atvi_idx inner, int k, atvi_array *a) {
   bool words = s[0].index[k].value < 0, good = true;
   int64_t *label = atvi_pool_take(pool, (size_t)a->size[k], sizeof *label);
@@ -88,7 +88,8 @@ static bool words_differ(const atvi_array *a) {
   return true;
 }
 
-/* Sets sizes and labels; false if s[n] is no grid. A single word after a dot may be anything, and is no index. */
+/* Sets sizes and labels; false if s[n] is not a grid. A single word after a dot may be anything and is not an
+ * index. */
 static bool grid(atvi_pool *pool, const split_name *s, atvi_idx n, atvi_array *a) {
   atvi_idx inner = 1;
   a->n_dim = s[0].n_index;
@@ -147,7 +148,8 @@ const char *atvi_io_array_bracket(atvi_pool *pool, const char *name) {
 
 static bool blank(char c) { return c == ' ' || c == '\t'; }
 
-/* Where the bracket is in a name like theta[1,2]: one that opens, one that closes, at the end; 0: it is none. */
+/* Position of the bracket in a name like theta[1,2], with one closing bracket at the end; 0: not such a
+ * name. */
 static size_t bracket(const char *name, size_t n) {
   size_t open = strcspn(name, "[],.");
   if (name[open] != '[') return 0;

@@ -15,10 +15,10 @@ typedef struct {
   atvi_pool *pool;
   atvi_ctx *ctx;
   const char *path;
-  const char *source; /* [n_source] the text as it was, for messages */
+  const char *source; /* [n_source] the original text, for messages */
   size_t n_source;
-  char *p, *end;    /* *end is 0 and nothing before it is */
-  char *line_start; /* where the present line begins */
+  char *p, *end;    /* *end is 0, and no earlier byte is */
+  char *line_start; /* start of the current line */
   int line;         /* 1-based */
   int first_line;   /* line of the header or of the first row */
   char delim;
@@ -52,7 +52,7 @@ static atvi_status complain(const scan *s, int line, int column, const char *hin
 
 static bool blank(const scan *s, char c) { return (c == ' ' || c == '\t') && c != s->delim; }
 
-/* s->p is at a line ending (LF, CR LF or CR) or at the end: goes past it. */
+/* s->p is at a line ending (LF, CR LF or CR) or at the end: moves past it. */
 static void end_line(scan *s) {
   if (s->p == s->end) return;
   if (*s->p == '\r' && s->p[1] == '\n') s->p++;
@@ -104,7 +104,7 @@ static atvi_status quoted_cell(scan *s, cell *c) {
   return ATVI_OK;
 }
 
-/* Takes the cell at s->p and goes past its separator or line ending. */
+/* Takes the cell at s->p and moves past its separator or line ending. */
 static atvi_status next_cell(scan *s, cell *c) {
   while (blank(s, *s->p)) s->p++;
   c->line = s->line;
@@ -160,7 +160,7 @@ static atvi_cell_kind classify(const scan *s, const char *t, size_t n, double *v
   return atvi_io_parse_datetime(t, n, value) ? ATVI_CELL_DATE : ATVI_CELL_TEXT;
 }
 
-/* Digits in a group of three after the comma, as in 1,234: may be a thousand and some, not one and a part. */
+/* Three digits after the comma, as in 1,234: may be a number above a thousand rather than a fraction. */
 static bool thousands(const char *t, size_t n) {
   const char *comma = memchr(t, ',', n);
   size_t before = (size_t)(comma - t), sign = t[0] == '-' || t[0] == '+';
@@ -169,11 +169,11 @@ static bool thousands(const char *t, size_t n) {
 
 typedef struct {
   atvi_idx comma, point; /* numbers with a decimal comma and with a decimal point */
-  atvi_idx clear;        /* with a comma that cannot be one of thousands */
+  atvi_idx clear;        /* with a comma that cannot separate thousands */
   atvi_idx words;        /* neither numbers nor missing nor dates */
 } census;
 
-/* What the cell first .. last would be, were it read with decimal commas. */
+/* What the cell first .. last is if read with decimal commas. */
 static void count_cell(census *c, const char *first, const char *last) {
   char buf[ATVI_COMMA_BYTES];
   double ignored;
@@ -196,7 +196,8 @@ static void count_cell(census *c, const char *first, const char *last) {
   }
 }
 
-/* Cells between p and end, as they are separated by delim, comment lines aside. Reads over quotes: this is for numbers. */
+/* Cells between p and end when separated by delim, without comment lines. Ignores quotes, as it looks for
+ * numbers. */
 static census count_cells(const char *p, const char *end, char delim) {
   census c = {0};
   bool fresh = true; /* at the start of a line */
@@ -210,8 +211,8 @@ static census count_cells(const char *p, const char *end, char delim) {
   return c;
 }
 
-/* The most frequent of comma, semicolon and tab outside quotes in the line at s->p; comma wins ties. But numbers between
- * semicolons are just that: 1,5;2,5. */
+/* The most frequent of comma, semicolon and tab outside quotes in the line at s->p; comma wins ties. But
+ * numbers between semicolons may have commas: 1,5;2,5. */
 static void find_delim(scan *s) {
   atvi_idx comma = 0, semicolon = 0, tab = 0;
   bool quoted = false;
@@ -346,7 +347,7 @@ static atvi_status read_rows(scan *s, atvi_csv *csv, const cell *first) {
   for (int line = s->line; next_line(s, &n_empty); n_empty = 0, line = s->line) {
     for (; csv->n_col == 1 && n_empty > 0; n_empty--, n++) {
       cell c = {.text = s->end, .column = 1};
-      csv->line[n] = line; /* of the first of them; comment lines may stand between */
+      csv->line[n] = line; /* of the first of them; comment lines may be between */
       put(s, csv, n, 0, &c);
     }
     ATVI_TRY(read_row(s, csv, n));

@@ -89,7 +89,7 @@ typedef struct {
 
 static atvi_status no_sense(const entry *e) {
   return ATVI_FAIL(e->ctx, ATVI_EDATA,
-                   "%s:%d:1: '%s = %s' makes no sense; the file was changed after it was written", e->path,
+                   "%s:%d:1: '%s = %s' is not valid; the file was changed after it was written", e->path,
                    e->line, e->key, e->value);
 }
 
@@ -149,7 +149,7 @@ static atvi_status get_end(const entry *e, atvi_end *out) {
   return no_sense(e);
 }
 
-/* A message without a kind is of an older file, which marks a warning in its text. */
+/* A message without a kind is from an older file, which marks a warning in its text. */
 static atvi_status get_message(const entry *e, atvi_draws_config *c, atvi_idx *cap) {
   static const char MARK[] = "Warning: ";
   atvi_message m = c->next;
@@ -166,7 +166,7 @@ static atvi_status get_message(const entry *e, atvi_draws_config *c, atvi_idx *c
   return ATVI_OK;
 }
 
-/* Of the message that follows. A code that is not known is one of a later version: the text says it all. */
+/* Kind of the next message. An unknown code is from a later version: the text says it all. */
 static atvi_status get_message_kind(const entry *e, atvi_draws_config *c) {
   const char *gap = strchr(e->value, ' ');
   char *word = atvi_pool_strndup(e->pool, e->value, gap ? (size_t)(gap - e->value) : 0);
@@ -195,7 +195,7 @@ static atvi_status take(const entry *e, atvi_draws_config *c, atvi_idx cap[2]) {
   return ATVI_OK;
 }
 
-/* Splits "# key = value" of n bytes; false if it is no such line. */
+/* Splits "# key = value" of n bytes; false if it is not such a line. */
 static bool split(entry *e, const char *line, size_t n) {
   char *copy = atvi_pool_strndup(e->pool, line, n);
   if (!copy) return false;

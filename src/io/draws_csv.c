@@ -6,8 +6,8 @@
 
 /* ---- writing ---- */
 
-/* Numbers are most of the work: the threads write PARTS parts of PART_ROWS rows as text, which then go to the file in
- * their order. */
+/* Numbers are most of the work: the threads write PARTS parts of PART_ROWS rows as text, which are then
+ * written in order. */
 enum { PART_ROWS = 128, PARTS = 16 };
 
 typedef struct {
@@ -134,7 +134,7 @@ static atvi_status find_chains(atvi_ctx *ctx, const atvi_csv *csv, const atvi_dr
                      c->per_chain > 0 ? c->per_chain : csv->n_row / *n_chain + 1);
   for (atvi_idx i = 0; l->chain >= 0 && i < csv->n_row; i++)
     if (csv->value[i * csv->n_col + l->chain] != (double)(i / (csv->n_row / *n_chain) + 1))
-      return ATVI_FAIL(ctx, ATVI_EDATA, "%s:%d:%d: chain %s where chain %td is due; rows were sorted or lost",
+      return ATVI_FAIL(ctx, ATVI_EDATA, "%s:%d:%d: chain %s instead of chain %td; rows were sorted or lost",
                        csv->path, csv->line[i], csv->column[i * csv->n_col + l->chain],
                        csv->text[i * csv->n_col + l->chain], i / (csv->n_row / *n_chain) + 1);
   return ATVI_OK;

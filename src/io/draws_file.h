@@ -9,8 +9,9 @@
  *   lp__,log_lik__,chain__,log_prior__,beta.1,R0
  *   -61.25,-58.125,1,-3.125,0.75,2.25
  *
- * lp__ = log prior + log likelihood; chain__ counts from 1; weight__ follows log_prior__ if draws are weighted; then
- * parameters, then derived quantities. Numbers have 17 digits: reading gives back exactly what was written. */
+ * lp__ = log prior + log likelihood; chain__ counts from 1; weight__ follows log_prior__ if draws are
+ * weighted; then parameters, then derived quantities. Numbers have 17 digits: reading gives back exactly what
+ * was written. */
 #ifndef ATVI_IO_DRAWS_FILE_H
 #define ATVI_IO_DRAWS_FILE_H
 
@@ -21,29 +22,32 @@
 
 /* Writes d to path, completely or not at all. Errors: EIO (path and reason), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_csv_write(const atvi_draws *d, const char *path);
-/* Reads such a file. Also takes Stan's own: further columns whose names end in __ are skipped, and where nothing is said there is
- * one chain, every column is an unbounded parameter, and log_lik__ is 0. *out is NULL on any error.
+/* Reads such a file. Also takes Stan's own: other columns whose names end in __ are skipped; by default there
+ * is one chain, every column is an unbounded parameter, and log_lik__ is 0. *out is NULL on any error.
  * Errors: EIO, EDATA (path:line:column and what is wrong), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_csv_read(atvi_ctx *ctx, const char *path, atvi_draws **out);
 
-/* DRAWS in the text formats of others. Numbers have 17 digits. draws.csv is our own, and the only one that is also read. */
+/* DRAWS in text formats of other programs. Numbers have 17 digits. draws.csv is our own, and the only one
+ * that is also read. */
 
-/* A table for spreadsheets and data frames: no comments; chain__, draw__, lp__, log_lik__, log_prior__, weight__ (if weighted), then
- * parameters and derived quantities. A number that is NaN is an empty cell. Errors: EIO, ENOMEM. */
+/* A table for spreadsheets and data frames: no comments; chain__, draw__, lp__, log_lik__, log_prior__,
+ * weight__ (if weighted), then parameters and derived quantities. NaN is an empty cell. Errors: EIO,
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_table_write(const atvi_draws *d, const char *path);
 
-/* One chain (from 0) as CmdStan writes it for draws that no adaptation made (algorithm fixed_param): lp__, accept_stat__, then parameters
- * and derived quantities, of arrays the first index fastest. Its readers expect indices 1, 2, ... without a gap: elements of other arrays are single numbers, b.north
- * becomes b_north. Weights cannot be told. Errors: EIO, ENOMEM. */
+/* One chain (from 0) as CmdStan writes it for draws without adaptation (algorithm fixed_param): lp__,
+ * accept_stat__, then parameters and derived quantities, arrays with the first index fastest. Readers expect
+ * indices 1, 2, ... without gaps: elements of other arrays are single numbers, b.north becomes b_north.
+ * Weights cannot be stored. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_stan_write(const atvi_draws *d, atvi_idx chain, const char *path);
 
-/* As posteriordb has draws: a list of chains, each an object of a list per quantity, "beta[2]": [...]; with weight__ if weighted. NaN and
- * infinite are null. Errors: EIO, ENOMEM. */
+/* Draws as in posteriordb: a list of chains, each an object of a list per quantity, "beta[2]": [...]; with
+ * weight__ if weighted. NaN and infinities are null. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_json_write(const atvi_draws *d, const char *path);
 
-/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c alone, but for the table. */
+/* The "# key = value" lines of a draws file; for draws_csv.c and draws_config.c only, except the table. */
 
-/* The members of atvi_made but `end`, by the names that files, summaries and bindings have for them. */
+/* The members of atvi_made except `end`, by their names in files, summaries and bindings. */
 extern const atvi_fields atvi_io_made_fields;
 
 typedef struct {
@@ -52,10 +56,14 @@ typedef struct {
 } atvi_draws_bounds;
 
 typedef struct {
-  atvi_made made;     /* strings from the pool */
-  atvi_idx n_param;   /* -1: not said */
-  atvi_idx n_chain;   /* 0: not said */
-  atvi_idx per_chain; /* 0: not said */
+  /* Strings from the pool. */
+  atvi_made made;
+  /* -1: not given. */
+  atvi_idx n_param;
+  /* 0: not given. */
+  atvi_idx n_chain;
+  /* 0: not given. */
+  atvi_idx per_chain;
   bool independent;
   atvi_idx n_bounds, n_message;
   atvi_draws_bounds *bounds;
@@ -65,8 +73,8 @@ typedef struct {
 } atvi_draws_config;
 
 void atvi_io_draws_config_write(atvi_file *f, const atvi_draws *d);
-/* Reads the lines at the top of text, which is NUL-terminated. Unknown keys and lines that are no assignment are skipped.
- * Errors: EDATA (a value that makes no sense), ENOMEM. */
+/* Reads the lines at the top of text, which is NUL-terminated. Unknown keys and lines that are not
+ * assignments are skipped. Errors: EDATA (an invalid value), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_draws_config_read(atvi_pool *pool, const char *path, const char *text,
                                                    atvi_draws_config *out);
 

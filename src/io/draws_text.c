@@ -49,7 +49,7 @@ atvi_status atvi_io_draws_table_write(const atvi_draws *d, const char *path) {
 
 /* ---- Stan ---- */
 
-/* The lines that CmdStan begins with, in its order and indentation. */
+/* The first lines of CmdStan's files, in its order and indentation. */
 static void put_stan_config(atvi_file *f, const atvi_draws *d, atvi_idx chain) {
   atvi_io_file_printf(
       f, "# stan_version_major = 2\n# stan_version_minor = 33\n# stan_version_patch = 0\n# model = ");
@@ -67,20 +67,20 @@ static void put_stan_config(atvi_file *f, const atvi_draws *d, atvi_idx chain) {
   atvi_io_file_put(f, "\n", 1);
 }
 
-/* Columns in Stan's order and with names that its readers understand. */
+/* Columns in the order of Stan, with names that its readers understand. */
 typedef struct {
   atvi_idx *at; /* [n_col] which column of the draws */
   const char **name;
 } stan_columns;
 
-/* Whether indices are 1, 2, ... in each dimension: what readers of Stan CSV take for granted. */
+/* Whether indices are 1, 2, ... in each dimension, as readers of Stan CSV expect. */
 static bool counted(const atvi_array *a) {
   for (int k = 0; k < a->n_dim; k++)
     if (a->word[k] || a->label[k][0] != 1 || a->label[k][a->size[k] - 1] != a->size[k]) return false;
   return true;
 }
 
-/* Element i in the order of Stan, the first index fastest, is which in ours, the last fastest? */
+/* Converts element i in the order of Stan, first index fastest, to our order, last index fastest. */
 static atvi_idx transposed(const atvi_array *a, atvi_idx i) {
   atvi_idx out = 0, step = a->n;
   for (int k = 0; k < a->n_dim; k++, i /= a->size[k - 1]) {
@@ -90,7 +90,7 @@ static atvi_idx transposed(const atvi_array *a, atvi_idx i) {
   return out;
 }
 
-/* Whether a column has the name, or one of those made so far, made[n]. */
+/* Whether a column or one of the names made so far, made[n], has the name. */
 static bool used(const atvi_draws *d, const char *const *made, atvi_idx n, const char *name) {
   for (atvi_idx j = 0; j < d->n_col; j++)
     if (strcmp(name, d->col[j].name) == 0) return true;
@@ -99,8 +99,8 @@ static bool used(const atvi_draws *d, const char *const *made, atvi_idx n, const
   return false;
 }
 
-/* b.north as b_north: one number with a name of its own. Where that is used, b_north_, b_north_2, ...: readers take names that end
- * in __ for the sampler's. NULL without memory. */
+/* b.north as b_north: one number with its own name. If that is taken, b_north_, b_north_2, ...: readers take
+ * names ending in __ for those of the sampler. NULL: out of memory. */
 static const char *single(atvi_pool *pool, const atvi_draws *d, const char *const *made, atvi_idx n,
                           const char *name) {
   if (!strchr(name, '.')) return name;

@@ -81,7 +81,7 @@ void atvi_io_fields_json(atvi_json *w, const atvi_fields *t, const void *row, co
       atvi_io_json_put(w, f->key, value(w->pool, f, row));
 }
 
-/* Counts are written as integers, and reals as NaN where there are none. */
+/* Counts are written as integers, and missing reals as NaN. */
 void atvi_io_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *object, void *row) {
   for (atvi_idx i = 0; i < t->n; i++) {
     const atvi_field *f = &t->of[i];
@@ -95,7 +95,7 @@ void atvi_io_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *ob
     case ATVI_FIELD_NAME:
       *(const char **)at = word ? atvi_pool_strndup(pool, word, strlen(word)) : NULL;
       break;
-    default: ATVI_ASSERT(false); /* nobody has asked for it yet */
+    default: ATVI_ASSERT(false); /* not needed yet */
     }
   }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Results as tables of fields: each says once what a member of a plain struct is called in files and on the terminal and how it looks
- * there. JSON, CSV and tables are written by walking such a table, and JSON is read by it.
+/* Results as tables of fields: each states once how a member of a plain struct is named in files and on the
+ * terminal, and how it looks there. JSON, CSV and tables are written by walking such a table, and JSON is
+ * read by it.
  *
- * Every function takes the fields it is to use as `keys`, words with blanks between them, in that order; NULL: all. */
+ * Every function takes the fields to use as `keys`, words separated by blanks, in that order; NULL: all. */
 #ifndef ATVI_IO_FIELDS_H
 #define ATVI_IO_FIELDS_H
 
@@ -33,14 +34,14 @@ typedef enum {
 } atvi_show;
 
 typedef struct {
-  /* In CSV and JSON. */
+  /* Name in CSV and JSON. */
   const char *key;
   atvi_field_kind kind;
-  /* Of the member in its struct. */
+  /* Offset of the member in its struct. */
   size_t offset;
   /* Above the column on the terminal. */
   const char *heading;
-  /* Of that column, with the blanks before it. */
+  /* Width of that column, with the blanks before it. */
   int width;
   atvi_show show;
   int digits;
@@ -53,7 +54,7 @@ typedef struct {
 
 #define ATVI_FIELDS(array)                                                                                   \
   { sizeof(array) / sizeof *(array), array }
-/* A member that files name as the struct does; one that they name otherwise; one that tables show, too. */
+/* A member with the same name in files; one with another name there; one that tables show, too. */
 #define ATVI_FIELD(kind_, type, member) ATVI_FIELD_AS(#member, kind_, type, member)
 #define ATVI_FIELD_AS(key_, kind_, type, member)                                                             \
   { .key = (key_), .kind = ATVI_FIELD_##kind_, .offset = offsetof(type, member) }
@@ -63,27 +64,27 @@ typedef struct {
     .width = (width_), .show = ATVI_SHOW_##show_, .digits = (digits_)                                        \
   }
 
-/* NULL: there is none of that key. */
+/* NULL: none with that key. */
 const atvi_field *atvi_io_fields_find(const atvi_fields *t, const char *key);
 /* The value as a number; NaN for words, and for a pair its lower end. */
 double atvi_io_field_number(const atvi_field *f, const void *row);
 
 /* Puts the fields into the object that is open. */
 void atvi_io_fields_json(atvi_json *w, const atvi_fields *t, const void *row, const char *keys);
-/* Sets the fields from an object; what it does not have is NaN, 0 or NULL. Words are copied to the pool. */
+/* Sets the fields from an object; missing ones become NaN, 0 or NULL. Words are copied to the pool. */
 void atvi_io_fields_read(atvi_pool *pool, const atvi_fields *t, const json_t *object, void *row);
 
 /* CSV with a line per number: "<lead>key,value"; a pair is key_low and key_high. */
 void atvi_io_fields_lines(atvi_text *out, const char *lead, const atvi_fields *t, const void *row,
                           const char *keys);
-/* CSV with a line per row: ",key" and ",value" of each. Numbers have nine digits; row NULL: they are all NA. */
+/* CSV with a line per row: ",key" and ",value" of each. Numbers have nine digits; row NULL: all NA. */
 void atvi_io_fields_names(atvi_text *out, const atvi_fields *t, const char *keys);
 void atvi_io_fields_cells(atvi_text *out, const atvi_fields *t, const void *row, const char *keys);
 /* A comma and a number with nine digits; NaN as NA. */
 void atvi_io_fields_cell(atvi_text *out, double x);
 
-/* A table for a terminal: the headings, then each row; numbers alone, flush right, and `missing` where one is not known. Neither writes a
- * line end. */
+/* A table for a terminal: the headings, then each row; only numbers, right-aligned, and `missing` for unknown
+ * ones. Neither writes a line end. */
 void atvi_io_fields_heading(atvi_text *out, const atvi_fields *t, const char *keys);
 void atvi_io_fields_row(atvi_text *out, const atvi_fields *t, const void *row, const char *keys,
                         const char *missing);

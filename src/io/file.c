@@ -17,7 +17,7 @@ enum {
   BUFFER = 1 << 16,
   NAMES_MAX = 1000, /* temporary names tried before giving up */
 };
-static const size_t READ_MAX = (size_t)1 << 30; /* of something without a size: a pipe may never end */
+static const size_t READ_MAX = (size_t)1 << 30; /* for something without a size: a pipe may never end */
 
 const char *atvi_io_path_between(atvi_pool *pool, const char *from, const char *to) {
   char here[PATH_MAX], there[PATH_MAX];
@@ -44,14 +44,14 @@ char *atvi_io_path_stem(atvi_pool *pool, const char *path) {
   while (end > 1 && path[end - 1] == '/') end--;
   for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--) continue;
   size_t name = begin, stem = end;
-  while (name < end && path[name] == '.') name++; /* these begin the name, they do not end it */
+  while (name < end && path[name] == '.') name++; /* these begin the name rather than an extension */
   while (stem > name && path[stem - 1] != '.') stem--;
   return atvi_pool_strndup(pool, path + begin, (stem > name ? stem - 1 : end) - begin);
 }
 
 /* ---- reading ---- */
 
-/* Fills text[0..cap) from fd as far as it goes. -1 on error, errno set. */
+/* Fills text[0..cap) from fd as far as possible. -1 on error, errno set. */
 static ssize_t fill(int fd, char *text, size_t cap) {
   size_t n = 0;
   while (n < cap) {
@@ -94,7 +94,7 @@ atvi_status atvi_io_file_read_most(atvi_pool *pool, const char *path, size_t mos
   *text = NULL;
   *n = 0;
   atvi_ctx *ctx = atvi_pool_ctx(pool);
-  struct stat st; /* asked before opening, which for a device may do something or wait */
+  struct stat st; /* checked before opening, which may act or wait on a device */
   if (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)))
     return ATVI_FAIL(ctx, ATVI_EIO, "cannot read %s: it is a device, not a file", path);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -191,14 +191,14 @@ static int open_target(atvi_file *f) {
   if (fd < 0)
     f->temp[0] = 0;
   else if (there && fchmod(fd, st.st_mode & 0777) != 0)
-    return fd; /* a nicety: the new file keeps the old one's rights */
+    return fd; /* optional: the new file keeps the permissions of the old one */
   return fd;
 }
 
 atvi_status atvi_io_file_new(atvi_ctx *ctx, const char *path, atvi_file **out) {
   *out = NULL;
   char real[PATH_MAX];
-  const char *target = realpath(path, real) ? real : path; /* path: not there yet, or to fail below */
+  const char *target = realpath(path, real) ? real : path; /* path: does not exist yet, or fails below */
   atvi_arena a = {0};
   carve(&a, strlen(path), strlen(target));
   a = (atvi_arena){.base = atvi_block(ctx, a.used)};
@@ -275,7 +275,7 @@ static void sync_folder(const atvi_file *f, char *scratch) {
   close(fd);
 }
 
-/* fsync of a pipe or terminal says EINVAL or ENOTSUP: there is nothing to sync. */
+/* fsync of a pipe or terminal fails with EINVAL or ENOTSUP: there is nothing to sync. */
 static bool real_sync_error(int err) { return err != EINVAL && err != ENOTSUP && err != EROFS; }
 
 void atvi_io_file_put_line(atvi_file *f, const char *s) {
@@ -348,7 +348,7 @@ static atvi_status make_dir(atvi_ctx *ctx, char *path, bool fresh) {
   if (make_parents(path) != 0) return atvi_io_file_cannot(ctx, "make the folder", path, errno);
   if (mkdir(path, 0777) == 0) return ATVI_OK;
   if (errno != EEXIST) return atvi_io_file_cannot(ctx, "make the folder", path, errno);
-  if (fresh) return ATVI_FAIL(ctx, ATVI_EEXIST, "%s exists already", path);
+  if (fresh) return ATVI_FAIL(ctx, ATVI_EEXIST, "%s already exists", path);
   return is_folder(path) ? ATVI_OK : atvi_io_file_cannot(ctx, "make the folder", path, EEXIST);
 }
 
@@ -364,7 +364,7 @@ atvi_status atvi_io_dir_make(atvi_ctx *ctx, const char *path, bool fresh) {
   return status;
 }
 
-/* NNN of a name <stem>-NNN; -1 if it is none. */
+/* NNN of a name <stem>-NNN; -1 if it is not one. */
 static long run_number(const char *name, const char *stem) {
   size_t n = strlen(stem);
   if (strncmp(name, stem, n) != 0 || name[n] != '-') return -1;

@@ -23,7 +23,7 @@ enum {
   MOST_SETS = 1000000
 };
 
-/* How many values a group has: all series, observed ones alone, or columns. */
+/* Number of values of a group: of all series, of observed ones, or columns. */
 static atvi_idx values_of(const atvi_draws *d, int group) {
   bool grid = group == 1 || group == 3, all = group < 2;
   atvi_idx n = 0;
@@ -33,7 +33,7 @@ static atvi_idx values_of(const atvi_draws *d, int group) {
   return n;
 }
 
-/* Of the draws that groups are of. */
+/* Fingerprint of the draws that groups belong to. */
 static uint64_t fingerprint(const atvi_draws *d) {
   return atvi_hash(ATVI_HASH, d->x, (size_t)(d->n_col * d->n) * sizeof *d->x);
 }
@@ -65,7 +65,7 @@ static atvi_status write_values(atvi_ctx *ctx, const atvi_group *g, const char *
   return status;
 }
 
-/* The file of group g is read before there is room for its values: its size bounds them. */
+/* The file of group g is read before its values get memory: its size bounds them. */
 static atvi_status read_values(atvi_pool *own, atvi_draws *d, const char *dir, const atvi_group *g) {
   char head[HEADER], *text;
   size_t n, want = (size_t)(g->n_value * g->n_draw) * sizeof *g->x;
@@ -164,7 +164,7 @@ static bool get_word(const reading *r, const json_t *x, const char **out) {
   return *out || json_is_null(x);
 }
 
-/* [n]; null is NaN. NULL: they are others, or there is no memory. */
+/* [n]; null is NaN. NULL: another number of them, or out of memory. */
 static double *get_numbers(const reading *r, const json_t *list, atvi_idx n) {
   double *x = json_is_array(list) && json_array_size(list) == (size_t)n
                   ? atvi_pool_take(r->pool, (size_t)n + 1, sizeof *x)
@@ -287,7 +287,7 @@ static bool read_failed(const reading *r, const json_t *list) {
   return failed && json_is_array(list);
 }
 
-/* Numbers of draws[*n], from 0; false also where these are others. */
+/* Numbers of draws[*n], from 0; false also if they differ. */
 static bool read_draws(const reading *r, const json_t *o, atvi_idx *n, atvi_idx **draw) {
   const json_t *used = json_object_get(o, "used"), *hash = json_object_get(o, "hash");
   char now[32];
@@ -319,8 +319,9 @@ static atvi_status read_all(const reading *r, const char *dir, const json_t *roo
   atvi_idx n_draw, *draw;
   size_t found = 0;
   if (json_integer_value(json_object_get(root, "version")) != VERSION)
-    return bad(r, "it is of another version of atvi");
-  if (!read_draws(r, json_object_get(root, "draws"), &n_draw, &draw)) return bad(r, "it is of other draws");
+    return bad(r, "it is from another version of atvi");
+  if (!read_draws(r, json_object_get(root, "draws"), &n_draw, &draw))
+    return bad(r, "it belongs to other draws");
   if (!read_about(r, json_object_get(root, "about"))) return bad(r, "'about' is wrong");
   if (!read_series(r, json_object_get(root, "series"))) return bad(r, "'series' is wrong");
   if (!read_priors(r, json_object_get(root, "prior"))) return bad(r, "'prior' is wrong");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* flock, which, unlike lockf, outlasts other readings of the file by this process */
+#define _DEFAULT_SOURCE /* flock: unlike lockf, its lock survives when this process reads and closes the file elsewhere */
 #include "io/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -84,9 +84,8 @@ static atvi_status lock_by_file(atvi_journal *j, const char *own, const char *ow
     if (read_owner(j->lock, other) && !owner_died(other)) break;
     break_lock(j->lock, own, other);
   }
-  atvi_status status =
-      ATVI_FAIL(j->ctx, ATVI_EEXIST, "another atvi is at work in %s: %s; if it is not, remove %s", j->path,
-                other[0] ? other : "an unknown process", j->lock);
+  atvi_status status = ATVI_FAIL(j->ctx, ATVI_EEXIST, "another atvi is using %s: %s; if it is not, remove %s",
+                                 j->path, other[0] ? other : "an unknown process", j->lock);
   j->lock[0] = 0; /* not ours */
   return status;
 }
@@ -94,7 +93,7 @@ static atvi_status lock_by_file(atvi_journal *j, const char *own, const char *ow
 static atvi_status take_lock(atvi_journal *j) {
   char own[sizeof j->lock + 32], owner[OWNER];
   if (flock(j->fd, LOCK_EX | LOCK_NB) == 0) return ATVI_OK;
-  if (errno == EWOULDBLOCK) return ATVI_FAIL(j->ctx, ATVI_EEXIST, "another atvi is at work in %s", j->path);
+  if (errno == EWOULDBLOCK) return ATVI_FAIL(j->ctx, ATVI_EEXIST, "another atvi is using %s", j->path);
   if (snprintf(j->lock, sizeof j->lock, "%s.lock", j->path) >= (int)sizeof j->lock) {
     j->lock[0] = 0;
     return atvi_io_file_cannot(j->ctx, "lock", j->path, ENAMETOOLONG);
@@ -193,6 +192,6 @@ atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n) {
 void atvi_io_journal_close(atvi_journal *j) {
   if (j->lock[0]) unlink(j->lock);
   j->lock[0] = 0;
-  if (j->fd >= 0) close(j->fd); /* gives up the lock */
+  if (j->fd >= 0) close(j->fd); /* releases the lock */
   j->fd = -1;
 }

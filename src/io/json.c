@@ -8,10 +8,6 @@ enum { DIGITS = 15 };
 
 json_t *atvi_io_json_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-bool atvi_io_json_set(json_t *object, const char *key, json_t *value) {
-  return json_object_set_new(object, key, value) == 0;
-}
-
 json_t *atvi_io_json_done(json_t *x, bool ok) {
   if (ok) return x;
   json_decref(x);
@@ -46,7 +42,7 @@ void atvi_io_json_put(atvi_json *w, const char *key, json_t *value) {
       (key ? json_object_set_new(to, key, value) : json_array_append_new(to, value)) != 0 || w->failed;
 }
 
-/* After a failure nothing new is opened: what follows goes where it does no harm. */
+/* After a failure nothing new is opened, and what follows is discarded. */
 static void open_in(atvi_json *w, const char *key, json_t *value) {
   ATVI_ASSERT(w->depth < ATVI_JSON_DEPTH);
   if (w->depth) atvi_io_json_put(w, key, value);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON as the project writes it, on top of jansson. The writer remembers a failure (missing memory), which the last call reports:
+/* JSON as the project writes it, on top of jansson. The writer remembers a failure (out of memory), which the
+ * last call reports:
  *
  *   atvi_json w = {.pool = pool};
  *   atvi_io_json_object(&w, NULL);
@@ -20,7 +21,7 @@ enum { ATVI_JSON_DEPTH = 8 };
 
 typedef struct {
   atvi_pool *pool;
-  /* Digits of reals; 0: 15, with which 0.1 stays 0.1. */
+  /* Digits of reals; 0: 15, which keep 0.1 as 0.1. */
   int digits;
   /* [depth] the objects and lists that are open; the outermost owns the others. */
   json_t *at[ATVI_JSON_DEPTH];
@@ -28,14 +29,15 @@ typedef struct {
   bool failed;
 } atvi_json;
 
-/* ---- values; NULL: no memory ---- */
+/* ---- values; NULL: out of memory ---- */
 
-/* null where x is not finite. */
+/* null if x is not finite. */
 json_t *atvi_io_json_real(double x);
 json_t *atvi_io_json_pair(double a, double b); /* [a, b] */
-/* null for NULL. What comes from the user's files may be in any encoding; JSON takes UTF-8 alone, so other bytes become '?'. */
+/* null for NULL. Text from the user's files may be in any encoding; JSON is always UTF-8, so other bytes
+ * become '?'. */
 json_t *atvi_io_json_word(atvi_pool *pool, const char *s);
-/* Integers of JSON readers are signed at best: a larger seed is a string. */
+/* JSON readers have signed integers at best: a larger seed is a string. */
 json_t *atvi_io_json_seed(atvi_pool *pool, uint64_t seed);
 
 /* ---- the writer ---- */
@@ -49,15 +51,13 @@ void atvi_io_json_words(atvi_json *w, const char *key, atvi_idx n,
                         const char *const *s); /* a list of n words */
 /* Closes the innermost; not the whole. */
 void atvi_io_json_end(atvi_json *w);
-/* Ends the whole and hands it over; NULL: no memory. */
+/* Ends the whole and returns it; NULL: out of memory. */
 json_t *atvi_io_json_whole(atvi_json *w);
-/* Ends the whole and gives it as text with a line end. what: for the message. Errors: ENOMEM. */
+/* Ends the whole and returns it as text with a line end. what: for the message. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_json_get(atvi_json *w, const char *what, const char **text);
 
-/* ---- by hand; for app/emulate.c alone ---- */
+/* ---- by hand; only for app/emulate.c ---- */
 
-/* Takes value over; false if anything was NULL. */
-bool atvi_io_json_set(json_t *object, const char *key, json_t *value);
 /* x if all went well, else NULL, with x freed. */
 json_t *atvi_io_json_done(json_t *x, bool ok);
 /* The whole as text. Frees x. Errors: ENOMEM. */
@@ -65,7 +65,7 @@ ATVI_CHECKED atvi_status atvi_io_json_text(atvi_pool *pool, json_t *x, const cha
 
 /* ---- reading ---- */
 
-/* NaN where there is no such number. */
+/* NaN if there is no such number. */
 double atvi_io_json_number(const json_t *object, const char *key);
 
 #endif

@@ -21,7 +21,7 @@ typedef struct {
 static struct {
   pthread_once_t once;
   pthread_mutex_t lock; /* held while a file is being made */
-  char why[256];        /* it cannot be used; "" if it can */
+  char why[256];        /* why it cannot be used; "" if it can */
   int (*create)(const char *path, int mode, size_t bytes, int *file);
   int (*group)(int file, const char *name, int *group);
   int (*dim)(int group, const char *name, size_t n, int *dim);
@@ -111,7 +111,7 @@ void atvi_io_netcdf_free(atvi_netcdf *f) {
 
 /* ---- names ---- */
 
-/* Length of the UTF-8 character at s; 0: it is none. Overlong forms and surrogates are left for the library to refuse. */
+/* Length of the UTF-8 character at s; 0: not one. The library refuses overlong forms and surrogates. */
 static int utf8(const unsigned char *s) {
   int n = s[0] >= 0xC2 && s[0] < 0xE0   ? 2
           : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
@@ -189,7 +189,7 @@ int atvi_io_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_d
 int atvi_io_netcdf_words(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,
                          const char *const *x) {
   int var = variable(f, group, name, TYPE_STRING, n_dim, dim);
-  /* the library reads them only, though its prototype does not say so */
+  /* the library only reads them, although its prototype does not say so */
   if (going(f)) f->error = lib.put_words(inside(f, group), var, (const char **)x);
   return var;
 }

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing netCDF-4 files: groups of named arrays with named dimensions and attributes.
  *
- * The netCDF library is loaded when the first file is written: it brings some thirty others with it, which would cost
- * every start of the program 8 ms, and a machine without it can do all else. A file is made in memory and then written
- * as any other (io/file.h), completely or not at all. The same calls give the same bytes. */
+ * The netCDF library is loaded when the first file is written: it loads about thirty others, which would
+ * cost every start of the program 8 ms, and a machine without it can do everything else. A file is made in
+ * memory and then written like any other (io/file.h), completely or not at all. The same calls give the
+ * same bytes. */
 #ifndef ATVI_IO_NETCDF_H
 #define ATVI_IO_NETCDF_H
 
 #include "core/core.h"
 
-/* Whether there is a netCDF library that can be used. Errors: EIO (the message says what to install). */
+/* Whether there is a usable netCDF library. Errors: EIO (the message says what to install). */
 ATVI_CHECKED atvi_status atvi_io_netcdf_available(atvi_ctx *ctx);
 
 typedef struct atvi_netcdf atvi_netcdf;
 enum { ATVI_NETCDF_ROOT = -1, ATVI_NETCDF_DIMS = 8 };
 
-/* A file being written; others wait in new meanwhile, since the library serves one thread at a time. Errors: EIO (as above), ENOMEM. */
+/* A file being written; other threads wait in new, because the library serves one thread at a time. Errors:
+ * EIO (as above), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_io_netcdf_new(atvi_ctx *ctx, const char *path, atvi_netcdf **out);
 
-/* These never fail but remember the first error, for commit. What they return is what others take. Characters that netCDF does
- * not take in a name become '_'. */
+/* These never fail but remember the first error, for commit. They return what other calls take. Characters
+ * that netCDF does not allow in a name become '_'. */
 int atvi_io_netcdf_group(atvi_netcdf *f, const char *name);
 int atvi_io_netcdf_dim(atvi_netcdf *f, int group, const char *name, atvi_idx n);
-/* x has the product of the dimensions' lengths, the last fastest. pack: compress. n_dim <= ATVI_NETCDF_DIMS. */
+/* x has the product of the dimensions' lengths, the last fastest. pack: compress. n_dim <=
+ * ATVI_NETCDF_DIMS. */
 int atvi_io_netcdf_reals(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim, bool pack,
                          const double *x);
 int atvi_io_netcdf_integers(atvi_netcdf *f, int group, const char *name, int n_dim, const int *dim,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers and dates as text.
  *
- * Up to 15 or so digits and a small power of ten take the exact short way: the digits fit a double, the power of ten is a
- * double, and one correctly rounded operation joins them. Everything else is handed to strtod as digits and an exponent
- * without a decimal point, because the point is the one thing strtod takes from the locale. */
+ * Up to 15 or so digits and a small power of ten take an exact shortcut: the digits fit a double, the power
+ * of ten is a double, and one correctly rounded operation joins them. Everything else is passed to strtod as
+ * digits and an exponent without a decimal point, because only the point depends on the locale. */
 #include "io/csv.h"
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum {
   DIGITS_MAX =
-      780, /* a double's rounding can depend on 767 digits; what lies beyond acts as one more nonzero digit */
+      780, /* a double's rounding can depend on 767 digits; further digits act as one nonzero digit */
   EXPONENT_MAX = 99999, /* beyond any double with DIGITS_MAX digits; keeps the arithmetic from overflowing */
 };
 
@@ -132,13 +132,13 @@ bool atvi_io_parse_date(const char *s, size_t n, int64_t *days) {
   return true;
 }
 
-/* s[0..1] as a number up to most; -1 if it is none. */
+/* s[0..1] as a number up to most; -1 if it is not one. */
 static int pair(const char *s, size_t n, int most) {
   if (n < 2 || !digit(s[0]) || !digit(s[1]) || two(s) > most) return -1;
   return two(s);
 }
 
-/* Z, +hh:mm, -hh:mm, +hhmm or nothing; minutes to be taken off. */
+/* Z, +hh:mm, -hh:mm, +hhmm or nothing; minutes to subtract. */
 static bool read_zone(const char *s, size_t n, int *minutes) {
   *minutes = 0;
   if (n == 0 || (n == 1 && (*s == 'Z' || *s == 'z'))) return true;
@@ -263,7 +263,7 @@ static uint64_t shift_round(uint64_t hi, uint64_t lo, int shift) {
   return whole + up;
 }
 
-/* |x| = digits / 10^16 * 10^*place, 10^16 <= digits < 10^17; 0 where this way does not go. */
+/* |x| = digits / 10^16 * 10^*place, 10^16 <= digits < 10^17; 0 if this method does not apply. */
 static uint64_t digits_of(double x, int *place) {
   uint64_t bits, hi, lo, d;
   memcpy(&bits, &x, sizeof bits);
@@ -289,13 +289,13 @@ static void put8(char *at, uint32_t x) {
   for (int i = 3; i >= 0; i--, x /= 100) memcpy(at + 2 * i, PAIR + 2 * (x % 100), 2);
 }
 
-/* Sixteen digits, in two halves: two short chains of divisions instead of a long one. */
+/* Sixteen digits in two halves: two short chains of divisions instead of a long one. */
 static void put16(char *at, uint64_t x) {
   put8(at, (uint32_t)(x / 100000000));
   put8(at + 8, (uint32_t)(x % 100000000));
 }
 
-/* As %g lays seventeen digits out, without trailing zeros. */
+/* Seventeen digits in the layout of %g, without trailing zeros. */
 static int lay_out(char *buf, const char *digit, int place) {
   char *at = buf;
   int n = DIGITS;

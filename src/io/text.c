@@ -120,7 +120,7 @@ void atvi_io_excerpt(const char *text, size_t n, int line, int column, bool cr,
   int m = 0;
   for (int shown = 0; from < stop && shown < SHOWN; shown++) {
     int bytes = *from == '\t' ? 1 : printable(from, stop);
-    if (from < target) caret[m++] = *from == '\t' ? '\t' : ' '; /* so that both lines advance alike */
+    if (from < target) caret[m++] = *from == '\t' ? '\t' : ' '; /* so that both lines stay aligned */
     if (bytes == 0) *out++ = '?';
     for (int k = 0; k < bytes; k++) *out++ = from[k];
     from += bytes ? bytes : 1;

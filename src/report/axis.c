@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define MINUS "\xe2\x88\x92"
-#define EDGE 1e-9 /* of the length: a tick at the very end is inside */
+#define EDGE 1e-9 /* relative to the length: a tick at the very end is inside */
 
 /* ---- numbers ---- */
 
@@ -70,7 +70,7 @@ void atvi_report_write_time(char out[ATVI_TICK_LABEL], double t, atvi_calendar c
   snprintf(out, ATVI_TICK_LABEL, "%d-%02d-%02d", y, m, d);
 }
 
-/* Every so many days or months: the finest that gives no more than are wanted. */
+/* Steps in days or months: the finest that gives no more ticks than wanted. */
 static const struct {
   int days, months;
 } EVERY[] = {{1, 0}, {2, 0},  {7, 0},  {14, 0}, {0, 1},   {0, 2},   {0, 3},
@@ -120,7 +120,8 @@ static int date_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS])
 
 /* ---- ticks ---- */
 
-/* 1, 2 or 5 times a power of ten, so that there are at most as many ticks as are wanted, or one more where there would be one or two. */
+/* 1, 2 or 5 times a power of ten, so that there are at most as many ticks as wanted, or one more if there
+ * would be one or two. */
 static double nice_step(double low, double high, int want) {
   double raw = (high - low) / want, unit = pow(10, floor(log10(raw))), m = raw / unit;
   double step = unit * (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10);
@@ -152,7 +153,8 @@ static int plain_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]
   return n;
 }
 
-/* Powers of ten; where they are fewer than three, 2 and 5 times them too; where even these are few, round numbers. */
+/* Powers of ten; if there are fewer than three, also 2 and 5 times them; if these are few too, round
+ * numbers. */
 static int log_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]) {
   int from = (int)ceil(log10(s->low) - EDGE), to = (int)floor(log10(s->high) + EDGE);
   int every = (to - from) / want + 1, n = 0;
@@ -197,8 +199,8 @@ double atvi_report_frame_y(const atvi_frame *f, double v) {
   return f->y + f->height * (1 - along(&f->up, v));
 }
 
-static const double BESIDE = 10, /* what every frame has to its left and right, at least */
-    WIDER = 1.1;                 /* than Helvetica other fonts of a page are */
+static const double BESIDE = 10, /* least margin left and right of every frame */
+    WIDER = 1.1;                 /* width of other fonts of a page, relative to Helvetica */
 
 double atvi_report_frame_left(const atvi_scale *up, int ticks) {
   atvi_tick tick[ATVI_TICKS];
@@ -219,7 +221,7 @@ static void draw_across(atvi_canvas *c, const atvi_frame *f, const atvi_frame_op
     double x = atvi_report_frame_x(f, tick[i].at),
            half = WIDER * atvi_report_text_width(tick[i].label, ATVI_FONT_SIZE - 1, false) / 2;
     atvi_report_draw_line(c, x, f->y, x, bottom, (atvi_style){.stroke = ATVI_INK_GRID});
-    /* at the ends labels stand inwards of their tick rather than outside the drawing */
+    /* labels at the ends are moved inwards rather than outside the figure */
     double at = fmax(f->x - BESIDE + half, fmin(x, f->x + f->width + BESIDE - half));
     if (at - half < end + 6) continue; /* labels never touch */
     end = at + half;
@@ -268,7 +270,7 @@ enum { CHUNK = 512 };
 void atvi_report_plot_line(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const double *x, const double *y,
                            atvi_style style) {
   double px[CHUNK], py[CHUNK];
-  /* chunks share an end so that the line has no gaps */
+  /* chunks share an end, so that the line has no gaps */
   for (atvi_idx from = 0; from < n - 1 || (from == 0 && n == 1); from += CHUNK - 1) {
     atvi_idx m = n - from < CHUNK ? n - from : CHUNK;
     for (atvi_idx i = 0; i < m; i++) {

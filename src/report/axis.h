@@ -7,8 +7,10 @@
 #include "report/canvas.h"
 
 typedef struct {
-  double low, high; /* low < high */
-  bool log;         /* both above 0 */
+  /* Low < high. */
+  double low, high;
+  /* Both above 0. */
+  bool log;
   atvi_calendar calendar;
 } atvi_scale;
 
@@ -18,14 +20,16 @@ typedef struct {
   char label[ATVI_TICK_LABEL];
 } atvi_tick;
 
-/* The scale that shows low .. high with a margin of pad of its length on either side; ends that are not finite or not in order
- * give one around what there is. */
+/* The scale that shows low .. high with a margin of pad of its length on either side; if the ends are not
+ * finite or not in order, a scale around the valid one. */
 atvi_scale atvi_report_scale_of(double low, double high, double pad);
-/* At most `want` ticks, about, and never more than ATVI_TICKS; ascending, inside the scale. Returns how many. */
+/* About `want` ticks at most, and never more than ATVI_TICKS; ascending, inside the scale. Returns their
+ * number. */
 int atvi_report_ticks(const atvi_scale *s, int want, atvi_tick tick[ATVI_TICKS]);
-/* x as people write it, to that many significant digits: "0.887", "5201000", "2.1e-7", with a real minus sign; NaN is a dash. */
+/* x as people write it, with the given number of significant digits: "0.887", "5201000", "2.1e-7", with a
+ * real minus sign; NaN is a dash. */
 void atvi_report_write_number(char out[ATVI_TICK_LABEL], double x, int digits);
-/* A time: a date, to the day, where there is a calendar. */
+/* A time, as a date to the day if there is a calendar. */
 void atvi_report_write_time(char out[ATVI_TICK_LABEL], double t, atvi_calendar calendar);
 
 /* A rectangle of the canvas with a scale along each side. */
@@ -34,19 +38,23 @@ typedef struct {
   atvi_scale across, up;
 } atvi_frame;
 
-double atvi_report_frame_x(const atvi_frame *f, double v); /* NaN for what a log scale does not have */
+double atvi_report_frame_x(const atvi_frame *f, double v); /* NaN for values outside a log scale */
 double atvi_report_frame_y(const atvi_frame *f, double v);
 
 typedef struct {
-  const char *title, *x, *y; /* NULL: none. y is written above the axis, not along it */
-  bool no_y;                 /* no ticks on the vertical axis: the height says nothing */
-  bool no_x;                 /* none on the other */
-  int ticks_x, ticks_y;      /* about how many; 0: as fit */
+  /* NULL: none; y is written above the axis, not along it. */
+  const char *title, *x, *y;
+  /* No ticks on the vertical axis, because heights have no meaning. */
+  bool no_y;
+  /* No ticks on the horizontal axis. */
+  bool no_x;
+  /* Approximate number; 0: as many as fit. */
+  int ticks_x, ticks_y;
 } atvi_frame_opts;
 
-/* Grid, ticks and titles; what is drawn after it lies on top. */
+/* Grid, ticks and titles; later shapes lie on top. */
 void atvi_report_frame_draw(atvi_canvas *c, const atvi_frame *f, const atvi_frame_opts *opts);
-/* Room that the labels of the vertical axis need. */
+/* Room needed by the labels of the vertical axis. */
 double atvi_report_frame_left(const atvi_scale *up, int ticks);
 
 /* Draws in terms of values. */

@@ -55,7 +55,7 @@ static bool there(const double *x, const double *low, const double *high, atvi_i
   return isfinite(x[i]) && isfinite(low[i]) && isfinite(high[i]);
 }
 
-/* Runs of points that are there become outlines: forth along low, back along high. */
+/* Runs of finite points become outlines: forward along low, back along high. */
 void atvi_report_draw_band(atvi_canvas *c, atvi_idx n, const double *x, const double *low, const double *high,
                            atvi_style style) {
   double *px, *py;
@@ -129,8 +129,8 @@ void atvi_report_draw_end(atvi_canvas *c) {
   (void)add(c, ATVI_SHAPE_END, 0, &px, &py);
 }
 
-/* Helvetica's widths, in thousandths of the font's size, for the characters of a PDF's WinAnsiEncoding: every PDF reader has the font, so that no
- * file needs to bring it. */
+/* Helvetica's widths, in thousandths of the font's size, for the characters of a PDF's WinAnsiEncoding: every
+ * PDF reader has the font, so files need not embed it. */
 
 /* 0x20 .. 0x7e */
 static const short PLAIN[95] = {
@@ -146,7 +146,8 @@ static const short BOLD[95] = {278, 333, 474, 556, 556, 889, 722, 238, 333, 333,
                                333, 556, 611, 556, 611, 556, 333, 611, 611, 278, 278, 556, 278, 889, 611, 611,
                                611, 611, 389, 556, 333, 611, 556, 778, 556, 556, 500, 389, 280, 389, 584};
 
-/* Characters beyond Latin 1 that figures use. The minus sign has no place of its own: the en dash looks the same. */
+/* Characters beyond Latin 1 that figures use. The minus sign is not in the encoding: the en dash looks the
+ * same. */
 static const struct {
   unsigned from;
   unsigned char to;
@@ -178,7 +179,7 @@ double atvi_report_text_width(const char *text, double size, bool bold) {
   double sum = 0;
   while (*text) {
     unsigned char c = atvi_report_font_byte(&text);
-    sum += c >= 0x20 && c < 0x7f ? width[c - 0x20] : 556; /* near enough for accents and dashes */
+    sum += c >= 0x20 && c < 0x7f ? width[c - 0x20] : 556; /* close enough for accents and dashes */
   }
   return sum * size / 1000;
 }

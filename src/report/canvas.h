@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A drawing as a list of shapes, and its two writers, SVG and PDF.
+/* A figure as a list of shapes, and its two writers, SVG and PDF.
  *
- * Lengths are CSS pixels (1/96 inch; the PDF has 0.75 pt for each), y grows downwards. Colours are roles, not values: an
- * SVG inside a page takes them from the page's style sheet, which knows light and dark; a file of its own and a PDF have fixed
- * ones for white paper. Both writers depend on the list alone: the same drawing gives the same bytes.
+ * Lengths are CSS pixels (1/96 inch; the PDF has 0.75 pt for each), y grows downwards. Colours are roles, not
+ * values: an SVG inside a page takes them from the style sheet of the page, in light or dark; a separate SVG
+ * file and a PDF have fixed ones for white paper. Both writers depend only on the list: the same figure gives
+ * the same bytes.
  *
- * Shapes are copied into the canvas. Missing memory is remembered by the pool and told by the writers. A number that is not finite breaks a
- * line, leaves a gap in a band and drops a dot. */
+ * Shapes are copied into the canvas. The pool remembers that memory ran out, and the writers report it. A
+ * number that is not finite breaks a line, leaves a gap in a band and drops a dot. */
 #ifndef ATVI_REPORT_CANVAS_H
 #define ATVI_REPORT_CANVAS_H
 
@@ -24,7 +25,7 @@ typedef enum {
   ATVI_INK_DATA,
   ATVI_INK_HELD, /* data that were held out */
   ATVI_INK_WARN,
-  ATVI_INK_CHAIN, /* the first of ATVI_INK_CHAINS colours to tell lines apart */
+  ATVI_INK_CHAIN, /* first of ATVI_INK_CHAINS colours that distinguish lines */
   ATVI_INKS = ATVI_INK_CHAIN + 8
 } atvi_ink;
 enum { ATVI_INK_CHAINS = ATVI_INKS - ATVI_INK_CHAIN };
@@ -36,8 +37,10 @@ unsigned atvi_report_ink_rgb(atvi_ink ink);
 
 typedef struct {
   atvi_ink stroke, fill;
-  double width;   /* of the stroke; 0: 1 */
-  double opacity; /* of stroke and fill, in (0, 1); 0: 1 */
+  /* Width of the stroke; 0: 1. */
+  double width;
+  /* Opacity of stroke and fill, in (0, 1); 0: 1. */
+  double opacity;
   bool dash;
 } atvi_style;
 
@@ -45,10 +48,12 @@ typedef enum { ATVI_ANCHOR_START, ATVI_ANCHOR_MIDDLE, ATVI_ANCHOR_END } atvi_anc
 
 typedef struct {
   atvi_anchor anchor;
-  double size; /* of the font; 0: ATVI_FONT_SIZE */
+  /* Size of the font; 0: ATVI_FONT_SIZE. */
+  double size;
   atvi_ink ink;
   bool bold;
-  bool turned; /* a quarter turn to the left: reads upwards */
+  /* A quarter turn to the left, reading upwards. */
+  bool turned;
 } atvi_label;
 
 #define ATVI_FONT_SIZE 12.0
@@ -62,7 +67,7 @@ double atvi_report_canvas_height(const atvi_canvas *c);
 /* Number of shapes so far; groups and clips do not count. */
 atvi_idx atvi_report_canvas_shapes(const atvi_canvas *c);
 
-/* A line through n points, or closed an area with that outline; several where numbers that are not finite separate them. */
+/* A line through n points or, if closed, an area with that outline; points that are not finite split it. */
 void atvi_report_draw_path(atvi_canvas *c, atvi_idx n, const double *x, const double *y, bool closed,
                            atvi_style style);
 /* The area between two lines. */
@@ -75,29 +80,31 @@ void atvi_report_draw_dots(atvi_canvas *c, atvi_idx n, const double *x, const do
                            atvi_style style);
 /* text is UTF-8. */
 void atvi_report_draw_text(atvi_canvas *c, double x, double y, atvi_label label, const char *text);
-/* Everything up to the matching end belongs together: class for the page's script, NULL: none. */
+/* Groups everything up to the matching end; class for the script of the page, NULL: none. */
 void atvi_report_draw_group(atvi_canvas *c, const char *name);
-/* Likewise, and nothing is drawn outside the rectangle. */
+/* Likewise, clipped to the rectangle. */
 void atvi_report_draw_clip(atvi_canvas *c, double x, double y, double width, double height);
 void atvi_report_draw_end(atvi_canvas *c);
 
 /* Width of text in Helvetica, to leave room for it. */
 double atvi_report_text_width(const char *text, double size, bool bold);
-/* The byte that stands for a character in a PDF's encoding; '?' for one that it does not have. Moves *at on. */
+/* The byte for a character in the encoding of a PDF, '?' if it has none. Advances *at. */
 unsigned char atvi_report_font_byte(const char **at);
 
 typedef struct {
-  const char *id;    /* unique in the page; no blanks */
-  const char *title; /* what it shows, for those who cannot see it; any text */
-  bool page;         /* part of a page: colours from its style sheet; else a file of its own */
+  /* Unique in the page; no blanks. */
+  const char *id;
+  /* What it shows, for those who cannot see it. */
+  const char *title;
+  /* Part of a page, with colours from its style sheet; else a separate file. */
+  bool page;
 } atvi_svg_opts;
 
-/* Appends the drawing. */
+/* Appends the figure. */
 void atvi_report_canvas_svg(const atvi_canvas *c, const atvi_svg_opts *opts, atvi_text *out);
 /* Appends a PDF file with one page. */
 void atvi_report_canvas_pdf(const atvi_canvas *c, const char *title, atvi_text *out);
-/* Appends text with the characters that mean something to HTML and XML replaced; control characters are left out, and bytes that are not UTF-8
- * become '?'. */
+/* Appends text escaped for HTML and XML, without control characters; bytes that are not UTF-8 become '?'. */
 void atvi_report_text_escape(atvi_text *out, const char *s);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Marginal densities with their prior. The kernel density is that of atvi_math_mode: reflected at hard bounds and
- * nothing past them. */
+/* Marginal densities with their prior. The kernel density is that of atvi_math_mode: reflected at hard bounds
+ * and zero beyond them. */
 #include "report/figure.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double SEEN = 0.002; /* of the largest density: what is lower is not shown */
+static const double SEEN = 0.002; /* relative to the largest density: lower parts are not shown */
 
 size_t atvi_report_marginal_work(atvi_idx n) { return 4 * (size_t)n + 4 * 1024; }
 
-/* The range where something is seen; out to a bound that is near. */
+/* The range with visible density, extended to a nearby bound. */
 static void choose_shown(atvi_marginal *m) {
   int first = 0, last = ATVI_MARGINAL - 1;
   while (first < last && m->density[first] < SEEN * m->top) first++;
@@ -59,9 +59,9 @@ void atvi_report_marginal_make(atvi_idx n, const double *x, const double *weight
   add_prior(out, col, prior, user);
 }
 
-/* ---- drawing ---- */
+/* ---- figure ---- */
 
-/* The curve from a to b, with its height there: cells are too coarse for an end of an interval. */
+/* The curve from a to b with its heights there: cells are too coarse for the end of an interval. */
 static atvi_idx cut(const atvi_marginal *m, const double *y, double a, double b, double *px, double *py) {
   atvi_idx n = 0;
   double cell = (m->ends[1] - m->ends[0]) / ATVI_MARGINAL;
@@ -105,7 +105,7 @@ static void draw_curves(atvi_canvas *c, const atvi_frame *f, const atvi_marginal
   }
 }
 
-/* x to the place 10^place, where that is above 1. */
+/* x rounded to 10^place, if that is above 1. */
 static double round_to(double x, double place) {
   double unit = pow(10, place);
   return place > 0 && place < 6 ? unit * round(x / unit) : x;
@@ -119,7 +119,7 @@ static void write_mean(char *out, size_t n, const atvi_summary_column *c) {
     digits = 2 + (int)(floor(log10(fabs(c->mean))) - floor(log10(c->sd)));
   double place = c->sd > 0 ? floor(log10(c->sd)) - 1 : 0;
   atvi_report_write_number(mean, round_to(c->mean, place), digits < 1 ? 1 : digits > 8 ? 8 : digits);
-  if (c->sd < 1e-4 && c->sd > 1e-8 && fabs(c->mean) >= 1e-4) /* as the mean: without an exponent */
+  if (c->sd < 1e-4 && c->sd > 1e-8 && fabs(c->mean) >= 1e-4) /* like the mean, without an exponent */
     snprintf(sd, sizeof sd, "%.*f", (int)-place, c->sd);
   else
     atvi_report_write_number(sd, round_to(c->sd, place), 2);
@@ -147,12 +147,13 @@ atvi_frame atvi_report_panel_density(atvi_canvas *c, atvi_box box, const atvi_ma
 
 /* Regions of highest density in two dimensions.
  *
- * Draws are counted into GRID x GRID cells, which are smoothed along each axis with a Gaussian kernel that reflects at the ends of the
- * range: right at hard bounds, without effect elsewhere, where nothing is near the ends. The bandwidth is Silverman's for two dimensions,
- * n^(-1/6) sd given the other (a narrow ridge must not be widened), and a little more: outlines are to be looked at.
- * The level of a region is the density above which its share of the mass lies. Lines are found by marching squares on the cells with a
- * border of zeros around them, so that every line is closed; each edge between two cell centres that a line crosses has a
- * line on either side, which makes following it a walk along a list. */
+ * Draws are counted into GRID x GRID cells, which are smoothed along each axis with a Gaussian kernel that
+ * reflects at the ends of the range: correct at hard bounds, and without effect elsewhere, where nothing is
+ * near the ends. The bandwidth is Silverman's for two dimensions, n^(-1/6) sd given the other (a narrow ridge
+ * must not be widened), and a little more, for smooth outlines. The level of a region is the density above
+ * which its share of the mass lies. Lines are found by marching squares on the cells with a border of zeros
+ * around them, so that every line is closed; each edge between two cell centres that a line crosses has a
+ * line on either side, so following it is a walk along a list. */
 
 enum { GRID = 40, OUTSIDE = 255, NODES = GRID + 2, EDGES = 2 * NODES * NODES, NO_EDGE = -1 };
 
@@ -167,7 +168,7 @@ void atvi_report_contour_cells(atvi_idx n, const double *x, double low, double h
   }
 }
 
-/* Shares of the cells; returns how many draws that is worth. */
+/* Shares of the cells; returns the effective number of draws. */
 static double count(atvi_idx n, const atvi_contour_axis *across, const atvi_contour_axis *up,
                     const double *weight, double *cell) {
   double sum = 0, squares = 0;
@@ -228,7 +229,7 @@ static double level_of(const double *sorted, double mass) {
 typedef struct {
   const double *cell;
   double level;
-  short next[EDGES][2]; /* the edges that a line goes to from each */
+  short next[EDGES][2]; /* the edges to which a line continues from each */
 } walk;
 
 static double node(const walk *w, int i, int j) {
@@ -255,15 +256,15 @@ static void square(walk *w, int i, int j) {
     if ((corner[k] > w->level) != (corner[(k + 1) % 4] > w->level)) crossed[n++] = side[k];
   if (n == 2) join(w, crossed[0], crossed[1]);
   if (n < 4) return;
-  /* a saddle: which corners belong together, the middle decides */
+  /* a saddle: the middle decides which corners belong together */
   double mid = 0.25 * (corner[0] + corner[1] + corner[2] + corner[3]);
   bool pair = (mid > w->level) == (corner[0] > w->level);
   join(w, side[0], side[pair ? 1 : 3]);
   join(w, side[2], side[pair ? 3 : 1]);
 }
 
-/* Node 1 is the middle of the first cell. Between a node and the border the density is that of the node, by reflection: a line that leaves there is
- * at the very end of the range. */
+/* Node 1 is the middle of the first cell. Between a node and the border the density is that of the node, by
+ * reflection: a line that leaves there lies at the very end of the range. */
 static short to_unit(int node, double part) {
   double u = part > 0 && node == 0 ? 0 : part > 0 && node == GRID ? 1 : (node + part - 0.5) / GRID;
   return (short)lround(fmin(fmax(u, 0), 1) * ATVI_CONTOUR_UNIT);
@@ -286,7 +287,7 @@ static atvi_idx follow(walk *w, short (*out)[2]) {
       crossing(w, at, out[n++]);
       w->next[at][0] = NO_EDGE;
       if (to == NO_EDGE || w->next[to][0] == NO_EDGE) break;
-      if (w->next[to][0] == at) w->next[to][0] = w->next[to][1]; /* onwards, not back */
+      if (w->next[to][0] == at) w->next[to][0] = w->next[to][1]; /* forward, not back */
     }
     out[n][0] = -1, out[n++][1] = 0;
   }

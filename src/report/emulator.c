@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The page of atvi emulate, and what the page of a fit says of its emulators. */
+/* The page of atvi emulate, and what the page of a fit says about its emulators. */
 #include "report/fit.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -12,13 +12,13 @@
 
 enum {
   HALF = ATVI_REPORT_HALF,
-  SQUARE = 370,     /* height of a figure with one number against another */
-  PLACES = 400,     /* of a long output that lines go through */
-  LINES = 7,        /* inputs with a line of their own */
-  LONG_LENGTH = 50, /* ranges of the input: along it nothing changes */
+  SQUARE = 370,     /* height of a scatter plot */
+  PLACES = 400,     /* points along a long output through which lines go */
+  LINES = 7,        /* inputs with their own line */
+  LONG_LENGTH = 50, /* in ranges of the input: beyond this nothing changes along it */
   VALUES = 300,     /* left-out values shown at most */
-  RUNS = 60,        /* that these are of, or more with fewer values each */
-  WORST = 5,        /* runs listed as predicted worst */
+  RUNS = 60,        /* runs these belong to, or more with fewer values each */
+  WORST = 5,        /* number of worst predicted runs listed */
   FAILED = 20,      /* failed runs listed */
 };
 
@@ -29,12 +29,12 @@ typedef struct {
   const atvi_dossier *d;
   atvi_idx k;
   bool alone;
-  /* NULL: figures are not saved */
+  /* NULL: do not save figures */
   const char *dir;
   atvi_status status;
 } telling;
 
-/* ---- values of runs that were left out ---- */
+/* ---- values of left-out runs ---- */
 
 typedef struct {
   double observed, predicted, sd;
@@ -56,7 +56,7 @@ atvi_status atvi_report_left_out(atvi_pool *pool, const atvi_dossier *d, atvi_re
   if (!all && m > most) m = most;
   left_value *v = atvi_pool_take(pool, (size_t)(n_run * m), sizeof *v);
   double *column = atvi_pool_take(pool, 3 * (size_t)(n_run * m), sizeof *column);
-  if (!v || !column) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!v || !column) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < n_run; k++)
     for (atvi_idx t = 0; t < m; t++) {
       atvi_idx run = which(k, n_run, r->n), at = run * r->m + which(t, m, r->m);
@@ -72,9 +72,9 @@ atvi_status atvi_report_left_out(atvi_pool *pool, const atvi_dossier *d, atvi_re
   return ATVI_OK;
 }
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
-/* Ids of the page and names of files: of the first emulator "loo", then "loo-2". */
+/* Ids on the page and names of files: "loo" for the first emulator, then "loo-2". */
 static const char *id_of(const telling *t, const char *what) {
   const char *id = t->k == 0 ? what : atvi_pool_printf(t->p->pool, "%s-%td", what, t->k + 1);
   return id ? id : what;
@@ -103,7 +103,7 @@ static void words(atvi_page *p, const char *text) {
   atvi_io_text_add(&p->body, "</td>");
 }
 
-/* Ids are those of the record; runs of files are numbered by their lines. */
+/* Ids come from the record; runs from files are numbered by line. */
 static const char *name_run(atvi_pool *pool, const atvi_dossier *d, atvi_idx i) {
   const char *name = atvi_pool_printf(pool, "run %" PRId64, d->r.record.id ? d->r.record.id[i] : i + 1);
   return name ? name : "";
@@ -125,9 +125,9 @@ static void say_worst(const telling *t) {
   const atvi_em_runs *r = &t->d->r.runs;
   double last = HUGE_VAL;
   if (!begin_runs(t,
-                  r->m > 1 ? "Runs that it predicts worst; root mean square error over the outputs, in its "
+                  r->m > 1 ? "Worst predicted runs; root mean square error over the outputs, in predicted "
                              "standard deviations"
-                           : "Runs that it predicts worst; error in its standard deviations",
+                           : "Worst predicted runs; error in predicted standard deviations",
                   "error"))
     return;
   for (int k = 0; k < WORST && k < r->n; k++) {
@@ -150,11 +150,10 @@ static void say_worst(const telling *t) {
 /* ---- validation ---- */
 
 static const char *quality(atvi_pool *pool, const atvi_dossier *d) {
-  const char *text = atvi_pool_printf(
-      pool,
-      "runs that are left out one at a time are predicted with Q\xc2\xb2 = %.4f, and %.1f %% of their values "
-      "lie inside their 95 %% intervals",
-      d->loo.q2, 100 * d->loo.coverage);
+  const char *text = atvi_pool_printf(pool,
+                                      "runs left out one at a time are predicted with Q\xc2\xb2 = %.4f, and "
+                                      "%.1f %% of their values lie inside their 95 %% intervals",
+                                      d->loo.q2, 100 * d->loo.coverage);
   return text ? text : "";
 }
 
@@ -162,8 +161,7 @@ static void say_shown(const telling *t, const atvi_report_left *left, double ins
   const atvi_em_runs *r = &t->d->r.runs;
   if (left->n_run < r->n || left->n < r->n * r->m)
     atvi_report_page_note(
-        t->p,
-        "Shown: %td values of %td of the %td runs, left out one at a time. Of these %.0f %% lie inside.",
+        t->p, "Shown: %td values of %td of the %td runs, left out one at a time; %.0f %% of them lie inside.",
         left->n, left->n_run, r->n, inside);
   else
     atvi_report_page_note(t->p, "Shown: all values, runs left out one at a time.");
@@ -181,8 +179,8 @@ static void put_left_out(telling *t) {
   atvi_frame f = atvi_report_panel_left_out(c, box, v.n, v.observed, v.predicted, v.sd);
   put(t, "loo",
       atvi_pool_printf(pool,
-                       "Runs that were left out: what the emulator predicts, with 95 %% intervals, against "
-                       "what the simulator gave; %td of %td intervals miss it.",
+                       "Left-out runs: predictions of the emulator, with 95 %% intervals, against the "
+                       "simulator; %td of %td intervals miss it.",
                        out, v.n),
       c);
   const atvi_hover column[] = {{"the emulator's", v.predicted}, {"standard deviation", v.sd}};
@@ -190,11 +188,11 @@ static void put_left_out(telling *t) {
   c = atvi_report_canvas_new(pool, box.width, box.height);
   atvi_report_panel_left_errors(c, box, v.n, v.observed, v.predicted, v.sd);
   put(t, "errors",
-      "Errors of the predictions of runs that were left out, in their standard deviations, against the "
-      "prediction; good where 95 % lie between the dashed lines, at all heights.",
+      "Errors of the predictions of left-out runs, in predicted standard deviations, against the prediction; "
+      "good if 95 % lie between the dashed lines, for all predictions.",
       c);
   atvi_report_page_grid_end(t->p);
-  atvi_report_page_note(t->p, "Orange: outside the interval; one in twenty is as it should be.");
+  atvi_report_page_note(t->p, "Orange: outside the interval, which is expected for one in twenty.");
   say_shown(t, &v, 100 * (1 - (double)out / (double)v.n));
 }
 
@@ -219,23 +217,22 @@ static void say_poor(const telling *t) {
   if (t->d->poor)
     atvi_report_page_say(t->p, "It is poor %s: trust it less there, or add runs.", t->d->poor);
   else
-    atvi_report_page_say(t->p, "Nowhere in time or in the inputs is it much worse than elsewhere.");
+    atvi_report_page_say(t->p, "It is about equally good over all times and inputs.");
   put_thirds(t);
 }
 
 static void say_validation(telling *t) {
   const atvi_dossier *d = t->d;
   section(t, "validation", "Validation");
-  atvi_report_page_say(
-      t->p,
-      "With the estimates kept, %s. Q\xc2\xb2 is the share of what differs between runs that it "
-      "explains; the root mean square error is %.3g.",
-      quality(t->p->pool, d), d->loo.rmse);
+  atvi_report_page_say(t->p,
+                       "With the estimates kept, %s. Q\xc2\xb2 is the share of the variation between runs "
+                       "that it explains; the root mean square error is %.3g.",
+                       quality(t->p->pool, d), d->loo.rmse);
   if (d->n_held > 0)
     atvi_report_page_say(
         t->p,
-        "Another emulator, estimated without %td of the runs, predicts these with Q\xc2\xb2 = %.4f; "
-        "%.1f %% lie inside their intervals, and the root mean square error is %.3g.",
+        "Another emulator, estimated without %td of the runs, predicts them with Q\xc2\xb2 = %.4f; %.1f %% "
+        "lie inside their intervals, and the root mean square error is %.3g.",
         d->n_held, d->held.q2, 100 * d->held.coverage, d->held.rmse);
   put_left_out(t);
   say_poor(t);
@@ -272,7 +269,7 @@ static void put_lines(telling *t, const char *id, const char *alt, const atvi_li
                          column);
 }
 
-/* The inputs with the largest index at any time; returns how many. */
+/* The inputs with the largest index at any time; returns their number. */
 static atvi_idx leading(const telling *t, atvi_idx pick[LINES]) {
   const atvi_em_runs *r = &t->d->r.runs;
   atvi_idx n = 0;
@@ -306,10 +303,10 @@ static void put_over_time(telling *t) {
               &(atvi_line_plot){"Total index along the output", when, n, x, m, name, value, {0, 1}});
   }
   if ((value[0] = some(t, t->d->loo.q2_time, 1, 0, n)))
-    put_lines(t, "q2",
-              "Q\xc2\xb2 of runs left out one at a time, along the output; near 1 where they are "
-              "predicted well.",
-              &(atvi_line_plot){"Q\xc2\xb2 along the output", when, n, x, 1, NULL, value, {NAN, 1}});
+    put_lines(
+        t, "q2",
+        "Q\xc2\xb2 of runs left out one at a time, along the output; near 1 where predictions are good.",
+        &(atvi_line_plot){"Q\xc2\xb2 along the output", when, n, x, 1, NULL, value, {NAN, 1}});
   atvi_report_page_grid_end(t->p);
 }
 
@@ -349,7 +346,7 @@ static void put_inputs(const telling *t) {
   atvi_report_page_table_end(t->p, false);
 }
 
-/* "What matters most is drain, which alone causes 63 % of what differs between runs, ..." */
+/* "The most important input is drain: ..." */
 static void say_most(const telling *t) {
   const atvi_report_emulator *e = t->e;
   atvi_idx most = 0;
@@ -360,8 +357,8 @@ static void say_most(const telling *t) {
   }
   atvi_report_page_say(
       t->p,
-      "What matters most is %s: alone it causes %.0f %% of what differs between runs over the whole "
-      "prior, with its interactions %.0f %%. Interactions of inputs cause %.0f %% in all.",
+      "The most important input is %s: it causes %.0f %% of the variation over the whole prior alone, and "
+      "%.0f %% with its interactions. Interactions of all inputs cause %.0f %% in total.",
       t->d->input[most], 100 * fmax(0, e->first[most]), 100 * e->total[most],
       100 * fmin(1, fmax(0, 1 - sum)));
 }
@@ -396,12 +393,11 @@ static void say_inputs(telling *t) {
     put_inputs(t);
     atvi_report_page_note(
         t->p,
-        "Sobol indices are of the emulator's mean, inputs uniform over their ranges, to \xc2\xb1 %.3f. A "
-        "length is how far along an input runs know of each other; one many times the range means that "
-        "the output hardly bends along it, or not at all.%s",
+        "Sobol indices are those of the emulator's mean with inputs uniform over their ranges, accurate to "
+        "\xc2\xb1 %.3f. A length says how far along an input runs inform each other; one many times the "
+        "range means that the output hardly bends along it, if at all.%s",
         e->sobol_error,
-        has_logs(t->d) ? " Inputs on a log scale are taken by their logarithm, in lengths and indices too."
-                       : "");
+        has_logs(t->d) ? " Inputs on a log scale enter by their logarithm, in lengths and indices too." : "");
   }
   put_over_time(t);
 }
@@ -411,9 +407,9 @@ static void say_inputs(telling *t) {
 static void say_failed(const telling *t) {
   const atvi_sim_runs *rec = &t->d->r.record;
   if (rec->n_failed == 0) return;
-  atvi_report_page_say(t->p, "%td run%s failed, and %s not among those that the emulator knows.%s",
-                       rec->n_failed, rec->n_failed == 1 ? "" : "s", rec->n_failed == 1 ? "is" : "are",
-                       FAILED < rec->n_failed ? " The first of them:" : "");
+  atvi_report_page_say(t->p, "%td run%s failed and %s not used by the emulator.%s", rec->n_failed,
+                       rec->n_failed == 1 ? "" : "s", rec->n_failed == 1 ? "is" : "are",
+                       FAILED < rec->n_failed ? " The first ones:" : "");
   if (!rec->left || !begin_runs(t, "Runs that failed", "why")) return;
   for (atvi_idx i = 0; i < rec->n_failed && i < FAILED; i++) {
     atvi_report_page_row(t->p, atvi_pool_printf(t->p->pool, "run %" PRId64, rec->left[i].id));
@@ -434,13 +430,13 @@ static void say_cost(telling *t) {
   if (rec->n_timed > 0) {
     char who[80] = "They";
     if (rec->n_timed != n + rec->n_failed)
-      snprintf(who, sizeof who, "%td runs, each counted as often as it was done,", rec->n_timed);
+      snprintf(who, sizeof who, "%td runs, including repeated ones,", rec->n_timed);
     atvi_report_page_say(t->p, "%s took %.3g seconds of the simulator's time, %.2g each.", who, rec->seconds,
                          rec->seconds / (double)rec->n_timed);
   }
   if (isfinite(e->seconds))
     atvi_report_page_say(t->p,
-                         e->loaded ? "The emulator was estimated before, and loaded in %.2g seconds."
+                         e->loaded ? "The emulator was estimated earlier and loaded in %.2g seconds."
                                    : "The emulator was estimated in %.2g seconds.",
                          e->seconds);
   if (e->how) atvi_report_page_say(t->p, "%s", e->how);
@@ -456,15 +452,14 @@ static const char *verdict_line(atvi_pool *pool, const atvi_report_emulate *r, a
                               r->n > 1 ? r->emulator[k].of->name : "", r->n > 1 ? "'" : "",
                               r->emulator[k].doubt[0]);
   if (r->n == 1 && n_doubt == 0)
-    return atvi_pool_printf(pool, "The emulator can take the simulator's place: %s.",
+    return atvi_pool_printf(pool, "The emulator can replace the simulator: %s.",
                             quality(pool, r->emulator[0].of));
   double least = HUGE_VAL;
   for (atvi_idx k = 0; k < r->n; k++) least = fmin(least, r->emulator[k].of->loo.q2);
-  return atvi_pool_printf(
-      pool,
-      "The %td emulators can take the simulator's place: left out one at a time, runs are "
-      "predicted with Q\xc2\xb2 of at least %.4f.",
-      r->n, least);
+  return atvi_pool_printf(pool,
+                          "The %td emulators can replace the simulator: runs left out one at a time are "
+                          "predicted with Q\xc2\xb2 of at least %.4f.",
+                          r->n, least);
 }
 
 static void put_doubts(atvi_page *p, const atvi_report_emulate *r) {
@@ -495,8 +490,8 @@ static void put_facts(const telling *t) {
   atvi_report_fact(p, "inputs", atvi_pool_printf(p->pool, "%td", d->r.runs.d));
   atvi_report_fact(p, "outputs", atvi_pool_printf(p->pool, "%td", d->r.runs.m));
   atvi_report_fact(p, "Q\xc2\xb2", atvi_pool_printf(p->pool, "%.4f", d->loo.q2));
-  atvi_report_fact(p, "95 % intervals hold", atvi_pool_printf(p->pool, "%.1f %%", 100 * d->loo.coverage));
-  atvi_report_fact(p, "predicted worst", name_run(p->pool, d, d->loo.worst));
+  atvi_report_fact(p, "95 % intervals contain", atvi_pool_printf(p->pool, "%.1f %%", 100 * d->loo.coverage));
+  atvi_report_fact(p, "worst prediction", name_run(p->pool, d, d->loo.worst));
   atvi_io_text_add(&p->body, "</dl>\n");
 }
 
@@ -550,11 +545,11 @@ static void say_one(atvi_page *p, const atvi_report_emulator *e, atvi_idx k, boo
   const atvi_dossier *d = e->of;
   telling t = {p, e, d, k, alone, NULL, ATVI_OK};
   if (!alone) atvi_report_page_heading(p, d->name);
-  atvi_report_page_say(p, "In the simulator's place the fit used an emulator of %td runs: %s.", d->r.runs.n,
+  atvi_report_page_say(p, "Instead of the simulator the fit used an emulator of %td runs: %s.", d->r.runs.n,
                        quality(p->pool, d));
   if (d->outside > 0.0005)
     atvi_report_page_say(
-        p, "%.1f %% of the posterior lies outside the range of the runs: there the emulator is guessing.",
+        p, "%.1f %% of the posterior lies outside the range of the runs: there the emulator extrapolates.",
         100 * d->outside);
   else if (isfinite(d->outside))
     atvi_report_page_say(p, "All of the posterior lies inside the range of the runs.");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers with their errors, a line of them for each thing compared. */
+/* Numbers with their errors, in one row for each thing compared. */
 #include "report/figure.h"
 #include <math.h>
 #include <string.h>
 
 static const double ROW_LEAST = 26, EACH = 9, WIDTH = 640, TITLE = 30, BELOW = 40;
 
-/* Ends of the bar through dot i; NaN: it has none. */
+/* Ends of the bar through dot i; NaN: none. */
 static void bar_of(const atvi_dots *d, atvi_idx i, double ends[2]) {
   double e = d->error ? d->error[i] : NAN;
   ends[0] = d->low ? d->low[i] : d->value[i] - e;
@@ -30,10 +30,10 @@ static atvi_scale axis_of(const atvi_dot_plot *p) {
   return atvi_report_scale_of(low, high, isfinite(p->ends[0]) ? 0.02 : 0.06);
 }
 
-/* Height of a row: there is room between its dots. */
+/* Height of a row, with room between its dots. */
 static double row_of(const atvi_dot_plot *p) { return fmax(ROW_LEAST, EACH * ((double)p->n + 1)); }
 
-/* With a canvas it is drawn. Returns its height. */
+/* Draws if there is a canvas. Returns the height. */
 static double legend(atvi_canvas *c, const atvi_dot_plot *p, double left, double width) {
   atvi_legend l = {.left = left, .top = TITLE, .right = width, .dots = true};
   for (atvi_idx k = 0; p->n > 1 && k < p->n; k++) atvi_report_legend_put(c, &l, k, p->of[k].name);
@@ -79,10 +79,10 @@ atvi_canvas *atvi_report_figure_dots(atvi_pool *pool, const atvi_dot_plot *p) {
   return c;
 }
 
-/* What panels have in common. */
+/* Shared by panels. */
 
 static const double TOP = 30, BOTTOM = 22, BOTTOM_NAMED = 38, RIGHT = 12, /* margins, for title and ticks */
-    LEFT_LEAST = 24, WIDER = 1.1; /* than Helvetica other fonts of a page are */
+    LEFT_LEAST = 24, WIDER = 1.1; /* width of other fonts of a page, relative to Helvetica */
 
 atvi_frame atvi_report_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks) {
   double left = fmax(LEFT_LEAST, atvi_report_frame_left(&up, ticks)), bottom = named ? BOTTOM_NAMED : BOTTOM;
@@ -130,7 +130,7 @@ static atvi_scale scale_of(atvi_idx n, const atvi_summary_column *col) {
   return atvi_report_scale_of(low, high, 0.06);
 }
 
-/* The names of the elements under the axis, as many as have room. */
+/* The names of the elements under the axis, as many as fit. */
 static void label(atvi_canvas *c, const atvi_frame *f, const char *name, atvi_idx n,
                   const atvi_summary_column *col) {
   size_t skip = strlen(name) + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How well an emulator predicts runs that it has not seen. */
+/* How well an emulator predicts runs it has not seen. */
 #include "report/figure.h"
 #include <math.h>
 
 static const double HALF = 1.96; /* of a 95 % interval, in sds */
-enum { MANY = 400, TICKS = 6 };  /* so many dots are smaller */
+enum { MANY = 400, TICKS = 6 };  /* with more dots than this they are smaller */
 
 static bool known(atvi_idx i, const double *observed, const double *predicted, const double *sd) {
   return isfinite(observed[i]) && isfinite(predicted[i]) && isfinite(sd[i]);
@@ -31,7 +31,7 @@ atvi_frame atvi_report_panel_left_out(atvi_canvas *c, atvi_box box, atvi_idx n, 
                                             .ticks_y = TICKS});
   atvi_report_draw_line(c, f.x, f.y + f.height, f.x + f.width, f.y,
                         (atvi_style){.stroke = ATVI_INK_PRIOR, .dash = true});
-  for (int pass = 0; pass < 2; pass++) /* those that are missed on top */
+  for (int pass = 0; pass < 2; pass++) /* missed ones on top */
     for (atvi_idx i = 0; i < n; i++) {
       if (!known(i, observed, predicted, sd) || missed(i, observed, predicted, sd) != pass) continue;
       atvi_ink ink = pass ? ATVI_INK_HELD : ATVI_INK_MAIN;
@@ -78,7 +78,7 @@ atvi_frame atvi_report_panel_left_errors(atvi_canvas *c, atvi_box box, atvi_idx 
 
 /* ---- lines ---- */
 
-/* With a canvas it is drawn. Returns its height. */
+/* Draws if there is a canvas. Returns the height. */
 static double legend(atvi_canvas *c, atvi_box box, const atvi_frame *f, const atvi_line_plot *p) {
   atvi_legend l = {.left = f->x, .top = box.y + 30, .right = f->x + f->width};
   for (atvi_idx k = 0; p->name && k < p->n_line; k++) atvi_report_legend_put(c, &l, k, p->name[k]);

@@ -10,7 +10,7 @@ static atvi_frame frame_of(atvi_box box, atvi_scale across, atvi_scale up) {
 
 /* ---- training ---- */
 
-static const double FALL = 0.5; /* nats: less is the noise of training */
+static const double FALL = 0.5; /* nats: smaller changes are noise of training */
 
 bool atvi_report_step_has_elbo(const atvi_progress *s, bool hot) {
   return isfinite(s->elbo) && (s->temperature > 1) == hot;
@@ -34,7 +34,7 @@ static void range_of(atvi_idx n, const atvi_progress *step, field *get, double x
   }
 }
 
-/* A line ends where another component begins; by more than `fall` the ELBO falls where one is tried anew. */
+/* A line ends where another component starts: there the ELBO falls by more than `fall`. */
 static void plot_field(atvi_canvas *c, const atvi_frame *f, atvi_idx n, const atvi_progress *step, field *get,
                        double fall) {
   enum { ROOM = 256 };
@@ -111,7 +111,7 @@ atvi_frame atvi_report_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, c
     top = fmax(top, py[m]);
     least = fmin(least, py[m++]);
   }
-  double few = good > 0 ? work[good / 100] : 1; /* all but one in a hundred are larger */
+  double few = good > 0 ? work[good / 100] : 1; /* 99 % are larger */
   atvi_scale up = {.low = fmin(0.3, fmax(1e-3, few)) / 1.2, .high = fmax(3, 1.5 * top), .log = true};
   atvi_frame f =
       frame_of(box, (atvi_scale){.low = 0.8, .high = 1.2 * fmax(10, (double)good), .log = true}, up);
@@ -122,7 +122,7 @@ atvi_frame atvi_report_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, c
   atvi_report_draw_line(c, f.x, one, f.x + f.width, one,
                         (atvi_style){.stroke = ATVI_INK_PRIOR, .dash = true});
   atvi_report_plot_line(c, &f, m, px, py, (atvi_style){.stroke = ATVI_INK_MAIN, .width = 1.8});
-  atvi_idx in_tail = 0; /* the weights that k-hat is of */
+  atvi_idx in_tail = 0; /* the weights behind k-hat */
   while (in_tail < m && px[in_tail] <= tail) in_tail++;
   if (isfinite(khat))
     atvi_report_plot_line(c, &f, in_tail, px, py, (atvi_style){.stroke = ATVI_INK_HELD, .width = 2.6});
@@ -155,9 +155,9 @@ atvi_frame atvi_report_panel_trace(atvi_canvas *c, atvi_box box, const char *nam
   return f;
 }
 
-enum { BINS = 20, BINS_LEAST = 5, PER_BIN = 25 }; /* draws of a chain in a bin, if there are as many */
+enum { BINS = 20, BINS_LEAST = 5, PER_BIN = 25 }; /* draws of a chain in a bin, if there are enough */
 
-/* xs, ws: the draws sorted, with the number of the chain each is of. */
+/* xs, ws: the sorted draws, with the number of the chain of each. */
 static void count_ranks(atvi_idx n_chain, atvi_idx n, atvi_idx bins, const double *chain, double *share) {
   atvi_idx all = n_chain * n;
   memset(share, 0, (size_t)(n_chain * bins) * sizeof *share);

@@ -55,7 +55,7 @@ static void draw_below(const grid *g, atvi_idx row, atvi_idx col, atvi_idx i, at
   atvi_report_draw_clip(g->c, f.x, f.y, f.width, f.height);
   atvi_report_plot_dots(g->c, &f, p->n_draw, p->draw[j], p->draw[i], 0.9,
                         (atvi_style){.stroke = ATVI_INK_MAIN, .opacity = 0.35});
-  /* contours are kept for i > j; the other way round they are mirrored */
+  /* contours are stored for i > j and mirrored for i < j */
   if (i > j) draw_contours(g, &f, &p->contour[(i * p->n + j) * ATVI_CONTOUR_LEVELS]);
   atvi_report_draw_end(g->c);
 }
@@ -64,7 +64,7 @@ static void draw_diagonal(const grid *g, atvi_idx row, atvi_idx i) {
   const atvi_marginal *m = &g->p->marginal[i];
   atvi_frame f = panel(g, row, row, m, m);
   double zero[ATVI_MARGINAL] = {0};
-  f.up = (atvi_scale){.low = 0, .high = m->top > 0 ? 1.28 * m->top : 1}; /* the name has room above */
+  f.up = (atvi_scale){.low = 0, .high = m->top > 0 ? 1.28 * m->top : 1}; /* room for the name above */
   border(g, &f);
   atvi_report_draw_clip(g->c, f.x, f.y, f.width, f.height);
   if (!m->flat) {
@@ -111,7 +111,7 @@ static void draw_ticks(const grid *g, atvi_idx k, const atvi_idx *pick) {
       if (row > 0)
         atvi_report_draw_text(g->c, left.x - 4, atvi_report_frame_y(&left, tick[i].at) + 4, up,
                               tick[i].label);
-      x = fmin(fmax(x, below.x + half), below.x + below.width - half); /* never into the next panel's */
+      x = fmin(fmax(x, below.x + half), below.x + below.width - half); /* never into the next panel */
       if (x - half < end + 4) continue;
       end = x + half;
       atvi_report_draw_text(g->c, x, below.y + below.height + 13, across, tick[i].label);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Data with predictions, and what is left between them. */
+/* Data with predictions, and residuals. */
 #include "math/special.h"
 #include "report/figure.h"
 #include "report/list.h"
@@ -32,7 +32,8 @@ static atvi_band merge_bands(const atvi_predicted *s, atvi_idx from, atvi_idx to
   return out;
 }
 
-/* Points from .. to-1 of s as one. Of the data it keeps the largest and the smallest in turn: outliers stay. */
+/* Points from .. to-1 of s as one. Data are represented by the largest and the smallest in turn, to keep
+ * outliers. */
 static atvi_point merge(const atvi_predicted *s, atvi_idx from, atvi_idx to, bool largest) {
   const atvi_point *p = s->point;
   atvi_point out = atvi_diag_point_at(0.5 * (p[from].time + p[to - 1].time));
@@ -71,9 +72,9 @@ static void widen(double ends[2], double v) {
 
 /* The line and the bands that a view shows. */
 typedef struct {
-  /* of the line: the place of a double in a point */
+  /* offset of the line's double in a point */
   size_t line;
-  /* places of pairs of doubles, outermost first */
+  /* offsets of pairs of doubles, outermost first */
   size_t band[2];
 } shown;
 
@@ -91,12 +92,12 @@ static double number_at(const atvi_point *p, size_t at) {
   return v;
 }
 
-/* What has to be seen whole, and how far bands reach. */
+/* What must be visible entirely, and how far bands reach. */
 typedef struct {
   double core[2], all[2];
 } extent;
 
-/* least: values at or below it are left out. */
+/* least: values at or below this are left out. */
 static extent extent_of(const atvi_predicted *s, bool middle, double least) {
   extent e = {{NAN, NAN}, {NAN, NAN}};
   const shown of = shown_of(s, middle);
@@ -119,14 +120,14 @@ static extent extent_of(const atvi_predicted *s, bool middle, double least) {
   return e;
 }
 
-/* All data and means; bands as far as they are no more than ROOM times as wide: a band that goes far beyond would hide
- * what there is to see, and is cut. */
+/* All data and means; bands up to ROOM times that width: a band far beyond would squeeze the rest, and is
+ * cut. */
 static atvi_scale height_of(atvi_idx n, const atvi_predicted *const *s, bool middle) {
   static const double ROOM = 1.2;
   double ends[2] = {NAN, NAN};
   for (atvi_idx k = 0; k < n; k++) {
     extent e = extent_of(s[k], middle, -HUGE_VAL);
-    /* Without data, or with one value, the band is what there is to see. */
+    /* Without data, or with one value, the band matters most. */
     bool whole = s[k]->kind != ATVI_SERIES_OBSERVED || s[k]->n < 2;
     double room = whole ? HUGE_VAL : ROOM * (e.core[1] - e.core[0]);
     widen(ends, fmin(e.core[0], fmax(e.all[0], e.core[0] - room)));
@@ -140,9 +141,9 @@ static atvi_scale height_of(atvi_idx n, const atvi_predicted *const *s, bool mid
 
 /* ---- logarithmic scales ---- */
 
-static const double LOG_ROOM = 10, /* times that bands go beyond data and lines, before they are cut */
-    LOG_DEEP = 100,                /* times that lines go below the data */
-    LOG_SPAN = 1e6;                /* times that they go below the largest, without data */
+static const double LOG_ROOM = 10, /* factor by which bands may exceed data and lines before they are cut */
+    LOG_DEEP = 100,                /* factor by which lines may go below the data */
+    LOG_SPAN = 1e6;                /* factor by which they may go below the largest, without data */
 
 /* Neither lines nor data below zero, and at least half of the data above it. */
 static bool may_be_log(const atvi_predicted *s, bool middle) {
@@ -225,7 +226,7 @@ atvi_series_view *atvi_report_series_views(atvi_pool *pool, atvi_idx n, const at
   return view;
 }
 
-/* Values that are observed, whatever was predicted between them. */
+/* Observed values, whatever was predicted between them. */
 static atvi_idx n_given(const atvi_predicted *s) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < s->n; i++) n += !s->point[i].grid;
@@ -251,7 +252,7 @@ static void plot_some(atvi_canvas *c, const atvi_frame *f, const atvi_predicted 
   }
 }
 
-/* A band is nothing to see at a single time: a bar in its place, so many units wide, with a line at the middle. */
+/* A band is invisible at a single time: draws a bar of that width instead, with a line at the middle. */
 static void plot_bar(atvi_canvas *c, const atvi_frame *f, double time, double width, const atvi_band *b,
                      double middle, atvi_style style) {
   double x = atvi_report_frame_x(f, time) - 0.5 * width;
@@ -264,7 +265,7 @@ static void plot_bar(atvi_canvas *c, const atvi_frame *f, double time, double wi
   atvi_report_draw_line(c, x, y, x + width, y, (atvi_style){.stroke = style.fill, .width = 1.6});
 }
 
-/* ends: the place of two doubles in a point. On a logarithmic scale what reaches zero ends at the bottom. */
+/* ends: offset of two doubles in a point. On a logarithmic scale, bands that reach zero end at the bottom. */
 static void plot_band(atvi_canvas *c, const atvi_frame *f, const atvi_predicted *s, size_t ends,
                       atvi_style style) {
   bool some = false;
@@ -323,7 +324,7 @@ atvi_frame atvi_report_panel_series(atvi_canvas *c, atvi_box box, const atvi_pre
   const char *x = under(s, v->time_name);
   atvi_frame f = atvi_report_panel_frame(box, v->across, log ? v->log_up : v->up, x != NULL, 0);
   atvi_report_frame_draw(c, &f, &(atvi_frame_opts){.title = s->name, .x = x, .no_x = has_no_axis(s)});
-  atvi_report_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are whole */
+  atvi_report_draw_clip(c, f.x - 4, f.y - 4, f.width + 8, f.height + 8); /* dots on the edge are not cut */
   atvi_report_draw_group(c, "zoom");
   plot_bands(c, &f, s, v->middle);
   plot_some(c, &f, s, offsetof(atvi_point, value), false, true, ATVI_INK_DATA);

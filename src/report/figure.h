@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures from plain arrays. A panel fills a box of a canvas; a figure is a canvas of panels. NaN is "not known" everywhere: it is
- * left out. */
+/* Figures from plain arrays. A panel fills a box of a canvas; a figure is a canvas of panels. NaN is "not
+ * known" everywhere: it is left out. */
 #ifndef ATVI_REPORT_FIGURE_H
 #define ATVI_REPORT_FIGURE_H
 
@@ -14,38 +14,43 @@ typedef struct {
   double x, y, width, height;
 } atvi_box;
 
-/* ---- for this module: what panels have in common ---- */
+/* ---- for this module: shared by panels ---- */
 
-/* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: of the other, as for atvi_report_frame_left. */
+/* The frame of a panel with a title; named: with the name of its horizontal axis. ticks: on the other axis,
+ * as for atvi_report_frame_left. */
 atvi_frame atvi_report_panel_frame(atvi_box box, atvi_scale across, atvi_scale up, bool named, int ticks);
 /* Length of the name of the array that a quantity is an element of, 3 for "mu.2"; 0: it is not an element. */
 size_t atvi_report_array_name(const char *name);
-/* Of the k-th of things that are told apart by colour. */
+/* Colour of the k-th of several things. */
 atvi_ink atvi_report_ink_of(atvi_idx k);
-/* Their names, one after another, in as many lines as they need. */
+/* Their names, one after another, in as many lines as needed. */
 typedef struct {
-  double left, top, right; /* room */
-  bool dots;               /* marks; else lines */
-  double used, height;     /* begin with 0; height: of what there is */
+  /* Room. */
+  double left, top, right;
+  /* Marks; else lines. */
+  bool dots;
+  /* Start with 0; height: of what is drawn so far. */
+  double used, height;
 } atvi_legend;
 void atvi_report_legend_put(atvi_canvas *c, atvi_legend *l, atvi_idx k,
                             const char *name); /* c NULL: measures */
 
 /* ---- data and predictions ---- */
 
-/* At most `most` points: of each run of points the mean of means, the outer ends of bands, and the data's extremes in
- * turn. Residuals and pit are left out. s itself where it is short enough. Errors: out of memory is remembered by the pool, s is then given back. */
+/* At most `most` points: for each run of points the mean of means, the outer ends of bands, and the extremes
+ * of the data in turn. Residuals and pit are left out. Returns s itself if it is short enough or memory runs
+ * out, which the pool remembers. */
 const atvi_predicted *atvi_report_series_thin(atvi_pool *pool, const atvi_predicted *s, atvi_idx most);
 
-/* How series are shown: what all of one kind have in common. */
+/* How series are shown: shared by all of one kind. */
 typedef struct {
   atvi_scale across, up;
   /* the same values on a logarithmic scale */
   atvi_scale log_up;
   /* that scale exists: neither lines nor data are below zero, and at least half of the data are above it */
   bool has_log;
-  /* the median of the mean with bands that hold 50 % and 95 % of observations, instead of the mean with its own band and that of
-   * observations */
+  /* the median with bands that contain 50 % and 95 % of observations, instead of the mean with its own band
+   * and that of observations */
   bool middle;
   /* what is written under the axis; NULL: nothing */
   const char *time_name;
@@ -53,17 +58,18 @@ typedef struct {
   double end;
 } atvi_series_view;
 
-/* [n] one for each of s[n]; elements of an array, which follow each other, have their scales in common. middle: end is
- * where data end, if something is ahead of them; else NaN. NULL: out of memory. */
+/* [n] one for each of s[n]; consecutive elements of an array share their scales. middle: end is where the
+ * data end if a forecast follows, else NaN. NULL: out of memory. */
 atvi_series_view *atvi_report_series_views(atvi_pool *pool, atvi_idx n, const atvi_predicted *const *s,
                                            atvi_calendar calendar, const char *time_name, bool middle);
-/* Data at or below zero, which the logarithmic scale leaves out. *cut becomes true where a band ends below that scale. */
+/* Number of data at or below zero, which the logarithmic scale leaves out. *cut becomes true if a band ends
+ * below that scale. */
 atvi_idx atvi_report_series_below(const atvi_predicted *s, const atvi_series_view *v, bool *cut);
-/* Data with the outer band (light), the inner band (dark), the line, and the simulator alone in a colour of its own.
- * log: on log_up, where bands that reach zero end at the bottom. Returns the frame. */
+/* Data with the outer band (light), the inner band (dark), the line, and the simulator alone in another
+ * colour. log: on log_up, where bands that reach zero end at the bottom. Returns the frame. */
 atvi_frame atvi_report_panel_series(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
                                     const atvi_series_view *v, bool log);
-/* The legend of views with `middle`, from the top left on; held: with data held out. Returns its height. */
+/* The legend of views with `middle`, from the top left; held: with held-out data. Returns its height. */
 double atvi_report_series_legend(atvi_canvas *c, double width, bool held);
 /* Standardised residuals against time, with lines at -2 and 2. */
 atvi_frame atvi_report_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_predicted *s,
@@ -72,7 +78,8 @@ atvi_frame atvi_report_panel_residuals(atvi_canvas *c, atvi_box box, const atvi_
 enum { ATVI_PIT_BINS = 10 };
 typedef struct {
   atvi_idx n, count[ATVI_PIT_BINS];
-  double low, high; /* a bin is between with probability 95 % if all is well */
+  /* A bin lies between these with probability 95 % if predictions are right. */
+  double low, high;
 } atvi_pit;
 /* Of the values of all series. */
 atvi_pit atvi_report_pit_of(atvi_idx n, const atvi_predicted *series);
@@ -87,17 +94,24 @@ typedef double atvi_prior_mass(void *user, atvi_idx col, double a, double b);
 
 typedef struct {
   const atvi_summary_column *of;
-  bool flat;                     /* there is no density: constant, or not finite */
-  double x[ATVI_MARGINAL];       /* middles of equal cells */
-  double density[ATVI_MARGINAL]; /* mean over each cell; nothing lies past a bound */
+  /* No density: constant, or not finite. */
+  bool flat;
+  /* Middles of equal cells. */
+  double x[ATVI_MARGINAL];
+  /* Mean over each cell; zero beyond bounds. */
+  double density[ATVI_MARGINAL];
   bool has_prior;
-  double prior[ATVI_MARGINAL]; /* likewise */
-  double ends[2];              /* of the cells */
-  double shown[2];             /* what figures show: where the density is */
-  double top;                  /* largest density */
+  /* Likewise. */
+  double prior[ATVI_MARGINAL];
+  /* Ends of the cells. */
+  double ends[2];
+  /* Range shown in figures: where the density is. */
+  double shown[2];
+  /* Largest density. */
+  double top;
 } atvi_marginal;
 
-/* weight NULL: equal. work: as says atvi_report_marginal_work. */
+/* weight NULL: equal. work: of size atvi_report_marginal_work. */
 size_t atvi_report_marginal_work(atvi_idx n);
 void atvi_report_marginal_make(atvi_idx n, const double *x, const double *weight,
                                const atvi_summary_column *of, atvi_idx col, atvi_prior_mass *prior,
@@ -109,63 +123,71 @@ enum { ATVI_CONTOUR_LEVELS = 2, ATVI_CONTOUR_UNIT = 1000 };
 extern const double atvi_report_contour_mass[ATVI_CONTOUR_LEVELS]; /* 0.5, 0.95 */
 
 typedef struct {
-  atvi_idx n; /* points */
-  const short
-      *at; /* [n][2] x and y in units of 1 / ATVI_CONTOUR_UNIT of the range; x = -1 ends a closed line */
+  /* Points. */
+  atvi_idx n;
+  /* [n][2] x and y in units of 1 / ATVI_CONTOUR_UNIT of the range; x = -1 ends a closed line. */
+  const short *at;
 } atvi_contour;
 
 /* One axis of a contour. */
 typedef struct {
-  const unsigned char *cell; /* [n] of each draw, from atvi_report_contour_cells */
-  double width; /* sd given the other, in units of the range; not above 0: constant, no contours */
+  /* [n] of each draw, from atvi_report_contour_cells. */
+  const unsigned char *cell;
+  /* Sd given the other, in units of the range; not above 0: constant, no contours. */
+  double width;
 } atvi_contour_axis;
 
-/* In which of the cells between low and high draws are; cell[n]. */
+/* The cells between low and high that contain the draws: cell[n]. */
 void atvi_report_contour_cells(atvi_idx n, const double *x, double low, double high, unsigned char *cell);
 
-/* The smallest regions with the masses above, level[ATVI_CONTOUR_LEVELS]; the density reflects at the ends of the ranges. Memory from pool (none:
- * empty, the pool knows). weight NULL: equal. */
+/* The smallest regions with the masses above, level[ATVI_CONTOUR_LEVELS]; the density reflects at the ends of
+ * the ranges. Memory from pool (empty if it runs out). weight NULL: equal. */
 void atvi_report_contour_make(atvi_pool *pool, atvi_idx n, const atvi_contour_axis *across,
                               const atvi_contour_axis *up, const double *weight, atvi_contour *level);
 double atvi_report_correlation(atvi_idx n, const double *x, const double *y, const double *weight);
 
 typedef struct {
-  atvi_idx n;                    /* quantities */
+  /* Quantities. */
+  atvi_idx n;
   const atvi_marginal *marginal; /* [n] */
   atvi_idx n_draw;
-  const double *const *draw;   /* [n][n_draw] draws that count equally, for dots; few */
-  const double *correlation;   /* [n][n] */
-  const atvi_contour *contour; /* [n][n][ATVI_CONTOUR_LEVELS]; below the diagonal: row i, column j < i */
+  /* [n][n_draw] draws that count equally, for dots; few. */
+  const double *const *draw;
+  const double *correlation; /* [n][n] */
+  /* [n][n][ATVI_CONTOUR_LEVELS]; below the diagonal: row i, column j < i. */
+  const atvi_contour *contour;
 } atvi_pairs;
 
-/* Quantities pick[k] of p in a square of panels: contours below, densities on, correlations above the diagonal. */
+/* Quantities pick[k] of p in a square of panels: contours below, densities on, correlations above the
+ * diagonal. */
 void atvi_report_figure_pairs(atvi_canvas *c, const atvi_pairs *p, atvi_idx k, const atvi_idx *pick);
 
 /* Share of the posterior within 1 % of the range of each bound. */
 atvi_canvas *atvi_report_figure_bounds(atvi_pool *pool, double width, atvi_idx n,
                                        const atvi_summary_column *const *col);
 
-/* The n elements of an array beside each other: median, 50 % and 95 % interval of each. name: of the array; its
- * elements are called by what follows it. Returns the frame, in which element i is at i. */
+/* The n elements of an array next to each other: median, 50 % and 95 % interval of each. name: of the array;
+ * elements are labelled by what follows it. Returns the frame, in which element i is at i. */
 atvi_frame atvi_report_panel_intervals(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n,
                                        const atvi_summary_column *col);
 
 /* ---- how the draws were made ---- */
 
-/* Was the ELBO told of the posterior itself? hot: of a tempered one? */
+/* Was the ELBO of the posterior itself reported? hot: of a tempered one? */
 bool atvi_report_step_has_elbo(const atvi_progress *s, bool hot);
-/* ELBO at temperature 1 against steps, a line for each component; hot: at the temperatures before. */
+/* ELBO at temperature 1 against steps, a line for each component; hot: at the earlier temperatures. */
 atvi_frame atvi_report_panel_elbo(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step,
                                   bool hot, double log_evidence);
 atvi_frame atvi_report_panel_temperature(atvi_canvas *c, atvi_box box, atvi_idx n, const atvi_progress *step);
-/* Weights, largest first, in units of their mean, both scales logarithmic; those that k-hat is of in a colour of their own. work: 3 n
- * doubles. */
+/* Weights, largest first, in units of their mean, both scales logarithmic; those behind k-hat in another
+ * colour. work: 3 n doubles. */
 atvi_frame atvi_report_panel_weights(atvi_canvas *c, atvi_box box, atvi_idx n, const double *weight,
                                      double khat, double *work);
 /* Chains, thinned to about `points` in all. x[n_chain][n]. */
 atvi_frame atvi_report_panel_trace(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain,
                                    atvi_idx n, const double *x, atvi_idx points);
-/* How often each chain has ranks of each size: level if chains agree. work: 4 n_chain n + 20 n_chain doubles. */
+/* How often each chain has ranks of each size: flat if chains agree. work: 4 n_chain n + 20 n_chain
+ * doubles. */
 atvi_frame atvi_report_panel_ranks(atvi_canvas *c, atvi_box box, const char *name, atvi_idx n_chain,
                                    atvi_idx n, const double *x, double *work);
 
@@ -175,7 +197,7 @@ typedef struct {
   const char *name;
   /* [n_row]; NULL: none */
   const double *value, *error;
-  /* [n_row] ends of bars in place of errors; NULL: these */
+  /* [n_row] ends of bars instead of errors; NULL: use errors */
   const double *low, *high;
 } atvi_dots;
 
@@ -183,12 +205,16 @@ typedef struct {
   atvi_idx n_row;
   const char *const *row;
   atvi_idx n;
-  const atvi_dots *of; /* [n] told apart by colour */
+  /* [n] distinguished by colour. */
+  const atvi_dots *of;
   const char *title, *axis;
-  double mark;    /* a line across; NaN: none */
-  double ends[2]; /* of the axis; NaN: from the values */
+  /* A line across; NaN: none. */
+  double mark;
+  /* Ends of the axis; NaN: from the values. */
+  double ends[2];
   bool log;
-  double width; /* of the drawing; 0: 640 */
+  /* Width of the figure; 0: 640. */
+  double width;
 } atvi_dot_plot;
 
 enum { ATVI_DOTS_NARROW = 362 }; /* for a phone */
@@ -196,7 +222,8 @@ atvi_canvas *atvi_report_figure_dots(atvi_pool *pool, const atvi_dot_plot *p);
 
 /* ---- emulators ---- */
 
-/* Predicted against simulated with 95 % intervals and the diagonal; those whose interval misses it in a colour of their own. */
+/* Predicted against simulated with 95 % intervals and the diagonal; those whose interval misses it in another
+ * colour. */
 atvi_frame atvi_report_panel_left_out(atvi_canvas *c, atvi_box box, atvi_idx n, const double *observed,
                                       const double *predicted, const double *sd);
 /* Simulated less predicted in sds against predicted, with lines at -2 and 2. */
@@ -205,14 +232,17 @@ atvi_frame atvi_report_panel_left_errors(atvi_canvas *c, atvi_box box, atvi_idx 
 
 typedef struct {
   const char *title, *x_name;
-  atvi_idx n; /* places */
+  /* Places. */
+  atvi_idx n;
   const double *x;
   atvi_idx n_line;
-  const char *const *name;    /* [n_line]; NULL: one line, which needs none */
+  /* [n_line]; NULL: one line, which needs none. */
+  const char *const *name;
   const double *const *value; /* [n_line][n] */
-  double ends[2];             /* of the vertical axis; NaN: from the values */
+  /* Ends of the vertical axis; NaN: from the values. */
+  double ends[2];
 } atvi_line_plot;
-/* Lines told apart by colour, with their names above. */
+/* Lines distinguished by colour, with their names above. */
 atvi_frame atvi_report_panel_lines(atvi_canvas *c, atvi_box box, const atvi_line_plot *p);
 
 #endif

@@ -1,52 +1,57 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of a fit's report; for src/report/fit*.c alone. */
+/* Parts of a fit's report; only for src/report/fit*.c. */
 #ifndef ATVI_REPORT_FIT_H
 #define ATVI_REPORT_FIT_H
 
 #include "report/report.h"
 
 enum {
-  ATVI_REPORT_COLUMNS = 60, /* parameters and derived quantities with a density of their own */
+  ATVI_REPORT_COLUMNS = 60, /* parameters and derived quantities with their own density */
   ATVI_REPORT_PAIRED = 30,  /* of these that can be paired */
-  ATVI_REPORT_SQUARE = 5,   /* shown in pairs at first; all where they are one more at most */
+  ATVI_REPORT_SQUARE = 5,   /* shown in pairs at first; all if there is at most one more */
   ATVI_REPORT_TRACES = 30,
-  /* Size of a figure that takes half of a wide page, and all of a narrow one: letters are readable on both. */
+  /* Size of a figure that fills half of a wide page or all of a narrow one, readable on both. */
   ATVI_REPORT_HALF = 420,
   ATVI_REPORT_HEIGHT = 225,
   ATVI_REPORT_WIDE = 960,
 };
 
-/* What figures and pages share, computed once. */
+/* Shared by figures and pages, computed once. */
 typedef struct {
   const atvi_report_fit *r;
   atvi_pool *pool;
-  atvi_idx n_col; /* columns shown */
+  /* Columns shown. */
+  atvi_idx n_col;
   atvi_marginal *marginal;
   atvi_pairs pairs;
   atvi_marginal *paired; /* [pairs.n] */
   atvi_idx n_pick, pick[ATVI_REPORT_SQUARE + 1];
-  atvi_idx n_observed;           /* series with data */
-  const atvi_predicted **series; /* [r->n_series] thinned */
-  /* [r->n_series] the elements of an array have one view in common */
+  /* Series with data. */
+  atvi_idx n_observed;
+  /* [r->n_series] thinned. */
+  const atvi_predicted **series;
+  /* [r->n_series] the elements of an array share one view */
   atvi_series_view *view;
-  /* series that go on after the data, thinned, likewise */
+  /* series that continue after the data, thinned, likewise */
   atvi_idx n_forecast;
   const atvi_predicted **forecast;
   atvi_series_view *forecast_view;
   atvi_pit pit;
   atvi_idx n_bounded;
-  const atvi_summary_column **bounded; /* parameters with two finite bounds */
-  double *work;                        /* scratch of whichever figure is drawn */
+  /* Parameters with two finite bounds. */
+  const atvi_summary_column **bounded;
+  /* Scratch of the figure being drawn. */
+  double *work;
 } atvi_fit_parts;
 
 /* Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_parts_make(atvi_pool *pool, const atvi_report_fit *r,
                                                 atvi_fit_parts *out);
 
-/* Are there figures with a logarithmic scale among view[n]? */
+/* Does any of view[n] have a logarithmic scale? */
 bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view);
 
-/* Drawings that are on the page and in files. NULL: there is nothing to draw, or no memory. */
+/* Figures on the page and in files. NULL: nothing to draw, or out of memory. */
 atvi_canvas *atvi_report_draw_series(atvi_pool *pool, const atvi_predicted *s, const atvi_series_view *v,
                                      bool log, double width, atvi_frame *f);
 atvi_canvas *atvi_report_draw_residuals(const atvi_fit_parts *x, atvi_idx s, double width, atvi_frame *f);
@@ -61,7 +66,7 @@ bool atvi_report_has_elbo(const atvi_fit_parts *x, bool hot);
 bool atvi_report_has_ladder(const atvi_fit_parts *x);
 bool atvi_report_has_chains(const atvi_fit_parts *x);
 atvi_canvas *atvi_report_draw_trace(const atvi_fit_parts *x, atvi_idx k, bool ranks);
-/* Is the series long enough to want the width of the page? */
+/* Is the series long enough to need the width of the page? */
 bool atvi_report_long(const atvi_predicted *s);
 
 /* Sections, in their order. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Drawings of a fit's report, for the page and as files. */
+/* Figures of a fit's report, for the page and as files. */
 #include "io/file.h"
 #include "report/fit.h"
 #include <math.h>
@@ -110,14 +110,14 @@ static atvi_status save(atvi_pool *pool, const char *dir, const char *name, cons
                         atvi_text *text) {
   const char *body, *file = atvi_pool_printf(pool, "figures/%s.%s", name, kind);
   ATVI_TRY(atvi_io_text_get(text, &body));
-  if (!file) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!file) return ATVI_ENOMEM;
   return atvi_io_file_save_in(pool, dir, file, body);
 }
 
 atvi_status atvi_report_save_figure(atvi_pool *pool, const char *dir, const char *name, const char *title,
                                     const atvi_canvas *c) {
   const char *folder = atvi_pool_printf(pool, "%s/figures", dir);
-  if (!folder || !c) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!folder || !c) return ATVI_ENOMEM;
   ATVI_TRY(atvi_io_dir_make(atvi_pool_ctx(pool), folder, false));
   atvi_text svg = {.pool = pool}, pdf = {.pool = pool};
   atvi_report_canvas_svg(c, &(atvi_svg_opts){.id = name, .title = title}, &svg);
@@ -130,7 +130,7 @@ atvi_status atvi_report_save_page(atvi_pool *pool, const char *dir, const char *
   return atvi_io_file_save_in(pool, dir, "report.html", html);
 }
 
-/* Panels of one size, `across` to a line. */
+/* Panels of one size, `across` per line. */
 static atvi_box place(atvi_idx k, atvi_idx across, double width, double height) {
   return (atvi_box){(double)(k % across) * width, (double)(k / across) * height, width, height};
 }
@@ -167,7 +167,7 @@ atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx
   const atvi_predicted **some = atvi_pool_take(pool, (size_t)n + 1, sizeof *some);
   for (atvi_idx s = 0; some && s < n; s++) some[s] = atvi_report_series_thin(pool, &series[s], ALONE_ROWS);
   const atvi_series_view *view = some ? atvi_report_series_views(pool, n, some, calendar, below, true) : NULL;
-  if (!view) return ATVI_FAIL(atvi_pool_ctx(pool), ATVI_ENOMEM, "report: out of memory");
+  if (!view) return ATVI_ENOMEM;
   return save_forecast(pool, dir, n, some, view);
 }
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-  SERIES_ROWS = 700,     /* of a series that are drawn */
+  SERIES_ROWS = 700,     /* points of a series that are drawn */
   DOTS = 500,            /* draws in a panel of pairs */
-  CONTOUR_DRAWS = 40000, /* draws that contours are from */
+  CONTOUR_DRAWS = 40000, /* draws used for contours */
 };
 
 typedef struct {
@@ -20,10 +20,6 @@ typedef struct {
 
 static const double *weights_of(const atvi_report_fit *r) {
   return r->summary->weighted ? r->draws->weight : NULL;
-}
-
-static atvi_status nomem(const atvi_fit_parts *x) {
-  return ATVI_FAIL(atvi_pool_ctx(x->pool), ATVI_ENOMEM, "report: out of memory");
 }
 
 /* ---- densities ---- */
@@ -39,7 +35,7 @@ static atvi_status make_marginals(atvi_fit_parts *x) {
   x->n_col = d->n_col < ATVI_REPORT_COLUMNS ? d->n_col : ATVI_REPORT_COLUMNS;
   x->marginal = atvi_pool_take(x->pool, (size_t)x->n_col + 1, sizeof *x->marginal);
   x->work = atvi_pool_take(x->pool, work_size(d), sizeof *x->work);
-  if (!x->marginal || !x->work) return nomem(x);
+  if (!x->marginal || !x->work) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < x->n_col; k++)
     atvi_report_marginal_make(d->n, d->x + k * d->n, weights_of(r), &r->summary->col[k], k, r->prior,
                               r->prior_user, x->work, &x->marginal[k]);
@@ -64,8 +60,8 @@ static bool gather(pairing *g) {
   x->paired = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *x->paired);
   g->draw = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *g->draw);
   g->cell = atvi_pool_take(x->pool, ATVI_REPORT_PAIRED, sizeof *g->cell);
-  g->step =
-      (d->n + CONTOUR_DRAWS - 1) / CONTOUR_DRAWS | 1; /* odd: every second Sobol point is not half of them */
+  g->step = (d->n + CONTOUR_DRAWS - 1) / CONTOUR_DRAWS |
+            1; /* odd, since every second Sobol point is not a fair half of them */
   g->n = d->n / g->step;
   g->weight = weight ? some(x->pool, weight, g->n, g->step) : NULL;
   if (!dot || !x->paired || !g->draw || !g->cell) return false;
@@ -110,7 +106,7 @@ static bool relate(pairing *g) {
   return !atvi_pool_failed(x->pool);
 }
 
-/* Where there are many, those that depend on each other most. */
+/* If there are many, those that depend on each other most. */
 static void choose(atvi_fit_parts *x) {
   atvi_idx m = x->pairs.n;
   bool in[ATVI_REPORT_PAIRED] = {0};
@@ -134,7 +130,7 @@ static void choose(atvi_fit_parts *x) {
 
 static atvi_status make_pairs(atvi_fit_parts *x) {
   pairing g = {.x = x};
-  if (!gather(&g) || !relate(&g)) return nomem(x);
+  if (!gather(&g) || !relate(&g)) return ATVI_ENOMEM;
   choose(x);
   return ATVI_OK;
 }
@@ -154,7 +150,7 @@ bool atvi_report_has_log(atvi_idx n, const atvi_series_view *view) {
   return false;
 }
 
-/* A series with what was predicted after its last time; NULL: nothing was, or there is no memory. */
+/* A series with its predictions after the last time; NULL: none, or out of memory. */
 static const atvi_predicted *joined(atvi_pool *pool, const atvi_predicted *s, const atvi_predicted *more) {
   double last = s->n > 0 ? s->point[s->n - 1].time : -HUGE_VAL;
   if (s->rows || more->n == 0 || !(more->point[more->n - 1].time > last)) return NULL;
@@ -163,7 +159,7 @@ static const atvi_predicted *joined(atvi_pool *pool, const atvi_predicted *s, co
   if (!out || !point) return NULL;
   *out = *s;
   out->point = point;
-  for (atvi_idx i = 0; i < s->n; i++) { /* what is ahead has no simulator alone */
+  for (atvi_idx i = 0; i < s->n; i++) { /* forecasts have no simulator alone */
     point[i] = s->point[i];
     point[i].of_alone = more->point[0].of_alone;
   }
@@ -183,7 +179,7 @@ static void make_forecast(atvi_fit_parts *x) {
     x->forecast[x->n_forecast++] = atvi_report_series_thin(x->pool, all, SERIES_ROWS);
   }
   x->forecast_view = make_views(x, x->n_forecast, x->forecast, true);
-  for (atvi_idx k = 0; x->forecast_view && k < x->n_forecast; k++) /* what is tracked has no data */
+  for (atvi_idx k = 0; x->forecast_view && k < x->n_forecast; k++) /* tracked quantities have no data */
     if (isnan(x->forecast_view[k].end)) x->forecast_view[k].end = last[k];
 }
 
@@ -197,13 +193,13 @@ static atvi_status make_series(atvi_fit_parts *x) {
   if (x->series) x->view = make_views(x, r->n_series, x->series, false);
   if (r->forecast) make_forecast(x);
   x->pit = atvi_report_pit_of(r->n_series, r->series);
-  return atvi_pool_failed(x->pool) ? nomem(x) : ATVI_OK;
+  return atvi_pool_status(x->pool);
 }
 
 static atvi_status make_bounds(atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   x->bounded = atvi_pool_take(x->pool, (size_t)s->n_param + 1, sizeof *x->bounded);
-  if (!x->bounded) return nomem(x);
+  if (!x->bounded) return ATVI_ENOMEM;
   for (atvi_idx k = 0; k < s->n_param; k++)
     if (isfinite(s->col[k].near_lower)) x->bounded[x->n_bounded++] = &s->col[k];
   return ATVI_OK;

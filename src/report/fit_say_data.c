@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The verdict, the data with predictions, and what is left between them. */
+/* The verdict, the data with predictions, and the residuals. */
 #include "math/stat/stat.h"
 #include "report/fit.h"
 #include <inttypes.h>
@@ -12,7 +12,7 @@ enum { TABLE_ROWS = 60 };
 
 /* ---- verdict ---- */
 
-/* A path may break after its slashes. */
+/* A path may break after slashes. */
 static void put_path(atvi_page *p, const char *path) {
   while (*path) {
     size_t n = strcspn(path, "/");
@@ -42,7 +42,8 @@ static double worst_rhat(const atvi_summary *s) {
   return most;
 }
 
-/* Effective draws of the parameter that has the fewest, "4449 (I0)"; of weights alone where none has fewer. NULL: not known. */
+/* Effective draws of the parameter with the fewest, "4449 (I0)"; of the weights if none has fewer. NULL: not
+ * known. */
 static const char *least_ess(atvi_pool *pool, const atvi_summary *s) {
   double ess;
   atvi_idx k = atvi_diag_summary_least_ess(s, &ess);
@@ -55,18 +56,16 @@ static const char *good_because(atvi_pool *pool, const atvi_summary *s) {
   double ess;
   atvi_diag_summary_least_ess(s, &ess);
   if (s->chains)
-    return atvi_pool_printf(
-        pool,
-        "The fit can be used: %td chains agree (R-hat at most %.3f), and every parameter has at "
-        "least %.0f effective draws.",
-        s->n_chain, worst_rhat(s), ess);
+    return atvi_pool_printf(pool,
+                            "The fit can be used: %td chains agree (R-hat at most %.3f), and every parameter "
+                            "has at least %.0f effective draws.",
+                            s->n_chain, worst_rhat(s), ess);
   if (s->weighted) {
     const char *khat = atvi_diag_summary_khat(pool, s);
-    return atvi_pool_printf(
-        pool,
-        "The fit can be used: %s; for every parameter the weighted draws are worth at least "
-        "%.0f independent ones.",
-        khat ? khat : "", fmin(ess, s->ess));
+    return atvi_pool_printf(pool,
+                            "The fit can be used: %s; for every parameter the weighted draws are worth at "
+                            "least %.0f independent ones.",
+                            khat ? khat : "", fmin(ess, s->ess));
   }
   return "The fit can be used.";
 }
@@ -83,7 +82,7 @@ static const char *verdict_line(atvi_pool *pool, const atvi_summary *s) {
 static void put_messages(atvi_page *p, const atvi_summary *s) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < s->n_message; i++) {
-    if (&s->message[i] == atvi_diag_summary_reason(s)) continue; /* it was said */
+    if (&s->message[i] == atvi_diag_summary_reason(s)) continue; /* already stated */
     atvi_io_text_add(&p->body, n++ ? "<li>" : "<ul><li>");
     atvi_report_page_prose(p, s->message[i].text);
     atvi_io_text_add(&p->body, "</li>\n");
@@ -127,13 +126,13 @@ static void put_facts(atvi_page *p, const atvi_summary *s) {
 
 static void say_running(atvi_page *p, const atvi_fit_parts *x) {
   atvi_report_head(p, x->r->plain->about->title, x->r->file, "running", "The fit is running.");
-  atvi_io_text_add(&p->body,
-                   "<p id=\"live-phase\">Opened from the disk, this page shows what was known when the fit "
-                   "began. %s</p><progress id=\"live-bar\" max=\"1\" "
-                   "aria-label=\"share done\"></progress><p><span id=\"live-time\"></span> <span "
-                   "id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
-                   "id=\"live-chart\"></figure></div>\n",
-                   x->r->watch ? x->r->watch : "");
+  atvi_io_text_add(
+      &p->body,
+      "<p id=\"live-phase\">Opened from disk, this page shows what was known when the fit started. "
+      "%s</p><progress id=\"live-bar\" max=\"1\" aria-label=\"share done\"></progress><p><span "
+      "id=\"live-time\"></span> <span id=\"live-detail\"></span></p></div>\n<div class=\"grid half\"><figure "
+      "id=\"live-chart\"></figure></div>\n",
+      x->r->watch ? x->r->watch : "");
 }
 
 void atvi_report_say_head(atvi_page *p, const atvi_fit_parts *x) {
@@ -165,16 +164,15 @@ static void legend(atvi_page *p, const atvi_fit_parts *x) {
   if (x->n_observed) atvi_io_text_add(&p->body, "<li><i class=\"k-dot\"></i>data</li>");
   if (x->r->holdout) atvi_io_text_add(&p->body, "<li><i class=\"k-held\"></i>data held out</li>");
   if (bands)
-    atvi_io_text_add(
-        &p->body, "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band of "
-                  "the mean</li><li><i class=\"k-band\"></i>95 %% band of observations</li>");
+    atvi_io_text_add(&p->body,
+                     "<li><i class=\"k-line\"></i>posterior mean</li><li><i class=\"k-mean\"></i>95 %% band "
+                     "of the mean</li><li><i class=\"k-band\"></i>95 %% band of observations</li>");
   if (alone)
-    atvi_io_text_add(&p->body, "<li><i class=\"k-alone\"></i>the simulator alone, with its 95 %% "
-                               "band</li>");
+    atvi_io_text_add(&p->body, "<li><i class=\"k-alone\"></i>the simulator alone, with its 95 %% band</li>");
   atvi_io_text_add(&p->body, "</ul>\n");
 }
 
-/* How many of the values lie inside their band. */
+/* Number of values inside their band. */
 typedef struct {
   atvi_idx n, in;
 } inside;
@@ -206,33 +204,31 @@ static void say_inside(atvi_page *p, const atvi_report_fit *r) {
   inside fitted = count_all(r, false), held = count_all(r, true);
   bool others = r->n_series > 0 && r->series[0].others;
   if (fitted.n > 0)
-    atvi_report_page_say(
-        p,
-        "%td of %td observations%s (%.3g %%) lie inside the 95 %% band%s, which is of %td draws of "
-        "the posterior.",
-        fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
-        100.0 * (double)fitted.in / (double)fitted.n,
-        others ? " that all others predict" : " of observations", atvi_diag_predicted_draws(r->plain));
+    atvi_report_page_say(p,
+                         "%td of %td observations%s (%.3g %%) lie inside the 95 %% band%s, computed from %td "
+                         "draws of the posterior.",
+                         fitted.in, fitted.n, held.n > 0 ? " that were fitted" : "",
+                         100.0 * (double)fitted.in / (double)fitted.n,
+                         others ? " predicted from all others" : " of observations",
+                         atvi_diag_predicted_draws(r->plain));
   if (r->holdout && held.n > 0)
     atvi_report_page_say(
-        p,
-        "Observations where %s were held out of the fit: %td of %td (%.3g %%) lie inside their 95 %% band.",
+        p, "Observations with %s were held out of the fit: %td of %td (%.3g %%) lie inside their 95 %% band.",
         r->holdout, held.in, held.n, 100.0 * (double)held.in / (double)held.n);
   else if (r->holdout)
-    atvi_report_page_say(p, "Observations where %s were held out of the fit.", r->holdout);
+    atvi_report_page_say(p, "Observations with %s were held out of the fit.", r->holdout);
 }
 
 static const char *describe(atvi_pool *pool, const atvi_predicted *s) {
   inside fitted = count_inside(s, false), held = count_inside(s, true);
   atvi_idx n = fitted.n + held.n, in = fitted.in + held.in, given = 0;
   for (atvi_idx i = 0; i < s->n; i++) given += !s->point[i].grid;
-  const char *text =
-      n > 0 ? atvi_pool_printf(pool,
-                               "%s%s: data with the posterior mean and 95 %% bands; %td of %td values lie "
-                               "inside the band of observations.",
-                               s->name, s->rows ? "" : " over time", in, n)
-            : atvi_pool_printf(pool, "%s%s, %td value%s.", s->name, s->rows ? "" : " over time", given,
-                               given == 1 ? "" : "s");
+  const char *text = n > 0 ? atvi_pool_printf(pool,
+                                              "%s%s: data with the posterior mean and 95 %% bands; %td of "
+                                              "%td values lie inside the band of observations.",
+                                              s->name, s->rows ? "" : " over time", in, n)
+                           : atvi_pool_printf(pool, "%s%s, %td value%s.", s->name,
+                                              s->rows ? "" : " over time", given, given == 1 ? "" : "s");
   return text ? text : "";
 }
 
@@ -246,7 +242,7 @@ static atvi_predicted at_data(atvi_pool *pool, const atvi_predicted *s) {
   return out;
 }
 
-/* Values under the pointer; those that are not known of any time are left out. */
+/* Values under the pointer; columns without any known value are left out. */
 static void hover(atvi_page *p, const char *id, const atvi_frame *f, bool zoom, const atvi_predicted *all,
                   int n, const char *const *name, const size_t *offset) {
   const atvi_predicted some = at_data(p->pool, all), *s = &some;
@@ -286,7 +282,7 @@ static void hover_series(atvi_page *p, const char *id, const atvi_frame *f, cons
   hover(p, id, f, true, s, 9, name, offset);
 }
 
-/* ids from atvi_report_page_drawing_id; long series have a drawing for wide screens. */
+/* ids from atvi_report_page_drawing_id; long series have an extra figure for wide screens. */
 static void put_series(atvi_page *p, const char *id, const atvi_predicted *s, const atvi_series_view *v,
                        bool wide, const char *alt, hover_of *of) {
   const atvi_canvas *c[2][2] = {{NULL}};
@@ -315,12 +311,14 @@ static void put_scales(atvi_page *p, atvi_idx n, const atvi_predicted *const *s,
   }
   atvi_report_page_scales(p);
   atvi_io_text_add(&p->body, "<div class=\"log\">");
-  if (cut) atvi_report_page_note(p, "Bands that go on below are cut at the bottom of the logarithmic axis.");
+  if (cut)
+    atvi_report_page_note(p, "Bands that extend further down are cut at the bottom of the logarithmic axis.");
   if (below)
     atvi_report_page_note(p, "%td observed value%s at or below zero %s not shown.", below,
                           below == 1 ? "" : "s", below == 1 ? "is" : "are");
   if (linear)
-    atvi_report_page_note(p, "%td of %td figures stay linear, since their values go below zero.", linear, n);
+    atvi_report_page_note(p, "%td of %td figures stay linear, because their values go below zero.", linear,
+                          n);
   atvi_io_text_add(&p->body, "</div>\n");
 }
 
@@ -371,11 +369,10 @@ void atvi_report_say_data(atvi_page *p, const atvi_fit_parts *x) {
   if (r->summary && why) atvi_report_page_say(p, "There are no predictions: %s.", why);
   if (r->n_series == 0) return;
   if (has_alone(&r->series[0]))
-    atvi_report_page_say(
-        p, "The green line is the simulator alone, as the emulator predicts it at draws of the posterior. "
-           "What lies "
-           "between it and the data is the emulator's error and, where the model has one, the discrepancy: "
-           "what the simulator cannot do.");
+    atvi_report_page_say(p,
+                         "The green line is the simulator alone, as the emulator predicts it at draws of the "
+                         "posterior. The rest of the way to the data is the error of the emulator and, if "
+                         "the model has one, the discrepancy: what the simulator cannot reproduce.");
   legend(p, x);
   put_scales(p, r->n_series, x->series, x->view);
   put_range(p, x, 0, x->n_observed);
@@ -431,17 +428,15 @@ void atvi_report_say_forecast(atvi_page *p, const atvi_fit_parts *x) {
     wide = wide || atvi_report_long(x->forecast[k]);
     tracked = tracked || x->forecast[k]->kind != ATVI_SERIES_OBSERVED;
   }
-  atvi_report_page_say(
-      p,
-      "What comes after the data: the median of what the model expects, and bands that hold 50 %% and "
-      "95 %% of new observations%s.",
-      tracked ? " (of tracked quantities: of the posterior)" : "");
-  atvi_io_text_add(
-      &p->body,
-      "<ul class=\"legend\"><li><i class=\"k-dot\"></i>data</li>%s<li><i class=\"k-line\"></i>median"
-      "</li><li><i class=\"k-mean\"></i>50 %%</li><li><i class=\"k-band\"></i>95 %%</li><li><i "
-      "class=\"k-end\"></i>end of the data</li></ul>\n",
-      x->r->holdout ? "<li><i class=\"k-held\"></i>data held out</li>" : "");
+  atvi_report_page_say(p,
+                       "Predictions after the data: the median of the model's mean, and bands that contain "
+                       "50 %% and 95 %% of new observations%s.",
+                       tracked ? " (for tracked quantities: of the posterior)" : "");
+  atvi_io_text_add(&p->body,
+                   "<ul class=\"legend\"><li><i class=\"k-dot\"></i>data</li>%s<li><i "
+                   "class=\"k-line\"></i>median</li><li><i class=\"k-mean\"></i>50 %%</li><li><i "
+                   "class=\"k-band\"></i>95 %%</li><li><i class=\"k-end\"></i>end of the data</li></ul>\n",
+                   x->r->holdout ? "<li><i class=\"k-held\"></i>data held out</li>" : "");
   put_scales(p, x->n_forecast, x->forecast, x->forecast_view);
   atvi_report_page_grid(p, wide ? "wide" : "half");
   for (atvi_idx k = 0; k < x->n_forecast; k++) {
@@ -471,9 +466,8 @@ static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
     n += isfinite(of->point[i].residual);
     out += fabs(of->point[i].residual) > 2;
   }
-  const char *alt =
-      atvi_pool_printf(p->pool, "Standardised residuals of %s%s; %td of %td are beyond 2 in size.", of->name,
-                       of->rows ? "" : " over time", out, n);
+  const char *alt = atvi_pool_printf(p->pool, "Standardised residuals of %s%s; %td of %td exceed 2 in size.",
+                                     of->name, of->rows ? "" : " over time", out, n);
   static const char *const name[] = {"residual", "observed", "mean"};
   static const size_t offset[] = {offsetof(atvi_point, residual), offsetof(atvi_point, value),
                                   offsetof(atvi_point, of_mean) + offsetof(atvi_band, mean)};
@@ -494,10 +488,9 @@ static void put_residuals(atvi_page *p, const atvi_fit_parts *x, atvi_idx s) {
 static void put_pit(atvi_page *p, const atvi_fit_parts *x) {
   atvi_canvas *c = atvi_report_canvas_new(p->pool, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT);
   atvi_report_panel_pit(c, (atvi_box){0, 0, ATVI_REPORT_HALF, ATVI_REPORT_HEIGHT}, &x->pit);
-  atvi_report_page_figure(
-      p, c, "pit",
-      "Histogram of where observations fall in their predictive distributions; level if predictions are "
-      "neither too wide nor too narrow.");
+  atvi_report_page_figure(p, c, "pit",
+                          "Histogram of where observations fall in their predictive distributions; flat if "
+                          "predictions are neither too wide nor too narrow.");
 }
 
 void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
@@ -513,19 +506,17 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   if (x->pit.n == 0 && !told) return;
   atvi_report_page_section(p, "residuals", "Residuals");
   if (told)
-    atvi_report_page_say(
-        p,
-        "Observations of this model depend on each other, and predictions are made knowing all that were "
-        "fitted: these are met too well to test the model, and have no residuals here.%s",
-        r->holdout ? "" : " Hold some out to see how well they are predicted.");
+    atvi_report_page_say(p,
+                         "Observations of this model depend on each other, and predictions use all that were "
+                         "fitted: these agree too well to test the model, and have no residuals here.%s",
+                         r->holdout ? "" : " Hold some out to see how well they are predicted.");
   if (others)
     atvi_report_page_say(
         p, "Observations of this model depend on each other: each is predicted here from all others.");
   if (x->pit.n == 0) return;
-  atvi_report_page_say(
-      p, "Observed less predicted, in units of the predictive standard deviation. Stretches on one side of "
-         "zero, "
-         "a trend, or more than one in twenty beyond the dashed lines are what the model does not explain.");
+  atvi_report_page_say(p, "Observed minus predicted, in units of the predictive standard deviation. Long "
+                          "stretches on one side of zero, a trend, or more than one in twenty beyond the "
+                          "dashed lines show what the model does not explain.");
   for (atvi_idx s = 0; s < x->n_observed; s++) wide = wide || atvi_report_long(&r->series[s]);
   atvi_report_page_grid(p, wide ? "wide" : "half");
   for (atvi_idx s = 0; s < x->n_observed; s++) put_residuals(p, x, s);
@@ -535,13 +526,11 @@ void atvi_report_say_residuals(atvi_page *p, const atvi_fit_parts *x) {
   }
   put_pit(p, x);
   atvi_report_page_grid_end(p);
-  atvi_report_page_note(
-      p,
-      "The histogram is level, within the grey band (95 %% for each bar), where predictions have the right "
-      "width. Heaped in the middle: too wide; at the ends: too narrow; to one side: biased.%s Counts are "
-      "spread over "
-      "their steps at random.",
-      others ? "" : " The data were used for the fit, which makes it look a little too good.");
+  atvi_report_page_note(p,
+                        "The histogram is flat, within the grey band (95 %% for each bar), if predictions "
+                        "have the right width. A peak in the middle means too wide, at the ends too narrow, "
+                        "on one side biased.%s Counts are spread at random over their steps.",
+                        others ? "" : " The data were used for the fit, so it looks a little too good.");
   atvi_report_page_table(p, "The histogram as a table", 4, column, true);
   for (int k = 0; k < ATVI_PIT_BINS; k++) {
     char name[32];

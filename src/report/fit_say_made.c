@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Convergence, cost, and what it takes to run the fit again. */
+/* Convergence, cost, and how to repeat the fit. */
 #include "math/stat/stat.h"
 #include "report/fit.h"
 #include <inttypes.h>
@@ -97,36 +97,32 @@ static void say_weights(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_summary *s = x->r->summary;
   const atvi_made *m = &s->made;
   if (m->exact > 0) {
-    atvi_report_page_say(
-        p, "The approximation was trained, and chains that start from it and end exact took its "
-           "place: the draws do "
-           "not rest on it.");
+    atvi_report_page_say(p, "Chains that start from the trained approximation and become exact replaced it: "
+                            "the draws do not depend on it.");
     return;
   }
   if (isnan(m->khat)) {
     atvi_report_page_say(p,
-                         "k-hat, which tells whether weights can correct the approximation, is not known.");
+                         "k-hat, which shows whether weights can correct the approximation, is not known.");
     return;
   }
   if (!s->weighted) {
-    atvi_report_page_say(
-        p,
-        "k-hat is %.2f; up to %.2f weights can make draws of the approximation draws of the posterior. "
-        "Here they cannot: the numbers are those of the approximation.",
-        m->khat, atvi_math_psis_threshold(s->n));
+    atvi_report_page_say(p,
+                         "k-hat is %.2f; only up to %.2f can weights turn draws of the approximation into "
+                         "draws of the posterior. The numbers are those of the approximation.",
+                         m->khat, atvi_math_psis_threshold(s->n));
     return;
   }
   const char *khat = atvi_diag_summary_khat(p->pool, s);
   double ess;
   atvi_idx least = atvi_diag_summary_least_ess(s, &ess);
-  atvi_report_page_say(p, "%s: the weights make draws of the approximation draws of the posterior.",
+  atvi_report_page_say(p, "%s: the weights turn draws of the approximation into draws of the posterior.",
                        khat ? khat : "");
-  atvi_report_page_say(p, "By their weights the %td draws are worth %.0f independent ones (%.0f %%)%s.", s->n,
-                       s->ess, 100 * s->ess / (double)s->n,
+  atvi_report_page_say(p, "With their weights the %td draws are worth %.0f independent ones (%.0f %%)%s.",
+                       s->n, s->ess, 100 * s->ess / (double)s->n,
                        least >= 0 && round(ess) < round(s->ess)
-                           ? atvi_pool_printf(p->pool,
-                                              "; for the mean of a parameter at least %.0f, those of %s", ess,
-                                              s->col[least].name)
+                           ? atvi_pool_printf(p->pool, "; for the mean of a parameter at least %.0f (%s)",
+                                              ess, s->col[least].name)
                            : "");
 }
 
@@ -141,12 +137,10 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
                          : m->tuned > 0  ? "; fine-tuning helped and was kept"
                                          : "; fine-tuning was tried and undone");
   if (isfinite(m->elbo) && isfinite(m->log_evidence) && !x->r->summary->refused)
-    atvi_report_page_say(
-        p,
-        "The log evidence is %.3f, and the ELBO %.3f: the approximation before weighting is %.2g "
-        "nats away from "
-        "the posterior.",
-        m->log_evidence, m->elbo, fmax(0, m->log_evidence - m->elbo));
+    atvi_report_page_say(p,
+                         "The log evidence is %.3f and the ELBO %.3f: before weighting, the approximation is "
+                         "%.2g nats away from the posterior.",
+                         m->log_evidence, m->elbo, fmax(0, m->log_evidence - m->elbo));
   atvi_report_page_grid(p, "half");
   put_training(p, x);
   atvi_canvas *c = x->r->draws->weight ? atvi_report_draw_weights(x, &f) : NULL;
@@ -155,26 +149,21 @@ static void say_variational(atvi_page *p, const atvi_fit_parts *x) {
         p, c, "weights", "Weights of the draws in units of their mean, largest first, on logarithmic axes.");
   atvi_report_page_grid_end(p);
   if (m->modes > 1 && atvi_report_has_elbo(x, false))
-    atvi_report_page_note(
-        p, "Each mode has a component of its own, and a line of its own in the figures of the ELBO.");
+    atvi_report_page_note(p, "Each mode has its own component, and its own line in the figures of the ELBO.");
   if (atvi_report_has_elbo(x, true))
     atvi_report_page_note(
-        p,
-        "Training begins at a high temperature, where the data count little, and cools down to 1, the "
-        "posterior "
-        "itself. The ELBO has another height at each temperature: only at temperature 1 it is a lower bound "
-        "of the log evidence, and tells how good the fit is.");
+        p, "Training starts at a high temperature, where the data count little, and cools down to 1, the "
+           "posterior itself. The ELBO has a different level at each temperature: only at temperature 1 is "
+           "it a lower bound of the log evidence, and a measure of the fit.");
   if (c)
-    atvi_report_page_note(p,
-                          "Orange: the tail of the largest weights, which k-hat describes. The flatter the "
-                          "weights, the better the "
-                          "approximation.");
+    atvi_report_page_note(p, "Orange: the tail of the largest weights, which k-hat describes. The flatter "
+                             "the weights, the better the approximation.");
   put_steps(p, x->r->plain);
 }
 
 /* ---- chains ---- */
 
-/* Chains that agree, and are long enough, need no look. */
+/* Chains that agree and are long enough need no attention. */
 static bool needs_look(const atvi_summary *s, const atvi_summary_column *c) {
   double wanted = s->made.ess_wanted > 0 ? s->made.ess_wanted : ATVI_SUMMARY_ESS;
   return !(c->rhat <= ATVI_SUMMARY_RHAT) || !(fmin(c->ess_bulk, c->ess_tail) >= wanted);
@@ -193,7 +182,8 @@ static void put_trace(atvi_page *p, const atvi_fit_parts *x, atvi_idx k, bool ra
   atvi_report_page_figure(p, atvi_report_draw_trace(x, k, ranks), id, alt ? alt : "");
 }
 
-/* Traces and ranks of the parameters that are, or are not, to be looked at; at most so many. Returns how many. */
+/* Traces and ranks of the parameters that need, or do not need, attention; at most `most`. Returns their
+ * number. */
 static atvi_idx put_traces(atvi_page *p, const atvi_fit_parts *x, bool look, atvi_idx most) {
   const atvi_summary *s = x->r->summary;
   atvi_idx n = 0;
@@ -223,11 +213,11 @@ static void say_traces(atvi_page *p, const atvi_fit_parts *x) {
         s->col[worst].rhat, s->col[worst].name);
   else
     atvi_report_page_say(
-        p, "%td of %td parameters need a look: their R-hat is above %.2f, or their draws are too few.", n,
+        p, "%td of %td parameters need attention: their R-hat is above %.2f, or they have too few draws.", n,
         s->n_param, ATVI_SUMMARY_RHAT);
-  atvi_report_page_note(
-      p, "Traces of chains that agree look alike and have no trend. Ranks count how often each chain has "
-         "draws of each rank among all: level lines around 1 if the chains agree.");
+  atvi_report_page_note(p,
+                        "Traces of chains that agree look alike and have no trend. Ranks show how often each "
+                        "chain has draws of each rank among all: flat lines around 1 if the chains agree.");
   atvi_idx shown = n > 0 ? put_traces(p, x, true, ATVI_REPORT_TRACES) : 0;
   if (n < s->n_param) {
     atvi_report_page_fold(p, n > 0 ? "The other parameters" : "Traces and ranks of all parameters");
@@ -235,7 +225,7 @@ static void say_traces(atvi_page *p, const atvi_fit_parts *x) {
     atvi_report_page_fold_end(p);
   }
   if (shown < s->n_param)
-    atvi_report_page_note(p, "Traces are drawn for %td of %td parameters.", shown, s->n_param);
+    atvi_report_page_note(p, "Traces are shown for %td of %td parameters.", shown, s->n_param);
 }
 
 static void say_chains(atvi_page *p, const atvi_fit_parts *x) {
@@ -243,12 +233,10 @@ static void say_chains(atvi_page *p, const atvi_fit_parts *x) {
   if (isfinite(m->accept))
     atvi_report_page_say(p, "Proposals were accepted %.0f %% of the time.", 100 * m->accept);
   if (isfinite(m->tree_depth))
-    atvi_report_page_say(
-        p,
-        "Divergences: %.0f. Energy fraction of missing information: %.2f. Mean tree depth: %.1f; "
-        "trees cut off: "
-        "%.0f.",
-        m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
+    atvi_report_page_say(p,
+                         "Divergences: %.0f. Energy fraction of missing information: %.2f. Mean tree depth: "
+                         "%.1f; trees cut off: %.0f.",
+                         m->divergences, m->ebfmi, m->tree_depth, m->max_depth_hits);
   if (!atvi_report_has_chains(x)) return;
   say_traces(p, x);
 }
@@ -259,7 +247,8 @@ void atvi_report_say_convergence(atvi_page *p, const atvi_fit_parts *x) {
   if (x->r->summary->chains) say_chains(p, x);
   if (!atvi_diag_made_variational(&x->r->summary->made) && !x->r->summary->chains)
     atvi_report_page_say(
-        p, "The draws are of a normal distribution around the maximum of the posterior (Laplace's method)%s.",
+        p,
+        "The draws come from a normal distribution around the maximum of the posterior (Laplace's method)%s.",
         x->r->summary->made.efficiency < 0.3 ? ", which describes the posterior poorly" : "");
 }
 
@@ -271,7 +260,7 @@ static const char *ending(atvi_end end) {
                                  : "It was asked to stop.";
 }
 
-/* Which of two ends of the posterior of a parameter all failed points lie beyond; 0: neither. */
+/* The end of a parameter's posterior beyond which all failed points lie; 0: neither. */
 static int beyond(const atvi_report_fit *r, atvi_idx n, atvi_idx k) {
   const atvi_summary_column *c = &r->summary->col[k];
   atvi_idx below = 0, above = 0;
@@ -298,7 +287,7 @@ static const char *in_common(atvi_pool *pool, const atvi_report_fit *r, atvi_idx
   return list;
 }
 
-/* A number from the far end of a prior is no more than small or large. */
+/* A number from the far end of a prior is only "small" or "large". */
 static void put_far(atvi_page *p, double v) {
   double size = fabs(v);
   if (size > 0 && size < TINY)
@@ -319,9 +308,9 @@ static void put_failures(atvi_page *p, const atvi_report_fit *r) {
   for (atvi_idx k = 0; k < s->n_param; k++) column[k + 2] = s->col[k].name;
   const char *common = in_common(p->pool, r, n);
   if (common)
-    atvi_report_page_say(p, "All points that failed, of those kept, lie outside the posterior: %s.", common);
+    atvi_report_page_say(p, "All recorded failed points lie outside the posterior: %s.", common);
   else
-    atvi_report_page_say(p, "The points that failed do not lie beyond the posterior in any one parameter.");
+    atvi_report_page_say(p, "No single parameter separates the failed points from the posterior.");
   atvi_report_page_table(p, "Points at which the model could not be run", (int)s->n_param + 2, column, true);
   for (atvi_idx i = 0; i < n; i++) {
     char name[32];
@@ -335,7 +324,7 @@ static void put_failures(atvi_page *p, const atvi_report_fit *r) {
   }
   atvi_report_page_table_end(p, true);
   if (s->made.failures > n)
-    atvi_report_page_note(p, "These are %td of the %" PRId64 " points that failed, taken at random.", n,
+    atvi_report_page_note(p, "These are %td of the %" PRId64 " failed points, chosen at random.", n,
                           s->made.failures);
 }
 
@@ -362,7 +351,7 @@ void atvi_report_say_cost(atvi_page *p, const atvi_fit_parts *x) {
   put_failures(p, x->r);
 }
 
-/* ---- again ---- */
+/* ---- how to repeat it ---- */
 
 void atvi_report_say_again(atvi_page *p, const atvi_fit_parts *x) {
   const atvi_report_fit *r = x->r;
@@ -371,11 +360,11 @@ void atvi_report_say_again(atvi_page *p, const atvi_fit_parts *x) {
     if (!r->summary || r->summary->made.end == ATVI_END_DONE)
       atvi_report_page_say(
           p,
-          "The same command gives the same draws, with this version of atvi (%s), on any number of threads:",
+          "With this version of atvi (%s) the same command gives the same draws, on any number of threads:",
           ATVI_VERSION);
     else
       atvi_report_page_say(
-          p, "The fit ended early: run again it may end elsewhere. The command was, with atvi %s:",
+          p, "The fit ended early, so a repeated fit may end elsewhere. The command, with atvi %s, was:",
           ATVI_VERSION);
     atvi_io_text_add(&p->body, "<pre tabindex=\"0\">");
     atvi_report_text_escape(&p->body, r->plain->about->command);

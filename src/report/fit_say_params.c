@@ -7,7 +7,7 @@
 
 enum {
   HOVER_POINTS = 64,
-  ARRAY_LEAST = 6, /* elements that make one figure rather than a density each */
+  ARRAY_LEAST = 6, /* elements that get one figure rather than a density each */
 };
 
 /* ---- densities ---- */
@@ -36,7 +36,7 @@ static void put_marginal(atvi_page *p, const atvi_fit_parts *x, atvi_idx k) {
   atvi_report_page_hover(p, id, &f, false, m->of->name, HOVER_POINTS, at, 2, column);
 }
 
-/* The end of the array that begins with column k and has columns below `to`; k + 1 for one that stands alone. */
+/* The end of the array that begins with column k, among columns below `to`; k + 1 for a single quantity. */
 static atvi_idx array_end(const atvi_summary *s, atvi_idx k, atvi_idx to) {
   size_t n = atvi_report_array_name(s->col[k].name);
   atvi_idx end = k + 1;
@@ -121,22 +121,20 @@ void atvi_report_say_marginals(atvi_page *p, const atvi_fit_parts *x) {
   if (x->n_col == 0) return;
   atvi_report_page_section(p, "parameters", "Parameters");
   atvi_io_text_add(
-      &p->body,
-      "<ul class=\"legend\"><li><i class=\"k-line\"></i>posterior</li><li><i class=\"k-hpd\"></i>95 %% "
-      "highest density</li><li><i class=\"k-mode\"></i>mode</li><li><i class=\"k-prior\"></i>prior</li>"
-      "<li><i class=\"k-bound\"></i>hard bound</li></ul>\n");
+      &p->body, "<ul class=\"legend\"><li><i class=\"k-line\"></i>posterior</li><li><i "
+                "class=\"k-hpd\"></i>95 %% highest density</li><li><i class=\"k-mode\"></i>mode</li><li><i "
+                "class=\"k-prior\"></i>prior</li><li><i class=\"k-bound\"></i>hard bound</li></ul>\n");
   put_quantities(p, x, 0, s->n_param);
   if (s->n_col > s->n_param) {
     atvi_report_page_heading(p, "Derived quantities");
     put_quantities(p, x, s->n_param, s->n_col);
   }
   if (x->n_col < s->n_col)
-    atvi_report_page_note(p, "Densities are shown for the first %td of %td quantities; the table has all.",
+    atvi_report_page_note(p, "Densities are shown for the first %td of %td quantities; the table lists all.",
                           x->n_col, s->n_col);
   if (has_arrays(s))
-    atvi_report_page_note(
-        p, "Arrays: the dot is the median, the thick bar holds 50 %%, the thin one is the 95 %% "
-           "highest density interval.");
+    atvi_report_page_note(p, "Arrays: the dot is the median, the thick bar contains 50 %%, the thin one is "
+                             "the 95 %% highest density interval.");
   atvi_report_page_note(
       p, "Next to each name: mean \xc2\xb1 standard deviation. The numbers are in the table below.");
 }
@@ -277,20 +275,18 @@ void atvi_report_say_pairs(atvi_page *p, const atvi_fit_parts *x) {
   atvi_report_page_section(p, "pairs", "Pairs");
   atvi_report_page_say(
       p,
-      "Below the diagonal draws of the posterior with the smallest regions that hold 50 %% and 95 "
-      "%% of it, above "
-      "it correlations. The strongest correlation is that of %s and %s, %.2f.",
+      "Below the diagonal: draws of the posterior, with the smallest regions that contain 50 %% and 95 %% of "
+      "it; above: correlations. The strongest correlation is that of %s and %s, %.2f.",
       na, nb, r);
   if (q->n > x->n_pick)
-    atvi_report_page_note(p, "Shown are the %td that depend on each other most%s.", x->n_pick,
-                          q->n < x->r->summary->n_col ? "; there are more than can be chosen here" : "");
+    atvi_report_page_note(p, "The %td that depend on each other most are shown%s.", x->n_pick,
+                          q->n < x->r->summary->n_col ? "; not all can be chosen here" : "");
   put_chips(p, x);
   atvi_io_text_add(&p->body, "<figure class=\"square\" id=\"pairs-figure\">");
-  const char *alt =
-      atvi_pool_printf(p->pool,
-                       "Pairs of %td quantities with contours and correlations. The strongest correlation is "
-                       "that of %s and %s, %.2f.",
-                       x->n_pick, na, nb, r);
+  const char *alt = atvi_pool_printf(p->pool,
+                                     "Pairs of %td quantities with contours and correlations. The strongest "
+                                     "correlation is that of %s and %s, %.2f.",
+                                     x->n_pick, na, nb, r);
   atvi_report_canvas_svg(atvi_report_draw_pairs(x),
                          &(atvi_svg_opts){.id = "pairs-plot", .title = alt ? alt : "", .page = true},
                          &p->body);
@@ -301,7 +297,7 @@ void atvi_report_say_pairs(atvi_page *p, const atvi_fit_parts *x) {
 
 /* ---- table ---- */
 
-/* Decimals that a row shares, from its sd; the terminal's rule (diag/summary_text.c). -1: significant digits. */
+/* Decimals shared by a row, from its sd, as on the terminal (diag/summary_text.c). -1: significant digits. */
 static int decimals(const atvi_summary_column *c) {
   double size = fmax(fmax(fabs(c->quantile[0]), fabs(c->quantile[4])), fabs(c->mean));
   if (!(c->sd > 0) || !(size < 1e7)) return -1;
@@ -360,12 +356,11 @@ void atvi_report_say_table(atvi_page *p, const atvi_fit_parts *x) {
   for (atvi_idx k = 0; k < s->n_col; k++) above = above || s->col[k].ess_bulk > (double)s->n;
   atvi_report_page_note(
       p,
-      "HPD: the shortest interval with that probability. ESS: how many independent draws would "
-      "tell the mean as "
-      "well%s. The same numbers are in summary.json, the draws in draws.csv.",
+      "HPD: the shortest interval with that probability. ESS: number of independent draws that give the mean "
+      "as precisely%s. The same numbers are in summary.json, the draws in draws.csv.",
       !above      ? ""
-      : s->chains ? " (more than there are draws where one above is followed by one below)"
-                  : " (more than there are draws where those far out have the smaller weights)");
+      : s->chains ? " (exceeds the number of draws if high and low draws alternate)"
+                  : " (exceeds the number of draws if distant ones have smaller weights)");
 }
 
 /* ---- bounds ---- */
@@ -387,9 +382,8 @@ void atvi_report_say_bounds(atvi_page *p, const atvi_fit_parts *x) {
   else
     atvi_report_page_say(
         p,
-        "The posterior of %td of %td parameters reaches a bound, which cuts it off. If such a "
-        "bound is a guess "
-        "rather than a fact, widen the prior and see whether the result moves.",
+        "The posterior of %td of %td parameters reaches a bound, which cuts it off. If such a bound is a "
+        "guess rather than a fact, widen the prior and see whether the result changes.",
         n, x->n_bounded);
   atvi_io_text_add(&p->body, "<div class=\"narrow\">");
   atvi_report_page_figure_both(p, atvi_report_figure_bounds(p->pool, 640, x->n_bounded, x->bounded),
@@ -397,9 +391,8 @@ void atvi_report_say_bounds(atvi_page *p, const atvi_fit_parts *x) {
                                "bounds-figure",
                                "Share of the posterior within 1 % of the range of each bound.");
   atvi_io_text_add(&p->body, "</div>\n");
-  atvi_report_page_note(p,
-                        "Share of the posterior within 1 %% of the range of each bound; red where the bound "
-                        "cuts the posterior: its density there is above 15 %% of its largest.");
+  atvi_report_page_note(p, "Share of the posterior within 1 %% of the range of each bound; red where the "
+                           "bound cuts the posterior (density above 15 %% of its maximum).");
   atvi_report_page_table(p, "Bounds as a table", 5, column, true);
   for (atvi_idx i = 0; i < x->n_bounded; i++) {
     const atvi_summary_column *c = x->bounded[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of a canvas; for its writers alone. */
+/* The inside of a canvas; only for its writers. */
 #ifndef ATVI_REPORT_LIST_H
 #define ATVI_REPORT_LIST_H
 
@@ -19,10 +19,14 @@ typedef struct {
   atvi_shape_kind kind;
   atvi_style style;
   atvi_idx n;
-  const double *x, *y; /* [n]; TEXT: its place; CLIP: two corners */
-  double radius;       /* DOTS */
-  atvi_label label;    /* TEXT */
-  const char *text;    /* TEXT, GROUP */
+  /* [n]; TEXT: its place; CLIP: two corners. */
+  const double *x, *y;
+  /* DOTS. */
+  double radius;
+  /* TEXT. */
+  atvi_label label;
+  /* TEXT, GROUP. */
+  const char *text;
 } atvi_shape;
 
 struct atvi_canvas {

@@ -137,9 +137,9 @@ void atvi_report_page_figure_scaled(atvi_page *p, const char *id, const char *al
 }
 
 void atvi_report_page_scales(atvi_page *p) {
-  atvi_io_text_add(&p->body, "<div class=\"chips\" data-scales=\"1\">vertical axis <button "
-                             "aria-pressed=\"true\">linear</button><button "
-                             "aria-pressed=\"false\">log</button></div>\n");
+  atvi_io_text_add(
+      &p->body, "<div class=\"chips\" data-scales=\"1\">vertical axis <button "
+                "aria-pressed=\"true\">linear</button><button aria-pressed=\"false\">log</button></div>\n");
 }
 
 void atvi_report_page_figure_table(atvi_page *p, const atvi_canvas *wide, const atvi_canvas *narrow,
@@ -284,7 +284,7 @@ void atvi_report_page_table_end(atvi_page *p, bool folded) {
 void atvi_report_json_put_text(atvi_text *out, const char *s) {
   atvi_text clean = {.pool = out->pool};
   atvi_report_text_escape(
-      &clean, s); /* a first pass makes it UTF-8; entities are fine, the script shows text as HTML */
+      &clean, s); /* a first pass makes it UTF-8; entities are fine because the script shows text as HTML */
   const char *at;
   if (atvi_io_text_get(&clean, &at) != ATVI_OK) {
     out->failed = true;
@@ -318,7 +318,7 @@ static const char *join(atvi_pool *pool, const char *const *line) {
   return atvi_io_text_get(&out, &text) == ATVI_OK ? text : "";
 }
 
-/* The script's hash, so that the policy lets this script run and no other. */
+/* The hash of the script, so that the policy allows this script only. */
 static void put_hash(atvi_text *out, const char *script) {
   static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   unsigned char digest[33] = {0};
@@ -337,7 +337,7 @@ static void put_hash(atvi_text *out, const char *script) {
 }
 
 static const char KIND[] = "<meta name=\"atvi-page\" content=\"";
-enum { HEAD = 4096 }; /* it stands before these bytes */
+enum { HEAD = 4096 }; /* it precedes these bytes */
 
 static void put_head(const atvi_page *p, const char *script, atvi_text *out) {
   atvi_io_text_add(out,
@@ -367,8 +367,9 @@ atvi_status atvi_report_page_end(atvi_page *p, const char **text) {
   atvi_io_text_add(&out, "<body><nav aria-label=\"Sections\">\n%s</nav>\n<main>\n", contents);
   atvi_io_text_add(&out, "%s", body);
   atvi_io_text_add(
-      &out, "</main>\n<footer><p>Written by atvi " ATVI_VERSION
-            ". This file is complete: it needs no network and can be kept, sent and printed.</p></footer>\n");
+      &out,
+      "</main>\n<footer><p>Written by atvi " ATVI_VERSION
+      ". This file is complete: it needs no network and can be stored, sent and printed.</p></footer>\n");
   atvi_io_text_add(
       &out, "<script type=\"application/json\" id=\"atvi-data\">{\"figs\":{%s},\"pairs\":%s}</script>\n",
       data, *pairs ? pairs : "null");
@@ -389,7 +390,7 @@ bool atvi_report_page_is(const char *path, const char *kind) {
   return at && strncmp(at + sizeof KIND - 1, kind, length) == 0 && at[sizeof KIND - 1 + length] == '"';
 }
 
-/* Reports that are sentences, tables and figures: comparisons, studies. */
+/* Reports made of sentences, tables and figures: comparisons, studies. */
 
 static void put_table(atvi_page *p, const atvi_report_table *t) {
   atvi_report_page_table(p, t->caption, t->n_column, t->column, false);

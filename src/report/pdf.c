@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The PDF writer: one page, paths, fills with opacity, Helvetica. Written after ISO 32000-1: section 7.5 (file structure), 8.4 and
- * 8.5 (graphics state, paths), 9 (text), 11.6.4.4 (opacity by ExtGState). Streams are not compressed: that would need a library, and
- * the figures are small. No date, no identifier: the same figure is the same file.
+/* The PDF writer: one page, paths, fills with opacity, Helvetica. Written after ISO 32000-1: section 7.5
+ * (file structure), 8.4 and 8.5 (graphics state, paths), 9 (text), 11.6.4.4 (opacity by ExtGState). Streams
+ * are not compressed: that would need a library, and the figures are small. No date, no identifier: the same
+ * figure gives the same file.
  *
  * Objects: 1 catalogue, 2 pages, 3 page, 4 contents, 5 and 6 fonts, 7 information, then one per opacity. */
 #include "report/list.h"

@@ -9,27 +9,36 @@
 
 typedef struct atvi_report_emulator atvi_report_emulator;
 
-/* Everything that the report of a fit says; all is borrowed. What is known of the model, the history and the points
- * that failed are those of `plain`. */
+/* Contents of the report of a fit; all borrowed. Facts about the model, the history and the failed points are
+ * those of `plain`. */
 typedef struct {
-  const char *file; /* path of the model */
-  /* NULL while the fit is running: the page then shows the data and asks how it is getting on. */
+  /* Path of the model. */
+  const char *file;
+  /* NULL while the fit is running: the page then shows the data and asks for progress. */
   const atvi_summary *summary;
-  const atvi_draws *draws; /* as the method made them, weighted if the summary used weights */
-  const atvi_draws
-      *plain; /* draws that count equally; may be the same. While the fit is running: without any */
-  atvi_prior_mass *prior; /* NULL: not known */
+  /* As the method made them, weighted if the summary used weights. */
+  const atvi_draws *draws;
+  /* Draws that count equally; may be the same. Empty while the fit is running. */
+  const atvi_draws *plain;
+  /* NULL: not known. */
+  atvi_prior_mass *prior;
   void *prior_user;
   atvi_idx n_series;
-  const atvi_predicted *series; /* observed ones first */
-  /* [n_series] predictions at other times, of which those after the data are shown; NULL: there are none */
+  /* Observed ones first. */
+  const atvi_predicted *series;
+  /* [n_series] predictions at other times; those after the data are shown; NULL: none */
   const atvi_predicted *forecast;
-  const char *holdout; /* rule; NULL: none */
-  atvi_idx n_emulator; /* that stand in the simulator's place; 0: the model itself was run */
+  /* Rule; NULL: none. */
+  const char *holdout;
+  /* Emulators that replace the simulator; 0: the model itself was run. */
+  atvi_idx n_emulator;
   const atvi_report_emulator *emulator;
-  const char *watch; /* how to follow the fit while it runs, a sentence; NULL: not known */
-  const char *how;   /* the text of fit.json */
-  const char *text;  /* the model file */
+  /* How to follow the fit while it runs, a sentence; NULL: not known. */
+  const char *watch;
+  /* The text of fit.json. */
+  const char *how;
+  /* The model file. */
+  const char *text;
 } atvi_report_fit;
 
 /* The calendar of its model. */
@@ -37,7 +46,7 @@ atvi_calendar atvi_report_calendar(const atvi_draws *d);
 
 /* report.html. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_fit_page(atvi_pool *pool, const atvi_report_fit *r, const char **html);
-/* That, and figures/NAME.svg and NAME.pdf, into dir, which is there. Errors: EIO, ENOMEM. */
+/* The same, and figures/NAME.svg and NAME.pdf, in the existing folder dir. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report_fit *r, const char *dir);
 
 /* ---- shorter reports: sentences, tables, figures ---- */
@@ -45,24 +54,28 @@ ATVI_CHECKED atvi_status atvi_report_fit_save(atvi_pool *pool, const atvi_report
 typedef struct {
   const char *caption;
   int n_column;
-  const char *const *column; /* [n_column], the first of the rows' names */
+  /* [n_column], the first of the rows' names. */
+  const char *const *column;
   atvi_idx n_row;
   const char *const *cell; /* [n_row][n_column] */
-  const char *const
-      *link; /* [n_row] what the names of the rows lead to, relative to the page; NULL: nothing */
+  /* [n_row] links of the names of the rows, relative to the page; NULL: none. */
+  const char *const *link;
 } atvi_report_table;
 
 typedef struct {
-  const char *name; /* of its files */
+  /* Name of its files. */
+  const char *name;
   const char *alt;
   const atvi_canvas *canvas;
-  const atvi_canvas *narrow; /* the same for a phone; NULL: that one */
+  /* The same for a phone; NULL: the figure above. */
+  const atvi_canvas *narrow;
 } atvi_report_figure;
 
 typedef struct {
   const char *id, *heading;
   atvi_idx n_say;
-  const char *const *say; /* paragraphs */
+  /* Paragraphs. */
+  const char *const *say;
   atvi_idx n_figure;
   const atvi_report_figure *figure;
   atvi_idx n_table;
@@ -71,24 +84,26 @@ typedef struct {
 
 typedef struct {
   const char *title, *sub;
-  const char *verdict; /* "ok", "warn", "bad" */
-  const char *say;     /* one sentence */
+  /* "ok", "warn", "bad". */
+  const char *verdict;
+  /* One sentence. */
+  const char *say;
   atvi_idx n_part;
   const atvi_report_part *part;
 } atvi_report_short;
 
-/* report.html and figures, into dir, which is there. Errors: EIO, ENOMEM. */
+/* report.html and figures, in the existing folder dir. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_short_save(atvi_pool *pool, const atvi_report_short *r, const char *dir);
 
 /* ---- emulators ---- */
 
-/* An emulator, how good it is and which inputs matter. NaN and NULL: not known, left out. */
+/* An emulator, its quality, and which inputs matter. NaN and NULL: not known, left out. */
 struct atvi_report_emulator {
   /* its runs, and how well each is predicted without it */
   const atvi_dossier *of;
   /* a sentence about its kernel and estimates */
   const char *how;
-  /* its estimation took this long, or it was estimated before and loaded */
+  /* seconds for its estimation, or for loading it if it was estimated earlier */
   double seconds;
   bool loaded;
   /* [d] lengths of the kernel in ranges of the input, and Sobol indices */
@@ -104,7 +119,7 @@ struct atvi_report_emulator {
   const char *const *doubt;
 };
 
-/* Values to show: some outputs of runs that were left out, ascending in observed. */
+/* Values to show: some outputs of left-out runs, ascending in observed. */
 typedef struct {
   atvi_idx n, n_run;
   /* [n] sd: the prediction's standard deviation */
@@ -117,20 +132,23 @@ typedef struct {
   const char *title, *file;
   atvi_idx n;
   const atvi_report_emulator *emulator;
-  const char *command; /* to do it again */
-  const char *text;    /* the model file */
+  /* Command that repeats it. */
+  const char *command;
+  /* The model file. */
+  const char *text;
 } atvi_report_emulate;
 
-/* Whether report.html may be written into dir: there is none, or it is one that the next function wrote. */
+/* Whether report.html may be written into dir: there is none, or the next function wrote it. */
 bool atvi_report_emulate_may(atvi_pool *pool, const char *dir);
-/* report.html and figures, into dir, which is there. Errors: EIO, ENOMEM. */
+/* report.html and figures, in the existing folder dir. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_emulate_save(atvi_pool *pool, const atvi_report_emulate *r,
                                                   const char *dir);
 
-/* ---- series alone ---- */
+/* ---- only series ---- */
 
-/* As atvi_report_fit_save does for a forecast, figures/forecast.svg and forecast.pdf in dir: data with median and bands that hold 50 % and 95 % of observations, a
- * panel for each of series[n], and a legend. time_name NULL: rows. Errors: EIO, ENOMEM. */
+/* As atvi_report_fit_save does for a forecast, figures/forecast.svg and forecast.pdf in dir: data with median
+ * and bands that contain 50 % and 95 % of observations, a panel for each of series[n], and a legend.
+ * time_name NULL: rows. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_report_save_forecast(atvi_pool *pool, const char *dir, atvi_idx n,
                                                    const atvi_predicted *series, atvi_calendar calendar,
                                                    const char *time_name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The SVG writer. Coordinates have one decimal: a tenth of a pixel is not seen, and files stay small. Dots are one path of empty strokes with
- * round ends, a fifth of the bytes of circles. */
+/* The SVG writer. Coordinates have one decimal: a tenth of a pixel is invisible, and files stay small. Dots
+ * are one path of empty strokes with round ends, a fifth of the bytes of circles. */
 #include "report/list.h"
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 enum { BUFFER = 1024, NUMBER = 24 };
 
-/* Length of the UTF-8 sequence at s; 0 if it is none. */
+/* Length of the UTF-8 sequence at s; 0 if invalid. */
 static int utf8(const unsigned char *s) {
   int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : 0;
   if (s[0] >= 0xf0 && s[0] < 0xf5) n = 4;
@@ -50,7 +50,7 @@ void atvi_report_text_escape(atvi_text *out, const char *s) {
   }
 }
 
-/* x with one decimal, none if it is 0. Returns the length. */
+/* x with one decimal, which is omitted if 0. Returns the length. */
 static int number(char out[NUMBER], double x) {
   double tenths = round(fmin(fmax(x, -1e7), 1e7) * 10);
   long long t = (long long)tenths, a = t < 0 ? -t : t;
@@ -85,7 +85,7 @@ static void put_point(buffer *b, char command, double x, double y) {
   if (b->n + 2 * NUMBER + 2 > BUFFER) flush(b);
   if (command) b->text[b->n++] = command;
   b->n += number(b->text + b->n, x);
-  if (y >= 0) b->text[b->n++] = ' '; /* a minus separates as well */
+  if (y >= 0) b->text[b->n++] = ' '; /* a minus sign separates as well */
   b->n += number(b->text + b->n, y);
 }
 
@@ -145,8 +145,8 @@ static void put_clip(atvi_text *out, const atvi_shape *s, const char *id, atvi_i
   char x[NUMBER], y[NUMBER], w[NUMBER], h[NUMBER];
   number(x, s->x[0]), number(y, s->y[0]), number(w, s->x[1] - s->x[0]), number(h, s->y[1] - s->y[0]);
   atvi_io_text_add(out,
-                   "<clipPath id=\"%s-k%td\"><rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/></clipPath>"
-                   "<g clip-path=\"url(#%s-k%td)\">",
+                   "<clipPath id=\"%s-k%td\"><rect x=\"%s\" y=\"%s\" width=\"%s\" "
+                   "height=\"%s\"/></clipPath><g clip-path=\"url(#%s-k%td)\">",
                    id, k, x, y, w, h, id, k);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Many runs, several at once, from one thread: slots are looked at in turn, and when nothing has happened we sleep a little, longer each
- * time. Programs that take a millisecond lose a fraction of it, and programs that take hours cost nothing to watch. */
+/* Many runs, several at once, from one thread: slots are checked in turn, and when nothing has happened we
+ * sleep a little, longer each time. Programs that take a millisecond lose a fraction of it, and programs that
+ * take hours cost nothing to watch. */
 #include "sim/detail.h"
 #include "io/text.h"
 #include "io/file.h"
@@ -15,20 +16,21 @@
 #include <time.h>
 
 enum {
-  MISSING_MAX = 3,   /* programs that could not be started, in a row: it will not get better */
-  FAILED_FIRST = 10, /* failures before the first good run: something is wrong with all of them */
-  ALIKE_FIRST = 3,   /* the same, if all have outputs that cannot be read, for one and the same reason */
-  TOLD_MAX = 10,     /* failures told as they happen; the report has all */
+  MISSING_MAX = 3,   /* consecutive programs that could not be started before giving up */
+  FAILED_FIRST = 10, /* failures before the first good run, after which all are considered wrong */
+  ALIKE_FIRST = 3,   /* the same, if all have unreadable outputs for the same reason */
+  TOLD_MAX = 10,     /* failures reported as they happen; the summary lists all */
   JOBS_MAX = 1000,
 };
-static const double GRACE_S = 2; /* between asking to end and killing */
+static const double GRACE_S = 2; /* between asking a program to end and killing it */
 static const double SLEEP_MIN_S = 2e-4, SLEEP_MAX_S = 0.02;
-static const double FREE_MIN = 1 << 16; /* bytes; with less a run that failed may have failed for that */
+static const double FREE_MIN =
+    1 << 16; /* bytes; with less free space, a run may have failed because of that */
 
 /* Of an item, this time. */
 enum { KNOWN_BEFORE, TO_DO, DONE };
 
-/* A run whose program could not be started, while that may be true of all. */
+/* A run whose program could not be started, while that may hold for all. */
 typedef struct {
   atvi_idx item;
   int attempt;
@@ -52,8 +54,8 @@ typedef struct {
   atvi_sim_slot *slot;
   struct pollfd *fd; /* [2 n_slot] */
   int missing;       /* in a row */
-  atvi_idx n_alike;  /* failures, all of them because of */
-  char alike[400];   /* this, which is wrong with an output */
+  atvi_idx n_alike;  /* failures, all for the reason below */
+  char alike[400];   /* what is wrong with an output */
   double begun_s;
 } loop;
 
@@ -108,30 +110,30 @@ static void clear_folder(loop *l, atvi_sim_slot *slot, bool failed) {
       mkdir(root, 0777);
       if (atvi_sim_folder_remove(to) && rename(slot->folder, to) == 0) return;
       atvi_log(l->s->ctx, ATVI_LOG_WARN, "cannot move %s to %s: %s", slot->folder, to, strerror(errno));
-      return; /* kept all the same */
+      return; /* kept anyway */
     }
   }
   atvi_sim_folder_remove(slot->folder);
 }
 
-/* A run that failed on a full disk says nothing about its point. */
+/* A run that failed because the disk is full says nothing about its point. */
 static atvi_status check_disk(loop *l, const atvi_sim_slot *slot, const char *reason) {
   struct statvfs v;
   if (statvfs(l->b->dir, &v) != 0 || (double)v.f_bavail * (double)v.f_frsize >= FREE_MIN) return ATVI_OK;
   return ATVI_FAIL(l->s->ctx, ATVI_EIO,
-                   "the disk is full: %s has %.0f kB left, and run %lld failed (%s); what is recorded is "
-                   "kept, and the same command goes on from there",
+                   "the disk is full: %s has %.0f kB left, and run %lld failed (%s); recorded runs are kept, "
+                   "and the same command continues",
                    l->b->dir, (double)v.f_bavail * (double)v.f_frsize / 1024, (long long)l->b->id[slot->item],
                    reason);
 }
 
-/* What happens to programs then may be none of their doing. */
+/* What happens to programs then may not be their fault. */
 static atvi_status check_guard(loop *l) {
   if (!atvi_guard_gone(&l->s->guard)) return ATVI_OK;
   return ATVI_FAIL(
       l->s->ctx, ATVI_EIO,
-      "the process atvi-guard, which ends the programs if atvi itself is killed, was killed: all was "
-      "stopped, and nothing is recorded of the runs that were under way; the same command does them again");
+      "the process atvi-guard, which ends the programs if atvi itself is killed, was killed: everything was "
+      "stopped, and nothing is recorded of the runs in progress; the same command repeats them");
 }
 
 /* The last line of a log, for messages of one line. */
@@ -143,13 +145,13 @@ static char *last_line(atvi_pool *pool, const char *log) {
   return atvi_pool_strndup(pool, log ? log + from : "", n - from);
 }
 
-/* A script named by its path from the model is not there: the commonest mistake. */
+/* A script named by its path from the model does not exist: the most common mistake. */
 static const char *advice(const char *log) {
   static const char *const word[] = {"can't open file", "cannot open", "No such file", "can't open"};
   for (size_t i = 0; log && i < sizeof word / sizeof word[0]; i++)
     if (strstr(log, word[i]))
-      return "\nThe program runs in an empty folder of its own: {here} in the command is the model's folder, "
-             "as in: python3 {here}/flow.py";
+      return "\nThe program runs in its own empty folder: {here} in the command is the model's folder, as "
+             "in: python3 {here}/flow.py";
   return "";
 }
 
@@ -160,13 +162,13 @@ static atvi_status give_up(loop *l, atvi_sim_slot *slot, const atvi_sim_end *end
     return ATVI_FAIL_AS(l->s->ctx, ATVI_ECALL,
                         l->report->failed ? ATVI_CODE_SIMULATOR_FAILED : ATVI_CODE_NONE,
                         "the simulator cannot be started: %s%s%s\ncommand: %s\nThe command is run by /bin/sh "
-                        "in a folder of its own; a first word with a slash is relative to the model file, "
-                        "and $ATVI_MODEL_DIR is the model's folder.%s",
+                        "in its own folder; a first word with a slash is relative to the model file, and "
+                        "$ATVI_MODEL_DIR is the model's folder.%s",
                         end->why.text, joint, line, l->s->spec.command,
                         l->report->failed ? "" : " Nothing was recorded for these runs.");
   return ATVI_FAIL_AS(
       l->s->ctx, ATVI_ECALL, ATVI_CODE_SIMULATOR_FAILED,
-      "none of the first %td runs was good, so the rest was not begun; the last one: %s%s%s%s",
+      "none of the first %td runs was good, so the rest was not started; the last one: %s%s%s%s",
       l->report->failed, end->why.text, joint, line, advice(end->log));
 }
 
@@ -210,7 +212,7 @@ static bool hold(loop *l, held_run how) {
   return !atvi_pool_failed(l->pool);
 }
 
-/* There is a program after all: that it could not be started was the doing of those points. */
+/* The program exists after all: those points kept it from starting. */
 static atvi_status put_held(loop *l) {
   for (; l->n_held > 0; l->n_held--) {
     const held_run *how = &l->held[l->n_held - 1];
@@ -220,7 +222,7 @@ static atvi_status put_held(loop *l) {
   return ATVI_OK;
 }
 
-/* Whether the first good runs are at as many times as there are runs, as those of a program with steps of its own choice are. */
+/* Whether each of the first good runs has different times, as with a program that chooses its own steps. */
 static atvi_status check_times(loop *l, atvi_idx most) {
   atvi_idx other;
   if (l->report->ok != most || l->next >= l->n_todo) return ATVI_OK;
@@ -232,13 +234,13 @@ static atvi_status check_times(loop *l, atvi_idx most) {
     if (l->state[i] == DONE && k && !k->ok && k->reason) why = k->reason;
   }
   return ATVI_FAIL_AS(l->s->ctx, ATVI_ECALL, ATVI_CODE_RUNS_TIMES,
-                      "the runs do not have the same times, so the rest was not begun: %td of the good ones "
-                      "are %s\nAll runs must have their outputs at the same times.",
+                      "the runs do not have the same times, so the rest was not started: %td of the good "
+                      "ones are %s\nAll runs must have their outputs at the same times.",
                       other, why);
 }
 
-/* Whether every failure so far is that an output of a program that ended well cannot be read, in the same way: then it is the model's line about it that is
- * wrong. */
+/* Whether all failures so far are the same unreadable output of a program that ended well: then the model's
+ * line about it is wrong. */
 static bool all_alike(loop *l, const atvi_sim_reason *why) {
   if (why->cause != ATVI_SIM_OUTPUT || strlen(why->text) >= sizeof l->alike) return false;
   if (l->n_alike == 0) snprintf(l->alike, sizeof l->alike, "%s", why->text);
@@ -246,8 +248,9 @@ static bool all_alike(loop *l, const atvi_sim_reason *why) {
   return l->n_alike == l->report->failed;
 }
 
-/* The shell's word that there is no program (status 126, 127) is believed until a run was good, be it long ago. Then it is one more failure, for
- * a script may end like that too; unless it goes on and on. */
+/* Status 126 or 127 of the shell, no program, is believed until any run, even an old one, was good. After
+ * that it is an ordinary failure, because a script may end like that too, unless it happens again and
+ * again. */
 static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
   ATVI_TRY(check_guard(l));
   slot->busy = false;
@@ -277,7 +280,7 @@ static atvi_status finish(loop *l, atvi_sim_slot *slot, atvi_sim_end *end) {
 
 /* ---- all slots ---- */
 
-/* Asks a program that has to end to do so, and kills it if it does not. */
+/* Asks a program to end, and kills it if it does not. */
 static void hurry(loop *l, atvi_sim_slot *slot, double now) {
   double limit = l->b->limit_s;
   if (!slot->why[0] && limit > 0 && now - slot->started_s > limit)
@@ -286,7 +289,7 @@ static void hurry(loop *l, atvi_sim_slot *slot, double now) {
   if (slot->ending_s == 0) {
     slot->ending_s = now;
     atvi_sim_proc_signal(&slot->proc, SIGTERM);
-    atvi_sim_proc_signal(&slot->proc, SIGCONT); /* a stopped one would never hear it */
+    atvi_sim_proc_signal(&slot->proc, SIGCONT); /* a stopped process would never receive it */
   } else if (!slot->killed && now - slot->ending_s > GRACE_S) {
     slot->killed = true;
     atvi_sim_proc_signal(&slot->proc, SIGKILL);
@@ -310,7 +313,7 @@ static atvi_status look(loop *l, bool *happened) {
   return atvi_sim_record_sync(l->record); /* of all that ended, before any begins in their places */
 }
 
-/* Until a worker answers, or for so long. */
+/* Waits until a worker answers, or for that time. */
 static void nap(loop *l, double seconds) {
   nfds_t n = 0;
   for (atvi_idx k = 0; k < l->n_slot; k++) {
@@ -359,7 +362,7 @@ static atvi_status go_round(loop *l) {
   }
 }
 
-/* Ends what is still running: asked first, then killed. Folders of runs that were not finished go with them. */
+/* Ends what is still running: asks first, then kills. Removes the folders of unfinished runs. */
 static void end_all(loop *l) {
   double begun = atvi_clock_s();
   bool waiting = true;
@@ -381,7 +384,7 @@ static void end_all(loop *l) {
   }
 }
 
-/* ---- what is to be done ---- */
+/* ---- which runs to do ---- */
 
 static bool same(atvi_idx d, const double *a, const double *b) {
   for (atvi_idx i = 0; i < d; i++)
@@ -397,7 +400,7 @@ static atvi_status plan(loop *l) {
     if (known && !same(d, known->x, b->x + i * d))
       return ATVI_FAIL(
           l->s->ctx, ATVI_EINVAL,
-          "the record in %s has other parameters for run %lld than the design: it is of another design",
+          "the record in %s has other parameters for run %lld than the design: it belongs to another design",
           b->dir, (long long)b->id[i]);
     if (known && known->ok)
       l->report->had_ok++;
@@ -412,7 +415,7 @@ static atvi_status plan(loop *l) {
   return ATVI_OK;
 }
 
-/* Runs at other times than most have not failed until all are looked at together. */
+/* Runs at other times than most fail only when all are considered together. */
 static atvi_status recount(loop *l) {
   atvi_sim_report *p = l->report;
   atvi_idx other;
@@ -432,7 +435,7 @@ static atvi_status recount(loop *l) {
 static atvi_status run_all(loop *l) {
   const char *work = atvi_pool_printf(l->s->pool, "%s/work", l->b->dir);
   if (!work) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_sim_fresh_folder(l->s, work)); /* a run that was killed may have left something */
+  ATVI_TRY(atvi_sim_fresh_folder(l->s, work)); /* a killed run may have left something */
   if (!atvi_guard_start(&l->s->guard))
     atvi_log(l->s->ctx, ATVI_LOG_WARN,
              "there is no process to end the programs if atvi itself is killed: %s; then they go on",

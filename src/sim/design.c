@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Maximin is searched for through its smooth relative, the sum over pairs of (scale / distance)^2q, which is ruled by the
- * nearest pairs but also tells which of two designs with equal nearest pairs is better (Morris and Mitchell 1995). A move
- * exchanges one coordinate of two new points, which leaves the slices as they are, and costs O(n d). Moves pick points that are
- * crowded; a slightly worse design is accepted with a tolerance that falls to zero, and the best one is kept. The number of
- * moves is fixed by the sizes, never by a clock: equal seeds give equal designs. */
+/* Maximin is approximated by a smooth criterion, the sum over pairs of (scale / distance)^2q, which is
+ * dominated by the nearest pairs but also ranks two designs with equal nearest pairs (Morris and Mitchell
+ * 1995). A move exchanges one coordinate of two new points, which does not change the slices, and costs O(n
+ * d). Moves pick crowded points; a slightly worse design is accepted with a tolerance that falls to zero, and
+ * the best one is kept. The number of moves is fixed by the sizes, never by a clock: equal seeds give equal
+ * designs. */
 #include "sim/design.h"
 #include "math/rng.h"
 #include "math/sobol.h"
@@ -14,17 +15,18 @@
 enum {
   STREAM_DESIGN = 128, /* no other stream of math/rng.h has this number */
   POWER = 8,           /* q; distances enter squared */
-  CROWD = 4,           /* points of which the most crowded is moved */
+  CROWD = 4,           /* number of points among which the most crowded is moved */
   MOVES_MAX = 60000,
 };
-static const double WORK = 2e8; /* coordinates looked at in all: about half a second */
-/* An end of an axis that is without old points is empty if it is longer than this and than so many mean distances between them. */
+static const double WORK = 2e8; /* coordinates examined in total: about half a second */
+/* An end of an axis without old points is empty if it is longer than this and than that many mean distances
+ * between them. */
 static const double EMPTY = 0.05, EMPTY_POINTS = 4;
 static const double TOLERANCE = 0.1; /* share by which the first moves may worsen the sum */
 
 typedef struct {
   atvi_idx n, n_old, d;
-  double *x;        /* [n][d] the caller's */
+  double *x;        /* [n][d] of the caller */
   double *best;     /* [n - n_old][d] */
   double *crowd;    /* [n] sum of a point's pairs */
   double *da, *db;  /* [n] changes of a move */
@@ -50,14 +52,7 @@ static double squared(atvi_idx d, const double *a, const double *b) {
   return sum;
 }
 
-double atvi_sim_design_distance(atvi_idx n, atvi_idx d, const double *x) {
-  double least = INFINITY;
-  for (atvi_idx i = 0; i < n; i++)
-    for (atvi_idx k = 0; k < i; k++) least = fmin(least, squared(d, x + i * d, x + k * d));
-  return sqrt(least);
-}
-
-/* (scale / distance^2)^8; equal points count as much as a number may that is to be summed. */
+/* (scale / distance^2)^8; equal points count as much as can be summed without overflow. */
 static double repulsion(const search *s, double distance2) {
   double r = s->scale / fmax(distance2, 1e-30);
   r *= r, r *= r, r *= r;
@@ -66,8 +61,9 @@ static double repulsion(const search *s, double distance2) {
 
 static atvi_idx below(search *s, atvi_idx n) { return (atvi_idx)(atvi_math_rng_bits(&s->rng) % (uint64_t)n); }
 
-/* Slices of axis j that get a new point: the empty ones, as many as there are new points. Where old points share slices there
- * are more empty ones than that: a slice is then left empty as soon as the slices up to it have points enough. */
+/* Slices of axis j that get a new point: the empty ones, as many as there are new points. If old points share
+ * slices there are more empty ones than that: a slice is then left empty once the slices up to it have enough
+ * points. */
 static void choose_slices(search *s, atvi_idx j) {
   atvi_idx n = s->n, have = 0, m = 0, want = n - s->n_old;
   memset(s->count, 0, (size_t)n * sizeof *s->count);
@@ -110,13 +106,13 @@ static double weigh(search *s) {
   return sum;
 }
 
-/* What exchanging coordinate j of a and b changes. */
+/* Change of the sum if coordinate j of a and b is exchanged. */
 static double change(search *s, atvi_idx a, atvi_idx b, atvi_idx j) {
   const double *xa = s->x + a * s->d, *xb = s->x + b * s->d;
   double sum = 0;
   for (atvi_idx k = 0; k < s->n; k++) {
     s->da[k] = s->db[k] = 0;
-    if (k == a || k == b) continue; /* their own distance stays */
+    if (k == a || k == b) continue; /* the distance between them does not change */
     const double *xk = s->x + k * s->d;
     double ak = squared(s->d, xa, xk), bk = squared(s->d, xb, xk);
     double swap = (xb[j] - xk[j]) * (xb[j] - xk[j]) - (xa[j] - xk[j]) * (xa[j] - xk[j]);
@@ -190,7 +186,7 @@ void atvi_sim_design_extent(atvi_idx n, atvi_idx d, const double *x, atvi_idx j,
   *to = most < 1 - empty ? most : 1;
 }
 
-/* The part of the cube that old points are spread over; 1: all of it. */
+/* Share of the cube covered by old points; 1: all of it. */
 static double covered(atvi_idx n, atvi_idx d, const double *x) {
   double part = 1, from, to;
   for (atvi_idx j = 0; n > 0 && j < d; j++) {
@@ -211,9 +207,9 @@ static int farthest_first(const void *a, const void *b) {
   return (p->i > q->i) - (p->i < q->i);
 }
 
-/* Old points fill a part of the cube, so that slices of each axis alone would leave holes. New points are those of a fresh Latin hypercube over all
- * of it, without the ones that are nearest to old points: as many of these as make new points as dense outside of the part as all points would be
- * if they were even, or, if the old ones are dense, as they are there. */
+/* Old points fill a part of the cube, so slices of single axes would leave holes. New points are those of a
+ * fresh Latin hypercube over the whole cube, without those nearest to old points. The number left out makes
+ * the density outside the part that of evenly spread points or, if the old points are denser, theirs. */
 static atvi_status around(atvi_ctx *ctx, uint64_t seed, atvi_idx d, atvi_idx n_old, atvi_idx n, double part,
                           double *x) {
   atvi_idx m = n - n_old, fresh = (atvi_idx)ceil(fmin((double)n, (double)m / fmax(1 - part, 1e-9)));

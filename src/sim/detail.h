@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inside of simulators; for src/sim alone. */
+/* The inside of simulators; only for src/sim. */
 #ifndef ATVI_SIM_DETAIL_H
 #define ATVI_SIM_DETAIL_H
 
@@ -11,51 +11,68 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* An outside program: started by the shell in a folder of its own, in a process group of its own, and ended with everything it
- * started; for src/sim alone. No call waits unless it says so. */
+/* An outside program: started by the shell in its own folder and process group, and ended with everything it
+ * started; only for src/sim. No call waits unless it says so. */
 
 typedef struct {
-  char *command; /* is not changed; exec wants it so */
+  /* Not changed; exec requires this type. */
+  char *command;
   const char *folder;
-  char *const *env;        /* NULL-ended */
-  const char *in;          /* file for standard input; NULL: /dev/null */
-  const char *out;         /* file for standard output, made anew */
-  const char *err;         /* and for standard error */
-  const atvi_guard *guard; /* NULL: none */
-  bool pipes;              /* standard input and output are pipes to us; in and out are not looked at */
+  /* NULL-ended. */
+  char *const *env;
+  /* File for standard input; NULL: /dev/null. */
+  const char *in;
+  /* File for standard output, created again. */
+  const char *out;
+  /* File for standard error, created again. */
+  const char *err;
+  /* NULL: none. */
+  const atvi_guard *guard;
+  /* Standard input and output are pipes to us; in and out are ignored. */
+  bool pipes;
 } atvi_proc_spec;
 
 typedef struct {
-  pid_t pid;               /* 0: none */
-  const atvi_guard *guard; /* told of its beginning and end; NULL: none */
-  int in, out;             /* our ends of the pipes, not blocking; -1: none */
+  /* 0: none. */
+  pid_t pid;
+  /* Notified of its start and end; NULL: none. */
+  const atvi_guard *guard;
+  /* Our ends of the pipes, not blocking; -1: none. */
+  int in, out;
 } atvi_proc;
 
 #define ATVI_PROC_NONE ((atvi_proc){.pid = 0, .in = -1, .out = -1})
 
-/* Errors: EIO (a file cannot be opened, no more processes). What the shell cannot run ends with status 127 or 126. */
+/* Errors: EIO (a file cannot be opened, no more processes). What the shell cannot run ends with status 127 or
+ * 126. */
 ATVI_CHECKED atvi_status atvi_sim_proc_start(atvi_ctx *ctx, const atvi_proc_spec *spec, atvi_proc *p);
-/* Whether it has ended (or there is none); it is left as it is. */
+/* Whether it has ended (or there is none); nothing is changed. */
 bool atvi_sim_proc_over(const atvi_proc *p);
-/* Whether it has ended: then what it left behind is killed, it is waited for, pipes are closed, and *status is that of waitpid. */
+/* Whether it has ended: if so, kills what it left behind, waits for it, closes pipes, and sets *status to
+ * that of waitpid. */
 bool atvi_sim_proc_ended(atvi_proc *p, int *status);
 /* A signal to the whole group; nothing if there is none. */
 void atvi_sim_proc_signal(const atvi_proc *p, int number);
-/* Kills the group and waits for its end, which is at once. */
+/* Kills the group and waits for its end, which is immediate. */
 void atvi_sim_proc_kill(atvi_proc *p);
 
-/* Removes a folder and everything in it, never following links. True if it is gone (or never was). */
+/* Removes a folder and everything in it, never following links. True if it is gone (or never existed). */
 bool atvi_sim_folder_remove(const char *path);
-/* The last bytes of a file, from the beginning of a line, at most `most`, NUL-terminated: "" where it cannot be read. Memory from pool; NULL: there is none. */
+/* The last bytes of a file, from the beginning of a line, at most `most`, NUL-terminated: "" if it cannot be
+ * read. Memory from pool; NULL: out of memory. */
 char *atvi_sim_file_tail(atvi_pool *pool, const char *path, size_t most);
 
-/* Which times most runs have; for src/sim alone. Runs arrive in any order, and who is first must not matter. */
+/* The times that most runs have; only for src/sim. Runs arrive in any order, and the first must not
+ * matter. */
 
 /* Runs on the same times. */
 typedef struct {
-  atvi_sim_series times; /* of the run `id`; without values */
-  int64_t id;            /* the smallest of those that were added */
-  atvi_idx n;            /* runs */
+  /* Times of the run `id`; without values. */
+  atvi_sim_series times;
+  /* The smallest id added. */
+  int64_t id;
+  /* Runs. */
+  atvi_idx n;
 } atvi_sim_party;
 
 typedef struct {
@@ -64,18 +81,18 @@ typedef struct {
   atvi_idx n, cap;
 } atvi_sim_vote;
 
-/* The party of a run, which is made if there is none; -1: no memory. */
+/* The party of a run, which is made if necessary; -1: out of memory. */
 atvi_idx atvi_sim_vote_add(atvi_sim_vote *v, int64_t id, const atvi_sim_series *s);
-/* A run leaves its party: another line of the record has taken its place. */
+/* A run leaves its party: another line of the record has replaced it. */
 void atvi_sim_vote_drop(atvi_sim_vote *v, atvi_idx party);
-/* The party with most runs; of equals that with more values, then the one with the smallest id. -1: there is no run. */
+/* The party with most runs; among equals the one with more values, then with the smallest id. -1: no run. */
 atvi_idx atvi_sim_vote_winner(const atvi_sim_vote *v);
-/* Why a run of a party is not one of the winner's. Memory from pool. */
+/* Why a run of a party does not belong to the winner. Memory from pool. */
 const char *atvi_sim_vote_why(const atvi_sim_vote *v, atvi_pool *pool, const char *name, atvi_idx party);
 
-/* Reading a record line by line; for src/sim alone. */
+/* Reading a record line by line; only for src/sim. */
 
-/* A list of numbers as it stands in the file, without its brackets. */
+/* A list of numbers as in the file, without its brackets. */
 typedef struct {
   const char *text;
   size_t n;
@@ -84,26 +101,36 @@ typedef struct {
 typedef struct {
   atvi_ctx *ctx;
   const char *path;
-  int fd;            /* borrowed */
-  char *buf;         /* block */
-  size_t n, cap, at; /* bytes in it, its size, where the next line begins */
-  bool end;          /* of the file */
-  int64_t whole;     /* bytes of the file in complete lines so far */
-  int line;          /* number of the last one */
-  /* The last line with every list of numbers in it replaced by ["k"], k being its place in list[]: JSON of a thousand times the size would
-   * be read many times slower than the numbers alone. */
-  char *bare; /* block */
+  /* Borrowed. */
+  int fd;
+  /* block. */
+  char *buf;
+  /* Bytes in it, its size, start of the next line. */
+  size_t n, cap, at;
+  /* End of the file. */
+  bool end;
+  /* Bytes of the file in complete lines so far. */
+  int64_t whole;
+  /* Number of the last one. */
+  int line;
+  /* The last line with every list of numbers in it replaced by ["k"], k being its place in list[]: parsing
+   * all numbers as JSON would be many times slower. */
+  /* block. */
+  char *bare;
   size_t cap_bare;
-  atvi_sim_list *list; /* block */
+  /* block. */
+  atvi_sim_list *list;
   size_t n_list, cap_list;
 } atvi_sim_lines;
 
-/* From the file's beginning. close gives up the buffer, whatever came before. */
+/* Starts at the beginning of the file. close frees the buffer in any state. */
 ATVI_CHECKED atvi_status atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, atvi_sim_lines *l);
 void atvi_sim_lines_close(atvi_sim_lines *l);
-/* The next complete line as an object, owned by the caller; NULL at the end, where half a line may stand; a whole one without its line end counts. Errors: EDATA, EIO, ENOMEM. */
+/* The next complete line as an object, owned by the caller, also a last one without its line end; NULL at the end,
+ * where half a line may remain. Errors: EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out);
-/* Numbers x[*n] of a list of the last line, n >= 1. Memory from pool. Errors: EDATA (it is none), ENOMEM. */
+/* Numbers x[*n] of a list of the last line, n >= 1. Memory from pool. Errors: EDATA (not such a list),
+ * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, const json_t *list,
                                                 atvi_idx *n, double **x);
 /* EDATA for the last line. */
@@ -115,59 +142,75 @@ bool atvi_sim_ids_room(atvi_pool *pool, int64_t id, atvi_idx **at, atvi_idx *n);
 struct atvi_simulator {
   atvi_ctx *ctx;
   atvi_pool *pool;
-  atvi_ctx *quiet; /* for reading outputs: its messages are reasons of failed runs */
+  /* For reading outputs: its messages become reasons of failed runs. */
+  atvi_ctx *quiet;
   atvi_sim_spec spec;
   atvi_template *command;
   atvi_template **file; /* [n_file] */
   atvi_sim_shape shape;
-  atvi_guard guard; /* while runs are under way */
+  /* While runs are in progress. */
+  atvi_guard guard;
 };
 
-/* One place at which runs are done, one after another. */
+/* A slot in which runs are done, one after another. */
 typedef struct {
   atvi_idx number;
   atvi_proc proc;
   bool busy;
-  atvi_idx item;                       /* of the batch */
-  int attempt;                         /* from 1 */
-  double begun_s, started_s, ending_s; /* first attempt, this one, when it was asked to end (0: not) */
+  /* Item of the batch. */
+  atvi_idx item;
+  /* From 1. */
+  int attempt;
+  /* Start of the first attempt and of this one, and when it was asked to end (0: not). */
+  double begun_s, started_s, ending_s;
   bool killed;
-  char why[200];      /* reason to end it; "" if none */
-  atvi_pool *pool;    /* of the attempt, in the quiet context */
-  const char *folder; /* of the run or the worker */
+  /* Reason to end it; "" if none. */
+  char why[200];
+  /* Memory of the attempt, in the quiet context. */
+  atvi_pool *pool;
+  /* Folder of the run or the worker. */
+  const char *folder;
   /* worker */
-  char *answer; /* block of the quiet context: what was read */
+  /* block of the quiet context: what was read. */
+  char *answer;
   size_t n_answer, cap_answer;
-  const char *line; /* what is to be sent, and how far it is */
+  /* What to send, and how much was sent. */
+  const char *line;
   size_t n_line, sent;
-  atvi_idx served; /* answers of this worker */
-  double closed_s; /* when it closed its standard output; 0: not */
+  /* Answers of this worker. */
+  atvi_idx served;
+  /* When it closed its standard output; 0: not. */
+  double closed_s;
 } atvi_sim_slot;
 
 /* How an attempt ended. */
 typedef struct {
-  bool ended;          /* at all */
-  bool missing;        /* the program could not be started */
-  atvi_sim_reason why; /* no text: it is good */
+  /* The attempt has ended. */
+  bool ended;
+  /* The program could not be started. */
+  bool missing;
+  /* No text: good. */
+  atvi_sim_reason why;
   const char *log;
   atvi_sim_series *out; /* [n_output] */
 } atvi_sim_end;
 
-/* One process per run: begins an attempt in folder (which is made anew); looks whether it has ended. Memory from slot->pool. */
+/* One process per run: starts an attempt in folder (which is created again); checks whether it has ended.
+ * Memory from slot->pool. */
 ATVI_CHECKED atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t id,
                                              const double *x);
 ATVI_CHECKED atvi_status atvi_sim_once_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end);
-/* The same of a worker, which is started if there is none. */
+/* The same for a worker, which is started if there is none. */
 ATVI_CHECKED atvi_status atvi_sim_worker_begin(atvi_simulator *s, atvi_sim_slot *slot, const double *x);
 ATVI_CHECKED atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim_end *end);
 
-/* Folder, made anew. Errors: EIO, ENOMEM. */
+/* Creates the folder again. Errors: EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_fresh_folder(atvi_simulator *s, const char *path);
-/* {"k":0.31,...} and a line end. NULL: no memory. */
+/* {"k":0.31,...} and a line end. NULL: out of memory. */
 const char *atvi_sim_line(const atvi_simulator *s, atvi_pool *pool, const double *x);
-/* Environment of a program. x NULL: without parameters; id 0: no run. NULL: no memory. */
+/* Environment of a program. x NULL: without parameters; id 0: no run. NULL: out of memory. */
 char **atvi_sim_environment(const atvi_simulator *s, atvi_pool *pool, int64_t id, const double *x);
-/* In words how a process ended, NULL if well. *missing: the shell could not start it. */
+/* How a process ended, in words; NULL if well. *missing: the shell could not start it. */
 const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing);
 
 enum { ATVI_SIM_TAIL = 2000 }; /* bytes of the log that are kept */

@@ -23,7 +23,7 @@ void atvi_sim_lines_close(atvi_sim_lines *l) {
   l->list = NULL;
 }
 
-/* At least `want` of the old block's items, which are kept; NULL: no memory, and the old one stays. */
+/* At least `want` of the old block's items, which are kept; NULL: out of memory, and the old one is kept. */
 static void *bigger(atvi_ctx *ctx, void *old, size_t have, size_t want, size_t size) {
   void *block = atvi_block(ctx, want * size);
   if (!block) return NULL;
@@ -32,7 +32,7 @@ static void *bigger(atvi_ctx *ctx, void *old, size_t have, size_t want, size_t s
   return block;
 }
 
-/* Makes room and reads more; what was handed out already is dropped. */
+/* Makes room and reads more; what was already returned is dropped. */
 static atvi_status fill(atvi_sim_lines *l) {
   if (l->at > 0) memmove(l->buf, l->buf + l->at, l->n - l->at);
   l->n -= l->at;
@@ -56,7 +56,7 @@ static atvi_status fill(atvi_sim_lines *l) {
 atvi_status atvi_sim_lines_wrong(const atvi_sim_lines *l, const char *what) {
   return ATVI_FAIL(l->ctx, ATVI_EDATA,
                    "%s:%d:1: error: %s\nhint: this is not a line of a record of runs; if the file was "
-                   "damaged, take the line out",
+                   "damaged, remove the line",
                    l->path, l->line, what);
 }
 
@@ -67,7 +67,7 @@ static bool number_char(char c) {
          c == ' ';
 }
 
-/* Bytes of the list of numbers whose [ is at p, without brackets; 0 if it is none. */
+/* Bytes of the list of numbers whose [ is at p, without brackets; 0 if it is not a list. */
 static size_t list_length(const char *p, const char *end) {
   size_t n = 0;
   if (end - p < 3 || !((p[1] >= '0' && p[1] <= '9') || p[1] == '-')) return 0;
@@ -132,7 +132,7 @@ atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, con
     const char *next = stop + (stop < end);
     while (stop > p && stop[-1] == ' ') stop--;
     if (!atvi_io_parse_number(p, (size_t)(stop - p), &out[i]))
-      return atvi_sim_lines_wrong(l, "something in a list is no finite number");
+      return atvi_sim_lines_wrong(l, "an element of a list is not a finite number");
     p = next;
   }
   return ATVI_OK;

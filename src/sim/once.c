@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One process per run, and what workers share with it. */
+/* One process per run, and what it shares with workers. */
 #define _DEFAULT_SOURCE /* environ, strsignal */
 #include "sim/detail.h"
 #include "io/csv.h"
@@ -76,7 +76,7 @@ const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing) {
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   if (code == 0) return NULL;
   *missing = code == 127 || code == 126;
-  if (code > 128 && code < 128 + 65) { /* the shell's way to tell of a signal */
+  if (code > 128 && code < 128 + 65) { /* how the shell reports a signal */
     const char *name = strsignal(code - 128);
     return atvi_pool_printf(pool, "ended with status %d (%s)", code, name ? name : "?");
   }
@@ -86,7 +86,7 @@ const char *atvi_sim_ending(atvi_pool *pool, int status, bool *missing) {
                                         : "");
 }
 
-/* ---- beginning ---- */
+/* ---- start ---- */
 
 static atvi_status write_file(atvi_simulator *s, atvi_sim_slot *slot, const char *name, const char *text,
                               size_t n) {
@@ -98,7 +98,7 @@ static atvi_status write_file(atvi_simulator *s, atvi_sim_slot *slot, const char
     ATVI_TRY(atvi_io_dir_make(s->ctx, path, false));
     *slash = '/';
   }
-  FILE *f = fopen(path, "we"); /* no waiting for the disk: if we are killed the run is done again */
+  FILE *f = fopen(path, "we"); /* no waiting for the disk: if we are killed, the run is repeated */
   if (!f) return atvi_io_file_cannot(s->ctx, "write", path, errno);
   bool ok = fwrite(text, 1, n, f) == n;
   int err = errno;
@@ -137,9 +137,9 @@ atvi_status atvi_sim_once_begin(atvi_simulator *s, atvi_sim_slot *slot, int64_t 
   return atvi_sim_proc_start(s->ctx, &p, &slot->proc);
 }
 
-/* ---- ending ---- */
+/* ---- end ---- */
 
-/* Whether a file has outgrown what we would read. */
+/* Whether a file is larger than we would read. */
 static bool flood(const atvi_sim_slot *slot, const char *name) {
   char path[4096];
   struct stat st;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Times that differ by less than this share of their span are the same: they may have been printed with six digits. */
+/* Times that differ by less than this share of their span are equal: they may have been printed with six
+ * digits. */
 static const double TIME_TOL = 1e-6;
 
 typedef struct {
@@ -16,7 +17,7 @@ typedef struct {
   atvi_sim_reason *reason;
 } job;
 
-/* Status of a run that cannot be used: fine for us, unless there was no memory for the words. */
+/* Status of a run that cannot be used: OK, unless there was no memory for the reason. */
 ATVI_PRINTF(2, 3)
 static atvi_status refuse(const job *j, const char *fmt, ...) {
   char what[400];
@@ -46,7 +47,7 @@ static atvi_status check_times(const job *j, const atvi_sim_series *s) {
 
 /* ---- tables ---- */
 
-/* Position named by text, from 0; -1 if it is no number. */
+/* Position named by text, from 0; -1 if it is not a number. */
 static atvi_idx position(const char *text) {
   double x;
   if (!atvi_io_parse_number(text, strlen(text), &x) || !(x >= 1 && x < 1e9) || x != floor(x)) return -1;
@@ -102,7 +103,8 @@ static atvi_status from_table(const job *j, const atvi_csv *t, atvi_sim_series *
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 
-/* One line's words, separated by commas, exponents of Fortran (1.0D+03) as C has them. Words with commas are no numbers anyway. */
+/* The words of a line, separated by commas, with exponents of Fortran (1.0D+03) as in C. Words with commas
+ * are not numbers anyway. */
 static char *copy_line(const char *p, const char *end, char *to) {
   while (p < end && is_blank(*p)) p++;
   if (p == end || *p == '#' || *p == '!' || *p == '%') return to;
@@ -252,7 +254,7 @@ static atvi_status from_object(const job *j, const json_t *root, atvi_sim_series
 static atvi_status from_json(const job *j, const char *text, size_t n, atvi_sim_series *out) {
   json_error_t error, ignored;
   json_t *root = atvi_sim_json_read(j->pool, text, n, &error);
-  if (!root) { /* programs talk before they answer: the last line may be an object by itself */
+  if (!root) { /* programs may print before they answer: the last line may be an object by itself */
     while (n > 0 && (is_blank(text[n - 1]) || text[n - 1] == '\n')) n--;
     size_t from = n;
     while (from > 0 && text[from - 1] != '\n') from--;
@@ -262,7 +264,7 @@ static atvi_status from_json(const job *j, const char *text, size_t n, atvi_sim_
     json_decref(root);
     return ATVI_ENOMEM;
   }
-  if (!root) return refuse(j, "%s:%d:%d: no JSON: %.120s", source(j), error.line, error.column, error.text);
+  if (!root) return refuse(j, "%s:%d:%d: not JSON: %.120s", source(j), error.line, error.column, error.text);
   atvi_status status = from_object(j, root, out);
   json_decref(root);
   return status;
@@ -297,7 +299,7 @@ atvi_status atvi_sim_output_parse(atvi_pool *pool, const atvi_sim_output *o, con
   return finish(&j, status, out);
 }
 
-/* The first time that is not the other's, of series of equal length; -1 if they are all. */
+/* The first time that differs, for series of equal length; -1 if none does. */
 static atvi_idx first_other(const atvi_sim_series *a, const atvi_sim_series *b) {
   double span = b->time[b->n - 1] - b->time[0];
   for (atvi_idx i = 0; i < a->n; i++)

@@ -34,13 +34,13 @@ static void run_child(const child *c) {
   setpgid(0, 0);
   signal(SIGPIPE, SIG_IGN);
   if (c->spec->guard) atvi_guard_add(c->spec->guard, getpid());
-  signal(SIGPIPE, SIG_IGN); /* again: a blocked signal waits even if it is ignored, and this takes it away */
+  signal(SIGPIPE, SIG_IGN); /* again: a blocked signal waits even if it is ignored, and this discards it */
   reset_signals();
   /* Descriptors of ours are above 2 and close on exec; dup2 makes copies that do not. */
   if (dup2(c->in, STDIN_FILENO) < 0 || dup2(c->out, STDOUT_FILENO) < 0 || dup2(c->err, STDERR_FILENO) < 0)
     _exit(126);
   if (chdir(c->spec->folder) != 0) {
-    say("atvi: cannot go to the folder of the run\n");
+    say("atvi: cannot enter the folder of the run\n");
     _exit(126);
   }
   char shell[] = "/bin/sh", name[] = "sh", option[] = "-c";
@@ -50,7 +50,7 @@ static void run_child(const child *c) {
   _exit(127);
 }
 
-/* Descriptors 0 to 2 may be closed in the process that uses the library: those we open must not take their places. */
+/* Descriptors 0 to 2 may be closed in the process that uses the library: ours must not take their numbers. */
 static int above(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   int other = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -83,14 +83,14 @@ static atvi_status launch(atvi_ctx *ctx, child *c, atvi_proc *p) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all,
-                  &old); /* until exec the child has our handlers: they must not run there */
+                  &old); /* until exec the child has our handlers, which must not run there */
   pid_t pid = fork();
   if (pid == 0) run_child(c);
   int err = errno;
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   errno = err;
   if (pid < 0) return ATVI_FAIL(ctx, ATVI_EIO, "cannot start another process: %s", strerror(errno));
-  setpgid(pid, pid); /* by both, so that neither can be too early with a signal */
+  setpgid(pid, pid); /* done by both, so that neither can send a signal too early */
   p->pid = pid;
   p->guard = c->spec->guard;
   return ATVI_OK;
@@ -165,7 +165,7 @@ bool atvi_sim_proc_ended(atvi_proc *p, int *status) {
   *status = 0;
   if (p->pid <= 0) return true;
   if (!atvi_sim_proc_over(p)) return false;
-  atvi_sim_proc_signal(p, SIGKILL); /* while it is still unburied, so that its number is nobody else's */
+  atvi_sim_proc_signal(p, SIGKILL); /* before it is waited for, so that its number is not reused */
   reap(p, status);
   return true;
 }
@@ -208,7 +208,7 @@ static bool empty(emptying *e, int fd, int depth) {
     }
     int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (below < 0 && errno == EACCES &&
-        fchmodat(fd, name, 0700, 0) == 0) /* a folder of ours without rights */
+        fchmodat(fd, name, 0700, 0) == 0) /* one of our folders without permissions */
       below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool gone = below >= 0 && empty(e, below, depth + 1) && unlinkat(fd, name, AT_REMOVEDIR) == 0;
     ok = ok && gone;

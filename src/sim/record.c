@@ -8,7 +8,7 @@
 
 typedef struct {
   atvi_sim_run run;
-  bool good;       /* as it stands in the file, whatever its times */
+  bool good;       /* as in the file, whatever its times */
   atvi_idx *party; /* [n_output] of a good one */
 } known;
 
@@ -18,7 +18,7 @@ struct atvi_sim_record {
   const char *path;
   atvi_journal file;
   atvi_sim_shape shape;
-  known *run; /* [n] by order of the first line of each */
+  known *run; /* [n] in order of their first lines */
   atvi_idx n, cap;
   atvi_idx *at; /* [n_at] by id: 1 + index into run; 0: none */
   atvi_idx n_at;
@@ -49,7 +49,7 @@ atvi_idx atvi_sim_record_count(const atvi_sim_record *r, bool ok) {
   return n;
 }
 
-/* The first output that is not on the winner's times; NULL: all are. */
+/* The first output without the winner's times; NULL: none. */
 static const char *minority(const atvi_sim_record *r, const known *k, const atvi_idx *winner,
                             const char **why) {
   for (atvi_idx o = 0; o < r->shape.n_output; o++) {
@@ -75,7 +75,7 @@ atvi_status atvi_sim_record_settle(atvi_sim_record *r, atvi_idx *n_other) {
   return atvi_pool_status(r->pool);
 }
 
-/* Counts the times of a good run, and no longer those of the line that it replaces. */
+/* Counts the times of a good run instead of those of the line it replaces. */
 static bool count_times(atvi_sim_record *r, known *k, const atvi_sim_run *run) {
   bool fine = true;
   for (atvi_idx o = 0; k->good && o < r->shape.n_output; o++) atvi_sim_vote_drop(&r->vote[o], k->party[o]);
@@ -91,7 +91,7 @@ static bool count_times(atvi_sim_record *r, known *k, const atvi_sim_run *run) {
   return fine;
 }
 
-/* Keeps what is worth knowing of a run that is in the file. */
+/* Keeps what is needed of a run in the file. */
 static atvi_status know(atvi_sim_record *r, const atvi_sim_run *run) {
   if (!atvi_sim_ids_room(r->pool, run->id, &r->at, &r->n_at)) return ATVI_ENOMEM;
   if (r->at[run->id] == 0) {
@@ -115,7 +115,7 @@ static atvi_status know(atvi_sim_record *r, const atvi_sim_run *run) {
 
 /* ---- writing ---- */
 
-/* Any bytes as a JSON string: those that are no UTF-8 would make the line unreadable. */
+/* Any bytes as a JSON string: bytes that are not UTF-8 would make the line unreadable. */
 static void add_string(atvi_text *t, atvi_pool *pool, const char *s) {
   size_t n = s ? strlen(s) : 0;
   char *copy = atvi_pool_strndup(pool, s ? s : "", n);
@@ -239,14 +239,14 @@ static atvi_status check_header(atvi_sim_record *r, const json_t *line) {
   if (!same_names(json_object_get(line, "parameters"), r->shape.d, r->shape.param)) wrong = "parameters";
   if (!same_names(json_object_get(line, "outputs"), r->shape.n_output, r->shape.output)) wrong = "outputs";
   if (wrong)
-    return ATVI_FAIL_AS(r->ctx, ATVI_EINVAL, ATVI_CODE_RUNS_OTHER,
-                        "%s has runs with other %s than the model's", r->path, wrong);
+    return ATVI_FAIL_AS(r->ctx, ATVI_EINVAL, ATVI_CODE_RUNS_OTHER, "%s has runs with other %s than the model",
+                        r->path, wrong);
   const char *program = json_string_value(json_object_get(line, "program"));
   r->program = keep(r, program ? program : "");
   return r->program ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* Times of a good run; values are read to know how many there are. */
+/* Times of a good run; values are read only to count them. */
 static atvi_status read_times(const atvi_sim_record *r, const atvi_sim_lines *l, atvi_pool *scratch,
                               const json_t *line, atvi_sim_series *out) {
   for (atvi_idx o = 0; o < r->shape.n_output; o++) {
@@ -329,8 +329,8 @@ static atvi_status begin(atvi_sim_record *r) {
     other += r->run[i].run.ok && strcmp(r->run[i].run.program, r->shape.program) != 0;
   if (other > 0)
     atvi_log(r->ctx, ATVI_LOG_WARN,
-             "%s: %td good runs were done with another command, other templates or outputs than the model "
-             "has now; if that changes results, begin afresh in another folder",
+             "%s: %td good runs were done with another command, other templates or other outputs than the "
+             "model has now; if that changes results, start again in another folder",
              r->path, other);
   if (r->program && strcmp(r->program, r->shape.program) == 0) return ATVI_OK;
   r->program = r->shape.program;

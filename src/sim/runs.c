@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A record as matrices. Lines are read one after another and only the outputs asked for are kept, so that memory is about twice
- * that of the matrices. */
+/* A record as matrices. Lines are read one after another and only the requested outputs are kept, so memory
+ * is about twice that of the matrices. */
 #include "sim/record.h"
 #include "sim/detail.h"
 #include "io/text.h"
@@ -17,7 +17,7 @@ enum { NAMED_MAX = 8 }; /* runs at other times that a message names */
 typedef struct {
   int64_t id;
   bool ok;
-  atvi_idx *party; /* [n_output] of a good one: those with its times */
+  atvi_idx *party; /* [n_output] of a good run: the party with its times */
   double *x;       /* [n_x] parameters of all that is wanted, one after another */
   double **y;      /* [n_want] */
   const char *reason;
@@ -32,7 +32,7 @@ typedef struct {
   const char *path;
   atvi_idx n_want;
   atvi_sim_want *want; /* [n_want] */
-  atvi_idx *wanted;    /* [n_want] which output of the record that is */
+  atvi_idx *wanted;    /* [n_want] which output of the record it is */
   atvi_idx n_x;
   atvi_idx n_output;    /* of the record */
   const char **outputs; /* [n_output] */
@@ -71,7 +71,7 @@ static bool holds(const json_t *list, const char *name) {
   return false;
 }
 
-/* All outputs of a record, for a run at other times in any of them is none of the good ones. */
+/* All outputs of a record, because a run at other times in any of them is not good. */
 static atvi_status learn_outputs(reader *r, const json_t *list) {
   atvi_idx n = (atvi_idx)json_array_size(list);
   r->outputs = atvi_pool_take(r->scratch, (size_t)n, sizeof *r->outputs);
@@ -98,8 +98,8 @@ static atvi_status check_want(const reader *r, atvi_sim_want *w, const json_t *o
   for (atvi_idx i = 0; i < w->d; i++)
     if (!holds(params, w->param[i]))
       return ATVI_FAIL_AS(r->ctx, ATVI_EDATA, ATVI_CODE_RUNS_OTHER,
-                          "%s:1:1: error: the runs have no parameter %s: they are of another model, or of an "
-                          "earlier state of this one",
+                          "%s:1:1: error: the runs have no parameter %s: they belong to another model, or to "
+                          "an earlier version of this one",
                           r->path, w->param[i]);
   return ATVI_OK;
 }
@@ -123,7 +123,7 @@ static row *row_of(reader *r, int64_t id) {
   return &r->row[r->at[id] - 1];
 }
 
-/* Counts the times of all outputs and keeps the values of those that are wanted. */
+/* Counts the times of all outputs and keeps the values of the wanted ones. */
 static atvi_status keep_series(reader *r, const atvi_sim_series *s, row *k) {
   if (!k->party) {
     k->party = atvi_pool_take(r->scratch, (size_t)r->n_output, sizeof *k->party);
@@ -177,7 +177,8 @@ static atvi_status good(reader *r, const atvi_sim_lines *l, const json_t *line, 
   return status;
 }
 
-/* Why a run failed. "ended with status 1" alone helps nobody: the last line that the program wrote is its own reason. */
+/* Why a run failed. "ended with status 1" alone helps nobody: the last line that the program wrote is its
+ * reason. */
 static const char *reason_of(const reader *r, const json_t *line) {
   enum { MOST = 200 };
   const char *reason = json_string_value(json_object_get(line, "reason"));
@@ -227,14 +228,14 @@ static int by_id(const void *a, const void *b) {
   return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The first output of a good run that is not on the times of most; n_output: none. */
+/* The first output of a good run without the times of most; n_output: none. */
 static atvi_idx elsewhen(const reader *r, const row *k) {
   atvi_idx o = 0;
   while (o < r->n_output && k->party[o] == r->winner[o]) o++;
   return o;
 }
 
-/* Takes the runs out that are not on the times of most; `told` names them. */
+/* Removes the runs without the times of most; `told` names them. */
 static atvi_idx take_out(reader *r, atvi_text *told) {
   atvi_idx n = 0, named = 0;
   const char *why = NULL;
@@ -271,7 +272,7 @@ static atvi_status tell_left_out(reader *r, atvi_sim_runs *out) {
   return others.failed || atvi_pool_failed(r->scratch) ? ATVI_ENOMEM : ATVI_OK;
 }
 
-/* The same one by one, with d parameters from the one numbered `from` on. */
+/* The same one by one, with d parameters starting with number `from`. */
 static const atvi_sim_left *list_left_out(const reader *r, atvi_idx n, atvi_idx from, atvi_idx d) {
   atvi_sim_left *list = atvi_pool_take(r->pool, (size_t)n + 1, sizeof *list);
   double *x = atvi_pool_take(r->pool, (size_t)(n * d) + 1, sizeof *x);
@@ -286,7 +287,7 @@ static const atvi_sim_left *list_left_out(const reader *r, atvi_idx n, atvi_idx 
   return list;
 }
 
-/* out has what all have in common; w: which one is wanted, its parameters beginning with the one numbered `from`. */
+/* out holds what all share; w: which one is wanted, with parameters starting with number `from`. */
 static atvi_status collect_one(const reader *r, atvi_idx w, atvi_idx from, atvi_sim_runs *out) {
   const atvi_sim_series *times = &r->vote[r->wanted[w]].party[r->winner[r->wanted[w]]].times;
   atvi_idx n = out->n, d = r->want[w].d, m = times->n;
@@ -345,7 +346,7 @@ static atvi_status read_file(reader *r, int fd, atvi_sim_runs *out) {
   }
   atvi_sim_lines_close(&l);
   if (status == ATVI_OK && r->lines < r->most)
-    return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s: error: the record has %td lines, and had %td", r->path,
+    return ATVI_FAIL(r->ctx, ATVI_EDATA, "%s: error: the record has %td lines, but had %td", r->path,
                      r->lines, r->most);
   return status == ATVI_OK ? collect(r, out) : status;
 }

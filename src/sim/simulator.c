@@ -34,7 +34,7 @@ static bool inside(const char *path) {
 static atvi_status check_worker(const atvi_simulator *s) {
   const atvi_sim_spec *p = &s->spec;
   static const char hint[] =
-      "a worker gets a line of JSON on standard input and answers with one on standard output";
+      "a worker receives a line of JSON on standard input and answers with one on standard output";
   for (atvi_idx i = 0; i < p->d; i++)
     if (atvi_sim_template_uses(s->command, i))
       return wrong(s, hint,
@@ -67,7 +67,7 @@ static bool name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Where the first word that is no assignment begins. */
+/* Start of the first word that is not an assignment. */
 static const char *first_word(const char *p) {
   for (;;) {
     p += strspn(p, " \t\n");
@@ -78,7 +78,8 @@ static const char *first_word(const char *p) {
   }
 }
 
-/* A program named with a slash is relative to the model: its folder goes in front, in quotes, with braces doubled. */
+/* A program name with a slash is relative to the model: the folder is put in front, quoted, with braces
+ * doubled. */
 static const char *absolute(atvi_simulator *s, const char *command) {
   const char *word = first_word(command), *name = word + strspn(word, "'\"");
   size_t n = strcspn(name, " \t\n;|&<>()");
@@ -124,7 +125,7 @@ static atvi_status read_files(atvi_simulator *s, uint64_t *h) {
   return ATVI_OK;
 }
 
-/* The model's folder is left out: a model that was moved is no other one. */
+/* The folder of the model is left out: a moved model is still the same. */
 static void add_command(atvi_text *t, const atvi_sim_spec *p) {
   size_t n = strlen(p->folder);
   const char *at = p->command;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A simulator that is an outside program: how it is started, how parameters reach it, what comes back, and running it at many points.
+/* A simulator that is an outside program: how it is started, how parameters reach it, what comes back, and
+ * running it at many points.
  *
- * Two protocols. One process per run: in a folder of its own, made anew, with the files of the templates in it; the program ends with
- * status 0 and its outputs are read from files or from standard output. A worker: it stays alive, reads a line of JSON with the
- * parameters, {"k":0.31,"m":7.5}, and answers with a line of JSON with the outputs, or {"error":"why"}. It is started anew when
- * it ends, is too late, or answers something else.
+ * Two protocols. One process per run: in its own new folder, with the files of the templates in it; the
+ * program ends with status 0 and its outputs are read from files or from standard output. A worker: it stays
+ * alive, reads a line of JSON with the parameters, {"k":0.31,"m":7.5}, and answers with a line of JSON with
+ * the outputs, or {"error":"why"}. It is started again when it ends, is too slow, or answers anything else.
  *
- * The environment has ATVI_MODEL_DIR (the model's folder) and, but for workers, ATVI_RUN (the number of the run). */
+ * The environment has ATVI_MODEL_DIR (the folder of the model) and, except for workers, ATVI_RUN (the number
+ * of the run). */
 #ifndef ATVI_SIM_SIMULATOR_H
 #define ATVI_SIM_SIMULATOR_H
 
@@ -14,61 +16,85 @@
 #include "sim/template.h"
 
 typedef struct {
-  const char *from; /* path of the template */
-  const char *to;   /* file that is made of it in the run's folder */
+  /* Path of the template. */
+  const char *from;
+  /* File made from it in the run's folder. */
+  const char *to;
 } atvi_sim_file;
 
 typedef struct {
-  atvi_template_place place; /* of the command in the model file, for messages */
-  const char *folder;  /* the model's, absolute: a first word of the command with a slash is relative to it */
-  const char *command; /* with fields; run by /bin/sh */
+  /* Of the command in the model file, for messages. */
+  atvi_template_place place;
+  /* Folder of the model, absolute: a first word of the command with a slash is relative to it. */
+  const char *folder;
+  /* Command with fields, run by /bin/sh. */
+  const char *command;
   bool worker;
-  bool send_json;        /* a line of JSON on standard input; workers always get one */
-  bool send_environment; /* parameters as variables, theta.1 as theta_1; not for workers */
+  /* A line of JSON on standard input; workers always get one. */
+  bool send_json;
+  /* Parameters as environment variables, theta.1 as theta_1; not for workers. */
+  bool send_environment;
   atvi_idx n_file;
-  const atvi_sim_file *file; /* not for workers */
+  /* Not for workers. */
+  const atvi_sim_file *file;
   atvi_idx n_output;
-  const atvi_sim_output *output; /* >= 1; of workers: keys of the answer */
+  /* >= 1; for workers: keys of the answer. */
+  const atvi_sim_output *output;
   atvi_idx d;
-  const char *const *param; /* [d] names */
+  /* [d] names. */
+  const char *const *param;
 } atvi_sim_spec;
 
 typedef struct atvi_simulator atvi_simulator;
 
-/* Reads the templates; copies everything. Errors: EMODEL (a field that is no parameter; a file outside the run's folder; what a worker cannot have;
- * message has file:line:column), EIO (a template cannot be read), ENOMEM. */
+/* Reads the templates; copies everything. Errors: EMODEL (a field that is not a parameter; a file outside the
+ * run's folder; something a worker cannot have; message has file:line:column), EIO (a template cannot be
+ * read), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_new(atvi_ctx *ctx, const atvi_sim_spec *spec, atvi_simulator **out);
 void atvi_sim_free(atvi_simulator *s); /* NULL is fine */
 /* For opening its record. Valid as long as s. */
 const atvi_sim_shape *atvi_sim_simulator_shape(const atvi_simulator *s);
 
 typedef struct {
-  const char *dir; /* where folders of runs are made: dir/work, and dir/failed for those that are kept */
+  /* Parent of the run folders: dir/work, and dir/failed for those that are kept. */
+  const char *dir;
   atvi_idx n;
   const int64_t *id; /* [n] */
   const double *x;   /* [n][d] */
-  double limit_s;    /* of a run; not above 0, or inf: none */
-  int jobs;          /* at once; 0: one per thread of the context */
-  int retries;       /* after a failure */
-  bool retry_failed; /* also runs that are recorded as failed */
-  bool keep_failed;  /* folders of failed runs */
+  /* Time limit of a run; not above 0, or inf: none. */
+  double limit_s;
+  /* Runs at the same time; 0: one per thread of the context. */
+  int jobs;
+  /* After a failure. */
+  int retries;
+  /* Also runs that are recorded as failed. */
+  bool retry_failed;
+  /* Folders of failed runs. */
+  bool keep_failed;
 } atvi_sim_batch;
 
 typedef struct {
-  atvi_idx had_ok, had_failed; /* recorded before, and left as they are */
-  atvi_idx ok, failed;         /* done and recorded now */
-  atvi_idx left;               /* neither recorded before nor now */
-  double seconds;              /* spent */
-  double run_seconds;          /* sum over the runs done now */
-  bool stopped;                /* by the stop callback */
+  /* Recorded earlier and not changed. */
+  atvi_idx had_ok, had_failed;
+  /* Done and recorded now. */
+  atvi_idx ok, failed;
+  /* Recorded neither earlier nor now. */
+  atvi_idx left;
+  /* Spent. */
+  double seconds;
+  /* Sum over the runs done now. */
+  double run_seconds;
+  /* Ended by the stop callback. */
+  bool stopped;
 } atvi_sim_report;
 
-/* Runs what the record lacks. Runs that fail are recorded with their reason; good ones that are at other times than most count as failed in the end. Asked to
- * stop it ends the programs, and what was done is kept. A program that cannot be started (before any run of the record was good) is no failure of a point: nothing
- * is recorded unless another run is good, and after a few of them all is given up. So it is when none of the first runs is good, or when they are at many
- * different times.
- * Errors: EINVAL (the record has other parameters for an id), ECALL (given up; message has the reason), EIO (record or folders cannot be
- * written, no more processes), ENOMEM. *report is right whatever the status. No process is left behind. */
+/* Does the runs that the record lacks. Failed runs are recorded with their reason; good ones at other times
+ * than most count as failed in the end. When asked to stop it ends the programs and keeps what was done. A
+ * program that cannot be started (before any run of the record was good) is not a failure of a point: nothing
+ * is recorded unless another run is good, and after a few of them everything is given up. The same happens if
+ * none of the first runs is good, or if they are at many different times. Errors: EINVAL (the record has
+ * other parameters for an id), ECALL (given up; message has the reason), EIO (record or folders cannot be
+ * written, no more processes), ENOMEM. *report is valid whatever the status. No process is left behind. */
 ATVI_CHECKED atvi_status atvi_sim_simulator_run(atvi_simulator *s, atvi_sim_record *record,
                                                 const atvi_sim_batch *batch, atvi_sim_report *report);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct {
-  const char *text; /* what stands before the field */
+  const char *text; /* text before the field */
   size_t n;
   atvi_idx field; /* -1: none */
 } piece;
@@ -46,7 +46,7 @@ static bool add(reader *r, const char *text, size_t n, atvi_idx field) {
   return true;
 }
 
-/* Letters that must be put in, left out or changed (Levenshtein), for names of usual length; else many. */
+/* Letters to insert, delete or change (Levenshtein), for names of usual length; else many. */
 static int distance(const char *a, const char *b) {
   enum { MOST = 40 };
   int row[MOST + 1], n = (int)strlen(a), m = (int)strlen(b);
@@ -64,7 +64,7 @@ static int distance(const char *a, const char *b) {
   return row[m];
 }
 
-/* The name that is nearly it; NULL: none. */
+/* The nearest name; NULL: none. */
 static const char *nearest(const reader *r, const char *name) {
   const char *best = NULL;
   int least = 1 + (int)strlen(name) / 3;
@@ -86,7 +86,7 @@ static atvi_status unknown(const reader *r, const char *at, const char *name) {
     int put = snprintf(hint + used, sizeof hint - used, "%s{%.60s}", i ? ", " : "", r->name[i]);
     used += put > 0 ? (size_t)put : 0;
   }
-  snprintf(hint + used, sizeof hint - used, "; for braces that are no field write {{ and }}");
+  snprintf(hint + used, sizeof hint - used, "; for literal braces write {{ and }}");
   snprintf(what, sizeof what, "there is no parameter %.120s", name[0] ? name : "of an empty name");
   atvi_io_excerpt_clean(what);
   return complain(r, at, what, hint);
@@ -101,8 +101,7 @@ static atvi_status field(reader *r, const char *p, const char *text, const char 
     return complain(r, p, "this brace opens a field that is not closed",
                     "a field is {name}; for a brace write {{");
   if (!atvi_io_array_dots(p + 1, (size_t)(close - p - 1), name))
-    return complain(r, p, "no parameter has such a long name",
-                    "for braces that are no field write {{ and }}");
+    return complain(r, p, "no parameter has such a long name", "for literal braces write {{ and }}");
   *next = close + 1;
   for (atvi_idx i = 0; i < r->n_name; i++)
     if (strcmp(r->name[i], name) == 0) return add(r, text, (size_t)(p - text), i) ? ATVI_OK : ATVI_ENOMEM;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that stays alive. Its answers have no number in them, so an answer must never be taken for that of another run: what
- * was said unasked, or is no answer, costs the worker its life, and the next run gets a new one. */
+/* A program that stays alive. Its answers are not numbered, so an answer must never be taken for that of
+ * another run: a worker that prints unasked, or something that is not an answer, is killed, and the next run
+ * gets a new one. */
 #include "sim/detail.h"
 #include "io/text.h"
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 static const size_t ANSWER_MAX = (size_t)1 << 30;
 enum { CHUNK = 1 << 16 };
-static const double DYING_S = 1; /* from the end of the pipe to that of the process, if it is ending at all */
+static const double DYING_S = 1; /* seconds from the end of the pipe to that of the process */
 
 static const char *log_path(const atvi_sim_slot *slot) {
   return atvi_pool_printf(slot->pool, "%s/stderr.txt", slot->folder);
@@ -31,7 +32,7 @@ static atvi_status start(atvi_simulator *s, atvi_sim_slot *slot) {
   return atvi_sim_proc_start(s->ctx, &p, &slot->proc);
 }
 
-/* Reads what there is. *more: false at the end of the pipe. */
+/* Reads what is available. *more: false at the end of the pipe. */
 static atvi_status take(atvi_simulator *s, atvi_sim_slot *slot, bool *more) {
   *more = true;
   for (;;) {
@@ -46,7 +47,7 @@ static atvi_status take(atvi_simulator *s, atvi_sim_slot *slot, bool *more) {
     }
     ssize_t got = read(slot->proc.out, slot->answer + slot->n_answer, CHUNK);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ATVI_OK; /* nothing there now */
+    if (got < 0) return ATVI_OK; /* nothing available now */
     *more = got > 0;
     if (got == 0) return ATVI_OK;
     slot->n_answer += (size_t)got;
@@ -59,7 +60,7 @@ static void give(atvi_sim_slot *slot) {
   while (slot->sent < slot->n_line) {
     ssize_t put = atvi_pipe_write(slot->proc.in, slot->line + slot->sent, slot->n_line - slot->sent);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return; /* full, or nobody reads any more: then it has ended, which is seen elsewhere */
+    if (put < 0) return; /* full, or nobody reads: then it has ended, which is noticed elsewhere */
     slot->sent += (size_t)put;
   }
 }
@@ -93,7 +94,7 @@ static atvi_status refuse(atvi_sim_slot *slot, atvi_sim_end *end, const char *wh
   return ATVI_OK;
 }
 
-/* The answer is answer[0..n). *broken: the worker is not to be trusted any more. */
+/* The answer is answer[0..n). *broken: the worker can no longer be trusted. */
 static atvi_status understand(atvi_simulator *s, atvi_sim_slot *slot, size_t n, atvi_sim_end *end,
                               bool *broken) {
   json_error_t error;
@@ -105,7 +106,7 @@ static atvi_status understand(atvi_simulator *s, atvi_sim_slot *slot, size_t n, 
   if (!end->out || atvi_pool_failed(slot->pool))
     status = ATVI_ENOMEM;
   else if (*broken)
-    status = refuse(slot, end, "the answer is no JSON object", slot->answer, n);
+    status = refuse(slot, end, "the answer is not a JSON object", slot->answer, n);
   else if (json_object_get(root, "error"))
     status = refuse(slot, end, "the worker says", told ? told : "error", told ? strlen(told) : 5);
   for (atvi_idx o = 0; status == ATVI_OK && !end->why.text && o < s->spec.n_output; o++)
@@ -121,13 +122,14 @@ static atvi_status answered(atvi_simulator *s, atvi_sim_slot *slot, const char *
   ATVI_TRY(understand(s, slot, n, end, &broken));
   end->ended = true;
   slot->served++;
-  broken = broken || n + 1 < slot->n_answer; /* it said more than it was asked */
+  broken = broken || n + 1 < slot->n_answer; /* it printed more than was asked */
   slot->n_answer = 0;
   if (broken) atvi_sim_proc_kill(&slot->proc);
   return ATVI_OK;
 }
 
-/* A worker that ends well after some answers was on its way out when it got this line: the next one gets it. */
+/* A worker that ends well after some answers was already ending when it got this line: the next worker gets
+ * it. */
 static atvi_status gone(atvi_simulator *s, atvi_sim_slot *slot, int status, atvi_sim_end *end) {
   const char *how = atvi_sim_ending(slot->pool, status, &end->missing);
   if (!how && slot->served > 0 && slot->n_answer == 0 && !slot->why[0]) {
@@ -147,7 +149,7 @@ atvi_status atvi_sim_worker_look(atvi_simulator *s, atvi_sim_slot *slot, atvi_si
   bool more = true;
   int status;
   *end = (atvi_sim_end){0};
-  bool dead = atvi_sim_proc_over(&slot->proc); /* asked first: then all it wrote is in the pipe */
+  bool dead = atvi_sim_proc_over(&slot->proc); /* check this first: then all it wrote is in the pipe */
   if (!slot->why[0]) {
     give(slot);
     ATVI_TRY(take(s, slot, &more));

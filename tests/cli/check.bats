@@ -3,7 +3,7 @@
 # `atvi check`, and every way a model or its data can be wrong.
 load common
 
-@test "check tells parameters, data, gradient and cost" {
+@test "check prints parameters, data, gradient and cost" {
   run -0 "$ATVI" check cold.atvi
   says beta gamma S0 infected recovered 21 gradient
   run -0 "$ATVI" check cold.atvi --no-compile
@@ -36,7 +36,7 @@ wrong() {
 @test "a prior that is upside down" { wrong 's/uniform(37, 100)/uniform(100, 37)/' "uniform"; }
 @test "a missing column" { wrong 's/^observe infected/observe infacted/' infacted; }
 
-@test "garbage is no crash" {
+@test "garbage does not crash" {
   head -c 20000 /dev/urandom >garbage.atvi
   run "$ATVI" check garbage.atvi
   fails_with 2 garbage.atvi
@@ -83,7 +83,7 @@ wrong() {
   fails_with 2 cold.csv:5 2.5
 }
 
-@test "--data puts another file in the place of the model's" {
+@test "--data uses another file instead of the model's" {
   sed '2,$s/,[0-9]*,/,NA,/' cold.csv >gone.csv
   run -0 "$ATVI" check cold.atvi --data gone.csv
   says 21
@@ -94,11 +94,11 @@ wrong() {
   fails_with 2 hosp
 }
 
-@test "rows left out of counts since the row before are told" {
+@test "rows left out of counts since the previous row are reported" {
   printf 'day,cases\n7,20\n14,26\n28,44\n35,30\n42,21\n49,25\n' >w.csv
   printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\nstart 0\ndata "w.csv" time day\nobserve cases ~ poisson(increase(C))\n' >w.atvi
   run -0 "$ATVI" check w.atvi
-  says "note: w.csv, row 3: the time since the row before is 14, elsewhere 7" "leave the cell empty"
+  says "note: w.csv, row 3: the time since the previous row is 14, elsewhere 7" "leave the cell empty"
   not grep -E '^note.{101,}$' <<<"$output"
   "$ATVI" fit w.atvi --quiet --out run
   json run/summary.json '.verdict == "ok" and ([.messages[] | select(test("^Gaps in w.csv, row 3: .* 14, elsewhere 7"))] | length == 1)'

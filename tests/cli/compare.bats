@@ -52,14 +52,14 @@ draws() { grep -v '^#' "$1/draws.csv"; }
   grep -q '^ram,fit,,seconds_shared,' two/compare.csv
 }
 
-@test "the reference can be chosen, and is told" {
+@test "the reference can be chosen, and is reported" {
   run -0 "$ATVI" compare cold.atvi --methods atvi,ram --reference atvi --out c
   says "reference: atvi, as asked for"
   run -0 "$ATVI" compare cold.atvi --methods atvi,map --out c2
-  says "reference: atvi, for there is no ram, nuts or exact with verdict ok"
+  says "reference: atvi, because no ram, nuts or exact has verdict ok"
 }
 
-@test "a method that fails is told, the others go on" {
+@test "a method that fails is reported, the others go on" {
   mkdir c && touch c/nf
   run -0 --separate-stderr "$ATVI" compare cold.atvi --methods nf,ram --out c --force
   says "nf: failed:" c/nf "verdict" failed ok
@@ -100,10 +100,10 @@ interrupted() { # SIGNAL OPTION...
 
 @test "SIGTERM while side by side keeps what is done" { interrupted TERM --parallel; }
 
-@test "--force: folders of methods that are no longer compared are told" {
+@test "--force: folders of methods that are no longer compared are reported" {
   "$ATVI" compare cold.atvi --methods map,ram --ess 200 --out c --quiet
   run -0 --separate-stderr "$ATVI" compare cold.atvi --methods map --out c --force
-  says "c/ram is of an earlier comparison"
+  says "c/ram is from an earlier comparison"
   [[ "$stderr" != *"c/map is"* ]]
 }
 
@@ -210,7 +210,7 @@ negbin() {
   "$ATVI" fit negbin.atvi --quiet --out negbin
   "$ATVI" fit cold.atvi --quiet --method ram --max-iter 20 --out short
   run -0 --separate-stderr "$ATVI" compare negbin chains short --out c
-  says "chains has no evidence: its fit by ram gave none. Fits by --method atvi" "chains and short are fits of the same model"
+  says "chains has no evidence: method ram gives none. Fits by --method atvi" "chains and short are fits of the same model"
   grep -A 1 '^$' <<<"$output" | grep -q '^- The verdict on short is bad' # before all other messages
   json c/compare.json '.best_evidence == null and .fits[1].log_evidence == null and .fits[0].log_evidence < 0 and .fits[0].probability == null'
   json c/compare.json '.message_codes[0] == "none" and (.message_codes | index("evidence-none")) and .fits[2].verdict == "bad"'
@@ -242,7 +242,7 @@ negbin() {
   run "$ATVI" compare a empty
   fails_with 2 "empty" "not the folder of a finished fit"
   run "$ATVI" compare a
-  fails_with 2 "a: one fit" "two or more"
+  fails_with 2 "a: only one fit" "two or more"
   run "$ATVI" compare a cold.atvi
   fails_with 2 "cold.atvi: not a folder" "one model file, or two or more folders of fits"
   run "$ATVI" compare cold.atvi cold.atvi
@@ -253,12 +253,12 @@ negbin() {
   fails_with 2 "./a/ is given twice"
   for option in --methods=atvi --reference=ram --parallel --seed=1 --fix=beta=1 '--holdout=t > 3' --ess=10 --max-time=1m; do
     run "$ATVI" compare a b "$option"
-    fails_with 2 "${option%%=*}" "an option of methods"
+    fails_with 2 "${option%%=*}" "applies to methods"
   done
   run "$ATVI" compare a b --max-time 1m
-  fails_with 2 "--max-time: an option of methods"
+  fails_with 2 "--max-time: applies to methods"
   run "$ATVI" compare a b --out a --force
-  fails_with 2 "--out a: it is the folder of a fit"
+  fails_with 2 "--out a: this is the folder of a fit"
   mkdir full && touch full/x
   run "$ATVI" compare a b --out full
   fails_with 1 full --force

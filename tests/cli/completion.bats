@@ -73,9 +73,9 @@ END
   says "atvi fi: " "atvi fit " "--method=" "nf    nuts" "seir  sir" "--weighted" "cold.atvi "
 }
 
-@test "other shells are told" {
+@test "other shells are refused" {
   run "$ATVI" completion fish
-  fails_with 2 "bash and zsh"
+  fails_with 2 "bash or zsh"
   run "$ATVI" completion
   fails_with 2 "SHELL is missing"
 }

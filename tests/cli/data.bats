@@ -67,7 +67,7 @@ END
   fails_with 2 hours.csv:3:1 "12:61:00"
 }
 
-@test "texts, blanks, a missing last line end; and what cannot be meant is told" {
+@test "texts, blanks, a missing last line end; and what cannot be meant is reported" {
   want=$(value)
   awk -F, -v OFS=, 'NR == 1 { print $0, "note"; next } { print $0, "\"a, \"\"b\"\",\nand a line more\"" }' cold.csv >notes.csv
   [ "$(value --data notes.csv)" = "$want" ]

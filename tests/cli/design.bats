@@ -92,7 +92,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
     says "as before"
     cmp $kind/design.csv before
     run "$ATVI" design flow.atvi -n 30 --kind $kind --runs $kind
-    fails_with 2 "40 points already"
+    fails_with 2 "already has 40 points"
   done
   # a doubled Latin hypercube is one again
   points lhs/design.csv | awk -F, '{ n[int(($2 - 2) / 3 * 40)]++ } END { for (i = 0; i < 40; i++) if (n[i] != 1) exit 1 }'
@@ -135,7 +135,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   run "$ATVI" design flow.atvi -n 0
   fails_with 2 "-n 0"
   run "$ATVI" design flow.atvi -n 10 --kind grid
-  fails_with 2 "lhs and sobol"
+  fails_with 2 "lhs or sobol"
   run "$ATVI" design cold.atvi -n 10
   fails_with 2 "no simulator"
   run "$ATVI" design none.atvi -n 10
@@ -153,7 +153,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   fails_with 2 "design.csv:2:5" "finite number"
 }
 
-@test "points that cannot be written are told" {
+@test "points that cannot be written are reported" {
   model
   touch flow-runs
   run "$ATVI" design flow.atvi -n 10
@@ -167,7 +167,7 @@ points() { grep -v '^#' "$1" | tail -n +2; }
   [ "$output" = "$("$ATVI" help design)" ]
 }
 
-@test "a point of one's own in the tail of a prior is no reason to begin afresh" {
+@test "a point of one's own in the tail of a prior is not a reason to start again" {
   model
   "$ATVI" design flow.atvi -n 10 -q --runs d
   name=$(head -1 d/design.csv)

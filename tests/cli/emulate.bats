@@ -90,7 +90,7 @@ P
   [ ! -e f/predict.csv ] && [ ! -e f/scores.json ] # those of an ordinary prediction stay
   run -0 "$ATVI" fit cold.atvi --method map --out c --quiet
   run -2 "$ATVI" predict c --apart 't > 10'
-  [[ "$output" == *"it would change"*"--holdout"* ]]
+  [[ "$output" == *"this would change"*"--holdout"* ]]
 }
 
 # A simulator y(t) = k t + m sin(t), observations at k = 1.3, m = 3.
@@ -109,7 +109,7 @@ M
   awk 'BEGIN { print "y"; for (t = 1; t <= 10; t++) print 1.3 * t + 3 * sin(t) + 0.05 * cos(7 * t) }' >obs.csv
 }
 
-@test "check tells of an emulator, and before any run what to do next" {
+@test "check reports an emulator, and before any run what to do next" {
   simulator
   run -0 "$ATVI" check flow.atvi
   says "has not been run yet: 2 inputs (k, m), outputs flow" "emulator(flow) + white, 10 values" "atvi design flow.atvi -n 50"
@@ -126,11 +126,11 @@ M
   "$ATVI" run flow.atvi -q
   sed -i 's/uniform(0, 1)/uniform(0, 3)/' flow.atvi
   run -3 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report --strict
-  says "verdict: warn" "Emulator 'flow' of 27 runs, 3 failed ones left out: leaving out each in turn, Q2 is" \
-    "100 % of the posterior lies where there are no runs of emulator 'flow' (k > 0.9" "extend the design"
-  json f/summary.json '.verdict == "warn" and (.messages | map(select(test("guessing"))) | length == 1)'
+  says "verdict: warn" "Emulator 'flow' of 27 runs, not counting 3 failed ones: leaving out each in turn, Q2 is" \
+    "100 % of the posterior lies where emulator 'flow' has no runs and extrapolates (k > 0.9" "extend the design"
+  json f/summary.json '.verdict == "warn" and (.messages | map(select(test("extrapolates"))) | length == 1)'
   run -0 "$ATVI" emulate flow.atvi
-  says "3 failed runs" "--retry-failed" "runs only from 0.1" "beyond, it is guessing"
+  says "3 failed runs" "--retry-failed" "runs only from 0.1" "extrapolates beyond"
   run -0 --separate-stderr "$ATVI" predict f # the same, failed runs are not told again
   cp f/scores.json before.json
   [ -z "$stderr" ]
@@ -150,7 +150,7 @@ M
   run -0 "$ATVI" predict f --runs old
   head -n 20 old/runs.jsonl >flow-runs/runs.jsonl
   run "$ATVI" predict f
-  fails_with 2 "has 20 lines, and had 31"
+  fails_with 2 "has 20 lines, but had 31"
 }
 
 @test "runs are found in another folder, or next to the model" {
@@ -172,10 +172,10 @@ M
   cd sub
   run -0 "$ATVI" eval ../flow.atvi "${point[@]}"
   run -0 "$ATVI" run ../flow.atvi
-  says "nothing was left to do" "recorded in ../flow-runs"
+  says "nothing left to do" "recorded in ../flow-runs"
 }
 
-@test "runs of two simulators are told as long as they are there" {
+@test "runs of two simulators are reported as long as they are there" {
   simulator
   "$ATVI" design flow.atvi -n 12 -q
   "$ATVI" run flow.atvi -q
@@ -194,7 +194,7 @@ M
   says "verdict: warn" "Emulator 'flow': 12 of the 20 runs were made with another command"
 }
 
-@test "runs that are missing and too few runs are told by emulate and fit" {
+@test "runs that are missing and too few runs are reported by emulate and fit" {
   simulator
   sed -i 's/{m} \* sin(t)/{m} * sin(t * {k})/' flow.atvi
   "$ATVI" design flow.atvi -n 10 -q
@@ -207,7 +207,7 @@ M
   run -0 "$ATVI" emulate flow.atvi
   says "verdict: warn" "5 of 10 points of the design have not been run"
   run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report
-  says "5 of 10 points of the design have not been run. 'atvi run' does them."
+  says "5 of 10 points of the design have not been run. 'atvi run' runs them."
   # few of many: told, and no reason to doubt
   rm -r flow-runs
   simulator
@@ -242,22 +242,22 @@ M
   grep -q "in each third of an input" f/report.html
 }
 
-@test "the error of an emulator that is more than the noise is told by a fit" {
+@test "the error of an emulator that is more than the noise is reported by a fit" {
   simulator
   sed -i 's/{m} \* sin(t)/{m} * sin(t * {k})/; s/invgamma(2, 0.01)/invgamma(20, 0.0001)/' flow.atvi
   awk 'BEGIN { print "y"; for (t = 1; t <= 10; t++) print 0.6 * t + 3 * sin(0.6 * t) }' >obs.csv
   "$ATVI" design flow.atvi -n 10 -q
   "$ATVI" run flow.atvi -q
   run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report
-  json f/summary.json '.messages | map(select(test("does not know of the simulator.*more runs would sharpen"))) | length == 1'
+  json f/summary.json '.messages | map(select(test("The error of emulator.*more runs would make the result more precise"))) | length == 1'
   sed -i 's/invgamma(20, 0.0001)/invgamma(20, 1)/' flow.atvi
   "$ATVI" design flow.atvi -n 80 -q
   "$ATVI" run flow.atvi -q
   run -0 --separate-stderr "$ATVI" fit flow.atvi --out g --no-report
-  json g/summary.json '.messages | map(select(test("does not know of the simulator"))) | length == 0'
+  json g/summary.json '.messages | map(select(test("The error of emulator"))) | length == 0'
 }
 
-@test "points that always fail are told with the program's own words, and are no reason to doubt" {
+@test "points that always fail are reported with the program's own words, and are no reason to doubt" {
   simulator
   sed -i 's/{{ for/{{ if ({k} > 0.8) exit 3; for/' flow.atvi
   sed -i "s/}}'\"/}}' || {{ echo no convergence >\&2; exit 3; }}\"/" flow.atvi
@@ -265,7 +265,7 @@ M
   run -0 --separate-stderr "$ATVI" run flow.atvi
   grep -q "failed: ended with status 3: no convergence (k = 0" <<<"$stderr"
   run -0 "$ATVI" emulate flow.atvi
-  says "verdict: warn" "6 failed runs are not among the 24 used (run" "ended with status 3: no convergence); atvi run --retry-failed tries again"
+  says "verdict: warn" "6 failed runs are not among the 24 used (run" "ended with status 3: no convergence); atvi run --retry-failed repeats them"
   grep -q "ended with status 3: no convergence" flow-runs/report.html
   "$ATVI" run flow.atvi --retry-failed -q
   run -0 "$ATVI" emulate flow.atvi --strict
@@ -280,7 +280,7 @@ M
   sed 's/^param s2/param n ~ uniform(0, 1)\n&/; s/{m} \*/{m} * {n} */' flow.atvi >more.atvi
   for c in check fit; do
     run "$ATVI" $c more.atvi --runs flow-runs
-    fails_with 2 "runs.jsonl:1:1: error: the runs have no parameter n" "they are of another model" "--runs"
+    fails_with 2 "runs.jsonl:1:1: error: the runs have no parameter n" "they belong to another model" "--runs"
   done
   sed -i 's/uniform(0, 1)/uniform(0, 2)/' flow.atvi
   run -0 --separate-stderr "$ATVI" fit flow.atvi --out f --no-report --method map
@@ -305,11 +305,11 @@ M
   "$ATVI" run flow.atvi -q
 }
 
-@test "inputs that crowd at their bound are taken by their logarithm; the tail of a prior without runs is told" {
+@test "inputs that crowd at their bound are taken by their logarithm; the tail of a prior without runs is reported" {
   rate 1.5
   run -0 "$ATVI" emulate flow.atvi
-  says "log: these inputs are taken by their logarithm" "% of the prior, it is guessing"
-  grep -q "Inputs on a log scale are taken by their logarithm" flow-runs/report.html
+  says "log: these inputs enter by their logarithm" "% of the prior"
+  grep -q "Inputs on a log scale enter by their logarithm" flow-runs/report.html
   json flow-runs/emulate.json '.[0].inputs[0].scale == "log" and .[0].leave_one_out.q2 > 0.9999'
   cp flow-runs/emulate.json log.json
   # by what it is, with lengths given for that
@@ -319,7 +319,7 @@ M
   jq -se '2 * .[0][0].leave_one_out.rmse < .[1][0].leave_one_out.rmse' log.json flow-runs/emulate.json
   sed 's/lognormal(-1, 1.2)/lognormal(6, 0.1)/' flow.atvi >far.atvi
   run -0 "$ATVI" emulate far.atvi --runs flow-runs
-  says "beyond, in 100 % of the prior, it is guessing"
+  says "extrapolates beyond, in 100 % of the prior"
   run -0 "$ATVI" check flow.atvi
   says "gradient    ok"
   printf 't,y\n0.5,1\n' >timed.csv
@@ -363,7 +363,7 @@ M
   # runs that are added meanwhile are another simulator: the folder is of the old ones
   head -n 25 there/runs.jsonl >less && mv less there/runs.jsonl
   run "$ATVI" sbc flow.atvi --replicates 3 --runs there
-  fails_with 2 "begun with another runs.jsonl"
+  fails_with 2 "started with another runs.jsonl"
 }
 
 @test "a value is judged by what the others say, and a discrepancy has its own uncertainty" {

@@ -207,7 +207,7 @@ END
   [ -e run/draws.csv ]
   [ ! -e run/fit.nc ]
   run -0 --separate-stderr "$ATVI" fit cold.atvi --method map --out told
-  [[ "$stderr" == *"there is no fit.nc"*"libnetcdf-dev"* ]]
+  [[ "$stderr" == *"fit.nc was not written"*"libnetcdf-dev"* ]]
   run "$ATVI" export run --format nc
   fails_with 1 netCDF "apt-get install libnetcdf-dev"
   "$ATVI" export run --format csv --quiet
@@ -224,7 +224,7 @@ END
   cmp again.nc was.nc
   rm -r run/groups run/history.csv # as of a fit by an older version
   run "$ATVI" export run --format nc # what is there has more in it
-  fails_with 1 "run/fit.nc exists already" cold.csv "--data" "--force"
+  fails_with 1 "run/fit.nc already exists" cold.csv "--data" "--force"
   cmp run/fit.nc was.nc
   run -0 --separate-stderr "$ATVI" export run --format nc --force
   says "are left out" "cold.csv" "--data"
@@ -310,7 +310,7 @@ END
     echo precious >mine.$format
     [ $format != stan ] || echo precious >mine.stan_3.csv # the third of four
     run "$ATVI" export run --format $format --out mine.$format
-    fails_with 1 "mine.$format" "exists already" "--force"
+    fails_with 1 "mine.$format" "already exists" "--force"
     [ "$(cat mine.$format)" = precious ]
     not compgen -G 'mine.stan_[124].csv' # nor is any other of several
     "$ATVI" export run --format $format --out mine.$format --force --quiet
@@ -318,7 +318,7 @@ END
   [ "$(wc -l <mine.stan_3.csv)" -gt 100 ]
   echo precious >other.info.json
   run "$ATVI" export run --format json --out other.json
-  fails_with 1 other.info.json "exists already"
+  fails_with 1 other.info.json "already exists"
   [ ! -e other.json ]
   # in its own folder it makes its files anew, and what is no file is no loss
   "$ATVI" export run --format csv --quiet
@@ -327,7 +327,7 @@ END
   [ -e run/fit.nc ] || return 0
   echo precious >mine.nc
   run "$ATVI" export run --format nc --out mine.nc
-  fails_with 1 mine.nc "exists already"
+  fails_with 1 mine.nc "already exists"
   "$ATVI" export run --format nc --quiet
 }
 
@@ -343,7 +343,7 @@ END
   fails_with 2 weights csv json
   for format in nc netcdf; do
     run "$ATVI" export run --format $format --weighted
-    fails_with 2 "fit.nc has weighted draws"
+    fails_with 2 "fit.nc always contains the weighted draws"
   done
   for format in json stan nc; do
     run "$ATVI" export run --format $format --out -

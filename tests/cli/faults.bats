@@ -56,7 +56,7 @@ kb() { echo $(($(stat -c %s "$1") / 1024)); }
   printf '#include <stdlib.h>\nint nc_create_mem(void) { abort(); }\n' >>nc.c
   cc -shared -fPIC -o nc.so nc.c
   ATVI_NETCDF=$PWD/nc.so run -1 --separate-stderr "$ATVI" fit cold.atvi --out run --quiet
-  says "run/fit.nc is not written: the netCDF library ended its process with signal 6"
+  says "run/fit.nc was not written: the netCDF library ended its process with signal 6"
   [ -s run/report.html ]
   [ -s run/fit.json ]
   ATVI_NETCDF=$PWD/nc.so run -1 "$ATVI" export run --format nc

@@ -259,13 +259,13 @@ interrupted() {
   says beta
 }
 
-@test "Ctrl-C: what there is is written, status 130" { interrupted INT "${long[@]}"; }
-@test "SIGTERM: what there is is written, status 130" { interrupted TERM "${long[@]}"; }
+@test "Ctrl-C: results so far are written, status 130" { interrupted INT "${long[@]}"; }
+@test "SIGTERM: results so far are written, status 130" { interrupted TERM "${long[@]}"; }
 
 @test "Ctrl-C in training: draws of the approximation as it was, and the verdict says so" {
   slow
   wait=1 interrupted INT --no-compile --threads 1
-  says "stopped before the approximation was finished; these are draws of it as it was"
+  says "stopped before the approximation was finished; these are its draws up to then"
   weighted run | head -n 1 | grep -q weight__
   json run/summary.json '[.parameters[] | .mean > 0 and .sd > 0] | all'
 }
@@ -281,7 +281,7 @@ interrupted() {
   [ "$(draws run | awk -F, '{print NF}' | sort -u | wc -l)" -eq 1 ]
 }
 
-@test "a full disk: told with its reason, status 1, nothing half-written, the draws kept elsewhere" {
+@test "a full disk: reported with its reason, status 1, nothing half-written, the draws kept elsewhere" {
   unshare -rm true 2>/dev/null || skip "no user namespaces here"
   mkdir small
   cat >go <<'END'
@@ -309,7 +309,7 @@ echo "status $code, left: $(find small | tr '\n' ' ')."
 END
   run unshare -rm bash ./go "$ATVI"
   [ "$status" -ne 77 ] || skip "no tmpfs here"
-  says "status 1, left: small small/tmp ." "could not be kept in small/tmp/atvi-rescued-cold either, and are lost"
+  says "status 1, left: small small/tmp ." "could not be saved in small/tmp/atvi-rescued-cold either and are lost"
 }
 
 @test "a folder that cannot be made" {

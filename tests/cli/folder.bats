@@ -25,7 +25,7 @@ setup() {
   says "a/m.atvi:4:6: error: there is no file c/y.csv" "in the folder that was given"
   rm a/files/y.csv
   run -2 "$ATVI" check a/m.atvi
-  says "there is no file a/files/y.csv" "--folder DIR has them looked for in another folder"
+  says "there is no file a/files/y.csv" "--folder DIR looks for them in another folder"
   run -0 "$ATVI" simulate a/m.atvi --set mu=1 --observe --folder b
 }
 

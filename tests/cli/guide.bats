@@ -82,7 +82,7 @@ installed() { [ -x "$BATS_FILE_TMPDIR/home/.local/bin/atvi" ] || skip "page 1 di
 @test "4: trust" {
   installed
   page 4-trust
-  says "reference: " "held out (t > 9)" "calibrated at 99 % over all quantities: no sign against it"
+  says "reference: " "held out (t > 9)" "calibrated at 99 % over all quantities: no sign of an error"
 }
 
 @test "5: a simulator" {

@@ -144,7 +144,7 @@ close() { awk "BEGIN { d = ($1) - ($2); exit !(d * d <= ($3) ^ 2) }" || { echo "
   # a is about 100/28: 25 a week, in every week
   awk -F, '$1 == "cases" && !($6 > 23 && $6 < 27.5) { exit 1 } $1 == "cases" { n++ } END { exit n != 6 }' run/predict.csv run/forecast.csv
   run -0 --separate-stderr "$ATVI" predict run --times 29:40 --quiet
-  says "cases counts since the time before" "at 29 that is 1 long, in the data 7"
+  says "cases counts since the previous time" "at 29 that spans 1, in the data 7"
 }
 
 # A model in time, with dates, of which 25 are counted a week.
@@ -160,7 +160,7 @@ weekly() {
   printf 'week_end,cases\n2023-02-06,\n2023-02-13,NA\n' >next.csv
   run -0 --separate-stderr "$ATVI" predict run --data next.csv --quiet
   # shellcheck disable=SC2154 # bats sets stderr
-  [ "$stderr" = "note: the file of --data has no observations: its rows are predicted, nothing is scored" ]
+  [ "$stderr" = "note: the file given by --data has no observations: its rows are predicted, and nothing is scored" ]
   awk -F, '$1 == "cases" { n++; bad += !($6 > 23 && $6 < 27.5) } END { exit n != 2 || bad }' run/forecast.csv
   # as --times does, with the same draws
   cut -d, -f1-3,6 run/forecast.csv >rows.csv
@@ -169,17 +169,17 @@ weekly() {
   # a row that is missing in between is told, and where the rows of the fit are not known
   printf 'week_end,cases\n2023-02-13,\n2023-02-20,\n' >later.csv
   run -0 --separate-stderr "$ATVI" predict run --data later.csv --quiet
-  says "row 1 of later.csv, at 42 (2023-02-13): cases counts since 28 (2023-01-30) (increase): that is 14 long, in the data of the fit 7"
+  says "row 1 of later.csv, at 42 (2023-02-13): cases counts since 28 (2023-01-30) (increase): that spans 14, in the data of the fit 7"
   printf 'week_end,cases\n2023-02-06,\n2023-02-27,\n' >later.csv
   run -0 --separate-stderr "$ATVI" predict run --data later.csv --quiet
-  says "row 2 of later.csv, at 56 (2023-02-27): cases counts since 35 (2023-02-06) (increase): that is 21 long"
+  says "row 2 of later.csv, at 56 (2023-02-27): cases counts since 35 (2023-02-06) (increase): that spans 21"
   printf 'week_end,cases\n2023-01-09,\n2023-01-16,\n' >again.csv # as in the fit
   run -0 --separate-stderr "$ATVI" predict run --data again.csv --quiet
   [[ "$stderr" != *"counts since"* ]]
   awk -F, '$1 == "cases" && !($6 > 23 && $6 < 27.5) { exit 1 }' run/forecast.csv
   rm weekly.csv
   run -0 --separate-stderr "$ATVI" predict run --data next.csv --quiet
-  says "row 1 of next.csv, at 35 (2023-02-06): cases counts since the start (increase), which is 35 long" "cannot be read any more"
+  says "row 1 of next.csv, at 35 (2023-02-06): cases counts since the start (increase), which spans 35" "can no longer be read"
 }
 
 @test "a file of rows to come: the model starts where the fit did" {
@@ -196,7 +196,7 @@ weekly() {
   awk -F, '$1 == "x" && $3 == 9 { exit !($6 > 4 && $6 < 6) }' burn/forecast.csv
   rm grow.csv
   run "$ATVI" predict run --data next.csv
-  fails_with 2 "starts at the first time of its data" "put them back"
+  fails_with 2 "starts at the first time of its data" "restore them"
 }
 
 @test "dates: in --times, in the files, in words" {
@@ -216,7 +216,7 @@ weekly() {
   "$ATVI" simulate weekly.atvi --set a=3 --times 35,42 | cmp - dates.csv
   "$ATVI" fit cold.atvi --method map --quiet --out cold
   run "$ATVI" predict cold --times 2023-02-06
-  fails_with 2 "2023-02-06 is a date" "where the model has a calendar"
+  fails_with 2 "2023-02-06 is a date" "only if the model has a calendar"
 }
 
 @test "the draws themselves" {
@@ -255,7 +255,7 @@ weekly() {
   json part/scores.json '.held_out.all.n == 3 and .fitted.all.n == 9 and .loo.n == 9'
 }
 
-@test "held-out data are no part of the fit, and scored apart" {
+@test "held-out data are not part of the fit, and scored separately" {
   run -0 --separate-stderr "$ATVI" fit cold.atvi --holdout 't > 14' --out early
   says "12 of 42 observations were held out (t > 14)"
   json early/fit.json '.holdout == "t > 14"'
@@ -306,7 +306,7 @@ weekly() {
 
 @test "a folder without a fit" {
   run "$ATVI" predict nothing
-  fails_with 2 "nothing is not a folder of a fit"
+  fails_with 2 "nothing is not the folder of a fit"
   mkdir empty
   run "$ATVI" predict empty
   fails_with 2 "empty has no draws.csv: it is not the folder of a finished fit"
@@ -399,17 +399,17 @@ weekly() {
   [ -e run/notes ] && [ -e run/figures/mine.svg ] && [ -s run/draws.csv ]
 }
 
-@test "values held out that have changed since the fit are told" {
+@test "values held out that have changed since the fit are reported" {
   "$ATVI" fit cold.atvi --holdout 't > 14' --method map --quiet --out early
   json early/fit.json '.held_n == 12 and (.held_hash | length) == 16'
   run -0 --separate-stderr "$ATVI" predict early --quiet
   [ -z "$stderr" ]
   sed -i 's/^18,.*/18,7,7/' cold.csv
   run -0 --separate-stderr "$ATVI" predict early --quiet
-  says "values that were held out have changed since the fit"
+  says "held-out values have changed since the fit"
   sed -i 's/^18,.*/18,NA,7/' cold.csv
   run -0 --separate-stderr "$ATVI" predict early --quiet
-  says "11 values held out, there were 12"
+  says "11 held-out values, but had 12"
 }
 
 line() {
@@ -426,7 +426,7 @@ line() {
   cp l/scores.json before.json
   printf 'x,y\n10,NA\n11,\n' >grid.csv
   run -0 --separate-stderr "$ATVI" predict l --data grid.csv
-  says "its rows are predicted, nothing is scored" "written to l/forecast.csv"
+  says "its rows are predicted, and nothing is scored" "written to l/forecast.csv"
   [ "$(cut -d, -f1,3,4,19 l/forecast.csv | tr '\n' ' ')" = "series,time,value,x y,1,,10 y,2,,11 " ]
   awk -F, 'NR == 2 && !($6 > 19 && $6 < 21 && $14 < $6 && $6 < $15) { exit 1 }' l/forecast.csv
   cmp before.csv l/predict.csv
@@ -436,12 +436,12 @@ line() {
   [[ "$output" != *"t (the time)"* ]]
 }
 
-@test "a model that misses its own data is told so" {
+@test "a model that misses its own data is reported" {
   line
   sed -i 's/lognormal(0, 1)/uniform(0.001, 0.01)/' l.atvi
   "$ATVI" fit l.atvi --quiet --out l
   run -0 --separate-stderr "$ATVI" predict l
-  says "the model misses 5 of the 5 values that it was fitted to" "effective parameters where the model has 3"
+  says "the model misses 5 of the 5 fitted values" "effective parameters, but the model has 3"
   json l/scores.json '[.messages[] | select(test("misses"))] | length == 1'
   "$ATVI" fit cold.atvi --quiet --out run
   run -0 "$ATVI" predict run
@@ -453,7 +453,7 @@ line() {
 
 @test "several fits are for atvi compare" {
   run "$ATVI" predict a b
-  fails_with 2 "one DIR is enough, here is a second: b" "'atvi compare' compares fits"
+  fails_with 2 "want one DIR, but there is a second: b" "'atvi compare' compares fits"
 }
 
 @test "the manual page of predict fits 80 columns" {

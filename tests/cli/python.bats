@@ -15,8 +15,8 @@ case_() {
 @test "the same seed gives the same draws on one and two threads" { case_ same; }
 @test "elements of arrays are one array" { case_ arrays; }
 @test "exceptions and mistakes" { case_ errors; }
-@test "answers of a wrong shape are told, not spread over all points" { case_ shapes; }
-@test "a wrong gradient is told, in words of Python" { case_ gradient; }
+@test "answers of a wrong shape are reported, not spread over all points" { case_ shapes; }
+@test "a wrong gradient is reported, in words of Python" { case_ gradient; }
 @test "messages and failures have advice in words of Python" { case_ advice; }
 @test "Ctrl-C ends a fit, in the library too" { case_ interrupts; }
 @test "the program is told of Ctrl-C once" { case_ told; }

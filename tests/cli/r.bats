@@ -23,7 +23,7 @@ case_() {
 @test "options of the program" { case_ words; }
 @test "a log density and its gradient, by every method" { case_ density; }
 @test "errors and mistakes" { case_ errors; }
-@test "a wrong gradient is told, in words of R" { case_ gradient; }
+@test "a wrong gradient is reported, in words of R" { case_ gradient; }
 @test "messages and failures have advice in words of R" { case_ advice; }
 @test "Ctrl-C ends a fit" { case_ interrupt; }
 @test "JSON is read" { case_ json; }

@@ -40,7 +40,7 @@ M
     [ -s "flow-runs/figures/$name.svg" ] && [ -s "flow-runs/figures/$name.pdf" ]
   done
   grep -q "<title>Decay &lt;b&gt;</title>" flow-runs/report.html
-  grep -q "The emulator can take the simulator" flow-runs/report.html # one run of 20 failed
+  grep -q "The emulator can replace the simulator" flow-runs/report.html # one run of 20 failed
   # those that failed, with their parameters and why
   grep -q "Runs that failed" flow-runs/report.html
   grep -q "ended with status 3: no" flow-runs/report.html
@@ -78,7 +78,7 @@ M
   for page in fit/report.html cold.csv; do
     cp "$page" flow-runs/report.html
     run -0 --separate-stderr "$ATVI" emulate flow.atvi
-    says "flow-runs/report.html is not a report of atvi emulate: it is left as it is"
+    says "flow-runs/report.html is not a report of atvi emulate, so it is kept"
     [[ "$output" != *"report  "* ]]
     cmp "$page" flow-runs/report.html
     [ ! -e flow-runs/figures ]
@@ -98,7 +98,7 @@ M
   grep -q "at other times than most runs: flow: 8 values, but run" failed
   not grep -q "of them:" flow-runs/report.html
   # the worst: by the ids of the record
-  sed -n '/<caption>Runs that it predicts worst/,/<.table>/p' flow-runs/report.html | grep -o 'row">run [0-9]*' | grep -o '[0-9]*' >worst
+  sed -n '/<caption>Worst predicted runs/,/<.table>/p' flow-runs/report.html | grep -o 'row">run [0-9]*' | grep -o '[0-9]*' >worst
   [ "$(wc -l <worst)" = 5 ]
   while read -r id; do
     jq -se --argjson id "$id" 'map(select(.id == $id)) | length == 1 and .[0].outcome == "ok" and .[0].parameters.k < 0.7' flow-runs/runs.jsonl
@@ -107,7 +107,7 @@ M
   "$ATVI" run flow.atvi --retry-failed >/dev/null 2>&1 || true # and fails again
   "$ATVI" emulate flow.atvi --quiet
   lines=$(grep -c '"outcome"' flow-runs/runs.jsonl)
-  grep -q "$lines runs, each counted as often as it was done, took" flow-runs/report.html
+  grep -q "$lines runs, including repeated ones, took" flow-runs/report.html
 }
 
 @test "the simulator alone is shown of every data set that has a column of that name" {
@@ -127,7 +127,7 @@ M
   [ "$(grep -o '"simulator alone"' f/report.html | wc -l)" = 2 ]
 }
 
-@test "the report of a fit tells of its emulator" {
+@test "the report of a fit covers its emulator" {
   simulator
   run -0 "$ATVI" fit flow.atvi --out f --ess 500
   grep -q 'id="emulator"' f/report.html
@@ -143,7 +143,7 @@ M
   grep -q "the simulator alone" g/report.html
 }
 
-@test "a fit tells where its model cannot be run" {
+@test "a fit says where its model cannot be run" {
   printf 't,y\n0.5,1.12\n1,1.31\n1.5,1.52\n2,1.85\n' >y.csv
   cat >blow.atvi <<'M'
 param r ~ uniform(0, 3)
@@ -213,7 +213,7 @@ cold() {
   redrawn_alike run
   rm -r flow-runs
   run -0 --separate-stderr "$ATVI" report run
-  [[ "$stderr" == *"says nothing of emulators"* ]]
+  [[ "$stderr" == *"says nothing about emulators"* ]]
   grep -q "The green line is the simulator alone" run/report.html
   not grep -q 'id="emulators"' run/report.html
 }
@@ -261,7 +261,7 @@ P
 
 @test "report: what is wrong with a folder is said" {
   run "$ATVI" report nothing
-  fails_with 2 "nothing is not a folder of a fit"
+  fails_with 2 "nothing is not the folder of a fit"
   mkdir empty
   run "$ATVI" report empty
   fails_with 2 "empty has no fit.json"
@@ -275,5 +275,5 @@ P
   "$ATVI" fit cold.atvi --quiet --method map --fix S0=50 --out other
   cp other/draws.csv mixed/draws.csv
   run "$ATVI" report mixed
-  fails_with 2 "mixed/groups/groups.json" "of other draws"
+  fails_with 2 "mixed/groups/groups.json" "belongs to other draws"
 }

@@ -39,7 +39,7 @@ nothing_runs() {
   [ ! -e flow-runs/work ]
   cp $runs before
   run -0 "$ATVI" run flow.atvi
-  says "nothing was left to do"
+  says "nothing left to do"
   cmp $runs before
   "$ATVI" design flow.atvi -n 30 -q
   run -0 "$ATVI" run flow.atvi -q
@@ -113,7 +113,7 @@ nothing_runs() {
   says "20 of 20 runs are good" "5 done now" warning
 }
 
-@test "a missing program is told at once" {
+@test "a missing program is reported at once" {
   N=400 model './nowhere {k}'
   run "$ATVI" run flow.atvi
   fails_with 1 "cannot be started" "nowhere" "Nothing was recorded"
@@ -165,7 +165,7 @@ nothing_runs() {
   [ "$(wc -l <$runs)" -lt 20 ]
 }
 
-@test "an output that is described wrongly is told after three runs" {
+@test "an output that is described wrongly is reported after three runs" {
   N=40 model 'echo a,b; echo {k},{m}'
   sed -i 's/from stdout csv/& column c/' flow.atvi
   run "$ATVI" run flow.atvi --jobs 1
@@ -176,7 +176,7 @@ nothing_runs() {
   says "40 of 40 runs are good"
 }
 
-@test "a full disk is told, and what is good is kept" {
+@test "a full disk is reported, and what is good is kept" {
   mkdir disk
   mount -t tmpfs -o size=200k none disk 2>/dev/null || skip "needs root"
   N=60 model 'seq 1 1000; echo {k}' # 60 x 4 kB and 60 folders
@@ -200,7 +200,7 @@ nothing_runs() {
   wait $pid || status=$?
   output=$(cat out)
   [ "$status" -eq 130 ]
-  says "4 of 40 runs are good" "36 are still to be done" interrupted
+  says "4 of 40 runs are good" "36 not done yet" interrupted
   [ "$(count '.outcome == "ok"')" -eq 4 ]
   nothing_runs
   [ ! -e flow-runs/work ]

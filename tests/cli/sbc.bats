@@ -52,7 +52,7 @@ conjugate() {
   run "${sbc[@]}" --method nuts
   fails_with 2 "another --method"
   run "$ATVI" sbc mean.atvi --method map --out t
-  fails_with 2 "there is no 'map'" "nuts and exact"
+  fails_with 2 "'map' is not one of" "nuts and exact"
   run "$ATVI" sbc mean.atvi --scale-sd 0 --out t
   fails_with 2 scale-sd
 }
@@ -73,7 +73,7 @@ conjugate() {
   says "too few replicates to tell" "may go unnoticed with 8 replicates"
   json s/sbc_summary.json '.calibrated == null and .quantities[0].calibrated == null'
   run -0 --separate-stderr "$ATVI" sbc mean.atvi --method ram --replicates 40 --out s --strict
-  says "over all quantities: no sign against it" "no sign"
+  says "over all quantities: no sign of an error" "no sign"
   json s/sbc_summary.json '.calibrated == true'
 }
 
@@ -87,11 +87,11 @@ conjugate() {
     END { exit !(low > 15 && high > 15) }' s/replicates.csv
 }
 
-@test "terms that are no prior: refused, for truths would not follow them" {
+@test "terms that are not priors: refused, because truths would not follow them" {
   conjugate
   echo 'logp -0.5*((mu - 1)/0.7)^2' >>mean.atvi
   run "$ATVI" sbc mean.atvi --replicates 2 --out s
-  fails_with 2 "mean.atvi: error: the model has logp terms" "a right method would be found wrong"
+  fails_with 2 "mean.atvi: error: the model has logp terms" "a correct method would appear wrong"
   [ ! -e s ]
 }
 

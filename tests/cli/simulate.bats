@@ -66,12 +66,12 @@ load common
   [ -z "$stderr" ]
   printf 'param a ~ uniform(0, 20)\nstate C = 0\ndC/dt = a\ndata "w.csv" time day\nobserve cases ~ poisson(increase(C))\n' >w.atvi
   run "$ATVI" simulate w.atvi --set a=2 --times 1:3 --observe
-  fails_with 2 "cases counts since the time before" "start 0"
+  fails_with 2 "cases counts since the previous time" "start 0"
   echo 'start 0' >>w.atvi
   run -0 "$ATVI" simulate w.atvi --set a=2 --times 1:3 --observe
 }
 
-@test "a point at which the model cannot be run: written, told, status 1" {
+@test "a point at which the model cannot be run: written, reported, status 1" {
   printf 'day,y\n1,3\n2,3\n' >y.csv
   printf 'param k ~ uniform(0, 2)\nstate x = 1\ndx/dt = k*x^2\ndata "y.csv" time day\nobserve y ~ poisson(x)\n' >burst.atvi
   for how in "" --observe; do

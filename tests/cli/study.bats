@@ -113,7 +113,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   run "${study[@]}" --truth $TRUTH
   fails_with 2 "another model file"
   run "$ATVI" sbc sir.atvi --replicates 2 --out s
-  fails_with 1 "s exists already" "another --out leaves it alone"
+  fails_with 1 "s already exists" "choose another --out"
   diff before s/replicates.csv
 }
 
@@ -122,22 +122,22 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   mkdir full empty
   echo mine >full/notes
   run "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out full
-  fails_with 1 "full exists already, and is no folder of atvi study" "another --out leaves it alone"
+  fails_with 1 "full already exists and is not a folder of atvi study" "choose another --out"
   run "$ATVI" sbc sir.atvi --replicates 1 --out full
-  fails_with 1 "full exists already, and is no folder of atvi sbc"
+  fails_with 1 "full already exists and is not a folder of atvi sbc"
   [ "$(ls full)" = notes ]
   touch empty/replicates.csv # killed at its very beginning
   "$ATVI" study sir.atvi --truth $TRUTH --replicates 1 --out empty --quiet
 }
 
-@test "data sets that were changed between runs are told by name" {
+@test "data sets that were changed between runs are reported by name" {
   epidemic
   "$ATVI" study sir.atvi --truth $TRUTH --replicates 2 --out s --quiet
   cp -r s/data sets
   cp s/data/set_2.csv keep
   echo 15,3 >>s/data/set_2.csv
   run "$ATVI" study sir.atvi --truth $TRUTH --replicates 2 --out s --quiet --methods ram
-  fails_with 2 "s/data/set_2.csv is not the data set that is simulated for it"
+  fails_with 2 "s/data/set_2.csv is not the data set simulated for this replicate"
   tail -n 1 s/data/set_2.csv | grep -qx 15,3 # not overwritten
   cp keep s/data/set_2.csv
   "$ATVI" study sir.atvi --truth $TRUTH --replicates 2 --out s --quiet --methods ram
@@ -148,7 +148,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   "${from[@]}" --replicates 2
   echo 15,3 >>sets/set_1.csv
   run "${from[@]}" --replicates 2
-  fails_with 2 "sets/set_1.csv: error: the file is not what it was when replicate 1 was fitted"
+  fails_with 2 "sets/set_1.csv: error: the file has changed since replicate 1 was fitted"
 }
 
 @test "nothing that can be fitted: status 1; a truth that cannot be run: one error" {
@@ -164,7 +164,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   [ ! -e b ]
 }
 
-@test "a row without its covariate is no obstacle to simulating the others" {
+@test "a row without its covariate does not prevent simulating the others" {
   printf 'n,ill\n40,3\n55,9\nNA,NA\n61,30\n' >c.csv
   printf 'param p ~ uniform(0, 1)\ndata "c.csv"\nobserve ill ~ binomial(n, p)\n' >c.atvi
   "$ATVI" study c.atvi --truth p=0.3 --replicates 1 --out s --quiet
@@ -228,7 +228,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   set_cell() { awk -F, -v OFS=, -v c="$1" -v v="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 3 { $at[c] = v } { print }' good >s/replicates.csv; }
   set_cell beta.covered 7
   run "${study[@]}"
-  fails_with 2 "s/replicates.csv:3:" "beta.covered is '7', which cannot be"
+  fails_with 2 "s/replicates.csv:3:" "beta.covered is '7', which is impossible"
   set_cell replicate 1.5
   run "${study[@]}"
   fails_with 2 "replicate is '1.5'"
@@ -245,7 +245,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   json s/study.json '(.files | length) == 1 and (.files[0] | startswith("c.csv "))'
   printf '2\n1.5\n' >c.csv
   run "$ATVI" study m.atvi --truth a=1 --replicates 2 --out s --quiet
-  fails_with 2 "begun with another c.csv, which the model reads"
+  fails_with 2 "started with another c.csv, which the model reads"
   printf '2\n1\n' >c.csv
   "$ATVI" study m.atvi --truth a=1 --replicates 2 --out s --quiet
 }
@@ -325,9 +325,9 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   fails_with 2 "t.json:1:1: error: the file is empty" 'a JSON object' '"beta": 0.9'
   echo '[1.1, 0.4, 3]' >t.json
   bad --truth t.json
-  fails_with 2 "no object of names and numbers" 'a JSON object'
+  fails_with 2 "not an object of names and numbers" 'a JSON object'
   bad --truth $TRUTH --methods map
-  fails_with 2 "there is no 'map'" "atvi, nf, copula, ram, nuts and exact"
+  fails_with 2 "'map' is not one of" "atvi, nf, copula, ram, nuts and exact"
   bad --truth $TRUTH --methods atvi,atvi
   fails_with 2 twice
   bad --truth $TRUTH --methods frob
@@ -354,7 +354,7 @@ timeless() { cut -d, -f1-6,8- "$1" | sort -t, -k1,1n -k2,2; }
   run "$ATVI" study sir.atvi --truth $TRUTH --replicates 500 --out s --quiet
   kill -TERM $pid
   wait $pid || true
-  fails_with 1 "another atvi is at work in s"
+  fails_with 1 "another atvi is using s"
 }
 
 @test "the manual page of study fits 80 columns" {

@@ -14,7 +14,7 @@ load common
   says fit
 }
 
-@test "--version tells the version of the header" {
+@test "--version prints the version of the header" {
   run -0 "$ATVI" --version
   [ "$output" = "atvi $(sed -n 's/.*ATVI_VERSION "\(.*\)".*/\1/p' "$TOP/include/atvi/core.h")" ]
 }

@@ -131,10 +131,10 @@ static void a_fit_without_evidence_is_left_out_of_it(void) {
   const atvi_message *none = message_of(w, ATVI_CODE_EVIDENCE_NONE),
                      *doubt = message_of(w, ATVI_CODE_EVIDENCE_DOUBTFUL);
   CHECK(none && doubt && w->of[2].doubtful && !w->of[0].doubtful);
-  CHECK_HAS(none->text, "b has no evidence: its fit by ram gave none.");
+  CHECK_HAS(none->text, "b has no evidence: method ram gives none.");
   CHECK_HAS(none->text, atvi_app_advice(ATVI_CODE_EVIDENCE_NONE));
   CHECK_HAS(doubt->text, "The evidence of c is doubtful");
-  CHECK_HAS(text_of(w), "* of weights that cannot be trusted");
+  CHECK_HAS(text_of(w), "* from weights that cannot be trusted");
   world_free(w);
   w = world_new(); /* one evidence has nothing to be compared with */
   w->summary[1].made.log_evidence = NAN;
@@ -190,7 +190,7 @@ static void what_loo_lacks_is_said(void) {
   CHECK_OK(atvi_app_candidates_compare(w->pool, &w->c));
   CHECK(w->of[0].khat_above == 1 && w->c.best_loo == -1 && isnan(w->of[0].weight));
   CHECK_HAS(message_of(w, ATVI_CODE_LOO_KHAT)->text,
-            "LOO of a is not reliable: k-hat is above its threshold at 1 of 4 observations");
+            "LOO of a is unreliable: k-hat is above its threshold at 1 of 4 observations");
   CHECK_HAS(message_of(w, ATVI_CODE_LOO_NONE)->text, "b has no LOO: the simulator does not run.");
   CHECK(w->c.best_evidence == 0); /* that is known */
   world_free(w);

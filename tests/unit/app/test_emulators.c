@@ -18,11 +18,11 @@ atvi_status __wrap_atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, 
 }
 
 atvi_status __real_atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
-                                     atvi_em_loo *out);
+                                        atvi_em_loo *out);
 atvi_status __wrap_atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
-                                     atvi_em_loo *out);
+                                        atvi_em_loo *out);
 atvi_status __wrap_atvi_gp_emulator_loo(atvi_ctx *ctx, const atvi_emulator *em, const atvi_em_runs *runs,
-                                     atvi_em_loo *out) {
+                                        atvi_em_loo *out) {
   n_left_out++;
   return __real_atvi_gp_emulator_loo(ctx, em, runs, out);
 }

@@ -96,7 +96,7 @@ static void dates(void) {
     CHECK_MSG(strstr(atvi_errmsg(ctx), wrong[i][1]) != NULL, "%s: %s", wrong[i][0], atvi_errmsg(ctx));
   }
   CHECK_STATUS(atvi_app_times(ctx, pool, "2023-06-12", &none, &n, &t), ATVI_EINVAL);
-  CHECK(strstr(atvi_errmsg(ctx), "where the model has a calendar") != NULL);
+  CHECK(strstr(atvi_errmsg(ctx), "only if the model has a calendar") != NULL);
   static const struct {
     double t;
     const char *day, *week;

@@ -30,14 +30,14 @@ static const char *note_on(const char *model, const char *data) {
 
 static void rows_left_out_are_told(void) {
   const char *said = note_on(COUNTS, "day,y\n7,1\n14,2\n28,3\n35,4\n42,5\n49,6\n");
-  CHECK(
-      strstr(said, "d.csv, row 3: the time since the row before is 14, elsewhere 7: increase() counts all") !=
-      NULL);
+  CHECK(strstr(said,
+               "d.csv, row 3: the time since the previous row is 14, elsewhere 7: increase() counts all") !=
+        NULL);
   said = note_on(COUNTS, "day,y\n7,1\n14,2\n28,3\n35,4\n42,5\n49,6\n56,7\n77,8\n84,9\n91,3\n");
-  CHECK(strstr(said, "rows 3, 8: the time since the row before is 14 to 21, elsewhere 7") != NULL);
+  CHECK(strstr(said, "rows 3, 8: the time since the previous row is 14 to 21, elsewhere 7") != NULL);
   /* rows at one time have the same time before them */
   said = note_on(COUNTS, "day,y\n7,1\n14,2\n28,3\n28,4\n35,5\n42,5\n49,6\n");
-  CHECK(strstr(said, "rows 3, 4: the time since the row before is 14") != NULL);
+  CHECK(strstr(said, "rows 3, 4: the time since the previous row is 14") != NULL);
   /* more than are named */
   char many[2000] = "day,y\n";
   for (int i = 0, t = 0; i < 60; i++) {

@@ -257,7 +257,7 @@ static void diagnosis_only_after_no(void) {
   CHECK_MSG(s.fine && !s.line[0].inside, "p %g %g", s.line[0].p_band, s.line[0].p_spread);
   CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
   CHECK(strstr(text, "outside") && strstr(text, "no sign\n") && !strstr(text, "shape"));
-  CHECK(strstr(text, "over all quantities: no sign against it\nmay go unnoticed with 40 replicates: sds too "
+  CHECK(strstr(text, "over all quantities: no sign of an error\nmay go unnoticed with 40 replicates: sds too "
                      "small by a factor of 1."));
   end();
 }
@@ -274,7 +274,7 @@ static void few_ranks_tell_nothing(void) {
   s = ranked(1, even);
   CHECK(s.power == ATVI_SBC_BLIND && isnan(s.narrow) && isnan(s.wide));
   CHECK_OK(atvi_app_sbc_text(pool, &s, &text));
-  CHECK(strstr(text, "with 1 replicate no wrong posterior would surely be noticed"));
+  CHECK(strstr(text, "with 1 replicate no wrong posterior is certain to be noticed"));
   end();
 }
 

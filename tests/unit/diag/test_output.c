@@ -249,11 +249,11 @@ static void text_of_an_approximation(void) {
   m->khat = 1.15, m->excess = 0.0012; /* a tail that holds next to nothing */
   CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   check_width(text);
-  CHECK(strstr(text, "\nk-hat  1.15 (good up to 0.70), which does no harm here: the tail that it describes"));
+  CHECK(strstr(text, "\nk-hat  1.15 (good up to 0.70), which is harmless here: the tail that it describes"));
   CHECK(strstr(text, "(harmless below 0.5 %); the weighted draws are worth 2400"));
   CHECK(strstr(text, "verdict: ok\n"));
   CHECK_STR(atvi_diag_summary_khat(w.pool, world_summary(&w)),
-            "k-hat is 1.15, above its threshold 0.70, but the tail of the weights that it describes holds "
+            "k-hat is 1.15, above its threshold 0.70, but the tail that it describes has "
             "only 0.12 % "
             "of the weight (harmless below 0.5 %)");
   m->khat = 0.25;
@@ -265,8 +265,8 @@ static void text_of_an_approximation(void) {
   m->rungs = 1;
   CHECK_OK(atvi_diag_summary_text(w.pool, world_summary(&w), &text, &at));
   CHECK(strstr(text, ": 3000 draws, ") && strstr(text, "\nlog evidence at least -97.950 (ELBO)\n"));
-  CHECK(strstr(
-      text, "\nk-hat  unknown (good up to 0.70); the draws are those of the approximation, not corrected\n"));
+  CHECK(strstr(text,
+               "\nk-hat  unknown (good up to 0.70); the draws are those of the uncorrected approximation\n"));
   CHECK(strstr(text, "\ntraining  321 steps, 3 modes, fine-tuning tried and undone\n"));
   const char *level = line_of(&w, text, "level");
   CHECK(level[strlen(level) - 1] == '-'); /* no ESS */

@@ -128,7 +128,7 @@ static void khat_and_errors(void) {
   for (atvi_idx i = 0; i < w.d->n; i++) w.d->weight[i] = i % 2 ? 1.5 : 0.5;
   w.d->made->khat = 0.4;
   const atvi_summary *a = world_summary(&w);
-  w.d->made->khat = 0.65; /* twice and a bit, as psis.h has it */
+  w.d->made->khat = 0.65; /* twice and a bit, as in stat.h */
   const atvi_summary *b = world_summary(&w);
   CHECK_REL(b->col[0].mcse, a->col[0].mcse * (0.5 / 0.35) * (0.5 / 0.35), 1e-12);
   CHECK(b->col[0].ess_bulk == a->col[0].ess_bulk && !b->refused && b->ess == a->ess);

@@ -53,7 +53,7 @@ static void rhat_has_three_steps(void) {
   s = world_summary(&w);
   CHECK(s->col[0].rhat > 1.05 && s->col[0].rhat < 1.2);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
-  CHECK_SAYS(s, "have not come to agree");
+  CHECK_SAYS(s, "The chains do not agree");
   shift(&w, 1, 8.9); /* 10 sds in all: 2.385 + 7.31 = 9.7, give or take 0.02 */
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_BAD);
@@ -112,7 +112,7 @@ static void early_ends_and_failures(void) {
   w.d->made->end = ATVI_END_LIMIT;
   const atvi_summary *s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
-  CHECK_SAYS(s, "ended at its limit before it reached the precision");
+  CHECK_SAYS(s, "ended at its limit before it reached the requested precision");
   w.d->chains = false;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
@@ -152,7 +152,7 @@ static void khat_rules(void) {
   CHECK_SAYS(world_summary(&w), "k-hat 0.700 is above its threshold 0.697:");
   w.d->made->efficiency = 0.099;
   CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_BAD);
-  CHECK_SAYS(world_summary(&w), "the weights rest on few draws), too much for weights to put right");
+  CHECK_SAYS(world_summary(&w), "the weights rest on few draws), too much for weights to correct");
   w.d->made->efficiency = NAN;
   w.d->made->khat = NAN; /* of Metropolis: there is none */
   CHECK_INT(world_summary(&w)->verdict, ATVI_VERDICT_OK);
@@ -203,8 +203,8 @@ static void approximations(void) {
   m->end = ATVI_END_STOPPED;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
-  CHECK_SAYS(s, "stopped before the approximation was finished; these are draws of it as it was, weighted");
-  CHECK_SAYS(s, "the posterior. Other modes had not been looked for yet. Let it finish");
+  CHECK_SAYS(s, "stopped before the approximation was finished; these are its draws up to then, weighted");
+  CHECK_SAYS(s, "the posterior. Other modes had not been searched for yet. Let it finish");
   m->method = "nf", m->steps = 700; /* which never does */
   CHECK_SAYS(world_summary(&w), "weighted to the posterior. Let it finish");
   m->method = "atvi", m->steps = 700;
@@ -242,7 +242,7 @@ static void efficiency_of_weights(void) {
     CHECK_INT(s->n_message, k > 0);
     if (k == 0) continue;
     CHECK_SAYS(s, "The weights rest on few draws");
-    CHECK_SAYS(s, "a part of the posterior may be missed");
+    CHECK_SAYS(s, "part of the posterior may be missed");
     CHECK_CODE(s, k < 3 ? ATVI_WARNING : ATVI_SERIOUS, ATVI_CODE_WEIGHTS_POOR);
     CHECK(atvi_diag_summary_reason(s) == &s->message[0]);
   }
@@ -265,7 +265,7 @@ static void ess_of_weights_asked_for(void) {
   CHECK_SAYS(s, "(5000 wanted); the approximation is too far from the posterior.");
   CHECK_CODE(s, ATVI_WARNING, ATVI_CODE_WEIGHTS_POOR);
   m->efficiency = 0.98; /* a good approximation, and as many draws as there may be */
-  CHECK_SAYS(world_summary(&w), "(5000 wanted); this is the largest number that is drawn.");
+  CHECK_SAYS(world_summary(&w), "(5000 wanted); the number of draws is at its limit.");
   CHECK_CODE(world_summary(&w), ATVI_WARNING, ATVI_CODE_ESS_LOW);
   m->end = ATVI_END_STOPPED;
   m->modes = 1;
@@ -458,7 +458,7 @@ static void exact_chains(void) {
   m->end = ATVI_END_LIMIT;
   s = world_summary(&w);
   CHECK_INT(s->verdict, ATVI_VERDICT_WARN);
-  CHECK_SAYS(s, "before it reached the precision asked for");
+  CHECK_SAYS(s, "before it reached the requested precision");
   world_free(&w);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Against the dense reference. Tolerances: the two differ by rounding times the condition of the covariance, below 1e6 in these
  * problems, so 1e-10 is what a right formula reaches and no wrong one. */
+#include "unit/gp/markov_ref.h"
 #include "gp/markov_detail.h"
 #include "math/rng.h"
 #include "testing.h"
@@ -92,11 +93,11 @@ static void end(atvi_ctx *ctx, atvi_markov *m, atvi_markov_work *w) {
   CHECK_INT(test_live, 0);
 }
 
-static void reference(atvi_ctx *ctx, const problem *p, int lane, atvi_markov_dense *d) {
+static void reference(atvi_ctx *ctx, const problem *p, int lane, markov_dense *d) {
   double par[2 * TERMS], resid[N];
   column(2 * p->terms.n_term, p->par, lane, par);
   column(N, p->resid, lane, resid);
-  CHECK_OK(atvi_gp_markov_ref(ctx, N, p->time, p->used, p->terms.n_term, p->terms.term, par, resid, d));
+  CHECK_OK(markov_ref(ctx, N, p->time, p->used, p->terms.n_term, p->terms.term, par, resid, d));
 }
 
 /* Times such as 40000.3 are rounded, by 4e-12 for steps of 0.1: the dense sum sees it, the grid that is found to be regular does not. */
@@ -131,7 +132,7 @@ static void same_density(const sum *s, grid g) {
   if (g == REGULAR || g == DECIMAL) CHECK_INT(m->n_dt, 1);
   for (int l = 0; l < L; l++) {
     double pb[2 * TERMS], rb[N];
-    atvi_markov_dense d = {.par_bar = pb, .resid_bar = rb};
+    markov_dense d = {.par_bar = pb, .resid_bar = rb};
     reference(ctx, &p, l, &d);
     close_to("log density", &p, g, ld[l], d.log_density, 1 + fabs(d.log_density), 1e-11);
     for (int k = 0; k < s->n_term; k++) {
@@ -187,7 +188,7 @@ static void same_conditionals(const sum *s, grid g) {
   begin(ctx, &p, &m, &w);
   atvi_gp_markov_smooth(m, w, p.par, p.resid, mean, var, var_term, loo_mean, loo_var);
   for (int l = 0; l < L; l++) {
-    atvi_markov_dense d = {
+    markov_dense d = {
         .mean = dmean, .var = dvar, .var_term = dvar_term, .loo_mean = dloo_mean, .loo_var = dloo_var};
     double most = 1;
     for (int k = 0; k < s->n_term; k++) most = fmax(most, p.par[2 * k * L + l]);
@@ -225,7 +226,7 @@ static void left_out_rows_are_predicted_without_themselves(void) {
     bool was = p.used[i];
     p.used[i] = false;
     for (int l = 0; l < L; l++) {
-      atvi_markov_dense d = {.mean = dmean, .var = dvar};
+      markov_dense d = {.mean = dmean, .var = dvar};
       reference(ctx, &p, l, &d);
       CHECK_ABS(loo_mean[i * L + l], dmean[i], 1e-11);
       CHECK_REL(loo_var[i * L + l], dvar[i] + p.par[2 * L + l], 1e-10);
@@ -253,7 +254,7 @@ static void a_variance_may_be_0(void) {
   atvi_gp_markov_eval(m, w, p.par, p.resid, ld[0], par_bar, resid_bar);
   atvi_gp_markov_eval(m2, w2, q.par, q.resid, ld[1], NULL, NULL);
   for (int l = 0; l < L; l++) {
-    atvi_markov_dense d = {.par_bar = pb, .resid_bar = rb};
+    markov_dense d = {.par_bar = pb, .resid_bar = rb};
     CHECK_REL(ld[0][l], ld[1][l], 1e-13);
     reference(ctx, &p, l, &d);
     for (int k = 0; k < 5; k++) CHECK_ABS(par_bar[k * L + l], pb[k], 1e-9 * (1 + fabs(pb[k])));
@@ -367,7 +368,7 @@ static void extreme_ranges_are_finite(void) {
     begin(ctx, &p, &m, &w);
     atvi_gp_markov_eval(m, w, p.par, p.resid, ld, pb, rb);
     for (int l = 0; l < L; l++) {
-      atvi_markov_dense d = {.par_bar = dpb, .resid_bar = drb};
+      markov_dense d = {.par_bar = dpb, .resid_bar = drb};
       reference(ctx, &p, l, &d);
       CHECK_REL(ld[l], d.log_density, 1e-10);
       for (int k = 0; k < 3; k++)
@@ -412,12 +413,12 @@ static void any_number_of_rows(void) {
     atvi_markov *m;
     atvi_markov_work *w;
     const double p0[4] = {1e240, 2.3, 1e239, 0};
-    atvi_markov_dense d = {0};
+    markov_dense d = {0};
     CHECK_OK(atvi_gp_markov_new(ctx, n, time, NULL, 2, term, &m));
     CHECK_OK(atvi_gp_markov_work_new(m, ctx, &w));
     atvi_gp_markov_eval(m, w, par, resid, ld, NULL, NULL);
     column(n, resid, 4, one);
-    CHECK_OK(atvi_gp_markov_ref(ctx, n, time, NULL, 2, term, p0, one, &d));
+    CHECK_OK(markov_ref(ctx, n, time, NULL, 2, term, p0, one, &d));
     CHECK_REL(ld[4], d.log_density, 1e-12);
     atvi_gp_markov_work_free(w);
     atvi_gp_markov_free(m);
@@ -455,7 +456,7 @@ static void memory_may_fail(void) {
   make(&p, &SUMS[3], REGULAR, 1);
   atvi_markov *m = NULL;
   atvi_markov_work *w = NULL;
-  atvi_markov_dense d = {0};
+  markov_dense d = {0};
   long live = test_live;
   test_fail_at = test_allocs + 1;
   CHECK_STATUS(atvi_gp_markov_new(ctx, N, p.time, NULL, 3, p.terms.term, &m), ATVI_ENOMEM);
@@ -466,7 +467,7 @@ static void memory_may_fail(void) {
   CHECK_STATUS(atvi_gp_markov_work_new(m, ctx, &w), ATVI_ENOMEM);
   CHECK(w == NULL && test_live == live);
   test_fail_at = test_allocs + 1;
-  CHECK_STATUS(atvi_gp_markov_ref(ctx, N, p.time, NULL, 3, p.terms.term, p.par, p.resid, &d), ATVI_ENOMEM);
+  CHECK_STATUS(markov_ref(ctx, N, p.time, NULL, 3, p.terms.term, p.par, p.resid, &d), ATVI_ENOMEM);
   CHECK_OK(atvi_gp_markov_work_new(m, ctx, &w));
   end(ctx, m, w);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Draws: moments against the dense covariance, in standard errors. 6000 draws; with about 400 moments per case a correct
  * program exceeds 5 standard errors once in 4000 cases, and the seeds are fixed. */
+#include "unit/gp/markov_ref.h"
 #include "gp/markov_detail.h"
 #include "math/rng.h"
 #include "testing.h"
@@ -43,7 +44,7 @@ static void right_moments(const sum *s, bool conditional) {
   double par[8 * L], given[N], given_l[N * L], mean[4 * N], var[N], cov[N * N], var_term[4 * N],
       want[N] = {0};
   const bool none[N] = {false};
-  atvi_markov_dense d = {.mean = mean, .var = var, .cov = cov, .var_term = var_term};
+  markov_dense d = {.mean = mean, .var = var, .cov = cov, .var_term = var_term};
   atvi_markov *m;
   atvi_markov_work *w;
   atvi_ctx *ctx = test_ctx();
@@ -52,8 +53,7 @@ static void right_moments(const sum *s, bool conditional) {
   spread(N, given, given_l);
   CHECK_OK(atvi_gp_markov_new(ctx, N, TIME, USED, s->n_term, s->term, &m));
   CHECK_OK(atvi_gp_markov_work_new(m, ctx, &w));
-  CHECK_OK(
-      atvi_gp_markov_ref(ctx, N, TIME, conditional ? USED : none, s->n_term, s->term, s->par, given, &d));
+  CHECK_OK(markov_ref(ctx, N, TIME, conditional ? USED : none, s->n_term, s->term, s->par, given, &d));
   for (int k = 0; k < DRAWS; k += L) {
     atvi_gp_markov_draw(m, w, par, conditional ? given_l : NULL, 11, k, out);
     for (int i = 0; i < N * L; i++) x[k + i % L][i / L] = out[i];

@@ -243,7 +243,7 @@ static void damaged_files_are_told(void) {
   } bad[] = {
       {"", ":1:1: error: the file is empty"},
       {"a,b\n1,2\n", ":1:1: there is no column lp__"},
-      {"# seed = -5\nlp__,a\n1,2\n", ":1:1: 'seed = -5' makes no sense"},
+      {"# seed = -5\nlp__,a\n1,2\n", ":1:1: 'seed = -5' is not valid"},
       {"# seed = 18446744073709551616\nlp__,a\n1,2\n", ":1:1: 'seed"},
       {"# method = ram\n# evaluations = 9223372036854775808\nlp__,a\n1,2\n", ":2:1: 'evaluations"},
       {"# message_kind = loud rhat\nlp__,a\n1,2\n", ":1:1: 'message_kind"},
@@ -256,7 +256,7 @@ static void damaged_files_are_told(void) {
       {"# parameters = 2\nlp__,a\n1,2\n", ":1:1: 2 parameters"},
       {"# chains = 2\nlp__,a\n1,2\n3,4\n5,6\n", ":5:1: 3 rows"},
       {"# chains = 2\n# draws_per_chain = 2\nlp__,a\n1,2\n3,4\n", ":5:1: 2 rows"},
-      {"lp__,chain__,a\n1,2,3\n1,1,3\n", ":2:3: chain 2 where chain 1 is due"},
+      {"lp__,chain__,a\n1,2,3\n1,1,3\n", ":2:3: chain 2 instead of chain 1"},
       {"lp__,a\n1,2\n3,x\n", ":3:3: 'x' is not a number (column a)"},
       {"lp__,a\n1,2\n3\n", ":3:1: error: this row has 1 cell,"},
   };

@@ -100,7 +100,7 @@ static void what_is_written_is_read(void) {
   e = bare(ctx);
   e->x[3] += 1e-12;
   CHECK_STATUS(atvi_io_groups_read(e, dir), ATVI_EDATA); /* of other draws */
-  CHECK(strstr(atvi_errmsg(ctx), "of other draws") && e->n_group == 0 && e->n_series == 0);
+  CHECK(strstr(atvi_errmsg(ctx), "belongs to other draws") && e->n_group == 0 && e->n_series == 0);
   atvi_draws_free(e);
   atvi_draws_free(d);
   atvi_io_groups_drop(dir);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the basis of an emulator drops is an error of a fixed size: a sill that is a parameter does not change it. */
+#include "unit/gp/emulator_ref.h"
 #include "emulated_world.h"
 
 #define BASIS                                                                                                \
@@ -21,7 +22,7 @@ static void emulate(atvi_ctx *ctx, const atvi_model *m, const double *theta, dou
   atvi_em_work *work;
   for (int i = 0; i < 2 * G; i++) x[i] = atvi_model_emulated_axis_x(&em->axis[i / G], theta[i / G]);
   CHECK_OK(atvi_gp_em_work_new(em->em, ctx, ROWS, m->emulated->process[0].em_row, &work));
-  atvi_gp_em_eval_ref(em->em, work, x, out, shares);
+  em_eval_ref(em->em, work, x, out, shares);
   atvi_gp_em_work_free(work);
   for (int r = 0; r < ROWS; r++) mean[r] = out[r * G];
   *share = shares[0];
@@ -31,13 +32,13 @@ static double dense(atvi_ctx *ctx, const atvi_model *m, const double *theta) {
   const atvi_gp_kind term[3] = {ATVI_GP_EXPONENTIAL, ATVI_GP_EXPONENTIAL, ATVI_GP_WHITE};
   const atvi_em_info *info = atvi_gp_emulator_info(m->emulated->emulator[0].em);
   double mean[ROWS], resid[ROWS], share;
-  atvi_markov_dense d = {0};
+  markov_dense d = {0};
   emulate(ctx, m, theta, mean, &share);
   CHECK(info->dropped > 0 && share > info->dropped);
   double variance = theta[5] * (share - info->dropped) + info->dropped * info->sill;
   const double par[6] = {variance, TIME_LENGTH, theta[2], theta[3], theta[4], 0};
   for (int r = 0; r < ROWS; r++) resid[r] = DATA[r] - mean[r];
-  CHECK_OK(atvi_gp_markov_ref(ctx, ROWS, DATA_TIME, USED, 3, term, par, resid, &d));
+  CHECK_OK(markov_ref(ctx, ROWS, DATA_TIME, USED, 3, term, par, resid, &d));
   return d.log_density;
 }
 

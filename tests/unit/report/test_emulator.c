@@ -130,7 +130,7 @@ static void a_good_one(void) {
   CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
   const char *html = take(&f, figures);
   HAS(html, "verdict ok");
-  HAS(html, "The emulator can take the simulator&#39;s place: runs that are left out one at a time are "
+  HAS(html, "The emulator can replace the simulator: runs left out one at a time are "
             "predicted with "
             "Q\xc2\xb2\xc2\xa0=\xc2\xa0"
             "0.9877, and 95.1\xc2\xa0% of their values lie inside their 95\xc2\xa0% intervals.");
@@ -139,9 +139,9 @@ static void a_good_one(void) {
   HAS(html, "0.04560");
   HAS(html, "run 7");
   HAS(html, "3 runs failed");
-  HAS(html, "alone it causes 61\xc2\xa0% of what differs");
-  HAS(html, "Interactions of inputs cause 39\xc2\xa0% in all"); /* 1 - 0.61 - 0.002 */
-  HAS(html, "<td>&gt; 50</td>");                                /* a length that ran away */
+  HAS(html, "it causes 61\xc2\xa0% of the variation");
+  HAS(html, "Interactions of all inputs cause 39\xc2\xa0% in total"); /* 1 - 0.61 - 0.002 */
+  HAS(html, "<td>&gt; 50</td>");                                      /* a length that ran away */
   HAS(html, "does not matter");
   HAS(html, "<td>0.03</td>");
   HAS(html, "They took 14 seconds of the simulator&#39;s time, 2 each");
@@ -173,9 +173,9 @@ static void more_to_tell(void) {
   CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
   const char *html = take(&f, figures);
   CHECK(!has(html, "on a log scale") && !has(html, ">scale<"));
-  HAS(html, "The first of them:"); /* twenty of them */
+  HAS(html, "The first ones:"); /* twenty of them */
   CHECK(has(html, "run 149") && !has(html, "run 150"));
-  HAS(html, "Nowhere in time or in the inputs is it much worse than elsewhere.");
+  HAS(html, "It is about equally good over all times and inputs.");
   d.r.axis = LOG;
   d.r.record.n_timed = 50;
   d.r.record.seconds = 86;
@@ -185,9 +185,8 @@ static void more_to_tell(void) {
   HAS(html, "<th scope=\"col\">scale</th>");
   HAS(html, "<td class=\"words\">linear</td>");
   HAS(html, "<td class=\"words\">log</td>");
-  HAS(html, "Inputs on a log scale are taken by their logarithm");
-  HAS(html,
-      "50 runs, each counted as often as it was done, took 86 seconds of the simulator&#39;s time, 1.7 each");
+  HAS(html, "Inputs on a log scale enter by their logarithm");
+  HAS(html, "50 runs, including repeated ones, took 86 seconds of the simulator&#39;s time, 1.7 each");
   CHECK(!has(html, "of them:"));
   folder_close(&f);
 }
@@ -253,7 +252,7 @@ static void two_with_doubts(void) {
   e[1].n_doubt = 0;
   CHECK_OK(atvi_report_emulate_save(f.pool, &r, f.dir));
   html = take(&f, figures);
-  HAS(html, "The 2 emulators can take the simulator&#39;s place");
+  HAS(html, "The 2 emulators can replace the simulator");
   HAS(html, "Q\xc2\xb2 of at least 0.4000");
   folder_close(&f);
 }

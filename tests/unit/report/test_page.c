@@ -170,7 +170,7 @@ static void traces_that_need_no_look_are_folded(void) {
   ((atvi_summary *)(void *)w.r.summary)->col[1].rhat = 1.2; /* this one does not agree */
   CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
   fold = strstr(html, "The other parameters");
-  CHECK(fold && strstr(html, "1 of 3 parameters need a look"));
+  CHECK(fold && strstr(html, "1 of 3 parameters need attention"));
   CHECK(strstr(html, "<svg id=\"t1\"") < fold && strstr(html, "<svg id=\"t0\"") > fold);
   world_close(&w);
 }
@@ -252,11 +252,10 @@ static void words_about_weights(void) {
     CHECK_OK(atvi_draws_history(w.draws, k ? 4 : 2, k ? hot : hot + 2));
     CHECK_OK(atvi_report_fit_page(w.pool, &w.r, &html));
     json_decref(check_page(html));
-    CHECK(
-        (strstr(html, "above its threshold 0.70, but the tail of the weights that it describes holds only") !=
-         NULL) == (k == 1));
+    CHECK((strstr(html, "above its threshold 0.70, but the tail that it describes has only") != NULL) ==
+          (k == 1));
     CHECK((strstr(html, "k-hat is 0.30 (good up to 0.70)") != NULL) == (k == 0));
-    CHECK((strstr(html, "Training begins at a high temperature") != NULL) == (k == 1));
+    CHECK((strstr(html, "Training starts at a high temperature") != NULL) == (k == 1));
     CHECK_INT(atvi_diag_summary_least_ess(s, &ess), 2);
     CHECK(ess < 0.5 * s->ess);
     snprintf(want, sizeof want, "<dt>least effective draws</dt><dd>%.0f (theta.2)</dd>", ess);

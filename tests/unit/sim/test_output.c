@@ -109,8 +109,8 @@ static void json_objects(void) {
   refused(&o, "{\"a\": {\"b\": [1, NaN]}, \"when\": [1, 2]}", "number 2 of a.b is not a finite number");
   refused(&o, "{\"a\": {\"b\": [-Infinity,1]}, \"when\": [1, 2]}", "number 1 of a.b is not a finite number");
   refused(&o, "{\"a\": {\"b\": nan}, \"when\": 1}", "number 1 of a.b");
-  refused(&o, "{\"a\": Nan}", "no JSON");
-  refused(&o, "NaN", "no JSON");
+  refused(&o, "{\"a\": Nan}", "not JSON");
+  refused(&o, "NaN", "not JSON");
   atvi_sim_series none;
   atvi_sim_reason reason;
   const char zero[] = "{\"a\": {\"b\": [1\0002]}, \"when\": [1]}"; /* would be 12 */
@@ -119,7 +119,7 @@ static void json_objects(void) {
   /* those of others do no harm, and words in quotes stay */
   s = parse(&o, "{\"say\": \"a \\\" NaN, \\\\\", \"x\": [NaN, inf], \"a\": {\"b\": [3]}, \"when\": [1]}");
   CHECK(s.n == 1 && s.value[0] == 3);
-  refused(&o, "", "no JSON");
+  refused(&o, "", "not JSON");
   close_pool();
 }
 

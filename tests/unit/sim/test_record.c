@@ -270,7 +270,7 @@ static void another_simulator_is_noticed(void) {
   CHECK_OK(read_runs(pool, path, 2, "flow", 2, PARAM, &runs)); /* as it was */
   CHECK(runs.n == 1 && runs.n_other == 0 && runs.lines == 2);
   CHECK_STATUS(read_runs(pool, path, 5, "flow", 2, PARAM, &runs), ATVI_EDATA);
-  CHECK(strstr(atvi_errmsg(ctx), "has 4 lines, and had 5"));
+  CHECK(strstr(atvi_errmsg(ctx), "has 4 lines, but had 5"));
   atvi_pool_free(pool);
   CHECK_OK(atvi_sim_record_open(ctx, path, &s, &r));
   add(r, 1, true); /* done again */

@@ -445,7 +445,7 @@ static void bad_workers_are_replaced(void) {
   CHECK_MSG(rep.ok == 8 && rep.failed == 6, "%td good, %td failed\n%s", rep.ok, rep.failed, told);
   check_reason(&spec, 2, "the worker ended with status 9 before it answered", "what");
   check_reason(&spec, 4, "limit of 2 s", "");
-  check_reason(&spec, 5, "no JSON object: Segmentation fault", "");
+  check_reason(&spec, 5, "not a JSON object: Segmentation fault", "");
   check_reason(&spec, 7, "the worker says: no water", "");
   check_reason(&spec, 8, "there is no key flow", "");
   check_reason(&spec, 11, "closed its standard output", "");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Oracles of atvi_gp_em_eval and atvi_gp_em_vjp: one point, one product at a time. */
+/* One point, one product at a time. */
+#include "unit/gp/emulator_ref.h"
 #include "gp/emulator_detail.h"
+#include "gp/kernel.h"
 #include <math.h>
 
 enum { G = ATVI_EM_GROUP };
@@ -21,8 +23,20 @@ static double corr(const atvi_emulator *em, const double *x, atvi_idx i, int b) 
   return factor;
 }
 
-void atvi_gp_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, double *mean,
-                         double *share) {
+/* d log k / d u_j. */
+static double slope_of(atvi_em_kernel kind, double u, double v) {
+  double s = u - v, a = fabs(s);
+  switch (kind) {
+  case ATVI_EM_MATERN32: return -s / (1 + a);
+  case ATVI_EM_MATERN52: return -s * (1 + a) / (3 + 3 * a + a * a);
+  case ATVI_EM_SQUARED: return -2 * s;
+  case ATVI_EM_EXPONENTIAL: break;
+  }
+  return s > 0 ? -1 : s < 0 ? 1 : 0;
+}
+
+void em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, double *mean,
+                 double *share) {
   for (int b = 0; b < G; b++) {
     double sum = 0;
     for (atvi_idx i = 0; i < em->n; i++) w->k[i * G + b] = corr(em, x, i, b);
@@ -38,8 +52,8 @@ void atvi_gp_em_eval_ref(const atvi_emulator *em, const atvi_em_work *w, const d
   }
 }
 
-void atvi_gp_em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x,
-                        const double *mean_bar, const double *share_bar, double *x_bar) {
+void em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const double *x, const double *mean_bar,
+                const double *share_bar, double *x_bar) {
   for (int b = 0; b < G; b++) {
     for (atvi_idx j = 0; j < em->d; j++) x_bar[j * G + b] = 0;
     for (atvi_idx i = 0; i < em->n; i++) w->k[i * G + b] = corr(em, x, i, b);
@@ -50,7 +64,7 @@ void atvi_gp_em_vjp_ref(const atvi_emulator *em, const atvi_em_work *w, const do
       double k_bar = row_dot(&w->wt, i, em->basis ? w->coef : mean_bar, b) -
                      2 * share_bar[b] * row_dot(&em->root_t, i, w->v, b);
       for (atvi_idx j = 0; j < em->d; j++) {
-        double slope = atvi_gp_slope_ref(em->kernel, x[j * G + b] * em->scale[j], em->u[i * em->d + j]);
+        double slope = slope_of(em->kernel, x[j * G + b] * em->scale[j], em->u[i * em->d + j]);
         x_bar[j * G + b] += k_bar * w->k[i * G + b] * slope * em->scale[j];
       }
     }

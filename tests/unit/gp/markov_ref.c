@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes in time by dense matrices, as a textbook has it: the oracle of markov_isa.c and markov_smooth_isa.c. */
-#include "gp/markov_detail.h"
+/* Processes in time by dense matrices, as in textbooks: the oracle of markov_isa.c and
+ * markov_smooth_isa.c. */
+#include "unit/gp/markov_ref.h"
 #include "math/linalg.h"
 #include <math.h>
 
@@ -46,7 +47,7 @@ static dense *carve(atvi_arena *a, atvi_idx n, atvi_idx u) {
   return o;
 }
 
-/* Covariance of rows i and j: term k, or all but white ones (k < 0). */
+/* Covariance of rows i and j: term k, or all except white ones (k < 0). */
 static double cov_of(const dense *o, int k, atvi_idx i, atvi_idx j) {
   double sum = 0, slope;
   for (int t = k < 0 ? 0 : k; t < (k < 0 ? o->n_term : k + 1); t++)
@@ -161,9 +162,8 @@ static void fill(double *x, atvi_idx n, double with) {
   for (atvi_idx i = 0; i < n && x; i++) x[i] = with;
 }
 
-atvi_status atvi_gp_markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
-                               const atvi_gp_kind *term, const double *par, const double *resid,
-                               atvi_markov_dense *out) {
+atvi_status markov_ref(atvi_ctx *ctx, atvi_idx n, const double *time, const bool *used, int n_term,
+                       const atvi_gp_kind *term, const double *par, const double *resid, markov_dense *out) {
   atvi_arena a = {0};
   atvi_idx u = 0;
   for (atvi_idx i = 0; i < n; i++) u += !used || used[i];
