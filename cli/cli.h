@@ -62,6 +62,8 @@ int atvi_print_judged(const char *text, atvi_idx n, const atvi_app_mark *judged)
 /* Progress: one line that is rewritten on a terminal, else an occasional plain line. quiet: warnings only. */
 void atvi_show_attach(atvi_ctx *ctx, bool quiet);
 void atvi_show_end(void); /* clears the progress line */
+/* Whether the log reported a file that could not be written: a finished command then ends with ATVI_EXIT_FAILED. */
+bool atvi_show_lost(void);
 /* Escape codes around a highlighted word on standard error; "" if colour is not wanted. */
 const char *atvi_show_strong(void);
 const char *atvi_show_plain(void);

@@ -38,7 +38,8 @@ static const char *const after[] = {
     "exit status is 130. A second signal exits at once.\n",
     "EXIT STATUS",
     "0     done; the table shows which methods failed\n"
-    "1     failed, or no method gave draws\n"
+    "1     failed, no method gave draws, or a file of the results could not be\n"
+    "      written\n"
     "2     wrong usage, or the model or its data are wrong\n"
     "3     a method failed or its verdict is not ok (only with --strict)\n"
     "130   interrupted\n",

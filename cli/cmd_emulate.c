@@ -22,7 +22,7 @@ static const char *const after[] = {
     "             causes alone, and with all its interactions\n",
     "EXIT STATUS",
     "0     done\n"
-    "1     failed\n"
+    "1     failed, or a file of the results could not be written\n"
     "2     wrong usage, or the model or its files are wrong\n"
     "3     done, but the verdict is not ok (only with --strict)\n"
     "130   interrupted\n",

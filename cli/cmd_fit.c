@@ -37,7 +37,7 @@ static const char *const after[] = {
     "once.\n",
     "EXIT STATUS",
     "0     done\n"
-    "1     failed\n"
+    "1     failed, or a file of the results could not be written\n"
     "2     wrong usage, or the model or its data are wrong\n"
     "3     done, but the result cannot be trusted (only with --strict)\n"
     "130   interrupted\n",

@@ -34,7 +34,7 @@ static const char *const after[] = {
     "            with a high k-hat dominate the fit: LOO is unreliable for them\n",
     "EXIT STATUS",
     "0   done\n"
-    "1   failed\n"
+    "1   failed, or a file of the results could not be written\n"
     "2   wrong usage, there is no such fit, its data are gone, or the model or\n"
     "    the data have changed since\n",
     "EXAMPLES",

@@ -72,6 +72,8 @@ static int report(const options *o, const atvi_app_run_result *r) {
   int code = o->quiet ? ATVI_EXIT_DONE : atvi_print(r->text);
   snprintf(line, sizeof line, o->quiet ? "%s\n" : "\nrecorded in %s\n", r->dir);
   if (code == ATVI_EXIT_DONE) code = atvi_print(line);
+  if (o->quiet && r->good == 0 && r->failed > 0)
+    fprintf(stderr, "atvi run: all %td runs failed: %s\n", r->failed, r->reason ? r->reason : "?");
   if (r->stopped) {
     fprintf(stderr, "atvi run: interrupted; the same command continues it\n");
     return ATVI_EXIT_STOPPED;

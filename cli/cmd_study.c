@@ -24,7 +24,8 @@ static const char *const after[] = {
     "for more replicates or other methods, but other settings are an error.\n",
     "EXIT STATUS",
     "0     done\n"
-    "1     failed, or every fit failed\n"
+    "1     failed, every fit failed, or a file of the results could not be\n"
+    "      written\n"
     "2     wrong usage, or the model, its data or the truth are wrong\n"
     "3     done, but some fits failed (only with --strict)\n"
     "130   interrupted\n",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ int atvi_unknown_command(const char *word) {
 }
 
 int main(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is then like a full disk */
   if (argc < 2) {
     atvi_help_overview(stderr);
     return ATVI_EXIT_USAGE;
@@ -33,6 +35,9 @@ int main(int argc, char **argv) {
   if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return atvi_help(1, argv);
   if (strcmp(word, "help") == 0) return atvi_help(argc - 1, argv + 1);
   for (int i = 0; i < COMMANDS; i++)
-    if (strcmp(word, atvi_commands[i]->name) == 0) return atvi_commands[i]->run(argc - 1, argv + 1);
+    if (strcmp(word, atvi_commands[i]->name) == 0) {
+      int code = atvi_commands[i]->run(argc - 1, argv + 1);
+      return code == ATVI_EXIT_DONE && atvi_show_lost() ? ATVI_EXIT_FAILED : code;
+    }
   return atvi_unknown_command(word);
 }

@@ -14,6 +14,7 @@ enum { PLAIN_EVERY_S = 10, LINE_MAX_ = 256 };
 static struct {
   bool terminal, colour, quiet;
   bool open;      /* a progress line is on the terminal */
+  bool lost;      /* a file could not be written */
   char phase[64]; /* of the last line */
   double last_s;  /* when the last plain line was written */
 } show;
@@ -59,7 +60,8 @@ static void on_log(void *user, atvi_log_level level, const char *line) {
   (void)user;
   if (show.quiet && level == ATVI_LOG_NOTE) return;
   atvi_show_end();
-  if (level == ATVI_LOG_WARN)
+  show.lost = show.lost || level == ATVI_LOG_LOST;
+  if (level != ATVI_LOG_NOTE)
     fprintf(stderr, "%swarning:%s %s\n", atvi_show_strong(), atvi_show_plain(), line);
   else
     fprintf(stderr, "%s\n", line);
@@ -90,6 +92,8 @@ void atvi_show_end(void) {
   fflush(stderr);
   show.open = false;
 }
+
+bool atvi_show_lost(void) { return show.lost; }
 
 const char *atvi_show_strong(void) { return show.colour ? "\033[1;31m" : ""; }
 const char *atvi_show_plain(void) { return show.colour ? "\033[0m" : ""; }

@@ -179,7 +179,11 @@ typedef struct {
   const char *path;
 } atvi_data_file;
 
-typedef enum { ATVI_LOG_NOTE = 0, ATVI_LOG_WARN = 1 } atvi_log_level;
+typedef enum {
+  ATVI_LOG_NOTE = 0,
+  ATVI_LOG_WARN = 1,
+  ATVI_LOG_LOST = 2, /* a file that belongs to the results could not be written; the rest is there */
+} atvi_log_level;
 
 /* Progress of a long computation, reported from time to time by the calling thread. */
 typedef struct {

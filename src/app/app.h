@@ -363,6 +363,8 @@ typedef struct {
   /* Points of the design with a good, a failed, or no run. */
   atvi_idx good, failed, left;
   bool stopped;
+  /* why the first of the failed ones did; NULL: none did */
+  const char *reason;
 } atvi_app_run_result;
 
 /* atvi run. Errors: those of atvi_sim_simulator_run and atvi_sim_record_open; EINVAL (no design), EDATA

@@ -99,6 +99,8 @@ ATVI_CHECKED atvi_status atvi_app_find_run(atvi_ctx *ctx, atvi_pool *pool, const
  * one, named after base. Errors: EEXIST, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_out_dir(atvi_ctx *ctx, atvi_pool *pool, const char *out, bool force,
                                           const char *base, const char **dir);
+/* Errors: EIO (there is no fit.json: files of two fits may be mixed in the folder). */
+ATVI_CHECKED atvi_status atvi_app_whole_fit(atvi_ctx *ctx, atvi_pool *pool, const char *dir);
 /* The draws by which the fit in dir was judged: the weighted ones if there are any. Errors: EIO, EDATA,
  * ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir,

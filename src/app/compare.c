@@ -28,6 +28,8 @@ typedef struct {
   pthread_t thread;
   atvi_status status, scored;
   bool begun, stopped, started;
+  /* side by side: the file that could not be written */
+  char lost[MESSAGE];
   char message[MESSAGE]; /* of what failed */
   atomic_bool *stop;     /* side by side: asked to stop */
   atomic_int *n_ended;
@@ -152,6 +154,11 @@ static void one_after_another(work *w) {
 
 static bool asked(void *user) { return atomic_load((atomic_bool *)user); }
 
+static void keep_lost(void *user, atvi_log_level level, const char *line) {
+  job *j = user;
+  if (level == ATVI_LOG_LOST) snprintf(j->lost, sizeof j->lost, "%s", line);
+}
+
 static void *thread_main(void *arg) {
   job *j = arg;
   j->begun = true;
@@ -159,6 +166,7 @@ static void *thread_main(void *arg) {
   if (j->status == ATVI_OK) {
     atvi_ctx_set_threads(j->ctx, j->threads);
     atvi_ctx_set_stop(j->ctx, asked, j->stop);
+    atvi_ctx_set_log(j->ctx, keep_lost, j);
     run_job(j);
     atvi_ctx_free(j->ctx);
   } else {
@@ -197,6 +205,8 @@ static void side_by_side(work *w) {
       pthread_join(w->job[i].thread, NULL);
     else if (!atvi_stop_asked(w->ctx)) /* no more threads available */
       thread_main(&w->job[i]);
+  for (atvi_idx i = 0; i < w->n; i++)
+    if (w->job[i].lost[0]) atvi_log(w->ctx, ATVI_LOG_LOST, "%s: %s", w->job[i].method, w->job[i].lost);
 }
 
 /* ---- after ---- */

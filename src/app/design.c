@@ -118,10 +118,12 @@ static atvi_status wrong_cell(atvi_ctx *ctx, const atvi_csv *csv, atvi_idx row, 
 static atvi_status read_ids(atvi_pool *pool, const atvi_csv *csv, int64_t *id) {
   atvi_ctx *ctx = atvi_pool_ctx(pool);
   atvi_idx col = atvi_io_csv_find(csv, "id"), most = 0;
+  char wanted[80];
+  snprintf(wanted, sizeof wanted, "numbers of runs are whole, from 1 to %d", ATVI_SIM_ID_MAX);
   for (atvi_idx i = 0; i < csv->n_row; i++) {
     double v = col < 0 ? (double)(i + 1) : csv->value[i * csv->n_col + col];
     if (!(v >= 1 && v <= ATVI_SIM_ID_MAX) || v != floor(v))
-      return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, "numbers of runs are whole and start at 1");
+      return wrong_cell(ctx, csv, i, col < 0 ? 0 : col, wanted);
     id[i] = (int64_t)v;
     if (id[i] > most) most = id[i];
   }

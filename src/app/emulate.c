@@ -320,7 +320,7 @@ static bool clear_report(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
   return true;
 }
 
-/* DIR/report.html and DIR/figures. Failures are warnings. */
+/* DIR/report.html and DIR/figures. Failures are logged. */
 static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result *result) {
   atvi_ctx *ctx = w->ctx;
   const atvi_lang *lang = w->lang;
@@ -332,7 +332,7 @@ static void write_report(atvi_pool *pool, const work *w, atvi_app_emulate_result
   for (atvi_idx k = 0; k < lang->n_emulator && status == ATVI_OK; k++) status = for_report(&w[k], &list[k]);
   if (status == ATVI_OK) status = atvi_report_emulate_save(pool, &page, result->dir);
   if (status != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(ctx));
+    atvi_log(ctx, ATVI_LOG_LOST, "the report could not be written: %s", atvi_errmsg(ctx));
   else
     result->report = atvi_pool_printf(w->pool, "%s/report.html", result->dir);
 }

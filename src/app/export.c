@@ -27,6 +27,7 @@ static atvi_status read_draws(exporting *x) {
   const char *plain = atvi_pool_printf(x->pool, "%s/draws.csv", x->dir);
   const char *weighted = atvi_pool_printf(x->pool, "%s/weighted.csv", x->dir);
   if (!plain || !weighted) return ATVI_ENOMEM;
+  if (access(plain, F_OK) == 0) ATVI_TRY(atvi_app_whole_fit(x->ctx, x->pool, x->dir));
   ATVI_TRY(atvi_io_draws_csv_read(x->ctx, plain, &x->plain));
   return access(weighted, F_OK) == 0 ? atvi_io_draws_csv_read(x->ctx, weighted, &x->weighted) : ATVI_OK;
 }

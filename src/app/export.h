@@ -16,8 +16,8 @@ typedef struct {
   const char *verdict;
 } atvi_export_fit;
 
-/* netCDF-4 in the layout of ArviZ's InferenceData. Errors: EIO (no netCDF library, or the file cannot be
- * written), ENOMEM. */
+/* netCDF-4 in the layout of ArviZ's InferenceData, written by a process of its own: libhdf5 may crash if memory
+ * is short. Errors: EIO (no netCDF library, or the file cannot be written), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit,
                                             const char *path);
 

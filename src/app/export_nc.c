@@ -13,13 +13,18 @@
  * The schema requires a date, created_at; otherwise the same fit gives the same bytes. */
 #include "app/export.h"
 #include "io/arrays.h"
+#include "io/file.h"
 #include "io/netcdf.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { AXES = ATVI_ARRAY_DIMS + 3 };
 
@@ -396,7 +401,7 @@ static atvi_status put_fit(writer *w) {
   return put_groups(w);
 }
 
-atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
+static atvi_status write_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
   writer w = {.ctx = ctx, .pool = pool, .fit = fit};
   date(w.created_at);
   ATVI_TRY(atvi_io_netcdf_new(ctx, path, &w.f));
@@ -406,14 +411,55 @@ atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export
   return status;
 }
 
+/* ---- a process for it ---- */
+
+enum { WORDS = 1024 };
+
+/* What the other process found: its status and, if it failed, its message. */
+typedef struct {
+  atvi_status status;
+  char words[WORDS];
+} verdict;
+
+/* The other process. It has this thread alone, of which the C library takes care. */
+static void write_apart(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path,
+                        int fd) {
+  verdict v = {0};
+  signal(SIGINT, SIG_IGN); /* from a terminal: for our parent, who waits */
+  v.status = write_nc(ctx, pool, fit, path);
+  if (v.status != ATVI_OK) snprintf(v.words, sizeof v.words, "%s", atvi_errmsg(ctx));
+  ssize_t put = write(fd, &v, sizeof v); /* shorter than PIPE_BUF: never torn */
+  _exit(put == (ssize_t)sizeof v ? 0 : 1);
+}
+
+atvi_status atvi_app_export_nc(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *path) {
+  int fd[2], how = 0;
+  verdict v;
+  ssize_t got;
+  if (pipe(fd) != 0) return atvi_io_file_cannot(ctx, "write", path, errno);
+  pid_t pid = fork();
+  if (pid == 0) write_apart(ctx, pool, fit, path, fd[1]);
+  int err = errno;
+  close(fd[1]);
+  do got = pid > 0 ? read(fd[0], &v, sizeof v) : 0;
+  while (got < 0 && errno == EINTR);
+  close(fd[0]);
+  if (pid < 0) return atvi_io_file_cannot(ctx, "write", path, err);
+  while (waitpid(pid, &how, 0) < 0 && errno == EINTR) continue;
+  if (got != (ssize_t)sizeof v)
+    return WIFSIGNALED(how) ? ATVI_FAIL(ctx, ATVI_EIO, "the netCDF library ended its process with signal %d",
+                                        WTERMSIG(how))
+                            : ATVI_FAIL(ctx, ATVI_EIO, "the netCDF library ended its process with status %d",
+                                        WEXITSTATUS(how));
+  v.words[WORDS - 1] = 0;
+  return v.status == ATVI_OK ? ATVI_OK : ATVI_FAIL(ctx, v.status, "%s", v.words);
+}
+
 void atvi_app_export_after_fit(atvi_ctx *ctx, atvi_pool *pool, const atvi_export_fit *fit, const char *dir) {
   const char *path = atvi_pool_printf(pool, "%s/fit.nc", dir);
-  if (!path) return;
-  if (atvi_io_netcdf_available(ctx) != ATVI_OK) {
+  if (path && atvi_io_netcdf_available(ctx) != ATVI_OK)
     atvi_log(ctx, ATVI_LOG_NOTE, "fit.nc was not written: %s", atvi_errmsg(ctx));
-    return;
-  }
-  if (atvi_app_export_nc(ctx, pool, fit, path) != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_WARN, "%s was not written: %s; atvi export %s --format nc writes it", path,
+  else if (!path || atvi_app_export_nc(ctx, pool, fit, path) != ATVI_OK)
+    atvi_log(ctx, ATVI_LOG_LOST, "%s/fit.nc was not written: %s; atvi export %s --format nc writes it", dir,
              atvi_errmsg(ctx), dir);
 }

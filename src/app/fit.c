@@ -132,8 +132,15 @@ static void drop_old(atvi_pool *pool, const char *dir, bool weighted) {
 static atvi_status save(atvi_ctx *ctx, atvi_pool *pool, const char *dir, const results *r) {
   const char *draws = atvi_pool_printf(pool, "%s/draws.csv", dir);
   const char *weighted = atvi_pool_printf(pool, "%s/weighted.csv", dir);
-  if (!draws || !weighted) return ATVI_ENOMEM;
-  ATVI_TRY(atvi_io_draws_csv_write(r->plain, draws));
+  const char *mark = atvi_pool_printf(pool, "%s/fit.json", dir),
+             *aside = atvi_pool_printf(pool, "%s/.fit.json.old", dir);
+  if (!draws || !weighted || !mark || !aside) return ATVI_ENOMEM;
+  /* fit.json is written last and marks a complete fit: that of an earlier fit goes before anything else changes. */
+  bool old = rename(mark, aside) == 0;
+  atvi_status status = atvi_io_draws_csv_write(r->plain, draws);
+  if (old && status == ATVI_OK) unlink(aside);
+  if (old && status != ATVI_OK) (void)rename(aside, mark); /* nothing has changed */
+  if (status != ATVI_OK) return status;
   drop_old(pool, dir, r->weighted != NULL);
   if (r->weighted) ATVI_TRY(atvi_io_draws_csv_write(r->weighted, weighted));
   ATVI_TRY(atvi_io_file_save_in(pool, dir, "summary.json", r->summary));

@@ -324,7 +324,7 @@ static void redraw(const prediction *x, atvi_app_predict_result *out) {
                                     .runs = x->opts->runs,
                                     .interpret = x->opts->interpret};
   if (atvi_app_report(x->ctx, x->pool, &how, &out->page) != ATVI_OK)
-    atvi_log(x->ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(x->ctx));
+    atvi_log(x->ctx, ATVI_LOG_LOST, "the report could not be written: %s", atvi_errmsg(x->ctx));
 }
 
 atvi_status atvi_app_predict(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_predict_opts *opts,

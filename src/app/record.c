@@ -121,9 +121,7 @@ static atvi_status check_header(const atvi_record *rec, const char *header) {
 }
 
 static atvi_status begin(atvi_record *rec, const char *command, const json_t *settings, const char *header) {
-  atvi_status status = atvi_io_journal_open(rec->ctx, rec->path, &rec->lines);
-  if (status == ATVI_EEXIST) return ATVI_FAIL(rec->ctx, ATVI_EEXIST, "another atvi is using %s", rec->dir);
-  ATVI_TRY(status);
+  ATVI_TRY(atvi_io_journal_open(rec->ctx, rec->path, NULL, &rec->lines));
   ATVI_TRY(settle(rec, command, settings));
   if (rec->lines.size == 0) return atvi_app_record_add(rec, header);
   ATVI_TRY(check_header(rec, header));

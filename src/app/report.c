@@ -68,6 +68,7 @@ static atvi_status write_page(atvi_ctx *ctx, atvi_report_fit r, const atvi_loade
   atvi_status status = find_series(own, &r);
   if (status == ATVI_OK && forecast) status = find_forecast(own, dir, &r);
   if (status == ATVI_OK) status = atvi_report_fit_save(own, &r, dir);
+  if (status == ATVI_OK) status = atvi_pool_status(own); /* a page with gaps is no page */
   atvi_pool_free(own);
   return status;
 }
@@ -93,9 +94,8 @@ static atvi_status write_running(const atvi_report_session *w) {
   return status;
 }
 
-static bool logged(atvi_ctx *ctx, atvi_status status) {
-  if (status != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(ctx));
+static bool logged(atvi_ctx *ctx, atvi_status status, atvi_log_level level) {
+  if (status != ATVI_OK) atvi_log(ctx, level, "the report could not be written: %s", atvi_errmsg(ctx));
   return status == ATVI_OK;
 }
 
@@ -109,7 +109,7 @@ void atvi_app_report_begin(atvi_ctx *ctx, atvi_pool *pool, const atvi_app_fit_op
   out->l = l;
   out->dir = dir;
   atvi_app_recorder_begin(&out->rec, ctx, watched ? dir : NULL);
-  if (watched) (void)logged(ctx, write_running(out));
+  if (watched) (void)logged(ctx, write_running(out), ATVI_LOG_WARN);
   if (watched && opts->live) atvi_app_live_begin(ctx, dir, &out->live);
 }
 
@@ -124,7 +124,7 @@ void atvi_app_report_finish(atvi_report_session *w, const atvi_delivery *y, cons
                              .holdout = w->opts->holdout,
                              .how = how,
                              .text = w->l->model->lang->source};
-  w->written = logged(w->ctx, write_page(w->ctx, r, w->l, &w->opts->model, w->dir, false));
+  w->written = logged(w->ctx, write_page(w->ctx, r, w->l, &w->opts->model, w->dir, false), ATVI_LOG_LOST);
   if (w->written) *path = atvi_pool_printf(w->pool, "%s/report.html", w->dir);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reports of the commands, and the progress of a fit for those who watch it; only for src/app.
  *
- * A report never fails a command: its failures are warnings in the log. */
+ * A report never fails a command: its failures are logged, as ATVI_LOG_LOST. */
 #ifndef ATVI_APP_REPORT_H
 #define ATVI_APP_REPORT_H
 
@@ -18,8 +18,8 @@
  * found.
  *
  * It listens only on 127.0.0.1 and accepts no commands. A request must name this server as its host, so that
- * a page from elsewhere cannot make a browser read it under another name (DNS rebinding). One request at a
- * time, each of at most a few kilobytes and seconds. */
+ * a page from elsewhere cannot make a browser read it under another name (DNS rebinding). Requests have
+ * at most a few kilobytes and seconds, and no client has to wait for another. */
 
 typedef struct {
   /* -1: closed. */

@@ -11,7 +11,7 @@ enum { QUANTITIES = 40 };
 
 static void done(atvi_ctx *ctx, atvi_status status) {
   if (status != ATVI_OK)
-    atvi_log(ctx, ATVI_LOG_WARN, "the report could not be written: %s", atvi_errmsg(ctx));
+    atvi_log(ctx, ATVI_LOG_LOST, "the report could not be written: %s", atvi_errmsg(ctx));
 }
 
 static const char *number(atvi_pool *pool, double x, int digits) {

@@ -16,8 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REQUEST = 8192, PIECE = 16384, LOOK_MS = 200, BACKLOG = 8 };
-static const double PATIENCE_S = 3; /* for a request or an answer */
+enum { ROOM = 8192, CLIENTS = 16, LOOK_MS = 200, BACKLOG = 64 };
+/* A client has this long for its request, and to take its answer. */
+static const double REQUEST_S = 3, ANSWER_S = 30;
 
 atvi_status atvi_app_serve_open(atvi_ctx *ctx, const char *dir, int port, atvi_server *out) {
   char what[64];
@@ -48,57 +49,90 @@ void atvi_app_serve_close(atvi_server *s) {
   s->fd = -1;
 }
 
-/* ---- one request ---- */
+/* ---- one client ---- */
 
-static bool wait_for(int fd, short what, double until_s) {
-  double left = until_s - atvi_clock_s();
-  struct pollfd p = {.fd = fd, .events = what};
-  return left > 0 && poll(&p, 1, (int)(1000 * left) + 1) > 0;
+/* None is waited for: each is looked at when poll says that it has something to say, or room for more. */
+typedef struct {
+  /* -1: there is none */
+  int fd;
+  /* when it has had its time */
+  double until_s;
+  /* its request is there; before that, it may have to make room for another */
+  bool answering;
+  /* the request as far as it came; then what is to be sent next, of which `sent` bytes are gone */
+  char text[ROOM];
+  size_t n, sent;
+  /* what comes after that: `left` bytes of it; -1: nothing */
+  int file;
+  long long left;
+  /* the answer is the report of a fit that is over */
+  bool last;
+} client;
+
+static void drop(client *c) {
+  if (c->fd >= 0) {
+    shutdown(c->fd, SHUT_WR);
+    close(c->fd);
+  }
+  if (c->file >= 0) close(c->file);
+  c->fd = c->file = -1;
 }
 
-/* The head of a request; false: too long, too slow, or gone. */
-static bool receive(int fd, char text[REQUEST]) {
-  double until = atvi_clock_s() + PATIENCE_S;
-  size_t n = 0;
-  while (n < REQUEST - 1 && wait_for(fd, POLLIN, until)) {
-    ssize_t got = recv(fd, text + n, REQUEST - 1 - n, 0);
+static void begin_answer(client *c, const char *status, const char *kind, long long length,
+                         const char *body) {
+  int n = snprintf(c->text, sizeof c->text,
+                   "HTTP/1.0 %s\r\nContent-Type: %s\r\nContent-Length: %lld\r\nCache-Control: no-store\r\n"
+                   "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: "
+                   "no-referrer\r\nConnection: close\r\n\r\n%s",
+                   status, kind, length, body);
+  c->n = (size_t)n;
+  c->sent = 0;
+  c->answering = true;
+  c->until_s = atvi_clock_s() + ANSWER_S;
+}
+
+static void refuse(client *c, const char *status) {
+  char body[64];
+  snprintf(body, sizeof body, "%s\n", status);
+  begin_answer(c, status, "text/plain; charset=utf-8", (long long)strlen(body), body);
+}
+
+static bool send_file(const atvi_server *s, client *c, const char *name, const char *kind) {
+  char path[sizeof s->dir + 32];
+  struct stat st;
+  snprintf(path, sizeof path, "%s/%s", s->dir, name);
+  c->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  bool ok = c->file >= 0 && fstat(c->file, &st) == 0 && S_ISREG(st.st_mode);
+  c->left = ok ? (long long)st.st_size : 0;
+  if (ok)
+    begin_answer(c, "200 OK", kind, c->left, "");
+  else
+    refuse(c, "404 Not Found");
+  return ok;
+}
+
+/* Sends as much as there is room for. */
+static void go_on(atvi_server *s, client *c) {
+  for (;;) {
+    while (c->sent < c->n) {
+      ssize_t put = send(c->fd, c->text + c->sent, c->n - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (put <= 0) {
+        drop(c);
+        return;
+      }
+      c->sent += (size_t)put;
+    }
+    ssize_t got = c->left > 0 ? read(c->file, c->text, c->left < ROOM ? (size_t)c->left : ROOM) : 0;
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    n += (size_t)got;
-    text[n] = 0;
-    if (strlen(text) < n) return false; /* a request contains no NUL */
-    if (strstr(text, "\r\n\r\n")) return true;
+    if (got <= 0) break;
+    c->left -= got;
+    c->n = (size_t)got;
+    c->sent = 0;
   }
-  return false;
-}
-
-static bool send_all(int fd, const char *bytes, size_t n, double until) {
-  while (n > 0 && wait_for(fd, POLLOUT, until)) {
-    ssize_t put = send(fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (put < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) continue;
-    if (put <= 0) return false;
-    bytes += put;
-    n -= (size_t)put;
-  }
-  return n == 0;
-}
-
-static bool send_head(int fd, const char *status, const char *kind, long long length, double until) {
-  char head[512];
-  int n =
-      snprintf(head, sizeof head,
-               "HTTP/1.0 %s\r\nContent-Type: %s\r\nContent-Length: %lld\r\nCache-Control: no-store\r\n"
-               "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
-               "Connection: close\r\n\r\n",
-               status, kind, length);
-  return send_all(fd, head, (size_t)n, until);
-}
-
-static void refuse(int fd, const char *status) {
-  double until = atvi_clock_s() + PATIENCE_S;
-  if (send_head(fd, status, "text/plain; charset=utf-8", (long long)strlen(status) + 1, until) &&
-      send_all(fd, status, strlen(status), until))
-    (void)send_all(fd, "\n", 1, until);
+  if (c->last && c->left == 0) atomic_store(&s->told, true);
+  drop(c);
 }
 
 /* Does the request name this server? */
@@ -119,28 +153,6 @@ static bool our_host(const char *request, int port) {
   return found == 1 && right == 1;
 }
 
-static bool send_file(const atvi_server *s, int fd, const char *name, const char *kind) {
-  char path[sizeof s->dir + 32], piece[PIECE];
-  struct stat st;
-  snprintf(path, sizeof path, "%s/%s", s->dir, name);
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0 || fstat(file, &st) != 0 || !S_ISREG(st.st_mode)) {
-    if (file >= 0) close(file);
-    refuse(fd, "404 Not Found");
-    return false;
-  }
-  double until = atvi_clock_s() + 10 * PATIENCE_S;
-  bool ok = send_head(fd, "200 OK", kind, (long long)st.st_size, until);
-  for (off_t left = st.st_size; ok && left > 0;) {
-    ssize_t n = read(file, piece, left < PIECE ? (size_t)left : PIECE);
-    if (n < 0 && errno == EINTR) continue;
-    ok = n > 0 && send_all(fd, piece, (size_t)n, until);
-    left -= n > 0 ? n : 0;
-  }
-  close(file);
-  return ok;
-}
-
 /* ---- is the fit still running? ---- */
 
 static bool is_running(const atvi_server *s, long *pid) {
@@ -154,49 +166,113 @@ static bool was_killed(const atvi_server *s) {
   return is_running(s, &pid) && pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-static void answer_state(const atvi_server *s, int fd) {
+static void answer_state(const atvi_server *s, client *c) {
   static const char gone[] =
       "{\"state\": \"ended\", \"detail\": \"The fit ended before it was finished.\"}\n";
-  double until = atvi_clock_s() + PATIENCE_S;
-  if (!was_killed(s))
-    (void)send_file(s, fd, "progress.json", "application/json");
-  else if (send_head(fd, "200 OK", "application/json", sizeof gone - 1, until))
-    (void)send_all(fd, gone, sizeof gone - 1, until);
+  if (was_killed(s))
+    begin_answer(c, "200 OK", "application/json", (long long)strlen(gone), gone);
+  else
+    (void)send_file(s, c, "progress.json", "application/json");
 }
 
-static void answer(atvi_server *s, int fd) {
-  char request[REQUEST];
+/* The head of the request is there. */
+static void answer(atvi_server *s, client *c) {
   long pid;
-  if (!receive(fd, request)) {
-    refuse(fd, "400 Bad Request");
-    return;
-  }
-  size_t n = strcspn(request, "\r\n");
-  bool page = strncmp(request, "GET / HTTP/1.", 13) == 0 && n == 14;
-  bool state = strncmp(request, "GET /state HTTP/1.", 18) == 0 && n == 19;
-  if (!our_host(request, s->port) || (!page && !state)) {
-    refuse(fd, "404 Not Found");
+  size_t n = strcspn(c->text, "\r\n");
+  bool page = strncmp(c->text, "GET / HTTP/1.", 13) == 0 && n == 14;
+  bool state = strncmp(c->text, "GET /state HTTP/1.", 18) == 0 && n == 19;
+  if (!our_host(c->text, s->port) || (!page && !state)) {
+    refuse(c, "404 Not Found");
     return;
   }
   atomic_store(&s->asked_ms, (long long)(1000 * atvi_clock_s()));
   if (state) {
-    answer_state(s, fd);
+    answer_state(s, c);
     return;
   }
   bool running = is_running(s, &pid); /* before the page is read */
-  if (send_file(s, fd, "report.html", "text/html; charset=utf-8") && !running) atomic_store(&s->told, true);
+  c->last = send_file(s, c, "report.html", "text/html; charset=utf-8") && !running;
+}
+
+/* Takes what has come of a request. */
+static void receive(atvi_server *s, client *c) {
+  ssize_t got = recv(c->fd, c->text + c->n, ROOM - 1 - c->n, MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return;
+  c->n += got > 0 ? (size_t)got : 0;
+  c->text[c->n] = 0;
+  if (got <= 0 || strlen(c->text) < c->n) /* gone, or a NUL, which is no part of a request */
+    refuse(c, "400 Bad Request");
+  else if (strstr(c->text, "\r\n\r\n"))
+    answer(s, c);
+  else if (c->n == ROOM - 1)
+    refuse(c, "400 Bad Request");
+}
+
+/* ---- all of them ---- */
+
+/* A place for a new one: one that is free, or that of the client that has been silent for longest. NULL: all are being answered. */
+static client *find_place(client *c) {
+  client *best = NULL;
+  for (int k = 0; k < CLIENTS; k++) {
+    if (c[k].fd < 0) return &c[k];
+    if (!c[k].answering && (!best || c[k].until_s < best->until_s)) best = &c[k];
+  }
+  if (best) drop(best);
+  return best;
+}
+
+/* For when asking again at once would be of no use. */
+static void rest(void) {
+  const struct timespec nap = {.tv_nsec = 50 * 1000 * 1000};
+  nanosleep(&nap, NULL);
+}
+
+static void welcome(atvi_server *s, client *all) {
+  client *c = find_place(all);
+  int fd = c ? accept(s->fd, NULL, NULL) : -1;
+  if (fd < 0) { /* no descriptor is to be had, or no place: neither comes of asking again at once */
+    rest();
+    return;
+  }
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  c->fd = fd;
+  c->file = -1;
+  c->until_s = atvi_clock_s() + REQUEST_S;
+  c->n = c->sent = 0;
+  c->left = 0;
+  c->answering = c->last = false;
+}
+
+/* Looks at a client that has something to say (ready), or has had its time. */
+static void attend(atvi_server *s, client *c, bool ready, double now) {
+  if (ready && !c->answering)
+    receive(s, c);
+  else if (!c->answering && now > c->until_s)
+    refuse(c, "400 Bad Request");
+  if (c->answering) go_on(s, c);
+  if (c->fd >= 0 && now > c->until_s) drop(c);
 }
 
 void atvi_app_serve_run(atvi_server *s, bool (*asked)(void *user), void *user) {
+  client c[CLIENTS];
+  for (int k = 0; k < CLIENTS; k++) c[k].fd = c[k].file = -1;
   while (!atomic_load(&s->stop) && !(asked && asked(user))) {
-    struct pollfd p = {.fd = s->fd, .events = POLLIN};
-    if (poll(&p, 1, LOOK_MS) <= 0) continue;
-    int fd = accept(s->fd, NULL, NULL);
-    if (fd < 0) continue;
-    answer(s, fd);
-    shutdown(fd, SHUT_WR);
-    close(fd);
+    struct pollfd p[CLIENTS + 1];
+    client *of[CLIENTS];
+    nfds_t n = 0; /* no more than there are: poll refuses more than the limit of descriptors */
+    for (int k = 0; k < CLIENTS; k++) {
+      if (c[k].fd < 0) continue;
+      p[n] = (struct pollfd){.fd = c[k].fd, .events = c[k].answering ? POLLOUT : POLLIN};
+      of[n++] = &c[k];
+    }
+    p[n] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+    int any = poll(p, n + 1, LOOK_MS);
+    if (any < 0 && errno != EINTR) rest();
+    double now = atvi_clock_s();
+    for (nfds_t k = 0; k < n; k++) attend(s, of[k], any > 0 && p[k].revents, now);
+    if (any > 0 && p[n].revents) welcome(s, c);
   }
+  for (int k = 0; k < CLIENTS; k++) drop(&c[k]);
 }
 
 /* atvi watch, and atvi fit --live. */

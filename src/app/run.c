@@ -151,6 +151,10 @@ static atvi_status summarise(const job *j, const atvi_sim_record *r, const atvi_
     atvi_io_text_add(&t, "the program could not be started for %td runs; the same command tries again\n",
                      rep->left);
   if (result->failed) add_failures(&t, j, r, result->failed);
+  for (atvi_idx i = 0; result->failed && !result->reason && i < n; i++) {
+    const atvi_sim_run *k = atvi_sim_record_find(r, j->points.id[i]);
+    if (k && !k->ok) result->reason = first_words(j->pool, k->reason);
+  }
   return atvi_io_text_get(&t, &result->text);
 }
 

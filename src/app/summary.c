@@ -30,12 +30,21 @@ static atvi_status no_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
   return ATVI_FAIL(ctx, ATVI_EIO, "%s has no draws.csv: it is not the folder of a finished fit", dir);
 }
 
+atvi_status atvi_app_whole_fit(atvi_ctx *ctx, atvi_pool *pool, const char *dir) {
+  if (has(pool, dir, "fit.json")) return ATVI_OK;
+  return ATVI_FAIL(ctx, ATVI_EIO,
+                   "%s has no fit.json, which is written last: the fit ended before all its files were "
+                   "written, and others may be of an earlier one; run it again",
+                   dir);
+}
+
 atvi_status atvi_app_read_draws(atvi_ctx *ctx, atvi_pool *pool, const char *dir, atvi_draws **out) {
   bool weighted = has(pool, dir, "weighted.csv"), plain = weighted || has(pool, dir, "draws.csv");
   const char *path = atvi_pool_printf(pool, "%s/%s.csv", dir, weighted ? "weighted" : "draws");
   *out = NULL;
   if (!path) return ATVI_ENOMEM;
   if (!plain) return no_draws(ctx, pool, dir);
+  ATVI_TRY(atvi_app_whole_fit(ctx, pool, dir));
   return atvi_io_draws_csv_read(ctx, path, out);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The result of the search, as JSON. The rest is quickly recomputed from the runs, so a file is small and
- * readable, and can be wrong only in values that are checked.
+ * readable, and can be wrong only in values that are checked, by the likelihood of the runs.
  *
  *   {"emulator": "atvi 1", "runs": fingerprint of runs, "settings": of settings, "kernel": its name, "lengths": [d],
  *    "nugget", "time", "sill", "log_likelihood": reals, "starts", "evaluations", "agreed": counts}
@@ -99,6 +99,22 @@ static atvi_status understand(atvi_ctx *ctx, const char *path, const json_t *roo
   return ok ? ATVI_OK : damaged(ctx, path);
 }
 
+/* The likelihood, which takes in every number but the counts, must be the one in the file: what was changed by hand is noticed. */
+static atvi_status confirm(atvi_ctx *ctx, const char *path, const atvi_em_runs *runs,
+                           const atvi_em_opts *opts, const double *value, const atvi_em_found *found) {
+  const double tol = 1e-4; /* another BLAS rounds differently, and K may be nearly singular */
+  double log_lik;
+  atvi_em_opts at = *opts;
+  at.length = value;
+  at.nugget = value[runs->d];
+  at.time_length = value[runs->d + 1];
+  at.sill = found->sill;
+  atvi_status status = atvi_gp_emulator_log_lik(ctx, runs, &at, &log_lik, NULL);
+  if (status == ATVI_ENOMEM) return status;
+  bool same = status == ATVI_OK && fabs(log_lik - found->log_lik) <= tol * (1 + fabs(found->log_lik));
+  return same ? ATVI_OK : damaged(ctx, path);
+}
+
 static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const atvi_em_runs *runs,
                         const atvi_em_opts *opts, bool *other, atvi_emulator **out) {
   char *text;
@@ -117,6 +133,7 @@ static atvi_status load(atvi_ctx *ctx, atvi_pool *pool, const char *path, const 
   atvi_status status = understand(ctx, path, root, runs, opts, value, &found, other);
   json_decref(root);
   if (status != ATVI_OK) return status;
+  ATVI_TRY(confirm(ctx, path, runs, opts, value, &found));
   atvi_gp_em_mean(runs, mean);
   return atvi_gp_em_build(ctx, runs, mean, opts, value, &found, out);
 }

@@ -55,10 +55,16 @@ const char *atvi_graph_cache_dir(atvi_pool *pool, const char *dir, char *why, si
   return path;
 }
 
-const char *atvi_graph_cache_temp(atvi_pool *pool, const char *dir) {
+/* Where folders that hold a compilation are: dir, or the system's place for temporary files. *prefix: how their names begin. */
+static const char *temp_place(const char *dir, const char **prefix) {
   const char *tmp = getenv("TMPDIR");
-  char *path = dir ? atvi_pool_printf(pool, "%s/tmp-XXXXXX", dir)
-                   : atvi_pool_printf(pool, "%s/atvi-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
+  *prefix = dir ? "tmp-" : "atvi-cc-";
+  return dir ? dir : tmp && tmp[0] == '/' ? tmp : "/tmp";
+}
+
+const char *atvi_graph_cache_temp(atvi_pool *pool, const char *dir) {
+  const char *prefix, *place = temp_place(dir, &prefix);
+  char *path = atvi_pool_printf(pool, "%s/%sXXXXXX", place, prefix);
   return path && mkdtemp(path) ? path : NULL;
 }
 
@@ -73,15 +79,18 @@ void atvi_graph_cache_temp_remove(const char *folder) {
 }
 
 void atvi_graph_cache_tidy(atvi_pool *pool, const char *dir) {
-  const time_t day_s = 24 * 3600;
-  DIR *d = opendir(dir);
+  const time_t hour_s = 3600; /* no compiler has that long */
+  const char *prefix, *place = temp_place(dir, &prefix);
+  DIR *d = opendir(place);
   if (!d) return;
   for (struct dirent *e; (e = readdir(d));) {
     struct stat st;
-    if (strncmp(e->d_name, "tmp-", 4) != 0 || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+    size_t n = strlen(prefix);
+    if (strncmp(e->d_name, prefix, n) != 0 || strlen(e->d_name) != n + 6 ||
+        fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
-    if (!S_ISDIR(st.st_mode) || time(NULL) - st.st_mtime < day_s) continue;
-    const char *folder = atvi_pool_printf(pool, "%s/%s", dir, e->d_name);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || time(NULL) - st.st_mtime < hour_s) continue;
+    const char *folder = atvi_pool_printf(pool, "%s/%s", place, e->d_name);
     if (folder) atvi_graph_cache_temp_remove(folder);
   }
   closedir(d);

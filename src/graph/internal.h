@@ -141,7 +141,7 @@ const char *atvi_graph_cache_dir(atvi_pool *pool, const char *dir, char *why, si
 const char *atvi_graph_cache_temp(atvi_pool *pool, const char *dir);
 /* Removes a folder made by atvi_graph_cache_temp and what it holds. */
 void atvi_graph_cache_temp_remove(const char *folder);
-/* Removes folders that runs killed a day or more ago left in dir. */
+/* Removes folders that runs killed an hour or more ago left there. */
 void atvi_graph_cache_tidy(atvi_pool *pool, const char *dir);
 
 /* Appends the seal to a file: what makes it an undamaged entry for this key. */

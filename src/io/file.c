@@ -4,7 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,9 @@ const char *atvi_io_path_between(atvi_pool *pool, const char *from, const char *
 }
 
 atvi_status atvi_io_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err) {
-  return ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
+  atvi_status status = ATVI_FAIL(ctx, ATVI_EIO, "cannot %s %s: %s", what, path, strerror(err));
+  errno = err;
+  return status;
 }
 
 char *atvi_io_path_stem(atvi_pool *pool, const char *path) {
@@ -135,12 +139,39 @@ static size_t folder_length(const char *path) {
   return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
+/* A few letters that tell this host from another with the same folder. */
+static uint32_t host_mark(void) {
+  char host[256] = "";
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;
+  uint64_t hash = atvi_hash(ATVI_HASH, host, strlen(host));
+  return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Removes what processes of this host that were killed left of the same file. */
+static void remove_left(const char *folder, const char *name) {
+  DIR *dir = opendir(*folder ? folder : ".");
+  size_t n = strlen(name);
+  if (!dir) return;
+  for (const struct dirent *e; (e = readdir(dir));) {
+    uint32_t host;
+    long pid;
+    int k, end = 0;
+    if (e->d_name[0] != '.' || strncmp(e->d_name + 1, name, n) != 0) continue;
+    if (sscanf(e->d_name + 1 + n, ".%8" SCNx32 "-%ld-%d.tmp%n", &host, &pid, &k, &end) != 3) continue;
+    if (end == 0 || e->d_name[1 + n + (size_t)end] || host != host_mark() || pid <= 0) continue;
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) unlinkat(dirfd(dir), e->d_name, 0);
+  }
+  closedir(dir);
+}
+
 /* The dot keeps half-written files out of listings and patterns such as *.csv. */
 static int open_temp(atvi_file *f) {
   size_t folder = folder_length(f->target);
+  snprintf(f->temp, strlen(f->target) + 64, "%.*s", (int)folder, f->target);
+  remove_left(f->temp, f->target + folder);
   for (int k = 0; k < NAMES_MAX; k++) {
-    snprintf(f->temp, strlen(f->target) + 64, "%.*s.%s.%ld-%d.tmp", (int)folder, f->target,
-             f->target + folder, (long)getpid(), k);
+    snprintf(f->temp, strlen(f->target) + 64, "%.*s.%s.%08" PRIx32 "-%ld-%d.tmp", (int)folder, f->target,
+             f->target + folder, host_mark(), (long)getpid(), k);
     int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0 || errno != EEXIST) return fd;
   }

@@ -17,7 +17,7 @@ char *atvi_io_path_stem(atvi_pool *pool, const char *path);
  * exist, or out of memory. */
 const char *atvi_io_path_between(atvi_pool *pool, const char *from, const char *to);
 
-/* EIO, with "cannot <what> <path>: <reason of errno err>". */
+/* EIO, with "cannot <what> <path>: <reason of errno err>"; errno is err afterwards. */
 atvi_status atvi_io_file_cannot(atvi_ctx *ctx, const char *what, const char *path, int err);
 
 /* The whole file, with a NUL after its *n bytes; memory from pool. Errors: EIO (message has path and reason;
@@ -72,14 +72,33 @@ typedef struct {
   int fd;
   /* All of it complete lines. */
   int64_t size;
+  /* Bytes known to be on the disk. */
+  int64_t synced;
+  /* Lock file, if the file system has no locks; "": none. */
+  char lock[4096];
 } atvi_journal;
 
-/* Opens the file, makes it if necessary, locks it until it is closed, and cuts off an incomplete last line.
- * Errors: EEXIST (another process has it), EIO; it is then closed. */
-ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path, atvi_journal *out);
+/* What becomes of a last line without its line end. */
+typedef enum {
+  ATVI_JOURNAL_CUT,  /* an incomplete line: it is cut off */
+  ATVI_JOURNAL_KEEP, /* a complete one, to which the line end is added */
+  ATVI_JOURNAL_OTHER /* not written by us: EDATA */
+} atvi_journal_end;
+
+/* Opens the file, makes it if necessary, locks it until it is closed, and cuts off an incomplete last line. judge,
+ * unless NULL, decides about text[n] behind the last line end; first: there is no other line. Errors: EEXIST (another
+ * process has it), EDATA, EIO; it is then closed. */
+ATVI_CHECKED atvi_status atvi_io_journal_open(atvi_ctx *ctx, const char *path,
+                                              atvi_journal_end (*judge)(const char *text, size_t n,
+                                                                        bool first),
+                                              atvi_journal *out);
 /* Adds text[n], which ends with a line end, by one call if the system can. On failure, such as a full disk,
- * the file is unchanged. Errors: EIO. */
+ * the file is unchanged. Errors: EIO (also if the file was removed or replaced). */
 ATVI_CHECKED atvi_status atvi_io_journal_add(atvi_journal *j, const char *text, size_t n);
+/* The two halves of add: put adds, sync forces everything added to the disk. If sync fails, the file has what was
+ * forced before. Errors: EIO. */
+ATVI_CHECKED atvi_status atvi_io_journal_put(atvi_journal *j, const char *text, size_t n);
+ATVI_CHECKED atvi_status atvi_io_journal_sync(atvi_journal *j);
 void atvi_io_journal_close(atvi_journal *j); /* may be closed already */
 
 #endif

@@ -129,7 +129,7 @@ static atvi_status check_disk(loop *l, const atvi_sim_slot *slot, const char *re
 
 /* What happens to programs then may not be their fault. */
 static atvi_status check_guard(loop *l) {
-  if (!atvi_sim_guard_gone(&l->s->guard)) return ATVI_OK;
+  if (!atvi_guard_gone(&l->s->guard)) return ATVI_OK;
   return ATVI_FAIL(
       l->s->ctx, ATVI_EIO,
       "the process atvi-guard, which ends the programs if atvi itself is killed, was killed: everything was "
@@ -310,7 +310,7 @@ static atvi_status look(loop *l, bool *happened) {
       hurry(l, slot, atvi_clock_s());
     }
   }
-  return ATVI_OK;
+  return atvi_sim_record_sync(l->record); /* of all that ended, before any begins in their places */
 }
 
 /* Waits until a worker answers, or for that time. */
@@ -436,10 +436,14 @@ static atvi_status run_all(loop *l) {
   const char *work = atvi_pool_printf(l->s->pool, "%s/work", l->b->dir);
   if (!work) return ATVI_ENOMEM;
   ATVI_TRY(atvi_sim_fresh_folder(l->s, work)); /* a killed run may have left something */
-  atvi_sim_guard_start(&l->s->guard);
+  if (!atvi_guard_start(&l->s->guard))
+    atvi_log(l->s->ctx, ATVI_LOG_WARN,
+             "there is no process to end the programs if atvi itself is killed: %s; then they go on",
+             strerror(errno));
   atvi_status status = go_round(l);
   end_all(l);
-  atvi_sim_guard_end(&l->s->guard);
+  if (status == ATVI_OK) status = atvi_sim_record_sync(l->record);
+  atvi_guard_end(&l->s->guard);
   atvi_sim_folder_remove(work);
   return status;
 }

@@ -4,34 +4,12 @@
 #define ATVI_SIM_DETAIL_H
 
 #include "core/core.h"
+#include "core/guard.h"
 #include "sim/output.h"
 #include "sim/simulator.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
-
-/* Ends the outside programs if we end before them, even by SIGKILL; only for src/sim.
- *
- * A second process only reads a pipe, through which we report the process groups that start and end. When the
- * pipe is closed, by us or by our death, it kills the remaining groups and ends. */
-
-typedef struct {
-  /* 0: none. */
-  pid_t pid;
-  int fd;
-  /* There was one, but it ended before us. */
-  bool lost;
-} atvi_sim_guard;
-
-/* If processes or descriptors run out there is no guard; nothing else changes. */
-void atvi_sim_guard_start(atvi_sim_guard *g);
-/* Called by the leader itself, first of all: a report by us could be missed if we are killed in between. */
-void atvi_sim_guard_add(const atvi_sim_guard *g, pid_t group);
-/* Call before waiting for the group's leader: afterwards its number may be reused. */
-void atvi_sim_guard_drop(const atvi_sim_guard *g, pid_t group);
-/* Whether it existed and is gone: somebody killed it, and perhaps the programs too. */
-bool atvi_sim_guard_gone(atvi_sim_guard *g);
-void atvi_sim_guard_end(atvi_sim_guard *g);
 
 /* An outside program: started by the shell in its own folder and process group, and ended with everything it
  * started; only for src/sim. No call waits unless it says so. */
@@ -49,7 +27,7 @@ typedef struct {
   /* File for standard error, created again. */
   const char *err;
   /* NULL: none. */
-  const atvi_sim_guard *guard;
+  const atvi_guard *guard;
   /* Standard input and output are pipes to us; in and out are ignored. */
   bool pipes;
 } atvi_proc_spec;
@@ -58,7 +36,7 @@ typedef struct {
   /* 0: none. */
   pid_t pid;
   /* Notified of its start and end; NULL: none. */
-  const atvi_sim_guard *guard;
+  const atvi_guard *guard;
   /* Our ends of the pipes, not blocking; -1: none. */
   int in, out;
 } atvi_proc;
@@ -77,9 +55,6 @@ bool atvi_sim_proc_ended(atvi_proc *p, int *status);
 void atvi_sim_proc_signal(const atvi_proc *p, int number);
 /* Kills the group and waits for its end, which is immediate. */
 void atvi_sim_proc_kill(atvi_proc *p);
-
-/* write() to a pipe whose reader may be gone: EPIPE, never a signal. */
-ssize_t atvi_sim_proc_write(int fd, const char *bytes, size_t n);
 
 /* Removes a folder and everything in it, never following links. True if it is gone (or never existed). */
 bool atvi_sim_folder_remove(const char *path);
@@ -151,8 +126,8 @@ typedef struct {
 /* Starts at the beginning of the file. close frees the buffer in any state. */
 ATVI_CHECKED atvi_status atvi_sim_lines_open(atvi_ctx *ctx, const char *path, int fd, atvi_sim_lines *l);
 void atvi_sim_lines_close(atvi_sim_lines *l);
-/* The next complete line as an object, owned by the caller; NULL at the end, where half a line may remain.
- * Errors: EDATA, EIO, ENOMEM. */
+/* The next complete line as an object, owned by the caller, also a last one without its line end; NULL at the end,
+ * where half a line may remain. Errors: EDATA, EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out);
 /* Numbers x[*n] of a list of the last line, n >= 1. Memory from pool. Errors: EDATA (not such a list),
  * ENOMEM. */
@@ -174,7 +149,7 @@ struct atvi_simulator {
   atvi_template **file; /* [n_file] */
   atvi_sim_shape shape;
   /* While runs are in progress. */
-  atvi_sim_guard guard;
+  atvi_guard guard;
 };
 
 /* A slot in which runs are done, one after another. */

@@ -138,28 +138,39 @@ atvi_status atvi_sim_lines_numbers(const atvi_sim_lines *l, atvi_pool *pool, con
   return ATVI_OK;
 }
 
+/* The line from[n] as an object; NULL, and why, if it is none. */
+static atvi_status parse(atvi_sim_lines *l, const char *from, size_t n, json_t **out, json_error_t *error) {
+  size_t bytes;
+  ATVI_TRY(strip(l, from, n, &bytes));
+  error->text[0] = 0;
+  *out = json_loadb(l->bare ? l->bare : "", bytes, JSON_DECODE_INT_AS_REAL, error);
+  if (json_is_object(*out)) return ATVI_OK;
+  json_decref(*out);
+  *out = NULL;
+  return ATVI_OK;
+}
+
 atvi_status atvi_sim_lines_next(atvi_sim_lines *l, json_t **out) {
   size_t looked = 0;
+  json_error_t error;
   *out = NULL;
   for (;;) {
     char *from = l->buf ? l->buf + l->at : NULL;
-    char *stop = from ? memchr(from + looked, '\n', l->n - l->at - looked) : NULL;
-    if (stop) {
-      json_error_t error;
-      size_t n = (size_t)(stop - from), bytes;
-      l->at += n + 1;
-      l->whole += (int64_t)n + 1;
-      l->line++;
-      ATVI_TRY(strip(l, from, n, &bytes));
-      *out = json_loadb(l->bare ? l->bare : "", bytes, JSON_DECODE_INT_AS_REAL, &error);
-      if (json_is_object(*out)) return ATVI_OK;
-      json_decref(*out);
-      *out = NULL;
-      return atvi_sim_lines_wrong(l, error.text[0] ? error.text : "not a JSON object");
+    size_t left = l->n - l->at;
+    char *stop = from ? memchr(from + looked, '\n', left - looked) : NULL;
+    if (!stop && !l->end) {
+      looked = left;
+      ATVI_TRY(fill(l));
+      continue;
     }
-    looked = l->n - l->at;
-    if (l->end) return ATVI_OK;
-    ATVI_TRY(fill(l));
+    if (!stop && left == 0) return ATVI_OK;
+    size_t n = stop ? (size_t)(stop - from) : left;
+    ATVI_TRY(parse(l, from, n, out, &error));
+    if (!stop && !*out) return ATVI_OK; /* half a line */
+    l->at += n + (stop != NULL);
+    l->whole += (int64_t)n + (stop != NULL);
+    l->line++;
+    return *out ? ATVI_OK : atvi_sim_lines_wrong(l, error.text[0] ? error.text : "no JSON object");
   }
 }
 

@@ -163,6 +163,10 @@ static atvi_status read_output(atvi_simulator *s, atvi_sim_slot *slot, const atv
   atvi_status status = atvi_io_file_read(slot->pool, path, &text, &n);
   if (status == ATVI_OK) return atvi_sim_output_parse(slot->pool, o, text, n, out, why);
   if (status == ATVI_ENOMEM) return ATVI_ENOMEM;
+  if (errno == EMFILE || errno == ENFILE) /* of ours: the program has nothing to do with it */
+    return ATVI_FAIL(s->ctx, ATVI_EIO,
+                     "%s; what is recorded is kept, and the same command goes on from there",
+                     atvi_errmsg(s->quiet));
   why->text = atvi_pool_printf(slot->pool, "%s: %s", o->name, atvi_errmsg(s->quiet));
   return why->text ? ATVI_OK : ATVI_ENOMEM;
 }
@@ -171,7 +175,7 @@ static atvi_status read_outputs(atvi_simulator *s, atvi_sim_slot *slot, atvi_sim
   end->out = atvi_pool_take(slot->pool, (size_t)s->spec.n_output, sizeof *end->out);
   if (!end->out) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < s->spec.n_output && !end->why.text; o++)
-    if (read_output(s, slot, &s->spec.output[o], &end->out[o], &end->why) != ATVI_OK) return ATVI_ENOMEM;
+    ATVI_TRY(read_output(s, slot, &s->spec.output[o], &end->out[o], &end->why));
   return ATVI_OK;
 }
 

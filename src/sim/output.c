@@ -123,6 +123,29 @@ static char *copy_line(const char *p, const char *end, char *to) {
   return to;
 }
 
+/* Bytes of the word at p that stands for no finite number; 0: none. */
+static size_t no_number(const char *p, const char *end) {
+  static const char *const word[] = {"NaN", "nan", "Infinity", "inf", "-Infinity", "-inf", "-NaN", "-nan"};
+  for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+    size_t n = strlen(word[i]);
+    if ((size_t)(end - p) < n || memcmp(p, word[i], n) != 0) continue;
+    if (p + n == end || strchr(" \t\r\n,]}", p[n])) return n;
+  }
+  return 0;
+}
+
+/* Why the words of copy[n], separated by tabs, are no table. */
+static atvi_status no_table(const job *j, const char *copy, size_t n) {
+  const char *end = copy + n;
+  for (const char *p = copy; p < end; p++) {
+    size_t word = p == copy || p[-1] == '\t' || p[-1] == '\n' ? no_number(p, end) : 0;
+    if (word) return refuse(j, "%s has '%.*s', which is no finite number", source(j), (int)word, p);
+  }
+  const char *stop = memchr(copy, '\n', n);
+  if (stop == end - 1) return refuse(j, "%s has just '%.*s'", source(j), n > 61 ? 60 : (int)n - 1, copy);
+  return refuse(j, "%s is not a table: rows have different lengths", source(j));
+}
+
 static atvi_status from_columns(const job *j, const char *text, size_t n, atvi_sim_series *out) {
   char *copy = atvi_pool_take(j->pool, n + 2, 1), *to = copy;
   if (!copy) return ATVI_ENOMEM;
@@ -136,7 +159,7 @@ static atvi_status from_columns(const job *j, const char *text, size_t n, atvi_s
   atvi_csv *t;
   atvi_status status = atvi_io_csv_parse(j->pool, source(j), copy, (size_t)(to - copy), &t);
   if (status == ATVI_ENOMEM) return status;
-  if (status != ATVI_OK) return refuse(j, "%s is not a table: rows have different lengths", source(j));
+  if (status != ATVI_OK) return no_table(j, copy, (size_t)(to - copy));
   for (atvi_idx i = 0; i < t->n_row; i++)
     t->line[i] = (int)i + 1; /* comment lines are gone: rows, not lines */
   return from_table(j, t, out);
@@ -157,17 +180,6 @@ static atvi_status from_csv(const job *j, const char *text, size_t n, atvi_sim_s
 }
 
 /* ---- JSON ---- */
-
-/* Bytes of the word at p if it is a number that is not finite; else 0. */
-static size_t no_number(const char *p, const char *end) {
-  static const char *const word[] = {"NaN", "nan", "Infinity", "inf", "-Infinity", "-inf", "-NaN", "-nan"};
-  for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
-    size_t n = strlen(word[i]);
-    if ((size_t)(end - p) < n || memcmp(p, word[i], n) != 0) continue;
-    if (p + n == end || strchr(" \t\r\n,]}", p[n])) return n;
-  }
-  return 0;
-}
 
 json_t *atvi_sim_json_read(atvi_pool *pool, const char *text, size_t n, json_error_t *error) {
   if (memchr(text, 0, n)) { /* jansson passes over it, which would make one number of two */

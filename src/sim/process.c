@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,7 +23,7 @@ static void say(const char *what) {
 }
 
 static void reset_signals(void) {
-  static const int reset[] = {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGQUIT, SIGCHLD};
+  static const int reset[] = {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGQUIT, SIGCHLD, SIGXFSZ};
   sigset_t none;
   for (size_t i = 0; i < sizeof reset / sizeof reset[0]; i++) signal(reset[i], SIG_DFL);
   sigemptyset(&none);
@@ -32,7 +33,7 @@ static void reset_signals(void) {
 static void run_child(const child *c) {
   setpgid(0, 0);
   signal(SIGPIPE, SIG_IGN);
-  if (c->spec->guard) atvi_sim_guard_add(c->spec->guard, getpid());
+  if (c->spec->guard) atvi_guard_add(c->spec->guard, getpid());
   signal(SIGPIPE, SIG_IGN); /* again: a blocked signal waits even if it is ignored, and this discards it */
   reset_signals();
   /* Descriptors of ours are above 2 and close on exec; dup2 makes copies that do not. */
@@ -142,7 +143,7 @@ void atvi_sim_proc_signal(const atvi_proc *p, int number) {
 
 static void reap(atvi_proc *p, int *status) {
   pid_t got;
-  if (p->guard) atvi_sim_guard_drop(p->guard, p->pid);
+  if (p->guard) atvi_guard_drop(p->guard, p->pid);
   do got = waitpid(p->pid, status, 0);
   while (got < 0 && errno == EINTR);
   if (got < 0) *status = 0;
@@ -176,27 +177,19 @@ void atvi_sim_proc_kill(atvi_proc *p) {
   reap(p, &ignored);
 }
 
-ssize_t atvi_sim_proc_write(int fd, const char *bytes, size_t n) {
-  sigset_t pipe_only, old, pending;
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  sigpending(&pending);
-  bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-  pthread_sigmask(SIG_BLOCK, &pipe_only, &old);
-  ssize_t put = write(fd, bytes, n);
-  int err = errno;
-  if (put < 0 && err == EPIPE && !was_pending) /* discards ours before anyone sees it */
-    while (sigtimedwait(&pipe_only, NULL, &(struct timespec){0}) < 0 && errno == EINTR) continue;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  errno = err;
-  return put;
-}
-
 enum { DEPTH_MAX = 64 };
 
+/* A folder being emptied. */
+typedef struct {
+  /* the outermost one */
+  int top;
+  /* folders that were moved there, because they lie too deep for a descriptor each */
+  long moved;
+} emptying;
+
 /* Empties the folder fd, which is closed. */
-static bool empty(int fd, int depth) {
-  DIR *dir = depth < DEPTH_MAX ? fdopendir(fd) : NULL;
+static bool empty(emptying *e, int fd, int depth) {
+  DIR *dir = fdopendir(fd);
   if (!dir) {
     close(fd);
     return false;
@@ -205,13 +198,19 @@ static bool empty(int fd, int depth) {
   const struct dirent *entry;
   while ((entry = readdir(dir)) != NULL) {
     const char *name = entry->d_name;
+    char up[64];
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
     if (unlinkat(fd, name, 0) == 0 || errno == ENOENT) continue;
+    if (depth == DEPTH_MAX) {
+      snprintf(up, sizeof up, ".atvi-deep-%ld-%ld", (long)getpid(), e->moved++);
+      ok = renameat(fd, name, e->top, up) == 0 && ok;
+      continue;
+    }
     int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (below < 0 && errno == EACCES &&
         fchmodat(fd, name, 0700, 0) == 0) /* one of our folders without permissions */
       below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    bool gone = below >= 0 && empty(below, depth + 1) && unlinkat(fd, name, AT_REMOVEDIR) == 0;
+    bool gone = below >= 0 && empty(e, below, depth + 1) && unlinkat(fd, name, AT_REMOVEDIR) == 0;
     ok = ok && gone;
   }
   closedir(dir);
@@ -219,9 +218,15 @@ static bool empty(int fd, int depth) {
 }
 
 bool atvi_sim_folder_remove(const char *path) {
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT || unlink(path) == 0;
-  return empty(fd, 0) && rmdir(path) == 0;
+  emptying e = {0};
+  for (;;) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT || unlink(path) == 0;
+    long before = e.moved;
+    e.top = fd;
+    bool ok = empty(&e, fd, 0);
+    if (e.moved == before || !ok) return ok && rmdir(path) == 0;
+  }
 }
 
 char *atvi_sim_file_tail(atvi_pool *pool, const char *path, size_t most) {

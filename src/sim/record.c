@@ -192,10 +192,12 @@ static void add_run(atvi_text *t, const atvi_sim_shape *shape, const atvi_sim_ru
   atvi_io_text_add(t, "}\n");
 }
 
+atvi_status atvi_sim_record_sync(atvi_sim_record *r) { return atvi_io_journal_sync(&r->file); }
+
 static atvi_status append_text(atvi_sim_record *r, atvi_text *t) {
   const char *text;
   atvi_status status = atvi_io_text_get(t, &text);
-  return status == ATVI_OK ? atvi_io_journal_add(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
+  return status == ATVI_OK ? atvi_io_journal_put(&r->file, text, (size_t)t->n) : ATVI_ENOMEM;
 }
 
 atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run) {
@@ -304,8 +306,19 @@ static atvi_status read_all(atvi_sim_record *r) {
   return status;
 }
 
+/* An editor may have taken the last line end away: a line that is a whole object is one all the same. */
+static atvi_journal_end judge_end(const char *text, size_t n, bool first) {
+  static const char header[] = "{\"record\"";
+  json_t *line = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, NULL);
+  bool whole = json_is_object(line);
+  json_decref(line);
+  if (whole) return ATVI_JOURNAL_KEEP;
+  size_t same = n < sizeof header - 1 ? n : sizeof header - 1;
+  return first && memcmp(text, header, same) != 0 ? ATVI_JOURNAL_OTHER : ATVI_JOURNAL_CUT;
+}
+
 static atvi_status begin(atvi_sim_record *r) {
-  ATVI_TRY(atvi_io_journal_open(r->ctx, r->path, &r->file));
+  ATVI_TRY(atvi_io_journal_open(r->ctx, r->path, judge_end, &r->file));
   r->vote = atvi_pool_take(r->pool, (size_t)r->shape.n_output + 1, sizeof *r->vote);
   if (!r->vote) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < r->shape.n_output; o++) r->vote[o] = (atvi_sim_vote){.pool = r->pool};

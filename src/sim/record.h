@@ -120,8 +120,10 @@ atvi_idx atvi_sim_record_count(const atvi_sim_record *r, bool ok);
 /* Lets the good runs decide by majority which times are right: the *n_other others are then not ok. Done when
  * the record is opened; runs added later are not judged until it is done again. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_record_settle(atvi_sim_record *r, atvi_idx *n_other);
-/* Adds a run and waits until it is on the disk. On failure the file is unchanged. Errors: EINVAL (id), EIO,
- * ENOMEM. */
+/* Adds a run, which atvi_sim_record_sync forces to the disk. On failure the file is unchanged. Errors: EINVAL (id),
+ * EIO, ENOMEM. */
 ATVI_CHECKED atvi_status atvi_sim_record_add(atvi_sim_record *r, const atvi_sim_run *run);
+/* Forces the runs that were added to the disk. Errors: EIO. */
+ATVI_CHECKED atvi_status atvi_sim_record_sync(atvi_sim_record *r);
 
 #endif

@@ -58,7 +58,7 @@ static atvi_status take(atvi_simulator *s, atvi_sim_slot *slot, bool *more) {
 
 static void give(atvi_sim_slot *slot) {
   while (slot->sent < slot->n_line) {
-    ssize_t put = atvi_sim_proc_write(slot->proc.in, slot->line + slot->sent, slot->n_line - slot->sent);
+    ssize_t put = atvi_pipe_write(slot->proc.in, slot->line + slot->sent, slot->n_line - slot->sent);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return; /* full, or nobody reads: then it has ended, which is noticed elsewhere */
     slot->sent += (size_t)put;

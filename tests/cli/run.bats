@@ -339,3 +339,75 @@ M
   run "$ATVI" design path.atvi -n 5
   fails_with 2 "path.atvi:3:1: error: the parameter 'PATH' would take the place of an environment variable"
 }
+
+@test "every run failed: it says so even if quiet, and why" {
+  N=4 model ': {k} {m}; exit 3'
+  run -0 --separate-stderr "$ATVI" run flow.atvi -q
+  [ "$output" = flow-runs ]
+  says "all 4 runs failed: ended with status 3"
+  N=4 model ': {k} {m}; echo nan'
+  sed -i 's/stdout csv/stdout columns column 1/' flow.atvi
+  run "$ATVI" run flow.atvi -q
+  says "'nan', which is no finite number"
+}
+
+@test "a simulator that removes the record is noticed" {
+  N=4 model ': {k} {m}; rm -f ../../runs.jsonl; echo 1'
+  run -1 "$ATVI" run flow.atvi -q
+  says "runs.jsonl was removed"
+}
+
+@test "folders nested deeply are removed" {
+  N=2 model ': {k} {m}; for i in $(seq 300); do mkdir d && cd d && touch f; done; echo 1'
+  run -0 "$ATVI" run flow.atvi -q
+  [ ! -e flow-runs/work ]
+}
+
+@test "a number of a run that is too large: the limit is given" {
+  N=2 model ': {k} {m}; echo 1'
+  sed -i '$s/^[0-9]*/1000000000/' flow-runs/design.csv
+  run -2 "$ATVI" run flow.atvi -q
+  says "from 1 to 10000000"
+}
+
+@test "descriptors that we lack are no failure of the point" {
+  command -v cc >/dev/null || skip "no C compiler here"
+  cat >emfile.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+int open(const char *path, int how, ...) {
+  int (*next)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
+  if ((how & O_ACCMODE) == O_RDONLY && strstr(path, "stdout.txt")) return errno = EMFILE, -1;
+  return next(path, how, 0666);
+}
+C
+  cc -shared -fPIC -w -o emfile.so emfile.c -ldl
+  N=2 model ': {k} {m}; echo 1'
+  LD_PRELOAD=$PWD/emfile.so run -1 "$ATVI" run flow.atvi -q
+  says "Too many open files" "the same command goes on"
+  [ "$(count '.outcome == "failed"')" -eq 0 ]
+  run -0 "$ATVI" run flow.atvi
+  says "2 of 2 runs are good"
+}
+
+@test "without a process to guard them the programs run, and it says so" {
+  command -v cc >/dev/null || skip "no C compiler here"
+  cat >fork.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/types.h>
+static int calls;
+pid_t fork(void) {
+  pid_t (*next)(void) = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
+  return calls++ ? next() : (errno = EAGAIN, -1);
+}
+C
+  cc -shared -fPIC -w -o fork.so fork.c -ldl
+  N=2 model ': {k} {m}; echo 1'
+  LD_PRELOAD=$PWD/fork.so run -0 --separate-stderr "$ATVI" run flow.atvi
+  says "2 of 2 runs are good" "no process to end the programs if atvi itself is killed"
+}

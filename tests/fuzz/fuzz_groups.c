@@ -58,7 +58,7 @@ static void check(const atvi_draws *d) {
     if (mean->draw[i] < 0 || mean->draw[i] >= d->n) __builtin_trap();
   for (atvi_idx i = 0; i < d->n_step; i++)
     if (!d->step[i].phase) __builtin_trap();
-  if (!d->about.title) __builtin_trap();
+  if (!d->about->title) __builtin_trap();
 }
 
 static void put(int which, const void *bytes, size_t n) {

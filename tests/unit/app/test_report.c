@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,6 +150,71 @@ static void server_stands_rubbish(void) {
   pthread_join(thread, NULL);
   atvi_app_serve_close(&s);
   free(big);
+  clear(dir);
+  atvi_ctx_free(ctx);
+}
+
+static int connect_to(int port) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+  return fd;
+}
+
+/* Clients that say nothing, and one that does not take its answer, keep nobody waiting; nor does the server spin without descriptors. */
+static void nobody_waits_for_others(void) {
+  enum { IDLE = 40, PAGE = 8 << 20 };
+  char dir[] = "/tmp/atvi-serve-XXXXXX", answer[4096], own[32], request[128], *page = malloc(PAGE + 1);
+  atvi_ctx *ctx = test_ctx();
+  static atvi_server s;
+  pthread_t thread;
+  int idle[IDLE];
+  CHECK(mkdtemp(dir));
+  memset(page, 'p', PAGE);
+  page[PAGE] = 0;
+  put(dir, "report.html", page);
+  put(dir, "progress.json", "{\"state\": \"done\", \"pid\": 1}");
+  CHECK_OK(atvi_app_serve_open(ctx, dir, 0, &s));
+  CHECK(pthread_create(&thread, NULL, serve, &s) == 0);
+  snprintf(own, sizeof own, "127.0.0.1:%d", s.port);
+  snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", own);
+  int slow = connect_to(s.port);
+  CHECK(send(slow, request, strlen(request), 0) == (ssize_t)strlen(request));
+  for (int k = 0; k < IDLE; k++) idle[k] = connect_to(s.port);
+  double begun = atvi_clock_s();
+  CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
+  CHECK(atvi_clock_s() - begun < 2.5);
+  CHECK(!atomic_load(&s.told)); /* nobody has all of the page */
+  for (int k = 0; k < IDLE; k++) close(idle[k]);
+  size_t got = 0;
+  for (ssize_t k; (k = recv(slow, page, PAGE, 0)) > 0;) got += (size_t)k;
+  CHECK(got > PAGE && atomic_load(&s.told));
+  struct rlimit old, none;
+  struct rusage before, after;
+  CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
+  none = old;
+  idle[0] = socket(AF_INET, SOCK_STREAM, 0);
+  none.rlim_cur = (rlim_t)idle[0] + 1;
+  close(slow); /* so that the server, too, must ask for more */
+  dup2(idle[0], slow);
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0 && getrusage(RUSAGE_SELF, &before) == 0);
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)s.port)};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CHECK(connect(idle[0], (struct sockaddr *)&at, sizeof at) == 0);
+  nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+  CHECK(getrusage(RUSAGE_SELF, &after) == 0 && setrlimit(RLIMIT_NOFILE, &old) == 0);
+  double spent = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
+                          before.ru_stime.tv_sec) +
+                 1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
+                                 before.ru_stime.tv_usec);
+  CHECK_MSG(spent < 0.2, "%g s of CPU", spent);
+  CHECK_INT(ask(s.port, "GET /state HTTP/1.1", own, answer), 200);
+  close(idle[0]);
+  atomic_store(&s.stop, true);
+  pthread_join(thread, NULL);
+  atvi_app_serve_close(&s);
+  free(page);
   clear(dir);
   atvi_ctx_free(ctx);
 }
@@ -304,5 +370,6 @@ static void command_can_be_pasted(void) {
 }
 
 TESTS({"serve", server_serves_two_things_and_no_more}, {"rubbish", server_stands_rubbish},
-      {"killed", a_killed_fit_is_told}, {"record", recorder_keeps_and_hands_on},
-      {"sweep", sweep_clears_what_a_killed_fit_left}, {"command", command_can_be_pasted})
+      {"waits", nobody_waits_for_others}, {"killed", a_killed_fit_is_told},
+      {"record", recorder_keeps_and_hands_on}, {"sweep", sweep_clears_what_a_killed_fit_left},
+      {"command", command_can_be_pasted})

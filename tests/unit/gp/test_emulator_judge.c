@@ -314,6 +314,15 @@ static void stale_and_damaged_files_are_noticed(void) {
   json_t *root = json_loadb(text, n, 0, NULL);
   CHECK(json_array_size(json_object_get(root, "lengths")) == D);
   json_decref(root);
+  static const char *const number[] = {"nugget", "time", "sill", "log_likelihood"};
+  for (int k = 0; k < 4; k++) { /* numbers that are fine by themselves, but not those of these runs */
+    root = json_loadb(text, n, 0, NULL);
+    double was = json_number_value(json_object_get(root, number[k]));
+    json_object_set_new(root, number[k], json_real(k == 1 ? 1e308 : 2 * was + 1));
+    CHECK(json_dump_file(root, path, 0) == 0);
+    json_decref(root);
+    CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);
+  }
   for (size_t cut = 0; cut + 1 < n; cut++) { /* without its line end it is as good */
     put(text, cut);
     CHECK_STATUS(atvi_gp_emulator_load(ctx, path, &w.runs, &o, NULL, &back), ATVI_EDATA);

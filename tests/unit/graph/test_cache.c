@@ -235,6 +235,91 @@ static void stop_ends_the_compiler(void) {
   end();
 }
 
+/* A compiler that starts another process: what try_it's caller may find alive is the number in the file. */
+static void child_of(const char *script, const char *file) {
+  char text[256];
+  snprintf(text, sizeof text, "#!/bin/sh\nsleep 30 &\necho $! >> %s\nwait\n", file);
+  write_script(script, text);
+  unlink(file);
+}
+
+/* Numbers in the file: how many, and whether one is still a process after a moment. */
+static int numbers(const char *file, bool *alive) {
+  int n = 0, pid;
+  FILE *f = fopen(file, "r");
+  *alive = false;
+  while (f && fscanf(f, "%d", &pid) == 1) {
+    int tries = 0;
+    while (kill(pid, 0) == 0 && ++tries < 200) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    *alive = *alive || tries == 200;
+    n++;
+  }
+  if (f) fclose(f);
+  return n;
+}
+
+static bool stop_later(void *user) { return atvi_clock_s() > *(double *)user; }
+
+/* All of them in PATH: none is tried after a stop, and nothing stays behind of the first. */
+static void stop_ends_children_and_trials(void) {
+  begin();
+  char path[4096], file[128], script[128];
+  bool alive;
+  snprintf(file, sizeof file, "%s/pids", root);
+  static const char *const name[] = {"cc", "gcc", "clang"};
+  for (int k = 0; k < 3; k++) {
+    snprintf(script, sizeof script, "%s/%s", root, name[k]);
+    child_of(script, file);
+  }
+  snprintf(path, sizeof path, "%s:%s", root, getenv("PATH"));
+  setenv("PATH", path, 1);
+  unsetenv("ATVI_CC");
+  double at = atvi_clock_s() + 0.5;
+  atvi_ctx_set_stop(ctx, stop_later, &at);
+  CHECK(!try_it(cache, NULL, 1).compiled);
+  CHECK_INT(numbers(file, &alive), 1);
+  CHECK(!alive);
+  CHECK_INT(list(cache, NULL, 0), 0);
+  end();
+}
+
+static void death_ends_the_compiler(void) {
+  begin();
+  char file[128], script[128];
+  bool alive;
+  snprintf(file, sizeof file, "%s/pids", root);
+  snprintf(script, sizeof script, "%s/cc", root);
+  child_of(script, file);
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    try_it(cache, script, 1);
+    _exit(0);
+  }
+  for (int k = 0; k < 500 && access(file, F_OK) != 0; k++)
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  kill(pid, SIGKILL);
+  CHECK(waitpid(pid, NULL, 0) == pid);
+  CHECK_INT(numbers(file, &alive), 1);
+  CHECK(!alive);
+  end();
+}
+
+/* No compiler is started for it. */
+static void large_code_is_interpreted(void) {
+  begin();
+  atvi_pool *pool;
+  atvi_compiled c;
+  enum { N = 5 << 20 };
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  char *source = atvi_pool_take(pool, N + 1, 1);
+  memset(source, '\n', N);
+  atvi_graph_compile(pool, source, &(atvi_module_opts){.compile = true, .cache_dir = cache}, &c);
+  CHECK(!c.handle && c.compile_s == 0 && strstr(c.reason, "too large"));
+  atvi_pool_free(pool);
+  end();
+}
+
 static void two_first_runs_at_once(void) {
   enum { N = 4 };
   begin();
@@ -257,7 +342,7 @@ static void two_first_runs_at_once(void) {
   end();
 }
 
-/* A run killed while compiling leaves its folder, never a bad entry; a day later it is swept up. */
+/* A run killed while compiling leaves its folder, never a bad entry; an hour later it is swept up, in the cache and elsewhere. */
 static void killed_runs_leave_no_entry(void) {
   begin();
   char script[128], command[256];
@@ -275,10 +360,20 @@ static void killed_runs_leave_no_entry(void) {
   CHECK_INT(list(cache, NULL, 0), 1);
   CHECK(try_it(cache, NULL, 1).compiled);
   CHECK_INT(list(cache, NULL, 0), 2);
-  snprintf(command, sizeof command, "touch -d '2 days ago' %s/tmp-*", cache);
+  snprintf(command, sizeof command, "touch -d '2 hours ago' %s/tmp-*", cache);
   CHECK(system(command) == 0);
   CHECK(try_it(cache, NULL, 2).compiled);
   CHECK_INT(list(cache, NULL, 0), 2);
+  snprintf(command, sizeof command,
+           "cd %s && mkdir t && cd t && mkdir atvi-cc-abcdef atvi-cc-fresh1 atvi-cc-longer1 && touch "
+           "atvi-cc-abcdef/m.c && touch -d '2 hours ago' atvi-cc-abcdef atvi-cc-longer1",
+           root);
+  CHECK(system(command) == 0);
+  snprintf(command, sizeof command, "%s/t", root);
+  setenv("TMPDIR", command, 1);
+  CHECK(try_it("/proc/nowhere", NULL, 2).compiled);
+  unsetenv("TMPDIR");
+  CHECK_INT(list(command, NULL, 0), 2);
   end();
 }
 
@@ -315,5 +410,7 @@ static void sha256_of_known_texts(void) {
 TESTS({"second", second_time_comes_from_the_cache}, {"damaged", damaged_entries_are_rebuilt},
       {"swapped", swapped_entries_are_rebuilt}, {"foreign", directories_of_others_are_not_used},
       {"nowhere", no_place_for_a_cache}, {"failing", compilers_that_fail}, {"next", next_compiler_is_tried},
-      {"stop", stop_ends_the_compiler}, {"at_once", two_first_runs_at_once},
-      {"killed", killed_runs_leave_no_entry}, {"sha256", sha256_of_known_texts})
+      {"stop", stop_ends_the_compiler}, {"children", stop_ends_children_and_trials},
+      {"death", death_ends_the_compiler}, {"large", large_code_is_interpreted},
+      {"at_once", two_first_runs_at_once}, {"killed", killed_runs_leave_no_entry},
+      {"sha256", sha256_of_known_texts})

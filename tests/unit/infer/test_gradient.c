@@ -196,6 +196,53 @@ static void comparison_tells_what_it_found(void) {
   CHECK_INT(y.points, 0);
 }
 
+enum { MANY = 2500, FALSE = 2400 };
+
+/* -sum x^2 / 2, with one wrong derivative. */
+static void eval_many(const void *self, void *work, const atvi_batch *b) {
+  atomic_long *points = (atomic_long *)self;
+  (void)work;
+  for (atvi_idx i = 0; i < b->B; i++) {
+    double sum = 0;
+    for (atvi_idx j = 0; j < MANY; j++) {
+      double x = b->theta[j * b->B + i];
+      sum -= 0.5 * x * x;
+      if (b->grad_lik) b->grad_lik[j * b->B + i] = j == FALSE ? -2 * x : -x;
+      if (b->grad_prior) b->grad_prior[j * b->B + i] = 0;
+    }
+    if (b->log_prior) b->log_prior[i] = 0;
+    if (b->log_lik) b->log_lik[i] = sum;
+    if (b->outcome) b->outcome[i] = ATVI_RUN_OK;
+    ++*points;
+  }
+}
+
+/* Of many parameters each is compared at some of the points. */
+static void many_parameters_share_the_points(void) {
+  enum { POINTS = 6 };
+  static const atvi_target_ops ops = {.size = sizeof ops, .eval = eval_many};
+  static atvi_param param[MANY];
+  static double x[MANY * POINTS];
+  atvi_ctx *ctx = test_ctx();
+  atomic_long points = 0;
+  atvi_evaluator *ev;
+  atvi_gradient_info y;
+  for (int j = 0; j < MANY; j++) param[j] = (atvi_param){"p", -HUGE_VAL, HUGE_VAL, NULL};
+  for (int k = 0; k < MANY * POINTS; k++) x[k] = 1 + 0.5 * noise(k);
+  const atvi_target t = {.ops = &ops, .self = &points, .name = "many", .d = MANY, .param = param};
+  CHECK_OK(atvi_model_evaluator_new(ctx, &t, &ev));
+  CHECK_OK(atvi_infer_gradient_compare(ctx, ev, POINTS, POINTS, x, 0, &y));
+  atvi_model_evaluator_free(ev);
+  CHECK_INT(y.points, POINTS);
+  CHECK_INT(y.wrong_somewhere, 1);
+  CHECK_INT(y.wrong, 1);
+  CHECK_INT(y.param, FALSE);
+  CHECK_INT(y.wrong_points, 2);
+  CHECK(points <= 4 * (2 * 2 * MANY) + POINTS); /* each at two points, not at six */
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 static bool always(void *user) {
   (void)user;
   return true;
@@ -234,4 +281,5 @@ static void memory_failures_are_told(void) {
 }
 
 TESTS({"right", right_ones_pass}, {"wrong", wrong_ones_are_told}, {"found", comparison_tells_what_it_found},
-      {"limits", limits_hold}, {"memory", memory_failures_are_told})
+      {"many", many_parameters_share_the_points}, {"limits", limits_hold},
+      {"memory", memory_failures_are_told})

@@ -345,10 +345,32 @@ static void paths_lead_from_one_folder_to_another(void) {
   end();
 }
 
-TESTS({"stems", stems_of_paths}, {"saves", saves_and_replaces}, {"streams", streams_more_than_its_buffer},
-      {"giving_up", giving_up_leaves_the_old_file}, {"two_writers", two_writers_do_not_mix},
-      {"full_disk", a_full_disk_is_told}, {"links", links_are_followed},
-      {"unwritable", what_cannot_be_written_is_told}, {"unreadable", what_cannot_be_read_is_told},
-      {"most", reads_no_more_than_it_should}, {"folders", makes_folders}, {"runs", numbers_runs},
-      {"runs_at_once", runs_at_once_get_their_own}, {"memory", memory_failures_are_told},
-      {"between", paths_lead_from_one_folder_to_another})
+/* What a killed process left is removed by the next that writes the file; what others may still write is not. */
+static void what_is_left_is_removed(void) {
+  begin();
+  atvi_file *f;
+  pid_t pid = fork();
+  if (pid == 0) _exit(atvi_io_file_new(ctx, in("a.csv"), &f) == ATVI_OK ? 0 : 1);
+  int how;
+  CHECK(waitpid(pid, &how, 0) == pid && how == 0);
+  CHECK_INT(entries(), 1);
+  CHECK_OK(atvi_io_file_save(ctx, in("b.csv"), "b", 1));
+  CHECK_INT(entries(), 2);
+  CHECK_OK(atvi_io_file_new(ctx, in("a.csv"), &f)); /* of a process that lives */
+  CHECK_INT(entries(), 2);
+  CHECK_OK(atvi_io_file_save(ctx, in("a.csv"), "a", 1));
+  CHECK_INT(entries(), 3);
+  atvi_io_file_free(f);
+  CHECK_OK(atvi_io_file_save(ctx, in(".a.csv.00000000-999999999-0.tmp"), "x", 1)); /* of another host */
+  CHECK_OK(atvi_io_file_save(ctx, in("a.csv"), "a", 1));
+  CHECK_INT(entries(), 3);
+  end();
+}
+
+TESTS({"left", what_is_left_is_removed}, {"stems", stems_of_paths}, {"saves", saves_and_replaces},
+      {"streams", streams_more_than_its_buffer}, {"giving_up", giving_up_leaves_the_old_file},
+      {"two_writers", two_writers_do_not_mix}, {"full_disk", a_full_disk_is_told},
+      {"links", links_are_followed}, {"unwritable", what_cannot_be_written_is_told},
+      {"unreadable", what_cannot_be_read_is_told}, {"most", reads_no_more_than_it_should},
+      {"folders", makes_folders}, {"runs", numbers_runs}, {"runs_at_once", runs_at_once_get_their_own},
+      {"memory", memory_failures_are_told}, {"between", paths_lead_from_one_folder_to_another})

@@ -195,7 +195,7 @@ static void a_draw_is_decided(void) {
   end();
 }
 
-/* Cut anywhere, the record has the whole lines before the cut and takes new ones. */
+/* Cut anywhere, the record has the whole lines before the cut, also that which lacks nothing but its line end, and takes new ones. */
 static void a_cut_line_is_removed(void) {
   begin();
   atvi_sim_record *r = open_record();
@@ -210,7 +210,7 @@ static void a_cut_line_is_removed(void) {
   CHECK_OK(atvi_io_file_read(pool, path, &text, &n));
   for (size_t cut = 0; cut <= n; cut++) {
     int lines = -1; /* the first is no run */
-    for (size_t i = 0; i < cut; i++) lines += text[i] == '\n';
+    for (size_t i = 0; i <= cut && i < n; i++) lines += text[i] == '\n';
     CHECK_OK(atvi_io_file_save(ctx, path, text, cut));
     atvi_sim_runs runs;
     CHECK_STATUS(read_runs(pool, path, 0, "flow", 2, PARAM, &runs), lines < 1 ? ATVI_EDATA : ATVI_OK);
@@ -222,6 +222,11 @@ static void a_cut_line_is_removed(void) {
     CHECK(atvi_sim_record_find(r, 9) && atvi_sim_record_find(r, 9)->ok);
     atvi_sim_record_free(r);
   }
+  static const char other[] = "my own notes";
+  CHECK_OK(atvi_io_file_save(ctx, path, other, strlen(other)));
+  CHECK_STATUS(atvi_sim_record_open(ctx, path, &SHAPE, &r), ATVI_EDATA);
+  CHECK_OK(atvi_io_file_read(pool, path, &text, &n));
+  CHECK_STR(text, other);
   atvi_pool_free(pool);
   end();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/detail.h"
+#include "core/guard.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -48,11 +48,27 @@ static void watch(int fd) {
   _exit(0);
 }
 
-void atvi_sim_guard_start(atvi_sim_guard *g) {
+ssize_t atvi_pipe_write(int fd, const char *bytes, size_t n) {
+  sigset_t pipe_only, old, pending;
+  sigemptyset(&pipe_only);
+  sigaddset(&pipe_only, SIGPIPE);
+  sigpending(&pending);
+  bool was_pending = sigismember(&pending, SIGPIPE) == 1;
+  pthread_sigmask(SIG_BLOCK, &pipe_only, &old);
+  ssize_t put = write(fd, bytes, n);
+  int err = errno;
+  if (put < 0 && err == EPIPE && !was_pending) /* takes ours away before anyone sees it */
+    while (sigtimedwait(&pipe_only, NULL, &(struct timespec){0}) < 0 && errno == EINTR) continue;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  errno = err;
+  return put;
+}
+
+bool atvi_guard_start(atvi_guard *g) {
   int fd[2];
   sigset_t all, old;
-  *g = (atvi_sim_guard){.fd = -1};
-  if (pipe(fd) != 0) return;
+  *g = (atvi_guard){.fd = -1};
+  if (pipe(fd) != 0) return false;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old); /* our handlers must not run in the other process */
   pid_t pid = fork();
@@ -60,28 +76,31 @@ void atvi_sim_guard_start(atvi_sim_guard *g) {
     close(fd[1]);
     watch(fd[0]);
   }
+  int err = errno;
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   close(fd[0]);
   if (pid < 0) {
     close(fd[1]);
-    return;
+    errno = err;
+    return false;
   }
   fcntl(fd[1], F_SETFD, FD_CLOEXEC);
-  *g = (atvi_sim_guard){.pid = pid, .fd = fd[1]};
+  *g = (atvi_guard){.pid = pid, .fd = fd[1]};
+  return true;
 }
 
-void atvi_sim_guard_add(const atvi_sim_guard *g, pid_t group) {
+void atvi_guard_add(const atvi_guard *g, pid_t group) {
   if (g->fd < 0) return;
   while (write(g->fd, &group, sizeof group) < 0 && errno == EINTR) continue;
 }
 
-void atvi_sim_guard_drop(const atvi_sim_guard *g, pid_t group) {
+void atvi_guard_drop(const atvi_guard *g, pid_t group) {
   pid_t message = -group;
   if (g->fd < 0) return;
-  while (atvi_sim_proc_write(g->fd, (const char *)&message, sizeof message) < 0 && errno == EINTR) continue;
+  while (atvi_pipe_write(g->fd, (const char *)&message, sizeof message) < 0 && errno == EINTR) continue;
 }
 
-bool atvi_sim_guard_gone(atvi_sim_guard *g) {
+bool atvi_guard_gone(atvi_guard *g) {
   pid_t got;
   if (g->pid <= 0) return g->lost;
   do got = waitpid(g->pid, NULL, WNOHANG);
@@ -92,9 +111,9 @@ bool atvi_sim_guard_gone(atvi_sim_guard *g) {
   return true;
 }
 
-void atvi_sim_guard_end(atvi_sim_guard *g) {
+void atvi_guard_end(atvi_guard *g) {
   if (g->fd >= 0) close(g->fd);
   if (g->pid > 0)
     while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR) continue;
-  *g = (atvi_sim_guard){.fd = -1};
+  *g = (atvi_guard){.fd = -1};
 }
