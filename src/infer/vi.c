@@ -271,6 +271,14 @@ static bool wants_spot(const fit *f) {
          !atvi_infer_vi_late(v) && atvi_infer_vi_surprised(&f->w);
 }
 
+/* Where nothing is found, looking again would not find it either. */
+static atvi_status find_spot(fit *f) {
+  atvi_idx before = f->v->n_part;
+  atvi_status status = atvi_infer_vi_spot(f->v, &f->w);
+  f->spotted = f->v->n_part > before ? f->spotted + 1 : SPOTS;
+  return status;
+}
+
 static phase sample_next(const fit *f) {
   return wants_exact(f) && !atvi_infer_vi_late(f->v) ? SAMPLE : DELIVER;
 }
@@ -351,7 +359,7 @@ static atvi_status enter(fit *f, phase now) {
   case TUNE: tune(v, &v->part[0]); return ATVI_OK;
   case WEIGH_ALL: return weigh_all(f);
   case IMPROVE: f->improved++, improve(v); return ATVI_OK;
-  case SPOT: f->spotted++; return atvi_infer_vi_spot(v, &f->w);
+  case SPOT: return find_spot(f);
   case EXTEND: return extend(f);
   case SAMPLE: return atvi_infer_vi_chains(v, &f->w, &f->out);
   case DELIVER: break;

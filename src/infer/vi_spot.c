@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A place that q does not know of, and that one of its draws has met: a draw that outweighs all the others. Smoothing would make an accident of
- * it. So a few chains that leave the posterior as it is start there, and what they see becomes a normal component, if draws
- * of that say that there is something.
+ * it. So a few chains that leave the posterior as it is start there, and what they see becomes a normal component, if they stay where q has too
+ * little, and draws of the component say that there is something.
  *
  * Moves are slice updates (Neal 2003) along one coordinate at a time, and along the difference of two of the chains: the place may be
  * smaller than q by any factor, and a bracket that shrinks to the point finds its width within some thirty evaluations. */
@@ -125,6 +125,20 @@ static void see(spot *s) {
   }
 }
 
+/* Most chains end where q has too little: weights there are among the largest hundredth. Chains that start in a heavy tail do not; they come back to
+ * where q fits. */
+static bool is_unknown(spot *s, const atvi_vi_weights *w) {
+  atvi_cloud c = {.cap = CHAINS, .n = CHAINS, .x = s->x, .log_pi = s->log_pi};
+  double log_q[CHAINS], part_q[CHAINS], *sorted = w->work;
+  atvi_idx n = w->c.n;
+  int outside = 0;
+  memcpy(sorted, w->log_w, (size_t)n * sizeof *sorted);
+  atvi_math_sort(n, sorted, NULL, sorted + n);
+  atvi_infer_vi_log_q(s->v, &c, CHAINS, part_q, log_q);
+  for (int k = 0; k < CHAINS; k++) outside += s->log_pi[k] - log_q[k] > sorted[n - n / 100 - 1];
+  return 2 * outside > CHAINS;
+}
+
 static atvi_status add(spot *s) {
   atvi_vi *v = s->v;
   atvi_idx d = v->d;
@@ -151,5 +165,5 @@ atvi_status atvi_infer_vi_spot(atvi_vi *v, const atvi_vi_weights *w) {
     move(&s, line);
     if (3 * line >= lines) see(&s);
   }
-  return s.seen > (double)(v->d * (atvi_idx)v->tuning.per_dim) ? add(&s) : ATVI_OK;
+  return s.seen > (double)(v->d * (atvi_idx)v->tuning.per_dim) && is_unknown(&s, w) ? add(&s) : ATVI_OK;
 }

@@ -442,7 +442,9 @@ static void limit_is_told(void) {
   fitted f = fit_on(&t, &o, 2);
   CHECK(f.d->made->exact == 1 && f.d->chains);
   CHECK_INT(f.d->made->end, ATVI_END_LIMIT);
-  CHECK_INT(f.d->n, 20 * ATVI_EXACT_CHAINS);
+  /* Up to an eighth of the iterations comes before the last chain has arrived. */
+  CHECK(f.d->n <= 20 * ATVI_EXACT_CHAINS && f.d->n >= 18 * ATVI_EXACT_CHAINS &&
+        f.d->n % ATVI_EXACT_CHAINS == 0);
   fitted_free(f);
   o.exact_iter = 3; /* too few to be draws: the approximation as it is */
   f = fit_on(&t, &o, 2);
@@ -483,6 +485,7 @@ static void stopping_is_heard(void) {
     toy t = heavy_tails();
     toy_set(&t, 7, -HUGE_VAL, HUGE_VAL);
     atvi_vi_opts o = poor();
+    o.exact = ATVI_EXACT_ON;
     o.ess = 90000; /* long enough to be stopped */
     fitted f = {.ctx = test_ctx()};
     atvi_evaluator *ev;
