@@ -152,6 +152,8 @@ static void folder(world *w, const char *name, double shift, double scale, bool 
       path,
       "{\"fitted\": {\"series\": [{\"series\": \"y\", \"n\": 8, \"coverage\": 0.875}], \"all\": {\"n\": 8, "
       "\"coverage\": 0.875, \"ail\": 2.5}}, \"held_out\": null}\n");
+  snprintf(path, sizeof path, "%s/fit.json", name); /* written last: the fit is whole */
+  test_file(path, "{}\n");
 }
 
 static atvi_comparison three(world *w) {
