@@ -166,6 +166,17 @@ static atvi_status get_density(const atvi_csv *csv, const layout *l, atvi_draws 
   return ATVI_OK;
 }
 
+static atvi_status get_weights(const atvi_csv *csv, const layout *l, atvi_draws *d) {
+  if (!d->weight) return ATVI_OK;
+  ATVI_TRY(get_column(d->ctx, csv, l->weight, d->weight));
+  for (atvi_idx i = 0; i < d->n; i++)
+    if (!(d->weight[i] >= 0 && isfinite(d->weight[i])))
+      return ATVI_FAIL(d->ctx, ATVI_EDATA, "%s:%d:%d: weight__ = '%s', want a number >= 0", csv->path,
+                       csv->line[i], csv->column[i * csv->n_col + l->weight],
+                       csv->text[i * csv->n_col + l->weight]);
+  return ATVI_OK;
+}
+
 static atvi_status fill(const atvi_csv *csv, const layout *l, const atvi_draws_config *c, atvi_draws *d) {
   *d->made = c->made;
   d->chains = l->chain >= 0 ? !c->independent : c->n_chain > 0 && !c->independent;
@@ -176,7 +187,7 @@ static atvi_status fill(const atvi_csv *csv, const layout *l, const atvi_draws_c
     ATVI_TRY(atvi_draws_say(d, m->severity, m->code, "%s", m->text));
   }
   ATVI_TRY(get_density(csv, l, d));
-  if (d->weight) ATVI_TRY(get_column(d->ctx, csv, l->weight, d->weight));
+  ATVI_TRY(get_weights(csv, l, d));
   for (atvi_idx j = 0; j < l->n_col; j++) ATVI_TRY(get_column(d->ctx, csv, l->at[j], d->x + j * d->n));
   return ATVI_OK;
 }

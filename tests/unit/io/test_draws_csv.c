@@ -258,6 +258,7 @@ static void damaged_files_are_told(void) {
       {"# chains = 2\n# draws_per_chain = 2\nlp__,a\n1,2\n3,4\n", ":5:1: 2 rows"},
       {"lp__,chain__,a\n1,2,3\n1,1,3\n", ":2:3: chain 2 instead of chain 1"},
       {"lp__,a\n1,2\n3,x\n", ":3:3: 'x' is not a number (column a)"},
+      {"lp__,weight__,a\n1,-2,2\n3,1,1\n", ":2:3: weight__ = '-2', want a number >= 0"},
       {"lp__,a\n1,2\n3\n", ":3:1: error: this row has 1 cell,"},
   };
   atvi_ctx *ctx = test_ctx();
