@@ -206,7 +206,7 @@ bool atvi_infer_vi_tail_fits(const atvi_vi_weights *w);
 bool atvi_infer_vi_permits(const atvi_vi_weights *w);
 /* log q of the mixture, with the guard and shares of the last weighing, at the first n points of a cloud. part_q[n]: scratch. */
 void atvi_infer_vi_log_q(atvi_vi *v, const atvi_cloud *c, atvi_idx n, double *part_q, double *log_q);
-/* The weights contradict each other, but would be well behaved without the largest hundredth of them: q fits what it knows, and does not know
+/* The weights may not be used, but would be well behaved without the largest hundredth of them: q fits what it knows, and does not know
  * of a place that a few draws have met. */
 bool atvi_infer_vi_surprised(const atvi_vi_weights *w);
 /* n points x[d][n] out of the draws, by their weights, none of which counts for more than 1 / sqrt of the number of draws, so that

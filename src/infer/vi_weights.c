@@ -285,7 +285,7 @@ bool atvi_infer_vi_permits(const atvi_vi_weights *w) {
 bool atvi_infer_vi_surprised(const atvi_vi_weights *w) {
   atvi_idx n = w->c.n, most = n - n / 100;
   double *x = w->work, sum = 0, square = 0;
-  if (n < 100 || atvi_math_weights_agree(w->top, w->se)) return false;
+  if (n < 100 || atvi_infer_vi_permits(w)) return false;
   memcpy(x, w->log_w, (size_t)n * sizeof *x);
   atvi_math_sort(n, x, NULL, x + n);
   for (atvi_idx j = 0; j < most; j++) {

@@ -243,7 +243,7 @@ const tests = {
   async "the report of an emulator names the worst run, and that of a fit shows the simulator alone"() {
     let page = await open(url("flow-runs"));
     assert.match(await page.locator(".verdict .say").innerText(), /emulator/);
-    assert.match(await page.locator("#validation").innerText(), /Runs that it predicts worst[\s\S]*run \d+/);
+    assert.match(await page.locator("#validation").innerText(), /Worst predicted runs[\s\S]*run \d+/);
     assert(await page.locator("#loo path").count() > 60);
     await page.locator("#loo").scrollIntoViewIfNeeded();
     const box = await page.locator("#loo").boundingBox();
