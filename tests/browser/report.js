@@ -249,7 +249,7 @@ const tests = {
     const box = await page.locator("#loo").boundingBox();
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
     assert.match(await page.locator(".tip").innerText(), /the simulator's .*\n? ?the emulator's/);
-    assert.match(await page.locator("#inputs").innerText(), /What matters most is a/);
+    assert.match(await page.locator("#inputs").innerText(), /The most important input is a/);
     await page.context().close();
     page = await open(url("flow"));
     assert.match(await page.locator("#data .legend").innerText(), /the simulator alone/);
