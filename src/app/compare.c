@@ -214,7 +214,10 @@ static void side_by_side(work *w) {
 static atvi_status describe(work *w, const job *j, atvi_compared *out) {
   const char *message = j->message[0] ? atvi_pool_printf(w->pool, "%s", j->message) : NULL;
   *out = (atvi_compared){.method = j->method, .dir = j->fit.out};
-  out->state = !j->begun ? "not run" : j->stopped ? "stopped" : j->status != ATVI_OK ? "failed" : "done";
+  out->state = !j->begun              ? ATVI_COMPARED_NOT_RUN
+               : j->stopped           ? ATVI_COMPARED_STOPPED
+               : j->status != ATVI_OK ? ATVI_COMPARED_FAILED
+                                      : ATVI_COMPARED_DONE;
   out->reason = !j->begun ? "stopped before it began" : j->status != ATVI_OK ? message : NULL;
   out->unscored = j->status == ATVI_OK && j->scored != ATVI_OK ? message : NULL;
   return atvi_pool_status(w->pool);

@@ -8,12 +8,19 @@
 #include "diag/summary.h"
 #include "math/stat/stat.h"
 
+/* How far a method came. */
+typedef enum {
+  ATVI_COMPARED_NOT_RUN,
+  ATVI_COMPARED_STOPPED,
+  ATVI_COMPARED_FAILED,
+  ATVI_COMPARED_DONE,
+} atvi_compared_state;
+
 /* One method. */
 typedef struct {
   /* As requested: "exact" is atvi with its exact sampler. */
   const char *method;
-  /* "done", "stopped", "failed", "not run". */
-  const char *state;
+  atvi_compared_state state;
   /* Why it failed, or why the verdict is not ok; NULL: neither. */
   const char *reason;
   /* Why there are no scores; NULL if there are. */
@@ -56,12 +63,14 @@ typedef struct {
 #define ATVI_COMPARE_BEYOND 3.0
 
 /* Reads what each method wrote into its folder; of[] holds method, state and dir. wanted: name of the
- * reference; NULL: the best. A folder that cannot be read makes its method "failed". Free with
+ * reference; NULL: the best. A folder that cannot be read makes its method FAILED. Free with
  * atvi_app_compare_free. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_app_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wanted,
                                                atvi_comparison *c);
 void atvi_app_compare_free(atvi_comparison *c); /* frees the draws; the rest belongs to the pool */
 
+/* "not run", "stopped", "failed", "done". */
+const char *atvi_app_compared_word(const atvi_compared *m);
 /* The log evidence; NaN if there is none or the weights cannot be trusted. */
 double atvi_app_compared_evidence(const atvi_compared *m);
 /* Table for a terminal, at most 100 columns wide. Errors: ENOMEM. */

@@ -66,7 +66,7 @@ static void csv_scores(atvi_text *t, const atvi_compared *m, const char *kind, c
 }
 
 static void csv_method(atvi_text *t, const atvi_comparison *c, const atvi_compared *m) {
-  atvi_app_compare_word(t, m->method, "state", m->state);
+  atvi_app_compare_word(t, m->method, "state", atvi_app_compared_word(m));
   if (m->reason) atvi_app_compare_word(t, m->method, "reason", m->reason);
   if (!m->summary) return;
   const char *at = atvi_app_compare_lead(t->pool, m->method, "fit", "");
@@ -110,7 +110,7 @@ static void put_method(atvi_json *w, const atvi_compared *m) {
   const atvi_summary *s = m->summary;
   atvi_io_json_object(w, NULL);
   atvi_io_json_put(w, "method", atvi_io_json_word(w->pool, m->method));
-  atvi_io_json_put(w, "state", atvi_io_json_word(w->pool, m->state));
+  atvi_io_json_put(w, "state", atvi_io_json_word(w->pool, atvi_app_compared_word(m)));
   atvi_io_json_put(w, "reason", atvi_io_json_word(w->pool, m->reason));
   /* relative to compare.json, so that the folder can be moved */
   atvi_io_json_put(w, "folder", atvi_io_json_word(w->pool, m->method));
@@ -181,7 +181,7 @@ static atvi_status read_method(atvi_ctx *ctx, atvi_pool *pool, atvi_compared *m)
   atvi_status status = atvi_app_read_draws(ctx, pool, m->dir, &m->draws);
   if (status == ATVI_ENOMEM) return status;
   if (status != ATVI_OK) {
-    m->state = "failed";
+    m->state = ATVI_COMPARED_FAILED;
     m->reason = atvi_pool_printf(pool, "%s", atvi_errmsg(ctx));
     return m->reason ? ATVI_OK : ATVI_ENOMEM;
   }
@@ -294,7 +294,7 @@ atvi_status atvi_app_compare_read(atvi_ctx *ctx, atvi_pool *pool, const char *wa
   for (atvi_idx i = 0; i < c->n; i++) {
     atvi_compared *m = &c->of[i];
     m->fit.rhat = m->fit.ess = NAN;
-    bool wrote = strcmp(m->state, "done") == 0 || (strcmp(m->state, "stopped") == 0 && !m->reason);
+    bool wrote = m->state == ATVI_COMPARED_DONE || (m->state == ATVI_COMPARED_STOPPED && !m->reason);
     if (wrote) ATVI_TRY(read_method(ctx, pool, m));
   }
   choose(c, wanted, pool);

@@ -118,6 +118,11 @@ static void columns(table *b) {
 
 /* ---- rows about the fit ---- */
 
+const char *atvi_app_compared_word(const atvi_compared *m) {
+  static const char *const word[] = {"not run", "stopped", "failed", "done"};
+  return word[m->state];
+}
+
 double atvi_app_compared_evidence(const atvi_compared *m) {
   const atvi_summary *s = m->summary;
   return !s || (s->refused && !s->chains) ? NAN : s->made.log_evidence;
@@ -182,8 +187,8 @@ static void verdict_row(table *b) {
   put_label(b, "verdict");
   for (atvi_idx i = 0; i < b->c->n; i++) {
     const atvi_compared *m = &b->c->of[i];
-    bool whole = m->summary && strcmp(m->state, "done") == 0;
-    put(b, whole ? atvi_verdict_name(m->summary->verdict) : m->state);
+    bool whole = m->summary && m->state == ATVI_COMPARED_DONE;
+    put(b, whole ? atvi_verdict_name(m->summary->verdict) : atvi_app_compared_word(m));
   }
   atvi_io_text_add(&b->t, "\n");
 }
@@ -232,11 +237,12 @@ static void notes(table *b) {
     tell(b, "", "the methods ran side by side and shared the cores, so each took longer than it would alone");
   for (atvi_idx i = 0; i < c->n; i++) {
     const atvi_compared *m = &c->of[i];
-    bool told = strcmp(m->state, "done") != 0;
+    bool told = m->state != ATVI_COMPARED_DONE;
     if (told || m->reason)
       tell(b,
            atvi_pool_printf(b->t.pool, "%s: %s%s", m->method,
-                            told ? m->state : atvi_verdict_name(m->summary->verdict), m->reason ? ":" : ""),
+                            told ? atvi_app_compared_word(m) : atvi_verdict_name(m->summary->verdict),
+                            m->reason ? ":" : ""),
            m->reason ? m->reason : "");
     if (m->unscored) tell(b, atvi_pool_printf(b->t.pool, "%s has no scores:", m->method), m->unscored);
   }

@@ -24,7 +24,7 @@ static const char *number(atvi_pool *pool, double x, int digits) {
 /* ---- compare, of methods ---- */
 
 static const char *verdict_of(const atvi_compared *m) {
-  return m->summary ? atvi_verdict_name(m->summary->verdict) : m->state;
+  return m->summary ? atvi_verdict_name(m->summary->verdict) : atvi_app_compared_word(m);
 }
 
 static atvi_report_table methods_table(atvi_pool *pool, const atvi_comparison *c) {
