@@ -245,7 +245,7 @@ bool atvi_lang_eat(ast_parser *p, const char *text); /* false: it is something e
 const char *atvi_lang_column_name(ast_parser *p, atvi_place *at); /* a name, text in quotes, or a number */
 
 /* parse_block.c: from the { to the }. */
-bool atvi_lang_block(ast_parser *p, ast_stmt *st);
+bool atvi_lang_parse_settings(ast_parser *p, ast_stmt *st);
 
 /* Kinds of processes by name; -1 if it is none. name of the k-th; NULL past the end. */
 int atvi_lang_process(const char *name);

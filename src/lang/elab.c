@@ -96,6 +96,8 @@ static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *l
   else if (ok) {
     e.file = &file;
     elaborate(&e);
+    lang->n_all = lang->n_param;
+    lang->all = lang->param;
   }
   if (s->status == ATVI_OK && (atvi_graph_failed(lang->graph) || atvi_pool_failed(s->pool)))
     atvi_lang_nomem(s);

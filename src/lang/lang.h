@@ -77,6 +77,10 @@ typedef struct {
   atvi_idx n;
   const atvi_idx *state; /* [n] states that change */
   atvi_node *increase;   /* [n] what is added, from the state just before */
+  /* Numbers that come with each time, from a file; 0 if there is none. */
+  atvi_idx n_value;
+  /* [n_time][n_value] inputs ATVI_IN_DATA of `increase`: index k is value k of the present time. */
+  const double *value;
 } atvi_lang_pulse;
 
 typedef struct {
@@ -184,6 +188,37 @@ typedef struct {
   atvi_place place;
 } atvi_lang_observe;
 
+/* One unit of a block. */
+typedef struct {
+  /* "s01"; nested: "north.a". */
+  const char *label;
+  /* The block as a model of its own with this unit's files: its nodes and everything but numbers from files are those of
+   * unit 0. Names are those of the block, "CL" and "A", without the label. */
+  struct atvi_lang *lang;
+  /* [lang->n_param] which parameter of the whole model each of its own is. */
+  const atvi_idx *param;
+  /* [n_covariate] numbers of the unit; input ATVI_IN_PARAM, index lang->n_param + k. */
+  const double *covariate;
+} atvi_lang_unit;
+
+/* A block `each`: many units with the same statements. In the `lang` of a unit
+ *   param          outside parameters, in the order of the whole model, then those of enclosing blocks, then its own;
+ *   log_prior and log_extra   those of the block's own statements alone;
+ *   derived, track, data, observe   the block's own statements alone;
+ *   state, table, pulse   those outside, then its own. */
+typedef struct {
+  /* "subject"; nested: "region.school". */
+  const char *name;
+  /* Parameters of the units' `lang` that are declared outside the block, and have their priors there: the first. */
+  atvi_idx n_outer;
+  atvi_idx n_covariate;
+  /* [n_covariate] names. */
+  const char *const *covariate;
+  atvi_idx n_unit;
+  atvi_lang_unit *unit;
+  atvi_place place;
+} atvi_lang_block;
+
 typedef struct atvi_lang {
   atvi_pool *pool;
   atvi_graph *graph;
@@ -218,6 +253,14 @@ typedef struct atvi_lang {
   atvi_lang_emulator *emulator;
   atvi_idx n_track;
   atvi_lang_value *track; /* of parameters, states, time and tables */
+  /* Blocks, an outer one before those inside it; all of the above is about what stands outside blocks. */
+  atvi_idx n_block;
+  atvi_lang_block *block;
+  /* Parameters of the whole model, those of units included; the first n_param are `param`. */
+  atvi_idx n_all;
+  /* [n_all] outside; then for each block, for each element, for each unit: "CL.s01", "CL.s02", ..., "k.1.s01", ... Those of
+   * units have name, box and map, but no prior: n_arg is 0. */
+  atvi_lang_param *all;
 } atvi_lang;
 
 typedef struct {

@@ -365,7 +365,7 @@ static bool parse_emulator(ast_parser *p, ast_stmt *st) {
   st->name = p->tok->word;
   return !atvi_lang_reserved(p, p->tok) &&
          atvi_lang_expect(p, TOK_NAME, "an emulator has a name: emulator flow { ... }") &&
-         atvi_lang_block(p, st);
+         atvi_lang_parse_settings(p, st);
 }
 
 /* Words that begin a statement but are no words of the language elsewhere. */
@@ -432,7 +432,7 @@ static bool statement(ast_parser *p, ast_stmt *st) {
   case KW_OBSERVE: return parse_observe(p, st);
   case KW_SOLVER: return parse_solver(p, st);
   case KW_FOLDER: return parse_folder(p, st);
-  case KW_SIMULATOR: return atvi_lang_block(p, st);
+  case KW_SIMULATOR: return atvi_lang_parse_settings(p, st);
   case KW_EMULATOR: return parse_emulator(p, st);
   default: p->tok--; return unknown_statement(p);
   }

@@ -201,7 +201,7 @@ static bool setting(ast_parser *p, ast_stmt *st, ast_setting *x) {
   return false;
 }
 
-bool atvi_lang_block(ast_parser *p, ast_stmt *st) {
+bool atvi_lang_parse_settings(ast_parser *p, ast_stmt *st) {
   atvi_idx cap = 0;
   if (!atvi_lang_expect(p, '{', "its settings stand between { and }, one per line")) return false;
   for (;;) {
