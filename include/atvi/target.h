@@ -34,6 +34,15 @@ typedef struct {
   const char *map;
 } atvi_param;
 
+/* A part of a log density that depends on some of the parameters: one subject of many, or what all have in common. */
+typedef struct {
+  /* "s01"; "" for what is common. */
+  const char *name;
+  /* [n_on] the parameters it depends on. The priors of the first n_outer are part of another unit. */
+  atvi_idx n_on, n_outer;
+  const atvi_idx *on;
+} atvi_unit;
+
 /* One batched evaluation. Pointers to unwanted outputs may be NULL. */
 typedef struct {
   atvi_idx B;
@@ -125,6 +134,10 @@ typedef struct {
   /* Its adjoint: adds to dtheta[d][B] from dlocation and dscale [d][B], of which the same rows are read. */
   void (*prior_place_vjp)(const void *self, void *work, atvi_idx B, const double *theta,
                           const double *dlocation, const double *dscale, double *dtheta);
+
+  /* As eval of one unit alone: theta and the gradients are [n_on][B], of the parameters in unit[u].on. eval is the sum over all units.
+   * NULL: the density is not known as a sum. */
+  void (*eval_unit)(const void *self, void *work, atvi_idx u, const atvi_batch *batch);
 } atvi_target_ops;
 
 typedef struct {
@@ -149,6 +162,9 @@ typedef struct {
   atvi_idx n_out;
   /* Preferred number of points per call of eval, a multiple of 8; 0: any. */
   atvi_idx group;
+  /* [n_unit] parts whose sum the density is; 0 if it is not known as a sum. */
+  atvi_idx n_unit;
+  const atvi_unit *unit;
 } atvi_target;
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@ enum { L = ATVI_LANES };
 
 static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   atvi_model_work *o, head = {0};
-  atvi_idx d = m->target.d, n = m->n_state, nh = m->n_hoist, n_el = m->max_el;
+  atvi_idx d = m->target.d, n = m->n_state, nh = m->n_hoist, n_el = m->max_el, n_out = m->most_output;
   atvi_idx n_report = m->n_prior_arg, n_arg = m->emulated ? m->emulated->n_arg : 0;
   for (atvi_idx k = 0; k < m->lang->n_data; k++)
     if (m->report_args[k] + m->lang->n_observe > n_report) n_report = m->report_args[k] + m->lang->n_observe;
@@ -21,7 +21,7 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   if (2 * m->n_place > n_report) n_report = 2 * m->n_place;
   if (n_report > n_el) n_el = n_report;
   ATVI_TAKE(a, o, 1);
-  ATVI_TAKE(a, head.theta, (d + 1) * L);
+  ATVI_TAKE(a, head.theta, (d + m->n_covariate + 1) * L);
   ATVI_TAKE(a, head.grad_p, (d + 1) * L);
   ATVI_TAKE(a, head.grad_x, (d + 1) * L);
   ATVI_TAKE(a, head.grad_l, (d + 1) * L);
@@ -30,13 +30,13 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.seeds, (nh + n + n_arg + 1) * L);
   ATVI_TAKE(a, head.y0, (n + 1) * L);
   ATVI_TAKE(a, head.arg, (n_arg + 1) * L);
-  ATVI_TAKE(a, head.yout, (m->n_output * n + 1) * L);
-  ATVI_TAKE(a, head.ybar, (m->n_output * n + 1) * L);
+  ATVI_TAKE(a, head.yout, (n_out * n + 1) * L);
+  ATVI_TAKE(a, head.ybar, (n_out * n + 1) * L);
   ATVI_TAKE(a, head.el, (n_el + 1) * L);
   ATVI_TAKE(a, head.scratch, m->scratch + 1);
   ATVI_TAKE(a, head.time, 1);
   if (m->automatic) {
-    ATVI_TAKE(a, head.yout2, (m->n_output * n + 1) * L);
+    ATVI_TAKE(a, head.yout2, (n_out * n + 1) * L);
     ATVI_TAKE(a, head.y0_bar2, (n + 1) * L);
     ATVI_TAKE(a, head.hoist_bar2, (nh + 1) * L);
   }
@@ -90,7 +90,13 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
   int real = B - first < L ? (int)(B - first) : L;
   for (atvi_idx i = 0; i < m->target.d; i++)
     for (int l = 0; l < L; l++) w->theta[i * L + l] = theta[i * B + first + (l < real ? l : real - 1)];
+  atvi_model_load_covariates(m, w);
   return real;
+}
+
+void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w) {
+  for (atvi_idx i = 0; i < m->n_covariate; i++)
+    for (int l = 0; l < L; l++) w->theta[(m->target.d + i) * L + l] = m->covariate[i];
 }
 
 static void setup(const atvi_model *m, atvi_model_work *w) {
@@ -320,6 +326,7 @@ static void eval_frozen(const void *self, void *work, const double *theta0, cons
   atvi_outcome outcome[L];
   for (atvi_idx i = 0; i < m->target.d; i++)
     for (int l = 0; l < L; l++) w->theta[i * L + l] = theta0[i];
+  atvi_model_load_covariates(m, w);
   atvi_model_solve(m, w, true, outcome);
   plain.grad_lik = NULL;
   run_batch(m, w, solve_frozen, &plain);

@@ -352,6 +352,8 @@ atvi_status atvi_model_fixed_new(atvi_ctx *ctx, const atvi_target *base, atvi_id
   f->target.d = d;
   f->target.param = f->param;
   f->target.prior = base->prior ? f->prior : NULL;
+  f->target.n_unit = 0;
+  f->target.unit = NULL;
   *out = &f->target;
   return ATVI_OK;
 }

@@ -61,7 +61,7 @@ atvi_status atvi_model_series(atvi_model *m) {
   return process_series(m, s);
 }
 
-static atvi_status describe_target(atvi_model *m) {
+atvi_status atvi_model_describe(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_target *t = &m->target;
   atvi_param *param = atvi_pool_take(m->pool, (size_t)lang->n_param + 1, sizeof *param);
@@ -88,22 +88,31 @@ static atvi_status find_apart(atvi_model *m, const char *rule, atvi_holdout *out
   return rule ? atvi_model_holdout_find(m->pool, m->lang, rule, out) : ATVI_OK;
 }
 
-static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {
+atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts) {
   atvi_holdout apart;
+  m->base = m;
+  m->n_unit = 1;
+  m->unit = &m->base;
+  ATVI_TRY(atvi_model_jumps(m));
+  ATVI_TRY(atvi_model_constant(m));
+  ATVI_TRY(atvi_model_times(m, opts));
+  m->most_output = m->n_output;
+  ATVI_TRY(atvi_model_rows(m));
+  ATVI_TRY(find_apart(m, opts->apart, &apart));
+  ATVI_TRY(atvi_model_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
+  ATVI_TRY(atvi_model_describe(m));
+  ATVI_TRY(atvi_model_programs(m, opts->interpret));
+  ATVI_TRY(atvi_model_series(m));
+  return atvi_model_solver(m);
+}
+
+static atvi_status build(atvi_model *m, const atvi_model_load_opts *opts) {
+  if (m->lang->n_block > 0) return atvi_model_units(m, opts);
   if (opts->holdout) {
     ATVI_TRY(atvi_model_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
     ATVI_TRY(atvi_model_holdout_apply(m->pool, m->lang, &m->holdout));
   }
-  ATVI_TRY(atvi_model_jumps(m));
-  ATVI_TRY(atvi_model_constant(m));
-  ATVI_TRY(atvi_model_times(m, opts));
-  ATVI_TRY(atvi_model_rows(m));
-  ATVI_TRY(find_apart(m, opts->apart, &apart));
-  ATVI_TRY(atvi_model_emulated_new(m->pool, m->lang, opts, apart.held, &m->emulated));
-  ATVI_TRY(describe_target(m));
-  ATVI_TRY(atvi_model_programs(m, opts->interpret));
-  ATVI_TRY(atvi_model_series(m));
-  return atvi_model_solver(m);
+  return atvi_model_build(m, opts);
 }
 
 atvi_status atvi_model_load_with(atvi_ctx *ctx, const char *path, const atvi_model_load_opts *opts,
@@ -154,12 +163,18 @@ atvi_status atvi_model_load(atvi_ctx *ctx, const char *path, const atvi_model_op
                               out);
 }
 
-void atvi_model_free(atvi_model *m) {
-  if (!m) return;
+void atvi_model_release(atvi_model *m) {
   atvi_graph_module_free(m->hot);
   atvi_graph_module_free(m->jacobian);
   atvi_graph_module_free(m->cold);
   atvi_model_emulated_free(m->emulated);
+}
+
+void atvi_model_free(atvi_model *m) {
+  if (!m) return;
+  for (atvi_idx i = 0; i < m->n_part; i++)
+    if (m->part[i].m && m->part[i].m->base == m->part[i].m) atvi_model_release(m->part[i].m);
+  atvi_model_release(m);
   atvi_lang_free(m->lang);
   atvi_pool_free(m->pool);
 }

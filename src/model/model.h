@@ -101,9 +101,11 @@ typedef struct {
   atvi_idx *out,
       *prev;         /* [n_row] index of the output with the row's and the previous row's state; -1: none */
   atvi_idx *observe; /* [n_el] which lang->observe; -1: none */
-  atvi_node *node;   /* [n_el] while building; without what a histogram of counts takes over */
-  atvi_node *whole;  /* [n_el] while building; with it */
-  atvi_node *known_node; /* [n_known] while building */
+  atvi_element_kind *kind; /* [n_el]; NULL for counts of sizes */
+  atvi_node size;          /* of counts of sizes: which */
+  atvi_node *node;         /* [n_el] while building; without what a histogram of counts takes over */
+  atvi_node *whole;        /* [n_el] while building; with it */
+  atvi_node *known_node;   /* [n_known] while building */
   atvi_prog value, grad;
   atvi_prog each; /* as value, whole, from PARAM, TIME, STATE, PREV, TABLE, DATA; interpreted */
 } atvi_rows;
@@ -114,9 +116,42 @@ typedef struct {
   const atvi_idx *item; /* [n] lang->pulse, ascending; one twice acts twice */
 } atvi_pulses;
 
+/* A unit of a model with blocks `each`, or what stands outside of them: a model of its own in some of the parameters. */
+typedef struct {
+  atvi_model *m;
+  /* Which block it belongs to, counted from 1; 0: outside. Units of a block share their scratch. */
+  atvi_idx block;
+  /* [m's d] parameters of the whole model; the priors of the first n_outer are another part's. */
+  atvi_idx n_outer;
+  const atvi_idx *param;
+  /* Where its observations, derived quantities and series stand in those of the whole: value i of series s at series_at[s] + i. */
+  atvi_idx obs_at;
+  atvi_idx *derived_at;
+  atvi_idx *series_at;
+  /* Nothing is observed of it. */
+  bool silent;
+} atvi_model_part;
+
 struct atvi_model {
   atvi_ctx *ctx;
   atvi_lang *lang;
+  /* Units of a block are models that share everything but numbers from files: what is made of expressions belongs to the first, base. A model
+   * without units is its own. */
+  atvi_model *base;
+  atvi_idx n_unit;
+  atvi_model **unit; /* [n_unit], unit[0] is base */
+  /* Numbers of the unit, inputs PARAM after the parameters. */
+  atvi_idx n_covariate;
+  const double *covariate;
+  /* The most outputs of any unit. */
+  atvi_idx most_output;
+  /* [n_observe] the counts of this observation have a histogram. */
+  bool *apart;
+  /* A model with blocks is the sum of its parts, and runs nothing itself (units.c). NULL: it has none. */
+  atvi_idx n_part, n_block;
+  atvi_model_part *part;
+  /* [d] the part that gives the place of a parameter's prior; -1: none. */
+  atvi_idx *placed_by;
   atvi_pool *pool; /* everything below */
   atvi_module *hot, *cold;
   atvi_module_info info;
@@ -183,13 +218,20 @@ struct atvi_model {
   size_t scratch; /* doubles, largest over all programs */
 };
 
+/* Builds all of a model but its target's solver from m->lang: the steps below. */
+ATVI_CHECKED atvi_status atvi_model_build(atvi_model *m, const atvi_model_load_opts *opts);
+/* The same for a model with blocks `each`. */
+ATVI_CHECKED atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts);
+/* Frees what does not lie in pools. */
+void atvi_model_release(atvi_model *m);
 /* build steps, in calling order */
 ATVI_CHECKED atvi_status atvi_model_jumps(atvi_model *m);    /* comparisons with the time */
 ATVI_CHECKED atvi_status atvi_model_constant(atvi_model *m); /* states that never change */
 ATVI_CHECKED atvi_status atvi_model_times(atvi_model *m,
                                           const atvi_model_load_opts *opts); /* outputs, stops */
 ATVI_CHECKED atvi_status atvi_model_rows(atvi_model *m);                     /* elements of rows */
-ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m); /* priors that depend on others */
+ATVI_CHECKED atvi_status atvi_model_place(atvi_model *m);    /* priors that depend on others */
+ATVI_CHECKED atvi_status atvi_model_describe(atvi_model *m); /* the target */
 ATVI_CHECKED atvi_status atvi_model_programs(atvi_model *m, bool interpret); /* hot and cold modules */
 ATVI_CHECKED atvi_status atvi_model_series(atvi_model *m);                   /* names of outputs */
 ATVI_CHECKED atvi_status atvi_model_solver(atvi_model *m);                   /* which solver, see solver.c */
@@ -237,6 +279,8 @@ void atvi_model_work_free(void *work);
 /* Loads points first .. first+ATVI_LANES-1 of theta[d][B] into w->theta, the last one repeated. Returns how many are real. */
 int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, const double *theta,
                           atvi_idx first);
+/* Puts the numbers of the unit after the parameters of all lanes. */
+void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w);
 /* Runs setup and the solver for the lanes in w->theta. */
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[ATVI_LANES]);
 
@@ -258,6 +302,9 @@ atvi_series_part atvi_model_series_part(const atvi_model *m, atvi_idx series);
 
 void atvi_model_prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
                            double *theta);
+/* Draws the parameters after the first n_given, given those in theta. key[d]: numbers of their streams. */
+void atvi_model_prior_draw_given(const atvi_model *m, atvi_model_work *w, uint64_t seed, atvi_idx first,
+                                 atvi_idx n_given, const atvi_idx *key, atvi_idx B, double *theta);
 void atvi_model_prior_place(const void *self, void *work, atvi_idx B, const double *theta, double *location,
                             double *scale);
 void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,

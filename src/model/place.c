@@ -80,6 +80,7 @@ static atvi_prior_form form(atvi_graph *g, const atvi_lang_param *p, node *loc, 
 /* Which parameters the prior of each depends on. */
 typedef struct {
   atvi_pool *pool;
+  atvi_idx d;   /* parameters; what follows them are numbers of the unit */
   atvi_idx *on; /* all, one parameter's after the other's */
   atvi_idx n, cap;
   bool failed;
@@ -87,6 +88,7 @@ typedef struct {
 
 static void note_dependence(void *user, atvi_idx index) {
   dependences *d = user;
+  if (index >= d->d) return;
   if (!ATVI_PUSH(d->pool, d->on, d->n, d->cap))
     d->failed = true;
   else
@@ -99,7 +101,7 @@ static bool levels(atvi_model *m) {
   atvi_idx *end = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *end);
   m->level = atvi_pool_take(m->pool, (size_t)d + 1, sizeof *m->level);
   if (!end || !m->level) return false;
-  dependences dep = {.pool = m->pool};
+  dependences dep = {.pool = m->pool, .d = m->lang->n_param};
   for (atvi_idx i = 0; i < d; i++) {
     for (int a = 0; a < m->lang->param[i].n_arg; a++)
       if (!atvi_model_inputs(m, m->lang->param[i].arg[a], ATVI_IN_PARAM, note_dependence, &dep) || dep.failed)
@@ -118,9 +120,10 @@ static bool levels(atvi_model *m) {
 }
 
 /* The parameter that x is; -1: it is an expression. */
-static atvi_idx parameter(const atvi_graph *g, atvi_node x) {
-  atvi_node_info info = atvi_graph_get(g, x);
-  return info.op == ATVI_OP_INPUT && info.index2 == ATVI_IN_PARAM ? info.index : -1;
+static atvi_idx parameter(const atvi_model *m, atvi_node x) {
+  atvi_node_info info = atvi_graph_get(m->lang->graph, x);
+  bool is = info.op == ATVI_OP_INPUT && info.index2 == ATVI_IN_PARAM && info.index < m->lang->n_param;
+  return is ? info.index : -1;
 }
 
 /* A parameter with a prior of its own that is the location of others. */
@@ -128,7 +131,7 @@ static bool is_location(const atvi_model *m, atvi_idx i) {
   const atvi_lang_param *p = m->lang->param;
   for (atvi_idx k = 0; k < m->lang->n_param; k++)
     for (int a = 0; a < p[k].n_arg && m->level[k] > 0; a++)
-      if (parameter(m->lang->graph, p[k].arg[a]) == i && p[k].dist != ATVI_DIST_UNIFORM) return true;
+      if (parameter(m, p[k].arg[a]) == i && p[k].dist != ATVI_DIST_UNIFORM) return true;
   return false;
 }
 
@@ -141,8 +144,8 @@ static bool set_link(atvi_model *m, atvi_idx i, atvi_prior_link *link) {
   link->form = form(m->lang->graph, p, &loc, &scale);
   if (link->form == ATVI_PRIOR_ALONE) return true;
   if (atvi_graph_failed(m->lang->graph)) return false;
-  dependences dep = {.pool = m->pool};
-  if (link->form != ATVI_PRIOR_RATIO) link->location = parameter(m->lang->graph, loc);
+  dependences dep = {.pool = m->pool, .d = m->lang->n_param};
+  if (link->form != ATVI_PRIOR_RATIO) link->location = parameter(m, loc);
   if (!atvi_model_inputs(m, scale, ATVI_IN_PARAM, note_dependence, &dep)) return false;
   link->n_on_scale = dep.n;
   if (!atvi_model_inputs(m, loc, ATVI_IN_PARAM, note_dependence, &dep) || dep.failed) return false;

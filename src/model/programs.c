@@ -107,7 +107,7 @@ static bool scalar_with_gradient(builder *b, const char *name, const atvi_node *
   *one = atvi_graph_const(b->g, 1);
   atvi_node *grad = gradient(b, 1, x, one, ATVI_IN_PARAM, d);
   atvi_prog_spec *s = begin(b, name, -1);
-  in(s, ATVI_IN_PARAM, d, false);
+  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   out(s, 1, x, false);
   out(s, d, grad, false);
   return grad != NULL;
@@ -122,13 +122,13 @@ static bool setup(builder *b) {
   for (atvi_idx i = 0; i < b->n; i++) all[nh + i] = b->lang->state[b->m->live[i]].init;
   for (atvi_idx i = 0; i < n_arg; i++) all[nh + b->n + i] = e->arg[i];
   atvi_prog_spec *s = begin(b, "setup", -1);
-  in(s, ATVI_IN_PARAM, d, false);
+  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   out(s, nh, all, false);
   out(s, b->n, all + nh, false);
   out(s, n_arg, all + nh + b->n, false);
   atvi_node *grad = gradient(b, total, all, seed, ATVI_IN_PARAM, d);
   s = begin(b, "setup_vjp", -1);
-  in(s, ATVI_IN_PARAM, d, false);
+  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   in(s, ATVI_IN_SEED, total, false);
   out(s, d, grad, false);
   return grad != NULL;
@@ -141,10 +141,10 @@ static bool placed(builder *b) {
   atvi_node *seed = inputs(b, ATVI_IN_SEED, n);
   atvi_node *grad = gradient(b, n, m->place_node, seed, ATVI_IN_PARAM, d);
   atvi_prog_spec *s = begin(b, "placed", -1);
-  in(s, ATVI_IN_PARAM, d, false);
+  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   out(s, n, m->place_node, false);
   s = begin(b, "placed_vjp", -1);
-  in(s, ATVI_IN_PARAM, d, false);
+  in(s, ATVI_IN_PARAM, d + b->m->n_covariate, false);
   in(s, ATVI_IN_SEED, n, false);
   out(s, d, grad, false);
   return grad != NULL;
@@ -227,9 +227,13 @@ atvi_status atvi_model_jacobian(atvi_model *m, bool compile, atvi_prog *jac, dou
   return ATVI_OK;
 }
 
-static bool has_masked(const atvi_rows *rows, atvi_idx e) {
-  for (atvi_idx r = 0; r < rows->n_row; r++)
-    if (rows->mask[r * rows->n_el + e] == 0) return true;
+/* Whether element e of group k is left out in some row of some unit. */
+static bool has_masked(const atvi_model *m, atvi_idx k, atvi_idx e) {
+  for (atvi_idx i = 0; i < m->n_unit; i++) {
+    const atvi_rows *rows = &m->unit[i]->rows[k];
+    for (atvi_idx r = 0; r < rows->n_row; r++)
+      if (rows->mask[r * rows->n_el + e] == 0) return true;
+  }
   return false;
 }
 
@@ -241,7 +245,7 @@ static bool row_pair(builder *b, atvi_idx k) {
   if (!seed || !node || !wrt || !grad) return false;
   for (atvi_idx e = 0; e < rows->n_el; e++) {
     node[e] = rows->node[e];
-    if (!has_masked(rows, e)) continue;
+    if (!has_masked(b->m, k, e)) continue;
     /* where the mask is 0 the density may be anything, an infinite slope too: differentiate a branch not taken */
     node[e] = atvi_graph_select(b->g, seed[e], node[e], atvi_graph_const(b->g, 0));
     seed[e] = atvi_graph_const(b->g, 1);
@@ -315,7 +319,7 @@ static atvi_status hot(builder *b, bool interpret) {
 /* ---- the cold module ---- */
 static atvi_prog_spec *cold_begin(builder *b, const char *name, atvi_idx number, atvi_idx n_col) {
   atvi_prog_spec *s = begin(b, name, number);
-  in(s, ATVI_IN_PARAM, b->lang->n_param, false);
+  in(s, ATVI_IN_PARAM, b->lang->n_param + b->m->n_covariate, false);
   in(s, ATVI_IN_TIME, 1, true);
   in(s, ATVI_IN_STATE, b->n, false);
   in(s, ATVI_IN_PREV, b->n, false);
@@ -397,33 +401,45 @@ static atvi_status cold(builder *b) {
   return ATVI_OK;
 }
 
-/* Fills what is known per row. The programs of data group k stand in pairs after the reports. */
+/* Fills what is known per row of one unit. */
+static atvi_status fill_unit(const atvi_model *u, atvi_rows *rows, const atvi_prog *known, double *lanes) {
+  const atvi_lang *lang = u->lang;
+  atvi_idx nk = rows->n_known, n_col = lang->data[rows->data].n_col;
+  static const double zero[2 * ATVI_LANES];
+  rows->known = atvi_pool_take(u->pool, (size_t)(rows->n_row * nk + 1), sizeof *rows->known);
+  if (!rows->known) return ATVI_ENOMEM;
+  for (atvi_idx r = 0; r < rows->n_row; r++) {
+    const double *time = lang->data[rows->data].time ? &lang->data[rows->data].time[r] : zero;
+    const double *tab = rows->out[r] >= 0 ? u->output_tab + 2 * lang->n_table * rows->out[r] : zero;
+    const double *args[] = {zero, time, zero, zero, tab, u->filled[rows->data] + r * n_col};
+    atvi_graph_prog_run(known, lanes + (nk + 1) * ATVI_LANES, args, (double *[]){lanes});
+    for (atvi_idx i = 0; i < nk; i++) rows->known[r * nk + i] = lanes[i * ATVI_LANES];
+  }
+  return ATVI_OK;
+}
+
+/* Gives every unit the programs of its rows, and what is known there. Those of data group k stand in pairs after the reports. */
 static atvi_status fill_known(builder *b) {
   atvi_model *m = b->m;
-  const atvi_lang *lang = b->lang;
-  atvi_idx at = 3 + lang->n_data;
+  atvi_idx at = 3 + b->lang->n_data;
   for (atvi_idx k = 0; k < m->n_rows; k++) {
-    atvi_rows *rows = &m->rows[k];
-    if (rows->data < 0) continue;
-    atvi_prog known = atvi_graph_module_get(m->cold, at++);
-    rows->each = atvi_graph_module_get(m->cold, at++);
-    atvi_idx nk = rows->n_known, n_col = lang->data[rows->data].n_col;
-    rows->known = take(b, rows->n_row * nk, sizeof *rows->known);
-    double *lanes =
-        atvi_block(m->ctx, (size_t)((nk + 1) * ATVI_LANES + (atvi_idx)known.scratch) * sizeof *lanes);
-    if (!rows->known || !lanes) {
-      atvi_block_free(m->ctx, lanes);
-      return ATVI_ENOMEM;
-    }
-    double zero[2 * ATVI_LANES] = {0};
-    for (atvi_idx r = 0; r < rows->n_row; r++) {
-      const double *time = lang->data[rows->data].time ? &lang->data[rows->data].time[r] : zero;
-      const double *tab = rows->out[r] >= 0 ? m->output_tab + 2 * lang->n_table * rows->out[r] : zero;
-      const double *args[] = {zero, time, zero, zero, tab, m->filled[rows->data] + r * n_col};
-      atvi_graph_prog_run(&known, lanes + (nk + 1) * ATVI_LANES, args, (double *[]){lanes});
-      for (atvi_idx i = 0; i < nk; i++) rows->known[r * nk + i] = lanes[i * ATVI_LANES];
+    atvi_rows *of = &m->rows[k];
+    const bool data = of->data >= 0;
+    atvi_prog known = data ? atvi_graph_module_get(m->cold, at++) : (atvi_prog){0};
+    if (data) of->each = atvi_graph_module_get(m->cold, at++);
+    size_t room = (size_t)(of->n_known + 1) * ATVI_LANES + known.scratch;
+    double *lanes = atvi_block(m->ctx, room * sizeof *lanes);
+    atvi_status status = lanes ? ATVI_OK : ATVI_ENOMEM;
+    for (atvi_idx i = 0; status == ATVI_OK && i < m->n_unit; i++) {
+      atvi_rows *rows = &m->unit[i]->rows[k];
+      rows->n_known = of->n_known;
+      rows->value = of->value;
+      rows->grad = of->grad;
+      rows->each = of->each;
+      if (data) status = fill_unit(m->unit[i], rows, &known, lanes);
     }
     atvi_block_free(m->ctx, lanes);
+    ATVI_TRY(status);
   }
   return ATVI_OK;
 }

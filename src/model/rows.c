@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The likelihood as groups of rows: one group per data set, one element per observed column and
- * kind of density; and one group per size of negative binomial counts. */
+ * kind of density; and one group per size of negative binomial counts. Which elements there are is decided for all units
+ * together, and each unit has its own numbers. */
 #include "model/model.h"
 #include <math.h>
 
@@ -60,6 +61,8 @@ static bool cell(const atvi_lang *lang, const atvi_lang_observe *o, atvi_idx row
 static atvi_status fill(atvi_model *m, atvi_idx k) {
   const atvi_lang *lang = m->lang;
   const atvi_lang_data *data = &lang->data[k];
+  if (!m->filled) m->filled = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->filled);
+  if (!m->filled) return ATVI_ENOMEM;
   double *v = m->filled[k] = atvi_pool_take(m->pool, (size_t)(data->n_row * data->n_col + 1), sizeof *v);
   if (!v) return ATVI_ENOMEM;
   for (atvi_idx c = 0; c < data->n_col; c++) {
@@ -111,57 +114,55 @@ static atvi_status find_covariates(atvi_model *m) {
   return m->covariates ? ATVI_OK : ATVI_ENOMEM;
 }
 
-/* A histogram of counts by their negative binomial size. */
-typedef struct {
-  atvi_node size;
-  double *y;
-  atvi_idx n, cap;
-} sizes;
-
-typedef struct {
-  sizes *item;
-  atvi_idx n, cap;
-} size_list;
-
-static double *add_count(atvi_model *m, size_list *list, atvi_node size) {
-  atvi_idx i = 0;
-  while (i < list->n && list->item[i].size != size) i++;
-  if (i == list->n) {
-    if (!ATVI_PUSH(m->pool, list->item, list->n, list->cap)) return NULL;
-    list->item[list->n++] = (sizes){.size = size};
-  }
-  sizes *s = &list->item[i];
-  if (!ATVI_PUSH(m->pool, s->y, s->n, s->cap)) return NULL;
-  return &s->y[s->n++];
+/* Whether the value of observation o in row r of a unit contributes a density of that kind, and where it is taken. */
+static bool contributes(const atvi_model *u, atvi_idx o, atvi_idx r, atvi_element_kind kind, double *value) {
+  atvi_element_kind is;
+  return cell(u->lang, &u->lang->observe[o], r, &is, value) && u->covariates[o][r] && is == kind;
 }
 
-static double largest(const atvi_lang_data *data, atvi_idx column) {
+static bool any_contributes(const atvi_model *m, atvi_idx o, atvi_element_kind kind) {
+  double v;
+  for (atvi_idx i = 0; i < m->n_unit; i++)
+    for (atvi_idx r = 0; r < m->unit[i]->lang->data[m->lang->observe[o].data].n_row; r++)
+      if (contributes(m->unit[i], o, r, kind, &v)) return true;
+  return false;
+}
+
+/* The largest value of the observation's column in all units, and how many there are. */
+static double largest(const atvi_model *m, const atvi_lang_observe *o, double *counts) {
   double most = 0;
-  for (atvi_idx r = 0; r < data->n_row; r++)
-    most = fmax(most, data->value[r * data->n_col + column]); /* not NaN */
+  *counts = 0;
+  for (atvi_idx i = 0; i < m->n_unit; i++) {
+    const atvi_lang_data *data = &m->unit[i]->lang->data[o->data];
+    for (atvi_idx r = 0; r < data->n_row; r++) {
+      double v = data->value[r * data->n_col + o->column];
+      most = fmax(most, v); /* not NaN */
+      *counts += !isnan(v);
+    }
+  }
   return most;
 }
 
-static bool histogram_fits(const atvi_lang *lang, const atvi_lang_observe *o) {
-  if (o->dist != ATVI_DIST_NEGBIN || (atvi_graph_kinds(lang->graph, o->arg[1]) & ~(1u << ATVI_IN_PARAM)))
+static bool histogram_fits(const atvi_model *m, const atvi_lang_observe *o) {
+  double counts;
+  if (o->dist != ATVI_DIST_NEGBIN || (atvi_graph_kinds(m->lang->graph, o->arg[1]) & ~(1u << ATVI_IN_PARAM)))
     return false;
-  const atvi_lang_data *data = &lang->data[o->data];
-  double counts = 0;
-  for (atvi_idx r = 0; r < data->n_row; r++) counts += !isnan(data->value[r * data->n_col + o->column]);
-  return largest(data, o->column) <= BINS_PER_COUNT * counts;
+  double most = largest(m, o, &counts);
+  return most <= BINS_PER_COUNT * counts;
 }
 
 /* The arguments of a count's distribution, forgiving what a solver does to a mean or probability of 0. */
-static void forgive(atvi_lang *lang, const atvi_lang_observe *o, atvi_node arg[ATVI_DIST_ARGS]) {
-  atvi_graph *g = lang->graph;
+static void forgive(const atvi_model *m, const atvi_lang_observe *o, atvi_node arg[ATVI_DIST_ARGS]) {
+  atvi_graph *g = m->lang->graph;
   bool p = o->dist == ATVI_DIST_BINOMIAL;
+  double counts;
   atvi_node *x = &arg[p ? 1 : 0];
   for (int a = 0; a < ATVI_DIST_ARGS; a++) arg[a] = o->arg[a];
   if (!atvi_lang_dist_get(o->dist)->count ||
       !(atvi_graph_kinds(g, *x) & (1u << ATVI_IN_STATE | 1u << ATVI_IN_PREV)))
     return;
   /* A power of two, so that compiled code serves other data of about the same size. */
-  double slack = p ? SLACK : SLACK * exp2(ceil(log2(fmax(1, largest(&lang->data[o->data], o->column)))));
+  double slack = p ? SLACK : SLACK * exp2(ceil(log2(fmax(1, largest(m, o, &counts)))));
   atvi_node zero = atvi_graph_const(g, 0), one = atvi_graph_const(g, 1);
   atvi_node above = atvi_graph_op2(g, ATVI_OP_LT, atvi_graph_const(g, -slack), *x);
   atvi_node clamped = atvi_graph_op2(g, ATVI_OP_MAX, zero, *x);
@@ -173,125 +174,179 @@ static void forgive(atvi_lang *lang, const atvi_lang_observe *o, atvi_node arg[A
   *x = atvi_graph_select(g, above, clamped, *x);
 }
 
-static atvi_node element_node(atvi_lang *lang, const atvi_lang_observe *o, atvi_element_kind kind,
+static atvi_node element_node(const atvi_model *m, const atvi_lang_observe *o, atvi_element_kind kind,
                               bool apart) {
-  atvi_graph *g = lang->graph;
+  atvi_graph *g = m->lang->graph;
   atvi_node y = atvi_graph_input(g, ATVI_IN_DATA, o->column), lrise = ATVI_NODE_NONE, arg[ATVI_DIST_ARGS];
-  forgive(lang, o, arg);
+  forgive(m, o, arg);
   if (kind == ATVI_EL_LEFT) return atvi_lang_dist_lcdf(g, o->dist, y, arg);
   if (kind == ATVI_EL_RIGHT) return atvi_lang_dist_lccdf(g, o->dist, y, arg);
   return atvi_lang_dist_lpdf(g, o->dist, y, arg, apart ? &lrise : NULL);
 }
 
+/* ---- which elements there are, in any of the units ---- */
+
 /* Adds the elements of observation o to its data set's group. */
-static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o, size_list *list) {
-  atvi_lang *lang = m->lang;
-  const atvi_lang_observe *obs = &lang->observe[o];
-  const atvi_lang_data *data = &lang->data[obs->data];
-  bool apart = histogram_fits(lang, obs);
-  const bool *covariates_there = m->covariates[o];
+static atvi_status observe_elements(atvi_model *m, atvi_rows *rows, atvi_idx o) {
+  const atvi_lang_observe *obs = &m->lang->observe[o];
+  m->apart[o] = histogram_fits(m, obs);
   for (atvi_element_kind kind = ATVI_EL_EXACT; kind <= ATVI_EL_RIGHT; kind++) {
-    atvi_idx e = rows->n_el, used = 0;
-    for (atvi_idx r = 0; r < data->n_row; r++) {
-      atvi_element_kind is;
-      double v;
-      bool here = cell(lang, obs, r, &is, &v) && covariates_there[r] && is == kind;
-      rows->mask[r * 3 * lang->n_observe + e] = here;
-      used += here;
-      if (!here || kind != ATVI_EL_EXACT || !apart) continue;
-      double *y = add_count(m, list, obs->arg[1]);
-      if (!y) return ATVI_ENOMEM;
-      *y = v;
-    }
-    if (used == 0) continue;
-    rows->node[e] = element_node(lang, obs, kind, apart);
-    rows->whole[e] = apart ? element_node(lang, obs, kind, false) : rows->node[e];
+    atvi_idx e = rows->n_el;
+    if (!any_contributes(m, o, kind)) continue;
+    rows->node[e] = element_node(m, obs, kind, m->apart[o]);
+    rows->whole[e] = m->apart[o] ? element_node(m, obs, kind, false) : rows->node[e];
     rows->observe[e] = o;
-    if (rows->node[e] == ATVI_NODE_NONE && !atvi_graph_failed(lang->graph))
+    rows->kind[e] = kind;
+    if (rows->node[e] == ATVI_NODE_NONE && !atvi_graph_failed(m->lang->graph))
       return ATVI_FAIL(m->ctx, ATVI_EMODEL,
                        "%s:%d:%d: error: %s observations cannot be censored\nhint: leave the column's "
                        "censored values out, or use another distribution",
-                       lang->path, obs->place.line, obs->place.column, atvi_lang_dist_get(obs->dist)->name);
+                       m->lang->path, obs->place.line, obs->place.column,
+                       atvi_lang_dist_get(obs->dist)->name);
     rows->n_el++;
   }
   return ATVI_OK;
 }
 
-/* Squeezes mask from [n_row][wide] to [n_row][n_el]. */
-static void squeeze(atvi_rows *rows, atvi_idx wide) {
-  for (atvi_idx r = 0; r < rows->n_row; r++)
-    for (atvi_idx e = 0; e < rows->n_el; e++) rows->mask[r * rows->n_el + e] = rows->mask[r * wide + e];
-}
-
-static atvi_status data_group(atvi_model *m, atvi_idx k, atvi_rows *rows, size_list *list) {
-  atvi_lang *lang = m->lang;
-  const atvi_lang_data *data = &lang->data[k];
-  atvi_idx wide = 3 * lang->n_observe;
-  *rows = (atvi_rows){.data = k, .n_row = data->n_row, .out = m->row_out[k], .prev = m->row_prev[k]};
-  rows->mask = atvi_pool_take(m->pool, (size_t)(data->n_row * wide + 1), sizeof(double));
-  rows->node = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_node));
-  rows->whole = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_node));
-  rows->observe = atvi_pool_take(m->pool, (size_t)wide + 1, sizeof(atvi_idx));
-  if (!rows->mask || !rows->node || !rows->whole || !rows->observe) return ATVI_ENOMEM;
-  ATVI_TRY(fill(m, k));
+static atvi_status data_group(atvi_model *m, atvi_idx k, atvi_rows *rows) {
+  const atvi_lang *lang = m->lang;
+  size_t most = 3 * (size_t)lang->n_observe + 1;
+  *rows = (atvi_rows){.data = k};
+  rows->node = atvi_pool_take(m->pool, most, sizeof *rows->node);
+  rows->whole = atvi_pool_take(m->pool, most, sizeof *rows->whole);
+  rows->observe = atvi_pool_take(m->pool, most, sizeof *rows->observe);
+  rows->kind = atvi_pool_take(m->pool, most, sizeof *rows->kind);
+  if (!rows->node || !rows->whole || !rows->observe || !rows->kind) return ATVI_ENOMEM;
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     if (lang->observe[o].data == k && lang->observe[o].column >= 0 && lang->observe[o].n_term == 0)
-      ATVI_TRY(observe_elements(m, rows, o, list));
-  squeeze(rows, wide);
+      ATVI_TRY(observe_elements(m, rows, o));
   return ATVI_OK;
 }
 
 /* sum over counts y of [lgamma(y + s) - lgamma(s)] = sum_k n_k log(s + k), n_k the number of counts above k. */
-static atvi_status size_group(atvi_model *m, sizes *s, atvi_rows *rows) {
+static atvi_status size_group(atvi_model *m, atvi_node size, atvi_rows *rows) {
   atvi_graph *g = m->lang->graph;
-  atvi_idx bins = 0;
-  for (atvi_idx i = 0; i < s->n; i++)
-    if ((atvi_idx)s->y[i] > bins) bins = (atvi_idx)s->y[i];
-  *rows = (atvi_rows){.data = -1, .n_row = bins, .n_el = 1};
-  rows->known = atvi_pool_take(m->pool, (size_t)(2 * bins + 1), sizeof(double));
-  rows->mask = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(double));
-  rows->node = atvi_pool_take(m->pool, 1, sizeof(atvi_node));
-  rows->observe = atvi_pool_take(m->pool, 1, sizeof(atvi_idx));
-  rows->out = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
-  rows->prev = atvi_pool_take(m->pool, (size_t)bins + 1, sizeof(atvi_idx));
-  if (!rows->known || !rows->mask || !rows->node || !rows->observe || !rows->out || !rows->prev)
-    return ATVI_ENOMEM;
+  *rows = (atvi_rows){.data = -1, .n_el = 1, .n_known = 2, .size = size};
+  rows->node = atvi_pool_take(m->pool, 1, sizeof *rows->node);
+  rows->observe = atvi_pool_take(m->pool, 1, sizeof *rows->observe);
+  if (!rows->node || !rows->observe) return ATVI_ENOMEM;
   rows->observe[0] = -1;
-  rows->n_known = 2;
-  for (atvi_idx i = 0; i < s->n; i++)
-    if (s->y[i] > 0) rows->known[2 * ((atvi_idx)s->y[i] - 1) + 1]++; /* counts that are k + 1 */
+  atvi_node at = atvi_graph_op2(g, ATVI_OP_ADD, size, atvi_graph_input(g, ATVI_IN_ROW, 0));
+  atvi_node term =
+      atvi_graph_op2(g, ATVI_OP_MUL, atvi_graph_input(g, ATVI_IN_ROW, 1), atvi_graph_op1(g, ATVI_OP_LOG, at));
+  atvi_node zero =
+      atvi_graph_const(g, 0); /* a size below 0 has likelihood 0 already; nothing may spoil that */
+  rows->node[0] = atvi_graph_select(g, atvi_graph_op2(g, ATVI_OP_LT, zero, size), term, zero);
+  return ATVI_OK;
+}
+
+/* ---- the numbers of one unit ---- */
+
+static atvi_status data_numbers(const atvi_model *u, atvi_rows *rows) {
+  double v;
+  rows->n_row = u->lang->data[rows->data].n_row;
+  rows->out = u->row_out[rows->data];
+  rows->prev = u->row_prev[rows->data];
+  rows->mask = atvi_pool_take(u->pool, (size_t)(rows->n_row * rows->n_el + 1), sizeof *rows->mask);
+  if (!rows->mask) return ATVI_ENOMEM;
+  for (atvi_idx r = 0; r < rows->n_row; r++)
+    for (atvi_idx e = 0; e < rows->n_el; e++)
+      rows->mask[r * rows->n_el + e] = contributes(u, rows->observe[e], r, rows->kind[e], &v);
+  return ATVI_OK;
+}
+
+/* Calls add for every count whose density is taken apart by this size. */
+static void each_count(const atvi_model *u, atvi_node size, void (*add)(atvi_rows *rows, double count),
+                       atvi_rows *rows) {
+  const atvi_lang *lang = u->lang;
+  double v;
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    for (atvi_idx r = 0;
+         u->base->apart[o] && lang->observe[o].arg[1] == size && r < lang->data[lang->observe[o].data].n_row;
+         r++)
+      if (contributes(u, o, r, ATVI_EL_EXACT, &v)) add(rows, v);
+}
+
+static void most_bins(atvi_rows *rows, double count) {
+  if ((atvi_idx)count > rows->n_row) rows->n_row = (atvi_idx)count;
+}
+
+/* Counts that are k + 1. */
+static void add_bin(atvi_rows *rows, double count) {
+  if (count > 0) rows->known[2 * ((atvi_idx)count - 1) + 1]++;
+}
+
+static atvi_status size_numbers(const atvi_model *u, atvi_rows *rows) {
+  rows->n_row = 0;
+  each_count(u, rows->size, most_bins, rows);
+  atvi_idx bins = rows->n_row;
+  rows->known = atvi_pool_take(u->pool, (size_t)(2 * bins + 1), sizeof *rows->known);
+  rows->mask = atvi_pool_take(u->pool, (size_t)bins + 1, sizeof *rows->mask);
+  rows->out = atvi_pool_take(u->pool, (size_t)bins + 1, sizeof *rows->out);
+  rows->prev = atvi_pool_take(u->pool, (size_t)bins + 1, sizeof *rows->prev);
+  if (!rows->known || !rows->mask || !rows->out || !rows->prev) return ATVI_ENOMEM;
+  each_count(u, rows->size, add_bin, rows);
   for (atvi_idx k = bins - 1; k >= 0; k--) {
     rows->known[2 * k] = (double)k;
     if (k + 1 < bins) rows->known[2 * k + 1] += rows->known[2 * k + 3]; /* and above */
     rows->mask[k] = 1;
     rows->out[k] = rows->prev[k] = -1;
   }
-  atvi_node at = atvi_graph_op2(g, ATVI_OP_ADD, s->size, atvi_graph_input(g, ATVI_IN_ROW, 0));
-  atvi_node term =
-      atvi_graph_op2(g, ATVI_OP_MUL, atvi_graph_input(g, ATVI_IN_ROW, 1), atvi_graph_op1(g, ATVI_OP_LOG, at));
-  atvi_node zero =
-      atvi_graph_const(g, 0); /* a size below 0 has likelihood 0 already; nothing may spoil that */
-  rows->node[0] = atvi_graph_select(g, atvi_graph_op2(g, ATVI_OP_LT, zero, s->size), term, zero);
   return ATVI_OK;
+}
+
+static atvi_status numbers(const atvi_model *m, atvi_model *u) {
+  atvi_rows *rows = u == m ? m->rows : atvi_pool_take(u->pool, (size_t)m->n_rows + 1, sizeof *rows);
+  if (!rows) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < m->n_rows; k++) {
+    rows[k] = m->rows[k];
+    ATVI_TRY(rows[k].data >= 0 ? data_numbers(u, &rows[k]) : size_numbers(u, &rows[k]));
+  }
+  u->rows = rows;
+  u->n_rows = m->n_rows;
+  return ATVI_OK;
+}
+
+/* Sizes of counts that are taken apart, one group each. */
+static atvi_status size_groups(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_idx first = m->n_rows;
+  for (atvi_idx o = 0; o < lang->n_observe; o++) {
+    atvi_idx k = first;
+    if (!m->apart[o] || !any_contributes(m, o, ATVI_EL_EXACT)) continue;
+    while (k < m->n_rows && m->rows[k].size != lang->observe[o].arg[1]) k++;
+    if (k == m->n_rows) ATVI_TRY(size_group(m, lang->observe[o].arg[1], &m->rows[m->n_rows++]));
+  }
+  return ATVI_OK;
+}
+
+/* Drops groups that have no rows in any unit: sizes whose counts are all 0. */
+static void drop_empty(atvi_model *m) {
+  atvi_idx n = 0;
+  for (atvi_idx k = 0; k < m->n_rows; k++) {
+    bool any = false;
+    for (atvi_idx i = 0; i < m->n_unit; i++) any = any || m->unit[i]->rows[k].n_row > 0;
+    for (atvi_idx i = 0; any && i < m->n_unit; i++) m->unit[i]->rows[n] = m->unit[i]->rows[k];
+    n += any;
+  }
+  for (atvi_idx i = 0; i < m->n_unit; i++) m->unit[i]->n_rows = n;
 }
 
 atvi_status atvi_model_rows(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  size_list list = {0};
-  m->filled = atvi_pool_take(m->pool, (size_t)lang->n_data + 1, sizeof *m->filled);
-  atvi_rows *groups = atvi_pool_take(m->pool, (size_t)(lang->n_data + lang->n_observe + 1), sizeof *groups);
-  if (!m->filled || !groups) return ATVI_ENOMEM;
-  m->rows = groups;
-  ATVI_TRY(find_covariates(m));
+  m->rows = atvi_pool_take(m->pool, (size_t)(lang->n_data + lang->n_observe + 1), sizeof *m->rows);
+  m->apart = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->apart);
+  if (!m->rows || !m->apart) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < m->n_unit; i++) ATVI_TRY(find_covariates(m->unit[i]));
   for (atvi_idx k = 0; k < lang->n_data; k++) {
-    ATVI_TRY(data_group(m, k, &groups[m->n_rows], &list));
-    if (groups[m->n_rows].n_el > 0) m->n_rows++;
+    for (atvi_idx i = 0; i < m->n_unit; i++) ATVI_TRY(fill(m->unit[i], k));
+    ATVI_TRY(data_group(m, k, &m->rows[m->n_rows]));
+    if (m->rows[m->n_rows].n_el > 0) m->n_rows++;
   }
-  for (atvi_idx i = 0; i < list.n; i++) {
-    ATVI_TRY(size_group(m, &list.item[i], &groups[m->n_rows]));
-    if (groups[m->n_rows].n_row > 0) m->n_rows++;
-  }
-  for (atvi_idx i = 0; i < m->n_rows; i++)
-    if (groups[i].n_el > m->max_el) m->max_el = groups[i].n_el;
+  ATVI_TRY(size_groups(m));
+  for (atvi_idx i = 0; i < m->n_unit; i++) ATVI_TRY(numbers(m, m->unit[i]));
+  drop_empty(m);
+  for (atvi_idx k = 0; k < m->n_rows; k++)
+    if (m->rows[k].n_el > m->max_el) m->max_el = m->rows[k].n_el;
   return ATVI_OK;
 }

@@ -80,6 +80,7 @@ static double run(const atvi_model *m, atvi_model_work *w, const atvi_ode *ode, 
                   const price *p, const double *theta, bool *arrived) {
   atvi_outcome outcome[ATVI_LANES];
   memcpy(w->theta, theta, (size_t)(m->target.d * ATVI_LANES) * sizeof *theta);
+  atvi_model_load_covariates(m, w);
   atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
                       (double *[]){w->hoist, w->y0, w->arg});
   atvi_ode_solve(ode, work, w->y0, w->hoist, w->yout, false, outcome);

@@ -293,7 +293,7 @@ static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item
     if (ev[i].kind == EVENT_PULSE) item[n_item++] = ev[i].index;
   }
   if (n_item) {
-    stop->pulse = combine(m, n_item, item);
+    stop->pulse = combine(m->base, n_item, item);
     if (stop->pulse < 0) return false;
   }
   atvi_model_tables_at(m, stop->t + eps, tab);

@@ -92,6 +92,10 @@ static size_t scratch_size(const atvi_ode *o) {
   return most;
 }
 
+static atvi_idx most_stops(const atvi_ode *o) {
+  return o->most_stops > o->n_stop ? o->most_stops : o->n_stop;
+}
+
 /* Lays the object out. Runs twice: a->base == NULL measures, else it places. */
 static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   atvi_ode_work *w, head = {0};
@@ -108,7 +112,7 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + 1) * ATVI_LANES);
   ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
   ATVI_TAKE(a, head.scratch, scratch_size(o));
-  ATVI_TAKE(a, head.fresh, o->n_stop);
+  ATVI_TAKE(a, head.fresh, most_stops(o));
   if (o->method == ATVI_ODE_STIFF) {
     ATVI_TAKE(a, head.lu, o->n * size);
     ATVI_TAKE(a, head.lu2, o->n * size);
@@ -132,9 +136,8 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->root = stiff ? 8 : 10;
   if (adaptive(o))
     w->first = stiff ? FIRST_STIFF * pow(w->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
-  w->span = o->stop[o->n_stop - 1].t - o->stop[0].t;
-  w->keeps =
-      stiff || (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * o->n_stop <= KEEP_STATES_STOPS);
+  w->keeps = stiff ||
+             (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * most_stops(o) <= KEEP_STATES_STOPS);
   w->stride =
       sizeof(atvi_ode_record) + (size_t)(w->keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
@@ -146,6 +149,13 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   if (stiff) /* no row of weights: the last stage is the new state */
     for (int i = 0; i < tb->stages; i++)
       for (int j = tb->stages - 1, m = 0; j > i; j--) w->rev[i][m++] = tb->a[j][i];
+  atvi_ode_aim(o, w);
+}
+
+void atvi_ode_aim(const atvi_ode *o, atvi_ode_work *w) {
+  if (w->stop == o->stop) return;
+  w->stop = o->stop;
+  w->span = o->stop[o->n_stop - 1].t - o->stop[0].t;
   for (atvi_idx s = 0; s < o->n_stop; s++) {
     const atvi_ode_stop *p = &o->stop[s];
     size_t bytes = (size_t)o->n_tab * sizeof(double);

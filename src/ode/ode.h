@@ -44,6 +44,8 @@ typedef struct {
   const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
+  /* Problems that differ in nothing but stops and outputs may share a work: the most stops that any of them has; 0: n_stop. */
+  atvi_idx most_stops;
   /* Jumps of the right-hand side whose times differ from lane to lane: their places in par. RK45 and STIFF land on them; table value
    * n_tab + j is 0 before jump j and 1 from it on. The adjoint of a time is that of the exact solution, lambda^T (f before - f
    * after), right to the tolerance. */
@@ -58,7 +60,7 @@ typedef struct {
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 
-/* For use with this problem only. Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
+/* For use with this problem, and with those that differ from it in nothing but stops (most_stops). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
  * from the start, a program missing, tolerances or h out of range), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out);
 void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */

@@ -131,6 +131,7 @@ static void fail_nonfinite(atvi_ode_work *w, const double *v) {
 /* State, scales, outputs and pulses at the start. */
 static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout) {
   const atvi_idx size = w->n * ATVI_LANES;
+  atvi_ode_aim(ode, w);
   w->par = par;
   memcpy(w->y, y0, (size_t)size * sizeof *y0);
   memset(w->smax, 0, sizeof w->smax);

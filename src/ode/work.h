@@ -63,10 +63,11 @@ struct atvi_ode_work {
   const atvi_ode_kernels *kern;
   atvi_idx n, n_par, n_tab;
   double tol_rel, tol_abs;
-  double first; /* first step in units of 1 / rate: tol^(1/order) and a constant */
-  int root;     /* the error is of order h^(root/2): 10 or 8 */
-  double span;  /* last stop - first stop */
-  bool *fresh;  /* [n_stop] the slope changes at this stop: new tab, or a pulse */
+  double first;              /* first step in units of 1 / rate: tol^(1/order) and a constant */
+  int root;                  /* the error is of order h^(root/2): 10 or 8 */
+  double span;               /* last stop - first stop */
+  const atvi_ode_stop *stop; /* whose span and fresh these are */
+  bool *fresh;               /* [n_stop] the slope changes at this stop: new tab, or a pulse */
   double rev[ATVI_ODE_STAGES][ATVI_ODE_STAGES]; /* columns of the tableau, last stage first, for adjoints */
 
   const double *par;                     /* of the current call */
@@ -159,6 +160,8 @@ atvi_ode_record *atvi_ode_tape_next(atvi_ode_work *w);
 void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t passed);
 /* Puts the tab of stop `seg` into lane l. */
 void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg);
+/* Prepares for the stops of this problem, where those before were another's. */
+void atvi_ode_aim(const atvi_ode *ode, atvi_ode_work *w);
 /* Number of equal steps from stop s to the next (RK4, MAP). */
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s);
 

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/* A model with blocks `each`: its log density is a sum over parts, the statements outside of blocks and every unit. A part is a
+ * model of its own in some of the parameters. Units of a block are copies of the first, with their own times, tables, events and
+ * data: programs are made once, whatever the number of units.
+ *
+ * This file builds the parts and describes the whole, as if every unit's statements had been written out; units_target.c
+ * evaluates it. */
+#include "model/model.h"
+#include "model/units.h"
+#include <math.h>
+#include <string.h>
+
+static void *take(const atvi_model *m, atvi_idx n, size_t size) {
+  return atvi_pool_take(m->pool, (size_t)n + 1, size);
+}
+
+/* ---- the description of the whole ---- */
+
+/* Calls fn for what stands outside, then for every unit. */
+typedef struct {
+  const atvi_lang_block *block; /* NULL: outside */
+  const atvi_lang_unit *unit;
+  atvi_lang *lang;
+} piece;
+
+static piece piece_at(const atvi_lang *top, atvi_lang *outside, atvi_idx i) {
+  if (i == 0) return (piece){NULL, NULL, outside};
+  i--;
+  for (atvi_idx b = 0;; i -= top->block[b++].n_unit)
+    if (i < top->block[b].n_unit)
+      return (piece){&top->block[b], &top->block[b].unit[i], top->block[b].unit[i].lang};
+}
+
+static const char *with_label(const atvi_model *m, const char *name, const piece *p) {
+  if (!p->unit) return name;
+  return *name ? atvi_pool_printf(m->pool, "%s.%s", name, p->unit->label)
+               : atvi_pool_strndup(m->pool, p->unit->label, strlen(p->unit->label));
+}
+
+/* Data sets and observations of all parts, one after the other, named by their units. */
+static atvi_status flatten(atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
+  atvi_lang *all = take(m, 1, sizeof *all);
+  atvi_idx n_data = 0, n_observe = 0;
+  if (!all) return ATVI_ENOMEM;
+  *all = *outside;
+  for (atvi_idx i = 0; i < n_part; i++) {
+    piece p = piece_at(outside, outside, i);
+    n_data += p.lang->n_data;
+    n_observe += p.lang->n_observe;
+  }
+  all->data = take(m, n_data, sizeof *all->data);
+  all->observe = take(m, n_observe, sizeof *all->observe);
+  all->param = outside->all;
+  all->n_param = outside->n_all;
+  if (!all->data || !all->observe) return ATVI_ENOMEM;
+  all->n_data = all->n_observe = all->n_derived = all->n_track = 0;
+  for (atvi_idx i = 0; i < n_part; i++) {
+    piece p = piece_at(outside, outside, i);
+    const atvi_lang *from = p.lang;
+    for (atvi_idx o = 0; o < from->n_observe; o++) {
+      atvi_lang_observe *to = &all->observe[all->n_observe++];
+      *to = from->observe[o];
+      to->data += all->n_data;
+      to->name = with_label(m, to->name, &p);
+    }
+    for (atvi_idx k = 0; k < from->n_data; k++) {
+      atvi_lang_data *to = &all->data[all->n_data++];
+      *to = from->data[k];
+      to->name = with_label(m, to->name, &p);
+    }
+    all->n_derived += from->n_derived;
+    all->n_track += from->n_track;
+    if (p.unit && from->n_state > 0) {
+      if (outside->n_state == 0 && all->n_state == 0) all->start = from->start;
+      all->start = fmin(all->start, from->start);
+      all->kind = from->kind;
+      all->n_state = from->n_state > all->n_state ? from->n_state : all->n_state;
+      all->state = from->state;
+    }
+  }
+  all->n_table = all->n_pulse = 0; /* every part has its own */
+  m->lang = all;
+  return atvi_pool_status(m->pool);
+}
+
+/* What was held out of the whole's data is held out of the parts'. */
+static void give_back(const atvi_model *m, atvi_lang *outside, atvi_idx n_part) {
+  atvi_idx k = 0, o = 0;
+  for (atvi_idx i = 0; i < n_part; i++) {
+    atvi_lang *lang = piece_at(outside, outside, i).lang;
+    for (atvi_idx j = 0; j < lang->n_data; j++) lang->data[j].value = m->lang->data[k++].value;
+    for (atvi_idx j = 0; j < lang->n_observe; j++, o++) {
+      lang->observe[j].n_missing = m->lang->observe[o].n_missing;
+      lang->observe[j].n_censored = m->lang->observe[o].n_censored;
+    }
+  }
+}
+
+/* ---- building the parts ---- */
+
+/* Times asked for that are not before the start of a part. `since` is that of its data sets. */
+static atvi_status own_opts(const atvi_model *m, const atvi_lang *lang, const atvi_model_load_opts *opts,
+                            atvi_idx first_data, atvi_model_load_opts *own) {
+  *own = *opts;
+  own->apart = own->holdout = NULL;
+  if (opts->since) own->since = opts->since + first_data;
+  while (own->n_time > 0 && lang->n_state > 0 && own->time[0] < lang->start) own->time++, own->n_time--;
+  if (opts->n_time > 0 && own->n_time == 0) {
+    double *start = take(m, 1, sizeof *start);
+    if (!start) return ATVI_ENOMEM;
+    *start = lang->start;
+    own->time = start;
+    own->n_time = 1;
+  }
+  return ATVI_OK;
+}
+
+/* The unit's description with the expressions of the first unit, which have been rewritten. */
+static atvi_status adopt(const atvi_model *base, atvi_lang *lang) {
+  const atvi_lang *of = base->lang;
+  atvi_lang_table *table = take(base, of->n_table, sizeof *table);
+  if (!table) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < of->n_table; k++) table[k] = k < lang->n_table ? lang->table[k] : of->table[k];
+  lang->table = table;
+  lang->n_table = of->n_table;
+  lang->state = of->state;
+  lang->track = of->track;
+  for (atvi_idx o = 0; o < of->n_observe; o++)
+    memcpy(lang->observe[o].arg, of->observe[o].arg, sizeof of->observe[o].arg);
+  for (atvi_idx p = 0; p < of->n_pulse; p++) lang->pulse[p].increase = of->pulse[p].increase;
+  return ATVI_OK;
+}
+
+static void unit_begin(const atvi_model *base, atvi_model *u) {
+  u->n_state = base->n_state;
+  u->live = base->live;
+  u->state_at = base->state_at;
+  u->state_value = base->state_value;
+  u->n_jump = base->n_jump;
+  u->jump_node = base->jump_node;
+}
+
+/* Everything of the first unit but what depends on files. */
+static void unit_end(const atvi_model *base, atvi_model *u) {
+  atvi_model own = *u;
+  *u = *base;
+  u->lang = own.lang;
+  u->covariate = own.covariate;
+  u->rows = own.rows;
+  u->n_output = own.n_output;
+  u->output_time = own.output_time;
+  u->output_tab = own.output_tab;
+  u->covariates = own.covariates;
+  u->obs_at = own.obs_at;
+  u->row_out = own.row_out;
+  u->row_prev = own.row_prev;
+  u->n_given = own.n_given;
+  u->filled = own.filled;
+  u->n_series_time = own.n_series_time;
+  u->series_time = own.series_time;
+  u->target.self = u;
+  u->target.n_series = own.target.n_series;
+  u->target.series = own.target.series;
+  u->target.n_obs = own.target.n_obs;
+  u->target.n_out = own.target.n_out;
+  atvi_ode *ode[] = {&u->ode, &u->exact, &u->other};
+  for (size_t i = 0; i < sizeof ode / sizeof *ode; i++) {
+    ode[i]->max_steps += own.ode.n_stop - ode[i]->n_stop;
+    ode[i]->n_stop = own.ode.n_stop;
+    ode[i]->stop = own.ode.stop;
+    ode[i]->n_output = own.n_output;
+  }
+}
+
+static void measure_most(atvi_model *base) {
+  for (atvi_idx i = 0; i < base->n_unit; i++) {
+    const atvi_model *u = base->unit[i];
+    if (u->n_output > base->most_output) base->most_output = u->n_output;
+    if (u->ode.n_stop > base->ode.most_stops) base->ode.most_stops = u->ode.n_stop;
+  }
+}
+
+static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, const atvi_model_load_opts *opts,
+                               atvi_idx first_data, atvi_model **unit) {
+  atvi_model *base = unit[0];
+  atvi_model_load_opts own;
+  for (atvi_idx i = 0; i < block->n_unit; i++) {
+    *unit[i] = (atvi_model){.ctx = m->ctx,
+                            .pool = m->pool,
+                            .lang = block->unit[i].lang,
+                            .base = base,
+                            .n_covariate = block->n_covariate,
+                            .covariate = block->unit[i].covariate};
+  }
+  base->n_unit = block->n_unit;
+  base->unit = unit;
+  ATVI_TRY(atvi_model_jumps(base));
+  ATVI_TRY(atvi_model_constant(base));
+  for (atvi_idx i = 0; i < block->n_unit; i++) {
+    atvi_model *u = unit[i];
+    if (i > 0) {
+      ATVI_TRY(adopt(base, u->lang));
+      unit_begin(base, u);
+    }
+    ATVI_TRY(own_opts(m, u->lang, opts, first_data, &own));
+    ATVI_TRY(atvi_model_times(u, &own));
+    first_data += u->lang->n_data;
+  }
+  measure_most(base);
+  ATVI_TRY(atvi_model_rows(base));
+  ATVI_TRY(atvi_model_describe(base));
+  ATVI_TRY(atvi_model_programs(base, opts->interpret));
+  for (atvi_idx i = 0; i < block->n_unit; i++) ATVI_TRY(atvi_model_series(unit[i]));
+  ATVI_TRY(atvi_model_solver(base));
+  for (atvi_idx i = 1; i < block->n_unit; i++) unit_end(base, unit[i]);
+  return ATVI_OK;
+}
+
+/* Nothing that is observed, and no term of the density but priors. */
+static bool is_silent(const atvi_model *u) {
+  bool any = u->has_extra;
+  for (atvi_idx k = 0; k < u->n_rows; k++) any = any || u->rows[k].n_row > 0;
+  return !any;
+}
+
+static atvi_status build_parts(atvi_model *m, atvi_lang *outside, const atvi_model_load_opts *opts) {
+  atvi_model_load_opts own;
+  atvi_idx *same = take(m, outside->n_param, sizeof *same), at = 1, first_data = outside->n_data;
+  atvi_model *models = take(m, m->n_part, sizeof *models), **list = take(m, m->n_part, sizeof *list);
+  if (!same || !models || !list) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < outside->n_param; i++) same[i] = i;
+  for (atvi_idx i = 0; i < m->n_part; i++) {
+    m->part[i].m = list[i] = &models[i];
+    models[i].base = &models[i]; /* for atvi_model_free, until it is built */
+  }
+  models[0] = (atvi_model){.ctx = m->ctx, .pool = m->pool, .lang = outside};
+  m->part[0].param = same;
+  ATVI_TRY(own_opts(m, outside, opts, 0, &own));
+  ATVI_TRY(atvi_model_build(&models[0], &own));
+  m->part[0].silent = is_silent(&models[0]);
+  for (atvi_idx b = 0; b < outside->n_block; b++) {
+    const atvi_lang_block *block = &outside->block[b];
+    ATVI_TRY(build_block(m, block, opts, first_data, list + at));
+    for (atvi_idx i = 0; i < block->n_unit; i++, at++) {
+      m->part[at].block = b + 1;
+      m->part[at].n_outer = block->n_outer;
+      m->part[at].param = block->unit[i].param;
+      m->part[at].silent = is_silent(list[at]);
+      first_data += block->unit[i].lang->n_data;
+    }
+  }
+  return ATVI_OK;
+}
+
+/* ---- the target of the whole ---- */
+
+static atvi_status lay_out_series(atvi_model *m, const atvi_lang *outside) {
+  static const atvi_series_kind order[] = {ATVI_SERIES_OBSERVED, ATVI_SERIES_TRACKED, ATVI_SERIES_STATE};
+  atvi_target *t = &m->target;
+  atvi_idx n = 0;
+  for (atvi_idx i = 0; i < m->n_part; i++) {
+    n += m->part[i].m->target.n_series;
+    m->part[i].series_at = take(m, m->part[i].m->target.n_series, sizeof *m->part[i].series_at);
+    if (!m->part[i].series_at) return ATVI_ENOMEM;
+  }
+  atvi_series *all = take(m, n, sizeof *all);
+  if (!all) return ATVI_ENOMEM;
+  for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+    for (atvi_idx i = 0, data = 0; i < m->n_part; data += m->part[i++].m->lang->n_data) {
+      const atvi_target *of = &m->part[i].m->target;
+      piece p = piece_at(outside, (atvi_lang *)outside, i);
+      if (k == 0) m->part[i].obs_at = t->n_obs, t->n_obs += of->n_obs;
+      for (atvi_idx s = 0; s < of->n_series; s++) {
+        if (of->series[s].kind != order[k]) continue;
+        all[t->n_series] = of->series[s];
+        all[t->n_series].name = with_label(m, of->series[s].name, &p);
+        if (k == 0) all[t->n_series].group += data;
+        m->part[i].series_at[s] = t->n_out;
+        t->n_out += of->series[s].n;
+        t->n_series++;
+      }
+    }
+  t->series = all;
+  return ATVI_OK;
+}
+
+static atvi_status lay_out_derived(atvi_model *m, const atvi_lang *outside) {
+  atvi_target *t = &m->target;
+  const char **name = take(m, m->lang->n_derived, sizeof *name);
+  if (!name) return ATVI_ENOMEM;
+  for (atvi_idx first = 0, last; first < m->n_part; first = last) { /* parts first .. last-1 are alike */
+    const atvi_lang *lang = m->part[first].m->lang;
+    for (last = first; last < m->n_part && m->part[last].block == m->part[first].block; last++) {
+      m->part[last].derived_at = take(m, lang->n_derived, sizeof *m->part[last].derived_at);
+      if (!m->part[last].derived_at) return ATVI_ENOMEM;
+    }
+    for (atvi_idx k = 0; k < lang->n_derived; k++)
+      for (atvi_idx i = first; i < last; i++) {
+        piece p = piece_at(outside, (atvi_lang *)outside, i);
+        m->part[i].derived_at[k] = t->n_derived;
+        name[t->n_derived++] = with_label(m, lang->derived[k].name, &p);
+      }
+  }
+  t->derived = name;
+  return ATVI_OK;
+}
+
+/* Which part gives the place of a parameter's prior: its own, or one that knows it to be the location of others. */
+static atvi_status lay_out_priors(atvi_model *m) {
+  atvi_target *t = &m->target;
+  atvi_prior_link *link = take(m, t->d, sizeof *link);
+  atvi_idx *placed_by = take(m, t->d, sizeof *placed_by);
+  if (!link || !placed_by) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < t->d; i++) link[i].location = placed_by[i] = -1;
+  for (atvi_idx p = 0; p < m->n_part; p++) {
+    const atvi_model_part *part = &m->part[p];
+    const atvi_prior_link *of = part->m->target.prior;
+    for (atvi_idx i = 0; of && i < part->m->target.d; i++) {
+      atvi_idx g = part->param[i];
+      if (of[i].form == ATVI_PRIOR_ALONE || placed_by[g] >= 0) continue;
+      atvi_idx *on = take(m, of[i].n_on, sizeof *on);
+      if (!on) return ATVI_ENOMEM;
+      for (atvi_idx k = 0; k < of[i].n_on; k++) on[k] = part->param[of[i].on[k]];
+      link[g] = of[i];
+      link[g].on = on;
+      if (of[i].location >= 0) link[g].location = part->param[of[i].location];
+      placed_by[g] = p;
+      t->prior = link;
+    }
+  }
+  m->placed_by = placed_by;
+  return ATVI_OK;
+}
+
+static atvi_status describe_units(atvi_model *m, const atvi_lang *outside) {
+  atvi_unit *unit = take(m, m->n_part, sizeof *unit);
+  if (!unit) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < m->n_part; i++) {
+    piece p = piece_at(outside, (atvi_lang *)outside, i);
+    unit[i] = (atvi_unit){.name = p.unit ? p.unit->label : "",
+                          .n_on = m->part[i].m->target.d,
+                          .on = m->part[i].param,
+                          .n_outer = m->part[i].n_outer};
+  }
+  m->target.unit = unit;
+  m->target.n_unit = m->n_part;
+  return ATVI_OK;
+}
+
+static atvi_status describe(atvi_model *m, const atvi_lang *outside) {
+  atvi_target *t = &m->target;
+  atvi_param *param = take(m, outside->n_all, sizeof *param);
+  if (!param) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < outside->n_all; i++)
+    param[i] =
+        (atvi_param){outside->all[i].name, outside->all[i].lower, outside->all[i].upper, outside->all[i].map};
+  t->ops = &atvi_model_units_ops;
+  t->self = m;
+  t->name = m->part[0].m->target.name;
+  t->d = outside->n_all;
+  t->param = param;
+  ATVI_TRY(lay_out_series(m, outside));
+  ATVI_TRY(lay_out_derived(m, outside));
+  ATVI_TRY(lay_out_priors(m));
+  return describe_units(m, outside);
+}
+
+/* What those who describe a model to its user look at. */
+static atvi_status gather_rest(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_idx k = 0, o = 0;
+  m->covariates = take(m, lang->n_observe, sizeof *m->covariates);
+  m->n_given = m->part[0].m->n_given ? take(m, lang->n_data, sizeof *m->n_given) : NULL;
+  if (!m->covariates || (m->part[0].m->n_given && !m->n_given)) return ATVI_ENOMEM;
+  for (atvi_idx i = 0; i < m->n_part; i++) {
+    const atvi_model *p = m->part[i].m;
+    for (atvi_idx j = 0; j < p->lang->n_observe; j++) m->covariates[o++] = p->covariates[j];
+    for (atvi_idx j = 0; j < p->lang->n_data; j++, k++) {
+      m->lang->data[k] = (atvi_lang_data){.name = m->lang->data[k].name,
+                                          .path = p->lang->data[j].path,
+                                          .csv = p->lang->data[j].csv,
+                                          .n_row = p->lang->data[j].n_row,
+                                          .time_name = p->lang->data[j].time_name,
+                                          .time = p->lang->data[j].time,
+                                          .n_col = p->lang->data[j].n_col,
+                                          .value = p->lang->data[j].value};
+      if (m->n_given) m->n_given[k] = p->n_given[j];
+    }
+    m->has_ode = m->has_ode || p->has_ode;
+    m->has_prev = m->has_prev || p->has_prev;
+    m->info.compiled = i == 0 ? p->info.compiled : m->info.compiled && p->info.compiled;
+  }
+  return ATVI_OK;
+}
+
+atvi_status atvi_model_units(atvi_model *m, const atvi_model_load_opts *opts) {
+  atvi_lang *outside = m->lang;
+  atvi_idx n_part = 1;
+  for (atvi_idx b = 0; b < outside->n_block; b++) n_part += outside->block[b].n_unit;
+  m->base = m;
+  m->part = take(m, n_part, sizeof *m->part);
+  if (!m->part) return ATVI_ENOMEM;
+  ATVI_TRY(flatten(m, outside, n_part));
+  if (opts->holdout) {
+    ATVI_TRY(atvi_model_holdout_find(m->pool, m->lang, opts->holdout, &m->holdout));
+    ATVI_TRY(atvi_model_holdout_apply(m->pool, m->lang, &m->holdout));
+    give_back(m, outside, n_part);
+  }
+  m->n_part = n_part;
+  m->n_block = outside->n_block;
+  ATVI_TRY(build_parts(m, outside, opts));
+  ATVI_TRY(describe(m, outside));
+  return gather_rest(m);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Evaluation of a model with blocks `each`: every part is given its parameters, and adds to the whole. ATVI_LANES points of
+ * one unit are one group of lanes. Parts are added in their order, so that results depend on nothing else. */
+#include "math/rng.h"
+#include "model/model.h"
+#include "model/units.h"
+#include <math.h>
+#include <string.h>
+
+enum { L = ATVI_LANES };
+
+typedef struct {
+  atvi_ctx *ctx;
+  atvi_idx n_block;
+  /* [1 + n_block] scratch of what stands outside, and of the units of each block. */
+  void **of;
+  /* [most d of a part][L] */
+  double *theta, *grad_prior, *grad_lik, *location, *scale;
+  /* [most values of a part][L] */
+  double *value;
+} units_work;
+
+static atvi_idx most_values(const atvi_model *m) {
+  atvi_idx most = 1;
+  for (atvi_idx i = 0; i < m->n_part; i++) {
+    const atvi_target *t = &m->part[i].m->target;
+    if (t->n_out > most) most = t->n_out;
+    if (t->n_derived > most) most = t->n_derived;
+  }
+  return most;
+}
+
+static units_work *carve(atvi_arena *a, const atvi_model *m) {
+  units_work *o, head = {.n_block = m->n_block};
+  atvi_idx d = 1;
+  for (atvi_idx i = 0; i < m->n_part; i++)
+    if (m->part[i].m->target.d > d) d = m->part[i].m->target.d;
+  ATVI_TAKE(a, o, 1);
+  ATVI_TAKE(a, head.of, 1 + m->n_block);
+  ATVI_TAKE(a, head.theta, d * L);
+  ATVI_TAKE(a, head.grad_prior, d * L);
+  ATVI_TAKE(a, head.grad_lik, d * L);
+  ATVI_TAKE(a, head.location, d * L);
+  ATVI_TAKE(a, head.scale, d * L);
+  ATVI_TAKE(a, head.value, most_values(m) * L);
+  if (o) *o = head;
+  return o;
+}
+
+static void work_free(void *work) {
+  units_work *w = work;
+  if (!w) return;
+  for (atvi_idx b = 0; b <= w->n_block; b++) atvi_model_work_free(w->of[b]);
+  atvi_block_free(w->ctx, w);
+}
+
+static atvi_status work_new(const void *self, atvi_ctx *ctx, void **work) {
+  const atvi_model *m = self;
+  atvi_arena a = {0};
+  *work = NULL;
+  carve(&a, m);
+  a = (atvi_arena){.base = atvi_block(ctx, a.used)};
+  if (!a.base) return ATVI_ENOMEM;
+  units_work *w = carve(&a, m);
+  w->ctx = ctx;
+  for (atvi_idx i = 0; i < m->n_part; i++) {
+    void **of = &w->of[m->part[i].block];
+    atvi_status status = *of ? ATVI_OK : atvi_model_work_new(m->part[i].m->base, ctx, of);
+    if (status != ATVI_OK) {
+      work_free(w);
+      return status;
+    }
+  }
+  *work = w;
+  return ATVI_OK;
+}
+
+/* Points first .. first+b-1 of theta[d][B] as the part has them: [d of the part][b]. */
+static void load(const atvi_model_part *p, units_work *w, atvi_idx B, const double *theta, atvi_idx first,
+                 int b) {
+  for (atvi_idx i = 0; i < p->m->target.d; i++)
+    memcpy(w->theta + i * b, theta + p->param[i] * B + first, (size_t)b * sizeof *theta);
+}
+
+static void eval_unit(const void *self, void *work, atvi_idx u, const atvi_batch *batch) {
+  const atvi_model *m = self;
+  const atvi_model_part *p = &m->part[u];
+  units_work *w = work;
+  atvi_batch b = *batch;
+  if (p->silent) b.log_lik = b.grad_lik = NULL;
+  p->m->target.ops->eval(p->m, w->of[p->block], &b);
+  for (atvi_idx i = 0; p->silent && batch->log_lik && i < batch->B; i++) batch->log_lik[i] = 0;
+  if (p->silent && batch->grad_lik)
+    memset(batch->grad_lik, 0, (size_t)(p->m->target.d * batch->B) * sizeof *batch->grad_lik);
+}
+
+/* One evaluation of a part, whatever its way to solve. */
+typedef void part_eval(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
+                       const atvi_batch *batch);
+
+static void as_usual(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
+                     const atvi_batch *batch) {
+  (void)theta0;
+  eval_unit(m, w, u, batch);
+}
+
+static void exactly(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
+                    const atvi_batch *batch) {
+  const atvi_model_part *p = &m->part[u];
+  (void)theta0;
+  if (p->silent)
+    eval_unit(m, w, u, batch);
+  else
+    p->m->target.ops->eval_exact(p->m, w->of[p->block], batch);
+}
+
+static void frozen(const atvi_model *m, units_work *w, atvi_idx u, const double *theta0,
+                   const atvi_batch *batch) {
+  const atvi_model_part *p = &m->part[u];
+  for (atvi_idx i = 0; i < p->m->target.d; i++) w->location[i] = theta0[p->param[i]];
+  if (p->silent)
+    eval_unit(m, w, u, batch);
+  else
+    p->m->target.ops->eval_frozen(p->m, w->of[p->block], w->location, batch);
+}
+
+static void add_gradient(const atvi_model_part *p, atvi_idx B, atvi_idx first, int b, const double *from,
+                         double *to) {
+  for (atvi_idx i = 0; to && i < p->m->target.d; i++)
+    for (int l = 0; l < b; l++) to[p->param[i] * B + first + l] += from[i * b + l];
+}
+
+static void clear_group(const atvi_model *m, const atvi_batch *batch, atvi_idx first, int b) {
+  double *const grad[] = {batch->grad_prior, batch->grad_lik};
+  for (int k = 0; k < 2; k++)
+    for (atvi_idx i = 0; grad[k] && i < m->target.d; i++)
+      memset(grad[k] + i * batch->B + first, 0, (size_t)b * sizeof(double));
+}
+
+/* Where the density is 0 or the run failed, there is no slope. */
+static void finish_group(const atvi_model *m, const atvi_batch *batch, atvi_idx first, int b,
+                         const double *lp, const double *ll, const atvi_outcome *outcome) {
+  for (int l = 0; l < b; l++) {
+    bool ok = outcome[l] == ATVI_RUN_OK;
+    if (batch->log_prior) batch->log_prior[first + l] = lp[l];
+    if (batch->log_lik) batch->log_lik[first + l] = ok ? ll[l] : -HUGE_VAL;
+    if (batch->outcome) batch->outcome[first + l] = outcome[l];
+    for (atvi_idx i = 0; batch->grad_prior && !isfinite(lp[l]) && i < m->target.d; i++)
+      batch->grad_prior[i * batch->B + first + l] = 0;
+    for (atvi_idx i = 0; batch->grad_lik && !(ok && isfinite(ll[l])) && i < m->target.d; i++)
+      batch->grad_lik[i * batch->B + first + l] = 0;
+  }
+}
+
+static void run_group(const atvi_model *m, units_work *w, part_eval *eval, const double *theta0,
+                      const atvi_batch *batch, atvi_idx first, int b) {
+  double lp[L] = {0}, ll[L] = {0}, part_lp[L], part_ll[L];
+  atvi_outcome outcome[L] = {ATVI_RUN_OK}, part_outcome[L];
+  bool want = batch->log_lik || batch->grad_lik;
+  for (int l = 0; l < b; l++) outcome[l] = ATVI_RUN_OK;
+  clear_group(m, batch, first, b);
+  for (atvi_idx u = 0; u < m->n_part; u++) {
+    const atvi_model_part *p = &m->part[u];
+    int live = 0;
+    load(p, w, batch->B, batch->theta, first, b);
+    eval(m, w, u, theta0,
+         &(atvi_batch){.B = b,
+                       .theta = w->theta,
+                       .log_prior = part_lp,
+                       .log_lik = want ? part_ll : NULL,
+                       .grad_prior = batch->grad_prior ? w->grad_prior : NULL,
+                       .grad_lik = batch->grad_lik ? w->grad_lik : NULL,
+                       .outcome = part_outcome});
+    for (int l = 0; l < b; l++) {
+      lp[l] += part_lp[l];
+      if (want) ll[l] += part_ll[l];
+      if (outcome[l] == ATVI_RUN_OK || part_outcome[l] == ATVI_RUN_OUTSIDE) outcome[l] = part_outcome[l];
+      live += outcome[l] == ATVI_RUN_OK;
+    }
+    add_gradient(p, batch->B, first, b, w->grad_prior, batch->grad_prior);
+    add_gradient(p, batch->B, first, b, w->grad_lik, batch->grad_lik);
+    if (live == 0 && !batch->grad_prior && outcome[0] == ATVI_RUN_OUTSIDE && b == 1) break;
+  }
+  finish_group(m, batch, first, b, lp, ll, outcome);
+}
+
+static void run_batch(const atvi_model *m, units_work *w, part_eval *eval, const double *theta0,
+                      const atvi_batch *batch) {
+  for (atvi_idx first = 0; first < batch->B; first += L)
+    run_group(m, w, eval, theta0, batch, first, batch->B - first < L ? (int)(batch->B - first) : L);
+}
+
+static void eval(const void *self, void *work, const atvi_batch *batch) {
+  run_batch(self, work, as_usual, NULL, batch);
+}
+
+static void eval_exact(const void *self, void *work, const atvi_batch *batch) {
+  atvi_batch plain = *batch;
+  plain.grad_lik = NULL;
+  run_batch(self, work, exactly, NULL, &plain);
+}
+
+static void eval_frozen(const void *self, void *work, const double *theta0, const atvi_batch *batch) {
+  atvi_batch plain = *batch;
+  plain.grad_lik = NULL;
+  run_batch(self, work, frozen, theta0, &plain);
+}
+
+/* ---- priors ---- */
+
+static void prior_draw(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                       double *theta) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    int b = B - at < L ? (int)(B - at) : L;
+    for (atvi_idx u = 0; u < m->n_part; u++) {
+      const atvi_model_part *p = &m->part[u];
+      load(p, w, B, theta, at, b);
+      atvi_model_prior_draw_given(p->m, w->of[p->block], seed, first + at, p->n_outer, p->param, b, w->theta);
+      for (atvi_idx i = p->n_outer; i < p->m->target.d; i++)
+        memcpy(theta + p->param[i] * B + at, w->theta + i * b, (size_t)b * sizeof *theta);
+    }
+  }
+}
+
+static void prior_place(const void *self, void *work, atvi_idx B, const double *theta, double *location,
+                        double *scale) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    int b = B - at < L ? (int)(B - at) : L;
+    for (atvi_idx u = 0; u < m->n_part; u++) {
+      const atvi_model_part *p = &m->part[u];
+      if (!p->m->target.prior) continue;
+      load(p, w, B, theta, at, b);
+      atvi_model_prior_place(p->m, w->of[p->block], b, w->theta, w->location, w->scale);
+      for (atvi_idx i = 0; i < p->m->target.d; i++) {
+        atvi_idx g = p->param[i];
+        if (m->placed_by[g] != u) continue;
+        if (m->target.prior[g].form != ATVI_PRIOR_RATIO)
+          memcpy(location + g * B + at, w->location + i * b, (size_t)b * sizeof *location);
+        memcpy(scale + g * B + at, w->scale + i * b, (size_t)b * sizeof *scale);
+      }
+    }
+  }
+}
+
+static void prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,
+                            const double *dlocation, const double *dscale, double *dtheta) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    int b = B - at < L ? (int)(B - at) : L;
+    for (atvi_idx u = 0; u < m->n_part; u++) {
+      const atvi_model_part *p = &m->part[u];
+      atvi_idx d = p->m->target.d;
+      if (!p->m->target.prior) continue;
+      load(p, w, B, theta, at, b);
+      memset(w->grad_prior, 0, (size_t)(d * b) * sizeof *w->grad_prior);
+      for (atvi_idx i = 0; i < d; i++) {
+        atvi_idx g = p->param[i];
+        bool mine = m->placed_by[g] == u, ratio = m->target.prior[g].form == ATVI_PRIOR_RATIO;
+        for (int l = 0; l < b; l++) {
+          w->location[i * b + l] = mine && !ratio ? dlocation[g * B + at + l] : 0;
+          w->scale[i * b + l] = mine ? dscale[g * B + at + l] : 0;
+        }
+      }
+      atvi_model_prior_place_vjp(p->m, w->of[p->block], b, w->theta, w->location, w->scale, w->grad_prior);
+      add_gradient(p, B, at, b, w->grad_prior, dtheta);
+    }
+  }
+}
+
+/* ---- numbers of parts that go to places of their own ---- */
+
+static void derived(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    int b = B - at < L ? (int)(B - at) : L;
+    for (atvi_idx u = 0; u < m->n_part; u++) {
+      const atvi_model_part *p = &m->part[u];
+      if (p->m->target.n_derived == 0) continue;
+      load(p, w, B, theta, at, b);
+      atvi_model_derived(p->m, w->of[p->block], b, w->theta, w->value);
+      for (atvi_idx k = 0; k < p->m->target.n_derived; k++)
+        memcpy(out + p->derived_at[k] * B + at, w->value + k * b, (size_t)b * sizeof *out);
+    }
+  }
+}
+
+static void pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    int b = B - at < L ? (int)(B - at) : L;
+    for (atvi_idx u = 0; u < m->n_part; u++) {
+      const atvi_model_part *p = &m->part[u];
+      if (p->m->target.n_obs == 0) continue;
+      load(p, w, B, theta, at, b);
+      atvi_model_pointwise(p->m, w->of[p->block], b, w->theta, w->value);
+      for (atvi_idx k = 0; k < p->m->target.n_obs; k++)
+        memcpy(out + (p->obs_at + k) * B + at, w->value + k * b, (size_t)b * sizeof *out);
+    }
+  }
+}
+
+static void predict(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx at = 0; at < B; at += L) {
+    int b = B - at < L ? (int)(B - at) : L;
+    for (atvi_idx u = 0; u < m->n_part; u++) {
+      const atvi_model_part *p = &m->part[u];
+      const atvi_target *t = &p->m->target;
+      if (t->n_out == 0) continue;
+      load(p, w, B, theta, at, b);
+      atvi_model_predict(p->m, w->of[p->block], b, w->theta, w->value);
+      for (atvi_idx s = 0, k = 0; s < t->n_series; s++)
+        for (atvi_idx i = 0; i < t->series[s].n; i++, k++)
+          memcpy(out + (p->series_at[s] + i) * B + at, w->value + k * b, (size_t)b * sizeof *out);
+    }
+  }
+}
+
+static void simulate(const void *self, void *work, uint64_t seed, atvi_idx first, atvi_idx B,
+                     const double *theta, double *out) {
+  const atvi_model *m = self;
+  units_work *w = work;
+  for (atvi_idx u = 0; u < m->n_part; u++) {
+    const atvi_model_part *p = &m->part[u];
+    atvi_rng rng = atvi_math_rng_at(seed, ATVI_STREAM_UNIT, (uint32_t)u, 0);
+    uint64_t own = u == 0 ? seed : atvi_math_rng_bits(&rng);
+    for (atvi_idx at = 0; p->m->target.n_obs > 0 && at < B; at += L) {
+      int b = B - at < L ? (int)(B - at) : L;
+      load(p, w, B, theta, at, b);
+      atvi_model_simulate(p->m, w->of[p->block], own, first + at, b, w->theta, w->value);
+      for (atvi_idx k = 0; k < p->m->target.n_obs; k++)
+        memcpy(out + (p->obs_at + k) * B + at, w->value + k * b, (size_t)b * sizeof *out);
+    }
+  }
+}
+
+const atvi_target_ops atvi_model_units_ops = {
+    .size = sizeof(atvi_target_ops),
+    .eval = eval,
+    .work_new = work_new,
+    .work_free = work_free,
+    .prior_draw = prior_draw,
+    .prior_place = prior_place,
+    .prior_place_vjp = prior_place_vjp,
+    .derived = derived,
+    .pointwise = pointwise,
+    .predict = predict,
+    .simulate = simulate,
+    .eval_frozen = eval_frozen,
+    .eval_exact = eval_exact,
+    .eval_unit = eval_unit,
+};
