@@ -3,6 +3,7 @@
  * nothing is shared while threads run. Seats are laid out ATVI_ALIGN apart: no false sharing. */
 #include "model/evaluator.h"
 #include "core/core.h"
+#include "model/units.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -32,6 +33,9 @@ struct atvi_evaluator {
   int n_seat;
   atvi_idx group; /* points per call */
   seat **seats;   /* [n_seat] */
+  /* Of a target that is a sum over units, [its n_unit]: what each gave for a group of points; NULL: it is none. */
+  atvi_batch *unit;
+  double *unit_room;
   /* runs and failures when failures were looked at last, and the runs at which they are looked at next */
   int64_t looked, looked_failed, look_at;
 };
@@ -62,6 +66,29 @@ static atvi_evaluator *carve(atvi_arena *a, int n_seat, atvi_idx d, atvi_idx gro
   return ev;
 }
 
+/* Room for what the units of a sum give. */
+static atvi_status units_new(atvi_evaluator *ev) {
+  const atvi_target *t = ev->target;
+  atvi_idx room = 0;
+  if (t->n_unit < 2 || !t->ops->eval_unit || ev->n_seat < 2) return ATVI_OK;
+  for (atvi_idx u = 0; u < t->n_unit; u++) room += (3 * t->unit[u].n_on + 3) * ATVI_LANES;
+  ev->unit = atvi_block(ev->ctx, (size_t)t->n_unit * sizeof *ev->unit);
+  ev->unit_room = atvi_block(ev->ctx, (size_t)room * sizeof *ev->unit_room);
+  if (!ev->unit || !ev->unit_room) return ATVI_ENOMEM;
+  double *at = ev->unit_room;
+  for (atvi_idx u = 0; u < t->n_unit; u++) {
+    atvi_idx n = t->unit[u].n_on * ATVI_LANES;
+    ev->unit[u] = (atvi_batch){.theta = at,
+                               .grad_prior = at + n,
+                               .grad_lik = at + 2 * n,
+                               .log_prior = at + 3 * n,
+                               .log_lik = at + 3 * n + ATVI_LANES,
+                               .outcome = (atvi_outcome *)(at + 3 * n + 2 * (atvi_idx)ATVI_LANES)};
+    at += 3 * n + 3 * (atvi_idx)ATVI_LANES;
+  }
+  return ATVI_OK;
+}
+
 atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target, atvi_evaluator **out) {
   *out = NULL;
   const atvi_target_ops *ops = target->ops;
@@ -86,6 +113,11 @@ atvi_status atvi_model_evaluator_new(atvi_ctx *ctx, const atvi_target *target, a
       return st;
     }
   }
+  atvi_status status = units_new(ev);
+  if (status != ATVI_OK) {
+    atvi_model_evaluator_free(ev);
+    return status;
+  }
   *out = ev;
   return ATVI_OK;
 }
@@ -95,6 +127,8 @@ void atvi_model_evaluator_free(atvi_evaluator *ev) {
   const atvi_target_ops *ops = ev->target->ops;
   for (int i = 0; i < ev->n_seat && ops->work_free; i++)
     if (ev->seats[i]->work) ops->work_free(ev->seats[i]->work);
+  atvi_block_free(ev->ctx, ev->unit);
+  atvi_block_free(ev->ctx, ev->unit_room);
   atvi_block_free(ev->ctx, ev);
 }
 
@@ -130,20 +164,26 @@ static void note_failure(const atvi_evaluator *ev, seat *s, const atvi_batch *b,
   keep(&s->failed, d, theta, b->outcome[i]);
 }
 
-/* At most a group of points. A density that is NaN or +inf is a failure even if the target did not notice. */
+/* A density that is NaN or +inf is a failure even if the target did not notice. */
+static void count_group(const atvi_evaluator *ev, seat *s, const atvi_batch *b) {
+  for (atvi_idx i = 0; i < b->B; i++) {
+    if (b->outcome[i] == ATVI_RUN_OK) {
+      bool bad =
+          (b->log_prior && !(b->log_prior[i] < HUGE_VAL)) || (b->log_lik && !(b->log_lik[i] < HUGE_VAL));
+      if (bad) b->outcome[i] = ATVI_RUN_NONFINITE;
+    }
+    s->count += b->outcome[i] != ATVI_RUN_OUTSIDE;
+    if (b->outcome[i] != ATVI_RUN_OK && b->outcome[i] != ATVI_RUN_OUTSIDE) note_failure(ev, s, b, i);
+  }
+}
+
+/* At most a group of points. */
 static void run_group(const atvi_evaluator *ev, seat *s, const atvi_batch *batch) {
   atvi_batch b = *batch;
   if (!b.outcome) b.outcome = s->outcome;
   for (atvi_idx i = 0; i < b.B; i++) b.outcome[i] = ATVI_RUN_OK;
   ev->target->ops->eval(ev->target->self, s->work, &b);
-  for (atvi_idx i = 0; i < b.B; i++) {
-    if (b.outcome[i] == ATVI_RUN_OK) {
-      bool bad = (b.log_prior && !(b.log_prior[i] < HUGE_VAL)) || (b.log_lik && !(b.log_lik[i] < HUGE_VAL));
-      if (bad) b.outcome[i] = ATVI_RUN_NONFINITE;
-    }
-    s->count += b.outcome[i] != ATVI_RUN_OUTSIDE;
-    if (b.outcome[i] != ATVI_RUN_OK && b.outcome[i] != ATVI_RUN_OUTSIDE) note_failure(ev, s, &b, i);
-  }
+  count_group(ev, s, &b);
 }
 
 static void scatter(atvi_idx rows, atvi_idx n, const double *from, double *to, atvi_idx stride) {
@@ -193,7 +233,51 @@ static void look_at_failures(atvi_evaluator *ev) {
   ev->look_at = 2 * runs;
 }
 
+/* ---- one group of points, unit by unit ---- */
+
+typedef struct {
+  atvi_evaluator *ev;
+  const atvi_batch *batch;
+  atvi_units_sum sum;
+} unit_job;
+
+static void run_unit(void *arg, atvi_idx u, int worker) {
+  const unit_job *j = arg;
+  const atvi_target *t = j->ev->target;
+  atvi_batch part = j->ev->unit[u];
+  part.B = j->sum.n;
+  if (!j->batch->log_lik && !j->batch->grad_lik) part.log_lik = NULL;
+  if (!j->batch->grad_prior) part.grad_prior = NULL;
+  if (!j->batch->grad_lik) part.grad_lik = NULL;
+  atvi_model_sum_load(t, j->batch, &j->sum, u, (double *)part.theta);
+  t->ops->eval_unit(t->self, j->ev->seats[worker]->work, u, &part);
+}
+
+/* As run_group, on all threads. */
+static void run_units(atvi_evaluator *ev, const atvi_batch *batch) {
+  const atvi_target *t = ev->target;
+  seat *s = ev->seats[0];
+  atvi_batch b = *batch;
+  unit_job j = {.ev = ev, .batch = &b};
+  if (!b.outcome) b.outcome = s->outcome;
+  atvi_model_sum_begin(t, &b, 0, (int)b.B, &j.sum);
+  atvi_parallel(ev->ctx, t->n_unit, run_unit, &j);
+  for (atvi_idx u = 0; u < t->n_unit; u++) {
+    atvi_batch part = ev->unit[u];
+    if (!b.log_lik && !b.grad_lik) part.log_lik = NULL;
+    atvi_model_sum_add(t, &b, &j.sum, u, &part);
+  }
+  atvi_model_sum_end(t, &b, &j.sum);
+  count_group(ev, s, &b);
+}
+
 void atvi_model_evaluator_run(atvi_evaluator *ev, const atvi_batch *batch) {
+  /* A group by itself would leave all threads but one idle. */
+  if (ev->unit && batch->B <= ev->group && atvi_ctx_threads(ev->ctx) <= ev->n_seat) {
+    run_units(ev, batch);
+    look_at_failures(ev);
+    return;
+  }
   /* More threads than seats (the context was changed after new): one thread is always right. */
   if (batch->B <= ev->group || atvi_ctx_threads(ev->ctx) > ev->n_seat) {
     atvi_model_evaluator_run_on(ev, 0, batch);

@@ -124,64 +124,79 @@ static void frozen(const atvi_model *m, units_work *w, atvi_idx u, const double 
     p->m->target.ops->eval_frozen(p->m, w->of[p->block], w->location, batch);
 }
 
-static void add_gradient(const atvi_model_part *p, atvi_idx B, atvi_idx first, int b, const double *from,
+/* ---- the sum over units ---- */
+
+static void add_gradient(const atvi_unit *u, atvi_idx B, atvi_idx first, int n, const double *from,
                          double *to) {
-  for (atvi_idx i = 0; to && i < p->m->target.d; i++)
-    for (int l = 0; l < b; l++) to[p->param[i] * B + first + l] += from[i * b + l];
+  for (atvi_idx i = 0; i < u->n_on; i++)
+    for (int l = 0; l < n; l++) to[u->on[i] * B + first + l] += from[i * n + l];
 }
 
-static void clear_group(const atvi_model *m, const atvi_batch *batch, atvi_idx first, int b) {
+void atvi_model_sum_begin(const atvi_target *t, const atvi_batch *batch, atvi_idx first, int n,
+                          atvi_units_sum *sum) {
   double *const grad[] = {batch->grad_prior, batch->grad_lik};
+  *sum = (atvi_units_sum){.first = first, .n = n};
+  for (int l = 0; l < n; l++) sum->outcome[l] = ATVI_RUN_OK;
   for (int k = 0; k < 2; k++)
-    for (atvi_idx i = 0; grad[k] && i < m->target.d; i++)
-      memset(grad[k] + i * batch->B + first, 0, (size_t)b * sizeof(double));
+    for (atvi_idx i = 0; grad[k] && i < t->d; i++)
+      memset(grad[k] + i * batch->B + first, 0, (size_t)n * sizeof(double));
+}
+
+void atvi_model_sum_load(const atvi_target *t, const atvi_batch *batch, const atvi_units_sum *sum, atvi_idx u,
+                         double *theta) {
+  for (atvi_idx i = 0; i < t->unit[u].n_on; i++)
+    memcpy(theta + i * sum->n, batch->theta + t->unit[u].on[i] * batch->B + sum->first,
+           (size_t)sum->n * sizeof *theta);
+}
+
+void atvi_model_sum_add(const atvi_target *t, const atvi_batch *batch, atvi_units_sum *sum, atvi_idx u,
+                        const atvi_batch *part) {
+  for (int l = 0; l < sum->n; l++) {
+    sum->log_prior[l] += part->log_prior[l];
+    if (part->log_lik) sum->log_lik[l] += part->log_lik[l];
+    if (sum->outcome[l] == ATVI_RUN_OK || part->outcome[l] == ATVI_RUN_OUTSIDE)
+      sum->outcome[l] = part->outcome[l];
+  }
+  if (batch->grad_prior)
+    add_gradient(&t->unit[u], batch->B, sum->first, sum->n, part->grad_prior, batch->grad_prior);
+  if (batch->grad_lik)
+    add_gradient(&t->unit[u], batch->B, sum->first, sum->n, part->grad_lik, batch->grad_lik);
 }
 
 /* Where the density is 0 or the run failed, there is no slope. */
-static void finish_group(const atvi_model *m, const atvi_batch *batch, atvi_idx first, int b,
-                         const double *lp, const double *ll, const atvi_outcome *outcome) {
-  for (int l = 0; l < b; l++) {
-    bool ok = outcome[l] == ATVI_RUN_OK;
-    if (batch->log_prior) batch->log_prior[first + l] = lp[l];
-    if (batch->log_lik) batch->log_lik[first + l] = ok ? ll[l] : -HUGE_VAL;
-    if (batch->outcome) batch->outcome[first + l] = outcome[l];
-    for (atvi_idx i = 0; batch->grad_prior && !isfinite(lp[l]) && i < m->target.d; i++)
-      batch->grad_prior[i * batch->B + first + l] = 0;
-    for (atvi_idx i = 0; batch->grad_lik && !(ok && isfinite(ll[l])) && i < m->target.d; i++)
-      batch->grad_lik[i * batch->B + first + l] = 0;
+void atvi_model_sum_end(const atvi_target *t, const atvi_batch *batch, const atvi_units_sum *sum) {
+  for (int l = 0; l < sum->n; l++) {
+    const atvi_idx at = sum->first + l;
+    bool ok = sum->outcome[l] == ATVI_RUN_OK;
+    if (batch->log_prior) batch->log_prior[at] = sum->log_prior[l];
+    if (batch->log_lik) batch->log_lik[at] = ok ? sum->log_lik[l] : -HUGE_VAL;
+    if (batch->outcome) batch->outcome[at] = sum->outcome[l];
+    for (atvi_idx i = 0; batch->grad_prior && !isfinite(sum->log_prior[l]) && i < t->d; i++)
+      batch->grad_prior[i * batch->B + at] = 0;
+    for (atvi_idx i = 0; batch->grad_lik && !(ok && isfinite(sum->log_lik[l])) && i < t->d; i++)
+      batch->grad_lik[i * batch->B + at] = 0;
   }
 }
 
 static void run_group(const atvi_model *m, units_work *w, part_eval *eval, const double *theta0,
-                      const atvi_batch *batch, atvi_idx first, int b) {
-  double lp[L] = {0}, ll[L] = {0}, part_lp[L], part_ll[L];
-  atvi_outcome outcome[L] = {ATVI_RUN_OK}, part_outcome[L];
-  bool want = batch->log_lik || batch->grad_lik;
-  for (int l = 0; l < b; l++) outcome[l] = ATVI_RUN_OK;
-  clear_group(m, batch, first, b);
+                      const atvi_batch *batch, atvi_idx first, int n) {
+  double log_prior[L], log_lik[L];
+  atvi_outcome outcome[L];
+  atvi_units_sum sum;
+  const atvi_batch part = {.B = n,
+                           .theta = w->theta,
+                           .log_prior = log_prior,
+                           .log_lik = batch->log_lik || batch->grad_lik ? log_lik : NULL,
+                           .grad_prior = batch->grad_prior ? w->grad_prior : NULL,
+                           .grad_lik = batch->grad_lik ? w->grad_lik : NULL,
+                           .outcome = outcome};
+  atvi_model_sum_begin(&m->target, batch, first, n, &sum);
   for (atvi_idx u = 0; u < m->n_part; u++) {
-    const atvi_model_part *p = &m->part[u];
-    int live = 0;
-    load(p, w, batch->B, batch->theta, first, b);
-    eval(m, w, u, theta0,
-         &(atvi_batch){.B = b,
-                       .theta = w->theta,
-                       .log_prior = part_lp,
-                       .log_lik = want ? part_ll : NULL,
-                       .grad_prior = batch->grad_prior ? w->grad_prior : NULL,
-                       .grad_lik = batch->grad_lik ? w->grad_lik : NULL,
-                       .outcome = part_outcome});
-    for (int l = 0; l < b; l++) {
-      lp[l] += part_lp[l];
-      if (want) ll[l] += part_ll[l];
-      if (outcome[l] == ATVI_RUN_OK || part_outcome[l] == ATVI_RUN_OUTSIDE) outcome[l] = part_outcome[l];
-      live += outcome[l] == ATVI_RUN_OK;
-    }
-    add_gradient(p, batch->B, first, b, w->grad_prior, batch->grad_prior);
-    add_gradient(p, batch->B, first, b, w->grad_lik, batch->grad_lik);
-    if (live == 0 && !batch->grad_prior && outcome[0] == ATVI_RUN_OUTSIDE && b == 1) break;
+    atvi_model_sum_load(&m->target, batch, &sum, u, w->theta);
+    eval(m, w, u, theta0, &part);
+    atvi_model_sum_add(&m->target, batch, &sum, u, &part);
   }
-  finish_group(m, batch, first, b, lp, ll, outcome);
+  atvi_model_sum_end(&m->target, batch, &sum);
 }
 
 static void run_batch(const atvi_model *m, units_work *w, part_eval *eval, const double *theta0,
@@ -267,7 +282,7 @@ static void prior_place_vjp(const void *self, void *work, atvi_idx B, const doub
         }
       }
       atvi_model_prior_place_vjp(p->m, w->of[p->block], b, w->theta, w->location, w->scale, w->grad_prior);
-      add_gradient(p, B, at, b, w->grad_prior, dtheta);
+      add_gradient(&m->target.unit[u], B, at, b, w->grad_prior, dtheta);
     }
   }
 }
