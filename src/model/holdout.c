@@ -8,10 +8,10 @@
 
 typedef enum { LT, LE, GT, GE, EQ, NE, N_OP } op;
 static const char *const OP[N_OP] = {"<", "<=", ">", ">=", "==", "!="};
-static const char HOW[] = "a rule is a comparison such as t > 14, row > 100, row % 5 == 0 or a column's name "
-                          ">= 3; several are joined by 'and'";
-static const char HOW_TIMELESS[] = "a rule is a comparison such as row > 100, row % 5 == 0 or a column's "
-                                   "name >= 3; several are joined by 'and'";
+static const char HOW[] = "a rule is a comparison such as t > 14, row > 100, row % 5 == 0, a column's name "
+                          ">= 3 or a column's name == word; several are joined by 'and'";
+static const char HOW_TIMELESS[] = "a rule is a comparison such as row > 100, row % 5 == 0, a column's name "
+                                   ">= 3 or a column's name == word; several are joined by 'and'";
 
 typedef struct {
   atvi_pool *pool;
@@ -28,6 +28,7 @@ typedef struct {
   double modulus; /* NaN: none */
   op how;
   double than;
+  const char *word; /* instead of `than`: what the cell says; NULL: none */
 } comparison;
 
 static atvi_status wrong(const reader *r, const char *at, const char *what, const char *hint) {
@@ -102,8 +103,28 @@ static atvi_status read_number(reader *r, double *out) {
   return ATVI_OK;
 }
 
+/* What == and != may compare with besides numbers: a word, or anything in quotes. */
+static atvi_status read_word(reader *r, comparison *c, bool *is) {
+  double number;
+  int64_t days;
+  blanks(r);
+  const bool quoted = *r->at == '"';
+  const char *from = r->at + quoted;
+  size_t n = quoted ? strcspn(from, "\"") : 0;
+  while (!quoted && (word_char(from[n]) || from[n] == '-' || from[n] == '/')) n++;
+  *is = quoted || (n > 0 && !atvi_io_parse_number(from, n, &number) && !atvi_io_parse_date(from, n, &days));
+  if (!*is) return ATVI_OK;
+  if ((c->how != EQ && c->how != NE) || !isnan(c->modulus))
+    return wrong(r, r->at, "a number is due: words are compared by == and !=", how(r));
+  if (quoted && !from[n]) return wrong(r, r->at, "the quote is not closed", how(r));
+  c->word = atvi_pool_strndup(r->pool, from, n);
+  r->at = from + n + quoted;
+  return c->word ? ATVI_OK : ATVI_ENOMEM;
+}
+
 static atvi_status read_comparison(reader *r, comparison *c) {
   c->modulus = NAN;
+  c->word = NULL;
   ATVI_TRY(read_name(r, c));
   blanks(r);
   if (*r->at == '%') {
@@ -113,7 +134,9 @@ static atvi_status read_comparison(reader *r, comparison *c) {
     if (!(c->modulus > 0)) return wrong(r, at, "what follows % must be above 0", how(r));
   }
   ATVI_TRY(read_op(r, c));
-  return read_number(r, &c->than);
+  bool is;
+  ATVI_TRY(read_word(r, c, &is));
+  return is ? ATVI_OK : read_number(r, &c->than);
 }
 
 /* ---- what a name means in one data set ---- */
@@ -139,7 +162,14 @@ static double value(const atvi_lang_data *d, atvi_idx what, atvi_idx row) {
   return what == TIME ? d->time[row] : d->value[row * d->n_col + what];
 }
 
-static bool holds(const comparison *c, double x) {
+static bool holds(const comparison *c, const atvi_lang_data *d, atvi_idx what, atvi_idx row) {
+  if (c->word) {
+    if (what < 0 || !d->csv || row >= d->csv->n_row) return false;
+    atvi_idx cell = row * d->csv->n_col + what;
+    return d->csv->kind[cell] != ATVI_CELL_MISSING &&
+           (strcmp(d->csv->text[cell], c->word) == 0) == (c->how == EQ);
+  }
+  double x = value(d, what, row);
   if (isnan(x)) return false;
   if (c->modulus > 0) x -= c->modulus * floor(x / c->modulus);
   switch (c->how) {
@@ -175,7 +205,7 @@ static atvi_status narrow(const reader *r, const comparison *c) {
     atvi_idx what = meaning(d, c->name);
     known = known || what != NOTHING;
     for (atvi_idx i = 0; i < d->n_row; i++)
-      if (what == NOTHING || !holds(c, value(d, what, i))) r->held[k][i] = false;
+      if (what == NOTHING || !holds(c, d, what, i)) r->held[k][i] = false;
   }
   return known ? ATVI_OK : unknown(r, c);
 }

@@ -32,7 +32,7 @@
 /* Data held out of a fit, to be predicted by it: which rows a rule selects.
  *
  *   rule       = comparison { "and" comparison }
- *   comparison = name [ "%" number ] ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) number
+ *   comparison = name [ "%" number ] ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) number | name ( "==" | "!=" ) word
  *
  * name is t (the model's time), row (the number of the row in its data file, from 1) or a column of a data file, in double
  * quotes if it holds anything but letters, digits, "_" and "."; with several data files, "file.name" means that file alone. number may be
