@@ -11,6 +11,7 @@
 
 enum {
   AST_MAX_DIM = 3,
+  AST_MAX_LEVEL = 4,        /* blocks inside each other */
   AST_MAX_DEPTH = 200,      /* nested brackets */
   AST_MAX_CHAIN = 1000,     /* height of a tree; a + b + c + ... counts too */
   AST_MAX_TEXT = 256 * 1024 /* bytes of a model file */
@@ -64,6 +65,7 @@ typedef enum {
   KW_FOLDER,
   KW_SIMULATOR,
   KW_EMULATOR,
+  KW_EACH,
   /* expressions */
   KW_IF,
   KW_THEN,
@@ -213,6 +215,11 @@ typedef struct ast_stmt {
   int sign; /* PULSE: +1 or -1 */
   atvi_idx n_setting;
   ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
+  /* How many blocks `each` it stands in. */
+  int level;
+  /* EACH: [n_body] its statements; labels are in words, or in the file. */
+  atvi_idx n_body;
+  struct ast_stmt *body;
 } ast_stmt;
 
 typedef struct {
@@ -229,6 +236,8 @@ typedef struct {
   ast_words *words;
   const ast_token *tok; /* the present token */
   int depth;
+  /* Blocks that are open. */
+  int level;
 } ast_parser;
 
 ast_expr *atvi_lang_expr(ast_parser *p);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Parameters and states are numbered in the order of the file. */
-static void number(elab *e) {
+void atvi_lang_numbers(elab *e) {
   atvi_idx n_param = 0, n_state = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
@@ -17,17 +17,18 @@ static void number(elab *e) {
       n_state += sym->total;
     }
   }
+  e->lang->n_param = n_param;
 }
 
 static bool values(elab *e, elab_kind kind, atvi_idx *n, atvi_lang_value **out) {
   atvi_idx total = 0;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
-    if (e->symbol[i]->kind == kind) total += e->symbol[i]->total;
+    if (e->symbol[i]->kind == kind && e->symbol[i]->level == e->level) total += e->symbol[i]->total;
   if (!(*out = atvi_lang_take(e->s, total, sizeof **out))) return false;
   elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = -1};
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
-    if (sym->kind != kind) continue;
+    if (sym->kind != kind || sym->level < e->level) continue;
     ast_expr use = {.kind = EX_NAME, .at = sym->at, .word = sym->word};
     for (atvi_idx k = 0; k < sym->total; k++) {
       atvi_lang_value *value = &(*out)[(*n)++];
@@ -52,20 +53,15 @@ static bool log_terms(elab *e) {
   return true;
 }
 
-bool atvi_lang_values(elab *e) {
-  return values(e, SYM_DERIVED, &e->lang->n_derived, &e->lang->derived) &&
-         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e);
-}
-
 /* Lets nobody used are still looked at, so that a mistake in one does not hide. Where columns could mean
  * one of several files, or of one that is missing, there is nothing to look them up in. */
 static bool unused_lets(elab *e) {
   atvi_idx n = e->lang->n_data;
-  if (n > 1 || (n == 1 && !e->lang->data[0].csv)) return true;
+  if (e->lang->n_block || n > 1 || (n == 1 && !e->lang->data[0].csv)) return true;
   elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = n - 1};
   for (atvi_idx i = 0; i < e->n_symbol; i++) {
     elab_symbol *sym = e->symbol[i];
-    if (sym->kind != SYM_LET && sym->kind != SYM_CONST) continue;
+    if ((sym->kind != SYM_LET && sym->kind != SYM_CONST) || sym->level < e->level) continue;
     ast_expr use = {.kind = EX_NAME, .at = sym->at, .word = sym->word};
     for (atvi_idx k = 0; k < sym->total; k++) {
       if (sym->memo[k].state == MEMO_NONE && sym->memo[sym->total + k].state == MEMO_NONE &&
@@ -76,28 +72,32 @@ static bool unused_lets(elab *e) {
   return true;
 }
 
+bool atvi_lang_values(elab *e) {
+  return values(e, SYM_DERIVED, &e->lang->n_derived, &e->lang->derived) &&
+         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e) && unused_lets(e);
+}
+
 static bool elaborate(elab *e) {
-  if (!atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_shapes(e)) return false;
-  number(e);
+  if (!atvi_lang_count_blocks(e) || !atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_shapes(e))
+    return false;
+  atvi_lang_numbers(e);
   return atvi_lang_tables(e) && atvi_lang_elab_data(e) && atvi_lang_start(e) && atvi_lang_params(e) &&
          atvi_lang_states(e) && atvi_lang_pulses(e) && atvi_lang_elab_simulator(e) &&
          atvi_lang_emulator_names(e) && atvi_lang_elab_observe(e) && atvi_lang_simulator_inputs(e) &&
-         atvi_lang_emulators(e) && atvi_lang_values(e) && unused_lets(e);
+         atvi_lang_emulators(e) && atvi_lang_values(e) && atvi_lang_blocks(e);
 }
 
 static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *lang) {
   ast_words *words = atvi_lang_take(s, 1, sizeof *words);
-  elab e = {.s = s, .opts = opts, .g = lang->graph, .lang = lang};
+  elab e = {.s = s, .words = words, .opts = opts, .g = lang->graph, .lang = lang};
   ast_file file;
   bool ok = words && atvi_lang_words_init(s, words) && atvi_lang_parse_text(s, words, &file);
   if (ok && file.n == 0)
     atvi_lang_error(s, (atvi_place){1, 1}, "a model has at least a line such as: param beta ~ uniform(0, 3)",
                     "the model file is empty");
   else if (ok) {
-    e.file = &file;
-    elaborate(&e);
-    lang->n_all = lang->n_param;
-    lang->all = lang->param;
+    e.tree = e.file = &file;
+    if ((e.files = atvi_lang_take(s, file.n, sizeof *e.files))) elaborate(&e);
   }
   if (s->status == ATVI_OK && (atvi_graph_failed(lang->graph) || atvi_pool_failed(s->pool)))
     atvi_lang_nomem(s);

@@ -36,7 +36,8 @@ typedef enum {
   SYM_TABLE,
   SYM_DERIVED,
   SYM_TRACK,
-  SYM_DATA
+  SYM_DATA,
+  SYM_BLOCK
 } elab_kind;
 
 enum { MEMO_NONE, MEMO_BUSY, MEMO_DONE };
@@ -52,6 +53,8 @@ typedef struct elab_symbol {
   const ast_stmt *stmt;
   ast_word *word;
   atvi_place at;
+  /* How many blocks `each` it is defined in. */
+  int level;
   int n_dim;
   elab_range dim[AST_MAX_DIM]; /* SET: dim[0] */
   atvi_idx total;              /* elements */
@@ -69,6 +72,13 @@ typedef struct elab_binding {
   const elab_symbol *set; /* the index set it runs over, if it is an index with labels */
 } elab_binding;
 
+/* Columns of a file that the numbers of a pulse come from. */
+typedef struct {
+  const atvi_csv *csv;
+  /* [n] columns that are used, in the order of their first use. */
+  atvi_idx n, cap, *column;
+} elab_rows;
+
 /* Where an expression stands. */
 typedef struct {
   const elab_binding *vars;
@@ -78,6 +88,10 @@ typedef struct {
   bool prev;               /* inside increase() */
   const elab_symbol *list; /* const array being filled element by element, or NULL */
   const atvi_idx *at;      /* its element: [n_dim] positions from 0 */
+  /* The file of a pulse, whose columns may be used; `data` is then below -1 and its own. */
+  elab_rows *rows;
+  /* Names defined in this many blocks or more cannot be seen; 0: all can. */
+  int level;
 } elab_env;
 
 typedef struct elab_active {
@@ -85,9 +99,61 @@ typedef struct elab_active {
   const struct elab_active *outer;
 } elab_active;
 
+/* A label of a unit. */
+typedef struct {
+  const char *label;
+  /* Unit of the enclosing block; 0 if there is none. */
+  atvi_idx parent;
+  /* Unit, or row of a file. */
+  atvi_idx at;
+} elab_label;
+
+/* Rows of a file by unit: those of unit u are row[first[u] .. first[u + 1] - 1]. */
+typedef struct {
+  const atvi_csv *csv;
+  atvi_idx *first, *row;
+} elab_grouped;
+
+/* A block `each`. */
+typedef struct elab_each {
+  const ast_stmt *stmt;
+  /* The enclosing block; NULL: none. */
+  const struct elab_each *outer;
+  /* What its units see: statements outside, those of enclosing blocks, its own. */
+  ast_file file;
+  atvi_idx n_unit;
+  /* [n_unit] in the order of the units, and sorted by label. */
+  elab_label *unit, *sorted;
+  /* Their file; csv NULL if the labels are written in the model. */
+  elab_grouped rows;
+  atvi_lang_block *block;
+} elab_each;
+
+/* A column of a file of units that is used. */
+typedef struct {
+  const char *name;
+  const elab_each *each;
+  atvi_idx column;
+  atvi_place at;
+} elab_covariate;
+
 typedef struct {
   ast_source *s;
+  ast_words *words;
+  /* The whole model. */
+  const ast_file *tree;
+  /* The statements in sight: those outside blocks, or those that a unit sees. */
   const ast_file *file;
+  /* [file->n] files of statements, read once. */
+  elab_grouped *files;
+  /* The block whose units are made, how deep it is, and the present unit of each level; NULL, 0: what stands outside. */
+  elab_each *each;
+  int level;
+  atvi_idx unit[AST_MAX_LEVEL + 1];
+  atvi_idx n_covariate, covariate_cap;
+  elab_covariate *covariate;
+  /* Blocks that are begun; of the whole model. */
+  atvi_idx n_each;
   const atvi_lang_opts *opts;
   atvi_graph *g;
   atvi_lang *lang;
@@ -102,6 +168,10 @@ typedef struct {
   const ast_stmt **block;     /* [n_block] */
   atvi_idx emulator_cap;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
+  /* [n_observe] data columns that its arguments use, known after the first unit. */
+  unsigned char **used;
+  /* [pulses] of those from files. */
+  elab_rows *pulse_rows;
 } elab;
 
 /* elab_name.c */
@@ -171,6 +241,34 @@ atvi_node atvi_lang_column(elab *e, const elab_env *v, const ast_expr *x, bool *
 /* Position of a column, -1 after an error that names what there is. */
 atvi_idx atvi_lang_find_column(elab *e, const atvi_csv *csv, const char *name, atvi_place at);
 
+/* elab_units.c */
+/* Reads the labels of the units of a block; those of enclosing blocks are known. */
+bool atvi_lang_units(elab *e, elab_each *each);
+/* The rows of a statement's file that belong to the present unit; all, if it stands outside blocks. */
+bool atvi_lang_unit_rows(elab *e, const ast_stmt *st, const atvi_csv *all, const atvi_csv **csv);
+/* "s01", "north.a": the present unit of that level's block. */
+const char *atvi_lang_unit_label(elab *e, int level);
+/* A column of the units' file as a name. */
+atvi_node atvi_lang_covariate(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+/* Numbers of the present unit: [n_covariate]. */
+bool atvi_lang_covariates(elab *e, const double **value);
+/* Complains about a name that is defined inside a block alone; true: it did. */
+bool atvi_lang_belongs(elab *e, const ast_word *word, atvi_place at);
+
+/* elab_each.c: blocks and their units, after all that stands outside. */
+bool atvi_lang_count_blocks(elab *e);
+bool atvi_lang_blocks(elab *e);
+/* Whether there is a statement of that kind, also in blocks. */
+bool atvi_lang_has_statement(atvi_idx n, const ast_stmt *stmt, ast_keyword kind);
+/* elab.c: numbers parameters and states in the order of the statements. */
+void atvi_lang_numbers(elab *e);
+
+/* elab_pulse.c: times and numbers of a pulse from a file. */
+bool atvi_lang_pulse_rows(elab *e, const ast_stmt *st, elab_rows *rows);
+bool atvi_lang_pulse_values(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_lang_pulse *pulse);
+/* The earliest time of a pulse from a file in sight; inf if there is none. false after an error. */
+bool atvi_lang_pulse_first(elab *e, double *first);
+
 /* The rest, one file each; all return false after an error. */
 bool atvi_lang_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
 bool atvi_lang_tables(elab *e);
@@ -207,6 +305,6 @@ const char *atvi_lang_path_beside(elab *e, const char *file);
 bool atvi_lang_time_cell(elab *e, const atvi_csv *csv, atvi_idx row, atvi_idx col, atvi_place about,
                          double *t);
 /* Reads the file that a statement names. */
-bool atvi_lang_csv(elab *e, const ast_stmt *st, atvi_csv **csv);
+bool atvi_lang_csv(elab *e, const ast_stmt *st, const atvi_csv **csv);
 
 #endif

@@ -87,6 +87,7 @@ static atvi_node own_function(elab *e, const elab_env *v, const ast_expr *x, ela
   elab_env inner = *v;
   inner.vars = n ? &var[n - 1] : NULL;
   inner.list = NULL;
+  inner.level = fn->level + 1;
   fn->busy = true;
   atvi_node y = atvi_lang_eval(e, &inner, fn->stmt->value);
   fn->busy = false;

@@ -131,6 +131,19 @@ static atvi_idx element_column(elab *e, const elab_env *v, const ast_expr *x, co
   return -1;
 }
 
+/* A column of the file of a pulse. */
+static atvi_node row_value(elab *e, elab_rows *rows, const ast_expr *x, bool *found) {
+  atvi_idx c = x->n || x->qualifier ? -1 : atvi_io_csv_find(rows->csv, x->word->text), k = 0;
+  if (!(*found = c >= 0)) return ATVI_NODE_NONE;
+  while (k < rows->n && rows->column[k] != c) k++;
+  if (k == rows->n) {
+    if (!ATVI_PUSH(e->s->pool, rows->column, rows->n, rows->cap))
+      return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
+    rows->column[rows->n++] = c;
+  }
+  return atvi_graph_input(e->g, ATVI_IN_DATA, k);
+}
+
 /* A name that the model does not define: a column of the observation's data. */
 atvi_node atvi_lang_column(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
   *found = false;
@@ -146,6 +159,7 @@ atvi_node atvi_lang_column(elab *e, const elab_env *v, const ast_expr *x, bool *
       return ATVI_NODE_NONE;
     }
   }
+  if (v->rows) return row_value(e, v->rows, x, found);
   if (v->data < 0 || !(v->allowed & ELAB_KIND(ATVI_IN_DATA))) return ATVI_NODE_NONE;
   const atvi_lang_data *data = &e->lang->data[v->data];
   atvi_idx c;

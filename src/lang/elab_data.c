@@ -45,16 +45,34 @@ static bool is_empty(const char *path) {
   return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
 }
 
-bool atvi_lang_csv(elab *e, const ast_stmt *st, atvi_csv **csv) {
-  const char *path = atvi_lang_path(e, st->file);
-  if (!path) return false;
-  if (!exists(path)) {
-    no_file(e, st->file_at, false, path);
-    return false;
+/* Reads a file once, and takes the rows of the present unit. */
+static bool read_rows(elab *e, const ast_stmt *st, const char *path, bool replaced, const atvi_csv **csv) {
+  elab_grouped *file = &e->files[st - e->file->stmt];
+  if (!file->csv) {
+    atvi_csv *all;
+    if (!exists(path)) return no_file(e, st->file_at, replaced, path), false;
+    atvi_status status = atvi_io_csv_read(e->s->pool, path, &all);
+    if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
+    file->csv = all;
   }
-  atvi_status status = atvi_io_csv_read(e->s->pool, path, csv);
-  if (status != ATVI_OK) atvi_lang_file_error(e->s, status, st->file_at);
-  return status == ATVI_OK;
+  return atvi_lang_unit_rows(e, st, file->csv, csv);
+}
+
+bool atvi_lang_csv(elab *e, const ast_stmt *st, const atvi_csv **csv) {
+  const char *path = atvi_lang_path(e, st->file);
+  return path && read_rows(e, st, path, false, csv);
+}
+
+/* Data sets of the whole model: how many, and whether one has that name. */
+static atvi_idx count_data(atvi_idx n, const ast_stmt *stmt, const char *name, bool *known) {
+  atvi_idx count = 0;
+  for (atvi_idx i = 0; i < n; i++) {
+    if (stmt[i].kind == KW_EACH) count += count_data(stmt[i].n_body, stmt[i].body, name, known);
+    if (stmt[i].kind != KW_DATA) continue;
+    count++;
+    *known = *known || (stmt[i].name && name && strcmp(stmt[i].name->text, name) == 0);
+  }
+  return count;
 }
 
 /* The file to read for a data set: the model's, or one given in its place. */
@@ -63,8 +81,8 @@ static const char *file_for(elab *e, const ast_stmt *st, bool *replaced) {
   *replaced = false;
   for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
     const atvi_data_file *r = &e->opts->data[i];
-    bool whole = !r->name || !*r->name;
-    if (whole ? e->lang->n_data == 1 : strcmp(r->name, name) == 0) {
+    bool whole = !r->name || !*r->name, known = false;
+    if (whole ? count_data(e->tree->n, e->tree->stmt, NULL, &known) == 1 : strcmp(r->name, name) == 0) {
       *replaced = true;
       return r->path;
     }
@@ -76,15 +94,15 @@ static bool check_replacements(elab *e) {
   for (atvi_idx i = 0; e->opts && i < e->opts->n_data; i++) {
     const char *name = e->opts->data[i].name;
     bool known = false;
+    atvi_idx n = count_data(e->tree->n, e->tree->stmt, name, &known);
     if (!name || !*name) {
-      if (e->lang->n_data == 1) continue;
+      if (n == 1) continue;
       e->s->status = ATVI_FAIL_AS(e->s->ctx, ATVI_EMODEL, ATVI_CODE_DATA_UNNAMED,
                                   "%s: error: the model has %td data files, so which one is %s?\nhint: give "
                                   "the data sets names in the model",
-                                  e->s->path, e->lang->n_data, e->opts->data[i].path);
+                                  e->s->path, n, e->opts->data[i].path);
       return false;
     }
-    for (atvi_idx d = 0; d < e->lang->n_data; d++) known = known || strcmp(e->lang->data[d].name, name) == 0;
     if (known) continue;
     e->s->status = ATVI_FAIL(e->s->ctx, ATVI_EMODEL,
                              "%s: error: the model has no data set '%s'\nhint: a data set gets its name in "
@@ -159,14 +177,7 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   /* `atvi simulate ... > data.csv` empties the file before it is read */
   if (e->opts && e->opts->data_optional && !replaced && (!exists(data->path) || is_empty(data->path)))
     return true;
-  if (!exists(data->path)) {
-    no_file(e, st->file_at, replaced, data->path);
-    return false;
-  }
-  atvi_csv *csv;
-  atvi_status status = atvi_io_csv_read(e->s->pool, data->path, &csv);
-  if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
-  data->csv = csv;
+  if (!read_rows(e, st, data->path, replaced, &data->csv)) return false;
   atvi_idx time_col;
   return read_times(e, st, data, &time_col) && read_values(e, data, time_col);
 }
@@ -257,7 +268,7 @@ static bool fill(elab *e, elab_symbol *sym, const atvi_csv *csv) {
 
 /* Rows of the file are the last index but one; a vector may be a row or a column. */
 bool atvi_lang_const_file(elab *e, elab_symbol *sym) {
-  atvi_csv *csv;
+  const atvi_csv *csv;
   if (sym->busy) {
     atvi_lang_error(e->s, sym->stmt->column_at, "give the position as a number",
                     "the column of '%.60s' depends on itself", sym->word->text);

@@ -74,6 +74,7 @@ static const char *other_name(const char *text) {
 }
 
 bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function) {
+  if (!function && atvi_lang_belongs(e, x->word, x->at)) return false;
   ast_guess g = {.text = x->word->text};
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if ((e->symbol[i]->kind == SYM_FUNCTION) == function) atvi_lang_guess(&g, e->symbol[i]->word->text);
@@ -171,13 +172,22 @@ static bool check_constant(elab *e, const elab_symbol *sym, atvi_idx k, atvi_nod
 
 /* Where the elements of a symbol stand: what they may use does not depend on who asks. */
 static elab_env inside(const elab_env *outer, const elab_symbol *sym, const atvi_idx *at) {
-  elab_env v = {.allowed = ELAB_ALL, .where = "this", .data = outer->data, .prev = outer->prev};
+  elab_env v = {.allowed = ELAB_ALL,
+                .where = "this",
+                .data = outer->data,
+                .rows = outer->rows,
+                .prev = outer->prev,
+                .level = sym->level + 1};
   if (sym->kind == SYM_CONST)
     v = (elab_env){.allowed = 0, .where = "a constant", .data = -1, .list = sym, .at = at};
   if (sym->kind == SYM_DERIVED)
-    v = (elab_env){.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a derived quantity", .data = -1};
+    v = (elab_env){.allowed = ELAB_KIND(ATVI_IN_PARAM),
+                   .where = "a derived quantity",
+                   .data = -1,
+                   .level = sym->level + 1};
   if (sym->kind == SYM_TRACK) {
     v.data = -1;
+    v.rows = NULL;
     v.where = "a tracked quantity";
     v.allowed = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_STATE) | ELAB_KIND(ATVI_IN_TIME) |
                 ELAB_KIND(ATVI_IN_TABLE);
@@ -283,6 +293,10 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
   case SYM_FUNCTION:
     atvi_lang_error(e->s, x->at, "its arguments go in brackets after it", "'%.60s' is a function", text);
     return ATVI_NODE_NONE;
+  case SYM_BLOCK:
+    atvi_lang_error(e->s, x->at, "columns of its file are numbers inside of it",
+                    "'%.60s' is a block of units and has no value", text);
+    return ATVI_NODE_NONE;
   case SYM_DATA:
     atvi_lang_error(e->s, x->at, "a column of it is written name.column", "'%.60s' is a data set", text);
     return ATVI_NODE_NONE;
@@ -322,9 +336,15 @@ static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
                     "wrong shape: '%.60s' is a single value here and has no elements", x->word->text);
     return ATVI_NODE_NONE;
   }
+  if (sym && v->level && sym->level >= v->level) return atvi_lang_belongs(e, x->word, x->at), ATVI_NODE_NONE;
+  bool found = false;
+  if (sym && sym->kind == SYM_SET) { /* its labels may be those of a column of the units' file */
+    atvi_node position = atvi_lang_covariate(e, v, x, &found);
+    if (found) return position;
+  }
   if (sym) return symbol_node(e, v, x, sym);
-  bool found;
   atvi_node column = atvi_lang_column(e, v, x, &found);
+  if (!found) column = atvi_lang_covariate(e, v, x, &found);
   if (!found) atvi_lang_unknown(e, x, false);
   return found ? column : ATVI_NODE_NONE;
 }

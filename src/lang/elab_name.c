@@ -7,8 +7,8 @@
 
 const char *atvi_lang_kind_name(elab_kind kind) {
   static const char *const NAMES[] = {
-      "an index set", "a label", "a constant",         "a parameter",        "a let",     "a function",
-      "a state",      "a table", "a derived quantity", "a tracked quantity", "a data set"};
+      "an index set", "a label", "a constant",         "a parameter",        "a let",      "a function",
+      "a state",      "a table", "a derived quantity", "a tracked quantity", "a data set", "a block"};
   return NAMES[kind];
 }
 
@@ -24,6 +24,7 @@ static int symbol_kind(ast_keyword k) {
   case KW_DERIVED: return SYM_DERIVED;
   case KW_TRACK: return SYM_TRACK;
   case KW_DATA: return SYM_DATA;
+  case KW_EACH: return SYM_BLOCK;
   default: return -1;
   }
 }
@@ -50,7 +51,7 @@ static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_st
   elab_symbol *sym = atvi_lang_take(e->s, 1, sizeof *sym);
   if (!sym) return NULL;
   if (!ATVI_PUSH(e->s->pool, e->symbol, e->n_symbol, *cap)) return atvi_lang_nomem(e->s), NULL;
-  *sym = (elab_symbol){.kind = kind, .stmt = st, .word = word, .at = at, .total = 1};
+  *sym = (elab_symbol){.kind = kind, .stmt = st, .word = word, .at = at, .level = st->level, .total = 1};
   e->symbol[e->n_symbol++] = sym;
   return word->symbol = sym;
 }

@@ -249,8 +249,9 @@ static bool check_column(elab *e, atvi_lang_observe *o) {
   uint32_t kinds = 0;
   for (int k = 0; k < o->n_arg; k++) kinds |= atvi_graph_kinds(e->g, o->arg[k]);
   if (!(kinds & ELAB_KIND(ATVI_IN_DATA))) return true;
-  unsigned char *used = atvi_lang_take(e->s, csv->n_col, 1);
-  return used && used_columns(e, o, used) && check_covariates(e, o, csv, used);
+  unsigned char **used = &e->used[o - e->lang->observe]; /* the same in all units */
+  if (!*used && (!(*used = atvi_lang_take(e->s, csv->n_col, 1)) || !used_columns(e, o, *used))) return false;
+  return check_covariates(e, o, csv, *used);
 }
 
 static bool check_time(elab *e, const ast_stmt *st, const atvi_lang_observe *o) {
@@ -370,6 +371,7 @@ bool atvi_lang_elab_observe(elab *e) {
         return atvi_lang_error(e->s, st->at, "choose smaller index sets", "too many observed columns"), false;
     }
     if (pass == 0 && !(e->lang->observe = atvi_lang_take(e->s, n, sizeof *e->lang->observe))) return false;
+    if (pass == 0 && !e->used && !(e->used = atvi_lang_take(e->s, n, sizeof *e->used))) return false;
     n = 0;
   }
   return true;

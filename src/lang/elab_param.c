@@ -175,7 +175,7 @@ typedef struct {
 static atvi_node child(const elab *e, atvi_node x, int k) {
   atvi_node_info info = atvi_graph_get(e->g, x);
   if (info.op != ATVI_OP_INPUT) return k < info.n_arg ? info.arg[k] : ATVI_NODE_NONE;
-  if (info.index2 != ATVI_IN_PARAM) return ATVI_NODE_NONE;
+  if (info.index2 != ATVI_IN_PARAM || info.index >= e->lang->n_param) return ATVI_NODE_NONE;
   const atvi_lang_param *p = &e->lang->param[info.index];
   return k < p->n_arg ? p->arg[k] : ATVI_NODE_NONE;
 }
@@ -197,7 +197,7 @@ static bool no_circle_from(elab *e, atvi_node root, unsigned char *color, visit 
       const atvi_lang_param *p = NULL; /* some parameter on the circle: one is, for nodes alone have none */
       for (atvi_idx i = n - 1; i >= 0 && !p; i--) {
         atvi_node_info info = atvi_graph_get(e->g, stack[i].node);
-        if (info.op == ATVI_OP_INPUT) p = &e->lang->param[info.index];
+        if (info.op == ATVI_OP_INPUT && info.index < e->lang->n_param) p = &e->lang->param[info.index];
       }
       if (p)
         atvi_lang_error(e->s, p->place, "one of the priors must not depend on the others",
@@ -242,7 +242,11 @@ bool atvi_lang_params(elab *e) {
     for (atvi_idx k = 0; k < sym->total; k++)
       if (!param(e, sym, &loop, k, &term[sym->base + k])) return false;
   }
-  e->lang->log_prior = atvi_graph_sum(e->g, n, term);
+  /* Priors of parameters outside the block are counted there. */
+  atvi_idx outside = 0;
+  for (atvi_idx i = 0; i < e->n_symbol; i++)
+    if (e->symbol[i]->kind == SYM_PARAM && e->symbol[i]->level < e->level) outside += e->symbol[i]->total;
+  e->lang->log_prior = atvi_graph_sum(e->g, n - outside, term + outside);
   if (atvi_graph_failed(e->g)) return atvi_lang_nomem(e->s), false;
   return no_circles(e);
 }

@@ -26,6 +26,7 @@ static bool initial_values(elab *e, const elab_symbol *sym) {
 static elab_symbol *state_of(elab *e, const ast_stmt *st, const char *what) {
   elab_symbol *sym = atvi_lang_symbol(e, st->name, SYM_STATE);
   if (sym) return sym;
+  if (!st->name->symbol && atvi_lang_belongs(e, st->name, st->at)) return NULL;
   if (st->name->symbol) {
     atvi_lang_error(e->s, st->at, "only states have equations and pulses", "'%.60s' is %s, not a state",
                     st->name->text, atvi_lang_kind_name(st->name->symbol->kind));
@@ -108,7 +109,7 @@ static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
       atvi_lang_error(e->s, at, "sort them", "times of a pulse must ascend: %g follows %g", t[k], t[k - 1]);
       return false;
     }
-    if (t[k] < e->lang->start) {
+    if (t[k] < e->lang->start && (e->lang->n_data || !e->lang->n_block)) {
       atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g",
                       t[k], e->lang->start);
       return false;
@@ -129,8 +130,14 @@ static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
 static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
   const elab_symbol *sym = state_of(e, st, "a pulse");
   elab_loop loop;
-  if (!sym || !atvi_lang_loop(e, NULL, st->n_dim, st->dim, true, &loop) || !pulse_times(e, st, out))
-    return false;
+  if (!sym || !atvi_lang_loop(e, NULL, st->n_dim, st->dim, true, &loop)) return false;
+  elab_env v = {.allowed = DYNAMICS, .where = "a pulse", .data = -1};
+  if (st->file) {
+    v.data = -2 - (out - e->lang->pulse);
+    v.rows = &e->pulse_rows[out - e->lang->pulse];
+    v.allowed |= ELAB_KIND(ATVI_IN_DATA);
+  }
+  if (!(st->file ? atvi_lang_pulse_rows(e, st, v.rows) : pulse_times(e, st, out))) return false;
   atvi_idx *state = atvi_lang_take(e->s, loop.total, sizeof *state);
   atvi_node *node = atvi_lang_take(e->s, loop.total, sizeof *node);
   for (atvi_idx j = 0; state && node && j < loop.total; j++) {
@@ -138,7 +145,7 @@ static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
     atvi_idx k = atvi_lang_offset(e, sym, loop.n_dim, loop.at, st->at);
     if (k < 0) return false;
     state[j] = sym->base + k;
-    elab_env v = {.vars = loop.vars, .allowed = DYNAMICS, .where = "a pulse", .data = -1};
+    v.vars = loop.vars;
     node[j] = atvi_lang_eval(e, &v, st->value);
     if (node[j] == ATVI_NODE_NONE) return false;
     if (st->sign < 0) node[j] = atvi_graph_op1(e->g, ATVI_OP_NEG, node[j]);
@@ -146,13 +153,15 @@ static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
   out->n = loop.total;
   out->state = state;
   out->increase = node;
-  return state && node;
+  return state && node && (!st->file || atvi_lang_pulse_values(e, st, v.rows, out));
 }
 
 bool atvi_lang_pulses(elab *e) {
   atvi_idx n = 0;
   for (atvi_idx i = 0; i < e->file->n; i++) n += e->file->stmt[i].kind == KW_PULSE;
-  if (!(e->lang->pulse = atvi_lang_take(e->s, n, sizeof *e->lang->pulse))) return false;
+  if (!(e->lang->pulse = atvi_lang_take(e->s, n, sizeof *e->lang->pulse)) ||
+      !(e->pulse_rows || (e->pulse_rows = atvi_lang_take(e->s, n, sizeof *e->pulse_rows))))
+    return false;
   for (atvi_idx i = 0; i < e->file->n; i++)
     if (e->file->stmt[i].kind == KW_PULSE &&
         !pulse(e, &e->file->stmt[i], &e->lang->pulse[e->lang->n_pulse++]))

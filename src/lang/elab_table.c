@@ -47,8 +47,13 @@ static bool from_list(elab *e, const ast_stmt *st, atvi_lang_table *table) {
 }
 
 static bool from_file(elab *e, const ast_stmt *st, atvi_lang_table *table) {
-  atvi_csv *csv;
+  const atvi_csv *csv;
   if (!atvi_lang_csv(e, st, &csv)) return false;
+  if (!csv->n_row && e->each) {
+    atvi_lang_error(e->s, st->file_at, "a table needs a value for every unit", "%s has no rows of '%.60s'",
+                    csv->path, atvi_lang_unit_label(e, st->level));
+    return false;
+  }
   atvi_idx ct = atvi_lang_find_column(e, csv, st->time_column, st->time_at);
   atvi_idx cv = ct < 0 ? -1 : atvi_lang_find_column(e, csv, st->value_column, st->column_at);
   if (cv < 0) return false;

@@ -13,7 +13,7 @@ static const ast_stmt *only(elab *e, ast_keyword kind, const char *word) {
   for (atvi_idx i = 0; i < e->file->n; i++) {
     const ast_stmt *st = &e->file->stmt[i];
     if (st->kind != kind) continue;
-    if (found)
+    if (found && found->level == st->level)
       atvi_lang_error(e->s, st->at, "keep one of them", "'%s' is given twice: line %d already has it", word,
                       found->at.line);
     else
@@ -42,7 +42,7 @@ static bool model_kind(elab *e) {
   const ast_stmt *step = only(e, KW_STEP, "step");
   e->lang->step = 1;
   if (!step || e->s->status != ATVI_OK) return e->s->status == ATVI_OK;
-  if (!map) {
+  if (!atvi_lang_has_statement(e->tree->n, e->tree->stmt, KW_NEXT)) {
     atvi_lang_error(e->s, step->at, "the step of a solver is set with: solver rk4 step 0.1",
                     "'step' is the time between two states of 'next' equations, and there are none");
     return false;
@@ -97,7 +97,7 @@ static bool solver(elab *e) {
     atvi_lang_error(e->s, st->at, "there are rk45, rk4 and stiff", "unknown solver '%.60s'", name);
     return false;
   }
-  if (m->kind != ATVI_MODEL_ODE) {
+  if (!atvi_lang_has_statement(e->tree->n, e->tree->stmt, KW_NONE)) {
     atvi_lang_error(e->s, st->at, "remove the line", "there are no differential equations to solve");
     return false;
   }
@@ -161,12 +161,31 @@ bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value
   return true;
 }
 
-static double first_time(const elab *e) {
-  double first = INFINITY;
+/* The first time in the data of all units: that of a unit without rows. */
+static bool first_of_all(elab *e, double *first) {
+  for (atvi_idx d = 0; d < e->lang->n_data; d++) {
+    const ast_stmt *st = e->data_stmt[d];
+    const atvi_csv *csv = e->files[st - e->file->stmt].csv;
+    if (!csv || !st->time_column) continue;
+    atvi_idx column = atvi_io_csv_find(csv, st->time_column);
+    double t;
+    for (atvi_idx r = 0; r < csv->n_row; r++) {
+      if (!atvi_lang_time_cell(e, csv, r, column, st->time_at, &t)) return false;
+      *first = fmin(*first, t);
+    }
+  }
+  return true;
+}
+
+/* The first time of the data, and of pulses from files. */
+static bool first_time(elab *e, double *out) {
+  double first;
+  if (!atvi_lang_pulse_first(e, &first)) return false;
   for (atvi_idx d = 0; d < e->lang->n_data; d++)
     if (e->lang->data[d].time && e->lang->data[d].n_row && e->lang->data[d].time[0] < first)
       first = e->lang->data[d].time[0];
-  return first;
+  *out = first;
+  return first < INFINITY || !e->each || first_of_all(e, out);
 }
 
 /* Difference equations have states only at start + k step. */
@@ -208,11 +227,18 @@ static bool check_times(elab *e, const ast_stmt *start) {
 bool atvi_lang_start(elab *e) {
   const ast_stmt *start = only(e, KW_START, "start"), *burnin = only(e, KW_BURNIN, "burnin");
   if (e->s->status != ATVI_OK) return false;
+  if (start && burnin && start->level != burnin->level) { /* that of the unit holds */
+    if (start->level < burnin->level)
+      start = NULL;
+    else
+      burnin = NULL;
+  }
   if (start && burnin) {
     atvi_lang_error(e->s, burnin->at, "keep one of them", "both 'start' and 'burnin' are given");
     return false;
   }
-  double first = first_time(e);
+  double first;
+  if (!first_time(e, &first)) return false;
   e->lang->start = first < INFINITY ? first : 0;
   if (start && !atvi_lang_time(e, start->value, "the start time", &e->lang->start)) return false;
   if (burnin) {

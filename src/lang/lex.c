@@ -107,8 +107,11 @@ typedef struct {
   atvi_idx n_open, open_cap;
   ast_token *open;        /* brackets not yet closed */
   atvi_idx first, before; /* tokens that begin this line and the one before */
+  /* Inside the block of a simulator or an emulator. */
   bool in_block;
-  atvi_place block; /* its { */
+  /* [n_brace] where the { that are open stand. */
+  atvi_idx n_brace, brace_cap;
+  atvi_place *brace;
 } lexer;
 
 static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -265,16 +268,36 @@ static bool says(const ast_token *t, const char *text) {
   return t->kind == TOK_NAME && strcmp(t->word->text, text) == 0;
 }
 
-/* { opens a block in a statement of a simulator or an emulator, also on the line after it. Elsewhere braces have no meaning. */
+/* { opens a block in a statement of a simulator, an emulator or `each`, also on the line after it. Elsewhere braces have no
+ * meaning. */
 static bool opens_block(lexer *l) {
   if (l->in_block || l->n_open || !l->n) return false;
-  bool next_line = l->first == l->n;
+  bool next_line = l->tok[l->n - 1].kind == TOK_LINE;
   atvi_idx at = next_line ? l->before : l->first;
+  if (at >= l->n) return false;
   bool simulator = says(&l->tok[at], "simulator"), emulator = says(&l->tok[at], "emulator");
-  if (!next_line) return simulator || emulator;
-  if (!(simulator && l->n == at + 2) && !(emulator && l->n == at + 3)) return false;
-  l->n--;
-  l->first = at;
+  bool each = says(&l->tok[at], "each");
+  if (next_line) {
+    if (!(simulator && l->n == at + 2) && !(emulator && l->n == at + 3) && !each) return false;
+    l->n--;
+    l->first = at;
+  }
+  l->in_block = simulator || emulator;
+  return l->in_block || each;
+}
+
+static bool lex_brace(lexer *l, int c) {
+  atvi_place at = here(l);
+  if (c == '{') {
+    if (!ATVI_PUSH(l->s->pool, l->brace, l->n_brace, l->brace_cap)) return atvi_lang_nomem(l->s), false;
+    l->brace[l->n_brace++] = at;
+  } else {
+    l->in_block = false;
+    l->n_brace--;
+  }
+  l->p++;
+  if (!push(l, c, at)) return false;
+  l->first = l->n; /* a statement may begin here */
   return true;
 }
 
@@ -289,7 +312,7 @@ static const struct {
     {";", "one statement per line, with nothing at its end; comments start with #"},
     {"**", "a power is written with ^: x^2"},
     {"%", "there is no such operator: write 5 % as 0.05, and the remainder of a by b as a - b*floor(a/b)"},
-    {"{", "use ( ) around expressions and [ ] around indices and lists"},
+    {"{", "use ( ) around expressions and [ ] around indices and lists; blocks begin with 'each'"},
     {"}", "use ( ) around expressions and [ ] around indices and lists"},
     {"'", "a derivative is written dS/dt = ...; text goes in double quotes"},
     {"\xE2\x88\x92", "this is not the minus of the keyboard: write -"},
@@ -334,7 +357,7 @@ static bool lex_foreign(lexer *l) {
   }
   if ((c == '&' || c == '|') && l->p[1] == c) n = 2;
   if (c == '{' && l->in_block) hint = "a block ends with } before another begins";
-  if (c == '}' && l->in_block) hint = "brackets must be closed in the order they were opened";
+  if (c == '}' && l->n_brace) hint = "brackets must be closed in the order they were opened";
   const ast_token *last = l->n ? &l->tok[l->n - 1] : NULL;
   if (c == '\'' && last && last->kind == TOK_NAME) {
     hint = atvi_pool_printf(l->s->pool, "write d%.60s/dt = ...", last->word->text);
@@ -362,17 +385,8 @@ static bool lex_punctuation(lexer *l) {
     }
   int c = (unsigned char)*l->p;
   bool doubled = (c == '*' || c == '/') && l->p[1] == c;
-  if (c == '{' && opens_block(l)) {
-    l->in_block = true;
-    l->block = here(l);
-    l->p++;
-    return push(l, '{', l->block) != NULL;
-  }
-  if (c == '}' && l->in_block && !l->n_open) {
-    l->in_block = false;
-    l->p++;
-    return push(l, '}', (atvi_place){l->line, (int)(l->p - l->line_start)}) != NULL;
-  }
+  if (c == '{' && opens_block(l)) return lex_brace(l, c);
+  if (c == '}' && l->n_brace && !l->n_open) return lex_brace(l, c);
   if (!c || doubled || !strchr("+-*/^<>=~,:()[].", c)) return lex_foreign(l);
   if (strchr("()[]", c) && !lex_bracket(l, c)) return false;
   if (!push(l, c, here(l))) return false;
@@ -409,8 +423,8 @@ ast_token *atvi_lang_lex(ast_source *s, ast_words *words) {
                     "this '%c' is never closed", open->kind);
     return NULL;
   }
-  if (l.in_block) {
-    atvi_lang_error(s, l.block, "the block ends with a }", "this '{' is never closed");
+  if (l.n_brace) {
+    atvi_lang_error(s, l.brace[l.n_brace - 1], "the block ends with a }", "this '{' is never closed");
     return NULL;
   }
   if (!push(&l, TOK_LINE, here(&l)) || !push(&l, TOK_END, here(&l))) return NULL;

@@ -278,6 +278,7 @@ static bool parse_pulse(ast_parser *p, ast_stmt *st) {
     return false;
   }
   st->times = atvi_lang_expr(p);
+  if (st->times && atvi_lang_eat(p, "from") && !file_name(p, st)) return false;
   if (st->times && st->times->kind != EX_LIST) {
     ast_expr **one = atvi_lang_take(p->s, 1, sizeof *one);
     if (!one) return false;
@@ -372,15 +373,72 @@ static bool parse_emulator(ast_parser *p, ast_stmt *st) {
 static ast_keyword free_word(const ast_token *t) {
   if (strcmp(t->word->text, "folder") == 0) return KW_FOLDER;
   if (strcmp(t->word->text, "simulator") == 0) return KW_SIMULATOR;
+  if (strcmp(t->word->text, "each") == 0) return KW_EACH;
   return strcmp(t->word->text, "emulator") == 0 ? KW_EMULATOR : KW_NONE;
+}
+
+/* Labels separated by commas: names, numbers, or text in quotes. */
+static bool labels(ast_parser *p, ast_stmt *st) {
+  atvi_idx cap = 0;
+  for (;; p->tok++) {
+    atvi_place at;
+    const char *text = p->tok->kind == TOK_NAME || p->tok->kind == TOK_STRING || p->tok->kind == TOK_NUMBER
+                           ? atvi_lang_column_name(p, &at)
+                           : NULL;
+    if (!text) return atvi_lang_expect(p, TOK_NAME, "for example: each arm in placebo, treated { ... }");
+    if (!ATVI_PUSH(p->s->pool, st->words, st->n_word, cap)) return atvi_lang_nomem(p->s), false;
+    st->words[st->n_word++] = (ast_token){.kind = TOK_STRING, .at = at, .text = text};
+    if (p->tok->kind != ',') return true;
+  }
+}
+
+static bool statements(ast_parser *p, atvi_idx *n, ast_stmt **stmt);
+
+/* each subject from "subjects.csv" { ... }, each arm in placebo, treated { ... } */
+static bool parse_each(ast_parser *p, ast_stmt *st) {
+  const char *hint =
+      "for example: each subject from \"subjects.csv\" { ... }, or each arm in placebo, treated { ... }";
+  if (!define(p, st)) return false;
+  if (atvi_lang_eat(p, "from")) {
+    if (!file_name(p, st)) return false;
+  } else if (atvi_lang_eat(p, "in")) {
+    if (!labels(p, st)) return false;
+  } else
+    return atvi_lang_error(p->s, p->tok->at, hint, "expected 'from' or 'in', found %s",
+                           atvi_lang_token_text(p, p->tok)),
+           false;
+  if (p->level >= AST_MAX_LEVEL)
+    return atvi_lang_error(p->s, st->at, "join two of them into one", "blocks are nested deeper than %d",
+                           AST_MAX_LEVEL),
+           false;
+  if (!atvi_lang_expect(p, '{', hint)) return false;
+  p->level++;
+  if (!statements(p, &st->n_body, &st->body)) return false;
+  p->level--;
+  p->tok++;
+  return true;
+}
+
+/* Complains about a statement that describes the model as a whole in a block; true: it did. */
+static bool outside_only(ast_parser *p, ast_keyword k) {
+  static const ast_keyword OUTSIDE[] = {KW_MODEL,  KW_INDEX, KW_CONST,  KW_FUNCTION,  KW_CALENDAR,
+                                        KW_SOLVER, KW_STEP,  KW_FOLDER, KW_SIMULATOR, KW_EMULATOR};
+  for (size_t i = 0; i < sizeof OUTSIDE / sizeof *OUTSIDE; i++)
+    if (k == OUTSIDE[i] && p->level) {
+      const char *hint = k == KW_CONST ? "move it out, or make it a 'let' or a column of the units' file"
+                                       : "move it out: it holds for all units";
+      atvi_lang_error(p->s, p->tok->at, hint, "'%s' cannot stand in a block", p->tok->word->text);
+      return true;
+    }
+  return false;
 }
 
 static bool unknown_statement(ast_parser *p) {
   const ast_token *t = p->tok;
-  static const char *const FIRST[] = {"model",    "index",  "const",   "param",     "let",     "function",
-                                      "state",    "next",   "step",    "start",     "burnin",  "table",
-                                      "calendar", "pulse",  "observe", "data",      "derived", "track",
-                                      "logp",     "solver", "folder",  "simulator", "emulator"};
+  static const char *const FIRST[] = {"model",    "index",  "const",   "param",     "let",      "function",
+                                      "state",    "next",   "step",    "start",     "burnin",   "table",
+                                      "calendar", "pulse",  "observe", "data",      "derived",  "track",
+                                      "logp",     "solver", "folder",  "simulator", "emulator", "each"};
   if (t->kind != TOK_NAME) {
     atvi_lang_error(p->s, t->at, "a statement begins with a word, such as param, state, let, data or observe",
                     "a line cannot begin with %s", atvi_lang_token_text(p, t));
@@ -390,7 +448,7 @@ static bool unknown_statement(ast_parser *p) {
   for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) atvi_lang_guess(&g, FIRST[i]);
   const char *hint = "statements begin with model, index, const, param, let, function, state, d.../dt, next, "
                      "step, start, burnin, calendar, table, pulse, data, observe, derived, track, logp, "
-                     "solver, folder, simulator or emulator";
+                     "solver, folder, simulator, emulator or each";
   if (t[1].kind == '=') hint = "a name for an expression is defined with 'let', a number with 'const'";
   if (t[1].kind == '~') hint = "a prior belongs to 'param', a distribution of data to 'observe'";
   if (g.best) hint = atvi_pool_printf(p->s->pool, "did you mean '%s'?", g.best);
@@ -400,7 +458,7 @@ static bool unknown_statement(ast_parser *p) {
 
 static bool statement(ast_parser *p, ast_stmt *st) {
   const ast_token *first = p->tok;
-  *st = (ast_stmt){.at = first->at};
+  *st = (ast_stmt){.at = first->at, .level = p->level};
   ast_keyword k = first->kind == TOK_NAME ? first->word->keyword : KW_NONE;
   if (k == KW_NONE && first->kind == TOK_NAME) k = free_word(first);
   if (k == KW_NONE) {
@@ -408,6 +466,7 @@ static bool statement(ast_parser *p, ast_stmt *st) {
                       (first[1].kind == '/' || first[1].kind == '[');
     return derivative ? parse_derivative(p, st) : unknown_statement(p);
   }
+  if (outside_only(p, k)) return false;
   st->kind = k;
   p->tok++;
   switch (k) {
@@ -434,29 +493,34 @@ static bool statement(ast_parser *p, ast_stmt *st) {
   case KW_FOLDER: return parse_folder(p, st);
   case KW_SIMULATOR: return atvi_lang_parse_settings(p, st);
   case KW_EMULATOR: return parse_emulator(p, st);
+  case KW_EACH: return parse_each(p, st);
   default: p->tok--; return unknown_statement(p);
+  }
+}
+
+/* Until the end of the text, or the } of a block. */
+static bool statements(ast_parser *p, atvi_idx *n, ast_stmt **stmt) {
+  atvi_idx cap = 0;
+  for (;;) {
+    while (p->tok->kind == TOK_LINE) p->tok++;
+    if (p->tok->kind == TOK_END || (p->tok->kind == '}' && p->level)) return true;
+    if (!ATVI_PUSH(p->s->pool, *stmt, *n, cap)) return atvi_lang_nomem(p->s), false;
+    p->depth = 0;
+    if (!statement(p, &(*stmt)[*n])) return false;
+    ++*n;
+    if (p->tok->kind != TOK_LINE && !(p->tok->kind == '}' && p->level)) {
+      const char *hint = "one statement per line; a line goes on inside brackets and after an operator";
+      if (p->tok->kind == ',' && p->tok[-1].kind == TOK_NUMBER && p->tok[1].kind == TOK_NUMBER)
+        hint = "numbers have no thousands separators, and a decimal point: write 1000 and 1.5";
+      atvi_lang_error(p->s, p->tok->at, hint, "unexpected %s", atvi_lang_token_text(p, p->tok));
+      return false;
+    }
   }
 }
 
 bool atvi_lang_parse_text(ast_source *s, ast_words *words, ast_file *file) {
   *file = (ast_file){0};
   const ast_token *tok = atvi_lang_lex(s, words);
-  if (!tok) return false;
   ast_parser p = {.s = s, .words = words, .tok = tok};
-  atvi_idx cap = 0;
-  for (;;) {
-    while (p.tok->kind == TOK_LINE) p.tok++;
-    if (p.tok->kind == TOK_END) return true;
-    if (!ATVI_PUSH(s->pool, file->stmt, file->n, cap)) return atvi_lang_nomem(s), false;
-    p.depth = 0;
-    if (!statement(&p, &file->stmt[file->n])) return false;
-    file->n++;
-    if (p.tok->kind != TOK_LINE) {
-      const char *hint = "one statement per line; a line goes on inside brackets and after an operator";
-      if (p.tok->kind == ',' && p.tok[-1].kind == TOK_NUMBER && p.tok[1].kind == TOK_NUMBER)
-        hint = "numbers have no thousands separators, and a decimal point: write 1000 and 1.5";
-      atvi_lang_error(s, p.tok->at, hint, "unexpected %s", atvi_lang_token_text(&p, p.tok));
-      return false;
-    }
-  }
+  return tok && statements(&p, &file->n, &file->stmt);
 }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Pulses whose times and numbers are columns of a file. */
+#include "lang/elab.h"
+#include <math.h>
+
+/* Column of the times; -1 after an error. */
+static atvi_idx time_column(elab *e, const ast_stmt *st, const atvi_csv *csv) {
+  const ast_expr *x = st->times->n == 1 ? st->times->arg[0] : NULL;
+  bool name = x && x->kind == EX_NAME && !x->n && !x->qualifier, t = x && x->kind == EX_TIME;
+  if (name || t) return atvi_lang_find_column(e, csv, name ? x->word->text : "t", x->at);
+  atvi_lang_error(e->s, st->times->at, "for example: pulse A += amount at time from \"doses.csv\"",
+                  "the times of this pulse are a column of the file");
+  return -1;
+}
+
+bool atvi_lang_pulse_rows(elab *e, const ast_stmt *st, elab_rows *rows) {
+  return atvi_lang_csv(e, st, &rows->csv);
+}
+
+/* Refuses a time at which the pulse cannot act. */
+static bool check_time(elab *e, const ast_stmt *st, const atvi_csv *csv, atvi_idx row, atvi_idx column,
+                       double before, double t) {
+  double start = e->lang->start, steps = (t - start) / e->lang->step;
+  bool off = e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps));
+  if (t < before)
+    atvi_lang_data_error(e->s, csv, row, column, st->file_at, "sort the file by time",
+                         "the times are not ascending: %g follows %g", t, before);
+  else if (t < start && (e->lang->n_data || !e->lang->n_block))
+    atvi_lang_data_error(e->s, csv, row, column, st->file_at, "start earlier, or drop the row",
+                         "the pulse at %g lies before the start time %g", t, start);
+  else if (off)
+    atvi_lang_data_error(e->s, csv, row, column, st->file_at, "pulses of 'next' equations fall on steps",
+                         "the pulse at %g is not a whole number of steps of %g after the start %g", t,
+                         e->lang->step, start);
+  return e->s->status == ATVI_OK;
+}
+
+/* The numbers of a row; *missing: one is not there, and the row is no pulse. */
+static bool numbers(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_idx row, double *value,
+                    bool *missing) {
+  const atvi_csv *csv = rows->csv;
+  *missing = false;
+  for (atvi_idx k = 0; k < rows->n; k++) {
+    atvi_idx at = row * csv->n_col + rows->column[k];
+    value[k] = csv->value[at];
+    if (csv->kind[at] == ATVI_CELL_MISSING)
+      *missing = true;
+    else if (csv->kind[at] == ATVI_CELL_DATE && e->lang->calendar.unit)
+      value[k] = atvi_io_calendar_time(e->lang->calendar, csv->value[at]);
+    else if (csv->kind[at] != ATVI_CELL_NUMBER) {
+      atvi_lang_data_error(e->s, csv, row, rows->column[k], st->at,
+                           "a row without a pulse has NA or nothing here", "'%.60s' is not a number",
+                           csv->text[at]);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool atvi_lang_pulse_values(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_lang_pulse *pulse) {
+  const atvi_csv *csv = rows->csv;
+  atvi_idx column = time_column(e, st, csv), n = 0;
+  double *t = atvi_lang_take(e->s, csv->n_row, sizeof *t);
+  double *value = atvi_lang_take(e->s, csv->n_row * rows->n, sizeof *value);
+  if (column < 0 || !t || !value) return false;
+  for (atvi_idx r = 0; r < csv->n_row; r++) {
+    bool missing;
+    if (!numbers(e, st, rows, r, value + n * rows->n, &missing)) return false;
+    if (missing) continue;
+    if (!atvi_lang_time_cell(e, csv, r, column, st->times->at, &t[n]) ||
+        !check_time(e, st, csv, r, column, n ? t[n - 1] : -INFINITY, t[n]))
+      return false;
+    n++;
+  }
+  pulse->n_time = n;
+  pulse->time = t;
+  pulse->n_value = rows->n;
+  pulse->value = value;
+  return true;
+}
+
+bool atvi_lang_pulse_first(elab *e, double *first) {
+  *first = INFINITY;
+  for (atvi_idx i = 0; i < e->file->n; i++) {
+    const ast_stmt *st = &e->file->stmt[i];
+    const atvi_csv *csv;
+    double t;
+    if (st->kind != KW_PULSE || !st->file) continue;
+    if (!atvi_lang_csv(e, st, &csv)) return false;
+    atvi_idx column = time_column(e, st, csv);
+    if (column < 0) return false;
+    for (atvi_idx r = 0; r < csv->n_row; r++) {
+      if (!atvi_lang_time_cell(e, csv, r, column, st->times->at, &t)) return false;
+      *first = fmin(*first, t);
+    }
+  }
+  return true;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/* Units: blocks and their files, what a unit's description has, and every mistake with its place. */
+#include "unit/lang/helper.h"
+#include <math.h>
+
+static const char SUBJECTS[] = "subject,weight,arm\ns01,70.5,placebo\ns02,81.25,treated\ns03,55,treated\n";
+static const char DOSES[] = "subject,time,amount,rate\ns02,0,120,1.5\ns02,24,80,2.5\ns01,1,100,1\n";
+static const char CONC[] = "subject,hour,conc\ns01,1.5,3.25\ns01,4,2.125\ns02,0.5,4.5\n";
+
+static const char POPULATION[] = "param lCL ~ normal(1, 1)\n"
+                                 "param wCL ~ halfnormal(0.5)\n"
+                                 "let V = exp(3.25)\n"
+                                 "index arm = placebo, treated\n"
+                                 "each subject from \"subjects.csv\" {\n"
+                                 "  param CL ~ lognormal(lCL + 0.75*log(weight/70), wCL)\n"
+                                 "  param k[1..2] in (0, 3)\n"
+                                 "  state A = 0\n"
+                                 "  dA/dt = -CL/V*A - k[2]*A*(arm - 1)\n"
+                                 "  pulse A += amount*CL at time from \"doses.csv\"\n"
+                                 "  data \"conc.csv\" time hour\n"
+                                 "  observe conc ~ lognormal(log(A/V), sigma)\n"
+                                 "  derived half = log(2)*V/CL\n"
+                                 "  track share = A/(100*k[1])\n"
+                                 "  logp -CL^2\n"
+                                 "}\n"
+                                 "param sigma ~ halfnormal(0.5)\n";
+
+static folder files(void) {
+  folder f = folder_new();
+  folder_put(&f, "subjects.csv", SUBJECTS);
+  folder_put(&f, "doses.csv", DOSES);
+  folder_put(&f, "conc.csv", CONC);
+  return f;
+}
+
+static atvi_status load(atvi_ctx *ctx, const folder *f, const char *text, atvi_lang **lang) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/m.atvi", f->path);
+  return atvi_lang_parse(ctx, path, text, strlen(text), NULL, lang);
+}
+
+static atvi_lang *good(atvi_ctx *ctx, const folder *f, const char *text) {
+  atvi_lang *lang;
+  atvi_status status = load(ctx, f, text, &lang);
+  CHECK_MSG(status == ATVI_OK, "%s\n%s", text, atvi_errmsg(ctx));
+  return lang;
+}
+
+static void every_unit_is_a_model(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = files();
+  atvi_lang *m = good(ctx, &f, POPULATION);
+  static const char *const NAMES[] = {"lCL",     "wCL",     "sigma",   "CL.s01",  "CL.s02",  "CL.s03",
+                                      "k.1.s01", "k.1.s02", "k.1.s03", "k.2.s01", "k.2.s02", "k.2.s03"};
+  CHECK_INT(m->n_param, 3);
+  CHECK_INT(m->n_all, 12);
+  for (int i = 0; i < 12; i++) CHECK_STR(m->all[i].name, NAMES[i]);
+  CHECK(m->all[3].lower == 0 && isinf(m->all[3].upper) && m->all[3].n_arg == 0);
+  CHECK(m->all[11].lower == 0 && m->all[11].upper == 3);
+  CHECK(m->n_state == 0 && m->n_observe == 0 && m->kind == ATVI_MODEL_STATIC);
+  CHECK_INT(m->n_block, 1);
+  const atvi_lang_block *b = &m->block[0];
+  CHECK_STR(b->name, "subject");
+  CHECK(b->n_outer == 3 && b->n_covariate == 2 && b->n_unit == 3 && b->place.line == 5);
+  CHECK_STR(b->covariate[0], "weight");
+  CHECK_STR(b->covariate[1], "arm");
+  static const double WEIGHT[] = {70.5, 81.25, 55}, ARM[] = {1, 2, 2};
+  static const atvi_idx ROWS[] = {2, 1, 0}, PULSES[] = {1, 2, 0};
+  static const double START[] = {1, 0, 0.5}; /* the first dose or row; without any that of all data */
+  for (atvi_idx u = 0; u < 3; u++) {
+    const atvi_lang *l = b->unit[u].lang;
+    char label[8];
+    snprintf(label, sizeof label, "s%02d", (int)u + 1);
+    CHECK_STR(b->unit[u].label, label);
+    CHECK(b->unit[u].covariate[0] == WEIGHT[u] && b->unit[u].covariate[1] == ARM[u]);
+    CHECK(l->n_param == 6 && l->kind == ATVI_MODEL_ODE && l->n_state == 1 && l->n_block == 0);
+    for (atvi_idx i = 0; i < 3; i++) CHECK_INT(b->unit[u].param[i], i);
+    for (atvi_idx i = 3; i < 6; i++) CHECK_INT(b->unit[u].param[i], 3 + (i - 3) * 3 + u);
+    CHECK_STR(l->param[3].name, "CL");
+    CHECK(l->n_data == 1 && l->data[0].n_row == ROWS[u] && l->n_observe == 1 && l->observe[0].n_missing == 0);
+    CHECK(l->n_pulse == 1 && l->pulse[0].n_time == PULSES[u] && l->pulse[0].n_value == 1);
+    CHECK_ABS(l->start, START[u], 0);
+    CHECK(l->n_derived == 1 && l->n_track == 1);
+    const atvi_lang *first = b->unit[0].lang;
+    CHECK(l->state[0].rhs == first->state[0].rhs && l->observe[0].arg[0] == first->observe[0].arg[0]);
+    CHECK(l->pulse[0].increase[0] == first->pulse[0].increase[0] && l->log_prior == first->log_prior);
+  }
+  const atvi_lang *l = b->unit[1].lang;
+  CHECK(l->pulse[0].time[0] == 0 && l->pulse[0].time[1] == 24 && l->pulse[0].value[0] == 120);
+  CHECK(l->pulse[0].value[1] == 80);
+  CHECK(l->data[0].time[0] == 0.5 && l->data[0].value[2] == 4.5 && l->data[0].csv->line[0] == 4);
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+  CHECK_INT(test_live, 0);
+}
+
+/* log prior, equation and pulse of a unit against formulas. */
+static void nodes_use_the_unit(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = files();
+  atvi_lang *m = good(ctx, &f, POPULATION);
+  const atvi_lang_unit *u = &m->block[0].unit[1];
+  double lcl = 0.875, wcl = 0.31, cl = 2.385, k1 = 0.4, k2 = 0.7, V = exp(3.25), a = 17.5, dose = 120;
+  const double x[] = {lcl, wcl, 0.2, cl, k1, k2, 81.25, 2}; /* parameters, then the numbers of the unit */
+  double z = (log(cl) - lcl - 0.75 * log(81.25 / 70)) / wcl;
+  double prior = -0.5 * z * z - log(wcl * cl) - 0.5 * log(2 * acos(-1)) - 2 * log(3.0);
+  CHECK_REL(value_at(ctx, m, u->lang->log_prior, x, 0, NULL, NULL), prior, 1e-13);
+  CHECK_REL(value_at(ctx, m, u->lang->log_extra, x, 0, NULL, NULL), -cl * cl, 1e-13);
+  CHECK_REL(value_at(ctx, m, u->lang->state[0].rhs, x, 0, &a, NULL), -cl / V * a - k2 * a, 1e-13);
+  CHECK_REL(value_at(ctx, m, u->lang->derived[0].node, x, 0, NULL, NULL), log(2) * V / cl, 1e-13);
+  const double *in[8] = {x, NULL, &a, NULL, NULL, &dose};
+  double increase;
+  CHECK_OK(atvi_graph_value(ctx, m->graph, u->lang->pulse[0].increase[0], in, &increase));
+  CHECK_REL(increase, dose * cl, 1e-13);
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+}
+
+static void labels_in_the_model(void) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_lang *m =
+      model(ctx, "param mu ~ normal(0, 1)\neach arm in placebo, \"dose 2\", 7 { param x ~ normal(mu, 1) }\n");
+  CHECK(m->n_block == 1 && m->block[0].n_unit == 3 && m->n_all == 4 && m->block[0].n_covariate == 0);
+  CHECK_STR(m->all[1].name, "x.placebo");
+  CHECK_STR(m->all[2].name, "x.dose 2");
+  CHECK_STR(m->all[3].name, "x.7");
+  atvi_lang_free(m);
+  m = model(ctx,
+            "let each = 3\nparam folder ~ normal(each, 1)\neach arm in a, b\n{\n  param x ~ normal(0, 1)\n}\n"
+            "each site in a, b {\n param y ~ normal(0, 1)\n each arm2 in c { param z ~ normal(y, 1)\n } }\n");
+  CHECK(m->n_block == 3 && m->n_all == 7);
+  CHECK_STR(m->all[5].name, "z.a.c");
+  CHECK_STR(m->block[2].name, "site.arm2");
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* Long files of units, numbers as labels, and a file whose enclosing column is not needed. */
+static void blocks_nest(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  folder_put(&f, "regions.csv", "region,size\nsouth,3\nnorth,4.5\n");
+  folder_put(&f, "schools.csv", "school,region,pupils\n1,north,20\n2,south,30\n3,north,40\n1,north,20\n");
+  folder_put(&f, "marks.csv", "mark,school\n5.5,3\n6.5,1\n7.5,3\n4.5,2.0\n");
+  atvi_lang *m = good(ctx, &f,
+                      "param mu ~ normal(0, 1)\n"
+                      "each region from \"regions.csv\" {\n"
+                      "  param m ~ normal(mu/size, 1)\n"
+                      "  let twice = 2*m*size\n"
+                      "  each school from \"schools.csv\" {\n"
+                      "    param theta ~ normal(m + pupils, size)\n"
+                      "    data \"marks.csv\"\n"
+                      "    observe mark ~ normal(theta + twice, 1)\n"
+                      "  }\n"
+                      "}\n");
+  static const char *const NAMES[] = {"mu",           "m.south", "m.north", "theta.south.2", "theta.north.1",
+                                      "theta.north.3"};
+  CHECK(m->n_all == 6 && m->n_block == 2);
+  for (int i = 0; i < 6; i++) CHECK_STR(m->all[i].name, NAMES[i]);
+  const atvi_lang_block *b = &m->block[1];
+  CHECK(b->n_outer == 2 && b->n_unit == 3 && b->n_covariate == 2);
+  static const atvi_idx PARENT[] = {1, 2, 2}, ROWS[] = {1, 1, 2};
+  static const double SIZE[] = {3, 4.5, 4.5}, PUPILS[] = {30, 20, 40};
+  for (int u = 0; u < 3; u++) {
+    CHECK_INT(b->unit[u].param[1], PARENT[u]);
+    CHECK_INT(b->unit[u].param[2], 3 + u);
+    CHECK_INT(b->unit[u].lang->data[0].n_row, ROWS[u]);
+    for (int k = 0; k < 2; k++)
+      CHECK(b->unit[u].covariate[k] == (strcmp(b->covariate[k], "size") == 0 ? SIZE[u] : PUPILS[u]));
+  }
+  CHECK(m->block[0].unit[1].lang->n_observe == 0 && m->block[0].unit[1].lang->n_data == 0);
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+}
+
+static void outside_and_inside(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = files();
+  folder_put(&f, "all.csv", "day,total\n1,3\n2,5\n");
+  folder_put(&f, "feed.csv", "subject,t,v\ns01,0,1\ns01,3,2\ns02,1,7\ns03,0,9\n");
+  folder_put(&f, "extra.csv", "time,amount\n2,5\n2,7\n3,NA\n6,1\n");
+  atvi_lang *m = good(ctx, &f,
+                      "param a in (0, 1)\nstate S = 1\ndS/dt = -a*S\nsolver rk45 tol 1e-6\nstart -3\n"
+                      "pulse S += amount at time from \"extra.csv\"\n"
+                      "table common step = [0: 1, 5: 2]\n"
+                      "let both = a*common\n"
+                      "function f(x) = x*a\n"
+                      "data \"all.csv\" time day\n"
+                      "observe total ~ poisson(S)\n"
+                      "derived d = a*2\nlogp -a\n"
+                      "each subject from \"subjects.csv\" {\n"
+                      "  table food linear from \"feed.csv\" time t column v\n"
+                      "  state A = S0\n"
+                      "  let S0 = f(weight)\n"
+                      "  start 0\n"
+                      "  dA/dt = food*S*both - A\n"
+                      "  data conc \"conc.csv\" time hour\n"
+                      "  observe conc.conc ~ normal(A*d, 1)\n"
+                      "}\n");
+  CHECK(m->n_state == 1 && m->start == -3 && m->n_observe == 1 && m->n_derived == 1);
+  CHECK(m->n_pulse == 1 && m->pulse[0].n_time == 3 && m->pulse[0].time[1] == 2 && m->pulse[0].value[1] == 7);
+  const atvi_lang *u = m->block[0].unit[1].lang;
+  CHECK(u->n_state == 2 && u->n_table == 2 && u->n_pulse == 1 && u->n_data == 1 && u->n_observe == 1);
+  CHECK(u->start == 0 && u->n_derived == 0 && u->solver == ATVI_SOLVER_RK45 && u->tol_rel == 1e-6);
+  CHECK(u->table[1].n == 1 && u->table[1].v[0] == 7);
+  CHECK(m->block[0].unit[0].lang->table[1].n == 2);
+  double zero;
+  CHECK(atvi_graph_is_const(m->graph, u->log_extra, &zero) && zero == 0);
+  CHECK(atvi_graph_is_const(m->graph, u->log_prior, &zero) && zero == 0);
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+}
+
+/* ---- mistakes ---- */
+static void bad(const folder *f, const char *text, atvi_status want, const char *file, int line, int column,
+                const char *word) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_lang *lang;
+  char path[192];
+  atvi_status status = load(ctx, f, text, &lang);
+  CHECK_MSG(status == want, "status %d for:\n%s\n%s", status, text, status ? atvi_errmsg(ctx) : "");
+  snprintf(path, sizeof path, "%s/%s", f->path, file);
+  check_message(atvi_errmsg(ctx), path, line, column, word);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+#define HEAD "param mu ~ normal(0, 1)\neach subject from \"subjects.csv\" {\n"
+
+static void wrong_grammar(void) {
+  wrong("each\n", 1, 5, "expected a name");
+  wrong("each arm\n", 1, 9, "expected 'from' or 'in'");
+  wrong("each arm in { }\n", 1, 13, "expected a name, found '{'");
+  wrong("each arm in a, b\n", 1, 17, "expected '{'");
+  wrong("each arm from subjects { }\n", 1, 15, "expected text in quotes");
+  wrong("each arm in a {\nparam x ~ normal(0, 1)\n", 1, 15, "never closed");
+  wrong("each arm in a { } }\n", 1, 19, "'}'");
+  wrong("each arm in a { { }\n", 1, 17, "'{'");
+  wrong("each arm in a { } let x = 3\n", 1, 19, "unexpected 'let'");
+  wrong("each arm in a { let x = (3 }\n", 1, 28, "'}'");
+  wrong("each sum in a { }\n", 1, 6, "word of the language");
+  wrong("each arm in a, b, a { }\n", 1, 19, "'a' is named twice");
+  wrong("each a in x { each b in x { each c in x { each d in x { each e in x { } } } } }\n", 1, 62,
+        "deeper than 4");
+  wrong("eech arm in a { }\n", 1, 15, "'{'");
+}
+
+static void wrong_statements(void) {
+  static const char *const OUTSIDE[] = {
+      "model \"x\"",  "index i = 1..2", "const c = 3",  "function f(x) = x", "calendar 2020-01-01 day",
+      "solver stiff", "step 1",         "folder \"x\"", "simulator { }",     "emulator q { }"};
+  for (size_t i = 0; i < sizeof OUTSIDE / sizeof *OUTSIDE; i++) {
+    char text[200];
+    snprintf(text, sizeof text, "each arm in a {\n  %s\n}\n", OUTSIDE[i]);
+    wrong(text, 2, 3, "cannot stand in a block");
+  }
+  wrong("param arm in (0, 1)\neach arm in a { }\n", 2, 6, "'arm' is defined twice");
+  wrong("each arm in a { }\neach arm in b { }\n", 2, 6, "'arm' is defined twice");
+  wrong("each arm in a { each arm in b { } }\n", 1, 22, "'arm' is defined twice");
+  wrong("param x in (0, 1)\neach arm in a { param x in (0, 1) }\n", 2, 23, "'x' is defined twice");
+  wrong("each arm in a { param x in (0, 1) }\neach site in a { param x in (0, 1) }\n", 2, 24,
+        "two parameters are called 'x.a'");
+  wrong("param x[1..2] in (0, 1)\neach a in 1 { }\neach b in u { each c in v {\nlet y = a } }\n", 4, 9,
+        "'a' is a block of units");
+  wrong(
+      "simulator {\ncommand \"x {mu}\"\noutput q from stdout json\n}\nparam mu in (0, 1)\neach a in b { }\n",
+      1, 1, "cannot have a simulator");
+  wrong("each a in b {\ndata \"none.csv\"\nobserve y ~ white(1)\n}\n", 3, 9, "sum of processes");
+  wrong("each a in b { start 1\nstart 2\n}\n", 2, 7, "'start' is given twice");
+  wrong("param x[1..9000] in (0, 1)\neach a in b, c { param y[1..600] in (0, 1) }\n", 2, 6,
+        "more than 10000 parameters");
+  wrong("each a in b, c { let y[1..150000] = 1 }\n", 1, 6, "more than 200000 elements");
+  wrong("solver stiff\neach a in b { param x in (0, 1) }\n", 1, 8, "no differential equations");
+}
+
+static void wrong_names(void) {
+  wrong("each subject in a { param CL in (0, 1) }\nlet x = CL\nderived y = x\n", 2, 9,
+        "'CL' belongs to each subject");
+  wrong("let x = 2*CL\neach subject in a {\nparam CL in (0, 1)\nderived y = x\n}\n", 1, 11,
+        "'CL' belongs to each subject");
+  wrong("function f(x) = x*CL\neach subject in a {\nparam CL in (0, 1)\nderived y = f(2)\n}\n", 1, 19,
+        "'CL' belongs to each subject");
+  wrong("each subject in a { param CL in (0, 1) }\nparam b ~ normal(CL, 1)\n", 2, 18,
+        "'CL' belongs to each subject");
+  wrong("each subject in a { state A = 0\ndA/dt = 1\n}\npulse A += 3 at 5\n", 4, 7,
+        "'A' belongs to each subject");
+  wrong("each subject in a { state A = 0\n}\ndA/dt = 1\n", 3, 1, "'A' belongs to each subject");
+  wrong("each p in a { param x in (0, 1) }\neach q in a { derived y = x }\n", 2, 27, "'x' belongs to each p");
+  wrong("state A = 0\neach p in a { dA/dt = 1\n}\n", 1, 7, "has no equation");
+}
+
+static void wrong_files(void) {
+  folder f = files();
+  folder_put(&f, "odd.csv", "subject,hour,conc\ns01,1,2\ns09,2,3\n");
+  folder_put(&f, "gaps.csv", "subject,hour,conc,note\ns01,1,2,x\nNA,2,3,y\n");
+  folder_put(&f, "bare.csv", "hour,conc\n1,2\n");
+  folder_put(&f, "long.csv", "subject,day,dose,site\na,0,5,u\nb,0,7,v\na,1,6,u\n");
+  folder_put(&f, "none.csv", "subject,weight\n");
+#define INSIDE(line) HEAD line "\n}\n", ATVI_EDATA
+  bad(&f, INSIDE("data \"odd.csv\" time hour"), "odd.csv", 3, 1, "there is no subject 's09'");
+  bad(&f, INSIDE("data \"gaps.csv\" time hour"), "gaps.csv", 3, 1, "the subject is missing");
+  bad(&f, HEAD "data \"bare.csv\" time hour\n}\n", ATVI_EMODEL, "m.atvi", 3, 6, "has no column 'subject'");
+  bad(&f, HEAD "state A = 0\ndA/dt = 0\npulse A += 1 at hour from \"bare.csv\"\n}\n", ATVI_EMODEL, "m.atvi",
+      5, 27, "has no column 'subject'");
+  bad(&f, "each subject from \"bare.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "has no column 'subject'");
+  bad(&f, "each subject from \"gone.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "there is no file");
+  bad(&f, "each subject from \"none.csv\" { }\n", ATVI_EDATA, "none.csv", 1, 1, "no row");
+  bad(&f, "each subject from \"gaps.csv\" { }\n", ATVI_EDATA, "gaps.csv", 3, 1, "the subject is missing");
+  bad(&f, "each subject from \"long.csv\" {\nparam x ~ normal(dose, 1)\n}\n", ATVI_EDATA, "long.csv", 4, 5,
+      "'dose' varies within the subject 'a'");
+  bad(&f, "each subject from \"long.csv\" {\nlet x = site\n}\n", ATVI_EDATA, "long.csv", 2, 7,
+      "'u' is not a number");
+  bad(&f, "index site = v, w\neach subject from \"long.csv\" {\nparam x ~ normal(site, 1)\n}\n", ATVI_EDATA,
+      "long.csv", 2, 7, "no label of the index set 'site'");
+  bad(&f, "each subject from \"long.csv\" {\nparam x in (0, day)\n}\n", ATVI_EMODEL, "m.atvi", 2, 16,
+      "each subject has its own");
+  bad(&f, "let y = 2*weight\n" HEAD "derived z = y\n}\n", ATVI_EMODEL, "m.atvi", 1, 11,
+      "unknown name 'weight'");
+  bad(&f, HEAD "table food step from \"odd2.csv\" time hour column conc\n}\n", ATVI_EMODEL, "m.atvi", 3, 22,
+      "no file");
+  bad(&f, HEAD "table food step from \"conc.csv\" time hour column conc\n}\n", ATVI_EMODEL, "m.atvi", 3, 22,
+      "has no rows of 's03'");
+  bad(&f, "each subject in s01 {\ndata \"conc.csv\" time hour\n}\n", ATVI_EDATA, "conc.csv", 4, 1,
+      "there is no subject 's02'");
+  bad(&f, "each region in p, q {\neach subject from \"subjects.csv\" { }\n}\n", ATVI_EMODEL, "m.atvi", 2, 19,
+      "has no column 'region'");
+  bad(&f, "each region in p, q {\neach subject in s01, s02 {\ndata \"conc.csv\" time hour\n} }\n", ATVI_EDATA,
+      "conc.csv", 2, 1, "subject 's01' is in more than one region");
+  folder_end(&f);
+}
+
+static void wrong_pulses(void) {
+  folder f = files();
+  folder_put(&f, "text.csv", "subject,time,amount\ns01,1,2\ns02,2,much\n");
+  folder_put(&f, "mixed.csv", "subject,time,amount\ns01,3,2\ns02,2,1\ns01,1,5\n");
+#define STATE HEAD "state A = 0\ndA/dt = 0\ndata \"conc.csv\" time hour\n"
+  bad(&f, STATE "pulse A += amount at time from \"text.csv\"\n}\n", ATVI_EDATA, "text.csv", 3, 7,
+      "'much' is not a number");
+  bad(&f, STATE "pulse A += amount at time from \"mixed.csv\"\n}\n", ATVI_EDATA, "mixed.csv", 4, 5,
+      "not ascending");
+  bad(&f, STATE "pulse A += amount at when from \"doses.csv\"\n}\n", ATVI_EMODEL, "m.atvi", 6, 22,
+      "no column 'when'");
+  bad(&f, STATE "pulse A += amuont at time from \"doses.csv\"\n}\n", ATVI_EMODEL, "m.atvi", 6, 12,
+      "unknown name 'amuont'");
+  bad(&f, STATE "pulse A += amount at [1, 2] from \"doses.csv\"\n}\n", ATVI_EMODEL, "m.atvi", 6, 22,
+      "a column of the file");
+  bad(&f, STATE "start 0.25\npulse A += amount at time from \"doses.csv\"\n}\n", ATVI_EDATA, "doses.csv", 2,
+      5, "before the start time");
+  bad(&f, STATE "pulse A += amount at time from \"gone.csv\"\n}\n", ATVI_EMODEL, "m.atvi", 6, 32, "no file");
+  bad(&f, STATE "let x = amount\npulse A += 3 at 5\n}\n", ATVI_EMODEL, "m.atvi", 6, 9,
+      "unknown name 'amount'");
+  folder_end(&f);
+}
+
+TESTS({"units", every_unit_is_a_model}, {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model},
+      {"nested", blocks_nest}, {"outside", outside_and_inside}, {"grammar", wrong_grammar},
+      {"statements", wrong_statements}, {"names", wrong_names}, {"files", wrong_files},
+      {"pulses", wrong_pulses})
