@@ -21,7 +21,6 @@ static const double WINDOW =
 static const double REACH = 0.15;  /* share of the largest density above which a bound cuts the posterior */
 static const double NOT_NOISE = 2; /* standard errors */
 static const double TAIL = 0.05;
-static const double MEAN_LOST = 0.8; /* tail index: below, a mean is known however few the draws */
 static const double PROB[ATVI_SUMMARY_QUANTILES] = {0.025, 0.25, 0.5, 0.75, 0.975};
 
 typedef struct {
@@ -218,18 +217,16 @@ static atvi_idx gather(const atvi_draws *d, const double *x, double *xs, double 
   return n;
 }
 
-/* A mean exists for a tail index below 1, a variance below 1/2. The index has an error: a mean is refused where 1 is not excluded, as draws
- * just below that do not know it either; an sd only where 1/2 is, as a long tail that ends (a lognormal's) looks like one at first.
- * Bounded columns have both. */
+/* A variance exists for a tail index below 1/2. The index has an error: moments are refused only where 1/2 is excluded, as a long
+ * tail that ends (a lognormal's) looks like one at first. A mean may exist up to 1, but without a variance its error is not
+ * known, and draws do not tell whether it does: it is refused too. Bounded columns have both. */
 static void moments_exist(atvi_idx n, const double *xs, const double *ws, double *work,
                           atvi_summary_column *c) {
   double se;
   if (isfinite(c->lower) && isfinite(c->upper)) return;
   c->tail = atvi_math_tail_index(n, xs, ws, &se, work);
-  c->no_mean = c->tail > MEAN_LOST && c->tail + NOT_NOISE * se > 1;
-  c->no_sd = c->no_mean || c->tail - se > 0.5;
-  if (c->no_mean) c->mean = c->mcse = NAN;
-  if (c->no_sd) c->sd = NAN;
+  c->no_moments = c->tail - se > 0.5;
+  if (c->no_moments) c->mean = c->mcse = c->sd = NAN;
 }
 
 /* scratch: j->per_share doubles */

@@ -42,9 +42,9 @@ typedef struct {
   /* That share is above 15 %, and not by accident of few draws: the bound cuts the posterior (a normal closer
    * than 1.9 sds to it). */
   bool reaches_lower, reaches_upper;
-  /* Shape of the heavier tail (atvi_math_tail_index); mean, mcse and sd are NaN where draws say that they do not exist. */
+  /* Shape of the heavier tail (atvi_math_tail_index); mean, mcse and sd are NaN where draws say that there is no variance. */
   double tail;
-  bool no_mean, no_sd;
+  bool no_moments;
 } atvi_summary_column;
 
 typedef struct {

@@ -32,7 +32,7 @@ static int place(double x) { return x > 0 && isfinite(x) ? (int)floor(log10(x)) 
 /* Decimals for the row; -1: use %.4g. */
 static int decimals(const atvi_summary_column *c) {
   double size = fmax(fmax(fabs(c->quantile[0]), fabs(c->quantile[4])), fabs(c->mean));
-  double spread = c->no_sd ? (c->quantile[3] - c->quantile[1]) / 1.349 : c->sd;
+  double spread = c->no_moments ? (c->quantile[3] - c->quantile[1]) / 1.349 : c->sd;
   if (!(spread > 0) || !(size < 1e7)) return -1;
   int most = 2 - place(spread), least = 1 - place(spread);
   int honest = c->mcse > 0 ? -place(c->mcse) : most;

@@ -397,30 +397,19 @@ static void bounds_rule(judge *j) {
   }
 }
 
-static bool has_no_mean(const judge *j, const atvi_summary_column *c) {
+static bool has_no_moments(const judge *j, const atvi_summary_column *c) {
   (void)j;
-  return c->no_mean;
-}
-
-static bool has_no_sd(const judge *j, const atvi_summary_column *c) {
-  (void)j;
-  return c->no_sd && !c->no_mean;
+  return c->no_moments;
 }
 
 static void moments_note(judge *j) {
-  const char *mean = names(j, has_no_mean), *sd = names(j, has_no_sd);
-  if (*mean)
+  const char *which = names(j, has_no_moments);
+  if (*which)
     ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
-        "The tails of %s are so long that its mean and standard deviation do not exist, as far as the draws "
-        "tell: use the "
-        "median and the interval.",
-        mean);
-  if (*sd)
-    ADD(j, ATVI_NOTE, ATVI_CODE_MOMENTS_NONE,
-        "The tails of %s are so long that its standard deviation does not exist, as far as the draws tell: "
-        "use the "
-        "interval.",
-        sd);
+        "The tails of %s are so long that its standard deviation does not exist, as far as the draws tell, "
+        "and "
+        "its mean may not: use the median and the interval.",
+        which);
 }
 
 /* Chains that never moved are another matter. */
