@@ -147,6 +147,16 @@ static bool unit(elab *e, atvi_idx u, atvi_lang *first) {
   return false;
 }
 
+/* Programs have room for the pulses of every unit. */
+static void same_times(const atvi_lang_block *block) {
+  for (atvi_idx p = 0; p < block->unit[0].lang->n_pulse; p++) {
+    atvi_idx most = 0;
+    for (atvi_idx u = 0; u < block->n_unit; u++)
+      if (block->unit[u].lang->pulse[p].n_same > most) most = block->unit[u].lang->pulse[p].n_same;
+    for (atvi_idx u = 0; u < block->n_unit; u++) block->unit[u].lang->pulse[p].n_same = most;
+  }
+}
+
 static bool units(elab *e, elab *whole) {
   atvi_lang_block *block = e->each->block;
   atvi_lang *first = e->lang;
@@ -159,6 +169,7 @@ static bool units(elab *e, elab *whole) {
   if (!(block->unit = atvi_lang_take(e->s, block->n_unit, sizeof *block->unit))) return false;
   for (atvi_idx u = 0; u < block->n_unit; u++)
     if (!unit(e, u, first) || !places(e, u, base)) return false;
+  same_times(block);
   whole->lang->n_all += (first->n_param - block->n_outer) * block->n_unit;
   const char **name = atvi_lang_take(e->s, e->n_covariate, sizeof *name);
   for (atvi_idx k = 0; name && k < e->n_covariate; k++) name[k] = e->covariate[k].name;

@@ -57,6 +57,17 @@ static bool numbers(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_idx
   return true;
 }
 
+/* The most times that coincide up to rounding, or nearly. */
+static atvi_idx coincide(atvi_idx n, const double *t) {
+  static const double NEAR = 1e-6;
+  atvi_idx most = n > 0, first = 0;
+  for (atvi_idx k = 1; k < n; k++) {
+    while (t[k] - t[first] > NEAR * fmax(1, fabs(t[k]))) first++;
+    if (k - first + 1 > most) most = k - first + 1;
+  }
+  return most;
+}
+
 bool atvi_lang_pulse_values(elab *e, const ast_stmt *st, const elab_rows *rows, atvi_lang_pulse *pulse) {
   const atvi_csv *csv = rows->csv;
   atvi_idx column = time_column(e, st, csv), n = 0;
@@ -76,6 +87,7 @@ bool atvi_lang_pulse_values(elab *e, const ast_stmt *st, const elab_rows *rows, 
   pulse->time = t;
   pulse->n_value = rows->n;
   pulse->value = value;
+  pulse->n_same = rows->n ? coincide(n, t) : 0;
   return true;
 }
 

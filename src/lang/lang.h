@@ -81,6 +81,8 @@ typedef struct {
   atvi_idx n_value;
   /* [n_time][n_value] inputs ATVI_IN_DATA of `increase`: index k is value k of the present time. */
   const double *value;
+  /* At most this many of its times coincide, in any unit; 0 without values. */
+  atvi_idx n_same;
 } atvi_lang_pulse;
 
 typedef struct {

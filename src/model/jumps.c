@@ -88,7 +88,7 @@ static bool add_table(const atvi_model *m, double at, bool before, atvi_lang_tab
   return true;
 }
 
-/* Jumps of the solver's own; their places in TABLE come after all tables. */
+/* Jumps of the solver's own; their places in TABLE come after all else. */
 static bool add_moving(jumps *j, atvi_node *from, atvi_node *to, atvi_idx *n) {
   atvi_model *m = j->m;
   m->jump_node = atvi_pool_take(m->pool, ATVI_ODE_JUMPS, sizeof *m->jump_node);
@@ -98,7 +98,7 @@ static bool add_moving(jumps *j, atvi_node *from, atvi_node *to, atvi_idx *n) {
     while (at < m->n_jump && m->jump_node[at] != j->item[k].t) at++;
     if (at == ATVI_ODE_JUMPS) continue;
     if (at == m->n_jump) m->jump_node[m->n_jump++] = j->item[k].t;
-    atvi_node u = atvi_graph_input(j->g, ATVI_IN_TABLE, 2 * m->lang->n_table + at);
+    atvi_node u = atvi_graph_input(j->g, ATVI_IN_TABLE, atvi_model_tab(m->lang) + at);
     from[*n] = j->item[k].node;
     to[(*n)++] = j->item[k].before ? atvi_graph_op1(j->g, ATVI_OP_NOT, u) : u;
   }

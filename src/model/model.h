@@ -245,6 +245,11 @@ ATVI_CHECKED atvi_status atvi_model_jacobian(atvi_model *m, bool compile, atvi_p
 atvi_idx atvi_model_time_before(atvi_idx n, const double *time, double t);
 /* The one of n >= 1 ascending times that is nearest to t. */
 atvi_idx atvi_model_time_nearest(atvi_idx n, const double *time, double t);
+/* Numbers that the solver has at a stop: coefficients of tables [2 n_table], then those that pulses have from files: for each pulse
+ * [n_same][n_value]. */
+atvi_idx atvi_model_tab(const atvi_lang *lang);
+/* Where those of a pulse begin. */
+atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse);
 void atvi_model_tables_at(const atvi_model *m, double t, double *tab); /* [2 n_table] */
 /* Calls fn for every input of that kind that x depends on. False on ENOMEM. */
 bool atvi_model_inputs(const atvi_model *m, atvi_node x, int kind, void (*fn)(void *user, atvi_idx index),

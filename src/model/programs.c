@@ -36,6 +36,22 @@ static void hoist(builder *b, atvi_idx n, atvi_node *x) {
   atvi_graph_hoist(b->g, n, x, PARAM_BIT, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->n_hoist);
 }
 
+/* What pulse item[i] of a combination adds, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
+static const atvi_node *increases(builder *b, const atvi_pulses *combo, atvi_idx i) {
+  const atvi_lang_pulse *p = &b->lang->pulse[combo->item[i]];
+  if (!p->n_value) return p->increase;
+  atvi_node *from = inputs(b, ATVI_IN_DATA, p->n_value), *to = take(b, p->n_value, sizeof *to);
+  atvi_node *x = take(b, p->n, sizeof *x);
+  if (!from || !to || !x) return NULL;
+  atvi_idx at = atvi_model_pulse_at(b->lang, combo->item[i]);
+  for (atvi_idx j = 0; j < i; j++)
+    if (combo->item[j] == combo->item[i]) at += p->n_value;
+  for (atvi_idx k = 0; k < p->n_value; k++) to[k] = atvi_graph_input(b->g, ATVI_IN_TABLE, at + k);
+  for (atvi_idx j = 0; j < p->n; j++) x[j] = p->increase[j];
+  atvi_graph_substitute(b->g, p->n, x, p->n_value, from, to);
+  return x;
+}
+
 static atvi_status rewrite(builder *b) {
   atvi_model *m = b->m;
   b->cap = atvi_graph_size(b->g);
@@ -56,9 +72,11 @@ static atvi_status rewrite(builder *b) {
     if (!y) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < m->combo[c].n; i++) {
       const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
+      const atvi_node *increase = increases(b, &m->combo[c], i);
+      if (!increase) return ATVI_ENOMEM;
       for (atvi_idx j = 0; j < p->n; j++) {
         atvi_node *at = &y[m->state_at[p->state[j]]]; /* a state with pulses is solved for */
-        *at = atvi_graph_op2(b->g, ATVI_OP_ADD, *at, p->increase[j]);
+        *at = atvi_graph_op2(b->g, ATVI_OP_ADD, *at, increase[j]);
       }
     }
     hoist(b, b->n, y);
@@ -154,7 +172,7 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TIME, 1, false);
   in(s, ATVI_IN_STATE, b->n, false);
   in(s, ATVI_IN_HOIST, b->m->n_hoist, false);
-  in(s, ATVI_IN_TABLE, 2 * b->lang->n_table + b->m->n_jump, false);
+  in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump, false);
 }
 
 /* A program of the solver and its adjoint. */

@@ -43,7 +43,7 @@ static void describe(atvi_model *m) {
                                                     : ATVI_ODE_RK45;
   ode->n = m->n_state;
   ode->n_par = m->n_hoist;
-  ode->n_tab = 2 * lang->n_table;
+  ode->n_tab = atvi_model_tab(lang);
   ode->n_jump = m->n_jump;
   ode->jump = m->jump_at;
   ode->n_output = m->n_output;

@@ -8,6 +8,7 @@
 #include "math/stat/stat.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Two times closer than this share of the whole span are one. */
 static const double SAME_TIME = 1e-10;
@@ -21,6 +22,8 @@ typedef struct {
   double t;
   event_kind kind;
   atvi_idx index;
+  /* PULSE: which of its times. */
+  atvi_idx row;
 } event;
 
 typedef struct {
@@ -29,9 +32,9 @@ typedef struct {
   atvi_idx n, cap;
 } events;
 
-static bool add(events *e, double t, event_kind kind, atvi_idx index) {
+static bool add(events *e, double t, event_kind kind, atvi_idx index, atvi_idx row) {
   if (!ATVI_PUSH(e->pool, e->item, e->n, e->cap)) return false;
-  e->item[e->n++] = (event){t, kind, index};
+  e->item[e->n++] = (event){t, kind, index, row};
   return true;
 }
 
@@ -44,7 +47,8 @@ static int by_time(const void *a, const void *b) {
   const event *x = a, *y = b;
   if (x->t != y->t) return x->t < y->t ? -1 : 1;
   if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-  return (x->index > y->index) - (x->index < y->index);
+  if (x->index != y->index) return x->index < y->index ? -1 : 1;
+  return (x->row > y->row) - (x->row < y->row);
 }
 
 void atvi_model_tables_at(const atvi_model *m, double t, double *tab) {
@@ -247,20 +251,20 @@ static double to_grid(const atvi_lang *lang, double t) {
 
 static bool gather(const atvi_model *m, events *e, double end, double eps) {
   const atvi_lang *lang = m->lang;
-  bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->start, EVENT_START, 0);
-  for (atvi_idx i = 0; i < m->n_output; i++) ok = ok && add(e, m->output_time[i], EVENT_OUTPUT, i);
+  bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->start, EVENT_START, 0, 0);
+  for (atvi_idx i = 0; i < m->n_output; i++) ok = ok && add(e, m->output_time[i], EVENT_OUTPUT, i, 0);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
     for (atvi_idx i = 0; i < lang->pulse[p].n_time; i++) {
       double t = lang->pulse[p].time[i];
       if (map) t = to_grid(lang, t);
-      if (t >= lang->start - eps && t <= end + eps) ok = ok && add(e, t, EVENT_PULSE, p);
+      if (t >= lang->start - eps && t <= end + eps) ok = ok && add(e, t, EVENT_PULSE, p, i);
     }
   for (atvi_idx k = 0; k < lang->n_table; k++) {
     double t = lang->start, a, b, next;
     for (;;) {
       atvi_lang_table_at(lang, &lang->table[k], t, &a, &b, &next);
       if (!(next < end) || e->n > MOST_EVENTS) break;
-      ok = ok && add(e, map ? to_grid(lang, next) : next, EVENT_TABLE, k);
+      ok = ok && add(e, map ? to_grid(lang, next) : next, EVENT_TABLE, k, 0);
       t = next > t ? next : nextafter(t, HUGE_VAL);
     }
   }
@@ -281,16 +285,49 @@ static atvi_idx combine(atvi_model *m, atvi_idx n, const atvi_idx *item) {
   return m->n_combo++;
 }
 
-/* One stop from the events at one time. */
+atvi_idx atvi_model_pulse_at(const atvi_lang *lang, atvi_idx pulse) {
+  atvi_idx at = 2 * lang->n_table;
+  for (atvi_idx p = 0; p < pulse; p++) at += lang->pulse[p].n_same * lang->pulse[p].n_value;
+  return at;
+}
+
+atvi_idx atvi_model_tab(const atvi_lang *lang) { return atvi_model_pulse_at(lang, lang->n_pulse); }
+
+/* How often the pulse of event n acts in the events before it. */
+static atvi_idx acted(const event *ev, atvi_idx n) {
+  atvi_idx count = 0;
+  for (atvi_idx i = 0; i < n; i++) count += ev[i].kind == EVENT_PULSE && ev[i].index == ev[n].index;
+  return count;
+}
+
+/* Whether event n can join those before it in one stop: there is room for its numbers. */
+static bool fits(const atvi_lang *lang, const event *ev, atvi_idx n) {
+  if (ev[n].kind != EVENT_PULSE || !lang->pulse[ev[n].index].n_value) return true;
+  return acted(ev, n) < lang->pulse[ev[n].index].n_same;
+}
+
+/* The numbers of the pulse of event n. */
+static void put_values(const atvi_lang *lang, const event *ev, atvi_idx n, double *tab) {
+  const atvi_lang_pulse *p = &lang->pulse[ev[n].index];
+  if (!p->n_value) return;
+  double *to = tab + atvi_model_pulse_at(lang, ev[n].index) + acted(ev, n) * p->n_value;
+  for (atvi_idx k = 0; k < p->n_value; k++) to[k] = p->value[ev[n].row * p->n_value + k];
+}
+
+/* One stop from the events at one time. Numbers of pulses stay until the next one, so that tab changes with tables alone. */
 static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item, double eps,
-                      atvi_ode_stop *stop) {
-  double *tab = atvi_pool_take(m->pool, (size_t)(2 * m->lang->n_table + 1), sizeof *tab);
+                      const double *tab_before, atvi_ode_stop *stop) {
+  atvi_idx n_tab = atvi_model_tab(m->lang);
+  double *tab = atvi_pool_take(m->pool, (size_t)(n_tab + 1), sizeof *tab);
   if (!tab) return false;
+  if (tab_before) memcpy(tab, tab_before, (size_t)n_tab * sizeof *tab);
   atvi_idx n_item = 0;
   *stop = (atvi_ode_stop){ev[0].t, -1, -1, tab};
   for (atvi_idx i = 0; i < n; i++) {
     if (ev[i].kind == EVENT_OUTPUT) stop->output = ev[i].index;
-    if (ev[i].kind == EVENT_PULSE) item[n_item++] = ev[i].index;
+    if (ev[i].kind != EVENT_PULSE) continue;
+    put_values(m->lang, ev, i, tab);
+    item[n_item++] = ev[i].index;
   }
   if (n_item) {
     stop->pulse = combine(m->base, n_item, item);
@@ -315,8 +352,10 @@ static atvi_status stops(atvi_model *m, double eps) {
   if (stop && item) {
     qsort(e.item, (size_t)e.n, sizeof *e.item, by_time);
     for (atvi_idx i = 0, last; ok && i < e.n; i = last) {
-      for (last = i + 1; last < e.n && e.item[last].t - e.item[i].t <= eps; last++) {}
-      ok = make_stop(m, last - i, &e.item[i], item, eps, &stop[n++]);
+      for (last = i + 1; last < e.n && e.item[last].t - e.item[i].t <= eps; last++)
+        if (!fits(m->lang, &e.item[i], last - i)) break;
+      ok = make_stop(m, last - i, &e.item[i], item, eps, n ? stop[n - 1].tab : NULL, &stop[n]);
+      n++;
     }
   }
   if (!ok || !stop || !item) return ATVI_ENOMEM;

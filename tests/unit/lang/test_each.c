@@ -78,7 +78,8 @@ static void every_unit_is_a_model(void) {
     for (atvi_idx i = 3; i < 6; i++) CHECK_INT(b->unit[u].param[i], 3 + (i - 3) * 3 + u);
     CHECK_STR(l->param[3].name, "CL");
     CHECK(l->n_data == 1 && l->data[0].n_row == ROWS[u] && l->n_observe == 1 && l->observe[0].n_missing == 0);
-    CHECK(l->n_pulse == 1 && l->pulse[0].n_time == PULSES[u] && l->pulse[0].n_value == 1);
+    CHECK(l->n_pulse == 1 && l->pulse[0].n_time == PULSES[u] && l->pulse[0].n_value == 1 &&
+          l->pulse[0].n_same == 1);
     CHECK_ABS(l->start, START[u], 0);
     CHECK(l->n_derived == 1 && l->n_track == 1);
     const atvi_lang *first = b->unit[0].lang;
@@ -201,6 +202,7 @@ static void outside_and_inside(void) {
                       "  observe conc.conc ~ normal(A*d, 1)\n"
                       "}\n");
   CHECK(m->n_state == 1 && m->start == -3 && m->n_observe == 1 && m->n_derived == 1);
+  CHECK(m->pulse[0].n_value == 1 && m->pulse[0].n_same == 2);
   CHECK(m->n_pulse == 1 && m->pulse[0].n_time == 3 && m->pulse[0].time[1] == 2 && m->pulse[0].value[1] == 7);
   const atvi_lang *u = m->block[0].unit[1].lang;
   CHECK(u->n_state == 2 && u->n_table == 2 && u->n_pulse == 1 && u->n_data == 1 && u->n_observe == 1);

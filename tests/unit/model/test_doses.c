@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Pulses whose times and numbers come from a file. */
+#include "model/model.h"
+#include "models.h"
+
+static double normal(double y, double mean) {
+  return -0.5 * (y - mean) * (y - mean) - 0.91893853320467274178;
+}
+
+/* dA/dt = -k A with doses f*amount - b: A(t) is a sum of exponentials. Two rows at one time act both, a row without an amount
+ * is no dose, another pulse shares a time, and a jump of the equations at a parameter has its place beside the numbers. */
+static void doses_have_the_closed_form(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("doses.csv", "time,amount,bias\n0,90,1\n2.5,40,2\n2.5,12.5,0\n3,NA,1\n6,25,4\n");
+  test_file("conc.csv", "hour,A\n1,55\n2.5,60\n4,66\n9,21\n");
+  const char *path = test_file("doses.atvi", "param k in (0, 1)\nparam f in (0, 2)\nparam lag in (5, 50)\n"
+                                             "state A = 0\nstate B = 1\nstate C = 0\n"
+                                             "dA/dt = -k*A\ndB/dt = level\ndC/dt = if t < lag then 1 else 2\n"
+                                             "table level step = [0: 1, 5: 3]\n"
+                                             "pulse B += 1 at [2.5]\n"
+                                             "pulse A += f*amount - bias*B at time from \"doses.csv\"\n"
+                                             "data \"conc.csv\" time hour\nobserve A ~ normal(A, 1)\n"
+                                             "solver rk45 tol 1e-11\n");
+  const double k = 0.231, f = 0.875, theta[3] = {k, f, 7.3};
+  const double time[4] = {0, 2.5, 2.5, 6}, amount[4] = {90, 40, 12.5, 25}, bias[4] = {1, 2, 0, 4};
+  const double B[4] = {1, 3.5, 3.5, 10}; /* just before the pulses */
+  const double hour[4] = {1, 2.5, 4, 9}, y[4] = {55, 60, 66, 21};
+  for (int interpret = 0; interpret < 2; interpret++) {
+    atvi_model *m = test_load(ctx, path, interpret);
+    double want = 0;
+    for (int r = 0; r < 4; r++) {
+      double A = 0;
+      for (int i = 0; i < 4; i++) /* an observation comes before the pulses of its time */
+        if (time[i] < hour[r]) A += (f * amount[i] - bias[i] * B[i]) * exp(-k * (hour[r] - time[i]));
+      want += normal(y[r], A);
+    }
+    test_value v = test_eval(ctx, atvi_model_target(m), theta);
+    CHECK_INT(v.outcome, ATVI_RUN_OK);
+    CHECK_ABS(v.ll, want, 1e-6);
+    CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
+    CHECK_INT(m->lang->n_pulse, 2);
+    CHECK_INT(atvi_model_tab(m->lang), 2 * m->lang->n_table + 4);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Difference equations: S grows by what the file says at each step. */
+static void doses_of_difference_equations(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("in.csv", "day,n\n1,3\n2,5.5\n4,7\n");
+  test_file("out.csv", "day,S\n0,1\n5,20\n");
+  const char *path = test_file("in.atvi", "param a in (0, 2)\nstate S = 1\nnext S = S\n"
+                                          "pulse S += a*n at day from \"in.csv\"\ndata \"out.csv\" time day\n"
+                                          "observe S ~ normal(S, 1)\n");
+  atvi_model *m = test_load(ctx, path, true);
+  test_value v = test_eval(ctx, atvi_model_target(m), (double[]){1.125});
+  double S = 1 + 1.125 * (3 + 5.5 + 7);
+  CHECK_ABS(v.ll, normal(1, 1) + normal(20, S), 1e-12);
+  CHECK_REL(v.gl[0], (20 - S) * 15.5, 1e-12);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+TESTS({"closed", doses_have_the_closed_form}, {"map", doses_of_difference_equations})
