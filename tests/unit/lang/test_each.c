@@ -246,6 +246,9 @@ static void wrong_grammar(void) {
   wrong("each arm in a { let x = (3 }\n", 1, 28, "'}'");
   wrong("each sum in a { }\n", 1, 6, "word of the language");
   wrong("each arm in a, b, a { }\n", 1, 19, "'a' is named twice");
+  wrong("each arm in a, \"b=3\" { }\n", 1, 16, "'b=3' cannot be a label");
+  wrong("each arm in x__ { }\n", 1, 13, "'x__' cannot be a label");
+  wrong("each arm in \"\" { }\n", 1, 13, "'' cannot be a label");
   wrong("each a in x { each b in x { each c in x { each d in x { each e in x { } } } } }\n", 1, 62,
         "deeper than 4");
   wrong("eech arm in a { }\n", 1, 15, "'{'");
@@ -358,7 +361,54 @@ static void wrong_pulses(void) {
   folder_end(&f);
 }
 
-TESTS({"units", every_unit_is_a_model}, {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model},
-      {"nested", blocks_nest}, {"outside", outside_and_inside}, {"grammar", wrong_grammar},
-      {"statements", wrong_statements}, {"names", wrong_names}, {"files", wrong_files},
-      {"pulses", wrong_pulses})
+static void memory_may_run_out(void) {
+  folder f = files();
+  for (long k = 1;; k++) {
+    test_fail_at = 0;
+    atvi_ctx *ctx = test_ctx();
+    atvi_lang *lang;
+    test_fail_at = test_allocs + k;
+    atvi_status status = load(ctx, &f, POPULATION, &lang);
+    test_fail_at = 0;
+    CHECK(k > 3 || status == ATVI_ENOMEM);
+    CHECK(status == ATVI_OK || (status == ATVI_ENOMEM && !lang));
+    atvi_lang_free(lang);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+    if (status == ATVI_OK) break;
+  }
+  folder_end(&f);
+}
+
+/* 1000 units with 20 rows each: files are read once, and nodes made once. */
+static void many_units(void) {
+  enum { UNITS = 1000, ROWS = 20 };
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  static char text[UNITS * ROWS * 24 + 64], units[UNITS * 24 + 64];
+  size_t n = (size_t)snprintf(text, sizeof text, "subject,hour,conc\n");
+  size_t m = (size_t)snprintf(units, sizeof units, "subject,weight\n");
+  for (int r = 0; r < ROWS; r++)
+    for (int u = 0; u < UNITS; u++)
+      n += (size_t)snprintf(text + n, sizeof text - n, "%d,%d,%d.5\n", u + 1, r, r + u);
+  for (int u = 0; u < UNITS; u++)
+    m += (size_t)snprintf(units + m, sizeof units - m, "%d,%d\n", u + 1, 60 + u % 30);
+  folder_put(&f, "subjects.csv", units);
+  folder_put(&f, "conc.csv", text);
+  atvi_lang *lang = good(ctx, &f,
+                         HEAD "param CL ~ lognormal(mu + weight, 1)\nstate A = 1\ndA/dt = -CL*A\n"
+                              "data \"conc.csv\" time hour\nobserve conc ~ normal(A, 1)\n}\n");
+  CHECK(lang->n_all == 1 + UNITS && atvi_graph_size(lang->graph) < 100);
+  for (int u = 0; u < UNITS; u++) {
+    const atvi_lang_data *d = &lang->block[0].unit[u].lang->data[0];
+    CHECK(d->n_row == ROWS && d->time[3] == 3 && d->value[3 * 3 + 2] == 3 + u + 0.5);
+  }
+  atvi_lang_free(lang);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+}
+
+TESTS({"memory", memory_may_run_out}, {"many", many_units}, {"units", every_unit_is_a_model},
+      {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model}, {"nested", blocks_nest},
+      {"outside", outside_and_inside}, {"grammar", wrong_grammar}, {"statements", wrong_statements},
+      {"names", wrong_names}, {"files", wrong_files}, {"pulses", wrong_pulses})
