@@ -361,6 +361,44 @@ static void wrong_pulses(void) {
   folder_end(&f);
 }
 
+/* A whole text file; the caller may cut it. */
+static char *text_of(const char *name) {
+  static char text[100000];
+  char path[300];
+  snprintf(path, sizeof path, TEST_SOURCE_DIR "/%s", name);
+  FILE *f = fopen(path, "rb");
+  CHECK(f != NULL);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  return text;
+}
+
+/* Both blocks of code in the section of the reference, and what the fuzzer starts from. */
+static void the_reference_shows_models(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = files();
+  folder_put(&f, "regions.csv", "region\nnorth\nsouth\n");
+  folder_put(&f, "schools.csv", "region,school\nnorth,a\nsouth,b\n");
+  folder_put(&f, "u.csv", "u,v,w,x\na,p,1.5,3\nb,p,2,4\nc,q,2,-1\n");
+  folder_put(&f, "l.csv", "u,t,y\na,0,1\nb,0,3\na,2,NA\nb,4,7\n");
+  char *first = strstr(strstr(text_of("docs/language.md"), "\n## Units\n"), "```\n") + 4;
+  char *end = strstr(first, "```"), *second = strstr(end + 3, "```\n") + 4, nested[2000];
+  *end = 0;
+  *strstr(second, "```") = 0;
+  atvi_lang *m = good(ctx, &f, first);
+  CHECK(m->n_all == 7 && m->block[0].n_unit == 3);
+  atvi_lang_free(m);
+  snprintf(nested, sizeof nested, "param mu ~ normal(0, 1)\nconst tau = 2\nconst s = 3\n%s", second);
+  m = good(ctx, &f, nested);
+  CHECK_STR(m->all[m->n_all - 2].name, "theta.north.a");
+  atvi_lang_free(m);
+  m = good(ctx, &f, text_of("tests/fuzz/corpus/lang/units.atvi"));
+  CHECK(m->n_block == 3 && m->block[0].n_covariate == 3);
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+}
+
 static void memory_may_run_out(void) {
   folder f = files();
   for (long k = 1;; k++) {
@@ -408,7 +446,8 @@ static void many_units(void) {
   folder_end(&f);
 }
 
-TESTS({"memory", memory_may_run_out}, {"many", many_units}, {"units", every_unit_is_a_model},
-      {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model}, {"nested", blocks_nest},
-      {"outside", outside_and_inside}, {"grammar", wrong_grammar}, {"statements", wrong_statements},
-      {"names", wrong_names}, {"files", wrong_files}, {"pulses", wrong_pulses})
+TESTS({"memory", memory_may_run_out}, {"reference", the_reference_shows_models}, {"many", many_units},
+      {"units", every_unit_is_a_model}, {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model},
+      {"nested", blocks_nest}, {"outside", outside_and_inside}, {"grammar", wrong_grammar},
+      {"statements", wrong_statements}, {"names", wrong_names}, {"files", wrong_files},
+      {"pulses", wrong_pulses})
