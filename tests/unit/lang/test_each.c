@@ -325,6 +325,7 @@ static void wrong_files(void) {
       "each subject has its own");
   bad(&f, "let y = 2*weight\n" HEAD "derived z = y\n}\n", ATVI_EMODEL, "m.atvi", 1, 11,
       "unknown name 'weight'");
+  bad(&f, HEAD "let x = wieght\n}\n", ATVI_EMODEL, "m.atvi", 3, 9, "did you mean 'weight'?");
   bad(&f, HEAD "table food step from \"odd2.csv\" time hour column conc\n}\n", ATVI_EMODEL, "m.atvi", 3, 22,
       "no file");
   bad(&f, HEAD "table food step from \"conc.csv\" time hour column conc\n}\n", ATVI_EMODEL, "m.atvi", 3, 22,
