@@ -78,6 +78,9 @@ bool atvi_lang_unknown(elab *e, const ast_expr *x, bool function) {
   ast_guess g = {.text = x->word->text};
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if ((e->symbol[i]->kind == SYM_FUNCTION) == function) atvi_lang_guess(&g, e->symbol[i]->word->text);
+  for (const elab_each *each = function ? NULL : e->each; each; each = each->outer)
+    for (atvi_idx c = 0; each->rows.csv && c < each->rows.csv->n_col; c++)
+      atvi_lang_guess(&g, each->rows.csv->name[c]);
   const ast_builtin *b;
   for (int k = 0; function && (b = atvi_lang_builtin(k)); k++) atvi_lang_guess(&g, b->name);
   const char *hint = function ? "functions of your own are defined with: function f(x) = ..."

@@ -64,11 +64,26 @@ static bool no_column(elab *e, const elab_each *each, const ast_stmt *st, const 
   return false;
 }
 
+/* Labels become parts of names: those of columns of the output, and of settings such as name=value. */
+static bool can_be_label(const char *label) {
+  size_t n = strlen(label);
+  for (size_t i = 0; i < n; i++)
+    if ((unsigned char)label[i] < 32 || label[i] == '=') return false;
+  return n > 0 && (n < 2 || strcmp(label + n - 2, "__") != 0);
+}
+
+static const char *const BAD_LABEL = "labels have no line breaks, no = and no __ at the end";
+
 /* The label in a row; NULL after an error. */
 static const char *label_at(elab *e, const elab_each *each, const ast_stmt *st, const atvi_csv *csv,
                             atvi_idx row, atvi_idx column) {
   atvi_idx at = row * csv->n_col + column;
-  if (csv->kind[at] != ATVI_CELL_MISSING) return csv->text[at];
+  if (csv->kind[at] != ATVI_CELL_MISSING && can_be_label(csv->text[at])) return csv->text[at];
+  if (csv->kind[at] != ATVI_CELL_MISSING) {
+    atvi_lang_data_error(e->s, csv, row, column, st->file_at, BAD_LABEL, "'%.60s' cannot be a label",
+                         csv->text[at]);
+    return NULL;
+  }
   atvi_lang_data_error(e->s, csv, row, column, st->file_at,
                        "every row belongs to a unit: fill it in, or drop the row", "the %.60s is missing",
                        block_name(each));
@@ -167,12 +182,17 @@ static bool labels_of_words(elab *e, elab_each *each) {
                            ELAB_MAX_ELEMENTS),
            false;
   if (!(each->unit = atvi_lang_take(e->s, n_outer * st->n_word, sizeof *each->unit))) return false;
-  for (atvi_idx i = 0; i < st->n_word; i++)
+  for (atvi_idx i = 0; i < st->n_word; i++) {
+    if (!can_be_label(st->words[i].text)) {
+      atvi_lang_error(e->s, st->words[i].at, BAD_LABEL, "'%.60s' cannot be a label", st->words[i].text);
+      return false;
+    }
     for (atvi_idx j = 0; j < i; j++)
       if (strcmp(st->words[i].text, st->words[j].text) == 0) {
         atvi_lang_error(e->s, st->words[i].at, "name it once", "'%.60s' is named twice", st->words[i].text);
         return false;
       }
+  }
   for (atvi_idx p = 0; p < n_outer; p++)
     for (atvi_idx i = 0; i < st->n_word; i++)
       each->unit[each->n_unit++] = (elab_label){st->words[i].text, p, i};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Any bytes as a model file: an error or a model, never a crash, never long. */
 #include "lang/lang.h"
+#include "place.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -24,14 +25,45 @@ static bool sound(const atvi_lang *lang) {
   return ok;
 }
 
+/* Units share all but numbers, and their parameters are those of the whole model. */
+static bool sound_units(const atvi_lang *lang) {
+  bool ok = lang->n_all >= lang->n_param;
+  for (atvi_idx b = 0; b < lang->n_block; b++)
+    for (atvi_idx u = 0; u < lang->block[b].n_unit; u++) {
+      const atvi_lang_unit *unit = &lang->block[b].unit[u];
+      const atvi_lang *l = unit->lang, *first = lang->block[b].unit[0].lang;
+      ok = ok && sound(l) && l->n_block == 0 && l->n_state == first->n_state && l->n_pulse == first->n_pulse;
+      for (atvi_idx i = 0; ok && i < l->n_param; i++)
+        ok = unit->param[i] >= 0 && unit->param[i] < lang->n_all;
+      for (atvi_idx k = 0; ok && k < lang->block[b].n_covariate; k++)
+        ok = unit->covariate[k] == unit->covariate[k];
+      for (atvi_idx p = 0; ok && p < l->n_pulse; p++)
+        for (atvi_idx i = 1; ok && i < l->pulse[p].n_time; i++)
+          ok = l->pulse[p].time[i] >= l->pulse[p].time[i - 1];
+    }
+  return ok;
+}
+
+/* The folder of the model: a file of units, and a long one. Other files that the text names are not found. */
+static const char *model_path(void) {
+  static const char UNITS[] = "u,v,w,x\na,p,1.5,3\nb,p,2,4\nc,q,2,-1\n",
+                    LONG[] = "u,t,y\na,0,1\nb,0,3\na,2,NA\nb,4,7\n";
+  static bool made;
+  if (!made) {
+    place_put("u.csv", UNITS, sizeof UNITS - 1);
+    place_put("l.csv", LONG, sizeof LONG - 1);
+    made = true;
+  }
+  return place_path("fuzz.atvi");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   atvi_ctx *ctx;
   atvi_lang *lang;
-  /* no such folder: files that the text names are not found */
   const atvi_lang_opts opts = {.data_optional = true};
   if (atvi_ctx_new(NULL, &ctx) != ATVI_OK) return 0;
-  if (atvi_lang_parse(ctx, "/nonexistent/fuzz.atvi", (const char *)bytes, n, &opts, &lang) == ATVI_OK) {
-    if (!sound(lang)) __builtin_trap();
+  if (atvi_lang_parse(ctx, model_path(), (const char *)bytes, n, &opts, &lang) == ATVI_OK) {
+    if (!sound(lang) || !sound_units(lang)) __builtin_trap();
     for (atvi_idx k = 0; k < lang->n_table; k++) {
       double t = lang->start, a, b, next;
       for (int i = 0; i < 5 && t < 1e300; i++, t = next)

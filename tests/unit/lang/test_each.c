@@ -246,6 +246,9 @@ static void wrong_grammar(void) {
   wrong("each arm in a { let x = (3 }\n", 1, 28, "'}'");
   wrong("each sum in a { }\n", 1, 6, "word of the language");
   wrong("each arm in a, b, a { }\n", 1, 19, "'a' is named twice");
+  wrong("each arm in a, \"b=3\" { }\n", 1, 16, "'b=3' cannot be a label");
+  wrong("each arm in x__ { }\n", 1, 13, "'x__' cannot be a label");
+  wrong("each arm in \"\" { }\n", 1, 13, "'' cannot be a label");
   wrong("each a in x { each b in x { each c in x { each d in x { each e in x { } } } } }\n", 1, 62,
         "deeper than 4");
   wrong("eech arm in a { }\n", 1, 15, "'{'");
@@ -322,6 +325,7 @@ static void wrong_files(void) {
       "each subject has its own");
   bad(&f, "let y = 2*weight\n" HEAD "derived z = y\n}\n", ATVI_EMODEL, "m.atvi", 1, 11,
       "unknown name 'weight'");
+  bad(&f, HEAD "let x = wieght\n}\n", ATVI_EMODEL, "m.atvi", 3, 9, "did you mean 'weight'?");
   bad(&f, HEAD "table food step from \"odd2.csv\" time hour column conc\n}\n", ATVI_EMODEL, "m.atvi", 3, 22,
       "no file");
   bad(&f, HEAD "table food step from \"conc.csv\" time hour column conc\n}\n", ATVI_EMODEL, "m.atvi", 3, 22,
@@ -358,7 +362,93 @@ static void wrong_pulses(void) {
   folder_end(&f);
 }
 
-TESTS({"units", every_unit_is_a_model}, {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model},
+/* A whole text file; the caller may cut it. */
+static char *text_of(const char *name) {
+  static char text[100000];
+  char path[300];
+  snprintf(path, sizeof path, TEST_SOURCE_DIR "/%s", name);
+  FILE *f = fopen(path, "rb");
+  CHECK(f != NULL);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  return text;
+}
+
+/* Both blocks of code in the section of the reference, and what the fuzzer starts from. */
+static void the_reference_shows_models(void) {
+  atvi_ctx *ctx = test_ctx();
+  folder f = files();
+  folder_put(&f, "regions.csv", "region\nnorth\nsouth\n");
+  folder_put(&f, "schools.csv", "region,school\nnorth,a\nsouth,b\n");
+  folder_put(&f, "u.csv", "u,v,w,x\na,p,1.5,3\nb,p,2,4\nc,q,2,-1\n");
+  folder_put(&f, "l.csv", "u,t,y\na,0,1\nb,0,3\na,2,NA\nb,4,7\n");
+  char *first = strstr(strstr(text_of("docs/language.md"), "\n## Units\n"), "```\n") + 4;
+  char *end = strstr(first, "```"), *second = strstr(end + 3, "```\n") + 4, nested[2000];
+  *end = 0;
+  *strstr(second, "```") = 0;
+  atvi_lang *m = good(ctx, &f, first);
+  CHECK(m->n_all == 7 && m->block[0].n_unit == 3);
+  atvi_lang_free(m);
+  snprintf(nested, sizeof nested, "param mu ~ normal(0, 1)\nconst tau = 2\nconst s = 3\n%s", second);
+  m = good(ctx, &f, nested);
+  CHECK_STR(m->all[m->n_all - 2].name, "theta.north.a");
+  atvi_lang_free(m);
+  m = good(ctx, &f, text_of("tests/fuzz/corpus/lang/units.atvi"));
+  CHECK(m->n_block == 3 && m->block[0].n_covariate == 3);
+  atvi_lang_free(m);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+}
+
+static void memory_may_run_out(void) {
+  folder f = files();
+  for (long k = 1;; k++) {
+    test_fail_at = 0;
+    atvi_ctx *ctx = test_ctx();
+    atvi_lang *lang;
+    test_fail_at = test_allocs + k;
+    atvi_status status = load(ctx, &f, POPULATION, &lang);
+    test_fail_at = 0;
+    CHECK(k > 3 || status == ATVI_ENOMEM);
+    CHECK(status == ATVI_OK || (status == ATVI_ENOMEM && !lang));
+    atvi_lang_free(lang);
+    atvi_ctx_free(ctx);
+    CHECK_INT(test_live, 0);
+    if (status == ATVI_OK) break;
+  }
+  folder_end(&f);
+}
+
+/* 1000 units with 20 rows each: files are read once, and nodes made once. */
+static void many_units(void) {
+  enum { UNITS = 1000, ROWS = 20 };
+  atvi_ctx *ctx = test_ctx();
+  folder f = folder_new();
+  static char text[UNITS * ROWS * 24 + 64], units[UNITS * 24 + 64];
+  size_t n = (size_t)snprintf(text, sizeof text, "subject,hour,conc\n");
+  size_t m = (size_t)snprintf(units, sizeof units, "subject,weight\n");
+  for (int r = 0; r < ROWS; r++)
+    for (int u = 0; u < UNITS; u++)
+      n += (size_t)snprintf(text + n, sizeof text - n, "%d,%d,%d.5\n", u + 1, r, r + u);
+  for (int u = 0; u < UNITS; u++)
+    m += (size_t)snprintf(units + m, sizeof units - m, "%d,%d\n", u + 1, 60 + u % 30);
+  folder_put(&f, "subjects.csv", units);
+  folder_put(&f, "conc.csv", text);
+  atvi_lang *lang = good(ctx, &f,
+                         HEAD "param CL ~ lognormal(mu + weight, 1)\nstate A = 1\ndA/dt = -CL*A\n"
+                              "data \"conc.csv\" time hour\nobserve conc ~ normal(A, 1)\n}\n");
+  CHECK(lang->n_all == 1 + UNITS && atvi_graph_size(lang->graph) < 100);
+  for (int u = 0; u < UNITS; u++) {
+    const atvi_lang_data *d = &lang->block[0].unit[u].lang->data[0];
+    CHECK(d->n_row == ROWS && d->time[3] == 3 && d->value[3 * 3 + 2] == 3 + u + 0.5);
+  }
+  atvi_lang_free(lang);
+  atvi_ctx_free(ctx);
+  folder_end(&f);
+}
+
+TESTS({"memory", memory_may_run_out}, {"reference", the_reference_shows_models}, {"many", many_units},
+      {"units", every_unit_is_a_model}, {"nodes", nodes_use_the_unit}, {"labels", labels_in_the_model},
       {"nested", blocks_nest}, {"outside", outside_and_inside}, {"grammar", wrong_grammar},
       {"statements", wrong_statements}, {"names", wrong_names}, {"files", wrong_files},
       {"pulses", wrong_pulses})
