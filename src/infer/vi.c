@@ -9,6 +9,9 @@
 
 static const double ONE = 1;
 
+/* Above this many coordinates q is a copula: a flow's cost grows with their square, and the joint weights of so many are no better. */
+enum { WIDE = 60, WIDE_FACTORS = 5 };
+
 atvi_vi_opts atvi_infer_vi_defaults(void) {
   return (atvi_vi_opts){.method = "atvi",
                         .seed = 1,
@@ -94,6 +97,10 @@ atvi_status atvi_infer_vi_open(atvi_vi *v) {
   ATVI_TRY(atvi_pool_new(v->ctx, &v->pool));
   ATVI_TRY(atvi_infer_space_new(v->ctx, v->ev, o->map, o->seed, &v->space));
   v->d = v->space->d;
+  if (o->factors == 0 && o->shape.layers == 0 && !o->freeze && v->d > WIDE) {
+    o->factors = WIDE_FACTORS;
+    v->wide = true;
+  }
   if (o->factors > 0) {
     int most = v->d < o->factors ? (int)v->d : o->factors;
     ATVI_TRY(atvi_flow_family_copula(v->ctx, v->d, most, &v->family));
@@ -250,7 +257,8 @@ static bool may_tune(const atvi_vi *v) {
 static bool wants_tuning(const fit *f) {
   const atvi_vi *v = f->v;
   double share = f->w.psis.ess / (double)f->w.c.n;
-  return may_tune(v) && v->n_part == 1 && (v->opts.tune == ATVI_TUNE_ON || share < v->tuning.tune_below);
+  return may_tune(v) && !v->wide && v->n_part == 1 &&
+         (v->opts.tune == ATVI_TUNE_ON || share < v->tuning.tune_below);
 }
 
 static bool wants_exact(const fit *f) {
@@ -293,6 +301,7 @@ static phase after(const fit *f, phase now) {
   case COVER: return WEIGH_FIRST;
   case SPOT: return f->w.all ? WEIGH_ALL : WEIGH_FIRST;
   case WEIGH_FIRST:
+    if (v->wide && !atvi_infer_vi_permits(&f->w) && wants_exact(f)) return sample_next(f);
     if (wants_spot(f)) return SPOT;
     if (v->converged && f->improved == 0 && !tuned && wants_tuning(f)) return TUNE;
     if (v->converged && !exact_only) return WEIGH_ALL;
@@ -308,7 +317,8 @@ static phase after(const fit *f, phase now) {
   case DELIVER: return DELIVER;
   }
   /* after a weighing */
-  if (v->converged && !atvi_infer_vi_tail_fits(&f->w) && f->improved < v->tuning.improve_times && !over)
+  if (v->converged && !v->wide && !atvi_infer_vi_tail_fits(&f->w) && f->improved < v->tuning.improve_times &&
+      !over)
     return IMPROVE;
   return wants_edges(f) ? EXTEND : sample_next(f);
 }

@@ -139,7 +139,7 @@ static trial choose(takeover *t) {
   trial nuts = {.left = HUGE_VAL}, exact;
   if (t->nuts) {
     nuts = attempt(t, t->nuts);
-    if (nuts.over || atvi_infer_vi_late(v)) return nuts;
+    if (nuts.over || atvi_infer_vi_late(v) || !t->exact) return nuts;
     if (!is_sound(nuts.c)) nuts.left = HUGE_VAL;
     if (nuts.left < first_runs(t->exact)) return nuts;
   }
@@ -255,8 +255,8 @@ static bool several_modes(const atvi_vi *v) {
 static atvi_status run(takeover *t, atvi_draws **out) {
   atvi_vi *v = t->v;
   ATVI_TRY(find_spread(t));
-  if (v->opts.exact == ATVI_EXACT_AUTO && !several_modes(v)) ATVI_TRY(begin_nuts(t));
-  ATVI_TRY(atvi_infer_exact_begin(v, t->w, &t->where, &t->exact));
+  if (v->wide || (v->opts.exact == ATVI_EXACT_AUTO && !several_modes(v))) ATVI_TRY(begin_nuts(t));
+  if (!v->wide) ATVI_TRY(atvi_infer_exact_begin(v, t->w, &t->where, &t->exact));
   trial best = choose(t);
   if (v->opts.exact == ATVI_EXACT_AUTO)
     atvi_log(v->ctx, ATVI_LOG_NOTE, "weights cannot correct the approximation; the %s takes over",

@@ -52,6 +52,8 @@ typedef struct {
   /* Steps of Adam and temperatures so far. */
   int steps, rungs;
   double begun_s;
+  /* There are so many coordinates that q is a copula, not a flow. */
+  bool wide;
   /* Training ended by its own test. */
   bool converged;
   /* Something was left undone because the run had to end. */

@@ -114,7 +114,9 @@ static void drop_stale(const atvi_vi *v, atvi_vi_weights *w) {
 
 /* ---- drawing ---- */
 
-static double ess_wanted(const atvi_vi *v) { return isnan(v->opts.ess) ? ATVI_VI_ESS : v->opts.ess; }
+static double ess_wanted(const atvi_vi *v) {
+  return !isnan(v->opts.ess) ? v->opts.ess : v->wide ? ATVI_VI_ESS_WIDE : ATVI_VI_ESS;
+}
 
 /* Draws per block for the effective size wanted, from what the last draws were worth. */
 static atvi_idx enough(const atvi_vi *v, const atvi_vi_weights *w) {
