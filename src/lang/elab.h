@@ -137,6 +137,13 @@ typedef struct {
   atvi_place at;
 } elab_covariate;
 
+/* An index whose values have been looked at. */
+typedef struct {
+  const void *values; /* of a data set or the tables */
+  atvi_node index;
+  atvi_idx lo, n;
+} elab_checked;
+
 typedef struct {
   ast_source *s;
   ast_words *words;
@@ -167,6 +174,8 @@ typedef struct {
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
   atvi_idx emulator_cap;
+  atvi_idx n_checked, checked_cap;
+  elab_checked *checked;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
   unsigned char **used;
@@ -220,6 +229,17 @@ bool atvi_lang_whole(elab *e, const elab_binding *vars, const ast_expr *x, const
 bool atvi_lang_constant(const elab *e, atvi_node x, double *value); /* false for ATVI_NODE_NONE */
 /* Fills a const array from its file. */
 bool atvi_lang_const_file(elab *e, elab_symbol *sym);
+
+/* The element of number k of a parameter, state, const, let, ... */
+atvi_node atvi_lang_at_offset(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym, atvi_idx k);
+
+/* elab_pick.c */
+/* Whether an index of x is a column of the data or a table, or made of such. */
+bool atvi_lang_index_varies(const elab *e, const elab_env *v, const ast_expr *x);
+/* The name of an index set as the column of that name; ATVI_NODE_NONE also if there is none. */
+atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set);
+/* The element that x names then. */
+atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym);
 
 /* elab_column.c */
 /* How the indices of an element are written in the name of its column. Begins as {0}. */

@@ -286,10 +286,26 @@ static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const 
   return atvi_lang_offset(e, sym, (int)x->n, at, x->at);
 }
 
+atvi_node atvi_lang_at_offset(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym, atvi_idx k) {
+  switch (sym->kind) {
+  case SYM_PARAM:
+    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_PARAM), true)) return ATVI_NODE_NONE;
+    return atvi_graph_input(e->g, ATVI_IN_PARAM, sym->base + k);
+  case SYM_STATE:
+    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_STATE), true)) return ATVI_NODE_NONE;
+    return atvi_graph_input(e->g, v->prev ? ATVI_IN_PREV : ATVI_IN_STATE, sym->base + k);
+  case SYM_TABLE: return table_node(e, v, x, sym);
+  default: return atvi_lang_element(e, v, x, sym, k);
+  }
+}
+
 static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym) {
   const char *text = sym->word->text;
+  atvi_node column;
   switch (sym->kind) {
   case SYM_SET:
+    column = atvi_lang_set_column(e, v, x, sym);
+    if (column != ATVI_NODE_NONE || e->s->status != ATVI_OK) return column;
     atvi_lang_error(e->s, x->at, "an index set is for ranges, such as: sum(i in age: X[i])",
                     "'%.60s' is an index set and has no value", text);
     return ATVI_NODE_NONE;
@@ -316,18 +332,9 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
     return ATVI_NODE_NONE;
   }
   if (!atvi_lang_shape(e, sym)) return ATVI_NODE_NONE;
+  if (atvi_lang_index_varies(e, v, x)) return atvi_lang_pick(e, v, x, sym);
   atvi_idx k = element_of(e, v, x, sym);
-  if (k < 0) return ATVI_NODE_NONE;
-  switch (sym->kind) {
-  case SYM_PARAM:
-    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_PARAM), true)) return ATVI_NODE_NONE;
-    return atvi_graph_input(e->g, ATVI_IN_PARAM, sym->base + k);
-  case SYM_STATE:
-    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_STATE), true)) return ATVI_NODE_NONE;
-    return atvi_graph_input(e->g, v->prev ? ATVI_IN_PREV : ATVI_IN_STATE, sym->base + k);
-  case SYM_TABLE: return table_node(e, v, x, sym);
-  default: return atvi_lang_element(e, v, x, sym, k);
-  }
+  return k < 0 ? ATVI_NODE_NONE : atvi_lang_at_offset(e, v, x, sym, k);
 }
 
 static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {
