@@ -62,6 +62,9 @@ typedef struct elab_symbol {
   elab_memo *memo; /* [2][total] */
   bool busy, ready;
   const char *const *label; /* SET of labels: [n] */
+  /* TABLE whose values are expressions: a polynomial in the time since the last knot, [n_coef][n + 1] by power and knots passed */
+  int n_coef;
+  atvi_node *coef;
 } elab_symbol;
 
 typedef struct elab_binding {
@@ -292,6 +295,8 @@ bool atvi_lang_pulse_first(elab *e, double *first);
 /* The rest, one file each; all return false after an error. */
 bool atvi_lang_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
 bool atvi_lang_tables(elab *e);
+/* The value of a table now, made ready if it is not. */
+atvi_node atvi_lang_table_node(elab *e, elab_symbol *sym, const ast_expr *use);
 bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */
 bool atvi_lang_start(elab *e);
 bool atvi_lang_params(elab *e); /* elab_param.c */

@@ -236,18 +236,25 @@ atvi_node atvi_lang_element(elab *e, const elab_env *v, const ast_expr *use, ela
   return permit(e, v, use, atvi_graph_kinds(e->g, m->node), false) ? m->node : ATVI_NODE_NONE;
 }
 
-static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
+/* A model without states has the times of its data. */
+static bool has_time(const elab *e, const elab_env *v) {
+  bool any = e->lang->kind != ATVI_MODEL_STATIC;
+  for (atvi_idx d = 0; d < e->lang->n_data; d++)
+    any = any || ((v->data < 0 || v->data == d) && e->data_stmt[d]->time_column);
+  return any;
+}
+
+static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym) {
   if (!permit(e, v, x, ELAB_KIND(ATVI_IN_TABLE), true)) return ATVI_NODE_NONE;
-  if (e->lang->kind == ATVI_MODEL_STATIC) {
-    atvi_lang_error(e->s, x->at, "tables need a model with states",
+  if (!has_time(e, v)) {
+    atvi_lang_error(e->s, x->at,
+                    "tables need states, or data with a time column: data \"cases.csv\" time day",
                     "the table '%.60s' has no time to follow here", sym->word->text);
     return ATVI_NODE_NONE;
   }
-  atvi_node a = atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base);
-  if (strcmp(sym->stmt->option->text, "linear") != 0) return a;
-  atvi_node b = atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base + 1);
-  atvi_node t = atvi_graph_input(e->g, ATVI_IN_TIME, 0);
-  return atvi_graph_op2(e->g, ATVI_OP_ADD, a, atvi_graph_op2(e->g, ATVI_OP_MUL, b, t));
+  atvi_node y = atvi_lang_table_node(e, sym, x);
+  uint32_t kinds = y == ATVI_NODE_NONE ? 0 : atvi_graph_kinds(e->g, y) & ELAB_KIND(ATVI_IN_PARAM);
+  return permit(e, v, x, kinds, false) ? y : ATVI_NODE_NONE;
 }
 
 /* A label, or an index that runs over labels, belongs to its own set; i - 1 and numbers go anywhere. */

@@ -245,9 +245,10 @@ static bool parse_table(ast_parser *p, ast_stmt *st) {
   st->option = p->tok->word;
   atvi_place at = p->tok->at;
   bool monthly = atvi_lang_at(p, "monthly");
-  if (!monthly && !atvi_lang_at(p, "step") && !atvi_lang_at(p, "linear")) {
+  if (!monthly && !atvi_lang_at(p, "step") && !atvi_lang_at(p, "linear") && !atvi_lang_at(p, "spline")) {
     atvi_lang_error(p->s, at, "for example: table k step = [0: 1, 10: 0.4]",
-                    "a table is 'step', 'linear' or 'monthly', not %s", atvi_lang_token_text(p, p->tok));
+                    "a table is 'step', 'linear', 'spline' or 'monthly', not %s",
+                    atvi_lang_token_text(p, p->tok));
     return false;
   }
   p->tok++;

@@ -66,7 +66,7 @@ static void statements_that_do_not_parse(void) {
   wrong("param a ~ 3\n", 1, 11, "a name");
   wrong("let a[i in 1..2, j in 1..2, k in 1..2, l in 1..2] = 3\n", 1, 40, "at most 3");
   wrong("let a[i in 1..2, i in 1..2] = 3\n", 1, 18, "two indices");
-  wrong("table k wavy = [0: 1]\n", 1, 9, "'step', 'linear' or 'monthly'");
+  wrong("table k wavy = [0: 1]\n", 1, 9, "'step', 'linear', 'spline' or 'monthly'");
   wrong("dS/dx = 3\n", 1, 4, "'dt'");
   wrong("pulse S += 3\n", 1, 13, "'at'");
   wrong("function f(x, x) = x\n", 1, 15, "two arguments");
@@ -329,8 +329,25 @@ static void hostile_sizes_are_errors(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"text", text_that_is_no_language}, {"habits", habits}, {"statements", statements_that_do_not_parse},
-      {"names", names}, {"output", names_of_output_columns}, {"constants", constants_are_numbers},
+static void tables_of_expressions(void) {
+#define M "param b ~ normal(0, 1)\nstate x = 1\ndx/dt = b\n"
+  wrong(M "table k spline = [0: 1]\n", 4, 7, "two knots or more, 'k' has 1");
+  wrong(M "table k spline = []\n", 4, 18, "empty");
+  wrong(M "table k step = [0: b, 5: x]\n", 4, 26, "a value of a table cannot use 'x': it is a state");
+  wrong(M "table k linear = [0: b, 5: t]\n", 4, 28, "a value of a table cannot use 't'");
+  wrong(M "table k step = [0: b, 5: k]\n", 4, 26, "cannot use 'k': it is a table");
+  wrong(M "let y = k\ntable k step = [0: b, 5: y]\n", 4, 9, "the values of the table 'k' use the table");
+  wrong(M "table k step = [0: b, b: 1]\n", 4, 23, "a time of a table cannot use 'b'");
+  wrong(M "table k step = [5: b, 5: 1]\n", 4, 23, "must ascend");
+  wrong(M "table k step = [0: log(-1)]\n", 4, 20, "must be a number");
+  wrong(M "table k step = [0: b]\nderived z = k\n", 5, 13, "cannot use 'k': it is a table");
+  wrong("param b ~ normal(0, 1)\ntable k step = [0: b]\nlet z = k\n", 3, 9, "no time to follow");
+#undef M
+}
+
+TESTS({"tables of expressions", tables_of_expressions}, {"text", text_that_is_no_language},
+      {"habits", habits}, {"statements", statements_that_do_not_parse}, {"names", names},
+      {"output", names_of_output_columns}, {"constants", constants_are_numbers},
       {"empty", an_empty_model_is_told}, {"circles", circles}, {"shapes", shapes}, {"arguments", arguments},
       {"bounds", priors_against_bounds}, {"equations", equations}, {"places", things_out_of_place},
       {"caret", the_caret_stands_under_the_mistake}, {"hostile", hostile_sizes_are_errors})

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Indices from columns and tables, each against the same model written out at length. */
+/* What varies over time and rows: indices from columns and tables, tables of parameters. Each against the same model written out at length. */
 #include "core/core.h"
 #include "model/model.h"
 #include "models.h"
@@ -158,4 +158,123 @@ static void tables_as_indices(void) {
 #undef M
 }
 
-TESTS({"item response", item_response}, {"columns", columns_as_indices}, {"tables", tables_as_indices})
+/* Steps and lines between expressions of parameters; jumps are landed on, and ends hold. */
+static void tables_of_parameters(void) {
+  test_file("decay.csv", "day,y\n1,9\n5,3\n10,2.5\n13,1\n21,0.5\n33,0.1\n");
+#define M                                                                                                    \
+  "param b[1..3] ~ lognormal(-2, 0.5)\nparam s ~ halfnormal(0.3)\nstart 0\nstate x = 10\n"                   \
+  "data \"decay.csv\" time day\nsolver rk45 tol 1e-8\n"
+  same(M "table r step = [2: b[1], 10: b[2]/2, 12.5: 0.1, 30: b[3]]\ndx/dt = -r*x\n"
+         "observe y ~ lognormal(log(x), s*(1 + r))\ntrack rate = r\n",
+       M "table k step = [2: 1, 10: 2, 12.5: 3, 30: 4]\n"
+         "let r = if k == 1 then b[1] else if k == 2 then b[2]/2 else if k == 3 then 0.1 else b[3]\n"
+         "dx/dt = -r*x\nobserve y ~ lognormal(log(x), s*(1 + r))\ntrack rate = r\n",
+       true, 1e-9);
+  const char *lines =
+      M "table h1 linear = [2: 1, 10: 0, 12.5: 0, 30: 0]\ntable h2 linear = [2: 0, 10: 1, 12.5: 0, 30: 0]\n"
+        "table h3 linear = [2: 0, 10: 0, 12.5: 1, 30: 0]\ntable h4 linear = [2: 0, 10: 0, 12.5: 0, 30: 1]\n"
+        "let r = h1*b[1] + h2*b[2]/2 + h3*0.1 + h4*b[3]\n"
+        "dx/dt = -r*x\nobserve y ~ lognormal(log(x), s*(1 + r))\n";
+  same(M "let half = b[2]/2\ntable r linear = [2: b[1], 10: half, 12.5: 0.1, 30: b[3]]\ndx/dt = -r*x\n"
+         "observe y ~ lognormal(log(x), s*(1 + r))\n",
+       lines, true, 1e-7);
+#undef M
+  test_file("dates.csv", "date,y\n2020-03-20,9\n2020-03-23,3\n2020-04-01,2.5\n");
+#define M "param b[1..2] ~ normal(0, 1)\ncalendar 2020-03-01 day\ndata \"dates.csv\" time date\n"
+  same(M "table m step = [2020-03-01: b[1], 2020-03-23: b[2]]\nobserve y ~ normal(m, 1)\n",
+       M "observe y ~ normal(if date < 22 then b[1] else b[2], 1)\n", true, 1e-12);
+  same(M "table m linear = [2020-03-01: b[1], 2020-04-01: b[2]]\nobserve y ~ normal(m, 1)\n",
+       M "observe y ~ normal(b[1] + (b[2] - b[1])*date/31, 1)\n", true, 1e-12);
+#undef M
+}
+
+/* The cubics of a natural spline from their conditions, by elimination with pivots: value[4] at given times. */
+enum { KNOTS = 5, UNKNOWN = 4 * (KNOTS - 1) };
+static double natural(const double *t, const double *y, double at) {
+  double a[UNKNOWN][UNKNOWN + 1] = {{0}};
+  int row = 0;
+  for (int i = 0; i < KNOTS - 1; i++) {
+    double h = t[i + 1] - t[i];
+    double *left = a[row++], *right = a[row++];
+    left[4 * i] = 1, left[UNKNOWN] = y[i];
+    for (int p = 0; p < 4; p++) right[4 * i + p] = pow(h, p);
+    right[UNKNOWN] = y[i + 1];
+    if (i == KNOTS - 2) continue;
+    double *slope = a[row++], *bend = a[row++];
+    slope[4 * i + 1] = 1, slope[4 * i + 2] = 2 * h, slope[4 * i + 3] = 3 * h * h, slope[4 * i + 5] = -1;
+    bend[4 * i + 2] = 2, bend[4 * i + 3] = 6 * h, bend[4 * i + 6] = -2;
+  }
+  a[row++][2] = 1;
+  a[row][UNKNOWN - 2] = 2, a[row][UNKNOWN - 1] = 6 * (t[KNOTS - 1] - t[KNOTS - 2]);
+  for (int k = 0; k < UNKNOWN; k++) {
+    int top = k;
+    for (int i = k; i < UNKNOWN; i++)
+      if (fabs(a[i][k]) > fabs(a[top][k])) top = i;
+    for (int j = 0; j <= UNKNOWN; j++) {
+      double x = a[k][j];
+      a[k][j] = a[top][j], a[top][j] = x;
+    }
+    for (int i = 0; i < UNKNOWN; i++) {
+      double f = i == k ? 0 : a[i][k] / a[k][k];
+      for (int j = k; j <= UNKNOWN && f != 0; j++) a[i][j] -= f * a[k][j];
+    }
+  }
+  if (at <= t[0]) return y[0];
+  if (at >= t[KNOTS - 1]) return y[KNOTS - 1];
+  int i = 0;
+  while (at >= t[i + 1]) i++;
+  double sum = 0;
+  for (int p = 0; p < 4; p++) sum += a[4 * i + p][UNKNOWN] / a[4 * i + p][4 * i + p] * pow(at - t[i], p);
+  return sum;
+}
+
+static void splines_are_natural(void) {
+  static const double T[KNOTS] = {18000, 18003, 18007.5, 18020, 18021};
+  atvi_ctx *ctx = test_ctx();
+  char csv[4000] = "day,y\n";
+  size_t n = strlen(csv);
+  enum { N = 60 };
+  for (int i = 0; i < N; i++) n += (size_t)snprintf(csv + n, sizeof csv - n, "%.17g,0.3\n", 17998 + 0.45 * i);
+  test_file("spline.csv", csv);
+  test_file("knots.csv", "day,v\n18000,0.3\n18003,1.2\n18007.5,-0.7\n18020,0.4\n18021,0.2\n");
+  const char *form = "param b[1..3] ~ normal(0, 1)\ndata \"spline.csv\" time day\nobserve y ~ normal(m, "
+                     "1)\ntable m spline %s\n";
+  const char *values[3] = {"= [18000: 0.3, 18003: 1.2, 18007.5: -0.7, 18020: 0.4, 18021: 0.2]",
+                           "from \"knots.csv\" time day column v",
+                           "= [18000: b[1], 18003: b[2]*b[3], 18007.5: -0.7, 18020: exp(b[3]), 18021: 0.2]"};
+  for (int k = 0; k < 6; k++) {
+    char text[400];
+    snprintf(text, sizeof text, form, values[k / 2]);
+    atvi_model *m = test_load(ctx, test_file("spline.atvi", text), k % 2);
+    const atvi_target *t = atvi_model_target(m);
+    const double theta[3] = {0.731, -1.3, 0.9};
+    double y[KNOTS] = {0.3, 1.2, -0.7, 0.4, 0.2}, got[N], ll = 0;
+    if (k / 2 == 2) y[0] = theta[0], y[1] = theta[1] * theta[2], y[3] = exp(theta[2]);
+    void *work;
+    CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+    CHECK_INT(t->n_out, N);
+    t->ops->predict(t->self, work, 1, theta, got);
+    for (int i = 0; i < N; i++) {
+      double want = natural(T, y, 17998 + 0.45 * i);
+      CHECK_ABS(got[i], want, 1e-10);
+      ll += -0.5 * (0.3 - want) * (0.3 - want) - 0.91893853320467274178;
+    }
+    t->ops->work_free(work);
+    CHECK_REL(test_eval(ctx, t, theta).ll, ll, 1e-11);
+    CHECK(test_gradient(ctx, t, theta, 1e-6) < 1e-7);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+#define M                                                                                                    \
+  "param b[1..3] ~ lognormal(-2, 0.5)\nparam s ~ halfnormal(0.3)\nstart 0\nstate x = 10\n"                   \
+  "data \"decay.csv\" time day\nsolver rk45 tol 1e-8\ndx/dt = -r*x\nobserve y ~ lognormal(log(x), s)\n"
+  test_file("decay.csv", "day,y\n1,9\n5,3\n10,2.5\n13,1\n21,0.5\n33,0.1\n");
+  same(M "table r spline = [2: b[1], 10: b[2], 30: b[3]]\n",
+       M "table s1 spline = [2: 1, 10: 0, 30: 0]\ntable s2 spline = [2: 0, 10: 1, 30: 0]\n"
+         "table s3 spline = [2: 0, 10: 0, 30: 1]\nlet r = s1*b[1] + s2*b[2] + s3*b[3]\n",
+       true, 1e-7);
+#undef M
+}
+
+TESTS({"item response", item_response}, {"columns", columns_as_indices}, {"tables", tables_as_indices},
+      {"parameters", tables_of_parameters}, {"splines", splines_are_natural})
