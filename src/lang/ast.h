@@ -63,6 +63,7 @@ typedef enum {
   KW_SOLVER,
   /* statements whose words stay free for names: a line that begins with one is one */
   KW_FOLDER,
+  KW_WALK,
   KW_SIMULATOR,
   KW_EMULATOR,
   KW_EACH,
@@ -199,6 +200,11 @@ typedef struct ast_stmt {
   bool has_range;  /* bounds, limits */
   atvi_place range_at;
   ast_expr *lower, *upper;
+  /* WALK: `dist` and `args` are those of the increments, these of the first value; `step`, `lower`, `upper`: every, from, to */
+  ast_word *first_dist;
+  ast_expr *first_args;
+  atvi_place first_at;
+  bool linear;
   /* files */
   const char *file;
   atvi_place file_at;

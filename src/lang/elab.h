@@ -65,6 +65,10 @@ typedef struct elab_symbol {
   /* TABLE whose values are expressions: a polynomial in the time since the last knot, [n_coef][n + 1] by power and knots passed */
   int n_coef;
   atvi_node *coef;
+  /* TABLE that is a walk: its knots, and the parameters of its first value and of its increments */
+  atvi_idx n_knot;
+  const double *knot;
+  struct elab_symbol *first, *increment;
 } elab_symbol;
 
 typedef struct elab_binding {
@@ -140,12 +144,16 @@ typedef struct {
   atvi_place at;
 } elab_covariate;
 
-/* An index whose values have been looked at. */
+/* An index whose values are looked at. */
 typedef struct {
-  const void *values; /* of a data set or the tables */
   atvi_node index;
-  atvi_idx lo, n;
-} elab_checked;
+  /* Where it stands, and dimension dim of what it belongs to. */
+  const ast_expr *use;
+  const elab_symbol *array;
+  int dim;
+  /* Its data set, and the column that holds labels; -1: none. */
+  atvi_idx data, column;
+} elab_index;
 
 typedef struct {
   ast_source *s;
@@ -177,8 +185,8 @@ typedef struct {
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
   atvi_idx emulator_cap;
-  atvi_idx n_checked, checked_cap;
-  elab_checked *checked;
+  atvi_idx n_index, index_cap;
+  elab_index *index;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
   unsigned char **used;
@@ -241,6 +249,8 @@ atvi_node atvi_lang_at_offset(elab *e, const elab_env *v, const ast_expr *x, ela
 bool atvi_lang_index_varies(const elab *e, const elab_env *v, const ast_expr *x);
 /* The name of an index set as the column of that name; ATVI_NODE_NONE also if there is none. */
 atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set);
+/* Looks at the values of all such indices again, for other data. */
+bool atvi_lang_check_indices(elab *e);
 /* The element that x names then. */
 atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym);
 
@@ -295,6 +305,10 @@ bool atvi_lang_pulse_first(elab *e, double *first);
 /* The rest, one file each; all return false after an error. */
 bool atvi_lang_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
 bool atvi_lang_tables(elab *e);
+/* elab_walk.c: names for the parameters of a walk when it is declared; its knots, when data are known; its values at them. */
+bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *increment);
+bool atvi_lang_walks(elab *e);
+bool atvi_lang_walk_values(elab *e, const elab_symbol *walk, atvi_node *value);
 /* The value of a table now, made ready if it is not. */
 atvi_node atvi_lang_table_node(elab *e, elab_symbol *sym, const ast_expr *use);
 bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */

@@ -48,8 +48,8 @@ bool atvi_lang_index_varies(const elab *e, const elab_env *v, const ast_expr *x)
 }
 
 /* Labels in column c become their positions in the set. */
-static bool read_labels(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set, atvi_idx c) {
-  const atvi_lang_data *data = &e->lang->data[v->data];
+static bool read_labels(elab *e, atvi_idx d, const ast_expr *x, const elab_symbol *set, atvi_idx c) {
+  const atvi_lang_data *data = &e->lang->data[d];
   const atvi_csv *csv = data->csv;
   for (atvi_idx r = 0; r < csv->n_row; r++) {
     atvi_idx at = r * csv->n_col + c, k = 0;
@@ -76,12 +76,6 @@ static bool read_labels(elab *e, const elab_env *v, const ast_expr *x, const ela
   return true;
 }
 
-atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set) {
-  atvi_idx c = index_column(e, v, x);
-  if (c < 0 || (set->label && !read_labels(e, v, x, set, c))) return ATVI_NODE_NONE;
-  return atvi_graph_input(e->g, ATVI_IN_DATA, c);
-}
-
 /* The lowest input of a kind that x uses, and whether there are others of the kind; -1: none. */
 static atvi_idx only_input(elab *e, atvi_node x, int kind, atvi_idx most, bool *others) {
   unsigned char *seen = atvi_lang_take(e->s, x + 1, 1);
@@ -105,11 +99,13 @@ static const char *outside(const elab_range *r, double value) {
   return value < (double)r->lo || value > (double)(r->lo + r->n - 1) ? "is outside" : NULL;
 }
 
-static bool check_column_index(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym,
-                               const elab_range *r, atvi_node index) {
-  const atvi_lang_data *data = &e->lang->data[v->data];
+static bool check_column_index(elab *e, const elab_index *i) {
+  const atvi_lang_data *data = &e->lang->data[i->data];
+  const elab_range *r = &i->array->dim[i->dim];
+  const elab_symbol *sym = i->array;
+  const ast_expr *x = i->use;
   bool others;
-  atvi_idx c = only_input(e, index, ATVI_IN_DATA, data->n_col, &others);
+  atvi_idx c = only_input(e, i->index, ATVI_IN_DATA, data->n_col, &others);
   for (atvi_idx row = 0; c >= 0 && row < data->n_row; row++) {
     const double *in[ATVI_IN_DATA + 1] = {[ATVI_IN_DATA] = data->value + row * data->n_col};
     double value;
@@ -120,7 +116,8 @@ static bool check_column_index(elab *e, const elab_env *v, const ast_expr *x, co
           "'%.60s' cannot be an index of '%.60s': it is not a number", data->csv->text[at], sym->word->text);
       return false;
     }
-    if (atvi_graph_value(e->s->ctx, e->g, index, in, &value) != ATVI_OK) return atvi_lang_nomem(e->s), false;
+    if (atvi_graph_value(e->s->ctx, e->g, i->index, in, &value) != ATVI_OK)
+      return atvi_lang_nomem(e->s), false;
     if (isnan(value)) continue; /* missing: an error where an observation needs it */
     const char *wrong = outside(r, value);
     if (!wrong) continue;
@@ -132,10 +129,12 @@ static bool check_column_index(elab *e, const elab_env *v, const ast_expr *x, co
   return e->s->status == ATVI_OK;
 }
 
-static bool check_table_index(elab *e, const ast_expr *x, const elab_symbol *sym, const elab_range *r,
-                              atvi_node index) {
+static bool check_table_index(elab *e, const elab_index *i) {
+  const elab_range *r = &i->array->dim[i->dim];
+  const elab_symbol *sym = i->array;
+  const ast_expr *x = i->use;
   bool others;
-  atvi_idx k = only_input(e, index, ATVI_IN_TABLE, 2 * e->lang->n_table, &others);
+  atvi_idx k = only_input(e, i->index, ATVI_IN_TABLE, 2 * e->lang->n_table, &others);
   if (k < 0) return false;
   const atvi_lang_table *table = &e->lang->table[k / 2];
   bool whole = table->v && table->kind != ATVI_TABLE_LINEAR;
@@ -147,50 +146,74 @@ static bool check_table_index(elab *e, const ast_expr *x, const elab_symbol *sym
     return false;
   }
   double *tab = atvi_lang_take(e->s, k + 1, sizeof *tab);
-  for (atvi_idx i = 0; tab && i < table->n; i++) {
+  for (atvi_idx j = 0; tab && j < table->n; j++) {
     const double *in[ATVI_IN_TABLE + 1] = {[ATVI_IN_TABLE] = tab};
     double value;
-    tab[k] = table->v[i];
-    if (atvi_graph_value(e->s->ctx, e->g, index, in, &value) != ATVI_OK) return atvi_lang_nomem(e->s), false;
+    tab[k] = table->v[j];
+    if (atvi_graph_value(e->s->ctx, e->g, i->index, in, &value) != ATVI_OK)
+      return atvi_lang_nomem(e->s), false;
     const char *wrong = isnan(value) ? "is not a whole number" : outside(r, value);
     if (!wrong) continue;
     atvi_lang_error(
-        e->s, x->at, atvi_pool_printf(e->s->pool, "it is value %td of the table '%.60s'", i + 1, table->name),
+        e->s, x->at, atvi_pool_printf(e->s->pool, "it is value %td of the table '%.60s'", j + 1, table->name),
         "index %g of '%.60s' %s %td..%td", value, sym->word->text, wrong, r->lo, r->lo + r->n - 1);
     return false;
   }
   return tab != NULL;
 }
 
+static bool check_index(elab *e, const elab_index *i) {
+  const elab_symbol *set = i->array->dim[i->dim].set;
+  if (i->column >= 0 && set && set->label && !read_labels(e, i->data, i->use, set, i->column)) return false;
+  return atvi_graph_kinds(e->g, i->index) & ELAB_KIND(ATVI_IN_DATA) ? check_column_index(e, i)
+                                                                    : check_table_index(e, i);
+}
+
+bool atvi_lang_check_indices(elab *e) {
+  for (atvi_idx k = 0; k < e->n_index; k++)
+    if (!check_index(e, &e->index[k])) return false;
+  return true;
+}
+
+/* Looks at the values of an index that is new. */
+static atvi_node add_index(elab *e, elab_index i) {
+  for (atvi_idx k = 0; k < e->n_index; k++) {
+    const elab_index *seen = &e->index[k];
+    if (seen->index == i.index && seen->array == i.array && seen->dim == i.dim && seen->data == i.data)
+      return i.index;
+  }
+  if (!check_index(e, &i)) return ATVI_NODE_NONE;
+  if (!ATVI_PUSH(e->s->pool, e->index, e->n_index, e->index_cap))
+    return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
+  e->index[e->n_index++] = i;
+  return i.index;
+}
+
+atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set) {
+  atvi_idx c = index_column(e, v, x);
+  if (c < 0) return ATVI_NODE_NONE;
+  return add_index(e, (elab_index){.index = atvi_graph_input(e->g, ATVI_IN_DATA, c),
+                                   .use = x,
+                                   .array = set,
+                                   .data = v->data,
+                                   .column = c});
+}
+
 /* The index x of dimension d as a node, its values checked. */
 static atvi_node index_node(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym, int d) {
-  const elab_range *r = &sym->dim[d];
   const uint32_t known = ELAB_KIND(ATVI_IN_DATA) | ELAB_KIND(ATVI_IN_TABLE);
   elab_env inner = *v;
   inner.allowed = v->allowed & known;
   inner.where = "an index";
   inner.list = NULL;
-  atvi_idx c = index_column(e, v, x);
-  if (c >= 0 && r->set && r->set->label && !read_labels(e, v, x, r->set, c)) return ATVI_NODE_NONE;
-  atvi_node index = c >= 0 ? atvi_graph_input(e->g, ATVI_IN_DATA, c) : atvi_lang_eval(e, &inner, x);
-  if (index == ATVI_NODE_NONE) return index;
-  uint32_t kinds = atvi_graph_kinds(e->g, index);
-  if (kinds == known) {
+  elab_index i = {.use = x, .array = sym, .dim = d, .data = v->data, .column = index_column(e, v, x)};
+  i.index = i.column >= 0 ? atvi_graph_input(e->g, ATVI_IN_DATA, i.column) : atvi_lang_eval(e, &inner, x);
+  if (i.index == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  if (atvi_graph_kinds(e->g, i.index) == known) {
     atvi_lang_error(e->s, x->at, "use two indices", "an index cannot use both a table and a column");
     return ATVI_NODE_NONE;
   }
-  bool column = kinds & ELAB_KIND(ATVI_IN_DATA);
-  const elab_checked key = {column ? (const void *)e->lang->data[v->data].value : e->lang->table, index,
-                            r->lo, r->n};
-  for (atvi_idx k = 0; k < e->n_checked; k++)
-    if (e->checked[k].values == key.values && e->checked[k].index == index && e->checked[k].lo == key.lo &&
-        e->checked[k].n == key.n)
-      return index;
-  bool ok = column ? check_column_index(e, v, x, sym, r, index) : check_table_index(e, x, sym, r, index);
-  if (ok && !ATVI_PUSH(e->s->pool, e->checked, e->n_checked, e->checked_cap))
-    return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
-  if (ok) e->checked[e->n_checked++] = key;
-  return ok ? index : ATVI_NODE_NONE;
+  return add_index(e, i);
 }
 
 /* One of x[n] by comparing: for elements that depend on more than parameters. */

@@ -135,8 +135,20 @@ static bool segments(elab *e, elab_symbol *sym, const atvi_lang_table *table, co
   return true;
 }
 
+static bool elab_walk(elab *e, elab_symbol *sym) {
+  atvi_lang_table table = {
+      .name = sym->word->text, .kind = ATVI_TABLE_SEGMENT, .n = sym->n_knot, .t = sym->knot};
+  atvi_node *value = atvi_lang_take(e->s, sym->n_knot, sizeof *value);
+  if (!value || !atvi_lang_walk_values(e, sym, value) ||
+      !segments(e, sym, &table, value, sym->stmt->linear ? 1 : 0))
+    return false;
+  e->lang->table[sym->base] = table;
+  return true;
+}
+
 static bool elab_table(elab *e, elab_symbol *sym) {
   const ast_stmt *st = sym->stmt;
+  if (st->kind == KW_WALK) return elab_walk(e, sym);
   const char *kind = st->option->text;
   bool spline = strcmp(kind, "spline") == 0, linear = strcmp(kind, "linear") == 0;
   atvi_lang_table table = {.name = sym->word->text, .kind = linear ? ATVI_TABLE_LINEAR : ATVI_TABLE_STEP};

@@ -329,6 +329,36 @@ static void hostile_sizes_are_errors(void) {
   atvi_ctx_free(ctx);
 }
 
+static void walks(void) {
+#define M "param s ~ halfnormal(1)\nstate x = 1\ndx/dt = z\n"
+#define F " ~ normal(0, s) from normal(0, 1)\n"
+  wrong(M "walk z wekly" F, 4, 8, "not 'wekly'");
+  wrong(M "walk z weekly" F, 4, 6, "a weekly walk needs a calendar");
+  wrong(M "walk z every 7" F, 4, 6, "has no data with times");
+  wrong(M "walk z every 7 from 0" F, 4, 6, "has no data with times");
+  wrong(M "walk z every 0 from 0 to 5" F, 4, 14, "above 0, not 0");
+  wrong(M "walk z every s from 0 to 5" F, 4, 14, "cannot use 's'");
+  wrong(M "walk z every 1e-6 from 0 to 5" F, 4, 6, "more than 10000 knots");
+  wrong(M "walk z every 7 from 5 to 5" F, 4, 6, "not after its beginning");
+  wrong(M "walk z every 7 from 0 to 5" F, 4, 6, "two knots or more, 'z' has 1");
+  wrong(M "walk z at [1]" F, 4, 6, "two knots or more, 'z' has 1");
+  wrong(M "walk z at [2, 1]" F, 4, 15, "must ascend");
+  wrong(M "walk z at 3" F, 4, 11, "expected '['");
+  wrong(M "walk z at [3, 4]/2" F, 4, 17, "a list of times");
+  wrong(M "walk z at [1, 1.00000000000001]" F, 4, 6, "have the name 1");
+  wrong(M "walk z at [1, 2] ~ normal(0, s)\n", 4, 32, "expected 'from' and the prior");
+  wrong(M "walk z at [1, 2] ~ ar1(s) from normal(0, 1)\n", 4, 20, "'ar1' takes 2 arguments");
+  wrong(M "walk z at [1, 2] ~ ar1(x, s) from normal(0, 1)\n", 4, 24, "a walk cannot use 'x'");
+  wrong(M "walk z at [1, 2] ~ ar2(0.5, s) from normal(0, 1)\n", 4, 20, "unknown distribution 'ar2'");
+  wrong(M "walk z at [1, 2] ~ normal(0, s) from normal(0, -1)\n", 4, 48, "must be above 0");
+  wrong(M "walk z at [1, 2] ~ normal(0, z) from normal(0, 1)\n", 4, 30, "cannot use 'z': it is a table");
+  wrong(M "walk z at [1, 2]" F "param z ~ normal(0, 1)\n", 5, 7, "defined twice");
+  wrong(M "walk z at [1, 2]" F "derived y = z\n", 5, 13, "it is a table");
+  wrong(M "walk z[1..2] at [1, 2]" F, 4, 7, "not '['");
+#undef M
+#undef F
+}
+
 static void tables_of_expressions(void) {
 #define M "param b ~ normal(0, 1)\nstate x = 1\ndx/dt = b\n"
   wrong(M "table k spline = [0: 1]\n", 4, 7, "two knots or more, 'k' has 1");
@@ -345,7 +375,7 @@ static void tables_of_expressions(void) {
 #undef M
 }
 
-TESTS({"tables of expressions", tables_of_expressions}, {"text", text_that_is_no_language},
+TESTS({"tables of expressions", tables_of_expressions}, {"walks", walks}, {"text", text_that_is_no_language},
       {"habits", habits}, {"statements", statements_that_do_not_parse}, {"names", names},
       {"output", names_of_output_columns}, {"constants", constants_are_numbers},
       {"empty", an_empty_model_is_told}, {"circles", circles}, {"shapes", shapes}, {"arguments", arguments},

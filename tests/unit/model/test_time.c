@@ -276,5 +276,102 @@ static void splines_are_natural(void) {
 #undef M
 }
 
+/* A walk is a table of sums of its increments. */
+static void walks(void) {
+  test_file("cases.csv", "day,y\n1,9\n5,3\n10,2.5\n13,1\n21,0.5\n28,0.1\n");
+#define M                                                                                                    \
+  "param s ~ halfnormal(0.3)\nparam f ~ uniform(0.2, 0.9)\nstart 0\nstate x = 10\ndata \"cases.csv\" time "  \
+  "day\n"
+#define E "dx/dt = -0.1*exp(z)*x\nobserve y ~ lognormal(log(x), 0.2 + z^2)\n"
+  const char *solver[3] = {"solver rk45 tol 1e-8\n", "solver stiff tol 1e-8\n", "solver rk4 step 0.25\n"};
+  for (int i = 0; i < 3; i++) {
+    char a[1000], b[1000];
+    snprintf(a, sizeof a, "%s%s%swalk z every 7 from 0 to 28 ~ normal(0.1, s) from normal(-1, 0.5)\n",
+             solver[i], M, E);
+    snprintf(b, sizeof b,
+             "%s%s%sparam z0 ~ normal(-1, 0.5)\nparam e[1..4] ~ normal(0.1, s)\n"
+             "let w[i in 0..4] = if i == 0 then z0 else w[i-1] + e[i]\n"
+             "table z step = [0: w[0], 7: w[1], 14: w[2], 21: w[3], 28: w[4]]\n",
+             solver[i], M, E);
+    same(a, b, true, 1e-9);
+    snprintf(a, sizeof a, "%s%s%swalk z at [2, 10, 13.5, 30] ~ ar1(f, s) from student(5, 0, 0.5) linear\n",
+             solver[i], M, E);
+    snprintf(b, sizeof b,
+             "%s%s%sparam z0 ~ student(5, 0, 0.5)\nparam e[1..3] ~ normal(0, s)\n"
+             "let w[i in 0..3] = if i == 0 then z0 else f*w[i-1] + e[i]\n"
+             "table z linear = [2: w[0], 10: w[1], 13.5: w[2], 30: w[3]]\n",
+             solver[i], M, E);
+    same(a, b, true, 1e-9);
+  }
+#undef M
+#undef E
+}
+
+static void check_names(const char *text, atvi_idx n, const char *const *name) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_model *m = test_load(ctx, test_file("names.atvi", text), true);
+  const atvi_target *t = atvi_model_target(m);
+  CHECK_INT(t->d, n);
+  for (atvi_idx i = 0; i < n; i++) CHECK_STR(t->param[i].name, name[i]);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
+/* Parameters of a walk have the times of its knots, which cover the data. */
+static void names_of_walks(void) {
+  test_file("cases.csv", "day,y\n1,9\n5,3\n17,1\n");
+  test_file("dates.csv", "date,y\n2020-02-27,9\n2020-03-23,3\n2020-04-02,2.5\n");
+#define Y "observe y ~ normal(z, 1)\n"
+#define N "data \"cases.csv\" time day\n" Y
+#define D "calendar 2020-03-01 day\ndata \"dates.csv\" time date\n" Y
+  check_names(
+      N "param a ~ normal(0, 1)\nwalk z every 7 ~ normal(0, a^2) from normal(0, 1)\nparam b ~ normal(0, 1)\n",
+      5, (const char *const[]){"a", "z.1", "z.8", "z.15", "b"});
+  check_names(N "walk z every 7 ~ normal(0, 1) from normal(0, 1) linear\n", 4,
+              (const char *const[]){"z.1", "z.8", "z.15", "z.22"});
+  check_names(N "walk z every 2.5 from 0 to 5 ~ normal(0, 1) from normal(0, 1) step\n", 3,
+              (const char *const[]){"z.0", "z.2.5", "z.5"});
+  check_names(N "walk z at [-3, 10] ~ cauchy(0, 1) from normal(0, 1)\n", 2,
+              (const char *const[]){"z.-3", "z.10"});
+  check_names(D "walk z weekly from 2020-03-15 ~ normal(0, 1) from normal(0, 1)\n", 3,
+              (const char *const[]){"z.2020-03-15", "z.2020-03-22", "z.2020-03-29"});
+  check_names(D "walk z monthly ~ normal(0, 1) from normal(0, 1)\n", 3,
+              (const char *const[]){"z.2020-02-27", "z.2020-03-01", "z.2020-04-01"});
+  check_names(D "walk z daily from 2020-02-28 to 2020-03-01 ~ normal(0, 1) from normal(0, 1)\n", 3,
+              (const char *const[]){"z.2020-02-28", "z.2020-02-29", "z.2020-03-01"});
+#undef Y
+#undef N
+#undef D
+}
+
+/* Lists, tables and walks in one model, loaded with memory that runs out everywhere. */
+static void memory_may_run_out_anywhere(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("cases.csv", "day,y,id\n1,9,1\n5,3,2\n17,1,2\n");
+  const char *path =
+      test_file("memory.atvi", "param b[1..2] ~ normal(0, 1)\ndata \"cases.csv\" time day\nstate x = 1\n"
+                               "walk z every 7 ~ normal(0, exp(b[1])) from normal(0, 1)\n"
+                               "table k step = [0: 1, 3: 2]\ntable r spline = [0: b[1], 3: b[2], 9: 1]\n"
+                               "dx/dt = z*b[k] + r\nobserve y ~ normal(x + b[id], 1)\n");
+  long live = test_live;
+  for (long k = 1;; k += 1 + k / 40) {
+    atvi_model *m;
+    test_fail_at = test_allocs + k;
+    atvi_status status = atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.interpret = true}, &m);
+    test_fail_at = 0;
+    if (status == ATVI_OK) {
+      atvi_model_free(m);
+      break;
+    }
+    CHECK_INT(status, ATVI_ENOMEM);
+    CHECK(m == NULL);
+    CHECK_INT(test_live, live);
+    CHECK(k < 100000);
+  }
+  CHECK_INT(test_live, live);
+  atvi_ctx_free(ctx);
+}
+
 TESTS({"item response", item_response}, {"columns", columns_as_indices}, {"tables", tables_as_indices},
-      {"parameters", tables_of_parameters}, {"splines", splines_are_natural})
+      {"parameters", tables_of_parameters}, {"splines", splines_are_natural}, {"walks", walks},
+      {"names", names_of_walks}, {"memory", memory_may_run_out_anywhere})
