@@ -74,7 +74,8 @@ static bool unused_lets(elab *e) {
 
 bool atvi_lang_values(elab *e) {
   return values(e, SYM_DERIVED, &e->lang->n_derived, &e->lang->derived) &&
-         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e) && unused_lets(e);
+         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e) && atvi_lang_lags(e) &&
+         unused_lets(e);
 }
 
 static bool elaborate(elab *e) {

@@ -93,6 +93,7 @@ typedef struct {
   const char *where;       /* "a prior": for messages */
   atvi_idx data;           /* data set whose columns may be used, -1 if none */
   bool prev;               /* inside increase() */
+  bool next;               /* in a `next` equation itself */
   const elab_symbol *list; /* const array being filled element by element, or NULL */
   const atvi_idx *at;      /* its element: [n_dim] positions from 0 */
   /* The file of a pulse, whose columns may be used; `data` is then below -1 and its own. */
@@ -144,6 +145,17 @@ typedef struct {
   atvi_place at;
 } elab_covariate;
 
+/* A quantity whose past is kept for convolve(). */
+typedef struct {
+  const ast_expr *use;
+  /* An element of a let, or, if that is NULL, what has been evaluated. */
+  elab_symbol *let;
+  atvi_idx element;
+  atvi_node node;
+  /* [n] states that hold it 1, 2, ... steps ago. */
+  atvi_idx n, cap, *state;
+} elab_past;
+
 /* An index whose values are looked at. */
 typedef struct {
   atvi_node index;
@@ -185,6 +197,9 @@ typedef struct {
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
   atvi_idx emulator_cap;
+  /* What convolve() looks back at, and how many states that takes. */
+  atvi_idx n_past, past_cap, n_lag;
+  elab_past **past;
   atvi_idx n_index, index_cap;
   elab_index *index;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
@@ -241,8 +256,17 @@ bool atvi_lang_constant(const elab *e, atvi_node x, double *value); /* false for
 /* Fills a const array from its file. */
 bool atvi_lang_const_file(elab *e, elab_symbol *sym);
 
+/* Number of the element that x names; -1 after an error. */
+atvi_idx atvi_lang_element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym);
 /* The element of number k of a parameter, state, const, let, ... */
 atvi_node atvi_lang_at_offset(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym, atvi_idx k);
+
+/* elab_convolve.c */
+/* Whether a statement uses convolve(). */
+bool atvi_lang_convolves(const ast_stmt *st);
+atvi_node atvi_lang_convolve(elab *e, const elab_env *v, const ast_expr *x);
+/* Makes the states that it needs, after all else. */
+bool atvi_lang_lags(elab *e);
 
 /* elab_pick.c */
 /* Whether an index of x is a column of the data or a table, or made of such. */

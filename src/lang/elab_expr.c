@@ -271,7 +271,7 @@ static bool same_set(elab *e, const elab_env *v, const ast_expr *index, const el
 }
 
 /* Number of the element that x names. */
-static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
+atvi_idx atvi_lang_element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
   atvi_idx at[AST_MAX_DIM];
   if (x->n == 0 && sym->n_dim > 0 && v->list && v->list->n_dim == sym->n_dim) {
     for (int d = 0; d < sym->n_dim; d++) {
@@ -340,7 +340,7 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
   }
   if (!atvi_lang_shape(e, sym)) return ATVI_NODE_NONE;
   if (atvi_lang_index_varies(e, v, x)) return atvi_lang_pick(e, v, x, sym);
-  atvi_idx k = element_of(e, v, x, sym);
+  atvi_idx k = atvi_lang_element_of(e, v, x, sym);
   return k < 0 ? ATVI_NODE_NONE : atvi_lang_at_offset(e, v, x, sym, k);
 }
 

@@ -162,7 +162,7 @@ static void report_series(const reporting *p, atvi_model_work *w) {
     const double *in[] = {w->theta, &m->series_time[i], states, states, tab, none, w->hoist};
     atvi_graph_prog_run(&m->track, w->scratch, in, (double *[]){w->el});
     double *to = p->out + m->target.n_obs * p->B + p->first;
-    for (atvi_idx k = 0; k < lang->n_track + lang->n_state; k++) {
+    for (atvi_idx k = 0; k < lang->n_track + lang->n_state - lang->n_lag; k++) {
       atvi_idx at = k < lang->n_track ? -1 : m->state_at[k - lang->n_track];
       const double *from = k < lang->n_track ? w->el + k * L : at >= 0 ? states + at * L : NULL;
       for (int l = 0; l < p->real; l++) {

@@ -359,6 +359,23 @@ static void walks(void) {
 #undef F
 }
 
+static void convolutions(void) {
+#define M "param p ~ normal(0, 1)\nconst w[1..2] = [0.5, 0.5]\nconst m[1..2, 1..2] = 1\nstate x = 1\n"
+  wrong(M "next x = convolve(x)\n", 5, 10, "2 arguments, not 1");
+  wrong(M "next x = convolve(x, 3)\n", 5, 22, "an array with one index");
+  wrong(M "next x = convolve(x, m)\n", 5, 22, "an array with one index");
+  wrong(M "next x = convolve(x, v)\n", 5, 22, "unknown name 'v'");
+  wrong(M "next x = convolve(y, w)\n", 5, 19, "unknown name 'y'");
+  wrong(M "next x = x\nlet y = z*convolve(y, w)\nlet z = y\n", 7, 9, "circular");
+  wrong(M "dx/dt = convolve(x, w)\n", 5, 9, "no steps that convolve() could look back over");
+  wrong(M "next x = x\nderived y = convolve(x, w)\n", 6, 13, "a derived quantity cannot use convolve()");
+  wrong(M "next x = x\nlogp convolve(x, w)\n", 6, 6, "logp cannot use convolve()");
+  wrong("param p ~ normal(0, 1)\nconst w[1..100000] = 1\nstate x = 1\nnext x = convolve(x, w) + "
+        "convolve(2*x, w)\n",
+        4, 10, "too large");
+#undef M
+}
+
 static void tables_of_expressions(void) {
 #define M "param b ~ normal(0, 1)\nstate x = 1\ndx/dt = b\n"
   wrong(M "table k spline = [0: 1]\n", 4, 7, "two knots or more, 'k' has 1");
@@ -375,9 +392,9 @@ static void tables_of_expressions(void) {
 #undef M
 }
 
-TESTS({"tables of expressions", tables_of_expressions}, {"walks", walks}, {"text", text_that_is_no_language},
-      {"habits", habits}, {"statements", statements_that_do_not_parse}, {"names", names},
-      {"output", names_of_output_columns}, {"constants", constants_are_numbers},
+TESTS({"tables of expressions", tables_of_expressions}, {"walks", walks}, {"convolve", convolutions},
+      {"text", text_that_is_no_language}, {"habits", habits}, {"statements", statements_that_do_not_parse},
+      {"names", names}, {"output", names_of_output_columns}, {"constants", constants_are_numbers},
       {"empty", an_empty_model_is_told}, {"circles", circles}, {"shapes", shapes}, {"arguments", arguments},
       {"bounds", priors_against_bounds}, {"equations", equations}, {"places", things_out_of_place},
       {"caret", the_caret_stands_under_the_mistake}, {"hostile", hostile_sizes_are_errors})

@@ -344,6 +344,45 @@ static void names_of_walks(void) {
 #undef D
 }
 
+/* Renewal and reporting delays, by convolve() and with a state for every step back. */
+static void convolutions(void) {
+  test_file("daily.csv", "day,y,z\n0,1,3\n1,0,5\n2,4,NA\n3,2,7\n5,9,4\n8,12,20\n13,30,41\n");
+#define M                                                                                                    \
+  "param R ~ lognormal(0.1, 0.2)\nparam seed ~ lognormal(2, 0.5)\nparam k ~ lognormal(0, 0.3)\n"             \
+  "let w[i in 1..4] = exp(-k*i)/(exp(-k) + exp(-2*k) + exp(-3*k) + exp(-4*k))\n"                             \
+  "const d[1..2] = [0.6, 0.25]\ndata \"daily.csv\" time day\ntable begin step = [0: 1, 1: 0]\n"              \
+  "observe y ~ poisson(late + 0.1)\nobserve z ~ poisson(i + 1)\n"
+#define LAGS                                                                                                 \
+  "state a[1..4] = 0\nnext a[1] = i\nnext a[j in 2..4] = a[j - 1]\n"                                         \
+  "let late = d[1]*a[1] + d[2]*a[2]\n"
+  same(M "let i = begin*seed + R*convolve(i, w)\nlet late = convolve(i, d)\n",
+       M LAGS "let i = begin*seed + R*(w[1]*a[1] + w[2]*a[2] + w[3]*a[3] + w[4]*a[4])\n", true, 1e-12);
+  same(M "state c = 0\nfunction past(x) = convolve(x, d)\nnext c = c + i\n"
+         "let i = begin*seed + R*(1 - c/1000)*convolve(i, w)\nlet late = past(i)\n",
+       M LAGS "state c = 0\nnext c = c + i\n"
+              "let i = begin*seed + R*(1 - c/1000)*(w[1]*a[1] + w[2]*a[2] + w[3]*a[3] + w[4]*a[4])\n",
+       true, 1e-12);
+#undef LAGS
+  const char *at_length =
+      M "state i = seed\nnext i = R*(w[1]*i + w[2]*a[1] + w[3]*a[2] + w[4]*a[3])\nstate a[1..3] = 0\n"
+        "next a[1] = i\nnext a[j in 2..3] = a[j - 1]\nlet late = d[1]*a[1] + d[2]*a[2]\n";
+  same(M "state i = seed\nnext i = R*convolve(i, w)\nlet late = convolve(i, d)\n", at_length, true, 1e-12);
+  same(M "state i = seed\nnext i = R*convolve(i + 0, w)\nlet late = convolve(2*i, d)/2\n", at_length, true,
+       1e-12);
+#undef M
+  /* past values are not shown */
+  atvi_ctx *ctx = test_ctx();
+  atvi_model *m = test_load(ctx,
+                            test_file("lags.atvi", "param a ~ normal(0, 1)\nconst w[1..9] = 0.1\n"
+                                                   "data \"daily.csv\" time day\nstate x = 1\n"
+                                                   "next x = a*convolve(x, w)\nobserve y ~ poisson(x^2)\n"),
+                            true);
+  CHECK_INT(atvi_model_target(m)->n_series, 2);
+  CHECK_INT(m->n_state, 9);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+}
+
 /* Lists, tables and walks in one model, loaded with memory that runs out everywhere. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
@@ -374,4 +413,4 @@ static void memory_may_run_out_anywhere(void) {
 
 TESTS({"item response", item_response}, {"columns", columns_as_indices}, {"tables", tables_as_indices},
       {"parameters", tables_of_parameters}, {"splines", splines_are_natural}, {"walks", walks},
-      {"names", names_of_walks}, {"memory", memory_may_run_out_anywhere})
+      {"names", names_of_walks}, {"convolve", convolutions}, {"memory", memory_may_run_out_anywhere})
