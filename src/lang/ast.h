@@ -206,6 +206,7 @@ typedef struct ast_stmt {
   atvi_place first_at;
   bool linear;
   /* files */
+  const atvi_csv *csv; /* of DATA, if it has been read as a whole */
   const char *file;
   atvi_place file_at;
   const char *time_column, *value_column;

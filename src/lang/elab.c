@@ -79,14 +79,14 @@ bool atvi_lang_values(elab *e) {
 }
 
 static bool elaborate(elab *e) {
-  if (!atvi_lang_count_blocks(e) || !atvi_lang_declare(e) || !atvi_lang_settings(e) ||
-      !atvi_lang_elab_data(e) || !atvi_lang_walks(e) || !atvi_lang_shapes(e))
+  if (!atvi_lang_count_blocks(e) || !atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_walks(e) ||
+      !atvi_lang_shapes(e))
     return false;
   atvi_lang_numbers(e);
-  return atvi_lang_tables(e) && atvi_lang_start(e) && atvi_lang_params(e) && atvi_lang_states(e) &&
-         atvi_lang_pulses(e) && atvi_lang_elab_simulator(e) && atvi_lang_emulator_names(e) &&
-         atvi_lang_elab_observe(e) && atvi_lang_simulator_inputs(e) && atvi_lang_emulators(e) &&
-         atvi_lang_values(e) && atvi_lang_blocks(e);
+  return atvi_lang_tables(e) && atvi_lang_elab_data(e) && atvi_lang_start(e) && atvi_lang_params(e) &&
+         atvi_lang_states(e) && atvi_lang_pulses(e) && atvi_lang_elab_simulator(e) &&
+         atvi_lang_emulator_names(e) && atvi_lang_elab_observe(e) && atvi_lang_simulator_inputs(e) &&
+         atvi_lang_emulators(e) && atvi_lang_values(e) && atvi_lang_blocks(e);
 }
 
 static atvi_status build(ast_source *s, const atvi_lang_opts *opts, atvi_lang *lang) {

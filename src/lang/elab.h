@@ -269,12 +269,13 @@ atvi_node atvi_lang_convolve(elab *e, const elab_env *v, const ast_expr *x);
 bool atvi_lang_lags(elab *e);
 
 /* elab_pick.c */
-/* Whether an index of x is a column of the data or a table, or made of such. */
+/* Whether an index of x is a column of the data or of the units' file, or a table, or made of such. */
 bool atvi_lang_index_varies(const elab *e, const elab_env *v, const ast_expr *x);
 /* The name of an index set as the column of that name; ATVI_NODE_NONE also if there is none. */
 atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set);
-/* Looks at the values of all such indices again, for other data. */
+/* Looks at the values of all such indices again, for the data of another unit; and at those of the unit itself. */
 bool atvi_lang_check_indices(elab *e);
+bool atvi_lang_check_unit_indices(elab *e, const double *covariate);
 /* The element that x names then. */
 atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym);
 
@@ -307,6 +308,11 @@ bool atvi_lang_unit_rows(elab *e, const ast_stmt *st, const atvi_csv *all, const
 const char *atvi_lang_unit_label(elab *e, int level);
 /* A column of the units' file as a name. */
 atvi_node atvi_lang_covariate(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+/* Whether x names such a column. */
+bool atvi_lang_is_covariate(const elab *e, const elab_env *v, const ast_expr *x);
+/* Where covariate k of the present unit stands in its file; false: nowhere. */
+bool atvi_lang_covariate_cell(const elab *e, atvi_idx k, const atvi_csv **csv, atvi_idx *row,
+                              atvi_idx *column);
 /* Numbers of the present unit: [n_covariate]. */
 bool atvi_lang_covariates(elab *e, const double **value);
 /* Complains about a name that is defined inside a block alone; true: it did. */
@@ -341,7 +347,9 @@ bool atvi_lang_params(elab *e); /* elab_param.c */
 bool atvi_lang_values(elab *e); /* elab.c: derived, track, logp */
 bool atvi_lang_states(elab *e); /* elab_state.c */
 bool atvi_lang_pulses(elab *e);
-bool atvi_lang_elab_data(elab *e);    /* elab_data.c */
+bool atvi_lang_elab_data(elab *e); /* elab_data.c */
+/* The first and the last time in all data of the whole model; first > last if there is none. */
+bool atvi_lang_data_range(elab *e, double *first, double *last);
 bool atvi_lang_elab_observe(elab *e); /* elab_observe.c */
 bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
 bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);

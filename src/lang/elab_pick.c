@@ -33,6 +33,7 @@ static bool varies(const elab *e, const elab_env *v, const ast_expr *x, int deep
   if (index_column(e, v, x) >= 0) return true;
   const elab_symbol *sym = x->qualifier ? NULL : atvi_lang_find(v, x->word, &b);
   if (b) return !b->array && !atvi_graph_is_const(e->g, b->node, NULL);
+  if ((!sym || sym->kind == SYM_SET) && atvi_lang_is_covariate(e, v, x)) return true;
   if (sym && sym->kind == SYM_LET) {
     elab_env inner = *v;
     inner.vars = NULL;
@@ -169,10 +170,41 @@ static bool check_index(elab *e, const elab_index *i) {
                                                                     : check_table_index(e, i);
 }
 
+static bool is_of_unit(const elab *e, const elab_index *i) {
+  return atvi_graph_kinds(e->g, i->index) & ELAB_KIND(ATVI_IN_PARAM);
+}
+
 bool atvi_lang_check_indices(elab *e) {
   for (atvi_idx k = 0; k < e->n_index; k++)
-    if (!check_index(e, &e->index[k])) return false;
+    if (!is_of_unit(e, &e->index[k]) && !check_index(e, &e->index[k])) return false;
   return true;
+}
+
+bool atvi_lang_check_unit_indices(elab *e, const double *covariate) {
+  atvi_idx n = e->lang->n_param;
+  double *x = e->n_index ? atvi_lang_take(e->s, n + e->n_covariate, sizeof *x) : NULL;
+  if (e->n_index && !x) return false;
+  for (atvi_idx k = 0; x && k < e->n_covariate; k++) x[n + k] = covariate[k];
+  for (atvi_idx k = 0; k < e->n_index; k++) {
+    const elab_index *i = &e->index[k];
+    const elab_range *r = &i->array->dim[i->dim];
+    const double *in[ATVI_IN_PARAM + 1] = {[ATVI_IN_PARAM] = x};
+    const atvi_csv *csv;
+    atvi_idx row, column;
+    double value;
+    bool others;
+    if (!is_of_unit(e, i)) continue;
+    if (atvi_graph_value(e->s->ctx, e->g, i->index, in, &value) != ATVI_OK)
+      return atvi_lang_nomem(e->s), false;
+    const char *wrong = outside(r, value);
+    atvi_idx first = only_input(e, i->index, ATVI_IN_PARAM, n + e->n_covariate, &others);
+    if (!wrong || first < n || !atvi_lang_covariate_cell(e, first - n, &csv, &row, &column)) continue;
+    atvi_lang_data_error(
+        e->s, csv, row, column, i->use->at, "every value of the column must be in the array's index set",
+        "index %g of '%.60s' %s %td..%td", value, i->array->word->text, wrong, r->lo, r->lo + r->n - 1);
+    return false;
+  }
+  return e->s->status == ATVI_OK;
 }
 
 /* Looks at the values of an index that is new. */
@@ -182,7 +214,7 @@ static atvi_node add_index(elab *e, elab_index i) {
     if (seen->index == i.index && seen->array == i.array && seen->dim == i.dim && seen->data == i.data)
       return i.index;
   }
-  if (!check_index(e, &i)) return ATVI_NODE_NONE;
+  if (!is_of_unit(e, &i) && !check_index(e, &i)) return ATVI_NODE_NONE;
   if (!ATVI_PUSH(e->s->pool, e->index, e->n_index, e->index_cap))
     return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
   e->index[e->n_index++] = i;
@@ -201,16 +233,27 @@ atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, co
 
 /* The index x of dimension d as a node, its values checked. */
 static atvi_node index_node(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym, int d) {
-  const uint32_t known = ELAB_KIND(ATVI_IN_DATA) | ELAB_KIND(ATVI_IN_TABLE);
+  const uint32_t unit = e->each ? ELAB_KIND(ATVI_IN_PARAM) : 0;
   elab_env inner = *v;
-  inner.allowed = v->allowed & known;
+  inner.allowed = v->allowed & (ELAB_KIND(ATVI_IN_DATA) | ELAB_KIND(ATVI_IN_TABLE) | unit);
   inner.where = "an index";
   inner.list = NULL;
   elab_index i = {.use = x, .array = sym, .dim = d, .data = v->data, .column = index_column(e, v, x)};
   i.index = i.column >= 0 ? atvi_graph_input(e->g, ATVI_IN_DATA, i.column) : atvi_lang_eval(e, &inner, x);
-  if (i.index == ATVI_NODE_NONE) return ATVI_NODE_NONE;
-  if (atvi_graph_kinds(e->g, i.index) == known) {
-    atvi_lang_error(e->s, x->at, "use two indices", "an index cannot use both a table and a column");
+  const elab_symbol *set = i.column >= 0 && !x->qualifier ? atvi_lang_symbol(e, x->word, SYM_SET) : NULL;
+  if (i.index == ATVI_NODE_NONE ||
+      (set && set != sym->dim[d].set && atvi_lang_set_column(e, v, x, set) == ATVI_NODE_NONE))
+    return ATVI_NODE_NONE;
+  uint32_t kinds = atvi_graph_kinds(e->g, i.index) & ~ELAB_KIND(ATVI_IN_TIME); /* that of a linear table */
+  bool others;
+  if (kinds & (kinds - 1)) {
+    atvi_lang_error(e->s, x->at, "use two indices",
+                    "an index is made of columns of one file or of a table, not of both");
+    return ATVI_NODE_NONE;
+  }
+  if (is_of_unit(e, &i) && only_input(e, i.index, ATVI_IN_PARAM, e->lang->n_param, &others) >= 0) {
+    atvi_lang_error(e->s, x->at, "only numbers, constants and columns can be used here",
+                    "an index cannot use a parameter");
     return ATVI_NODE_NONE;
   }
   return add_index(e, i);
@@ -246,7 +289,8 @@ atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_sym
     n *= r->n;
   }
   atvi_node *item = atvi_lang_take(e->s, n, sizeof *item);
-  uint32_t kinds = 0;
+  /* What depends on numbers of a unit alone is done once per point and unit, where lists have not been laid out. */
+  uint32_t kinds = 0, by_number = atvi_graph_kinds(e->g, index) & ELAB_KIND(ATVI_IN_PARAM);
   e->work += n;
   for (atvi_idx k = 0; item && k < n; k++) {
     atvi_idx rest = k;
@@ -261,6 +305,6 @@ atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_sym
     kinds |= atvi_graph_kinds(e->g, item[k]);
   }
   if (!item) return ATVI_NODE_NONE;
-  return kinds & ~ELAB_KIND(ATVI_IN_PARAM) ? compare(e, n, item, 0, index)
-                                           : atvi_graph_pick(e->g, n, item, index);
+  return by_number || kinds & ~ELAB_KIND(ATVI_IN_PARAM) ? compare(e, n, item, 0, index)
+                                                        : atvi_graph_pick(e->g, n, item, index);
 }

@@ -161,6 +161,11 @@ static bool elab_table(elab *e, elab_symbol *sym) {
   if (!ok) return false;
   bool numbers = true;
   for (atvi_idx k = 0; k < n; k++) numbers = numbers && atvi_graph_is_const(e->g, node[k], NULL);
+  if (spline && st->file && st->level) {
+    atvi_lang_error(e->s, st->file_at, "write its values in the model, or use linear",
+                    "a spline in a block cannot be from a file");
+    return false;
+  }
   if (spline && table.n < 2) {
     atvi_lang_error(e->s, st->at, "for example: table beta spline = [0: 1, 10: 0.4, 30: 0.8]",
                     "a spline needs two knots or more, '%.60s' has %td", table.name, table.n);

@@ -61,15 +61,9 @@ bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab
 }
 
 static bool data_range(elab *e, const ast_stmt *st, double *first, double *last) {
-  *first = INFINITY;
-  *last = -INFINITY;
-  for (atvi_idx d = 0; d < e->lang->n_data; d++) {
-    const atvi_lang_data *data = &e->lang->data[d];
-    if (!data->time || data->n_row == 0) continue;
-    *first = fmin(*first, data->time[0]);
-    *last = fmax(*last, data->time[data->n_row - 1]);
-  }
-  if (*first <= *last || (st->lower && st->upper)) return true;
+  if (st->lower && st->upper) return true;
+  if (!atvi_lang_data_range(e, first, last)) return false;
+  if (*first <= *last) return true;
   atvi_lang_error(e->s, st->at, "say when it begins and ends: walk x every 7 from 0 to 140 ~ ...",
                   "the walk '%.60s' has no data with times to follow", st->name->text);
   return false;
@@ -113,7 +107,7 @@ static bool too_many(elab *e, const ast_stmt *st, double n) {
 
 /* From the beginning of the range to its end; the last line of a linear walk reaches the end. */
 static bool regular(elab *e, const ast_stmt *st, elab_symbol *walk) {
-  double first, last, step, *t = NULL;
+  double first = 0, last = 0, step, *t = NULL;
   atvi_idx n = 0, cap = 0;
   if (!step_of(e, st, &step) || !data_range(e, st, &first, &last)) return false;
   if (st->lower && !atvi_lang_time(e, st->lower, "the beginning of a walk", &first)) return false;
@@ -206,6 +200,11 @@ static bool knots(elab *e, elab_symbol *walk) {
 }
 
 bool atvi_lang_walks(elab *e) {
+  double first,
+      last; /* files are read before their statements are copied into blocks: a pipe can be read once */
+  if (!e->each && atvi_lang_has_statement(e->tree->n, e->tree->stmt, KW_WALK) &&
+      !atvi_lang_data_range(e, &first, &last))
+    return false;
   for (atvi_idx i = 0; i < e->n_symbol; i++)
     if (e->symbol[i]->kind == SYM_TABLE && e->symbol[i]->stmt->kind == KW_WALK && !knots(e, e->symbol[i]))
       return false;

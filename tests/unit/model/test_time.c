@@ -383,6 +383,74 @@ static void convolutions(void) {
   atvi_ctx_free(ctx);
 }
 
+/* The model cannot be read, and the message has these words. */
+static void refused(const char *text, const char *first, const char *second) {
+  atvi_ctx *ctx = test_ctx();
+  atvi_model *m;
+  atvi_status status = atvi_model_load_with(ctx, test_file("refused.atvi", text), NULL, &m);
+  CHECK(status == ATVI_EDATA || status == ATVI_EMODEL);
+  CHECK_MSG(strstr(atvi_errmsg(ctx), first) && strstr(atvi_errmsg(ctx), second) &&
+                strstr(atvi_errmsg(ctx), "hint: "),
+            "%s", atvi_errmsg(ctx));
+  atvi_ctx_free(ctx);
+}
+
+/* Units with their own walks, tables of their own numbers, and indices from their files, against one model with all of them. */
+static void units(void) {
+  test_file("regions.csv", "region,arm,rate\nn,high,0.3\ns,low,0.1\n");
+  test_file("long.csv", "region,day,site,y\nn,2,B,9\nn,9,A,3\nn,20,A,1\ns,1,A,8\ns,4,B,5\ns,15,B,2\n");
+  test_file("n.csv", "day,site,yn\n2,2,9\n9,1,3\n20,1,1\n");
+  test_file("s.csv", "day,site,ys\n1,1,8\n4,2,5\n15,2,2\n");
+#define M                                                                                                    \
+  "index arm = low, high\nindex site = A, B\nparam k[arm] ~ lognormal(-2, 0.3)\nparam b[site] ~ normal(0, "  \
+  "0.3)\nparam s ~ halfnormal(0.2)\n"
+  same(M "each region from \"regions.csv\" {\n  walk z every 7 ~ normal(0, s) from normal(0, 0.5)\n"
+         "  table extra step = [0: k[1]*rate, 6: k[2]]\n  state x = 10\n"
+         "  dx/dt = -k[arm]*exp(z)*x - extra*x\n  data \"long.csv\" time day\n  let m = log(x) + b[site]\n"
+         "  observe y ~ lognormal(m, 0.3)\n  start 0\n}\nsolver rk45 tol 1e-9\n",
+       M "param z0n ~ normal(0, 0.5)\nparam z0s ~ normal(0, 0.5)\nparam e1n ~ normal(0, s)\nparam e1s ~ "
+         "normal(0, s)\n"
+         "param e2n ~ normal(0, s)\nparam e2s ~ normal(0, s)\n"
+         "table zn step = [1: z0n, 8: z0n + e1n, 15: z0n + e1n + e2n]\n"
+         "table zs step = [1: z0s, 8: z0s + e1s, 15: z0s + e1s + e2s]\n"
+         "table en step = [0: k[1]*0.3, 6: k[2]]\ntable es step = [0: k[1]*0.1, 6: k[2]]\nstart 0\n"
+         "state n = 10\nstate m = 10\ndn/dt = -k[high]*exp(zn)*n - en*n\ndm/dt = -k[low]*exp(zs)*m - es*m\n"
+         "data \"n.csv\" time day\ndata \"s.csv\" time day\nobserve yn ~ lognormal(log(n) + b[site], 0.3)\n"
+         "observe ys ~ lognormal(log(m) + b[site], 0.3)\nsolver rk45 tol 1e-9\n",
+       false, 1e-6);
+#define U "each region from \"regions.csv\" {\n  data \"long.csv\" time day\n  observe y ~ normal("
+  refused("param k[1..2] ~ normal(0, 1)\n" U "k[rate], 1)\n}\n", "regions.csv:2:8",
+          "index 0.3 of 'k' is not a whole number");
+  refused(M "param c[1..1] ~ normal(0, 1)\n" U "c[arm], 1)\n}\n", "regions.csv:2:3",
+          "index 2 of 'c' is outside 1..1");
+  refused("param k[1..2] ~ normal(0, 1)\n" U "k[day], 1)\n}\n", "long.csv:3:3",
+          "index 9 of 'k' is outside 1..2");
+  refused("param k[1..20] ~ normal(0, 1)\nindex site = A, C\n" U "k[day] + k[site], 1)\n}\n", "long.csv:2:5",
+          "'B' is not a label of 'site'");
+  refused("param k[1..2] ~ normal(0, 1)\n" U "k[rate*k[1]], 1)\n}\n", "refused.atvi:4",
+          "an index cannot use a parameter");
+  refused("param k[1..2] ~ normal(0, 1)\n" U "k[rate*day], 1)\n}\n", "refused.atvi:4", "not of both");
+  refused(U "a, 1)\n  table a spline from \"long.csv\" time day column y\n}\n", "refused.atvi:4:23",
+          "cannot be from a file");
+#undef U
+  /* a walk outside is shared, and follows the data of all units */
+  check_names("walk z every 7 ~ normal(0, 1) from normal(0, 1)\neach region from \"regions.csv\" {\n"
+              "  data \"long.csv\" time day\n  observe y ~ normal(z, 1)\n}\n",
+              3, (const char *const[]){"z.1", "z.8", "z.15"});
+  check_names("each region from \"regions.csv\" {\n  walk z every 14 ~ normal(0, 1) from normal(0, 1)\n"
+              "  data \"long.csv\" time day\n  observe y ~ normal(z, 1)\n}\n",
+              4, (const char *const[]){"z.1.n", "z.1.s", "z.15.n", "z.15.s"});
+  same(M "each region from \"regions.csv\" {\n  let i = s*convolve(i, w) + k[arm]\n  data \"long.csv\" time "
+         "day\n"
+         "  observe y ~ normal(i, 1)\n  start 0\n}\nconst w[1..3] = [0.5, 0.3, 0.2]\nstep 0.5\n",
+       M "const w[1..3] = [0.5, 0.3, 0.2]\nlet i = s*convolve(i, w) + k[high]\nlet j = s*convolve(j, w) + "
+         "k[low]\n"
+         "data \"n.csv\" time day\ndata \"s.csv\" time day\nstart 0\nstep 0.5\nobserve yn ~ normal(i, "
+         "1)\nobserve ys ~ normal(j, 1)\n",
+       false, 1e-12);
+#undef M
+}
+
 /* Lists, tables and walks in one model, loaded with memory that runs out everywhere. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
@@ -413,4 +481,5 @@ static void memory_may_run_out_anywhere(void) {
 
 TESTS({"item response", item_response}, {"columns", columns_as_indices}, {"tables", tables_as_indices},
       {"parameters", tables_of_parameters}, {"splines", splines_are_natural}, {"walks", walks},
-      {"names", names_of_walks}, {"convolve", convolutions}, {"memory", memory_may_run_out_anywhere})
+      {"names", names_of_walks}, {"convolve", convolutions}, {"units", units},
+      {"memory", memory_may_run_out_anywhere})
