@@ -111,7 +111,7 @@ static void describe(atvi_text *out, const atvi_model *m) {
   else
     atvi_io_text_add(out, "%s", kind[lang->kind]);
   if (lang->n_state) {
-    atvi_io_text_add(out, ", %td states, start at t = %g", lang->n_state, lang->start);
+    atvi_io_text_add(out, ", %td states, start at t = %g", lang->n_state - lang->n_lag, lang->start);
     static const char *const method[] = {"adaptive Runge-Kutta 5(4)", "Runge-Kutta 4", "stiff: ESDIRK 4(3)",
                                          "steps"};
     atvi_io_text_add(out, "; solver: %s", method[m->ode.method]);

@@ -174,6 +174,32 @@ static void put_select(gen *e, const atvi_ins *s) {
   put(e->t, ");\n");
 }
 
+/* Lanes that share an index read and add whole vectors. */
+static void put_pick(gen *e, const atvi_ins *s) {
+  const atvi_ins *index = &e->code->ins[s->arg[0]];
+  if (index->op == ATVI_OP_INPUT && index->uniform) {
+    put(e->t, "A(x%d, %d + at(x%d[%d], %d));\n", (int)s->index2, (int)s->index, (int)index->index2,
+        (int)index->index, (int)s->count);
+    return;
+  }
+  put(e->t, "gather(x%d + %d * L + c * W, %d, ", (int)s->index2, (int)s->index, (int)s->count);
+  put_operand(e, s->arg[0]);
+  put(e->t, ");\n");
+}
+
+static void put_scatter(gen *e, const atvi_ins *s) {
+  const atvi_ins *index = &e->code->ins[s->arg[0]];
+  if (index->op == ATVI_OP_INPUT && index->uniform) {
+    put(e->t, "O(y%d, %d + at(x%d[%d], %d)) += ", (int)s->index2, (int)s->index, (int)index->index2,
+        (int)index->index, (int)s->count);
+    put_operand(e, s->arg[1]);
+    put(e->t, ";\n");
+    return;
+  }
+  put(e->t, "scatter(y%d + %d * L + c * W, %d, ", (int)s->index2, (int)s->index, (int)s->count);
+  put_call(e, s);
+}
+
 static void put_value(gen *e, int32_t i, const atvi_ins *s) {
   put(e->t, "const V v%d = ", (int)i);
   int op = s->op;
@@ -185,6 +211,8 @@ static void put_value(gen *e, int32_t i, const atvi_ins *s) {
     put_select(e, s);
   } else if (op == ATVI_OP_FN) {
     put_fn(e, s);
+  } else if (op == ATVI_OP_PICK) {
+    put_pick(e, s);
   } else if (infix[op]) {
     put_infix(e, s);
   } else {
@@ -207,6 +235,10 @@ static void put_ins(gen *e, int32_t i) {
     put(e->t, "O(y%d, %d) %s ", (int)s->index2, (int)s->index, s->op == ATVI_INS_STORE ? "=" : "+=");
     put_operand(e, s->arg[0]);
     put(e->t, ";\n");
+    return;
+  }
+  if (s->op == ATVI_INS_SCATTER) {
+    put_scatter(e, s);
     return;
   }
   if (atvi_graph_op_is_truth(s->op))
@@ -308,6 +340,7 @@ static void put_prelude(text *t, atvi_idx n, const atvi_graph_code *code) {
   if (used[ATVI_OP_XLOGY]) put(t, "%s", atvi_graph_gen_xlogy);
   if (used[ATVI_OP_LOG_ADD]) put(t, "%s", atvi_graph_gen_log_add);
   if (used[ATVI_OP_INVLOGIT]) put(t, "%s", atvi_graph_gen_invlogit);
+  if (used[ATVI_OP_PICK] || used[ATVI_INS_SCATTER]) put(t, "%s", atvi_graph_gen_pick);
 }
 
 const char *atvi_graph_gen_source(atvi_pool *pool, atvi_idx n, const atvi_prog_spec *spec,
@@ -437,3 +470,13 @@ const char atvi_graph_gen_invlogit[] = "FN V v_invlogit(V a) {\n"
                                        "  V e = v_exp(-v_abs(a));\n"
                                        "  return pick((M)(a < K(0.0)), e, K(1.0)) / (1.0 + e);\n"
                                        "}\n";
+const char atvi_graph_gen_pick[] = "FN long at(double x, long n) { return !(x > 0.5) ? 0 : x < (double)(n - "
+                                   "1) ? (long)(x + 0.5) : n - 1; }\n"
+                                   "FN V gather(const double *p, long n, V i) {\n"
+                                   "  V r = i;\n"
+                                   "  for (int l = 0; l < W; l++) r[l] = p[at(i[l], n) * L + l];\n"
+                                   "  return r;\n"
+                                   "}\n"
+                                   "FN void scatter(double *p, long n, V i, V x) {\n"
+                                   "  for (int l = 0; l < W; l++) p[at(i[l], n) * L + l] += x[l];\n"
+                                   "}\n";

@@ -110,6 +110,8 @@ static bool is_tame(const atvi_graph *g, const atvi_gnode *x) {
   case ATVI_OP_ERF:
   case ATVI_OP_INVLOGIT:
   case ATVI_OP_LOG_ADD:
+  case ATVI_OP_LIST:
+  case ATVI_OP_PICK:
   case ATVI_OP_SELECT: return args;
   case ATVI_OP_DIV:
     return args && g->node[x->arg[1]].op == ATVI_OP_CONST && isnormal(1 / g->node[x->arg[1]].value);
@@ -185,6 +187,43 @@ atvi_node atvi_graph_sum(atvi_graph *g, atvi_idx n, const atvi_node *x) {
   atvi_node sum = part[0];
   atvi_block_free(g->ctx, part);
   return sum;
+}
+
+/* Built from its end, three elements at a time. */
+static atvi_node make_list(atvi_graph *g, atvi_idx n, const atvi_node *x) {
+  atvi_idx first = n <= 4 ? 0 : (n - 2) / 3 * 3;
+  atvi_gnode s = {.op = ATVI_OP_LIST, .n_arg = (uint8_t)(n - first), .index = (int32_t)(n - first)};
+  for (atvi_idx k = first; k < n; k++) s.arg[k - first] = x[k];
+  atvi_node list = atvi_graph_intern(g, s);
+  for (atvi_idx at = first - 3; at >= 0; at -= 3)
+    list = atvi_graph_intern(g, (atvi_gnode){.op = ATVI_OP_LIST,
+                                             .n_arg = 4,
+                                             .index = (int32_t)(n - at),
+                                             .arg = {x[at], x[at + 1], x[at + 2], list}});
+  return list;
+}
+
+void atvi_graph_list_get(const atvi_graph *g, atvi_node list, atvi_node *x) {
+  for (; g->node[list].index > 4; list = g->node[list].arg[3])
+    for (int k = 0; k < 3; k++) *x++ = g->node[list].arg[k];
+  for (int k = 0; k < g->node[list].index; k++) *x++ = g->node[list].arg[k];
+}
+
+atvi_node atvi_graph_list_element(const atvi_graph *g, atvi_node list, atvi_idx k) {
+  for (; g->node[list].index > 4 && k >= 3; k -= 3) list = g->node[list].arg[3];
+  return g->node[list].arg[k];
+}
+
+atvi_node atvi_graph_pick(atvi_graph *g, atvi_idx n, const atvi_node *x, atvi_node index) {
+  ATVI_ASSERT(n >= 1 && n <= MAX_NODES);
+  double known;
+  bool same = true;
+  if (g->failed || index == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  if (atvi_graph_is_const(g, index, &known)) return x[atvi_graph_pick_at(known, n)];
+  for (atvi_idx k = 1; k < n; k++) same = same && x[k] == x[0];
+  if (same) return x[0];
+  return atvi_graph_intern(g,
+                           (atvi_gnode){.op = ATVI_OP_PICK, .n_arg = 2, .arg = {index, make_list(g, n, x)}});
 }
 
 atvi_idx atvi_graph_size(const atvi_graph *g) { return g->n; }
@@ -302,7 +341,8 @@ void atvi_graph_hoist(atvi_graph *g, atvi_idx n, atvi_node *x, uint32_t kinds, i
     return;
   }
   find_invariant(g, &w, n, x, kinds);
-  for (atvi_idx k = 0; k < *n_hoisted; k++) w.to[hoisted[k]] = atvi_graph_input(g, hoist_kind, k);
+  for (atvi_idx k = 0; k < *n_hoisted; k++)
+    if (is_invariant(&g->node[hoisted[k]], kinds)) w.to[hoisted[k]] = atvi_graph_input(g, hoist_kind, k);
   for (atvi_idx i = 0; i < w.n && !g->failed; i++) {
     if (!w.need[i] || w.to[i] != ATVI_NODE_NONE || !is_invariant(&g->node[i], kinds)) continue;
     if (*n_hoisted >= cap) {
@@ -311,6 +351,53 @@ void atvi_graph_hoist(atvi_graph *g, atvi_idx n, atvi_node *x, uint32_t kinds, i
     }
     w.to[i] = atvi_graph_input(g, hoist_kind, *n_hoisted);
     hoisted[(*n_hoisted)++] = (atvi_node)i;
+  }
+  rebuild(g, &w, n, x);
+  walk_free(g, &w);
+}
+
+/* Where the elements x[n] stand in placed, one after the other; appended if they do not. -1: no room. */
+static atvi_idx place_elements(atvi_idx n, const atvi_node *x, atvi_idx cap, atvi_node *placed,
+                               atvi_idx *n_placed) {
+  for (atvi_idx at = 0; at + n <= *n_placed; at++)
+    if (memcmp(&placed[at], x, (size_t)n * sizeof *x) == 0) return at;
+  if (*n_placed + n > cap) return -1;
+  memcpy(&placed[*n_placed], x, (size_t)n * sizeof *x);
+  *n_placed += n;
+  return *n_placed - n;
+}
+
+/* The list as neighbouring inputs. */
+static atvi_node place_list(atvi_graph *g, atvi_node list, int kind, atvi_idx cap, atvi_node *placed,
+                            atvi_idx *n_placed) {
+  atvi_idx n = g->node[list].index;
+  atvi_node *x = atvi_block(g->ctx, (size_t)n * sizeof *x), to = ATVI_NODE_NONE;
+  if (x) {
+    atvi_graph_list_get(g, list, x);
+    atvi_idx at = place_elements(n, x, cap, placed, n_placed);
+    for (atvi_idx k = 0; k < n && at >= 0; k++) x[k] = atvi_graph_input(g, kind, at + k);
+    if (at >= 0) to = make_list(g, n, x);
+  }
+  if (to == ATVI_NODE_NONE) g->failed = true;
+  atvi_block_free(g->ctx, x);
+  return to;
+}
+
+void atvi_graph_place_lists(atvi_graph *g, atvi_idx n, atvi_node *x, int kind, atvi_idx cap,
+                            atvi_node *placed, atvi_idx *n_placed) {
+  walk w;
+  if (g->failed || !walk_new(g, &w)) {
+    for (atvi_idx i = 0; i < n; i++) x[i] = ATVI_NODE_NONE;
+    return;
+  }
+  for (atvi_idx i = 0; i < n; i++)
+    if (x[i] != ATVI_NODE_NONE) w.need[x[i]] = true;
+  for (atvi_idx i = w.n - 1; i >= 0 && !g->failed; i--) {
+    atvi_gnode s = g->node[i]; /* a copy: the array may move */
+    if (!w.need[i] || w.to[i] != ATVI_NODE_NONE) continue;
+    if (s.op == ATVI_OP_PICK && w.to[s.arg[1]] == ATVI_NODE_NONE)
+      w.to[s.arg[1]] = place_list(g, s.arg[1], kind, cap, placed, n_placed);
+    for (int k = 0; k < s.n_arg; k++) w.need[s.arg[k]] = true;
   }
   rebuild(g, &w, n, x);
   walk_free(g, &w);

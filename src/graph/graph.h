@@ -72,6 +72,11 @@ typedef enum {
   ATVI_OP_SELECT, /* a != 0 ? b : c; the branch not taken never spoils value or derivative */
   /* up to four arguments: the functions of ATVI_FN_*, in `index`; value or one partial derivative, see below */
   ATVI_OP_FN,
+  /* A list of `index` nodes, not a number: its elements if there are up to four, else three and the list of the others. */
+  ATVI_OP_LIST,
+  /* arg[0]: a number known to the client, rounded; arg[1]: a list. The element of that number, counted from 0; beyond the
+   * ends of the list its first or last one. The derivative with respect to arg[0] is 0. */
+  ATVI_OP_PICK,
   ATVI_OP_COUNT
 } atvi_op;
 
@@ -102,7 +107,7 @@ typedef struct atvi_graph atvi_graph;
 
 typedef struct {
   atvi_op op;
-  int32_t index;  /* ATVI_OP_INPUT: index; ATVI_OP_FN: which */
+  int32_t index;  /* ATVI_OP_INPUT: index; ATVI_OP_FN: which; ATVI_OP_LIST: elements */
   int32_t index2; /* ATVI_OP_INPUT: kind; ATVI_OP_FN: 0 or the derivative's argument */
   int n_arg;
   atvi_node arg[4];
@@ -124,6 +129,9 @@ atvi_node atvi_graph_op2(atvi_graph *g, atvi_op op, atvi_node a, atvi_node b);
 atvi_node atvi_graph_select(atvi_graph *g, atvi_node cond, atvi_node a, atvi_node b);
 atvi_node atvi_graph_fn(atvi_graph *g, atvi_fn fn, int derivative, int n_arg, const atvi_node *arg);
 atvi_node atvi_graph_sum(atvi_graph *g, atvi_idx n, const atvi_node *x); /* balanced; 0 for n = 0 */
+/* x[round(index)], n >= 1. A program reads one element, whatever n is, if the elements are neighbouring inputs of one kind; for other
+ * elements see atvi_graph_place_lists. */
+atvi_node atvi_graph_pick(atvi_graph *g, atvi_idx n, const atvi_node *x, atvi_node index);
 
 /* x = coef * exp(expo), as far as x is made of exponentials; false (and nothing set) where it has none. */
 bool atvi_graph_split(atvi_graph *g, atvi_node x, atvi_node *coef, atvi_node *expo);
@@ -144,6 +152,23 @@ uint32_t atvi_graph_kinds(const atvi_graph *g, atvi_node x);
 void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
                     atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad);
 
+/* What a PICK of neighbouring wrt hands to one of them: grad[first + index] += value, where index is in 0..n-1. */
+typedef struct {
+  atvi_idx first, n;
+  atvi_node index, value;
+} atvi_scatter;
+
+typedef struct {
+  atvi_pool *pool;
+  atvi_scatter *item;
+  atvi_idx n, cap;
+} atvi_scatters;
+
+/* As atvi_graph_vjp, but what such PICKs contribute is not in grad: it is appended to scatters, one entry per PICK. (Without them every element
+ * of the list has a term of its own.) */
+void atvi_graph_vjp_scatter(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
+                            atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad, atvi_scatters *scatters);
+
 /* Rewrites x[n] in place with every node from[i] replaced by to[i]. */
 void atvi_graph_substitute(atvi_graph *g, atvi_idx n, atvi_node *x, atvi_idx n_sub, const atvi_node *from,
                            const atvi_node *to);
@@ -154,6 +179,11 @@ void atvi_graph_substitute(atvi_graph *g, atvi_idx n, atvi_node *x, atvi_idx n_s
  * one k. Plain inputs count as subexpressions too. If cap is too small the graph is marked failed. */
 void atvi_graph_hoist(atvi_graph *g, atvi_idx n, atvi_node *x, uint32_t kinds, int hoist_kind, atvi_idx cap,
                       atvi_node *hoisted, atvi_idx *n_hoisted);
+
+/* Lays out lists: in x[n], every list that is picked from becomes, in place, neighbouring inputs of that kind, whose values, the list's
+ * elements, are appended to placed[*n_placed ...], of capacity cap, or found there. If cap is too small the graph is marked failed. */
+void atvi_graph_place_lists(atvi_graph *g, atvi_idx n, atvi_node *x, int kind, atvi_idx cap,
+                            atvi_node *placed, atvi_idx *n_placed);
 
 /* Value of one node at a point; inputs[kind][index]. The slow, obvious way, recursion-free: oracle for the rest.
  * Errors: ENOMEM. */

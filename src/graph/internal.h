@@ -34,7 +34,14 @@ atvi_node atvi_graph_make(atvi_graph *g, const atvi_gnode *like, const atvi_node
 /* Value of one operation: the definition of what each op means. */
 double atvi_graph_op_eval(atvi_op op, int index, int index2, const double *a);
 double atvi_graph_fn_eval(int fn, int derivative, const double *a);
-int atvi_graph_op_arity(atvi_op op); /* 0 for leaves and FN */
+int atvi_graph_op_arity(atvi_op op); /* 0 for leaves, FN, LIST and PICK */
+/* Which element of a list of n an index means. */
+static inline atvi_idx atvi_graph_pick_at(double index, atvi_idx n) {
+  return !(index > 0.5) ? 0 : index < (double)(n - 1) ? (atvi_idx)(index + 0.5) : n - 1;
+}
+/* Elements of a list: x[g->node[list].index]. */
+void atvi_graph_list_get(const atvi_graph *g, atvi_node list, atvi_node *x);
+atvi_node atvi_graph_list_element(const atvi_graph *g, atvi_node list, atvi_idx k);
 bool atvi_graph_op_is_truth(int op); /* yields 0 or 1 only */
 
 /* ---- straight-line code ---- */
@@ -42,14 +49,16 @@ bool atvi_graph_op_is_truth(int op); /* yields 0 or 1 only */
 enum {
   ATVI_INS_STORE = ATVI_OP_COUNT, /* out[index2][index] = arg[0] */
   ATVI_INS_ADD_TO,                /* out[index2][index] += arg[0] */
+  ATVI_INS_SCATTER,               /* out[index2][index + arg[0]] += arg[1] */
   ATVI_INS_RECIP                  /* 1 / arg[0], shared by several divisions */
 };
 
 typedef struct {
   uint8_t op, n_arg;
   bool uniform;          /* INPUT: one value for all lanes */
-  int32_t index, index2; /* INPUT: index, slot of the program */
-  int32_t arg[4];        /* instructions */
+  int32_t index, index2; /* INPUT: index, slot of the program; PICK: the same of the first element */
+  int32_t count;         /* PICK, SCATTER: elements */
+  int32_t arg[4];        /* instructions; PICK: the index alone */
   double value;          /* CONST */
   int32_t last;          /* last instruction that uses the result; own place if none */
 } atvi_ins;
@@ -75,7 +84,9 @@ enum {
 
 typedef struct {
   uint8_t op, index, index2;
-  uint32_t dst, arg[4]; /* operands: base and offset in groups of lanes (SPLAT: in doubles) */
+  /* Operands: base and offset in groups of lanes (SPLAT: in doubles). PICK: index, first element, count; SCATTER: index, value,
+   * count. */
+  uint32_t dst, arg[4];
 } atvi_istep;
 
 typedef struct {
@@ -124,6 +135,7 @@ extern const char *const atvi_graph_gen_prelude[]; /* pieces, NULL at the end */
 extern const char atvi_graph_gen_xlogy[];          /* after MATH1(log) */
 extern const char atvi_graph_gen_log_add[];        /* after MATH1(exp) and MATH1(log1p) */
 extern const char atvi_graph_gen_invlogit[];       /* after MATH1(exp) */
+extern const char atvi_graph_gen_pick[];           /* PICK and SCATTER */
 
 /* A line that differs where compiled code may not be shared. */
 void atvi_graph_cpu_describe_base(char *text, size_t room);

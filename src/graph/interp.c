@@ -30,7 +30,7 @@ static bool is_step(const atvi_ins *s) {
 }
 
 static bool has_slot(const atvi_ins *s) {
-  return is_step(s) && s->op != ATVI_INS_STORE && s->op != ATVI_INS_ADD_TO;
+  return is_step(s) && s->op != ATVI_INS_STORE && s->op != ATVI_INS_ADD_TO && s->op != ATVI_INS_SCATTER;
 }
 
 /* a b + c in one step, where nothing else uses a b. */
@@ -79,7 +79,9 @@ static bool lay_out(build *b, const atvi_graph_code *code, int32_t *constant) {
       t->op = ATVI_ISTEP_SPLAT;
       t->arg[0] = ATVI_OPERAND(ATVI_BASE_IN + s->index2, s->index);
     }
-    if (s->op == ATVI_INS_STORE || s->op == ATVI_INS_ADD_TO) {
+    if (s->op == ATVI_OP_PICK) t->arg[1] = ATVI_OPERAND(ATVI_BASE_IN + s->index2, s->index);
+    if (s->op == ATVI_OP_PICK || s->op == ATVI_INS_SCATTER) t->arg[2] = (uint32_t)s->count;
+    if (!has_slot(s)) {
       t->dst = ATVI_OPERAND(ATVI_BASE_OUT + s->index2, s->index);
     } else {
       int32_t slot;

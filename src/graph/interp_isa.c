@@ -88,6 +88,18 @@ void ATVI_ISA_NAME(atvi_graph_interp_run)(const void *self, double *scratch, con
       for (int l = 0; l < ATVI_LANES; l++) d[l] = v;
       continue;
     }
+    if (s->op == ATVI_OP_PICK || s->op == ATVI_INS_SCATTER) {
+      const double *index = base[s->arg[0] >> 28] + (size_t)(s->arg[0] & OFFSET) * ATVI_LANES;
+      const double *from = base[s->arg[1] >> 28] + (size_t)(s->arg[1] & OFFSET) * ATVI_LANES;
+      for (int l = 0; l < ATVI_LANES; l++) {
+        atvi_idx at = atvi_graph_pick_at(index[l], s->arg[2]) * ATVI_LANES + l;
+        if (s->op == ATVI_OP_PICK)
+          d[l] = from[at];
+        else
+          d[at] += from[l];
+      }
+      continue;
+    }
     const double *arg[4];
     for (int k = 0; k < 3; k++) arg[k] = base[s->arg[k] >> 28] + (size_t)(s->arg[k] & OFFSET) * ATVI_LANES;
     if (arithmetic(s->op, (vec *)d, (const vec *)arg[0], (const vec *)arg[1], (const vec *)arg[2])) continue;

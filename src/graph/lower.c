@@ -58,12 +58,48 @@ static int operands(const lower *w, int32_t id, int32_t *arg) {
   }
   const atvi_gnode *x = &w->g->node[id];
   for (int k = 0; k < x->n_arg; k++) arg[k] = x->arg[k];
+  if (x->op == ATVI_OP_PICK) return 1; /* elements are read where they are */
   if (x->op == ATVI_OP_DIV && !w->exact[id] && by_inverse(w, x->arg[1])) arg[1] = (int32_t)(w->n + x->arg[1]);
   return x->n_arg;
 }
 
-static atvi_status emit(lower *w, int32_t id, int n_arg, const int32_t *arg) {
+static atvi_status find_input(const lower *w, const atvi_gnode *x, int *slot) {
   atvi_ctx *ctx = atvi_pool_ctx(w->pool);
+  *slot = slot_of(w->spec, x->index2);
+  if (*slot < 0)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: no slot for input %d of kind %d", w->spec->name,
+                     (int)x->index, (int)x->index2);
+  if (x->index >= w->spec->in[*slot].n)
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: input %d of kind %d, the slot has %td", w->spec->name,
+                     (int)x->index, (int)x->index2, w->spec->in[*slot].n);
+  return ATVI_OK;
+}
+
+/* Where the elements of a list are: neighbouring inputs of one slot. */
+static atvi_status find_list(const lower *w, atvi_node list, atvi_ins *s) {
+  const atvi_gnode *node = w->g->node, *first = &node[node[list].arg[0]];
+  int slot = -1;
+  s->count = node[list].index;
+  bool ok = first->op == ATVI_OP_INPUT;
+  for (atvi_idx k = 0, at = list; ok && k < s->count; at = node[at].arg[3]) {
+    int n = node[at].index > 4 ? 3 : node[at].index;
+    for (int i = 0; i < n; i++, k++) {
+      const atvi_gnode *x = &node[node[at].arg[i]];
+      ok = ok && x->op == ATVI_OP_INPUT && x->index2 == first->index2 && x->index == first->index + k;
+      if (ok) ATVI_TRY(find_input(w, x, &slot));
+    }
+  }
+  if (!ok || w->spec->in[slot].uniform)
+    return ATVI_FAIL(
+        atvi_pool_ctx(w->pool), ATVI_EINVAL,
+        "program %s: a list of %d elements that are not neighbouring inputs of one slot with lanes",
+        w->spec->name, (int)s->count);
+  s->index = first->index;
+  s->index2 = slot;
+  return ATVI_OK;
+}
+
+static atvi_status emit(lower *w, int32_t id, int n_arg, const int32_t *arg) {
   atvi_ins *s = push_ins(w);
   if (!s) return ATVI_ENOMEM;
   s->n_arg = (uint8_t)n_arg;
@@ -83,14 +119,10 @@ static atvi_status emit(lower *w, int32_t id, int n_arg, const int32_t *arg) {
   s->index2 = x->index2;
   s->value = x->value;
   if (x->op == ATVI_OP_DIV && n_arg == 2 && arg[1] >= w->n) s->op = ATVI_OP_MUL;
+  if (x->op == ATVI_OP_PICK) return find_list(w, x->arg[1], s);
   if (x->op != ATVI_OP_INPUT) return ATVI_OK;
-  int slot = slot_of(w->spec, x->index2);
-  if (slot < 0)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: no slot for input %d of kind %d", w->spec->name,
-                     (int)x->index, (int)x->index2);
-  if (x->index >= w->spec->in[slot].n)
-    return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: input %d of kind %d, the slot has %td", w->spec->name,
-                     (int)x->index, (int)x->index2, w->spec->in[slot].n);
+  int slot;
+  ATVI_TRY(find_input(w, x, &slot));
   s->index2 = slot;
   s->uniform = w->spec->in[slot].uniform;
   return ATVI_OK;
@@ -129,6 +161,7 @@ static bool sign_is_safe(const lower *w, atvi_node x) {
 static bool wants_exact(const lower *w, const atvi_gnode *x, int k, bool exact) {
   switch (x->op) {
   case ATVI_OP_FLOOR: return true;
+  case ATVI_OP_PICK: return k == 0;
   case ATVI_OP_SIGN: return !sign_is_safe(w, x->arg[0]);
   case ATVI_OP_LT:
   case ATVI_OP_LE:
@@ -149,6 +182,8 @@ static bool wants_exact(const lower *w, const atvi_gnode *x, int k, bool exact) 
 static void count_divisions(lower *w, bool *need) {
   for (int k = 0; k < w->spec->n_out; k++)
     for (atvi_idx i = 0; i < w->spec->out[k].n; i++) need[w->spec->out[k].nodes[i]] = true;
+  for (atvi_idx i = 0; i < w->spec->n_scatter; i++)
+    need[w->spec->scatter[i].index] = need[w->spec->scatter[i].value] = true;
   for (atvi_idx i = w->n - 1; i >= 0; i--) {
     const atvi_gnode *x = &w->g->node[i];
     if (!need[i]) continue;
@@ -178,6 +213,29 @@ static atvi_status check(atvi_ctx *ctx, const atvi_graph *g, const atvi_prog_spe
     for (atvi_idx i = 0; i < spec->out[k].n; i++)
       if (spec->out[k].nodes[i] < 0 || spec->out[k].nodes[i] >= g->n)
         return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: output %d has no node %td", spec->name, k, i);
+  for (atvi_idx i = 0; i < spec->n_scatter; i++) {
+    const atvi_scatter *x = &spec->scatter[i];
+    int k = spec->scatter_out;
+    if (k < 0 || k >= spec->n_out || x->first < 0 || x->n < 1 || x->first + x->n > spec->out[k].n ||
+        x->index < 0 || x->index >= g->n || x->value < 0 || x->value >= g->n)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "program %s: scatter %td is outside output %d", spec->name, i, k);
+  }
+  return ATVI_OK;
+}
+
+static atvi_status add_scatter(lower *w, int out, const atvi_scatter *x) {
+  ATVI_TRY(visit(w, x->index));
+  ATVI_TRY(visit(w, x->value));
+  atvi_ins *s = push_ins(w);
+  if (!s) return ATVI_ENOMEM;
+  *s = (atvi_ins){.op = ATVI_INS_SCATTER,
+                  .n_arg = 2,
+                  .index = (int32_t)x->first,
+                  .index2 = out,
+                  .count = (int32_t)x->n,
+                  .arg = {w->place[x->index], w->place[x->value]},
+                  .last = s->last};
+  for (int k = 0; k < 2; k++) w->ins[s->arg[k]].last = s->last;
   return ATVI_OK;
 }
 
@@ -209,6 +267,8 @@ atvi_status atvi_graph_code_new(atvi_pool *pool, const atvi_graph *g, const atvi
                       .last = s->last};
       w.ins[s->arg[0]].last = s->last;
     }
+  for (atvi_idx i = 0; i < spec->n_scatter; i++)
+    ATVI_TRY(add_scatter(&w, spec->scatter_out, &spec->scatter[i]));
   *out = (atvi_graph_code){.n = w.n_ins, .ins = w.ins};
   return ATVI_OK;
 }

@@ -33,6 +33,10 @@ typedef struct {
   atvi_prog_in in[ATVI_PROG_IN];
   int n_out;
   atvi_prog_out out[ATVI_PROG_OUT];
+  /* [n_scatter] added to output scatter_out after all nodes are stored; borrowed until the module is made */
+  int scatter_out;
+  atvi_idx n_scatter;
+  const atvi_scatter *scatter;
 } atvi_prog_spec;
 
 /* A runnable program: a value, copied freely, valid while its module lives. Thread-safe: all

@@ -120,7 +120,10 @@ atvi_status atvi_graph_value(atvi_ctx *ctx, const atvi_graph *g, atvi_node x, co
     for (int k = 0; k < s->n_arg; k++) a[k] = v[s->arg[k]];
     v[i] = s->op == ATVI_OP_CONST   ? s->value
            : s->op == ATVI_OP_INPUT ? inputs[s->index2][s->index]
-                                    : atvi_graph_op_eval(s->op, s->index, s->index2, a);
+           : s->op == ATVI_OP_LIST  ? NAN
+           : s->op == ATVI_OP_PICK
+               ? v[atvi_graph_list_element(g, s->arg[1], atvi_graph_pick_at(a[0], g->node[s->arg[1]].index))]
+               : atvi_graph_op_eval(s->op, s->index, s->index2, a);
   }
   *value = v[x];
   atvi_block_free(ctx, v);

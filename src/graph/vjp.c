@@ -14,11 +14,13 @@
 
 typedef struct {
   atvi_graph *g;
-  atvi_node *adj; /* [n] ATVI_NODE_NONE: none yet */
-  bool *active;   /* [n] some wrt is at or below the node */
-  bool *stop;     /* [n] is a wrt */
-  bool *guard;    /* [n] all of adj came through branches */
-  atvi_node w;    /* adjoint of the node at hand */
+  atvi_node *adj;          /* [n] ATVI_NODE_NONE: none yet */
+  bool *active;            /* [n] some wrt is at or below the node */
+  bool *stop;              /* [n] is a wrt */
+  bool *guard;             /* [n] all of adj came through branches */
+  int32_t *at;             /* [n] number of a wrt, -1: it is none */
+  atvi_scatters *scatters; /* NULL: none are wanted */
+  atvi_node w;             /* adjoint of the node at hand */
   bool guarded;
 } sweep;
 
@@ -177,6 +179,38 @@ static void fn_vjp(sweep *s, const atvi_gnode *x) {
   }
 }
 
+/* Whether x[n] are neighbouring wrt. */
+static bool neighbours(const sweep *s, atvi_idx n, const atvi_node *x) {
+  for (atvi_idx k = 0; k < n; k++)
+    if (s->at[x[k]] < 0 || s->at[x[k]] != s->at[x[0]] + k) return false;
+  return true;
+}
+
+static void pick_vjp(sweep *s, atvi_node index, atvi_node list) {
+  atvi_graph *g = s->g;
+  atvi_idx n = g->node[list].index;
+  atvi_node *x = s->active[list] ? atvi_block(g->ctx, (size_t)n * sizeof *x) : NULL;
+  if (!s->active[list]) return;
+  if (!x) {
+    g->failed = true;
+    return;
+  }
+  atvi_graph_list_get(g, list, x);
+  if (s->scatters && neighbours(s, n, x)) {
+    atvi_scatters *to = s->scatters;
+    if (ATVI_PUSH(to->pool, to->item, to->n, to->cap))
+      to->item[to->n++] = (atvi_scatter){s->at[x[0]], n, index, s->w};
+    else
+      g->failed = true;
+  } else {
+    for (atvi_idx k = 0; k < n && !g->failed; k++)
+      if (s->active[x[k]])
+        give(s, x[k], atvi_graph_select(g, op2(s, ATVI_OP_EQ, con(s, (double)k), index), s->w, con(s, 0)),
+             true);
+  }
+  atvi_block_free(g->ctx, x);
+}
+
 static void step(sweep *s, atvi_node y) {
   atvi_gnode x = s->g->node[y]; /* a copy: the array may move */
   s->w = s->adj[y];
@@ -185,6 +219,8 @@ static void step(sweep *s, atvi_node y) {
     branch_vjp(s, x.arg[0], x.arg[1], x.arg[2]);
   else if (x.op == ATVI_OP_FN)
     fn_vjp(s, &x);
+  else if (x.op == ATVI_OP_PICK)
+    pick_vjp(s, x.arg[0], x.arg[1]);
   else if (x.n_arg == 2)
     vjp2(s, x.op, y, x.arg[0], x.arg[1]);
   else if (x.n_arg == 1)
@@ -200,17 +236,23 @@ static sweep *sweep_new(atvi_graph *g) {
     ATVI_TAKE(&a, head.active, g->n);
     ATVI_TAKE(&a, head.stop, g->n);
     ATVI_TAKE(&a, head.guard, g->n);
+    ATVI_TAKE(&a, head.at, g->n);
     if (pass) break;
     a = (atvi_arena){.base = atvi_block(g->ctx, a.used)};
     if (!a.base) return NULL;
   }
   *s = head;
-  for (atvi_idx i = 0; i < g->n; i++) s->adj[i] = ATVI_NODE_NONE;
+  for (atvi_idx i = 0; i < g->n; i++) s->adj[i] = ATVI_NODE_NONE, s->at[i] = -1;
   return s;
 }
 
 void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
                     atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad) {
+  atvi_graph_vjp_scatter(g, n_out, out, seed, n_wrt, wrt, grad, NULL);
+}
+
+void atvi_graph_vjp_scatter(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const atvi_node *seed,
+                            atvi_idx n_wrt, const atvi_node *wrt, atvi_node *grad, atvi_scatters *scatters) {
   atvi_idx n = g->n;
   sweep *s = g->failed ? NULL : sweep_new(g);
   for (atvi_idx i = 0; i < n_wrt; i++) grad[i] = ATVI_NODE_NONE;
@@ -218,7 +260,8 @@ void atvi_graph_vjp(atvi_graph *g, atvi_idx n_out, const atvi_node *out, const a
     g->failed = true;
     return;
   }
-  for (atvi_idx i = 0; i < n_wrt; i++) s->active[wrt[i]] = s->stop[wrt[i]] = true;
+  s->scatters = scatters;
+  for (atvi_idx i = 0; i < n_wrt; i++) s->active[wrt[i]] = s->stop[wrt[i]] = true, s->at[wrt[i]] = (int32_t)i;
   for (atvi_idx i = 0; i < n; i++)
     for (int k = 0; k < g->node[i].n_arg; k++) s->active[i] = s->active[i] || s->active[g->node[i].arg[k]];
   for (atvi_idx k = 0; k < n_out; k++) give(s, out[k], seed[k], false);

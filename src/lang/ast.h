@@ -63,6 +63,7 @@ typedef enum {
   KW_SOLVER,
   /* statements whose words stay free for names: a line that begins with one is one */
   KW_FOLDER,
+  KW_WALK,
   KW_SIMULATOR,
   KW_EMULATOR,
   KW_EACH,
@@ -199,7 +200,13 @@ typedef struct ast_stmt {
   bool has_range;  /* bounds, limits */
   atvi_place range_at;
   ast_expr *lower, *upper;
+  /* WALK: `dist` and `args` are those of the increments, these of the first value; `step`, `lower`, `upper`: every, from, to */
+  ast_word *first_dist;
+  ast_expr *first_args;
+  atvi_place first_at;
+  bool linear;
   /* files */
+  const atvi_csv *csv; /* of DATA, if it has been read as a whole */
   const char *file;
   atvi_place file_at;
   const char *time_column, *value_column;

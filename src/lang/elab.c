@@ -74,11 +74,13 @@ static bool unused_lets(elab *e) {
 
 bool atvi_lang_values(elab *e) {
   return values(e, SYM_DERIVED, &e->lang->n_derived, &e->lang->derived) &&
-         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e) && unused_lets(e);
+         values(e, SYM_TRACK, &e->lang->n_track, &e->lang->track) && log_terms(e) && atvi_lang_lags(e) &&
+         unused_lets(e);
 }
 
 static bool elaborate(elab *e) {
-  if (!atvi_lang_count_blocks(e) || !atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_shapes(e))
+  if (!atvi_lang_count_blocks(e) || !atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_walks(e) ||
+      !atvi_lang_shapes(e))
     return false;
   atvi_lang_numbers(e);
   return atvi_lang_tables(e) && atvi_lang_elab_data(e) && atvi_lang_start(e) && atvi_lang_params(e) &&

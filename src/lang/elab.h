@@ -62,6 +62,13 @@ typedef struct elab_symbol {
   elab_memo *memo; /* [2][total] */
   bool busy, ready;
   const char *const *label; /* SET of labels: [n] */
+  /* TABLE whose values are expressions: a polynomial in the time since the last knot, [n_coef][n + 1] by power and knots passed */
+  int n_coef;
+  atvi_node *coef;
+  /* TABLE that is a walk: its knots, and the parameters of its first value and of its increments */
+  atvi_idx n_knot;
+  const double *knot;
+  struct elab_symbol *first, *increment;
 } elab_symbol;
 
 typedef struct elab_binding {
@@ -86,6 +93,7 @@ typedef struct {
   const char *where;       /* "a prior": for messages */
   atvi_idx data;           /* data set whose columns may be used, -1 if none */
   bool prev;               /* inside increase() */
+  bool next;               /* in a `next` equation itself */
   const elab_symbol *list; /* const array being filled element by element, or NULL */
   const atvi_idx *at;      /* its element: [n_dim] positions from 0 */
   /* The file of a pulse, whose columns may be used; `data` is then below -1 and its own. */
@@ -137,6 +145,28 @@ typedef struct {
   atvi_place at;
 } elab_covariate;
 
+/* A quantity whose past is kept for convolve(). */
+typedef struct {
+  const ast_expr *use;
+  /* An element of a let, or, if that is NULL, what has been evaluated. */
+  elab_symbol *let;
+  atvi_idx element;
+  atvi_node node;
+  /* [n] states that hold it 1, 2, ... steps ago. */
+  atvi_idx n, cap, *state;
+} elab_past;
+
+/* An index whose values are looked at. */
+typedef struct {
+  atvi_node index;
+  /* Where it stands, and dimension dim of what it belongs to. */
+  const ast_expr *use;
+  const elab_symbol *array;
+  int dim;
+  /* Its data set, and the column that holds labels; -1: none. */
+  atvi_idx data, column;
+} elab_index;
+
 typedef struct {
   ast_source *s;
   ast_words *words;
@@ -167,6 +197,11 @@ typedef struct {
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
   atvi_idx emulator_cap;
+  /* What convolve() looks back at, and how many states that takes. */
+  atvi_idx n_past, past_cap, n_lag;
+  elab_past **past;
+  atvi_idx n_index, index_cap;
+  elab_index *index;
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
   unsigned char **used;
@@ -221,6 +256,29 @@ bool atvi_lang_constant(const elab *e, atvi_node x, double *value); /* false for
 /* Fills a const array from its file. */
 bool atvi_lang_const_file(elab *e, elab_symbol *sym);
 
+/* Number of the element that x names; -1 after an error. */
+atvi_idx atvi_lang_element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym);
+/* The element of number k of a parameter, state, const, let, ... */
+atvi_node atvi_lang_at_offset(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym, atvi_idx k);
+
+/* elab_convolve.c */
+/* Whether a statement uses convolve(). */
+bool atvi_lang_convolves(const ast_stmt *st);
+atvi_node atvi_lang_convolve(elab *e, const elab_env *v, const ast_expr *x);
+/* Makes the states that it needs, after all else. */
+bool atvi_lang_lags(elab *e);
+
+/* elab_pick.c */
+/* Whether an index of x is a column of the data or of the units' file, or a table, or made of such. */
+bool atvi_lang_index_varies(const elab *e, const elab_env *v, const ast_expr *x);
+/* The name of an index set as the column of that name; ATVI_NODE_NONE also if there is none. */
+atvi_node atvi_lang_set_column(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *set);
+/* Looks at the values of all such indices again, for the data of another unit; and at those of the unit itself. */
+bool atvi_lang_check_indices(elab *e);
+bool atvi_lang_check_unit_indices(elab *e, const double *covariate);
+/* The element that x names then. */
+atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym);
+
 /* elab_column.c */
 /* How the indices of an element are written in the name of its column. Begins as {0}. */
 typedef struct {
@@ -250,6 +308,11 @@ bool atvi_lang_unit_rows(elab *e, const ast_stmt *st, const atvi_csv *all, const
 const char *atvi_lang_unit_label(elab *e, int level);
 /* A column of the units' file as a name. */
 atvi_node atvi_lang_covariate(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+/* Whether x names such a column. */
+bool atvi_lang_is_covariate(const elab *e, const elab_env *v, const ast_expr *x);
+/* Where covariate k of the present unit stands in its file; false: nowhere. */
+bool atvi_lang_covariate_cell(const elab *e, atvi_idx k, const atvi_csv **csv, atvi_idx *row,
+                              atvi_idx *column);
 /* Numbers of the present unit: [n_covariate]. */
 bool atvi_lang_covariates(elab *e, const double **value);
 /* Complains about a name that is defined inside a block alone; true: it did. */
@@ -272,13 +335,21 @@ bool atvi_lang_pulse_first(elab *e, double *first);
 /* The rest, one file each; all return false after an error. */
 bool atvi_lang_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
 bool atvi_lang_tables(elab *e);
+/* elab_walk.c: names for the parameters of a walk when it is declared; its knots, when data are known; its values at them. */
+bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *increment);
+bool atvi_lang_walks(elab *e);
+bool atvi_lang_walk_values(elab *e, const elab_symbol *walk, atvi_node *value);
+/* The value of a table now, made ready if it is not. */
+atvi_node atvi_lang_table_node(elab *e, elab_symbol *sym, const ast_expr *use);
 bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */
 bool atvi_lang_start(elab *e);
 bool atvi_lang_params(elab *e); /* elab_param.c */
 bool atvi_lang_values(elab *e); /* elab.c: derived, track, logp */
 bool atvi_lang_states(elab *e); /* elab_state.c */
 bool atvi_lang_pulses(elab *e);
-bool atvi_lang_elab_data(elab *e);    /* elab_data.c */
+bool atvi_lang_elab_data(elab *e); /* elab_data.c */
+/* The first and the last time in all data of the whole model; first > last if there is none. */
+bool atvi_lang_data_range(elab *e, double *first, double *last);
 bool atvi_lang_elab_observe(elab *e); /* elab_observe.c */
 bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);
 bool atvi_lang_dist(elab *e, const ast_stmt *st, bool prior, atvi_dist *dist);

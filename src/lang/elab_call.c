@@ -196,6 +196,7 @@ atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x) {
   const elab_binding *b = NULL;
   elab_symbol *fn = atvi_lang_find(v, x->word, &b);
   if (fn && !b && fn->kind == SYM_FUNCTION) return own_function(e, v, x, fn);
+  if (!fn && !b && strcmp(x->word->text, "convolve") == 0) return atvi_lang_convolve(e, v, x);
   if (!fn && !b) return atvi_lang_unknown(e, x, true), ATVI_NODE_NONE;
   bool at_time = x->n == 1 && x->arg[0]->kind == EX_TIME;
   const char *hint =

@@ -81,10 +81,11 @@ bool atvi_lang_column_as_index(elab *e, const elab_env *v, const ast_expr *x) {
   if (!x->qualifier && (atvi_lang_find(v, x->word, &b) || b)) return false;
   for (atvi_idx d = 0; d < e->lang->n_data; d++) {
     if (!e->lang->data[d].csv || !atvi_lang_has_column(e->lang->data[d].csv, x)) continue;
-    atvi_lang_error(e->s, x->at,
-                    "use one column per element: columns cases.north and cases.south are observe cases[i in "
-                    "region] ~ ..., with index region = north, south",
-                    "an index cannot be a column of the data, and '%.60s' is one", x->word->text);
+    atvi_lang_error(
+        e->s, x->at,
+        "in the arguments of 'observe' it can be the index of an array of the model; columns cases.north and "
+        "cases.south are observe cases[i in region] ~ ..., with index region = north, south",
+        "an index cannot be a column of the data here, and '%.60s' is one", x->word->text);
     return true;
   }
   return false;

@@ -48,6 +48,7 @@ static bool is_empty(const char *path) {
 /* Reads a file once, and takes the rows of the present unit. */
 static bool read_rows(elab *e, const ast_stmt *st, const char *path, bool replaced, const atvi_csv **csv) {
   elab_grouped *file = &e->files[st - e->file->stmt];
+  if (!file->csv) file->csv = st->csv;
   if (!file->csv) {
     atvi_csv *all;
     if (!exists(path)) return no_file(e, st->file_at, replaced, path), false;
@@ -180,6 +181,43 @@ static bool load(elab *e, const ast_stmt *st, atvi_lang_data *data) {
   if (!read_rows(e, st, data->path, replaced, &data->csv)) return false;
   atvi_idx time_col;
   return read_times(e, st, data, &time_col) && read_values(e, data, time_col);
+}
+
+/* A pipe can be read once: the file is kept with its statement. */
+static bool range_of(elab *e, ast_stmt *st, double *first, double *last) {
+  bool replaced;
+  const char *path = file_for(e, st, &replaced);
+  if (!path) return false;
+  if (e->opts && e->opts->data_optional && !replaced && (!exists(path) || is_empty(path))) return true;
+  if (!st->csv) {
+    atvi_csv *csv;
+    if (!exists(path)) return no_file(e, st->file_at, replaced, path), false;
+    atvi_status status = atvi_io_csv_read(e->s->pool, path, &csv);
+    if (status != ATVI_OK) return atvi_lang_file_error(e->s, status, st->file_at), false;
+    st->csv = csv;
+  }
+  atvi_idx column = atvi_lang_find_column(e, st->csv, st->time_column, st->time_at);
+  for (atvi_idx r = 0; column >= 0 && r < st->csv->n_row; r++) {
+    double t;
+    if (!atvi_lang_time_cell(e, st->csv, r, column, st->time_at, &t)) return false;
+    *first = fmin(*first, t);
+    *last = fmax(*last, t);
+  }
+  return column >= 0;
+}
+
+static bool range_in(elab *e, atvi_idx n, ast_stmt *stmt, double *first, double *last) {
+  for (atvi_idx i = 0; i < n; i++) {
+    if (stmt[i].kind == KW_EACH && !range_in(e, stmt[i].n_body, stmt[i].body, first, last)) return false;
+    if (stmt[i].kind == KW_DATA && stmt[i].time_column && !range_of(e, &stmt[i], first, last)) return false;
+  }
+  return true;
+}
+
+bool atvi_lang_data_range(elab *e, double *first, double *last) {
+  *first = INFINITY;
+  *last = -INFINITY;
+  return range_in(e, e->tree->n, e->tree->stmt, first, last);
 }
 
 bool atvi_lang_elab_data(elab *e) {

@@ -17,7 +17,7 @@ static atvi_idx count_blocks(atvi_idx n, const ast_stmt *stmt) {
 
 bool atvi_lang_has_statement(atvi_idx n, const ast_stmt *stmt, ast_keyword kind) {
   for (atvi_idx i = 0; i < n; i++)
-    if (stmt[i].kind == kind ||
+    if (stmt[i].kind == kind || (kind == KW_NEXT && atvi_lang_convolves(&stmt[i])) ||
         (stmt[i].kind == KW_EACH && atvi_lang_has_statement(stmt[i].n_body, stmt[i].body, kind)))
       return true;
   return false;
@@ -137,9 +137,10 @@ static bool unit(elab *e, atvi_idx u, atvi_lang *first) {
   if (u && !(e->lang = next_unit(e, first))) return false;
   out->label = atvi_lang_unit_label(e, e->level);
   out->lang = e->lang;
-  if (!atvi_lang_tables(e) || !atvi_lang_elab_data(e) || !atvi_lang_start(e) ||
-      (!u && (!atvi_lang_params(e) || !atvi_lang_states(e))) || !atvi_lang_pulses(e) ||
-      !atvi_lang_elab_observe(e) || (!u && !atvi_lang_values(e)) || !atvi_lang_covariates(e, &out->covariate))
+  if (!atvi_lang_tables(e) || !atvi_lang_elab_data(e) || (u && !atvi_lang_check_indices(e)) ||
+      !atvi_lang_start(e) || (!u && (!atvi_lang_params(e) || !atvi_lang_states(e))) || !atvi_lang_pulses(e) ||
+      !atvi_lang_elab_observe(e) || (!u && !atvi_lang_values(e)) ||
+      !atvi_lang_covariates(e, &out->covariate) || !atvi_lang_check_unit_indices(e, out->covariate))
     return false;
   if (u == 0 || alike(first, e->lang)) return true;
   atvi_lang_error(e->s, e->each->stmt->at, "this is a fault of the program, not of the model",
@@ -161,7 +162,7 @@ static bool units(elab *e, elab *whole) {
   atvi_lang_block *block = e->each->block;
   atvi_lang *first = e->lang;
   atvi_idx base = whole->lang->n_all;
-  if (!atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_shapes(e) ||
+  if (!atvi_lang_declare(e) || !atvi_lang_settings(e) || !atvi_lang_walks(e) || !atvi_lang_shapes(e) ||
       !count(e, whole, &block->n_outer))
     return false;
   atvi_lang_numbers(e);

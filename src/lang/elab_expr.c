@@ -236,18 +236,25 @@ atvi_node atvi_lang_element(elab *e, const elab_env *v, const ast_expr *use, ela
   return permit(e, v, use, atvi_graph_kinds(e->g, m->node), false) ? m->node : ATVI_NODE_NONE;
 }
 
-static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
+/* A model without states has the times of its data. */
+static bool has_time(const elab *e, const elab_env *v) {
+  bool any = e->lang->kind != ATVI_MODEL_STATIC;
+  for (atvi_idx d = 0; d < e->lang->n_data; d++)
+    any = any || ((v->data < 0 || v->data == d) && e->data_stmt[d]->time_column);
+  return any;
+}
+
+static atvi_node table_node(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym) {
   if (!permit(e, v, x, ELAB_KIND(ATVI_IN_TABLE), true)) return ATVI_NODE_NONE;
-  if (e->lang->kind == ATVI_MODEL_STATIC) {
-    atvi_lang_error(e->s, x->at, "tables need a model with states",
+  if (!has_time(e, v)) {
+    atvi_lang_error(e->s, x->at,
+                    "tables need states, or data with a time column: data \"cases.csv\" time day",
                     "the table '%.60s' has no time to follow here", sym->word->text);
     return ATVI_NODE_NONE;
   }
-  atvi_node a = atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base);
-  if (strcmp(sym->stmt->option->text, "linear") != 0) return a;
-  atvi_node b = atvi_graph_input(e->g, ATVI_IN_TABLE, 2 * sym->base + 1);
-  atvi_node t = atvi_graph_input(e->g, ATVI_IN_TIME, 0);
-  return atvi_graph_op2(e->g, ATVI_OP_ADD, a, atvi_graph_op2(e->g, ATVI_OP_MUL, b, t));
+  atvi_node y = atvi_lang_table_node(e, sym, x);
+  uint32_t kinds = y == ATVI_NODE_NONE ? 0 : atvi_graph_kinds(e->g, y) & ELAB_KIND(ATVI_IN_PARAM);
+  return permit(e, v, x, kinds, false) ? y : ATVI_NODE_NONE;
 }
 
 /* A label, or an index that runs over labels, belongs to its own set; i - 1 and numbers go anywhere. */
@@ -264,7 +271,7 @@ static bool same_set(elab *e, const elab_env *v, const ast_expr *index, const el
 }
 
 /* Number of the element that x names. */
-static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
+atvi_idx atvi_lang_element_of(elab *e, const elab_env *v, const ast_expr *x, const elab_symbol *sym) {
   atvi_idx at[AST_MAX_DIM];
   if (x->n == 0 && sym->n_dim > 0 && v->list && v->list->n_dim == sym->n_dim) {
     for (int d = 0; d < sym->n_dim; d++) {
@@ -286,10 +293,26 @@ static atvi_idx element_of(elab *e, const elab_env *v, const ast_expr *x, const 
   return atvi_lang_offset(e, sym, (int)x->n, at, x->at);
 }
 
+atvi_node atvi_lang_at_offset(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym, atvi_idx k) {
+  switch (sym->kind) {
+  case SYM_PARAM:
+    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_PARAM), true)) return ATVI_NODE_NONE;
+    return atvi_graph_input(e->g, ATVI_IN_PARAM, sym->base + k);
+  case SYM_STATE:
+    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_STATE), true)) return ATVI_NODE_NONE;
+    return atvi_graph_input(e->g, v->prev ? ATVI_IN_PREV : ATVI_IN_STATE, sym->base + k);
+  case SYM_TABLE: return table_node(e, v, x, sym);
+  default: return atvi_lang_element(e, v, x, sym, k);
+  }
+}
+
 static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab_symbol *sym) {
   const char *text = sym->word->text;
+  atvi_node column;
   switch (sym->kind) {
   case SYM_SET:
+    column = atvi_lang_set_column(e, v, x, sym);
+    if (column != ATVI_NODE_NONE || e->s->status != ATVI_OK) return column;
     atvi_lang_error(e->s, x->at, "an index set is for ranges, such as: sum(i in age: X[i])",
                     "'%.60s' is an index set and has no value", text);
     return ATVI_NODE_NONE;
@@ -316,18 +339,9 @@ static atvi_node symbol_node(elab *e, const elab_env *v, const ast_expr *x, elab
     return ATVI_NODE_NONE;
   }
   if (!atvi_lang_shape(e, sym)) return ATVI_NODE_NONE;
-  atvi_idx k = element_of(e, v, x, sym);
-  if (k < 0) return ATVI_NODE_NONE;
-  switch (sym->kind) {
-  case SYM_PARAM:
-    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_PARAM), true)) return ATVI_NODE_NONE;
-    return atvi_graph_input(e->g, ATVI_IN_PARAM, sym->base + k);
-  case SYM_STATE:
-    if (!permit(e, v, x, ELAB_KIND(ATVI_IN_STATE), true)) return ATVI_NODE_NONE;
-    return atvi_graph_input(e->g, v->prev ? ATVI_IN_PREV : ATVI_IN_STATE, sym->base + k);
-  case SYM_TABLE: return table_node(e, v, x, sym);
-  default: return atvi_lang_element(e, v, x, sym, k);
-  }
+  if (atvi_lang_index_varies(e, v, x)) return atvi_lang_pick(e, v, x, sym);
+  atvi_idx k = atvi_lang_element_of(e, v, x, sym);
+  return k < 0 ? ATVI_NODE_NONE : atvi_lang_at_offset(e, v, x, sym, k);
 }
 
 static atvi_node name_node(elab *e, const elab_env *v, const ast_expr *x) {

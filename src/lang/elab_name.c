@@ -20,6 +20,7 @@ static int symbol_kind(ast_keyword k) {
   case KW_LET: return SYM_LET;
   case KW_FUNCTION: return SYM_FUNCTION;
   case KW_STATE: return SYM_STATE;
+  case KW_WALK:
   case KW_TABLE: return SYM_TABLE;
   case KW_DERIVED: return SYM_DERIVED;
   case KW_TRACK: return SYM_TRACK;
@@ -38,6 +39,16 @@ bool atvi_lang_free_name(elab *e, const char *name, atvi_place at) {
   return false;
 }
 
+/* A symbol that is not found by its name. */
+static elab_symbol *add_symbol(elab *e, atvi_idx *cap, ast_word *word, const ast_stmt *st, elab_kind kind,
+                               atvi_place at) {
+  elab_symbol *sym = atvi_lang_take(e->s, 1, sizeof *sym);
+  if (!sym) return NULL;
+  if (!ATVI_PUSH(e->s->pool, e->symbol, e->n_symbol, *cap)) return atvi_lang_nomem(e->s), NULL;
+  *sym = (elab_symbol){.kind = kind, .stmt = st, .word = word, .at = at, .level = st->level, .total = 1};
+  return e->symbol[e->n_symbol++] = sym;
+}
+
 static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_stmt *st, elab_kind kind,
                             atvi_place at) {
   const elab_symbol *old = word->symbol;
@@ -48,12 +59,7 @@ static elab_symbol *declare(elab *e, atvi_idx *cap, ast_word *word, const ast_st
                     atvi_lang_kind_name(old->kind));
     return NULL;
   }
-  elab_symbol *sym = atvi_lang_take(e->s, 1, sizeof *sym);
-  if (!sym) return NULL;
-  if (!ATVI_PUSH(e->s->pool, e->symbol, e->n_symbol, *cap)) return atvi_lang_nomem(e->s), NULL;
-  *sym = (elab_symbol){.kind = kind, .stmt = st, .word = word, .at = at, .level = st->level, .total = 1};
-  e->symbol[e->n_symbol++] = sym;
-  return word->symbol = sym;
+  return word->symbol = add_symbol(e, cap, word, st, kind, at);
 }
 
 static bool declare_labels(elab *e, atvi_idx *cap, elab_symbol *set) {
@@ -81,6 +87,10 @@ bool atvi_lang_declare(elab *e) {
     elab_symbol *sym = declare(e, &cap, st->name, st, (elab_kind)kind, st->at);
     if (!sym) return false;
     if (kind == SYM_SET && st->n_word && !declare_labels(e, &cap, sym)) return false;
+    if (st->kind != KW_WALK) continue;
+    elab_symbol *first = add_symbol(e, &cap, st->name, st, SYM_PARAM, st->at);
+    elab_symbol *increment = first ? add_symbol(e, &cap, st->name, st, SYM_PARAM, st->at) : NULL;
+    if (!increment || !atvi_lang_walk_declare(e, sym, first, increment)) return false;
   }
   return true;
 }

@@ -194,6 +194,7 @@ static bool check_covariates(elab *e, const atvi_lang_observe *o, const atvi_csv
       atvi_idx at = r * csv->n_col + c;
       if (!used[c] || (csv->kind[at] == ATVI_CELL_NUMBER)) continue;
       if (csv->kind[at] == ATVI_CELL_DATE && e->lang->calendar.unit) continue;
+      if (csv->kind[at] == ATVI_CELL_TEXT && !isnan(e->lang->data[o->data].value[at])) continue; /* a label */
       atvi_lang_data_error(
           e->s, csv, r, c, o->place, "fill it in, or make the observation of that row NA",
           "'%.60s' in column '%.60s', which the observation of this row needs, is not a number",

@@ -58,7 +58,11 @@ static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
       return false;
     }
     by[k] = st;
-    elab_env v = {.vars = loop.vars, .allowed = DYNAMICS, .where = "an equation", .data = -1};
+    elab_env v = {.vars = loop.vars,
+                  .allowed = DYNAMICS,
+                  .where = "an equation",
+                  .data = -1,
+                  .next = st->kind == KW_NEXT};
     e->lang->state[k].rhs = atvi_lang_eval(e, &v, st->value);
     if (e->lang->state[k].rhs == ATVI_NODE_NONE) return false;
   }

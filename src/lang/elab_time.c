@@ -38,6 +38,8 @@ static bool model_kind(elab *e) {
                     "a model cannot have both d/dt and next equations");
     return false;
   }
+  for (atvi_idx i = 0; i < e->file->n && !ode && !map; i++)
+    if (atvi_lang_convolves(&e->file->stmt[i])) map = &e->file->stmt[i];
   e->lang->kind = ode ? ATVI_MODEL_ODE : map ? ATVI_MODEL_MAP : ATVI_MODEL_STATIC;
   const ast_stmt *step = only(e, KW_STEP, "step");
   e->lang->step = 1;

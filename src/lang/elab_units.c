@@ -258,15 +258,36 @@ bool atvi_lang_unit_rows(elab *e, const ast_stmt *st, const atvi_csv *all, const
   return cut(e, g, e->unit[st->level], csv);
 }
 
-atvi_node atvi_lang_covariate(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
+/* The block whose file has a column of that name, and the column; NULL: none. */
+static const elab_each *covariate_of(const elab *e, const elab_env *v, const ast_expr *x, atvi_idx *c) {
   const elab_each *each = x->n || x->qualifier ? NULL : e->each;
-  const char *name = x->word->text;
-  atvi_idx c = -1, k = 0;
   for (; each; each = each->outer) {
     bool seen = !v->level || each->stmt->level + 1 < v->level;
-    c = seen && each->rows.csv ? atvi_io_csv_find(each->rows.csv, name) : -1;
-    if (c >= 0) break;
+    *c = seen && each->rows.csv ? atvi_io_csv_find(each->rows.csv, x->word->text) : -1;
+    if (*c >= 0) break;
   }
+  return each;
+}
+
+bool atvi_lang_is_covariate(const elab *e, const elab_env *v, const ast_expr *x) {
+  atvi_idx c;
+  return covariate_of(e, v, x, &c) != NULL;
+}
+
+bool atvi_lang_covariate_cell(const elab *e, atvi_idx k, const atvi_csv **csv, atvi_idx *row,
+                              atvi_idx *column) {
+  const elab_grouped *g = &e->covariate[k].each->rows;
+  atvi_idx unit = e->unit[e->covariate[k].each->stmt->level + 1];
+  *csv = g->csv;
+  *row = g->row[g->first[unit]];
+  *column = e->covariate[k].column;
+  return g->first[unit] < g->first[unit + 1];
+}
+
+atvi_node atvi_lang_covariate(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
+  const char *name = x->word->text;
+  atvi_idx c = -1, k = 0;
+  const elab_each *each = covariate_of(e, v, x, &c);
   if (!(*found = each != NULL)) return ATVI_NODE_NONE;
   if (!(v->allowed & ELAB_KIND(ATVI_IN_PARAM))) {
     atvi_lang_error(e->s, x->at, "only constants can be used here",

@@ -52,21 +52,28 @@ typedef struct {
   atvi_node rhs;  /* dy/dt, or the next value */
 } atvi_lang_state;
 
-typedef enum { ATVI_TABLE_STEP, ATVI_TABLE_LINEAR, ATVI_TABLE_MONTH } atvi_table_kind;
+typedef enum {
+  ATVI_TABLE_STEP,
+  ATVI_TABLE_LINEAR,
+  ATVI_TABLE_MONTH,
+  /* Values are expressions of parameters, or a spline: the table says where in it t is, [2k] = how many knots have been passed and
+   * [2k+1] = the time of the last one (of the first before it), and expressions pick coefficients by that. */
+  ATVI_TABLE_SEGMENT
+} atvi_table_kind;
 
 typedef struct {
   const char *name;
   atvi_table_kind kind;
   atvi_idx n;      /* knots; 12 for MONTH */
   const double *t; /* [n] ascending; NULL for MONTH */
-  const double *v; /* [n] */
+  const double *v; /* [n]; NULL for SEGMENT */
 } atvi_lang_table;
 
 struct atvi_lang;
 /* Whether t is a time for which the calendar has months, some 8000 years around 1970. */
 bool atvi_lang_has_month(const struct atvi_lang *lang, double t);
 
-/* At t, going forward: value = a + b t until *next (inf if for ever). Before the first knot the first value
+/* At t, going forward: value = a + b t (SEGMENT: see there) until *next (inf if for ever). Before the first knot the first value
  * holds, after the last the last. Where there are no months, a monthly table has its first value. */
 void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a,
                         double *b, double *next);
@@ -235,6 +242,8 @@ typedef struct atvi_lang {
   atvi_lang_value *derived;
   atvi_idx n_state;
   atvi_lang_state *state;
+  /* The last of them hold past values for convolve(), and are nobody's business. */
+  atvi_idx n_lag;
   double start; /* start time */
   double step;  /* MAP: time between two states */
   atvi_calendar calendar;

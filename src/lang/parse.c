@@ -245,9 +245,10 @@ static bool parse_table(ast_parser *p, ast_stmt *st) {
   st->option = p->tok->word;
   atvi_place at = p->tok->at;
   bool monthly = atvi_lang_at(p, "monthly");
-  if (!monthly && !atvi_lang_at(p, "step") && !atvi_lang_at(p, "linear")) {
+  if (!monthly && !atvi_lang_at(p, "step") && !atvi_lang_at(p, "linear") && !atvi_lang_at(p, "spline")) {
     atvi_lang_error(p->s, at, "for example: table k step = [0: 1, 10: 0.4]",
-                    "a table is 'step', 'linear' or 'monthly', not %s", atvi_lang_token_text(p, p->tok));
+                    "a table is 'step', 'linear', 'spline' or 'monthly', not %s",
+                    atvi_lang_token_text(p, p->tok));
     return false;
   }
   p->tok++;
@@ -262,6 +263,47 @@ static bool parse_table(ast_parser *p, ast_stmt *st) {
   }
   if (monthly) return value(p, st);
   return atvi_lang_expect(p, '=', NULL) && knots(p, st);
+}
+
+/* walk logR weekly [from a] [to b] ~ normal(0, s) from normal(0, 1) [linear]; every 7 or at [0, 10, 30] in place of weekly */
+static bool parse_walk(ast_parser *p, ast_stmt *st) {
+  const char *hint = "for example: walk logR weekly ~ normal(0, s) from normal(0, 1)";
+  if (!define(p, st)) return false;
+  bool at = atvi_lang_eat(p, "at"), every = !at && atvi_lang_eat(p, "every");
+  if (!at && !every) {
+    bool known = atvi_lang_at(p, "weekly") || atvi_lang_at(p, "daily") || atvi_lang_at(p, "monthly");
+    if (!known)
+      return atvi_lang_error(p->s, p->tok->at, hint,
+                             "a walk is 'daily', 'weekly', 'monthly', 'every' or 'at', not %s",
+                             atvi_lang_token_text(p, p->tok)),
+             false;
+    st->option = (p->tok++)->word;
+  }
+  if (every && !(st->step = atvi_lang_expr_sum(p))) return false;
+  if (at) {
+    if (p->tok->kind != '[') return atvi_lang_expect(p, '[', "times in brackets: at [0, 10, 30]");
+    if (!(st->times = atvi_lang_expr(p))) return false;
+    if (st->times->kind != EX_LIST)
+      return atvi_lang_error(p->s, st->times->at, "times in brackets: at [0, 10, 30]",
+                             "expected a list of times"),
+             false;
+  }
+  if (!at && atvi_lang_eat(p, "from") && !(st->lower = atvi_lang_expr_sum(p))) return false;
+  if (!at && atvi_lang_eat(p, "to") && !(st->upper = atvi_lang_expr_sum(p))) return false;
+  if (!atvi_lang_expect(p, '~', hint) || !distribution(p, st)) return false;
+  if (!atvi_lang_eat(p, "from"))
+    return atvi_lang_error(p->s, p->tok->at, hint,
+                           "expected 'from' and the prior of the first value, found %s",
+                           atvi_lang_token_text(p, p->tok)),
+           false;
+  ast_stmt first = {0};
+  if (!distribution(p, &first)) return false;
+  st->first_dist = first.dist;
+  st->first_args = first.args;
+  st->first_at = first.dist_at;
+  st->linear = atvi_lang_eat(p, "linear");
+  if (!st->linear) atvi_lang_eat(p, "step");
+  return true;
 }
 
 static bool parse_pulse(ast_parser *p, ast_stmt *st) {
@@ -372,6 +414,7 @@ static bool parse_emulator(ast_parser *p, ast_stmt *st) {
 /* Words that begin a statement but are no words of the language elsewhere. */
 static ast_keyword free_word(const ast_token *t) {
   if (strcmp(t->word->text, "folder") == 0) return KW_FOLDER;
+  if (strcmp(t->word->text, "walk") == 0) return KW_WALK;
   if (strcmp(t->word->text, "simulator") == 0) return KW_SIMULATOR;
   if (strcmp(t->word->text, "each") == 0) return KW_EACH;
   return strcmp(t->word->text, "emulator") == 0 ? KW_EMULATOR : KW_NONE;
@@ -435,10 +478,10 @@ static bool outside_only(ast_parser *p, ast_keyword k) {
 
 static bool unknown_statement(ast_parser *p) {
   const ast_token *t = p->tok;
-  static const char *const FIRST[] = {"model",    "index",  "const",   "param",     "let",      "function",
-                                      "state",    "next",   "step",    "start",     "burnin",   "table",
-                                      "calendar", "pulse",  "observe", "data",      "derived",  "track",
-                                      "logp",     "solver", "folder",  "simulator", "emulator", "each"};
+  static const char *const FIRST[] = {
+      "model", "index",  "const",  "param",     "let",      "function", "state", "next",    "step",
+      "start", "burnin", "table",  "calendar",  "pulse",    "observe",  "data",  "derived", "track",
+      "logp",  "solver", "folder", "simulator", "emulator", "each",     "walk"};
   if (t->kind != TOK_NAME) {
     atvi_lang_error(p->s, t->at, "a statement begins with a word, such as param, state, let, data or observe",
                     "a line cannot begin with %s", atvi_lang_token_text(p, t));
@@ -446,9 +489,10 @@ static bool unknown_statement(ast_parser *p) {
   }
   ast_guess g = {.text = t->word->text};
   for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) atvi_lang_guess(&g, FIRST[i]);
-  const char *hint = "statements begin with model, index, const, param, let, function, state, d.../dt, next, "
-                     "step, start, burnin, calendar, table, pulse, data, observe, derived, track, logp, "
-                     "solver, folder, simulator, emulator or each";
+  const char *hint =
+      "statements begin with model, index, const, param, let, function, state, d.../dt, next, "
+      "step, start, burnin, calendar, table, walk, pulse, data, observe, derived, track, logp, "
+      "solver, folder, simulator, emulator or each";
   if (t[1].kind == '=') hint = "a name for an expression is defined with 'let', a number with 'const'";
   if (t[1].kind == '~') hint = "a prior belongs to 'param', a distribution of data to 'observe'";
   if (g.best) hint = atvi_pool_printf(p->s->pool, "did you mean '%s'?", g.best);
@@ -486,6 +530,7 @@ static bool statement(ast_parser *p, ast_stmt *st) {
   case KW_LOGP: return parse_expr_only(p, st);
   case KW_CALENDAR: return parse_calendar(p, st);
   case KW_TABLE: return parse_table(p, st);
+  case KW_WALK: return parse_walk(p, st);
   case KW_PULSE: return parse_pulse(p, st);
   case KW_DATA: return parse_data(p, st);
   case KW_OBSERVE: return parse_observe(p, st);

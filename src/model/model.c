@@ -26,7 +26,7 @@ static atvi_status process_series(atvi_model *m, atvi_series *s) {
 atvi_status atvi_model_series(atvi_model *m) {
   const atvi_lang *lang = m->lang;
   atvi_target *t = &m->target;
-  atvi_idx n_series = lang->n_observe + lang->n_track + lang->n_state;
+  atvi_idx n_series = lang->n_observe + lang->n_track + lang->n_state - lang->n_lag;
   atvi_idx most = n_series + (m->emulated ? 2 * m->emulated->n : 0);
   atvi_series *s = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *s);
   m->obs_at = atvi_pool_take(m->pool, (size_t)lang->n_observe + 1, sizeof *m->obs_at);
@@ -57,7 +57,7 @@ atvi_status atvi_model_series(atvi_model *m) {
   }
   t->series = s;
   t->n_series = n_series;
-  t->n_out = t->n_obs + (lang->n_track + lang->n_state) * m->n_series_time;
+  t->n_out = t->n_obs + (n_series - lang->n_observe) * m->n_series_time;
   return process_series(m, s);
 }
 

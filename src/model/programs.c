@@ -52,14 +52,34 @@ static const atvi_node *increases(builder *b, const atvi_pulses *combo, atvi_idx
   return x;
 }
 
+/* Lists that are picked from go into HOIST. */
+static void place_lists(builder *b, atvi_idx n, atvi_node *x) {
+  atvi_graph_place_lists(b->g, n, x, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->n_hoist);
+}
+
+/* Those of the cold programs, which are made later. */
+static atvi_status place_cold_lists(builder *b) {
+  const atvi_lang *lang = b->lang;
+  atvi_node *x = take(b, lang->n_observe * ATVI_DIST_ARGS + lang->n_track, sizeof *x);
+  atvi_idx n = 0;
+  if (!x) return ATVI_ENOMEM;
+  for (atvi_idx o = 0; o < lang->n_observe; o++)
+    for (int a = 0; a < lang->observe[o].n_arg; a++) x[n++] = lang->observe[o].arg[a];
+  for (atvi_idx i = 0; i < lang->n_track; i++) x[n++] = lang->track[i].node;
+  place_lists(b, n, x);
+  return ATVI_OK;
+}
+
 static atvi_status rewrite(builder *b) {
   atvi_model *m = b->m;
-  b->cap = atvi_graph_size(b->g);
+  b->cap = 5 * atvi_graph_size(b->g); /* a node of a list holds up to four elements */
   b->hoist = take(b, b->cap, sizeof *b->hoist);
   b->rhs = take(b, b->n, sizeof *b->rhs);
   b->pulse = take(b, m->n_combo, sizeof *b->pulse);
   if (!b->hoist || !b->rhs || !b->pulse) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
+  place_lists(b, b->n, b->rhs);
+  ATVI_TRY(place_cold_lists(b));
   hoist(b, b->n, b->rhs);
   m->rhs_node = b->rhs;
   m->jump_at = take(b, m->n_jump, sizeof *m->jump_at);
@@ -79,11 +99,14 @@ static atvi_status rewrite(builder *b) {
         *at = atvi_graph_op2(b->g, ATVI_OP_ADD, *at, increase[j]);
       }
     }
+    place_lists(b, b->n, y);
     hoist(b, b->n, y);
   }
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     atvi_rows *rows = &m->rows[k];
     if (rows->data >= 0) {
+      place_lists(b, rows->n_el, rows->node);
+      place_lists(b, rows->n_el, rows->whole);
       rows->known_node = take(b, b->cap, sizeof *rows->known_node);
       if (!rows->known_node) return ATVI_ENOMEM;
       atvi_graph_hoist(b->g, rows->n_el, rows->node, KNOWN_BITS, ATVI_IN_ROW, b->cap, rows->known_node,
@@ -107,6 +130,18 @@ static atvi_prog_spec *begin(builder *b, const char *name, atvi_idx number) {
   atvi_prog_spec *s = &b->spec[b->n_spec++];
   s->name = number < 0 ? name : atvi_pool_printf(b->m->pool, "%s_%td", name, number);
   return s;
+}
+
+/* What the last output, adjoints of wrt first .. first + n - 1, gets from PICKs. */
+static bool scatter(builder *b, atvi_prog_spec *s, const atvi_scatters *all, atvi_idx first) {
+  atvi_scatter *x = take(b, all->n, sizeof *x);
+  s->scatter_out = s->n_out - 1;
+  s->scatter = x;
+  for (atvi_idx i = 0; x && i < all->n; i++) {
+    x[s->n_scatter] = all->item[i];
+    x[s->n_scatter++].first -= first;
+  }
+  return x != NULL;
 }
 
 /* Gradient of sum seed * out with respect to inputs of one kind. */
@@ -185,7 +220,8 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
   for (atvi_idx i = 0; i < nw; i++)
     wrt[i] =
         i < b->n ? atvi_graph_input(b->g, ATVI_IN_STATE, i) : atvi_graph_input(b->g, ATVI_IN_HOIST, i - b->n);
-  atvi_graph_vjp(b->g, b->n, f, seed, nw, wrt, grad);
+  atvi_scatters picked = {.pool = b->m->pool};
+  atvi_graph_vjp_scatter(b->g, b->n, f, seed, nw, wrt, grad, &picked);
   atvi_prog_spec *s = begin(b, name, number);
   solver_inputs(b, s);
   out(s, b->n, f, false);
@@ -194,7 +230,7 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
   in(s, ATVI_IN_SEED, b->n, false);
   out(s, b->n, grad, false);
   out(s, nh, grad + b->n, true);
-  return true;
+  return scatter(b, s, &picked, b->n);
 }
 
 static bool jacobian(builder *b) {
@@ -223,7 +259,7 @@ static double operations(builder *b, atvi_idx n, const atvi_node *x) {
     for (int k = 0; k < s.n_arg; k++) need[s.arg[k]] = true;
     bool function =
         s.op == ATVI_OP_POW || s.op == ATVI_OP_FN || (s.op >= ATVI_OP_SQRT && s.op < ATVI_OP_SELECT);
-    sum += s.n_arg == 0 ? 0 : function ? FUNCTION : 1;
+    sum += s.n_arg == 0 || s.op == ATVI_OP_LIST ? 0 : function ? FUNCTION : 1;
   }
   return sum;
 }
@@ -271,7 +307,8 @@ static bool row_pair(builder *b, atvi_idx k) {
   for (atvi_idx i = 0; i < n; i++) wrt[i] = atvi_graph_input(b->g, ATVI_IN_STATE, i);
   for (atvi_idx i = 0; i < np; i++) wrt[n + i] = atvi_graph_input(b->g, ATVI_IN_PREV, i);
   for (atvi_idx i = 0; i < nh; i++) wrt[n + np + i] = atvi_graph_input(b->g, ATVI_IN_HOIST, i);
-  atvi_graph_vjp(b->g, rows->n_el, node, seed, nw, wrt, grad);
+  atvi_scatters picked = {.pool = b->m->pool};
+  atvi_graph_vjp_scatter(b->g, rows->n_el, node, seed, nw, wrt, grad, &picked);
   for (int with = 0; with < 2; with++) {
     atvi_prog_spec *s = begin(b, with ? "row_grad" : "row", k);
     in(s, ATVI_IN_HOIST, nh, false);
@@ -284,6 +321,7 @@ static bool row_pair(builder *b, atvi_idx k) {
     out(s, n, grad, true);
     out(s, np, grad + n, true);
     out(s, nh, grad + n + np, true);
+    if (!scatter(b, s, &picked, n + np)) return false;
   }
   return true;
 }
@@ -343,6 +381,7 @@ static atvi_prog_spec *cold_begin(builder *b, const char *name, atvi_idx number,
   in(s, ATVI_IN_PREV, b->n, false);
   in(s, ATVI_IN_TABLE, 2 * b->lang->n_table, true);
   in(s, ATVI_IN_DATA, n_col, true);
+  in(s, ATVI_IN_HOIST, b->m->n_hoist, false); /* lists alone */
   return s;
 }
 
@@ -350,6 +389,7 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
   atvi_node *x = take(b, n, sizeof *x);
   if (!x) return false;
   for (atvi_idx i = 0; i < n; i++) x[i] = v[i].node;
+  place_lists(b, n, x);
   out(cold_begin(b, name, -1, 0), n, x, false);
   return true;
 }
@@ -383,6 +423,8 @@ static bool report(builder *b, atvi_idx k) {
     means[n_mean++] =
         obs->n_term > 0 ? atvi_graph_const(b->g, 0) : atvi_lang_dist_mean(b->g, obs->dist, obs->arg);
   }
+  place_lists(b, n, args);
+  place_lists(b, n_mean, means);
   b->m->report_args[k] = n;
   atvi_prog_spec *s = cold_begin(b, "report", k, lang->data[k].n_col);
   out(s, n, args, false);
@@ -429,7 +471,7 @@ static atvi_status fill_unit(const atvi_model *u, atvi_rows *rows, const atvi_pr
   for (atvi_idx r = 0; r < rows->n_row; r++) {
     const double *time = lang->data[rows->data].time ? &lang->data[rows->data].time[r] : zero;
     const double *tab = rows->out[r] >= 0 ? u->output_tab + 2 * lang->n_table * rows->out[r] : zero;
-    const double *args[] = {zero, time, zero, zero, tab, u->filled[rows->data] + r * n_col};
+    const double *args[] = {zero, time, zero, zero, tab, u->filled[rows->data] + r * n_col, zero};
     atvi_graph_prog_run(known, lanes + (nk + 1) * ATVI_LANES, args, (double *[]){lanes});
     for (atvi_idx i = 0; i < nk; i++) rows->known[r * nk + i] = lanes[i * ATVI_LANES];
   }

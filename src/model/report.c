@@ -17,7 +17,7 @@ void atvi_model_prior_draw_given(const atvi_model *m, atvi_model_work *w, uint64
         w->theta[i * L + l] = i < n_given && l < real ? theta[i * B + at + l] : 0.5;
     atvi_model_load_covariates(m, w);
     for (int level = 0; level < m->n_level; level++) {
-      const double *in[] = {w->theta, none, none, none, none, none};
+      const double *in[] = {w->theta, none, none, none, none, none, none};
       atvi_graph_prog_run(&m->prior_args, w->scratch, in, (double *[]){w->el});
       for (atvi_idx i = n_given; i < d; i++) {
         const atvi_lang_param *p = &m->lang->param[i];
@@ -48,7 +48,7 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
   static const double none[1] = {0};
   for (atvi_idx first = 0; first < B; first += L) {
     int real = atvi_model_load_lanes(m, w, B, theta, first);
-    const double *in[] = {w->theta, none, none, none, none, none};
+    const double *in[] = {w->theta, none, none, none, none, none, none};
     atvi_graph_prog_run(&m->derived, w->scratch, in, (double *[]){w->el});
     for (atvi_idx i = 0; i < m->lang->n_derived; i++)
       for (int l = 0; l < real; l++) out[i * B + first + l] = w->el[i * L + l];
@@ -57,7 +57,7 @@ void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *
 
 /* Inputs of a cold program for row r of data set k. */
 static void row_inputs(const atvi_model *m, const atvi_model_work *w, atvi_idx k, atvi_idx r,
-                       const double *in[6]) {
+                       const double *in[7]) {
   static const double none[1] = {0};
   const atvi_lang_data *data = &m->lang->data[k];
   atvi_idx n = m->n_state, o = m->row_out[k][r], p = m->row_prev[k][r];
@@ -67,6 +67,7 @@ static void row_inputs(const atvi_model *m, const atvi_model_work *w, atvi_idx k
   in[3] = w->yout + (p >= 0 ? p : 0) * n * L;
   in[4] = o >= 0 ? m->output_tab + 2 * m->lang->n_table * o : none;
   in[5] = m->filled[k] + r * data->n_col;
+  in[6] = w->hoist;
 }
 
 void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out) {
@@ -80,7 +81,7 @@ void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double
     for (atvi_idx k = 0; k < m->n_rows; k++) {
       const atvi_rows *rows = &m->rows[k];
       for (atvi_idx r = 0; rows->data >= 0 && r < rows->n_row; r++) {
-        const double *in[6];
+        const double *in[7];
         row_inputs(m, w, rows->data, r, in);
         atvi_graph_prog_run(&rows->each, w->scratch, in, (double *[]){w->el});
         for (atvi_idx e = 0; e < rows->n_el; e++)
@@ -128,7 +129,7 @@ static void report_rows(const reporting *p, atvi_model_work *w) {
   const atvi_model *m = p->m;
   for (atvi_idx k = 0; k < m->lang->n_data; k++)
     for (atvi_idx r = 0; r < m->lang->data[k].n_row; r++) {
-      const double *in[6];
+      const double *in[7];
       double *args = w->el, *means = w->el + m->report_args[k] * L;
       row_inputs(m, w, k, r, in);
       atvi_graph_prog_run(&m->report[k], w->scratch, in, (double *[]){args, means});
@@ -158,10 +159,10 @@ static void report_series(const reporting *p, atvi_model_work *w) {
   for (atvi_idx i = 0; i < nt; i++) {
     const double *states = m->has_ode ? w->yout + i * n * L : w->yout;
     const double *tab = m->n_output ? m->output_tab + 2 * lang->n_table * i : none;
-    const double *in[] = {w->theta, &m->series_time[i], states, states, tab, none};
+    const double *in[] = {w->theta, &m->series_time[i], states, states, tab, none, w->hoist};
     atvi_graph_prog_run(&m->track, w->scratch, in, (double *[]){w->el});
     double *to = p->out + m->target.n_obs * p->B + p->first;
-    for (atvi_idx k = 0; k < lang->n_track + lang->n_state; k++) {
+    for (atvi_idx k = 0; k < lang->n_track + lang->n_state - lang->n_lag; k++) {
       atvi_idx at = k < lang->n_track ? -1 : m->state_at[k - lang->n_track];
       const double *from = k < lang->n_track ? w->el + k * L : at >= 0 ? states + at * L : NULL;
       for (int l = 0; l < p->real; l++) {

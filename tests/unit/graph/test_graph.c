@@ -408,10 +408,61 @@ static void memory_failure_marks_the_graph(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* An element by its number: constants fold, values and derivatives are those of the element, lists move into inputs of another kind. */
+static void elements_are_picked(void) {
+  begin();
+  enum { N = 11 };
+  atvi_node x[N], same[3], p = atvi_graph_input(g, 1, 0), q = atvi_graph_input(g, 1, 1);
+  for (int k = 0; k < N; k++) x[k] = op2(ATVI_OP_ADD, op1(ATVI_OP_EXP, p), op2(ATVI_OP_MUL, con(k), q));
+  for (int k = 0; k < 3; k++) same[k] = p;
+  atvi_node i = in(0), pick = atvi_graph_pick(g, N, x, i);
+  CHECK(pick == atvi_graph_pick(g, N, x, i));
+  CHECK(atvi_graph_pick(g, N, x, con(7)) == x[7] && atvi_graph_pick(g, N, x, con(-3)) == x[0] &&
+        atvi_graph_pick(g, N, x, con(1e9)) == x[N - 1] && atvi_graph_pick(g, 3, same, i) == p);
+  CHECK(atvi_graph_kinds(g, pick) == 3u);
+  atvi_node y = op2(ATVI_OP_MUL, pick, op2(ATVI_OP_SUB, in(1), pick)), seed = con(1), wrt[2] = {p, q},
+            grad[2];
+  atvi_graph_vjp(g, 1, &y, &seed, 2, wrt, grad);
+  atvi_node placed[3 * N], moved[2] = {y, atvi_graph_pick(g, 4, x + 5, op2(ATVI_OP_MUL, con(0.5), i))};
+  atvi_node before[2] = {moved[0], moved[1]}, copy = pick;
+  atvi_idx n_placed = 0;
+  atvi_graph_place_lists(g, 2, moved, 2, 3 * N, placed, &n_placed);
+  atvi_graph_place_lists(g, 1, &copy, 2, 3 * N, placed, &n_placed);
+  CHECK_INT(n_placed, N + 4);
+  CHECK(atvi_graph_kinds(g, moved[0]) == 5u && atvi_graph_kinds(g, copy) == 5u);
+  atvi_node fixed = pick, zero = con(3);
+  atvi_graph_substitute(g, 1, &fixed, 1, &i, &zero);
+  CHECK(fixed == x[3]);
+  for (int k = -1; k <= N; k++) {
+    const double at[2] = {k, 0.731}, par[2] = {0.3, 2.385};
+    int inside = k < 0 ? 0 : k >= N ? N - 1 : k;
+    double list[3 * N], v, w, element = exp(0.3) + inside * 2.385;
+    const double *const inputs[3] = {at, par, list};
+    for (atvi_idx e = 0; e < n_placed; e++) CHECK_OK(atvi_graph_value(ctx, g, placed[e], inputs, &list[e]));
+    CHECK_OK(atvi_graph_value(ctx, g, pick, inputs, &v));
+    CHECK_REL(v, element, 1e-15);
+    for (int m = 0; m < 2; m++) {
+      CHECK_OK(atvi_graph_value(ctx, g, before[m], inputs, &v));
+      CHECK_OK(atvi_graph_value(ctx, g, moved[m], inputs, &w));
+      CHECK(v == w);
+    }
+    if (inside != k) continue;
+    CHECK_OK(atvi_graph_value(ctx, g, grad[0], inputs, &v));
+    CHECK_REL(v, (0.731 - 2 * element) * exp(0.3), 1e-14);
+    CHECK_OK(atvi_graph_value(ctx, g, grad[1], inputs, &v));
+    CHECK(fabs(v - (0.731 - 2 * element) * k) <= 1e-13 * (1 + fabs(v)));
+  }
+  atvi_node other[2] = {q, p}, late = atvi_graph_pick(g, 2, other, i);
+  atvi_graph_place_lists(g, 1, &late, 2, n_placed + 1, placed, &n_placed);
+  CHECK(atvi_graph_failed(g) && late == ATVI_NODE_NONE);
+  atvi_graph_free(g);
+  atvi_ctx_free(ctx);
+}
+
 TESTS({"equal", equal_nodes_are_one}, {"identities", identities_hold}, {"values", values_are_those_of_libm},
       {"derivatives", derivatives_agree_with_differences}, {"third", third_derivatives_are_nan},
       {"random", random_graphs_differentiate}, {"branches", branches_not_taken_contribute_nothing},
       {"powers", powers_at_zero}, {"independent", nodes_can_be_independent},
-      {"substitute", substitution_replaces}, {"hoist", invariant_work_is_hoisted},
-      {"logarithms", logarithms_of_exponentials}, {"deep", deep_graphs_do_not_recurse},
-      {"memory", memory_failure_marks_the_graph})
+      {"substitute", substitution_replaces}, {"pick", elements_are_picked},
+      {"hoist", invariant_work_is_hoisted}, {"logarithms", logarithms_of_exponentials},
+      {"deep", deep_graphs_do_not_recurse}, {"memory", memory_failure_marks_the_graph})

@@ -421,8 +421,95 @@ static void constants_are_multiplied_by(void) {
   end();
 }
 
+/* Lists of many lengths, an index in every lane and one for all, also beyond the ends; adjoints scattered and written out. */
+static void elements_of_lists(void) {
+  begin();
+  static const int SIZE[] = {2, 3, 4, 5, 6, 7, 8, 60};
+  enum { N_SIZE = sizeof SIZE / sizeof *SIZE, N = 60, FIRST = 10 };
+  atvi_pool *pool;
+  CHECK_OK(atvi_pool_new(ctx, &pool));
+  atvi_node x[N], y[3 * N_SIZE], seed[2 * N_SIZE], all[N + 2 * N_SIZE], grad[N], full[N];
+  for (int k = 0; k < N; k++) x[k] = in(FIRST + k);
+  atvi_node index = in(0), shared = atvi_graph_input(g, 5, 0);
+  atvi_idx n = 0;
+  for (int s = 0; s < N_SIZE; s++)
+    for (int all_lanes = 0; all_lanes < 2; all_lanes++) {
+      atvi_node at = all_lanes ? shared : index, pick = atvi_graph_pick(g, SIZE[s], x + N - SIZE[s], at);
+      y[n] = op2(ATVI_OP_MUL, op1(ATVI_OP_EXP, pick), in(1 + s));
+      seed[n] = con(0.7 + (double)n);
+      n++;
+    }
+  atvi_scatters scatters = {.pool = pool};
+  atvi_graph_vjp(g, n, y, seed, N, x, full);
+  atvi_graph_vjp_scatter(g, n, y, seed, N, x, grad, &scatters);
+  CHECK_INT(scatters.n, n);
+  for (int k = 0; k < N; k++) CHECK(grad[k] == con(0));
+  for (atvi_idx i = 0; i < n; i++) all[i] = y[i];
+  for (int k = 0; k < N; k++) all[n + k] = full[k];
+  atvi_prog_spec spec[2] = {{.name = "values",
+                             .n_in = 2,
+                             .in = {{0, ROOM, false}, {5, 1, true}},
+                             .n_out = 1,
+                             .out = {{n + N, all, false}}},
+                            {.name = "scattered",
+                             .n_in = 2,
+                             .in = {{0, ROOM, false}, {5, 1, true}},
+                             .n_out = 2,
+                             .out = {{n, y, false}, {N, grad, true}},
+                             .scatter_out = 1,
+                             .n_scatter = scatters.n,
+                             .scatter = scatters.item}};
+  for (int l = 0; l < L; l++)
+    for (int i = 0; i < FIRST + N; i++) input[i][l] = sin(i * 1.7 + l);
+  for (int compile = 0; compile < 2; compile++) {
+    atvi_module *m = make(compile, 2, spec);
+    atvi_prog values = atvi_graph_module_get(m, 0), scattered = atvi_graph_module_get(m, 1);
+    for (int turn = 0; turn < N + 2; turn++) {
+      uniform_in[0] = turn - 1;
+      for (int l = 0; l < L; l++) input[0][l] = (turn * 7 + l * 13) % (N + 2) - 1;
+      const double *const ins[] = {&input[0][0], uniform_in};
+      memset(more, 0, sizeof more);
+      run(&values, ins, (double *const[]){&output[0][0]});
+      double point[FIRST + N], want;
+      for (int l = 0; l < L; l++) {
+        for (int i = 0; i < FIRST + N; i++) point[i] = input[i][l];
+        for (atvi_idx i = 0; i < n; i++) {
+          CHECK_OK(atvi_graph_value(
+              ctx, g, y[i], (const double *const[]){point, NULL, NULL, NULL, NULL, uniform_in}, &want));
+          CHECK_REL(output[i][l], want, 1e-13);
+        }
+      }
+      static _Alignas(ATVI_ALIGN) double first[3 * N_SIZE][L];
+      run(&scattered, ins, (double *const[]){&first[0][0], &more[0][0]});
+      for (int l = 0; l < L; l++) {
+        for (atvi_idx i = 0; i < n; i++) CHECK(first[i][l] == output[i][l]);
+        bool inside = turn >= 1 && turn <= 2 && input[0][l] >= 0 && input[0][l] < 2; /* of every list */
+        for (int k = 0; k < N && inside; k++)
+          CHECK(fabs(more[k][l] - output[n + k][l]) <= 1e-13 * fabs(output[n + k][l]));
+        double sum = 0, sum_y = 0;
+        for (int k = 0; k < N; k++) sum += more[k][l];
+        for (atvi_idx i = 0; i < n; i++) sum_y += (0.7 + (double)i) * first[i][l];
+        CHECK_REL(sum, sum_y, 1e-12); /* every adjoint arrived somewhere */
+      }
+    }
+    atvi_graph_module_free(m);
+  }
+  atvi_node apart[2] = {in(FIRST), in(FIRST + 2)}, bad = atvi_graph_pick(g, 2, apart, index);
+  atvi_prog_spec wrong = {
+      .name = "p", .n_in = 1, .in = {{0, ROOM, false}}, .n_out = 1, .out = {{1, &bad, false}}};
+  atvi_module *m;
+  CHECK_STATUS(atvi_graph_module_new(ctx, g, 1, &wrong, NULL, &m, NULL), ATVI_EINVAL);
+  CHECK(strstr(atvi_errmsg(ctx), "not neighbouring"));
+  spec[1].scatter_out = 2;
+  CHECK_STATUS(atvi_graph_module_new(ctx, g, 2, spec, NULL, &m, NULL), ATVI_EINVAL);
+  CHECK(strstr(atvi_errmsg(ctx), "scatter"));
+  atvi_pool_free(pool);
+  end();
+}
+
 TESTS({"operations", every_operation_and_derivative}, {"special", special_arguments},
       {"lanes", lanes_do_not_see_each_other}, {"random", random_graphs},
       {"slots", slots_uniform_and_accumulating}, {"long", long_programs_are_cut}, {"runs", runs_of_constants},
       {"errors", errors_are_told}, {"memory", memory_failures}, {"source", source_is_deterministic},
-      {"steps", steps_are_where_they_should_be}, {"by constants", constants_are_multiplied_by})
+      {"steps", steps_are_where_they_should_be}, {"by constants", constants_are_multiplied_by},
+      {"lists", elements_of_lists})

@@ -204,10 +204,12 @@ static void covariates_may_have_labels_and_two_indices(void) {
   const char *header = "k.1,k.2,n.1,q\n1,1,3,1\n";
   wrong_model(M "binomial(n[i], p)\n", header, 4, 30, "no column 'n.2'");
   wrong_model(M "binomial(n[i], p)\n", header, 4, 30, "looked for as n.2, n_2, n2 and n[2]");
-  wrong_model(M "binomial(n[q], p)\n", header, 4, 32, "an index cannot be a column of the data, and 'q'");
-  wrong_model(M "binomial(n[h.q], p)\n", header, 4, 32, "use one column per element");
-  wrong_model("param p[i in 1..2] in (0, 1)\ndata \"a.csv\"\nobserve q ~ poisson(p[1 + q])\n", header, 3, 27,
-              "an index cannot be a column of the data");
+  wrong_model(M "binomial(n[q], p)\n", header, 4, 32,
+              "an index cannot be a column of the data here, and 'q'");
+  wrong_model(M "binomial(n[h.q], p)\n", header, 4, 32, "the index of an array of the model");
+  wrong_model(
+      "param p[i in 1..2] in (0, 1)\ndata \"a.csv\"\nobserve q ~ poisson(p[1])\nderived d = p[1 + q]\n",
+      header, 4, 19, "an index cannot be a column of the data here");
   wrong_model(
       "param p in (0, 1)\nindex g = north, south\ndata \"a.csv\"\nobserve k[i in g] ~ binomial(n[i], p)\n",
       "k.north,k.south,n.north\n1,1,3\n", 4, 30, "looked for as n.south, n_south, nsouth and n[south]");
@@ -218,6 +220,41 @@ static void covariates_may_have_labels_and_two_indices(void) {
   wrong_model(M "binomial(n[1, 1], p)\n", header, 4, 30, "no column 'n.1.1'");
   wrong_model(M "poisson(p)\ntrack z = n[1]\n", header, 5, 11, "only in the arguments of 'observe'");
   wrong_data(M "binomial(n[1], p)\n", "k1,k2,n1\n1,2,3\n1,4,3\n", 3, 3, "larger than n = 3", NULL);
+#undef M
+}
+
+/* What is wrong with indices from columns and tables, at the cell or in the model. */
+static void indices_are_checked(void) {
+#define M                                                                                                    \
+  "index g = north, south\nparam b[1..3] ~ normal(0, 1)\nparam c[g] ~ normal(0, 1)\ndata "                   \
+  "\"a.csv\"\nobserve y ~ normal("
+  wrong_data(M "b[id], 1)\n", "y,id\n1,2\n1,4\n", 3, 3, "index 4 of 'b' is outside 1..3", "m.atvi:5:22");
+  wrong_data(M "b[id], 1)\n", "y,id\n1,0\n1,4\n", 2, 3, "index 0 of 'b' is outside 1..3", NULL);
+  wrong_data(M "b[id], 1)\n", "y,id\nNA,\n1,1.5\n", 3, 3, "index 1.5 of 'b' is not a whole number", NULL);
+  wrong_data(M "b[4 - id], 1)\n", "z,y,id\n0,1,1\n0,1,4\n", 3, 5, "index 0 of 'b' is outside 1..3", NULL);
+  wrong_data(M "b[id], 1)\n", "y,id\n1,2\n1,\n", 3, 3, "is not a number", NULL);
+  wrong_data(M "b[id], 1)\n", "y,id\n1,2\n1,x\n", 3, 3, "'x' cannot be an index of 'b'", NULL);
+  wrong_data(M "c[id], 1)\n", "y,id\n1,north\n1,suoth\n", 3, 3, "'suoth' is not a label of 'g'",
+             "did you mean 'south'");
+  wrong_data(M "c[g], 1)\n", "y,g\n1,north\n1,west\n", 3, 3, "'west' is not a label of 'g'",
+             "line 1 of the model");
+  wrong_data(M "c[g], 1)\n", "y,g\n1,1\n1,3\n", 3, 3, "index 3 of 'c' is outside 1..2", NULL);
+  wrong_model(M "b[id, 1], 1)\n", "y,id\n1,1\n", 5, 20, "wrong shape: 'b' has 1 index, not 2");
+  wrong_model(M "b[id2], 1)\n", "y,id\n1,1\n", 5, 22, "unknown name 'id2'");
+  wrong_model(M "c[g], 1)\nindex h = south, north\nparam d[h] ~ normal(0, 1)\n", "y,g\n1,1\n", 6, 11,
+              "defined twice");
+#undef M
+#define M                                                                                                    \
+  "param b[1..3] ~ normal(0, 1)\nstate x = 1\ntable k step = [0: 1, 5: 2]\ntable w step = [0: 1, 5: "        \
+  "2.5]\ntable l linear = [0: 1, 5: 2]\n"
+  wrong(M "dx/dt = b[k + 2]\n", 6, 13, "index 4 of 'b' is outside 1..3");
+  wrong(M "dx/dt = b[w]\n", 6, 11, "index 2.5 of 'b' is not a whole number");
+  wrong(M "dx/dt = b[l]\n", 6, 11, "'l' cannot be an index");
+  wrong(M "dx/dt = b[k*w]\n", 6, 12, "one table, not several");
+  wrong(M "dx/dt = 1\nderived z = b[k]\n", 7, 15, "an index cannot use 'k'");
+  wrong(M "dx/dt = b[x]\n", 6, 11, "an index cannot use 'x'");
+  wrong(M "dx/dt = b[k + x]\n", 6, 15, "an index cannot use 'x'");
+  wrong(M "dx/dt = b[j]\n", 6, 11, "unknown name 'j'");
 #undef M
 }
 
@@ -382,8 +419,8 @@ static void memory_may_run_out_while_reading(void) {
   folder_end(&f);
 }
 
-TESTS({"bad_files", bad_files_are_found}, {"arrays", covariates_may_be_arrays},
-      {"labels", covariates_may_have_labels_and_two_indices},
+TESTS({"indices", indices_are_checked}, {"bad_files", bad_files_are_found},
+      {"arrays", covariates_may_be_arrays}, {"labels", covariates_may_have_labels_and_two_indices},
       {"increases", increases_need_only_what_is_observed}, {"cells", bad_cells_are_found},
       {"columns", columns_must_be_there}, {"read", all_of_a_data_file_is_read},
       {"limits", values_below_the_detection_limit}, {"replace", files_can_be_replaced_or_missing},

@@ -66,7 +66,7 @@ static void statements_that_do_not_parse(void) {
   wrong("param a ~ 3\n", 1, 11, "a name");
   wrong("let a[i in 1..2, j in 1..2, k in 1..2, l in 1..2] = 3\n", 1, 40, "at most 3");
   wrong("let a[i in 1..2, i in 1..2] = 3\n", 1, 18, "two indices");
-  wrong("table k wavy = [0: 1]\n", 1, 9, "'step', 'linear' or 'monthly'");
+  wrong("table k wavy = [0: 1]\n", 1, 9, "'step', 'linear', 'spline' or 'monthly'");
   wrong("dS/dx = 3\n", 1, 4, "'dt'");
   wrong("pulse S += 3\n", 1, 13, "'at'");
   wrong("function f(x, x) = x\n", 1, 15, "two arguments");
@@ -329,7 +329,71 @@ static void hostile_sizes_are_errors(void) {
   atvi_ctx_free(ctx);
 }
 
-TESTS({"text", text_that_is_no_language}, {"habits", habits}, {"statements", statements_that_do_not_parse},
+static void walks(void) {
+#define M "param s ~ halfnormal(1)\nstate x = 1\ndx/dt = z\n"
+#define F " ~ normal(0, s) from normal(0, 1)\n"
+  wrong(M "walk z wekly" F, 4, 8, "not 'wekly'");
+  wrong(M "walk z weekly" F, 4, 6, "a weekly walk needs a calendar");
+  wrong(M "walk z every 7" F, 4, 6, "has no data with times");
+  wrong(M "walk z every 7 from 0" F, 4, 6, "has no data with times");
+  wrong(M "walk z every 0 from 0 to 5" F, 4, 14, "above 0, not 0");
+  wrong(M "walk z every s from 0 to 5" F, 4, 14, "cannot use 's'");
+  wrong(M "walk z every 1e-6 from 0 to 5" F, 4, 6, "more than 10000 knots");
+  wrong(M "walk z every 7 from 5 to 5" F, 4, 6, "not after its beginning");
+  wrong(M "walk z every 7 from 0 to 5" F, 4, 6, "two knots or more, 'z' has 1");
+  wrong(M "walk z at [1]" F, 4, 6, "two knots or more, 'z' has 1");
+  wrong(M "walk z at [2, 1]" F, 4, 15, "must ascend");
+  wrong(M "walk z at 3" F, 4, 11, "expected '['");
+  wrong(M "walk z at [3, 4]/2" F, 4, 17, "a list of times");
+  wrong(M "walk z at [1, 1.00000000000001]" F, 4, 6, "have the name 1");
+  wrong(M "walk z at [1, 2] ~ normal(0, s)\n", 4, 32, "expected 'from' and the prior");
+  wrong(M "walk z at [1, 2] ~ ar1(s) from normal(0, 1)\n", 4, 20, "'ar1' takes 2 arguments");
+  wrong(M "walk z at [1, 2] ~ ar1(x, s) from normal(0, 1)\n", 4, 24, "a walk cannot use 'x'");
+  wrong(M "walk z at [1, 2] ~ ar2(0.5, s) from normal(0, 1)\n", 4, 20, "unknown distribution 'ar2'");
+  wrong(M "walk z at [1, 2] ~ normal(0, s) from normal(0, -1)\n", 4, 48, "must be above 0");
+  wrong(M "walk z at [1, 2] ~ normal(0, z) from normal(0, 1)\n", 4, 30, "cannot use 'z': it is a table");
+  wrong(M "walk z at [1, 2]" F "param z ~ normal(0, 1)\n", 5, 7, "defined twice");
+  wrong(M "walk z at [1, 2]" F "derived y = z\n", 5, 13, "it is a table");
+  wrong(M "walk z[1..2] at [1, 2]" F, 4, 7, "not '['");
+#undef M
+#undef F
+}
+
+static void convolutions(void) {
+#define M "param p ~ normal(0, 1)\nconst w[1..2] = [0.5, 0.5]\nconst m[1..2, 1..2] = 1\nstate x = 1\n"
+  wrong(M "next x = convolve(x)\n", 5, 10, "2 arguments, not 1");
+  wrong(M "next x = convolve(x, 3)\n", 5, 22, "an array with one index");
+  wrong(M "next x = convolve(x, m)\n", 5, 22, "an array with one index");
+  wrong(M "next x = convolve(x, v)\n", 5, 22, "unknown name 'v'");
+  wrong(M "next x = convolve(y, w)\n", 5, 19, "unknown name 'y'");
+  wrong(M "next x = x\nlet y = z*convolve(y, w)\nlet z = y\n", 7, 9, "circular");
+  wrong(M "dx/dt = convolve(x, w)\n", 5, 9, "no steps that convolve() could look back over");
+  wrong(M "next x = x\nderived y = convolve(x, w)\n", 6, 13, "a derived quantity cannot use convolve()");
+  wrong(M "next x = x\nlogp convolve(x, w)\n", 6, 6, "logp cannot use convolve()");
+  wrong("param p ~ normal(0, 1)\nconst w[1..100000] = 1\nstate x = 1\nnext x = convolve(x, w) + "
+        "convolve(2*x, w)\n",
+        4, 10, "too large");
+#undef M
+}
+
+static void tables_of_expressions(void) {
+#define M "param b ~ normal(0, 1)\nstate x = 1\ndx/dt = b\n"
+  wrong(M "table k spline = [0: 1]\n", 4, 7, "two knots or more, 'k' has 1");
+  wrong(M "table k spline = []\n", 4, 18, "empty");
+  wrong(M "table k step = [0: b, 5: x]\n", 4, 26, "a value of a table cannot use 'x': it is a state");
+  wrong(M "table k linear = [0: b, 5: t]\n", 4, 28, "a value of a table cannot use 't'");
+  wrong(M "table k step = [0: b, 5: k]\n", 4, 26, "cannot use 'k': it is a table");
+  wrong(M "let y = k\ntable k step = [0: b, 5: y]\n", 4, 9, "the values of the table 'k' use the table");
+  wrong(M "table k step = [0: b, b: 1]\n", 4, 23, "a time of a table cannot use 'b'");
+  wrong(M "table k step = [5: b, 5: 1]\n", 4, 23, "must ascend");
+  wrong(M "table k step = [0: log(-1)]\n", 4, 20, "must be a number");
+  wrong(M "table k step = [0: b]\nderived z = k\n", 5, 13, "cannot use 'k': it is a table");
+  wrong("param b ~ normal(0, 1)\ntable k step = [0: b]\nlet z = k\n", 3, 9, "no time to follow");
+#undef M
+}
+
+TESTS({"tables of expressions", tables_of_expressions}, {"walks", walks}, {"convolve", convolutions},
+      {"text", text_that_is_no_language}, {"habits", habits}, {"statements", statements_that_do_not_parse},
       {"names", names}, {"output", names_of_output_columns}, {"constants", constants_are_numbers},
       {"empty", an_empty_model_is_told}, {"circles", circles}, {"shapes", shapes}, {"arguments", arguments},
       {"bounds", priors_against_bounds}, {"equations", equations}, {"places", things_out_of_place},
