@@ -358,10 +358,26 @@ static atvi_status extend(fit *f) {
   return ATVI_OK;
 }
 
+/* Many coordinates: a ladder has as many rungs as the posterior is narrower than the prior in all of them together. Where the best maximum is
+ * a peak, its normal approximation is a better place to begin. */
+static atvi_status train(atvi_vi *v) {
+  atvi_member *m = &v->part[0].at;
+  atvi_member top;
+  bool found = false;
+  if (v->wide) ATVI_TRY(atvi_infer_vi_summit(v, &top, &found));
+  if (found) {
+    *m = top;
+    v->converged = atvi_infer_vi_train_more(v, m, HUGE_VAL, 0, atvi_infer_vi_in_vain).done;
+  } else {
+    v->converged = atvi_infer_vi_train(v, m);
+  }
+  return ATVI_OK;
+}
+
 static atvi_status enter(fit *f, phase now) {
   atvi_vi *v = f->v;
   switch (now) {
-  case TRAIN: v->converged = atvi_infer_vi_train(v, &v->part[0].at); return ATVI_OK;
+  case TRAIN: return train(v);
   case SEEK: return atvi_infer_vi_seek(v);
   case COVER: return atvi_infer_vi_cover(v);
   case WEIGH_ONE:

@@ -146,6 +146,24 @@ static atvi_status hop(atvi_vi *v, const atvi_modes_opts *opts, double *start) {
 
 static bool is_late(const void *user) { return atvi_infer_vi_over(user); }
 
+/* Longer climbs than those that look for other modes: many coordinates are ill-conditioned together. */
+static int summit_iterations(const atvi_vi *v) { return 60 + 2 * (int)v->d; }
+
+atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found) {
+  atvi_idx n = (atvi_idx)v->tuning.starts;
+  double *start = atvi_pool_take(v->pool, (size_t)(v->d * n), sizeof *start);
+  atvi_modes_opts opts = {
+      .iterations = summit_iterations(v), .most = ATVI_VI_PARTS, .late = is_late, .user = v};
+  *found = false;
+  if (!start) return ATVI_ENOMEM;
+  atvi_infer_vi_tell(v, "climbing", 0.02, "%td climbs", n);
+  atvi_math_sobol_normal((atvi_sobol){v->opts.seed, ATVI_STREAM_TRAIN, v->scramble++}, 0, v->d, n, start);
+  ATVI_TRY(atvi_infer_modes_find(v->space, &opts, v->pool, n, start, &v->modes));
+  if (v->modes.n == 0 || !isfinite(v->modes.mode[0].log_evidence)) return ATVI_OK;
+  *found = true;
+  return atvi_infer_vi_member_new(v, v->modes.mode[0].x, v->modes.mode[0].chol, m) ? ATVI_OK : ATVI_ENOMEM;
+}
+
 atvi_status atvi_infer_vi_seek(atvi_vi *v) {
   atvi_idx n_start = (atvi_idx)v->tuning.starts, n_hop = 2 * (atvi_idx)v->tuning.starts;
   double *start = atvi_pool_take(v->pool, (size_t)(v->d * n_hop), sizeof *start);

@@ -184,6 +184,9 @@ bool atvi_infer_vi_slopes_of_peaks(atvi_vi *v, double least_evidence);
 
 /* ---- components (vi_modes.c, vi_edge.c) ---- */
 
+/* Climbs from points spread over the prior; *m is the family's starting point in the frame of the normal approximation at the best mode.
+ * *found: there is one. Errors: ENOMEM. */
+ATVI_CHECKED atvi_status atvi_infer_vi_summit(atvi_vi *v, atvi_member *m, bool *found);
 /* Looks for modes. part[0] must know its evidence. Errors: ENOMEM. */
 ATVI_CHECKED atvi_status atvi_infer_vi_seek(atvi_vi *v);
 /* Trains a component for each mode found that the components miss. Errors: ENOMEM. */
