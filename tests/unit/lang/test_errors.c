@@ -350,6 +350,7 @@ static void walks(void) {
   wrong(M "walk z at [1, 2] ~ ar1(s) from normal(0, 1)\n", 4, 20, "'ar1' takes 2 arguments");
   wrong(M "walk z at [1, 2] ~ ar1(x, s) from normal(0, 1)\n", 4, 24, "a walk cannot use 'x'");
   wrong(M "walk z at [1, 2] ~ ar2(0.5, s) from normal(0, 1)\n", 4, 20, "unknown distribution 'ar2'");
+  wrong(M "walk z at [1, 2] ~ exponential(s) from normal(0, 1)\n", 4, 20, "normal, student or cauchy");
   wrong(M "walk z at [1, 2] ~ normal(0, s) from normal(0, -1)\n", 4, 48, "must be above 0");
   wrong(M "walk z at [1, 2] ~ normal(0, z) from normal(0, 1)\n", 4, 30, "cannot use 'z': it is a table");
   wrong(M "walk z at [1, 2]" F "param z ~ normal(0, 1)\n", 5, 7, "defined twice");
