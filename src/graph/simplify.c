@@ -400,22 +400,21 @@ atvi_node atvi_graph_fn(atvi_graph *g, atvi_fn fn, int derivative, int n_arg, co
   return fold ? constant(g, atvi_graph_fn_eval(fn, derivative, v)) : atvi_graph_intern(g, node);
 }
 
+static atvi_node make_pick(atvi_graph *g, const atvi_gnode *like, const atvi_node *x) {
+  atvi_gnode node = {.op = like->op, .n_arg = like->n_arg, .index = like->index};
+  double known;
+  for (int k = 0; k < like->n_arg; k++) {
+    if (g->failed || x[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+    node.arg[k] = x[k];
+  }
+  if (like->op == ATVI_OP_PICK && atvi_graph_is_const(g, x[0], &known))
+    return atvi_graph_list_element(g, x[1], atvi_graph_pick_at(known, g->node[x[1]].index));
+  return atvi_graph_intern(g, node);
+}
+
 atvi_node atvi_graph_make(atvi_graph *g, const atvi_gnode *like, const atvi_node *x) {
   bool varies = !g->failed && x[0] != ATVI_NODE_NONE && !is_op(g, x[0], ATVI_OP_CONST);
-  if (like->op == ATVI_OP_PICK || like->op == ATVI_OP_LIST) {
-    atvi_gnode node = *like;
-    double known;
-    for (int k = 0; k < like->n_arg; k++) {
-      if (g->failed || x[k] == ATVI_NODE_NONE) return ATVI_NODE_NONE;
-      node.arg[k] = x[k];
-    }
-    if (like->op == ATVI_OP_PICK && atvi_graph_is_const(g, x[0], &known))
-      return atvi_graph_list_element(g, x[1], atvi_graph_pick_at(known, g->node[x[1]].index));
-    return atvi_graph_intern(g, (atvi_gnode){.op = node.op,
-                                             .n_arg = node.n_arg,
-                                             .index = node.index,
-                                             .arg = {node.arg[0], node.arg[1], node.arg[2], node.arg[3]}});
-  }
+  if (like->op == ATVI_OP_PICK || like->op == ATVI_OP_LIST) return make_pick(g, like, x);
   switch (like->n_arg) {
   case 1:
     if (varies && (like->op == ATVI_OP_LOG || like->op == ATVI_OP_LOG1P)) return raw1(g, like->op, x[0]);

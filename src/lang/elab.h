@@ -65,10 +65,12 @@ typedef struct elab_symbol {
   /* TABLE whose values are expressions: a polynomial in the time since the last knot, [n_coef][n + 1] by power and knots passed */
   int n_coef;
   atvi_node *coef;
-  /* TABLE that is a walk: its knots, and the parameters of its first value and of its increments */
+  /* TABLE that is a walk: its knots, and the parameters that are its first value and the later ones */
   atvi_idx n_knot;
   const double *knot;
-  struct elab_symbol *first, *increment;
+  struct elab_symbol *first, *later;
+  /* PARAM that is later values of a walk: the walk */
+  struct elab_symbol *walk;
 } elab_symbol;
 
 typedef struct elab_binding {
@@ -335,10 +337,12 @@ bool atvi_lang_pulse_first(elab *e, double *first);
 /* The rest, one file each; all return false after an error. */
 bool atvi_lang_settings(elab *e); /* elab_time.c: title, calendar, solver, step, kind of model */
 bool atvi_lang_tables(elab *e);
-/* elab_walk.c: names for the parameters of a walk when it is declared; its knots, when data are known; its values at them. */
-bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *increment);
+/* elab_walk.c: the parameters of a walk when it is declared; its knots; its values at them. */
+bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *later);
 bool atvi_lang_walks(elab *e);
-bool atvi_lang_walk_values(elab *e, const elab_symbol *walk, atvi_node *value);
+void atvi_lang_walk_values(elab *e, const elab_symbol *walk, atvi_node *value);
+/* Makes the prior of an increment, param number `index`, that of the value. */
+bool atvi_lang_walk_prior(elab *e, const elab_symbol *walk, atvi_idx index, atvi_lang_param *p);
 /* The value of a table now, made ready if it is not. */
 atvi_node atvi_lang_table_node(elab *e, elab_symbol *sym, const ast_expr *use);
 bool atvi_lang_time(elab *e, const ast_expr *x, const char *where, double *value); /* a number or a date */

@@ -89,8 +89,8 @@ bool atvi_lang_declare(elab *e) {
     if (kind == SYM_SET && st->n_word && !declare_labels(e, &cap, sym)) return false;
     if (st->kind != KW_WALK) continue;
     elab_symbol *first = add_symbol(e, &cap, st->name, st, SYM_PARAM, st->at);
-    elab_symbol *increment = first ? add_symbol(e, &cap, st->name, st, SYM_PARAM, st->at) : NULL;
-    if (!increment || !atvi_lang_walk_declare(e, sym, first, increment)) return false;
+    elab_symbol *later = first ? add_symbol(e, &cap, st->name, st, SYM_PARAM, st->at) : NULL;
+    if (!later || !atvi_lang_walk_declare(e, sym, first, later)) return false;
   }
   return true;
 }

@@ -160,6 +160,7 @@ static bool param(elab *e, const elab_symbol *sym, elab_loop *loop, atvi_idx k, 
     for (int a = 0; a < p->n_arg; a++)
       if ((p->arg[a] = atvi_lang_eval(e, &v, st->args->arg[a])) == ATVI_NODE_NONE) return false;
     if (!atvi_lang_check_args(e, st, p->dist, p->arg) || !bounds(e, st, loop->vars, p)) return false;
+    if (sym->walk && !atvi_lang_walk_prior(e, sym->walk, sym->base + k, p)) return false;
   }
   *log_density = density(e, st, p, sym->base + k);
   return e->s->status == ATVI_OK;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_DEEP = 50 };
+enum { MOST_LOOKS = 10000 }; /* lets that use others twice, and these others, must not take for ever */
 
 /* The column of the observation's data that a name means where it is an index; -1: none. The name of an index set means a column there. */
 static atvi_idx index_column(const elab *e, const elab_env *v, const ast_expr *x) {
@@ -24,11 +24,11 @@ static atvi_idx index_column(const elab *e, const elab_env *v, const ast_expr *x
   return b || (sym && sym->kind != SYM_SET) ? -1 : atvi_io_csv_find(csv, x->word->text);
 }
 
-static bool varies(const elab *e, const elab_env *v, const ast_expr *x, int deep) {
+static bool varies(const elab *e, const elab_env *v, const ast_expr *x, int *looks) {
   const elab_binding *b = NULL;
-  if (!x || deep > MOST_DEEP) return false;
+  if (!x || --*looks < 0) return false;
   for (atvi_idx k = 0; k < x->n; k++)
-    if (varies(e, v, x->arg[k], deep + 1)) return true;
+    if (varies(e, v, x->arg[k], looks)) return true;
   if (x->kind != EX_NAME) return false;
   if (index_column(e, v, x) >= 0) return true;
   const elab_symbol *sym = x->qualifier ? NULL : atvi_lang_find(v, x->word, &b);
@@ -37,14 +37,19 @@ static bool varies(const elab *e, const elab_env *v, const ast_expr *x, int deep
   if (sym && sym->kind == SYM_LET) {
     elab_env inner = *v;
     inner.vars = NULL;
-    return varies(e, &inner, sym->stmt->value, deep + 1);
+    return varies(e, &inner, sym->stmt->value, looks);
   }
   return sym && sym->kind == SYM_TABLE;
 }
 
+static bool index_varies(const elab *e, const elab_env *v, const ast_expr *x) {
+  int looks = MOST_LOOKS;
+  return varies(e, v, x, &looks);
+}
+
 bool atvi_lang_index_varies(const elab *e, const elab_env *v, const ast_expr *x) {
   for (atvi_idx d = 0; d < x->n; d++)
-    if (varies(e, v, x->arg[d], 0)) return true;
+    if (index_varies(e, v, x->arg[d])) return true;
   return false;
 }
 
@@ -275,7 +280,7 @@ atvi_node atvi_lang_pick(elab *e, const elab_env *v, const ast_expr *x, elab_sym
   if (x->n != sym->n_dim) return atvi_lang_offset(e, sym, (int)x->n, at, x->at), ATVI_NODE_NONE;
   for (int d = 0; d < sym->n_dim; d++) {
     const elab_range *r = &sym->dim[d];
-    moves[d] = varies(e, v, x->arg[d], 0);
+    moves[d] = index_varies(e, v, x->arg[d]);
     at[d] = r->lo;
     if (!moves[d]) {
       if (!atvi_lang_whole(e, v->vars, x->arg[d], "an index", &at[d])) return ATVI_NODE_NONE;

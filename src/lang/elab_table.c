@@ -139,9 +139,9 @@ static bool elab_walk(elab *e, elab_symbol *sym) {
   atvi_lang_table table = {
       .name = sym->word->text, .kind = ATVI_TABLE_SEGMENT, .n = sym->n_knot, .t = sym->knot};
   atvi_node *value = atvi_lang_take(e->s, sym->n_knot, sizeof *value);
-  if (!value || !atvi_lang_walk_values(e, sym, value) ||
-      !segments(e, sym, &table, value, sym->stmt->linear ? 1 : 0))
-    return false;
+  if (!value) return false;
+  atvi_lang_walk_values(e, sym, value);
+  if (!segments(e, sym, &table, value, sym->stmt->linear ? 1 : 0)) return false;
   e->lang->table[sym->base] = table;
   return true;
 }

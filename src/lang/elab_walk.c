@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks: a table whose values at the knots are a random walk, x[k] = x[k-1] + e[k], or an AR(1) process, x[k] = phi x[k-1] + e[k].
- * The first value and the increments e[k] are parameters, named by the time of their knot. */
+ * The values x[k] are parameters, named by the time of their knot; the prior of x[k] is that of e[k] around what comes before. So
+ * methods can choose between coordinates: the values, which much data determine one by one, or the increments in units of their scale. */
 #include "lang/elab.h"
 #include <math.h>
 #include <stdio.h>
@@ -32,14 +33,15 @@ static bool declare_params(elab *e, elab_symbol *sym) {
   return true;
 }
 
-bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *increment) {
-  if (!declare_params(e, first) || !declare_params(e, increment)) return false;
-  ast_stmt *a = (ast_stmt *)first->stmt, *b = (ast_stmt *)increment->stmt; /* made above */
+bool atvi_lang_walk_declare(elab *e, elab_symbol *walk, elab_symbol *first, elab_symbol *later) {
+  if (!declare_params(e, first) || !declare_params(e, later)) return false;
+  ast_stmt *a = (ast_stmt *)first->stmt, *b = (ast_stmt *)later->stmt; /* made above */
   a->dist = a->first_dist;
   a->args = a->first_args;
   a->dist_at = a->first_at;
   walk->first = first;
-  walk->increment = increment;
+  walk->later = later;
+  later->walk = walk;
   if (!is_ar1(b)) return true;
   if (b->args->n != 2) {
     atvi_lang_error(e->s, b->dist_at, "write ar1(phi, sd)", "'ar1' takes 2 arguments, not %td", b->args->n);
@@ -195,7 +197,7 @@ static bool knots(elab *e, elab_symbol *walk) {
   }
   if (!label) return false;
   name_params(walk->first, 1, label);
-  name_params(walk->increment, walk->n_knot - 1, label + 1);
+  name_params(walk->later, walk->n_knot - 1, label + 1);
   return true;
 }
 
@@ -211,14 +213,26 @@ bool atvi_lang_walks(elab *e) {
   return true;
 }
 
-bool atvi_lang_walk_values(elab *e, const elab_symbol *walk, atvi_node *value) {
+void atvi_lang_walk_values(elab *e, const elab_symbol *walk, atvi_node *value) {
+  for (atvi_idx k = 0; k < walk->n_knot; k++) /* both arrays are numbered one after the other */
+    value[k] = atvi_graph_input(e->g, ATVI_IN_PARAM, walk->first->base + k);
+}
+
+bool atvi_lang_walk_prior(elab *e, const elab_symbol *walk, atvi_idx index, atvi_lang_param *p) {
   const ast_stmt *st = walk->stmt;
-  atvi_node phi = atvi_graph_const(e->g, 1);
-  elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a walk", .data = -1};
-  if (is_ar1(st) && (phi = atvi_lang_eval(e, &v, st->args->arg[0])) == ATVI_NODE_NONE) return false;
-  value[0] = atvi_graph_input(e->g, ATVI_IN_PARAM, walk->first->base);
-  for (atvi_idx k = 1; k < walk->n_knot; k++)
-    value[k] = atvi_graph_op2(e->g, ATVI_OP_ADD, atvi_graph_op2(e->g, ATVI_OP_MUL, phi, value[k - 1]),
-                              atvi_graph_input(e->g, ATVI_IN_PARAM, walk->increment->base + k - 1));
-  return true;
+  int location = p->dist == ATVI_DIST_STUDENT ? 1 : 0;
+  if (p->dist != ATVI_DIST_NORMAL && p->dist != ATVI_DIST_STUDENT && p->dist != ATVI_DIST_CAUCHY) {
+    atvi_lang_error(e->s, st->dist_at, "for example: walk x every 7 ~ normal(0, s) from normal(0, 1)",
+                    "increments of a walk are normal, student or cauchy, or it is ar1, not '%.60s'",
+                    st->dist->text);
+    return false;
+  }
+  atvi_node before = atvi_graph_input(e->g, ATVI_IN_PARAM, index - 1);
+  if (is_ar1(st)) {
+    elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a walk", .data = -1};
+    atvi_node phi = atvi_lang_eval(e, &v, st->args->arg[0]);
+    before = atvi_graph_op2(e->g, ATVI_OP_MUL, phi, before);
+  }
+  p->arg[location] = atvi_graph_op2(e->g, ATVI_OP_ADD, before, p->arg[location]);
+  return e->s->status == ATVI_OK;
 }

@@ -242,7 +242,7 @@ typedef struct atvi_lang {
   atvi_lang_value *derived;
   atvi_idx n_state;
   atvi_lang_state *state;
-  /* The last of them hold past values for convolve(), and are nobody's business. */
+  /* The last n_lag of them hold past values for convolve() and are not shown. */
   atvi_idx n_lag;
   double start; /* start time */
   double step;  /* MAP: time between two states */

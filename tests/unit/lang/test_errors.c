@@ -350,6 +350,7 @@ static void walks(void) {
   wrong(M "walk z at [1, 2] ~ ar1(s) from normal(0, 1)\n", 4, 20, "'ar1' takes 2 arguments");
   wrong(M "walk z at [1, 2] ~ ar1(x, s) from normal(0, 1)\n", 4, 24, "a walk cannot use 'x'");
   wrong(M "walk z at [1, 2] ~ ar2(0.5, s) from normal(0, 1)\n", 4, 20, "unknown distribution 'ar2'");
+  wrong(M "walk z at [1, 2] ~ exponential(s) from normal(0, 1)\n", 4, 20, "normal, student or cauchy");
   wrong(M "walk z at [1, 2] ~ normal(0, s) from normal(0, -1)\n", 4, 48, "must be above 0");
   wrong(M "walk z at [1, 2] ~ normal(0, z) from normal(0, 1)\n", 4, 30, "cannot use 'z': it is a table");
   wrong(M "walk z at [1, 2]" F "param z ~ normal(0, 1)\n", 5, 7, "defined twice");
@@ -376,6 +377,15 @@ static void convolutions(void) {
 #undef M
 }
 
+/* Looking for columns in an index does not follow all ways through lets. */
+static void many_ways_through_lets(void) {
+  char text[4000] = "param p[1..2] ~ normal(0, 1)\nlet a60 = 1\nderived d = p[a0]\n";
+  size_t n = strlen(text);
+  for (int i = 0; i < 60; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "let a%d = a%d*a%d\n", i, i + 1, i + 1);
+  wrong(text, 3, 15, "an index cannot use 'a0': it is a let");
+}
+
 static void tables_of_expressions(void) {
 #define M "param b ~ normal(0, 1)\nstate x = 1\ndx/dt = b\n"
   wrong(M "table k spline = [0: 1]\n", 4, 7, "two knots or more, 'k' has 1");
@@ -392,9 +402,10 @@ static void tables_of_expressions(void) {
 #undef M
 }
 
-TESTS({"tables of expressions", tables_of_expressions}, {"walks", walks}, {"convolve", convolutions},
-      {"text", text_that_is_no_language}, {"habits", habits}, {"statements", statements_that_do_not_parse},
-      {"names", names}, {"output", names_of_output_columns}, {"constants", constants_are_numbers},
-      {"empty", an_empty_model_is_told}, {"circles", circles}, {"shapes", shapes}, {"arguments", arguments},
-      {"bounds", priors_against_bounds}, {"equations", equations}, {"places", things_out_of_place},
+TESTS({"tables of expressions", tables_of_expressions}, {"walks", walks}, {"ways", many_ways_through_lets},
+      {"convolve", convolutions}, {"text", text_that_is_no_language}, {"habits", habits},
+      {"statements", statements_that_do_not_parse}, {"names", names}, {"output", names_of_output_columns},
+      {"constants", constants_are_numbers}, {"empty", an_empty_model_is_told}, {"circles", circles},
+      {"shapes", shapes}, {"arguments", arguments}, {"bounds", priors_against_bounds},
+      {"equations", equations}, {"places", things_out_of_place},
       {"caret", the_caret_stands_under_the_mistake}, {"hostile", hostile_sizes_are_errors})

@@ -276,7 +276,7 @@ static void splines_are_natural(void) {
 #undef M
 }
 
-/* A walk is a table of sums of its increments. */
+/* A walk is a table of values, each with a prior around the one before. */
 static void walks(void) {
   test_file("cases.csv", "day,y\n1,9\n5,3\n10,2.5\n13,1\n21,0.5\n28,0.1\n");
 #define M                                                                                                    \
@@ -288,23 +288,52 @@ static void walks(void) {
     char a[1000], b[1000];
     snprintf(a, sizeof a, "%s%s%swalk z every 7 from 0 to 28 ~ normal(0.1, s) from normal(-1, 0.5)\n",
              solver[i], M, E);
-    snprintf(b, sizeof b,
-             "%s%s%sparam z0 ~ normal(-1, 0.5)\nparam e[1..4] ~ normal(0.1, s)\n"
-             "let w[i in 0..4] = if i == 0 then z0 else w[i-1] + e[i]\n"
-             "table z step = [0: w[0], 7: w[1], 14: w[2], 21: w[3], 28: w[4]]\n",
-             solver[i], M, E);
+    snprintf(
+        b, sizeof b,
+        "%s%s%sparam w[i in 0..4] ~ normal(if i > 0 then w[i-1] + 0.1 else -1, if i > 0 then s else 0.5)\n"
+        "table z step = [0: w[0], 7: w[1], 14: w[2], 21: w[3], 28: w[4]]\n",
+        solver[i], M, E);
     same(a, b, true, 1e-9);
     snprintf(a, sizeof a, "%s%s%swalk z at [2, 10, 13.5, 30] ~ ar1(f, s) from student(5, 0, 0.5) linear\n",
              solver[i], M, E);
     snprintf(b, sizeof b,
-             "%s%s%sparam z0 ~ student(5, 0, 0.5)\nparam e[1..3] ~ normal(0, s)\n"
-             "let w[i in 0..3] = if i == 0 then z0 else f*w[i-1] + e[i]\n"
-             "table z linear = [2: w[0], 10: w[1], 13.5: w[2], 30: w[3]]\n",
+             "%s%s%sparam z0 ~ student(5, 0, 0.5)\nparam w[i in 1..3] ~ normal(if i > 1 then f*w[i-1] else "
+             "f*z0, s)\n"
+             "table z linear = [2: z0, 10: w[1], 13.5: w[2], 30: w[3]]\n",
              solver[i], M, E);
     same(a, b, true, 1e-9);
   }
 #undef M
 #undef E
+}
+
+/* The same density as with the increments as parameters. */
+static void walks_and_increments(void) {
+  static answer a, b;
+  static double theta[MOST];
+  atvi_ctx *ctx = test_ctx();
+  test_file("cases.csv", "day,y\n1,9\n5,3\n10,2.5\n13,1\n21,0.5\n28,0.1\n");
+  for (int ar = 0; ar < 2; ar++) {
+    char text[400];
+    theta[0] = NAN;
+    snprintf(
+        text, sizeof text,
+        "param s ~ halfnormal(0.3)\nparam f ~ uniform(0.2, 0.9)\ndata \"cases.csv\" time day\nparam z0 ~ "
+        "normal(-1, 0.5)\nparam e[1..3] ~ %s\nlet w[i in 0..3] = if i == 0 then z0 else %sw[i-1] + e[i]\n"
+        "table z step = [0: w[0], 7: w[1], 14: w[2], 21: w[3]]\nobserve y ~ normal(exp(z), s)\n",
+        ar ? "normal(0, s)" : "student(4, 0.1, s)", ar ? "f*" : "");
+    ask(ctx, "increments.atvi", text, true, theta, &b);
+    for (int k = 3; k < 6; k++)
+      for (int l = 0; l < B; l++) theta[k * B + l] += (ar ? theta[B + l] : 1) * theta[(k - 1) * B + l];
+    snprintf(text, sizeof text,
+             "param s ~ halfnormal(0.3)\nparam f ~ uniform(0.2, 0.9)\ndata \"cases.csv\" time day\n"
+             "walk z every 7 from 0 to 21 ~ %s from normal(-1, 0.5)\nobserve y ~ normal(exp(z), s)\n",
+             ar ? "ar1(f, s)" : "student(4, 0.1, s)");
+    ask(ctx, "values.atvi", text, true, theta, &a);
+    compare("log prior", B, a.lp, b.lp, 1e-12);
+    compare("log likelihood", B, a.ll, b.ll, 1e-12);
+  }
+  atvi_ctx_free(ctx);
 }
 
 static void check_names(const char *text, atvi_idx n, const char *const *name) {
@@ -408,11 +437,10 @@ static void units(void) {
          "  table extra step = [0: k[1]*rate, 6: k[2]]\n  state x = 10\n"
          "  dx/dt = -k[arm]*exp(z)*x - extra*x\n  data \"long.csv\" time day\n  let m = log(x) + b[site]\n"
          "  observe y ~ lognormal(m, 0.3)\n  start 0\n}\nsolver rk45 tol 1e-9\n",
-       M "param z0n ~ normal(0, 0.5)\nparam z0s ~ normal(0, 0.5)\nparam e1n ~ normal(0, s)\nparam e1s ~ "
-         "normal(0, s)\n"
-         "param e2n ~ normal(0, s)\nparam e2s ~ normal(0, s)\n"
-         "table zn step = [1: z0n, 8: z0n + e1n, 15: z0n + e1n + e2n]\n"
-         "table zs step = [1: z0s, 8: z0s + e1s, 15: z0s + e1s + e2s]\n"
+       M "param z0n ~ normal(0, 0.5)\nparam z0s ~ normal(0, 0.5)\nparam z1n ~ normal(z0n, s)\nparam z1s ~ "
+         "normal(z0s, s)\n"
+         "param z2n ~ normal(z1n, s)\nparam z2s ~ normal(z1s, s)\n"
+         "table zn step = [1: z0n, 8: z1n, 15: z2n]\ntable zs step = [1: z0s, 8: z1s, 15: z2s]\n"
          "table en step = [0: k[1]*0.3, 6: k[2]]\ntable es step = [0: k[1]*0.1, 6: k[2]]\nstart 0\n"
          "state n = 10\nstate m = 10\ndn/dt = -k[high]*exp(zn)*n - en*n\ndm/dt = -k[low]*exp(zs)*m - es*m\n"
          "data \"n.csv\" time day\ndata \"s.csv\" time day\nobserve yn ~ lognormal(log(n) + b[site], 0.3)\n"
@@ -481,5 +509,5 @@ static void memory_may_run_out_anywhere(void) {
 
 TESTS({"item response", item_response}, {"columns", columns_as_indices}, {"tables", tables_as_indices},
       {"parameters", tables_of_parameters}, {"splines", splines_are_natural}, {"walks", walks},
-      {"names", names_of_walks}, {"convolve", convolutions}, {"units", units},
-      {"memory", memory_may_run_out_anywhere})
+      {"names", names_of_walks}, {"increments", walks_and_increments}, {"convolve", convolutions},
+      {"units", units}, {"memory", memory_may_run_out_anywhere})
