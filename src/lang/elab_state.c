@@ -99,7 +99,24 @@ bool atvi_lang_states(elab *e) {
   return complete(e, by);
 }
 
-static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
+/* Whether a pulse may be at t. */
+static bool pulse_time(elab *e, atvi_place at, double t) {
+  if (t < e->lang->start && (e->lang->n_data || !e->lang->n_block)) {
+    atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g", t,
+                    e->lang->start);
+    return false;
+  }
+  double steps = (t - e->lang->start) / e->lang->step;
+  if (e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps))) {
+    atvi_lang_error(e->s, at, "pulses of 'next' equations fall on steps",
+                    "the pulse at %g is not a whole number of steps of %g after the start %g", t,
+                    e->lang->step, e->lang->start);
+    return false;
+  }
+  return true;
+}
+
+static bool pulse_list(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
   atvi_idx n = st->times->n;
   double *t = atvi_lang_take(e->s, n, sizeof *t);
   for (atvi_idx k = 0; t && k < n; k++) {
@@ -109,20 +126,35 @@ static bool pulse_times(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
       atvi_lang_error(e->s, at, "sort them", "times of a pulse must ascend: %g follows %g", t[k], t[k - 1]);
       return false;
     }
-    if (t[k] < e->lang->start && (e->lang->n_data || !e->lang->n_block)) {
-      atvi_lang_error(e->s, at, "start earlier, or drop it", "the pulse at %g lies before the start time %g",
-                      t[k], e->lang->start);
-      return false;
-    }
-    double steps = (t[k] - e->lang->start) / e->lang->step;
-    if (e->lang->kind == ATVI_MODEL_MAP && fabs(steps - nearbyint(steps)) > 1e-9 * fmax(1, fabs(steps))) {
-      atvi_lang_error(e->s, at, "pulses of 'next' equations fall on steps",
-                      "the pulse at %g is not a whole number of steps of %g after the start %g", t[k],
-                      e->lang->step, e->lang->start);
-      return false;
-    }
+    if (!pulse_time(e, at, t[k])) return false;
   }
   pulse->n_time = n;
+  pulse->time = t;
+  return t != NULL;
+}
+
+/* at every 24 from 0 to 240 */
+static bool pulse_every(elab *e, const ast_stmt *st, atvi_lang_pulse *pulse) {
+  enum { MOST = 100000 };
+  double every, from, to;
+  if (!atvi_lang_number(e, NULL, st->step, "the time between pulses", &every) ||
+      !atvi_lang_time(e, st->lower, "the time of the first pulse", &from) ||
+      !atvi_lang_time(e, st->upper, "the time of the last pulse", &to))
+    return false;
+  double n = floor((to - from) / every * (1 + 1e-12)) + 1;
+  if (!(every > 0) || !(n >= 1 && n <= MOST)) {
+    atvi_lang_error(e->s, st->range_at, "for example: at every 24 from 0 to 240",
+                    every > 0 ? "every %g from %g to %g is not between 1 and %d times"
+                              : "the time between pulses must be above 0, not %g",
+                    every, from, to, MOST);
+    return false;
+  }
+  double *t = atvi_lang_take(e->s, (atvi_idx)n, sizeof *t);
+  for (atvi_idx k = 0; t && k < (atvi_idx)n; k++) {
+    t[k] = from + (double)k * every;
+    if (!pulse_time(e, k ? st->range_at : st->lower->at, t[k])) return false;
+  }
+  pulse->n_time = (atvi_idx)n;
   pulse->time = t;
   return t != NULL;
 }
@@ -137,7 +169,10 @@ static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
     v.rows = &e->pulse_rows[out - e->lang->pulse];
     v.allowed |= ELAB_KIND(ATVI_IN_DATA);
   }
-  if (!(st->file ? atvi_lang_pulse_rows(e, st, v.rows) : pulse_times(e, st, out))) return false;
+  if (!(st->file    ? atvi_lang_pulse_rows(e, st, v.rows)
+        : st->times ? pulse_list(e, st, out)
+                    : pulse_every(e, st, out)))
+    return false;
   atvi_idx *state = atvi_lang_take(e->s, loop.total, sizeof *state);
   atvi_node *node = atvi_lang_take(e->s, loop.total, sizeof *node);
   for (atvi_idx j = 0; state && node && j < loop.total; j++) {
@@ -148,11 +183,12 @@ static bool pulse(elab *e, const ast_stmt *st, atvi_lang_pulse *out) {
     v.vars = loop.vars;
     node[j] = atvi_lang_eval(e, &v, st->value);
     if (node[j] == ATVI_NODE_NONE) return false;
-    if (st->sign < 0) node[j] = atvi_graph_op1(e->g, ATVI_OP_NEG, node[j]);
+    if (st->op == '-') node[j] = atvi_graph_op1(e->g, ATVI_OP_NEG, node[j]);
   }
   out->n = loop.total;
   out->state = state;
-  out->increase = node;
+  out->amount = node;
+  out->how = st->op == '=' ? ATVI_PULSE_SET : st->op == '*' ? ATVI_PULSE_SCALE : ATVI_PULSE_ADD;
   return state && node && (!st->file || atvi_lang_pulse_values(e, st, v.rows, out));
 }
 

@@ -71,15 +71,19 @@ bool atvi_lang_has_month(const struct atvi_lang *lang, double t);
 void atvi_lang_table_at(const struct atvi_lang *lang, const atvi_lang_table *table, double t, double *a,
                         double *b, double *next);
 
+/* What a pulse does with its amounts. */
+typedef enum { ATVI_PULSE_ADD, ATVI_PULSE_SET, ATVI_PULSE_SCALE } atvi_pulse_how;
+
 typedef struct {
   atvi_idx n_time;
   const double *time; /* [n_time] ascending */
+  atvi_pulse_how how;
   atvi_idx n;
   const atvi_idx *state; /* [n] states that change */
-  atvi_node *increase;   /* [n] what is added, from the state just before */
+  atvi_node *amount;     /* [n] what is added, the new value, or the factor, from the state just before */
   /* Numbers that come with each time, from a file; 0 if there is none. */
   atvi_idx n_value;
-  /* [n_time][n_value] inputs ATVI_IN_DATA of `increase`: index k is value k of the present time. */
+  /* [n_time][n_value] inputs ATVI_IN_DATA of `amount`: index k is value k of the present time. */
   const double *value;
   /* At most this many of its times coincide, in any unit; 0 without values. */
   atvi_idx n_same;

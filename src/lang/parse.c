@@ -264,19 +264,34 @@ static bool parse_table(ast_parser *p, ast_stmt *st) {
   return atvi_lang_expect(p, '=', NULL) && knots(p, st);
 }
 
+/* every 24 from 0 to 240 */
+static bool parse_every(ast_parser *p, ast_stmt *st) {
+  const char *hint = "for example: at every 24 from 0 to 240";
+  st->range_at = p->tok->at;
+  if (!(st->step = atvi_lang_expr_sum(p))) return false;
+  if (!atvi_lang_eat(p, "from")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'from'"), false;
+  if (!(st->lower = atvi_lang_expr_sum(p))) return false;
+  if (!atvi_lang_eat(p, "to")) return atvi_lang_error(p->s, p->tok->at, hint, "expected 'to'"), false;
+  st->upper = atvi_lang_expr_sum(p);
+  return st->upper != NULL;
+}
+
 static bool parse_pulse(ast_parser *p, ast_stmt *st) {
+  const char *hint = "for example: pulse I += 10 at [5, 12], pulse I = 0 at 5, pulse I *= 0.5 at 5";
   if (!define(p, st) || !dims(p, st)) return false;
-  st->sign = p->tok->kind == TOK_MINUS_EQ ? -1 : 1;
-  if (p->tok->kind == TOK_MINUS_EQ)
-    p->tok++;
-  else if (!atvi_lang_expect(p, TOK_PLUS_EQ, "for example: pulse I += 10 at [5, 12]"))
-    return false;
+  switch (p->tok->kind) {
+  case TOK_MINUS_EQ: st->op = '-'; break;
+  case TOK_TIMES_EQ: st->op = '*'; break;
+  case '=': st->op = '='; break;
+  default: st->op = '+'; break;
+  }
+  if (st->op == '+' ? !atvi_lang_expect(p, TOK_PLUS_EQ, hint) : !p->tok++) return false;
   if (!(st->value = atvi_lang_expr(p))) return false;
   if (!atvi_lang_eat(p, "at")) {
-    atvi_lang_error(p->s, p->tok->at, "for example: pulse I += 10 at [5, 12]", "expected 'at', found %s",
-                    atvi_lang_token_text(p, p->tok));
+    atvi_lang_error(p->s, p->tok->at, hint, "expected 'at', found %s", atvi_lang_token_text(p, p->tok));
     return false;
   }
+  if (atvi_lang_eat(p, "every")) return parse_every(p, st);
   st->times = atvi_lang_expr(p);
   if (st->times && atvi_lang_eat(p, "from") && !file_name(p, st)) return false;
   if (st->times && st->times->kind != EX_LIST) {

@@ -36,10 +36,10 @@ static void hoist(builder *b, atvi_idx n, atvi_node *x) {
   atvi_graph_hoist(b->g, n, x, PARAM_BIT, ATVI_IN_HOIST, b->cap, b->hoist, &b->m->n_hoist);
 }
 
-/* What pulse item[i] of a combination adds, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
-static const atvi_node *increases(builder *b, const atvi_pulses *combo, atvi_idx i) {
+/* The amounts of pulse item[i] of a combination, its numbers from the file being inputs of the solver; NULL on ENOMEM. */
+static const atvi_node *amounts(builder *b, const atvi_pulses *combo, atvi_idx i) {
   const atvi_lang_pulse *p = &b->lang->pulse[combo->item[i]];
-  if (!p->n_value) return p->increase;
+  if (!p->n_value) return p->amount;
   atvi_node *from = inputs(b, ATVI_IN_DATA, p->n_value), *to = take(b, p->n_value, sizeof *to);
   atvi_node *x = take(b, p->n, sizeof *x);
   if (!from || !to || !x) return NULL;
@@ -47,7 +47,7 @@ static const atvi_node *increases(builder *b, const atvi_pulses *combo, atvi_idx
   for (atvi_idx j = 0; j < i; j++)
     if (combo->item[j] == combo->item[i]) at += p->n_value;
   for (atvi_idx k = 0; k < p->n_value; k++) to[k] = atvi_graph_input(b->g, ATVI_IN_TABLE, at + k);
-  for (atvi_idx j = 0; j < p->n; j++) x[j] = p->increase[j];
+  for (atvi_idx j = 0; j < p->n; j++) x[j] = p->amount[j];
   atvi_graph_substitute(b->g, p->n, x, p->n_value, from, to);
   return x;
 }
@@ -72,11 +72,14 @@ static atvi_status rewrite(builder *b) {
     if (!y) return ATVI_ENOMEM;
     for (atvi_idx i = 0; i < m->combo[c].n; i++) {
       const atvi_lang_pulse *p = &b->lang->pulse[m->combo[c].item[i]];
-      const atvi_node *increase = increases(b, &m->combo[c], i);
-      if (!increase) return ATVI_ENOMEM;
+      const atvi_node *amount = amounts(b, &m->combo[c], i);
+      if (!amount) return ATVI_ENOMEM;
       for (atvi_idx j = 0; j < p->n; j++) {
         atvi_node *at = &y[m->state_at[p->state[j]]]; /* a state with pulses is solved for */
-        *at = atvi_graph_op2(b->g, ATVI_OP_ADD, *at, increase[j]);
+        *at =
+            p->how == ATVI_PULSE_SET
+                ? amount[j]
+                : atvi_graph_op2(b->g, p->how == ATVI_PULSE_ADD ? ATVI_OP_ADD : ATVI_OP_MUL, *at, amount[j]);
       }
     }
     hoist(b, b->n, y);

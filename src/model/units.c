@@ -127,7 +127,7 @@ static atvi_status adopt(const atvi_model *base, atvi_lang *lang) {
   lang->track = of->track;
   for (atvi_idx o = 0; o < of->n_observe; o++)
     memcpy(lang->observe[o].arg, of->observe[o].arg, sizeof of->observe[o].arg);
-  for (atvi_idx p = 0; p < of->n_pulse; p++) lang->pulse[p].increase = of->pulse[p].increase;
+  for (atvi_idx p = 0; p < of->n_pulse; p++) lang->pulse[p].amount = of->pulse[p].amount;
   return ATVI_OK;
 }
 

@@ -84,7 +84,7 @@ static void every_unit_is_a_model(void) {
     CHECK(l->n_derived == 1 && l->n_track == 1);
     const atvi_lang *first = b->unit[0].lang;
     CHECK(l->state[0].rhs == first->state[0].rhs && l->observe[0].arg[0] == first->observe[0].arg[0]);
-    CHECK(l->pulse[0].increase[0] == first->pulse[0].increase[0] && l->log_prior == first->log_prior);
+    CHECK(l->pulse[0].amount[0] == first->pulse[0].amount[0] && l->log_prior == first->log_prior);
   }
   const atvi_lang *l = b->unit[1].lang;
   CHECK(l->pulse[0].time[0] == 0 && l->pulse[0].time[1] == 24 && l->pulse[0].value[0] == 120);
@@ -112,7 +112,7 @@ static void nodes_use_the_unit(void) {
   CHECK_REL(value_at(ctx, m, u->lang->derived[0].node, x, 0, NULL, NULL), log(2) * V / cl, 1e-13);
   const double *in[8] = {x, NULL, &a, NULL, NULL, &dose};
   double increase;
-  CHECK_OK(atvi_graph_value(ctx, m->graph, u->lang->pulse[0].increase[0], in, &increase));
+  CHECK_OK(atvi_graph_value(ctx, m->graph, u->lang->pulse[0].amount[0], in, &increase));
   CHECK_REL(increase, dose * cl, 1e-13);
   atvi_lang_free(m);
   atvi_ctx_free(ctx);

@@ -236,6 +236,12 @@ static void things_out_of_place(void) {
   wrong(SIR "table m step = []\n", 4, 16, "empty");
   wrong(SIR "pulse S += 1 at [3, 2]\n", 4, 21, "ascend");
   wrong(SIR "start 5\npulse S += 1 at 3\n", 5, 17, "before the start");
+  wrong(SIR "start 5\npulse S = 1 at every 2 from 3 to 9\n", 5, 29, "before the start");
+  wrong(SIR "pulse S = 1 at every 2 from 9 to 3\n", 4, 22, "between 1 and 100000");
+  wrong(SIR "pulse S = 1 at every 0 from 3 to 9\n", 4, 22, "above 0");
+  wrong(SIR "pulse S = 1 at every 2 to 9\n", 4, 24, "'from'");
+  wrong(SIR "pulse S = 1 at every 2 from 1\n", 4, 30, "'to'");
+  wrong(SIR "pulse S /= 2 at 3\n", 4, 9, "'+='");
   wrong("state S = 1\nnext S = S\nstep 2\npulse S += 1 at 3\n", 4, 17, "whole number of steps");
   wrong(SIR "start 5\nburnin 3\n", 5, 8, "both");
   wrong(SIR "burnin -3\n", 4, 8, "0 or more");

@@ -263,9 +263,14 @@ static void pulses_steps_and_settings(void) {
   CHECK_REL(lang->pulse[0].time[1], 4, 0);
   CHECK_INT(lang->pulse[0].n, 2);
   CHECK_INT(lang->pulse[0].state[1], 2);
-  CHECK_REL(value_at(ctx, lang, lang->pulse[0].increase[1], p, 0, y, NULL), -3 * 0.731, 1e-15);
-  CHECK_REL(value_at(ctx, lang, lang->pulse[1].increase[0], p, 0, y, NULL), 2.5, 0);
+  CHECK_REL(value_at(ctx, lang, lang->pulse[0].amount[1], p, 0, y, NULL), -3 * 0.731, 1e-15);
+  CHECK_REL(value_at(ctx, lang, lang->pulse[1].amount[0], p, 0, y, NULL), 2.5, 0);
   CHECK_REL(value_at(ctx, lang, lang->state[2].rhs, p, 7, y, NULL), 0.731 * 3.5 + 7, 1e-15);
+  atvi_lang_free(lang);
+  lang = model(ctx, "state S = 1\ndS/dt = 1\npulse S = 2 at every 0.1 from 0 to 0.3\npulse S *= 3 at 1\n");
+  CHECK(lang->pulse[0].how == ATVI_PULSE_SET && lang->pulse[1].how == ATVI_PULSE_SCALE);
+  CHECK_INT(lang->pulse[0].n_time, 4);
+  CHECK_REL(lang->pulse[0].time[3], 0.3, 1e-15);
   atvi_lang_free(lang);
   lang = model(ctx, "state S = 1\ndS/dt = 1\nsolver rk45 tol 1e-7 atol 1e-9 maxsteps 5000\n");
   CHECK(lang->solver == ATVI_SOLVER_RK45 && lang->tol_rel == 1e-7 && lang->tol_abs == 1e-9 &&
