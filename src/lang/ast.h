@@ -214,7 +214,8 @@ typedef struct ast_stmt {
   ast_word *option; /* kind, name or unit; PARAM: the map */
   ast_expr *tol, *atol, *step, *maxsteps;
   double date;
-  int op; /* PULSE: '+', '-', '=' or '*' */
+  int op;         /* PULSE: '+', '-', '=' or '*' */
+  ast_expr *when; /* PULSE: its condition, in place of times */
   atvi_idx n_setting;
   ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
   /* How many blocks `each` it stands in. */

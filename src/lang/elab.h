@@ -14,7 +14,8 @@ enum {
   ELAB_MAX_ELEMENTS = 200000, /* scalar elements of all arrays together */
   ELAB_MAX_PARAMS = 10000,
   ELAB_MAX_WORK = 2000000, /* expressions evaluated */
-  ELAB_MAX_DEPTH = 1500    /* evaluations inside each other */
+  ELAB_MAX_DEPTH = 1500,   /* evaluations inside each other */
+  ELAB_MAX_CONDITIONS = 64 /* of pulses; ATVI_ODE_ROOTS */
 };
 
 #define ELAB_KIND(k) (1u << (k))
@@ -166,7 +167,8 @@ typedef struct {
   const ast_stmt *simulator;  /* NULL: there is none */
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
-  atvi_idx emulator_cap;
+  atvi_idx emulator_cap, pulse_cap;
+  int n_condition;            /* pulses with one */
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
   unsigned char **used;
@@ -278,6 +280,11 @@ bool atvi_lang_params(elab *e); /* elab_param.c */
 bool atvi_lang_values(elab *e); /* elab.c: derived, track, logp */
 bool atvi_lang_states(elab *e); /* elab_state.c */
 bool atvi_lang_pulses(elab *e);
+/* elab_event.c: a time of a pulse: a number or date in *time, or *time + *lag where it depends on parameters (*lag is
+ * ATVI_NODE_NONE if not), never before the start. */
+bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, double *time, atvi_node *lag);
+/* The condition of a pulse, and an expression that becomes positive when it becomes true. */
+bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_pulse *pulse);
 bool atvi_lang_elab_data(elab *e);    /* elab_data.c */
 bool atvi_lang_elab_observe(elab *e); /* elab_observe.c */
 bool atvi_lang_check_args(elab *e, const ast_stmt *st, atvi_dist dist, const atvi_node *arg);

@@ -77,6 +77,12 @@ typedef enum { ATVI_PULSE_ADD, ATVI_PULSE_SET, ATVI_PULSE_SCALE } atvi_pulse_how
 typedef struct {
   atvi_idx n_time;
   const double *time; /* [n_time] ascending */
+  /* the times are time[i] + lag, which depends on parameters */
+  bool moves;
+  atvi_node lag;
+  /* it has no times, and acts when `holds` becomes true, which is when `when` becomes positive; both may depend on states */
+  bool conditional;
+  atvi_node when, holds;
   atvi_pulse_how how;
   atvi_idx n;
   const atvi_idx *state; /* [n] states that change */

@@ -287,8 +287,10 @@ static bool parse_pulse(ast_parser *p, ast_stmt *st) {
   }
   if (st->op == '+' ? !atvi_lang_expect(p, TOK_PLUS_EQ, hint) : !p->tok++) return false;
   if (!(st->value = atvi_lang_expr(p))) return false;
+  if (atvi_lang_eat(p, "when")) return (st->when = atvi_lang_expr(p)) != NULL;
   if (!atvi_lang_eat(p, "at")) {
-    atvi_lang_error(p->s, p->tok->at, hint, "expected 'at', found %s", atvi_lang_token_text(p, p->tok));
+    atvi_lang_error(p->s, p->tok->at, hint, "expected 'at' or 'when', found %s",
+                    atvi_lang_token_text(p, p->tok));
     return false;
   }
   if (atvi_lang_eat(p, "every")) return parse_every(p, st);

@@ -74,6 +74,8 @@ static void each(atvi_lang *lang, void (*fn)(void *user, atvi_node *x), void *us
   for (atvi_idx i = 0; i < lang->n_track; i++) fn(user, &lang->track[i].node);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
     for (atvi_idx j = 0; j < lang->pulse[p].n; j++) fn(user, &lang->pulse[p].amount[j]);
+  for (atvi_idx p = 0; p < lang->n_pulse; p++)
+    if (lang->pulse[p].conditional) fn(user, &lang->pulse[p].when), fn(user, &lang->pulse[p].holds);
 }
 
 typedef struct {

@@ -193,6 +193,12 @@ struct atvi_model {
   bool interpret;
   atvi_idx n_output;
   double *output_time; /* [n_output] */
+  /* Pulses at times of parameters: nodes of these, then their places in HOIST, in moving; and those of conditions. */
+  atvi_idx n_moving, n_root;
+  atvi_node *moving_node; /* [n_moving] */
+  atvi_ode_moving *moving;
+  atvi_node *root_node; /* [2][n_root] what becomes positive, and the condition */
+  atvi_idx *root_pulse;
   atvi_idx n_combo, cap_combo;
   atvi_pulses *combo; /* [n_combo], the solver's pulses */
 

@@ -67,6 +67,13 @@ static atvi_status rewrite(builder *b) {
   hoist(b, m->n_jump, m->jump_node);
   for (atvi_idx j = 0; j < m->n_jump && !atvi_graph_failed(b->g); j++)
     m->jump_at[j] = atvi_graph_get(b->g, m->jump_node[j]).index;
+  for (atvi_idx i = 0; i < m->n_unit; i++) {
+    atvi_model *u = m->unit[i];
+    hoist(b, u->n_moving, u->moving_node);
+    for (atvi_idx j = 0; j < u->n_moving && !atvi_graph_failed(b->g); j++)
+      u->moving[j].par = atvi_graph_get(b->g, u->moving_node[j]).index;
+  }
+  hoist(b, 2 * m->n_root, m->root_node);
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
     if (!y) return ATVI_ENOMEM;
@@ -178,25 +185,30 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump, false);
 }
 
-/* A program of the solver and its adjoint. */
-static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number,
-                        const atvi_node *f) {
-  atvi_node *seed = inputs(b, ATVI_IN_SEED, b->n);
-  atvi_idx nh = b->m->n_hoist, nw = b->n + nh;
+/* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times move. */
+static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi_idx number, atvi_idx n_out,
+                        const atvi_node *f, bool holds) {
+  const atvi_model *m = b->m;
+  atvi_node *seed = inputs(b, ATVI_IN_SEED, n_out);
+  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root > 0, nh = m->n_hoist,
+           nw = b->n + nh + nt;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
-  for (atvi_idx i = 0; i < nw; i++)
+  for (atvi_idx i = 0; i < b->n + nh; i++)
     wrt[i] =
         i < b->n ? atvi_graph_input(b->g, ATVI_IN_STATE, i) : atvi_graph_input(b->g, ATVI_IN_HOIST, i - b->n);
-  atvi_graph_vjp(b->g, b->n, f, seed, nw, wrt, grad);
+  if (nt) wrt[b->n + nh] = atvi_graph_input(b->g, ATVI_IN_TIME, 0);
+  atvi_graph_vjp(b->g, n_out, f, seed, nw, wrt, grad);
   atvi_prog_spec *s = begin(b, name, number);
   solver_inputs(b, s);
-  out(s, b->n, f, false);
+  out(s, n_out, f, false);
+  if (holds) out(s, n_out, f + n_out, false);
   s = begin(b, name_vjp, number);
   solver_inputs(b, s);
-  in(s, ATVI_IN_SEED, b->n, false);
+  in(s, ATVI_IN_SEED, n_out, false);
   out(s, b->n, grad, false);
   out(s, nh, grad + b->n, true);
+  if (nt) out(s, 1, grad + b->n + nh, false);
   return true;
 }
 
@@ -295,13 +307,15 @@ static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
   m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
-  b->spec = take(b, 14 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  b->spec = take(b, 16 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
             scalar_with_gradient(b, "extra", &b->lang->log_extra) && setup(b) &&
-            solver_pair(b, "rhs", "rhs_vjp", -1, b->rhs);
-  for (atvi_idx c = 0; ok && c < m->n_combo; c++) ok = solver_pair(b, "pulse", "pulse_vjp", c, b->pulse[c]);
+            solver_pair(b, "rhs", "rhs_vjp", -1, b->n, b->rhs, false);
+  for (atvi_idx c = 0; ok && c < m->n_combo; c++)
+    ok = solver_pair(b, "pulse", "pulse_vjp", c, b->n, b->pulse[c], false);
+  if (ok && m->n_root) ok = solver_pair(b, "root", "root_vjp", -1, m->n_root, m->root_node, true);
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b);
   if (ok && m->n_place > 0) ok = placed(b);
@@ -325,6 +339,10 @@ static atvi_status hot(builder *b, bool interpret) {
   m->ode.n_pulse = m->n_combo;
   m->ode.pulse = pulse;
   m->ode.pulse_vjp = pulse + m->n_combo;
+  if (m->n_root) {
+    m->ode.root = atvi_graph_module_get(m->hot, i++);
+    m->ode.root_vjp = atvi_graph_module_get(m->hot, i++);
+  }
   for (atvi_idx k = 0; k < m->n_rows; k++) {
     m->rows[k].value = atvi_graph_module_get(m->hot, i++);
     m->rows[k].grad = atvi_graph_module_get(m->hot, i++);

@@ -46,6 +46,10 @@ static void describe(atvi_model *m) {
   ode->n_tab = atvi_model_tab(lang);
   ode->n_jump = m->n_jump;
   ode->jump = m->jump_at;
+  ode->n_moving = m->n_moving;
+  ode->moving = m->moving;
+  ode->n_root = m->n_root;
+  ode->root_pulse = m->root_pulse;
   ode->n_output = m->n_output;
   ode->tol_rel = or_default(lang->tol_rel, TOL_REL);
   ode->tol_abs = or_default(lang->tol_abs, ode->tol_rel * ABS_PER_REL);

@@ -254,7 +254,7 @@ static bool gather(const atvi_model *m, events *e, double end, double eps) {
   bool map = lang->kind == ATVI_MODEL_MAP, ok = add(e, lang->start, EVENT_START, 0, 0);
   for (atvi_idx i = 0; i < m->n_output; i++) ok = ok && add(e, m->output_time[i], EVENT_OUTPUT, i, 0);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
-    for (atvi_idx i = 0; i < lang->pulse[p].n_time; i++) {
+    for (atvi_idx i = 0; !lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
       double t = lang->pulse[p].time[i];
       if (map) t = to_grid(lang, t);
       if (t >= lang->start - eps && t <= end + eps) ok = ok && add(e, t, EVENT_PULSE, p, i);
@@ -364,6 +364,60 @@ static atvi_status stops(atvi_model *m, double eps) {
   return ATVI_OK;
 }
 
+/* The pulses of parameters' times: those of one lag and time act together, and the one that comes first in the file has them. */
+static atvi_status moving(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_idx n = 0, item_n = lang->n_pulse;
+  for (atvi_idx p = 0; p < lang->n_pulse; p++) n += lang->pulse[p].moves ? lang->pulse[p].n_time : 0;
+  m->moving = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->moving);
+  m->moving_node = atvi_pool_take(m->pool, (size_t)n + 1, sizeof *m->moving_node);
+  atvi_idx *item = atvi_pool_take(m->pool, (size_t)item_n + 1, sizeof *item);
+  if (!m->moving || !m->moving_node || !item) return ATVI_ENOMEM;
+  for (atvi_idx p = 0; p < lang->n_pulse; p++)
+    for (atvi_idx i = 0; lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
+      const atvi_node lag = lang->pulse[p].lag;
+      const double time = lang->pulse[p].time[i];
+      atvi_idx n_item = 0;
+      bool earlier = false;
+      for (atvi_idx q = 0; q < lang->n_pulse; q++)
+        for (atvi_idx j = 0; lang->pulse[q].moves && lang->pulse[q].lag == lag && j < lang->pulse[q].n_time;
+             j++)
+          if (lang->pulse[q].time[j] == time) {
+            earlier = earlier || q < p;
+            item[n_item++] = q;
+          }
+      if (earlier) continue;
+      atvi_idx combo = combine(m->base, n_item, item);
+      if (combo < 0) return ATVI_ENOMEM;
+      m->moving_node[m->n_moving] = lag;
+      m->moving[m->n_moving++] = (atvi_ode_moving){.offset = time, .pulse = combo};
+    }
+  return ATVI_OK;
+}
+
+/* The pulses of conditions; those of one condition act together. */
+static atvi_status roots(atvi_model *m) {
+  const atvi_lang *lang = m->lang;
+  atvi_node *node = atvi_pool_take(m->pool, 2 * (size_t)lang->n_pulse + 1, sizeof *node);
+  atvi_node *truth = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *truth);
+  atvi_idx *item = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *item);
+  m->root_pulse = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *m->root_pulse);
+  if (!node || !truth || !item || !m->root_pulse) return ATVI_ENOMEM;
+  for (atvi_idx p = 0; p < lang->n_pulse; p++) {
+    const atvi_node holds = lang->pulse[p].holds;
+    atvi_idx n_item = 0;
+    for (atvi_idx q = 0; q < lang->n_pulse; q++)
+      if (lang->pulse[q].conditional && lang->pulse[q].holds == holds) item[n_item++] = q;
+    if (!lang->pulse[p].conditional || item[0] != p) continue;
+    if ((m->root_pulse[m->n_root] = combine(m->base, n_item, item)) < 0) return ATVI_ENOMEM;
+    truth[m->n_root] = holds;
+    node[m->n_root++] = lang->pulse[p].when;
+  }
+  for (atvi_idx e = 0; e < m->n_root; e++) node[m->n_root + e] = truth[e];
+  m->root_node = node;
+  return ATVI_OK;
+}
+
 atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   double eps = 0;
   if (opts->n_time > 0) {
@@ -379,5 +433,8 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   for (atvi_idx i = 0; i < m->n_output; i++)
     atvi_model_tables_at(m, m->output_time[i] + eps, m->output_tab + 2 * m->lang->n_table * i);
   m->has_ode = m->n_state > 0;
-  return m->has_ode ? stops(m, eps) : ATVI_OK;
+  if (!m->has_ode) return ATVI_OK;
+  ATVI_TRY(moving(m));
+  ATVI_TRY(roots(m));
+  return stops(m, eps);
 }

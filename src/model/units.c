@@ -158,6 +158,8 @@ static void unit_end(const atvi_model *base, atvi_model *u) {
   u->filled = own.filled;
   u->n_series_time = own.n_series_time;
   u->series_time = own.series_time;
+  u->n_moving = own.n_moving;
+  u->moving = own.moving;
   u->target.self = u;
   u->target.n_series = own.target.n_series;
   u->target.series = own.target.series;
@@ -169,6 +171,8 @@ static void unit_end(const atvi_model *base, atvi_model *u) {
     ode[i]->n_stop = own.ode.n_stop;
     ode[i]->stop = own.ode.stop;
     ode[i]->n_output = own.n_output;
+    ode[i]->n_moving = own.n_moving;
+    ode[i]->moving = own.moving;
   }
 }
 
@@ -177,6 +181,7 @@ static void measure_most(atvi_model *base) {
     const atvi_model *u = base->unit[i];
     if (u->n_output > base->most_output) base->most_output = u->n_output;
     if (u->ode.n_stop > base->ode.most_stops) base->ode.most_stops = u->ode.n_stop;
+    if (u->n_moving > base->ode.most_moving) base->ode.most_moving = u->n_moving;
   }
 }
 

@@ -67,6 +67,7 @@ void ATVI_ISA_NAME(atvi_ode_explicit_adjoint)(const atvi_ode *ode, atvi_ode_work
     combine(m, n, w->rev[s], r->h, w->zero, bar, w->err);
     const double *t = stage_time(w->ts, r->t, r->tnew, r->h, tb->c[s]);
     atvi_ode_run(w, &ode->vjp, t, s ? later + s * size : y, w->err, bar + m * size, parbar);
+    if (w->noting) atvi_ode_note_stage(w, s, tb->c[s], w->err);
   }
   combine(stages, n, ONES, w->one, bar, bar + size, w->err);
   assign(n, r->h, w->err, w->lam);

@@ -57,6 +57,23 @@ static atvi_status check_stops(atvi_ctx *ctx, const atvi_ode *o) {
   return ATVI_OK;
 }
 
+static atvi_status check_events(atvi_ctx *ctx, const atvi_ode *o) {
+  if (o->n_moving < 0 || o->n_root < 0 || o->n_root > ATVI_ODE_ROOTS ||
+      (!adaptive(o) && o->n_moving + o->n_root > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td moving pulses and %td roots with method %d", o->n_moving,
+                     o->n_root, (int)o->method);
+  if (o->n_root && (!o->root.fn || (o->vjp.fn && !o->root_vjp.fn)))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no root programs");
+  for (atvi_idx i = 0; i < o->n_moving + o->n_root; i++) {
+    bool root = i >= o->n_moving;
+    atvi_idx pulse = root ? o->root_pulse[i - o->n_moving] : o->moving[i].pulse;
+    if (pulse < 0 || pulse >= o->n_pulse || !o->pulse[pulse].fn ||
+        (!root && (o->moving[i].par < 0 || o->moving[i].par >= o->n_par)))
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: event %td has pulse %td of %td", i, pulse, o->n_pulse);
+  }
+  return ATVI_OK;
+}
+
 static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
   if (o->n < 1 || o->n_par < 0 || o->n_tab < 0 || o->n_pulse < 0 || o->n_output < 0)
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td states, %td parameters, %td table values", o->n, o->n_par,
@@ -74,6 +91,7 @@ static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: tolerances %g and %g, want in (0, 1)", o->tol_rel, o->tol_abs);
   if (!adaptive(o) && !(o->h > 0 && isfinite(o->h)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: h = %g, want > 0", o->h);
+  ATVI_TRY(check_events(ctx, o));
   for (atvi_idx j = 0; j < o->n_jump; j++)
     if (!adaptive(o) || o->n_jump > ATVI_ODE_JUMPS || o->jump[j] < 0 || o->jump[j] >= o->n_par)
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: jump %td of %td is parameter %td", j, o->n_jump, o->jump[j]);
@@ -81,10 +99,14 @@ static atvi_status check(atvi_ctx *ctx, const atvi_ode *o) {
   return check_stops(ctx, o);
 }
 
+static bool moves(const atvi_ode *o) { return o->n_jump + o->n_moving + o->most_moving + o->n_root > 0; }
+
 static size_t scratch_size(const atvi_ode *o) {
   size_t most = o->rhs.scratch;
   if (o->vjp.scratch > most) most = o->vjp.scratch;
   if (o->jac.scratch > most) most = o->jac.scratch;
+  if (o->root.scratch > most) most = o->root.scratch;
+  if (o->root_vjp.scratch > most) most = o->root_vjp.scratch;
   for (atvi_idx i = 0; i < o->n_pulse; i++) {
     if (o->pulse[i].scratch > most) most = o->pulse[i].scratch;
     if (o->pulse_vjp && o->pulse_vjp[i].scratch > most) most = o->pulse_vjp[i].scratch;
@@ -94,6 +116,10 @@ static size_t scratch_size(const atvi_ode *o) {
 
 static atvi_idx most_stops(const atvi_ode *o) {
   return o->most_stops > o->n_stop ? o->most_stops : o->n_stop;
+}
+
+static atvi_idx most_moving(const atvi_ode *o) {
+  return o->most_moving > o->n_moving ? o->most_moving : o->n_moving;
 }
 
 /* Lays the object out. Runs twice: a->base == NULL measures, else it places. */
@@ -113,6 +139,16 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
   ATVI_TAKE(a, head.scratch, scratch_size(o));
   ATVI_TAKE(a, head.fresh, most_stops(o));
+  if (moves(o)) {
+    ATVI_TAKE(a, head.done, most_moving(o) + 1);
+    ATVI_TAKE(a, head.g, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.gtry, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.holds, (o->n_root + 1) * ATVI_LANES);
+    ATVI_TAKE(a, head.mid, size);
+    ATVI_TAKE(a, head.kk, 6 * size);
+    ATVI_TAKE(a, head.lam2, size);
+    ATVI_TAKE(a, head.par2, (o->n_par + 1) * ATVI_LANES);
+  }
   if (o->method == ATVI_ODE_STIFF) {
     ATVI_TAKE(a, head.lu, o->n * size);
     ATVI_TAKE(a, head.lu2, o->n * size);
@@ -131,6 +167,7 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->n = o->n;
   w->n_par = o->n_par;
   w->n_tab = o->n_tab;
+  w->moves = moves(o);
   w->tol_rel = stiff ? STIFF_TOL * o->tol_rel : o->tol_rel;
   w->tol_abs = stiff ? STIFF_TOL * o->tol_abs : o->tol_abs;
   w->root = stiff ? 8 : 10;

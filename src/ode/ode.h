@@ -12,7 +12,7 @@
 
 #include "graph/program.h"
 
-enum { ATVI_ODE_JUMPS = 32 }; /* at most */
+enum { ATVI_ODE_JUMPS = 32, ATVI_ODE_ROOTS = 64 }; /* at most */
 
 typedef enum {
   ATVI_ODE_RK45,  /* adaptive explicit 5(4) pair, the default */
@@ -28,12 +28,22 @@ typedef struct {
   const double *tab; /* [n_tab] table coefficients from here to the next stop */
 } atvi_ode_stop;
 
+/* A pulse at a time of its own in every lane: par[par] + offset. One at or before the start acts at the start. */
+typedef struct {
+  atvi_idx par;
+  double offset;
+  atvi_idx pulse;
+} atvi_ode_moving;
+
 /* Slots of the programs, in this order (a program that does not use a slot still declares it). None is uniform:
  * lanes are at different times and between different stops, so that t and tab have their own value in each.
  *   rhs    in: t [1], y [n], par [n_par], tab [n_tab]             out: f [n]
- *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate)
+ *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate),
+ *                                                                      tbar [1] (store; only where times move: jumps, moving, roots)
  *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j   (STIFF only)
  *   pulse  in: t, y, par, tab  out: y after [n];  pulse_vjp: as vjp                         (one pair per pulse)
+ *   root   in: t, y, par, tab  out: g [n_root], whether the condition holds [n_root]        (only if n_root > 0)
+ *   root_vjp  of g: as vjp, lam [n_root]
  * A step sees the tab of the stop it set out from, also at its right end; a pulse sees that of its own stop.
  * For MAP, rhs gives the next state. vjp and pulse_vjp may be missing where no adjoint is asked for. */
 typedef struct {
@@ -44,13 +54,22 @@ typedef struct {
   const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
   atvi_idx n_stop;
   const atvi_ode_stop *stop; /* [n_stop], t strictly ascending; stop[0].t is the start time */
-  /* Problems that differ in nothing but stops and outputs may share a work: the most stops that any of them has; 0: n_stop. */
-  atvi_idx most_stops;
-  /* Jumps of the right-hand side whose times differ from lane to lane: their places in par. RK45 and STIFF land on them; table value
-   * n_tab + j is 0 before jump j and 1 from it on. The adjoint of a time is that of the exact solution, lambda^T (f before - f
-   * after), right to the tolerance. */
+  /* Problems that differ in nothing but stops, outputs and moving may share a work: the most stops and moving pulses that any of them has;
+   * 0: n_stop, n_moving. */
+  atvi_idx most_stops, most_moving;
+  /* Instants whose times differ from lane to lane (RK45 and STIFF, which land on them; see events.c). Their adjoints are exact: they
+   * differentiate the steps that end and begin there. */
+  /* Jumps of the right-hand side: the places of their times in par. Table value n_tab + j is 0 before jump j and 1 from it on. */
   atvi_idx n_jump;
   const atvi_idx *jump; /* [n_jump] */
+  /* Pulses at times of par. */
+  atvi_idx n_moving;
+  const atvi_ode_moving *moving; /* [n_moving] */
+  /* Pulses that act when a condition becomes true, which is when its g becomes positive; g may be 0 either way. One that holds at
+   * the start does not act then. */
+  atvi_idx n_root;
+  atvi_prog root, root_vjp;
+  const atvi_idx *root_pulse; /* [n_root] */
   atvi_idx n_output;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
@@ -60,7 +79,7 @@ typedef struct {
 
 typedef struct atvi_ode_work atvi_ode_work; /* scratch and tape of one thread; grows as needed */
 
-/* For use with this problem, and with those that differ from it in nothing but stops (most_stops). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
+/* For use with this problem, and with those that differ from it in nothing but stops and moving (most_stops). Errors: EINVAL (sizes, stops not ascending or, for MAP, not a whole number of steps
  * from the start, a program missing, tolerances or h out of range), ENOMEM. */
 ATVI_CHECKED atvi_status atvi_ode_work_new(atvi_ctx *ctx, const atvi_ode *ode, atvi_ode_work **out);
 void atvi_ode_work_free(atvi_ode_work *w); /* NULL is fine */

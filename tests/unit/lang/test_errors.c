@@ -242,6 +242,17 @@ static void things_out_of_place(void) {
   wrong(SIR "pulse S = 1 at every 2 to 9\n", 4, 24, "'from'");
   wrong(SIR "pulse S = 1 at every 2 from 1\n", 4, 30, "'to'");
   wrong(SIR "pulse S /= 2 at 3\n", 4, 9, "'+='");
+  wrong(SIR "param lag ~ normal(2, 1)\npulse S = 1 at [3, 3 + lag]\n", 5, 22, "before the start");
+  wrong(SIR "param lag in (1, 9)\npulse S = 1 at 5/(lag - 1) - 1\n", 5, 28, "before the start");
+  wrong(SIR "pulse S = 1 at S\n", 4, 16, "the time of a pulse");
+  wrong("param T in (0, 1)\nstate S = 1\nnext S = S\npulse S += 1 at T\n", 4, 17, "'next' equations");
+  wrong(SIR "solver rk4 step 0.1\npulse S += 1 at beta\n", 5, 17, "rk4");
+  wrong(SIR "solver rk4 step 0.1\npulse S += 1 when S < 3\n", 5, 21, "rk4");
+  wrong(SIR "pulse S += 1 when S\n", 4, 19, "comparisons");
+  wrong(SIR "pulse S += 1 when S == 3\n", 4, 21, "comparisons");
+  wrong(SIR "pulse S += 1 when t > beta\n", 4, 21, "no state");
+  wrong("state S[1..65] = 1\ndS[i in 1..65]/dt = 1\npulse S[i in 1..65] += 1 when S[i] > i\n", 3, 36,
+        "more than 64");
   wrong("state S = 1\nnext S = S\nstep 2\npulse S += 1 at 3\n", 4, 17, "whole number of steps");
   wrong(SIR "start 5\nburnin 3\n", 5, 8, "both");
   wrong(SIR "burnin -3\n", 4, 8, "0 or more");

@@ -36,4 +36,225 @@ static void pulses_set_and_scale(void) {
   CHECK_INT(test_live, 0);
 }
 
-TESTS({"set", pulses_set_and_scale})
+/* Values and gradients of n points in one batch; each is what it is alone. */
+static void check_batch(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, const double *theta, double *ll,
+                        double *gl) {
+  atvi_outcome outcome[16];
+  void *work;
+  CHECK_OK(t->ops->work_new(t->self, ctx, &work));
+  t->ops->eval(t->self, work,
+               &(atvi_batch){.B = n, .theta = theta, .log_lik = ll, .grad_lik = gl, .outcome = outcome});
+  t->ops->work_free(work);
+  for (atvi_idx j = 0; j < n; j++) {
+    double one[16];
+    for (atvi_idx i = 0; i < t->d; i++) one[i] = theta[i * n + j];
+    test_value v = test_eval(ctx, t, one);
+    CHECK_INT(outcome[j], ATVI_RUN_OK);
+    CHECK(v.ll == ll[j]);
+    for (atvi_idx i = 0; i < t->d; i++) CHECK(v.gl[i] == gl[i * n + j]);
+  }
+}
+
+static const char *const ALL = "param k ~ uniform(0, 3)\nparam lag in (0, 2)\nstart 0\nstate A = 2\nstate B "
+                               "= 1\ndA/dt = -k*A\ndB/dt = A - B\n"
+                               "pulse A = 3 at 1\npulse A *= 2 at every 1 from 1 to 2\npulse A += 1 at [lag, "
+                               "3 + lag]\npulse B += 1 when A < 1\n"
+                               "data \"all.csv\" time t\nobserve a ~ normal(A, 0.5)\n";
+
+static const char *const SOLVERS[4] = {"", "solver rk45 tol 1e-8\n", "solver stiff tol 1e-8\n",
+                                       "solver stiff\n"};
+
+/* dA/dt = -k A + t/10, doses d (1 + t) at lag and 3 + lag: the amount depends on the time. In one lane the second dose comes too
+ * late to be seen. */
+static double dosed(double k, double d, double lag, double t) {
+  double A = (1 - exp(-k * t)) / (k * k) * -0.1 + 0.1 * t / k;
+  for (int j = 0; j < 2; j++) {
+    double at = 3 * j + lag;
+    if (t > at) A += d * (1 + at) * exp(-k * (t - at));
+  }
+  return A;
+}
+
+static void pulses_at_parameters(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("lag.csv", "t,a\n0.5,0.1\n1.5,0.9\n4,2.2\n5.3,1.4\n7,3\n");
+  const double t[5] = {0.5, 1.5, 4, 5.3, 7}, a[5] = {0.1, 0.9, 2.2, 1.4, 3};
+  for (int s = 0; s < 4; s++)
+    for (int interpret = 0; interpret < 2; interpret++) {
+      char text[600];
+      snprintf(text, sizeof text,
+               "param k ~ uniform(0, 3)\nparam d ~ uniform(0, 3)\nparam lag ~ uniform(0, 6)\nstart 0\nstate "
+               "A = 0\n"
+               "dA/dt = -k*A + t/10\npulse A += d*(1 + t) at [lag, 3 + lag]\ndata \"lag.csv\" time t\n"
+               "observe a ~ normal(A, 0.5)\n%s",
+               SOLVERS[s]);
+      atvi_model *m = test_load(ctx, test_file("lag.atvi", text), interpret);
+      const atvi_target *target = atvi_model_target(m);
+      enum { B = 9 };
+      const double lag[B] = {0.7, 1.2, 1.50001, 2.9, 0.01, 5.9, 4.5, 3.3, 1e-9}, k = 0.7, d = 1.3, h = 1e-5;
+      double theta[3 * B], ll[B], gl[3 * B], tol = s == 1 || s == 2 ? 1e-5 : 0.05;
+      for (int j = 0; j < B; j++) theta[j] = k, theta[B + j] = d, theta[2 * B + j] = lag[j];
+      check_batch(ctx, target, B, theta, ll, gl);
+      CHECK_INT(m->n_moving, 2);
+      for (int j = 0; j < B; j++) {
+        double want = 0, by_lag = 0;
+        for (int i = 0; i < 5; i++) {
+          double A = dosed(k, d, lag[j], t[i]);
+          double slope = lag[j] > h
+                             ? (dosed(k, d, lag[j] + h, t[i]) - dosed(k, d, lag[j] - h, t[i])) / (2 * h)
+                             : (dosed(k, d, lag[j] + h, t[i]) - A) / h;
+          want += normal(a[i], A, 0.5);
+          by_lag += (a[i] - A) / 0.25 * slope;
+        }
+        CHECK_ABS(ll[j], want, tol * (1 + fabs(want)));
+        if (fabs(lag[j] - 1.5) > 0.001)
+          CHECK_MSG(fabs(gl[2 * B + j] - by_lag) <= tol * (1 + fabs(by_lag)),
+                    "solver %d, lag %g: %g, want %g", s, lag[j], gl[2 * B + j], by_lag);
+        double off = test_gradient(ctx, target, (double[]){k, d, fmax(lag[j], 0.001)}, 1e-6);
+        CHECK_MSG(off < 1e-6, "solver %d, lag %g: %g", s, lag[j], off);
+      }
+      atvi_model_free(m);
+    }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* dA/dt = -k A, and d more whenever A falls below c; B counts, as does the amount given, and N is not touched by A. */
+static double refilled(double k, double d, double c, double t, double *doses) {
+  double A = 2, now = 0;
+  for (*doses = 0;; (*doses)++) {
+    double at = now + log(A / c) / k;
+    if (at > t) return A * exp(-k * (t - now));
+    A = c + d;
+    now = at;
+  }
+}
+
+static void pulses_when_a_state_falls(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("when.csv", "t,a,b\n0.5,1.1,0.1\n2.5,0.9,1\n4,1.2,2\n7,0.4,5\n");
+  const double t[4] = {0.5, 2.5, 4, 7}, a[4] = {1.1, 0.9, 1.2, 0.4}, b[4] = {0.1, 1, 2, 5};
+  for (int s = 0; s < 4; s++)
+    for (int interpret = 0; interpret < 2; interpret++) {
+      char text[700];
+      snprintf(
+          text, sizeof text,
+          "param k ~ uniform(0, 3)\nparam d ~ uniform(0, 3)\nparam c ~ uniform(0, 2)\nstart 0\nstate A = 2\n"
+          "state B = 0\ndA/dt = -k*A\ndB/dt = 0*A\npulse A += d when A < c\npulse B += 1 when c > A\n"
+          "data \"when.csv\" time t\nobserve a ~ normal(A, 0.5)\nobserve b ~ normal(B, 0.3)\n%s",
+          SOLVERS[s]);
+      atvi_model *m = test_load(ctx, test_file("when.atvi", text), interpret);
+      const atvi_target *target = atvi_model_target(m);
+      enum { B = 8 };
+      const double k[B] = {0.7, 1.1, 0.3, 2.1, 1.4, 0.9, 0.05, 0.5}, d = 0.63, c = 0.8, h = 1e-6;
+      double theta[3 * B], ll[B], gl[3 * B], tol = s == 1 || s == 2 ? 2e-5 : 0.05, n;
+      for (int j = 0; j < B; j++) theta[j] = k[j], theta[B + j] = d, theta[2 * B + j] = c;
+      check_batch(ctx, target, B, theta, ll, gl);
+      CHECK_INT(m->n_root, 1);
+      for (int j = 0; j < B; j++) {
+        double want = 0, by_k = 0, by_c = 0;
+        for (int i = 0; i < 4; i++) {
+          double A = refilled(k[j], d, c, t[i], &n), by;
+          want += normal(a[i], A, 0.5) + normal(b[i], n, 0.3);
+          by = refilled(k[j] + h, d, c, t[i], &n) - refilled(k[j] - h, d, c, t[i], &n);
+          by_k += (a[i] - A) / 0.25 * by / (2 * h);
+          by = refilled(k[j], d, c + h, t[i], &n) - refilled(k[j], d, c - h, t[i], &n);
+          by_c += (a[i] - A) / 0.25 * by / (2 * h);
+        }
+        CHECK_ABS(ll[j], want, tol * (1 + fabs(want)));
+        CHECK_MSG(fabs(gl[j] - by_k) <= tol * (1 + fabs(by_k)), "solver %d, k %g: %g, want %g", s, k[j],
+                  gl[j], by_k);
+        CHECK_MSG(fabs(gl[2 * B + j] - by_c) <= tol * (1 + fabs(by_c)), "solver %d, k %g: c %g, want %g", s,
+                  k[j], gl[2 * B + j], by_c);
+        double off = test_gradient(ctx, target, (double[]){k[j], d, c}, 1e-6);
+        CHECK_MSG(off < 1e-6, "solver %d, k %g: %g", s, k[j], off);
+      }
+      atvi_model_free(m);
+    }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* An oscillation above q for a short while in each period of 2 pi: none is missed, nor counted twice. A condition that holds at
+ * the start does not act then; a pulse at a fixed time, and one at a parameter, may make others true. */
+static void conditions_become_true_once(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("osc.csv", "t,n,e\n3,0,0\n40,2.6,140\n");
+  for (int s = 0; s < 4; s++) {
+    char text[900];
+    snprintf(
+        text, sizeof text,
+        "param q ~ uniform(0.5, 0.99)\nparam T ~ uniform(30, 36)\nstart 0\nstate x = 1\nstate v = 0\n"
+        "state N = 0\nstate M = 0\nstate D = 0\nstate E = 0\ndx/dt = v\ndv/dt = -x\ndN/dt = 0*x\ndM/dt = 0\n"
+        "dD/dt = 0\ndE/dt = 0.1*x\npulse N += v when x > q\npulse M += 1 when not (x <= q or v > 0)\n"
+        "pulse D += 1 at [5, 9]\npulse D += 1 at T\npulse E += t when D > 1.5\npulse E += 100 + t when D > "
+        "2.5\n"
+        "data \"osc.csv\" time t\nobserve n ~ normal(N, 0.5)\nobserve e ~ normal(E, 1)\ntrack m = M\n%s",
+        SOLVERS[s]);
+    atvi_model *m = test_load(ctx, test_file("osc.atvi", text), false);
+    const atvi_target *target = atvi_model_target(m);
+    const double q = 0.9, T = 33, theta[2] = {q, T}, tol = s == 1 || s == 2 ? 1e-5 : 0.02;
+    double out[64];
+    void *work;
+    CHECK_OK(target->ops->work_new(target->self, ctx, &work));
+    target->ops->predict(target->self, work, 1, theta, out);
+    target->ops->work_free(work);
+    CHECK_REL(out[0], 0, 0);
+    CHECK_ABS(out[1], 6 * sqrt(1 - q * q), tol);
+    CHECK_ABS(out[3], 9 + 100 + T + 0.1 * sin(40), tol);
+    CHECK_REL(out[5], 6, 0); /* M: each time x turns round above q */
+    test_value v = test_eval(ctx, target, theta);
+    double by_q = (2.6 - 6 * sqrt(1 - q * q)) / 0.25 * -6 * q / sqrt(1 - q * q);
+    CHECK_ABS(v.gl[0], by_q, 10 * tol * fabs(by_q));
+    CHECK_ABS(v.gl[1], 140 - (109 + T + 0.1 * sin(40)), tol);
+    CHECK(test_gradient(ctx, target, theta, 1e-7) < 1e-5);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* A ball that loses half its speed each time comes to rest: an infinity of bounces, which is no result. */
+static void conditions_that_never_rest_fail(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("ball.csv", "t,h\n0.5,0.1\n9,0.9\n");
+  for (int s = 1; s < 3; s++) {
+    char text[600];
+    snprintf(text, sizeof text,
+             "param e ~ uniform(0, 1)\nstart 0\nstate x = 1\nstate v = 0\ndx/dt = v\ndv/dt = -9.81\n"
+             "pulse v = -e*v when x < 0\ndata \"ball.csv\" time t\nobserve h ~ normal(x, 0.5)\n%s",
+             SOLVERS[s]);
+    atvi_model *m = test_load(ctx, test_file("ball.atvi", text), false);
+    test_value v = test_eval(ctx, atvi_model_target(m), (double[]){0.5});
+    CHECK_INT(v.outcome, ATVI_RUN_EVENTS);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+}
+
+/* Loading and one evaluation with every kind of event fail cleanly at every allocation. */
+static void memory_may_run_out_anywhere(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("all.csv", "t,a\n0.5,1.1\n3,0.3\n");
+  const char *path = test_file("all.atvi", ALL);
+  long live = test_live;
+  for (long k = 1;; k++) {
+    atvi_model *m;
+    test_fail_at = test_allocs + k;
+    atvi_status status = atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.interpret = true}, &m);
+    test_fail_at = 0;
+    if (status == ATVI_OK) {
+      atvi_model_free(m);
+      break;
+    }
+    CHECK_INT(status, ATVI_ENOMEM);
+    CHECK(m == NULL);
+    CHECK_INT(test_live, live);
+    CHECK(k < 100000);
+  }
+  atvi_ctx_free(ctx);
+}
+
+TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", pulses_when_a_state_falls},
+      {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
+      {"memory", memory_may_run_out_anywhere})

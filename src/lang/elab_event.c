@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* When pulses act: times that depend on parameters, and conditions on states. */
+#include "lang/elab.h"
+#include <math.h>
+
+enum { MOST_DEEP = 64 };
+
+typedef struct {
+  double lo, hi;
+} interval;
+
+static const interval ANYTHING = {-INFINITY, INFINITY};
+
+static interval product(interval a, interval b) {
+  double lo = INFINITY, hi = -INFINITY;
+  for (int k = 0; k < 4; k++) {
+    double x = k & 1 ? a.hi : a.lo, y = k & 2 ? b.hi : b.lo, p = x == 0 || y == 0 ? 0 : x * y;
+    lo = fmin(lo, p);
+    hi = fmax(hi, p);
+  }
+  return (interval){lo, hi};
+}
+
+/* The range of an expression of parameters, from theirs; wider where that is not easily seen. */
+static interval range_of(const elab *e, atvi_node x, int deep) {
+  atvi_node_info s = atvi_graph_get(e->g, x);
+  interval a = ANYTHING, b = ANYTHING;
+  if (s.op == ATVI_OP_CONST) return (interval){s.value, s.value};
+  if (s.op == ATVI_OP_INPUT && s.index2 == ATVI_IN_PARAM && s.index < e->lang->n_param)
+    return (interval){e->lang->param[s.index].lower, e->lang->param[s.index].upper};
+  if (deep > MOST_DEEP || s.op == ATVI_OP_INPUT) return ANYTHING;
+  if (s.n_arg > 0) a = range_of(e, s.arg[s.op == ATVI_OP_SELECT], deep + 1);
+  if (s.n_arg > 1) b = range_of(e, s.arg[s.op == ATVI_OP_SELECT ? 2 : 1], deep + 1);
+  switch (s.op) {
+  case ATVI_OP_ADD: return (interval){a.lo + b.lo, a.hi + b.hi};
+  case ATVI_OP_SUB: return (interval){a.lo - b.hi, a.hi - b.lo};
+  case ATVI_OP_NEG: return (interval){-a.hi, -a.lo};
+  case ATVI_OP_MUL: return product(a, b);
+  case ATVI_OP_DIV:
+    return b.lo > 0 || b.hi < 0 ? product(a, (interval){1 / b.hi, 1 / b.lo})
+           : b.lo == 0          ? product(a, (interval){1 / b.hi, INFINITY})
+                                : ANYTHING;
+  case ATVI_OP_MIN: return (interval){fmin(a.lo, b.lo), fmin(a.hi, b.hi)};
+  case ATVI_OP_MAX: return (interval){fmax(a.lo, b.lo), fmax(a.hi, b.hi)};
+  case ATVI_OP_SELECT: return (interval){fmin(a.lo, b.lo), fmax(a.hi, b.hi)};
+  case ATVI_OP_EXP: return (interval){exp(a.lo), exp(a.hi)};
+  case ATVI_OP_LOG: return (interval){log(fmax(a.lo, 0)), log(fmax(a.hi, 0))};
+  case ATVI_OP_SQRT: return (interval){sqrt(fmax(a.lo, 0)), sqrt(fmax(a.hi, 0))};
+  case ATVI_OP_INVLOGIT: return (interval){0, 1};
+  case ATVI_OP_ABS: return (interval){a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, fmax(fabs(a.lo), fabs(a.hi))};
+  case ATVI_OP_POW: return a.lo >= 0 ? (interval){0, INFINITY} : ANYTHING;
+  default: return ANYTHING;
+  }
+}
+
+bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, double *time,
+                          atvi_node *lag) {
+  const char *where = "the time of a pulse";
+  *lag = ATVI_NODE_NONE;
+  if (x->kind == EX_DATE) return atvi_lang_time(e, x, where, time);
+  elab_env v = {.vars = vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = where, .data = -1};
+  atvi_node node = atvi_lang_eval(e, &v, x);
+  if (node == ATVI_NODE_NONE) return false;
+  if (atvi_lang_constant(e, node, time)) {
+    if (isfinite(*time)) return true;
+    atvi_lang_error(e->s, x->at, "choose a finite number", "%s must be finite", where);
+    return false;
+  }
+  interval at = range_of(e, node, 0);
+  if (!(at.lo >= e->lang->start)) {
+    atvi_lang_error(
+        e->s, x->at,
+        "start earlier, or bound its parameters from below, as in: param lag ~ normal(2, 1) in (0, inf)",
+        "this pulse could lie before the start time %g", e->lang->start);
+    return false;
+  }
+  /* a number apart from the rest: pulses of one lag have one node */
+  atvi_node_info s = atvi_graph_get(e->g, node);
+  *time = 0;
+  for (int k = 0; k < 2 && s.op == ATVI_OP_ADD && *lag == ATVI_NODE_NONE; k++)
+    if (atvi_lang_constant(e, s.arg[k], time)) *lag = s.arg[1 - k];
+  if (*lag == ATVI_NODE_NONE) *lag = node;
+  return true;
+}
+
+/* Becomes positive when x becomes true, or false if `negated`. */
+static atvi_node positive(elab *e, const elab_env *v, const ast_expr *x, bool negated) {
+  if (x->kind == EX_NOT) return positive(e, v, x->arg[0], !negated);
+  if (x->kind == EX_BINARY && (x->op == 1000 + KW_AND || x->op == 1000 + KW_OR)) {
+    atvi_node a = positive(e, v, x->arg[0], negated);
+    atvi_node b = a == ATVI_NODE_NONE ? a : positive(e, v, x->arg[1], negated);
+    bool all = (x->op == 1000 + KW_AND) != negated;
+    return b == ATVI_NODE_NONE ? b : atvi_graph_op2(e->g, all ? ATVI_OP_MIN : ATVI_OP_MAX, a, b);
+  }
+  bool less = x->kind == EX_BINARY && (x->op == '<' || x->op == TOK_LE);
+  bool more = x->kind == EX_BINARY && (x->op == '>' || x->op == TOK_GE);
+  if (!less && !more) {
+    atvi_lang_error(e->s, x->at, "for example: pulse A += 5 when B < 1, or when B < 1 and C > 2",
+                    "the condition of a pulse is made of comparisons with <, <=, > and >=");
+    return ATVI_NODE_NONE;
+  }
+  atvi_node a = atvi_lang_eval(e, v, x->arg[0]);
+  atvi_node b = a == ATVI_NODE_NONE ? a : atvi_lang_eval(e, v, x->arg[1]);
+  if (b == ATVI_NODE_NONE) return b;
+  return less != negated ? atvi_graph_op2(e->g, ATVI_OP_SUB, b, a) : atvi_graph_op2(e->g, ATVI_OP_SUB, a, b);
+}
+
+bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_pulse *pulse) {
+  elab_env v = {.vars = vars,
+                .allowed = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_STATE) |
+                           ELAB_KIND(ATVI_IN_TABLE),
+                .where = "the condition of a pulse",
+                .data = -1};
+  atvi_node g = positive(e, &v, x, false);
+  if (g == ATVI_NODE_NONE) return false;
+  if (!(atvi_graph_kinds(e->g, g) & ELAB_KIND(ATVI_IN_STATE))) {
+    atvi_lang_error(e->s, x->at, "a time is written with 'at': pulse A += 5 at T",
+                    "the condition of a pulse depends on no state");
+    return false;
+  }
+  pulse->when = g;
+  pulse->holds = atvi_lang_eval(e, &v, x);
+  return pulse->holds != ATVI_NODE_NONE;
+}
