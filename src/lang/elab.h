@@ -167,7 +167,7 @@ typedef struct {
   const ast_stmt *simulator;  /* NULL: there is none */
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
-  atvi_idx emulator_cap, pulse_cap;
+  atvi_idx emulator_cap, pulse_cap, trajectory_cap;
   int n_condition;            /* pulses with one */
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
@@ -283,6 +283,9 @@ bool atvi_lang_pulses(elab *e);
 /* elab_event.c: a time of a pulse: a number or date in *time, or *time + *lag where it depends on parameters (*lag is
  * ATVI_NODE_NONE if not), never before the start. */
 bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, double *time, atvi_node *lag);
+/* at(A, 5), maximum(A, 0, 24), time_of_maximum(A, 0, 24), integral(A, 0, 24), where the model has no function of that name. *found also
+ * after an error. */
+atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 /* The condition of a pulse, and an expression that becomes positive when it becomes true. */
 bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_pulse *pulse);
 bool atvi_lang_elab_data(elab *e);    /* elab_data.c */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* When pulses act: times that depend on parameters, and conditions on states. */
+/* When pulses act: times that depend on parameters, and conditions on states; and what is asked of the way the states take. */
 #include "lang/elab.h"
 #include <math.h>
+#include <string.h>
 
 enum { MOST_DEEP = 64 };
 
@@ -121,4 +122,65 @@ bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, a
   pulse->when = g;
   pulse->holds = atvi_lang_eval(e, &v, x);
   return pulse->holds != ATVI_NODE_NONE;
+}
+
+static bool fixed_time(elab *e, const elab_binding *vars, const ast_expr *x, double *t) {
+  if (x->kind == EX_DATE) return atvi_lang_time(e, x, "this time", t);
+  if (!atvi_lang_number(e, vars, x, "this time", t)) return false;
+  if (!isfinite(*t)) atvi_lang_error(e->s, x->at, "choose a finite number", "this time must be finite");
+  return isfinite(*t);
+}
+
+/* Arguments of at(): an expression and a time; of the others, two times. */
+static bool path_times(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_trajectory *p) {
+  const bool at = p->kind == ATVI_TRAJECTORY_AT;
+  if (x->n != (at ? 2 : 3)) {
+    atvi_lang_error(e->s, x->at, at ? "for example: at(A, 5)" : "for example: maximum(A, 0, 24)",
+                    "'%.60s' takes an expression of states and %s", x->word->text,
+                    at ? "a time" : "two times");
+    return false;
+  }
+  if (!fixed_time(e, vars, x->arg[1], &p->from) || !fixed_time(e, vars, x->arg[at ? 1 : 2], &p->to))
+    return false;
+  if (p->from < e->lang->start) {
+    atvi_lang_error(e->s, x->arg[1]->at, "start earlier, or ask for a later time",
+                    "the time %g lies before the start time %g", p->from, e->lang->start);
+    return false;
+  }
+  if (p->to >= p->from && (at || p->to > p->from)) return true;
+  atvi_lang_error(e->s, x->arg[2]->at, "for example: maximum(A, 0, 24)", "the time %g is not after %g", p->to,
+                  p->from);
+  return false;
+}
+
+atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
+  static const char *const WORD[] = {"at", "maximum", "time_of_maximum", "integral"};
+  int kind = 0;
+  while (kind < 4 && strcmp(x->word->text, WORD[kind]) != 0) kind++;
+  *found = kind < 4;
+  if (!*found) return ATVI_NODE_NONE;
+  if (!(v->allowed & ELAB_KIND(ATVI_IN_TRAJECTORY)) || e->lang->n_state == 0) {
+    atvi_lang_error(e->s, x->at, "it asks for something of a whole run: write it in 'derived'",
+                    e->lang->n_state ? "%s cannot use '%s'" : "%s cannot use '%s': the model has no states",
+                    v->where, WORD[kind]);
+    return ATVI_NODE_NONE;
+  }
+  atvi_lang_trajectory p = {.kind = (atvi_trajectory_kind)kind};
+  elab_env inner = {.vars = v->vars,
+                    .allowed = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_STATE) |
+                               ELAB_KIND(ATVI_IN_TABLE),
+                    .where = x->word->text,
+                    .data = -1};
+  if (!path_times(e, v->vars, x, &p)) return ATVI_NODE_NONE;
+  if ((p.node = atvi_lang_eval(e, &inner, x->arg[0])) == ATVI_NODE_NONE) return ATVI_NODE_NONE;
+  atvi_lang *m = e->lang;
+  for (atvi_idx k = 0; k < m->n_trajectory; k++) {
+    const atvi_lang_trajectory *q = &m->trajectory[k];
+    if (q->kind == p.kind && q->node == p.node && q->from == p.from && q->to == p.to)
+      return atvi_graph_input(e->g, ATVI_IN_TRAJECTORY, k);
+  }
+  if (!ATVI_PUSH(e->s->pool, m->trajectory, m->n_trajectory, e->trajectory_cap))
+    return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
+  m->trajectory[m->n_trajectory] = p;
+  return atvi_graph_input(e->g, ATVI_IN_TRAJECTORY, m->n_trajectory++);
 }

@@ -21,6 +21,7 @@ enum {
   ATVI_IN_DATA,  /* index: column of the observation's data set, in the current row */
   ATVI_IN_HOIST, /* made by the model: work done once per point */
   ATVI_IN_SEED,  /* made by the model: adjoint seeds */
+  ATVI_IN_TRAJECTORY = 9, /* index: quantity of the path; in derived quantities alone */
 };
 
 typedef enum { ATVI_MODEL_STATIC, ATVI_MODEL_ODE, ATVI_MODEL_MAP } atvi_model_kind;
@@ -94,6 +95,20 @@ typedef struct {
   /* At most this many of its times coincide, in any unit; 0 without values. */
   atvi_idx n_same;
 } atvi_lang_pulse;
+
+/* What a derived quantity may ask of the way the states take. */
+typedef enum {
+  ATVI_TRAJECTORY_AT,
+  ATVI_TRAJECTORY_MAXIMUM,
+  ATVI_TRAJECTORY_TIME_OF_MAXIMUM,
+  ATVI_TRAJECTORY_INTEGRAL
+} atvi_trajectory_kind;
+
+typedef struct {
+  atvi_trajectory_kind kind;
+  atvi_node node;  /* of parameters, states, time and tables */
+  double from, to; /* AT: both are its time */
+} atvi_lang_trajectory;
 
 typedef struct {
   const char *name;    /* "" if the file did not give one */
@@ -243,6 +258,8 @@ typedef struct atvi_lang {
   atvi_node log_extra; /* sum of `logp` terms, parameters only; a constant 0 if none */
   atvi_idx n_derived;
   atvi_lang_value *derived;
+  atvi_idx n_trajectory;
+  atvi_lang_trajectory *trajectory; /* [n_trajectory] what ATVI_IN_TRAJECTORY stands for */
   atvi_idx n_state;
   atvi_lang_state *state;
   double start; /* start time */

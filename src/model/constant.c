@@ -72,6 +72,7 @@ static void each(atvi_lang *lang, void (*fn)(void *user, atvi_node *x), void *us
   for (atvi_idx o = 0; o < lang->n_observe; o++)
     for (int a = 0; a < lang->observe[o].n_arg; a++) fn(user, &lang->observe[o].arg[a]);
   for (atvi_idx i = 0; i < lang->n_track; i++) fn(user, &lang->track[i].node);
+  for (atvi_idx i = 0; i < lang->n_trajectory; i++) fn(user, &lang->trajectory[i].node);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
     for (atvi_idx j = 0; j < lang->pulse[p].n; j++) fn(user, &lang->pulse[p].amount[j]);
   for (atvi_idx p = 0; p < lang->n_pulse; p++)

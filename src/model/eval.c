@@ -35,6 +35,10 @@ static atvi_model_work *carve(atvi_arena *a, const atvi_model *m) {
   ATVI_TAKE(a, head.el, (n_el + 1) * L);
   ATVI_TAKE(a, head.scratch, m->scratch + 1);
   ATVI_TAKE(a, head.time, 1);
+  ATVI_TAKE(a, head.path_value, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path_out, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path_best, (m->lang->n_trajectory + 1) * L);
+  ATVI_TAKE(a, head.path_seen, (m->lang->n_trajectory + 1) * L);
   if (m->automatic) {
     ATVI_TAKE(a, head.yout2, (n_out * n + 1) * L);
     ATVI_TAKE(a, head.y0_bar2, (n + 1) * L);
@@ -66,6 +70,8 @@ atvi_status atvi_model_work_new(const void *self, atvi_ctx *ctx, void **work) {
   atvi_status status = m->has_ode ? atvi_ode_work_new(ctx, &m->ode, &w->ode) : ATVI_OK;
   if (status == ATVI_OK && m->automatic) status = atvi_ode_work_new(ctx, &m->other, &w->other);
   if (status == ATVI_OK && inexact(m)) status = atvi_ode_work_new(ctx, &m->exact, &w->exact);
+  if (status == ATVI_OK && m->has_ode && m->lang->n_trajectory)
+    status = atvi_ode_work_new(ctx, &m->path, &w->path);
   if (status == ATVI_OK && m->emulated) status = atvi_model_emulated_work_new(m->emulated, ctx, &w->emulated);
   if (status != ATVI_OK) {
     atvi_model_work_free(w);
@@ -81,6 +87,7 @@ void atvi_model_work_free(void *work) {
   if (w->ode) atvi_ode_work_free(w->ode);
   atvi_ode_work_free(w->other);
   if (w->exact) atvi_ode_work_free(w->exact);
+  atvi_ode_work_free(w->path);
   atvi_model_emulated_work_free(w->emulated);
   atvi_block_free(w->ctx, w);
 }
@@ -99,7 +106,7 @@ void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w) {
     for (int l = 0; l < L; l++) w->theta[(m->target.d + i) * L + l] = m->covariate[i];
 }
 
-static void setup(const atvi_model *m, atvi_model_work *w) {
+void atvi_model_setup(const atvi_model *m, atvi_model_work *w) {
   atvi_graph_prog_run(&m->setup, w->scratch, (const double *[]){w->theta},
                       (double *[]){w->hoist, w->y0, w->arg});
 }
@@ -123,7 +130,7 @@ static void solve_by_other(const atvi_model *m, atvi_model_work *w, bool tape, u
 }
 
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
-  setup(m, w);
+  atvi_model_setup(m, w);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
   w->by_other = 0;
   if (!m->has_ode) return;
@@ -191,7 +198,7 @@ typedef void solving(const atvi_model *m, atvi_model_work *w, bool tape, atvi_ou
 
 static void solve_frozen(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[L]) {
   (void)tape;
-  setup(m, w);
+  atvi_model_setup(m, w);
   for (int l = 0; l < L; l++) outcome[l] = ATVI_RUN_OK;
   bool other = w->by_other & 1;
   if (m->has_ode)
@@ -205,7 +212,7 @@ static void solve_exact(const atvi_model *m, atvi_model_work *w, bool tape, atvi
     return;
   }
   w->by_other = 0;
-  setup(m, w);
+  atvi_model_setup(m, w);
   atvi_ode_solve(&m->exact, w->exact, w->y0, w->hoist, w->yout, tape, outcome);
 }
 

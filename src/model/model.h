@@ -178,7 +178,9 @@ struct atvi_model {
 
   bool has_ode;
   atvi_ode ode;
-  atvi_ode exact; /* the same with a tolerance near rounding */
+  atvi_ode path; /* as exact, to the last time that a derived quantity asks for; only if there is one */
+  atvi_node *path_node; /* [lang->n_trajectory] */
+  atvi_ode exact;       /* the same with a tolerance near rounding */
   /* The model names no solver: points at which `ode` fails are run by `other`, and solver_why says how `ode` was chosen. */
   bool automatic;
   atvi_ode other;
@@ -281,6 +283,10 @@ typedef struct {
   double *y0_bar2, *hoist_bar2; /* [n][L], [n_hoist][L] */
   unsigned by_other;            /* lanes that the last solve left to m->other */
   atvi_emulated_work *emulated; /* NULL without processes */
+  atvi_ode_work *path;          /* for m->path; NULL if no derived quantity asks for it */
+  double *path_value;           /* [lang->n_trajectory][L] what they ask */
+  double *path_out, *path_best; /* [lang->n_trajectory][L] */
+  bool *path_seen;              /* [lang->n_trajectory][L] */
 } atvi_model_work;
 
 extern const atvi_target_ops atvi_model_ops;
@@ -292,6 +298,8 @@ int atvi_model_load_lanes(const atvi_model *m, atvi_model_work *w, atvi_idx B, c
                           atvi_idx first);
 /* Puts the numbers of the unit after the parameters of all lanes. */
 void atvi_model_load_covariates(const atvi_model *m, atvi_model_work *w);
+/* Runs setup for the lanes in w->theta. */
+void atvi_model_setup(const atvi_model *m, atvi_model_work *w);
 /* Runs setup and the solver for the lanes in w->theta. */
 void atvi_model_solve(const atvi_model *m, atvi_model_work *w, bool tape, atvi_outcome outcome[ATVI_LANES]);
 
@@ -320,6 +328,8 @@ void atvi_model_prior_place(const void *self, void *work, atvi_idx B, const doub
                             double *scale);
 void atvi_model_prior_place_vjp(const void *self, void *work, atvi_idx B, const double *theta,
                                 const double *dlocation, const double *dscale, double *dtheta);
+/* What derived quantities ask of the paths of the lanes in w->theta, to w->path_value; NaN where a run fails. */
+void atvi_model_paths(const atvi_model *m, atvi_model_work *w);
 void atvi_model_derived(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_pointwise(const void *self, void *work, atvi_idx B, const double *theta, double *out);
 void atvi_model_predict(const void *self, void *work, atvi_idx B, const double *theta, double *out);

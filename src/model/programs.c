@@ -74,6 +74,10 @@ static atvi_status rewrite(builder *b) {
       u->moving[j].par = atvi_graph_get(b->g, u->moving_node[j]).index;
   }
   hoist(b, 2 * m->n_root, m->root_node);
+  m->path_node = take(b, b->lang->n_trajectory, sizeof *m->path_node);
+  if (!m->path_node) return ATVI_ENOMEM;
+  for (atvi_idx k = 0; k < b->lang->n_trajectory; k++) m->path_node[k] = b->lang->trajectory[k].node;
+  hoist(b, b->lang->n_trajectory, m->path_node);
   for (atvi_idx c = 0; c < m->n_combo; c++) {
     atvi_node *y = b->pulse[c] = inputs(b, ATVI_IN_STATE, b->n);
     if (!y) return ATVI_ENOMEM;
@@ -307,7 +311,7 @@ static atvi_status hot(builder *b, bool interpret) {
   atvi_model *m = b->m;
   double extra = 1;
   m->has_extra = !atvi_graph_is_const(b->g, b->lang->log_extra, &extra) || extra != 0;
-  b->spec = take(b, 16 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
+  b->spec = take(b, 17 + 2 * (m->n_rows + m->n_combo), sizeof *b->spec);
   if (!b->spec) return ATVI_ENOMEM;
   bool stiff = b->lang->solver == ATVI_SOLVER_STIFF;
   bool ok = scalar_with_gradient(b, "prior", &b->lang->log_prior) &&
@@ -319,6 +323,11 @@ static atvi_status hot(builder *b, bool interpret) {
   for (atvi_idx k = 0; ok && k < m->n_rows; k++) ok = row_pair(b, k);
   if (ok && m->has_ode && stiff) ok = jacobian(b);
   if (ok && m->n_place > 0) ok = placed(b);
+  if (ok && b->lang->n_trajectory > 0) {
+    atvi_prog_spec *s = begin(b, "path", -1);
+    solver_inputs(b, s);
+    out(s, b->lang->n_trajectory, m->path_node, false);
+  }
   if (!ok || atvi_graph_failed(b->g)) return ATVI_ENOMEM;
   ATVI_TRY(atvi_graph_module_new(m->ctx, b->g, b->n_spec, b->spec, &(atvi_module_opts){.compile = !interpret},
                                  &m->hot, &m->info));
@@ -352,6 +361,7 @@ static atvi_status hot(builder *b, bool interpret) {
     m->placed = atvi_graph_module_get(m->hot, i++);
     m->placed_vjp = atvi_graph_module_get(m->hot, i++);
   }
+  if (b->lang->n_trajectory > 0) m->path.path = atvi_graph_module_get(m->hot, i++);
   return ATVI_OK;
 }
 
@@ -371,7 +381,9 @@ static bool values(builder *b, const char *name, atvi_idx n, const atvi_lang_val
   atvi_node *x = take(b, n, sizeof *x);
   if (!x) return false;
   for (atvi_idx i = 0; i < n; i++) x[i] = v[i].node;
-  out(cold_begin(b, name, -1, 0), n, x, false);
+  atvi_prog_spec *s = cold_begin(b, name, -1, 0);
+  in(s, ATVI_IN_TRAJECTORY, b->lang->n_trajectory, false);
+  out(s, n, x, false);
   return true;
 }
 

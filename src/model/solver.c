@@ -63,6 +63,12 @@ static void describe_exact(atvi_model *m) {
   m->exact.tol_rel = fmin(m->ode.tol_rel, fmax(EXACT_PER_TOL * m->ode.tol_rel, EXACT_LEAST));
   m->exact.tol_abs = fmin(m->ode.tol_abs, m->exact.tol_rel * ABS_PER_REL);
   m->exact.max_steps = 10 * m->ode.max_steps;
+  atvi_ode path = m->exact;
+  path.path = m->path.path;
+  path.most_stops = m->path.most_stops;
+  path.n_stop = m->path.n_stop;
+  path.stop = m->path.stop;
+  m->path = path;
 }
 
 /* Operations of a value and a gradient, from the work of a value. */
@@ -210,7 +216,7 @@ atvi_status atvi_model_solver(atvi_model *m) {
   }
   atvi_idx most = m->exact.max_steps;
   describe_exact(m);
-  m->exact.max_steps = most;
+  m->exact.max_steps = m->path.max_steps = most;
   return ATVI_OK;
 }
 

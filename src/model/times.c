@@ -337,15 +337,16 @@ static bool make_stop(atvi_model *m, atvi_idx n, const event *ev, atvi_idx *item
   return true;
 }
 
-static atvi_status stops(atvi_model *m, double eps) {
+static atvi_status stops(atvi_model *m, double end, double eps, atvi_ode *ode) {
   events e = {.pool = m->pool};
-  bool ok = gather(m, &e, m->output_time[m->n_output - 1], eps);
+  bool ok = gather(m, &e, end, eps);
+  if (end > m->output_time[m->n_output - 1]) ok = ok && add(&e, end, EVENT_START, 0, 0);
   if (e.n > MOST_EVENTS)
     return ATVI_FAIL(
         m->ctx, ATVI_EMODEL,
         "%s: error: between the start time %g and the last time %g tables change more than %d times\n"
         "hint: are the times right, and in the unit that the model means?",
-        m->lang->path, m->lang->start, m->output_time[m->n_output - 1], MOST_EVENTS);
+        m->lang->path, m->lang->start, end, MOST_EVENTS);
   atvi_ode_stop *stop = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *stop) : NULL;
   atvi_idx *item = ok ? atvi_pool_take(m->pool, (size_t)e.n, sizeof *item) : NULL;
   atvi_idx n = 0;
@@ -359,8 +360,8 @@ static atvi_status stops(atvi_model *m, double eps) {
     }
   }
   if (!ok || !stop || !item) return ATVI_ENOMEM;
-  m->ode.n_stop = n;
-  m->ode.stop = stop;
+  ode->n_stop = n;
+  ode->stop = stop;
   return ATVI_OK;
 }
 
@@ -418,6 +419,10 @@ static atvi_status roots(atvi_model *m) {
   return ATVI_OK;
 }
 
+static double map_end(const atvi_lang *lang, double t) {
+  return lang->kind == ATVI_MODEL_MAP ? to_grid(lang, t) : t;
+}
+
 atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   double eps = 0;
   if (opts->n_time > 0) {
@@ -436,5 +441,9 @@ atvi_status atvi_model_times(atvi_model *m, const atvi_model_load_opts *opts) {
   if (!m->has_ode) return ATVI_OK;
   ATVI_TRY(moving(m));
   ATVI_TRY(roots(m));
-  return stops(m, eps);
+  double end = m->output_time[m->n_output - 1], last = fmax(end, m->lang->start + m->lang->step);
+  for (atvi_idx k = 0; k < m->lang->n_trajectory; k++)
+    last = fmax(last, map_end(m->lang, m->lang->trajectory[k].to));
+  if (m->lang->n_trajectory) ATVI_TRY(stops(m, last, eps, &m->path));
+  return stops(m, end, eps, &m->ode);
 }

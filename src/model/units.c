@@ -165,11 +165,12 @@ static void unit_end(const atvi_model *base, atvi_model *u) {
   u->target.series = own.target.series;
   u->target.n_obs = own.target.n_obs;
   u->target.n_out = own.target.n_out;
-  atvi_ode *ode[] = {&u->ode, &u->exact, &u->other};
+  atvi_ode *ode[] = {&u->ode, &u->exact, &u->other, &u->path};
   for (size_t i = 0; i < sizeof ode / sizeof *ode; i++) {
-    ode[i]->max_steps += own.ode.n_stop - ode[i]->n_stop;
-    ode[i]->n_stop = own.ode.n_stop;
-    ode[i]->stop = own.ode.stop;
+    const atvi_ode *of = ode[i] == &u->path ? &own.path : &own.ode;
+    ode[i]->max_steps += of->n_stop - ode[i]->n_stop;
+    ode[i]->n_stop = of->n_stop;
+    ode[i]->stop = of->stop;
     ode[i]->n_output = own.n_output;
     ode[i]->n_moving = own.n_moving;
     ode[i]->moving = own.moving;
@@ -181,6 +182,7 @@ static void measure_most(atvi_model *base) {
     const atvi_model *u = base->unit[i];
     if (u->n_output > base->most_output) base->most_output = u->n_output;
     if (u->ode.n_stop > base->ode.most_stops) base->ode.most_stops = u->ode.n_stop;
+    if (u->path.n_stop > base->path.most_stops) base->path.most_stops = u->path.n_stop;
     if (u->n_moving > base->ode.most_moving) base->ode.most_moving = u->n_moving;
   }
 }

@@ -352,25 +352,6 @@ void atvi_ode_note_stage(atvi_ode_work *w, int stage, double c, const double *kb
   }
 }
 
-/* The slopes of the stages of a step. Those of implicit stages come from the stages, as in the step. */
-static void slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r) {
-  const bool stiff = ode->method == ATVI_ODE_STIFF;
-  const atvi_ode_tableau *tb = stiff ? &atvi_ode_esdirk4 : &atvi_ode_tsit5;
-  const atvi_idx size = w->n * ATVI_LANES;
-  const double *y = atvi_ode_record_y(r);
-  for (int s = 0; s < 6; s++) {
-    double *k = w->kk + s * size;
-    for (atvi_idx i = 0; i < size; i++) {
-      double sum = 0, h = r->h[i % ATVI_LANES];
-      for (int j = 0; j < s; j++) sum += tb->a[s][j] * w->kk[j * size + i];
-      w->mid[i] = y[i] + h * sum;
-      if (stiff && s) k[i] = (y[s * size + i] - w->mid[i]) / (h * tb->a[s][s]);
-    }
-    for (int l = 0; l < ATVI_LANES; l++) w->ts[l] = tb->c[s] == 1 ? r->tnew[l] : r->t[l] + tb->c[s] * r->h[l];
-    if (!stiff || !s) atvi_ode_run(w, &ode->rhs, w->ts, s && w->keeps ? y + s * size : w->mid, NULL, k, NULL);
-  }
-}
-
 typedef struct {
   double start[ATVI_LANES], end[ATVI_LANES];
 } ends;
@@ -479,7 +460,7 @@ void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atv
     atvi_ode_step_back(ode, w, r, parbar);
   } else {
     ends bar;
-    slopes(ode, w, r);
+    atvi_ode_slopes(ode, w, r);
     if (roots)
       constrain(ode, w, r, at, roots, parbar, &bar);
     else

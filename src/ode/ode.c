@@ -106,6 +106,7 @@ static size_t scratch_size(const atvi_ode *o) {
   if (o->vjp.scratch > most) most = o->vjp.scratch;
   if (o->jac.scratch > most) most = o->jac.scratch;
   if (o->root.scratch > most) most = o->root.scratch;
+  if (o->path.scratch > most) most = o->path.scratch;
   if (o->root_vjp.scratch > most) most = o->root_vjp.scratch;
   for (atvi_idx i = 0; i < o->n_pulse; i++) {
     if (o->pulse[i].scratch > most) most = o->pulse[i].scratch;
@@ -139,13 +140,16 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
   ATVI_TAKE(a, head.scratch, scratch_size(o));
   ATVI_TAKE(a, head.fresh, most_stops(o));
+  if (moves(o) || o->path.fn) {
+    ATVI_TAKE(a, head.kk, 7 * size);
+    ATVI_TAKE(a, head.yend, size);
+    ATVI_TAKE(a, head.mid, size);
+  }
   if (moves(o)) {
     ATVI_TAKE(a, head.done, most_moving(o) + 1);
     ATVI_TAKE(a, head.g, (o->n_root + 1) * ATVI_LANES);
     ATVI_TAKE(a, head.gtry, (o->n_root + 1) * ATVI_LANES);
     ATVI_TAKE(a, head.holds, (o->n_root + 1) * ATVI_LANES);
-    ATVI_TAKE(a, head.mid, size);
-    ATVI_TAKE(a, head.kk, 6 * size);
     ATVI_TAKE(a, head.lam2, size);
     ATVI_TAKE(a, head.par2, (o->n_par + 1) * ATVI_LANES);
   }

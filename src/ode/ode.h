@@ -70,6 +70,8 @@ typedef struct {
   atvi_idx n_root;
   atvi_prog root, root_vjp;
   const atvi_idx *root_pulse; /* [n_root] */
+  /* in: t, y, par, tab  out: anything; for atvi_ode_walk alone, and may be missing */
+  atvi_prog path;
   atvi_idx n_output;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
@@ -100,6 +102,20 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
  * parbar[n_par][L]. Lanes that failed yield unspecified numbers in their own lane only. */
 void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, const double *ybar,
                       double *y0bar, double *parbar);
+
+/* The path of the last solve with tape: a step of the lanes in mask, each from t to t + h. Before the first there may be a piece with
+ * h = 0, the state before pulses at the start. */
+typedef struct {
+  _Alignas(ATVI_ALIGN) double t[ATVI_LANES], h[ATVI_LANES];
+  unsigned mask;
+  const atvi_ode *ode;
+  atvi_ode_work *work;
+  const struct atvi_ode_record *record;
+} atvi_ode_piece;
+void atvi_ode_walk(const atvi_ode *ode, atvi_ode_work *w, const double *par,
+                   void (*fn)(void *user, const atvi_ode_piece *piece), void *user);
+/* Inside fn: out of ode->path at t + q h, 0 <= q <= 1. */
+void atvi_ode_piece_eval(const atvi_ode_piece *piece, const double q[ATVI_LANES], double *out);
 
 /* Steps of the last solve, per lane. */
 typedef struct {

@@ -28,7 +28,7 @@ extern const atvi_ode_tableau atvi_ode_tsit5, atvi_ode_rk4, atvi_ode_esdirk4;
 
 /* One record of the tape: a step of the lanes in `mask` (the others have h = 0), or a pulse on them. Followed
  * by the state before it, [n][L], and if w->keeps by the stages 2 .. 6. */
-typedef struct {
+typedef struct atvi_ode_record {
   _Alignas(ATVI_ALIGN) double t[ATVI_LANES], tnew[ATVI_LANES], h[ATVI_LANES];
   int32_t seg[ATVI_LANES]; /* the stop whose tab holds during the step; for a pulse, the stop itself */
   unsigned mask, landed;   /* landed: lanes that arrive at stop seg + 1 */
@@ -73,8 +73,8 @@ struct atvi_ode_work {
   _Alignas(ATVI_ALIGN) double tbar[ATVI_LANES];
   bool noting;
   double hbar[ATVI_LANES], tbar_end[ATVI_LANES], tbar_start[ATVI_LANES]; /* of a step */
-  double *kk;                                                            /* [6][n][L] its slopes */
-  double *lam2, *par2;                                                   /* [n][L], [n_par][L] */
+  double *kk, *yend;                                   /* [7][n][L] its slopes, [n][L] the state at its end */
+  double *lam2, *par2;                                 /* [n][L], [n_par][L] */
   unsigned run;                                        /* lanes that are not done and have not failed */
   atvi_outcome outcome[ATVI_LANES], taped[ATVI_LANES]; /* taped: of the solve on the tape */
 
@@ -218,6 +218,11 @@ void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atv
                           double *parbar);
 /* Called by the adjoints of steps for every stage where w->noting: kbar [n][L] is the adjoint of its slope. */
 void atvi_ode_note_stage(atvi_ode_work *w, int stage, double c, const double *kbar);
+
+/* path.c: the slopes of the stages of a step, to w->kk. Those of implicit stages come from the stages, as in the step. */
+void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);
+/* Weights of the slopes of an RK45 step at q in (0, 1). */
+void atvi_ode_dense_weights(double q, double b[7]);
 
 /* Number of equal steps from stop s to the next (RK4, MAP). */
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s);

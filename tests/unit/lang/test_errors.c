@@ -242,6 +242,13 @@ static void things_out_of_place(void) {
   wrong(SIR "pulse S = 1 at every 2 to 9\n", 4, 24, "'from'");
   wrong(SIR "pulse S = 1 at every 2 from 1\n", 4, 30, "'to'");
   wrong(SIR "pulse S /= 2 at 3\n", 4, 9, "'+='");
+  wrong(SIR "start 5\nderived d = at(S, 3)\n", 5, 19, "before the start");
+  wrong(SIR "derived d = maximum(S, 3, 3)\n", 4, 27, "not after");
+  wrong(SIR "derived d = integral(S, 3)\n", 4, 13, "two times");
+  wrong(SIR "derived d = at(S, beta)\n", 4, 19, "this time");
+  wrong(SIR "derived d = at(at(S, 1), 2)\n", 4, 16, "cannot use 'at'");
+  wrong(SIR "let a = at(S, 1)\nstate T = a\ndT/dt = 1\n", 5, 11, "of a whole run");
+  wrong("param a in (0, 1)\nderived d = at(a, 3)\n", 2, 13, "no states");
   wrong(SIR "param lag ~ normal(2, 1)\npulse S = 1 at [3, 3 + lag]\n", 5, 22, "before the start");
   wrong(SIR "param lag in (1, 9)\npulse S = 1 at 5/(lag - 1) - 1\n", 5, 28, "before the start");
   wrong(SIR "pulse S = 1 at S\n", 4, 16, "the time of a pulse");

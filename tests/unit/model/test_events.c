@@ -59,7 +59,8 @@ static const char *const ALL = "param k ~ uniform(0, 3)\nparam lag in (0, 2)\nst
                                "= 1\ndA/dt = -k*A\ndB/dt = A - B\n"
                                "pulse A = 3 at 1\npulse A *= 2 at every 1 from 1 to 2\npulse A += 1 at [lag, "
                                "3 + lag]\npulse B += 1 when A < 1\n"
-                               "data \"all.csv\" time t\nobserve a ~ normal(A, 0.5)\n";
+                               "data \"all.csv\" time t\nobserve a ~ normal(A, 0.5)\n"
+                               "derived top = maximum(A, 0, 5)\n";
 
 static const char *const SOLVERS[4] = {"", "solver rk45 tol 1e-8\n", "solver stiff tol 1e-8\n",
                                        "solver stiff\n"};
@@ -232,6 +233,86 @@ static void conditions_that_never_rest_fail(void) {
   atvi_ctx_free(ctx);
 }
 
+/* Values, maxima and integrals of an oscillation and of a decay with pulses, also beyond the last time of the data. */
+static void derived_of_trajectories(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("path.csv", "t,a\n0.5,1.1\n6,0.3\n");
+  for (int s = 0; s < 5; s++)
+    for (int interpret = 0; interpret < 2; interpret++) {
+      char text[1200];
+      snprintf(
+          text, sizeof text,
+          "param k ~ uniform(0, 3)\nparam lag in (0, 9)\nstart 0\nstate A = 2\nstate x = 1\nstate v = 0\n"
+          "dA/dt = -k*A\ndx/dt = v\ndv/dt = -x\npulse A += 3 at 2\n%s\nlet level = 2*A + t\n"
+          "table u step = [0: 1, 2.5: 3]\n"
+          "derived d[i in 1..2] = at(A, i) + k*0\nderived e = at(level*u, 7.5)\nderived f = maximum(A, 0.2, "
+          "8)\n"
+          "derived g = time_of_maximum(A, 0.2, 8)\nderived h = integral(A, 0.5, 7)\nderived i = maximum(x, "
+          "1, 12)\n"
+          "derived j = time_of_maximum(x, 1, 12)\nderived m = integral(x^2, 0, 12)\nderived n = at(A, 0)\n"
+          "data \"path.csv\" time t\nobserve a ~ normal(A, 0.5)\n%s",
+          s == 4 ? "" : "pulse A += 5 at lag", s == 4 ? "solver rk4 step 0.01\n" : SOLVERS[s]);
+      atvi_model *m = test_load(ctx, test_file("path.atvi", text), interpret);
+      const atvi_target *target = atvi_model_target(m);
+      enum { B = 3 };
+      const double k[B] = {0.7, 0.2, 1.3}, lag[B] = {2.9, 8.5, 0.4}, pi = 3.14159265358979323846;
+      double theta[2 * B], out[10 * B], tol = s == 1 || s == 2 ? 1e-7 : 2e-5;
+      for (int j = 0; j < B; j++) theta[j] = k[j], theta[B + j] = lag[j];
+      void *work;
+      CHECK_INT(target->n_derived, 10);
+      CHECK_OK(target->ops->work_new(target->self, ctx, &work));
+      target->ops->derived(target->self, work, B, theta, out);
+      target->ops->work_free(work);
+      for (int j = 0; j < B; j++) {
+        double dose = s == 4 ? 0 : 5, at[3] = {0, 2, lag[j]}, size[3] = {2, 3, dose}, value[3] = {0},
+               area = 0;
+        const double t[3] = {1, 2, 7.5};
+        for (int i = 0; i < 3; i++)
+          for (int q = 0; q < 3; q++)
+            if (q == 0 || t[i] > at[q]) value[i] += size[q] * exp(-k[j] * (t[i] - at[q]));
+        for (int q = 0; q < 3; q++)
+          area +=
+              7 > at[q] ? size[q] / k[j] * (exp(-k[j] * fmax(0.5 - at[q], 0)) - exp(-k[j] * (7 - at[q]))) : 0;
+        double top = 2 * exp(-0.2 * k[j]), when = 0.2;
+        for (int q = 1; q < 3; q++) {
+          double sum = 0;
+          for (int o = 0; o < 3; o++)
+            if (at[q] >= at[o]) sum += size[o] * exp(-k[j] * (at[q] - at[o]));
+          if (at[q] < 8 && sum > top) top = sum, when = at[q];
+        }
+        CHECK_ABS(out[j], value[0], tol);
+        CHECK_ABS(out[B + j], value[1], tol);
+        CHECK_ABS(out[2 * B + j], (2 * value[2] + 7.5) * 3, 10 * tol);
+        CHECK_ABS(out[3 * B + j], top, tol);
+        CHECK_ABS(out[4 * B + j], when, 1e-12);
+        CHECK_ABS(out[5 * B + j], area, 10 * tol);
+        CHECK_ABS(out[6 * B + j], 1, tol);
+        CHECK_ABS(out[7 * B + j], 2 * pi, 100 * tol); /* the top is flat */
+        CHECK_ABS(out[8 * B + j], 6 + sin(24) / 4, 20 * tol);
+        CHECK_REL(out[9 * B + j], 2, 0);
+      }
+      atvi_model_free(m);
+    }
+  /* difference equations: x is 1, 2, 4, 8, ... */
+  atvi_model *m = test_load(
+      ctx,
+      test_file("double.atvi", "param k ~ uniform(0, 3)\nstart 0\nstep 0.5\nstate x = 1\nnext x = k*x\n"
+                               "data \"path.csv\" time t\nobserve a ~ normal(x, 1)\nderived a1 = at(x, 2)\n"
+                               "derived b = maximum(x, 0, 3)\nderived c = time_of_maximum(x, 0, 3)\n"
+                               "derived d = integral(x, 0.5, 2)\nderived e = at(x, 8)\n"),
+      true);
+  const double two = 2, want[5] = {16, 64, 3, 0.5 * (2 + 4 + 8), 65536};
+  double out[5];
+  void *work;
+  CHECK_OK(m->target.ops->work_new(m, ctx, &work));
+  m->target.ops->derived(m, work, 1, &two, out);
+  m->target.ops->work_free(work);
+  for (int i = 0; i < 5; i++) CHECK_REL(out[i], want[i], 1e-12);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Loading and one evaluation with every kind of event fail cleanly at every allocation. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
@@ -257,4 +338,4 @@ static void memory_may_run_out_anywhere(void) {
 
 TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", pulses_when_a_state_falls},
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
-      {"memory", memory_may_run_out_anywhere})
+      {"trajectories", derived_of_trajectories}, {"memory", memory_may_run_out_anywhere})
