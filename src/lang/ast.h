@@ -216,6 +216,7 @@ typedef struct ast_stmt {
   double date;
   int op;         /* PULSE: '+', '-', '=' or '*' */
   ast_expr *when; /* PULSE: its condition, in place of times */
+  bool steady;    /* START: from a steady state; value may then be missing */
   atvi_idx n_setting;
   ast_setting *setting; /* SIMULATOR, EMULATOR: [n_setting] */
   /* How many blocks `each` it stands in. */

@@ -116,9 +116,10 @@ typedef struct {
   const atvi_csv *csv; /* NULL where the file is missing and that was allowed */
   atvi_idx n_row;
   const char *time_name; /* the time column's name as the model file has it; NULL if the data have no time */
-  const double *time;    /* [n_row] ascending, in model time; NULL if the data have no time */
-  atvi_idx n_col;        /* columns as inputs of kind ATVI_IN_DATA */
-  const double *value;   /* [n_row][n_col] numbers; NaN where missing */
+  const double *
+      time; /* [n_row] ascending, in model time; NULL if the data have no time (where the start is steady: the start) */
+  atvi_idx n_col;      /* columns as inputs of kind ATVI_IN_DATA */
+  const double *value; /* [n_row][n_col] numbers; NaN where missing */
 } atvi_lang_data;
 
 /* Observations that are a sum of processes in time: emulator(flow, sill) + exponential(v, l) + white(s2). */
@@ -263,6 +264,7 @@ typedef struct atvi_lang {
   atvi_idx n_state;
   atvi_lang_state *state;
   double start; /* start time */
+  bool steady;  /* states start where the equations at that time come to rest, from their initial values */
   double step;  /* MAP: time between two states */
   atvi_calendar calendar;
   atvi_solver_kind solver;

@@ -206,6 +206,16 @@ static bool parse_expr_only(ast_parser *p, ast_stmt *st) {
   return st->value != NULL;
 }
 
+/* start 0, start steady, start 0 steady */
+static bool parse_start(ast_parser *p, ast_stmt *st) {
+  st->at = p->tok->at;
+  st->steady = atvi_lang_eat(p, "steady");
+  if (st->steady) return true;
+  if (!parse_expr_only(p, st)) return false;
+  st->steady = atvi_lang_eat(p, "steady");
+  return true;
+}
+
 static bool parse_calendar(ast_parser *p, ast_stmt *st) {
   const char *hint = "the date of t = 0 and the unit of time: calendar 2009-12-19 week";
   st->date = p->tok->number;
@@ -497,8 +507,8 @@ static bool statement(ast_parser *p, ast_stmt *st) {
   case KW_NEXT:
   case KW_DERIVED:
   case KW_TRACK: return define_array(p, st);
+  case KW_START: return parse_start(p, st);
   case KW_STEP:
-  case KW_START:
   case KW_BURNIN:
   case KW_LOGP: return parse_expr_only(p, st);
   case KW_CALENDAR: return parse_calendar(p, st);

@@ -219,7 +219,10 @@ static atvi_status build_block(atvi_model *m, const atvi_lang_block *block, cons
   ATVI_TRY(atvi_model_programs(base, opts->interpret));
   for (atvi_idx i = 0; i < block->n_unit; i++) ATVI_TRY(atvi_model_series(unit[i]));
   ATVI_TRY(atvi_model_solver(base));
-  for (atvi_idx i = 1; i < block->n_unit; i++) unit_end(base, unit[i]);
+  for (atvi_idx i = 1; i < block->n_unit; i++) {
+    unit_end(base, unit[i]);
+    if (base->has_ode && base->lang->steady) ATVI_TRY(atvi_model_steady_stops(unit[i]));
+  }
   return ATVI_OK;
 }
 

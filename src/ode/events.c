@@ -65,7 +65,7 @@ void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
 static bool reached(const atvi_ode *ode, atvi_ode_work *w, int32_t m, int l, bool start) {
   double at = time_of(ode, w, m, l);
   if (at > w->t[l]) {
-    w->tstop[l] = fmin(w->tstop[l], at);
+    if (!ode->steady) w->tstop[l] = fmin(w->tstop[l], at);
     return false;
   }
   if (!start && w->mover[l] < 0) w->mover[l] = m;

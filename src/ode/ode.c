@@ -62,6 +62,9 @@ static atvi_status check_events(atvi_ctx *ctx, const atvi_ode *o) {
       (!adaptive(o) && o->n_moving + o->n_root > 0))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: %td moving pulses and %td roots with method %d", o->n_moving,
                      o->n_root, (int)o->method);
+  if (o->steady && (o->method != ATVI_ODE_STIFF || o->n_stop != 2 || o->n_moving + o->n_root > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: steady with method %d, %td stops and %td events", (int)o->method,
+                     o->n_stop, o->n_moving + o->n_root);
   if (o->n_root && (!o->root.fn || (o->vjp.fn && !o->root_vjp.fn)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no root programs");
   for (atvi_idx i = 0; i < o->n_moving + o->n_root; i++) {
@@ -182,6 +185,7 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->stride =
       sizeof(atvi_ode_record) + (size_t)(w->keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
+  if (o->steady) w->frozen = w->start;
   const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
                                : o->method == ATVI_ODE_RK4 ? &atvi_ode_rk4
                                                            : &atvi_ode_tsit5;
@@ -196,7 +200,8 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
 void atvi_ode_aim(const atvi_ode *o, atvi_ode_work *w) {
   if (w->stop == o->stop) return;
   w->stop = o->stop;
-  w->span = o->stop[o->n_stop - 1].t - o->stop[0].t;
+  w->span = o->steady ? 0 : o->stop[o->n_stop - 1].t - o->stop[0].t;
+  for (int l = 0; l < ATVI_LANES; l++) w->start[l] = o->stop[0].t;
   for (atvi_idx s = 0; s < o->n_stop; s++) {
     const atvi_ode_stop *p = &o->stop[s];
     size_t bytes = (size_t)o->n_tab * sizeof(double);

@@ -73,6 +73,9 @@ typedef struct {
   /* in: t, y, par, tab  out: anything; for atvi_ode_walk alone, and may be missing */
   atvi_prog path;
   atvi_idx n_output;
+  /* STIFF, two stops, no moving pulses or roots: integrates until nothing changes any more, with t and tab as at the start, to the only
+   * output. Lanes that do not come to rest have the outcome ATVI_RUN_STEADY. */
+  bool steady;
   double tol_rel;     /* RK45, STIFF; asks the same accuracy of both, see ode.c */
   double tol_abs;     /* in units of each state's own size so far; see control_isa.c */
   double h;           /* RK4, MAP */

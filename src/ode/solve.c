@@ -171,6 +171,43 @@ static void fail_all(atvi_ode_work *w, unsigned mask, atvi_outcome outcome) {
     if (in(mask, l)) atvi_ode_fail_lane(w, l, outcome);
 }
 
+/* Lanes at rest: in as much time again as has passed, no state would change by more than REST of itself, or of what counts as 0. */
+static unsigned at_rest(const atvi_ode *ode, const atvi_ode_work *w) {
+  static const double REST = 1e-8, SMALL = 1e-6, NOTHING = 1e-12; /* of the largest state now, and ever */
+  double most[ATVI_LANES] = {0};
+  unsigned rest = w->run;
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++)
+    most[i % ATVI_LANES] = fmax(most[i % ATVI_LANES], fabs(w->y[i]));
+  for (atvi_idx i = 0; i < w->n * ATVI_LANES; i++) {
+    const int l = (int)(i % ATVI_LANES);
+    double size = fmax(fabs(w->y[i]), fmax(SMALL * most[l], NOTHING * w->smax[l]));
+    if (!(fabs(w->k[i]) * (w->t[l] - ode->stop[0].t) <= REST * size)) rest &= ~(1u << l);
+  }
+  return rest;
+}
+
+/* The state of lanes that have come to rest is the output. */
+static void stop_at_rest(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
+  unsigned rest = at_rest(ode, w);
+  for (int l = 0; l < ATVI_LANES; l++) {
+    if (!in(rest, l) || !(w->t[l] > ode->stop[0].t)) continue;
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES) yout[i] = w->y[i];
+    atvi_ode_park(w, l);
+  }
+}
+
+/* The first step is chosen as if the run were as long as the states take to change by as much as they are. */
+static void first_step_to_rest(const atvi_ode *ode, atvi_ode_work *w) {
+  for (int l = 0; l < ATVI_LANES; l++) {
+    double y = 0, k = 0;
+    for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES)
+      y = fmax(y, fabs(w->y[i])), k = fmax(k, fabs(w->k[i]));
+    w->tstop[l] = w->t[l] + (y > 0 && k > 0 ? y / k : 1);
+  }
+  w->kern->first_step(ode, w);
+  for (int l = 0; l < ATVI_LANES; l++) w->tstop[l] = ode->stop[1].t;
+}
+
 static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atvi_ode *, atvi_ode_work *) {
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
@@ -181,7 +218,10 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
   void (*attempt)(const atvi_ode *, atvi_ode_work *) = attempt_of(ode, w);
   w->kern->refresh(ode, w, ATVI_ODE_ALL);
   fail_nonfinite(w, w->k);
-  kern->first_step(ode, w);
+  if (ode->steady)
+    first_step_to_rest(ode, w);
+  else
+    kern->first_step(ode, w);
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->outcome[l] != ATVI_RUN_OK) atvi_ode_park(w, l);
   for (atvi_idx step = 0; w->run; step++) {
@@ -206,6 +246,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       if (room && w->moves) room = atvi_ode_pass_moving(ode, w, landed, false, &fresh);
       if (room && ode->n_root) room = atvi_ode_fire(ode, w, which, &fresh);
     }
+    if (ode->steady) stop_at_rest(ode, w, yout);
     if (verdict >> ATVI_LANES) give_up_small(w, verdict >> ATVI_LANES);
     if (!room) {
       fail_all(w, w->run | landed, ATVI_RUN_STEPS);
@@ -281,6 +322,8 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
     solve_adaptive(ode, w, yout);
   else
     solve_fixed(ode, w, yout);
+  for (int l = 0; ode->steady && l < ATVI_LANES; l++)
+    if (w->outcome[l] != ATVI_RUN_OK || w->t[l] == ode->stop[1].t) w->outcome[l] = ATVI_RUN_STEADY;
   memcpy(outcome, w->outcome, sizeof w->outcome);
   if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
 }
@@ -312,6 +355,7 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
     fail_nonfinite(w, w->y);
     if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout, &group);
   }
+  if (ode->steady) memcpy(yout, w->y, (size_t)(w->n * ATVI_LANES) * sizeof *yout);
   w->replaying = false;
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->taped[lane] != ATVI_RUN_OK) w->outcome[l] = w->taped[lane];
@@ -363,6 +407,7 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   const atvi_idx size = w->n * ATVI_LANES, width = w->n_par * ATVI_LANES;
   w->par = par;
   memset(w->lam, 0, (size_t)size * sizeof *w->lam);
+  if (ode->steady) memcpy(w->lam, ybar, (size_t)size * sizeof *w->lam);
   atvi_ode_instant at;
   for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = -1, at.bar[l] = w->tbar[l] = 0;
   for (atvi_idx i = w->tape_n - 1; i >= 0; i--) {

@@ -48,7 +48,7 @@ struct atvi_ode_work {
   double grow[ATVI_LANES]; /* most a step may grow: little after a rejection */
   double acc[ATVI_LANES];  /* 1: accepted */
   double smax[ATVI_LANES]; /* largest scale */
-  double one[ATVI_LANES], ts[ATVI_LANES];
+  double one[ATVI_LANES], ts[ATVI_LANES], start[ATVI_LANES];
   int32_t seg[ATVI_LANES];
   const double *tab_of[ATVI_LANES]; /* what each lane of tab was copied from */
   double accepted[ATVI_LANES],
@@ -57,6 +57,7 @@ struct atvi_ode_work {
   uint32_t passed[ATVI_LANES]; /* as in the records */
   int32_t mover[ATVI_LANES];   /* of the instant at which the lane is */
   bool moves;                  /* some instants do */
+  const double *frozen;        /* [L] the time that the programs see, where it stands still */
   bool replaying;              /* pulses come from the tape */
   /* moving pulses that have acted: [n_moving] masks of lanes */
   unsigned *done;
@@ -168,7 +169,7 @@ static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_i
 
 static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const double *t, const double *y,
                                 const double *lam, double *out, double *parbar) {
-  const double *in[5] = {t, y, w->par, w->tab, lam};
+  const double *in[5] = {w->frozen ? w->frozen : t, y, w->par, w->tab, lam};
   double *outs[3] = {out, parbar, w->tbar};
   atvi_graph_prog_run(p, w->scratch, in, outs);
 }

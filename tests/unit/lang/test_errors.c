@@ -243,6 +243,8 @@ static void things_out_of_place(void) {
   wrong(SIR "pulse S = 1 at every 2 from 1\n", 4, 30, "'to'");
   wrong(SIR "pulse S /= 2 at 3\n", 4, 9, "'+='");
   wrong(SIR "start 5\nderived d = at(S, 3)\n", 5, 19, "before the start");
+  wrong("state S = 1\nnext S = S\nstart steady\n", 3, 7, "differential equations");
+  wrong(SIR "start steady 5\n", 4, 14, "unexpected");
   wrong(SIR "derived d = maximum(S, 3, 3)\n", 4, 27, "not after");
   wrong(SIR "derived d = integral(S, 3)\n", 4, 13, "two times");
   wrong(SIR "derived d = at(S, beta)\n", 4, 19, "this time");

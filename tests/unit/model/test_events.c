@@ -55,12 +55,13 @@ static void check_batch(atvi_ctx *ctx, const atvi_target *t, atvi_idx n, const d
   }
 }
 
-static const char *const ALL = "param k ~ uniform(0, 3)\nparam lag in (0, 2)\nstart 0\nstate A = 2\nstate B "
-                               "= 1\ndA/dt = -k*A\ndB/dt = A - B\n"
-                               "pulse A = 3 at 1\npulse A *= 2 at every 1 from 1 to 2\npulse A += 1 at [lag, "
-                               "3 + lag]\npulse B += 1 when A < 1\n"
-                               "data \"all.csv\" time t\nobserve a ~ normal(A, 0.5)\n"
-                               "derived top = maximum(A, 0, 5)\n";
+static const char *const ALL =
+    "param k ~ uniform(0, 3)\nparam lag in (0, 2)\nstart 0 steady\nstate A = 2\nstate B "
+    "= 1\ndA/dt = -k*A\ndB/dt = A - B\n"
+    "pulse A = 3 at 1\npulse A *= 2 at every 1 from 1 to 2\npulse A += 1 at [lag, "
+    "3 + lag]\npulse B += 1 when A < 1\n"
+    "data \"all.csv\" time t\nobserve a ~ normal(A, 0.5)\n"
+    "derived top = maximum(A, 0, 5)\n";
 
 static const char *const SOLVERS[4] = {"", "solver rk45 tol 1e-8\n", "solver stiff tol 1e-8\n",
                                        "solver stiff\n"};
@@ -313,6 +314,113 @@ static void derived_of_trajectories(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* dA/dt = p u - k A at rest is p u/k, with u as it is at the start and without the pulse there; X + Y = N is conserved, and
+ * the share of X is b/(a + b). Rates differ by 1e7. */
+static void states_start_at_rest(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("rest.csv", "t,a,x\n5,1.1,0.4\n7,0.3,0.9\n");
+  for (int s = 0; s < 5; s++)
+    for (int interpret = 0; interpret < 2; interpret++) {
+      char text[900];
+      snprintf(text, sizeof text,
+               "param p ~ uniform(0, 3)\nparam k ~ uniform(0, 3)\nparam a ~ lognormal(9, 3)\nparam N ~ "
+               "uniform(0, 9)\n"
+               "start steady\nstate A = 0\nstate X = N\nstate Y = 0\nstate Z = 1\ntable u step = [0: 1, 6: "
+               "2, 6.5: 0]\n"
+               "dA/dt = p*u*(if t < 5.5 then 1 else 0)*t - k*A\ndX/dt = -a*X + 2*a*Y\ndY/dt = a*X - 2*a*Y\n"
+               "dZ/dt = -Z\npulse A += 2 at 5\n%sdata \"rest.csv\" time t\nobserve a ~ normal(A + Z, 0.5)\n"
+               "observe x ~ normal(X, 0.3)\n%s",
+               s == 4 ? "" : "pulse A += 1 when A < 0.5*p/k\n",
+               s == 4 ? "solver rk4 step 1e-4\n" : SOLVERS[s]);
+      atvi_model *m = test_load(ctx, test_file("rest.atvi", text), interpret);
+      const atvi_target *target = atvi_model_target(m);
+      enum { B = 3 };
+      const double p[B] = {0.7, 1.2, 2.9}, k[B] = {0.7, 2, 1.3},
+                   a[B] = {3.3, s == 1 ? 5 : 1e3,
+                           s == 4   ? 11
+                           : s == 1 ? 2
+                                    : 1e5},
+                   N = 1.7;
+      double theta[4 * B], ll[B], gl[4 * B], tol = s == 0 || s == 3 ? 1e-3 : 1e-5;
+      for (int j = 0; j < B; j++)
+        theta[j] = p[j], theta[B + j] = k[j], theta[2 * B + j] = a[j], theta[3 * B + j] = N;
+      check_batch(ctx, target, B, theta, ll, gl);
+      for (int j = 0; j < B; j++) {
+        double A5 = 5 * p[j] / k[j], X = 2 * N / 3, e = exp(-2 * k[j]);
+        /* from 5 to 5.5 p t, then nothing */
+        double f = exp(-0.5 * k[j]), part = p[j] * ((5.5 - 5 * f) / k[j] - (1 - f) / (k[j] * k[j]));
+        double A7 = (A5 + 2) * e + part * exp(-1.5 * k[j]), want;
+        want = normal(1.1, A5, 0.5) + normal(0.3, A7, 0.5) + normal(0.4, X, 0.3) + normal(0.9, X, 0.3);
+        double by_N = ((0.4 - X) + (0.9 - X)) / 0.09 * 2 / 3;
+        double by_p =
+            ((1.1 - A5) * 5 / k[j] + (0.3 - A7) * (5 / k[j] * e + part / p[j] * exp(-1.5 * k[j]))) / 0.25;
+        if (s == 4 || A7 > 0.5 * p[j] / k[j]) {
+          CHECK_ABS(ll[j], want, tol * (1 + fabs(want)));
+          CHECK_ABS(gl[3 * B + j], by_N, tol * (1 + fabs(by_N)));
+          CHECK_ABS(gl[j], by_p, tol * (1 + fabs(by_p)));
+          CHECK_ABS(gl[2 * B + j] * a[j], 0, tol);
+        }
+        double off = test_gradient(ctx, target, (double[]){p[j], k[j], a[j], N}, 1e-6);
+        CHECK_MSG(off < 1e-6, "solver %d, point %d: %g", s, j, off);
+      }
+      atvi_model_free(m);
+    }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Rows without a time see the steady state: A = p/k. */
+static void rows_are_seen_at_rest(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("rows.csv", "x,y\n1,2.2\n3,5.1\n");
+  atvi_model *m =
+      test_load(ctx,
+                test_file("rows.atvi", "param p ~ uniform(0, 3)\nparam k ~ uniform(0, 3)\nstart 4 steady\n"
+                                       "state A = 0\ndA/dt = p*t - k*A\ndata \"rows.csv\"\n"
+                                       "observe y ~ normal(x*A + t, 0.5)\n"),
+                true);
+  const double theta[2] = {1.3, 0.7}, A = 4 * 1.3 / 0.7;
+  test_value v = test_eval(ctx, atvi_model_target(m), theta);
+  CHECK_ABS(v.ll, normal(2.2, A + 4, 0.5) + normal(5.1, 3 * A + 4, 0.5), 1e-4);
+  CHECK_ABS(v.gl[0], ((2.2 - A - 4) + 3 * (5.1 - 3 * A - 4)) / 0.25 * 4 / 0.7, 1e-3);
+  CHECK(test_gradient(ctx, atvi_model_target(m), theta, 1e-6) < 1e-7);
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Growth, and an oscillation, have no steady state; in other lanes there is one. */
+static void without_rest_runs_fail(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("never.csv", "t,a\n0,1.1\n");
+  atvi_model *m = test_load(
+      ctx,
+      test_file(
+          "never.atvi",
+          "param r ~ uniform(-3, 3)\nparam q ~ uniform(0, 1)\nstart 0 steady\nstate A = 2\n"
+          "state x = 1\nstate v = 0\ndA/dt = r*A\ndx/dt = v\ndv/dt = -x - q*v\n"
+          "data \"never.csv\" time t\nobserve a ~ normal(A + x, 0.5)\nderived top = maximum(A, 0, 3)\n"),
+      true);
+  enum { B = 5 };
+  const double theta[2 * B] = {-1, 1, -1, 0, -0.3, 0.5, 0.5, 0, 0.4, 0.3};
+  double ll[B], derived[B];
+  atvi_outcome outcome[B];
+  void *work;
+  CHECK_OK(m->target.ops->work_new(m, ctx, &work));
+  m->target.ops->eval(m, work, &(atvi_batch){.B = B, .theta = theta, .log_lik = ll, .outcome = outcome});
+  m->target.ops->derived(m, work, B, theta, derived);
+  m->target.ops->work_free(work);
+  const bool rests[B] = {true, false, false, true, true};
+  for (int j = 0; j < B; j++) {
+    CHECK_INT(outcome[j], rests[j] ? ATVI_RUN_OK : ATVI_RUN_STEADY);
+    CHECK(rests[j] == !isnan(derived[j]));
+    if (rests[j]) CHECK_ABS(ll[j], normal(1.1, j == 3 ? 2 : 0, 0.5), 1e-5);
+  }
+  atvi_model_free(m);
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Loading and one evaluation with every kind of event fail cleanly at every allocation. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
@@ -338,4 +446,6 @@ static void memory_may_run_out_anywhere(void) {
 
 TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", pulses_when_a_state_falls},
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
-      {"trajectories", derived_of_trajectories}, {"memory", memory_may_run_out_anywhere})
+      {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
+      {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest},
+      {"memory", memory_may_run_out_anywhere})
