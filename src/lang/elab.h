@@ -167,8 +167,9 @@ typedef struct {
   const ast_stmt *simulator;  /* NULL: there is none */
   atvi_idx n_block;           /* emulators with a block of their own: the first of lang->emulator */
   const ast_stmt **block;     /* [n_block] */
-  atvi_idx emulator_cap, pulse_cap, trajectory_cap;
+  atvi_idx emulator_cap, pulse_cap, trajectory_cap, delay_cap;
   int n_condition;            /* pulses with one */
+  atvi_place delay_at;        /* the first delay() */
   const ast_stmt ***observed; /* [n_data][columns] who observes it; NULL where the file is missing */
   /* [n_observe] data columns that its arguments use, known after the first unit. */
   unsigned char **used;
@@ -285,6 +286,8 @@ bool atvi_lang_pulses(elab *e);
 bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, double *time, atvi_node *lag);
 /* at(A, 5), maximum(A, 0, 24), time_of_maximum(A, 0, 24), integral(A, 0, 24), where the model has no function of that name. *found also
  * after an error. */
+/* delay(S, tau), likewise. */
+atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 /* The condition of a pulse, and an expression that becomes positive when it becomes true. */
 bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_pulse *pulse);

@@ -198,9 +198,10 @@ atvi_node atvi_lang_call(elab *e, const elab_env *v, const ast_expr *x) {
   if (fn && !b && fn->kind == SYM_FUNCTION) return own_function(e, v, x, fn);
   if (!fn && !b) {
     bool found;
-    atvi_node path = atvi_lang_trajectory_call(e, v, x, &found);
+    atvi_node y = atvi_lang_delay_call(e, v, x, &found);
+    if (!found) y = atvi_lang_trajectory_call(e, v, x, &found);
     if (!found) atvi_lang_unknown(e, x, true);
-    return found ? path : ATVI_NODE_NONE;
+    return found ? y : ATVI_NODE_NONE;
   }
   bool at_time = x->n == 1 && x->arg[0]->kind == EX_TIME;
   const char *hint =

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* When pulses act: times that depend on parameters, and conditions on states; and what is asked of the way the states take. */
+/* When pulses act: times that depend on parameters, and conditions on states; delays; what is asked of the way
+ * the states take. */
 #include "lang/elab.h"
 #include <math.h>
 #include <string.h>
@@ -104,6 +105,83 @@ static atvi_node positive(elab *e, const elab_env *v, const ast_expr *x, bool ne
   atvi_node b = a == ATVI_NODE_NONE ? a : atvi_lang_eval(e, v, x->arg[1]);
   if (b == ATVI_NODE_NONE) return b;
   return less != negated ? atvi_graph_op2(e->g, ATVI_OP_SUB, b, a) : atvi_graph_op2(e->g, ATVI_OP_SUB, a, b);
+}
+
+/* The number of the delay of a state, made if it is new; -1 on ENOMEM. */
+static atvi_idx delay_of(elab *e, atvi_idx state, atvi_node lag) {
+  atvi_lang *m = e->lang;
+  for (atvi_idx k = 0; k < m->n_delay; k++)
+    if (m->delay[k].state == state && m->delay[k].lag == lag) return k;
+  if (!ATVI_PUSH(e->s->pool, m->delay, m->n_delay, e->delay_cap)) return -1;
+  m->delay[m->n_delay] = (atvi_lang_delay){state, lag};
+  return m->n_delay++;
+}
+
+/* How long ago: above 0, whatever the parameters. */
+static atvi_node delay_lag(elab *e, const elab_env *v, const ast_expr *x) {
+  elab_env inner = {.vars = v->vars, .allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "a delay", .data = -1};
+  atvi_node lag = atvi_lang_eval(e, &inner, x);
+  if (lag == ATVI_NODE_NONE) return lag;
+  interval range = range_of(e, lag, 0);
+  bool fixed = atvi_graph_is_const(e->g, lag, NULL);
+  if (fixed ? range.lo > 0 && range.hi < INFINITY : range.lo >= 0) return lag;
+  atvi_lang_error(e->s, x->at,
+                  fixed ? "for example: delay(S, 2)"
+                        : "bound its parameters from below, as in: param tau ~ normal(2, 1) in (0, inf)",
+                  fixed ? "a delay must be above 0 and finite" : "this delay could be negative");
+  return ATVI_NODE_NONE;
+}
+
+static bool can_delay(elab *e, const elab_env *v, const ast_expr *x) {
+  const char *why = !(v->allowed & ELAB_KIND(ATVI_IN_DELAY)) || e->lang->kind != ATVI_MODEL_ODE
+                        ? "delay() belongs into differential equations"
+                    : e->lang->solver == ATVI_SOLVER_RK4 || e->lang->solver == ATVI_SOLVER_STIFF
+                        ? "delay() needs the solver rk45"
+                    : x->n != 2 ? "'delay' takes an expression of states and a time"
+                                : NULL;
+  if (why) atvi_lang_error(e->s, x->at, "for example: dI/dt = b*delay(S, tau) - g*I", "%s", why);
+  return !why;
+}
+
+atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bool *found) {
+  *found = strcmp(x->word->text, "delay") == 0;
+  if (!*found || !can_delay(e, v, x)) return ATVI_NODE_NONE;
+  elab_env inner = {.vars = v->vars,
+                    .allowed = ELAB_KIND(ATVI_IN_PARAM) | ELAB_KIND(ATVI_IN_TIME) | ELAB_KIND(ATVI_IN_STATE),
+                    .where = "delay()",
+                    .data = -1};
+  atvi_node y = atvi_lang_eval(e, &inner, x->arg[0]);
+  if (y == ATVI_NODE_NONE) return y;
+  if (!(atvi_graph_kinds(e->g, y) & ELAB_KIND(ATVI_IN_STATE))) {
+    atvi_lang_error(e->s, x->arg[0]->at, "for example: delay(S, tau)", "delay() of something without states");
+    return ATVI_NODE_NONE;
+  }
+  atvi_node lag = delay_lag(e, v, x->arg[1]);
+  if (lag == ATVI_NODE_NONE) return lag;
+  if (!e->lang->n_delay) e->delay_at = x->at;
+  /* the states that it uses, and the time */
+  atvi_idx n = 0, size = atvi_graph_size(e->g);
+  bool *need = atvi_lang_take(e->s, size, sizeof *need);
+  atvi_node *from = atvi_lang_take(e->s, e->lang->n_state + 1, sizeof *from);
+  atvi_node *to = atvi_lang_take(e->s, e->lang->n_state + 1, sizeof *to);
+  if (!need || !from || !to) return ATVI_NODE_NONE;
+  need[y] = true;
+  for (atvi_idx i = size - 1; i >= 0; i--) {
+    if (!need[i]) continue;
+    atvi_node_info s = atvi_graph_get(e->g, (atvi_node)i);
+    for (int k = 0; k < s.n_arg; k++) need[s.arg[k]] = true;
+    if (s.op != ATVI_OP_INPUT || s.index2 == ATVI_IN_PARAM) continue;
+    from[n] = (atvi_node)i;
+    if (s.index2 == ATVI_IN_TIME) {
+      to[n++] = atvi_graph_op2(e->g, ATVI_OP_SUB, (atvi_node)i, lag);
+      continue;
+    }
+    atvi_idx k = delay_of(e, s.index, lag);
+    if (k < 0) return atvi_lang_nomem(e->s), ATVI_NODE_NONE;
+    to[n++] = atvi_graph_input(e->g, ATVI_IN_DELAY, k);
+  }
+  atvi_graph_substitute(e->g, 1, &y, n, from, to);
+  return y;
 }
 
 bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_pulse *pulse) {

@@ -102,6 +102,8 @@ static bool permit(elab *e, const elab_env *v, const ast_expr *x, uint32_t kinds
     int kind;
     const char *what, *hint;
   } RULES[] = {
+      {ATVI_IN_DELAY, "a delayed state",
+       "delay() belongs into differential equations; give what it shall show a state of its own"},
       {ATVI_IN_TRAJECTORY, "of a whole run",
        "at(), maximum(), time_of_maximum() and integral() belong into 'derived'"},
       {ATVI_IN_PREV, "increase()", "increase() belongs into the arguments of 'observe'"},

@@ -58,7 +58,10 @@ static bool equation(elab *e, const ast_stmt *st, const ast_stmt **by) {
       return false;
     }
     by[k] = st;
-    elab_env v = {.vars = loop.vars, .allowed = DYNAMICS, .where = "an equation", .data = -1};
+    elab_env v = {.vars = loop.vars,
+                  .allowed = DYNAMICS | ELAB_KIND(ATVI_IN_DELAY),
+                  .where = "an equation",
+                  .data = -1};
     e->lang->state[k].rhs = atvi_lang_eval(e, &v, st->value);
     if (e->lang->state[k].rhs == ATVI_NODE_NONE) return false;
   }
@@ -97,6 +100,16 @@ bool atvi_lang_states(elab *e) {
     if ((st->kind == KW_NONE || st->kind == KW_NEXT) && !equation(e, st, by)) return false;
   }
   return complete(e, by);
+}
+
+/* The method of steps is the explicit solver's. */
+static bool check_delays(elab *e) {
+  const bool conditional = e->n_condition > 0;
+  if (!e->lang->n_delay || (!conditional && !e->lang->steady)) return true;
+  atvi_lang_error(e->s, e->delay_at, "leave one of them out",
+                  conditional ? "delay() does not go together with pulses that have a condition"
+                              : "delay() does not go together with a steady start");
+  return false;
 }
 
 /* Whether a pulse may be at t. */
@@ -273,5 +286,5 @@ bool atvi_lang_pulses(elab *e) {
   e->pulse_cap = e->n_condition = 0;
   for (atvi_idx i = 0; i < e->file->n; i++)
     if (e->file->stmt[i].kind == KW_PULSE && !pulse(e, &e->file->stmt[i], number++)) return false;
-  return true;
+  return check_delays(e);
 }

@@ -13,14 +13,15 @@
 
 /* Input kinds of the graph. */
 enum {
-  ATVI_IN_PARAM, /* index: scalar parameter */
-  ATVI_IN_TIME,  /* index 0: t */
-  ATVI_IN_STATE, /* index: scalar state */
-  ATVI_IN_PREV,  /* index: scalar state at the previous row of the data set (start time for the first) */
-  ATVI_IN_TABLE, /* index 2k, 2k+1: value of table k now = [2k] + [2k+1] * t */
-  ATVI_IN_DATA,  /* index: column of the observation's data set, in the current row */
-  ATVI_IN_HOIST, /* made by the model: work done once per point */
-  ATVI_IN_SEED,  /* made by the model: adjoint seeds */
+  ATVI_IN_PARAM,      /* index: scalar parameter */
+  ATVI_IN_TIME,       /* index 0: t */
+  ATVI_IN_STATE,      /* index: scalar state */
+  ATVI_IN_PREV,       /* index: scalar state at the previous row of the data set (start time for the first) */
+  ATVI_IN_TABLE,      /* index 2k, 2k+1: value of table k now = [2k] + [2k+1] * t */
+  ATVI_IN_DATA,       /* index: column of the observation's data set, in the current row */
+  ATVI_IN_HOIST,      /* made by the model: work done once per point */
+  ATVI_IN_SEED,       /* made by the model: adjoint seeds */
+  ATVI_IN_DELAY = 10, /* index: delayed state; in equations alone */
   ATVI_IN_TRAJECTORY = 9, /* index: quantity of the path; in derived quantities alone */
 };
 
@@ -95,6 +96,12 @@ typedef struct {
   /* At most this many of its times coincide, in any unit; 0 without values. */
   atvi_idx n_same;
 } atvi_lang_pulse;
+
+/* A state some time ago. */
+typedef struct {
+  atvi_idx state;
+  atvi_node lag; /* a constant, or of parameters */
+} atvi_lang_delay;
 
 /* What a derived quantity may ask of the way the states take. */
 typedef enum {
@@ -259,6 +266,8 @@ typedef struct atvi_lang {
   atvi_node log_extra; /* sum of `logp` terms, parameters only; a constant 0 if none */
   atvi_idx n_derived;
   atvi_lang_value *derived;
+  atvi_idx n_delay;
+  atvi_lang_delay *delay; /* [n_delay] what ATVI_IN_DELAY stands for */
   atvi_idx n_trajectory;
   atvi_lang_trajectory *trajectory; /* [n_trajectory] what ATVI_IN_TRAJECTORY stands for */
   atvi_idx n_state;

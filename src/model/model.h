@@ -197,8 +197,15 @@ struct atvi_model {
   bool interpret;
   atvi_idx n_output;
   double *output_time; /* [n_output] */
+  /* Delayed states, and the nodes of delays that depend on parameters (else ATVI_NODE_NONE). */
+  atvi_idx n_delay;
+  atvi_ode_delay *delay;
+  atvi_node *delay_node; /* [n_delay] */
   /* Pulses at times of parameters: nodes of these, then their places in HOIST, in moving; and those of conditions. */
-  atvi_idx n_moving, n_root;
+  atvi_idx n_moving, n_root, cap_moving, cap_moving_node;
+  /* while echoes of delays are collected */
+  bool adds_echoes;
+  double echo_end;
   atvi_node *moving_node; /* [n_moving] */
   atvi_ode_moving *moving;
   atvi_node *root_node; /* [2][n_root] what becomes positive, and the condition */

@@ -52,6 +52,22 @@ static const atvi_node *amounts(builder *b, const atvi_pulses *combo, atvi_idx i
   return x;
 }
 
+/* Delayed states come with the tables, after the jumps. */
+static bool delays(builder *b) {
+  atvi_model *m = b->m;
+  const atvi_idx first = atvi_model_tab(b->lang) + m->n_jump;
+  atvi_node *from = inputs(b, ATVI_IN_DELAY, m->n_delay), *to = take(b, m->n_delay, sizeof *to);
+  if (!from || !to) return false;
+  for (atvi_idx k = 0; k < m->n_delay; k++) to[k] = atvi_graph_input(b->g, ATVI_IN_TABLE, first + k);
+  if (m->n_delay) atvi_graph_substitute(b->g, b->n, b->rhs, m->n_delay, from, to);
+  for (atvi_idx k = 0; k < m->n_delay; k++) {
+    if (m->delay_node[k] == ATVI_NODE_NONE) continue;
+    hoist(b, 1, &m->delay_node[k]);
+    m->delay[k].par = atvi_graph_failed(b->g) ? 0 : atvi_graph_get(b->g, m->delay_node[k]).index;
+  }
+  return true;
+}
+
 static atvi_status rewrite(builder *b) {
   atvi_model *m = b->m;
   b->cap = atvi_graph_size(b->g);
@@ -60,6 +76,7 @@ static atvi_status rewrite(builder *b) {
   b->pulse = take(b, m->n_combo, sizeof *b->pulse);
   if (!b->hoist || !b->rhs || !b->pulse) return ATVI_ENOMEM;
   for (atvi_idx i = 0; i < b->n; i++) b->rhs[i] = b->lang->state[b->m->live[i]].rhs;
+  if (!delays(b)) return ATVI_ENOMEM;
   hoist(b, b->n, b->rhs);
   m->rhs_node = b->rhs;
   m->jump_at = take(b, m->n_jump, sizeof *m->jump_at);
@@ -186,7 +203,7 @@ static void solver_inputs(builder *b, atvi_prog_spec *s) {
   in(s, ATVI_IN_TIME, 1, false);
   in(s, ATVI_IN_STATE, b->n, false);
   in(s, ATVI_IN_HOIST, b->m->n_hoist, false);
-  in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump, false);
+  in(s, ATVI_IN_TABLE, atvi_model_tab(b->lang) + b->m->n_jump + b->m->n_delay, false);
 }
 
 /* A program of the solver with n_out results (and as many truths after them, if `holds`), and its adjoint: by the time too where some times move. */
@@ -194,14 +211,15 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
                         const atvi_node *f, bool holds) {
   const atvi_model *m = b->m;
   atvi_node *seed = inputs(b, ATVI_IN_SEED, n_out);
-  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root > 0, nh = m->n_hoist,
-           nw = b->n + nh + nt;
+  const atvi_idx nd = m->n_delay, first = atvi_model_tab(b->lang) + m->n_jump, nh = m->n_hoist;
+  atvi_idx nt = m->n_jump + m->n_moving + m->ode.most_moving + m->n_root + nd > 0, nw = b->n + nh + nt + nd;
   atvi_node *wrt = take(b, nw, sizeof *wrt), *grad = take(b, nw, sizeof *grad);
   if (!seed || !wrt || !grad) return false;
   for (atvi_idx i = 0; i < b->n + nh; i++)
     wrt[i] =
         i < b->n ? atvi_graph_input(b->g, ATVI_IN_STATE, i) : atvi_graph_input(b->g, ATVI_IN_HOIST, i - b->n);
   if (nt) wrt[b->n + nh] = atvi_graph_input(b->g, ATVI_IN_TIME, 0);
+  for (atvi_idx k = 0; k < nd; k++) wrt[b->n + nh + 1 + k] = atvi_graph_input(b->g, ATVI_IN_TABLE, first + k);
   atvi_graph_vjp(b->g, n_out, f, seed, nw, wrt, grad);
   atvi_prog_spec *s = begin(b, name, number);
   solver_inputs(b, s);
@@ -213,6 +231,7 @@ static bool solver_pair(builder *b, const char *name, const char *name_vjp, atvi
   out(s, b->n, grad, false);
   out(s, nh, grad + b->n, true);
   if (nt) out(s, 1, grad + b->n + nh, false);
+  if (nd) out(s, nd, grad + b->n + nh + 1, false);
   return true;
 }
 

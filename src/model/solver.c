@@ -47,6 +47,8 @@ static void describe(atvi_model *m) {
   ode->n_tab = atvi_model_tab(lang);
   ode->n_jump = m->n_jump;
   ode->jump = m->jump_at;
+  ode->n_delay = m->n_delay;
+  ode->delay = m->delay;
   ode->n_moving = m->n_moving;
   ode->moving = m->moving;
   ode->n_root = m->n_root;
@@ -224,7 +226,7 @@ atvi_status atvi_model_solver(atvi_model *m) {
   describe_exact(m);
   if (m->has_ode && m->lang->steady) ATVI_TRY(describe_steady(m));
   if (!m->has_ode || m->lang->kind == ATVI_MODEL_MAP || m->lang->solver != ATVI_SOLVER_DEFAULT ||
-      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2)
+      m->emulated || m->n_state > MOST_STATES || m->ode.n_stop < 2 || m->n_delay > 0)
     return m->has_ode && m->lang->steady && !m->steady.jac.fn
                ? atvi_model_jacobian(m, !m->interpret, &m->steady.jac, &p.jac, &p.rhs)
                : ATVI_OK;

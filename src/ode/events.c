@@ -11,7 +11,7 @@
  *            A time of par gains it. A root's time follows from g = 0: with the step's own adjoint for the seed dg/dy, of which
  *            D = dg/dt + d g / d t' is the slope of g, everything before loses b / D times that of g. All of this is exact for steps
  *            held fixed.
- * Ties       where an instant of par falls on a stop, that stop does not move: the part of the step before is taken from the exact
+ * Ties       instants that differ by rounding are one, and what moves it is the first of them. Where one falls on a stop, that stop does not move: the part of the step before is taken from the exact
  *            solution, lambda^T f. */
 #include "ode/work.h"
 #include <float.h>
@@ -27,6 +27,7 @@ enum {
 };
 
 static const double CLOSE = 1e-10; /* of the whole span */
+static const double SAME = 1e-12;  /* of the span: instants this near to each other are one */
 static const double SAME_G = 16; /* a pulse that changes what rounding left of g by less has not changed g */
 
 static bool in(unsigned mask, int l) { return mask >> l & 1; }
@@ -63,9 +64,9 @@ void atvi_ode_events_begin(const atvi_ode *ode, atvi_ode_work *w) {
 
 /* Whether mover m lies behind lane l; if not, the next stop is not beyond it. */
 static bool reached(const atvi_ode *ode, atvi_ode_work *w, int32_t m, int l, bool start) {
-  double at = time_of(ode, w, m, l);
-  if (at > w->t[l]) {
-    if (!ode->steady) w->tstop[l] = fmin(w->tstop[l], at);
+  double at = time_of(ode, w, m, l), same = SAME * fmax(w->span, fabs(w->t[l]));
+  if (at > w->t[l] + same) {
+    if (!ode->steady && at < w->tstop[l] - same) w->tstop[l] = at;
     return false;
   }
   if (!start && w->mover[l] < 0) w->mover[l] = m;
@@ -93,7 +94,8 @@ bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes,
         now |= (unsigned)reached(ode, w, (int32_t)(ode->n_jump + k), l, start) << l;
     w->done[k] |= now;
     *fresh |= now;
-    if (now && !atvi_ode_apply_pulse(ode, w, ode->moving[k].pulse, now)) return false;
+    if (now && ode->moving[k].pulse >= 0 && !atvi_ode_apply_pulse(ode, w, ode->moving[k].pulse, now))
+      return false;
   }
   return true;
 }
@@ -297,10 +299,11 @@ bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsi
 
 /* ---- replay ---- */
 
-/* The record of that lane after record i; NULL: there is none. */
-static const atvi_ode_record *next_of(const atvi_ode_work *w, atvi_idx i, int lane) {
-  for (i++; i < w->tape_n; i++) {
-    const atvi_ode_record *r = atvi_ode_record_at(w, i);
+/* The record of that lane after r, of n records from r on; NULL: there is none. */
+static const atvi_ode_record *next_of(const atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
+                                      int lane) {
+  for (atvi_idx i = 1; i < n; i++) {
+    r = (const atvi_ode_record *)((const char *)r + w->stride);
     if (in(r->mask, lane)) return r;
   }
   return NULL;
@@ -324,10 +327,11 @@ static void find_root(const atvi_ode *ode, atvi_ode_work *w, int e,
   }
 }
 
-void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, int lane,
-                           void (*attempt)(const atvi_ode *, atvi_ode_work *)) {
-  const atvi_ode_record *r = atvi_ode_record_at(w, i), *next = next_of(w, i, lane);
-  const int32_t from = r->mover[lane], to = next && !in(r->landed, lane) ? next->mover[lane] : -1;
+void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
+                           int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *)) {
+  const atvi_ode_record *next = next_of(w, r, n, lane);
+  const bool tied = r->t[lane] == ode->stop[r->seg[lane]].t;
+  const int32_t from = tied ? -1 : r->mover[lane], to = next && !in(r->landed, lane) ? next->mover[lane] : -1;
   for (int l = 0; l < ATVI_LANES; l++) {
     double begin = from < 0 ? r->t[lane] : is_root(ode, from) ? w->tevent[l] : time_of(ode, w, from, l);
     double end = to < 0 || is_root(ode, to) ? r->tnew[lane] : time_of(ode, w, to, l);
@@ -342,10 +346,13 @@ void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, in
 
 /* ---- the way back ---- */
 
-void atvi_ode_note_stage(atvi_ode_work *w, int stage, double c, const double *kbar) {
+void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar) {
   const double *k = w->kk + stage * w->n * ATVI_LANES;
   for (atvi_idx i = 0; i < w->n * ATVI_LANES; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++) w->hbar[l] += k[i + l] * kbar[i + l];
+}
+
+void atvi_ode_note_time(atvi_ode_work *w, double c) {
   for (int l = 0; l < ATVI_LANES; l++) {
     w->tbar_end[l] += c * w->tbar[l];
     w->tbar_start[l] += (1 - c) * w->tbar[l];
@@ -367,6 +374,7 @@ static ends back_noting(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
     out.end[l] = w->hbar[l] / r->h[l] + w->tbar_end[l];
     out.start[l] = w->tbar_start[l] - w->hbar[l] / r->h[l];
   }
+  if (w->n_delay) atvi_ode_delay_ends(w, r, out.start, out.end);
   return out;
 }
 

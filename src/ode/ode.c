@@ -65,12 +65,19 @@ static atvi_status check_events(atvi_ctx *ctx, const atvi_ode *o) {
   if (o->steady && (o->method != ATVI_ODE_STIFF || o->n_stop != 2 || o->n_moving + o->n_root > 0))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: steady with method %d, %td stops and %td events", (int)o->method,
                      o->n_stop, o->n_moving + o->n_root);
+  if (o->n_delay && (o->method != ATVI_ODE_RK45 || o->n_root > 0))
+    return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delays with method %d and %td roots", (int)o->method, o->n_root);
+  for (atvi_idx d = 0; d < o->n_delay; d++)
+    if (o->delay[d].state < 0 || o->delay[d].state >= o->n || o->delay[d].par < -1 ||
+        o->delay[d].par >= o->n_par)
+      return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: delay %td is of state %td, by parameter %td", d,
+                       o->delay[d].state, o->delay[d].par);
   if (o->n_root && (!o->root.fn || (o->vjp.fn && !o->root_vjp.fn)))
     return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: no root programs");
   for (atvi_idx i = 0; i < o->n_moving + o->n_root; i++) {
     bool root = i >= o->n_moving;
     atvi_idx pulse = root ? o->root_pulse[i - o->n_moving] : o->moving[i].pulse;
-    if (pulse < 0 || pulse >= o->n_pulse || !o->pulse[pulse].fn ||
+    if (pulse < (root ? 0 : -1) || pulse >= o->n_pulse || (pulse >= 0 && !o->pulse[pulse].fn) ||
         (!root && (o->moving[i].par < 0 || o->moving[i].par >= o->n_par)))
       return ATVI_FAIL(ctx, ATVI_EINVAL, "ode: event %td has pulse %td of %td", i, pulse, o->n_pulse);
   }
@@ -139,11 +146,17 @@ static atvi_ode_work *carve(atvi_arena *a, const atvi_ode *o) {
   ATVI_TAKE(a, head.k, ATVI_ODE_STAGES * size);
   ATVI_TAKE(a, head.ys, ATVI_ODE_STAGES * size);
   ATVI_TAKE(a, head.lam, size);
-  ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + 1) * ATVI_LANES);
+  ATVI_TAKE(a, head.tab, (o->n_tab + o->n_jump + o->n_delay + 1) * ATVI_LANES);
   ATVI_TAKE(a, head.save, (o->n_par > 0 ? o->n_par : 1) * ATVI_LANES);
   ATVI_TAKE(a, head.scratch, scratch_size(o));
   ATVI_TAKE(a, head.fresh, most_stops(o));
-  if (moves(o) || o->path.fn) {
+  if (o->n_delay) {
+    ATVI_TAKE(a, head.past, size);
+    ATVI_TAKE(a, head.past_bar, size);
+    ATVI_TAKE(a, head.dbar, o->n_delay * ATVI_LANES);
+    ATVI_TAKE(a, head.hint, o->n_delay * ATVI_LANES);
+  }
+  if (moves(o) || o->path.fn || o->n_delay) {
     ATVI_TAKE(a, head.kk, 7 * size);
     ATVI_TAKE(a, head.yend, size);
     ATVI_TAKE(a, head.mid, size);
@@ -175,15 +188,17 @@ static void fill(atvi_ode_work *w, const atvi_ode *o) {
   w->n_par = o->n_par;
   w->n_tab = o->n_tab;
   w->moves = moves(o);
+  w->n_delay = o->n_delay;
   w->tol_rel = stiff ? STIFF_TOL * o->tol_rel : o->tol_rel;
   w->tol_abs = stiff ? STIFF_TOL * o->tol_abs : o->tol_abs;
   w->root = stiff ? 8 : 10;
   if (adaptive(o))
     w->first = stiff ? FIRST_STIFF * pow(w->tol_rel, 0.25) : FIRST_EXPLICIT * pow(o->tol_rel, 0.2);
-  w->keeps = stiff ||
+  w->keeps = stiff || o->n_delay ||
              (o->method == ATVI_ODE_RK45 && o->n <= KEEP_STATES && o->n * most_stops(o) <= KEEP_STATES_STOPS);
   w->stride =
       sizeof(atvi_ode_record) + (size_t)(w->keeps ? 6 : 1) * (size_t)o->n * ATVI_LANES * sizeof(double);
+  if (o->n_delay) w->stride += atvi_ode_delay_room(o->n) * sizeof(double);
   for (int l = 0; l < ATVI_LANES; l++) w->one[l] = 1;
   if (o->steady) w->frozen = w->start;
   const atvi_ode_tableau *tb = stiff                       ? &atvi_ode_esdirk4
@@ -205,7 +220,8 @@ void atvi_ode_aim(const atvi_ode *o, atvi_ode_work *w) {
   for (atvi_idx s = 0; s < o->n_stop; s++) {
     const atvi_ode_stop *p = &o->stop[s];
     size_t bytes = (size_t)o->n_tab * sizeof(double);
-    w->fresh[s] = p->pulse >= 0 || (s > 0 && bytes && memcmp(p->tab, p[-1].tab, bytes) != 0);
+    w->fresh[s] =
+        p->pulse >= 0 || o->n_delay > 0 || (s > 0 && bytes && memcmp(p->tab, p[-1].tab, bytes) != 0);
   }
 }
 

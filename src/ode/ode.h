@@ -32,14 +32,21 @@ typedef struct {
 typedef struct {
   atvi_idx par;
   double offset;
-  atvi_idx pulse;
+  atvi_idx pulse; /* -1: none, the right-hand side jumps there for another reason */
 } atvi_ode_moving;
+
+/* A state some time ago: par[par] ago, or `lag` if par is -1; the initial state before the start. */
+typedef struct {
+  atvi_idx state, par;
+  double lag;
+} atvi_ode_delay;
 
 /* Slots of the programs, in this order (a program that does not use a slot still declares it). None is uniform:
  * lanes are at different times and between different stops, so that t and tab have their own value in each.
  *   rhs    in: t [1], y [n], par [n_par], tab [n_tab]             out: f [n]
  *   vjp    in: t, y, par, tab, lam [n]                            out: ybar [n] (store), parbar [n_par] (accumulate),
- *                                                                      tbar [1] (store; only where times move: jumps, moving, roots)
+ *                                                                      tbar [1] (store; only where times move: jumps, moving, roots),
+ *                                                                      dbar [n_delay] (store; with tbar; only if there are delays)
  *   jac    in: t, y, par, tab                                     out: J [n*n], row i column j = df_i/dy_j   (STIFF only)
  *   pulse  in: t, y, par, tab  out: y after [n];  pulse_vjp: as vjp                         (one pair per pulse)
  *   root   in: t, y, par, tab  out: g [n_root], whether the condition holds [n_root]        (only if n_root > 0)
@@ -48,7 +55,7 @@ typedef struct {
  * For MAP, rhs gives the next state. vjp and pulse_vjp may be missing where no adjoint is asked for. */
 typedef struct {
   atvi_ode_method method;
-  atvi_idx n, n_par, n_tab; /* the slot tab has n_tab + n_jump values */
+  atvi_idx n, n_par, n_tab; /* the slot tab has n_tab + n_jump + n_delay values */
   atvi_prog rhs, vjp, jac;
   atvi_idx n_pulse;
   const atvi_prog *pulse, *pulse_vjp; /* [n_pulse] */
@@ -70,6 +77,9 @@ typedef struct {
   atvi_idx n_root;
   atvi_prog root, root_vjp;
   const atvi_idx *root_pulse; /* [n_root] */
+  /* Delayed states: table value n_tab + n_jump + d, in rhs and vjp alone. RK45 only, without roots; every solve is then one with tape. */
+  atvi_idx n_delay;
+  const atvi_ode_delay *delay; /* [n_delay] */
   /* in: t, y, par, tab  out: anything; for atvi_ode_walk alone, and may be missing */
   atvi_prog path;
   atvi_idx n_output;

@@ -6,15 +6,23 @@
 #include "ode/work.h"
 #include <string.h>
 
-void atvi_ode_dense_weights(double q, double b[7]) {
-  b[0] = -1.0530884977290216 * q * (q - 1.3299890189751412) *
-         (q * q - 1.4364028541716351 * q + 0.7139816917074209);
-  b[1] = 0.1017 * q * q * (q * q - 2.1966568338249754 * q + 1.2949852507374631);
-  b[2] = 2.490627285651252793 * q * q * (q * q - 2.38535645472061657 * q + 1.57803468208092486);
-  b[3] = -16.54810288924490272 * (q - 1.21712927295533244) * (q - 0.61620406037800089) * q * q;
-  b[4] = 47.37952196281928122 * (q - 1.203071208372362603) * (q - 0.658047292653547382) * q * q;
-  b[5] = -34.87065786149660974 * (q - 1.2) * (q - 0.666666666666666667) * q * q;
-  b[6] = 2.5 * (q - 1) * (q - 0.6) * q * q;
+/* b_i(q) = sum_m WEIGHT[i][m - 1] q^m */
+static const double WEIGHT[7][4] = {
+    {1, -2.7637061972748258, 2.9132554618219126, -1.0530884977290216},
+    {0, 0.1317, -0.2234, 0.1017},
+    {0, 3.9302962368947512, -5.9410338721315048, 2.4906272856512528},
+    {0, -12.411077166933676, 30.338188630282321, -16.548102889244902},
+    {0, 37.509313416511041, -88.178904894766404, 47.379521962819283},
+    {0, -27.896526289197286, 65.091894674793679, -34.870657861496611},
+    {0, 1.5, -4, 2.5},
+};
+
+void atvi_ode_dense_weights(double q, double b[7], double *slope) {
+  for (int i = 0; i < 7; i++) {
+    const double *c = WEIGHT[i];
+    b[i] = q * (c[0] + q * (c[1] + q * (c[2] + q * c[3])));
+    if (slope) slope[i] = c[0] + q * (2 * c[1] + q * (3 * c[2] + q * 4 * c[3]));
+  }
 }
 
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r) {
@@ -78,7 +86,7 @@ void atvi_ode_piece_eval(const atvi_ode_piece *p, const double q[ATVI_LANES], do
   atvi_ode_work *w = p->work;
   for (int l = 0; l < ATVI_LANES; l++) {
     double b[7];
-    atvi_ode_dense_weights(q[l], b);
+    atvi_ode_dense_weights(q[l], b, NULL);
     w->ts[l] = q[l] >= 1 ? p->record->tnew[l] : p->t[l] + q[l] * p->h[l];
     for (atvi_idx i = l; i < w->n * ATVI_LANES; i += ATVI_LANES)
       w->mid[i] = p->mask >> l & 1 && p->h[l] > 0 ? between(p->ode, w, p->record, i, q[l], b)
@@ -90,6 +98,7 @@ void atvi_ode_piece_eval(const atvi_ode_piece *p, const double q[ATVI_LANES], do
 void atvi_ode_walk(const atvi_ode *ode, atvi_ode_work *w, const double *par,
                    void (*fn)(void *user, const atvi_ode_piece *piece), void *user) {
   w->par = par;
+  w->ode = ode;
   for (atvi_idx i = 0; i < w->tape_n; i++) {
     const atvi_ode_record *r = atvi_ode_record_at(w, i);
     const bool pulse = r->pulse >= 0;
@@ -101,6 +110,7 @@ void atvi_ode_walk(const atvi_ode *ode, atvi_ode_work *w, const double *par,
       if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, r->seg[l]);
       atvi_ode_set_passed(ode, w, l, r->passed[l]);
     }
+    if (ode->n_delay) atvi_ode_delay_middle(w, r->t, p.h);
     if (!pulse) finish(ode, w, r);
     fn(user, &p);
   }

@@ -103,6 +103,7 @@ static bool begin(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const
   atvi_ode_aim(ode, w);
   w->par = par;
   memcpy(w->y, y0, (size_t)size * sizeof *y0);
+  if (w->n_delay) atvi_ode_delay_begin(w, y0);
   memset(w->smax, 0, sizeof w->smax);
   w->run = ATVI_ODE_ALL;
   for (int l = 0; l < ATVI_LANES; l++) {
@@ -151,8 +152,8 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   }
   r->landed &= accepted;
   memcpy(atvi_ode_record_y(r), w->y, bytes);
-  if (w->stride > sizeof *r + bytes)
-    memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
+  if (w->keeps) memcpy((char *)atvi_ode_record_y(r) + bytes, w->ys + w->n * ATVI_LANES, 5 * bytes);
+  if (w->n_delay) atvi_ode_delay_record(w, r, accepted);
   w->tape_n++;
   return true;
 }
@@ -212,11 +213,17 @@ static void (*attempt_of(const atvi_ode *ode, const atvi_ode_work *w))(const atv
   return ode->method == ATVI_ODE_STIFF ? w->kern->esdirk : w->kern->tsit5;
 }
 
+/* Slopes at the beginning of a step. */
+static void renew(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes) {
+  if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->one);
+  w->kern->refresh(ode, w, lanes);
+}
+
 static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
   const atvi_ode_kernels *kern = w->kern;
   if (ode->n_stop == 1) return;
   void (*attempt)(const atvi_ode *, atvi_ode_work *) = attempt_of(ode, w);
-  w->kern->refresh(ode, w, ATVI_ODE_ALL);
+  renew(ode, w, ATVI_ODE_ALL);
   fail_nonfinite(w, w->k);
   if (ode->steady)
     first_step_to_rest(ode, w);
@@ -230,6 +237,10 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       return;
     }
     kern->propose(w);
+    if (w->n_delay) {
+      atvi_ode_delay_limit(ode, w);
+      atvi_ode_delay_middle(w, w->t, w->hs);
+    }
     attempt(ode, w);
     w->effort.steps++;
     unsigned verdict = kern->judge(w), accepted = verdict & ATVI_ODE_ALL, fresh = 0, landed = 0;
@@ -252,7 +263,7 @@ static void solve_adaptive(const atvi_ode *ode, atvi_ode_work *w, double *yout) 
       fail_all(w, w->run | landed, ATVI_RUN_STEPS);
       return;
     }
-    if (fresh & w->run) w->kern->refresh(ode, w, fresh & w->run);
+    if (fresh & w->run) renew(ode, w, fresh & w->run);
     if (ode->n_root && fresh & w->run) atvi_ode_release(ode, w, fresh & w->run);
   }
 }
@@ -264,8 +275,10 @@ static void step_all(const atvi_ode *ode, atvi_ode_work *w) {
   case ATVI_ODE_MAP: atvi_ode_run(w, &ode->rhs, w->t, w->y, NULL, w->ynew, NULL); break;
   case ATVI_ODE_RK45:
   case ATVI_ODE_STIFF:
-    w->kern->refresh(ode, w, ATVI_ODE_ALL);
+    renew(ode, w, ATVI_ODE_ALL);
+    if (w->n_delay) atvi_ode_delay_middle(w, w->t, w->hs);
     attempt_of(ode, w)(ode, w);
+    if (w->n_delay) record_step(ode, w, ATVI_ODE_ALL);
     break;
   }
   double *y = w->y;
@@ -313,7 +326,9 @@ static void solve_fixed(const atvi_ode *ode, atvi_ode_work *w, double *yout) {
 
 void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, const double *par, double *yout,
                     bool tape, atvi_outcome *outcome) {
+  tape = tape || w->n_delay > 0;
   w->taping = tape;
+  w->ode = ode;
   w->effort = (atvi_ode_effort){0};
   if (tape) w->tape_n = 0;
   if (!begin(ode, w, y0, par, yout))
@@ -328,17 +343,12 @@ void atvi_ode_solve(const atvi_ode *ode, atvi_ode_work *w, const double *y0, con
   if (tape) memcpy(w->taped, w->outcome, sizeof w->taped);
 }
 
-void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
-                     double *yout, atvi_outcome *outcome) {
-  double accepted[ATVI_LANES], rejected[ATVI_LANES];
+/* Follows the records of one lane, which may be those of another tape. */
+static void follow(const atvi_ode *ode, atvi_ode_work *w, const char *tape, atvi_idx n, int lane,
+                   double *yout) {
   unsigned group;
-  memcpy(accepted, w->accepted, sizeof accepted);
-  memcpy(rejected, w->rejected, sizeof rejected);
-  w->taping = false;
-  w->replaying = true;
-  begin(ode, w, y0, par, yout);
-  for (atvi_idx i = 0; i < w->tape_n; i++) {
-    const atvi_ode_record *r = atvi_ode_record_at(w, i);
+  for (atvi_idx i = 0; i < n; i++) {
+    const atvi_ode_record *r = (const atvi_ode_record *)(tape + (size_t)i * w->stride);
     if (!in(r->mask, lane)) continue;
     for (int l = 0; w->moves && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[lane]);
     if (r->pulse >= 0) {
@@ -346,7 +356,7 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
       continue;
     }
     set_times(w, r->t[lane], r->tnew[lane], r->h[lane]);
-    if (w->moves) atvi_ode_replay_times(ode, w, i, lane, attempt_of(ode, w));
+    if (w->moves) atvi_ode_replay_times(ode, w, r, n - i, lane, attempt_of(ode, w));
     step_all(ode, w);
     if (ode->method == ATVI_ODE_STIFF)
       for (int l = 0; l < ATVI_LANES; l++)
@@ -355,8 +365,29 @@ void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const doub
     fail_nonfinite(w, w->y);
     if (in(r->landed, lane)) arrive_at(ode, w, r->seg[lane] + 1, ATVI_ODE_ALL, yout, &group);
   }
+}
+
+void atvi_ode_replay(const atvi_ode *ode, atvi_ode_work *w, int lane, const double *y0, const double *par,
+                     double *yout, atvi_outcome *outcome) {
+  double accepted[ATVI_LANES], rejected[ATVI_LANES];
+  char *tape = w->tape;
+  const atvi_idx n = w->tape_n, cap = w->tape_cap;
+  memcpy(accepted, w->accepted, sizeof accepted);
+  memcpy(rejected, w->rejected, sizeof rejected);
+  if (w->n_delay) w->tape = NULL, w->tape_n = w->tape_cap = 0; /* the past of these runs is their own */
+  w->taping = false;
+  w->replaying = true;
+  w->ode = ode;
+  begin(ode, w, y0, par, yout);
+  follow(ode, w, tape, n, lane, yout);
   if (ode->steady) memcpy(yout, w->y, (size_t)(w->n * ATVI_LANES) * sizeof *yout);
   w->replaying = false;
+  if (w->n_delay) {
+    atvi_block_free(w->ctx, w->tape);
+    w->tape = tape;
+    w->tape_n = n;
+    w->tape_cap = cap;
+  }
   for (int l = 0; l < ATVI_LANES; l++)
     if (w->taped[lane] != ATVI_RUN_OK) w->outcome[l] = w->taped[lane];
   memcpy(outcome, w->outcome, sizeof w->outcome);
@@ -408,6 +439,8 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   w->par = par;
   memset(w->lam, 0, (size_t)size * sizeof *w->lam);
   if (ode->steady) memcpy(w->lam, ybar, (size_t)size * sizeof *w->lam);
+  w->ode = ode;
+  if (w->n_delay) atvi_ode_delay_back_begin(w);
   atvi_ode_instant at;
   for (int l = 0; l < ATVI_LANES; l++) at.mover[l] = -1, at.bar[l] = w->tbar[l] = 0;
   for (atvi_idx i = w->tape_n - 1; i >= 0; i--) {
@@ -421,12 +454,15 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
       pulse_back(ode, w, r, parbar);
       if (w->moves) atvi_ode_instant_pulse(w, i, &at);
     } else {
+      if (w->n_delay) atvi_ode_delay_middle(w, r->t, r->h);
       if (w->moves && r->landed) atvi_ode_instant_tied(ode, w, r, &at, parbar);
       add_outputs(ode, w, r, ybar);
+      if (w->n_delay) atvi_ode_delay_end(ode, w, r, parbar);
       if (w->moves)
         atvi_ode_moving_back(ode, w, i, &at, parbar);
       else
         atvi_ode_step_back(ode, w, r, parbar);
+      if (w->n_delay) atvi_ode_delay_start(w, r);
     }
     if (some)
       for (atvi_idx p = 0; p < width; p += ATVI_LANES)
@@ -435,4 +471,5 @@ void atvi_ode_adjoint(const atvi_ode *ode, atvi_ode_work *w, const double *par, 
   }
   const atvi_idx o = ode->stop[0].output;
   for (atvi_idx i = 0; i < size; i++) y0bar[i] = w->lam[i] + (o >= 0 ? ybar[o * size + i] : 0);
+  for (atvi_idx i = 0; w->n_delay && i < size; i++) y0bar[i] += w->past_bar[i];
 }

@@ -36,6 +36,8 @@ typedef struct atvi_ode_record {
   int32_t mover[ATVI_LANES];
   uint32_t passed[ATVI_LANES]; /* jumps that lie behind */
   int32_t pulse;               /* -1: a step */
+  /* with delays: the steps of each lane before and after this one; -1: none */
+  int32_t prev[ATVI_LANES], next[ATVI_LANES];
 } atvi_ode_record;
 
 typedef struct atvi_ode_kernels atvi_ode_kernels;
@@ -70,6 +72,14 @@ struct atvi_ode_work {
   atvi_idx fired[ATVI_LANES];
   double *mid;               /* [n][L] inside a step */
   double tevent[ATVI_LANES]; /* in a replay: the time of the last root */
+  /* delays: the initial state, the latest step of each lane, where each was found last, the middle of the present step */
+  atvi_idx n_delay;
+  const atvi_ode *ode;     /* of the present call, with delays only */
+  double *past, *past_bar; /* [n][L] */
+  double *dbar;            /* [n_delay][L] */
+  int32_t *hint;           /* [n_delay][L] */
+  int32_t newest[ATVI_LANES];
+  double middle[ATVI_LANES], tbar_seventh[ATVI_LANES];
   /* adjoints of times, see events.c */
   _Alignas(ATVI_ALIGN) double tbar[ATVI_LANES];
   bool noting;
@@ -161,6 +171,9 @@ ATVI_ODE_VARIANTS(void, atvi_ode_lu, atvi_idx n, double *a, int32_t *piv);
 ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve, atvi_idx n, const double *a, const int32_t *piv, double *b);
 ATVI_ODE_VARIANTS(void, atvi_ode_lu_solve_t, atvi_idx n, const double *a, const int32_t *piv, double *b);
 
+/* delay.c: puts the delayed states of times t[L] into tab. */
+void atvi_ode_delay_fill(const atvi_ode *ode, atvi_ode_work *w, const double *t);
+
 static inline double *atvi_ode_record_y(const atvi_ode_record *r) { return (double *)(r + 1); }
 
 static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_idx i) {
@@ -170,7 +183,8 @@ static inline atvi_ode_record *atvi_ode_record_at(const atvi_ode_work *w, atvi_i
 static inline void atvi_ode_run(atvi_ode_work *w, const atvi_prog *p, const double *t, const double *y,
                                 const double *lam, double *out, double *parbar) {
   const double *in[5] = {w->frozen ? w->frozen : t, y, w->par, w->tab, lam};
-  double *outs[3] = {out, parbar, w->tbar};
+  double *outs[4] = {out, parbar, w->tbar, w->dbar};
+  if (w->n_delay && (p == &w->ode->rhs || p == &w->ode->vjp)) atvi_ode_delay_fill(w->ode, w, t);
   atvi_graph_prog_run(p, w->scratch, in, outs);
 }
 
@@ -202,9 +216,9 @@ void atvi_ode_locate(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted,
 bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsigned *fresh);
 /* Lanes at a root whose pulse leaves g as it was, 0, and has it fall from there: the condition no longer holds. */
 void atvi_ode_release(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes);
-/* In a replay: the lanes' times of the step of record i, as they move from lane to lane. */
-void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, int lane,
-                           void (*attempt)(const atvi_ode *, atvi_ode_work *));
+/* In a replay: the lanes' times of the step of record r, of n records from it on, as they move from lane to lane. */
+void atvi_ode_replay_times(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, atvi_idx n,
+                           int lane, void (*attempt)(const atvi_ode *, atvi_ode_work *));
 /* What the way back knows of the instant at the end of the step that comes next. */
 typedef struct {
   int32_t mover[ATVI_LANES];
@@ -218,12 +232,30 @@ void atvi_ode_instant_tied(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode
 void atvi_ode_moving_back(const atvi_ode *ode, atvi_ode_work *w, atvi_idx i, atvi_ode_instant *at,
                           double *parbar);
 /* Called by the adjoints of steps for every stage where w->noting: kbar [n][L] is the adjoint of its slope. */
-void atvi_ode_note_stage(atvi_ode_work *w, int stage, double c, const double *kbar);
+void atvi_ode_note_stage(atvi_ode_work *w, int stage, const double *kbar);
+void atvi_ode_note_time(atvi_ode_work *w, double c); /* after its vjp */
+
+/* delay.c: doubles of a record for slopes and what is handed over; the start of a run; a step that is taped; steps not longer than the
+ * delays; the step in which programs run next. */
+size_t atvi_ode_delay_room(atvi_idx n);
+void atvi_ode_delay_begin(atvi_ode_work *w, const double *y0);
+void atvi_ode_delay_record(atvi_ode_work *w, atvi_ode_record *r, unsigned mask);
+void atvi_ode_delay_limit(const atvi_ode *ode, atvi_ode_work *w);
+void atvi_ode_delay_middle(atvi_ode_work *w, const double *t, const double *h);
+/* On the way back: at first; after each vjp at times t; what stage `stage` of the step was handed, added to kbar; the slope at the end of
+ * a step before the step itself, its state after it, and the adjoints of the times of its ends. */
+void atvi_ode_delay_back_begin(atvi_ode_work *w);
+void atvi_ode_delay_hand(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *me, const double *t,
+                         double *parbar);
+void atvi_ode_delay_take(const atvi_ode_work *w, const atvi_ode_record *r, int stage, double *kbar);
+void atvi_ode_delay_end(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
+void atvi_ode_delay_start(atvi_ode_work *w, const atvi_ode_record *r);
+void atvi_ode_delay_ends(const atvi_ode_work *w, const atvi_ode_record *r, double *start, double *end);
 
 /* path.c: the slopes of the stages of a step, to w->kk. Those of implicit stages come from the stages, as in the step. */
 void atvi_ode_slopes(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r);
 /* Weights of the slopes of an RK45 step at q in (0, 1). */
-void atvi_ode_dense_weights(double q, double b[7]);
+void atvi_ode_dense_weights(double q, double b[7], double *slope); /* slope: their derivatives, [7] or NULL */
 
 /* Number of equal steps from stop s to the next (RK4, MAP). */
 atvi_idx atvi_ode_substeps(const atvi_ode *ode, atvi_idx s);

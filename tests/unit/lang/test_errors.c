@@ -243,6 +243,18 @@ static void things_out_of_place(void) {
   wrong(SIR "pulse S = 1 at every 2 from 1\n", 4, 30, "'to'");
   wrong(SIR "pulse S /= 2 at 3\n", 4, 9, "'+='");
   wrong(SIR "start 5\nderived d = at(S, 3)\n", 5, 19, "before the start");
+  wrong("state S = 1\ndS/dt = delay(S, -2)\n", 2, 18, "above 0");
+  wrong("state S = 1\ndS/dt = delay(S, 0)\n", 2, 18, "above 0");
+  wrong("param u ~ normal(2, 1)\nstate S = 1\ndS/dt = delay(S, u)\n", 3, 18, "negative");
+  wrong("state S = 1\ndS/dt = delay(S, S)\n", 2, 18, "a delay");
+  wrong("state S = 1\ndS/dt = delay(S)\n", 2, 9, "and a time");
+  wrong("param u in (0, 1)\nstate S = 1\ndS/dt = delay(u, 2)\n", 3, 15, "without states");
+  wrong("state S = 1\ndS/dt = delay(delay(S, 1), 2)\n", 2, 15, "differential equations");
+  wrong("state S = 1\nnext S = delay(S, 2)\n", 2, 10, "differential equations");
+  wrong("state S = 1\ndS/dt = delay(S, 2)\nsolver stiff\n", 2, 9, "rk45");
+  wrong("state S = 1\ndS/dt = -delay(S, 2)\nstart steady\n", 2, 10, "steady start");
+  wrong("state S = 1\ndS/dt = -delay(S, 2)\npulse S = 3 when S < 0\n", 2, 10, "condition");
+  wrong("state S = 1\nlet d = delay(S, 2)\ndS/dt = d\ntrack e = d\n", 4, 11, "delayed state");
   wrong("state S = 1\nnext S = S\nstart steady\n", 3, 7, "differential equations");
   wrong(SIR "start steady 5\n", 4, 14, "unexpected");
   wrong(SIR "derived d = maximum(S, 3, 3)\n", 4, 27, "not after");

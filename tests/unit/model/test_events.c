@@ -63,6 +63,11 @@ static const char *const ALL =
     "data \"all.csv\" time t\nobserve a ~ normal(A, 0.5)\n"
     "derived top = maximum(A, 0, 5)\n";
 
+static const char *const MORE =
+    "param k ~ uniform(0, 3)\nparam lag in (0.1, 2)\nstart 0\nstate A = 2\ndA/dt = -k*delay(A^2 + t, lag) - "
+    "delay(A, 1)\n"
+    "pulse A = 3 at 1\npulse A += 1 at lag\ndata \"all.csv\" time t\nobserve a ~ normal(A, 0.5)\n";
+
 static const char *const SOLVERS[4] = {"", "solver rk45 tol 1e-8\n", "solver stiff tol 1e-8\n",
                                        "solver stiff\n"};
 
@@ -421,31 +426,154 @@ static void without_rest_runs_fail(void) {
   CHECK_INT(test_live, 0);
 }
 
-/* Loading and one evaluation with every kind of event fail cleanly at every allocation. */
+/* dx/dt = -k x(t - tau) from x = 1: on the n-th interval a polynomial of degree n. */
+static double delayed_decay(double k, double tau, double t) {
+  double sum = 1, term = 1;
+  for (int n = 1; t - (n - 1) * tau > 0 && n < 100; n++) {
+    term = pow(-k * (t - (n - 1) * tau), n);
+    for (int i = 2; i <= n; i++) term /= i;
+    sum += term;
+  }
+  return sum;
+}
+
+static void delays_by_steps(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("late.csv", "t,a\n0.5,0.9\n1.7,0.2\n3,-0.6\n6.1,0.3\n");
+  const double t[4] = {0.5, 1.7, 3, 6.1}, a[4] = {0.9, 0.2, -0.6, 0.3};
+  for (int fixed = 0; fixed < 2; fixed++)
+    for (int s = 0; s < 2; s++)
+      for (int interpret = 0; interpret < 2; interpret++) {
+        char text[600];
+        snprintf(text, sizeof text,
+                 "param k ~ uniform(0, 3)\nparam tau in (0.2, 9)\nstart 0\nstate x = 1\nstate still = 4\n"
+                 "dx/dt = -k*delay(x*still, %s)/4\ndstill/dt = 0\ndata \"late.csv\" time t\nobserve a ~ "
+                 "normal(x, 0.5)\n%s",
+                 fixed ? "1.3" : "tau", SOLVERS[s]);
+        atvi_model *m = test_load(ctx, test_file("late.atvi", text), interpret);
+        const atvi_target *target = atvi_model_target(m);
+        enum { B = 9 };
+        const double k = 0.9, h = 1e-5;
+        double tau[B] = {1.3, 0.37, 2, 5, 7, 0.9, 2.9, 0.25, 1.1}, theta[2 * B], ll[B], gl[2 * B],
+               tol = s ? 1e-5 : 5e-3;
+        for (int j = 0; j < B; j++) theta[j] = k, theta[B + j] = tau[j];
+        check_batch(ctx, target, B, theta, ll, gl);
+        for (int j = 0; j < B; j++) {
+          const double d = fixed ? 1.3 : tau[j];
+          double want = 0, by_k = 0, by_tau = 0;
+          for (int i = 0; i < 4; i++) {
+            double x = delayed_decay(k, d, t[i]), r = (a[i] - x) / 0.25;
+            want += normal(a[i], x, 0.5);
+            by_k += r * (delayed_decay(k + h, d, t[i]) - delayed_decay(k - h, d, t[i])) / (2 * h);
+            by_tau +=
+                fixed ? 0 : r * (delayed_decay(k, d + h, t[i]) - delayed_decay(k, d - h, t[i])) / (2 * h);
+          }
+          CHECK_ABS(ll[j], want, tol * (1 + fabs(want)));
+          CHECK_MSG(fabs(gl[j] - by_k) <= tol * (1 + fabs(by_k)),
+                    "fixed %d, solver %d, tau %g: k %g, want %g", fixed, s, tau[j], gl[j], by_k);
+          CHECK_MSG(fabs(gl[B + j] - by_tau) <= tol * (1 + fabs(by_tau)), "solver %d, tau %g: %g, want %g", s,
+                    tau[j], gl[B + j], by_tau);
+          double off = test_gradient(ctx, target, (double[]){k, tau[j]}, 1e-6);
+          CHECK_MSG(off < 1e-6, "fixed %d, solver %d, tau %g: %g", fixed, s, tau[j], off);
+        }
+        atvi_model_free(m);
+      }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* dx/dt = -a x with doses at 1 and at lag, dy/dt = delay(x + t, tau) - c y + delay(y, 2 tau)*0: jumps come again after tau. */
+static double after_doses(double a, double c, double lag, double tau, double t) {
+  double y = 0;
+  for (int j = 0; j < 2; j++) {
+    double u = t - tau - (j ? lag : 1);
+    if (u > 0) y += (j ? 2 : 3) * (exp(-a * u) - exp(-c * u)) / (c - a);
+  }
+  /* t - tau all along */
+  return y + (t - tau) / c - 1 / (c * c) + (tau / c + 1 / (c * c)) * exp(-c * t);
+}
+
+static void delayed_jumps(void) {
+  atvi_ctx *ctx = test_ctx();
+  test_file("echo.csv", "t,b\n0.5,0.9\n1.7,0.2\n3,0.6\n6.1,1.3\n");
+  const double t[4] = {0.5, 1.7, 3, 6.1}, b[4] = {0.9, 0.2, 0.6, 1.3};
+  for (int s = 0; s < 2; s++)
+    for (int interpret = 0; interpret < 2; interpret++) {
+      char text[700];
+      snprintf(
+          text, sizeof text,
+          "param a ~ uniform(0, 3)\nparam tau in (0, 3)\nparam lag in (0, 9)\nstart 0\nstate x = 0\nstate y "
+          "= 0\n"
+          "let late = delay(x + t, tau)\ndx/dt = -a*x\ndy/dt = late - 1.1*y + 0*delay(y, 2*tau)\n"
+          "pulse x += 3 at 1\npulse x += 2 at lag\ndata \"echo.csv\" time t\nobserve b ~ normal(y, 0.5)\n"
+          "derived top = at(y, 6.1) + at(x, 0)\n%s",
+          SOLVERS[s]);
+      atvi_model *m = test_load(ctx, test_file("echo.atvi", text), interpret);
+      const atvi_target *target = atvi_model_target(m);
+      enum { B = 4 };
+      const double a = 0.6, c = 1.1, h = 1e-5, tau[B] = {0.8, 1.9, 0.31, 2.6}, lag[B] = {2.3, 0.3, 4.4, 1.05};
+      double theta[3 * B], ll[B], gl[3 * B], top[B], tol = s ? 2e-5 : 1e-2;
+      for (int j = 0; j < B; j++) theta[j] = a, theta[B + j] = tau[j], theta[2 * B + j] = lag[j];
+      check_batch(ctx, target, B, theta, ll, gl);
+      void *work;
+      CHECK_OK(target->ops->work_new(target->self, ctx, &work));
+      target->ops->derived(target->self, work, B, theta, top);
+      target->ops->work_free(work);
+      for (int j = 0; j < B; j++) {
+        double want = 0, by_tau = 0, by_lag = 0;
+        for (int i = 0; i < 4; i++) {
+          double y = after_doses(a, c, lag[j], tau[j], t[i]), r = (b[i] - y) / 0.25;
+          want += normal(b[i], y, 0.5);
+          by_tau +=
+              r *
+              (after_doses(a, c, lag[j], tau[j] + h, t[i]) - after_doses(a, c, lag[j], tau[j] - h, t[i])) /
+              (2 * h);
+          by_lag +=
+              r *
+              (after_doses(a, c, lag[j] + h, tau[j], t[i]) - after_doses(a, c, lag[j] - h, tau[j], t[i])) /
+              (2 * h);
+        }
+        CHECK_ABS(ll[j], want, tol * (1 + fabs(want)));
+        CHECK_ABS(top[j], after_doses(a, c, lag[j], tau[j], 6.1), 1e-5);
+        CHECK_MSG(fabs(gl[B + j] - by_tau) <= tol * (1 + fabs(by_tau)), "solver %d, %d: tau %g, want %g", s,
+                  j, gl[B + j], by_tau);
+        CHECK_MSG(fabs(gl[2 * B + j] - by_lag) <= tol * (1 + fabs(by_lag)), "solver %d, %d: lag %g, want %g",
+                  s, j, gl[2 * B + j], by_lag);
+        double off = test_gradient(ctx, target, (double[]){a, tau[j], lag[j]}, 1e-6);
+        CHECK_MSG(off < 1e-6, "solver %d, %d: %g", s, j, off);
+      }
+      atvi_model_free(m);
+    }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
+/* Loading fails cleanly at every allocation, with every kind of event. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
   test_file("all.csv", "t,a\n0.5,1.1\n3,0.3\n");
-  const char *path = test_file("all.atvi", ALL);
+  const char *path[2] = {test_file("all.atvi", ALL), test_file("more.atvi", MORE)};
   long live = test_live;
-  for (long k = 1;; k++) {
-    atvi_model *m;
-    test_fail_at = test_allocs + k;
-    atvi_status status = atvi_model_load_with(ctx, path, &(atvi_model_load_opts){.interpret = true}, &m);
-    test_fail_at = 0;
-    if (status == ATVI_OK) {
-      atvi_model_free(m);
-      break;
+  for (int i = 0; i < 2; i++)
+    for (long k = 1;; k++) {
+      atvi_model *m;
+      test_fail_at = test_allocs + k;
+      atvi_status status = atvi_model_load_with(ctx, path[i], &(atvi_model_load_opts){.interpret = true}, &m);
+      test_fail_at = 0;
+      if (status == ATVI_OK) {
+        atvi_model_free(m);
+        break;
+      }
+      CHECK_INT(status, ATVI_ENOMEM);
+      CHECK(m == NULL);
+      CHECK_INT(test_live, live);
+      CHECK(k < 100000);
     }
-    CHECK_INT(status, ATVI_ENOMEM);
-    CHECK(m == NULL);
-    CHECK_INT(test_live, live);
-    CHECK(k < 100000);
-  }
   atvi_ctx_free(ctx);
 }
 
 TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", pulses_when_a_state_falls},
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
       {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
-      {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest},
-      {"memory", memory_may_run_out_anywhere})
+      {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest}, {"delays", delays_by_steps},
+      {"echoes", delayed_jumps}, {"memory", memory_may_run_out_anywhere})

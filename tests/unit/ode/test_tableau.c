@@ -87,7 +87,7 @@ static void tsit5_is_dense(void) {
       part.c[i] = m.c[i] / q;
       for (int j = 0; j < 7; j++) part.a[i][j] = m.a[i][j] / q;
     }
-    atvi_ode_dense_weights(q, b);
+    atvi_ode_dense_weights(q, b, NULL);
     for (int i = 0; i < 7; i++) b[i] /= q;
     for (int k = 1; k <= 4; k++) CHECK_ABS(violation(&part, b, k), 0, 100 * ROUNDING / pow(q, k));
   }
