@@ -23,6 +23,19 @@ static interval product(interval a, interval b) {
   return (interval){lo, hi};
 }
 
+/* The range of a number that units have. */
+static interval covariate_range(const elab *e, atvi_idx k) {
+  if (k < 0 || k >= e->n_covariate) return ANYTHING;
+  const atvi_csv *csv = e->covariate[k].each->rows.csv;
+  interval out = {INFINITY, -INFINITY};
+  for (atvi_idx r = 0; r < csv->n_row; r++) {
+    const atvi_idx at = r * csv->n_col + e->covariate[k].column;
+    if (csv->kind[at] != ATVI_CELL_NUMBER) return ANYTHING;
+    out = (interval){fmin(out.lo, csv->value[at]), fmax(out.hi, csv->value[at])};
+  }
+  return out;
+}
+
 /* The range of an expression of parameters, from theirs; wider where that is not easily seen. */
 static interval range_of(const elab *e, atvi_node x, int deep) {
   atvi_node_info s = atvi_graph_get(e->g, x);
@@ -30,6 +43,8 @@ static interval range_of(const elab *e, atvi_node x, int deep) {
   if (s.op == ATVI_OP_CONST) return (interval){s.value, s.value};
   if (s.op == ATVI_OP_INPUT && s.index2 == ATVI_IN_PARAM && s.index < e->lang->n_param)
     return (interval){e->lang->param[s.index].lower, e->lang->param[s.index].upper};
+  if (s.op == ATVI_OP_INPUT && s.index2 == ATVI_IN_PARAM)
+    return covariate_range(e, s.index - e->lang->n_param);
   if (deep > MOST_DEEP || s.op == ATVI_OP_INPUT) return ANYTHING;
   if (s.n_arg > 0) a = range_of(e, s.arg[s.op == ATVI_OP_SELECT], deep + 1);
   if (s.n_arg > 1) b = range_of(e, s.arg[s.op == ATVI_OP_SELECT ? 2 : 1], deep + 1);

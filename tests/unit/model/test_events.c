@@ -548,6 +548,69 @@ static void delayed_jumps(void) {
   CHECK_INT(test_live, 0);
 }
 
+/* Units with events of all kinds: the sum of what each of them is alone. */
+static void units_have_their_own_events(void) {
+  static const char *const BODY[3] = {
+      "  start 0 steady\n  state A = 1\n  dA/dt = p*t + p - k*A\n  pulse A += dose at [lag, 2 + lag]\n  "
+      "pulse A *= 0.5 when A > 3*p/k\n"
+      "  derived top = maximum(A, 0, 6)\n",
+      "  start 0\n  state A = 1\n  dA/dt = p - k*delay(A, lag)\n  pulse A = dose at [1.5, 3 + when]\n  "
+      "derived top = integral(A, 0, 6)\n",
+      "  start 0\n  state A = 1\n  dA/dt = p - k*delay(A, when)\n  pulse A += dose at lag\n  derived top = "
+      "at(A, 4)\n",
+  };
+  atvi_ctx *ctx = test_ctx();
+  test_file("who.csv", "who,dose,when\na,1.5,0.4\nb,2.5,0.7\nc,0.5,1.1\n");
+  test_file("seen.csv", "who,t,y\na,0.5,1.1\na,3.3,2\nb,1,0.4\nc,2.5,1.9\nc,4,0.7\nc,5.5,2.7\n");
+  test_file("a.csv", "t,y\n0.5,1.1\n3.3,2\n");
+  test_file("b.csv", "t,y\n1,0.4\n");
+  test_file("c.csv", "t,y\n2.5,1.9\n4,0.7\n5.5,2.7\n");
+  for (int body = 0; body < 3; body++) {
+    char text[900];
+    snprintf(
+        text, sizeof text,
+        "param k in (0.1, 2)\neach who from \"who.csv\" {\n  param p in (0.1, 2)\n  param lag in (0.1, 2)\n%s"
+        "  data \"seen.csv\" time t\n  observe y ~ normal(A, 0.5)\n}\n",
+        BODY[body]);
+    atvi_model *m = test_load(ctx, test_file("who.atvi", text), body == 1);
+    const atvi_target *target = atvi_model_target(m);
+    const double theta[7] = {0.7, 0.9, 1.2, 0.5, 0.55, 0.8, 1.27}, dose[3] = {1.5, 2.5, 0.5},
+                 when[3] = {0.4, 0.7, 1.1};
+    test_value v = test_eval(ctx, target, theta);
+    double top[3], sum = 0, by_k = 0;
+    void *work;
+    CHECK_INT(v.outcome, ATVI_RUN_OK);
+    CHECK_OK(target->ops->work_new(target->self, ctx, &work));
+    target->ops->derived(target->self, work, 1, theta, top);
+    target->ops->work_free(work);
+    for (int u = 0; u < 3; u++) {
+      snprintf(text, sizeof text,
+               "param k in (0.1, 2)\nparam p in (0.1, 2)\nparam lag in (0.1, 2)\nconst dose = %g\nconst when "
+               "= %g\n%s"
+               "data \"%c.csv\" time t\nobserve y ~ normal(A, 0.5)\n",
+               dose[u], when[u], BODY[body], 'a' + u);
+      atvi_model *one = test_load(ctx, test_file("one.atvi", text), true);
+      test_value w = test_eval(ctx, atvi_model_target(one), (double[]){theta[0], theta[1 + u], theta[4 + u]});
+      double alone;
+      CHECK_OK(one->target.ops->work_new(one, ctx, &work));
+      one->target.ops->derived(one, work, 1, (double[]){theta[0], theta[1 + u], theta[4 + u]}, &alone);
+      one->target.ops->work_free(work);
+      sum += w.ll;
+      by_k += w.gl[0];
+      CHECK_ABS(v.gl[1 + u], w.gl[1], 0.01 * (1 + fabs(w.gl[1])));
+      CHECK_ABS(v.gl[4 + u], w.gl[2], 0.01 * (1 + fabs(w.gl[2])));
+      CHECK_ABS(top[u], alone, 1e-4 * (1 + fabs(alone)));
+      atvi_model_free(one);
+    }
+    CHECK_ABS(v.ll, sum, 1e-3 * (1 + fabs(sum)));
+    CHECK_ABS(v.gl[0], by_k, 0.01 * (1 + fabs(by_k)));
+    CHECK(test_gradient(ctx, target, theta, 1e-6) < 1e-6);
+    atvi_model_free(m);
+  }
+  atvi_ctx_free(ctx);
+  CHECK_INT(test_live, 0);
+}
+
 /* Loading fails cleanly at every allocation, with every kind of event. */
 static void memory_may_run_out_anywhere(void) {
   atvi_ctx *ctx = test_ctx();
@@ -576,4 +639,5 @@ TESTS({"set", pulses_set_and_scale}, {"moving", pulses_at_parameters}, {"when", 
       {"once", conditions_become_true_once}, {"rest", conditions_that_never_rest_fail},
       {"trajectories", derived_of_trajectories}, {"steady", states_start_at_rest},
       {"never", without_rest_runs_fail}, {"rows", rows_are_seen_at_rest}, {"delays", delays_by_steps},
-      {"echoes", delayed_jumps}, {"memory", memory_may_run_out_anywhere})
+      {"echoes", delayed_jumps}, {"units", units_have_their_own_events},
+      {"memory", memory_may_run_out_anywhere})
