@@ -289,6 +289,10 @@ bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, 
 /* delay(S, tau), likewise. */
 atvi_node atvi_lang_delay_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
 atvi_node atvi_lang_trajectory_call(elab *e, const elab_env *v, const ast_expr *x, bool *found);
+/* What is added to the times of a pulse, or taken from them: a number or of parameters; *least is the least it can be. */
+atvi_node atvi_lang_lag(elab *e, const ast_expr *x, bool minus, double *least);
+/* Complains about `what` where the solver has fixed steps. */
+bool atvi_lang_can_move(elab *e, atvi_place at, const char *what);
 /* The condition of a pulse, and an expression that becomes positive when it becomes true. */
 bool atvi_lang_condition(elab *e, const elab_binding *vars, const ast_expr *x, atvi_lang_pulse *pulse);
 bool atvi_lang_elab_data(elab *e);    /* elab_data.c */

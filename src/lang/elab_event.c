@@ -100,6 +100,23 @@ bool atvi_lang_event_time(elab *e, const elab_binding *vars, const ast_expr *x, 
   return true;
 }
 
+atvi_node atvi_lang_lag(elab *e, const ast_expr *x, bool minus, double *least) {
+  elab_env v = {.allowed = ELAB_KIND(ATVI_IN_PARAM), .where = "the time of a pulse", .data = -1};
+  atvi_node lag = atvi_lang_eval(e, &v, x);
+  if (lag == ATVI_NODE_NONE) return lag;
+  if (minus) lag = atvi_graph_op1(e->g, ATVI_OP_NEG, lag);
+  *least = range_of(e, lag, 0).lo;
+  double number;
+  if (atvi_lang_constant(e, lag, &number)) {
+    *least = 0;
+    if (!isfinite(number)) {
+      atvi_lang_error(e->s, x->at, "choose a finite number", "the time of a pulse must be finite");
+      return ATVI_NODE_NONE;
+    }
+  }
+  return lag;
+}
+
 /* Becomes positive when x becomes true, or false if `negated`. */
 static atvi_node positive(elab *e, const elab_env *v, const ast_expr *x, bool negated) {
   if (x->kind == EX_NOT) return positive(e, v, x->arg[0], !negated);

@@ -192,7 +192,7 @@ static atvi_lang_pulse *add_pulse(elab *e, const ast_stmt *st, const elab_symbol
 }
 
 /* Solvers with fixed steps cannot land on what moves. */
-static bool can_move(elab *e, atvi_place at, const char *what) {
+bool atvi_lang_can_move(elab *e, atvi_place at, const char *what) {
   if (e->lang->kind != ATVI_MODEL_MAP && e->lang->solver != ATVI_SOLVER_RK4) return true;
   atvi_lang_error(e->s, at, "differential equations with solver rk45 or stiff have them",
                   e->lang->kind == ATVI_MODEL_MAP ? "'next' equations cannot have %s"
@@ -223,7 +223,7 @@ static bool pulse_list(elab *e, const ast_stmt *st, const elab_symbol *sym, elab
         if (!pulse_time(e, x->at, *time)) return false;
         continue;
       }
-      atvi_lang_pulse *p = can_move(e, x->at, "pulses at times that are parameters")
+      atvi_lang_pulse *p = atvi_lang_can_move(e, x->at, "pulses at times that are parameters")
                                ? add_pulse(e, st, sym, loop, &PLAIN, j, 1)
                                : NULL;
       if (!p) return false;
@@ -242,7 +242,7 @@ static bool pulse_list(elab *e, const ast_stmt *st, const elab_symbol *sym, elab
 }
 
 static bool pulse_when(elab *e, const ast_stmt *st, const elab_symbol *sym, elab_loop *loop) {
-  if (!can_move(e, st->when->at, "pulses with a condition")) return false;
+  if (!atvi_lang_can_move(e, st->when->at, "pulses with a condition")) return false;
   for (atvi_idx j = 0; j < loop->total; j++) {
     atvi_lang_loop_at(e, loop, j);
     atvi_lang_pulse when = {0};

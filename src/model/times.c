@@ -460,24 +460,31 @@ static atvi_status stops(atvi_model *m, double end, double eps, atvi_ode *ode) {
 /* The pulses of parameters' times: those of one lag and time act together, and the one that comes first in the file has them. */
 static atvi_status moving(atvi_model *m) {
   const atvi_lang *lang = m->lang;
-  atvi_idx *item = atvi_pool_take(m->pool, (size_t)lang->n_pulse + 1, sizeof *item);
-  if (!item) return ATVI_ENOMEM;
+  const atvi_idx first = 2 * lang->n_table, n_tab = atvi_model_tab(lang);
+  atvi_idx most = 0;
+  for (atvi_idx p = 0; p < lang->n_pulse; p++) most += lang->pulse[p].moves ? lang->pulse[p].n_time : 0;
+  event *same = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *same);
+  atvi_idx *item = atvi_pool_take(m->pool, (size_t)most + 1, sizeof *item);
+  if (!item || !same) return ATVI_ENOMEM;
   for (atvi_idx p = 0; p < lang->n_pulse; p++)
     for (atvi_idx i = 0; lang->pulse[p].moves && i < lang->pulse[p].n_time; i++) {
       const atvi_node lag = lang->pulse[p].lag;
       const double time = lang->pulse[p].time[i];
-      atvi_idx n_item = 0;
-      bool earlier = false;
+      atvi_idx n = 0;
       for (atvi_idx q = 0; q < lang->n_pulse; q++)
         for (atvi_idx j = 0; lang->pulse[q].moves && lang->pulse[q].lag == lag && j < lang->pulse[q].n_time;
              j++)
           if (lang->pulse[q].time[j] == time) {
-            earlier = earlier || q < p;
-            item[n_item++] = q;
+            same[n] = (event){time, EVENT_PULSE, q, j};
+            item[n++] = q;
           }
-      if (earlier) continue;
-      atvi_idx combo = combine(m->base, n_item, item);
-      if (combo < 0 || !add_moving(m, lag, time, combo)) return ATVI_ENOMEM;
+      if (item[0] != p || same[0].row != i) continue; /* it is there already */
+      double *tab = n_tab > first ? atvi_pool_take(m->pool, (size_t)n_tab, sizeof *tab) : NULL;
+      atvi_idx combo = combine(m->base, n, item);
+      if (combo < 0 || (n_tab > first && !tab) || !add_moving(m, lag, time, combo)) return ATVI_ENOMEM;
+      for (atvi_idx k = 0; tab && k < n; k++) put_values(lang, same, k, tab);
+      m->moving[m->n_moving - 1].tab = tab ? tab + first : NULL;
+      m->moving[m->n_moving - 1].tab_from = first;
     }
   return ATVI_OK;
 }

@@ -94,7 +94,7 @@ bool atvi_ode_pass_moving(const atvi_ode *ode, atvi_ode_work *w, unsigned lanes,
         now |= (unsigned)reached(ode, w, (int32_t)(ode->n_jump + k), l, start) << l;
     w->done[k] |= now;
     *fresh |= now;
-    if (now && ode->moving[k].pulse >= 0 && !atvi_ode_apply_pulse(ode, w, ode->moving[k].pulse, now))
+    if (now && ode->moving[k].pulse >= 0 && !atvi_ode_apply_pulse(ode, w, ode->moving[k].pulse, k, now))
       return false;
   }
   return true;
@@ -265,7 +265,7 @@ static bool fire(const atvi_ode *ode, atvi_ode_work *w, int e, unsigned mask, un
     mask &= ~(1u << l);
   }
   *fresh |= mask;
-  return !mask || atvi_ode_apply_pulse(ode, w, ode->root_pulse[e], mask);
+  return !mask || atvi_ode_apply_pulse(ode, w, ode->root_pulse[e], -1, mask);
 }
 
 bool atvi_ode_fire(const atvi_ode *ode, atvi_ode_work *w, const int *which, unsigned *fresh) {

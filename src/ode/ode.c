@@ -266,6 +266,15 @@ void atvi_ode_set_tab(const atvi_ode *ode, atvi_ode_work *w, int l, atvi_idx seg
   for (atvi_idx i = 0; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = tab[i];
 }
 
+void atvi_ode_set_moving(const atvi_ode *ode, atvi_ode_work *w, atvi_idx k, unsigned mask) {
+  const atvi_ode_moving *p = &ode->moving[k];
+  for (int l = 0; p->tab && l < ATVI_LANES; l++) {
+    if (!(mask >> l & 1)) continue;
+    w->tab_of[l] = NULL;
+    for (atvi_idx i = p->tab_from; i < w->n_tab; i++) w->tab[i * ATVI_LANES + l] = p->tab[i - p->tab_from];
+  }
+}
+
 void atvi_ode_set_passed(const atvi_ode *ode, atvi_ode_work *w, int l, uint32_t passed) {
   for (atvi_idx j = 0; j < ode->n_jump; j++) w->tab[(w->n_tab + j) * ATVI_LANES + l] = passed >> j & 1;
 }

@@ -33,6 +33,9 @@ typedef struct {
   atvi_idx par;
   double offset;
   atvi_idx pulse; /* -1: none, the right-hand side jumps there for another reason */
+  /* [n_tab - tab_from] what the pulse sees in tab from there on, instead of what the stop before it has; NULL: that. */
+  const double *tab;
+  atvi_idx tab_from;
 } atvi_ode_moving;
 
 /* A state some time ago: par[par] ago, or `lag` if par is -1; the initial state before the start. */

@@ -21,7 +21,8 @@ void atvi_ode_fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome) {
   atvi_ode_park(w, l);
 }
 
-bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, unsigned mask) {
+bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, atvi_idx moving,
+                          unsigned mask) {
   const atvi_idx size = w->n * ATVI_LANES;
   if (w->taping) {
     atvi_ode_record *r = atvi_ode_tape_next(w);
@@ -32,11 +33,13 @@ bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse,
     r->mask = mask;
     r->landed = 0;
     r->pulse = (int32_t)pulse;
+    r->moving = (int32_t)moving;
     memcpy(r->mover, w->mover, sizeof r->mover);
     memcpy(r->passed, w->passed, sizeof r->passed);
     memcpy(atvi_ode_record_y(r), w->y, (size_t)size * sizeof *w->y);
     w->tape_n++;
   }
+  if (moving >= 0) atvi_ode_set_moving(ode, w, moving, mask);
   atvi_ode_run(w, &ode->pulse[pulse], w->t, w->y, NULL, w->ynew, NULL);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++)
@@ -62,7 +65,7 @@ static bool arrive_at(const atvi_ode *ode, atvi_ode_work *w, atvi_idx s, unsigne
     if (w->n_tab > 0) atvi_ode_set_tab(ode, w, l, s);
     if (last) atvi_ode_park(w, l);
   }
-  return p->pulse < 0 || w->replaying || atvi_ode_apply_pulse(ode, w, p->pulse, mask);
+  return p->pulse < 0 || w->replaying || atvi_ode_apply_pulse(ode, w, p->pulse, -1, mask);
 }
 
 /* Of the lanes that have arrived, those that have at a stop; the others are where their parameters say. */
@@ -143,6 +146,7 @@ static bool record_step(const atvi_ode *ode, atvi_ode_work *w, unsigned accepted
   r->mask = accepted;
   r->landed = 0;
   r->pulse = -1;
+  r->moving = -1;
   memcpy(r->mover, w->mover, sizeof r->mover);
   memcpy(r->passed, w->passed, sizeof r->passed);
   for (int l = 0; l < ATVI_LANES; l++) {
@@ -352,7 +356,7 @@ static void follow(const atvi_ode *ode, atvi_ode_work *w, const char *tape, atvi
     if (!in(r->mask, lane)) continue;
     for (int l = 0; w->moves && l < ATVI_LANES; l++) atvi_ode_set_passed(ode, w, l, r->passed[lane]);
     if (r->pulse >= 0) {
-      atvi_ode_apply_pulse(ode, w, r->pulse, ATVI_ODE_ALL);
+      atvi_ode_apply_pulse(ode, w, r->pulse, r->moving, ATVI_ODE_ALL);
       continue;
     }
     set_times(w, r->t[lane], r->tnew[lane], r->h[lane]);
@@ -413,6 +417,7 @@ static void add_outputs(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_re
 
 static void pulse_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar) {
   const atvi_idx size = w->n * ATVI_LANES;
+  if (r->moving >= 0) atvi_ode_set_moving(ode, w, r->moving, r->mask);
   atvi_ode_run(w, &ode->pulse_vjp[r->pulse], r->t, atvi_ode_record_y(r), w->lam, w->err, parbar);
   for (atvi_idx i = 0; i < size; i += ATVI_LANES)
     for (int l = 0; l < ATVI_LANES; l++)

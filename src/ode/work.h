@@ -36,6 +36,7 @@ typedef struct atvi_ode_record {
   int32_t mover[ATVI_LANES];
   uint32_t passed[ATVI_LANES]; /* jumps that lie behind */
   int32_t pulse;               /* -1: a step */
+  int32_t moving;              /* the moving pulse that it is; -1: another */
   /* with delays: the steps of each lane before and after this one; -1: none */
   int32_t prev[ATVI_LANES], next[ATVI_LANES];
 } atvi_ode_record;
@@ -199,8 +200,11 @@ void atvi_ode_aim(const atvi_ode *ode, atvi_ode_work *w);
 /* Stops a lane; with an outcome that says why. */
 void atvi_ode_park(atvi_ode_work *w, int l);
 void atvi_ode_fail_lane(atvi_ode_work *w, int l, atvi_outcome outcome);
-/* Applies a pulse to the lanes in mask. False: the tape is full. */
-bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, unsigned mask);
+/* Applies a pulse, that of moving pulse `moving` if that is not -1, to the lanes in mask. False: the tape is full. */
+bool atvi_ode_apply_pulse(const atvi_ode *ode, atvi_ode_work *w, atvi_idx pulse, atvi_idx moving,
+                          unsigned mask);
+/* Puts what moving pulse k sees into the tab of the lanes in mask. */
+void atvi_ode_set_moving(const atvi_ode *ode, atvi_ode_work *w, atvi_idx k, unsigned mask);
 /* The adjoint of one step: lam before it from lam after it; parbar grows. */
 void atvi_ode_step_back(const atvi_ode *ode, atvi_ode_work *w, const atvi_ode_record *r, double *parbar);
 

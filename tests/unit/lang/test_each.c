@@ -311,6 +311,12 @@ static void wrong_files(void) {
   bad(&f, HEAD "data \"bare.csv\" time hour\n}\n", ATVI_EMODEL, "m.atvi", 3, 6, "has no column 'subject'");
   bad(&f, HEAD "state A = 0\ndA/dt = 0\npulse A += 1 at hour from \"bare.csv\"\n}\n", ATVI_EMODEL, "m.atvi",
       5, 27, "has no column 'subject'");
+  bad(&f,
+      HEAD "param lag ~ normal(0, 1)\nstart 0\nstate A = 0\ndA/dt = 0\npulse A += 1 at time + lag from "
+           "\"doses.csv\"\n}\n",
+      ATVI_EDATA, "doses.csv", 4, 5, "a negative lag");
+  bad(&f, HEAD "start 0\nstate A = 0\ndA/dt = 0\npulse A += 1 at 2*time from \"doses.csv\"\n}\n", ATVI_EMODEL,
+      "m.atvi", 6, 18, "or one and a lag");
   bad(&f, "each subject from \"bare.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "has no column 'subject'");
   bad(&f, "each subject from \"gone.csv\" { }\n", ATVI_EMODEL, "m.atvi", 1, 19, "there is no file");
   bad(&f, "each subject from \"none.csv\" { }\n", ATVI_EDATA, "none.csv", 1, 1, "no row");
